@@ -1,0 +1,184 @@
+# dflow: dynamic dataflow for Lua. `make help` lists what can be asked for.
+#
+# Everything is built under build/$(MODE); MODE is release, debug, asan, ubsan, tsan or valgrind.
+PREFIX  ?= /usr/local
+DESTDIR ?=
+MODE    ?= release
+ARCH    ?= native
+V       ?= 0
+VERSION := 0.1.0
+SOMAJOR := 0
+FUZZ_SECONDS ?= 60
+LUA_V   := 5.4
+LUA_PC  ?= lua$(LUA_V)
+
+ifeq ($(origin CC),default)
+CC      := cc
+endif
+BUILD   := build/$(MODE)
+Q       := $(if $(filter 1,$(V)),,@)
+NPROC   := $(shell nproc 2>/dev/null || echo 2)
+# Sub-makes use every core unless the caller already said -j.
+JOBS     = $(if $(findstring --jobserver,$(MAKEFLAGS)),,-j$(NPROC))
+SUBMAKE  = $(MAKE) --no-print-directory $(JOBS)
+
+CFLAGS_release  := -O2 -g
+CFLAGS_debug    := -O1 -g -DDFLOW_DEBUG
+CFLAGS_asan     := -O1 -g -DDFLOW_DEBUG -fsanitize=address -fno-omit-frame-pointer
+CFLAGS_ubsan    := -O1 -g -DDFLOW_DEBUG -fsanitize=undefined -fno-sanitize-recover=undefined
+CFLAGS_tsan     := -O1 -g -DDFLOW_DEBUG -fsanitize=thread
+CFLAGS_valgrind := -O2 -g
+# Instruction counts are compared between machines, and valgrind knows no AVX-512.
+ifeq ($(MODE),valgrind)
+ARCH    := $(if $(filter x86_64,$(shell uname -m)),x86-64-v3,native)
+endif
+KERNEL_CFLAGS_release  := -O3
+KERNEL_CFLAGS_valgrind := -O3
+
+PKGS     := openblas zlib
+CFLAGS   ?=
+LDFLAGS  ?=
+# libdflow.map exports df_* and nothing else, so calls inside the library need no indirection.
+ALL_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -fPIC \
+              -fno-semantic-interposition -MMD -MP $(CFLAGS_$(MODE)) \
+              $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
+KERNEL_CFLAGS := $(KERNEL_CFLAGS_$(MODE)) -march=$(ARCH) -fno-math-errno -fno-trapping-math
+LIBS       := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lsleef -lm -lpthread -ldl
+LUA_CFLAGS := $(shell pkg-config --cflags $(LUA_PC) 2>/dev/null)
+LUA_LIBS   := $(shell pkg-config --libs $(LUA_PC) 2>/dev/null)
+
+LIB_SRC  := $(wildcard runtime/*.c kernels/*.c kernels/cpu/*.c kernels/ref/*.c)
+PROG_SRC := $(wildcard interp/main.c interp/repl.c)
+BIND_SRC := $(filter-out $(PROG_SRC),$(wildcard interp/*.c))
+CSPEC_SRC := $(filter-out spec/fuzz_api.c,$(wildcard spec/*.c))
+LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
+BIND_OBJ := $(BIND_SRC:%.c=$(BUILD)/%.o)
+PROG_OBJ := $(PROG_SRC:%.c=$(BUILD)/%.o)
+CSPEC    := $(CSPEC_SRC:spec/%.c=$(BUILD)/spec/%)
+OBJ      := $(LIB_OBJ) $(BIND_OBJ) $(PROG_OBJ)
+STDLIB   := $(wildcard stdlib/dflow.lua stdlib/dflow/*.lua stdlib/dflow/*/*.lua)
+
+all: lib core program   ## build everything (the default)
+lib: $(BUILD)/libdflow.so
+core: $(BUILD)/lua/dflow/core.so
+program: $(if $(PROG_SRC),$(BUILD)/dflow)
+
+run:                    ## the prompt; without a terminal, a guided tour (installs what is missing)
+	$(Q).ci/deps build
+	$(Q)$(SUBMAKE) all
+	$(Q)if [ -t 0 ] && [ -t 1 ]; then exec $(BUILD)/dflow; else exec $(BUILD)/dflow examples/tour.lua; fi
+
+test:                   ## read every sentence in spec/ aloud, assertions on (installs what is missing)
+	$(Q).ci/deps build test
+	$(Q)$(SUBMAKE) MODE=release all cspec
+	$(Q)$(SUBMAKE) MODE=debug all cspec
+	$(Q)spec/run.sh lua5.4:debug luajit:release
+
+bench:                  ## measure the workloads of spec/bench, beside whichever peers PYTHON can import
+	$(Q).ci/deps build
+	$(Q)$(SUBMAKE) all $(BUILD)/bench_c
+	$(Q)DFLOW_BUILD=$(BUILD) $(BUILD)/dflow spec/bench/run.lua $(BENCH)
+
+debug:                  ## build with assertions, in build/debug
+	$(Q)$(SUBMAKE) MODE=debug all
+
+asan ubsan tsan:        ## build with a sanitizer and read the specs under it
+	$(Q).ci/deps build test
+	$(Q)$(SUBMAKE) MODE=$@ all cspec
+	$(Q)spec/run.sh lua5.4:$@
+
+fuzz:                   ## random calls of the C API for FUZZ_SECONDS=60, under the address sanitizer
+	$(Q).ci/deps build
+	$(Q)$(SUBMAKE) MODE=asan build/asan/fuzz_api
+	$(Q)build/asan/fuzz_api $(FUZZ_SECONDS) $(FUZZ_SEED)
+
+lint:                   ## luacheck and cppcheck
+	$(Q).ci/deps build test
+	$(Q)luacheck --quiet stdlib examples spec
+	$(Q)cppcheck --quiet --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 \
+	  --suppress=missingIncludeSystem --suppress=internalAstError -j $(NPROC) runtime kernels interp
+
+deps:                   ## install the Debian packages of .ci/debian-packages
+	$(Q).ci/deps build test
+
+# What `install` lays down. The Lua modules go to both Lua versions; LuaJIT's loads libdflow through its FFI.
+DEST     := $(DESTDIR)$(PREFIX)
+LMOD     := share/lua/$(LUA_V)
+CMOD     := lib/lua/$(LUA_V)
+JITMOD   := share/lua/5.1
+DOC      := share/doc/dflow
+EXAMPLES := $(wildcard examples/*.lua examples/data/*)
+SOFULL   := libdflow.so.$(VERSION)
+
+install: all            ## install under PREFIX=/usr/local (DESTDIR= for packagers)
+	$(Q)install -d $(addprefix $(DEST)/,bin lib/pkgconfig include share/man/man1 $(DOC)/examples/data $(CMOD)/dflow)
+	$(Q)install -m 755 $(BUILD)/dflow $(DEST)/bin/dflow
+	$(Q)install -m 644 $(BUILD)/libdflow.so $(DEST)/lib/$(SOFULL)
+	$(Q)ln -sf $(SOFULL) $(DEST)/lib/libdflow.so.$(SOMAJOR)
+	$(Q)ln -sf libdflow.so.$(SOMAJOR) $(DEST)/lib/libdflow.so
+	$(Q)install -m 644 $(BUILD)/lua/dflow/core.so $(DEST)/$(CMOD)/dflow/core.so
+	$(Q)install -m 644 runtime/dflow.h $(DEST)/include/dflow.h
+	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' 'Name: dflow' \
+	  'Description: dynamic dataflow: loops, conditionals, TensorArrays and gradients as graphs' \
+	  'Version: $(VERSION)' 'Libs: -L$${libdir} -ldflow' 'Cflags: -I$${includedir}' > $(DEST)/lib/pkgconfig/dflow.pc
+	$(Q)for d in $(LMOD) $(JITMOD); do for f in $(STDLIB:stdlib/%=%); do \
+	  install -D -m 644 stdlib/$$f $(DEST)/$$d/$$f || exit 1; done; done
+	$(Q)install -m 644 interp/dflow.1 $(DEST)/share/man/man1/dflow.1
+	$(Q)install -m 644 README.md LICENSE $(DEST)/$(DOC)
+	$(Q)for f in $(EXAMPLES); do install -m 644 $$f $(DEST)/$(DOC)/$$f || exit 1; done
+	$(Q)if [ -z '$(DESTDIR)' ]; then ldconfig 2>/dev/null || true; fi
+
+uninstall:              ## remove what install put there
+	$(Q)rm -f $(addprefix $(DEST)/,bin/dflow lib/$(SOFULL) lib/libdflow.so.$(SOMAJOR) lib/libdflow.so \
+	  include/dflow.h lib/pkgconfig/dflow.pc $(LMOD)/dflow.lua $(JITMOD)/dflow.lua share/man/man1/dflow.1)
+	$(Q)rm -rf $(addprefix $(DEST)/,$(LMOD)/dflow $(CMOD)/dflow $(JITMOD)/dflow $(DOC))
+
+clean:                  ## remove what was built
+	$(Q)rm -rf build
+
+help:                   ## this list
+	@awk -F ':.*## ' '/^[a-z ]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' Makefile
+
+# ---- how each thing is made ----------------------------------------------------------------------
+# Rewritten only when the flags differ, so that a change of flags rebuilds what it touches.
+$(BUILD)/flags: force
+	@mkdir -p $(@D)
+	@echo '$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) $(LDFLAGS)' | cmp -s - $@ || \
+	  echo '$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) $(LDFLAGS)' > $@
+
+$(BUILD)/kernels/%.o: kernels/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) -c $< -o $@
+$(BUILD)/runtime/%.o: runtime/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -c $< -o $@
+$(BUILD)/interp/%.o: interp/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LUA_CFLAGS) -c $< -o $@
+
+$(BUILD)/libdflow.so: $(LIB_OBJ) runtime/libdflow.map
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,-soname,libdflow.so.$(SOMAJOR) -Wl,--version-script=runtime/libdflow.map \
+	  -Wl,--no-undefined $(LDFLAGS) $(LIB_OBJ) $(LIBS) -o $@
+	@ln -sf libdflow.so $(BUILD)/libdflow.so.$(SOMAJOR)
+# The run paths are those of the build tree and, after the colon, of an installation.
+$(BUILD)/lua/dflow/core.so: $(BIND_OBJ) $(BUILD)/libdflow.so
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -shared $(LDFLAGS) $(BIND_OBJ) -L$(BUILD) -ldflow \
+	  -Wl,-rpath,'$$ORIGIN/../..:$$ORIGIN/../../..' -o $@
+$(BUILD)/dflow: $(PROG_OBJ) $(BIND_OBJ) $(BUILD)/libdflow.so
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(PROG_OBJ) $(BIND_OBJ) -L$(BUILD) -ldflow \
+	  -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' -Wl,-E $(LUA_LIBS) -lreadline -lm -ldl -o $@
+
+# Programs of spec/ in C link the objects themselves, so that they may also call what the library keeps inside.
+cspec: $(CSPEC)
+$(BUILD)/spec/%: spec/%.c $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime -Ikernels $(LDFLAGS) $< $(LIB_OBJ) $(LIBS) -o $@
+$(BUILD)/fuzz_api: spec/fuzz_api.c $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $< $(LIB_OBJ) $(LIBS) -o $@
+$(BUILD)/bench_c: spec/bench/bench_c.c $(BUILD)/libdflow.so
+	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $< -L$(BUILD) -ldflow -Wl,-rpath,'$$ORIGIN' -o $@
+
+-include $(OBJ:.o=.d)
+.PHONY: all lib core program cspec run test bench debug asan ubsan tsan fuzz lint deps install uninstall clean help force
