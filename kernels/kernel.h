@@ -1,0 +1,100 @@
+/* kernel.h: what a kernel is given and what it returns. The only header of the runtime that kernels/ sees
+ * besides dflow.h.
+ *
+ * A kernel computes the outputs of one op from its inputs. It knows neither graph nor frame. Inputs are
+ * borrowed and immutable; rank-0 inputs look like any other tensor (their data lies in the slot). Outputs are
+ * made with dfk_out (fresh memory), dfk_out_reuse (the memory of an input nobody else will read, when that
+ * is possible) or dfk_out_forward (the input itself, perhaps reshaped). An output that is not made is an error.
+ * A kernel returns DF_OK, or a code after filling k->error with dfk_fail. It may run on any thread, several
+ * calls at once.
+ */
+#ifndef DFLOW_KERNEL_H
+#define DFLOW_KERNEL_H
+#include "../runtime/dflow.h"
+
+/* A tensor, laid open for kernels. Row-major, no strides. Strings: data is an array of df_str. */
+typedef struct df_buffer df_buffer;
+struct df_tensor {
+  int32_t    refs;      /* atomic; of this header */
+  uint8_t    dtype;
+  int8_t     rank;
+  uint8_t    view;      /* 1: a view made for one kernel call, on the stack; never retained, see dfk_own */
+  int64_t    size;      /* elements */
+  int64_t    dims[DF_MAX_RANK];
+  void      *data;      /* 64-byte aligned when size * element >= 64 */
+  df_buffer *buffer;    /* holds one reference; NULL for views */
+};
+typedef struct df_str { char *bytes; int64_t length; } df_str; /* bytes owned by the buffer, not 0-terminated */
+
+/* An attribute's value. Which field is meant is fixed by the op's entry. */
+typedef struct df_attr {
+  int64_t     i;        /* int, bool, dtype; length of s; count of ints; rank of a shape (-1: unknown) */
+  double      f;
+  const char *s;        /* string, borrowed from the graph */
+  int64_t    *ints;     /* ints; dims of a shape (-1: unknown) */
+  df_tensor  *tensor;
+} df_attr;
+
+typedef struct df_kernel {
+  const df_attr   *attrs;      /* in the order of the entry's attrs; defaults filled in */
+  int32_t          nin, nout;
+  const df_tensor *const *in;  /* nin; NULL for a handle */
+  const df_value  *const *raw; /* nin; the values themselves: handles are here */
+  df_value        *out;        /* nout; written by dfk_out and its fellows, or directly for handles */
+  const uint8_t   *out_dtype;  /* nout; as inferred when the node was built */
+  uint32_t         reusable;   /* bit i: nobody reads input i after this kernel */
+  df_tensor       *scratch;    /* nout headers for rank-0 outputs */
+  void            *run;        /* the executor's own; passed back to dfk_run_* */
+  df_error        *error;
+} df_kernel;
+typedef int32_t (*df_kernel_fn)(df_kernel *k);
+
+/* The fast path: all inputs unboxed rank-0 numbers, one output, payload only (the executor sets kind and dtype).
+ * Returning false means "ask the general kernel", which then reports the error. b and c may be garbage. */
+typedef bool (*df_scalar_fn)(df_value *out, const df_value *a, const df_value *b, const df_value *c);
+
+/* Outputs. The data pointer to write to is out->data (for rank 0 it points into k->out[i]). NULL: error is filled. */
+df_tensor *dfk_out(df_kernel *k, int32_t i, int32_t dtype, int32_t rank, const int64_t *dims);
+/* dfk_out with the dtype and dims of a tensor. */
+df_tensor *dfk_out_like(df_kernel *k, int32_t i, const df_tensor *like);
+/* As dfk_out, but in the memory of input `from` where that may be overwritten and has the same byte size. The result's
+ * data may then equal k->in[from]->data: element i of the output may be written once element i of the input was read. */
+df_tensor *dfk_out_reuse(df_kernel *k, int32_t i, int32_t from, int32_t dtype, int32_t rank, const int64_t *dims);
+/* Output i is input `from`, with other dims of the same size (dims NULL: the same). No copy. */
+int32_t    dfk_out_forward(df_kernel *k, int32_t i, int32_t from, int32_t rank, const int64_t *dims);
+/* Output i is this tensor (consumed). Rank-0 numbers are unboxed. */
+void       dfk_out_tensor(df_kernel *k, int32_t i, df_tensor *t);
+/* A reference of one's own to input i: retained, or copied when it is a view of a slot. NULL: error is filled. */
+df_tensor *dfk_own(df_kernel *k, int32_t i);
+/* Scratch memory that dies with the call. NULL: error is filled. Free with dfk_free. */
+void      *dfk_scratch(df_kernel *k, int64_t bytes);
+void       dfk_free(void *p);
+/* Strings. bytes are copied. The tensor must be fresh (from dfk_out). False: out of memory, error is filled. */
+bool       dfk_set_string(df_kernel *k, df_tensor *t, int64_t i, const char *bytes, int64_t length);
+
+/* Fills k->error and returns code. printf's format. Say what was found and what was expected. */
+int32_t dfk_fail(df_kernel *k, int32_t code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* "float32[2,3]" in a buffer of the caller's; returns it. */
+char   *dfk_shape_text(const df_tensor *t, char *buffer, size_t bytes);
+
+/* Splits [0, n) over the worker threads in pieces of at least `grain`; runs fn(arg, begin, end). Runs here and now when n
+ * <= grain or nobody is idle. fn must not fail. Results must not depend on how it was split. */
+typedef void (*df_range_fn)(void *arg, int64_t begin, int64_t end);
+void dfk_parallel(df_kernel *k, int64_t n, int64_t grain, df_range_fn fn, void *arg);
+
+/* The tag of this call as a number: equal for the same (run number, frame path, iterations) and nothing else, whatever the
+ * threads. Random ops make their Philox counter of it. `seed` is the graph's. */
+uint64_t dfk_tag(const df_kernel *k);
+int64_t  dfk_graph_seed(const df_kernel *k);
+/* Writes a line to standard error, whole, in program order (df.print). */
+void     dfk_print(df_kernel *k, const char *bytes, int64_t length);
+
+static inline int64_t     dfk_int(const df_kernel *k, int32_t a)    { return k->attrs[a].i; }
+static inline bool        dfk_bool(const df_kernel *k, int32_t a)   { return k->attrs[a].i != 0; }
+static inline double      dfk_float(const df_kernel *k, int32_t a)  { return k->attrs[a].f; }
+static inline const char *dfk_string(const df_kernel *k, int32_t a) { return k->attrs[a].s; }
+/* Element i of an int32 or int64 tensor (indices, shapes, axes). */
+static inline int64_t dfk_index(const df_tensor *t, int64_t i) {
+  return t->dtype == DF_INT64 ? ((const int64_t *)t->data)[i] : ((const int32_t *)t->data)[i];
+}
+#endif

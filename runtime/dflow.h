@@ -1,0 +1,251 @@
+/* dflow.h: the one public header of libdflow.
+ *
+ * Plain C that C, C++ and a LuaJIT `ffi.cdef` can all take: opaque structs, fixed-width integers, enums
+ * instead of macros, no callback but one (custom gradients, called only while a graph is being built).
+ *
+ * Whose is it? Three words, meant exactly. borrowed: yours until the call returns. owned: yours to
+ * release. consumed: taken from you, also when the call fails.
+ *
+ * Every function that can fail by a user's hand takes a `df_error *err` last, returns a df_code (0 is
+ * success) or a negative number / NULL, and then `err` says what was found, what was expected and where.
+ *
+ * An output is a pair of int32: {node id, index}. Lists of outputs are arrays of such pairs.
+ * A graph is built by one thread at a time; sessions run it from any number of threads meanwhile.
+ */
+#ifndef DFLOW_H
+#define DFLOW_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* TensorFlow's status codes, with TensorFlow's numbers. */
+typedef enum df_code {
+  DF_OK = 0, DF_CANCELLED = 1, DF_UNKNOWN = 2, DF_INVALID_ARGUMENT = 3, DF_DEADLINE_EXCEEDED = 4,
+  DF_NOT_FOUND = 5, DF_ALREADY_EXISTS = 6, DF_PERMISSION_DENIED = 7, DF_RESOURCE_EXHAUSTED = 8,
+  DF_FAILED_PRECONDITION = 9, DF_ABORTED = 10, DF_OUT_OF_RANGE = 11, DF_UNIMPLEMENTED = 12,
+  DF_INTERNAL = 13, DF_UNAVAILABLE = 14, DF_DATA_LOSS = 15
+} df_code;
+
+/* What went wrong. Fields that do not apply are empty strings. Plain data: copy it freely. */
+typedef struct df_error {
+  int32_t code;          /* df_code */
+  char    message[1024]; /* found, expected */
+  char    op[160];       /* the node's name and op type, as `name (Type)` */
+  char    frame[256];    /* such as `while/1:17`: iteration 17 of frame while/1 */
+  char    source[256];   /* `file:line` of the Lua call that built the op */
+} df_error;
+
+/* TensorFlow's DataType numbers. DF_RESOURCE is a variable or a TensorArray: it never leaves a run. */
+typedef enum df_dtype {
+  DF_INVALID = 0, DF_FLOAT32 = 1, DF_FLOAT64 = 2, DF_INT32 = 3, DF_UINT8 = 4, DF_INT8 = 6,
+  DF_STRING = 7, DF_INT64 = 9, DF_BOOL = 10, DF_BFLOAT16 = 14, DF_FLOAT16 = 19, DF_RESOURCE = 20
+} df_dtype;
+
+enum { DF_MAX_RANK = 8 };
+
+typedef struct df_tensor  df_tensor;  /* a dense array on the host, reference-counted, immutable once shared */
+typedef struct df_graph   df_graph;   /* nodes, contexts; grows, never shrinks */
+typedef struct df_session df_session; /* variables' values and compiled plans */
+typedef struct df_run     df_run;     /* one run in the background */
+
+/* A value as it lies in a slot: 16 bytes, rank-0 numbers unboxed. */
+typedef enum df_kind { DF_EMPTY = 0, DF_SCALAR = 1, DF_TENSOR = 2, DF_HANDLE = 3 } df_kind;
+typedef struct df_value {
+  uint8_t  kind;  /* df_kind */
+  uint8_t  dtype; /* df_dtype */
+  uint8_t  dead;  /* the token is dead: nothing below means anything */
+  uint8_t  flags; /* the executor's own */
+  uint32_t uses;  /* the executor's own: readers still to come */
+  union {
+    bool b; int8_t i8; uint8_t u8; uint16_t u16; int32_t i32; int64_t i64; float f32; double f64;
+    df_tensor *tensor; /* kind DF_TENSOR: holds one reference */
+    void      *handle; /* kind DF_HANDLE: a variable or a TensorArray, holds one reference */
+  } as;
+} df_value;
+
+const char *df_version(void);               /* "0.1.0" */
+const char *df_code_name(int32_t code);     /* "invalid_argument"; never NULL */
+const char *df_dtype_name(int32_t dtype);   /* "float32"; "invalid" for what is none */
+int32_t     df_dtype_of(const char *name);  /* DF_INVALID for what is none */
+int32_t     df_dtype_bytes(int32_t dtype);  /* bytes of an element; 16 for DF_STRING */
+
+/* ---- tensors ------------------------------------------------------------------------------- */
+/* A new tensor, owned; numbers uninitialised, strings empty. NULL when the dims are bad or memory is out. */
+df_tensor  *df_tensor_new(int32_t dtype, int32_t rank, const int64_t *dims, df_error *err);
+df_tensor  *df_tensor_retain(df_tensor *t);           /* owned; the same tensor */
+void        df_tensor_release(df_tensor *t);          /* NULL is allowed */
+int32_t     df_tensor_dtype(const df_tensor *t);
+int32_t     df_tensor_rank(const df_tensor *t);
+int64_t     df_tensor_dim(const df_tensor *t, int32_t axis); /* axis from 0; -1 when out of range */
+int64_t     df_tensor_size(const df_tensor *t);       /* elements */
+int64_t     df_tensor_bytes(const df_tensor *t);      /* bytes of storage this tensor keeps alive */
+void       *df_tensor_data(const df_tensor *t);       /* borrowed; NULL for strings. Write only before sharing */
+const char *df_tensor_string(const df_tensor *t, int64_t i, int64_t *length); /* borrowed */
+int32_t     df_tensor_set_string(df_tensor *t, int64_t i, const char *bytes, int64_t length, df_error *err);
+df_tensor  *df_tensor_reshape(df_tensor *t, int32_t rank, const int64_t *dims, df_error *err); /* owned; shares storage */
+df_tensor  *df_tensor_cast(df_tensor *t, int32_t dtype, df_error *err); /* owned; as the op Cast */
+/* Elements as numbers, whatever the dtype. get: 0 for strings. set: false when the dtype cannot hold v. */
+double      df_tensor_get(const df_tensor *t, int64_t i);
+int64_t     df_tensor_get_int(const df_tensor *t, int64_t i);
+bool        df_tensor_set(df_tensor *t, int64_t i, double v);
+bool        df_tensor_set_int(df_tensor *t, int64_t i, int64_t v);
+void        df_value_release(df_value *v);            /* drops what v holds and empties it */
+
+/* Bytes of the host device: what is in use, its peak, its limit (0: none), and the sum ever allocated. */
+void    df_memory(int64_t *in_use, int64_t *peak, int64_t *limit, int64_t *allocated);
+void    df_memory_set_limit(int64_t bytes);
+
+/* A file's bytes as a uint8[n] tensor, owned; a gzip file comes unpacked. NULL: err is filled (DF_NOT_FOUND, DF_DATA_LOSS, ...). */
+df_tensor *df_read_file(const char *path, df_error *err);
+/* The text of this header: a LuaJIT ffi.cdef declares this one function, and then has all of them. */
+const char *df_header(void);
+
+/* ---- the op registry: what help, the Lua functions and the specs are made of ------------------ */
+int32_t     df_op_count(void);
+int32_t     df_op_find(const char *type_or_lua_name);    /* -1 when there is none */
+const char *df_op_type(int32_t op);                      /* "MatMul" */
+const char *df_op_lua(int32_t op);                       /* "matmul"; "" for internal ops */
+const char *df_op_doc(int32_t op);
+const char *df_op_inputs(int32_t op);                    /* "a:T b:T" ; see runtime/op.h for the grammar */
+const char *df_op_outputs(int32_t op);                   /* "product:T" */
+const char *df_op_types(int32_t op);                     /* "T=float" */
+const char *df_op_attrs(int32_t op);                     /* "transpose_a:bool=false transpose_b:bool=false" */
+const char *df_op_example(int32_t op);                   /* a line of Lua, or "" */
+bool        df_op_has_gradient(int32_t op);
+bool        df_op_is_stateful(int32_t op);
+
+/* ---- building a graph ------------------------------------------------------------------------ */
+df_graph *df_graph_new(void);
+df_graph *df_graph_retain(df_graph *g);
+void      df_graph_release(df_graph *g);
+int32_t   df_graph_nodes(const df_graph *g);           /* node ids run from 0 to this - 1 */
+void      df_graph_set_seed(df_graph *g, int64_t seed);
+
+/* One node: begin, then its inputs, attributes and name in any order, then end. `where` is the Lua
+ * `file:line`, borrowed, may be NULL. Attributes are copied. Only one node is open at a time. An input from
+ * an outer context is captured (Switch or Enter); one from an inner context is an error.
+ * df_node_end returns the node's id, or -1; then nothing was added. */
+void    df_node_begin(df_graph *g, int32_t op, const char *where);
+void    df_node_input(df_graph *g, int32_t node, int32_t index);
+void    df_node_control(df_graph *g, int32_t node);
+void    df_node_name(df_graph *g, const char *name);
+void    df_node_int(df_graph *g, const char *attr, int64_t v);
+void    df_node_float(df_graph *g, const char *attr, double v);
+void    df_node_bool(df_graph *g, const char *attr, bool v);
+void    df_node_string(df_graph *g, const char *attr, const char *bytes, int64_t length);
+void    df_node_dtype(df_graph *g, const char *attr, int32_t dtype);
+void    df_node_shape(df_graph *g, const char *attr, int32_t rank, const int64_t *dims); /* rank -1: unknown */
+void    df_node_tensor(df_graph *g, const char *attr, df_tensor *t);                      /* retained */
+void    df_node_ints(df_graph *g, const char *attr, int32_t n, const int64_t *v);
+int32_t df_node_end(df_graph *g, df_error *err);
+/* Shortcuts: a Const node from a value (borrowed), and any op without attributes. `io` is pairs. */
+int32_t df_constant(df_graph *g, const df_value *v, const char *name, const char *where, df_error *err);
+int32_t df_add_node(df_graph *g, int32_t op, int32_t n, const int32_t *io, const char *where, df_error *err);
+
+/* What stands while nodes are built. Each push is undone by its pop. */
+void df_push_control(df_graph *g, int32_t n, const int32_t *nodes); void df_pop_control(df_graph *g);
+void df_push_scope(df_graph *g, const char *name);                  void df_pop_scope(df_graph *g);
+void df_push_device(df_graph *g, const char *spec);                 void df_pop_device(df_graph *g);
+
+/* Looking at nodes. Strings are borrowed and live as long as the graph. */
+const char *df_node_type_of(df_graph *g, int32_t node);
+const char *df_node_name_of(df_graph *g, int32_t node);
+const char *df_node_where_of(df_graph *g, int32_t node);  /* "" when not known */
+int32_t     df_node_by_name(df_graph *g, const char *name); /* -1 when there is none */
+int32_t     df_node_outputs(df_graph *g, int32_t node);
+int32_t     df_node_inputs(df_graph *g, int32_t node);
+void        df_node_input_of(df_graph *g, int32_t node, int32_t i, int32_t *in_node, int32_t *in_index);
+int32_t     df_output_dtype(df_graph *g, int32_t node, int32_t index);
+int32_t     df_output_rank(df_graph *g, int32_t node, int32_t index);  /* -1: unknown */
+int64_t     df_output_dim(df_graph *g, int32_t node, int32_t index, int32_t axis); /* -1: unknown */
+df_tensor  *df_output_constant(df_graph *g, int32_t node, int32_t index); /* owned; NULL unless known while building */
+int32_t     df_output_set_shape(df_graph *g, int32_t node, int32_t index, int32_t rank, const int64_t *dims, df_error *err);
+int32_t     df_node_context(df_graph *g, int32_t node);   /* id of the node's control-flow context; 0 is the top level */
+int32_t     df_current_context(df_graph *g);
+
+/* ---- control flow: begin … end, no callbacks. After a failed call or a Lua error in a branch or body, call
+ * df_flow_abort with the depth from before; what was built stays, unreachable. ------------------- */
+int32_t df_flow_depth(df_graph *g);
+void    df_flow_abort(df_graph *g, int32_t depth);
+
+/* cond: begin(pred); build the true branch; branch_end(outputs); build the false branch; branch_end(outputs); end.
+ * Each branch gives n outputs (pairs). end writes n pairs (the Merges) to `out`.
+ * A branch without outputs gives n = 0; its side effects still run, and cond's own op is then df_cond_op. */
+int32_t df_cond_begin(df_graph *g, int32_t pred_node, int32_t pred_index, const char *name, const char *where, df_error *err);
+int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_error *err);
+int32_t df_cond_end(df_graph *g, int32_t *out, df_error *err); /* returns the id of an op that runs when the cond has */
+
+/* while_loop: begin(initial values) gives the variables as the predicate sees them; build the predicate;
+ * pred_end(predicate) gives them as the body sees them; build the body; end(body's results) gives the exits.
+ * `vars` and `exits` receive n pairs. `maximum_iterations` < 0: none. `save` is "keep", "swap" or "recompute".
+ * Shape invariants: before begin, df_while_invariant for the variables that have one. */
+void    df_while_invariant(df_graph *g, int32_t var, int32_t rank, const int64_t *dims);
+/* Names for messages: variable `var` is called this (`h`, `2`). */
+void    df_while_var_name(df_graph *g, int32_t var, const char *name);
+int32_t df_while_begin(df_graph *g, int32_t n, const int32_t *init, int64_t parallel_iterations,
+                       int64_t maximum_iterations, bool back_prop, const char *save, const char *name,
+                       const char *where, int32_t *vars, df_error *err);
+int32_t df_while_pred_end(df_graph *g, int32_t pred_node, int32_t pred_index, int32_t *vars, df_error *err);
+int32_t df_while_end(df_graph *g, int32_t n, const int32_t *results, int32_t *exits, df_error *err);
+
+/* ---- gradients --------------------------------------------------------------------------------- */
+/* Called while building, for a CustomGradient node: `id` is its attribute, dy are n pairs ({-1,0}: none), fill
+ * dx with m pairs ({-1,0}: none). Returns 0, or a code with err filled. */
+typedef int32_t (*df_custom_gradient_fn)(void *user, int64_t id, int32_t n, const int32_t *dy, int32_t m, int32_t *dx, df_error *err);
+void df_graph_on_custom_gradient(df_graph *g, df_custom_gradient_fn fn, void *user);
+/* dx of the sum of ys (weighted by grad_ys; pair {-1,0} means ones), one per x. An x is an output or a variable's handle.
+ * unconnected: 0 error, 1 zero, 2 none. A result is 6 int32: {node,index} of the dense gradient or of the values, then
+ * {node,index} of indices and {node,index} of dense_shape, -1 where there is none. */
+int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *grad_ys, int32_t nx, const int32_t *xs,
+                     int32_t nstop, const int32_t *stops, int32_t unconnected, const char *where, int32_t *out, df_error *err);
+
+/* ---- running ------------------------------------------------------------------------------------ */
+/* options: "threads=2 engine=tokens timeout=2.5", keys in any order; NULL for defaults. */
+df_session *df_session_new(df_graph *g, const char *options, df_error *err);
+void        df_session_release(df_session *s);      /* cancels what runs, waits for it */
+void        df_session_reset(df_session *s);        /* variables uninitialised again: the next run that needs them sets them */
+/* Runs what the fetches need. A fetch {node, -1} is an operation: it only has to run, and its result is empty.
+ *   feeds    nfeed pairs; values borrowed (a scalar may come unboxed)
+ *   results  nfetch values, owned (df_value_release); all empty when the run fails
+ *   timeout  seconds; <= 0: the session's own
+ * Any thread. */
+int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
+                       const df_value *values, double timeout, df_value *results, df_error *err);
+/* The same on a thread of its own. NULL when the fetches or feeds are bad. */
+df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
+                         const df_value *values, double timeout, df_error *err);
+int32_t df_run_wait(df_run *r, df_value *results, df_error *err); /* once; as df_session_run would have returned */
+bool    df_run_done(df_run *r);
+void    df_run_cancel(df_run *r);
+void    df_run_release(df_run *r);                  /* cancels and waits if it has not been waited for */
+/* Asks every run of the process to stop, as Ctrl-C does. Safe in a signal handler. */
+void    df_interrupt(void);
+/* df_session_run and df_run_wait for programs without a SIGINT handler of their own: meanwhile Ctrl-C is df_interrupt; at
+ * other times, and the second time, it does what it did before. df_sigint_guard(false) makes them leave SIGINT alone. */
+int32_t df_session_run_guarded(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
+                               const df_value *values, double timeout, df_value *results, df_error *err);
+int32_t df_run_wait_guarded(df_run *r, df_value *results, df_error *err);
+void    df_sigint_guard(bool on);
+
+/* Counters, of the session since it began (s) or of one run (r): see the names. */
+typedef struct df_stats {
+  int64_t runs, nodes_run, dead_tokens, frames, iterations, stack_pushes, stack_pops;
+} df_stats;
+void df_session_stats(df_session *s, df_stats *out);
+void df_run_stats(df_run *r, df_stats *out);
+int32_t df_session_plans(df_session *s);            /* plans compiled so far */
+
+/* A variable's value in a session: owned (df_value_release), or DF_FAILED_PRECONDITION before it is initialised. */
+int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, df_error *err);
+/* Tells a variable how it is initialised: `init` is the output assigned before the first run that needs it. */
+int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node, int32_t init_index, df_error *err);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif
