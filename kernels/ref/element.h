@@ -1,6 +1,7 @@
 /* element.h: elements of any number dtype as a double or an int64, for reference kernels. */
 #ifndef DFLOW_REF_ELEMENT_H
 #define DFLOW_REF_ELEMENT_H
+#include "../kernel.h"
 #include "../half.h"
 
 static inline bool ref_is_float(int32_t dtype) {
@@ -11,8 +12,8 @@ static inline double ref_get(const df_tensor *t, int64_t i) {
   switch (t->dtype) {
     case DF_FLOAT32:  return ((const float *)t->data)[i];
     case DF_FLOAT64:  return ((const double *)t->data)[i];
-    case DF_FLOAT16:  return dfk_from_float16(((const uint16_t *)t->data)[i]);
-    case DF_BFLOAT16: return dfk_from_bfloat16(((const uint16_t *)t->data)[i]);
+    case DF_FLOAT16:  return dfk_f16_to_float(((const uint16_t *)t->data)[i]);
+    case DF_BFLOAT16: return dfk_bf16_to_float(((const uint16_t *)t->data)[i]);
     default:          return 0;
   }
 }
@@ -32,8 +33,8 @@ static inline void ref_put(df_tensor *t, int64_t i, double v) {
   switch (t->dtype) {
     case DF_FLOAT32:  ((float *)t->data)[i] = (float)v; break;
     case DF_FLOAT64:  ((double *)t->data)[i] = v; break;
-    case DF_FLOAT16:  ((uint16_t *)t->data)[i] = dfk_to_float16((float)v); break;
-    case DF_BFLOAT16: ((uint16_t *)t->data)[i] = dfk_to_bfloat16((float)v); break;
+    case DF_FLOAT16:  ((uint16_t *)t->data)[i] = dfk_f16_from_double(v); break;
+    case DF_BFLOAT16: ((uint16_t *)t->data)[i] = dfk_bf16_from_double(v); break;
   }
 }
 

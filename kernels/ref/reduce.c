@@ -1,0 +1,198 @@
+/* reduce.c: reference reductions, argmax and argmin. One pass over the input in storage order; floats are
+ * accumulated in double, integers in int64, and rounded (or cut) to the dtype once at the end.
+ */
+#include "../reduce.h"
+#include "element.h"
+#include <math.h>
+
+typedef enum fold { SUM, MEAN, PROD, MAX, MIN, ALL, ANY, LOG_SUM_EXP, NORM } fold;
+
+static double lowest_int(int32_t dtype, bool high) {
+  switch (dtype) {
+    case DF_INT8:  return high ? INT8_MAX : INT8_MIN;
+    case DF_UINT8: return high ? UINT8_MAX : 0;
+    case DF_INT32: return high ? INT32_MAX : INT32_MIN;
+    default:       return 0;
+  }
+}
+
+static double start_float(fold f) {
+  switch (f) {
+    case PROD: return 1;
+    case MAX: case LOG_SUM_EXP: return -INFINITY;
+    case MIN: return INFINITY;
+    default: return 0;
+  }
+}
+
+static int64_t start_int(fold f, int32_t dtype) {
+  switch (f) {
+    case PROD: case ALL: return 1;
+    case MAX: return dtype == DF_INT64 ? INT64_MIN : (int64_t)lowest_int(dtype, false);
+    case MIN: return dtype == DF_INT64 ? INT64_MAX : (int64_t)lowest_int(dtype, true);
+    default: return 0;
+  }
+}
+
+static double fold_float(fold f, double a, double x) {
+  switch (f) {
+    case SUM: case MEAN: return a + x;
+    case PROD: return a * x;
+    case MAX: case LOG_SUM_EXP: return x > a || isnan(x) ? x : a;
+    case MIN: return x < a || isnan(x) ? x : a;
+    case NORM: return a + x * x;
+    default: return a;
+  }
+}
+
+static int64_t fold_int(fold f, int64_t a, int64_t x) {
+  switch (f) {
+    case SUM: case MEAN: return (int64_t)((uint64_t)a + (uint64_t)x);
+    case PROD: return (int64_t)((uint64_t)a * (uint64_t)x);
+    case MAX: return x > a ? x : a;
+    case MIN: return x < a ? x : a;
+    case ALL: return a && x;
+    case ANY: return a || x;
+    default: return a;
+  }
+}
+
+/* The result that element i of the input is folded into. */
+static int64_t result_of(const dfk_reduction *r, int64_t i) {
+  int64_t out = 0, stride = 1;
+  for (int32_t a = r->rank - 1; a >= 0; a--) {
+    int64_t at = i % r->dims[a];
+    i /= r->dims[a];
+    if (!r->reduced[a]) { out += at * stride; stride *= r->dims[a]; }
+  }
+  return out;
+}
+
+static void reduce_floats(const df_tensor *x, df_tensor *y, const dfk_reduction *r, fold f, double *acc, double *sum) {
+  for (int64_t o = 0; o < r->out_size; o++) acc[o] = start_float(f);
+  for (int64_t i = 0; i < x->size; i++) {
+    int64_t o = result_of(r, i);
+    acc[o] = fold_float(f, acc[o], ref_get(x, i));
+  }
+  if (f == LOG_SUM_EXP) {
+    for (int64_t o = 0; o < r->out_size; o++) sum[o] = 0;
+    for (int64_t i = 0; i < x->size; i++) {
+      int64_t o = result_of(r, i);
+      sum[o] += exp(ref_get(x, i) - (isfinite(acc[o]) ? acc[o] : 0));
+    }
+    for (int64_t o = 0; o < r->out_size; o++) acc[o] = (isfinite(acc[o]) ? acc[o] : 0) + log(sum[o]);
+  }
+  for (int64_t o = 0; o < r->out_size; o++)
+    ref_put(y, o, f == MEAN ? acc[o] / (double)r->count : f == NORM ? sqrt(acc[o]) : acc[o]);
+}
+
+static void reduce_ints(const df_tensor *x, df_tensor *y, const dfk_reduction *r, fold f, int64_t *acc) {
+  for (int64_t o = 0; o < r->out_size; o++) acc[o] = start_int(f, x->dtype);
+  for (int64_t i = 0; i < x->size; i++) {
+    int64_t o = result_of(r, i);
+    acc[o] = fold_int(f, acc[o], ref_get_int(x, i));
+  }
+  for (int64_t o = 0; o < r->out_size; o++) ref_put_int(y, o, f == MEAN ? acc[o] / r->count : acc[o]);
+}
+
+static int32_t reduce(df_kernel *k, fold f) {
+  dfk_reduction r;
+  int32_t code = dfk_reduction_of(k, &r);
+  if (code) return code;
+  const df_tensor *x = k->in[0];
+  df_tensor *y = dfk_out(k, 0, x->dtype, r.out_rank, r.out_dims);
+  if (!y) return DF_RESOURCE_EXHAUSTED;
+  bool floats = ref_is_float(x->dtype);
+  if (f == MEAN && !floats && r.count == 0 && r.out_size > 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the mean of no integers is not defined (integer division by zero)");
+  double *acc = (double *)dfk_scratch(k, (2 * r.out_size + 1) * 8);
+  if (!acc) return DF_RESOURCE_EXHAUSTED;
+  if (floats) reduce_floats(x, y, &r, f, acc, acc + r.out_size);
+  else reduce_ints(x, y, &r, f, (int64_t *)acc);
+  dfk_free(acc);
+  return DF_OK;
+}
+
+int32_t ref_sum(df_kernel *k)  { return reduce(k, SUM); }
+int32_t ref_mean(df_kernel *k) { return reduce(k, MEAN); }
+int32_t ref_prod(df_kernel *k) { return reduce(k, PROD); }
+int32_t ref_max(df_kernel *k)  { return reduce(k, MAX); }
+int32_t ref_min(df_kernel *k)  { return reduce(k, MIN); }
+int32_t ref_all(df_kernel *k)  { return reduce(k, ALL); }
+int32_t ref_any(df_kernel *k)  { return reduce(k, ANY); }
+int32_t ref_log_sum_exp(df_kernel *k)    { return reduce(k, LOG_SUM_EXP); }
+int32_t ref_euclidean_norm(df_kernel *k) { return reduce(k, NORM); }
+
+/* ---- argmax ------------------------------------------------------------------------------------- */
+
+static bool beats(const df_tensor *x, int64_t i, int64_t best, bool least) {
+  if (ref_is_float(x->dtype)) {
+    double a = ref_get(x, i), b = ref_get(x, best);
+    return !isnan(b) && (isnan(a) || (least ? a < b : a > b));
+  }
+  int64_t a = ref_get_int(x, i), b = ref_get_int(x, best);
+  return least ? a < b : a > b;
+}
+
+static int32_t arg(df_kernel *k, bool least) {
+  const df_tensor *x = k->in[0];
+  int32_t axis = dfk_axis_of(k, k->in[1], x);
+  if (axis < 0) return DF_INVALID_ARGUMENT;
+  int64_t outer = 1, n = x->dims[axis], inner = 1, dims[DF_MAX_RANK];
+  int32_t rank = 0;
+  for (int32_t i = 0; i < x->rank; i++) {
+    if (i < axis) outer *= x->dims[i];
+    if (i > axis) inner *= x->dims[i];
+    if (i != axis) dims[rank++] = x->dims[i];
+  }
+  char text[160];
+  if (n == 0 && outer * inner > 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s of an empty axis: axis %d of %s has no elements",
+                    least ? "argmin" : "argmax", axis, dfk_shape_text(x, text, sizeof text));
+  df_tensor *y = dfk_out(k, 0, k->out_dtype[0], rank, dims);
+  if (!y) return DF_RESOURCE_EXHAUSTED;
+  for (int64_t o = 0; o < outer; o++)
+    for (int64_t j = 0; j < inner; j++) {
+      int64_t at = o * n * inner + j, best = 0;
+      for (int64_t i = 1; i < n; i++)
+        if (beats(x, at + i * inner, at + best * inner, least)) best = i;
+      ref_put_int(y, o * inner + j, best);
+    }
+  return DF_OK;
+}
+
+int32_t ref_arg_max(df_kernel *k) { return arg(k, false); }
+int32_t ref_arg_min(df_kernel *k) { return arg(k, true); }
+
+/* ---- the shapes that gradients of reductions need when the input's shape is not known while building ---- */
+
+static int32_t reduced(df_kernel *k, df_tensor **shape_out, int64_t *count) {
+  const df_tensor *shape = k->in[0], *axes = k->in[1];
+  for (int64_t i = 0; i < shape->size && shape_out; i++) ref_put_int(*shape_out, i, dfk_index(shape, i));
+  *count = 1;
+  for (int64_t i = 0; i < axes->size; i++) {
+    int64_t a = dfk_index(axes, i);
+    if (a < 0) a += shape->size;
+    if (a < 0 || a >= shape->size)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "reduction axis %lld is out of range for rank %lld",
+                      (long long)dfk_index(axes, i), (long long)shape->size);
+    *count *= dfk_index(shape, a);
+    if (shape_out) ref_put_int(*shape_out, a, 1);
+  }
+  return DF_OK;
+}
+
+int32_t ref_reduced_shape(df_kernel *k) {
+  df_tensor *y = dfk_out_like(k, 0, k->in[0]);
+  int64_t count;
+  return y ? reduced(k, &y, &count) : DF_RESOURCE_EXHAUSTED;
+}
+
+int32_t ref_reduced_count(df_kernel *k) {
+  df_tensor *y = dfk_out(k, 0, DF_INT64, 0, NULL);
+  int64_t count;
+  if (!y) return DF_RESOURCE_EXHAUSTED;
+  int32_t code = reduced(k, NULL, &count);
+  if (!code) ref_put_int(y, 0, count);
+  return code;
+}
