@@ -1,0 +1,383 @@
+/* main.c: the `dflow` program: lua(1)'s options, with dflow in the house.
+ *
+ * What lua(1) 5.4 does with an option, a script, `arg`, LUA_INIT, standard input and its exit status, this does
+ * too; spec/program_spec.lua compares the two. On top of it: the module is found beside the executable, in the build
+ * tree or where `make install` put it; `df` and the four builtins are globals; --help and --version; and Ctrl-C
+ * cancels the graph that is running, which ends a script with status 130.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <lauxlib.h>
+#include <lualib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "dflow.h"
+#include "program.h"
+
+int luaopen_dflow_core(lua_State *L);
+
+enum {
+  OPT_ERROR = 1, OPT_INTERACTIVE = 2, OPT_VERSION = 4, OPT_EXECUTE = 8, OPT_NO_ENV = 16, OPT_HELP = 32,
+  OPT_LONG_VERSION = 64
+};
+
+volatile sig_atomic_t program_interrupted;
+static lua_State  *running;                /* the state that Ctrl-C stops */
+static const char *progname = "dflow";     /* NULL at the prompt: messages stand alone there */
+static bool        interactive;
+
+/* ---- messages ---------------------------------------------------------------------------------- */
+
+static void message(const char *text) {
+  fflush(stdout);
+  if (progname) fprintf(stderr, "%s: ", progname);
+  fprintf(stderr, "%s\n", text);
+  fflush(stderr);
+}
+
+int program_report(lua_State *L, int status) {
+  if (status != LUA_OK) {
+    const char *text = lua_tostring(L, -1);
+    message(text ? text : "(error message is not a string)");
+    lua_pop(L, 1);
+  }
+  return status;
+}
+
+void program_now_interactive(void) {
+  progname = NULL;
+  interactive = true;
+}
+
+void program_print_version(void) {
+  printf("dflow %s  dynamic dataflow for %s\n", df_version(), LUA_RELEASE);
+  fflush(stdout);
+}
+
+static const char usage_text[] =
+  "usage: %s [options] [script [args]]\n"
+  "Available options are:\n"
+  "  -e stat    execute string 'stat'\n"
+  "  -i         enter interactive mode after executing 'script'\n"
+  "  -l mod     require library 'mod' into global 'mod'\n"
+  "  -l g=mod   require library 'mod' into global 'g'\n"
+  "  -v         show version information\n"
+  "  -E         ignore environment variables\n"
+  "  -W         turn warnings on\n"
+  "  --         stop handling options\n"
+  "  -          stop handling options and execute stdin\n"
+  "  --help     show this text\n"
+  "  --version  show version information\n";
+
+static void print_usage(const char *bad) {
+  fflush(stdout);
+  fprintf(stderr, "%s: ", progname);
+  if (bad[1] == 'e' || bad[1] == 'l') fprintf(stderr, "'%s' needs argument\n", bad);
+  else fprintf(stderr, "unrecognized option '%s'\n", bad);
+  fprintf(stderr, usage_text, progname);
+}
+
+/* A string gets a traceback; a table with __tostring, such as every dflow error, is its own whole message. */
+static int message_handler(lua_State *L) {
+  const char *text = lua_tostring(L, 1);
+  if (text == NULL) {
+    if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
+    text = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+  }
+  luaL_traceback(L, L, text, 1);
+  return 1;
+}
+
+/* ---- Ctrl-C ------------------------------------------------------------------------------------ */
+
+static void stop(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  lua_sethook(L, NULL, 0, 0);
+  luaL_error(L, "interrupted!");
+}
+
+/* A cancelled run raises its own error, which knows node and iteration: the hook leaves it 10,000 instructions to
+ * reach the top before Lua code that was not in a run is stopped. */
+static void on_interrupt(int number) {
+  if (!interactive) signal(number, SIG_DFL);   /* a second one ends a script at once */
+  program_interrupted = 1;
+  df_interrupt();
+  lua_sethook(running, stop, LUA_MASKCOUNT, 10000);
+}
+
+int program_call(lua_State *L, int nargs, int nresults) {
+  int base = lua_gettop(L) - nargs;
+  lua_pushcfunction(L, message_handler);
+  lua_insert(L, base);
+  running = L;
+  void (*before)(int) = signal(SIGINT, on_interrupt);
+  int status = lua_pcall(L, nargs, nresults, base);
+  signal(SIGINT, before);
+  lua_sethook(L, NULL, 0, 0);
+  lua_remove(L, base);
+  return status;
+}
+
+/* ---- where the Lua side lives ---------------------------------------------------------------------- */
+
+/* Cuts the last component off a path. */
+static bool up(char *path) {
+  char *slash = strrchr(path, '/');
+  if (!slash || slash == path) return false;
+  *slash = '\0';
+  return true;
+}
+
+/* Puts `what` in front of package.`field`, unless it is there already. */
+static void prepend(lua_State *L, const char *field, const char *what) {
+  lua_getglobal(L, "package");
+  lua_getfield(L, -1, field);
+  const char *old = lua_tostring(L, -1);
+  if (old && !strstr(old, what)) {
+    lua_pushfstring(L, "%s;%s", what, old);
+    lua_setfield(L, -3, field);
+  }
+  lua_pop(L, 2);
+}
+
+/* The executable is <tree>/build/<mode>/dflow or <prefix>/bin/dflow; the modules are in <tree>/stdlib or in
+ * <prefix>/share/lua/5.4. */
+static void set_paths(lua_State *L) {
+  char place[PATH_MAX];
+  ssize_t n = readlink("/proc/self/exe", place, sizeof place - 1);
+  if (n <= 0) return;
+  place[n] = '\0';
+  if (!up(place) || !up(place)) return;                 /* <tree>/build or <prefix> */
+  char prefix[PATH_MAX];
+  strcpy(prefix, place);
+  if (up(place)) {
+    const char *module = lua_pushfstring(L, "%s/stdlib/dflow.lua", place);
+    bool in_tree = access(module, R_OK) == 0;
+    lua_pop(L, 1);
+    if (in_tree) {
+      prepend(L, "path", lua_pushfstring(L, "%s/stdlib/?.lua", place));
+      lua_pop(L, 1);
+      return;
+    }
+  }
+  const char *version = LUA_VERSION_MAJOR "." LUA_VERSION_MINOR;
+  prepend(L, "path", lua_pushfstring(L, "%s/share/lua/%s/?.lua", prefix, version));
+  prepend(L, "cpath", lua_pushfstring(L, "%s/lib/lua/%s/?.so", prefix, version));
+  lua_pop(L, 2);
+}
+
+/* The binding is linked in, so that `require 'dflow'` finds the one that fits this program. */
+static void preload_core(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, luaopen_dflow_core);
+  lua_setfield(L, -2, "dflow.core");
+  lua_pop(L, 1);
+}
+
+static bool set_globals(lua_State *L) {
+  static const char *const builtins[] = { "cond", "while_loop", "TensorArray", "gradients" };
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "dflow");
+  if (program_report(L, program_call(L, 1, 1)) != LUA_OK) return false;
+  for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++) {
+    lua_getfield(L, -1, builtins[i]);
+    lua_setglobal(L, builtins[i]);
+  }
+  lua_setglobal(L, "df");
+  return true;
+}
+
+/* ---- options, as lua(1) reads them ----------------------------------------------------------------- */
+
+/* Returns the OPT_ flags; `first` becomes the index of the script, or of the option that is wrong. */
+static int collect_options(char **argv, int *first) {
+  int flags = 0, i;
+  for (i = 1; argv[i] != NULL; i++) {
+    *first = i;
+    if (argv[i][0] != '-') return flags;
+    switch (argv[i][1]) {
+      case '\0': return flags;
+      case '-':
+        if (strcmp(argv[i], "--help") == 0) { flags |= OPT_HELP; break; }
+        if (strcmp(argv[i], "--version") == 0) { flags |= OPT_LONG_VERSION; break; }
+        if (argv[i][2] != '\0') return OPT_ERROR;
+        *first = i + 1;
+        return flags;
+      case 'E':
+        if (argv[i][2] != '\0') return OPT_ERROR;
+        flags |= OPT_NO_ENV;
+        break;
+      case 'i':
+        flags |= OPT_INTERACTIVE;
+        /* FALLTHROUGH */
+      case 'v':
+        if (argv[i][2] != '\0') return OPT_ERROR;
+        flags |= OPT_VERSION;
+        break;
+      case 'W':
+        if (argv[i][2] != '\0') return OPT_ERROR;
+        break;
+      case 'e':
+        flags |= OPT_EXECUTE;
+        /* FALLTHROUGH */
+      case 'l':
+        if (argv[i][2] == '\0') {
+          i++;
+          if (argv[i] == NULL || argv[i][0] == '-') return OPT_ERROR;
+        }
+        break;
+      default: return OPT_ERROR;
+    }
+  }
+  *first = i;
+  return flags;
+}
+
+static int do_chunk(lua_State *L, int status) {
+  if (status == LUA_OK) status = program_call(L, 0, 0);
+  return program_report(L, status);
+}
+
+static int do_string(lua_State *L, const char *text, const char *name) {
+  return do_chunk(L, luaL_loadbuffer(L, text, strlen(text), name));
+}
+
+/* `-l mod` and `-l g=mod`. */
+static int do_library(lua_State *L, const char *what) {
+  const char *equals = strchr(what, '=');
+  lua_getglobal(L, "require");
+  lua_pushstring(L, equals ? equals + 1 : what);
+  int status = program_call(L, 1, 1);
+  if (status == LUA_OK) {
+    lua_pushglobaltable(L);
+    lua_pushlstring(L, what, equals ? (size_t)(equals - what) : strlen(what));
+    lua_pushvalue(L, -3);
+    lua_settable(L, -3);
+    lua_pop(L, 2);
+  }
+  return program_report(L, status);
+}
+
+/* -e, -l and -W in the order in which they stand. False after the first that fails. */
+static bool run_options(lua_State *L, char **argv, int n) {
+  for (int i = 1; i < n; i++) {
+    char option = argv[i][1];
+    if (option == 'e' || option == 'l') {
+      char *extra = argv[i] + 2;
+      if (*extra == '\0') extra = argv[++i];
+      int status = option == 'e' ? do_string(L, extra, "=(command line)") : do_library(L, extra);
+      if (status != LUA_OK) return false;
+    } else if (option == 'W') {
+      lua_warning(L, "@on", 0);
+    }
+  }
+  return true;
+}
+
+static int do_init(lua_State *L) {
+  const char *name = "=LUA_INIT_" LUA_VERSION_MAJOR "_" LUA_VERSION_MINOR;
+  const char *init = getenv(name + 1);
+  if (init == NULL) {
+    name = "=LUA_INIT";
+    init = getenv(name + 1);
+  }
+  if (init == NULL) return LUA_OK;
+  if (init[0] == '@') return do_chunk(L, luaL_loadfile(L, init + 1));
+  return do_string(L, init, name);
+}
+
+static void make_arg_table(lua_State *L, char **argv, int argc, int script) {
+  if (script == argc) script = 0;   /* no script: the program's name is arg[0] */
+  lua_createtable(L, argc - script, script + 1);
+  for (int i = 0; i < argc; i++) {
+    lua_pushstring(L, argv[i]);
+    lua_rawseti(L, -2, i - script);
+  }
+  lua_setglobal(L, "arg");
+}
+
+static int do_script(lua_State *L, char **argv) {
+  const char *name = argv[0];
+  if (strcmp(name, "-") == 0 && strcmp(argv[-1], "--") != 0) name = NULL;
+  int status = luaL_loadfile(L, name);
+  if (status == LUA_OK) {
+    int n = 0;
+    if (lua_getglobal(L, "arg") != LUA_TTABLE) luaL_error(L, "'arg' is not a table");
+    n = (int)luaL_len(L, -1);
+    luaL_checkstack(L, n + 3, "too many arguments to script");
+    for (int i = 1; i <= n; i++) lua_rawgeti(L, -i, i);
+    lua_remove(L, -n - 1);
+    status = program_call(L, n, LUA_MULTRET);
+  }
+  return program_report(L, status);
+}
+
+/* Runs in protected mode. Leaves true when all went well. */
+static int protected_main(lua_State *L) {
+  int argc = (int)lua_tointeger(L, 1);
+  char **argv = lua_touserdata(L, 2);
+  int script = argc;
+  int flags = collect_options(argv, &script);
+  luaL_checkversion(L);
+  if (flags == OPT_ERROR) {
+    print_usage(argv[script]);
+    return 0;
+  }
+  if (flags & OPT_HELP) {
+    printf(usage_text, progname);
+    lua_pushboolean(L, 1);
+    return 1;
+  }
+  if (flags & (OPT_VERSION | OPT_LONG_VERSION)) program_print_version();
+  if ((flags & OPT_LONG_VERSION) && !(flags & OPT_INTERACTIVE)) {
+    lua_pushboolean(L, 1);
+    return 1;
+  }
+  if (flags & OPT_NO_ENV) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
+  }
+  luaL_openlibs(L);
+  make_arg_table(L, argv, argc, script);
+  lua_gc(L, LUA_GCGEN, 0, 0);
+  set_paths(L);
+  preload_core(L);
+  if (!set_globals(L)) return 0;
+  if (!(flags & OPT_NO_ENV) && do_init(L) != LUA_OK) return 0;
+  if (!run_options(L, argv, script)) return 0;
+  if (script < argc && do_script(L, argv + script) != LUA_OK) return 0;
+  if (flags & OPT_INTERACTIVE) {
+    program_repl(L, flags & OPT_NO_ENV);
+  } else if (script == argc && !(flags & (OPT_EXECUTE | OPT_VERSION))) {
+    if (isatty(STDIN_FILENO)) {
+      program_print_version();
+      program_repl(L, flags & OPT_NO_ENV);
+    } else {
+      do_chunk(L, luaL_loadfile(L, NULL));   /* as in lua(1), an error in a piped chunk does not show in the status */
+      if (program_interrupted) return 0;
+    }
+  }
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+int main(int argc, char **argv) {
+  if (argv[0] && argv[0][0]) progname = argv[0];
+  lua_State *L = luaL_newstate();
+  if (L == NULL) {
+    message("cannot create state: not enough memory");
+    return EXIT_FAILURE;
+  }
+  lua_pushcfunction(L, protected_main);
+  lua_pushinteger(L, argc);
+  lua_pushlightuserdata(L, argv);
+  int status = lua_pcall(L, 2, 1, 0);
+  bool good = lua_toboolean(L, -1) && status == LUA_OK;
+  program_report(L, status);
+  lua_close(L);
+  if (good) return EXIT_SUCCESS;
+  return program_interrupted ? 128 + SIGINT : EXIT_FAILURE;
+}
