@@ -341,6 +341,7 @@ static int protected_main(lua_State *L) {
     lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
   }
   luaL_openlibs(L);
+  df_sigint_guard(false);                  /* Ctrl-C is this file's business */
   make_arg_table(L, argv, argc, script);
   lua_gc(L, LUA_GCGEN, 0, 0);
   set_paths(L);
