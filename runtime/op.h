@@ -9,13 +9,17 @@
  *     .kernel = { [DF_REF] = ref_matmul, [DF_CPU] = cpu_matmul } },
  *
  * Grammar. in/out: words `name:TYPE`, where TYPE is a type variable (one capital or a word such as DstT), a dtype
- * name, or `handle` (DF_RESOURCE) or `any`. `name:T*` is a list of any length (at most one in `in`; in `out`, `name:T*attr`
- * has as many as the int attribute says). `name:T?` may be left out from Lua (the front end then passes the
+ * name, a union such as `int32|int64`, `handle` (DF_RESOURCE), `any` (all but handles) or `all` (handles too). `name:T*` is a list of
+ * any length, all of one dtype; in `any*` and `all*` each element has its own. At most one list in `in`. In `out`, `name:T*attr` has as
+ * many as the int attribute says, `name:T*` as many as the input list, `name:T*-attr` as many as that less the attribute. Outputs of type
+ * `any` or `all` begin with the dtype of input 0 (in a list: of the list's element with the same number); the shape function may change it.
+ * `name:T?` may be left out from Lua (the front end then passes the
  * attribute default; used by no kernel: the entry's Lua adapter supplies it).
  * types: words `T=a|b|c` of dtype names or classes: float (float16 bfloat16 float32 float64), int (int8 uint8 int32 int64),
- * number (float and int), any (all but handles). A type variable that no input binds is the dtype attribute of that name.
+ * number (float and int), any (all but handles), all. A type variable that no input binds is the dtype attribute of that name.
  * attrs: words `name:type=default`, type one of int float bool string dtype shape tensor ints; without a default it must be given.
- * Defaults: ints as `[1,2]` or `[]`, shape as `?` (unknown rank) or `[2,-1]`, string as '' or 'word'.
+ * Defaults: ints as `[1,2]` or `[]`, shape as `?` (unknown rank) or `[2,-1]`, string as '' or 'word', dtype as its name or `invalid`,
+ * tensor only as `none`.
  */
 #ifndef DFLOW_OP_H
 #define DFLOW_OP_H
@@ -52,13 +56,23 @@ extern const dfi_op_table dfi_ops_flow, dfi_ops_state, dfi_ops_math, dfi_ops_red
                           dfi_ops_array, dfi_ops_index, dfi_ops_random, dfi_ops_tensor_array, dfi_ops_linalg;
 
 /* The entry taken apart, made once when the library loads. */
-typedef struct dfi_arg  { char name[32]; uint8_t dtype; int8_t var; bool list, optional; int16_t count_attr; } dfi_arg;
+typedef struct dfi_arg {
+  char     name[32];
+  uint8_t  dtype;                      /* the one dtype it has, or DF_INVALID */
+  int8_t   var;                        /* its type variable, or -1 */
+  bool     list, optional;
+  int16_t  count_attr;                 /* an output list: attr index; -1: as the input list; -2 - a: that less attr a */
+  uint64_t allowed;                    /* without a variable: bit per dtype number */
+} dfi_arg;
 typedef struct dfi_attr_def { char name[40]; char type; /* i f b s d h(shape) t l(ints) */ bool required; df_attr value; } dfi_attr_def;
 typedef struct dfi_op_info {
   const df_op *op;
   int32_t  id;
   int32_t  nin, nout, nattr, nvar;     /* args, not outputs of a node */
   bool     in_list, out_list;          /* there is a list among them */
+  bool     needs_attr;                 /* an attr without a default */
+  bool     ordered_read;               /* reads a variable: in a body it keeps its place among the effects */
+  df_attr *defaults;                   /* nattr; what a node without attributes of its own points at */
   dfi_arg  in[16], out[12];
   dfi_attr_def attr[16];
   struct { char name[16]; uint64_t allowed; /* bit per dtype number */ int8_t attr; } var[8];
