@@ -1,0 +1,281 @@
+/* binding.c: opens `dflow.core`, and holds what its other files share: userdata, errors, the collector's account,
+ * and the Lua line a call came from. */
+#include "binding.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+static void set_text(lua_State *L, const char *key, const char *text) {
+  if (!*text) return;
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, key);
+}
+
+int dfb_raise(lua_State *L, const df_error *err) {
+  lua_createtable(L, 0, 5);
+  set_text(L, "code", df_code_name(err->code));
+  lua_pushstring(L, err->message);
+  lua_setfield(L, -2, "message");
+  set_text(L, "op", err->op);
+  set_text(L, "frame", err->frame);
+  set_text(L, "source", err->source);
+  lua_pushvalue(L, lua_upvalueindex(DFB_UP_ERROR));
+  lua_setmetatable(L, -2);
+  return lua_error(L);
+}
+
+int dfb_fail(lua_State *L, int32_t code, const char *format, ...) {
+  df_error err = { .code = code };
+  va_list args;
+  va_start(args, format);
+  vsnprintf(err.message, sizeof err.message, format, args);
+  va_end(args);
+  return dfb_raise(L, &err);
+}
+
+/* ---- userdata -------------------------------------------------------------------------------- */
+static dfb_box *box_at(lua_State *L, int arg, uint32_t magic) {
+  dfb_box *b = lua_touserdata(L, arg);
+  if (!b || lua_type(L, arg) != LUA_TUSERDATA || lua_rawlen(L, arg) != sizeof *b || b->magic != magic) return NULL;
+  return b;
+}
+
+void *dfb_arg(lua_State *L, int arg, uint32_t magic) {
+  static const char *const names[] = { "tensor", "graph", "session", "run" };
+  dfb_box *b = box_at(L, arg, magic);
+  if (!b) dfb_fail(L, DF_INVALID_ARGUMENT, "argument %d is not a %s", arg, names[magic - DFB_TENSOR]);
+  if (!b->p) dfb_fail(L, DF_FAILED_PRECONDITION, "the %s is closed", names[magic - DFB_TENSOR]);
+  return b->p;
+}
+
+static int box_close(lua_State *L) {
+  dfb_box *b = lua_touserdata(L, 1);
+  if (!b || lua_type(L, 1) != LUA_TUSERDATA || lua_rawlen(L, 1) != sizeof *b || !b->p) return 0;
+  void *p = b->p;
+  b->p = NULL;
+  switch (b->magic) {
+    case DFB_TENSOR:  df_tensor_release(p); break;
+    case DFB_GRAPH:   df_graph_release(p); break;
+    case DFB_SESSION: df_session_release(p); break;
+    case DFB_RUN:     df_run_release(p); break;
+  }
+  return 0;
+}
+
+dfb_box *dfb_push_box(lua_State *L, uint32_t magic) {
+  dfb_box *b = lua_newuserdatauv(L, sizeof *b, 0);
+  b->magic = magic;
+  b->p = NULL;
+  lua_pushvalue(L, lua_upvalueindex(DFB_UP_BOX));
+  lua_setmetatable(L, -2);
+  return b;
+}
+
+/* ---- the collector's account ----------------------------------------------------------------- */
+enum { CHARGE_MIN = 16 << 20 };
+
+/* Lua counts its own bytes only. We count those behind its back, and ask for a full collection when as much was made
+ * since the last one as was then alive: so the memory in use stays within twice what is reachable. */
+void dfb_charge(lua_State *L, int64_t bytes) {
+  dfb_state *s = dfb_state_of(L);
+  s->charged += bytes;
+  if (s->charged < s->threshold) return;
+  s->charged = 0;
+  lua_gc(L, LUA_GCCOLLECT);
+  int64_t in_use, peak, limit, allocated;
+  df_memory(&in_use, &peak, &limit, &allocated);
+  s->threshold = in_use > CHARGE_MIN ? in_use : CHARGE_MIN;
+}
+
+/* ---- tensors as Lua values -------------------------------------------------------------------- */
+void dfb_push_tensor(lua_State *L, df_tensor *t) {
+  luaL_checkstack(L, 4, NULL);
+  lua_createtable(L, 1, 0);
+  dfb_push_box(L, DFB_TENSOR)->p = t;
+  lua_rawseti(L, -2, 1);
+  lua_pushvalue(L, lua_upvalueindex(DFB_UP_TENSOR));
+  lua_setmetatable(L, -2);
+  dfb_charge(L, df_tensor_bytes(t) + 256);
+}
+
+df_tensor *dfb_tensor_or_null(lua_State *L, int arg) {
+  arg = lua_absindex(L, arg);
+  if (lua_type(L, arg) != LUA_TTABLE) return NULL;
+  lua_rawgeti(L, arg, 1);
+  dfb_box *b = box_at(L, -1, DFB_TENSOR);
+  lua_pop(L, 1);
+  return b ? b->p : NULL;
+}
+
+df_tensor *dfb_tensor_arg(lua_State *L, int arg) {
+  df_tensor *t = dfb_tensor_or_null(L, arg);
+  if (!t) dfb_fail(L, DF_INVALID_ARGUMENT, "argument %d is not a Tensor", arg);
+  return t;
+}
+
+/* ---- lists and dims ---------------------------------------------------------------------------- */
+int32_t *dfb_ints_arg(lua_State *L, int arg, int32_t *n, int32_t *buffer, int32_t room) {
+  if (lua_isnoneornil(L, arg)) {
+    *n = 0;
+    return buffer;
+  }
+  luaL_checktype(L, arg, LUA_TTABLE);
+  *n = (int32_t)lua_rawlen(L, arg);
+  if (*n > room) buffer = lua_newuserdatauv(L, (size_t)*n * sizeof *buffer, 0);
+  for (int32_t i = 0; i < *n; i++) {
+    lua_rawgeti(L, arg, i + 1);
+    buffer[i] = (int32_t)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+  }
+  return buffer;
+}
+
+int32_t dfb_dims_arg(lua_State *L, int arg, int64_t *dims) {
+  if (lua_isnoneornil(L, arg)) return -1;
+  luaL_checktype(L, arg, LUA_TTABLE);
+  int32_t rank = (int32_t)lua_rawlen(L, arg);
+  if (rank > DF_MAX_RANK)
+    dfb_fail(L, DF_INVALID_ARGUMENT, "a shape of rank %d: the highest rank is %d", rank, DF_MAX_RANK);
+  for (int32_t i = 0; i < rank; i++) {
+    lua_rawgeti(L, arg, i + 1);
+    int exact;
+    dims[i] = lua_tointegerx(L, -1, &exact);
+    if (!exact) dfb_fail(L, DF_INVALID_ARGUMENT, "dimension %d of the shape is %s, not an integer", i, luaL_tolstring(L, -1, NULL));
+    lua_pop(L, 1);
+  }
+  return rank;
+}
+
+void dfb_push_ints(lua_State *L, int32_t n, const int32_t *v) {
+  lua_createtable(L, n, 0);
+  for (int32_t i = 0; i < n; i++) {
+    lua_pushinteger(L, v[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+/* ---- the Lua line a call came from -------------------------------------------------------------- */
+/* own(p1, p2): chunk names that begin with these are dflow's own and never reported. */
+static int core_own(lua_State *L) {
+  dfb_state *s = dfb_state_of(L);
+  for (int i = 0; i < 2; i++) {
+    size_t n;
+    const char *p = luaL_checklstring(L, i + 1, &n);
+    if (n >= sizeof s->own[i]) n = sizeof s->own[i] - 1;
+    memcpy(s->own[i], p, n);
+    s->own_length[i] = n;
+  }
+  return 0;
+}
+
+static bool is_own(const dfb_state *s, const char *source) {
+  for (int i = 0; i < 2; i++)
+    if (s->own_length[i] && strncmp(source, s->own[i], s->own_length[i]) == 0) return true;
+  return false;
+}
+
+/* where(): `file:line` of the first Lua function on the stack that is not dflow's own, or nil. */
+static int core_where(lua_State *L) {
+  const dfb_state *s = dfb_state_of(L);
+  lua_Debug ar;
+  for (int level = 1; lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "S", &ar);
+    if (ar.what[0] == 'C' || is_own(s, ar.source)) continue;
+    lua_getinfo(L, "l", &ar);
+    if (ar.currentline < 0) continue;
+    bool plain = ar.source[0] == '@' || ar.source[0] == '=';
+    lua_pushfstring(L, "%s:%d", plain ? ar.source + 1 : ar.short_src, ar.currentline);
+    return 1;
+  }
+  return 0;
+}
+
+/* ---- small facts --------------------------------------------------------------------------------- */
+static int core_memory(lua_State *L) {
+  int64_t in_use, peak, limit, allocated;
+  df_memory(&in_use, &peak, &limit, &allocated);
+  lua_pushinteger(L, in_use);
+  lua_pushinteger(L, peak);
+  lua_pushinteger(L, limit);
+  lua_pushinteger(L, allocated);
+  return 4;
+}
+
+static int core_memory_set_limit(lua_State *L) {
+  df_memory_set_limit((int64_t)luaL_checknumber(L, 1));
+  return 0;
+}
+
+static int core_op_count(lua_State *L) {
+  lua_pushinteger(L, df_op_count());
+  return 1;
+}
+
+/* op_info(i): a new table of what the registry says about op i. */
+static int core_op_info(lua_State *L) {
+  int32_t op = (int32_t)luaL_checkinteger(L, 1);
+  lua_createtable(L, 0, 12);
+  lua_pushinteger(L, op);
+  lua_setfield(L, -2, "id");
+  set_text(L, "type", df_op_type(op));
+  set_text(L, "lua", df_op_lua(op));
+  set_text(L, "doc", df_op_doc(op));
+  set_text(L, "inputs", df_op_inputs(op));
+  set_text(L, "outputs", df_op_outputs(op));
+  set_text(L, "types", df_op_types(op));
+  set_text(L, "attrs", df_op_attrs(op));
+  set_text(L, "example", df_op_example(op));
+  lua_pushboolean(L, df_op_has_gradient(op));
+  lua_setfield(L, -2, "gradient");
+  lua_pushboolean(L, df_op_is_stateful(op));
+  lua_setfield(L, -2, "stateful");
+  return 1;
+}
+
+static int core_sigint_guard(lua_State *L) {
+  df_sigint_guard(lua_toboolean(L, 1));
+  return 0;
+}
+
+static const luaL_Reg functions[] = {
+  { "own", core_own },           { "where", core_where },
+  { "memory", core_memory },     { "memory_set_limit", core_memory_set_limit },
+  { "op_count", core_op_count }, { "op_info", core_op_info },
+  { "close", box_close },        { "sigint_guard", core_sigint_guard },
+  { NULL, NULL }
+};
+
+static void set_functions(lua_State *L, int module, const luaL_Reg *list) {
+  lua_pushvalue(L, module);
+  for (int i = 1; i <= DFB_UPVALUES; i++) lua_pushvalue(L, module + i);
+  luaL_setfuncs(L, list, DFB_UPVALUES);
+  lua_pop(L, 1);
+}
+
+__attribute__((visibility("default"))) int luaopen_dflow_core(lua_State *L) {
+  lua_newtable(L);
+  int module = lua_gettop(L);
+  dfb_state *s = lua_newuserdatauv(L, sizeof *s, 0);       /* DFB_UP_STATE */
+  memset(s, 0, sizeof *s);
+  s->threshold = CHARGE_MIN;
+  lua_newtable(L);                                         /* DFB_UP_TENSOR */
+  lua_newtable(L);                                         /* DFB_UP_ERROR */
+  lua_newtable(L);                                         /* DFB_UP_BOX */
+  lua_pushcfunction(L, box_close);
+  lua_setfield(L, -2, "__gc");
+  lua_pushliteral(L, "dflow.core");
+  lua_setfield(L, -2, "__metatable");
+  lua_pushvalue(L, module + DFB_UP_TENSOR);
+  lua_setfield(L, module, "Tensor");
+  lua_pushvalue(L, module + DFB_UP_ERROR);
+  lua_setfield(L, module, "Error");
+  lua_pushstring(L, df_version());
+  lua_setfield(L, module, "version");
+  set_functions(L, module, functions);
+  set_functions(L, module, dfb_tensor_functions);
+  set_functions(L, module, dfb_graph_functions);
+  set_functions(L, module, dfb_run_functions);
+  lua_settop(L, module);
+  return 1;
+}

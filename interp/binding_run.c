@@ -1,0 +1,177 @@
+/* binding_run.c: sessions, runs and their counters. */
+#include "binding.h"
+#include <string.h>
+
+static df_session *session_arg(lua_State *L) { return dfb_arg(L, 1, DFB_SESSION); }
+static df_run     *run_arg(lua_State *L) { return dfb_arg(L, 1, DFB_RUN); }
+
+/* session_new(g, options) */
+static int core_session_new(lua_State *L) {
+  df_graph *g = dfb_arg(L, 1, DFB_GRAPH);
+  const char *options = luaL_optstring(L, 2, NULL);
+  dfb_box *b = dfb_push_box(L, DFB_SESSION);
+  df_error err;
+  b->p = df_session_new(g, options, &err);
+  if (!b->p) return dfb_raise(L, &err);
+  dfb_charge(L, 1 << 16);
+  return 1;
+}
+
+static int core_session_reset(lua_State *L) {
+  df_session_reset(session_arg(L));
+  return 0;
+}
+
+/* What a run is asked for, taken from the arguments (session, fetches, feeds, timeout):
+ *   fetches  flat list of pairs; index -1 is an operation
+ *   feeds    flat list of {node, index, dtype, value}; a value is a number or boolean of that dtype, or a Tensor */
+enum { ROOM = 16 };
+typedef struct request {
+  int32_t  nfetch, nfeed;
+  int32_t *fetches, *feeds;
+  df_value *values, *results;
+  double   timeout;
+  int32_t  fetch_room[2 * ROOM], feed_room[2 * ROOM];
+  df_value value_room[ROOM], result_room[ROOM];
+} request;
+
+static void take_request(lua_State *L, request *r) {
+  r->fetches = dfb_ints_arg(L, 2, &r->nfetch, r->fetch_room, 2 * ROOM);
+  r->nfetch /= 2;
+  r->results = r->nfetch <= ROOM ? r->result_room : lua_newuserdatauv(L, (size_t)r->nfetch * sizeof *r->results, 0);
+  r->nfeed = lua_isnoneornil(L, 3) ? 0 : (int32_t)(lua_rawlen(L, 3) / 4);
+  r->feeds = r->feed_room;
+  r->values = r->value_room;
+  if (r->nfeed > ROOM) {
+    r->feeds = lua_newuserdatauv(L, (size_t)r->nfeed * 2 * sizeof *r->feeds, 0);
+    r->values = lua_newuserdatauv(L, (size_t)r->nfeed * sizeof *r->values, 0);
+  }
+  for (int32_t i = 0; i < r->nfeed; i++) {
+    lua_rawgeti(L, 3, 4 * i + 1);
+    lua_rawgeti(L, 3, 4 * i + 2);
+    lua_rawgeti(L, 3, 4 * i + 3);
+    lua_rawgeti(L, 3, 4 * i + 4);
+    r->feeds[2 * i] = (int32_t)lua_tointeger(L, -4);
+    r->feeds[2 * i + 1] = (int32_t)lua_tointeger(L, -3);
+    int32_t dtype = (int32_t)lua_tointeger(L, -2);
+    df_value *v = &r->values[i];
+    df_tensor *t = dfb_tensor_or_null(L, -1);
+    if (t) {
+      memset(v, 0, sizeof *v);
+      v->kind = DF_TENSOR;
+      v->dtype = (uint8_t)df_tensor_dtype(t);
+      v->as.tensor = t;
+    } else if (!dfb_to_scalar(L, -1, dtype, v)) {
+      dfb_fail(L, DF_INVALID_ARGUMENT, "the fed value %s cannot be held by dtype %s", luaL_tolstring(L, -1, NULL), df_dtype_name(dtype));
+    }
+    lua_pop(L, 4);
+  }
+  r->timeout = luaL_optnumber(L, 4, 0);
+}
+
+/* One value by itself, several as a list. */
+static int push_results(lua_State *L, int32_t n, df_value *results) {
+  if (n == 1) {
+    dfb_push_value(L, results);
+    return 1;
+  }
+  lua_createtable(L, n, 0);
+  for (int32_t i = 0; i < n; i++) {
+    dfb_push_value(L, &results[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* session_run(s, fetches, feeds, timeout) */
+static int core_session_run(lua_State *L) {
+  df_session *s = session_arg(L);
+  request r;
+  df_error err;
+  take_request(L, &r);
+  if (df_session_run_guarded(s, r.nfetch, r.fetches, r.nfeed, r.feeds, r.values, r.timeout, r.results, &err))
+    return dfb_raise(L, &err);
+  return push_results(L, r.nfetch, r.results);
+}
+
+/* session_start(s, fetches, feeds, timeout) -> run */
+static int core_session_start(lua_State *L) {
+  df_session *s = session_arg(L);
+  request r;
+  df_error err;
+  take_request(L, &r);
+  dfb_box *b = dfb_push_box(L, DFB_RUN);
+  b->p = df_session_start(s, r.nfetch, r.fetches, r.nfeed, r.feeds, r.values, r.timeout, &err);
+  if (!b->p) return dfb_raise(L, &err);
+  return 1;
+}
+
+/* run_wait(r, nfetch): once. */
+static int core_run_wait(lua_State *L) {
+  df_run *r = run_arg(L);
+  int32_t n = (int32_t)luaL_checkinteger(L, 2);
+  df_value *results = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *results, 0);
+  df_error err;
+  if (df_run_wait_guarded(r, results, &err)) return dfb_raise(L, &err);
+  return push_results(L, n, results);
+}
+
+static int core_run_done(lua_State *L) {
+  lua_pushboolean(L, df_run_done(run_arg(L)));
+  return 1;
+}
+
+static int core_run_cancel(lua_State *L) {
+  df_run_cancel(run_arg(L));
+  return 0;
+}
+
+static int push_stats(lua_State *L, const df_stats *s) {
+  const struct { const char *name; int64_t v; } fields[] = {
+    { "runs", s->runs },     { "nodes_run", s->nodes_run },       { "dead_tokens", s->dead_tokens },
+    { "frames", s->frames }, { "iterations", s->iterations },     { "stack_pushes", s->stack_pushes },
+    { "stack_pops", s->stack_pops },
+  };
+  lua_createtable(L, 0, 9);
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    lua_pushinteger(L, fields[i].v);
+    lua_setfield(L, -2, fields[i].name);
+  }
+  return 1;
+}
+
+static int core_session_stats(lua_State *L) {
+  df_stats s;
+  df_session_stats(session_arg(L), &s);
+  return push_stats(L, &s);
+}
+
+static int core_run_stats(lua_State *L) {
+  df_stats s;
+  df_run_stats(run_arg(L), &s);
+  return push_stats(L, &s);
+}
+
+static int core_session_plans(lua_State *L) {
+  lua_pushinteger(L, df_session_plans(session_arg(L)));
+  return 1;
+}
+
+/* session_variable(s, handle_node): the value, as a run gives it. */
+static int core_session_variable(lua_State *L) {
+  df_value v;
+  df_error err;
+  if (df_session_variable(session_arg(L), (int32_t)luaL_checkinteger(L, 2), &v, &err)) return dfb_raise(L, &err);
+  dfb_push_value(L, &v);
+  return 1;
+}
+
+const luaL_Reg dfb_run_functions[] = {
+  { "session_new", core_session_new },     { "session_reset", core_session_reset },
+  { "session_run", core_session_run },     { "session_start", core_session_start },
+  { "run_wait", core_run_wait },           { "run_done", core_run_done },
+  { "run_cancel", core_run_cancel },       { "session_stats", core_session_stats },
+  { "run_stats", core_run_stats },         { "session_plans", core_session_plans },
+  { "session_variable", core_session_variable },
+  { NULL, NULL }
+};
