@@ -1,0 +1,399 @@
+/* make.c: reference kernels that make arrays out of little: fills, ranges, diagonals, index sets.
+ *
+ * They are plain loops on every host; no faster CPU version exists but for Fill.
+ */
+#include "../array.h"
+#include "../half.h"
+#include "../move.h"
+#include <math.h>
+#include <stdio.h>
+
+/* ---- fills ------------------------------------------------------------------------------------------ */
+int32_t ref_fill(df_kernel *k) {
+  df_tensor *out = dfk_fill_begin(k);
+  if (!out) return k->error->code;
+  for (int64_t i = 0; i < out->size; i++)
+    if (!dfk_copy(k, out, i, k->in[1], 0, 1)) return k->error->code;
+  return DF_OK;
+}
+
+int32_t ref_zeros_like(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  df_tensor *out = x->dtype == DF_STRING ? dfk_out_like(k, 0, x) : dfk_out_reuse(k, 0, 0, x->dtype, x->rank, x->dims);
+  if (!out) return k->error->code;
+  dfk_clear(out);
+  return DF_OK;
+}
+
+int32_t ref_ones_like(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  df_tensor *out = dfk_out_reuse(k, 0, 0, x->dtype, x->rank, x->dims);
+  if (!out) return k->error->code;
+  for (int64_t i = 0; i < out->size; i++) switch (out->dtype) {
+    case DF_FLOAT32:  ((float *)out->data)[i] = 1; break;
+    case DF_FLOAT64:  ((double *)out->data)[i] = 1; break;
+    case DF_INT32:    ((int32_t *)out->data)[i] = 1; break;
+    case DF_INT64:    ((int64_t *)out->data)[i] = 1; break;
+    case DF_FLOAT16:  ((uint16_t *)out->data)[i] = dfk_to_float16(1); break;
+    case DF_BFLOAT16: ((uint16_t *)out->data)[i] = dfk_to_bfloat16(1); break;
+    default:          ((uint8_t *)out->data)[i] = 1;
+    }
+  return DF_OK;
+}
+
+/* ---- ranges ------------------------------------------------------------------------------------------- */
+static int32_t range_scalars(df_kernel *k, const char *const *names, int32_t n) {
+  char text[160];
+  for (int32_t i = 0; i < n; i++)
+    if (k->in[i]->rank != 0)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s: expected a scalar", names[i], dfk_shape_text(k->in[i], text, sizeof text));
+  return DF_OK;
+}
+
+static int32_t range_ints(df_kernel *k) {
+  int64_t start = dfk_index(k->in[0], 0), limit = dfk_index(k->in[1], 0), delta = dfk_index(k->in[2], 0), n;
+  if (delta == 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "delta is 0: expected a step");
+  if (delta > 0 ? start > limit : start < limit)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "a range from %lld to %lld by %lld: expected start %s limit", (long long)start, (long long)limit,
+                    (long long)delta, delta > 0 ? "<=" : ">=");
+  uint64_t span = delta > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
+  uint64_t step = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
+  uint64_t count = span / step + (span % step != 0);
+  if (count > INT64_MAX / 8) return dfk_fail(k, DF_INVALID_ARGUMENT, "a range of %llu elements", (unsigned long long)count);
+  n = (int64_t)count;
+  df_tensor *out = dfk_out(k, 0, k->in[0]->dtype, 1, &n);
+  if (!out) return k->error->code;
+  for (int64_t i = 0; i < n; i++) {
+    uint64_t v = (uint64_t)start + (uint64_t)i * (uint64_t)delta;
+    if (out->dtype == DF_INT64) ((int64_t *)out->data)[i] = (int64_t)v;
+    else ((int32_t *)out->data)[i] = (int32_t)v;
+  }
+  return DF_OK;
+}
+
+int32_t ref_range(df_kernel *k) {
+  static const char *const names[] = { "start", "limit", "delta" };
+  uint8_t t = k->in[0]->dtype;
+  int32_t code = range_scalars(k, names, 3);
+  if (code) return code;
+  if (t == DF_INT32 || t == DF_INT64) return range_ints(k);
+  bool wide = t == DF_FLOAT64;
+  double v[3];
+  for (int32_t i = 0; i < 3; i++) v[i] = wide ? *(const double *)k->in[i]->data : *(const float *)k->in[i]->data;
+  if (v[2] == 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "delta is 0: expected a step");
+  if (v[2] > 0 ? v[0] > v[1] : v[0] < v[1])
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "a range from %g to %g by %g: expected start %s limit", v[0], v[1], v[2], v[2] > 0 ? "<=" : ">=");
+  /* counted in the range's own precision, so that 0 to 0.3 by 0.1 has three elements in float32 too */
+  double count = wide ? ceil(fabs((v[1] - v[0]) / v[2])) : (double)ceilf(fabsf(((float)v[1] - (float)v[0]) / (float)v[2]));
+  if (!(count <= 1e15)) return dfk_fail(k, DF_INVALID_ARGUMENT, "a range from %g to %g by %g has no size", v[0], v[1], v[2]);
+  int64_t n = (int64_t)count;
+  df_tensor *out = dfk_out(k, 0, t, 1, &n);
+  if (!out) return k->error->code;
+  for (int64_t i = 0; i < n; i++) {
+    if (wide) ((double *)out->data)[i] = v[0] + (double)i * v[2];
+    else ((float *)out->data)[i] = (float)(v[0] + (double)i * v[2]);
+  }
+  return DF_OK;
+}
+
+int32_t ref_lin_space(df_kernel *k) {
+  static const char *const names[] = { "start", "stop", "num" };
+  int32_t code = range_scalars(k, names, 3);
+  if (code) return code;
+  bool wide = k->in[0]->dtype == DF_FLOAT64;
+  double start = wide ? *(const double *)k->in[0]->data : *(const float *)k->in[0]->data;
+  double stop  = wide ? *(const double *)k->in[1]->data : *(const float *)k->in[1]->data;
+  int64_t n = dfk_index(k->in[2], 0);
+  if (n <= 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "num is %lld: expected 1 or more", (long long)n);
+  df_tensor *out = dfk_out(k, 0, k->in[0]->dtype, 1, &n);
+  if (!out) return k->error->code;
+  double step = n > 1 ? (stop - start) / (double)(n - 1) : 0;
+  for (int64_t i = 0; i < n; i++) {
+    double v = i > 0 && i == n - 1 ? stop : start + step * (double)i;
+    if (wide) ((double *)out->data)[i] = v;
+    else ((float *)out->data)[i] = (float)v;
+  }
+  return DF_OK;
+}
+
+/* ---- shapes as values ---------------------------------------------------------------------------------- */
+/* Entry d, counted from the back, of a shape given as a vector; 1 beyond its front. */
+static int64_t from_back(const df_tensor *s, int64_t d) { return d < s->size ? dfk_index(s, s->size - 1 - d) : 1; }
+
+static int32_t shapes_agree(df_kernel *k, int64_t *rank) {
+  const df_tensor *a = k->in[0], *b = k->in[1];
+  *rank = a->size > b->size ? a->size : b->size;
+  for (int64_t d = 0; d < *rank; d++)
+    if (from_back(a, d) != from_back(b, d) && from_back(a, d) != 1 && from_back(b, d) != 1)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "the shapes do not broadcast: dimension %lld from the back is %lld and %lld", (long long)d,
+                      (long long)from_back(a, d), (long long)from_back(b, d));
+  return DF_OK;
+}
+static void put_int(df_tensor *t, int64_t i, int64_t v) {
+  if (t->dtype == DF_INT64) ((int64_t *)t->data)[i] = v;
+  else ((int32_t *)t->data)[i] = (int32_t)v;
+}
+
+int32_t ref_broadcast_args(df_kernel *k) {
+  int64_t rank;
+  int32_t code = shapes_agree(k, &rank);
+  if (code) return code;
+  df_tensor *out = dfk_out(k, 0, k->in[0]->dtype, 1, &rank);
+  if (!out) return k->error->code;
+  for (int64_t d = 0; d < rank; d++) {
+    int64_t a = from_back(k->in[0], d), b = from_back(k->in[1], d);
+    put_int(out, rank - 1 - d, a == 1 ? b : a);
+  }
+  return DF_OK;
+}
+
+int32_t ref_broadcast_gradient_args(df_kernel *k) {
+  int64_t rank;
+  int32_t code = shapes_agree(k, &rank);
+  if (code) return code;
+  for (int32_t i = 0; i < 2; i++) {
+    const df_tensor *own = k->in[i];
+    int64_t n = 0; /* dims of 1, also where the other is 1: summing those costs nothing */
+    for (int pass = 0; pass < 2; pass++) { /* count, then write */
+      df_tensor *out = pass ? dfk_out(k, i, own->dtype, 1, &n) : NULL;
+      if (pass && !out) return k->error->code;
+      int64_t at = 0;
+      for (int64_t d = rank - 1; d >= 0; d--) {
+        if (from_back(own, d) != 1) continue;
+        if (pass) put_int(out, at, rank - 1 - d);
+        at++;
+      }
+      n = at;
+    }
+  }
+  return DF_OK;
+}
+
+int32_t ref_invert_permutation(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  char text[160];
+  if (x->rank != 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "x is %s: expected a vector", dfk_shape_text(x, text, sizeof text));
+  df_tensor *out = dfk_out_like(k, 0, x);
+  if (!out) return k->error->code;
+  for (int64_t i = 0; i < x->size; i++) put_int(out, i, -1);
+  for (int64_t i = 0; i < x->size; i++) {
+    int64_t v = dfk_index(x, i);
+    if (v < 0 || v >= x->size)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "x[%lld] is %lld: expected one in [0, %lld)", (long long)i, (long long)v, (long long)x->size);
+    if (dfk_index(out, v) != -1)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "x[%lld] is %lld, as x[%lld] is already: expected a permutation", (long long)i, (long long)v,
+                      (long long)dfk_index(out, v));
+    put_int(out, v, i);
+  }
+  return DF_OK;
+}
+
+/* ---- diagonals ------------------------------------------------------------------------------------------ */
+int32_t ref_diag(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  int64_t dims[DF_MAX_RANK];
+  if (x->rank < 1 || 2 * x->rank > DF_MAX_RANK)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the diagonal has rank %d: expected 1 to %d", x->rank, DF_MAX_RANK / 2);
+  for (int32_t d = 0; d < x->rank; d++) dims[d] = dims[d + x->rank] = x->dims[d];
+  df_tensor *out = dfk_out(k, 0, x->dtype, 2 * x->rank, dims);
+  if (!out) return k->error->code;
+  dfk_clear(out);
+  for (int64_t i = 0; i < x->size; i++)
+    if (!dfk_copy(k, out, i * x->size + i, x, i, 1)) return k->error->code;
+  return DF_OK;
+}
+
+int32_t ref_diag_part(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  int32_t half = x->rank / 2;
+  char text[160];
+  bool fits = x->rank > 0 && x->rank % 2 == 0;
+  for (int32_t d = 0; fits && d < half; d++) fits = x->dims[d] == x->dims[d + half];
+  if (!fits)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has no diagonal: expected the same dimensions twice", dfk_shape_text(x, text, sizeof text));
+  df_tensor *out = dfk_out(k, 0, x->dtype, half, x->dims);
+  if (!out) return k->error->code;
+  for (int64_t i = 0; i < out->size; i++)
+    if (!dfk_copy(k, out, i, x, i * out->size + i, 1)) return k->error->code;
+  return DF_OK;
+}
+
+int32_t ref_matrix_diag(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  int64_t dims[DF_MAX_RANK];
+  if (x->rank < 1 || x->rank == DF_MAX_RANK)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the diagonal has rank %d: expected 1 to %d", x->rank, DF_MAX_RANK - 1);
+  memcpy(dims, x->dims, sizeof dims);
+  int64_t n = dims[x->rank] = dims[x->rank - 1];
+  df_tensor *out = dfk_out(k, 0, x->dtype, x->rank + 1, dims);
+  if (!out) return k->error->code;
+  dfk_clear(out);
+  for (int64_t i = 0; i < x->size; i++)
+    if (!dfk_copy(k, out, i * n + i % n, x, i, 1)) return k->error->code;
+  return DF_OK;
+}
+
+/* The last two dims of input 0 and the shorter of them. False: there are none, error is filled. */
+static bool matrix_dims(df_kernel *k, int64_t *rows, int64_t *cols, int64_t *n) {
+  const df_tensor *x = k->in[0];
+  if (x->rank < 2) {
+    dfk_fail(k, DF_INVALID_ARGUMENT, "the input has rank %d: expected 2 or more", x->rank);
+    return false;
+  }
+  *rows = x->dims[x->rank - 2];
+  *cols = x->dims[x->rank - 1];
+  *n = *rows < *cols ? *rows : *cols;
+  return true;
+}
+
+int32_t ref_matrix_diag_part(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  int64_t rows, cols, n, dims[DF_MAX_RANK];
+  if (!matrix_dims(k, &rows, &cols, &n)) return k->error->code;
+  memcpy(dims, x->dims, sizeof dims);
+  dims[x->rank - 2] = n;
+  df_tensor *out = dfk_out(k, 0, x->dtype, x->rank - 1, dims);
+  if (!out) return k->error->code;
+  for (int64_t i = 0; i < out->size; i++)
+    if (!dfk_copy(k, out, i, x, i / n * rows * cols + i % n * (cols + 1), 1)) return k->error->code;
+  return DF_OK;
+}
+
+int32_t ref_matrix_set_diag(df_kernel *k) {
+  const df_tensor *x = k->in[0], *diagonal = k->in[1];
+  int64_t rows, cols, n;
+  char one[160], other[160];
+  if (!matrix_dims(k, &rows, &cols, &n)) return k->error->code;
+  bool fits = diagonal->rank == x->rank - 1 && diagonal->dims[x->rank - 2] == n;
+  for (int32_t d = 0; fits && d < x->rank - 2; d++) fits = diagonal->dims[d] == x->dims[d];
+  if (!fits)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the diagonal is %s for %s: expected %lld along its last dimension",
+                    dfk_shape_text(diagonal, one, sizeof one), dfk_shape_text(x, other, sizeof other), (long long)n);
+  df_tensor *out = dfk_out_like(k, 0, x);
+  if (!out || !dfk_copy(k, out, 0, x, 0, x->size)) return k->error->code;
+  for (int64_t i = 0; i < diagonal->size; i++)
+    if (!dfk_copy(k, out, i / n * rows * cols + i % n * (cols + 1), diagonal, i, 1)) return k->error->code;
+  return DF_OK;
+}
+
+/* ---- index sets ------------------------------------------------------------------------------------------ */
+static bool is_set(const df_tensor *t, int64_t i) {
+  switch (t->dtype) {
+  case DF_FLOAT32: return ((const float *)t->data)[i] != 0;
+  case DF_FLOAT64: return ((const double *)t->data)[i] != 0;
+  case DF_FLOAT16: case DF_BFLOAT16: return (((const uint16_t *)t->data)[i] & 0x7fff) != 0;
+  case DF_INT32:   return ((const int32_t *)t->data)[i] != 0;
+  case DF_INT64:   return ((const int64_t *)t->data)[i] != 0;
+  default:         return ((const uint8_t *)t->data)[i] != 0;
+  }
+}
+
+int32_t ref_where(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  int64_t dims[2] = { 0, x->rank }, at[DF_MAX_RANK] = { 0 };
+  for (int64_t i = 0; i < x->size; i++) dims[0] += is_set(x, i);
+  df_tensor *out = dfk_out(k, 0, DF_INT64, 2, dims);
+  if (!out) return k->error->code;
+  int64_t *row = out->data;
+  for (int64_t i = 0; i < x->size; i++) {
+    if (is_set(x, i))
+      for (int32_t d = 0; d < x->rank; d++) *row++ = at[d];
+    dfk_next(x->rank, x->dims, at);
+  }
+  return DF_OK;
+}
+
+/* Elements as keys: equal bits, but for floats, where -0 is 0 and a NaN is equal to nothing, not even to itself. */
+static uint64_t key_of(const df_tensor *t, int64_t i) {
+  uint64_t u = 0;
+  if (t->dtype == DF_STRING) {
+    const df_str *s = (const df_str *)t->data + i;
+    u = 14695981039346656037u;
+    for (int64_t b = 0; b < s->length; b++) u = (u ^ (uint8_t)s->bytes[b]) * 1099511628211u;
+    return u;
+  }
+  int64_t w = dfk_width(t->dtype);
+  memcpy(&u, (const char *)t->data + i * w, (size_t)w);
+  bool zero = (t->dtype == DF_FLOAT32 && u == 0x80000000u) || (t->dtype == DF_FLOAT64 && u == 1ull << 63) ||
+              ((t->dtype == DF_FLOAT16 || t->dtype == DF_BFLOAT16) && u == 0x8000u);
+  return zero ? 0 : u;
+}
+static bool same_element(const df_tensor *t, int64_t i, int64_t j) {
+  switch (t->dtype) {
+  case DF_STRING: {
+    const df_str *a = (const df_str *)t->data + i, *b = (const df_str *)t->data + j;
+    return a->length == b->length && (a->length == 0 || !memcmp(a->bytes, b->bytes, (size_t)a->length));
+  }
+  case DF_FLOAT32:  return ((const float *)t->data)[i] == ((const float *)t->data)[j];
+  case DF_FLOAT64:  return ((const double *)t->data)[i] == ((const double *)t->data)[j];
+  case DF_FLOAT16:  return dfk_from_float16(((const uint16_t *)t->data)[i]) == dfk_from_float16(((const uint16_t *)t->data)[j]);
+  case DF_BFLOAT16: return dfk_from_bfloat16(((const uint16_t *)t->data)[i]) == dfk_from_bfloat16(((const uint16_t *)t->data)[j]);
+  default:          return key_of(t, i) == key_of(t, j);
+  }
+}
+
+/* first: the positions of the distinct elements; idx: where each element is among them. Returns how many there are. */
+static int64_t find_distinct(const df_tensor *x, int64_t *table, int64_t slots, int64_t *first, int64_t *idx) {
+  int64_t n = 0;
+  for (int64_t s = 0; s < slots; s++) table[s] = -1;
+  for (int64_t i = 0; i < x->size; i++) {
+    uint64_t h = key_of(x, i) * 0x9e3779b97f4a7c15u;
+    int64_t s = (int64_t)((h ^ h >> 32) & (uint64_t)(slots - 1));
+    while (table[s] >= 0 && !same_element(x, first[table[s]], i)) s = (s + 1) & (slots - 1);
+    if (table[s] < 0) {
+      first[n] = i;
+      table[s] = n++;
+    }
+    idx[i] = table[s];
+  }
+  return n;
+}
+
+int32_t ref_unique(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  char text[160];
+  if (x->rank != 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "x is %s: expected a vector", dfk_shape_text(x, text, sizeof text));
+  int64_t slots = 16;
+  while (slots < 2 * x->size) slots *= 2;
+  int64_t *table = dfk_scratch(k, (int64_t)sizeof(int64_t) * (slots + 2 * x->size));
+  if (!table) return k->error->code;
+  int64_t *first = table + slots, *idx = first + x->size;
+  int64_t n = find_distinct(x, table, slots, first, idx);
+  df_tensor *y = dfk_out(k, 0, x->dtype, 1, &n), *at = y ? dfk_out(k, 1, k->out_dtype[1], 1, &x->size) : NULL;
+  df_tensor *count = at && k->nout > 2 ? dfk_out(k, 2, k->out_dtype[2], 1, &n) : NULL;
+  bool ok = at && (k->nout == 2 || count);
+  for (int64_t i = 0; ok && i < n; i++) ok = dfk_copy(k, y, i, x, first[i], 1);
+  for (int64_t i = 0; ok && i < x->size; i++) put_int(at, i, idx[i]);
+  if (ok && count) {
+    dfk_clear(count);
+    for (int64_t i = 0; i < x->size; i++) put_int(count, idx[i], dfk_index(count, idx[i]) + 1);
+  }
+  dfk_free(table);
+  return ok ? DF_OK : k->error->code;
+}
+
+/* ---- checks ------------------------------------------------------------------------------------------------ */
+static double float_at(const df_tensor *t, int64_t i) {
+  switch (t->dtype) {
+  case DF_FLOAT32: return ((const float *)t->data)[i];
+  case DF_FLOAT64: return ((const double *)t->data)[i];
+  case DF_FLOAT16: return dfk_from_float16(((const uint16_t *)t->data)[i]);
+  default:         return dfk_from_bfloat16(((const uint16_t *)t->data)[i]);
+  }
+}
+
+int32_t ref_check_numerics(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  int64_t nan = -1, inf = -1;
+  char text[160];
+  for (int64_t i = 0; i < x->size; i++) {
+    double v = float_at(x, i);
+    if (nan < 0 && isnan(v)) nan = i;
+    if (inf < 0 && isinf(v)) inf = i;
+  }
+  if (nan < 0 && inf < 0) return dfk_out_forward(k, 0, 0, x->rank, NULL);
+  int64_t first = nan < 0 || (inf >= 0 && inf < nan) ? inf : nan;
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "%.*s : Tensor had %s values, the first at [%s]", (int)k->attrs[0].i, dfk_string(k, 0),
+                  nan >= 0 && inf >= 0 ? "Inf and NaN" : nan >= 0 ? "NaN" : "Inf",
+                  dfk_index_text(x->rank, x->dims, first, text, sizeof text));
+}

@@ -1,0 +1,229 @@
+/* slice.c: reference kernels that take or place parts of an array: slices, tiles, pads, reversals, rolls.
+ *
+ * Each walks an index space in row-major order and computes, element by element, where the other side of the copy lies.
+ */
+#include "../array.h"
+#include "../half.h"
+#include "../move.h"
+
+/* out[at] = x[from(at)] for every index of out; `from` is computed by an expression over d and at[d]. */
+#define GATHER_EACH(k, out, x, FROM)                                                                 \
+  do {                                                                                               \
+    int64_t at[DF_MAX_RANK] = { 0 }, source[DF_MAX_RANK];                                            \
+    for (int64_t o = 0; o < (out)->size; o++) {                                                      \
+      for (int32_t d = 0; d < (out)->rank; d++) source[d] = (FROM);                                  \
+      if (!dfk_copy(k, out, o, x, dfk_position((out)->rank, (x)->dims, source), 1)) return (k)->error->code; \
+      dfk_next((out)->rank, (out)->dims, at);                                                        \
+    }                                                                                                \
+  } while (0)
+
+int32_t ref_slice(df_kernel *k) {
+  int64_t begin[DF_MAX_RANK];
+  df_tensor *out = dfk_slice_begin(k, begin);
+  if (!out) return k->error->code;
+  GATHER_EACH(k, out, k->in[0], begin[d] + at[d]);
+  return DF_OK;
+}
+
+int32_t ref_strided_slice(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  dfk_slice s;
+  df_tensor *out = dfk_strided_slice_begin(k, &s);
+  if (!out) return k->error->code;
+  int64_t at[DF_MAX_RANK] = { 0 }, from[DF_MAX_RANK]; /* over the input's dims: new axes and dropped ones are all 1 */
+  for (int64_t o = 0; o < out->size; o++) {
+    for (int32_t d = 0; d < x->rank; d++) from[d] = s.begin[d] + at[d] * s.stride[d];
+    if (!dfk_copy(k, out, o, x, dfk_position(x->rank, x->dims, from), 1)) return k->error->code;
+    dfk_next(x->rank, s.size, at);
+  }
+  return DF_OK;
+}
+
+int32_t ref_strided_slice_grad(df_kernel *k) {
+  const df_tensor *dy = k->in[4];
+  dfk_slice s;
+  df_tensor *out = dfk_strided_slice_grad_begin(k, &s);
+  if (!out) return k->error->code;
+  int64_t at[DF_MAX_RANK] = { 0 }, to[DF_MAX_RANK];
+  for (int64_t i = 0; i < dy->size; i++) {
+    for (int32_t d = 0; d < out->rank; d++) to[d] = s.begin[d] + at[d] * s.stride[d];
+    if (!dfk_copy(k, out, dfk_position(out->rank, out->dims, to), dy, i, 1)) return k->error->code;
+    dfk_next(out->rank, s.size, at);
+  }
+  return DF_OK;
+}
+
+int32_t ref_tile(df_kernel *k) {
+  int64_t times[DF_MAX_RANK];
+  df_tensor *out = dfk_tile_begin(k, times);
+  if (!out) return k->error->code;
+  const df_tensor *x = k->in[0];
+  GATHER_EACH(k, out, x, at[d] % x->dims[d]);
+  return DF_OK;
+}
+
+int32_t ref_pad(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  int64_t before[DF_MAX_RANK], at[DF_MAX_RANK] = { 0 }, from[DF_MAX_RANK];
+  df_tensor *out = dfk_pad_begin(k, before);
+  if (!out) return k->error->code;
+  if (k->nin == 2) dfk_clear(out);
+  for (int64_t o = 0; o < out->size; o++) {
+    bool inside = true;
+    for (int32_t d = 0; d < x->rank; d++) {
+      from[d] = at[d] - before[d];
+      inside = inside && from[d] >= 0 && from[d] < x->dims[d];
+    }
+    bool ok = inside      ? dfk_copy(k, out, o, x, dfk_position(x->rank, x->dims, from), 1)
+            : k->nin == 2 ? true
+                          : dfk_copy(k, out, o, k->in[2], 0, 1);
+    if (!ok) return k->error->code;
+    dfk_next(out->rank, out->dims, at);
+  }
+  return DF_OK;
+}
+
+/* ---- mirrors ------------------------------------------------------------------------------------ */
+/* The paddings of MirrorPad against dims of what lies inside. -1: error is filled; else 1 for SYMMETRIC (the edge is repeated)
+ * and 0 for REFLECT (it is not). */
+static int32_t mirror_begin(df_kernel *k, int32_t rank, const int64_t *inside, int64_t *before) {
+  const df_tensor *p = k->in[1];
+  const char *mode = dfk_string(k, 0);
+  int32_t edge = mode[0] == 'S' || mode[0] == 's';
+  for (int32_t d = 0; d < rank; d++) {
+    int64_t b = dfk_index(p, 2 * d), a = dfk_index(p, 2 * d + 1), most = inside[d] - !edge;
+    if (b < 0 || a < 0 || ((b > most || a > most) && (b || a))) {
+      dfk_fail(k, DF_INVALID_ARGUMENT, "paddings[%d] is [%lld, %lld] for a dimension of %lld: mode %s expects 0 to %lld", d, (long long)b,
+               (long long)a, (long long)inside[d], edge ? "SYMMETRIC" : "REFLECT", (long long)(most < 0 ? 0 : most));
+      return -1;
+    }
+    before[d] = b;
+  }
+  return edge;
+}
+static bool mirror_paddings(df_kernel *k, int32_t rank) {
+  const df_tensor *p = k->in[1];
+  char text[160];
+  if (p->rank == 2 && p->dims[0] == rank && p->dims[1] == 2) return true;
+  dfk_fail(k, DF_INVALID_ARGUMENT, "paddings is %s: expected [%d,2]", dfk_shape_text(p, text, sizeof text), rank);
+  return false;
+}
+/* Where position p of the padded dim comes from. */
+static int64_t mirrored(int64_t p, int64_t before, int64_t n, int32_t edge) {
+  p -= before;
+  if (p < 0) return -p - edge;
+  return p < n ? p : 2 * n - 2 + edge - p;
+}
+
+int32_t ref_mirror_pad(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  int64_t before[DF_MAX_RANK], dims[DF_MAX_RANK];
+  if (!mirror_paddings(k, x->rank)) return k->error->code;
+  int32_t edge = mirror_begin(k, x->rank, x->dims, before);
+  if (edge < 0) return k->error->code;
+  for (int32_t d = 0; d < x->rank; d++) dims[d] = x->dims[d] + before[d] + dfk_index(k->in[1], 2 * d + 1);
+  df_tensor *out = dfk_out(k, 0, x->dtype, x->rank, dims);
+  if (!out) return k->error->code;
+  GATHER_EACH(k, out, x, mirrored(at[d], before[d], x->dims[d], edge));
+  return DF_OK;
+}
+
+static void add_element(df_tensor *to, int64_t t, const df_tensor *from, int64_t f) {
+  switch (to->dtype) {
+  case DF_FLOAT32: ((float *)to->data)[t] += ((const float *)from->data)[f]; break;
+  case DF_FLOAT64: ((double *)to->data)[t] += ((const double *)from->data)[f]; break;
+  case DF_INT32:   ((uint32_t *)to->data)[t] += ((const uint32_t *)from->data)[f]; break;
+  case DF_INT64:   ((uint64_t *)to->data)[t] += ((const uint64_t *)from->data)[f]; break;
+  case DF_FLOAT16: {
+    uint16_t *p = (uint16_t *)to->data + t;
+    *p = dfk_to_float16(dfk_from_float16(*p) + dfk_from_float16(((const uint16_t *)from->data)[f]));
+    break;
+  }
+  case DF_BFLOAT16: {
+    uint16_t *p = (uint16_t *)to->data + t;
+    *p = dfk_to_bfloat16(dfk_from_bfloat16(*p) + dfk_from_bfloat16(((const uint16_t *)from->data)[f]));
+    break;
+  }
+  default: ((uint8_t *)to->data)[t] += ((const uint8_t *)from->data)[f];
+  }
+}
+
+/* Every padded element adds to the one that it mirrored. */
+int32_t ref_mirror_pad_grad(df_kernel *k) {
+  const df_tensor *dy = k->in[0];
+  int64_t before[DF_MAX_RANK], dims[DF_MAX_RANK], at[DF_MAX_RANK] = { 0 }, to[DF_MAX_RANK];
+  if (!mirror_paddings(k, dy->rank)) return k->error->code;
+  for (int32_t d = 0; d < dy->rank; d++) dims[d] = dy->dims[d] - dfk_index(k->in[1], 2 * d) - dfk_index(k->in[1], 2 * d + 1);
+  int32_t edge = mirror_begin(k, dy->rank, dims, before);
+  if (edge < 0) return k->error->code;
+  df_tensor *out = dfk_out(k, 0, dy->dtype, dy->rank, dims);
+  if (!out) return k->error->code;
+  dfk_clear(out);
+  for (int64_t i = 0; i < dy->size; i++) {
+    for (int32_t d = 0; d < dy->rank; d++) to[d] = mirrored(at[d], before[d], dims[d], edge);
+    add_element(out, dfk_position(dy->rank, dims, to), dy, i);
+    dfk_next(dy->rank, dy->dims, at);
+  }
+  return DF_OK;
+}
+
+/* ---- reversals, rolls, broadcasts ------------------------------------------------------------------ */
+int32_t ref_reverse(df_kernel *k) {
+  uint32_t axes;
+  df_tensor *out = dfk_reverse_begin(k, &axes);
+  if (!out) return k->error->code;
+  GATHER_EACH(k, out, k->in[0], axes >> d & 1 ? out->dims[d] - 1 - at[d] : at[d]);
+  return DF_OK;
+}
+
+int32_t ref_reverse_sequence(df_kernel *k) {
+  const df_tensor *x = k->in[0], *lengths = k->in[1];
+  int64_t seq = dfk_int(k, 0), batch = dfk_int(k, 1); /* attrs: seq_dim, batch_dim */
+  char text[160];
+  if (seq < 0) seq += x->rank;
+  if (batch < 0) batch += x->rank;
+  if (seq < 0 || seq >= x->rank || batch < 0 || batch >= x->rank || seq == batch)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "seq_dim %lld and batch_dim %lld for %s: expected two different ones in [%d, %d)",
+                    (long long)dfk_int(k, 0), (long long)dfk_int(k, 1), dfk_shape_text(x, text, sizeof text), -x->rank, x->rank);
+  if (lengths->rank != 1 || lengths->size != x->dims[batch])
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "seq_lengths has %lld entries: expected %lld, one for each of dimension %lld", (long long)lengths->size,
+                    (long long)x->dims[batch], (long long)batch);
+  for (int64_t i = 0; i < lengths->size; i++) {
+    int64_t n = dfk_index(lengths, i);
+    if (n < 0 || n > x->dims[seq])
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "seq_lengths[%lld] is %lld: expected one in [0, %lld]", (long long)i, (long long)n, (long long)x->dims[seq]);
+  }
+  df_tensor *out = dfk_out_like(k, 0, x);
+  if (!out) return k->error->code;
+  int32_t rank = (int32_t)(seq > batch ? seq : batch) + 1; /* what lies inside moves as a row */
+  int64_t at[DF_MAX_RANK] = { 0 }, from[DF_MAX_RANK], row = dfk_span(x->dims, rank, x->rank), rows = dfk_span(x->dims, 0, rank);
+  for (int64_t o = 0; o < rows; o++) {
+    int64_t n = dfk_index(lengths, at[batch]);
+    memcpy(from, at, sizeof from);
+    if (at[seq] < n) from[seq] = n - 1 - at[seq];
+    if (!dfk_copy(k, out, o * row, x, dfk_position(rank, x->dims, from) * row, row)) return k->error->code;
+    dfk_next(rank, x->dims, at);
+  }
+  return DF_OK;
+}
+
+int32_t ref_roll(df_kernel *k) {
+  int64_t shift[DF_MAX_RANK];
+  df_tensor *out = dfk_roll_begin(k, shift);
+  if (!out) return k->error->code;
+  GATHER_EACH(k, out, k->in[0], (at[d] - shift[d] + out->dims[d]) % out->dims[d]);
+  return DF_OK;
+}
+
+int32_t ref_broadcast_to(df_kernel *k) {
+  int64_t strides[DF_MAX_RANK], at[DF_MAX_RANK] = { 0 };
+  df_tensor *out = dfk_broadcast_to_begin(k, strides);
+  if (!out) return k->error->code;
+  for (int64_t o = 0; o < out->size; o++) {
+    int64_t from = 0;
+    for (int32_t d = 0; d < out->rank; d++) from += at[d] * strides[d];
+    if (!dfk_copy(k, out, o, k->in[0], from, 1)) return k->error->code;
+    dfk_next(out->rank, out->dims, at);
+  }
+  return DF_OK;
+}
