@@ -146,7 +146,8 @@ int32_t df_node_end(df_graph *g, df_error *err);
 int32_t df_constant(df_graph *g, const df_value *v, const char *name, const char *where, df_error *err);
 int32_t df_add_node(df_graph *g, int32_t op, int32_t n, const int32_t *io, const char *where, df_error *err);
 
-/* What stands while nodes are built. Each push is undone by its pop. */
+/* What stands while nodes are built. Each push is undone by its pop. Control with n = -1: until the pop, none stands. A scope's
+ * name is made unique (`a`, then `a_1`); one that ends in a slash is entered exactly (`a/b/`), and "" is the outermost. */
 void df_push_control(df_graph *g, int32_t n, const int32_t *nodes); void df_pop_control(df_graph *g);
 void df_push_scope(df_graph *g, const char *name);                  void df_pop_scope(df_graph *g);
 void df_push_device(df_graph *g, const char *spec);                 void df_pop_device(df_graph *g);

@@ -110,6 +110,7 @@ struct df_context {
   int32_t     nreads;
   struct dfi_map *captures; /* of a branch: outer output -> Switch output. dfi_map: graph.c */
   struct dfi_map *cache;    /* read-once values such as a variable's top-level read; by (node, index) */
+  struct dfi_map *assigned; /* handles of the variables assigned in here so far, and in contexts inside; control_flow.c */
 };
 
 /* A cond as it was built: enough to add outputs later and to differentiate it. */
@@ -123,6 +124,7 @@ struct df_cond {
   df_output  *result[2];              /* what the branches gave, inside the branch; owned */
   df_node   **merge;                  /* n; owned; in parent. Inputs: [0] false side, [1] true side */
   df_node    *done;                   /* runs when the cond has run (a Merge of the branches' last effects) or NULL */
+  struct dfi_map *saved;              /* branch output -> handle, in parent, of the one-slot TensorArray that saves it; grad.c */
 };
 
 /* A while_loop as it was built. */
@@ -170,10 +172,16 @@ struct df_graph {
   void        *flow;                   /* control_flow.c's own: what is begun and not ended */
   df_custom_gradient_fn custom; void *custom_user;
   struct dfi_map *variable_init;       /* handle output -> initial value */
+  void        *gradient;               /* grad.c's own: the pass that is building, or NULL */
   pthread_mutex_t lock;                /* guards n, node[] growth, and variable_init against sessions that compile */
 };
 
 const char *dfi_intern(df_graph *g, const char *s);
+const char *dfi_current_scope(const df_graph *g);              /* interned; "" or "a/b/" */
+/* Sets the pushed control dependencies aside (while nodes are added to loops built earlier) and puts them back. */
+void       *dfi_controls_suspend(df_graph *g);
+void        dfi_controls_resume(df_graph *g, void *suspended);
+bool        dfi_controls_any(const df_graph *g);               /* is any control dependency pushed? */
 const char *dfi_node_name(df_node *n);                         /* borrowed, for ever */
 static inline uint8_t dfi_dtype(df_output o) { return o.node->out[o.index].dtype; }
 static inline const dfi_shape *dfi_shape_at(df_output o) { return &o.node->out[o.index].shape; }
@@ -189,8 +197,23 @@ typedef struct dfi_node_spec {
   df_context *context;                 /* with raw */
 } dfi_node_spec;
 df_node *dfi_node_add(df_graph *g, const dfi_node_spec *spec, df_error *err);
+/* Position of Enter's attributes. */
+enum { DFI_ENTER_FRAME_NAME = 0, DFI_ENTER_IS_CONSTANT, DFI_ENTER_PARALLEL_ITERATIONS };
+/* Memory that lives as long as the graph; zeroed, 16-byte aligned. Only the thread that builds. */
+void *dfi_graph_alloc(df_graph *g, size_t bytes);
+/* A node's or a frame's full name, unique in the graph and from now on taken: the current scope, then base, then _1, _2 where that is
+ * needed. To build inside it: df_push_scope with the result and a slash, which enters exactly that scope (`while_1/`). */
+const char *dfi_unique_name(df_graph *g, const char *base);
+/* The node to hang a control edge on so that something in context c waits for `control`: itself within one frame, or a constant Enter
+ * that arrives after it. NULL: it was built inside a cond or loop that c is not in; err is filled. */
+df_node *dfi_control_in(df_graph *g, df_node *control, df_context *c, const char *where, df_error *err);
+/* `n` (the op that runs when a cond or loop with effects has run) takes its place in c's program order; nothing at the top level. */
+void dfi_note_effect(df_context *c, df_node *n);
 void dfi_node_add_input(df_node *n, df_output in);              /* a loop's Merge receives its NextIteration */
 void dfi_node_add_control(df_node *n, df_node *control);        /* no duplicates */
+
+/* Frees what control_flow.c holds for a graph that goes: g->flow and the maps of its contexts and loops. */
+void dfi_flow_free(df_graph *g);
 
 /* ---- control flow (control_flow.c) ---------------------------------------------------------- */
 /* The output as it can be used in context c: itself, or captured through every context between. An error names both lines. */
@@ -201,6 +224,20 @@ int32_t dfi_loop_add_var(df_loop *l, df_output init, const char *name, df_output
 int32_t dfi_loop_close_var(df_loop *l, int32_t var, df_output result, df_output *exit, df_error *err);
 /* Adds a result to a cond that is built already. */
 int32_t dfi_cond_add_result(df_cond *c, df_output if_false, df_output if_true, df_output *out, df_error *err);
+/* The trip counter of a loop (int32 from 0), made on demand: its value in the body, and after the loop. */
+int32_t dfi_loop_trips(df_loop *l, df_output *in_body, df_output *exit, df_error *err);
+/* Hooks that dfi_node_add calls (graph.c), and dfi_flow_free that df_graph_release calls (frees contexts but the top one, loops, conds).
+ * read: for a non-raw ReadVariableOp outside the top level. A node: use it, nothing more to add. NULL with *failed: err is filled.
+ *   NULL otherwise: go on and add the node in the current context.
+ * effect_before: for every non-raw stateful op outside the top level, before the node exists. effect_after: when it exists; adds the
+ *   control edges of program order and keeps last_effect and reads. */
+df_node *dfi_read_hook(df_graph *g, const dfi_node_spec *spec, bool *failed, df_error *err);
+int32_t  dfi_effect_before(df_graph *g, const dfi_node_spec *spec, df_error *err);
+void     dfi_effect_after(df_graph *g, df_node *n);
+void     dfi_flow_free(df_graph *g);
+/* Is the output there without a token: a Const without controls, a loop constant, a variable's handle? A node whose inputs are
+ * all so hangs on its context's pivot. */
+bool     dfi_ambient(df_output o);
 
 /* ---- building from C (build.c): errors are sticky in b; after one, every call returns DFI_NONE ---------- */
 typedef struct dfi_build { df_graph *graph; const char *where; df_error *err; bool failed; df_attr pending[16]; uint32_t set; char keys[16][40]; int32_t nkeys; } dfi_build;

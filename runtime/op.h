@@ -72,11 +72,13 @@ typedef struct dfi_op_info {
   bool     in_list, out_list;          /* there is a list among them */
   bool     needs_attr;                 /* an attr without a default */
   bool     ordered_read;               /* reads a variable: in a body it keeps its place among the effects */
+  uint8_t  fold;                       /* how constants are known while building: enum dfi_fold, fold.c */
   df_attr *defaults;                   /* nattr; what a node without attributes of its own points at */
   dfi_arg  in[16], out[12];
   dfi_attr_def attr[16];
   struct { char name[16]; uint64_t allowed; /* bit per dtype number */ int8_t attr; } var[8];
 } dfi_op_info;
+enum dfi_fold { DFI_FOLD_NEVER = 0, DFI_FOLD_KERNEL, DFI_FOLD_PASS, DFI_FOLD_SHAPE, DFI_FOLD_SIZE, DFI_FOLD_RANK };
 const dfi_op_info *dfi_op_info_at(int32_t id);              /* borrowed, for ever */
 const dfi_op_info *dfi_op_find(const char *type);           /* by type; NULL when there is none */
 int32_t dfi_op_attr_index(const dfi_op_info *o, const char *name);  /* -1 when there is none */

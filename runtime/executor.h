@@ -1,0 +1,111 @@
+/* executor.h: the state of one run, as the token engine keeps it.
+ *
+ * A token is (value, dead, tag). The tag is a record: one iteration of one frame, which knows its number, its
+ * frame, and through the frame the iteration of the parent that it came from. The value lies in a slot of
+ * the record. One thread, the run's owner, does all that is here: it takes ready tokens from a queue, runs
+ * their nodes and counts the tokens sent on. So nothing here is atomic or locked but the inbox, where
+ * workers leave the kernels they finished.
+ */
+#ifndef DFLOW_EXECUTOR_H
+#define DFLOW_EXECUTOR_H
+#include "plan.h"
+
+typedef struct dfi_frame  dfi_frame;
+typedef struct dfi_record dfi_record;
+typedef struct dfi_exec   dfi_exec;
+
+/* One iteration of one frame: one block of memory, begun by one memcpy of the scope's counts, recycled. */
+struct dfi_record {
+  df_value   *base[4];       /* by operand space: slots, the frame's constants, the plan's constants, what was given */
+  uint32_t   *counts;        /* as the template says; in this block */
+  dfi_frame  *frame;
+  int64_t     number;        /* 0 for what came through Enter */
+  int32_t     outstanding;   /* tokens ready or running, and child frames open */
+  int32_t     held;          /* slots that hold a tensor or a handle */
+  dfi_frame **children;      /* in this block; NULL where none is open */
+  dfi_record *next_free;
+};
+
+typedef struct dfi_deferred { dfi_pnode *node; df_value value; } dfi_deferred;
+
+/* One running instance of a loop (or the top level). */
+struct dfi_frame {
+  const dfi_scope *scope;
+  dfi_frame   *parent;
+  dfi_record  *origin;       /* the iteration of the parent that opened it, and that its Exits return to */
+  dfi_record **ring;         /* records of the open iterations, at number & (capacity - 1) */
+  int64_t      capacity;
+  int64_t      first, next;  /* open iterations are first … next - 1 */
+  df_value    *constants;    /* nconsts */
+  uint8_t     *enter_dead;   /* nenters: the Enter brought a dead token */
+  uint8_t     *exit_fired;   /* nexits */
+  int32_t      enters_missing;
+  bool         some_dead;    /* some Enter was dead */
+  dfi_deferred *deferred;    /* NextIterations that wait for the window of parallel iterations to move */
+  int32_t      ndeferred, deferred_capacity;
+  dfi_frame   *next_free;
+};
+
+typedef struct dfi_token { dfi_record *record; uint32_t node; uint32_t dead; } dfi_token;
+
+/* A kernel call; on the owner's stack, or on the heap while a worker runs it. */
+typedef struct dfi_call {
+  df_kernel   kernel;
+  dfi_exec   *exec;
+  dfi_record *record;
+  dfi_pnode  *node;
+  int64_t     size;          /* elements of its inputs */
+  int32_t     status;
+  bool        heap;
+  df_error    error;             /* of a worker's call */
+  struct dfi_call *next;         /* in the inbox */
+} dfi_call;
+
+typedef struct dfi_counters { int64_t nodes_run, dead_tokens, frames, iterations, pushes, pops; } dfi_counters;
+
+struct dfi_exec {
+  dfi_plan    *plan;
+  struct df_session *session;
+  df_value    *given;            /* feeds, then variables' handles */
+  dfi_frame   *root;
+  dfi_token   *queue;            /* a ring; capacity is a power of two */
+  uint32_t     queue_mask, head, tail;
+  dfi_record **free_records;     /* by scope */
+  dfi_frame  **free_frames;      /* by scope */
+  bool         finished, failed;
+  df_error    *error;            /* the caller's */
+  dfi_counters count;
+  int64_t      run_number;
+  /* to stop */
+  atomic_int  *cancel;           /* the handle's flag; may be NULL */
+  atomic_int  *closing;          /* the session's flag */
+  int64_t      interrupts;       /* interrupts of the process when the run began */
+  double       deadline;         /* seconds of the monotonic clock; 0: none */
+  int32_t      patience;         /* tokens until the next look at the above */
+  uint64_t     shuffle;          /* DFLOW_STRESS=shuffle: state of the generator; 0: off */
+  /* workers */
+  dfi_pool    *pool;
+  int32_t      running;          /* calls that workers have */
+  pthread_mutex_t inbox_lock;
+  pthread_cond_t  inbox_bell;
+  dfi_call    *inbox;            /* guarded by inbox_lock */
+  dfi_exec    *next_idle;
+};
+
+size_t    dfi_record_bytes(const dfi_scope *s);
+dfi_exec *dfi_exec_new(dfi_plan *p);
+void      dfi_exec_free(dfi_exec *x);
+/* Runs the plan to its end on this thread. given[] and the stop fields are set by the caller. On success the fetched values
+ * lie where plan->fetch says, until dfi_exec_reset. */
+int32_t   dfi_exec_run(dfi_exec *x, df_error *err);
+/* The fetched value i, retained. */
+int32_t   dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err);
+/* Lets go of all values; the state can run again. */
+void      dfi_exec_reset(dfi_exec *x);
+/* Fills err's op, frame and source for a node in an iteration. */
+void      dfi_exec_blame(const dfi_record *r, const dfi_pnode *p, df_error *err);
+/* "while/1:17", outermost first; returns the buffer. */
+char     *dfi_frame_path(const dfi_record *r, char *buffer, size_t bytes);
+extern _Atomic int64_t dfi_interrupts;
+double    dfi_now(void);         /* seconds, monotonic */
+#endif

@@ -1,0 +1,33 @@
+/* session.h: what a session owns: variables' values, plans, and the numbers it counts. */
+#ifndef DFLOW_SESSION_H
+#define DFLOW_SESSION_H
+#include "executor.h"
+#include "variable.h"
+
+enum { DFI_PLAN_BUCKETS = 256 };
+
+struct df_session {
+  df_graph   *graph;           /* retained */
+  int32_t     threads;
+  bool        reference_kernels;
+  double      timeout;         /* seconds; 0: none */
+  uint64_t    shuffle;         /* seed of DFLOW_STRESS=shuffle; 0: off */
+  dfi_pool   *pool;
+  pthread_mutex_t lock;        /* guards plans, variables and the counters; held for lookups, never for a run */
+  dfi_plan   *plan[DFI_PLAN_BUCKETS];
+  int32_t     nplans;
+  df_node   **variable_node; dfi_variable **variable; int32_t nvariables, variable_capacity;
+  pthread_mutex_t init_lock;   /* recursive; held while variables are initialised. Order: init_lock, lock */
+  _Atomic int64_t epoch;       /* changes whenever a variable may have become uninitialised; from 1 */
+  int32_t     initialising;    /* depth of initial values that wait for initial values; guarded by init_lock */
+  _Atomic int64_t runs;        /* also numbers the runs for random ops; initial values draw as run 0 */
+  atomic_int  closing, active; /* runs in progress */
+  df_stats    stats;           /* guarded by lock */
+};
+
+/* The session's variable of a handle node; made when it is new. Borrowed. */
+dfi_variable *dfi_session_variable(df_session *s, df_node *handle);
+void dfi_run_count_push(void *run);
+void dfi_run_count_pop(void *run);
+void *dfi_run_variable(void *run, const df_kernel *k);
+#endif
