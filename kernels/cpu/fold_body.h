@@ -1,0 +1,65 @@
+/* fold_body.h: one fold (sum, product, max, min) of one element type. Included by reduce.c once for each, with
+ *   T           the element type
+ *   NAME(f)     f's name for this fold and type
+ *   FOLD(a, b)  of two elements;  VFOLD(v, a, b) of two vectors of type v
+ */
+typedef T NAME(v) __attribute__((vector_size(VEC_BYTES)));
+
+/* n >= 1 elements side by side. Floats are summed in blocks, each over 4 vectors, so that errors stay small and the
+ * order depends on n alone. */
+static void NAME(row)(const void *from, int64_t n, void *to) {
+  enum { L = (int)(VEC_BYTES / sizeof(T)), STEP = 4 * L, BLOCK = 32 * STEP };
+  const T *x = (const T *)from;
+  T total = x[0];
+  int64_t i = 1;
+  if (n >= STEP) {
+    for (i = 0; i + STEP <= n; ) {
+      int64_t end = i + BLOCK < n ? i + BLOCK : n, begin = i;
+      NAME(v) a, b, c, d, p, q, r, s;
+      memcpy(&a, x + i, sizeof a); memcpy(&b, x + i + L, sizeof a);
+      memcpy(&c, x + i + 2 * L, sizeof a); memcpy(&d, x + i + 3 * L, sizeof a);
+      for (i += STEP; i + STEP <= end; i += STEP) {
+        memcpy(&p, x + i, sizeof a); memcpy(&q, x + i + L, sizeof a);
+        memcpy(&r, x + i + 2 * L, sizeof a); memcpy(&s, x + i + 3 * L, sizeof a);
+        a = VFOLD(NAME(v), a, p); b = VFOLD(NAME(v), b, q); c = VFOLD(NAME(v), c, r); d = VFOLD(NAME(v), d, s);
+      }
+      a = VFOLD(NAME(v), a, b); c = VFOLD(NAME(v), c, d); a = VFOLD(NAME(v), a, c);
+      T lane[L];
+      memcpy(lane, &a, sizeof a);
+      for (int w = L / 2; w; w /= 2) for (int l = 0; l < w; l++) lane[l] = FOLD(lane[l], lane[l + w]);
+      total = begin == 0 ? lane[0] : FOLD(total, lane[0]);
+    }
+  }
+  for (; i < n; i++) total = FOLD(total, x[i]);
+  *(T *)to = total;
+}
+
+/* rows >= 1 rows of w elements, `stride` apart, folded into one row. Blocks of 128 rows at a time, for the same reason. */
+static void NAME(columns)(const void *from, int64_t rows, int64_t stride, int64_t w, void *to) {
+  const T *x = (const T *)from;
+  T *restrict y = (T *)to;
+  T block[FOLD_WIDTH];
+  for (int64_t begin = 0; begin < rows; begin += 128) {
+    int64_t end = begin + 128 < rows ? begin + 128 : rows, r = begin + 1;
+    T *restrict b = begin ? block : y;
+    memcpy(b, x + begin * stride, (size_t)w * sizeof(T));
+    for (; r + 4 <= end; r += 4) {
+      const T *p = x + r * stride, *q = p + stride, *s = q + stride, *t = s + stride;
+      for (int64_t j = 0; j < w; j++) {
+        T u = FOLD(b[j], p[j]);
+        u = FOLD(u, q[j]);
+        u = FOLD(u, s[j]);
+        b[j] = FOLD(u, t[j]);
+      }
+    }
+    for (; r < end; r++) {
+      const T *p = x + r * stride;
+      for (int64_t j = 0; j < w; j++) b[j] = FOLD(b[j], p[j]);
+    }
+    if (begin) for (int64_t j = 0; j < w; j++) y[j] = FOLD(y[j], block[j]);
+  }
+}
+
+static const fold NAME(fold) = { NAME(row), NAME(columns), sizeof(T) };
+#undef T
+#undef NAME

@@ -1,0 +1,170 @@
+/* pick.c: argmax, argmin and top_k. Lines are independent of each other; each is searched in order, so the first of equals
+ * wins on any number of threads. */
+#include "../reduce.h"
+#include "../half.h"
+#include "lanes.h"
+
+/* ---- argmax and argmin ----------------------------------------------------------------------------- */
+
+typedef struct search {
+  const void *x;
+  int64_t     n, inner, k;
+  bool        least, wide;      /* wide: int64 results */
+  void       *y;
+} search;
+
+static inline void put(const search *s, int64_t i, int64_t v) {
+  if (s->wide) ((int64_t *)s->y)[i] = v;
+  else ((int32_t *)s->y)[i] = (int32_t)v;
+}
+
+/* Does b come before a, which was found earlier? NaN comes before everything. */
+#define BEATS(a, b, least) (((least) ? (b) < (a) : (b) > (a)) || ((b) != (b) && (a) == (a)))
+
+/* A vector at a time where no lane beats the best so far, which is nearly always. ANY(mask): is any lane set? */
+#define ARG(NAME, T, V, ANY)                                                                                       \
+  static void NAME(void *arg, int64_t begin, int64_t end) {                                                        \
+    const search *s = (const search *)arg;                                                                         \
+    enum { L = (int)(sizeof(V) / sizeof(T)) };                                                                     \
+    int64_t n = s->n, inner = s->inner;                                                                            \
+    bool least = s->least;                                                                                         \
+    for (int64_t line = begin; line < end; line++) {                                                               \
+      const T *x = (const T *)s->x + line / inner * n * inner + line % inner;                                      \
+      int64_t best = 0, i = 1;                                                                                     \
+      T top = x[0];                                                                                                \
+      while (i < n && top == top) {                                                                                \
+        if (inner == 1 && i + L <= n) {                                                                            \
+          V v, t = (V){ 0 } + top;                                                                                 \
+          memcpy(&v, x + i, sizeof v);                                                                             \
+          if (!ANY((least ? v < t : v > t) | (v != v))) { i += L; continue; }                                      \
+        }                                                                                                          \
+        int64_t stop = inner == 1 && i + L <= n ? i + L : n;                                                       \
+        for (; i < stop; i++)                                                                                      \
+          if (BEATS(top, x[i * inner], least)) { top = x[i * inner]; best = i; }                                   \
+      }                                                                                                            \
+      put(s, line, best);                                                                                          \
+    }                                                                                                              \
+  }
+typedef int8_t  vi8 __attribute__((vector_size(8)));
+typedef uint8_t vu8 __attribute__((vector_size(8)));
+static inline bool any_i8(vi8 m) { uint64_t u; memcpy(&u, &m, 8); return u != 0; }
+ARG(arg_f32, float, vf32, any_i32)
+ARG(arg_f64, double, vf64, any_i64)
+ARG(arg_i8, int8_t, vi8, any_i8)
+ARG(arg_u8, uint8_t, vu8, any_i8)
+ARG(arg_i32, int32_t, vi32, any_i32)
+ARG(arg_i64, int64_t, vi64, any_i64)
+
+/* ---- top_k: a heap of the k best seen, its worst at the root ------------------------------------------ */
+
+#define TOP_K(NAME, T)                                                                                             \
+  static inline bool NAME##_above(const T *x, int32_t a, int32_t b) {                                              \
+    T p = x[a], q = x[b];                                                                                          \
+    bool nan_p = p != p, nan_q = q != q;                                                                           \
+    if (nan_p || nan_q) return nan_p != nan_q ? nan_p : a < b;                                                     \
+    return p != q ? p > q : a < b;                                                                                 \
+  }                                                                                                                \
+  static void NAME##_sink(const T *x, int32_t *h, int64_t n, int64_t i) {                                          \
+    int32_t v = h[i];                                                                                              \
+    for (int64_t c; (c = 2 * i + 1) < n; i = c) {                                                                  \
+      if (c + 1 < n && NAME##_above(x, h[c], h[c + 1])) c++;                                                       \
+      if (!NAME##_above(x, v, h[c])) break;                                                                        \
+      h[i] = h[c];                                                                                                 \
+    }                                                                                                              \
+    h[i] = v;                                                                                                      \
+  }                                                                                                                \
+  static void NAME(void *arg, int64_t begin, int64_t end) {                                                        \
+    const search *s = (const search *)arg;                                                                         \
+    for (int64_t line = begin; line < end; line++) {                                                               \
+      const T *x = (const T *)s->x + line * s->n;                                                                  \
+      int32_t *h = (int32_t *)s->y + line * s->k;                                                                  \
+      for (int64_t i = 0; i < s->k; i++) h[i] = (int32_t)i;                                                        \
+      for (int64_t i = s->k / 2 - 1; i >= 0; i--) NAME##_sink(x, h, s->k, i);                                      \
+      for (int64_t i = s->k; i < s->n; i++)                                                                        \
+        if (NAME##_above(x, (int32_t)i, h[0])) { h[0] = (int32_t)i; NAME##_sink(x, h, s->k, 0); }                  \
+      for (int64_t left = s->k - 1; left > 0; left--) {                                                            \
+        int32_t worst = h[0];                                                                                      \
+        h[0] = h[left];                                                                                            \
+        h[left] = worst;                                                                                           \
+        NAME##_sink(x, h, left, 0);                                                                                \
+      }                                                                                                            \
+    }                                                                                                              \
+  }
+TOP_K(top_f32, float)
+TOP_K(top_f64, double)
+TOP_K(top_i8, int8_t)
+TOP_K(top_u8, uint8_t)
+TOP_K(top_i32, int32_t)
+TOP_K(top_i64, int64_t)
+
+static df_range_fn search_of(uint8_t dtype, bool top) {
+  switch (dtype) {
+    case DF_FLOAT64: return top ? top_f64 : arg_f64;
+    case DF_INT8:    return top ? top_i8 : arg_i8;
+    case DF_UINT8:   return top ? top_u8 : arg_u8;
+    case DF_INT32:   return top ? top_i32 : arg_i32;
+    case DF_INT64:   return top ? top_i64 : arg_i64;
+    default:         return top ? top_f32 : arg_f32;
+  }
+}
+
+/* Runs the search over all lines, float16 and bfloat16 as floats. */
+static int32_t run(df_kernel *k, search *s, const df_tensor *x, int64_t lines, bool top) {
+  float *f = NULL;
+  s->x = x->data;
+  if (dfk_is_half(x->dtype)) {
+    s->x = f = (float *)dfk_scratch(k, x->size * 4 + 4);
+    if (!f) return DF_RESOURCE_EXHAUSTED;
+    dfk_half_to_floats(x->dtype, f, (const uint16_t *)x->data, x->size);
+  }
+  if (lines > 0) dfk_parallel(k, lines, s->n >= 32768 ? 1 : 32768 / s->n, search_of(x->dtype, top), s);
+  dfk_free(f);
+  return DF_OK;
+}
+
+static int32_t arg(df_kernel *k, bool least) {
+  const df_tensor *x = k->in[0];
+  int32_t axis = dfk_axis_of(k, k->in[1], x), rank = 0;
+  if (axis < 0) return DF_INVALID_ARGUMENT;
+  search s = { .n = x->dims[axis], .inner = 1, .least = least, .wide = k->out_dtype[0] == DF_INT64 };
+  int64_t dims[DF_MAX_RANK], lines = 1;
+  for (int32_t i = 0; i < x->rank; i++) {
+    if (i == axis) continue;
+    if (i > axis) s.inner *= x->dims[i];
+    lines *= dims[rank++] = x->dims[i];
+  }
+  char text[160];
+  if (s.n == 0 && lines > 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s of an empty axis: axis %d of %s has no elements", least ? "argmin" : "argmax",
+                    axis, dfk_shape_text(x, text, sizeof text));
+  df_tensor *y = dfk_out(k, 0, k->out_dtype[0], rank, dims);
+  if (!y) return DF_RESOURCE_EXHAUSTED;
+  s.y = y->data;
+  return run(k, &s, x, lines, false);
+}
+
+int32_t cpu_arg_max(df_kernel *k) { return arg(k, false); }
+int32_t cpu_arg_min(df_kernel *k) { return arg(k, true); }
+
+int32_t cpu_top_k(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  char text[160];
+  if (x->rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k needs at least one axis, got a scalar");
+  search s = { .n = x->dims[x->rank - 1], .inner = 1, .k = dfk_index(k->in[1], 0) };
+  if (s.k < 0 || s.k > s.n)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k of %lld among the last axis of %s: expected 0 to %lld", (long long)s.k,
+                    dfk_shape_text(x, text, sizeof text), (long long)s.n);
+  int64_t dims[DF_MAX_RANK], lines = 1;
+  for (int32_t i = 0; i < x->rank - 1; i++) lines *= dims[i] = x->dims[i];
+  dims[x->rank - 1] = s.k;
+  df_tensor *values = dfk_out(k, 0, x->dtype, x->rank, dims), *indices = dfk_out(k, 1, DF_INT32, x->rank, dims);
+  if (!values || !indices) return DF_RESOURCE_EXHAUSTED;
+  if (values->size == 0) return DF_OK;
+  s.y = indices->data;
+  int32_t code = run(k, &s, x, lines, true);
+  size_t width = (size_t)df_dtype_bytes(x->dtype);
+  for (int64_t i = 0; i < values->size && !code; i++)
+    memcpy((char *)values->data + (size_t)i * width,
+           (const char *)x->data + (size_t)(i / s.k * s.n + ((int32_t *)indices->data)[i]) * width, width);
+  return code;
+}

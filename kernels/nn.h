@@ -1,0 +1,24 @@
+/* nn.h: kernels of neural networks' last steps. Classes lie along the last axis. float16 and bfloat16 are computed in float. */
+#ifndef DFLOW_KERNELS_NN_H
+#define DFLOW_KERNELS_NN_H
+#include "kernel.h"
+
+/* (logits): exp(x - max) / sum, and its logarithm. A row that is all -inf, or holds +inf or NaN, gives NaN. */
+int32_t ref_softmax(df_kernel *k),     cpu_softmax(df_kernel *k);
+int32_t ref_log_softmax(df_kernel *k), cpu_log_softmax(df_kernel *k);
+/* (features, labels) -> loss, backprop. loss = sum of labels * -log_softmax, backprop = softmax - labels. */
+int32_t ref_softmax_xent(df_kernel *k), cpu_softmax_xent(df_kernel *k);
+/* The same with labels that are class numbers. */
+int32_t ref_sparse_softmax_xent(df_kernel *k), cpu_sparse_softmax_xent(df_kernel *k);
+/* (value, bias; data_format): the channel axis is the last, or axis 1 with NCHW. */
+int32_t ref_bias_add(df_kernel *k),      cpu_bias_add(df_kernel *k);
+int32_t ref_bias_add_grad(df_kernel *k), cpu_bias_add_grad(df_kernel *k);   /* cpu: reduce.c */
+int32_t ref_l2_loss(df_kernel *k),       cpu_l2_loss(df_kernel *k);         /* (t): sum of squares / 2 */
+
+/* Checks the inputs of a cross entropy and makes its outputs. DF_OK, or a code. */
+typedef struct dfk_xent { int64_t rows, classes; df_tensor *loss, *backprop; } dfk_xent;
+int32_t dfk_xent_begin(df_kernel *k, bool sparse, dfk_xent *x);
+/* The channel axis of input 0: outer, channels, inner. `attr` is data_format. DF_OK, or a code. */
+typedef struct dfk_channels { int64_t outer, n, inner; } dfk_channels;
+int32_t dfk_channels_of(df_kernel *k, int32_t attr, dfk_channels *c);
+#endif
