@@ -43,6 +43,8 @@ ALL_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-
               -fno-semantic-interposition -MMD -MP $(CFLAGS_$(MODE)) \
               $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
 KERNEL_CFLAGS := $(KERNEL_CFLAGS_$(MODE)) -march=$(ARCH) -fno-math-errno -fno-trapping-math
+# A number must not depend on the shape it came in, nor on what the compiler fused.
+$(BUILD)/kernels/cpu/elementwise%.o: KERNEL_CFLAGS += -ffp-contract=off
 LIBS       := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lsleef -lm -lpthread -ldl
 LUA_CFLAGS := $(shell pkg-config --cflags $(LUA_PC) 2>/dev/null)
 LUA_LIBS   := $(shell pkg-config --libs $(LUA_PC) 2>/dev/null)
@@ -123,6 +125,7 @@ install: all            ## install under PREFIX=/usr/local (DESTDIR= for package
 	  'Version: $(VERSION)' 'Libs: -L$${libdir} -ldflow' 'Cflags: -I$${includedir}' > $(DEST)/lib/pkgconfig/dflow.pc
 	$(Q)for d in $(LMOD) $(JITMOD); do for f in $(STDLIB:stdlib/%=%); do \
 	  install -D -m 644 stdlib/$$f $(DEST)/$$d/$$f || exit 1; done; done
+	$(Q)echo "return '$(PREFIX)/lib/libdflow.so.$(SOMAJOR)'" > $(DEST)/$(JITMOD)/dflow/libpath.lua
 	$(Q)install -m 644 interp/dflow.1 $(DEST)/share/man/man1/dflow.1
 	$(Q)install -m 644 README.md LICENSE $(DEST)/$(DOC)
 	$(Q)for f in $(EXAMPLES); do install -m 644 $$f $(DEST)/$(DOC)/$$f || exit 1; done

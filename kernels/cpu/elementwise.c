@@ -1,0 +1,194 @@
+/* elementwise.c: how an elementwise op goes over its inputs on the CPU.
+ *
+ * Dims that broadcast alike are merged first, so that most calls become one flat run (equal shapes, or a scalar
+ * against a tensor), rows against a row or a column follow, and whatever is left is walked like an odometer. The
+ * innermost run is always contiguous: each input advances by one element or stays. Halves pass in blocks
+ * through float32 buffers on the stack. Ranges for threads are cut in the flat output, so nothing depends on the cut.
+ */
+#include "elementwise.h"
+#include "../half.h"
+
+enum { BLOCK = 512 };
+
+typedef struct task {
+  ew_loop     loop;
+  double      param;
+  char       *out;
+  const char *in[3];
+  int32_t     nin;
+  uint32_t    fixed;               /* of the innermost run */
+  uint8_t     out_bytes, in_bytes[3], out_half, in_half[3];  /* *_half: the dtype, or 0 */
+  bool        half;                /* any of them */
+  int32_t     rank;                /* merged dims; at most 1: one flat run */
+  int64_t     dims[DF_MAX_RANK], stride[3][DF_MAX_RANK];     /* in elements, 0 where broadcast */
+} task;
+
+static uint8_t half_or_0(uint8_t dtype) { return dfk_is_half(dtype) ? dtype : 0; }
+
+static void run_halves(const task *t, char *out, const char *const *in, int64_t n) {
+  float buffer[3][BLOCK], result[BLOCK];
+  const void *at[3];
+  for (int64_t done = 0; done < n; done += BLOCK) {
+    int64_t m = n - done < BLOCK ? n - done : BLOCK;
+    for (int32_t i = 0; i < t->nin; i++) {
+      bool fixed = t->fixed >> i & 1;
+      at[i] = fixed ? in[i] : in[i] + done * t->in_bytes[i];
+      if (!t->in_half[i]) continue;
+      dfk_half_to_floats(t->in_half[i], buffer[i], at[i], fixed ? 1 : m);
+      at[i] = buffer[i];
+    }
+    char *to = out + done * t->out_bytes;
+    t->loop(t->out_half ? (void *)result : to, at, t->fixed, m, t->param);
+    if (t->out_half) dfk_half_from_floats(t->out_half, (uint16_t *)to, result, m);
+  }
+}
+
+static inline void run_span(const task *t, char *out, const char *const *in, int64_t n) {
+  if (t->half) run_halves(t, out, in, n);
+  else t->loop(out, (const void *const *)in, t->fixed, n, t->param);
+}
+
+static void flat_range(void *arg, int64_t begin, int64_t end) {
+  const task *t = arg;
+  const char *in[3] = { 0 };
+  for (int32_t i = 0; i < t->nin; i++) in[i] = t->in[i] + (t->fixed >> i & 1 ? 0 : begin * t->in_bytes[i]);
+  run_span(t, t->out + begin * t->out_bytes, in, end - begin);
+}
+
+static void odometer_range(void *arg, int64_t begin, int64_t end) {
+  const task *t = arg;
+  int32_t last = t->rank - 1;
+  int64_t at[DF_MAX_RANK], rest = begin;
+  const char *in[3] = { 0 };
+  for (int32_t i = 0; i < t->nin; i++) in[i] = t->in[i];
+  for (int32_t d = last; d >= 0; d--) {
+    at[d] = rest % t->dims[d];
+    rest /= t->dims[d];
+    for (int32_t i = 0; i < t->nin; i++) in[i] += at[d] * t->stride[i][d] * t->in_bytes[i];
+  }
+  while (begin < end) {
+    int64_t n = t->dims[last] - at[last];
+    if (n > end - begin) n = end - begin;
+    run_span(t, t->out + begin * t->out_bytes, in, n);
+    begin += n;
+    for (int32_t i = 0; i < t->nin; i++) in[i] -= at[last] * t->stride[i][last] * t->in_bytes[i];
+    at[last] = 0;
+    for (int32_t d = last - 1; d >= 0; d--) {
+      int64_t back = ++at[d] == t->dims[d] ? t->dims[d] - 1 : -1;
+      for (int32_t i = 0; i < t->nin; i++) in[i] -= back * t->stride[i][d] * t->in_bytes[i];
+      if (back < 0) break;
+      at[d] = 0;
+    }
+  }
+}
+
+/* The output's dims; false: they do not broadcast. */
+static bool broadcast(const task *t, const ew_view *v, int32_t *rank, int64_t *dims) {
+  *rank = 0;
+  for (int32_t i = 0; i < t->nin; i++) if (v[i].rank > *rank) *rank = v[i].rank;
+  for (int32_t d = 0; d < *rank; d++) {
+    int64_t n = 1;
+    for (int32_t i = 0; i < t->nin; i++) {
+      int32_t own = d - (*rank - v[i].rank);
+      if (own < 0 || v[i].dims[own] == 1) continue;
+      if (n != 1 && n != v[i].dims[own]) return false;
+      n = v[i].dims[own];
+    }
+    dims[d] = n;
+  }
+  return true;
+}
+
+/* Merges the dims that all inputs cross in one stride; leaves t->rank, dims, stride, fixed. */
+static void merge_dims(task *t, const ew_view *v, int32_t rank, const int64_t *dims) {
+  int64_t next[3] = { 1, 1, 1 };           /* the stride of the dim to come, were it not broadcast */
+  int64_t merged[DF_MAX_RANK], stride[3][DF_MAX_RANK];
+  int32_t n = 0;                           /* merged so far, innermost first */
+  for (int32_t d = rank - 1; d >= 0; d--) {
+    int64_t s[3] = { 0 };
+    for (int32_t i = 0; i < t->nin; i++) {
+      int32_t own = d - (rank - v[i].rank);
+      if (own < 0 || v[i].dims[own] == 1) continue;
+      s[i] = next[i];
+      next[i] *= v[i].dims[own];
+    }
+    if (dims[d] == 1) continue;
+    bool join = n > 0;
+    for (int32_t i = 0; join && i < t->nin; i++) join = s[i] == stride[i][n - 1] * merged[n - 1];
+    if (join) {
+      merged[n - 1] *= dims[d];
+      continue;
+    }
+    for (int32_t i = 0; i < t->nin; i++) stride[i][n] = s[i];
+    merged[n++] = dims[d];
+  }
+  t->rank = n;
+  for (int32_t d = 0; d < n; d++) {
+    t->dims[d] = merged[n - 1 - d];
+    for (int32_t i = 0; i < t->nin; i++) t->stride[i][d] = stride[i][n - 1 - d];
+  }
+  for (int32_t i = 0; n && i < t->nin; i++) t->fixed |= (uint32_t)(stride[i][0] == 0) << i;
+}
+
+static bool same_dims(const df_tensor *a, const df_tensor *b) {
+  return a->rank == b->rank && a->size == b->size && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]);
+}
+
+static int32_t no_broadcast(df_kernel *k) {
+  char a[160], b[160], c[160];
+  if (k->nin == 2)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "shapes %s and %s do not broadcast",
+                    dfk_shape_text(k->in[0], a, sizeof a), dfk_shape_text(k->in[1], b, sizeof b));
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "shapes %s, %s and %s do not broadcast", dfk_shape_text(k->in[0], a, sizeof a),
+                  dfk_shape_text(k->in[1], b, sizeof b), dfk_shape_text(k->in[2], c, sizeof c));
+}
+
+int32_t ew_run(df_kernel *k, const ew_op *op, double param, const ew_view *views) {
+  task t = { .param = param, .nin = k->nin };
+  uint8_t dtype = k->in[k->nin - 1]->dtype, out_dtype = k->out_dtype[0];
+  t.loop = op->loop[dtype];
+  if (!t.loop && dfk_is_half(dtype)) {
+    t.loop = op->loop[DF_FLOAT32];
+    t.half = true;
+    t.out_half = half_or_0(out_dtype);
+    for (int32_t i = 0; i < t.nin; i++) t.in_half[i] = half_or_0(k->in[i]->dtype);
+  }
+  if (!t.loop) return dfk_fail(k, DF_UNIMPLEMENTED, "no kernel for %s", df_dtype_name(dtype));
+
+  bool same = !views;
+  for (int32_t i = 1; same && i < t.nin; i++) same = same_dims(k->in[0], k->in[i]);
+  int32_t rank = k->in[0]->rank;
+  const int64_t *dims = k->in[0]->dims;
+  int64_t broad[DF_MAX_RANK], size = k->in[0]->size;
+  if (!same && !views && t.nin == 2 && k->in[1]->size == 1 && k->in[1]->rank <= rank) {
+    t.fixed = 2;
+  } else if (!same && !views && t.nin == 2 && size == 1 && rank <= k->in[1]->rank) {
+    t.fixed = 1;
+    rank = k->in[1]->rank, dims = k->in[1]->dims, size = k->in[1]->size;
+  } else if (!same) {
+    ew_view own[3];
+    for (int32_t i = 0; !views && i < t.nin; i++) own[i] = (ew_view){ k->in[i]->rank, k->in[i]->dims };
+    const ew_view *v = views ? views : own;
+    if (!broadcast(&t, v, &rank, broad)) return no_broadcast(k);
+    merge_dims(&t, v, rank, broad);
+    dims = broad, size = 1;
+    for (int32_t d = 0; d < rank; d++) size *= dims[d];
+  }
+  if (size == 1) t.fixed = 0;
+
+  t.out_bytes = (uint8_t)df_dtype_bytes(out_dtype);
+  int32_t from = -1;                       /* the input whose memory the output may take */
+  for (int32_t i = 0; i < t.nin; i++) {
+    t.in_bytes[i] = (uint8_t)df_dtype_bytes(k->in[i]->dtype);
+    t.in[i] = k->in[i]->data;
+    if (from < 0 && (k->reusable >> i & 1) && t.in_bytes[i] == t.out_bytes && k->in[i]->size == size) from = i;
+  }
+  df_tensor *out = from >= 0 ? dfk_out_reuse(k, 0, from, out_dtype, rank, dims) : dfk_out(k, 0, out_dtype, rank, dims);
+  if (!out) return k->error->code;
+  t.out = out->data;
+  if (size == 0) return DF_OK;
+  df_range_fn range = t.rank > 1 ? odometer_range : flat_range;
+  if (size <= op->grain) range(&t, 0, size);
+  else dfk_parallel(k, size, op->grain, range, &t);
+  return DF_OK;
+}

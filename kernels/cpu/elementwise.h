@@ -1,0 +1,30 @@
+/* elementwise.h: what the elementwise kernels of the CPU share: the loop that each op has per dtype, and the
+ * driver (elementwise.c) that broadcasts, reuses memory, converts halves and splits the work.
+ */
+#ifndef DFLOW_CPU_ELEMENTWISE_H
+#define DFLOW_CPU_ELEMENTWISE_H
+#include "../elementwise.h"
+
+/* n elements of one op. in[i] points to n elements, or to a single one where bit i of `fixed` is set (never all
+ * inputs of a call, unless n is 1 and then `fixed` is 0). out may be one of the inputs that are not fixed. */
+typedef void (*ew_loop)(void *out, const void *const *in, uint32_t fixed, int64_t n, double param);
+
+typedef struct ew_op {
+  ew_loop loop[DF_RESOURCE + 1];  /* by the dtype of the last input; halves go through the float32 loop if they have none */
+  int64_t grain;                  /* elements worth a thread of their own */
+} ew_op;
+enum { EW_LIGHT = 65536, EW_HEAVY = 16384 };
+
+/* An input seen with these dims instead of its own. */
+typedef struct ew_view { int32_t rank; const int64_t *dims; } ew_view;
+
+/* Output 0 is op of the 1, 2 or 3 inputs, broadcast. views may be NULL. */
+int32_t ew_run(df_kernel *k, const ew_op *op, double param, const ew_view *views);
+
+/* No lane depends on another: out and an input are either the same or apart. */
+#if defined(__clang__)
+#define EW_LANES _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define EW_LANES _Pragma("GCC ivdep")
+#endif
+#endif

@@ -1,0 +1,193 @@
+/* elementwise_binary.c: the loops of the elementwise ops of two operands: tensor and tensor, tensor and number,
+ * number and tensor. elements.h says what each op is, elementwise.c how it goes over a tensor. */
+#include "elementwise.h"
+#include "elements.h"
+
+#define LOOP2(name, s, T, R) \
+  static void name##_##s##_loop(void *out, const void *const *in, uint32_t fixed, int64_t n, double param) { \
+    const T *a = in[0], *b = in[1]; \
+    R *o = out; \
+    if (fixed == 1) { \
+      T x = *a; \
+      EW_LANES for (int64_t i = 0; i < n; i++) o[i] = name##_##s(x, b[i]); \
+    } else if (fixed == 2) { \
+      T y = *b; \
+      EW_LANES for (int64_t i = 0; i < n; i++) o[i] = name##_##s(a[i], y); \
+    } else { \
+      EW_LANES for (int64_t i = 0; i < n; i++) o[i] = name##_##s(a[i], b[i]); \
+    } \
+  }
+#define VLOOP2(name, s, T) \
+  static void name##_##s##_loop(void *out, const void *const *in, uint32_t fixed, int64_t n, double param) { \
+    const T *a = in[0], *b = in[1]; \
+    T *o = out; \
+    v##s x = splat_##s(*a), y = splat_##s(*b); \
+    int64_t i = 0; \
+    for (; i + LANES_##s <= n; i += LANES_##s) { \
+      if (fixed != 1) x = load_##s(a + i); \
+      if (fixed != 2) y = load_##s(b + i); \
+      store_##s(o + i, name##_v##s(x, y)); \
+    } \
+    if (i == n) return; \
+    if (fixed != 1) x = load_some_##s(a + i, n - i); \
+    if (fixed != 2) y = load_some_##s(b + i, n - i); \
+    store_some_##s(o + i, name##_v##s(x, y), n - i); \
+  }
+#define KERNEL_CHECKED(op, work, check, ...) \
+  int32_t cpu_##op(df_kernel *k) { \
+    static const ew_op entry = { .grain = work, .loop = { __VA_ARGS__ } }; \
+    int32_t bad = check(k); \
+    return bad ? bad : ew_run(k, &entry, 0, NULL); \
+  }
+static inline int32_t anything(df_kernel *k) { return DF_OK; }
+#define KERNEL(op, work, ...) KERNEL_CHECKED(op, work, anything, __VA_ARGS__)
+#define FLOAT_LOOPS(name) [DF_FLOAT32] = name##_f32_loop, [DF_FLOAT64] = name##_f64_loop
+#define INT_LOOPS(name) [DF_INT8] = name##_i8_loop, [DF_UINT8] = name##_u8_loop, [DF_INT32] = name##_i32_loop, [DF_INT64] = name##_i64_loop
+#define FLOAT_LOOP_SET(name) LOOP2(name, f32, float, float) LOOP2(name, f64, double, double)
+#define INT_LOOP_SET(name) \
+  LOOP2(name, i8, int8_t, int8_t) LOOP2(name, u8, uint8_t, uint8_t) LOOP2(name, i32, int32_t, int32_t) LOOP2(name, i64, int64_t, int64_t)
+#define TEST_LOOP_SET(name) \
+  LOOP2(name, f32, float, bool) LOOP2(name, f64, double, bool) LOOP2(name, i8, int8_t, bool) \
+  LOOP2(name, u8, uint8_t, bool) LOOP2(name, i32, int32_t, bool) LOOP2(name, i64, int64_t, bool)
+
+#define FLOATS(op)  FLOAT_LOOP_SET(op) KERNEL(op, EW_LIGHT, FLOAT_LOOPS(op))
+#define INTS(op)    INT_LOOP_SET(op) KERNEL(op, EW_LIGHT, INT_LOOPS(op))
+#define NUMBERS(op) FLOAT_LOOP_SET(op) INT_LOOP_SET(op) KERNEL(op, EW_LIGHT, FLOAT_LOOPS(op), INT_LOOPS(op))
+#define DIVIDES(op) FLOAT_LOOP_SET(op) INT_LOOP_SET(op) KERNEL_CHECKED(op, EW_HEAVY, dfk_check_divisor, FLOAT_LOOPS(op), INT_LOOPS(op))
+#define TESTS(op)   TEST_LOOP_SET(op) KERNEL(op, EW_LIGHT, FLOAT_LOOPS(op), INT_LOOPS(op))
+#define BOOLS(op)   LOOP2(op, b, bool, bool) KERNEL(op, EW_LIGHT, [DF_BOOL] = op##_b_loop)
+#define VECTORS(op, name) VLOOP2(name, f32, float) VLOOP2(name, f64, double) KERNEL(op, EW_HEAVY, FLOAT_LOOPS(name))
+
+NUMBERS(add)
+NUMBERS(sub)
+NUMBERS(mul)
+NUMBERS(maximum)
+NUMBERS(minimum)
+NUMBERS(squared_difference)
+DIVIDES(floor_div)
+DIVIDES(floor_mod)
+DIVIDES(truncate_div)
+DIVIDES(truncate_mod)
+FLOATS(real_div)
+FLOATS(div_no_nan)
+FLOATS(xdivy)
+VECTORS(xlogy, xlogy)
+VECTORS(atan2, atan2_)
+TESTS(less)
+TESTS(less_equal)
+TESTS(greater)
+TESTS(greater_equal)
+BOOLS(logical_and)
+BOOLS(logical_or)
+BOOLS(logical_xor)
+INTS(bitwise_and)
+INTS(bitwise_or)
+INTS(bitwise_xor)
+INTS(left_shift)
+INTS(right_shift)
+FLOATS(tanh_grad)
+FLOATS(sigmoid_grad)
+FLOATS(sqrt_grad)
+FLOATS(rsqrt_grad)
+FLOATS(reciprocal_grad)
+NUMBERS(relu_grad)
+NUMBERS(relu6_grad)
+FLOATS(elu_grad)
+FLOATS(selu_grad)
+FLOATS(softsign_grad)
+VECTORS(softplus_grad, softplus_grad)
+
+/* Equality is for strings too. */
+TEST_LOOP_SET(equal)
+TEST_LOOP_SET(not_equal)
+LOOP2(equal, b, bool, bool)
+LOOP2(not_equal, b, bool, bool)
+int32_t cpu_equal(df_kernel *k) {
+  static const ew_op entry = { .grain = EW_LIGHT, .loop = { FLOAT_LOOPS(equal), INT_LOOPS(equal), [DF_BOOL] = equal_b_loop } };
+  return k->in[0]->dtype == DF_STRING ? ref_equal(k) : ew_run(k, &entry, 0, NULL);
+}
+int32_t cpu_not_equal(df_kernel *k) {
+  static const ew_op entry = { .grain = EW_LIGHT,
+                               .loop = { FLOAT_LOOPS(not_equal), INT_LOOPS(not_equal), [DF_BOOL] = not_equal_b_loop } };
+  return k->in[0]->dtype == DF_STRING ? ref_not_equal(k) : ew_run(k, &entry, 0, NULL);
+}
+
+/* x ^ 2 is most of what people write: it needs no logarithm, and pow_ gives it the bits of a product anyway. */
+VLOOP2(pow_, f32, float)
+VLOOP2(pow_, f64, double)
+INT_LOOP_SET(pow_)
+LOOP2(mul_same, f32, float, float)
+LOOP2(mul_same, f64, double, double)
+static void power_f32_loop(void *out, const void *const *in, uint32_t fixed, int64_t n, double param) {
+  bool squares = fixed == 2 && *(const float *)in[1] == 2;
+  (squares ? mul_same_f32_loop : pow__f32_loop)(out, in, fixed, n, param);
+}
+static void power_f64_loop(void *out, const void *const *in, uint32_t fixed, int64_t n, double param) {
+  bool squares = fixed == 2 && *(const double *)in[1] == 2;
+  (squares ? mul_same_f64_loop : pow__f64_loop)(out, in, fixed, n, param);
+}
+KERNEL_CHECKED(pow, EW_HEAVY, dfk_check_exponent, FLOAT_LOOPS(power), INT_LOOPS(pow_))
+
+/* The two that have an attribute. */
+#define LEAKY_GRAD_LOOP(s, T) \
+  static void leaky_relu_grad_##s##_loop(void *out, const void *const *in, uint32_t fixed, int64_t n, double param) { \
+    const T *dy = in[0], *x = in[1]; \
+    T *o = out, alpha = (T)param; \
+    int64_t a = fixed != 1, b = fixed != 2; \
+    EW_LANES for (int64_t i = 0; i < n; i++) o[i] = x[i * b] > 0 ? dy[i * a] : alpha * dy[i * a]; \
+  }
+LEAKY_GRAD_LOOP(f32, float)
+LEAKY_GRAD_LOOP(f64, double)
+int32_t cpu_leaky_relu_grad(df_kernel *k) {
+  static const ew_op entry = { .grain = EW_LIGHT, .loop = { FLOAT_LOOPS(leaky_relu_grad) } };
+  return ew_run(k, &entry, dfk_float(k, 0), NULL);
+}
+
+#define APPROXIMATE_LOOP(s, T) \
+  static void approximate_equal_##s##_loop(void *out, const void *const *in, uint32_t fixed, int64_t n, double param) { \
+    const T *x = in[0], *y = in[1]; \
+    bool *o = out; \
+    int64_t a = fixed != 1, b = fixed != 2; \
+    for (int64_t i = 0; i < n; i++) o[i] = fabs((double)x[i * a] - (double)y[i * b]) < param; \
+  }
+APPROXIMATE_LOOP(f32, float)
+APPROXIMATE_LOOP(f64, double)
+APPROXIMATE_LOOP(i8, int8_t)
+APPROXIMATE_LOOP(u8, uint8_t)
+APPROXIMATE_LOOP(i32, int32_t)
+APPROXIMATE_LOOP(i64, int64_t)
+int32_t cpu_approximate_equal(df_kernel *k) {
+  static const ew_op entry = { .grain = EW_LIGHT, .loop = { FLOAT_LOOPS(approximate_equal), INT_LOOPS(approximate_equal) } };
+  return ew_run(k, &entry, dfk_float(k, 0), NULL);
+}
+
+/* ---- what integer ops ask before they begin -------------------------------------------------------- */
+#define SCAN(T, test) { \
+    const T *y = b->data; \
+    for (int64_t i = 0; i < b->size; i++) { T v = y[i]; bad |= test; } \
+  }
+int32_t dfk_check_divisor(df_kernel *k) {
+  const df_tensor *b = k->in[1];
+  bool bad = false;
+  if (k->in[0]->size == 0) return DF_OK;
+  switch (b->dtype) {
+    case DF_INT8: case DF_UINT8: SCAN(int8_t, v == 0) break;
+    case DF_INT32: SCAN(int32_t, v == 0) break;
+    case DF_INT64: SCAN(int64_t, v == 0) break;
+    default: return DF_OK;
+  }
+  return bad ? dfk_fail(k, DF_INVALID_ARGUMENT, "integer division by zero") : DF_OK;
+}
+int32_t dfk_check_exponent(df_kernel *k) {
+  const df_tensor *b = k->in[1];
+  bool bad = false;
+  if (k->in[0]->size == 0) return DF_OK;
+  switch (b->dtype) {
+    case DF_INT8: SCAN(int8_t, v < 0) break;
+    case DF_INT32: SCAN(int32_t, v < 0) break;
+    case DF_INT64: SCAN(int64_t, v < 0) break;
+    default: return DF_OK;
+  }
+  return bad ? dfk_fail(k, DF_INVALID_ARGUMENT, "an integer to a negative power is no integer: cast to a float dtype first")
+             : DF_OK;
+}

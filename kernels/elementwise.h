@@ -1,0 +1,45 @@
+/* elementwise.h: the kernels of elementwise math (ops_math.c names them). Each of these has ref_x in
+ * ref/elementwise.c and cpu_x in cpu/elementwise_*.c; scalar_x gives the function for unboxed rank-0 operands, with the
+ * same bits as cpu_x, or NULL for a dtype that has none. */
+#ifndef DFLOW_ELEMENTWISE_H
+#define DFLOW_ELEMENTWISE_H
+#include "kernel.h"
+
+/* One operand. */
+#define DFK_UNARY(X) \
+  X(neg) X(abs) X(sign) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(expm1) X(log) X(log1p) X(sin) X(cos) X(tan) \
+  X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(lgamma) X(floor) X(ceil) \
+  X(round) X(rint) X(is_nan) X(is_inf) X(is_finite) X(sigmoid) X(softplus) X(softsign) X(relu) X(relu6) X(elu) X(selu) \
+  X(logical_not) X(invert)
+/* Two operands. The gradients take theirs in TensorFlow's order. */
+#define DFK_BINARY(X) \
+  X(add) X(sub) X(mul) X(real_div) X(div_no_nan) X(floor_div) X(floor_mod) X(truncate_div) X(truncate_mod) X(pow) \
+  X(maximum) X(minimum) X(squared_difference) X(xdivy) X(xlogy) X(atan2) \
+  X(less) X(less_equal) X(greater) X(greater_equal) X(equal) X(not_equal) X(logical_and) X(logical_or) X(logical_xor) \
+  X(bitwise_and) X(bitwise_or) X(bitwise_xor) X(left_shift) X(right_shift) \
+  X(tanh_grad) X(sigmoid_grad) X(sqrt_grad) X(rsqrt_grad) X(reciprocal_grad) X(relu_grad) X(relu6_grad) X(elu_grad) \
+  X(selu_grad) X(softplus_grad) X(softsign_grad)
+#define X(name) int32_t ref_##name(df_kernel *k); int32_t cpu_##name(df_kernel *k); \
+                df_scalar_fn scalar_##name(const uint8_t *in_dtypes, uint8_t out_dtype);
+DFK_UNARY(X)
+DFK_BINARY(X)
+X(select)                                   /* Select: the condition has the shape of the others, or one element, or one per row */
+X(select_v2)
+X(clip_by_value)
+X(cast)
+#undef X
+
+/* With an attribute, or any number of inputs: no scalar function. */
+int32_t ref_leaky_relu(df_kernel *k);         int32_t cpu_leaky_relu(df_kernel *k);
+int32_t ref_leaky_relu_grad(df_kernel *k);    int32_t cpu_leaky_relu_grad(df_kernel *k);
+int32_t ref_approximate_equal(df_kernel *k);  int32_t cpu_approximate_equal(df_kernel *k);
+int32_t ref_add_n(df_kernel *k);              int32_t cpu_add_n(df_kernel *k);
+/* Special functions that have one kernel (ref/special.c). */
+int32_t ref_digamma(df_kernel *k);
+int32_t ref_polygamma(df_kernel *k);
+int32_t ref_zeta(df_kernel *k);
+
+/* Is there a zero among the divisors in[1] of an integer division, or a negative exponent? Fills the error. */
+int32_t dfk_check_divisor(df_kernel *k);
+int32_t dfk_check_exponent(df_kernel *k);
+#endif
