@@ -207,13 +207,8 @@ const char *dfi_unique_name(df_graph *g, const char *base);
 /* The node to hang a control edge on so that something in context c waits for `control`: itself within one frame, or a constant Enter
  * that arrives after it. NULL: it was built inside a cond or loop that c is not in; err is filled. */
 df_node *dfi_control_in(df_graph *g, df_node *control, df_context *c, const char *where, df_error *err);
-/* `n` (the op that runs when a cond or loop with effects has run) takes its place in c's program order; nothing at the top level. */
-void dfi_note_effect(df_context *c, df_node *n);
 void dfi_node_add_input(df_node *n, df_output in);              /* a loop's Merge receives its NextIteration */
 void dfi_node_add_control(df_node *n, df_node *control);        /* no duplicates */
-
-/* Frees what control_flow.c holds for a graph that goes: g->flow and the maps of its contexts and loops. */
-void dfi_flow_free(df_graph *g);
 
 /* ---- control flow (control_flow.c) ---------------------------------------------------------- */
 /* The output as it can be used in context c: itself, or captured through every context between. An error names both lines. */
@@ -226,15 +221,13 @@ int32_t dfi_loop_close_var(df_loop *l, int32_t var, df_output result, df_output 
 int32_t dfi_cond_add_result(df_cond *c, df_output if_false, df_output if_true, df_output *out, df_error *err);
 /* The trip counter of a loop (int32 from 0), made on demand: its value in the body, and after the loop. */
 int32_t dfi_loop_trips(df_loop *l, df_output *in_body, df_output *exit, df_error *err);
-/* Hooks that dfi_node_add calls (graph.c), and dfi_flow_free that df_graph_release calls (frees contexts but the top one, loops, conds).
- * read: for a non-raw ReadVariableOp outside the top level. A node: use it, nothing more to add. NULL with *failed: err is filled.
- *   NULL otherwise: go on and add the node in the current context.
- * effect_before: for every non-raw stateful op outside the top level, before the node exists. effect_after: when it exists; adds the
- *   control edges of program order and keeps last_effect and reads. */
+/* Hooks that dfi_node_add calls for a non-raw stateful op outside the top level.
+ * read: a ReadVariableOp, before the node exists. A node: use it, nothing more to add. NULL with *failed: err is filled. NULL
+ *   otherwise: go on.
+ * effect_before: before the node exists. effect_after: when it exists; adds the control edges of program order. */
 df_node *dfi_read_hook(df_graph *g, const dfi_node_spec *spec, bool *failed, df_error *err);
 int32_t  dfi_effect_before(df_graph *g, const dfi_node_spec *spec, df_error *err);
 void     dfi_effect_after(df_graph *g, df_node *n);
-void     dfi_flow_free(df_graph *g);
 /* Is the output there without a token: a Const without controls, a loop constant, a variable's handle? A node whose inputs are
  * all so hangs on its context's pivot. */
 bool     dfi_ambient(df_output o);

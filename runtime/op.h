@@ -71,7 +71,7 @@ typedef struct dfi_op_info {
   int32_t  nin, nout, nattr, nvar;     /* args, not outputs of a node */
   bool     in_list, out_list;          /* there is a list among them */
   bool     needs_attr;                 /* an attr without a default */
-  bool     ordered_read;               /* reads a variable: in a body it keeps its place among the effects */
+  bool     reads_variable;             /* it is ReadVariableOp */
   uint8_t  fold;                       /* how constants are known while building: enum dfi_fold, fold.c */
   df_attr *defaults;                   /* nattr; what a node without attributes of its own points at */
   dfi_arg  in[16], out[12];
