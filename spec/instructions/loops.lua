@@ -1,0 +1,31 @@
+-- loops.lua: one of the loops whose instructions spec/instructions_spec.lua counts: NAME TRIPS.
+-- Everything but the trips is the same for every count, so that the difference of two counts is the loop's alone.
+local df = require 'dflow'
+local name, trips = arg[1], tonumber(arg[2])
+
+local loops = {}
+
+function loops.counter(n)
+  return (df.while_loop(function(i) return i:lt(n) end, function(i) return i + 1 end, { df.int32(0) }))
+end
+
+function loops.nested(n)                       -- n trips of the outer loop, 100 each of the inner
+  local _, a = df.while_loop(function(i) return i:lt(n) end, function(i, a)
+    local _, inner = df.while_loop(function(j) return j:lt(100) end,
+      function(j, b) return j + 1, b + 1 end, { df.int32(0), a })
+    return i + 1, inner
+  end, { df.int32(0), df.float32(0) })
+  return a
+end
+
+function loops.cond_in_loop(n)
+  local _, x = df.while_loop(function(i) return i:lt(n) end, function(i, x)
+    return i + 1, df.cond((i % 2):eq(0), function() return x * 1.0001 end, function() return x - 0.0001 end)
+  end, { df.int32(0), df.float32(0.5) })
+  return x
+end
+
+local n = df.placeholder('int32', {})
+local session = df.Session{ threads = 1 }
+session:run(loops[name](n), { [n] = trips })
+session:close()

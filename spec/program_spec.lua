@@ -1,0 +1,216 @@
+-- The dflow program: lua(1)'s options to the letter, dflow's globals, the prompt, Ctrl-C.
+local shell = require 'spec.shell'
+local dflow = shell.dflow
+
+--- The same command line given to lua5.4 and to dflow, as seen from outside; program names are made the same.
+local function both(arguments, input, environment)
+  local function ask(program)
+    local r = shell.run(('%s %s %s'):format(environment or '', program, arguments), input)
+    for _, k in ipairs{ 'out', 'err' } do
+      r[k] = r[k]:gsub(program:gsub('%p', '%%%0'), 'PROGRAM'):gsub('Lua 5%.4%.%d[^\n]*', 'VERSION')
+        :gsub('dflow %d[^\n]*', 'VERSION'):gsub('\n  %-%-help[^\n]*\n  %-%-version[^\n]*', '')
+    end
+    return r
+  end
+  return ask('lua5.4'), ask(dflow)
+end
+
+describe('the dflow program', function()
+  local script = os.tmpname()
+  local module = os.tmpname() .. '_module'
+  setup(function()
+    shell.write(script, '#!/usr/bin/env dflow\nprint(#arg, arg[0] == ' .. ('%q'):format(script)
+      .. ', arg[1], arg[-1] ~= nil, ...)\nos.exit(tonumber(arg[1]) or 0)\n')
+    shell.write(module .. '.lua', 'return { answer = 42 }')
+  end)
+  teardown(function()
+    os.remove(script)
+    os.remove(module .. '.lua')
+  end)
+
+  local folder, base = module:match('^(.*)/(.*)$')
+  local here = 'LUA_PATH=' .. shell.quote(folder .. '/?.lua;;')
+  local cases = {
+    { [[-e 'print(1 + 1)']] },
+    { [[-e 'x = 1' -e 'print(x, _VERSION)']] },
+    { [[-e'print(7)']] },
+    { [[-e 'error("no", 0)']] },
+    { [[-e 'error{}']] },
+    { [[-e 'error(setmetatable({}, {__tostring = function() return "said so" end}))']] },
+    { [[-e 'local x <const> = 1; x = 2']] },
+    { [[-e 'os.exit(3)']] },
+    { [[-e 'os.exit(false)']] },
+    { [[-e]] }, { [[-l]] }, { [[-x]] }, { [[-vv]] }, { [[-ix]] }, { [[-Ex]] }, { [[-Wx]] }, { [[--wrong]] },
+    { [[-v]] },
+    { [[-v -e 'print(2)']] },
+    { [[-W -e 'warn("@on", "careful")']] },
+    { [[-W -e 'warn("careful")']] },
+    { [[-e 'warn("silent")']] },
+    { [[-E -e 'print(os.getenv "LUA_INIT" ~= nil)']], nil, [[LUA_INIT='print(1)']] },
+    { [[-e 'print(2)']], nil, [[LUA_INIT='print(1)']] },
+    { [[-e 'print(2)']], nil, [[LUA_INIT='print(1)' LUA_INIT_5_4='print(54)']] },
+    { [[-e 'print(2)']], nil, [[LUA_INIT='error("init", 0)']] },
+    { [[-e 'print(2)']], nil, [[LUA_INIT=@/nowhere.lua]] },
+    { [[-l ]] .. base .. [[ -e 'print(_G["]] .. base .. [["].answer)']], nil, here },
+    { [[-l m=]] .. base .. [[ -e 'print(m.answer)']], nil, here },
+    { [[-lm=]] .. base .. [[ -e 'print(m.answer, arg[1])' -- ]] .. script .. [[ 4]], nil, here },
+    { [[-]], [[print('from stdin', ...)]] },
+    { [[- a b c]], [[print('from stdin', ..., #arg, arg[0])]] },
+    { [[]], [[print('piped', arg[0] ~= nil, ...)]] },
+    { [[]], [[error('piped')]] },
+    { [[-]], [[error('by name')]] },
+    { [[-]], [[syntax error]] },
+    { [[-e 'print(1)']], [[print('not read')]] },
+    { script },
+    { script .. ' 0 b c' },
+    { script .. ' 5' },
+    { '-- ' .. script .. ' 0 --help' },
+    { script .. ' 0 -e x' },
+    { '/nowhere/at/all.lua' },
+    { [[-e 'arg = 1' ]] .. script },
+    { [[-e 'local t = setmetatable({}, {__gc = function() print "collected" end})']] },
+    { [[-e 'print(select("#", ...))' ]] .. script },
+    { [[-e 'coroutine.wrap(function() error("inside") end)()']] },
+    { [[-e 'print(collectgarbage("count") > 0, math.type(2^31|0))']] },
+  }
+  for _, case in ipairs(cases) do
+    local arguments, input, environment = case[1], case[2], case[3]
+    it(('does with %s%s what lua(1) does'):format(environment and environment .. ' ' or '',
+      (arguments ~= '' and arguments or 'nothing but a pipe'):gsub('/tmp/lua_%w+', 'FILE')), function()
+      local lua, ours = both(arguments, input, environment)
+      assert.are.same(lua, ours)
+    end)
+  end
+
+  it('tells what it is with --version and --help', function()
+    local r = shell.run(dflow .. ' --version')
+    assert.is_truthy(r.out:match('^dflow %d+%.%d+%.%d+'))
+    assert.are.equal(0, r.status)
+    r = shell.run(dflow .. ' --help')
+    assert.is_truthy(r.out:match('^usage: .*%-e stat.*%-%-help'))
+    assert.are.equal(0, r.status)
+  end)
+
+  it('has df and the four builtins as globals, the same as the module', function()
+    local r = shell.run(dflow .. [[ -e 'local m = require "dflow"
+      print(df == m, cond == m.cond, while_loop == m.while_loop, TensorArray == m.TensorArray, gradients == m.gradients)']])
+    assert.are.equal('true\ttrue\ttrue\ttrue\ttrue\n', r.out)
+  end)
+
+  it('lets ordinary C modules load', function()
+    local r = shell.run(dflow .. [[ -e 'print(pcall(require, "lfs"))']])
+    assert.is_truthy(r.out:match('^true') or r.out:match("module 'lfs' not found"))
+  end)
+
+  it('finds its modules from any folder', function()
+    local r = shell.run('p=$(realpath ' .. dflow .. [[) && cd / && $p -e 'print(df.run(df.float32(2) * 3))']])
+    assert.are.equal('6.0\n', r.out)
+  end)
+
+  it('says a dflow error as its message, without a traceback, and ends with 1', function()
+    local r = shell.run(dflow .. [[ -e 'df.float32{1, 2} + df.float32{1, 2, 3}' -]])
+    r = r.status == 0 and r or shell.run(dflow .. [[ -e 'local x = df.float32{1, 2} + df.float32{1, 2, 3}']])
+    assert.are.equal(1, r.status)
+    assert.is_nil(r.err:match('stack traceback'))
+    assert.is_truthy(r.err:match('%(command line%):1'), r.err)
+  end)
+
+  it('never writes an escape code when its output is no terminal', function()
+    local r = shell.run(dflow .. ' -i', '1 + 1\nerror("x")\n?matmul\n:help\n')
+    assert.is_nil((r.out .. r.err):match('\27'))
+  end)
+end)
+
+describe('Ctrl-C', function()
+  -- Any graph that never ends, and Lua that never ends.
+  local forever = [[local x = df.while_loop(function(i) return i:ge(0) end,
+    function(i) return (i + 1) % 1000 end, {df.int32(0)}) ]]
+  local function interrupt(chunk)
+    return shell.run(('timeout --preserve-status -k 20 -s INT 1 %s -e %s'):format(dflow, shell.quote(chunk)))
+  end
+
+  it('cancels the graph that a script runs and ends it with status 130', function()
+    local r = interrupt(forever .. 'df.run(x) print "not reached"')
+    assert.are.equal(130, r.status)
+    assert.are.equal('', r.out)
+    assert.is_truthy(r.err:match('cancel'), r.err)
+  end)
+
+  it('stops Lua code too', function()
+    local r = interrupt('while true do end')
+    assert.are.equal(130, r.status)
+    assert.is_truthy(r.err:match('interrupted!'))
+  end)
+
+  it('returns to the prompt, and variables live on', function()
+    local r = shell.run(('(echo %s; sleep 3; echo "df.run(v)") | timeout --preserve-status -k 20 -s INT 1.5 %s -i')
+      :format(shell.quote('v = df.Variable(41.5) ' .. forever .. 'df.run(v:assign_add(1)) df.run(x)'), dflow))
+    assert.is_truthy(r.out:match('42%.5'), r.out .. r.err)
+    assert.are.equal(0, r.status)
+  end)
+end)
+
+describe('the prompt', function()
+  --- What each line of input is answered with.
+  local function session(...)
+    local lines = { ... }
+    local r = shell.run(dflow .. ' -E -i', table.concat(lines, '\n') .. '\n')
+    local answers = {}
+    for answer in (r.out:gsub('^[^\n]*\n', '', 1)):gmatch('dflow> (.-)%f[%z\100]') do answers[#answers + 1] = answer end
+    return r.out, r.err, answers
+  end
+
+  it('prints expressions without return or =', function()
+    local out = session('1 + 1', '= 3', 'nil', '"a", 2', 'x = 4', 'x * 10')
+    assert.are.equal('dflow> 2\ndflow> 3\ndflow> nil\ndflow> a\t2\ndflow> dflow> 40\ndflow> \n', out:gsub('^dflow %d[^\n]*\n', ''))
+  end)
+
+  it('reads on while a chunk is not complete', function()
+    local out = session('function f(x)', 'return x + 1', 'end', 'f(1)')
+    assert.is_truthy(out:match('dflow>   %.%.%.   %.%.%. dflow> 2\n'), out)
+  end)
+
+  it('keeps the last value in _', function()
+    local out = session('6 * 7', '_ + 1', '_ + 1')
+    assert.is_truthy(out:match('42\n.*43\n.*44\n'), out)
+  end)
+
+  it('prints the value of an output that needs no feeds beside its shape', function()
+    local out = session('df.float32{1, 2} * 2')
+    assert.is_truthy(out:match('float32%[2%]') and out:match('2') and out:match('4'), out)
+  end)
+
+  it('does not run what needs a feed or has side effects', function()
+    local out, err = session('df.placeholder("float32", {}, "p")', 'v = df.Variable(0)', 'v:assign_add(1)', 'df.run(v)')
+    assert.is_truthy(out:match('float32'), out .. err)
+    assert.is_truthy(out:match('0%.0\n') or out:match('dflow> 0\n'), out)
+    assert.are.equal('', err)
+  end)
+
+  it('goes on after an error, and gives a traceback for plain errors only', function()
+    local out, err = session('error("plain")', 'df.float32{1, 2} + df.float32{1, 2, 3}', '1 + 1')
+    assert.is_truthy(out:match('2\n'))
+    assert.is_truthy(err:match('plain\nstack traceback'))
+    assert.are.equal(1, select(2, err:gsub('stack traceback', '')))
+  end)
+
+  it('shows what it knows of an op with ?', function()
+    local out = session('?matmul', '?while_loop', '?no_such_thing')
+    assert.is_truthy(out:match('transpose_a'), out)
+    assert.is_truthy(out:match('gradient'), out)
+    assert.is_truthy(out:match('parallel_iterations'), out)
+    assert.is_truthy(out:match('no_such_thing'), out)
+  end)
+
+  it('has commands', function()
+    local out = session(':help', ':stats', ':doc matmul', ':nonsense', ':quit', 'print "not reached"')
+    assert.is_truthy(out:match(':stats') and out:match(':quit') and out:match('nodes_run'), out)
+    assert.is_truthy(out:match('nonsense'))
+    assert.is_nil(out:match('not reached'))
+  end)
+
+  it('takes a label at the start of a line for Lua', function()
+    local out, err = session('::again:: print("label")')
+    assert.is_truthy(out:match('label'), err)
+  end)
+end)

@@ -1,0 +1,65 @@
+#!/bin/sh
+# run.sh: reads the sentences of spec/ aloud and counts them.
+#
+#   spec/run.sh lua5.4:debug luajit:release        each pair is an interpreter and a build in build/
+#   SPECS='spec/cond_spec.lua' spec/run.sh …       these files only
+#
+# The last line is `N passed, N failed` over all pairs, and the exit status says the same. A run that ends early
+# (a crash, a sanitizer's report) counts as one more failure.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+busted=$(command -v busted) || { echo 'run.sh: busted was not found (make deps)' >&2; exit 1; }
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT INT TERM
+passed=0 failed=0
+
+# What a sanitizer needs in a process that was not built with it. Only lua5.4 is preloaded.
+preload() {
+  case $1 in
+    asan | tsan | ubsan) ${CC:-cc} -print-file-name="lib$1.so" ;;
+  esac
+}
+wrap() {
+  case $1 in
+    # The thread sanitizer wants its addresses in the usual places.
+    tsan) echo "setarch $(uname -m) -R" ;;
+  esac
+}
+
+# Adds what one run printed, and how it ended, to the counts.
+count() { # log status
+  set -- "$1" "$2" $(awk '
+    /^[0-9]+ success(es)? \/ [0-9]+ failures? \/ [0-9]+ errors? \/ / { p += $1; f += $4 + $7; seen = 1 }
+    /^[0-9]+ passed, [0-9]+ failed/ { p += $1; f += $3; seen = 1 }
+    END { print p + 0, f + 0, seen + 0 }' "$1")
+  [ "$5" = 1 ] && { [ "$2" = 0 ] || [ "$4" -gt 0 ]; } || set -- "$1" "$2" "$3" $(($4 + 1)) 0
+  passed=$((passed + $3)) failed=$((failed + $4))
+}
+
+for pair in "$@"; do
+  lua=${pair%%:*} mode=${pair#*:}
+  build=$PWD/build/$mode
+  export DFLOW_MODE="$mode" DFLOW_BUILD="$build" DFLOW_LIB="$build/libdflow.so" DFLOW_LUA="$lua"
+  export LUA_PATH="$PWD/?.lua;$PWD/stdlib/?.lua;;" LUA_CPATH="$build/lua/?.so;;"
+  export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=0}" UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
+  export TSAN_OPTIONS="${TSAN_OPTIONS:-suppressions=$PWD/spec/tsan.supp}"
+
+  # Programs in C: each is a spec of its own.
+  for program in "$build"/spec/*; do
+    [ -x "$program" ] && [ -z "${SPECS:-}" ] || continue
+    case $program in *.d) continue ;; esac
+    case $lua in luajit) continue ;; esac    # they know no Lua: once is enough
+    echo "== ${program#"$PWD"/}"
+    { $(wrap "$mode") "$program" 2>&1; echo $? > "$work/status"; } | tee "$work/log"
+    count "$work/log" "$(cat "$work/status")"
+  done
+
+  echo "== specs under $lua with build/$mode"
+  { LD_PRELOAD=$(preload "$mode") $(wrap "$mode") "$lua" "$busted" -f .busted --cpath="$build/lua/?.so" \
+      -o plainTerminal ${SPECS:-spec} 2>&1; echo $? > "$work/status"; } | tee "$work/log"
+  count "$work/log" "$(cat "$work/status")"
+done
+
+echo
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" != 0 ]
