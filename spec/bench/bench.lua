@@ -1,0 +1,162 @@
+-- bench.lua: dflow on the workloads that the peers beside this file measure too. One JSON line per number:
+--   {"who": "dflow", "work": "counter", "value": 1.2e7, "unit": "it/s"}
+-- Arguments name the workloads to measure; none means all. The best of several runs is reported.
+local df = require 'dflow'
+local clock = require 'dflow.core'.clock
+local unpack = table.unpack or unpack
+
+local only = {}
+for _, name in ipairs(arg) do only[name] = true end
+
+local function report(work, value, unit)
+  print(('{"who": "dflow", "work": "%s", "value": %.6g, "unit": "%s"}'):format(work, value, unit))
+  io.stdout:flush()
+end
+
+--- Seconds of the fastest of `times` calls, after `warm` that do not count.
+local function best(fn, times, warm)
+  for _ = 1, warm or 2 do fn() end
+  local least = math.huge
+  for _ = 1, times or 5 do
+    collectgarbage()
+    local t = clock()
+    fn()
+    least = math.min(least, clock() - t)
+  end
+  return least
+end
+
+--- A workload: `fn` builds in a graph of its own.
+local function workload(name, fn)
+  if next(only) and not only[name] then return end
+  df.reset()
+  fn(name)
+end
+
+local function normal(shape, scale) return df.random_normal(shape, { seed = 1 }) * (scale or 1) end
+local function fixed(x) return df.constant(df.run(x)) end
+
+workload('counter', function(name)
+  local N = 1000000
+  local i = df.while_loop(function(i) return i:lt(N) end, function(i) return i + 1 end, { df.int32(0) })
+  report(name, N / best(function() df.run(i) end), 'it/s')
+end)
+
+workload('nested', function(name)
+  local _, a = df.while_loop(function(i) return i:lt(300) end, function(i, a)
+    local _, inner = df.while_loop(function(j) return j:lt(100) end,
+      function(j, b) return j + 1, b + 1 end, { df.int32(0), a })
+    return i + 1, inner
+  end, { df.int32(0), df.float32(0) })
+  report(name, 30000 / best(function() df.run(a) end, 15), 'it/s')
+end)
+
+workload('cond_in_loop', function(name)
+  local N, x0 = 100000, df.placeholder('float32', {})
+  local _, x = df.while_loop(function(i) return i:lt(N) end, function(i, x)
+    return i + 1, df.cond((i % 2):eq(0), function() return x * 1.0001 end, function() return x - 0.0001 end)
+  end, { df.int32(0), x0 })
+  report(name, N / best(function() df.run(x, { [x0] = 0.5 }) end, 9), 'it/s')
+end)
+
+workload('grad_scalar_loop', function(name)
+  local N, x0 = 10000, df.placeholder('float32', {})
+  local _, x = df.while_loop(function(i) return i:lt(N) end,
+    function(i, x) return i + 1, df.sin(x) end, { df.int32(0), x0 })
+  local both = { x, df.gradients(x, x0) }
+  report(name, best(function() df.run(both, { [x0] = 0.5 }) end, 15) / N * 1e6, 'us/it')
+end)
+
+workload('grad_rnn_loop', function(name)
+  local D, B, N = 32, 16, 1000
+  local w = df.Variable(normal({ D, D }, D ^ -0.5))
+  local h0 = fixed(normal{ B, D })
+  local _, x = df.while_loop(function(i) return i:lt(N) end,
+    function(i, x) return i + 1, df.tanh(df.matmul(x, w)) end, { df.int32(0), h0 })
+  local g = df.gradients(df.reduce_sum(x), w)
+  report(name, best(function() df.run(g) end, 9) / N * 1e6, 'us/it')
+end)
+
+workload('grad_memory', function(name)
+  local N, x0 = 1000000, df.placeholder('float32', {})
+  local _, x = df.while_loop(function(i) return i:lt(N) end,
+    function(i, x) return i + 1, df.sin(x) end, { df.int32(0), x0 })
+  local g = df.gradients(x, x0)
+  local s = df.Session{}
+  local before = s:stats()
+  s:run(g, { [x0] = 0.5 })
+  local after = s:stats()
+  local _, memory = next(after.memory)
+  local _, was = next(before.memory)
+  report(name, (memory.peak - was.in_use) / (after.stack_pushes - before.stack_pushes), 'bytes/saved')
+  s:close()
+end)
+
+workload('build', function(name)
+  local N = 100000
+  local seconds = best(function()
+    df.reset()
+    local y, c = df.placeholder('float32', {}), df.float32(2)
+    for _ = 1, N do y = df.mul(y, c) end
+  end, 5, 1)
+  report(name, N / seconds, 'nodes/s')
+end)
+
+workload('chain_5000', function(name)
+  local gradient, run = math.huge, math.huge
+  for _ = 1, 5 do
+    df.reset()
+    local x = df.placeholder('float32', {})
+    local y = x
+    for k = 1, 5000 do y = k % 2 == 0 and df.sin(y) or df.mul(y, x) end
+    local t = clock()
+    local g = df.gradients(y, x)
+    local built = clock()
+    df.run({ y, g }, { [x] = 0.3 })
+    gradient, run = math.min(gradient, built - t), math.min(run, clock() - built)
+  end
+  report('chain_5000_gradients', gradient * 1e3, 'ms')
+  report('chain_5000_first_run', run * 1e3, 'ms')
+end)
+
+workload('null_step', function(name)
+  local nop, n = df.no_op(), 20000
+  report(name, best(function() for _ = 1, n do df.run(nop) end end) / n * 1e6, 'us')
+end)
+
+workload('feed_add_fetch', function(name)
+  local x, n = df.placeholder('float32', {}), 20000
+  local y = x + 1
+  report(name, best(function() for _ = 1, n do df.run(y, { [x] = 1 }) end end) / n * 1e6, 'us')
+end)
+
+workload('matmul_tanh', function()
+  for _, size in ipairs{ { 64, 20000 }, { 256, 5000 } } do
+    local D, N = unpack(size)
+    df.reset()
+    local w = fixed(normal({ D, D }, D ^ -0.5))
+    local _, x = df.while_loop(function(i) return i:lt(N) end,
+      function(i, x) return i + 1, df.tanh(df.matmul(x, w)) end, { df.int32(0), fixed(normal{ 1, D }) })
+    report('matmul_tanh_' .. D, best(function() df.run(x) end) / N * 1e6, 'us/it')
+  end
+end)
+
+workload('lstm', function()
+  local T, B, I, H = 28, 128, 28, 128
+  local X = fixed(normal{ T, B, I })
+  local W = df.Variable(normal({ I + H, 4 * H }, 0.05))
+  local b = df.Variable(df.fill({ 4 * H }, df.float32(0)))
+  local zero = df.fill({ B, H }, df.float32(0))
+  local input = df.TensorArray('float32', T):unstack(X)
+  local _, _, _, out = df.while_loop(function(t) return t:lt(T) end, function(t, c, h, out)
+    local z = df.matmul(df.concat({ input:read(t), h }, 1), W) + b
+    local i, j, f, o = unpack(df.split(z, 4, { axis = 1 }))
+    c = c * df.sigmoid(f + 1) + df.sigmoid(i) * df.tanh(j)
+    h = df.tanh(c) * df.sigmoid(o)
+    return t + 1, c, h, out:write(t, h)
+  end, { df.int32(0), zero, zero, df.TensorArray('float32', T) })
+  local loss = df.reduce_mean(df.square(out:stack()))
+  local train = { loss, df.gradients(loss, { W, b }) }
+  report('lstm_forward', best(function() df.run(loss) end, 9) * 1e3, 'ms')
+  report('lstm_gradient', best(function() df.run(train) end, 9) * 1e3, 'ms')
+end)
