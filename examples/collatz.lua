@@ -1,0 +1,34 @@
+-- collatz.lua: a loop whose length nobody knows, with a cond in its body, mapped over many starts.
+--
+-- n becomes n/2 when it is even and 3n+1 when it is odd. How long until 1? Each start is an iteration of map_fn's
+-- loop, and each opens a loop of its own: frames in frames, and several of them are under way at once.
+local df = require 'dflow'
+
+--- How many steps n takes to 1, and the highest number on the way.
+local function flight(n)
+  local _, steps, peak = df.while_loop(
+    function(n) return n:gt(1) end,
+    function(n, steps, peak)
+      local m = df.cond((n % 2):eq(0),
+        function() return df.floor_div(n, 2) end,
+        function() return 3 * n + 1 end)
+      return m, steps + 1, df.maximum(peak, m)
+    end,
+    { n, df.int32(0), n })
+  return steps, peak
+end
+
+local LAST = tonumber((...)) or 30
+local starts = df.range(df.int64(1), df.int64(LAST + 1), df.int64(1))
+local both = df.map_fn(function(n)
+  local steps, peak = flight(n)
+  return df.cast(steps, 'int64'), peak
+end, starts)
+
+local steps, peaks = df.unpack(df.run(both))
+for n = 1, LAST do
+  local length = steps:at(n - 1)
+  print(('%4d  %4d steps  up to %6d  %s'):format(n, length, peaks:at(n - 1), ('*'):rep(math.floor(length / 2))))
+end
+local stats = df.stats()
+print(('\n%d frames, %d iterations, %d dead tokens'):format(stats.frames, stats.iterations, stats.dead_tokens))
