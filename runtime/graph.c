@@ -110,7 +110,8 @@ static void set_text(uint64_t set, char *to, size_t bytes) {
 
 static __attribute__((noinline)) int32_t fail_arity(df_error *err, const dfi_op_info *o, const dfi_node_spec *spec) {
   char text[400];
-  snprintf(text, sizeof text, "%s takes %s%d input%s (%s) but was given %d", o->op->type, o->in_list ? "at least " : "",
+  if (o->in_pair) snprintf(text, sizeof text, "%s takes two lists of one length (%s) but was given %d inputs", o->op->type, o->op->in, spec->nin);
+  else snprintf(text, sizeof text, "%s takes %s%d input%s (%s) but was given %d", o->op->type, o->in_list ? "at least " : "",
            o->nin - o->in_list, o->nin - o->in_list == 1 ? "" : "s", o->op->in ? o->op->in : "", spec->nin);
   return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
 }
@@ -138,6 +139,7 @@ typedef struct bound { uint8_t dtype; int8_t input; const dfi_arg *arg; } bound;
 
 static inline const dfi_arg *arg_of(const dfi_op_info *o, int32_t nin, int32_t i) {
   if (!o->in_list) return &o->in[i];
+  if (o->in_pair) return &o->in[i >= nin / 2];
   int32_t length = nin - (o->nin - 1), a = 0;
   for (; !o->in[a].list; a++)
     if (a == i) return &o->in[a];
@@ -293,7 +295,7 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
     dfi_fail(err, DF_NOT_FOUND, spec->where, "there is no op number %d", spec->op);
     return NULL;
   }
-  if (o->in_list ? spec->nin < o->nin - 1 : spec->nin != o->nin) { fail_arity(err, o, spec); return NULL; }
+  if (o->in_list ? o->in_pair ? spec->nin % 2 : spec->nin < o->nin - 1 : spec->nin != o->nin) { fail_arity(err, o, spec); return NULL; }
   if (spec->name && dfi_name_bad(spec->name)) {
     fail(err, o, spec, DF_INVALID_ARGUMENT, "a name must not be empty and must not contain spaces, `:` or `^`");
     return NULL;

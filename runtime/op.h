@@ -10,7 +10,8 @@
  *
  * Grammar. in/out: words `name:TYPE`, where TYPE is a type variable (one capital or a word such as DstT), a dtype
  * name, a union such as `int32|int64`, `handle` (DF_RESOURCE), `any` (all but handles) or `all` (handles too). `name:T*` is a list of
- * any length, all of one dtype; in `any*` and `all*` each element has its own. At most one list in `in`. In `out`, `name:T*attr` has as
+ * any length, all of one dtype; in `any*` and `all*` each element has its own. At most one list in `in`, or two of one length
+ * and nothing else. In `out`, `name:T*attr` has as
  * many as the int attribute says, `name:T*` as many as the input list, `name:T*-attr` as many as that less the attribute. Outputs of type
  * `any` or `all` begin with the dtype of input 0 (in a list: of the list's element with the same number); the shape function may change it.
  * `name:T?` may be left out from Lua (the front end then passes the
@@ -70,6 +71,7 @@ typedef struct dfi_op_info {
   int32_t  id;
   int32_t  nin, nout, nattr, nvar;     /* args, not outputs of a node */
   bool     in_list, out_list;          /* there is a list among them */
+  bool     in_pair;                    /* the inputs are two lists of one length */
   bool     needs_attr;                 /* an attr without a default */
   bool     reads_variable;             /* it is ReadVariableOp */
   uint8_t  fold;                       /* how constants are known while building: enum dfi_fold, fold.c */

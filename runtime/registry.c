@@ -212,9 +212,10 @@ static void parse(dfi_op_info *o, const df_op *op, int32_t id) {
     if (o->nin == 16) bad(op->type, "too many inputs", op->in);
     dfi_arg *a = &o->in[o->nin++];
     parse_arg(o, a, word, false);
-    if (a->list && o->in_list) bad(op->type, "two lists among the inputs", op->in);
+    o->in_pair |= a->list && o->in_list;
     o->in_list |= a->list;
   }
+  if (o->in_pair && (o->nin != 2 || !o->in[0].list || !o->in[1].list)) bad(op->type, "two lists and more among the inputs", op->in);
   while (next_word(&out, word, sizeof word)) {
     if (o->nout == 12) bad(op->type, "too many outputs", op->out);
     dfi_arg *a = &o->out[o->nout++];
