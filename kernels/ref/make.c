@@ -3,8 +3,8 @@
  * They are plain loops on every host; no faster CPU version exists but for Fill.
  */
 #include "../array.h"
-#include "../half.h"
 #include "../move.h"
+#include "element.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -29,15 +29,10 @@ int32_t ref_ones_like(df_kernel *k) {
   const df_tensor *x = k->in[0];
   df_tensor *out = dfk_out_reuse(k, 0, 0, x->dtype, x->rank, x->dims);
   if (!out) return k->error->code;
-  for (int64_t i = 0; i < out->size; i++) switch (out->dtype) {
-    case DF_FLOAT32:  ((float *)out->data)[i] = 1; break;
-    case DF_FLOAT64:  ((double *)out->data)[i] = 1; break;
-    case DF_INT32:    ((int32_t *)out->data)[i] = 1; break;
-    case DF_INT64:    ((int64_t *)out->data)[i] = 1; break;
-    case DF_FLOAT16:  ((uint16_t *)out->data)[i] = dfk_to_float16(1); break;
-    case DF_BFLOAT16: ((uint16_t *)out->data)[i] = dfk_to_bfloat16(1); break;
-    default:          ((uint8_t *)out->data)[i] = 1;
-    }
+  for (int64_t i = 0; i < out->size; i++) {
+    if (ref_is_float(out->dtype)) ref_put(out, i, 1);
+    else ref_put_int(out, i, 1);
+  }
   return DF_OK;
 }
 
@@ -129,11 +124,6 @@ static int32_t shapes_agree(df_kernel *k, int64_t *rank) {
                       (long long)from_back(a, d), (long long)from_back(b, d));
   return DF_OK;
 }
-static void put_int(df_tensor *t, int64_t i, int64_t v) {
-  if (t->dtype == DF_INT64) ((int64_t *)t->data)[i] = v;
-  else ((int32_t *)t->data)[i] = (int32_t)v;
-}
-
 int32_t ref_broadcast_args(df_kernel *k) {
   int64_t rank;
   int32_t code = shapes_agree(k, &rank);
@@ -142,7 +132,7 @@ int32_t ref_broadcast_args(df_kernel *k) {
   if (!out) return k->error->code;
   for (int64_t d = 0; d < rank; d++) {
     int64_t a = from_back(k->in[0], d), b = from_back(k->in[1], d);
-    put_int(out, rank - 1 - d, a == 1 ? b : a);
+    ref_put_int(out, rank - 1 - d, a == 1 ? b : a);
   }
   return DF_OK;
 }
@@ -160,7 +150,7 @@ int32_t ref_broadcast_gradient_args(df_kernel *k) {
       int64_t at = 0;
       for (int64_t d = rank - 1; d >= 0; d--) {
         if (from_back(own, d) != 1) continue;
-        if (pass) put_int(out, at, rank - 1 - d);
+        if (pass) ref_put_int(out, at, rank - 1 - d);
         at++;
       }
       n = at;
@@ -175,7 +165,7 @@ int32_t ref_invert_permutation(df_kernel *k) {
   if (x->rank != 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "x is %s: expected a vector", dfk_shape_text(x, text, sizeof text));
   df_tensor *out = dfk_out_like(k, 0, x);
   if (!out) return k->error->code;
-  for (int64_t i = 0; i < x->size; i++) put_int(out, i, -1);
+  for (int64_t i = 0; i < x->size; i++) ref_put_int(out, i, -1);
   for (int64_t i = 0; i < x->size; i++) {
     int64_t v = dfk_index(x, i);
     if (v < 0 || v >= x->size)
@@ -183,7 +173,7 @@ int32_t ref_invert_permutation(df_kernel *k) {
     if (dfk_index(out, v) != -1)
       return dfk_fail(k, DF_INVALID_ARGUMENT, "x[%lld] is %lld, as x[%lld] is already: expected a permutation", (long long)i, (long long)v,
                       (long long)dfk_index(out, v));
-    put_int(out, v, i);
+    ref_put_int(out, v, i);
   }
   return DF_OK;
 }
@@ -277,16 +267,7 @@ int32_t ref_matrix_set_diag(df_kernel *k) {
 }
 
 /* ---- index sets ------------------------------------------------------------------------------------------ */
-static bool is_set(const df_tensor *t, int64_t i) {
-  switch (t->dtype) {
-  case DF_FLOAT32: return ((const float *)t->data)[i] != 0;
-  case DF_FLOAT64: return ((const double *)t->data)[i] != 0;
-  case DF_FLOAT16: case DF_BFLOAT16: return (((const uint16_t *)t->data)[i] & 0x7fff) != 0;
-  case DF_INT32:   return ((const int32_t *)t->data)[i] != 0;
-  case DF_INT64:   return ((const int64_t *)t->data)[i] != 0;
-  default:         return ((const uint8_t *)t->data)[i] != 0;
-  }
-}
+static bool is_set(const df_tensor *t, int64_t i) { return ref_is_float(t->dtype) ? ref_get(t, i) != 0 : ref_get_int(t, i) != 0; }
 
 int32_t ref_where(df_kernel *k) {
   const df_tensor *x = k->in[0];
@@ -324,11 +305,8 @@ static bool same_element(const df_tensor *t, int64_t i, int64_t j) {
     const df_str *a = (const df_str *)t->data + i, *b = (const df_str *)t->data + j;
     return a->length == b->length && (a->length == 0 || !memcmp(a->bytes, b->bytes, (size_t)a->length));
   }
-  case DF_FLOAT32:  return ((const float *)t->data)[i] == ((const float *)t->data)[j];
-  case DF_FLOAT64:  return ((const double *)t->data)[i] == ((const double *)t->data)[j];
-  case DF_FLOAT16:  return dfk_from_float16(((const uint16_t *)t->data)[i]) == dfk_from_float16(((const uint16_t *)t->data)[j]);
-  case DF_BFLOAT16: return dfk_from_bfloat16(((const uint16_t *)t->data)[i]) == dfk_from_bfloat16(((const uint16_t *)t->data)[j]);
-  default:          return key_of(t, i) == key_of(t, j);
+  case DF_FLOAT32: case DF_FLOAT64: case DF_FLOAT16: case DF_BFLOAT16: return ref_get(t, i) == ref_get(t, j);
+  default: return key_of(t, i) == key_of(t, j);
   }
 }
 
@@ -363,31 +341,22 @@ int32_t ref_unique(df_kernel *k) {
   df_tensor *count = at && k->nout > 2 ? dfk_out(k, 2, k->out_dtype[2], 1, &n) : NULL;
   bool ok = at && (k->nout == 2 || count);
   for (int64_t i = 0; ok && i < n; i++) ok = dfk_copy(k, y, i, x, first[i], 1);
-  for (int64_t i = 0; ok && i < x->size; i++) put_int(at, i, idx[i]);
+  for (int64_t i = 0; ok && i < x->size; i++) ref_put_int(at, i, idx[i]);
   if (ok && count) {
     dfk_clear(count);
-    for (int64_t i = 0; i < x->size; i++) put_int(count, idx[i], dfk_index(count, idx[i]) + 1);
+    for (int64_t i = 0; i < x->size; i++) ref_put_int(count, idx[i], dfk_index(count, idx[i]) + 1);
   }
   dfk_free(table);
   return ok ? DF_OK : k->error->code;
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------ */
-static double float_at(const df_tensor *t, int64_t i) {
-  switch (t->dtype) {
-  case DF_FLOAT32: return ((const float *)t->data)[i];
-  case DF_FLOAT64: return ((const double *)t->data)[i];
-  case DF_FLOAT16: return dfk_from_float16(((const uint16_t *)t->data)[i]);
-  default:         return dfk_from_bfloat16(((const uint16_t *)t->data)[i]);
-  }
-}
-
 int32_t ref_check_numerics(df_kernel *k) {
   const df_tensor *x = k->in[0];
   int64_t nan = -1, inf = -1;
   char text[160];
   for (int64_t i = 0; i < x->size; i++) {
-    double v = float_at(x, i);
+    double v = ref_get(x, i);
     if (nan < 0 && isnan(v)) nan = i;
     if (inf < 0 && isinf(v)) inf = i;
   }

@@ -3,8 +3,8 @@
  * Each walks an index space in row-major order and computes, element by element, where the other side of the copy lies.
  */
 #include "../array.h"
-#include "../half.h"
 #include "../move.h"
+#include "../update.h"
 
 /* out[at] = x[from(at)] for every index of out; `from` is computed by an expression over d and at[d]. */
 #define GATHER_EACH(k, out, x, FROM)                                                                 \
@@ -128,30 +128,10 @@ int32_t ref_mirror_pad(df_kernel *k) {
   return DF_OK;
 }
 
-static void add_element(df_tensor *to, int64_t t, const df_tensor *from, int64_t f) {
-  switch (to->dtype) {
-  case DF_FLOAT32: ((float *)to->data)[t] += ((const float *)from->data)[f]; break;
-  case DF_FLOAT64: ((double *)to->data)[t] += ((const double *)from->data)[f]; break;
-  case DF_INT32:   ((uint32_t *)to->data)[t] += ((const uint32_t *)from->data)[f]; break;
-  case DF_INT64:   ((uint64_t *)to->data)[t] += ((const uint64_t *)from->data)[f]; break;
-  case DF_FLOAT16: {
-    uint16_t *p = (uint16_t *)to->data + t;
-    *p = dfk_to_float16(dfk_from_float16(*p) + dfk_from_float16(((const uint16_t *)from->data)[f]));
-    break;
-  }
-  case DF_BFLOAT16: {
-    uint16_t *p = (uint16_t *)to->data + t;
-    *p = dfk_to_bfloat16(dfk_from_bfloat16(*p) + dfk_from_bfloat16(((const uint16_t *)from->data)[f]));
-    break;
-  }
-  default: ((uint8_t *)to->data)[t] += ((const uint8_t *)from->data)[f];
-  }
-}
-
 /* Every padded element adds to the one that it mirrored. */
 int32_t ref_mirror_pad_grad(df_kernel *k) {
   const df_tensor *dy = k->in[0];
-  int64_t before[DF_MAX_RANK], dims[DF_MAX_RANK], at[DF_MAX_RANK] = { 0 }, to[DF_MAX_RANK];
+  int64_t before[DF_MAX_RANK], dims[DF_MAX_RANK], at[DF_MAX_RANK] = { 0 }, to[DF_MAX_RANK], width = dfk_width(dy->dtype);
   if (!mirror_paddings(k, dy->rank)) return k->error->code;
   for (int32_t d = 0; d < dy->rank; d++) dims[d] = dy->dims[d] - dfk_index(k->in[1], 2 * d) - dfk_index(k->in[1], 2 * d + 1);
   int32_t edge = mirror_begin(k, dy->rank, dims, before);
@@ -161,7 +141,8 @@ int32_t ref_mirror_pad_grad(df_kernel *k) {
   dfk_clear(out);
   for (int64_t i = 0; i < dy->size; i++) {
     for (int32_t d = 0; d < dy->rank; d++) to[d] = mirrored(at[d], before[d], dims[d], edge);
-    add_element(out, dfk_position(dy->rank, dims, to), dy, i);
+    char *target = (char *)out->data + dfk_position(dy->rank, dims, to) * width;
+    dfk_update(DFK_ADD, dy->dtype, 1, target, target, (const char *)dy->data + i * width, false);
     dfk_next(dy->rank, dy->dims, at);
   }
   return DF_OK;

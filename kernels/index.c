@@ -1,0 +1,127 @@
+/* index.c: how the kernels that take indices begin: every index is checked before anything is read or written.
+ *
+ * An index out of range is an error that names its position, its value and the bound; negative indices do not count from the end.
+ */
+#include "index.h"
+#include "array.h"
+#include "move.h"
+#include <stdio.h>
+
+#define FAIL(k, ...) (dfk_fail(k, DF_INVALID_ARGUMENT, __VA_ARGS__), NULL)
+
+/* The first of n indices outside [0, limit); n when there is none. The inner loops run without a branch. */
+static int64_t first_outside(const df_tensor *t, int64_t limit) {
+  for (int64_t i = 0; i < t->size; i += 256) {
+    int64_t end = i + 256 < t->size ? i + 256 : t->size;
+    uint64_t most = 0;
+    if (t->dtype == DF_INT64) {
+      const int64_t *v = t->data;
+      for (int64_t j = i; j < end; j++) most = (uint64_t)v[j] > most ? (uint64_t)v[j] : most;
+    } else {
+      const uint32_t *v = t->data;
+      uint32_t most32 = 0;
+      for (int64_t j = i; j < end; j++) most32 = v[j] > most32 ? v[j] : most32;
+      most = most32 > INT32_MAX ? UINT64_MAX : most32;
+    }
+    if (most < (uint64_t)limit) continue;
+    for (int64_t j = i; j < end; j++)
+      if ((uint64_t)dfk_index(t, j) >= (uint64_t)limit) return j;
+  }
+  return t->size;
+}
+
+df_tensor *dfk_gather_begin(df_kernel *k, dfk_gather *g) {
+  const df_tensor *params = k->in[0], *indices = k->in[1];
+  int64_t batch = dfk_int(k, 0), dims[2 * DF_MAX_RANK];
+  char text[160];
+  int32_t axis;
+  if (params->rank == 0) return FAIL(k, "params is a scalar: expected rank 1 or more");
+  if (!dfk_one_axis(k, k->in[2], params->rank, "axis", &axis)) return NULL;
+  if (batch < -indices->rank || batch > indices->rank)
+    return FAIL(k, "batch_dims is %lld for indices of rank %d", (long long)batch, indices->rank);
+  if (batch < 0) batch += indices->rank;
+  if (batch > axis) return FAIL(k, "batch_dims is %lld: expected at most axis, which is %d", (long long)batch, axis);
+  int32_t b = (int32_t)batch, rank = 0;
+  for (int32_t d = 0; d < b; d++)
+    if (params->dims[d] != indices->dims[d])
+      return FAIL(k, "dimension %d is %lld in params and %lld in indices: expected the first %d to be equal", d, (long long)params->dims[d],
+                  (long long)indices->dims[d], b);
+  for (int32_t d = 0; d < axis; d++) dims[rank++] = params->dims[d];
+  for (int32_t d = b; d < indices->rank; d++) dims[rank++] = indices->dims[d];
+  for (int32_t d = axis + 1; d < params->rank; d++) dims[rank++] = params->dims[d];
+  if (rank > DF_MAX_RANK) return FAIL(k, "the result would have %d dimensions: expected at most %d", rank, DF_MAX_RANK);
+  *g = (dfk_gather){ dfk_span(params->dims, 0, b), dfk_span(params->dims, b, axis), dfk_span(indices->dims, b, indices->rank),
+                     params->dims[axis], dfk_span(params->dims, axis + 1, params->rank) };
+  int64_t bad = first_outside(indices, g->limit);
+  if (bad < indices->size) {
+    dfk_index_text(indices->rank, indices->dims, bad, text, sizeof text);
+    return FAIL(k, "indices%s%s%s = %lld is not in [0, %lld), the range of dimension %d of params", indices->rank ? "[" : "", text,
+                indices->rank ? "]" : "", (long long)dfk_index(indices, bad), (long long)g->limit, axis);
+  }
+  return dfk_out(k, 0, params->dtype, rank, dims);
+}
+
+bool dfk_places_of(df_kernel *k, const df_tensor *indices, int32_t rank, const int64_t *dims, const char *what, dfk_places *p) {
+  char text[160], at[160];
+  int64_t strides[DF_MAX_RANK];
+  if (indices->rank < 1)
+    return FAIL(k, "indices is %s: expected rank 1 or more", dfk_shape_text(indices, text, sizeof text));
+  int64_t depth = indices->dims[indices->rank - 1];
+  if (depth > rank)
+    return FAIL(k, "indices is %s, %lld numbers to an index, for a %s of rank %d", dfk_shape_text(indices, text, sizeof text),
+                (long long)depth, what, rank);
+  p->depth = (int32_t)depth;
+  p->picks = dfk_span(indices->dims, 0, indices->rank - 1);
+  p->row = dfk_span(dims, p->depth, rank);
+  p->offset = dfk_scratch(k, (int64_t)sizeof(int64_t) * p->picks);
+  if (!p->offset) return false;
+  dfk_strides(rank, dims, strides);
+  for (int64_t i = 0; i < p->picks; i++) {
+    p->offset[i] = 0;
+    for (int32_t d = 0; d < p->depth; d++) {
+      int64_t v = dfk_index(indices, i * depth + d);
+      p->offset[i] += v * strides[d];
+      if ((uint64_t)v < (uint64_t)dims[d]) continue;
+      dfk_free(p->offset);
+      p->offset = NULL;
+      dfk_index_text(indices->rank, indices->dims, i * depth + d, at, sizeof at);
+      return FAIL(k, "indices[%s] = %lld is not in [0, %lld), the range of dimension %d of the %s", at, (long long)v, (long long)dims[d], d, what);
+    }
+  }
+  return true;
+}
+
+df_tensor *dfk_gather_nd_begin(df_kernel *k, dfk_places *p) {
+  const df_tensor *params = k->in[0], *indices = k->in[1];
+  int64_t dims[2 * DF_MAX_RANK];
+  int32_t rank = 0;
+  p->offset = NULL;
+  if (!dfk_places_of(k, indices, params->rank, params->dims, "params", p)) return NULL;
+  for (int32_t d = 0; d < indices->rank - 1; d++) dims[rank++] = indices->dims[d];
+  for (int32_t d = p->depth; d < params->rank; d++) dims[rank++] = params->dims[d];
+  df_tensor *out = rank > DF_MAX_RANK ? FAIL(k, "the result would have %d dimensions: expected at most %d", rank, DF_MAX_RANK)
+                                      : dfk_out(k, 0, params->dtype, rank, dims);
+  if (out) return out;
+  dfk_free(p->offset);
+  p->offset = NULL;
+  return NULL;
+}
+
+df_tensor *dfk_one_hot_begin(df_kernel *k, int64_t *prefix, int64_t *depth, int64_t *suffix) {
+  const df_tensor *indices = k->in[0];
+  static const char *const names[] = { "indices", "depth", "on_value", "off_value" };
+  char text[160];
+  for (int32_t i = 1; i < 4; i++)
+    if (k->in[i]->rank != 0) return FAIL(k, "%s is %s: expected a scalar", names[i], dfk_shape_text(k->in[i], text, sizeof text));
+  int64_t axis = dfk_int(k, 0), dims[DF_MAX_RANK];
+  *depth = dfk_index(k->in[1], 0);
+  if (*depth < 0) return FAIL(k, "depth is %lld: expected 0 or more", (long long)*depth);
+  if (axis < -1 || axis > indices->rank)
+    return FAIL(k, "axis is %lld: expected one in [-1, %d]", (long long)axis, indices->rank);
+  if (indices->rank == DF_MAX_RANK) return FAIL(k, "indices has %d dimensions already, the most there can be", DF_MAX_RANK);
+  if (axis < 0) axis = indices->rank;
+  for (int32_t d = 0, from = 0; d <= indices->rank; d++) dims[d] = d == axis ? *depth : indices->dims[from++];
+  *prefix = dfk_span(indices->dims, 0, (int32_t)axis);
+  *suffix = dfk_span(indices->dims, (int32_t)axis, indices->rank);
+  return dfk_out(k, 0, k->in[2]->dtype, indices->rank + 1, dims);
+}

@@ -1,0 +1,34 @@
+/* index.h: the kernels of the index family, one line each. What they compute stands in runtime/ops_index.c. */
+#ifndef DFLOW_INDEX_H
+#define DFLOW_INDEX_H
+#include "kernel.h"
+
+int32_t ref_gather(df_kernel *k);
+int32_t cpu_gather(df_kernel *k);
+int32_t ref_gather_nd(df_kernel *k);
+int32_t cpu_gather_nd(df_kernel *k);
+int32_t ref_scatter_nd(df_kernel *k);
+int32_t ref_tensor_scatter_update(df_kernel *k);
+int32_t ref_tensor_scatter_add(df_kernel *k);
+int32_t ref_tensor_scatter_sub(df_kernel *k);
+int32_t ref_one_hot(df_kernel *k);
+int32_t cpu_one_hot(df_kernel *k);
+int32_t ref_dynamic_partition(df_kernel *k);
+int32_t ref_dynamic_stitch(df_kernel *k);
+
+/* ---- how both versions begin (kernels/index.c). NULL: error is filled. ---------------------------------- */
+
+/* Gather as copies: for batch b < batches, o < outer, i < picks: row `index` of params (params[(b * outer + o) * limit + index],
+ * each row `row` elements) goes to the next row of the output. The indices are in range. */
+typedef struct dfk_gather { int64_t batches, outer, picks, limit, row; } dfk_gather;
+df_tensor *dfk_gather_begin(df_kernel *k, dfk_gather *g);
+
+/* The last dimension of an index tensor names a place in the first `depth` dims of an array. offset: the first element of
+ * slice i of `picks`, in a list to be freed with dfk_free; each slice has `row` elements. */
+typedef struct dfk_places { int32_t depth; int64_t picks, row, *offset; } dfk_places;
+bool dfk_places_of(df_kernel *k, const df_tensor *indices, int32_t rank, const int64_t *dims, const char *what, dfk_places *p);
+df_tensor *dfk_gather_nd_begin(df_kernel *k, dfk_places *p);
+
+/* OneHot as a box [prefix, depth, suffix]. */
+df_tensor *dfk_one_hot_begin(df_kernel *k, int64_t *prefix, int64_t *depth, int64_t *suffix);
+#endif

@@ -1,0 +1,172 @@
+/* index.c: reference kernels that read and write by index. The indices have been checked (kernels/index.c) before any of these
+ * loops runs. Where several writes meet at one place, adds all count and updates leave the last.
+ */
+#include "../index.h"
+#include "../array.h"
+#include "../move.h"
+#include "../update.h"
+
+int32_t ref_gather(df_kernel *k) {
+  dfk_gather g;
+  df_tensor *out = dfk_gather_begin(k, &g);
+  if (!out) return k->error->code;
+  int64_t to = 0;
+  for (int64_t b = 0; b < g.batches; b++)
+    for (int64_t o = 0; o < g.outer; o++)
+      for (int64_t i = 0; i < g.picks; i++, to += g.row) {
+        int64_t from = ((b * g.outer + o) * g.limit + dfk_index(k->in[1], b * g.picks + i)) * g.row;
+        if (!dfk_copy(k, out, to, k->in[0], from, g.row)) return k->error->code;
+      }
+  return DF_OK;
+}
+
+int32_t ref_gather_nd(df_kernel *k) {
+  dfk_places p;
+  df_tensor *out = dfk_gather_nd_begin(k, &p);
+  if (!out) return k->error->code;
+  bool ok = true;
+  for (int64_t i = 0; ok && i < p.picks; i++) ok = dfk_copy(k, out, i * p.row, k->in[0], p.offset[i], p.row);
+  dfk_free(p.offset);
+  return ok ? DF_OK : k->error->code;
+}
+
+/* ---- scatters ------------------------------------------------------------------------------------------ */
+/* updates is [picks..., slice...]: its first dims those of indices but for the last, then those of `out` behind the depth. */
+static bool updates_fit(df_kernel *k, const df_tensor *indices, const df_tensor *updates, int32_t rank, const int64_t *dims,
+                        int32_t depth) {
+  char one[160], other[160];
+  int32_t lead = indices->rank - 1;
+  bool fits = updates->rank == lead + rank - depth;
+  for (int32_t d = 0; fits && d < updates->rank; d++) fits = updates->dims[d] == (d < lead ? indices->dims[d] : dims[d - lead + depth]);
+  if (fits) return true;
+  dfk_fail(k, DF_INVALID_ARGUMENT, "updates is %s for indices %s: expected the dimensions of indices but the last, then those of a slice",
+           dfk_shape_text(updates, one, sizeof one), dfk_shape_text(indices, other, sizeof other));
+  return false;
+}
+
+/* Writes the slices of input `u` into `out` where input `i` says. */
+static int32_t scatter(df_kernel *k, df_tensor *out, const df_tensor *indices, const df_tensor *updates, dfk_update_op op) {
+  dfk_places p;
+  if (!dfk_places_of(k, indices, out->rank, out->dims, "result", &p)) return k->error->code;
+  bool ok = updates_fit(k, indices, updates, out->rank, out->dims, p.depth);
+  int64_t width = dfk_width(out->dtype);
+  for (int64_t i = 0; ok && i < p.picks; i++) {
+    if (op == DFK_SET) {
+      ok = dfk_copy(k, out, p.offset[i], updates, i * p.row, p.row);
+      continue;
+    }
+    char *to = (char *)out->data + p.offset[i] * width;
+    dfk_update(op, out->dtype, p.row, to, to, (const char *)updates->data + i * p.row * width, false);
+  }
+  dfk_free(p.offset);
+  return ok ? DF_OK : k->error->code;
+}
+
+int32_t ref_scatter_nd(df_kernel *k) {
+  int64_t dims[DF_MAX_RANK];
+  int32_t rank = dfk_dims_of(k, k->in[2], "shape", dims);
+  df_tensor *out = rank < 0 ? NULL : dfk_out(k, 0, k->in[1]->dtype, rank, dims);
+  if (!out) return k->error->code;
+  dfk_clear(out);
+  return scatter(k, out, k->in[0], k->in[1], DFK_ADD);
+}
+
+static int32_t scatter_into_copy(df_kernel *k, dfk_update_op op) {
+  const df_tensor *x = k->in[0];
+  df_tensor *out = dfk_out_reuse(k, 0, 0, x->dtype, x->rank, x->dims);
+  if (!out) return k->error->code;
+  if (out->data != x->data && !dfk_copy(k, out, 0, x, 0, x->size)) return k->error->code;
+  return scatter(k, out, k->in[1], k->in[2], op);
+}
+int32_t ref_tensor_scatter_update(df_kernel *k) { return scatter_into_copy(k, DFK_SET); }
+int32_t ref_tensor_scatter_add(df_kernel *k)    { return scatter_into_copy(k, DFK_ADD); }
+int32_t ref_tensor_scatter_sub(df_kernel *k)    { return scatter_into_copy(k, DFK_SUB); }
+
+/* ---- one_hot, partition, stitch -------------------------------------------------------------------------- */
+int32_t ref_one_hot(df_kernel *k) {
+  int64_t prefix, depth, suffix, o = 0;
+  df_tensor *out = dfk_one_hot_begin(k, &prefix, &depth, &suffix);
+  if (!out) return k->error->code;
+  for (int64_t p = 0; p < prefix; p++)
+    for (int64_t d = 0; d < depth; d++)
+      for (int64_t s = 0; s < suffix; s++, o++) {
+        bool on = dfk_any_int(k->in[0], p * suffix + s) == d;
+        if (!dfk_copy(k, out, o, k->in[on ? 2 : 3], 0, 1)) return k->error->code;
+      }
+  return DF_OK;
+}
+
+int32_t ref_dynamic_partition(df_kernel *k) {
+  const df_tensor *data = k->in[0], *parts = k->in[1];
+  int32_t n = k->nout, lead = parts->rank, rank = data->rank - lead + 1;
+  char one[160], other[160];
+  bool fits = data->rank >= lead;
+  for (int32_t d = 0; fits && d < lead; d++) fits = data->dims[d] == parts->dims[d];
+  if (!fits)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "data is %s and partitions %s: expected data to begin with the dimensions of partitions",
+                    dfk_shape_text(data, one, sizeof one), dfk_shape_text(parts, other, sizeof other));
+  if (rank > DF_MAX_RANK) return dfk_fail(k, DF_INVALID_ARGUMENT, "a part would have %d dimensions: expected at most %d", rank, DF_MAX_RANK);
+  int64_t *count = dfk_scratch(k, (int64_t)sizeof(int64_t) * n);
+  if (!count) return k->error->code;
+  memset(count, 0, sizeof *count * (size_t)n);
+  int32_t code = DF_OK;
+  for (int64_t i = 0; i < parts->size && !code; i++) {
+    int64_t p = dfk_index(parts, i);
+    if (p >= 0 && p < n) { count[p]++; continue; }
+    dfk_index_text(lead, parts->dims, i, one, sizeof one);
+    code = dfk_fail(k, DF_INVALID_ARGUMENT, "partitions%s%s%s = %lld is not in [0, %d)", lead ? "[" : "", one, lead ? "]" : "", (long long)p, n);
+  }
+  int64_t dims[DF_MAX_RANK], row = dfk_span(data->dims, lead, data->rank);
+  for (int32_t d = 1; d < rank; d++) dims[d] = data->dims[lead + d - 1];
+  for (int32_t p = 0; p < n && !code; p++) {
+    dims[0] = count[p];
+    count[p] = 0;
+    if (!dfk_out(k, p, data->dtype, rank, dims)) code = k->error->code;
+  }
+  for (int64_t i = 0; i < parts->size && !code; i++) {
+    int64_t p = dfk_index(parts, i);
+    if (!dfk_copy(k, k->out[p].as.tensor, row * count[p]++, data, i * row, row)) code = k->error->code;
+  }
+  dfk_free(count);
+  return code;
+}
+
+int32_t ref_dynamic_stitch(df_kernel *k) {
+  int32_t n = k->nin / 2, lead0 = k->in[0]->rank; /* inputs: n indices, then n data */
+  const df_tensor *first = k->in[n];
+  int64_t rows = 0, dims[DF_MAX_RANK];
+  char one[160], other[160];
+  for (int32_t i = 0; i < n; i++) {
+    const df_tensor *indices = k->in[i], *data = k->in[n + i];
+    bool fits = data->rank >= indices->rank;
+    for (int32_t d = 0; fits && d < indices->rank; d++) fits = data->dims[d] == indices->dims[d];
+    if (!fits)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "data[%d] is %s and indices[%d] %s: expected data to begin with the dimensions of indices", i,
+                      dfk_shape_text(data, one, sizeof one), i, dfk_shape_text(indices, other, sizeof other));
+    fits = data->rank - indices->rank == first->rank - lead0;
+    for (int32_t d = 0; fits && d < first->rank - lead0; d++) fits = data->dims[indices->rank + d] == first->dims[lead0 + d];
+    if (!fits)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "data[0] is %s and data[%d] %s: expected rows of the same shape behind the dimensions of indices",
+                      dfk_shape_text(first, one, sizeof one), i, dfk_shape_text(data, other, sizeof other));
+    for (int64_t j = 0; j < indices->size; j++) {
+      int64_t v = dfk_index(indices, j);
+      if (v < 0) {
+        dfk_index_text(indices->rank, indices->dims, j, one, sizeof one);
+        return dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%d][%s] = %lld is negative: expected 0 or more", i, one, (long long)v);
+      }
+      if (v >= rows) rows = v + 1;
+    }
+  }
+  int32_t rank = first->rank - lead0 + 1;
+  if (rank > DF_MAX_RANK) return dfk_fail(k, DF_INVALID_ARGUMENT, "the result would have %d dimensions: expected at most %d", rank, DF_MAX_RANK);
+  dims[0] = rows;
+  for (int32_t d = 1; d < rank; d++) dims[d] = first->dims[lead0 + d - 1];
+  df_tensor *out = dfk_out(k, 0, first->dtype, rank, dims);
+  if (!out) return k->error->code;
+  int64_t row = dfk_span(dims, 1, rank);
+  dfk_clear(out); /* rows that nobody names are zeros */
+  for (int32_t i = 0; i < n; i++)
+    for (int64_t j = 0; j < k->in[i]->size; j++)
+      if (!dfk_copy(k, out, dfk_index(k->in[i], j) * row, k->in[n + i], j * row, row)) return k->error->code;
+  return DF_OK;
+}
