@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 static void set_text(lua_State *L, const char *key, const char *text) {
@@ -238,11 +239,20 @@ static int core_sigint_guard(lua_State *L) {
   return 0;
 }
 
+/* clock(): seconds that only go forward, from some moment on. */
+static int core_clock(lua_State *L) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  lua_pushnumber(L, (lua_Number)t.tv_sec + 1e-9 * (lua_Number)t.tv_nsec);
+  return 1;
+}
+
 static const luaL_Reg functions[] = {
   { "own", core_own },           { "where", core_where },
   { "memory", core_memory },     { "memory_set_limit", core_memory_set_limit },
   { "op_count", core_op_count }, { "op_info", core_op_info },
   { "close", box_close },        { "sigint_guard", core_sigint_guard },
+  { "clock", core_clock },
   { NULL, NULL }
 };
 

@@ -240,6 +240,12 @@ static int core_node_context(lua_State *L) {
   return 1;
 }
 
+/* needs_nothing(g, node, index): can a prompt run this output just to show its value? */
+static int core_needs_nothing(lua_State *L) {
+  lua_pushboolean(L, df_output_needs_nothing(graph_arg(L), int_arg(L, 2), int_arg(L, 3)));
+  return 1;
+}
+
 static int core_current_context(lua_State *L) {
   lua_pushinteger(L, df_current_context(graph_arg(L)));
   return 1;
@@ -439,6 +445,7 @@ const luaL_Reg dfb_graph_functions[] = {
   { "output_dim", core_output_dim },             { "output_shape", core_output_shape },
   { "output_constant", core_output_constant },   { "output_set_shape", core_output_set_shape },
   { "node_context", core_node_context },         { "current_context", core_current_context },
+  { "needs_nothing", core_needs_nothing },
   { "variable_set_init", core_variable_set_init }, { "flow_depth", core_flow_depth },
   { "flow_abort", core_flow_abort },             { "cond_begin", core_cond_begin },
   { "cond_branch_end", core_cond_branch_end },   { "cond_end", core_cond_end },

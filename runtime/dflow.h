@@ -167,6 +167,8 @@ df_tensor  *df_output_constant(df_graph *g, int32_t node, int32_t index); /* own
 int32_t     df_output_set_shape(df_graph *g, int32_t node, int32_t index, int32_t rank, const int64_t *dims, df_error *err);
 int32_t     df_node_context(df_graph *g, int32_t node);   /* id of the node's control-flow context; 0 is the top level */
 int32_t     df_current_context(df_graph *g);
+/* True when a run of this output needs no feed and has no side effect: a prompt may run it to show its value. */
+bool        df_output_needs_nothing(df_graph *g, int32_t node, int32_t index);
 
 /* ---- control flow: begin … end, no callbacks. After a failed call or a Lua error in a branch or body, call
  * df_flow_abort with the depth from before; what was built stays, unreachable. ------------------- */

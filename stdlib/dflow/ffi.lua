@@ -323,6 +323,17 @@ end
 
 function core.memory_set_limit(bytes) C.df_memory_set_limit(bytes) end
 function core.op_count() return C.df_op_count() end
+
+-- Seconds that only go forward, from some moment on.
+if not pcall(ffi.typeof, 'struct dflow_timespec') then
+  ffi.cdef 'struct dflow_timespec { long tv_sec, tv_nsec; }; int clock_gettime(int clock, void *into);'
+end
+local CLOCK_MONOTONIC, timespec = 1, new('struct dflow_timespec')
+function core.clock()
+  ffi.C.clock_gettime(CLOCK_MONOTONIC, timespec)
+  return tonumber(timespec.tv_sec) + 1e-9 * tonumber(timespec.tv_nsec)
+end
+
 function core.sigint_guard(on) C.df_sigint_guard(on and true or false) end
 
 function core.op_info(op)
@@ -468,6 +479,7 @@ function core.output_set_shape(g, node, index, dims)
 end
 
 function core.node_context(g, node) return C.df_node_context(g, node) end
+function core.needs_nothing(g, node, index) return C.df_output_needs_nothing(g, node, index) end
 function core.current_context(g) return C.df_current_context(g) end
 
 function core.variable_set_init(g, handle, node, index)
