@@ -1,13 +1,13 @@
 -- tour.lua: dflow in twenty short stops. Each says what it is about, shows its code (the lines of this very file)
 -- and prints what that code gives. The last one trains a recurrent network on handwritten digits.
 --
---   dflow examples/tour.lua [stop]      all of it, or from that stop on
+--   dflow examples/tour.lua [stop [epochs=N]]      all of it, or from that stop on
 local df = require 'dflow'
 local cond, while_loop, TensorArray, gradients = df.cond, df.while_loop, df.TensorArray, df.gradients
 local unpack = table.unpack or unpack
 
 local file = debug.getinfo(1, 'S').source:sub(2)
-local here, first = file:match('^(.*)/') or '.', tonumber((...)) or 1
+local here, first, epochs = file:match('^(.*)/') or '.', tonumber((...)) or 1, (select(2, ...))
 local lines = {}
 for line in io.lines(file) do lines[#lines + 1] = line end
 
@@ -17,12 +17,25 @@ local function say(...)
   print('    → ' .. table.concat(words, '  '):gsub('\n', '\n      '))
 end
 
+--- Prints text in lines of a readable length.
+local function paragraph(text)
+  local line = '  '
+  for word in text:gmatch('%S+') do
+    if #line + #word > 96 then
+      print(line)
+      line = '  '
+    end
+    line = line .. ' ' .. word
+  end
+  print(line .. '\n')
+end
+
 local number = 0
 local function stop(title, about, code)
   number = number + 1
   if number < first then return end
-  print(('\n%d. %s\n   %s\n'):format(number, title, (about:gsub('%s+', ' '):gsub('(.........................' ..
-    '............................................................[^ ]*) ', '%1\n   '))))
+  print(('\n%d. %s'):format(number, title))
+  paragraph(about)
   local info = debug.getinfo(code, 'S')
   for l = info.linedefined + 1, info.lastlinedefined - 1 do print('    | ' .. lines[l]:gsub('^  ', '')) end
   code()
@@ -111,24 +124,22 @@ stop('Gradients', [[gradients adds the nodes of the derivative to the graph; the
 end)
 
 stop('The gradient of a loop', [[Backward, the loop runs its trips in the opposite order and finds what it needs
-  where the forward loop left it. While v < 100 do v = v² takes 2 to 256 = 2⁸, so the gradient is 8·2⁷ = 1024; five
-  times v = v·a takes v·a⁵: a third of the way is a matter of reading off.]], function()
+  where the forward loop left it. While v < 100 do v = v² takes 2 to 256 = 2⁸: the gradient is 8·2⁷ = 1024. And the
+  gradient is made of ordinary nodes, loops included, so it has a gradient of its own: 8·7·2⁶ = 3584.]], function()
   local v = df.float32(2)
   local y = while_loop(function(v) return v:lt(100) end, function(v) return v * v end, { v })
-  say(df.run(y), df.run(gradients(y, v)))
-  local z = while_loop(function(z) return z:lt(1e6) end, function(z) return z * v * v end, { v })
-  say(df.run(z), df.run(gradients(z, v)))
+  local slope = gradients(y, v)
+  say(unpack(df.run{ y, slope, gradients(slope, v) }))
 end)
 
-stop('Derivatives of derivatives', [[A gradient is made of ordinary nodes, loops included, so it has a gradient of its
-  own. x³ by a loop: 3x², 6x, 6.]], function()
+stop('Derivatives of derivatives', [[As far as one likes. x³ by a loop of three trips: 3x², 6x, 6, and then
+  nothing.]], function()
   local x = df.float64(4)
   local _, y = while_loop(function(i) return i:lt(3) end, function(i, y) return i + 1, y * x end,
     { df.int32(0), df.float64(1) })
-  local d1 = gradients(y, x)
-  local d2 = gradients(d1, x)
-  local d3 = gradients(d2, x)
-  say(unpack(df.run{ y, d1, d2, d3 }))
+  local all = { y }
+  for order = 2, 4 do all[order] = gradients(all[order - 1], x) end
+  say(unpack(df.run(all)))
 end)
 
 stop('Variables', [[A variable keeps its value from run to run and is initialised by itself. Here it goes downhill on
@@ -211,6 +222,6 @@ end)
 
 stop('A recurrent network', [[Everything together: an LSTM reads handwritten digits row by row in a while_loop and
   learns by the gradient of that loop. See examples/digits_rnn.lua.]], function()
-  local network = assert(loadfile(here .. '/digits_rnn.lua'))
-  network(unpack{})
+  local learn = assert(loadfile(here .. '/digits_rnn.lua'))
+  learn(epochs)
 end)
