@@ -4,12 +4,16 @@
  * the run's number in its session and the iteration, and of nothing else. An op that is given no seed (-1) has one
  * made of its place in the graph, so that two ops never draw the same by accident.
  */
-#include "op.h"
+#include "graph.h"
 #include "../kernels/random.h"
 
 static void seed_by_place(dfi_infer *c, int32_t attr) {
-  df_attr *seed = &c->node->attrs[attr];
-  if (seed->i < 0) seed->i = (int64_t)(dfk_mix((uint64_t)c->node->id + 1) >> 1);
+  if (c->node->attrs[attr].i >= 0) return;
+  const dfi_op_info *o = dfi_op_info_at(c->node->op);
+  df_attr *attrs = dfi_graph_alloc(c->graph, sizeof *attrs * (size_t)o->nattr);   /* the node's may be the entry's defaults */
+  memcpy(attrs, c->node->attrs, sizeof *attrs * (size_t)o->nattr);
+  attrs[attr].i = (int64_t)(dfk_mix((uint64_t)c->graph->n + 1) >> 1);             /* the id that the node is about to get */
+  c->node->attrs = attrs;
 }
 
 static int32_t check_shape_input(dfi_infer *c) {
