@@ -163,32 +163,29 @@ static int load(lua_State *L, const char *text, size_t n) {
 }
 
 /* Has the text at index `line`; leaves the compiled chunk, or the message, above it; `line` becomes the whole text.
- * An expression is tried first, so that it gives its value without `return` or `=`. */
+ * An expression is tried first, so that it gives its value without `return` or `=`. While either of the two readings
+ * only wants more, more is read. */
 static int load_chunk(lua_State *L, int line, line_state *state) {
-  const char *text = lua_tostring(L, line);
-  const char *expression = lua_pushfstring(L, "return %s", text[0] == '=' ? text + 1 : text);
-  int status = load(L, expression, strlen(expression));
-  lua_remove(L, -2);
-  if (status == LUA_OK) return status;
-  lua_pop(L, 1);
   for (;;) {
     size_t n;
-    text = lua_tolstring(L, line, &n);
-    status = load(L, text, n);
-    if (!incomplete(L, status)) return status;
+    const char *text = lua_tolstring(L, line, &n);
+    const char *expression = lua_pushfstring(L, "return %s", text[0] == '=' ? text + 1 : text);
+    int status = load(L, expression, strlen(expression));
+    lua_remove(L, -2);
+    if (status == LUA_OK) return status;
+    bool more = incomplete(L, status);
     lua_pop(L, 1);
+    status = load(L, text, n);
+    if (status == LUA_OK || !(more || incomplete(L, status))) return status;
     *state = read_line(L, MORE);
-    if (*state != LINE_READ) {          /* keep the message of what there is; Ctrl-C says nothing */
-      if (*state == LINE_END) return load(L, text, n);
-      lua_pushnil(L);
-      return LUA_OK;
-    }
-    lua_pushliteral(L, "\n");
-    lua_insert(L, -2);
+    if (*state == LINE_END) return status;      /* what there is, is all there will be: keep the message */
+    if (*state == LINE_INTERRUPTED) return LUA_OK;
     lua_pushvalue(L, line);
-    lua_insert(L, -3);
+    lua_pushliteral(L, "\n");
+    lua_rotate(L, -3, 2);
     lua_concat(L, 3);
     lua_replace(L, line);
+    lua_settop(L, line);
   }
 }
 
