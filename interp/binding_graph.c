@@ -251,6 +251,9 @@ static int core_current_context(lua_State *L) {
   return 1;
 }
 
+static int core_push_top(lua_State *L) { df_push_top(graph_arg(L)); return 0; }
+static int core_pop_top(lua_State *L)  { df_pop_top(graph_arg(L)); return 0; }
+
 static int core_variable_set_init(lua_State *L) {
   df_error err;
   if (df_variable_set_init(graph_arg(L), int_arg(L, 2), int_arg(L, 3), int_arg(L, 4), &err)) return dfb_raise(L, &err);
@@ -281,6 +284,12 @@ static int core_cond_branch_end(lua_State *L) {
   int32_t n, buffer[64], *outputs = dfb_ints_arg(L, 2, &n, buffer, 64);
   df_error err;
   if (df_cond_branch_end(g, n / 2, outputs, &err)) return dfb_raise(L, &err);
+  return 0;
+}
+
+static int core_cond_turn(lua_State *L) {
+  df_error err;
+  if (df_cond_turn(graph_arg(L), lua_toboolean(L, 2), &err)) return dfb_raise(L, &err);
   return 0;
 }
 
@@ -449,6 +458,8 @@ const luaL_Reg dfb_graph_functions[] = {
   { "variable_set_init", core_variable_set_init }, { "flow_depth", core_flow_depth },
   { "flow_abort", core_flow_abort },             { "cond_begin", core_cond_begin },
   { "cond_branch_end", core_cond_branch_end },   { "cond_end", core_cond_end },
+  { "cond_turn", core_cond_turn },
+  { "push_top", core_push_top },                 { "pop_top", core_pop_top },
   { "while_invariant", core_while_invariant },   { "while_var_name", core_while_var_name },
   { "while_begin", core_while_begin },           { "while_pred_end", core_while_pred_end },
   { "while_end", core_while_end },               { "on_custom_gradient", core_on_custom_gradient },

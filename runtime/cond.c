@@ -84,6 +84,13 @@ int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_er
   return DF_OK;
 }
 
+int32_t df_cond_turn(df_graph *g, bool side, df_error *err) {
+  flow_entry *e = flow_top(g);
+  if (!e || !e->cond || e->stage > 0) return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_cond_turn without a cond whose branches are open");
+  g->current = e->cond->branch[side];
+  return DF_OK;
+}
+
 /* What is known of either value, for their Merge. */
 static void relax(df_node *merge, df_output a, df_output b) {
   const dfi_out *x = &a.node->out[a.index], *y = &b.node->out[b.index];

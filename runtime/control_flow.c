@@ -49,6 +49,20 @@ void df_flow_abort(df_graph *g, int32_t depth) {
 
 int32_t df_current_context(df_graph *g) { return g->current->id; }
 
+/* An entry that is neither cond nor loop: the top level, without scopes or control dependencies, until the pop. */
+void df_push_top(df_graph *g) {
+  flow_push(g);
+  df_push_scope(g, NULL);
+  df_push_control(g, -1, NULL);
+  g->current = g->top;
+}
+void df_pop_top(df_graph *g) {
+  flow_entry *e = flow_top(g);
+  if (!e || e->cond || e->loop) return;
+  df_pop_control(g);
+  flow_pop(g);
+}
+
 df_context *flow_context(df_graph *g, df_context_kind kind, df_context *parent) {
   flow *f = flow_of(g);
   df_context *c = dfi_xcalloc(1, sizeof *c);

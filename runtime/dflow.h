@@ -167,6 +167,9 @@ df_tensor  *df_output_constant(df_graph *g, int32_t node, int32_t index); /* own
 int32_t     df_output_set_shape(df_graph *g, int32_t node, int32_t index, int32_t rank, const int64_t *dims, df_error *err);
 int32_t     df_node_context(df_graph *g, int32_t node);   /* id of the node's control-flow context; 0 is the top level */
 int32_t     df_current_context(df_graph *g);
+/* Builds at the top level, whatever is open (a variable made in a body lives outside it); pop goes back. */
+void        df_push_top(df_graph *g);
+void        df_pop_top(df_graph *g);
 /* True when a run of this output needs no feed and has no side effect: a prompt may run it to show its value. */
 bool        df_output_needs_nothing(df_graph *g, int32_t node, int32_t index);
 
@@ -180,6 +183,9 @@ void    df_flow_abort(df_graph *g, int32_t depth);
  * A branch without outputs gives n = 0; its side effects still run, and cond's own op is then df_cond_op. */
 int32_t df_cond_begin(df_graph *g, int32_t pred_node, int32_t pred_index, const char *name, const char *where, df_error *err);
 int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_error *err);
+/* Before the branches end, nodes may be built in either: `side` true is the true branch. For results whose dtype the other
+ * branch decides. */
+int32_t df_cond_turn(df_graph *g, bool side, df_error *err);
 int32_t df_cond_end(df_graph *g, int32_t *out, df_error *err); /* returns the id of an op that runs when the cond has */
 
 /* while_loop: begin(initial values) gives the variables as the predicate sees them; build the predicate;

@@ -482,6 +482,9 @@ function core.node_context(g, node) return C.df_node_context(g, node) end
 function core.needs_nothing(g, node, index) return C.df_output_needs_nothing(g, node, index) end
 function core.current_context(g) return C.df_current_context(g) end
 
+function core.push_top(g) C.df_push_top(g) end
+function core.pop_top(g) C.df_pop_top(g) end
+
 function core.variable_set_init(g, handle, node, index)
   if C.df_variable_set_init(g, handle, node, index, err) ~= 0 then raise() end
 end
@@ -497,6 +500,10 @@ end
 function core.cond_branch_end(g, outputs)
   local p, n = pairs_of(outputs)
   if C.df_cond_branch_end(g, n / 2, p, err) ~= 0 then raise() end
+end
+
+function core.cond_turn(g, side)
+  if C.df_cond_turn(g, side, err) ~= 0 then raise() end
 end
 
 function core.cond_end(g, n)
