@@ -1,0 +1,24 @@
+/* gemm.h: c[m,n] = a[m,k] b[k,n] for CPU kernels. All row-major; a_t: a is stored [k,m]; b_t: b is stored [n,k].
+ * c has rows ldc apart. Each element is summed in an order that depends on m, n and k alone.
+ */
+#ifndef DFLOW_CPU_GEMM_H
+#define DFLOW_CPU_GEMM_H
+#include "../kernel.h"
+
+typedef struct gemm {
+  int64_t m, n, k;
+  bool    a_t, b_t;
+  int64_t lda, ldb, ldc;
+} gemm;
+
+/* Uses dfk_parallel when it is large. Memory for packing is taken with dfk_scratch: DF_OK or DF_RESOURCE_EXHAUSTED. */
+int32_t dfk_gemm_f32(df_kernel *k, const gemm *g, const float *a, const float *b, float *c);
+int32_t dfk_gemm_f64(df_kernel *k, const gemm *g, const double *a, const double *b, double *c);
+int32_t dfk_gemm_i32(df_kernel *k, const gemm *g, const uint32_t *a, const uint32_t *b, uint32_t *c);
+int32_t dfk_gemm_i64(df_kernel *k, const gemm *g, const uint64_t *a, const uint64_t *b, uint64_t *c);
+
+/* count products of one shape: c[i] = a[at_a[i]] b[at_b[i]], where offsets count elements. dtype DF_FLOAT32, DF_FLOAT64,
+ * DF_INT32 or DF_INT64. at_a or at_b NULL: every product reads offset 0. c[i] begins at i m n (ldc = n). */
+int32_t dfk_gemm_batch(df_kernel *k, const gemm *g, int32_t dtype, int64_t count, const void *a, const int64_t *at_a,
+                       const void *b, const int64_t *at_b, void *c);
+#endif

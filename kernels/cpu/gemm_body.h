@@ -1,0 +1,310 @@
+/* gemm_body.h: products of one float type. Included by gemm.c with T, V (its vector), L (its lanes) and S(f), f's name for it.
+ *
+ * The inner kernels hold up to MR rows by 2 vectors of c in registers and walk k, broadcasting an element of a against
+ * two vectors of b. Small products use them on the matrices as they lie; large ones on panels packed beforehand.
+ */
+
+/* c[R rows, 2 vectors (nv 1: one)] = or += a b. Element (i, p) of a is a[i ars + p acs]; row p of b is b + p brs. The last
+ * vector has `last` lanes when `part`. */
+#define KERNEL(R, ROWS)                                                                                            \
+  static inline __attribute__((always_inline)) void S(kernel_##R)(                                                 \
+      const int nv, const bool part, int64_t last, int64_t k, const T *a, int64_t ars, int64_t acs, const T *b,    \
+      int64_t brs, T *c, int64_t ldc, const bool add) {                                                            \
+    ROWS(DECLARE)                                                                                                  \
+    for (int64_t p = 0; p < k; p++, a += acs, b += brs) {                                                          \
+      V b0 = nv == 1 && part ? S(load_part)(b, last, 0) : S(load)(b), b1 = b0;                                     \
+      if (nv == 2) b1 = part ? S(load_part)(b + L, last, 0) : S(load)(b + L);                                      \
+      ROWS(STEP)                                                                                                   \
+    }                                                                                                              \
+    ROWS(STORE)                                                                                                    \
+  }                                                                                                                \
+  static void S(block_##R)(int64_t n, int64_t k, const T *a, int64_t ars, int64_t acs, const T *b, int64_t brs,    \
+                           T *c, int64_t ldc) {                                                                    \
+    int64_t j = 0;                                                                                                 \
+    for (; j + 2 * L <= n; j += 2 * L) S(kernel_##R)(2, false, L, k, a, ars, acs, b + j, brs, c + j, ldc, false);  \
+    if (n - j > L) S(kernel_##R)(2, true, n - j - L, k, a, ars, acs, b + j, brs, c + j, ldc, false);               \
+    else if (n - j == L) S(kernel_##R)(1, false, L, k, a, ars, acs, b + j, brs, c + j, ldc, false);                \
+    else if (n > j) S(kernel_##R)(1, true, n - j, k, a, ars, acs, b + j, brs, c + j, ldc, false);                  \
+  }
+#define DECLARE(i) V x##i = { 0 }, y##i = { 0 };
+#define STEP(i)                                                                                                    \
+  {                                                                                                                \
+    V s = S(splat)(a[i * ars]);                                                                                    \
+    x##i += s * b0;                                                                                                \
+    if (nv == 2) y##i += s * b1;                                                                                   \
+  }
+#define STORE(i)                                                                                                   \
+  if (nv == 1 && part) S(store_some)(c + i * ldc, x##i, last);                                                     \
+  else S(store)(c + i * ldc, add ? S(load)(c + i * ldc) + x##i : x##i);                                            \
+  if (nv == 2 && part) S(store_some)(c + i * ldc + L, y##i, last);                                                 \
+  else if (nv == 2) S(store)(c + i * ldc + L, add ? S(load)(c + i * ldc + L) + y##i : y##i);
+
+#define ROWS1(X) X(0)
+#define ROWS2(X) ROWS1(X) X(1)
+#define ROWS3(X) ROWS2(X) X(2)
+#define ROWS4(X) ROWS3(X) X(3)
+KERNEL(1, ROWS1)
+KERNEL(2, ROWS2)
+KERNEL(3, ROWS3)
+KERNEL(4, ROWS4)
+#if VEC_BYTES >= 32
+#define ROWS5(X) ROWS4(X) X(4)
+#define ROWS6(X) ROWS5(X) X(5)
+KERNEL(5, ROWS5)
+KERNEL(6, ROWS6)
+#endif
+#if VEC_BYTES >= 64
+#define ROWS7(X) ROWS6(X) X(6)
+#define ROWS8(X) ROWS7(X) X(7)
+KERNEL(7, ROWS7)
+KERNEL(8, ROWS8)
+#endif
+
+/* b row-major; a as strides say. */
+static void S(small)(int64_t m, int64_t n, int64_t k, const T *a, int64_t ars, int64_t acs, const T *b, int64_t ldb, T *c,
+                     int64_t ldc) {
+  int64_t i = 0;
+#if VEC_BYTES >= 64
+  for (; i + 8 <= m; i += 8) S(block_8)(n, k, a + i * ars, ars, acs, b, ldb, c + i * ldc, ldc);
+#elif VEC_BYTES >= 32
+  for (; i + 6 <= m; i += 6) S(block_6)(n, k, a + i * ars, ars, acs, b, ldb, c + i * ldc, ldc);
+#else
+  for (; i + 4 <= m; i += 4) S(block_4)(n, k, a + i * ars, ars, acs, b, ldb, c + i * ldc, ldc);
+#endif
+  a += i * ars;
+  c += i * ldc;
+  switch (m - i) {
+#if VEC_BYTES >= 64
+    case 7: S(block_7)(n, k, a, ars, acs, b, ldb, c, ldc); break;
+    case 6: S(block_6)(n, k, a, ars, acs, b, ldb, c, ldc); break;
+#endif
+#if VEC_BYTES >= 32
+    case 5: S(block_5)(n, k, a, ars, acs, b, ldb, c, ldc); break;
+    case 4: S(block_4)(n, k, a, ars, acs, b, ldb, c, ldc); break;
+#endif
+    case 3: S(block_3)(n, k, a, ars, acs, b, ldb, c, ldc); break;
+    case 2: S(block_2)(n, k, a, ars, acs, b, ldb, c, ldc); break;
+    case 1: S(block_1)(n, k, a, ars, acs, b, ldb, c, ldc); break;
+  }
+}
+
+/* to[p][j] = from[j][p], an L x L square at a time in registers. */
+static inline __attribute__((always_inline)) void S(square)(const T *from, int64_t ld, T *to, int64_t ldt) {
+  V r[L];
+  I lane;
+#pragma GCC unroll 16
+  for (int i = 0; i < L; i++) lane[i] = i;
+#pragma GCC unroll 16
+  for (int i = 0; i < L; i++) r[i] = S(load)(from + i * ld);
+#pragma GCC unroll 4
+  for (int s = L / 2; s; s /= 2) {
+    I up = (lane & s) != 0, low = lane + (up & (L - s)), high = lane + (up & L) + (~up & s);
+#pragma GCC unroll 16
+    for (int i = 0; i < L; i++) {
+      if (i & s) continue;
+      V a = r[i], b = r[i + s];
+      r[i] = __builtin_shuffle(a, b, low);
+      r[i + s] = __builtin_shuffle(a, b, high);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < L; i++) S(store)(to + i * ldt, r[i]);
+}
+
+/* The same of rows x columns, each at most L. */
+static void S(corner)(int64_t rows, int64_t columns, const T *from, int64_t ld, T *to, int64_t ldt) {
+  T in[L * L], out[L * L];
+  for (int64_t i = 0; i < L; i++)
+    S(store)(in + i * L, i >= rows ? (V){ 0 } : columns == L ? S(load)(from + i * ld) : S(load_part)(from + i * ld, columns, 0));
+  S(square)(in, L, out, L);
+  for (int64_t p = 0; p < columns; p++) {
+    if (rows == L) S(store)(to + p * ldt, S(load)(out + p * L));
+    else S(store_some)(to + p * ldt, S(load)(out + p * L), rows);
+  }
+}
+
+static void S(transpose)(int64_t rows, int64_t columns, const T *from, int64_t ld, T *to, int64_t ldt) {
+  for (int64_t j = 0; j < rows; j += L)
+    for (int64_t p = 0; p < columns; p += L) {
+      int64_t h = rows - j < L ? rows - j : L, w = columns - p < L ? columns - p : L;
+      if (h == L && w == L) S(square)(from + j * ld + p, ld, to + p * ldt + j, ldt);
+      else S(corner)(h, w, from + j * ld + p, ld, to + p * ldt + j, ldt);
+    }
+}
+
+/* ---- a vector times a matrix ---------------------------------------------------------------------------- */
+
+/* y[n] = x[k] b[k, n], rows of b added 8 at a time. */
+static void S(vector_matrix)(int64_t n, int64_t k, const T *x, int64_t xs, const T *b, int64_t ldb, T *restrict y) {
+  int64_t p = 0;
+  if (k < 8) memset(y, 0, (size_t)n * sizeof(T));
+  for (; p + 8 <= k; p += 8) {
+    const T *b0 = b + p * ldb, *b4 = b0 + 4 * ldb, *xp = x + p * xs;
+    T x0 = xp[0], x1 = xp[xs], x2 = xp[2 * xs], x3 = xp[3 * xs], x4 = xp[4 * xs], x5 = xp[5 * xs], x6 = xp[6 * xs], x7 = xp[7 * xs];
+    int64_t j = 0;
+    for (; j + L <= n; j += L) {
+      V u = S(splat)(x0) * S(load)(b0 + j), v = S(splat)(x4) * S(load)(b4 + j);
+      u += S(splat)(x1) * S(load)(b0 + ldb + j);
+      v += S(splat)(x5) * S(load)(b4 + ldb + j);
+      u += S(splat)(x2) * S(load)(b0 + 2 * ldb + j);
+      v += S(splat)(x6) * S(load)(b4 + 2 * ldb + j);
+      u += S(splat)(x3) * S(load)(b0 + 3 * ldb + j);
+      v += S(splat)(x7) * S(load)(b4 + 3 * ldb + j);
+      S(store)(y + j, p ? S(load)(y + j) + (u + v) : u + v);
+    }
+    if (j == n) continue;
+    int64_t rest = n - j;
+    V u = S(splat)(x0) * S(load_part)(b0 + j, rest, 0), v = S(splat)(x4) * S(load_part)(b4 + j, rest, 0);
+    u += S(splat)(x1) * S(load_part)(b0 + ldb + j, rest, 0);
+    v += S(splat)(x5) * S(load_part)(b4 + ldb + j, rest, 0);
+    u += S(splat)(x2) * S(load_part)(b0 + 2 * ldb + j, rest, 0);
+    v += S(splat)(x6) * S(load_part)(b4 + 2 * ldb + j, rest, 0);
+    u += S(splat)(x3) * S(load_part)(b0 + 3 * ldb + j, rest, 0);
+    v += S(splat)(x7) * S(load_part)(b4 + 3 * ldb + j, rest, 0);
+    S(store_some)(y + j, p ? S(load_part)(y + j, rest, 0) + (u + v) : u + v, rest);
+  }
+  for (; p < k; p++) {
+    T xp = x[p * xs];
+    for (int64_t j = 0; j < n; j++) y[j] += xp * b[p * ldb + j];
+  }
+}
+
+/* y[m] = a[m, k] x[k], four rows at a time. */
+static void S(matrix_vector)(int64_t m, int64_t k, const T *a, int64_t lda, const T *x, T *y) {
+  int64_t i = 0, rest = k % L, whole = k - rest;
+  for (; i + 4 <= m; i += 4) {
+    const T *a0 = a + i * lda, *a1 = a0 + lda, *a2 = a1 + lda, *a3 = a2 + lda;
+    V s0 = { 0 }, s1 = s0, s2 = s0, s3 = s0;
+    for (int64_t p = 0; p < whole; p += L) {
+      V v = S(load)(x + p);
+      s0 += v * S(load)(a0 + p);
+      s1 += v * S(load)(a1 + p);
+      s2 += v * S(load)(a2 + p);
+      s3 += v * S(load)(a3 + p);
+    }
+    if (rest) {
+      V v = S(load_part)(x + whole, rest, 0);
+      s0 += v * S(load_part)(a0 + whole, rest, 0);
+      s1 += v * S(load_part)(a1 + whole, rest, 0);
+      s2 += v * S(load_part)(a2 + whole, rest, 0);
+      s3 += v * S(load_part)(a3 + whole, rest, 0);
+    }
+    y[i] = S(sum_lanes)(s0);
+    y[i + 1] = S(sum_lanes)(s1);
+    y[i + 2] = S(sum_lanes)(s2);
+    y[i + 3] = S(sum_lanes)(s3);
+  }
+  for (; i < m; i++) {
+    V s = { 0 };
+    for (int64_t p = 0; p < whole; p += L) s += S(load)(x + p) * S(load)(a + i * lda + p);
+    if (rest) s += S(load_part)(x + whole, rest, 0) * S(load_part)(a + i * lda + whole, rest, 0);
+    y[i] = S(sum_lanes)(s);
+  }
+}
+
+/* Pieces of 64 results of s->m vectors against one matrix, so that every split gives the same sums. */
+static void S(vector_pieces)(void *arg, int64_t begin, int64_t end) {
+  const job *s = (const job *)arg;
+  const T *x = (const T *)s->a, *b = (const T *)s->b;
+  for (int64_t piece = begin; piece < end; piece++) {
+    int64_t j = piece * 64, n = j + 64 < s->n ? 64 : s->n - j;
+    for (int64_t i = 0; i < s->m; i++) {
+      T *y = (T *)s->c + i * s->ldc + j;
+      if (s->b_t) S(matrix_vector)(n, s->k, b + j * s->ldb, s->ldb, x + i * s->vector, y);
+      else S(vector_matrix)(n, s->k, x + i * s->vector, s->lda, b + j, s->ldb, y);
+    }
+  }
+}
+
+/* Panels of MR rows against a b that is row-major and near. */
+static void S(row_pieces)(void *arg, int64_t begin, int64_t end) {
+  const job *s = (const job *)arg;
+  int64_t i = begin * MR, m = (end * MR < s->m ? end * MR : s->m) - i, ars = s->a_t ? 1 : s->lda, acs = s->a_t ? s->lda : 1;
+  S(small)(m, s->n, s->k, (const T *)s->a + i * ars, ars, acs, (const T *)s->b, s->ldb, (T *)s->c + i * s->ldc, s->ldc);
+}
+
+/* ---- large products: everything packed, then tiles ----------------------------------------------------------- */
+
+/* Chunk c of k holds rows [c KC, c KC + kc). Packed a: for each chunk, for each MR rows, [kc][MR]. Packed b: the same with NR. */
+static void S(pack_a)(void *arg, int64_t begin, int64_t end) {
+  const job *s = (const job *)arg;
+  int64_t panels = (s->m + MR - 1) / MR, mp = panels * MR;
+  const T *a = (const T *)s->a;
+  for (int64_t t = begin; t < end; t++)
+    for (int64_t c = 0; c < s->k; c += KC) {
+      int64_t kc = s->k - c < KC ? s->k - c : KC, i = t * MR, rows = s->m - i < MR ? s->m - i : MR;
+      T *to = (T *)s->pa + c * mp + i * kc;
+      for (int64_t p = 0; p < kc; p++)
+        for (int64_t r = 0; r < MR; r++)
+          to[p * MR + r] = r < rows ? s->a_t ? a[(c + p) * s->lda + i + r] : a[(i + r) * s->lda + c + p] : 0;
+    }
+}
+
+static void S(pack_b)(void *arg, int64_t begin, int64_t end) {
+  const job *s = (const job *)arg;
+  enum { NR = 2 * L };
+  int64_t panels = (s->n + NR - 1) / NR, np = panels * NR;
+  const T *b = (const T *)s->b;
+  for (int64_t t = begin; t < end; t++)
+    for (int64_t c = 0; c < s->k; c += KC) {
+      int64_t kc = s->k - c < KC ? s->k - c : KC, j = t * NR, w = s->n - j < NR ? s->n - j : NR;
+      T *to = (T *)s->pb + c * np + j * kc;
+      if (w < NR) memset(to, 0, (size_t)(kc * NR) * sizeof(T));
+      if (s->b_t) S(transpose)(w, kc, b + j * s->ldb + c, s->ldb, to, NR);
+      else if (w == NR) for (int64_t p = 0; p < kc; p++) memcpy(to + p * NR, b + (c + p) * s->ldb + j, NR * sizeof(T));
+      else for (int64_t p = 0; p < kc; p++) memcpy(to + p * NR, b + (c + p) * s->ldb + j, (size_t)w * sizeof(T));
+    }
+}
+
+/* Tiles of c: s->tile_rows x s->tile_columns, both multiples of the kernel's. */
+static void S(tiles)(void *arg, int64_t begin, int64_t end) {
+  const job *s = (const job *)arg;
+  enum { NR = 2 * L };
+  int64_t mp = (s->m + MR - 1) / MR * MR, np = (s->n + NR - 1) / NR * NR, across = (s->n + s->tile_columns - 1) / s->tile_columns;
+  T edge[MR * NR];
+  for (int64_t t = begin; t < end; t++) {
+    int64_t i0 = t / across * s->tile_rows, j0 = t % across * s->tile_columns;
+    int64_t i1 = i0 + s->tile_rows < s->m ? i0 + s->tile_rows : s->m, j1 = j0 + s->tile_columns < s->n ? j0 + s->tile_columns : s->n;
+    for (int64_t p = 0; p < s->k; p += KC) {
+      int64_t kc = s->k - p < KC ? s->k - p : KC;
+      for (int64_t j = j0; j < j1; j += NR)
+        for (int64_t i = i0; i < i1; i += MR) {
+          const T *a = (const T *)s->pa + p * mp + i * kc, *b = (const T *)s->pb + p * np + j * kc;
+          T *c = (T *)s->c + i * s->ldc + j;
+          if (i + MR <= i1 && j + NR <= j1) {
+            if (p) S(WHOLE)(2, false, L, kc, a, 1, MR, b, NR, c, s->ldc, true);
+            else   S(WHOLE)(2, false, L, kc, a, 1, MR, b, NR, c, s->ldc, false);
+            continue;
+          }
+          S(WHOLE)(2, false, L, kc, a, 1, MR, b, NR, edge, NR, false);
+          for (int64_t r = 0; r < MR && i + r < i1; r++)
+            for (int64_t q = 0; q < NR && j + q < j1; q++) c[r * s->ldc + q] = edge[r * NR + q] + (p ? c[r * s->ldc + q] : 0);
+        }
+    }
+  }
+}
+
+/* A product with a near b on one thread. room holds n k elements when b_t; it may be NULL for a vector. */
+static void S(alone)(const gemm *g, const T *a, const T *b, T *c, T *room) {
+  if (g->m == 1 && (!g->b_t || !g->a_t || g->lda == 1)) {
+    if (g->b_t) S(matrix_vector)(g->n, g->k, b, g->ldb, a, c);
+    else S(vector_matrix)(g->n, g->k, a, g->a_t ? g->lda : 1, b, g->ldb, c);
+  } else if (g->n == 1 && g->ldc == 1 && (g->a_t || g->b_t || g->ldb == 1)) {
+    if (g->a_t) S(vector_matrix)(g->m, g->k, b, g->b_t ? 1 : g->ldb, a, g->lda, c);
+    else S(matrix_vector)(g->m, g->k, a, g->lda, b, c);
+  } else if (g->b_t) {
+    S(transpose)(g->n, g->k, b, g->ldb, room, g->n);
+    S(small)(g->m, g->n, g->k, a, g->a_t ? 1 : g->lda, g->a_t ? g->lda : 1, room, g->n, c, g->ldc);
+  } else {
+    S(small)(g->m, g->n, g->k, a, g->a_t ? 1 : g->lda, g->a_t ? g->lda : 1, b, g->ldb, c, g->ldc);
+  }
+}
+#undef KERNEL
+#undef DECLARE
+#undef STEP
+#undef STORE
+#undef T
+#undef V
+#undef I
+#undef L
+#undef S

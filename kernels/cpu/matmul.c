@@ -1,0 +1,60 @@
+/* matmul.c: MatMul and BatchMatMulV2 on gemm.h. */
+#include "../linalg.h"
+#include "../half.h"
+#include "gemm.h"
+
+/* The half types: both sides as floats, the result rounded once. */
+static int32_t half_product(df_kernel *k, const dfk_product *p, const gemm *g, df_tensor *c, const int64_t *at_a, const int64_t *at_b) {
+  const df_tensor *a = k->in[0], *b = k->in[1];
+  float *fa = (float *)dfk_scratch(k, (a->size + b->size + c->size) * 4 + 4), *fb = fa + a->size, *fc = fb + b->size;
+  if (!fa) return DF_RESOURCE_EXHAUSTED;
+  dfk_half_to_floats(a->dtype, fa, (const uint16_t *)a->data, a->size);
+  dfk_half_to_floats(b->dtype, fb, (const uint16_t *)b->data, b->size);
+  int32_t code = dfk_gemm_batch(k, g, DF_FLOAT32, p->count, fa, at_a, fb, at_b, fc);
+  if (!code) dfk_half_from_floats(c->dtype, (uint16_t *)c->data, fc, c->size);
+  dfk_free(fa);
+  return code;
+}
+
+int32_t cpu_matmul(df_kernel *k) {
+  const df_tensor *a = k->in[0], *b = k->in[1];
+  bool a_t = dfk_bool(k, 0), b_t = dfk_bool(k, 1);
+  if (a->rank != 2 || b->rank != 2 || a->dims[!a_t] != b->dims[b_t]) return ref_matmul(k);   /* says what is wrong */
+  gemm g = { a->dims[a_t], b->dims[!b_t], a->dims[!a_t], a_t, b_t, a->dims[1], b->dims[1], b->dims[!b_t] };
+  df_tensor *c = dfk_out(k, 0, a->dtype, 2, (const int64_t[]){ g.m, g.n });
+  if (!c) return DF_RESOURCE_EXHAUSTED;
+  switch (a->dtype) {
+    case DF_FLOAT32: return dfk_gemm_f32(k, &g, (const float *)a->data, (const float *)b->data, (float *)c->data);
+    case DF_FLOAT64: return dfk_gemm_f64(k, &g, (const double *)a->data, (const double *)b->data, (double *)c->data);
+    case DF_INT32:   return dfk_gemm_i32(k, &g, (const uint32_t *)a->data, (const uint32_t *)b->data, (uint32_t *)c->data);
+    case DF_INT64:   return dfk_gemm_i64(k, &g, (const uint64_t *)a->data, (const uint64_t *)b->data, (uint64_t *)c->data);
+    default: {
+      dfk_product p = { .count = 1 };
+      return half_product(k, &p, &g, c, NULL, NULL);
+    }
+  }
+}
+
+int32_t cpu_batch_matmul(df_kernel *k) {
+  const df_tensor *a = k->in[0], *b = k->in[1];
+  dfk_product p;
+  int32_t code = dfk_product_of(k, &p);
+  if (code) return code;
+  df_tensor *c = dfk_out(k, 0, a->dtype, p.rank, p.dims);
+  if (!c) return DF_RESOURCE_EXHAUSTED;
+  if (c->size == 0) return DF_OK;
+  gemm g = { p.m, p.n, p.k, p.a_t, p.b_t, p.a_t ? p.m : p.k, p.b_t ? p.k : p.n, p.n };
+  /* One matrix b against a whole batch of untransposed a is one tall product. */
+  if (p.count > 1 && !p.a_t && b->size == p.k * p.n && a->size == p.count * p.m * p.k) {
+    g.m *= p.count;
+    p.count = 1;
+  }
+  int64_t few[64], *at = p.count <= 32 ? few : (int64_t *)dfk_scratch(k, p.count * 16), *at_b = at + p.count;
+  if (!at) return DF_RESOURCE_EXHAUSTED;
+  if (p.count == 1) at[0] = at_b[0] = 0;
+  else for (int64_t i = 0; i < p.count; i++) dfk_product_at(&p, i, &at[i], &at_b[i]);
+  code = dfk_is_half(a->dtype) ? half_product(k, &p, &g, c, at, at_b)
+                               : dfk_gemm_batch(k, &g, a->dtype, p.count, a->data, at, b->data, at_b, c->data);
+  if (at != few) dfk_free(at);
+  return code;
+}

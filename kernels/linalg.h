@@ -1,0 +1,29 @@
+/* linalg.h: kernels of linear algebra. float16 and bfloat16 are computed in float and rounded once; integers wrap. */
+#ifndef DFLOW_KERNELS_LINALG_H
+#define DFLOW_KERNELS_LINALG_H
+#include "einsum.h"
+#include "kernel.h"
+
+int32_t ref_matmul(df_kernel *k), cpu_matmul(df_kernel *k);               /* (a, b; transpose_a, transpose_b) */
+int32_t ref_batch_matmul(df_kernel *k), cpu_batch_matmul(df_kernel *k);   /* (x, y; adj_x, adj_y), batch axes broadcast */
+int32_t ref_einsum(df_kernel *k), cpu_einsum(df_kernel *k);               /* (inputs...; equation) */
+int32_t ref_matrix_band_part(df_kernel *k);                               /* (input, num_lower, num_upper) */
+int32_t ref_matrix_diag(df_kernel *k);                                    /* (diagonal[..., n]): [..., n, n] */
+int32_t ref_matrix_diag_part(df_kernel *k);                               /* (input[..., m, n]): [..., min(m, n)] */
+
+/* What a product asks for: checked, its batch axes broadcast. */
+typedef struct dfk_product {
+  int64_t m, n, k, count;                    /* count: matrices in the batch */
+  bool    a_t, b_t;
+  int32_t rank;
+  int64_t dims[DF_MAX_RANK];                 /* of the result */
+  int32_t batch_rank;
+  int64_t step_a[DF_MAX_RANK], step_b[DF_MAX_RANK];   /* elements between neighbours along each batch axis; 0: repeated */
+} dfk_product;
+int32_t dfk_product_of(df_kernel *k, dfk_product *p);
+/* Where matrix i of the batch begins in a and b, in elements. */
+void    dfk_product_at(const dfk_product *p, int64_t i, int64_t *a, int64_t *b);
+
+/* The equation read for this call's inputs, and the size of each label. */
+int32_t dfk_einsum_of(df_kernel *k, dfk_einsum *e, int64_t *sizes);
+#endif

@@ -1,0 +1,149 @@
+/* linalg.c: reference products and the kernels that only move diagonals. Floats are accumulated in double. */
+#include "../linalg.h"
+#include "element.h"
+#include <string.h>
+
+static int32_t product(df_kernel *k) {
+  const df_tensor *a = k->in[0], *b = k->in[1];
+  dfk_product p;
+  int32_t code = dfk_product_of(k, &p);
+  if (code) return code;
+  df_tensor *c = dfk_out(k, 0, a->dtype, p.rank, p.dims);
+  if (!c) return DF_RESOURCE_EXHAUSTED;
+  for (int64_t t = 0; t < p.count; t++) {
+    int64_t at_a, at_b;
+    dfk_product_at(&p, t, &at_a, &at_b);
+    for (int64_t i = 0; i < p.m; i++)
+      for (int64_t j = 0; j < p.n; j++) {
+        double f = 0;
+        uint64_t u = 0;
+        for (int64_t q = 0; q < p.k; q++) {
+          int64_t x = at_a + (p.a_t ? q * p.m + i : i * p.k + q), y = at_b + (p.b_t ? j * p.k + q : q * p.n + j);
+          if (ref_is_float(a->dtype)) f += ref_get(a, x) * ref_get(b, y);
+          else u += (uint64_t)ref_get_int(a, x) * (uint64_t)ref_get_int(b, y);
+        }
+        int64_t at = (t * p.m + i) * p.n + j;
+        if (ref_is_float(a->dtype)) ref_put(c, at, f);
+        else ref_put_int(c, at, (int64_t)u);
+      }
+  }
+  return DF_OK;
+}
+
+int32_t ref_matmul(df_kernel *k) {
+  char a[160], b[160];
+  if (k->in[0]->rank != 2 || k->in[1]->rank != 2)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "matmul needs two matrices, got %s and %s", dfk_shape_text(k->in[0], a, sizeof a),
+                    dfk_shape_text(k->in[1], b, sizeof b));
+  return product(k);
+}
+
+int32_t ref_batch_matmul(df_kernel *k) { return product(k); }
+
+/* Every assignment of numbers to labels in turn: the product of the inputs is added to its output. */
+int32_t ref_einsum(df_kernel *k) {
+  dfk_einsum e;
+  int64_t sizes[DFK_EINSUM_LABELS], at[DFK_EINSUM_LABELS] = { 0 }, dims[DF_MAX_RANK], total = 1;
+  int32_t code = dfk_einsum_of(k, &e, sizes);
+  if (code) return code;
+  for (int32_t i = 0; i < e.out_rank; i++) dims[i] = sizes[(int)e.out[i]];
+  df_tensor *y = dfk_out(k, 0, k->in[0]->dtype, e.out_rank, dims);
+  if (!y) return DF_RESOURCE_EXHAUSTED;
+  bool floats = ref_is_float(y->dtype);
+  double *sum = (double *)dfk_scratch(k, (y->size + 1) * 8);
+  if (!sum) return DF_RESOURCE_EXHAUSTED;
+  uint64_t *whole = (uint64_t *)sum;
+  memset(sum, 0, (size_t)(y->size + 1) * 8);
+  for (int32_t l = 0; l < e.nlabels; l++) total *= sizes[l];
+  for (int64_t step = 0; step < total; step++) {
+    double f = 1;
+    uint64_t u = 1;
+    for (int32_t i = 0; i < e.n; i++) {
+      int64_t x = 0;
+      for (int32_t a = 0; a < e.rank[i]; a++) {
+        int64_t d = k->in[i]->dims[a];
+        x = x * d + (d == 1 ? 0 : at[(int)e.label[i][a]]);
+      }
+      if (floats) f *= ref_get(k->in[i], x);
+      else u *= (uint64_t)ref_get_int(k->in[i], x);
+    }
+    int64_t to = 0;
+    for (int32_t a = 0; a < e.out_rank; a++) to = to * dims[a] + at[(int)e.out[a]];
+    if (floats) sum[to] += f;
+    else whole[to] += u;
+    for (int32_t l = e.nlabels - 1; l >= 0; l--) {
+      if (++at[l] < sizes[l]) break;
+      at[l] = 0;
+    }
+  }
+  for (int64_t i = 0; i < y->size; i++) {
+    if (floats) ref_put(y, i, sum[i]);
+    else ref_put_int(y, i, (int64_t)whole[i]);
+  }
+  dfk_free(sum);
+  return DF_OK;
+}
+
+/* ---- diagonals --------------------------------------------------------------------------------------- */
+
+int32_t ref_matrix_band_part(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  int64_t lower = dfk_index(k->in[1], 0), upper = dfk_index(k->in[2], 0);
+  char text[160];
+  if (x->rank < 2)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "matrix_band_part needs a matrix, got %s", dfk_shape_text(x, text, sizeof text));
+  int64_t m = x->dims[x->rank - 2], n = x->dims[x->rank - 1];
+  if (lower > m || upper > n)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "num_lower %lld and num_upper %lld must be at most %lld and %lld, or negative for all",
+                    (long long)lower, (long long)upper, (long long)m, (long long)n);
+  df_tensor *y = dfk_out_like(k, 0, x);
+  if (!y) return DF_RESOURCE_EXHAUSTED;
+  size_t width = (size_t)df_dtype_bytes(x->dtype);
+  const char *from = (const char *)x->data;
+  char *to = (char *)y->data;
+  for (int64_t row = 0; n && row < x->size / n; row++, from += n * width, to += n * width) {
+    int64_t i = row % m, begin = lower < 0 || i - lower < 0 ? 0 : i - lower, end = upper < 0 || i + upper + 1 > n ? n : i + upper + 1;
+    if (begin > n) begin = n;
+    if (end < begin) end = begin;
+    memset(to, 0, (size_t)begin * width);
+    memcpy(to + begin * width, from + begin * width, (size_t)(end - begin) * width);
+    memset(to + end * width, 0, (size_t)(n - end) * width);
+  }
+  return DF_OK;
+}
+
+int32_t ref_matrix_diag(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  int64_t dims[DF_MAX_RANK];
+  char text[160];
+  if (x->rank < 1 || x->rank >= DF_MAX_RANK)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "matrix_diag needs 1 to %d axes, got %s", DF_MAX_RANK - 1,
+                    dfk_shape_text(x, text, sizeof text));
+  for (int32_t i = 0; i < x->rank; i++) dims[i] = x->dims[i];
+  int64_t n = dims[x->rank] = dims[x->rank - 1];
+  df_tensor *y = dfk_out(k, 0, x->dtype, x->rank + 1, dims);
+  if (!y) return DF_RESOURCE_EXHAUSTED;
+  size_t width = (size_t)df_dtype_bytes(x->dtype);
+  if (y->size) memset(y->data, 0, (size_t)y->size * width);
+  for (int64_t i = 0; i < x->size; i++)
+    memcpy((char *)y->data + (size_t)(i * n + i % n) * width, (const char *)x->data + (size_t)i * width, width);
+  return DF_OK;
+}
+
+int32_t ref_matrix_diag_part(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  char text[160];
+  if (x->rank < 2)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "matrix_diag_part needs a matrix, got %s", dfk_shape_text(x, text, sizeof text));
+  int64_t dims[DF_MAX_RANK], m = x->dims[x->rank - 2], n = x->dims[x->rank - 1], least = m < n ? m : n;
+  for (int32_t i = 0; i < x->rank - 2; i++) dims[i] = x->dims[i];
+  dims[x->rank - 2] = least;
+  df_tensor *y = dfk_out(k, 0, x->dtype, x->rank - 1, dims);
+  if (!y) return DF_RESOURCE_EXHAUSTED;
+  size_t width = (size_t)df_dtype_bytes(x->dtype);
+  for (int64_t i = 0; i < y->size; i++) {
+    int64_t d = i % least;
+    memcpy((char *)y->data + (size_t)i * width, (const char *)x->data + (size_t)(i / least * m * n + d * n + d) * width, width);
+  }
+  return DF_OK;
+}
