@@ -30,35 +30,41 @@ static int64_t first_outside(const df_tensor *t, int64_t limit) {
   return t->size;
 }
 
-df_tensor *dfk_gather_begin(df_kernel *k, dfk_gather *g) {
-  const df_tensor *params = k->in[0], *indices = k->in[1];
-  int64_t batch = dfk_int(k, 0), dims[2 * DF_MAX_RANK];
+bool dfk_gather_plan(df_kernel *k, int32_t params_rank, const int64_t *params_dims, dfk_gather *g, int32_t *rank, int64_t *dims) {
+  const df_tensor *indices = k->in[1];
+  int64_t batch = dfk_int(k, 0);
   char text[160];
   int32_t axis;
-  if (params->rank == 0) return FAIL(k, "params is a scalar: expected rank 1 or more");
-  if (!dfk_one_axis(k, k->in[2], params->rank, "axis", &axis)) return NULL;
+  if (params_rank == 0) return FAIL(k, "params is a scalar: expected rank 1 or more");
+  if (!dfk_one_axis(k, k->in[2], params_rank, "axis", &axis)) return false;
   if (batch < -indices->rank || batch > indices->rank)
     return FAIL(k, "batch_dims is %lld for indices of rank %d", (long long)batch, indices->rank);
   if (batch < 0) batch += indices->rank;
   if (batch > axis) return FAIL(k, "batch_dims is %lld: expected at most axis, which is %d", (long long)batch, axis);
-  int32_t b = (int32_t)batch, rank = 0;
+  int32_t b = (int32_t)batch, n = 0;
   for (int32_t d = 0; d < b; d++)
-    if (params->dims[d] != indices->dims[d])
-      return FAIL(k, "dimension %d is %lld in params and %lld in indices: expected the first %d to be equal", d, (long long)params->dims[d],
+    if (params_dims[d] != indices->dims[d])
+      return FAIL(k, "dimension %d is %lld in params and %lld in indices: expected the first %d to be equal", d, (long long)params_dims[d],
                   (long long)indices->dims[d], b);
-  for (int32_t d = 0; d < axis; d++) dims[rank++] = params->dims[d];
-  for (int32_t d = b; d < indices->rank; d++) dims[rank++] = indices->dims[d];
-  for (int32_t d = axis + 1; d < params->rank; d++) dims[rank++] = params->dims[d];
-  if (rank > DF_MAX_RANK) return FAIL(k, "the result would have %d dimensions: expected at most %d", rank, DF_MAX_RANK);
-  *g = (dfk_gather){ dfk_span(params->dims, 0, b), dfk_span(params->dims, b, axis), dfk_span(indices->dims, b, indices->rank),
-                     params->dims[axis], dfk_span(params->dims, axis + 1, params->rank) };
+  for (int32_t d = 0; d < axis; d++) dims[n++] = params_dims[d];
+  for (int32_t d = b; d < indices->rank; d++) dims[n++] = indices->dims[d];
+  for (int32_t d = axis + 1; d < params_rank; d++) dims[n++] = params_dims[d];
+  if (n > DF_MAX_RANK) return FAIL(k, "the result would have %d dimensions: expected at most %d", n, DF_MAX_RANK);
+  *rank = n;
+  *g = (dfk_gather){ dfk_span(params_dims, 0, b), dfk_span(params_dims, b, axis), dfk_span(indices->dims, b, indices->rank),
+                     params_dims[axis], dfk_span(params_dims, axis + 1, params_rank) };
   int64_t bad = first_outside(indices, g->limit);
-  if (bad < indices->size) {
-    dfk_index_text(indices->rank, indices->dims, bad, text, sizeof text);
-    return FAIL(k, "indices%s%s%s = %lld is not in [0, %lld), the range of dimension %d of params", indices->rank ? "[" : "", text,
-                indices->rank ? "]" : "", (long long)dfk_index(indices, bad), (long long)g->limit, axis);
-  }
-  return dfk_out(k, 0, params->dtype, rank, dims);
+  if (bad == indices->size) return true;
+  dfk_index_text(indices->rank, indices->dims, bad, text, sizeof text);
+  return FAIL(k, "indices%s%s%s = %lld is not in [0, %lld), the range of dimension %d of params", indices->rank ? "[" : "", text,
+              indices->rank ? "]" : "", (long long)dfk_index(indices, bad), (long long)g->limit, axis);
+}
+
+df_tensor *dfk_gather_begin(df_kernel *k, dfk_gather *g) {
+  const df_tensor *params = k->in[0];
+  int64_t dims[2 * DF_MAX_RANK];
+  int32_t rank;
+  return dfk_gather_plan(k, params->rank, params->dims, g, &rank, dims) ? dfk_out(k, 0, params->dtype, rank, dims) : NULL;
 }
 
 bool dfk_places_of(df_kernel *k, const df_tensor *indices, int32_t rank, const int64_t *dims, const char *what, dfk_places *p) {

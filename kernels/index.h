@@ -5,8 +5,10 @@
 
 int32_t ref_gather(df_kernel *k);
 int32_t cpu_gather(df_kernel *k);
+int32_t ref_gather_grad(df_kernel *k);
 int32_t ref_gather_nd(df_kernel *k);
 int32_t cpu_gather_nd(df_kernel *k);
+int32_t ref_gather_nd_last(df_kernel *k);
 int32_t ref_scatter_nd(df_kernel *k);
 int32_t ref_tensor_scatter_update(df_kernel *k);
 int32_t ref_tensor_scatter_add(df_kernel *k);
@@ -15,6 +17,7 @@ int32_t ref_one_hot(df_kernel *k);
 int32_t cpu_one_hot(df_kernel *k);
 int32_t ref_dynamic_partition(df_kernel *k);
 int32_t ref_dynamic_stitch(df_kernel *k);
+int32_t ref_dynamic_stitch_grad(df_kernel *k);
 
 /* ---- how both versions begin (kernels/index.c). NULL: error is filled. ---------------------------------- */
 
@@ -22,6 +25,8 @@ int32_t ref_dynamic_stitch(df_kernel *k);
  * each row `row` elements) goes to the next row of the output. The indices are in range. */
 typedef struct dfk_gather { int64_t batches, outer, picks, limit, row; } dfk_gather;
 df_tensor *dfk_gather_begin(df_kernel *k, dfk_gather *g);
+/* The same for params of these dims, without an output: dims and rank of the result. False: error is filled. */
+bool dfk_gather_plan(df_kernel *k, int32_t params_rank, const int64_t *params_dims, dfk_gather *g, int32_t *rank, int64_t *dims);
 
 /* The last dimension of an index tensor names a place in the first `depth` dims of an array. offset: the first element of
  * slice i of `picks`, in a list to be freed with dfk_free; each slice has `row` elements. */

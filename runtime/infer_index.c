@@ -50,6 +50,11 @@ int32_t dfi_infer_gather(dfi_infer *c) {
   return DF_OK;
 }
 
+int32_t dfi_infer_gather_grad(dfi_infer *c) {
+  *dfi_set_shape(c, 0) = dfi_in_as_shape(c, 0);
+  return dfi_infer_rank(c, 0, 1, "shape");
+}
+
 /* How many numbers an index of input i has: 1 and *depth when known and right for `array` (a shape of the op's), 0 not known, -1 wrong. */
 static int32_t index_depth(dfi_infer *c, int32_t i, const dfi_shape *array, int64_t *depth) {
   const dfi_shape *s = dfi_in_shape(c, i);
@@ -187,5 +192,21 @@ int32_t dfi_infer_dynamic_stitch(dfi_infer *c) {
   dfi_shape out = { .rank = (int8_t)(row.rank + 1), .dims = { rows } };
   for (int32_t d = 0; d < row.rank; d++) out.dims[d + 1] = row.dims[d];
   *dfi_set_shape(c, 0) = out;
+  return DF_OK;
+}
+
+int32_t dfi_infer_dynamic_stitch_grad(dfi_infer *c) {
+  int32_t n = c->node->nin - 1;
+  const dfi_shape *dy = dfi_in_shape(c, n);
+  char text[160];
+  if (dy->rank == 0) return dfi_infer_fail(c, "dy is %s: expected rank 1 or more", in_text(c, n, text));
+  for (int32_t i = 0; i < n && dy->rank > 0; i++) {
+    const dfi_shape *s = dfi_in_shape(c, i);
+    if (s->rank < 0) continue;
+    if (s->rank + dy->rank - 1 > DF_MAX_RANK) return too_many(c, s->rank + dy->rank - 1);
+    dfi_shape out = *s;
+    for (int32_t d = 1; d < dy->rank; d++) out.dims[out.rank++] = dy->dims[d];
+    *dfi_set_shape(c, i) = out;
+  }
   return DF_OK;
 }

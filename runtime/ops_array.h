@@ -44,12 +44,14 @@ int32_t dfi_infer_reverse_sequence(dfi_infer *c);
 int32_t dfi_infer_roll(dfi_infer *c);
 
 int32_t dfi_infer_gather(dfi_infer *c);
+int32_t dfi_infer_gather_grad(dfi_infer *c);
 int32_t dfi_infer_gather_nd(dfi_infer *c);
 int32_t dfi_infer_scatter_nd(dfi_infer *c);
 int32_t dfi_infer_tensor_scatter(dfi_infer *c);
 int32_t dfi_infer_one_hot(dfi_infer *c);
 int32_t dfi_infer_dynamic_partition(dfi_infer *c);
 int32_t dfi_infer_dynamic_stitch(dfi_infer *c);
+int32_t dfi_infer_dynamic_stitch_grad(dfi_infer *c);
 
 /* What they share. An axis that input i gives, for `rank` dims (rank < 0: not known): 1 and *axis counted from the front; 0: not
  * known yet; -1: it is wrong, c->error is filled. */
@@ -95,7 +97,9 @@ int32_t dfi_grad_matrix_set_diag(dfi_grad *g, df_node *n, const df_output *dy, d
 int32_t dfi_grad_check_numerics(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 
 int32_t dfi_grad_gather(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
+int32_t dfi_grad_gather_grad(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_gather_nd(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
+int32_t dfi_grad_gather_nd_last(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_scatter_nd(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_tensor_scatter_update(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_tensor_scatter_add(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
@@ -103,6 +107,7 @@ int32_t dfi_grad_tensor_scatter_sub(dfi_grad *g, df_node *n, const df_output *dy
 int32_t dfi_grad_one_hot(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_dynamic_partition(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_dynamic_stitch(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
+int32_t dfi_grad_dynamic_stitch_grad(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 
 /* What they share (grad_array.c). */
 df_output dfi_grad_like_in(dfi_grad *g, df_node *n, int32_t i, df_output dz);  /* dz reshaped to the shape of input i */

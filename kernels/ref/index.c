@@ -20,6 +20,31 @@ int32_t ref_gather(df_kernel *k) {
   return DF_OK;
 }
 
+/* Adds each row of dy (input 3) to the row of an array of shape `shape` (input 0) that a gather would have read it from. */
+int32_t ref_gather_grad(df_kernel *k) {
+  const df_tensor *dy = k->in[3];
+  int64_t dims[DF_MAX_RANK], read[2 * DF_MAX_RANK];
+  dfk_gather g;
+  char text[160];
+  int32_t rank = dfk_dims_of(k, k->in[0], "shape", dims), n;
+  if (rank < 0 || !dfk_gather_plan(k, rank, dims, &g, &n, read)) return k->error->code;
+  bool fits = dy->rank == n;
+  for (int32_t d = 0; fits && d < n; d++) fits = dy->dims[d] == read[d];
+  if (!fits) return dfk_fail(k, DF_INVALID_ARGUMENT, "dy is %s, which is not what such a gather gives", dfk_shape_text(dy, text, sizeof text));
+  df_tensor *out = dfk_out(k, 0, dy->dtype, rank, dims);
+  if (!out) return k->error->code;
+  dfk_clear(out);
+  int64_t width = dfk_width(dy->dtype), from = 0;
+  for (int64_t b = 0; b < g.batches; b++)
+    for (int64_t o = 0; o < g.outer; o++)
+      for (int64_t i = 0; i < g.picks; i++, from += g.row) {
+        int64_t at = ((b * g.outer + o) * g.limit + dfk_index(k->in[1], b * g.picks + i)) * g.row;
+        char *to = (char *)out->data + at * width;
+        dfk_update(DFK_ADD, dy->dtype, g.row, to, to, (const char *)dy->data + from * width, false);
+      }
+  return DF_OK;
+}
+
 int32_t ref_gather_nd(df_kernel *k) {
   dfk_places p;
   df_tensor *out = dfk_gather_nd_begin(k, &p);
@@ -28,6 +53,29 @@ int32_t ref_gather_nd(df_kernel *k) {
   for (int64_t i = 0; ok && i < p.picks; i++) ok = dfk_copy(k, out, i * p.row, k->in[0], p.offset[i], p.row);
   dfk_free(p.offset);
   return ok ? DF_OK : k->error->code;
+}
+
+/* As gather_nd, but an index that comes again later gives zeros: only the last to write a place had a say in it. */
+int32_t ref_gather_nd_last(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  dfk_places p;
+  df_tensor *out = dfk_gather_nd_begin(k, &p);
+  if (!out) return k->error->code;
+  int64_t places = dfk_span(x->dims, 0, p.depth);
+  uint8_t *seen = dfk_scratch(k, places + 1);
+  if (seen) {
+    memset(seen, 0, (size_t)places + 1);
+    dfk_clear(out);
+    for (int64_t i = p.picks - 1; i >= 0 && p.row > 0; i--) {
+      if (seen[p.offset[i] / p.row]) continue;
+      seen[p.offset[i] / p.row] = 1;
+      dfk_copy(k, out, i * p.row, x, p.offset[i], p.row);
+    }
+  }
+  int32_t code = seen ? DF_OK : k->error->code;
+  dfk_free(seen);
+  dfk_free(p.offset);
+  return code;
 }
 
 /* ---- scatters ------------------------------------------------------------------------------------------ */
@@ -169,4 +217,46 @@ int32_t ref_dynamic_stitch(df_kernel *k) {
     for (int64_t j = 0; j < k->in[i]->size; j++)
       if (!dfk_copy(k, out, dfk_index(k->in[i], j) * row, k->in[n + i], j * row, row)) return k->error->code;
   return DF_OK;
+}
+
+/* The rows of dy that each list of indices won in the stitch; zeros where a later one overwrote it. */
+int32_t ref_dynamic_stitch_grad(df_kernel *k) {
+  int32_t n = k->nin - 1;
+  const df_tensor *dy = k->in[n];
+  char text[160];
+  if (dy->rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "dy is a scalar: expected rank 1 or more");
+  for (int32_t i = 0; i < n; i++) {
+    const df_tensor *t = k->in[i];
+    for (int64_t j = 0; j < t->size; j++)
+      if ((uint64_t)dfk_index(t, j) >= (uint64_t)dy->dims[0]) {
+        dfk_index_text(t->rank, t->dims, j, text, sizeof text);
+        return dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%d][%s] = %lld is not in [0, %lld)", i, text, (long long)dfk_index(t, j),
+                        (long long)dy->dims[0]);
+      }
+  }
+  uint8_t *taken = dfk_scratch(k, dy->dims[0] + 1);
+  if (!taken) return k->error->code;
+  memset(taken, 0, (size_t)dy->dims[0] + 1);
+  int64_t row = dfk_span(dy->dims, 1, dy->rank), dims[2 * DF_MAX_RANK];
+  int32_t code = DF_OK;
+  for (int32_t i = n - 1; i >= 0 && !code; i--) { /* from the last write to the first */
+    const df_tensor *t = k->in[i];
+    int32_t rank = t->rank;
+    memcpy(dims, t->dims, sizeof t->dims);
+    for (int32_t d = 1; d < dy->rank; d++) dims[rank++] = dy->dims[d];
+    df_tensor *out = rank > DF_MAX_RANK ? NULL : dfk_out(k, i, dy->dtype, rank, dims);
+    if (!out) {
+      code = rank > DF_MAX_RANK ? dfk_fail(k, DF_INVALID_ARGUMENT, "a part would have %d dimensions: expected at most %d", rank, DF_MAX_RANK)
+                                : k->error->code;
+      break;
+    }
+    dfk_clear(out);
+    for (int64_t j = t->size - 1; j >= 0; j--) {
+      int64_t v = dfk_index(t, j);
+      if (!taken[v]) dfk_copy(k, out, j * row, dy, v * row, row);
+      taken[v] = 1;
+    }
+  }
+  dfk_free(taken);
+  return code;
 }
