@@ -353,6 +353,31 @@ static int core_while_end(lua_State *L) {
   return 1;
 }
 
+static int core_push_outer(lua_State *L) { df_push_outer(graph_arg(L)); return 0; }
+static int core_pop_outer(lua_State *L)  { df_pop_outer(graph_arg(L)); return 0; }
+
+/* while_add_var(g, node, index) -> number, node, index: as the body sees it */
+static int core_while_add_var(lua_State *L) {
+  int32_t var[2];
+  df_error err;
+  int32_t number = df_while_add_var(graph_arg(L), int_arg(L, 2), int_arg(L, 3), var, &err);
+  if (number < 0) return dfb_raise(L, &err);
+  lua_pushinteger(L, number);
+  lua_pushinteger(L, var[0]);
+  lua_pushinteger(L, var[1]);
+  return 3;
+}
+
+/* while_close_var(g, number, node, index) -> node, index of the exit */
+static int core_while_close_var(lua_State *L) {
+  int32_t out[2];
+  df_error err;
+  if (df_while_close_var(graph_arg(L), int_arg(L, 2), int_arg(L, 3), int_arg(L, 4), out, &err)) return dfb_raise(L, &err);
+  lua_pushinteger(L, out[0]);
+  lua_pushinteger(L, out[1]);
+  return 2;
+}
+
 /* ---- gradients --------------------------------------------------------------------------------------------- */
 /* The keys of the callback and of the Lua error it ended with, in the registry. */
 static const char custom_key, custom_error_key;
@@ -462,6 +487,8 @@ const luaL_Reg dfb_graph_functions[] = {
   { "push_top", core_push_top },                 { "pop_top", core_pop_top },
   { "while_invariant", core_while_invariant },   { "while_var_name", core_while_var_name },
   { "while_begin", core_while_begin },           { "while_pred_end", core_while_pred_end },
+  { "push_outer", core_push_outer },             { "pop_outer", core_pop_outer },
+  { "while_add_var", core_while_add_var },       { "while_close_var", core_while_close_var },
   { "while_end", core_while_end },               { "on_custom_gradient", core_on_custom_gradient },
   { "gradients", core_gradients },
   { NULL, NULL }

@@ -49,19 +49,27 @@ void df_flow_abort(df_graph *g, int32_t depth) {
 
 int32_t df_current_context(df_graph *g) { return g->current->id; }
 
-/* An entry that is neither cond nor loop: the top level, without scopes or control dependencies, until the pop. */
-void df_push_top(df_graph *g) {
+/* An entry that is neither cond nor loop: another context, without control dependencies, until the pop. */
+static void push_other(df_graph *g, df_context *c, const char *scope) {
   flow_push(g);
-  df_push_scope(g, NULL);
+  df_push_scope(g, scope);
   df_push_control(g, -1, NULL);
-  g->current = g->top;
+  g->current = c;
 }
-void df_pop_top(df_graph *g) {
+static void pop_other(df_graph *g) {
   flow_entry *e = flow_top(g);
   if (!e || e->cond || e->loop) return;
   df_pop_control(g);
   flow_pop(g);
 }
+
+void df_push_top(df_graph *g) { push_other(g, g->top, NULL); }
+void df_pop_top(df_graph *g)  { pop_other(g); }
+void df_push_outer(df_graph *g) {
+  flow_entry *e = flow_top(g);
+  push_other(g, e && (e->loop || e->cond) ? e->outer : g->current, NULL);
+}
+void df_pop_outer(df_graph *g) { pop_other(g); }
 
 df_context *flow_context(df_graph *g, df_context_kind kind, df_context *parent) {
   flow *f = flow_of(g);

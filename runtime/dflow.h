@@ -200,6 +200,13 @@ int32_t df_while_begin(df_graph *g, int32_t n, const int32_t *init, int64_t para
                        const char *where, int32_t *vars, df_error *err);
 int32_t df_while_pred_end(df_graph *g, int32_t pred_node, int32_t pred_index, int32_t *vars, df_error *err);
 int32_t df_while_end(df_graph *g, int32_t n, const int32_t *results, int32_t *exits, df_error *err);
+/* In a body: one more loop variable, as map_fn's results are, whose dtype only the body knows. Its initial value is built
+ * between df_push_outer and df_pop_outer, in the context around the loop. add_var gives its number, or -1, and the pair `var`
+ * that the body sees; close_var takes its value at the end of the body and gives its exit. Not counted in df_while_end's n. */
+void    df_push_outer(df_graph *g);
+void    df_pop_outer(df_graph *g);
+int32_t df_while_add_var(df_graph *g, int32_t init_node, int32_t init_index, int32_t *var, df_error *err);
+int32_t df_while_close_var(df_graph *g, int32_t number, int32_t result_node, int32_t result_index, int32_t *exit, df_error *err);
 
 /* ---- gradients --------------------------------------------------------------------------------- */
 /* Called while building, for a CustomGradient node: `id` is its attribute, dy are n pairs ({-1,0}: none), fill

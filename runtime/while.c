@@ -303,6 +303,42 @@ int32_t dfi_loop_close_var(df_loop *l, int32_t var, df_output result, df_output 
   return DF_OK;
 }
 
+/* The loop whose body is being built; NULL with an error when there is none. */
+static df_loop *loop_in_body(df_graph *g, df_error *err) {
+  flow_entry *e = flow_top(g);
+  if (e && e->loop && e->stage == 1) return e->loop;
+  dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "a loop variable is added where no body is being built");
+  return NULL;
+}
+
+static df_output output_of(df_graph *g, int32_t node, int32_t index, df_error *err) {
+  if (node >= 0 && node < g->n && index >= 0 && index < g->node[node]->nout) return (df_output){ g->node[node], index };
+  dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no output %d:%d in this graph", node, index);
+  return DFI_NONE;
+}
+
+int32_t df_while_add_var(df_graph *g, int32_t init_node, int32_t init_index, int32_t *var, df_error *err) {
+  df_loop *l = loop_in_body(g, err);
+  df_output init = l ? output_of(g, init_node, init_index, err) : DFI_NONE, in_body;
+  int32_t number = init.node ? dfi_loop_add_var(l, init, NULL, NULL, &in_body, err) : -1;
+  if (number < 0) return -1;
+  var[0] = in_body.node->id;
+  var[1] = in_body.index;
+  return number;
+}
+
+int32_t df_while_close_var(df_graph *g, int32_t number, int32_t result_node, int32_t result_index, int32_t *exit, df_error *err) {
+  df_loop *l = loop_in_body(g, err);
+  df_output result = l ? output_of(g, result_node, result_index, err) : DFI_NONE, out;
+  if (!result.node) return err ? err->code : DF_INVALID_ARGUMENT;
+  if (number < 0 || number >= l->n) return dfi_fail(err, DF_INVALID_ARGUMENT, l->where, "there is no loop variable %d", number);
+  int32_t code = dfi_loop_close_var(l, number, result, &out, err);
+  if (code) return code;
+  exit[0] = out.node->id;
+  exit[1] = out.index;
+  return DF_OK;
+}
+
 /* Is this int32 scalar constant k? */
 static bool is_int(df_output o, int32_t k) {
   while (flow_is_constant_enter(o.node)) o = o.node->in[0];

@@ -541,6 +541,20 @@ function core.while_end(g, results)
   return list_of(exits, n)
 end
 
+function core.push_outer(g) C.df_push_outer(g) end
+function core.pop_outer(g) C.df_pop_outer(g) end
+
+function core.while_add_var(g, node, index)
+  local number = C.df_while_add_var(g, node, index, two, err)
+  if number < 0 then raise() end
+  return number, two[0], two[1]
+end
+
+function core.while_close_var(g, number, node, index)
+  if C.df_while_close_var(g, number, node, index, two, err) ~= 0 then raise() end
+  return two[0], two[1]
+end
+
 -- ---- gradients ---------------------------------------------------------------------------------------------------------
 local on_custom, custom_error     -- the Lua function, and what it raised
 local custom_callback             -- the one C callback, made when it is first needed: callbacks are never given back
