@@ -52,8 +52,6 @@ int32_t ref_lin_space(df_kernel *k);
 int32_t ref_invert_permutation(df_kernel *k);
 int32_t ref_diag(df_kernel *k);
 int32_t ref_diag_part(df_kernel *k);
-int32_t ref_matrix_diag(df_kernel *k);
-int32_t ref_matrix_diag_part(df_kernel *k);
 int32_t ref_matrix_set_diag(df_kernel *k);
 int32_t ref_where(df_kernel *k);
 int32_t ref_unique(df_kernel *k);               /* Unique and UniqueWithCounts */

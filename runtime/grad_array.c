@@ -440,17 +440,6 @@ int32_t dfi_grad_diag_part(dfi_grad *g, df_node *n, const df_output *dy, df_outp
   dx[0] = dfi_op(dfg_build(g), "Diag", dy[0]);
   return dfg_end(g);
 }
-int32_t dfi_grad_matrix_diag(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
-  dx[0] = dfi_op(dfg_build(g), "MatrixDiagPart", dy[0]);
-  return dfg_end(g);
-}
-int32_t dfi_grad_matrix_diag_part(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
-  dfi_build *b = dfg_build(g);
-  const dfi_shape *x = dfi_shape_at(n->in[0]);
-  bool square = x->rank >= 2 && x->dims[x->rank - 1] >= 0 && x->dims[x->rank - 1] == x->dims[x->rank - 2];
-  dx[0] = square ? dfi_op(b, "MatrixDiag", dy[0]) : dfi_op(b, "MatrixSetDiag", dfi_grad_zeros_like(g, n, 0), dy[0]);
-  return dfg_end(g);
-}
 int32_t dfi_grad_matrix_set_diag(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
   if (dfg_wants(g, n, 0)) dx[0] = dfi_op(b, "MatrixSetDiag", dy[0], dfi_grad_zeros_like(g, n, 1));

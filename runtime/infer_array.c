@@ -408,16 +408,6 @@ int32_t dfi_infer_diag_part(dfi_infer *c) {
   return DF_OK;
 }
 
-int32_t dfi_infer_matrix_diag(dfi_infer *c) {
-  const dfi_shape *x = dfi_in_shape(c, 0);
-  char text[160];
-  if (x->rank < 0) return DF_OK;
-  if (x->rank == 0) return dfi_infer_fail(c, "diagonal is %s: expected rank 1 or more", in_text(c, 0, text));
-  int32_t code = dfi_infer_open(c, 0, x->rank + 1);
-  for (int32_t d = 0; !code && d <= x->rank; d++) dfi_set_shape(c, 0)->dims[d] = x->dims[d < x->rank ? d : x->rank - 1];
-  return code;
-}
-
 /* The shape of the diagonals of matrices of shape x, whose rank is 2 or more. */
 static dfi_shape diagonals(const dfi_shape *x) {
   dfi_shape s = *x;
@@ -425,14 +415,6 @@ static dfi_shape diagonals(const dfi_shape *x) {
   s.rank--;
   s.dims[s.rank - 1] = rows < 0 || cols < 0 ? -1 : rows < cols ? rows : cols;
   return s;
-}
-int32_t dfi_infer_matrix_diag_part(dfi_infer *c) {
-  const dfi_shape *x = dfi_in_shape(c, 0);
-  char text[160];
-  if (x->rank < 0) return DF_OK;
-  if (x->rank < 2) return dfi_infer_fail(c, "input is %s: expected rank 2 or more", in_text(c, 0, text));
-  *dfi_set_shape(c, 0) = diagonals(x);
-  return DF_OK;
 }
 int32_t dfi_infer_matrix_set_diag(dfi_infer *c) {
   const dfi_shape *x = dfi_in_shape(c, 0);

@@ -26,8 +26,6 @@ int32_t dfi_infer_broadcast_gradient_args(dfi_infer *c);
 int32_t dfi_infer_vector_same(dfi_infer *c);
 int32_t dfi_infer_diag(dfi_infer *c);
 int32_t dfi_infer_diag_part(dfi_infer *c);
-int32_t dfi_infer_matrix_diag(dfi_infer *c);
-int32_t dfi_infer_matrix_diag_part(dfi_infer *c);
 int32_t dfi_infer_matrix_set_diag(dfi_infer *c);
 int32_t dfi_infer_where(dfi_infer *c);
 int32_t dfi_infer_unique(dfi_infer *c);
@@ -91,8 +89,6 @@ int32_t dfi_grad_range(dfi_grad *g, df_node *n, const df_output *dy, df_output *
 int32_t dfi_grad_lin_space(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_diag(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_diag_part(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
-int32_t dfi_grad_matrix_diag(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
-int32_t dfi_grad_matrix_diag_part(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_matrix_set_diag(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_check_numerics(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 

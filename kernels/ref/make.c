@@ -208,52 +208,11 @@ int32_t ref_diag_part(df_kernel *k) {
   return DF_OK;
 }
 
-int32_t ref_matrix_diag(df_kernel *k) {
-  const df_tensor *x = k->in[0];
-  int64_t dims[DF_MAX_RANK];
-  if (x->rank < 1 || x->rank == DF_MAX_RANK)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the diagonal has rank %d: expected 1 to %d", x->rank, DF_MAX_RANK - 1);
-  memcpy(dims, x->dims, sizeof dims);
-  int64_t n = dims[x->rank] = dims[x->rank - 1];
-  df_tensor *out = dfk_out(k, 0, x->dtype, x->rank + 1, dims);
-  if (!out) return k->error->code;
-  dfk_clear(out);
-  for (int64_t i = 0; i < x->size; i++)
-    if (!dfk_copy(k, out, i * n + i % n, x, i, 1)) return k->error->code;
-  return DF_OK;
-}
-
-/* The last two dims of input 0 and the shorter of them. False: there are none, error is filled. */
-static bool matrix_dims(df_kernel *k, int64_t *rows, int64_t *cols, int64_t *n) {
-  const df_tensor *x = k->in[0];
-  if (x->rank < 2) {
-    dfk_fail(k, DF_INVALID_ARGUMENT, "the input has rank %d: expected 2 or more", x->rank);
-    return false;
-  }
-  *rows = x->dims[x->rank - 2];
-  *cols = x->dims[x->rank - 1];
-  *n = *rows < *cols ? *rows : *cols;
-  return true;
-}
-
-int32_t ref_matrix_diag_part(df_kernel *k) {
-  const df_tensor *x = k->in[0];
-  int64_t rows, cols, n, dims[DF_MAX_RANK];
-  if (!matrix_dims(k, &rows, &cols, &n)) return k->error->code;
-  memcpy(dims, x->dims, sizeof dims);
-  dims[x->rank - 2] = n;
-  df_tensor *out = dfk_out(k, 0, x->dtype, x->rank - 1, dims);
-  if (!out) return k->error->code;
-  for (int64_t i = 0; i < out->size; i++)
-    if (!dfk_copy(k, out, i, x, i / n * rows * cols + i % n * (cols + 1), 1)) return k->error->code;
-  return DF_OK;
-}
-
 int32_t ref_matrix_set_diag(df_kernel *k) {
   const df_tensor *x = k->in[0], *diagonal = k->in[1];
-  int64_t rows, cols, n;
   char one[160], other[160];
-  if (!matrix_dims(k, &rows, &cols, &n)) return k->error->code;
+  if (x->rank < 2) return dfk_fail(k, DF_INVALID_ARGUMENT, "the input has rank %d: expected 2 or more", x->rank);
+  int64_t rows = x->dims[x->rank - 2], cols = x->dims[x->rank - 1], n = rows < cols ? rows : cols;
   bool fits = diagonal->rank == x->rank - 1 && diagonal->dims[x->rank - 2] == n;
   for (int32_t d = 0; fits && d < x->rank - 2; d++) fits = diagonal->dims[d] == x->dims[d];
   if (!fits)
