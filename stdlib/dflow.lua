@@ -1,0 +1,112 @@
+--- dflow: dynamic dataflow for Lua. `local df = require 'dflow'`
+--
+-- One table, no globals. Every op of the registry is a function here and a method of Outputs; `df.train`, `df.data`, `df.nn` and
+-- other parts are loaded when they are first named. The manual's short form is `?name` at the prompt of `dflow`.
+local core = require 'dflow.backend'
+local errors = require 'dflow.errors'
+local dtypes = require 'dflow.dtypes'
+local tensor = require 'dflow.tensor'
+local graph = require 'dflow.graph'
+local ops = require 'dflow.ops'
+require 'dflow.ops_nn'
+local variable = require 'dflow.variable'
+local tensor_array = require 'dflow.tensor_array'
+local control = require 'dflow.control'
+local gradients = require 'dflow.gradients'
+local functional = require 'dflow.functional'
+local session = require 'dflow.session'
+
+local df = { _VERSION = 'dflow ' .. core.version }
+
+df.unpack = graph.unpack
+df.dtypes = dtypes.list
+
+-- values
+df.tensor = tensor.tensor
+df.Tensor = tensor.Tensor
+df.IndexedSlices = gradients.indexed_slices
+
+-- graphs
+df.Graph = graph.new_graph
+df.default_graph = graph.current
+df.reset = graph.reset
+df.name_scope = graph.name_scope
+df.device = graph.device
+df.colocate_with = graph.colocate_with
+df.control_dependencies = graph.control_dependencies
+
+-- the four builtins
+df.cond = control.cond
+df.while_loop = control.while_loop
+df.TensorArray = tensor_array.new
+df.gradients = gradients.gradients
+
+-- made of them
+for name, fn in pairs(functional) do df[name] = fn end
+df.custom_gradient = gradients.custom_gradient
+
+-- variables, sessions, runs
+df.Variable = variable.new
+df.trainable_variables = variable.trainable
+df.global_variables = variable.all
+df.Session = session.new
+df.run = session.run
+df.start = session.start
+df.init = session.init
+df.stats = session.stats
+df.default_session = function() return session.default() end
+
+--- df.set_random_seed(n): the default graph's random ops draw the same numbers in every new session.
+function df.set_random_seed(seed)
+  if type(seed) ~= 'number' or not dtypes.is_whole(seed) then errors.bad('set_random_seed takes a whole number, not %s', errors.describe(seed)) end
+  core.graph_set_seed(graph.current().handle, math.floor(seed))
+end
+
+--- df.type(x): 'output', 'tensor', 'variable', 'tensor_array', 'operation', 'graph', 'session', 'run', 'indexed_slices', or nil.
+function df.type(x)
+  local mt = getmetatable(x)
+  local name = type(mt) == 'table' and rawget(mt, '__name')
+  return name and name:match('^dflow%.(.*)$') and name:match('^dflow%.(.*)$'):gsub('(%l)(%u)', '%1_%2'):lower() or nil
+end
+
+-- Parts that are loaded when they are first named.
+local parts = {
+  train = 'dflow.train', data = 'dflow.data', nn = 'dflow.nn', test = 'dflow.test',
+}
+local inside = {
+  load_npy = 'dflow.npy', save_npy = 'dflow.npy', load_npz = 'dflow.npy', save_npz = 'dflow.npy',
+  check_gradients = 'dflow.check', checkpoint = 'dflow.checkpoint',
+}
+
+local function names()
+  local list = ops.names()
+  for name in pairs(df) do list[#list + 1] = name end
+  for name in pairs(parts) do list[#list + 1] = name end
+  for name in pairs(inside) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
+--- All names of this module, sorted.
+df.names = names
+
+return setmetatable(df, {
+  __index = function(t, name)
+    if type(name) ~= 'string' then return nil end
+    local fn = ops.find(name)
+    if not fn then
+      if parts[name] then
+        fn = require(parts[name])
+      elseif inside[name] then
+        fn = require(inside[name])[name]
+      end
+    end
+    if fn == nil then
+      if name:sub(1, 1) == '_' then return nil end
+      errors.bad("df has no '%s'%s", name, errors.hint(name, names()))
+    end
+    rawset(t, name, fn)
+    return fn
+  end,
+  __tostring = function(t) return t._VERSION end,
+})

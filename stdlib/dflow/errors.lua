@@ -1,0 +1,103 @@
+--- Errors: tables {code=, message=, op=, frame=, source=} whose tostring is the whole message.
+local core = require 'dflow.backend'
+
+local M = {}
+local Error = core.Error
+M.Error = Error
+
+Error.__name = 'dflow.Error'
+Error.__tostring = function(e)
+  local text = e.message or '?'
+  if e.source and text:sub(1, #e.source + 1) ~= e.source .. ':' then text = e.source .. ': ' .. text end
+  if e.op then text = text .. '\n  in op ' .. e.op end
+  if e.frame then text = text .. '\n  in frame ' .. e.frame end
+  return text
+end
+Error.__concat = function(a, b) return tostring(a) .. tostring(b) end
+
+--- Is `e` an error of dflow?
+function M.is(e)
+  return getmetatable(e) == Error
+end
+
+--- Raises an error with this code; the rest is for string.format. `.source` is the user's line.
+function M.raise(code, text, ...)
+  if select('#', ...) > 0 then text = text:format(...) end
+  error(setmetatable({ code = code, message = text, source = core.where() }, Error), 0)
+end
+
+--- Raises invalid_argument.
+function M.bad(text, ...)
+  if select('#', ...) > 0 then text = text:format(...) end
+  error(setmetatable({ code = 'invalid_argument', message = text, source = core.where() }, Error), 0)
+end
+
+--- What an unknown value is called in a message: `number`, `Output float32[2]`, ...
+function M.describe(v)
+  local kind = type(v)
+  if kind == 'table' then
+    local mt = getmetatable(v)
+    local name = mt and rawget(mt, '__name')
+    return name and name:gsub('^dflow%.', '') or 'table'
+  elseif kind == 'string' then
+    return ('the string %q'):format(v)
+  elseif kind == 'number' or kind == 'boolean' then
+    return 'the ' .. kind .. ' ' .. tostring(v)
+  end
+  return kind
+end
+
+-- ---- did you mean -------------------------------------------------------------------------------------
+local function distance(a, b)
+  local previous = {}
+  for j = 0, #b do previous[j] = j end
+  for i = 1, #a do
+    local current = { [0] = i }
+    for j = 1, #b do
+      local cost = a:byte(i) == b:byte(j) and 0 or 1
+      current[j] = math.min(previous[j] + 1, current[j - 1] + 1, previous[j - 1] + cost)
+    end
+    previous = current
+  end
+  return previous[#b]
+end
+
+--- The name of the list that is most like `word`, or nil when none is.
+function M.nearest(word, names)
+  local best, best_distance
+  for _, name in ipairs(names) do
+    local d = distance(word:lower(), name:lower())
+    if not best or d < best_distance then best, best_distance = name, d end
+  end
+  if best and best_distance <= math.max(1, math.floor(#word / 3)) then return best end
+end
+
+--- `; did you mean 'x'?`, or nothing.
+function M.hint(word, names)
+  local near = type(word) == 'string' and M.nearest(word, names)
+  return near and ("; did you mean '%s'?"):format(near) or ''
+end
+
+--- Checks an options table: nil or a table that has only known keys.
+-- @param what   for the message: `while_loop`
+-- @param known  a list of names
+-- @return       opts, or an empty table for nil
+function M.options(opts, what, known)
+  if opts == nil then return {} end
+  if type(opts) ~= 'table' or getmetatable(opts) ~= nil then
+    M.bad('%s: its options are a table, not %s', what, M.describe(opts))
+  end
+  for key in pairs(opts) do
+    local found = false
+    for i = 1, #known do
+      if known[i] == key then found = true break end
+    end
+    if not found then
+      M.bad("%s has no option '%s'%s (it knows: %s)", what, tostring(key), M.hint(key, known),
+            #known > 0 and table.concat(known, ', ') or 'none')
+    end
+  end
+  return opts
+end
+
+return M

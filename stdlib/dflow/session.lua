@@ -1,0 +1,348 @@
+--- Session: runs what is fetched, keeps the variables' values. Run: one run in the background.
+local core = require 'dflow.backend'
+local errors = require 'dflow.errors'
+local dtypes = require 'dflow.dtypes'
+local tensor = require 'dflow.tensor'
+local graph = require 'dflow.graph'
+local nest = require 'dflow.nest'
+local convert = require 'dflow.convert'
+local gradients = require 'dflow.gradients'
+local tensor_array = require 'dflow.tensor_array'
+local Variable = require('dflow.variable').Variable
+local variable_read = require('dflow.variable').as_output
+
+local M = {}
+local Output, Operation, Tensor, Graph = graph.Output, graph.Operation, tensor.Tensor, graph.Graph
+local Session, Run = { __name = 'dflow.Session' }, { __name = 'dflow.Run' }
+M.Session, M.Run = Session, Run
+local methods, run_methods = {}, {}
+Session.__index, Run.__index = methods, run_methods
+
+local getmetatable, setmetatable, type, next, pairs = getmetatable, setmetatable, type, next, pairs
+local session_run = core.session_run
+
+-- ---- fetches ---------------------------------------------------------------------------------------------------------
+local function is_fetch_table(v) return nest.is_plain(v) end
+
+--- Appends what a leaf needs to the flat list and returns how it is put together again: a place, or false, or a function.
+local function add_fetch(s, x, flat)
+  local g = s.graph
+  if type(x) == 'string' then      -- a name, as TensorFlow's users write it
+    x = x:find(':%d+$') and g:output(x) or g:op(x)
+  end
+  local mt = getmetatable(x)
+  if mt == Variable then
+    x = variable_read(x)
+    mt = Output
+  end
+  if x == false then return false end
+  if mt == Output then
+    if x.graph ~= g then errors.bad('fetch: %s belongs to another graph than the session', x.name) end
+    if graph.dtype(x) == dtypes.RESOURCE then errors.bad('fetch: %s is a handle, which has no value; fetch what is read from it', x.name) end
+    flat[#flat + 1], flat[#flat + 2] = x.node, x.index
+    return #flat / 2
+  elseif mt == Operation then
+    if x.graph ~= g then errors.bad('fetch: the operation %s belongs to another graph than the session', x.name) end
+    flat[#flat + 1], flat[#flat + 2] = x.node, -1
+    return #flat / 2
+  elseif mt == gradients.IndexedSlices then
+    local values, indices = add_fetch(s, x.values, flat), add_fetch(s, x.indices, flat)
+    local shape = x.dense_shape and add_fetch(s, x.dense_shape, flat)
+    return function(results)
+      return { values = results[values], indices = results[indices], dense_shape = shape and results[shape] }
+    end
+  elseif mt == tensor_array.TensorArray then
+    errors.bad('fetch: %s cannot leave a run; fetch ta:stack(), ta:concat() or ta:read(i)', tostring(x))
+  end
+  errors.bad('fetch: %s cannot be fetched; expected an Output, an operation, a Variable or a table of these', errors.describe(x))
+end
+
+-- ---- feeds --------------------------------------------------------------------------------------------------------------
+--- Value v as the placeholder o takes it: a number or boolean as it is, everything else a Tensor.
+local function feed_value(o, v)
+  local d = graph.dtype(o)
+  local kind = type(v)
+  if (kind == 'number' or kind == 'boolean' or kind == 'cdata') and d ~= 14 and d ~= 19 and d ~= 7 then return v end
+  local mt = getmetatable(v)
+  if mt == Tensor then
+    local own = core.tensor_info(v)
+    if own ~= d then
+      errors.bad("feed: a Tensor of %s was fed for %s, which is %s: write t:astype('%s')", dtypes.name[own], o.name, dtypes.name[d], dtypes.name[d])
+    end
+    return v
+  end
+  if mt == Output or (mt and kind == 'table') then errors.bad('feed: %s was fed for %s; a number, a table or a Tensor is expected', errors.describe(v), o.name) end
+  return tensor.from(v, d, nil, o.name)
+end
+
+local function feed_key(s, k)
+  local mt = getmetatable(k)
+  if mt == Output then
+    if k.graph ~= s.graph then errors.bad('feed: %s belongs to another graph than the session', k.name) end
+    return k
+  end
+  if type(k) == 'string' then return s.graph:output(k) end
+  errors.bad('feed: the keys of the feeds are Outputs, this is %s', errors.describe(k))
+end
+
+local function check_fed(o, v)
+  local d = graph.dtype(o)
+  if type(v) == 'number' and dtypes.is_int(d) then
+    errors.bad('feed: the number %s for %s cannot be held by dtype %s', tostring(v), o.name, dtypes.name[d])
+  end
+  errors.bad('feed: %s for %s is no value of dtype %s', errors.describe(v), o.name, dtypes.name[d])
+end
+
+local feed_buffer = {}     -- reused by every run: {node, index, dtype, value, ...}
+local feed_count = 0
+
+local function take_feeds(s, feeds)
+  local buffer, n = feed_buffer, 0
+  if feeds ~= nil then
+    if type(feeds) ~= 'table' or getmetatable(feeds) ~= nil then errors.bad('run: feeds is a table {[x] = value}, not %s', errors.describe(feeds)) end
+    for k, v in pairs(feeds) do
+      local o = k
+      if getmetatable(k) ~= Output or k.graph ~= s.graph then o = feed_key(s, k) end
+      local d = rawget(o, 'd') or graph.dtype(o)
+      if type(v) ~= 'number' or d == 14 or d == 19 then v = feed_value(o, v) end
+      if type(v) == 'number' and d ~= 1 and d ~= 2 and (not dtypes.is_int(d) or not dtypes.is_whole(v)) then check_fed(o, v) end
+      if type(v) == 'boolean' and d ~= 10 then check_fed(o, v) end
+      buffer[n + 1], buffer[n + 2], buffer[n + 3], buffer[n + 4] = o.node, o.index, d, v
+      n = n + 4
+    end
+  end
+  for i = n + 1, feed_count do buffer[i] = nil end
+  feed_count = n
+  return buffer
+end
+
+--- Values are not to outlive the run in the buffer.
+local function drop_feeds()
+  for i = 4, feed_count, 4 do
+    if type(feed_buffer[i]) == 'table' then feed_buffer[i] = false end
+  end
+end
+
+local run_options = { 'timeout', 'trace' }
+local function timeout_of(opts)
+  if opts == nil then return 0 end
+  errors.options(opts, 'run', run_options)
+  if opts.trace then errors.raise('unimplemented', 'run: the option trace is not there yet') end
+  local t = opts.timeout
+  if t == nil then return 0 end
+  if type(t) ~= 'number' or not (t > 0) then errors.bad('run: timeout is a positive number of seconds, not %s', errors.describe(t)) end
+  return t
+end
+
+--- Flattens any fetch; returns the flat list and a function that puts the results together.
+local function prepare(s, fetches)
+  local flat = {}
+  if nest.is_plain(fetches) then
+    local plan = nest.map(fetches, is_fetch_table, function(x) return { add_fetch(s, x, flat) } end)
+    local n = #flat / 2
+    return flat, function(results)
+      if n == 1 then results = { results } end
+      return (nest.map(plan, function(t) return type(t[1]) == 'table' or t[1] == nil or nest.has_names(t) end, function(leaf)
+        local at = leaf[1]
+        if type(at) == 'number' then return results[at] end
+        return at and at(results)
+      end))
+    end
+  end
+  local at = add_fetch(s, fetches, flat)
+  local n = #flat / 2
+  return flat, function(results)
+    if type(at) == 'function' then return at(n == 1 and { results } or results) end
+    return results
+  end
+end
+
+local one = { 0, 0 }
+
+--- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these.
+function methods.run(s, fetches, feeds, opts)
+  if getmetatable(fetches) == Output and fetches.graph == s.graph and fetches.d ~= 20 then
+    if not fetches.d then graph.dtype(fetches) return methods.run(s, fetches, feeds, opts) end
+    one[1], one[2] = fetches.node, fetches.index
+    if feeds == nil then return session_run(s.handle, one, nil, opts and timeout_of(opts) or 0) end
+    local buffer = take_feeds(s, feeds)
+    if opts == nil and feed_count == 4 and type(buffer[4]) == 'number' then return session_run(s.handle, one, buffer, 0) end
+    local timeout = timeout_of(opts)
+    local ok, result = pcall(session_run, s.handle, one, buffer, timeout)
+    drop_feeds()
+    if not ok then error(result, 0) end
+    return result
+  end
+  if fetches == nil then errors.bad('run: there is nothing to fetch') end
+  local flat, finish = prepare(s, fetches)
+  local timeout = timeout_of(opts)
+  local buffer = take_feeds(s, feeds)
+  local ok, result = pcall(session_run, s.handle, flat, buffer, timeout)
+  drop_feeds()
+  if not ok then error(result, 0) end
+  return finish(result)
+end
+
+--- s:start(fetches, feeds?, opts?): the same in the background; gives a handle.
+function methods.start(s, fetches, feeds, opts)
+  if fetches == nil then errors.bad('start: there is nothing to fetch') end
+  local flat, finish = prepare(s, fetches)
+  local timeout = timeout_of(opts)
+  local buffer = take_feeds(s, feeds)
+  local ok, handle = pcall(core.session_start, s.handle, flat, buffer, timeout)
+  drop_feeds()
+  if not ok then error(handle, 0) end
+  return setmetatable({ handle = handle, session = s, count = #flat / 2, finish = finish }, Run)
+end
+
+--- Sets all variables back: the next run that needs one initialises it.
+function methods.init(s)
+  core.session_reset(s.handle)
+end
+
+function methods.close(s)
+  if s.closed then return end
+  s.closed = true
+  core.close(s.handle)
+  if s.graph.session == s then s.graph.session = nil end
+end
+
+--- Counters since the session began; memory is the process's.
+local function with_memory(stats)
+  local in_use, peak, limit = core.memory()
+  stats.memory = { ['cpu:0'] = { in_use = in_use, peak = peak, limit = limit } }
+  stats.swap = { bytes_out = 0, bytes_in = 0, tensors_out = 0, tensors_in = 0, stall_seconds = 0, resident_bytes = 0 }
+  return stats
+end
+
+function methods.stats(s)
+  return with_memory(core.session_stats(s.handle))
+end
+
+--- How many plans were compiled so far.
+function methods.plans(s)
+  return core.session_plans(s.handle)
+end
+
+--- Makes s the session of df.run, x:eval and so on while fn runs.
+function methods.as_default(s, fn, ...)
+  if type(fn) ~= 'function' then errors.bad('as_default takes a function to call, not %s', errors.describe(fn)) end
+  local before = s.graph.session
+  s.graph.session = s
+  local function finish(ok, ...)
+    s.graph.session = before
+    if not ok then error((...), 0) end
+    return ...
+  end
+  return finish(pcall(graph.with, s.graph, fn, ...))
+end
+
+Session.__call = function(s, ...) return methods.run(s, ...) end
+Session.__tostring = function(s) return s.closed and 'Session (closed)' or ('Session of a %s'):format(tostring(s.graph)) end
+Session.__close = function(s) s:close() end
+
+-- ---- making sessions ---------------------------------------------------------------------------------------------------------
+local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'kernels' }
+local engines = { auto = true, tokens = true, program = true }
+
+--- df.Session{graph=, threads=, engine=, timeout=, kernels=, devices=}
+function M.new(opts)
+  opts = errors.options(opts, 'Session', known)
+  local g = opts.graph or graph.current()
+  if getmetatable(g) ~= Graph then errors.bad('Session: graph is %s, a Graph is expected', errors.describe(g)) end
+  local words = {}
+  if opts.threads ~= nil then
+    if type(opts.threads) ~= 'number' or opts.threads < 1 or not dtypes.is_whole(opts.threads) then
+      errors.bad('Session: threads is a whole number from 1 up, not %s', errors.describe(opts.threads))
+    end
+    words[#words + 1] = ('threads=%d'):format(opts.threads)
+  end
+  if opts.engine ~= nil then
+    if not engines[opts.engine] then errors.bad("Session: engine is 'auto', 'tokens' or 'program', not %s", errors.describe(opts.engine)) end
+    if opts.engine ~= 'auto' then words[#words + 1] = 'engine=' .. opts.engine end
+  end
+  if opts.timeout ~= nil then
+    if type(opts.timeout) ~= 'number' or not (opts.timeout > 0) then errors.bad('Session: timeout is a positive number of seconds, not %s', errors.describe(opts.timeout)) end
+    words[#words + 1] = ('timeout=%.9g'):format(opts.timeout)
+  end
+  if opts.kernels ~= nil then words[#words + 1] = 'kernels=' .. tostring(opts.kernels) end
+  if opts.devices ~= nil then
+    for _, d in ipairs(type(opts.devices) == 'table' and opts.devices or { opts.devices }) do
+      if d ~= 'cpu:0' then errors.bad("Session: there is no device '%s' (devices are: cpu:0)", tostring(d)) end
+    end
+  end
+  local handle = core.session_new(g.handle, #words > 0 and table.concat(words, ' ') or nil)
+  return setmetatable({ handle = handle, graph = g }, Session)
+end
+
+--- The session that df.run uses for a graph; made when it is first needed.
+function M.default(g)
+  g = g or graph.current()
+  local s = g.session
+  if not s then
+    s = M.new{ graph = g }
+    g.session = s
+  end
+  return s
+end
+local default = M.default
+
+--- df.run(fetches, feeds?, opts?) in the default session of the graph that the fetches belong to.
+function M.run(fetches, feeds, opts)
+  local g = getmetatable(fetches) == Output and fetches.graph or convert.graph_of(fetches) or graph.current()
+  return methods.run(g.session or default(g), fetches, feeds, opts)
+end
+
+function M.start(fetches, feeds, opts)
+  return methods.start(default(convert.graph_of(fetches)), fetches, feeds, opts)
+end
+
+--- df.init(): all variables of the default session uninitialised again.
+function M.init()
+  return default():init()
+end
+
+function M.stats()
+  return default():stats()
+end
+
+--- x:eval(feeds?, opts?) in the default session.
+function graph.methods.eval(x, feeds, opts)
+  local g = x.graph
+  return methods.run(g.session or default(g), x, feeds, opts)
+end
+function graph.operation_methods.run(op, feeds, opts)
+  return methods.run(default(op.graph), op, feeds, opts)
+end
+
+-- ---- runs in the background ------------------------------------------------------------------------------------------------------
+--- Waits for the run and returns (or raises) what run would have. May be called again.
+function run_methods.wait(r)
+  if not r.over then
+    local ok, result = pcall(core.run_wait, r.handle, r.count)
+    r.over = true
+    r.ok = ok
+    if ok then r.result = r.finish(result) else r.result = result end
+  end
+  if not r.ok then error(r.result, 0) end
+  return r.result
+end
+
+--- Is it over?
+function run_methods.done(r)
+  return r.over or core.run_done(r.handle)
+end
+
+--- Asks it to stop; wait then raises `cancelled`, unless it was over already.
+function run_methods.cancel(r)
+  if not r.over then core.run_cancel(r.handle) end
+end
+
+--- Counters of this run.
+function run_methods.stats(r)
+  return with_memory(core.run_stats(r.handle))
+end
+
+Run.__tostring = function(r) return r:done() and 'Run (done)' or 'Run (in progress)' end
+
+return M

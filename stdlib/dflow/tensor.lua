@@ -1,0 +1,325 @@
+--- Tensor: a concrete dense array on the host, with the dtype and shape it was made with. Never changes.
+local core = require 'dflow.backend'
+local errors = require 'dflow.errors'
+local dtypes = require 'dflow.dtypes'
+
+local M = {}
+local Tensor = core.Tensor
+M.Tensor = Tensor
+Tensor.__name = 'dflow.Tensor'
+
+local methods = {}
+
+local fields = {
+  dtype = function(t) return dtypes.name[(core.tensor_info(t))] end,
+  shape = function(t) return core.tensor_shape(t) end,
+  rank  = function(t) local _, rank = core.tensor_info(t) return rank end,
+  size  = function(t) local _, _, size = core.tensor_info(t) return size end,
+}
+
+Tensor.__index = function(t, key)
+  local method = methods[key]
+  if method then return method end
+  local field = fields[key]
+  if field then return field(t) end
+  if type(key) == 'number' then return nil end
+  local names = {}
+  for name in pairs(methods) do names[#names + 1] = name end
+  for name in pairs(fields) do names[#names + 1] = name end
+  errors.bad("a Tensor has no field or method '%s'%s; a Tensor is a value, ops are functions of df", tostring(key),
+             errors.hint(key, names))
+end
+
+Tensor.__newindex = function()
+  errors.bad('a Tensor never changes; make another with df.tensor')
+end
+
+--- #t: the first dimension.
+Tensor.__len = function(t)
+  return core.tensor_shape(t)[1] or 0
+end
+
+-- ---- making ------------------------------------------------------------------------------------------------
+--- Flattens nested tables in row-major order and checks that they are rectangular.
+-- @return flat list, shape
+function M.flatten(v)
+  if type(v) ~= 'table' then return { v }, {} end
+  local shape, t = {}, v
+  while type(t) == 'table' and getmetatable(t) ~= Tensor do
+    shape[#shape + 1] = #t
+    if #t == 0 and next(t) ~= nil then
+      errors.bad("a table with the key '%s' is no tensor value: expected lists of numbers, booleans or strings", tostring(next(t)))
+    end
+    t = t[1]
+  end
+  local leaf_shape = {}
+  if getmetatable(t) == Tensor then leaf_shape = t.shape end
+  local depth, flat, n = #shape, {}, 0
+  local function walk(list, level)
+    if #list ~= shape[level] then
+      errors.bad('the table is not rectangular: it has rows of %d and of %d elements', shape[level], #list)
+    end
+    for i = 1, #list do
+      local x = list[i]
+      if level < depth then
+        if type(x) ~= 'table' or getmetatable(x) == Tensor then
+          errors.bad('the table is not rectangular: %s stands where a row of %d elements is expected', errors.describe(x), shape[level + 1])
+        end
+        walk(x, level + 1)
+      elseif getmetatable(x) == Tensor then
+        for _, y in ipairs(core.tensor_list(x)) do
+          n = n + 1
+          flat[n] = y
+        end
+      elseif type(x) == 'table' then
+        errors.bad('the table is not rectangular: a table stands where a number is expected')
+      else
+        n = n + 1
+        flat[n] = x
+      end
+    end
+  end
+  walk(v, 1)
+  for i = 1, #leaf_shape do shape[#shape + 1] = leaf_shape[i] end
+  return flat, shape
+end
+
+--- The dtype of a flat list of bare values: of the widest of its numbers.
+function M.dtype_of_list(flat)
+  local found
+  for i = 1, #flat do
+    local d = dtypes.of_bare(flat[i])
+    if not d then errors.bad('%s is no tensor element: expected numbers, booleans or strings', errors.describe(flat[i])) end
+    if not found or (found == 3 and (d == 9 or d == 1)) or (found == 9 and d == 1) then
+      found = d
+    elseif found ~= d and not ((found == 9 or found == 1) and (d == 3 or d == 9)) then
+      errors.bad('a table holds both %s and %s', dtypes.name[found], dtypes.name[d])
+    end
+  end
+  return found or 1
+end
+
+local function product(shape)
+  local n = 1
+  for i = 1, #shape do n = n * shape[i] end
+  return n
+end
+
+--- 'float32[2,3]'; unknown dims are '?'.
+function M.shape_text(dtype, shape)
+  if not shape then return dtype .. '[...]' end
+  local dims = {}
+  for i = 1, #shape do dims[i] = shape[i] < 0 and '?' or ('%d'):format(shape[i]) end
+  return dtype .. '[' .. table.concat(dims, ',') .. ']'
+end
+
+--- A Tensor of v: a number, boolean, string, (nested) table of these, or a Tensor.
+-- @param dtype  a number or nil: what the values are by themselves
+-- @param shape  nil: that of the table. Otherwise the values in row-major order, or one for all
+-- @param what   for messages: what the value was given for
+function M.from(v, dtype, shape, what)
+  if getmetatable(v) == Tensor then
+    local own = core.tensor_info(v)
+    if dtype and own ~= dtype then
+      errors.bad("a Tensor of %s was given%s, %s is expected: write t:astype('%s')", dtypes.name[own],
+                 what and ' for ' .. what or '', dtypes.name[dtype], dtypes.name[dtype])
+    end
+    return shape and v:reshape(shape) or v
+  end
+  local flat, own = M.flatten(v)
+  dtype = dtype or M.dtype_of_list(flat)
+  if shape then
+    local n = product(shape)
+    if #flat ~= n and #flat ~= 1 then
+      errors.bad('%d values were given%s, shape %s holds %d', #flat, what and ' for ' .. what or '', M.shape_text('', shape), n)
+    end
+  end
+  local t, at = core.tensor_new(dtype, shape or own, flat)
+  if not t then
+    errors.bad('%s%s cannot be an element of dtype %s', errors.describe(flat[#flat == 1 and 1 or at]),
+               what and ' for ' .. what or '', dtypes.name[dtype])
+  end
+  return t
+end
+
+--- df.tensor(v, dtype?, shape?)
+function M.tensor(v, dtype, shape)
+  if dtype ~= nil then dtype = dtypes.of(dtype) end
+  if getmetatable(v) == Tensor and dtype then v = core.tensor_cast(v, dtype) end
+  return M.from(v, dtype, shape)
+end
+
+-- ---- methods -------------------------------------------------------------------------------------------------
+--- Nested tables of its elements; the element itself when the rank is 0.
+function methods.totable(t)
+  local shape, flat = core.tensor_shape(t), core.tensor_list(t)
+  if #shape == 0 then return flat[1] end
+  if #shape == 1 then return flat end
+  local at = 0
+  local function build(level)
+    local list = {}
+    if level == #shape then
+      for i = 1, shape[level] do list[i] = flat[at + i] end
+      at = at + shape[level]
+    else
+      for i = 1, shape[level] do list[i] = build(level + 1) end
+    end
+    return list
+  end
+  return build(1)
+end
+
+--- The one element of a tensor of size 1.
+function methods.item(t)
+  local _, _, size = core.tensor_info(t)
+  if size ~= 1 then errors.bad('item() is for a tensor of one element; this is %s', M.shape_text(t.dtype, t.shape)) end
+  return core.tensor_get(t, 0)
+end
+
+--- The same numbers in another dtype, as df.cast would convert them.
+function methods.astype(t, dtype)
+  return core.tensor_cast(t, dtypes.of(dtype))
+end
+
+--- The same elements in another shape; one dimension may be -1.
+function methods.reshape(t, shape)
+  if type(shape) ~= 'table' then errors.bad('reshape takes a list, not %s', errors.describe(shape)) end
+  local _, _, size = core.tensor_info(t)
+  local known, open, out = 1, nil, {}
+  for i = 1, #shape do
+    out[i] = shape[i]
+    if shape[i] == -1 then
+      if open then errors.bad('reshape: only one dimension may be -1') end
+      open = i
+    else
+      known = known * shape[i]
+    end
+  end
+  if open then out[open] = known == 0 and 0 or math.floor(size / known) end
+  if product(out) ~= size then
+    errors.bad('a tensor of shape %s cannot be reshaped to %s: it has %d elements', M.shape_text('', t.shape), M.shape_text('', shape), size)
+  end
+  return core.tensor_reshape(t, out)
+end
+
+--- Element (i, j, ...), counted from 0; negative numbers count from the end. Fewer indices than the rank give a part.
+function methods.at(t, ...)
+  local shape, n = core.tensor_shape(t), select('#', ...)
+  if n > #shape then errors.bad('%d indices into a tensor of rank %d', n, #shape) end
+  local at = 0
+  for axis = 1, n do
+    local i = select(axis, ...)
+    if type(i) ~= 'number' or not dtypes.is_whole(i) then errors.bad('index %d is %s, not an integer', axis, errors.describe(i)) end
+    local size = shape[axis]
+    if i < -size or i >= size then
+      errors.raise('out_of_range', 'index %d is out of range for axis %d of %s', i, axis - 1, M.shape_text(t.dtype, shape))
+    end
+    at = at * size + (i < 0 and i + size or i)
+  end
+  if n == #shape then return core.tensor_get(t, at) end
+  local rest, lead = {}, 1
+  for axis = 1, n do lead = lead * shape[axis] end
+  for axis = n + 1, #shape do rest[#rest + 1] = shape[axis] end
+  local flat = { lead }
+  for i = 1, #rest do flat[#flat + 1] = rest[i] end
+  return core.tensor_reshape(core.tensor_rows(core.tensor_reshape(t, flat), { at }, 1, 1), rest)
+end
+
+--- Rows `list[1]`, `list[2]`, ... (counted from 0) as a new tensor.
+function methods.rows(t, list)
+  return core.tensor_rows(t, list, 1, #list)
+end
+
+--- The elements as a flat Lua list, in row-major order.
+function methods.list(t)
+  return core.tensor_list(t)
+end
+
+-- ---- printing ---------------------------------------------------------------------------------------------------
+local SUMMARY_ABOVE, EDGE = 1000, 3
+
+local function number_format(values, is_float)
+  if not is_float then
+    return function(v) return type(v) == 'string' and ('%q'):format(v) or (tostring(v):gsub('%.0$', ''):gsub('LL$', '')) end
+  end
+  local whole, largest, smallest = true, 0, math.huge
+  for _, v in ipairs(values) do
+    if v == v and v ~= math.huge and v ~= -math.huge then
+      if v ~= math.floor(v) then whole = false end
+      local size = math.abs(v)
+      if size > largest then largest = size end
+      if size > 0 and size < smallest then smallest = size end
+    end
+  end
+  local scientific = largest >= 1e8 or (smallest < 1e-4 and smallest < math.huge)
+  local digits = 1
+  if not whole and not scientific then   -- as many digits as the numbers need, at most four
+    for _, v in ipairs(values) do
+      local zeros = v == v and math.abs(v) < math.huge and #('%.4f'):format(v):match('0*$') or 4
+      if 4 - zeros > digits then digits = 4 - zeros end
+    end
+  end
+  return function(v)
+    if v ~= v then return 'nan' end
+    if v == math.huge then return 'inf' elseif v == -math.huge then return '-inf' end
+    if scientific then return ('%.4e'):format(v) end
+    if whole then return ('%d.'):format(v) end
+    return ('%.' .. digits .. 'f'):format(v)
+  end
+end
+
+--- As NumPy prints arrays: aligned columns, a summary of corners for large ones, then dtype and shape.
+Tensor.__tostring = function(t)
+  local shape, dtype = t.shape, t.dtype
+  local size = t.size
+  local summary = size > SUMMARY_ABOVE
+  local strides, stride = {}, 1
+  for axis = #shape, 1, -1 do
+    strides[axis] = stride
+    stride = stride * shape[axis]
+  end
+  local function places(axis)   -- the indices shown along an axis; false is an ellipsis
+    local list, n = {}, shape[axis]
+    if summary and n > 2 * EDGE then
+      for i = 0, EDGE - 1 do list[#list + 1] = i end
+      list[#list + 1] = false
+      for i = n - EDGE, n - 1 do list[#list + 1] = i end
+    else
+      for i = 0, n - 1 do list[#list + 1] = i end
+    end
+    return list
+  end
+  local shown = {}
+  local function collect(axis, at)
+    if axis > #shape then
+      shown[#shown + 1] = core.tensor_get(t, at)
+      return
+    end
+    for _, i in ipairs(places(axis)) do
+      if i then collect(axis + 1, at + i * strides[axis]) end
+    end
+  end
+  collect(1, 0)
+  local format = number_format(shown, dtypes.is_float(dtypes.number[dtype]))
+  local texts, width = {}, 0
+  for i, v in ipairs(shown) do
+    texts[i] = format(v)
+    if #texts[i] > width then width = #texts[i] end
+  end
+  local next_text = 0
+  local function render(axis)
+    if axis > #shape then
+      next_text = next_text + 1
+      return (' '):rep(width - #texts[next_text]) .. texts[next_text]
+    end
+    local parts = {}
+    for _, i in ipairs(places(axis)) do parts[#parts + 1] = i and render(axis + 1) or '...' end
+    local depth = #shape - axis
+    if depth == 0 then return '[' .. table.concat(parts, ' ') .. ']' end
+    return '[' .. table.concat(parts, ('\n'):rep(depth) .. (' '):rep(axis)) .. ']'
+  end
+  return render(1) .. ' ' .. M.shape_text(dtype, shape)
+end
+
+M.methods = methods
+return M
