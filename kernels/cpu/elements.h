@@ -116,7 +116,7 @@ INT2(left_shift, (u)x << (y < 0 ? 0 : y >= (t)(sizeof(t) * 8) ? (t)(sizeof(t) * 
 INT2(right_shift, x >> (y < 0 ? 0 : y >= (t)(sizeof(t) * 8) ? (t)(sizeof(t) * 8 - 1) : y))
 
 /* ---- gradients: dy and the output y, or dy and the input, in TensorFlow's order -------------------- */
-FLOAT2(tanh_grad, y * (1 - x * x))                    /* (y, dy) */
+FLOAT2(tanh_grad, y * ((1 - x) * (1 + x)))            /* (y, dy); exact where 1 - y^2 cancels */
 FLOAT2(sigmoid_grad, y * x * (1 - x))
 FLOAT2(sqrt_grad, y * (t)0.5 / x)
 FLOAT2(rsqrt_grad, y * (t)-0.5 * (x * x * x))
