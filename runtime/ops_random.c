@@ -4,11 +4,11 @@
  * the run's number in its session and the iteration, and of nothing else. An op that is given no seed (-1) has one
  * made of its place in the graph, so that two ops never draw the same by accident.
  */
-#include "graph.h"
+#include "op.h"
 #include "../kernels/random.h"
 
 static void seed_by_place(dfi_infer *c, int32_t attr) {
-  if (c->node->attrs[attr].i >= 0) return;
+  if (c->node->attrs[attr].i != -1) return;
   const dfi_op_info *o = dfi_op_info_at(c->node->op);
   df_attr *attrs = dfi_graph_alloc(c->graph, sizeof *attrs * (size_t)o->nattr);   /* the node's may be the entry's defaults */
   memcpy(attrs, c->node->attrs, sizeof *attrs * (size_t)o->nattr);

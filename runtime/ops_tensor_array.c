@@ -5,7 +5,7 @@
  * of arrays has `of` DF_RESOURCE and the shape of the innermost elements; a handle read from it has `of` DF_INVALID: not
  * known. Every gradient is an op on the gradient array (grad.h), which adds up what is written to a location.
  */
-#include "graph.h"
+#include "executor.h"
 #include "grad.h"
 #include "tensor_array.h"
 #include <stdio.h>
@@ -25,7 +25,7 @@ static const char *array_title(const dfi_infer *c, int32_t i, char buffer[128]) 
     const dfi_op_info *o = dfi_op_info_at(n->op);
     if (!strcmp(o->op->type, "TensorArray")) {
       int32_t at = dfi_op_attr_index(o, "tensor_array_name");
-      snprintf(buffer, 128, n->attrs[at].i ? "TensorArray '%.80s'" : "TensorArray", n->attrs[at].s);
+      snprintf(buffer, 128, "TensorArray '%.80s'", n->attrs[at].i ? n->attrs[at].s : dfi_node_name((df_node *)n));
       return buffer;
     }
     if (n->nin == 0 || dfi_dtype(n->in[0]) != DF_RESOURCE) return strcpy(buffer, "TensorArray");
@@ -353,7 +353,10 @@ static int32_t kernel_array(df_kernel *k) {
   dfi_shape element = dfi_shape_of((int32_t)t[A_ELEMENT_SHAPE].i, t[A_ELEMENT_SHAPE].ints);
   dfi_tensor_array *a = dfi_tensor_array_new((uint8_t)t[A_DTYPE].i, size, dfk_bool(k, A_DYNAMIC), dfk_bool(k, A_CLEAR), &element,
                                              dfk_string(k, A_NAME), k->error);
-  if (a) a->saved = dfk_bool(k, A_SAVED);
+  if (a) {
+    a->saved = dfk_bool(k, A_SAVED);
+    if (k->run) a->node = ((dfi_call *)k->run)->node->node;
+  }
   return give(k, a);
 }
 
@@ -365,19 +368,28 @@ static int32_t kernel_write(df_kernel *k) {
   return give_again(k, a, dfi_tensor_array_write(a, i, k->raw[2], k->error));
 }
 
+static __attribute__((noinline)) int32_t wrong_dtype(df_kernel *k, const dfi_tensor_array *a) {
+  char title[128];
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s holds %s but is read as %s", dfi_tensor_array_title(a, title), df_dtype_name(a->dtype),
+                  df_dtype_name(k->out_dtype[0]));
+}
+
 static int32_t kernel_read(df_kernel *k) {
   dfi_tensor_array *a = array_in(k, 0);
   int64_t i;
   if (!a || !index_in(k, 1, &i)) return k->error->code;
   if (a->saved) dfi_run_count_pop(k->run);
-  if (DFI_UNLIKELY(a->dtype != k->out_dtype[0]))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "TensorArray%s%s%s holds %s but is read as %s", *a->name ? " '" : "", a->name,
-                    *a->name ? "'" : "", df_dtype_name(a->dtype), df_dtype_name(k->out_dtype[0]));
+  if (DFI_UNLIKELY(a->dtype != k->out_dtype[0])) return wrong_dtype(k, a);
   return dfi_tensor_array_read(a, i, &k->out[0], k->error);
 }
 
-static int32_t give_rows(df_kernel *k, df_tensor *t) {
+/* t is made of a's elements. */
+static int32_t give_rows(df_kernel *k, dfi_tensor_array *a, df_tensor *t) {
   if (!t) return k->error->code;
+  if (DFI_UNLIKELY(t->dtype != k->out_dtype[0])) {
+    df_tensor_release(t);
+    return wrong_dtype(k, a);
+  }
   dfk_out_tensor(k, 0, t);
   return DF_OK;
 }
@@ -388,7 +400,7 @@ static int32_t kernel_stack(df_kernel *k) {
   dfi_tensor_array *a = array_in(k, 0);
   if (!a) return k->error->code;
   dfi_shape hint = shape_attr(k, 1);
-  return give_rows(k, dfi_tensor_array_gather(a, k, dfi_tensor_array_size(a), NULL, &hint));
+  return give_rows(k, a, dfi_tensor_array_gather(a, k, dfi_tensor_array_size(a), NULL, &hint));
 }
 
 /* handle count; dtype element_shape */
@@ -397,7 +409,7 @@ static int32_t kernel_take(df_kernel *k) {
   int64_t n;
   if (!a || !index_in(k, 1, &n)) return k->error->code;
   dfi_shape hint = shape_attr(k, 1);
-  return give_rows(k, dfi_tensor_array_gather(a, k, n, NULL, &hint));
+  return give_rows(k, a, dfi_tensor_array_gather(a, k, n, NULL, &hint));
 }
 
 /* handle indices; dtype element_shape */
@@ -408,7 +420,7 @@ static int32_t kernel_gather(df_kernel *k) {
   if (k->in[1]->rank != 1)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "indices is %s but must be a vector", dfk_shape_text(k->in[1], text, sizeof text));
   dfi_shape hint = shape_attr(k, 1);
-  return give_rows(k, dfi_tensor_array_gather(a, k, k->in[1]->size, k->in[1], &hint));
+  return give_rows(k, a, dfi_tensor_array_gather(a, k, k->in[1]->size, k->in[1], &hint));
 }
 
 /* handle value */
@@ -426,7 +438,7 @@ static int32_t kernel_scatter(df_kernel *k) {
 }
 
 static int32_t concat(df_kernel *k, dfi_tensor_array *a, int64_t n, const df_tensor *known, int64_t *lengths) {
-  return give_rows(k, dfi_tensor_array_concat(a, k, n, known, lengths));
+  return give_rows(k, a, dfi_tensor_array_concat(a, k, n, known, lengths));
 }
 
 /* handle; dtype element_shape */

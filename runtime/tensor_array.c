@@ -10,7 +10,8 @@ char *dfi_tensor_array_title(const dfi_tensor_array *a, char buffer[128]) {
   for (const dfi_tensor_array *f = a; f->forward; f = f->forward) order++;
   size_t n = 0;
   for (; order > 0 && n < 100; order--) n += (size_t)snprintf(buffer + n, 128 - n, "gradient of ");
-  snprintf(buffer + n, 128 - n, *a->name ? "TensorArray '%.80s'" : "TensorArray", a->name);
+  const char *name = *a->name ? a->name : a->node ? dfi_node_name(a->node) : "";
+  snprintf(buffer + n, 128 - n, *name ? "TensorArray '%.80s'" : "TensorArray", name);
   return buffer;
 }
 
@@ -80,8 +81,8 @@ static void destroy(dfi_handle *h) {
 dfi_tensor_array *dfi_tensor_array_new(uint8_t dtype, int64_t size, bool dynamic, bool clear_after_read,
                                        const dfi_shape *element, const char *name, df_error *err) {
   if (size < 0) {
-    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "TensorArray%s%s%s: size is %lld but must not be negative", *name ? " '" : "", name,
-             *name ? "'" : "", (long long)size);
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "TensorArray%s%s%s: the size is %lld but must not be negative", *name ? " '" : "",
+             name, *name ? "'" : "", (long long)size);
     return NULL;
   }
   dfi_tensor_array *a = dfi_alloc(sizeof *a);
@@ -114,6 +115,7 @@ dfi_tensor_array *dfi_tensor_array_grad(dfi_tensor_array *a, const char *source,
   dfi_tensor_array *g = dfi_tensor_array_new(a->dtype, dfi_tensor_array_size(a), a->dynamic, false, &a->element, a->name, err);
   if (!g) return NULL;
   g->accumulates = true;
+  g->node = a->node;
   g->forward = dfi_handle_retain(a);
   if (named) {
     g->source = dfi_xstrdup(source);
@@ -128,6 +130,7 @@ dfi_tensor_array *dfi_tensor_array_copy(dfi_tensor_array *a, df_error *err) {
   if (!c) return NULL;
   c->accumulates = a->accumulates;
   c->saved = a->saved;
+  c->node = a->node;
   c->store = a->store;
   c->cell = a->cell;
   c->first_log2 = a->first_log2;
@@ -385,12 +388,13 @@ static int32_t write_twice(const dfi_tensor_array *a, int64_t i, uint8_t state, 
 int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v, df_error *err) {
   /* What a loop does a million times: an unboxed number into a chunk that is there. */
   if (DFI_LIKELY(a->store == DFI_STORE_NUMBERS && v->kind == DF_SCALAR && v->dtype == a->dtype && !a->whole &&
-                 i >= 0 && i < a->size)) {
+                 i >= 0 && (i < a->size || (a->dynamic && i < INT32_MAX)))) {
     void *cell;
     uint8_t *state = slot_find(a, i, &cell);
     if (DFI_LIKELY(state && *state == DFI_SLOT_EMPTY)) {
       copy_number(cell, &v->as, a->cell);
       *state = DFI_SLOT_WRITTEN;
+      if (i >= a->size) a->size = i + 1;
       return DF_OK;
     }
   }

@@ -37,6 +37,7 @@ struct dfi_tensor_array {
   void      **chunk;             /* owned; NULL where nothing was written yet */
   df_tensor  *whole;             /* owned, or NULL */
   const char *name;              /* borrowed from the graph; "" for none */
+  df_node    *node;              /* the TensorArray op that made it, whose name stands in for `name`; may be NULL */
   dfi_tensor_array *forward;     /* of a gradient array: one reference while this one has any */
   char       *source;            /* owned; NULL: nobody looks for it */
   dfi_tensor_array *gradients;   /* named gradient arrays of this one; those without references are owned */

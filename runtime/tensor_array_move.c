@@ -154,7 +154,7 @@ df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n,
   }
   if (n == 0 && (!dfi_shape_merge(&a->element, hint, &shape) || !dfi_shape_known(&shape))) {
     char title[128], x[160];
-    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s has nothing to stack and its element shape is %s; give element_shape in full",
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s has nothing to stack, and its element shape (%s) is not known in full; give element_shape",
              dfi_tensor_array_title(a, title), dfi_shape_text(hint->rank < 0 ? &a->element : hint, x));
     return NULL;
   }
@@ -216,7 +216,7 @@ df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n,
     tail = a->element;
     if (tail.rank > 0) tail.dims[0] = 0;
     if (tail.rank < 1 || !dfi_shape_known(&tail)) {
-      dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s has nothing to concatenate and its element shape is %s; give element_shape",
+      dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s has nothing to concatenate, and its element shape (%s) is not known in full; give element_shape",
                dfi_tensor_array_title(a, title), dfi_shape_text(&a->element, x));
       return NULL;
     }
