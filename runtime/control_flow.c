@@ -227,7 +227,7 @@ static df_output out_of_sight(df_output o, const df_context *c, df_error *err) {
 }
 
 /* grad.c: a forward value, where a custom gradient's function names it. */
-__attribute__((weak)) df_output dfg_foreign(df_graph *g, df_output o) { return DFI_NONE; }
+df_output dfg_foreign(df_graph *g, df_output o);
 
 df_output dfi_resolve(df_graph *g, df_output o, df_context *c, df_error *err) {
   if (o.node->context == c) return o;

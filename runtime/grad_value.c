@@ -1,0 +1,386 @@
+/* grad_value.c: forward values, where the gradient is built.
+ *
+ * At the root a forward value is itself. In a backward loop or cond it is, in this order:
+ *   a constant, a loop constant, a value from outside          taken from there
+ *   a counter (a loop variable that grows by a loop constant)  computed from the iteration's number
+ *   cheap and made of such values, or of values saved already  computed again
+ *   anything else                                              saved: written to a TensorArray by the forward iteration,
+ *                                                              read by the backward one
+ * The array is one more variable of the forward loop, written at the trip counter in the value's own context and handed
+ * out through the conds around it. Its handle after the loop is a forward value like any other, so in a loop within a loop
+ * the arrays are saved in an array. A branch in no loop saves in an array of one location. What a loop or cond saves is
+ * remembered with it: no value is saved twice, however many gradients ask.
+ */
+#include "gradient.h"
+
+static df_tensor *constant_of(df_output o) { return o.node->out[o.index].constant; }
+
+static df_output variable_handle(df_output o) {
+  while (flow_is_constant_enter(o.node) || flow_is(o.node, FLOW_IDENTITY) || (flow_is(o.node, FLOW_SWITCH) && o.node->context->kind == DFI_BRANCH))
+    o = o.node->in[0];
+  return !strcmp(op_type(o.node), "VarHandleOp") ? o : DFI_NONE;
+}
+
+bool is_variable(df_output o) { return dfi_dtype(o) == DF_RESOURCE && variable_handle(o).node; }
+
+const dfi_shape *gradient_shape(df_output o) { return dfi_shape_at(o); }
+
+/* Where v comes from when it is no value of the region's own: the output outside. DFI_NONE: it is its own. */
+static df_output outside(const region *r, df_output v) {
+  df_node *n = v.node;
+  if (r->loop && loop_capture(r->loop, v)) return n->in[0];
+  if (n->context != r->forward) return v;
+  if (r->cond && flow_is(n, FLOW_SWITCH)) return n->in[0];
+  return DFI_NONE;
+}
+
+static dfi_loop_var *loop_var_of(const region *r, df_output v) {
+  if (!r->loop || !flow_is(v.node, FLOW_SWITCH) || v.index != 1 || v.node->in[1].node != r->loop->loop_cond) return NULL;
+  for (int32_t i = 0; i < r->loop->n; i++) if (r->loop->var[i].swtch == v.node) return &r->loop->var[i];
+  return NULL;
+}
+
+/* Is v a scalar whole number that grows by a loop constant? Then *step is that, and *down says whether it shrinks. */
+static bool is_counter(const region *r, df_output v, dfi_loop_var **var, df_output *step, bool *down) {
+  uint8_t t = dfi_dtype(v);
+  if ((t != DF_INT32 && t != DF_INT64) || dfi_shape_at(v)->rank != 0 || !(*var = loop_var_of(r, v)) || !(*var)->next) return false;
+  df_node *add = (*var)->result.node;
+  bool sub = !strcmp(op_type(add), "Sub");
+  if (!sub && strcmp(op_type(add), "Add")) return false;
+  for (int32_t i = 0; i < (sub ? 1 : 2); i++) {
+    df_output c = add->in[1 - i];
+    if (!dfi_same(add->in[i], v) || dfi_shape_at(c)->rank != 0) continue;
+    if (!constant_of(c) && !loop_capture(r->loop, c)) continue;
+    *step = c;
+    *down = sub;
+    return true;
+  }
+  return false;
+}
+
+/* The array op whose elements a handle names, when they are written once and stay. */
+static bool stays(df_output h) {
+  for (int32_t i = 0; i < 1000; i++) {
+    df_node *n = h.node;
+    const char *t = op_type(n);
+    if (!strcmp(t, "TensorArray")) {
+      int32_t a = dfi_op_attr_index(dfi_op_info_at(n->op), "clear_after_read");
+      return a < 0 || !n->attrs[a].i;
+    }
+    df_flow f = dfi_op_info_at(n->op)->op->flow;
+    bool passes = f == DF_ENTER || f == DF_EXIT || f == DF_SWITCH || f == DF_MERGE || !strcmp(t, "Identity") || !strcmp(t, "TensorArrayWrite") ||
+                  !strcmp(t, "TensorArrayUnstack") || !strcmp(t, "TensorArrayScatter") || !strcmp(t, "TensorArraySplit");
+    if (!passes) return false;
+    h = n->in[0];
+  }
+  return false;
+}
+
+static bool is_cheap(const df_node *n) {
+  static const char *const cheap[] = { "Add", "Sub", "Mul", "Neg", "Square", "Cast", "Identity", "Less", "LessEqual", "Greater", "GreaterEqual", "Equal",
+    "NotEqual", "LogicalAnd", "LogicalOr", "LogicalNot", "Reshape", "ExpandDims", "Squeeze", "ZerosLike", "OnesLike", "Shape", "Size", "Rank",
+    "FloorDiv", "FloorMod", "Maximum", "Minimum", "Pack", "Range", "Fill" };
+  const char *t = op_type(n);
+  if (dfi_op_info_at(n->op)->op->stateful || n->nout != 1) return false;
+  for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++) if (!strcmp(t, cheap[i])) return true;
+  return false;
+}
+
+static df_cond *outermost_cond(const region *r) {
+  while (r->parent->cond) r = r->parent;
+  return r->cond;
+}
+
+/* The forward loop or cond that remembers what is saved for region r. */
+static struct dfi_map **memory_of(region *r) {
+  region *base = r;
+  while (base->cond) base = base->parent;
+  return base->loop ? &base->loop->saved : &outermost_cond(r)->saved;
+}
+
+static bool is_read_again(const region *r, const df_node *n) {
+  return !strcmp(op_type(n), "TensorArrayRead") && outside(r, n->in[0]).node && stays(n->in[0]);
+}
+
+/* Is v to be had in r->backward without saving anything new in r? */
+static bool is_free(pass *p, region *r, df_output v, int32_t depth) {
+  dfi_loop_var *var;
+  df_output step, out;
+  bool down;
+  if (!r->parent || constant_of(v) || is_variable(v)) return true;
+  out = outside(r, v);
+  if (out.node) return r->loop ? true : is_free(p, r->parent, out, depth);
+  if (dfi_map_get(r->memo, v).node || dfi_map_get(*memory_of(r), v).node) return true;
+  if (is_counter(r, v, &var, &step, &down)) return true;
+  if (depth > 6) return false;
+  if (is_read_again(r, v.node)) return is_free(p, r, v.node->in[1], depth + 1);
+  if (!is_cheap(v.node)) return false;
+  for (int32_t i = 0; i < v.node->nin; i++) if (!is_free(p, r, v.node->in[i], depth + 1)) return false;
+  return true;
+}
+
+/* The same op on the same values, in r->backward. */
+static df_output again(pass *p, region *r, df_output v) {
+  df_node *n = v.node;
+  df_output few[16], *in = n->nin <= 16 ? few : pass_alloc(p, sizeof *in * (size_t)n->nin);
+  for (int32_t i = 0; i < n->nin; i++) {
+    in[i] = value(p, r, n->in[i]);
+    if (!in[i].node) return DFI_NONE;
+  }
+  if (flow_is(n, FLOW_IDENTITY)) return in[0];
+  dfi_node_spec spec = { .op = n->op, .nin = n->nin, .in = in, .attrs = n->attrs, .where = n->where };
+  df_node *copy = dfi_node_add(p->graph, &spec, p->err);
+  if (!copy) { p->b.failed = true; return DFI_NONE; }
+  dfi_out *o = &copy->out[v.index], *is = &v.node->out[v.index];
+  dfi_shape both;
+  if (dfi_shape_merge(&o->shape, &is->shape, &both)) o->shape = both;
+  if (o->dtype == DF_RESOURCE && !o->of) o->of = is->of;
+  return (df_output){ copy, v.index };
+}
+
+static df_output counter(pass *p, region *r, df_output v, dfi_loop_var *var, df_output step, bool down) {
+  dfi_build *b = &p->b;
+  df_output i = r->index;
+  bool wide = dfi_dtype(v) == DF_INT64;
+  if (r->loop->trip_var >= 0 && var == &r->loop->var[r->loop->trip_var] && !wide) return i;
+  if (wide) { dfi_attr_int(b, "DstT", DF_INT64); i = dfi_op(b, "Cast", i); }
+  df_tensor *one = constant_of(step), *zero = constant_of(var->enter->in[0]);
+  df_output first = value(p, r->parent, var->enter->in[0]);
+  if (!one || df_tensor_get_int(one, 0) != 1) i = dfi_op(b, "Mul", i, value(p, r, step));
+  if (down) return dfi_op(b, "Sub", first, i);
+  return zero && df_tensor_get_int(zero, 0) == 0 ? i : dfi_op(b, "Add", first, i);
+}
+
+/* ---- saving -------------------------------------------------------------------------------------- */
+
+static df_output new_array(pass *p, df_output v, bool grows) {
+  dfi_build *b = &p->b;
+  df_output size = dfi_const_int(b, grows ? 0 : 1);
+  dfi_attr_int(b, "dtype", dfi_dtype(v));
+  dfi_attr_int(b, "dynamic_size", grows);
+  dfi_attr_int(b, "saved", 1);
+  dfi_attr_string(b, "tensor_array_name", dfi_node_name(v.node));
+  df_output h = dfi_op(b, "TensorArray", size);
+  if (h.node) h.node->out[0].of = dfi_dtype(v);
+  return h;
+}
+
+/* Writes v at `index` to the array whose handle is `array` in the context around the conds of r, and hands the handle
+ * out to there again. */
+static df_output write_out(pass *p, region *r, const region *base, df_output v, df_output array, df_output index) {
+  p->graph->current = r->forward;
+  if (!index.node) index = dfi_const_int(&p->b, 0);
+  df_output h = dfi_op(&p->b, "TensorArrayWrite", array, index, v);
+  for (region *at = r; at != base && h.node; at = at->parent) {
+    df_output side[2];
+    side[at->side] = h;
+    side[1 - at->side] = array;
+    if (dfi_cond_add_result(at->cond, side[0], side[1], &h, p->err)) { p->b.failed = true; return DFI_NONE; }
+    h.node->where = v.node->where;
+  }
+  return h;
+}
+
+/* The handle, outside the loop or outermost cond, of the array that holds v of each iteration. */
+static df_output saved_array(pass *p, region *r, df_output v) {
+  struct dfi_map **memory = memory_of(r);
+  df_output known = dfi_map_get(*memory, v);
+  if (known.node) return known;
+  df_graph *g = p->graph;
+  region *base = r, *inner = r;
+  while (base->cond) { inner = base; base = base->parent; }
+  df_context *was = g->current;
+  const char *line = p->b.where;
+  void *controls = dfi_controls_suspend(g);
+  p->b.where = v.node->where;
+  df_output exit = DFI_NONE;
+  if (base->loop) {
+    df_loop *l = base->loop;
+    df_output trip, in_body;
+    g->current = l->parent;
+    df_output h = new_array(p, v, true);
+    int32_t var = h.node && !dfi_loop_trips(l, &trip, NULL, p->err) ? dfi_loop_add_var(l, h, NULL, NULL, &in_body, p->err) : -1;
+    h = var < 0 ? DFI_NONE : write_out(p, r, base, v, in_body, trip);
+    if (!h.node || dfi_loop_close_var(l, var, h, &exit, p->err)) { p->b.failed = true; exit = DFI_NONE; }
+  } else {
+    g->current = inner->cond->parent;
+    df_output h = new_array(p, v, false);
+    if (h.node) exit = write_out(p, r, base, v, h, DFI_NONE);
+  }
+  dfi_controls_resume(g, controls);
+  p->b.where = line;
+  g->current = was;
+  if (failed(p)) return DFI_NONE;
+  if (!*memory) *memory = dfi_map_new();
+  dfi_map_put(*memory, v, exit);
+  return exit;
+}
+
+static df_output save(pass *p, region *r, df_output v) {
+  region *base = r;
+  while (base->cond) base = base->parent;
+  df_output exit = saved_array(p, r, v);
+  if (!exit.node) return DFI_NONE;
+  df_output h = base->loop ? value(p, base->parent, exit) : exit;
+  df_output at = base->loop ? base->index : dfi_const_int(&p->b, 0);
+  if (!h.node) return DFI_NONE;
+  dfi_attr_int(&p->b, "dtype", dfi_dtype(v));
+  df_output read = dfi_op(&p->b, "TensorArrayRead", h, at);
+  if (read.node) {
+    read.node->out[0].shape = *dfi_shape_at(v);
+    read.node->out[0].of = v.node->out[v.index].of;
+  }
+  return read;
+}
+
+/* ---- values ---------------------------------------------------------------------------------------- */
+
+static df_output own_value(pass *p, region *r, df_output v) {
+  dfi_loop_var *var;
+  df_output step;
+  bool down;
+  df_tensor *t = constant_of(v);
+  if (t) {
+    dfi_attr_tensor(&p->b, "value", t);
+    return dfi_opn(&p->b, "Const", 0, NULL);
+  }
+  if (is_counter(r, v, &var, &step, &down)) return counter(p, r, v, var, step, down);
+  if (!dfi_map_get(*memory_of(r), v).node && is_free(p, r, v, 0)) return again(p, r, v);
+  return save(p, r, v);
+}
+
+df_output value(pass *p, region *r, df_output v) {
+  if (failed(p)) return DFI_NONE;
+  if (!r->parent) return v;
+  if (is_variable(v)) return variable_handle(v);
+  df_output out = outside(r, v);
+  if (out.node && !constant_of(v)) return value(p, r->parent, out);
+  df_output known = dfi_map_get(r->memo, v);
+  if (known.node) return known;
+  df_context *was = enter_context(p, r->backward);
+  known = own_value(p, r, v);
+  p->graph->current = was;
+  if (!known.node) return DFI_NONE;
+  if (!r->memo) r->memo = dfi_map_new();
+  dfi_map_put(r->memo, v, known);
+  return known;
+}
+
+/* ---- shapes, zeros ----------------------------------------------------------------------------------- */
+
+static df_output build_shape(pass *p, df_output v) { return dfi_op(&p->b, "Shape", v); }
+
+/* Shape(v), computed where v is; one node for all who ask. */
+static df_output forward_shape(pass *p, df_output v) {
+  df_context *c = v.node->context;
+  df_output key = { v.node, -16 - v.index }, known = dfi_map_get(c->cache, key);
+  if (known.node) return known;
+  df_context *was = enter_context(p, c);
+  void *controls = dfi_controls_suspend(p->graph);
+  known = build_shape(p, v);
+  dfi_controls_resume(p->graph, controls);
+  p->graph->current = was;
+  if (!known.node) return DFI_NONE;
+  if (!c->cache) c->cache = dfi_map_new();
+  dfi_map_put(c->cache, key, known);
+  return known;
+}
+
+df_output shape_of(pass *p, region *r, df_output v) {
+  const dfi_shape *s = gradient_shape(v);
+  if (failed(p)) return DFI_NONE;
+  if (dfi_shape_known(s)) return dfi_const_ints(&p->b, s->rank, s->dims);
+  bool variable = is_variable(v);
+  if (variable) { v = variable_handle(v); while (r->parent) r = r->parent; }
+  else if (r->parent) {
+    df_output out = outside(r, v);
+    if (out.node) return shape_of(p, r->parent, out);
+  }
+  df_output known = dfi_map_get(r->shapes, v);
+  if (known.node) return known;
+  df_context *was = enter_context(p, r->backward);
+  if (variable) {
+    dfi_attr_int(&p->b, "dtype", v.node->out[v.index].of);
+    known = build_shape(p, dfi_op(&p->b, "ReadVariableOp", v));
+  } else if (!r->parent || is_free(p, r, v, 0)) known = build_shape(p, value(p, r, v));
+  else known = value(p, r, forward_shape(p, v));
+  p->graph->current = was;
+  if (!known.node) return DFI_NONE;
+  if (!r->shapes) r->shapes = dfi_map_new();
+  dfi_map_put(r->shapes, v, known);
+  return known;
+}
+
+df_output full(pass *p, region *r, df_output v, double x, df_context *where) {
+  enum { SMALL = 256 };
+  if (failed(p)) return DFI_NONE;
+  const dfi_shape *s = gradient_shape(v);
+  uint8_t t = gradient_dtype(v);
+  df_context *was = enter_context(p, where);
+  df_output o = DFI_NONE;
+  int64_t size = dfi_shape_size(s);
+  if (s->rank == 0) o = dfi_const(&p->b, t, x);
+  else if (size >= 0 && size <= SMALL) {
+    df_tensor *c = df_tensor_new(t, s->rank, s->dims, p->err);
+    if (!c) p->b.failed = true;
+    for (int64_t i = 0; c && i < size; i++) df_tensor_set(c, i, x);
+    if (c) { dfi_attr_tensor(&p->b, "value", c); o = dfi_opn(&p->b, "Const", 0, NULL); df_tensor_release(c); }
+  } else {
+    df_output shape = shape_of(p, r, v);
+    if (!failed(p)) o = dfi_op(&p->b, "Fill", shape, dfi_const(&p->b, t, x));
+    if (o.node) o.node->out[0].shape = *s;
+  }
+  p->graph->current = was;
+  return o;
+}
+
+df_output fresh_array(pass *p, region *r, df_output handle, df_context *where) {
+  df_output h = value(p, r, handle);
+  if (!h.node) return DFI_NONE;
+  df_context *was = enter_context(p, where);
+  df_output o = dfi_op(&p->b, "TensorArrayGrad", h);
+  p->graph->current = was;
+  if (!o.node) return DFI_NONE;
+  if (!o.node->out[0].of) o.node->out[0].of = handle.node->out[handle.index].of;
+  if (o.node->out[0].shape.rank < 0) o.node->out[0].shape = *dfi_shape_at(handle);
+  return o;
+}
+
+/* ---- broadcasting undone ---------------------------------------------------------------------------------- */
+
+/* Is dimension `d` of input i, from the right, surely what the output has there? True as well when it was surely 1. */
+static bool axis_known(df_node *n, int32_t i, int32_t d, int64_t own) {
+  if (own >= 0) return true;
+  for (int32_t k = 0; k < n->nin; k++) {
+    const dfi_shape *s = dfi_shape_at(n->in[k]);
+    if (k == i) continue;
+    if (s->rank < 0) return false;
+    if (d <= s->rank && s->dims[s->rank - d] != 1) return false;   /* the other operand may be what widens it */
+  }
+  return true;
+}
+
+df_output dfg_unbroadcast(dfi_grad *g, df_node *n, int32_t i, df_output dz) {
+  if (failed(g) || !dz.node) return DFI_NONE;
+  const dfi_shape *to = gradient_shape(n->in[i]), *from = dfi_shape_at(dz);
+  bool known = to->rank >= 0 && from->rank >= to->rank;
+  for (int32_t d = 1; known && d <= to->rank; d++) known = axis_known(n, i, d, to->dims[to->rank - d]);
+  if (!known) {
+    df_output o = dfi_op(&g->b, "SumToShape", dz, dfg_in_shape(g, n, i));
+    if (o.node) o.node->out[0].shape = *to;
+    return o;
+  }
+  int64_t lead[DF_MAX_RANK], inner[DF_MAX_RANK];
+  int32_t nlead = from->rank - to->rank, ninner = 0;
+  for (int32_t d = 0; d < nlead; d++) lead[d] = d;
+  for (int32_t d = 0; d < to->rank; d++) if (to->dims[d] == 1 && from->dims[nlead + d] != 1) inner[ninner++] = d;
+  dfi_shape narrow = *to;
+  if (nlead) dz = dfi_op(&g->b, "Sum", dz, dfi_const_ints(&g->b, nlead, lead));
+  if (ninner) {
+    df_output axes = dfi_const_ints(&g->b, ninner, inner);
+    dfi_attr_int(&g->b, "keep_dims", 1);
+    dz = dfi_op(&g->b, "Sum", dz, axes);
+  }
+  if ((nlead || ninner) && dz.node) dfi_shape_merge(&narrow, dfi_shape_at(dz), &dz.node->out[0].shape);
+  return dz;
+}
