@@ -84,11 +84,13 @@ df_output dfi_opn(dfi_build *b, const char *type, int32_t n, const df_output *in
 
 /* ---- constants ------------------------------------------------------------------------------- */
 
+/* Leaves the attributes set so far for the next dfi_op, whose inputs constants often are. */
 static df_output constant(dfi_build *b, df_tensor *t) {
-  dfi_attr_tensor(b, "value", t);
-  df_output o = dfi_opn(b, "Const", 0, NULL);
+  df_attr attrs[2] = { { .tensor = t }, { .i = t->dtype } };
+  df_node *n = dfi_node_add(b->graph, &(dfi_node_spec){ .op = dfi_op_find("Const")->id, .attrs = attrs, .where = b->where }, b->err);
+  b->failed = !n;
   df_tensor_release(t);
-  return o;
+  return (df_output){ n, 0 };
 }
 
 static df_tensor *tensor(dfi_build *b, uint8_t dtype, int32_t rank, const int64_t *dims) {

@@ -92,12 +92,18 @@ void df_graph_set_seed(df_graph *g, int64_t seed) { g->seed = seed; }
 
 /* ---- checks -------------------------------------------------------------------------------- */
 
+/* The error is about this node, unless it says already which it is about. */
+static void blame(df_error *err, const dfi_op_info *o, const dfi_node_spec *spec) {
+  if (!err) return;
+  if (!*err->source && spec->where) snprintf(err->source, sizeof err->source, "%s", spec->where);
+  if (*err->op) return;
+  if (spec->name) snprintf(err->op, sizeof err->op, "%.120s (%.30s)", spec->name, o->op->type);
+  else snprintf(err->op, sizeof err->op, "%.30s", o->op->type);
+}
+
 static int32_t fail(df_error *err, const dfi_op_info *o, const dfi_node_spec *spec, int32_t code, const char *message) {
   dfi_fail(err, code, spec->where, "%s", message);
-  if (err) {
-    if (spec->name) snprintf(err->op, sizeof err->op, "%.120s (%.30s)", spec->name, o->op->type);
-    else snprintf(err->op, sizeof err->op, "%.30s", o->op->type);
-  }
+  blame(err, o, spec);
   return code;
 }
 
@@ -280,11 +286,7 @@ static int32_t infer(df_node *n, const dfi_op_info *o, const dfi_node_spec *spec
       snprintf(text, sizeof text, "%s: the dtype of output %d is not known", o->op->type, k);
       return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
     }
-  if (code && err) {
-    char text[sizeof err->message];
-    memcpy(text, err->message, sizeof text);
-    fail(err, o, spec, code, text);
-  }
+  if (code) blame(err, o, spec);
   return code;
 }
 
@@ -321,7 +323,7 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
       }
       in[i] = dfi_resolve(g, spec->in[i], context, err);
       if (!in[i].node) {
-        if (err && !*err->source && spec->where) snprintf(err->source, sizeof err->source, "%s", spec->where);
+        blame(err, o, spec);
         return NULL;
       }
     }
@@ -360,7 +362,7 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
       n->ncontrol = w.n;
     }
     if (w.node != w.few) free(w.node);
-    if (code) { drop(n, o); return NULL; }
+    if (code) { blame(err, o, spec); drop(n, o); return NULL; }
   }
   dfi_names_add(g, n, spec->name);
   publish(g, n);
