@@ -67,7 +67,7 @@ static void end(dfi_tensor_array *a) {
     df_assert(g->base.refs == 0);
     end(g);
   }
-  free(a->chunk);
+  if (a->chunk != a->few) free(a->chunk);
   free(a->source);
   dfi_release(a, sizeof *a);
 }
@@ -96,6 +96,8 @@ dfi_tensor_array *dfi_tensor_array_new(uint8_t dtype, int64_t size, bool dynamic
     .base = { .refs = 1, .type = DFI_TENSOR_ARRAY, .destroy = destroy }, .dtype = dtype, .dynamic = dynamic,
     .clear_after_read = clear_after_read, .size = size, .element = *element, .name = name, .first_log2 = (uint8_t)log2,
   };
+  a->chunk = a->few;
+  a->nchunks = (int32_t)(sizeof a->few / sizeof *a->few);
   return a;
 }
 
@@ -136,7 +138,7 @@ dfi_tensor_array *dfi_tensor_array_copy(dfi_tensor_array *a, df_error *err) {
   c->first_log2 = a->first_log2;
   if (a->forward) c->forward = dfi_handle_retain(a->forward);
   if (a->whole) c->whole = df_tensor_retain(a->whole);
-  c->chunk = dfi_xcalloc((size_t)a->nchunks, sizeof *c->chunk);
+  if (a->chunk != a->few) c->chunk = dfi_xcalloc((size_t)a->nchunks, sizeof *c->chunk);
   c->nchunks = a->nchunks;
   for (int32_t k = 0; k < a->nchunks; k++) {
     if (!a->chunk[k]) continue;
@@ -186,7 +188,9 @@ static uint8_t *slot_make(dfi_tensor_array *a, int64_t i, void **cell) {
   dfi_slot_at(a, i, &c, &at);
   if (c >= a->nchunks) {
     int64_t n = a->dynamic && c < 2 * (int64_t)a->nchunks ? 2 * (int64_t)a->nchunks : c + 1;
-    a->chunk = dfi_xrealloc(a->chunk, sizeof *a->chunk * (size_t)n);
+    void **more = dfi_xrealloc(a->chunk == a->few ? NULL : a->chunk, sizeof *more * (size_t)n);
+    if (a->chunk == a->few) memcpy(more, a->few, sizeof a->few);
+    a->chunk = more;
     memset(a->chunk + a->nchunks, 0, sizeof *a->chunk * (size_t)(n - a->nchunks));
     a->nchunks = (int32_t)n;
   }

@@ -34,7 +34,8 @@ struct dfi_tensor_array {
   int64_t     size;              /* locations; a gradient array's own count, see dfi_tensor_array_size */
   dfi_shape   element;           /* what every element must fit; unknown rank until the first write unless given */
   int32_t     nchunks;
-  void      **chunk;             /* owned; NULL where nothing was written yet */
+  void      **chunk;             /* `few`, or owned; NULL where nothing was written yet */
+  void       *few[10];           /* chunks of the first 8192 locations at least: most arrays need no more */
   df_tensor  *whole;             /* owned, or NULL */
   const char *name;              /* borrowed from the graph; "" for none */
   df_node    *node;              /* the TensorArray op that made it, whose name stands in for `name`; may be NULL */
