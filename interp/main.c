@@ -340,13 +340,15 @@ static int protected_main(lua_State *L) {
     lua_pushboolean(L, 1);
     lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
   }
+  lua_gc(L, LUA_GCSTOP);                   /* nothing of what is loaded here is garbage */
   luaL_openlibs(L);
   df_sigint_guard(false);                  /* Ctrl-C is this file's business */
   make_arg_table(L, argv, argc, script);
-  lua_gc(L, LUA_GCGEN, 0, 0);
   set_paths(L);
   preload_core(L);
   if (!set_globals(L)) return 0;
+  lua_gc(L, LUA_GCRESTART);
+  lua_gc(L, LUA_GCGEN, 0, 0);
   if (!(flags & OPT_NO_ENV) && do_init(L) != LUA_OK) return 0;
   if (!run_options(L, argv, script)) return 0;
   if (script < argc && do_script(L, argv + script) != LUA_OK) return 0;
