@@ -214,10 +214,10 @@ static const df_op ops[] = {
   { .type = "Mul", .lua = "multiply", NUMBER2,
     .doc = "T[...] = multiply(x T[...], y T[...]): x y; integers wrap",
     .example = "df.multiply({1, 2}, 10)", .grad = dfi_grad_mul, .cost = cheap, KERNELS(mul) },
-  { .type = "RealDiv", .lua = "divide", FLOAT2,
-    .doc = "T[...] = divide(x T[...], y T[...]): x / y, by the rules of IEEE 754. The operator / and df.divide "
+  { .type = "RealDiv", .lua = "realdiv", FLOAT2,
+    .doc = "T[...] = realdiv(x T[...], y T[...]): x / y, by the rules of IEEE 754. The operator / and df.divide "
            "cast integers to float first",
-    .example = "df.divide({1.0, 2.0}, 4.0)", .grad = dfi_grad_real_div, .cost = cheap, KERNELS(real_div) },
+    .example = "df.realdiv({1.0, 2.0}, 4.0)", .grad = dfi_grad_real_div, .cost = cheap, KERNELS(real_div) },
   { .type = "DivNoNan", .lua = "div_no_nan", FLOAT2,
     .doc = "T[...] = div_no_nan(x T[...], y T[...]): x / y, and 0 where y is 0",
     .example = "df.div_no_nan({1.0, 2.0}, {0.0, 4.0})",
