@@ -1,0 +1,231 @@
+--- support: what the specs share: comparing values, checking gradients, comparing kernels.
+--
+--   local support = require 'spec.support'
+--   support.near(df.run(x), { 1, 2 })                                   raises where they differ, names the place
+--   support.check_gradient(function(a, b) return a * b end, { { 1, 2 }, 3 }, { order = 2 })
+--   support.cpu_equals_ref(function(a) return df.exp(a) end, { df.tensor({ 1, 2 }, 'float16') })
+local df = require 'dflow'
+
+local M = {}
+local unpack = table.unpack or unpack
+
+-- ---- values --------------------------------------------------------------------------------------------------
+local function is_tensor(v)
+  local mt = getmetatable(v)
+  return type(mt) == 'table' and mt.__name == 'dflow.Tensor'
+end
+M.is_tensor = is_tensor
+
+local function plain(v)
+  if not is_tensor(v) then return v end
+  if v.rank == 0 then return v:item() end
+  return v:totable()
+end
+
+local function show(v)
+  if type(v) == 'number' and v == math.floor(v) and math.abs(v) < 1e15 then return ('%d'):format(v) end
+  if type(v) == 'number' then return ('%.9g'):format(v) end
+  return tostring(v)
+end
+
+--- Are two numbers equal within the tolerances? NaN equals NaN, and an infinity only itself.
+local function close(a, b, rtol, atol)
+  if type(a) ~= 'number' or type(b) ~= 'number' then return a == b end
+  if a == b or (a ~= a and b ~= b) then return true end
+  if a ~= a or b ~= b or math.abs(a) == math.huge or math.abs(b) == math.huge then return false end
+  return math.abs(a - b) <= atol + rtol * math.abs(b)
+end
+
+local function difference(a, b, rtol, atol, path)
+  a, b = plain(a), plain(b)
+  if type(a) == 'table' and type(b) == 'table' then
+    if #a ~= #b then return ('%shas %d elements, expected %d'):format(path, #a, #b) end
+    for k, x in pairs(b) do
+      local found = difference(a[k], x, rtol, atol, ('%s[%s]'):format(path, tostring(k)))
+      if found then return found end
+    end
+    return nil
+  end
+  if close(a, b, rtol, atol) then return nil end
+  return ('%s is %s, expected %s'):format(path, show(a), show(b))
+end
+
+--- near(found, expected, {rtol = 1e-5, atol = 1e-6}): true, or an error that names the first place where they differ.
+-- Both are numbers, booleans, strings, Tensors, or tables of these.
+function M.near(found, expected, opts)
+  opts = opts or {}
+  local wrong = difference(found, expected, opts.rtol or 1e-5, opts.atol or 1e-6, 'the value')
+  if wrong then error((opts.what and opts.what .. ': ' or '') .. wrong, opts.level or 2) end
+  return true
+end
+
+--- As near, without tolerance.
+function M.same(found, expected, what)
+  return M.near(found, expected, { rtol = 0, atol = 0, what = what, level = 3 })
+end
+
+--- The message of the error that fn raises; an error if it raises none.
+function M.message_of(fn, ...)
+  local ok, e = pcall(fn, ...)
+  if ok then error('no error was raised', 2) end
+  return tostring(e)
+end
+
+-- ---- numbers that are the same in each run ----------------------------------------------------------------------
+--- A generator: function() -> a number in [0, 1).
+function M.random(seed)
+  local state = (seed or 1) % 2147483646 + 1
+  return function()
+    state = state * 16807 % 2147483647
+    return (state - 1) / 2147483646
+  end
+end
+
+--- A flat table of n numbers from low to high.
+function M.numbers(n, low, high, seed)
+  local random, list = M.random(seed), {}
+  for _ = 1, 5 do random() end
+  for i = 1, n do list[i] = low + (high - low) * random() end
+  return list
+end
+
+local function size_of(shape)
+  local n = 1
+  for _, d in ipairs(shape) do n = n * d end
+  return n
+end
+
+--- A Tensor of this dtype and shape with such numbers.
+function M.tensor(shape, low, high, dtype, seed)
+  return df.tensor(M.numbers(size_of(shape), low, high, seed), 'float64', shape):astype(dtype or 'float64')
+end
+
+-- ---- gradients ---------------------------------------------------------------------------------------------------
+local function as_tensor(v)
+  if is_tensor(v) then return v end
+  local probe = v
+  while type(probe) == 'table' and not is_tensor(probe) do probe = probe[1] end
+  return df.tensor(v, type(probe) == 'boolean' and 'bool' or 'float64')
+end
+
+local function flat(t)
+  if t.rank == 0 then return { t:item() } end
+  local list = t:reshape({ -1 }):totable()
+  return list
+end
+
+--- Placeholders of these tensors' dtypes and shapes, and the feeds.
+local function inputs_of(tensors)
+  local xs, feeds = {}, {}
+  for i, v in ipairs(tensors) do
+    local t = as_tensor(v)
+    xs[i] = df.placeholder(t.dtype, t.shape)
+    feeds[xs[i]] = t
+  end
+  return xs, feeds
+end
+
+local function list_of(...)
+  local n, first = select('#', ...), (...)
+  if n == 1 and type(first) == 'table' and getmetatable(first) == nil then return first end
+  return { ... }
+end
+
+--- The sum of all elements of the outputs, each with a weight of its own, so that errors do not cancel.
+local function weighted(session, ys, feeds, seed)
+  local total
+  for i, y in ipairs(ys) do
+    local value = session:run(y, feeds)
+    local shape = is_tensor(value) and value.shape or {}
+    local w = M.tensor(shape, 0.5, 1.5, 'float64', seed + i)
+    local part = df.reduce_sum(df.cast(y, 'float64') * df.constant(w))
+    total = total and total + part or part
+  end
+  return total
+end
+
+--- Checks the gradients of fn against central differences in float64.
+--   fn       function(x, ...) -> an Output, or several, or a list; called once, in a graph of its own
+--   tensors  one value per argument: a number, a table, a Tensor; those that are float64 are differentiated
+--   opts     order = 1 (2 checks the gradient's gradient as well), h = 1e-5, rtol = 1e-5, atol = 1e-6, kernels
+-- True, or an error that names argument and element.
+function M.check_gradient(fn, tensors, opts)
+  opts = opts or {}
+  local g = df.Graph()
+  return g:as_default(function()
+    local session = df.Session{ graph = g, kernels = opts.kernels }
+    local xs, feeds = inputs_of(tensors)
+    local ys = list_of(fn(unpack(xs)))
+    local wanted = {}
+    for i, x in ipairs(xs) do
+      if x.dtype == 'float64' then wanted[#wanted + 1] = i end
+    end
+    for order = 1, opts.order or 1 do
+      local total = weighted(session, ys, feeds, 10 * order)
+      local by = {}
+      for i, at in ipairs(wanted) do by[i] = xs[at] end
+      local grads = df.gradients(total, by, { unconnected = 'zero' })
+      for i, at in ipairs(wanted) do
+        local x, t = xs[at], feeds[xs[at]]
+        grads[i] = grads[i] * df.constant(1, 'float64')      -- dense
+        local found, numbers = session:run(grads[i], feeds), flat(t)
+        found = is_tensor(found) and flat(found) or { found }
+        if #found ~= #numbers then
+          error(('order %d: the gradient by argument %d has %d elements, the argument %d'):format(order, at, #found, #numbers), 2)
+        end
+        for e = 1, #numbers do
+          local v = numbers[e]
+          local h = (opts.h or 1e-5) * math.max(1, math.abs(v))
+          numbers[e] = v + h
+          feeds[x] = df.tensor(numbers, 'float64', t.shape)
+          local above = session:run(total, feeds)
+          numbers[e] = v - h
+          feeds[x] = df.tensor(numbers, 'float64', t.shape)
+          local below = session:run(total, feeds)
+          numbers[e] = v
+          feeds[x] = t
+          local expected = (above - below) / (2 * h)
+          if not close(found[e], expected, opts.rtol or 1e-5, opts.atol or 1e-6) then
+            session:close()
+            error(('%sorder %d: the gradient by element %d of argument %d is %.12g, differences give %.12g'):format(
+              opts.what and opts.what .. ': ' or '', order, e - 1, at, found[e], expected), 2)
+          end
+        end
+      end
+      ys = grads
+    end
+    session:close()
+    return true
+  end)
+end
+
+-- ---- kernels ---------------------------------------------------------------------------------------------------------
+--- Runs fn with the CPU's kernels and with the reference's and compares all its outputs.
+--   fn       function(x, ...) -> an Output, or several, or a list; called once, in a graph of its own
+--   tensors  one value per argument, fed, so that nothing is folded while building
+--   opts     rtol, atol as for near
+-- Returns the list of what the CPU gave.
+function M.cpu_equals_ref(fn, tensors, opts)
+  opts = opts or {}
+  local g = df.Graph()
+  return g:as_default(function()
+    local xs, feeds = inputs_of(tensors)
+    local ys = list_of(fn(unpack(xs)))
+    local fast, honest = df.Session{ graph = g, kernels = 'cpu' }, df.Session{ graph = g, kernels = 'ref' }
+    local found, expected = {}, {}
+    for i, y in ipairs(ys) do
+      found[i], expected[i] = fast:run(y, feeds), honest:run(y, feeds)
+      local a, b = found[i], expected[i]
+      if is_tensor(a) ~= is_tensor(b) or (is_tensor(a) and table.concat(a.shape, ',') ~= table.concat(b.shape, ',')) then
+        error(('%soutput %d: the CPU gives %s, the reference %s'):format(opts.what and opts.what .. ': ' or '', i, tostring(a), tostring(b)), 2)
+      end
+      local wrong = difference(a, b, opts.rtol or 1e-5, opts.atol or 1e-6, ('output %d'):format(i))
+      if wrong then error((opts.what and opts.what .. ': ' or '') .. wrong .. ' (the reference)', 2) end
+    end
+    fast:close()
+    honest:close()
+    return found
+  end)
+end
+
+return M
