@@ -385,6 +385,7 @@ local function general(e)
   local nin = e.ninputs
   return function(...)
     local n, args = select('#', ...), { ... }
+    while n > nin and args[n] == nil do n = n - 1 end
     local attrs
     if n > 0 and is_options(args[n], n > nin) then
       attrs = {}
