@@ -60,17 +60,17 @@ void program_print_version(void) {
 static const char usage_text[] =
   "usage: %s [options] [script [args]]\n"
   "Available options are:\n"
-  "  -e stat    execute string 'stat'\n"
-  "  -i         enter interactive mode after executing 'script'\n"
-  "  -l mod     require library 'mod' into global 'mod'\n"
-  "  -l g=mod   require library 'mod' into global 'g'\n"
-  "  -v         show version information\n"
-  "  -E         ignore environment variables\n"
-  "  -W         turn warnings on\n"
-  "  --         stop handling options\n"
-  "  -          stop handling options and execute stdin\n"
-  "  --help     show this text\n"
-  "  --version  show version information\n";
+  "  -e stat   execute string 'stat'\n"
+  "  -i        enter interactive mode after executing 'script'\n"
+  "  -l mod    require library 'mod' into global 'mod'\n"
+  "  -l g=mod  require library 'mod' into global 'g'\n"
+  "  -v        show version information\n"
+  "  -E        ignore environment variables\n"
+  "  -W        turn warnings on\n"
+  "  --        stop handling options\n"
+  "  -         stop handling options and execute stdin\n"
+  "  --help    show this text\n"
+  "  --version show version information\n";
 
 static void print_usage(const char *bad) {
   fflush(stdout);

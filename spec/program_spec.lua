@@ -133,7 +133,7 @@ describe('Ctrl-C', function()
     local r = interrupt(forever .. 'df.run(x) print "not reached"')
     assert.are.equal(130, r.status)
     assert.are.equal('', r.out)
-    assert.is_truthy(r.err:match('cancel'), r.err)
+    assert.is_truthy(r.err:match('interrupted'), r.err)
   end)
 
   it('stops Lua code too', function()
