@@ -86,7 +86,8 @@ M.axes_of = axes_of
 
 -- ---- reductions -------------------------------------------------------------------------------------------------
 for name, type_name in pairs { reduce_sum = 'Sum', reduce_mean = 'Mean', reduce_prod = 'Prod', reduce_max = 'Max', reduce_min = 'Min',
-                               reduce_all = 'All', reduce_any = 'Any' } do
+                               reduce_all = 'All', reduce_any = 'Any', reduce_logsumexp = 'LogSumExp',
+                               reduce_euclidean_norm = 'EuclideanNorm' } do
   def(name, { 'x', 'axis', 'keep_dims' }, {}, function(o)
     required(name, o, 'x')
     local bool = name == 'reduce_all' or name == 'reduce_any'
@@ -94,21 +95,6 @@ for name, type_name in pairs { reduce_sum = 'Sum', reduce_mean = 'Mean', reduce_
     return op(type_name, { x, axes_of(x, o.axis) }, { keep_dims = o.keep_dims, name = o.name })
   end)
 end
-
-def('reduce_logsumexp', { 'x', 'axis', 'keep_dims' }, {}, function(o)
-  required('reduce_logsumexp', o, 'x')
-  local x = to_output(o.x, nil, nil, 'reduce_logsumexp')
-  if registry.has('LogSumExp') then
-    return op('LogSumExp', { x, axes_of(x, o.axis) }, { keep_dims = o.keep_dims, name = o.name })
-  end
-  local f = functions
-  local most = f.stop_gradient(f.reduce_max(x, { axis = o.axis, keep_dims = true }))
-  most = f.where(f.is_finite(most), most, f.zeros_like(most))
-  local sum = f.log(f.reduce_sum(f.exp(x - most), { axis = o.axis, keep_dims = true })) + most
-  if o.keep_dims then return sum end
-  local reduced = f.reduce_sum(most * 0, { axis = o.axis })
-  return f.reshape(sum, f.shape(reduced))
-end)
 
 for name, type_name in pairs { argmax = 'ArgMax', argmin = 'ArgMin' } do
   def(name, { 'x', 'axis' }, { 'output_type' }, function(o)
