@@ -7,15 +7,9 @@
 #include "op.h"
 #include <stdio.h>
 
-/* While families are still being written a missing table is an empty one. */
-extern const dfi_op_table dfi_ops_state __attribute__((weak)), dfi_ops_math __attribute__((weak)),
-  dfi_ops_reduce __attribute__((weak)), dfi_ops_nn __attribute__((weak)), dfi_ops_array __attribute__((weak)),
-  dfi_ops_index __attribute__((weak)), dfi_ops_random __attribute__((weak)),
-  dfi_ops_tensor_array __attribute__((weak)), dfi_ops_linalg __attribute__((weak));
-
 static const dfi_op_table *const tables[] = {
   &dfi_ops_flow, &dfi_ops_state, &dfi_ops_math, &dfi_ops_reduce, &dfi_ops_nn,
-  &dfi_ops_array, &dfi_ops_index, &dfi_ops_random, &dfi_ops_tensor_array, &dfi_ops_linalg,
+  &dfi_ops_array, &dfi_ops_index, &dfi_ops_random, &dfi_ops_tensor_array, &dfi_ops_linalg, &dfi_ops_grad,
 };
 
 static struct {
@@ -257,13 +251,13 @@ static void index_name(int32_t id, const char *name) {
 static void read_tables(void) {
   int32_t n = 0;
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-    if (tables[i]) n += tables[i]->n;
+    n += tables[i]->n;
   all.info = dfi_xcalloc((size_t)n, sizeof *all.info);
   for (all.mask = 64; (int32_t)all.mask < 4 * n; all.mask *= 2) ;
   all.index = dfi_xcalloc(all.mask, sizeof *all.index);
   all.mask--;
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-    for (int32_t j = 0; tables[i] && j < tables[i]->n; j++) {
+    for (int32_t j = 0; j < tables[i]->n; j++) {
       const df_op *op = &tables[i]->ops[j];
       if (!op->type) { fprintf(stderr, "dflow: entry %d of table %zu has no type\n", j, i); abort(); }
       parse(&all.info[all.n], op, all.n);
