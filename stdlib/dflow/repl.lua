@@ -25,18 +25,40 @@ local function output_text(o)
     if type(value) == 'table' and value.code == 'cancelled' then error(value, 0) end
     return text .. '\n  ' .. tostring(value)
   end
-  local shown = tostring(value)
-  if getmetatable(value) == tensor.Tensor or shown:find('\n') then return text .. '\n' .. shown end
-  return text .. '  ' .. shown
+  local shown = getmetatable(value) == tensor.Tensor and '%s' or '%s ' .. tensor.shape_text(o.dtype, {})
+  return text .. '\n' .. shown:format(tostring(value))
+end
+
+local ENTRIES, DEPTH = 20, 3
+
+--- What a run gives back, tables included: {256.0, name = 3}. Tables with a word of their own say that.
+local function text_of(v, depth)
+  local mt = getmetatable(v)
+  if depth == 0 and mt == graph.Output then return output_text(v) end
+  if type(v) == 'string' and depth > 0 then return ('%q'):format(v) end
+  if type(v) ~= 'table' or mt ~= nil or depth == DEPTH then return tostring(v) end
+  local words, listed = {}, #v
+  for i = 1, listed do words[i] = i <= ENTRIES and text_of(v[i], depth + 1) or nil end
+  local left = listed - #words
+  for key, value in pairs(v) do
+    local in_list = type(key) == 'number' and key >= 1 and key <= listed
+    if not in_list and #words >= ENTRIES then
+      left = left + 1
+    elseif not in_list then
+      local name = type(key) == 'string' and key:match('^[%a_][%w_]*$') or '[' .. text_of(key, depth + 1) .. ']'
+      words[#words + 1] = name .. ' = ' .. text_of(value, depth + 1)
+    end
+  end
+  if left > 0 then words[#words + 1] = ('… %d more'):format(left) end
+  local line = table.concat(words, ', ')
+  if not line:find('\n') and #line < 90 then return '{' .. line .. '}' end
+  return '{\n  ' .. table.concat(words, ',\n'):gsub('\n', '\n  ') .. '\n}'
 end
 
 --- Prints the values of an expression; the first is kept in `_`.
 function M.show(...)
   local words = {}
-  for i = 1, select('#', ...) do
-    local v = (select(i, ...))
-    words[i] = getmetatable(v) == graph.Output and output_text(v) or tostring(v)
-  end
+  for i = 1, select('#', ...) do words[i] = text_of((select(i, ...)), 0) end
   _G._ = (...)
   print(unpack(words))
 end
