@@ -94,6 +94,26 @@ static int core_session_run(lua_State *L) {
   return push_results(L, r.nfetch, r.results);
 }
 
+/* session_run_one(s, node, index[, feed_node, feed_index, dtype, number]): one fetch and at most one fed number, the run that is
+ * repeated most, without tables. */
+static int core_session_run_one(lua_State *L) {
+  df_session *s = session_arg(L);
+  int32_t fetch[2] = { (int32_t)lua_tointeger(L, 2), (int32_t)lua_tointeger(L, 3) }, feed[2] = { 0, 0 }, nfeed = 0;
+  df_value value, result;
+  df_error err;
+  if (lua_gettop(L) > 3) {
+    int32_t dtype = (int32_t)lua_tointeger(L, 6);
+    feed[0] = (int32_t)lua_tointeger(L, 4);
+    feed[1] = (int32_t)lua_tointeger(L, 5);
+    nfeed = 1;
+    if (!dfb_to_scalar(L, 7, dtype, &value))
+      return dfb_fail(L, DF_INVALID_ARGUMENT, "the fed value %s cannot be held by dtype %s", luaL_tolstring(L, 7, NULL), df_dtype_name(dtype));
+  }
+  if (df_session_run_guarded(s, 1, fetch, nfeed, feed, &value, 0, &result, &err)) return dfb_raise(L, &err);
+  dfb_push_value(L, &result);
+  return 1;
+}
+
 /* session_start(s, fetches, feeds, timeout) -> run */
 static int core_session_start(lua_State *L) {
   df_session *s = session_arg(L);
@@ -168,6 +188,7 @@ static int core_session_variable(lua_State *L) {
 
 const luaL_Reg dfb_run_functions[] = {
   { "session_new", core_session_new },     { "session_reset", core_session_reset },
+  { "session_run_one", core_session_run_one },
   { "session_run", core_session_run },     { "session_start", core_session_start },
   { "run_wait", core_run_wait },           { "run_done", core_run_done },
   { "run_cancel", core_run_cancel },       { "session_stats", core_session_stats },

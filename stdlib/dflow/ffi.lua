@@ -701,6 +701,23 @@ function core.session_run(s, fetches, feeds, timeout)
   return give_results(nfetch, results)
 end
 
+function core.session_run_one(s, node, index, feed_node, feed_index, dtype, x)
+  local p = s.p or open(s, 'session')
+  local nfeed = 0
+  fetch_buffer[0], fetch_buffer[1] = node, index
+  if feed_node then
+    local v = values[0]
+    if not holds(dtype, x) then
+      fail('invalid_argument', ('the fed value %s cannot be held by dtype %s'):format(tostring(x), str(C.df_dtype_name(dtype))))
+    end
+    feed_buffer[0], feed_buffer[1], nfeed = feed_node, feed_index, 1
+    v.kind, v.dtype = SCALAR, dtype
+    put[dtype](v, x)
+  end
+  if C.df_session_run_guarded(p, 1, fetch_buffer, nfeed, feed_buffer, values, 0, results, err) ~= 0 then raise() end
+  return value_of(results[0])
+end
+
 function core.session_start(s, fetches, feeds, timeout)
   local p = open(s, 'session')
   local nfetch, nfeed = take_request(fetches, feeds)

@@ -81,6 +81,17 @@ local function carried(g, d, size)
   end
 end
 
+--- The whole array, which has as many rows as x: known while building where x's are.
+local function stacked(ta, x)
+  local out = ta:stack()
+  local shape, from = out.shape, x.shape
+  if shape and from and from[1] >= 0 then
+    shape[1] = from[1]
+    out:set_shape(shape)
+  end
+  return out
+end
+
 --- df.map_fn(fn, elems, opts): fn of each row, stacked. fn is called once, while the graph is built; rows run in parallel.
 -- @param elems  [n, ...], or a list of such: fn(a, b) then
 -- @return       [n, ...]; a list of them where fn returns several; the structure that fn returns
@@ -109,7 +120,7 @@ function M.map_fn(fn, elems, opts)
     local k = 0
     return nest.map(like, nest.is_structure, function()
       k = k + 1
-      return finished[k]:stack()
+      return stacked(finished[k], list[1])
     end)
   end)
   graph.restore(depth)
@@ -226,7 +237,7 @@ function M.scan(fn, elems, init, opts)
       end)
       return f.add(i, 1), next_acc, next_out
     end, { f.int32(start), acc, outputs }, loop)
-    return nest.map(last, nest.is_structure, function(ta) return ta:stack() end)
+    return nest.map(last, nest.is_structure, function(ta) return stacked(ta, list[1]) end)
   end)
   graph.restore(depth)
   if not ok then error(result, 0) end

@@ -293,6 +293,14 @@ def('reverse', { 'x', 'axis' }, {}, function(o)
   return op('ReverseV2', { o.x, int32(axis, convert.graph_of(o.x)) }, { name = o.name })
 end)
 
+--- reverse_sequence(x, lengths, {seq_axis, batch_axis = 0}): the first lengths[i] elements of row i in reverse order.
+def('reverse_sequence', { 'x', 'lengths' }, { 'seq_axis', 'batch_axis', 'seq_dim', 'batch_dim' }, function(o)
+  required('reverse_sequence', o, 'x', 'lengths')
+  local g = convert.graph_of(o.x) or convert.graph_of(o.lengths)
+  return op('ReverseSequence', { o.x, typed(o.lengths) and o.lengths or int32(o.lengths, g) },
+            { seq_dim = o.seq_axis or o.seq_dim, batch_dim = o.batch_axis or o.batch_dim, name = o.name })
+end)
+
 def('broadcast_to', { 'x', 'shape' }, {}, function(o)
   required('broadcast_to', o, 'x', 'shape')
   local x = to_output(o.x, nil, nil, 'broadcast_to')

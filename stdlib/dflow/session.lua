@@ -157,30 +157,46 @@ local function prepare(s, fetches)
   end
 end
 
-local one = { 0, 0 }
+local run_one = core.session_run_one
+
+--- The flat list and the keys of a table of Outputs that is one level deep; nil when it is anything else.
+local function flat_table(s, fetches)
+  local flat, keys, n, g = {}, {}, 0, s.graph
+  for k, x in pairs(fetches) do
+    if getmetatable(x) ~= Output or x.graph ~= g or graph.dtype(x) == 20 then return nil end
+    n = n + 1
+    flat[2 * n - 1], flat[2 * n], keys[n] = x.node, x.index, k
+  end
+  return n > 0 and flat or nil, keys, n
+end
 
 --- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these.
 function methods.run(s, fetches, feeds, opts)
-  if getmetatable(fetches) == Output and fetches.graph == s.graph and fetches.d ~= 20 then
-    if not fetches.d then graph.dtype(fetches) return methods.run(s, fetches, feeds, opts) end
-    one[1], one[2] = fetches.node, fetches.index
-    if feeds == nil then return session_run(s.handle, one, nil, opts and timeout_of(opts) or 0) end
-    local buffer = take_feeds(s, feeds)
-    if opts == nil and feed_count == 4 and type(buffer[4]) == 'number' then return session_run(s.handle, one, buffer, 0) end
-    local timeout = timeout_of(opts)
-    local ok, result = pcall(session_run, s.handle, one, buffer, timeout)
-    drop_feeds()
-    if not ok then error(result, 0) end
-    return result
+  local mt, flat, finish, keys, n = getmetatable(fetches), nil, nil, nil, nil
+  if mt == Output and opts == nil and fetches.graph == s.graph and (rawget(fetches, 'd') or graph.dtype(fetches)) ~= 20 then
+    if feeds == nil then return run_one(s.handle, fetches.node, fetches.index) end
+    local k, v
+    if type(feeds) == 'table' then k, v = next(feeds) end
+    if type(v) == 'number' and getmetatable(k) == Output and k.graph == s.graph and next(feeds, k) == nil and getmetatable(feeds) == nil then
+      local d = rawget(k, 'd') or graph.dtype(k)
+      if d == 1 or d == 2 or (d ~= 14 and d ~= 19 and dtypes.is_int(d) and dtypes.is_whole(v)) then
+        return run_one(s.handle, fetches.node, fetches.index, k.node, k.index, d, v)
+      end
+    end
   end
   if fetches == nil then errors.bad('run: there is nothing to fetch') end
-  local flat, finish = prepare(s, fetches)
   local timeout = timeout_of(opts)
+  if mt == nil and type(fetches) == 'table' then flat, keys, n = flat_table(s, fetches) end
+  if not flat then flat, finish = prepare(s, fetches) end
   local buffer = take_feeds(s, feeds)
   local ok, result = pcall(session_run, s.handle, flat, buffer, timeout)
   drop_feeds()
   if not ok then error(result, 0) end
-  return finish(result)
+  if finish then return finish(result) end
+  if n == 1 then return { [keys[1]] = result } end
+  local out = {}
+  for i = 1, n do out[keys[i]] = result[i] end
+  return out
 end
 
 --- s:start(fetches, feeds?, opts?): the same in the background; gives a handle.
