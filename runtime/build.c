@@ -34,12 +34,13 @@ void dfi_attr_string(dfi_build *b, const char *name, const char *s) {
   a->s = s;
   a->i = (int64_t)strlen(s);
 }
-/* Lists and tensors are borrowed until the op is made. */
 void dfi_attr_shape(dfi_build *b, const char *name, const dfi_shape *s) {
   df_attr *a = pending(b, name);
   a->i = s->rank;
-  a->ints = (int64_t *)s->dims;
+  a->ints = dfi_graph_alloc(b->graph, sizeof *a->ints * DF_MAX_RANK);
+  memcpy(a->ints, s->dims, sizeof *a->ints * DF_MAX_RANK);
 }
+/* Lists and tensors are borrowed until the op is made. */
 void dfi_attr_ints(dfi_build *b, const char *name, int32_t n, const int64_t *v) {
   df_attr *a = pending(b, name);
   a->i = n;
