@@ -15,6 +15,12 @@
 
 static df_tensor *constant_of(df_output o) { return o.node->out[o.index].constant; }
 
+/* Is v, a value of r's own, a constant to be made anew? A number that is made of an outer constant is not: that may be an x. */
+static bool is_constant(const region *r, df_output v) {
+  if (!constant_of(v)) return false;
+  return !differentiable(v) || (v.node->context == r->forward && dfi_op_info_at(v.node->op)->op->flow == DF_CONSTANT);
+}
+
 static df_output variable_handle(df_output o) {
   while (flow_is_constant_enter(o.node) || flow_is(o.node, FLOW_IDENTITY) || (flow_is(o.node, FLOW_SWITCH) && o.node->context->kind == DFI_BRANCH))
     o = o.node->in[0];
@@ -107,7 +113,7 @@ static bool is_free(pass *p, region *r, df_output v, int32_t depth) {
   dfi_loop_var *var;
   df_output step, out;
   bool down;
-  if (!r->parent || constant_of(v) || is_variable(v)) return true;
+  if (!r->parent || is_constant(r, v) || is_variable(v)) return true;
   out = outside(r, v);
   if (out.node) return r->loop ? true : is_free(p, r->parent, out, depth);
   if (dfi_map_get(r->memo, v).node || dfi_map_get(*memory_of(r), v).node) return true;
@@ -239,9 +245,8 @@ static df_output own_value(pass *p, region *r, df_output v) {
   dfi_loop_var *var;
   df_output step;
   bool down;
-  df_tensor *t = constant_of(v);
-  if (t) {
-    dfi_attr_tensor(&p->b, "value", t);
+  if (is_constant(r, v)) {
+    dfi_attr_tensor(&p->b, "value", constant_of(v));
     return dfi_opn(&p->b, "Const", 0, NULL);
   }
   if (is_counter(r, v, &var, &step, &down)) return counter(p, r, v, var, step, down);
@@ -254,7 +259,7 @@ df_output value(pass *p, region *r, df_output v) {
   if (!r->parent) return v;
   if (is_variable(v)) return variable_handle(v);
   df_output out = outside(r, v);
-  if (out.node && !constant_of(v)) return value(p, r->parent, out);
+  if (out.node && !is_constant(r, v)) return value(p, r->parent, out);
   df_output known = dfi_map_get(r->memo, v);
   if (known.node) return known;
   df_context *was = enter_context(p, r->backward);
