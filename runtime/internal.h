@@ -228,6 +228,8 @@ int32_t dfi_loop_trips(df_loop *l, df_output *in_body, df_output *exit, df_error
 df_node *dfi_read_hook(df_graph *g, const dfi_node_spec *spec, bool *failed, df_error *err);
 int32_t  dfi_effect_before(df_graph *g, const dfi_node_spec *spec, df_error *err);
 void     dfi_effect_after(df_graph *g, df_node *n);
+/* Frees what control_flow.c holds for a graph that goes: g->flow and the maps of its contexts and loops. */
+void     dfi_flow_free(df_graph *g);
 /* Is the output there without a token: a Const without controls, a loop constant, a variable's handle? A node whose inputs are
  * all so hangs on its context's pivot. */
 bool     dfi_ambient(df_output o);
