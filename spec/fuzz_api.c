@@ -268,7 +268,7 @@ static void make_while(world *w, int32_t depth) {
     if (once_in(2)) some_output(w, results + 2 * i);
     else memcpy(results + 2 * i, vars + 2 * i, 2 * sizeof *vars);
   }
-  if (once_in(30) || df_while_end(w->graph, n, results, exits, &w->err) < 0) {
+  if (once_in(30) || df_while_end(w->graph, n, results, exits, &w->err)) {
     df_flow_abort(w->graph, before);
     return;
   }
