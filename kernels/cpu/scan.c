@@ -10,8 +10,8 @@ typedef struct scan {
   bool        exclusive, reverse;
 } scan;
 
-/* One step adds (multiplies) a row of `inner` elements to the row before. */
-#define SCAN(NAME, T, FIRST, OP)                                                                                  \
+/* One step adds (multiplies) a row of `inner` elements to the row before. A line of its own accumulates in A. */
+#define SCAN(NAME, T, A, FIRST, OP)                                                                               \
   static void NAME(void *arg, int64_t begin, int64_t end) {                                                       \
     const scan *s = (const scan *)arg;                                                                            \
     int64_t n = s->n, inner = s->inner, step = s->reverse ? -inner : inner;                                       \
@@ -19,10 +19,10 @@ typedef struct scan {
       const T *x = (const T *)s->x + o * n * inner + (s->reverse ? (n - 1) * inner : 0);                          \
       T *y = (T *)s->y + o * n * inner + (s->reverse ? (n - 1) * inner : 0);                                      \
       if (inner == 1) {                                                                                           \
-        T a = FIRST;                                                                                              \
+        A a = FIRST;                                                                                              \
         for (int64_t i = 0; i < n; i++, x += step, y += step) {                                                   \
-          T next = a OP *x;                                                                                       \
-          *y = s->exclusive ? a : next;                                                                           \
+          A next = a OP *x;                                                                                       \
+          *y = (T)(s->exclusive ? a : next);                                                                      \
           a = next;                                                                                               \
         }                                                                                                         \
         continue;                                                                                                 \
@@ -36,16 +36,16 @@ typedef struct scan {
       }                                                                                                           \
     }                                                                                                             \
   }
-SCAN(sum_f32, float, 0, +)
-SCAN(sum_f64, double, 0, +)
-SCAN(sum_i8, uint8_t, 0, +)
-SCAN(sum_i32, uint32_t, 0, +)
-SCAN(sum_i64, uint64_t, 0, +)
-SCAN(prod_f32, float, 1, *)
-SCAN(prod_f64, double, 1, *)
-SCAN(prod_i8, uint8_t, 1, *)
-SCAN(prod_i32, uint32_t, 1, *)
-SCAN(prod_i64, uint64_t, 1, *)
+SCAN(sum_f32, float, double, 0, +)
+SCAN(sum_f64, double, double, 0, +)
+SCAN(sum_i8, uint8_t, uint8_t, 0, +)
+SCAN(sum_i32, uint32_t, uint32_t, 0, +)
+SCAN(sum_i64, uint64_t, uint64_t, 0, +)
+SCAN(prod_f32, float, double, 1, *)
+SCAN(prod_f64, double, double, 1, *)
+SCAN(prod_i8, uint8_t, uint8_t, 1, *)
+SCAN(prod_i32, uint32_t, uint32_t, 1, *)
+SCAN(prod_i64, uint64_t, uint64_t, 1, *)
 
 static df_range_fn scan_of(uint8_t dtype, bool product) {
   switch (dtype) {
