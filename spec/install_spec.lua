@@ -47,7 +47,8 @@ describe('make install', function()
   end)
 
   it('tells pkg-config where things are', function()
-    local r = shell.run(('PKG_CONFIG_PATH=%s/lib/pkgconfig pkg-config --modversion --libs dflow'):format(prefix))
+    local ask = ('export PKG_CONFIG_PATH=%s/lib/pkgconfig; pkg-config --modversion dflow && pkg-config --libs dflow'):format(prefix)
+    local r = shell.run(ask)
     assert.is_truthy(r.out:match('^0%.1%.0\n.*%-ldflow'), r.out .. r.err)
   end)
 

@@ -16,7 +16,7 @@ describe('the README', function()
       local typed = line:match('^dflow> (.*)') or line:match('^  %.%.%. (.*)')
       if typed then input[#input + 1] = typed end
     end
-    local r = shell.run(shell.dflow .. ' -E -i', table.concat(input, '\n') .. '\n')
+    local r = shell.run(shell.dflow .. ' -E -i 2>&1', table.concat(input, '\n') .. '\n')
     -- A terminal echoes what is typed; a pipe does not. Give each prompt its line back.
     local k = 0
     local function typed(prompt)
