@@ -7,6 +7,8 @@
 #include <time.h>
 
 /* ---- errors ---------------------------------------------------------------------------------- */
+static bool push_where(lua_State *L);
+
 static void set_text(lua_State *L, const char *key, const char *text) {
   if (!*text) return;
   lua_pushstring(L, text);
@@ -21,6 +23,7 @@ int dfb_raise(lua_State *L, const df_error *err) {
   set_text(L, "op", err->op);
   set_text(L, "frame", err->frame);
   set_text(L, "source", err->source);
+  if (!err->source[0] && push_where(L)) lua_setfield(L, -2, "source");
   lua_pushvalue(L, lua_upvalueindex(DFB_UP_ERROR));
   lua_setmetatable(L, -2);
   return lua_error(L);
@@ -176,20 +179,61 @@ static bool is_own(const dfb_state *s, const char *source) {
   return false;
 }
 
-/* where(): `file:line` of the first Lua function on the stack that is not dflow's own, or nil. */
-static int core_where(lua_State *L) {
+static void push_line(lua_State *L, const lua_Debug *ar, int line) {
+  bool plain = ar->source[0] == '@' || ar->source[0] == '=';
+  lua_pushfstring(L, "%s:%d", plain ? ar->source + 1 : ar->short_src, line);
+}
+
+/* Is this a frame of stdlib/dflow/call.lua, which calls the user's functions? */
+static bool is_call(const lua_Debug *ar) {
+  return ar->srclen > 9 && memcmp(ar->source + ar->srclen - 9, "/call.lua", 9) == 0;
+}
+
+/* The frame of a user's function is gone, because it ended in a tail call: the last line before its `end`. */
+static bool push_tail_line(lua_State *L, const dfb_state *s, lua_Debug *frame) {
+  lua_Debug ar;
+  if (!lua_getlocal(L, frame, 1)) return false;
+  if (!lua_isfunction(L, -1) || lua_iscfunction(L, -1)) {
+    lua_pop(L, 1);
+    return false;
+  }
+  lua_getinfo(L, ">SL", &ar);
+  if (is_own(s, ar.source)) {
+    lua_pop(L, 1);
+    return false;
+  }
+  int line = 0;
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+    int at = (int)lua_tointeger(L, -2);
+    if (at > line && at < ar.lastlinedefined) line = at;
+  }
+  lua_pop(L, 1);
+  push_line(L, &ar, line ? line : ar.lastlinedefined);
+  return true;
+}
+
+/* `file:line` of the first Lua function on the stack that is not dflow's own; false when there is none. */
+static bool push_where(lua_State *L) {
   const dfb_state *s = dfb_state_of(L);
   lua_Debug ar;
-  for (int level = 1; lua_getstack(L, level, &ar); level++) {
+  for (int level = 0; lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "S", &ar);
-    if (ar.what[0] == 'C' || is_own(s, ar.source)) continue;
+    if (ar.what[0] == 'C') continue;
+    if (is_own(s, ar.source)) {
+      if (is_call(&ar) && push_tail_line(L, s, &ar)) return true;
+      continue;
+    }
     lua_getinfo(L, "l", &ar);
     if (ar.currentline < 0) continue;
-    bool plain = ar.source[0] == '@' || ar.source[0] == '=';
-    lua_pushfstring(L, "%s:%d", plain ? ar.source + 1 : ar.short_src, ar.currentline);
-    return 1;
+    push_line(L, &ar, ar.currentline);
+    return true;
   }
-  return 0;
+  return false;
+}
+
+/* where(): that line, or nil. */
+static int core_where(lua_State *L) {
+  return push_where(L);
 }
 
 /* ---- small facts --------------------------------------------------------------------------------- */

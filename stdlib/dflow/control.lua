@@ -10,6 +10,7 @@ local ops = require 'dflow.ops'
 
 local M = {}
 local Output, Operation, TensorArray = graph.Output, graph.Operation, tensor_array.TensorArray
+local call_user = require 'dflow.call'
 local unpack = graph.unpack
 local getmetatable, type = getmetatable, type
 
@@ -82,9 +83,9 @@ function M.cond(pred, true_fn, false_fn, opts)
   return guarded(g, function()
     local handle = g.handle
     core.cond_begin(handle, pred.node, pred.index, opts.name, where)
-    local t = pack(true_fn())
+    local t = call_user(true_fn)
     core.cond_turn(handle, false)
-    local f = pack(false_fn())
+    local f = call_user(false_fn)
     if t.n ~= f.n then
       errors.bad('cond: the true branch returns %d value%s, but the false branch %d', t.n, t.n == 1 and '' or 's', f.n)
     end
@@ -286,15 +287,15 @@ function M.while_loop(pred, body, vars, opts)
 
     local function call(fn, list)
       local values = rebuild(like, leaves, list, g)
-      if by_name then return fn(values) end
-      return fn(unpack(values, 1, count))
+      if by_name then return call_user(fn, values) end
+      return call_user(fn, unpack(values, 1, count))
     end
-    local more = call(pred, at)
+    local more = call(pred, at)[1]
     if more == nil then errors.bad('while_loop: the predicate returns nothing, a scalar bool is expected') end
     more = convert.to_output(more, dtypes.BOOL, g, 'while_loop: the predicate')
     at = core.while_pred_end(handle, more.node, more.index, n)
 
-    local ret = pack(call(body, at))
+    local ret = call(body, at)
     local value
     if by_name then
       value = ret[1]

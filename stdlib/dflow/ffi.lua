@@ -51,12 +51,13 @@ local function text_or_nil(p)
 end
 
 local function raise()
+  local source = text_or_nil(err.source) or core.where()
   error(setmetatable({ code = str(C.df_code_name(err.code)), message = str(err.message), op = text_or_nil(err.op),
-                       frame = text_or_nil(err.frame), source = text_or_nil(err.source) }, core.Error), 0)
+                       frame = text_or_nil(err.frame), source = source }, core.Error), 0)
 end
 
 local function fail(code, message)
-  error(setmetatable({ code = code, message = message }, core.Error), 0)
+  error(setmetatable({ code = code, message = message, source = core.where() }, core.Error), 0)
 end
 
 local function open(box, kind)
@@ -290,6 +291,25 @@ function core.own(p1, p2)
   own1, own2 = p1, p2
 end
 
+local function line_of(info, line)
+  local source, first = info.source, info.source:sub(1, 1)
+  if first == '@' or first == '=' then source = source:sub(2) else source = info.short_src end
+  return source .. ':' .. line
+end
+
+--- The frame of a user's function is gone, because it ended in a tail call: the last line before its `end`.
+local function tail_line(level)
+  local _, fn = debug.getlocal(level + 1, 1)
+  if type(fn) ~= 'function' then return nil end
+  local info = getinfo(fn, 'SL')
+  if info.what == 'C' or info.source:sub(1, #own1) == own1 or info.source:sub(1, #own2) == own2 then return nil end
+  local line
+  for at in pairs(info.activelines or {}) do
+    if at < info.lastlinedefined and (not line or at > line) then line = at end
+  end
+  return line_of(info, line or info.lastlinedefined)
+end
+
 function core.where()
   local level = 2
   while true do
@@ -301,15 +321,15 @@ function core.where()
       local info = getinfo(level, 'S')
       local source = info.source
       own = info.what == 'C' or source:sub(1, #own1) == own1 or source:sub(1, #own2) == own2
+      if own and source:sub(-9) == '/call.lua' then own = 'call' end
       if f then is_own[f] = own end
     end
-    if not own then
+    if own == 'call' then
+      local line = tail_line(level)
+      if line then return line end
+    elseif not own then
       local info = getinfo(level, 'Sl')
-      if info.currentline >= 0 then
-        local source, first = info.source, info.source:sub(1, 1)
-        if first == '@' or first == '=' then source = source:sub(2) else source = info.short_src end
-        return source .. ':' .. info.currentline
-      end
+      if info.currentline >= 0 then return line_of(info, info.currentline) end
     end
     level = level + 1
   end

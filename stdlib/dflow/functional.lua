@@ -12,6 +12,7 @@ local ops = require 'dflow.ops'
 local gradients = require 'dflow.gradients'
 
 local M = {}
+local call_user = require 'dflow.call'
 local unpack = graph.unpack
 local f = ops.functions
 
@@ -106,7 +107,8 @@ function M.map_fn(fn, elems, opts)
     local arrays, n = unstacked(list, 'map_fn')
     local like, finished
     control.while_loop(function(i) return f.less(i, n) end, function(i)
-      local results = { fn(unpack(read_all(arrays, i), 1, #arrays)) }
+      local results = call_user(fn, unpack(read_all(arrays, i), 1, #arrays))
+      results.n = nil
       if #results == 0 then errors.bad('map_fn: the function returns nothing') end
       like = #results == 1 and results[1] or results
       finished = {}
@@ -172,7 +174,8 @@ local function fold(what, reverse)
       local acc, start = first_acc(init, arrays, n, reverse, single)
       local _, last = control.while_loop(function(i) return f.less(i, n) end, function(i, a)
         local rows = read_all(arrays, position(i, n, reverse))
-        local results = { fn(a, unpack(rows, 1, #rows)) }
+        local results = call_user(fn, a, unpack(rows, 1, #rows))
+        results.n = nil
         return f.add(i, 1), as_acc(a, results, #results)
       end, { f.int32(start), acc }, opts)
       return last
@@ -217,7 +220,8 @@ function M.scan(fn, elems, init, opts)
     local _, _, last = control.while_loop(function(i) return f.less(i, n) end, function(i, a, out)
       local at = position(i, n, reverse)
       local rows = read_all(arrays, at)
-      local results = { fn(a, unpack(rows, 1, #rows)) }
+      local results = call_user(fn, a, unpack(rows, 1, #rows))
+        results.n = nil
       local value = as_acc(a, results, #results)
       local leaves, k = {}, 0
       local function collect(like, v, path)

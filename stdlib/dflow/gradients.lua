@@ -14,6 +14,7 @@ local M = {}
 local Output = graph.Output
 local getmetatable, type, rawget = getmetatable, type, rawget
 local unpack = graph.unpack
+local call_user = require 'dflow.call'
 
 -- ---- IndexedSlices ------------------------------------------------------------------------------------------------
 --- Rows `indices` of a tensor of shape dense_shape are `values`; rows named twice add up, the others are zero.
@@ -154,8 +155,8 @@ core.on_custom_gradient(function(id, dy, m)
   local depth = graph.depth()
   graph.push(g)
   local ok, result = pcall(function()
-    local dx, n = { c.fn(unpack(list, 1, c.ny)) }, nil
-    n = #dx
+    local dx = call_user(c.fn, unpack(list, 1, c.ny))
+    local n = dx.n
     if n == 1 and c.nx > 1 and nest.is_plain(dx[1]) then dx = dx[1] end
     local flat = {}
     for i = 1, m do flat[2 * i - 1], flat[2 * i] = -1, 0 end
@@ -180,7 +181,8 @@ function M.custom_gradient(fn)
     local n, xs = select('#', ...), {}
     local g = convert.graph_of({ ... }) or graph.current()
     for i = 1, n do xs[i] = ops.functions.identity(convert.to_output((select(i, ...)), nil, g, 'custom_gradient')) end
-    local ys = { fn(unpack(xs, 1, n)) }
+    local ys = call_user(fn, unpack(xs, 1, n))
+    ys.n = nil
     local grad = ys[#ys]
     ys[#ys] = nil
     if type(grad) ~= 'function' or #ys == 0 then
