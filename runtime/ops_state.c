@@ -109,6 +109,13 @@ static int32_t shape_sparse_descent(dfi_infer *c)  { return check_step(c, 0, 1u 
 static int32_t shape_sparse_momentum(dfi_infer *c) { return check_step(c, 1, 1u << 2 | 1u << 5, 3, 4); }
 static int32_t shape_sparse_adam(dfi_infer *c)     { return check_step(c, 2, 0x1f8, 9, 10); }
 
+/* Print counts in its attribute first_n, whose default means that nothing is counted: print.c. */
+static int32_t shape_print(dfi_infer *c) {
+  df_attr *first_n = &c->node->attrs[1];
+  if (first_n->i >= 0) first_n->f = 0;
+  return dfi_shape_same(c);
+}
+
 static int32_t shape_assert(dfi_infer *c) {
   char a[160];
   if (dfi_in_shape(c, 0)->rank > 0)
@@ -271,7 +278,7 @@ static const df_op ops[] = {
     .doc = "gives input, and writes message and data to standard error each time; the first `summarize` elements of each "
            "(-1: all); with first_n, only the first times",
     .example = "df.print(x, {message = 'x = '})",
-    .stateful = true, .effect = true, .shape = dfi_shape_same, .grad = grad_pass, .kernel = { [DF_REF] = dfi_kernel_print } },
+    .stateful = true, .effect = true, .shape = shape_print, .grad = grad_pass, .kernel = { [DF_REF] = dfi_kernel_print } },
   { .type = "Assert", .lua = "assert", .in = "condition:bool data:any*", .out = "",
     .attrs = "summarize:int=3 message:string=''",
     .doc = "stops the run with invalid_argument, message and data, where condition (a scalar) is false",

@@ -73,7 +73,7 @@ static bool enough(const df_kernel *k, int32_t first_n) {
   int64_t limit = dfk_int(k, first_n);
   if (limit < 0) return false;
   int64_t *count = (int64_t *)(uintptr_t)&k->attrs[first_n].f;
-  _Static_assert(sizeof k->attrs->f == sizeof *count, "a count fits where a double lies");
+  _Static_assert(sizeof(double) == sizeof(int64_t), "a count fits where a double lies");
   if (__atomic_load_n(count, __ATOMIC_RELAXED) >= limit) return true;
   return __atomic_fetch_add(count, 1, __ATOMIC_RELAXED) >= limit;
 }
