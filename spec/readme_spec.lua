@@ -39,6 +39,15 @@ describe('the README', function()
     assert.are.equal(shown .. 'dflow> \n', table.concat(real), r.err)
   end)
 
+  it('shows a program that runs', function()
+    local program = os.tmpname()
+    shell.write(program, assert(readme():match('```lua\n(.-)```')))
+    local r = shell.run(shell.lua .. ' ' .. program)
+    os.remove(program)
+    assert.are.equal(0, r.status, r.err)
+    assert.is_truthy(r.out:match('float32%[3,1%]'), r.out)
+  end)
+
   it('names files that exist', function()
     for path in readme():gmatch('%]%(([%w_/.-]+)%)') do
       local f = io.open(path)
