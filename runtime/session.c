@@ -204,7 +204,9 @@ static dfi_plan *find_plan(df_session *s, int32_t nfetch, const int32_t *fetches
         !memcmp(p->signature, fetches, sizeof *fetches * 2 * (size_t)nfetch) &&
         (!nfeed || !memcmp(p->signature + 2 * nfetch, feeds, sizeof *feeds * 2 * (size_t)nfeed))) break;
   if (!p) {
+    pthread_mutex_lock(&s->graph->lock);              /* somebody may be building meanwhile */
     p = dfi_plan_make(s, s->graph, nfetch, fetches, nfeed, feeds, s->reference_kernels, err);
+    pthread_mutex_unlock(&s->graph->lock);
     if (p) {
       p->hash = hash;
       p->next = *bucket;
