@@ -199,6 +199,7 @@ static int32_t shape_split(dfi_infer *c) {
 }
 
 static int32_t shape_same_array(dfi_infer *c) {
+  if (c->node->nin == 0) return dfi_infer_fail(c, "no array was given, at least one is expected");
   pass_handle(c, 0, handle_of(c, 0));
   return DF_OK;
 }
