@@ -193,7 +193,8 @@ int32_t ref_multinomial(df_kernel *k) {
       double v = logit(in, b * classes + c);
       top = v > top ? v : top;
       if (isnan(v) || v == INFINITY)
-        code = dfk_fail(k, DF_INVALID_ARGUMENT, "logits[%lld, %lld] is %g", (long long)b, (long long)c, v);
+        code = dfk_fail(k, DF_INVALID_ARGUMENT, "logits[%lld, %lld] is %s: no probability", (long long)b, (long long)c,
+                        isnan(v) ? "NaN" : "inf");
     }
     if (!code && top == -INFINITY)
       code = dfk_fail(k, DF_INVALID_ARGUMENT, "every logit of row %lld is -inf: there is no class to draw", (long long)b);
