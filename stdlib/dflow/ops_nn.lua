@@ -38,13 +38,13 @@ local function labels_and_logits(name)
 end
 
 --- softmax_cross_entropy_with_logits{labels =, logits =}: labels are distributions; T[batch] of losses.
-def('softmax_cross_entropy_with_logits', { 'labels', 'logits' }, {}, function(o)
+def('softmax_cross_entropy_with_logits', { 'logits', 'labels' }, {}, function(o)
   local logits, labels = labels_and_logits('softmax_cross_entropy_with_logits')(o)
   return (op('SoftmaxCrossEntropyWithLogits', { logits, to_output(labels, graph.dtype(logits), logits.graph) }, { name = o.name }))
 end)
 
 --- sparse_softmax_cross_entropy_with_logits{labels =, logits =}: labels are the numbers of classes.
-def('sparse_softmax_cross_entropy_with_logits', { 'labels', 'logits' }, {}, function(o)
+def('sparse_softmax_cross_entropy_with_logits', { 'logits', 'labels' }, {}, function(o)
   required('sparse_softmax_cross_entropy_with_logits', o, 'labels', 'logits')
   local logits = to_output(o.logits, typed(o.logits) or dtypes.FLOAT32, nil, 'sparse_softmax_cross_entropy_with_logits')
   local labels = typed(o.labels) and to_output(o.labels) or ops.int32(o.labels, logits.graph)
@@ -56,7 +56,7 @@ def('sparse_softmax_cross_entropy_with_logits', { 'labels', 'logits' }, {}, func
 end)
 
 --- sigmoid_cross_entropy_with_logits{labels =, logits =}: elementwise, without overflow.
-def('sigmoid_cross_entropy_with_logits', { 'labels', 'logits' }, {}, function(o)
+def('sigmoid_cross_entropy_with_logits', { 'logits', 'labels' }, {}, function(o)
   local x, z = labels_and_logits('sigmoid_cross_entropy_with_logits')(o)
   z = to_output(z, graph.dtype(x), x.graph)
   return f.relu(x) - x * z + f.softplus(-f.abs(x))
