@@ -70,7 +70,7 @@ int32_t cpu_gather(df_kernel *k) {
 static void gather_nd_rows(void *arg, int64_t begin, int64_t end) {
   const rows *r = arg;
   int64_t bytes = r->g.row * r->width;
-  if (bytes == 4) {
+  if (bytes == 4 && r->width == 4) {
     for (int64_t i = begin; i < end; i++) ((uint32_t *)r->to)[i] = ((const uint32_t *)r->from)[r->offset[i]];
     return;
   }
