@@ -312,9 +312,9 @@ int32_t dfi_grad_tile(dfi_grad *g, df_node *n, const df_output *dy, df_output *d
     dx[0] = dy[0];
   } else if (times && x->rank >= 0 && rank <= DF_MAX_RANK && (open == 0 || (open == 1 && some))) {
     dx[0] = dfi_op(b, "Sum", dfi_op(b, "Reshape", dy[0], dfi_const_ints(b, rank, dims)), dfi_const_ints(b, sums, axes));
-  } else if (x->rank > DF_MAX_RANK / 2) { /* too many dims to lay apart at once: one after the other */
+  } else if (n->out[0].shape.rank > DF_MAX_RANK / 2) { /* too many dims to lay apart at once: one after the other */
     df_output sum = dy[0], multiples = argument(g, n, 1), zero = dfi_const_int(b, 0);
-    for (int32_t d = 0; d < x->rank; d++) {
+    for (int32_t d = 0; d < n->out[0].shape.rank; d++) {
       df_output m = as_dtype(b, dfi_op(b, "GatherV2", multiples, dfi_const_int(b, d), zero), DF_INT32);
       /* [before…, times, dim, after…] needs rank + 1 dims, so what lies before and after is folded into one each */
       df_output shape = dfi_op(b, "Shape", sum), one = dfi_const_ints(b, 1, AXES(1));
