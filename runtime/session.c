@@ -135,7 +135,9 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
 static dfi_plan *find_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds, df_error *err);
 
 static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, atomic_int *cancel, df_error *err) {
-  df_output init = s->graph->variable_init ? dfi_map_get(s->graph->variable_init, (df_output){ handle, 0 }) : DFI_NONE;
+  pthread_mutex_lock(&s->graph->lock);
+  df_output init = dfi_map_get(s->graph->variable_init, (df_output){ handle, 0 });
+  pthread_mutex_unlock(&s->graph->lock);
   if (!init.node) return DF_OK;             /* reading it will say so */
   if (s->initialising > s->nvariables + 1)
     return dfi_fail(err, DF_FAILED_PRECONDITION, handle->where, "the initial value of variable `%s` needs the variable itself", dfi_node_name(handle));
