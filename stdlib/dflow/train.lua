@@ -37,8 +37,8 @@ local function slot(optimizer, v, name)
       if d < 0 then static = nil end
     end
     slots[name] = graph.with(v.graph, function()
-      local zeros = static and f.zeros(static, v.dtype) or f.zeros_like(v.initial)
-      return variable.new(zeros, { name = v.name .. '/' .. name, trainable = false })
+      return variable.new(function() return static and f.zeros(static, v.dtype) or f.zeros_like(v.initial) end,
+                          { name = v.name .. '/' .. name, trainable = false })
     end)
   end
   return slots[name]

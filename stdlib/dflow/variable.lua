@@ -102,7 +102,8 @@ function methods.eval(v, feeds, opts)
 end
 
 --- df.Variable(init, {name=, trainable=true, dtype=})
--- @param init  a value, a Tensor or an Output: assigned before the first run of a session that needs the variable
+-- @param init  a value, a Tensor, an Output, or a function that gives one of these: assigned before the first run of a session
+--              that needs the variable. In a body or under control dependencies give a function: it is called outside them
 function M.new(init, opts)
   opts = errors.options(opts, 'Variable', { 'name', 'trainable', 'dtype', 'shape' })
   if init == nil then errors.bad('Variable: the initial value is missing') end
@@ -111,6 +112,7 @@ function M.new(init, opts)
   if getmetatable(init) == tensor.Tensor and d then init = core.tensor_cast(init, d) end
   core.push_top(g.handle)
   local ok, result = pcall(function()
+    if type(init) == 'function' then init = init() end
     local first = convert.to_output(init, d, g, 'Variable')
     if d and graph.dtype(first) ~= d then first = ops.functions.cast(first, dtypes.name[d]) end
     local shape = opts.shape
