@@ -135,6 +135,20 @@ local function from_int64(v)
   return v
 end
 
+-- LuaJIT keeps its other types in the payloads of NaNs, so a NaN is never read as it lies in memory.
+local band, nan = require('bit').band, 0 / 0
+local int32_p, uint16_p = ffi.typeof('int32_t *'), ffi.typeof('uint16_t *')
+local function float32_at(p, i)
+  if band(cast(int32_p, p)[i], 0x7fffffff) > 0x7f800000 then return nan end
+  return cast('float *', p)[i]
+end
+local function float64_at(p, i)
+  local words = cast(int32_p, p)
+  local high = band(words[2 * i + 1], 0x7fffffff)
+  if high > 0x7ff00000 or (high == 0x7ff00000 and words[2 * i] ~= 0) then return nan end
+  return cast('double *', p)[i]
+end
+
 local function get_element(t, dtype, i)
   if dtype == STRING then
     local p = C.df_tensor_string(t, i, four)
@@ -143,6 +157,13 @@ local function get_element(t, dtype, i)
     return cast('bool *', C.df_tensor_data(t))[i]
   elseif dtype == INT64 then
     return from_int64(cast('int64_t *', C.df_tensor_data(t))[i])
+  elseif dtype == FLOAT32 then
+    return float32_at(C.df_tensor_data(t), i)
+  elseif dtype == FLOAT64 then
+    return float64_at(C.df_tensor_data(t), i)
+  elseif dtype == FLOAT16 or dtype == BFLOAT16 then
+    local bits = band(cast(uint16_p, C.df_tensor_data(t))[i], 0x7fff)
+    if bits > (dtype == FLOAT16 and 0x7c00 or 0x7f80) then return nan end
   end
   return C.df_tensor_get(t, i)
 end
@@ -237,7 +258,11 @@ function core.tensor_list(object)
   local t, list = object[1], {}
   local dtype, n = C.df_tensor_dtype(t), tonumber(C.df_tensor_size(t))
   local data = element[dtype] and cast(element[dtype], C.df_tensor_data(t))
-  if data and dtype ~= INT64 then
+  if dtype == FLOAT32 then
+    for i = 0, n - 1 do list[i + 1] = float32_at(data, i) end
+  elseif dtype == FLOAT64 then
+    for i = 0, n - 1 do list[i + 1] = float64_at(data, i) end
+  elseif data and dtype ~= INT64 then
     for i = 0, n - 1 do list[i + 1] = data[i] end
   else
     for i = 0, n - 1 do list[i + 1] = get_element(t, dtype, i) end
@@ -677,12 +702,13 @@ end
 
 local word = ffi.new('union { uint32_t u; float f; }')
 local function bfloat16(h)
+  if band(h, 0x7fff) > 0x7f80 then return nan end
   word.u = h * 65536
   return word.f
 end
 
 local take = {
-  [FLOAT32] = function(v) return v.as.f32 end, [FLOAT64] = function(v) return v.as.f64 end,
+  [FLOAT32] = function(v) return float32_at(v, 2) end, [FLOAT64] = function(v) return float64_at(v, 1) end,  -- the payload
   [INT32]   = function(v) return v.as.i32 end, [INT64]   = function(v) return from_int64(v.as.i64) end,
   [UINT8]   = function(v) return v.as.u8 end,  [INT8]    = function(v) return v.as.i8 end,
   [BOOL]    = function(v) return v.as.b end,   [FLOAT16] = function(v) return half(v.as.u16) end,
