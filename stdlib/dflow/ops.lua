@@ -327,14 +327,21 @@ def('one_hot', { 'indices', 'depth', 'on_value', 'off_value', 'axis', 'dtype' },
             { axis = o.axis, name = o.name })
 end)
 
---- where(c): the indices of the true elements, int64[n, rank]. where(c, x, y): x where c is true, else y.
+--- where(c): the indices of the true elements, int64[n, rank]. where(c, x, y): x where c is true, else y; as in TensorFlow 1 a
+-- vector c chooses whole rows of a matrix and more. Otherwise all three broadcast.
 def('where', { 'condition', 'x', 'y' }, {}, function(o)
   required('where', o, 'condition')
   if o.x == nil and o.y == nil then return op('Where', { o.condition }, { name = o.name }) end
   required('where', o, 'x', 'y')
-  return op(registry.has('SelectV2') and 'SelectV2' or 'Select', { o.condition, o.x, o.y }, { name = o.name })
+  local g = convert.graph_of(o.condition) or convert.graph_of(o.x) or convert.graph_of(o.y)
+  local c = to_output(o.condition, dtypes.BOOL, g, 'where')
+  local d = typed(o.x) or typed(o.y)
+  local x = to_output(o.x, d, g, 'where')
+  local y = to_output(o.y, d or graph.dtype(x), g, 'where')
+  local rank = static_rank(x)
+  local rows = rank and rank > 1 and static_rank(y) == rank and static_rank(c) == 1
+  return op(rows and 'Select' or 'SelectV2', { c, x, y }, { name = o.name })
 end)
-functions.select = functions.where
 
 def('top_k', { 'x', 'k' }, { 'sorted' }, function(o)
   required('top_k', o, 'x')
