@@ -654,25 +654,35 @@ static void why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output 
     if (ys[i].node->id < p->n0 && from[ys[i].node->id] == -2) { from[ys[i].node->id] = -1; queue[tail++] = ys[i].node->id; }
   while (head < tail && from[x.node->id] == -2) {
     df_node *n = g->node[queue[head++]];
-    for (int32_t j = 0; j < n->nin; j++)
-      if (n->in[j].node->id < p->n0 && from[n->in[j].node->id] == -2) { from[n->in[j].node->id] = n->id; queue[tail++] = n->in[j].node->id; }
+    for (int32_t j = 0; j < n->nin + n->ncontrol; j++) {
+      int32_t id = j < n->nin ? n->in[j].node->id : n->control[j - n->nin]->id;
+      if (id < p->n0 && from[id] == -2) { from[id] = n->id; queue[tail++] = id; }
+    }
   }
   if (from[x.node->id] == -2) snprintf(text, bytes, "y is not computed from it");
   else {
     df_node *cut = NULL;
     int32_t slot = 0;
-    for (int32_t id = x.node->id; from[id] >= 0 && !cut; id = from[id]) {
+    bool by_predicate = false;
+    for (int32_t id = x.node->id; from[id] >= 0; id = from[id]) {
       df_node *n = g->node[from[id]];
-      for (int32_t j = 0; j < n->nin; j++)
-        if (n->in[j].node->id == id && (!flows(p, n, j) || is_stop(p, n->in[j]))) { cut = n; slot = j; }
+      bool data = false;
+      for (int32_t j = 0; j < n->nin; j++) {
+        if (n->in[j].node->id != id) continue;
+        data = true;
+        by_predicate |= flow_kind(n) == DF_LOOP_COND || (flow_kind(n) == DF_SWITCH && j == 1);
+        if (!cut && (!flows(p, n, j) || is_stop(p, n->in[j]))) { cut = n; slot = j; }
+      }
+      by_predicate |= !data;
     }
-    if (!cut) snprintf(text, bytes, "the gradient is stopped on the way");
+    if (by_predicate) snprintf(text, bytes, "y depends on it only through a predicate");
+    else if (!cut) snprintf(text, bytes, "the gradient is stopped on the way");
     else if (is_stop(p, cut->in[slot])) snprintf(text, bytes, "`%s` is in stop_gradients", dfi_node_name(cut->in[slot].node));
-    else if (flow_kind(cut) == DF_SWITCH && slot == 1) snprintf(text, bytes, "y depends on it only through the predicate at %s", line_of(cut));
     else if (!differentiable(cut->in[slot]))
       snprintf(text, bytes, "on the way stands `%s` (%s) at %s, whose dtype is %s", dfi_node_name(cut->in[slot].node), op_type(cut->in[slot].node),
                line_of(cut->in[slot].node), df_dtype_name(gradient_dtype(cut->in[slot])));
-    else snprintf(text, bytes, "on the way stands `%s` (%s) at %s, through which no gradient goes", dfi_node_name(cut), op_type(cut), line_of(cut));
+    else snprintf(text, bytes, "on the way stands `%s` (%s) at %s, %s", dfi_node_name(cut), op_type(cut), line_of(cut),
+                  strcmp(op_type(cut), "StopGradient") ? "whose gradient is zero everywhere" : "which stops it");
   }
   free(from); free(queue);
 }
@@ -696,7 +706,8 @@ static bool seed(pass *p, region *root, int32_t i, df_output y, const int32_t *g
   return true;
 }
 
-static bool give(pass *p, region *root, int32_t ny, const df_output *ys, df_output x, int32_t i, int32_t unconnected, int32_t *out) {
+static bool give(pass *p, region *root, int32_t ny, const df_output *ys, df_output x, int32_t i, int32_t nx,
+                 int32_t unconnected, int32_t *out) {
   df_output values, indices;
   gather *a = gather_find(p, x);
   for (int32_t k = 0; k < 6; k++) out[k] = k % 2 ? 0 : -1;
@@ -709,10 +720,11 @@ static bool give(pass *p, region *root, int32_t ny, const df_output *ys, df_outp
       out[0] = zero.node->id; out[1] = zero.index;
       return true;
     }
-    char why[400];
+    char why[400], which[16] = "";
+    if (nx > 1) snprintf(which, sizeof which, " %d", i + 1);
     why_unconnected(p, ny, ys, x, why, sizeof why);
-    dfi_fail(p->err, DF_INVALID_ARGUMENT, p->where, "gradients: y (`%s`, built at %s) does not depend on x %d (`%s`, built at %s): %s; "
-             "unconnected = 'zero' or 'none' would allow it", dfi_node_name(ys[0].node), line_of(ys[0].node), i + 1, dfi_node_name(x.node), line_of(x.node), why);
+    dfi_fail(p->err, DF_INVALID_ARGUMENT, p->where, "gradients: y (`%s`, built at %s) does not depend on x%s (`%s`, built at %s): %s; "
+             "unconnected = 'zero' or 'none' would allow it", dfi_node_name(ys[0].node), line_of(ys[0].node), which, dfi_node_name(x.node), line_of(x.node), why);
     return false;
   }
   if (gather_sparse(p, x, &values, &indices)) {
@@ -767,7 +779,7 @@ static bool run_pass(pass *p, int32_t ny, const int32_t *ys, const int32_t *grad
   p->now = &root;
   ok = ok && backprop(p, &root, ny, y);
   p->now = &root;
-  for (int32_t i = 0; i < nx && ok; i++) ok = give(p, &root, ny, y, x[i], i, unconnected, out + 6 * i);
+  for (int32_t i = 0; i < nx && ok; i++) ok = give(p, &root, ny, y, x[i], i, nx, unconnected, out + 6 * i);
   dfi_map_free(root.memo); dfi_map_free(root.shapes);
   return ok;
 }
