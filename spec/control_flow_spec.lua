@@ -1,0 +1,352 @@
+-- cond, while_loop, case and switch_case: what runs, how often, in which order, and what is refused when it is built.
+local df = require 'dflow'
+local support = require 'spec.support'
+local near = support.near
+local unpack = table.unpack or unpack
+
+local function fails(fn, ...)
+  local ok, e = pcall(fn)
+  assert.is_false(ok, 'it was accepted')
+  for _, words in ipairs { ... } do
+    assert(tostring(e):find(words, 1, true), ('%q was not said in: %s'):format(words, tostring(e)))
+  end
+  return e
+end
+
+--- n trips with a counter; the other variables in and out.
+local function trips(n, body, ...)
+  local r = { df.while_loop(function(i) return i:lt(n) end, function(i, ...) return i + 1, body(i, ...) end,
+                            { df.int32(0), ... }) }
+  return unpack(r, 2)
+end
+local function line() return debug.getinfo(2, 'l').currentline end
+
+describe('cond', function()
+  before_each(function() df.reset() end)
+
+  it('runs the branch that the predicate names', function()
+    local p, x = df.placeholder('bool', {}), df.float32(3)
+    local y = df.cond(p, function() return x * 2 end, function() return x - 1 end)
+    near(df.run(y, { [p] = true }), 6)
+    near(df.run(y, { [p] = false }), 2)
+  end)
+  it('does not run what the other branch would divide by zero', function()
+    local n = df.placeholder('int32', {})
+    local y = df.cond(n:eq(0), function() return df.int32(-1) end, function() return df.floordiv(df.int32(12), n) end)
+    near(df.run(y, { [n] = 0 }), -1)
+    near(df.run(y, { [n] = 5 }), 2)
+  end)
+  it('returns constants and captured values as they are', function()
+    local p, x = df.placeholder('bool', {}), df.float32(7)
+    local a, b = df.cond(p, function() return x, df.float32(1) end, function() return df.float32(2), x end)
+    near(df.run({ a, b }, { [p] = true }), { 7, 1 })
+    near(df.run({ a, b }, { [p] = false }), { 2, 7 })
+  end)
+  it('nests, and the inner one sees what the outer one saw', function()
+    local i, x = df.placeholder('int32', {}), df.float32(10)
+    local y = df.cond(i:lt(2), function()
+      local z = x + 1
+      return df.cond(i:eq(0), function() return z * 2 end, function() return z * 3 + x end)
+    end, function() return x end)
+    for k, want in ipairs { 22, 43, 10 } do near(df.run(y, { [i] = k - 1 }), want) end
+  end)
+  it('merges the shapes of its branches', function()
+    local p = df.placeholder('bool', {})
+    local y = df.cond(p, function() return df.zeros { 2, 3 } end, function() return df.zeros { 4, 3 } end)
+    assert.are.same({ -1, 3 }, y.shape)
+  end)
+  it('refuses branches of different dtypes, naming both', function()
+    local x = df.float32(1)
+    fails(function() local y = df.cond(x:gt(0), function() return x end, function() return df.int32(1) end) return y end,
+          'float32', 'int32', 'cast')
+  end)
+  it('refuses branches that return different numbers of values', function()
+    local x = df.float32(1)
+    fails(function() local y = df.cond(x:gt(0), function() return x, x end, function() return x end) return y end, '2', '1')
+  end)
+  it('refuses a predicate that is no scalar bool', function()
+    local x = df.float32(1)
+    fails(function() local y = df.cond(x, function() return x end, function() return x end) return y end, 'bool', 'float32')
+  end)
+  it('refuses a value of a branch outside of it, and says both lines', function()
+    local leak, at
+    local x = df.float32(1)
+    df.cond(x:gt(0), function() leak = x * 2; at = line() return leak end, function() return x end)
+    fails(function() local y = leak + 1 return y end, ':' .. at, ':' .. line(), 'true branch')
+  end)
+  it('leaves the graph usable after a Lua error in a branch', function()
+    local x = df.float32(2)
+    fails(function() df.cond(x:gt(0), function() error('no idea') end, function() return x end) end, 'no idea')
+    near(df.run(x * 2), 4)
+  end)
+  it('runs side effects in the taken branch only, a thousand times over', function()
+    local p, steps = df.placeholder('bool', {}), 1000
+    for threads = 1, 3 do
+      df.reset()
+      p = df.placeholder('bool', {})
+      local a, b = df.Variable(df.int32(0)), df.Variable(df.int32(0))
+      local y = df.cond(p, function() a:assign_add(1) return df.int32(1) end, function() b:assign_add(1) return df.int32(0) end)
+      local s = df.Session { threads = threads }
+      local taken = 0
+      for k = 1, steps do
+        local yes = (k * 7919) % 3 == 0
+        if yes then taken = taken + 1 end
+        s:run(y, { [p] = yes })
+      end
+      near(s:run({ a, b }), { taken, steps - taken })
+      s:close()
+    end
+  end)
+end)
+
+describe('case and switch_case', function()
+  before_each(function() df.reset() end)
+  it('take the first predicate that holds, or the default', function()
+    local x = df.placeholder('float32', {})
+    local y = df.case { { x:lt(0), function() return df.float32(-1) end }, { x:lt(10), function() return x end },
+                        default = function() return df.float32(10) end }
+    for at, want in pairs { [-5] = -1, [3] = 3, [70] = 10 } do near(df.run(y, { [x] = at }), want) end
+  end)
+  it('take the function of that number', function()
+    local i, x = df.placeholder('int32', {}), df.float32(5)
+    local y = df.switch_case(i, { function() return x end, function() return x * x end }, function() return df.float32(0) end)
+    for k, want in ipairs { 5, 25, 0 } do near(df.run(y, { [i] = k - 1 }), want) end
+  end)
+end)
+
+describe('while_loop', function()
+  before_each(function() df.reset() end)
+
+  it('repeats its body while the predicate holds', function()
+    local i, s = df.while_loop(function(i) return i:lt(10) end, function(i, s) return i + 1, s + i end, { df.int32(0), df.int32(0) })
+    near(df.run({ i, s }), { 10, 45 })
+  end)
+  it('returns its variables unchanged when the predicate is false at once', function()
+    local x = df.float32(3)
+    local y = df.while_loop(function(v) return v:lt(0) end, function(v) return v * 2 end, { x })
+    near(df.run(y), 3)
+  end)
+  it('gives the same for every parallel_iterations from 1 up', function()
+    for _, p in ipairs { 1, 2, 32, 3500, 2147483647 } do
+      df.reset()
+      local _, s = df.while_loop(function(i) return i:lt(200) end, function(i, s) return i + 1, s * 1.01 + df.sin(s) end,
+                                 { df.int32(0), df.float64(0.5) }, { parallel_iterations = p })
+      local want = 0.5
+      for _ = 1, 200 do want = want * 1.01 + math.sin(want) end
+      near(df.run(s), want)
+    end
+  end)
+  it('refuses parallel_iterations below 1', function()
+    for _, p in ipairs { 0, -1 } do
+      local e = fails(function()
+        local y = df.while_loop(function(i) return i:lt(2) end, function(i) return i + 1 end, { df.int32(0) }, { parallel_iterations = p })
+        return y
+      end, 'parallel_iterations', tostring(p))
+      assert.are.equal('invalid_argument', e.code)
+    end
+  end)
+  it('takes structured variables and table keys', function()
+    local r = df.while_loop(function(s) return s.i:lt(3) end, function(s)
+      return { i = s.i + 1, state = { h = s.state.h * 2, c = s.state.h } }
+    end, { i = df.int32(0), state = { h = df.float32(1), c = df.float32(0) } })
+    near(df.run(r.state.h), 8)
+    near(df.run(r.state.c), 4)
+  end)
+  it('swaps variables without losing one', function()
+    local a, b = trips(3, function(_, a, b) return b, a end, df.float32(1), df.float32(2))
+    near(df.run({ a, b }), { 2, 1 })
+  end)
+  it('may return a captured value, a constant or its own input', function()
+    local c = df.float32(9)
+    local a, b, d = trips(4, function(_, a) return c, df.float32(5), a end, df.float32(1), df.float32(2), df.float32(3))
+    near(df.run({ a, b, d }), { 9, 5, 9 })
+  end)
+  it('stops after maximum_iterations', function()
+    local i = df.while_loop(function(i) return i:lt(100) end, function(i) return i + 1 end, { df.int32(0) }, { maximum_iterations = 7 })
+    near(df.run(i), 7)
+    local j = df.while_loop(function(i) return i:lt(3) end, function(i) return i + 1 end, { df.int32(0) }, { maximum_iterations = 7 })
+    near(df.run(j), 3)
+    local k = df.while_loop(function(i) return i:lt(3) end, function(i) return i + 1 end, { df.int32(0) }, { maximum_iterations = 0 })
+    near(df.run(k), 0)
+  end)
+  it('nests, the inner trip count depending on the outer iteration', function()
+    local n = trips(5, function(i, n) return (trips(i, function(_, m) return m + 1 end, n)) end, df.int32(0))
+    near(df.run(n), 10)
+  end)
+  it('holds conds, and conds hold loops', function()
+    local x = trips(6, function(i, x)
+      return df.cond((i % 2):eq(0), function() return (trips(i, function(_, y) return y + 1 end, x)) end, function() return x * 2 end)
+    end, df.int32(1))
+    local want = 1
+    for i = 0, 5 do if i % 2 == 0 then want = want + i else want = want * 2 end end
+    near(df.run(x), want)
+  end)
+  it('uses a captured value in two loops and in loops within loops', function()
+    local c = df.float32(2)
+    local a = trips(3, function(_, a) return a * c end, df.float32(1))
+    local b = trips(2, function(_, b) return (trips(2, function(_, d) return d + c end, b)) end, a)
+    near(df.run(b), 16)
+  end)
+  it('has a predicate that may be a captured bool', function()
+    local p = df.placeholder('bool', {})
+    local i = df.while_loop(function(i) return df.logical_and(p, i:lt(3)) end, function(i) return i + 1 end, { df.int32(0) })
+    near(df.run(i, { [p] = false }), 0)
+    near(df.run(i, { [p] = true }), 3)
+    local never = df.while_loop(function() return p end, function(i) return i + 1 end, { df.int32(4) })
+    near(df.run(never, { [p] = false }), 4)
+  end)
+  it('gives each loop a frame name of its own', function()
+    local function loop(opts) return (df.while_loop(function(i) return i:lt(1) end, function(i) return i + 1 end, { df.int32(0) }, opts)) end
+    assert.are.equal('while/Exit:0', loop().name)
+    assert.are.equal('while_1/Exit:0', loop().name)
+    assert.are.equal('steps/Exit:0', loop { name = 'steps' }.name)
+    assert.are.equal('steps_1/Exit:0', loop { name = 'steps' }.name)
+  end)
+  it('names frame and iteration when a body fails', function()
+    local x = df.int32(3)
+    local y = df.while_loop(function(i) return i:lt(10) end, function(i) return i + df.floordiv(df.int32(4), x - i) end, { df.int32(0) },
+                            { name = 'walk' })
+    local e = fails(function() df.run(y) end, 'walk:2', 'division by zero')
+    assert.are.equal('invalid_argument', e.code)
+  end)
+
+  it('refuses a body that changes a shape, naming variable, shapes, line and what would allow it', function()
+    local at
+    fails(function()
+      local _, x = df.while_loop(function(i) return i:lt(3) end, function(i, x)
+        at = line() + 1
+        local y = df.concat({ x, x }, 0)
+        return i + 1, y
+      end, { df.int32(0), df.zeros { 2, 3 } })
+      return x
+    end, 'variable 2', 'float32[2,3]', 'float32[4,3]', 'shape_invariants = {[2] = {-1, 3}}')
+    local e = fails(function()
+      local r = df.while_loop(function(s) return s.i:lt(3) end, function(s)
+        at = line() + 1
+        local y = df.stack { s.h, s.h }
+        return { i = s.i + 1, h = y }
+      end, { i = df.int32(0), h = df.zeros { 2 } })
+      return r
+    end, '`h`', 'shape_invariants = {h = false}')
+    assert(e.source:find(':' .. at, 1, true), e.source)
+  end)
+  it('accepts shapes that shape_invariants allows', function()
+    local x = df.ones { 1, 2 }
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, x) return i + 1, df.concat({ x, x }, 0) end, { df.int32(0), x },
+                               { shape_invariants = { [2] = { -1, 2 } } })
+    assert.are.same({ -1, 2 }, y.shape)
+    near(df.run(df.reduce_sum(y)), 16)
+  end)
+  it('refuses a body that changes a dtype', function()
+    fails(function()
+      local _, x = df.while_loop(function(i) return i:lt(3) end, function(i, x) return i + 1, df.cast(x, 'float64') end, { df.int32(0), df.float32(1) })
+      return x
+    end, 'float32', 'float64', 'cast')
+  end)
+  it('refuses a value of the body outside of it, and of the predicate in the body', function()
+    local leak, at
+    df.while_loop(function(i) return i:lt(3) end, function(i) leak = i * 2; at = line() return i + 1 end, { df.int32(0) })
+    fails(function() local y = leak + 1 return y end, ':' .. at, ':' .. line(), 'body')
+    fails(function()
+      local r = df.while_loop(function(i) leak = i * 2 return leak:lt(3) end, function(i) return i + leak end, { df.int32(0) })
+      return r
+    end, 'predicate')
+  end)
+  it('leaves the graph usable after a Lua error in its body', function()
+    fails(function() df.while_loop(function(i) return i:lt(3) end, function() error('no idea') end, { df.int32(0) }) end, 'no idea')
+    near(df.run(df.float32(2) * 2), 4)
+  end)
+  it('can be cancelled within 50 ms when it never ends', function()
+    local i = df.while_loop(function(i) return i:ge(0) end, function() return df.int32(1) end, { df.int32(0) })
+    local h = df.start(i)
+    local from = os.clock()
+    while os.clock() - from < 0.02 do end
+    h:cancel()
+    local asked = os.clock()
+    local e = fails(function() h:wait() end)
+    assert.are.equal('cancelled', e.code)
+    assert(os.clock() - asked < 0.05)
+  end)
+end)
+
+describe('side effects in a body', function()
+  before_each(function() df.reset() end)
+
+  it('happen once a trip, whether or not an output depends on them', function()
+    local v = df.Variable(df.int32(0))
+    local i = trips(5, function(_, x) v:assign_add(2) return x end, df.int32(0))
+    df.run(i)
+    near(df.run(v), 10)
+  end)
+  it('happen in program order, trip after trip', function()
+    local v = df.Variable(df.int32(1))
+    local x = trips(4, function(i, x)
+      v:assign_add(i)
+      v:assign(v:value() * 2)
+      return x + v:value()
+    end, df.int32(0))
+    local want, value = 0, 1
+    for i = 0, 3 do value = (value + i) * 2; want = want + value end
+    near(df.run(x), want)
+    near(df.run(v), value)
+  end)
+  it('are seen by a read after them and not by a read before them', function()
+    local v = df.Variable(df.int32(1))
+    local a, b = trips(3, function(_, a, b)
+      local before = v:value()
+      v:assign(before * 3)
+      local after = v:value()
+      return a + before, b + after
+    end, df.int32(0), df.int32(0))
+    near(df.run({ a, b }), { 1 + 3 + 9, 3 + 9 + 27 })
+  end)
+  it('are seen by the predicate', function()
+    local v = df.Variable(df.int32(0))
+    local i = df.while_loop(function() return v:value():lt(6) end, function(i) v:assign_add(2) return i + 1 end, { df.int32(0) })
+    near(df.run(i), 3)
+  end)
+  it('of an inner loop come between those before and after it', function()
+    local v = df.Variable(df.int32(1))
+    local x = trips(2, function(_, x)
+      v:assign_add(1)
+      trips(2, function(_, y) v:assign(v:value() * 2) return y end, df.int32(0))
+      v:assign_add(3)
+      return x + v:value()
+    end, df.int32(0))
+    local value, want = 1, 0
+    for _ = 1, 2 do value = (value + 1) * 4 + 3; want = want + value end
+    near(df.run(x), want)
+  end)
+  it('of a branch come between those before and after it', function()
+    local v = df.Variable(df.int32(1))
+    local x = trips(4, function(i, x)
+      v:assign_add(1)
+      df.cond((i % 2):eq(0), function() v:assign(v:value() * 2) end, function() v:assign_sub(1) end)
+      v:assign_add(3)
+      return x + v:value()
+    end, df.int32(0))
+    local value, want = 1, 0
+    for i = 0, 3 do
+      value = value + 1
+      if i % 2 == 0 then value = value * 2 else value = value - 1 end
+      value = value + 3
+      want = want + value
+    end
+    near(df.run(x), want)
+  end)
+  it('leave other variables to be read once, outside the loop', function()
+    local v, w = df.Variable(df.int32(0)), df.Variable(df.int32(5))
+    local before = df.stats().nodes_run
+    local x = trips(50, function(_, x) v:assign_add(1) return x + w:value() end, df.int32(0))
+    near(df.run(x), 250)
+    assert(df.stats().nodes_run > before)
+    near(df.run(v), 50)
+  end)
+  it('in a branch without results still run', function()
+    local v, p = df.Variable(df.int32(0)), df.placeholder('bool', {})
+    local done = df.cond(p, function() v:assign_add(1) end, function() end)
+    df.run(done, { [p] = true })
+    df.run(done, { [p] = false })
+    near(df.run(v), 1)
+  end)
+end)
