@@ -150,7 +150,8 @@ int32_t cpu_top_k(df_kernel *k) {
   const df_tensor *x = k->in[0];
   char text[160];
   if (x->rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k needs at least one axis, got a scalar");
-  search s = { .n = x->dims[x->rank - 1], .inner = 1, .k = dfk_index(k->in[1], 0) };
+  search s = { .n = x->dims[x->rank - 1], .inner = 1 };
+  if (!dfk_integer(k, 1, "k", &s.k)) return k->error->code;
   if (s.k < 0 || s.k > s.n)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k of %lld among the last axis of %s: expected 0 to %lld", (long long)s.k,
                     dfk_shape_text(x, text, sizeof text), (long long)s.n);

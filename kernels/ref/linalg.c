@@ -88,8 +88,9 @@ int32_t ref_einsum(df_kernel *k) {
 
 int32_t ref_matrix_band_part(df_kernel *k) {
   const df_tensor *x = k->in[0];
-  int64_t lower = dfk_index(k->in[1], 0), upper = dfk_index(k->in[2], 0);
+  int64_t lower, upper;
   char text[160];
+  if (!dfk_integer(k, 1, "num_lower", &lower) || !dfk_integer(k, 2, "num_upper", &upper)) return k->error->code;
   if (x->rank < 2)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "matrix_band_part needs a matrix, got %s", dfk_shape_text(x, text, sizeof text));
   int64_t m = x->dims[x->rank - 2], n = x->dims[x->rank - 1];

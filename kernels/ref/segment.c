@@ -70,7 +70,8 @@ static int64_t fold_int(fold f, int64_t a, int64_t x) {
 
 static int32_t unsorted(df_kernel *k, fold f) {
   const df_tensor *data = k->in[0], *ids = k->in[1];
-  int64_t row = 0, n = dfk_index(k->in[2], 0);
+  int64_t row = 0, n;
+  if (!dfk_integer(k, 2, "num_segments", &n)) return k->error->code;
   int32_t code = row_of(k, data, ids, &row);
   if (code) return code;
   if (n < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "num_segments must not be negative, got %lld", (long long)n);
@@ -165,8 +166,9 @@ int32_t ref_segment_gather(df_kernel *k) {
 
 int32_t ref_bincount(df_kernel *k) {
   const df_tensor *values = k->in[0], *weights = k->in[2];
-  int64_t n = dfk_index(k->in[1], 0);
+  int64_t n;
   char a[160], b[160];
+  if (!dfk_integer(k, 1, "size", &n)) return k->error->code;
   if (n < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "size must not be negative, got %lld", (long long)n);
   if (weights->size != values->size && weights->size != 0)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "weights must be empty or one per value: arr is %s, weights %s",
@@ -196,8 +198,9 @@ static bool above(const df_tensor *x, int64_t a, int64_t b) {
 
 int32_t ref_top_k(df_kernel *k) {
   const df_tensor *x = k->in[0];
-  int64_t count = dfk_index(k->in[1], 0), n = x->rank ? x->dims[x->rank - 1] : 0, rows = 1, dims[DF_MAX_RANK];
+  int64_t count, n = x->rank ? x->dims[x->rank - 1] : 0, rows = 1, dims[DF_MAX_RANK];
   char text[160];
+  if (!dfk_integer(k, 1, "k", &count)) return k->error->code;
   if (x->rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k needs at least one axis, got a scalar");
   if (count < 0 || count > n)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k of %lld among the last axis of %s: expected 0 to %lld", (long long)count,
