@@ -69,7 +69,9 @@ int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_er
   if (e->stage == 1 && n != c->n)
     return dfi_fail(err, DF_INVALID_ARGUMENT, c->where, "the true branch of cond returns %d value%s, but the false branch returns %d", c->n, c->n == 1 ? "" : "s", n);
   g->current = b;
+  if (n < 0) return dfi_fail(err, DF_INVALID_ARGUMENT, c->where, "a branch of cond cannot return %d values", n);
   c->n = n;
+  free(c->result[side]);                              /* of an attempt that failed */
   c->result[side] = dfi_xcalloc((size_t)n, sizeof(df_output));
   for (int32_t i = 0; i < n; i++) {
     int32_t id = outputs[2 * i], index = outputs[2 * i + 1];
