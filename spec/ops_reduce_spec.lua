@@ -1,0 +1,411 @@
+--- Reductions, scans, argmax, top_k and sums by segment: values, special cases, errors, derivatives, kernels.
+local df = require 'dflow'
+local support = require 'spec.support'
+local near, same, message_of = support.near, support.same, support.message_of
+local nan, inf = 0 / 0, math.huge
+local unpack = table.unpack or unpack
+
+before_each(function() df.reset() end)
+
+local function f32(v, shape) return df.constant(v, 'float32', shape) end
+local function f64(v, shape) return df.constant(v, 'float64', shape) end
+local function i32(v, shape) return df.constant(v, 'int32', shape) end
+local function has(text, part) assert(text:find(part, 1, true), ('%q has no %q'):format(text, part)) end
+
+local folds = { 'reduce_sum', 'reduce_mean', 'reduce_prod', 'reduce_max', 'reduce_min' }
+local float_folds = { 'reduce_logsumexp', 'reduce_euclidean_norm' }
+local numbers = { 'float32', 'float64', 'float16', 'bfloat16', 'int32', 'int64', 'int8', 'uint8' }
+local tolerance = { float32 = 2e-5, float64 = 1e-12, float16 = 2e-3, bfloat16 = 2e-2 }
+local function is_float(dtype) return dtype:find('float', 1, true) ~= nil end
+
+--- All subsets of the axes of a rank, as constants.
+local function subsets(rank)
+  local all = {}
+  for mask = 0, 2 ^ rank - 1 do
+    local axes, m = {}, mask
+    for axis = 0, rank - 1 do
+      if m % 2 == 1 then axes[#axes + 1] = axis end
+      m = math.floor(m / 2)
+    end
+    all[#all + 1] = axes
+  end
+  return all
+end
+
+describe('a reduction', function()
+  it('folds the given axes', function()
+    local x = i32({ 1, 2, 3, 4, 5, 6 }, { 2, 3 })
+    same(df.run(df.reduce_sum(x, { axis = 0 })), { 5, 7, 9 })
+    same(df.run(df.reduce_sum(x, { axis = 1 })), { 6, 15 })
+    same(df.run(df.reduce_sum(x, { axis = { 0, 1 } })), 21)
+    same(df.run(df.reduce_prod(x, { axis = 1 })), { 6, 120 })
+    same(df.run(df.reduce_max(x, { axis = 0 })), { 4, 5, 6 })
+    same(df.run(df.reduce_min(x, { axis = -1 })), { 1, 4 })
+    near(df.run(df.reduce_mean(f32({ 1, 2, 3, 4 }, { 2, 2 }), { axis = 1 })), { 1.5, 3.5 })
+    near(df.run(df.reduce_euclidean_norm(f32{ 3, 4 })), 5)
+    near(df.run(df.reduce_logsumexp(f64{ 1000, 1000 })), 1000 + math.log(2), { rtol = 1e-14 })
+    same(df.run(df.reduce_all(df.constant({ true, false, true, true }, 'bool', { 2, 2 }), { axis = 0 })), { true, false })
+    same(df.run(df.reduce_any(df.constant({ true, false, false, false }, 'bool', { 2, 2 }), { axis = 1 })), { true, false })
+  end)
+
+  it('folds all axes when none is named, and none for an empty list', function()
+    local x = i32({ 1, 2, 3, 4 }, { 2, 2 })
+    same(df.run(df.reduce_sum(x)), 10)
+    same(df.run(df.reduce_sum(x, { axis = i32({}, { 0 }) })), { { 1, 2 }, { 3, 4 } })
+    same(df.run(df.reduce_sum(i32(7))), 7)
+  end)
+
+  it('keeps the axes as ones with keep_dims', function()
+    local x = i32({ 1, 2, 3, 4 }, { 2, 2 })
+    same(df.run(df.reduce_sum(x, { axis = 0, keep_dims = true })), { { 4, 6 } })
+    same(df.run(df.reduce_sum(x, { keep_dims = true })), { { 10 } })
+    same(df.reduce_sum(df.placeholder('float32', { -1, 3, 4 }), { axis = { 0, 2 }, keep_dims = true }).shape, { 1, 3, 1 })
+  end)
+
+  it('knows its shape as far as it can be known', function()
+    local x = df.placeholder('float32', { -1, 3, 4 })
+    same(df.reduce_sum(x, { axis = 1 }).shape, { -1, 4 })
+    same(df.reduce_sum(x).shape, {})
+    same(df.reduce_sum(x, { axis = df.placeholder('int32', { 2 }) }).shape, { -1 })
+    assert.is_nil(df.reduce_sum(x, { axis = df.placeholder('int32', { -1 }) }).shape)
+    assert.is_nil(df.reduce_sum(df.placeholder('float32'), { axis = 0 }).shape)
+  end)
+
+  it('takes axes that are known only when it runs', function()
+    local x, axis = df.placeholder('float32'), df.placeholder('int32')
+    local y = df.reduce_sum(x, { axis = axis })
+    local t = df.tensor({ 1, 2, 3, 4, 5, 6 }, 'float32', { 2, 3 })
+    same(df.run(y, { [x] = t, [axis] = 0 }), { 5, 7, 9 })
+    same(df.run(y, { [x] = t, [axis] = df.tensor({ 0, -1 }, 'int32') }), 21)
+    has(message_of(df.run, y, { [x] = t, [axis] = 2 }), 'reduction axis 2 is out of range for float32[2,3]: expected -2 to 1')
+    has(message_of(df.run, y, { [x] = t, [axis] = df.tensor({ 1, -1 }, 'int32') }), 'reduction axis -1 is given twice')
+  end)
+
+  it('is an error when built with axes that cannot be', function()
+    local x = f32({ 1, 2, 3, 4 }, { 2, 2 })
+    has(message_of(df.reduce_sum, x, { axis = 2 }), 'reduction axis 2 is out of range for float32[2,2]: expected -2 to 1')
+    has(message_of(df.reduce_max, x, { axis = { 0, 0 } }), 'reduction axis 0 is given twice')
+    has(message_of(df.reduce_max, x, { axis = { { 0 } } }), 'a scalar or a vector')
+  end)
+
+  it('of no elements gives the neutral element', function()
+    local none = f32({}, { 0 })
+    same(df.run(df.reduce_sum(none)), 0)
+    same(df.run(df.reduce_prod(none)), 1)
+    same(df.run(df.reduce_max(none)), -inf)
+    same(df.run(df.reduce_min(none)), inf)
+    same(df.run(df.reduce_mean(none)), nan)
+    same(df.run(df.reduce_logsumexp(none)), -inf)
+    same(df.run(df.reduce_euclidean_norm(none)), 0)
+    same(df.run(df.reduce_max(i32({}, { 0 }))), -2147483648)
+    same(df.run(df.reduce_min(df.constant({}, 'uint8', { 0 }))), 255)
+    same(df.run(df.reduce_all(df.constant({}, 'bool', { 0 }))), true)
+    same(df.run(df.reduce_any(df.constant({}, 'bool', { 0 }))), false)
+    same(df.run(df.reduce_sum(f32({}, { 3, 0 }), { axis = 1 })), { 0, 0, 0 })
+    same(df.run(df.reduce_sum(f32({}, { 3, 0 }), { axis = 0 })).shape, { 0 })
+    has(message_of(df.run, df.reduce_mean(i32({}, { 0 }))), 'integer division by zero')
+  end)
+
+  it('lets NaN through max and min, and infinities everywhere', function()
+    for place = 1, 40 do
+      local v = {}
+      for i = 1, 40 do v[i] = i end
+      v[place] = nan
+      same(df.run(df.reduce_max(f32(v))), nan)
+      same(df.run(df.reduce_min(f64(v))), nan)
+      same(df.run(df.reduce_max(f32(v, { 1, 40, 1 }), { axis = 1 })), { { nan } })
+    end
+    same(df.run(df.reduce_sum(f32{ inf, 1 })), inf)
+    same(df.run(df.reduce_sum(f32{ inf, -inf })), nan)
+    same(df.run(df.reduce_logsumexp(f32{ -inf, -inf })), -inf)
+    same(df.run(df.reduce_logsumexp(f32{ inf, 1 })), inf)
+    same(df.run(df.reduce_logsumexp(f32{ nan, 1 })), nan)
+  end)
+
+  it('wraps integers, and cuts their mean toward zero', function()
+    same(df.run(df.reduce_sum(i32{ 2147483647, 1 })), -2147483648)
+    same(df.run(df.reduce_sum(df.constant({ 100, 100 }, 'int8'))), -56)
+    same(df.run(df.reduce_prod(df.constant({ 16, 16 }, 'uint8'))), 0)
+    same(df.run(df.reduce_mean(i32{ -3, -4 })), -3)
+    same(df.run(df.reduce_mean(df.constant({ 250, 252 }, 'uint8'))), 251)
+    same(df.run(df.reduce_mean(i32{ 2147483647, 2147483645 })), 2147483646)
+  end)
+
+  it('loses few digits in long sums', function()
+    local ones = df.fill({ 1000003 }, f32(0.1))
+    near(df.run(df.reduce_sum(ones)), 100000.3 + 1000003 * 1.490116e-9, { rtol = 1e-6 })
+    near(df.run(df.reduce_sum(df.reshape(df.fill({ 300000 }, f32(0.1)), { 100000, 3 }), { axis = 0 })), { 10000, 10000, 10000 }, { rtol = 1e-6 })
+    same(df.run(df.reduce_mean(df.fill({ 70000 }, df.constant(3, 'float16')))), 3)
+  end)
+
+  it('agrees with the reference on every dtype, shape and set of axes', function()
+    for _, shape in ipairs{ { 5 }, { 3, 4 }, { 1, 7 }, { 2, 3, 4 }, { 17, 33 }, { 2, 3, 1, 5 }, { 100, 3 }, { 300, 5 }, { 3, 300 } } do
+      for _, dtype in ipairs(numbers) do
+        support.cpu_equals_ref(function(x)
+          local ys = {}
+          for _, axes in ipairs(subsets(#shape)) do
+            for _, name in ipairs(folds) do ys[#ys + 1] = df[name](x, { axis = i32(axes, { #axes }), keep_dims = #axes % 2 == 0 }) end
+            if is_float(dtype) then
+              for _, name in ipairs(float_folds) do ys[#ys + 1] = df[name](x, { axis = i32(axes, { #axes }) }) end
+            end
+          end
+          return ys
+        end, { support.tensor(shape, dtype == 'uint8' and 0 or -2, 2.9, dtype, 5) },
+        { rtol = tolerance[dtype] or 0, atol = tolerance[dtype] or 0, what = dtype .. ' ' .. table.concat(shape, 'x') })
+      end
+    end
+  end)
+
+  it('agrees with the reference where it is cut into pieces', function()
+    for _, shape in ipairs{ { 70000 }, { 1, 70000 }, { 35000, 2 }, { 3, 4000, 6 }, { 30, 2300 } } do
+      support.cpu_equals_ref(function(x)
+        local ys = {}
+        for _, axes in ipairs(subsets(#shape)) do
+          if #axes > 0 then
+            for _, name in ipairs{ 'reduce_sum', 'reduce_max' } do ys[#ys + 1] = df[name](x, { axis = axes }) end
+          end
+        end
+        return ys
+      end, { support.tensor(shape, 0, 1, 'float32', 7) }, { rtol = 1e-6 })
+    end
+  end)
+
+  it('gives the same bits on any number of threads', function()
+    local g = df.Graph()
+    g:as_default(function()
+      local x = df.constant(support.tensor({ 300, 700 }, -1, 1, 'float32', 3))
+      local ys = { df.reduce_sum(x), df.reduce_sum(x, { axis = 0 }), df.reduce_sum(x, { axis = 1 }), df.reduce_logsumexp(x) }
+      local one, four = df.Session{ graph = g, threads = 1 }, df.Session{ graph = g, threads = 4 }
+      local expected = one:run(ys)
+      for _ = 1, 5 do same(four:run(ys), expected) end
+      one:close()
+      four:close()
+    end)
+  end)
+
+  it('has derivatives of first and second order', function()
+    local x = support.tensor({ 2, 3, 2 }, -1, 1, 'float64', 9)
+    for _, name in ipairs{ 'reduce_sum', 'reduce_mean', 'reduce_prod', 'reduce_max', 'reduce_min', unpack(float_folds) } do
+      for _, axis in ipairs{ 0, 1, -1, { 0, 2 }, { 1, 2 }, { 0, 1, 2 } } do
+        for _, keep in ipairs{ true, false } do
+          support.check_gradient(function(v) return df[name](df.sin(v), { axis = axis, keep_dims = keep }) end, { x }, { order = 2, what = name })
+        end
+      end
+    end
+  end)
+
+  it('has derivatives where shapes are known only when it runs', function()
+    local t = support.tensor({ 2, 3, 2 }, 0.5, 1.5, 'float64', 9)
+    for _, shape in ipairs{ { -1, -1, -1 }, { -1, 3, 2 }, false } do
+      for _, axis in ipairs{ 0, 1, 2, { 0, 2 }, 'fed' } do
+        for _, name in ipairs{ 'reduce_sum', 'reduce_mean', 'reduce_max', 'reduce_logsumexp' } do
+          local x = shape and df.placeholder('float64', shape) or df.placeholder('float64')
+          local fed = df.placeholder('int32')
+          local y = df[name](x * x, { axis = axis == 'fed' and fed or axis })
+          local known = df.constant(t)
+          local z = df[name](known * known, { axis = axis == 'fed' and { -1 } or axis })
+          local feeds = { [x] = t, [fed] = df.tensor({ -1 }, 'int32') }
+          near(df.run(df.gradients(y, x), feeds), df.run(df.gradients(z, known)), { rtol = 1e-14 })
+        end
+      end
+    end
+  end)
+
+  it('shares the gradient of max among equals', function()
+    local x = f32{ 3, 1, 3 }
+    near(df.run(df.gradients(df.reduce_max(x), x)), { 0.5, 0, 0.5 })
+    near(df.run(df.gradients(df.reduce_min(x), x)), { 0, 1, 0 })
+  end)
+
+  it('has an exact gradient of a product with zeros', function()
+    local x = f64({ 0, 2, 0, 1, 3, 4 }, { 2, 3 })
+    same(df.run(df.gradients(df.reduce_prod(x, { axis = 1 }), x)), { { 0, 0, 0 }, { 12, 4, 3 } })
+    support.check_gradient(function(v) return df.reduce_prod(v, { axis = { 0, 1 } }) end, { df.tensor({ 0, 2, 5, 1, 3, 4 }, 'float64', { 2, 3 }) }, { order = 2 })
+    support.check_gradient(function(v) return df.reduce_prod(v, { axis = 1 }) end, { df.tensor({ 0, 2, 0, 1, 0, 4 }, 'float64', { 2, 3 }) }, { order = 2 })
+  end)
+end)
+
+describe('argmax and argmin', function()
+  it('find the first of equals, along any axis', function()
+    local x = i32({ 1, 5, 5, 7, 2, 3 }, { 2, 3 })
+    same(df.run(df.argmax(x, 1)), { 1, 0 })
+    same(df.run(df.argmin(x, 0)), { 0, 1, 1 })
+    same(df.run(df.argmax(x, -2)), { 1, 0, 0 })
+    assert.equal('int64', df.argmax(x, 1).dtype)
+    assert.equal('int32', df.argmax(x, 1, { output_type = 'int32' }).dtype)
+  end)
+
+  it('find the first NaN', function()
+    for _, place in ipairs{ 1, 7, 20, 33 } do
+      local v = {}
+      for i = 1, 40 do v[i] = i end
+      v[place], v[36] = nan, nan
+      same(df.run(df.argmax(f32(v), 0)), place - 1)
+      same(df.run(df.argmin(f64(v), 0)), place - 1)
+    end
+  end)
+
+  it('are errors along an empty axis and one that is not there', function()
+    has(message_of(df.argmax, f32({}, { 2, 0 }), 1), 'axis 1 of float32[2,0] has no elements')
+    local x = df.placeholder('float32', { -1 })
+    has(message_of(df.run, df.argmin(x, 0), { [x] = df.tensor({}, 'float32', { 0 }) }), 'argmin of an empty axis')
+    has(message_of(df.argmax, f32{ 1 }, 1), 'axis 1 is out of range for float32[1]: expected -1 to 0')
+    has(message_of(df.argmax, f32(1), 0), 'a scalar has no axes')
+  end)
+
+  it('agree with the reference', function()
+    for _, dtype in ipairs(numbers) do
+      support.cpu_equals_ref(function(x, y)
+        return { df.argmax(x, 0), df.argmin(x, 1), df.argmax(x, 2), df.argmin(y, 0), df.argmax(y, 0, { output_type = 'int32' }) }
+      end, { support.tensor({ 3, 40, 5 }, 0, 9, dtype, 3), support.tensor({ 3000 }, 0, 100, dtype, 4) })
+    end
+  end)
+end)
+
+describe('cumsum and cumprod', function()
+  it('run forward and backward, with and without the element itself', function()
+    local x = i32{ 2, 3, 4 }
+    same(df.run(df.cumsum(x, 0)), { 2, 5, 9 })
+    same(df.run(df.cumsum(x, 0, { exclusive = true })), { 0, 2, 5 })
+    same(df.run(df.cumsum(x, 0, { reverse = true })), { 9, 7, 4 })
+    same(df.run(df.cumsum(x, 0, { exclusive = true, reverse = true })), { 7, 4, 0 })
+    same(df.run(df.cumprod(x, 0)), { 2, 6, 24 })
+    same(df.run(df.cumprod(x, 0, { exclusive = true })), { 1, 2, 6 })
+    same(df.run(df.cumprod(x, 0, { reverse = true })), { 24, 12, 4 })
+    same(df.run(df.cumsum(i32({ 1, 2, 3, 4 }, { 2, 2 }), 0)), { { 1, 2 }, { 4, 6 } })
+    same(df.run(df.cumsum(i32({ 1, 2, 3, 4 }, { 2, 2 }), -1)), { { 1, 3 }, { 3, 7 } })
+    same(df.run(df.cumsum(f32({}, { 0, 2 }), 0)).shape, { 0, 2 })
+    has(message_of(df.cumsum, x, 1), 'axis 1 is out of range for int32[3]')
+  end)
+
+  it('agree with the reference', function()
+    for _, dtype in ipairs(numbers) do
+      support.cpu_equals_ref(function(x)
+        local ys = {}
+        for axis = 0, 2 do
+          for _, exclusive in ipairs{ true, false } do
+            for _, reverse in ipairs{ true, false } do
+              ys[#ys + 1] = df.cumsum(x, axis, { exclusive = exclusive, reverse = reverse })
+              ys[#ys + 1] = df.cumprod(x, axis, { exclusive = exclusive, reverse = reverse })
+            end
+          end
+        end
+        return ys
+      end, { support.tensor({ 3, 20, 4 }, 0, 2.5, dtype, 3) }, { rtol = tolerance[dtype] or 0, atol = tolerance[dtype] or 0 })
+    end
+  end)
+
+  it('have derivatives of first and second order, also at zeros', function()
+    for _, exclusive in ipairs{ true, false } do
+      for _, reverse in ipairs{ true, false } do
+        local opts = { exclusive = exclusive, reverse = reverse }
+        support.check_gradient(function(x) return df.cumsum(df.sin(x), 1, opts) end, { support.tensor({ 2, 4, 2 }, -1, 1, 'float64', 5) }, { order = 2 })
+        support.check_gradient(function(x) return df.cumprod(df.sin(x), 1, opts) end, { support.tensor({ 2, 4, 2 }, -1, 1, 'float64', 5) }, { order = 2 })
+        support.check_gradient(function(x) return df.cumprod(x, 0, opts) end, { { 2, 0, 3, 0, 1.5 } }, { order = 2 })
+      end
+    end
+    local x = f64{ 2, 0, 3 }
+    local dx = df.gradients(df.cumprod(x, 0), x)
+    same(df.run(dx), { 1, 8, 0 })
+    local third = df.gradients(df.reduce_sum(df.gradients(df.reduce_sum(dx * dx), x)), x)
+    same(df.run(df.shape(third)), { 3 })
+  end)
+end)
+
+describe('top_k', function()
+  it('gives the greatest first, and the first of equals', function()
+    local values, indices = df.top_k(i32({ 1, 9, 4, 9, 0, 9, 7, 7 }, { 2, 4 }), 3)
+    same(df.run(values), { { 9, 9, 4 }, { 9, 7, 7 } })
+    same(df.run(indices), { { 1, 3, 2 }, { 1, 2, 3 } })
+    values, indices = df.top_k(f32{ 1, nan, inf, -inf }, 4)
+    same(df.run(values), { nan, inf, 1, -inf })
+    same(df.run(indices), { 1, 2, 0, 3 })
+    same(df.run((df.top_k(f32{ 1, 2 }, 0))).shape, { 0 })
+  end)
+
+  it('is an error with more than there are', function()
+    has(message_of(df.top_k, i32{ 1, 2 }, 3), 'top_k of 3 among the last axis of int32[2]: expected 0 to 2')
+    has(message_of(df.top_k, i32{ 1, 2 }, -1), 'k must not be negative')
+    has(message_of(df.top_k, i32(1), 1), 'at least one axis')
+  end)
+
+  it('agrees with the reference', function()
+    for _, dtype in ipairs(numbers) do
+      support.cpu_equals_ref(function(x)
+        local ys = {}
+        for _, k in ipairs{ 0, 1, 2, 17, 50 } do ys[#ys + 1], ys[#ys + 2] = df.top_k(x, k) end
+        return ys
+      end, { support.tensor({ 2, 3, 50 }, 0, 30, dtype, 3) })
+    end
+  end)
+
+  it('has derivatives', function()
+    support.check_gradient(function(x) return (df.top_k(df.sin(x), 2)) end, { support.tensor({ 3, 5 }, -1, 1, 'float64', 5) }, { order = 2 })
+  end)
+end)
+
+describe('in_top_k', function()
+  it('counts ties as among, and what is not finite as not', function()
+    local p = f32({ 0.1, 0.7, 0.2, 0.5, 0.5, 0.5, 0.1, nan, 0.3, 1, 2, 3 }, { 4, 3 })
+    same(df.run(df.in_top_k(p, i32{ 2, 0, 0, 5 }, 2)), { true, true, false, false })
+    same(df.run(df.in_top_k(p, i32{ 0, 0, 0, 2 }, 1)), { false, true, false, true })
+    has(message_of(df.in_top_k, p, i32{ 1 }, 1), 'targets [batch]')
+  end)
+end)
+
+describe('sums by segment', function()
+  it('fold the rows of each segment and drop negative ids', function()
+    local x, ids = i32({ 1, 2, 3, 4, 5, 6, 7, 8 }, { 4, 2 }), i32{ 2, 0, -1, 2 }
+    same(df.run(df.unsorted_segment_sum(x, ids, 3)), { { 3, 4 }, { 0, 0 }, { 8, 10 } })
+    same(df.run(df.unsorted_segment_prod(x, ids, 3)), { { 3, 4 }, { 1, 1 }, { 7, 16 } })
+    same(df.run(df.unsorted_segment_max(x, ids, 3)), { { 3, 4 }, { -2147483648, -2147483648 }, { 7, 8 } })
+    same(df.run(df.unsorted_segment_min(x, ids, 3)), { { 3, 4 }, { 2147483647, 2147483647 }, { 1, 2 } })
+    same(df.run(df.unsorted_segment_sum(i32({ 1, 2, 3, 4 }, { 2, 2 }), i32({ 0, 1, 1, 1 }, { 2, 2 }), 2)), { 1, 9 })
+    same(df.run(df.segment_sum(i32{ 1, 2, 3 }, i32{ 0, 0, 2 })), { 3, 0, 3 })
+    same(df.run(df.segment_sum(f32({}, { 0, 2 }), i32({}, { 0 }))).shape, { 0, 2 })
+    near(df.run(df.unsorted_segment_max(f32{ 1 }, i32{ 1 }, 2)), { -3.4028234663852886e38, 1 })
+  end)
+
+  it('are errors with ids that cannot be', function()
+    has(message_of(df.run, df.unsorted_segment_sum(i32{ 1, 2 }, i32{ 0, 3 }, 2)), 'segment_ids[1] is 3: expected less than num_segments, 2')
+    has(message_of(df.run, df.segment_sum(i32{ 1, 2, 3 }, i32{ 0, 2, 1 })), 'segment_ids must ascend from 0: segment_ids[2] is 1 after 2')
+    has(message_of(df.unsorted_segment_sum, i32{ 1, 2 }, i32{ 0, 1, 1 }, 2), 'the shape of data must begin with that of segment_ids')
+    has(message_of(df.unsorted_segment_sum, i32{ 1, 2 }, i32{ 0, 1 }, -1), 'num_segments must not be negative, got -1')
+  end)
+
+  it('agree with the reference', function()
+    local ids = df.tensor({ 1, 0, -1, 3, 3, 0, 1, 1, 3, 0 }, 'int32')
+    for _, dtype in ipairs(numbers) do
+      support.cpu_equals_ref(function(x, s)
+        local ys = {}
+        for _, name in ipairs{ 'sum', 'prod', 'max', 'min' } do ys[#ys + 1] = df['unsorted_segment_' .. name](x, s, 5) end
+        return ys
+      end, { support.tensor({ 10, 7 }, dtype == 'uint8' and 0 or -3, 3.5, dtype, 3), ids }, { rtol = tolerance[dtype] or 0, atol = tolerance[dtype] or 0 })
+    end
+  end)
+
+  it('have derivatives', function()
+    local x = support.tensor({ 6, 2 }, 0.5, 2, 'float64', 3)
+    for _, name in ipairs{ 'sum', 'prod' } do
+      support.check_gradient(function(v)
+        return df.tanh(df['unsorted_segment_' .. name](v, df.constant({ 0, 2, -1, 0, 2, 2 }, 'int32'), 4) * 0.1)
+      end, { x }, { order = 2 })
+    end
+    support.check_gradient(function(v) return df.square(df.segment_sum(v, df.constant({ 0, 0, 1, 1, 1, 3 }, 'int32'))) end, { x }, { order = 2 })
+    for _, name in ipairs{ 'max', 'min' } do
+      support.check_gradient(function(v)
+        return df.gather(df['unsorted_segment_' .. name](v * v, df.constant({ 0, 2, -1, 0, 2, 2 }, 'int32'), 4), df.constant({ 0, 2 }, 'int32'))
+      end, { x }, { order = 2 })
+    end
+    local v = f64{ 3, 3, 1, 0, 5, 0, 0, 2 }
+    same(df.run(df.gradients(df.reduce_sum(df.unsorted_segment_max(v, i32{ 0, 0, 0, 1, 1, -1, -1, -1 }, 2)), v)), { 0.5, 0.5, 0, 0, 1, 0, 0, 0 })
+    same(df.run(df.gradients(df.reduce_sum(df.unsorted_segment_prod(v, i32{ 0, 0, 0, 1, 1, 2, 2, 2 }, 3)), v)), { 3, 3, 9, 5, 0, 0, 0, 0 })
+  end)
+
+  it('count with bincount', function()
+    same(df.run(df.bincount(i32{ 1, 2, 1, 9 }, 3, i32({}, { 0 }))), { 0, 2, 1 })
+    near(df.run(df.bincount(i32{ 1, 2, 1 }, 3, f32{ 0.5, 1, 2 })), { 0, 2.5, 1 })
+    has(message_of(df.run, df.bincount(i32{ -1 }, 3, i32({}, { 0 }))), 'arr[0] is -1')
+    support.check_gradient(function(w) return df.square(df.bincount(df.constant({ 1, 2, 1, 7 }, 'int32'), 3, w)) end, { { 1, 2, 3, 4 } }, { order = 2 })
+  end)
+end)
