@@ -137,7 +137,7 @@ static int32_t shape_put_along(dfi_infer *c) {
   dfi_shape *y = dfi_set_shape(c, 0);
   const df_tensor *n = dfi_in_const(c, 2);
   *y = *dfi_in_shape(c, 0);
-  if (y->rank > 0) y->dims[y->rank - 1] = n ? dfk_index(n, 0) : -1;
+  if (y->rank > 0) y->dims[y->rank - 1] = n && n->size == 1 && dfk_index(n, 0) >= 0 ? dfk_index(n, 0) : -1;
   return DF_OK;
 }
 
@@ -162,6 +162,8 @@ static int32_t segments(dfi_infer *c, int64_t n) {
 static int32_t shape_unsorted_segment(dfi_infer *c) {
   const df_tensor *n = dfi_in_const(c, 2);
   if (dfi_in_shape(c, 2)->rank > 0) return dfi_infer_fail(c, "num_segments must be a scalar");
+  if (n && n->size != 1)
+    return dfi_infer_fail(c, "num_segments must be one integer, it has %lld elements", (long long)n->size);
   if (n && dfk_index(n, 0) < 0)
     return dfi_infer_fail(c, "num_segments must not be negative, got %lld", (long long)dfk_index(n, 0));
   return segments(c, n ? dfk_index(n, 0) : -1);
