@@ -205,6 +205,7 @@ int32_t dfi_infer_concat(dfi_infer *c) {
 }
 
 int32_t dfi_infer_concat_offset(dfi_infer *c) {
+  if (c->node->nin < 2) return dfi_infer_fail(c, "no shapes were given, at least one is expected");
   for (int32_t i = 0; i < c->node->nout; i++) *dfi_set_shape(c, i) = *dfi_in_shape(c, 1 + i);
   return DF_OK;
 }
