@@ -69,15 +69,19 @@ df_node *dfi_control_in(df_graph *g, df_node *control, df_context *c, const char
   return dfi_resolve(g, token, c, err).node;
 }
 
-static int32_t add_standing(df_graph *g, df_context *c, dfi_waits *w) {
+/* What was pushed in c's own frame. What was pushed outside of a loop that c is in holds back that loop already. */
+static int32_t add_standing(df_graph *g, df_context *c, const char *where, dfi_waits *w, df_error *err) {
   dfi_builder *b = g->build;
   for (int32_t i = b->ncontrol - 1; i >= 0; i--) {
     const dfi_control *s = &b->control[i];
     if (s->n < 0) break;
     bool loops;
     if (!around(c, s->context, &loops) || loops) continue;
-    for (int32_t j = 0; j < s->n; j++)
-      if (around(c, s->nodes[j]->context, &loops) && !loops) dfi_waits_add(w, s->nodes[j]);
+    for (int32_t j = 0; j < s->n; j++) {
+      df_node *control = dfi_control_in(g, s->nodes[j], c, where, err);
+      if (!control) return err && err->code ? err->code : DF_INVALID_ARGUMENT;
+      dfi_waits_add(w, control);
+    }
   }
   return DF_OK;
 }
@@ -93,10 +97,13 @@ int32_t dfi_order(df_graph *g, df_node *n, const dfi_node_spec *spec, dfi_waits 
   if (spec->raw) {
     /* What stands around a loop that is being begun holds back its variables, and with them all of it. */
     if (o->op->flow == DF_ENTER && dfi_builder_of(g)->ncontrol && c->loop && !c->loop->built && !n->attrs[DFI_ENTER_IS_CONSTANT].i)
-      add_standing(g, c->loop->parent, w);
+      return add_standing(g, c->loop->parent, spec->where, w, err);
     return DF_OK;
   }
-  if (dfi_builder_of(g)->ncontrol) add_standing(g, c, w);
+  if (dfi_builder_of(g)->ncontrol) {
+    int32_t code = add_standing(g, c, spec->where, w, err);
+    if (code) return code;
+  }
   if (c->kind == DFI_TOP) return DF_OK;
 
   bool reached = false;
