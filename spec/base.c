@@ -1,0 +1,203 @@
+/* base.c: what the rooms of the library stand on, said in C: tensors, memory, half precision, static shapes,
+ * workers, maps. Each check is a sentence; the last line counts them.
+ */
+#include "op.h"
+#include "half.h"
+#include <math.h>
+#include <stdio.h>
+
+static int passed, failed;
+static void says(const char *sentence, bool holds) {
+  if (holds) passed++;
+  else { failed++; printf("not true: %s\n", sentence); }
+}
+
+static int64_t in_use(void) {
+  int64_t use;
+  df_memory(&use, NULL, NULL, NULL);
+  return use;
+}
+
+static void tensors(void) {
+  df_error err = { 0 };
+  int64_t before = in_use(), dims[2] = { 2, 3 };
+  df_tensor *t = df_tensor_new(DF_FLOAT32, 2, dims, &err);
+  says("a tensor's elements are aligned to 64 bytes", ((uintptr_t)df_tensor_data(t) & 63) == 0);
+  for (int64_t i = 0; i < 6; i++) df_tensor_set(t, i, (double)i - 2.5);
+  df_tensor *r = df_tensor_reshape(t, 1, (int64_t[]){ 6 }, &err);
+  says("a reshaped tensor shares the elements", df_tensor_data(r) == df_tensor_data(t));
+  df_tensor_release(t);
+  says("elements live as long as the last tensor that has them", df_tensor_get(r, 5) == 2.5);
+  says("a reshape to another number of elements is refused", !df_tensor_reshape(r, 1, (int64_t[]){ 5 }, &err));
+  says("element numbers out of range read as 0 and cannot be set", df_tensor_get(r, 6) == 0 && !df_tensor_set(r, -1, 1));
+  df_tensor *i8 = df_tensor_cast(r, DF_INT8, &err);
+  says("a cast to whole numbers truncates toward zero", df_tensor_get_int(i8, 0) == -2 && df_tensor_get_int(i8, 5) == 2);
+  df_tensor_release(i8);
+  df_tensor_release(r);
+
+  t = df_tensor_new(DF_FLOAT64, 1, (int64_t[]){ 4 }, &err);
+  double odd[] = { 1e300, -1e300, NAN, INFINITY };
+  for (int i = 0; i < 4; i++) df_tensor_set(t, i, odd[i]);
+  df_tensor *i32 = df_tensor_cast(t, DF_INT32, &err), *i64 = df_tensor_cast(t, DF_INT64, &err);
+  says("a cast out of range saturates, and NaN gives 0",
+       df_tensor_get_int(i32, 0) == INT32_MAX && df_tensor_get_int(i32, 1) == INT32_MIN && df_tensor_get_int(i32, 2) == 0 &&
+       df_tensor_get_int(i64, 3) == INT64_MAX && df_tensor_get_int(i64, 1) == INT64_MIN);
+  df_tensor_release(i32);
+  df_tensor_release(i64);
+  df_tensor_release(t);
+
+  t = df_tensor_new(DF_UINT8, 0, NULL, &err);
+  says("an element refuses a number that its dtype cannot hold",
+       !df_tensor_set_int(t, 0, 256) && !df_tensor_set(t, 0, 0.5) && df_tensor_set(t, 0, 255));
+  df_tensor_release(t);
+
+  t = df_tensor_new(DF_STRING, 1, (int64_t[]){ 2 }, &err);
+  char word[] = "one\0two";
+  df_tensor_set_string(t, 1, word, 7, &err);
+  word[0] = 'X';
+  int64_t n;
+  const char *s = df_tensor_string(t, 1, &n);
+  says("a string owns its bytes, zeros among them", n == 7 && !memcmp(s, "one\0two", 7));
+  says("a fresh string is empty", *df_tensor_string(t, 0, &n) == 0 && n == 0);
+  df_tensor_release(t);
+
+  says("a tensor that no machine could hold is an error",
+       !df_tensor_new(DF_FLOAT32, 2, (int64_t[]){ INT64_C(1) << 40, INT64_C(1) << 40 }, &err) && err.code == DF_RESOURCE_EXHAUSTED);
+  says("so are a negative dimension, a rank of nine and an unknown dtype",
+       !df_tensor_new(DF_FLOAT32, 1, (int64_t[]){ -1 }, &err) && !df_tensor_new(DF_FLOAT32, 9, dims, &err) &&
+       !df_tensor_new(5, 0, NULL, &err) && !df_tensor_new(DF_RESOURCE, 0, NULL, &err));
+  t = df_tensor_new(DF_FLOAT32, 2, (int64_t[]){ 0, INT64_MAX }, &err);
+  says("an empty tensor may have a huge dimension", t && df_tensor_size(t) == 0);
+  df_tensor_release(t);
+  says("all memory was given back", in_use() == before);
+}
+
+static void memory(void) {
+  df_error err = { 0 };
+  int64_t peak, limit, all, before = in_use();
+  df_tensor *t = df_tensor_new(DF_FLOAT32, 1, (int64_t[]){ 1 << 20 }, &err);
+  df_memory(NULL, &peak, NULL, NULL);
+  says("what is in use, and its peak, count every tensor", in_use() - before >= 4 << 20 && peak >= in_use());
+  df_memory_set_limit(in_use() + (1 << 20));
+  df_memory(NULL, NULL, &limit, NULL);
+  df_tensor *more = df_tensor_new(DF_FLOAT32, 1, (int64_t[]){ 1 << 20 }, &err);
+  says("past the limit an allocation fails", limit > 0 && !more && err.code == DF_RESOURCE_EXHAUSTED);
+  df_tensor_release(t);
+  more = df_tensor_new(DF_FLOAT32, 1, (int64_t[]){ 1 << 20 }, &err);
+  says("and succeeds once memory is back", more != NULL);
+  df_tensor_release(more);
+  df_memory_set_limit(0);
+  df_memory(NULL, NULL, NULL, &all);
+  for (int64_t bytes = 1; bytes < 1 << 22; bytes = bytes * 5 / 3 + 1) {
+    char *p = dfi_alloc(bytes);
+    memset(p, 1, (size_t)bytes);
+    if ((uintptr_t)p & 63) says("memory of every size is aligned", false);
+    dfi_release(p, bytes);
+  }
+  says("memory of every size comes and goes", in_use() == before);
+}
+
+static void halves(void) {
+  bool f16 = true, bf16 = true;
+  for (uint32_t h = 0; h < 65536; h++) {
+    float a = dfk_f16_to_float((uint16_t)h), b = dfk_bf16_to_float((uint16_t)h);
+    f16 &= a != a ? dfk_f16_from_float(a) != dfk_f16_from_float(INFINITY) : dfk_f16_from_float(a) == h;
+    bf16 &= b != b ? dfk_bf16_to_float(dfk_bf16_from_float(b)) != b : dfk_bf16_from_float(b) == h;
+  }
+  says("every float16 survives the way to float32 and back", f16);
+  says("every bfloat16 survives the way to float32 and back", bf16);
+  says("float16 rounds to nearest, ties to even",
+       dfk_f16_from_float(2049) == dfk_f16_from_float(2048) && dfk_f16_from_float(2051) == dfk_f16_from_float(2052) &&
+       dfk_f16_from_float(65519) == 0x7bff && dfk_f16_from_float(65520) == 0x7c00);
+}
+
+static void shapes(void) {
+  char text[160];
+  dfi_shape a = dfi_shape_of(2, (int64_t[]){ -1, 3 }), b = dfi_shape_of(2, (int64_t[]){ 4, -1 }), c;
+  says("shapes that both hold are merged", dfi_shape_merge(&a, &b, &c) && c.dims[0] == 4 && c.dims[1] == 3);
+  dfi_shape_relax(&c, &a, &c);
+  says("of shapes of which one holds, what agrees stays", dfi_shape_equal(&c, &a));
+  dfi_shape v = dfi_shape_vector(3), w = dfi_shape_vector(2);
+  says("a vector broadcasts along the last axis", dfi_shape_broadcast(&b, &v, &c) && c.dims[0] == 4 && c.dims[1] == 3);
+  says("unequal dimensions do not broadcast", !dfi_shape_broadcast(&a, &w, &c) && !dfi_shape_merge(&v, &w, &c));
+  says("a shape's text shows what is not known", !strcmp(dfi_typed_shape_text(DF_FLOAT32, &a, text), "float32[?,3]"));
+  dfi_shape huge = dfi_shape_of(2, (int64_t[]){ INT64_MAX, INT64_MAX });
+  says("a size that overflows is as large as can be", dfi_shape_size(&huge) == INT64_MAX);
+}
+
+static void add_one(void *arg, int64_t begin, int64_t end) {
+  int64_t *a = arg;
+  for (int64_t i = begin; i < end; i++) a[i]++;
+}
+static _Atomic int32_t rang;
+static void ring(void *arg) {
+  dfi_pool_range(dfi_pool_get(2), 100, 1, add_one, arg);
+  rang++;
+}
+static void *many_ranges(void *arg) {
+  int64_t *a = dfi_xcalloc(10000, sizeof *a);
+  for (int32_t i = 0; i < 300; i++) dfi_pool_range(dfi_pool_get(i % 3), 10000, 500, add_one, a);
+  for (int32_t i = 0; i < 10000; i++)
+    if (a[i] != 300) *(bool *)arg = false;
+  free(a);
+  return NULL;
+}
+static void workers(void) {
+  pthread_t thread[4];
+  bool exact[4] = { true, true, true, true };
+  for (int i = 0; i < 4; i++) pthread_create(&thread[i], NULL, many_ranges, &exact[i]);
+  for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
+  says("each element of a range is done once, however many ask at once", exact[0] && exact[1] && exact[2] && exact[3]);
+  int64_t *rows = dfi_xcalloc(100 * 200, sizeof *rows), sum = 0;
+  int32_t tried = 0;
+  while (tried < 200)
+    if (dfi_pool_try(dfi_pool_get(2), ring, rows + 100 * tried)) tried++;
+    else sched_yield();
+  while (rang < tried) sched_yield();
+  for (int32_t i = 0; i < 100 * 200; i++) sum += rows[i];
+  says("a task runs once on a worker, and ranges inside it run there", sum == 100 * 200);
+  free(rows);
+  says("a pool of no workers has nobody to give a task to", !dfi_pool_try(dfi_pool_get(0), ring, NULL));
+}
+
+static void maps(void) {
+  enum { N = 1000 };
+  static df_node node[N];
+  struct dfi_map *m = dfi_map_new();
+  for (int32_t i = 0; i < N; i++) dfi_map_put(m, (df_output){ &node[i], i % 3 }, (df_output){ &node[N - 1 - i], i });
+  bool found = dfi_map_count(m) == N, ordered = true;
+  for (int32_t i = 0; i < N; i++) {
+    df_output key, value = dfi_map_get(m, (df_output){ &node[i], i % 3 });
+    found &= value.node == &node[N - 1 - i] && value.index == i && !dfi_map_get(m, (df_output){ &node[i], 3 }).node;
+    dfi_map_at(m, i, &key, &value);
+    ordered &= key.node == &node[i];
+  }
+  says("a map finds what was put, and nothing else", found);
+  says("a map keeps the order of its keys", ordered);
+  dfi_map_free(m);
+}
+
+static void registry(void) {
+  bool documented = true, found = true;
+  for (int32_t i = 0; i < df_op_count(); i++) {
+    const df_op *op = dfi_op_info_at(i)->op;
+    documented &= op->doc && *op->doc;
+    found &= df_op_find(op->type) == i && (!op->lua || !*op->lua || df_op_find(op->lua) == i);
+    if (op->flow == DF_PLAIN && !op->kernel[DF_REF]) printf("%s has no reference kernel\n", op->type), found = false;
+  }
+  says("every op is documented", documented);
+  says("every op is found by its type and by its Lua name, and has a reference kernel", found);
+  says("an op that is not there is not found", df_op_find("Nothing") == -1 && *df_op_doc(-1) == 0 && *df_op_type(1 << 20) == 0);
+}
+
+int main(void) {
+  tensors();
+  memory();
+  halves();
+  shapes();
+  workers();
+  maps();
+  registry();
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed != 0;
+}
