@@ -45,7 +45,8 @@ ALL_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-
 KERNEL_CFLAGS := $(KERNEL_CFLAGS_$(MODE)) -march=$(ARCH) -fno-math-errno -fno-trapping-math
 # A number must not depend on the shape it came in, nor on what the compiler fused.
 $(BUILD)/kernels/cpu/elementwise%.o: KERNEL_CFLAGS += -ffp-contract=off
-LIBS       := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lsleef -lm -lpthread -ldl
+# OpenBLAS is loaded when it is first needed: see kernels/cpu/blas.h.
+LIBS       := $(shell pkg-config --libs $(filter-out openblas,$(PKGS)) 2>/dev/null) -lsleef -lm -lpthread -ldl
 LUA_CFLAGS := $(shell pkg-config --cflags $(LUA_PC) 2>/dev/null)
 LUA_LIBS   := $(shell pkg-config --libs $(LUA_PC) 2>/dev/null)
 

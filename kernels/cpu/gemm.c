@@ -1,14 +1,11 @@
 /* gemm.c: matrix products.
  *
- * Three ways, by size alone: small products run at once on the matrices as they lie; large ones are cut into tiles over
- * the worker threads, either on packed panels of our own or by OpenBLAS. OpenBLAS is single-threaded always: threads are
- * ours. It is used where it has kernels for this processor; Debian 12's (0.3.21) does not know some AVX-512 processors
- * (Sapphire Rapids) and then runs AVX2 code at 60 % of our speed (65 against 105 Gflop/s, 1024^3 float, one core).
+ * Three ways, by size alone: small products run at once on the matrices as they lie; larger ones whose b is near are
+ * cut into rows over the worker threads; the largest into tiles, on packed panels of our own or by OpenBLAS (blas.h).
  */
 #include "gemm.h"
+#include "blas.h"
 #include "lanes.h"
-#include <cblas.h>
-#include <pthread.h>
 
 enum { ROOM = 4096, KC = 192 };
 #if VEC_BYTES >= 64
@@ -46,25 +43,7 @@ typedef struct job {
 #define S(f) S__(f, f64)
 #include "gemm_body.h"
 
-/* ---- OpenBLAS ------------------------------------------------------------------------------------------- */
-
-static pthread_once_t blas_once = PTHREAD_ONCE_INIT;
-static bool blas_is_best;
-
-static void blas_begin(void) {
-  openblas_set_num_threads(1);
-#if VEC_BYTES >= 64
-  const char *core = openblas_get_corename();
-  blas_is_best = strcmp(core, "SkylakeX") == 0 || strcmp(core, "Cooperlake") == 0 || strcmp(core, "SapphireRapids") == 0;
-#else
-  blas_is_best = true;
-#endif
-}
-
-static bool use_blas(void) {
-  pthread_once(&blas_once, blas_begin);
-  return blas_is_best;
-}
+/* ---- tiles by OpenBLAS, a call each ---------------------------------------------------------------------- */
 
 static void blas_tiles_f32(void *arg, int64_t begin, int64_t end) {
   const job *s = (const job *)arg;
@@ -72,9 +51,9 @@ static void blas_tiles_f32(void *arg, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end; t++) {
     int64_t i = t / across * s->tile_rows, j = t % across * s->tile_columns;
     int64_t m = s->m - i < s->tile_rows ? s->m - i : s->tile_rows, n = s->n - j < s->tile_columns ? s->n - j : s->tile_columns;
-    cblas_sgemm(CblasRowMajor, s->a_t ? CblasTrans : CblasNoTrans, s->b_t ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)s->k,
-                1, (const float *)s->a + (s->a_t ? i : i * s->lda), (int)s->lda,
-                (const float *)s->b + (s->b_t ? j * s->ldb : j), (int)s->ldb, 0, (float *)s->c + i * s->ldc + j, (int)s->ldc);
+    dfk_blas()->sgemm(CblasRowMajor, s->a_t ? CblasTrans : CblasNoTrans, s->b_t ? CblasTrans : CblasNoTrans, (int)m, (int)n,
+                      (int)s->k, 1, (const float *)s->a + (s->a_t ? i : i * s->lda), (int)s->lda,
+                      (const float *)s->b + (s->b_t ? j * s->ldb : j), (int)s->ldb, 0, (float *)s->c + i * s->ldc + j, (int)s->ldc);
   }
 }
 
@@ -84,9 +63,9 @@ static void blas_tiles_f64(void *arg, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end; t++) {
     int64_t i = t / across * s->tile_rows, j = t % across * s->tile_columns;
     int64_t m = s->m - i < s->tile_rows ? s->m - i : s->tile_rows, n = s->n - j < s->tile_columns ? s->n - j : s->tile_columns;
-    cblas_dgemm(CblasRowMajor, s->a_t ? CblasTrans : CblasNoTrans, s->b_t ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)s->k,
-                1, (const double *)s->a + (s->a_t ? i : i * s->lda), (int)s->lda,
-                (const double *)s->b + (s->b_t ? j * s->ldb : j), (int)s->ldb, 0, (double *)s->c + i * s->ldc + j, (int)s->ldc);
+    dfk_blas()->dgemm(CblasRowMajor, s->a_t ? CblasTrans : CblasNoTrans, s->b_t ? CblasTrans : CblasNoTrans, (int)m, (int)n,
+                      (int)s->k, 1, (const double *)s->a + (s->a_t ? i : i * s->lda), (int)s->lda,
+                      (const double *)s->b + (s->b_t ? j * s->ldb : j), (int)s->ldb, 0, (double *)s->c + i * s->ldc + j, (int)s->ldc);
   }
 }
 
@@ -112,7 +91,7 @@ static int32_t large(df_kernel *k, const gemm *g, const way *w, const void *a, c
   int64_t row_panels = (g->m + MR - 1) / MR, column_panels = (g->n + w->nr - 1) / w->nr;
   int64_t bytes = (row_panels * MR + column_panels * w->nr) * g->k * w->width;
   bool fits = g->m < INT32_MAX && g->n < INT32_MAX && g->k < INT32_MAX && g->lda < INT32_MAX && g->ldb < INT32_MAX;
-  if (fits && (use_blas() || bytes > ((int64_t)512 << 20))) {
+  if (fits && dfk_blas()) {
     set_tiles(&s, 256, 512, 32, 64);
     dfk_parallel(k, (g->m + s.tile_rows - 1) / s.tile_rows * ((g->n + s.tile_columns - 1) / s.tile_columns), 1, w->blas, &s);
     return DF_OK;
