@@ -275,7 +275,7 @@ static void publish(df_graph *g, df_node *n) {
 }
 
 static int32_t infer(df_node *n, const dfi_op_info *o, const dfi_node_spec *spec, df_error *err) {
-  df_error local = { 0 };
+  df_error local;                                     /* written, not read: clearing it would cost more than the node */
   dfi_infer c = { n->graph, n, err ? err : &local };
   int32_t code = DF_OK;
   if (o->op->shape) code = o->op->shape(&c);

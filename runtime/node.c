@@ -31,7 +31,7 @@ static void wrong(dfi_builder *b, int32_t code, const char *message) {
 static void close_node(dfi_builder *b, const dfi_op_info *o) {
   for (int32_t a = 0; o && a < o->nattr; a++)
     if (o->attr[a].type == 't' && b->attr_set >> a & 1) df_tensor_release(b->attr[a].tensor);
-  memset(b->attr, 0, sizeof b->attr);
+  if (o) memset(b->attr, 0, sizeof *b->attr * (size_t)o->nattr);
   b->attr_set = 0;
   b->open = false;
 }
@@ -66,11 +66,15 @@ static df_output output_at(df_graph *g, int32_t node, int32_t index, df_error *e
 
 void df_node_input(df_graph *g, int32_t node, int32_t index) {
   dfi_builder *b = g->build;
-  df_error err = { 0 };
-  df_output o = output_at(g, node, index, &err, b->where);
-  if (!o.node) { wrong(b, err.code, err.message); return; }
+  df_node *n = node_at(g, node);
+  if (DFI_UNLIKELY(!n || index < 0 || index >= n->nout)) {
+    df_error err;
+    output_at(g, node, index, &err, b->where);
+    wrong(b, err.code, err.message);
+    return;
+  }
   DFI_GROW(b->in, b->nin, b->in_cap);
-  b->in[b->nin++] = o;
+  b->in[b->nin++] = (df_output){ n, index };
 }
 
 void df_node_control(df_graph *g, int32_t node) {
