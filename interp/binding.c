@@ -95,9 +95,10 @@ void dfb_charge(lua_State *L, int64_t bytes) {
 /* ---- tensors as Lua values -------------------------------------------------------------------- */
 void dfb_push_tensor(lua_State *L, df_tensor *t) {
   luaL_checkstack(L, 4, NULL);
-  lua_createtable(L, 1, 0);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "handle");
   dfb_push_box(L, DFB_TENSOR)->p = t;
-  lua_rawseti(L, -2, 1);
+  lua_rawset(L, -3);
   lua_pushvalue(L, lua_upvalueindex(DFB_UP_TENSOR));
   lua_setmetatable(L, -2);
   dfb_charge(L, df_tensor_bytes(t) + 256);
@@ -106,7 +107,8 @@ void dfb_push_tensor(lua_State *L, df_tensor *t) {
 df_tensor *dfb_tensor_or_null(lua_State *L, int arg) {
   arg = lua_absindex(L, arg);
   if (lua_type(L, arg) != LUA_TTABLE) return NULL;
-  lua_rawgeti(L, arg, 1);
+  lua_pushliteral(L, "handle");
+  lua_rawget(L, arg);
   dfb_box *b = box_at(L, -1, DFB_TENSOR);
   lua_pop(L, 1);
   return b ? b->p : NULL;

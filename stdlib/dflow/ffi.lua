@@ -88,7 +88,7 @@ local Tensor = core.Tensor
 local release_tensor = C.df_tensor_release
 
 local function wrap(t)
-  local object = setmetatable({ gc(t, release_tensor) }, Tensor)
+  local object = setmetatable({ handle = gc(t, release_tensor) }, Tensor)
   charge(tonumber(C.df_tensor_bytes(t)) + 256)
   return object
 end
@@ -229,7 +229,7 @@ function core.tensor_from_bytes(dtype, dims, bytes)
 end
 
 function core.tensor_bytes(object)
-  local t = object[1]
+  local t = object.handle
   local dtype = C.df_tensor_dtype(t)
   if dtype == STRING then fail('invalid_argument', 'a tensor of strings has no bytes of its own') end
   local n = tonumber(C.df_tensor_size(t)) * C.df_dtype_bytes(dtype)
@@ -237,25 +237,25 @@ function core.tensor_bytes(object)
 end
 
 function core.tensor_info(object)
-  local t = object[1]
+  local t = object.handle
   return C.df_tensor_dtype(t), C.df_tensor_rank(t), tonumber(C.df_tensor_size(t))
 end
 
 function core.tensor_shape(object)
-  local t, shape = object[1], {}
+  local t, shape = object.handle, {}
   for i = 0, C.df_tensor_rank(t) - 1 do shape[i + 1] = tonumber(C.df_tensor_dim(t, i)) end
   return shape
 end
 
 function core.tensor_get(object, i)
-  local t = object[1]
+  local t = object.handle
   local n = tonumber(C.df_tensor_size(t))
   if i < 0 or i >= n then fail('out_of_range', ('element %d of a tensor of %d'):format(i, n)) end
   return get_element(t, C.df_tensor_dtype(t), i)
 end
 
 function core.tensor_list(object)
-  local t, list = object[1], {}
+  local t, list = object.handle, {}
   local dtype, n = C.df_tensor_dtype(t), tonumber(C.df_tensor_size(t))
   local data = element[dtype] and cast(element[dtype], C.df_tensor_data(t))
   if dtype == FLOAT32 then
@@ -272,15 +272,15 @@ end
 
 function core.tensor_reshape(object, dims)
   local rank = take_dims(dims)
-  return checked(C.df_tensor_reshape(object[1], rank < 0 and 0 or rank, dims_buffer, err))
+  return checked(C.df_tensor_reshape(object.handle, rank < 0 and 0 or rank, dims_buffer, err))
 end
 
 function core.tensor_cast(object, dtype)
-  return checked(C.df_tensor_cast(object[1], dtype, err))
+  return checked(C.df_tensor_cast(object.handle, dtype, err))
 end
 
 function core.tensor_rows(object, rows, first, count)
-  local t = object[1]
+  local t = object.handle
   local rank, dtype = C.df_tensor_rank(t), C.df_tensor_dtype(t)
   if rank < 1 or dtype == STRING then
     fail('invalid_argument', ('rows are taken of numbers of rank 1 or more, not of %s of rank %d')
@@ -410,7 +410,7 @@ function core.node_float(g, attr, v) C.df_node_float(g, attr, v) end
 function core.node_bool(g, attr, v) C.df_node_bool(g, attr, v and true or false) end
 function core.node_string(g, attr, s) C.df_node_string(g, attr, s, #s) end
 function core.node_dtype(g, attr, dtype) C.df_node_dtype(g, attr, dtype) end
-function core.node_tensor(g, attr, t) C.df_node_tensor(g, attr, t[1]) end
+function core.node_tensor(g, attr, t) C.df_node_tensor(g, attr, t.handle) end
 
 function core.node_shape(g, attr, dims)
   local rank = take_dims(dims)
@@ -462,7 +462,7 @@ end
 
 function core.constant_tensor(g, object, name, where)
   local v = one_value[0]
-  v.kind, v.dtype, v.as.tensor = TENSOR, C.df_tensor_dtype(object[1]), object[1]
+  v.kind, v.dtype, v.as.tensor = TENSOR, C.df_tensor_dtype(object.handle), object.handle
   return node_id(C.df_constant(g, one_value, name, where, err))
 end
 
@@ -682,7 +682,7 @@ local function take_request(fetches, feeds)
     buffer[2 * i], buffer[2 * i + 1] = feeds[at + 1], feeds[at + 2]
     local dtype, x, v = feeds[at + 3], feeds[at + 4], values[i]
     if type(x) == 'table' then
-      v.kind, v.dtype, v.as.tensor = TENSOR, C.df_tensor_dtype(x[1]), x[1]
+      v.kind, v.dtype, v.as.tensor = TENSOR, C.df_tensor_dtype(x.handle), x.handle
     elseif put[dtype] and holds(dtype, x) then
       v.kind, v.dtype = SCALAR, dtype
       put[dtype](v, x)

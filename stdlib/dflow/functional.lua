@@ -43,13 +43,13 @@ end
 
 --- One array per tensor, each with the rows of its tensor; and how many rows there are.
 local function unstacked(list, what)
-  local arrays
-  local n = f.dim(list[1], 0)
   local rows = list[1].shape and list[1].shape[1]
-  arrays = {}
+  for _, x in ipairs(list) do
+    if graph.rank(x) == 0 then errors.bad('%s: elems %s is a scalar; it goes over axis 0', what, x.name) end
+  end
+  local n, arrays = f.dim(list[1], 0), {}
   for i, x in ipairs(list) do
     local shape = x.shape
-    if shape and #shape == 0 then errors.bad('%s: elems %s is a scalar; it goes over axis 0', what, x.name) end
     if shape and rows and rows >= 0 and shape[1] >= 0 and shape[1] ~= rows then
       errors.bad('%s: elems have different numbers of rows, %d and %d', what, rows, shape[1])
     end

@@ -250,6 +250,7 @@ local function build(e, args, attrs)
       end
       for j = 1, #list do
         local d = typed(list[j])
+        if d == RESOURCE and not e.types[a.var][RESOURCE] then to_output(list[j], nil, nil, what) end   -- says what to write instead
         if d then
           bound, first = bound or {}, first or {}
           local known = bound[a.var]

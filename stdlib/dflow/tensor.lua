@@ -22,7 +22,7 @@ Tensor.__index = function(t, key)
   if method then return method end
   local field = fields[key]
   if field then return field(t) end
-  if type(key) == 'number' then return nil end
+  if type(key) == 'number' then errors.bad('a Tensor is indexed from 0 with t:at(%s); t:totable() gives a table', tostring(key)) end
   local names = {}
   for name in pairs(methods) do names[#names + 1] = name end
   for name in pairs(fields) do names[#names + 1] = name end

@@ -1,0 +1,126 @@
+--- Errors: tables with a code, an op, a frame, a source and a message, whose tostring is all of it.
+local df = require 'dflow'
+local support = require 'spec.support'
+local same = support.same
+
+--- The error that fn raises.
+local function caught(fn, ...)
+  local ok, e = pcall(fn, ...)
+  assert(not ok, 'no error was raised')
+  return e
+end
+
+--- The line that this is called from, as errors give it.
+local function here(offset)
+  local info = debug.getinfo(2, 'Sl')
+  return info.source:sub(2) .. ':' .. (info.currentline + (offset or 0))
+end
+
+describe('an error', function()
+  before_each(df.reset)
+
+  it('while building is a table with a code, a message and the line', function()
+    local e = caught(function()
+      local sum = df.ones({ 2, 3 }) + df.ones({ 4 })
+      return sum
+    end)
+    assert.equal(here(-3), e.source)
+    assert.equal('table', type(e))
+    assert.equal('invalid_argument', e.code)
+    assert.matches('float32%[2,3%].*float32%[4%]', e.message)
+    assert.matches(e.source, tostring(e), 1, true)
+    assert.matches(e.message, tostring(e), 1, true)
+  end)
+
+  it('while running names the op, and the line that built it', function()
+    local i = df.placeholder('int32', {})
+    local y = df.floordiv(10, i, { name = 'quotient' })
+    local built = here(-1)
+    local e = caught(df.run, y, { [i] = 0 })
+    assert.equal('invalid_argument', e.code)
+    assert.matches('quotient %(FloorDiv%)', e.op)
+    assert.equal(built, e.source)
+    assert.matches('quotient', tostring(e))
+    assert.equal(1, (tostring(e):find(built, 1, true)))
+  end)
+
+  it('in a loop has the frame, which ends in name:iteration', function()
+    local i, x = df.while_loop(function(i) return i:lt(9) end, function(i, x)
+      local _, inner = df.while_loop(function(j) return j:lt(3) end, function(j, y) return j + 1, df.floordiv(y, 4 - i) end,
+                                     { df.int32(0), x }, { name = 'inner' })
+      return i + 1, inner
+    end, { df.int32(0), df.int32(100) }, { name = 'outer' })
+    local e = caught(df.run, { i, x })
+    assert.matches('inner:0$', e.frame)
+    assert.matches('outer:4', e.frame)
+    assert.matches('inner:0', tostring(e), 1, true)
+  end)
+
+  it('has TensorFlow\'s codes', function()
+    local x = df.constant({ 1.0, 2.0 })
+    assert.equal('out_of_range', caught(df.run, df.TensorArray('float32', 2):read(5)).code)
+    assert.equal('not_found', caught(function() return df.default_graph():output('nothing:0') end).code)
+    assert.equal('not_found', caught(df.data.idx, '/nowhere/at/all').code)
+    local s = df.Session{}
+    s:close()
+    assert.equal('failed_precondition', caught(s.run, s, x).code)
+    assert.equal('unimplemented', caught(df.run, x, nil, { trace = 'x.json' }).code)
+  end)
+
+  it('of a TensorArray names the array and the index', function()
+    local ta = df.TensorArray('float32', 3, { name = 'rows' })
+    local e = caught(df.run, ta:write(1, 1.0):write(1, 2.0):stack())
+    assert.matches("'rows'", e.message)
+    assert.matches('1', e.message)
+    e = caught(df.run, ta:read(7))
+    assert.matches("'rows'.*7", e.message)
+  end)
+
+  it('of df.assert has the message and the values', function()
+    local x = df.constant({ 1.0, -2.0 })
+    local e = caught(df.run, df.assert(x:ge(0):reduce_all(), { x }, { message = 'x is negative' }))
+    assert.equal('invalid_argument', e.code)
+    assert.matches('x is negative', e.message)
+    assert.matches('%-2', e.message)
+    assert.is_true(df.run(df.assert(true, {})))
+  end)
+
+  it('names the line of a body that ends in a tail call', function()
+    local e = caught(function()
+      df.while_loop(function(x) return x:reduce_sum():lt(10) end, function(x)
+        return x:matmul(x)
+      end, { df.ones({ 2, 3 }) })
+    end)
+    assert.equal(here(-3), e.source)
+  end)
+
+  it('of a Lua kind goes through as it is', function()
+    local mine = { 'mine' }
+    assert.equal(mine, caught(df.cond, df.constant(true), function() error(mine) end, function() end))
+    assert.equal(mine, caught(df.map_fn, function() error(mine) end, df.ones({ 3 })))
+    assert.equal(mine, caught(df.name_scope, 'x', function() error(mine) end))
+    same(df.run(df.constant(1.0)), 1)
+  end)
+
+  it('says what was given where something else is expected', function()
+    local x = df.constant({ 1.0 })
+    for _, case in ipairs{
+      { function() return x + print end, 'function' },
+      { function() return x + df.no_op() end, 'operation' },
+      { function() return x + df.TensorArray('float32', 1) end, 'ta:stack' },
+      { function() return df.run(df.TensorArray('float32', 1)) end, 'ta:stack' },
+      { function() return x + nil end, 'missing' },
+      { function() return df.matmul(x) end, 'missing' },
+      { function() return df.concat(3, 0) end, 'list' },
+      { function() return df.while_loop(x, x, { x }) end, 'function' },
+      { function() return df.constant(1.0, 'float23') end, "did you mean 'float32'" },
+      { function() return df.nothing_like_it end, 'nothing_like_it' },
+      { function() return x .. 'y' end, 'has no value' },
+    } do
+      local e = caught(case[1])
+      assert.matches(case[2], tostring(e))
+      assert.equal('invalid_argument', e.code)
+      assert.matches('errors_spec%.lua:%d+', e.source)
+    end
+  end)
+end)

@@ -1,0 +1,206 @@
+--- map_fn, foldl, foldr, scan, custom gradients, and derivatives by composition.
+local df = require 'dflow'
+local support = require 'spec.support'
+local near, same, message_of = support.near, support.same, support.message_of
+
+describe('map_fn', function()
+  before_each(df.reset)
+
+  it('applies a function to each row, and calls it once', function()
+    local calls = 0
+    local y = df.map_fn(function(row) calls = calls + 1 return row * 2 + 1 end, df.constant({ { 1.0, 2.0 }, { 3.0, 4.0 } }))
+    near(df.run(y), { { 3, 5 }, { 7, 9 } })
+    assert.equal(1, calls)
+    assert.same({ 2, 2 }, y.shape)
+  end)
+
+  it('gives the dtype of what the function returns', function()
+    local y = df.map_fn(function(x) return x:gt(1) end, df.constant({ 1.0, 2.0 }))
+    assert.equal('bool', y.dtype)
+    same(df.run(y), { false, true })
+  end)
+
+  it('takes a list of tensors, and gives a list for several results', function()
+    local a, b = df.constant({ 1.0, 2.0 }), df.constant({ 10.0, 20.0 })
+    near(df.run(df.map_fn(function(x, y) return x + y end, { a, b })), { 11, 22 })
+    local r = df.map_fn(function(x, y) return x * y, x:lt(y), { sum = x + y } end, { a, b })
+    same(df.run(r), { { 10, 40 }, { true, true }, { sum = { 11, 22 } } })
+  end)
+
+  it('takes no rows at all', function()
+    local x = df.placeholder('float32', { -1, 2 })
+    local y = df.map_fn(function(row) return row * 2 end, x)
+    assert.same({ 0, 2 }, df.run(y, { [x] = df.zeros({ 0, 2 }):eval() }).shape)
+    near(df.run(y, { [x] = { { 1, 2 } } }), { { 2, 4 } })
+  end)
+
+  it('nests, and captures', function()
+    local x, w = df.constant({ { 1.0, 2.0 }, { 3.0, 4.0 } }), df.constant(10.0)
+    local y = df.map_fn(function(row) return df.map_fn(function(e) return e * w end, row) end, x)
+    near(df.run(y), { { 10, 20 }, { 30, 40 } })
+    near(df.run(df.gradients(y, { x, w })), { { { 10, 10 }, { 10, 10 } }, 10 })
+  end)
+
+  it('gives the same with parallel_iterations 1 and 32', function()
+    local x = df.range(100):cast('float32')
+    local a = df.map_fn(df.sqrt, x, { parallel_iterations = 1 })
+    local b = df.map_fn(df.sqrt, x, { parallel_iterations = 32 })
+    same(df.run(a), df.run(b))
+  end)
+
+  it('has a gradient, and a gradient of that', function()
+    local x = df.constant({ 1.0, 2.0, 3.0 })
+    local y = df.map_fn(function(e) return e * e * e end, x)
+    local g = df.gradients(y, x)
+    near(df.run(g), { 3, 12, 27 })
+    near(df.run(df.gradients(g, x)), { 6, 12, 18 })
+  end)
+
+  it('says what is wrong with its arguments', function()
+    assert.matches('scalar', message_of(df.map_fn, function(x) return x end, df.constant(1.0)))
+    assert.matches('numbers of rows, 2 and 3', message_of(df.map_fn, function(x) return x end, { df.ones({ 2 }), df.ones({ 3 }) }))
+    assert.matches('returns nothing', message_of(df.map_fn, function() end, df.ones({ 2 })))
+    assert.matches("no option 'parallel'", message_of(df.map_fn, function(x) return x end, df.ones({ 2 }), { parallel = 1 }))
+  end)
+end)
+
+describe('foldl, foldr and scan', function()
+  local x
+  before_each(function()
+    df.reset()
+    x = df.constant({ 1.0, 2.0, 3.0 })
+  end)
+  local function minus(a, e) return a - e end
+
+  it('fold from the left and from the right', function()
+    same(df.run(df.foldl(minus, x)), -4)
+    same(df.run(df.foldl(minus, x, 10.0)), 4)
+    same(df.run(df.foldr(minus, x)), 0)
+    same(df.run(df.foldr(minus, x, 10.0)), 4)
+  end)
+
+  it('scan keeps every accumulator', function()
+    same(df.run(df.scan(minus, x)), { 1, -1, -4 })
+    same(df.run(df.scan(minus, x, 10.0)), { 9, 7, 4 })
+    same(df.run(df.scan(minus, x, 10.0, { reverse = true })), { 4, 5, 7 })
+    same(df.run(df.scan(minus, x, { reverse = true })), { 0, 1, 3 })
+  end)
+
+  it('take structures', function()
+    local r = df.scan(function(s, e) return { a = s.a + e, b = s.b * e } end, x, { a = df.constant(0.0), b = df.constant(1.0) })
+    same(df.run(r), { a = { 1, 3, 6 }, b = { 1, 2, 6 } })
+    same(df.run(df.foldl(function(a, e, f) return a + e * f end, { x, x }, 0.0)), 14)
+  end)
+
+  it('have gradients', function()
+    near(df.run(df.gradients(df.foldl(function(a, e) return a * e end, x), x)), { 6, 3, 2 })
+    near(df.run(df.gradients(df.scan(function(a, e) return a * e end, x), x)), { 9, 4, 2 })
+  end)
+end)
+
+describe('custom_gradient', function()
+  before_each(df.reset)
+
+  it('uses the inner function for the gradient', function()
+    local clip = df.custom_gradient(function(x) return df.identity(x), function(dy) return df.clip_by_value(dy, -1, 1) end end)
+    local x = df.constant({ 1.0, 2.0 })
+    local y = clip(x) * { 0.5, 100 }
+    near(df.run(y), { 0.5, 200 })
+    near(df.run(df.gradients(y, x)), { 0.5, 1 })
+  end)
+
+  it('takes several inputs and outputs, and works in a loop', function()
+    local op = df.custom_gradient(function(a, b)
+      return a + b, a * b, function(ds, dp) return ds * 10 + dp * b, ds * 100 + dp * a end
+    end)
+    local a, b = df.constant(2.0), df.constant(3.0)
+    local s, p = op(a, b)
+    near(df.run{ s, p }, { 5, 6 })
+    near(df.run(df.gradients({ s, p }, { a, b })), { 13, 102 })
+    local _, v = df.while_loop(function(i) return i:lt(3) end, function(i, v)
+      return i + 1, (df.custom_gradient(function(x) return x * 2, function(dy) return dy * 3 end end)(v))
+    end, { df.int32(0), a })
+    near(df.run(v), 16)
+    near(df.run(df.gradients(v, a)), 27)
+  end)
+
+  it('lets an error of the inner function through', function()
+    local bad = df.custom_gradient(function(x) return x * 2, function() error('inner boom') end end)
+    local x = df.constant(1.0)
+    assert.matches('inner boom', message_of(df.gradients, bad(x), x))
+    near(df.run(df.gradients(x * 3, x)), 3)
+  end)
+
+  it('stop_gradient lets nothing through', function()
+    local x = df.constant(3.0)
+    near(df.run(df.gradients(x * df.stop_gradient(x), x)), 3)
+  end)
+end)
+
+describe('gradients', function()
+  before_each(df.reset)
+
+  it('has the structure of xs', function()
+    local x, y = df.constant(2.0), df.constant(3.0)
+    near(df.run(df.gradients(x * y, { a = x, b = { y } })), { a = 3, b = { 2 } })
+    near(df.run(df.gradients({ x * y, x }, x)), 4)
+  end)
+
+  it('weighs ys with grad_ys', function()
+    local x = df.constant({ 1.0, 2.0 })
+    near(df.run(df.gradients(x * x, x, { grad_ys = { 10, 100 } })), { 20, 400 })
+    near(df.run(df.gradients(x * x, x, { grad_ys = 2 })), { 4, 8 })
+    near(df.run(df.gradients({ x * x, x }, x, { grad_ys = { df.constant({ 1.0, 1.0 }), df.constant({ 5.0, 5.0 }) } })), { 7, 9 })
+  end)
+
+  it('stops at stop_gradients', function()
+    local x = df.constant(2.0)
+    local y = x * x
+    near(df.run(df.gradients(y * x, x, { stop_gradients = { y } })), 4)
+  end)
+
+  it('is an error, zeros or false where y does not depend on x', function()
+    local x, y = df.constant({ 1.0, 2.0 }, nil, nil), df.constant(2.0)
+    local text = message_of(df.gradients, y * 2, x)
+    assert.matches(x.op.name, text)
+    near(df.run(df.gradients(y * 2, x, { unconnected = 'zero' })), { 0, 0 })
+    assert.equal(false, df.gradients(y * 2, x, { unconnected = 'none' }))
+    assert.equal(false, df.gradients(y * 2, { x, y }, { unconnected = 'none' })[1])
+    assert.matches("'error', 'zero' or 'none'", message_of(df.gradients, y, x, { unconnected = 'maybe' }))
+  end)
+
+  it('of a gather is sparse, and turns dense wherever an Output is needed', function()
+    local w = df.Variable({ { 1.0, 2.0 }, { 3.0, 4.0 }, { 5.0, 6.0 } })
+    local g = df.gradients(df.gather(w, { 2, 0, 2 }) * 2, w)
+    assert.equal('indexed_slices', df.type(g))
+    same(df.run(g.indices), { 2, 0, 2 })
+    same(df.run(g.dense_shape), { 3, 2 })
+    near(df.run(g + 0), { { 2, 2 }, { 0, 0 }, { 4, 4 } })
+    near(df.run(g:reduce_sum()), 12)
+    same(df.run(g).indices, { 2, 0, 2 })
+  end)
+end)
+
+describe('derivatives by composition', function()
+  local x, y
+  before_each(function()
+    df.reset()
+    x = df.constant({ 1.0, 2.0 })
+    y = x * x * x[0]
+  end)
+
+  it('jacobian, hessian, hvp and jvp agree with what one computes by hand', function()
+    near(df.run(df.jacobian(y, x)), { { 3, 0 }, { 4, 4 } })
+    local s = y:reduce_sum()
+    near(df.run(df.hessian(s, x)), { { 6, 4 }, { 4, 2 } })
+    near(df.run(df.hvp(s, x, { 1, 10 })), { 46, 24 })
+    near(df.run(df.jvp(y, x, { 1, 10 })), { 3, 44 })
+  end)
+
+  it('are zeros where the derivative is zero everywhere', function()
+    near(df.run(df.hessian(x:reduce_sum(), x)), { { 0, 0 }, { 0, 0 } })
+    near(df.run(df.hvp(x:reduce_sum(), x, { 1, 1 })), { 0, 0 })
+    near(df.run(df.jvp(df.constant({ 1.0 }) * 2, x, { 1, 1 })), { 0 })
+    near(df.run(df.jacobian(df.constant({ 1.0 }) * 2, x)), { { 0, 0 } })
+  end)
+end)
