@@ -439,7 +439,8 @@ static int32_t kernel_scatter(df_kernel *k) {
 }
 
 static int32_t concat(df_kernel *k, dfi_tensor_array *a, int64_t n, const df_tensor *known, int64_t *lengths) {
-  return give_rows(k, a, dfi_tensor_array_concat(a, k, n, known, lengths));
+  dfi_shape hint = shape_attr(k, 1);
+  return give_rows(k, a, dfi_tensor_array_concat(a, k, n, known, &hint, lengths));
 }
 
 /* handle; dtype element_shape */

@@ -67,8 +67,9 @@ df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n,
 int32_t dfi_tensor_array_unstack(dfi_tensor_array *a, df_tensor *t, df_error *err);
 int32_t dfi_tensor_array_scatter(dfi_tensor_array *a, const df_tensor *index, df_tensor *t, df_error *err);
 /* The first n elements joined along axis 0, owned. lengths (int64[n], fresh) receives their rows. `known` gives the rows of
- * elements that a gradient array has no shape for; NULL: none. */
-df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *known, int64_t *lengths);
+ * elements that a gradient array has no shape for; NULL: none. `hint` is the element shape if there is no element. */
+df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *known, const dfi_shape *hint,
+                                   int64_t *lengths);
 int32_t dfi_tensor_array_split(dfi_tensor_array *a, df_tensor *t, const df_tensor *lengths, df_error *err);
 
 /* ---- what tensor_array.c and tensor_array_move.c share ------------------------------------------------------------- */

@@ -186,7 +186,8 @@ df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n,
   return t;
 }
 
-df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *known, int64_t *lengths) {
+df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *known, const dfi_shape *hint,
+                                   int64_t *lengths) {
   df_error *err = k->error;
   char title[128], x[160];
   if (a->dtype == DF_RESOURCE) return no_stack_of_arrays(a, err), NULL;
@@ -213,11 +214,11 @@ df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n,
     else if (!dfi_shape_equal(&tail, &s)) return differ(a, &tail, i, &s, "concatenated", err), NULL;
   }
   if (n == 0) {
-    tail = a->element;
+    bool fit = dfi_shape_merge(&a->element, hint, &tail);
     if (tail.rank > 0) tail.dims[0] = 0;
-    if (tail.rank < 1 || !dfi_shape_known(&tail)) {
+    if (!fit || tail.rank < 1 || !dfi_shape_known(&tail)) {
       dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s has nothing to concatenate, and its element shape (%s) is not known in full; give element_shape",
-               dfi_tensor_array_title(a, title), dfi_shape_text(&a->element, x));
+               dfi_tensor_array_title(a, title), dfi_shape_text(hint->rank < 0 ? &a->element : hint, x));
       return NULL;
     }
   }

@@ -256,6 +256,18 @@ describe('TensorArray', function()
       local ta = rows(t)
       return ta:stack() * ta:stack() + ta:stack()
     end, { x })
+    check('writes that branch from one array', function(t)
+      local ta = df.TensorArray('float64', 5):unstack(t)
+      local left, right = ta:write(3, t[0] * t[1]), ta:write(4, t[1] * t[2])
+      local both = df.control_dependencies({ left:size(), right:size() }, function() return ta:read(1) end)
+      return left:read(3) * right:read(4) * both + left:read(0) * right:read(2) + ta:read(0) ^ 2
+    end, { x })
+    check('a loop that reads an array that is stacked too', function(t)
+      local ta = rows(t)
+      local _, h = df.while_loop(function(i) return i:lt(3) end, function(i, h) return i + 1, h + ta:read(i) ^ 3 + ta:read(0) * ta:read(i) end,
+                                 { df.int32(0), f64 { 1, 1, 1 } })
+      return h * df.reduce_sum(ta:stack() ^ 2)
+    end, { x })
     check('a loop that reads', function(t)
       local ta = rows(t)
       local _, h = df.while_loop(function(i) return i:lt(3) end, function(i, h) return i + 1, h * ta:read(i) + 1 end,
