@@ -36,18 +36,19 @@ static void queue_grow(dfi_exec *x) {
 static inline void push(dfi_exec *x, dfi_record *r, uint32_t node, uint32_t dead) {
   if (DFI_UNLIKELY(x->tail - x->head > x->queue_mask)) queue_grow(x);
   x->queue[x->tail++ & x->queue_mask] = (dfi_token){ r, node, dead };
+  r->outstanding++;
 }
 
 /* ---- slots ------------------------------------------------------------------------------------ */
 
 static inline df_value *operand(const dfi_record *r, dfi_operand o) {
+  if (DFI_LIKELY(o < DFI_OPERAND(1, 0))) return r->base[DFI_ITERATION] + o;
   return r->base[DFI_SPACE(o)] + DFI_INDEX(o);
 }
 
 /* A slot of r has just received *v (by assignment): counts its readers, or drops it when it has none. */
 static inline void slot_filled(dfi_record *r, df_value *v, uint32_t uses) {
-  v->dead = 0;
-  if (v->kind < DF_TENSOR) return;
+  if (DFI_LIKELY(v->kind < DF_TENSOR)) return;
   if (uses) { v->uses = uses; r->held++; }
   else { df_value_release(v); v->kind = DF_EMPTY; }
 }
@@ -82,47 +83,43 @@ static void drop_inputs(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
 
 /* ---- sending tokens ---------------------------------------------------------------------------- */
 
-/* One token along an edge to a Merge or an Exit. */
-static int32_t activate_special(dfi_exec *x, dfi_record *r, const dfi_edge *e, uint32_t dead) {
-  uint32_t *c = &r->counts[e->node];
+/* One token along an edge to a Merge or an Exit. Does it make the node ready? */
+typedef enum readiness { NOT_READY, READY, READY_DEAD } readiness;
+
+static readiness arrive(dfi_exec *x, dfi_record *r, const dfi_edge *e, uint32_t dead) {
   uint32_t to = e->to & 0xff;
-  if (to == DFI_TO_EXIT) {
-    if (dead) return 0;                    /* remembered by not firing: see frame_done */
-    push(x, r, e->node, 0);
-    return 1;
-  }
-  if (to == DFI_TO_MERGE_CONTROL) *c -= DFI_MERGE_CONTROL;
-  else if (dead) *c -= 1;
-  else if (!(*c & DFI_MERGE_LIVE)) {
-    *c |= DFI_MERGE_LIVE;
-    const dfi_pnode *m = x->plan->node + r->frame->scope->first + e->node;
-    df_value *which = r->base[DFI_ITERATION] + m->out + 1;
-    *which = (df_value){ .kind = DF_SCALAR, .dtype = DF_INT32 };
-    which->as.i32 = (int32_t)(e->to >> 8);
+  if (to == DFI_TO_EXIT) return dead ? NOT_READY : READY;   /* a dead Exit is remembered by not firing: see frame_done */
+  uint32_t *at = &r->counts[e->node], c = *at;
+  const dfi_pnode *m = r->nodes + e->node;
+  readiness ready = NOT_READY;
+  if (to == DFI_TO_MERGE_CONTROL) c -= DFI_MERGE_CONTROL;
+  else if (dead) c -= 1;
+  else if (!(c & DFI_MERGE_LIVE)) {
+    c |= DFI_MERGE_LIVE;
+    r->base[DFI_ITERATION][m->out + 1] = (df_value){ .kind = DF_SCALAR, .dtype = DF_INT32, .as.i32 = (int32_t)(e->to >> 8) };
   } else {                                 /* a second live input: it came too late, and is let go here */
-    const dfi_pnode *m = x->plan->node + r->frame->scope->first + e->node;
     operand_used(r, x->plan->operand[m->in + (e->to >> 8)]);
-    return 0;
+    return NOT_READY;
   }
-  if (*c & DFI_MERGE_FIRED || DFI_MERGE_CONTROLS(*c)) return 0;
-  if (!(*c & DFI_MERGE_LIVE) && DFI_MERGE_DEADS(*c)) return 0;
-  push(x, r, e->node, *c & DFI_MERGE_LIVE ? 0 : DFI_DEAD);
-  *c |= DFI_MERGE_FIRED;
-  return 1;
+  if (!(c & DFI_MERGE_FIRED) && !DFI_MERGE_CONTROLS(c) && (c & DFI_MERGE_LIVE || !DFI_MERGE_DEADS(c))) {
+    ready = c & DFI_MERGE_LIVE ? READY : READY_DEAD;
+    c |= DFI_MERGE_FIRED;
+  }
+  *at = c;
+  return ready;
 }
 
-/* Sends a token along edges [from, to) inside r. `dead` is 0 or DFI_DEAD. */
-static inline void activate(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead) {
-  const dfi_edge *e = x->plan->edge + from, *end = x->plan->edge + to;
-  uint32_t *counts = r->counts;
-  int32_t n = 0;
-  for (; e < end; e++) {
-    if (DFI_LIKELY(e->to == DFI_TO_PLAIN)) {
-      uint32_t c = counts[e->node] = (counts[e->node] - 1) | dead;
-      if ((c & ~DFI_DEAD) == 0) { push(x, r, e->node, c); n++; }
-    } else n += activate_special(x, r, e, dead);
+/* Sends a token along edges [from, to) inside r. `dead` is 0 or DFI_DEAD. The engine has the same with its queue in registers. */
+static void activate(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead) {
+  for (const dfi_edge *e = x->edge + from, *end = x->edge + to; e < end; e++) {
+    if (DFI_UNLIKELY(e->to != DFI_TO_PLAIN)) {
+      readiness ready = arrive(x, r, e, dead);
+      if (ready) push(x, r, e->node, ready == READY ? 0 : DFI_DEAD);
+      continue;
+    }
+    uint32_t c = r->counts[e->node] = (r->counts[e->node] - 1) | dead;
+    if ((c & ~DFI_DEAD) == 0) push(x, r, e->node, c);
   }
-  r->outstanding += n;
 }
 
 /* ---- frames and iterations ---------------------------------------------------------------------- */
@@ -133,7 +130,7 @@ size_t dfi_record_bytes(const dfi_scope *s) {
   return RECORD_HEAD + sizeof(df_value) * s->nslots + sizeof(dfi_frame *) * s->nchildren + sizeof(uint32_t) * s->n;
 }
 
-static dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) {
+static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) {
   const dfi_scope *s = f->scope;
   dfi_record *r = x->free_records[s->id];
   if (r) x->free_records[s->id] = r->next_free;
@@ -143,8 +140,10 @@ static dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) {
     r->base[DFI_ITERATION] = (df_value *)at; at += sizeof(df_value) * s->nslots;
     r->children = (dfi_frame **)at;          at += sizeof(dfi_frame *) * s->nchildren;
     r->counts = (uint32_t *)at;
+    r->nodes = x->plan->node + s->first;
     r->base[DFI_CONSTANT] = x->plan->constant;
     r->base[DFI_GIVEN] = x->given;
+    for (uint32_t i = 0; i < s->ncopies; i++) r->base[DFI_ITERATION][s->copies[i].slot] = x->plan->constant[s->copies[i].constant];
   }
   r->base[DFI_FRAME] = f->constants;
   r->frame = f;
@@ -163,7 +162,6 @@ static dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) {
 static inline void record_start(dfi_exec *x, dfi_record *r) {
   const dfi_scope *s = r->frame->scope;
   for (uint32_t i = 0; i < s->nroots; i++) push(x, r, s->roots[i], r->counts[s->roots[i]] & DFI_DEAD);
-  r->outstanding += (int32_t)s->nroots;
 }
 
 static void record_clear(dfi_record *r) {
@@ -178,14 +176,16 @@ static inline void record_free(dfi_exec *x, dfi_record *r) {
   x->free_records[r->frame->scope->id] = r;
 }
 
-static void ring_put(dfi_frame *f, dfi_record *r) {
-  if (f->next - f->first >= f->capacity) {
-    int64_t wider = f->capacity * 2;
-    dfi_record **ring = dfi_xmalloc(sizeof *ring * (size_t)wider);
-    for (int64_t i = f->first; i < f->next; i++) ring[i & (wider - 1)] = f->ring[i & (f->capacity - 1)];
-    free(f->ring);
-    f->ring = ring; f->capacity = wider;
-  }
+static void ring_widen(dfi_frame *f) {
+  int64_t wider = f->capacity * 2;
+  dfi_record **ring = dfi_xmalloc(sizeof *ring * (size_t)wider);
+  for (int64_t i = f->first; i < f->next; i++) ring[i & (wider - 1)] = f->ring[i & (f->capacity - 1)];
+  free(f->ring);
+  f->ring = ring; f->capacity = wider;
+}
+
+static inline void ring_put(dfi_frame *f, dfi_record *r) {
+  if (DFI_UNLIKELY(f->next - f->first >= f->capacity)) ring_widen(f);
   f->ring[f->next++ & (f->capacity - 1)] = r;
 }
 
@@ -234,7 +234,10 @@ static void frame_start(dfi_exec *x, dfi_frame *f) {
   record_start(x, r);
   for (uint32_t i = 0; i < s->nenters; i++) {
     const dfi_pnode *p = s->enters[i];
-    if (!p->constant) activate(x, r, p->edge[0], p->edge[1], f->enter_dead[i] ? DFI_DEAD : 0);
+    if (p->constant) continue;
+    if (p->merges && f->enter_dead[i]) continue;     /* its Merge still hopes for the NextIteration, in vain */
+    x->count.nodes_run += p->merges;
+    activate(x, r, p->edge[0], p->edge[1], f->enter_dead[i] ? DFI_DEAD : 0);
   }
 }
 
@@ -257,10 +260,11 @@ static inline void deliver_next(dfi_exec *x, dfi_record *r, const dfi_pnode *p, 
   df_value *slot = r->base[DFI_ITERATION] + p->out;
   *slot = v;
   slot_filled(r, slot, r->frame->scope->uses[p->out]);
+  x->count.nodes_run += p->merges;
   activate(x, r, p->edge[0], p->edge[1], 0);
 }
 
-static dfi_record *iteration_open(dfi_exec *x, dfi_frame *f) {
+static inline dfi_record *iteration_open(dfi_exec *x, dfi_frame *f) {
   dfi_record *r = record_new(x, f, f->next);
   ring_put(f, r);
   x->count.iterations++;
@@ -272,7 +276,7 @@ static dfi_record *iteration_open(dfi_exec *x, dfi_frame *f) {
 static void iteration_done(dfi_exec *x, dfi_record *r) {
   for (;;) {
     dfi_frame *f = r->frame;
-    if (!f->origin) { x->finished = true; return; }
+    if (!f->origin) { x->finished = true; x->patience = 0; return; }
     if (r->number != f->first || f->enters_missing) return;
     f->first++;
     record_free(x, r);
@@ -327,19 +331,13 @@ static inline void do_exit(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   activate(x, origin, p->edge[0], p->edge[1], 0);
 }
 
-static inline void do_next(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
-  dfi_frame *f = r->frame;
-  df_value v = operand_take(r, x->plan->operand[p->in]);
-  int64_t number = r->number + 1;
-  if (number < f->next) deliver_next(x, f->ring[number & (f->capacity - 1)], p, v);
-  else if (f->next - f->first < f->scope->parallel_iterations) deliver_next(x, iteration_open(x, f), p, v);
-  else {
-    if (f->ndeferred == f->deferred_capacity) {
-      f->deferred_capacity = f->deferred_capacity ? f->deferred_capacity * 2 : 8;
-      f->deferred = dfi_xrealloc(f->deferred, sizeof *f->deferred * (size_t)f->deferred_capacity);
-    }
-    f->deferred[f->ndeferred++] = (dfi_deferred){ (dfi_pnode *)p, v };
+/* The window of parallel iterations is full: the value waits until it moves. */
+static void defer_next(dfi_frame *f, dfi_pnode *p, df_value v) {
+  if (f->ndeferred == f->deferred_capacity) {
+    f->deferred_capacity = f->deferred_capacity ? f->deferred_capacity * 2 : 8;
+    f->deferred = dfi_xrealloc(f->deferred, sizeof *f->deferred * (size_t)f->deferred_capacity);
   }
+  f->deferred[f->ndeferred++] = (dfi_deferred){ p, v };
 }
 
 /* ---- kernels ------------------------------------------------------------------------------------- */
@@ -347,6 +345,7 @@ static inline void do_next(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
 static void fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t code, const char *message) {
   if (x->failed) return;                    /* the first error wins */
   x->failed = true;
+  x->patience = 0;
   dfi_fail(x->error, code, p && p->node ? p->node->where : NULL, "%s", message);
   if (p && x->error) dfi_exec_blame(r, p, x->error);
 }
@@ -417,6 +416,7 @@ static void call_end(dfi_exec *x, dfi_call *c) {
     }
     if (!x->failed) {
       x->failed = true;
+      x->patience = 0;
       if (x->error) {
         *x->error = *c->kernel.error;
         x->error->code = c->status;
@@ -517,51 +517,107 @@ static void shuffle_head(dfi_exec *x) {
   *a = *b; *b = t;
 }
 
-static void dead_node(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
-  x->count.dead_tokens++;
-  if (p->iteration_operands) drop_inputs(x, r, p);
-  activate(x, r, p->edge[0], p->kind == DFI_K_SWITCH ? p->edge[3] : p->edge[1], DFI_DEAD);
+/* What happens only now and then: false when the engine has to stop. */
+static bool pause_for_thought(dfi_exec *x) {
+  if (x->finished || x->failed) return false;
+  if (x->head == x->tail) {
+    if (!x->running) {                      /* a token is missing: the plan was malformed */
+      fail(x, NULL, NULL, DF_INTERNAL, "nothing can move, and the run is not done");
+      return false;
+    }
+    inbox_take(x, true);
+    return !x->finished && !x->failed;
+  }
+  look_up(x);
+  return !x->failed;
+}
+
+/* The engine keeps the queue in registers. It is put back before anything else may use it. */
+typedef struct hot_queue { dfi_token *at; uint32_t mask, head, tail; } hot_queue;
+#define ALWAYS static inline __attribute__((always_inline))
+
+ALWAYS void hot_load(hot_queue *q, const dfi_exec *x) {
+  q->at = x->queue; q->mask = x->queue_mask; q->head = x->head; q->tail = x->tail;
+}
+ALWAYS void hot_save(const hot_queue *q, dfi_exec *x) { x->head = q->head; x->tail = q->tail; }
+
+/* As activate. There is room: the engine sees to it before each node. */
+ALWAYS void hot_activate(dfi_exec *x, hot_queue *q, dfi_record *r, const dfi_edge *e, const dfi_edge *end, uint32_t dead) {
+  uint32_t *counts = r->counts;
+  for (; e < end; e++) {
+    uint32_t c;
+    if (DFI_UNLIKELY(e->to != DFI_TO_PLAIN)) {
+      readiness ready = arrive(x, r, e, dead);
+      if (!ready) continue;
+      c = ready == READY ? 0 : DFI_DEAD;
+    } else {
+      c = (counts[e->node] - 1) | dead;
+      counts[e->node] = c;
+      if (c & ~DFI_DEAD) continue;
+    }
+    q->at[q->tail++ & q->mask] = (dfi_token){ r, e->node, c };
+  }
+}
+
+/* r, the oldest iteration, is done and the next one is not: the commonest end of an iteration, without iteration_done. */
+ALWAYS bool iteration_passed(dfi_exec *x, dfi_record *r) {
+  dfi_frame *f = r->frame;
+  int64_t second = f->first + 1;
+  if (r->number != f->first || second >= f->next || f->ndeferred || r->held || f->enters_missing) return false;
+  if (!f->ring[second & (f->capacity - 1)]->outstanding) return false;
+  f->first = second;
+  r->next_free = x->free_records[f->scope->id];
+  x->free_records[f->scope->id] = r;
+  return true;
 }
 
 static void engine(dfi_exec *x) {
   const dfi_operand *operands = x->plan->operand;
-  dfi_pnode *nodes = x->plan->node;
-  while (!x->finished && !x->failed) {
-    if (DFI_UNLIKELY(x->head == x->tail)) {
-      if (!x->running) {                    /* a token is missing: the plan was malformed */
-        fail(x, NULL, NULL, DF_INTERNAL, "nothing can move, and the run is not done");
-        return;
-      }
-      inbox_take(x, true);
+  const dfi_edge *edges = x->plan->edge;
+  const uint32_t widest = x->plan->widest;
+  hot_queue q;
+  hot_load(&q, x);
+  int64_t nodes_run = 0;
+  for (;;) {
+    if (DFI_UNLIKELY(--x->patience <= 0 || q.head == q.tail || q.tail - q.head + widest > q.mask)) {
+      hot_save(&q, x);
+      while (x->tail - x->head + widest > x->queue_mask) queue_grow(x);
+      if ((x->patience <= 0 || x->head == x->tail) && !pause_for_thought(x)) break;
+      hot_load(&q, x);
       continue;
     }
-    if (DFI_UNLIKELY(--x->patience <= 0)) { look_up(x); continue; }
-    if (DFI_UNLIKELY(x->shuffle)) shuffle_head(x);
-    dfi_token t = x->queue[x->head++ & x->queue_mask];
+    if (DFI_UNLIKELY(x->shuffle)) { hot_save(&q, x); shuffle_head(x); }
+    const dfi_token t = q.at[q.head++ & q.mask];
     dfi_record *r = t.record;
-    dfi_pnode *p = nodes + r->frame->scope->first + t.node;
+    dfi_pnode *p = r->nodes + t.node;
+    const uint32_t before = q.tail;
+    nodes_run++;
     if (DFI_UNLIKELY(t.dead) && p->kind != DFI_K_ENTER) {
-      if (p->kind == DFI_K_EXIT || p->kind == DFI_K_NEXT) x->count.dead_tokens++;
-      else dead_node(x, r, p);
-      if (--r->outstanding == 0) iteration_done(x, r);
-      continue;
-    }
-    x->count.nodes_run++;
-    switch ((dfi_kind)p->kind) {
+      nodes_run--;
+      x->count.dead_tokens++;
+      if (p->kind != DFI_K_EXIT && p->kind != DFI_K_NEXT) {
+        if (p->iteration_operands) drop_inputs(x, r, p);
+        hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[p->kind == DFI_K_SWITCH ? 3 : 1], DFI_DEAD);
+      }
+    } else switch ((dfi_kind)p->kind) {
     case DFI_K_SCALAR: {
       const dfi_operand *in = operands + p->in;  /* the first again where there are fewer than three */
       const df_value *a = operand(r, in[0]), *b = operand(r, in[1]), *c = operand(r, in[2]);
       df_value *out = r->base[DFI_ITERATION] + p->out;
       bool unboxed = a->kind == DF_SCALAR && b->kind == DF_SCALAR && c->kind == DF_SCALAR;
       if (DFI_UNLIKELY(!unboxed || !p->scalar(out, a, b, c))) goto kernel;
-      out->kind = DF_SCALAR; out->dtype = p->out_dtype; out->dead = 0;
-      activate(x, r, p->edge[0], p->edge[1], 0);
+      out->kind = DF_SCALAR; out->dtype = p->out_dtype;
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
       break;
     }
     kernel:
-    case DFI_K_KERNEL:
-      if (do_kernel(x, r, p)) continue;     /* outstanding until the worker is done */
-      break;
+    case DFI_K_KERNEL: {
+      hot_save(&q, x);
+      bool elsewhere = do_kernel(x, r, p);
+      hot_load(&q, x);
+      if (elsewhere) continue;              /* outstanding until the worker is done */
+      goto slowly;
+    }
     case DFI_K_SWITCH: {
       const df_value *pred = operand(r, operands[p->in + 1]);
       if (DFI_UNLIKELY(pred->kind != DF_SCALAR)) {
@@ -572,29 +628,57 @@ static void engine(dfi_exec *x) {
       df_value *out = r->base[DFI_ITERATION] + p->out + side;
       *out = operand_take(r, operands[p->in]);
       slot_filled(r, out, r->frame->scope->uses[p->out + side]);
-      activate(x, r, p->edge[0], p->edge[1], side ? DFI_DEAD : 0);
-      activate(x, r, p->edge[1], p->edge[2], side ? 0 : DFI_DEAD);
-      activate(x, r, p->edge[2], p->edge[3], 0);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], side ? DFI_DEAD : 0);
+      hot_activate(x, &q, r, edges + p->edge[1], edges + p->edge[2], side ? 0 : DFI_DEAD);
+      if (DFI_UNLIKELY(p->edge[2] != p->edge[3])) hot_activate(x, &q, r, edges + p->edge[2], edges + p->edge[3], 0);
       break;
+    }
+    case DFI_K_NEXT: {
+      dfi_frame *f = r->frame;
+      df_value v = operand_take(r, operands[p->in]);
+      int64_t number = r->number + 1;
+      dfi_record *to;
+      if (number < f->next) to = f->ring[number & (f->capacity - 1)];
+      else if (f->next - f->first < f->scope->parallel_iterations) {
+        hot_save(&q, x);
+        to = iteration_open(x, f);
+        hot_load(&q, x);
+      } else { defer_next(f, p, v); break; }
+      df_value *slot = to->base[DFI_ITERATION] + p->out;
+      *slot = v;
+      slot_filled(to, slot, f->scope->uses[p->out]);
+      nodes_run += p->merges;
+      uint32_t sent = q.tail;
+      hot_activate(x, &q, to, edges + p->edge[0], edges + p->edge[1], 0);
+      to->outstanding += (int32_t)(q.tail - sent);
+      if (--r->outstanding == 0 && !iteration_passed(x, r)) goto done;
+      continue;
     }
     case DFI_K_MERGE: {
       df_value *out = r->base[DFI_ITERATION] + p->out;
       *out = operand_take(r, operands[p->in + (uint32_t)out[1].as.i32]);
       slot_filled(r, out, r->frame->scope->uses[p->out]);
-      activate(x, r, p->edge[0], p->edge[1], 0);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
       break;
     }
-    case DFI_K_ENTER: do_enter(x, r, p, t.dead); break;
-    case DFI_K_EXIT:  do_exit(x, r, p); break;
-    case DFI_K_NEXT:  do_next(x, r, p); break;
+    case DFI_K_ENTER:
+      hot_save(&q, x);
+      do_enter(x, r, p, t.dead);
+      hot_load(&q, x);
+      goto slowly;
+    case DFI_K_EXIT:
+      hot_save(&q, x);
+      do_exit(x, r, p);
+      hot_load(&q, x);
+      goto slowly;
     case DFI_K_CONST: {
       df_value *out = r->base[DFI_ITERATION] + p->out;
       *out = dfi_value_copy(operand(r, operands[p->in]));
       slot_filled(r, out, r->frame->scope->uses[p->out]);
-      activate(x, r, p->edge[0], p->edge[1], 0);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
       break;
     }
-    case DFI_K_NOOP: activate(x, r, p->edge[0], p->edge[1], 0); break;
+    case DFI_K_NOOP: hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0); break;
     case DFI_K_UNFED: {
       char shape[200], message[400];
       dfi_typed_shape_text(p->node->out[0].dtype, &p->node->out[0].shape, shape);
@@ -603,8 +687,16 @@ static void engine(dfi_exec *x) {
       break;
     }
     }
-    if (--r->outstanding == 0) iteration_done(x, r);
+    /* what was sent from here is in r; what was sent slowly has been counted */
+    r->outstanding += (int32_t)(q.tail - before);
+  slowly:
+    if (--r->outstanding || iteration_passed(x, r)) continue;
+  done:
+    hot_save(&q, x);
+    iteration_done(x, r);
+    hot_load(&q, x);
   }
+  x->count.nodes_run += nodes_run;
 }
 
 /* ---- a run ------------------------------------------------------------------------------------- */
@@ -641,6 +733,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   x->finished = x->failed = false;
   x->head = x->tail = 0;
   x->patience = 256;
+  x->edge = x->plan->edge;
   x->count = (dfi_counters){ 0 };
   x->root = frame_open(x, &x->plan->scope[0], NULL);
   dfi_record *r = x->root->ring[0];

@@ -17,6 +17,7 @@ typedef struct dfi_exec   dfi_exec;
 /* One iteration of one frame: one block of memory, begun by one memcpy of the scope's counts, recycled. */
 struct dfi_record {
   df_value   *base[4];       /* by operand space: slots, the frame's constants, the plan's constants, what was given */
+  dfi_pnode  *nodes;         /* of its scope */
   uint32_t   *counts;        /* as the template says; in this block */
   dfi_frame  *frame;
   int64_t     number;        /* 0 for what came through Enter */
@@ -65,6 +66,7 @@ typedef struct dfi_counters { int64_t nodes_run, dead_tokens, frames, iterations
 
 struct dfi_exec {
   dfi_plan    *plan;
+  const dfi_edge *edge;          /* the plan's */
   struct df_session *session;
   df_value    *given;            /* feeds, then variables' handles */
   dfi_frame   *root;

@@ -20,7 +20,12 @@ typedef struct mark {
   bool     needed, fed_out;    /* fed_out: some output is fed */
   int32_t  scope;              /* -1: not found yet */
   int32_t  waiting;            /* inputs that have not been reached */
-  bool     token_user;         /* a Const of a branch or body: somebody waits for its token */
+  bool     reads_gate;         /* all its operands are constants read in place: it hangs on what they hang on */
+  bool     merged;             /* a loop's Merge: its Enter and NextIteration deliver for it */
+  bool     for_merge;          /* Enter, NextIteration: delivers for a Merge */
+  int32_t  twin;               /* a Switch with the same inputs, or -1 */
+  int32_t  copy_scope; uint32_t copy_slot;   /* a scalar constant: where it was copied last */
+  int32_t  users;              /* places that wait for its tokens */
   int32_t  number;             /* pnode, or -1 when it needs none */
   uint32_t slot;               /* of output 0 */
   uint32_t child_scope;        /* Enter */
@@ -196,6 +201,7 @@ static bool is_loop_constant(const df_node *n) {
 static df_output find_origin(const maker *m, df_output o) {
   while (feed_of(m, o) < 0) {
     if (passes_on(o.node)) { o = o.node->in[0]; continue; }
+    if (m->mark[o.node->id].twin >= 0) { o.node = m->graph->node[m->mark[o.node->id].twin]; continue; }
     if (is_loop_constant(o.node) && !o.node->ncontrol) {
       df_output outer = find_origin(m, o.node->in[0]);
       if (is_given(m, outer)) return outer;
@@ -209,7 +215,9 @@ static df_output find_origin(const maker *m, df_output o) {
 static bool reads_constant(const df_node *n, const df_node *c) {
   if (flow_of(c) != DF_CONSTANT) return false;
   df_flow f = flow_of(n);
-  return c->context && c->context->kind != DFI_TOP && n->context == c->context && (f == DF_PLAIN || f == DF_SWITCH);
+  if (!c->context || c->context->kind == DFI_TOP) return false;
+  if (f == DF_SWITCH && n->context->parent == c->context) return true;    /* a capture: its predicate brings the token */
+  return n->context == c->context && (f == DF_PLAIN || f == DF_SWITCH);
 }
 
 static int32_t constant_place(maker *m, df_node *n) {
@@ -251,24 +259,96 @@ static dfi_operand place(maker *m, const df_node *reader, df_output o, df_output
 
 /* ---- layout -------------------------------------------------------------------------------------------- */
 
-static bool needs_node(const maker *m, const df_node *n) {
-  if (passes_on(n)) return false;
-  if (is_given(m, (df_output){ (df_node *)n, 0 })) return false;
-  if (flow_of(n) == DF_CONSTANT && n->context && n->context->kind != DFI_TOP && !m->mark[n->id].token_user) return false;
-  if (is_loop_constant(n) && !n->ncontrol && is_given(m, find_origin(m, n->in[0]))) return false;
+/* Does a value read by n come as a token from *from? A constant read in place that hangs on something: *gate. */
+static bool comes_as_token(maker *m, const df_node *n, df_output o, df_output *from, df_node **gate) {
+  *from = find_origin(m, o);
+  *gate = NULL;
+  if (feed_of(m, *from) >= 0 || is_given(m, *from)) return false;
+  if (n && reads_constant(n, from->node)) { *gate = from->node; return false; }
   return true;
 }
 
-/* Finds the constants of branches and bodies that somebody waits for, instead of reading them in place. */
-static void find_token_users(maker *m) {
+/* Of several Switches with the same inputs one is kept: a value used in both branches of a cond is captured by each. */
+static void find_twins(maker *m) {
+  uint32_t mask = 63;
+  int32_t switches = 0;
+  for (int32_t i = 0; i < m->nneeded; i++) switches += flow_of(m->graph->node[m->needed[i]]) == DF_SWITCH;
+  while (mask < (uint32_t)switches * 2) mask = mask * 2 + 1;
+  df_node **table = dfi_xcalloc(mask + 1, sizeof *table);
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *n = m->graph->node[m->needed[i]];
-    if (passes_on(n)) continue;
-    for (int32_t k = 0; k < n->nin + n->ncontrol; k++) {
-      bool control = k >= n->nin;
-      df_output o = find_origin(m, control ? (df_output){ n->control[k - n->nin], 0 } : n->in[k]);
-      if (feed_of(m, o) < 0 && flow_of(o.node) == DF_CONSTANT && (control || !reads_constant(n, o.node)))
-        m->mark[o.node->id].token_user = true;
+    if (flow_of(n) != DF_SWITCH || n->ncontrol || m->mark[n->id].fed_out) continue;
+    df_output data = find_origin(m, n->in[0]), pred = find_origin(m, n->in[1]);
+    if (flow_of(data.node) == DF_CONSTANT) continue;
+    uint32_t h = (uint32_t)(data.node->id * 31 + data.index) * 0x9e3779b1u ^ (uint32_t)(pred.node->id * 31 + pred.index);
+    for (h &= mask; table[h]; h = (h + 1) & mask)
+      if (dfi_same(find_origin(m, table[h]->in[0]), data) && dfi_same(find_origin(m, table[h]->in[1]), pred) &&
+          m->mark[table[h]->id].scope == m->mark[n->id].scope) break;
+    if (table[h]) m->mark[n->id].twin = table[h]->id;
+    else table[h] = n;
+  }
+  free(table);
+}
+
+/* Prunes once more, now that it is known which values need no token: what only they hung on is not needed. */
+static void prune_tokens(maker *m) {
+  int32_t *stack = NULL, depth = 0, cap = 0;
+  for (int32_t i = 0; i < m->nneeded; i++) m->mark[m->needed[i]].needed = false;
+  m->nneeded = 0;
+  for (int32_t i = 0; i < m->plan->nfetch; i++) {
+    df_output o = { m->graph->node[m->plan->signature[2 * i]], m->plan->signature[2 * i + 1] }, from = o;
+    df_node *gate;
+    if (o.index < 0 && !passes_on(o.node)) { if (!is_given(m, (df_output){ o.node, 0 })) { need(m, o.node, &stack, &depth, &cap); m->mark[o.node->id].users++; } }
+    else if (comes_as_token(m, NULL, o.index < 0 ? (df_output){ o.node, 0 } : o, &from, &gate)) { need(m, from.node, &stack, &depth, &cap); m->mark[from.node->id].users++; }
+  }
+  while (depth) {
+    df_node *n = m->graph->node[stack[--depth]];
+    int32_t tokens = n->ncontrol, ngates = 0;
+    df_output from;
+    df_node *gate;
+    for (int32_t i = 0; i < n->nin; i++) {
+      if (!comes_as_token(m, n, n->in[i], &from, &gate)) { ngates += gate != NULL; continue; }
+      need(m, from.node, &stack, &depth, &cap);
+      m->mark[from.node->id].users++;
+      tokens++;
+    }
+    m->mark[n->id].reads_gate = !tokens && ngates;
+    for (int32_t i = 0; i < n->ncontrol; i++) {
+      df_output by = { n->control[i], 0 };
+      if (by.node->nout && !comes_as_token(m, NULL, by, &by, &gate)) continue;
+      need(m, by.node, &stack, &depth, &cap);
+      m->mark[by.node->id].users++;
+    }
+    for (int32_t i = 0; i < n->nin && m->mark[n->id].reads_gate; i++) {
+      comes_as_token(m, n, n->in[i], &from, &gate);
+      for (int32_t c = 0; gate && c < gate->ncontrol; c++) {
+        df_output by = { gate->control[c], 0 };
+        df_node *none;
+        if (by.node->nout && !comes_as_token(m, NULL, by, &by, &none)) continue;
+        need(m, by.node, &stack, &depth, &cap);
+        m->mark[by.node->id].users++;
+      }
+    }
+  }
+  free(stack);
+  m->nneeded = 0;
+  for (int32_t i = 0; i < m->nids; i++) if (m->mark[i].needed) m->needed[m->nneeded++] = i;
+}
+
+/* A loop's Merge whose Enter and NextIteration serve nobody else needs no node: they deliver for it. */
+static void find_merged(maker *m) {
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    df_node *n = m->graph->node[m->needed[i]];
+    if (flow_of(n) != DF_MERGE || n->ncontrol || n->nin != 2) continue;
+    df_node *enter = find_origin(m, n->in[0]).node, *next = find_origin(m, n->in[1]).node;
+    m->mark[n->id].merged = flow_of(enter) == DF_ENTER && !is_loop_constant(enter) && flow_of(next) == DF_NEXT_ITERATION &&
+                            m->mark[enter->id].users == 1 && m->mark[next->id].users == 1;
+  }
+  for (int32_t i = 0; i < m->nneeded; i++) {      /* somebody asks which input it was */
+    df_node *n = m->graph->node[m->needed[i]];
+    for (int32_t k = 0; k < n->nin; k++) {
+      df_output o = find_origin(m, n->in[k]);
+      if (o.index == 1 && flow_of(o.node) == DF_MERGE) m->mark[o.node->id].merged = false;
     }
   }
 }
@@ -280,8 +360,11 @@ static void number_nodes(maker *m) {
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *n = m->graph->node[m->needed[i]];
     mark *k = &m->mark[n->id];
-    k->number = needs_node(m, n) ? 0 : -1;
-    if (k->number < 0) continue;
+    k->number = k->merged ? -1 : 0;
+    if (k->merged) {
+      k->slot = p->scope[k->scope].nslots++;
+      continue;
+    }
     per_scope[k->scope]++;
     p->nnodes++;
     /* outputs lie in the scope that reads them */
@@ -289,6 +372,14 @@ static void number_nodes(maker *m) {
     int32_t home = flow_of(n) == DF_ENTER ? (int32_t)k->child_scope : flow_of(n) == DF_EXIT ? p->scope[k->scope].parent : k->scope;
     k->slot = p->scope[home].nslots;
     p->scope[home].nslots += (uint32_t)n->nout;
+  }
+  for (int32_t i = 0; i < m->nneeded; i++) {      /* Enter and NextIteration write where their Merge is read */
+    df_node *n = m->graph->node[m->needed[i]];
+    for (int32_t k = 0; k < n->nin && m->mark[n->id].merged; k++) {
+      mark *by = &m->mark[find_origin(m, n->in[k]).node->id];
+      by->slot = m->mark[n->id].slot;
+      by->for_merge = true;
+    }
   }
   uint32_t at = 0;
   for (int32_t s = 0; s < p->nscopes; s++) {
@@ -302,10 +393,9 @@ static void number_nodes(maker *m) {
   for (int32_t s = 0; s < p->nscopes; s++) {
     dfi_scope *c = &p->scope[s];
     c->counts = dfi_xcalloc(c->n + 1, sizeof *c->counts);
-    c->uses = dfi_xcalloc(c->nslots + 1, sizeof *c->uses);
+    c->uses = dfi_xcalloc(c->nslots + 1, sizeof *c->uses);      /* copies of constants come after and have none */
     c->roots = dfi_xcalloc(c->n + 1, sizeof *c->roots);
     c->enters = dfi_xcalloc(c->n + 1, sizeof *c->enters);
-    c->record_bytes = dfi_record_bytes(c);
   }
   free(per_scope);
 }
@@ -317,6 +407,7 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   q->nin = (uint32_t)n->nin; q->nout = (uint32_t)n->nout;
   q->scope = (uint32_t)k->scope;
   q->out = k->slot;
+  q->merges = k->for_merge;
   q->out_dtypes = dfi_xmalloc((size_t)n->nout + 1);
   for (int32_t i = 0; i < n->nout; i++) q->out_dtypes[i] = n->out[i].dtype;
   q->out_dtype = n->nout ? n->out[0].dtype : 0;
@@ -386,6 +477,31 @@ static uint32_t edge_list(const dfi_pnode *from, int32_t index) {
 
 typedef struct const_user { int32_t scope; uint32_t constant, node; } const_user;
 
+/* The slot of scope s that holds a copy of a scalar constant of the plan. */
+static dfi_operand constant_copy(maker *m, df_node *c, dfi_scope *s) {
+  mark *k = &m->mark[c->id];
+  if (k->copy_scope != s->id) {
+    if ((s->ncopies & (s->ncopies - 1)) == 0) s->copies = dfi_xrealloc(s->copies, sizeof *s->copies * (2 * s->ncopies + 1));
+    s->copies[s->ncopies].slot = s->nslots;
+    s->copies[s->ncopies++].constant = (uint32_t)constant_place(m, c);
+    k->copy_scope = s->id;
+    k->copy_slot = s->nslots++;
+  }
+  return DFI_OPERAND(DFI_ITERATION, k->copy_slot);
+}
+
+/* A token from output `from` (index -1: from the node as a whole) to node `self`. */
+static void send(maker *m, drafts *d, df_output from, int32_t index, uint32_t self, uint32_t to) {
+  dfi_plan *p = m->plan;
+  if (m->mark[from.node->id].merged) {
+    for (int32_t k = 0; k < from.node->nin; k++)
+      draft_add(d, (uint32_t)m->mark[find_origin(m, from.node->in[k]).node->id].number, 0, self, to);
+    return;
+  }
+  int32_t number = m->mark[from.node->id].number;
+  draft_add(d, (uint32_t)number, edge_list(&p->node[number], index), self, to);
+}
+
 /* Operands and edges of one node. */
 static int32_t wire(maker *m, df_node *n, dfi_pnode *q, uint32_t *operand_at, drafts *d, const_user **cu, uint32_t *ncu) {
   dfi_plan *p = m->plan;
@@ -394,43 +510,44 @@ static int32_t wire(maker *m, df_node *n, dfi_pnode *q, uint32_t *operand_at, dr
   uint32_t controls = 0;
   bool merge = q->kind == DFI_K_MERGE;
   q->in = *operand_at;
-  df_node *gates[16]; int32_t ngates = 0;
   for (int32_t i = 0; i < n->nin; i++) {
     df_output from; bool token;
     dfi_operand o = place(m, n, n->in[i], &from, &token);
+    if (DFI_SPACE(o) == DFI_CONSTANT && s->id > 0 && p->constant[DFI_INDEX(o)].kind == DF_SCALAR) o = constant_copy(m, from.node, s);
     p->operand[(*operand_at)++] = o;
     if (DFI_SPACE(o) == DFI_FRAME) {
       *cu = dfi_xrealloc(*cu, sizeof **cu * (*ncu + 1u));   /* few: loop constants' readers */
       (*cu)[(*ncu)++] = (const_user){ (int32_t)q->scope, DFI_INDEX(o), self };
     }
     if (!token) {
-      if (from.node && flow_of(from.node) == DF_CONSTANT && from.node->ncontrol && ngates < 16) gates[ngates++] = from.node;
       if (merge)
         return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "the Merge `%s` has an input that is always there", dfi_node_name(n));
       continue;
     }
-    dfi_pnode *f = &p->node[m->mark[from.node->id].number];
     s->uses[DFI_INDEX(o)]++;
     q->iteration_operands = 1;
     uint32_t to = merge ? DFI_TO_MERGE | (uint32_t)i << 8 : q->kind == DFI_K_EXIT && !n->ncontrol ? DFI_TO_EXIT : DFI_TO_PLAIN;
-    draft_add(d, (uint32_t)(f - p->node), edge_list(f, from.index), self, to);
+    send(m, d, from, from.index, self, to);
     tokens++;
   }
-  for (int32_t i = 0; i < n->ncontrol + (tokens + (uint32_t)n->ncontrol == 0 ? ngates : 0); i++) {
-    bool gate = i >= n->ncontrol;
-    /* a gate is a constant read in place: what it hangs on is what this node hangs on */
-    for (int32_t c = 0; c < (gate ? gates[i - n->ncontrol]->ncontrol : 1); c++) {
-      df_node *by = gate ? gates[i - n->ncontrol]->control[c] : n->control[i];
-      df_output from = find_origin(m, (df_output){ by, 0 });
-      if (!by->nout) from = (df_output){ by, 0 };
+  for (int32_t i = -1; i < n->nin; i++) {
+    /* i < 0: the node's own controls; then those of constants it reads in place, where nothing else brings a token */
+    df_node *holder = n, *gate = NULL;
+    df_output unused;
+    if (i >= 0) {
+      if (!m->mark[n->id].reads_gate || comes_as_token(m, n, n->in[i], &unused, &gate) || !gate) continue;
+      holder = gate;
+    }
+    for (int32_t c = 0; c < holder->ncontrol; c++) {
+      df_node *by = holder->control[c];
+      df_output from = by->nout ? find_origin(m, (df_output){ by, 0 }) : (df_output){ by, 0 };
       if (feed_of(m, from) >= 0 || is_given(m, from)) continue;
       if (is_loop_constant(from.node)) {
         *cu = dfi_xrealloc(*cu, sizeof **cu * (*ncu + 1u));
         (*cu)[(*ncu)++] = (const_user){ (int32_t)q->scope, m->mark[from.node->id].slot, self };
         continue;
       }
-      dfi_pnode *f = &p->node[m->mark[from.node->id].number];
-      draft_add(d, (uint32_t)(f - p->node), edge_list(f, from.node == by ? -1 : from.index), self, merge ? DFI_TO_MERGE_CONTROL : DFI_TO_PLAIN);
+      send(m, d, from, passes_on(by) ? from.index : -1, self, merge ? DFI_TO_MERGE_CONTROL : DFI_TO_PLAIN);
       if (merge) controls++; else tokens++;
     }
   }
@@ -462,6 +579,7 @@ static void lay_edges(maker *m, const drafts *d) {
       at += n;
       p->node[i].edge[l + 1] = at;
     }
+    if (at - p->node[i].edge[0] > p->widest) p->widest = at - p->node[i].edge[0];
   }
   for (uint32_t i = 0; i < d->n; i++) p->edge[count[d->at[i].from * 3 + d->at[i].list]++] = d->at[i].edge;
   free(count);
@@ -484,9 +602,13 @@ static void lay_const_users(dfi_plan *p, const const_user *cu, uint32_t ncu) {
 
 static int32_t lay_out(maker *m) {
   dfi_plan *p = m->plan;
-  find_token_users(m);
+  find_twins(m);
+  prune_tokens(m);
+  find_merged(m);
   number_nodes(m);
-  p->node = dfi_xcalloc((size_t)p->nnodes + 1, sizeof *p->node);
+  if (posix_memalign((void **)&p->node, sizeof *p->node, sizeof *p->node * ((size_t)p->nnodes + 1))) abort();
+  memset(p->node, 0, sizeof *p->node * ((size_t)p->nnodes + 1));
+  _Static_assert(sizeof *p->node == 128, "one node, two cache lines");
   int32_t status = DF_OK;
   uint32_t operands = 0;
   for (int32_t i = 0; i < m->nneeded && !status; i++) {
@@ -501,7 +623,10 @@ static int32_t lay_out(maker *m) {
     df_node *n = m->graph->node[m->needed[i]];
     if (m->mark[n->id].number >= 0) status = wire(m, n, &p->node[m->mark[n->id].number], &at, &d, &cu, &ncu);
   }
-  if (!status) { lay_edges(m, &d); lay_const_users(p, cu, ncu); }
+  if (!status) {
+    lay_edges(m, &d);
+    lay_const_users(p, cu, ncu);
+  }
   free(d.at); free(cu);
   return status;
 }
@@ -560,7 +685,7 @@ dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const
   m.mark = dfi_xcalloc((size_t)m.nids + 1, sizeof *m.mark);
   m.const_index = dfi_xmalloc(sizeof *m.const_index * ((size_t)m.nids + 1));
   m.variable_index = dfi_xmalloc(sizeof *m.variable_index * ((size_t)m.nids + 1));
-  for (int32_t i = 0; i < m.nids; i++) { m.mark[i].scope = -1; m.mark[i].number = -1; m.const_index[i] = m.variable_index[i] = -1; }
+  for (int32_t i = 0; i < m.nids; i++) { m.mark[i].scope = m.mark[i].number = m.mark[i].twin = m.mark[i].copy_scope = -1; m.const_index[i] = m.variable_index[i] = -1; }
   p->signature = dfi_xmalloc(sizeof *p->signature * (size_t)(2 * (nfetch + nfeed) + 1));
   memcpy(p->signature, fetches, sizeof *p->signature * 2 * (size_t)nfetch);
   if (nfeed) memcpy(p->signature + 2 * nfetch, feeds, sizeof *p->signature * 2 * (size_t)nfeed);
@@ -590,6 +715,7 @@ dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const
   if (!status) status = find_scopes(&m);
   if (!status) status = lay_out(&m);
   if (!status) status = find_fetches(&m);
+  for (int32_t i = 0; i < p->nscopes && !status; i++) p->scope[i].record_bytes = dfi_record_bytes(&p->scope[i]);
   free(m.mark); free(m.needed); free(m.given); free(m.const_index); free(m.variable_index);
   if (status) { dfi_plan_free(p); return NULL; }
   return p;
@@ -599,7 +725,7 @@ void dfi_plan_free(dfi_plan *p) {
   if (!p) return;
   for (int32_t i = 0; i < p->nscopes; i++) {
     dfi_scope *s = &p->scope[i];
-    free(s->counts); free(s->uses); free(s->roots); free(s->enters); free(s->exits); free(s->const_users); free(s->const_first);
+    free(s->counts); free(s->uses); free(s->copies); free(s->roots); free(s->enters); free(s->exits); free(s->const_users); free(s->const_first);
   }
   for (int32_t i = 0; i < p->nconstants; i++) dfi_value_drop(&p->constant[i]);
   if (p->node) for (int32_t i = 0; i < p->nnodes; i++) free(p->node[i].out_dtypes);

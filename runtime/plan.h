@@ -10,7 +10,11 @@
  *   FRAME      a loop constant, kept once per frame instance: read, never re-sent
  *   CONSTANT   a Const of the graph: kept in the plan
  *   GIVEN      a feed or a variable's handle: kept in the run
- * Only ITERATION operands arrive as tokens; the others are there before the first one.
+ * Only ITERATION operands arrive as tokens; the others are there before the first one. Scalar constants that a loop reads
+ * are copied into each record when it is made, and found there like any other slot.
+ *
+ * A loop's Merge has no node of its own: each iteration gets exactly one of its inputs (iteration 0 from the Enter, the others
+ * from the NextIteration), so these write to the Merge's slot and send on its tokens.
  */
 #ifndef DFLOW_PLAN_H
 #define DFLOW_PLAN_H
@@ -44,22 +48,24 @@ enum { DFI_TO_PLAIN = 0, DFI_TO_MERGE = 1, DFI_TO_MERGE_CONTROL = 2, DFI_TO_EXIT
 
 typedef struct dfi_pnode {
   uint8_t      kind;
+  uint8_t      out_dtype;
   uint8_t      constant;     /* ENTER: it is a loop constant */
-  uint16_t     child;        /* ENTER: which child frame of the iteration; EXIT: which exit of the frame */
-  uint32_t     nin, nout;
+  uint8_t      merges;       /* ENTER, NEXT: delivers for a Merge too, see below */
   uint32_t     in;           /* first operand in plan->operand; at least three are there, the first again where nin < 3 */
   uint32_t     out;          /* first slot; of the child's record or constants for ENTER, of the parent's for EXIT, of the next iteration for NEXT */
   uint32_t     edge[4];      /* edges in plan->edge: [0,1) of output 0 (all outputs unless SWITCH), SWITCH: [1,2) of output 1, [2,3) of the node itself */
+  df_scalar_fn scalar;
+  uint32_t     nin, nout;
+  uint16_t     child;        /* ENTER: which child frame of the iteration; EXIT: which exit of the frame */
   uint32_t     enter;        /* ENTER: its number among the child's Enters */
   uint32_t     target;       /* ENTER: the child's scope */
   uint32_t     scope;        /* the scope its operands lie in */
-  uint8_t      out_dtype, has_handle, offload, iteration_operands;
-  df_scalar_fn scalar;
+  uint8_t      has_handle, offload, iteration_operands;
   df_kernel_fn kernel;
   const df_op *op;
   df_node     *node;         /* for attributes, names and messages */
   uint8_t     *out_dtypes;   /* nout */
-} dfi_pnode;
+} __attribute__((aligned(128))) dfi_pnode;   /* its address is a shift away from its number */
 
 typedef struct dfi_scope {
   int32_t      id, parent;   /* parent -1: the top level */
@@ -71,6 +77,7 @@ typedef struct dfi_scope {
   uint32_t     nslots, nconsts, nchildren, nenters, nexits;
   uint32_t    *counts;       /* n: the template */
   uint32_t    *uses;         /* nslots: readers of each slot */
+  struct { uint32_t slot, constant; } *copies; uint32_t ncopies;   /* scalar constants that every record holds */
   uint32_t    *roots, nroots;/* nodes that wait for nothing: they start with the iteration */
   dfi_pnode  **enters;       /* nenters */
   dfi_pnode  **exits;        /* nexits */
@@ -89,6 +96,7 @@ typedef struct dfi_plan {
   dfi_scope   *scope;        /* [0] is the top level */
   dfi_operand *operand;
   dfi_edge    *edge;
+  uint32_t     widest;       /* tokens that one node can send at most */
   df_value    *constant; int32_t nconstants;
   dfi_operand *fetch;        /* nfetch; where each fetched value lies at the end; for an operation ~0 */
   dfi_pnode  **fetch_node;   /* nfetch; the node that makes it, or NULL */
