@@ -7,10 +7,8 @@ local here = debug.getinfo(1, 'S').source:match('^@(.*)/') or '.'
 local STEPS, BATCH, HIDDEN, LETTERS, END = tonumber((...)) or 1500, 64, 96, 27, 0
 df.set_random_seed(3)
 
-local names, LONGEST = {}, 0
-for name in io.lines(here .. '/data/names.txt') do
-  names[#names + 1], LONGEST = name, math.max(LONGEST, #name + 1)
-end
+local names, LONGEST = {}, 16      -- letters, with the end mark
+for name in io.lines(here .. '/data/names.txt') do names[#names + 1] = name end
 
 local function weights(rows, columns) return df.Variable(df.random_normal({ rows, columns }) * rows ^ -0.5) end
 local E, V = weights(LETTERS, 32), weights(HIDDEN, LETTERS)
@@ -55,9 +53,8 @@ for n = 1, STEPS do
   local now = df.run({ loss = loss, train = train }, { [text] = rows, [lengths] = sizes })
   if n % 250 == 0 or n == STEPS then print(('step %4d  loss %.3f per letter'):format(n, now.loss)) end
 end
+local spelled = dream:stack()
 for _ = 1, 20 do
-  local name = df.run(dream:stack()):totable()
-  for k, letter in ipairs(name) do name[k] = letter == END and '' or string.char(96 + letter) end
-  io.write(table.concat(name), ' ')
+  for _, letter in ipairs(df.run(spelled):totable()) do io.write(letter == END and ' ' or string.char(96 + letter)) end
 end
 print()
