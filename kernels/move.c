@@ -78,8 +78,25 @@ static inline void tile8_uint32_t(uint32_t *restrict to, const uint32_t *restric
     *(row8 *)(to + (i + 4) * t0) = MIX(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
 }
+
+/* The same of 8-byte elements. */
+typedef uint64_t wide8 __attribute__((vector_size(64), aligned(8), may_alias));
 static inline void tile8_uint64_t(uint64_t *restrict to, const uint64_t *restrict from, int64_t t0, int64_t f1) {
-  copy_tile_uint64_t(to, from, 8, 8, t0, f1);
+  wide8 r[8], s[8];
+  for (int i = 0; i < 8; i++) r[i] = *(const wide8 *)(from + i * f1);
+  for (int i = 0; i < 8; i += 2) {
+    s[i]     = MIX(r[i], r[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    s[i + 1] = MIX(r[i], r[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int j = 0; j < 2; j++) {
+      r[i + j]     = MIX(s[i + j], s[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      r[i + j + 2] = MIX(s[i + j], s[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+  for (int i = 0; i < 4; i++) {
+    *(wide8 *)(to + i * t0)       = MIX(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    *(wide8 *)(to + (i + 4) * t0) = MIX(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
 }
 static inline void tile8_uint16_t(uint16_t *restrict to, const uint16_t *restrict from, int64_t t0, int64_t f1) {
   copy_tile_uint16_t(to, from, 8, 8, t0, f1);
@@ -88,7 +105,8 @@ static inline void tile8_uint8_t(uint8_t *restrict to, const uint8_t *restrict f
   copy_tile_uint8_t(to, from, 8, 8, t0, f1);
 }
 
-/* Columns to rows: f0 and t1 are 1. Bands of 32 columns keep the lines being read in the first-level cache. */
+/* Columns to rows: f0 and t1 are 1. Bands of 32 columns keep the lines being read in the first-level cache. Larger blocks by
+ * way of a buffer were tried and were no faster. */
 #define DEFINE_TRANSPOSE(T)                                                                          \
   static void transpose_##T(T *to, const T *from, const plane *p) {                                  \
     for (int64_t jj = 0; jj < p->n1; jj += 32) {                                                     \
