@@ -4,6 +4,8 @@
  *   a constant, a loop constant, a value from outside          taken from there
  *   a counter (a loop variable that grows by a loop constant)  computed from the iteration's number
  *   cheap and made of such values, or of values saved already  computed again
+ *   what the body returns as a loop variable                   carried: it is what the iteration undone before began with,
+ *                                                              and in the first of all what the loop gave
  *   anything else                                              saved: written to a TensorArray by the forward iteration,
  *                                                              read by the backward one
  * The array is one more variable of the forward loop, written at the trip counter in the value's own context and handed
@@ -108,21 +110,26 @@ static bool is_read_again(const region *r, const df_node *n) {
   return !strcmp(op_type(n), "TensorArrayRead") && outside(r, n->in[0]).node && stays(n->in[0]);
 }
 
-/* Is v to be had in r->backward without saving anything new in r? */
-static bool is_free(pass *p, region *r, df_output v, int32_t depth) {
+/* Is v to be had in r->backward without saving anything new in r? Looks at no more than `left` values. */
+static bool is_free(pass *p, region *r, df_output v, int32_t *left) {
   dfi_loop_var *var;
   df_output step, out;
   bool down;
   if (!r->parent || is_constant(r, v) || is_variable(v)) return true;
   out = outside(r, v);
-  if (out.node) return r->loop ? true : is_free(p, r->parent, out, depth);
+  if (out.node) return r->loop ? true : is_free(p, r->parent, out, left);
   if (dfi_map_get(r->memo, v).node || dfi_map_get(*memory_of(r), v).node) return true;
   if (is_counter(r, v, &var, &step, &down)) return true;
-  if (depth > 6) return false;
-  if (is_read_again(r, v.node)) return is_free(p, r, v.node->in[1], depth + 1);
+  if (--*left < 0) return false;
+  if (is_read_again(r, v.node)) return is_free(p, r, v.node->in[1], left);
   if (!is_cheap(v.node)) return false;
-  for (int32_t i = 0; i < v.node->nin; i++) if (!is_free(p, r, v.node->in[i], depth + 1)) return false;
+  for (int32_t i = 0; i < v.node->nin; i++) if (!is_free(p, r, v.node->in[i], left)) return false;
   return true;
+}
+
+static bool is_had(pass *p, region *r, df_output v) {
+  int32_t left = 32;
+  return is_free(p, r, v, &left);
 }
 
 /* The same op on the same values, in r->backward. */
@@ -241,6 +248,26 @@ static df_output save(pass *p, region *r, df_output v) {
 
 /* ---- values ---------------------------------------------------------------------------------------- */
 
+/* The loop variable that v, which the body computed, becomes. */
+static dfi_loop_var *returned_as(const region *r, df_output v) {
+  if (!r->loop || flow_is(v.node, FLOW_SWITCH)) return NULL;
+  for (int32_t i = 0; i < r->loop->n; i++) {
+    dfi_loop_var *w = &r->loop->var[i];
+    if (w->next && w->exit && dfi_same(w->result, v)) return w;
+  }
+  return NULL;
+}
+
+/* The backward loop carries v: first the exit, then what each iteration that was undone had begun with. */
+static df_output carry(pass *p, region *r, const dfi_loop_var *var) {
+  df_output exit = { var->exit, 0 }, begun = { var->swtch, 1 }, in_body;
+  df_output first = value(p, r->parent, exit);
+  int32_t i = first.node ? dfi_loop_add_var(r->back, first, NULL, NULL, &in_body, p->err) : -1;
+  df_output next = i < 0 ? DFI_NONE : value(p, r, begun);
+  if (!next.node || dfi_loop_close_var(r->back, i, next, NULL, p->err)) { p->b.failed = true; return DFI_NONE; }
+  return in_body;
+}
+
 static df_output own_value(pass *p, region *r, df_output v) {
   dfi_loop_var *var;
   df_output step;
@@ -250,8 +277,10 @@ static df_output own_value(pass *p, region *r, df_output v) {
     return dfi_opn(&p->b, "Const", 0, NULL);
   }
   if (is_counter(r, v, &var, &step, &down)) return counter(p, r, v, var, step, down);
-  if (!dfi_map_get(*memory_of(r), v).node && is_free(p, r, v, 0)) return again(p, r, v);
-  return save(p, r, v);
+  if (dfi_map_get(*memory_of(r), v).node) return save(p, r, v);
+  if (is_had(p, r, v)) return again(p, r, v);
+  dfi_loop_var *w = returned_as(r, v);
+  return w && dfi_dtype(v) != DF_RESOURCE ? carry(p, r, w) : save(p, r, v);
 }
 
 df_output value(pass *p, region *r, df_output v) {
@@ -307,7 +336,7 @@ df_output shape_of(pass *p, region *r, df_output v) {
   if (variable) {
     dfi_attr_int(&p->b, "dtype", v.node->out[v.index].of);
     known = build_shape(p, dfi_op(&p->b, "ReadVariableOp", v));
-  } else if (!r->parent || is_free(p, r, v, 0)) known = build_shape(p, value(p, r, v));
+  } else if (!r->parent || is_had(p, r, v)) known = build_shape(p, value(p, r, v));
   else known = value(p, r, forward_shape(p, v));
   p->graph->current = was;
   if (!known.node) return DFI_NONE;
