@@ -23,6 +23,10 @@ typedef struct task {
   int64_t     dims[DF_MAX_RANK], stride[3][DF_MAX_RANK];     /* in elements, 0 where broadcast */
 } task;
 
+static const uint8_t dtype_bytes[DF_RESOURCE + 1] = {
+  [DF_FLOAT32] = 4, [DF_FLOAT64] = 8, [DF_INT32] = 4, [DF_UINT8] = 1, [DF_INT8] = 1, [DF_INT64] = 8, [DF_BOOL] = 1,
+  [DF_BFLOAT16] = 2, [DF_FLOAT16] = 2
+};
 static uint8_t half_or_0(uint8_t dtype) { return dfk_is_half(dtype) ? dtype : 0; }
 
 static void run_halves(const task *t, char *out, const char *const *in, int64_t n) {
@@ -131,7 +135,10 @@ static void merge_dims(task *t, const ew_view *v, int32_t rank, const int64_t *d
 }
 
 static bool same_dims(const df_tensor *a, const df_tensor *b) {
-  return a->rank == b->rank && a->size == b->size && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]);
+  if (a->rank != b->rank || a->size != b->size) return false;
+  for (int32_t d = 0; d < a->rank; d++)
+    if (a->dims[d] != b->dims[d]) return false;
+  return true;
 }
 
 static int32_t no_broadcast(df_kernel *k) {
@@ -143,7 +150,17 @@ static int32_t no_broadcast(df_kernel *k) {
                   dfk_shape_text(k->in[1], b, sizeof b), dfk_shape_text(k->in[2], c, sizeof c));
 }
 
-int32_t ew_run(df_kernel *k, const ew_op *op, double param, const ew_view *views) {
+/* The output, in the memory of an input that nobody will read again where there is one of its size. */
+static df_tensor *make_out(df_kernel *k, int32_t rank, const int64_t *dims, int64_t size) {
+  uint8_t dtype = k->out_dtype[0];
+  if (k->reusable)
+    for (int32_t i = 0; i < k->nin; i++)
+      if ((k->reusable >> i & 1) && k->in[i]->size == size && dtype_bytes[k->in[i]->dtype] == dtype_bytes[dtype])
+        return dfk_out_reuse(k, 0, i, dtype, rank, dims);
+  return dfk_out(k, 0, dtype, rank, dims);
+}
+
+static int32_t run_large(df_kernel *k, const ew_op *op, double param, const ew_view *views) {
   task t = { .param = param, .nin = k->nin };
   uint8_t dtype = k->in[k->nin - 1]->dtype, out_dtype = k->out_dtype[0];
   t.loop = op->loop[dtype];
@@ -160,12 +177,7 @@ int32_t ew_run(df_kernel *k, const ew_op *op, double param, const ew_view *views
   int32_t rank = k->in[0]->rank;
   const int64_t *dims = k->in[0]->dims;
   int64_t broad[DF_MAX_RANK], size = k->in[0]->size;
-  if (!same && !views && t.nin == 2 && k->in[1]->size == 1 && k->in[1]->rank <= rank) {
-    t.fixed = 2;
-  } else if (!same && !views && t.nin == 2 && size == 1 && rank <= k->in[1]->rank) {
-    t.fixed = 1;
-    rank = k->in[1]->rank, dims = k->in[1]->dims, size = k->in[1]->size;
-  } else if (!same) {
+  if (!same) {
     ew_view own[3];
     for (int32_t i = 0; !views && i < t.nin; i++) own[i] = (ew_view){ k->in[i]->rank, k->in[i]->dims };
     const ew_view *v = views ? views : own;
@@ -176,19 +188,37 @@ int32_t ew_run(df_kernel *k, const ew_op *op, double param, const ew_view *views
   }
   if (size == 1) t.fixed = 0;
 
-  t.out_bytes = (uint8_t)df_dtype_bytes(out_dtype);
-  int32_t from = -1;                       /* the input whose memory the output may take */
   for (int32_t i = 0; i < t.nin; i++) {
-    t.in_bytes[i] = (uint8_t)df_dtype_bytes(k->in[i]->dtype);
+    t.in_bytes[i] = dtype_bytes[k->in[i]->dtype];
     t.in[i] = k->in[i]->data;
-    if (from < 0 && (k->reusable >> i & 1) && t.in_bytes[i] == t.out_bytes && k->in[i]->size == size) from = i;
   }
-  df_tensor *out = from >= 0 ? dfk_out_reuse(k, 0, from, out_dtype, rank, dims) : dfk_out(k, 0, out_dtype, rank, dims);
+  t.out_bytes = dtype_bytes[out_dtype];
+  df_tensor *out = make_out(k, rank, dims, size);
   if (!out) return k->error->code;
   t.out = out->data;
   if (size == 0) return DF_OK;
   df_range_fn range = t.rank > 1 ? odometer_range : flat_range;
   if (size <= op->grain) range(&t, 0, size);
   else dfk_parallel(k, size, op->grain, range, &t);
+  return DF_OK;
+}
+
+/* Equal shapes, or a number against a tensor, of native dtypes and no great size: most calls, and short ones. */
+int32_t ew_run(df_kernel *k, const ew_op *op, double param, const ew_view *views) {
+  const df_tensor *like = k->in[0], *other = k->in[k->nin - 1];
+  ew_loop loop = op->loop[other->dtype];
+  uint32_t fixed = 0;
+  bool plain = loop && !views && k->nin <= 2;
+  if (plain && k->nin == 2 && !same_dims(like, other)) {
+    if (other->size == 1 && other->rank <= like->rank) fixed = 2;
+    else if (like->size == 1 && like->rank <= other->rank) fixed = 1, like = other;
+    else plain = false;
+  }
+  int64_t size = like->size;
+  if (!plain || size > op->grain) return run_large(k, op, param, views);
+  const void *in[2] = { k->in[0]->data, other->data };
+  df_tensor *out = make_out(k, like->rank, like->dims, size);
+  if (!out) return k->error->code;
+  if (size) loop(out->data, in, size == 1 ? 0 : fixed, size, param);
   return DF_OK;
 }
