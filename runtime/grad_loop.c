@@ -9,7 +9,8 @@
  *   gradients of the initial values = g…, of the captured values = a…
  *
  * N is the forward loop's trip counter, so a loop of no trips hands its gradients through. The backward loop is built with
- * the functions that build any loop, and is differentiated like any loop.
+ * the functions that build any loop, and is differentiated like any loop, but that its iterations are known by the
+ * forward iteration they undo: what undoes them counts up again, and needs no counter but N.
  */
 #include "gradient.h"
 
@@ -156,8 +157,11 @@ static bool sum_constants(pass *p, region *r, region *b) {
 static bool begin(pass *p, region *r, region *b, int32_t n, carried *c, df_output trips, int32_t *vars) {
   df_graph *g = p->graph;
   df_loop *l = b->loop;
+  bool up = l->down.node != NULL;
   int32_t *init = pass_alloc(p, sizeof *init * 2 * (size_t)(n + 1));
-  init[0] = trips.node->id; init[1] = trips.index;
+  df_output first = up ? dfi_const_int(&p->b, 0) : trips;
+  if (!first.node) return false;
+  init[0] = first.node->id; init[1] = first.index;
   for (int32_t i = 0; i < n; i++) {
     df_output exit = { l->var[c[i].index].exit, 0 }, d = gather_sum(p, r, exit);
     if (!d.node && !failed(p)) d = nothing(p, r, exit);
@@ -170,10 +174,14 @@ static bool begin(pass *p, region *r, region *b, int32_t n, carried *c, df_outpu
   if (df_while_begin(g, n + 1, init, l->parallel_iterations, -1, true, l->save, loop_name(l), l->where, vars, p->err)) return false;
   b->back = flow_top(g)->loop;
   p->b.where = l->where;
-  df_output more = dfi_op(&p->b, "Greater", (df_output){ g->node[vars[0]], vars[1] }, dfi_const_int(&p->b, 0));
+  df_output n0 = { g->node[vars[0]], vars[1] };
+  df_output more = up ? dfi_op(&p->b, "Less", n0, trips) : dfi_op(&p->b, "Greater", n0, dfi_const_int(&p->b, 0));
   if (failed(p) || df_while_pred_end(g, more.node->id, more.index, vars, p->err)) return false;
   b->backward = g->current;
-  b->index = dfi_op(&p->b, "Sub", (df_output){ g->node[vars[0]], vars[1] }, dfi_const_int(&p->b, 1));
+  n0 = (df_output){ g->node[vars[0]], vars[1] };
+  b->index = up ? n0 : dfi_op(&p->b, "Sub", n0, dfi_const_int(&p->b, 1));
+  b->next = up ? dfi_op(&p->b, "Add", n0, dfi_const_int(&p->b, 1)) : b->index;
+  if (up) b->back->trip_var = 0; else b->back->down = b->index;
   for (int32_t i = 0; i < n; i++) c[i].in_body = (df_output){ g->node[vars[2 * i + 2]], vars[2 * i + 3] };
   return !failed(p);
 }
@@ -183,14 +191,17 @@ static bool build(pass *p, region *r, region *b, int32_t n, carried *c) {
   df_loop *l = b->loop;
   df_output trips;
   p->b.where = l->where;
-  void *controls = dfi_controls_suspend(g);
-  int32_t code = dfi_loop_trips(l, NULL, &trips, p->err);
-  dfi_controls_resume(g, controls);
-  if (code) return false;
+  if (l->down.node) trips = l->var[0].enter->in[0];
+  else {
+    void *controls = dfi_controls_suspend(g);
+    int32_t code = dfi_loop_trips(l, NULL, &trips, p->err);
+    dfi_controls_resume(g, controls);
+    if (code) return false;
+  }
   trips = value(p, r, trips);
   int32_t *vars = pass_alloc(p, sizeof *vars * 2 * (size_t)(n + 1));
   if (failed(p) || !begin(p, r, b, n, c, trips, vars) || !undo_body(p, b, n, c) || !sum_constants(p, r, b)) return false;
-  vars[0] = b->index.node->id; vars[1] = b->index.index;
+  vars[0] = b->next.node->id; vars[1] = b->next.index;
   for (int32_t i = 0; i < n; i++) { vars[2 * i + 2] = c[i].next.node->id; vars[2 * i + 3] = c[i].next.index; }
   g->current = b->backward;
   if (df_while_end(g, n + 1, vars, vars, p->err)) return false;

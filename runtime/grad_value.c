@@ -42,6 +42,13 @@ static df_output outside(const region *r, df_output v) {
   return DFI_NONE;
 }
 
+/* Is v the iteration that a backward loop undoes, or its counter, one more? */
+static bool counts_down(const region *r, df_output v, bool *one_more) {
+  if (!r->loop || !r->loop->down.node) return false;
+  *one_more = v.node == r->loop->var[0].swtch && v.index == 1;
+  return *one_more || dfi_same(v, r->loop->down);
+}
+
 static dfi_loop_var *loop_var_of(const region *r, df_output v) {
   if (!r->loop || !flow_is(v.node, FLOW_SWITCH) || v.index != 1 || v.node->in[1].node != r->loop->loop_cond) return NULL;
   for (int32_t i = 0; i < r->loop->n; i++) if (r->loop->var[i].swtch == v.node) return &r->loop->var[i];
@@ -84,10 +91,13 @@ static bool stays(df_output h) {
   return false;
 }
 
+/* Elementwise, or a matter of shapes: to compute it again costs no more than to save and read it. */
 static bool is_cheap(const df_node *n) {
-  static const char *const cheap[] = { "Add", "Sub", "Mul", "Neg", "Square", "Cast", "Identity", "Less", "LessEqual", "Greater", "GreaterEqual", "Equal",
-    "NotEqual", "LogicalAnd", "LogicalOr", "LogicalNot", "Reshape", "ExpandDims", "Squeeze", "ZerosLike", "OnesLike", "Shape", "Size", "Rank",
-    "FloorDiv", "FloorMod", "Maximum", "Minimum", "Pack", "Range", "Fill" };
+  static const char *const cheap[] = { "Add", "Sub", "Mul", "Neg", "Square", "Cast", "Identity", "Less", "LessEqual", "Greater", "GreaterEqual",
+    "Equal", "NotEqual", "LogicalAnd", "LogicalOr", "LogicalNot", "Reshape", "ExpandDims", "Squeeze", "ZerosLike", "OnesLike", "Shape", "Size", "Rank",
+    "FloorDiv", "FloorMod", "Maximum", "Minimum", "Pack", "Range", "Fill", "RealDiv", "Abs", "Sign", "Exp", "Log", "Sin", "Cos", "Tanh", "Sigmoid", "Sqrt",
+    "Rsqrt", "Reciprocal", "Relu", "Sinh", "Cosh", "TanhGrad", "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "ReluGrad", "SelectV2",
+    "StopGradient" };
   const char *t = op_type(n);
   if (dfi_op_info_at(n->op)->op->stateful || n->nout != 1) return false;
   for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++) if (!strcmp(t, cheap[i])) return true;
@@ -119,7 +129,7 @@ static bool is_free(pass *p, region *r, df_output v, int32_t *left) {
   out = outside(r, v);
   if (out.node) return r->loop ? true : is_free(p, r->parent, out, left);
   if (dfi_map_get(r->memo, v).node || dfi_map_get(*memory_of(r), v).node) return true;
-  if (is_counter(r, v, &var, &step, &down)) return true;
+  if (counts_down(r, v, &down) || is_counter(r, v, &var, &step, &down)) return true;
   if (--*left < 0) return false;
   if (is_read_again(r, v.node)) return is_free(p, r, v.node->in[1], left);
   if (!is_cheap(v.node)) return false;
@@ -154,8 +164,10 @@ static df_output again(pass *p, region *r, df_output v) {
 static df_output counter(pass *p, region *r, df_output v, dfi_loop_var *var, df_output step, bool down) {
   dfi_build *b = &p->b;
   df_output i = r->index;
+  if (r->loop->down.node)                               /* the iteration's number, of a loop that saves by what it counts down */
+    i = dfi_op(b, "Sub", dfi_op(b, "Sub", value(p, r->parent, r->loop->var[0].enter->in[0]), dfi_const_int(b, 1)), i);
   bool wide = dfi_dtype(v) == DF_INT64;
-  if (r->loop->trip_var >= 0 && var == &r->loop->var[r->loop->trip_var] && !wide) return i;
+  if (!r->loop->down.node && r->loop->trip_var >= 0 && var == &r->loop->var[r->loop->trip_var] && !wide) return i;
   if (wide) { dfi_attr_int(b, "DstT", DF_INT64); i = dfi_op(b, "Cast", i); }
   df_tensor *one = constant_of(step), *zero = constant_of(var->enter->in[0]);
   df_output first = value(p, r->parent, var->enter->in[0]);
@@ -212,7 +224,8 @@ static df_output saved_array(pass *p, region *r, df_output v) {
     df_output trip, in_body;
     g->current = l->parent;
     df_output h = new_array(p, v, true);
-    int32_t var = h.node && !dfi_loop_trips(l, &trip, NULL, p->err) ? dfi_loop_add_var(l, h, NULL, NULL, &in_body, p->err) : -1;
+    if (l->down.node) trip = l->down; else if (h.node && dfi_loop_trips(l, &trip, NULL, p->err)) h = DFI_NONE;
+    int32_t var = h.node ? dfi_loop_add_var(l, h, NULL, NULL, &in_body, p->err) : -1;
     h = var < 0 ? DFI_NONE : write_out(p, r, base, v, in_body, trip);
     if (!h.node || dfi_loop_close_var(l, var, h, &exit, p->err)) { p->b.failed = true; exit = DFI_NONE; }
   } else {
@@ -272,6 +285,7 @@ static df_output own_value(pass *p, region *r, df_output v) {
   dfi_loop_var *var;
   df_output step;
   bool down;
+  if (counts_down(r, v, &down)) return down ? dfi_op(&p->b, "Add", r->index, dfi_const_int(&p->b, 1)) : r->index;
   if (is_constant(r, v)) {
     dfi_attr_tensor(&p->b, "value", constant_of(v));
     return dfi_opn(&p->b, "Const", 0, NULL);

@@ -44,7 +44,8 @@ struct region {
   df_loop     *back;         /* of a loop: the backward loop */
   df_context  *forward;      /* the context that is differentiated */
   df_context  *backward;     /* where its gradient is built */
-  df_output    index;        /* of a loop: the number of the forward iteration, in backward */
+  df_output    index;        /* of a loop: where the forward iteration saves, in backward: its number, or what it counts down */
+  df_output    next;         /* of a loop: what the backward loop's counter becomes */
   struct dfi_map *memo;      /* forward output -> its value in backward */
   struct dfi_map *shapes;    /* forward output -> its shape in backward */
   struct dfi_map *arrays;    /* constant Enter of an array -> the current handle of its gradient, in backward */

@@ -149,6 +149,7 @@ struct df_loop {
   bool        back_prop, built;
   const char *save;                    /* "keep", "swap", "recompute" */
   int32_t     trip_var;                /* index of the variable that counts trips (int32 from 0), or -1 */
+  df_output    down;                   /* of a backward loop: the iteration that it undoes, N - 1 … 0, in the body; variable 0 is one more */
   struct dfi_map *saved;               /* body output -> index of the loop variable (a TensorArray) that saves it */
 };
 
