@@ -291,7 +291,28 @@ static int core_read_file(lua_State *L) {
   return 1;
 }
 
+/* inflate(bytes, size): the unpacked string. */
+static int core_inflate(lua_State *L) {
+  size_t n;
+  const char *bytes = luaL_checklstring(L, 1, &n);
+  df_error err;
+  df_tensor *t = df_inflate(bytes, (int64_t)n, (int64_t)luaL_checknumber(L, 2), &err);
+  if (!t) return dfb_raise(L, &err);
+  const char *data = df_tensor_data(t);
+  lua_pushlstring(L, data ? data : "", (size_t)df_tensor_size(t));
+  df_tensor_release(t);
+  return 1;
+}
+
+static int core_crc32(lua_State *L) {
+  size_t n;
+  const char *bytes = luaL_checklstring(L, 1, &n);
+  lua_pushinteger(L, df_crc32(bytes, (int64_t)n));
+  return 1;
+}
+
 const luaL_Reg dfb_tensor_functions[] = {
+  { "inflate", core_inflate },           { "crc32", core_crc32 },
   { "tensor_new", core_tensor_new },     { "tensor_from_bytes", core_tensor_from_bytes },
   { "tensor_bytes", core_tensor_bytes }, { "tensor_info", core_tensor_info },
   { "tensor_shape", core_tensor_shape }, { "tensor_get", core_tensor_get },

@@ -101,6 +101,9 @@ void    df_memory_set_limit(int64_t bytes);
 
 /* A file's bytes as a uint8[n] tensor, owned; a gzip file comes unpacked. NULL: err is filled (DF_NOT_FOUND, DF_DATA_LOSS, ...). */
 df_tensor *df_read_file(const char *path, df_error *err);
+/* A raw deflate stream of n bytes that unpacks to `size` bytes, as a uint8[size] tensor, owned. NULL: err is filled (DF_DATA_LOSS). */
+df_tensor *df_inflate(const char *bytes, int64_t n, int64_t size, df_error *err);
+int64_t    df_crc32(const char *bytes, int64_t n);   /* zip's checksum */
 /* The text of this header: a LuaJIT ffi.cdef declares this one function, and then has all of them. */
 const char *df_header(void);
 

@@ -54,6 +54,43 @@ done:
   return t;
 }
 
+df_tensor *df_inflate(const char *bytes, int64_t n, int64_t size, df_error *err) {
+  df_tensor *t = df_tensor_new(DF_UINT8, 1, &size, err);
+  if (!t) return NULL;
+  z_stream z = { .next_in = (Bytef *)(uintptr_t)bytes };
+  if (inflateInit2(&z, -MAX_WBITS) != Z_OK) {
+    df_tensor_release(t);
+    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory to unpack %lld bytes", (long long)n);
+    return NULL;
+  }
+  unsigned char none;      /* an empty tensor has no data to point at */
+  unsigned char *out = size ? df_tensor_data(t) : &none;
+  int64_t left_in = n, left_out = size;
+  z.next_out = out;
+  int code = Z_OK;
+  while (code == Z_OK) {
+    if (z.avail_in == 0 && left_in > 0) {
+      z.avail_in = (uInt)(left_in < INT_MAX ? left_in : INT_MAX);
+      left_in -= z.avail_in;
+    }
+    if (z.avail_out == 0 && left_out > 0) {
+      z.avail_out = (uInt)(left_out < INT_MAX ? left_out : INT_MAX);
+      left_out -= z.avail_out;
+    }
+    code = inflate(&z, Z_NO_FLUSH);
+  }
+  int64_t made = size - left_out - z.avail_out;
+  inflateEnd(&z);
+  if (code == Z_STREAM_END && made == size) return t;
+  df_tensor_release(t);
+  dfi_fail(err, DF_DATA_LOSS, NULL, "the packed data is damaged: %lld of %lld bytes could be unpacked", (long long)made, (long long)size);
+  return NULL;
+}
+
+int64_t df_crc32(const char *bytes, int64_t n) {
+  return (int64_t)crc32_z(crc32_z(0, NULL, 0), (const Bytef *)bytes, (z_size_t)n);
+}
+
 /* The header goes into the library as it is: a binding made from this text cannot disagree with the code. */
 __asm__(".section .rodata\n"
         ".type dfi_header_text, @object\n"

@@ -71,7 +71,7 @@ end
 
 -- Parts that are loaded when they are first named.
 local parts = {
-  train = 'dflow.train', data = 'dflow.data', nn = 'dflow.nn', test = 'dflow.test',
+  train = 'dflow.train', data = 'dflow.data', nn = 'dflow.nn',
 }
 local inside = {
   load_npy = 'dflow.npy', save_npy = 'dflow.npy', load_npz = 'dflow.npy', save_npz = 'dflow.npy',

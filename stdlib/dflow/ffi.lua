@@ -307,6 +307,16 @@ function core.read_file(path)
   return checked(C.df_read_file(path, err))
 end
 
+function core.inflate(bytes, size)
+  local t = C.df_inflate(bytes, #bytes, size, err)
+  if t == nil then raise() end
+  local text = size == 0 and '' or str(C.df_tensor_data(t), size)
+  release_tensor(t)
+  return text
+end
+
+function core.crc32(bytes) return tonumber(C.df_crc32(bytes, #bytes)) end
+
 -- ---- where -----------------------------------------------------------------------------------------------------
 local own1, own2 = '@\0', '@\0'
 local is_own = setmetatable({}, { __mode = 'k' })   -- function -> is it dflow's own (or C)?
