@@ -114,6 +114,7 @@ static df_output branch_done(df_context *b, df_error *err) {
   df_node *n = flow_node(b->cond->graph, FLOW_IDENTITY, b, 1, &alive, NULL, NULL, alive, b->cond->where, err);
   if (!n) return DFI_NONE;
   if (b->last_effect) dfi_node_add_control(n, b->last_effect);
+  else flow_order(n);                                  /* the other branch may have effects: what follows waits for both */
   for (int32_t i = 0; i < b->nreads; i++) dfi_node_add_control(n, b->reads[i]);
   return (df_output){ n, 0 };
 }

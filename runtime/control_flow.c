@@ -259,20 +259,24 @@ static void wait_for(df_loop *l, df_context *c, bool effect) {
 }
 
 /* Makes n wait for what was done before it in its context; the first of a context for what was done outside. Across a
- * loop's border it is the loop's variables that wait, so nothing of the loop begins sooner. */
-static void put_in_order(df_node *n, bool effect) {
+ * loop's border it is the loop's variables that wait, so nothing of the loop begins sooner. `begins`: n's place is before all
+ * effects of its context, although they were built before it. */
+static void put_in_order(df_node *n, bool effect, bool begins) {
   df_loop *border = NULL;
   for (df_context *c = n->context; c->kind != DFI_TOP; c = c->parent) {
+    df_node *last = begins && c == n->context ? NULL : c->last_effect;
     if (border) wait_for(border, c, effect);
     else {
       if (effect) wait_for_reads(n, c);
-      if (c->last_effect) dfi_node_add_control(n, c->last_effect);
+      if (last) dfi_node_add_control(n, last);
       else if (c == n->context && c->pivot && c->pivot != n) dfi_node_add_control(n, c->pivot);
     }
-    if (c->last_effect) return;
+    if (last) return;
     if (c->kind != DFI_BRANCH) border = c->loop;
   }
 }
+
+void flow_order(df_node *n) { put_in_order(n, true, false); }
 
 static void add_read(df_context *c, df_node *n) {
   c->reads = dfi_xrealloc(c->reads, sizeof *c->reads * (size_t)(c->nreads + 1));
@@ -376,7 +380,7 @@ static int32_t become_read(df_node *enter, df_context *c, df_output handle, df_n
   enter->where = like->where;
   enter->ncontrol = 0;
   dfi_node_add_control(enter, c->pivot);
-  put_in_order(enter, false);
+  put_in_order(enter, false, true);
   add_read(c, enter);
   return DF_OK;
 }
@@ -390,7 +394,7 @@ static df_node *read_in(df_context *c, df_output handle, df_node *like, df_error
   df_node *n = dfi_node_add(g, &spec, err);
   if (!n) return NULL;
   n->out[0].shape = like->out[0].shape;
-  put_in_order(n, false);
+  put_in_order(n, false, true);
   add_read(c, n);
   return n;
 }
@@ -450,6 +454,6 @@ void dfi_effect_after(df_graph *g, df_node *n) {
   const df_op *op = dfi_op_info_at(n->op)->op;
   df_context *c = n->context;
   if (c->kind == DFI_TOP || (!op->effect && !variable_among(n->nin, n->in))) return;
-  put_in_order(n, op->effect);
+  put_in_order(n, op->effect, false);
   flow_happened(c, n, op->effect);
 }

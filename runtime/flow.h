@@ -40,6 +40,8 @@ df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_o
                    df_output like, const char *where, df_error *err);
 bool flow_is_constant_enter(const df_node *n);
 df_node *flow_enter(df_loop *l, df_output outer, bool constant, df_error *err);
+/* Makes n, the first of its context, wait for what was done outside. */
+void flow_order(df_node *n);
 /* A construct inside c has effects (or reads) and is over when `n` has run. */
 void flow_happened(df_context *c, df_node *n, bool effect);
 void flow_blame(df_error *err, const char *where);  /* fills err->source when it is empty */
