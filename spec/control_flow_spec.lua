@@ -350,3 +350,74 @@ describe('side effects in a body', function()
     near(df.run(v), 1)
   end)
 end)
+
+describe('random programs of reads and assigns', function()
+  -- Loops and conds in one another, all of it in the body of a loop, against the same program in plain Lua.
+  local random
+  local function int(n) return math.floor(random() * n) + 1 end
+  local modulus = 10007
+
+  local function generate(depth)
+    local list = {}
+    for i = 1, int(4) do
+      local k, var = int(10), int(2)
+      if depth > 0 and k <= 2 then
+        list[i] = { op = 'loop', trips = int(4) - 1, reads = random() < 0.3 and var or nil, body = generate(depth - 1) }
+      elseif depth > 0 and k <= 4 then
+        list[i] = { op = 'cond', var = random() < 0.5 and var or nil, yes = generate(depth - 1), no = generate(depth - 1) }
+      elseif k <= 7 then list[i] = { op = 'read', var = var }
+      elseif k == 8 then list[i] = { op = 'assign', var = var }
+      else list[i] = { op = 'add', var = var, by = int(5) } end
+    end
+    return list
+  end
+  local function plain(list, vars, acc)
+    for _, s in ipairs(list) do
+      if s.op == 'loop' then
+        local i = 0
+        while i < s.trips and (not s.reads or vars[s.reads] % 7 ~= 3) do
+          acc = plain(s.body, vars, acc)
+          i = i + 1
+        end
+      elseif s.op == 'cond' then
+        acc = plain((s.var and vars[s.var] or acc) % 2 == 0 and s.yes or s.no, vars, acc)
+      elseif s.op == 'read' then acc = (acc * 3 + vars[s.var]) % modulus
+      elseif s.op == 'assign' then vars[s.var] = (vars[s.var] * 2 + acc) % modulus
+      else vars[s.var] = vars[s.var] + s.by end
+    end
+    return acc
+  end
+  local function build(list, vars, acc)
+    for _, s in ipairs(list) do
+      local a = acc
+      if s.op == 'loop' then
+        local _, r = df.while_loop(function(i)
+          local more = i:lt(s.trips)
+          if s.reads then more = df.logical_and(more, (vars[s.reads]:value() % 7):ne(3)) end
+          return more
+        end, function(i, b) return i + 1, build(s.body, vars, b) end, { df.int32(0), acc }, { parallel_iterations = ({ 1, 2, 32 })[int(3)] })
+        acc = r
+      elseif s.op == 'cond' then
+        local p = ((s.var and vars[s.var]:value() or acc) % 2):eq(0)
+        acc = df.cond(p, function() return build(s.yes, vars, a) end, function() return build(s.no, vars, a) end)
+      elseif s.op == 'read' then acc = (acc * 3 + vars[s.var]:value()) % modulus
+      elseif s.op == 'assign' then vars[s.var]:assign((vars[s.var]:value() * 2 + acc) % modulus)
+      else vars[s.var]:assign_add(s.by) end
+    end
+    return acc
+  end
+
+  it('read and leave what program order says', function()
+    local first = tonumber(os.getenv('DFLOW_SEED') or 1)
+    for seed = first, first + 499 do
+      df.reset()
+      random = support.random(seed * 104729)
+      for _ = 1, 5 do random() end
+      local program, vars = generate(3), { 5, 8 }
+      local want = plain(program, vars, 1)
+      local v = { df.Variable(df.int32(5)), df.Variable(df.int32(8)) }
+      local _, r = df.while_loop(function(i) return i:lt(1) end, function(i, a) return i + 1, build(program, v, a) end, { df.int32(0), df.int32(1) })
+      near({ df.run(r), df.run(v[1]), df.run(v[2]) }, { want, vars[1], vars[2] }, { what = 'seed ' .. seed })
+    end
+  end)
+end)
