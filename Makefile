@@ -160,9 +160,10 @@ $(BUILD)/interp/%.o: interp/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LUA_CFLAGS) -c $< -o $@
 
+# nodelete: a Lua state that ends closes the library while its workers still stand in it.
 $(BUILD)/libdflow.so: $(LIB_OBJ) runtime/libdflow.map
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,-soname,libdflow.so.$(SOMAJOR) -Wl,--version-script=runtime/libdflow.map \
-	  -Wl,--no-undefined $(LDFLAGS) $(LIB_OBJ) $(LIBS) -o $@
+	  -Wl,-z,nodelete -Wl,--no-undefined $(LDFLAGS) $(LIB_OBJ) $(LIBS) -o $@
 	@ln -sf libdflow.so $(BUILD)/libdflow.so.$(SOMAJOR)
 # The run paths are those of the build tree and, after the colon, of an installation.
 $(BUILD)/lua/dflow/core.so: $(BIND_OBJ) $(BUILD)/libdflow.so

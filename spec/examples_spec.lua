@@ -31,7 +31,7 @@ describe('the example', function()
   it('cannon hits its target', function()
     local out = example('cannon')
     local landed = tonumber(out:match('lands at +([%d.]+) m[^\n]*\n$'))
-    assert.is_true(math.abs(landed - 50) < 1e-4, out)
+    assert.is_true(math.abs(landed - 60) < 1e-4, out)
   end)
 
   it('life lets the glider fly', function()
