@@ -30,32 +30,37 @@ static inline vf64 load_part_f64(const double *p, int64_t n, double rest) {
 /* The greater lanes; NaN where either is NaN. */
 static inline vf32 max_f32(vf32 a, vf32 b) { return pick_f32((b > a) | (b != b), b, a); }
 static inline vf64 max_f64(vf64 a, vf64 b) { return pick_f64((b > a) | (b != b), b, a); }
-/* All lanes folded, pairwise. */
+/* The first n lanes, 0 in the others. */
+static inline vf32 keep_f32(vf32 v, int64_t n) {
+  vi32 lane;
+  for (int i = 0; i < LANES_f32; i++) lane[i] = i;
+  return (vf32)((vi32)v & (lane < (int32_t)n));
+}
+static inline vf64 keep_f64(vf64 v, int64_t n) {
+  vi64 lane;
+  for (int i = 0; i < LANES_f64; i++) lane[i] = i;
+  return (vf64)((vi64)v & (lane < n));
+}
+/* All lanes folded, pairwise. The greatest is NaN where any lane is. */
 #if defined(__AVX512F__)
 static inline float  sum_lanes_f32(vf32 v) { return _mm512_reduce_add_ps((__m512)v); }
 static inline double sum_lanes_f64(vf64 v) { return _mm512_reduce_add_pd((__m512d)v); }
+static inline float  max_lanes_f32(vf32 v) { return any_i32(v != v) ? NAN : _mm512_reduce_max_ps((__m512)v); }
+static inline double max_lanes_f64(vf64 v) { return any_i64(v != v) ? NAN : _mm512_reduce_max_pd((__m512d)v); }
 #else
-static inline float sum_lanes_f32(vf32 v) {
-  for (int w = LANES_f32 / 2; w; w /= 2) for (int i = 0; i < w; i++) v[i] += v[i + w];
-  return v[0];
-}
-static inline double sum_lanes_f64(vf64 v) {
-  for (int w = LANES_f64 / 2; w; w /= 2) for (int i = 0; i < w; i++) v[i] += v[i + w];
-  return v[0];
-}
+#define FOLD_LANES(NAME, T, L, V, FOLD)                          \
+  static inline T NAME(V v) {                                    \
+    T a[L];                                                      \
+    memcpy(a, &v, sizeof v);                                     \
+    for (int w = L / 2; w; w /= 2)                               \
+      for (int i = 0; i < w; i++) a[i] = FOLD(a[i], a[i + w]);   \
+    return a[0];                                                 \
+  }
+#define FOLD_SUM(a, b) ((a) + (b))
+#define FOLD_MAX(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
+FOLD_LANES(sum_lanes_f32, float, LANES_f32, vf32, FOLD_SUM)
+FOLD_LANES(sum_lanes_f64, double, LANES_f64, vf64, FOLD_SUM)
+FOLD_LANES(max_lanes_f32, float, LANES_f32, vf32, FOLD_MAX)
+FOLD_LANES(max_lanes_f64, double, LANES_f64, vf64, FOLD_MAX)
 #endif
-static inline float max_lanes_f32(vf32 v) {
-  float a[LANES_f32];
-  memcpy(a, &v, sizeof v);
-  for (int w = LANES_f32 / 2; w; w /= 2)
-    for (int i = 0; i < w; i++) a[i] = a[i + w] > a[i] || a[i + w] != a[i + w] ? a[i + w] : a[i];
-  return a[0];
-}
-static inline double max_lanes_f64(vf64 v) {
-  double a[LANES_f64];
-  memcpy(a, &v, sizeof v);
-  for (int w = LANES_f64 / 2; w; w /= 2)
-    for (int i = 0; i < w; i++) a[i] = a[i + w] > a[i] || a[i + w] != a[i + w] ? a[i + w] : a[i];
-  return a[0];
-}
 #endif

@@ -11,6 +11,9 @@ typedef struct rows {
   int64_t          n;
 } rows;
 
+static inline float  log_of_f32(float x)  { return logf(x); }
+static inline double log_of_f64(double x) { return log(x); }
+
 #define T float
 #define V vf32
 #define L LANES_f32

@@ -21,39 +21,78 @@ static inline void put(const search *s, int64_t i, int64_t v) {
 /* Does b come before a, which was found earlier? NaN comes before everything. */
 #define BEATS(a, b, least) (((least) ? (b) < (a) : (b) > (a)) || ((b) != (b) && (a) == (a)))
 
-/* A vector at a time where no lane beats the best so far, which is nearly always. ANY(mask): is any lane set? */
-#define ARG(NAME, T, V, ANY)                                                                                       \
+/* Lines side by side in memory are searched together, a block of WIDTH; a line of its own is searched for its best element,
+ * and then for where that is. N is an integer as wide as T. ANY(mask): is any lane set? */
+enum { WIDTH = 128 };
+#define ARG(NAME, T, V, N, ANY)                                                                                    \
+  static int64_t NAME##_line(const T *x, int64_t n, bool least) {                                                  \
+    enum { L = (int)(sizeof(V) / sizeof(T)) };                                                                     \
+    T top = x[0];                                                                                                  \
+    int64_t i = 0, whole = n / L * L;                                                                              \
+    if (whole) {                                                                                                   \
+      V best, v;                                                                                                   \
+      memcpy(&best, x, sizeof best);                                                                               \
+      for (i = L; i < whole; i += L) {                                                                             \
+        memcpy(&v, x + i, sizeof v);                                                                               \
+        __typeof__(v > best) m = (least ? v < best : v > best) | (v != v);                                         \
+        best = (V)(((__typeof__(m))v & m) | ((__typeof__(m))best & ~m));                                           \
+      }                                                                                                            \
+      T lane[L];                                                                                                   \
+      memcpy(lane, &best, sizeof best);                                                                            \
+      top = lane[0];                                                                                               \
+      for (int q = 1; q < L; q++) top = BEATS(top, lane[q], least) ? lane[q] : top;                                \
+    }                                                                                                              \
+    for (; i < n; i++) top = BEATS(top, x[i], least) ? x[i] : top;                                                 \
+    bool none = top != top;                                                                                        \
+    for (i = 0; i < whole; i += L) {                                                                               \
+      V v, t = (V){ 0 } + top;                                                                                     \
+      memcpy(&v, x + i, sizeof v);                                                                                 \
+      if (ANY((v == t) | (none ? v != v : v == t))) break;                                                         \
+    }                                                                                                              \
+    while (i < n - 1 && !(none ? x[i] != x[i] : x[i] == top)) i++;                                                 \
+    return i;                                                                                                      \
+  }                                                                                                                \
   static void NAME(void *arg, int64_t begin, int64_t end) {                                                        \
     const search *s = (const search *)arg;                                                                         \
-    enum { L = (int)(sizeof(V) / sizeof(T)) };                                                                     \
     int64_t n = s->n, inner = s->inner;                                                                            \
     bool least = s->least;                                                                                         \
-    for (int64_t line = begin; line < end; line++) {                                                               \
+    for (int64_t line = begin; line < end && inner == 1; line++)                                                   \
+      put(s, line, NAME##_line((const T *)s->x + line * n, n, least));                                             \
+    for (int64_t line = begin, w; line < end && inner > 1; line += w) {                                            \
       const T *x = (const T *)s->x + line / inner * n * inner + line % inner;                                      \
-      int64_t best = 0, i = 1;                                                                                     \
-      T top = x[0];                                                                                                \
-      while (i < n && top == top) {                                                                                \
-        if (inner == 1 && i + L <= n) {                                                                            \
-          V v, t = (V){ 0 } + top;                                                                                 \
-          memcpy(&v, x + i, sizeof v);                                                                             \
-          if (!ANY((least ? v < t : v > t) | (v != v))) { i += L; continue; }                                      \
-        }                                                                                                          \
-        int64_t stop = inner == 1 && i + L <= n ? i + L : n;                                                       \
-        for (; i < stop; i++)                                                                                      \
-          if (BEATS(top, x[i * inner], least)) { top = x[i * inner]; best = i; }                                   \
+      T top[WIDTH];                                                                                                \
+      N at[WIDTH];                                                                                                 \
+      w = inner - line % inner;                                                                                    \
+      if (w > end - line) w = end - line;                                                                          \
+      if (w > WIDTH) w = WIDTH;                                                                                    \
+      for (int64_t j = 0; j < w; j++) { top[j] = x[j]; at[j] = 0; }                                                \
+      for (int64_t i = 1; i < n; i++) {                                                                            \
+        const T *p = x + i * inner;                                                                                \
+        if (least)                                                                                                 \
+          for (int64_t j = 0; j < w; j++) {                                                                        \
+            bool b = BEATS(top[j], p[j], true);                                                                    \
+            top[j] = b ? p[j] : top[j];                                                                            \
+            at[j] = b ? (N)i : at[j];                                                                              \
+          }                                                                                                        \
+        else                                                                                                       \
+          for (int64_t j = 0; j < w; j++) {                                                                        \
+            bool b = BEATS(top[j], p[j], false);                                                                   \
+            top[j] = b ? p[j] : top[j];                                                                            \
+            at[j] = b ? (N)i : at[j];                                                                              \
+          }                                                                                                        \
       }                                                                                                            \
-      put(s, line, best);                                                                                          \
+      for (int64_t j = 0; j < w; j++) put(s, line + j, (int64_t)at[j]);                                            \
     }                                                                                                              \
   }
 typedef int8_t  vi8 __attribute__((vector_size(8)));
 typedef uint8_t vu8 __attribute__((vector_size(8)));
 static inline bool any_i8(vi8 m) { uint64_t u; memcpy(&u, &m, 8); return u != 0; }
-ARG(arg_f32, float, vf32, any_i32)
-ARG(arg_f64, double, vf64, any_i64)
-ARG(arg_i8, int8_t, vi8, any_i8)
-ARG(arg_u8, uint8_t, vu8, any_i8)
-ARG(arg_i32, int32_t, vi32, any_i32)
-ARG(arg_i64, int64_t, vi64, any_i64)
+ARG(arg_f32, float, vf32, int32_t, any_i32)
+ARG(arg_f64, double, vf64, int64_t, any_i64)
+ARG(arg_i8, int8_t, vi8, int64_t, any_i8)
+ARG(arg_u8, uint8_t, vu8, int64_t, any_i8)
+ARG(arg_i32, int32_t, vi32, int32_t, any_i32)
+ARG(arg_i64, int64_t, vi64, int64_t, any_i64)
 
 /* ---- top_k: a heap of the k best seen, its worst at the root ------------------------------------------ */
 

@@ -13,6 +13,7 @@
 enum { FOLD_WIDTH = 1024, PIECE = 32768 };
 typedef struct fold {
   void (*row)(const void *x, int64_t n, void *y);
+  void (*rows)(const void *x, int64_t rows, int64_t n, void *y);
   void (*columns)(const void *x, int64_t rows, int64_t stride, int64_t w, void *y);
   int64_t width;
 } fold;
@@ -157,6 +158,10 @@ typedef struct stage {
 static void fold_pieces(void *arg, int64_t begin, int64_t end) {
   const stage *s = (const stage *)arg;
   int64_t w = s->fold->width;
+  if (s->b == 1 && s->row_pieces == 1) {
+    s->fold->rows(s->x + begin * s->r * w, end - begin, s->r, s->y + begin * w);
+    return;
+  }
   for (int64_t i = begin; i < end; i++) {
     int64_t c = i % s->column_pieces, p = i / s->column_pieces % s->row_pieces, a = i / s->column_pieces / s->row_pieces;
     int64_t row = p * s->rows, rows = row + s->rows < s->r ? s->rows : s->r - row, column = c * s->columns;
@@ -202,7 +207,7 @@ static int32_t fold_stage(df_kernel *k, const fold *f, const char *x, char *y, i
 }
 
 /* logsumexp of [A, R, B] -> [A, B], in float or double. Rows of exp are summed in order. */
-typedef struct lse { const void *x; void *y; int64_t r, b; bool wide; } lse;
+typedef struct lse { const void *x; void *y; int64_t r, b; } lse;
 
 static float lse_row_f32(const float *x, int64_t n) {
   vf32 m = splat_f32(-INFINITY), sum = splat_f32(0);
@@ -228,40 +233,54 @@ static double lse_row_f64(const double *x, int64_t n) {
   return base + log(sum_lanes_f64(sum));
 }
 
-/* One result of the column form: few of them are ever asked for, so each gathers its column. */
-static void lse_pieces(void *arg, int64_t begin, int64_t end) {
-  const lse *l = (const lse *)arg;
-  double column[256];
-  for (int64_t i = begin; i < end; i++) {
-    int64_t a = i / l->b, j = i % l->b, from = a * l->r * l->b + j;
-    if (l->b == 1) {
-      if (l->wide) ((double *)l->y)[i] = lse_row_f64((const double *)l->x + from, l->r);
-      else         ((float *)l->y)[i]  = lse_row_f32((const float *)l->x + from, l->r);
-      continue;
-    }
-    double top = -INFINITY, sum = 0;
-    for (int64_t r = 0; r < l->r; r++) {
-      double v = l->wide ? ((const double *)l->x)[from + r * l->b] : ((const float *)l->x)[from + r * l->b];
-      top = v > top || v != v ? v : top;
-    }
-    double base = isfinite(top) ? top : 0;
-    for (int64_t r = 0; r < l->r; r += 256) {
-      int64_t n = r + 256 < l->r ? 256 : l->r - r;
-      for (int64_t q = 0; q < n; q++)
-        column[q] = l->wide ? ((const double *)l->x)[from + (r + q) * l->b] : ((const float *)l->x)[from + (r + q) * l->b];
-      vf64 part = splat_f64(0);
-      for (int64_t q = 0; q < n; q += LANES_f64)
-        part += exp_f64((n - q >= LANES_f64 ? load_f64(column + q) : load_part_f64(column + q, n - q, -INFINITY)) - splat_f64(base));
-      sum += sum_lanes_f64(part);
-    }
-    if (l->wide) ((double *)l->y)[i] = base + log(sum);
-    else         ((float *)l->y)[i]  = (float)(base + log(sum));
+/* Rows: a result each. Columns: side by side, a block of LSE_WIDTH at a time, summed in blocks of 128 rows. */
+enum { LSE_WIDTH = 256 };
+#define LSE(T, L, S)                                                                                                 \
+  static void lse_rows_##S(void *arg, int64_t begin, int64_t end) {                                                  \
+    const lse *l = (const lse *)arg;                                                                                 \
+    for (int64_t i = begin; i < end; i++) ((T *)l->y)[i] = lse_row_##S((const T *)l->x + i * l->r, l->r);            \
+  }                                                                                                                  \
+  static void lse_columns_##S(void *arg, int64_t begin, int64_t end) {                                               \
+    const lse *l = (const lse *)arg;                                                                                 \
+    int64_t blocks = (l->b + LSE_WIDTH - 1) / LSE_WIDTH;                                                             \
+    T top[LSE_WIDTH], base[LSE_WIDTH], part[LSE_WIDTH], total[LSE_WIDTH];                                            \
+    for (int64_t i = begin; i < end; i++) {                                                                          \
+      int64_t j = i % blocks * LSE_WIDTH, w = l->b - j < LSE_WIDTH ? l->b - j : LSE_WIDTH;                           \
+      const T *x = (const T *)l->x + i / blocks * l->r * l->b + j;                                                   \
+      T *y = (T *)l->y + i / blocks * l->b + j;                                                                      \
+      for (int64_t q = 0; q < w; q++) { top[q] = -INFINITY; total[q] = part[q] = 0; }                                \
+      for (int64_t r = 0; r < l->r; r++) {                                                                           \
+        const T *p = x + r * l->b;                                                                                   \
+        for (int64_t q = 0; q < w; q++) top[q] = p[q] > top[q] || p[q] != p[q] ? p[q] : top[q];                      \
+      }                                                                                                              \
+      for (int64_t q = 0; q < w; q++) base[q] = isfinite(top[q]) ? top[q] : 0;                                       \
+      for (int64_t r = 0; r < l->r; r++) {                                                                           \
+        const T *p = x + r * l->b;                                                                                   \
+        int64_t q = 0;                                                                                               \
+        for (; q + L <= w; q += L)                                                                                   \
+          store_##S(part + q, load_##S(part + q) + exp_##S(load_##S(p + q) - load_##S(base + q)));                   \
+        if (q < w)                                                                                                   \
+          store_some_##S(part + q, load_part_##S(part + q, w - q, 0) +                                               \
+                         exp_##S(load_part_##S(p + q, w - q, 0) - load_part_##S(base + q, w - q, 0)), w - q);        \
+        if (r % 128 == 127 || r + 1 == l->r)                                                                         \
+          for (q = 0; q < w; q++) { total[q] += part[q]; part[q] = 0; }                                              \
+      }                                                                                                              \
+      for (int64_t q = 0; q < w; q++) y[q] = base[q] + log_of_##S(total[q]);                                         \
+    }                                                                                                                \
   }
-}
+static inline float  log_of_f32(float x)  { return logf(x); }
+static inline double log_of_f64(double x) { return log(x); }
+LSE(float, LANES_f32, f32)
+LSE(double, LANES_f64, f64)
 
 static int32_t lse_stage(df_kernel *k, bool wide, const char *x, char *y, int64_t a, int64_t r, int64_t b) {
-  lse l = { x, y, r, b, wide };
-  dfk_parallel(k, a * b, r >= 8192 ? 1 : 8192 / r, lse_pieces, &l);
+  lse l = { x, y, r, b };
+  if (b == 1) {
+    dfk_parallel(k, a, r >= 8192 ? 1 : 8192 / r, wide ? lse_rows_f64 : lse_rows_f32, &l);
+  } else {
+    int64_t width = b < LSE_WIDTH ? b : LSE_WIDTH, grain = 8192 / (r * width);
+    dfk_parallel(k, a * ((b + LSE_WIDTH - 1) / LSE_WIDTH), grain < 1 ? 1 : grain, wide ? lse_columns_f64 : lse_columns_f32, &l);
+  }
   return DF_OK;
 }
 

@@ -2,42 +2,39 @@
  * The last, partial vector of a row is treated like a whole one, so a row's result does not depend on where it lies.
  */
 
-/* y = exp(x - top), returned: its sum; *top_out: the greatest. y may be x. */
-static T S(exp_row)(const T *x, T *y, int64_t n, T *top_out) {
-  int64_t i, rest = n % L;
-  V m = S(splat)(-INFINITY), a = S(splat)(0);
-  for (i = 0; i < n - rest; i += L) m = S(max)(m, S(load)(x + i));
-  if (rest) m = S(max)(m, S(load_part)(x + i, rest, -INFINITY));
-  T top = S(max_lanes)(m);
-  *top_out = top;
-  m = S(splat)(top);
-  for (i = 0; i < n - rest; i += L) {
-    V e = S(exp)(S(load)(x + i) - m);
-    a += e;
-    S(store)(y + i, e);
-  }
-  if (rest) {
-    V e = S(exp)(S(load_part)(x + i, rest, -INFINITY) - m);
-    T part[L];
-    S(store)(part, e);
-    S(store_some)(y + i, e, rest);
-    for (int64_t j = 0; j < L; j++) if (j >= rest) part[j] = 0;    /* a row of -inf is NaN there too */
-    a += S(load)(part);
+/* The first n lanes of p, or all of them; the others `rest`. */
+static inline V S(some)(const T *p, int64_t n, T rest) { return n < L ? S(load_part)(p, n, rest) : S(load)(p); }
+static inline void S(put)(T *p, V v, int64_t n) {
+  if (n < L) S(store_some)(p, v, n);
+  else S(store)(p, v);
+}
+
+static inline T S(top_of)(const T *x, int64_t n) {
+  V m = S(splat)(-INFINITY);
+  int64_t i = 0;
+  for (; i + L <= n; i += L) m = S(max)(m, S(load)(x + i));
+  if (i < n) m = S(max)(m, S(load_part)(x + i, n - i, -INFINITY));
+  return S(max_lanes)(m);
+}
+
+/* y = exp(x - top), returned: its sum. y may be x. */
+static T S(exp_row)(const T *x, T *y, int64_t n, T top) {
+  V a = S(splat)(0), m = S(splat)(top);
+  for (int64_t i = 0; i < n; i += L) {
+    V e = S(exp)(S(some)(x + i, n - i, top) - m);
+    a += n - i < L ? S(keep)(e, n - i) : e;
+    S(put)(y + i, e, n - i);
   }
   return S(sum_lanes)(a);
 }
 
 /* The sum of exp(x - top) without keeping the terms. */
-static T S(exp_sum)(const T *x, int64_t n, T *top_out) {
-  int64_t i, rest = n % L;
-  V m = S(splat)(-INFINITY), a = S(splat)(0);
-  for (i = 0; i < n - rest; i += L) m = S(max)(m, S(load)(x + i));
-  if (rest) m = S(max)(m, S(load_part)(x + i, rest, -INFINITY));
-  T top = S(max_lanes)(m);
-  *top_out = top;
-  m = S(splat)(top);
-  for (i = 0; i < n - rest; i += L) a += S(exp)(S(load)(x + i) - m);
-  if (rest) a += S(exp)(S(load_part)(x + i, rest, -INFINITY) - m);
+static T S(exp_sum)(const T *x, int64_t n, T top) {
+  V a = S(splat)(0), m = S(splat)(top);
+  for (int64_t i = 0; i < n; i += L) {
+    V e = S(exp)(S(some)(x + i, n - i, top) - m);
+    a += n - i < L ? S(keep)(e, n - i) : e;
+  }
   return S(sum_lanes)(a);
 }
 
@@ -46,8 +43,13 @@ static void S(softmax_rows)(void *arg, int64_t begin, int64_t end) {
   int64_t n = s->n;
   for (int64_t r = begin; r < end; r++) {
     const T *x = (const T *)s->x + r * n;
-    T *y = (T *)s->y + r * n, top;
-    T scale = 1 / S(exp_row)(x, y, n, &top);
+    T *y = (T *)s->y + r * n, top = S(top_of)(x, n);
+    if (n <= L) {                                       /* a row in one register */
+      V e = S(keep)(S(exp)(S(some)(x, n, top) - top), n);
+      S(put)(y, e * (1 / S(sum_lanes)(e)), n);
+      continue;
+    }
+    T scale = 1 / S(exp_row)(x, y, n, top);
     for (int64_t i = 0; i < n; i++) y[i] *= scale;
   }
 }
@@ -57,45 +59,33 @@ static void S(log_softmax_rows)(void *arg, int64_t begin, int64_t end) {
   int64_t n = s->n;
   for (int64_t r = begin; r < end; r++) {
     const T *x = (const T *)s->x + r * n;
-    T *y = (T *)s->y + r * n, top;
-    T logarithm = (T)log(S(exp_sum)(x, n, &top));
-    for (int64_t i = 0; i < n; i++) y[i] = x[i] - top - logarithm;
+    T *y = (T *)s->y + r * n, top = S(top_of)(x, n), logarithm = S(log_of)(S(exp_sum)(x, n, top));
+    for (int64_t i = 0; i < n; i += L) S(put)(y + i, S(some)(x + i, n - i, 0) - top - logarithm, n - i);
   }
 }
 
 /* y may be x, never the labels. loss = sum(label) log(sum) - sum(label (x - top)). */
 static void S(xent_rows)(void *arg, int64_t begin, int64_t end) {
   const rows *s = (const rows *)arg;
-  int64_t n = s->n, i, rest = n % L;
+  int64_t n = s->n;
   for (int64_t r = begin; r < end; r++) {
     const T *x = (const T *)s->x + r * n, *label = (const T *)s->labels + r * n;
-    T *y = (T *)s->y + r * n, part[L];
-    V m = S(splat)(-INFINITY), sum = S(splat)(0), labels = sum, dot = sum;
-    for (i = 0; i < n - rest; i += L) m = S(max)(m, S(load)(x + i));
-    if (rest) m = S(max)(m, S(load_part)(x + i, rest, -INFINITY));
-    T top = S(max_lanes)(m);
-    m = S(splat)(top);
-    for (i = 0; i < n - rest; i += L) {
-      V v = S(load)(x + i) - m, l = S(load)(label + i), e = S(exp)(v);
-      sum += e;
+    T *y = (T *)s->y + r * n, top = S(top_of)(x, n);
+    V sum = S(splat)(0), labels = sum, dot = sum, e = sum, l = sum;
+    for (int64_t i = 0; i < n; i += L) {
+      bool part = n - i < L;
+      V v = S(some)(x + i, n - i, top) - top;
+      l = S(some)(label + i, n - i, 0);
+      e = S(exp)(v);
+      sum += part ? S(keep)(e, n - i) : e;
       labels += l;
-      dot += l * v;
-      S(store)(y + i, e);
-    }
-    if (rest) {
-      V v = S(load_part)(x + i, rest, top) - m, l = S(load_part)(label + i, rest, 0), e = S(exp)(v);
-      S(store)(part, e);
-      for (int64_t j = 0; j < L; j++) if (j >= rest) part[j] = 0;
-      sum += S(load)(part);
-      labels += l;
-      S(store)(part, l * v);
-      for (int64_t j = 0; j < L; j++) if (j >= rest) part[j] = 0;    /* an infinite top makes 0 NaN there */
-      dot += S(load)(part);
-      S(store_some)(y + i, e, rest);
+      dot += part ? S(keep)(l * v, n - i) : l * v;      /* an infinite top makes NaN of the other lanes */
+      if (n > L) S(put)(y + i, e, n - i);
     }
     T total = S(sum_lanes)(sum), scale = 1 / total;
-    ((T *)s->loss)[r] = S(sum_lanes)(labels) * (T)log(total) - S(sum_lanes)(dot);
-    for (i = 0; i < n; i++) y[i] = y[i] * scale - label[i];
+    ((T *)s->loss)[r] = S(sum_lanes)(labels) * S(log_of)(total) - S(sum_lanes)(dot);
+    if (n <= L) S(put)(y, e * scale - l, n);
+    else for (int64_t i = 0; i < n; i++) y[i] = y[i] * scale - label[i];
   }
 }
 
@@ -104,11 +94,19 @@ static void S(sparse_rows)(void *arg, int64_t begin, int64_t end) {
   int64_t n = s->n;
   for (int64_t r = begin; r < end; r++) {
     const T *x = (const T *)s->x + r * n;
-    T *y = (T *)s->y + r * n, top;
+    T *y = (T *)s->y + r * n, top = S(top_of)(x, n), sum;
     int64_t label = dfk_index(s->ids, r);
-    T chosen = x[label], sum = S(exp_row)(x, y, n, &top), scale = 1 / sum;
-    ((T *)s->loss)[r] = (T)log(sum) - (chosen - top);
-    for (int64_t i = 0; i < n; i++) y[i] *= scale;
+    T chosen = x[label];
+    if (n <= L) {
+      V e = S(keep)(S(exp)(S(some)(x, n, top) - top), n);
+      sum = S(sum_lanes)(e);
+      S(put)(y, e * (1 / sum), n);
+    } else {
+      sum = S(exp_row)(x, y, n, top);
+      T scale = 1 / sum;
+      for (int64_t i = 0; i < n; i++) y[i] *= scale;
+    }
+    ((T *)s->loss)[r] = S(log_of)(sum) - (chosen - top);
     y[label] -= 1;
   }
 }
