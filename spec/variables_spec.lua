@@ -82,6 +82,20 @@ describe('a variable', function()
     df.run(n)
     near(df.run(v), 63)
   end)
+  it('loses no update of runs that go on at once, and a reader never sees half of one', function()
+    local v = df.Variable(df.zeros { 1000 })
+    local function loop(body) return df.while_loop(function(i) return i:lt(300) end, function(i) body() return i + 1 end, { df.int32(0) }) end
+    local add = loop(function() v:assign_add(df.ones { 1000 }) end)
+    local look = loop(function()
+      local x = v:value()
+      df.assert(df.reduce_max(x):eq(df.reduce_min(x)), { x })
+    end)
+    df.run(v)
+    local runs = {}
+    for i = 1, 4 do runs[i] = df.start(i == 4 and look or add) end
+    for i = 1, 4 do runs[i]:wait() end
+    near(df.run(df.stack { df.reduce_max(v), df.reduce_min(v) }), { 900, 900 })
+  end)
   it('has gradients through its reads', function()
     local v = df.Variable({ 1.0, 2.0, 3.0 })
     near(df.run(df.gradients(df.reduce_sum(v * v * v), v)), { 3, 12, 27 })
