@@ -8,7 +8,7 @@
 #include "elementwise.h"
 #include "../half.h"
 
-enum { BLOCK = 512 };
+enum { BLOCK = 512, SHORT = 24 };
 
 typedef struct task {
   ew_loop     loop;
@@ -19,6 +19,7 @@ typedef struct task {
   uint32_t    fixed;               /* of the innermost run */
   uint8_t     out_bytes, in_bytes[3], out_half, in_half[3];  /* *_half: the dtype, or 0 */
   bool        half;                /* any of them */
+  bool        dense[3];            /* the input has all the output's elements, in its order */
   int32_t     rank;                /* merged dims; at most 1: one flat run */
   int64_t     dims[DF_MAX_RANK], stride[3][DF_MAX_RANK];     /* in elements, 0 where broadcast */
 } task;
@@ -83,6 +84,56 @@ static void odometer_range(void *arg, int64_t begin, int64_t end) {
       if (back < 0) break;
       at[d] = 0;
     }
+  }
+}
+
+/* m elements of input i as the output meets them from `begin` on, one after another into `to`. */
+#define GATHER(bits) \
+  static void gather##bits(const task *t, int32_t i, int64_t begin, int64_t m, void *to) { \
+    const uint##bits##_t *from = (const void *)t->in[i]; \
+    uint##bits##_t *o = to; \
+    int32_t last = t->rank - 1; \
+    int64_t at[DF_MAX_RANK] = { 0 }, inner = t->dims[last], step = t->stride[i][last], offset = 0; \
+    for (int32_t d = last; d >= 0; d--) { \
+      at[d] = begin % t->dims[d]; \
+      begin /= t->dims[d]; \
+      if (d < last) offset += at[d] * t->stride[i][d]; \
+    } \
+    for (int64_t n = inner - at[last], x = at[last] * step; m > 0; n = inner, x = 0) { \
+      if (n > m) n = m; \
+      for (int64_t j = 0; j < n; j++) *o++ = from[offset + x + j * step]; \
+      m -= n; \
+      for (int32_t d = last - 1; d >= 0; d--) { \
+        offset += t->stride[i][d]; \
+        if (++at[d] < t->dims[d]) break; \
+        offset -= t->dims[d] * t->stride[i][d]; \
+        at[d] = 0; \
+      } \
+    } \
+  }
+GATHER(8)
+GATHER(16)
+GATHER(32)
+GATHER(64)
+
+/* Where the innermost run is short, inputs are laid out in blocks first: a call for each run of 4 took three times as long. */
+static void gathered_range(void *arg, int64_t begin, int64_t end) {
+  task flat = *(const task *)arg;
+  const task *t = arg;
+  uint64_t buffer[3][BLOCK];
+  flat.fixed = 0;
+  for (; begin < end; begin += BLOCK) {
+    int64_t m = end - begin < BLOCK ? end - begin : BLOCK;
+    const char *in[3] = { 0 };
+    for (int32_t i = 0; i < t->nin; i++) {
+      in[i] = (const char *)buffer[i];
+      if (t->dense[i]) in[i] = t->in[i] + begin * t->in_bytes[i];
+      else if (t->in_bytes[i] == 1) gather8(t, i, begin, m, buffer[i]);
+      else if (t->in_bytes[i] == 2) gather16(t, i, begin, m, buffer[i]);
+      else if (t->in_bytes[i] == 4) gather32(t, i, begin, m, buffer[i]);
+      else gather64(t, i, begin, m, buffer[i]);
+    }
+    run_span(&flat, t->out + begin * t->out_bytes, in, m);
   }
 }
 
@@ -191,13 +242,14 @@ static int32_t run_large(df_kernel *k, const ew_op *op, double param, const ew_v
   for (int32_t i = 0; i < t.nin; i++) {
     t.in_bytes[i] = dtype_bytes[k->in[i]->dtype];
     t.in[i] = k->in[i]->data;
+    t.dense[i] = k->in[i]->size == size;
   }
   t.out_bytes = dtype_bytes[out_dtype];
   df_tensor *out = make_out(k, rank, dims, size);
   if (!out) return k->error->code;
   t.out = out->data;
   if (size == 0) return DF_OK;
-  df_range_fn range = t.rank > 1 ? odometer_range : flat_range;
+  df_range_fn range = t.rank <= 1 ? flat_range : t.dims[t.rank - 1] < SHORT ? gathered_range : odometer_range;
   if (size <= op->grain) range(&t, 0, size);
   else dfk_parallel(k, size, op->grain, range, &t);
   return DF_OK;
