@@ -48,6 +48,8 @@ IndexedSlices.__index = function(s, key)
   if key == 'dense' or key == 'context' or key == 'dense_shape' or key == 'd' then return nil end
   if key == 'dtype' then return s.values.dtype end
   if key == 'name' then return s.values.name end
+  local method = type(key) == 'string' and (graph.methods[key] or ops.find_method(key))
+  if method then return method end
   return IndexedSlices.as_output(s)[key]
 end
 IndexedSlices.__tostring = function(s)
@@ -140,11 +142,20 @@ function M.gradients(ys, xs, opts)
 end
 
 -- ---- custom gradients ------------------------------------------------------------------------------------------------------
-local custom, last_id = {}, 0   -- id -> { fn =, graph =, nx =, ny = }
+-- A graph keeps its own: { fn =, nx =, ny =, dtypes =, ys = } by id; here is only which graph an id belongs to.
+local graph_of_id, last_id = setmetatable({}, { __mode = 'v' }), 0
+
+local function remember(g, entry)
+  last_id = last_id + 1
+  g.custom = g.custom or {}
+  g.custom[last_id], graph_of_id[last_id] = entry, g
+  return last_id
+end
+
 
 core.on_custom_gradient(function(id, dy, m)
-  local c = custom[id]
-  local g, list = c.graph, {}
+  local g, list = graph_of_id[id], {}
+  local c = g.custom[id]
   for i = 1, c.ny do
     if dy[2 * i - 1] >= 0 then
       list[i] = graph.output(g, dy[2 * i - 1], dy[2 * i])
@@ -188,15 +199,14 @@ function M.custom_gradient(fn)
     if type(grad) ~= 'function' or #ys == 0 then
       errors.bad('custom_gradient: the function returns y and a function of dy; it returned %s', errors.describe(grad))
     end
-    last_id = last_id + 1
     local args, kinds = {}, {}
     for i = 1, n do
       args[i] = xs[i]
       kinds[i] = graph.dtype(xs[i])
     end
     for i, y in ipairs(ys) do args[n + i] = convert.to_output(y, nil, g, 'custom_gradient') end
-    custom[last_id] = { fn = grad, graph = g, nx = n, ny = #ys, dtypes = kinds, ys = { unpack(args, n + 1, n + #ys) } }
-    local out = registry.op('CustomGradient', { args }, { nx = n, id = last_id })
+    local id = remember(g, { fn = grad, nx = n, ny = #ys, dtypes = kinds, ys = { unpack(args, n + 1, n + #ys) } })
+    local out = registry.op('CustomGradient', { args }, { nx = n, id = id })
     return unpack(out, 1, #ys)
   end
 end
@@ -212,9 +222,9 @@ function M.recomputed(g, xs, more, ys, count, fn)
   end
   local nx = #args
   for i = 1, count do args[nx + i] = ys[i] end
-  last_id = last_id + 1
-  custom[last_id] = { fn = function(...) return fn({ ... }) end, graph = g, nx = nx, ny = count, dtypes = kinds, ys = { unpack(args, nx + 1, nx + count) } }
-  local out = registry.op('CustomGradient', { args }, { nx = nx, id = last_id })
+  local id = remember(g, { fn = function(...) return fn({ ... }) end, nx = nx, ny = count, dtypes = kinds,
+                           ys = { unpack(args, nx + 1, nx + count) } })
+  local out = registry.op('CustomGradient', { args }, { nx = nx, id = id })
   return unpack(out, 1, count)
 end
 

@@ -327,6 +327,40 @@ def('one_hot', { 'indices', 'depth', 'on_value', 'off_value', 'axis', 'dtype' },
             { axis = o.axis, name = o.name })
 end)
 
+--- boolean_mask(x, mask): the elements of x along its first axes where mask is true.
+def('boolean_mask', { 'x', 'mask' }, {}, function(o)
+  required('boolean_mask', o, 'x', 'mask')
+  local x = to_output(o.x, nil, nil, 'boolean_mask')
+  local mask = to_output(o.mask, dtypes.BOOL, x.graph, 'boolean_mask')
+  local rank = static_rank(mask)
+  if not rank or rank == 0 then errors.bad('boolean_mask: the rank of the mask must be known and above 0') end
+  if rank > 1 then
+    local rest = functions.strided_slice(op1('Shape', x), { rank }, { 0 }, { 1 }, { end_mask = 1 })
+    x, mask = functions.reshape(x, functions.concat({ { -1 }, rest }, 0)), functions.reshape(mask, { -1 })
+  end
+  return functions.gather(x, functions.squeeze(op1('Where', mask), { axis = 1 }))
+end)
+
+--- sequence_mask(lengths, maxlen?): bool[n, maxlen], true in the first lengths[i] places of row i.
+def('sequence_mask', { 'lengths', 'maxlen' }, { 'dtype' }, function(o)
+  required('sequence_mask', o, 'lengths')
+  local lengths = typed(o.lengths) and to_output(o.lengths) or int32(o.lengths)
+  local most = o.maxlen == nil and functions.reduce_max(lengths) or to_output(o.maxlen, graph.dtype(lengths), lengths.graph)
+  local mask = functions.less(functions.range(most), functions.expand_dims(lengths, -1))
+  return o.dtype and functions.cast(mask, o.dtype) or mask
+end)
+
+--- repeat_(x, repeats, {axis}): each element repeats times, or element i repeats[i] times.
+def('repeat_', { 'x', 'repeats', 'axis' }, {}, function(o)
+  required('repeat_', o, 'x', 'repeats')
+  local x, axis = to_output(o.x, nil, nil, 'repeat_'), o.axis
+  if axis == nil then x, axis = functions.reshape(x, { -1 }), 0 end
+  local n = op('GatherV2', { op1('Shape', x), int32(axis, x.graph), int32(0, x.graph) })
+  local repeats = op('BroadcastTo', { typed(o.repeats) and o.repeats or int32(o.repeats, x.graph), functions.stack{ n } })
+  local places = op1('Where', functions.sequence_mask(repeats))
+  return functions.gather(x, op('StridedSlice', { places, { 0, 0 }, { 0, 1 }, { 1, 1 } }, { begin_mask = 1, end_mask = 1, shrink_axis_mask = 2 }), axis)
+end)
+
 --- where(c): the indices of the true elements, int64[n, rank]. where(c, x, y): x where c is true, else y; as in TensorFlow 1 a
 -- vector c chooses whole rows of a matrix and more. Otherwise all three broadcast.
 def('where', { 'condition', 'x', 'y' }, {}, function(o)
@@ -581,9 +615,10 @@ function functions.no_op()
 end
 
 -- ---- finding functions ------------------------------------------------------------------------------------------------------
+functions.divide = functions.div
 local aliases = { lt = 'less', le = 'less_equal', gt = 'greater', ge = 'greater_equal', eq = 'equal', ne = 'not_equal',
                   neg = 'negative', multiply = 'mul', subtract = 'sub', mod = 'floormod', floor_mod = 'floormod', floor_div = 'floordiv',
-                  divide = 'div', realdiv = 'div', multinomial = 'multinomial', reverse_v2 = 'reverse', repeat_ = 'repeat',
+                  reverse_v2 = 'reverse',
                   negative = 'neg', mul = 'multiply', sub = 'subtract', floormod = 'floor_mod', floordiv = 'floor_div',
                   batch_matmul = 'matmul', logsumexp = 'reduce_logsumexp' }
 

@@ -156,6 +156,18 @@ def('dropout', { 'x', 'rate' }, { 'seed', 'noise_shape', 'keep_prob' }, function
   return x / keep * f.floor(noise + keep)
 end)
 
+--- norm(x, {axis, keep_dims}): the square root of the sum of squares.
+def('norm', { 'x', 'axis', 'keep_dims' }, {}, function(o)
+  required('norm', o, 'x')
+  local x = to_output(o.x, typed(o.x) or dtypes.FLOAT32, nil, 'norm')
+  return registry.op('EuclideanNorm', { x, ops.axes_of(x, o.axis) }, { keep_dims = o.keep_dims, name = o.name })
+end)
+
+--- log_sigmoid(x): log(sigmoid(x)) without underflow.
+function f.log_sigmoid(x)
+  return -f.softplus(-to_output(x, typed(x) or dtypes.FLOAT32, nil, 'log_sigmoid'))
+end
+
 --- embedding_lookup(params, ids): rows of params. Its gradient is sparse.
 function f.embedding_lookup(params, ids, opts)
   return f.gather(params, ids, opts)

@@ -243,6 +243,13 @@ local function build(e, args, attrs)
   for i = 1, n do
     local a, v = inputs[i], args[i]
     if type(v) == 'table' then g = g or convert.graph_of(v) end
+    if a.dtype == RESOURCE and e.types.T and type(v) == 'table' and getmetatable(v) ~= Output then   -- T is what the variable holds
+      local d = rawget(v, 'd')
+      if d then
+        bound, first = bound or {}, first or {}
+        bound.T, first.T = bound.T or d, first.T or a.name
+      end
+    end
     if a.var then
       local list = a.list and v or { v }
       if type(list) ~= 'table' or (a.list and getmetatable(list) ~= nil) then

@@ -109,7 +109,10 @@ end
 function M.shape_text(dtype, shape)
   if not shape then return dtype .. '[...]' end
   local dims = {}
-  for i = 1, #shape do dims[i] = shape[i] < 0 and '?' or ('%d'):format(shape[i]) end
+  for i = 1, #shape do
+    local d = shape[i]
+    if type(d) ~= 'number' or d ~= math.floor(d) then dims[i] = tostring(d) else dims[i] = d < 0 and '?' or ('%.0f'):format(d) end
+  end
   return dtype .. '[' .. table.concat(dims, ',') .. ']'
 end
 
@@ -187,6 +190,9 @@ function methods.reshape(t, shape)
   local _, _, size = core.tensor_info(t)
   local known, open, out = 1, nil, {}
   for i = 1, #shape do
+    if type(shape[i]) ~= 'number' or not dtypes.is_whole(shape[i]) or shape[i] < -1 then
+      errors.bad('reshape: dimension %d is %s, a whole number from 0 up or -1 is expected', i - 1, errors.describe(shape[i]))
+    end
     out[i] = shape[i]
     if shape[i] == -1 then
       if open then errors.bad('reshape: only one dimension may be -1') end

@@ -57,6 +57,8 @@ Variable.__index = function(v, key)
   if field then return field(v) end
   if type(key) == 'number' or type(key) == 'table' then return ops.element(as_output(v), key) end
   if key == 'snapshot' or key == 'd' or key == 'trainable' then return nil end
+  method = graph.methods[key] or ops.find_method(key)
+  if method then return method end
   return as_output(v)[key]
 end
 
