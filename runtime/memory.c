@@ -132,7 +132,7 @@ static int64_t in_use_now(void) {
   return sum;
 }
 
-static __attribute__((noinline)) void *alloc_slow(stock *s, int32_t c, int64_t bytes) {
+static __attribute__((noinline)) void *alloc_slow(int32_t c, int64_t bytes) {
   void *p = NULL;
   if (STOCKED && c < CLASSES && LOAD(shared.kept) > 0) {
     pthread_mutex_lock(&shared.lock);
@@ -168,7 +168,7 @@ void *dfi_alloc(int64_t bytes) {
     s->free[c] = b->next;
     s->kept -= bytes;
     p = b;
-  } else if (!(p = alloc_slow(s, c, bytes))) {
+  } else if (!(p = alloc_slow(c, bytes))) {
     return NULL;
   }
   int64_t use = LOAD(s->in_use) + bytes;
