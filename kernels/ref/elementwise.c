@@ -211,7 +211,7 @@ static int32_t shift(df_kernel *k, bool left) {
 int32_t ref_left_shift(df_kernel *k)  { return shift(k, true); }
 int32_t ref_right_shift(df_kernel *k) { return shift(k, false); }
 
-BINARY(tanh_grad, y * (1 - x * x), 0)
+BINARY(tanh_grad, y * ((1 - x) * (1 + x)), 0)
 BINARY(sigmoid_grad, y * x * (1 - x), 0)
 BINARY(sqrt_grad, 0.5 * y / x, 0)
 BINARY(rsqrt_grad, -0.5 * y * (x * x * x), 0)
