@@ -20,15 +20,24 @@ function M.is(e)
   return getmetatable(e) == Error
 end
 
+--- string.format that also takes numbers without an integer value for %d.
+local function format(text, ...)
+  local ok, made = pcall(string.format, text, ...)
+  if ok then return made end
+  local args = { ... }
+  for i = 1, select('#', ...) do args[i] = tostring(args[i]) end
+  return text:gsub('%%[%d.]*[dfg]', '%%s'):format((table.unpack or unpack)(args, 1, select('#', ...)))
+end
+
 --- Raises an error with this code; the rest is for string.format. `.source` is the user's line.
 function M.raise(code, text, ...)
-  if select('#', ...) > 0 then text = text:format(...) end
+  if select('#', ...) > 0 then text = format(text, ...) end
   error(setmetatable({ code = code, message = text, source = core.where() }, Error), 0)
 end
 
 --- Raises invalid_argument.
 function M.bad(text, ...)
-  if select('#', ...) > 0 then text = text:format(...) end
+  if select('#', ...) > 0 then text = format(text, ...) end
   error(setmetatable({ code = 'invalid_argument', message = text, source = core.where() }, Error), 0)
 end
 

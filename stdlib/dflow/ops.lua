@@ -17,6 +17,37 @@ local Output = graph.Output
 local getmetatable, type = getmetatable, type
 
 -- ---- arguments -----------------------------------------------------------------------------------------------
+local is_checked = {}
+
+--- What every op means by these: an axis is a whole number, a list or an Output; a shape a list or an Output.
+function is_checked.axis(what, v)
+  if type(v) == 'number' and dtypes.is_whole(v) and math.abs(v) < 2^31 then return end
+  if nest.is_plain(v) or (type(v) == 'table' and typed(v)) then return end
+  errors.bad('%s: axis is %s, a whole number is expected', what, errors.describe(v))
+end
+function is_checked.shape(what, v)
+  if type(v) == 'number' and dtypes.is_whole(v) and math.abs(v) < 2^53 then return end
+  if type(v) == 'table' and typed(v) then return end
+  if not nest.is_plain(v) then errors.bad('%s: shape is %s, a list of whole numbers is expected', what, errors.describe(v)) end
+  for i = 1, #v do
+    local d = v[i]
+    if type(d) ~= 'number' or not dtypes.is_whole(d) or math.abs(d) >= 2^53 then
+      errors.bad('%s: dimension %d of the shape is %s, a whole number is expected', what, i - 1, errors.describe(d))
+    end
+  end
+end
+function is_checked.name(what, v)
+  if type(v) ~= 'string' then errors.bad('%s: name is %s, a string is expected', what, errors.describe(v)) end
+end
+function is_checked.dtype(what, v)
+  dtypes.of(v)
+end
+for _, key in ipairs{ 'keep_dims', 'exclusive', 'reverse', 'transpose_a', 'transpose_b', 'sorted' } do
+  is_checked[key] = function(what, v)
+    if type(v) ~= 'boolean' then errors.bad('%s: %s is %s, true or false is expected', what, key, errors.describe(v)) end
+  end
+end
+
 --- Takes positional arguments and an options table apart.
 -- @param what   the op's name, for messages
 -- @param names  names of what may be given by place, in order; these are options too
@@ -45,6 +76,9 @@ local function take(what, names, more, ...)
   for i = 1, n do
     local v = select(i, ...)
     if v ~= nil then out[names[i]] = v end
+  end
+  for key, check in pairs(is_checked) do
+    if out[key] ~= nil then check(what, out[key]) end
   end
   return out
 end
@@ -172,6 +206,7 @@ def('unstack', { 'x', 'num', 'axis' }, {}, function(o)
   required('unstack', o, 'x')
   local x = to_output(o.x, nil, nil, 'unstack')
   local shape, axis, num = x.shape, o.axis or 0, o.num
+  if type(axis) ~= 'number' then errors.bad('unstack: axis is %s, a whole number is expected', errors.describe(axis)) end
   if not num then
     num = shape and shape[(axis < 0 and axis + #shape or axis) + 1]
     if not num or num < 0 then
@@ -523,8 +558,15 @@ def('tensordot', { 'a', 'b', 'axes' }, {}, function(o)
   if type(o.axes) == 'number' then
     for i = 1, o.axes do la[i], lb[i] = ra - o.axes + i - 1, i - 1 end
   else
-    la, lb = o.axes[1], o.axes[2]
+    la, lb = (nest.is_plain(o.axes) and o.axes or {})[1], (nest.is_plain(o.axes) and o.axes or {})[2]
     if type(la) == 'number' then la, lb = { la }, { lb } end
+    if type(la) ~= 'table' or type(lb) ~= 'table' or #la ~= #lb then errors.bad('tensordot: axes is a number or two lists of axes of one length') end
+  end
+  for i = 1, #la do
+    for _, pair in ipairs{ { la[i], ra }, { lb[i], rb } } do
+      local axis, rank = pair[1], pair[2]
+      if type(axis) ~= 'number' or axis >= rank or axis < -rank then errors.bad('tensordot: there is no axis %s in a tensor of rank %d', tostring(axis), rank) end
+    end
   end
   local letters, names_a, names_b, out = 'abcdefghijklmnopqrstuvwxyz', {}, {}, {}
   for i = 1, ra do names_a[i] = letters:sub(i, i) end

@@ -17,6 +17,7 @@ for name, type_name in pairs { softmax = 'Softmax', log_softmax = 'LogSoftmax' }
     required(name, o, 'logits')
     local x = to_output(o.logits, typed(o.logits) or dtypes.FLOAT32, nil, name)
     local rank, axis = graph.rank(x), o.axis
+    if axis ~= nil and type(axis) ~= 'number' then errors.bad('%s: axis is %s, a whole number is expected', name, errors.describe(axis)) end
     if axis == nil or axis == -1 or (rank and axis == rank - 1) then return op(type_name, { x }, { name = o.name }) end
     if not rank then errors.bad('%s: the rank must be known for an axis that is not the last', name) end
     local perm = {}

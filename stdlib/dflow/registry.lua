@@ -185,7 +185,7 @@ end
 -- ---- attributes ------------------------------------------------------------------------------------------------
 local setters = {
   int = function(g, name, v, e)
-    if type(v) ~= 'number' or not dtypes.is_whole(v) then errors.bad('%s: the option %s is an integer, not %s', e.lua or e.type, name, errors.describe(v)) end
+    if type(v) ~= 'number' or not dtypes.is_whole(v) or math.abs(v) >= 2^63 then errors.bad('%s: the option %s is an integer, not %s', e.lua or e.type, name, errors.describe(v)) end
     core.node_int(g, name, v)
   end,
   float = function(g, name, v, e)
@@ -211,6 +211,11 @@ local setters = {
   ints = function(g, name, v, e)
     if type(v) == 'number' then v = { v } end
     if type(v) ~= 'table' then errors.bad('%s: the option %s is a list of integers, not %s', e.lua or e.type, name, errors.describe(v)) end
+    for _, x in ipairs(v) do
+      if type(x) ~= 'number' or not dtypes.is_whole(x) or math.abs(x) >= 2^31 then
+        errors.bad('%s: the option %s holds %s, an integer is expected', e.lua or e.type, name, errors.describe(x))
+      end
+    end
     core.node_ints(g, name, v)
   end,
 }
@@ -304,7 +309,7 @@ local function build(e, args, attrs)
     local a, v = inputs[i], args[i]
     local d = a.dtype or (a.var and bound[a.var]) or nil
     local list = a.list and v or { v }
-    if getmetatable(list) ~= nil then errors.bad('%s: %s is a list of values, not %s', what, a.name, errors.describe(list)) end
+    if type(list) ~= 'table' or getmetatable(list) ~= nil then errors.bad('%s: %s is a list of values, not %s', what, a.name, errors.describe(list)) end
     for j = 1, #list do
       local x, o = list[j], nil
       if d == RESOURCE or (a.set and a.set[RESOURCE] and getmetatable(x) and rawget(getmetatable(x), 'handle_of')) then

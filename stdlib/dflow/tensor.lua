@@ -116,6 +116,17 @@ function M.shape_text(dtype, shape)
   return dtype .. '[' .. table.concat(dims, ',') .. ']'
 end
 
+--- A shape of known dimensions: a list of whole numbers from 0 up.
+function M.check_shape(shape)
+  if type(shape) ~= 'table' or getmetatable(shape) ~= nil then errors.bad('a shape is a list of dimensions, not %s', errors.describe(shape)) end
+  for i = 1, #shape do
+    local d = shape[i]
+    if type(d) ~= 'number' or not dtypes.is_whole(d) or d < 0 or d >= 2^53 then
+      errors.bad('dimension %d of the shape is %s, a whole number from 0 up is expected', i - 1, errors.describe(d))
+    end
+  end
+end
+
 --- A Tensor of v: a number, boolean, string, (nested) table of these, or a Tensor.
 -- @param dtype  a number or nil: what the values are by themselves
 -- @param shape  nil: that of the table. Otherwise the values in row-major order, or one for all
@@ -129,6 +140,7 @@ function M.from(v, dtype, shape, what)
     end
     return shape and v:reshape(shape) or v
   end
+  if shape then M.check_shape(shape) end
   local flat, own = M.flatten(v)
   dtype = dtype or M.dtype_of_list(flat)
   if shape then
