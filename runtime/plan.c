@@ -310,7 +310,7 @@ static void prune_tokens(maker *m) {
       if (!comes_as_token(m, n, n->in[i], &from, &gate)) { ngates += gate != NULL; continue; }
       need(m, from.node, &stack, &depth, &cap);
       m->mark[from.node->id].users++;
-      tokens++;
+      tokens += !is_loop_constant(from.node);
     }
     m->mark[n->id].reads_gate = !tokens && ngates;
     for (int32_t i = 0; i < n->ncontrol; i++) {
