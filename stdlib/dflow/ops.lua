@@ -77,8 +77,9 @@ local function take(what, names, more, ...)
     local v = select(i, ...)
     if v ~= nil then out[names[i]] = v end
   end
-  for key, check in pairs(is_checked) do
-    if out[key] ~= nil then check(what, out[key]) end
+  for key, v in pairs(out) do
+    local check = is_checked[key]
+    if check then check(what, v) end
   end
   return out
 end
@@ -532,6 +533,21 @@ def('matmul', { 'a', 'b' }, { 'transpose_a', 'transpose_b' }, function(o)
   end
   return op('MatMul', { a, b }, { transpose_a = o.transpose_a, transpose_b = o.transpose_b, name = o.name })
 end)
+
+-- Two matrices of one dtype, without options: most products.
+do
+  local any, id = functions.matmul, registry.need('MatMul').id
+  local add_node, where, fresh, dtype_of = core.add_node, core.where, graph.fresh, graph.dtype
+  function functions.matmul(a, b, opts)
+    if opts == nil and getmetatable(a) == Output and getmetatable(b) == Output then
+      local g = a.graph
+      if b.graph == g and (static_rank(a) or 2) <= 2 and (static_rank(b) or 2) <= 2 and dtype_of(a) == dtype_of(b) then
+        return fresh(g, add_node(g.handle, id, where(), a.node, a.index, b.node, b.index))
+      end
+    end
+    return any(a, b, opts)
+  end
+end
 
 --- einsum('ij,jk->ik', a, b)
 function functions.einsum(equation, ...)
