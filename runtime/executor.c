@@ -624,7 +624,7 @@ static void engine(dfi_exec *x) {
         fail(x, r, p, DF_INVALID_ARGUMENT, "the predicate of a Switch must be a scalar bool, but it is a tensor of rank > 0");
         break;
       }
-      bool side = pred->as.b;
+      const uint32_t side = pred->as.u8 != 0;    /* a byte that a caller fed may be any */
       df_value *out = r->base[DFI_ITERATION] + p->out + side;
       *out = operand_take(r, operands[p->in]);
       slot_filled(r, out, r->frame->scope->uses[p->out + side]);
@@ -794,7 +794,7 @@ static const dfi_pnode *killer(const dfi_exec *x, const dfi_record *r, df_output
         bool gone = was_dead(r, q, x->plan);
         if (q->kind == DFI_K_SWITCH && !gone) {
           const df_value *pred = operand(r, x->plan->operand[q->in + 1]);
-          gone = pred->as.b != (in.index == 1) && i < n->nin;
+          gone = (pred->as.u8 != 0) != (in.index == 1) && i < n->nin;
         }
         if (gone) { up = in; break; }
       }
@@ -817,7 +817,7 @@ int32_t dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err) {
     bool dead = p && was_dead(r, p, x->plan);
     if (p && p->kind == DFI_K_SWITCH && !dead) {
       const df_value *pred = operand(r, x->plan->operand[p->in + 1]);
-      dead = (uint32_t)pred->as.b != DFI_INDEX(o) - p->out;
+      dead = (uint32_t)(pred->as.u8 != 0) != DFI_INDEX(o) - p->out;
     }
     if (dead || v->kind == DF_EMPTY) {
       const int32_t *sig = x->plan->signature + 2 * i;
@@ -826,7 +826,7 @@ int32_t dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err) {
       if (s) {
         const df_value *pred = operand(r, x->plan->operand[s->in + 1]);
         dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the fetch `%s:%d` is dead: the Switch `%s`%s%s took %s", dfi_node_name(n), sig[1],
-                 dfi_node_name(s->node), s->node->where[0] ? " built at " : "", s->node->where, pred->as.b ? "true" : "false");
+                 dfi_node_name(s->node), s->node->where[0] ? " built at " : "", s->node->where, pred->as.u8 ? "true" : "false");
       } else dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the fetch `%s:%d` is dead: a Switch sent its token the other way", dfi_node_name(n), sig[1]);
       if (p && err) dfi_exec_blame(r, p, err);
       return DF_INVALID_ARGUMENT;

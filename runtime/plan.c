@@ -662,13 +662,17 @@ static int32_t find_fetches(maker *m) {
     if (home > 0) goto inside;
     p->fetch[i] = place(m, NULL, o, &from, &token);
     if (token) {
+      if (m->mark[from.node->id].merged) goto inside;
+      const dfi_pnode *by = &p->node[m->mark[from.node->id].number];
+      if (by->kind == DFI_K_ENTER || (by->kind != DFI_K_EXIT && by->scope)) goto inside;
       p->scope[0].uses[DFI_INDEX(p->fetch[i])]++;
       p->fetch_node[i] = &p->node[m->mark[from.node->id].number];
     }
     continue;
-  inside:
+  inside:;
+    const int32_t in = m->mark[n->id].scope > 0 ? m->mark[n->id].scope : (int32_t)m->mark[n->id].child_scope;
     return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` is inside the loop `%s` and has a value for each iteration: return it from the body, or write it to a TensorArray, to fetch it",
-                    dfi_node_name(n), m->mark[n->id].scope > 0 ? p->scope[m->mark[n->id].scope].name : attr_of(n, "frame_name")->s);
+                    dfi_node_name(n), p->scope[in].name);
   }
   return DF_OK;
 }
