@@ -91,7 +91,7 @@ int32_t cpu_clip_by_value(df_kernel *k) {
 
 /* ---- AddN: in the order of the inputs, a block at a time, so that each input is read once and the sum stays near -- */
 enum { BLOCK = 2048 };
-typedef struct sum_task { df_kernel *k; char *out; uint8_t dtype; } sum_task;
+typedef struct sum_task { df_kernel *k; void *out; uint8_t dtype; } sum_task;
 
 #define SUM_RANGE(s, T, U) \
   static void sum_##s(const sum_task *t, int64_t begin, int64_t n) { \
