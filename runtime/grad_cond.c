@@ -193,6 +193,6 @@ bool grad_cond(pass *p, region *r, df_cond *c) {
   region b[2] = { { 0 }, { 0 } };
   bool ok = build(p, r, c, b, n, index, dy);
   if (!ok) p->b.failed = true;
-  for (int32_t s = 0; s < 2; s++) { dfi_map_free(b[s].memo); dfi_map_free(b[s].shapes); dfi_map_free(b[s].arrays); dfi_map_free(b[s].array_var); }
+  for (int32_t s = 0; s < 2; s++) region_free(&b[s]);
   return ok;
 }

@@ -227,9 +227,15 @@ bool grad_while(pass *p, region *r, df_loop *l) {
     p->b.failed = true;
     return false;
   }
-  region b = { .parent = r, .loop = l, .forward = l->body };
+  region b = { .parent = r, .loop = l, .forward = l->body, .begun = dfi_map_new(), .returned = dfi_map_new() };
+  for (int32_t i = 0; i < forward; i++) {
+    dfi_loop_var *v = &l->var[i];
+    if (!v->next || !v->exit || dfi_dtype(v->result) == DF_RESOURCE) continue;
+    dfi_map_put(b.begun, (df_output){ v->swtch, 1 }, (df_output){ v->merge, i });
+    dfi_map_put(b.returned, v->result, (df_output){ v->merge, i });
+  }
   bool ok = build(p, r, &b, n, c);
   if (!ok) p->b.failed = true;
-  dfi_map_free(b.memo); dfi_map_free(b.shapes); dfi_map_free(b.arrays); dfi_map_free(b.array_var);
+  region_free(&b);
   return ok;
 }

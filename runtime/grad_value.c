@@ -50,9 +50,8 @@ static bool counts_down(const region *r, df_output v, bool *one_more) {
 }
 
 static dfi_loop_var *loop_var_of(const region *r, df_output v) {
-  if (!r->loop || !flow_is(v.node, FLOW_SWITCH) || v.index != 1 || v.node->in[1].node != r->loop->loop_cond) return NULL;
-  for (int32_t i = 0; i < r->loop->n; i++) if (r->loop->var[i].swtch == v.node) return &r->loop->var[i];
-  return NULL;
+  df_output at = r->loop ? dfi_map_get(r->begun, v) : DFI_NONE;
+  return at.node ? &r->loop->var[at.index] : NULL;
 }
 
 /* Is v a scalar whole number that grows by a loop constant? Then *step is that, and *down says whether it shrinks. */
@@ -262,13 +261,9 @@ static df_output save(pass *p, region *r, df_output v) {
 /* ---- values ---------------------------------------------------------------------------------------- */
 
 /* The loop variable that v, which the body computed, becomes. */
-static dfi_loop_var *returned_as(const region *r, df_output v) {
-  if (!r->loop || flow_is(v.node, FLOW_SWITCH)) return NULL;
-  for (int32_t i = 0; i < r->loop->n; i++) {
-    dfi_loop_var *w = &r->loop->var[i];
-    if (w->next && w->exit && dfi_same(w->result, v)) return w;
-  }
-  return NULL;
+static const dfi_loop_var *returned_as(const region *r, df_output v) {
+  df_output at = r->loop && !flow_is(v.node, FLOW_SWITCH) ? dfi_map_get(r->returned, v) : DFI_NONE;
+  return at.node ? &r->loop->var[at.index] : NULL;
 }
 
 /* The backward loop carries v: first the exit, then what each iteration that was undone had begun with. */
@@ -293,8 +288,8 @@ static df_output own_value(pass *p, region *r, df_output v) {
   if (is_counter(r, v, &var, &step, &down)) return counter(p, r, v, var, step, down);
   if (dfi_map_get(*memory_of(r), v).node) return save(p, r, v);
   if (is_had(p, r, v)) return again(p, r, v);
-  dfi_loop_var *w = returned_as(r, v);
-  return w && dfi_dtype(v) != DF_RESOURCE ? carry(p, r, w) : save(p, r, v);
+  const dfi_loop_var *w = returned_as(r, v);
+  return w ? carry(p, r, w) : save(p, r, v);
 }
 
 df_output value(pass *p, region *r, df_output v) {
@@ -312,6 +307,11 @@ df_output value(pass *p, region *r, df_output v) {
   if (!r->memo) r->memo = dfi_map_new();
   dfi_map_put(r->memo, v, known);
   return known;
+}
+
+void region_free(region *r) {
+  dfi_map_free(r->memo); dfi_map_free(r->shapes); dfi_map_free(r->arrays); dfi_map_free(r->array_var);
+  dfi_map_free(r->begun); dfi_map_free(r->returned);
 }
 
 /* ---- shapes, zeros ----------------------------------------------------------------------------------- */

@@ -46,6 +46,8 @@ struct region {
   df_context  *backward;     /* where its gradient is built */
   df_output    index;        /* of a loop: where the forward iteration saves, in backward: its number, or what it counts down */
   df_output    next;         /* of a loop: what the backward loop's counter becomes */
+  struct dfi_map *begun;     /* of a loop: value that an iteration begins with -> (merge, number) of its variable; numbers, not handles */
+  struct dfi_map *returned;  /* of a loop: value that the body returns -> the same */
   struct dfi_map *memo;      /* forward output -> its value in backward */
   struct dfi_map *shapes;    /* forward output -> its shape in backward */
   struct dfi_map *arrays;    /* constant Enter of an array -> the current handle of its gradient, in backward */
@@ -103,6 +105,8 @@ df_output fresh_array(pass *p, region *r, df_output handle, df_context *where); 
 uint8_t   gradient_dtype(df_output o);
 const dfi_shape *gradient_shape(df_output o);
 bool      is_variable(df_output o);
+
+void region_free(region *r);
 
 /* grad_loop.c, grad_cond.c */
 bool grad_while(pass *p, region *r, df_loop *l);
