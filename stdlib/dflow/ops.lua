@@ -538,14 +538,14 @@ end)
 do
   local any, id = functions.matmul, registry.need('MatMul').id
   local add_node, where, fresh, dtype_of = core.add_node, core.where, graph.fresh, graph.dtype
-  function functions.matmul(a, b, opts)
-    if opts == nil and getmetatable(a) == Output and getmetatable(b) == Output then
+  function functions.matmul(a, b, ...)
+    if select('#', ...) == 0 and getmetatable(a) == Output and getmetatable(b) == Output then
       local g = a.graph
       if b.graph == g and (static_rank(a) or 2) <= 2 and (static_rank(b) or 2) <= 2 and dtype_of(a) == dtype_of(b) then
         return fresh(g, add_node(g.handle, id, where(), a.node, a.index, b.node, b.index))
       end
     end
-    return any(a, b, opts)
+    return any(a, b, ...)
   end
 end
 
