@@ -55,7 +55,8 @@ end
 -- @return       a table of them all by name
 local function take(what, names, more, ...)
   local n, out = select('#', ...), {}
-  local last = n > 0 and select(n, ...) or nil
+  while n > 0 and (select(n, ...)) == nil do n = n - 1 end
+  local last = n > 0 and (select(n, ...)) or nil
   if n > 0 and nest.is_plain(last) and (nest.has_names(last) or (n > #names and next(last) == nil)) then
     for key, v in pairs(last) do
       local known = key == 'name'
