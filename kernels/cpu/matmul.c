@@ -6,8 +6,9 @@
 /* The half types: both sides as floats, the result rounded once. */
 static int32_t half_product(df_kernel *k, const dfk_product *p, const gemm *g, df_tensor *c, const int64_t *at_a, const int64_t *at_b) {
   const df_tensor *a = k->in[0], *b = k->in[1];
-  float *fa = (float *)dfk_scratch(k, (a->size + b->size + c->size) * 4 + 4), *fb = fa + a->size, *fc = fb + b->size;
+  float *fa = (float *)dfk_scratch(k, (a->size + b->size + c->size) * 4 + 4);
   if (!fa) return DF_RESOURCE_EXHAUSTED;
+  float *fb = fa + a->size, *fc = fb + b->size;
   dfk_half_to_floats(a->dtype, fa, (const uint16_t *)a->data, a->size);
   dfk_half_to_floats(b->dtype, fb, (const uint16_t *)b->data, b->size);
   int32_t code = dfk_gemm_batch(k, g, DF_FLOAT32, p->count, fa, at_a, fb, at_b, fc);
@@ -49,8 +50,9 @@ int32_t cpu_batch_matmul(df_kernel *k) {
     g.m *= p.count;
     p.count = 1;
   }
-  int64_t few[64], *at = p.count <= 32 ? few : (int64_t *)dfk_scratch(k, p.count * 16), *at_b = at + p.count;
+  int64_t few[64], *at = p.count <= 32 ? few : (int64_t *)dfk_scratch(k, p.count * 16);
   if (!at) return DF_RESOURCE_EXHAUSTED;
+  int64_t *at_b = at + p.count;
   if (p.count == 1) at[0] = at_b[0] = 0;
   else for (int64_t i = 0; i < p.count; i++) dfk_product_at(&p, i, &at[i], &at_b[i]);
   code = dfk_is_half(a->dtype) ? half_product(k, &p, &g, c, at, at_b)

@@ -68,8 +68,9 @@ static int32_t xent(df_kernel *k, bool sparse, df_range_fn f32, df_range_fn f64)
     over_rows(k, e.classes, e.rows, x->dtype == DF_FLOAT64 ? f64 : f32, &r);
     return DF_OK;
   }
-  float *f = (float *)dfk_scratch(k, (2 * x->size + e.rows) * 4), *l = f + x->size, *loss = l + x->size;
+  float *f = (float *)dfk_scratch(k, (2 * x->size + e.rows) * 4);
   if (!f) return DF_RESOURCE_EXHAUSTED;
+  float *l = f + x->size, *loss = l + x->size;
   dfk_half_to_floats(x->dtype, f, (const uint16_t *)x->data, x->size);
   if (!sparse) dfk_half_to_floats(x->dtype, l, (const uint16_t *)labels->data, x->size);
   r.x = r.y = f;

@@ -428,8 +428,9 @@ static int32_t reduce(df_kernel *k, kind what) {
     return code;
   }
   int64_t width = dtype == DF_FLOAT32 ? 4 : 8;
-  char *from = (char *)dfk_scratch(k, (x->size + y->size) * width), *to = from + x->size * width;
+  char *from = (char *)dfk_scratch(k, (x->size + y->size) * width);
   if (!from) return DF_RESOURCE_EXHAUSTED;
+  char *to = from + x->size * width;
   widen w = { x, from, what == NORM };
   dfk_parallel(k, x->size, PIECE, widen_range, &w);
   if (!wider) to = (char *)y->data;
