@@ -45,7 +45,8 @@ describe('matmul', function()
   end)
 
   it('names shapes that do not fit', function()
-    has(message_of(df.matmul, f32({ 1, 2 }, { 1, 2 }), f32({ 1, 2, 3 }, { 3, 1 })), 'the inner dimensions differ, 2 and 3: a is float32[1,2], b is float32[3,1]')
+    has(message_of(df.matmul, f32({ 1, 2 }, { 1, 2 }), f32({ 1, 2, 3 }, { 3, 1 })),
+      'the inner dimensions differ, 2 and 3: a is float32[1,2], b is float32[3,1]')
     has(message_of(df.matmul, f32{ 1, 2 }, f32({ 1, 2 }, { 2, 1 })), 'needs two matrices, got float32[2] and float32[2,1]')
     has(message_of(df.matmul, f32({ 1, 2 }, { 2, 1, 1 }), f32({ 1, 2, 3 }, { 3, 1, 1 })), 'do not broadcast')
     local x = df.placeholder('float32', { -1, -1 })
@@ -93,8 +94,9 @@ describe('matmul', function()
   end)
 
   it('broadcasts batches', function()
+    local batches = { { {}, { 3 } }, { { 3 }, {} }, { { 3 }, { 3 } }, { { 2, 1 }, { 1, 3 } }, { { 2, 3 }, { 3 } }, { { 40 }, { 40 } }, { { 0 }, { 1 } } }
     for _, dtype in ipairs{ 'float32', 'float64', 'int32', 'float16' } do
-      for _, batch in ipairs{ { {}, { 3 } }, { { 3 }, {} }, { { 3 }, { 3 } }, { { 2, 1 }, { 1, 3 } }, { { 2, 3 }, { 3 } }, { { 40 }, { 40 } }, { { 0 }, { 1 } } } do
+      for _, batch in ipairs(batches) do
         local function with(list, ...)
           local shape = { unpack(list) }
           for i = 1, select('#', ...) do shape[#shape + 1] = (select(i, ...)) end
@@ -103,7 +105,8 @@ describe('matmul', function()
         support.cpu_equals_ref(function(a, b, at, bt)
           local t = { transpose_a = true, transpose_b = true }
           return { df.matmul(a, b), df.matmul(at, b, { transpose_a = true }), df.matmul(a, bt, { transpose_b = true }), df.matmul(at, bt, t) }
-        end, { small(with(batch[1], 4, 5), dtype, 1), small(with(batch[2], 5, 6), dtype, 2), small(with(batch[1], 5, 4), dtype, 3), small(with(batch[2], 6, 5), dtype, 4) },
+        end, { small(with(batch[1], 4, 5), dtype, 1), small(with(batch[2], 5, 6), dtype, 2),
+               small(with(batch[1], 5, 4), dtype, 3), small(with(batch[2], 6, 5), dtype, 4) },
         opts_of(dtype, 'batch'))
       end
     end
@@ -116,7 +119,8 @@ describe('matmul', function()
         support.check_gradient(function(a, b) return df.tanh(df.matmul(a, b, t)) end,
           { support.tensor(ta and { 3, 2 } or { 2, 3 }, -1, 1, 'float64', 1), support.tensor(tb and { 2, 3 } or { 3, 2 }, -1, 1, 'float64', 2) }, { order = 2 })
         support.check_gradient(function(a, b) return df.tanh(df.matmul(a, b, t)) end,
-          { support.tensor(ta and { 2, 1, 3, 2 } or { 2, 1, 2, 3 }, -1, 1, 'float64', 1), support.tensor(tb and { 2, 2, 3 } or { 2, 3, 2 }, -1, 1, 'float64', 2) }, { order = 2 })
+          { support.tensor(ta and { 2, 1, 3, 2 } or { 2, 1, 2, 3 }, -1, 1, 'float64', 1),
+            support.tensor(tb and { 2, 2, 3 } or { 2, 3, 2 }, -1, 1, 'float64', 2) }, { order = 2 })
       end
     end
   end)
@@ -137,9 +141,11 @@ describe('einsum', function()
     end
     return shapes
   end
-  local ellipses = { { '...ij,...jk->...ik', { 2, 3, 4 }, { 2, 4, 5 } }, { '...ij,...jk->...ik', { 2, 3, 4 }, { 4, 5 } }, { '...ij,jk', { 2, 1, 3, 4 }, { 4, 5 } },
+  local ellipses = { { '...ij,...jk->...ik', { 2, 3, 4 }, { 2, 4, 5 } }, { '...ij,...jk->...ik', { 2, 3, 4 }, { 4, 5 } },
+                     { '...ij,jk', { 2, 1, 3, 4 }, { 4, 5 } },
                      { '...ij,...jk->ik...', { 2, 1, 3, 4 }, { 7, 4, 5 } }, { 'i...->...', { 3, 4, 5 } }, { 'i...,i...->i...', { 3, 1, 5 }, { 3, 5 } },
-                     { '...->', { 3, 2 } }, { 'a...b,b...->...a', { 2, 3, 1, 4 }, { 4, 3, 5 } }, { '...,...->...', { 1, 3 }, { 2, 1 } }, { '...ii->...i', { 2, 3, 3 } } }
+                     { '...->', { 3, 2 } }, { 'a...b,b...->...a', { 2, 3, 1, 4 }, { 4, 3, 5 } },
+                     { '...,...->...', { 1, 3 }, { 2, 1 } }, { '...ii->...i', { 2, 3, 3 } } }
 
   it('means what Einstein meant', function()
     local a, b = i32({ 1, 2, 3, 4 }, { 2, 2 }), i32({ 5, 6, 7, 8 }, { 2, 2 })
@@ -197,7 +203,8 @@ describe('einsum', function()
 
   it('has derivatives of first and second order', function()
     size = { i = 3, j = 2, k = 2, l = 2, a = 2, b = 2 }
-    for _, equation in ipairs{ 'ij,jk->ik', 'ij->ji', 'ij->', 'ij->i', 'ii->i', 'ii->', 'ij,ij->', 'i,j->ij', 'ijk,ikl->ijl', 'ij,jk,kl->il', 'iji->j', 'iij->ij',
+    for _, equation in ipairs{ 'ij,jk->ik', 'ij->ji', 'ij->', 'ij->i', 'ii->i', 'ii->', 'ij,ij->', 'i,j->ij', 'ijk,ikl->ijl', 'ij,jk,kl->il',
+                               'iji->j', 'iij->ij',
                                'ijj,jk->ik', 'i,i->', ',ij->ij', 'ij,ik,il->jkl', 'iii->' } do
       local tensors = {}
       for i, shape in ipairs(shapes_of(equation)) do tensors[i] = support.tensor(shape, -1, 1, 'float64', i) end
