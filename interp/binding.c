@@ -89,7 +89,9 @@ void dfb_charge(lua_State *L, int64_t bytes) {
   lua_gc(L, LUA_GCCOLLECT);
   int64_t in_use, peak, limit, allocated;
   df_memory(&in_use, &peak, &limit, &allocated);
-  s->threshold = in_use > CHARGE_MIN ? in_use : CHARGE_MIN;
+  int64_t heap = (int64_t)lua_gc(L, LUA_GCCOUNT) * 1024;   /* what a collection costs grows with it */
+  s->threshold = in_use > heap ? in_use : heap;
+  if (s->threshold < CHARGE_MIN) s->threshold = CHARGE_MIN;
 }
 
 /* ---- tensors as Lua values -------------------------------------------------------------------- */

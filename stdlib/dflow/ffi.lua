@@ -75,7 +75,7 @@ local function collect()
   charged = 0
   collectgarbage('collect')
   C.df_memory(four, four + 1, four + 2, four + 3)
-  threshold = math.max(tonumber(four[0]), CHARGE_MIN)
+  threshold = math.max(tonumber(four[0]), collectgarbage('count') * 1024, CHARGE_MIN)   -- what a collection costs grows with the heap
 end
 
 local function charge(bytes)
@@ -319,7 +319,7 @@ function core.crc32(bytes) return tonumber(C.df_crc32(bytes, #bytes)) end
 
 -- ---- where -----------------------------------------------------------------------------------------------------
 local own1, own2 = '@\0', '@\0'
-local is_own = setmetatable({}, { __mode = 'k' })   -- function -> is it dflow's own (or C)?
+local kinds = setmetatable({}, { __mode = 'k' })   -- function -> what kind_of says
 local getinfo = debug.getinfo
 
 function core.own(p1, p2)
@@ -345,26 +345,34 @@ local function tail_line(level)
   return line_of(info, line or info.lastlinedefined)
 end
 
+--- What a function is: the name of the user's file it is from, true for dflow's own and C, 'call' for the one in call.lua.
+local function kind_of(f)
+  local info = getinfo(f, 'S')
+  local source = info.source
+  if info.what == 'C' then return true end
+  if source:sub(1, #own1) == own1 or source:sub(1, #own2) == own2 then
+    return source:sub(-9) == '/call.lua' and 'call' or true
+  end
+  local first = source:sub(1, 1)
+  return { (first == '@' or first == '=') and source:sub(2) or info.short_src }
+end
+
 function core.where()
   local level = 2
   while true do
-    local f = getinfo(level, 'f')
-    if not f then return nil end
-    f = f.func
-    local own = f ~= nil and is_own[f]
-    if own == nil or f == nil then
-      local info = getinfo(level, 'S')
-      local source = info.source
-      own = info.what == 'C' or source:sub(1, #own1) == own1 or source:sub(1, #own2) == own2
-      if own and source:sub(-9) == '/call.lua' then own = 'call' end
-      if f then is_own[f] = own end
+    local info = getinfo(level, 'fl')
+    if not info then return nil end
+    local f = info.func
+    local kind = f and kinds[f]
+    if not kind then
+      kind = f and kind_of(f) or true
+      if f then kinds[f] = kind end
     end
-    if own == 'call' then
+    if kind == 'call' then
       local line = tail_line(level)
       if line then return line end
-    elseif not own then
-      local info = getinfo(level, 'Sl')
-      if info.currentline >= 0 then return line_of(info, info.currentline) end
+    elseif kind ~= true and info.currentline >= 0 then
+      return kind[1] .. ':' .. info.currentline
     end
     level = level + 1
   end
