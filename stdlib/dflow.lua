@@ -58,7 +58,9 @@ df.default_session = function() return session.default() end
 
 --- df.set_random_seed(n): the default graph's random ops draw the same numbers in every new session.
 function df.set_random_seed(seed)
-  if type(seed) ~= 'number' or not dtypes.is_whole(seed) or math.abs(seed) >= 2^63 then errors.bad('set_random_seed takes a whole number, not %s', errors.describe(seed)) end
+  if type(seed) ~= 'number' or not dtypes.is_whole(seed) or math.abs(seed) >= 2^63 then
+    errors.bad('set_random_seed takes a whole number, not %s', errors.describe(seed))
+  end
   core.graph_set_seed(graph.current().handle, math.floor(seed))
 end
 

@@ -82,8 +82,9 @@ local function compare(s, y, xs, feeds, opts)
     for i = 1, #expected do
       local a, b = found[i], expected[i]
       local error_size = math.abs(a - b) / (opts.tolerance * (1 + math.abs(b)))
-      if not (error_size <= 1) then
-        if not worst or not (error_size <= worst.size) then worst = { size = error_size, k = k, i = i - 1, found = a, expected = b } end
+      if error_size ~= error_size then error_size = math.huge end
+      if error_size > 1 then
+        if not worst or error_size > worst.size then worst = { size = error_size, k = k, i = i - 1, found = a, expected = b } end
       end
     end
   end
@@ -140,11 +141,17 @@ function M.check_gradients(y, xs, opts)
   y = convert.to_output(y, nil, nil, 'check_gradients')
   if not nest.is_plain(xs) then xs = { xs } else xs = nest.flatten(xs, function() return true end) end
   local order = opts.order or 1
-  if type(order) ~= 'number' or order < 1 then errors.bad('check_gradients: order is 1 or more, not %s', errors.describe(opts.order)) end
-  if not dtypes.is_float(graph.dtype(y)) then errors.bad('check_gradients: y is %s, a float is expected', y.dtype) end
+  if type(order) ~= 'number' or order < 1 then
+    errors.bad('check_gradients: order is 1 or more, not %s', errors.describe(opts.order))
+  end
+  if not dtypes.is_float(graph.dtype(y)) then
+    errors.bad('check_gradients: y is %s, a float is expected', y.dtype)
+  end
   for _, x in ipairs(xs) do
     local d = convert.typed(x)
-    if not d or not dtypes.is_float(d) then errors.bad('check_gradients: xs holds %s, a float Output or Variable is expected', errors.describe(x)) end
+    if not d or not dtypes.is_float(d) then
+      errors.bad('check_gradients: xs holds %s, a float Output or Variable is expected', errors.describe(x))
+    end
   end
   local sharp = y.dtype == 'float64'
   for _, x in ipairs(xs) do sharp = sharp and x.dtype == 'float64' end

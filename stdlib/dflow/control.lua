@@ -2,6 +2,7 @@
 local core = require 'dflow.backend'
 local errors = require 'dflow.errors'
 local dtypes = require 'dflow.dtypes'
+local tensor = require 'dflow.tensor'
 local graph = require 'dflow.graph'
 local nest = require 'dflow.nest'
 local convert = require 'dflow.convert'
@@ -56,11 +57,15 @@ local function pair(a, b, path, leaf)
     end
     local out = {}
     for _, k in ipairs(nest.keys(a)) do
-      if b[k] == nil then errors.bad('cond: result %s has the key %s in the true branch only', path, tostring(k)) end
+      if b[k] == nil then
+        errors.bad('cond: result %s has the key %s in the true branch only', path, tostring(k))
+      end
       out[k] = pair(a[k], b[k], path .. '.' .. tostring(k), leaf)
     end
     for k in pairs(b) do
-      if a[k] == nil then errors.bad('cond: result %s has the key %s in the false branch only', path, tostring(k)) end
+      if a[k] == nil then
+        errors.bad('cond: result %s has the key %s in the false branch only', path, tostring(k))
+      end
     end
     return out
   end
@@ -104,7 +109,7 @@ function M.cond(pred, true_fn, false_fn, opts)
       local a, b = leaf.a, leaf.b
       local da, db = convert.typed(a), convert.typed(b)
       if not is_typed(a) and not is_typed(b) then
-        local ta, tb = require('dflow.tensor').dtype_of_list(require('dflow.tensor').flatten(a)), require('dflow.tensor').dtype_of_list(require('dflow.tensor').flatten(b))
+        local ta, tb = tensor.dtype_of_list((tensor.flatten(a))), tensor.dtype_of_list((tensor.flatten(b)))
         if ta ~= tb then
           local numbers = ta ~= dtypes.BOOL and tb ~= dtypes.BOOL and ta ~= dtypes.STRING and tb ~= dtypes.STRING
           if numbers then ta = (ta == 1 or tb == 1) and 1 or 9 end
@@ -225,9 +230,13 @@ end
 local function invariants(like, inv, path, leaves, g)
   if inv == nil then return end
   if type(like) == 'table' then
-    if type(inv) ~= 'table' then errors.bad('shape_invariants: %s is expected to be a table like the loop variables, not %s', path or 'it', errors.describe(inv)) end
+    if type(inv) ~= 'table' then
+      errors.bad('shape_invariants: %s is expected to be a table like the loop variables, not %s', path or 'it', errors.describe(inv))
+    end
     for k in pairs(inv) do
-      if like[k] == nil then errors.bad('shape_invariants has an entry for %s, which is no loop variable', tostring(k)) end
+      if like[k] == nil then
+        errors.bad('shape_invariants has an entry for %s, which is no loop variable', tostring(k))
+      end
     end
     for _, k in ipairs(nest.keys(like)) do
       invariants(like[k], inv[k], path and path .. '.' .. tostring(k) or tostring(k), leaves, g)
@@ -254,13 +263,15 @@ function M.while_loop(pred, body, vars, opts)
   local by_name = nest.has_names(vars)
   local save = opts.save or (opts.swap_memory and 'swap') or 'keep'
   local parallel, maximum = opts.parallel_iterations or 32, opts.maximum_iterations
-  if type(parallel) ~= 'number' or not dtypes.is_whole(parallel) then
+  if type(parallel) ~= 'number' or not dtypes.is_whole(parallel) or math.abs(parallel) > 2^53 then
     errors.bad('while_loop: parallel_iterations is a whole number from 1 up, not %s', errors.describe(parallel))
   end
-  if maximum ~= nil and (type(maximum) ~= 'number' or not dtypes.is_whole(maximum) or maximum < 0) then
+  if maximum ~= nil and (type(maximum) ~= 'number' or not dtypes.is_whole(maximum) or maximum < 0 or maximum > 2^53) then
     errors.bad('while_loop: maximum_iterations is a whole number from 0 up, not %s', errors.describe(maximum))
   end
-  if type(save) ~= 'string' then errors.bad("while_loop: save is 'keep', 'swap' or 'recompute', not %s", errors.describe(save)) end
+  if type(save) ~= 'string' then
+    errors.bad("while_loop: save is 'keep', 'swap' or 'recompute', not %s", errors.describe(save))
+  end
   local g = convert.graph_of(vars) or graph.current()
   local where = core.where()
 

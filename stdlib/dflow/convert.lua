@@ -88,7 +88,9 @@ function M.to_output(v, dtype, g, what)
     errors.bad('%s%s was given where an Output is expected', what and what .. ': ' or '', errors.describe(v))
   end
   if nest.is_structure(v) then      -- a list with Outputs in it is packed
-    if nest.has_names(v) then errors.bad('%sa table with names was given where an Output is expected', what and what .. ': ' or '') end
+    if nest.has_names(v) then
+      errors.bad('%sa table with names was given where an Output is expected', what and what .. ': ' or '')
+    end
     local d = dtype or M.typed(v)
     g = g or M.graph_of(v)
     local parts = {}

@@ -37,7 +37,9 @@ function M.idx(path)
   if #bytes < 4 then broken('it has %d bytes', #bytes) end
   local zero1, zero2, kind, rank = bytes:byte(1, 4)
   local info = idx_types[kind]
-  if zero1 ~= 0 or zero2 ~= 0 or not info then broken('it begins with %02x %02x %02x %02x', zero1, zero2, kind, rank) end
+  if zero1 ~= 0 or zero2 ~= 0 or not info then
+    broken('it begins with %02x %02x %02x %02x', zero1, zero2, kind, rank)
+  end
   if rank > 8 then broken('its rank is %d, the highest is 8', rank) end
   if #bytes < 4 + 4 * rank then broken('its header ends early') end
   local shape, size = {}, 1
@@ -89,11 +91,17 @@ end
 function M.batches(tensors, size, opts)
   opts = errors.options(opts, 'batches', { 'shuffle', 'seed', 'drop_remainder', 'epochs' })
   if getmetatable(tensors) == tensor.Tensor then tensors = { tensors } end
-  if not nest.is_plain(tensors) or #tensors == 0 then errors.bad('batches takes a Tensor or a list of Tensors, not %s', errors.describe(tensors)) end
-  if type(size) ~= 'number' or size < 1 or not dtypes.is_whole(size) then errors.bad('batches: the size is a whole number from 1 up, not %s', errors.describe(size)) end
+  if not nest.is_plain(tensors) or #tensors == 0 then
+    errors.bad('batches takes a Tensor or a list of Tensors, not %s', errors.describe(tensors))
+  end
+  if type(size) ~= 'number' or size < 1 or not dtypes.is_whole(size) then
+    errors.bad('batches: the size is a whole number from 1 up, not %s', errors.describe(size))
+  end
   local n
   for i, t in ipairs(tensors) do
-    if getmetatable(t) ~= tensor.Tensor or t.rank < 1 then errors.bad('batches: element %d is %s, a Tensor with rows is expected', i, errors.describe(t)) end
+    if getmetatable(t) ~= tensor.Tensor or t.rank < 1 then
+      errors.bad('batches: element %d is %s, a Tensor with rows is expected', i, errors.describe(t))
+    end
     n = n or t.shape[1]
     if t.shape[1] ~= n then errors.bad('batches: the tensors have %d and %d rows', n, t.shape[1]) end
   end

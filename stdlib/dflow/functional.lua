@@ -33,7 +33,9 @@ end
 local function take_elems(elems, what)
   if elems == nil then errors.bad('%s: elems is missing', what) end
   if nest.is_plain(elems) and nest.is_structure(elems) then
-    if nest.has_names(elems) then errors.bad('%s: elems is a tensor or a list of tensors, not a table with names', what) end
+    if nest.has_names(elems) then
+      errors.bad('%s: elems is a tensor or a list of tensors, not a table with names', what)
+    end
     local list = {}
     for i = 1, #elems do list[i] = convert.to_output(elems[i], nil, nil, what) end
     return list, false
@@ -226,10 +228,14 @@ function M.scan(fn, elems, init, opts)
       local leaves, k = {}, 0
       local function collect(like, v, path)
         if nest.is_structure(like) and nest.is_plain(like) then
-          if not nest.is_plain(v) then errors.bad('scan: the function returns %s where the accumulator is a table', errors.describe(v)) end
+          if not nest.is_plain(v) then
+            errors.bad('scan: the function returns %s where the accumulator is a table', errors.describe(v))
+          end
           for _, key in ipairs(nest.keys(like)) do collect(like[key], v[key], key) end
         else
-          if v == nil then errors.bad('scan: the function returns nothing for %s', tostring(path or 'the accumulator')) end
+          if v == nil then
+            errors.bad('scan: the function returns nothing for %s', tostring(path or 'the accumulator'))
+          end
           leaves[#leaves + 1] = convert.to_output(v, graph.dtype(like), g, 'scan')
         end
       end
@@ -252,7 +258,9 @@ end
 --- df.case{{p1, f1}, {p2, f2}, default = f}: what the function of the first true predicate returns.
 -- Without a default one of the predicates must be true, else the run stops.
 function M.case(pairs_list, opts)
-  if not nest.is_plain(pairs_list) then errors.bad('case takes a table {{p1, f1}, {p2, f2}, default = f}, not %s', errors.describe(pairs_list)) end
+  if not nest.is_plain(pairs_list) then
+    errors.bad('case takes a table {{p1, f1}, {p2, f2}, default = f}, not %s', errors.describe(pairs_list))
+  end
   opts = errors.options(opts, 'case', { 'name' })
   for key in pairs(pairs_list) do
     if type(key) == 'string' and key ~= 'default' and key ~= 'name' then
@@ -263,9 +271,13 @@ function M.case(pairs_list, opts)
   if n == 0 and not default then errors.bad('case: there is no pair and no default') end
   for i = 1, n do
     local p = pairs_list[i]
-    if type(p) ~= 'table' or type(p[2]) ~= 'function' then errors.bad('case: pair %d is not {predicate, function}', i) end
+    if type(p) ~= 'table' or type(p[2]) ~= 'function' then
+      errors.bad('case: pair %d is not {predicate, function}', i)
+    end
   end
-  if default ~= nil and type(default) ~= 'function' then errors.bad('case: default is %s, a function is expected', errors.describe(default)) end
+  if default ~= nil and type(default) ~= 'function' then
+    errors.bad('case: default is %s, a function is expected', errors.describe(default))
+  end
   local name = opts.name or pairs_list.name or 'case'
   local function build(i)
     if i > n then return default() end
@@ -283,11 +295,17 @@ end
 
 --- df.switch_case(i, {f0, f1, ...}, default?): what function number i returns; default, or the last one, for other numbers.
 function M.switch_case(index, functions, default)
-  if not nest.is_plain(functions) or #functions == 0 then errors.bad('switch_case takes an index and a list of functions') end
-  for i, fn in ipairs(functions) do
-    if type(fn) ~= 'function' then errors.bad('switch_case: branch %d is %s, a function is expected', i - 1, errors.describe(fn)) end
+  if not nest.is_plain(functions) or #functions == 0 then
+    errors.bad('switch_case takes an index and a list of functions')
   end
-  if default ~= nil and type(default) ~= 'function' then errors.bad('switch_case: default is %s, a function is expected', errors.describe(default)) end
+  for i, fn in ipairs(functions) do
+    if type(fn) ~= 'function' then
+      errors.bad('switch_case: branch %d is %s, a function is expected', i - 1, errors.describe(fn))
+    end
+  end
+  if default ~= nil and type(default) ~= 'function' then
+    errors.bad('switch_case: default is %s, a function is expected', errors.describe(default))
+  end
   local last = default or functions[#functions]
   index = convert.to_output(index, dtypes.INT32, nil, 'switch_case')
   -- A tree of conds: as deep as the logarithm of the number of branches.
@@ -312,7 +330,9 @@ end
 
 local function variable_or_output(x, what)
   if x == nil then errors.bad('%s: x is missing', what) end
-  if convert.typed(x) == nil then errors.bad('%s: x is %s, an Output or Variable is expected', what, errors.describe(x)) end
+  if convert.typed(x) == nil then
+    errors.bad('%s: x is %s, an Output or Variable is expected', what, errors.describe(x))
+  end
   return x
 end
 

@@ -1,8 +1,6 @@
 --- Gradients: reverse mode, sparse results, custom gradients.
 local core = require 'dflow.backend'
 local errors = require 'dflow.errors'
-local dtypes = require 'dflow.dtypes'
-local tensor = require 'dflow.tensor'
 local graph = require 'dflow.graph'
 local nest = require 'dflow.nest'
 local convert = require 'dflow.convert'
@@ -73,9 +71,13 @@ end
 -- @return  an Output for one x, else a table like xs. IndexedSlices where it is sparse, false where 'none' and there is none
 function M.gradients(ys, xs, opts)
   opts = errors.options(opts, 'gradients', { 'grad_ys', 'stop_gradients', 'unconnected', 'name' })
-  if ys == nil or xs == nil then errors.bad('gradients takes ys and xs; %s is missing', ys == nil and 'ys' or 'xs') end
+  if ys == nil or xs == nil then
+    errors.bad('gradients takes ys and xs; %s is missing', ys == nil and 'ys' or 'xs')
+  end
   local mode = modes[opts.unconnected or 'error']
-  if not mode then errors.bad("gradients: unconnected is 'error', 'zero' or 'none', not %s", errors.describe(opts.unconnected)) end
+  if not mode then
+    errors.bad("gradients: unconnected is 'error', 'zero' or 'none', not %s", errors.describe(opts.unconnected))
+  end
   local where = core.where()
   local y_list, x_list = list_of(ys), list_of(xs)
   if #y_list == 0 then errors.bad('gradients: there are no ys') end
@@ -107,7 +109,9 @@ function M.gradients(ys, xs, opts)
     local mt = getmetatable(x)
     local of = mt and rawget(mt, 'handle_of')
     if of then return of(x) end
-    if mt ~= Output then errors.bad('gradients: %s holds %s, an Output or Variable is expected', what, errors.describe(x)) end
+    if mt ~= Output then
+      errors.bad('gradients: %s holds %s, an Output or Variable is expected', what, errors.describe(x))
+    end
     return x
   end
   for i, x in ipairs(x_list) do

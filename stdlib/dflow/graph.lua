@@ -96,7 +96,9 @@ local graph_methods = {}
 Graph.__index = graph_methods
 
 function graph_methods.as_default(g, fn, ...)
-  if type(fn) ~= 'function' then errors.bad('as_default takes a function to call, not %s', errors.describe(fn)) end
+  if type(fn) ~= 'function' then
+    errors.bad('as_default takes a function to call, not %s', errors.describe(fn))
+  end
   return M.with(g, fn, ...)
 end
 
@@ -270,13 +272,17 @@ local function under(g, pop, fn)
 end
 
 local function check_function(fn, what)
-  if type(fn) ~= 'function' then errors.bad('%s takes a function as its last argument, not %s', what, errors.describe(fn)) end
+  if type(fn) ~= 'function' then
+    errors.bad('%s takes a function as its last argument, not %s', what, errors.describe(fn))
+  end
 end
 
 --- df.name_scope(name, fn): the names of what fn builds begin with name.
 function M.name_scope(name, fn)
   check_function(fn, 'name_scope')
-  if type(name) ~= 'string' or name == '' then errors.bad('name_scope takes a name, not %s', errors.describe(name)) end
+  if type(name) ~= 'string' or name == '' then
+    errors.bad('name_scope takes a name, not %s', errors.describe(name))
+  end
   local g = M.current()
   core.push_scope(g.handle, name)
   return under(g, core.pop_scope, fn)
@@ -297,7 +303,9 @@ end
 --- df.control_dependencies(list, fn): what fn builds runs after the operations (or Outputs) of the list.
 function M.control_dependencies(list, fn)
   check_function(fn, 'control_dependencies')
-  if type(list) ~= 'table' then errors.bad('control_dependencies takes a list of operations, not %s', errors.describe(list)) end
+  if type(list) ~= 'table' then
+    errors.bad('control_dependencies takes a list of operations, not %s', errors.describe(list))
+  end
   local mt = getmetatable(list)
   if mt == Output or mt == Operation or (mt and rawget(mt, 'as_output')) then list = { list } end
   local nodes, g = {}, nil

@@ -5,9 +5,8 @@ local M = {}
 
 --- The keys of a table in the fixed order: its list part, then other numbers, then strings.
 function M.keys(t)
-  local n, keys, count = #t, {}, 0
+  local n, keys = #t, {}
   for i = 1, n do keys[i] = i end
-  count = n
   local rest = {}
   for k in pairs(t) do
     local list = type(k) == 'number' and k >= 1 and k <= n and k == math.floor(k)
@@ -22,7 +21,7 @@ function M.keys(t)
     if type(a) ~= type(b) then return type(a) == 'number' end
     return a < b
   end)
-  for i = 1, #rest do keys[count + i] = rest[i] end
+  for i = 1, #rest do keys[n + i] = rest[i] end
   return keys
 end
 

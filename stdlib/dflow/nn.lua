@@ -1,6 +1,7 @@
 --- df.nn: layers and recurrent cells, made of variables and ops. The ops of df are here, too: `df.nn.relu` is `df.relu`.
 local errors = require 'dflow.errors'
 local dtypes = require 'dflow.dtypes'
+local tensor = require 'dflow.tensor'
 local graph = require 'dflow.graph'
 local convert = require 'dflow.convert'
 local variable = require 'dflow.variable'
@@ -14,7 +15,9 @@ local f = ops.functions
 local function known_dim(x, axis, what)
   local shape = x.shape
   local d = shape and shape[axis < 0 and #shape + 1 + axis or axis + 1]
-  if not d or d < 0 then errors.bad('%s: axis %d of its input must be known while building: %s', what, axis, require('dflow.tensor').shape_text(x.dtype, shape)) end
+  if not d or d < 0 then
+    errors.bad('%s: axis %d of its input must be known while building: %s', what, axis, tensor.shape_text(x.dtype, shape))
+  end
   return d
 end
 
@@ -38,7 +41,9 @@ end
 function M.dense(x, units, opts)
   opts = errors.options(opts, 'dense', { 'activation', 'use_bias', 'name', 'seed' })
   x = convert.to_output(x, dtypes.FLOAT32, nil, 'dense')
-  if type(units) ~= 'number' or units < 1 or not dtypes.is_whole(units) then errors.bad('dense: units is a whole number from 1 up, not %s', errors.describe(units)) end
+  if type(units) ~= 'number' or units < 1 or not dtypes.is_whole(units) then
+    errors.bad('dense: units is a whole number from 1 up, not %s', errors.describe(units))
+  end
   local inputs, name = known_dim(x, -1, 'dense'), opts.name or 'dense'
   return graph.with(x.graph, function()
     local w = weights(inputs, units, x.dtype, name .. '/kernel', opts.seed)
@@ -111,7 +116,9 @@ end
 function M.dynamic_rnn(cell, x, opts)
   opts = errors.options(opts, 'dynamic_rnn', { 'initial_state', 'time_major', 'parallel_iterations', 'save', 'swap_memory', 'name' })
   x = convert.to_output(x, nil, nil, 'dynamic_rnn')
-  if graph.rank(x) ~= 3 then errors.bad('dynamic_rnn: x is %s, [batch, time, inputs] is expected', require('dflow.tensor').shape_text(x.dtype, x.shape)) end
+  if graph.rank(x) ~= 3 then
+    errors.bad('dynamic_rnn: x is %s, [batch, time, inputs] is expected', tensor.shape_text(x.dtype, x.shape))
+  end
   return graph.with(x.graph, function()
     local by_time = opts.time_major and x or f.transpose(x, { 1, 0, 2 })
     local shape = by_time.shape

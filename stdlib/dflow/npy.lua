@@ -110,7 +110,9 @@ local function decode(bytes, path)
   local descr = header:match("'descr'%s*:%s*'([^']*)'")
   local fortran = header:match("'fortran_order'%s*:%s*(%a+)")
   local dims = header:match("'shape'%s*:%s*%(([^)]*)%)")
-  if not descr or not fortran or not dims then broken('its header does not say descr, fortran_order and shape') end
+  if not descr or not fortran or not dims then
+    broken('its header does not say descr, fortran_order and shape')
+  end
   local shape, size = {}, 1
   for d in dims:gmatch('%d+') do
     shape[#shape + 1] = tonumber(d)
@@ -121,7 +123,9 @@ local function decode(bytes, path)
   if not kind then errors.raise('unimplemented', '%s holds elements of type %s', path, descr) end
   if kind == 'U' then width = width * 4 end
   local body = bytes:sub(start + length)
-  if #body ~= size * width then broken('%d elements of %d bytes are expected, %d bytes are there', size, width, #body) end
+  if #body ~= size * width then
+    broken('%d elements of %d bytes are expected, %d bytes are there', size, width, #body)
+  end
   local storage = shape
   if fortran == 'True' then
     storage = {}
@@ -165,7 +169,9 @@ end
 
 local function to_tensor(t, what)
   if getmetatable(t) == tensor.Tensor then return t end
-  if type(t) == 'table' and getmetatable(t) ~= nil then errors.bad('%s takes a Tensor, not %s', what, errors.describe(t)) end
+  if type(t) == 'table' and getmetatable(t) ~= nil then
+    errors.bad('%s takes a Tensor, not %s', what, errors.describe(t))
+  end
   return tensor.from(t, nil, nil, what)
 end
 
@@ -182,7 +188,9 @@ end
 -- ---- .npz ---------------------------------------------------------------------------------------------------------
 --- df.save_npz(path, {name = Tensor}): an uncompressed zip, as numpy.savez makes it.
 function M.save_npz(path, list)
-  if type(list) ~= 'table' or getmetatable(list) ~= nil then errors.bad('save_npz takes a table {name = Tensor}, not %s', errors.describe(list)) end
+  if type(list) ~= 'table' or getmetatable(list) ~= nil then
+    errors.bad('save_npz takes a table {name = Tensor}, not %s', errors.describe(list))
+  end
   local names = {}
   for name in pairs(list) do
     if type(name) ~= 'string' then errors.bad('save_npz: the name %s is no string', tostring(name)) end
@@ -192,7 +200,9 @@ function M.save_npz(path, list)
   local parts, directory, at = {}, {}, 0
   for _, name in ipairs(names) do
     local data, file = encode(to_tensor(list[name], 'save_npz')), name .. '.npy'
-    if at + #data > 2 ^ 32 - 2 ^ 20 then errors.raise('unimplemented', 'save_npz: more than 4 GB in one file') end
+    if at + #data > 2 ^ 32 - 2 ^ 20 then
+      errors.raise('unimplemented', 'save_npz: more than 4 GB in one file')
+    end
     local facts = put(0, 2) .. put(0, 2) .. put(0x21, 2) .. put(core.crc32(data), 4) .. put(#data, 4) .. put(#data, 4) .. put(#file, 2) .. put(0, 2)
     local head = 'PK\3\4' .. put(20, 2) .. put(0, 2) .. facts .. file
     parts[#parts + 1] = head

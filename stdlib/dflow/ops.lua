@@ -28,7 +28,9 @@ end
 function is_checked.shape(what, v)
   if type(v) == 'number' and dtypes.is_whole(v) and math.abs(v) < 2^53 then return end
   if type(v) == 'table' and typed(v) then return end
-  if not nest.is_plain(v) then errors.bad('%s: shape is %s, a list of whole numbers is expected', what, errors.describe(v)) end
+  if not nest.is_plain(v) then
+    errors.bad('%s: shape is %s, a list of whole numbers is expected', what, errors.describe(v))
+  end
   for i = 1, #v do
     local d = v[i]
     if type(d) ~= 'number' or not dtypes.is_whole(d) or math.abs(d) >= 2^53 then
@@ -44,7 +46,9 @@ function is_checked.dtype(what, v)
 end
 for _, key in ipairs{ 'keep_dims', 'exclusive', 'reverse', 'transpose_a', 'transpose_b', 'sorted' } do
   is_checked[key] = function(what, v)
-    if type(v) ~= 'boolean' then errors.bad('%s: %s is %s, true or false is expected', what, key, errors.describe(v)) end
+    if type(v) ~= 'boolean' then
+      errors.bad('%s: %s is %s, true or false is expected', what, key, errors.describe(v))
+    end
   end
 end
 
@@ -73,7 +77,9 @@ local function take(what, names, more, ...)
     end
     n = n - 1
   end
-  if n > #names then errors.bad('%s takes at most %d arguments (%s), %d were given', what, #names, table.concat(names, ', '), n) end
+  if n > #names then
+    errors.bad('%s takes at most %d arguments (%s), %d were given', what, #names, table.concat(names, ', '), n)
+  end
   for i = 1, n do
     local v = select(i, ...)
     if v ~= nil then out[names[i]] = v end
@@ -190,7 +196,9 @@ end
 def('concat', { 'values', 'axis' }, {}, function(o)
   required('concat', o, 'values', 'axis')
   local values = o.values
-  if type(values) ~= 'table' then errors.bad('concat takes a list of values, not %s', errors.describe(values)) end
+  if type(values) ~= 'table' then
+    errors.bad('concat takes a list of values, not %s', errors.describe(values))
+  end
   if getmetatable(values) ~= nil then values = { values } end
   if #values == 0 then errors.bad('concat: the list is empty') end
   return op('ConcatV2', { values, int32(o.axis, convert.graph_of(values)) }, { name = o.name })
@@ -198,7 +206,9 @@ end)
 
 def('stack', { 'values', 'axis' }, {}, function(o)
   required('stack', o, 'values')
-  if type(o.values) ~= 'table' or #o.values == 0 then errors.bad('stack takes a list of values, not %s', errors.describe(o.values)) end
+  if type(o.values) ~= 'table' or #o.values == 0 then
+    errors.bad('stack takes a list of values, not %s', errors.describe(o.values))
+  end
   return op('Pack', { o.values }, { axis = o.axis, name = o.name })
 end)
 functions.pack = functions.stack
@@ -208,7 +218,9 @@ def('unstack', { 'x', 'num', 'axis' }, {}, function(o)
   required('unstack', o, 'x')
   local x = to_output(o.x, nil, nil, 'unstack')
   local shape, axis, num = x.shape, o.axis or 0, o.num
-  if type(axis) ~= 'number' then errors.bad('unstack: axis is %s, a whole number is expected', errors.describe(axis)) end
+  if type(axis) ~= 'number' then
+    errors.bad('unstack: axis is %s, a whole number is expected', errors.describe(axis))
+  end
   if not num then
     num = shape and shape[(axis < 0 and axis + #shape or axis) + 1]
     if not num or num < 0 then
@@ -558,7 +570,9 @@ function functions.einsum(equation, ...)
     args[n] = nil
     n = n - 1
   end
-  if type(equation) ~= 'string' then errors.bad("einsum takes an equation such as 'ij,jk->ik' first, not %s", errors.describe(equation)) end
+  if type(equation) ~= 'string' then
+    errors.bad("einsum takes an equation such as 'ij,jk->ik' first, not %s", errors.describe(equation))
+  end
   if n == 1 and nest.is_plain(args[1]) and nest.is_structure(args[1]) then args = args[1] end
   return op('Einsum', { args }, { equation = (equation:gsub('%s', '')), name = name })
 end
@@ -577,12 +591,16 @@ def('tensordot', { 'a', 'b', 'axes' }, {}, function(o)
   else
     la, lb = (nest.is_plain(o.axes) and o.axes or {})[1], (nest.is_plain(o.axes) and o.axes or {})[2]
     if type(la) == 'number' then la, lb = { la }, { lb } end
-    if type(la) ~= 'table' or type(lb) ~= 'table' or #la ~= #lb then errors.bad('tensordot: axes is a number or two lists of axes of one length') end
+    if type(la) ~= 'table' or type(lb) ~= 'table' or #la ~= #lb then
+      errors.bad('tensordot: axes is a number or two lists of axes of one length')
+    end
   end
   for i = 1, #la do
     for _, pair in ipairs{ { la[i], ra }, { lb[i], rb } } do
       local axis, rank = pair[1], pair[2]
-      if type(axis) ~= 'number' or axis >= rank or axis < -rank then errors.bad('tensordot: there is no axis %s in a tensor of rank %d', tostring(axis), rank) end
+      if type(axis) ~= 'number' or axis >= rank or axis < -rank then
+        errors.bad('tensordot: there is no axis %s in a tensor of rank %d', tostring(axis), rank)
+      end
     end
   end
   local letters, names_a, names_b, out = 'abcdefghijklmnopqrstuvwxyz', {}, {}, {}
@@ -745,7 +763,9 @@ function M.element(x, i)
   if shape and #shape == 0 then errors.bad('x[i] of a scalar: %s has no axis to index', x.name) end
   if type(i) ~= 'number' then
     local mt = type(i) == 'table' and getmetatable(i)
-    if not mt then errors.bad('x[i] takes a number or a scalar Output, not %s; x:gather, x:slice and x:strided_slice take lists', errors.describe(i)) end
+    if not mt then
+      errors.bad('x[i] takes a number or a scalar Output, not %s; x:gather, x:slice and x:strided_slice take lists', errors.describe(i))
+    end
     return functions.gather(x, i)
   end
   if not dtypes.is_whole(i) then errors.bad('x[%s]: an index is a whole number', tostring(i)) end

@@ -17,13 +17,17 @@ for name, type_name in pairs { softmax = 'Softmax', log_softmax = 'LogSoftmax' }
     required(name, o, 'logits')
     local x = to_output(o.logits, typed(o.logits) or dtypes.FLOAT32, nil, name)
     local rank, axis = graph.rank(x), o.axis
-    if axis ~= nil and type(axis) ~= 'number' then errors.bad('%s: axis is %s, a whole number is expected', name, errors.describe(axis)) end
+    if axis ~= nil and type(axis) ~= 'number' then
+      errors.bad('%s: axis is %s, a whole number is expected', name, errors.describe(axis))
+    end
     if axis == nil or axis == -1 or (rank and axis == rank - 1) then return op(type_name, { x }, { name = o.name }) end
     if not rank then errors.bad('%s: the rank must be known for an axis that is not the last', name) end
     local perm = {}
     for i = 1, rank do perm[i] = i - 1 end
     local at = axis < 0 and axis + rank or axis
-    if at < 0 or at >= rank then errors.bad('%s: there is no axis %d in a tensor of rank %d', name, axis, rank) end
+    if at < 0 or at >= rank then
+      errors.bad('%s: there is no axis %d in a tensor of rank %d', name, axis, rank)
+    end
     perm[at + 1], perm[rank] = rank - 1, at
     return f.transpose(op(type_name, { f.transpose(x, perm) }, { name = o.name }), perm)
   end)
@@ -152,7 +156,9 @@ def('dropout', { 'x', 'rate' }, { 'seed', 'noise_shape', 'keep_prob' }, function
     required('dropout', o, 'rate')
     keep = type(o.rate) == 'number' and 1 - o.rate or f.subtract(to_output(1, graph.dtype(x), x.graph), o.rate)
   end
-  if type(keep) == 'number' and (keep <= 0 or keep > 1) then errors.bad('dropout: the rate is at least 0 and below 1') end
+  if type(keep) == 'number' and (keep <= 0 or keep > 1) then
+    errors.bad('dropout: the rate is at least 0 and below 1')
+  end
   local noise = f.random_uniform(o.noise_shape or f.shape(x), { dtype = x.dtype, seed = o.seed })
   return x / keep * f.floor(noise + keep)
 end)

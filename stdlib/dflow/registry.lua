@@ -10,7 +10,7 @@ local graph = require 'dflow.graph'
 local convert = require 'dflow.convert'
 
 local M = {}
-local Output, Tensor = graph.Output, tensor.Tensor
+local Output = graph.Output
 local typed, to_output = convert.typed, convert.to_output
 local unpack = graph.unpack
 local getmetatable, type, rawget = getmetatable, type, rawget
@@ -185,32 +185,44 @@ end
 -- ---- attributes ------------------------------------------------------------------------------------------------
 local setters = {
   int = function(g, name, v, e)
-    if type(v) ~= 'number' or not dtypes.is_whole(v) or math.abs(v) >= 2^63 then errors.bad('%s: the option %s is an integer, not %s', e.lua or e.type, name, errors.describe(v)) end
+    if type(v) ~= 'number' or not dtypes.is_whole(v) or math.abs(v) >= 2^63 then
+      errors.bad('%s: the option %s is an integer, not %s', e.lua or e.type, name, errors.describe(v))
+    end
     core.node_int(g, name, v)
   end,
   float = function(g, name, v, e)
-    if type(v) ~= 'number' then errors.bad('%s: the option %s is a number, not %s', e.lua or e.type, name, errors.describe(v)) end
+    if type(v) ~= 'number' then
+      errors.bad('%s: the option %s is a number, not %s', e.lua or e.type, name, errors.describe(v))
+    end
     core.node_float(g, name, v)
   end,
   bool = function(g, name, v, e)
-    if type(v) ~= 'boolean' then errors.bad('%s: the option %s is true or false, not %s', e.lua or e.type, name, errors.describe(v)) end
+    if type(v) ~= 'boolean' then
+      errors.bad('%s: the option %s is true or false, not %s', e.lua or e.type, name, errors.describe(v))
+    end
     core.node_bool(g, name, v)
   end,
   string = function(g, name, v, e)
-    if type(v) ~= 'string' then errors.bad('%s: the option %s is a string, not %s', e.lua or e.type, name, errors.describe(v)) end
+    if type(v) ~= 'string' then
+      errors.bad('%s: the option %s is a string, not %s', e.lua or e.type, name, errors.describe(v))
+    end
     core.node_string(g, name, v)
   end,
   dtype = function(g, name, v) core.node_dtype(g, name, v == RESOURCE and v or dtypes.of(v)) end,
   shape = function(g, name, v, e)
     if v == false then v = nil end
     if type(v) == 'number' then v = { v } end
-    if v ~= nil and type(v) ~= 'table' then errors.bad('%s: the option %s is a list of dimensions, not %s', e.lua or e.type, name, errors.describe(v)) end
+    if v ~= nil and type(v) ~= 'table' then
+      errors.bad('%s: the option %s is a list of dimensions, not %s', e.lua or e.type, name, errors.describe(v))
+    end
     core.node_shape(g, name, v)
   end,
   tensor = function(g, name, v) core.node_tensor(g, name, tensor.from(v)) end,
   ints = function(g, name, v, e)
     if type(v) == 'number' then v = { v } end
-    if type(v) ~= 'table' then errors.bad('%s: the option %s is a list of integers, not %s', e.lua or e.type, name, errors.describe(v)) end
+    if type(v) ~= 'table' then
+      errors.bad('%s: the option %s is a list of integers, not %s', e.lua or e.type, name, errors.describe(v))
+    end
     for _, x in ipairs(v) do
       if type(x) ~= 'number' or not dtypes.is_whole(x) or math.abs(x) >= 2^31 then
         errors.bad('%s: the option %s holds %s, an integer is expected', e.lua or e.type, name, errors.describe(x))
@@ -301,7 +313,9 @@ local function build(e, args, attrs)
       end
       bound[a.var] = d
     end
-    if v == nil and not a.optional then errors.bad('%s: the input %s (number %d) is missing', what, a.name, i) end
+    if v == nil and not a.optional then
+      errors.bad('%s: the input %s (number %d) is missing', what, a.name, i)
+    end
   end
   -- Outputs of all inputs, before the node is begun: they may be nodes themselves.
   local nodes, indices, count = {}, {}, 0
@@ -309,14 +323,19 @@ local function build(e, args, attrs)
     local a, v = inputs[i], args[i]
     local d = a.dtype or (a.var and bound[a.var]) or nil
     local list = a.list and v or { v }
-    if type(list) ~= 'table' or getmetatable(list) ~= nil then errors.bad('%s: %s is a list of values, not %s', what, a.name, errors.describe(list)) end
+    if type(list) ~= 'table' or getmetatable(list) ~= nil then
+      errors.bad('%s: %s is a list of values, not %s', what, a.name, errors.describe(list))
+    end
     for j = 1, #list do
-      local x, o = list[j], nil
+      local x = list[j]
+      local o
       if d == RESOURCE or (a.set and a.set[RESOURCE] and getmetatable(x) and rawget(getmetatable(x), 'handle_of')) then
         local mt = getmetatable(x)
         local of = mt and rawget(mt, 'handle_of')
         o = of and of(x) or x
-        if getmetatable(o) ~= Output then errors.bad('%s: %s was given for %s, a Variable or TensorArray is expected', what, errors.describe(x), a.name) end
+        if getmetatable(o) ~= Output then
+          errors.bad('%s: %s was given for %s, a Variable or TensorArray is expected', what, errors.describe(x), a.name)
+        end
       else
         local want = d
         if not want and a.set and not typed(x) then want = bare_dtype(x, a.set, what) end
@@ -342,7 +361,9 @@ local function build(e, args, attrs)
     for key, v in pairs(attrs) do
       local a = e.attr[key]
       if key == 'name' then
-        if type(v) ~= 'string' then errors.bad('%s: the option name is a string, not %s', what, errors.describe(v)) end
+        if type(v) ~= 'string' then
+          errors.bad('%s: the option name is a string, not %s', what, errors.describe(v))
+        end
         core.node_name(handle, v)
       elseif a then
         setters[a.kind](handle, key, v, e)
@@ -415,7 +436,9 @@ local function general(e)
       for i = nin + 1, n do
         at = at + 1
         local a = e.attrs[at]
-        if not a then errors.bad('%s takes %d inputs and %d options; %d values were given', e.lua, nin, #e.attrs, n) end
+        if not a then
+          errors.bad('%s takes %d inputs and %d options; %d values were given', e.lua, nin, #e.attrs, n)
+        end
         attrs = attrs or {}
         if args[i] ~= nil then attrs[a.name] = args[i] end
         args[i] = nil

@@ -38,11 +38,15 @@ local function add_fetch(s, x, flat)
   if x == false then return false end
   if mt == Output then
     if x.graph ~= g then errors.bad('fetch: %s belongs to another graph than the session', x.name) end
-    if graph.dtype(x) == dtypes.RESOURCE then errors.bad('fetch: %s is a handle, which has no value; fetch what is read from it', x.name) end
+    if graph.dtype(x) == dtypes.RESOURCE then
+      errors.bad('fetch: %s is a handle, which has no value; fetch what is read from it', x.name)
+    end
     flat[#flat + 1], flat[#flat + 2] = x.node, x.index
     return #flat / 2
   elseif mt == Operation then
-    if x.graph ~= g then errors.bad('fetch: the operation %s belongs to another graph than the session', x.name) end
+    if x.graph ~= g then
+      errors.bad('fetch: the operation %s belongs to another graph than the session', x.name)
+    end
     flat[#flat + 1], flat[#flat + 2] = x.node, -1
     return #flat / 2
   elseif mt == gradients.IndexedSlices then
@@ -71,7 +75,9 @@ local function feed_value(o, v)
     end
     return v
   end
-  if mt == Output or (mt and kind == 'table') then errors.bad('feed: %s was fed for %s; a number, a table or a Tensor is expected', errors.describe(v), o.name) end
+  if mt == Output or (mt and kind == 'table') then
+    errors.bad('feed: %s was fed for %s; a number, a table or a Tensor is expected', errors.describe(v), o.name)
+  end
   return tensor.from(v, d, nil, o.name)
 end
 
@@ -99,7 +105,9 @@ local feed_count = 0
 local function take_feeds(s, feeds)
   local buffer, n = feed_buffer, 0
   if feeds ~= nil then
-    if type(feeds) ~= 'table' or getmetatable(feeds) ~= nil then errors.bad('run: feeds is a table {[x] = value}, not %s', errors.describe(feeds)) end
+    if type(feeds) ~= 'table' or getmetatable(feeds) ~= nil then
+      errors.bad('run: feeds is a table {[x] = value}, not %s', errors.describe(feeds))
+    end
     for k, v in pairs(feeds) do
       local o = k
       if getmetatable(k) ~= Output or k.graph ~= s.graph then o = feed_key(s, k) end
@@ -130,7 +138,9 @@ local function timeout_of(opts)
   if opts.trace then errors.raise('unimplemented', 'run: the option trace is not there yet') end
   local t = opts.timeout
   if t == nil then return 0 end
-  if type(t) ~= 'number' or not (t > 0) then errors.bad('run: timeout is a positive number of seconds, not %s', errors.describe(t)) end
+  if type(t) ~= 'number' or t ~= t or t <= 0 then
+    errors.bad('run: timeout is a positive number of seconds, not %s', errors.describe(t))
+  end
   return t
 end
 
@@ -242,7 +252,9 @@ end
 
 --- Makes s the session of df.run, x:eval and so on while fn runs.
 function methods.as_default(s, fn, ...)
-  if type(fn) ~= 'function' then errors.bad('as_default takes a function to call, not %s', errors.describe(fn)) end
+  if type(fn) ~= 'function' then
+    errors.bad('as_default takes a function to call, not %s', errors.describe(fn))
+  end
   local before = s.graph.session
   s.graph.session = s
   local function finish(ok, ...)
@@ -265,7 +277,9 @@ local engines = { auto = true, tokens = true, program = true }
 function M.new(opts)
   opts = errors.options(opts, 'Session', known)
   local g = opts.graph or graph.current()
-  if getmetatable(g) ~= Graph then errors.bad('Session: graph is %s, a Graph is expected', errors.describe(g)) end
+  if getmetatable(g) ~= Graph then
+    errors.bad('Session: graph is %s, a Graph is expected', errors.describe(g))
+  end
   local words = {}
   if opts.threads ~= nil then
     if type(opts.threads) ~= 'number' or opts.threads < 1 or not dtypes.is_whole(opts.threads) then
@@ -274,11 +288,15 @@ function M.new(opts)
     words[#words + 1] = ('threads=%d'):format(opts.threads)
   end
   if opts.engine ~= nil then
-    if not engines[opts.engine] then errors.bad("Session: engine is 'auto', 'tokens' or 'program', not %s", errors.describe(opts.engine)) end
+    if not engines[opts.engine] then
+      errors.bad("Session: engine is 'auto', 'tokens' or 'program', not %s", errors.describe(opts.engine))
+    end
     if opts.engine ~= 'auto' then words[#words + 1] = 'engine=' .. opts.engine end
   end
   if opts.timeout ~= nil then
-    if type(opts.timeout) ~= 'number' or not (opts.timeout > 0) then errors.bad('Session: timeout is a positive number of seconds, not %s', errors.describe(opts.timeout)) end
+    if type(opts.timeout) ~= 'number' or opts.timeout ~= opts.timeout or opts.timeout <= 0 then
+      errors.bad('Session: timeout is a positive number of seconds, not %s', errors.describe(opts.timeout))
+    end
     words[#words + 1] = ('timeout=%.9g'):format(opts.timeout)
   end
   if opts.kernels ~= nil then words[#words + 1] = 'kernels=' .. tostring(opts.kernels) end

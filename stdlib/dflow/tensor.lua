@@ -22,7 +22,9 @@ Tensor.__index = function(t, key)
   if method then return method end
   local field = fields[key]
   if field then return field(t) end
-  if type(key) == 'number' then errors.bad('a Tensor is indexed from 0 with t:at(%s); t:totable() gives a table', tostring(key)) end
+  if type(key) == 'number' then
+    errors.bad('a Tensor is indexed from 0 with t:at(%s); t:totable() gives a table', tostring(key))
+  end
   local names = {}
   for name in pairs(methods) do names[#names + 1] = name end
   for name in pairs(fields) do names[#names + 1] = name end
@@ -89,7 +91,9 @@ function M.dtype_of_list(flat)
   local found
   for i = 1, #flat do
     local d = dtypes.of_bare(flat[i])
-    if not d then errors.bad('%s is no tensor element: expected numbers, booleans or strings', errors.describe(flat[i])) end
+    if not d then
+      errors.bad('%s is no tensor element: expected numbers, booleans or strings', errors.describe(flat[i]))
+    end
     if not found or (found == 3 and (d == 9 or d == 1)) or (found == 9 and d == 1) then
       found = d
     elseif found ~= d and not ((found == 9 or found == 1) and (d == 3 or d == 9)) then
@@ -118,7 +122,9 @@ end
 
 --- A shape of known dimensions: a list of whole numbers from 0 up.
 function M.check_shape(shape)
-  if type(shape) ~= 'table' or getmetatable(shape) ~= nil then errors.bad('a shape is a list of dimensions, not %s', errors.describe(shape)) end
+  if type(shape) ~= 'table' or getmetatable(shape) ~= nil then
+    errors.bad('a shape is a list of dimensions, not %s', errors.describe(shape))
+  end
   for i = 1, #shape do
     local d = shape[i]
     if type(d) ~= 'number' or not dtypes.is_whole(d) or d < 0 or d >= 2^53 then
@@ -187,7 +193,9 @@ end
 --- The one element of a tensor of size 1.
 function methods.item(t)
   local _, _, size = core.tensor_info(t)
-  if size ~= 1 then errors.bad('item() is for a tensor of one element; this is %s', M.shape_text(t.dtype, t.shape)) end
+  if size ~= 1 then
+    errors.bad('item() is for a tensor of one element; this is %s', M.shape_text(t.dtype, t.shape))
+  end
   return core.tensor_get(t, 0)
 end
 
@@ -227,7 +235,9 @@ function methods.at(t, ...)
   local at = 0
   for axis = 1, n do
     local i = select(axis, ...)
-    if type(i) ~= 'number' or not dtypes.is_whole(i) then errors.bad('index %d is %s, not an integer', axis, errors.describe(i)) end
+    if type(i) ~= 'number' or not dtypes.is_whole(i) then
+      errors.bad('index %d is %s, not an integer', axis, errors.describe(i))
+    end
     local size = shape[axis]
     if i < -size or i >= size then
       errors.raise('out_of_range', 'index %d is out of range for axis %d of %s', i, axis - 1, M.shape_text(t.dtype, shape))

@@ -56,10 +56,14 @@ local function scalar(optimizer, g, d, name, value)
 end
 
 local function check_variables(vars, what)
-  if type(vars) ~= 'table' then errors.bad('%s takes a list of Variables, not %s', what, errors.describe(vars)) end
+  if type(vars) ~= 'table' then
+    errors.bad('%s takes a list of Variables, not %s', what, errors.describe(vars))
+  end
   if getmetatable(vars) == variable.Variable then vars = { vars } end
   for i, v in ipairs(vars) do
-    if getmetatable(v) ~= variable.Variable then errors.bad('%s: element %d is %s, a Variable is expected', what, i, errors.describe(v)) end
+    if getmetatable(v) ~= variable.Variable then
+      errors.bad('%s: element %d is %s, a Variable is expected', what, i, errors.describe(v))
+    end
   end
   return vars
 end
@@ -67,7 +71,9 @@ end
 --- o:compute_gradients(loss, vars?): a list of {gradient, variable}; false where the loss does not depend on the variable.
 -- @param vars  nil: all trainable variables of the loss's graph
 function Optimizer:compute_gradients(loss, vars)
-  if convert.typed(loss) == nil then errors.bad('compute_gradients takes a loss, an Output, not %s', errors.describe(loss)) end
+  if convert.typed(loss) == nil then
+    errors.bad('compute_gradients takes a loss, an Output, not %s', errors.describe(loss))
+  end
   loss = convert.to_output(loss)
   if vars == nil then
     vars = {}
@@ -90,7 +96,9 @@ function Optimizer:apply_gradients(list, opts)
   local pairs_list, grads = {}, {}
   for i, pair in ipairs(list) do
     local v = pair[2]
-    if getmetatable(v) ~= variable.Variable then errors.bad('apply_gradients: pair %d is not {gradient, Variable}', i) end
+    if getmetatable(v) ~= variable.Variable then
+      errors.bad('apply_gradients: pair %d is not {gradient, Variable}', i)
+    end
     if pair[1] then
       pairs_list[#pairs_list + 1] = { pair[1], v }
       grads[#grads + 1] = pair[1]
@@ -139,7 +147,9 @@ function Optimizer:minimize(loss, vars)
   local list = self:compute_gradients(loss, vars)
   local any = false
   for _, pair in ipairs(list) do any = any or pair[1] end
-  if not any then errors.bad('minimize: the loss %s depends on none of the variables', convert.to_output(loss).name) end
+  if not any then
+    errors.bad('minimize: the loss %s depends on none of the variables', convert.to_output(loss).name)
+  end
   return self:apply_gradients(list, { global_step = opts.global_step, name = opts.name, after = convert.to_output(loss) })
 end
 

@@ -1,0 +1,82 @@
+--- NumPy's files. The bytes below are what NumPy 1.26 writes.
+local df = require 'dflow'
+local support = require 'spec.support'
+local same = support.same
+
+describe('npy and npz', function()
+  local path = os.tmpname()
+  teardown(function() os.remove(path) end)
+  local function write(bytes)
+    local f = assert(io.open(path, 'wb'))
+    f:write(bytes)
+    f:close()
+  end
+  --- A version 1 header of NumPy's for this description.
+  local function npy(description, body)
+    local header = description .. (' '):rep(63 - (#description + 10) % 64) .. '\n'
+    return '\147NUMPY\1\0' .. string.char(#header % 256, math.floor(#header / 256)) .. header .. body
+  end
+  local function code_of(fn, ...)
+    local ok, e = pcall(fn, ...)
+    assert.is_false(ok)
+    return e.code
+  end
+
+  it('keep every dtype that NumPy has', function()
+    for _, dtype in ipairs{ 'float32', 'float64', 'float16', 'int8', 'uint8', 'int32', 'int64' } do
+      local t = df.tensor({ { 1, 2, 3 }, { 4, 5, 100 } }, dtype)
+      df.save_npy(path, t)
+      local back = df.load_npy(path)
+      assert.equal(dtype, back.dtype)
+      same(back, t)
+    end
+    for _, t in ipairs{ df.tensor({ true, false }), df.tensor({ 'a', 'longer' }), df.tensor(3.5), df.tensor({}), df.tensor({ {}, {} }) } do
+      df.save_npy(path, t)
+      local back = df.load_npy(path)
+      assert.equal(t.dtype, back.dtype)
+      assert.same(t.shape, back.shape)
+      assert.same(t:list(), back:list())
+    end
+    assert.equal('unimplemented', code_of(df.save_npy, path, df.tensor({ 1 }, 'bfloat16')))
+  end)
+
+  it('read what NumPy writes: other byte orders, Fortran order, short integers, Unicode', function()
+    write(npy("{'descr': '>i4', 'fortran_order': False, 'shape': (2,), }", '\0\0\1\0\255\255\255\255'))
+    same(df.load_npy(path), { 256, -1 })
+    write(npy("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }", '\1\4\2\5\3\6'))
+    same(df.load_npy(path), { { 1, 2, 3 }, { 4, 5, 6 } })
+    write(npy("{'descr': '<i2', 'fortran_order': False, 'shape': (2,), }", '\1\0\255\255'))
+    same(df.load_npy(path), { 1, -1 })
+    write(npy("{'descr': '<u4', 'fortran_order': False, 'shape': (), }", '\255\255\255\255'))
+    same(df.load_npy(path), 4294967295)
+    write(npy("{'descr': '<U2', 'fortran_order': False, 'shape': (2,), }", 'a\0\0\0\233\0\0\0b\0\0\0\0\0\0\0'))
+    same(df.load_npy(path), { 'a\195\169', 'b' })
+  end)
+
+  it('keep several arrays by name', function()
+    df.save_npz(path, { x = df.tensor({ { 1, 2 } }, 'float32'), names = df.tensor({ 'u', 'v' }), n = 3 })
+    local all = df.load_npz(path)
+    same(all.x, { { 1, 2 } })
+    same(all.names, { 'u', 'v' })
+    same(all.n, 3)
+  end)
+
+  it('say what is wrong with a file', function()
+    for _, bytes in ipairs{ '', 'hello', '\147NUMPY', '\147NUMPY\9\0aaaaaaaa', npy('{}', ''),
+                            npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 'abc') } do
+      write(bytes)
+      assert.equal('data_loss', code_of(df.load_npy, path))
+      assert.equal('data_loss', code_of(df.load_npz, path))
+    end
+    write(npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", '12345678'))
+    assert.equal('unimplemented', code_of(df.load_npy, path))
+    assert.equal('not_found', code_of(df.load_npy, path .. '.missing'))
+    df.save_npz(path, { x = df.tensor({ 1, 2, 3 }, 'float64') })
+    local f = assert(io.open(path, 'rb'))
+    local bytes = f:read('*a')
+    f:close()
+    write((bytes:gsub('\0\0\240\63', '\0\0\241\63')))
+    assert.equal('data_loss', code_of(df.load_npz, path))
+    assert.equal('permission_denied', code_of(df.save_npy, '/nowhere/x.npy', df.tensor({ 1 })))
+  end)
+end)
