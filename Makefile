@@ -98,8 +98,8 @@ fuzz:                   ## random calls of the C API for FUZZ_SECONDS=60, under 
 lint:                   ## luacheck and cppcheck
 	$(Q).ci/deps build test
 	$(Q)luacheck --quiet stdlib examples spec
-	$(Q)cppcheck --quiet --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 \
-	  --suppress=missingIncludeSystem --suppress=internalAstError -j $(NPROC) runtime kernels interp
+	$(Q)cppcheck --quiet --std=c11 --enable=warning --inline-suppr --error-exitcode=1 \
+	  --suppressions-list=spec/cppcheck.supp -j $(NPROC) runtime kernels interp
 
 deps:                   ## install the Debian packages of .ci/debian-packages
 	$(Q).ci/deps build test
