@@ -777,31 +777,32 @@ static bool was_dead(const dfi_record *r, const dfi_pnode *p, const dfi_plan *pl
   return p->kind == DFI_K_MERGE ? !(c & DFI_MERGE_LIVE) : (c & DFI_DEAD) != 0;
 }
 
-/* Back along dead inputs to the Switch that made them dead. */
-static const dfi_pnode *killer(const dfi_exec *x, const dfi_record *r, df_output o) {
-  for (int32_t guard = 0; guard < x->plan->nnodes + 1; guard++) {
-    const dfi_pnode *p = NULL;
-    for (uint32_t i = 0; i < x->plan->scope[0].n && !p; i++)
-      if (x->plan->node[x->plan->scope[0].first + i].node == o.node) p = &x->plan->node[x->plan->scope[0].first + i];
-    if (p && p->kind == DFI_K_SWITCH && !was_dead(r, p, x->plan)) return p;
-    df_node *n = o.node;
-    df_output up = DFI_NONE;
-    for (int32_t i = 0; i < n->nin + n->ncontrol && !up.node; i++) {
-      df_output in = i < n->nin ? n->in[i] : (df_output){ n->control[i - n->nin], 0 };
-      for (uint32_t k = 0; k < x->plan->scope[0].n; k++) {
-        const dfi_pnode *q = &x->plan->node[x->plan->scope[0].first + k];
-        if (q->node != in.node) continue;
-        bool gone = was_dead(r, q, x->plan);
-        if (q->kind == DFI_K_SWITCH && !gone) {
-          const df_value *pred = operand(r, x->plan->operand[q->in + 1]);
-          gone = (pred->as.u8 != 0) != (in.index == 1) && i < n->nin;
-        }
-        if (gone) { up = in; break; }
-      }
-    }
-    if (!up.node && n->nin == 1) up = n->in[0];            /* through an Identity that the plan has none of */
-    if (!up.node) return NULL;
-    o = up;
+/* The top level's plan node that stands for a graph node: its own, or that of a Switch with the same inputs. */
+static const dfi_pnode *stands_for(const dfi_exec *x, const df_node *n) {
+  const dfi_scope *top = &x->plan->scope[0];
+  const dfi_pnode *first = x->plan->node + top->first, *twin = NULL;
+  for (uint32_t i = 0; i < top->n; i++) {
+    if (first[i].node == n) return &first[i];
+    if (first[i].kind == DFI_K_SWITCH && first[i].node->op == n->op && dfi_same(first[i].node->in[0], n->in[0]) &&
+        dfi_same(first[i].node->in[1], n->in[1])) twin = &first[i];
+  }
+  return twin;
+}
+
+/* Back along dead inputs from o to the Switch that made it dead; NULL when it is not found. */
+static const dfi_pnode *killer(const dfi_exec *x, const dfi_record *r, df_output o, int32_t *patience) {
+  const dfi_pnode *p;
+  while (!(p = stands_for(x, o.node)) && o.node->nin == 1) o = o.node->in[0];     /* values that were passed on */
+  if (--*patience < 0) return NULL;
+  if (p && p->kind == DFI_K_SWITCH && !was_dead(r, p, x->plan)) {
+    const df_value *pred = operand(r, x->plan->operand[p->in + 1]);
+    return (pred->as.u8 != 0) != (o.index == 1) ? p : NULL;
+  }
+  if (p && !was_dead(r, p, x->plan)) return NULL;
+  for (int32_t i = 0; i < o.node->nin + o.node->ncontrol; i++) {
+    df_output in = i < o.node->nin ? o.node->in[i] : (df_output){ o.node->control[i - o.node->nin], 0 };
+    const dfi_pnode *found = killer(x, r, in, patience);
+    if (found) return found;
   }
   return NULL;
 }
@@ -822,7 +823,8 @@ int32_t dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err) {
     if (dead || v->kind == DF_EMPTY) {
       const int32_t *sig = x->plan->signature + 2 * i;
       df_node *n = x->plan->graph->node[sig[0]];
-      const dfi_pnode *s = killer(x, r, (df_output){ n, sig[1] });
+      int32_t patience = 10000;
+      const dfi_pnode *s = killer(x, r, (df_output){ n, sig[1] }, &patience);
       if (s) {
         const df_value *pred = operand(r, x->plan->operand[s->in + 1]);
         dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the fetch `%s:%d` is dead: the Switch `%s`%s%s took %s", dfi_node_name(n), sig[1],
