@@ -103,6 +103,10 @@ bool dfk_slice_resolve(const dfk_slice_spec *s, int32_t rank, const int64_t *dim
 }
 
 bool dfk_axis(df_kernel *k, const df_tensor *t, int64_t i, int32_t rank, const char *what, int32_t *axis) {
+  if (i >= t->size) {
+    dfk_fail(k, DF_INVALID_ARGUMENT, "%s is missing: it has %lld elements", what, (long long)t->size);
+    return false;
+  }
   int64_t a = dfk_index(t, i);
   if (a < -rank || a >= rank) {
     dfk_fail(k, DF_INVALID_ARGUMENT, "%s %lld is out of range: expected one in [%d, %d)", what, (long long)a, -rank, rank);

@@ -275,7 +275,8 @@ int32_t ref_take_along(df_kernel *k) {
 
 int32_t ref_put_along(df_kernel *k) {
   const df_tensor *x = k->in[0], *indices = k->in[1];
-  int64_t n = dfk_index(k->in[2], 0), dims[DF_MAX_RANK];
+  int64_t n, dims[DF_MAX_RANK];
+  if (!dfk_integer(k, 2, "size", &n)) return k->error->code;
   int32_t code = along(k, x, indices, true);
   if (code) return code;
   for (int32_t i = 0; i < x->rank; i++) dims[i] = x->dims[i];
