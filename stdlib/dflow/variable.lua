@@ -112,6 +112,10 @@ function M.new(init, opts)
   local d = opts.dtype and dtypes.of(opts.dtype)
   local g = convert.graph_of(init) or graph.current()
   if getmetatable(init) == tensor.Tensor and d then init = core.tensor_cast(init, d) end
+  if getmetatable(init) == graph.Output and core.node_context(g.handle, init.node) ~= 0 then
+    errors.bad('Variable: the initial value %s was built in a body or branch, the variable lives outside: give a function that '
+               .. 'builds it, as in df.Variable(function() return df.zeros{2} end)', init.name)
+  end
   core.push_top(g.handle)
   local ok, result = pcall(function()
     if type(init) == 'function' then init = init() end
