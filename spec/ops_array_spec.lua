@@ -1,0 +1,427 @@
+--- Array ops: shapes, joining, cutting, repeating, filling: values, empty arrays, rank 0, strings, errors, derivatives, kernels.
+local df = require 'dflow'
+local support = require 'spec.support'
+local near, same, message_of = support.near, support.same, support.message_of
+local inf = math.huge
+
+before_each(function() df.reset() end)
+
+--- The same value, but unknown while the graph is built; `shape` is what is known of its shape.
+local function fed(v, dtype, shape)
+  local c = df.constant(v, dtype or 'int32')
+  return df.placeholder_with_default(c, shape or c.shape)
+end
+
+--- x with a shape that is not known while the graph is built, not even its rank.
+local function hidden(x)
+  local shape = df.run(df.shape(x))
+  return df.reshape(x, fed(shape, 'int32', { -1 }))
+end
+
+local function shape_of(v) return df.run(v).shape end
+local function fails(code, pattern, fn)
+  local ok, e = pcall(fn)
+  assert.is_false(ok, 'no error was raised')
+  assert.equal(code, e.code)
+  assert.truthy(tostring(e):find(pattern, 1, true), tostring(e))
+end
+
+local m23 = { { 1, 2, 3 }, { 4, 5, 6 } }
+local function matrix(dtype) return df.constant(m23, dtype or 'float32') end
+
+describe('shape, size and rank', function()
+  it('are constants where they are known', function()
+    same(df.run(df.shape(matrix())), { 2, 3 })
+    same(df.run(df.size(matrix())), 6)
+    same(df.run(df.rank(matrix())), 2)
+    assert.same({ 2, 3 }, df.zeros(df.shape(matrix())).shape)
+  end)
+  it('are found when they run, where they are not', function()
+    local x = df.placeholder('float32')
+    local shape, size, rank = df.shape(x), df.size(x), df.rank(x)
+    local found = df.run({ shape, size, rank }, { [x] = df.tensor(m23, 'float32') })
+    same(found, { { 2, 3 }, 6, 2 })
+    same(df.run({ size, rank }, { [x] = df.tensor(7, 'float32') }), { 1, 0 })
+    assert.same({ 0 }, df.run(shape, { [x] = df.tensor(7, 'float32') }).shape)
+  end)
+  it('come as int64 too', function()
+    local s = df.shape(matrix(), { out_type = 'int64' })
+    assert.equal('int64', s.dtype)
+    same(df.run(s), { 2, 3 })
+    assert.equal('int64', df.size(matrix(), { out_type = 'int64' }).dtype)
+  end)
+  it('of several arrays are asked for at once', function()
+    local shapes = df.shape_n({ matrix(), df.constant({ 'a' }, 'string') })
+    same(df.run(shapes), { { 2, 3 }, { 1 } })
+  end)
+end)
+
+describe('reshape', function()
+  it('keeps the elements in order', function()
+    same(df.run(df.reshape(matrix(), { 3, 2 })), { { 1, 2 }, { 3, 4 }, { 5, 6 } })
+    same(df.run(df.reshape(df.constant({ 'a', 'b' }, 'string'), { 2, 1 })), { { 'a' }, { 'b' } })
+    same(df.run(df.reshape(df.constant({ 5 }, 'int32'), df.constant({}, 'int32', { 0 }))), 5)
+  end)
+  it('fills in one -1, while building as well', function()
+    local y = df.reshape(matrix(), { -1, 2 })
+    assert.same({ 3, 2 }, y.shape)
+    same(df.run(df.reshape(matrix(), fed({ 1, -1 }))), { { 1, 2, 3, 4, 5, 6 } })
+    assert.same({ 0, 4 }, df.reshape(df.zeros { 0, 2 }, { -1, 4 }).shape)
+    assert.same({ 0, 4 }, shape_of(df.reshape(df.zeros { 0, 2 }, fed { -1, 4 })))
+  end)
+  it('says which numbers of elements do not agree', function()
+    fails('invalid_argument', 'float32[2,3] has 6 elements, but the shape [4,2] has 8', function() return df.reshape(matrix(), { 4, 2 }) end)
+    fails('invalid_argument', 'has 6 elements, but the shape asked for has 8', function() return df.run(df.reshape(matrix(), fed { 4, 2 })) end)
+    fails('invalid_argument', 'no multiple of the 4', function() return df.reshape(matrix(), { 4, -1 }) end)
+    fails('invalid_argument', '-1 at 0 and at 1', function() return df.reshape(matrix(), { -1, -1 }) end)
+  end)
+end)
+
+describe('expand_dims and squeeze', function()
+  it('put in and take out dimensions of 1', function()
+    assert.same({ 1, 2, 3 }, shape_of(df.expand_dims(matrix(), 0)))
+    assert.same({ 2, 3, 1 }, shape_of(df.expand_dims(matrix(), -1)))
+    same(df.run(df.expand_dims(df.constant(4, 'int32'), 0)), { 4 })
+    local x = df.zeros { 1, 2, 1, 3 }
+    assert.same({ 2, 3 }, shape_of(df.squeeze(x)))
+    assert.same({ 1, 2, 3 }, shape_of(df.squeeze(x, { -2 })))
+    same(df.run(df.squeeze(df.constant({ { 7 } }, 'int32'))), 7)
+  end)
+  it('name the axis and the range that would do', function()
+    fails('invalid_argument', 'dim 5 is out of range for rank 3: expected one in [-3, 3)', function() return df.expand_dims(matrix(), 5) end)
+    fails('invalid_argument', 'dimension 0 of float32[2,3] is to be squeezed, but is 2', function() return df.squeeze(matrix(), 0) end)
+  end)
+end)
+
+describe('transpose', function()
+  it('moves dimensions', function()
+    same(df.run(df.transpose(matrix(), { 1, 0 })), { { 1, 4 }, { 2, 5 }, { 3, 6 } })
+    same(df.run(df.transpose(matrix())), { { 1, 4 }, { 2, 5 }, { 3, 6 } })
+    same(df.run(df.transpose(df.constant({ { 'a', 'b' } }, 'string'))), { { 'a' }, { 'b' } })
+    same(df.run(df.transpose(df.constant(3, 'int32'))), 3)
+    assert.same({ 4, 0, 2 }, shape_of(df.transpose(df.zeros { 0, 2, 4 }, { 2, 0, 1 })))
+  end)
+  it('is told apart from a list that is no permutation', function()
+    fails('invalid_argument', 'perm names dimension 0 twice', function() return df.transpose(matrix(), { 0, 0 }) end)
+    fails('invalid_argument', 'perm has 1 entries for float32[2,3]', function() return df.transpose(matrix(), { 0 }) end)
+    fails('invalid_argument', 'perm 2 is out of range', function() return df.run(df.transpose(matrix(), fed { 0, 2 })) end)
+    same(df.run(df.invert_permutation(df.constant({ 2, 0, 1 }, 'int32'))), { 1, 2, 0 })
+    fails('invalid_argument', 'x[1] is 0, as x[0] is already', function() return df.run(df.invert_permutation(fed { 0, 0 })) end)
+  end)
+end)
+
+describe('concat, split, stack and unstack', function()
+  it('join along an axis and take apart again', function()
+    local x = matrix()
+    same(df.run(df.concat({ x, x }, 0)), { { 1, 2, 3 }, { 4, 5, 6 }, { 1, 2, 3 }, { 4, 5, 6 } })
+    same(df.run(df.concat({ x, df.zeros { 2, 1 } }, -1)), { { 1, 2, 3, 0 }, { 4, 5, 6, 0 } })
+    same(df.run(df.split(x, 3, { axis = 1 })), { { { 1 }, { 4 } }, { { 2 }, { 5 } }, { { 3 }, { 6 } } })
+    same(df.run(df.split(x, { 1, -1 }, { axis = 1 })), { { { 1 }, { 4 } }, { { 2, 3 }, { 5, 6 } } })
+    same(df.run(df.stack({ x, x }, { axis = 1 })), { { { 1, 2, 3 }, { 1, 2, 3 } }, { { 4, 5, 6 }, { 4, 5, 6 } } })
+    same(df.run(df.unstack(x, { axis = 1 })), { { 1, 4 }, { 2, 5 }, { 3, 6 } })
+  end)
+  it('take strings, scalars and empty arrays', function()
+    same(df.run(df.stack({ df.constant('a', 'string'), df.constant('b', 'string') })), { 'a', 'b' })
+    same(df.run(df.concat({ df.constant({ 'a' }, 'string'), df.constant({ 'b', 'c' }, 'string') }, 0)), { 'a', 'b', 'c' })
+    same(df.run(df.unstack(df.constant({ true, false }, 'bool'))), { true, false })
+    assert.same({ 0, 5 }, shape_of(df.concat({ df.zeros { 0, 2 }, df.zeros { 0, 3 } }, 1)))
+    same(df.run(df.concat({ df.zeros { 0, 3 }, matrix() }, 0)), m23)
+  end)
+  it('know the shape of the result as far as it can be known', function()
+    local x, y = df.placeholder('float32', { -1, 3 }), df.placeholder('float32', { 2, -1 })
+    assert.same({ 2, -1 }, df.concat({ x, y }, 1).shape)
+    assert.same({ -1, 3 }, df.concat({ x, y }, 0).shape)
+    assert.same({ 2, 3, 2 }, df.stack({ x, y }, { axis = -1 }).shape)
+    assert.same({ -1, 1 }, df.split(x, 3, { axis = 1 })[1].shape)
+  end)
+  it('name both shapes where they do not go together', function()
+    local x = matrix()
+    fails('invalid_argument', 'values[0] is float32[2,3] and values[1] is float32[3,3]: expected the same dimensions but for axis 1',
+          function() return df.concat({ x, df.zeros { 3, 3 } }, 1) end)
+    fails('invalid_argument', 'values[0] is float32[2,3] and values[1] is float32[3,3]',
+          function() return df.run(df.concat({ x, hidden(df.zeros { 3, 3 }) }, 1)) end)
+    fails('invalid_argument', 'expected the same rank', function() return df.concat({ x, df.zeros { 3 } }, 1) end)
+    fails('invalid_argument', 'axis 2 is out of range for rank 2: expected one in [-2, 2)', function() return df.concat({ x, x }, 2) end)
+    fails('invalid_argument', 'expected one shape', function() return df.stack({ x, df.zeros { 3, 3 } }) end)
+    fails('invalid_argument', 'does not split into 2 equal parts', function() return df.split(x, 2, { axis = 1 }) end)
+    fails('invalid_argument', 'size_splits add up to 2, but dimension 1 of float32[2,3] is 3', function() return df.split(x, { 1, 1 }, { axis = 1 }) end)
+    fails('invalid_argument', 'to be taken apart into 5 values along axis 0', function() return df.unstack(x, { num = 5 }) end)
+  end)
+end)
+
+describe('slice and strided_slice', function()
+  it('cut boxes out', function()
+    same(df.run(df.slice(matrix(), { 0, 1 }, { -1, 2 })), { { 2, 3 }, { 5, 6 } })
+    same(df.run(df.slice(df.constant({ 'a', 'b', 'c' }, 'string'), { 1 }, { 2 })), { 'b', 'c' })
+    assert.same({ 0, 3 }, shape_of(df.slice(matrix(), { 2, 0 }, { 0, 3 })))
+  end)
+  it('step, backwards too, and clip what lies outside', function()
+    local v = df.constant({ 0, 1, 2, 3, 4, 5 }, 'int32')
+    same(df.run(df.strided_slice(v, { 1 }, { 6 }, { 2 })), { 1, 3, 5 })
+    same(df.run(df.strided_slice(v, { -1 }, { -7 }, { -2 })), { 5, 3, 1 })
+    same(df.run(df.strided_slice(v, { 4 }, { 100 }, { 1 })), { 4, 5 })
+    assert.same({ 0 }, shape_of(df.strided_slice(v, { 4 }, { 2 }, { 1 })))
+    same(df.run(df.strided_slice(v, { 3 }, { 0 }, { -1 }, { end_mask = 1 })), { 3, 2, 1, 0 })
+  end)
+  it('drop dimensions, put in new ones and leave out what an ellipsis stands for', function()
+    local x = df.reshape(df.range(24), { 2, 3, 4 })
+    same(df.run(df.strided_slice(x, { 1, 0, 2 }, { 2, 3, 3 }, { 1, 1, 1 }, { shrink_axis_mask = 5 })), { 14, 18, 22 })
+    local y = df.strided_slice(x, { 0, 0, 1 }, { 0, 0, 3 }, { 1, 1, 1 }, { ellipsis_mask = 1, new_axis_mask = 2 })
+    assert.same({ 2, 3, 4, 1 }, df.strided_slice(x, { 0, 0 }, { 0, 0 }, { 1, 1 }, { ellipsis_mask = 1, new_axis_mask = 2 }).shape)
+    assert.same({ 2, 3, 1, 2 }, y.shape)
+    same(df.run(df.reshape(y, { -1 })), { 1, 2, 5, 6, 9, 10, 13, 14, 17, 18, 21, 22 })
+  end)
+  it('know their shape when only the indices are unknown', function()
+    local i = df.placeholder('int32', {})
+    assert.same({ 3 }, df.strided_slice(matrix(), df.stack { i }, df.stack { i + 1 }, { 1 }, { shrink_axis_mask = 1 }).shape)
+    assert.same({ 1, 2 }, df.slice(matrix(), df.stack { i, i }, { 1, 2 }).shape)
+    assert.same({ 3 }, matrix()[i].shape)
+  end)
+  it('name the index and the bound', function()
+    fails('invalid_argument', 'slice index 5 of dimension 0 is out of bounds: expected an index in [-2, 2)', function()
+      return df.run(df.strided_slice(matrix(), fed { 5 }, fed { 6 }, { 1 }, { shrink_axis_mask = 1 }))
+    end)
+    fails('invalid_argument', 'strides[0] must be non-zero', function() return df.strided_slice(matrix(), { 0 }, { 1 }, { 0 }) end)
+    fails('invalid_argument', '3 indices for an input of rank 2', function() return df.strided_slice(matrix(), { 0, 0, 0 }, { 1, 1, 1 }) end)
+    fails('invalid_argument', 'size[1] is 2 from begin 2 on for float32[2,3]: expected at most 1', function() return df.slice(matrix(), { 0, 2 }, { 1, 2 }) end)
+    fails('invalid_argument', 'size[1] is 2: expected one in [0, 1] or -1', function() return df.run(df.slice(matrix(), fed { 0, 2 }, fed { 1, 2 })) end)
+    fails('invalid_argument', 'begin[0] is -1', function() return df.run(df.slice(matrix(), fed { -1, 0 }, fed { 1, 1 })) end)
+  end)
+end)
+
+describe('tile, pad, reverse, roll and broadcast_to', function()
+  it('repeat, surround, turn and move', function()
+    local v = df.constant({ 1, 2, 3 }, 'int32')
+    same(df.run(df.tile(matrix(), { 1, 2 })), { { 1, 2, 3, 1, 2, 3 }, { 4, 5, 6, 4, 5, 6 } })
+    assert.same({ 0, 3 }, shape_of(df.tile(matrix(), { 0, 1 })))
+    same(df.run(df.pad(v, { { 1, 2 } })), { 0, 1, 2, 3, 0, 0 })
+    same(df.run(df.pad(v, { { 1, 0 } }, { constant_values = 9 })), { 9, 1, 2, 3 })
+    same(df.run(df.pad(v, { { 2, 1 } }, { mode = 'reflect' })), { 3, 2, 1, 2, 3, 2 })
+    same(df.run(df.pad(v, { { 2, 1 } }, { mode = 'symmetric' })), { 2, 1, 1, 2, 3, 3 })
+    same(df.run(df.pad(df.constant({ 'a' }, 'string'), { { 1, 0 } })), { '', 'a' })
+    same(df.run(df.reverse(matrix(), { 0, -1 })), { { 6, 5, 4 }, { 3, 2, 1 } })
+    same(df.run(df.roll(v, df.constant(1, 'int32'), df.constant(0, 'int32'))), { 3, 1, 2 })
+    same(df.run(df.roll(v, df.constant(-4, 'int32'), df.constant(0, 'int32'))), { 2, 3, 1 })
+    same(df.run(df.broadcast_to(v, { 2, 3 })), { { 1, 2, 3 }, { 1, 2, 3 } })
+    same(df.run(df.broadcast_to(df.constant('s', 'string'), { 2 })), { 's', 's' })
+    same(df.run(df.reverse_sequence(matrix(), df.constant({ 1, 3 }, 'int32'), { seq_dim = 1, batch_dim = 0 })), { { 1, 2, 3 }, { 6, 5, 4 } })
+  end)
+  it('say what is wrong with their arguments', function()
+    local x = matrix()
+    fails('invalid_argument', 'multiples has 1 entries for float32[2,3]: expected 2', function() return df.tile(x, { 2 }) end)
+    fails('invalid_argument', 'multiples[1] is -1', function() return df.run(df.tile(x, fed { 2, -1 })) end)
+    fails('invalid_argument', 'paddings is int32[1,2] for float32[2,3]: expected [2,2]', function() return df.pad(x, { { 1, 1 } }) end)
+    fails('invalid_argument', 'mode REFLECT expects at most 1', function() return df.pad(x, { { 2, 1 }, { 1, 0 } }, { mode = 'reflect' }) end)
+    fails('invalid_argument', 'axis 2 is out of range for rank 2', function() return df.reverse(x, { 2 }) end)
+    fails('invalid_argument', 'seq_lengths[1] is 4: expected one in [0, 3]', function()
+      return df.run(df.reverse_sequence(x, fed { 1, 4 }, { seq_dim = 1, batch_dim = 0 }))
+    end)
+    fails('invalid_argument', 'float32[2,3] does not broadcast to [3,3]', function() return df.broadcast_to(x, { 3, 3 }) end)
+  end)
+end)
+
+describe('fill, range and linspace', function()
+  it('make arrays', function()
+    same(df.run(df.fill({ 2, 2 }, df.constant(7, 'int32'))), { { 7, 7 }, { 7, 7 } })
+    same(df.run(df.fill({ 2 }, df.constant('a', 'string'))), { 'a', 'a' })
+    same(df.run(df.range(df.constant(5, 'int32'), df.constant(-1, 'int32'), df.constant(-2, 'int32'))), { 5, 3, 1 })
+    same(df.run(df.range(df.constant(3, 'int32'))), { 0, 1, 2 })
+    assert.same({ 0 }, df.range(df.constant(0, 'int32')).shape)
+    near(df.run(df.range(df.constant(0, 'float32'), df.constant(0.3, 'float32'), df.constant(0.1, 'float32'))), { 0, 0.1, 0.2 })
+    near(df.run(df.linspace(0, 1, 5)), { 0, 0.25, 0.5, 0.75, 1 })
+    near(df.run(df.linspace(2, 9, 1)), { 2 })
+    same(df.run(df.zeros_like(df.constant({ 'a' }, 'string'))), { '' })
+    same(df.run(df.ones_like(df.constant({ false, true }, 'bool'))), { true, true })
+    same(df.run(df.ones_like(df.constant({ 3, 4 }, 'bfloat16'))), { 1, 1 })
+  end)
+  it('reach the ends of int64', function()
+    local least = df.cast(df.constant(-2 ^ 63, 'float64'), 'int64')
+    local last = df.cast(df.constant(2 ^ 63, 'float64'), 'int64')
+    local r = df.range(least, last, last)
+    same(df.run(df.size(r)), 3)
+    same(df.run(df.equal(r, df.stack { least, df.constant(-1, 'int64'), last - 1 })), { true, true, true })
+  end)
+  it('say what is wrong with their arguments', function()
+    fails('invalid_argument', 'delta is 0', function() return df.range(0, 5, 0) end)
+    fails('invalid_argument', 'a range from 5 to 0 by 1: expected start <= limit', function() return df.range(5, 0, 1) end)
+    fails('invalid_argument', 'num is 0: expected 1 or more', function() return df.linspace(0, 1, 0) end)
+    fails('invalid_argument', 'dims[1] is -1: expected 0 or more', function() return df.run(df.fill(fed { 2, -1 }, df.constant(1, 'float32'))) end)
+    fails('resource_exhausted', 'out of memory for float32[1000000000,1000000000]', function()
+      return df.run(df.fill(fed { 1000000000, 1000000000 }, df.constant(1, 'float32')))
+    end)
+  end)
+end)
+
+describe('diagonals', function()
+  it('are put in and taken out', function()
+    same(df.run(df.diag(df.constant({ 1, 2 }, 'int32'))), { { 1, 0 }, { 0, 2 } })
+    same(df.run(df.diag_part(df.constant({ { 1, 2 }, { 3, 4 } }, 'int32'))), { 1, 4 })
+    same(df.run(df.matrix_set_diag(matrix('int32'), df.constant({ 8, 9 }, 'int32'))), { { 8, 2, 3 }, { 4, 9, 6 } })
+    fails('invalid_argument', 'has no diagonal', function() return df.diag_part(matrix()) end)
+  end)
+end)
+
+describe('where, unique and check_numerics', function()
+  it('find elements', function()
+    same(df.run(df.where(df.constant({ { true, false }, { false, true } }, 'bool'))), { { 0, 0 }, { 1, 1 } })
+    assert.same({ 0, 1 }, shape_of(df.where(df.constant({ false }, 'bool'))))
+    local y, idx = df.unique(df.constant({ 3, 1, 3, 2, 1 }, 'int32'))
+    same(df.run({ y, idx }), { { 3, 1, 2 }, { 0, 1, 0, 2, 1 } })
+    local s, at, count = df.unique_with_counts(df.constant({ 'a', 'b', 'a' }, 'string'))
+    same(df.run({ s, at, count }), { { 'a', 'b' }, { 0, 1, 0 }, { 2, 1 } })
+    local z = df.unique(df.constant({ 0, -0.0, 0 / 0, 0 / 0 }, 'float32'))
+    assert.same({ 3 }, shape_of(z))
+  end)
+  it('let good numbers through and name the first bad one', function()
+    same(df.run(df.check_numerics(df.constant({ 1, 2 }, 'float32'), { message = 'here' })), { 1, 2 })
+    fails('invalid_argument', 'here : Tensor had Inf and NaN values, the first at [0,1]', function()
+      return df.run(df.check_numerics(df.constant({ { 1, 0 / 0 }, { inf, 1 } }, 'float32'), { message = 'here' }))
+    end)
+  end)
+end)
+
+-- Every op that has a derivative: what it is applied to, and the shapes of its arguments.
+local function ints(v) return df.constant(v, 'int32') end
+local derivatives = {
+  { 'reshape', function(x) return df.reshape(x, { 3, -1 }) end, { { 2, 3, 2 } } },
+  { 'reshape to a shape that is fed', function(x) return df.reshape(x, fed { 3, -1 }) end, { { 2, 3, 2 } } },
+  { 'expand_dims', function(x) return df.expand_dims(x, 1) end, { { 2, 3 } } },
+  { 'squeeze', function(x) return df.squeeze(x, { 1 }) end, { { 2, 1, 3 } } },
+  { 'transpose', function(x) return df.transpose(x, { 2, 0, 1 }) end, { { 2, 3, 2 } } },
+  { 'transpose by a perm that is fed', function(x) return df.transpose(x, fed { -1, 0, 1 }) end, { { 2, 3, 2 } } },
+  { 'concat', function(x, y) return df.concat({ x, y, x }, 1) end, { { 2, 3 }, { 2, 2 } } },
+  { 'concat along an axis that is fed', function(x, y) return df.concat({ x, y, x }, fed(-1)) end, { { 2, 3 }, { 2, 2 } } },
+  { 'concat of which little is wanted', function(x) return df.concat({ df.zeros({ 2, 1 }, 'float64'), x, df.zeros({ 2, 2 }, 'float64') }, 1) end, { { 2, 3 } } },
+  { 'split', function(x) return df.split(x, 2, { axis = 1 }) end, { { 2, 4 } } },
+  { 'one part of a split', function(x) return df.split(x, 2, { axis = 1 })[2] end, { { 2, 4 } } },
+  { 'split into sizes', function(x) return df.split(x, { 1, -1 }, { axis = 1 }) end, { { 2, 4 } } },
+  { 'stack', function(x, y) return df.stack({ x, y, x }, { axis = 1 }) end, { { 2, 3 }, { 2, 3 } } },
+  { 'unstack', function(x) return df.unstack(x, { axis = 1, num = 3 }) end, { { 2, 3 } } },
+  { 'one part of unstack', function(x) return df.unstack(x, { axis = 1, num = 3 })[2] end, { { 2, 3 } } },
+  { 'slice', function(x) return df.slice(x, { 1, 0 }, { -1, 2 }) end, { { 3, 3 } } },
+  { 'slice from a place that is fed', function(x) return df.slice(x, fed { 1, 0 }, fed { -1, 2 }) end, { { 3, 3 } } },
+  { 'strided_slice', function(x) return df.strided_slice(x, { 2, 0 }, { 0, 3 }, { -1, 2 }) end, { { 3, 3 } } },
+  { 'strided_slice with every mask', function(x)
+    return df.strided_slice(x, { 0, 1, 0, -1 }, { 0, 2, 0, -9 }, { 1, 1, 1, -2 },
+                            { ellipsis_mask = 1, shrink_axis_mask = 2, new_axis_mask = 4, begin_mask = 8, end_mask = 8 })
+  end, { { 2, 3, 4 } } },
+  { 'strided_slice from a place that is fed', function(x) return df.strided_slice(x, fed { 1, 0 }, fed { 3, 2 }, fed { 1, 1 }) end, { { 3, 3 } } },
+  { 'x[i]', function(x) return x[1] end, { { 3, 3 } } },
+  { 'tile', function(x) return df.tile(x, { 2, 3 }) end, { { 2, 2 } } },
+  { 'tile by multiples that are fed', function(x) return df.tile(x, fed { 2, 3 }) end, { { 2, 2 } } },
+  { 'tile of five dimensions', function(x) return df.tile(x, { 2, 1, 2, 1, 2 }) end, { { 1, 2, 1, 2, 1 } } },
+  { 'tile of five dimensions by multiples that are fed', function(x) return df.tile(x, fed { 2, 1, 2, 1, 2 }) end, { { 1, 2, 1, 2, 1 } } },
+  { 'pad', function(x) return df.pad(x, { { 1, 0 }, { 2, 1 } }) end, { { 2, 2 } } },
+  { 'pad by paddings that are fed', function(x) return df.pad(x, fed { { 1, 0 }, { 2, 1 } }) end, { { 2, 2 } } },
+  { 'pad with a value', function(x, c) return df.pad(x, { { 1, 0 }, { 2, 1 } }, { constant_values = df.reduce_sum(c) }) end, { { 2, 2 }, { 1 } } },
+  { 'pad with a reflection', function(x) return df.pad(x, { { 1, 1 }, { 2, 0 } }, { mode = 'reflect' }) end, { { 2, 3 } } },
+  { 'pad with a mirror image', function(x) return df.pad(x, { { 1, 2 }, { 2, 3 } }, { mode = 'symmetric' }) end, { { 2, 3 } } },
+  { 'reverse', function(x) return df.reverse(x, { 1 }) end, { { 2, 3 } } },
+  { 'reverse_sequence', function(x) return df.reverse_sequence(x, ints { 1, 3 }, { seq_dim = 1, batch_dim = 0 }) end, { { 2, 3 } } },
+  { 'roll', function(x) return df.roll(x, ints { 1, -1 }, ints { 0, 1 }) end, { { 2, 3 } } },
+  { 'broadcast_to', function(x) return df.broadcast_to(x, { 3, 2, 3 }) end, { { 2, 1 } } },
+  { 'broadcast_to a shape that is fed', function(x) return df.broadcast_to(x, fed { 3, 2, 3 }) end, { { 2, 1 } } },
+  { 'fill', function(x) return df.fill({ 2, 3 }, df.reduce_sum(x)) end, { { 2 } } },
+  { 'range', function(x, y) return df.range(df.reduce_sum(x) * 0.01, df.constant(4, 'float64'), df.reduce_sum(y) * 0.01 + 1) end, { { 2 }, { 2 } } },
+  { 'linspace', function(x, y) return df.linspace(df.reduce_sum(x), df.reduce_sum(y), 5) end, { { 2 }, { 2 } } },
+  { 'diag', function(x) return df.diag(x) end, { { 3 } } },
+  { 'diag_part', function(x) return df.diag_part(x) end, { { 3, 3 } } },
+  { 'matrix_set_diag', function(x, d) return df.matrix_set_diag(x, d) end, { { 2, 2, 3 }, { 2, 2 } } },
+  { 'check_numerics', function(x) return df.check_numerics(x, { message = 'm' }) end, { { 2, 3 } } },
+}
+local function arguments(shapes)
+  local list = {}
+  for i, shape in ipairs(shapes) do list[i] = support.tensor(shape, -1, 1, 'float64', i) end
+  return list
+end
+
+describe('the first and second derivative', function()
+  for _, case in ipairs(derivatives) do
+    it('of ' .. case[1], function()
+      support.check_gradient(function(...)
+        local y = case[2](...)
+        return y
+      end, arguments(case[3]), { order = 2 })
+    end)
+  end
+end)
+
+describe('where no shape is known while building, the derivative', function()
+  for _, case in ipairs(derivatives) do
+    it('of ' .. case[1] .. ' is the same', function()
+      local values, xs, blind, feeds = arguments(case[3]), {}, {}, {}
+      for i, v in ipairs(values) do
+        xs[i] = df.placeholder('float64', v.shape)
+        feeds[xs[i]] = v
+        blind[i] = df.reshape(xs[i], fed(v.shape, 'int32', { -1 }))
+        assert.is_nil(blind[i].shape)
+      end
+      local function loss(list)
+        local ys = case[2](df.unpack(list))
+        if df.type(ys) then ys = { ys } end
+        local total = df.constant(0, 'float64')
+        for i, y in ipairs(ys) do total = total + df.reduce_sum(df.sin(y * (i + 0.5))) end
+        return total
+      end
+      local known, unknown = df.gradients(loss(xs), xs), df.gradients(loss(blind), xs)
+      for i = 1, #xs do near(df.run(unknown[i] + 0, feeds), df.run(known[i] + 0, feeds)) end
+    end)
+  end
+end)
+
+describe('the CPU kernels agree with the reference', function()
+  local function sequence(shape, dtype)
+    local n = 1
+    for _, d in ipairs(shape) do n = n * d end
+    local list = {}
+    for i = 1, n do
+      if dtype == 'string' then list[i] = ('x'):rep(i % 4) .. i elseif dtype == 'bool' then list[i] = i % 3 == 0 else list[i] = i % 120 end
+    end
+    return df.tensor(list, dtype, shape)
+  end
+  local cases = {
+    { 'transpose', function(x) return df.transpose(x, { 2, 0, 1 }) end },
+    { 'transpose of the last two', function(x) return df.transpose(x, { 0, 2, 1 }) end },
+    { 'concat', function(x) return df.concat({ x, x, x }, 1) end },
+    { 'split', function(x) return df.split(x, { 2, 0, -1 }, { axis = 1 }) end },
+    { 'stack', function(x) return df.stack({ x, x }, { axis = 2 }) end },
+    { 'unstack', function(x) return df.unstack(x, { axis = 1 }) end },
+    { 'slice', function(x) return df.slice(x, { 1, 0, 2 }, { -1, 3, 2 }) end },
+    { 'strided_slice', function(x) return df.strided_slice(x, { 0, -1, 1 }, { 9, -9, 9 }, { 2, -1, 2 }) end },
+    { 'x[i]', function(x) return x[1] end },
+    { 'tile', function(x) return df.tile(x, { 2, 1, 3 }) end },
+    { 'pad', function(x) return df.pad(x, { { 1, 0 }, { 0, 2 }, { 3, 1 } }) end },
+    { 'reverse', function(x) return df.reverse(x, { 0, 2 }) end },
+    { 'roll', function(x) return df.roll(x, ints { 2, -1 }, ints { 0, 2 }) end },
+    { 'broadcast_to', function(x) return df.broadcast_to(x[0][0], { 3, 4, 7 }) end },
+  }
+  for _, dtype in ipairs { 'float32', 'float64', 'int8', 'float16', 'bool', 'string', 'int64' } do
+    it('on ' .. dtype, function()
+      for _, case in ipairs(cases) do
+        support.cpu_equals_ref(case[2], { sequence({ 3, 4, 7 }, dtype) }, { rtol = 0, atol = 0, what = case[1] })
+      end
+    end)
+  end
+  it('on arrays large enough to be split over threads', function()
+    for _, perm in ipairs { { 1, 0, 2 }, { 2, 1, 0 }, { 0, 2, 1 } } do
+      local found = support.cpu_equals_ref(function(x)
+        local y = df.reshape(df.range(df.size(x)), df.shape(x))
+        return df.reduce_sum(df.cast(df.equal(df.transpose(df.transpose(y, perm), perm), y), 'int32')), df.transpose(y, perm)[3]
+      end, { sequence({ 41, 53, 67 }, 'int32') }, { rtol = 0, atol = 0 })
+      same(found[1], 41 * 53 * 67)
+    end
+  end)
+end)
+
+describe('an op at the edge', function()
+  it('refuses more than eight dimensions', function()
+    local x = df.zeros { 1, 1, 1, 1, 1, 1, 1, 1 }
+    assert.truthy(message_of(df.expand_dims, x, 0):find('9 dimensions: expected at most 8', 1, true))
+    assert.truthy(message_of(df.stack, { x, x }):find('9 dimensions', 1, true))
+  end)
+  it('reports a run error with the op that failed', function()
+    local ok, e = pcall(df.run, df.reshape(matrix(), fed { 4, 2 }, { name = 'narrow' }))
+    assert.is_false(ok)
+    assert.truthy(e.op:find('narrow', 1, true))
+  end)
+end)
