@@ -55,9 +55,12 @@ bool dfk_gather_plan(df_kernel *k, int32_t params_rank, const int64_t *params_di
                      params_dims[axis], dfk_span(params_dims, axis + 1, params_rank) };
   int64_t bad = first_outside(indices, g->limit);
   if (bad == indices->size) return true;
+  if (indices->rank == 0)
+    return FAIL(k, "index %lld is not in [0, %lld), the range of dimension %d of params", (long long)dfk_index(indices, 0),
+                (long long)g->limit, axis);
   dfk_index_text(indices->rank, indices->dims, bad, text, sizeof text);
-  return FAIL(k, "indices%s%s%s = %lld is not in [0, %lld), the range of dimension %d of params", indices->rank ? "[" : "", text,
-              indices->rank ? "]" : "", (long long)dfk_index(indices, bad), (long long)g->limit, axis);
+  return FAIL(k, "indices[%s] = %lld is not in [0, %lld), the range of dimension %d of params", text, (long long)dfk_index(indices, bad),
+              (long long)g->limit, axis);
 }
 
 df_tensor *dfk_gather_begin(df_kernel *k, dfk_gather *g) {
