@@ -297,6 +297,10 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
     dfi_fail(err, DF_NOT_FOUND, spec->where, "there is no op number %d", spec->op);
     return NULL;
   }
+  if (DFI_UNLIKELY(o->op->flow >= DF_MERGE && o->op->flow <= DF_LOOP_COND && !spec->raw)) {
+    fail(err, o, spec, DF_INVALID_ARGUMENT, "nodes of this type are made by cond and while_loop only");
+    return NULL;
+  }
   if (o->in_list ? o->in_pair ? spec->nin % 2 : spec->nin < o->nin - 1 : spec->nin != o->nin) { fail_arity(err, o, spec); return NULL; }
   if (spec->name && dfi_name_bad(spec->name)) {
     fail(err, o, spec, DF_INVALID_ARGUMENT, "a name must not be empty and must not contain spaces, `:` or `^`");
