@@ -1,0 +1,270 @@
+--- Reading and writing by index: values, empty arrays, rank 0, strings, errors that name the index, derivatives, kernels.
+local df = require 'dflow'
+local support = require 'spec.support'
+local near, same = support.near, support.same
+
+before_each(function() df.reset() end)
+
+--- The same value, but unknown while the graph is built.
+local function fed(v, dtype)
+  return df.placeholder_with_default(df.constant(v, dtype or 'int32'))
+end
+local function ints(v) return df.constant(v, 'int32') end
+local function shape_of(v) return df.run(v).shape end
+local function fails(code, pattern, fn)
+  local ok, e = pcall(fn)
+  assert.is_false(ok, 'no error was raised')
+  assert.equal(code, e.code)
+  assert.truthy(tostring(e):find(pattern, 1, true), tostring(e))
+end
+local function matrix(dtype) return df.constant({ { 1, 2, 3 }, { 4, 5, 6 } }, dtype or 'float32') end
+
+describe('gather', function()
+  it('takes rows', function()
+    same(df.run(df.gather(matrix(), ints { 1, 0, 1 })), { { 4, 5, 6 }, { 1, 2, 3 }, { 4, 5, 6 } })
+    same(df.run(df.gather(matrix(), ints { { 1 }, { 0 } })), { { { 4, 5, 6 } }, { { 1, 2, 3 } } })
+    same(df.run(df.gather(df.constant({ 'a', 'b' }, 'string'), ints { 1, 1 })), { 'b', 'b' })
+    assert.same({ 0, 3 }, shape_of(df.gather(matrix(), df.zeros({ 0 }, 'int32'))))
+  end)
+  it('takes one row or element by a scalar', function()
+    same(df.run(matrix()[fed(1)]), { 4, 5, 6 })
+    same(df.run(df.gather(df.constant({ 7, 8 }, 'int32'), fed(1))), 8)
+    same(df.run(df.gather(df.constant({ 'a', 'b' }, 'string'), fed(0))), 'a')
+    same(df.run(df.gather(matrix(), fed(1, 'int64'))), { 4, 5, 6 })
+  end)
+  it('goes along other axes, and in batches', function()
+    same(df.run(df.gather(matrix(), ints { 2, 0 }, { axis = 1 })), { { 3, 1 }, { 6, 4 } })
+    same(df.run(df.gather(matrix(), ints(1), { axis = -1 })), { 2, 5 })
+    same(df.run(df.gather(matrix(), ints { { 2 }, { 0 } }, { axis = 1, batch_dims = 1 })), { { 3 }, { 4 } })
+  end)
+  it('never reads outside', function()
+    fails('invalid_argument', 'index 2 is not in [0, 2)', function() return df.run(matrix()[fed(2)]) end)
+    fails('invalid_argument', 'index -1 is not in [0, 2)', function() return df.run(matrix()[fed(-1)]) end)
+    fails('invalid_argument', 'indices[1,0] = 7 is not in [0, 2), the range of dimension 0', function()
+      return df.run(df.gather(matrix(), fed { { 0, 1 }, { 7, 1 } }))
+    end)
+    fails('invalid_argument', 'indices[0] = -1 is not in [0, 3), the range of dimension 1', function()
+      return df.run(df.gather(matrix(), fed({ -1, 1 }, 'int64'), { axis = 1 }))
+    end)
+    fails('invalid_argument', 'element 1 is 3, which is not in [0, 2)', function() return df.gather(matrix(), ints { 0, 3 }) end)
+    fails('invalid_argument', 'index 0 is not in [0, 0)', function() return df.run(df.gather(df.zeros { 0, 3 }, fed(0))) end)
+    fails('invalid_argument', 'axis 2 is out of range for rank 2: expected one in [-2, 2)', function() return df.gather(matrix(), ints { 0 }, { axis = 2 }) end)
+  end)
+  it('finds a bad index among very many', function()
+    local ids = df.placeholder('int32', { -1 })
+    local y = df.gather(df.zeros { 50 }, ids)
+    local list = {}
+    for i = 1, 1000 do list[i] = i % 50 end
+    same(df.run(df.size(y), { [ids] = df.tensor(list, 'int32') }), 1000)
+    list[777] = 50
+    fails('invalid_argument', 'indices[776] = 50 is not in [0, 50)', function() return df.run(y, { [ids] = df.tensor(list, 'int32') }) end)
+  end)
+end)
+
+describe('gather_nd and scatter_nd', function()
+  it('read and write at indices of several numbers', function()
+    same(df.run(df.gather_nd(matrix(), ints { { 0, 2 }, { 1, 0 } })), { 3, 4 })
+    same(df.run(df.gather_nd(matrix(), ints { { 1 } })), { { 4, 5, 6 } })
+    same(df.run(df.gather_nd(matrix(), ints { 1, 1 })), 5)
+    same(df.run(df.gather_nd(df.constant({ 'a', 'b' }, 'string'), ints { { 1 } })), { 'b' })
+    assert.same({ 2, 2, 3 }, shape_of(df.gather_nd(matrix(), df.zeros({ 2, 0 }, 'int32'))))
+    same(df.run(df.scatter_nd(ints { { 1 }, { 3 }, { 1 } }, df.constant({ 5, 6, 7 }, 'int32'), ints { 4 })), { 0, 12, 0, 6 })
+    same(df.run(df.scatter_nd(ints { { 1 } }, df.constant({ { 1, 2 } }, 'float32'), ints { 2, 2 })), { { 0, 0 }, { 1, 2 } })
+  end)
+  it('name the index and the bound', function()
+    fails('invalid_argument', 'indices[1,1] = 3 is not in [0, 3), the range of dimension 1', function()
+      return df.run(df.gather_nd(matrix(), fed { { 0, 1 }, { 1, 3 } }))
+    end)
+    fails('invalid_argument', 'indices[0,0] = 4 is not in [0, 4)', function()
+      return df.run(df.scatter_nd(fed { { 4 } }, df.constant({ 1 }, 'float32'), ints { 4 }))
+    end)
+    fails('invalid_argument', 'indices is int32[1,3], 3 numbers to an index', function() return df.gather_nd(matrix(), ints { { 0, 1, 2 } }) end)
+    fails('invalid_argument', 'updates is float32[2] for indices int32[1,1]: expected [1]', function()
+      return df.scatter_nd(ints { { 4 } }, df.constant({ 1, 2 }, 'float32'), ints { 4 })
+    end)
+  end)
+end)
+
+describe('tensor_scatter_update, add and sub', function()
+  it('change a copy', function()
+    local x, at = df.constant({ 1, 2, 3, 4 }, 'int32'), ints { { 0 }, { 2 }, { 0 } }
+    local u = df.constant({ 10, 20, 30 }, 'int32')
+    same(df.run({ df.tensor_scatter_update(x, at, u), df.tensor_scatter_add(x, at, u), df.tensor_scatter_sub(x, at, u), x }),
+         { { 30, 2, 20, 4 }, { 41, 2, 23, 4 }, { -39, 2, -17, 4 }, { 1, 2, 3, 4 } })
+    same(df.run(df.tensor_scatter_update(df.constant({ 'a', 'b' }, 'string'), ints { { 1 } }, df.constant({ 'new' }, 'string'))), { 'a', 'new' })
+    same(df.run(df.tensor_scatter_add(df.constant({ 1, 1 }, 'float16'), ints { { 1 }, { 1 } }, df.constant({ 2, 3 }, 'float16'))), { 1, 6 })
+  end)
+  it('never write outside', function()
+    fails('invalid_argument', 'indices[0,0] = -1 is not in [0, 2)', function()
+      return df.run(df.tensor_scatter_update(matrix(), fed { { -1 } }, df.constant({ { 1, 2, 3 } }, 'float32')))
+    end)
+  end)
+end)
+
+describe('one_hot', function()
+  it('puts on_value where the index says', function()
+    same(df.run(df.one_hot(ints { 0, 2, 5, -1 }, 3)), { { 1, 0, 0 }, { 0, 0, 1 }, { 0, 0, 0 }, { 0, 0, 0 } })
+    same(df.run(df.one_hot(ints { 1, 0 }, 2, { on_value = 'x', off_value = '-', axis = 0, dtype = 'string' })), { { '-', 'x' }, { 'x', '-' } })
+    same(df.run(df.one_hot(ints(1), 3)), { 0, 1, 0 })
+    assert.same({ 0, 4 }, shape_of(df.one_hot(df.zeros({ 0 }, 'int32'), 4)))
+    fails('invalid_argument', 'depth is -1: expected 0 or more', function() return df.one_hot(ints { 1 }, -1) end)
+  end)
+end)
+
+describe('dynamic_partition and dynamic_stitch', function()
+  it('deal rows out and put them back', function()
+    local x, parts = df.constant({ 10, 11, 12, 13 }, 'int32'), fed { 1, 0, 1, 3 }
+    same(df.run(df.dynamic_partition(x, parts, 4)), { { 11 }, { 10, 12 }, {}, { 13 } })
+    local at = df.dynamic_partition(df.range(4), parts, 4)
+    same(df.run(df.dynamic_stitch(at, df.dynamic_partition(x, parts, 4))), { 10, 11, 12, 13 })
+    same(df.run(df.dynamic_partition(df.constant({ { 'a', 'b' }, { 'c', 'd' } }, 'string'), fed { 1, 0 }, 2)), { { { 'c', 'd' } }, { { 'a', 'b' } } })
+    same(df.run(df.dynamic_partition(matrix(), fed { { 0, 1, 0 }, { 1, 1, 1 } }, 2)), { { 1, 3 }, { 2, 4, 5, 6 } })
+  end)
+  it('let the later row stay, and fill holes with zeros', function()
+    same(df.run(df.dynamic_stitch({ ints { 0, 3 }, ints(0) }, { df.constant({ 1, 2 }, 'int32'), df.constant(9, 'int32') })), { 9, 0, 0, 2 })
+    assert.same({ 0 }, shape_of(df.dynamic_stitch({ df.zeros({ 0 }, 'int32') }, { df.zeros { 0 } })))
+    assert.same({ 4, 3 }, df.dynamic_stitch({ ints { 0, 3 } }, { matrix() }).shape)
+  end)
+  it('name the index', function()
+    fails('invalid_argument', 'partitions[1] = 3 is not in [0, 2)', function() return df.run(df.dynamic_partition(matrix(), fed { 0, 3 }, 2)) end)
+    fails('invalid_argument', 'expected data to begin with the dimensions of partitions', function() return df.dynamic_partition(matrix(), ints { 0, 1, 1 }, 2) end)
+    fails('invalid_argument', 'indices[0][1] = -1 is negative', function() return df.run(df.dynamic_stitch({ fed { 0, -1 } }, { matrix() })) end)
+    fails('invalid_argument', 'two lists of one length', function() return df.dynamic_stitch({ ints { 0, 1 }, ints { 2 } }, { matrix() }) end)
+  end)
+end)
+
+local derivatives = {
+  { 'gather by a matrix of indices', function(x) return df.gather(x, ints { { 0, 2 }, { 2, 1 } }) end, { { 3, 2 } } },
+  { 'gather by a vector', function(x) return df.gather(x, ints { 0, 2, 2, 1 }) end, { { 3, 2 } } },
+  { 'gather by a scalar', function(x) return df.gather(x, ints(2)) end, { { 3, 2 } } },
+  { 'gather of single elements', function(x) return df.gather(x, fed { { 0, 2 }, { 2, 1 } }) end, { { 3 } } },
+  { 'gather along axis 1', function(x) return df.gather(x, ints { { 0, 2 }, { 2, 1 } }, { axis = 1 }) end, { { 2, 3, 2 } } },
+  { 'gather along the last axis', function(x) return df.gather(x, ints(1), { axis = -1 }) end, { { 2, 3, 2 } } },
+  { 'gather in batches', function(x) return df.gather(x, ints { { 0, 2 }, { 2, 1 } }, { axis = 2, batch_dims = 1 }) end, { { 2, 2, 3, 2 } } },
+  { 'gather_nd', function(x) return df.gather_nd(x, ints { { 0, 1 }, { 2, 0 }, { 0, 1 } }) end, { { 3, 2, 2 } } },
+  { 'scatter_nd', function(u) return df.scatter_nd(ints { { 0 }, { 2 }, { 0 } }, u, ints { 4, 2 }) end, { { 3, 2 } } },
+  { 'tensor_scatter_update with an index twice', function(x, u) return df.tensor_scatter_update(x, ints { { 0 }, { 2 }, { 0 } }, u) end, { { 3, 2 }, { 3, 2 } } },
+  { 'tensor_scatter_add', function(x, u) return df.tensor_scatter_add(x, ints { { 0 }, { 2 }, { 0 } }, u) end, { { 3, 2 }, { 3, 2 } } },
+  { 'tensor_scatter_sub', function(x, u) return df.tensor_scatter_sub(x, ints { { 0 }, { 2 }, { 0 } }, u) end, { { 3, 2 }, { 3, 2 } } },
+  { 'one_hot', function(on, off)
+    return df.one_hot(ints { { 0, 2 }, { 1, 5 } }, 3, { on_value = df.reduce_sum(on), off_value = df.reduce_sum(off), axis = 1 })
+  end, { { 1 }, { 1 } } },
+  { 'dynamic_partition', function(x) return df.dynamic_partition(x, ints { 0, 2, 0, 2 }, 3) end, { { 4, 2 } } },
+  { 'one part of dynamic_partition', function(x) return df.dynamic_partition(x, ints { 0, 2, 0, 2 }, 3)[1] end, { { 4, 2 } } },
+  { 'dynamic_partition by a matrix', function(x) return df.dynamic_partition(x, fed { { 0, 1 }, { 1, 0 } }, 2) end, { { 2, 2 } } },
+  { 'dynamic_stitch with an index twice', function(x, y) return df.dynamic_stitch({ ints { 0, 3 }, ints { 1, 0 } }, { x, y }) end, { { 2, 2 }, { 2, 2 } } },
+  { 'dynamic_stitch of rows and a row', function(x, y) return df.dynamic_stitch({ fed { { 0, 3 } }, fed(5) }, { x, y }) end, { { 1, 2, 2 }, { 2 } } },
+}
+local function arguments(shapes)
+  local list = {}
+  for i, shape in ipairs(shapes) do list[i] = support.tensor(shape, -1, 1, 'float64', i) end
+  return list
+end
+
+describe('the first and second derivative', function()
+  for _, case in ipairs(derivatives) do
+    it('of ' .. case[1], function()
+      support.check_gradient(function(...)
+        local y = case[2](...)
+        return y
+      end, arguments(case[3]), { order = 2 })
+    end)
+  end
+end)
+
+describe('where no shape is known while building, the derivative', function()
+  for _, case in ipairs(derivatives) do
+    it('of ' .. case[1] .. ' is the same', function()
+      local values, xs, blind, feeds = arguments(case[3]), {}, {}, {}
+      for i, v in ipairs(values) do
+        xs[i] = df.placeholder('float64', v.shape)
+        feeds[xs[i]] = v
+        blind[i] = df.reshape(xs[i], df.placeholder_with_default(df.constant(v.shape, 'int32'), { -1 }))
+        assert.is_nil(blind[i].shape)
+      end
+      local function loss(list)
+        local ys = case[2](df.unpack(list))
+        if df.type(ys) then ys = { ys } end
+        local total = df.constant(0, 'float64')
+        for i, y in ipairs(ys) do total = total + df.reduce_sum(df.sin(y * (i + 0.5))) end
+        return total
+      end
+      local known, unknown = df.gradients(loss(xs), xs), df.gradients(loss(blind), xs)
+      for i = 1, #xs do near(df.run(unknown[i] + 0, feeds), df.run(known[i] + 0, feeds)) end
+    end)
+  end
+end)
+
+describe('the gradient of gather', function()
+  it('stays sparse along axis 0', function()
+    local x = df.placeholder('float64', { 5, 2 })
+    local g = df.gradients(df.reduce_sum(df.gather(x, ints { { 3, 1 }, { 3, 0 } })), x)
+    assert.equal('indexed_slices', df.type(g))
+    same(df.run(g.indices), { 3, 1, 3, 0 })
+    assert.same({ 4, 2 }, g.values.shape)
+    near(df.run(g + 0, { [x] = support.tensor({ 5, 2 }, -1, 1) }), { { 1, 1 }, { 1, 1 }, { 0, 0 }, { 2, 2 }, { 0, 0 } })
+  end)
+
+  -- The same body in a loop and unrolled: one gradient.
+  local function sum(v) return df.reduce_sum(df.sin(v)) end
+  local bodies = {
+    { 'x[i]', function(i, a, x) return sum(x[i] * a) end },
+    { 'x[i] and x[3 - i]', function(i, a, x) return sum(x[i] * a) + sum(x[3 - i]) end },
+    { 'rows', function(i, a, x) return sum(df.gather(x, df.stack { i, i, 0 }) * a) end },
+    { 'another axis', function(i, a, x) return sum(df.gather(x, df.stack { i % 3, 0 }, { axis = 1 }) * a) end },
+    { 'gather_nd', function(i, a, x) return sum(df.gather_nd(x, df.stack { df.stack { i, 0 }, df.stack { 0, i % 3 } }) * a) end },
+    { 'strided_slice', function(i, a, x)
+      return sum(df.strided_slice(x, df.stack { i, 0 }, df.stack { i + 1, 2 }, { 1, 1 }, { shrink_axis_mask = 1 }) * a)
+    end },
+    { 'slice', function(i, a, x) return sum(df.slice(x, df.stack { i, 1, 0 }, { 1, 2, 2 }) * a) end },
+    { 'slices that grow, joined', function(i, a, x) return sum(df.concat({ df.slice(x, { 0, 0, 0 }, df.stack { i + 1, 3, 2 }) * a, x }, 0)) end },
+    { 'a tile that grows', function(i, a, x) return sum(df.tile(x, df.stack { i + 1, 1, 2 }) * a) end },
+    { 'a partition', function(i, a, x)
+      local p = df.dynamic_partition(x * a, df.stack { i % 2, 0, 1, 1 }, 2)
+      return sum(p[1]) - sum(p[2] * p[2])
+    end },
+  }
+  for _, case in ipairs(bodies) do
+    it('is exact in a loop: ' .. case[1], function()
+      local x = df.placeholder('float64', { 4, 3, 2 })
+      local feeds, trips = { [x] = support.tensor({ 4, 3, 2 }, -1, 1, 'float64', 3) }, 4
+      local function body(i, a) return a * 0.9 + case[2](i, a, x) end
+      local start = df.constant(0.5, 'float64')
+      local _, looped = df.while_loop(function(i) return i:lt(trips) end, function(i, a) return i + 1, body(i, a) end, { df.int32(0), start })
+      local unrolled = start
+      for t = 0, trips - 1 do unrolled = body(df.int32(t), unrolled) end
+      local function orders(y)
+        local g = df.gradients(y, x) + df.constant(0, 'float64')
+        return y, g, df.gradients(df.reduce_sum(g * g), x) + df.constant(0, 'float64')
+      end
+      near(df.run({ orders(looped) }, feeds), df.run({ orders(unrolled) }, feeds), { rtol = 1e-9, atol = 1e-9 })
+    end)
+  end
+end)
+
+describe('the CPU kernels agree with the reference', function()
+  for _, dtype in ipairs { 'float32', 'float64', 'int8', 'float16', 'bool', 'int64', 'string' } do
+    it('on ' .. dtype, function()
+      local list = {}
+      for i = 1, 3 * 4 * 2 do
+        if dtype == 'string' then list[i] = 's' .. i elseif dtype == 'bool' then list[i] = i % 3 == 0 else list[i] = i end
+      end
+      local x = df.tensor(list, dtype, { 3, 4, 2 })
+      local function agree(what, fn, at) support.cpu_equals_ref(fn, { x, at }, { rtol = 0, atol = 0, what = what }) end
+      local rows, elements = df.tensor({ 2, 0, 1, 1 }, 'int32'), df.tensor({ { 2, 3, 1 }, { 0, 0, 1 } }, 'int64')
+      for axis = 0, 2 do
+        agree('gather', function(p, i) return df.gather(p, i % (axis == 2 and 2 or 3), { axis = axis }) end, rows)
+      end
+      agree('x[i]', function(p, i) return p[i], p[i][i], p[i][i][0] end, df.tensor(2, 'int32'))
+      agree('gather_nd', function(p, i) return df.gather_nd(p, i) end, elements)
+      agree('gather_nd of slices', function(p, i) return df.gather_nd(p, i) end, df.tensor({ { 2 }, { 1 } }, 'int32'))
+      agree('gather_nd of pairs', function(p, i) return df.gather_nd(p, i) end, df.tensor({ { 2, 1 }, { 1, 0 } }, 'int32'))
+      agree('one_hot', function(p, i) return df.one_hot(i, 3, { on_value = p[0][0][0], off_value = p[1][1][1], axis = 0 }) end, rows)
+    end)
+  end
+  it('on rows enough to be split over threads', function()
+    local ids, x = df.range(60000) * 7 % 30000, df.reshape(df.range(90000), { 30000, 3 })
+    local y = df.gather(df.placeholder_with_default(x), df.placeholder_with_default(ids))
+    same(df.run(df.reduce_all(df.equal(y, df.expand_dims(ids, 1) * 3 + df.range(3)))), true)
+  end)
+end)
