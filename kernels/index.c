@@ -89,8 +89,10 @@ bool dfk_places_of(df_kernel *k, const df_tensor *indices, int32_t rank, const i
     p->offset[i] = 0;
     for (int32_t d = 0; d < p->depth; d++) {
       int64_t v = dfk_index(indices, i * depth + d);
-      p->offset[i] += v * strides[d];
-      if ((uint64_t)v < (uint64_t)dims[d]) continue;
+      if ((uint64_t)v < (uint64_t)dims[d]) {
+        p->offset[i] += v * strides[d];
+        continue;
+      }
       dfk_free(p->offset);
       p->offset = NULL;
       dfk_index_text(indices->rank, indices->dims, i * depth + d, at, sizeof at);
