@@ -253,7 +253,7 @@ static uint64_t key_of(const df_tensor *t, int64_t i) {
     return u;
   }
   int64_t w = dfk_width(t->dtype);
-  memcpy(&u, (const char *)t->data + i * w, (size_t)w);
+  memcpy(&u, (const char *)t->data + i * w, (size_t)(w < 8 ? w : 8));
   bool zero = (t->dtype == DF_FLOAT32 && u == 0x80000000u) || (t->dtype == DF_FLOAT64 && u == 1ull << 63) ||
               ((t->dtype == DF_FLOAT16 || t->dtype == DF_BFLOAT16) && u == 0x8000u);
   return zero ? 0 : u;
