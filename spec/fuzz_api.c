@@ -312,18 +312,41 @@ static void act(world *w, int32_t depth) {
   }
 }
 
+/* A tensor as the placeholder wants it, mostly. */
+static df_tensor *some_feed(world *w, int32_t node) {
+  int32_t rank = df_output_rank(w->graph, node, 0);
+  int64_t dims[DF_MAX_RANK];
+  if (rank < 0 || once_in(20)) return some_tensor(w);
+  for (int32_t i = 0; i < rank; i++) {
+    dims[i] = df_output_dim(w->graph, node, 0, i);
+    if (dims[i] < 0) dims[i] = below(4);
+  }
+  df_tensor *t = df_tensor_new(df_output_dtype(w->graph, node, 0), rank, dims, &w->err);
+  for (int64_t i = 0; t && i < df_tensor_size(t) && i < 4096; i++) df_tensor_set_int(t, i, below(4));
+  return t;
+}
+
+/* What can be fetched, mostly: an output of the top level. */
+static void some_fetch(world *w, int32_t *pair) {
+  for (int tries = 0; tries < 20; tries++) {
+    some_output(w, pair);
+    if (pair[0] >= 0 && pair[0] < df_graph_nodes(w->graph) && df_node_context(w->graph, pair[0]) == 0 &&
+        df_output_dtype(w->graph, pair[0], pair[1]) != DF_RESOURCE)
+      return;
+  }
+}
+
 static void run_some(world *w, df_session *s) {
-  int32_t fetches[8], feeds[32], nfetch = 1 + below(4), nfeed = 0;
+  int32_t fetches[8], feeds[32], nfetch = 1 + below(3), nfeed = 0;
   df_value values[16], results[4];
   memset(results, 0, sizeof results);
   for (int32_t i = 0; i < nfetch; i++) {
-    some_output(w, fetches + 2 * i);
+    if (once_in(12)) some_output(w, fetches + 2 * i);
+    else some_fetch(w, fetches + 2 * i);
     if (once_in(5)) fetches[2 * i + 1] = -1;
   }
   for (int32_t i = 0; i < w->feeds; i++) {
-    if (once_in(10)) continue;
-    df_tensor *t = NULL;
-    for (int tries = 0; !t && tries < 8; tries++) t = some_tensor(w);
+    df_tensor *t = once_in(20) ? NULL : some_feed(w, w->feed[i][0]);
     if (!t) continue;
     values[nfeed] = (df_value){ .kind = DF_TENSOR, .dtype = (uint8_t)df_tensor_dtype(t) };
     values[nfeed].as.tensor = t;
@@ -364,7 +387,7 @@ static void play(uint64_t seed) {
   for (int32_t i = 20 + below(200); i > 0; i--) {
     act(&w, 0);
     if (df_flow_depth(w.graph) != 0) abort();
-    if (once_in(60)) {
+    if (once_in(25)) {
       if (!s) s = df_session_new(w.graph, options[below(6)], &w.err);
       if (s) run_some(&w, s);
     }
