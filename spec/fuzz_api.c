@@ -86,10 +86,17 @@ static void some_output(world *w, int32_t *pair) {
   pair[1] = w->out[at][1];
 }
 
+/* Numbers of a new tensor are whatever was there before; a bool must be one all the same. */
+static df_tensor *clean(df_tensor *t) {
+  if (t && df_tensor_dtype(t) != DF_STRING && df_tensor_data(t))
+    memset(df_tensor_data(t), 0, (size_t)(df_tensor_size(t) * df_dtype_bytes(df_tensor_dtype(t))));
+  return t;
+}
+
 static df_tensor *some_tensor(world *w) {
   int64_t dims[DF_MAX_RANK];
   int32_t rank = some_shape(dims);
-  df_tensor *t = df_tensor_new(some_dtype(), rank, dims, &w->err);
+  df_tensor *t = clean(df_tensor_new(some_dtype(), rank, dims, &w->err));
   if (!t) return NULL;
   int64_t n = df_tensor_size(t);
   for (int64_t i = 0; i < n && i < 4096; i++) {
@@ -321,7 +328,7 @@ static df_tensor *some_feed(world *w, int32_t node) {
     dims[i] = df_output_dim(w->graph, node, 0, i);
     if (dims[i] < 0) dims[i] = below(4);
   }
-  df_tensor *t = df_tensor_new(df_output_dtype(w->graph, node, 0), rank, dims, &w->err);
+  df_tensor *t = clean(df_tensor_new(df_output_dtype(w->graph, node, 0), rank, dims, &w->err));
   for (int64_t i = 0; t && i < df_tensor_size(t) && i < 4096; i++) df_tensor_set_int(t, i, below(4));
   return t;
 }
