@@ -88,7 +88,21 @@ local function wrap(text, indent, width)
   return table.concat(lines, '\n')
 end
 
+--- How ops are called whose function takes its arguments differently from the node.
+local calls = {
+  concat = 'df.concat({values, …}, axis)', dynamic_partition = 'df.dynamic_partition(data, partitions, num_partitions)',
+  expand_dims = 'df.expand_dims(x, axis)', fill = 'df.fill(shape, value)',
+  gather = 'df.gather(x, indices, {axis = 0, batch_dims = 0})', linspace = 'df.linspace(start, stop, num)',
+  one_hot = 'df.one_hot(indices, depth, {on_value = 1, off_value = 0, axis = -1, dtype =})',
+  pad = "df.pad(x, paddings, {mode = 'constant', constant_values = 0})", range = 'df.range(start = 0, limit, delta = 1)',
+  reverse = 'df.reverse(x, axis)', reverse_sequence = 'df.reverse_sequence(x, lengths, {seq_dim =, batch_dim = 0})',
+  split = 'df.split(x, parts or sizes, {axis = 0})', squeeze = 'df.squeeze(x, axis?)', stack = 'df.stack({values, …}, {axis = 0})',
+  strided_slice = 'df.strided_slice(x, begin, end_, strides?, {begin_mask =, end_mask =, shrink_axis_mask =, …})',
+  transpose = 'df.transpose(x, perm?)', unstack = 'df.unstack(x, {axis = 0, num =})', where = 'df.where(condition, x?, y?)',
+}
+
 local function signature(e)
+  if calls[e.lua] then return calls[e.lua] end
   local words, options = {}, {}
   for _, a in ipairs(e.inputs) do words[#words + 1] = a.list and '{' .. a.name .. ', …}' or a.name end
   for _, a in ipairs(e.attrs) do options[#options + 1] = a.name .. (a.required and ' =' or ' = ' .. a.default) end
