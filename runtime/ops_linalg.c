@@ -235,24 +235,12 @@ static int32_t grad_diag(dfi_grad *g, df_node *n, const df_output *dy, df_output
   return dfg_end(g);
 }
 
-/* The diagonal in a square, then zeros for the rows or columns that a longer matrix has beyond it. */
 static int32_t grad_diag_part(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
   const dfi_shape *x = dfi_shape_at(n->in[0]);
-  df_output square = dfi_op(b, "MatrixDiag", dy[0]);
-  int64_t m = x->rank < 2 ? -1 : x->dims[x->rank - 2], w = x->rank < 2 ? -1 : x->dims[x->rank - 1];
-  if (x->rank < 2) return dfg_fail(g, n, "the gradient of matrix_diag_part needs the rank of its input to be known while building");
-  if (m >= 0 && m == w) {
-    dx[0] = square;
-    return dfg_end(g);
-  }
-  /* pad[rank, 2]: nothing before, the difference after in the last two axes */
-  df_output zero = dfi_const_int(b, 0), parts[2 * DF_MAX_RANK], least = dfi_op(b, "Minimum", dfg_in_dim(g, n, 0, -2), dfg_in_dim(g, n, 0, -1));
-  for (int32_t i = 0; i < 2 * x->rank; i++) parts[i] = zero;
-  parts[2 * x->rank - 3] = dfi_op(b, "Sub", dfg_in_dim(g, n, 0, -2), least);
-  parts[2 * x->rank - 1] = dfi_op(b, "Sub", dfg_in_dim(g, n, 0, -1), least);
-  df_output pads = dfi_op(b, "Reshape", dfi_opn(b, "Pack", 2 * x->rank, parts), dfi_const_ints(b, 2, (const int64_t[]){ x->rank, 2 }));
-  dx[0] = dfi_op(b, "Pad", square, pads);
+  bool square = x->rank >= 2 && x->dims[x->rank - 1] >= 0 && x->dims[x->rank - 1] == x->dims[x->rank - 2];
+  if (square) dx[0] = dfi_op(b, "MatrixDiag", dy[0]);
+  else dx[0] = dfi_op(b, "MatrixSetDiag", dfi_op(b, "Fill", dfg_in_shape(g, n, 0), dfi_const(b, n->out[0].dtype, 0)), dy[0]);
   return dfg_end(g);
 }
 
