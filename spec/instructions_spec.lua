@@ -61,7 +61,7 @@ describe('the token engine #instructions', function()
   setup(build)
 
   for name, known in pairs(COUNTS) do
-    it(('spends at most %d instructions on an iteration of %s'):format(known * SLACK, name), function()
+    it(('spends at most %.0f instructions on an iteration of %s'):format(known * SLACK, name), function()
       local count = per_iteration(name)
       assert.is_true(count <= known * SLACK,
         ('%s: %.0f instructions per iteration, were %d'):format(name, count, known))
