@@ -12,7 +12,7 @@ end
 describe('the example', function()
   it('mandelbrot draws the set', function()
     local out = example('mandelbrot')
-    assert.is_truthy(out:match('@') and out:match('%+'))
+    assert.is_truthy(out:match('::::') and out:match('=') and out:match('%*'), out)
     assert.is_true(select(2, out:gsub('\n', '')) >= 25)
   end)
 
