@@ -104,6 +104,14 @@ static bool flows(pass *p, df_node *n, int32_t j) {
 
 static bool is_stop(pass *p, df_output o) { return p->stops && dfi_map_get(p->stops, o).node; }
 
+/* Does no gradient flow to o from what uses it? A stop that is an x itself receives its own, and hands none on. */
+static bool is_cut(pass *p, df_output o, int32_t nx, const df_output *xs) {
+  if (!is_stop(p, o)) return false;
+  for (int32_t i = 0; i < nx; i++)
+    if (xs[i].node == o.node && xs[i].index == o.index) return false;
+  return true;
+}
+
 /* Back from the ys. `order` receives the ids of the nodes reached. */
 static int32_t reach(pass *p, int32_t ny, const df_output *ys, int32_t *order) {
   int32_t n = 0;
@@ -135,7 +143,7 @@ static void depend(pass *p, int32_t n, const int32_t *order, int32_t nx, const d
   for (int32_t i = 0; i < n; i++) {
     df_node *u = p->graph->node[order[i]];
     for (int32_t j = 0; j < u->nin; j++)
-      if (u->in[j].node->id < p->n0 && flows(p, u, j) && !is_stop(p, u->in[j])) { first[u->in[j].node->id + 1]++; edges++; }
+      if (u->in[j].node->id < p->n0 && flows(p, u, j) && !is_cut(p, u->in[j], nx, xs)) { first[u->in[j].node->id + 1]++; edges++; }
   }
   for (int32_t i = 0; i < p->n0; i++) first[i + 1] += first[i];
   int32_t *user = dfi_xmalloc(sizeof *user * ((size_t)edges + 1)), *at = dfi_xmalloc(sizeof *at * ((size_t)p->n0 + 1));
@@ -143,7 +151,7 @@ static void depend(pass *p, int32_t n, const int32_t *order, int32_t nx, const d
   for (int32_t i = 0; i < n; i++) {
     df_node *u = p->graph->node[order[i]];
     for (int32_t j = 0; j < u->nin; j++)
-      if (u->in[j].node->id < p->n0 && flows(p, u, j) && !is_stop(p, u->in[j])) user[at[u->in[j].node->id]++] = u->id;
+      if (u->in[j].node->id < p->n0 && flows(p, u, j) && !is_cut(p, u->in[j], nx, xs)) user[at[u->in[j].node->id]++] = u->id;
   }
   int32_t *queue = dfi_xmalloc(sizeof *queue * ((size_t)n + (size_t)nx + 1)), head = 0, tail = 0;
   for (int32_t i = 0; i < nx; i++) {
@@ -507,7 +515,8 @@ static bool grad_node(pass *p, region *r, df_node *n) {
   if (!any) return true;
   p->b.where = n->where;
   if (passes(n)) {
-    for (int32_t i = 0; i < n->nout; i++) hand_on(p, r, (df_output){ n, i }, n->in[0]);
+    for (int32_t i = 0; i < n->nout; i++)
+      if (!is_stop(p, (df_output){ n, i })) hand_on(p, r, (df_output){ n, i }, n->in[0]);
     return true;
   }
   df_output few_dy[16], few_dx[16];
