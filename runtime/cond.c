@@ -67,7 +67,8 @@ int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_er
   int32_t side = 1 - e->stage;
   df_context *b = c->branch[side];
   if (e->stage == 1 && n != c->n)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, c->where, "the true branch of cond returns %d value%s, but the false branch returns %d", c->n, c->n == 1 ? "" : "s", n);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, c->where, "the true branch of cond returns %d value%s, but the false branch returns %d",
+                    c->n, c->n == 1 ? "" : "s", n);
   g->current = b;
   if (n < 0) return dfi_fail(err, DF_INVALID_ARGUMENT, c->where, "a branch of cond cannot return %d values", n);
   c->n = n;
@@ -121,7 +122,10 @@ static df_output branch_done(df_context *b, df_error *err) {
 
 int32_t df_cond_end(df_graph *g, int32_t *out, df_error *err) {
   flow_entry *e = flow_top(g);
-  if (!e || !e->cond || e->stage != 2) { dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_cond_end before both branches have ended"); return -1; }
+  if (!e || !e->cond || e->stage != 2) {
+    dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_cond_end before both branches have ended");
+    return -1;
+  }
   df_cond *c = e->cond;
   for (int32_t i = 0; i < c->n; i++) {
     df_output f = c->result[0][i], t = c->result[1][i];

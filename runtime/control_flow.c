@@ -107,7 +107,8 @@ void dfi_flow_free(df_graph *g) {
 /* ---- the primitives ------------------------------------------------------------------------ */
 
 const dfi_op_info *flow_info(flow_op op) {
-  static const char *const type[FLOW_OPS] = { "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "Identity", "ReadVariableOp" };
+  static const char *const type[FLOW_OPS] = { "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "Identity",
+                                              "ReadVariableOp" };
   static const dfi_op_info *_Atomic info[FLOW_OPS];
   const dfi_op_info *i = atomic_load_explicit(&info[op], memory_order_acquire);
   if (!i) atomic_store_explicit(&info[op], i = dfi_op_find(type[op]), memory_order_release);

@@ -78,7 +78,7 @@ static bool is_open_variable(pass *p, df_node *n) {
   df_context *c = n->context;
   if (c->kind != DFI_PRED && c->kind != DFI_BODY) return false;
   df_flow f = flow_kind(n);
-  bool carries = (f == DF_SWITCH && n->in[1].node == c->loop->loop_cond) || (f == DF_MERGE && n->in[0].node->op == flow_info(FLOW_ENTER)->id) ||
+  bool carries = (f == DF_SWITCH && n->in[1].node == c->loop->loop_cond) || (f == DF_MERGE && flow_is(n->in[0].node, FLOW_ENTER)) ||
                  (f == DF_ENTER && !flow_is_constant_enter(n));
   return carries && (dfi_context_inside(p->home, c->loop->body) || dfi_context_inside(p->home, c->loop->pred));
 }
@@ -338,7 +338,9 @@ static unit unit_of(df_node *n) {
   return (unit){ .node = n };
 }
 
-static int32_t representative(unit u) { return u.loop ? u.loop->loop_cond->id : u.cond ? u.cond->branch[0]->pivot->id : u.node->id; }
+static int32_t representative(unit u) {
+  return u.loop ? u.loop->loop_cond->id : u.cond ? u.cond->branch[0]->pivot->id : u.node->id;
+}
 
 /* Is n where the region begins: what came in from outside, or with the iteration? */
 static bool is_leaf(pass *p, const region *r, df_node *n) {
@@ -348,7 +350,9 @@ static bool is_leaf(pass *p, const region *r, df_node *n) {
   return is_open_variable(p, n);
 }
 
-df_node *loop_capture(const df_loop *l, df_output o) { return flow_is_constant_enter(o.node) && o.node->context == l->pred ? o.node : NULL; }
+df_node *loop_capture(const df_loop *l, df_output o) {
+  return flow_is_constant_enter(o.node) && o.node->context == l->pred ? o.node : NULL;
+}
 
 /* The i-th input of a unit; false past the last. o.node may be NULL: no gradient flows there. */
 static bool unit_input(pass *p, unit u, int32_t i, df_output *o) {
@@ -437,7 +441,10 @@ static void path_text(pass *p, df_node *n, char *text, size_t bytes) {
   for (int32_t id = n->id; id >= 0 && count < 60; id = p->from[id]) ids[count++] = id;
   before = count;
   size_t at = 0;
-#define PUT(...) do { int k = snprintf(text + at, bytes - at, __VA_ARGS__); at += (size_t)k < bytes - at ? (size_t)k : bytes - at - 1; } while (0)
+#define PUT(...) do { \
+    int k = snprintf(text + at, bytes - at, __VA_ARGS__); \
+    at += (size_t)k < bytes - at ? (size_t)k : bytes - at - 1; \
+  } while (0)
   const char *arrow = "";
   for (int32_t i = before - 1; i >= 0; i--) {
     df_flow f = flow_kind(p->graph->node[ids[i]]);
@@ -485,17 +492,22 @@ static bool grad_custom(pass *p, df_node *n, const df_output *dy, df_output *dx)
   for (int32_t i = 0; i < nx; i++) {
     int32_t id = out[2 * i], index = out[2 * i + 1];
     if (id < 0) continue;
-    if (id >= g->n || index < 0 || index >= g->node[id]->nout) { op_error(p, n, "the custom gradient of `%s` gave no output of this graph for input %d", dfi_node_name(n), i); return false; }
+    if (id >= g->n || index < 0 || index >= g->node[id]->nout) {
+      op_error(p, n, "the custom gradient of `%s` gave no output of this graph for input %d", dfi_node_name(n), i);
+      return false;
+    }
     df_output d = dfi_resolve(g, (df_output){ g->node[id], index }, here, p->err);
     if (!d.node) { p->b.failed = true; flow_blame(p->err, n->where); return false; }
     if (differentiable(n->in[i]) && dfi_dtype(d) != gradient_dtype(n->in[i]) && dfi_dtype(d) != DF_RESOURCE) {
-      op_error(p, n, "the custom gradient of `%s` for input %d is %s, but the input is %s", dfi_node_name(n), i, df_dtype_name(dfi_dtype(d)), df_dtype_name(gradient_dtype(n->in[i])));
+      op_error(p, n, "the custom gradient of `%s` for input %d is %s, but the input is %s", dfi_node_name(n), i,
+               df_dtype_name(dfi_dtype(d)), df_dtype_name(gradient_dtype(n->in[i])));
       return false;
     }
     char a[160], b[160];
     dfi_shape both;
     if (dfi_dtype(d) != DF_RESOURCE && !dfi_shape_merge(dfi_shape_at(d), gradient_shape(n->in[i]), &both)) {
-      op_error(p, n, "the custom gradient of `%s` for input %d is %s, but the input is %s", dfi_node_name(n), i, dfi_shape_text(dfi_shape_at(d), a), dfi_shape_text(gradient_shape(n->in[i]), b));
+      op_error(p, n, "the custom gradient of `%s` for input %d is %s, but the input is %s", dfi_node_name(n), i,
+               dfi_shape_text(dfi_shape_at(d), a), dfi_shape_text(gradient_shape(n->in[i]), b));
       return false;
     }
     dx[i] = d;
@@ -511,7 +523,10 @@ static bool passes(const df_node *n) {
 static bool grad_node(pass *p, region *r, df_node *n) {
   const df_op *op = dfi_op_info_at(n->op)->op;
   bool any = false;
-  for (int32_t i = 0; i < n->nout; i++) any |= !gather_empty(gather_find(p, (df_output){ n, i })) && !is_stop(p, (df_output){ n, i });
+  for (int32_t i = 0; i < n->nout; i++) {
+    df_output o = { n, i };
+    any |= !gather_empty(gather_find(p, o)) && !is_stop(p, o);
+  }
   if (!any) return true;
   p->b.where = n->where;
   if (passes(n)) {
@@ -638,7 +653,7 @@ static bool check_output(pass *p, df_graph *g, int32_t id, int32_t index, const 
   }
   *o = (df_output){ g->node[id], index };
   for (const df_context *c = g->current; c; c = c->parent)
-    if (c == o->node->context || (c->kind == DFI_BODY && o->node->context == c->loop->pred && flow_is_constant_enter(o->node))) return true;
+    if (c == o->node->context || (c->kind == DFI_BODY && loop_capture(c->loop, *o))) return true;
   df_output here = dfi_resolve(g, *o, g->current, p->err);      /* says why not; or a value of an outer pass */
   if (!here.node) { flow_blame(p->err, p->where); return false; }
   *o = here;
@@ -657,7 +672,8 @@ static bool check_float(pass *p, df_output o, const char *what) {
 /* Which node between the ys and x ended the gradient? Searched without regard to what is differentiable. */
 static void why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, char *text, size_t bytes) {
   df_graph *g = p->graph;
-  int32_t *from = dfi_xmalloc(sizeof *from * (size_t)p->n0), *queue = dfi_xmalloc(sizeof *queue * (size_t)p->n0), head = 0, tail = 0;
+  int32_t *from = dfi_xmalloc(sizeof *from * (size_t)p->n0), *queue = dfi_xmalloc(sizeof *queue * (size_t)p->n0);
+  int32_t head = 0, tail = 0;
   for (int32_t i = 0; i < p->n0; i++) from[i] = -2;
   for (int32_t i = 0; i < ny; i++)
     if (ys[i].node->id < p->n0 && from[ys[i].node->id] == -2) { from[ys[i].node->id] = -1; queue[tail++] = ys[i].node->id; }
@@ -688,8 +704,8 @@ static void why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output 
     else if (!cut) snprintf(text, bytes, "the gradient is stopped on the way");
     else if (is_stop(p, cut->in[slot])) snprintf(text, bytes, "`%s` is in stop_gradients", dfi_node_name(cut->in[slot].node));
     else if (!differentiable(cut->in[slot]))
-      snprintf(text, bytes, "on the way stands `%s` (%s) at %s, whose dtype is %s", dfi_node_name(cut->in[slot].node), op_type(cut->in[slot].node),
-               line_of(cut->in[slot].node), df_dtype_name(gradient_dtype(cut->in[slot])));
+      snprintf(text, bytes, "on the way stands `%s` (%s) at %s, whose dtype is %s", dfi_node_name(cut->in[slot].node),
+               op_type(cut->in[slot].node), line_of(cut->in[slot].node), df_dtype_name(gradient_dtype(cut->in[slot])));
     else snprintf(text, bytes, "on the way stands `%s` (%s) at %s, %s", dfi_node_name(cut), op_type(cut), line_of(cut),
                   strcmp(op_type(cut), "StopGradient") ? "whose gradient is zero everywhere" : "which stops it");
   }
@@ -733,7 +749,8 @@ static bool give(pass *p, region *root, int32_t ny, const df_output *ys, df_outp
     if (nx > 1) snprintf(which, sizeof which, " %d", i + 1);
     why_unconnected(p, ny, ys, x, why, sizeof why);
     dfi_fail(p->err, DF_INVALID_ARGUMENT, p->where, "gradients: y (`%s`, built at %s) does not depend on x%s (`%s`, built at %s): %s; "
-             "unconnected = 'zero' or 'none' would allow it", dfi_node_name(ys[0].node), line_of(ys[0].node), which, dfi_node_name(x.node), line_of(x.node), why);
+             "unconnected = 'zero' or 'none' would allow it", dfi_node_name(ys[0].node), line_of(ys[0].node), which,
+             dfi_node_name(x.node), line_of(x.node), why);
     return false;
   }
   if (gather_sparse(p, x, &values, &indices)) {

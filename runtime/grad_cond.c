@@ -36,8 +36,9 @@ static df_output empty_indices(pass *p, df_output indices) {
 }
 
 static bool result(pass *p, df_cond *k, const df_output side[2], df_output *out) {
-  if (failed(p) || !side[0].node || !side[1].node || dfi_cond_add_result(k, side[0], side[1], out, p->err)) { p->b.failed = true; return false; }
-  return true;
+  bool ok = !failed(p) && side[0].node && side[1].node && !dfi_cond_add_result(k, side[0], side[1], out, p->err);
+  if (!ok) p->b.failed = true;
+  return ok;
 }
 
 static bool all_sparse(pass *p, const used *u) {

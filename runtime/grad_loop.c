@@ -34,7 +34,7 @@ static const char *loop_name(const df_loop *l) {
   return slash && slash[1] ? slash + 1 : l->name;
 }
 
-/* Adds a variable to the backward loop that r's loop is; it starts as init and goes on as `next`, given its value in the body. */
+/* Adds a variable to the backward loop of b; it starts as init. Its number, or -1. */
 static int32_t add_sum(pass *p, region *b, df_output init, df_output *in_body) {
   int32_t i = failed(p) || !init.node ? -1 : dfi_loop_add_var(b->back, init, NULL, NULL, in_body, p->err);
   if (i < 0) p->b.failed = true;
@@ -223,7 +223,8 @@ bool grad_while(pass *p, region *r, df_loop *l) {
   if (!any) return true;
   if (!l->back_prop) {
     dfi_fail(p->err, DF_INVALID_ARGUMENT, *l->where ? l->where : p->where,
-             "the while_loop `%s`, built at %s, was made with back_prop = false, and a gradient is asked for through it", l->name, *l->where ? l->where : "a line not known");
+             "the while_loop `%s`, built at %s, was made with back_prop = false, and a gradient is asked for through it",
+             l->name, *l->where ? l->where : "a line not known");
     p->b.failed = true;
     return false;
   }

@@ -24,7 +24,8 @@ static bool is_constant(const region *r, df_output v) {
 }
 
 static df_output variable_handle(df_output o) {
-  while (flow_is_constant_enter(o.node) || flow_is(o.node, FLOW_IDENTITY) || (flow_is(o.node, FLOW_SWITCH) && o.node->context->kind == DFI_BRANCH))
+  while (flow_is_constant_enter(o.node) || flow_is(o.node, FLOW_IDENTITY) ||
+         (flow_is(o.node, FLOW_SWITCH) && o.node->context->kind == DFI_BRANCH))
     o = o.node->in[0];
   return !strcmp(op_type(o.node), "VarHandleOp") ? o : DFI_NONE;
 }
@@ -82,8 +83,9 @@ static bool stays(df_output h) {
       return a < 0 || !n->attrs[a].i;
     }
     df_flow f = dfi_op_info_at(n->op)->op->flow;
-    bool passes = f == DF_ENTER || f == DF_EXIT || f == DF_SWITCH || f == DF_MERGE || !strcmp(t, "Identity") || !strcmp(t, "TensorArrayWrite") ||
-                  !strcmp(t, "TensorArrayUnstack") || !strcmp(t, "TensorArrayScatter") || !strcmp(t, "TensorArraySplit");
+    bool passes = f == DF_ENTER || f == DF_EXIT || f == DF_SWITCH || f == DF_MERGE || !strcmp(t, "Identity") ||
+                  !strcmp(t, "TensorArrayWrite") || !strcmp(t, "TensorArrayUnstack") || !strcmp(t, "TensorArrayScatter") ||
+                  !strcmp(t, "TensorArraySplit");
     if (!passes) return false;
     h = n->in[0];
   }
@@ -92,11 +94,12 @@ static bool stays(df_output h) {
 
 /* Elementwise, or a matter of shapes: to compute it again costs no more than to save and read it. */
 static bool is_cheap(const df_node *n) {
-  static const char *const cheap[] = { "Add", "Sub", "Mul", "Neg", "Square", "Cast", "Identity", "Less", "LessEqual", "Greater", "GreaterEqual",
-    "Equal", "NotEqual", "LogicalAnd", "LogicalOr", "LogicalNot", "Reshape", "ExpandDims", "Squeeze", "ZerosLike", "OnesLike", "Shape", "Size", "Rank",
-    "FloorDiv", "FloorMod", "Maximum", "Minimum", "Pack", "Range", "Fill", "RealDiv", "Abs", "Sign", "Exp", "Log", "Sin", "Cos", "Tanh", "Sigmoid", "Sqrt",
-    "Rsqrt", "Reciprocal", "Relu", "Sinh", "Cosh", "TanhGrad", "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "ReluGrad", "SelectV2",
-    "StopGradient" };
+  static const char *const cheap[] = {
+    "Identity", "StopGradient", "Cast", "Reshape", "ExpandDims", "Squeeze", "ZerosLike", "OnesLike", "Fill", "Range", "Pack",
+    "Shape", "Size", "Rank", "Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr",
+    "LogicalNot", "SelectV2", "Add", "Sub", "Mul", "RealDiv", "FloorDiv", "FloorMod", "Maximum", "Minimum", "Neg", "Abs", "Sign",
+    "Square", "Sqrt", "Rsqrt", "Reciprocal", "Exp", "Log", "Sin", "Cos", "Sinh", "Cosh", "Tanh", "Sigmoid", "Relu", "TanhGrad",
+    "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "ReluGrad" };
   const char *t = op_type(n);
   if (dfi_op_info_at(n->op)->op->stateful || n->nout != 1) return false;
   for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++) if (!strcmp(t, cheap[i])) return true;

@@ -105,7 +105,8 @@ static int32_t take_inits(df_graph *g, df_loop *l, int32_t n, const int32_t *ini
     v->invariant = f->invariant[i].shape;
     if (dfi_dtype(v->init) != DF_RESOURCE && !fits(dfi_shape_at(v->init), &v->invariant))
       return dfi_fail(err, DF_INVALID_ARGUMENT, l->where, "loop variable %s enters as %s, which does not fit its shape_invariants entry %s",
-                      var_text(v, k, at, sizeof at), dfi_typed_shape_text(dfi_dtype(v->init), dfi_shape_at(v->init), s1), dfi_shape_text(&v->invariant, s2));
+                      var_text(v, k, at, sizeof at), dfi_typed_shape_text(dfi_dtype(v->init), dfi_shape_at(v->init), s1),
+                      dfi_shape_text(&v->invariant, s2));
   }
   if (l->maximum_iterations < 0) return DF_OK;
   dfi_build b;
@@ -177,7 +178,8 @@ int32_t df_while_pred_end(df_graph *g, int32_t pred_node, int32_t pred_index, in
   df_output p = dfi_resolve(g, (df_output){ g->node[pred_node], pred_index }, l->pred, err);
   if (!p.node) { flow_blame(err, l->where); return err ? err->code : DF_INVALID_ARGUMENT; }
   if (dfi_dtype(p) != DF_BOOL || dfi_shape_at(p)->rank > 0)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, *p.node->where ? p.node->where : l->where, "the predicate of while_loop `%s` must be a scalar bool, but is %s", l->name,
+    return dfi_fail(err, DF_INVALID_ARGUMENT, *p.node->where ? p.node->where : l->where,
+                    "the predicate of while_loop `%s` must be a scalar bool, but is %s", l->name,
                     dfi_typed_shape_text(dfi_dtype(p), dfi_shape_at(p), text));
   if (l->maximum_iterations >= 0) p = bounded(l, e->nuser, p, err);
   if (p.node) l->loop_cond = flow_node(g, FLOW_LOOP_COND, l->pred, 1, &p, NULL, l->pred->pivot, p, l->where, err);
@@ -202,7 +204,10 @@ static void invariant_text(const dfi_loop_var *v, int32_t i, const dfi_shape *a,
   dfi_shape wide;
   dfi_shape_relax(a, b, &wide);
   size_t at = 0;
-#define PUT(...) do { int k = snprintf(out + at, bytes - at, __VA_ARGS__); at += (size_t)k < bytes - at ? (size_t)k : bytes - at - 1; } while (0)
+#define PUT(...) do { \
+    int k = snprintf(out + at, bytes - at, __VA_ARGS__); \
+    at += (size_t)k < bytes - at ? (size_t)k : bytes - at - 1; \
+  } while (0)
   bool word = v->name && (v->name[0] < '0' || v->name[0] > '9');
   if (word) PUT("shape_invariants = {%s = ", v->name); else PUT("shape_invariants = {[%s] = ", v->name ? v->name : "");
   if (!word && !v->name) { at = 0; PUT("shape_invariants = {[%d] = ", i + 1); }
@@ -221,12 +226,16 @@ static int32_t check_result(df_loop *l, int32_t i, df_error *err) {
   char at[80], s1[160], s2[160], fix[200];
   const char *line = *v->result.node->where ? v->result.node->where : l->where;
   if (in->dtype != out->dtype)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, line, "loop variable %s enters as %s but the body returns %s: cast it; in the while_loop `%s` built at %s",
-                    var_text(v, i, at, sizeof at), dfi_typed_shape_text(in->dtype, &in->shape, s1), dfi_typed_shape_text(out->dtype, &out->shape, s2), l->name, l->where);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, line,
+                    "loop variable %s enters as %s but the body returns %s: cast it; in the while_loop `%s` built at %s",
+                    var_text(v, i, at, sizeof at), dfi_typed_shape_text(in->dtype, &in->shape, s1),
+                    dfi_typed_shape_text(out->dtype, &out->shape, s2), l->name, l->where);
   if (in->dtype == DF_RESOURCE || fits(&out->shape, &in->shape)) return DF_OK;
   invariant_text(v, i, dfi_shape_at(v->init), &out->shape, fix, sizeof fix);
-  return dfi_fail(err, DF_INVALID_ARGUMENT, line, "loop variable %s enters as %s but the body returns %s; %s would allow it; in the while_loop `%s` built at %s",
-                  var_text(v, i, at, sizeof at), dfi_typed_shape_text(in->dtype, &in->shape, s1), dfi_typed_shape_text(out->dtype, &out->shape, s2), fix, l->name, l->where);
+  return dfi_fail(err, DF_INVALID_ARGUMENT, line,
+                  "loop variable %s enters as %s but the body returns %s; %s would allow it; in the while_loop `%s` built at %s",
+                  var_text(v, i, at, sizeof at), dfi_typed_shape_text(in->dtype, &in->shape, s1),
+                  dfi_typed_shape_text(out->dtype, &out->shape, s2), fix, l->name, l->where);
 }
 
 /* What is known of a handle after the loop: what was known before or what the body added. */
