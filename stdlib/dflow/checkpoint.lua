@@ -1,12 +1,14 @@
 --- df.checkpoint: computes what a function does, keeps only its inputs, and computes it again for the gradient.
 --
 -- The second computation is built when the gradient is, behind a control edge on dy, so it runs after the first is long forgotten.
+-- Random numbers and side effects are not computed again: the registry puts the first computation's in their place.
 -- What the function captures (Outputs, Variables) is found by walking the nodes it built, and has gradients, too.
 local core = require 'dflow.backend'
 local errors = require 'dflow.errors'
 local dtypes = require 'dflow.dtypes'
 local graph = require 'dflow.graph'
 local convert = require 'dflow.convert'
+local registry = require 'dflow.registry'
 local gradients = require 'dflow.gradients'
 local ops = require 'dflow.ops'
 local call_user = require 'dflow.call'
@@ -44,7 +46,8 @@ local function captured(g, ys, first, given)   -- given: the function's argument
 end
 
 --- df.checkpoint(fn): a function with the same values as fn, whose intermediates are not kept for the gradient.
--- @param fn  takes and returns Outputs; must draw no random numbers and have no side effects
+-- @param fn  takes and returns Outputs. What it draws at random is kept, and its side effects happen once; neither may stand
+--            in a loop or branch inside it
 function M.checkpoint(fn)
   if type(fn) ~= 'function' then errors.bad('checkpoint takes a function, not %s', errors.describe(fn)) end
   return function(...)
@@ -54,7 +57,8 @@ function M.checkpoint(fn)
       local inner = {}
       local first = core.graph_nodes(g.handle)
       for i = 1, n do inner[i] = f.identity(xs[i]) end
-      local ys = call_user(fn, unpack(inner, 1, n))
+      local once = { context = core.current_context(g.handle) }
+      local ys = registry.recorded(once, nil, call_user, fn, unpack(inner, 1, n))
       local count = ys.n
       if count == 0 then errors.bad('checkpoint: the function returns nothing') end
       for i = 1, count do ys[i] = convert.to_output(ys[i], nil, g, 'checkpoint') end
@@ -62,13 +66,13 @@ function M.checkpoint(fn)
       return gradients.recomputed(g, xs, more, ys, count, function(dys)
         return graph.control_dependencies(dys, function()
           local again = {}
-          for i = 1, n do again[i] = f.identity(f.stop_gradient(xs[i])) end
-          local ys2 = call_user(fn, unpack(again, 1, n))
+          for i = 1, n do again[i] = f.identity(xs[i]) end
+          local ys2 = registry.recorded({ context = once.context }, once, call_user, fn, unpack(again, 1, n))
           local targets, sources = {}, {}
           for i = 1, count do targets[i] = convert.to_output(ys2[i], nil, g, 'checkpoint') end
           for i = 1, n do sources[i] = again[i] end
           for i, x in ipairs(more) do sources[n + i] = x end
-          local dx = gradients.gradients(targets, sources, { grad_ys = dys, unconnected = 'none' })
+          local dx = registry.unrecorded(gradients.gradients, targets, sources, { grad_ys = dys, stop_gradients = again, unconnected = 'none' })
           for i = 1, n + #more do
             if not dtypes.is_float(graph.dtype(sources[i])) and graph.dtype(sources[i]) ~= dtypes.RESOURCE then dx[i] = false end
           end
