@@ -266,6 +266,13 @@ function M.while_loop(pred, body, vars, opts)
   if type(parallel) ~= 'number' or not dtypes.is_whole(parallel) or math.abs(parallel) > 2^53 then
     errors.bad('while_loop: parallel_iterations is a whole number from 1 up, not %s', errors.describe(parallel))
   end
+  local most                  -- a maximum that is known when the loop runs
+  if type(maximum) == 'table' and convert.typed(maximum) then
+    most, maximum = convert.to_output(maximum, nil, nil, 'while_loop: maximum_iterations'), nil
+    if not dtypes.is_int(graph.dtype(most)) or (graph.rank(most) or 0) ~= 0 then
+      errors.bad('while_loop: maximum_iterations is %s, a scalar int32 or int64 is expected', tensor.shape_text(most.dtype, most.shape))
+    end
+  end
   if maximum ~= nil and (type(maximum) ~= 'number' or not dtypes.is_whole(maximum) or maximum < 0 or maximum > 2^53) then
     errors.bad('while_loop: maximum_iterations is a whole number from 0 up, not %s', errors.describe(maximum))
   end
@@ -291,7 +298,9 @@ function M.while_loop(pred, body, vars, opts)
     local n, count = #leaves, #vars
     if n == 0 then errors.bad('while_loop needs at least one loop variable') end
     invariants(like, opts.shape_invariants, nil, leaves, g)
-    for i = 1, n do
+    local trips                 -- counts for `most`: a loop variable behind the caller's
+    if most then trips = leaf(convert.constant(g, 0, graph.dtype(most)), 'maximum_iterations') end
+    for i = 1, #leaves do
       if leaves[i].path ~= tostring(i) then core.while_var_name(handle, i - 1, leaves[i].path) end
     end
     local at = core.while_begin(handle, flat, parallel, maximum or -1, opts.back_prop ~= false, save, opts.name, where)
@@ -304,7 +313,8 @@ function M.while_loop(pred, body, vars, opts)
     local more = call(pred, at)[1]
     if more == nil then errors.bad('while_loop: the predicate returns nothing, a scalar bool is expected') end
     more = convert.to_output(more, dtypes.BOOL, g, 'while_loop: the predicate')
-    at = core.while_pred_end(handle, more.node, more.index, n)
+    if most then more = ops.functions.logical_and(more, ops.functions.less(graph.output(g, at[2 * trips - 1], at[2 * trips]), most)) end
+    at = core.while_pred_end(handle, more.node, more.index, #leaves)
 
     local ret = call(body, at)
     local value
@@ -327,6 +337,10 @@ function M.while_loop(pred, body, vars, opts)
     end
     local results = {}
     conform(like, value, nil, leaves, results, g)
+    if most then
+      local after = ops.functions.add(graph.output(g, at[2 * trips - 1], at[2 * trips]), 1)
+      results[2 * trips - 1], results[2 * trips] = after.node, after.index
+    end
     local exits = core.while_end(handle, results)
     local out = rebuild(like, leaves, exits, g)
     if by_name then return out end

@@ -29,18 +29,16 @@ local function loop_opts(opts, what, more)
   return out, opts
 end
 
---- The elems as a list of Outputs, and whether one tensor was given.
+--- The elems as a list of Outputs; whether fn gets one value for a row (a list gives as many as it has elements); and a
+-- function from the list's rows to what fn gets.
 local function take_elems(elems, what)
   if elems == nil then errors.bad('%s: elems is missing', what) end
-  if nest.is_plain(elems) and nest.is_structure(elems) then
-    if nest.has_names(elems) then
-      errors.bad('%s: elems is a tensor or a list of tensors, not a table with names', what)
-    end
-    local list = {}
-    for i = 1, #elems do list[i] = convert.to_output(elems[i], nil, nil, what) end
-    return list, false
-  end
-  return { convert.to_output(elems, nil, nil, what) }, true
+  local one = not nest.is_structure(elems)
+  local single = one or nest.has_names(elems)
+  if one then return { convert.to_output(elems, nil, nil, what) }, single, function(rows) return rows end end
+  local like, list = single and { elems } or elems, {}
+  nest.each(like, nest.is_structure, function(v) list[#list + 1] = convert.to_output(v, nil, nil, what) end)
+  return list, single, function(rows) return nest.pack(like, rows) end
 end
 
 --- One array per tensor, each with the rows of its tensor; and how many rows there are.
@@ -101,7 +99,7 @@ end
 function M.map_fn(fn, elems, opts)
   check_function(fn, 'map_fn')
   opts = loop_opts(opts, 'map_fn', { 'dtype' })
-  local list = take_elems(elems, 'map_fn')
+  local list, _, arguments = take_elems(elems, 'map_fn')
   local g = list[1].graph
   local depth = graph.depth()
   graph.push(g)
@@ -109,7 +107,8 @@ function M.map_fn(fn, elems, opts)
     local arrays, n = unstacked(list, 'map_fn')
     local like, finished
     control.while_loop(function(i) return f.less(i, n) end, function(i)
-      local results = call_user(fn, unpack(read_all(arrays, i), 1, #arrays))
+      local rows = arguments(read_all(arrays, i))
+      local results = call_user(fn, unpack(rows, 1, #rows))
       results.n = nil
       if #results == 0 then errors.bad('map_fn: the function returns nothing') end
       like = #results == 1 and results[1] or results
@@ -145,13 +144,33 @@ local function as_acc(acc, results, n)
 end
 
 --- The first accumulator: init, or the first row.
-local function first_acc(init, arrays, n, reverse, single)
+local function first_acc(init, arrays, n, reverse, single, arguments)
   if init ~= nil then
     return nest.map(init, nest.is_structure, function(v) return convert.to_output(v, nil, arrays[1].graph) end), 0
   end
   local at = reverse and f.subtract(n, 1) or f.int32(0)
-  local values = read_all(arrays, at)
+  local values = arguments(read_all(arrays, at))
   return single and values[1] or values, 1
+end
+
+--- build(init), where a bare number is what it is alone; when the function refuses that, of the elements' dtype: a sum of
+-- floats may begin at 0.
+local function with_init(init, d, build)
+  local ok, result = pcall(build, init)
+  if ok then return result end
+  if errors.is(result) and result.code == 'invalid_argument' and init ~= nil then
+    local bare = false
+    local fitted, as = pcall(nest.map, init, nest.is_structure, function(v)
+      if type(v) ~= 'number' or dtypes.of_bare(v) == d then return v end
+      bare = true
+      return convert.constant(graph.current(), v, d)
+    end)
+    if fitted and bare then
+      local again, value = pcall(build, as)
+      if again then return value end
+    end
+  end
+  error(result, 0)
 end
 
 local function fold(what, reverse)
@@ -167,15 +186,15 @@ local function fold(what, reverse)
       if is_options then init, opts = nil, init end
     end
     opts = loop_opts(opts, what)
-    local list, single = take_elems(elems, what)
+    local list, single, arguments = take_elems(elems, what)
     local g = list[1].graph
     local depth = graph.depth()
     graph.push(g)
-    local ok, result = pcall(function()
+    local ok, result = pcall(with_init, init, graph.dtype(list[1]), function(first)
       local arrays, n = unstacked(list, what)
-      local acc, start = first_acc(init, arrays, n, reverse, single)
+      local acc, start = first_acc(first, arrays, n, reverse, single, arguments)
       local _, last = control.while_loop(function(i) return f.less(i, n) end, function(i, a)
-        local rows = read_all(arrays, position(i, n, reverse))
+        local rows = arguments(read_all(arrays, position(i, n, reverse)))
         local results = call_user(fn, a, unpack(rows, 1, #rows))
         results.n = nil
         return f.add(i, 1), as_acc(a, results, #results)
@@ -207,13 +226,13 @@ function M.scan(fn, elems, init, opts)
   end
   local loop, given = loop_opts(opts, 'scan', { 'reverse' })
   local reverse = given.reverse == true
-  local list, single = take_elems(elems, 'scan')
+  local list, single, arguments = take_elems(elems, 'scan')
   local g = list[1].graph
   local depth = graph.depth()
   graph.push(g)
-  local ok, result = pcall(function()
+  local ok, result = pcall(with_init, init, graph.dtype(list[1]), function(first)
     local arrays, n = unstacked(list, 'scan')
-    local acc, start = first_acc(init, arrays, n, reverse, single)
+    local acc, start = first_acc(first, arrays, n, reverse, single, arguments)
     local outputs = nest.map(acc, nest.is_structure, function(v)
       local ta = tensor_array.new(v.dtype, n)
       if start == 1 then ta = ta:write(position(f.int32(0), n, reverse), v) end
@@ -221,9 +240,9 @@ function M.scan(fn, elems, init, opts)
     end)
     local _, _, last = control.while_loop(function(i) return f.less(i, n) end, function(i, a, out)
       local at = position(i, n, reverse)
-      local rows = read_all(arrays, at)
+      local rows = arguments(read_all(arrays, at))
       local results = call_user(fn, a, unpack(rows, 1, #rows))
-        results.n = nil
+      results.n = nil
       local value = as_acc(a, results, #results)
       local leaves, k = {}, 0
       local function collect(like, v, path)
@@ -336,9 +355,27 @@ local function variable_or_output(x, what)
   return x
 end
 
+--- Calls each(x, v) for the leaves of a structure of x and the vectors of the same structure.
+local function directions(x, v, what, each)
+  if not nest.is_plain(v) then errors.bad('%s: v is %s, a table like x is expected', what, errors.describe(v)) end
+  for _, k in ipairs(nest.keys(x)) do
+    if v[k] == nil then errors.bad('%s: v has nothing for x.%s', what, tostring(k)) end
+    if nest.is_structure(x[k]) then directions(x[k], v[k], what, each) else each(x[k], v[k]) end
+  end
+end
+
 --- df.jvp(y, x, v): J v, the derivative of y along v. By two reverse passes: the first is linear in its grad_ys u, and J v is
 -- its gradient with respect to u.
+-- Of a list of x the sum over them all.
 function M.jvp(y, x, v)
+  if nest.is_structure(x) then
+    local sum
+    directions(x, v, 'jvp', function(xi, vi)
+      local part = M.jvp(y, xi, vi)
+      sum = sum and f.add(sum, part) or part
+    end)
+    return sum
+  end
   x = variable_or_output(x, 'jvp')
   y = convert.to_output(y, nil, nil, 'jvp')
   v = convert.to_output(v, convert.typed(x), y.graph, 'jvp')
@@ -347,16 +384,27 @@ function M.jvp(y, x, v)
   return convert.to_output(gradients.gradients(g, u, { grad_ys = v, unconnected = 'zero' }), nil, y.graph)
 end
 
---- df.hvp(y, x, v): H v, for a scalar y.
+--- df.hvp(y, x, v): H v, for a scalar y. Of a list of x a list: the rows of H that belong to each.
 function M.hvp(y, x, v)
+  if nest.is_structure(x) then
+    local gs, vs = {}, {}
+    directions(x, v, 'hvp', function(xi, vi)
+      gs[#gs + 1] = dense_gradient(y, xi)
+      vs[#vs + 1] = convert.to_output(vi, convert.typed(xi), gs[1].graph, 'hvp')
+    end)
+    return nest.map(x, nest.is_structure, function(xi) return dense_gradient(gs, xi, { grad_ys = vs }) end)
+  end
   x = variable_or_output(x, 'hvp')
   local g = dense_gradient(y, x)
   v = convert.to_output(v, convert.typed(x), g.graph, 'hvp')
   return dense_gradient(g, x, { grad_ys = v })
 end
 
---- df.jacobian(y, x): dy[i] / dx[j], of shape y.shape + x.shape.
+--- df.jacobian(y, x): dy[i] / dx[j], of shape y.shape + x.shape. Of a list of x a list.
 function M.jacobian(y, x)
+  if nest.is_structure(x) then
+    return nest.map(x, nest.is_structure, function(xi) return M.jacobian(y, xi) end)
+  end
   x = variable_or_output(x, 'jacobian')
   y = convert.to_output(y, nil, nil, 'jacobian')
   local flat = f.reshape(y, { -1 })
@@ -377,8 +425,11 @@ function M.jacobian(y, x)
   return out
 end
 
---- df.hessian(y, x): the second derivatives of a scalar y, of shape x.shape + x.shape.
+--- df.hessian(y, x): the second derivatives of a scalar y, of shape x.shape + x.shape. Of a list of x a list.
 function M.hessian(y, x)
+  if nest.is_structure(x) then
+    return nest.map(x, nest.is_structure, function(xi) return M.hessian(y, xi) end)
+  end
   x = variable_or_output(x, 'hessian')
   return M.jacobian(dense_gradient(y, x), x)
 end
