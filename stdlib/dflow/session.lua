@@ -52,8 +52,13 @@ local function add_fetch(s, x, flat)
   elseif mt == gradients.IndexedSlices then
     local values, indices = add_fetch(s, x.values, flat), add_fetch(s, x.indices, flat)
     local shape = x.dense_shape and add_fetch(s, x.dense_shape, flat)
-    return function(results)
-      return { values = results[values], indices = results[indices], dense_shape = shape and results[shape] }
+    local dense = shape and add_fetch(s, gradients.IndexedSlices.as_output(x), flat)
+    return function(results)      -- the dense Tensor, which has the slices as fields
+      local t = dense and results[dense] or {}
+      rawset(t, 'values', results[values])
+      rawset(t, 'indices', results[indices])
+      rawset(t, 'dense_shape', shape and results[shape])
+      return t
     end
   elseif mt == tensor_array.TensorArray then
     errors.bad('fetch: %s cannot leave a run; fetch ta:stack(), ta:concat() or ta:read(i)', tostring(x))
@@ -375,6 +380,13 @@ end
 --- Counters of this run.
 function run_methods.stats(r)
   return with_memory(core.run_stats(r.handle))
+end
+
+-- What a run can be asked once it can be held up in the middle.
+for _, name in ipairs{ 'pause', 'resume', 'step', 'break_at', 'frames' } do
+  run_methods[name] = run_methods[name] or function()
+    errors.raise('unimplemented', 'a run has no %s yet: wait, done, cancel and stats are there', name)
+  end
 end
 
 Run.__tostring = function(r) return r:done() and 'Run (done)' or 'Run (in progress)' end
