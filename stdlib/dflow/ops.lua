@@ -437,6 +437,7 @@ def('constant', { 'v', 'dtype', 'shape' }, {}, function(o)
   required('constant', o, 'v')
   local d = o.dtype and dtypes.of(o.dtype)
   if getmetatable(o.v) == Output then errors.bad('constant takes a value; this is the Output %s', o.v.name) end
+  if d and getmetatable(o.v) == tensor.Tensor then o.v = o.v:astype(dtypes.name[d]) end
   return convert.constant(graph.current(), o.v, d, o.shape, o.name, 'constant')
 end)
 
