@@ -126,7 +126,7 @@ describe('Ctrl-C', function()
   local forever = [[local x = df.while_loop(function(i) return i:ge(0) end,
     function(i) return (i + 1) % 1000 end, {df.int32(0)}) ]]
   local function interrupt(chunk)
-    return shell.run(('timeout --preserve-status -k 20 -s INT 1 %s -e %s'):format(dflow, shell.quote(chunk)))
+    return shell.run(('timeout --foreground --preserve-status -k 20 -s INT 1 %s -e %s'):format(dflow, shell.quote(chunk)))
   end
 
   it('cancels the graph that a script runs and ends it with status 130', function()
@@ -143,7 +143,7 @@ describe('Ctrl-C', function()
   end)
 
   it('returns to the prompt, and variables live on', function()
-    local r = shell.run(('(echo %s; sleep 3; echo "df.run(v)") | timeout --preserve-status -k 20 -s INT 1.5 %s -i')
+    local r = shell.run(('(echo %s; sleep 3; echo "df.run(v)") | timeout --foreground --preserve-status -k 20 -s INT 1.5 %s -i')
       :format(shell.quote('v = df.Variable(41.5) ' .. forever .. 'df.run(v:assign_add(1)) df.run(x)'), dflow))
     assert.is_truthy(r.out:match('42%.5'), r.out .. r.err)
     assert.are.equal(0, r.status)
