@@ -125,6 +125,28 @@ describe('the gradient of a while_loop', function()
     local function hvp(loss) return grad(df.reduce_sum(grad(loss, W) * v), W) end
     near(df.run(hvp(a)), df.run(hvp(b)))
   end)
+  it('is that of the unrolled loop where no shape is known while building', function()
+    local values = { df.tensor({ { 0.1, 0.2, 0.3 }, { 0.4, 0.5, 0.6 } }, 'float64'), df.tensor({ { 1.1 }, { 0.9 } }, 'float64'),
+                     df.tensor({ 0.1, 0.2, 0.3 }, 'float64') }
+    local xs, feeds, known = {}, {}, {}
+    for k, t in ipairs(values) do
+      xs[k] = df.placeholder('float64', nil)
+      feeds[xs[k]] = t
+      known[k] = df.constant(t)
+    end
+    local function even(u, w, b) return df.sin(u * w) + b end
+    local function odd(u, w, b) return u * u * b + w end
+    local x, w, b = unpack(xs)
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, u)
+      return i + 1, df.cond((i % 2):eq(0), function() return even(u, w, b) end, function() return odd(u, w, b) end)
+    end, { df.int32(0), x }, { shape_invariants = { [2] = false } })
+    local u = even(odd(even(known[1], known[2], known[3]), known[2], known[3]), known[2], known[3])
+    local function derivatives(z, vars)
+      local g = df.gradients(df.reduce_sum(z * z), vars)
+      return { g, df.gradients(df.reduce_sum(g[2] * g[2]) + df.reduce_sum(g[3] * g[1]), vars) }
+    end
+    near(df.run(derivatives(y, xs), feeds), df.run(derivatives(u, known)))
+  end)
   it('by a masked number of steps per example is that of each example alone', function()
     local lengths, x0 = { 3, 0, 5 }, { 0.5, 0.6, 0.7 }
     local n, x = df.constant(lengths, 'int32'), df.constant(x0, 'float64')
