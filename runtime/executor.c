@@ -497,9 +497,18 @@ static void inbox_take(dfi_exec *x, bool wait) {
 
 /* ---- the engine ------------------------------------------------------------------------------------ */
 
+void dfi_exec_publish(const dfi_exec *x) {
+  const dfi_counters *c = &x->count;
+  const int64_t now[] = { 1, c->nodes_run, c->dead_tokens, c->frames, c->iterations, c->pushes, c->pops };
+  int64_t *to[] = { &x->live->runs, &x->live->nodes_run, &x->live->dead_tokens, &x->live->frames, &x->live->iterations,
+                    &x->live->stack_pushes, &x->live->stack_pops };
+  for (int32_t i = 0; i < 7; i++) __atomic_store_n(to[i], now[i], __ATOMIC_RELAXED);
+}
+
 /* Every so many tokens: is the run to stop? */
 static void look_up(dfi_exec *x) {
   x->patience = 256;
+  if (x->live) dfi_exec_publish(x);
   if (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed)) fail(x, NULL, NULL, DF_CANCELLED, "the run was cancelled");
   else if (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) fail(x, NULL, NULL, DF_CANCELLED, "the session was closed");
   else if (atomic_load_explicit(&dfi_interrupts, memory_order_relaxed) != x->interrupts)
@@ -581,6 +590,8 @@ static void engine(dfi_exec *x) {
   for (;;) {
     if (DFI_UNLIKELY(--x->patience <= 0 || q.head == q.tail || q.tail - q.head + widest > q.mask)) {
       hot_save(&q, x);
+      x->count.nodes_run += nodes_run;
+      nodes_run = 0;
       while (x->tail - x->head + widest > x->queue_mask) queue_grow(x);
       if ((x->patience <= 0 || x->head == x->tail) && !pause_for_thought(x)) break;
       hot_load(&q, x);

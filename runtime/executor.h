@@ -77,6 +77,7 @@ struct dfi_exec {
   bool         finished, failed;
   df_error    *error;            /* the caller's */
   dfi_counters count;
+  df_stats    *live;             /* where others may read the counters while the run goes on; may be NULL */
   int64_t      run_number;
   /* to stop */
   atomic_int  *cancel;           /* the handle's flag; may be NULL */
@@ -100,6 +101,8 @@ void      dfi_exec_free(dfi_exec *x);
 /* Runs the plan to its end on this thread. given[] and the stop fields are set by the caller. On success the fetched values
  * lie where plan->fetch says, until dfi_exec_reset. */
 int32_t   dfi_exec_run(dfi_exec *x, df_error *err);
+/* Writes the counters to x->live. */
+void      dfi_exec_publish(const dfi_exec *x);
 /* The fetched value i, retained. */
 int32_t   dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err);
 /* Lets go of all values; the state can run again. */

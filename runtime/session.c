@@ -257,7 +257,7 @@ static void exec_give_back(dfi_plan *p, dfi_exec *x) {
   pthread_mutex_unlock(&p->lock);
 }
 
-static void count_run(df_session *s, const dfi_exec *x, df_stats *run) {
+static void count_run(df_session *s, const dfi_exec *x) {
   const dfi_counters *c = &x->count;
   df_stats d = { 1, c->nodes_run, c->dead_tokens, c->frames, c->iterations, c->pushes, c->pops };
   pthread_mutex_lock(&s->lock);
@@ -265,7 +265,7 @@ static void count_run(df_session *s, const dfi_exec *x, df_stats *run) {
   t->runs += d.runs; t->nodes_run += d.nodes_run; t->dead_tokens += d.dead_tokens; t->frames += d.frames;
   t->iterations += d.iterations; t->stack_pushes += d.stack_pushes; t->stack_pops += d.stack_pops;
   pthread_mutex_unlock(&s->lock);
-  if (run) *run = d;
+  if (x->live) dfi_exec_publish(x);
 }
 
 static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
@@ -288,6 +288,7 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   }
   if (timeout <= 0) timeout = s->timeout;
   x->cancel = cancel;
+  x->live = stats;
   x->interrupts = interrupts;
   x->deadline = timeout > 0 ? dfi_now() + timeout : 0;
   x->shuffle = s->shuffle ? s->shuffle * 0x9e3779b97f4a7c15u + (uint64_t)number : 0;
@@ -302,7 +303,7 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
 #endif
   for (int32_t i = 0; i < p->nfetch && !status; i++) status = dfi_exec_fetch(x, i, &results[i], err);
   if (status) for (int32_t i = 0; i < p->nfetch; i++) df_value_release(&results[i]);
-  count_run(s, x, stats);
+  count_run(s, x);
   exec_give_back(p, x);
   return status;
 }
@@ -399,7 +400,12 @@ int32_t df_run_wait(df_run *r, df_value *results, df_error *err) {
 
 bool df_run_done(df_run *r)   { return atomic_load(&r->done) != 0; }
 void df_run_cancel(df_run *r) { atomic_store(&r->cancel, 1); }
-void df_run_stats(df_run *r, df_stats *out) { if (df_run_done(r)) *out = r->stats; else *out = (df_stats){ 0 }; }
+void df_run_stats(df_run *r, df_stats *out) {
+  const int64_t *from[] = { &r->stats.runs, &r->stats.nodes_run, &r->stats.dead_tokens, &r->stats.frames, &r->stats.iterations,
+                            &r->stats.stack_pushes, &r->stats.stack_pops };
+  int64_t *to[] = { &out->runs, &out->nodes_run, &out->dead_tokens, &out->frames, &out->iterations, &out->stack_pushes, &out->stack_pops };
+  for (int32_t i = 0; i < 7; i++) *to[i] = __atomic_load_n(from[i], __ATOMIC_RELAXED);
+}
 
 void df_run_release(df_run *r) {
   if (!r) return;
