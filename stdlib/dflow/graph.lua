@@ -260,6 +260,28 @@ Output.__call = function(o)
   errors.bad('an Output cannot be called: %s', o.name)
 end
 
+-- LuaJIT's ipairs looks at raw fields only: a stray ipairs(x) would be a loop of no rounds, and nobody would hear of it. There,
+-- and for what stands for an Output only, it goes by x[i] as Lua 5.4's does, and ends with the message of x[i].
+local function by_index(t, i)
+  i = i + 1
+  local v = t[i]
+  if v ~= nil then return i, v end
+end
+
+local function asks_index()
+  local step, t, i = ipairs(setmetatable({}, { __index = function() return true end }))
+  return step(t, i) ~= nil
+end
+
+if not asks_index() then
+  local plain = ipairs
+  function _G.ipairs(t)
+    local mt = type(t) == 'table' and getmetatable(t)
+    if mt and (mt == Output or (type(mt) == 'table' and rawget(mt, 'as_output'))) then return by_index, t, 0 end
+    return plain(t)
+  end
+end
+
 -- ---- what stands while nodes are built ------------------------------------------------------------------------------
 --- Calls push(g, ...) before and pop(g) after fn, also when fn fails; returns what fn returns.
 local function under(g, pop, fn)
