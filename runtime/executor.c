@@ -437,7 +437,7 @@ static void worker_main(void *arg) {
   c->status = c->node->kernel(&c->kernel);
   pthread_mutex_lock(&x->inbox_lock);
   c->next = x->inbox;
-  x->inbox = c;
+  __atomic_store_n(&x->inbox, c, __ATOMIC_RELAXED);     /* the owner peeps without the lock */
   pthread_cond_signal(&x->inbox_bell);
   pthread_mutex_unlock(&x->inbox_lock);
 }
@@ -482,7 +482,7 @@ static void inbox_take(dfi_exec *x, bool wait) {
   pthread_mutex_lock(&x->inbox_lock);
   while (wait && !x->inbox) pthread_cond_wait(&x->inbox_bell, &x->inbox_lock);
   list = x->inbox;
-  x->inbox = NULL;
+  __atomic_store_n(&x->inbox, NULL, __ATOMIC_RELAXED);
   pthread_mutex_unlock(&x->inbox_lock);
   while (list) {
     dfi_call *c = list;
