@@ -146,7 +146,7 @@ static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, atomi
   if (!p) return err ? err->code : DF_INTERNAL;
   s->initialising++;
   df_value value = { 0 };
-  int32_t status = run_plan(s, p, NULL, 0, 0, cancel, &value, NULL, err);
+  int32_t status = run_plan(s, p, NULL, 0, 0, cancel, &value, NULL, err);      /* number 0: no run of the caller's */
   s->initialising--;
   if (!status && !dfi_variable_initialised(v)) status = dfi_variable_assign(v, &value, err);
   df_value_release(&value);
@@ -259,7 +259,7 @@ static void exec_give_back(dfi_plan *p, dfi_exec *x) {
 
 static void count_run(df_session *s, const dfi_exec *x) {
   const dfi_counters *c = &x->count;
-  df_stats d = { 1, c->nodes_run, c->dead_tokens, c->frames, c->iterations, c->pushes, c->pops };
+  df_stats d = { x->run_number > 0, c->nodes_run, c->dead_tokens, c->frames, c->iterations, c->pushes, c->pops };
   pthread_mutex_lock(&s->lock);
   df_stats *t = &s->stats;
   t->runs += d.runs; t->nodes_run += d.nodes_run; t->dead_tokens += d.dead_tokens; t->frames += d.frames;
