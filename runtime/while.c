@@ -208,15 +208,24 @@ static void invariant_text(const dfi_loop_var *v, int32_t i, const dfi_shape *a,
     int k = snprintf(out + at, bytes - at, __VA_ARGS__); \
     at += (size_t)k < bytes - at ? (size_t)k : bytes - at - 1; \
   } while (0)
-  bool word = v->name && (v->name[0] < '0' || v->name[0] > '9');
-  if (word) PUT("shape_invariants = {%s = ", v->name); else PUT("shape_invariants = {[%s] = ", v->name ? v->name : "");
-  if (!word && !v->name) { at = 0; PUT("shape_invariants = {[%d] = ", i + 1); }
-  if (wide.rank < 0) PUT("false}");
+  int32_t depth = 1;                        /* a variable inside of tables is named `state.h` or `2.1` */
+  PUT("shape_invariants = ");
+  if (!v->name) PUT("{[%d] = ", i + 1);
+  else {
+    depth = 0;
+    for (const char *key = v->name, *end; key; key = *end ? end + 1 : NULL, depth++) {
+      end = key + strcspn(key, ".");
+      bool number = *key >= '0' && *key <= '9';
+      PUT("{%s%.*s%s = ", number ? "[" : "", (int)(end - key), key, number ? "]" : "");
+    }
+  }
+  if (wide.rank < 0) PUT("false");
   else {
     PUT("{");
     for (int32_t d = 0; d < wide.rank; d++) PUT("%s%lld", d ? ", " : "", (long long)wide.dims[d]);
-    PUT("}}");
+    PUT("}");
   }
+  while (depth--) PUT("}");
 #undef PUT
 }
 
