@@ -80,10 +80,10 @@ describe('cond', function()
     near(df.run(x * 2), 4)
   end)
   it('runs side effects in the taken branch only, a thousand times over', function()
-    local p, steps = df.placeholder('bool', {}), 1000
+    local steps = 1000
     for threads = 1, 3 do
       df.reset()
-      p = df.placeholder('bool', {})
+      local p = df.placeholder('bool', {})
       local a, b = df.Variable(df.int32(0)), df.Variable(df.int32(0))
       local y = df.cond(p, function() a:assign_add(1) return df.int32(1) end, function() b:assign_add(1) return df.int32(0) end)
       local s = df.Session { threads = threads }

@@ -2,7 +2,7 @@
 local df = require 'dflow'
 local shell = require 'spec.shell'
 local support = require 'spec.support'
-local near, unpack = support.near, table.unpack or unpack
+local near = support.near
 
 local function fails(fn, ...)
   local ok, e = pcall(fn, ...)

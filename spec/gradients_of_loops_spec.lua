@@ -12,13 +12,6 @@ local function nth(y, x, k)
   for _ = 1, k do y = df.gradients(y, x, { unconnected = 'zero' }) end
   return y
 end
-local function fails(fn, ...)
-  local ok, e = pcall(fn)
-  assert.is_false(ok, 'it was accepted')
-  for _, words in ipairs { ... } do
-    assert(tostring(e):find(words, 1, true), ('%q was not said in: %s'):format(words, tostring(e)))
-  end
-end
 --- n trips with a counter; the other variables in and out.
 local function trips(n, body, ...)
   local r = { df.while_loop(function(i) return i:lt(n) end, function(i, ...) return i + 1, body(i, ...) end, { df.int32(0), ... }) }

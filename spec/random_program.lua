@@ -83,7 +83,8 @@ local windows = { 1, 2, 32 }
 function Maker:block(env, depth, n)
   local r, block = self.rand, {}
   for _ = 1, n do
-    local k, s = r(10), nil
+    local k = r(10)
+    local s
     if depth > 0 and k <= 2 then
       s = { kind = 'cond', pred = self:pred(env), names = {} }
       local count = r(2)
