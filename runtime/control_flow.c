@@ -63,7 +63,7 @@ static void pop_other(df_graph *g) {
   flow_pop(g);
 }
 
-void df_push_top(df_graph *g) { push_other(g, g->top, NULL); }
+void df_push_top(df_graph *g) { push_other(g, g->top, dfi_current_scope(g)); }      /* the names stay in their scope */
 void df_pop_top(df_graph *g)  { pop_other(g); }
 void df_push_outer(df_graph *g) {
   flow_entry *e = flow_top(g);
