@@ -291,6 +291,22 @@ describe('runs', function()
   end)
 end)
 
+describe('names', function()
+  before_each(function() df.reset() end)
+
+  it('begin with their scopes: of nodes, of variables, of what a body builds', function()
+    local v, i = df.name_scope('outer', function()
+      return df.Variable(1.0, { name = 'w' }), df.while_loop(function(i) return i:lt(3) end, function(i)
+        return df.add(i, 1, { name = 'next' })
+      end, { int32(0) }, { name = 'loop' })
+    end)
+    assert.matches('^outer/w', v.name)
+    assert.equal('Add', df.default_graph():op('outer/loop/next').type)
+    assert.equal(i.graph, df.default_graph())
+    same(df.run{ v, i }, { 1, 3 })
+  end)
+end)
+
 describe('what is used wrongly', function()
   before_each(function() df.reset() end)
 
