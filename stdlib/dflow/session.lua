@@ -199,6 +199,10 @@ function methods.run(s, fetches, feeds, opts)
       end
     end
   end
+  if mt == Operation and feeds == nil and opts == nil and fetches.graph == s.graph then
+    run_one(s.handle, fetches.node, -1)
+    return true
+  end
   if fetches == nil then errors.bad('run: there is nothing to fetch') end
   local timeout = timeout_of(opts)
   if mt == nil and type(fetches) == 'table' then flat, keys, n = flat_table(s, fetches) end
