@@ -240,6 +240,9 @@ int32_t dfi_infer_split_v(dfi_infer *c) {
   char text[160];
   if (known < 0) return c->error->code;
   if (n < 1) return dfi_infer_fail(c, "num_split is %d: expected 1 or more", n);
+  if (dfi_infer_rank(c, 1, 1, "size_splits")) return c->error->code;
+  if (sizes && sizes->size != n)
+    return dfi_infer_fail(c, "size_splits has %lld entries for %d outputs", (long long)sizes->size, n);
   if (s->rank == 1 && s->dims[0] >= 0 && s->dims[0] != n)
     return dfi_infer_fail(c, "size_splits has %lld entries for %d outputs", (long long)s->dims[0], n);
   if (x->rank < 0) return DF_OK;
