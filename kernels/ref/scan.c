@@ -49,6 +49,11 @@ int32_t ref_linear_recurrence(df_kernel *k) {
   bool reverse = dfk_bool(k, 0);
   axis_view v;
   if (!view(k, k->in[2], x, &v)) return DF_INVALID_ARGUMENT;
+  if (d->size != x->size) {
+    char one[160], other[160];
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "x is %s and d is %s: expected one shape", dfk_shape_text(x, one, sizeof one),
+                    dfk_shape_text(d, other, sizeof other));
+  }
   df_tensor *s = dfk_out_like(k, 0, x), *beside = dfk_out_like(k, 1, x);
   if (!s || !beside) return DF_RESOURCE_EXHAUSTED;
   for (int64_t o = 0; o < v.outer; o++)
