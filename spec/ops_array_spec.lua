@@ -425,3 +425,13 @@ describe('an op at the edge', function()
     assert.truthy(e.op:find('narrow', 1, true))
   end)
 end)
+
+describe('split by sizes', function()
+  it('wants a vector of sizes, however they were come by', function()
+    df.reset()
+    local places = df.where(df.constant{ { true, false }, { true, true } })      -- int64[3,2], known while building
+    local ok, e = pcall(df.split, df.float32{ 1, 2, 3, 4 }, places)
+    assert.is_false(ok)
+    assert.matches('size_splits', tostring(e))
+  end)
+end)
