@@ -130,6 +130,16 @@ size_t dfi_record_bytes(const dfi_scope *s) {
   return RECORD_HEAD + sizeof(df_value) * s->nslots + sizeof(dfi_frame *) * s->nchildren + sizeof(uint32_t) * s->n;
 }
 
+/* Readers of a dead loop constant are dead from the start. */
+static void kill_readers(dfi_record *r) {
+  const dfi_frame *f = r->frame;
+  const dfi_scope *s = f->scope;
+  for (uint32_t i = 0; i < s->nenters; i++)
+    if (f->enter_dead[i] && s->enters[i]->constant)
+      for (uint32_t c = s->enters[i]->out, u = s->const_first[c]; u < s->const_first[c + 1]; u++)
+        r->counts[s->const_users[u]] |= DFI_DEAD;
+}
+
 static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) {
   const dfi_scope *s = f->scope;
   dfi_record *r = x->free_records[s->id];
@@ -150,11 +160,7 @@ static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) 
   r->number = number;
   r->outstanding = 0;
   memcpy(r->counts, s->counts, sizeof(uint32_t) * s->n);
-  if (DFI_UNLIKELY(f->some_dead))          /* readers of a dead loop constant are dead from the start */
-    for (uint32_t i = 0; i < s->nenters; i++)
-      if (f->enter_dead[i] && s->enters[i]->constant)
-        for (uint32_t c = s->enters[i]->out, u = s->const_first[c]; u < s->const_first[c + 1]; u++)
-          r->counts[s->const_users[u]] |= DFI_DEAD;
+  if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);
   return r;
 }
 
@@ -225,12 +231,7 @@ static void frame_free(dfi_exec *x, dfi_frame *f) {
 static void frame_start(dfi_exec *x, dfi_frame *f) {
   const dfi_scope *s = f->scope;
   dfi_record *r = f->ring[0];
-  if (DFI_UNLIKELY(f->some_dead)) {         /* the constants' deadness was not known when the record was made */
-    for (uint32_t i = 0; i < s->nenters; i++)
-      if (f->enter_dead[i] && s->enters[i]->constant)
-        for (uint32_t c = s->enters[i]->out, u = s->const_first[c]; u < s->const_first[c + 1]; u++)
-          r->counts[s->const_users[u]] |= DFI_DEAD;
-  }
+  if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);     /* not known yet when the record was made */
   record_start(x, r);
   for (uint32_t i = 0; i < s->nenters; i++) {
     const dfi_pnode *p = s->enters[i];

@@ -13,8 +13,6 @@
 #include "executor.h"
 #include <stdio.h>
 
-typedef struct origin { df_node *node; int32_t index; } origin;
-
 /* What is known of a node while its plan is made. By node id. */
 typedef struct mark {
   bool     needed, fed_out;    /* fed_out: some output is fed */
@@ -39,7 +37,7 @@ typedef struct maker {
   int32_t  *needed, nneeded;   /* ids, ascending */
   int32_t   nids;
   bool      reference;
-  struct { df_output key; int32_t given; } *given; int32_t ngiven;   /* feeds */
+  df_output *given; int32_t ngiven;   /* what is fed */
   int32_t  *const_index;       /* by id: place in plan->constant, or -1 */
   int32_t  *variable_index;    /* by id: place among the variables, or -1 */
   int32_t   scope_cap, constant_cap;
@@ -50,7 +48,7 @@ static df_flow flow_of(const df_node *n) { return op_of(n)->flow; }
 
 static int32_t feed_of(const maker *m, df_output o) {
   if (!m->mark[o.node->id].fed_out) return -1;
-  for (int32_t i = 0; i < m->ngiven; i++) if (dfi_same(m->given[i].key, o)) return i;
+  for (int32_t i = 0; i < m->ngiven; i++) if (dfi_same(m->given[i], o)) return i;
   return -1;
 }
 
@@ -710,9 +708,7 @@ dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const
       status = dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "`%s` cannot be fed: it is %s", dfi_node_name(o.node), o.index < 0 ? "an operation" : "a handle");
     else if (o.node->context && o.node->context->kind != DFI_TOP)
       status = dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "`%s` cannot be fed: it is inside a loop or branch", dfi_node_name(o.node));
-    m.given[m.ngiven].key = p->feed[i] = o;
-    m.given[m.ngiven].given = m.ngiven;
-    m.ngiven++;
+    m.given[m.ngiven++] = p->feed[i] = o;
     m.mark[o.node->id].fed_out = true;
   }
   if (!status) prune(&m, nfetch, fetches);
