@@ -82,6 +82,18 @@ char   *dfk_shape_text(const df_tensor *t, char *buffer, size_t bytes);
 typedef void (*df_range_fn)(void *arg, int64_t begin, int64_t end);
 void dfk_parallel(df_kernel *k, int64_t n, int64_t grain, df_range_fn fn, void *arg);
 
+/* A kernel that waits (a full or empty queue). The op's entry says .waits; then k outlives the call, and the kernel may put it into a
+ * list of its resource, call dfk_on_stop, and return DFK_PENDING. Nobody is blocked meanwhile. dfk_complete ends the call, from any
+ * thread, exactly once: status DF_OK with the outputs made, or a code with k->error filled; k is gone afterwards. When the run has
+ * to stop first, its owner calls fn(k, user) once: it takes k out of the list and completes it with DF_CANCELLED, or does nothing
+ * when another thread has already taken k out to complete it. `what` says in one line what is waited for; it is called by the
+ * owner too, and takes the resource's lock like fn. A resource's lock is taken before the run's inbox, never the other way. */
+enum { DFK_PENDING = -1 };
+typedef void (*dfk_stop_fn)(df_kernel *k, void *user);
+typedef void (*dfk_what_fn)(df_kernel *k, void *user, char *text, size_t bytes);
+void dfk_on_stop(df_kernel *k, dfk_stop_fn fn, dfk_what_fn what, void *user);
+void dfk_complete(df_kernel *k, int32_t status);
+
 /* The tag of this call as a number: equal for the same (run number, frame path, iterations) and nothing else, whatever the
  * threads. Random ops make their Philox counter of it. `seed` is the graph's. */
 uint64_t dfk_tag(const df_kernel *k);

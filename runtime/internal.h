@@ -72,6 +72,7 @@ bool dfi_pool_try(dfi_pool *p, void (*fn)(void *), void *arg);
 /* ---- the graph (graph.c) ------------------------------------------------------------------------ */
 typedef struct dfi_out {
   uint8_t   dtype;
+  bool      ref;            /* a reference to a variable of this dtype and shape: the slot holds its handle */
   uint8_t   of;             /* dtype DF_RESOURCE: the dtype of the variable or of the array's elements */
   dfi_shape shape;          /* dtype DF_RESOURCE: the shape of the variable's value or of the array's elements */
   df_tensor *constant;      /* owned, or NULL; the value where it is known while building */

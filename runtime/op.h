@@ -42,6 +42,7 @@ typedef struct df_op {
   bool     stateful;      /* reads or changes something beyond its inputs: never folded, merged or pruned in a body */
   bool     effect;        /* changes something (assign, print, assert, enqueue): in a body it runs in program order */
   bool     expensive;     /* may run long whatever its inputs' size */
+  bool     waits;         /* its kernel may return DFK_PENDING, see kernel.h */
   int32_t  (*shape)(dfi_infer *c);                                                 /* NULL: shapes unknown */
   int32_t  (*grad)(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);   /* NULL: see no_grad */
   bool     no_grad;       /* its gradient is zero everywhere or meaningless (comparisons, indices): stops silently */
@@ -62,6 +63,7 @@ typedef struct dfi_arg {
   uint8_t  dtype;                      /* the one dtype it has, or DF_INVALID */
   int8_t   var;                        /* its type variable, or -1 */
   bool     list, optional;
+  bool     ref;                        /* an input that wants the reference itself, an output that is one: `name:&T` */
   int16_t  count_attr;                 /* an output list: attr index; -1: as the input list; -2 - a: that less attr a */
   uint64_t allowed;                    /* without a variable: bit per dtype number */
 } dfi_arg;
