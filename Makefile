@@ -35,7 +35,7 @@ endif
 KERNEL_CFLAGS_release  := -O3
 KERNEL_CFLAGS_valgrind := -O3
 
-PKGS     := openblas zlib
+PKGS     := openblas zlib libprotobuf-c
 CFLAGS   ?=
 LDFLAGS  ?=
 # libdflow.map exports df_* and nothing else, so calls inside the library need no indirection.
@@ -54,7 +54,8 @@ LIB_SRC  := $(wildcard runtime/*.c kernels/*.c kernels/cpu/*.c kernels/ref/*.c)
 PROG_SRC := $(wildcard interp/main.c interp/repl.c)
 BIND_SRC := $(filter-out $(PROG_SRC),$(wildcard interp/*.c))
 CSPEC_SRC := $(filter-out spec/fuzz_api.c,$(wildcard spec/*.c))
-LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
+PROTO    := $(BUILD)/gen/graphdef.pb-c
+LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO).o
 BIND_OBJ := $(BIND_SRC:%.c=$(BUILD)/%.o)
 PROG_OBJ := $(PROG_SRC:%.c=$(BUILD)/%.o)
 CSPEC    := $(CSPEC_SRC:spec/%.c=$(BUILD)/spec/%)
@@ -155,7 +156,14 @@ $(BUILD)/kernels/%.o: kernels/%.c $(BUILD)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) -c $< -o $@
 $(BUILD)/runtime/%.o: runtime/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -c $< -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) -I$(BUILD)/gen -c $< -o $@
+# The messages of TensorFlow's graphs, as C.
+$(PROTO).c $(PROTO).h &: runtime/graphdef.proto
+	@mkdir -p $(@D)
+	$(Q)protoc-c --proto_path=runtime --c_out=$(@D) $<
+$(PROTO).o: $(PROTO).c $(BUILD)/flags
+	$(Q)$(CC) $(ALL_CFLAGS) -Wno-missing-braces -I$(@D) -c $< -o $@
+$(filter $(BUILD)/runtime/%,$(LIB_OBJ)): | $(PROTO).h
 $(BUILD)/interp/%.o: interp/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LUA_CFLAGS) -c $< -o $@
@@ -178,7 +186,7 @@ $(BUILD)/dflow: $(PROG_OBJ) $(BIND_OBJ) $(BUILD)/libdflow.so
 cspec: $(CSPEC)
 $(BUILD)/spec/%: spec/%.c $(LIB_OBJ)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime -Ikernels $(LDFLAGS) $< $(LIB_OBJ) $(LIBS) -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime -Ikernels -I$(BUILD)/gen $(LDFLAGS) $< $(LIB_OBJ) $(LIBS) -o $@
 $(BUILD)/fuzz_api: spec/fuzz_api.c $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $< $(LIB_OBJ) $(LIBS) -o $@
