@@ -49,8 +49,8 @@ int32_t   *dfb_ints_arg(lua_State *L, int arg, int32_t *n, int32_t *buffer, int3
 /* Dims into dims[DF_MAX_RANK]; the rank, -1 for nil. */
 int32_t    dfb_dims_arg(lua_State *L, int arg, int64_t *dims);
 void       dfb_push_ints(lua_State *L, int32_t n, const int32_t *v);
-/* A Lua number or boolean as an unboxed scalar of that dtype: false when the dtype cannot hold it. Not for strings, float16 and
- * bfloat16. */
+/* A Lua number or boolean as an unboxed scalar of that dtype: false when the dtype cannot hold it. Not for strings, float16,
+ * bfloat16, complex numbers and variants. */
 bool       dfb_to_scalar(lua_State *L, int arg, int32_t dtype, df_value *out);
 void       dfb_push_value(lua_State *L, df_value *v);         /* consumes what v holds: rank 0 becomes a Lua value */
 void       dfb_push_element(lua_State *L, const df_tensor *t, int64_t i);

@@ -25,7 +25,7 @@ bool dfb_to_scalar(lua_State *L, int arg, int32_t dtype, df_value *out) {
       if (lua_type(L, arg) != LUA_TNUMBER) return false;
       out->as.f64 = lua_tonumber(L, arg);
       return true;
-    case DF_INT32:
+    case DF_INT32: case DF_QINT32:
       if (!to_int(L, arg, INT32_MIN, INT32_MAX, &i)) return false;
       out->as.i32 = (int32_t)i;
       return true;
@@ -33,14 +33,33 @@ bool dfb_to_scalar(lua_State *L, int arg, int32_t dtype, df_value *out) {
       if (!to_int(L, arg, INT64_MIN, INT64_MAX, &i)) return false;
       out->as.i64 = i;
       return true;
-    case DF_UINT8:
+    case DF_UINT8: case DF_QUINT8:
       if (!to_int(L, arg, 0, UINT8_MAX, &i)) return false;
       out->as.u8 = (uint8_t)i;
       return true;
-    case DF_INT8:
+    case DF_INT8: case DF_QINT8:
       if (!to_int(L, arg, INT8_MIN, INT8_MAX, &i)) return false;
       out->as.i8 = (int8_t)i;
       return true;
+    case DF_INT16: case DF_QINT16:
+      if (!to_int(L, arg, INT16_MIN, INT16_MAX, &i)) return false;
+      out->as.i16 = (int16_t)i;
+      return true;
+    case DF_UINT16: case DF_QUINT16:
+      if (!to_int(L, arg, 0, UINT16_MAX, &i)) return false;
+      out->as.u16 = (uint16_t)i;
+      return true;
+    case DF_UINT32:
+      if (!to_int(L, arg, 0, UINT32_MAX, &i)) return false;
+      out->as.u32 = (uint32_t)i;
+      return true;
+    case DF_UINT64: {
+      if (to_int(L, arg, 0, INT64_MAX, &i)) { out->as.u64 = (uint64_t)i; return true; }
+      double v = lua_type(L, arg) == LUA_TNUMBER ? (double)lua_tonumber(L, arg) : -1;     /* past INT64_MAX: a float */
+      if (!(v >= 0x1p63 && v < 0x1p64)) return false;
+      out->as.u64 = (uint64_t)v;
+      return true;
+    }
     case DF_BOOL:
       if (lua_type(L, arg) != LUA_TBOOLEAN) return false;
       out->as.b = lua_toboolean(L, arg);
@@ -49,13 +68,33 @@ bool dfb_to_scalar(lua_State *L, int arg, int32_t dtype, df_value *out) {
   return false;
 }
 
+/* Lua's integers end at INT64_MAX: what is larger becomes a float. */
+static void push_uint64(lua_State *L, uint64_t v) {
+  if (v <= INT64_MAX) lua_pushinteger(L, (lua_Integer)v);
+  else lua_pushnumber(L, (lua_Number)v);
+}
+
 void dfb_push_element(lua_State *L, const df_tensor *t, int64_t i) {
   switch (df_tensor_dtype(t)) {
     case DF_BOOL:
       lua_pushboolean(L, df_tensor_get_int(t, i) != 0);
       break;
-    case DF_INT32: case DF_INT64: case DF_INT8: case DF_UINT8:
+    case DF_INT32: case DF_INT64: case DF_INT8: case DF_UINT8: case DF_INT16: case DF_UINT16: case DF_UINT32:
+    case DF_QINT8: case DF_QUINT8: case DF_QINT16: case DF_QUINT16: case DF_QINT32:
       lua_pushinteger(L, df_tensor_get_int(t, i));
+      break;
+    case DF_UINT64:
+      push_uint64(L, (uint64_t)df_tensor_get_int(t, i));
+      break;
+    case DF_COMPLEX64: case DF_COMPLEX128:
+      lua_createtable(L, 0, 2);
+      lua_pushnumber(L, df_tensor_get(t, i));
+      lua_setfield(L, -2, "re");
+      lua_pushnumber(L, df_tensor_imaginary(t, i));
+      lua_setfield(L, -2, "im");
+      break;
+    case DF_VARIANT:
+      lua_pushliteral(L, "<variant>");
       break;
     case DF_STRING: {
       int64_t n;
@@ -86,7 +125,7 @@ void dfb_push_value(lua_State *L, df_value *v) {
   if (v->kind == DF_TENSOR) {
     df_tensor *t = v->as.tensor;
     v->kind = DF_EMPTY;
-    if (df_tensor_rank(t) > 0) {
+    if (df_tensor_rank(t) > 0 || df_tensor_dtype(t) == DF_VARIANT) {
       dfb_push_tensor(L, t);
     } else {
       dfb_push_element(L, t, 0);
@@ -105,8 +144,13 @@ void dfb_push_value(lua_State *L, df_value *v) {
     case DF_FLOAT64:  lua_pushnumber(L, v->as.f64); break;
     case DF_INT32:    lua_pushinteger(L, v->as.i32); break;
     case DF_INT64:    lua_pushinteger(L, v->as.i64); break;
-    case DF_INT8:     lua_pushinteger(L, v->as.i8); break;
-    case DF_UINT8:    lua_pushinteger(L, v->as.u8); break;
+    case DF_UINT64:   push_uint64(L, v->as.u64); break;
+    case DF_UINT32:   lua_pushinteger(L, v->as.u32); break;
+    case DF_QINT32:   lua_pushinteger(L, v->as.i32); break;
+    case DF_INT16: case DF_QINT16:   lua_pushinteger(L, v->as.i16); break;
+    case DF_UINT16: case DF_QUINT16: lua_pushinteger(L, v->as.u16); break;
+    case DF_INT8: case DF_QINT8:     lua_pushinteger(L, v->as.i8); break;
+    case DF_UINT8: case DF_QUINT8:   lua_pushinteger(L, v->as.u8); break;
     case DF_FLOAT16:  lua_pushnumber(L, from_half(v->as.u16)); break;
     case DF_BFLOAT16: lua_pushnumber(L, from_bfloat16(v->as.u16)); break;
     default:          lua_pushnil(L);
@@ -114,6 +158,16 @@ void dfb_push_value(lua_State *L, df_value *v) {
 }
 
 /* ---- tables ------------------------------------------------------------------------------------ */
+/* A number, or a table {re =, im =}. */
+static bool set_complex(lua_State *L, df_tensor *t, int64_t i) {
+  if (lua_type(L, -1) == LUA_TNUMBER) return df_tensor_set_complex(t, i, lua_tonumber(L, -1), 0);
+  if (lua_type(L, -1) != LUA_TTABLE) return false;
+  bool re = lua_getfield(L, -1, "re") == LUA_TNUMBER, im = lua_getfield(L, -2, "im") == LUA_TNUMBER;
+  double x = re ? lua_tonumber(L, -2) : 0, y = im ? lua_tonumber(L, -1) : 0;
+  lua_pop(L, 2);
+  return re && im && df_tensor_set_complex(t, i, x, y);
+}
+
 /* Element i of t from the value on top of the stack: false when the dtype cannot hold it. */
 static bool set_element(lua_State *L, df_tensor *t, int32_t dtype, int64_t i) {
   df_value v;
@@ -124,16 +178,16 @@ static bool set_element(lua_State *L, df_tensor *t, int32_t dtype, int64_t i) {
       const char *bytes = lua_tolstring(L, -1, &n);
       return df_tensor_set_string(t, i, bytes, (int64_t)n, NULL) == DF_OK;
     }
+    case DF_COMPLEX64: case DF_COMPLEX128: return set_complex(L, t, i);
     case DF_FLOAT16: case DF_BFLOAT16:
       return lua_type(L, -1) == LUA_TNUMBER && df_tensor_set(t, i, lua_tonumber(L, -1));
   }
   if (!dfb_to_scalar(L, -1, dtype, &v)) return false;
-  switch (dtype) {
-    case DF_FLOAT32: ((float *)df_tensor_data(t))[i] = v.as.f32; break;
-    case DF_FLOAT64: ((double *)df_tensor_data(t))[i] = v.as.f64; break;
-    case DF_INT32:   ((int32_t *)df_tensor_data(t))[i] = v.as.i32; break;
-    case DF_INT64:   ((int64_t *)df_tensor_data(t))[i] = v.as.i64; break;
-    default:         ((uint8_t *)df_tensor_data(t))[i] = v.as.u8;
+  switch (df_dtype_bytes(dtype)) {
+    case 8:  ((uint64_t *)df_tensor_data(t))[i] = v.as.u64; break;
+    case 4:  ((uint32_t *)df_tensor_data(t))[i] = v.as.u32; break;
+    case 2:  ((uint16_t *)df_tensor_data(t))[i] = v.as.u16; break;
+    default: ((uint8_t *)df_tensor_data(t))[i] = v.as.u8;
   }
   return true;
 }
@@ -174,7 +228,7 @@ static int core_tensor_from_bytes(lua_State *L) {
   df_tensor *t = df_tensor_new(dtype, rank < 0 ? 0 : rank, dims, &err);
   if (!t) return dfb_raise(L, &err);
   int64_t want = df_tensor_size(t) * df_dtype_bytes(dtype);
-  if (dtype == DF_STRING || want != (int64_t)n) {
+  if (dtype == DF_STRING || dtype == DF_VARIANT || want != (int64_t)n) {
     df_tensor_release(t);
     return dfb_fail(L, DF_INVALID_ARGUMENT, "%d bytes of %s given, %d expected", (int)n, df_dtype_name(dtype), (int)want);
   }
@@ -185,9 +239,11 @@ static int core_tensor_from_bytes(lua_State *L) {
 
 static int core_tensor_bytes(lua_State *L) {
   df_tensor *t = dfb_tensor_arg(L, 1);
-  if (df_tensor_dtype(t) == DF_STRING) return dfb_fail(L, DF_INVALID_ARGUMENT, "a tensor of strings has no bytes of its own");
+  int32_t dtype = df_tensor_dtype(t);
+  if (dtype == DF_STRING || dtype == DF_VARIANT)
+    return dfb_fail(L, DF_INVALID_ARGUMENT, "a tensor of %ss has no bytes of its own", df_dtype_name(dtype));
   const char *data = df_tensor_data(t);
-  lua_pushlstring(L, data ? data : "", (size_t)(df_tensor_size(t) * df_dtype_bytes(df_tensor_dtype(t))));
+  lua_pushlstring(L, data ? data : "", (size_t)(df_tensor_size(t) * df_dtype_bytes(dtype)));
   return 1;
 }
 
@@ -260,7 +316,7 @@ static int core_tensor_rows(lua_State *L) {
   luaL_checktype(L, 2, LUA_TTABLE);
   int64_t first = luaL_checkinteger(L, 3), count = luaL_checkinteger(L, 4);
   int32_t rank = df_tensor_rank(t), dtype = df_tensor_dtype(t);
-  if (rank < 1 || dtype == DF_STRING)
+  if (rank < 1 || dtype == DF_STRING || dtype == DF_VARIANT)
     return dfb_fail(L, DF_INVALID_ARGUMENT, "rows are taken of numbers of rank 1 or more, not of %s of rank %d",
                     df_dtype_name(dtype), rank);
   int64_t dims[DF_MAX_RANK], n = df_tensor_dim(t, 0), row = df_dtype_bytes(dtype);

@@ -12,7 +12,8 @@
 #define DFLOW_KERNEL_H
 #include "../runtime/dflow.h"
 
-/* A tensor, laid open for kernels. Row-major, no strides. Strings: data is an array of df_str. */
+/* A tensor, laid open for kernels. Row-major, no strides. Strings: data is an array of df_str. Variants: an array of `void *`, handles
+ * that the buffer owns, or NULL. */
 typedef struct df_buffer df_buffer;
 struct df_tensor {
   int32_t    refs;      /* atomic; of this header */
@@ -25,6 +26,9 @@ struct df_tensor {
   df_buffer *buffer;    /* holds one reference; NULL for views */
 };
 typedef struct df_str { char *bytes; int64_t length; } df_str; /* bytes owned by the buffer, not 0-terminated */
+
+/* Are elements of this dtype mere bytes? Strings and variants own what they point at. */
+static inline bool dfk_plain(uint8_t dtype) { return dtype != DF_STRING && dtype != DF_VARIANT; }
 
 /* An attribute's value. Which field is meant is fixed by the op's entry. */
 typedef struct df_attr {
@@ -71,6 +75,8 @@ void      *dfk_scratch(df_kernel *k, int64_t bytes);
 void       dfk_free(void *p);
 /* Strings. bytes are copied. The tensor must be fresh (from dfk_out). False: out of memory, error is filled. */
 bool       dfk_set_string(df_kernel *k, df_tensor *t, int64_t i, const char *bytes, int64_t length);
+/* Variants: element i of a fresh tensor becomes this handle (borrowed; may be NULL). */
+void       dfk_set_variant(df_tensor *t, int64_t i, void *handle);
 
 /* Fills k->error and returns code. printf's format. Say what was found and what was expected. */
 int32_t dfk_fail(df_kernel *k, int32_t code, const char *format, ...) __attribute__((format(printf, 3, 4)));

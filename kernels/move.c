@@ -9,7 +9,11 @@
 #include "move.h"
 #include <stdio.h>
 
-bool dfk_copy_strings(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, int64_t n) {
+bool dfk_copy_owned(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, int64_t n) {
+  if (to->dtype == DF_VARIANT) {
+    for (int64_t i = 0; i < n; i++) dfk_set_variant(to, to_at + i, ((void *const *)from->data)[from_at + i]);
+    return true;
+  }
   const df_str *s = (const df_str *)from->data + from_at;
   for (int64_t i = 0; i < n; i++)
     if (!dfk_set_string(k, to, to_at + i, s[i].bytes, s[i].length)) return false;
@@ -56,6 +60,8 @@ DEFINE_COPIES(uint8_t)
 DEFINE_COPIES(uint16_t)
 DEFINE_COPIES(uint32_t)
 DEFINE_COPIES(uint64_t)
+typedef struct bytes16 { uint64_t low, high; } bytes16;     /* complex128 */
+DEFINE_COPIES(bytes16)
 
 /* An 8 x 8 tile of 4-byte elements, transposed in registers. Written with compiler vectors, so any target builds it. */
 typedef uint32_t row8 __attribute__((vector_size(32), aligned(4), may_alias));
@@ -101,6 +107,9 @@ static inline void tile8_uint64_t(uint64_t *restrict to, const uint64_t *restric
 static inline void tile8_uint16_t(uint16_t *restrict to, const uint16_t *restrict from, int64_t t0, int64_t f1) {
   copy_tile_uint16_t(to, from, 8, 8, t0, f1);
 }
+static inline void tile8_bytes16(bytes16 *restrict to, const bytes16 *restrict from, int64_t t0, int64_t f1) {
+  copy_tile_bytes16(to, from, 8, 8, t0, f1);
+}
 static inline void tile8_uint8_t(uint8_t *restrict to, const uint8_t *restrict from, int64_t t0, int64_t f1) {
   copy_tile_uint8_t(to, from, 8, 8, t0, f1);
 }
@@ -131,6 +140,7 @@ DEFINE_TRANSPOSE(uint8_t)
 DEFINE_TRANSPOSE(uint16_t)
 DEFINE_TRANSPOSE(uint32_t)
 DEFINE_TRANSPOSE(uint64_t)
+DEFINE_TRANSPOSE(bytes16)
 
 /* ---- the box ------------------------------------------------------------------------------------ */
 typedef struct job {
@@ -204,20 +214,20 @@ static int32_t simplify(const dfk_box *box, int64_t *dims, int64_t *to, int64_t 
   return r ? m + 1 : 0;
 }
 
-static bool move_strings(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, const dfk_box *box) {
+static bool move_owned(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, const dfk_box *box) {
   int64_t at[DFK_MOVE_RANK] = { 0 }, n = 1;
   for (int32_t d = 0; d < box->rank; d++) n *= box->dims[d];
   for (int64_t i = 0; i < n; i++) {
     int64_t t = to_at, f = from_at;
     for (int32_t d = 0; d < box->rank; d++) { t += at[d] * box->to[d]; f += at[d] * box->from[d]; }
-    if (!dfk_copy_strings(k, to, t, from, f, 1)) return false;
+    if (!dfk_copy_owned(k, to, t, from, f, 1)) return false;
     dfk_next(box->rank, box->dims, at);
   }
   return true;
 }
 
 bool dfk_move(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, const dfk_box *box) {
-  if (to->dtype == DF_STRING) return move_strings(k, to, to_at, from, from_at, box);
+  if (!dfk_plain(to->dtype)) return move_owned(k, to, to_at, from, from_at, box);
   job w;
   int64_t *dims = w.dims + 2, *ts = w.to_stride + 2, *fs = w.from_stride + 2; /* room for two dims of 1 in front */
   int32_t r = simplify(box, dims, ts, fs);
@@ -252,7 +262,7 @@ bool dfk_move(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from,
   memmove(w.to_stride, ts, (size_t)w.outer * sizeof *ts);
   memmove(w.from_stride, fs, (size_t)w.outer * sizeof *fs);
   w.copy = w.width == 4 ? copy_plane_uint32_t : w.width == 8 ? copy_plane_uint64_t : w.width == 2 ? copy_plane_uint16_t
-         : copy_plane_uint8_t;
+         : w.width == 16 ? copy_plane_bytes16 : copy_plane_uint8_t;
   w.block = 16384 / w.all.n1 < 64 ? 64 : 16384 / w.all.n1;
   if (w.all.f1 == 1 || w.all.f1 == 0) w.block = 16384 / w.all.n1 + 1;
   if (w.block > w.all.n0) w.block = w.all.n0;

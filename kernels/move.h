@@ -2,7 +2,7 @@
  *
  * The array and index kernels are all one thing: "this element goes there". Here is the element (dfk_copy), the walk over an
  * index space (dfk_next, dfk_position) that the reference kernels use, and the fast strided copy (dfk_move) that the
- * CPU kernels use. Strings are copied one by one, everything else as bytes.
+ * CPU kernels use. Strings and variants are copied one by one, everything else as bytes.
  */
 #ifndef DFLOW_MOVE_H
 #define DFLOW_MOVE_H
@@ -14,27 +14,27 @@ enum { DFK_MOVE_RANK = 2 * DF_MAX_RANK };
 /* Bytes of an element of a dtype that exists. */
 static inline int64_t dfk_width(uint8_t dtype) {
   switch (dtype) {
-  case DF_FLOAT32: case DF_INT32: return 4;
-  case DF_FLOAT64: case DF_INT64: return 8;
-  case DF_FLOAT16: case DF_BFLOAT16: return 2;
-  case DF_STRING: return (int64_t)sizeof(df_str);
+  case DF_FLOAT32: case DF_INT32: case DF_UINT32: case DF_QINT32: return 4;
+  case DF_FLOAT64: case DF_INT64: case DF_UINT64: case DF_COMPLEX64: case DF_VARIANT: return 8;
+  case DF_FLOAT16: case DF_BFLOAT16: case DF_INT16: case DF_UINT16: case DF_QINT16: case DF_QUINT16: return 2;
+  case DF_STRING: case DF_COMPLEX128: return 16;
   default: return 1;
   }
 }
 
-/* Copies n elements that lie side by side. False: out of memory for a string, error is filled. */
-bool dfk_copy_strings(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, int64_t n);
+/* Copies n elements that lie side by side. False: out of memory for a string, error is filled. dfk_copy_owned: of a dtype that is not plain. */
+bool dfk_copy_owned(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, int64_t n);
 static inline bool dfk_copy(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, int64_t n) {
   if (n == 0) return true;
-  if (to->dtype == DF_STRING) return dfk_copy_strings(k, to, to_at, from, from_at, n);
+  if (!dfk_plain(to->dtype)) return dfk_copy_owned(k, to, to_at, from, from_at, n);
   int64_t w = dfk_width(to->dtype);
   memcpy((char *)to->data + to_at * w, (const char *)from->data + from_at * w, (size_t)(n * w));
   return true;
 }
 
-/* A fresh tensor becomes all zeros, false, "". (Fresh strings are empty already.) */
+/* A fresh tensor becomes all zeros, false, "". (Fresh strings and variants are empty already.) */
 static inline void dfk_clear(df_tensor *t) {
-  if (t->dtype != DF_STRING && t->size) memset(t->data, 0, (size_t)(t->size * dfk_width(t->dtype)));
+  if (dfk_plain(t->dtype) && t->size) memset(t->data, 0, (size_t)(t->size * dfk_width(t->dtype)));
 }
 
 /* A box of elements: element (i0, i1, …) is at sum of i * stride on either side. Strides count elements; a `from` stride may
@@ -72,6 +72,10 @@ static inline int64_t dfk_any_int(const df_tensor *t, int64_t i) {
   switch (t->dtype) {
   case DF_UINT8: return ((const uint8_t *)t->data)[i];
   case DF_INT8:  return ((const int8_t *)t->data)[i];
+  case DF_INT16: return ((const int16_t *)t->data)[i];
+  case DF_UINT16: return ((const uint16_t *)t->data)[i];
+  case DF_UINT32: return ((const uint32_t *)t->data)[i];
+  case DF_UINT64: return (int64_t)((const uint64_t *)t->data)[i];
   default:       return dfk_index(t, i);
   }
 }

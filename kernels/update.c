@@ -1,6 +1,8 @@
 /* update.c: arithmetic in place, for variables and gradient arrays. Plain loops that the compiler vectorises. */
 #include "update.h"
 #include "half.h"
+#include "move.h"
+#include <complex.h>
 #include <math.h>
 #include <string.h>
 
@@ -25,9 +27,22 @@
 FLOATS(update_float, float)
 FLOATS(update_double, double)
 
+#define COMPLEX(NAME, T) \
+  static void NAME(dfk_update_op op, int64_t n, T *to, const T *a, const T *b, bool one_b) { \
+    switch (op) { \
+      case DFK_ADD: LOOP(T, x + y); \
+      case DFK_SUB: LOOP(T, x - y); \
+      case DFK_MUL: LOOP(T, x * y); \
+      case DFK_DIV: LOOP(T, x / y); \
+      default: break; \
+    } \
+  }
+COMPLEX(update_complex64, float complex)
+COMPLEX(update_complex128, double complex)
+
 /* Wrapping arithmetic happens in the unsigned type U. Division is by magnitude, so that MIN / -1 wraps too. */
 #define INTS(NAME, T, U) \
-  static T NAME##_divide(T x, T y) { return y == 0 ? x : y == (T)-1 && (T)-1 < 0 ? (T)(0 - (U)x) : (T)(x / y); } \
+  static T NAME##_divide(T x, T y) { return y == 0 ? x : y == (T)-1 && (T)-1 < 1 ? (T)(0 - (U)x) : (T)(x / y); } \
   static void NAME(dfk_update_op op, int64_t n, T *to, const T *a, const T *b, bool one_b) { \
     switch (op) { \
       case DFK_SET: LOOP(T, ((void)x, y)); \
@@ -43,6 +58,15 @@ INTS(update_int8, int8_t, uint8_t)
 INTS(update_uint8, uint8_t, uint8_t)
 INTS(update_int32, int32_t, uint32_t)
 INTS(update_int64, int64_t, uint64_t)
+INTS(update_int16, int16_t, uint16_t)
+INTS(update_uint16, uint16_t, uint16_t)
+INTS(update_uint32, uint32_t, uint32_t)
+INTS(update_uint64, uint64_t, uint64_t)
+
+/* Elements that mean nothing here. */
+static void set_bytes(int64_t n, char *to, const char *b, int64_t width, bool one_b) {
+  for (int64_t i = 0; i < n; i++) memmove(to + i * width, one_b ? b : b + i * width, (size_t)width);
+}
 
 static void update_half(dfk_update_op op, int32_t dtype, int64_t n, uint16_t *to, const uint16_t *a, const uint16_t *b,
                         bool one_b) {
@@ -56,7 +80,21 @@ static void update_half(dfk_update_op op, int32_t dtype, int64_t n, uint16_t *to
   }
 }
 
+bool dfk_adds(int32_t dtype) {
+  switch (dtype) {
+    case DF_FLOAT32: case DF_FLOAT64: case DF_FLOAT16: case DF_BFLOAT16: case DF_COMPLEX64: case DF_COMPLEX128:
+    case DF_INT8: case DF_INT16: case DF_INT32: case DF_INT64:
+    case DF_UINT8: case DF_UINT16: case DF_UINT32: case DF_UINT64: return true;
+    default: return false;
+  }
+}
+
 void dfk_update(dfk_update_op op, int32_t dtype, int64_t n, void *to, const void *a, const void *b, bool one_b) {
+  if (op == DFK_SET && (dtype == DF_COMPLEX64 || dtype == DF_COMPLEX128 || !dfk_adds(dtype))) {
+    if (one_b) set_bytes(n, to, b, dfk_width((uint8_t)dtype), true);
+    else memmove(to, b, (size_t)(n * dfk_width((uint8_t)dtype)));
+    return;
+  }
   switch (dtype) {
     case DF_FLOAT32: update_float(op, n, to, a, b, one_b); break;
     case DF_FLOAT64: update_double(op, n, to, a, b, one_b); break;
@@ -64,6 +102,12 @@ void dfk_update(dfk_update_op op, int32_t dtype, int64_t n, void *to, const void
     case DF_INT64:   update_int64(op, n, to, a, b, one_b); break;
     case DF_INT8:    update_int8(op, n, to, a, b, one_b); break;
     case DF_UINT8:   update_uint8(op, n, to, a, b, one_b); break;
+    case DF_INT16:   update_int16(op, n, to, a, b, one_b); break;
+    case DF_UINT16:  update_uint16(op, n, to, a, b, one_b); break;
+    case DF_UINT32:  update_uint32(op, n, to, a, b, one_b); break;
+    case DF_UINT64:  update_uint64(op, n, to, a, b, one_b); break;
+    case DF_COMPLEX64:  update_complex64(op, n, to, a, b, one_b); break;
+    case DF_COMPLEX128: update_complex128(op, n, to, a, b, one_b); break;
     case DF_FLOAT16: case DF_BFLOAT16: update_half(op, dtype, n, to, a, b, one_b); break;
     default: break;
   }
@@ -73,8 +117,9 @@ bool dfk_update_allowed(dfk_update_op op, int32_t dtype, int64_t n, const void *
   if (op != DFK_DIV) return true;
   bool zero = false;
   switch (dtype) {
-    case DF_INT32: for (int64_t i = 0; i < n; i++) zero |= ((const int32_t *)b)[i] == 0; break;
-    case DF_INT64: for (int64_t i = 0; i < n; i++) zero |= ((const int64_t *)b)[i] == 0; break;
+    case DF_INT32: case DF_UINT32: for (int64_t i = 0; i < n; i++) zero |= ((const int32_t *)b)[i] == 0; break;
+    case DF_INT16: case DF_UINT16: for (int64_t i = 0; i < n; i++) zero |= ((const int16_t *)b)[i] == 0; break;
+    case DF_INT64: case DF_UINT64: for (int64_t i = 0; i < n; i++) zero |= ((const int64_t *)b)[i] == 0; break;
     case DF_INT8: case DF_UINT8: for (int64_t i = 0; i < n; i++) zero |= ((const uint8_t *)b)[i] == 0; break;
     default: break;
   }

@@ -1,6 +1,6 @@
 /* update.h: arithmetic in place, for what changes where it lies: variables and gradient arrays.
  *
- * Number dtypes only. Integers wrap; min and max give NaN where either side is NaN; halves compute in float32.
+ * DFK_SET is for every plain dtype; the others are for numbers, min and max not for complex ones. Integers wrap; min and max give NaN where either side is NaN; halves compute in float32.
  */
 #ifndef DFLOW_UPDATE_H
 #define DFLOW_UPDATE_H
@@ -13,6 +13,8 @@ typedef enum dfk_update_op {
 /* to[i] = a[i] op b[i] for n elements; one b for all where `one_b`. `to` may be a. Integer division by zero
  * leaves the zero's element as a[i]: ask dfk_update_allowed first. */
 void dfk_update(dfk_update_op op, int32_t dtype, int64_t n, void *to, const void *a, const void *b, bool one_b);
+/* Can elements of this dtype be added up? */
+bool dfk_adds(int32_t dtype);
 /* False: integers are divided by a zero among the n of b. */
 bool dfk_update_allowed(dfk_update_op op, int32_t dtype, int64_t n, const void *b);
 

@@ -39,10 +39,13 @@ typedef struct df_error {
   char    source[256];   /* `file:line` of the Lua call that built the op */
 } df_error;
 
-/* TensorFlow's DataType numbers. DF_RESOURCE is a variable or a TensorArray: it never leaves a run. */
+/* TensorFlow's DataType numbers. DF_RESOURCE is a variable or a TensorArray: it never leaves a run. The elements of a DF_VARIANT
+ * tensor are such handles too, or nothing. Complex elements are two floats or doubles: real, imaginary. */
 typedef enum df_dtype {
-  DF_INVALID = 0, DF_FLOAT32 = 1, DF_FLOAT64 = 2, DF_INT32 = 3, DF_UINT8 = 4, DF_INT8 = 6,
-  DF_STRING = 7, DF_INT64 = 9, DF_BOOL = 10, DF_BFLOAT16 = 14, DF_FLOAT16 = 19, DF_RESOURCE = 20
+  DF_INVALID = 0, DF_FLOAT32 = 1, DF_FLOAT64 = 2, DF_INT32 = 3, DF_UINT8 = 4, DF_INT16 = 5, DF_INT8 = 6,
+  DF_STRING = 7, DF_COMPLEX64 = 8, DF_INT64 = 9, DF_BOOL = 10, DF_QINT8 = 11, DF_QUINT8 = 12, DF_QINT32 = 13,
+  DF_BFLOAT16 = 14, DF_QINT16 = 15, DF_QUINT16 = 16, DF_UINT16 = 17, DF_COMPLEX128 = 18, DF_FLOAT16 = 19,
+  DF_RESOURCE = 20, DF_VARIANT = 21, DF_UINT32 = 22, DF_UINT64 = 23
 } df_dtype;
 
 enum { DF_MAX_RANK = 8 };
@@ -52,7 +55,7 @@ typedef struct df_graph   df_graph;   /* nodes, contexts; grows, never shrinks *
 typedef struct df_session df_session; /* variables' values and compiled plans */
 typedef struct df_run     df_run;     /* one run in the background */
 
-/* A value as it lies in a slot: 16 bytes, rank-0 numbers unboxed. */
+/* A value as it lies in a slot: 16 bytes, rank-0 numbers unboxed (but for complex ones). */
 typedef enum df_kind { DF_EMPTY = 0, DF_SCALAR = 1, DF_TENSOR = 2, DF_HANDLE = 3 } df_kind;
 typedef struct df_value {
   uint8_t  kind;  /* df_kind */
@@ -61,7 +64,7 @@ typedef struct df_value {
   uint8_t  flags; /* the executor's own */
   uint32_t uses;  /* the executor's own: readers still to come */
   union {
-    bool b; int8_t i8; uint8_t u8; uint16_t u16; int32_t i32; int64_t i64; float f32; double f64;
+    bool b; int8_t i8; uint8_t u8; int16_t i16; uint16_t u16; int32_t i32; uint32_t u32; int64_t i64; uint64_t u64; float f32; double f64;
     df_tensor *tensor; /* kind DF_TENSOR: holds one reference */
     void      *handle; /* kind DF_HANDLE: a variable or a TensorArray, holds one reference */
   } as;
@@ -71,7 +74,7 @@ const char *df_version(void);               /* "0.1.0" */
 const char *df_code_name(int32_t code);     /* "invalid_argument"; never NULL */
 const char *df_dtype_name(int32_t dtype);   /* "float32"; "invalid" for what is none */
 int32_t     df_dtype_of(const char *name);  /* DF_INVALID for what is none */
-int32_t     df_dtype_bytes(int32_t dtype);  /* bytes of an element; 16 for DF_STRING */
+int32_t     df_dtype_bytes(int32_t dtype);  /* bytes of an element; 16 for DF_STRING, 8 for DF_VARIANT */
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 /* A new tensor, owned; numbers uninitialised, strings empty. NULL when the dims are bad or memory is out. */
@@ -83,16 +86,19 @@ int32_t     df_tensor_rank(const df_tensor *t);
 int64_t     df_tensor_dim(const df_tensor *t, int32_t axis); /* axis from 0; -1 when out of range */
 int64_t     df_tensor_size(const df_tensor *t);       /* elements */
 int64_t     df_tensor_bytes(const df_tensor *t);      /* bytes of storage this tensor keeps alive */
-void       *df_tensor_data(const df_tensor *t);       /* borrowed; NULL for strings. Write only before sharing */
+void       *df_tensor_data(const df_tensor *t);       /* borrowed; NULL for strings and variants. Write only before sharing */
 const char *df_tensor_string(const df_tensor *t, int64_t i, int64_t *length); /* borrowed */
 int32_t     df_tensor_set_string(df_tensor *t, int64_t i, const char *bytes, int64_t length, df_error *err);
 df_tensor  *df_tensor_reshape(df_tensor *t, int32_t rank, const int64_t *dims, df_error *err); /* owned; shares storage */
 df_tensor  *df_tensor_cast(df_tensor *t, int32_t dtype, df_error *err); /* owned; as the op Cast */
-/* Elements as numbers, whatever the dtype. get: 0 for strings. set: false when the dtype cannot hold v. */
+/* Elements as numbers, whatever the dtype. get: 0 for strings; of complex ones the real part; get_int: a uint64 past INT64_MAX wraps.
+ * set: false when the dtype cannot hold v; a complex element's imaginary part becomes 0. */
 double      df_tensor_get(const df_tensor *t, int64_t i);
 int64_t     df_tensor_get_int(const df_tensor *t, int64_t i);
 bool        df_tensor_set(df_tensor *t, int64_t i, double v);
 bool        df_tensor_set_int(df_tensor *t, int64_t i, int64_t v);
+double      df_tensor_imaginary(const df_tensor *t, int64_t i);                /* 0 unless complex */
+bool        df_tensor_set_complex(df_tensor *t, int64_t i, double re, double im); /* false unless complex */
 void        df_value_release(df_value *v);            /* drops what v holds and empties it */
 
 /* Bytes of the host device: what is in use, its peak, its limit (0: none), and the sum ever allocated. */
@@ -143,6 +149,7 @@ void    df_node_string(df_graph *g, const char *attr, const char *bytes, int64_t
 void    df_node_dtype(df_graph *g, const char *attr, int32_t dtype);
 void    df_node_shape(df_graph *g, const char *attr, int32_t rank, const int64_t *dims); /* rank -1: unknown */
 void    df_node_tensor(df_graph *g, const char *attr, df_tensor *t);                      /* retained */
+/* Lists of ints; lists of dtypes as their numbers; lists of shapes as rank, dims, rank, dims, … with rank -1 for unknown. */
 void    df_node_ints(df_graph *g, const char *attr, int32_t n, const int64_t *v);
 int32_t df_node_end(df_graph *g, df_error *err);
 /* Shortcuts: a Const node from a value (borrowed), and any op without attributes. `io` is pairs. */

@@ -124,7 +124,7 @@ static __attribute__((noinline)) int32_t fail_arity(df_error *err, const dfi_op_
 
 static __attribute__((noinline)) int32_t fail_dtype(df_error *err, const dfi_op_info *o, const dfi_node_spec *spec,
                                                     int32_t i, const dfi_arg *a, uint8_t found, uint64_t allowed) {
-  char text[400], set[200];
+  char text[600], set[320];
   set_text(allowed, set, sizeof set);
   snprintf(text, sizeof text, "%s: input %d (%s) is %s but must be %s%s", o->op->type, i, a->name,
            found == DF_RESOURCE ? "a handle" : df_dtype_name(found), allowed & (allowed - 1) ? "one of " : "",
@@ -185,7 +185,7 @@ static int32_t check_attrs(const dfi_op_info *o, const dfi_node_spec *spec, boun
     if (var[i].dtype || o->var[i].attr < 0) continue;
     int64_t dtype = attrs[o->var[i].attr].i;
     if (dtype <= 0 || dtype >= 32 || !(o->var[i].allowed >> dtype & 1)) {
-      char set[200];
+      char set[320];
       set_text(o->var[i].allowed, set, sizeof set);
       snprintf(text, sizeof text, "%s: the attribute %s is %s but must be one of %s", o->op->type, o->var[i].name,
                df_dtype_name((int32_t)dtype), set);
@@ -194,6 +194,43 @@ static int32_t check_attrs(const dfi_op_info *o, const dfi_node_spec *spec, boun
     var[i].dtype = (uint8_t)dtype;
   }
   return DF_OK;
+}
+
+/* The dtypes that a `types` attribute lists for a list of inputs are those that were given. */
+static int32_t check_listed(const dfi_op_info *o, const dfi_node_spec *spec, const df_output *in, df_error *err) {
+  const df_attr *attrs = spec->attrs ? spec->attrs : o->defaults;
+  for (int32_t i = 0, list = 0; i < spec->nin; i++) {
+    const dfi_arg *a = arg_of(o, spec->nin, i);
+    if (a->types_attr < 0 || !attrs[a->types_attr].i) continue;
+    const df_attr *listed = &attrs[a->types_attr];
+    int64_t length = spec->nin - (o->nin - 1);
+    uint8_t found = dfi_dtype(in[i]);
+    char text[400];
+    if (listed->i != length)
+      snprintf(text, sizeof text, "%s: %s lists %lld dtypes but %lld values were given", o->op->type, o->attr[a->types_attr].name,
+               (long long)listed->i, (long long)length);
+    else if (listed->ints[list] != found)
+      snprintf(text, sizeof text, "%s: input %d (%s) is %s but %s says %s", o->op->type, i, a->name, df_dtype_name(found),
+               o->attr[a->types_attr].name, df_dtype_name((int32_t)listed->ints[list]));
+    else { list++; continue; }
+    return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+  }
+  return DF_OK;
+}
+
+/* A `types` attribute that was left out becomes what was given. */
+static void fill_listed(dfi_builder *b, df_node *n, const dfi_op_info *o) {
+  for (int32_t a = 0, first = 0; a < o->nin; first += o->in[a].list ? n->nin - (o->nin - 1) : 1, a++) {
+    int32_t at = o->in[a].types_attr, length = n->nin - (o->nin - 1);
+    if (at < 0 || n->attrs[at].i || !length) continue;
+    if (n->attrs == o->defaults) {
+      n->attrs = dfi_arena_take(&b->nodes, sizeof *n->attrs * (size_t)o->nattr);
+      memcpy(n->attrs, o->defaults, sizeof *n->attrs * (size_t)o->nattr);
+    }
+    n->attrs[at].i = length;
+    n->attrs[at].ints = dfi_arena_take(&b->nodes, sizeof(int64_t) * (size_t)length);
+    for (int32_t i = 0; i < length; i++) n->attrs[at].ints[i] = dfi_dtype(n->in[first + i]);
+  }
 }
 
 /* How many outputs the node has; -1: err is filled. */
@@ -213,10 +250,19 @@ static int32_t count_outputs(const dfi_op_info *o, const dfi_node_spec *spec, df
     fail(err, o, spec, DF_INVALID_ARGUMENT, text);
     return -1;
   }
+  for (int64_t i = 0; a->types_attr >= 0 && i < length; i++) {
+    int64_t dtype = attrs[a->types_attr].ints[i];
+    if (dtype > 0 && dtype < 32 && a->allowed >> dtype & 1) continue;
+    char text[200];
+    snprintf(text, sizeof text, "%s: entry %lld of %s is %s, which is no dtype of a value", o->op->type, (long long)i,
+             o->attr[a->types_attr].name, df_dtype_name((int32_t)dtype));
+    fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+    return -1;
+  }
   return o->nout - 1 + (int32_t)length;
 }
 
-static void output_dtypes(df_node *n, const dfi_op_info *o, const bound *var) {
+static void output_dtypes(df_node *n, const dfi_op_info *o, const bound *var, const df_attr *attrs) {
   int32_t length = n->nout - (o->nout - 1), in_list = 0;
   if (o->in_list) while (!o->in[in_list].list) in_list++;
   for (int32_t a = 0, k = 0; a < o->nout; a++)
@@ -224,8 +270,9 @@ static void output_dtypes(df_node *n, const dfi_op_info *o, const bound *var) {
       const dfi_arg *arg = &o->out[a];
       dfi_out *out = &n->out[k];
       int32_t like = !arg->list ? 0 : in_list + i < n->nin ? in_list + i : 0;
-      out->dtype = arg->var >= 0 ? var[arg->var].dtype : arg->dtype ? arg->dtype : n->nin ? dfi_dtype(n->in[like]) : DF_INVALID;
+      out->dtype = arg->types_attr >= 0 ? (uint8_t)attrs[arg->types_attr].ints[i] : arg->var >= 0 ? var[arg->var].dtype : arg->dtype ? arg->dtype : n->nin ? dfi_dtype(n->in[like]) : DF_INVALID;
       out->of = DF_INVALID;
+      out->ref = arg->ref;
       out->shape.rank = -1;
       out->constant = NULL;
     }
@@ -249,7 +296,7 @@ static void copy_attrs(dfi_builder *b, df_node *n, const dfi_op_info *o, const d
       copy[length] = 0;
       attrs[a].s = copy;
       attrs[a].i = length;
-    } else if ((type == 'h' || type == 'l') && !kept && from[a].i > 0 && from[a].ints != o->defaults[a].ints) {
+    } else if ((type == 'h' || type == 'l' || type == 'y' || type == 'p') && !kept && from[a].i > 0 && from[a].ints != o->defaults[a].ints) {
       attrs[a].ints = dfi_arena_take(&b->nodes, sizeof(int64_t) * (size_t)from[a].i);
       memcpy(attrs[a].ints, from[a].ints, sizeof(int64_t) * (size_t)from[a].i);
     }
@@ -335,6 +382,7 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
   bound var[8];
   for (int32_t i = 0; i < o->nvar; i++) var[i].dtype = DF_INVALID;
   if (check_inputs(o, spec, in, var, err) || ((o->needs_attr || o->nvar) && check_attrs(o, spec, var, err))) return NULL;
+  if (o->in_types && check_listed(o, spec, in, err)) return NULL;
   int32_t nout = count_outputs(o, spec, err);
   if (nout < 0) return NULL;
 
@@ -345,8 +393,9 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
   n->out = (dfi_out *)(n + 1);
   n->in = (df_output *)(n->out + nout);
   for (int32_t i = 0; i < spec->nin; i++) n->in[i] = in[i];
-  output_dtypes(n, o, var);
+  output_dtypes(n, o, var, spec->attrs ? spec->attrs : o->defaults);
   if (spec->attrs) copy_attrs(b, n, o, spec->attrs, kept);
+  if (o->in_types) fill_listed(b, n, o);
   n->where = dfi_where(g, spec->where);
   n->device = b->device[b->ndevice - 1];
 

@@ -38,7 +38,8 @@ void *dfi_xcalloc(size_t n, size_t bytes);
 void *dfi_xrealloc(void *p, size_t bytes);
 char *dfi_xstrdup(const char *s);
 
-struct df_buffer { int32_t refs; /* atomic */ bool strings; int64_t bytes; void *data; };
+/* owns: DF_STRING or DF_VARIANT where the elements own what they point at, otherwise 0. */
+struct df_buffer { int32_t refs; /* atomic */ uint8_t owns; int64_t bytes; void *data; };
 /* One plain tensor, its buffer of its own; as df_tensor_new but without a df_error. NULL: out of memory. */
 df_tensor *dfi_tensor_make(uint8_t dtype, int32_t rank, const int64_t *dims);
 /* Elements [first, first + size of dims) of t as a tensor of its own header, sharing t's storage; owned. NULL: out of memory.
@@ -60,7 +61,12 @@ static inline void dfi_handle_release(void *h) {
 }
 extern const uint8_t dfi_dtype_size[32];
 static inline bool dfi_is_float(uint8_t t) { return t == DF_FLOAT32 || t == DF_FLOAT64 || t == DF_FLOAT16 || t == DF_BFLOAT16; }
-static inline bool dfi_is_int(uint8_t t) { return t == DF_INT32 || t == DF_INT64 || t == DF_INT8 || t == DF_UINT8; }
+static inline bool dfi_is_int(uint8_t t) {
+  return t == DF_INT32 || t == DF_INT64 || t == DF_INT8 || t == DF_UINT8 || t == DF_INT16 || t == DF_UINT16 || t == DF_UINT32 || t == DF_UINT64;
+}
+static inline bool dfi_is_complex(uint8_t t) { return t == DF_COMPLEX64 || t == DF_COMPLEX128; }
+/* Does a rank-0 value of this dtype lie in the slot itself? */
+static inline bool dfi_unboxed(uint8_t t) { return dfk_plain(t) && !dfi_is_complex(t); }
 
 /* ---- worker threads (pool.c) ------------------------------------------------------------------ */
 typedef struct dfi_pool dfi_pool;

@@ -18,8 +18,10 @@
  * attribute default; used by no kernel: the entry's Lua adapter supplies it).
  * types: words `T=a|b|c` of dtype names or classes: float (float16 bfloat16 float32 float64), int (int8 uint8 int32 int64),
  * number (float and int), any (all but handles), all. A type variable that no input binds is the dtype attribute of that name.
- * attrs: words `name:type=default`, type one of int float bool string dtype shape tensor ints; without a default it must be given.
- * Defaults: ints as `[1,2]` or `[]`, shape as `?` (unknown rank) or `[2,-1]`, string as '' or 'word', dtype as its name or `invalid`,
+ * A list `name:attr*`, where attr is a `types` attribute, has its dtypes: in `out` as many outputs as it says; in `in` it must say what
+ * was given, and says so by itself when it is left out.
+ * attrs: words `name:type=default`, type one of int float bool string dtype shape tensor ints types (dtypes) shapes; without a default it
+ * must be given. Defaults: ints, types and shapes as `[1,2]` or `[]`, shape as `?` (unknown rank) or `[2,-1]`, string as '' or 'word', dtype as its name or `invalid`,
  * tensor only as `none`.
  */
 #ifndef DFLOW_OP_H
@@ -64,15 +66,17 @@ typedef struct dfi_arg {
   int8_t   var;                        /* its type variable, or -1 */
   bool     list, optional;
   bool     ref;                        /* an input that wants the reference itself, an output that is one: `name:&T` */
+  int16_t  types_attr;                 /* the attribute that lists the dtypes, or -1 */
   int16_t  count_attr;                 /* an output list: attr index; -1: as the input list; -2 - a: that less attr a */
   uint64_t allowed;                    /* without a variable: bit per dtype number */
 } dfi_arg;
-typedef struct dfi_attr_def { char name[40]; char type; /* i f b s d h(shape) t l(ints) */ bool required; df_attr value; } dfi_attr_def;
+typedef struct dfi_attr_def { char name[40]; char type; /* i f b s d h(shape) t l(ints) y(types) p(shapes) */ bool required; df_attr value; } dfi_attr_def;
 typedef struct dfi_op_info {
   const df_op *op;
   int32_t  id;
   int32_t  nin, nout, nattr, nvar;     /* args, not outputs of a node */
   bool     in_list, out_list;          /* there is a list among them */
+  bool     in_types;                   /* an attribute lists the dtypes of a list of inputs */
   bool     in_pair;                    /* the inputs are two lists of one length */
   bool     needs_attr;                 /* an attr without a default */
   bool     reads_variable;             /* it is ReadVariableOp */
@@ -85,6 +89,8 @@ typedef struct dfi_op_info {
 enum dfi_fold { DFI_FOLD_NEVER = 0, DFI_FOLD_KERNEL, DFI_FOLD_PASS, DFI_FOLD_SHAPE, DFI_FOLD_SIZE, DFI_FOLD_RANK };
 const dfi_op_info *dfi_op_info_at(int32_t id);              /* borrowed, for ever */
 const dfi_op_info *dfi_op_find(const char *type);           /* by type; NULL when there is none */
+/* Does input i of n want the reference itself (`name:&T`) and not the value it refers to? */
+bool dfi_input_is_reference(const df_node *n, int32_t i);
 int32_t dfi_op_attr_index(const dfi_op_info *o, const char *name);  /* -1 when there is none */
 
 /* ---- shape inference: what a .shape function is given. Output dtypes are filled before it is called. ------------ */
@@ -116,6 +122,9 @@ bool   dfi_shape_broadcast(const dfi_shape *a, const dfi_shape *b, dfi_shape *ou
 int64_t dfi_shape_size(const dfi_shape *s);                    /* -1 when not known */
 char  *dfi_shape_text(const dfi_shape *s, char *buffer);
 char  *dfi_typed_shape_text(uint8_t dtype, const dfi_shape *s, char *buffer);
+/* A `shapes` attribute: how many there are, and shape i. It lies in ints as rank, dims, rank, dims, …; rank -1: unknown. */
+int32_t   dfi_shapes_count(const df_attr *a);
+dfi_shape dfi_shapes_at(const df_attr *a, int32_t i);
 /* Ready-made .shape functions. */
 int32_t dfi_shape_same(dfi_infer *c);        /* every output as input 0 */
 int32_t dfi_shape_binary(dfi_infer *c);      /* broadcast of inputs 0 and 1; error names both shapes */

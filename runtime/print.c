@@ -24,6 +24,17 @@ static void put_element(FILE *f, const df_tensor *t, int64_t i) {
       if (s->length) fwrite(s->bytes, 1, (size_t)s->length, f);
       break;
     }
+    case DF_COMPLEX64: case DF_COMPLEX128: {
+      bool wide = t->dtype == DF_COMPLEX128;
+      fputc('(', f);
+      put_float(f, df_tensor_get(t, i), wide);
+      fputc(',', f);
+      put_float(f, df_tensor_imaginary(t, i), wide);
+      fputc(')', f);
+      break;
+    }
+    case DF_UINT64:  fprintf(f, "%llu", (unsigned long long)df_tensor_get_int(t, i)); break;
+    case DF_VARIANT: fputs("<variant>", f); break;
     case DF_BOOL:    fputs(df_tensor_get_int(t, i) ? "true" : "false", f); break;
     case DF_FLOAT32: put_float(f, ((const float *)t->data)[i], false); break;
     case DF_FLOAT64: put_float(f, ((const double *)t->data)[i], true); break;

@@ -49,6 +49,8 @@ static void copy_name(char *to, size_t bytes, const char *from, const char *type
 #define BIT(t) ((uint64_t)1 << (t))
 static const uint64_t FLOATS = BIT(DF_FLOAT16) | BIT(DF_BFLOAT16) | BIT(DF_FLOAT32) | BIT(DF_FLOAT64);
 static const uint64_t INTS = BIT(DF_INT8) | BIT(DF_UINT8) | BIT(DF_INT32) | BIT(DF_INT64);
+static const uint64_t COMPLEX = BIT(DF_COMPLEX64) | BIT(DF_COMPLEX128);
+static const uint64_t QUANTIZED = BIT(DF_QINT8) | BIT(DF_QUINT8) | BIT(DF_QINT16) | BIT(DF_QUINT16) | BIT(DF_QINT32);
 
 /* `a|b|c` as a set; 0 when a word is no dtype and no class. */
 static uint64_t dtype_set(const char *text) {
@@ -60,8 +62,10 @@ static uint64_t dtype_set(const char *text) {
     memcpy(word, text, n);
     word[n] = 0;
     int32_t dtype = df_dtype_of(word);
-    uint64_t any = FLOATS | INTS | BIT(DF_BOOL) | BIT(DF_STRING);
+    uint64_t any = FLOATS | INTS | COMPLEX | QUANTIZED | BIT(DF_INT16) | BIT(DF_UINT16) | BIT(DF_UINT32) | BIT(DF_UINT64)
+                 | BIT(DF_BOOL) | BIT(DF_STRING) | BIT(DF_VARIANT);
     uint64_t more = dtype ? BIT(dtype) : !strcmp(word, "float") ? FLOATS : !strcmp(word, "int") ? INTS
+                  : !strcmp(word, "complex") ? COMPLEX : !strcmp(word, "quantized") ? QUANTIZED
                   : !strcmp(word, "number") ? FLOATS | INTS : !strcmp(word, "any") ? any
                   : !strcmp(word, "all") ? any | BIT(DF_RESOURCE) : !strcmp(word, "handle") ? BIT(DF_RESOURCE) : 0;
     if (!more) return 0;
@@ -97,9 +101,11 @@ static void parse_arg(dfi_op_info *o, dfi_arg *a, char *word, bool output) {
   if (!colon) bad(type, "an argument without a type", word);
   *colon = 0;
   copy_name(a->name, sizeof a->name, word, type);
-  char *t = colon + 1, *star = strchr(t, '*');
+  char *t = colon + 1, *star;
+  if (*t == '&') { a->ref = true; t++; }
+  star = strchr(t, '*');
   a->var = -1;
-  a->count_attr = -1;
+  a->count_attr = a->types_attr = -1;
   if (star) {
     a->list = true;
     *star = 0;
@@ -116,6 +122,13 @@ static void parse_arg(dfi_op_info *o, dfi_arg *a, char *word, bool output) {
   }
   a->var = (int8_t)find_var(o, t);
   if (a->var >= 0) return;
+  a->types_attr = (int16_t)dfi_op_attr_index(o, t);
+  if (a->types_attr >= 0 && a->list && o->attr[a->types_attr].type == 'y') {
+    a->count_attr = output ? a->types_attr : -1;
+    a->allowed = dtype_set("all");
+    return;
+  }
+  a->types_attr = -1;
   a->allowed = dtype_set(t);
   if (a->allowed) {
     if ((a->allowed & (a->allowed - 1)) == 0) a->dtype = (uint8_t)__builtin_ctzll(a->allowed);
@@ -153,7 +166,7 @@ static void parse_default(dfi_attr_def *d, const char *type, char *text) {
     case 'f': v->f = strtod(text, &end);      if (!*text || *end) bad(type, "no float", text); break;
     case 'b': v->i = !strcmp(text, "true");   if (!v->i && strcmp(text, "false")) bad(type, "no bool", text); break;
     case 'd': v->i = df_dtype_of(text);       if (!v->i && strcmp(text, "invalid")) bad(type, "no dtype", text); break;
-    case 'l': parse_ints(type, text, v); break;
+    case 'l': case 'y': case 'p': parse_ints(type, text, v); break;
     case 'h':
       if (!strcmp(text, "?")) v->i = -1;
       else parse_ints(type, text, v);
@@ -172,7 +185,7 @@ static void parse_default(dfi_attr_def *d, const char *type, char *text) {
 static void parse_attrs(dfi_op_info *o) {
   static const struct { const char *word; char type; } kinds[] = {
     { "int", 'i' }, { "float", 'f' }, { "bool", 'b' }, { "string", 's' }, { "dtype", 'd' }, { "shape", 'h' },
-    { "tensor", 't' }, { "ints", 'l' },
+    { "tensor", 't' }, { "ints", 'l' }, { "types", 'y' }, { "shapes", 'p' },
   };
   reader r = { o->op->attrs ? o->op->attrs : "", o->op->type };
   for (char word[160]; next_word(&r, word, sizeof word);) {
@@ -208,6 +221,7 @@ static void parse(dfi_op_info *o, const df_op *op, int32_t id) {
     parse_arg(o, a, word, false);
     o->in_pair |= a->list && o->in_list;
     o->in_list |= a->list;
+    o->in_types |= a->types_attr >= 0;
   }
   if (o->in_pair && (o->nin != 2 || !o->in[0].list || !o->in[1].list)) bad(op->type, "two lists and more among the inputs", op->in);
   while (next_word(&out, word, sizeof word)) {
@@ -312,3 +326,13 @@ const char *df_op_attrs(int32_t op)   { return text(at(op)->attrs); }
 const char *df_op_example(int32_t op) { return text(at(op)->example); }
 bool df_op_has_gradient(int32_t op)   { return at(op)->grad != NULL; }
 bool df_op_is_stateful(int32_t op)    { return at(op)->stateful; }
+
+bool dfi_input_is_reference(const df_node *n, int32_t i) {
+  const dfi_op_info *o = dfi_op_info_at(n->op);
+  int32_t a = 0, each = o->in_pair ? n->nin / 2 : n->nin - (o->nin - 1);     /* elements of a list */
+  for (int32_t at = 0; a < o->nin; a++) {
+    at += o->in[a].list ? each : 1;
+    if (i < at) break;
+  }
+  return a < o->nin && o->in[a].ref;
+}

@@ -2,10 +2,12 @@
  *
  * A tensor is made in one piece: its header, its buffer's header and its elements, 128 bytes before them. Tensors
  * that share the elements (df_tensor_reshape) have a header of their own and a reference to the buffer; the piece
- * is freed with the buffer's last reference. Once shared a tensor is immutable. Strings own their bytes.
+ * is freed with the buffer's last reference. Once shared a tensor is immutable. Strings own their bytes, variants
+ * their handles.
  */
 #include "op.h"
 #include "../kernels/half.h"
+#include <complex.h>
 #include <math.h>
 
 enum { HEAD_BYTES = 128 };        /* of a piece: df_tensor, then df_buffer, then the elements */
@@ -15,11 +17,16 @@ _Static_assert(sizeof(df_value) == 16, "a slot is 16 bytes");
 const uint8_t dfi_dtype_size[32] = {
   [DF_FLOAT32] = 4, [DF_FLOAT64] = 8, [DF_INT32] = 4, [DF_UINT8] = 1, [DF_INT8] = 1, [DF_STRING] = sizeof(df_str),
   [DF_INT64] = 8, [DF_BOOL] = 1, [DF_BFLOAT16] = 2, [DF_FLOAT16] = 2, [DF_RESOURCE] = 8,
+  [DF_INT16] = 2, [DF_UINT16] = 2, [DF_UINT32] = 4, [DF_UINT64] = 8, [DF_COMPLEX64] = 8, [DF_COMPLEX128] = 16,
+  [DF_QINT8] = 1, [DF_QUINT8] = 1, [DF_QINT16] = 2, [DF_QUINT16] = 2, [DF_QINT32] = 4, [DF_VARIANT] = sizeof(void *),
 };
 static const struct { const char *name; int32_t dtype; } dtypes[] = {
   { "float32", DF_FLOAT32 }, { "float64", DF_FLOAT64 }, { "int32", DF_INT32 }, { "int64", DF_INT64 },
   { "bool", DF_BOOL }, { "uint8", DF_UINT8 }, { "int8", DF_INT8 }, { "string", DF_STRING },
   { "float16", DF_FLOAT16 }, { "bfloat16", DF_BFLOAT16 }, { "resource", DF_RESOURCE },
+  { "int16", DF_INT16 }, { "uint16", DF_UINT16 }, { "uint32", DF_UINT32 }, { "uint64", DF_UINT64 },
+  { "complex64", DF_COMPLEX64 }, { "complex128", DF_COMPLEX128 }, { "variant", DF_VARIANT },
+  { "qint8", DF_QINT8 }, { "quint8", DF_QUINT8 }, { "qint16", DF_QINT16 }, { "quint16", DF_QUINT16 }, { "qint32", DF_QINT32 },
 };
 
 const char *df_dtype_name(int32_t dtype) {
@@ -58,7 +65,7 @@ df_tensor *dfi_tensor_make(uint8_t dtype, int32_t rank, const int64_t *dims) {
   df_tensor *t = dfi_alloc(HEAD_BYTES + bytes);
   if (!t) return NULL;
   struct df_buffer *b = buffer_of(t);
-  *b = (struct df_buffer){ .refs = 1, .strings = dtype == DF_STRING, .bytes = bytes, .data = (char *)t + HEAD_BYTES };
+  *b = (struct df_buffer){ .refs = 1, .owns = dfk_plain(dtype) ? 0 : dtype, .bytes = bytes, .data = (char *)t + HEAD_BYTES };
   t->refs = 1;
   t->dtype = dtype;
   t->rank = (int8_t)rank;
@@ -67,7 +74,7 @@ df_tensor *dfi_tensor_make(uint8_t dtype, int32_t rank, const int64_t *dims) {
   for (int32_t i = 0; i < rank; i++) t->dims[i] = dims[i];
   t->data = b->data;
   t->buffer = b;
-  if (dtype == DF_STRING) memset(t->data, 0, (size_t)bytes);
+  if (!dfk_plain(dtype)) memset(t->data, 0, (size_t)bytes);
   return t;
 }
 
@@ -104,9 +111,13 @@ df_tensor *df_tensor_retain(df_tensor *t) {
 static void buffer_drop(struct df_buffer *b) {
   /* A sole owner needs no locked instruction: nobody else can be counting. */
   if (__atomic_load_n(&b->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&b->refs, 1, __ATOMIC_ACQ_REL) != 0) return;
-  if (b->strings) {
+  if (b->owns == DF_STRING) {
     df_str *s = b->data;
     for (int64_t i = 0, n = b->bytes / (int64_t)sizeof *s; i < n; i++) free(s[i].bytes);
+  } else if (b->owns == DF_VARIANT) {
+    void **h = b->data;
+    for (int64_t i = 0, n = b->bytes / (int64_t)sizeof *h; i < n; i++)
+      if (h[i]) dfi_handle_release(h[i]);
   }
   dfi_release((char *)b - sizeof(df_tensor), HEAD_BYTES + b->bytes);
 }
@@ -163,7 +174,7 @@ int32_t df_tensor_dtype(const df_tensor *t) { return t->dtype; }
 int32_t df_tensor_rank(const df_tensor *t) { return t->rank; }
 int64_t df_tensor_dim(const df_tensor *t, int32_t axis) { return axis >= 0 && axis < t->rank ? t->dims[axis] : -1; }
 int64_t df_tensor_size(const df_tensor *t) { return t->size; }
-void   *df_tensor_data(const df_tensor *t) { return t->dtype == DF_STRING ? NULL : t->data; }
+void   *df_tensor_data(const df_tensor *t) { return dfk_plain(t->dtype) ? t->data : NULL; }
 
 int64_t df_tensor_bytes(const df_tensor *t) {
   int64_t bytes = HEAD_BYTES + (t->buffer ? t->buffer->bytes : t->size * dfi_dtype_size[t->dtype]);
@@ -206,6 +217,7 @@ int32_t df_tensor_set_string(df_tensor *t, int64_t i, const char *bytes, int64_t
 static int64_t to_int(double v) {
   return isnan(v) ? 0 : v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
 }
+static uint64_t to_uint64(double v) { return !(v > 0) ? 0 : v >= 0x1p64 ? UINT64_MAX : (uint64_t)v; }
 
 double df_tensor_get(const df_tensor *t, int64_t i) {
   if (i < 0 || i >= t->size) return 0;
@@ -215,6 +227,9 @@ double df_tensor_get(const df_tensor *t, int64_t i) {
     case DF_FLOAT16:  return dfk_from_float16(((const uint16_t *)t->data)[i]);
     case DF_BFLOAT16: return dfk_from_bfloat16(((const uint16_t *)t->data)[i]);
     case DF_INT64:    return (double)((const int64_t *)t->data)[i];
+    case DF_UINT64:   return (double)((const uint64_t *)t->data)[i];
+    case DF_COMPLEX64:  return ((const float *)t->data)[2 * i];
+    case DF_COMPLEX128: return ((const double *)t->data)[2 * i];
     default:          return (double)df_tensor_get_int(t, i);
   }
 }
@@ -222,12 +237,17 @@ double df_tensor_get(const df_tensor *t, int64_t i) {
 int64_t df_tensor_get_int(const df_tensor *t, int64_t i) {
   if (i < 0 || i >= t->size) return 0;
   switch (t->dtype) {
-    case DF_INT32: return ((const int32_t *)t->data)[i];
-    case DF_INT64: return ((const int64_t *)t->data)[i];
-    case DF_INT8:  return ((const int8_t *)t->data)[i];
-    case DF_UINT8: return ((const uint8_t *)t->data)[i];
-    case DF_BOOL:  return ((const bool *)t->data)[i];
-    case DF_FLOAT32: case DF_FLOAT64: case DF_FLOAT16: case DF_BFLOAT16: return to_int(df_tensor_get(t, i));
+    case DF_INT32: case DF_QINT32: return ((const int32_t *)t->data)[i];
+    case DF_INT64:  return ((const int64_t *)t->data)[i];
+    case DF_INT8: case DF_QINT8:   return ((const int8_t *)t->data)[i];
+    case DF_UINT8: case DF_QUINT8: return ((const uint8_t *)t->data)[i];
+    case DF_INT16: case DF_QINT16: return ((const int16_t *)t->data)[i];
+    case DF_UINT16: case DF_QUINT16: return ((const uint16_t *)t->data)[i];
+    case DF_UINT32: return ((const uint32_t *)t->data)[i];
+    case DF_UINT64: return (int64_t)((const uint64_t *)t->data)[i];
+    case DF_BOOL:   return ((const bool *)t->data)[i];
+    case DF_FLOAT32: case DF_FLOAT64: case DF_FLOAT16: case DF_BFLOAT16: case DF_COMPLEX64: case DF_COMPLEX128:
+      return to_int(df_tensor_get(t, i));
     default: return 0;
   }
 }
@@ -250,6 +270,11 @@ bool df_tensor_set(df_tensor *t, int64_t i, double v) {
       ((uint16_t *)t->data)[i] = h;
       return true;
     }
+    case DF_COMPLEX64: case DF_COMPLEX128: return df_tensor_set_complex(t, i, v, 0);
+    case DF_UINT64:
+      if (!(v >= 0 && v < 0x1p64 && v == trunc(v))) return false;
+      ((uint64_t *)t->data)[i] = (uint64_t)v;
+      return true;
     default:
       return v == v && v >= -0x1p63 && v < 0x1p63 && v == (double)(int64_t)v && df_tensor_set_int(t, i, (int64_t)v);
   }
@@ -259,64 +284,141 @@ bool df_tensor_set_int(df_tensor *t, int64_t i, int64_t v) {
   if (i < 0 || i >= t->size) return false;
   switch (t->dtype) {
     case DF_INT64: ((int64_t *)t->data)[i] = v; return true;
-    case DF_INT32: if (v != (int32_t)v) return false; ((int32_t *)t->data)[i] = (int32_t)v; return true;
-    case DF_INT8:  if (v != (int8_t)v) return false;  ((int8_t *)t->data)[i] = (int8_t)v;   return true;
-    case DF_UINT8: if (v != (uint8_t)v) return false; ((uint8_t *)t->data)[i] = (uint8_t)v; return true;
-    case DF_BOOL:  if (v != 0 && v != 1) return false; ((bool *)t->data)[i] = v != 0;       return true;
-    case DF_FLOAT32: case DF_FLOAT64: case DF_FLOAT16: case DF_BFLOAT16: return df_tensor_set(t, i, (double)v);
+    case DF_UINT64: if (v < 0) return false; ((uint64_t *)t->data)[i] = (uint64_t)v; return true;
+    case DF_BOOL:   if (v != 0 && v != 1) return false; ((bool *)t->data)[i] = v != 0; return true;
+#define SET(TYPE) if (v != (TYPE)v) return false; ((TYPE *)t->data)[i] = (TYPE)v; return true
+    case DF_INT32: case DF_QINT32:   SET(int32_t);
+    case DF_UINT32:                  SET(uint32_t);
+    case DF_INT16: case DF_QINT16:   SET(int16_t);
+    case DF_UINT16: case DF_QUINT16: SET(uint16_t);
+    case DF_INT8: case DF_QINT8:     SET(int8_t);
+    case DF_UINT8: case DF_QUINT8:   SET(uint8_t);
+#undef SET
+    case DF_FLOAT32: case DF_FLOAT64: case DF_FLOAT16: case DF_BFLOAT16: case DF_COMPLEX64: case DF_COMPLEX128:
+      return df_tensor_set(t, i, (double)v);
     default: return false;
   }
+}
+
+double df_tensor_imaginary(const df_tensor *t, int64_t i) {
+  if (i < 0 || i >= t->size || !dfi_is_complex(t->dtype)) return 0;
+  return t->dtype == DF_COMPLEX64 ? ((const float *)t->data)[2 * i + 1] : ((const double *)t->data)[2 * i + 1];
+}
+
+bool df_tensor_set_complex(df_tensor *t, int64_t i, double re, double im) {
+  if (i < 0 || i >= t->size || !dfi_is_complex(t->dtype)) return false;
+  if (t->dtype == DF_COMPLEX128) {
+    ((double *)t->data)[2 * i] = re;
+    ((double *)t->data)[2 * i + 1] = im;
+    return true;
+  }
+  float r = (float)re, m = (float)im;
+  if ((isinf(r) && !isinf(re)) || (isinf(m) && !isinf(im))) return false;
+  ((float *)t->data)[2 * i] = r;
+  ((float *)t->data)[2 * i + 1] = m;
+  return true;
 }
 
 /* ---- cast ---------------------------------------------------------------------------------- */
 
 #define SATURATE(v, lo, hi) ((v) != (v) ? 0 : (v) <= (double)(lo) ? (lo) : (v) >= (double)(hi) ? (hi) : (v))
-/* One row of casts: from elements of type STYPE that READ gives, whole numbers (WHOLE) or not. */
-#define CAST_FROM(NAME, STYPE, READ, WHOLE) \
+#define TO_INT(DTYPE, TYPE, LOW, HIGH) \
+  case DTYPE: \
+    for (int64_t i = 0; i < n; i++) { \
+      S x = READ(from, i); \
+      ((TYPE *)to)[i] = WHOLE ? (TYPE)(int64_t)x : (TYPE)SATURATE((double)x, LOW, HIGH); \
+    } \
+    return;
+#define TO(DTYPE, TYPE, VALUE) \
+  case DTYPE: \
+    for (int64_t i = 0; i < n; i++) { S x = READ(from, i); ((TYPE *)to)[i] = VALUE; } \
+    return;
+/* One row of casts: from elements of type S that READ gives, whole numbers (WHOLE) or not. */
+#define CAST_FROM(NAME, STYPE) \
   static void NAME(const void *from, void *to, int64_t n, uint8_t dtype) { \
     typedef STYPE S; \
     switch (dtype) { \
-      case DF_FLOAT32:  for (int64_t i = 0; i < n; i++) ((float *)to)[i] = (float)(S)READ; return; \
-      case DF_FLOAT64:  for (int64_t i = 0; i < n; i++) ((double *)to)[i] = (double)(S)READ; return; \
-      case DF_FLOAT16:  for (int64_t i = 0; i < n; i++) ((uint16_t *)to)[i] = dfk_to_float16((float)(S)READ); return; \
-      case DF_BFLOAT16: for (int64_t i = 0; i < n; i++) ((uint16_t *)to)[i] = dfk_to_bfloat16((float)(S)READ); return; \
-      case DF_BOOL:     for (int64_t i = 0; i < n; i++) ((bool *)to)[i] = (S)READ != 0; return; \
-      case DF_INT64: for (int64_t i = 0; i < n; i++) { S x = READ; ((int64_t *)to)[i] = WHOLE ? (int64_t)x : to_int((double)x); } return; \
-      case DF_INT32: for (int64_t i = 0; i < n; i++) { S x = READ; ((int32_t *)to)[i] = WHOLE ? (int32_t)(int64_t)x : (int32_t)SATURATE((double)x, INT32_MIN, INT32_MAX); } return; \
-      case DF_INT8:  for (int64_t i = 0; i < n; i++) { S x = READ; ((int8_t *)to)[i] = WHOLE ? (int8_t)(int64_t)x : (int8_t)SATURATE((double)x, INT8_MIN, INT8_MAX); } return; \
-      case DF_UINT8: for (int64_t i = 0; i < n; i++) { S x = READ; ((uint8_t *)to)[i] = WHOLE ? (uint8_t)(int64_t)x : (uint8_t)SATURATE((double)x, 0, UINT8_MAX); } return; \
+      TO(DF_FLOAT32, float, (float)x) \
+      TO(DF_FLOAT64, double, (double)x) \
+      TO(DF_FLOAT16, uint16_t, dfk_to_float16((float)x)) \
+      TO(DF_BFLOAT16, uint16_t, dfk_to_bfloat16((float)x)) \
+      TO(DF_BOOL, bool, x != 0) \
+      TO(DF_COMPLEX64, float complex, (float)x) \
+      TO(DF_COMPLEX128, double complex, (double)x) \
+      TO(DF_INT64, int64_t, WHOLE ? (int64_t)x : to_int((double)x)) \
+      TO(DF_UINT64, uint64_t, WHOLE ? (uint64_t)x : to_uint64((double)x)) \
+      TO_INT(DF_INT32, int32_t, INT32_MIN, INT32_MAX) \
+      TO_INT(DF_INT16, int16_t, INT16_MIN, INT16_MAX) \
+      TO_INT(DF_INT8, int8_t, INT8_MIN, INT8_MAX) \
+      TO_INT(DF_UINT32, uint32_t, 0, UINT32_MAX) \
+      TO_INT(DF_UINT16, uint16_t, 0, UINT16_MAX) \
+      TO_INT(DF_UINT8, uint8_t, 0, UINT8_MAX) \
       default: return; \
     } \
   }
-CAST_FROM(from_float32,  float,   ((const float *)from)[i], 0)
-CAST_FROM(from_float64,  double,  ((const double *)from)[i], 0)
-CAST_FROM(from_float16,  float,   dfk_from_float16(((const uint16_t *)from)[i]), 0)
-CAST_FROM(from_bfloat16, float,   dfk_from_bfloat16(((const uint16_t *)from)[i]), 0)
-CAST_FROM(from_int64,    int64_t, ((const int64_t *)from)[i], 1)
-CAST_FROM(from_int32,    int32_t, ((const int32_t *)from)[i], 1)
-CAST_FROM(from_int8,     int8_t,  ((const int8_t *)from)[i], 1)
-CAST_FROM(from_uint8,    uint8_t, ((const uint8_t *)from)[i], 1)
-CAST_FROM(from_bool,     uint8_t, ((const bool *)from)[i], 1)
+#define WHOLE 0
+#define READ(from, i) ((const S *)(from))[i]
+CAST_FROM(from_float32, float)
+CAST_FROM(from_float64, double)
+#undef READ
+#define READ(from, i) dfk_from_float16(((const uint16_t *)(from))[i])
+CAST_FROM(from_float16, float)
+#undef READ
+#define READ(from, i) dfk_from_bfloat16(((const uint16_t *)(from))[i])
+CAST_FROM(from_bfloat16, float)
+#undef READ
+#define READ(from, i) ((const S *)(from))[2 * (i)]      /* the real part */
+CAST_FROM(from_complex64, float)
+CAST_FROM(from_complex128, double)
+#undef READ
+#undef WHOLE
+#define WHOLE 1
+#define READ(from, i) ((const S *)(from))[i]
+CAST_FROM(from_int64, int64_t)
+CAST_FROM(from_int32, int32_t)
+CAST_FROM(from_int16, int16_t)
+CAST_FROM(from_int8, int8_t)
+CAST_FROM(from_uint64, uint64_t)
+CAST_FROM(from_uint32, uint32_t)
+CAST_FROM(from_uint16, uint16_t)
+CAST_FROM(from_uint8, uint8_t)
+
+static bool complex_to_complex(const df_tensor *t, df_tensor *r) {
+  if (!dfi_is_complex(t->dtype) || !dfi_is_complex(r->dtype)) return false;
+  if (t->dtype == DF_COMPLEX64) from_float32(t->data, r->data, 2 * t->size, DF_FLOAT64);
+  else from_float64(t->data, r->data, 2 * t->size, DF_FLOAT32);
+  return true;
+}
+
+static bool castable(int32_t dtype) {
+  return dfi_is_float((uint8_t)dtype) || dfi_is_int((uint8_t)dtype) || dfi_is_complex((uint8_t)dtype) || dtype == DF_BOOL;
+}
 
 df_tensor *df_tensor_cast(df_tensor *t, int32_t dtype, df_error *err) {
   if (dtype == t->dtype) return df_tensor_retain(t);
-  if (t->dtype == DF_STRING || dtype == DF_STRING || dtype == DF_RESOURCE || df_dtype_bytes(dtype) == 0) {
+  if (!castable(t->dtype) || !castable(dtype)) {
     dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no cast from %s to %s", df_dtype_name(t->dtype), df_dtype_name(dtype));
     return NULL;
   }
   df_tensor *r = df_tensor_new(dtype, t->rank, t->dims, err);
-  if (!r) return NULL;
+  if (!r || complex_to_complex(t, r)) return r;
+  void (*cast)(const void *from, void *to, int64_t n, uint8_t dtype) = from_uint8;     /* and bool */
   switch (t->dtype) {
-    case DF_FLOAT32:  from_float32(t->data, r->data, t->size, (uint8_t)dtype); break;
-    case DF_FLOAT64:  from_float64(t->data, r->data, t->size, (uint8_t)dtype); break;
-    case DF_FLOAT16:  from_float16(t->data, r->data, t->size, (uint8_t)dtype); break;
-    case DF_BFLOAT16: from_bfloat16(t->data, r->data, t->size, (uint8_t)dtype); break;
-    case DF_INT64:    from_int64(t->data, r->data, t->size, (uint8_t)dtype); break;
-    case DF_INT32:    from_int32(t->data, r->data, t->size, (uint8_t)dtype); break;
-    case DF_INT8:     from_int8(t->data, r->data, t->size, (uint8_t)dtype); break;
-    case DF_UINT8:    from_uint8(t->data, r->data, t->size, (uint8_t)dtype); break;
-    case DF_BOOL:     from_bool(t->data, r->data, t->size, (uint8_t)dtype); break;
+    case DF_FLOAT32:    cast = from_float32; break;
+    case DF_FLOAT64:    cast = from_float64; break;
+    case DF_FLOAT16:    cast = from_float16; break;
+    case DF_BFLOAT16:   cast = from_bfloat16; break;
+    case DF_COMPLEX64:  cast = from_complex64; break;
+    case DF_COMPLEX128: cast = from_complex128; break;
+    case DF_INT64:      cast = from_int64; break;
+    case DF_INT32:      cast = from_int32; break;
+    case DF_INT16:      cast = from_int16; break;
+    case DF_INT8:       cast = from_int8; break;
+    case DF_UINT64:     cast = from_uint64; break;
+    case DF_UINT32:     cast = from_uint32; break;
+    case DF_UINT16:     cast = from_uint16; break;
   }
+  cast(t->data, r->data, t->size, (uint8_t)dtype);
   return r;
 }
 
@@ -342,7 +444,7 @@ df_tensor *dfi_tensor_from_scalar(const df_value *v) {
 
 bool dfi_value_from_tensor(df_value *out, df_tensor *t) {
   *out = (df_value){ .dtype = t->dtype };
-  if (t->rank == 0 && t->dtype != DF_STRING) {
+  if (t->rank == 0 && dfi_unboxed(t->dtype)) {
     out->kind = DF_SCALAR;
     memcpy(&out->as, t->data, dfi_dtype_size[t->dtype]);
     df_tensor_release(t);

@@ -332,7 +332,7 @@ static int32_t unpack(dfi_tensor_array *a, df_error *err) {
 static int32_t check_sum(const dfi_tensor_array *a, int64_t i, const df_value *v, const dfi_shape *have, df_error *err) {
   char title[128], x[160], y[160];
   dfi_shape came = value_shape(v);
-  if (v->dtype == DF_BOOL || v->dtype == DF_STRING)
+  if (!dfk_adds(v->dtype))
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: elements of %s cannot be added up", dfi_tensor_array_title(a, title),
                     df_dtype_name(v->dtype));
   if (dfi_shape_equal(have, &came)) return DF_OK;
@@ -478,14 +478,14 @@ static int32_t read_zeros(dfi_tensor_array *a, int64_t i, df_value *out, df_erro
   }
   dfi_shape s;
   if (!dfi_element_shape(a, i, &s)) return dfi_element_missing(a, i, DFI_SLOT_EMPTY, err);
-  if (s.rank == 0 && a->dtype != DF_STRING) {
+  if (s.rank == 0 && dfi_unboxed(a->dtype)) {
     out->kind = DF_SCALAR;
     out->as.i64 = 0;
     return DF_OK;
   }
   df_tensor *t = dfi_tensor_make(a->dtype, s.rank, s.dims);
   if (!t) return no_memory(a, err);
-  if (a->dtype != DF_STRING) memset(t->data, 0, (size_t)(t->size * dfi_dtype_size[a->dtype]));
+  if (dfk_plain(a->dtype)) memset(t->data, 0, (size_t)(t->size * dfi_dtype_size[a->dtype]));
   out->kind = DF_TENSOR;
   out->as.tensor = t;
   return DF_OK;

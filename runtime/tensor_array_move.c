@@ -17,8 +17,12 @@ static int32_t no_memory(const dfi_tensor_array *a, df_error *err) {
 static bool aligned(const void *data, int64_t bytes) { return bytes < 64 || ((uintptr_t)data & 63) == 0; }
 
 static bool copy_elements(df_tensor *to, int64_t at, const df_tensor *like, const void *data, int64_t n) {
-  if (like->dtype != DF_STRING) {
+  if (dfk_plain(like->dtype)) {
     memcpy((char *)to->data + at * dfi_dtype_size[to->dtype], data, (size_t)(n * dfi_dtype_size[to->dtype]));
+    return true;
+  }
+  if (like->dtype == DF_VARIANT) {
+    for (int64_t i = 0; i < n; i++) dfk_set_variant(to, at + i, ((void *const *)data)[i]);
     return true;
   }
   const df_str *s = data;
@@ -42,7 +46,7 @@ static df_tensor *part_of(df_tensor *t, int64_t first, int32_t rank, const int64
 bool dfi_row_value(df_tensor *t, int64_t i, df_value *out) {
   int64_t row = t->size / t->dims[0];
   *out = (df_value){ .dtype = t->dtype };
-  if (t->rank == 1 && t->dtype != DF_STRING) {
+  if (t->rank == 1 && dfi_unboxed(t->dtype)) {
     int32_t bytes = dfi_dtype_size[t->dtype];
     out->kind = DF_SCALAR;
     memcpy(&out->as, (const char *)t->data + i * bytes, (size_t)bytes);
@@ -171,7 +175,7 @@ df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n,
     if (!(t = dfi_tensor_make(a->dtype, shape.rank + 1, dims))) return no_memory(a, err), NULL;
     gathering g = { a, index, t, row };
     int64_t bytes = row * dfi_dtype_size[a->dtype];
-    if (a->dtype != DF_STRING) dfk_parallel(k, n, bytes >= GRAIN_BYTES ? 1 : GRAIN_BYTES / (bytes + 1) + 1, gather_rows, &g);
+    if (dfk_plain(a->dtype)) dfk_parallel(k, n, bytes >= GRAIN_BYTES ? 1 : GRAIN_BYTES / (bytes + 1) + 1, gather_rows, &g);
     else
       for (int64_t i = 0; i < n; i++) {
         dfi_element e;
@@ -230,7 +234,7 @@ df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n,
     dfi_element e;
     dfi_element_look(a, i, &e);
     if (!e.data) {
-      if (a->dtype != DF_STRING)
+      if (dfk_plain(a->dtype))
         memset((char *)t->data + at * dfi_dtype_size[a->dtype], 0, (size_t)(lengths[i] * row * dfi_dtype_size[a->dtype]));
     } else if (!copy_elements(t, at, t, e.data, lengths[i] * row)) {
       df_tensor_release(t);
@@ -284,7 +288,7 @@ int32_t dfi_tensor_array_unstack(dfi_tensor_array *a, df_tensor *t, df_error *er
     if (n > a->size) a->size = n;
     return DF_OK;
   }
-  if (a->accumulates && a->whole && a->dtype != DF_STRING && a->dtype != DF_BOOL) {
+  if (a->accumulates && a->whole && dfk_adds(a->dtype)) {
     dfi_shape have = dfi_shape_of(a->whole->rank, a->whole->dims), come = dfi_shape_of(t->rank, t->dims);
     if (dfi_shape_equal(&have, &come)) {
       df_tensor *w = a->whole, *sum = w;
