@@ -11,7 +11,7 @@
  * has no token, no child frame, and the one before is done; a frame is done when all its iterations are. At most
  * parallel_iterations iterations of a frame are open.
  */
-#include "executor.h"
+#include "token.h"
 #include <stdio.h>
 #include <time.h>
 
@@ -37,48 +37,6 @@ static inline void push(dfi_exec *x, dfi_record *r, uint32_t node, uint32_t dead
   if (DFI_UNLIKELY(x->tail - x->head > x->queue_mask)) queue_grow(x);
   x->queue[x->tail++ & x->queue_mask] = (dfi_token){ r, node, dead };
   r->outstanding++;
-}
-
-/* ---- slots ------------------------------------------------------------------------------------ */
-
-static inline df_value *operand(const dfi_record *r, dfi_operand o) {
-  if (DFI_LIKELY(o < DFI_OPERAND(1, 0))) return r->base[DFI_ITERATION] + o;
-  return r->base[DFI_SPACE(o)] + DFI_INDEX(o);
-}
-
-/* A slot of r has just received *v (by assignment): counts its readers, or drops it when it has none. */
-static inline void slot_filled(dfi_record *r, df_value *v, uint32_t uses) {
-  if (DFI_LIKELY(v->kind < DF_TENSOR)) return;
-  if (uses) { v->uses = uses; r->held++; }
-  else { df_value_release(v); v->kind = DF_EMPTY; }
-}
-
-/* One reader of an operand is done with it. */
-static inline void operand_used(dfi_record *r, dfi_operand o) {
-  if (DFI_SPACE(o) != DFI_ITERATION) return;
-  df_value *v = r->base[DFI_ITERATION] + DFI_INDEX(o);
-  if (v->kind >= DF_TENSOR && --v->uses == 0) {
-    df_value_release(v);
-    v->kind = DF_EMPTY;
-    r->held--;
-  }
-}
-
-/* The value of an operand for a node that passes it on: moved when this is its last reader. */
-static inline df_value operand_take(dfi_record *r, dfi_operand o) {
-  df_value *v = operand(r, o), out = *v;
-  if (out.kind < DF_TENSOR) return out;
-  if (DFI_SPACE(o) == DFI_ITERATION && --v->uses == 0) {
-    v->kind = DF_EMPTY;
-    r->held--;
-    return out;
-  }
-  return dfi_value_copy(v);
-}
-
-static void drop_inputs(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
-  const dfi_operand *in = x->plan->operand + p->in;
-  for (uint32_t i = 0; i < p->nin; i++) operand_used(r, in[i]);
 }
 
 /* ---- sending tokens ---------------------------------------------------------------------------- */
@@ -110,7 +68,7 @@ static readiness arrive(dfi_exec *x, dfi_record *r, const dfi_edge *e, uint32_t 
 }
 
 /* Sends a token along edges [from, to) inside r. `dead` is 0 or DFI_DEAD. The engine has the same with its queue in registers. */
-static void activate(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead) {
+void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead) {
   for (const dfi_edge *e = x->edge + from, *end = x->edge + to; e < end; e++) {
     if (DFI_UNLIKELY(e->to != DFI_TO_PLAIN)) {
       readiness ready = arrive(x, r, e, dead);
@@ -238,7 +196,7 @@ static void frame_start(dfi_exec *x, dfi_frame *f) {
     if (p->constant) continue;
     if (p->merges && f->enter_dead[i]) continue;     /* its Merge still hopes for the NextIteration, in vain */
     x->count.nodes_run += p->merges;
-    activate(x, r, p->edge[0], p->edge[1], f->enter_dead[i] ? DFI_DEAD : 0);
+    dfi_exec_send(x, r, p->edge[0], p->edge[1], f->enter_dead[i] ? DFI_DEAD : 0);
   }
 }
 
@@ -249,7 +207,7 @@ static dfi_record *frame_done(dfi_exec *x, dfi_frame *f) {
   for (uint32_t i = 0; i < s->nexits; i++)
     if (!f->exit_fired[i]) {
       x->count.dead_tokens++;
-      activate(x, origin, s->exits[i]->edge[0], s->exits[i]->edge[1], DFI_DEAD);
+      dfi_exec_send(x, origin, s->exits[i]->edge[0], s->exits[i]->edge[1], DFI_DEAD);
     }
   origin->children[s->child] = NULL;
   frame_free(x, f);
@@ -262,7 +220,7 @@ static inline void deliver_next(dfi_exec *x, dfi_record *r, const dfi_pnode *p, 
   *slot = v;
   slot_filled(r, slot, r->frame->scope->uses[p->out]);
   x->count.nodes_run += p->merges;
-  activate(x, r, p->edge[0], p->edge[1], 0);
+  dfi_exec_send(x, r, p->edge[0], p->edge[1], 0);
 }
 
 static inline dfi_record *iteration_open(dfi_exec *x, dfi_frame *f) {
@@ -274,7 +232,7 @@ static inline dfi_record *iteration_open(dfi_exec *x, dfi_frame *f) {
 }
 
 /* r has nothing outstanding: iterations, frames and in the end the run may be done. */
-static void iteration_done(dfi_exec *x, dfi_record *r) {
+void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
   for (;;) {
     dfi_frame *f = r->frame;
     if (!f->origin) { x->finished = true; x->patience = 0; return; }
@@ -319,7 +277,7 @@ static void do_enter(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t de
   }
   if (--f->enters_missing == 0) {
     frame_start(x, f);
-    if (!f->ring[0]->outstanding) iteration_done(x, f->ring[0]);
+    if (!f->ring[0]->outstanding) dfi_exec_iteration_done(x, f->ring[0]);
   }
 }
 
@@ -329,7 +287,7 @@ static inline void do_exit(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   df_value *slot = origin->base[DFI_ITERATION] + p->out;
   *slot = operand_take(r, x->plan->operand[p->in]);
   slot_filled(origin, slot, origin->frame->scope->uses[p->out]);
-  activate(x, origin, p->edge[0], p->edge[1], 0);
+  dfi_exec_send(x, origin, p->edge[0], p->edge[1], 0);
 }
 
 /* The window of parallel iterations is full: the value waits until it moves. */
@@ -341,159 +299,12 @@ static void defer_next(dfi_frame *f, dfi_pnode *p, df_value v) {
   f->deferred[f->ndeferred++] = (dfi_deferred){ p, v };
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------- */
-
-static void fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t code, const char *message) {
+void dfi_exec_fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t code, const char *message) {
   if (x->failed) return;                    /* the first error wins */
   x->failed = true;
   x->patience = 0;
   dfi_fail(x->error, code, p && p->node ? p->node->where : NULL, "%s", message);
   if (p && x->error) dfi_exec_blame(r, p, x->error);
-}
-
-enum { CALL_INPUTS = 8, CALL_OUTPUTS = 4 };
-typedef struct call_space {
-  dfi_call         call;
-  const df_tensor *in[CALL_INPUTS];
-  const df_value  *raw[CALL_INPUTS];
-  df_tensor        view[CALL_INPUTS];
-  df_tensor        scratch[CALL_OUTPUTS];
-} call_space;
-
-/* Lays out a call of p's kernel; on the heap (memory of the caller's choosing) when it is large or goes to a worker. */
-static dfi_call *call_make(dfi_exec *x, dfi_record *r, dfi_pnode *p, call_space *space) {
-  uint32_t nin = p->nin, nout = p->nout;
-  dfi_call *c;
-  const df_tensor **in; const df_value **raw; df_tensor *view, *scratch;
-  if (space && nin <= CALL_INPUTS && nout <= CALL_OUTPUTS) {
-    c = &space->call; in = space->in; raw = space->raw; view = space->view; scratch = space->scratch;
-    c->heap = false;
-  } else {
-    char *m = dfi_xmalloc(sizeof *c + (sizeof *in + sizeof *raw + sizeof *view) * (nin + 1) + sizeof *scratch * (nout + 1) + 64);
-    c = (dfi_call *)m;                m += (sizeof *c + 15) & ~(size_t)15;
-    view = (df_tensor *)m;            m += sizeof *view * (nin + 1);
-    scratch = (df_tensor *)m;         m += sizeof *scratch * (nout + 1);
-    in = (const df_tensor **)m;       m += sizeof *in * (nin + 1);
-    raw = (const df_value **)m;
-    c->heap = true;
-  }
-  c->exec = x; c->record = r; c->node = p; c->status = DF_OK; c->size = 0;
-  c->kernel = (df_kernel){ .attrs = p->node->attrs, .nin = (int32_t)nin, .nout = (int32_t)nout, .in = in, .raw = raw,
-    .out = r->base[DFI_ITERATION] + p->out, .out_dtype = p->out_dtypes, .scratch = scratch, .run = c, .error = NULL };
-  const dfi_operand *op = x->plan->operand + p->in;
-  for (uint32_t i = 0; i < nin; i++) {
-    const df_value *v = operand(r, op[i]);
-    raw[i] = v;
-    if (v->kind == DF_TENSOR) {
-      in[i] = v->as.tensor;
-      c->size += v->as.tensor->size;
-      if (v->uses == 1 && DFI_SPACE(op[i]) == DFI_ITERATION && i < 32) c->kernel.reusable |= 1u << i;
-    } else if (v->kind == DF_SCALAR) {
-      df_tensor *t = &view[i];
-      t->refs = 1; t->dtype = v->dtype; t->rank = 0; t->view = 1; t->size = 1;
-      t->data = (void *)&v->as; t->buffer = NULL;
-      in[i] = t;
-    } else in[i] = NULL;
-  }
-  for (uint32_t i = 0; i < nout; i++) c->kernel.out[i].kind = DF_EMPTY;
-  return c;
-}
-
-/* The kernel has run: its outputs are sent, or its error is kept. */
-static void call_end(dfi_exec *x, dfi_call *c) {
-  dfi_record *r = c->record;
-  dfi_pnode *p = c->node;
-  df_value *out = r->base[DFI_ITERATION] + p->out;
-  if (c->status == DF_OK)
-    for (uint32_t i = 0; i < p->nout; i++)
-      if (DFI_UNLIKELY(out[i].kind == DF_EMPTY)) {
-        c->status = dfi_fail(c->kernel.error, DF_INTERNAL, NULL, "the kernel of %s made no output %u", p->op->type, i);
-        break;
-      }
-  if (DFI_UNLIKELY(c->status != DF_OK)) {
-    for (uint32_t i = 0; i < p->nout; i++) {
-      dfi_value_drop(&out[i]);
-      out[i].kind = DF_EMPTY;
-    }
-    if (!x->failed) {
-      x->failed = true;
-      x->patience = 0;
-      if (x->error) {
-        *x->error = *c->kernel.error;
-        x->error->code = c->status;
-        dfi_exec_blame(r, p, x->error);
-      }
-    }
-    return;
-  }
-  const uint32_t *uses = r->frame->scope->uses + p->out;
-  for (uint32_t i = 0; i < p->nout; i++) slot_filled(r, &out[i], uses[i]);
-  drop_inputs(x, r, p);
-  activate(x, r, p->edge[0], p->edge[1], 0);
-}
-
-static void worker_main(void *arg) {
-  dfi_call *c = arg;
-  dfi_exec *x = c->exec;
-  c->status = c->node->kernel(&c->kernel);
-  pthread_mutex_lock(&x->inbox_lock);
-  c->next = x->inbox;
-  __atomic_store_n(&x->inbox, c, __ATOMIC_RELAXED);     /* the owner peeps without the lock */
-  pthread_cond_signal(&x->inbox_bell);
-  pthread_mutex_unlock(&x->inbox_lock);
-}
-
-static bool worth_a_worker(const dfi_exec *x, const dfi_call *c) {
-  const double worker_ns = 40e3;
-  if (x->head == x->tail && !x->running) return false;      /* nothing else to do meanwhile */
-  if (c->node->op->expensive) return true;
-  if (c->node->op->cost) return c->node->op->cost(&c->kernel) > worker_ns;
-  return (double)c->size > worker_ns;
-}
-
-/* Runs p's kernel here, or hands it to a worker: true. */
-static bool do_kernel(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
-  call_space space;
-  df_error error;
-  dfi_call *c = call_make(x, r, p, &space);
-  x->patience -= 4 + (int32_t)(c->size >> 12 & 0xffff);
-  if (DFI_UNLIKELY(p->offload && x->head != x->tail && worth_a_worker(x, c))) {
-    dfi_call *h = call_make(x, r, p, NULL);
-    h->error.code = 0; h->error.message[0] = h->error.op[0] = h->error.frame[0] = h->error.source[0] = 0;
-    h->kernel.error = &h->error;
-    if (dfi_pool_try(x->pool, worker_main, h)) {
-      if (c->heap) free(c);
-      x->running++;
-      return true;
-    }
-    free(h);
-  }
-  error.code = 0; error.message[0] = error.op[0] = error.frame[0] = error.source[0] = 0;
-  c->kernel.error = &error;
-  c->status = p->kernel(&c->kernel);
-  call_end(x, c);
-  if (c->heap) free(c);
-  return false;
-}
-
-/* Takes what workers have finished. Waits for one when told to. */
-static void inbox_take(dfi_exec *x, bool wait) {
-  dfi_call *list = NULL;
-  for (int spin = 0; spin < 2000 && !__atomic_load_n(&x->inbox, __ATOMIC_RELAXED); spin++) __builtin_ia32_pause();
-  pthread_mutex_lock(&x->inbox_lock);
-  while (wait && !x->inbox) pthread_cond_wait(&x->inbox_bell, &x->inbox_lock);
-  list = x->inbox;
-  __atomic_store_n(&x->inbox, NULL, __ATOMIC_RELAXED);
-  pthread_mutex_unlock(&x->inbox_lock);
-  while (list) {
-    dfi_call *c = list;
-    list = c->next;
-    dfi_record *r = c->record;
-    call_end(x, c);
-    free(c);
-    x->running--;
-    if (--r->outstanding == 0) iteration_done(x, r);
-  }
 }
 
 /* ---- the engine ------------------------------------------------------------------------------------ */
@@ -510,12 +321,12 @@ void dfi_exec_publish(const dfi_exec *x) {
 static void look_up(dfi_exec *x) {
   x->patience = 256;
   if (x->live) dfi_exec_publish(x);
-  if (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed)) fail(x, NULL, NULL, DF_CANCELLED, "the run was cancelled");
-  else if (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) fail(x, NULL, NULL, DF_CANCELLED, "the session was closed");
+  if (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed)) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was cancelled");
+  else if (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the session was closed");
   else if (atomic_load_explicit(&dfi_interrupts, memory_order_relaxed) != x->interrupts)
-    fail(x, NULL, NULL, DF_CANCELLED, "the run was interrupted");
-  else if (x->deadline && dfi_now() > x->deadline) fail(x, NULL, NULL, DF_DEADLINE_EXCEEDED, "the run took longer than its timeout");
-  if (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED)) inbox_take(x, false);
+    dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was interrupted");
+  else if (x->deadline && dfi_now() > x->deadline) dfi_exec_fail(x, NULL, NULL, DF_DEADLINE_EXCEEDED, "the run took longer than its timeout");
+  if (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED)) dfi_inbox_take(x, false);
 }
 
 static void shuffle_head(dfi_exec *x) {
@@ -532,10 +343,14 @@ static bool pause_for_thought(dfi_exec *x) {
   if (x->finished || x->failed) return false;
   if (x->head == x->tail) {
     if (!x->running) {                      /* a token is missing: the plan was malformed */
-      fail(x, NULL, NULL, DF_INTERNAL, "nothing can move, and the run is not done");
+      dfi_exec_fail(x, NULL, NULL, DF_INTERNAL, "nothing can move, and the run is not done");
       return false;
     }
-    inbox_take(x, true);
+    if (x->waiting) {                       /* perhaps for ever */
+      look_up(x);
+      if (x->failed || dfi_calls_stuck(x)) return false;
+    }
+    dfi_inbox_take(x, true);
     return !x->finished && !x->failed;
   }
   look_up(x);
@@ -569,7 +384,7 @@ ALWAYS void hot_activate(dfi_exec *x, hot_queue *q, dfi_record *r, const dfi_edg
   }
 }
 
-/* r, the oldest iteration, is done and the next one is not: the commonest end of an iteration, without iteration_done. */
+/* r, the oldest iteration, is done and the next one is not: the commonest end of an iteration, without dfi_exec_iteration_done. */
 ALWAYS bool iteration_passed(dfi_exec *x, dfi_record *r) {
   dfi_frame *f = r->frame;
   int64_t second = f->first + 1;
@@ -625,7 +440,7 @@ static void engine(dfi_exec *x) {
     kernel:
     case DFI_K_KERNEL: {
       hot_save(&q, x);
-      bool elsewhere = do_kernel(x, r, p);
+      bool elsewhere = dfi_call_run(x, r, p);
       hot_load(&q, x);
       if (elsewhere) continue;              /* outstanding until the worker is done */
       goto slowly;
@@ -633,7 +448,7 @@ static void engine(dfi_exec *x) {
     case DFI_K_SWITCH: {
       const df_value *pred = operand(r, operands[p->in + 1]);
       if (DFI_UNLIKELY(pred->kind != DF_SCALAR)) {
-        fail(x, r, p, DF_INVALID_ARGUMENT, "the predicate of a Switch must be a scalar bool, but it is a tensor of rank > 0");
+        dfi_exec_fail(x, r, p, DF_INVALID_ARGUMENT, "the predicate of a Switch must be a scalar bool, but it is a tensor of rank > 0");
         break;
       }
       const uint32_t side = pred->as.u8 != 0;    /* a byte that a caller fed may be any */
@@ -695,7 +510,7 @@ static void engine(dfi_exec *x) {
       char shape[200], message[400];
       dfi_typed_shape_text(p->node->out[0].dtype, &p->node->out[0].shape, shape);
       snprintf(message, sizeof message, "the placeholder `%s`, %s, was not fed", dfi_node_name(p->node), shape);
-      fail(x, r, p, DF_INVALID_ARGUMENT, message);
+      dfi_exec_fail(x, r, p, DF_INVALID_ARGUMENT, message);
       break;
     }
     }
@@ -705,7 +520,7 @@ static void engine(dfi_exec *x) {
     if (--r->outstanding || iteration_passed(x, r)) continue;
   done:
     hot_save(&q, x);
-    iteration_done(x, r);
+    dfi_exec_iteration_done(x, r);
     hot_load(&q, x);
   }
   x->count.nodes_run += nodes_run;
@@ -751,7 +566,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   dfi_record *r = x->root->ring[0];
   record_start(x, r);
   if (r->outstanding) engine(x); else x->finished = true;
-  while (x->running) inbox_take(x, true);   /* after an error, what workers still do is waited for */
+  if (x->running || x->stuck) dfi_calls_stop(x);
   return x->failed ? x->error->code : DF_OK;
 }
 
@@ -777,91 +592,4 @@ void dfi_exec_free(dfi_exec *x) {
   pthread_mutex_destroy(&x->inbox_lock);
   pthread_cond_destroy(&x->inbox_bell);
   free(x);
-}
-
-/* Was this node's token dead in the top-level iteration? */
-static bool was_dead(const dfi_record *r, const dfi_pnode *p, const dfi_plan *plan) {
-  if (p->kind == DFI_K_EXIT) {
-    const df_value *v = r->base[DFI_ITERATION] + p->out;
-    return v->kind == DF_EMPTY;
-  }
-  uint32_t c = r->counts[p - (plan->node + plan->scope[0].first)];
-  return p->kind == DFI_K_MERGE ? !(c & DFI_MERGE_LIVE) : (c & DFI_DEAD) != 0;
-}
-
-/* The top level's plan node that stands for a graph node: its own, or that of a Switch with the same inputs. */
-static const dfi_pnode *stands_for(const dfi_exec *x, const df_node *n) {
-  const dfi_scope *top = &x->plan->scope[0];
-  const dfi_pnode *first = x->plan->node + top->first, *twin = NULL;
-  for (uint32_t i = 0; i < top->n; i++) {
-    if (first[i].node == n) return &first[i];
-    if (first[i].kind == DFI_K_SWITCH && first[i].node->op == n->op && dfi_same(first[i].node->in[0], n->in[0]) &&
-        dfi_same(first[i].node->in[1], n->in[1])) twin = &first[i];
-  }
-  return twin;
-}
-
-/* Back along dead inputs from o to the Switch that made it dead; NULL when it is not found. */
-static const dfi_pnode *killer(const dfi_exec *x, const dfi_record *r, df_output o, int32_t *patience) {
-  const dfi_pnode *p;
-  while (!(p = stands_for(x, o.node)) && o.node->nin == 1) o = o.node->in[0];     /* values that were passed on */
-  if (--*patience < 0) return NULL;
-  if (p && p->kind == DFI_K_SWITCH && !was_dead(r, p, x->plan)) {
-    const df_value *pred = operand(r, x->plan->operand[p->in + 1]);
-    return (pred->as.u8 != 0) != (o.index == 1) ? p : NULL;
-  }
-  if (p && !was_dead(r, p, x->plan)) return NULL;
-  for (int32_t i = 0; i < o.node->nin + o.node->ncontrol; i++) {
-    df_output in = i < o.node->nin ? o.node->in[i] : (df_output){ o.node->control[i - o.node->nin], 0 };
-    const dfi_pnode *found = killer(x, r, in, patience);
-    if (found) return found;
-  }
-  return NULL;
-}
-
-int32_t dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err) {
-  dfi_operand o = x->plan->fetch[i];
-  *out = (df_value){ 0 };
-  if (o == ~0u) return DF_OK;
-  dfi_record *r = x->root->ring[0];
-  const df_value *v = operand(r, o);
-  dfi_pnode *p = x->plan->fetch_node[i];
-  if (DFI_SPACE(o) == DFI_ITERATION) {
-    bool dead = p && was_dead(r, p, x->plan);
-    if (p && p->kind == DFI_K_SWITCH && !dead) {
-      const df_value *pred = operand(r, x->plan->operand[p->in + 1]);
-      dead = (uint32_t)(pred->as.u8 != 0) != DFI_INDEX(o) - p->out;
-    }
-    if (dead || v->kind == DF_EMPTY) {
-      const int32_t *sig = x->plan->signature + 2 * i;
-      df_node *n = x->plan->graph->node[sig[0]];
-      int32_t patience = 10000;
-      const dfi_pnode *s = killer(x, r, (df_output){ n, sig[1] }, &patience);
-      if (s) {
-        const df_value *pred = operand(r, x->plan->operand[s->in + 1]);
-        dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the fetch `%s:%d` is dead: the Switch `%s`%s%s took %s", dfi_node_name(n), sig[1],
-                 dfi_node_name(s->node), s->node->where[0] ? " built at " : "", s->node->where, pred->as.u8 ? "true" : "false");
-      } else dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the fetch `%s:%d` is dead: a Switch sent its token the other way", dfi_node_name(n), sig[1]);
-      if (p && err) dfi_exec_blame(r, p, err);
-      return DF_INVALID_ARGUMENT;
-    }
-  }
-  *out = dfi_value_copy(v);
-  out->uses = 0;
-  return DF_OK;
-}
-
-char *dfi_frame_path(const dfi_record *r, char *buffer, size_t bytes) {
-  if (!r || !r->frame->origin) { buffer[0] = 0; return buffer; }
-  dfi_frame_path(r->frame->origin, buffer, bytes);
-  size_t used = strlen(buffer);
-  snprintf(buffer + used, bytes - used, "%s%s:%lld", used ? "/" : "", r->frame->scope->name, (long long)r->number);
-  return buffer;
-}
-
-void dfi_exec_blame(const dfi_record *r, const dfi_pnode *p, df_error *err) {
-  df_node *n = p->node;
-  snprintf(err->op, sizeof err->op, "%s (%s)", dfi_node_name(n), p->op->type);
-  dfi_frame_path(r, err->frame, sizeof err->frame);
-  if (n->where && n->where[0]) snprintf(err->source, sizeof err->source, "%s", n->where);
 }

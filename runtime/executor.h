@@ -58,8 +58,14 @@ typedef struct dfi_call {
   int64_t     size;          /* elements of its inputs */
   int32_t     status;
   bool        heap;
-  df_error    error;             /* of a worker's call */
+  df_error    error;             /* of a call that is not the owner's own */
   struct dfi_call *next;         /* in the inbox */
+  df_value   *read;              /* nin: what references among the inputs referred to; NULL where there are none */
+  /* a call that waits: see dfk_on_stop */
+  dfk_stop_fn stop;
+  dfk_what_fn what;
+  void       *user;
+  struct dfi_call *wait_next, **wait_link;   /* in x->waits */
 } dfi_call;
 
 typedef struct dfi_counters { int64_t nodes_run, dead_tokens, frames, iterations, pushes, pops; } dfi_counters;
@@ -88,7 +94,11 @@ struct dfi_exec {
   uint64_t     shuffle;          /* DFLOW_STRESS=shuffle: state of the generator; 0: off */
   /* workers */
   dfi_pool    *pool;
-  int32_t      running;          /* calls that workers have */
+  int32_t      running;          /* calls that are not done: workers have them, or they wait */
+  int32_t      waiting;          /* of these, calls that wait for something outside the run */
+  dfi_call    *waits;            /* the list of them */
+  bool         foreground;       /* nobody can start another run before this one ends */
+  bool         stuck;            /* counted in the session's `stuck`: all calls wait and nothing is in the inbox; guarded by inbox_lock */
   pthread_mutex_t inbox_lock;
   pthread_cond_t  inbox_bell;
   dfi_call    *inbox;            /* guarded by inbox_lock */
@@ -101,6 +111,22 @@ void      dfi_exec_free(dfi_exec *x);
 /* Runs the plan to its end on this thread. given[] and the stop fields are set by the caller. On success the fetched values
  * lie where plan->fetch says, until dfi_exec_reset. */
 int32_t   dfi_exec_run(dfi_exec *x, df_error *err);
+/* ---- what executor.c and call.c ask of each other ---- */
+/* Sends a token along edges [from, to) inside r; `dead` is 0 or DFI_DEAD. */
+void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead);
+/* r has nothing outstanding: iterations, frames and in the end the run may be done. */
+void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r);
+/* The run has failed here; the first error wins. r and p may be NULL. */
+void dfi_exec_fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t code, const char *message);
+/* Runs p's kernel. True: it is elsewhere (with a worker, or waiting) and comes back through the inbox. */
+bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* Takes what has come back. Told to wait, it waits for something, or 10 ms when calls wait for what is outside. */
+void dfi_inbox_take(dfi_exec *x, bool wait);
+/* All calls in progress are waiting and no run of the session can move: fails the run with what waits for what. */
+bool dfi_calls_stuck(dfi_exec *x);
+/* After an error: whoever waits is told to stop, and all calls are seen to their end. */
+void dfi_calls_stop(dfi_exec *x);
+
 /* Writes the counters to x->live. */
 void      dfi_exec_publish(const dfi_exec *x);
 /* The fetched value i, retained. */

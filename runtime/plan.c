@@ -52,7 +52,10 @@ static int32_t feed_of(const maker *m, df_output o) {
   return -1;
 }
 
-static bool is_variable(const df_node *n) { return !strcmp(op_of(n)->type, "VarHandleOp"); }
+static bool is_variable(const df_node *n) {
+  const char *t = op_of(n)->type;
+  return !strcmp(t, "VarHandleOp") || !strcmp(t, "VariableV2") || !strcmp(t, "Variable");
+}
 
 /* ---- prune --------------------------------------------------------------------------------------- */
 
@@ -186,8 +189,9 @@ static bool is_given(const maker *m, df_output o) {
 
 static bool passes_on(const df_node *n) {
   if (n->ncontrol || n->nin != 1 || n->nout != 1) return false;
+  if (n->in[0].node->out[n->in[0].index].ref != n->out[0].ref) return false;     /* it reads the variable, here and now */
   const char *t = op_of(n)->type;
-  return flow_of(n) == DF_LOOP_COND || !strcmp(t, "Identity") || !strcmp(t, "StopGradient");
+  return flow_of(n) == DF_LOOP_COND || !strcmp(t, "Identity") || !strcmp(t, "RefIdentity") || !strcmp(t, "StopGradient");
 }
 
 static bool is_loop_constant(const df_node *n) {
@@ -398,6 +402,17 @@ static void number_nodes(maker *m) {
   free(per_scope);
 }
 
+/* Which inputs of n are references to variables while n wants values: one byte each, owned; NULL when none is. */
+static uint8_t *references_read(const df_node *n) {
+  uint8_t *reads = NULL;
+  for (int32_t i = 0; i < n->nin; i++)
+    if (n->in[i].node->out[n->in[i].index].ref && !dfi_input_is_reference(n, i)) {
+      if (!reads) reads = dfi_xcalloc((size_t)n->nin, 1);
+      reads[i] = 1;
+    }
+  return reads;
+}
+
 static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   const df_op *op = op_of(n);
   mark *k = &m->mark[n->id];
@@ -450,8 +465,10 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
     if (i < 4) types[i] = t;
   }
   for (int32_t i = 0; i < n->nout; i++) if (n->out[i].dtype == DF_RESOURCE) q->has_handle = 1;
-  q->offload = !q->has_handle && !op->stateful;
-  if (plain && op->scalar && !reference) {
+  q->reads = references_read(n);
+  q->waits = op->waits;
+  q->offload = !q->has_handle && !op->stateful && !q->reads;
+  if (plain && op->scalar && !reference && !q->reads) {
     q->scalar = op->scalar(types, q->out_dtype);
     if (q->scalar) q->kind = DFI_K_SCALAR;
   }
@@ -728,7 +745,7 @@ void dfi_plan_free(dfi_plan *p) {
     free(s->counts); free(s->uses); free(s->copies); free(s->roots); free(s->enters); free(s->exits); free(s->const_users); free(s->const_first);
   }
   for (int32_t i = 0; i < p->nconstants; i++) dfi_value_drop(&p->constant[i]);
-  if (p->node) for (int32_t i = 0; i < p->nnodes; i++) free(p->node[i].out_dtypes);
+  if (p->node) for (int32_t i = 0; i < p->nnodes; i++) { free(p->node[i].out_dtypes); free(p->node[i].reads); }
   free(p->scope); free(p->node); free(p->operand); free(p->edge); free(p->constant); free(p->fetch); free(p->fetch_node);
   free(p->feed); free(p->variable); free(p->signature);
   pthread_mutex_destroy(&p->lock);

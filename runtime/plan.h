@@ -60,11 +60,12 @@ typedef struct dfi_pnode {
   uint32_t     enter;        /* ENTER: its number among the child's Enters */
   uint32_t     target;       /* ENTER: the child's scope */
   uint32_t     scope;        /* the scope its operands lie in */
-  uint8_t      has_handle, offload, iteration_operands;
+  uint8_t      has_handle, offload, iteration_operands, waits;
   df_kernel_fn kernel;
   const df_op *op;
   df_node     *node;         /* for attributes, names and messages */
   uint8_t     *out_dtypes;   /* nout */
+  uint8_t     *reads;        /* nin: inputs that are references and wanted as values; NULL where there are none */
 } __attribute__((aligned(128))) dfi_pnode;   /* its address is a shift away from its number */
 
 typedef struct dfi_scope {

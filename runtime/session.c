@@ -28,8 +28,10 @@ static int32_t read_option(df_session *s, const char *key, const char *value, df
   } else if (!strcmp(key, "engine")) {
     if (strcmp(value, "auto") && strcmp(value, "tokens"))
       return dfi_fail(err, strcmp(value, "program") ? DF_INVALID_ARGUMENT : DF_UNIMPLEMENTED, NULL, "engine = %s, but it must be auto or tokens", value);
+  } else if (!strcmp(key, "lone")) {
+    s->lone = !strcmp(value, "yes");
   } else
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no session option `%s`; there are threads, timeout, kernels and engine", key);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no session option `%s`; there are threads, timeout, kernels, engine and lone", key);
   return DF_OK;
 }
 
@@ -282,7 +284,7 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   for (int32_t i = 0; i < p->nfeed; i++) {
     x->given[i] = dfi_value_copy(&values[i]);
     x->given[i].dead = 0;
-    if (values[i].kind == DF_TENSOR && values[i].as.tensor->rank == 0 && values[i].dtype != DF_STRING) {
+    if (values[i].kind == DF_TENSOR && values[i].as.tensor->rank == 0 && dfi_unboxed(values[i].dtype)) {
       dfi_value_from_tensor(&x->given[i], x->given[i].as.tensor);
     }
   }
@@ -293,11 +295,14 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   x->deadline = timeout > 0 ? dfi_now() + timeout : 0;
   x->shuffle = s->shuffle ? s->shuffle * 0x9e3779b97f4a7c15u + (uint64_t)number : 0;
   x->run_number = number;
+  x->foreground = s->lone && !cancel;
 #if defined(__SSE__)
   unsigned int mode = _mm_getcsr();
   _mm_setcsr(mode | 0x8040);               /* denormals are zero: they cost up to twenty times */
 #endif
+  atomic_fetch_add(&s->in_progress, 1);
   status = dfi_exec_run(x, err);
+  atomic_fetch_sub(&s->in_progress, 1);
 #if defined(__SSE__)
   _mm_setcsr(mode);
 #endif

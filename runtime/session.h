@@ -21,7 +21,9 @@ struct df_session {
   _Atomic int64_t epoch;       /* changes whenever a variable may have become uninitialised; from 1 */
   int32_t     initialising;    /* depth of initial values that wait for initial values; guarded by init_lock */
   _Atomic int64_t runs;        /* also numbers the runs for random ops; initial values draw as run 0 */
-  atomic_int  closing, active; /* runs in progress */
+  atomic_int  closing, active; /* runs that the session waits for before it ends */
+  atomic_int  in_progress, stuck;  /* runs being executed, and those of them that cannot move: see dfi_calls_stuck */
+  bool        lone;            /* whoever calls df_session_run starts all other runs too */
   df_stats    stats;           /* guarded by lock */
 };
 
