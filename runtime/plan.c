@@ -21,6 +21,8 @@ typedef struct mark {
   bool     reads_gate;         /* all its operands are constants read in place: it hangs on what they hang on */
   bool     merged;             /* a loop's Merge: its Enter and NextIteration deliver for it */
   bool     for_merge;          /* Enter, NextIteration: delivers for a Merge */
+  bool     given_token;        /* its value is given, but a Merge needs a token of it: output given_index */
+  int32_t  given_index;
   int32_t  twin;               /* a Switch with the same inputs, or -1 */
   int32_t  copy_scope; uint32_t copy_slot;   /* a scalar constant: where it was copied last */
   int32_t  users;              /* places that wait for its tokens */
@@ -243,10 +245,16 @@ static int32_t variable_place(maker *m, df_node *n) {
   return m->variable_index[n->id] = p->nvariables++;
 }
 
+/* A Merge chooses by tokens, so what is given is sent to it by a node of its own. */
+static bool given_as_token(const maker *m, const df_node *reader, df_output from) {
+  return reader && flow_of(reader) == DF_MERGE && m->mark[reader->id].scope == 0 && (feed_of(m, from) >= 0 || is_given(m, from));
+}
+
 /* Where the value of o lies for a reader in its scope. `reader` may be NULL (a fetch). *token: it arrives along an edge from *from. */
 static dfi_operand place(maker *m, const df_node *reader, df_output o, df_output *from, bool *token) {
   *from = find_origin(m, o);
-  *token = false;
+  *token = given_as_token(m, reader, *from);
+  if (*token) return DFI_OPERAND(DFI_ITERATION, m->mark[from->node->id].slot + (uint32_t)from->index);
   int32_t f = feed_of(m, *from);
   if (f >= 0) return DFI_OPERAND(DFI_GIVEN, f);
   df_node *n = from->node;
@@ -265,6 +273,11 @@ static dfi_operand place(maker *m, const df_node *reader, df_output o, df_output
 static bool comes_as_token(maker *m, const df_node *n, df_output o, df_output *from, df_node **gate) {
   *from = find_origin(m, o);
   *gate = NULL;
+  if (given_as_token(m, n, *from)) {
+    m->mark[from->node->id].given_token = true;
+    m->mark[from->node->id].given_index = from->index;
+    return true;
+  }
   if (feed_of(m, *from) >= 0 || is_given(m, *from)) return false;
   if (n && reads_constant(n, from->node)) { *gate = from->node; return false; }
   return true;
@@ -305,6 +318,7 @@ static void prune_tokens(maker *m) {
   }
   while (depth) {
     df_node *n = m->graph->node[stack[--depth]];
+    if (m->mark[n->id].given_token) continue;       /* its inputs are beside the point */
     int32_t tokens = n->ncontrol, ngates = 0;
     df_output from;
     df_node *gate;
@@ -425,6 +439,12 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   for (int32_t i = 0; i < n->nout; i++) q->out_dtypes[i] = n->out[i].dtype;
   q->out_dtype = n->nout ? n->out[0].dtype : 0;
   dfi_scope *s = &m->plan->scope[k->scope];
+  if (k->given_token) {
+    q->kind = DFI_K_CONST;
+    q->nin = 0;
+    q->out += (uint32_t)k->given_index;
+    return DF_OK;
+  }
   switch (op->flow) {
   case DF_SWITCH: q->kind = DFI_K_SWITCH; return DF_OK;
   case DF_MERGE: q->kind = DFI_K_MERGE; return DF_OK;
@@ -525,6 +545,14 @@ static int32_t wire(maker *m, df_node *n, dfi_pnode *q, uint32_t *operand_at, dr
   uint32_t controls = 0;
   bool merge = q->kind == DFI_K_MERGE;
   q->in = *operand_at;
+  if (m->mark[n->id].given_token) {
+    df_output from = { n, m->mark[n->id].given_index }; bool token;
+    p->operand[*operand_at] = place(m, NULL, from, &from, &token);
+    *operand_at += 3;
+    s->counts[self] = 0;
+    s->roots[s->nroots++] = self;
+    return DF_OK;
+  }
   for (int32_t i = 0; i < n->nin; i++) {
     df_output from; bool token;
     dfi_operand o = place(m, n, n->in[i], &from, &token);

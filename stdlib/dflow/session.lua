@@ -71,7 +71,7 @@ end
 local function feed_value(o, v)
   local d = graph.dtype(o)
   local kind = type(v)
-  if (kind == 'number' or kind == 'boolean' or kind == 'cdata') and d ~= 14 and d ~= 19 and d ~= 7 then return v end
+  if (kind == 'number' or kind == 'boolean' or kind == 'cdata') and not dtypes.is_boxed(d) then return v end
   local mt = getmetatable(v)
   if mt == Tensor then
     local own = core.tensor_info(v)
@@ -98,7 +98,7 @@ end
 
 local function check_fed(o, v)
   local d = graph.dtype(o)
-  if type(v) == 'number' and dtypes.is_int(d) then
+  if type(v) == 'number' and dtypes.is_whole_only(d) then
     errors.bad('feed: the number %s for %s cannot be held by dtype %s', tostring(v), o.name, dtypes.name[d])
   end
   errors.bad('feed: %s for %s is no value of dtype %s', errors.describe(v), o.name, dtypes.name[d])
@@ -117,8 +117,8 @@ local function take_feeds(s, feeds)
       local o = k
       if getmetatable(k) ~= Output or k.graph ~= s.graph then o = feed_key(s, k) end
       local d = rawget(o, 'd') or graph.dtype(o)
-      if type(v) ~= 'number' or d == 14 or d == 19 then v = feed_value(o, v) end
-      if type(v) == 'number' and d ~= 1 and d ~= 2 and (not dtypes.is_int(d) or not dtypes.is_whole(v)) then check_fed(o, v) end
+      if type(v) ~= 'number' or dtypes.is_boxed(d) then v = feed_value(o, v) end
+      if type(v) == 'number' and d ~= 1 and d ~= 2 and (not dtypes.is_whole_only(d) or not dtypes.is_whole(v)) then check_fed(o, v) end
       if type(v) == 'boolean' and d ~= 10 then check_fed(o, v) end
       buffer[n + 1], buffer[n + 2], buffer[n + 3], buffer[n + 4] = o.node, o.index, d, v
       n = n + 4
@@ -194,7 +194,7 @@ function methods.run(s, fetches, feeds, opts)
     if type(feeds) == 'table' then k, v = next(feeds) end
     if type(v) == 'number' and getmetatable(k) == Output and k.graph == s.graph and next(feeds, k) == nil and getmetatable(feeds) == nil then
       local d = rawget(k, 'd') or graph.dtype(k)
-      if d == 1 or d == 2 or (d ~= 14 and d ~= 19 and dtypes.is_int(d) and dtypes.is_whole(v)) then
+      if d == 1 or d == 2 or (dtypes.is_whole_only(d) and dtypes.is_whole(v)) then
         return run_one(s.handle, fetches.node, fetches.index, k.node, k.index, d, v)
       end
     end
@@ -289,7 +289,7 @@ function M.new(opts)
   if getmetatable(g) ~= Graph then
     errors.bad('Session: graph is %s, a Graph is expected', errors.describe(g))
   end
-  local words = {}
+  local words = { 'lone=yes' }        -- a Lua state has one thread: nobody else starts runs
   if opts.threads ~= nil then
     if type(opts.threads) ~= 'number' or opts.threads < 1 or not dtypes.is_whole(opts.threads) then
       errors.bad('Session: threads is a whole number from 1 up, not %s', errors.describe(opts.threads))
