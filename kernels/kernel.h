@@ -28,7 +28,7 @@ struct df_tensor {
 typedef struct df_str { char *bytes; int64_t length; } df_str; /* bytes owned by the buffer, not 0-terminated */
 
 /* Are elements of this dtype mere bytes? Strings and variants own what they point at. */
-static inline bool dfk_plain(uint8_t dtype) { return dtype != DF_STRING && dtype != DF_VARIANT; }
+static inline bool dfk_plain(uint8_t dtype) { return !((1u << DF_STRING | 1u << DF_VARIANT) >> dtype & 1); }
 
 /* An attribute's value. Which field is meant is fixed by the op's entry. */
 typedef struct df_attr {

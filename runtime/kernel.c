@@ -24,7 +24,7 @@ static df_tensor *tensor_out(df_kernel *k, int32_t i, df_tensor *t) {
 }
 
 df_tensor *dfk_out(df_kernel *k, int32_t i, int32_t dtype, int32_t rank, const int64_t *dims) {
-  if (rank == 0 && dtype != DF_STRING) return scalar_out(k, i, dtype);
+  if (rank == 0 && dfi_unboxed((uint8_t)dtype)) return scalar_out(k, i, dtype);
   df_tensor *t = dfi_tensor_make((uint8_t)dtype, rank, dims);
   if (DFI_UNLIKELY(!t)) { out_of_memory(k, dtype, rank, dims); return NULL; }
   return tensor_out(k, i, t);
@@ -42,7 +42,8 @@ static bool same_dims(const df_tensor *t, int32_t rank, const int64_t *dims) {
 
 df_tensor *dfk_out_reuse(df_kernel *k, int32_t i, int32_t from, int32_t dtype, int32_t rank, const int64_t *dims) {
   df_tensor *t = (df_tensor *)k->in[from];
-  if (from < 32 && (k->reusable >> from & 1) && t && !t->view && rank > 0 && dtype != DF_STRING && t->dtype != DF_STRING &&
+  if (from < 32 && (k->reusable >> from & 1) && t && !t->view && (rank > 0 || !dfi_unboxed((uint8_t)dtype)) &&
+      dfk_plain((uint8_t)dtype) && dfk_plain(t->dtype) &&
       __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && __atomic_load_n(&t->buffer->refs, __ATOMIC_ACQUIRE) == 1 &&
       t->data == t->buffer->data) {
     int64_t size = 1;
@@ -72,7 +73,7 @@ int32_t dfk_out_forward(df_kernel *k, int32_t i, int32_t from, int32_t rank, con
     return DF_OK;
   }
   if (same_dims(t, rank, dims)) { tensor_out(k, i, df_tensor_retain(t)); return DF_OK; }
-  if (rank == 0 && t->dtype != DF_STRING) {
+  if (rank == 0 && dfi_unboxed(t->dtype)) {
     memcpy(scalar_out(k, i, t->dtype)->data, t->data, dfi_dtype_size[t->dtype]);
     return DF_OK;
   }
@@ -112,6 +113,13 @@ void dfk_free(void *p) {
 
 bool dfk_set_string(df_kernel *k, df_tensor *t, int64_t i, const char *bytes, int64_t length) {
   return df_tensor_set_string(t, i, bytes, length, k->error) == DF_OK;
+}
+
+void dfk_set_variant(df_tensor *t, int64_t i, void *handle) {
+  void **element = (void **)t->data + i;
+  if (handle) dfi_handle_retain(handle);
+  if (*element) dfi_handle_release(*element);
+  *element = handle;
 }
 
 int32_t dfk_fail(df_kernel *k, int32_t code, const char *format, ...) {
