@@ -53,7 +53,7 @@ static inline void dfi_value_drop(df_value *v) {
 }
 /* Handles: variables and TensorArrays begin with this. */
 typedef struct dfi_handle { int32_t refs; /* atomic */ int32_t type; void (*destroy)(struct dfi_handle *h); } dfi_handle;
-enum { DFI_VARIABLE = 1, DFI_TENSOR_ARRAY = 2 };
+enum { DFI_VARIABLE = 1, DFI_TENSOR_ARRAY = 2, DFI_QUEUE = 3, DFI_STACK = 4, DFI_ARRAY_V3 = 16, DFI_LIST = 17, DFI_BOX = 18, DFI_RAGGED = 19 };
 static inline void *dfi_handle_retain(void *h) { __atomic_add_fetch(&((dfi_handle *)h)->refs, 1, __ATOMIC_RELAXED); return h; }
 static inline void dfi_handle_release(void *h) {
   dfi_handle *p = h;
@@ -66,7 +66,9 @@ static inline bool dfi_is_int(uint8_t t) {
 }
 static inline bool dfi_is_complex(uint8_t t) { return t == DF_COMPLEX64 || t == DF_COMPLEX128; }
 /* Does a rank-0 value of this dtype lie in the slot itself? */
-static inline bool dfi_unboxed(uint8_t t) { return dfk_plain(t) && !dfi_is_complex(t); }
+static inline bool dfi_unboxed(uint8_t t) {
+  return !((1u << DF_STRING | 1u << DF_VARIANT | 1u << DF_COMPLEX64 | 1u << DF_COMPLEX128) >> t & 1);
+}
 
 /* ---- worker threads (pool.c) ------------------------------------------------------------------ */
 typedef struct dfi_pool dfi_pool;
@@ -202,11 +204,17 @@ typedef struct dfi_node_spec {
   const df_attr *attrs;                /* in entry order; copied deeply; NULL: all defaults */
   const char *name, *where;
   bool raw;                            /* the primitives of control flow: no capture, no pivot, context given */
+  bool exact;                          /* the name is the node's whole name, whatever the scope; taken already: an error */
+  bool lenient;                        /* what shape inference objects to is left to the kernel: the shapes are not known then */
   df_context *context;                 /* with raw */
 } dfi_node_spec;
 df_node *dfi_node_add(df_graph *g, const dfi_node_spec *spec, df_error *err);
 /* Position of Enter's attributes. */
 enum { DFI_ENTER_FRAME_NAME = 0, DFI_ENTER_IS_CONSTANT, DFI_ENTER_PARALLEL_ITERATIONS };
+/* Takes the nodes from number n on away again: those of an import that failed half-way. Nothing else may name them. */
+void dfi_graph_cut(df_graph *g, int32_t n);
+/* Infers the outputs' shapes anew after an input's shape has changed. True: one of them is another now. */
+bool dfi_node_infer_again(df_node *n);
 /* Memory that lives as long as the graph; zeroed, 16-byte aligned. Only the thread that builds. */
 void *dfi_graph_alloc(df_graph *g, size_t bytes);
 /* A node's or a frame's full name, unique in the graph and from now on taken: the current scope, then base, then _1, _2 where that is

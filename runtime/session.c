@@ -64,6 +64,7 @@ df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
   s->pool = dfi_pool_get(s->threads - 1);
   s->epoch = 1;
   pthread_mutex_init(&s->lock, NULL);
+  dfi_resources_init(&s->resources);
   pthread_mutexattr_t recursive;
   pthread_mutexattr_init(&recursive);
   pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
@@ -84,6 +85,7 @@ void df_session_release(df_session *s) {
     }
   for (int32_t i = 0; i < s->nvariables; i++) dfi_handle_release(s->variable[i]);
   free(s->variable); free(s->variable_node);
+  dfi_resources_free(&s->resources);
   pthread_mutex_destroy(&s->lock);
   pthread_mutex_destroy(&s->init_lock);
   df_graph_release(s->graph);

@@ -3,6 +3,7 @@
 #define DFLOW_SESSION_H
 #include "executor.h"
 #include "variable.h"
+#include "resource.h"
 
 enum { DFI_PLAN_BUCKETS = 256 };
 
@@ -25,6 +26,7 @@ struct df_session {
   atomic_int  in_progress, stuck;  /* runs being executed, and those of them that cannot move: see dfi_calls_stuck */
   bool        lone;            /* whoever calls df_session_run starts all other runs too */
   df_stats    stats;           /* guarded by lock */
+  dfi_resources resources;     /* queues */
 };
 
 /* The session's variable of a handle node; made when it is new. Borrowed. */
