@@ -93,6 +93,8 @@ char *dfi_tensor_array_title(const dfi_tensor_array *a, char buffer[128]);     /
 bool dfi_tensor_exclusive(const df_tensor *t);
 /* Row i of t as a value, owned: sharing t's storage where the row is aligned as kernel.h promises. False: out of memory. */
 bool dfi_row_value(df_tensor *t, int64_t i, df_value *out);
+/* Elements [first, first + size of dims) of t, shared or copied as a row is; owned. NULL: out of memory. */
+df_tensor *dfi_tensor_part(df_tensor *t, int64_t first, int32_t rank, const int64_t *dims);
 
 /* Where location i lies: its chunk and the place in it. */
 static inline void dfi_slot_at(const dfi_tensor_array *a, int64_t i, int64_t *chunk, int64_t *at) {

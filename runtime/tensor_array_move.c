@@ -32,7 +32,7 @@ static bool copy_elements(df_tensor *to, int64_t at, const df_tensor *like, cons
 }
 
 /* Elements [first, first + size of dims) of t, shared or copied; owned. */
-static df_tensor *part_of(df_tensor *t, int64_t first, int32_t rank, const int64_t *dims) {
+df_tensor *dfi_tensor_part(df_tensor *t, int64_t first, int32_t rank, const int64_t *dims) {
   int64_t n = 1;
   for (int32_t i = 0; i < rank; i++) n *= dims[i];
   const char *data = (const char *)t->data + first * dfi_dtype_size[t->dtype];
@@ -52,7 +52,7 @@ bool dfi_row_value(df_tensor *t, int64_t i, df_value *out) {
     memcpy(&out->as, (const char *)t->data + i * bytes, (size_t)bytes);
     return true;
   }
-  out->as.tensor = part_of(t, i * row, t->rank - 1, t->dims + 1);
+  out->as.tensor = dfi_tensor_part(t, i * row, t->rank - 1, t->dims + 1);
   out->kind = out->as.tensor ? DF_TENSOR : DF_EMPTY;
   return out->as.tensor != NULL;
 }
@@ -353,7 +353,7 @@ int32_t dfi_tensor_array_split(dfi_tensor_array *a, df_tensor *t, const df_tenso
   int64_t row = rows ? t->size / rows : 0, at = 0;
   for (int64_t i = 0; i < n && !code; i++) {
     part.dims[0] = dfk_index(lengths, i);
-    df_value v = { .kind = DF_TENSOR, .dtype = t->dtype, .as.tensor = part_of(t, at, t->rank, part.dims) };
+    df_value v = { .kind = DF_TENSOR, .dtype = t->dtype, .as.tensor = dfi_tensor_part(t, at, t->rank, part.dims) };
     if (!v.as.tensor) return no_memory(a, err);
     code = dfi_tensor_array_write(a, i, &v, err);
     dfi_value_drop(&v);
