@@ -156,6 +156,18 @@ static dfi_shape partly(df_output o, int32_t depth) {
 
 dfi_shape dfi_in_as_shape(const dfi_infer *c, int32_t i) { return partly(c->node->in[i], 0); }
 
+int32_t dfi_shapes_count(const df_attr *a) {
+  int32_t n = 0;
+  for (int64_t i = 0; i < a->i; i += 1 + (a->ints[i] > 0 ? a->ints[i] : 0)) n++;
+  return n;
+}
+
+dfi_shape dfi_shapes_at(const df_attr *a, int32_t i) {
+  int64_t at = 0;
+  for (; i > 0; i--) at += 1 + (a->ints[at] > 0 ? a->ints[at] : 0);
+  return dfi_shape_of((int32_t)a->ints[at], a->ints + at + 1);
+}
+
 /* ---- ready-made ------------------------------------------------------------------------------ */
 
 int32_t dfi_shape_same(dfi_infer *c) {

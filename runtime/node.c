@@ -15,6 +15,8 @@ static const char *kind_name(char type) {
     case 'd': return "a dtype";
     case 'h': return "a shape";
     case 't': return "a tensor";
+    case 'y': return "a list of dtypes";
+    case 'p': return "a list of shapes";
     default:  return "a list of ints";
   }
 }
@@ -164,7 +166,7 @@ void df_node_shape(df_graph *g, const char *attr, int32_t rank, const int64_t *d
   else set_ints(g, a, rank, dims);
 }
 void df_node_ints(df_graph *g, const char *attr, int32_t n, const int64_t *v) {
-  df_attr *a = attr_at(g, attr, "l", "a list of ints");
+  df_attr *a = attr_at(g, attr, "lyp", "a list of ints");
   if (a) set_ints(g, a, n, v);
 }
 void df_node_tensor(df_graph *g, const char *attr, df_tensor *t) {

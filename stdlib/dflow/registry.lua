@@ -20,10 +20,13 @@ local classes = {
   float = { 'float16', 'bfloat16', 'float32', 'float64' },
   int = { 'int8', 'uint8', 'int32', 'int64' },
   number = { 'float16', 'bfloat16', 'float32', 'float64', 'int8', 'uint8', 'int32', 'int64' },
+  complex = { 'complex64', 'complex128' },
+  quantized = { 'qint8', 'quint8', 'qint16', 'quint16', 'qint32' },
   any = dtypes.list,
-  all = { 'float16', 'bfloat16', 'float32', 'float64', 'int8', 'uint8', 'int32', 'int64', 'bool', 'string', 'resource' },
+  all = { 'resource' },
   handle = { 'resource' },
 }
+for _, name in ipairs(dtypes.list) do classes.all[#classes.all + 1] = name end
 
 --- 'float|int32' as a set of dtype numbers, nil when a word is no dtype and no class.
 local function dtype_set(text)
@@ -39,7 +42,7 @@ local function dtype_set(text)
   return set, n == 1 and only or nil
 end
 
-local attr_kinds = { int = 'int', float = 'float', bool = 'bool', string = 'string', dtype = 'dtype', shape = 'shape', tensor = 'tensor', ints = 'ints' }
+local attr_kinds = { int = 'int', float = 'float', bool = 'bool', string = 'string', dtype = 'dtype', shape = 'shape', tensor = 'tensor', ints = 'ints', types = 'types', shapes = 'shapes' }
 
 --- Takes an entry apart: inputs, outputs, type variables and attributes as lists.
 local function parse(info)
@@ -57,7 +60,7 @@ local function parse(info)
   end
   local function arguments(text, into)
     for word in (text or ''):gmatch('%S+') do
-      local name, kind = word:match('^([^:]+):(.*)$')
+      local name, kind = word:match('^([^:]+):&?(.*)$')
       local a = { name = name }
       local star = kind:find('*', 1, true)
       if star then
@@ -71,7 +74,9 @@ local function parse(info)
         a.var = kind
       else
         local set, only = dtype_set(kind)
-        if set then
+        if a.list and e.attr[kind] and e.attr[kind].kind == 'types' then
+          a.set = dtype_set('all')
+        elseif set then
           a.set, a.dtype = set, only
         else
           a.var = kind
@@ -229,6 +234,25 @@ local setters = {
       end
     end
     core.node_ints(g, name, v)
+  end,
+  types = function(g, name, v, e)
+    if type(v) ~= 'table' then
+      errors.bad('%s: the option %s is a list of dtypes, not %s', e.lua or e.type, name, errors.describe(v))
+    end
+    local list = {}
+    for i, d in ipairs(v) do list[i] = d == RESOURCE and d or dtypes.of(d) end
+    core.node_ints(g, name, list)
+  end,
+  shapes = function(g, name, v, e)
+    if type(v) ~= 'table' then
+      errors.bad('%s: the option %s is a list of shapes, not %s', e.lua or e.type, name, errors.describe(v))
+    end
+    local list = {}
+    for _, shape in ipairs(v) do
+      list[#list + 1] = shape and #shape or -1
+      for _, dim in ipairs(shape or {}) do list[#list + 1] = dim end
+    end
+    core.node_ints(g, name, list)
   end,
 }
 
