@@ -23,12 +23,18 @@ describe('npy and npz', function()
   end
 
   it('keep every dtype that NumPy has', function()
-    for _, dtype in ipairs{ 'float32', 'float64', 'float16', 'int8', 'uint8', 'int32', 'int64' } do
+    for _, dtype in ipairs{ 'float32', 'float64', 'float16', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64' } do
       local t = df.tensor({ { 1, 2, 3 }, { 4, 5, 100 } }, dtype)
       df.save_npy(path, t)
       local back = df.load_npy(path)
       assert.equal(dtype, back.dtype)
       same(back, t)
+    end
+    for _, dtype in ipairs{ 'complex64', 'complex128' } do
+      df.save_npy(path, df.tensor({ { re = 1, im = -2 }, 3 }, dtype))
+      local back = df.load_npy(path)
+      assert.equal(dtype, back.dtype)
+      assert.same({ { re = 1, im = -2 }, { re = 3, im = 0 } }, back:totable())
     end
     for _, t in ipairs{ df.tensor({ true, false }), df.tensor({ 'a', 'longer' }), df.tensor(3.5), df.tensor({}), df.tensor({ {}, {} }) } do
       df.save_npy(path, t)
@@ -68,7 +74,7 @@ describe('npy and npz', function()
       assert.equal('data_loss', code_of(df.load_npy, path))
       assert.equal('data_loss', code_of(df.load_npz, path))
     end
-    write(npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", '12345678'))
+    write(npy("{'descr': '<M8', 'fortran_order': False, 'shape': (1,), }", '12345678'))
     assert.equal('unimplemented', code_of(df.load_npy, path))
     assert.equal('not_found', code_of(df.load_npy, path .. '.missing'))
     df.save_npz(path, { x = df.tensor({ 1, 2, 3 }, 'float64') })

@@ -42,7 +42,7 @@ end
 
 local function cannot_hold(v, dtype, what)
   local shown = type(v) == 'string' and ('%q'):format(v) or tostring(v)
-  if type(v) == 'number' and dtypes.is_int(dtype) then
+  if type(v) == 'number' and dtypes.is_whole_only(dtype) then
     errors.bad('%sthe number %s cannot be held by dtype %s%s', what and what .. ': ' or '', shown, dtypes.name[dtype],
                dtypes.is_whole(v) and '' or ": cast the other operand, as in df.cast(x, 'float32')")
   end
@@ -55,7 +55,7 @@ function M.constant(g, v, dtype, shape, name, what, where)
   local kind = type(v)
   if (kind == 'number' or kind == 'boolean' or kind == 'cdata') and not shape then
     local d = dtype or dtypes.of_bare(v)
-    if d and d ~= 14 and d ~= 19 and d ~= 7 then
+    if d and not dtypes.is_boxed(d) then
       local node = core.constant_scalar(g.handle, d, v, name, where or core.where())
       if node then return graph.fresh(g, node) end
       cannot_hold(v, d, what)

@@ -3,20 +3,34 @@ local errors = require 'dflow.errors'
 
 local M = {}
 
-M.number = { float32 = 1, float64 = 2, int32 = 3, uint8 = 4, int8 = 6, string = 7, int64 = 9, bool = 10, bfloat16 = 14,
-             float16 = 19, resource = 20 }
+M.number = { float32 = 1, float64 = 2, int32 = 3, uint8 = 4, int16 = 5, int8 = 6, string = 7, complex64 = 8, int64 = 9, bool = 10,
+             qint8 = 11, quint8 = 12, qint32 = 13, bfloat16 = 14, qint16 = 15, quint16 = 16, uint16 = 17, complex128 = 18,
+             float16 = 19, resource = 20, variant = 21, uint32 = 22, uint64 = 23 }
 M.name = {}
 for name, number in pairs(M.number) do M.name[number] = name end
 
 --- In the order the manual lists them.
-M.list = { 'float32', 'float64', 'float16', 'bfloat16', 'int8', 'uint8', 'int32', 'int64', 'bool', 'string' }
+M.list = { 'float32', 'float64', 'float16', 'bfloat16', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64',
+           'bool', 'string', 'complex64', 'complex128', 'qint8', 'quint8', 'qint16', 'quint16', 'qint32', 'variant' }
 
 M.FLOAT32, M.FLOAT64, M.INT32, M.INT64, M.BOOL, M.STRING, M.RESOURCE = 1, 2, 3, 9, 10, 7, 20
 
 local float = { [1] = true, [2] = true, [14] = true, [19] = true }
-local int = { [3] = true, [4] = true, [6] = true, [9] = true }
+local int = { [3] = true, [4] = true, [5] = true, [6] = true, [9] = true, [17] = true, [22] = true, [23] = true }
+local boxed = { [7] = true, [8] = true, [14] = true, [18] = true, [19] = true, [21] = true }
+local quantized = { [11] = true, [12] = true, [13] = true, [15] = true, [16] = true }
 function M.is_float(d) return float[d] == true end
 function M.is_int(d) return int[d] == true end
+function M.is_complex(d) return d == 8 or d == 18 end
+--- Is it made of a Lua number or boolean only by way of a Tensor?
+function M.is_boxed(d) return boxed[d] == true end
+--- Do only whole numbers fit?
+function M.is_whole_only(d) return int[d] == true or quantized[d] == true end
+
+--- Is the value a complex number: a plain table {re = number, im = number}?
+function M.is_complex_value(v)
+  return type(v) == 'table' and getmetatable(v) == nil and type(v.re) == 'number' and type(v.im) == 'number' and #v == 0
+end
 
 --- The number of a dtype given by name or number.
 function M.of(d)
@@ -49,6 +63,8 @@ function M.of_bare(v)
     return 7
   elseif kind == 'cdata' and cdata_int64 and cdata_int64(v) then
     return 9
+  elseif kind == 'table' and M.is_complex_value(v) then
+    return 8
   end
 end
 

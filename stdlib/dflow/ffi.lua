@@ -99,10 +99,17 @@ local function checked(t)
 end
 
 local FLOAT32, FLOAT64, INT32, UINT8, INT8, STRING, INT64, BOOL, BFLOAT16, FLOAT16 = 1, 2, 3, 4, 6, 7, 9, 10, 14, 19
+local INT16, COMPLEX64, QINT8, QUINT8, QINT32, QINT16, QUINT16, UINT16, COMPLEX128, VARIANT, UINT32, UINT64
+  = 5, 8, 11, 12, 13, 15, 16, 17, 18, 21, 22, 23
 local element = { [FLOAT32] = 'float *', [FLOAT64] = 'double *', [INT32] = 'int32_t *', [UINT8] = 'uint8_t *',
-                  [INT8] = 'int8_t *', [INT64] = 'int64_t *', [BOOL] = 'bool *' }
-local low  = { [INT32] = -2^31, [UINT8] = 0, [INT8] = -128, [INT64] = -2^63 }
-local high = { [INT32] = 2^31 - 1, [UINT8] = 255, [INT8] = 127, [INT64] = 2^63 - 1024 }
+                  [INT8] = 'int8_t *', [INT64] = 'int64_t *', [BOOL] = 'bool *', [INT16] = 'int16_t *', [UINT16] = 'uint16_t *',
+                  [UINT32] = 'uint32_t *', [UINT64] = 'uint64_t *', [QINT8] = 'int8_t *', [QUINT8] = 'uint8_t *',
+                  [QINT16] = 'int16_t *', [QUINT16] = 'uint16_t *', [QINT32] = 'int32_t *' }
+local low  = { [INT32] = -2^31, [UINT8] = 0, [INT8] = -128, [INT64] = -2^63, [INT16] = -2^15, [UINT16] = 0, [UINT32] = 0, [UINT64] = 0,
+               [QINT8] = -128, [QUINT8] = 0, [QINT16] = -2^15, [QUINT16] = 0, [QINT32] = -2^31 }
+local high = { [INT32] = 2^31 - 1, [UINT8] = 255, [INT8] = 127, [INT64] = 2^63 - 1024, [INT16] = 2^15 - 1, [UINT16] = 2^16 - 1,
+               [UINT32] = 2^32 - 1, [UINT64] = 2^64 - 2048, [QINT8] = 127, [QUINT8] = 255, [QINT16] = 2^15 - 1, [QUINT16] = 2^16 - 1,
+               [QINT32] = 2^31 - 1 }
 local int64_t, uint64_t = ffi.typeof('int64_t'), ffi.typeof('uint64_t')
 local EXACT = 2^53
 
@@ -116,12 +123,15 @@ local function holds(dtype, v)
   if kind == 'number' then
     local lowest = low[dtype]
     if lowest then return v >= lowest and v <= high[dtype] and v == floor(v) end
-    return dtype == FLOAT32 or dtype == FLOAT64 or dtype == FLOAT16 or dtype == BFLOAT16
+    return dtype == FLOAT32 or dtype == FLOAT64 or dtype == FLOAT16 or dtype == BFLOAT16 or dtype == COMPLEX64 or dtype == COMPLEX128
   elseif kind == 'boolean' then
     return dtype == BOOL
   elseif kind == 'string' then
     return dtype == STRING
+  elseif kind == 'table' then
+    return (dtype == COMPLEX64 or dtype == COMPLEX128) and type(v.re) == 'number' and type(v.im) == 'number'
   elseif is_int64(v) then
+    if dtype == UINT64 then return ffi.istype(uint64_t, v) or v >= 0 end
     return dtype == INT64 or (dtype == FLOAT32 or dtype == FLOAT64)
       or (low[dtype] ~= nil and v >= low[dtype] and v <= high[dtype])
   end
@@ -161,6 +171,16 @@ local function get_element(t, dtype, i)
     return float32_at(C.df_tensor_data(t), i)
   elseif dtype == FLOAT64 then
     return float64_at(C.df_tensor_data(t), i)
+  elseif dtype == UINT64 then
+    return from_int64(cast('uint64_t *', C.df_tensor_data(t))[i])
+  elseif dtype == COMPLEX64 then
+    local p = C.df_tensor_data(t)
+    return { re = float32_at(p, 2 * i), im = float32_at(p, 2 * i + 1) }
+  elseif dtype == COMPLEX128 then
+    local p = C.df_tensor_data(t)
+    return { re = float64_at(p, 2 * i), im = float64_at(p, 2 * i + 1) }
+  elseif dtype == VARIANT then
+    return '<variant>'
   elseif dtype == FLOAT16 or dtype == BFLOAT16 then
     local bits = band(cast(uint16_p, C.df_tensor_data(t))[i], 0x7fff)
     if bits > (dtype == FLOAT16 and 0x7c00 or 0x7f80) then return nan end
@@ -205,6 +225,8 @@ function core.tensor_new(dtype, dims, flat)
         data[i] = v
       elseif dtype == STRING then
         fits = C.df_tensor_set_string(t, i, v, #v, err) == 0
+      elseif type(v) == 'table' then
+        fits = C.df_tensor_set_complex(t, i, v.re, v.im)
       else
         fits = C.df_tensor_set(t, i, v)
       end
@@ -220,7 +242,7 @@ end
 function core.tensor_from_bytes(dtype, dims, bytes)
   local t = make(dtype, dims)
   local want = tonumber(C.df_tensor_size(t)) * C.df_dtype_bytes(dtype)
-  if dtype == STRING or want ~= #bytes then
+  if dtype == STRING or dtype == VARIANT or want ~= #bytes then
     release_tensor(t)
     fail('invalid_argument', ('%d bytes of %s given, %d expected'):format(#bytes, str(C.df_dtype_name(dtype)), want))
   end
@@ -231,7 +253,9 @@ end
 function core.tensor_bytes(object)
   local t = object.handle
   local dtype = C.df_tensor_dtype(t)
-  if dtype == STRING then fail('invalid_argument', 'a tensor of strings has no bytes of its own') end
+  if dtype == STRING or dtype == VARIANT then
+    fail('invalid_argument', ('a tensor of %ss has no bytes of its own'):format(str(C.df_dtype_name(dtype))))
+  end
   local n = tonumber(C.df_tensor_size(t)) * C.df_dtype_bytes(dtype)
   return n == 0 and '' or str(C.df_tensor_data(t), n)
 end
@@ -262,7 +286,7 @@ function core.tensor_list(object)
     for i = 0, n - 1 do list[i + 1] = float32_at(data, i) end
   elseif dtype == FLOAT64 then
     for i = 0, n - 1 do list[i + 1] = float64_at(data, i) end
-  elseif data and dtype ~= INT64 then
+  elseif data and dtype ~= INT64 and dtype ~= UINT64 then
     for i = 0, n - 1 do list[i + 1] = data[i] end
   else
     for i = 0, n - 1 do list[i + 1] = get_element(t, dtype, i) end
@@ -282,7 +306,7 @@ end
 function core.tensor_rows(object, rows, first, count)
   local t = object.handle
   local rank, dtype = C.df_tensor_rank(t), C.df_tensor_dtype(t)
-  if rank < 1 or dtype == STRING then
+  if rank < 1 or dtype == STRING or dtype == VARIANT then
     fail('invalid_argument', ('rows are taken of numbers of rank 1 or more, not of %s of rank %d')
       :format(str(C.df_dtype_name(dtype)), rank))
   end
@@ -464,8 +488,11 @@ local put = {
   [FLOAT32] = function(v, x) v.as.f32 = x end, [FLOAT64] = function(v, x) v.as.f64 = x end,
   [INT32]   = function(v, x) v.as.i32 = x end, [INT64]   = function(v, x) v.as.i64 = x end,
   [UINT8]   = function(v, x) v.as.u8 = x end,  [INT8]    = function(v, x) v.as.i8 = x end,
-  [BOOL]    = function(v, x) v.as.b = x end,
+  [BOOL]    = function(v, x) v.as.b = x end,   [INT16]   = function(v, x) v.as.i16 = x end,
+  [UINT16]  = function(v, x) v.as.u16 = x end, [UINT32]  = function(v, x) v.as.u32 = x end,
+  [UINT64]  = function(v, x) v.as.u64 = x end,
 }
+put[QINT8], put[QUINT8], put[QINT16], put[QUINT16], put[QINT32] = put[INT8], put[UINT8], put[INT16], put[UINT16], put[INT32]
 
 local SCALAR, TENSOR = 1, 2
 local one_value = new('df_value[1]')
@@ -731,7 +758,10 @@ local take = {
   [UINT8]   = function(v) return v.as.u8 end,  [INT8]    = function(v) return v.as.i8 end,
   [BOOL]    = function(v) return v.as.b end,   [FLOAT16] = function(v) return half(v.as.u16) end,
   [BFLOAT16] = function(v) return bfloat16(v.as.u16) end,
+  [INT16]   = function(v) return v.as.i16 end, [UINT16]  = function(v) return v.as.u16 end,
+  [UINT32]  = function(v) return v.as.u32 end, [UINT64]  = function(v) return from_int64(v.as.u64) end,
 }
+take[QINT8], take[QUINT8], take[QINT16], take[QUINT16], take[QINT32] = take[INT8], take[UINT8], take[INT16], take[UINT16], take[INT32]
 
 --- A result as a Lua value; consumes what v holds.
 local function value_of(v)
@@ -743,7 +773,7 @@ local function value_of(v)
   end
   local t = v.as.tensor
   v.kind = 0
-  if C.df_tensor_rank(t) > 0 then return wrap(t) end
+  if C.df_tensor_rank(t) > 0 or C.df_tensor_dtype(t) == VARIANT then return wrap(t) end
   local x = get_element(t, C.df_tensor_dtype(t), 0)
   release_tensor(t)
   return x

@@ -1,5 +1,6 @@
 --- Structures: nested tables of Outputs, values, TensorArrays. Flattened in a fixed order: 1, 2, ... and then sorted keys.
 local errors = require 'dflow.errors'
+local dtypes = require 'dflow.dtypes'
 
 local M = {}
 
@@ -41,7 +42,7 @@ M.has_names = has_names
 
 --- Is the table a structure: does it hold an object (Output, Tensor, Variable, TensorArray, ...) anywhere, or names?
 function M.is_structure(t)
-  if not is_plain(t) then return false end
+  if not is_plain(t) or dtypes.is_complex_value(t) then return false end
   for k, v in pairs(t) do
     if type(k) == 'string' then return true end
     if type(v) == 'table' and (getmetatable(v) ~= nil or M.is_structure(v)) then return true end

@@ -45,9 +45,10 @@ local function read_file(path)
 end
 
 -- ---- .npy ---------------------------------------------------------------------------------------------------------
-local descr_of = { float32 = '<f4', float64 = '<f8', float16 = '<f2', int8 = '|i1', uint8 = '|u1', int32 = '<i4', int64 = '<i8', bool = '|b1' }
-local dtype_of = { f4 = 'float32', f8 = 'float64', f2 = 'float16', i1 = 'int8', u1 = 'uint8', i4 = 'int32', i8 = 'int64', b1 = 'bool' }
-local widened = { i2 = 'int32', u2 = 'int32', u4 = 'int64' }   -- read into the next dtype that holds them all
+local descr_of = { float32 = '<f4', float64 = '<f8', float16 = '<f2', int8 = '|i1', uint8 = '|u1', int16 = '<i2', uint16 = '<u2',
+                   int32 = '<i4', uint32 = '<u4', int64 = '<i8', uint64 = '<u8', bool = '|b1', complex64 = '<c8', complex128 = '<c16' }
+local dtype_of = {}
+for dtype, descr in pairs(descr_of) do dtype_of[descr:sub(2)] = dtype end
 
 --- The bytes of a .npy file of the tensor.
 local function encode(t)
@@ -132,7 +133,7 @@ local function decode(bytes, path)
     for i = 1, #shape do storage[i] = shape[#shape + 1 - i] end
   end
   local t
-  local name = dtype_of[kind .. width] or widened[kind .. width]
+  local name = dtype_of[kind .. width]
   if kind == 'S' or kind == 'U' then
     local list = {}
     for i = 0, size - 1 do
@@ -149,16 +150,8 @@ local function decode(bytes, path)
       list[i + 1] = (one:gsub('%z+$', ''))
     end
     t = core.tensor_new(dtypes.STRING, storage, #list > 0 and list or { '' })
-  elseif name and widened[kind .. width] then
-    if order == '>' then body = reversed(body, width) end
-    local list, top = {}, 2 ^ (8 * width)
-    for i = 0, size - 1 do
-      local v = little(body, i * width + 1, width)
-      list[i + 1] = kind == 'i' and v >= top / 2 and v - top or v
-    end
-    t = core.tensor_new(dtypes.number[name], storage, #list > 0 and list or { 0 })
   elseif name then
-    if order == '>' then body = reversed(body, width) end
+    if order == '>' then body = reversed(body, kind == 'c' and width / 2 or width) end
     t = core.tensor_from_bytes(dtypes.number[name], storage, body)
   else
     errors.raise('unimplemented', '%s holds elements of type %s', path, descr)
@@ -175,7 +168,7 @@ local function to_tensor(t, what)
   return tensor.from(t, nil, nil, what)
 end
 
---- df.load_npy(path): the array as a Tensor. int16, uint16 come as int32, uint32 as int64.
+--- df.load_npy(path): the array as a Tensor.
 function M.load_npy(path)
   return decode(read_file(path), path)
 end

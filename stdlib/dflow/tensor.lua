@@ -45,9 +45,9 @@ end
 --- Flattens nested tables in row-major order and checks that they are rectangular.
 -- @return flat list, shape
 function M.flatten(v)
-  if type(v) ~= 'table' then return { v }, {} end
+  if type(v) ~= 'table' or dtypes.is_complex_value(v) then return { v }, {} end
   local shape, t = {}, v
-  while type(t) == 'table' and getmetatable(t) ~= Tensor do
+  while type(t) == 'table' and getmetatable(t) ~= Tensor and not dtypes.is_complex_value(t) do
     shape[#shape + 1] = #t
     if #t == 0 and next(t) ~= nil then
       errors.bad("a table with the key '%s' is no tensor value: expected lists of numbers, booleans or strings", tostring(next(t)))
@@ -73,7 +73,7 @@ function M.flatten(v)
           n = n + 1
           flat[n] = y
         end
-      elseif type(x) == 'table' then
+      elseif type(x) == 'table' and not dtypes.is_complex_value(x) then
         errors.bad('the table is not rectangular: a table stands where a number is expected')
       else
         n = n + 1
@@ -94,9 +94,9 @@ function M.dtype_of_list(flat)
     if not d then
       errors.bad('%s is no tensor element: expected numbers, booleans or strings', errors.describe(flat[i]))
     end
-    if not found or (found == 3 and (d == 9 or d == 1)) or (found == 9 and d == 1) then
+    if not found or (found == 3 and (d == 9 or d == 1)) or (found == 9 and d == 1) or (d == 8 and (found == 3 or found == 9 or found == 1)) then
       found = d
-    elseif found ~= d and not ((found == 9 or found == 1) and (d == 3 or d == 9)) then
+    elseif found ~= d and not ((found == 9 or found == 1 or found == 8) and (d == 3 or d == 9 or d == 1)) then
       errors.bad('a table holds both %s and %s', dtypes.name[found], dtypes.name[d])
     end
   end
@@ -267,6 +267,12 @@ end
 local SUMMARY_ABOVE, EDGE = 1000, 3
 
 local function number_format(values, is_float)
+  if dtypes.is_complex_value(values[1]) then
+    local re, im = {}, {}
+    for i, v in ipairs(values) do re[i], im[i] = v.re, v.im end
+    local real, imaginary = number_format(re, true), number_format(im, true)
+    return function(v) return real(v.re) .. (imaginary(v.im):gsub('^[^-]', '+%0')) .. 'j' end
+  end
   if not is_float then
     return function(v) return type(v) == 'string' and ('%q'):format(v) or (tostring(v):gsub('%.0$', ''):gsub('LL$', '')) end
   end
