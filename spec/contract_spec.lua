@@ -329,7 +329,7 @@ describe('what is used wrongly', function()
       local ok, e = pcall(h[name], h, {})
       assert(ok or (type(e) == 'table' and e.code ~= nil), name)
     end
-    for _, name in ipairs{ 'FIFOQueue', 'PaddingFIFOQueue', 'RandomShuffleQueue', 'PriorityQueue', 'import_graph_def', 'export_graph_def' } do
+    for _, name in ipairs{ 'import_graph_def', 'export_graph_def' } do
       assert.is_function(df[name])
       local ok, e = pcall(df[name])
       assert(not ok and type(e) == 'table' and e.code ~= nil, name)

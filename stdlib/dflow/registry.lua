@@ -278,7 +278,7 @@ local once = { Print = true, Assert = true, TruncatedNormal = true, Multinomial 
 local recorders, replayed = {}, nil
 
 local function is_once(kind)
-  return once[kind] or kind:find('^Assign') or kind:find('^ResourceScatter') or kind:find('^Random')
+  return once[kind] or kind:find('^Assign') or kind:find('^ResourceScatter') or kind:find('^Random') or kind:find('^Queue')
 end
 
 --- Calls fn(...); `list` receives the nodes that must not be built twice. With `again` those of that list are used instead.
