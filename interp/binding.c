@@ -334,6 +334,7 @@ __attribute__((visibility("default"))) int luaopen_dflow_core(lua_State *L) {
   set_functions(L, module, dfb_tensor_functions);
   set_functions(L, module, dfb_graph_functions);
   set_functions(L, module, dfb_run_functions);
+  set_functions(L, module, dfb_import_functions);
   lua_settop(L, module);
   return 1;
 }

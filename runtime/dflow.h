@@ -218,6 +218,16 @@ void    df_pop_outer(df_graph *g);
 int32_t df_while_add_var(df_graph *g, int32_t init_node, int32_t init_index, int32_t *var, df_error *err);
 int32_t df_while_close_var(df_graph *g, int32_t number, int32_t result_node, int32_t result_index, int32_t *exit, df_error *err);
 
+/* ---- TensorFlow's graphs -------------------------------------------------------------------------- */
+/* Adds the nodes of a TensorFlow graph to g, at the top level: a GraphDef, or the first graph of a MetaGraphDef or SavedModel, in
+ * binary or text form, gzipped or not.
+ *   bytes    borrowed; n of them
+ *   prefix   NULL, or what comes before all names: `p` makes `p/x` of `x`
+ *   map      nmap inputs as the graph names them (`x:0`, `^init`) and the pairs of g that replace them; {node, -1} for a control
+ * When it fails, g is as it was. */
+int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const char *prefix, int32_t nmap, const char *const *map_name,
+                            const int32_t *map_to, const char *where, df_error *err);
+
 /* ---- gradients --------------------------------------------------------------------------------- */
 /* Called while building, for a CustomGradient node: `id` is its attribute, dy are n pairs ({-1,0}: none), fill
  * dx with m pairs ({-1,0}: none). Returns 0, or a code with err filled. */

@@ -321,6 +321,14 @@ static void publish(df_graph *g, df_node *n) {
   pthread_mutex_unlock(&g->lock);
 }
 
+static void forget_shapes(df_node *n) {
+  for (int32_t k = 0; k < n->nout; k++) {
+    n->out[k].shape.rank = -1;
+    df_tensor_release(n->out[k].constant);
+    n->out[k].constant = NULL;
+  }
+}
+
 static int32_t infer(df_node *n, const dfi_op_info *o, const dfi_node_spec *spec, df_error *err) {
   df_error local;                                     /* written, not read: clearing it would cost more than the node */
   dfi_infer c = { n->graph, n, err ? err : &local };
@@ -333,8 +341,41 @@ static int32_t infer(df_node *n, const dfi_op_info *o, const dfi_node_spec *spec
       snprintf(text, sizeof text, "%s: the dtype of output %d is not known", o->op->type, k);
       return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
     }
+  if (code && spec->lenient && o->op->flow != DF_CONSTANT && o->op->flow != DF_ENTER) {
+    for (int32_t k = 0; k < n->nout; k++) if (!n->out[k].dtype) goto strict;
+    forget_shapes(n);
+    if (err) err->code = DF_OK;
+    return DF_OK;
+  }
+strict:
   if (code) blame(err, o, spec);
   return code;
+}
+
+bool dfi_node_infer_again(df_node *n) {
+  const dfi_op_info *o = dfi_op_info_at(n->op);
+  enum { FEW = 8 };
+  dfi_out few[FEW], *was = n->nout <= FEW ? few : dfi_xmalloc(sizeof *was * (size_t)n->nout);
+  memcpy(was, n->out, sizeof *was * (size_t)n->nout);
+  df_error local;
+  dfi_infer c = { n->graph, n, &local };
+  for (int32_t k = 0; k < n->nout; k++) {
+    n->out[k].constant = NULL;
+    n->out[k].shape.rank = -1;
+  }
+  if (o->op->shape && o->op->shape(&c)) forget_shapes(n);
+  bool changed = false;
+  for (int32_t k = 0; k < n->nout; k++) {
+    n->out[k].dtype = was[k].dtype;
+    changed |= !dfi_shape_equal(&n->out[k].shape, &was[k].shape) || n->out[k].of != was[k].of;
+  }
+  if (o->fold) dfi_fold_node(n, o);
+  for (int32_t k = 0; k < n->nout; k++) {
+    changed |= !n->out[k].constant != !was[k].constant;
+    df_tensor_release(was[k].constant);
+  }
+  if (was != few) free(was);
+  return changed;
 }
 
 df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_error *err) {
@@ -417,13 +458,31 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
     if (w.node != w.few) free(w.node);
     if (code) { blame(err, o, spec); drop(n, o); return NULL; }
   }
-  dfi_names_add(g, n, spec->name);
+  if (!spec->exact) dfi_names_add(g, n, spec->name);
+  else if (!dfi_names_claim(g, n, spec->name)) {
+    char text[400];
+    snprintf(text, sizeof text, "the graph has a node or scope named `%.200s` already", spec->name);
+    fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+    drop(n, o);
+    return NULL;
+  }
   publish(g, n);
   if (inner && o->op->stateful) dfi_effect_after(g, n);
   return n;
 }
 
 df_node *dfi_node_add(df_graph *g, const dfi_node_spec *spec, df_error *err) { return dfi_node_make(g, spec, false, err); }
+
+void dfi_graph_cut(df_graph *g, int32_t n) {
+  pthread_mutex_lock(&g->lock);
+  int32_t last = g->n;
+  g->n = n;
+  pthread_mutex_unlock(&g->lock);
+  for (int32_t i = n; i < last; i++) {
+    dfi_names_drop(g, g->node[i]);
+    drop(g->node[i], dfi_op_info_at(g->node[i]->op));
+  }
+}
 
 void dfi_node_add_input(df_node *n, df_output in) {
   df_graph *g = n->graph;

@@ -60,6 +60,9 @@ void        dfi_names_free(dfi_builder *b);
 const char *dfi_where(df_graph *g, const char *where);              /* interned; the last one is found at once */
 /* Gives a new node its explicit name (relative to the scope, made unique), or its place among the automatic ones. */
 void        dfi_names_add(df_graph *g, df_node *n, const char *name);
+/* Gives it exactly this name; false: there is such a name already. */
+bool        dfi_names_claim(df_graph *g, df_node *n, const char *name);
+void        dfi_names_drop(df_graph *g, df_node *n);                /* of a node that goes */
 bool        dfi_name_bad(const char *name);                         /* empty, or with a space, ':' or '^' */
 
 /* node.c: as dfi_node_add; `kept`: attrs already lie in the arena. */

@@ -178,10 +178,11 @@ static void run_ahead(df_graph *g, const char *name) {
   size_t prefix;
   if (!automatic(b, name, &op, &serial, &prefix)) return;
   dfi_scope *s = scope_of_name(b, name, prefix);
+  bool fresh = !s->count;
   int32_t *count = counts(b, s);
   if (serial < count[op->id]) return;
   if (!s->eager) {
-    for (int32_t i = 0; i < g->n; i++)
+    for (int32_t i = 0; i < g->n && !fresh; i++)
       if (!g->node[i]->name && g->node[i]->scope == s->text) make_automatic(b, g->node[i]);
     s->eager = true;
   }
@@ -238,6 +239,31 @@ void dfi_names_add(df_graph *g, df_node *n, const char *name) {
   } else {
     n->serial = s->count[n->op]++;
   }
+}
+
+/* From now on the scope's automatic names are made at once and run ahead of this one. Cheap where no node is without a name. */
+bool dfi_names_claim(df_graph *g, df_node *n, const char *name) {
+  dfi_builder *b = g->build;
+  pthread_mutex_lock(&b->names_lock);
+  bool free_name = !taken(b, name);
+  if (free_name) {
+    run_ahead(g, name);
+    dfi_text *t = text_get(b, name);
+    t->node = n;
+    n->name = t->s;
+    n->scope = b->scope[0]->text;
+    n->serial = 0;
+  }
+  pthread_mutex_unlock(&b->names_lock);
+  return free_name;
+}
+
+void dfi_names_drop(df_graph *g, df_node *n) {
+  dfi_builder *b = g->build;
+  pthread_mutex_lock(&b->names_lock);
+  dfi_text *t = n->name ? text_find(b, n->name) : NULL;
+  if (t && t->node == n) t->node = NULL;
+  pthread_mutex_unlock(&b->names_lock);
 }
 
 const char *dfi_unique_name(df_graph *g, const char *base) {

@@ -687,6 +687,20 @@ end
 jit.off(core.gradients)   -- a callback must not happen inside compiled code
 jit.off(run_custom)
 
+-- ---- TensorFlow's graphs -------------------------------------------------------------------------------------------------
+function core.import_graph_def(g, bytes, prefix, names, to, where)
+  local n, count = #names, #bytes
+  local list = new('const char *[?]', n + 1)
+  for i = 1, n do list[i - 1] = names[i] end
+  if type(bytes) == 'table' then
+    count = tonumber(C.df_tensor_size(bytes.handle))
+    bytes = cast('const char *', C.df_tensor_data(bytes.handle))
+  end
+  local before = C.df_graph_nodes(g)
+  if C.df_import_graph_def(g, bytes, count, prefix, n, list, (pairs_of(to)), where, err) ~= 0 then raise() end
+  charge(NODE_CHARGE * (C.df_graph_nodes(g) - before))
+end
+
 -- ---- sessions and runs ----------------------------------------------------------------------------------------------------
 -- A box is {p = pointer}. The pointer has the finalizer, so that nothing which the finalizer's table keeps leads back to it.
 function core.session_new(g, options)

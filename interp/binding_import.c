@@ -1,0 +1,32 @@
+/* binding_import.c: TensorFlow's graphs, as dflow.h has them. */
+#include "binding.h"
+
+/* import_graph_def(g, bytes or uint8 tensor, prefix or nil, {name, ...}, {node, index, ...}, where) */
+static int core_import_graph_def(lua_State *L) {
+  df_graph *g = dfb_arg(L, 1, DFB_GRAPH);
+  size_t bytes;
+  const char *data;
+  df_tensor *t = dfb_tensor_or_null(L, 2);
+  if (t) { data = df_tensor_data(t); bytes = (size_t)df_tensor_size(t); }
+  else data = luaL_checklstring(L, 2, &bytes);
+  if (t && df_tensor_dtype(t) != DF_UINT8) return dfb_fail(L, DF_INVALID_ARGUMENT, "a graph's bytes are uint8");
+  const char *prefix = luaL_optstring(L, 3, NULL), *where = luaL_optstring(L, 6, NULL);
+  int32_t n, few[64], *to = dfb_ints_arg(L, 5, &n, few, 64), names = (int32_t)lua_rawlen(L, 4);
+  if (2 * names != n) return dfb_fail(L, DF_INVALID_ARGUMENT, "%d names for %d outputs", names, n / 2);
+  const char **name = lua_newuserdatauv(L, sizeof *name * (size_t)(names + 1), 0);
+  for (int32_t i = 0; i < names; i++) {
+    lua_rawgeti(L, 4, i + 1);
+    name[i] = luaL_checkstring(L, -1);
+    lua_pop(L, 1);                       /* the list keeps it */
+  }
+  df_error err;
+  int32_t before = df_graph_nodes(g);
+  if (df_import_graph_def(g, data, (int64_t)bytes, prefix, names, name, to, where, &err)) return dfb_raise(L, &err);
+  dfb_charge(L, 400 * (int64_t)(df_graph_nodes(g) - before));
+  return 0;
+}
+
+const luaL_Reg dfb_import_functions[] = {
+  { "import_graph_def", core_import_graph_def },
+  { NULL, NULL }
+};
