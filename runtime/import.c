@@ -43,11 +43,11 @@ typedef struct importer {
   int32_t   n;
   source   *source;
   uint32_t  nsource, source_cap;
-  int32_t  *table;           /* names, open addressing: item + 1 */
+  struct { uint32_t hash; int32_t item; } *table;   /* names, open addressing; item + 1, 0: empty */
   uint32_t  mask;
   dfi_arena arena;           /* attribute values until their node is made */
-  frame    *frame;
-  int32_t   nframe;
+  frame    *frame;           /* open addressing by the file's name; at most half full */
+  uint32_t  nframe, frame_mask;
   int32_t   first;           /* the graph's nodes before */
   df_output *in; df_node **control; size_t in_cap, control_cap;
 } importer;
@@ -73,11 +73,12 @@ static uint32_t hash(const char *s, size_t n) {
   return (uint32_t)(h ^ h >> 32);
 }
 
-/* Where the name stands in the table, or the empty place where it belongs. */
-static uint32_t place_of(const importer *m, const char *s, size_t n) {
-  uint32_t i = hash(s, n) & m->mask;
-  for (; m->table[i]; i = (i + 1) & m->mask) {
-    const char *name = m->item[m->table[i] - 1].def->name;
+/* Where the name of that hash stands in the table, or the empty place where it belongs. */
+static uint32_t place_of(const importer *m, uint32_t h, const char *s, size_t n) {
+  uint32_t i = h & m->mask;
+  for (; m->table[i].item; i = (i + 1) & m->mask) {
+    if (m->table[i].hash != h) continue;
+    const char *name = m->item[m->table[i].item - 1].def->name;
     if (!strncmp(name, s, n) && !name[n]) break;
   }
   return i;
@@ -89,10 +90,12 @@ static int32_t take_names(importer *m) {
   for (int32_t i = 0; i < m->n; i++) {
     const char *name = m->item[i].def->name;
     if (!*name) return fail(m, "node %d (%s) has no name", i, m->item[i].def->op);
-    uint32_t at = place_of(m, name, strlen(name));
-    if (m->table[at]) return fail(m, "two nodes are named `%s`: %d (%s) and %d (%s)", name, m->table[at] - 1, m->item[m->table[at] - 1].def->op,
-                                  i, m->item[i].def->op);
-    m->table[at] = i + 1;
+    size_t length = strlen(name);
+    uint32_t h = hash(name, length), at = place_of(m, h, name, length);
+    int32_t other = m->table[at].item - 1;
+    if (other >= 0) return fail(m, "two nodes are named `%s`: %d (%s) and %d (%s)", name, other, m->item[other].def->op, i, m->item[i].def->op);
+    m->table[at].hash = h;
+    m->table[at].item = i + 1;
   }
   return DF_OK;
 }
@@ -155,9 +158,9 @@ static int32_t take_input(importer *m, item *it, const char *text) {
     s.item = -1 - mapped;
     m->map_used[mapped] = true;
   } else {
-    uint32_t at = place_of(m, name, n);
-    if (!m->table[at]) return fail(m, "input `%s` of node `%s` (%s): there is no node `%.*s`", text, it->def->name, it->def->op, (int)n, name);
-    s.item = m->table[at] - 1;
+    uint32_t at = place_of(m, hash(name, n), name, n);
+    if (!m->table[at].item) return fail(m, "input `%s` of node `%s` (%s): there is no node `%.*s`", text, it->def->name, it->def->op, (int)n, name);
+    s.item = m->table[at].item - 1;
   }
   for (int32_t k = 0; control && k < it->ncontrol; k++)
     if (m->source[it->first + (uint32_t)(it->nin + k)].item == s.item)
@@ -225,20 +228,34 @@ static df_output read_reference(importer *m, const item *it, df_output o) {
   return (df_output){ n, 0 };
 }
 
+/* Where the frame of that name stands, or the empty place where it belongs. */
+static frame *frame_at(importer *m, const char *name) {
+  uint32_t i = hash(name, strlen(name)) & m->frame_mask;
+  while (m->frame[i].from && strcmp(m->frame[i].from, name)) i = (i + 1) & m->frame_mask;
+  return &m->frame[i];
+}
+
 /* The frame's name in this graph: the file's unless it is taken here. */
 static const char *frame_name(importer *m, const char *name) {
-  for (int32_t i = 0; i < m->nframe; i++)
-    if (!strcmp(m->frame[i].from, name)) return m->frame[i].to;
+  if (2 * m->nframe >= m->frame_mask) {
+    frame *old = m->frame;
+    uint32_t places = old ? m->frame_mask + 1 : 0;
+    m->frame_mask = old ? m->frame_mask * 2 + 1 : 15;
+    m->frame = dfi_xcalloc((size_t)m->frame_mask + 1, sizeof *m->frame);
+    for (uint32_t i = 0; i < places; i++) if (old[i].from) *frame_at(m, old[i].from) = old[i];
+    free(old);
+  }
+  frame *f = frame_at(m, name);
+  if (f->from) return f->to;
   size_t bytes = strlen(m->prefix) + strlen(name) + 1;
   char *full = dfi_xmalloc(bytes);
   snprintf(full, bytes, "%s%s", m->prefix, name);
   df_push_scope(m->graph, "");
-  const char *to = dfi_unique_name(m->graph, full);
+  *f = (frame){ name, dfi_unique_name(m->graph, full) };      /* the file's text lives until the import ends */
   df_pop_scope(m->graph);
   free(full);
-  if ((m->nframe & (m->nframe - 1)) == 0) m->frame = dfi_xrealloc(m->frame, sizeof *m->frame * (size_t)(2 * m->nframe + 1));
-  m->frame[m->nframe++] = (frame){ dfi_intern(m->graph, name), to };
-  return to;
+  m->nframe++;
+  return f->to;
 }
 
 static int32_t make_node(importer *m, item *it) {
