@@ -55,5 +55,6 @@ bool       dfb_to_scalar(lua_State *L, int arg, int32_t dtype, df_value *out);
 void       dfb_push_value(lua_State *L, df_value *v);         /* consumes what v holds: rank 0 becomes a Lua value */
 void       dfb_push_element(lua_State *L, const df_tensor *t, int64_t i);
 
-extern const luaL_Reg dfb_tensor_functions[], dfb_graph_functions[], dfb_run_functions[], dfb_import_functions[];
+extern const luaL_Reg dfb_tensor_functions[], dfb_graph_functions[], dfb_run_functions[], dfb_import_functions[],
+                      dfb_check_functions[];
 #endif

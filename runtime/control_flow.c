@@ -12,6 +12,7 @@
  * read becomes a read of the iteration, which was its meaning all along.
  */
 #include "flow.h"
+#include "unroll.h"
 #include <stdio.h>
 
 /* ---- what is open -------------------------------------------------------------------------- */
@@ -237,6 +238,10 @@ df_output dfi_resolve(df_graph *g, df_output o, df_context *c, df_error *err) {
   if (g->gradient) {
     df_output v = dfg_foreign(g, o);
     if (v.node && dfi_context_inside(c, v.node->context)) return dfi_resolve(g, v, c, err);
+  }
+  if (g->stands_at) {
+    df_output v = dfi_stand_in(g, g->stands_at, o);
+    if (v.node) return dfi_resolve(g, v, c, err);
   }
   return out_of_sight(o, c, err);
 }

@@ -239,6 +239,29 @@ void df_graph_on_custom_gradient(df_graph *g, df_custom_gradient_fn fn, void *us
 int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *grad_ys, int32_t nx, const int32_t *xs,
                      int32_t nstop, const int32_t *stops, int32_t unconnected, const char *where, int32_t *out, df_error *err);
 
+/* ---- checking gradients: what df.check_gradients is made of ------------------------------------- */
+/* A copy, owned, with the same nodes under the same ids; it grows on its own and prints nothing. wide: all floats that the
+ * `nneed` outputs depend on are float64; DF_UNIMPLEMENTED when an op among them cannot. NULL: err is filled. */
+df_graph *df_graph_copy(df_graph *g, bool wide, int32_t nneed, const int32_t *need, df_error *err);
+/* All loops so far: how many iterations overlap (0: as they are), what becomes of saved values (NULL: as it is). */
+void      df_graph_set_loops(df_graph *g, int64_t parallel_iterations, const char *save);
+/* Ids, in order, of all nodes that the n outputs depend on, to `nodes` (room for df_graph_nodes). How many. */
+int32_t   df_graph_needs(df_graph *g, int32_t n, const int32_t *outputs, int32_t *nodes);
+/* From now on runs of g can be recorded: which way its loops and conds went and what its random ops drew. Once more after
+ * new loops were built. df_graph_record(true) forgets what was recorded and records from then on. */
+int32_t   df_graph_prepare(df_graph *g, df_error *err);
+void      df_graph_record(df_graph *g, bool on);
+/* The n outputs without loops and conds: nodes at the top level for each iteration of the run that was recorded, and
+ * constants for what random ops drew. What depends on neither, and the xs, stay what they are. Writes n pairs to `out`.
+ * DF_RESOURCE_EXHAUSTED: more than `most` nodes. */
+int32_t   df_graph_unroll(df_graph *g, int32_t n, const int32_t *outputs, int32_t nx, const int32_t *xs, int64_t most,
+                          int32_t *out, df_error *err);
+/* The node that this node is an unrolled copy of (itself when it is none), and the iteration, such as `while:3`. */
+int32_t     df_node_origin(df_graph *g, int32_t node);
+const char *df_node_iteration(df_graph *g, int32_t node);
+/* For specs that check the checker: gradients of ops of this type come out `factor` times too large. op -1: none. */
+void      df_op_break_gradient(int32_t op, double factor);
+
 /* ---- running ------------------------------------------------------------------------------------ */
 /* options: "threads=2 engine=tokens timeout=2.5", keys in any order; NULL for defaults. */
 df_session *df_session_new(df_graph *g, const char *options, df_error *err);

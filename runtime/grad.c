@@ -11,6 +11,7 @@
  * Gradient nodes stand under `gradients/` and carry the Lua line of the forward node they belong to.
  */
 #include "gradient.h"
+#include "unroll.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -480,7 +481,10 @@ static bool grad_custom(pass *p, df_node *n, const df_output *dy, df_output *dx)
   df_error error = { 0 };
   int32_t depth = df_flow_depth(g);
   df_context *here = g->current;
+  df_node *stood = g->stands_at;
+  g->stands_at = n;
   int32_t code = g->custom(g->custom_user, n->attrs[1].i, ny, io, nx, out, &error);
+  g->stands_at = stood;
   if (code) {
     df_flow_abort(g, depth);
     g->current = here;
@@ -520,6 +524,22 @@ static bool passes(const df_node *n) {
   return flow_kind(n) == DF_ENTER || flow_kind(n) == DF_SWITCH || flow_is(n, FLOW_IDENTITY) || flow_is(n, FLOW_READ);
 }
 
+/* For specs that check the checker: see df_op_break_gradient. */
+static struct { int32_t op; double factor; } broken = { -1, 1 };
+void df_op_break_gradient(int32_t op, double factor) { broken.op = op; broken.factor = factor; }
+double dfi_gradient_fault(int32_t op) { return DFI_LIKELY(op != broken.op) ? 1 : broken.factor; }
+
+/* Multiplies the dense ones among d. Were there any? */
+static bool scale(pass *p, int32_t n, df_output *d, double factor) {
+  bool any = false;
+  for (int32_t i = 0; i < n; i++)
+    if (d[i].node && dfi_is_float(dfi_dtype(d[i]))) {
+      d[i] = dfi_op(&p->b, "Mul", d[i], dfi_const_like(&p->b, d[i], factor));
+      any = true;
+    }
+  return any;
+}
+
 static bool grad_node(pass *p, region *r, df_node *n) {
   const df_op *op = dfi_op_info_at(n->op)->op;
   bool any = false;
@@ -529,7 +549,8 @@ static bool grad_node(pass *p, region *r, df_node *n) {
   }
   if (!any) return true;
   p->b.where = n->where;
-  if (passes(n)) {
+  double fault = dfi_gradient_fault(n->op);
+  if (passes(n) && fault == 1) {
     for (int32_t i = 0; i < n->nout; i++)
       if (!is_stop(p, (df_output){ n, i })) hand_on(p, r, (df_output){ n, i }, n->in[0]);
     return true;
@@ -543,6 +564,7 @@ static bool grad_node(pass *p, region *r, df_node *n) {
     dy[i] = is_stop(p, o) || !differentiable(o) ? DFI_NONE : gather_sum(p, r, o);
   }
   if (failed(p)) return false;
+  bool scaled = fault == 1 || scale(p, n->nout, dy, fault);
   if (!strcmp(op->type, "CustomGradient")) { if (!grad_custom(p, n, dy, dx)) return false; }
   else if (!op->grad) return no_gradient(p, n);
   else {
@@ -555,6 +577,7 @@ static bool grad_node(pass *p, region *r, df_node *n) {
       return false;
     }
   }
+  if (!scaled) scale(p, n->nin, dx, fault);
   for (int32_t j = 0; j < n->nin; j++)
     if (dx[j].node && wanted(p, n->in[j]) && flows(p, n, j)) add_gradient(p, n->in[j], dx[j]);
   return true;
@@ -775,7 +798,7 @@ static bool run_pass(pass *p, int32_t ny, const int32_t *ys, const int32_t *grad
   for (int32_t i = 0; i < ny; i++) {
     snprintf(what, sizeof what, "y %d", i + 1);
     if (!check_output(p, g, ys[2 * i], ys[2 * i + 1], "y", i, &y[i]) || !check_float(p, y[i], ny == 1 ? "y" : what)) return false;
-    if (dfi_dtype(y[i]) == DF_RESOURCE) {
+    if (dfi_dtype(y[i]) == DF_RESOURCE && (!grad_ys || grad_ys[2 * i] < 0)) {
       dfi_fail(p->err, DF_INVALID_ARGUMENT, p->where, "gradients: %s `%s` is a handle: read it first", what, dfi_node_name(y[i].node));
       return false;
     }

@@ -183,6 +183,8 @@ struct df_graph {
   df_custom_gradient_fn custom; void *custom_user;
   struct dfi_map *variable_init;       /* handle output -> initial value */
   void        *gradient;               /* grad.c's own: the pass that is building, or NULL */
+  void        *unrolled;               /* unroll.c's own: what was recorded and unrolled, or NULL */
+  df_node     *stands_at;              /* an unrolled CustomGradient whose function runs: see dfi_stand_in */
   pthread_mutex_t lock;                /* guards n, node[] growth, and variable_init against sessions that compile */
 };
 

@@ -266,6 +266,15 @@ void dfi_names_drop(df_graph *g, df_node *n) {
   pthread_mutex_unlock(&b->names_lock);
 }
 
+void dfi_names_take(df_graph *g, df_node *n, const char *name) {
+  dfi_builder *b = g->build;
+  pthread_mutex_lock(&b->names_lock);
+  dfi_text *t = text_get(b, name);
+  t->taken = true;
+  if (n) { t->node = n; n->name = t->s; }
+  pthread_mutex_unlock(&b->names_lock);
+}
+
 const char *dfi_unique_name(df_graph *g, const char *base) {
   dfi_builder *b = g->build;
   pthread_mutex_lock(&b->names_lock);

@@ -867,4 +867,6 @@ function core.session_variable(s, node)
   return value_of(one_value[0])
 end
 
+require 'dflow.ffi_check'(core, C, { pairs_of = pairs_of, list_of = list_of, raise = raise, charge = charge, err = err })
+
 return core
