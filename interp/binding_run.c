@@ -121,7 +121,7 @@ static int core_session_start(lua_State *L) {
   df_error err;
   take_request(L, &r);
   dfb_box *b = dfb_push_box(L, DFB_RUN);
-  b->p = df_session_start(s, r.nfetch, r.fetches, r.nfeed, r.feeds, r.values, r.timeout, &err);
+  b->p = df_session_start(s, r.nfetch, r.fetches, r.nfeed, r.feeds, r.values, r.timeout, luaL_optstring(L, 5, NULL), &err);
   if (!b->p) return dfb_raise(L, &err);
   return 1;
 }

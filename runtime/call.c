@@ -5,6 +5,7 @@
  */
 #include "token.h"
 #include "session.h"
+#include "watch.h"
 #include <stdio.h>
 #include <time.h>
 
@@ -51,7 +52,7 @@ static dfi_call *call_make(dfi_exec *x, dfi_record *r, dfi_pnode *p, call_space 
     raw = (const df_value **)m;
     c->heap = true;
   }
-  c->exec = x; c->record = r; c->node = p; c->status = DF_OK; c->size = 0; c->wait_link = NULL; c->stop = NULL; c->what = NULL;
+  c->exec = x; c->record = r; c->node = p; c->status = DF_OK; c->size = 0; c->away_link = NULL; c->stop = NULL; c->what = NULL;
   c->kernel = (df_kernel){ .attrs = p->node->attrs, .nin = (int32_t)nin, .nout = (int32_t)nout, .in = in, .raw = raw,
     .out = r->base[DFI_ITERATION] + p->out, .out_dtype = p->out_dtypes, .scratch = scratch, .run = c, .error = &c->error };
   if (c->heap) c->error.code = 0, c->error.message[0] = c->error.op[0] = c->error.frame[0] = c->error.source[0] = 0;
@@ -147,20 +148,21 @@ static bool worth_a_worker(const dfi_exec *x, const dfi_call *c) {
   return (double)c->size > worker_ns;
 }
 
-static void wait_add(dfi_exec *x, dfi_call *c) {
-  c->wait_next = x->waits;
-  c->wait_link = &x->waits;
-  if (x->waits) x->waits->wait_link = &c->wait_next;
-  x->waits = c;
-  x->waiting++;
+static void away_add(dfi_exec *x, dfi_call *c) {
+  c->away_next = x->away;
+  c->away_link = &x->away;
+  if (x->away) x->away->away_link = &c->away_next;
+  x->away = c;
+  x->waiting += c->stop != NULL;
   x->running++;
 }
 
-static void wait_remove(dfi_exec *x, dfi_call *c) {
-  if (c->wait_next) c->wait_next->wait_link = c->wait_link;
-  *c->wait_link = c->wait_next;
-  c->wait_link = NULL;
-  x->waiting--;
+static void away_remove(dfi_exec *x, dfi_call *c) {
+  if (c->away_next) c->away_next->away_link = c->away_link;
+  *c->away_link = c->away_next;
+  c->away_link = NULL;
+  x->waiting -= c->stop != NULL;
+  x->running--;
 }
 
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
@@ -172,7 +174,7 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
     dfi_call *h = call_make(x, r, p, NULL);
     if (dfi_pool_try(x->pool, worker_main, h)) {
       if (c->heap) free(c);
-      x->running++;
+      away_add(x, h);
       return true;
     }
     free(h);
@@ -183,7 +185,7 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   }
   if (c->status == DF_OK) c->status = p->kernel(&c->kernel);     /* else a reference among the inputs could not be read */
   if (DFI_UNLIKELY(p->waits && c->status == DFK_PENDING)) {
-    wait_add(x, c);                         /* it may be in the inbox already; only the owner takes it out */
+    away_add(x, c);                         /* it may be in the inbox already; only the owner takes it out */
     return true;
   }
   call_end(x, c);
@@ -194,14 +196,14 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
 /* Waits until something is in the inbox; not longer than 10 ms when calls wait for what is outside, which may never come. */
 static void inbox_wait(dfi_exec *x) {
   if (!x->waiting) {
-    while (!x->inbox) pthread_cond_wait(&x->inbox_bell, &x->inbox_lock);
+    while (!x->inbox && !dfi_watch_wanted(x)) pthread_cond_wait(&x->inbox_bell, &x->inbox_lock);
     return;
   }
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_nsec += 10000000;
   if (until.tv_nsec >= 1000000000) { until.tv_sec++; until.tv_nsec -= 1000000000; }
-  while (!x->inbox && pthread_cond_timedwait(&x->inbox_bell, &x->inbox_lock, &until) == 0) { }
+  while (!x->inbox && !dfi_watch_wanted(x) && pthread_cond_timedwait(&x->inbox_bell, &x->inbox_lock, &until) == 0) { }
 }
 
 void dfi_inbox_take(dfi_exec *x, bool wait) {
@@ -217,10 +219,10 @@ void dfi_inbox_take(dfi_exec *x, bool wait) {
     dfi_call *c = list;
     list = c->next;
     dfi_record *r = c->record;
-    if (c->wait_link) wait_remove(x, c);
+    away_remove(x, c);
+    if (DFI_UNLIKELY(x->watched)) dfi_watch_done(x, r, c->node);
     call_end(x, c);
     call_free(c);
-    x->running--;
     if (--r->outstanding == 0) dfi_exec_iteration_done(x, r);
   }
 }
@@ -244,7 +246,7 @@ bool dfi_calls_stuck(dfi_exec *x) {
   char message[900];
   size_t at = (size_t)snprintf(message, sizeof message, "nothing can move: ");
   int32_t shown = 0;
-  for (dfi_call *c = x->waits; c && at < sizeof message; c = c->wait_next, shown++) {
+  for (dfi_call *c = x->away; c && at < sizeof message; c = c->away_next, shown++) {
     char what[300] = "waits";
     if (shown == 3) { snprintf(message + at, sizeof message - at, "; and %d more", x->waiting - 3); break; }
     if (c->what) c->what(&c->kernel, c->user, what, sizeof what);
@@ -252,13 +254,13 @@ bool dfi_calls_stuck(dfi_exec *x) {
                            c->node->node->where[0] ? " at " : "", c->node->node->where, what);
   }
   if (at < sizeof message) snprintf(message + at, sizeof message - at, "; and no other run of this session is in progress");
-  dfi_exec_fail(x, x->waits->record, x->waits->node, DF_FAILED_PRECONDITION, message);
+  dfi_exec_fail(x, x->away->record, x->away->node, DF_FAILED_PRECONDITION, message);
   return true;
 }
 
 void dfi_calls_stop(dfi_exec *x) {
-  for (dfi_call *c = x->waits, *next; c; c = next) {
-    next = c->wait_next;
+  for (dfi_call *c = x->away, *next; c; c = next) {
+    next = c->away_next;
     if (c->stop) c->stop(&c->kernel, c->user);
   }
   while (x->running) dfi_inbox_take(x, true);   /* after an error, what workers still do is waited for */

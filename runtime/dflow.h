@@ -100,6 +100,14 @@ bool        df_tensor_set_int(df_tensor *t, int64_t i, int64_t v);
 double      df_tensor_imaginary(const df_tensor *t, int64_t i);                /* 0 unless complex */
 bool        df_tensor_set_complex(df_tensor *t, int64_t i, double re, double im); /* false unless complex */
 void        df_value_release(df_value *v);            /* drops what v holds and empties it */
+/* What a tensor of real numbers holds; min, mean and max are those of its finite elements. False for other dtypes. */
+enum { DF_SUMMARY_BINS = 16 };
+typedef struct df_summary {
+  double  min, mean, max;
+  int64_t finite, nan, inf;
+  int64_t histogram[DF_SUMMARY_BINS];                 /* of the finite ones, from min to max; zeros when all are equal */
+} df_summary;
+bool        df_tensor_summary(const df_tensor *t, df_summary *out);
 
 /* Bytes of the host device: what is in use, its peak, its limit (0: none), and the sum ever allocated. */
 void    df_memory(int64_t *in_use, int64_t *peak, int64_t *limit, int64_t *allocated);
@@ -180,6 +188,16 @@ int32_t     df_current_context(df_graph *g);
 /* Builds at the top level, whatever is open (a variable made in a body lives outside it); pop goes back. */
 void        df_push_top(df_graph *g);
 void        df_pop_top(df_graph *g);
+/* The control flow that a Merge or an Exit belongs to, as it was built, as numbers (nodes are -1 where there is none):
+ *   cond:  1, its number, predicate (node, index), n, then for each result: Merge, true side's (node, index), false side's (node, index)
+ *   loop:  2, its number, predicate (node, index), n, then for each variable: Exit, Merge, Switch, first value (node, index), next (node, index)
+ * How many there are, 0 for other nodes; those that fit `room` are written. */
+int32_t     df_flow_describe(df_graph *g, int32_t node, int32_t room, int32_t *out);
+const char *df_flow_name(df_graph *g, int32_t node);      /* of that cond or loop; "" when there is none */
+/* True when the node only brings an outer value into a branch or a loop; then `from` is that value. */
+bool        df_node_capture(df_graph *g, int32_t node, int32_t *from_node, int32_t *from_index);
+/* Attributes that differ from their defaults, `transpose_b=true axis=1`; the length, at most room - 1. */
+int32_t     df_node_attrs_text(df_graph *g, int32_t node, int32_t room, char *out);
 /* True when a run of this output needs no feed and has no side effect: a prompt may run it to show its value. */
 bool        df_output_needs_nothing(df_graph *g, int32_t node, int32_t index);
 
@@ -274,13 +292,110 @@ void        df_session_reset(df_session *s);        /* variables uninitialised a
  * Any thread. */
 int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                        const df_value *values, double timeout, df_value *results, df_error *err);
-/* The same on a thread of its own. NULL when the fetches or feeds are bad. */
+/* The same on a thread of its own. NULL when the fetches or feeds are bad.
+ *   options  NULL, or words: "paused=yes" stops before the first token; "log=tokens" keeps an event for every token (df_run_events),
+ *            "log=values" the recent values too (df_run_value) */
 df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
-                         const df_value *values, double timeout, df_error *err);
-int32_t df_run_wait(df_run *r, df_value *results, df_error *err); /* once; as df_session_run would have returned */
+                         const df_value *values, double timeout, const char *options, df_error *err);
+int32_t df_run_wait(df_run *r, df_value *results, df_error *err); /* once; as df_session_run would have returned; a paused run: an error */
 bool    df_run_done(df_run *r);
 void    df_run_cancel(df_run *r);
 void    df_run_release(df_run *r);                  /* cancels and waits if it has not been waited for */
+
+/* ---- looking at a run --------------------------------------------------------------------------------
+ * A run stops between two tokens, so what one sees is a consistent cut; workers finish the kernels they have. Nothing here
+ * changes what the run computes or how many iterations may be open. Frames are known by their serial number: 0 is the top
+ * level, the others are counted as they open. Any thread. */
+typedef enum df_run_state { DF_RUN_NEW = 0, DF_RUN_RUNNING, DF_RUN_PAUSED, DF_RUN_OVER } df_run_state;
+typedef enum df_stop_reason { DF_STOP_ASKED = 0, DF_STOP_STEP, DF_STOP_BREAK } df_stop_reason;
+typedef struct df_stop {
+  int32_t reason;         /* df_stop_reason */
+  int32_t breakpoint;     /* DF_STOP_BREAK: which */
+  int32_t node;           /* the node that runs next (after a nan or inf breakpoint: that made it); -1: nothing is ready */
+  int32_t frame;
+  int64_t iteration;
+  bool    dead;
+} df_stop;
+typedef enum df_step { DF_STEP_NONE = 0, DF_STEP_TOKEN, DF_STEP_NODE, DF_STEP_ITERATION, DF_STEP_FRAME } df_step;
+/* Pauses the run, or finds it paused or over; the state. `stop` says where it stands; may be NULL. */
+int32_t df_run_pause(df_run *r, df_stop *stop);
+/* Lets a paused run go on: for good (DF_STEP_NONE), or n tokens, live nodes, iterations of the frame it stands in, or until n
+ * frames have opened or ended. */
+void    df_run_resume(df_run *r, int32_t step, int64_t n);
+/* Waits until the run is paused or over, at most `seconds`; the state then. */
+int32_t df_run_settle(df_run *r, double seconds, df_stop *stop);
+/* Stops before a token of these nodes (nnodes < 0: any), in the frame of this name (NULL: any), in this iteration (< 0: any), if
+ * it is dead (DF_IF_DEAD), or after a live one whose result holds a NaN or an infinity (DF_IF_NAN, DF_IF_INF). A node that only passes its
+ * input on has no token; the break is then at the node that made the value. Gives the breakpoint's number, from 1; 0: err is filled. */
+enum { DF_IF_DEAD = 1, DF_IF_NAN = 2, DF_IF_INF = 4 };
+int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char *frame, int64_t iteration, int32_t conditions, df_error *err);
+bool    df_run_unbreak(df_run *r, int32_t breakpoint);      /* 0: all */
+
+/* What is alive at one moment. Strings are the graph's. */
+typedef struct df_frame_info {
+  int32_t id, parent;              /* parent -1: the top level */
+  int64_t parent_iteration;
+  int64_t first, next, limit;      /* open iterations are first … next - 1; limit: parallel_iterations */
+  int32_t enters_missing;          /* Enters that have not come */
+  int32_t deferred;                /* values for the next iteration that wait for the window to move */
+  const char *name, *where;        /* "" for the top level; the Lua line of the loop */
+} df_frame_info;
+typedef struct df_iteration_info {
+  int32_t frame, ready, dead;      /* tokens ready to run, and those of them that are dead */
+  int32_t running;                 /* kernels with workers, and calls that wait */
+  int32_t partial, children;       /* nodes that have some of their inputs; open child frames */
+  int32_t outstanding;             /* the executor's own count: ready + running + children */
+  int64_t number;
+} df_iteration_info;
+typedef enum df_token_state { DF_TOKEN_READY = 0, DF_TOKEN_RUNNING, DF_TOKEN_WAITING, DF_TOKEN_PARTIAL, DF_TOKEN_RAN } df_token_state;
+typedef struct df_token_info {
+  int32_t node, frame;
+  int64_t iteration;
+  int32_t state;                   /* df_token_state; PARTIAL: some inputs have come */
+  int32_t missing;                 /* inputs still to come */
+  bool    dead;
+} df_token_info;
+typedef struct df_array_info {     /* a TensorArray that a live frame holds */
+  int32_t node, frame;             /* where it was found; node -1: not known */
+  int64_t iteration, size, written, bytes;
+  int32_t dtype;
+  bool    saved;                   /* made to save values for a gradient */
+  uint64_t at;                     /* tells one array from another */
+  char    name[80];
+  const char *where;
+} df_array_info;
+typedef struct df_snapshot {
+  int32_t nframes, niterations, ntokens, narrays;
+  df_frame_info     *frame;        /* parents before children */
+  df_iteration_info *iteration;    /* by frame, by number */
+  df_token_info     *token;
+  df_array_info     *array;
+} df_snapshot;
+/* A snapshot, owned (df_snapshot_release); pauses the run for it where it is not paused. NULL: err is filled (the run is over). */
+df_snapshot *df_run_look(df_run *r, df_error *err);
+void         df_snapshot_release(df_snapshot *s);
+/* The tokens that ran last, newest first, at most n; how many there are. Paused runs only, else 0. */
+int32_t df_run_history(df_run *r, int32_t n, df_token_info *out);
+/* The value that an output has in an iteration of a frame, owned. DF_NOT_FOUND: not computed yet, or no longer kept (message). A dead one:
+ * DF_OK and out->dead. Paused runs only. */
+int32_t df_run_value(df_run *r, int32_t node, int32_t index, int32_t frame, int64_t iteration, df_value *out, df_error *err);
+/* The state of a node in an iteration, and the inputs that have not come: pairs (node, index; index -1: a control edge), at most n of them in
+ * `missing`; their number, or -1 with err filled. Paused runs only. */
+int32_t df_run_waits_for(df_run *r, int32_t node, int32_t frame, int64_t iteration, int32_t *state, int32_t n, int32_t *missing, df_error *err);
+/* What was logged. */
+typedef enum df_event_kind { DF_EVENT_TOKEN = 0, DF_EVENT_DONE, DF_EVENT_FRAME_OPEN, DF_EVENT_FRAME_END } df_event_kind;
+typedef struct df_event {
+  int64_t at, took;                /* ns since the run began; of a TOKEN: how long its node took, 0 when it came back as DONE */
+  int64_t iteration;               /* FRAME_OPEN, FRAME_END: of the parent */
+  int64_t memory;                  /* bytes in use */
+  int32_t node, frame;             /* FRAME_OPEN, FRAME_END: node is the frame's parent */
+  int32_t scope;                   /* number of the loop: equal for all instances of a loop */
+  uint8_t kind, dead;
+} df_event;
+/* Events from `first` on, at most n of them into out; how many there are from there on. Runs in progress too. */
+int64_t df_run_events(df_run *r, int64_t first, int64_t n, df_event *out);
+/* Name and Lua line of the loop `scope`; NULL when there is none. Borrowed. */
+const char *df_run_scope(df_run *r, int32_t scope, const char **where);
 /* Asks every run of the process to stop, as Ctrl-C does. Safe in a signal handler. */
 void    df_interrupt(void);
 /* df_session_run and df_run_wait for programs without a SIGINT handler of their own: meanwhile Ctrl-C is df_interrupt; at

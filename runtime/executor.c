@@ -12,6 +12,7 @@
  * parallel_iterations iterations of a frame are open.
  */
 #include "token.h"
+#include "watch.h"
 #include <stdio.h>
 #include <time.h>
 
@@ -26,16 +27,16 @@ double dfi_now(void) {
 /* ---- the queue of ready tokens ------------------------------------------------------------- */
 
 static void queue_grow(dfi_exec *x) {
-  uint32_t old = x->queue_mask + 1, n = x->tail - x->head;
-  dfi_token *q = dfi_xmalloc(sizeof *q * old * 2);
-  for (uint32_t i = 0; i < n; i++) q[i] = x->queue[(x->head + i) & x->queue_mask];
+  uint32_t old = x->queue_mask + 1;
+  dfi_token *q = dfi_xcalloc((size_t)old * 2, sizeof *q);
+  for (uint32_t i = x->tail - old; i != x->tail; i++) q[i & (old * 2 - 1)] = x->queue[i & x->queue_mask];   /* the history too */
   free(x->queue);
-  x->queue = q; x->queue_mask = old * 2 - 1; x->head = 0; x->tail = n;
+  x->queue = q; x->queue_mask = old * 2 - 1;
 }
 
 static inline void push(dfi_exec *x, dfi_record *r, uint32_t node, uint32_t dead) {
   if (DFI_UNLIKELY(x->tail - x->head > x->queue_mask)) queue_grow(x);
-  x->queue[x->tail++ & x->queue_mask] = (dfi_token){ r, node, dead };
+  x->queue[x->tail++ & x->queue_mask] = (dfi_token){ r, node, dead | r->stamp };
   r->outstanding++;
 }
 
@@ -116,6 +117,7 @@ static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) 
   r->base[DFI_FRAME] = f->constants;
   r->frame = f;
   r->number = number;
+  r->stamp = dfi_stamp(f->serial, number);
   r->outstanding = 0;
   memcpy(r->counts, s->counts, sizeof(uint32_t) * s->n);
   if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);
@@ -172,6 +174,11 @@ static dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   f->some_dead = false;
   memset(f->exit_fired, 0, s->nexits);
   x->count.frames += origin != NULL;
+  f->serial = (uint32_t)x->count.frames;
+  if (DFI_UNLIKELY(x->past != NULL))
+    x->past[f->serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)] =
+      (dfi_past){ f->serial, (uint32_t)s->id, origin ? origin->frame->serial : 0, origin ? origin->number : 0, -1 };
+  if (DFI_UNLIKELY(x->watched)) dfi_watch_frame(x, f, true);
   ring_put(f, record_new(x, f, 0));
   return f;
 }
@@ -210,6 +217,11 @@ static dfi_record *frame_done(dfi_exec *x, dfi_frame *f) {
       dfi_exec_send(x, origin, s->exits[i]->edge[0], s->exits[i]->edge[1], DFI_DEAD);
     }
   origin->children[s->child] = NULL;
+  if (DFI_UNLIKELY(x->past != NULL)) {
+    dfi_past *past = &x->past[f->serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)];
+    if (past->serial == f->serial) past->next = f->next;
+  }
+  if (DFI_UNLIKELY(x->watched)) dfi_watch_frame(x, f, false);
   frame_free(x, f);
   return origin;
 }
@@ -326,6 +338,7 @@ static void look_up(dfi_exec *x) {
   else if (atomic_load_explicit(&dfi_interrupts, memory_order_relaxed) != x->interrupts)
     dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was interrupted");
   else if (x->deadline && dfi_now() > x->deadline) dfi_exec_fail(x, NULL, NULL, DF_DEADLINE_EXCEEDED, "the run took longer than its timeout");
+  if (x->watch && !x->failed) dfi_watch_look(x);
   if (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED)) dfi_inbox_take(x, false);
 }
 
@@ -346,9 +359,9 @@ static bool pause_for_thought(dfi_exec *x) {
       dfi_exec_fail(x, NULL, NULL, DF_INTERNAL, "nothing can move, and the run is not done");
       return false;
     }
-    if (x->waiting) {                       /* perhaps for ever */
+    if (x->waiting || dfi_watch_wanted(x)) {   /* waiting: perhaps for ever */
       look_up(x);
-      if (x->failed || dfi_calls_stuck(x)) return false;
+      if (x->failed || (x->waiting && dfi_calls_stuck(x))) return false;
     }
     dfi_inbox_take(x, true);
     return !x->finished && !x->failed;
@@ -369,6 +382,7 @@ ALWAYS void hot_save(const hot_queue *q, dfi_exec *x) { x->head = q->head; x->ta
 /* As activate. There is room: the engine sees to it before each node. */
 ALWAYS void hot_activate(dfi_exec *x, hot_queue *q, dfi_record *r, const dfi_edge *e, const dfi_edge *end, uint32_t dead) {
   uint32_t *counts = r->counts;
+  const uint32_t stamp = r->stamp;
   for (; e < end; e++) {
     uint32_t c;
     if (DFI_UNLIKELY(e->to != DFI_TO_PLAIN)) {
@@ -380,7 +394,7 @@ ALWAYS void hot_activate(dfi_exec *x, hot_queue *q, dfi_record *r, const dfi_edg
       counts[e->node] = c;
       if (c & ~DFI_DEAD) continue;
     }
-    q->at[q->tail++ & q->mask] = (dfi_token){ r, e->node, c };
+    q->at[q->tail++ & q->mask] = (dfi_token){ r, e->node, c | stamp };
   }
 }
 
@@ -396,7 +410,8 @@ ALWAYS bool iteration_passed(dfi_exec *x, dfi_record *r) {
   return true;
 }
 
-static void engine(dfi_exec *x) {
+/* The engine, once without and once with an observer of every token. Returns when the run is over, or when the other one is wanted. */
+ALWAYS void engine_body(dfi_exec *x, const bool watched) {
   const dfi_operand *operands = x->plan->operand;
   const dfi_edge *edges = x->plan->edge;
   const uint32_t widest = x->plan->widest;
@@ -410,16 +425,22 @@ static void engine(dfi_exec *x) {
       nodes_run = 0;
       while (x->tail - x->head + widest > x->queue_mask) queue_grow(x);
       if ((x->patience <= 0 || x->head == x->tail) && !pause_for_thought(x)) break;
+      if (x->watched != watched) break;
       hot_load(&q, x);
       continue;
     }
     if (DFI_UNLIKELY(x->shuffle)) { hot_save(&q, x); shuffle_head(x); }
+    if (watched) {
+      hot_save(&q, x);
+      if (!dfi_watch_token(x)) break;
+    }
     const dfi_token t = q.at[q.head++ & q.mask];
+    const uint32_t dead = t.mark & DFI_DEAD;
     dfi_record *r = t.record;
     dfi_pnode *p = r->nodes + t.node;
     const uint32_t before = q.tail;
     nodes_run++;
-    if (DFI_UNLIKELY(t.dead) && p->kind != DFI_K_ENTER) {
+    if (DFI_UNLIKELY(dead) && p->kind != DFI_K_ENTER) {
       nodes_run--;
       x->count.dead_tokens++;
       if (p->kind != DFI_K_EXIT && p->kind != DFI_K_NEXT) {
@@ -490,7 +511,7 @@ static void engine(dfi_exec *x) {
     }
     case DFI_K_ENTER:
       hot_save(&q, x);
-      do_enter(x, r, p, t.dead);
+      do_enter(x, r, p, dead);
       hot_load(&q, x);
       goto slowly;
     case DFI_K_EXIT:
@@ -526,14 +547,22 @@ static void engine(dfi_exec *x) {
   x->count.nodes_run += nodes_run;
 }
 
+static void engine_plain(dfi_exec *x)   { engine_body(x, false); }
+static void engine_watched(dfi_exec *x) { engine_body(x, true); }
+
+static void engine(dfi_exec *x) {
+  while (!x->finished && !x->failed)
+    if (x->watched) engine_watched(x); else engine_plain(x);
+}
+
 /* ---- a run ------------------------------------------------------------------------------------- */
 
 dfi_exec *dfi_exec_new(dfi_plan *p) {
   dfi_exec *x = dfi_xcalloc(1, sizeof *x);
   x->plan = p;
   x->given = dfi_xcalloc((size_t)(p->nfeed + p->nvariables + 1), sizeof *x->given);
-  x->queue = dfi_xmalloc(sizeof *x->queue * 64);
-  x->queue_mask = 63;
+  x->queue = dfi_xcalloc(DFI_HISTORY, sizeof *x->queue);
+  x->queue_mask = DFI_HISTORY - 1;
   x->free_records = dfi_xcalloc((size_t)p->nscopes, sizeof *x->free_records);
   x->free_frames = dfi_xcalloc((size_t)p->nscopes, sizeof *x->free_frames);
   pthread_mutex_init(&x->inbox_lock, NULL);
@@ -558,15 +587,18 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   df_error local;
   x->error = err ? err : &local;
   x->finished = x->failed = false;
-  x->head = x->tail = 0;
+  x->head = x->tail = x->begun = 0;
   x->patience = 256;
+  x->watched = false;
   x->edge = x->plan->edge;
   x->count = (dfi_counters){ 0 };
+  if (x->watch) dfi_watch_begin(x);
   x->root = frame_open(x, &x->plan->scope[0], NULL);
   dfi_record *r = x->root->ring[0];
   record_start(x, r);
   if (r->outstanding) engine(x); else x->finished = true;
   if (x->running || x->stuck) dfi_calls_stop(x);
+  if (x->watch) dfi_watch_end(x);
   return x->failed ? x->error->code : DF_OK;
 }
 
@@ -588,7 +620,7 @@ void dfi_exec_free(dfi_exec *x) {
       free(f->ring); free(f->constants); free(f->enter_dead); free(f->deferred); free(f);
     }
   }
-  free(x->free_records); free(x->free_frames); free(x->queue); free(x->given);
+  free(x->free_records); free(x->free_frames); free(x->queue); free(x->past); free(x->given);
   pthread_mutex_destroy(&x->inbox_lock);
   pthread_cond_destroy(&x->inbox_bell);
   free(x);

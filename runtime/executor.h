@@ -21,6 +21,8 @@ struct dfi_record {
   uint32_t   *counts;        /* as the template says; in this block */
   dfi_frame  *frame;
   int64_t     number;        /* 0 for what came through Enter */
+  uint32_t    stamp;         /* the low bits of number and of its frame's serial: see dfi_token */
+  int32_t     seen;          /* a snapshot's own */
   int32_t     outstanding;   /* tokens ready or running, and child frames open */
   int32_t     held;          /* slots that hold a tensor or a handle */
   dfi_frame **children;      /* in this block; NULL where none is open */
@@ -32,6 +34,7 @@ typedef struct dfi_deferred { dfi_pnode *node; df_value value; } dfi_deferred;
 /* One running instance of a loop (or the top level). */
 struct dfi_frame {
   const dfi_scope *scope;
+  uint32_t     serial;       /* how many frames the run had opened before it; the top level is 0 */
   dfi_frame   *parent;
   dfi_record  *origin;       /* the iteration of the parent that opened it, and that its Exits return to */
   dfi_record **ring;         /* records of the open iterations, at number & (capacity - 1) */
@@ -47,7 +50,17 @@ struct dfi_frame {
   dfi_frame   *next_free;
 };
 
-typedef struct dfi_token { dfi_record *record; uint32_t node; uint32_t dead; } dfi_token;
+/* A ready token. `mark` is DFI_DEAD or not, and below it the stamp of its iteration: 20 bits of the number, 11 of the frame's serial.
+ * The queue is a ring that forgets late, so what lies before its head is what ran last; the record may stand for
+ * another iteration by then, and the stamp still says which one it was. That history costs nothing. */
+typedef struct dfi_token { dfi_record *record; uint32_t node; uint32_t mark; } dfi_token;
+enum { DFI_STAMP_SERIAL_BITS = 11, DFI_STAMP_NUMBER_BITS = 20, DFI_HISTORY = 1024 /* tokens kept at least, with those to come */ };
+static inline uint32_t dfi_stamp(uint32_t serial, int64_t number) {
+  return (serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)) | ((uint32_t)number & ((1u << DFI_STAMP_NUMBER_BITS) - 1)) << DFI_STAMP_SERIAL_BITS;
+}
+
+/* A frame that was opened, for as long as the history may mention it. */
+typedef struct dfi_past { uint32_t serial, scope, parent; int64_t number, next; /* of the parent's iteration; iterations it had in the end */ } dfi_past;
 
 /* A kernel call; on the owner's stack, or on the heap while a worker runs it. */
 typedef struct dfi_call {
@@ -65,7 +78,7 @@ typedef struct dfi_call {
   dfk_stop_fn stop;
   dfk_what_fn what;
   void       *user;
-  struct dfi_call *wait_next, **wait_link;   /* in x->waits */
+  struct dfi_call *away_next, **away_link;   /* in x->away */
 } dfi_call;
 
 typedef struct dfi_counters { int64_t nodes_run, dead_tokens, frames, iterations, pushes, pops; } dfi_counters;
@@ -80,6 +93,10 @@ struct dfi_exec {
   uint32_t     queue_mask, head, tail;
   dfi_record **free_records;     /* by scope */
   dfi_frame  **free_frames;      /* by scope */
+  uint32_t     begun;            /* head when the run began */
+  dfi_past    *past;             /* by serial, 1 << DFI_STAMP_SERIAL_BITS of them; NULL for a run that nobody can look at */
+  struct dfi_watch *watch;       /* where others pause the run and look at it; may be NULL */
+  bool         watched;          /* every token is looked at before it runs: watch.c */
   bool         finished, failed;
   df_error    *error;            /* the caller's */
   dfi_counters count;
@@ -96,7 +113,7 @@ struct dfi_exec {
   dfi_pool    *pool;
   int32_t      running;          /* calls that are not done: workers have them, or they wait */
   int32_t      waiting;          /* of these, calls that wait for something outside the run */
-  dfi_call    *waits;            /* the list of them */
+  dfi_call    *away;             /* the list of those that run */
   bool         foreground;       /* nobody can start another run before this one ends */
   bool         stuck;            /* counted in the session's `stuck`: all calls wait and nothing is in the inbox; guarded by inbox_lock */
   pthread_mutex_t inbox_lock;

@@ -94,6 +94,19 @@ void df_session_release(df_session *s) {
 
 /* ---- variables ---------------------------------------------------------------------------------- */
 
+/* What a variable is found by: its container and shared name, or the node's name where it has none. References and handles of
+ * one name are different variables, and so are those of different dtypes. Owned. */
+static char *variable_key(df_node *n) {
+  const dfi_op_info *o = dfi_op_info_at(n->op);
+  int32_t container = dfi_op_attr_index(o, "container"), shared = dfi_op_attr_index(o, "shared_name");
+  const char *in = container >= 0 && n->attrs[container].i ? n->attrs[container].s : "";
+  const char *name = shared >= 0 && n->attrs[shared].i ? n->attrs[shared].s : dfi_node_name(n);
+  size_t bytes = strlen(in) + strlen(name) + 32;
+  char *key = dfi_xmalloc(bytes);
+  snprintf(key, bytes, "%s %d %s/%s", n->out[0].ref ? "reference" : "handle", n->out[0].ref ? n->out[0].dtype : n->out[0].of, in, name);
+  return key;
+}
+
 dfi_variable *dfi_session_variable(df_session *s, df_node *handle) {
   pthread_mutex_lock(&s->lock);
   dfi_variable *v = NULL;
@@ -104,8 +117,15 @@ dfi_variable *dfi_session_variable(df_session *s, df_node *handle) {
       s->variable = dfi_xrealloc(s->variable, sizeof *s->variable * (size_t)s->variable_capacity);
       s->variable_node = dfi_xrealloc(s->variable_node, sizeof *s->variable_node * (size_t)s->variable_capacity);
     }
-    v = dfi_variable_new(handle->out[0].of, &handle->out[0].shape, dfi_node_name(handle));
-    v->where = handle->where;
+    const dfi_out *o = &handle->out[0];
+    char *key = variable_key(handle);
+    for (int32_t i = 0; i < s->nvariables && !v; i++)
+      if (!strcmp(s->variable[i]->key, key)) v = dfi_handle_retain(s->variable[i]);
+    if (!v) {
+      v = dfi_variable_new(o->ref ? o->dtype : o->of, &o->shape, dfi_node_name(handle));
+      v->where = handle->where;
+      v->key = key;
+    } else free(key);
     s->variable_node[s->nvariables] = handle;
     s->variable[s->nvariables++] = v;
   }
@@ -135,8 +155,7 @@ int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node
 }
 
 static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
-                        atomic_int *cancel, df_value *results, df_stats *stats, df_error *err);
-static dfi_plan *find_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds, df_error *err);
+                        atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, df_error *err);
 
 static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, atomic_int *cancel, df_error *err) {
   pthread_mutex_lock(&s->graph->lock);
@@ -146,11 +165,11 @@ static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, atomi
   if (s->initialising > s->nvariables + 1)
     return dfi_fail(err, DF_FAILED_PRECONDITION, handle->where, "the initial value of variable `%s` needs the variable itself", dfi_node_name(handle));
   int32_t fetch[2] = { init.node->id, init.index };
-  dfi_plan *p = find_plan(s, 1, fetch, 0, NULL, err);
+  dfi_plan *p = dfi_session_plan(s, 1, fetch, 0, NULL, err);
   if (!p) return err ? err->code : DF_INTERNAL;
   s->initialising++;
   df_value value = { 0 };
-  int32_t status = run_plan(s, p, NULL, 0, 0, cancel, &value, NULL, err);      /* number 0: no run of the caller's */
+  int32_t status = run_plan(s, p, NULL, 0, 0, cancel, NULL, &value, NULL, err);      /* number 0: no run of the caller's */
   s->initialising--;
   if (!status && !dfi_variable_initialised(v)) status = dfi_variable_assign(v, &value, err);
   df_value_release(&value);
@@ -186,7 +205,7 @@ int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, d
   if (handle_node < 0 || handle_node >= s->graph->n)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no node %d in this graph of %d nodes", handle_node, s->graph->n);
   df_node *h = s->graph->node[handle_node];
-  if (strcmp(dfi_op_info_at(h->op)->op->type, "VarHandleOp"))
+  if (!dfi_is_variable(h))
     return dfi_fail(err, DF_INVALID_ARGUMENT, h->where, "`%s` is no variable", dfi_node_name(h));
   return dfi_variable_read(dfi_session_variable(s, h), out, err);
 }
@@ -201,7 +220,7 @@ static uint64_t hash_pairs(uint64_t h, int32_t n, const int32_t *pairs) {
   return h * 31 + (uint64_t)n;
 }
 
-static dfi_plan *find_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds, df_error *err) {
+dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds, df_error *err) {
   uint64_t hash = hash_pairs(hash_pairs(17, nfetch, fetches), nfeed, feeds);
   dfi_plan **bucket = &s->plan[hash % DFI_PLAN_BUCKETS], *p;
   pthread_mutex_lock(&s->lock);
@@ -228,7 +247,7 @@ int32_t df_session_plans(df_session *s) { return s->nplans; }
 
 /* ---- a run ------------------------------------------------------------------------------------------- */
 
-static int32_t check_feed(df_output o, const df_value *v, df_error *err) {
+int32_t dfi_session_check_feed(df_output o, const df_value *v, df_error *err) {
   dfi_shape found = dfi_value_shape(v), merged;
   if (v->kind != DF_SCALAR && v->kind != DF_TENSOR)
     return dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "the feed for `%s` is no value", dfi_node_name(o.node));
@@ -273,11 +292,11 @@ static void count_run(df_session *s, const dfi_exec *x) {
 }
 
 static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
-                        atomic_int *cancel, df_value *results, df_stats *stats, df_error *err) {
+                        atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, df_error *err) {
   for (int32_t i = 0; i < p->nfetch; i++) results[i] = (df_value){ 0 };
   int64_t interrupts = atomic_load(&dfi_interrupts);
   for (int32_t i = 0; i < p->nfeed; i++) {
-    int32_t status = check_feed(p->feed[i], &values[i], err);
+    int32_t status = dfi_session_check_feed(p->feed[i], &values[i], err);
     if (status) return status;
   }
   int32_t status = p->nvariables ? initialise_variables(s, p, cancel, err) : DF_OK;
@@ -292,6 +311,7 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   }
   if (timeout <= 0) timeout = s->timeout;
   x->cancel = cancel;
+  x->watch = watch;
   x->live = stats;
   x->interrupts = interrupts;
   x->deadline = timeout > 0 ? dfi_now() + timeout : 0;
@@ -315,11 +335,11 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   return status;
 }
 
-static int32_t run_now(df_session *s, dfi_plan *p, const df_value *values, double timeout, atomic_int *cancel,
-                       df_value *results, df_stats *stats, df_error *err) {
+int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, atomic_int *cancel, dfi_watch *watch,
+                             df_value *results, df_stats *stats, df_error *err) {
   if (atomic_load(&s->closing)) return dfi_fail(err, DF_CANCELLED, NULL, "the session is closed");
   atomic_fetch_add(&s->active, 1);
-  int32_t status = run_plan(s, p, values, timeout, 1 + atomic_fetch_add(&s->runs, 1), cancel, results, stats, err);
+  int32_t status = run_plan(s, p, values, timeout, 1 + atomic_fetch_add(&s->runs, 1), cancel, watch, results, stats, err);
   atomic_fetch_sub(&s->active, 1);
   return status;
 }
@@ -330,9 +350,9 @@ int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, in
   if (!err) err = &local;
   err->code = 0; err->message[0] = err->op[0] = err->frame[0] = err->source[0] = 0;
   for (int32_t i = 0; i < nfetch; i++) results[i] = (df_value){ 0 };
-  dfi_plan *p = find_plan(s, nfetch, fetches, nfeed, feeds, err);
+  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, err);
   if (!p) return err->code;
-  return run_now(s, p, values, timeout, NULL, results, NULL, err);
+  return dfi_session_run_plan(s, p, values, timeout, NULL, NULL, results, NULL, err);
 }
 
 void df_interrupt(void) { atomic_fetch_add(&dfi_interrupts, 1); }
@@ -341,83 +361,4 @@ void df_session_stats(df_session *s, df_stats *out) {
   pthread_mutex_lock(&s->lock);
   *out = s->stats;
   pthread_mutex_unlock(&s->lock);
-}
-
-/* ---- runs in the background ------------------------------------------------------------------------ */
-
-struct df_run {
-  df_session *session;             /* may be gone once the thread has ended */
-  int32_t     nfetch, nfeed;
-  dfi_plan   *plan;
-  df_value   *values, *results;    /* owned */
-  double      timeout;
-  pthread_t   thread;
-  bool        joined;
-  atomic_int  cancel, done;
-  int32_t     status;
-  df_stats    stats;
-  df_error    error;
-};
-
-static void *background(void *arg) {
-  df_run *r = arg;
-  r->status = run_now(r->session, r->plan, r->values, r->timeout, &r->cancel, r->results, &r->stats, &r->error);
-  atomic_fetch_sub(&r->session->active, 1);
-  atomic_store(&r->done, 1);
-  return NULL;
-}
-
-df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
-                         const df_value *values, double timeout, df_error *err) {
-  df_error local;
-  if (!err) err = &local;
-  dfi_plan *p = find_plan(s, nfetch, fetches, nfeed, feeds, err);
-  if (!p) return NULL;
-  for (int32_t i = 0; i < nfeed; i++) if (check_feed(p->feed[i], &values[i], err)) return NULL;
-  df_run *r = dfi_xcalloc(1, sizeof *r);
-  r->session = s; r->plan = p; r->timeout = timeout; r->nfetch = nfetch; r->nfeed = nfeed;
-  r->values = dfi_xcalloc((size_t)nfeed + 1, sizeof *r->values);
-  r->results = dfi_xcalloc((size_t)nfetch + 1, sizeof *r->results);
-  for (int32_t i = 0; i < nfeed; i++) r->values[i] = dfi_value_copy(&values[i]);
-  atomic_fetch_add(&s->active, 1);         /* until the thread ends: the session waits for it */
-  if (pthread_create(&r->thread, NULL, background, r)) {
-    atomic_fetch_sub(&s->active, 1);
-    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no thread could be started for the run");
-    r->joined = true;
-    df_run_release(r);
-    return NULL;
-  }
-  return r;
-}
-
-static void join(df_run *r) {
-  if (!r->joined) pthread_join(r->thread, NULL);
-  r->joined = true;
-}
-
-int32_t df_run_wait(df_run *r, df_value *results, df_error *err) {
-  join(r);
-  for (int32_t i = 0; i < r->nfetch; i++) {
-    results[i] = r->results[i];
-    r->results[i] = (df_value){ 0 };
-  }
-  if (r->status && err) *err = r->error;
-  return r->status;
-}
-
-bool df_run_done(df_run *r)   { return atomic_load(&r->done) != 0; }
-void df_run_cancel(df_run *r) { atomic_store(&r->cancel, 1); }
-void df_run_stats(df_run *r, df_stats *out) {
-  const int64_t *from[] = { &r->stats.runs, &r->stats.nodes_run, &r->stats.dead_tokens, &r->stats.frames, &r->stats.iterations,
-                            &r->stats.stack_pushes, &r->stats.stack_pops };
-  int64_t *to[] = { &out->runs, &out->nodes_run, &out->dead_tokens, &out->frames, &out->iterations, &out->stack_pushes, &out->stack_pops };
-  for (int32_t i = 0; i < 7; i++) *to[i] = __atomic_load_n(from[i], __ATOMIC_RELAXED);
-}
-
-void df_run_release(df_run *r) {
-  if (!r) return;
-  if (!r->joined) { df_run_cancel(r); join(r); }
-  for (int32_t i = 0; i < r->nfeed; i++) df_value_release(&r->values[i]);
-  for (int32_t i = 0; i < r->nfetch; i++) df_value_release(&r->results[i]);
-  free(r->values); free(r->results); free(r);
 }

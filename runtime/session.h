@@ -3,6 +3,7 @@
 #define DFLOW_SESSION_H
 #include "executor.h"
 #include "variable.h"
+#include "watch.h"
 #include "resource.h"
 
 enum { DFI_PLAN_BUCKETS = 256 };
@@ -34,4 +35,10 @@ dfi_variable *dfi_session_variable(df_session *s, df_node *handle);
 void dfi_run_count_push(void *run);
 void dfi_run_count_pop(void *run);
 void *dfi_run_variable(void *run, const df_kernel *k);
+
+/* For runs in the background (run.c): the plan of a signature; does a value fit what it is fed to; one run, on this thread. */
+dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds, df_error *err);
+int32_t   dfi_session_check_feed(df_output o, const df_value *v, df_error *err);
+int32_t   dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, atomic_int *cancel, dfi_watch *watch,
+                               df_value *results, df_stats *stats, df_error *err);
 #endif

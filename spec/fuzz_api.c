@@ -363,7 +363,7 @@ static void run_some(world *w, df_session *s) {
   int32_t status;
   df_stats stats;
   if (once_in(3)) {
-    df_run *r = df_session_start(s, nfetch, fetches, nfeed, feeds, values, 0.3, &w->err);
+    df_run *r = df_session_start(s, nfetch, fetches, nfeed, feeds, values, 0.3, NULL, &w->err);
     status = r == NULL;
     if (r) {
       if (once_in(2)) df_run_cancel(r);

@@ -265,6 +265,16 @@ function core.tensor_info(object)
   return C.df_tensor_dtype(t), C.df_tensor_rank(t), tonumber(C.df_tensor_size(t))
 end
 
+--- {min, mean, max, finite, nan, inf, histogram}, nil for what holds no real numbers.
+function core.tensor_summary(object)
+  local s = ffi.new('df_summary')
+  if not C.df_tensor_summary(object.handle, s) then return nil end
+  local histogram = {}
+  for i = 1, 16 do histogram[i] = tonumber(s.histogram[i - 1]) end
+  return { min = s.min, mean = s.mean, max = s.max, finite = tonumber(s.finite), nan = tonumber(s.nan), inf = tonumber(s.inf),
+           histogram = histogram }
+end
+
 function core.tensor_shape(object)
   local t, shape = object.handle, {}
   for i = 0, C.df_tensor_rank(t) - 1 do shape[i + 1] = tonumber(C.df_tensor_dim(t, i)) end
@@ -570,6 +580,23 @@ end
 
 function core.node_context(g, node) return C.df_node_context(g, node) end
 function core.needs_nothing(g, node, index) return C.df_output_needs_nothing(g, node, index) end
+function core.flow_describe(g, node)
+  local n = C.df_flow_describe(g, node, 0, nil)
+  if n == 0 then return nil end
+  local out, list = ffi.new('int32_t[?]', n), {}
+  C.df_flow_describe(g, node, n, out)
+  for i = 1, n do list[i] = out[i - 1] end
+  return list
+end
+function core.flow_name(g, node) return ffi.string(C.df_flow_name(g, node)) end
+function core.node_capture(g, node)
+  local from = ffi.new('int32_t[2]')
+  if C.df_node_capture(g, node, from, from + 1) then return from[0], from[1] end
+end
+function core.node_attrs_text(g, node)
+  local text = ffi.new('char[512]')
+  return ffi.string(text, C.df_node_attrs_text(g, node, 512, text))
+end
 function core.current_context(g) return C.df_current_context(g) end
 
 function core.push_top(g) C.df_push_top(g) end
@@ -826,10 +853,10 @@ function core.session_run_one(s, node, index, feed_node, feed_index, dtype, x)
   return value_of(results[0])
 end
 
-function core.session_start(s, fetches, feeds, timeout)
+function core.session_start(s, fetches, feeds, timeout, options)
   local p = open(s, 'session')
   local nfetch, nfeed = take_request(fetches, feeds)
-  local r = C.df_session_start(p, nfetch, fetch_buffer, nfeed, feed_buffer, values, timeout or 0, err)
+  local r = C.df_session_start(p, nfetch, fetch_buffer, nfeed, feed_buffer, values, timeout or 0, options, err)
   if r == nil then raise() end
   return { p = gc(r, C.df_run_release), release = C.df_run_release, session = s }
 end

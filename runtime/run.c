@@ -1,0 +1,271 @@
+/* run.c: runs in the background, and what their handles can do: wait, cancel, pause, step, break, look. */
+#include "session.h"
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+struct df_run {
+  df_session *session;             /* may be gone once the thread has ended */
+  int32_t     nfetch, nfeed;
+  dfi_plan   *plan;
+  df_value   *values, *results;    /* owned */
+  double      timeout;
+  pthread_t   thread;
+  bool        joined;
+  atomic_int  cancel, done;
+  dfi_watch  *watch;               /* owned */
+  int32_t     status;
+  df_stats    stats;
+  df_error    error;
+};
+
+static void *background(void *arg) {
+  df_run *r = arg;
+  r->status = dfi_session_run_plan(r->session, r->plan, r->values, r->timeout, &r->cancel, r->watch, r->results, &r->stats, &r->error);
+  pthread_mutex_lock(&r->watch->lock);       /* it may have failed before its first token */
+  r->watch->state = DF_RUN_OVER;
+  pthread_cond_broadcast(&r->watch->changed);
+  pthread_mutex_unlock(&r->watch->lock);
+  atomic_fetch_sub(&r->session->active, 1);
+  atomic_store(&r->done, 1);
+  return NULL;
+}
+
+df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
+                         const df_value *values, double timeout, const char *options, df_error *err) {
+  df_error local;
+  if (!err) err = &local;
+  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, err);
+  if (!p) return NULL;
+  for (int32_t i = 0; i < nfeed; i++) if (dfi_session_check_feed(p->feed[i], &values[i], err)) return NULL;
+  dfi_watch *w = dfi_watch_new(options, err);
+  if (!w) return NULL;
+  df_run *r = dfi_xcalloc(1, sizeof *r);
+  r->watch = w;
+  r->session = s; r->plan = p; r->timeout = timeout; r->nfetch = nfetch; r->nfeed = nfeed;
+  r->values = dfi_xcalloc((size_t)nfeed + 1, sizeof *r->values);
+  r->results = dfi_xcalloc((size_t)nfetch + 1, sizeof *r->results);
+  for (int32_t i = 0; i < nfeed; i++) r->values[i] = dfi_value_copy(&values[i]);
+  atomic_fetch_add(&s->active, 1);         /* until the thread ends: the session waits for it */
+  if (pthread_create(&r->thread, NULL, background, r)) {
+    atomic_fetch_sub(&s->active, 1);
+    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no thread could be started for the run");
+    r->joined = true;
+    df_run_release(r);
+    return NULL;
+  }
+  return r;
+}
+
+static void join(df_run *r) {
+  if (!r->joined) pthread_join(r->thread, NULL);
+  r->joined = true;
+}
+
+int32_t df_run_wait(df_run *r, df_value *results, df_error *err) {
+  if (!r->joined && df_run_settle(r, -1, NULL) == DF_RUN_PAUSED)
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is paused: it would never end; let it go on (resume, step) or cancel it first");
+  join(r);
+  for (int32_t i = 0; i < r->nfetch; i++) {
+    results[i] = r->results[i];
+    r->results[i] = (df_value){ 0 };
+  }
+  if (r->status && err) *err = r->error;
+  return r->status;
+}
+
+bool df_run_done(df_run *r)   { return atomic_load(&r->done) != 0; }
+void df_run_cancel(df_run *r) {
+  atomic_store(&r->cancel, 1);
+  pthread_mutex_lock(&r->watch->lock);      /* it may stand still */
+  pthread_cond_broadcast(&r->watch->changed);
+  pthread_mutex_unlock(&r->watch->lock);
+}
+void df_run_stats(df_run *r, df_stats *out) {
+  const int64_t *from[] = { &r->stats.runs, &r->stats.nodes_run, &r->stats.dead_tokens, &r->stats.frames, &r->stats.iterations,
+                            &r->stats.stack_pushes, &r->stats.stack_pops };
+  int64_t *to[] = { &out->runs, &out->nodes_run, &out->dead_tokens, &out->frames, &out->iterations, &out->stack_pushes, &out->stack_pops };
+  for (int32_t i = 0; i < 7; i++) *to[i] = __atomic_load_n(from[i], __ATOMIC_RELAXED);
+}
+
+void df_run_release(df_run *r) {
+  if (!r) return;
+  if (!r->joined) { df_run_cancel(r); join(r); }
+  for (int32_t i = 0; i < r->nfeed; i++) df_value_release(&r->values[i]);
+  for (int32_t i = 0; i < r->nfetch; i++) df_value_release(&r->results[i]);
+  dfi_watch_free(r->watch);
+  free(r->values); free(r->results); free(r);
+}
+
+/* ---- pausing, stepping, breaking ------------------------------------------------------------------------ */
+
+int32_t df_run_pause(df_run *r, df_stop *stop) {
+  bool mine;
+  int32_t state = dfi_watch_hold(r->watch, &mine);
+  if (stop) *stop = r->watch->stop;
+  dfi_watch_let_go(r->watch, false);
+  return state;
+}
+
+void df_run_resume(df_run *r, int32_t step, int64_t n) {
+  dfi_watch *w = r->watch;
+  pthread_mutex_lock(&w->lock);
+  if (w->state == DF_RUN_PAUSED) {
+    const dfi_exec *x = w->exec;
+    w->step = step;
+    w->left = n > 0 ? n : 1;
+    w->step_frame = (uint32_t)w->stop.frame;
+    w->step_number = step == DF_STEP_FRAME ? x->count.frames : w->stop.iteration;
+    w->state = DF_RUN_RUNNING;
+    pthread_cond_broadcast(&w->changed);
+  }
+  pthread_mutex_unlock(&w->lock);
+}
+
+int32_t df_run_settle(df_run *r, double seconds, df_stop *stop) {
+  dfi_watch *w = r->watch;
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  if (seconds >= 0) {
+    if (seconds > 1e8) seconds = 1e8;
+    double t = (double)until.tv_nsec * 1e-9 + seconds;
+    until.tv_sec += (time_t)t;
+    until.tv_nsec = (long)((t - (double)(time_t)t) * 1e9);
+  }
+  pthread_mutex_lock(&w->lock);
+  int timed_out = 0;
+  while ((w->state == DF_RUN_NEW || w->state == DF_RUN_RUNNING) && !timed_out)
+    timed_out = seconds < 0 ? pthread_cond_wait(&w->changed, &w->lock) : pthread_cond_timedwait(&w->changed, &w->lock, &until);
+  int32_t state = w->state;
+  if (stop) *stop = w->stop;
+  pthread_mutex_unlock(&w->lock);
+  return state;
+}
+
+/* Marks the plan nodes that stand for graph node n: its own, those that deliver for a loop's Merge, the maker of what it passes on. */
+static int32_t mark_nodes(const dfi_plan *p, const df_node *n, uint8_t *match) {
+  int32_t found = 0;
+  for (int32_t patience = 0; patience < 1000 && !found; patience++) {
+    const df_flow flow = dfi_op_info_at(n->op)->op->flow;
+    for (int32_t i = 0; i < p->nnodes; i++) {
+      const df_node *q = p->node[i].node;
+      bool delivers = flow == DF_MERGE && p->node[i].merges && n->nin == 2 && (q == n->in[0].node || q == n->in[1].node);
+      bool twin = flow == DF_SWITCH && p->node[i].kind == DFI_K_SWITCH && dfi_same(q->in[0], n->in[0]) && dfi_same(q->in[1], n->in[1]);
+      if (q == n || delivers || twin) { match[i] = 1; found++; }
+    }
+    if (n->nin != 1) break;
+    n = n->in[0].node;
+  }
+  return found;
+}
+
+int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char *frame, int64_t iteration, int32_t conditions, df_error *err) {
+  const dfi_plan *p = r->plan;
+  dfi_break b = { .iteration = iteration, .conditions = conditions };
+  if (frame) {
+    bool known = false;
+    for (int32_t i = 1; i < p->nscopes; i++) known |= !strcmp(p->scope[i].name, frame);
+    if (!known) return dfi_fail(err, DF_NOT_FOUND, NULL, "this run has no frame `%s`", frame), 0;
+  }
+  if (nnodes >= 0) {
+    int32_t found = 0;
+    b.match = dfi_xcalloc((size_t)p->nnodes + 1, 1);
+    for (int32_t i = 0; i < nnodes; i++) {
+      if (nodes[i] < 0 || nodes[i] >= p->graph->n) continue;
+      found += mark_nodes(p, p->graph->node[nodes[i]], b.match);
+    }
+    if (!found) {
+      free(b.match);
+      return dfi_fail(err, DF_NOT_FOUND, NULL, "no such node has a token in this run: its fetches do not need it"), 0;
+    }
+  }
+  dfi_watch *w = r->watch;
+  bool mine;
+  int32_t state = dfi_watch_hold(w, &mine);
+  if (state == DF_RUN_OVER) {
+    dfi_watch_let_go(w, mine);
+    free(b.match);
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is over"), 0;
+  }
+  b.frame = frame ? dfi_xstrdup(frame) : NULL;
+  b.id = ++w->break_serial;
+  w->breaks = dfi_xrealloc(w->breaks, sizeof *w->breaks * (size_t)(w->nbreaks + 1));
+  w->breaks[w->nbreaks++] = b;
+  dfi_watch_let_go(w, mine);
+  return b.id;
+}
+
+bool df_run_unbreak(df_run *r, int32_t breakpoint) {
+  dfi_watch *w = r->watch;
+  bool mine, found = false;
+  dfi_watch_hold(w, &mine);
+  int32_t kept = 0;
+  for (int32_t i = 0; i < w->nbreaks; i++) {
+    if (breakpoint && w->breaks[i].id != breakpoint) { w->breaks[kept++] = w->breaks[i]; continue; }
+    free(w->breaks[i].match);
+    free(w->breaks[i].frame);
+    found = true;
+  }
+  w->nbreaks = kept;
+  dfi_watch_let_go(w, mine);
+  return found;
+}
+
+/* ---- looking -------------------------------------------------------------------------------------------------- */
+
+df_snapshot *df_run_look(df_run *r, df_error *err) { return dfi_snapshot_take(r->watch, err); }
+
+int32_t df_run_history(df_run *r, int32_t n, df_token_info *out) {
+  pthread_mutex_lock(&r->watch->lock);
+  int32_t found = r->watch->state == DF_RUN_PAUSED ? dfi_snapshot_history(r->watch, n, out) : 0;
+  pthread_mutex_unlock(&r->watch->lock);
+  return found;
+}
+
+static df_node *node_of(df_run *r, int32_t node, df_error *err) {
+  if (node >= 0 && node < r->plan->graph->n) return r->plan->graph->node[node];
+  dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no node %d", node);
+  return NULL;
+}
+
+static bool paused(df_run *r, df_error *err) {
+  if (r->watch->state == DF_RUN_PAUSED) return true;
+  dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is not paused");
+  return false;
+}
+
+int32_t df_run_value(df_run *r, int32_t node, int32_t index, int32_t frame, int64_t iteration, df_value *out, df_error *err) {
+  df_error local;
+  if (!err) err = &local;
+  df_node *n = node_of(r, node, err);
+  if (!n) return DF_INVALID_ARGUMENT;
+  if (index < 0 || index >= n->nout) return dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "`%s` has no output %d", dfi_node_name(n), index);
+  pthread_mutex_lock(&r->watch->lock);
+  int32_t status = paused(r, err) ? dfi_snapshot_value(r->watch, (df_output){ n, index }, frame, iteration, out, err) : DF_FAILED_PRECONDITION;
+  pthread_mutex_unlock(&r->watch->lock);
+  return status;
+}
+
+int32_t df_run_waits_for(df_run *r, int32_t node, int32_t frame, int64_t iteration, int32_t *state, int32_t n, int32_t *missing, df_error *err) {
+  df_node *of = node_of(r, node, err);
+  if (!of) return -1;
+  pthread_mutex_lock(&r->watch->lock);
+  int32_t found = paused(r, err) ? dfi_snapshot_waits_for(r->watch, of, frame, iteration, state, n, missing, err) : -1;
+  pthread_mutex_unlock(&r->watch->lock);
+  return found;
+}
+
+int64_t df_run_events(df_run *r, int64_t first, int64_t n, df_event *out) {
+  dfi_watch *w = r->watch;
+  pthread_mutex_lock(&w->log_lock);
+  int64_t there = w->nevents > first ? w->nevents - first : 0;
+  for (int64_t i = 0; i < n && i < there; i++) out[i] = w->event[first + i];
+  pthread_mutex_unlock(&w->log_lock);
+  return there;
+}
+
+const char *df_run_scope(df_run *r, int32_t scope, const char **where) {
+  if (scope < 0 || scope >= r->plan->nscopes) return NULL;
+  if (where) *where = r->plan->scope[scope].where ? r->plan->scope[scope].where : "";
+  return r->plan->scope[scope].name;
+}

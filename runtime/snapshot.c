@@ -1,0 +1,326 @@
+/* snapshot.c: what is alive in a run that stands still: frames, iterations, tokens, arrays, values, and what waits for what.
+ *
+ * All that the engine knows of an iteration is its record, so everything here is read out of records, the queue and the list of
+ * calls that are away. Nothing is changed but each record's `seen`.
+ */
+#include "watch.h"
+#include "token.h"
+#include "tensor_array.h"
+#include "variable.h"
+#include <stdio.h>
+
+#define ROOM(array, n, cap) \
+  do { if ((n) == (cap)) (array) = dfi_xrealloc((array), sizeof *(array) * (size_t)((cap) = (cap) ? (cap) * 2 : 32)); } while (0)
+
+/* ---- the state of a node in an iteration -------------------------------------------------------------- */
+
+/* Tokens that p still misses in r, and whether what came was dead. -1: it has all (or is an Exit, which keeps no count). */
+static int32_t missing(const dfi_record *r, const dfi_pnode *p, bool *dead, bool *some) {
+  const dfi_scope *s = r->frame->scope;
+  uint32_t i = (uint32_t)(p - r->nodes), c = r->counts[i], whole = s->counts[i];
+  if (p->kind == DFI_K_MERGE) {
+    *dead = !(c & DFI_MERGE_LIVE) && !DFI_MERGE_DEADS(c);
+    *some = c != whole;
+    if (c & DFI_MERGE_FIRED) return -1;
+    return (c & DFI_MERGE_LIVE ? 0 : 1) + (int32_t)DFI_MERGE_CONTROLS(c);
+  }
+  *dead = (c & DFI_DEAD) != 0;
+  *some = c != whole;
+  return (c & ~DFI_DEAD) ? (int32_t)(c & ~DFI_DEAD) : -1;
+}
+
+static bool in_queue(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
+  for (uint32_t i = x->head; i != x->tail; i++) {
+    const dfi_token *t = &x->queue[i & x->queue_mask];
+    if (t->record == r && r->nodes + t->node == p) return true;
+  }
+  return false;
+}
+
+static const dfi_call *is_away(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
+  for (const dfi_call *c = x->away; c; c = c->away_next) if (c->record == r && c->node == p) return c;
+  return NULL;
+}
+
+static int32_t state_of(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t *misses, bool *dead) {
+  bool some;
+  *misses = missing(r, p, dead, &some);
+  if (*misses >= 0) return DF_TOKEN_PARTIAL;
+  *misses = 0;
+  if (p->kind == DFI_K_EXIT && !p->node->ncontrol) { *dead = false; return r->frame->exit_fired[p->child] ? DF_TOKEN_RAN : DF_TOKEN_PARTIAL; }
+  if (in_queue(x, r, p)) return DF_TOKEN_READY;
+  const dfi_call *away = is_away(x, r, p);
+  return away ? away->stop ? DF_TOKEN_WAITING : DF_TOKEN_RUNNING : DF_TOKEN_RAN;
+}
+
+/* ---- the snapshot ----------------------------------------------------------------------------------------- */
+
+typedef struct taker {
+  df_snapshot *s;
+  const dfi_exec *x;
+  dfi_frame  **frame; int32_t nframes, frame_cap;
+  int32_t      iteration_cap, token_cap, array_cap;
+} taker;
+
+static void add_token(taker *k, const dfi_record *r, const dfi_pnode *p, int32_t state, int32_t misses, bool dead) {
+  ROOM(k->s->token, k->s->ntokens, k->token_cap);
+  k->s->token[k->s->ntokens++] = (df_token_info){ p->node->id, (int32_t)r->frame->serial, r->number, state, misses, dead };
+}
+
+static void add_array(taker *k, const dfi_record *r, const df_value *v) {
+  if (v->kind != DF_HANDLE || ((dfi_handle *)v->as.handle)->type != DFI_TENSOR_ARRAY) return;
+  const dfi_tensor_array *a = v->as.handle;
+  for (int32_t i = 0; i < k->s->narrays; i++)
+    if (k->s->array[i].at == (uintptr_t)a) return;
+  ROOM(k->s->array, k->s->narrays, k->array_cap);
+  df_array_info *o = &k->s->array[k->s->narrays++];
+  *o = (df_array_info){ .at = (uintptr_t)a, .node = a->node ? a->node->id : -1, .frame = (int32_t)r->frame->serial, .iteration = r->number,
+    .size = dfi_tensor_array_size(a), .dtype = a->dtype, .saved = a->saved, .where = a->node ? a->node->where : "" };
+  snprintf(o->name, sizeof o->name, "%s", a->name && a->name[0] ? a->name : a->node ? dfi_node_name(a->node) : "");
+  if (a->whole) { o->written = a->whole->dims[0]; o->bytes = a->whole->size * dfi_dtype_size[a->whole->dtype]; }
+  for (int64_t c = 0; c < a->nchunks; c++) {
+    if (!a->chunk[c]) continue;
+    int64_t slots = dfi_chunk_slots(a, c);
+    const uint8_t *state = dfi_chunk_states(a, c);
+    o->bytes += slots * (a->cell + 1);
+    for (int64_t i = 0; i < slots; i++) {
+      if (state[i] != DFI_SLOT_WRITTEN) continue;
+      o->written++;
+      if (a->store != DFI_STORE_TENSORS) continue;
+      dfi_element e;
+      dfi_element_look(a, dfi_chunk_begin(a, c) + i, &e);
+      if (e.tensor) o->bytes += e.tensor->size * dfi_dtype_size[e.tensor->dtype];
+    }
+  }
+}
+
+static void add_iteration(taker *k, dfi_record *r) {
+  const dfi_scope *s = r->frame->scope;
+  ROOM(k->s->iteration, k->s->niterations, k->iteration_cap);
+  r->seen = k->s->niterations++;
+  df_iteration_info *o = &k->s->iteration[r->seen];
+  *o = (df_iteration_info){ .frame = (int32_t)r->frame->serial, .number = r->number, .outstanding = r->outstanding };
+  for (uint32_t c = 0; c < s->nchildren; c++)
+    if (r->children[c]) {
+      o->children++;
+      ROOM(k->frame, k->nframes, k->frame_cap);
+      k->frame[k->nframes++] = r->children[c];
+    }
+  for (uint32_t i = 0; i < s->n; i++) {
+    bool dead, some;
+    int32_t misses = missing(r, r->nodes + i, &dead, &some);
+    if (misses < 0 || !some) continue;
+    o->partial++;
+    add_token(k, r, r->nodes + i, DF_TOKEN_PARTIAL, misses, dead);
+  }
+  for (uint32_t i = 0; i < s->nslots; i++) add_array(k, r, &r->base[DFI_ITERATION][i]);
+}
+
+static void add_frame(taker *k, dfi_frame *f) {
+  df_snapshot *s = k->s;
+  df_frame_info *o = &s->frame[s->nframes++];
+  *o = (df_frame_info){ .id = (int32_t)f->serial, .parent = f->parent ? (int32_t)f->parent->serial : -1,
+    .parent_iteration = f->origin ? f->origin->number : 0, .first = f->first, .next = f->next, .limit = f->scope->parallel_iterations,
+    .enters_missing = f->enters_missing, .deferred = f->ndeferred, .name = f->scope->name, .where = f->scope->where ? f->scope->where : "" };
+  for (int64_t i = f->first; i < f->next; i++) add_iteration(k, f->ring[i & (f->capacity - 1)]);
+  if (f->first < f->next)
+    for (uint32_t i = 0; i < f->scope->nconsts; i++) add_array(k, f->ring[f->first & (f->capacity - 1)], &f->constants[i]);
+}
+
+static df_snapshot *take(const dfi_exec *x) {
+  taker k = { .s = dfi_xcalloc(1, sizeof(df_snapshot)), .x = x };
+  df_snapshot *s = k.s;
+  int32_t room = 0;
+  ROOM(k.frame, k.nframes, k.frame_cap);
+  k.frame[k.nframes++] = x->root;
+  for (int32_t i = 0; i < k.nframes; i++) {
+    ROOM(s->frame, s->nframes, room);
+    add_frame(&k, k.frame[i]);
+  }
+  for (uint32_t i = x->head; i != x->tail; i++) {
+    const dfi_token *t = &x->queue[i & x->queue_mask];
+    df_iteration_info *o = &s->iteration[t->record->seen];
+    bool dead = (t->mark & DFI_DEAD) != 0;
+    o->ready++;
+    o->dead += dead;
+    add_token(&k, t->record, t->record->nodes + t->node, DF_TOKEN_READY, 0, dead);
+  }
+  for (const dfi_call *c = x->away; c; c = c->away_next) {
+    s->iteration[c->record->seen].running++;
+    add_token(&k, c->record, c->node, c->stop ? DF_TOKEN_WAITING : DF_TOKEN_RUNNING, 0, false);
+  }
+  free(k.frame);
+  return s;
+}
+
+df_snapshot *dfi_snapshot_take(dfi_watch *w, df_error *err) {
+  bool mine;
+  df_snapshot *s = NULL;
+  if (dfi_watch_hold(w, &mine) == DF_RUN_PAUSED) s = take(w->exec);
+  else dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is over: it has no frames any more");
+  dfi_watch_let_go(w, mine);
+  return s;
+}
+
+void df_snapshot_release(df_snapshot *s) {
+  if (!s) return;
+  free(s->frame); free(s->iteration); free(s->token); free(s->array);
+  free(s);
+}
+
+int32_t dfi_snapshot_history(dfi_watch *w, int32_t n, df_token_info *out) {
+  const dfi_exec *x = w->exec;
+  uint32_t kept = x->queue_mask + 1 - (x->tail - x->head), ran = x->head - x->begun;
+  if (ran < kept) kept = ran;
+  if ((uint32_t)n > kept) n = (int32_t)kept;
+  for (int32_t i = 0; i < n; i++) {
+    const dfi_token *t = &x->queue[(x->head - 1 - (uint32_t)i) & x->queue_mask];
+    uint32_t serial;
+    out[i] = (df_token_info){ .node = t->record->nodes[t->node].node->id, .state = DF_TOKEN_RAN, .dead = (t->mark & DFI_DEAD) != 0 };
+    dfi_watch_place(x, t, &serial, &out[i].iteration);
+    out[i].frame = (int32_t)serial;
+  }
+  return n;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------ */
+
+static dfi_record *find_record(dfi_frame *f, uint32_t serial, int64_t number) {
+  if (f->serial == serial) return number >= f->first && number < f->next ? f->ring[number & (f->capacity - 1)] : NULL;
+  for (int64_t i = f->first; i < f->next; i++) {
+    dfi_record *r = f->ring[i & (f->capacity - 1)];
+    for (uint32_t c = 0; c < f->scope->nchildren; c++) {
+      dfi_record *found = r->children[c] ? find_record(r->children[c], serial, number) : NULL;
+      if (found) return found;
+    }
+  }
+  return NULL;
+}
+
+static const char *type_of(const df_node *n) { return dfi_op_info_at(n->op)->op->type; }
+static df_flow flow_of(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
+
+/* The plan's node that computes o in r's scope: its own, or that of the value it passes on, or of a Switch with the same inputs. *o
+ * becomes what that node makes. NULL: the scope has none. */
+static const dfi_pnode *find_pnode(const dfi_record *r, df_output *o) {
+  const dfi_scope *s = r->frame->scope;
+  for (int32_t patience = 0; patience < 1000; patience++) {
+    const dfi_pnode *twin = NULL;
+    for (uint32_t i = 0; i < s->n; i++) {
+      const dfi_pnode *p = r->nodes + i;
+      if (p->node == o->node) return p;
+      if (p->kind == DFI_K_SWITCH && flow_of(o->node) == DF_SWITCH && dfi_same(p->node->in[0], o->node->in[0]) && dfi_same(p->node->in[1], o->node->in[1])) twin = p;
+    }
+    if (twin) return twin;
+    bool passes = o->node->nin == 1 && (flow_of(o->node) == DF_LOOP_COND || !strcmp(type_of(o->node), "Identity") ||
+                                        !strcmp(type_of(o->node), "StopGradient") || !strcmp(type_of(o->node), "RefIdentity"));
+    if (!passes) return NULL;
+    *o = o->node->in[0];
+  }
+  return NULL;
+}
+
+/* The slot of a value that its own node does not hold: a loop's Merge, a loop constant, an Exit; NULL: it is none of these. */
+static const df_value *slot_beside(const dfi_exec *x, const dfi_record *r, df_output o) {
+  const dfi_scope *s = r->frame->scope;
+  if (flow_of(o.node) == DF_MERGE && o.node->nin == 2) {
+    df_output next = o.node->in[1];
+    const dfi_pnode *p = find_pnode(r, &next);
+    if (p && p->kind == DFI_K_NEXT && p->merges) return r->base[DFI_ITERATION] + p->out;
+  }
+  for (uint32_t i = 0; i < s->nenters; i++)
+    if (s->enters[i]->node == o.node)
+      return s->enters[i]->constant ? r->frame->constants + s->enters[i]->out : r->base[DFI_ITERATION] + s->enters[i]->out;
+  for (int32_t i = 0; i < x->plan->nscopes; i++) {
+    const dfi_scope *child = &x->plan->scope[i];
+    for (uint32_t e = 0; child->parent == s->id && e < child->nexits; e++)
+      if (child->exits[e]->node == o.node) return r->base[DFI_ITERATION] + child->exits[e]->out;
+  }
+  return NULL;
+}
+
+static const df_value *given_value(const dfi_exec *x, df_output o, df_value *local) {
+  for (int32_t i = 0; i < x->plan->nfeed; i++) if (dfi_same(x->plan->feed[i], o)) return &x->given[i];
+  if (flow_of(o.node) != DF_CONSTANT) return NULL;
+  df_tensor *t = o.node->attrs[dfi_op_attr_index(dfi_op_info_at(o.node->op), "value")].tensor;
+  dfi_value_from_tensor(local, df_tensor_retain(t));
+  return local;
+}
+
+static const dfi_kept *find_kept(const dfi_watch *w, df_output o, int32_t frame, int64_t iteration) {
+  for (int64_t i = w->nkept - 1; i >= 0 && i >= w->nkept - DFI_KEPT; i--) {
+    const dfi_kept *k = &w->kept[i % DFI_KEPT];
+    if (k->node == o.node->id && k->index == o.index && k->frame == frame && k->iteration == iteration) return k;
+  }
+  return NULL;
+}
+
+int32_t dfi_snapshot_value(dfi_watch *w, df_output o, int32_t frame, int64_t iteration, df_value *out, df_error *err) {
+  const dfi_exec *x = w->exec;
+  df_output asked = o;
+  *out = (df_value){ 0 };
+  df_value local = { 0 };
+  const df_value *v = given_value(x, o, &local);
+  if (v) { *out = v == &local ? local : dfi_value_copy(v); return DF_OK; }
+  dfi_record *r = find_record(x->root, (uint32_t)frame, iteration);
+  const dfi_pnode *p = r ? find_pnode(r, &o) : NULL;
+  const dfi_kept *k = find_kept(w, asked, frame, iteration);
+  if (!k && !dfi_same(asked, o)) k = find_kept(w, o, frame, iteration);
+  if (k) { *out = dfi_value_copy(&k->value); return DF_OK; }
+  if (!r) return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "iteration %lld of frame %d is not open, and its values were not logged", (long long)iteration, frame);
+  if (!p || p->kind == DFI_K_ENTER || p->kind == DFI_K_NEXT || p->kind == DFI_K_EXIT) v = slot_beside(x, r, o);
+  else {
+    int32_t misses;
+    bool dead;
+    int32_t state = state_of(x, r, p, &misses, &dead);
+    if (dead && state != DF_TOKEN_PARTIAL) { out->dead = 1; return DF_OK; }
+    if (state != DF_TOKEN_RAN) return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "`%s` has not run in this iteration yet", dfi_node_name(asked.node));
+    if (p->kind == DFI_K_SWITCH) {
+      const df_value *pred = operand(r, x->plan->operand[p->in + 1]);
+      if (pred->kind == DF_SCALAR && (pred->as.u8 != 0) != (o.index == 1)) { out->dead = 1; return DF_OK; }
+    }
+    v = r->base[DFI_ITERATION] + p->out + o.index;
+  }
+  if (!v && given_value(x, o, &local)) { *out = local; return DF_OK; }
+  if (!v) return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "`%s` is not part of this run, or has no value in this frame", dfi_node_name(asked.node));
+  if (v->kind == DF_EMPTY) return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "the value of `%s` is not there: not yet, or all its readers are done with it", dfi_node_name(asked.node));
+  if (v->kind == DF_HANDLE && ((dfi_handle *)v->as.handle)->type == DFI_VARIABLE) return dfi_variable_read(v->as.handle, out, err);
+  if (v->kind == DF_HANDLE) return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "`%s` is a handle: its array is among those of the snapshot", dfi_node_name(asked.node));
+  *out = dfi_value_copy(v);
+  out->uses = 0;
+  return DF_OK;
+}
+
+/* ---- what a node waits for ---------------------------------------------------------------------------------- */
+
+int32_t dfi_snapshot_waits_for(dfi_watch *w, df_node *n, int32_t frame, int64_t iteration, int32_t *state, int32_t room, int32_t *out, df_error *err) {
+  const dfi_exec *x = w->exec;
+  dfi_record *r = find_record(x->root, (uint32_t)frame, iteration);
+  if (!r) { dfi_fail(err, DF_NOT_FOUND, n->where, "iteration %lld of frame %d is not open", (long long)iteration, frame); return -1; }
+  df_output o = { n, 0 };
+  const dfi_pnode *p = find_pnode(r, &o);
+  if (!p) { dfi_fail(err, DF_NOT_FOUND, n->where, "`%s` is not part of this run, or not of this frame", dfi_node_name(n)); return -1; }
+  int32_t misses, found = 0;
+  bool dead;
+  *state = state_of(x, r, p, &misses, &dead);
+  if (*state != DF_TOKEN_PARTIAL) return 0;
+  for (int32_t i = 0; i < p->node->nin + p->node->ncontrol && found < misses; i++) {
+    df_output in = i < p->node->nin ? p->node->in[i] : (df_output){ p->node->control[i - p->node->nin], 0 };
+    int32_t index = i < p->node->nin ? in.index : -1;
+    df_value local = { 0 };
+    if (given_value(x, in, &local)) { dfi_value_drop(&local); continue; }
+    df_output from = in;
+    const dfi_pnode *q = find_pnode(r, &from);
+    int32_t their_misses;
+    bool their_death, arrived = false;
+    if (q) arrived = state_of(x, r, q, &their_misses, &their_death) == DF_TOKEN_RAN;
+    else {
+      const df_value *v = slot_beside(x, r, from);
+      arrived = v && v->kind != DF_EMPTY;
+    }
+    if (arrived) continue;
+    if (found < room) { out[2 * found] = in.node->id; out[2 * found + 1] = index; }
+    found++;
+  }
+  return found;
+}
