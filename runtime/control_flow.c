@@ -127,11 +127,9 @@ bool flow_is_constant_enter(const df_node *n) {
   return n->attrs[index].i != 0;
 }
 
-static bool is_variable_handle(const df_node *n) { return !strcmp(dfi_op_info_at(n->op)->op->type, "VarHandleOp"); }
-
 bool dfi_ambient(df_output o) {
   if (flow_kind(o.node) == DF_CONSTANT) return o.node->ncontrol == 0;
-  return flow_is_constant_enter(o.node) || is_variable_handle(o.node);
+  return flow_is_constant_enter(o.node) || dfi_is_variable(o.node);
 }
 
 /* A Const that hangs on its context is there without a token too, where another input brings the token. */
@@ -299,7 +297,7 @@ void flow_happened(df_context *c, df_node *n, bool effect) {
 static df_node *variable_of(df_output handle) {
   for (;;) {
     df_node *n = handle.node;
-    if (is_variable_handle(n)) return n;
+    if (dfi_is_variable(n)) return n;
     bool passes = flow_is_constant_enter(n) || flow_is(n, FLOW_IDENTITY) || (flow_is(n, FLOW_SWITCH) && n->context->kind == DFI_BRANCH);
     if (!passes) return NULL;
     handle = n->in[0];

@@ -11,8 +11,7 @@ static bool is_zero(df_output o) {
   return t && t->size == 1 && dfi_int_at(t, 0) == 0;
 }
 
-/* values[k, …] and indices[k] of the gradient of params (input 0), whatever the shape of the indices. */
-static void sparse_rows(dfi_grad *g, df_node *n, df_output dy) {
+void dfi_grad_sparse_rows(dfi_grad *g, df_node *n, df_output dy) {
   dfi_build *b = dfg_build(g);
   const dfi_shape *p = dfi_shape_at(n->in[0]), *i = dfi_shape_at(n->in[1]);
   df_output indices = dfg_in(g, n, 1);
@@ -38,7 +37,7 @@ static void sparse_rows(dfi_grad *g, df_node *n, df_output dy) {
 int32_t dfi_grad_gather(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
   if (is_zero(n->in[2]) && n->attrs[0].i == 0) {
-    sparse_rows(g, n, dy[0]);
+    dfi_grad_sparse_rows(g, n, dy[0]);
     return dfg_end(g);
   }
   df_output shape = dfg_in_shape(g, n, 0), indices = dfg_in(g, n, 1), axis = dfg_in(g, n, 2);

@@ -110,4 +110,6 @@ df_output dfi_grad_like_in(dfi_grad *g, df_node *n, int32_t i, df_output dz);  /
 df_output dfi_grad_zeros_out(dfi_grad *g, df_node *n, int32_t i);              /* zeros of the shape of output i */
 df_output dfi_grad_sum_all(dfi_grad *g, df_output x);                          /* the sum of all elements, rank 0 */
 df_output dfi_grad_zeros_like(dfi_grad *g, df_node *n, int32_t i);             /* zeros of the shape of input i */
+/* The gradient of input 0, from which rows were taken along axis 0 at the indices that input 1 gives, in any shape: sparse. */
+void dfi_grad_sparse_rows(dfi_grad *g, df_node *n, df_output dy);
 #endif

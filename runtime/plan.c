@@ -54,10 +54,6 @@ static int32_t feed_of(const maker *m, df_output o) {
   return -1;
 }
 
-static bool is_variable(const df_node *n) {
-  const char *t = op_of(n)->type;
-  return !strcmp(t, "VarHandleOp") || !strcmp(t, "VariableV2") || !strcmp(t, "Variable");
-}
 
 /* ---- prune --------------------------------------------------------------------------------------- */
 
@@ -186,7 +182,7 @@ static int32_t find_scopes(maker *m) {
 /* Is this value there before the run's first token, in every frame? */
 static bool is_given(const maker *m, df_output o) {
   if (feed_of(m, o) >= 0) return true;
-  return o.node->ncontrol == 0 && m->mark[o.node->id].scope == 0 && (flow_of(o.node) == DF_CONSTANT || is_variable(o.node));
+  return o.node->ncontrol == 0 && m->mark[o.node->id].scope == 0 && (flow_of(o.node) == DF_CONSTANT || dfi_is_variable(o.node));
 }
 
 static bool passes_on(const df_node *n) {
@@ -259,7 +255,7 @@ static dfi_operand place(maker *m, const df_node *reader, df_output o, df_output
   if (f >= 0) return DFI_OPERAND(DFI_GIVEN, f);
   df_node *n = from->node;
   if (is_given(m, *from))
-    return is_variable(n) ? DFI_OPERAND(DFI_GIVEN, m->plan->nfeed + variable_place(m, n))
+    return dfi_is_variable(n) ? DFI_OPERAND(DFI_GIVEN, m->plan->nfeed + variable_place(m, n))
                           : DFI_OPERAND(DFI_CONSTANT, constant_place(m, n));
   if (reader && reads_constant(reader, n)) return DFI_OPERAND(DFI_CONSTANT, constant_place(m, n));
   if (is_loop_constant(n)) return DFI_OPERAND(DFI_FRAME, m->mark[n->id].slot);

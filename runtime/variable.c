@@ -6,6 +6,7 @@ static void destroy(dfi_handle *h) {
   dfi_value_drop(&v->value);
   pthread_mutex_destroy(&v->lock);
   free(v->name);
+  free(v->key);
   free(v);
 }
 
@@ -54,9 +55,7 @@ static int32_t check(const dfi_variable *v, const df_value *value, df_error *err
                   dfi_typed_shape_text(v->dtype, &v->shape, a), dfi_typed_shape_text(value->dtype, &given, b));
 }
 
-int32_t dfi_variable_assign(dfi_variable *v, const df_value *value, df_error *err) {
-  int32_t code = check(v, value, err);
-  if (code) return code;
+static int32_t put(dfi_variable *v, const df_value *value) {
   df_value mine = dfi_value_copy(value), old;
   mine.dead = mine.flags = 0;
   mine.uses = 0;
@@ -66,6 +65,26 @@ int32_t dfi_variable_assign(dfi_variable *v, const df_value *value, df_error *er
   pthread_mutex_unlock(&v->lock);
   dfi_value_drop(&old);
   return DF_OK;
+}
+
+int32_t dfi_variable_assign(dfi_variable *v, const df_value *value, df_error *err) {
+  int32_t code = check(v, value, err);
+  return code ? code : put(v, value);
+}
+
+int32_t dfi_variable_replace(dfi_variable *v, const df_value *value, bool same_shape, df_error *err) {
+  dfi_shape given = dfi_value_shape(value), now = v->shape, merged;
+  if (value->dtype != v->dtype) return check(v, value, err);
+  if (same_shape) {
+    pthread_mutex_lock(&v->lock);
+    if (v->value.kind != DF_EMPTY) now = dfi_value_shape(&v->value);
+    pthread_mutex_unlock(&v->lock);
+    char a[160], b[160];
+    if (!dfi_shape_merge(&now, &given, &merged))
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "variable '%s' holds %s but is given %s (validate_shape = false would allow it)",
+                      v->name, dfi_typed_shape_text(v->dtype, &now, a), dfi_typed_shape_text(value->dtype, &given, b));
+  }
+  return put(v, value);
 }
 
 static bool exclusive(const df_tensor *t) {

@@ -17,6 +17,7 @@ typedef struct dfi_variable {
   uint8_t         dtype;
   dfi_shape       shape;        /* what every value must fit; -1: any */
   char           *name;         /* owned */
+  char           *key;          /* owned; container and name that others may find it by; NULL: nobody does */
   const char     *where;        /* the Lua line that made it; borrowed from the graph, "" when not known */
 } dfi_variable;
 
@@ -29,6 +30,9 @@ void    dfi_variable_reset(dfi_variable *v);
 int32_t dfi_variable_read(dfi_variable *v, df_value *out, df_error *err);
 /* The value from now on (borrowed, retained). */
 int32_t dfi_variable_assign(dfi_variable *v, const df_value *value, df_error *err);
+/* The same as TensorFlow's Assign has it: with `same_shape` the value must have the shape of the present one, or of the
+ * declaration where there is none; without, it may have any shape. */
+int32_t dfi_variable_replace(dfi_variable *v, const df_value *value, bool same_shape, df_error *err);
 /* value = value op by, elementwise, of equal shapes. `out` receives the new value, owned; it may be NULL. */
 int32_t dfi_variable_update(dfi_variable *v, dfk_update_op op, const df_value *by, df_value *out, df_error *err);
 /* value[indices[i]] = value[indices[i]] op updates[i], in the order of i, so a row named twice is changed twice.
@@ -37,6 +41,12 @@ int32_t dfi_variable_update(dfi_variable *v, dfk_update_op op, const df_value *b
  * All indices are looked at before anything changes. */
 int32_t dfi_variable_scatter(dfi_variable *v, dfk_update_op op, const df_tensor *indices, const df_value *updates,
                              df_value *out, df_error *err);
+/* The slices that the last dimension of `indices` names become slice op update, in order. variable_place.c. */
+int32_t dfi_variable_scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices, const df_value *updates);
+/* value[begin:end:strides] = update, which may be one number for all. Inputs at, at + 1 and at + 2 of k are begin, end and strides, its first five attributes the masks. */
+int32_t dfi_variable_place_slice(dfi_variable *v, df_kernel *k, int32_t at, const df_value *update);
+/* The value, an int32 or int64 number below `limit`, goes up by one; *out is what it was. DF_OUT_OF_RANGE at the limit. */
+int32_t dfi_variable_count_up(dfi_variable *v, int64_t limit, df_value *out, df_error *err);
 /* For the training steps: the lock is held by the caller. The value's elements to write to, nobody else's from now on;
  * NULL: not initialised, or no memory for the copy. */
 void   *dfi_variable_writable(dfi_variable *v, df_error *err);

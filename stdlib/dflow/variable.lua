@@ -123,7 +123,7 @@ function M.new(init, opts)
     if d and graph.dtype(first) ~= d then first = ops.functions.cast(first, dtypes.name[d]) end
     local shape = opts.shape
     if shape == nil then shape = first.shape end
-    local handle = registry.op('VarHandleOp', {}, { dtype = graph.dtype(first), shape = shape or nil, shared_name = opts.name, name = opts.name or 'Variable' })
+    local handle = registry.op('VarHandleOp', {}, { dtype = graph.dtype(first), shape = shape or nil, name = opts.name or 'Variable' })
     core.variable_set_init(g.handle, handle.node, first.node, first.index)
     return setmetatable({ graph = handle.graph, handle = handle, d = graph.dtype(first), trainable = opts.trainable ~= false, initial = first }, Variable)
   end)
