@@ -114,14 +114,15 @@ static int core_session_run_one(lua_State *L) {
   return 1;
 }
 
-/* session_start(s, fetches, feeds, timeout) -> run */
+/* session_start(s, fetches, feeds, timeout, options?) -> run */
 static int core_session_start(lua_State *L) {
   df_session *s = session_arg(L);
+  const char *options = luaL_optstring(L, 5, NULL);
   request r;
   df_error err;
   take_request(L, &r);
   dfb_box *b = dfb_push_box(L, DFB_RUN);
-  b->p = df_session_start(s, r.nfetch, r.fetches, r.nfeed, r.feeds, r.values, r.timeout, luaL_optstring(L, 5, NULL), &err);
+  b->p = df_session_start(s, r.nfetch, r.fetches, r.nfeed, r.feeds, r.values, r.timeout, options, &err);
   if (!b->p) return dfb_raise(L, &err);
   return 1;
 }
