@@ -246,6 +246,42 @@ static int core_needs_nothing(lua_State *L) {
   return 1;
 }
 
+/* flow_describe(g, node): dflow.h's numbers as a list, nil for what is neither a Merge of a cond nor an Exit of a loop. */
+static int core_flow_describe(lua_State *L) {
+  df_graph *g = graph_arg(L);
+  int32_t node = int_arg(L, 2), n = df_flow_describe(g, node, 0, NULL);
+  if (n == 0) return 0;
+  int32_t *out = lua_newuserdatauv(L, (size_t)n * sizeof *out, 0);
+  df_flow_describe(g, node, n, out);
+  lua_createtable(L, n, 0);
+  for (int32_t i = 0; i < n; i++) {
+    lua_pushinteger(L, out[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static int core_flow_name(lua_State *L) {
+  lua_pushstring(L, df_flow_name(graph_arg(L), int_arg(L, 2)));
+  return 1;
+}
+
+/* node_capture(g, node): node, index of the outer value that it brings in; nothing for other nodes. */
+static int core_node_capture(lua_State *L) {
+  int32_t node, index;
+  if (!df_node_capture(graph_arg(L), int_arg(L, 2), &node, &index)) return 0;
+  lua_pushinteger(L, node);
+  lua_pushinteger(L, index);
+  return 2;
+}
+
+static int core_node_attrs_text(lua_State *L) {
+  char text[512];
+  df_node_attrs_text(graph_arg(L), int_arg(L, 2), sizeof text, text);
+  lua_pushstring(L, text);
+  return 1;
+}
+
 static int core_current_context(lua_State *L) {
   lua_pushinteger(L, df_current_context(graph_arg(L)));
   return 1;
@@ -480,6 +516,8 @@ const luaL_Reg dfb_graph_functions[] = {
   { "output_constant", core_output_constant },   { "output_set_shape", core_output_set_shape },
   { "node_context", core_node_context },         { "current_context", core_current_context },
   { "needs_nothing", core_needs_nothing },
+  { "flow_describe", core_flow_describe },       { "flow_name", core_flow_name },
+  { "node_capture", core_node_capture },         { "node_attrs_text", core_node_attrs_text },
   { "variable_set_init", core_variable_set_init }, { "flow_depth", core_flow_depth },
   { "flow_abort", core_flow_abort },             { "cond_begin", core_cond_begin },
   { "cond_branch_end", core_cond_branch_end },   { "cond_end", core_cond_end },

@@ -256,6 +256,27 @@ static int core_tensor_info(lua_State *L) {
   return 3;
 }
 
+/* tensor_summary(t): {min, mean, max, finite, nan, inf, histogram}, nil for what holds no real numbers. */
+static int core_tensor_summary(lua_State *L) {
+  df_summary s;
+  if (!df_tensor_summary(dfb_tensor_arg(L, 1), &s)) return 0;
+  const struct { const char *name; double v; } fields[] = {
+    { "min", s.min }, { "mean", s.mean }, { "max", s.max }, { "finite", (double)s.finite }, { "nan", (double)s.nan }, { "inf", (double)s.inf }
+  };
+  lua_createtable(L, 0, 7);
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    lua_pushnumber(L, fields[i].v);
+    lua_setfield(L, -2, fields[i].name);
+  }
+  lua_createtable(L, DF_SUMMARY_BINS, 0);
+  for (int i = 0; i < DF_SUMMARY_BINS; i++) {
+    lua_pushnumber(L, (lua_Number)s.histogram[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "histogram");
+  return 1;
+}
+
 static int core_tensor_shape(lua_State *L) {
   df_tensor *t = dfb_tensor_arg(L, 1);
   int32_t rank = df_tensor_rank(t);
@@ -371,6 +392,7 @@ const luaL_Reg dfb_tensor_functions[] = {
   { "inflate", core_inflate },           { "crc32", core_crc32 },
   { "tensor_new", core_tensor_new },     { "tensor_from_bytes", core_tensor_from_bytes },
   { "tensor_bytes", core_tensor_bytes }, { "tensor_info", core_tensor_info },
+  { "tensor_summary", core_tensor_summary },
   { "tensor_shape", core_tensor_shape }, { "tensor_get", core_tensor_get },
   { "tensor_list", core_tensor_list },   { "tensor_reshape", core_tensor_reshape },
   { "tensor_cast", core_tensor_cast },   { "tensor_rows", core_tensor_rows },

@@ -2,6 +2,7 @@
 local core = require 'dflow.backend'
 local errors = require 'dflow.errors'
 local dtypes = require 'dflow.dtypes'
+local text = require 'dflow.text'
 
 local M = {}
 local Tensor = core.Tensor
@@ -109,16 +110,7 @@ local function product(shape)
   return n
 end
 
---- 'float32[2,3]'; unknown dims are '?'.
-function M.shape_text(dtype, shape)
-  if not shape then return dtype .. '[...]' end
-  local dims = {}
-  for i = 1, #shape do
-    local d = shape[i]
-    if type(d) ~= 'number' or d ~= math.floor(d) then dims[i] = tostring(d) else dims[i] = d < 0 and '?' or ('%.0f'):format(d) end
-  end
-  return dtype .. '[' .. table.concat(dims, ',') .. ']'
-end
+M.shape_text = text.shape
 
 --- A shape of known dimensions: a list of whole numbers from 0 up.
 function M.check_shape(shape)
@@ -264,96 +256,8 @@ function methods.list(t)
 end
 
 -- ---- printing ---------------------------------------------------------------------------------------------------
-local SUMMARY_ABOVE, EDGE = 1000, 3
-
-local function number_format(values, is_float)
-  if dtypes.is_complex_value(values[1]) then
-    local re, im = {}, {}
-    for i, v in ipairs(values) do re[i], im[i] = v.re, v.im end
-    local real, imaginary = number_format(re, true), number_format(im, true)
-    return function(v) return real(v.re) .. (imaginary(v.im):gsub('^[^-]', '+%0')) .. 'j' end
-  end
-  if not is_float then
-    return function(v) return type(v) == 'string' and ('%q'):format(v) or (tostring(v):gsub('%.0$', ''):gsub('LL$', '')) end
-  end
-  local whole, largest, smallest = true, 0, math.huge
-  for _, v in ipairs(values) do
-    if v == v and v ~= math.huge and v ~= -math.huge then
-      if v ~= math.floor(v) then whole = false end
-      local size = math.abs(v)
-      if size > largest then largest = size end
-      if size > 0 and size < smallest then smallest = size end
-    end
-  end
-  local scientific = largest >= 1e8 or (smallest < 1e-4 and smallest < math.huge)
-  local digits = 1
-  if not whole and not scientific then   -- as many digits as the numbers need, at most four
-    for _, v in ipairs(values) do
-      local zeros = v == v and math.abs(v) < math.huge and #('%.4f'):format(v):match('0*$') or 4
-      if 4 - zeros > digits then digits = 4 - zeros end
-    end
-  end
-  return function(v)
-    if v ~= v then return 'nan' end
-    if v == math.huge then return 'inf' elseif v == -math.huge then return '-inf' end
-    if scientific then return ('%.4e'):format(v) end
-    if whole then return ('%d.'):format(v) end
-    return ('%.' .. digits .. 'f'):format(v)
-  end
-end
-
 --- As NumPy prints arrays: aligned columns, a summary of corners for large ones, then dtype and shape.
-Tensor.__tostring = function(t)
-  local shape, dtype = t.shape, t.dtype
-  local size = t.size
-  local summary = size > SUMMARY_ABOVE
-  local strides, stride = {}, 1
-  for axis = #shape, 1, -1 do
-    strides[axis] = stride
-    stride = stride * shape[axis]
-  end
-  local function places(axis)   -- the indices shown along an axis; false is an ellipsis
-    local list, n = {}, shape[axis]
-    if summary and n > 2 * EDGE then
-      for i = 0, EDGE - 1 do list[#list + 1] = i end
-      list[#list + 1] = false
-      for i = n - EDGE, n - 1 do list[#list + 1] = i end
-    else
-      for i = 0, n - 1 do list[#list + 1] = i end
-    end
-    return list
-  end
-  local shown = {}
-  local function collect(axis, at)
-    if axis > #shape then
-      shown[#shown + 1] = core.tensor_get(t, at)
-      return
-    end
-    for _, i in ipairs(places(axis)) do
-      if i then collect(axis + 1, at + i * strides[axis]) end
-    end
-  end
-  collect(1, 0)
-  local format = number_format(shown, dtypes.is_float(dtypes.number[dtype]))
-  local texts, width = {}, 0
-  for i, v in ipairs(shown) do
-    texts[i] = format(v)
-    if #texts[i] > width then width = #texts[i] end
-  end
-  local next_text = 0
-  local function render(axis)
-    if axis > #shape then
-      next_text = next_text + 1
-      return (' '):rep(width - #texts[next_text]) .. texts[next_text]
-    end
-    local parts = {}
-    for _, i in ipairs(places(axis)) do parts[#parts + 1] = i and render(axis + 1) or '...' end
-    local depth = #shape - axis
-    if depth == 0 then return '[' .. table.concat(parts, ' ') .. ']' end
-    return '[' .. table.concat(parts, ('\n'):rep(depth) .. (' '):rep(axis)) .. ']'
-  end
-  return render(1) .. ' ' .. M.shape_text(dtype, shape)
-end
+Tensor.__tostring = function(t) return text.tensor(t) end
 
 M.methods = methods
 return M

@@ -1,0 +1,156 @@
+/* structure.c: the control flow of a graph as it was built, for those who draw it. Nothing here changes a graph. */
+#include "op.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+/* Numbers for a caller's array: counts them all, writes those that fit. */
+typedef struct list { int32_t n, room, *out; } list;
+
+static void add(list *l, int32_t v) {
+  if (l->n < l->room) l->out[l->n] = v;
+  l->n++;
+}
+
+static void add_output(list *l, df_output o) {
+  add(l, o.node ? o.node->id : -1);
+  add(l, o.index);
+}
+
+static void add_node(list *l, const df_node *n) { add(l, n ? n->id : -1); }
+
+static df_flow flow_of(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
+
+/* The cond that a Merge ends, the loop that an Exit leaves; NULL for other nodes. */
+static df_cond *cond_of(const df_node *n) {
+  if (flow_of(n) != DF_MERGE || n->nin < 1 || !n->in[0].node) return NULL;
+  const df_context *c = n->in[0].node->context;
+  return c->kind == DFI_BRANCH && c->parent == n->context ? c->cond : NULL;
+}
+
+static df_loop *loop_of(const df_node *n) {
+  if (flow_of(n) != DF_EXIT || n->nin < 1 || !n->in[0].node) return NULL;
+  const df_context *c = n->in[0].node->context;
+  return c->kind == DFI_BODY || c->kind == DFI_PRED ? c->loop : NULL;
+}
+
+int32_t df_flow_describe(df_graph *g, int32_t node, int32_t room, int32_t *out) {
+  list l = { 0, room, out };
+  if (node < 0 || node >= g->n) return 0;
+  const df_node *n = g->node[node];
+  const df_cond *c = cond_of(n);
+  const df_loop *w = c ? NULL : loop_of(n);
+  if (c) {
+    add(&l, 1);
+    add(&l, c->id);
+    add_output(&l, c->pred);
+    add(&l, c->n);
+    for (int32_t i = 0; i < c->n; i++) {
+      add_node(&l, c->merge[i]);
+      add_output(&l, c->result[1][i]);
+      add_output(&l, c->result[0][i]);
+    }
+  } else if (w) {
+    add(&l, 2);
+    add(&l, w->id);
+    add_output(&l, w->loop_cond ? w->loop_cond->in[0] : DFI_NONE);
+    add(&l, w->n);
+    for (int32_t i = 0; i < w->n; i++) {
+      const dfi_loop_var *v = &w->var[i];
+      add_node(&l, v->exit);
+      add_node(&l, v->merge);
+      add_node(&l, v->swtch);
+      add_output(&l, v->init);
+      add_output(&l, v->result);
+    }
+  }
+  return l.n;
+}
+
+const char *df_flow_name(df_graph *g, int32_t node) {
+  if (node < 0 || node >= g->n) return "";
+  const df_cond *c = cond_of(g->node[node]);
+  const df_loop *w = c ? NULL : loop_of(g->node[node]);
+  const char *name = c ? c->name : w ? w->name : NULL;
+  return name ? name : "";
+}
+
+bool df_node_capture(df_graph *g, int32_t node, int32_t *from_node, int32_t *from_index) {
+  if (node < 0 || node >= g->n) return false;
+  const df_node *n = g->node[node];
+  df_flow flow = flow_of(n);
+  bool is = (flow == DF_SWITCH && n->context->kind == DFI_BRANCH && n->nin == 2 && dfi_same(n->in[1], n->context->cond->pred)
+             && n->in[0].node && n->in[0].node->context == n->context->parent)
+            || (flow == DF_ENTER && n->attrs[DFI_ENTER_IS_CONSTANT].i);
+  if (!is || !n->in[0].node) return false;
+  *from_node = n->in[0].node->id;
+  *from_index = n->in[0].index;
+  return true;
+}
+
+/* ---- attributes -------------------------------------------------------------------------------- */
+
+typedef struct text { char *p; size_t n, room; } text;
+
+static void __attribute__((format(printf, 2, 3))) say(text *t, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  int n = vsnprintf(t->p + t->n, t->room - t->n, format, args);
+  va_end(args);
+  if (n > 0) t->n = t->n + (size_t)n < t->room ? t->n + (size_t)n : t->room - 1;
+}
+
+static bool same_ints(const df_attr *a, const df_attr *b) {
+  return a->i == b->i && (a->i <= 0 || memcmp(a->ints, b->ints, (size_t)a->i * sizeof *a->ints) == 0);
+}
+
+static bool is_default(char type, const df_attr *a, const df_attr *d) {
+  switch (type) {
+    case 'f': return a->f == d->f;
+    case 's': return a->i == d->i && (a->i == 0 || memcmp(a->s, d->s, (size_t)a->i) == 0);
+    case 't': return a->tensor == d->tensor;
+    case 'h': case 'l': case 'y': return same_ints(a, d);
+    case 'p': return a->i == d->i;
+    default:  return a->i == d->i;
+  }
+}
+
+static void say_ints(text *t, int64_t n, const int64_t *v, bool shape) {
+  say(t, "[");
+  for (int64_t i = 0; i < n; i++) {
+    if (i) say(t, ",");
+    if (shape && v[i] < 0) say(t, "?");
+    else say(t, "%lld", (long long)v[i]);
+  }
+  say(t, "]");
+}
+
+int32_t df_node_attrs_text(df_graph *g, int32_t node, int32_t room, char *out) {
+  text t = { out, 0, (size_t)(room > 0 ? room : 0) };
+  if (room <= 0) return 0;
+  out[0] = '\0';
+  if (node < 0 || node >= g->n) return 0;
+  const df_node *n = g->node[node];
+  const dfi_op_info *info = dfi_op_info_at(n->op);
+  for (int32_t i = 0; i < info->nattr; i++) {
+    const dfi_attr_def *def = &info->attr[i];
+    const df_attr *a = &n->attrs[i];
+    if (!def->required && is_default(def->type, a, &def->value)) continue;
+    if (def->type == 't' || def->type == 'p') continue;      /* a constant's value is shown another way */
+    say(&t, "%s%s=", t.n ? " " : "", def->name);
+    switch (def->type) {
+      case 'i': say(&t, "%lld", (long long)a->i); break;
+      case 'f': say(&t, "%g", a->f); break;
+      case 'b': say(&t, "%s", a->i ? "true" : "false"); break;
+      case 'd': say(&t, "%s", df_dtype_name((int32_t)a->i)); break;
+      case 's': say(&t, "'%.*s'", (int)(a->i < 40 ? a->i : 40), a->s ? a->s : ""); break;
+      case 'h': if (a->i < 0) say(&t, "?"); else say_ints(&t, a->i, a->ints, true); break;
+      case 'y':
+        say(&t, "[");
+        for (int64_t k = 0; k < a->i; k++) say(&t, "%s%s", k ? "," : "", df_dtype_name((int32_t)a->ints[k]));
+        say(&t, "]");
+        break;
+      default: say_ints(&t, a->i, a->ints, false);
+    }
+  }
+  return (int32_t)t.n;
+}
