@@ -360,8 +360,10 @@ static bool pause_for_thought(dfi_exec *x) {
       return false;
     }
     if (x->waiting || dfi_watch_wanted(x)) {   /* waiting: perhaps for ever */
-      look_up(x);
-      if (x->failed || (x->waiting && dfi_calls_stuck(x))) return false;
+      look_up(x);                           /* it may find that something has come back */
+      if (x->failed || x->finished) return false;
+      if (x->head != x->tail || !x->running) return true;
+      if (x->waiting && dfi_calls_stuck(x)) return false;
     }
     dfi_inbox_take(x, true);
     return !x->finished && !x->failed;

@@ -26,6 +26,7 @@ static void *background(void *arg) {
   r->watch->state = DF_RUN_OVER;
   pthread_cond_broadcast(&r->watch->changed);
   pthread_mutex_unlock(&r->watch->lock);
+  atomic_fetch_sub(&r->session->in_progress, 1);
   atomic_fetch_sub(&r->session->active, 1);
   atomic_store(&r->done, 1);
   return NULL;
@@ -47,7 +48,9 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   r->results = dfi_xcalloc((size_t)nfetch + 1, sizeof *r->results);
   for (int32_t i = 0; i < nfeed; i++) r->values[i] = dfi_value_copy(&values[i]);
   atomic_fetch_add(&s->active, 1);         /* until the thread ends: the session waits for it */
+  atomic_fetch_add(&s->in_progress, 1);
   if (pthread_create(&r->thread, NULL, background, r)) {
+    atomic_fetch_sub(&s->in_progress, 1);
     atomic_fetch_sub(&s->active, 1);
     dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no thread could be started for the run");
     r->joined = true;

@@ -322,9 +322,9 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   unsigned int mode = _mm_getcsr();
   _mm_setcsr(mode | 0x8040);               /* denormals are zero: they cost up to twenty times */
 #endif
-  atomic_fetch_add(&s->in_progress, 1);
+  if (!cancel) atomic_fetch_add(&s->in_progress, 1);     /* one in the background has been counted since it was started */
   status = dfi_exec_run(x, err);
-  atomic_fetch_sub(&s->in_progress, 1);
+  if (!cancel) atomic_fetch_sub(&s->in_progress, 1);
 #if defined(__SSE__)
   _mm_setcsr(mode);
 #endif

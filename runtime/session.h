@@ -24,7 +24,7 @@ struct df_session {
   int32_t     initialising;    /* depth of initial values that wait for initial values; guarded by init_lock */
   _Atomic int64_t runs;        /* also numbers the runs for random ops; initial values draw as run 0 */
   atomic_int  closing, active; /* runs that the session waits for before it ends */
-  atomic_int  in_progress, stuck;  /* runs being executed, and those of them that cannot move: see dfi_calls_stuck */
+  atomic_int  in_progress, stuck;  /* runs begun and not over, and those of them that cannot move: see dfi_calls_stuck */
   bool        lone;            /* whoever calls df_session_run starts all other runs too */
   df_stats    stats;           /* guarded by lock */
   dfi_resources resources;     /* queues */
