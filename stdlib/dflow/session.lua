@@ -136,7 +136,7 @@ local function drop_feeds()
   end
 end
 
-local run_options = { 'timeout', 'trace' }
+local run_options = { 'timeout', 'trace', 'report', 'paused', 'values' }
 local function timeout_of(opts)
   if opts == nil then return 0 end
   errors.options(opts, 'run', run_options)
@@ -218,13 +218,20 @@ function methods.run(s, fetches, feeds, opts)
   return out
 end
 
---- s:start(fetches, feeds?, opts?): the same in the background; gives a handle.
+--- Words for df_session_start; nil for none.
+local function start_options(opts)
+  if not opts or not (opts.paused or opts.values or opts.trace or opts.report) then return nil end
+  return (opts.paused and 'paused=yes ' or '') .. (opts.values and 'log=values' or (opts.trace or opts.report) and 'log=tokens' or '')
+end
+
+--- s:start(fetches, feeds?, opts?): the same in the background; gives a handle. opts.paused stops it before its first token,
+--- opts.values keeps the last few thousand values that its nodes made, for h:value.
 function methods.start(s, fetches, feeds, opts)
   if fetches == nil then errors.bad('start: there is nothing to fetch') end
   local flat, finish = prepare(s, fetches)
   local timeout = timeout_of(opts)
   local buffer = take_feeds(s, feeds)
-  local ok, handle = pcall(core.session_start, s.handle, flat, buffer, timeout)
+  local ok, handle = pcall(core.session_start, s.handle, flat, buffer, timeout, start_options(opts))
   drop_feeds()
   if not ok then error(handle, 0) end
   return setmetatable({ handle = handle, session = s, count = #flat / 2, finish = finish }, Run)
@@ -386,12 +393,7 @@ function run_methods.stats(r)
   return with_memory(core.run_stats(r.handle))
 end
 
--- What a run can be asked once it can be held up in the middle.
-for _, name in ipairs{ 'pause', 'resume', 'step', 'break_at', 'frames' } do
-  run_methods[name] = run_methods[name] or function()
-    errors.raise('unimplemented', 'a run has no %s yet: wait, done, cancel and stats are there', name)
-  end
-end
+for name, method in pairs(require('dflow.inspect').methods) do run_methods[name] = method end
 
 Run.__tostring = function(r) return r:done() and 'Run (done)' or 'Run (in progress)' end
 

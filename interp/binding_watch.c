@@ -1,0 +1,200 @@
+/* binding_watch.c: looking at a run from Lua: pause, step, break, snapshot, history, values, events. */
+#include "binding.h"
+
+static df_run *run_arg(lua_State *L) { return dfb_arg(L, 1, DFB_RUN); }
+
+static void set_int(lua_State *L, const char *key, int64_t v) { lua_pushinteger(L, v); lua_setfield(L, -2, key); }
+static void set_bool(lua_State *L, const char *key, bool v)   { lua_pushboolean(L, v); lua_setfield(L, -2, key); }
+static void set_text(lua_State *L, const char *key, const char *v) { lua_pushstring(L, v ? v : ""); lua_setfield(L, -2, key); }
+
+/* state, {reason, breakpoint, node, frame, iteration, dead} */
+static int push_stop(lua_State *L, int32_t state, const df_stop *s) {
+  lua_pushinteger(L, state);
+  lua_createtable(L, 0, 6);
+  set_int(L, "reason", s->reason);
+  set_int(L, "breakpoint", s->breakpoint);
+  set_int(L, "node", s->node);
+  set_int(L, "frame", s->frame);
+  set_int(L, "iteration", s->iteration);
+  set_bool(L, "dead", s->dead);
+  return 2;
+}
+
+static int core_run_pause(lua_State *L) {
+  df_stop stop;
+  int32_t state = df_run_pause(run_arg(L), &stop);
+  return push_stop(L, state, &stop);
+}
+
+/* run_resume(r, step, n) */
+static int core_run_resume(lua_State *L) {
+  df_run_resume(run_arg(L), (int32_t)luaL_optinteger(L, 2, 0), luaL_optinteger(L, 3, 1));
+  return 0;
+}
+
+/* run_settle(r, seconds): state, stop */
+static int core_run_settle(lua_State *L) {
+  df_stop stop;
+  int32_t state = df_run_settle(run_arg(L), luaL_checknumber(L, 2), &stop);
+  return push_stop(L, state, &stop);
+}
+
+/* run_break(r, nodes or nil, frame or nil, iteration or -1, conditions): number */
+static int core_run_break(lua_State *L) {
+  df_run *r = run_arg(L);
+  int32_t buffer[64], n = -1, *nodes = NULL;
+  if (!lua_isnoneornil(L, 2)) nodes = dfb_ints_arg(L, 2, &n, buffer, 64);
+  df_error err;
+  int32_t id = df_run_break(r, n, nodes, luaL_optstring(L, 3, NULL), luaL_optinteger(L, 4, -1), (int32_t)luaL_optinteger(L, 5, 0), &err);
+  if (!id) return dfb_raise(L, &err);
+  lua_pushinteger(L, id);
+  return 1;
+}
+
+static int core_run_unbreak(lua_State *L) {
+  lua_pushboolean(L, df_run_unbreak(run_arg(L), (int32_t)luaL_optinteger(L, 2, 0)));
+  return 1;
+}
+
+static void push_frames(lua_State *L, const df_snapshot *s) {
+  lua_createtable(L, s->nframes, 0);
+  for (int32_t i = 0; i < s->nframes; i++) {
+    const df_frame_info *f = &s->frame[i];
+    lua_createtable(L, 0, 10);
+    set_int(L, "id", f->id);       set_int(L, "parent", f->parent);  set_int(L, "parent_iteration", f->parent_iteration);
+    set_int(L, "first", f->first); set_int(L, "next", f->next);      set_int(L, "limit", f->limit);
+    set_int(L, "enters_missing", f->enters_missing);                 set_int(L, "deferred", f->deferred);
+    set_text(L, "name", f->name);  set_text(L, "where", f->where);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+static void push_iterations(lua_State *L, const df_snapshot *s) {
+  lua_createtable(L, s->niterations, 0);
+  for (int32_t i = 0; i < s->niterations; i++) {
+    const df_iteration_info *t = &s->iteration[i];
+    lua_createtable(L, 0, 8);
+    set_int(L, "frame", t->frame);     set_int(L, "number", t->number);   set_int(L, "ready", t->ready);
+    set_int(L, "dead", t->dead);       set_int(L, "running", t->running); set_int(L, "partial", t->partial);
+    set_int(L, "children", t->children);
+    set_int(L, "outstanding", t->outstanding);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+static void push_token(lua_State *L, const df_token_info *t) {
+  lua_createtable(L, 0, 6);
+  set_int(L, "node", t->node);   set_int(L, "frame", t->frame);     set_int(L, "iteration", t->iteration);
+  set_int(L, "state", t->state); set_int(L, "missing", t->missing); set_bool(L, "dead", t->dead);
+}
+
+static void push_arrays(lua_State *L, const df_snapshot *s) {
+  lua_createtable(L, s->narrays, 0);
+  for (int32_t i = 0; i < s->narrays; i++) {
+    const df_array_info *a = &s->array[i];
+    lua_createtable(L, 0, 10);
+    set_int(L, "node", a->node);   set_int(L, "frame", a->frame);     set_int(L, "iteration", a->iteration);
+    set_int(L, "size", a->size);   set_int(L, "written", a->written); set_int(L, "bytes", a->bytes);
+    set_int(L, "dtype", a->dtype); set_bool(L, "saved", a->saved);
+    set_text(L, "name", a->name);  set_text(L, "where", a->where);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+static int push_snapshot(lua_State *L) {          /* under pcall: the snapshot is released whatever happens */
+  const df_snapshot *s = lua_touserdata(L, 1);
+  lua_createtable(L, 0, 4);
+  push_frames(L, s);      lua_setfield(L, -2, "frames");
+  push_iterations(L, s);  lua_setfield(L, -2, "iterations");
+  lua_createtable(L, s->ntokens, 0);
+  for (int32_t i = 0; i < s->ntokens; i++) { push_token(L, &s->token[i]); lua_rawseti(L, -2, i + 1); }
+  lua_setfield(L, -2, "tokens");
+  push_arrays(L, s);      lua_setfield(L, -2, "arrays");
+  return 1;
+}
+
+/* run_look(r): {frames, iterations, tokens, arrays} */
+static int core_run_look(lua_State *L) {
+  df_error err;
+  df_snapshot *s = df_run_look(run_arg(L), &err);
+  if (!s) return dfb_raise(L, &err);
+  lua_pushcfunction(L, push_snapshot);
+  lua_pushlightuserdata(L, s);
+  int status = lua_pcall(L, 1, 1, 0);
+  df_snapshot_release(s);
+  return status ? lua_error(L) : 1;
+}
+
+/* run_history(r, n): the tokens that ran last, newest first */
+static int core_run_history(lua_State *L) {
+  df_run *r = run_arg(L);
+  int64_t n = luaL_checkinteger(L, 2);
+  if (n < 0) n = 0;
+  if (n > 1 << 20) n = 1 << 20;
+  df_token_info *t = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *t, 0);
+  int32_t found = df_run_history(r, (int32_t)n, t);
+  lua_createtable(L, found, 0);
+  for (int32_t i = 0; i < found; i++) { push_token(L, &t[i]); lua_rawseti(L, -2, i + 1); }
+  return 1;
+}
+
+/* run_value(r, node, index, frame, iteration): the value; for a dead one nil, true */
+static int core_run_value(lua_State *L) {
+  df_value v;
+  df_error err;
+  if (df_run_value(run_arg(L), (int32_t)luaL_checkinteger(L, 2), (int32_t)luaL_checkinteger(L, 3), (int32_t)luaL_checkinteger(L, 4),
+                   luaL_checkinteger(L, 5), &v, &err)) return dfb_raise(L, &err);
+  if (v.dead) {
+    lua_pushnil(L);
+    lua_pushboolean(L, 1);
+    return 2;
+  }
+  dfb_push_value(L, &v);
+  return 1;
+}
+
+/* run_waits_for(r, node, frame, iteration): state, {node, index, …} */
+static int core_run_waits_for(lua_State *L) {
+  int32_t pairs[128], state = 0;
+  df_error err;
+  int32_t n = df_run_waits_for(run_arg(L), (int32_t)luaL_checkinteger(L, 2), (int32_t)luaL_checkinteger(L, 3), luaL_checkinteger(L, 4), &state,
+                               64, pairs, &err);
+  if (n < 0) return dfb_raise(L, &err);
+  lua_pushinteger(L, state);
+  dfb_push_ints(L, 2 * (n < 64 ? n : 64), pairs);
+  return 2;
+}
+
+/* run_events(r, first, n): a flat list, nine numbers an event: at, took, iteration, memory, node, frame, scope, kind, dead */
+static int core_run_events(lua_State *L) {
+  df_run *r = run_arg(L);
+  int64_t first = luaL_checkinteger(L, 2), n = luaL_checkinteger(L, 3);
+  if (n < 0) n = 0;
+  if (n > 1 << 16) n = 1 << 16;
+  df_event *e = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *e, 0);
+  int64_t found = df_run_events(r, first, n, e);
+  if (found < n) n = found;
+  lua_createtable(L, (int)n * 9, 0);
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t fields[] = { e[i].at, e[i].took, e[i].iteration, e[i].memory, e[i].node, e[i].frame, e[i].scope, e[i].kind, e[i].dead };
+    for (int32_t f = 0; f < 9; f++) { lua_pushinteger(L, fields[f]); lua_rawseti(L, -2, i * 9 + f + 1); }
+  }
+  return 1;
+}
+
+/* run_scope(r, i): name and Lua line of a loop, or nil */
+static int core_run_scope(lua_State *L) {
+  const char *where = "", *name = df_run_scope(run_arg(L), (int32_t)luaL_checkinteger(L, 2), &where);
+  if (!name) return 0;
+  lua_pushstring(L, name);
+  lua_pushstring(L, where);
+  return 2;
+}
+
+const luaL_Reg dfb_watch_functions[] = {
+  { "run_pause", core_run_pause },     { "run_resume", core_run_resume },   { "run_settle", core_run_settle },
+  { "run_break", core_run_break },     { "run_unbreak", core_run_unbreak }, { "run_look", core_run_look },
+  { "run_history", core_run_history }, { "run_value", core_run_value },     { "run_waits_for", core_run_waits_for },
+  { "run_events", core_run_events },   { "run_scope", core_run_scope },
+  { NULL, NULL }
+};

@@ -1,0 +1,110 @@
+--- Looking at a run, over FFI: what interp/binding_watch.c is to Lua 5.4. Called once by ffi.lua with its core table and helpers.
+local ffi = require 'ffi'
+
+return function(core, C, open, raise, value_of, err)
+  local new, str = ffi.new, ffi.string
+  local stop = new('df_stop')
+
+  local function run(r) return open(r, 'run') end
+  local function number(v) return tonumber(v) end
+  local function text(p) return p == nil and '' or str(p) end
+
+  local function stop_table(state)
+    return state, { reason = stop.reason, breakpoint = stop.breakpoint, node = stop.node, frame = stop.frame,
+                    iteration = number(stop.iteration), dead = stop.dead }
+  end
+
+  function core.run_pause(r) return stop_table(C.df_run_pause(run(r), stop)) end
+  function core.run_resume(r, step, n) C.df_run_resume(run(r), step or 0, n or 1) end
+  function core.run_settle(r, seconds) return stop_table(C.df_run_settle(run(r), seconds, stop)) end
+
+  function core.run_break(r, nodes, frame, iteration, conditions)
+    local n, list = -1, nil
+    if nodes then
+      n = #nodes
+      list = new('int32_t[?]', n + 1)
+      for i = 1, n do list[i - 1] = nodes[i] end
+    end
+    local id = C.df_run_break(run(r), n, list, frame, iteration or -1, conditions or 0, err)
+    if id == 0 then raise() end
+    return id
+  end
+
+  function core.run_unbreak(r, id) return C.df_run_unbreak(run(r), id or 0) end
+
+  local function token(t)
+    return { node = t.node, frame = t.frame, iteration = number(t.iteration), state = t.state, missing = t.missing, dead = t.dead }
+  end
+
+  local function list_of(n, at, make)
+    local list = {}
+    for i = 1, n do list[i] = make(at[i - 1]) end
+    return list
+  end
+
+  function core.run_look(r)
+    local s = C.df_run_look(run(r), err)
+    if s == nil then raise() end
+    s = ffi.gc(s, C.df_snapshot_release)
+    local out = {
+      frames = list_of(s.nframes, s.frame, function(f)
+        return { id = f.id, parent = f.parent, parent_iteration = number(f.parent_iteration), first = number(f.first),
+                 next = number(f.next), limit = number(f.limit), enters_missing = f.enters_missing, deferred = f.deferred,
+                 name = text(f.name), where = text(f.where) }
+      end),
+      iterations = list_of(s.niterations, s.iteration, function(t)
+        return { frame = t.frame, number = number(t.number), ready = t.ready, dead = t.dead, running = t.running,
+                 partial = t.partial, children = t.children, outstanding = t.outstanding }
+      end),
+      tokens = list_of(s.ntokens, s.token, token),
+      arrays = list_of(s.narrays, s.array, function(a)
+        return { node = a.node, frame = a.frame, iteration = number(a.iteration), size = number(a.size), written = number(a.written),
+                 bytes = number(a.bytes), dtype = a.dtype, saved = a.saved, name = str(a.name), where = text(a.where) }
+      end),
+    }
+    C.df_snapshot_release(ffi.gc(s, nil))
+    return out
+  end
+
+  function core.run_history(r, n)
+    n = math.max(0, math.min(n, 2^20))
+    local t = new('df_token_info[?]', n + 1)
+    return list_of(C.df_run_history(run(r), n, t), t, token)
+  end
+
+  function core.run_value(r, node, index, frame, iteration)
+    local v = new('df_value')
+    if C.df_run_value(run(r), node, index, frame, iteration, v, err) ~= 0 then raise() end
+    if v.dead ~= 0 then return nil, true end
+    return value_of(v)
+  end
+
+  function core.run_waits_for(r, node, frame, iteration)
+    local state, pairs_ = new('int32_t[1]'), new('int32_t[128]')
+    local n = C.df_run_waits_for(run(r), node, frame, iteration, state, 64, pairs_, err)
+    if n < 0 then raise() end
+    local list = {}
+    for i = 1, 2 * math.min(n, 64) do list[i] = pairs_[i - 1] end
+    return state[0], list
+  end
+
+  function core.run_events(r, first, n)
+    n = math.max(0, math.min(n, 65536))
+    local e = new('df_event[?]', n + 1)
+    local found = math.min(n, number(C.df_run_events(run(r), first, n, e)))
+    local list = {}
+    for i = 0, found - 1 do
+      local at, v = i * 9, e[i]
+      list[at + 1], list[at + 2], list[at + 3], list[at + 4] = number(v.at), number(v.took), number(v.iteration), number(v.memory)
+      list[at + 5], list[at + 6], list[at + 7], list[at + 8], list[at + 9] = v.node, v.frame, v.scope, v.kind, v.dead
+    end
+    return list
+  end
+
+  local where = new('const char *[1]')
+  function core.run_scope(r, i)
+    local name = C.df_run_scope(run(r), i, where)
+    if name == nil then return nil end
+    return str(name), text(where[0])
+  end
+end

@@ -1,0 +1,297 @@
+--- Looking into a run in the background: pause, step, break, frames, tokens, values, and why a thing is so or is not.
+--
+-- Frames go by tags. The top level is ''; `while` is the frame of a loop there, `while:17` its iteration 17, and
+-- `while:17/inner:2` iteration 2 of a loop inside. A run stops between two tokens, so whatever is seen is one consistent cut.
+local core = require 'dflow.backend'
+local errors = require 'dflow.errors'
+local dtypes = require 'dflow.dtypes'
+local graph = require 'dflow.graph'
+
+local M = {}
+local Output, Operation = graph.Output, graph.Operation
+local NEW, RUNNING, PAUSED = 0, 1, 2
+local states = { [0] = 'running', 'running', 'paused', 'done' }
+local reasons = { [0] = 'asked', 'step', 'break' }
+local token_states = { [0] = 'ready', 'running', 'waiting', 'partial', 'ran' }
+local units = { token = 1, node = 2, iteration = 3, frame = 4 }
+
+-- ---- frames by tag ------------------------------------------------------------------------------------------------------
+local Frames = { __name = 'dflow.Frames' }
+local Frame = { __name = 'dflow.Frame' }
+Frame.__index = Frame
+
+local function new_iteration(i)
+  return { number = i.number, ready = i.ready, live = i.ready - i.dead, dead = i.dead, running = i.running, partial = i.partial,
+           outstanding = i.outstanding, children = {} }
+end
+
+--- The tree of a snapshot: a list of frames, parents first, each with its iterations and theirs with child frames.
+local function tree(snapshot)
+  local list, by_id = {}, {}
+  for _, f in ipairs(snapshot.frames) do
+    local parent = by_id[f.parent]
+    local frame = setmetatable({
+      id = f.id, name = f.name, where = f.where ~= '' and f.where or nil, parent = parent, parent_iteration = parent and f.parent_iteration or nil,
+      tag = not parent and '' or (parent.parent and parent.tag .. ':' .. ('%d/'):format(f.parent_iteration) or '') .. f.name,
+      first = f.first, next = f.next, in_flight = f.next - f.first, limit = f.limit, deferred = f.deferred, enters_missing = f.enters_missing,
+      iterations = {}, live = 0, dead = 0, running = 0, waiting = 0, stacks = {}, children = {},
+    }, Frame)
+    by_id[f.id], list[#list + 1] = frame, frame
+    if parent then parent.children[#parent.children + 1] = frame end
+  end
+  for _, i in ipairs(snapshot.iterations) do
+    local frame, it = by_id[i.frame], new_iteration(i)
+    frame.iterations[#frame.iterations + 1] = it
+    frame.live, frame.dead = frame.live + it.live, frame.dead + it.dead
+    frame.running, frame.waiting = frame.running + it.running, frame.waiting + it.partial
+  end
+  for _, f in ipairs(list) do
+    if f.parent then
+      for _, it in ipairs(f.parent.iterations) do
+        if it.number == f.parent_iteration then it.children[#it.children + 1] = f end
+      end
+    end
+  end
+  for _, a in ipairs(snapshot.arrays) do
+    local f = by_id[a.frame]
+    if f then
+      f.stacks[#f.stacks + 1] = { name = a.name, saved = a.saved, depth = a.written, size = a.size, bytes = a.bytes, iteration = a.iteration,
+                                  dtype = dtypes.name[a.dtype], where = a.where ~= '' and a.where or nil, node = a.node, frame = f.tag }
+    end
+  end
+  list.by_id = by_id
+  return setmetatable(list, Frames)
+end
+
+local function counted(n, one, many) return n > 0 and (', %d %s'):format(n, n == 1 and one or many or one .. 's') or '' end
+
+function Frame.__tostring(f)
+  local name = f.parent and f.tag or 'top level'
+  local text = f.parent and ('%s  iterations %d-%d in flight (%d of %d)'):format(name, f.first, f.next - 1, f.in_flight, f.limit) or name
+  text = text .. counted(f.live, 'live token') .. counted(f.dead, 'dead token') .. counted(f.running, 'call running', 'calls running')
+    .. counted(f.waiting, 'node with some of its inputs', 'nodes with some of their inputs') .. counted(f.deferred, 'value held back by the window', 'values held back by the window')
+    .. counted(#f.stacks, 'stack')
+  return f.where and text .. '  ' .. f.where or text
+end
+
+function Frames.__tostring(list)
+  local lines = {}
+  local function walk(f, indent)
+    lines[#lines + 1] = indent .. tostring(f)
+    for _, child in ipairs(f.children) do walk(child, indent .. '  ') end
+  end
+  for _, f in ipairs(list) do if not f.parent then walk(f, '') end end
+  return #lines > 0 and table.concat(lines, '\n') or 'no frames: the run is over'
+end
+
+-- ---- what the methods share --------------------------------------------------------------------------------------------------
+local function over(r) return r.over or core.run_done(r.handle) end
+
+local function stop_of(r, state, s)
+  if state ~= PAUSED then return nil end
+  local stop = { reason = reasons[s.reason], breakpoint = s.breakpoint > 0 and s.breakpoint or nil, dead = s.dead, iteration = s.iteration,
+                 frame_id = s.frame }
+  if s.node >= 0 then stop.op = graph.operation(r.session.graph, s.node) end
+  local frames = tree(core.run_look(r.handle))
+  local f = frames.by_id[s.frame]
+  stop.frame = f and f.tag or ('a frame that ended (#%d)'):format(s.frame)
+  stop.tag = (f and not f.parent) and '' or ('%s:%d'):format(stop.frame, s.iteration)
+  return setmetatable(stop, M.Stop)
+end
+
+M.Stop = { __name = 'dflow.Stop' }
+M.Stop.__tostring = function(s)
+  if not s.op then return 'paused: no token is ready' end
+  local what = s.reason == 'break' and ('breakpoint %d'):format(s.breakpoint) or s.reason == 'step' and 'stepped' or 'paused'
+  return ('%s at %s (%s)%s%s%s'):format(what, s.op.name, s.op.type, s.tag ~= '' and ' in ' .. s.tag or '', s.dead and ', dead' or '',
+    s.op.source and '  ' .. s.op.source or '')
+end
+
+local function must_pause(r, what)
+  if over(r) then errors.raise('failed_precondition', '%s: the run is over', what) end
+  local state, s = core.run_settle(r.handle, 0)
+  if state ~= PAUSED then errors.raise('failed_precondition', '%s: the run is not paused; call h:pause() first', what) end
+  return s
+end
+
+--- x as (node, index): an Output, an Operation, a name `a/b` or `a/b:1`.
+local function node_of(r, x, what)
+  local g = r.session.graph
+  if type(x) == 'string' then x = x:find(':%d+$') and g:output(x) or g:op(x) end
+  local mt = getmetatable(x)
+  if (mt ~= Output and mt ~= Operation) or x.graph ~= g then errors.bad('%s: an Output, an operation or a name of this graph is expected, not %s', what, errors.describe(x)) end
+  return x.node, mt == Output and x.index or 0
+end
+
+--- The frame and iteration that a tag names, among those alive; nil for none: the innermost place where the run stands.
+local function place(r, tag, s)
+  if tag == nil then return s.frame, s.iteration end
+  local frames = tree(core.run_look(r.handle))
+  local name, iteration = tostring(tag):match('^(.-):(%d+)$')
+  name = name or tag
+  for _, f in ipairs(frames) do
+    if f.tag == name or (f.parent and f.name == name) then
+      return f.id, iteration and tonumber(iteration) or f.first
+    end
+  end
+  local known = {}
+  for _, f in ipairs(frames) do known[#known + 1] = f.tag == '' and "''" or f.tag end
+  errors.raise('not_found', "there is no open frame '%s' (open: %s)", tostring(tag), table.concat(known, ', '))
+end
+M.place, M.node_of, M.must_pause, M.tree = place, node_of, must_pause, tree
+
+-- ---- the methods of a handle ------------------------------------------------------------------------------------------------
+local methods = {}
+M.methods = methods
+
+--- 'running', 'paused' or 'done'.
+function methods.state(r)
+  if over(r) then return 'done' end
+  return states[(core.run_settle(r.handle, 0))]
+end
+
+--- Pauses at the next token boundary: where it stands ({op, frame, iteration, tag, dead, reason}), or nil when the run is over.
+function methods.pause(r)
+  if over(r) then return nil end
+  return stop_of(r, core.run_pause(r.handle))
+end
+
+--- Goes on, to the next breakpoint or the end.
+function methods.resume(r)
+  if not over(r) then core.run_resume(r.handle, 0, 1) end
+end
+
+--- Waits until the run is paused or over, at most `seconds` (for ever without): where it stands, or nil.
+function methods.settle(r, seconds)
+  if over(r) then return nil end
+  return stop_of(r, core.run_settle(r.handle, seconds or -1))
+end
+
+--- h:step(n = 1, unit = 'token'): lets n tokens run (unit 'node': live nodes; 'iteration': until the frame it stands in is n
+--- iterations further; 'frame': until a frame opens or this one ends), and says where it stands then; nil when the run is over.
+function methods.step(r, n, unit)
+  if type(n) == 'string' then n, unit = 1, n end
+  n = n or 1
+  if type(n) ~= 'number' or n < 1 or n % 1 ~= 0 then errors.bad('step: a whole number from 1 up is expected, not %s', errors.describe(n)) end
+  local kind = units[unit or 'token']
+  if not kind then errors.bad("step: the unit is 'token', 'node', 'iteration' or 'frame', not %s", errors.describe(unit)) end
+  if over(r) then return nil end
+  local state = core.run_pause(r.handle)
+  if state ~= PAUSED then return nil end
+  core.run_resume(r.handle, kind, n)
+  return stop_of(r, core.run_settle(r.handle, -1))
+end
+
+local function matching(g, op, name, line)
+  local list = {}
+  local mt = getmetatable(op)
+  if mt == Output or mt == Operation then return { op.node } end
+  local function like(text, pattern) return text == pattern or text:find('^' .. pattern .. '$') ~= nil end
+  for id = 0, core.graph_nodes(g.handle) - 1 do
+    local o = graph.operation(g, id)
+    local ok = true
+    if op then
+      local lua = o.type:gsub('(%l)(%u)', '%1_%2'):lower()
+      ok = o.type == op or lua == op or like(o.name, op)
+    end
+    if ok and name then ok = like(o.name, name) end
+    if ok and line then
+      local where = o.source or ''
+      ok = where == line or where:sub(-#tostring(line) - 1) == ':' .. tostring(line) or (type(line) == 'string' and where:sub(-#line) == line)
+    end
+    if ok then list[#list + 1] = id end
+  end
+  if #list == 0 then
+    errors.raise('not_found', 'break_at: no node of this graph fits %s', op and "op '" .. tostring(op) .. "'" or name and "name '" .. name .. "'" or "line '" .. tostring(line) .. "'")
+  end
+  return list
+end
+
+--- h:break_at{op=, name=, line=, frame=, iteration=, dead=true, nan=true, inf=true, when=fn}: a number for h:unbreak. The run stops before a
+--- token of a node that fits: `op` is an Output, an operation, an op type or a node name (a Lua pattern); `line` a Lua line such as
+--- 'train.lua:12' or 12; `frame` a loop's name, or a tag `name:iteration`. nan and inf stop after a live node whose result holds one.
+function methods.break_at(r, spec)
+  errors.options(spec, 'break_at', { 'op', 'name', 'line', 'frame', 'iteration', 'dead', 'nan', 'inf' })
+  if spec == nil then errors.bad('break_at takes a table: {op=, frame=, iteration=, …}') end
+  if over(r) then errors.raise('failed_precondition', 'break_at: the run is over') end
+  local frame, iteration = spec.frame, spec.iteration
+  if frame ~= nil then
+    if type(frame) ~= 'string' then errors.bad('break_at: frame is the name of a loop, not %s', errors.describe(frame)) end
+    local name, n = frame:match('^(.-):(%d+)$')
+    if name then frame, iteration = name, iteration or tonumber(n) end
+    frame = frame:match('([^:]*)$'):gsub('^%d+/', '')
+  end
+  if iteration ~= nil and (type(iteration) ~= 'number' or iteration < 0 or iteration % 1 ~= 0) then
+    errors.bad('break_at: iteration is a whole number from 0 up, not %s', errors.describe(iteration))
+  end
+  local nodes
+  if spec.op or spec.name or spec.line then nodes = matching(r.session.graph, spec.op, spec.name, spec.line) end
+  local conditions = (spec.dead and 1 or 0) + (spec.nan and 2 or 0) + (spec.inf and 4 or 0)
+  return core.run_break(r.handle, nodes, frame, iteration or -1, conditions)
+end
+
+--- Takes a breakpoint away (all of them without a number): was there one?
+function methods.unbreak(r, id)
+  if over(r) then return false end
+  return core.run_unbreak(r.handle, id or 0)
+end
+
+--- The frames alive now: a list, parents before children, whose tostring is the tree. Each has name, tag, where, parent, children, first, next,
+--- in_flight, limit, live, dead (tokens ready to run), running (calls), waiting (nodes with some inputs), iterations, stacks. Empty when over.
+function methods.frames(r)
+  if over(r) then return tree{ frames = {}, iterations = {}, tokens = {}, arrays = {} } end
+  local ok, snapshot = pcall(core.run_look, r.handle)
+  if ok then return tree(snapshot) end
+  if errors.is(snapshot) and snapshot.code == 'failed_precondition' then return tree{ frames = {}, iterations = {}, tokens = {}, arrays = {} } end
+  error(snapshot, 0)
+end
+
+--- The tokens alive now, of all nodes or of x: {op, tag, state ('ready', 'running', 'waiting', 'partial'), dead, missing}.
+function methods.tokens(r, x)
+  local list = {}
+  if over(r) then return list end
+  local node = x ~= nil and node_of(r, x, 'tokens') or nil
+  local snapshot = core.run_look(r.handle)
+  local frames = tree(snapshot)
+  for _, t in ipairs(snapshot.tokens) do
+    if node == nil or t.node == node then
+      local f = frames.by_id[t.frame]
+      list[#list + 1] = { op = graph.operation(r.session.graph, t.node), tag = f.parent and ('%s:%d'):format(f.tag, t.iteration) or '',
+                          state = token_states[t.state], dead = t.dead, missing = t.missing }
+    end
+  end
+  return list
+end
+
+--- TensorArrays and saved values alive now: {name, saved, depth, size, bytes, dtype, where, frame}.
+function methods.stacks(r)
+  local list = {}
+  for _, f in ipairs(methods.frames(r)) do for _, s in ipairs(f.stacks) do list[#list + 1] = s end end
+  return list
+end
+
+--- The last n tokens that ran, newest first: {op, tag, dead}. The run is paused.
+function methods.history(r, n)
+  must_pause(r, 'history')
+  local frames = tree(core.run_look(r.handle))
+  local list = core.run_history(r.handle, n or 20)
+  for i, t in ipairs(list) do
+    local f = frames.by_id[t.frame]
+    local tag = f and f.tag or ('#%d'):format(t.frame)
+    list[i] = { op = graph.operation(r.session.graph, t.node), tag = t.frame == 0 and '' or ('%s:%d'):format(tag, t.iteration), dead = t.dead,
+                frame_id = t.frame, iteration = t.iteration }
+  end
+  return list
+end
+
+--- h:value(x, tag?): the value that x has there; nil, 'dead' for a dead one. An error when it is not there (yet, or any more).
+function methods.value(r, x, tag)
+  local s = must_pause(r, 'value')
+  local node, index = node_of(r, x, 'value')
+  local frame, iteration = place(r, tag, s)
+  local v, dead = core.run_value(r.handle, node, index, frame, iteration)
+  if dead then return nil, 'dead' end
+  return v
+end
+
+return M
