@@ -21,13 +21,14 @@ int luaopen_dflow_core(lua_State *L);
 
 enum {
   OPT_ERROR = 1, OPT_INTERACTIVE = 2, OPT_VERSION = 4, OPT_EXECUTE = 8, OPT_NO_ENV = 16, OPT_HELP = 32,
-  OPT_LONG_VERSION = 64
+  OPT_LONG_VERSION = 64, OPT_RESUME = 128
 };
 
 volatile sig_atomic_t program_interrupted;
 static lua_State  *running;                /* the state that Ctrl-C stops */
 static const char *progname = "dflow";     /* NULL at the prompt: messages stand alone there */
 static bool        interactive;
+static int         color = -1;             /* --color: -1 auto, 0 never, 1 always */
 
 /* ---- messages ---------------------------------------------------------------------------------- */
 
@@ -70,7 +71,9 @@ static const char usage_text[] =
   "  --        stop handling options\n"
   "  -         stop handling options and execute stdin\n"
   "  --help    show this text\n"
-  "  --version show version information\n";
+  "  --version show version information\n"
+  "  --resume  interactive mode, with the inputs of the session that ended last\n"
+  "  --color=when   colours at the prompt: auto, always or never\n";
 
 static void print_usage(const char *bad) {
   fflush(stdout);
@@ -82,6 +85,8 @@ static void print_usage(const char *bad) {
 
 /* A string gets a traceback; a table with __tostring, such as every dflow error, is its own whole message. */
 static int message_handler(lua_State *L) {
+  lua_pushvalue(L, 1);
+  lua_setfield(L, LUA_REGISTRYINDEX, PROGRAM_ERROR);
   const char *text = lua_tostring(L, 1);
   if (text == NULL) {
     if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
@@ -174,6 +179,8 @@ static void preload_core(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_dflow_core);
   lua_setfield(L, -2, "dflow.core");
+  lua_pushcfunction(L, luaopen_dflow_program);
+  lua_setfield(L, -2, "dflow.program");
   lua_pop(L, 1);
 }
 
@@ -203,6 +210,15 @@ static int collect_options(char **argv, int *first) {
       case '-':
         if (strcmp(argv[i], "--help") == 0) { flags |= OPT_HELP; break; }
         if (strcmp(argv[i], "--version") == 0) { flags |= OPT_LONG_VERSION; break; }
+        if (strcmp(argv[i], "--resume") == 0) { flags |= OPT_RESUME | OPT_INTERACTIVE; break; }
+        if (strncmp(argv[i], "--color=", 8) == 0) {
+          static const char *const words[] = { "never", "always", "auto" };
+          int k = 0;
+          while (k < 3 && strcmp(argv[i] + 8, words[k]) != 0) k++;
+          if (k == 3) return OPT_ERROR;
+          color = k == 2 ? -1 : k;
+          break;
+        }
         if (argv[i][2] != '\0') return OPT_ERROR;
         *first = i + 1;
         return flags;
@@ -353,11 +369,11 @@ static int protected_main(lua_State *L) {
   if (!run_options(L, argv, script)) return 0;
   if (script < argc && do_script(L, argv + script) != LUA_OK) return 0;
   if (flags & OPT_INTERACTIVE) {
-    program_repl(L, flags & OPT_NO_ENV);
+    program_repl(L, &(program_options){ flags & OPT_NO_ENV, flags & OPT_RESUME, color });
   } else if (script == argc && !(flags & (OPT_EXECUTE | OPT_VERSION))) {
     if (isatty(STDIN_FILENO)) {
       program_print_version();
-      program_repl(L, flags & OPT_NO_ENV);
+      program_repl(L, &(program_options){ flags & OPT_NO_ENV, false, color });
     } else {
       do_chunk(L, luaL_loadfile(L, NULL));   /* as in lua(1), an error in a piped chunk does not show in the status */
       if (program_interrupted) return 0;

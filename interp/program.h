@@ -1,16 +1,25 @@
-/* program.h: what main.c and repl.c share. Both belong to the `dflow` program and to nothing else. */
+/* program.h: what the files of the `dflow` program share. They belong to it and to nothing else. */
 #ifndef DFLOW_PROGRAM_H
 #define DFLOW_PROGRAM_H
 #include <lua.h>
 #include <signal.h>
 #include <stdbool.h>
 
+/* What the command line said about the prompt. */
+typedef struct program_options {
+  bool ignore_environment;   /* -E: no init file */
+  bool resume;               /* --resume: replay the session that ended last */
+  int  color;                /* --color: -1 auto, 0 never, 1 always */
+} program_options;
+
 /* Set by SIGINT, cleared by whoever dealt with it. */
 extern volatile sig_atomic_t program_interrupted;
 
 /* Calls the function below its `nargs` arguments as lua_pcall does, with a traceback for errors that are plain
- * strings, and with Ctrl-C cancelling the graphs that run meanwhile and stopping the Lua code. */
+ * strings, and with Ctrl-C cancelling the graphs that run meanwhile and stopping the Lua code. The error itself,
+ * before it was made a message, is left in the registry under PROGRAM_ERROR. */
 int program_call(lua_State *L, int nargs, int nresults);
+#define PROGRAM_ERROR "dflow.program.error"
 
 /* Prints and pops the error that `status` stands for, if it stands for one. Returns `status`. */
 int program_report(lua_State *L, int status);
@@ -20,7 +29,10 @@ void program_now_interactive(void);
 
 void program_print_version(void);
 
-/* Reads, runs and prints until the input ends or `:quit`. Never raises. */
-void program_repl(lua_State *L, bool ignore_environment);
+/* Reads, runs and prints until the input ends or `:quit`: stdlib/dflow/repl.lua does, with the module below. Never raises. */
+void program_repl(lua_State *L, const program_options *options);
+
+/* The Lua module `dflow.program`: the terminal, Ctrl-C and the history, for the prompt's Lua side. */
+int luaopen_dflow_program(lua_State *L);
 
 #endif

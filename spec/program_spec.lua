@@ -8,7 +8,7 @@ local function both(arguments, input, environment)
     local r = shell.run(('%s %s %s'):format(environment or '', program, arguments), input)
     for _, k in ipairs{ 'out', 'err' } do
       r[k] = r[k]:gsub(program:gsub('%p', '%%%0'), 'PROGRAM'):gsub('Lua 5%.4%.%d[^\n]*', 'VERSION')
-        :gsub('dflow %d[^\n]*', 'VERSION'):gsub('\n  %-%-help[^\n]*\n  %-%-version[^\n]*', '')
+        :gsub('dflow %d[^\n]*', 'VERSION'):gsub('\n  %-%-help.-%-%-color=[^\n]*', '')
     end
     return r
   end

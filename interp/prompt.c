@@ -1,0 +1,518 @@
+/* prompt.c: drives readline as the editor of one buffer of several lines.
+ *
+ * Readline reads the keys, knows people's inputrc and their vi mode, keeps undo, kill ring and history; what it shows is
+ * painted by prompt_paint.c. Its commands that think of one line only are replaced by ours wherever a key leads to
+ * them, so that people's own keys for them work too: accept-line runs the buffer when Lua's parser says that it is
+ * complete and begins a new line otherwise; previous-history moves up within the buffer first; and so on.
+ *
+ * The loop waits in ppoll(), with the signals that matter blocked everywhere else in it: a handler only sets a flag, and
+ * what it means happens here. No signal handler touches readline.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lauxlib.h>
+#include <readline/history.h>
+#include <readline/readline.h>
+
+#include "program.h"
+#include "prompt.h"
+
+lua_State *prompt_lua;
+const char prompt_editor_key = 0;
+
+static char *accepted;                /* what readline handed over; malloced */
+static bool  accepted_done;
+static char *pushed;                  /* bytes that came after a paste, still to be read; malloced */
+static size_t pushed_n, pushed_at;
+
+bool prompt_ask(const char *name, int nargs, int nresults) {
+  lua_State *L = prompt_lua;
+  int base = lua_gettop(L) - nargs;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &prompt_editor_key);
+  if (lua_istable(L, -1)) {
+    lua_pushstring(L, name);
+    lua_rawget(L, -2);
+    lua_insert(L, base + 1);
+    lua_settop(L, base + 1 + nargs);
+    if (lua_pcall(L, nargs, nresults, 0) == LUA_OK) return true;
+    const char *text = lua_tostring(L, -1);
+    if (strcmp(name, "look") != 0 && strcmp(name, "style") != 0) paint_message(text ? text : "the prompt failed");
+  }
+  lua_settop(L, base);
+  return false;
+}
+
+/* ---- lines within the buffer ------------------------------------------------------------------- */
+
+static int start_of_line(int point) {
+  while (point > 0 && rl_line_buffer[point - 1] != '\n') point--;
+  return point;
+}
+
+static int end_of_line(int point) {
+  while (point < rl_end && rl_line_buffer[point] != '\n') point++;
+  return point;
+}
+
+/* Moves the point a line up or down, keeping its column where it can. */
+static bool move_line(int down) {
+  int start = start_of_line(rl_point), column = rl_point - start;
+  if (down) {
+    int end = end_of_line(rl_point);
+    if (end == rl_end) return false;
+    start = end + 1;
+  } else {
+    if (start == 0) return false;
+    start = start_of_line(start - 1);
+  }
+  int end = end_of_line(start);
+  rl_point = start + column < end ? start + column : end;
+  while (rl_point > start && ((unsigned char)rl_line_buffer[rl_point] & 0xC0) == 0x80) rl_point--;   /* not within a character */
+  return true;
+}
+
+static int command_up(int count, int key);
+static int command_down(int count, int key);
+
+/* Up and down go through the history entries that begin as the line did when the first of them was pressed. */
+static int through_history(int count, int key, bool down) {
+  bool on = rl_last_func == command_up || rl_last_func == command_down;
+  if (count < 0) return through_history(-count, key, !down);
+  for (; count > 0; count--) {
+    if (move_line(down)) {
+      rl_last_func = NULL;           /* the next search is a new one */
+      on = false;
+      continue;
+    }
+    rl_command_func_t *search = down ? rl_history_search_forward : rl_history_search_backward;
+    rl_last_func = on ? search : NULL;
+    search(1, key);
+    on = true;
+    rl_point = down ? rl_end : end_of_line(0);
+  }
+  return 0;
+}
+
+static bool moved_within;            /* the last up or down did not leave the buffer */
+
+static int command_up(int count, int key) {
+  if (moved_within) rl_last_func = NULL;
+  int start = start_of_line(rl_point);
+  moved_within = start > 0;
+  return through_history(count, key, false);
+}
+
+static int command_down(int count, int key) {
+  if (moved_within) rl_last_func = NULL;
+  moved_within = end_of_line(rl_point) < rl_end;
+  return through_history(count, key, true);
+}
+
+static int command_home(int count, int key) {
+  int start = start_of_line(rl_point);
+  rl_point = rl_point == start && rl_editing_mode == 1 ? 0 : start;
+  return 0;
+}
+
+static int command_end(int count, int key) {
+  int end = end_of_line(rl_point);
+  rl_point = rl_point == end && rl_editing_mode == 1 ? rl_end : end;
+  return 0;
+}
+
+static int command_kill_line(int count, int key) {
+  int end = end_of_line(rl_point);
+  if (end == rl_point && end < rl_end) end++;      /* at the end of a line: joins it with the next */
+  rl_kill_text(rl_point, end);
+  return 0;
+}
+
+static int command_kill_to_start(int count, int key) {
+  int start = start_of_line(rl_point), point = rl_point;
+  if (start == point && start > 0) start--;
+  rl_kill_text(point, start);
+  rl_point = start;
+  return 0;
+}
+
+/* ---- Enter, Tab, paste ------------------------------------------------------------------------- */
+
+/* Gives the line of the point another indentation. */
+static void indent_line(int spaces) {
+  int start = start_of_line(rl_point), text = start;
+  while (rl_line_buffer[text] == ' ' || rl_line_buffer[text] == '\t') text++;
+  if (text - start == spaces) return;
+  int point = rl_point - text;
+  rl_delete_text(start, text);
+  rl_point = start;
+  for (int i = 0; i < spaces; i++) rl_insert_text(" ");
+  rl_point = start + spaces + (point > 0 ? point : 0);
+}
+
+static int command_newline(int count, int key) {
+  rl_insert_text("\n");
+  return 0;
+}
+
+static int command_enter(int count, int key) {
+  paint_sync();
+  paint_place at = paint_place_of(rl_point);
+  lua_pushinteger(prompt_lua, at.line);
+  lua_pushinteger(prompt_lua, at.column);
+  if (prompt_ask("enter", 2, 2)) {
+    char *more = lua_isstring(prompt_lua, -2) ? strdup(lua_tostring(prompt_lua, -2)) : NULL;
+    int spaces = lua_isnumber(prompt_lua, -1) ? (int)lua_tointeger(prompt_lua, -1) : -1;
+    lua_pop(prompt_lua, 2);
+    if (spaces >= 0 || more) rl_begin_undo_group();
+    if (spaces >= 0) indent_line(spaces);
+    if (more) rl_insert_text(more);
+    if (spaces >= 0 || more) rl_end_undo_group();
+    if (more) {
+      free(more);
+      return 0;
+    }
+  }
+  rl_point = rl_end;
+  paint_menu_clear();
+  paint_final();
+  return rl_newline(1, '\n');
+}
+
+static int command_tab(int count, int key) {
+  int start = start_of_line(rl_point);
+  bool blank = true;
+  for (int i = start; i < rl_point; i++) blank = blank && rl_line_buffer[i] == ' ';
+  if (blank && rl_end > 0) {
+    rl_insert_text((rl_point - start) % 2 ? " " : "  ");
+    return 0;
+  }
+  return rl_complete(count, key);
+}
+
+static int read_pushed(FILE *in) {
+  if (pushed_at < pushed_n) return (unsigned char)pushed[pushed_at++];
+  return rl_getc(in);
+}
+
+static int pushed_available(void) {
+  if (pushed_at < pushed_n) return 1;
+  rl_input_available_hook = NULL;
+  struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+  return poll(&in, 1, 0) > 0;
+}
+
+/* Reads what is pasted, in large pieces, up to the mark that ends it. What came behind the mark is read later. */
+static int command_paste(int count, int key) {
+  static const char mark[] = "\033[201~";
+  size_t room = 1 << 16, n = 0, found = 0;
+  char *text = malloc(room);
+  bool ended = false;
+  while (text && !ended && !program_interrupted) {
+    if (n + 4096 > room) {
+      char *grown = realloc(text, room *= 2);
+      if (grown == NULL) break;
+      text = grown;
+    }
+    if (pushed_at < pushed_n) {
+      text[n++] = pushed[pushed_at++];
+    } else {
+      ssize_t got = read(STDIN_FILENO, text + n, 4096);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) break;
+      n += (size_t)got;
+    }
+    for (; found + sizeof mark - 1 <= n; found++)
+      if (text[found] == '\033' && memcmp(text + found, mark, sizeof mark - 1) == 0) {
+        ended = true;
+        break;
+      }
+  }
+  if (!ended) {
+    free(text);
+    return 0;
+  }
+  size_t after = found + sizeof mark - 1;
+  if (after < n) {
+    size_t left = pushed_n - pushed_at;
+    char *rest = malloc(n - after + left + 1);
+    if (rest) {
+      memcpy(rest, text + after, n - after);
+      if (left) memcpy(rest + n - after, pushed + pushed_at, left);
+      free(pushed);
+      pushed = rest;
+      pushed_at = 0;
+      pushed_n = n - after + left;
+      rl_input_available_hook = pushed_available;
+    }
+  }
+  size_t length = 0;
+  for (size_t i = 0; i < found; i++) {
+    if (text[i] == '\0') continue;
+    if (text[i] == '\r') {
+      if (i + 1 < found && text[i + 1] == '\n') continue;
+      text[i] = '\n';
+    }
+    text[length++] = text[i];
+  }
+  lua_pushlstring(prompt_lua, text, length);
+  if (prompt_ask("clean", 1, 1)) {
+    const char *clean = lua_tostring(prompt_lua, -1);
+    if (clean) {
+      rl_begin_undo_group();
+      rl_insert_text(clean);
+      rl_end_undo_group();
+    }
+    lua_pop(prompt_lua, 1);
+  }
+  free(text);
+  return 0;
+}
+
+static int command_clear(int count, int key) {
+  if (write(STDOUT_FILENO, "\033[H\033[2J", 7) == 7) paint_anew();
+  return 0;
+}
+
+/* ---- completion -------------------------------------------------------------------------------- */
+
+static char *next_word(const char *text, int state) {   /* the list of words is on the Lua stack, below `dropped` */
+  static lua_Integer at;
+  lua_State *L = prompt_lua;
+  if (state == 0) at = 0;
+  lua_Integer dropped = lua_tointeger(L, -1);
+  if (lua_geti(L, -2, ++at) != LUA_TSTRING) {
+    lua_pop(L, 1);
+    return NULL;
+  }
+  size_t n;
+  const char *word = lua_tolstring(L, -1, &n);
+  char *copy = strdup(word + ((size_t)dropped < n ? (size_t)dropped : n));
+  lua_pop(L, 1);
+  return copy;
+}
+
+static char **complete(const char *text, int start, int end) {
+  rl_attempted_completion_over = 1;
+  rl_completion_append_character = '\0';
+  rl_sort_completion_matches = 0;
+  paint_sync();
+  paint_place at = paint_place_of(rl_point);
+  lua_pushinteger(prompt_lua, at.line);
+  lua_pushinteger(prompt_lua, at.column);
+  if (!prompt_ask("complete", 2, 2)) return NULL;
+  char **words = NULL;
+  if (lua_istable(prompt_lua, -1)) {
+    int dropped = start - (paint_line_start(at.line) + (int)lua_tointeger(prompt_lua, -2));
+    lua_pushinteger(prompt_lua, dropped > 0 ? dropped : 0);
+    words = rl_completion_matches(text, next_word);
+    lua_pop(prompt_lua, 1);
+  }
+  lua_pop(prompt_lua, 2);
+  return words;
+}
+
+static void show_matches(char **matches, int n, int longest) {
+  int columns, rows;
+  paint_size(&columns, &rows);
+  paint_menu_clear();
+  lua_pushinteger(prompt_lua, columns);
+  lua_pushinteger(prompt_lua, rows);
+  if (!prompt_ask("menu", 2, 1)) return;
+  lua_State *L = prompt_lua;
+  int list = lua_gettop(L);
+  for (lua_Integer i = 1; lua_istable(L, -1) && lua_geti(L, list, i) == LUA_TSTRING; i += 2) {
+    size_t ntext, nstyles;
+    const char *text = lua_tolstring(L, -1, &ntext);
+    lua_geti(L, list, i + 1);
+    const char *styles = lua_tolstring(L, -1, &nstyles);
+    paint_menu_add(text, ntext, styles ? styles : "", styles ? nstyles : 0);
+    lua_pop(L, 2);
+  }
+  lua_settop(L, list - 1);
+}
+
+/* ---- readline ---------------------------------------------------------------------------------- */
+
+static int command_reread(int count, int key);
+
+static rl_command_func_t *replacement(rl_command_func_t *fn) {
+  static const struct { rl_command_func_t *theirs, *ours; } list[] = {
+    { rl_newline, command_enter },                       { rl_complete, command_tab },
+    { rl_get_previous_history, command_up },             { rl_get_next_history, command_down },
+    { rl_history_search_backward, command_up },          { rl_history_search_forward, command_down },
+    { rl_beg_of_line, command_home },                    { rl_end_of_line, command_end },
+    { rl_kill_line, command_kill_line },                 { rl_unix_line_discard, command_kill_to_start },
+    { rl_bracketed_paste_begin, command_paste },         { rl_clear_screen, command_clear },
+    { rl_clear_display, command_clear },                 { rl_re_read_init_file, command_reread },
+  };
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    if (list[i].theirs == fn) return list[i].ours;
+  return fn;
+}
+
+static void replace_in(Keymap map, int depth) {
+  for (int i = 0; i < KEYMAP_SIZE; i++) {
+    if (map[i].type == ISFUNC && map[i].function) map[i].function = replacement(map[i].function);
+    else if (map[i].type == ISKMAP && map[i].function && depth < 8) replace_in((Keymap)map[i].function, depth + 1);
+  }
+}
+
+static void replace_commands(void) {
+  Keymap maps[] = { emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap };
+  for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) replace_in(maps[i], 0);
+}
+
+static int command_reread(int count, int key) {
+  int status = rl_re_read_init_file(count, key);
+  replace_commands();
+  return status;
+}
+
+/* Defaults go in before the user's inputrc is read, so that it has the last word. */
+void prompt_open(lua_State *L) {
+  prompt_lua = L;
+  rl_readline_name = "dflow";
+  rl_outstream = stdout;
+  rl_catch_signals = 0;
+  rl_catch_sigwinch = 0;
+  rl_redisplay_function = paint;
+  rl_getc_function = read_pushed;
+  rl_attempted_completion_function = complete;
+  rl_completion_display_matches_hook = show_matches;
+  rl_completer_quote_characters = "";
+  rl_basic_quote_characters = "";
+  rl_completer_word_break_characters = " \t\n\"\\'`@$><=;|&{}()[],.:+-*/%^#~?!";
+  rl_add_defun("dflow-newline", command_newline, -1);
+  Keymap maps[] = { emacs_standard_keymap, vi_insertion_keymap };
+  for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+    rl_bind_keyseq_in_map("\033\r", command_newline, maps[i]);
+    rl_bind_keyseq_in_map("\033\n", command_newline, maps[i]);
+  }
+  rl_variable_bind("show-all-if-ambiguous", "on");
+  rl_variable_bind("comment-begin", "-- ");
+  rl_variable_bind("bell-style", "none");
+  rl_initialize();
+  replace_commands();
+}
+
+static void on_line(char *line) {
+  accepted = line;
+  accepted_done = true;
+  rl_callback_handler_remove();       /* the terminal is itself again while the chunk runs */
+}
+
+/* ---- signals ----------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t resized, suspended, continued, ended;
+
+static void on_signal(int number) {
+  switch (number) {
+    case SIGINT:   program_interrupted = 1; break;
+    case SIGWINCH: resized = 1; break;
+    case SIGTSTP:  suspended = 1; break;
+    case SIGCONT:  continued = 1; break;
+    default:       ended = number;
+  }
+}
+
+static const int watched[] = { SIGINT, SIGWINCH, SIGTSTP, SIGCONT, SIGTERM, SIGHUP };
+enum { WATCHED = sizeof watched / sizeof *watched };
+
+static void raise_default(int number, const sigset_t *mask) {
+  struct sigaction act = { .sa_handler = SIG_DFL }, before;
+  sigset_t one, was;
+  sigaction(number, &act, &before);
+  sigemptyset(&one);
+  sigaddset(&one, number);
+  raise(number);
+  sigprocmask(SIG_UNBLOCK, &one, &was);      /* here it stops, or ends */
+  sigprocmask(SIG_SETMASK, &was, NULL);
+  sigaction(number, &before, NULL);
+}
+
+static void handle_signals(const sigset_t *mask) {
+  if (ended) {
+    paint_below();
+    rl_callback_handler_remove();
+    raise_default(ended, mask);
+  }
+  if (suspended) {
+    paint_below();
+    rl_deprep_terminal();
+    raise_default(SIGTSTP, mask);
+    suspended = 0;
+    continued = 1;
+  }
+  if (continued) {
+    continued = 0;
+    rl_prep_terminal(1);
+    paint_anew();
+    rl_set_screen_size(24, 80);
+    resized = 0;
+    paint();
+  }
+  if (resized) {
+    resized = 0;
+    int columns, rows;
+    paint_size(&columns, &rows);
+    rl_set_screen_size(rows, columns);
+    paint_resized();
+    paint();
+  }
+}
+
+prompt_end prompt_read(const char *prompt, const char *more, char **text) {
+  struct sigaction act = { .sa_handler = on_signal }, before[WATCHED];   /* no SA_RESTART: ppoll() returns */
+  sigset_t blocked, mask;
+  sigemptyset(&blocked);
+  for (int i = 0; i < WATCHED; i++) {
+    sigaddset(&blocked, watched[i]);
+    sigaction(watched[i], &act, &before[i]);
+  }
+  program_interrupted = 0;
+  resized = suspended = continued = ended = 0;
+  accepted_done = false;
+  accepted = NULL;
+  moved_within = false;
+  using_history();
+  fflush(stdout);
+  paint_begin(prompt, more);
+  rl_callback_handler_install("", on_line);
+  while (!accepted_done) {
+    sigprocmask(SIG_BLOCK, &blocked, &mask);
+    handle_signals(&mask);
+    struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+    int ready = program_interrupted ? -1 : pushed_at < pushed_n ? 1 : ppoll(&in, 1, NULL, &mask);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    if (program_interrupted) break;
+    if (ready <= 0) continue;
+    paint_menu_clear();
+    rl_callback_read_char();
+  }
+  bool interrupted = !accepted_done;
+  if (interrupted) {
+    rl_free_line_state();
+    rl_callback_sigcleanup();
+    rl_clear_message();
+    paint_final();
+    rl_callback_handler_remove();
+    fputs("^C\n", stdout);
+    fflush(stdout);
+  }
+  for (int i = 0; i < WATCHED; i++) sigaction(watched[i], &before[i], NULL);
+  program_interrupted = 0;
+  if (interrupted) return PROMPT_INTERRUPTED;
+  if (accepted == NULL) {
+    fputc('\n', stdout);
+    fflush(stdout);
+    return PROMPT_END;
+  }
+  *text = accepted;
+  return PROMPT_READ;
+}

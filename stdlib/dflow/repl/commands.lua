@@ -1,0 +1,111 @@
+--- The commands of the prompt: what they have in common. `repl.command(name, fn, doc)` adds one.
+--
+-- A command is called as fn(rest, say, repl): the rest of its line, and a function that prints a line; what it returns as a string is
+-- printed too. `true` leaves the prompt. On every command: `:cmd?` shows its doc, `:cmd … ~pattern` keeps the lines
+-- that match, `:cmd … > file` writes to a file. Any unique beginning of a name will do.
+local errors = require 'dflow.errors'
+
+local M = {}
+local commands, order, repl = {}, {}, nil
+
+--- @param name  a word
+-- @param fn    function(rest, say, repl)
+-- @param doc   the first line is its usage and what it does, ` - ` between them; more lines may follow
+function M.command(name, fn, doc)
+  if type(name) ~= 'string' or not name:find('^%a[%w_]*$') then errors.bad('repl.command: the name is a word, not %s', errors.describe(name)) end
+  if type(fn) ~= 'function' then errors.bad('repl.command: the second argument is a function, not %s', errors.describe(fn)) end
+  if not commands[name] then
+    order[#order + 1] = name
+    table.sort(order)
+  end
+  commands[name] = { name = name, fn = fn, doc = doc or '' }
+end
+
+--- Names of all commands, sorted.
+function M.names() return order end
+
+--- `usage` and `what it does`, from the first line of a command's doc.
+function M.about(name)
+  local first = commands[name].doc:match('^[^\n]*')
+  local usage, about = first:match('^(.-) %- (.*)$')
+  return usage or name, about or first
+end
+
+function M.doc(name) return commands[name] and commands[name].doc end
+
+--- The command that a word begins; nil and why there is none.
+function M.find(word)
+  if commands[word] then return commands[word] end
+  local found = {}
+  for _, name in ipairs(order) do
+    if name:sub(1, #word) == word then found[#found + 1] = name end
+  end
+  if #found == 1 then return commands[found[1]] end
+  if #found == 0 then return nil, ("there is no command ':%s'%s; :help lists them"):format(word, errors.hint(word, order)) end
+  return nil, (':%s may be :%s'):format(word, table.concat(found, ' or :'))
+end
+
+local function print_doc(command, say)
+  local usage, about = M.about(command.name)
+  say((':%s'):format(usage))
+  say('  ' .. about)
+  for line in command.doc:match('^[^\n]*\n?(.*)$'):gmatch('[^\n]+') do say('  ' .. line) end
+end
+
+--- Takes `~pattern` and `> file` off the end of a line. A `>` counts where a blank stands on both sides and one word behind.
+local function redirected(rest)
+  local before, file = rest:match('^(.-)%s*>%s+(%S+)%s*$')
+  if file and (before == '' or rest:find('%s>%s')) then rest = before else file = nil end
+  local head, pattern = rest:match('^(.-)%s*%f[~]~(%S+)%s*$')
+  if pattern and pattern:sub(1, 1) ~= '=' and (head == '' or rest:find('%s~')) then rest = head else pattern = nil end
+  return rest, pattern, file
+end
+
+--- A line that begins with ? or :. Returns true when the prompt is to be left.
+function M.run(line)
+  line = line:gsub('^%s+', '')
+  local word, rest
+  if line:sub(1, 1) == '?' then
+    local marks, asked = line:match('^(%?+)%s*(.-)%s*$')
+    word, rest = 'help', asked
+    if #marks > 1 then word, rest = 'doc', '?' .. asked end
+  else
+    word, rest = line:match('^:%s*([%w_]*)%s*(.-)%s*$')
+  end
+  local command, why = M.find(word)
+  if not command then
+    print(why)
+    return false
+  end
+  if rest == '?' and line:sub(1, 1) == ':' then
+    print_doc(command, print)
+    return false
+  end
+  local pattern, path, file
+  if line:sub(1, 1) == ':' then rest, pattern, path = redirected(rest) end
+  if path then
+    file, why = io.open(path, 'w')
+    if not file then error(why, 0) end
+  end
+  local function say(text)
+    for row in (tostring(text) .. '\n'):gmatch('([^\n]*)\n') do
+      if not pattern or row:find(pattern) then
+        if file then file:write((row:gsub('\27%[[%d;]*m', '')), '\n') else print(row) end
+      end
+    end
+  end
+  local ok, result = pcall(command.fn, rest, say, repl)
+  if ok and type(result) == 'string' then say(result) end
+  if file then file:close() end
+  if not ok then error(result, 0) end
+  return result == true
+end
+
+--- The prompt's own commands, with the prompt that they speak of.
+function M.open(owner)
+  repl = owner
+  M.repl = owner
+  require 'dflow.repl.builtin'
+end
+
+return M

@@ -1,0 +1,192 @@
+--- What was typed so far and what it gave: compiles an input, runs it, keeps `_`, `__`, `Out[n]` and the session's locals.
+--
+-- Lines are counted through the session, as if the inputs were one file called stdin: `stdin:17` is the 17th line typed, so
+-- that a node, an error and a function each name one line.
+local locals = require 'dflow.repl.locals'
+
+local M = {}
+local unpack = table.unpack or unpack
+
+M.inputs = {}                 -- {text, line, ok, kind = 'expression' | 'statement', muted}, the list of what was run
+M.locals = locals.new(_G)
+local next_line = 1
+
+-- ---- compiling ----------------------------------------------------------------------------------------------------
+local function wants_more(message) return message:find("<eof>'?$") ~= nil end
+
+--- `?name` or `:command`; a label `::name::` is Lua.
+function M.is_command(text)
+  return text:find('^%s*%?') ~= nil or (text:find('^%s*:') ~= nil and not text:find('^%s*::'))
+end
+
+local function as_expression(text) return 'return ' .. text:gsub('^%s*=', '', 1) end
+
+--- Does Lua's parser take the text for a whole chunk (or for one that no further line can mend)?
+function M.complete(text)
+  if M.is_command(text) then return true end
+  local chunk, message = load(as_expression(text), '=stdin', 't')
+  if chunk then return true end
+  if wants_more(message) then return false end
+  chunk, message = load(text, '=stdin', 't')
+  return chunk ~= nil or not wants_more(message)
+end
+
+--- The chunk of an input and whether it is an 'expression' or a 'statement'; nil and a message.
+function M.compile(text, line)
+  local lead = ('\n'):rep((line or next_line) - 1)
+  local chunk = load(lead .. as_expression(text), '=stdin', 't', M.locals.environment({}))
+  if chunk then return chunk, 'expression' end
+  local why
+  chunk, why = load(lead .. text, '=stdin', 't', M.locals.environment({}))
+  if not chunk then return nil, why end
+  local rewritten, names = locals.rewrite(text)
+  if #names > 0 then chunk = load(lead .. rewritten, '=stdin', 't', M.locals.environment(names)) or chunk end
+  return chunk, 'statement'
+end
+
+-- ---- results ------------------------------------------------------------------------------------------------------
+local LARGE = 2 ^ 20          -- a Tensor of more elements is kept only while somebody else keeps it
+local large = setmetatable({}, { __mode = 'v' })
+M.Out = setmetatable({}, { __index = large })
+
+local function keep(n, value)
+  local mt = getmetatable(value)
+  local is_large = type(mt) == 'table' and rawget(mt, '__name') == 'dflow.Tensor' and value.size > LARGE
+  rawset(is_large and large or M.Out, n, value)
+  _G.__ = rawget(_G, '_')
+  _G._ = value
+end
+
+--- Runs an input.
+-- @param call  call(f): true and the results, or false, a message and the error: a pcall that minds Ctrl-C
+-- @return      the input's record: {ok, kind, muted, n = number of results, results = {…}} or {message, error}
+function M.run(text, call)
+  local input = { text = text, line = next_line, number = #M.inputs + 1 }
+  M.inputs[input.number] = input
+  next_line = next_line + 1 + select(2, text:gsub('\n', ''))
+  local chunk, kind = M.compile(text, input.line)
+  if not chunk then
+    input.message = kind
+    return input
+  end
+  input.kind = kind
+  input.muted = kind == 'expression' and text:find(';%s*$') ~= nil
+  local function finish(ok, ...)
+    input.ok = ok
+    if ok then
+      input.n, input.results = select('#', ...), { ... }
+      if input.n > 0 then keep(input.number, (...)) end
+    else
+      input.message, input.error = ...
+      _G._err = input.error
+    end
+    return input
+  end
+  return finish(call(chunk))
+end
+
+--- The source line `stdin:line` that was typed; nil when there is none.
+function M.source_line(line)
+  for i = #M.inputs, 1, -1 do
+    local input = M.inputs[i]
+    if input.line <= line then
+      local at = input.line
+      for row in (input.text .. '\n'):gmatch('([^\n]*)\n') do
+        if at == line then return row end
+        at = at + 1
+      end
+      return nil
+    end
+  end
+end
+
+-- ---- as a script --------------------------------------------------------------------------------------------------
+local HEADER = [[
+#!/usr/bin/env dflow
+-- %s
+local df = require 'dflow'
+local cond, while_loop, TensorArray, gradients = df.cond, df.while_loop, df.TensorArray, df.gradients
+]]
+
+--- An input as it stands in a script: an expression becomes a statement that prints.
+function M.as_statement(input)
+  if input.kind ~= 'expression' then return input.text end
+  local text = input.text:gsub('^%s*=', '', 1):gsub('[;%s]*$', '')
+  if text:find('^%s*print%s*%(') or text:find('^%s*df%.run%s*%(') and input.muted then return text end
+  return ('_ = %s%s'):format(text, input.muted and '' or '\nprint(_)')
+end
+
+--- The inputs that succeeded as a script that runs by itself.
+function M.script(about)
+  local parts = { HEADER:format(about) }
+  for _, input in ipairs(M.inputs) do
+    if input.ok then parts[#parts + 1] = M.as_statement(input) end
+  end
+  return table.concat(parts, '\n') .. '\n'
+end
+
+-- ---- the journal: what a crash leaves behind ------------------------------------------------------------------------
+local journal = { kept = 10 }
+M.journal = journal
+local MARK = '--[[ input ]]'
+
+--- Where the sessions' journals lie: $XDG_STATE_HOME/dflow/sessions, made when it is not there. nil when it cannot be.
+local function folder(program)
+  local state, home = os.getenv 'XDG_STATE_HOME', os.getenv 'HOME'
+  if not state or state:sub(1, 1) ~= '/' then
+    if not home or home == '' then return nil end
+    program.make_folder(home .. '/.local')
+    state = home .. '/.local/state'
+  end
+  for _, path in ipairs{ state, state .. '/dflow', state .. '/dflow/sessions' } do
+    if not program.make_folder(path) then return nil end
+  end
+  return state .. '/dflow/sessions/'
+end
+
+--- Names of the journals, oldest first.
+local function list(program, at)
+  local names = {}
+  for _, name in ipairs(program.folder(at) or {}) do
+    if name:find('^%d+%-%d+%.lua$') then names[#names + 1] = name end
+  end
+  table.sort(names)
+  return names
+end
+
+--- Appends an input that succeeded; the first makes the file, and the oldest ones go.
+function journal.add(input, program)
+  if journal.closed then return end
+  if not journal.file then
+    local at = folder(program)
+    journal.file = at and io.open(('%s%d-%d.lua'):format(at, os.time(), program.pid()), 'w')
+    if not journal.file then
+      journal.closed = true
+      return
+    end
+    local names = list(program, at)
+    for i = 1, #names - journal.kept do os.remove(at .. names[i]) end
+  end
+  journal.file:write(MARK, '\n', input.text, '\n')
+  journal.file:flush()
+end
+
+--- The inputs of the newest journal whose session is over: a list of texts, and its path. nil when there is none.
+function journal.last(program)
+  local at = folder(program)
+  if not at then return nil end
+  local names = list(program, at)
+  for i = #names, 1, -1 do
+    if not program.alive(tonumber(names[i]:match('%-(%d+)'))) then
+      local file = io.open(at .. names[i])
+      local text = file and file:read('*a')
+      if file then file:close() end
+      local inputs = {}
+      for input in ((text or '') .. MARK .. '\n'):gmatch('%-%-%[%[ input %]%]\n(.-)\n%f[%-%z]') do inputs[#inputs + 1] = input end
+      return inputs, at .. names[i]
+    end
+  end
+end
+
+M.unpack = unpack
+return M

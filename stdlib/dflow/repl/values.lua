@@ -1,0 +1,202 @@
+--- How the prompt shows a value: tensors as NumPy does, large ones with a line of what they hold; outputs with their value where they
+-- need no feed and have no effect; tables with a depth, cycles marked.
+local core = require 'dflow.backend'
+local df = require 'dflow'
+local graph = require 'dflow.graph'
+local tensor = require 'dflow.tensor'
+local text = require 'dflow.text'
+
+local M = {}
+
+--- What can be set with `:set`: how deep tables are shown, how many entries of each, and how tensors are: `full`, `summary` (one line
+-- when they are large), or `auto` (corners and the line).
+M.options = { depth = 4, entries = 20, print = 'auto' }
+
+local terminal = { color = false, error_color = false, utf8 = true, columns = 80, rows = 24 }
+
+-- ---- colours ------------------------------------------------------------------------------------------------------
+--- Style characters of the editor and of what is printed, as SGR numbers. k keyword, t constant, d number, s string, c comment, o operator,
+-- b builtin, f field, w unknown name, e error, M the marked brackets, p prompt, q its continuation, h hint, H the current argument,
+-- m menu, D dim.
+M.themes = {
+  dark = { k = '1;35', t = '36', d = '33', s = '32', c = '90', b = '34', f = '', w = '4;31', e = '31', M = '1;7', p = '1;36', q = '36',
+           h = '90', H = '1', m = '1', D = '90' },
+  light = { k = '35', t = '36', d = '33', s = '32', c = '37', b = '34', f = '', w = '4;31', e = '31', M = '1;7', p = '34', q = '34',
+            h = '2', H = '1', m = '1', D = '2' },
+  mono = { k = '1', M = '1;7', w = '4', h = '2', H = '1', m = '1', D = '2' },
+}
+
+-- Without colour meaning is not lost: what is marked or current is bold.
+local PLAIN = { M = '1;7', H = '1', m = '1' }
+local theme = {}
+
+function M.terminal() return terminal end
+
+--- Chooses the theme: a name, or a table of styles.
+function M.set_theme(name)
+  local wanted = type(name) == 'table' and name or M.themes[name]
+  if not wanted then return nil, ("there is no theme '%s' (dark, light, mono)"):format(tostring(name)) end
+  theme = terminal.color and wanted or PLAIN
+  local program = package.loaded['dflow.program']
+  if program then
+    for style in ('ktdscobfnweMpqhHmD'):gmatch('.') do program.theme(style, theme[style] or '') end
+  end
+  M.theme = name
+  return true
+end
+
+function M.open(t)
+  terminal = t
+  text.options.width = math.max(20, t.columns)
+  M.set_theme('dark')
+end
+
+--- The text in a style, for standard output (or for `error_color`: standard error) if colours are on there.
+function M.paint(s, style, where)
+  local sgr = terminal[where or 'color'] and theme[style]
+  return sgr and sgr ~= '' and ('\27[%sm%s\27[0m'):format(sgr, s) or s
+end
+local paint = M.paint
+
+--- Text for a terminal that may not know UTF-8.
+function M.plain(s)
+  if terminal.utf8 then return s end
+  return (s:gsub('…', '...'):gsub('─', '-'):gsub('·', '.'):gsub('→', '->'):gsub('[\128-\255]+', '?'))
+end
+
+-- ---- tensors --------------------------------------------------------------------------------------------------------
+local function paint_element(s, v)
+  if type(v) == 'number' and (v ~= v or v == math.huge or v == -math.huge) then return paint(s, 'e') end
+  return s
+end
+
+local function tensor_text(t)
+  local large = t.size > text.options.threshold
+  if large and M.options.print == 'summary' then return text.summary(t, not terminal.utf8) end
+  if large and M.options.print == 'full' then
+    local threshold = text.options.threshold
+    text.options.threshold = math.huge
+    local ok, s = pcall(text.tensor, t, paint_element)
+    text.options.threshold = threshold
+    if not ok then error(s, 0) end
+    return s
+  end
+  if not large then return text.tensor(t, paint_element) end
+  return text.array(t, paint_element) .. '\n' .. paint(text.summary(t, not terminal.utf8), 'D')
+end
+
+-- ---- outputs --------------------------------------------------------------------------------------------------------
+--- `Add:0: float32[3] = Add(Mul:0, Const_1:0)  -- stdin:1`, and the value below when a prompt may run it.
+local function output_text(o)
+  local g = o.graph
+  local line = tostring(o):gsub('  %-%- [^\n]*$', function(where) return paint(where, 'D') end)
+  if not core.needs_nothing(g.handle, o.node, o.index) then return line end
+  local ok, value = pcall(function()
+    if g == df.default_graph() then return df.run(o) end
+    local s = df.Session{ graph = g }
+    local value = s:run(o)
+    s:close()
+    return value
+  end)
+  if not ok then
+    if type(value) == 'table' and value.code == 'cancelled' then error(value, 0) end
+    return line .. '\n  ' .. tostring(value)
+  end
+  if getmetatable(value) == tensor.Tensor then return line .. '\n' .. tensor_text(value) end
+  return ('%s\n%s %s'):format(line, tostring(value), tensor.shape_text(o.dtype, {}))
+end
+
+-- ---- everything -----------------------------------------------------------------------------------------------------
+--- A string as Lua writes it, on one line.
+local function quoted(s)
+  return ('%q'):format(s):gsub('\\\n', '\\n'):gsub('\r', '\\r'):gsub('\t', '\\t'):gsub('%z', '\\0')
+end
+
+local function key_text(key, show)
+  if type(key) == 'string' and key:find('^[%a_][%w_]*$') then return key end
+  return '[' .. show(key) .. ']'
+end
+
+--- Keys in an order that a reader expects: numbers first, then names.
+local function sorted(keys)
+  table.sort(keys, function(a, b)
+    local ta, tb = type(a), type(b)
+    if ta ~= tb then return ta == 'number' or (tb ~= 'number' and ta < tb) end
+    if ta == 'number' or ta == 'string' then return a < b end
+    return tostring(a) < tostring(b)
+  end)
+  return keys
+end
+
+local function has_text(v)
+  local mt = getmetatable(v)
+  return mt ~= nil and (type(mt) ~= 'table' or rawget(mt, '__tostring') ~= nil or rawget(mt, '__name') ~= nil)
+end
+
+--- What a run gives back, tables included: {256.0, name = 3}. Tables with a word of their own say that; a table that is inside of
+-- itself is marked.
+local function text_of(v, depth, open)
+  if type(v) == 'string' then return depth > 0 and quoted(v) or v end
+  if type(v) ~= 'table' then return tostring(v) end
+  local mt = getmetatable(v)
+  if mt == tensor.Tensor then return tensor_text(v) end
+  if mt == graph.Output and depth == 0 then return output_text(v) end
+  if has_text(v) then return tostring(v) end
+  if open[v] then return '<cycle>' end
+  if depth == M.options.depth then return next(v) == nil and '{}' or '{…}' end
+  open[v] = true
+  local words, keys, listed, left = {}, {}, 0, 0
+  while rawget(v, listed + 1) ~= nil do listed = listed + 1 end
+  for i = 1, math.min(listed, M.options.entries) do words[i] = text_of(rawget(v, i), depth + 1, open) end
+  left = listed - #words
+  for key in next, v do
+    if not (type(key) == 'number' and key >= 1 and key <= listed and key == math.floor(key)) then keys[#keys + 1] = key end
+  end
+  for _, key in ipairs(sorted(keys)) do
+    if #words >= M.options.entries then
+      left = left + 1
+    else
+      words[#words + 1] = key_text(key, function(k) return text_of(k, depth + 1, open) end) .. ' = ' .. text_of(rawget(v, key), depth + 1, open)
+    end
+  end
+  open[v] = nil
+  if left > 0 then words[#words + 1] = ('… %d more'):format(left) end
+  local line = table.concat(words, ', ')
+  if not line:find('\n') and #line < terminal.columns - 10 then return '{' .. line .. '}' end
+  return '{\n  ' .. table.concat(words, ',\n'):gsub('\n', '\n  ') .. '\n}'
+end
+
+--- A value as the prompt shows it.
+function M.text(v) return M.plain(text_of(v, 0, {})) end
+
+--- One short line of what a value is, for lists of names.
+function M.brief(v)
+  local kind = type(v)
+  local line
+  if kind == 'string' then
+    line = quoted(v)
+  elseif kind == 'table' and not has_text(v) then
+    local n = 0
+    for _ in next, v do n = n + 1 end
+    line = ('table of %d'):format(n)
+  elseif kind == 'table' and getmetatable(v) == tensor.Tensor then
+    line = 'Tensor ' .. text.summary(v, not terminal.utf8)
+  elseif kind == 'function' then
+    local about = debug.getinfo(v, 'S')
+    line = about.what == 'C' and 'function' or ('function  -- %s:%d'):format(about.short_src, about.linedefined)
+  else
+    line = tostring(v)
+  end
+  line = line:gsub('\n.*', ' …')
+  return M.plain(line)
+end
+
+--- Prints the values of an expression.
+function M.show(...)
+  local words = {}
+  for i = 1, select('#', ...) do words[i] = M.text((select(i, ...))) end
+  local many = #words > 1 and table.concat(words):find('\n')
+  print(table.concat(words, many and '\n' or '\t'))
+end
+
+return M
