@@ -58,7 +58,7 @@ typedef struct df_op {
 typedef struct dfi_op_table { const df_op *ops; int32_t n; } dfi_op_table;
 extern const dfi_op_table dfi_ops_flow, dfi_ops_state, dfi_ops_math, dfi_ops_reduce, dfi_ops_nn,
                           dfi_ops_array, dfi_ops_index, dfi_ops_random, dfi_ops_tensor_array, dfi_ops_linalg, dfi_ops_grad,
-                          dfi_ops_array_v3, dfi_ops_queue, dfi_ops_stack, dfi_ops_trace;
+                          dfi_ops_array_v3, dfi_ops_ref, dfi_ops_train, dfi_ops_resource, dfi_ops_queue, dfi_ops_stack, dfi_ops_trace;
 
 /* The entry taken apart, made once when the library loads. */
 typedef struct dfi_arg {
@@ -81,6 +81,7 @@ typedef struct dfi_op_info {
   bool     in_pair;                    /* the inputs are two lists of one length */
   bool     needs_attr;                 /* an attr without a default */
   bool     reads_variable;             /* it is ReadVariableOp */
+  bool     variable;                   /* VarHandleOp, VariableV2, Variable: its one output names a variable of the session */
   uint8_t  fold;                       /* how constants are known while building: enum dfi_fold, fold.c */
   df_attr *defaults;                   /* nattr; what a node without attributes of its own points at */
   dfi_arg  in[16], out[12];
@@ -92,6 +93,7 @@ const dfi_op_info *dfi_op_info_at(int32_t id);              /* borrowed, for eve
 const dfi_op_info *dfi_op_find(const char *type);           /* by type; NULL when there is none */
 /* Does input i of n want the reference itself (`name:&T`) and not the value it refers to? */
 bool dfi_input_is_reference(const df_node *n, int32_t i);
+static inline bool dfi_is_variable(const df_node *n) { return dfi_op_info_at(n->op)->variable; }
 int32_t dfi_op_attr_index(const dfi_op_info *o, const char *name);  /* -1 when there is none */
 
 /* ---- shape inference: what a .shape function is given. Output dtypes are filled before it is called. ------------ */

@@ -154,14 +154,14 @@ static int32_t kernel_assign(df_kernel *k) {
 
 static int32_t update(df_kernel *k, dfk_update_op op) {
   dfi_variable *v = dfi_variable_in(k, 0);
-  return v ? dfi_variable_update(v, op, k->raw[1], &k->out[0], k->error) : k->error->code;
+  return v ? dfi_variable_missing(k, dfi_variable_update(v, op, k->raw[1], &k->out[0], k->error)) : k->error->code;
 }
 static int32_t kernel_assign_add(df_kernel *k) { return update(k, DFK_ADD); }
 static int32_t kernel_assign_sub(df_kernel *k) { return update(k, DFK_SUB); }
 
 static int32_t scatter(df_kernel *k, dfk_update_op op) {
   dfi_variable *v = dfi_variable_in(k, 0);
-  return v ? dfi_variable_scatter(v, op, k->in[1], k->raw[2], &k->out[0], k->error) : k->error->code;
+  return v ? dfi_variable_missing(k, dfi_variable_scatter(v, op, k->in[1], k->raw[2], &k->out[0], k->error)) : k->error->code;
 }
 static int32_t kernel_scatter_update(df_kernel *k) { return scatter(k, DFK_SET); }
 static int32_t kernel_scatter_add(df_kernel *k)    { return scatter(k, DFK_ADD); }
@@ -183,7 +183,7 @@ static int32_t kernel_initialised(df_kernel *k) {
 static int32_t kernel_variable_shape(df_kernel *k) {
   dfi_variable *v = dfi_variable_in(k, 0);
   df_value value;
-  if (!v || dfi_variable_read(v, &value, k->error)) return k->error->code;
+  if (!v || dfi_variable_missing(k, dfi_variable_read(v, &value, k->error))) return k->error->code;
   dfi_shape s = dfi_value_shape(&value);
   dfi_value_drop(&value);
   int64_t n = s.rank;

@@ -10,7 +10,7 @@
 static const dfi_op_table *const tables[] = {
   &dfi_ops_flow, &dfi_ops_state, &dfi_ops_math, &dfi_ops_reduce, &dfi_ops_nn,
   &dfi_ops_array, &dfi_ops_index, &dfi_ops_random, &dfi_ops_tensor_array, &dfi_ops_linalg, &dfi_ops_grad,
-  &dfi_ops_array_v3, &dfi_ops_queue, &dfi_ops_stack, &dfi_ops_trace,
+  &dfi_ops_array_v3, &dfi_ops_ref, &dfi_ops_train, &dfi_ops_resource, &dfi_ops_queue, &dfi_ops_stack, &dfi_ops_trace,
 };
 
 static struct {
@@ -233,6 +233,7 @@ static void parse(dfi_op_info *o, const df_op *op, int32_t id) {
     o->out_list |= a->list;
   }
   o->reads_variable = !strcmp(op->type, "ReadVariableOp");
+  o->variable = !strcmp(op->type, "VarHandleOp") || !strcmp(op->type, "VariableV2") || !strcmp(op->type, "Variable");
   static const struct { const char *type; uint8_t fold; } known[] = {
     { "Shape", DFI_FOLD_SHAPE }, { "ShapeN", DFI_FOLD_SHAPE }, { "Size", DFI_FOLD_SIZE }, { "Rank", DFI_FOLD_RANK },
     { "Identity", DFI_FOLD_PASS }, { "IdentityN", DFI_FOLD_PASS }, { "StopGradient", DFI_FOLD_PASS },

@@ -6,22 +6,13 @@
  * their order, and then changes each named row once; rows not named keep their values (Adam's slots and values
  * decay everywhere, as the dense step's do).
  */
-#include "variable.h"
+#include "train_step.h"
 #include <math.h>
 
-enum { MAX_SLOTS = 3, GRAIN = 32768 };
+enum { GRAIN = 32768 };
 
-/* The variables of one step: [0] the trained one, then its slots. */
-typedef struct step {
-  df_kernel    *k;
-  int32_t       n;
-  dfi_variable *var[MAX_SLOTS];
-  char         *data[MAX_SLOTS];   /* to write to, once all is checked */
-  dfi_shape     shape;
-} step;
-
-static int32_t lock_all(step *s, df_kernel *k, int32_t n) {
-  *s = (step){ .k = k, .n = n };
+int32_t dfi_step_lock(dfi_step *s, df_kernel *k, int32_t n) {
+  *s = (dfi_step){ .k = k, .n = n };
   for (int32_t i = 0; i < n; i++)
     if (!(s->var[i] = dfi_variable_in(k, i))) return k->error->code;
   for (int32_t i = 0; i < n; i++)
@@ -29,7 +20,7 @@ static int32_t lock_all(step *s, df_kernel *k, int32_t n) {
       if (s->var[i] == s->var[j])
         return dfk_fail(k, DF_INVALID_ARGUMENT, "variable '%s' is given twice: a variable and its slots must differ",
                         s->var[i]->name);
-  dfi_variable *order[MAX_SLOTS];
+  dfi_variable *order[DFI_STEP_VARS];
   for (int32_t i = 0; i < n; i++) {
     int32_t at = i;
     for (; at > 0 && (uintptr_t)order[at - 1] > (uintptr_t)s->var[i]; at--) order[at] = order[at - 1];
@@ -39,13 +30,13 @@ static int32_t lock_all(step *s, df_kernel *k, int32_t n) {
   return DF_OK;
 }
 
-static int32_t unlock_all(step *s, int32_t code) {
+int32_t dfi_step_unlock(dfi_step *s, int32_t code) {
   for (int32_t i = 0; i < s->n; i++) pthread_mutex_unlock(&s->var[i]->lock);
   return code;
 }
 
 /* Makes all of them writable. They must agree in shape and have the dtype of the gradient. */
-static int32_t open_all(step *s, const df_value *grad) {
+int32_t dfi_step_open(dfi_step *s, const df_value *grad) {
   char a[160], b[160];
   for (int32_t i = 0; i < s->n; i++) {
     dfi_variable *v = s->var[i];
@@ -60,14 +51,14 @@ static int32_t open_all(step *s, const df_value *grad) {
   return DF_OK;
 }
 
-static int32_t open_dense(step *s, df_kernel *k, int32_t n, int32_t grad) {
-  int32_t code = lock_all(s, k, n);
+int32_t dfi_step_dense(dfi_step *s, df_kernel *k, int32_t n, int32_t grad) {
+  int32_t code = dfi_step_lock(s, k, n);
   if (code) return code;
-  if ((code = open_all(s, k->raw[grad]))) return unlock_all(s, code);
+  if ((code = dfi_step_open(s, k->raw[grad]))) return dfi_step_unlock(s, code);
   dfi_shape given = dfi_value_shape(k->raw[grad]);
   char a[160], b[160];
   if (!dfi_shape_equal(&given, &s->shape))
-    return unlock_all(s, dfk_fail(k, DF_INVALID_ARGUMENT, "variable '%s' holds %s but its gradient is %s", s->var[0]->name,
+    return dfi_step_unlock(s, dfk_fail(k, DF_INVALID_ARGUMENT, "variable '%s' holds %s but its gradient is %s", s->var[0]->name,
                                   dfi_typed_shape_text(s->var[0]->dtype, &s->shape, a),
                                   dfi_typed_shape_text(k->raw[grad]->dtype, &given, b)));
   return DF_OK;
@@ -78,7 +69,7 @@ static double number(const df_kernel *k, int32_t i) { return df_tensor_get(k->in
 /* ---- dense ----------------------------------------------------------------------------------- */
 
 typedef struct work {
-  const step *s;
+  const dfi_step *s;
   int32_t     dtype;
   const char *grad;
   double      rate, momentum;
@@ -104,14 +95,14 @@ static void adam_part(void *arg, int64_t begin, int64_t end) {
 }
 
 static int32_t dense(df_kernel *k, int32_t n, int32_t grad, work *w, df_range_fn part) {
-  step s;
-  int32_t code = open_dense(&s, k, n, grad);
+  dfi_step s;
+  int32_t code = dfi_step_dense(&s, k, n, grad);
   if (code) return code;
   w->s = &s;
   w->dtype = k->in[grad]->dtype;
   w->grad = k->in[grad]->data;
   dfk_parallel(k, k->in[grad]->size, GRAIN, part, w);
-  return unlock_all(&s, DF_OK);
+  return dfi_step_unlock(&s, DF_OK);
 }
 
 /* var alpha delta */
@@ -150,17 +141,17 @@ static void rows_free(rows *r) {
   dfk_free(r->sum);
 }
 
-static int32_t open_sparse(step *s, rows *r, df_kernel *k, int32_t n, int32_t grad, int32_t indices) {
+static int32_t open_sparse(dfi_step *s, rows *r, df_kernel *k, int32_t n, int32_t grad, int32_t indices) {
   *r = (rows){ 0 };
-  int32_t code = lock_all(s, k, n);
+  int32_t code = dfi_step_lock(s, k, n);
   if (code) return code;
-  if ((code = open_all(s, k->raw[grad]))) return unlock_all(s, code);
+  if ((code = dfi_step_open(s, k->raw[grad]))) return dfi_step_unlock(s, code);
   const df_tensor *ix = k->in[indices], *g = k->in[grad];
   dfi_shape given = dfi_value_shape(k->raw[grad]), want = s->shape;
   char a[160], b[160];
   if (s->shape.rank > 0) want.dims[0] = ix->size;
   if (s->shape.rank == 0 || ix->rank != 1 || !dfi_shape_equal(&given, &want))
-    return unlock_all(s, dfk_fail(k, DF_INVALID_ARGUMENT,
+    return dfi_step_unlock(s, dfk_fail(k, DF_INVALID_ARGUMENT,
       "variable '%s' holds %s, so %lld indices need a gradient of %s; it is %s", s->var[0]->name,
       dfi_typed_shape_text(s->var[0]->dtype, &s->shape, a), (long long)ix->size,
       s->shape.rank ? "as many rows" : "a shape with rows", dfi_typed_shape_text(g->dtype, &given, b)));
@@ -190,12 +181,12 @@ static int32_t open_sparse(step *s, rows *r, df_kernel *k, int32_t n, int32_t gr
   dfk_free(seen);
   if (!code) return DF_OK;
   rows_free(r);
-  return unlock_all(s, code);
+  return dfi_step_unlock(s, code);
 }
 
 /* var alpha grad indices */
 int32_t dfi_kernel_sparse_descent(df_kernel *k) {
-  step s;
+  dfi_step s;
   rows r;
   int32_t code = open_sparse(&s, &r, k, 1, 2, 3), dtype = k->in[2]->dtype;
   if (code) return code;
@@ -203,12 +194,12 @@ int32_t dfi_kernel_sparse_descent(df_kernel *k) {
   for (int64_t i = 0; i < r.n; i++)
     dfk_step_descent(dtype, r.row, s.data[0] + r.index[i] * bytes, r.sum + i * bytes, number(k, 1));
   rows_free(&r);
-  return unlock_all(&s, DF_OK);
+  return dfi_step_unlock(&s, DF_OK);
 }
 
 /* var accum lr grad indices momentum; use_nesterov */
 int32_t dfi_kernel_sparse_momentum(df_kernel *k) {
-  step s;
+  dfi_step s;
   rows r;
   int32_t code = open_sparse(&s, &r, k, 2, 3, 4), dtype = k->in[3]->dtype;
   if (code) return code;
@@ -219,13 +210,13 @@ int32_t dfi_kernel_sparse_momentum(df_kernel *k) {
                       dfk_bool(k, 0));
   }
   rows_free(&r);
-  return unlock_all(&s, DF_OK);
+  return dfi_step_unlock(&s, DF_OK);
 }
 
 /* var m v beta1_power beta2_power lr beta1 beta2 epsilon grad indices; use_nesterov. A row that is not named has gradient
  * zero, and its slots decay: the dense step on a gradient that is laid out in full. */
 int32_t dfi_kernel_sparse_adam(df_kernel *k) {
-  step s;
+  dfi_step s;
   rows r;
   int32_t code = open_sparse(&s, &r, k, 3, 9, 10), dtype = k->in[9]->dtype;
   if (code) return code;
@@ -239,5 +230,5 @@ int32_t dfi_kernel_sparse_adam(df_kernel *k) {
     dfk_free(full);
   }
   rows_free(&r);
-  return unlock_all(&s, full ? DF_OK : k->error->code);
+  return dfi_step_unlock(&s, full ? DF_OK : k->error->code);
 }

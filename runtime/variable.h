@@ -59,6 +59,11 @@ static inline dfi_variable *dfi_variable_in(df_kernel *k, int32_t i) {
   return NULL;
 }
 
+/* To TensorFlow a handle's variable that was never assigned does not exist: all but reads say DF_NOT_FOUND. */
+static inline int32_t dfi_variable_missing(df_kernel *k, int32_t code) {
+  return code == DF_FAILED_PRECONDITION ? k->error->code = DF_NOT_FOUND : code;
+}
+
 /* Kernels of the ops in ops_state.c that have files of their own: train_step.c, print.c. */
 int32_t dfi_kernel_descent(df_kernel *k);
 int32_t dfi_kernel_momentum(df_kernel *k);
