@@ -66,7 +66,7 @@ static void join(df_run *r) {
 }
 
 int32_t df_run_wait(df_run *r, df_value *results, df_error *err) {
-  if (!r->joined && df_run_settle(r, -1, NULL) == DF_RUN_PAUSED)
+  if (!r->joined && !atomic_load(&r->cancel) && df_run_settle(r, -1, NULL) == DF_RUN_PAUSED)
     return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is paused: it would never end; let it go on (resume, step) or cancel it first");
   join(r);
   for (int32_t i = 0; i < r->nfetch; i++) {

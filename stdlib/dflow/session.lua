@@ -370,6 +370,9 @@ end
 function run_methods.wait(r)
   if not r.over then
     local ok, result = pcall(core.run_wait, r.handle, r.count)
+    if not ok and errors.is(result) and result.code == 'failed_precondition' and not core.run_done(r.handle) then
+      error(result, 0)                     -- it is paused, and may be waited for later
+    end
     r.over = true
     r.ok = ok
     if ok then r.result = r.finish(result) else r.result = result end

@@ -1,0 +1,268 @@
+--- A run can be held up between two tokens, stepped, broken into and looked at, and computes what it would have computed.
+local df = require 'dflow'
+local random_program = require 'spec.random_program'
+
+local function endless()
+  df.reset()
+  local x = df.placeholder('float32', {})
+  local i, y = df.while_loop(function(i) return i:ge(0) end, function(i, y) return i + 1, y * 0.5 + x end, { df.int32(0), df.float32(1) })
+  return { i, y }, { [x] = 1 }
+end
+
+local function counting(n)
+  df.reset()
+  local i, y = df.while_loop(function(i) return i:lt(df.int32(n)) end, function(i, y)
+    return i + 1, df.cond(y:gt(20), function() return y * 0.5 end, function() return y * 2 end)
+  end, { df.int32(0), df.float32(1) })
+  return i, y
+end
+
+local function names(list)
+  local out = {}
+  for i, t in ipairs(list) do out[i] = t.op.name .. '@' .. t.tag end
+  return out
+end
+
+--- The ledger: what the executor counts as outstanding in an iteration is what one sees there.
+local function balance(h)
+  local live, dead = 0, 0
+  local frames = h:frames()
+  for _, f in ipairs(frames) do
+    for _, it in ipairs(f.iterations) do
+      assert(it.outstanding == it.ready + it.running + #it.children,
+        ('%s:%d has %d outstanding, but %d tokens, %d calls and %d frames are seen'):format(f.tag, it.number, it.outstanding, it.ready, it.running, #it.children))
+      assert(it.number >= f.first and it.number < f.next)
+    end
+    assert(f.in_flight <= f.limit, f.tag .. ' has more iterations in flight than it may')
+    live, dead = live + f.live, dead + f.dead
+  end
+  local seen_live, seen_dead = 0, 0
+  for _, t in ipairs(h:tokens()) do
+    if t.state == 'ready' then
+      if t.dead then seen_dead = seen_dead + 1 else seen_live = seen_live + 1 end
+    end
+  end
+  assert(live == seen_live and dead == seen_dead)
+  return #frames
+end
+
+describe('a run in the background', function()
+  it('pauses within 50 ms in an endless loop, says where, and goes on', function()
+    local fetches, feeds = endless()
+    local h = df.start(fetches, feeds)
+    local clock = os.clock()
+    local stop = h:pause()
+    assert.is_true(os.clock() - clock < 0.05)
+    assert.equal('paused', h:state())
+    assert.equal('asked', stop.reason)
+    local before = h:stats().nodes_run
+    assert.equal(before, h:stats().nodes_run)
+    local frames = h:frames()
+    while #frames < 2 do                       -- it has only just begun
+      h:step(10)
+      frames = h:frames()
+    end
+    assert.equal('while', frames[2].name)
+    assert.matches('inspect_spec.lua:%d+$', frames[2].where)
+    assert.is_true(frames[2].in_flight >= 1 and frames[2].in_flight <= 32)
+    h:resume()
+    assert.equal('running', h:state())
+    h:cancel()
+    local ok, err = pcall(h.wait, h)
+    assert.is_false(ok)
+    assert.equal('cancelled', err.code)
+    assert.equal(0, #h:frames())
+    assert.is_nil(h:pause())
+  end)
+
+  it('is cancelled while it is paused', function()
+    local fetches, feeds = endless()
+    local h = df.start(fetches, feeds)
+    h:pause()
+    h:cancel()
+    local ok, err = pcall(h.wait, h)
+    assert.is_false(ok)
+    assert.equal('cancelled', err.code)
+  end)
+
+  it('that is paused cannot be waited for, and says so', function()
+    local h = df.start({ counting(5) }, nil, { paused = true })
+    h:settle()
+    local ok, err = pcall(h.wait, h)
+    assert.is_false(ok)
+    assert.equal('failed_precondition', err.code)
+    assert.matches('paused', err.message)
+    h:resume()
+    assert.same({ 5, 32 }, h:wait())
+  end)
+
+  it('does not count the time it stands still against its timeout', function()
+    local h = df.start({ counting(1000) }, nil, { paused = true, timeout = 0.2 })
+    h:settle()
+    local clock = os.time()
+    while os.time() - clock < 1 do end
+    h:resume()
+    assert.equal(1000, h:wait()[1])
+  end)
+
+  it('is stepped token by token, and what ran is its history', function()
+    local h = df.start({ counting(3) }, nil, { paused = true })
+    assert.equal('asked', h:settle().reason)
+    local seen = {}
+    local stop = h:step()
+    while stop do
+      assert.equal('step', stop.reason)
+      seen[#seen + 1] = stop.op.name .. '@' .. stop.tag
+      local history = names(h:history(1))
+      if seen[#seen - 1] then assert.equal(seen[#seen - 1], history[1]) end
+      balance(h)
+      stop = h:step()
+    end
+    assert.same({ 3, 8 }, h:wait())
+    assert.is_true(#seen > 15)
+  end)
+
+  it('is stepped by live nodes, by iterations and by frames', function()
+    df.reset()
+    local i = df.while_loop(function(i) return i:lt(df.int32(4)) end, function(i)
+      local j = df.while_loop(function(j) return j:lt(df.int32(3)) end, function(j) return j + 1 end, { df.int32(0) })
+      return i + j - 2
+    end, { df.int32(0) }, { parallel_iterations = 1 })
+    local h = df.start(i, nil, { paused = true })
+    h:settle()
+    local stop = h:step(1, 'frame')
+    assert.equal('step', stop.reason)
+    assert.equal(2, #h:frames())
+    stop = h:step(1, 'frame')
+    assert.equal(3, #h:frames())
+    while stop.frame ~= 'while:0/while/while' do stop = h:step() end
+    assert.equal(0, stop.iteration)
+    stop = h:step(2, 'iteration')
+    assert.equal('while:0/while/while:2', stop.tag)
+    stop = h:step(1, 'node')
+    assert.is_false(stop.dead)
+    h:resume()
+    assert.equal(4, h:wait())
+  end)
+
+  it('stops at a breakpoint by op, iteration, frame, line, deadness, and lets it go', function()
+    local i, y = counting(12)
+    local h = df.start({ i, y }, nil, { paused = true })
+    h:settle()
+    local b = h:break_at{ op = 'mul', frame = 'while', iteration = 6 }
+    h:resume()
+    local stop = h:settle()
+    assert.equal('break', stop.reason)
+    assert.equal(b, stop.breakpoint)
+    assert.equal('while:6', stop.tag)
+    assert.equal('Mul', stop.op.type)
+    assert.is_true(h:unbreak(b))
+    local dead = h:break_at{ dead = true, frame = 'while:8' }
+    h:resume()
+    stop = h:settle()
+    assert.is_true(stop.dead)
+    assert.equal('while:8', stop.tag)
+    h:unbreak(dead)
+    h:break_at{ op = y.op.name }              -- the Exit of y: that of i has long fired
+    h:resume()
+    assert.equal('Exit', h:settle().op.type)
+    h:unbreak()
+    h:resume()
+    assert.same({ 12, 16 }, h:wait())
+  end)
+
+  it('stops where a NaN is made, even by the last node of all', function()
+    df.reset()
+    local x = df.placeholder('float32', {})
+    local y = df.log(x) + 1
+    local h = df.start(y, { [x] = -1 }, { paused = true })
+    h:settle()
+    h:break_at{ nan = true }
+    h:resume()
+    local stop = h:settle()
+    assert.equal('Log', stop.op.type)
+    h:resume()
+    stop = h:settle()
+    assert.equal('Add', stop.op.type)
+    h:resume()
+    local v = h:wait()
+    assert.is_true(v ~= v)
+  end)
+
+  it('refuses a breakpoint that can never be met, and one made of nonsense', function()
+    local h = df.start({ counting(3) }, nil, { paused = true })
+    h:settle()
+    local function refused(spec, text)
+      local ok, err = pcall(h.break_at, h, spec)
+      assert.is_false(ok)
+      assert.matches(text, tostring(err))
+    end
+    refused({ op = 'Conv9D' }, "op 'Conv9D'")
+    refused({ frame = 'nowhere' }, 'no frame `nowhere`')
+    refused({ iteration = -2 }, 'whole number')
+    refused({ opp = 'Mul' }, "did you mean 'op'")
+    refused(nil, 'takes a table')
+    h:cancel()
+    pcall(h.wait, h)
+  end)
+
+  it('shows the value of a loop variable and of what was made from it, and what is dead', function()
+    local h = df.start({ counting(10) }, nil, { paused = true, values = true })
+    h:settle()
+    h:break_at{ op = 'while/cond/Mul', iteration = 5 }
+    h:resume()
+    h:settle()
+    assert.equal(16 * 2, h:value('while/Merge_1', 'while:5'))
+    assert.is_true(h:value('while/Greater', 'while:5'))
+    local v, why = h:value('while/cond/Mul', 'while:4')
+    assert.is_nil(v)
+    assert.equal('dead', why)
+    local ok, err = pcall(h.value, h, 'while/cond/Mul', 'while:99')
+    assert.is_false(ok)
+    assert.equal('not_found', err.code)
+    h:cancel()
+    pcall(h.wait, h)
+  end)
+
+  it('lists TensorArrays and saved values with their depth and bytes', function()
+    df.reset()
+    local x = df.placeholder('float32', {})
+    local _, y = df.while_loop(function(i) return i:lt(df.int32(100)) end, function(i, y) return i + 1, df.sin(y * x) end, { df.int32(0), df.float32(1) })
+    local h = df.start(df.gradients(y, x), { [x] = 0.5 }, { paused = true })
+    h:settle()
+    h:break_at{ op = 'Sin', iteration = 50 }
+    h:resume()
+    h:settle()
+    local found
+    for _, s in ipairs(h:stacks()) do if s.saved then found = s end end
+    assert.is_truthy(found)
+    assert.is_true(found.depth >= 40 and found.depth <= 60)
+    assert.is_true(found.bytes > 0)
+    h:unbreak()
+    h:resume()
+    h:wait()
+  end)
+
+  it('computes bit for bit the same whether it is looked at or not', function()
+    for seed = 1, 60 do
+      df.reset()
+      local program = random_program.make(seed, 3)
+      local y, xs = random_program.build(df, program)
+      local grads = df.gradients(y, xs, { unconnected = 'zero' })
+      local fetches = { y, grads[1], grads[2], grads[3] }
+      local feeds = { [xs[1]] = 0.7, [xs[2]] = -0.4, [xs[3]] = 0.3 }
+      local expected = df.run(fetches, feeds)
+      local h = df.start(fetches, feeds, { paused = true, values = seed % 2 == 0 })
+      h:settle()
+      local n, most = 0, 0
+      local stop = true
+      while stop and n < 400 do
+        most = math.max(most, balance(h))
+        stop = h:step(1 + (seed * 7 + n * 13) % 29)
+        n = n + 1
+      end
+      h:resume()
+      assert.same(expected, h:wait())
+    end
+  end)
+end)
