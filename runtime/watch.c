@@ -205,6 +205,12 @@ static void look_back(dfi_exec *x, dfi_watch *w) {
     e->took = (int64_t)((dfi_now() - w->began) * 1e9) - e->at;
     pthread_mutex_unlock(&w->log_lock);
   }
+  if (t.mark & DFI_DEAD && w->log == 2) {
+    uint32_t serial;
+    int64_t number;
+    dfi_watch_place(x, &t, &serial, &number);
+    keep_value(w, p, 0, serial, number, &(df_value){ .dead = 1 });
+  }
   if (t.mark & DFI_DEAD || p->kind == DFI_K_ENTER || p->kind == DFI_K_EXIT || p->kind == DFI_K_NEXT || t.record->stamp != (t.mark & ~DFI_DEAD)) return;
   uint32_t serial = 0;
   int64_t number = 0;
