@@ -8,7 +8,7 @@
 #include "flow.h"
 #include <stdio.h>
 
-static df_cond *cond_new(df_graph *g, const char *name, const char *where) {
+df_cond *flow_cond_new(df_graph *g, const char *name, const char *where) {
   flow *f = flow_of(g);
   df_cond *c = dfi_xcalloc(1, sizeof *c);
   c->id = g->nconds++;
@@ -29,7 +29,7 @@ int32_t df_cond_begin(df_graph *g, int32_t pred_node, int32_t pred_index, const 
     return dfi_fail(err, DF_INVALID_ARGUMENT, where, "the predicate of cond must be a scalar bool, but `%s` is %s", dfi_node_name(pred.node),
                     dfi_typed_shape_text(dfi_dtype(pred), dfi_shape_at(pred), text));
   const char *full = dfi_unique_name(g, name && *name ? name : "cond");
-  df_cond *c = cond_new(g, full, dfi_intern(g, where ? where : ""));
+  df_cond *c = flow_cond_new(g, full, dfi_intern(g, where ? where : ""));
   c->parent = g->current;
   c->pred = pred;
   flow_entry *e = flow_push(g);

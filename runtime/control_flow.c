@@ -93,7 +93,7 @@ void dfi_flow_free(df_graph *g) {
     free(c->reads); free(c);
   }
   for (int32_t i = 0; i < f->nloop; i++) {
-    dfi_map_free(f->loop[i]->captures); dfi_map_free(f->loop[i]->saved);
+    dfi_map_free(f->loop[i]->captures); dfi_map_free(f->loop[i]->saved); dfi_map_free(f->loop[i]->kept); dfi_map_free(f->loop[i]->replayed);
     free(f->loop[i]->var); free(f->loop[i]);
   }
   for (int32_t i = 0; i < f->ncond; i++) {

@@ -38,6 +38,9 @@ bool flow_is(const df_node *n, flow_op op);
  * gate: when all inputs are ambient it hangs on this node (NULL: on nothing). */
 df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_output *in, const df_attr *attrs, df_node *gate,
                    df_output like, const char *where, df_error *err);
+/* A loop or cond of nothing yet, which the graph owns. */
+df_loop *flow_loop_new(df_graph *g, const char *name, const char *where);
+df_cond *flow_cond_new(df_graph *g, const char *name, const char *where);
 bool flow_is_constant_enter(const df_node *n);
 df_node *flow_enter(df_loop *l, df_output outer, bool constant, df_error *err);
 /* Makes n, the first of its context, wait for what was done outside. */

@@ -1,7 +1,6 @@
 /* grad.c: reverse mode.
  *
- * 1. marks     back from the ys along differentiable edges of the lowered graph, then forward from the xs inside what was
- *              reached. Loops are cycles here, so the marks are the fixpoint that says which loop variable matters.
+ * 1. marks     what lies between the ys and the xs: grad_reach.c.
  * 2. backprop  each region (gradient.h) as a graph of plain nodes, loops and conds, in reverse topological order: the
  *              contributions to a node's outputs are summed, its gradient function is called, and what that
  *              gives is added to the node's inputs. Loops and conds: grad_loop.c, grad_cond.c.
@@ -35,6 +34,12 @@ void *pass_alloc(pass *p, size_t bytes) {
   return memset(at, 0, bytes);
 }
 
+void pass_end(pass *p) {
+  marks_end(p);
+  dfi_map_free(p->stops);
+  for (struct chunk *c = p->chunks, *next; c; c = next) { next = c->next; free(c); }
+}
+
 bool failed(pass *p) { return p->b.failed || p->err->code; }
 
 static int32_t code_of(pass *p) { return p->err->code ? p->err->code : p->b.failed ? DF_INTERNAL : DF_OK; }
@@ -60,135 +65,18 @@ int32_t op_error(pass *p, df_node *n, const char *format, ...) {
   return DF_INVALID_ARGUMENT;
 }
 
-/* ---- what is differentiated ------------------------------------------------------------------- */
-
-uint8_t gradient_dtype(df_output o) { return dfi_dtype(o) == DF_RESOURCE ? o.node->out[o.index].of : dfi_dtype(o); }
-
-/* Floats, and handles of floats or of other handles. */
-bool differentiable(df_output o) {
-  uint8_t t = dfi_dtype(o);
-  if (t != DF_RESOURCE) return dfi_is_float(t);
-  uint8_t of = o.node->out[o.index].of;
-  return of == 0 || of == DF_RESOURCE || dfi_is_float(of);
-}
-
-static df_flow flow_kind(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
-
-/* Is n what carries a variable of a loop that the call itself stands in? To the call it is an input like any other. */
-static bool is_open_variable(pass *p, df_node *n) {
-  df_context *c = n->context;
-  if (c->kind != DFI_PRED && c->kind != DFI_BODY) return false;
-  df_flow f = flow_kind(n);
-  bool carries = (f == DF_SWITCH && n->in[1].node == c->loop->loop_cond) || (f == DF_MERGE && flow_is(n->in[0].node, FLOW_ENTER)) ||
-                 (f == DF_ENTER && !flow_is_constant_enter(n));
-  return carries && (dfi_context_inside(p->home, c->loop->body) || dfi_context_inside(p->home, c->loop->pred));
-}
-
-/* Does a gradient flow from n to its input j? */
-static bool flows(pass *p, df_node *n, int32_t j) {
-  const df_op *op = dfi_op_info_at(n->op)->op;
-  if (!differentiable(n->in[j])) return false;
-  switch (op->flow) {
-    case DF_SWITCH: return j == 0 && !is_open_variable(p, n);
-    case DF_MERGE: case DF_ENTER: return !is_open_variable(p, n);
-    case DF_EXIT: case DF_NEXT_ITERATION: return true;
-    case DF_PLAIN: break;
-    default: return false;
-  }
-  if (op->no_grad) return false;
-  if (op->grad) return strcmp(op->type, "TensorArrayGrad") != 0;
-  if (!strcmp(op->type, "CustomGradient")) return j < n->attrs[0].i;
-  for (int32_t i = 0; i < n->nout; i++)
-    if (differentiable((df_output){ n, i })) return true;
-  return false;
-}
-
-static bool is_stop(pass *p, df_output o) { return p->stops && dfi_map_get(p->stops, o).node; }
-
-/* Does no gradient flow to o from what uses it? A stop that is an x itself receives its own, and hands none on. */
-static bool is_cut(pass *p, df_output o, int32_t nx, const df_output *xs) {
-  if (!is_stop(p, o)) return false;
-  for (int32_t i = 0; i < nx; i++)
-    if (xs[i].node == o.node && xs[i].index == o.index) return false;
-  return true;
-}
-
-/* Back from the ys. `order` receives the ids of the nodes reached. */
-static int32_t reach(pass *p, int32_t ny, const df_output *ys, int32_t *order) {
-  int32_t n = 0;
-  for (int32_t i = 0; i < ny; i++)
-    if (!(p->mark[ys[i].node->id] & REACHED) && !is_stop(p, ys[i])) {
-      p->mark[ys[i].node->id] |= REACHED;
-      p->from[ys[i].node->id] = -1;
-      order[n++] = ys[i].node->id;
-    }
-  for (int32_t at = 0; at < n; at++) {
-    df_node *u = p->graph->node[order[at]];
-    for (int32_t j = 0; j < u->nin; j++) {
-      df_output in = u->in[j];
-      if (in.node->id >= p->n0 || !flows(p, u, j)) continue;
-      uint8_t *m = &p->mark[in.node->id];
-      if (*m & REACHED) continue;
-      if (is_stop(p, in)) { *m |= STOPPED; continue; }
-      *m |= REACHED;
-      p->from[in.node->id] = u->id;
-      order[n++] = in.node->id;
-    }
-  }
-  return n;
-}
-
-/* Forward from the xs, among the n nodes reached. */
-static void depend(pass *p, int32_t n, const int32_t *order, int32_t nx, const df_output *xs) {
-  int32_t *first = dfi_xcalloc((size_t)p->n0 + 2, sizeof *first), edges = 0;
-  for (int32_t i = 0; i < n; i++) {
-    df_node *u = p->graph->node[order[i]];
-    for (int32_t j = 0; j < u->nin; j++)
-      if (u->in[j].node->id < p->n0 && flows(p, u, j) && !is_cut(p, u->in[j], nx, xs)) { first[u->in[j].node->id + 1]++; edges++; }
-  }
-  for (int32_t i = 0; i < p->n0; i++) first[i + 1] += first[i];
-  int32_t *user = dfi_xmalloc(sizeof *user * ((size_t)edges + 1)), *at = dfi_xmalloc(sizeof *at * ((size_t)p->n0 + 1));
-  memcpy(at, first, sizeof *at * (size_t)p->n0);
-  for (int32_t i = 0; i < n; i++) {
-    df_node *u = p->graph->node[order[i]];
-    for (int32_t j = 0; j < u->nin; j++)
-      if (u->in[j].node->id < p->n0 && flows(p, u, j) && !is_cut(p, u->in[j], nx, xs)) user[at[u->in[j].node->id]++] = u->id;
-  }
-  int32_t *queue = dfi_xmalloc(sizeof *queue * ((size_t)n + (size_t)nx + 1)), head = 0, tail = 0;
-  for (int32_t i = 0; i < nx; i++) {
-    uint8_t *m = &p->mark[xs[i].node->id];
-    if (!(*m & TARGET)) queue[tail++] = xs[i].node->id;
-    *m |= TARGET;
-    p->toward[xs[i].node->id] = -1;
-  }
-  while (head < tail) {
-    int32_t id = queue[head++];
-    for (int32_t e = first[id]; e < first[id + 1]; e++) {
-      uint8_t *m = &p->mark[user[e]];
-      if (*m & DEPENDS) continue;
-      if (!(*m & TARGET)) { queue[tail++] = user[e]; p->toward[user[e]] = id; }
-      *m |= DEPENDS;
-    }
-  }
-  free(first); free(user); free(at); free(queue);
-}
-
-bool wanted(pass *p, df_output o) {
-  return o.node->id < p->n0 && (p->mark[o.node->id] & (DEPENDS | TARGET)) && differentiable(o);
-}
-
 /* ---- gathering --------------------------------------------------------------------------------- */
 
 gather *gather_find(pass *p, df_output o) {
-  if (o.node->id >= p->n0 || !p->gather[o.node->id]) return NULL;
-  return &p->gather[o.node->id][o.index];
+  if (!own(p, o.node) || !p->gather[o.node->id - p->base]) return NULL;
+  return &p->gather[o.node->id - p->base][o.index];
 }
 
 bool gather_empty(const gather *a) { return !a || (!a->first && !a->chain); }
 
 gather *gather_of(pass *p, df_output o) {
-  if (o.node->id >= p->n0) return NULL;
-  gather **g = &p->gather[o.node->id];
+  if (!own(p, o.node)) return NULL;
+  gather **g = &p->gather[o.node->id - p->base];
   if (!*g) {
     *g = pass_alloc(p, sizeof(gather) * (size_t)o.node->nout);
     for (int32_t i = 0; i < o.node->nout; i++) { (*g)[i].last = &(*g)[i].first; (*g)[i].chain_last = &(*g)[i].chain; }
@@ -391,10 +279,10 @@ static bool unit_input(pass *p, unit u, int32_t i, df_output *o) {
 typedef struct visit { unit u; int32_t next; } visit;
 
 static bool enter_unit(pass *p, region *r, df_output o, visit **stack, int32_t *n, int32_t *cap) {
-  if (!o.node || o.node->id >= p->n0 || !(p->mark[o.node->id] & DEPENDS) || is_leaf(p, r, o.node)) return false;
+  if (!o.node || !(mark_of(p, o.node) & DEPENDS) || is_leaf(p, r, o.node)) return false;
   if (is_stop(p, o)) return false;
   unit u = unit_of(o.node);
-  int32_t rep = representative(u);
+  int32_t rep = representative(u) - p->base;
   if (p->mark[rep] & VISITED) return false;
   p->mark[rep] |= VISITED;
   if (*n == *cap) *stack = dfi_xrealloc(*stack, sizeof **stack * (size_t)(*cap = *cap * 2 + 64));
@@ -436,40 +324,6 @@ bool backprop(pass *p, region *r, int32_t nseeds, const df_output *seeds) {
 }
 
 /* ---- one node --------------------------------------------------------------------------------- */
-
-static void path_text(pass *p, df_node *n, char *text, size_t bytes) {
-  int32_t ids[64], count = 0, before;
-  for (int32_t id = n->id; id >= 0 && count < 60; id = p->from[id]) ids[count++] = id;
-  before = count;
-  size_t at = 0;
-#define PUT(...) do { \
-    int k = snprintf(text + at, bytes - at, __VA_ARGS__); \
-    at += (size_t)k < bytes - at ? (size_t)k : bytes - at - 1; \
-  } while (0)
-  const char *arrow = "";
-  for (int32_t i = before - 1; i >= 0; i--) {
-    df_flow f = flow_kind(p->graph->node[ids[i]]);
-    if (f != DF_PLAIN && f != DF_FEED && f != DF_CONSTANT && i) continue;
-    if (i < before - 4 && i > 3) { if (i == 4) { PUT("%s…", arrow); } continue; }
-    PUT("%s`%s`", arrow, dfi_node_name(p->graph->node[ids[i]]));
-    arrow = " ← ";
-  }
-  int32_t shown = 0;
-  for (int32_t id = p->toward[n->id]; id >= 0; id = p->toward[id]) {
-    df_flow f = flow_kind(p->graph->node[id]);
-    if (f != DF_PLAIN && f != DF_FEED && f != DF_CONSTANT && p->toward[id] >= 0) continue;
-    if (shown++ >= 4 && p->toward[id] >= 0) { if (shown == 5) { PUT("%s…", arrow); } continue; }
-    PUT("%s`%s`", arrow, dfi_node_name(p->graph->node[id]));
-  }
-#undef PUT
-}
-
-static bool no_gradient(pass *p, df_node *n) {
-  char path[500];
-  path_text(p, n, path, sizeof path);
-  op_error(p, n, "op %s (`%s`) has no gradient, and it lies on the way from y to x: %s", op_type(n), dfi_node_name(n), path);
-  return false;
-}
 
 static bool grad_custom(pass *p, df_node *n, const df_output *dy, df_output *dx) {
   df_graph *g = p->graph;
@@ -533,7 +387,7 @@ double dfi_gradient_fault(int32_t op) { return DFI_LIKELY(op != broken.op) ? 1 :
 static bool scale(pass *p, int32_t n, df_output *d, double factor) {
   bool any = false;
   for (int32_t i = 0; i < n; i++)
-    if (d[i].node && dfi_is_float(dfi_dtype(d[i]))) {
+    if (d[i].node && continuous(dfi_dtype(d[i]))) {
       d[i] = dfi_op(&p->b, "Mul", d[i], dfi_const_like(&p->b, d[i], factor));
       any = true;
     }
@@ -659,15 +513,29 @@ void array_finish(pass *p, region *r, df_output o, df_output handle) {
   else add_term(p, o, TERM_ARRAY, handle, DFI_NONE);
 }
 
-df_output dfg_foreign(df_graph *g, df_output o) {
-  pass *p = g->gradient;
-  if (!p || o.node->id >= p->n0) return DFI_NONE;
-  for (region *r = p->now; r && r->parent; r = r->parent)
-    if (o.node->context == r->forward || (r->loop && loop_capture(r->loop, o))) return value(p, r, o);
-  return DFI_NONE;
+/* o, or its copy in iterations that were run again: those that r goes through. */
+static df_output copy_within(const region *r, df_output o) {
+  if (!r) return o;
+  o = copy_within(r->parent, o);
+  df_output copy = r->loop ? dfi_map_get(r->loop->replayed, o) : DFI_NONE;
+  return copy.node ? copy : o;
 }
 
-static const char *line_of(const df_node *n) { return *n->where ? n->where : "a line not known"; }
+/* The same for those that p, or a pass around it, is running again. */
+static df_output copy_of(pass *p, df_output o) {
+  if (p->outer) o = copy_of(p->outer, o);
+  df_output copy = p->again ? again_copy(p, o) : DFI_NONE;
+  return copy_within(p->now, copy.node ? copy : o);
+}
+
+df_output dfg_foreign(df_graph *g, df_output o) {
+  for (pass *p = g->gradient; p; p = p->outer) {
+    df_output v = copy_of(p, o);
+    for (region *r = p->now; r && r->parent; r = r->parent)
+      if (v.node->context == r->forward || (r->loop && loop_capture(r->loop, v))) return value(p, r, v);
+  }
+  return DFI_NONE;
+}
 
 static bool check_output(pass *p, df_graph *g, int32_t id, int32_t index, const char *what, int32_t i, df_output *o) {
   if (id < 0 || id >= g->n || index < 0 || index >= g->node[id]->nout) {
@@ -690,49 +558,6 @@ static bool check_float(pass *p, df_output o, const char *what) {
            dfi_node_name(o.node), o.index, line_of(o.node), dfi_typed_shape_text(gradient_dtype(o), gradient_shape(o), text),
            dfi_is_int(gradient_dtype(o)) ? ": cast it to float32 first" : "");
   return false;
-}
-
-/* Which node between the ys and x ended the gradient? Searched without regard to what is differentiable. */
-static void why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, char *text, size_t bytes) {
-  df_graph *g = p->graph;
-  int32_t *from = dfi_xmalloc(sizeof *from * (size_t)p->n0), *queue = dfi_xmalloc(sizeof *queue * (size_t)p->n0);
-  int32_t head = 0, tail = 0;
-  for (int32_t i = 0; i < p->n0; i++) from[i] = -2;
-  for (int32_t i = 0; i < ny; i++)
-    if (ys[i].node->id < p->n0 && from[ys[i].node->id] == -2) { from[ys[i].node->id] = -1; queue[tail++] = ys[i].node->id; }
-  while (head < tail && from[x.node->id] == -2) {
-    df_node *n = g->node[queue[head++]];
-    for (int32_t j = 0; j < n->nin + n->ncontrol; j++) {
-      int32_t id = j < n->nin ? n->in[j].node->id : n->control[j - n->nin]->id;
-      if (id < p->n0 && from[id] == -2) { from[id] = n->id; queue[tail++] = id; }
-    }
-  }
-  if (from[x.node->id] == -2) snprintf(text, bytes, "y is not computed from it");
-  else {
-    df_node *cut = NULL;
-    int32_t slot = 0;
-    bool by_predicate = false;
-    for (int32_t id = x.node->id; from[id] >= 0; id = from[id]) {
-      df_node *n = g->node[from[id]];
-      bool data = false;
-      for (int32_t j = 0; j < n->nin; j++) {
-        if (n->in[j].node->id != id) continue;
-        data = true;
-        by_predicate |= flow_kind(n) == DF_LOOP_COND || (flow_kind(n) == DF_SWITCH && j == 1);
-        if (!cut && (!flows(p, n, j) || is_stop(p, n->in[j]))) { cut = n; slot = j; }
-      }
-      by_predicate |= !data;
-    }
-    if (by_predicate) snprintf(text, bytes, "y depends on it only through a predicate");
-    else if (!cut) snprintf(text, bytes, "the gradient is stopped on the way");
-    else if (is_stop(p, cut->in[slot])) snprintf(text, bytes, "`%s` is in stop_gradients", dfi_node_name(cut->in[slot].node));
-    else if (!differentiable(cut->in[slot]))
-      snprintf(text, bytes, "on the way stands `%s` (%s) at %s, whose dtype is %s", dfi_node_name(cut->in[slot].node),
-               op_type(cut->in[slot].node), line_of(cut->in[slot].node), df_dtype_name(gradient_dtype(cut->in[slot])));
-    else snprintf(text, bytes, "on the way stands `%s` (%s) at %s, %s", dfi_node_name(cut), op_type(cut), line_of(cut),
-                  strcmp(op_type(cut), "StopGradient") ? "whose gradient is zero everywhere" : "which stops it");
-  }
-  free(from); free(queue);
 }
 
 static bool seed(pass *p, region *root, int32_t i, df_output y, const int32_t *grad_ys) {
@@ -768,7 +593,7 @@ static bool give(pass *p, region *root, int32_t ny, const df_output *ys, df_outp
       out[0] = zero.node->id; out[1] = zero.index;
       return true;
     }
-    char why[400], which[16] = "";
+    char why[700], which[16] = "";
     if (nx > 1) snprintf(which, sizeof which, " %d", i + 1);
     why_unconnected(p, ny, ys, x, why, sizeof why);
     dfi_fail(p->err, DF_INVALID_ARGUMENT, p->where, "gradients: y (`%s`, built at %s) does not depend on x%s (`%s`, built at %s): %s; "
@@ -812,15 +637,7 @@ static bool run_pass(pass *p, int32_t ny, const int32_t *ys, const int32_t *grad
     if (!p->stops) p->stops = dfi_map_new();
     dfi_map_put(p->stops, stop, stop);
   }
-  p->n0 = g->n;
-  p->mark = dfi_xcalloc((size_t)p->n0 + 1, 1);
-  p->gather = dfi_xcalloc((size_t)p->n0 + 1, sizeof *p->gather);
-  p->from = dfi_xmalloc(sizeof *p->from * ((size_t)p->n0 + 1));
-  p->toward = dfi_xmalloc(sizeof *p->toward * ((size_t)p->n0 + 1));
-  int32_t *order = dfi_xmalloc(sizeof *order * ((size_t)p->n0 + 1));
-  int32_t reached = reach(p, ny, y, order);
-  depend(p, reached, order, nx, x);
-  free(order);
+  marks_begin(p, 0, ny, y, nx, x);
   region root = { .forward = g->current, .backward = g->current };
   p->now = &root;
   bool ok = true;
@@ -849,9 +666,7 @@ int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *
   if (!ok) df_flow_abort(g, depth);
   g->current = current;
   df_pop_scope(g);
-  free(p.mark); free(p.gather); free(p.from); free(p.toward);
-  dfi_map_free(p.stops);
-  for (struct chunk *c = p.chunks, *next; c; c = next) { next = c->next; free(c); }
+  pass_end(&p);
   if (ok) return DF_OK;
   if (!p.err->code) dfi_fail(p.err, DF_INTERNAL, where, "gradients: the pass failed without saying why");
   if (!p.err->source[0]) flow_blame(p.err, where);

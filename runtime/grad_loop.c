@@ -14,34 +14,28 @@
  */
 #include "gradient.h"
 
-/* One variable of the forward loop whose gradient the backward loop carries. */
-typedef struct carried { int32_t index; df_output in_body, next; } carried;
-
 static bool is_active(pass *p, const dfi_loop_var *v) {
   return v->exit && v->next && mark_of(p, v->merge) & DEPENDS && differentiable((df_output){ v->merge, 0 });
 }
 
 static bool is_array(df_output o) { return dfi_dtype(o) == DF_RESOURCE; }
 
-/* Dense zeros, or a fresh gradient array, for a forward value of r that no gradient came to. */
-static df_output nothing(pass *p, region *r, df_output v) {
+df_output nothing(pass *p, region *r, df_output v) {
   return is_array(v) ? fresh_array(p, r, v, r->backward) : full(p, r, v, 0, r->backward);
 }
 
-/* The backward loop's name: that of the forward loop, without the scope of its own pass. */
-static const char *loop_name(const df_loop *l) {
+const char *loop_name(const df_loop *l) {
   const char *slash = strrchr(l->name, '/');
   return slash && slash[1] ? slash + 1 : l->name;
 }
 
-/* Adds a variable to the backward loop of b; it starts as init. Its number, or -1. */
-static int32_t add_sum(pass *p, region *b, df_output init, df_output *in_body) {
+int32_t add_sum(pass *p, region *b, df_output init, df_output *in_body) {
   int32_t i = failed(p) || !init.node ? -1 : dfi_loop_add_var(b->back, init, NULL, NULL, in_body, p->err);
   if (i < 0) p->b.failed = true;
   return i;
 }
 
-static df_output close_sum(pass *p, region *b, int32_t var, df_output next) {
+df_output close_sum(pass *p, region *b, int32_t var, df_output next) {
   df_output exit;
   if (failed(p) || !next.node || dfi_loop_close_var(b->back, var, next, &exit, p->err)) { p->b.failed = true; return DFI_NONE; }
   return exit;
@@ -65,7 +59,7 @@ static df_output sparse_array(pass *p, region *r, region *b, df_output rows, con
   return exit;
 }
 
-static bool sum_sparse(pass *p, region *r, region *b, df_output inner, df_output outer, df_output values, df_output indices) {
+bool sum_sparse(pass *p, region *r, region *b, df_output inner, df_output outer, df_output values, df_output indices) {
   dfi_shape row = *gradient_shape(inner), any = *dfi_shape_at(values);
   if (row.rank > 0) row.dims[0] = -1;
   else if (any.rank > 0) { row = any; row.dims[0] = -1; }
@@ -112,8 +106,9 @@ static bool sum_constant(pass *p, region *r, region *b, df_node *enter) {
   }
   df_output sum = gather_sum(p, b, inner);
   p->graph->current = r->backward;
-  df_output zero = failed(p) ? DFI_NONE : full(p, r, outer, 0, r->backward);
-  int32_t var = add_sum(p, b, zero, &in_body);
+  df_output first = failed(p) ? DFI_NONE : running_sum(p, r, outer);
+  if (!first.node && !failed(p)) first = full(p, r, outer, 0, r->backward);
+  int32_t var = add_sum(p, b, first, &in_body);
   p->graph->current = b->backward;
   df_output next = failed(p) ? DFI_NONE : dfi_op(&p->b, "Add", in_body, sum);
   if (next.node) dfi_shape_merge(dfi_shape_at(next), dfi_shape_at(in_body), &next.node->out[0].shape);
@@ -154,12 +149,11 @@ static bool sum_constants(pass *p, region *r, region *b) {
   return true;
 }
 
-static bool begin(pass *p, region *r, region *b, int32_t n, carried *c, df_output trips, int32_t *vars) {
+bool begin_backward(pass *p, region *r, region *b, int32_t n, carried *c, const backward *how, int32_t *vars) {
   df_graph *g = p->graph;
   df_loop *l = b->loop;
-  bool up = l->down.node != NULL;
   int32_t *init = pass_alloc(p, sizeof *init * 2 * (size_t)(n + 1));
-  df_output first = up ? dfi_const_int(&p->b, 0) : trips;
+  df_output first = how->up ? dfi_const_int(&p->b, 0) : how->trips;
   if (!first.node) return false;
   init[0] = first.node->id; init[1] = first.index;
   for (int32_t i = 0; i < n; i++) {
@@ -171,44 +165,51 @@ static bool begin(pass *p, region *r, region *b, int32_t n, carried *c, df_outpu
     dfi_shape_relax(dfi_shape_at(d), dfi_shape_at((df_output){ l->var[c[i].index].merge, 0 }), &wide);
     if (!is_array(d)) df_while_invariant(g, i + 1, wide.rank, wide.dims);
   }
-  if (df_while_begin(g, n + 1, init, l->parallel_iterations, -1, true, l->save, loop_name(l), l->where, vars, p->err)) return false;
+  if (df_while_begin(g, n + 1, init, how->parallel_iterations, -1, true, how->save, loop_name(l), l->where, vars, p->err)) return false;
   b->back = flow_top(g)->loop;
   p->b.where = l->where;
   df_output n0 = { g->node[vars[0]], vars[1] };
-  df_output more = up ? dfi_op(&p->b, "Less", n0, trips) : dfi_op(&p->b, "Greater", n0, dfi_const_int(&p->b, 0));
+  df_output more = how->up ? dfi_op(&p->b, "Less", n0, how->trips) : dfi_op(&p->b, "Greater", n0, dfi_const_int(&p->b, 0));
   if (failed(p) || df_while_pred_end(g, more.node->id, more.index, vars, p->err)) return false;
   b->backward = g->current;
   n0 = (df_output){ g->node[vars[0]], vars[1] };
-  b->index = up ? n0 : dfi_op(&p->b, "Sub", n0, dfi_const_int(&p->b, 1));
-  b->next = up ? dfi_op(&p->b, "Add", n0, dfi_const_int(&p->b, 1)) : b->index;
-  if (up) b->back->trip_var = 0; else b->back->down = b->index;
+  b->index = how->up ? n0 : dfi_op(&p->b, "Sub", n0, dfi_const_int(&p->b, 1));
+  b->next = how->up ? dfi_op(&p->b, "Add", n0, dfi_const_int(&p->b, 1)) : b->index;
+  if (how->up) b->back->trip_var = 0; else b->back->down = b->index;
   for (int32_t i = 0; i < n; i++) c[i].in_body = (df_output){ g->node[vars[2 * i + 2]], vars[2 * i + 3] };
+  return !failed(p);
+}
+
+bool end_backward(pass *p, region *b, int32_t n, const carried *c, int32_t *vars) {
+  df_graph *g = p->graph;
+  const df_loop *l = b->loop;
+  vars[0] = b->next.node->id; vars[1] = b->next.index;
+  for (int32_t i = 0; i < n; i++) { vars[2 * i + 2] = c[i].next.node->id; vars[2 * i + 3] = c[i].next.index; }
+  g->current = b->backward;
+  if (df_while_end(g, n + 1, vars, vars, p->err)) return false;
+  for (int32_t i = 0; i < n; i++) {
+    df_output from = l->var[c[i].index].enter->in[0];
+    if (wanted(p, from)) add_gradient(p, from, (df_output){ g->node[vars[2 * i + 2]], vars[2 * i + 3] });
+  }
   return !failed(p);
 }
 
 static bool build(pass *p, region *r, region *b, int32_t n, carried *c) {
   df_graph *g = p->graph;
   df_loop *l = b->loop;
-  df_output trips;
+  backward how = { .up = l->down.node != NULL, .parallel_iterations = l->parallel_iterations, .save = l->save };
   p->b.where = l->where;
-  if (l->down.node) trips = l->var[0].enter->in[0];
+  if (how.up) how.trips = l->var[0].enter->in[0];
   else {
     void *controls = dfi_controls_suspend(g);
-    int32_t code = dfi_loop_trips(l, NULL, &trips, p->err);
+    int32_t code = dfi_loop_trips(l, NULL, &how.trips, p->err);
     dfi_controls_resume(g, controls);
     if (code) return false;
   }
-  trips = value(p, r, trips);
+  how.trips = value(p, r, how.trips);
   int32_t *vars = pass_alloc(p, sizeof *vars * 2 * (size_t)(n + 1));
-  if (failed(p) || !begin(p, r, b, n, c, trips, vars) || !undo_body(p, b, n, c) || !sum_constants(p, r, b)) return false;
-  vars[0] = b->next.node->id; vars[1] = b->next.index;
-  for (int32_t i = 0; i < n; i++) { vars[2 * i + 2] = c[i].next.node->id; vars[2 * i + 3] = c[i].next.index; }
-  g->current = b->backward;
-  if (df_while_end(g, n + 1, vars, vars, p->err)) return false;
-  for (int32_t i = 0; i < n; i++)
-    if (wanted(p, l->var[c[i].index].enter->in[0]))
-      add_gradient(p, l->var[c[i].index].enter->in[0], (df_output){ g->node[vars[2 * i + 2]], vars[2 * i + 3] });
-  return !failed(p);
+  return !failed(p) && begin_backward(p, r, b, n, c, &how, vars) && undo_body(p, b, n, c) && sum_constants(p, r, b) &&
+         end_backward(p, b, n, c, vars);
 }
 
 bool grad_while(pass *p, region *r, df_loop *l) {
@@ -235,7 +236,7 @@ bool grad_while(pass *p, region *r, df_loop *l) {
     dfi_map_put(b.begun, (df_output){ v->swtch, 1 }, (df_output){ v->merge, i });
     dfi_map_put(b.returned, v->result, (df_output){ v->merge, i });
   }
-  bool ok = build(p, r, &b, n, c);
+  bool ok = !strcmp(l->save, "recompute") && !l->down.node ? grad_again(p, r, &b, n, c) : build(p, r, &b, n, c);
   if (!ok) p->b.failed = true;
   region_free(&b);
   return ok;

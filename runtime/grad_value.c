@@ -23,7 +23,7 @@ static bool is_constant(const region *r, df_output v) {
   return !differentiable(v) || (v.node->context == r->forward && dfi_op_info_at(v.node->op)->op->flow == DF_CONSTANT);
 }
 
-static df_output variable_handle(df_output o) {
+df_output variable_handle(df_output o) {
   while (flow_is_constant_enter(o.node) || flow_is(o.node, FLOW_IDENTITY) ||
          (flow_is(o.node, FLOW_SWITCH) && o.node->context->kind == DFI_BRANCH))
     o = o.node->in[0];
@@ -73,8 +73,7 @@ static bool is_counter(const region *r, df_output v, dfi_loop_var **var, df_outp
   return false;
 }
 
-/* The array op whose elements a handle names, when they are written once and stay. */
-static bool stays(df_output h) {
+bool stays(df_output h) {
   for (int32_t i = 0; i < 1000; i++) {
     df_node *n = h.node;
     const char *t = op_type(n);
@@ -180,7 +179,7 @@ static df_output counter(pass *p, region *r, df_output v, dfi_loop_var *var, df_
 
 /* ---- saving -------------------------------------------------------------------------------------- */
 
-static df_output new_array(pass *p, df_output v, bool grows) {
+df_output new_array(pass *p, df_output v, bool grows) {
   dfi_build *b = &p->b;
   df_output size = dfi_const_int(b, grows ? 0 : 1);
   dfi_attr_int(b, "dtype", dfi_dtype(v));
@@ -208,8 +207,7 @@ static df_output write_out(pass *p, region *r, const region *base, df_output v, 
   return h;
 }
 
-/* The handle, outside the loop or outermost cond, of the array that holds v of each iteration. */
-static df_output saved_array(pass *p, region *r, df_output v) {
+df_output saved_array(pass *p, region *r, df_output v) {
   struct dfi_map **memory = memory_of(r);
   df_output known = dfi_map_get(*memory, v);
   if (known.node) return known;

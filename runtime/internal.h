@@ -159,7 +159,11 @@ struct df_loop {
   const char *save;                    /* "keep", "swap", "recompute" */
   int32_t     trip_var;                /* index of the variable that counts trips (int32 from 0), or -1 */
   df_output    down;                   /* of a backward loop: the iteration that it undoes, N - 1 … 0, in the body; variable 0 is one more */
-  struct dfi_map *saved;               /* body output -> index of the loop variable (a TensorArray) that saves it */
+  struct dfi_map *saved;               /* body output -> handle, in parent, of the TensorArray that saves it; grad_value.c */
+  df_cond     *mark;                   /* of save = 'recompute': taken in the iterations whose variables are kept; NULL: none yet */
+  df_output    marks, marks_exit;      /* how many were kept before: in the body, and after the loop */
+  struct dfi_map *replayed;            /* of iterations run again that hold custom gradients: forward output -> its copy; may be NULL */
+  struct dfi_map *kept;                /* true side of a variable's Switch -> handle, in parent, of the array that keeps it */
 };
 
 struct dfi_map;                        /* (node, index) -> (node, index); insertion order is kept */

@@ -361,10 +361,17 @@ static int32_t kernel_array(df_kernel *k) {
   return give(k, a);
 }
 
+/* Was this done before, to the location i and to all others? A gradient array adds whatever was there. */
+static bool is_again(const df_kernel *k, const dfi_tensor_array *a, int64_t i) {
+  if (DFI_LIKELY(!dfk_bool(k, 0)) || a->accumulates || i < 0 || i >= dfi_tensor_array_size(a)) return false;
+  return dfi_tensor_array_state(a, i) != DFI_SLOT_EMPTY;
+}
+
 static int32_t kernel_write(df_kernel *k) {
   dfi_tensor_array *a = array_in(k, 0);
   int64_t i;
   if (!a || !index_in(k, 1, &i)) return k->error->code;
+  if (is_again(k, a, i)) return give(k, dfi_handle_retain(a));
   if (a->saved) dfi_run_count_push(k->run);
   return give_again(k, a, dfi_tensor_array_write(a, i, k->raw[2], k->error));
 }
@@ -428,6 +435,7 @@ static int32_t kernel_gather(df_kernel *k) {
 static int32_t kernel_unstack(df_kernel *k) {
   dfi_tensor_array *a = array_in(k, 0);
   if (!a) return k->error->code;
+  if (is_again(k, a, 0)) return give(k, dfi_handle_retain(a));
   return give_again(k, a, dfi_tensor_array_unstack(a, (df_tensor *)k->in[1], k->error));
 }
 
@@ -435,6 +443,7 @@ static int32_t kernel_unstack(df_kernel *k) {
 static int32_t kernel_scatter(df_kernel *k) {
   dfi_tensor_array *a = array_in(k, 0);
   if (!a) return k->error->code;
+  if (k->in[1]->size && is_again(k, a, dfk_index(k->in[1], 0))) return give(k, dfi_handle_retain(a));
   return give_again(k, a, dfi_tensor_array_scatter(a, k->in[1], (df_tensor *)k->in[2], k->error));
 }
 
@@ -467,6 +476,7 @@ static int32_t kernel_concat_parts(df_kernel *k) {
 static int32_t kernel_split(df_kernel *k) {
   dfi_tensor_array *a = array_in(k, 0);
   if (!a) return k->error->code;
+  if (is_again(k, a, 0)) return give(k, dfi_handle_retain(a));
   return give_again(k, a, dfi_tensor_array_split(a, (df_tensor *)k->in[1], k->in[2], k->error));
 }
 
@@ -517,6 +527,7 @@ static const df_op ops[] = {
            "Each location is written once. Elements have the shape of the first one unless element_shape is given",
     .stateful = true, .no_grad = true, .shape = shape_array, .kernel = { [DF_REF] = kernel_array } },
   { .type = "TensorArrayWrite", .in = "handle:handle index:I value:T", .out = "handle_out:handle", .types = "I=int32|int64 T=all",
+    .attrs = "again:bool=false",
     .doc = "location index holds value; a second write there is an error (a gradient array adds)",
     .stateful = true, .shape = shape_write, .grad = grad_write, .kernel = { [DF_REF] = kernel_write } },
   { .type = "TensorArrayRead", .in = "handle:handle index:I", .out = "value:dtype", .types = "I=int32|int64 dtype=all",
@@ -534,9 +545,11 @@ static const df_op ops[] = {
     .attrs = "dtype:dtype element_shape:shape=?", .doc = "T[n, element...]: the elements at indices[n], as often as they are named",
     .stateful = true, .shape = shape_gather, .grad = grad_gather, .kernel = { [DF_REF] = kernel_gather } },
   { .type = "TensorArrayUnstack", .in = "handle:handle value:T", .out = "handle_out:handle", .types = "T=any",
+    .attrs = "again:bool=false",
     .doc = "row i of value along axis 0 becomes element i; no more rows than locations, unless the array grows",
     .stateful = true, .shape = shape_unstack, .grad = grad_unstack, .kernel = { [DF_REF] = kernel_unstack } },
   { .type = "TensorArrayScatter", .in = "handle:handle indices:I value:T", .out = "handle_out:handle", .types = "I=int32|int64 T=any",
+    .attrs = "again:bool=false",
     .doc = "row i of value along axis 0 becomes element indices[i]",
     .stateful = true, .shape = shape_scatter, .grad = grad_scatter, .kernel = { [DF_REF] = kernel_scatter } },
   { .type = "TensorArrayConcat", .in = "handle:handle", .out = "value:dtype lengths:int64", .types = "dtype=any",
@@ -548,6 +561,7 @@ static const df_op ops[] = {
     .doc = "the first elements joined along axis 0, as many as there are lengths; a gradient array's missing ones are zeros of that length",
     .stateful = true, .shape = shape_concat, .grad = grad_concat_parts, .kernel = { [DF_REF] = kernel_concat_parts } },
   { .type = "TensorArraySplit", .in = "handle:handle value:T lengths:I", .out = "handle_out:handle", .types = "I=int32|int64 T=any",
+    .attrs = "again:bool=false",
     .doc = "the first lengths[0] rows of value become element 0, the next lengths[1] element 1, …; there are as many lengths as locations",
     .stateful = true, .shape = shape_split, .grad = grad_split, .kernel = { [DF_REF] = kernel_split } },
   { .type = "TensorArraySize", .in = "handle:handle", .out = "size:int32", .doc = "how many locations the array has now",

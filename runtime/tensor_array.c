@@ -226,6 +226,13 @@ void dfi_element_look(const dfi_tensor_array *a, int64_t i, dfi_element *e) {
   }
 }
 
+uint8_t dfi_tensor_array_state(const dfi_tensor_array *a, int64_t i) {
+  if (a->whole && i < a->whole->dims[0]) return DFI_SLOT_WRITTEN;
+  void *cell;
+  const uint8_t *state = a->store == DFI_STORE_NONE ? NULL : slot_find(a, i, &cell);
+  return state ? *state : DFI_SLOT_EMPTY;
+}
+
 bool dfi_element_shape(const dfi_tensor_array *a, int64_t i, dfi_shape *s) {
   for (; a; a = a->forward) {
     dfi_element e;

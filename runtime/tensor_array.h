@@ -61,6 +61,9 @@ int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v
 /* out owned. */
 int32_t dfi_tensor_array_read(dfi_tensor_array *a, int64_t i, df_value *out, df_error *err);
 
+/* What location i, one of the array's, is: DFI_SLOT_… */
+uint8_t dfi_tensor_array_state(const dfi_tensor_array *a, int64_t i);
+
 /* The elements `index` names (NULL: 0 … n - 1), stacked; owned. `hint` is the element shape if there is no element. */
 df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *index, const dfi_shape *hint);
 /* The rows of t (borrowed) become elements 0, 1, …, or those that `index` names. */

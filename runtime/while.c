@@ -71,7 +71,7 @@ static bool fits(const dfi_shape *s, const dfi_shape *is) {
   return true;
 }
 
-static df_loop *loop_new(df_graph *g, const char *name, const char *where) {
+df_loop *flow_loop_new(df_graph *g, const char *name, const char *where) {
   flow *f = flow_of(g);
   df_loop *l = dfi_xcalloc(1, sizeof *l);
   l->id = g->nloops++;
@@ -131,7 +131,7 @@ int32_t df_while_begin(df_graph *g, int32_t n, const int32_t *init, int64_t para
     code = dfi_fail(err, DF_INVALID_ARGUMENT, where, "save must be 'keep', 'swap' or 'recompute', but is '%s'", save);
   if (code) { f->ninvariant = f->nname = 0; return code; }
   const char *full = dfi_unique_name(g, name && *name ? name : "while");
-  df_loop *l = loop_new(g, full, where);
+  df_loop *l = flow_loop_new(g, full, where);
   l->parent = g->current;
   l->parallel_iterations = parallel_iterations;
   l->maximum_iterations = maximum_iterations;
