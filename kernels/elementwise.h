@@ -14,7 +14,7 @@
 /* Two operands. The gradients take theirs in TensorFlow's order. */
 #define DFK_BINARY(X) \
   X(add) X(sub) X(mul) X(real_div) X(div_no_nan) X(floor_div) X(floor_mod) X(truncate_div) X(truncate_mod) X(pow) \
-  X(maximum) X(minimum) X(squared_difference) X(xdivy) X(xlogy) X(atan2) \
+  X(maximum) X(minimum) X(squared_difference) X(xdivy) X(xlogy) X(xlog1py) X(mul_no_nan) X(div) X(atan2) \
   X(less) X(less_equal) X(greater) X(greater_equal) X(equal) X(not_equal) X(logical_and) X(logical_or) X(logical_xor) \
   X(bitwise_and) X(bitwise_or) X(bitwise_xor) X(left_shift) X(right_shift) \
   X(tanh_grad) X(sigmoid_grad) X(sqrt_grad) X(rsqrt_grad) X(reciprocal_grad) X(relu_grad) X(relu6_grad) X(elu_grad) \

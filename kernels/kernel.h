@@ -30,6 +30,12 @@ typedef struct df_str { char *bytes; int64_t length; } df_str; /* bytes owned by
 /* Are elements of this dtype mere bytes? Strings and variants own what they point at. */
 static inline bool dfk_plain(uint8_t dtype) { return !((1u << DF_STRING | 1u << DF_VARIANT) >> dtype & 1); }
 
+static inline bool dfk_is_complex(int32_t dtype) { return dtype == DF_COMPLEX64 || dtype == DF_COMPLEX128; }
+/* Numbers that the fast kernels leave to the reference: short and unsigned integers, complex numbers. */
+static inline bool dfk_is_rare(int32_t dtype) {
+  return dtype == DF_INT16 || dtype == DF_UINT16 || dtype == DF_UINT32 || dtype == DF_UINT64 || dfk_is_complex(dtype);
+}
+
 /* An attribute's value. Which field is meant is fixed by the op's entry. */
 typedef struct df_attr {
   int64_t     i;        /* int, bool, dtype; length of s; count of ints; rank of a shape (-1: unknown) */

@@ -222,6 +222,7 @@ static void hand_on(pass *p, region *r, df_output from, df_output to) {
 typedef struct unit { df_node *node; df_loop *loop; df_cond *cond; } unit;
 
 static unit unit_of(df_node *n) {
+  if (n->loose) return (unit){ .node = n };
   if (flow_is(n, FLOW_EXIT)) return (unit){ .loop = n->in[0].node->context->loop };
   if (flow_is(n, FLOW_MERGE) && n->in[0].node->context->kind == DFI_BRANCH) return (unit){ .cond = n->in[0].node->context->cond };
   return (unit){ .node = n };
@@ -404,6 +405,7 @@ static bool grad_node(pass *p, region *r, df_node *n) {
   if (!any) return true;
   p->b.where = n->where;
   double fault = dfi_gradient_fault(n->op);
+  if (n->loose) return no_gradient(p, n);
   if (passes(n) && fault == 1) {
     for (int32_t i = 0; i < n->nout; i++)
       if (!is_stop(p, (df_output){ n, i })) hand_on(p, r, (df_output){ n, i }, n->in[0]);

@@ -30,6 +30,10 @@ void       dfg_sparse(dfi_grad *g, int32_t i, df_output values, df_output indice
 /* An array's gradient (input i is a TensorArray handle): the pass keeps one gradient array per array and threads it through. This
  * adds `type`(handle, inputs...) to its chain, e.g. dfg_array(g, 0, "TensorArrayWrite", 2, (df_output[]){ index, dy[0] }). */
 void       dfg_array(dfi_grad *g, int32_t i, const char *type, int32_t n, const df_output *in);
+/* The conjugate of a complex x, any other x itself: a derivative by complex numbers is conjugated, as in TensorFlow. */
+static inline df_output dfg_conj(dfi_grad *g, df_output x) {
+  return x.node && dfi_is_complex(dfi_dtype(x)) ? dfi_op(dfg_build(g), "Conj", x) : x;
+}
 int32_t    dfg_end(dfi_grad *g);                               /* DF_OK, or the code of what went wrong while building */
 int32_t    dfg_fail(dfi_grad *g, df_node *n, const char *format, ...) __attribute__((format(printf, 3, 4))); /* no such gradient */
 #endif

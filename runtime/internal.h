@@ -64,7 +64,7 @@ static inline bool dfi_is_float(uint8_t t) { return t == DF_FLOAT32 || t == DF_F
 static inline bool dfi_is_int(uint8_t t) {
   return t == DF_INT32 || t == DF_INT64 || t == DF_INT8 || t == DF_UINT8 || t == DF_INT16 || t == DF_UINT16 || t == DF_UINT32 || t == DF_UINT64;
 }
-static inline bool dfi_is_complex(uint8_t t) { return t == DF_COMPLEX64 || t == DF_COMPLEX128; }
+static inline bool dfi_is_complex(uint8_t t) { return dfk_is_complex(t); }
 /* Does a rank-0 value of this dtype lie in the slot itself? */
 static inline bool dfi_unboxed(uint8_t t) {
   return !((1u << DF_STRING | 1u << DF_VARIANT | 1u << DF_COMPLEX64 | 1u << DF_COMPLEX128) >> t & 1);
@@ -101,6 +101,7 @@ struct df_node {
   const char  *scope;       /* interned; "" or "a/b/" */
   const char  *device;      /* interned; "" for no request */
   df_graph    *graph;
+  bool         loose;       /* a primitive of an imported graph that is part of no cond or loop: it has no gradient */
 };
 
 /* A control-flow context: the top level, a branch of a cond, the predicate or the body of a loop.
@@ -114,6 +115,7 @@ struct df_context {
   df_cond    *cond;         /* of a branch */
   int32_t     side;         /* of a branch: 1 true, 0 false */
   df_loop    *loop;         /* of a predicate or body; both share the loop's captures */
+  bool        raised;       /* found in an imported graph: its values may be fed where no loop is around them */
   df_node    *last_effect;  /* the last node with a side effect built here: effects keep program order */
   df_node   **reads;        /* stateful reads since last_effect */
   int32_t     nreads;

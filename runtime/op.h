@@ -16,8 +16,8 @@
  * `any` or `all` begin with the dtype of input 0 (in a list: of the list's element with the same number); the shape function may change it.
  * `name:T?` may be left out from Lua (the front end then passes the
  * attribute default; used by no kernel: the entry's Lua adapter supplies it).
- * types: words `T=a|b|c` of dtype names or classes: float (float16 bfloat16 float32 float64), int (int8 uint8 int32 int64),
- * number (float and int), any (all but handles), all. A type variable that no input binds is the dtype attribute of that name.
+ * types: words `T=a|b|c` of dtype names or classes: float (float16 bfloat16 float32 float64), int (int8 uint8 int16 uint16 int32 uint32
+ * int64 uint64), number (float and int), complex (complex64 complex128), quantized (qint8 quint8 qint16 quint16 qint32), any (all but handles), all. A type variable that no input binds is the dtype attribute of that name.
  * A list `name:attr*`, where attr is a `types` attribute, has its dtypes: in `out` as many outputs as it says; in `in` it must say what
  * was given, and says so by itself when it is left out.
  * attrs: words `name:type=default`, type one of int float bool string dtype shape tensor ints types (dtypes) shapes; without a default it
@@ -57,7 +57,7 @@ typedef struct df_op {
 /* A table of entries, registered at load. */
 typedef struct dfi_op_table { const df_op *ops; int32_t n; } dfi_op_table;
 extern const dfi_op_table dfi_ops_flow, dfi_ops_state, dfi_ops_math, dfi_ops_reduce, dfi_ops_nn,
-                          dfi_ops_array, dfi_ops_index, dfi_ops_random, dfi_ops_tensor_array, dfi_ops_linalg, dfi_ops_grad,
+                          dfi_ops_array, dfi_ops_index, dfi_ops_random, dfi_ops_tensor_array, dfi_ops_linalg, dfi_ops_grad, dfi_ops_convert,
                           dfi_ops_array_v3, dfi_ops_ref, dfi_ops_train, dfi_ops_resource, dfi_ops_queue, dfi_ops_stack, dfi_ops_trace;
 
 /* The entry taken apart, made once when the library loads. */

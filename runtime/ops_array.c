@@ -151,7 +151,7 @@ static const df_op ops[] = {
            "'SYMMETRIC' repeats it",
     .example = "df.pad(x, {{1, 1}, {0, 2}}, {mode = 'reflect'})",
     .shape = dfi_infer_mirror_pad, .grad = dfi_grad_mirror_pad, .cost = cost_walk, .kernel = { [DF_REF] = ref_mirror_pad } },
-  { .type = "MirrorPadGrad", .in = "input:T paddings:Tpaddings", .out = "output:T", .types = "T=number Tpaddings=int32|int64",
+  { .type = "MirrorPadGrad", .in = "input:T paddings:Tpaddings", .out = "output:T", .types = "T=number|complex Tpaddings=int32|int64",
     .attrs = "mode:string='REFLECT'", .doc = "every padded element added to the one that it mirrored",
     .shape = dfi_infer_mirror_pad_grad, .grad = dfi_grad_mirror_pad_grad, .cost = cost_walk, .kernel = { [DF_REF] = ref_mirror_pad_grad } },
   { .type = "ReverseV2", .lua = "reverse", .in = "tensor:T axis:Tidx", .out = "output:T", .types = "T=any Tidx=int32|int64",
@@ -190,7 +190,7 @@ static const df_op ops[] = {
     .doc = "T[...] = zeros_like(x T[...]): zeros (false, '') of the shape of x",
     .example = "df.zeros_like(x)",
     .shape = dfi_shape_same, .no_grad = true, .cost = cost_inputs, .kernel = { [DF_REF] = ref_zeros_like } },
-  { .type = "OnesLike", .lua = "ones_like", .in = "x:T", .out = "y:T", .types = "T=number|bool",
+  { .type = "OnesLike", .lua = "ones_like", .in = "x:T", .out = "y:T", .types = "T=number|bool|complex",
     .doc = "T[...] = ones_like(x T[...]): ones (true) of the shape of x",
     .example = "df.ones_like(x)",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_ones_like } },
@@ -216,7 +216,7 @@ static const df_op ops[] = {
     .shape = dfi_infer_matrix_set_diag, .grad = dfi_grad_matrix_set_diag, .kernel = { [DF_REF] = ref_matrix_set_diag } },
 
   /* ---- finding ---- */
-  { .type = "Where", .lua = "where", .in = "input:T", .out = "index:int64", .types = "T=number|bool",
+  { .type = "Where", .lua = "where", .in = "input:T", .out = "index:int64", .types = "T=number|bool|complex",
     .doc = "int64[n, rank] = where(input T[...]): the indices of the elements that are true or not zero, in row-major order",
     .example = "df.where(x:gt(0))",
     .shape = dfi_infer_where, .no_grad = true, .kernel = { [DF_REF] = ref_where } },

@@ -121,12 +121,12 @@ static void grad_product(dfi_grad *g, df_node *n, df_output d, df_output *dx, bo
   dfi_build *b = dfg_build(g);
   bool x_t = n->attrs[0].i != 0, y_t = n->attrs[1].i != 0;
   if (dfg_wants(g, n, 0)) {
-    df_output y = dfg_in(g, n, 1);
+    df_output y = batched ? dfg_in(g, n, 1) : dfg_conj(g, dfg_in(g, n, 1));      /* adjoints conjugate */
     dx[0] = x_t ? times(b, batched, y, d, y_t, true) : times(b, batched, d, y, false, !y_t);
     if (batched) dx[0] = dfg_unbroadcast(g, n, 0, dx[0]);
   }
   if (dfg_wants(g, n, 1)) {
-    df_output x = dfg_in(g, n, 0);
+    df_output x = batched ? dfg_in(g, n, 0) : dfg_conj(g, dfg_in(g, n, 0));
     dx[1] = y_t ? times(b, batched, d, x, true, x_t) : times(b, batched, x, d, !x_t, false);
     if (batched) dx[1] = dfg_unbroadcast(g, n, 1, dx[1]);
   }
@@ -178,7 +178,7 @@ static df_output einsum_part(dfi_grad *g, df_node *n, df_output dy, const dfk_ei
       equation[at++] = s.letter[(int)e->label[j][a]];
       seen[(int)e->label[j][a]] = true;
     }
-    in[count++] = dfg_in(g, n, j);
+    in[count++] = dfg_conj(g, dfg_in(g, n, j));
   }
   for (int32_t a = 0; a < e->rank[i]; a++) {
     int32_t l = e->label[i][a];
@@ -264,19 +264,19 @@ static double cost_einsum(const df_kernel *k) {
 /* ---- entries ------------------------------------------------------------------------------------------------ */
 
 static const df_op ops[] = {
-  { .type = "MatMul", .lua = "matmul", .in = "a:T b:T", .out = "product:T", .types = "T=float|int32|int64",
+  { .type = "MatMul", .lua = "matmul", .in = "a:T b:T", .out = "product:T", .types = "T=float|int32|int64|complex",
     .attrs = "transpose_a:bool=false transpose_b:bool=false",
     .doc = "T[m, n] = matmul(a T[m, k], b T[k, n]); transpose_a, transpose_b read that side transposed. With k = 0 the product is zeros.",
     .example = "df.matmul({{1, 2}, {3, 4}}, {{1}, {1}})  --> {{3}, {7}}",
     .shape = shape_matmul, .grad = grad_matmul, .cost = cost_product,
     .kernel = { [DF_REF] = ref_matmul, [DF_CPU] = cpu_matmul } },
-  { .type = "BatchMatMulV2", .lua = "batch_matmul", .in = "x:T y:T", .out = "output:T", .types = "T=float|int32|int64",
+  { .type = "BatchMatMulV2", .lua = "batch_matmul", .in = "x:T y:T", .out = "output:T", .types = "T=float|int32|int64|complex",
     .attrs = "adj_x:bool=false adj_y:bool=false",
     .doc = "T[..., m, n] = batch_matmul(x T[..., m, k], y T[..., k, n]): a product for each index of the leading axes, which broadcast; adj_x, "
            "adj_y read that side transposed.",
     .shape = shape_batch_matmul, .grad = grad_batch_matmul, .cost = cost_product,
     .kernel = { [DF_REF] = ref_batch_matmul, [DF_CPU] = cpu_batch_matmul } },
-  { .type = "Einsum", .lua = "einsum", .in = "inputs:T*", .out = "output:T", .types = "T=float|int32|int64", .attrs = "equation:string",
+  { .type = "Einsum", .lua = "einsum", .in = "inputs:T*", .out = "output:T", .types = "T=float|int32|int64|complex", .attrs = "equation:string",
     .doc = "A sum of products in Einstein's notation: one letter per axis, the operands separated by commas, then `->` and the letters of the "
            "result. Letters not in the result are summed over; one that an operand repeats reads its diagonal; `...` stands for the axes not "
            "named, which broadcast. Without `->` the result has the ellipsis and then, sorted, the letters that occur once.",
@@ -284,14 +284,14 @@ static const df_op ops[] = {
     .shape = shape_einsum, .grad = grad_einsum, .cost = cost_einsum,
     .kernel = { [DF_REF] = ref_einsum, [DF_CPU] = cpu_einsum } },
   { .type = "MatrixBandPart", .lua = "matrix_band_part", .in = "input:T num_lower:Tindex num_upper:Tindex", .out = "band:T",
-    .types = "T=number|bool Tindex=int32|int64",
+    .types = "T=number|bool|complex|quantized Tindex=int32|int64",
     .doc = "The matrices in the last two axes with zeros outside a band of num_lower subdiagonals and num_upper superdiagonals; negative keeps "
            "all of them. matrix_band_part(x, -1, 0) is the lower triangle.",
     .shape = shape_band_part, .grad = grad_band_part, .kernel = { [DF_REF] = ref_matrix_band_part } },
-  { .type = "MatrixDiag", .lua = "matrix_diag", .in = "diagonal:T", .out = "output:T", .types = "T=number|bool",
+  { .type = "MatrixDiag", .lua = "matrix_diag", .in = "diagonal:T", .out = "output:T", .types = "T=number|bool|complex|quantized",
     .doc = "T[..., n, n] with T[..., n] on its diagonals and zeros elsewhere.", .example = "df.matrix_diag({1, 2})  --> {{1, 0}, {0, 2}}",
     .shape = shape_diag, .grad = grad_diag, .kernel = { [DF_REF] = ref_matrix_diag } },
-  { .type = "MatrixDiagPart", .lua = "matrix_diag_part", .in = "input:T", .out = "diagonal:T", .types = "T=number|bool",
+  { .type = "MatrixDiagPart", .lua = "matrix_diag_part", .in = "input:T", .out = "diagonal:T", .types = "T=number|bool|complex|quantized",
     .doc = "The main diagonals of the matrices in the last two axes: T[..., min(m, n)] of T[..., m, n].",
     .example = "df.matrix_diag_part({{1, 2}, {3, 4}})  --> {1, 4}",
     .shape = shape_diag_part, .grad = grad_diag_part, .kernel = { [DF_REF] = ref_matrix_diag_part } },

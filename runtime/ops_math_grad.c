@@ -6,8 +6,8 @@
 #include <math.h>
 
 #define GRAD(name) int32_t dfi_grad_##name(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx)
-#define IN(i) dfg_in(g, n, i)
-#define OUT   dfg_out(g, n, 0)
+#define IN(i) dfg_conj(g, dfg_in(g, n, i))
+#define OUT   dfg_conj(g, dfg_out(g, n, 0))
 
 static df_output neg(dfi_build *b, df_output x)                  { return dfi_op(b, "Neg", x); }
 static df_output mul(dfi_build *b, df_output x, df_output y)     { return dfi_op(b, "Mul", x, y); }
@@ -71,10 +71,10 @@ GRAD(zeta) {
   dx[1] = dfg_unbroadcast(g, n, 1, mul(b, dy[0], slope));
   return dfg_end(g);
 }
-/* A float of another precision. What comes from integers or goes to them has no derivative. */
+/* A float or complex number of another precision. What comes from integers or goes to them has no derivative. */
 GRAD(cast) {
-  uint8_t from = dfi_dtype(n->in[0]);
-  if (!dfi_is_float(from) || !dfi_is_float(n->out[0].dtype)) return dfg_end(g);
+  uint8_t from = dfi_dtype(n->in[0]), to = n->out[0].dtype;
+  if (!(dfi_is_float(from) || dfi_is_complex(from)) || !(dfi_is_float(to) || dfi_is_complex(to))) return dfg_end(g);
   dfi_build *b = dfg_build(g);
   dfi_attr_int(b, "DstT", from);
   dx[0] = dfi_op(b, "Cast", dy[0]);
@@ -83,9 +83,11 @@ GRAD(cast) {
 
 /* ---- one operand, with a gradient op of its own: op(y, dy) or op(dy, x) ------------------------------------- */
 #define FROM_OUTPUT(name, type) GRAD(name) { dx[0] = dfi_op(dfg_build(g), type, OUT, dy[0]); return dfg_end(g); }
-FROM_OUTPUT(sqrt, "SqrtGrad")
-FROM_OUTPUT(rsqrt, "RsqrtGrad")
-FROM_OUTPUT(reciprocal, "ReciprocalGrad")
+/* These three conjugate by themselves. */
+#define FROM_PLAIN_OUTPUT(name, type) GRAD(name) { dx[0] = dfi_op(dfg_build(g), type, dfg_out(g, n, 0), dy[0]); return dfg_end(g); }
+FROM_PLAIN_OUTPUT(sqrt, "SqrtGrad")
+FROM_PLAIN_OUTPUT(rsqrt, "RsqrtGrad")
+FROM_PLAIN_OUTPUT(reciprocal, "ReciprocalGrad")
 FROM_OUTPUT(tanh, "TanhGrad")
 FROM_OUTPUT(sigmoid, "SigmoidGrad")
 /* Relu and Relu6 give what their input's sign and bound can be read from. */
@@ -148,7 +150,7 @@ GRAD(floor_mod)    { return grad_mod(g, n, dy, dx, "FloorDiv"); }
 GRAD(truncate_mod) { return grad_mod(g, n, dy, dx, "TruncateDiv"); }
 GRAD(squared_difference) {
   dfi_build *b = dfg_build(g);
-  df_output slope = mul(b, dy[0], times(b, 2, sub(b, IN(0), IN(1))));
+  df_output slope = mul(b, dy[0], times(b, 2, sub(b, dfg_in(g, n, 0), dfg_in(g, n, 1))));   /* no conjugates, as in TensorFlow */
   if (dfg_wants(g, n, 0)) give(g, n, dx, 0, slope);
   if (dfg_wants(g, n, 1)) give(g, n, dx, 1, neg(b, slope));
   return dfg_end(g);
@@ -171,7 +173,7 @@ GRAD(pow) {
   const df_tensor *known = n->in[1].node->out[n->in[1].index].constant;
   if (dfg_wants(g, n, 0)) {
     df_output x = IN(0), slope;
-    if (known && known->size == 1) {
+    if (known && known->size == 1 && df_tensor_imaginary(known, 0) == 0) {
       double c = df_tensor_get(known, 0);
       if (c == 0) slope = dfi_op(b, "ZerosLike", dy[0]);
       else if (c == 1) slope = dy[0];
@@ -186,7 +188,8 @@ GRAD(pow) {
   }
   if (dfg_wants(g, n, 1)) {
     df_output x = IN(0);
-    df_output positive = pick(b, dfi_op(b, "Greater", x, number(b, x, 0)), x, number(b, x, 1));
+    const char *where = dfi_is_complex(dfi_dtype(x)) ? "NotEqual" : "Greater";
+    df_output positive = pick(b, dfi_op(b, where, x, number(b, x, 0)), x, number(b, x, 1));
     give(g, n, dx, 1, mul(b, dy[0], mul(b, OUT, dfi_op(b, "Log", positive))));
   }
   return dfg_end(g);
@@ -202,6 +205,21 @@ GRAD(xdivy) {
   df_output x = IN(0), y = IN(1);
   if (dfg_wants(g, n, 0)) give(g, n, dx, 0, mul(b, dy[0], dfi_op(b, "Xdivy", not_zero(b, x), y)));
   if (dfg_wants(g, n, 1)) give(g, n, dx, 1, mul(b, dy[0], dfi_op(b, "Xdivy", neg(b, x), square(b, y))));
+  return dfg_end(g);
+}
+GRAD(mul_no_nan) {
+  dfi_build *b = dfg_build(g);
+  if (dfg_wants(g, n, 0)) give(g, n, dx, 0, dfi_op(b, "MulNoNan", dy[0], IN(1)));
+  if (dfg_wants(g, n, 1)) give(g, n, dx, 1, dfi_op(b, "MulNoNan", IN(0), dy[0]));
+  return dfg_end(g);
+}
+/* Real division by floats; of integers nothing. */
+GRAD(div) { return dfi_is_int(n->out[0].dtype) ? dfg_end(g) : dfi_grad_real_div(g, n, dy, dx); }
+GRAD(xlog1py) {
+  dfi_build *b = dfg_build(g);
+  df_output x = IN(0), y = IN(1);
+  if (dfg_wants(g, n, 0)) give(g, n, dx, 0, mul(b, dy[0], dfi_op(b, "Xlog1py", not_zero(b, x), y)));
+  if (dfg_wants(g, n, 1)) give(g, n, dx, 1, mul(b, dy[0], dfi_op(b, "Xdivy", x, add(b, y, number(b, y, 1)))));
   return dfg_end(g);
 }
 GRAD(xlogy) {

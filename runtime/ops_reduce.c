@@ -286,7 +286,7 @@ static int32_t grad_prod(dfi_grad *g, df_node *n, const df_output *dy, df_output
     return dfg_fail(g, n, "the gradient of prod needs the rank of its input and its axes to be known while building");
   for (int32_t i = rank - 1; i >= 0; i--) if (reduced[i]) axis[count++] = i;
   df_output part[DF_MAX_RANK + 1], d = kept(g, n, dy[0]);
-  part[0] = dfg_in(g, n, 0);
+  part[0] = dfg_conj(g, dfg_in(g, n, 0));
   for (int32_t i = 0; i + 1 < count; i++) {
     int64_t a = axis[i];
     dfi_attr_int(b, "keep_dims", true);
@@ -344,7 +344,7 @@ static df_output shift(dfi_build *b, df_output d, df_output axis, bool forward) 
 static int32_t grad_cumprod(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
   bool exclusive = n->attrs[0].i != 0, reverse = n->attrs[1].i != 0;
-  df_output axis = dfg_in(g, n, 1), x = dfg_in(g, n, 0), d = dy[0], ends = axis;
+  df_output axis = dfg_in(g, n, 1), x = dfg_conj(g, dfg_in(g, n, 0)), d = dy[0], ends = axis;
   if (reverse) {
     ends = dfi_op(b, "Reshape", axis, dfi_const_ints(b, 1, (const int64_t[]){ 1 }));
     x = dfi_op(b, "ReverseV2", x, ends);
@@ -367,10 +367,11 @@ static int32_t grad_linear_recurrence(dfi_grad *g, df_node *n, const df_output *
     df_output back = shift(b, dy[1], axis, reverse);
     d = d.node ? dfi_op(b, "Add", d, back) : back;
   }
-  df_node *t = recurrence(b, dfg_in(g, n, 0), d, axis, !reverse);
+  df_node *t = recurrence(b, dfg_conj(g, dfg_in(g, n, 0)), d, axis, !reverse);
   dx[1] = output(t, 0);
   if (dfg_wants(g, n, 0))
-    dx[0] = reverse ? dfi_op(b, "Mul", dfg_out(g, n, 0), output(t, 1)) : dfi_op(b, "Mul", output(t, 0), dfg_out(g, n, 1));
+    dx[0] = reverse ? dfi_op(b, "Mul", dfg_conj(g, dfg_out(g, n, 0)), output(t, 1))
+                    : dfi_op(b, "Mul", output(t, 0), dfg_conj(g, dfg_out(g, n, 1)));
   return dfg_end(g);
 }
 
@@ -416,7 +417,7 @@ static int32_t grad_segment_extreme(dfi_grad *g, df_node *n, const df_output *dy
 /* The product of the others: zeros are left out of the product and counted; an element sees it where no other is zero. */
 static int32_t grad_segment_prod(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
-  df_output x = dfg_in(g, n, 0), ids = dfg_in(g, n, 1), count = dfg_in(g, n, 2);
+  df_output x = dfg_conj(g, dfg_in(g, n, 0)), ids = dfg_in(g, n, 1), count = dfg_in(g, n, 2);
   df_output equal = dfi_op(b, "Equal", x, dfi_const_like(b, x, 0));
   dfi_attr_int(b, "DstT", n->out[0].dtype);
   df_output zero = dfi_op(b, "Cast", equal), others = dfi_op(b, "Add", x, zero);
@@ -452,25 +453,25 @@ static double cost_top_k(const df_kernel *k)   { return 50 + 3.0 * (double)k->in
 #define REDUCE(TYPES)                                                                                                    \
   .in = "input:T reduction_indices:Tidx", .out = "output:T", .types = "T=" TYPES " Tidx=int32|int64",                    \
   .attrs = "keep_dims:bool=false", .shape = shape_reduce, .cost = cost_reduce
-#define SEGMENT                                                                                                          \
+#define SEGMENT(TYPES)                                                                                                   \
   .in = "data:T segment_ids:Tindices num_segments:Tnumsegments", .out = "output:T",                                      \
-  .types = "T=number Tindices=int32|int64 Tnumsegments=int32|int64", .shape = shape_unsorted_segment
+  .types = "T=" TYPES " Tindices=int32|int64 Tnumsegments=int32|int64", .shape = shape_unsorted_segment
 #define SCAN                                                                                                             \
-  .in = "x:T axis:Tidx", .out = "out:T", .types = "T=number Tidx=int32|int64",                                           \
+  .in = "x:T axis:Tidx", .out = "out:T", .types = "T=number|complex Tidx=int32|int64",                                   \
   .attrs = "exclusive:bool=false reverse:bool=false", .shape = shape_scan
 #define KERNELS(name) .kernel = { [DF_REF] = ref_##name, [DF_CPU] = cpu_##name }
 #define KERNEL(name)  .kernel = { [DF_REF] = ref_##name }
 
 static const df_op ops[] = {
-  { .type = "Sum", .lua = "reduce_sum", REDUCE("number"),
+  { .type = "Sum", .lua = "reduce_sum", REDUCE("number|complex"),
     .doc = "The sum of the elements along the given axes (all of them by default); the axes stay as ones with keep_dims. No elements sum to "
            "0. Integers wrap. A negative axis counts from the end; one out of range or given twice is an error.",
     .example = "df.reduce_sum({{1, 2}, {3, 4}}, {axis = 0})  --> {4, 6}", .grad = grad_sum, KERNELS(sum) },
-  { .type = "Mean", .lua = "reduce_mean", REDUCE("number"),
+  { .type = "Mean", .lua = "reduce_mean", REDUCE("number|complex"),
     .doc = "The mean of the elements along the given axes (all of them by default); the axes stay as ones with keep_dims. The mean of no "
            "elements is NaN; of no integers it is an error. The mean of integers is cut toward zero.",
     .example = "df.reduce_mean({{1.0, 2.0}, {3.0, 4.0}}, {axis = 1})  --> {1.5, 3.5}", .grad = grad_mean, KERNELS(mean) },
-  { .type = "Prod", .lua = "reduce_prod", REDUCE("number"),
+  { .type = "Prod", .lua = "reduce_prod", REDUCE("number|complex"),
     .doc = "The product of the elements along the given axes (all of them by default); the axes stay as ones with keep_dims. No elements "
            "multiply to 1. Integers wrap.",
     .example = "df.reduce_prod({{1, 2}, {3, 4}}, {axis = 0})  --> {3, 8}", .grad = grad_prod, KERNELS(prod) },
@@ -521,7 +522,7 @@ static const df_op ops[] = {
            "gradient is exact where elements are zero.",
     .example = "df.cumprod({2, 3, 4}, 0)  --> {2, 6, 24}", .grad = grad_cumprod, KERNELS(cumprod) },
   { .type = "LinearRecurrence",
-    .in = "x:T d:T axis:Tidx", .out = "s:T beside:T", .types = "T=float Tidx=int32|int64", .attrs = "reverse:bool=false",
+    .in = "x:T d:T axis:Tidx", .out = "s:T beside:T", .types = "T=float|complex Tidx=int32|int64", .attrs = "reverse:bool=false",
     .doc = "s[i] = d[i] + x[i] s[i-1] along an axis, and beside[i] = s[i-1]; reverse, its adjoint: s[i] = d[i] + x[i+1] s[i+1] and "
            "beside[i] = s[i+1]. beside is 0 where there is no neighbour.",
     .shape = shape_scan, .grad = grad_linear_recurrence, KERNEL(linear_recurrence) },
@@ -537,32 +538,32 @@ static const df_op ops[] = {
            "target is no class or a prediction is not finite.",
     .example = "df.in_top_k({{0.1, 0.7, 0.2}}, {2}, 2)  --> {true}", .shape = shape_in_top_k, .no_grad = true, KERNEL(in_top_k) },
   { .type = "TakeAlong",
-    .in = "params:T indices:Tidx", .out = "output:T", .types = "T=number Tidx=int32|int64",
+    .in = "params:T indices:Tidx", .out = "output:T", .types = "T=number|complex Tidx=int32|int64",
     .doc = "params[..., indices[..., j]].", .shape = shape_take_along, .grad = grad_take_along, KERNEL(take_along) },
   { .type = "PutAlong",
-    .in = "values:T indices:Tidx n:int32", .out = "output:T", .types = "T=number Tidx=int32|int64",
+    .in = "values:T indices:Tidx n:int32", .out = "output:T", .types = "T=number|complex Tidx=int32|int64",
     .doc = "Zeros [..., n] with values[..., j] added at indices[..., j].",
     .shape = shape_put_along, .grad = grad_put_along, KERNEL(put_along) },
-  { .type = "UnsortedSegmentSum", .lua = "unsorted_segment_sum", SEGMENT,
+  { .type = "UnsortedSegmentSum", .lua = "unsorted_segment_sum", SEGMENT("number|complex"),
     .doc = "Row i of the result is the sum of the rows of data whose segment id is i; 0 where there are none. segment_ids has the leading "
            "axes of data. Rows with negative ids are dropped; an id of num_segments or more is an error.",
     .example = "df.unsorted_segment_sum({1, 2, 3}, {1, 0, 1}, 2)  --> {2, 4}", .grad = grad_segment_sum, KERNELS(unsorted_segment_sum) },
-  { .type = "UnsortedSegmentProd", .lua = "unsorted_segment_prod", SEGMENT,
+  { .type = "UnsortedSegmentProd", .lua = "unsorted_segment_prod", SEGMENT("number|complex"),
     .doc = "As unsorted_segment_sum, with products; 1 where a segment is empty.",
     .example = "df.unsorted_segment_prod({2, 3, 4}, {1, 0, 1}, 2)  --> {3, 8}", .grad = grad_segment_prod, KERNELS(unsorted_segment_prod) },
-  { .type = "UnsortedSegmentMax", .lua = "unsorted_segment_max", SEGMENT,
+  { .type = "UnsortedSegmentMax", .lua = "unsorted_segment_max", SEGMENT("number"),
     .doc = "As unsorted_segment_sum, with the greatest element; the lowest finite number of the dtype where a segment is empty.",
     .example = "df.unsorted_segment_max({1, 2, 3}, {1, 0, 1}, 2)  --> {2, 3}", .grad = grad_segment_extreme, KERNELS(unsorted_segment_max) },
-  { .type = "UnsortedSegmentMin", .lua = "unsorted_segment_min", SEGMENT,
+  { .type = "UnsortedSegmentMin", .lua = "unsorted_segment_min", SEGMENT("number"),
     .doc = "As unsorted_segment_sum, with the least element; the highest finite number of the dtype where a segment is empty.",
     .example = "df.unsorted_segment_min({1, 2, 3}, {1, 0, 1}, 2)  --> {2, 1}", .grad = grad_segment_extreme, KERNELS(unsorted_segment_min) },
   { .type = "SegmentSum", .lua = "segment_sum",
-    .in = "data:T segment_ids:Tindices", .out = "output:T", .types = "T=number Tindices=int32|int64",
+    .in = "data:T segment_ids:Tindices", .out = "output:T", .types = "T=number|complex Tindices=int32|int64",
     .doc = "Row i of the result is the sum of the rows of data whose segment id is i. segment_ids is a vector that ascends from 0 or more; "
            "ids left out give zeros.",
     .example = "df.segment_sum({1, 2, 3}, {0, 0, 1})  --> {3, 3}", .shape = shape_segment_sum, .grad = grad_segment_sum, KERNEL(segment_sum) },
   { .type = "SegmentGather",
-    .in = "rows:T segment_ids:Tindices", .out = "output:T", .types = "T=number|bool Tindices=int32|int64",
+    .in = "rows:T segment_ids:Tindices", .out = "output:T", .types = "T=number|bool|complex Tindices=int32|int64",
     .doc = "rows[segment_ids], zeros for negative ids.", .shape = shape_segment_gather, .grad = grad_segment_gather, KERNEL(segment_gather) },
   { .type = "Bincount", .lua = "bincount",
     .in = "arr:Tidx size:int32 weights:T", .out = "bins:T", .types = "Tidx=int32|int64 T=int32|int64|float32|float64",

@@ -206,7 +206,7 @@ static int32_t shape_same_array(dfi_infer *c) {
 
 /* ---- gradients -------------------------------------------------------------------------------------- */
 
-static bool has_gradient(uint8_t dtype) { return dfi_is_float(dtype) || dtype == DF_RESOURCE; }
+static bool has_gradient(uint8_t dtype) { return dfi_is_float(dtype) || dfi_is_complex(dtype) || dtype == DF_RESOURCE; }
 
 /* A new node's output is known to have the shape of a forward value. */
 static df_output shaped(df_output o, const dfi_shape *s) {

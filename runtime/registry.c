@@ -9,7 +9,7 @@
 
 static const dfi_op_table *const tables[] = {
   &dfi_ops_flow, &dfi_ops_state, &dfi_ops_math, &dfi_ops_reduce, &dfi_ops_nn,
-  &dfi_ops_array, &dfi_ops_index, &dfi_ops_random, &dfi_ops_tensor_array, &dfi_ops_linalg, &dfi_ops_grad,
+  &dfi_ops_array, &dfi_ops_index, &dfi_ops_random, &dfi_ops_tensor_array, &dfi_ops_linalg, &dfi_ops_grad, &dfi_ops_convert,
   &dfi_ops_array_v3, &dfi_ops_ref, &dfi_ops_train, &dfi_ops_resource, &dfi_ops_queue, &dfi_ops_stack, &dfi_ops_trace,
 };
 
@@ -49,7 +49,7 @@ static void copy_name(char *to, size_t bytes, const char *from, const char *type
 
 #define BIT(t) ((uint64_t)1 << (t))
 static const uint64_t FLOATS = BIT(DF_FLOAT16) | BIT(DF_BFLOAT16) | BIT(DF_FLOAT32) | BIT(DF_FLOAT64);
-static const uint64_t INTS = BIT(DF_INT8) | BIT(DF_UINT8) | BIT(DF_INT32) | BIT(DF_INT64);
+static const uint64_t INTS = BIT(DF_INT8) | BIT(DF_UINT8) | BIT(DF_INT16) | BIT(DF_UINT16) | BIT(DF_INT32) | BIT(DF_UINT32) | BIT(DF_INT64) | BIT(DF_UINT64);
 static const uint64_t COMPLEX = BIT(DF_COMPLEX64) | BIT(DF_COMPLEX128);
 static const uint64_t QUANTIZED = BIT(DF_QINT8) | BIT(DF_QUINT8) | BIT(DF_QINT16) | BIT(DF_QUINT16) | BIT(DF_QINT32);
 
@@ -63,8 +63,7 @@ static uint64_t dtype_set(const char *text) {
     memcpy(word, text, n);
     word[n] = 0;
     int32_t dtype = df_dtype_of(word);
-    uint64_t any = FLOATS | INTS | COMPLEX | QUANTIZED | BIT(DF_INT16) | BIT(DF_UINT16) | BIT(DF_UINT32) | BIT(DF_UINT64)
-                 | BIT(DF_BOOL) | BIT(DF_STRING) | BIT(DF_VARIANT);
+    uint64_t any = FLOATS | INTS | COMPLEX | QUANTIZED | BIT(DF_BOOL) | BIT(DF_STRING) | BIT(DF_VARIANT);
     uint64_t more = dtype ? BIT(dtype) : !strcmp(word, "float") ? FLOATS : !strcmp(word, "int") ? INTS
                   : !strcmp(word, "complex") ? COMPLEX : !strcmp(word, "quantized") ? QUANTIZED
                   : !strcmp(word, "number") ? FLOATS | INTS : !strcmp(word, "any") ? any

@@ -6,8 +6,8 @@
  * their handles.
  */
 #include "op.h"
+#include "../kernels/convert.h"
 #include "../kernels/half.h"
-#include <complex.h>
 #include <math.h>
 
 enum { HEAD_BYTES = 128 };        /* of a piece: df_tensor, then df_buffer, then the elements */
@@ -217,7 +217,6 @@ int32_t df_tensor_set_string(df_tensor *t, int64_t i, const char *bytes, int64_t
 static int64_t to_int(double v) {
   return isnan(v) ? 0 : v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
 }
-static uint64_t to_uint64(double v) { return !(v > 0) ? 0 : v >= 0x1p64 ? UINT64_MAX : (uint64_t)v; }
 
 double df_tensor_get(const df_tensor *t, int64_t i) {
   if (i < 0 || i >= t->size) return 0;
@@ -321,77 +320,9 @@ bool df_tensor_set_complex(df_tensor *t, int64_t i, double re, double im) {
 
 /* ---- cast ---------------------------------------------------------------------------------- */
 
-#define SATURATE(v, lo, hi) ((v) != (v) ? 0 : (v) <= (double)(lo) ? (lo) : (v) >= (double)(hi) ? (hi) : (v))
-#define TO_INT(DTYPE, TYPE, LOW, HIGH) \
-  case DTYPE: \
-    for (int64_t i = 0; i < n; i++) { \
-      S x = READ(from, i); \
-      ((TYPE *)to)[i] = WHOLE ? (TYPE)(int64_t)x : (TYPE)SATURATE((double)x, LOW, HIGH); \
-    } \
-    return;
-#define TO(DTYPE, TYPE, VALUE) \
-  case DTYPE: \
-    for (int64_t i = 0; i < n; i++) { S x = READ(from, i); ((TYPE *)to)[i] = VALUE; } \
-    return;
-/* One row of casts: from elements of type S that READ gives, whole numbers (WHOLE) or not. */
-#define CAST_FROM(NAME, STYPE) \
-  static void NAME(const void *from, void *to, int64_t n, uint8_t dtype) { \
-    typedef STYPE S; \
-    switch (dtype) { \
-      TO(DF_FLOAT32, float, (float)x) \
-      TO(DF_FLOAT64, double, (double)x) \
-      TO(DF_FLOAT16, uint16_t, dfk_to_float16((float)x)) \
-      TO(DF_BFLOAT16, uint16_t, dfk_to_bfloat16((float)x)) \
-      TO(DF_BOOL, bool, x != 0) \
-      TO(DF_COMPLEX64, float complex, (float)x) \
-      TO(DF_COMPLEX128, double complex, (double)x) \
-      TO(DF_INT64, int64_t, WHOLE ? (int64_t)x : to_int((double)x)) \
-      TO(DF_UINT64, uint64_t, WHOLE ? (uint64_t)x : to_uint64((double)x)) \
-      TO_INT(DF_INT32, int32_t, INT32_MIN, INT32_MAX) \
-      TO_INT(DF_INT16, int16_t, INT16_MIN, INT16_MAX) \
-      TO_INT(DF_INT8, int8_t, INT8_MIN, INT8_MAX) \
-      TO_INT(DF_UINT32, uint32_t, 0, UINT32_MAX) \
-      TO_INT(DF_UINT16, uint16_t, 0, UINT16_MAX) \
-      TO_INT(DF_UINT8, uint8_t, 0, UINT8_MAX) \
-      default: return; \
-    } \
-  }
-#define WHOLE 0
-#define READ(from, i) ((const S *)(from))[i]
-CAST_FROM(from_float32, float)
-CAST_FROM(from_float64, double)
-#undef READ
-#define READ(from, i) dfk_from_float16(((const uint16_t *)(from))[i])
-CAST_FROM(from_float16, float)
-#undef READ
-#define READ(from, i) dfk_from_bfloat16(((const uint16_t *)(from))[i])
-CAST_FROM(from_bfloat16, float)
-#undef READ
-#define READ(from, i) ((const S *)(from))[2 * (i)]      /* the real part */
-CAST_FROM(from_complex64, float)
-CAST_FROM(from_complex128, double)
-#undef READ
-#undef WHOLE
-#define WHOLE 1
-#define READ(from, i) ((const S *)(from))[i]
-CAST_FROM(from_int64, int64_t)
-CAST_FROM(from_int32, int32_t)
-CAST_FROM(from_int16, int16_t)
-CAST_FROM(from_int8, int8_t)
-CAST_FROM(from_uint64, uint64_t)
-CAST_FROM(from_uint32, uint32_t)
-CAST_FROM(from_uint16, uint16_t)
-CAST_FROM(from_uint8, uint8_t)
-
-static bool complex_to_complex(const df_tensor *t, df_tensor *r) {
-  if (!dfi_is_complex(t->dtype) || !dfi_is_complex(r->dtype)) return false;
-  if (t->dtype == DF_COMPLEX64) from_float32(t->data, r->data, 2 * t->size, DF_FLOAT64);
-  else from_float64(t->data, r->data, 2 * t->size, DF_FLOAT32);
-  return true;
-}
-
 static bool castable(int32_t dtype) {
-  return dfi_is_float((uint8_t)dtype) || dfi_is_int((uint8_t)dtype) || dfi_is_complex((uint8_t)dtype) || dtype == DF_BOOL;
+  uint8_t t = dfk_underlying((uint8_t)dtype);
+  return dfi_is_float(t) || dfi_is_int(t) || dfi_is_complex(t) || t == DF_BOOL;
 }
 
 df_tensor *df_tensor_cast(df_tensor *t, int32_t dtype, df_error *err) {
@@ -401,24 +332,7 @@ df_tensor *df_tensor_cast(df_tensor *t, int32_t dtype, df_error *err) {
     return NULL;
   }
   df_tensor *r = df_tensor_new(dtype, t->rank, t->dims, err);
-  if (!r || complex_to_complex(t, r)) return r;
-  void (*cast)(const void *from, void *to, int64_t n, uint8_t dtype) = from_uint8;     /* and bool */
-  switch (t->dtype) {
-    case DF_FLOAT32:    cast = from_float32; break;
-    case DF_FLOAT64:    cast = from_float64; break;
-    case DF_FLOAT16:    cast = from_float16; break;
-    case DF_BFLOAT16:   cast = from_bfloat16; break;
-    case DF_COMPLEX64:  cast = from_complex64; break;
-    case DF_COMPLEX128: cast = from_complex128; break;
-    case DF_INT64:      cast = from_int64; break;
-    case DF_INT32:      cast = from_int32; break;
-    case DF_INT16:      cast = from_int16; break;
-    case DF_INT8:       cast = from_int8; break;
-    case DF_UINT64:     cast = from_uint64; break;
-    case DF_UINT32:     cast = from_uint32; break;
-    case DF_UINT16:     cast = from_uint16; break;
-  }
-  cast(t->data, r->data, t->size, (uint8_t)dtype);
+  if (r) dfk_convert(t->dtype, t->data, r->dtype, r->data, t->size);
   return r;
 }
 

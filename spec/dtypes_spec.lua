@@ -33,7 +33,7 @@ describe('dtypes', function()
   end)
 
   it('print as NumPy prints them', function()
-    assert.equal('[1 65535] uint16[2]', tostring(df.tensor({ 1, 65535 }, 'uint16')))
+    assert.equal('[    1 65535] uint16[2]', tostring(df.tensor({ 1, 65535 }, 'uint16')))
     assert.equal('[1.0-2.j 0.5+3.j] complex64[2]', tostring(df.tensor{ { re = 1, im = -2 }, { re = 0.5, im = 3 } }))
   end)
 
@@ -52,6 +52,80 @@ describe('dtypes', function()
     same(df.run(df.cast(df.constant{ { re = 1.5, im = 9 } }, 'float32')), { 1.5 })
     same(df.run(df.cast(df.constant({ { re = 1.5, im = 9 } }, 'complex128'), 'complex64')), { { re = 1.5, im = 9 } })
     same(df.run(df.cast(df.constant({ 1, 0 }, 'uint64'), 'bool')), { true, false })
-    assert.is_false((pcall(df.cast, df.constant({ 1 }, 'qint8'), 'int32')))
+    same(df.run(df.cast(df.constant({ 1.5, 300.0, -300.0 }), 'quint8')), { 1, 255, 0 })
+    same(df.run(df.cast(df.constant({ -3 }, 'qint8'), 'int32')), { -3 })
+    assert.is_false((pcall(df.cast, df.constant({ 'a' }), 'int32')))
+  end)
+
+  it('of short and unsigned integers compute, wrap, divide and compare as integers do', function()
+    for _, dtype in ipairs{ 'int16', 'uint16', 'uint32', 'uint64' } do
+      local x, y = df.constant({ 7, 3, 72 }, dtype), df.constant({ 2, 3, 5 }, dtype)
+      local r = df.run{ x + y, x * y, df.floordiv(x, y), df.floormod(x, y), df.greater(x, y), df.maximum(x, y), df.cumsum(x, 0),
+                        df.reduce_max(x), df.reduce_prod(y), df.argmax(x, 0), df.bitwise_and(x, y), df.add_n{ x, y, y },
+                        df.clip_by_value(x, 3, 10), df.unsorted_segment_max(x, { 0, 1, 1 }, 2) }
+      for i, want in ipairs{ { 9, 6, 77 }, { 14, 9, 360 }, { 3, 1, 14 }, { 1, 0, 2 }, { true, false, true }, { 7, 3, 72 }, { 7, 10, 82 },
+                             72, 30, 2, { 2, 3, 0 }, { 11, 9, 82 }, { 7, 3, 10 }, { 7, 72 } } do
+        same(r[i], want, dtype .. ' ' .. i)
+      end
+      assert.is_false((pcall(df.run, df.floordiv(x, df.constant(0, dtype)))))
+    end
+    same(df.run(df.constant({ 65535 }, 'uint16') + 1), { 0 })
+    same(df.run(df.constant({ 32767 }, 'int16') * 2), { -2 })
+    local huge = df.constant({ 2^63 }, 'uint64')            -- its sign bit is no sign
+    same(df.run{ df.greater(huge, 1), df.floordiv(huge, 2^32), df.maximum(huge, 1):floordiv(2^60), df.right_shift(huge, 60) },
+         { { true }, { 2^31 }, { 8 }, { 8 } })
+  end)
+
+  it('of complex numbers compute as TensorFlow does', function()      -- recorded from TensorFlow 2.15.1
+    local near = function(found, want) support.near(found, want, { rtol = 1e-4, atol = 1e-5 }) end
+    local x = df.constant({ { re = 1, im = 2 }, { re = -3, im = 0.5 } }, 'complex64')
+    local y = df.constant({ { re = 2, im = -1 }, { re = 0.5, im = 1 } }, 'complex64')
+    near(df.run(x * y), { { re = 4, im = 3 }, { re = -2, im = -2.75 } })
+    near(df.run(df.realdiv(x, y)), { { re = 0, im = 1 }, { re = -0.8, im = 2.6 } })
+    near(df.run(df.cumprod(x, 0)), { { re = 1, im = 2 }, { re = -4, im = -5.5 } })
+    near(df.run(df.cumsum(x, 0, { reverse = true })), { { re = -2, im = 2.5 }, { re = -3, im = 0.5 } })
+    near(df.run(df.exp(x)), { { re = -1.1312044, im = 2.4717267 }, { re = 0.04369226, im = 0.02386919 } })
+    near(df.run(df.tanh(x)), { { re = 1.1667362, im = -0.24345818 }, { re = -0.9973165, im = 0.00416043 } })
+    near(df.run(df.pow(x, y)), { { re = 2.4284463, im = 14.932414 }, { re = -0.07619845, im = 0.04578533 } })
+    near(df.run(df.complex_abs(x)), { 2.236068, 3.0413813 })
+    near(df.run(df.angle(x)), { 1.1071488, 2.976444 })
+    near(df.run(df.squared_difference(x, y)), { { re = 10, im = 0 }, { re = 12.5, im = 0 } })
+    local m = df.reshape(df.stack{ x, y }, { 2, 2 })
+    near(df.run(df.matmul(m, m)), { { { re = -8.5, im = 8 }, { re = -6, im = -8.25 } }, { { re = 6, im = 4.5 }, { re = -6.25, im = 5 } } })
+    near(df.run(df.batch_matmul(m, m, { adj_x = true })),
+         { { { re = 10, im = 0 }, { re = -2, im = 9 } }, { { re = -2, im = -9 }, { re = 10.5, im = 0 } } })
+  end)
+
+  it('of complex numbers have gradients with conjugates, as in TensorFlow', function()
+    local near = function(found, want) support.near(found, want, { rtol = 1e-4, atol = 1e-5 }) end
+    local x = df.constant({ { re = 1, im = 2 }, { re = -3, im = 0.5 } }, 'complex64')
+    local y = df.constant({ { re = 2, im = -1 }, { re = 0.5, im = 1 } }, 'complex64')
+    local function grad(z) return df.run(df.gradients(df.reduce_sum(df.real(z)), x)) end
+    near(grad(x * x * y), { { re = 8, im = -6 }, { re = -4, im = 5.5 } })
+    near(grad(df.conj(x)), { { re = 1, im = 0 }, { re = 1, im = 0 } })
+    near(grad(df.realdiv(y, x)), { { re = 0.4, im = -0.2 }, { re = -0.01607012, im = 0.11979548 } })
+    near(df.run(df.gradients(df.reduce_sum(df.complex_abs(df.tanh(x))), x)),
+         { { re = -0.41167822, im = -0.49443606 }, { re = -0.00534245, im = 0.00832088 } })
+    near(grad(df.sqrt(x)), { { re = 0.28443223, im = 0.17578879 }, { re = 0.02364754, im = 0.28572765 } })
+    near(grad(df.sigmoid(x) * y), { { re = -0.13894065, im = 0.9823254 }, { re = 0.00047904, im = -0.05107171 } })
+    near(grad(df.pow(x, y)), { { re = 14.932416, im = 2.4284472 }, { re = 0.02432441, im = -0.02182266 } })
+    near(grad(df.log(x) * y), { { re = 0, im = 1 }, { re = -0.10810812, im = 0.35135138 } })
+    near(grad(df.rsqrt(x) * y), { { re = 0.17578879, im = -0.28443223 }, { re = 0.10294729, im = 0.02258088 } })
+    near(grad(df.squared_difference(x, y)), { { re = -2, im = 6 }, { re = -7, im = -1 } })
+    near(df.run(df.gradients(df.reduce_sum(df.angle(x)), x)), { { re = -0.4, im = 0.2 }, { re = -0.05405406, im = -0.32432434 } })
+    local m = df.reshape(x, { 1, 2 })
+    near(df.run(df.gradients(df.real(df.matmul(m, m, { transpose_b = true })), x)), { { re = 2, im = -4 }, { re = -6, im = -1 } })
+    near(df.run(df.gradients(df.real(df.reduce_prod(x)), x)), { { re = -3, im = -0.5 }, { re = 1, im = -2 } })
+  end)
+
+  it('are told apart by bits and by truth', function()
+    same(df.run(df.bitcast(df.constant{ 1.0, -1.0 }, { type = 'int32' })), { 1065353216, -1082130432 })
+    same(df.run(df.bitcast(df.constant{ 1.0 }, { type = 'uint8' })), { { 0, 0, 128, 63 } })
+    same(df.run(df.bitcast(df.constant({ { 0, 0, 128, 63 } }, 'uint8'), { type = 'float32' })), { 1 })
+    assert.is_false((pcall(df.bitcast, df.constant({ 1, 2, 3 }, 'uint8'), { type = 'float32' })))
+    for _, case in ipairs{ { 0, false }, { 2.5, true }, { 'a', true }, { '', false }, { { 0 }, true }, { true, true } } do
+      assert.equal(case[2], df.run(df.to_bool(df.constant(case[1]))))
+    end
+    assert.equal(false, df.run(df.to_bool(df.constant({}, 'int32'))))
   end)
 end)

@@ -253,6 +253,7 @@ static void set_needed(const dfk_einsum *e, const term *terms, int32_t next, boo
 int32_t cpu_einsum(df_kernel *k) {
   dfk_einsum e;
   int64_t sizes[LABELS], dims[DF_MAX_RANK];
+  if (dfk_is_rare(k->in[0]->dtype)) return ref_einsum(k);
   int32_t code = dfk_einsum_of(k, &e, sizes);
   if (code) return code;
   const df_tensor *first = k->in[0];

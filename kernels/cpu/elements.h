@@ -73,6 +73,7 @@ NUMBER2(maximum, x >= y || x != x ? x : y)           /* NaN wins */
 NUMBER2(minimum, x <= y || x != x ? x : y)
 FLOAT2(real_div, x / y)
 FLOAT2(xdivy, x == 0 ? 0 : x / y)
+FLOAT2(mul_no_nan, y == 0 ? 0 : x * y)
 FLOAT2(div_no_nan, y == 0 ? 0 : x / y)
 /* Integer division: the divisor is not 0 (the kernel looks first), and -1 is taken apart because the smallest
  * integer divided by it has no quotient; it wraps. */
@@ -212,6 +213,7 @@ VECTOR1(selu, K(SELU_SCALE) * PICK(x < 0, K(SELU_ALPHA) * V1(expm1_, x), x))
 VECTOR2(softplus_grad, x / (1 + V1(exp_, -y)))                   /* (dy, x) */
 VECTOR2(xlogy, PICK(x == 0, K(0), x * V1(log_, y)))
 SLEEF2(sleef_pow, pow, u10)
+VECTOR2(xlog1py, PICK(x == 0, K(0), x * V1(log1p_, y)))
 #define V2(name, x, y) _Generic((x), vf32: name##_vf32, vf64: name##_vf64)(x, y)
 VECTOR2(pow_, PICK(y == 2, x * x, V2(sleef_pow, x, y)))          /* squares exactly rounded */
 
@@ -219,7 +221,7 @@ ONE_LANE1(exp_) ONE_LANE1(expm1_) ONE_LANE1(log_) ONE_LANE1(log1p_) ONE_LANE1(si
 ONE_LANE1(asin_) ONE_LANE1(acos_) ONE_LANE1(atan_) ONE_LANE1(sinh_) ONE_LANE1(cosh_) ONE_LANE1(tanh_)
 ONE_LANE1(asinh_) ONE_LANE1(acosh_) ONE_LANE1(atanh_) ONE_LANE1(erf_) ONE_LANE1(erfc_) ONE_LANE1(lgamma_)
 ONE_LANE1(sigmoid) ONE_LANE1(softplus) ONE_LANE1(elu) ONE_LANE1(selu)
-ONE_LANE2(atan2_) ONE_LANE2(softplus_grad) ONE_LANE2(xlogy)
+ONE_LANE2(atan2_) ONE_LANE2(softplus_grad) ONE_LANE2(xlogy) ONE_LANE2(xlog1py)
 static inline float  pow__f32(float x, float y)   { return y == 2 ? x * x : pow__vf32(splat_f32(x), splat_f32(y))[0]; }
 static inline double pow__f64(double x, double y) { return y == 2 ? x * x : pow__vf64(splat_f64(x), splat_f64(y))[0]; }
 #endif

@@ -24,9 +24,10 @@ typedef struct task {
   int64_t     dims[DF_MAX_RANK], stride[3][DF_MAX_RANK];     /* in elements, 0 where broadcast */
 } task;
 
-static const uint8_t dtype_bytes[DF_RESOURCE + 1] = {
+static const uint8_t dtype_bytes[DF_UINT64 + 1] = {
   [DF_FLOAT32] = 4, [DF_FLOAT64] = 8, [DF_INT32] = 4, [DF_UINT8] = 1, [DF_INT8] = 1, [DF_INT64] = 8, [DF_BOOL] = 1,
-  [DF_BFLOAT16] = 2, [DF_FLOAT16] = 2
+  [DF_BFLOAT16] = 2, [DF_FLOAT16] = 2, [DF_INT16] = 2, [DF_UINT16] = 2, [DF_UINT32] = 4, [DF_UINT64] = 8, [DF_COMPLEX64] = 8,
+  [DF_QINT8] = 1, [DF_QUINT8] = 1, [DF_QINT16] = 2, [DF_QUINT16] = 2, [DF_QINT32] = 4
 };
 static uint8_t half_or_0(uint8_t dtype) { return dfk_is_half(dtype) ? dtype : 0; }
 

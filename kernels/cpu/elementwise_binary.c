@@ -2,6 +2,8 @@
  * number and tensor. elements.h says what each op is, elementwise.c how it goes over a tensor. */
 #include "elementwise.h"
 #include "elements.h"
+#include "../convert.h"
+#include "../half.h"
 
 #define LOOP2(name, s, T, R) \
   static void name##_##s##_loop(void *out, const void *const *in, uint32_t fixed, int64_t n, double param) { \
@@ -36,6 +38,7 @@
 #define KERNEL_CHECKED(op, work, check, ...) \
   int32_t cpu_##op(df_kernel *k) { \
     static const ew_op entry = { .grain = work, .loop = { __VA_ARGS__ } }; \
+    if (dfk_is_rare(k->in[0]->dtype)) return ref_##op(k); \
     int32_t bad = check(k); \
     return bad ? bad : ew_run(k, &entry, 0, NULL); \
   }
@@ -70,8 +73,10 @@ DIVIDES(truncate_div)
 DIVIDES(truncate_mod)
 FLOATS(real_div)
 FLOATS(div_no_nan)
+FLOATS(mul_no_nan)
 FLOATS(xdivy)
 VECTORS(xlogy, xlogy)
+VECTORS(xlog1py, xlog1py)
 VECTORS(atan2, atan2_)
 TESTS(less)
 TESTS(less_equal)
@@ -97,19 +102,25 @@ FLOATS(selu_grad)
 FLOATS(softsign_grad)
 VECTORS(softplus_grad, softplus_grad)
 
-/* Equality is for strings too. */
+int32_t cpu_div(df_kernel *k) {
+  uint8_t t = k->in[0]->dtype;
+  return t == DF_FLOAT32 || t == DF_FLOAT64 || dfk_is_half(t) || dfk_is_complex(t) ? cpu_real_div(k) : cpu_truncate_div(k);
+}
+
+/* Equality is for strings and whatever else is no number, too. */
+static bool numbers_or_bool(const df_tensor *t) { return t->dtype != DF_STRING && !dfk_is_rare(t->dtype) && dfk_underlying(t->dtype) == t->dtype; }
 TEST_LOOP_SET(equal)
 TEST_LOOP_SET(not_equal)
 LOOP2(equal, b, bool, bool)
 LOOP2(not_equal, b, bool, bool)
 int32_t cpu_equal(df_kernel *k) {
   static const ew_op entry = { .grain = EW_LIGHT, .loop = { FLOAT_LOOPS(equal), INT_LOOPS(equal), [DF_BOOL] = equal_b_loop } };
-  return k->in[0]->dtype == DF_STRING ? ref_equal(k) : ew_run(k, &entry, 0, NULL);
+  return numbers_or_bool(k->in[0]) ? ew_run(k, &entry, 0, NULL) : ref_equal(k);
 }
 int32_t cpu_not_equal(df_kernel *k) {
   static const ew_op entry = { .grain = EW_LIGHT,
                                .loop = { FLOAT_LOOPS(not_equal), INT_LOOPS(not_equal), [DF_BOOL] = not_equal_b_loop } };
-  return k->in[0]->dtype == DF_STRING ? ref_not_equal(k) : ew_run(k, &entry, 0, NULL);
+  return numbers_or_bool(k->in[0]) ? ew_run(k, &entry, 0, NULL) : ref_not_equal(k);
 }
 
 /* x ^ 2 is most of what people write: it needs no logarithm, and pow_ gives it the bits of a product anyway. */
@@ -158,6 +169,7 @@ APPROXIMATE_LOOP(i32, int32_t)
 APPROXIMATE_LOOP(i64, int64_t)
 int32_t cpu_approximate_equal(df_kernel *k) {
   static const ew_op entry = { .grain = EW_LIGHT, .loop = { FLOAT_LOOPS(approximate_equal), INT_LOOPS(approximate_equal) } };
+  if (dfk_is_rare(k->in[0]->dtype)) return ref_approximate_equal(k);
   return ew_run(k, &entry, dfk_float(k, 0), NULL);
 }
 
@@ -172,8 +184,9 @@ int32_t dfk_check_divisor(df_kernel *k) {
   if (k->in[0]->size == 0) return DF_OK;
   switch (b->dtype) {
     case DF_INT8: case DF_UINT8: SCAN(int8_t, v == 0) break;
-    case DF_INT32: SCAN(int32_t, v == 0) break;
-    case DF_INT64: SCAN(int64_t, v == 0) break;
+    case DF_INT16: case DF_UINT16: SCAN(int16_t, v == 0) break;
+    case DF_INT32: case DF_UINT32: SCAN(int32_t, v == 0) break;
+    case DF_INT64: case DF_UINT64: SCAN(int64_t, v == 0) break;
     default: return DF_OK;
   }
   return bad ? dfk_fail(k, DF_INVALID_ARGUMENT, "integer division by zero") : DF_OK;
@@ -184,6 +197,7 @@ int32_t dfk_check_exponent(df_kernel *k) {
   if (k->in[0]->size == 0) return DF_OK;
   switch (b->dtype) {
     case DF_INT8: SCAN(int8_t, v < 0) break;
+    case DF_INT16: SCAN(int16_t, v < 0) break;
     case DF_INT32: SCAN(int32_t, v < 0) break;
     case DF_INT64: SCAN(int64_t, v < 0) break;
     default: return DF_OK;

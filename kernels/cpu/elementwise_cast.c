@@ -3,6 +3,7 @@
  * into narrower integers. Anything but 0 is true, NaN too. */
 #include "elementwise.h"
 #include "cast.h"
+#include "../convert.h"
 #include "../half.h"
 
 enum { BLOCK = 512 };
@@ -56,6 +57,7 @@ int32_t cpu_cast(df_kernel *k) {
   const df_tensor *x = k->in[0];
   uint8_t from = x->dtype, to = k->out_dtype[0];
   if (from == to) return dfk_out_forward(k, 0, 0, x->rank, NULL);
+  if (dfk_is_rare(from) || dfk_is_rare(to) || dfk_underlying(from) != from || dfk_underlying(to) != to) return ref_cast(k);
   task t = { .in = x->data, .in_bytes = df_dtype_bytes(from), .out_bytes = df_dtype_bytes(to) };
   if (dfk_is_half(from)) t.in_half = from, from = DF_FLOAT32;
   if (dfk_is_half(to)) {

@@ -26,7 +26,7 @@
 /* scalar_op: by the dtype of the first operand. */
 #define CHOOSE(op, ...) \
   df_scalar_fn scalar_##op(const uint8_t *in, uint8_t out) { \
-    static const df_scalar_fn by_dtype[DF_RESOURCE + 1] = { __VA_ARGS__ }; \
+    static const df_scalar_fn by_dtype[DF_UINT64 + 1] = { __VA_ARGS__ }; \
     return by_dtype[in[0]]; \
   }
 #define ALL_FLOATS(name) [DF_FLOAT32] = name##_f32_scalar, [DF_FLOAT64] = name##_f64_scalar
@@ -113,6 +113,11 @@ FLOATS2(real_div, real_div)
 FLOATS2(div_no_nan, div_no_nan)
 FLOATS2(xdivy, xdivy)
 FLOATS2(xlogy, xlogy)
+FLOATS2(xlog1py, xlog1py)
+FLOATS2(mul_no_nan, mul_no_nan)
+df_scalar_fn scalar_div(const uint8_t *in, uint8_t out) {
+  return in[0] == DF_FLOAT32 || in[0] == DF_FLOAT64 ? scalar_real_div(in, out) : scalar_truncate_div(in, out);
+}
 FLOATS2(atan2, atan2_)
 FLOATS2(tanh_grad, tanh_grad)
 FLOATS2(sigmoid_grad, sigmoid_grad)
@@ -140,13 +145,14 @@ INTS2(bitwise_xor, bitwise_xor)
 INTS2(left_shift, left_shift)
 INTS2(right_shift, right_shift)
 
-/* A rank-0 number of any dtype fills no more than the eight bytes of the payload. */
+/* An unboxed number of any dtype fills no more than the eight bytes of the payload. */
+static bool unboxed(uint8_t dtype) { return dfk_plain(dtype) && !dfk_is_complex(dtype); }
 static bool select_scalar(df_value *out, const df_value *a, const df_value *b, const df_value *c) {
   out->as.i64 = a->as.b ? b->as.i64 : c->as.i64;
   return true;
 }
-df_scalar_fn scalar_select(const uint8_t *in, uint8_t out)    { return in[1] == DF_STRING ? NULL : select_scalar; }
-df_scalar_fn scalar_select_v2(const uint8_t *in, uint8_t out) { return in[1] == DF_STRING ? NULL : select_scalar; }
+df_scalar_fn scalar_select(const uint8_t *in, uint8_t out)    { return unboxed(in[1]) ? select_scalar : NULL; }
+df_scalar_fn scalar_select_v2(const uint8_t *in, uint8_t out) { return unboxed(in[1]) ? select_scalar : NULL; }
 
 #define CLIP(s) \
   static bool clip_##s##_scalar(df_value *out, const df_value *a, const df_value *b, const df_value *c) { \
@@ -170,7 +176,7 @@ CAST_PAIRS(CAST)
                     [DF_UINT8] = from##_to_u8_scalar, [DF_INT32] = from##_to_i32_scalar, [DF_INT64] = from##_to_i64_scalar, \
                     [DF_BOOL] = from##_to_b_scalar }
 df_scalar_fn scalar_cast(const uint8_t *in, uint8_t out) {
-  static const df_scalar_fn casts[DF_RESOURCE + 1][DF_RESOURCE + 1] = {
+  static const df_scalar_fn casts[DF_UINT64 + 1][DF_UINT64 + 1] = {
     [DF_FLOAT32] = ROW(f32), [DF_FLOAT64] = ROW(f64), [DF_INT8] = ROW(i8), [DF_UINT8] = ROW(u8), [DF_INT32] = ROW(i32),
     [DF_INT64] = ROW(i64), [DF_BOOL] = ROW(b)
   };

@@ -33,14 +33,19 @@ SELECT_LOOP(64)
 static const ew_op select_entry = { .grain = EW_LIGHT, .loop = {
   [DF_FLOAT32] = select_32_loop, [DF_FLOAT64] = select_64_loop, [DF_INT32] = select_32_loop, [DF_INT64] = select_64_loop,
   [DF_FLOAT16] = select_16_loop, [DF_BFLOAT16] = select_16_loop, [DF_INT8] = select_8_loop, [DF_UINT8] = select_8_loop,
-  [DF_BOOL] = select_8_loop } };
+  [DF_BOOL] = select_8_loop, [DF_INT16] = select_16_loop, [DF_UINT16] = select_16_loop, [DF_UINT32] = select_32_loop,
+  [DF_UINT64] = select_64_loop, [DF_COMPLEX64] = select_64_loop, [DF_QINT8] = select_8_loop, [DF_QUINT8] = select_8_loop,
+  [DF_QINT16] = select_16_loop, [DF_QUINT16] = select_16_loop, [DF_QINT32] = select_32_loop } };
+
+/* Not one of the widths above. */
+static bool boxed(const df_tensor *t) { return !dfk_plain(t->dtype) || t->dtype == DF_COMPLEX128; }
 
 static bool same_dims(const df_tensor *a, const df_tensor *b) {
   return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]);
 }
 
 int32_t cpu_select_v2(df_kernel *k) {
-  if (k->in[1]->dtype == DF_STRING) return ref_select_v2(k);
+  if (boxed(k->in[1])) return ref_select_v2(k);
   if (k->in[0]->size == 1 && k->in[0]->rank <= k->in[1]->rank && same_dims(k->in[1], k->in[2]))
     return dfk_out_forward(k, 0, *(const bool *)k->in[0]->data ? 1 : 2, k->in[1]->rank, NULL);
   return ew_run(k, &select_entry, 0, NULL);
@@ -49,7 +54,7 @@ int32_t cpu_select_v2(df_kernel *k) {
 int32_t cpu_select(df_kernel *k) {
   const df_tensor *c = k->in[0], *a = k->in[1], *b = k->in[2];
   char text[3][160];
-  if (a->dtype == DF_STRING) return ref_select(k);
+  if (boxed(a)) return ref_select(k);
   bool rows = c->rank == 1 && a->rank > 1 && c->dims[0] == a->dims[0];
   if (!same_dims(a, b) || !(c->rank == 0 || rows || same_dims(c, a)))
     return dfk_fail(k, DF_INVALID_ARGUMENT, "condition %s does not choose between %s and %s: these must have one shape, and the "
@@ -86,6 +91,7 @@ CLIP_LOOP(i64, int64_t)
 int32_t cpu_clip_by_value(df_kernel *k) {
   static const ew_op entry = { .grain = EW_LIGHT, .loop = { [DF_FLOAT32] = clip_f32_loop, [DF_FLOAT64] = clip_f64_loop,
     [DF_INT8] = clip_i8_loop, [DF_UINT8] = clip_u8_loop, [DF_INT32] = clip_i32_loop, [DF_INT64] = clip_i64_loop } };
+  if (dfk_is_rare(k->in[0]->dtype)) return ref_clip_by_value(k);
   return ew_run(k, &entry, 0, NULL);
 }
 
@@ -147,6 +153,7 @@ int32_t cpu_add_n(df_kernel *k) {
     if (from < 0 && i < 32 && (k->reusable >> i & 1)) from = i;
   }
   if (k->nin == 1) return dfk_out_forward(k, 0, 0, first->rank, NULL);
+  if (dfk_is_rare(first->dtype)) return ref_add_n(k);
   df_tensor *out = from < 0 ? dfk_out_like(k, 0, first)
                             : dfk_out_reuse(k, 0, from, first->dtype, first->rank, first->dims);
   if (!out) return k->error->code;

@@ -20,6 +20,7 @@
 #define KERNEL(op, work, ...) \
   int32_t cpu_##op(df_kernel *k) { \
     static const ew_op entry = { .grain = work, .loop = { __VA_ARGS__ } }; \
+    if (dfk_is_rare(k->in[0]->dtype)) return ref_##op(k); \
     return ew_run(k, &entry, 0, NULL); \
   }
 #define FLOAT_LOOPS(name) [DF_FLOAT32] = name##_f32_loop, [DF_FLOAT64] = name##_f64_loop

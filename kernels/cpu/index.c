@@ -47,7 +47,7 @@ static bool gather_one(df_kernel *k) {
   const df_tensor *x = k->in[0], *index = k->in[1], *axis = k->in[2];
   if (index->rank != 0 || x->rank == 0 || axis->size != 1 || dfk_index(axis, 0) != 0 || dfk_int(k, 0) != 0) return false;
   int64_t i = dfk_index(index, 0);
-  if ((uint64_t)i >= (uint64_t)x->dims[0] || x->dtype == DF_STRING) return false;
+  if ((uint64_t)i >= (uint64_t)x->dims[0] || !dfk_plain(x->dtype)) return false;
   df_tensor *out = dfk_out(k, 0, x->dtype, x->rank - 1, x->dims + 1);
   if (!out) return false;
   int64_t bytes = out->size * dfk_width(x->dtype);
@@ -58,7 +58,7 @@ static bool gather_one(df_kernel *k) {
 int32_t cpu_gather(df_kernel *k) {
   dfk_gather g;
   if (gather_one(k)) return DF_OK;
-  if (k->in[0]->dtype == DF_STRING) return ref_gather(k);
+  if (!dfk_plain(k->in[0]->dtype)) return ref_gather(k);
   df_tensor *out = dfk_gather_begin(k, &g);
   if (!out) return k->error->code;
   if (out->size == 0) return DF_OK;
@@ -79,7 +79,7 @@ static void gather_nd_rows(void *arg, int64_t begin, int64_t end) {
 
 int32_t cpu_gather_nd(df_kernel *k) {
   dfk_places p;
-  if (k->in[0]->dtype == DF_STRING) return ref_gather_nd(k);
+  if (!dfk_plain(k->in[0]->dtype)) return ref_gather_nd(k);
   df_tensor *out = dfk_gather_nd_begin(k, &p);
   if (!out) return k->error->code;
   rows r = { out->data, k->in[0]->data, NULL, p.offset, { .row = p.row }, dfk_width(out->dtype) };

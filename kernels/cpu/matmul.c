@@ -19,6 +19,7 @@ static int32_t half_product(df_kernel *k, const dfk_product *p, const gemm *g, d
 
 int32_t cpu_matmul(df_kernel *k) {
   const df_tensor *a = k->in[0], *b = k->in[1];
+  if (dfk_is_rare(a->dtype)) return ref_matmul(k);
   bool a_t = dfk_bool(k, 0), b_t = dfk_bool(k, 1);
   if (a->rank != 2 || b->rank != 2 || a->dims[!a_t] != b->dims[b_t]) return ref_matmul(k);   /* says what is wrong */
   gemm g = { a->dims[a_t], b->dims[!b_t], a->dims[!a_t], a_t, b_t, a->dims[1], b->dims[1], b->dims[!b_t] };
@@ -39,6 +40,7 @@ int32_t cpu_matmul(df_kernel *k) {
 int32_t cpu_batch_matmul(df_kernel *k) {
   const df_tensor *a = k->in[0], *b = k->in[1];
   dfk_product p;
+  if (dfk_is_rare(a->dtype)) return ref_batch_matmul(k);
   int32_t code = dfk_product_of(k, &p);
   if (code) return code;
   df_tensor *c = dfk_out(k, 0, a->dtype, p.rank, p.dims);

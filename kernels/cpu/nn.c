@@ -112,7 +112,7 @@ BIAS(bias_i64, uint64_t)
 int32_t cpu_bias_add(df_kernel *k) {
   const df_tensor *x = k->in[0], *b = k->in[1];
   dfk_channels c;
-  if (dfk_is_half(x->dtype)) return ref_bias_add(k);
+  if (dfk_is_half(x->dtype) || dfk_is_rare(x->dtype)) return ref_bias_add(k);
   int32_t code = dfk_channels_of(k, 0, &c);
   if (code) return code;
   if (b->rank != 1 || b->size != c.n) return ref_bias_add(k);        /* says what is wrong */

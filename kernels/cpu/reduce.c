@@ -403,7 +403,10 @@ static void finish(kind what, int32_t dtype, const void *from, void *to, int32_t
 }
 
 static int32_t reduce(df_kernel *k, kind what) {
+  static const df_kernel_fn reference[] = { [SUM] = ref_sum, [PROD] = ref_prod, [MAX] = ref_max, [MIN] = ref_min, [MEAN] = ref_mean,
+                                            [NORM] = ref_euclidean_norm };
   dfk_reduction r;
+  if (dfk_is_rare(k->in[0]->dtype)) return reference[what](k);
   int32_t code = dfk_reduction_of(k, &r);
   if (code) return code;
   const df_tensor *x = k->in[0];
@@ -454,7 +457,7 @@ int32_t cpu_euclidean_norm(df_kernel *k) { return reduce(k, NORM); }
 int32_t cpu_bias_add_grad(df_kernel *k) {
   const df_tensor *x = k->in[0];
   dfk_channels c;
-  if (dfk_is_half(x->dtype)) return ref_bias_add_grad(k);
+  if (dfk_is_half(x->dtype) || dfk_is_rare(x->dtype)) return ref_bias_add_grad(k);
   int32_t code = dfk_channels_of(k, 0, &c);
   if (code) return code;
   df_tensor *y = dfk_out(k, 0, x->dtype, 1, &c.n);

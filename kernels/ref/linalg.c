@@ -3,7 +3,8 @@
 #include "element.h"
 #include <string.h>
 
-static int32_t product(df_kernel *k) {
+/* adjoint: what is transposed is conjugated too. */
+static int32_t product(df_kernel *k, bool adjoint) {
   const df_tensor *a = k->in[0], *b = k->in[1];
   dfk_product p;
   int32_t code = dfk_product_of(k, &p);
@@ -16,14 +17,19 @@ static int32_t product(df_kernel *k) {
     for (int64_t i = 0; i < p.m; i++)
       for (int64_t j = 0; j < p.n; j++) {
         double f = 0;
+        double complex c_sum = 0;
         uint64_t u = 0;
         for (int64_t q = 0; q < p.k; q++) {
           int64_t x = at_a + (p.a_t ? q * p.m + i : i * p.k + q), y = at_b + (p.b_t ? j * p.k + q : q * p.n + j);
-          if (ref_is_float(a->dtype)) f += ref_get(a, x) * ref_get(b, y);
+          if (dfk_is_complex(a->dtype)) {
+            double complex l = ref_get_complex(a, x), r = ref_get_complex(b, y);
+            c_sum += (adjoint && p.a_t ? conj(l) : l) * (adjoint && p.b_t ? conj(r) : r);
+          } else if (ref_is_float(a->dtype)) f += ref_get(a, x) * ref_get(b, y);
           else u += (uint64_t)ref_get_int(a, x) * (uint64_t)ref_get_int(b, y);
         }
         int64_t at = (t * p.m + i) * p.n + j;
-        if (ref_is_float(a->dtype)) ref_put(c, at, f);
+        if (dfk_is_complex(a->dtype)) ref_put_complex(c, at, c_sum);
+        else if (ref_is_float(a->dtype)) ref_put(c, at, f);
         else ref_put_int(c, at, (int64_t)u);
       }
   }
@@ -35,10 +41,10 @@ int32_t ref_matmul(df_kernel *k) {
   if (k->in[0]->rank != 2 || k->in[1]->rank != 2)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "matmul needs two matrices, got %s and %s", dfk_shape_text(k->in[0], a, sizeof a),
                     dfk_shape_text(k->in[1], b, sizeof b));
-  return product(k);
+  return product(k, false);
 }
 
-int32_t ref_batch_matmul(df_kernel *k) { return product(k); }
+int32_t ref_batch_matmul(df_kernel *k) { return product(k, true); }
 
 /* Every assignment of numbers to labels in turn: the product of the inputs is added to its output. */
 int32_t ref_einsum(df_kernel *k) {
@@ -49,14 +55,16 @@ int32_t ref_einsum(df_kernel *k) {
   for (int32_t i = 0; i < e.out_rank; i++) dims[i] = sizes[(int)e.out[i]];
   df_tensor *y = dfk_out(k, 0, k->in[0]->dtype, e.out_rank, dims);
   if (!y) return DF_RESOURCE_EXHAUSTED;
-  bool floats = ref_is_float(y->dtype);
-  double *sum = (double *)dfk_scratch(k, (y->size + 1) * 8);
+  bool floats = ref_is_float(y->dtype), both = dfk_is_complex(y->dtype);
+  double *sum = (double *)dfk_scratch(k, (y->size + 1) * 16);
   if (!sum) return DF_RESOURCE_EXHAUSTED;
   uint64_t *whole = (uint64_t *)sum;
-  memset(sum, 0, (size_t)(y->size + 1) * 8);
+  double complex *pairs = (double complex *)sum;
+  memset(sum, 0, (size_t)(y->size + 1) * 16);
   for (int32_t l = 0; l < e.nlabels; l++) total *= sizes[l];
   for (int64_t step = 0; step < total; step++) {
     double f = 1;
+    double complex c = 1;
     uint64_t u = 1;
     for (int32_t i = 0; i < e.n; i++) {
       int64_t x = 0;
@@ -64,12 +72,14 @@ int32_t ref_einsum(df_kernel *k) {
         int64_t d = k->in[i]->dims[a];
         x = x * d + (d == 1 ? 0 : at[(int)e.label[i][a]]);
       }
-      if (floats) f *= ref_get(k->in[i], x);
+      if (both) c *= ref_get_complex(k->in[i], x);
+      else if (floats) f *= ref_get(k->in[i], x);
       else u *= (uint64_t)ref_get_int(k->in[i], x);
     }
     int64_t to = 0;
     for (int32_t a = 0; a < e.out_rank; a++) to = to * dims[a] + at[(int)e.out[a]];
-    if (floats) sum[to] += f;
+    if (both) pairs[to] += c;
+    else if (floats) sum[to] += f;
     else whole[to] += u;
     for (int32_t l = e.nlabels - 1; l >= 0; l--) {
       if (++at[l] < sizes[l]) break;
@@ -77,7 +87,8 @@ int32_t ref_einsum(df_kernel *k) {
     }
   }
   for (int64_t i = 0; i < y->size; i++) {
-    if (floats) ref_put(y, i, sum[i]);
+    if (both) ref_put_complex(y, i, pairs[i]);
+    else if (floats) ref_put(y, i, sum[i]);
     else ref_put_int(y, i, (int64_t)whole[i]);
   }
   dfk_free(sum);

@@ -19,7 +19,7 @@ int32_t ref_fill(df_kernel *k) {
 
 int32_t ref_zeros_like(df_kernel *k) {
   const df_tensor *x = k->in[0];
-  df_tensor *out = x->dtype == DF_STRING ? dfk_out_like(k, 0, x) : dfk_out_reuse(k, 0, 0, x->dtype, x->rank, x->dims);
+  df_tensor *out = !dfk_plain(x->dtype) ? dfk_out_like(k, 0, x) : dfk_out_reuse(k, 0, 0, x->dtype, x->rank, x->dims);
   if (!out) return k->error->code;
   dfk_clear(out);
   return DF_OK;
@@ -30,7 +30,8 @@ int32_t ref_ones_like(df_kernel *k) {
   df_tensor *out = dfk_out_reuse(k, 0, 0, x->dtype, x->rank, x->dims);
   if (!out) return k->error->code;
   for (int64_t i = 0; i < out->size; i++) {
-    if (ref_is_float(out->dtype)) ref_put(out, i, 1);
+    if (dfk_is_complex(out->dtype)) ref_put_complex(out, i, 1);
+    else if (ref_is_float(out->dtype)) ref_put(out, i, 1);
     else ref_put_int(out, i, 1);
   }
   return DF_OK;
@@ -226,7 +227,9 @@ int32_t ref_matrix_set_diag(df_kernel *k) {
 }
 
 /* ---- index sets ------------------------------------------------------------------------------------------ */
-static bool is_set(const df_tensor *t, int64_t i) { return ref_is_float(t->dtype) ? ref_get(t, i) != 0 : ref_get_int(t, i) != 0; }
+static bool is_set(const df_tensor *t, int64_t i) {
+  return dfk_is_complex(t->dtype) ? ref_get_complex(t, i) != 0 : ref_is_float(t->dtype) ? ref_get(t, i) != 0 : ref_get_int(t, i) != 0;
+}
 
 int32_t ref_where(df_kernel *k) {
   const df_tensor *x = k->in[0];
@@ -243,6 +246,12 @@ int32_t ref_where(df_kernel *k) {
   return DF_OK;
 }
 
+static uint64_t hash_of(double v) {
+  uint64_t u;
+  v += 0.0;                                              /* -0 is 0 */
+  memcpy(&u, &v, sizeof u);
+  return u;
+}
 /* Elements as keys: equal bits, but for floats, where -0 is 0 and a NaN is equal to nothing, not even to itself. */
 static uint64_t key_of(const df_tensor *t, int64_t i) {
   uint64_t u = 0;
@@ -254,6 +263,7 @@ static uint64_t key_of(const df_tensor *t, int64_t i) {
   }
   int64_t w = dfk_width(t->dtype);
   memcpy(&u, (const char *)t->data + i * w, (size_t)(w < 8 ? w : 8));
+  if (dfk_is_complex(t->dtype)) return hash_of(creal(ref_get_complex(t, i))) * 31 + hash_of(cimag(ref_get_complex(t, i)));
   bool zero = (t->dtype == DF_FLOAT32 && u == 0x80000000u) || (t->dtype == DF_FLOAT64 && u == 1ull << 63) ||
               ((t->dtype == DF_FLOAT16 || t->dtype == DF_BFLOAT16) && u == 0x8000u);
   return zero ? 0 : u;
@@ -264,6 +274,7 @@ static bool same_element(const df_tensor *t, int64_t i, int64_t j) {
     const df_str *a = (const df_str *)t->data + i, *b = (const df_str *)t->data + j;
     return a->length == b->length && (a->length == 0 || !memcmp(a->bytes, b->bytes, (size_t)a->length));
   }
+  case DF_COMPLEX64: case DF_COMPLEX128: return ref_get_complex(t, i) == ref_get_complex(t, j);
   case DF_FLOAT32: case DF_FLOAT64: case DF_FLOAT16: case DF_BFLOAT16: return ref_get(t, i) == ref_get(t, j);
   default: return key_of(t, i) == key_of(t, j);
   }

@@ -71,7 +71,8 @@ int32_t ref_bias_add(df_kernel *k) {
   if (!y) return DF_RESOURCE_EXHAUSTED;
   for (int64_t i = 0; i < x->size; i++) {
     int64_t at = i / c.inner % c.n;
-    if (ref_is_float(x->dtype)) ref_put(y, i, ref_get(x, i) + ref_get(bias, at));
+    if (dfk_is_complex(x->dtype)) ref_put_complex(y, i, ref_get_complex(x, i) + ref_get_complex(bias, at));
+    else if (ref_is_float(x->dtype)) ref_put(y, i, ref_get(x, i) + ref_get(bias, at));
     else ref_put_int(y, i, (int64_t)((uint64_t)ref_get_int(x, i) + (uint64_t)ref_get_int(bias, at)));
   }
   return DF_OK;
@@ -86,14 +87,17 @@ int32_t ref_bias_add_grad(df_kernel *k) {
   if (!y) return DF_RESOURCE_EXHAUSTED;
   for (int64_t j = 0; j < c.n; j++) {
     double sum = 0;
+    double complex both = 0;
     uint64_t whole = 0;
     for (int64_t o = 0; o < c.outer; o++)
       for (int64_t i = 0; i < c.inner; i++) {
         int64_t at = (o * c.n + j) * c.inner + i;
-        if (ref_is_float(x->dtype)) sum += ref_get(x, at);
+        if (dfk_is_complex(x->dtype)) both += ref_get_complex(x, at);
+        else if (ref_is_float(x->dtype)) sum += ref_get(x, at);
         else whole += (uint64_t)ref_get_int(x, at);
       }
-    if (ref_is_float(x->dtype)) ref_put(y, j, sum);
+    if (dfk_is_complex(x->dtype)) ref_put_complex(y, j, both);
+    else if (ref_is_float(x->dtype)) ref_put(y, j, sum);
     else ref_put_int(y, j, (int64_t)whole);
   }
   return DF_OK;

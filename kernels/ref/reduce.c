@@ -1,5 +1,5 @@
 /* reduce.c: reference reductions, argmax and argmin. One pass over the input in storage order; floats are
- * accumulated in double, integers in int64, and rounded (or cut) to the dtype once at the end.
+ * accumulated in double, integers in int64, complex numbers in double complex, and rounded (or cut) to the dtype once at the end.
  */
 #include "../reduce.h"
 #include "element.h"
@@ -11,7 +11,10 @@ static double lowest_int(int32_t dtype, bool high) {
   switch (dtype) {
     case DF_INT8:  return high ? INT8_MAX : INT8_MIN;
     case DF_UINT8: return high ? UINT8_MAX : 0;
+    case DF_INT16: return high ? INT16_MAX : INT16_MIN;
+    case DF_UINT16: return high ? UINT16_MAX : 0;
     case DF_INT32: return high ? INT32_MAX : INT32_MIN;
+    case DF_UINT32: return high ? UINT32_MAX : 0;
     default:       return 0;
   }
 }
@@ -29,7 +32,7 @@ static int64_t start_int(fold f, int32_t dtype) {
   switch (f) {
     case PROD: case ALL: return 1;
     case MAX: return dtype == DF_INT64 ? INT64_MIN : (int64_t)lowest_int(dtype, false);
-    case MIN: return dtype == DF_INT64 ? INT64_MAX : (int64_t)lowest_int(dtype, true);
+    case MIN: return dtype == DF_INT64 ? INT64_MAX : dtype == DF_UINT64 ? -1 : (int64_t)lowest_int(dtype, true);
     default: return 0;
   }
 }
@@ -45,12 +48,12 @@ static double fold_float(fold f, double a, double x) {
   }
 }
 
-static int64_t fold_int(fold f, int64_t a, int64_t x) {
+static int64_t fold_int(fold f, int32_t dtype, int64_t a, int64_t x) {
   switch (f) {
     case SUM: case MEAN: return (int64_t)((uint64_t)a + (uint64_t)x);
     case PROD: return (int64_t)((uint64_t)a * (uint64_t)x);
-    case MAX: return x > a ? x : a;
-    case MIN: return x < a ? x : a;
+    case MAX: return ref_below(dtype, a, x) ? x : a;
+    case MIN: return ref_below(dtype, x, a) ? x : a;
     case ALL: return a && x;
     case ANY: return a || x;
     default: return a;
@@ -90,9 +93,22 @@ static void reduce_ints(const df_tensor *x, df_tensor *y, const dfk_reduction *r
   for (int64_t o = 0; o < r->out_size; o++) acc[o] = start_int(f, x->dtype);
   for (int64_t i = 0; i < x->size; i++) {
     int64_t o = result_of(r, i);
-    acc[o] = fold_int(f, acc[o], ref_get_int(x, i));
+    acc[o] = fold_int(f, x->dtype, acc[o], ref_get_int(x, i));
   }
-  for (int64_t o = 0; o < r->out_size; o++) ref_put_int(y, o, f == MEAN ? acc[o] / r->count : acc[o]);
+  for (int64_t o = 0; o < r->out_size; o++) {
+    int64_t mean = x->dtype == DF_UINT64 ? (int64_t)((uint64_t)acc[o] / (uint64_t)(r->count ? r->count : 1)) : acc[o] / (r->count ? r->count : 1);
+    ref_put_int(y, o, f == MEAN ? mean : acc[o]);
+  }
+}
+
+static void reduce_complex(const df_tensor *x, df_tensor *y, const dfk_reduction *r, fold f, double complex *acc) {
+  for (int64_t o = 0; o < r->out_size; o++) acc[o] = f == PROD;
+  for (int64_t i = 0; i < x->size; i++) {
+    int64_t o = result_of(r, i);
+    double complex v = ref_get_complex(x, i);
+    acc[o] = f == PROD ? acc[o] * v : f == NORM ? acc[o] + v * conj(v) : acc[o] + v;
+  }
+  for (int64_t o = 0; o < r->out_size; o++) ref_put_complex(y, o, f == MEAN ? acc[o] / (double)r->count : f == NORM ? csqrt(acc[o]) : acc[o]);
 }
 
 static int32_t reduce(df_kernel *k, fold f) {
@@ -102,12 +118,13 @@ static int32_t reduce(df_kernel *k, fold f) {
   const df_tensor *x = k->in[0];
   df_tensor *y = dfk_out(k, 0, x->dtype, r.out_rank, r.out_dims);
   if (!y) return DF_RESOURCE_EXHAUSTED;
-  bool floats = ref_is_float(x->dtype);
-  if (f == MEAN && !floats && r.count == 0 && r.out_size > 0)
+  bool floats = ref_is_float(x->dtype), both = dfk_is_complex(x->dtype);
+  if (f == MEAN && !floats && !both && r.count == 0 && r.out_size > 0)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "the mean of no integers is not defined (integer division by zero)");
   double *acc = (double *)dfk_scratch(k, (2 * r.out_size + 1) * 8);
   if (!acc) return DF_RESOURCE_EXHAUSTED;
-  if (floats) reduce_floats(x, y, &r, f, acc, acc + r.out_size);
+  if (both) reduce_complex(x, y, &r, f, (double complex *)acc);
+  else if (floats) reduce_floats(x, y, &r, f, acc, acc + r.out_size);
   else reduce_ints(x, y, &r, f, (int64_t *)acc);
   dfk_free(acc);
   return DF_OK;
@@ -131,7 +148,7 @@ static bool beats(const df_tensor *x, int64_t i, int64_t best, bool least) {
     return !isnan(b) && (isnan(a) || (least ? a < b : a > b));
   }
   int64_t a = ref_get_int(x, i), b = ref_get_int(x, best);
-  return least ? a < b : a > b;
+  return least ? ref_below(x->dtype, a, b) : ref_below(x->dtype, b, a);
 }
 
 static int32_t arg(df_kernel *k, bool least) {

@@ -23,10 +23,16 @@ static int32_t scan(df_kernel *k, bool product) {
   for (int64_t o = 0; o < v.outer; o++)
     for (int64_t j = 0; j < v.inner; j++) {
       double  f = product;
+      double complex c = product;
       int64_t n = product;
       for (int64_t s = 0; s < v.n; s++) {
         int64_t at = (o * v.n + (reverse ? v.n - 1 - s : s)) * v.inner + j;
-        if (floats) {
+        if (dfk_is_complex(x->dtype)) {
+          double complex e = ref_get_complex(x, at);
+          if (exclusive) ref_put_complex(y, at, c);
+          c = product ? c * e : c + e;
+          if (!exclusive) ref_put_complex(y, at, c);
+        } else if (floats) {
           if (exclusive) ref_put(y, at, f);
           f = product ? f * ref_get(x, at) : f + ref_get(x, at);
           if (!exclusive) ref_put(y, at, f);
@@ -59,8 +65,15 @@ int32_t ref_linear_recurrence(df_kernel *k) {
   for (int64_t o = 0; o < v.outer; o++)
     for (int64_t j = 0; j < v.inner; j++) {
       double before = 0;
+      double complex both = 0;
       for (int64_t step = 0; step < v.n; step++) {
         int64_t i = reverse ? v.n - 1 - step : step, at = (o * v.n + i) * v.inner + j;
+        if (dfk_is_complex(x->dtype)) {
+          ref_put_complex(beside, at, both);
+          both = step == 0 ? ref_get_complex(d, at) : ref_get_complex(d, at) + ref_get_complex(x, reverse ? at + v.inner : at) * both;
+          ref_put_complex(s, at, both);
+          continue;
+        }
         double factor = step == 0 ? 0 : ref_get(x, reverse ? at + v.inner : at);
         ref_put(beside, at, before);
         before = step == 0 ? ref_get(d, at) : ref_get(d, at) + factor * before;

@@ -14,7 +14,11 @@ static int64_t lowest(int32_t dtype, bool high) {
   switch (dtype) {
     case DF_INT8:  return high ? INT8_MAX : INT8_MIN;
     case DF_UINT8: return high ? UINT8_MAX : 0;
+    case DF_INT16: return high ? INT16_MAX : INT16_MIN;
+    case DF_UINT16: return high ? UINT16_MAX : 0;
     case DF_INT32: return high ? INT32_MAX : INT32_MIN;
+    case DF_UINT32: return high ? UINT32_MAX : 0;
+    case DF_UINT64: return high ? -1 : 0;
     default:       return high ? INT64_MAX : INT64_MIN;
   }
 }
@@ -59,12 +63,12 @@ static double fold_float(fold f, double a, double x) {
   }
 }
 
-static int64_t fold_int(fold f, int64_t a, int64_t x) {
+static int64_t fold_int(fold f, int32_t dtype, int64_t a, int64_t x) {
   switch (f) {
     case SUM:  return (int64_t)((uint64_t)a + (uint64_t)x);
     case PROD: return (int64_t)((uint64_t)a * (uint64_t)x);
-    case MAX:  return x > a ? x : a;
-    default:   return x < a ? x : a;
+    case MAX:  return ref_below(dtype, a, x) ? x : a;
+    default:   return ref_below(dtype, x, a) ? x : a;
   }
 }
 
@@ -77,12 +81,14 @@ static int32_t unsorted(df_kernel *k, fold f) {
   if (n < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "num_segments must not be negative, got %lld", (long long)n);
   df_tensor *y = segments_out(k, data, ids->rank, n);
   if (!y) return DF_RESOURCE_EXHAUSTED;
-  bool floats = ref_is_float(data->dtype);
-  double *acc = (double *)dfk_scratch(k, (y->size + 1) * 8);
+  bool floats = ref_is_float(data->dtype), both = dfk_is_complex(data->dtype);
+  double *acc = (double *)dfk_scratch(k, (y->size + 1) * 16);
   if (!acc) return DF_RESOURCE_EXHAUSTED;
   int64_t *sums = (int64_t *)acc;
+  double complex *pairs = (double complex *)acc;
   for (int64_t i = 0; i < y->size; i++) {
-    if (floats) acc[i] = f == SUM ? 0 : f == PROD ? 1 : f == MAX ? -greatest(data->dtype) : greatest(data->dtype);
+    if (both) pairs[i] = f == PROD;
+    else if (floats) acc[i] = f == SUM ? 0 : f == PROD ? 1 : f == MAX ? -greatest(data->dtype) : greatest(data->dtype);
     else sums[i] = f == SUM ? 0 : f == PROD ? 1 : lowest(data->dtype, f == MIN);
   }
   for (int64_t i = 0; i < ids->size && !code; i++) {
@@ -91,12 +97,15 @@ static int32_t unsorted(df_kernel *k, fold f) {
       code = dfk_fail(k, DF_INVALID_ARGUMENT, "segment_ids[%lld] is %lld: expected less than num_segments, %lld",
                       (long long)i, (long long)id, (long long)n);
     for (int64_t j = 0; j < row && id >= 0 && !code; j++) {
-      if (floats) acc[id * row + j] = fold_float(f, acc[id * row + j], ref_get(data, i * row + j));
-      else sums[id * row + j] = fold_int(f, sums[id * row + j], ref_get_int(data, i * row + j));
+      int64_t to = id * row + j;
+      if (both) pairs[to] = f == SUM ? pairs[to] + ref_get_complex(data, i * row + j) : pairs[to] * ref_get_complex(data, i * row + j);
+      else if (floats) acc[to] = fold_float(f, acc[to], ref_get(data, i * row + j));
+      else sums[to] = fold_int(f, data->dtype, sums[to], ref_get_int(data, i * row + j));
     }
   }
   for (int64_t i = 0; i < y->size; i++) {
-    if (floats) ref_put(y, i, acc[i]);
+    if (both) ref_put_complex(y, i, pairs[i]);
+    else if (floats) ref_put(y, i, acc[i]);
     else ref_put_int(y, i, sums[i]);
   }
   dfk_free(acc);
@@ -129,12 +138,15 @@ int32_t ref_segment_sum(df_kernel *k) {
     for (end = begin; end < ids->size && dfk_index(ids, end) == id; ) end++;
     for (int64_t j = 0; j < row; j++) {
       double f = 0;
+      double complex c = 0;
       uint64_t u = 0;
       for (int64_t i = begin; i < end; i++) {
-        if (floats) f += ref_get(data, i * row + j);
+        if (dfk_is_complex(data->dtype)) c += ref_get_complex(data, i * row + j);
+        else if (floats) f += ref_get(data, i * row + j);
         else u += (uint64_t)ref_get_int(data, i * row + j);
       }
-      if (floats) ref_put(y, id * row + j, f);
+      if (dfk_is_complex(data->dtype)) ref_put_complex(y, id * row + j, c);
+      else if (floats) ref_put(y, id * row + j, f);
       else ref_put_int(y, id * row + j, (int64_t)u);
     }
   }
@@ -191,7 +203,7 @@ int32_t ref_bincount(df_kernel *k) {
 /* ---- top_k -------------------------------------------------------------------------------------- */
 
 static bool above(const df_tensor *x, int64_t a, int64_t b) {
-  if (!ref_is_float(x->dtype)) return ref_get_int(x, a) > ref_get_int(x, b);
+  if (!ref_is_float(x->dtype)) return ref_below(x->dtype, ref_get_int(x, b), ref_get_int(x, a));
   double p = ref_get(x, a), q = ref_get(x, b);
   return isnan(p) ? !isnan(q) : p > q;
 }
@@ -291,7 +303,8 @@ int32_t ref_put_along(df_kernel *k) {
     if (at < 0 || at >= n)
       return dfk_fail(k, DF_INVALID_ARGUMENT, "index %lld is out of range [0, %lld)", (long long)at, (long long)n);
     at += i / m * n;
-    if (floats) ref_put(y, at, ref_get(y, at) + ref_get(x, i));
+    if (dfk_is_complex(x->dtype)) ref_put_complex(y, at, ref_get_complex(y, at) + ref_get_complex(x, i));
+    else if (floats) ref_put(y, at, ref_get(y, at) + ref_get(x, i));
     else ref_put_int(y, at, (int64_t)((uint64_t)ref_get_int(y, at) + (uint64_t)ref_get_int(x, i)));
   }
   return DF_OK;

@@ -61,6 +61,6 @@ static double polygamma(double n, double x) {
   return (fmod(n, 2) == 1 ? 1 : -1) * tgamma(n + 1) * zeta(n + 1, x);
 }
 
-int32_t ref_digamma(df_kernel *k)   { return dfk_ref_unary(k, digamma, NULL); }
-int32_t ref_polygamma(df_kernel *k) { return dfk_ref_binary(k, polygamma, NULL); }
-int32_t ref_zeta(df_kernel *k)      { return dfk_ref_binary(k, zeta, NULL); }
+int32_t ref_digamma(df_kernel *k)   { return dfk_ref_unary(k, digamma, NULL, NULL, NULL); }
+int32_t ref_polygamma(df_kernel *k) { return dfk_ref_binary(k, polygamma, NULL, NULL, NULL); }
+int32_t ref_zeta(df_kernel *k)      { return dfk_ref_binary(k, zeta, NULL, NULL, NULL); }
