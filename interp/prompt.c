@@ -181,6 +181,8 @@ static int command_enter(int count, int key) {
   rl_point = rl_end;
   paint_menu_clear();
   paint_final();
+  fputs("\r\n", rl_outstream);
+  fflush(rl_outstream);
   return rl_newline(1, '\n');
 }
 
@@ -394,6 +396,7 @@ void prompt_open(lua_State *L) {
     rl_bind_keyseq_in_map("\033\r", command_newline, maps[i]);
     rl_bind_keyseq_in_map("\033\n", command_newline, maps[i]);
   }
+  rl_variable_bind("enable-bracketed-paste", "on");
   rl_variable_bind("show-all-if-ambiguous", "on");
   rl_variable_bind("comment-begin", "-- ");
   rl_variable_bind("bell-style", "none");
