@@ -397,6 +397,7 @@ function run_methods.stats(r)
 end
 
 for name, method in pairs(require('dflow.inspect').methods) do run_methods[name] = method end
+for name, method in pairs(require('dflow.why')) do run_methods[name] = method end
 
 Run.__tostring = function(r) return r:done() and 'Run (done)' or 'Run (in progress)' end
 
