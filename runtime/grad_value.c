@@ -61,7 +61,7 @@ static bool is_counter(const region *r, df_output v, dfi_loop_var **var, df_outp
   if ((t != DF_INT32 && t != DF_INT64) || dfi_shape_at(v)->rank != 0 || !(*var = loop_var_of(r, v)) || !(*var)->next) return false;
   df_node *add = (*var)->result.node;
   bool sub = !strcmp(op_type(add), "Sub");
-  if (!sub && strcmp(op_type(add), "Add")) return false;
+  if (!sub && strcmp(op_type(add), "Add") && strcmp(op_type(add), "AddV2")) return false;
   for (int32_t i = 0; i < (sub ? 1 : 2); i++) {
     df_output c = add->in[1 - i];
     if (!dfi_same(add->in[i], v) || dfi_shape_at(c)->rank != 0) continue;
@@ -96,7 +96,7 @@ static bool is_cheap(const df_node *n) {
   static const char *const cheap[] = {
     "Identity", "StopGradient", "Cast", "Reshape", "ExpandDims", "Squeeze", "ZerosLike", "OnesLike", "Fill", "Range", "Pack",
     "Shape", "Size", "Rank", "Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr",
-    "LogicalNot", "SelectV2", "Add", "Sub", "Mul", "RealDiv", "FloorDiv", "FloorMod", "Maximum", "Minimum", "Neg", "Abs", "Sign",
+    "LogicalNot", "SelectV2", "Add", "AddV2", "Sub", "Mul", "RealDiv", "FloorDiv", "FloorMod", "Maximum", "Minimum", "Neg", "Abs", "Sign",
     "Square", "Sqrt", "Rsqrt", "Reciprocal", "Exp", "Log", "Sin", "Cos", "Sinh", "Cosh", "Tanh", "Sigmoid", "Relu", "TanhGrad",
     "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "ReluGrad" };
   const char *t = op_type(n);

@@ -441,6 +441,7 @@ static int32_t import(importer *m) {
   if (!code) code = make_nodes(m);
   if (!code) code = close_loops(m, &merges);
   if (!code && merges) settle_shapes(m);
+  if (!code) dfi_raise(m->graph, m->first);
   return code;
 }
 

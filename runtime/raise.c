@@ -1,0 +1,414 @@
+/* raise.c: finds the conds and loops of an imported graph.
+ *
+ * The nodes are read once, each after its inputs, and get their places (raise.h): that of their innermost input, data or control.
+ * A Switch whose predicate is no LoopCond leads into a new cond; two conds turn out to be one where a node takes inputs from both, or
+ * a Merge brings their sides together. An Enter leads into the loop of its frame's name, an Exit out of it.
+ *
+ * TensorFlow's gradients of a cond stand in the cond's own branches, and depend on its results as well. No single cond can be
+ * differentiated like that, so what depends on a cond's results is not part of it: it stays loose, at the top, and still runs.
+ */
+#include "raise.h"
+
+enum { DEEPEST = 200, ROUNDS = 16 };
+
+/* ---- places ------------------------------------------------------------------------------------------ */
+
+static int32_t place_new(raiser *r, place_kind kind, int32_t of, int32_t side) {
+  DFI_GROW(r->place, r->nplace, r->place_cap);
+  r->place[r->nplace] = (place){ kind, of, side };
+  return r->nplace++;
+}
+
+int32_t raise_cond(raiser *r, int32_t c) {
+  while (r->conds[c].joined != c) c = r->conds[c].joined = r->conds[r->conds[c].joined].joined;
+  return c;
+}
+
+int32_t raise_resolve(raiser *r, int32_t p) {
+  for (;;) {
+    const place *at = &r->place[p];
+    if (at->kind == PLACE_TOP) return p;
+    if (at->kind == PLACE_BRANCH) {
+      const raised_cond *c = &r->conds[raise_cond(r, at->of)];
+      if (!c->given_up) return c->branch[at->side];
+      p = c->parent;
+    } else {
+      if (!r->loops[at->of].given_up) return p;
+      p = r->loops[at->of].parent;
+    }
+  }
+}
+
+int32_t raise_up(raiser *r, int32_t p) {
+  const place *at = &r->place[p];
+  switch (at->kind) {
+  case PLACE_TOP: return p;
+  case PLACE_BRANCH: return raise_resolve(r, r->conds[raise_cond(r, at->of)].parent);
+  case PLACE_CONSTANTS: return raise_resolve(r, r->loops[at->of].parent);
+  default: return r->loops[at->of].place;
+  }
+}
+
+static int32_t depth_of(raiser *r, int32_t p) {
+  int32_t d = 0;
+  for (; p != PLACE_FIRST && d <= DEEPEST; p = raise_up(r, p)) d++;
+  return d;
+}
+
+/* Are two places of one depth the same? Conds that may be the same are made so. */
+static bool same(raiser *r, int32_t a, int32_t b) {
+  if (a == b) return true;
+  const place *x = &r->place[a], *y = &r->place[b];
+  if (x->kind != PLACE_BRANCH || y->kind != PLACE_BRANCH || x->side != y->side) return false;
+  int32_t c = raise_cond(r, x->of), d = raise_cond(r, y->of);
+  if (!dfi_same(r->conds[c].pred, r->conds[d].pred) || !same(r, raise_up(r, a), raise_up(r, b))) return false;
+  c = raise_cond(r, c);
+  d = raise_cond(r, d);
+  if (c != d) r->conds[c > d ? c : d].joined = c > d ? d : c;
+  return true;
+}
+
+/* The inner of two places that lie one within the other; PLACE_NONE when they do not. */
+static int32_t inner_of(raiser *r, int32_t a, int32_t b) {
+  a = raise_resolve(r, a);
+  b = raise_resolve(r, b);
+  if (a == b || b == PLACE_FIRST) return a;
+  if (a == PLACE_FIRST) return b;
+  int32_t da = depth_of(r, a), db = depth_of(r, b);
+  if (da > DEEPEST || db > DEEPEST) return PLACE_NONE;
+  if (da < db) { int32_t t = a; a = b; b = t; t = da; da = db; db = t; }
+  int32_t at = a;
+  for (; da > db; da--) at = raise_up(r, at);
+  return same(r, at, b) ? raise_resolve(r, a) : PLACE_NONE;
+}
+
+void raise_give_up(raiser *r, int32_t p) {
+  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = raise_resolve(r, p)) {
+    if (r->place[p].kind == PLACE_BRANCH) r->conds[raise_cond(r, r->place[p].of)].given_up = true;
+    else r->loops[r->place[p].of].given_up = true;
+  }
+}
+
+static int32_t meet(raiser *r, int32_t a, int32_t b) {
+  int32_t p = inner_of(r, a, b);
+  if (p != PLACE_NONE) return p;
+  raise_give_up(r, a);
+  raise_give_up(r, b);
+  return PLACE_FIRST;
+}
+
+df_output raise_origin(df_output o) {
+  while (!o.node->ncontrol && flow_is(o.node, FLOW_IDENTITY)) o = o.node->in[0];
+  return o;
+}
+
+static bool is_loop_switch(const df_node *n) {
+  return raise_flow(n) == DF_SWITCH && raise_flow(raise_origin(n->in[1]).node) == DF_LOOP_COND;
+}
+
+int32_t raise_place_of(raiser *r, df_output o) {
+  if (!raise_mine(r, o.node)) return PLACE_FIRST;
+  int32_t i = o.node->id - r->first;
+  if (raise_flow(o.node) == DF_SWITCH && !r->loose[i]) {
+    if (r->cond[i] >= 0) return raise_resolve(r, r->conds[raise_cond(r, r->cond[i])].branch[o.index]);
+    int32_t at = raise_resolve(r, r->at[i]);
+    if (is_loop_switch(o.node) && r->place[at].kind == PLACE_PRED) return at + (o.index ? 1 : 2);
+  }
+  return raise_resolve(r, r->at[i]);
+}
+
+/* Where a node runs, for those that wait for it. */
+static int32_t place_of_control(raiser *r, const df_node *n) {
+  return raise_mine(r, n) ? raise_resolve(r, r->at[n->id - r->first]) : PLACE_FIRST;
+}
+
+/* ---- the first reading ----------------------------------------------------------------------------------- */
+
+static uint32_t hash(const char *s) {
+  uint32_t h = 2166136261u;
+  for (; *s; s++) h = (h ^ (uint8_t)*s) * 16777619u;
+  return h ^ h >> 15;
+}
+
+static int32_t loop_named(raiser *r, const char *name, int32_t parent) {
+  uint32_t i = hash(name) & r->loop_mask;
+  for (; r->loop_table[i]; i = (i + 1) & r->loop_mask)
+    if (!strcmp(r->loops[r->loop_table[i] - 1].name, name)) return r->loop_table[i] - 1;
+  DFI_GROW(r->loops, r->nloops, r->loops_cap);
+  raised_loop *l = &r->loops[r->nloops];
+  *l = (raised_loop){ .parent = parent, .name = name, .place = place_new(r, PLACE_CONSTANTS, r->nloops, 0) };
+  place_new(r, PLACE_PRED, r->nloops, 0);
+  place_new(r, PLACE_BODY, r->nloops, 0);
+  place_new(r, PLACE_LEFT, r->nloops, 0);
+  return (r->loop_table[i] = ++r->nloops) - 1;
+}
+
+static void enter(raiser *r, df_node *n, int32_t at) {
+  const char *name = n->attrs[dfi_op_attr_index(dfi_op_info_at(n->op), "frame_name")].s;
+  int32_t l = loop_named(r, name, at);
+  raised_loop *loop = &r->loops[l];
+  loop->parent = meet(r, loop->parent, at);
+  r->at[n->id - r->first] = loop->place + (flow_is_constant_enter(n) ? 0 : 1);
+  if (!flow_is(n, FLOW_ENTER)) raise_give_up(r, loop->place);
+}
+
+static void split(raiser *r, df_node *n, int32_t at) {
+  int32_t i = n->id - r->first;
+  r->at[i] = at;
+  if (is_loop_switch(n)) return;
+  DFI_GROW(r->conds, r->nconds, r->conds_cap);
+  raised_cond *c = &r->conds[r->nconds];
+  *c = (raised_cond){ .joined = r->nconds, .parent = at, .pred = raise_origin(n->in[1]), .first_merge = INT32_MAX };
+  c->branch[0] = place_new(r, PLACE_BRANCH, r->nconds, 0);
+  c->branch[1] = place_new(r, PLACE_BRANCH, r->nconds, 1);
+  r->cond[i] = r->nconds++;
+  if (!flow_is(n, FLOW_SWITCH)) raise_give_up(r, c->branch[0]);
+}
+
+/* The cond whose sides a Merge brings together, or -1. Conds that it shows to be one are joined. */
+static int32_t cond_of_merge(raiser *r, const df_node *n) {
+  if (n->nin != 2 || !flow_is(n, FLOW_MERGE)) return -1;
+  int32_t a = raise_place_of(r, n->in[0]), b = raise_place_of(r, n->in[1]);
+  if (r->place[a].kind != PLACE_BRANCH || r->place[b].kind != PLACE_BRANCH || r->place[a].side == r->place[b].side) return -1;
+  int32_t other = r->conds[raise_cond(r, r->place[b].of)].branch[r->place[a].side];
+  return same(r, a, raise_resolve(r, other)) ? raise_cond(r, r->place[a].of) : -1;
+}
+
+static int32_t merge(raiser *r, df_node *n) {
+  int32_t c = cond_of_merge(r, n);
+  if (c >= 0) return raise_resolve(r, r->conds[c].parent);
+  for (int32_t i = 0; i < n->nin; i++) raise_give_up(r, raise_place_of(r, n->in[i]));
+  return PLACE_FIRST;
+}
+
+static int32_t leave(raiser *r, df_node *n) {
+  int32_t p = raise_place_of(r, n->in[0]);
+  if (r->place[p].kind == PLACE_LEFT && flow_is(n, FLOW_EXIT)) return raise_up(r, raise_up(r, p));
+  raise_give_up(r, p);
+  return PLACE_FIRST;
+}
+
+static void read_node(raiser *r, df_node *n) {
+  int32_t at = PLACE_FIRST, i = n->id - r->first;
+  df_flow flow = raise_flow(n);
+  bool loop_merge = raise_is_loop_merge(r, n);
+  if (flow == DF_MERGE && !loop_merge) at = merge(r, n);
+  else if (flow == DF_EXIT) at = leave(r, n);
+  else
+    for (int32_t j = 0; j < n->nin; j++)
+      if (!loop_merge || raise_flow(n->in[j].node) != DF_NEXT_ITERATION) at = meet(r, at, raise_place_of(r, n->in[j]));
+  for (int32_t j = 0; j < n->ncontrol; j++) at = meet(r, at, place_of_control(r, n->control[j]));
+  r->at[i] = at;
+  if (flow == DF_ENTER) enter(r, n, at);
+  else if (flow == DF_SWITCH) split(r, n, at);
+  else if (flow == DF_LOOP_COND) {
+    at = raise_resolve(r, at);
+    raised_loop *l = r->place[at].kind == PLACE_PRED ? &r->loops[r->place[at].of] : NULL;
+    if (!l || l->loop_cond) raise_give_up(r, at);
+    else l->loop_cond = n;
+  }
+}
+
+/* ---- what depends on a cond's own results ------------------------------------------------------------------ */
+
+static void find_users(raiser *r) {
+  if (r->user) return;
+  df_graph *g = r->graph;
+  int32_t edges = 0, *first = r->first_user = dfi_xcalloc((size_t)r->n + 2, sizeof *first);
+  for (int32_t pass = 0; pass < 2; pass++) {
+    for (int32_t i = 0; i < r->n; i++) {
+      df_node *n = g->node[r->first + i];
+      for (int32_t j = 0; j < n->nin + n->ncontrol; j++) {
+        df_node *from = j < n->nin ? n->in[j].node : n->control[j - n->nin];
+        if (!raise_mine(r, from)) continue;
+        if (pass) r->user[first[from->id - r->first]++] = i;
+        else { first[from->id - r->first + 1]++; edges++; }
+      }
+    }
+    if (pass) break;
+    for (int32_t i = 0; i < r->n; i++) first[i + 1] += first[i];
+    r->user = dfi_xmalloc(sizeof *r->user * ((size_t)edges + 1));
+  }
+  memmove(first + 1, first, sizeof *first * (size_t)r->n);         /* filling moved each to its end */
+  first[0] = 0;
+}
+
+static bool within(raiser *r, int32_t p, int32_t cond) {
+  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = raise_up(r, p))
+    if (r->place[p].kind == PLACE_BRANCH && raise_cond(r, r->place[p].of) == cond) return true;
+  return false;
+}
+
+/* A node of cond c that depends on c's results: it is none of c's. */
+static void let_loose(raiser *r, int32_t i) {
+  df_node *n = r->graph->node[r->first + i];
+  if (r->cond[i] >= 0) {
+    int32_t own = raise_cond(r, r->cond[i]);
+    r->cond[i] = -1;
+    r->conds[own].given_up |= raise_resolve(r, r->conds[own].parent) != PLACE_FIRST;
+  }
+  if (raise_flow(n) == DF_ENTER) r->loops[r->place[r->at[i]].of].given_up = true;
+  r->loose[i] = true;
+  r->at[i] = PLACE_FIRST;
+}
+
+static void part(raiser *r, int32_t c, const int32_t *merges, int32_t *seen, int32_t *queue, int64_t *left) {
+  int32_t head = 0, tail = 0, last = r->conds[c].last_switch;
+  if (raise_resolve(r, r->conds[c].parent) != PLACE_FIRST) {
+    raise_give_up(r, r->conds[c].branch[0]);
+    return;
+  }
+  find_users(r);
+  for (int32_t m = merges[0]; m >= 0; m = merges[m + 1]) { seen[m] = c + 1; queue[tail++] = m; }
+  int32_t own = tail;
+  bool again = false;
+  while (head < tail && *left > 0) {
+    int32_t i = queue[head++];
+    for (int32_t e = r->first_user[i]; e < r->first_user[i + 1]; e++, --*left) {
+      int32_t u = r->user[e];
+      if (seen[u] == c + 1) continue;
+      seen[u] = c + 1;
+      queue[tail++] = u;
+      again |= u <= last && r->cond[u] >= 0 && raise_cond(r, r->cond[u]) == c;
+    }
+  }
+  if (*left <= 0) { raise_give_up(r, r->conds[c].branch[0]); return; }
+  if (!again) return;
+  for (int32_t k = own; k < tail; k++) {
+    int32_t u = queue[k];
+    df_node *n = r->graph->node[r->first + u];
+    bool merged = raise_flow(n) == DF_MERGE && !raise_is_loop_merge(r, n) && cond_of_merge(r, n) == c;
+    bool entered = r->cond[u] >= 0 && raise_cond(r, r->cond[u]) == c;
+    if (merged || entered || within(r, r->at[u], c)) let_loose(r, u);
+  }
+}
+
+static void part_conds(raiser *r) {
+  int32_t *next = dfi_xmalloc(sizeof *next * ((size_t)r->n + 1)), *head = dfi_xmalloc(sizeof *head * ((size_t)r->nconds + 1));
+  for (int32_t c = 0; c < r->nconds; c++) head[c] = -1;
+  for (int32_t i = 0; i < r->n; i++) {
+    df_node *n = r->graph->node[r->first + i];
+    if (r->cond[i] >= 0) {
+      raised_cond *c = &r->conds[raise_cond(r, r->cond[i])];
+      if (c->last_switch < i) c->last_switch = i;
+    }
+    if (raise_flow(n) != DF_MERGE || raise_is_loop_merge(r, n)) continue;
+    int32_t c = cond_of_merge(r, n);
+    if (c < 0) continue;
+    if (r->conds[c].first_merge > i) r->conds[c].first_merge = i;
+    next[i + 1] = head[c];
+    head[c] = i;
+  }
+  int32_t *seen = NULL, *queue = NULL;
+  int64_t left = 40 * (int64_t)r->n + 100000;
+  for (int32_t c = 0; c < r->nconds; c++) {
+    raised_cond *k = &r->conds[c];
+    if (k->joined != c || k->given_up || k->first_merge > k->last_switch) continue;
+    if (!seen) {
+      seen = dfi_xcalloc((size_t)r->n + 1, sizeof *seen);
+      queue = dfi_xmalloc(sizeof *queue * ((size_t)r->n + 1));
+    }
+    next[0] = head[c];
+    part(r, c, next, seen, queue, &left);
+  }
+  free(next); free(head); free(seen); free(queue);
+}
+
+/* ---- checks ------------------------------------------------------------------------------------------------- */
+
+static bool is_around(raiser *r, int32_t outer, int32_t p, bool *crossed) {
+  *crossed = false;
+  for (;; p = raise_up(r, p)) {
+    if (p == outer) return true;
+    if (p == PLACE_FIRST) return false;
+    *crossed |= r->place[p].kind == PLACE_CONSTANTS;
+  }
+}
+
+/* A node of a loop's constants alone belongs to the predicate or to the body: where it is used. */
+static void settle(raiser *r, int32_t i) {
+  int32_t at = raise_resolve(r, r->at[i]), chosen = PLACE_NONE;
+  df_node *n = r->graph->node[r->first + i];
+  if (r->loose[i] || r->place[at].kind != PLACE_CONSTANTS || raise_flow(n) == DF_ENTER) return;
+  find_users(r);
+  for (int32_t e = r->first_user[i]; e < r->first_user[i + 1]; e++) {
+    int32_t p = raise_resolve(r, r->at[r->user[e]]);
+    while (p != PLACE_FIRST && raise_up(r, p) != at) p = raise_up(r, p);
+    if (p == PLACE_FIRST || (chosen != PLACE_NONE && chosen != p)) { raise_give_up(r, at); return; }
+    chosen = p;
+  }
+  r->at[i] = chosen == PLACE_NONE ? at + 2 : chosen;
+}
+
+/* Is each node where its inputs can be used? Gives up what is not. */
+static bool consistent(raiser *r) {
+  bool good = true, crossed;
+  for (int32_t i = 0; i < r->n; i++) {
+    df_node *n = r->graph->node[r->first + i];
+    df_flow flow = raise_flow(n);
+    if (r->loose[i]) continue;
+    int32_t at = raise_resolve(r, r->at[i]);
+    bool loop_merge = raise_is_loop_merge(r, n);
+    if (flow == DF_MERGE && !loop_merge) {
+      int32_t c = cond_of_merge(r, n);
+      if (c >= 0 && raise_resolve(r, r->conds[c].parent) == at) continue;
+      if (c < 0 && at == PLACE_FIRST && raise_place_of(r, n->in[0]) == PLACE_FIRST && (n->nin < 2 || raise_place_of(r, n->in[1]) == PLACE_FIRST)) continue;
+      for (int32_t j = 0; j < n->nin; j++) raise_give_up(r, raise_place_of(r, n->in[j]));
+      raise_give_up(r, at);
+      good = false;
+      continue;
+    }
+    if (flow == DF_EXIT) {
+      int32_t p = raise_place_of(r, n->in[0]);
+      bool fits = r->place[p].kind == PLACE_LEFT ? raise_up(r, raise_up(r, p)) == at : p == PLACE_FIRST && at == PLACE_FIRST;
+      if (!fits) { raise_give_up(r, p); raise_give_up(r, at); good = false; }
+      continue;
+    }
+    int32_t home = flow == DF_ENTER && at != PLACE_FIRST && r->place[at].kind != PLACE_BRANCH ? raise_resolve(r, r->loops[r->place[at].of].parent) : at;
+    if (r->place[at].kind == PLACE_LEFT || (r->place[at].kind == PLACE_CONSTANTS && flow != DF_ENTER)) { raise_give_up(r, at); good = false; continue; }
+    for (int32_t j = 0; j < n->nin + n->ncontrol; j++) {
+      bool back = loop_merge && j < n->nin && raise_flow(n->in[j].node) == DF_NEXT_ITERATION;
+      int32_t p = j < n->nin ? raise_place_of(r, n->in[j]) : place_of_control(r, n->control[j - n->nin]);
+      bool fits = back ? (r->place[at].kind == PLACE_PRED && p == at + 1) || (at == PLACE_FIRST && p == PLACE_FIRST)
+                       : is_around(r, p, home, &crossed) && !crossed;
+      if (fits) continue;
+      raise_give_up(r, p);
+      raise_give_up(r, at);
+      good = false;
+      break;
+    }
+  }
+  return good;
+}
+
+void dfi_raise(df_graph *g, int32_t first) {
+  raiser r = { .graph = g, .first = first, .n = g->n - first };
+  size_t n = (size_t)r.n + 1;
+  int32_t enters = 0, switches = 0;
+  for (int32_t i = 0; i < r.n; i++) {
+    df_node *node = g->node[first + i];
+    df_flow f = raise_flow(node);
+    node->loose = f == DF_SWITCH || f == DF_MERGE || f == DF_ENTER || f == DF_EXIT || f == DF_NEXT_ITERATION;
+    enters += f == DF_ENTER;
+    switches += f == DF_SWITCH;
+  }
+  if (!enters && !switches) return;
+  r.at = dfi_xcalloc(n, sizeof *r.at);
+  r.cond = dfi_xmalloc(sizeof *r.cond * n);
+  memset(r.cond, -1, sizeof *r.cond * n);
+  r.loose = dfi_xcalloc(n, sizeof *r.loose);
+  for (r.loop_mask = 15; r.loop_mask < 2 * (uint32_t)enters; r.loop_mask = 2 * r.loop_mask + 1) ;
+  r.loop_table = dfi_xcalloc((size_t)r.loop_mask + 1, sizeof *r.loop_table);
+  place_new(&r, PLACE_TOP, 0, 0);
+  for (int32_t i = 0; i < r.n; i++) read_node(&r, g->node[first + i]);
+  part_conds(&r);
+  for (int32_t i = r.n - 1; i >= 0; i--) settle(&r, i);
+  int32_t round = 0;
+  for (bool good = false; !good && round < ROUNDS; round++) {
+    good = consistent(&r);
+    good &= !raise_check_loops(&r);
+  }
+  if (round < ROUNDS) raise_build(&r);
+  for (int32_t l = 0; l < r.nloops; l++) free(r.loops[l].var);
+  free(r.at); free(r.cond); free(r.loose); free(r.loop_table); free(r.place); free(r.conds); free(r.loops); free(r.first_user); free(r.user);
+}
