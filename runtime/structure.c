@@ -78,8 +78,7 @@ bool df_node_capture(df_graph *g, int32_t node, int32_t *from_node, int32_t *fro
   if (node < 0 || node >= g->n) return false;
   const df_node *n = g->node[node];
   df_flow flow = flow_of(n);
-  bool is = (flow == DF_SWITCH && n->context->kind == DFI_BRANCH && n->nin == 2 && dfi_same(n->in[1], n->context->cond->pred)
-             && n->in[0].node && n->in[0].node->context == n->context->parent)
+  bool is = (flow == DF_SWITCH && n->context->kind == DFI_BRANCH && n->nin == 2 && dfi_same(n->in[1], n->context->cond->pred))
             || (flow == DF_ENTER && n->attrs[DFI_ENTER_IS_CONSTANT].i);
   if (!is || !n->in[0].node) return false;
   *from_node = n->in[0].node->id;

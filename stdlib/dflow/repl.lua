@@ -58,8 +58,8 @@ function M.input(text)
     if text:find('%S') then M.run(text) end
     return false
   end
-  local ok, leave = call(commands.run, text, M)
-  if not ok then M.complain(leave) end
+  local ok, leave, err = call(commands.run, text)
+  if not ok then M.complain(type(err) == 'string' and err or leave) end
   return ok and leave == true
 end
 

@@ -1,32 +1,47 @@
 --- The prompt's own commands.
 local df = require 'dflow'
 local help = require 'dflow.help'
+local text = require 'dflow.text'
 local commands = require 'dflow.repl.commands'
+local session = require 'dflow.repl.session'
+local values = require 'dflow.repl.values'
 
 local command = commands.command
+local unpack = table.unpack or unpack
 
+--- The chunk of an expression or statement of a command's line; an error when it is none.
+local function chunk_of(rest, usage)
+  if rest == '' then error('usage: ' .. usage, 0) end
+  local chunk, why = session.compile(rest)
+  if not chunk then error(why, 0) end
+  return chunk
+end
+
+--- The values that an expression of a command's line gives, or all of what is not an expression.
+local function value_of(rest, usage)
+  return chunk_of(rest, usage)()
+end
+
+-- ---- help ---------------------------------------------------------------------------------------------------------
 command('help', function(rest, say)
-  if rest ~= '' then
-    local text, why = help.help(rest)
-    return say(text or why)
-  end
-  say('?name        what there is to know about an op or a function, such as ?matmul; ??name: where it is defined')
+  if rest ~= '' then return require('dflow.repl.where').what(rest) end
+  say('?name        what there is to know about an op, a function or a value, such as ?matmul')
   say('?pattern*    the names that match')
+  say('??name       where it is defined')
   for _, name in ipairs(commands.names()) do
     local usage, about = commands.about(name)
-    say((':%-22s %s'):format(usage, about))
+    say((':%-24s %s'):format(usage, about))
   end
-  say('An expression prints its value; _ is the last one. Ctrl-C cancels a run, Ctrl-D leaves.')
+  say(':cmd? tells more of a command; :cmd … ~pattern keeps lines that match; :cmd … > file writes them to a file.')
+  say('Any unique beginning of a command will do. An expression prints its value, unless a ; ends it; _ and __ are the last two values,')
+  say('Out[n] those of input n. Alt-Enter begins a new line, Tab completes, Ctrl-R searches, Ctrl-C cancels, Ctrl-D leaves.')
 end, 'help [name] - this list, or what there is to know about a name')
 
 command('doc', function(rest, say)
-  if rest ~= '' then
-    local text, why = help.help(rest)
-    return say(text or why)
-  end
+  if rest ~= '' then return require('dflow.repl.where').what(rest) end
   local line = ''
   for _, name in ipairs(help.names()) do
-    if #line + #name > 94 then
+    if #line + #name > values.terminal().columns - 4 then
       say(line)
       line = ''
     end
@@ -34,6 +49,196 @@ command('doc', function(rest, say)
   end
   say(line)
 end, 'doc [name] - what there is to know about a name; alone: all names')
+
+command('where', function(rest, _, repl)
+  if rest == '' then error('usage: :where name', 0) end
+  return require('dflow.repl.where').where(rest, repl)
+end, 'where name - where it is defined: the Lua function or the entry of the op; ??name is short for it')
+
+-- ---- the session --------------------------------------------------------------------------------------------------
+command('history', function(rest, say, repl)
+  local list = {}
+  if rest == 'all' then
+    list = repl.program.history()
+  else
+    for i, input in ipairs(session.inputs) do list[i] = input.text end
+  end
+  local last = tonumber(rest) or #list
+  for i = math.max(1, #list - last + 1), #list do
+    say(('%5d  %s'):format(i, (list[i]:gsub('\n', '\n       '))))
+  end
+end, [[history [n | all] - the inputs of this session, numbered as Out is; the last n; all: of earlier sessions too
+:history ~map_fn shows those that mention map_fn, :history > notes.txt writes them to a file]])
+
+command('save', function(rest, say)
+  if rest == '' then error('usage: :save file.lua', 0) end
+  local file, why = io.open(rest, 'w')
+  if not file then error(why, 0) end
+  file:write(session.script(('a session of %s'):format(os.date('%Y-%m-%d %H:%M'))))
+  file:close()
+  local n = 0
+  for _, input in ipairs(session.inputs) do n = n + (input.ok and 1 or 0) end
+  say(('%d inputs are in %s; run it with: dflow %s'):format(n, rest, rest))
+end, [[save file.lua - writes the inputs that succeeded as a script that runs by itself
+An expression is printed by the script, as it was here. What failed, and what only asked for help, is left out.]])
+
+local function read_file(path)
+  local file, why = io.open(path)
+  if not file then error(why, 0) end
+  local source = file:read('*a')
+  file:close()
+  return (source:gsub('^#[^\n]*', '', 1))
+end
+
+command('load', function(rest, _, repl)
+  if rest == '' then error('usage: :load file.lua', 0) end
+  repl.run(read_file(rest))
+end, 'load file.lua - runs a file as if it were typed here: its top-level locals stay')
+
+command('run', function(rest)
+  local words = {}
+  for word in rest:gmatch('%S+') do words[#words + 1] = word end
+  if #words == 0 then error('usage: :run file.lua [arguments]', 0) end
+  local chunk, why = loadfile(words[1])
+  if not chunk then error(why, 0) end
+  local before = rawget(_G, 'arg')
+  _G.arg = { [0] = words[1], unpack(words, 2) }
+  local ok, err = pcall(chunk, unpack(words, 2))
+  _G.arg = before
+  if not ok then error(err, 0) end
+end, 'run file.lua [arguments] - runs a script with its arguments, as the program itself would')
+
+command('edit', function(rest, _, repl)
+  local source = ''
+  local n = tonumber(rest) or (rest == '' and #session.inputs)
+  if n then
+    local input = session.inputs[n < 0 and #session.inputs + 1 + n or n]
+    if not input and rest ~= '' then error(('there is no input %s'):format(rest), 0) end
+    source = input and input.text or ''
+  end
+  local path = n and os.tmpname() .. '.lua' or rest
+  if n then
+    local file = assert(io.open(path, 'w'))
+    file:write(source, '\n')
+    file:close()
+  end
+  local editor = os.getenv 'VISUAL' or os.getenv 'EDITOR' or 'vi'
+  local ok = os.execute(("%s '%s'"):format(editor, path:gsub("'", "'\\''")))
+  local edited = ok and read_file(path)
+  if n then os.remove(path) end
+  if not ok then error(editor .. ' did not end well: nothing was run', 0) end
+  edited = edited:gsub('%s+$', '')
+  if edited == '' then return end
+  repl.program.remember(edited)
+  print(values.paint(edited, 'D'))
+  repl.run(edited)
+end, [[edit [n | file] - opens the last input, input n or a file in $VISUAL or $EDITOR, and runs what comes back]])
+
+command('locals', function(_, say)
+  for _, name in ipairs(session.locals.names()) do say(('%-16s %s'):format(name, values.brief(session.locals.get(name)))) end
+end, [[locals - the local variables of this session
+A top-level `local x = 1` lives on from input to input.]])
+
+-- ---- settings -----------------------------------------------------------------------------------------------------
+local settings = {
+  print = { 'how large tensors are shown: auto, full or summary', function() return values.options.print end, function(v)
+    if v ~= 'auto' and v ~= 'full' and v ~= 'summary' then error('print is auto, full or summary', 0) end
+    values.options.print = v
+  end, { 'auto', 'full', 'summary' } },
+  theme = { 'colours: dark, light or mono', function() return tostring(values.theme) end, function(v)
+    local ok, why = values.set_theme(v)
+    if not ok then error(why, 0) end
+  end, { 'dark', 'light', 'mono' } },
+}
+local function number_setting(name, about, holder, least)
+  settings[name] = { about, function() return ('%.0f'):format(holder[name]) end, function(v)
+    local n = tonumber(v)
+    if not n or n < least or n ~= math.floor(n) then error(('%s is a whole number from %d up'):format(name, least), 0) end
+    holder[name] = n
+  end }
+end
+number_setting('threshold', 'tensors of more elements are shown as corners', text.options, 0)
+number_setting('edge', 'elements in a corner', text.options, 1)
+number_setting('precision', 'digits after the point', text.options, 0)
+number_setting('width', 'columns of a line of numbers', text.options, 20)
+number_setting('depth', 'how deep tables are shown', values.options, 0)
+number_setting('entries', 'entries of a table that are shown', values.options, 1)
+
+local function setting_names()
+  local names = {}
+  for name in pairs(settings) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+command('set', function(rest, say)
+  local name, value = rest:match('^(%S+)%s*=?%s*(%S*)$')
+  if not name then
+    for _, n in ipairs(setting_names()) do say(('%-10s %-10s %s'):format(n, settings[n][2](), settings[n][1])) end
+    return
+  end
+  local s = settings[name]
+  if not s then error(("there is no setting '%s'%s"):format(name, require('dflow.errors').hint(name, setting_names())), 0) end
+  if value == '' then return ('%s %s'):format(name, s[2]()) end
+  s[3](value)
+end, 'set [name [value]] - how values are shown; alone: all settings', function(rest)
+  local list = {}
+  local name = rest:match('^(%S+)%s')
+  if name then
+    for _, v in ipairs(settings[name] and settings[name][4] or {}) do list[#list + 1] = { v, name } end
+  else
+    for _, n in ipairs(setting_names()) do list[#list + 1] = { n, settings[n][1] } end
+  end
+  return list
+end)
+
+-- ---- graphs and runs ----------------------------------------------------------------------------------------------
+command('graph', function(rest)
+  local how, expression = rest:match('^(%a+)%s+(.+)$')
+  if how ~= 'tree' and how ~= 'dot' and how ~= 'let' then how, expression = 'let', rest end
+  local letform = require 'dflow.letform'
+  local x = value_of(expression, ':graph [let | tree | dot] x')
+  if how == 'tree' then return values.plain(letform.tree(x)) end
+  if how == 'dot' then return letform.dot(x) end
+  return values.plain(letform.letform(x))
+end, [[graph [let | tree | dot] x - the graph that leads to x, which is an Output or a table of them
+let: typed lines, cond{…} and while{…} nested; tree: what it is made of; dot: for Graphviz, as in :graph dot x > x.dot]])
+
+command('time', function(rest, say, repl)
+  local timing = require 'dflow.repl.timing'
+  local chunk = chunk_of(rest, ':time expression')
+  local results, wall, cpu, done = timing.once(chunk, repl.program.clock)
+  if results.n > 0 then values.show(unpack(results, 1, results.n)) end
+  say(('wall %s, processor %s%s'):format(timing.seconds(wall), timing.seconds(cpu), done ~= '' and ', ' .. done or ''))
+end, 'time expression - runs it once, shows its value, how long it took and what ran')
+
+command('timeit', function(rest, say, repl)
+  local timing = require 'dflow.repl.timing'
+  local chunk = chunk_of(rest, ':timeit expression')
+  local t = timing.often(chunk, repl.program.clock)
+  say(('%s%s +- %s, best %s (%d rounds of %d)'):format(t.output and 'a run takes ' or '', timing.seconds(t.mean),
+      timing.seconds(t.deviation), timing.seconds(t.best), t.rounds, t.calls))
+end, 'timeit expression - runs it as often as it needs: mean, deviation, best; of an Output its run is timed')
+
+local function bytes(n)
+  for _, unit in ipairs{ { 2 ^ 30, 'GiB' }, { 2 ^ 20, 'MiB' }, { 2 ^ 10, 'KiB' } } do
+    if n >= unit[1] then return ('%s %s'):format(text.number(n / unit[1], 4), unit[2]) end
+  end
+  return ('%.0f B'):format(n)
+end
+
+command('mem', function(_, say)
+  local devices, names = df.stats().memory, {}
+  for name in pairs(devices) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local m = devices[name]
+    say(('%-10s %s in use, %s at the peak%s'):format(name, bytes(m.in_use), bytes(m.peak),
+        m.limit and m.limit > 0 and ', limit ' .. bytes(m.limit) or ''))
+  end
+  say(('%-10s %s'):format('Lua', bytes(collectgarbage('count') * 1024)))
+  for _, v in ipairs(df.global_variables()) do say(('  %s'):format(values.brief(v))) end
+end, 'mem - memory of each device and of Lua, and the variables of the default graph')
 
 command('stats', function(_, say)
   local stats, names = df.stats(), {}
@@ -44,4 +249,4 @@ command('stats', function(_, say)
   end
 end, 'stats - counters of the default session')
 
-command('quit', function() return true end, 'quit - leaves')
+command('quit', function() return true end, 'quit - leaves, as Ctrl-D does')

@@ -11,14 +11,15 @@ local commands, order, repl = {}, {}, nil
 --- @param name  a word
 -- @param fn    function(rest, say, repl)
 -- @param doc   the first line is its usage and what it does, ` - ` between them; more lines may follow
-function M.command(name, fn, doc)
+-- @param complete  nil, or function(rest) -> a list of {word, help} for Tab
+function M.command(name, fn, doc, complete)
   if type(name) ~= 'string' or not name:find('^%a[%w_]*$') then errors.bad('repl.command: the name is a word, not %s', errors.describe(name)) end
   if type(fn) ~= 'function' then errors.bad('repl.command: the second argument is a function, not %s', errors.describe(fn)) end
   if not commands[name] then
     order[#order + 1] = name
     table.sort(order)
   end
-  commands[name] = { name = name, fn = fn, doc = doc or '' }
+  commands[name] = { name = name, fn = fn, doc = doc or '', complete = complete }
 end
 
 --- Names of all commands, sorted.
@@ -68,7 +69,7 @@ function M.run(line)
   if line:sub(1, 1) == '?' then
     local marks, asked = line:match('^(%?+)%s*(.-)%s*$')
     word, rest = 'help', asked
-    if #marks > 1 then word, rest = 'doc', '?' .. asked end
+    if #marks > 1 then word = 'where' end
   else
     word, rest = line:match('^:%s*([%w_]*)%s*(.-)%s*$')
   end
