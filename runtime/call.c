@@ -183,10 +183,13 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
     error.code = 0; error.message[0] = error.op[0] = error.frame[0] = error.source[0] = 0;
     c->kernel.error = &error;
   }
-  if (c->status == DF_OK) c->status = p->kernel(&c->kernel);     /* else a reference among the inputs could not be read */
-  if (DFI_UNLIKELY(p->waits && c->status == DFK_PENDING)) {
-    away_add(x, c);                         /* it may be in the inbox already; only the owner takes it out */
-    return true;
+  if (c->status == DF_OK) {                 /* else a reference among the inputs could not be read */
+    int32_t status = p->kernel(&c->kernel);
+    if (DFI_UNLIKELY(p->waits && status == DFK_PENDING)) {
+      away_add(x, c);                       /* it may be completed already, and c->status with it; only the owner takes it out */
+      return true;
+    }
+    c->status = status;
   }
   call_end(x, c);
   call_free(c);
