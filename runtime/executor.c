@@ -442,7 +442,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
     dfi_pnode *p = r->nodes + t.node;
     const uint32_t before = q.tail;
     nodes_run++;
-    if (DFI_UNLIKELY(dead) && p->kind != DFI_K_ENTER) {
+    if (DFI_UNLIKELY(dead) && p->kind != DFI_K_ENTER && p->kind != DFI_K_TRIGGER) {
       nodes_run--;
       x->count.dead_tokens++;
       if (p->kind != DFI_K_EXIT && p->kind != DFI_K_NEXT) {
@@ -528,7 +528,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
       break;
     }
-    case DFI_K_NOOP: hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0); break;
+    case DFI_K_NOOP: case DFI_K_TRIGGER: hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0); break;
     case DFI_K_UNFED: {
       char shape[200], message[400];
       dfi_typed_shape_text(p->node->out[0].dtype, &p->node->out[0].shape, shape);

@@ -215,7 +215,7 @@ static df_output find_origin(const maker *m, df_output o) {
 static bool reads_constant(const df_node *n, const df_node *c) {
   if (flow_of(c) != DF_CONSTANT) return false;
   df_flow f = flow_of(n);
-  if (!c->context || c->context->kind == DFI_TOP) return false;
+  if (!c->context || c->context->kind == DFI_TOP || c->ncontrol != 1 || c->control[0] != c->context->pivot) return false;
   if (f == DF_SWITCH && n->context->parent == c->context) return true;    /* a capture: its predicate brings the token */
   return n->context == c->context && (f == DF_PLAIN || f == DF_SWITCH);
 }
@@ -463,7 +463,7 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
     return DF_OK;
   case DF_NEXT_ITERATION: q->kind = DFI_K_NEXT; return DF_OK;
   case DF_CONSTANT: q->kind = DFI_K_CONST; q->nin = 0; return DF_OK;
-  case DF_NO_OP: q->kind = DFI_K_NOOP; return DF_OK;
+  case DF_NO_OP: q->kind = strcmp(op->type, "ControlTrigger") ? DFI_K_NOOP : DFI_K_TRIGGER; return DF_OK;
   case DF_FEED: q->kind = DFI_K_UNFED; return DF_OK;
   case DF_LOOP_COND: case DF_PLAIN: break;
   }
@@ -716,6 +716,12 @@ static int32_t find_fetches(maker *m) {
   return DF_OK;
 }
 
+/* In a branch of an imported graph, what is fed is alive whether the branch is taken or not. */
+static bool may_be_fed(const df_context *c) {
+  while (c && c->kind == DFI_BRANCH && c->raised) c = c->parent;
+  return !c || c->kind == DFI_TOP;
+}
+
 dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const int32_t *fetches,
                         int32_t nfeed, const int32_t *feeds, bool reference_kernels, df_error *err) {
   maker m = { .graph = g, .err = err, .reference = reference_kernels };
@@ -747,7 +753,7 @@ dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const
     df_output o = { g->node[feeds[2 * i]], feeds[2 * i + 1] };
     if (o.index < 0 || dfi_dtype(o) == DF_RESOURCE)
       status = dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "`%s` cannot be fed: it is %s", dfi_node_name(o.node), o.index < 0 ? "an operation" : "a handle");
-    else if (o.node->context && o.node->context->kind != DFI_TOP)
+    else if (!may_be_fed(o.node->context))
       status = dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "`%s` cannot be fed: it is inside a loop or branch", dfi_node_name(o.node));
     m.given[m.ngiven++] = p->feed[i] = o;
     m.mark[o.node->id].fed_out = true;

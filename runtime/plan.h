@@ -30,7 +30,8 @@ typedef uint32_t dfi_operand;
 /* What the executor does with a node. */
 typedef enum dfi_kind {
   DFI_K_SCALAR,     /* a function on unboxed numbers; the kernel when an operand turns out to be a tensor */
-  DFI_K_KERNEL, DFI_K_SWITCH, DFI_K_MERGE, DFI_K_ENTER, DFI_K_EXIT, DFI_K_NEXT, DFI_K_CONST, DFI_K_NOOP, DFI_K_UNFED
+  DFI_K_KERNEL, DFI_K_SWITCH, DFI_K_MERGE, DFI_K_ENTER, DFI_K_EXIT, DFI_K_NEXT, DFI_K_CONST, DFI_K_NOOP, DFI_K_UNFED,
+  DFI_K_TRIGGER     /* as NOOP, but it runs whatever its inputs are */
 } dfi_kind;
 
 /* A token's way from an output to a node. */

@@ -188,6 +188,8 @@ static int32_t leave(raiser *r, df_node *n) {
   return PLACE_FIRST;
 }
 
+static bool is_trigger(const df_node *n) { return !strcmp(dfi_op_info_at(n->op)->op->type, "ControlTrigger"); }
+
 static void read_node(raiser *r, df_node *n) {
   int32_t at = PLACE_FIRST, i = n->id - r->first;
   df_flow flow = raise_flow(n);
@@ -198,6 +200,8 @@ static void read_node(raiser *r, df_node *n) {
     for (int32_t j = 0; j < n->nin; j++)
       if (!loop_merge || raise_flow(n->in[j].node) != DF_NEXT_ITERATION) at = meet(r, at, raise_place_of(r, n->in[j]));
   for (int32_t j = 0; j < n->ncontrol; j++) at = meet(r, at, place_of_control(r, n->control[j]));
+  if (is_trigger(n))                                     /* it runs whatever its inputs are: in no branch */
+    for (at = raise_resolve(r, at); r->place[at].kind == PLACE_BRANCH; ) at = raise_up(r, at);
   r->at[i] = at;
   if (flow == DF_ENTER) enter(r, n, at);
   else if (flow == DF_SWITCH) split(r, n, at);
@@ -346,7 +350,7 @@ static bool consistent(raiser *r) {
   for (int32_t i = 0; i < r->n; i++) {
     df_node *n = r->graph->node[r->first + i];
     df_flow flow = raise_flow(n);
-    if (r->loose[i]) continue;
+    if (r->loose[i] || is_trigger(n)) continue;
     int32_t at = raise_resolve(r, r->at[i]);
     bool loop_merge = raise_is_loop_merge(r, n);
     if (flow == DF_MERGE && !loop_merge) {
