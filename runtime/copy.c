@@ -72,8 +72,8 @@ static df_tensor *tensor_in(const copier *c, df_tensor *t, df_error *err) {
 
 static int32_t copy_attrs(const copier *c, df_node *n, const df_node *from, df_error *err) {
   const dfi_op_info *o = dfi_op_info_at(n->op);
-  if (n->op != from->op) return DF_OK;
-  if (from->attrs == o->defaults) {
+  bool prints = !strcmp(o->op->type, "Print");
+  if (from->attrs == o->defaults && !prints) {
     bool same = true;
     for (int32_t a = 0; a < o->nattr; a++) same &= !c->wide || o->attr[a].type != 'd' || !is_narrow((uint8_t)from->attrs[a].i);
     if (same) return DF_OK;
@@ -105,6 +105,8 @@ static int32_t copy_attrs(const copier *c, df_node *n, const df_node *from, df_e
         break;
     }
   }
+  int32_t first_n = prints ? dfi_op_attr_index(o, "first_n") : -1;
+  if (first_n >= 0) n->attrs[first_n] = (df_attr){ 0 };      /* prints no more */
   return DF_OK;
 }
 
@@ -121,11 +123,6 @@ static df_node *copy_node(copier *c, const df_node *from, df_error *err) {
   n->in = dfi_graph_alloc(c->to, sizeof *n->in * (size_t)(n->nin + 1));
   n->control = n->ncontrol ? dfi_graph_alloc(c->to, sizeof *n->control * (size_t)n->ncontrol) : NULL;
   n->out = dfi_graph_alloc(c->to, sizeof *n->out * (size_t)(n->nout + 1));
-  if (!strcmp(dfi_op_info_at(from->op)->op->type, "Print")) {       /* said once is enough */
-    n->op = flow_info(FLOW_IDENTITY)->id;
-    n->nin = 1;
-    n->attrs = dfi_op_info_at(n->op)->defaults;
-  }
   bool wide = c->wide;
   if (wide && !widens(from)) {
     if (c->needed[from->id]) {

@@ -17,6 +17,7 @@ local tensor = require 'dflow.tensor'
 local graph = require 'dflow.graph'
 local nest = require 'dflow.nest'
 local convert = require 'dflow.convert'
+local registry = require 'dflow.registry'
 local gradients = require 'dflow.gradients'
 local session = require 'dflow.session'
 local ops = require 'dflow.ops'
@@ -43,26 +44,31 @@ local function weights_of(o, shape, seed)
   return convert.constant(o.graph, differences.weights(n, seed), graph.dtype(o), shape)
 end
 
---- The weighted sum of y, and its gradient: dense Outputs, one per x.
+--- A level is { y, total = the weighted sum of y, grads = its gradient: dense Outputs, one per x, own = { from, to }: ids of the nodes
+-- that make the sum, which are nobody's fault }.
 local function first_level(y, shape, xs)
   local w = weights_of(y, shape, 1)
+  local from = core.graph_nodes(y.graph.handle)
   local total = f.reduce_sum(f.multiply(y, w))
+  local to = core.graph_nodes(y.graph.handle)
   local grads = gradients.gradients(y, xs, { grad_ys = w, unconnected = 'zero' })
   for i, d in ipairs(grads) do grads[i] = convert.to_output(d, nil, y.graph) end
-  return { total = total, grads = grads, y = y, value = y }
+  return { total = total, grads = grads, y = y, own = { from, to } }
 end
 
 --- The same of the weighted sum of the gradients of the level before.
 local function next_level(before, shapes, xs, order)
-  local total
+  local handle, total = before.total.graph.handle, nil
+  local from = core.graph_nodes(handle)
   for i, d in ipairs(before.grads) do
     local part = f.reduce_sum(f.multiply(d, weights_of(d, shapes[i], 10 * order + i)))
     part = f.cast(part, before.total.dtype)
     total = total and f.add(total, part) or part
   end
+  local to = core.graph_nodes(handle)
   local grads = gradients.gradients(total, xs, { unconnected = 'zero' })
   for i, d in ipairs(grads) do grads[i] = convert.to_output(d, nil, total.graph) end
-  return { total = total, grads = grads, y = total }
+  return { total = total, grads = grads, y = total, own = { from, to } }
 end
 
 local function shapes_of(values)
@@ -184,7 +190,7 @@ local function wrong_construct(c, total)
 end
 
 local function explain(c, level, u)
-  local ok, o, wrong, node = pcall(nodes.first_wrong, c, u, c.xs)
+  local ok, o, wrong, node = pcall(nodes.first_wrong, c, u, c.xs, level.own)
   if ok and o then return node_text(c, o, wrong, node) end
   local found, text = pcall(wrong_construct, c, level.total)
   if found and text then return text end
@@ -197,7 +203,9 @@ local changes = { '^Assign', '^Resource', '^Scatter' }
 local function has_effects(g, o)
   for _, node in ipairs(core.graph_needs(g.handle, { o.node, o.index })) do
     local kind = core.node_type(g.handle, node)
-    for _, pattern in ipairs(changes) do if kind:find(pattern) then return true end end
+    for _, pattern in ipairs(changes) do
+      if kind:find(pattern) and registry.need(kind).stateful then return true end
+    end
   end
   return false
 end
@@ -237,8 +245,7 @@ local function check_level(c, level, order)
     c.facts.rolled = tostring(out)
     if order == 1 and c.random then return nil end
   end
-  local wrong
-  if unrolled or not c.effects then wrong = by_differences(c, u, found) end
+  local wrong = by_differences(c, u, found)
   if wrong then return headline(order, level.y, wrong, 'finite differences') .. explain(c, level, u) end
   if unrolled then
     wrong = unlike(c, found, unrolled, c.how.sharp and 1e-7 or 1e-2)

@@ -235,8 +235,9 @@ end
 
 --- The first node, in backward order, whose gradient function is wrong: operation, what is wrong, node. Each node that the user built is
 -- looked at in its last two iterations first, and in all of them when these are right.
--- @param c  { s = session, feeds =, how = }
-function M.first_wrong(c, y, xs)
+-- @param c    { s = session, feeds =, how = }
+-- @param own  { from, to }: ids of nodes that are not looked at
+function M.first_wrong(c, y, xs, own)
   local g, count, later = y.graph, {}, {}
   local function look(node)
     local o = graph.operation(g, node)
@@ -246,7 +247,9 @@ function M.first_wrong(c, y, xs)
   for _, node in ipairs(M.between(y, xs)) do
     local origin = core.node_origin(g.handle, node)
     count[origin] = (count[origin] or 0) + 1
-    if count[origin] <= 2 then
+    if origin >= own[1] and origin < own[2] then
+      count[origin] = 0
+    elseif count[origin] <= 2 then
       local o, wrong, at = look(node)
       if o then return o, wrong, at end
     elseif #later < 2000 then later[#later + 1] = node end

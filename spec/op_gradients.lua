@@ -1,0 +1,169 @@
+--- A small graph around each op that has a gradient function: what spec/check_gradients_ops_spec.lua goes through.
+--
+-- An entry is a function of a builder `b` that gives y and the list of its xs, on one line, so that the line of the op is known. b.x(shape, low, high)
+-- makes a fed float64 placeholder, b.op(type, inputs, attrs) a node of a type that has no function of its own.
+local df = require 'dflow'
+local registry = require 'dflow.registry'
+local support = require 'spec.support'
+
+local M = {}
+
+--- A builder: its placeholders' feeds are in b.feeds.
+function M.builder()
+  local b = { feeds = {}, seed = 0 }
+  function b.x(shape, low, high)
+    b.seed = b.seed + 1
+    local p = df.placeholder('float64', shape)
+    b.feeds[p] = support.tensor(shape, low or 0.3, high or 1.7, 'float64', b.seed)
+    return p
+  end
+  function b.op(kind, inputs, attrs) return (registry.op(kind, inputs, attrs)) end
+  function b.list(kind, inputs, attrs) return { registry.op(kind, inputs, attrs) } end
+  function b.array(n) return df.TensorArray('float64', n) end
+  return b
+end
+
+--- Elementwise functions of one input, with the range that they are looked at in.
+local unary = {
+  Neg = { -2, 2 }, Abs = { 0.2, 2 }, Square = { -2, 2 }, Sqrt = { 0.5, 3 }, Rsqrt = { 0.5, 3 }, Reciprocal = { 0.5, 3 }, Exp = { -1, 1 },
+  Expm1 = { -1, 1 }, Log = { 0.5, 3 }, Log1p = { 0.1, 2 }, Sin = { -2, 2 }, Cos = { -2, 2 }, Tan = { -1, 1 }, Asin = { -0.8, 0.8 },
+  Acos = { -0.8, 0.8 }, Atan = { -2, 2 }, Sinh = { -2, 2 }, Cosh = { 0.2, 2 }, Tanh = { -1, 1 }, Asinh = { -2, 2 }, Acosh = { 1.5, 3 },
+  Atanh = { -0.7, 0.7 }, Erf = { -1, 1 }, Erfc = { -1, 1 }, Lgamma = { 2.2, 4 }, Digamma = { 1.2, 4 }, Sigmoid = { -2, 2 },
+  Softplus = { -2, 2 }, Softsign = { 0.2, 2 }, Relu = { 0.3, 2 }, Relu6 = { 1, 5 }, Elu = { -2, -0.2 }, Selu = { -2, -0.2 },
+  LeakyRelu = { -2, -0.2 }, L2Loss = { -2, 2 }, Softmax = { -1, 1 }, LogSoftmax = { -1, 1 }, Identity = { -1, 1 },
+}
+
+--- Functions of two inputs of one shape; grads of elementwise functions among them.
+local binary = {
+  Add = { -2, 2 }, Sub = { -2, 2 }, Mul = { 0.3, 2 }, RealDiv = { 0.5, 2 }, DivNoNan = { 0.5, 2 }, Pow = { 0.5, 2 }, SquaredDifference = { -2, 2 },
+  Xdivy = { 0.5, 2 }, Xlogy = { 0.5, 2 }, Atan2 = { 0.5, 2 }, TanhGrad = { 0.2, 0.8 }, SigmoidGrad = { 0.2, 0.4 }, SqrtGrad = { 0.5, 2 },
+  RsqrtGrad = { 0.5, 2 }, ReciprocalGrad = { 0.5, 2 }, ReluGrad = { 0.3, 2 }, Relu6Grad = { 0.3, 2 }, EluGrad = { -0.8, -0.2 },
+  SeluGrad = { -0.8, -0.2 }, SoftplusGrad = { -2, 2 }, SoftsignGrad = { 0.3, 2 }, LeakyReluGrad = { -2, -0.3 },
+}
+
+-- What all of these have in common is built on these two lines.
+local function one(b, kind, range) local x = b.x({ 2, 3 }, range[1], range[2]) return b.op(kind, { x }), { x } end
+local function two(b, kind, range) local x, y = b.x({ 2, 3 }, range[1], range[2]), b.x({ 2, 3 }, range[1], range[2]) return b.op(kind, { x, y }), { x, y } end
+
+local ops = {
+  PlaceholderWithDefault = function(b) local x = b.x{ 2 } return df.placeholder_with_default(x * 2), { x } end,
+  IdentityN = function(b) local x, y = b.x{ 2 }, b.x{ 2 } local l = df.identity_n{ x, y } return l[1] * l[2], { x, y } end,
+  ReadVariableOp = function() local w = df.Variable({ 0.5, 1.5 }, { dtype = 'float64' }) return df.square(w:value()), { w } end,
+  Print = function(b) local x = b.x{ 2 } return df.print(x), { x } end,
+  Polygamma = function(b) local x = b.x({ 3 }, 1.2, 3) return df.polygamma(df.float64(1), x), { x } end,
+  Zeta = function(b) local q = b.x({ 3 }, 1.2, 3) return df.zeta(df.float64(2.5), q), { q } end,
+  FloorMod = function(b) local x, y = b.x({ 3 }, 2.2, 2.8), b.x({ 3 }, 1.2, 1.9) return df.floormod(x, y), { x, y } end,
+  TruncateMod = function(b) local x, y = b.x({ 3 }, 2.2, 2.8), b.x({ 3 }, 1.2, 1.9) return df.truncatemod(x, y), { x, y } end,
+  Maximum = function(b) local x, y = b.x({ 3 }, 1, 2), b.x({ 3 }, 0, 0.5) return df.maximum(x, y) * y, { x, y } end,
+  Minimum = function(b) local x, y = b.x({ 3 }, 1, 2), b.x({ 3 }, 0, 0.5) return df.minimum(x, y) * x, { x, y } end,
+  Select = function(b) local x, y = b.x{ 2 }, b.x{ 2 } return df.select(df.constant{ true, false }, x, y), { x, y } end,
+  SelectV2 = function(b) local x, y = b.x{ 2 }, b.x{} return df.select_v2(df.constant{ true, false }, x, y), { x, y } end,
+  ClipByValue = function(b) local x, y = b.x({ 4 }, 0.2, 2), b.x({}, 0.8, 0.9) return b.op('ClipByValue', { x, df.float64(0.1), y }), { x, y } end,
+  AddN = function(b) local x, y = b.x{ 2 }, b.x{ 2 } return df.add_n{ x, y, x }, { x, y } end,
+  Cast = function(b) local x = b.x{ 2 } return df.cast(x, 'float32'), { x } end,
+  Sum = function(b) local x = b.x{ 2, 3 } return df.reduce_sum(x, { axis = 1 }), { x } end,
+  Mean = function(b) local x = b.x{ 2, 3 } return df.reduce_mean(x, { axis = 0 }), { x } end,
+  Prod = function(b) local x = b.x{ 2, 3 } return df.reduce_prod(x, { axis = 1 }), { x } end,
+  Max = function(b) local x = b.x{ 2, 3 } return df.reduce_max(x, { axis = 1 }), { x } end,
+  Min = function(b) local x = b.x{ 2, 3 } return df.reduce_min(x, { axis = 1 }), { x } end,
+  LogSumExp = function(b) local x = b.x{ 2, 3 } return df.reduce_logsumexp(x, { axis = 1 }), { x } end,
+  EuclideanNorm = function(b) local x = b.x{ 2, 3 } return df.reduce_euclidean_norm(x, { axis = 1 }), { x } end,
+  Cumsum = function(b) local x = b.x{ 4 } return df.cumsum(x, 0), { x } end,
+  Cumprod = function(b) local x = b.x{ 4 } return df.cumprod(x, 0), { x } end,
+  LinearRecurrence = function(b) local x, d = b.x{ 4 }, b.x{ 4 } return b.op('LinearRecurrence', { x, d, df.int32(0) }), { x, d } end,
+  TopKV2 = function(b) local x = b.x{ 2, 4 } return (df.top_k(x, 2)), { x } end,
+  TakeAlong = function(b) local x = b.x{ 2, 3 } return b.op('TakeAlong', { x, df.int32{ { 0, 2 }, { 1, 1 } } }), { x } end,
+  PutAlong = function(b) local x = b.x{ 2, 2 } return b.op('PutAlong', { x, df.int32{ { 0, 2 }, { 1, 0 } }, df.int32(3) }), { x } end,
+  UnsortedSegmentSum = function(b) local x = b.x{ 3 } return df.unsorted_segment_sum(x, { 1, 0, 1 }, 2), { x } end,
+  UnsortedSegmentProd = function(b) local x = b.x{ 3 } return df.unsorted_segment_prod(x, { 1, 0, 1 }, 2), { x } end,
+  UnsortedSegmentMax = function(b) local x = b.x{ 3 } return df.unsorted_segment_max(x, { 1, 0, 1 }, 2), { x } end,
+  UnsortedSegmentMin = function(b) local x = b.x{ 3 } return df.unsorted_segment_min(x, { 1, 0, 1 }, 2), { x } end,
+  SegmentSum = function(b) local x = b.x{ 3 } return df.segment_sum(x, { 0, 0, 1 }), { x } end,
+  SegmentGather = function(b) local x = b.x{ 2 } return b.op('SegmentGather', { x, df.int32{ 0, 1, 1 } }), { x } end,
+  Bincount = function(b) local x = b.x{ 3 } return df.bincount(df.int32{ 1, 2, 1 }, 3, x), { x } end,
+  SoftmaxCrossEntropyWithLogits = function(b) local x, l = b.x{ 2, 3 }, b.x{ 2, 3 } l = df.softmax(l) return b.op('SoftmaxCrossEntropyWithLogits', { x, l }), { x, l } end,
+  SparseSoftmaxCrossEntropyWithLogits = function(b) local x = b.x{ 2, 3 } return b.op('SparseSoftmaxCrossEntropyWithLogits', { x, df.int32{ 2, 0 } }), { x } end,
+  BiasAdd = function(b) local x, y = b.x{ 2, 3 }, b.x{ 3 } return df.bias_add(x, y), { x, y } end,
+  BiasAddGrad = function(b) local x = b.x{ 2, 3 } return df.bias_add_grad(x), { x } end,
+  Reshape = function(b) local x = b.x{ 2, 3 } return df.reshape(x, { 3, 2 }), { x } end,
+  ExpandDims = function(b) local x = b.x{ 3 } return df.expand_dims(x, 0), { x } end,
+  Squeeze = function(b) local x = b.x{ 1, 3 } return df.squeeze(x), { x } end,
+  Transpose = function(b) local x = b.x{ 2, 3 } return df.transpose(x, { 1, 0 }), { x } end,
+  ConcatV2 = function(b) local x, y = b.x{ 2, 3 }, b.x{ 1, 3 } return df.concat({ x, y }, 0), { x, y } end,
+  Split = function(b) local x = b.x{ 4 } local l = df.split(x, 2) return l[1] * l[2], { x } end,
+  SplitV = function(b) local x = b.x{ 4 } local l = df.split(x, { 3, 1 }) return l[1] * l[2], { x } end,
+  Pack = function(b) local x, y = b.x{ 3 }, b.x{ 3 } return df.stack{ x, y }, { x, y } end,
+  Unpack = function(b) local x = b.x{ 2, 3 } local l = df.unstack(x) return l[1] * l[2], { x } end,
+  Slice = function(b) local x = b.x{ 2, 3 } return df.slice(x, { 0, 1 }, { 2, 2 }), { x } end,
+  StridedSlice = function(b) local x = b.x{ 5 } return df.strided_slice(x, { 0 }, { 5 }, { 2 }), { x } end,
+  StridedSliceGrad = function(b) local x = b.x{ 3 } return b.op('StridedSliceGrad', { df.int32{ 5 }, df.int32{ 0 }, df.int32{ 5 }, df.int32{ 2 }, x }), { x } end,
+  Tile = function(b) local x = b.x{ 2, 2 } return df.tile(x, { 2, 1 }), { x } end,
+  Pad = function(b) local x = b.x{ 2, 2 } return df.pad(x, { { 1, 0 }, { 0, 2 } }), { x } end,
+  PadV2 = function(b) local x = b.x{ 2, 2 } return df.pad(x, { { 1, 0 }, { 0, 2 } }, { constant_values = 3.0 }), { x } end,
+  MirrorPad = function(b) local x = b.x{ 3, 3 } return df.pad(x, { { 1, 1 }, { 0, 2 } }, { mode = 'reflect' }), { x } end,
+  MirrorPadGrad = function(b) local x = b.x{ 5, 5 } return b.op('MirrorPadGrad', { x, df.int32{ { 1, 1 }, { 0, 2 } } }, { mode = 'REFLECT' }), { x } end,
+  ReverseV2 = function(b) local x = b.x{ 3 } return df.reverse(x, { 0 }), { x } end,
+  ReverseSequence = function(b) local x = b.x{ 2, 3 } return df.reverse_sequence(x, df.int32{ 2, 3 }, { seq_dim = 1 }), { x } end,
+  Roll = function(b) local x = b.x{ 3 } return df.roll(x, df.int32(1), df.int32(0)), { x } end,
+  BroadcastTo = function(b) local x = b.x{ 3 } return df.broadcast_to(x, { 2, 3 }), { x } end,
+  Fill = function(b) local x = b.x{} return df.fill({ 2, 3 }, x), { x } end,
+  Range = function(b) local x = b.x({}, 0.2, 0.4) return df.range(x, df.float64(2.1), df.float64(0.5)), { x } end,
+  LinSpace = function(b) local x, y = b.x{}, b.x{} return df.linspace(x, y, 4), { x, y } end,
+  Diag = function(b) local x = b.x{ 3 } return df.diag(x), { x } end,
+  DiagPart = function(b) local x = b.x{ 3, 3 } return df.diag_part(x), { x } end,
+  MatrixSetDiag = function(b) local x, y = b.x{ 2, 2 }, b.x{ 2 } return df.matrix_set_diag(x, y), { x, y } end,
+  CheckNumerics = function(b) local x = b.x{ 3 } return df.check_numerics(x, { message = 'x' }), { x } end,
+  GatherV2 = function(b) local x = b.x{ 3, 2 } return df.gather(x, { 2, 0, 2 }), { x } end,
+  GatherGrad = function(b) local x = b.x{ 2, 3 } return b.op('GatherGrad', { df.int32{ 2, 4 }, df.int32{ 3, 0, 3 }, df.int32(1), x }), { x } end,
+  GatherNd = function(b) local x = b.x{ 3, 2 } return df.gather_nd(x, { { 0, 1 }, { 2, 0 } }), { x } end,
+  GatherNdLast = function(b) local x = b.x{ 3, 2 } return b.op('GatherNdLast', { x, df.int32{ { 0, 1 }, { 2, 0 } } }), { x } end,
+  ScatterNd = function(b) local x = b.x{ 2 } return df.scatter_nd(df.int32{ { 1 }, { 3 } }, x, df.int32{ 4 }), { x } end,
+  TensorScatterUpdate = function(b) local x, y = b.x{ 4 }, b.x{ 2 } return df.tensor_scatter_update(x, df.int32{ { 1 }, { 3 } }, y), { x, y } end,
+  TensorScatterAdd = function(b) local x, y = b.x{ 4 }, b.x{ 2 } return df.tensor_scatter_add(x, df.int32{ { 1 }, { 3 } }, y), { x, y } end,
+  TensorScatterSub = function(b) local x, y = b.x{ 4 }, b.x{ 2 } return df.tensor_scatter_sub(x, df.int32{ { 1 }, { 3 } }, y), { x, y } end,
+  OneHot = function(b) local x, y = b.x{}, b.x{} return df.one_hot(df.int32{ 0, 2 }, 3, { on_value = x, off_value = y }), { x, y } end,
+  DynamicPartition = function(b) local x = b.x{ 4 } local l = df.dynamic_partition(x, df.int32{ 0, 1, 0, 1 }, 2) return l[1] * l[2], { x } end,
+  DynamicStitch = function(b) local x, y = b.x{ 2 }, b.x{ 1 } return df.dynamic_stitch({ df.int32{ 0, 2 }, df.int32{ 1 } }, { x, y }), { x, y } end,
+  DynamicStitchGrad = function(b) local x = b.x{ 3 } local l = b.op('DynamicStitchGrad', { { df.int32{ 0, 2 }, df.int32{ 1 } }, x }) return df.concat(l, 0), { x } end,
+  MatMul = function(b) local x, y = b.x{ 2, 3 }, b.x{ 3, 2 } return df.matmul(x, y), { x, y } end,
+  BatchMatMulV2 = function(b) local x, y = b.x{ 2, 2, 3 }, b.x{ 2, 3, 2 } return b.op('BatchMatMulV2', { x, y }), { x, y } end,
+  Einsum = function(b) local x, y = b.x{ 2, 3 }, b.x{ 3, 2 } return df.einsum('ij,jk->ik', x, y), { x, y } end,
+  MatrixBandPart = function(b) local x = b.x{ 3, 3 } return b.op('MatrixBandPart', { x, df.int32(1), df.int32(0) }), { x } end,
+  MatrixDiag = function(b) local x = b.x{ 3 } return df.matrix_diag(x), { x } end,
+  MatrixDiagPart = function(b) local x = b.x{ 3, 3 } return df.matrix_diag_part(x), { x } end,
+  SumToShape = function(b) local x = b.x{ 2, 3 } return b.op('SumToShape', { x, df.int32{ 3 } }), { x } end,
+  TensorArrayWrite = function(b) local x, y = b.x{ 2 }, b.x{ 2 } return b.array(2):write(0, x):write(1, y):stack(), { x, y } end,
+  TensorArrayRead = function(b) local x = b.x{ 3, 2 } return b.array(3):unstack(x):read(1), { x } end,
+  TensorArrayStack = function(b) local x = b.x{ 3, 2 } return b.array(3):unstack(x):stack(), { x } end,
+  TensorArrayGather = function(b) local x = b.x{ 3, 2 } return b.array(3):unstack(x):gather{ 2, 0 }, { x } end,
+  TensorArrayUnstack = function(b) local x = b.x{ 3, 2 } return b.array(3):unstack(x):read(1), { x } end,
+  TensorArrayScatter = function(b) local x = b.x{ 2, 2 } return b.array(3):scatter({ 2, 0 }, x):read(2), { x } end,
+  TensorArrayConcat = function(b) local x = b.x{ 3, 2 } return b.array(2):split(x, { 1, 2 }):concat(), { x } end,
+  TensorArraySplit = function(b) local x = b.x{ 3, 2 } return b.array(2):split(x, { 1, 2 }):read(1), { x } end,
+}
+
+-- Kinks and whole numbers: the second derivative is zero or has jumps.
+local not_twice = { Cast = true }
+
+--- Types that have an entry, sorted.
+function M.types()
+  local list = {}
+  for _, t in ipairs{ unary, binary, ops } do
+    for kind in pairs(t) do if registry.has(kind) then list[#list + 1] = kind end end
+  end
+  table.sort(list)
+  return list
+end
+
+function M.has(kind) return (unary[kind] or binary[kind] or ops[kind]) ~= nil end
+
+--- The graph of a type: y, xs, feeds, and the orders that can be checked.
+function M.build(kind)
+  local b, y, xs = M.builder(), nil, nil
+  if unary[kind] then y, xs = one(b, kind, unary[kind])
+  elseif binary[kind] then y, xs = two(b, kind, binary[kind])
+  else y, xs = ops[kind](b) end
+  return y, xs, b.feeds, not_twice[kind] and 1 or 2
+end
+
+return M
