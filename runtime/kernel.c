@@ -155,7 +155,7 @@ static uint64_t mix(uint64_t h, uint64_t v) {
 
 static uint64_t tag_of(const dfi_record *r, uint64_t run) {
   if (!r->frame->origin) return mix(run, 0x5eed);
-  return mix(mix(tag_of(r->frame->origin, run), (uint64_t)r->frame->scope->child + 1), (uint64_t)r->number);
+  return mix(mix(tag_of(r->frame->origin, run), r->frame->scope->salt), (uint64_t)r->number);
 }
 
 uint64_t dfk_tag(const df_kernel *k) {
