@@ -192,10 +192,22 @@ static void frame_free(dfi_exec *x, dfi_frame *f) {
   x->free_frames[f->scope->id] = f;
 }
 
+/* Did all loop variables enter dead? Then nothing of the loop is to run, not even what reads only constants. */
+static bool entered_dead(const dfi_frame *f) {
+  bool some = false;
+  for (uint32_t i = 0; i < f->scope->nenters; i++)
+    if (!f->scope->enters[i]->constant) {
+      if (!f->enter_dead[i]) return false;
+      some = true;
+    }
+  return some;
+}
+
 /* All Enters have come: iteration 0 gets its tokens. */
 static void frame_start(dfi_exec *x, dfi_frame *f) {
   const dfi_scope *s = f->scope;
   dfi_record *r = f->ring[0];
+  if (DFI_UNLIKELY(f->some_dead) && entered_dead(f)) return;
   if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);     /* not known yet when the record was made */
   record_start(x, r);
   for (uint32_t i = 0; i < s->nenters; i++) {
@@ -351,11 +363,25 @@ static void shuffle_head(dfi_exec *x) {
   *a = *b; *b = t;
 }
 
+/* Is a frame open that some of its Enters will never reach, because what feeds them is never run? Where a loop is dead in
+ * part, as raw graphs may have it, such a frame stays to the end of the run and its Exits have no value. */
+static bool waits_for_enters(const dfi_frame *f) {
+  if (f->enters_missing) return true;
+  for (int64_t i = f->first; i < f->next; i++) {
+    const dfi_record *r = f->ring[i & (f->capacity - 1)];
+    for (uint32_t c = 0; c < f->scope->nchildren; c++)
+      if (r->children[c] && waits_for_enters(r->children[c])) return true;
+  }
+  return false;
+}
+
 /* What happens only now and then: false when the engine has to stop. */
 static bool pause_for_thought(dfi_exec *x) {
   if (x->finished || x->failed) return false;
   if (x->head == x->tail) {
-    if (!x->running) {                      /* a token is missing: the plan was malformed */
+    if (!x->running) {
+      if (waits_for_enters(x->root)) { x->finished = true; return false; }
+      /* a token is missing: the plan was malformed */
       dfi_exec_fail(x, NULL, NULL, DF_INTERNAL, "nothing can move, and the run is not done");
       return false;
     }
