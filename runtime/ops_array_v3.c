@@ -7,6 +7,7 @@
 #include "executor.h"
 #include "grad.h"
 #include "tensor_array.h"
+#include "values.h"
 #include "variable.h"
 #include <stdio.h>
 
@@ -117,9 +118,10 @@ static int32_t grad_write(dfi_grad *g, df_node *n, const df_output *dy, df_outpu
   if (!dy[0].node) return dfg_end(g);
   dx[3] = dy[0];
   if (!dfg_wants(g, n, 2)) return dfg_end(g);
+  df_output index = dfg_in(g, n, 1);
   df_node *a = gradient_array(g, n, dy[0]);
   dfi_attr_int(dfg_build(g), "dtype", dfi_dtype(n->in[2]));
-  if (a) dx[2] = shaped(dfi_op(dfg_build(g), "TensorArrayReadV3", ((df_output){ a, 0 }), dfg_in(g, n, 1), ((df_output){ a, 1 })), dfi_shape_at(n->in[2]));
+  if (a) dx[2] = shaped(dfi_op(dfg_build(g), "TensorArrayReadV3", ((df_output){ a, 0 }), index, ((df_output){ a, 1 })), dfi_shape_at(n->in[2]));
   return dfg_end(g);
 }
 static int32_t grad_scatter(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
@@ -242,21 +244,6 @@ static int32_t drop_all(df_value *v, int64_t n, int32_t code) {
   return code;
 }
 
-typedef struct copying { const df_value *v; char *to; int64_t bytes; } copying;
-static void copy_rows(void *arg, int64_t begin, int64_t end) {
-  const copying *c = arg;
-  for (int64_t i = begin; i < end; i++) memcpy(c->to + i * c->bytes, dfi_value_data(&c->v[i]), (size_t)c->bytes);
-}
-
-/* Elements that own something go one by one: strings and variants. */
-static int32_t copy_owned(df_kernel *k, df_tensor *to, int64_t at, const df_value *v) {
-  const df_tensor *from = v->as.tensor;
-  for (int64_t i = 0; i < from->size; i++)
-    if (to->dtype == DF_VARIANT) dfk_set_variant(to, at + i, ((void **)from->data)[i]);
-    else if (!dfk_set_string(k, to, at + i, ((df_str *)from->data)[i].bytes, ((df_str *)from->data)[i].length)) return k->error->code;
-  return DF_OK;
-}
-
 /* handle indices flow; dtype element_shape */
 static int32_t kernel_gather(df_kernel *k) {
   dfi_array_v3 *a = array_in(k);
@@ -280,20 +267,7 @@ static int32_t kernel_gather(df_kernel *k) {
     return drop_all(v, n, dfk_fail(k, DF_INVALID_ARGUMENT, "%s: elements of different shapes cannot be stacked: %s and %s",
                                    dfi_array_v3_title(a, title), dfi_shape_text(&first, x), dfi_shape_text(&s, y)));
   }
-  if (first.rank == DF_MAX_RANK)
-    return drop_all(v, n, dfk_fail(k, DF_INVALID_ARGUMENT, "%s: elements of rank %d cannot be stacked", dfi_array_v3_title(a, title), DF_MAX_RANK));
-  int64_t dims[DF_MAX_RANK] = { n };
-  memcpy(dims + 1, first.dims, sizeof *dims * (size_t)first.rank);
-  df_tensor *out = dfk_out(k, 0, a->dtype, first.rank + 1, dims);
-  if (!out) return drop_all(v, n, k->error->code);
-  int64_t row = n ? out->size / n : 0, bytes = row * dfi_dtype_size[a->dtype];
-  int32_t code = DF_OK;
-  if (dfk_plain(a->dtype)) {
-    copying c = { v, out->data, bytes };
-    dfk_parallel(k, n, (256 << 10) / (bytes + 1) + 1, copy_rows, &c);
-  } else
-    for (int64_t i = 0; i < n && !code; i++) code = copy_owned(k, out, i * row, &v[i]);
-  return drop_all(v, n, code);
+  return drop_all(v, n, dfi_values_stack(k, 0, a->dtype, &first, n, v));
 }
 
 /* handle flow; dtype element_shape_except0 */
@@ -322,18 +296,7 @@ static int32_t kernel_concat(df_kernel *k) {
       return drop_all(v, n, dfk_fail(k, DF_INVALID_ARGUMENT, "%s: index %lld has rows %s, but %s", dfi_array_v3_title(a, title), (long long)i,
                                      dfi_shape_text(&s, x), dfi_shape_text(&rest, y)));
   }
-  int64_t dims[DF_MAX_RANK] = { total };
-  memcpy(dims + 1, rest.dims, sizeof *dims * (size_t)rest.rank);
-  df_tensor *out = dfk_out(k, 0, a->dtype, rest.rank + 1, dims);
-  if (!out) return drop_all(v, n, k->error->code);
-  int32_t code = DF_OK;
-  for (int64_t i = 0, at = 0; i < n && !code; i++) {
-    int64_t m = dfi_value_size(&v[i]), width = dfi_dtype_size[a->dtype];
-    if (dfk_plain(a->dtype)) memcpy((char *)out->data + at * width, dfi_value_data(&v[i]), (size_t)(m * width));
-    else code = copy_owned(k, out, at, &v[i]);
-    at += m;
-  }
-  return drop_all(v, n, code);
+  return drop_all(v, n, dfi_values_concat(k, 0, a->dtype, &rest, total, n, v));
 }
 
 static bool rows_in(df_kernel *k, int32_t i) {
