@@ -383,7 +383,6 @@ void prompt_open(lua_State *L) {
   rl_outstream = stdout;
   rl_catch_signals = 0;
   rl_catch_sigwinch = 0;
-  rl_redisplay_function = paint;
   rl_getc_function = read_pushed;
   rl_attempted_completion_function = complete;
   rl_completion_display_matches_hook = show_matches;
@@ -400,7 +399,8 @@ void prompt_open(lua_State *L) {
   rl_variable_bind("show-all-if-ambiguous", "on");
   rl_variable_bind("comment-begin", "-- ");
   rl_variable_bind("bell-style", "none");
-  rl_initialize();
+  rl_initialize();                    /* it would not look at the terminal if somebody else painted already */
+  rl_redisplay_function = paint;
   replace_commands();
 }
 
@@ -504,9 +504,9 @@ prompt_end prompt_read(const char *prompt, const char *more, char **text) {
     rl_callback_sigcleanup();
     rl_clear_message();
     paint_final();
-    rl_callback_handler_remove();
-    fputs("^C\n", stdout);
+    fputs("^C\r\n", stdout);          /* before the terminal is given back, which returns to the first column */
     fflush(stdout);
+    rl_callback_handler_remove();
   }
   for (int i = 0; i < WATCHED; i++) sigaction(watched[i], &before[i], NULL);
   program_interrupted = 0;

@@ -24,7 +24,8 @@ typedef struct bytes { char *p; size_t n, room; } bytes;
 typedef struct row { bytes text; int width; } row;
 typedef struct menu_row { char *text, *styles; size_t n; } menu_row;
 
-static const char *base_prompt = "", *more_prompt = "";
+static const char *base_prompt = "";
+static char        more_prompt[80];       /* as wide as the other, so that the lines stand below each other */
 static char        theme[128][24];
 static bytes       known;                 /* the buffer as Lua knows it */
 static row        *rows, *shown;          /* to be shown, shown; both `rows_room` long */
@@ -518,7 +519,7 @@ static void fresh_row(void) {
 void paint_begin(const char *prompt, const char *more) {
   fresh_row();
   base_prompt = prompt;
-  more_prompt = more;
+  snprintf(more_prompt, sizeof more_prompt, "%*s", text_width(prompt) < 70 ? text_width(prompt) : 70, more);
   free(known.p);
   known = (bytes){ 0 };
   top = 0;

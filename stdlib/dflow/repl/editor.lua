@@ -45,22 +45,18 @@ end
 function M.clean(text)
   text = text:gsub('\n+$', '')
   local first, more
-  for _, pair in ipairs{ { 'dflow> ', '  ... ' }, { '>> ', nil }, { '> ', '>> ' } } do
-    local start = ('\n' .. text):find('\n' .. pair[1], 1, true)
-    if start == 1 then
+  for _, pair in ipairs{ { '^dflow> ?', '^ +%.%.%. ?' }, { '^>> ?', '^>> ?' }, { '^> ', '^>> ?' } } do
+    if text:find(pair[1]) then
       first, more = pair[1], pair[2]
       break
     end
   end
   if not first then return text end
-  if first == '>> ' then first, more = '>> ', '>> ' end
   local kept = {}
   for line in (text .. '\n'):gmatch('([^\n]*)\n') do
-    if line:sub(1, #first) == first then
-      kept[#kept + 1] = line:sub(#first + 1)
-    elseif more and line:sub(1, #more) == more then
-      kept[#kept + 1] = line:sub(#more + 1)
-    end
+    local _, stop = line:find(first)
+    if not stop then _, stop = line:find(more) end
+    if stop then kept[#kept + 1] = line:sub(stop + 1) end
   end
   return table.concat(kept, '\n')
 end

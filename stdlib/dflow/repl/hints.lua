@@ -7,7 +7,7 @@ local docs = require 'dflow.docs'
 
 local M = {}
 
-local LIMIT = 3000           -- tokens to look back for the beginning of a call
+local LIMIT = 800           -- tokens to look back for the beginning of a call
 
 --- The chain of names that ends at token k of a line: {'df', 'train', 'SGD'}, whether the last is behind a colon, and whether something
 -- other than a name stands in front of them. nil when the token is no name.

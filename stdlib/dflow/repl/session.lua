@@ -12,7 +12,11 @@ M.locals = locals.new(_G)
 local next_line = 1
 
 -- ---- compiling ----------------------------------------------------------------------------------------------------
-local function wants_more(message) return message:find("<eof>'?$") ~= nil end
+--- Does the message say that the text ended too early? A quoted string that its line did not end is a mistake that no further line mends.
+local function wants_more(message, text)
+  if not message:find("<eof>'?$") then return false end
+  return not message:find('unfinished string', 1, true) or text:find('\\z?%s*$') ~= nil
+end
 
 --- `?name` or `:command`; a label `::name::` is Lua.
 function M.is_command(text)
@@ -26,9 +30,9 @@ function M.complete(text)
   if M.is_command(text) then return true end
   local chunk, message = load(as_expression(text), '=stdin', 't')
   if chunk then return true end
-  if wants_more(message) then return false end
+  if wants_more(message, text) then return false end
   chunk, message = load(text, '=stdin', 't')
-  return chunk ~= nil or not wants_more(message)
+  return chunk ~= nil or not wants_more(message, text)
 end
 
 --- The chunk of an input and whether it is an 'expression' or a 'statement'; nil and a message.
@@ -38,9 +42,10 @@ function M.compile(text, line)
   if chunk then return chunk, 'expression' end
   local why
   chunk, why = load(lead .. text, '=stdin', 't', M.locals.environment({}))
-  if not chunk then return nil, why end
-  local rewritten, names = locals.rewrite(text)
+  if not chunk and not why:find('too many local variables', 1, true) then return nil, why end
+  local rewritten, names = locals.rewrite(text)      -- session locals have no limit
   if #names > 0 then chunk = load(lead .. rewritten, '=stdin', 't', M.locals.environment(names)) or chunk end
+  if not chunk then return nil, why end
   return chunk, 'statement'
 end
 
