@@ -183,7 +183,7 @@ static void put_path(words *w, df_node *const *node, int32_t n) {
   }
 }
 
-/* From a y through n to an x; of a pass within a pass, the way there first. */
+/* From a y through n to an x. */
 void path_text(pass *p, df_node *n, char *text, size_t bytes) {
   int32_t count = 0, cap = 64;
   df_node **node = dfi_xmalloc(sizeof *node * (size_t)cap);
@@ -201,6 +201,12 @@ void path_text(pass *p, df_node *n, char *text, size_t bytes) {
 
 bool no_gradient(pass *p, df_node *n) {
   char path[600];
+  df_node *forward = p->again ? again_original(p, n) : NULL;
+  if (forward) {                                         /* the user knows the node that n is a copy of */
+    no_gradient(p->outer, forward);
+    p->b.failed = true;
+    return false;
+  }
   path_text(p, n, path, sizeof path);
   op_error(p, n, "op %s (`%s`) has no gradient, and it lies on the way from y to x: %s", op_type(n), dfi_node_name(n), path);
   return false;

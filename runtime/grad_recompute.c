@@ -459,6 +459,16 @@ df_output again_copy(pass *p, df_output o) {
   return copy;
 }
 
+df_node *again_original(pass *p, const df_node *n) {
+  const struct dfi_map *m = p->again->copy.value;
+  df_output from, to;
+  for (int32_t i = 0; i < dfi_map_count(m); i++) {
+    dfi_map_at(m, i, &from, &to);
+    if (to.node == n && from.node->op == n->op) return from.node;
+  }
+  return NULL;
+}
+
 /* ---- the backward loop --------------------------------------------------------------------------------- */
 
 /* The segment's iterations once more: a loop in the body of the backward loop. */

@@ -158,4 +158,5 @@ bool grad_again(pass *p, region *r, region *b, int32_t n, carried *c);     /* b 
 df_output running_sum(pass *p, region *r, df_output x);
 /* The copy of o in the iterations that p runs again; DFI_NONE: it has none. */
 df_output again_copy(pass *p, df_output o);
+df_node  *again_original(pass *p, const df_node *copy);    /* NULL: it is none */
 #endif
