@@ -45,3 +45,9 @@ int32_t dfk_axis_of(df_kernel *k, const df_tensor *axis, const df_tensor *of) {
              dfk_shape_text(of, text, sizeof text), -of->rank, of->rank - 1);
   return -1;
 }
+
+int32_t dfk_scalar_axis_of(df_kernel *k, const df_tensor *axis, const df_tensor *of) {
+  if (axis->rank == 0) return dfk_axis_of(k, axis, of);
+  dfk_fail(k, DF_INVALID_ARGUMENT, "the axis must be a scalar, but it has rank %d", axis->rank);
+  return -1;
+}

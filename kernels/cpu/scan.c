@@ -60,7 +60,7 @@ static df_range_fn scan_of(uint8_t dtype, bool product) {
 static int32_t run(df_kernel *k, bool product) {
   const df_tensor *x = k->in[0];
   if (dfk_is_rare(x->dtype)) return product ? ref_cumprod(k) : ref_cumsum(k);
-  int32_t axis = dfk_axis_of(k, k->in[1], x);
+  int32_t axis = dfk_scalar_axis_of(k, k->in[1], x);
   if (axis < 0) return DF_INVALID_ARGUMENT;
   df_tensor *y = dfk_out_like(k, 0, x);
   if (!y) return DF_RESOURCE_EXHAUSTED;

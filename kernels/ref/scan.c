@@ -5,7 +5,7 @@
 typedef struct axis_view { int64_t outer, n, inner; } axis_view;
 
 static bool view(df_kernel *k, const df_tensor *axis, const df_tensor *x, axis_view *v) {
-  int32_t a = dfk_axis_of(k, axis, x);
+  int32_t a = dfk_scalar_axis_of(k, axis, x);
   if (a < 0) return false;
   *v = (axis_view){ 1, x->dims[a], 1 };
   for (int32_t i = 0; i < a; i++) v->outer *= x->dims[i];
