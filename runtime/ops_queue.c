@@ -181,6 +181,31 @@ static int32_t kernel_is_closed(df_kernel *k) {
   return DF_OK;
 }
 
+/* ---- one of several queues -------------------------------------------------------------------------------- */
+
+/* What TensorFlow packs into a tensor of handles is a tensor of variants here. */
+static int32_t kernel_pack_handles(df_kernel *k) {
+  int64_t n = k->nin;
+  df_tensor *t = dfk_out(k, 0, DF_VARIANT, 1, &n);
+  if (!t) return DF_RESOURCE_EXHAUSTED;
+  for (int32_t i = 0; i < k->nin; i++) {
+    if (k->raw[i]->kind != DF_HANDLE) return dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is no handle", i);
+    dfk_set_variant(t, i, k->raw[i]->as.handle);
+  }
+  return DF_OK;
+}
+
+static int32_t kernel_gather_handle(df_kernel *k) {
+  const df_tensor *handles = k->in[0];
+  if (k->in[1]->rank) return dfk_fail(k, DF_INVALID_ARGUMENT, "the index of a handle must be a scalar, not of rank %d", k->in[1]->rank);
+  int64_t at = dfk_index(k->in[1], 0);
+  if (at < 0 || at >= handles->size)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "indices = %lld is not in [0, %lld)", (long long)at, (long long)handles->size);
+  void *h = ((void *const *)handles->data)[at];
+  k->out[0] = (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_handle_retain(h) };
+  return DF_OK;
+}
+
 /* ---- entries ----------------------------------------------------------------------------------------------- */
 
 #define BOTH(OP, TYPE, ...) OP(TYPE, __VA_ARGS__), OP(TYPE "V2", __VA_ARGS__)
@@ -228,5 +253,10 @@ static const df_op ops[] = {
        "nothing more is put into the queue: at once, with cancel_pending_enqueues, or after what waits for room already"),
   BOTH(ASK, "QueueSize", "size:int32", kernel_size, "how many elements the queue holds"),
   BOTH(ASK, "QueueIsClosed", "is_closed:bool", kernel_is_closed, "whether the queue is closed"),
+  { .type = "PackHandles", .in = "values:handle*", .out = "output:variant", .doc = "Pack of handles, for GatherHandle",
+    .stateful = true, .no_grad = true, .kernel = { [DF_REF] = kernel_pack_handles } },
+  { .type = "GatherHandle", .in = "params:variant indices:Tindices axis:Taxis", .out = "output:handle", .types = "Tindices=int32|int64 Taxis=int32|int64",
+    .doc = "GatherV2 of one handle among those that PackHandles joined", .stateful = true, .no_grad = true,
+    .kernel = { [DF_REF] = kernel_gather_handle } },
 };
 const dfi_op_table dfi_ops_queue = { ops, (int32_t)(sizeof ops / sizeof *ops) };
