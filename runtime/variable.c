@@ -73,14 +73,15 @@ int32_t dfi_variable_assign(dfi_variable *v, const df_value *value, df_error *er
 }
 
 int32_t dfi_variable_replace(dfi_variable *v, const df_value *value, bool same_shape, df_error *err) {
-  dfi_shape given = dfi_value_shape(value), now = v->shape, merged;
+  dfi_shape given = dfi_value_shape(value), now = v->shape;
   if (value->dtype != v->dtype) return check(v, value, err);
   if (same_shape) {
+    if (now.rank < 0) now = dfi_shape_scalar();      /* what TensorFlow makes of a shape that is not known */
     pthread_mutex_lock(&v->lock);
     if (v->value.kind != DF_EMPTY) now = dfi_value_shape(&v->value);
     pthread_mutex_unlock(&v->lock);
     char a[160], b[160];
-    if (!dfi_shape_merge(&now, &given, &merged))
+    if (!dfi_shape_equal(&now, &given))
       return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "variable '%s' holds %s but is given %s (validate_shape = false would allow it)",
                       v->name, dfi_typed_shape_text(v->dtype, &now, a), dfi_typed_shape_text(value->dtype, &given, b));
   }
