@@ -158,7 +158,7 @@ static void split(raiser *r, df_node *n, int32_t at) {
   if (is_loop_switch(n)) return;
   DFI_GROW(r->conds, r->nconds, r->conds_cap);
   raised_cond *c = &r->conds[r->nconds];
-  *c = (raised_cond){ .joined = r->nconds, .parent = at, .pred = raise_origin(n->in[1]), .first_merge = INT32_MAX };
+  *c = (raised_cond){ .joined = r->nconds, .parent = at, .pred = raise_origin(n->in[1]) };
   c->branch[0] = place_new(r, PLACE_BRANCH, r->nconds, 0);
   c->branch[1] = place_new(r, PLACE_BRANCH, r->nconds, 1);
   r->cond[i] = r->nconds++;
@@ -199,9 +199,11 @@ static void read_node(raiser *r, df_node *n) {
   else
     for (int32_t j = 0; j < n->nin; j++)
       if (!loop_merge || raise_flow(n->in[j].node) != DF_NEXT_ITERATION) at = meet(r, at, raise_place_of(r, n->in[j]));
-  for (int32_t j = 0; j < n->ncontrol; j++) at = meet(r, at, place_of_control(r, n->control[j]));
-  if (is_trigger(n))                                     /* it runs whatever its inputs are: in no branch */
-    for (at = raise_resolve(r, at); r->place[at].kind == PLACE_BRANCH; ) at = raise_up(r, at);
+  for (int32_t j = 0; j < n->ncontrol; j++) {
+    int32_t p = place_of_control(r, n->control[j]);
+    while (is_trigger(n) && r->place[p].kind == PLACE_BRANCH) p = raise_up(r, p);   /* it runs whatever its inputs are: in no branch */
+    at = meet(r, at, p);
+  }
   r->at[i] = at;
   if (flow == DF_ENTER) enter(r, n, at);
   else if (flow == DF_SWITCH) split(r, n, at);
@@ -243,79 +245,94 @@ static bool within(raiser *r, int32_t p, int32_t cond) {
   return false;
 }
 
-/* A node of cond c that depends on c's results: it is none of c's. */
+/* A node of a cond that depends on the cond's results: it is none of the cond's. */
 static void let_loose(raiser *r, int32_t i) {
   df_node *n = r->graph->node[r->first + i];
-  if (r->cond[i] >= 0) {
-    int32_t own = raise_cond(r, r->cond[i]);
-    r->cond[i] = -1;
-    r->conds[own].given_up |= raise_resolve(r, r->conds[own].parent) != PLACE_FIRST;
-  }
-  if (raise_flow(n) == DF_ENTER) r->loops[r->place[r->at[i]].of].given_up = true;
+  if (raise_flow(n) == DF_ENTER && !r->loose[i]) r->loops[r->place[r->at[i]].of].given_up = true;
+  r->cond[i] = -1;
   r->loose[i] = true;
   r->at[i] = PLACE_FIRST;
 }
 
-static void part(raiser *r, int32_t c, const int32_t *merges, int32_t *seen, int32_t *queue, int64_t *left) {
-  int32_t head = 0, tail = 0, last = r->conds[c].last_switch;
-  if (raise_resolve(r, r->conds[c].parent) != PLACE_FIRST) {
+/* Of each cond, its Switches and its Merges, of each loop its Enters: lists through `next`. */
+typedef struct lists { int32_t *next, *switches, *merges, *enters, *seen, *queue; int64_t left; bool whole; } lists;
+
+/* seen: c + 1 when something led to the node, -1 - c for a result of c to which nothing led yet. */
+static void see(lists *l, int32_t c, int32_t i, int32_t *tail) {
+  if (l->seen[i] == c + 1) return;
+  if (l->seen[i] != -1 - c) l->queue[(*tail)++] = i;
+  l->seen[i] = c + 1;
+}
+
+/* Finds what depends on the results of cond c. True: some of c's own Switches do. A loop depends as a whole, and so does another cond
+ * when `whole` says so; the iterations that follow do not count. */
+static bool reach(raiser *r, int32_t c, lists *l, int32_t *count) {
+  int32_t head = 0, tail = 0, first = INT32_MAX, last = -1;
+  for (int32_t m = l->merges[c]; m >= 0; m = l->next[m]) {
+    if (r->loose[m]) continue;
+    l->seen[m] = -1 - c;
+    l->queue[tail++] = m;
+    if (m < first) first = m;
+  }
+  for (int32_t s = l->switches[c]; s >= 0; s = l->next[s]) if (!r->loose[s] && s > last) last = s;
+  if (first > last) return false;
+  find_users(r);
+  bool again = false;
+  for (; head < tail && l->left > 0; head++) {
+    int32_t i = l->queue[head], other = r->cond[i] >= 0 ? raise_cond(r, r->cond[i]) : c;
+    df_flow flow = raise_flow(r->graph->node[r->first + i]);
+    again |= r->cond[i] >= 0 && other == c;
+    if (flow == DF_NEXT_ITERATION) continue;
+    for (int32_t m = other == c || !l->whole ? -1 : l->merges[other]; m >= 0; m = l->next[m], l->left--) see(l, c, m, &tail);
+    for (int32_t m = flow == DF_ENTER && !r->loose[i] ? l->enters[r->place[r->at[i]].of] : -1; m >= 0; m = l->next[m], l->left--) see(l, c, m, &tail);
+    for (int32_t e = r->first_user[i]; e < r->first_user[i + 1]; e++, l->left--) see(l, c, r->user[e], &tail);
+  }
+  *count = tail;
+  return again || l->left <= 0;
+}
+
+static void part(raiser *r, int32_t c, lists *l) {
+  int32_t count = 0;
+  if (!reach(r, c, l, &count)) return;
+  if (l->left <= 0 || raise_resolve(r, r->conds[c].parent) != PLACE_FIRST) {
     raise_give_up(r, r->conds[c].branch[0]);
     return;
   }
-  find_users(r);
-  for (int32_t m = merges[0]; m >= 0; m = merges[m + 1]) { seen[m] = c + 1; queue[tail++] = m; }
-  int32_t own = tail;
-  bool again = false;
-  while (head < tail && *left > 0) {
-    int32_t i = queue[head++];
-    for (int32_t e = r->first_user[i]; e < r->first_user[i + 1]; e++, --*left) {
-      int32_t u = r->user[e];
-      if (seen[u] == c + 1) continue;
-      seen[u] = c + 1;
-      queue[tail++] = u;
-      again |= u <= last && r->cond[u] >= 0 && raise_cond(r, r->cond[u]) == c;
-    }
-  }
-  if (*left <= 0) { raise_give_up(r, r->conds[c].branch[0]); return; }
-  if (!again) return;
-  for (int32_t k = own; k < tail; k++) {
-    int32_t u = queue[k];
+  int32_t loose = 0;
+  for (int32_t k = 0; k < count; k++) {
+    int32_t u = l->queue[k];
+    if (l->seen[u] != c + 1) continue;
     df_node *n = r->graph->node[r->first + u];
     bool merged = raise_flow(n) == DF_MERGE && !raise_is_loop_merge(r, n) && cond_of_merge(r, n) == c;
     bool entered = r->cond[u] >= 0 && raise_cond(r, r->cond[u]) == c;
-    if (merged || entered || within(r, r->at[u], c)) let_loose(r, u);
+    if (merged || entered || within(r, r->at[u], c)) l->queue[loose++] = u;
   }
+  while (loose) let_loose(r, l->queue[--loose]);
 }
 
 static void part_conds(raiser *r) {
-  int32_t *next = dfi_xmalloc(sizeof *next * ((size_t)r->n + 1)), *head = dfi_xmalloc(sizeof *head * ((size_t)r->nconds + 1));
-  for (int32_t c = 0; c < r->nconds; c++) head[c] = -1;
+  size_t n = (size_t)r->n + 1, conds = (size_t)r->nconds + 1;
+  lists l = { .next = dfi_xmalloc(sizeof *l.next * n), .switches = dfi_xmalloc(sizeof *l.switches * conds),
+              .merges = dfi_xmalloc(sizeof *l.merges * conds), .enters = dfi_xmalloc(sizeof *l.enters * ((size_t)r->nloops + 1)), .seen = dfi_xcalloc(n, sizeof *l.seen), .queue = dfi_xmalloc(sizeof *l.queue * n) };
+  for (int32_t c = 0; c < r->nconds; c++) l.switches[c] = l.merges[c] = -1;
+  for (int32_t k = 0; k < r->nloops; k++) l.enters[k] = -1;
   for (int32_t i = 0; i < r->n; i++) {
-    df_node *n = r->graph->node[r->first + i];
-    if (r->cond[i] >= 0) {
-      raised_cond *c = &r->conds[raise_cond(r, r->cond[i])];
-      if (c->last_switch < i) c->last_switch = i;
-    }
-    if (raise_flow(n) != DF_MERGE || raise_is_loop_merge(r, n)) continue;
-    int32_t c = cond_of_merge(r, n);
-    if (c < 0) continue;
-    if (r->conds[c].first_merge > i) r->conds[c].first_merge = i;
-    next[i + 1] = head[c];
-    head[c] = i;
+    df_node *node = r->graph->node[r->first + i];
+    bool merge = raise_flow(node) == DF_MERGE && !raise_is_loop_merge(r, node);
+    int32_t c = merge ? cond_of_merge(r, node) : r->cond[i] >= 0 ? raise_cond(r, r->cond[i]) : -1;
+    bool enter = raise_flow(node) == DF_ENTER;
+    if (c < 0 && !enter) continue;
+    int32_t *head = enter ? &l.enters[r->place[r->at[i]].of] : merge ? &l.merges[c] : &l.switches[c];
+    l.next[i] = *head;
+    *head = i;
   }
-  int32_t *seen = NULL, *queue = NULL;
-  int64_t left = 40 * (int64_t)r->n + 100000;
-  for (int32_t c = 0; c < r->nconds; c++) {
-    raised_cond *k = &r->conds[c];
-    if (k->joined != c || k->given_up || k->first_merge > k->last_switch) continue;
-    if (!seen) {
-      seen = dfi_xcalloc((size_t)r->n + 1, sizeof *seen);
-      queue = dfi_xmalloc(sizeof *queue * ((size_t)r->n + 1));
-    }
-    next[0] = head[c];
-    part(r, c, next, seen, queue, &left);
+  for (int32_t pass = 0; pass < 2; pass++, l.whole = true) {
+    l.left = 40 * (int64_t)r->n + 100000;
+    memset(l.seen, 0, sizeof *l.seen * n);
+    for (int32_t c = 0; c < r->nconds; c++)                 /* what is outside comes first */
+      if (r->conds[c].joined == c && !r->conds[c].given_up) part(r, c, &l);
   }
-  free(next); free(head); free(seen); free(queue);
+  free(l.next); free(l.switches); free(l.merges); free(l.enters); free(l.seen); free(l.queue);
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------- */

@@ -22,7 +22,6 @@ typedef struct raised_cond {
   df_output pred;          /* as it is before any Identity */
   int32_t   branch[2];     /* places */
   bool      given_up;
-  int32_t   first_merge, last_switch;     /* relative ids; of the cond that others were joined to */
   df_cond  *made;
 } raised_cond;
 

@@ -354,10 +354,6 @@ static void finish_conds(raiser *r) {
 }
 
 void raise_build(raiser *r) {
-  for (int32_t k = 0; k < r->nconds; k++) {               /* found in any order; those joined are one */
-    raised_cond *c = &r->conds[k];
-    if (c->joined == k && !c->given_up) context_of(r, c->branch[0]);
-  }
   place_nodes(r);
   place_switches(r);
   add_constants(r);
