@@ -96,8 +96,6 @@ static int32_t shape_dequeue_up_to(dfi_infer *c) { return batch(c, false); }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------- */
 
-typedef struct making { dfi_queue_spec spec; df_kernel *k; } making;
-
 static dfi_handle *make(void *user, df_error *err) { return (dfi_handle *)dfi_queue_new(user, err); }
 
 static int32_t queue_of_kind(df_kernel *k, dfi_queue_kind kind) {
@@ -202,6 +200,7 @@ static int32_t kernel_gather_handle(df_kernel *k) {
   if (at < 0 || at >= handles->size)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "indices = %lld is not in [0, %lld)", (long long)at, (long long)handles->size);
   void *h = ((void *const *)handles->data)[at];
+  if (!h) return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld of the handles is empty", (long long)at);
   k->out[0] = (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_handle_retain(h) };
   return DF_OK;
 }

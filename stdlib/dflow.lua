@@ -71,7 +71,16 @@ function df.type(x)
   return name and name:match('^dflow%.(.*)$') and name:match('^dflow%.(.*)$'):gsub('(%l)(%u)', '%1_%2'):lower() or nil
 end
 
--- Parts that are loaded when they are first named.
+-- Parts that are loaded when they are first named, from where this file was, whatever has become of package.path since.
+local home = debug.getinfo(1, 'S').source:match('^@(.*)dflow%.lua$')
+local function part(name)
+  local path = package.path
+  if home then package.path = home .. '?.lua;' .. path end
+  local ok, module = pcall(require, name)
+  package.path = path
+  if not ok then error(module, 0) end
+  return module
+end
 local parts = {
   train = 'dflow.train', data = 'dflow.data', nn = 'dflow.nn',
 }
@@ -105,9 +114,9 @@ return setmetatable(df, {
     local fn = ops.find(name)
     if not fn then
       if parts[name] then
-        fn = require(parts[name])
+        fn = part(parts[name])
       elseif inside[name] then
-        fn = require(inside[name])[name]
+        fn = part(inside[name])[name]
       end
     end
     if fn == nil then
