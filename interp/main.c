@@ -21,7 +21,7 @@ int luaopen_dflow_core(lua_State *L);
 
 enum {
   OPT_ERROR = 1, OPT_INTERACTIVE = 2, OPT_VERSION = 4, OPT_EXECUTE = 8, OPT_NO_ENV = 16, OPT_HELP = 32,
-  OPT_LONG_VERSION = 64, OPT_RESUME = 128
+  OPT_LONG_VERSION = 64, OPT_RESUME = 128, OPT_CHECK = 256
 };
 
 volatile sig_atomic_t program_interrupted;
@@ -72,6 +72,7 @@ static const char usage_text[] =
   "  -         stop handling options and execute stdin\n"
   "  --help    show this text\n"
   "  --version show version information\n"
+  "  --check-gradients  when all has run, check the gradients that were built\n"
   "  --resume  interactive mode, with the inputs of the session that ended last\n"
   "  --color=when   colours at the prompt: auto, always or never\n";
 
@@ -210,6 +211,7 @@ static int collect_options(char **argv, int *first) {
       case '-':
         if (strcmp(argv[i], "--help") == 0) { flags |= OPT_HELP; break; }
         if (strcmp(argv[i], "--version") == 0) { flags |= OPT_LONG_VERSION; break; }
+        if (strcmp(argv[i], "--check-gradients") == 0) { flags |= OPT_CHECK; break; }
         if (strcmp(argv[i], "--resume") == 0) { flags |= OPT_RESUME | OPT_INTERACTIVE; break; }
         if (strncmp(argv[i], "--color=", 8) == 0) {
           static const char *const words[] = { "never", "always", "auto" };
@@ -331,6 +333,19 @@ static int do_script(lua_State *L, char **argv) {
   return program_report(L, status);
 }
 
+/* Calls a function of dflow.check.script. Is what it returns true? */
+static bool check_gradients(lua_State *L, const char *function) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "dflow.check.script");
+  if (program_report(L, program_call(L, 1, 1)) != LUA_OK) return false;
+  lua_getfield(L, -1, function);
+  lua_remove(L, -2);
+  if (program_report(L, program_call(L, 0, 1)) != LUA_OK) return false;
+  bool yes = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return yes;
+}
+
 /* Runs in protected mode. Leaves true when all went well. */
 static int protected_main(lua_State *L) {
   int argc = (int)lua_tointeger(L, 1);
@@ -365,6 +380,7 @@ static int protected_main(lua_State *L) {
   if (!set_globals(L)) return 0;
   lua_gc(L, LUA_GCRESTART);
   lua_gc(L, LUA_GCGEN, 0, 0);
+  if (flags & OPT_CHECK) check_gradients(L, "start");
   if (!(flags & OPT_NO_ENV) && do_init(L) != LUA_OK) return 0;
   if (!run_options(L, argv, script)) return 0;
   if (script < argc && do_script(L, argv + script) != LUA_OK) return 0;
@@ -379,7 +395,7 @@ static int protected_main(lua_State *L) {
       if (program_interrupted) return 0;
     }
   }
-  lua_pushboolean(L, 1);
+  lua_pushboolean(L, !(flags & OPT_CHECK) || check_gradients(L, "finish"));
   return 1;
 }
 

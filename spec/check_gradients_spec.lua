@@ -36,6 +36,82 @@ describe('check_gradients', function()
     assert.matches('finite differences', report)
   end)
 
+  it('names the iteration of a wrong node in a loop', function()
+    local bad = df.custom_gradient(function(a) return df.sin(a), function(dy) return dy end end)
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, bad(v * 0.9) end, { df.int32(0), x })
+    local ok, report = df.check_gradients(y, x)
+    assert.is_false(ok)
+    assert.matches('first wrong node is while/CustomGradient[^\n]*check_gradients_spec%.lua:%d+, in iteration while:2', report)
+  end)
+
+  it('checks float32 graphs in float64', function()
+    local w = df.Variable{ { 0.3, -0.2 }, { 0.1, 0.4 } }
+    local v = df.constant{ { 1.0, 2.0 } }
+    local y = df.foldl(function(h, r) return df.tanh(h:matmul(w) + r) end, df.stack{ v, v, v }, df.zeros{ 1, 2 })
+    assert.is_true(df.check_gradients(y, { w, v }, { order = 2 }))
+    near(df.run(w), { { 0.3, -0.2 }, { 0.1, 0.4 } })
+  end)
+
+  it('goes with the branch that was taken and the trips that were made', function()
+    local p, n = df.placeholder('float64', {}), df.placeholder('int32', {})
+    local _, y = df.while_loop(function(i) return i:lt(n) end, function(i, v)
+      return i + 1, df.cond(v:gt(1), function() return v * p end, function() return v + df.square(p) end)
+    end, { df.int32(0), p })
+    for trips = 0, 4 do assert.is_true(df.check_gradients(y, p, { feeds = { [p] = 0.8, [n] = trips }, order = 2 })) end
+  end)
+
+  it('holds fast what random ops draw', function()
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, v)
+      return i + 1, df.sin(v * df.random_uniform({ 2 }, { dtype = 'float64' }))
+    end, { df.int32(0), x })
+    assert.is_true(df.check_gradients(df.square(y) * df.random_normal({ 2 }, { dtype = 'float64' }), x, { order = 2 }))
+  end)
+
+  it('holds fast what is declared constant', function()
+    assert.is_true(df.check_gradients(df.stop_gradient(x * x) * x, x, { order = 2 }))
+    local y = x * x
+    assert.is_true(df.check_gradients(y * x, x, { stop_gradients = { y } }))
+    local _, z = df.while_loop(function(i) return i:lt(3) end, function(i, v)
+      return i + 1, v * df.stop_gradient(v)
+    end, { df.int32(0), x })
+    assert.is_true(df.check_gradients(z, x, { order = 2 }))
+  end)
+
+  it('accepts any derivative between the two of a kink', function()
+    assert.is_true(df.check_gradients(df.relu(df.constant({ -1.0, 0.0, 2.0 }, 'float64')), df.constant({ 1.0 }, 'float64')))
+    local k = df.constant({ -1.0, 0.0, 2.0 }, 'float64')
+    assert.is_true(df.check_gradients(df.relu(k) + df.abs(k), k))
+  end)
+
+  it('takes assignments in a loop', function()
+    local v, w = df.Variable(0.5, { dtype = 'float64' }), df.constant(1.5, 'float64')
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, a)
+      local now = v:assign_add(a * w)
+      return i + 1, a * now
+    end, { df.int32(0), w })
+    assert.is_true(df.check_gradients(y, w, { unrolled = false, ways = false }) ~= nil)
+    near(df.run(v), 0.5)
+  end)
+
+  it('leaves the graph as it was', function()
+    local y = df.tanh(x) * x
+    local size = y.graph:size()
+    assert.is_true(df.check_gradients(y, x, { order = 2 }))
+    assert.equal(size, y.graph:size())
+    near(df.run(y), { math.tanh and math.tanh(1) or 0.76159415595576, 1.9280551601516 })
+    assert.equal('float64', (y + 1).dtype)
+  end)
+
+  it('looks at large graphs along directions', function()
+    local big = df.random_uniform({ 60, 50 }, { dtype = 'float64', seed = 3 })
+    local w = df.Variable(function() return df.random_uniform({ 50, 40 }, { dtype = 'float64', seed = 4 }) end)
+    assert.is_true(df.check_gradients(df.tanh(big:matmul(w) * 0.1), w))
+    local bad = df.custom_gradient(function(a) return df.tanh(a), function(dy) return dy end end)
+    local ok, report = df.check_gradients(bad(big:matmul(w) * 0.01), w)
+    assert.is_false(ok)
+    assert.matches('CustomGradient', report)
+  end)
+
   it('takes floats only', function()
     assert.matches('int32', message_of(df.check_gradients, df.int32(1), x))
     assert.matches('missing', message_of(df.check_gradients, x))

@@ -46,18 +46,18 @@ end
 
 --- A level is { y, total = the weighted sum of y, grads = its gradient: dense Outputs, one per x, own = { from, to }: ids of the nodes
 -- that make the sum, which are nobody's fault }.
-local function first_level(y, shape, xs)
+local function first_level(y, shape, xs, stops)
   local w = weights_of(y, shape, 1)
   local from = core.graph_nodes(y.graph.handle)
   local total = f.reduce_sum(f.multiply(y, w))
   local to = core.graph_nodes(y.graph.handle)
-  local grads = gradients.gradients(y, xs, { grad_ys = w, unconnected = 'zero' })
+  local grads = gradients.gradients(y, xs, { grad_ys = w, stop_gradients = stops, unconnected = 'zero' })
   for i, d in ipairs(grads) do grads[i] = convert.to_output(d, nil, y.graph) end
   return { total = total, grads = grads, y = y, own = { from, to } }
 end
 
 --- The same of the weighted sum of the gradients of the level before.
-local function next_level(before, shapes, xs, order)
+local function next_level(before, shapes, xs, order, stops)
   local handle, total = before.total.graph.handle, nil
   local from = core.graph_nodes(handle)
   for i, d in ipairs(before.grads) do
@@ -66,7 +66,7 @@ local function next_level(before, shapes, xs, order)
     total = total and f.add(total, part) or part
   end
   local to = core.graph_nodes(handle)
-  local grads = gradients.gradients(total, xs, { unconnected = 'zero' })
+  local grads = gradients.gradients(total, xs, { stop_gradients = stops, unconnected = 'zero' })
   for i, d in ipairs(grads) do grads[i] = convert.to_output(d, nil, total.graph) end
   return { total = total, grads = grads, y = total, own = { from, to } }
 end
@@ -91,14 +91,31 @@ local function places_of(x, y)
   return list
 end
 
+--- The feeds of the run, and with them what gradients take for constants, as it was.
+local function held(c, total)
+  local feeds, list, g = {}, {}, total.graph
+  for _, node in ipairs(core.graph_needs(g.handle, { total.node, total.index })) do
+    if core.node_type(g.handle, node) == 'StopGradient' and core.node_context(g.handle, node) == 0 then list[#list + 1] = graph.output(g, node, 0) end
+  end
+  for _, o in ipairs(c.stops) do list[#list + 1] = o end
+  local values = #list > 0 and c.s:run(list, c.feeds) or {}
+  for key, v in pairs(c.feeds) do feeds[key] = v end
+  for i, o in ipairs(list) do
+    feeds[o] = getmetatable(values[i]) == tensor.Tensor and values[i] or tensor.from(values[i], graph.dtype(o))
+  end
+  return feeds
+end
+
 --- Compares the gradients that were found with differences of `total`; the worst, or nil.
 local function by_differences(c, total, found)
   local worst
+  local began = os.clock()
+  c.s:run(total, c.feeds)
+  c.how.few = os.clock() - began > 5e-3         -- a large graph: fewer elements and directions
   for k, x in ipairs(c.xs) do
     local places = places_of(x, total)
     local at, shape = numbers(c.at[k])
-    local feeds, d = {}, graph.dtype(places[1] or total)
-    for key, v in pairs(c.feeds) do feeds[key] = v end
+    local feeds, d = held(c, total), graph.dtype(places[1] or total)
     local wrong = differences.compare(at, found[k], function(moved)
       local t = tensor.from(moved, d, shape)
       for _, place in ipairs(places) do feeds[place] = t end
@@ -113,15 +130,20 @@ local function by_differences(c, total, found)
   return worst
 end
 
+local epsilon = { float64 = 2.3e-16, float32 = 1.2e-7 }
+
 --- The largest difference between two lists of gradients, where it is more than rounding.
-local function unlike(c, a, b, tolerance)
+-- @param tolerance  relative; 0: each bit must be the same
+-- @param dtype      of what they were computed in; gradients of values about as large as 1 may be off by its rounding
+local function unlike(c, a, b, tolerance, dtype)
   local worst
+  local floor = tolerance > 0 and 1e3 * (epsilon[dtype] or 1e-2) or 0
   for k, x in ipairs(c.xs) do
     local scale = 0
     for i = 1, #b[k] do if abs(b[k][i]) < math.huge then scale = max(scale, abs(b[k][i])) end end
     for i = 1, max(#a[k], #b[k]) do
       local p, q = a[k][i] or 0 / 0, b[k][i] or 0 / 0
-      local same = p == q or (p ~= p and q ~= q) or abs(p - q) <= tolerance * (max(abs(p), abs(q)) + 0.01 * scale)
+      local same = p == q or (p ~= p and q ~= q) or abs(p - q) <= tolerance * (max(abs(p), abs(q)) + 0.01 * scale) + floor * (1 + scale)
       if not same and not (worst and abs(p - q) <= worst.size) then
         worst = { x = x, element = i - 1, found = p, expected = q, size = abs(p - q) }
       end
@@ -180,7 +202,7 @@ local function wrong_construct(c, total)
   for i, e in ipairs(list) do
     local a = numbers(c.s:run(convert.to_output(found[i]), c.feeds))
     local b = numbers(c.s:run(convert.to_output(expected[i]), c.feeds))
-    if #a ~= #b or unlike({ xs = { e.o } }, { a }, { b }, 1e-7) then
+    if #a ~= #b or unlike({ xs = { e.o } }, { a }, { b }, 1e-7, 'float64') then
       local kind = core.node_type(c.g.handle, e.node) == 'Enter' and 'while_loop' or 'cond'
       local name, line = core.node_name_of(c.g.handle, e.node):match('^(.*)/[^/]*$'), core.node_where(c.g.handle, e.node)
       return ('\n  each node by itself is right: the fault lies in the gradient of the %s%s%s, by what it takes in from %s'):format(
@@ -225,7 +247,9 @@ local function check_level(c, level, order)
   c.at = results.at
   local found = {}
   for k, v in ipairs(results.grads) do found[k] = numbers(v) end
-  local ok, out = pcall(core.graph_unroll, g.handle, { level.total.node, level.total.index }, copy.pairs_of(c.xs), c.most)
+  local leaves = copy.pairs_of(c.xs)
+  for _, o in ipairs(copy.pairs_of(c.stops)) do leaves[#leaves + 1] = o end
+  local ok, out = pcall(core.graph_unroll, g.handle, { level.total.node, level.total.index }, leaves, c.most)
   local u = ok and graph.output(g, out[1], out[2]) or level.total
   local unrolled
   if ok and u ~= level.total then
@@ -236,7 +260,7 @@ local function check_level(c, level, order)
       return ('value of order %d: %s is %.17g, the unrolled graph gives %.17g'):format(order, level.y.name, results.total, value)
     end
     unrolled = {}
-    for k, d in ipairs(gradients.gradients(u, c.xs, { unconnected = 'zero' })) do
+    for k, d in ipairs(gradients.gradients(u, c.xs, { stop_gradients = c.stops, unconnected = 'zero' })) do
       if c.effects then c.s:init() end
       unrolled[k] = numbers(c.s:run(convert.to_output(d, nil, g), c.feeds))
     end
@@ -248,7 +272,7 @@ local function check_level(c, level, order)
   local wrong = by_differences(c, u, found)
   if wrong then return headline(order, level.y, wrong, 'finite differences') .. explain(c, level, u) end
   if unrolled then
-    wrong = unlike(c, found, unrolled, c.how.sharp and 1e-7 or 1e-2)
+    wrong = unlike(c, found, unrolled, c.how.sharp and 1e-7 or 1e-2, c.how.sharp and 'float64' or 'float32')
     if wrong then return headline(order, level.y, wrong, 'the unrolled graph') .. explain(c, level, u) end
   end
 end
@@ -268,10 +292,10 @@ local function check_levels(g, y, xs, opts, wide, values, order)
     local sharp = true
     for _, o in ipairs{ y, unpack(xs) } do sharp = sharp and convert.typed(o) == dtypes.FLOAT64 end
     local c = { g = g, xs = xs, feeds = copy.feeds(opts.feeds), how = differences.how(sharp, opts), facts = { wide = sharp },
-                most = opts.unrolled == false and 0 or MOST_NODES, random = any(g, y, is_random) }
+                most = opts.unrolled == false and 0 or MOST_NODES, stops = opts.stop_gradients or {}, random = any(g, y, is_random) }
     c.s = session.new{ graph = g }
     local shape = select(2, numbers(c.s:run(y, c.feeds)))
-    local level, report = first_level(y, shape, xs), nil
+    local level, report = first_level(y, shape, xs, c.stops), nil
     c.facts.shapes = { shape }
     for k = 1, order do
       report = check_level(c, level, k)
@@ -279,7 +303,7 @@ local function check_levels(g, y, xs, opts, wide, values, order)
       if k < order then
         local shapes = shapes_of(level.values)
         c.facts.shapes[k + 1] = shapes
-        level = next_level(level, shapes, xs, k + 1)
+        level = next_level(level, shapes, xs, k + 1, c.stops)
       end
     end
     c.s:close()
@@ -290,16 +314,17 @@ end
 -- ---- as it stands ------------------------------------------------------------------------------------------------------------
 
 local plain = { what = 'as it is' }
+-- rounds: how far it may be off, by dtype; without it each bit must be the same
 local ways = {
   { what = 'parallel_iterations = 1', parallel_iterations = 1, loops = true },
   { what = 'parallel_iterations = 2', parallel_iterations = 2, loops = true },
   { what = 'parallel_iterations = 32', parallel_iterations = 32, loops = true },
   { what = "save = 'keep'", save = 'keep', loops = true },
   { what = "save = 'swap'", save = 'swap', loops = true },
-  { what = "save = 'recompute'", save = 'recompute', loops = true },
+  { what = "save = 'recompute'", save = 'recompute', loops = true, rounds = { float64 = 1e-10, float32 = 1e-4 } },
   { what = "engine = 'tokens'", session = { engine = 'tokens' } },
   { what = "engine = 'program'", session = { engine = 'program' } },
-  { what = "kernels = 'ref'", session = { kernels = 'ref' }, rounds = true },
+  { what = "kernels = 'ref'", session = { kernels = 'ref' }, rounds = { float64 = 1e-8, float32 = 1e-3 } },
 }
 
 --- The gradients of all orders in a copy of its own: { y =, [order] = list of lists }; nil where there is no such way.
@@ -310,8 +335,8 @@ local function run_way(g, y, xs, opts, values, order, shapes, way)
     local made, s = pcall(session.new, o)
     if not made then return nil end
     local feeds = copy.feeds(opts.feeds)
-    local levels, fetches = { first_level(y, shapes[1], xs) }, { y = y }
-    for k = 2, order do levels[k] = next_level(levels[k - 1], shapes[k], xs, k) end
+    local levels, fetches = { first_level(y, shapes[1], xs, opts.stop_gradients) }, { y = y }
+    for k = 2, order do levels[k] = next_level(levels[k - 1], shapes[k], xs, k, opts.stop_gradients) end
     for k = 1, order do fetches[k] = levels[k].grads end
     local ok, results = pcall(s.run, s, fetches, feeds)
     s:close()
@@ -325,8 +350,6 @@ local function run_way(g, y, xs, opts, values, order, shapes, way)
   end)
 end
 
-local coarse = { float64 = 1e-8, float32 = 1e-3 }
-
 local function check_ways(g, y, xs, opts, values, order, shapes)
   local loops = any(g, y, function(kind) return kind == 'LoopCond' end)
   local base = run_way(g, y, xs, opts, values, order, shapes, plain)
@@ -334,14 +357,14 @@ local function check_ways(g, y, xs, opts, values, order, shapes)
   for _, way in ipairs(ways) do
     if loops or not way.loops then
       local got = run_way(g, y, xs, opts, values, order, shapes, way)
-      local tolerance = way.rounds and (coarse[y.dtype] or 0.1) or 0
+      local tolerance = way.rounds and (way.rounds[y.dtype] or 0.1) or 0
       -- an op that draws draws other numbers when the plan is another: nothing to compare then
-      local comparable = got and not unlike({ xs = { y } }, { got.y }, { base.y }, tolerance)
+      local comparable = got and not unlike({ xs = { y } }, { got.y }, { base.y }, tolerance, y.dtype)
       if got and not comparable and not any(g, y, is_random) then
         return ('the value of %s is another with %s'):format(y.name, way.what)
       end
       for k = 1, comparable and order or 0 do
-        local wrong = unlike(c, got[k], base[k], tolerance)
+        local wrong = unlike(c, got[k], base[k], tolerance, y.dtype)
         if wrong then
           return ('gradient of order %d: d %s / d %s, %s: %.17g with %s, but %.17g %s'):format(
             k, y.name, wrong.x.name, element_text(wrong), wrong.found, way.what, wrong.expected, plain.what)
@@ -353,7 +376,7 @@ end
 
 -- ---- the door --------------------------------------------------------------------------------------------------------------------
 
-local options = { 'order', 'feeds', 'tolerance', 'step', 'session', 'unrolled', 'ways' }
+local options = { 'order', 'feeds', 'tolerance', 'step', 'session', 'unrolled', 'ways', 'stop_gradients' }
 
 --- Checks and returns: report or nil, facts.
 function M.check(y, xs, opts)
@@ -377,14 +400,18 @@ end
 --
 -- The gradient of a weighted sum of y's elements is compared with finite differences (in a float64 copy of the graph where its ops
 -- allow that), with the gradient of the same graph with all loops and conds unrolled as a recorded run went, and, bit by bit, with itself under
--- parallel_iterations 1, 2 and 32, each `save` and each engine; and, within rounding, with itself under the reference kernels.
+-- parallel_iterations 1, 2 and 32, save 'keep' and 'swap' and each engine; within rounding, with itself under save 'recompute' and the
+-- reference kernels.
 -- For order 2 the gradient's own gradient is checked in the same ways, and so on. Where something differs each node's gradient function is
 -- compared with differences of its kernel at the values of the run, backwards from y; where all are right the loop or cond is named.
 -- The graph, the session and its variables stay as they are. Numbers drawn by random ops are held fast.
 -- @param y     an Output of a float dtype
 -- @param xs    an Output, a Variable, or a list of these
--- @param opts  order: 1 or more; feeds: as for run; tolerance: relative (1e-5, 0.02 where float64 is not possible); step: of the
+-- @param opts  order: 1 or more; feeds: as for run; stop_gradients: a list, as for gradients; tolerance: relative (1e-5, 0.02 where float64 is not possible); step: of the
 --              differences; session: whose variables' values count (the default session); unrolled, ways: false leaves that out
+--
+-- What stop_gradient (or a custom gradient) declares constant is held fast for the differences; a custom gradient that is not the derivative
+-- is reported as wrong.
 function M.check_gradients(y, xs, opts)
   opts = errors.options(opts, 'check_gradients', options)
   if xs == nil then errors.bad('check_gradients takes y and xs; xs is missing') end

@@ -173,6 +173,8 @@ local function prepare(s, fetches)
 end
 
 local run_one = core.session_run_one
+local watch         -- nil, or a function that is told of each run: session, feeds
+function M.watch(fn) watch = fn end
 
 --- The flat list and the keys of a table of Outputs that is one level deep; nil when it is anything else.
 local function flat_table(s, fetches)
@@ -187,6 +189,7 @@ end
 
 --- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these.
 function methods.run(s, fetches, feeds, opts)
+  if watch then watch(s, feeds) end
   local mt, flat, finish, keys, n = getmetatable(fetches), nil, nil, nil, nil
   if mt == Output and opts == nil and fetches.graph == s.graph and (rawget(fetches, 'd') or graph.dtype(fetches)) ~= 20 then
     if feeds == nil then return run_one(s.handle, fetches.node, fetches.index) end
@@ -228,6 +231,7 @@ end
 --- opts.values keeps the last few thousand values that its nodes made, for h:value.
 function methods.start(s, fetches, feeds, opts)
   if fetches == nil then errors.bad('start: there is nothing to fetch') end
+  if watch then watch(s, feeds) end
   local flat, finish = prepare(s, fetches)
   local timeout = timeout_of(opts)
   local buffer = take_feeds(s, feeds)

@@ -108,7 +108,7 @@ function M.compare(at, found, run, how, most)
     for i = 1, n do note(element(i)) end
     return worst
   end
-  for k = 1, 3 do
+  for k = 1, how.few and 1 or 3 do
     local direction, sum, square = M.random(n, 100 + k), 0, 0
     for i = 1, n do
       sum = sum + direction[i] * found[i]
@@ -120,7 +120,7 @@ function M.compare(at, found, run, how, most)
     if not fine then note{ found = sum, expected = expected, size = abs(sum - expected) } end
   end
   local pick, spots = M.random(8, n), {}
-  for k = 1, 8 do spots[math.floor((pick[k] + 1) / 2 * (n - 1)) + 1] = true end
+  for k = 1, how.few and 1 or 8 do spots[math.floor((pick[k] + 1) / 2 * (n - 1)) + 1] = true end
   local top = 1
   for i = 2, n do if abs(found[i]) > abs(found[top]) then top = i end end
   spots[top] = true
