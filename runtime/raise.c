@@ -215,6 +215,33 @@ static void read_node(raiser *r, df_node *n) {
   }
 }
 
+/* A Switch of the predicate by itself gives the branches their pivots, but nothing may hang on those. Then it goes with the next cond
+ * on the same predicate in the same place. */
+static void adopt_pivots(raiser *r) {
+  uint32_t mask = 63;
+  while (mask < 2 * (uint32_t)r->nconds) mask = 2 * mask + 1;
+  int32_t *table = dfi_xcalloc((size_t)mask + 1, sizeof *table), *members = dfi_xcalloc((size_t)r->nconds + 1, sizeof *members);
+  bool *alone = dfi_xcalloc((size_t)r->nconds + 1, sizeof *alone);
+  for (int32_t c = 0; c < r->nconds; c++) members[raise_cond(r, c)]++;
+  for (int32_t i = 0; i < r->n; i++) {
+    df_node *n = r->graph->node[r->first + i];
+    if (r->cond[i] >= 0) alone[r->cond[i]] = members[raise_cond(r, r->cond[i])] == 1 && dfi_same(raise_origin(n->in[0]), r->conds[r->cond[i]].pred);
+  }
+  for (int32_t c = r->nconds - 1; c >= 0; c--) {
+    raised_cond *k = &r->conds[c];
+    if (k->joined != c || k->given_up) continue;
+    int32_t parent = raise_resolve(r, k->parent);
+    uint32_t at = ((uint32_t)k->pred.node->id * 0x9e3779b1u ^ (uint32_t)k->pred.index ^ (uint32_t)parent * 0x85ebca6bu) & mask;
+    for (; table[at]; at = (at + 1) & mask) {
+      raised_cond *other = &r->conds[table[at] - 1];
+      if (dfi_same(other->pred, k->pred) && raise_resolve(r, other->parent) == parent) break;
+    }
+    if (!alone[c]) table[at] = c + 1;
+    else if (table[at]) r->conds[raise_cond(r, table[at] - 1)].joined = c;
+  }
+  free(table); free(members); free(alone);
+}
+
 /* ---- what depends on a cond's own results ------------------------------------------------------------------ */
 
 static void find_users(raiser *r) {
@@ -422,6 +449,7 @@ void dfi_raise(df_graph *g, int32_t first) {
   r.loop_table = dfi_xcalloc((size_t)r.loop_mask + 1, sizeof *r.loop_table);
   place_new(&r, PLACE_TOP, 0, 0);
   for (int32_t i = 0; i < r.n; i++) read_node(&r, g->node[first + i]);
+  adopt_pivots(&r);
   part_conds(&r);
   for (int32_t i = r.n - 1; i >= 0; i--) settle(&r, i);
   int32_t round = 0;

@@ -258,7 +258,8 @@ static void resolve_inputs(raiser *r) {
     df_context *c = reads_in(n, f);
     for (int32_t j = 0; j < n->nin; j++) {
       df_error err;
-      if (n->in[j].node->context == c) continue;
+      df_node *from = n->in[j].node;
+      if (from->context == c || (raise_mine(r, from) && raise_flow(from) == DF_SWITCH && cond_of_switch(r, from->id - r->first))) continue;
       df_output here = dfi_resolve(r->graph, n->in[j], c, &err);
       if (here.node) n->in[j] = here;
     }
