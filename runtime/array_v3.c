@@ -2,6 +2,7 @@
 #include "array_v3.h"
 #include "../kernels/update.h"
 #include "tensor_array.h"
+#include "values.h"
 #include "variable.h"
 #include <stdio.h>
 
@@ -210,18 +211,7 @@ static int32_t zeros(dfi_array_v3 *a, int64_t i, dfi_cell *c, df_error *err) {
   if (!dfk_plain(a->dtype) && dfi_shape_size(&s) > 0)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is read but was never written, and %s has no zeros",
                     dfi_array_v3_title(a, title), (long long)i, df_dtype_name(a->dtype));
-  c->value.dtype = a->dtype;
-  if (s.rank == 0 && dfi_unboxed(a->dtype)) {
-    c->value.kind = DF_SCALAR;
-    c->value.as.i64 = 0;
-    return DF_OK;
-  }
-  df_tensor *t = dfi_tensor_make(a->dtype, s.rank, s.dims);
-  if (!t) return no_memory(a, err);
-  memset(t->data, 0, (size_t)(t->size * dfi_dtype_size[a->dtype]));
-  c->value.kind = DF_TENSOR;
-  c->value.as.tensor = t;
-  return DF_OK;
+  return dfi_values_zeros(a->dtype, &s, &c->value) ? DF_OK : no_memory(a, err);
 }
 
 int32_t dfi_array_v3_read(dfi_array_v3 *a, int64_t i, df_value *out, df_error *err) {

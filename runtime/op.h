@@ -58,7 +58,7 @@ typedef struct df_op {
 typedef struct dfi_op_table { const df_op *ops; int32_t n; } dfi_op_table;
 extern const dfi_op_table dfi_ops_flow, dfi_ops_state, dfi_ops_math, dfi_ops_reduce, dfi_ops_nn,
                           dfi_ops_array, dfi_ops_index, dfi_ops_random, dfi_ops_tensor_array, dfi_ops_linalg, dfi_ops_grad, dfi_ops_convert,
-                          dfi_ops_array_v3, dfi_ops_ref, dfi_ops_train, dfi_ops_resource, dfi_ops_queue, dfi_ops_stack, dfi_ops_trace;
+                          dfi_ops_array_v3, dfi_ops_ref, dfi_ops_train, dfi_ops_resource, dfi_ops_lstm, dfi_ops_list, dfi_ops_queue, dfi_ops_stack, dfi_ops_trace;
 
 /* The entry taken apart, made once when the library loads. */
 typedef struct dfi_arg {
@@ -84,7 +84,7 @@ typedef struct dfi_op_info {
   bool     variable;                   /* VarHandleOp, VariableV2, Variable: its one output names a variable of the session */
   uint8_t  fold;                       /* how constants are known while building: enum dfi_fold, fold.c */
   df_attr *defaults;                   /* nattr; what a node without attributes of its own points at */
-  dfi_arg  in[16], out[12];
+  dfi_arg  in[18], out[12];
   dfi_attr_def attr[16];
   struct { char name[16]; uint64_t allowed; /* bit per dtype number */ int8_t attr; } var[8];
 } dfi_op_info;

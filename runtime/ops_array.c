@@ -3,6 +3,7 @@
  * Types, inputs and attributes are TensorFlow's. Shapes are inferred in infer_array.c and infer_slice.c, gradients are made
  * in grad_array.c, kernels live in kernels/ref/{array,slice,make}.c and kernels/cpu/array.c.
  */
+#include "list.h"
 #include "ops_array.h"
 #include "../kernels/array.h"
 
@@ -44,6 +45,8 @@ static double cost_walk(const df_kernel *k) { return CALL + 5.0 * (double)k->in[
 static double cost_check(const df_kernel *k) { return CALL + 0.7 * (double)k->in[0]->size; }
 
 #define MASKS "begin_mask:int=0 end_mask:int=0 ellipsis_mask:int=0 new_axis_mask:int=0 shrink_axis_mask:int=0"
+
+static int32_t zeros_like(df_kernel *k) { return k->in[0]->dtype == DF_VARIANT ? dfi_list_zeros_like(k) : ref_zeros_like(k); }
 
 static const df_op ops[] = {
   /* ---- shapes ---- */
@@ -189,7 +192,7 @@ static const df_op ops[] = {
   { .type = "ZerosLike", .lua = "zeros_like", .in = "x:T", .out = "y:T", .types = "T=any",
     .doc = "T[...] = zeros_like(x T[...]): zeros (false, '') of the shape of x",
     .example = "df.zeros_like(x)",
-    .shape = dfi_shape_same, .no_grad = true, .cost = cost_inputs, .kernel = { [DF_REF] = ref_zeros_like } },
+    .shape = dfi_shape_same, .no_grad = true, .cost = cost_inputs, .kernel = { [DF_REF] = zeros_like } },
   { .type = "OnesLike", .lua = "ones_like", .in = "x:T", .out = "y:T", .types = "T=number|bool|complex",
     .doc = "T[...] = ones_like(x T[...]): ones (true) of the shape of x",
     .example = "df.ones_like(x)",

@@ -4,6 +4,7 @@
  * kernels/cpu/elementwise_*.c and kernels/ref/.
  */
 #include "op.h"
+#include "list.h"
 #include "ops_math.h"
 #include "../kernels/elementwise.h"
 
@@ -64,6 +65,10 @@ static double costly(const df_kernel *k) { return 2 * largest(k); }
 #define TEST2   .in = "x:T y:T", .out = "z:bool", .types = "T=number", .shape = dfi_shape_binary
 #define EQUAL2  .in = "x:T y:T", .out = "z:bool", .types = "T=number|bool|string|complex|quantized", .shape = dfi_shape_binary
 #define BOOL2   .in = "x:bool y:bool", .out = "z:bool", .shape = dfi_shape_binary
+
+/* Lists add up element by element. */
+static int32_t add_n_ref(df_kernel *k) { return k->nin && k->in[0]->dtype == DF_VARIANT ? dfi_list_add_n(k) : ref_add_n(k); }
+static int32_t add_n_cpu(df_kernel *k) { return k->nin && k->in[0]->dtype == DF_VARIANT ? dfi_list_add_n(k) : cpu_add_n(k); }
 
 static const df_op ops[] = {
 
@@ -211,8 +216,8 @@ static const df_op ops[] = {
     .grad = dfi_grad_leaky_relu, .cost = cheap, KERNEL_PAIR(leaky_relu) },
 
   /* Two operands, which broadcast. */
-  { .type = "Add", .lua = "add", RING2,
-    .doc = "T[...] = add(x T[...], y T[...]): x + y; integers wrap",
+  { .type = "Add", .lua = "add", .in = "x:T y:T", .out = "z:T", .types = "T=number|complex|string", .shape = dfi_shape_binary,
+    .doc = "T[...] = add(x T[...], y T[...]): x + y; integers wrap; of two strings the second follows the first",
     .example = "df.add({1, 2}, 10)", .grad = dfi_grad_add, .cost = cheap, KERNELS(add) },
   { .type = "AddV2", RING2, .doc = "T[...] = AddV2: Add under its newer name", .grad = dfi_grad_add, .cost = cheap, KERNELS(add) },
   { .type = "Sub", .lua = "subtract", RING2,
@@ -355,10 +360,10 @@ static const df_op ops[] = {
     .example = "df.clip_by_value({1, 5, 9}, 2, 6)",
     .grad = dfi_grad_clip_by_value, .cost = cheap, KERNELS(clip_by_value) },
   { .type = "AddN", .lua = "add_n", .in = "inputs:T*",
-    .out = "sum:T", .types = "T=number|complex", .shape = shape_add_n,
+    .out = "sum:T", .types = "T=number|complex|variant", .shape = shape_add_n,
     .doc = "T[...] = add_n(inputs): the sum of a list of tensors of one shape, added in order",
     .example = "df.add_n({df.constant({1, 2}), df.constant({3, 4})})",
-    .grad = dfi_grad_add_n, .cost = cheap, KERNEL_PAIR(add_n) },
+    .grad = dfi_grad_add_n, .cost = cheap, .kernel = { [DF_REF] = add_n_ref, [DF_CPU] = add_n_cpu } },
   { .type = "Cast", .lua = "cast", .in = "x:SrcT",
     .out = "y:DstT", .types = "SrcT=number|bool|complex|quantized DstT=number|bool|complex|quantized", .attrs = "DstT:dtype", .shape = dfi_shape_same,
     .doc = "DstT[...] = cast(x SrcT[...], dtype): a float becomes an integer without its fraction, the nearest "

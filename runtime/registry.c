@@ -10,7 +10,7 @@
 static const dfi_op_table *const tables[] = {
   &dfi_ops_flow, &dfi_ops_state, &dfi_ops_math, &dfi_ops_reduce, &dfi_ops_nn,
   &dfi_ops_array, &dfi_ops_index, &dfi_ops_random, &dfi_ops_tensor_array, &dfi_ops_linalg, &dfi_ops_grad, &dfi_ops_convert,
-  &dfi_ops_array_v3, &dfi_ops_ref, &dfi_ops_train, &dfi_ops_resource, &dfi_ops_queue, &dfi_ops_stack, &dfi_ops_trace,
+  &dfi_ops_array_v3, &dfi_ops_ref, &dfi_ops_train, &dfi_ops_resource, &dfi_ops_lstm, &dfi_ops_list, &dfi_ops_queue, &dfi_ops_stack, &dfi_ops_trace,
 };
 
 static struct {
@@ -216,7 +216,7 @@ static void parse(dfi_op_info *o, const df_op *op, int32_t id) {
   char word[160];
   reader in = { op->in ? op->in : "", op->type }, out = { op->out ? op->out : "", op->type };
   while (next_word(&in, word, sizeof word)) {
-    if (o->nin == 16) bad(op->type, "too many inputs", op->in);
+    if (o->nin == 18) bad(op->type, "too many inputs", op->in);
     dfi_arg *a = &o->in[o->nin++];
     parse_arg(o, a, word, false);
     o->in_pair |= a->list && o->in_list;
