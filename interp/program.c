@@ -4,12 +4,14 @@
 #define _GNU_SOURCE 1
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <langinfo.h>
 #include <lauxlib.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -194,9 +196,12 @@ static int l_pid(lua_State *L) {
   return 1;
 }
 
-/* alive(pid): is there such a process? */
-static int l_alive(lua_State *L) {
-  lua_pushboolean(L, kill((pid_t)luaL_checkinteger(L, 1), 0) == 0 || errno == EPERM);
+/* lock(path): true when the file is locked now, until this process ends; false when another process has it. */
+static int l_lock(lua_State *L) {
+  int file = open(luaL_checkstring(L, 1), O_RDWR | O_CLOEXEC);
+  bool locked = file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0;
+  if (file >= 0 && !locked) close(file);
+  lua_pushboolean(L, locked);
   return 1;
 }
 
@@ -206,7 +211,7 @@ int luaopen_dflow_program(lua_State *L) {
     { "terminal", l_terminal }, { "open", l_open },         { "theme", l_theme },
     { "remember", l_remember }, { "history", l_history },   { "folder", l_folder },
     { "make_folder", l_make_folder }, { "clock", l_clock }, { "pid", l_pid },
-    { "alive", l_alive },       { NULL, NULL }
+    { "lock", l_lock },         { NULL, NULL }
   };
   luaL_newlib(L, functions);
   return 1;

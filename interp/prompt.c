@@ -77,42 +77,26 @@ static bool move_line(int down) {
   return true;
 }
 
-static int command_up(int count, int key);
-static int command_down(int count, int key);
+static char *recalled;               /* the entry that up or down brought last; malloced, or NULL */
 
-/* Up and down go through the history entries that begin as the line did when the first of them was pressed. */
+/* Up and down go through the history entries that begin as the text before the cursor did when the first of them was pressed;
+ * an entry that was changed begins a new search. */
 static int through_history(int count, int key, bool down) {
-  bool on = rl_last_func == command_up || rl_last_func == command_down;
   if (count < 0) return through_history(-count, key, !down);
   for (; count > 0; count--) {
-    if (move_line(down)) {
-      rl_last_func = NULL;           /* the next search is a new one */
-      on = false;
-      continue;
-    }
+    if (move_line(down)) continue;
     rl_command_func_t *search = down ? rl_history_search_forward : rl_history_search_backward;
-    rl_last_func = on ? search : NULL;
+    rl_last_func = recalled && strcmp(recalled, rl_line_buffer) == 0 ? search : NULL;
     search(1, key);
-    on = true;
     rl_point = down ? rl_end : end_of_line(0);
+    free(recalled);
+    recalled = strdup(rl_line_buffer);
   }
   return 0;
 }
 
-static bool moved_within;            /* the last up or down did not leave the buffer */
-
-static int command_up(int count, int key) {
-  if (moved_within) rl_last_func = NULL;
-  int start = start_of_line(rl_point);
-  moved_within = start > 0;
-  return through_history(count, key, false);
-}
-
-static int command_down(int count, int key) {
-  if (moved_within) rl_last_func = NULL;
-  moved_within = end_of_line(rl_point) < rl_end;
-  return through_history(count, key, true);
-}
+static int command_up(int count, int key)   { return through_history(count, key, false); }
+static int command_down(int count, int key) { return through_history(count, key, true); }
 
 static int command_home(int count, int key) {
   int start = start_of_line(rl_point);
@@ -427,7 +411,7 @@ static void on_signal(int number) {
 static const int watched[] = { SIGINT, SIGWINCH, SIGTSTP, SIGCONT, SIGTERM, SIGHUP };
 enum { WATCHED = sizeof watched / sizeof *watched };
 
-static void raise_default(int number, const sigset_t *mask) {
+static void raise_default(int number) {
   struct sigaction act = { .sa_handler = SIG_DFL }, before;
   sigset_t one, was;
   sigaction(number, &act, &before);
@@ -439,24 +423,22 @@ static void raise_default(int number, const sigset_t *mask) {
   sigaction(number, &before, NULL);
 }
 
-static void handle_signals(const sigset_t *mask) {
+static void handle_signals(void) {
   if (ended) {
     paint_below();
     rl_callback_handler_remove();
-    raise_default(ended, mask);
+    raise_default(ended);
   }
   if (suspended) {
     paint_below();
     rl_deprep_terminal();
-    raise_default(SIGTSTP, mask);
-    suspended = 0;
-    continued = 1;
+    raise_default(SIGTSTP);
+    suspended = 0;                           /* the SIGCONT that woke us is still to be delivered */
   }
   if (continued) {
     continued = 0;
     rl_prep_terminal(1);
     paint_anew();
-    rl_set_screen_size(24, 80);
     resized = 0;
     paint();
   }
@@ -482,14 +464,15 @@ prompt_end prompt_read(const char *prompt, const char *more, char **text) {
   resized = suspended = continued = ended = 0;
   accepted_done = false;
   accepted = NULL;
-  moved_within = false;
+  free(recalled);
+  recalled = NULL;
   using_history();
   fflush(stdout);
   paint_begin(prompt, more);
   rl_callback_handler_install("", on_line);
   while (!accepted_done) {
     sigprocmask(SIG_BLOCK, &blocked, &mask);
-    handle_signals(&mask);
+    handle_signals();
     struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
     int ready = program_interrupted ? -1 : pushed_at < pushed_n ? 1 : ppoll(&in, 1, NULL, &mask);
     sigprocmask(SIG_SETMASK, &mask, NULL);

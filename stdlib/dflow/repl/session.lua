@@ -44,7 +44,10 @@ function M.compile(text, line)
   chunk, why = load(lead .. text, '=stdin', 't', M.locals.environment({}))
   if not chunk and not why:find('too many local variables', 1, true) then return nil, why end
   local rewritten, names = locals.rewrite(text)      -- session locals have no limit
-  if #names > 0 then chunk = load(lead .. rewritten, '=stdin', 't', M.locals.environment(names)) or chunk end
+  if #names > 0 then
+    local kept, still = load(lead .. rewritten, '=stdin', 't', M.locals.environment(names))
+    chunk, why = kept or chunk, still or why
+  end
   if not chunk then return nil, why end
   return chunk, 'statement'
 end
@@ -164,11 +167,13 @@ function journal.add(input, program)
   if journal.closed then return end
   if not journal.file then
     local at = folder(program)
-    journal.file = at and io.open(('%s%d-%d.lua'):format(at, os.time(), program.pid()), 'w')
+    local path = at and ('%s%d-%d.lua'):format(at, os.time(), program.pid())
+    journal.file = path and io.open(path, 'w')
     if not journal.file then
       journal.closed = true
       return
     end
+    program.lock(path)             -- as long as this session lives
     local names = list(program, at)
     for i = 1, #names - journal.kept do os.remove(at .. names[i]) end
   end
@@ -182,7 +187,7 @@ function journal.last(program)
   if not at then return nil end
   local names = list(program, at)
   for i = #names, 1, -1 do
-    if not program.alive(tonumber(names[i]:match('%-(%d+)'))) then
+    if program.lock(at .. names[i]) then
       local file = io.open(at .. names[i])
       local text = file and file:read('*a')
       if file then file:close() end

@@ -1,0 +1,241 @@
+-- The prompt as one lives in it: typed at in a terminal, its screens compared.
+local shell = require 'spec.shell'
+local terminal = require 'spec.terminal'
+
+local sizes = { { 80, 24 }, { 120, 40 } }
+
+describe('the prompt in a terminal', function()
+  if not terminal.available() then return pending('tmux is not there') end
+  if (os.getenv('DFLOW_MODE') or ''):find('san$') then return pending('the sanitizers are too slow for a person to type at') end
+
+  local t
+  local function open(...) t = terminal.open(...) return t end
+  after_each(function()
+    if t then t:close() end
+    t = nil
+  end)
+
+  for _, size in ipairs(sizes) do
+    local columns, rows = size[1], size[2]
+    describe(('of %d by %d'):format(columns, rows), function()
+      it('reads on until the chunk is complete, indents, and moves the closing word back', function()
+        open(columns, rows):line('for i = 1, 2 do'):line('if i > 1 then'):line('print(i)'):line('end'):type('end')
+        assert.are.equal([[
+dflow> for i = 1, 2 do
+   ...   if i > 1 then
+   ...     print(i)
+   ...   end
+   ...   end]], t:shows([[
+dflow> for i = 1, 2 do
+   ...   if i > 1 then
+   ...     print(i)
+   ...   end
+   ...   end]]))
+        t:keys('Enter')
+        local done = [[
+dflow> for i = 1, 2 do
+   ...   if i > 1 then
+   ...     print(i)
+   ...   end
+   ... end
+2
+dflow>]]
+        assert.are.equal(done, t:shows(done))
+      end)
+
+      it('shows the signature of the call under the input', function()
+        open(columns, rows):type('df.matmul(x, ')
+        local shown = 'dflow> df.matmul(x,\ndf.matmul(a, b, {transpose_a = false, transpose_b = false})'
+        assert.are.equal(shown, t:shows(shown))
+        t:keys('C-c')
+        assert.are.equal('dflow> df.matmul(x, ^C\ndflow>', t:shows('dflow> df.matmul(x, ^C\ndflow>'))
+      end)
+
+      it('lists what may stand there with a line of help for each, and takes the list away', function()
+        open(columns, rows):type('math.fl'):keys('Tab'):type('; math.m'):keys('Tab')
+        local screen = t:wait('math.max')
+        assert.is_truthy(screen:find('dflow> math.floor; math.m\n', 1, true), screen)
+        for _, name in ipairs{ 'max', 'min', 'maxinteger' } do assert.is_truthy(screen:find('\n  ' .. name), screen) end
+        t:type('ax')
+        assert.are.equal('dflow> math.floor; math.max', t:shows('dflow> math.floor; math.max'))
+      end)
+
+      it('keeps a line that is wider than the window, and the cursor with it', function()
+        local long = 'x = ' .. ('1 + '):rep(40) .. '1'
+        open(columns, rows):type(long)
+        t:wait(function() return true end)
+        local room = columns - 8
+        local first = 'dflow> ' .. long:sub(1, room):gsub(' $', '')
+        assert.are.equal(first, t:wait(first):match('(dflow> [^\n]*)'))
+        t:keys('Enter'):line('x')
+        assert.is_truthy(t:wait('\n41\n'):find('\n41\n', 1, true))
+      end)
+    end)
+  end
+
+  it('takes up from the history whole entries that begin as the line does', function()
+    open(80, 24):line('abc = 1'):line('function f()'):line('return 7'):line('end'):line('xyz = 2'):type('fun'):keys('Up')
+    local entry = 'dflow> function f()\n   ...   return 7\n   ... end'
+    local screen = t:wait(function(s) return select(2, s:gsub('return 7', '')) == 2 end)
+    assert.are.equal(entry, screen:sub(-#entry))
+    t:keys('C-c', 'Up', 'Up')
+    screen = t:wait(function(s) return s:sub(-#entry) == entry end)
+    assert.are.equal(entry, screen:sub(-#entry))
+    t:keys('Down', 'Down')              -- within the entry: its last line
+    t:wait(function() return select(2, t:cursor()) == select(2, screen:gsub('\n', '')) end)
+    t:keys('Down')
+    screen = t:wait(function(s) return s:sub(-7) == 'xyz = 2' end)
+    assert.are.equal('dflow> xyz = 2', screen:sub(-14))
+  end)
+
+  it('searches the history as one types', function()
+    open(80, 24):line('alpha = 1'):line('beta = 2'):keys('C-r'):type('alp')
+    assert.is_truthy(t:wait("(reverse-i-search)`alp': alpha = 1"):find("(reverse-i-search)`alp': alpha = 1", 1, true))
+    t:keys('Enter'):line('alpha')
+    assert.is_truthy(t:wait('\n1\n'):find('\n1\n', 1, true))
+  end)
+
+  it('begins a new line with Alt-Enter even when the chunk is complete', function()
+    open(80, 24):type('x = 1'):keys('M-Enter'):line('y = x + 1'):line('y')
+    assert.are.equal('dflow> x = 1\n   ... y = x + 1\ndflow> y\n2\ndflow>', t:shows('dflow> x = 1\n   ... y = x + 1\ndflow> y\n2\ndflow>'))
+  end)
+
+  it('moves up and down within the buffer', function()
+    open(80, 24):line('if true then'):type('x = 5'):keys('Up', 'C-a'):type('do end '):keys('Down', 'C-e'):line(' end'):line('x')
+    assert.is_truthy(t:wait('\n5\n'):find('dflow> do end if true then\n   ...   x = 5 end\ndflow> x\n5\n', 1, true), t:screen())
+  end)
+
+  it('takes a pasted session without its prompts and answers, as one', function()
+    open(80, 24):paste('> function g(x)\n>>   return x + 1\n>> end\n> y = g(1)\n> y\n2\n')
+    local shown = 'dflow> function g(x)\n   ...   return x + 1\n   ... end\n   ... y = g(1)\n   ... y'
+    assert.are.equal(shown, t:shows(shown))
+    t:keys('C-_')                       -- one undo takes all of it
+    assert.are.equal('dflow>', t:shows('dflow>'))
+  end)
+
+  it('takes a paste of 10,000 lines', function()
+    local lines = {}
+    for i = 1, 10000 do lines[i] = ('local v%d = %d'):format(i % 500, i) end
+    lines[#lines + 1] = 'done = v0 + v499'
+    open(80, 24):paste(table.concat(lines, '\n'))
+    assert.is_truthy(t:wait('done = v0 + v499', 20):find('done = v0 + v499', 1, true))
+    t:keys('Enter'):line('done')
+    assert.is_truthy(t:wait('\n19999\n', 20):find('\n19999\n', 1, true), t:screen())
+  end)
+
+  it('paints itself anew when the window changes while one types', function()
+    open(80, 24):line('for i = 1, 3 do'):type('print("' .. ('wide '):rep(10) .. '"')
+    t:wait('wide "')
+    t:resize(40, 12)
+    t:wait(function(s) return s:find('\n       wide') end)
+    t:resize(120, 40):type(')')
+    local shown = 'dflow> for i = 1, 3 do\n   ...   print("' .. ('wide '):rep(10) .. '")'
+    assert.are.equal(shown, t:shows(shown))
+  end)
+
+  it('stops for Ctrl-Z and comes back with what was typed', function()
+    open(80, 24, { command = "bash --norc", environment = "PS1='sh$ '", wait = 'sh$' })
+    t:line(terminal.program())
+    t:wait('dflow>')
+    t:line('if true then'):type('z = 1'):keys('C-z')
+    t:wait('Stopped')
+    t:line('fg')
+    t:wait(function(s) return select(2, s:gsub('z = 1', '')) == 2 end)
+    t:line(' end'):line('z')
+    local screen = t:wait('\n1\n')
+    assert.is_truthy(screen:find('\ndflow> if true then\n   ...   z = 1 end\ndflow> z\n1\n', 1, true), screen)
+  end)
+
+  it('drops the line at Ctrl-C, and stops Lua that runs', function()
+    open(80, 24):type('half a line'):keys('C-c'):line('while true do end')
+    os.execute('sleep 0.3')
+    t:keys('C-c'):line('1 + 1')
+    local screen = t:wait('\n2\n')
+    assert.is_truthy(screen:find('half a line^C\n', 1, true) and screen:find('interrupted!', 1, true) and screen:find('\n2\n', 1, true), screen)
+  end)
+
+  it('minds the vi mode and the keys of an inputrc', function()
+    open(80, 24, { files = { ['.inputrc'] = 'set editing-mode vi\n' } })
+    t:type('abc = 41'):keys('Escape')
+    os.execute('sleep 0.7')
+    t:type('hx'):type('A'):keys('Enter'):line('abc')
+    assert.is_truthy(t:wait('\n1\n'):find('\n1\n', 1, true), t:screen())
+    t:close()
+    open(80, 24, { files = { ['.inputrc'] = '"\\C-t": accept-line\n' } }):type('for i = 1, 1 do'):keys('C-t'):type('print("by T") end'):keys('C-t')
+    local shown = 'dflow> for i = 1, 1 do\n   ...   print("by T") end\nby T\ndflow>'
+    assert.are.equal(shown, t:shows(shown))
+  end)
+
+  it('writes what was typed to a file that two prompts share, each entry whole', function()
+    open(80, 24):line('one = 1')
+    local other = terminal.open(80, 24, { home = t.home })
+    other:line('if true then'):line('two = 2'):line('end')
+    other:wait('   ... end\ndflow>')
+    t:line('three = 3')
+    t:wait('three = 3\ndflow>')
+    local text = shell.run('cat ' .. t.home .. '/.local/state/dflow/history').out
+    other:close()
+    assert.are.equal('one = 1\nif true then\\n  two = 2\\nend\nthree = 3\n', text)
+  end)
+
+  it('colours names that are not there, and nothing with NO_COLOR', function()
+    open(80, 24):type('print(nowhere, df.no_such_op)')
+    t:wait('no_such_op)')
+    local colors = t:colors()
+    assert.is_truthy(colors:find('31m[\27%[%dm]*nowhere'), colors)
+    assert.is_truthy(colors:find('31m[\27%[%dm]*no_such_op'), colors)
+    t:close()
+    open(80, 24, { environment = 'NO_COLOR=1' }):type('print(nowhere)')
+    t:wait('nowhere)')
+    assert.is_nil(t:colors():find('\27%[[%d;]*3[0-7]m'))
+    t:close()
+    open(80, 24, { environment = 'NO_COLOR=1', command = terminal.program() .. ' --color=always' }):type('print(nowhere)')
+    t:wait('nowhere)')
+    assert.is_truthy(t:colors():find('31m[\27%[%dm]*nowhere'))
+  end)
+
+  it('shows bytes that a C locale does not know', function()
+    open(80, 24, { environment = 'LC_ALL=C' }):line("s = 'é'"):line('#s')
+    local screen = t:wait('\n2\n')
+    assert.is_truthy(screen:find([[s = '\xC3\xA9']], 1, true) and screen:find('\n2\n', 1, true), screen)
+  end)
+
+  it('is a plain prompt on a terminal that cannot move its cursor', function()
+    open(80, 24, { environment = 'TERM=dumb' }):line('function f()'):line('return 3 end'):line('f()')
+    local shown = 'dflow> function f()\n  ... return 3 end\ndflow> f()\n3\ndflow>'
+    assert.are.equal(shown, t:shows(shown))
+  end)
+
+  it('runs init.lua, but not with -E', function()
+    local files = { ['.config/dflow/init.lua'] = 'from_init = "yes"' }
+    open(80, 24, { files = files }):line('from_init')
+    assert.is_truthy(t:wait('\nyes\n'):find('\nyes\n', 1, true))
+    t:close()
+    open(80, 24, { files = files, command = terminal.program() .. ' -E' }):line('from_init')
+    assert.is_truthy(t:wait('\nnil\n'):find('\nnil\n', 1, true))
+  end)
+
+  it('takes up a session that crashed with --resume', function()
+    open(80, 24):line('local v = df.Variable(40.0)'):line('df.run(v:assign_add(1))'):line('error("no")'):line('after = 1')
+    t:wait('after = 1\ndflow>')
+    local home = t.home
+    shell.run(('tmux -L %s kill-server'):format(t.socket))
+    os.execute('sleep 0.3')
+    open(80, 24, { home = home, command = terminal.program() .. ' --resume', wait = 'were run again' })
+    t:line('df.run(v:assign_add(1)), after')
+    local screen = t:wait('42.0')
+    assert.is_truthy(screen:find('3 inputs of .*were\n? ?run again') or screen:find('3 inputs of', 1, true), screen)
+    assert.is_truthy(screen:find('42.0    1', 1, true), screen)
+  end)
+end)
+
+it('the prompt is there within 30 ms of a processor', function()
+  if os.getenv 'DFLOW_MODE' ~= 'release' and os.getenv 'DFLOW_MODE' then return pending('only the release build is measured') end
+  local least = math.huge
+  for _ = 1, 10 do
+    local r = shell.run(("bash -c 'TIMEFORMAT=\"%%U %%S\"; time %s -i </dev/null >/dev/null'"):format(shell.dflow))
+    local user, system = r.err:match('([%d.]+) ([%d.]+)')
+    least = math.min(least, user + system)
+  end
+  assert.is_true(least <= 0.030, tostring(least))
+end)
