@@ -238,13 +238,20 @@ void dfi_inbox_take(dfi_exec *x, bool wait) {
 bool dfi_calls_stuck(dfi_exec *x) {
   if (x->waiting < x->running) return false;
   df_session *s = x->session;
+  bool newly = false;
   pthread_mutex_lock(&x->inbox_lock);
   if (!x->inbox && !x->stuck) {
-    x->stuck = true;
+    x->stuck = newly = true;
     atomic_fetch_add(&s->stuck, 1);
   }
   bool all = x->stuck && x->foreground && !x->deadline && atomic_load(&s->stuck) == atomic_load(&s->in_progress);
   pthread_mutex_unlock(&x->inbox_lock);
+  if (newly && x->watch) {
+    pthread_mutex_lock(&x->watch->lock);
+    x->watch->waits = true;
+    pthread_cond_broadcast(&x->watch->changed);
+    pthread_mutex_unlock(&x->watch->lock);
+  }
   if (!all) return false;
   char message[900];
   size_t at = (size_t)snprintf(message, sizeof message, "nothing can move: ");
@@ -256,7 +263,7 @@ bool dfi_calls_stuck(dfi_exec *x) {
     at += (size_t)snprintf(message + at, sizeof message - at, "%s`%s`%s%s %s", shown ? "; " : "", dfi_node_name(c->node->node),
                            c->node->node->where[0] ? " at " : "", c->node->node->where, what);
   }
-  if (at < sizeof message) snprintf(message + at, sizeof message - at, "; and no other run of this session is in progress");
+  if (at < sizeof message) snprintf(message + at, sizeof message - at, "; and no other run of this session can move");
   dfi_exec_fail(x, x->away->record, x->away->node, DF_FAILED_PRECONDITION, message);
   return true;
 }
