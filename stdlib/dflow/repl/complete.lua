@@ -224,7 +224,9 @@ function M.at(buffer, line, column, context)
     if l then
       local w, base_kind = buffer.word(l, m)
       if base_kind == 'name' then
-        names, _, open = hints.chain(buffer, l, m)
+        local method
+        names, method, open = hints.chain(buffer, l, m)
+        open = open or method
       elseif w == ')' or w == ']' or w == '}' then
         names, open = { '?' }, true
       elseif base_kind == 'string' then

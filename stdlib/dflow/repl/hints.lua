@@ -172,9 +172,9 @@ function M.parts(signature)
     if signature:sub(a[1], a[1]) == '{' then
       local at = a[1] + 1
       while at <= a[2] do
-        local first, name_last, name = signature:find('([%a_][%w_]*)%s*=', at)
+        local first, _, name = signature:find('([%a_][%w_]*)%s*=', at)
         if not first or first > a[2] then break end
-        name_last = first + #name - 1
+        local name_last = first + #name - 1
         local stop, level, j = a[2] - 1, 0, name_last
         while j < a[2] do
           j = j + 1

@@ -25,7 +25,7 @@ for c = 0, 255 do
 end
 
 local operators = {}
-for word in ('... .. == ~= <= >= // << >> :: + - * / % ^ # & ~ | < > = ( ) { } [ ] ; : , .'):gmatch('%S+') do operators[word] = true end
+for word in ('.. == ~= <= >= // << >> :: + - * / % ^ # & ~ | < > = ( ) { } [ ] ; : , .'):gmatch('%S+') do operators[word] = true end
 
 --- The end of a quoted string that begins before `at`: its last byte, and the quote when it goes on in the next line.
 local function quoted(text, at, quote)
@@ -103,9 +103,9 @@ function M.line(text, state)
         local last, open = long(text, i + 2 + #level, #level, '[')
         add('string', i, last)
         if open then return kinds, firsts, lasts, open end
-      elseif operators[sub(text, i, i + 2)] then
+      elseif find(text, '^%.%.%.', i) then
         add('op', i, i + 2)
-      elseif operators[sub(text, i, i + 1)] then
+      elseif i < length and operators[sub(text, i, i + 1)] then
         add('op', i, i + 1)
       elseif operators[sub(text, i, i)] then
         add('op', i, i)

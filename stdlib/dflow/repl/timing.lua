@@ -43,7 +43,7 @@ local ROUNDS, ROUND_SECONDS, MOST_SECONDS = 7, 0.1, 3
 function M.often(chunk, clock)
   local f, output = subject(chunk)
   f()                                            -- compiles what it runs
-  local calls, took = 1, 0
+  local calls, took = 1
   while true do
     local start = clock()
     for _ = 1, calls do f() end

@@ -145,10 +145,10 @@ local function text_of(v, depth, open)
   if open[v] then return '<cycle>' end
   if depth == M.options.depth then return next(v) == nil and '{}' or '{…}' end
   open[v] = true
-  local words, keys, listed, left = {}, {}, 0, 0
+  local words, keys, listed = {}, {}, 0
   while rawget(v, listed + 1) ~= nil do listed = listed + 1 end
   for i = 1, math.min(listed, M.options.entries) do words[i] = text_of(rawget(v, i), depth + 1, open) end
-  left = listed - #words
+  local left = listed - #words
   for key in next, v do
     if not (type(key) == 'number' and key >= 1 and key <= listed and key == math.floor(key)) then keys[#keys + 1] = key end
   end

@@ -1,0 +1,377 @@
+-- What the prompt knows of Lua: its lexer, colours, completion, hints, and locals that live on. No terminal is needed for these.
+local df = require 'dflow'
+local lexer = require 'dflow.repl.lexer'
+local locals = require 'dflow.repl.locals'
+local session = require 'dflow.repl.session'
+local values = require 'dflow.repl.values'
+local hints = require 'dflow.repl.hints'
+local complete = require 'dflow.repl.complete'
+local editor = require 'dflow.repl.editor'
+local text = require 'dflow.text'
+
+local globals = { df = df, cond = df.cond, while_loop = df.while_loop, TensorArray = df.TensorArray, gradients = df.gradients }
+setup(function()
+  for name, v in pairs(globals) do rawset(_G, name, v) end      -- as in the program
+end)
+teardown(function()
+  for name in pairs(globals) do rawset(_G, name, nil) end
+end)
+
+local function load_in(source, env)
+  if setfenv then
+    local chunk = assert(loadstring(source))
+    return setfenv(chunk, env)
+  end
+  return assert(load(source, 'test', 't', env))
+end
+
+describe('the lexer', function()
+  --- Kinds and words of a source: `keyword:local name:x op:= number:1`.
+  local function words(source)
+    local list = {}
+    for i, t in ipairs(lexer.tokens(source)) do list[i] = t.kind .. ':' .. t.text end
+    return table.concat(list, ' ')
+  end
+
+  it('tells names, numbers, strings and operators', function()
+    assert.are.equal('keyword:local name:x op:= number:0x1p-3 op:.. string:"a\\"b" op:// name:y comment:-- c', words('local x = 0x1p-3 .. "a\\"b" // y -- c'))
+    assert.are.equal('number:3. op:.. number:.5e+3 op:~= constant:nil', words('3. .. .5e+3 ~= nil'))
+  end)
+
+  it('carries long strings and comments over lines', function()
+    assert.are.equal('name:a op:= string:[==[x string:]] string:y]==] op:.. name:b', words('a = [==[x\n]]\ny]==] .. b'))
+    assert.are.equal('comment:--[[ a comment:b ]] name:c', words('--[[ a\nb ]] c'))
+  end)
+
+  it('says what is no token', function()
+    assert.are.equal('error:"open', words('"open'))
+    assert.are.equal('name:x op:= error:3x error:$', words('x = 3x $'))
+  end)
+
+  it('gives the same tokens whole and line by line, for all of the library', function()
+    for _, path in ipairs{ 'stdlib/dflow/registry.lua', 'stdlib/dflow/repl/lexer.lua', 'examples/tour.lua' } do
+      local file = assert(io.open(path))
+      local source = file:read('*a')
+      file:close()
+      for _, t in ipairs(lexer.tokens(source)) do assert.are_not.equal('error', t.kind, path .. ':' .. t.line .. ': ' .. t.text) end
+    end
+  end)
+
+  it('lexes a line in well under a millisecond', function()
+    local file = assert(io.open('stdlib/dflow/registry.lua'))
+    local source = file:read('*a')
+    file:close()
+    local start = os.clock()
+    lexer.tokens(source)
+    local lines = select(2, source:gsub('\n', ''))
+    assert.is_true((os.clock() - start) / lines < 0.5e-3)
+  end)
+end)
+
+describe('locals of the top level', function()
+  local function run(...)
+    local base = setmetatable({}, { __index = _G })
+    local state, results = locals.new(base), {}
+    for i, source in ipairs{ ... } do
+      local rewritten, names = locals.rewrite(source)
+      results[i] = load_in(rewritten, state.environment(names))()
+    end
+    return results, base, state
+  end
+
+  it('live on from input to input, and are no globals', function()
+    local r, base = run('local x, y = 1, 2', 'return x + y', 'x = 10', 'return x')
+    assert.are.same({ nil, 3, nil, 10 }, { r[1], r[2], r[3], r[4] })
+    assert.is_nil(rawget(base, 'x'))
+  end)
+
+  it('are functions that may call themselves', function()
+    local r = run('local function fact(n) if n < 2 then return 1 end return n * fact(n - 1) end', 'return fact(5)')
+    assert.are.equal(120, r[2])
+  end)
+
+  it('hide a global, even with nil', function()
+    local r = run('local print', 'return print == nil', 'print = 3', 'return print')
+    assert.is_true(r[2])
+    assert.are.equal(3, r[4])
+  end)
+
+  it('of inner blocks stay there', function()
+    local r, base = run('for i = 1, 2 do local z = i end if true then local z = 1 end local f = function() local z = 2 return z end', 'return z', 'return f()')
+    assert.is_nil(r[2])
+    assert.are.equal(2, r[3])
+    assert.is_nil(rawget(base, 'z'))
+  end)
+
+  it('keep the lines of the source', function()
+    local source = 'local a,\n  b = 1,\n 2\nlocal c -- local d\nlocal s = "local e"'
+    local rewritten, names = locals.rewrite(source)
+    assert.are.equal(select(2, source:gsub('\n', '')), select(2, rewritten:gsub('\n', '')))
+    assert.are.same({ 'a', 'b', 'c', 's' }, names)
+  end)
+end)
+
+describe('an input', function()
+  it('is complete when the parser says so', function()
+    for _, whole in ipairs{ '1 + 1', 'x = 1', 'for i = 1, 2 do end', '= 3', ')', 'x = "open', '?matmul', ':help', 'return 1', '' } do
+      assert.is_true(session.complete(whole), whole)
+    end
+    for _, part in ipairs{ '1 +', 'for i = 1, 2 do', 'f(', 'x = [[', 'if a then b() else', 'function f()', 'x = {', '--[[' } do
+      assert.is_false(session.complete(part), part)
+    end
+  end)
+
+  it('leaves its values in _, __ and Out', function()
+    local function call(f) return true, f() end
+    local first = session.run('6 * 7', call)
+    local second = session.run('_ + 1;', call)
+    assert.are.equal(43, rawget(_G, '_'))
+    assert.are.equal(42, rawget(_G, '__'))
+    assert.are.equal(42, session.Out[first.number])
+    assert.is_true(second.muted)
+    assert.is_false(first.muted)
+    _G._, _G.__ = nil, nil
+  end)
+end)
+
+local function buffer_of(source)
+  local b = editor.new{ values = values }
+  b.replace(0, 0, source)
+  return b.buffer
+end
+
+describe('colours', function()
+  local function styles(source)
+    local b = buffer_of(source)
+    local out = {}
+    for i = 0, #b.lines - 1 do out[i + 1] = b.style(i) end
+    return table.concat(out, '\n')
+  end
+
+  it('tell what each byte is', function()
+    assert.are.equal('kkkkk n o dd cccc', styles('local x = 12 -- c'))
+    assert.are.equal('bbbbbosssso', styles('print("hi")'))
+  end)
+
+  it('warn of names that are not there, and of ops that df has not', function()
+    assert.are.equal('bbbbbowwwwwwwo', styles('print(nowhere)'))
+    assert.are.equal('bboffffffobbowwwwwwo', styles('df.matmul(df.matmol)'):gsub(' ', ''))
+    assert.are.equal('kkkkkkkk nonono kkkkkk n o n kkk', styles('function f(a,b) return a + b end'))
+    assert.are.equal('ssssofffossso', styles([["%d":rep("3"  )]]):gsub(' ', ''))
+  end)
+
+  it('of a line do not change what others are', function()
+    local b = buffer_of('x = [[\nlocal\n]] y = 1')
+    assert.are.equal('sssss', b.style(1))
+    b.replace(0, 1, 'x = 2')
+    assert.are.equal('kkkkk', b.style(1))
+    b.replace(1, 1, 'a\nb\nc')
+    assert.are.equal(5, #b.lines)
+    assert.are.equal('x = 2\na\nb\nc\n]] y = 1', b.text())
+    b.replace(1, 3, '')
+    assert.are.equal('x = 2\n\n]] y = 1', b.text())
+  end)
+
+  it('take a millisecond at most for a key in 200 lines', function()
+    local lines = {}
+    for i = 1, 200 do lines[i] = ('local v%d = df.matmul(x, {transpose_b = true}) + "s" -- %d'):format(i % 90, i) end
+    local b = buffer_of(table.concat(lines, '\n'))
+    local start = os.clock()
+    for i = 1, 20 do
+      b.replace(100, 1, lines[101] .. ('x'):rep(i))
+      for line = 90, 130 do b.style(line, nil) end
+      b.brackets(100, 20)
+    end
+    assert.is_true((os.clock() - start) / 20 < 2e-3)      -- a shared machine gets twice the time
+  end)
+
+  it('mark the bracket that belongs to the one at the cursor', function()
+    local b = buffer_of('f(a, {\n  1, "}"\n})')
+    assert.are.same({ 2, 1, 0, 1 }, { b.brackets(2, 2) })
+    assert.are.same({ 0, 5, 2, 0 }, { b.brackets(0, 6) })
+  end)
+end)
+
+describe('Enter', function()
+  local function enter(source)
+    local b = editor.new{ values = values }
+    b.replace(0, 0, source)
+    local line = #b.buffer.lines - 1
+    return b.enter(line, #b.buffer.lines[line + 1].text)
+  end
+
+  it('indents what is open', function()
+    assert.are.equal('\n  ', enter('for i = 1, 2 do'))
+    assert.are.equal('\n    ', enter('for i = 1, 2 do\n  if x then'))
+    assert.are.equal('\n  ', enter('x = {\n  a = 1,'))
+    assert.are.equal('\n  ', enter('f(function()'))
+  end)
+
+  it('moves a closing word to where its block begins', function()
+    local more, indent = enter('for i = 1, 2 do\n  if x then\n    y()\n    end')
+    assert.are.equal('\n  ', more)
+    assert.are.equal(2, indent)
+    more, indent = enter('if x then\n  y()\n  else')
+    assert.are.equal('\n  ', more)
+    assert.are.equal(0, indent)
+  end)
+end)
+
+describe('a paste', function()
+  it('of a session loses prompts and answers', function()
+    assert.are.equal('x = 1\nfunction f()\n  return x\nend', editor.clean('dflow> x = 1\ndflow> x\n1\ndflow> function f()\n  ... return x\n   ... end')
+      :gsub('\nx\n', '\n'):gsub('\nreturn', '\n  return'))
+    assert.are.equal('x = {\n1}', editor.clean('> x = {\n>> 1}\n'))
+    assert.are.equal('1 > 0', editor.clean('1 > 0'))
+    assert.are.equal('a\n> b', editor.clean('a\n> b\n'))
+  end)
+end)
+
+describe('hints', function()
+  local function hint(source)
+    local b = buffer_of(source)
+    local line = #b.lines - 1
+    local shown, styles = hints.hint(b, line, #b.lines[line + 1].text, 200, session.locals)
+    local first = styles and styles:find('H')
+    return shown, first and shown:sub(first, styles:find('[^H]', first) and styles:find('[^H]', first) - 1 or #shown)
+  end
+
+  it('show the signature and the argument that one is at', function()
+    local shown, current = hint('df.matmul(x, ')
+    assert.are.equal('df.matmul(a, b, {transpose_a = false, transpose_b = false})', shown)
+    assert.are.equal('b', current)
+    assert.are.equal('a', (select(2, hint('df.matmul('))))
+    assert.are.equal('transpose_b = false', (select(2, hint('df.matmul(x, y, {transpose_a = true, transpose_b = '))))
+  end)
+
+  it('know methods, Lua’s own functions and yours', function()
+    assert.are.equal('x:matmul(b, {transpose_a = false, transpose_b = false})', (hint('x:matmul(')))
+    assert.are.equal('string.format(form, ...)', (hint('string.format("%d", ')))
+    rawset(_G, 'my_function', function(alpha, beta) return alpha, beta end)
+    local shown, current = hint('my_function(f(1, 2), ')
+    rawset(_G, 'my_function', nil)
+    if rawget(_G, 'jit') and not shown then return end
+    assert.are.equal('my_function(alpha, beta)', shown)
+    assert.are.equal('beta', current)
+  end)
+
+  it('are silent inside a block, a definition and a finished call', function()
+    assert.is_nil((hint('df.matmul(function() ')))
+    assert.is_nil((hint('function matmul(')))
+    assert.is_nil((hint('df.matmul(a, b)')))
+  end)
+end)
+
+describe('completion', function()
+  local function at(source, folder)
+    local b = buffer_of(source)
+    local line = #b.lines - 1
+    local from, list = complete.at(b, line, #b.lines[line + 1].text, { locals = session.locals, folder = folder })
+    local names = {}
+    for i, c in ipairs(list) do
+      names[i] = c.text
+      names[c.text] = type(c.about) == 'function' and c.about() or c.about
+    end
+    return names, from
+  end
+
+  it('finds globals, keywords and what the input declares', function()
+    local names = at('local tolerance = 1 pr(to')
+    assert.is_truthy(names.tolerance and names.tostring and names.tonumber)
+    assert.is_truthy(at('whi')['while'] and at('string.for').format)
+  end)
+
+  it('finds fields and methods without calling anything', function()
+    local called = false
+    rawset(_G, 'trap', setmetatable({ known = 1 }, { __index = function() called = true end, __len = error, __pairs = error }))
+    assert.is_truthy(at('trap.kn').known)
+    at('trap.unknown.x')
+    rawset(_G, 'trap', nil)
+    assert.is_false(called)
+  end)
+
+  it('finds ops, and methods of outputs and tensors', function()
+    assert.is_truthy(at('df.reduce_').reduce_sum:find('sum'))
+    rawset(_G, 'some_output', df.float32{ 1, 2 })
+    rawset(_G, 'some_tensor', df.tensor{ 1, 2 })
+    assert.is_truthy(at('some_output:mat').matmul)
+    assert.is_truthy(at('some_output.sh').shape)
+    assert.is_truthy(at('some_tensor:tot').totable)
+    assert.is_nil(at('some_tensor:mat').matmul)
+    rawset(_G, 'some_output', nil)
+    rawset(_G, 'some_tensor', nil)
+    assert.is_truthy(at('f(x):mat').matmul)
+  end)
+
+  it('finds the options of the function one is calling', function()
+    local names = at('while_loop(p, b, v, {par')
+    assert.are.same({ 'parallel_iterations = ' }, { names[1], names[2] })
+    assert.is_truthy(names['parallel_iterations = ']:find('32'))
+    assert.is_truthy(at('x:reduce_sum{kee')['keep_dims = '])
+  end)
+
+  it('finds dtypes, devices, nodes and files in strings', function()
+    assert.is_truthy(at('df.cast(x, "fl').float32)
+    assert.is_truthy(at('df.device("c')['cpu:0'])
+    df.reset()
+    df.placeholder('float32', {}, 'the_input')
+    assert.is_truthy(at('df.default_graph():op("the').the_input)
+    assert.is_truthy(at('df.default_graph():output("the')['the_input:0'])
+    local names = at('df.load_npy("data/x', function(path) return path == 'data/' and { 'xs.npy', 'y.npy', 'xdir/' } or nil end)
+    assert.are.same({ 'data/xdir/', 'data/xs.npy' }, { names[1], names[2], names[3] })
+    assert.are.same({ 'swap' }, { at('while_loop(p, b, v, {save = "s')[1] })
+  end)
+
+  it('says nothing in comments and numbers', function()
+    assert.are.equal(0, #at('-- pri'))
+  end)
+end)
+
+describe('values at the prompt', function()
+  it('are tables with a depth, and cycles marked', function()
+    local t = { 1, 'two', { 3 }, name = 'x' }
+    t.self = t
+    assert.are.equal('{1, "two", {3}, name = "x", self = <cycle>}', values.text(t))
+    assert.are.equal('{{{{{…}}}}}', values.text{ { { { { 1 } } } } })
+  end)
+
+  it('are never asked for what they have not, as tables', function()
+    assert.are.equal('{1}', values.text(setmetatable({ 1 }, { __index = function() error('called') end, __len = function() error('called') end })))
+  end)
+
+  it('are outputs with shape, op and line, and their value where nothing forbids it', function()
+    df.reset()
+    local shown = values.text(df.float32{ 1, 2 } * 2)
+    assert.is_truthy(shown:find('^Mul:0: float32%[2%] = Mul%(Const:0, Const_1:0%)  %-%- .*repl_spec%.lua:%d+\n%[2%. 4%.%] float32%[2%]$'), shown)
+    assert.is_nil(values.text(df.placeholder('float32', {})):find('\n'))
+    local v = df.Variable(0.0)
+    assert.is_nil(values.text(v:assign_add(1)):find('\n'))
+  end)
+
+  it('are large tensors as corners, and a line of what they hold', function()
+    local flat = {}
+    for i = 1, 1200 do flat[i] = i end
+    flat[7], flat[8] = 0 / 0, math.huge
+    local shown = values.text(df.tensor(flat, 'float32', { 30, 40 }))
+    assert.is_truthy(shown:find('%.%.%.'))
+    local line = shown:match('\n(float32%[30,40%][^\n]*)$')
+    assert.is_truthy(line and line:find('min 1  mean 601.5  max 1200  1 nan  1 inf', 1, true), shown)
+    assert.is_nil(shown:find('1200%.%D.*1200%.%D.*1200%.'))
+  end)
+
+  it('are lines no wider than they may be', function()
+    local flat = {}
+    for i = 1, 500 do flat[i] = i end
+    local width = text.options.width
+    text.options.width = 60
+    local shown = tostring(df.tensor(flat, 'int32'))
+    text.options.width = width
+    for line in shown:gmatch('[^\n]+') do assert.is_true(#line <= 60 + #' int32[500]', line) end
+    assert.is_truthy(shown:find('\n '))
+  end)
+
+  it('have a histogram of bars, in ASCII too', function()
+    assert.are.equal('▁█ ▄', text.sparkline({ 1, 8, 0, 4 }))
+    assert.are.equal('.@ =', text.sparkline({ 1, 8, 0, 4 }, true))
+  end)
+end)
