@@ -168,6 +168,8 @@ static dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin
     f->exit_fired = f->enter_dead + s->nenters;
   }
   f->parent = origin ? origin->frame : NULL;
+  f->depth = origin ? origin->frame->depth + 1 : 0;
+  f->call = NULL;
   f->origin = origin;
   f->first = f->next = 0;
   f->enters_missing = (int32_t)s->nenters;
@@ -219,16 +221,32 @@ static void frame_start(dfi_exec *x, dfi_frame *f) {
   }
 }
 
+/* A call's frame is done: its results are the call's outputs. */
+static void call_done(dfi_exec *x, dfi_frame *f) {
+  dfi_record *origin = f->origin;
+  dfi_pnode *p = f->call;
+  if (f->returned) {
+    const uint32_t *uses = origin->frame->scope->uses + p->out;
+    for (uint32_t i = 0; i < p->nout; i++) slot_filled(origin, origin->base[DFI_ITERATION] + p->out + i, uses[i]);
+  } else x->count.dead_tokens++;
+  drop_inputs(x, origin, p);
+  dfi_exec_send(x, origin, p->edge[0], p->edge[1], f->returned ? 0 : DFI_DEAD);
+  origin->children[p->child] = NULL;
+}
+
 /* The frame has no iteration left. Exits that did not fire are dead. Returns the parent's iteration. */
 static dfi_record *frame_done(dfi_exec *x, dfi_frame *f) {
   const dfi_scope *s = f->scope;
   dfi_record *origin = f->origin;
-  for (uint32_t i = 0; i < s->nexits; i++)
-    if (!f->exit_fired[i]) {
-      x->count.dead_tokens++;
-      dfi_exec_send(x, origin, s->exits[i]->edge[0], s->exits[i]->edge[1], DFI_DEAD);
-    }
-  origin->children[s->child] = NULL;
+  if (DFI_UNLIKELY(f->call != NULL)) call_done(x, f);
+  else {
+    for (uint32_t i = 0; i < s->nexits; i++)
+      if (!f->exit_fired[i]) {
+        x->count.dead_tokens++;
+        dfi_exec_send(x, origin, s->exits[i]->edge[0], s->exits[i]->edge[1], DFI_DEAD);
+      }
+    origin->children[s->child] = NULL;
+  }
   if (DFI_UNLIKELY(x->past != NULL)) {
     dfi_past *past = &x->past[f->serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)];
     if (past->serial == f->serial) past->next = f->next;
@@ -312,6 +330,30 @@ static inline void do_exit(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   *slot = operand_take(r, x->plan->operand[p->in]);
   slot_filled(origin, slot, origin->frame->scope->uses[p->out]);
   dfi_exec_send(x, origin, p->edge[0], p->edge[1], 0);
+}
+
+enum { CALLS_AT_MOST = 20000 };
+
+/* A function that calls itself: a frame of its own for each call. */
+static void do_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  if (r->frame->depth >= CALLS_AT_MOST) {
+    dfi_exec_fail(x, r, p, DF_RESOURCE_EXHAUSTED, "functions call each other more than 20000 deep");
+    return;
+  }
+  dfi_frame *f = r->children[p->child] = frame_open(x, &x->plan->scope[p->target], r);
+  f->call = p;
+  f->returned = false;
+  r->outstanding++;
+  record_start(x, f->ring[0]);
+  if (!f->ring[0]->outstanding) dfi_exec_iteration_done(x, f->ring[0]);
+}
+
+/* The results go to the caller's slots, where nobody looks before the frame is done. */
+static void do_return(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
+  dfi_frame *f = r->frame;
+  df_value *out = f->origin->base[DFI_ITERATION] + f->call->out;
+  for (uint32_t i = 0; i < p->nin; i++) out[i] = operand_take(r, x->plan->operand[p->in + i]);
+  f->returned = true;
 }
 
 /* The window of parallel iterations is full: the value waits until it moves. */
@@ -554,6 +596,23 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
       break;
     }
+    case DFI_K_CALL:
+      hot_save(&q, x);
+      do_call(x, r, p);
+      hot_load(&q, x);
+      goto slowly;
+    case DFI_K_ARG: {
+      const dfi_frame *f = r->frame;
+      df_value *out = r->base[DFI_ITERATION] + p->out;
+      *out = dfi_value_copy(operand(f->origin, operands[f->call->in + p->enter]));
+      slot_filled(r, out, f->scope->uses[p->out]);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
+      break;
+    }
+    case DFI_K_RETURN:
+      do_return(x, r, p);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
+      break;
     case DFI_K_NOOP: case DFI_K_TRIGGER: hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0); break;
     case DFI_K_UNFED: {
       char shape[200], message[400];

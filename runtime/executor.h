@@ -45,6 +45,9 @@ struct dfi_frame {
   uint8_t     *exit_fired;   /* nexits */
   int32_t      enters_missing;
   bool         some_dead;    /* some Enter was dead */
+  bool         returned;     /* of a call: its results are in the caller's slots */
+  int32_t      depth;        /* frames around it */
+  dfi_pnode   *call;         /* the FunctionCall that opened it; NULL: it is a loop's */
   dfi_deferred *deferred;    /* NextIterations that wait for the window of parallel iterations to move */
   int32_t      ndeferred, deferred_capacity;
   dfi_frame   *next_free;

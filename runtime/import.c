@@ -12,6 +12,7 @@
  * When anything fails the graph is as it was before.
  */
 #include "import.h"
+#include "functions.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -100,11 +101,23 @@ static int32_t take_names(importer *m) {
   return DF_OK;
 }
 
+/* The entry of a node's op. Several handles in one tensor, as selected queues are, have ops of their own. */
+static const dfi_op_info *entry_of(const Pb__NodeDef *def) {
+  const char *own[][3] = { { "Pack", "T", "PackHandles" }, { "GatherV2", "Tparams", "GatherHandle" } };
+  for (size_t i = 0; i < 2; i++)
+    for (size_t a = 0; a < def->n_attr && !strcmp(def->op, own[i][0]); a++) {
+      const Pb__AttrValue *v = def->attr[a]->value;
+      if (!strcmp(def->attr[a]->key, own[i][1]) && v && v->value_case == PB__ATTR_VALUE__VALUE_TYPE && (int32_t)v->type == DF_RESOURCE)
+        return dfi_op_find(own[i][2]);
+    }
+  return dfi_op_find(def->op);
+}
+
 /* All ops that are not known, in one message. */
 static int32_t take_ops(importer *m) {
   int32_t unknown = 0, kinds = 0;
   for (int32_t i = 0; i < m->n; i++) {
-    m->item[i].op = dfi_op_find(m->item[i].def->op);
+    m->item[i].op = entry_of(m->item[i].def);
     unknown += !m->item[i].op;
   }
   if (!unknown) return DF_OK;
@@ -464,7 +477,8 @@ int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const cha
   m.prefix = full;
   m.def = d;
   m.map_used = dfi_xcalloc((size_t)nmap + 1, sizeof *m.map_used);
-  int32_t code = import(&m);
+  int32_t code = dfi_functions_lower(d, m.err);
+  if (!code) code = import(&m);
   if (code) {
     dfi_graph_cut(g, m.first);
     if (!*m.err->source) snprintf(m.err->source, sizeof m.err->source, "%s", m.where);

@@ -32,7 +32,8 @@ enum { DF_REF = 0, DF_CPU = 1, DF_CUDA = 2, DF_DEVICES = 3 };
 
 /* How the executor treats a node. Everything but DF_PLAIN is one of the primitives. */
 typedef enum df_flow {
-  DF_PLAIN = 0, DF_SWITCH, DF_MERGE, DF_ENTER, DF_EXIT, DF_NEXT_ITERATION, DF_LOOP_COND, DF_CONSTANT, DF_FEED, DF_NO_OP
+  DF_PLAIN = 0, DF_SWITCH, DF_MERGE, DF_ENTER, DF_EXIT, DF_NEXT_ITERATION, DF_LOOP_COND, DF_CONSTANT, DF_FEED, DF_NO_OP,
+  DF_CALL, DF_FUNCTION_BEGIN, DF_FUNCTION_ARG, DF_FUNCTION_RETURN    /* functions that call themselves: ops_function.c */
 } df_flow;
 
 typedef struct dfi_infer dfi_infer;     /* below */
@@ -57,7 +58,7 @@ typedef struct df_op {
 /* A table of entries, registered at load. */
 typedef struct dfi_op_table { const df_op *ops; int32_t n; } dfi_op_table;
 extern const dfi_op_table dfi_ops_flow, dfi_ops_state, dfi_ops_math, dfi_ops_reduce, dfi_ops_nn,
-                          dfi_ops_array, dfi_ops_index, dfi_ops_random, dfi_ops_tensor_array, dfi_ops_linalg, dfi_ops_grad, dfi_ops_convert,
+                          dfi_ops_array, dfi_ops_index, dfi_ops_random, dfi_ops_tensor_array, dfi_ops_linalg, dfi_ops_grad, dfi_ops_convert, dfi_ops_function,
                           dfi_ops_array_v3, dfi_ops_ref, dfi_ops_train, dfi_ops_resource, dfi_ops_lstm, dfi_ops_list, dfi_ops_queue, dfi_ops_stack, dfi_ops_trace;
 
 /* The entry taken apart, made once when the library loads. */

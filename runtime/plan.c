@@ -43,6 +43,7 @@ typedef struct maker {
   int32_t  *const_index;       /* by id: place in plan->constant, or -1 */
   int32_t  *variable_index;    /* by id: place among the variables, or -1 */
   int32_t   scope_cap, constant_cap;
+  struct function { const char *name; df_node *ret; int32_t scope; } *function; int32_t nfunctions;
 } maker;
 
 static const df_op *op_of(const df_node *n) { return dfi_op_info_at(n->op)->op; }
@@ -54,6 +55,27 @@ static int32_t feed_of(const maker *m, df_output o) {
   return -1;
 }
 
+
+/* ---- functions that call themselves ------------------------------------------------------------------ */
+
+static const df_attr *attr_of(const df_node *n, const char *name) {
+  int32_t i = dfi_op_attr_index(dfi_op_info_at(n->op), name);
+  return i < 0 ? NULL : &n->attrs[i];
+}
+
+/* The function that a call, or a node of a function's frame, names; NULL: the graph has none of this name. */
+static struct function *function_of(maker *m, const df_node *n) {
+  const char *name = attr_of(n, "function")->s;
+  for (int32_t i = 0; i < m->nfunctions; i++) if (!strcmp(m->function[i].name, name)) return &m->function[i];
+  for (int32_t i = 0; i < m->nids; i++) {
+    df_node *r = m->graph->node[i];
+    if (flow_of(r) != DF_FUNCTION_RETURN || strcmp(attr_of(r, "function")->s, name)) continue;
+    m->function = dfi_xrealloc(m->function, sizeof *m->function * (size_t)(m->nfunctions + 1));
+    m->function[m->nfunctions] = (struct function){ name, r, -1 };
+    return &m->function[m->nfunctions++];
+  }
+  return NULL;
+}
 
 /* ---- prune --------------------------------------------------------------------------------------- */
 
@@ -77,6 +99,8 @@ static void prune(maker *m, int32_t nfetch, const int32_t *fetches) {
     for (int32_t i = 0; i < n->nin; i++)
       if (feed_of(m, n->in[i]) < 0) need(m, n->in[i].node, &stack, &depth, &cap);
     for (int32_t i = 0; i < n->ncontrol; i++) need(m, n->control[i], &stack, &depth, &cap);
+    struct function *f = flow_of(n) == DF_CALL ? function_of(m, n) : NULL;
+    if (f) need(m, f->ret, &stack, &depth, &cap);
   }
   free(stack);
   m->needed = dfi_xmalloc(sizeof *m->needed * (size_t)(m->nneeded + 1));
@@ -85,11 +109,6 @@ static void prune(maker *m, int32_t nfetch, const int32_t *fetches) {
 }
 
 /* ---- scopes ----------------------------------------------------------------------------------------- */
-
-static const df_attr *attr_of(const df_node *n, const char *name) {
-  int32_t i = dfi_op_attr_index(dfi_op_info_at(n->op), name);
-  return i < 0 ? NULL : &n->attrs[i];
-}
 
 static int32_t scope_new(maker *m, int32_t parent, const char *name) {
   dfi_plan *p = m->plan;
@@ -131,6 +150,41 @@ static int32_t arrive(maker *m, df_node *n, int32_t scope, const df_node *from) 
   return DF_OK;
 }
 
+/* The scope of a node without inputs. */
+static int32_t home_of(maker *m, const df_node *n) {
+  if (flow_of(n) != DF_FUNCTION_BEGIN && flow_of(n) != DF_FUNCTION_ARG) return 0;
+  struct function *f = function_of(m, n);
+  if (f->scope < 0) {
+    f->scope = scope_new(m, DFI_FUNCTION, f->name);
+    m->plan->scope[f->scope].where = f->ret->where;
+  }
+  return f->scope;
+}
+
+/* What only an imported graph can have: a frame that is entered from two frames, or that has two LoopConds. */
+static int32_t check_frames(maker *m) {
+  dfi_plan *p = m->plan;
+  df_node **loop_cond = dfi_xcalloc((size_t)p->nscopes, sizeof *loop_cond);
+  int32_t status = DF_OK;
+  for (int32_t i = 0; i < m->nneeded && !status; i++) {
+    df_node *n = m->graph->node[m->needed[i]];
+    if (flow_of(n) == DF_LOOP_COND) {
+      df_node **other = &loop_cond[m->mark[n->id].scope];
+      if (*other) status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "the frame `%s` has two LoopConds, `%s` and `%s`",
+                                    p->scope[m->mark[n->id].scope].name, dfi_node_name(*other), dfi_node_name(n));
+      *other = n;
+    }
+    for (int32_t s = 1; s < p->nscopes && n->loose && flow_of(n) == DF_ENTER && !status; s++) {
+      const dfi_scope *own = &p->scope[m->mark[n->id].child_scope];
+      if (s == own->id || p->scope[s].parent == own->parent || strcmp(p->scope[s].name, own->name)) continue;
+      status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "the frame `%s` is entered from two frames; `%s` enters it from %s", own->name,
+                        dfi_node_name(n), own->parent > 0 ? p->scope[own->parent].name : "the top level");
+    }
+  }
+  free(loop_cond);
+  return status;
+}
+
 static int32_t find_scopes(maker *m) {
   /* consumers, as a compressed list by node id */
   int32_t *first = dfi_xcalloc((size_t)m->nids + 2, sizeof *first), status = DF_OK, edges = 0;
@@ -149,7 +203,7 @@ static int32_t find_scopes(maker *m) {
     for (int32_t j = 0; j < n->nin; j++) if (feed_of(m, n->in[j]) < 0) { user[at[n->in[j].node->id]++] = n->id; k->waiting++; }
     for (int32_t j = 0; j < n->ncontrol; j++) { user[at[n->control[j]->id]++] = n->id; k->waiting++; }
     if (flow_of(n) == DF_MERGE && k->waiting > 1) k->waiting = 1;        /* a loop's Merge is reached through its Enter */
-    if (!k->waiting) { k->scope = 0; stack[depth++] = n->id; }
+    if (!k->waiting) { k->scope = home_of(m, n); stack[depth++] = n->id; }
   }
   while (depth && !status) {
     df_node *n = m->graph->node[stack[--depth]];
@@ -176,7 +230,7 @@ static int32_t find_scopes(maker *m) {
         break;
       }
   free(first); free(user); free(at); free(stack);
-  return status;
+  return status ? status : check_frames(m);
 }
 
 /* ---- origins ------------------------------------------------------------------------------------------ */
@@ -272,8 +326,10 @@ static bool comes_as_token(maker *m, const df_node *n, df_output o, df_output *f
   *from = find_origin(m, o);
   *gate = NULL;
   if (given_as_token(m, n, *from)) {
-    m->mark[from->node->id].given_token = true;
-    m->mark[from->node->id].given_index = from->index;
+    mark *k = &m->mark[from->node->id];
+    k->given_token = true;
+    k->given_index = from->index;
+    if (k->scope < 0) k->scope = 0;                 /* all its outputs are fed: nobody has looked for it */
     return true;
   }
   if (feed_of(m, *from) >= 0 || is_given(m, *from)) return false;
@@ -317,6 +373,7 @@ static void prune_tokens(maker *m) {
   while (depth) {
     df_node *n = m->graph->node[stack[--depth]];
     if (m->mark[n->id].given_token) continue;       /* its inputs are beside the point */
+    if (flow_of(n) == DF_CALL) need(m, function_of(m, n)->ret, &stack, &depth, &cap);
     int32_t tokens = n->ncontrol, ngates = 0;
     df_output from;
     df_node *gate;
@@ -465,6 +522,20 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
     return DF_OK;
   case DF_NEXT_ITERATION: q->kind = DFI_K_NEXT; return DF_OK;
   case DF_CONSTANT: q->kind = DFI_K_CONST; q->nin = 0; return DF_OK;
+  case DF_CALL: {
+    struct function *f = function_of(m, n);
+    q->kind = DFI_K_CALL;
+    q->child = (uint16_t)s->nchildren++;
+    q->target = (uint32_t)f->scope;
+    if (f->ret->nin == n->nout) return DF_OK;
+    return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` wants %d results of the function `%s`, which has %d", dfi_node_name(n), n->nout, f->name, f->ret->nin);
+  }
+  case DF_FUNCTION_BEGIN: q->kind = DFI_K_NOOP; return DF_OK;
+  case DF_FUNCTION_ARG:
+    q->kind = DFI_K_ARG;
+    q->enter = (uint32_t)attr_of(n, "index")->i;
+    return DF_OK;
+  case DF_FUNCTION_RETURN: q->kind = DFI_K_RETURN; return DF_OK;
   case DF_NO_OP: q->kind = strcmp(op->type, "ControlTrigger") ? DFI_K_NOOP : DFI_K_TRIGGER; return DF_OK;
   case DF_FEED: q->kind = DFI_K_UNFED; return DF_OK;
   case DF_LOOP_COND: case DF_PLAIN: break;
@@ -761,11 +832,16 @@ dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const
     m.mark[o.node->id].fed_out = true;
   }
   if (!status) prune(&m, nfetch, fetches);
+  for (int32_t i = 0; i < m.nneeded && !status; i++) {
+    df_node *n = g->node[m.needed[i]];
+    if (flow_of(n) == DF_CALL && !function_of(&m, n))
+      status = dfi_fail(err, DF_NOT_FOUND, n->where, "`%s` calls a function `%s`, which the graph does not have", dfi_node_name(n), attr_of(n, "function")->s);
+  }
   if (!status) status = find_scopes(&m);
   if (!status) status = lay_out(&m);
   if (!status) status = find_fetches(&m);
   for (int32_t i = 0; i < p->nscopes && !status; i++) p->scope[i].record_bytes = dfi_record_bytes(&p->scope[i]);
-  free(m.mark); free(m.needed); free(m.given); free(m.const_index); free(m.variable_index);
+  free(m.mark); free(m.needed); free(m.function); free(m.given); free(m.const_index); free(m.variable_index);
   if (status) { dfi_plan_free(p); return NULL; }
   return p;
 }

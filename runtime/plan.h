@@ -30,7 +30,7 @@ typedef uint32_t dfi_operand;
 /* What the executor does with a node. */
 typedef enum dfi_kind {
   DFI_K_SCALAR,     /* a function on unboxed numbers; the kernel when an operand turns out to be a tensor */
-  DFI_K_KERNEL, DFI_K_SWITCH, DFI_K_MERGE, DFI_K_ENTER, DFI_K_EXIT, DFI_K_NEXT, DFI_K_CONST, DFI_K_NOOP, DFI_K_UNFED,
+  DFI_K_KERNEL, DFI_K_SWITCH, DFI_K_MERGE, DFI_K_ENTER, DFI_K_EXIT, DFI_K_NEXT, DFI_K_CONST, DFI_K_CALL, DFI_K_ARG, DFI_K_RETURN, DFI_K_NOOP, DFI_K_UNFED,
   DFI_K_TRIGGER     /* as NOOP, but it runs whatever its inputs are */
 } dfi_kind;
 
@@ -57,9 +57,9 @@ typedef struct dfi_pnode {
   uint32_t     edge[4];      /* edges in plan->edge: [0,1) of output 0 (all outputs unless SWITCH), SWITCH: [1,2) of output 1, [2,3) of the node itself */
   df_scalar_fn scalar;
   uint32_t     nin, nout;
-  uint16_t     child;        /* ENTER: which child frame of the iteration; EXIT: which exit of the frame */
-  uint32_t     enter;        /* ENTER: its number among the child's Enters */
-  uint32_t     target;       /* ENTER: the child's scope */
+  uint16_t     child;        /* ENTER, CALL: which child frame of the iteration; EXIT: which exit of the frame */
+  uint32_t     enter;        /* ENTER: its number among the child's Enters; ARG: which argument */
+  uint32_t     target;       /* ENTER, CALL: the child's scope */
   uint32_t     scope;        /* the scope its operands lie in */
   uint8_t      has_handle, offload, iteration_operands, waits;
   df_kernel_fn kernel;
@@ -69,8 +69,9 @@ typedef struct dfi_pnode {
   uint8_t     *reads;        /* nin: inputs that are references and wanted as values; NULL where there are none */
 } __attribute__((aligned(128))) dfi_pnode;   /* its address is a shift away from its number */
 
+enum { DFI_FUNCTION = -2 };
 typedef struct dfi_scope {
-  int32_t      id, parent;   /* parent -1: the top level */
+  int32_t      id, parent;   /* parent -1: the top level; DFI_FUNCTION: a function, whose frames may open anywhere */
   uint32_t     child;        /* which child of the parent */
   const char  *name;         /* the frame's name */
   uint64_t     salt;         /* made of the name alone: what is drawn at random does not depend on what else is in the plan */
