@@ -32,6 +32,27 @@ static void *background(void *arg) {
   return NULL;
 }
 
+static struct timespec after(double seconds) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  double at = (double)t.tv_nsec * 1e-9 + seconds;
+  t.tv_sec += (time_t)at;
+  t.tv_nsec = (long)((at - (double)(time_t)at) * 1e9);
+  return t;
+}
+
+/* Runs started one after the other come to a queue in that order: a start returns when its run is over, stands still, waits for
+ * something outside of it, or has gone on for a moment. */
+static void get_going(df_run *r) {
+  dfi_watch *w = r->watch;
+  struct timespec until = after(0.2);      /* until its thread has a processor */
+  pthread_mutex_lock(&w->lock);
+  while (w->state == DF_RUN_NEW && !pthread_cond_timedwait(&w->changed, &w->lock, &until)) {}
+  until = after(0.005);
+  while (w->state == DF_RUN_RUNNING && !w->waits && !pthread_cond_timedwait(&w->changed, &w->lock, &until)) {}
+  pthread_mutex_unlock(&w->lock);
+}
+
 df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                          const df_value *values, double timeout, const char *options, df_error *err) {
   df_error local;
@@ -57,6 +78,7 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
     df_run_release(r);
     return NULL;
   }
+  get_going(r);
   return r;
 }
 
@@ -127,14 +149,7 @@ void df_run_resume(df_run *r, int32_t step, int64_t n) {
 
 int32_t df_run_settle(df_run *r, double seconds, df_stop *stop) {
   dfi_watch *w = r->watch;
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  if (seconds >= 0) {
-    if (seconds > 1e8) seconds = 1e8;
-    double t = (double)until.tv_nsec * 1e-9 + seconds;
-    until.tv_sec += (time_t)t;
-    until.tv_nsec = (long)((t - (double)(time_t)t) * 1e9);
-  }
+  const struct timespec until = after(seconds < 0 ? 0 : seconds > 1e8 ? 1e8 : seconds);
   pthread_mutex_lock(&w->lock);
   int timed_out = 0;
   while ((w->state == DF_RUN_NEW || w->state == DF_RUN_RUNNING) && !timed_out)

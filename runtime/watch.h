@@ -23,6 +23,7 @@ typedef struct dfi_watch {
   pthread_cond_t  changed;
   atomic_int   wanted;       /* the owner shall come by */
   int32_t      state;        /* df_run_state */
+  bool         waits;        /* at some time all its calls waited for something outside of it */
   bool         want_pause;
   dfi_exec    *exec;         /* while it runs or stands still */
   df_stop      stop;

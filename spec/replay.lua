@@ -219,11 +219,6 @@ local function judge(case, run, ok, results, wrong)
   end
 end
 
-local function pause()
-  local ok, system = pcall(require, 'system')
-  if ok then system.sleep(0.03) end
-end
-
 --- Replays a recording; gives a list of sentences that say what dflow did otherwise, empty when nothing.
 function M.replay(dir)
   local case = M.load(dir)
@@ -240,7 +235,6 @@ function M.replay(dir)
         local fetches, feeds, opts = arguments(case, session, run)
         if event.alone then return session:run(fetches, feeds, opts) end
         started[run] = session:start(fetches, feeds, opts)
-        pause()                                 -- whoever came first waits first
       end)
       if not started[run] then judge(case, run, ok, result, wrong) end
     elseif started[run] then
