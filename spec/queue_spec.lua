@@ -233,6 +233,15 @@ describe('closing a queue', function()
 end)
 
 describe('a call that waits on a queue', function()
+  it('stands in line in the order in which the runs were started', function()
+    df.reset()
+    local q, x, takers = df.FIFOQueue(100, 'int32', { shapes = { {} } }), df.placeholder('int32'), {}
+    local take, put = q:dequeue(), q:enqueue(x)
+    for i = 1, 20 do takers[i] = df.start(take) end
+    for i = 1, 20 do df.run(put, { [x] = i }) end
+    for i = 1, 20 do assert.are.equal(i, takers[i]:wait()) end
+  end)
+
   before_each(df.reset)
 
   it('can be cancelled, and gives back what it has taken', function()
