@@ -1,0 +1,314 @@
+--- import_graph_def: what TensorFlow wrote, dflow reads, runs and differentiates; what is no graph is an error that says why.
+local df = require 'dflow'
+local support = require 'spec.support'
+
+local graphs = 'spec/graphs/'
+
+local function read(path)
+  local f = assert(io.open(graphs .. path, 'rb'))
+  local bytes = f:read('*a')
+  f:close()
+  return bytes
+end
+
+--- A node in text form: node('x', 'Placeholder', {'input', ...}, 'key { ... }', ...), where an attribute is `name`, then its value.
+local function node(name, op, inputs, attrs)
+  local t = { ('node { name: "%s" op: "%s"'):format(name, op) }
+  for _, input in ipairs(inputs or {}) do t[#t + 1] = ('input: "%s"'):format(input) end
+  for key, value in pairs(attrs or {}) do t[#t + 1] = ('attr { key: "%s" value { %s } }'):format(key, value) end
+  return table.concat(t, ' ') .. ' }\n'
+end
+local FLOAT, INT, BOOL = { T = 'type: DT_FLOAT' }, { T = 'type: DT_INT32' }, { T = 'type: DT_BOOL' }
+
+local function placeholder(name, dtype)
+  return node(name, 'Placeholder', {}, { dtype = 'type: ' .. (dtype or 'DT_FLOAT'), shape = 'shape { }' })
+end
+local function constant(name, dtype, field, value, control)
+  return node(name, 'Const', { control }, { dtype = 'type: ' .. dtype,
+    value = ('tensor { dtype: %s tensor_shape { } %s: %s }'):format(dtype, field, value) })
+end
+local function import(...)
+  return df.import_graph_def(table.concat{ ... })
+end
+
+--- The error of an import.
+local function refused(...)
+  local ok, err = pcall(import, ...)
+  assert.is_false(ok)
+  assert.is_table(err, tostring(err))
+  return err
+end
+
+--- A counting loop up to `limit`, with names as TensorFlow gives them.
+local function loop(limit)
+  return table.concat{
+    constant('zero', 'DT_INT32', 'int_val', 0), constant('limit', 'DT_INT32', 'int_val', limit or 10),
+    node('w/Enter', 'Enter', { 'zero' }, { T = 'type: DT_INT32', frame_name = 's: "w/frame"' }),
+    node('w/Merge', 'Merge', { 'w/Enter', 'w/Next' }, { T = 'type: DT_INT32', N = 'i: 2' }),
+    node('w/Limit', 'Enter', { 'limit' }, { T = 'type: DT_INT32', frame_name = 's: "w/frame"', is_constant = 'b: true' }),
+    node('w/Less', 'Less', { 'w/Merge', 'w/Limit' }, INT), node('w/LoopCond', 'LoopCond', { 'w/Less' }),
+    node('w/Switch', 'Switch', { 'w/Merge', 'w/LoopCond' }, INT), node('w/Identity', 'Identity', { 'w/Switch:1' }, INT),
+    constant('w/one', 'DT_INT32', 'int_val', 1, '^w/Identity'), node('w/add', 'AddV2', { 'w/Identity', 'w/one' }, INT),
+    node('w/Next', 'NextIteration', { 'w/add' }, INT), node('w/Exit', 'Exit', { 'w/Switch' }, INT) }
+end
+
+describe('import_graph_def', function()
+  it('reads a GraphDef, its text form, a MetaGraphDef and a SavedModel, by path and as bytes', function()
+    for _, source in ipairs{ graphs .. 'loop.pb', graphs .. 'loop.pbtxt', graphs .. 'loop.meta', graphs .. 'saved', read('loop.pb'), read('loop.pbtxt') } do
+      local g = df.import_graph_def(source)
+      local s = df.Session{ graph = g }
+      assert.same({ 3, 22, 93 }, s:run(g:output('y:0'), { ['n:0'] = 5, ['x:0'] = { 1, 2, 3 } }):totable())
+      assert.same({ 1.5, math.huge, -math.huge }, { df.unpack(s:run(g:output('halves')):totable(), 1, 3) })
+      assert.equal('a\0b', s:run(g:output('words')):at(0))
+      assert.equal('"quoted"\n\t', s:run(g:output('words')):at(1))
+      assert.same({ { 7, 7, 7 }, { 7, 7, 7 } }, s:run(g:output('sevens')):astype('int32'):totable())
+      assert.same({ 0 }, s:run(g:output('nothing')).shape)
+      s:close()
+    end
+  end)
+
+  it('knows nodes by the names that the file has', function()
+    local g = df.import_graph_def(graphs .. 'loop.pb')
+    assert.equal('while/Exit_1', g:op('while/Exit_1').name)
+    assert.equal('Exit', g:op('while/Exit_1').type)
+    assert.equal('while/cond/Merge:0', g:op('while/NextIteration_1').inputs[1].name)
+    assert.has_error(function() g:op('while/Exit_2') end)
+  end)
+
+  it('puts a prefix before the names, and imports twice into one graph', function()
+    local g = df.Graph()
+    for _, prefix in ipairs{ 'a', 'b/c/' } do df.import_graph_def(loop(), { into = g, prefix = prefix }) end
+    local a, b = g:output('a/w/Exit:0'), g:output('b/c/w/Exit:0')
+    assert.same({ 10, 10 }, df.Session{ graph = g }:run{ a, b })
+  end)
+
+  it('refuses a name that the graph has already', function()
+    local g = df.import_graph_def(loop())
+    local n = g:size()
+    local ok, err = pcall(df.import_graph_def, loop(), { into = g })
+    assert.is_false(ok)
+    assert.equal('invalid_argument', err.code)
+    assert.matches('zero', err.message)
+    assert.equal(n, g:size())
+  end)
+
+  it('leaves automatic names to what is built later', function()
+    local g = import(placeholder('Add'), placeholder('x/Add_1'))
+    g:as_default(function()
+      local y = df.add(g:output('Add:0'), 1)
+      assert.not_equal('Add:0', y.name)
+      assert.equal(y, g:output(y.name))
+    end)
+  end)
+
+  it('replaces inputs as input_map says', function()
+    local g = df.Graph()
+    g:as_default(function()
+      local x, ran = df.constant(5), df.no_op()
+      df.import_graph_def(placeholder('x') .. node('p', 'NoOp') .. node('y', 'Neg', { 'x', '^p' }, FLOAT),
+                          { into = g, input_map = { ['x:0'] = df.float32(4), ['^p'] = ran } })
+      assert.equal(-4, g:output('y'):eval())
+      assert.is_truthy(x)
+      local _, err = pcall(df.import_graph_def, loop(), { into = g, prefix = 'p', input_map = { ['nobody:0'] = x } })
+      assert.matches('input_map has `nobody:0`', err.message)
+      _, err = pcall(df.import_graph_def, placeholder('x2') .. node('y2', 'Neg', { 'x2' }, FLOAT), { into = g, input_map = { ['x2:0'] = ran } })
+      assert.matches('gives no output', err.message)
+    end)
+  end)
+
+  it('takes nodes in any order', function()
+    local lines = {}
+    for line in loop():gmatch('[^\n]+') do table.insert(lines, 1, line) end
+    local g = df.import_graph_def(table.concat(lines, '\n'))
+    assert.equal(10, df.Session{ graph = g }:run(g:output('w/Exit')))
+  end)
+
+  it('ignores attributes that no op has, and takes defaults for those not given', function()
+    local g = import(placeholder('a'), placeholder('b'),
+      node('y', 'Sub', { 'a', 'b' }, { T = 'type: DT_FLOAT', _class = 'list { s: "loc:@a" }', novelty = 'func { name: "f" attr { key: "T" value { type: DT_INT32 } } }' }))
+    assert.equal(-1, df.Session{ graph = g }:run(g:output('y'), { ['a:0'] = 1, ['b:0'] = 2 }))
+  end)
+
+  it('skips what newer text has, and reads lists, escapes and comments', function()
+    local g = df.import_graph_def([[
+      # a comment
+      node < name: 'c' op: "Con" "st" experimental_debug_info { names: ["a", "b"] [type.googleapis.com/x] { y: 1 } }
+        attr: { key: "dtype", value: { type: DT_INT32 } };
+        attr { key: "value" value { tensor { dtype: 3 tensor_shape { dim { size: 0x3 } } int_val: [1, -2, 03] } } } >
+      node { name: "s" op: "Const" attr { key: "dtype" value { type: DT_STRING } }
+        attr { key: "value" value { tensor { dtype: DT_STRING tensor_shape { } string_val: "\303\244\x41\u00e4" } } } }
+      versions { producer: 100 } unheard_of: -1.5e3f]])
+    local s = df.Session{ graph = g }
+    assert.same({ 1, -2, 3 }, s:run(g:output('c')):totable())
+    assert.equal('äAä', s:run(g:output('s')))
+  end)
+
+  it('reads what is fed anywhere at the top, in a branch too', function()
+    local g = df.import_graph_def(graphs .. 'gradients/cond.pb')
+    local s = df.Session{ graph = g }
+    local x, y, product = g:output('x0:0'), g:output('y:0'), g:output('cond/mul:0')
+    assert.same({ 1, 4, 9 }, s:run(y, { [x] = { 1, 2, 3 } }):totable())
+    assert.same({ 7, 8, 9 }, s:run(y, { [x] = { 1, 2, 3 }, [product] = { 7, 8, 9 } }):totable())
+    assert.same({ 4, 0, 0 }, s:run(product, { [g:output('cond/mul/Switch:1')] = { 2, 0, 0 }, [x] = { 0, 0, 0 } }):totable())
+  end)
+
+  it('names the Switch and its predicate where a dead value is fetched', function()
+    local g = import(placeholder('x'), placeholder('p', 'DT_BOOL'), node('s', 'Switch', { 'x', 'p' }, FLOAT), node('y', 'Neg', { 's:1' }, FLOAT))
+    local s = df.Session{ graph = g }
+    assert.equal(-2, s:run(g:output('y'), { ['x:0'] = 2, ['p:0'] = true }))
+    assert.equal(2, s:run(g:output('s:0'), { ['x:0'] = 2, ['p:0'] = false }))
+    for _, fetch in ipairs{ 'y:0', 's:1' } do
+      local ok, err = pcall(s.run, s, g:output(fetch), { ['x:0'] = 2, ['p:0'] = false })
+      assert.is_false(ok)
+      assert.equal('invalid_argument', err.code)
+      assert.matches('Switch', tostring(err))
+    end
+  end)
+
+  it('runs a ControlTrigger whatever its inputs are', function()
+    local g = import(placeholder('x'), placeholder('p', 'DT_BOOL'), node('s', 'Switch', { 'x', 'p' }, FLOAT), node('y', 'Neg', { 's:1' }, FLOAT),
+                     node('t', 'ControlTrigger', { '^y' }), node('z', 'Neg', { 'x', '^t' }, FLOAT))
+    assert.equal(-3, df.Session{ graph = g }:run(g:output('z'), { ['x:0'] = 3, ['p:0'] = false }))
+  end)
+end)
+
+describe('the gradient of an imported graph', function()
+  local function check(name, file)
+    local g, z = df.import_graph_def(graphs .. 'gradients/' .. file), df.load_npz(graphs .. 'gradients/' .. name .. '.npz')
+    local xs, feeds = {}, {}
+    while z['x' .. #xs] do
+      local x = g:output('x' .. #xs .. ':0')
+      feeds[x] = z['x' .. #xs]
+      xs[#xs + 1] = x
+    end
+    local y, s = g:output('y:0'), df.Session{ graph = g }
+    support.near(s:run(y, feeds), z.y, { rtol = 1e-4, atol = 1e-4 })
+    local r = s:run(g:as_default(function() return df.gradients(y, xs, { unconnected = 'zero' }) end), feeds)
+    for k = 1, #xs do support.near(r[k], z["g" .. k - 1], { rtol = 1e-4, atol = 1e-4 }) end
+    s:close()
+  end
+  for _, name in ipairs{ 'loop', 'loop0', 'data', 'cond', 'cond2', 'samepred', 'cond_in_loop', 'cond_in_loop_unk', 'loop_in_cond', 'nested',
+                         'nested_cond', 'ta', 'map', 'scan', 'foldl', 'max_iter', 'swap', 'gather', 'case', 'inv', 'assert', 'passthrough' } do
+    it('is TensorFlow\'s: ' .. name, function() check(name, name .. '.pb') end)
+  end
+  for _, name in ipairs{ 'cond', 'samepred', 'cond_in_loop', 'nested_cond' } do
+    it('is there beside TensorFlow\'s own: ' .. name, function() check(name, name .. '.full.pb') end)
+  end
+
+  it('is an error where no cond or loop could be found', function()
+    local g = import(placeholder('x'), placeholder('p', 'DT_BOOL'), placeholder('q', 'DT_BOOL'), node('s', 'Switch', { 'x', 'p' }, FLOAT),
+                     node('r', 'Switch', { 'x', 'q' }, FLOAT), node('y', 'Merge', { 's', 'r:1' }, { T = 'type: DT_FLOAT', N = 'i: 2' }))
+    local x, y = g:output('x:0'), g:output('y:0')
+    assert.equal(4, df.Session{ graph = g }:run(y, { [x] = 4, ['p:0'] = false, ['q:0'] = false }))
+    local ok, err = pcall(function() return g:as_default(function() return df.gradients(y, x) end) end)
+    assert.is_false(ok)
+    assert.matches('Merge', tostring(err))
+  end)
+end)
+
+describe('a graph that is none', function()
+  it('lists all ops that nobody knows', function()
+    local err = refused(node('a', 'FrobnicateV2'), node('b', 'Quux'), node('c', 'FrobnicateV2'))
+    assert.equal('not_found', err.code)
+    assert.matches('2 ops that dflow does not know: FrobnicateV2 %(2 nodes%), Quux %(1 node%)', err.message)
+  end)
+
+  local broken = {
+    ['an input that nobody makes'] = { node('y', 'Neg', { 'nobody' }, FLOAT), 'input `nobody` of node `y`' },
+    ['a control input that nobody makes'] = { placeholder('x') .. node('y', 'Neg', { 'x', '^nobody' }, FLOAT), 'there is no node `nobody`' },
+    ['two nodes of one name'] = { placeholder('x') .. placeholder('x'), 'two nodes are named `x`' },
+    ['a node without a name'] = { node('', 'NoOp'), 'has no name' },
+    ['a name with a space'] = { node('a b', 'NoOp'), 'a name must not' },
+    ['an output that its node does not have'] = { placeholder('x') .. node('y', 'Neg', { 'x:1' }, FLOAT), '`x:1`, but `x` %(Placeholder%) has 1 output' },
+    ['a control input twice'] = { placeholder('x') .. node('y', 'Neg', { 'x', '^x', '^x' }, FLOAT), 'control input `^x` twice' },
+    ['data after control'] = { placeholder('x') .. node('y', 'Sub', { 'x', '^x', 'x' }, FLOAT), 'those come last' },
+    ['too few inputs'] = { placeholder('x') .. node('y', 'Sub', { 'x' }, FLOAT), 'takes 2 inputs' },
+    ['a cycle without a NextIteration'] = { node('a', 'Neg', { 'b' }, FLOAT) .. node('b', 'Neg', { 'a' }, FLOAT), 'cycle that has no NextIteration: `%w` → `%w`' },
+    ['a node that feeds itself'] = { node('a', 'Neg', { 'a' }, FLOAT), '`a` %(Neg%) has its own output' },
+    ['a Switch whose predicate is its own output'] = { placeholder('x', 'DT_BOOL') .. node('s', 'Switch', { 'x', 's:1' }, BOOL), '`s` %(Switch%) has its own output' },
+    ['a Merge that nothing enters'] = { node('m', 'Merge', { 'n' }, { T = 'type: DT_FLOAT', N = 'i: 1' }) .. node('n', 'NextIteration', { 'm' }, FLOAT),
+                                        'nothing ever begins' },
+    ['an attribute of another type'] = { placeholder('x') .. node('y', 'Neg', { 'x' }, { T = 's: "float"' }), 'attr `T` of node `y` is a string, expected a type' },
+    ['a dtype that its input does not have'] = { placeholder('x') .. node('y', 'Neg', { 'x' }, INT), 'attr `T` of node `y` is int32, but its input 0 %(`x:0`%) is float32' },
+    ['a length that its list does not have'] = { placeholder('x') .. node('y', 'AddN', { 'x', 'x' }, { T = 'type: DT_FLOAT', N = 'i: 3' }), 'attr `N` of node `y` is 3, but its list has 2' },
+    ['a dtype that there is not'] = { node('x', 'Placeholder', {}, { dtype = 'type: 77' }), 'is the type 77, which there is not' },
+    ['a Const without a value'] = { node('c', 'Const', {}, { dtype = 'type: DT_FLOAT' }), 'no attr `value`' },
+    ['content of another size'] = { node('c', 'Const', {}, { dtype = 'type: DT_FLOAT', value = 'tensor { dtype: DT_FLOAT tensor_shape { dim { size: 3 } } tensor_content: "12345678" }' }),
+                                    '3 elements, 12 bytes, but has 8 bytes' },
+    ['more elements than the shape has'] = { node('c', 'Const', {}, { dtype = 'type: DT_FLOAT', value = 'tensor { dtype: DT_FLOAT tensor_shape { } float_val: [1, 2] }' }), 'lists 2' },
+    ['a tensor far larger than its file'] = { node('c', 'Const', {}, { dtype = 'type: DT_FLOAT', value = 'tensor { dtype: DT_FLOAT tensor_shape { dim { size: 99999999999 } dim { size: 99999999999 } } float_val: 1 }' }),
+                                              'but the file has 1 of them' },
+    ['a negative dimension'] = { node('c', 'Const', {}, { dtype = 'type: DT_FLOAT', value = 'tensor { dtype: DT_FLOAT tensor_shape { dim { size: -5 } } float_val: 1 }' }), 'has the dimension %-5' },
+    ['text that ends in its middle'] = { 'node { name: "x" op: "NoOp"', '`}` is expected, but the file ends' },
+    ['a string that is not closed'] = { 'node { name: "x }\n}', 'line 1, column %d+: a string is not closed' },
+    ['an enum of no such name'] = { 'node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_DIGIT } } }', 'no such value of an enum' },
+  }
+  for what, case in pairs(broken) do
+    it('is an error with names: ' .. what, function()
+      local err = refused(case[1])
+      assert.matches(case[2], err.message)
+      assert.is_true(err.code == 'invalid_argument' or err.code == 'data_loss', err.code)
+      assert.matches('import_spec.lua:%d+', err.source)
+    end)
+  end
+
+  it('is an error: bytes that are cut, and says in which node', function()
+    local whole = read('loop.pb')
+    local _, err = pcall(df.import_graph_def, whole:sub(1, 1000))
+    assert.equal('data_loss', err.code)
+    assert.matches('in node %d+ `[%w/]+`', err.message)
+    for n = 1, #whole - 1, 7 do
+      local ok, why = pcall(df.import_graph_def, whole:sub(1, n))
+      if not ok then assert.is_table(why, tostring(why)) end
+    end
+  end)
+
+  it('is an error or a graph that runs to an end: bytes that were changed', function()
+    local whole, seed = read('loop.pb'), 12345
+    for _ = 1, 300 do
+      seed = (seed * 16807) % 2147483647
+      local at, byte = seed % #whole + 1, math.floor(seed / 7919) % 256
+      local ok, g = pcall(df.import_graph_def, whole:sub(1, at - 1) .. string.char(byte) .. whole:sub(at + 1))
+      if not ok then assert.is_table(g, tostring(g)) end
+    end
+  end)
+
+  it('is an error: a file that is not there, an empty one', function()
+    local ok, err = pcall(df.import_graph_def, graphs .. 'nobody.pb')
+    assert.is_false(ok)
+    assert.equal('not_found', err.code)
+    assert.matches('nobody.pb', err.message)
+    assert.has_error(function() df.import_graph_def('') end)
+    assert.has_error(function() df.import_graph_def(7) end)
+    assert.has_error(function() df.import_graph_def(loop(), { prefx = 'a' }) end)
+  end)
+end)
+
+describe('a loop that is not as loops are', function()
+  local function run(text, fetch)
+    local ok, err = pcall(function()
+      local g = df.import_graph_def(text)
+      return df.Session{ graph = g, timeout = 20 }:run(g:output(fetch))
+    end)
+    assert.is_false(ok)
+    assert.equal('invalid_argument', err.code, tostring(err))
+    return err.message
+  end
+
+  it('is an error: two LoopConds in a frame', function()
+    assert.matches('LoopCond', run(loop():gsub('input: "w/LoopCond"', 'input: "w/LoopCond2"') .. node('w/LoopCond2', 'LoopCond', { 'w/LoopCond' }), 'w/Exit'))
+  end)
+  it('is an error: inputs from different frames', function()
+    assert.matches('different frames', run(loop() .. constant('seven', 'DT_INT32', 'int_val', 7) .. node('n', 'Neg', { 'seven' }, INT) .. node('y', 'Sub', { 'w/Exit', 'n' }, INT)
+      .. node('bad', 'AddV2', { 'w/Identity', 'n' }, INT) .. node('out', 'Exit', { 'bad' }, INT), 'out'))
+  end)
+  it('is an error: one frame in two others', function()
+    local enter = { T = 'type: DT_INT32', frame_name = 's: "f"' }
+    local text = loop() .. node('a', 'Enter', { 'zero' }, enter) .. node('b', 'Enter', { 'w/Identity' }, enter) .. node('c', 'Sub', { 'a', 'b' }, INT)
+      .. node('d', 'Exit', { 'c' }, INT)
+    assert.matches('frame', run(text, 'd'))
+  end)
+  it('is an error: an Exit in no frame', function()
+    assert.matches('in no frame', run(placeholder('x') .. constant('c', 'DT_INT32', 'int_val', 1) .. node('n', 'Neg', { 'c' }, INT) .. node('y', 'Exit', { 'n' }, INT), 'y'))
+  end)
+end)
