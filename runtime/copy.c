@@ -75,7 +75,8 @@ static int32_t copy_attrs(const copier *c, df_node *n, const df_node *from, df_e
   bool prints = !strcmp(o->op->type, "Print");
   if (from->attrs == o->defaults && !prints) {
     bool same = true;
-    for (int32_t a = 0; a < o->nattr; a++) same &= !c->wide || o->attr[a].type != 'd' || !is_narrow((uint8_t)from->attrs[a].i);
+    for (int32_t a = 0; a < o->nattr && c->wide; a++)
+      same &= o->attr[a].type != 'y' && (o->attr[a].type != 'd' || !is_narrow((uint8_t)from->attrs[a].i));
     if (same) return DF_OK;
   }
   n->attrs = dfi_graph_alloc(c->to, sizeof *n->attrs * (size_t)(o->nattr + 1));
@@ -94,10 +95,11 @@ static int32_t copy_attrs(const copier *c, df_node *n, const df_node *from, df_e
         to->s = s;
         break;
       }
-      case 'h': case 'l':
+      case 'h': case 'l': case 'y': case 'p':
         if (to->i > 0) {
           int64_t *v = dfi_graph_alloc(c->to, sizeof *v * (size_t)to->i);
           to->ints = memcpy(v, to->ints, sizeof *v * (size_t)to->i);
+          for (int64_t k = 0; k < to->i && c->wide && o->attr[a].type == 'y'; k++) if (is_narrow((uint8_t)v[k])) v[k] = DF_FLOAT64;
         }
         break;
       case 'd':

@@ -395,6 +395,12 @@ static bool scale(pass *p, int32_t n, df_output *d, double factor) {
   return any;
 }
 
+df_output with_fault(pass *p, df_node *n, df_output d) {
+  double factor = dfi_gradient_fault(n->op);
+  if (factor != 1) scale(p, 1, &d, factor);
+  return d;
+}
+
 static bool grad_node(pass *p, region *r, df_node *n) {
   const df_op *op = dfi_op_info_at(n->op)->op;
   bool any = false;

@@ -188,7 +188,7 @@ bool grad_cond(pass *p, region *r, df_cond *c) {
     if (failed(p)) return false;
     if (!d.node) continue;
     index[n] = i;
-    dy[n++] = d;
+    dy[n++] = with_fault(p, o.node, d);
   }
   if (!n) return true;
   region b[2] = { { 0 }, { 0 } };

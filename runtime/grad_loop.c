@@ -158,6 +158,7 @@ bool begin_backward(pass *p, region *r, region *b, int32_t n, carried *c, const 
   init[0] = first.node->id; init[1] = first.index;
   for (int32_t i = 0; i < n; i++) {
     df_output exit = { l->var[c[i].index].exit, 0 }, d = gather_sum(p, r, exit);
+    d = d.node ? with_fault(p, exit.node, d) : d;
     if (!d.node && !failed(p)) d = nothing(p, r, exit);
     if (failed(p)) return false;
     init[2 * i + 2] = d.node->id; init[2 * i + 3] = d.index;

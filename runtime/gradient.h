@@ -95,6 +95,7 @@ int32_t   op_error(pass *p, df_node *n, const char *format, ...) __attribute__((
 df_output array_start(pass *p, region *r, df_output o);
 void      array_finish(pass *p, region *r, df_output o, df_output handle);
 const char *op_type(const df_node *n);
+df_output with_fault(pass *p, df_node *n, df_output d);    /* d, or what df_op_break_gradient makes of gradients of n's op */
 static inline bool own(const pass *p, const df_node *n) { return n->id >= p->base && n->id < p->n0; }
 static inline uint8_t mark_of(const pass *p, const df_node *n) { return own(p, n) ? p->mark[n->id - p->base] : 0; }
 static inline df_flow flow_kind(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }

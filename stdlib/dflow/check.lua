@@ -79,16 +79,28 @@ end
 
 -- ---- differences -------------------------------------------------------------------------------------------------------
 
---- The Outputs whose value x has: itself, or all reads of a Variable.
-local function places_of(x, y)
-  if getmetatable(x) ~= Variable then return { x } end
-  local g, list, handle = y.graph, {}, x.graph.handle
+--- A function that makes x have the value of a Tensor, for runs with these feeds. An Output is fed; so are all reads of a Variable; where
+-- others look at it, too, it is assigned to.
+local function mover(c, x, y, feeds)
+  if getmetatable(x) ~= Variable then return function(t) feeds[x] = t end, graph.dtype(x) end
+  local g, list, handle, assigned = y.graph, {}, x.graph.handle, false
   for _, node in ipairs(core.graph_needs(handle, { y.node, y.index })) do
-    if core.node_type(handle, node) == 'ReadVariableOp' and core.node_input_of(handle, node, 0) == x.handle.node then
-      list[#list + 1] = graph.output(g, node, 0)
+    for i = 0, core.node_inputs(handle, node) - 1 do
+      if core.node_input_of(handle, node, i) == x.handle.node then
+        if core.node_type(handle, node) == 'ReadVariableOp' then list[#list + 1] = graph.output(g, node, 0) else assigned = true end
+      end
     end
   end
-  return list
+  if not assigned then
+    return function(t)
+      for _, o in ipairs(list) do feeds[o] = t end
+    end, x.d
+  end
+  local p = f.placeholder(x.dtype, x.shape)
+  local set = x:assign(p)
+  return function(t)
+    c.s:run(set, { [p] = t })
+  end, x.d
 end
 
 --- The feeds of the run, and with them what gradients take for constants, as it was.
@@ -113,15 +125,15 @@ local function by_differences(c, total, found)
   c.s:run(total, c.feeds)
   c.how.few = os.clock() - began > 5e-3         -- a large graph: fewer elements and directions
   for k, x in ipairs(c.xs) do
-    local places = places_of(x, total)
     local at, shape = numbers(c.at[k])
-    local feeds, d = held(c, total), graph.dtype(places[1] or total)
+    local feeds = held(c, total)
+    local move, d = mover(c, x, total, feeds)
     local wrong = differences.compare(at, found[k], function(moved)
-      local t = tensor.from(moved, d, shape)
-      for _, place in ipairs(places) do feeds[place] = t end
       if c.effects then c.s:init() end
+      move(tensor.from(moved, d, shape))
       return c.s:run(total, feeds)
     end, c.how, MOST_ELEMENTS)
+    move(tensor.from(at, d, shape))
     if wrong and (not worst or wrong.size > worst.size) then
       wrong.x = x
       worst = wrong

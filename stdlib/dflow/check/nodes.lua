@@ -18,26 +18,45 @@ local differences = require 'dflow.check.differences'
 local M = {}
 local f = ops.functions
 
---- A flat list of the numbers of what a run gives, and its shape.
+--- A flat list of the numbers of what a run gives, and its shape. A complex number is two.
 function M.numbers(v)
-  if getmetatable(v) == tensor.Tensor then return v:list(), v.shape end
-  return { v }, {}
+  local list, shape = { v }, {}
+  if getmetatable(v) == tensor.Tensor then list, shape = v:list(), v.shape end
+  if type(list[1]) ~= 'table' then return list, shape end
+  local parts = {}
+  for i, z in ipairs(list) do parts[2 * i - 1], parts[2 * i] = z.re, z.im end
+  return parts, shape
 end
 local numbers = M.numbers
 
-local function is_float(o) return dtypes.is_float(graph.dtype(o)) end
+--- The Tensor of such numbers.
+local function tensor_of(list, d, shape)
+  if not dtypes.is_complex(d) then return tensor.from(list, d, shape) end
+  local whole = {}
+  for i = 1, #list, 2 do whole[(i + 1) / 2] = { re = list[i], im = list[i + 1] } end
+  return tensor.from(whole, d, shape)
+end
+
+local function differs(o) return dtypes.is_float(graph.dtype(o)) or dtypes.is_complex(graph.dtype(o)) end
 local function is_handle(o) return graph.dtype(o) == dtypes.RESOURCE end
 
 --- A constant of weights for an output with this value.
 local function weights_for(o, value, seed)
   local list, shape = numbers(value)
-  return convert.constant(o.graph, differences.weights(#list, seed), graph.dtype(o), shape)
+  return convert.constant(o.graph, tensor_of(differences.weights(#list, seed), graph.dtype(o), shape))
 end
 
+--- The sum of numbers times weights; of complex ones the real parts and the imaginary parts are numbers of their own.
 local function weighted_sum(list)
   local sum
   for _, pair in ipairs(list) do
-    local part = f.reduce_sum(f.multiply(pair[1], pair[2]))
+    local o, w, part = pair[1], pair[2], nil
+    if dtypes.is_complex(graph.dtype(o)) then
+      part = f.reduce_sum(f.add(f.multiply(f.real(o), f.real(w)), f.multiply(f.imag(o), f.imag(w))))
+    else
+      part = f.reduce_sum(f.multiply(o, w))
+    end
+    part = f.cast(part, 'float64')
     sum = sum and f.add(sum, part) or part
   end
   return sum
@@ -63,7 +82,7 @@ local function compare(c, total, xs, values, found, feeds, first)
     local d = graph.dtype(x)
     local was = feeds[x]
     local worst = differences.compare(at, given, function(moved)
-      feeds[x] = tensor.from(moved, d, shape)
+      feeds[x] = tensor_of(moved, d, shape)
       return c.s:run(total, feeds)
     end, c.how, 24)
     feeds[x] = was
@@ -115,7 +134,7 @@ local function filled(c, o, row, feeds)
   local shape, size = { n }, n
   for i, dim in ipairs(row) do shape[i + 1], size = dim, size * dim end
   local d = graph.dtype(graph.output(o.graph, o.node, 0))
-  local p = convert.constant(o.graph, differences.random(size, 5), d, shape)
+  local p = convert.constant(o.graph, tensor_of(differences.random(size, 5), d, shape))
   return own_array(d, n):unstack(p), p
 end
 local function tail(shape)
@@ -134,6 +153,18 @@ end
 reads.TensorArrayStack = function(c, o, shape, feeds)
   local ta, p = filled(c, o, tail(shape), feeds)
   return ta:stack(), ta, p, function(grad) return grad:stack() end
+end
+reads.TensorArrayTake = function(c, o, shape, feeds)
+  local ta, p = filled(c, o, tail(shape), feeds)
+  local y = registry.op('TensorArrayTake', { ta.handle, c.s:run(o.inputs[2], feeds) }, { dtype = ta.dtype })
+  return y, ta, p, function(grad) return grad:stack() end
+end
+reads.TensorArrayConcatParts = function(c, o, _, feeds)
+  local p = convert.constant(o.graph, c.s:run(graph.output(o.graph, o.node, 0), feeds))
+  local lengths = numbers(c.s:run(o.inputs[2], feeds))
+  local ta = own_array(graph.dtype(p), #lengths):split(p, lengths)
+  local y = registry.op('TensorArrayConcatParts', { ta.handle, o.inputs[2] }, { dtype = ta.dtype })
+  return y, ta, p, function(grad) return grad:concat() end
 end
 reads.TensorArrayConcat = function(c, o, _, feeds)
   local out = graph.output(o.graph, o.node, 0)
@@ -165,6 +196,27 @@ local function check_read(c, o, feeds)
   end
 end
 
+--- What reads rows of a variable: differences by assigning to it.
+local function check_rows(c, o, feeds)
+  local handle, out = o.inputs[1], graph.output(o.graph, o.node, 0)
+  local w = weights_for(out, c.s:run(out, feeds), 1)
+  local d = core.output_dtype(o.graph.handle, out.node, 0)
+  local value = registry.op('ReadVariableOp', { handle }, { dtype = d })
+  local at, shape = numbers(c.s:run(value, feeds))
+  local p = f.placeholder(dtypes.name[d], shape)
+  local assign = registry.op('AssignVariableOp', { handle, p })
+  local found = gradient({ out }, { w }, { handle })
+  local given = found[1] and numbers(c.s:run(found[1], feeds)) or {}
+  local total = weighted_sum{ { out, w } }
+  local wrong = differences.compare(at, given, function(moved)
+    c.s:run(assign, { [p] = tensor_of(moved, d, shape) })
+    return c.s:run(total, feeds)
+  end, c.how, 24)
+  c.s:run(assign, { [p] = tensor_of(at, d, shape) })
+  if wrong then wrong.input = handle end
+  return wrong
+end
+
 --- The dense inputs, each once, and their values; a custom gradient's own inputs only.
 local function dense_inputs(c, o, feeds)
   local list, seen, n = {}, {}, #o.inputs
@@ -181,14 +233,15 @@ end
 
 --- nil when the gradient function of the node is right (or cannot be looked at), else { input, element, found, expected }.
 function M.check(c, o)
-  if o.type == 'ReadVariableOp' then return check_read(c, o, c.feeds) end
+  if o.type == 'ReadVariableOp' or o.type == 'ReadVariableSaved' then return check_read(c, o, c.feeds) end
+  if o.type == 'ResourceGather' or o.type == 'ResourceGatherNd' then return check_rows(c, o, c.feeds) end
   if reads[o.type] then return check_reading(c, o, c.feeds) end
   local inputs, values = dense_inputs(c, o, c.feeds)
   local feeds, xs, at = {}, {}, {}
   for k, v in pairs(c.feeds) do feeds[k] = v end
   for i, input in ipairs(inputs) do
     feeds[input] = feedable(values[i], graph.dtype(input))
-    if is_float(input) then xs[#xs + 1], at[#at + 1] = input, values[i] end
+    if differs(input) then xs[#xs + 1], at[#at + 1] = input, values[i] end
   end
   if #xs == 0 then return nil end
   local ys, dys, sums = {}, {}, {}
@@ -199,7 +252,7 @@ function M.check(c, o)
       local again, handle = reads_again(out, d, written[o.type](c, o, feeds), c, feeds)
       for _, pair in ipairs(again) do sums[#sums + 1] = pair end
       ys[#ys + 1], dys[#dys + 1] = out, handle
-    elseif is_float(out) then
+    elseif differs(out) then
       local w = weights_for(out, c.s:run(out, feeds), k)
       ys[#ys + 1], dys[#dys + 1] = out, w
       sums[#sums + 1] = { out, w }
@@ -212,7 +265,8 @@ end
 
 -- ---- which nodes --------------------------------------------------------------------------------------------------
 local skipped = { Switch = true, Merge = true, Enter = true, Exit = true, NextIteration = true, LoopCond = true, Trace = true, Const = true,
-                  Placeholder = true, VarHandleOp = true, TensorArray = true, NoOp = true }
+                  Placeholder = true, VarHandleOp = true, TensorArray = true, NoOp = true,
+                  StopGradient = true }
 
 --- Nodes at the top level between the xs and y, those next to y first.
 function M.between(y, xs)
