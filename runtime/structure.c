@@ -22,13 +22,13 @@ static df_flow flow_of(const df_node *n) { return dfi_op_info_at(n->op)->op->flo
 
 /* The cond that a Merge ends, the loop that an Exit leaves; NULL for other nodes. */
 static df_cond *cond_of(const df_node *n) {
-  if (flow_of(n) != DF_MERGE || n->nin < 1 || !n->in[0].node) return NULL;
+  if (flow_of(n) != DF_MERGE || n->loose || n->nin < 1 || !n->in[0].node) return NULL;
   const df_context *c = n->in[0].node->context;
   return c->kind == DFI_BRANCH && c->parent == n->context ? c->cond : NULL;
 }
 
 static df_loop *loop_of(const df_node *n) {
-  if (flow_of(n) != DF_EXIT || n->nin < 1 || !n->in[0].node) return NULL;
+  if (flow_of(n) != DF_EXIT || n->loose || n->nin < 1 || !n->in[0].node) return NULL;
   const df_context *c = n->in[0].node->context;
   return c->kind == DFI_BODY || c->kind == DFI_PRED ? c->loop : NULL;
 }
