@@ -72,6 +72,10 @@ describe('the dflow program', function()
     { [[-e 'print(select("#", ...))' ]] .. script },
     { [[-e 'coroutine.wrap(function() error("inside") end)()']] },
     { [[-e 'print(collectgarbage("count") > 0, math.type(2^31|0))']] },
+    { [[-E -v -e 'print(1)' -W --]] }, { [[-E -W -e 'warn("@on", "x")' -v]] }, { [[-l]], nil, here }, { [[-l nowhere]] },
+    { [[-e 'print(1)' -e 'error("second")' -e 'print(3)']] }, { [[-e 'error(nil)']] }, { [[-e 'return 1']] }, { [[-e '']] },
+    { [[-e 'print(...)' - x y]], [[print(...)]] }, { [[-- /nowhere.lua]] }, { [[-i -e 'os.exit(7)']] }, { [[-e 'io.write(io.read("l"))']], 'a line' },
+    { [[-e 'print(arg[0] ~= nil, arg[-1], #arg)']] }, { [[-W -W -e 'warn("@off") warn("x")']] }, { [[-e 'os.exit(true, true)']] },
   }
   for _, case in ipairs(cases) do
     local arguments, input, environment = case[1], case[2], case[3]
@@ -81,6 +85,20 @@ describe('the dflow program', function()
       assert.are.same(lua, ours)
     end)
   end
+
+  it('knows when to colour: --color, then NO_COLOR, then CLICOLOR_FORCE', function()
+    local function colored(options, environment)
+      local r = shell.run(('%s %s %s -E -i'):format(environment or '', dflow, options), 'error("x", 0)\n')
+      return r.err:find('\27') ~= nil, r.status
+    end
+    assert.is_false((colored('')))
+    assert.is_true((colored('--color=always')))
+    assert.is_true((colored('', 'CLICOLOR_FORCE=1')))
+    assert.is_false((colored('', 'CLICOLOR_FORCE=1 NO_COLOR=1')))
+    assert.is_true((colored('--color=always', 'NO_COLOR=1')))
+    assert.is_false((colored('--color=never', 'CLICOLOR_FORCE=1')))
+    assert.are.equal(1, select(2, colored('--color=perhaps')))
+  end)
 
   it('tells what it is with --version and --help', function()
     local r = shell.run(dflow .. ' --version')
@@ -208,6 +226,89 @@ describe('the prompt', function()
     assert.is_truthy(out:match(':stats') and out:match(':quit') and out:match('nodes_run'), out)
     assert.is_truthy(out:match('nonsense'))
     assert.is_nil(out:match('not reached'))
+  end)
+
+  it('keeps top-level locals', function()
+    local out = session('local x, y = 3, 4', 'local function f() return x * y end', 'f()', 'x = 5', 'f()', ':locals')
+    assert.is_truthy(out:match('12\n.*20\n.*f +function[^\n]*\nx +5\ny +4\n'), out)
+  end)
+
+  it('is muted by a semicolon, and keeps values in _, __ and Out', function()
+    local out = session('6 * 7;', '_ + 1', '_ + __', 'Out[1]')
+    assert.are.equal('dflow> dflow> 43\ndflow> 85\ndflow> 42\ndflow> \n', out:gsub('^dflow %d[^\n]*\n', ''))
+  end)
+
+  it('counts lines through the session', function()
+    local out, err = session('x = df.float32{1, 2}', 'function f()', '  error("here")', 'end', ':help', 'f()', 'x + 1')
+    assert.is_truthy(err:match('stdin:3: here'), err)
+    assert.is_truthy(out:match('%-%- stdin:6'), out)
+  end)
+
+  it('takes any unique beginning of a command, ~pattern and > file', function()
+    local file = os.tmpname()
+    local out = session('x = df.float32(3)', ':stat ~runs', ':s', ':graph x * x > ' .. file, ':h ~Alt%-Enter', ':nonsense', ':graph?')
+    assert.is_truthy(out:match('dflow> runs +%d+\ndflow> :s may be :save or :set or :stats'), out)
+    local text = assert(io.open(file)):read('*a')
+    os.remove(file)
+    assert.are.equal('let\n  Mul: float32[] = Mul(3., 3.)  -- stdin:2\nin Mul\n', (text:gsub('stdin:%d+', 'stdin:2')))
+    assert.is_truthy(out:match("there is no command ':nonsense'"))
+    assert.is_truthy(out:match(':graph %[let | tree | dot%] x\n  the graph that leads to x'), out)
+  end)
+
+  it('lets others add commands', function()
+    local out = session('repl.command("twice", function(rest, say) say(rest .. rest) return "done" end, "twice word - says it twice")',
+      ':tw ab', ':help ~twice', ':twice?', ':twice ab ~xx')
+    assert.is_truthy(out:match('abab\ndone\n.*:twice word +says it twice\n.*:twice word\n  says it twice\n'), out)
+  end)
+
+  it('saves what succeeded as a script that runs', function()
+    local file = os.tmpname()
+    local out = session('local v = df.Variable(1.5)', 'error("no")', 'df.run(v:assign_add(1))', '_ * 2;', '?matmul', ':save ' .. file)
+    assert.is_truthy(out:match('3 inputs are in'), out)
+    local r = shell.run(dflow .. ' ' .. file)
+    assert.are.equal('2.5\n', r.out, r.err)
+    local again = session(':load ' .. file, 'v')
+    assert.is_truthy(again:match('2%.5\n.*Variable') or again:match('variable'), again)
+    os.remove(file)
+  end)
+
+  it('times expressions, and the runs of outputs', function()
+    local out = session(':time 1 + 1', 'x = df.float32(3)', ':timeit x * x', ':timeit 1 + 1')
+    assert.is_truthy(out:match('2\nwall [%d.]+ [num]?s, processor'), out)
+    assert.is_truthy(out:match('a run takes [%d.]+ %a+ %+%- [%d.]+ %a+, best'), out)
+  end)
+
+  it('has settings for what it shows', function()
+    local out = session(':set print summary', 'df.tensor(1, "float32", {50, 50})', ':set threshold 3', ':set', ':set nonsense', ':set print loud')
+    assert.is_truthy(out:match('dflow> float32%[50,50%]  min 1  mean 1  max 1\n'), out)
+    assert.is_truthy(out:match('threshold +3 '), out)
+  end)
+
+  it('says where things are defined with ??, and finds names by pattern', function()
+    local out = session('function mine(a)', '  return a', 'end', '??mine', '?mine', '??matmul', '??map_fn', '?reduce_m*', '?nothing*')
+    assert.is_truthy(out:match('mine: stdin:1\n  function mine%(a%)\n    return a\n  end\n'), out)
+    assert.is_truthy(out:match('mine%(a%)  function'), out)
+    assert.is_truthy(out:match('matmul: the op MatMul, [^\n]*ops_linalg%.c:%d+') or out:match('an entry of libdflow'), out)
+    assert.is_truthy(out:match('df%.map_fn: [^\n]*functional%.lua:%d+'), out)
+    assert.is_truthy(out:match('reduce_max .*\nreduce_mean .*\nreduce_min '), out)
+    assert.is_truthy(out:match("no name matches 'nothing%*'"), out)
+  end)
+
+  it('prints what lua(1) prints for the same lines', function()
+    local lines = { '1 + 1', '= 2', 'x = 3', 'x, "a", nil', 'for i = 1, 2 do', 'print(i)', 'end', 'return 5', 'nil', 'f = function()', 'return 6', 'end', 'f()',
+                    'print(', '"x")', 'error("e")', 'os.exit(3)' }
+    local function ask(program)
+      local r = shell.run(program .. ' -i', table.concat(lines, '\n') .. '\n')
+      return r.out:gsub('^[^\n]*\n', ''):gsub('dflow> ', '> '):gsub('  %.%.%. ', '>> '), r.status
+    end
+    local theirs, their_status = ask('lua5.4')
+    for _, line in ipairs(lines) do      -- its readline echoes what it reads
+      local first, last = theirs:find('> ' .. line .. '\n', 1, true)
+      theirs = first and theirs:sub(1, first + 1) .. theirs:sub(last + 1) or theirs
+    end
+    local ours, our_status = ask(dflow .. ' -E')
+    assert.are.equal(theirs, ours)
+    assert.are.equal(their_status, our_status)
   end)
 
   it('takes a label at the start of a line for Lua', function()

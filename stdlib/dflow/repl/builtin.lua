@@ -135,7 +135,9 @@ command('edit', function(rest, _, repl)
 end, [[edit [n | file] - opens the last input, input n or a file in $VISUAL or $EDITOR, and runs what comes back]])
 
 command('locals', function(_, say)
-  for _, name in ipairs(session.locals.names()) do say(('%-16s %s'):format(name, values.brief(session.locals.get(name)))) end
+  local names = { unpack(session.locals.names()) }
+  table.sort(names)
+  for _, name in ipairs(names) do say(('%-16s %s'):format(name, values.brief(session.locals.get(name)))) end
 end, [[locals - the local variables of this session
 A top-level `local x = 1` lives on from input to input.]])
 
