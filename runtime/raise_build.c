@@ -337,6 +337,12 @@ static void finish_conds(raiser *r) {
     df_cond *c = r->conds[k].made;
     df_error err;
     if (c) c->pred = dfi_resolve(r->graph, r->conds[k].pred, c->parent, &err);
+    for (int32_t side = 0; c && side < 2; side++)           /* all its Switches are told by it, whatever Identity was between */
+      for (int32_t i = 0; i < dfi_map_count(c->branch[side]->captures); i++) {
+        df_output way;
+        dfi_map_at(c->branch[side]->captures, i, NULL, &way);
+        way.node->in[1] = c->pred;
+      }
   }
   for (int32_t i = 0; i < r->n; i++) {
     df_node *n = r->graph->node[r->first + i];
