@@ -112,6 +112,23 @@ describe('check_gradients', function()
     assert.matches('CustomGradient', report)
   end)
 
+  it('names the loop or cond whose gradient is wrong where each node is right', function()
+    local core, registry = require 'dflow.backend', require 'dflow.registry'
+    local function broken(kind, y)
+      core.op_break_gradient(registry.need(kind).id, 1.01)
+      local _, ok, report = pcall(df.check_gradients, y, x)
+      core.op_break_gradient(-1, 1)
+      assert.is_false(ok)
+      return report
+    end
+    local z = df.sin(x)
+    local _, a = df.while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, v * 1.5 end, { df.int32(0), z }, { name = 'grow' })
+    local here = debug.getinfo(1, 'l').currentline - 1
+    assert.matches('the fault lies in the gradient of the while_loop `grow` built at [^\n]*check_gradients_spec%.lua:' .. here, broken('Exit', df.cos(a)))
+    local b = df.cond(df.reduce_sum(x):gt(0), function() return z * z end, function() return z end, { name = 'either' })
+    assert.matches('the fault lies in the gradient of the cond `either` built at [^\n]*check_gradients_spec%.lua:%d+', broken('Merge', df.cos(b)))
+  end)
+
   it('takes floats only', function()
     assert.matches('int32', message_of(df.check_gradients, df.int32(1), x))
     assert.matches('missing', message_of(df.check_gradients, x))

@@ -74,4 +74,30 @@ describe(('%d random programs from seed %d'):format(count, first), function()
       end
     end
   end)
+
+  it('have the gradients that the unrolled graph, differences and all ways of running give', function()
+    for seed = first + 300000, first + 300000 + math.floor(count / 20) - 1 do
+      df.reset()
+      local program = random_program.make(seed, 3)
+      local _, _, _, tie = random_program.eval(program, at)
+      if not tie then
+        local y, xs = random_program.build(df, program)
+        local ran, ok, report = pcall(df.check_gradients, y, xs, { feeds = feeds(xs) })
+        assert(ran and ok, ('%s in\n%s'):format(tostring(ran and report or ok), random_program.show(program)))
+      end
+    end
+  end)
+
+  it('have second derivatives that are right in the same ways', function()
+    for seed = first + 400000, first + 400000 + math.floor(count / 100) - 1 do
+      df.reset()
+      local program = random_program.make(seed, 2)
+      local _, _, _, tie = random_program.eval(program, at)
+      if not tie then
+        local y, xs = random_program.build(df, program)
+        local ran, ok, report = pcall(df.check_gradients, y, xs, { feeds = feeds(xs), order = 2 })
+        assert(ran and ok, ('%s in\n%s'):format(tostring(ran and report or ok), random_program.show(program)))
+      end
+    end
+  end)
 end)
