@@ -350,7 +350,7 @@ static int32_t kernel_split(df_kernel *k) {
   if (a->size != n)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "%s: %lld lengths for an array of %lld locations", dfi_array_v3_title(a, title),
                     (long long)n, (long long)a->size);
-  a->marked = n;
+  if (!a->accumulates) a->marked = n;
   int64_t dims[DF_MAX_RANK], row = total ? value->size / total : 0;
   memcpy(dims, value->dims, sizeof dims);
   for (int64_t i = 0, at = 0; i < n; at += row * dims[0], i++) {

@@ -94,17 +94,31 @@ void df_session_release(df_session *s) {
 
 /* ---- variables ---------------------------------------------------------------------------------- */
 
-/* What a variable is found by: its container and shared name, or the node's name where it has none. References and handles of
- * one name are different variables, and so are those of different dtypes. Owned. */
+/* What a variable is found by: its container and shared name, or the node's name where it has none. A reference and a handle of
+ * one name are different variables. Owned. */
 static char *variable_key(df_node *n) {
   const dfi_op_info *o = dfi_op_info_at(n->op);
   int32_t container = dfi_op_attr_index(o, "container"), shared = dfi_op_attr_index(o, "shared_name");
   const char *in = container >= 0 && n->attrs[container].i ? n->attrs[container].s : "";
   const char *name = shared >= 0 && n->attrs[shared].i ? n->attrs[shared].s : dfi_node_name(n);
-  size_t bytes = strlen(in) + strlen(name) + 32;
+  size_t bytes = strlen(in) + strlen(name) + 16;
   char *key = dfi_xmalloc(bytes);
-  snprintf(key, bytes, "%s %d %s/%s", n->out[0].ref ? "reference" : "handle", n->out[0].ref ? n->out[0].dtype : n->out[0].of, in, name);
+  snprintf(key, bytes, "%s %s/%s", n->out[0].ref ? "reference" : "handle", in, name);
   return key;
+}
+
+/* May the node be that variable? */
+static int32_t check_variable(const dfi_variable *v, df_node *n, df_error *err) {
+  const dfi_out *o = &n->out[0];
+  uint8_t dtype = o->ref ? o->dtype : o->of;
+  char text[160];
+  if (v->dtype != dtype)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "`%s` is for %s, but the variable of that name holds %s", dfi_node_name(n),
+                    df_dtype_name(dtype), df_dtype_name(v->dtype));
+  if (o->ref && o->shape.rank >= 0 && !dfi_shape_known(&o->shape))
+    return dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the shape of variable `%s`, %s, must be known in full or not at all", dfi_node_name(n),
+                    dfi_shape_text(&o->shape, text));
+  return DF_OK;
 }
 
 dfi_variable *dfi_session_variable(df_session *s, df_node *handle) {
@@ -184,7 +198,8 @@ static int32_t initialise_variables(df_session *s, dfi_plan *p, atomic_int *canc
   pthread_mutex_lock(&s->init_lock);
   for (int32_t i = 0; i < p->nvariables && !status; i++) {
     dfi_variable *v = dfi_session_variable(s, p->variable[i]);
-    if (!dfi_variable_initialised(v)) status = initialise(s, p->variable[i], v, cancel, err);
+    status = check_variable(v, p->variable[i], err);
+    if (!status && !dfi_variable_initialised(v)) status = initialise(s, p->variable[i], v, cancel, err);
   }
   pthread_mutex_unlock(&s->init_lock);
   if (!status) atomic_store_explicit(&p->ready_epoch, epoch, memory_order_release);

@@ -1,0 +1,196 @@
+/* ops_ragged.c: ragged tensors (row splits, outermost first, and values) put into variants and taken out again. */
+#include "box.h"
+#include "op.h"
+#include "tensor_array.h"
+#include "values.h"
+#include "variable.h"
+
+static int32_t out_of_memory(df_kernel *k) { return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for a part of a ragged tensor"); }
+
+/* Split i of a vector of int32 or int64 splits, moved to begin at 0: entries [from, to]. Owned. */
+static df_tensor *cut_splits(const df_tensor *t, int64_t from, int64_t to) {
+  int64_t n = to - from + 1;
+  df_tensor *s = dfi_tensor_make(t->dtype, 1, &n);
+  for (int64_t i = 0; s && i < n; i++) df_tensor_set_int(s, i, dfk_index(t, from + i) - dfk_index(t, from));
+  return s;
+}
+
+/* Rows [from, from + n) of t, owned. */
+static df_tensor *cut_rows(df_tensor *t, int64_t from, int64_t n) {
+  int64_t dims[DF_MAX_RANK];
+  memcpy(dims, t->dims, sizeof dims);
+  dims[0] = n;
+  return dfi_tensor_part(t, t->dims[0] ? from * (t->size / t->dims[0]) : 0, t->rank, dims);
+}
+
+/* Do the splits fit each other and the values? */
+static bool check_ragged(df_kernel *k, int32_t n) {
+  char text[160];
+  for (int32_t i = 0; i < n; i++) {
+    const df_tensor *s = k->in[i], *below = k->in[i + 1];
+    int64_t rows = below->rank == 0 ? -1 : below->dims[0] - (i + 1 < n);
+    bool ok = s->rank == 1 && s->size > 0 && dfk_index(s, 0) == 0 && dfk_index(s, s->size - 1) == rows;
+    for (int64_t e = 1; ok && e < s->size; e++) ok = dfk_index(s, e) >= dfk_index(s, e - 1);
+    if (ok) continue;
+    dfk_fail(k, DF_INVALID_ARGUMENT, "rt_nested_splits[%d] is %s: expected numbers from 0 to %lld that never fall", i,
+             dfk_shape_text(s, text, sizeof text), (long long)rows);
+    return false;
+  }
+  return true;
+}
+
+/* Row r of the ragged tensor in inputs 0 … n (splits, then values), owned: a ragged tensor with n - 1 splits, or for n = 0 a row of the
+ * values. NULL: out of memory. */
+static dfi_box *row_of(df_kernel *k, int32_t n, int64_t r) {
+  dfi_box *b = dfi_box_new(DFI_RAGGED, n ? n : 1);
+  bool ok = true;
+  if (!n) {
+    df_value v;
+    ok = dfi_row_value((df_tensor *)k->in[0], r, &v);
+    if (ok) b->tensor[0] = v.kind == DF_TENSOR ? v.as.tensor : dfi_tensor_from_scalar(&v);
+  } else {
+    int64_t from = dfk_index(k->in[0], r), to = dfk_index(k->in[0], r + 1);
+    for (int32_t i = 1; i < n && ok; i++) {
+      b->tensor[i - 1] = cut_splits(k->in[i], from, to);
+      ok = b->tensor[i - 1] != NULL;
+      int64_t next = dfk_index(k->in[i], from);
+      to = dfk_index(k->in[i], to);
+      from = next;
+    }
+    if (ok) b->tensor[n - 1] = cut_rows((df_tensor *)k->in[n], from, to - from);
+  }
+  if (ok && b->tensor[b->n - 1]) return b;
+  dfi_handle_release(b);
+  return NULL;
+}
+
+/* rt_nested_splits… rt_dense_values; batched_input */
+static int32_t kernel_to_variant(df_kernel *k) {
+  int32_t n = k->nin - 1;
+  if (!check_ragged(k, n)) return k->error->code;
+  if (!dfk_bool(k, 0)) {
+    df_tensor *out = dfk_out(k, 0, DF_VARIANT, 0, NULL);
+    if (!out) return k->error->code;
+    dfi_box *b = dfi_box_new(DFI_RAGGED, k->nin);
+    bool ok = true;
+    for (int32_t i = 0; i < k->nin; i++) ok = (b->tensor[i] = dfk_own(k, i)) && ok;
+    dfk_set_variant(out, 0, b);
+    dfi_handle_release(b);
+    return ok ? DF_OK : k->error->code;
+  }
+  if (!n && k->in[0]->rank == 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "a scalar has no rows to make a batch of");
+  int64_t rows = n ? k->in[0]->size - 1 : k->in[0]->dims[0];
+  df_tensor *out = dfk_out(k, 0, DF_VARIANT, 1, &rows);
+  if (!out) return k->error->code;
+  for (int64_t r = 0; r < rows; r++) {
+    dfi_box *b = row_of(k, n, r);
+    if (!b) return out_of_memory(k);
+    dfk_set_variant(out, r, b);
+    dfi_handle_release(b);
+  }
+  return DF_OK;
+}
+
+/* The rows of a ragged tensor at its outermost level. */
+static int64_t rows_of(const dfi_box *b) {
+  return b->n > 1 ? b->tensor[0]->size - 1 : b->tensor[0]->rank ? b->tensor[0]->dims[0] : 1;
+}
+
+/* Splits `level` of all boxes, one after the other, as output `out`: each continues where the one before ended. */
+static int32_t join_splits(df_kernel *k, int32_t out, dfi_box *const *box, int64_t n, int32_t level) {
+  int64_t size = 1, at = 0, base = 0;
+  for (int64_t i = 0; i < n; i++) size += box[i]->tensor[level]->size - 1;
+  df_tensor *t = dfk_out(k, out, k->out_dtype[out], 1, &size);
+  if (!t) return k->error->code;
+  df_tensor_set_int(t, at++, 0);
+  for (int64_t i = 0; i < n; i++) {
+    const df_tensor *s = box[i]->tensor[level];
+    for (int64_t e = 1; e < s->size; e++) df_tensor_set_int(t, at++, base + dfk_index(s, e));
+    base += dfk_index(s, s->size - 1);
+  }
+  return DF_OK;
+}
+
+static int32_t join_values(df_kernel *k, int32_t out, dfi_box *const *box, int64_t n) {
+  df_value *v = dfi_xcalloc((size_t)n + 1, sizeof *v);
+  dfi_shape rest = dfi_shape_scalar();
+  int64_t rows = 0;
+  int32_t code = DF_OK;
+  for (int64_t i = 0; i < n && !code; i++) {
+    df_tensor *t = box[i]->tensor[box[i]->n - 1];
+    dfi_shape s = t->rank ? dfi_shape_of(t->rank - 1, t->dims + 1) : dfi_shape_scalar();
+    if (i == 0) rest = s;
+    if (!dfi_shape_equal(&rest, &s) || t->rank == 0)
+      code = dfk_fail(k, DF_INVALID_ARGUMENT, "the values of ragged tensor %lld have other rows than those before it", (long long)i);
+    v[i] = (df_value){ .kind = DF_TENSOR, .dtype = t->dtype, .as.tensor = t };
+    rows += t->rank ? t->dims[0] : 0;
+  }
+  if (!code) code = dfi_values_concat(k, out, k->out_dtype[out], &rest, rows, n, v);
+  free(v);
+  return code;
+}
+
+/* encoded_ragged; input_ragged_rank output_ragged_rank Tvalues Tsplits */
+static int32_t kernel_from_variant(df_kernel *k) {
+  const df_tensor *from = k->in[0];
+  int64_t levels = dfk_int(k, 1), inner = dfk_int(k, 0), n = from->size;
+  dfi_box *const *box = from->data;
+  if (inner < 0) inner = levels - from->rank;
+  if (inner < 0 || levels != inner + from->rank)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "output_ragged_rank is %lld, but it must be input_ragged_rank %lld and the %d dimensions of the input",
+                    (long long)levels, (long long)inner, from->rank);
+  for (int64_t i = 0; i < n; i++) {
+    if (!box[i] || box[i]->base.type != DFI_RAGGED || box[i]->n != inner + 1)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld holds no ragged tensor of ragged rank %lld", (long long)i, (long long)inner);
+    if (box[i]->tensor[inner]->dtype != k->out_dtype[levels])
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld holds a ragged tensor of %s, not of %s", (long long)i,
+                      df_dtype_name(box[i]->tensor[inner]->dtype), df_dtype_name(k->out_dtype[levels]));
+    for (int64_t l = 0; l < inner; l++)
+      if (box[i]->tensor[l]->dtype != k->out_dtype[0])
+        return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld has splits of %s, not of %s", (long long)i, df_dtype_name(box[i]->tensor[l]->dtype),
+                        df_dtype_name(k->out_dtype[0]));
+  }
+  if (from->rank == 0) {
+    for (int64_t i = 0; i <= inner; i++) dfk_out_tensor(k, (int32_t)i, df_tensor_retain(box[0]->tensor[i]));
+    return DF_OK;
+  }
+  int64_t outer = 1;                               /* the input's own dimensions: all rows but the innermost are of one length */
+  for (int32_t d = 0; d + 1 < from->rank; d++) {
+    outer *= from->dims[d];
+    int64_t size = outer + 1;
+    df_tensor *t = dfk_out(k, d, k->out_dtype[d], 1, &size);
+    if (!t) return k->error->code;
+    for (int64_t i = 0; i < size; i++) df_tensor_set_int(t, i, i * from->dims[d + 1]);
+  }
+  int32_t last = from->rank - 1;
+  int64_t size = n + 1, total = 0;
+  df_tensor *t = dfk_out(k, last, k->out_dtype[last], 1, &size);
+  if (!t) return k->error->code;
+  df_tensor_set_int(t, 0, 0);
+  for (int64_t i = 0; i < n; i++) df_tensor_set_int(t, i + 1, total += rows_of(box[i]));
+  for (int32_t l = 0; l < inner; l++)
+    if (join_splits(k, from->rank + l, box, n, l)) return k->error->code;
+  return join_values(k, (int32_t)levels, box, n);
+}
+
+static int32_t shape_to_variant(dfi_infer *c) {
+  *dfi_set_shape(c, 0) = c->node->attrs[0].i ? dfi_shape_vector(-1) : dfi_shape_scalar();
+  return DF_OK;
+}
+static int32_t shape_from_variant(dfi_infer *c) {
+  for (int32_t i = 0; i + 1 < c->node->nout; i++) *dfi_set_shape(c, i) = dfi_shape_vector(-1);
+  return DF_OK;
+}
+
+static const df_op ops[] = {
+  { .type = "RaggedTensorToVariant", .in = "rt_nested_splits:Tsplits* rt_dense_values:Tvalues", .out = "encoded_ragged:variant",
+    .types = "Tvalues=any Tsplits=int32|int64", .attrs = "batched_input:bool",
+    .doc = "a ragged tensor in a variant; with batched_input each of its rows in one",
+    .stateful = true, .no_grad = true, .shape = shape_to_variant, .kernel = { [DF_REF] = kernel_to_variant } },
+  { .type = "RaggedTensorFromVariant", .in = "encoded_ragged:variant",
+    .out = "output_nested_splits:Tsplits*output_ragged_rank output_dense_values:Tvalues", .types = "Tvalues=any Tsplits=int32|int64",
+    .attrs = "input_ragged_rank:int output_ragged_rank:int Tvalues:dtype Tsplits:dtype=int64",
+    .doc = "the ragged tensor whose rows the variants hold",
+    .stateful = true, .no_grad = true, .shape = shape_from_variant, .kernel = { [DF_REF] = kernel_from_variant } },
+};
+const dfi_op_table dfi_ops_ragged = { ops, (int32_t)(sizeof ops / sizeof *ops) };
