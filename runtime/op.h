@@ -44,6 +44,7 @@ typedef struct df_op {
   df_flow  flow;
   bool     stateful;      /* reads or changes something beyond its inputs: never folded, merged or pruned in a body */
   bool     effect;        /* changes something (assign, print, assert, enqueue): in a body it runs in program order */
+  bool     ordered;       /* reads what others change: in a body it keeps its place among the effects (so do reads of variables) */
   bool     expensive;     /* may run long whatever its inputs' size */
   bool     waits;         /* its kernel may return DFK_PENDING, see kernel.h */
   int32_t  (*shape)(dfi_infer *c);                                                 /* NULL: shapes unknown */
@@ -58,7 +59,7 @@ typedef struct df_op {
 /* A table of entries, registered at load. */
 typedef struct dfi_op_table { const df_op *ops; int32_t n; } dfi_op_table;
 extern const dfi_op_table dfi_ops_flow, dfi_ops_state, dfi_ops_math, dfi_ops_reduce, dfi_ops_nn,
-                          dfi_ops_array, dfi_ops_index, dfi_ops_random, dfi_ops_tensor_array, dfi_ops_linalg, dfi_ops_grad, dfi_ops_convert, dfi_ops_function,
+                          dfi_ops_array, dfi_ops_index, dfi_ops_random, dfi_ops_tensor_array, dfi_ops_linalg, dfi_ops_grad, dfi_ops_convert, dfi_ops_string, dfi_ops_v1, dfi_ops_segment, dfi_ops_function,
                           dfi_ops_array_v3, dfi_ops_ref, dfi_ops_train, dfi_ops_resource, dfi_ops_lstm, dfi_ops_list, dfi_ops_sparse, dfi_ops_ragged, dfi_ops_optional, dfi_ops_queue, dfi_ops_stack, dfi_ops_trace;
 
 /* The entry taken apart, made once when the library loads. */

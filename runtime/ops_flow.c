@@ -97,6 +97,29 @@ static int32_t grad_hand_on(dfi_grad *g, df_node *n, const df_output *dy, df_out
   return dfg_end(g);
 }
 
+static int32_t grad_prevented(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  return dfg_fail(g, n, "it prevents gradients%s%s", n->attrs[0].i ? ": " : "", n->attrs[0].i ? n->attrs[0].s : "");
+}
+
+/* The shape that an attribute gives. */
+static dfi_shape shape_of_attr(const df_attr *a) { return a->i < 0 ? dfi_shape_unknown() : dfi_shape_of((int32_t)a->i, a->ints); }
+
+static int32_t shape_ensure(dfi_infer *c) {
+  dfi_shape want = shape_of_attr(&c->node->attrs[0]);
+  char a[160], b[160];
+  if (dfi_shape_merge(dfi_in_shape(c, 0), &want, dfi_set_shape(c, 0))) return DF_OK;
+  return dfi_infer_fail(c, "the input is %s but %s is ensured", dfi_shape_text(dfi_in_shape(c, 0), a), dfi_shape_text(&want, b));
+}
+
+static int32_t ref_ensure_shape(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  dfi_shape want = shape_of_attr(&k->attrs[0]), have = dfi_shape_of(x->rank, x->dims), both;
+  char a[160], b[160];
+  if (!dfi_shape_merge(&have, &want, &both))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the input is %s but must be %s", dfi_shape_text(&have, a), dfi_shape_text(&want, b));
+  return dfk_out_forward(k, 0, 0, x->rank, NULL);
+}
+
 static df_scalar_fn identity_of(const uint8_t *in, uint8_t out) { return scalar_identity; }
 static double cost_nothing(const df_kernel *k) { return 10; }
 
@@ -110,6 +133,8 @@ static const df_op ops[] = {
     .doc = "placeholder(dtype, shape, name): a value that each run is fed; running without it is an error",
     .example = "local x = df.placeholder('float32', {-1, 28})",
     .flow = DF_FEED, .no_grad = true, .shape = shape_placeholder },
+  { .type = "PlaceholderV2", .in = "", .out = "output:dtype", .types = "dtype=any",
+    .attrs = "dtype:dtype shape:shape", .doc = "Placeholder under another name", .flow = DF_FEED, .no_grad = true, .shape = shape_placeholder },
   { .type = "PlaceholderWithDefault", .lua = "placeholder_with_default", .in = "input:T", .out = "output:T", .types = "T=any",
     .attrs = "shape:shape=?", .stateful = true,
     .doc = "placeholder_with_default(input, shape): what the run is fed, or input where it is fed nothing; shape is input's unless given",
@@ -129,6 +154,19 @@ static const df_op ops[] = {
     .doc = "T[...] = stop_gradient(input T[...]): the same value, a constant in the eyes of gradients",
     .example = "df.stop_gradient(x)",
     .shape = shape_hand_on, .no_grad = true, .cost = cost_nothing, .scalar = identity_of, .kernel = { [DF_REF] = ref_identity } },
+  { .type = "PreventGradient", .in = "input:T", .out = "output:T", .types = "T=any", .attrs = "message:string=''",
+    .doc = "the same value; asking for its gradient is an error that says message",
+    .shape = shape_hand_on, .grad = grad_prevented, .cost = cost_nothing, .scalar = identity_of, .kernel = { [DF_REF] = ref_identity } },
+  { .type = "Snapshot", .in = "input:T", .out = "output:T", .types = "T=any", .doc = "the same value",
+    .shape = shape_hand_on, .grad = grad_hand_on, .cost = cost_nothing, .scalar = identity_of, .kernel = { [DF_REF] = ref_identity } },
+  { .type = "DeepCopy", .in = "x:T", .out = "y:T", .types = "T=any", .doc = "the same value", .stateful = true,
+    .shape = shape_hand_on, .no_grad = true, .cost = cost_nothing, .scalar = identity_of, .kernel = { [DF_REF] = ref_identity } },
+  { .type = "GuaranteeConst", .in = "input:T", .out = "output:T", .types = "T=any", .doc = "the same value", .stateful = true,
+    .shape = shape_hand_on, .no_grad = true, .cost = cost_nothing, .scalar = identity_of, .kernel = { [DF_REF] = ref_identity } },
+  { .type = "EnsureShape", .lua = "ensure_shape", .in = "input:T", .out = "output:T", .types = "T=any", .attrs = "shape:shape",
+    .doc = "T[shape] = ensure_shape(input T[...]; shape): the same value; a run in which it does not have this shape is an error",
+    .example = "df.ensure_shape(x, {shape = {-1, 28}})",
+    .shape = shape_ensure, .grad = grad_hand_on, .cost = cost_nothing, .kernel = { [DF_REF] = ref_ensure_shape } },
   { .type = "CustomGradient", .in = "input:all*", .out = "output:all*-nx", .attrs = "nx:int id:int",
     .doc = "hands on the inputs after the first nx; their gradient is a function that was registered under id, of the first nx",
     .shape = shape_custom_gradient, .cost = cost_nothing, .kernel = { [DF_REF] = ref_custom_gradient } },

@@ -276,6 +276,9 @@ static const df_op ops[] = {
            "adj_y read that side transposed.",
     .shape = shape_batch_matmul, .grad = grad_batch_matmul, .cost = cost_product,
     .kernel = { [DF_REF] = ref_batch_matmul, [DF_CPU] = cpu_batch_matmul } },
+  { .type = "BatchMatMul", .in = "x:T y:T", .out = "output:T", .types = "T=float|int32|int64|complex", .attrs = "adj_x:bool=false adj_y:bool=false",
+    .doc = "BatchMatMulV2 under its older name", .shape = shape_batch_matmul, .grad = grad_batch_matmul, .cost = cost_product,
+    .kernel = { [DF_REF] = ref_batch_matmul, [DF_CPU] = cpu_batch_matmul } },
   { .type = "Einsum", .lua = "einsum", .in = "inputs:T*", .out = "output:T", .types = "T=float|int32|int64|complex", .attrs = "equation:string",
     .doc = "A sum of products in Einstein's notation: one letter per axis, the operands separated by commas, then `->` and the letters of the "
            "result. Letters not in the result are summed over; one that an operand repeats reads its diagonal; `...` stands for the axes not "

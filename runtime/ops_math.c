@@ -37,6 +37,27 @@ static int32_t shape_add_n(dfi_infer *c) {
   return DF_OK;
 }
 
+/* ---- equality of shapes that do not broadcast: an error, or, when that is asked for, an answer ----------------- */
+static int32_t shape_equal(dfi_infer *c) {
+  dfi_shape s;
+  if (c->node->attrs[0].i) return dfi_shape_binary(c);
+  if (dfi_shape_known(dfi_in_shape(c, 0)) && dfi_shape_known(dfi_in_shape(c, 1)))
+    *dfi_set_shape(c, 0) = dfi_shape_broadcast(dfi_in_shape(c, 0), dfi_in_shape(c, 1), &s) ? s : dfi_shape_scalar();
+  return DF_OK;
+}
+static int32_t equal(df_kernel *k, df_kernel_fn fn, bool apart) {
+  dfi_shape s, x = dfi_shape_of(k->in[0]->rank, k->in[0]->dims), y = dfi_shape_of(k->in[1]->rank, k->in[1]->dims);
+  if (DFI_LIKELY(dfk_bool(k, 0)) || dfi_shape_broadcast(&x, &y, &s)) return fn(k);
+  df_tensor *out = dfk_out(k, 0, DF_BOOL, 0, NULL);
+  if (!out) return k->error->code;
+  *(bool *)out->data = apart;
+  return DF_OK;
+}
+static int32_t kernel_equal_ref(df_kernel *k)     { return equal(k, ref_equal, false); }
+static int32_t kernel_equal(df_kernel *k)         { return equal(k, cpu_equal, false); }
+static int32_t kernel_not_equal_ref(df_kernel *k) { return equal(k, ref_not_equal, true); }
+static int32_t kernel_not_equal(df_kernel *k)     { return equal(k, cpu_not_equal, true); }
+
 /* ---- costs: nanoseconds -------------------------------------------------------------------------------- */
 static double largest(const df_kernel *k) {
   int64_t n = 0;
@@ -63,7 +84,8 @@ static double costly(const df_kernel *k) { return 2 * largest(k); }
 #define NUMBER2 .in = "x:T y:T", .out = "z:T", .types = "T=number", .shape = dfi_shape_binary
 #define INT2    .in = "x:T y:T", .out = "z:T", .types = "T=int", .shape = dfi_shape_binary
 #define TEST2   .in = "x:T y:T", .out = "z:bool", .types = "T=number", .shape = dfi_shape_binary
-#define EQUAL2  .in = "x:T y:T", .out = "z:bool", .types = "T=number|bool|string|complex|quantized", .shape = dfi_shape_binary
+#define EQUAL2  .in = "x:T y:T", .out = "z:bool", .types = "T=number|bool|string|complex|quantized", .shape = shape_equal, \
+                .attrs = "incompatible_shape_error:bool=true"
 #define BOOL2   .in = "x:bool y:bool", .out = "z:bool", .shape = dfi_shape_binary
 
 /* Lists add up element by element. */
@@ -297,11 +319,14 @@ static const df_op ops[] = {
     .doc = "bool[...] = greater_equal(x T[...], y T[...]): x >= y",
     .example = "df.greater_equal({1, 2}, 2)", .no_grad = true, .cost = cheap, KERNELS(greater_equal) },
   { .type = "Equal", .lua = "equal", EQUAL2,
-    .doc = "bool[...] = equal(x T[...], y T[...]): x == y; strings too",
-    .example = "df.equal({1, 2}, 2)", .no_grad = true, .cost = cheap, KERNELS(equal) },
+    .doc = "bool[...] = equal(x T[...], y T[...]): x == y; strings too. Shapes that do not broadcast are an error, or, unless "
+           "incompatible_shape_error, not equal",
+    .example = "df.equal({1, 2}, 2)", .no_grad = true, .cost = cheap, .scalar = scalar_equal,
+    .kernel = { [DF_REF] = kernel_equal_ref, [DF_CPU] = kernel_equal } },
   { .type = "NotEqual", .lua = "not_equal", EQUAL2,
     .doc = "bool[...] = not_equal(x T[...], y T[...]): x differs from y; strings too",
-    .example = "df.not_equal({1, 2}, 2)", .no_grad = true, .cost = cheap, KERNELS(not_equal) },
+    .example = "df.not_equal({1, 2}, 2)", .no_grad = true, .cost = cheap, .scalar = scalar_not_equal,
+    .kernel = { [DF_REF] = kernel_not_equal_ref, [DF_CPU] = kernel_not_equal } },
   { .type = "ApproximateEqual", .lua = "approximate_equal", .in = "x:T y:T", .out = "z:bool", .types = "T=number|complex", .shape = dfi_shape_binary, .attrs = "tolerance:float=1e-05",
     .doc = "bool[...] = approximate_equal(x T[...], y T[...]): |x - y| < tolerance",
     .example = "df.approximate_equal({1.0}, {1.1}, {tolerance = 0.2})",

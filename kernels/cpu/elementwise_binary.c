@@ -38,7 +38,7 @@
 #define KERNEL_CHECKED(op, work, check, ...) \
   int32_t cpu_##op(df_kernel *k) { \
     static const ew_op entry = { .grain = work, .loop = { __VA_ARGS__ } }; \
-    if (dfk_is_rare(k->in[0]->dtype)) return ref_##op(k); \
+    if (dfk_is_rare(k->in[0]->dtype) || k->in[0]->dtype == DF_STRING) return ref_##op(k); \
     int32_t bad = check(k); \
     return bad ? bad : ew_run(k, &entry, 0, NULL); \
   }

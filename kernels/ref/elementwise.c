@@ -169,7 +169,27 @@ UNARY(selu, selu_scale * (x < 0 ? selu_alpha * expm1(x) : x), 0, 0)
 UNARY(logical_not, 0, !x, 0)
 UNARY(invert, 0, ~x, 0)
 
-BINARY(add, x + y, wrap_add(x, y), x + y)
+FUNCTIONS(add, x + y, wrap_add(x, y), wrap_add(x, y), x + y)
+/* One string behind the other. */
+static int32_t join_strings(df_kernel *k) {
+  df_tensor *out = broadcast_out(k);
+  if (!out) return k->error->code;
+  for (int64_t i = 0; i < out->size; i++) {
+    const df_str *a = (const df_str *)k->in[0]->data + element_of(k->in[0], i, out->rank, out->dims);
+    const df_str *b = (const df_str *)k->in[1]->data + element_of(k->in[1], i, out->rank, out->dims);
+    char *both = dfk_scratch(k, a->length + b->length + 1);
+    if (!both) return k->error->code;
+    if (a->length) memcpy(both, a->bytes, (size_t)a->length);
+    if (b->length) memcpy(both + a->length, b->bytes, (size_t)b->length);
+    bool ok = dfk_set_string(k, out, i, both, a->length + b->length);
+    dfk_free(both);
+    if (!ok) return k->error->code;
+  }
+  return DF_OK;
+}
+int32_t ref_add(df_kernel *k) {
+  return k->in[0]->dtype == DF_STRING ? join_strings(k) : dfk_ref_binary(k, f_add, g_add, u_add, h_add);
+}
 BINARY(sub, x - y, wrap_sub(x, y), x - y)
 BINARY(mul, x * y, wrap_mul(x, y), x * y)
 BINARY(real_div, x / y, 0, x / y)

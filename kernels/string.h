@@ -1,0 +1,18 @@
+/* string.h: the kernels of string ops (ref/string.c, ref/string_text.c). Strings are bytes; none of them ends with a zero. */
+#ifndef DFLOW_STRING_H
+#define DFLOW_STRING_H
+#include "kernel.h"
+int32_t ref_as_string(df_kernel *k);        /* (input; precision, scientific, shortest, width, fill) */
+int32_t ref_string_format(df_kernel *k);    /* (inputs...; template, placeholder, summarize) */
+int32_t ref_print_v2(df_kernel *k);         /* (input; output_stream, end) */
+int32_t ref_string_join(df_kernel *k);      /* (inputs...; separator) */
+int32_t ref_reduce_join(df_kernel *k);      /* (inputs, reduction_indices; keep_dims, separator) */
+int32_t ref_string_to_number(df_kernel *k); /* (string_tensor; out_type) */
+int32_t ref_string_length(df_kernel *k);    /* (input; unit) */
+int32_t ref_substr(df_kernel *k);           /* (input, pos, len; unit) */
+int32_t ref_string_lower(df_kernel *k);
+int32_t ref_string_upper(df_kernel *k);
+int32_t ref_string_strip(df_kernel *k);
+int32_t ref_string_split(df_kernel *k);     /* (input, delimiter; skip_empty) */
+int32_t ref_decode_raw(df_kernel *k);       /* (bytes; out_type, little_endian) */
+#endif
