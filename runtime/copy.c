@@ -9,7 +9,12 @@
 #include "flow.h"
 #include "unroll.h"
 
-typedef struct copier { df_graph *from, *to; bool wide; const uint8_t *needed; } copier;
+typedef struct copier {
+  df_graph *from, *to;
+  bool      wide;
+  const uint8_t *needed;     /* by id */
+  uint32_t *flow;            /* by id; a bit for each output that only says what has happened to a TensorArray, in float32 for ever */
+} copier;
 
 static bool is_narrow(uint8_t dtype) { return dfi_is_float(dtype) && dtype != DF_FLOAT64; }
 
@@ -47,8 +52,11 @@ static const dfi_arg *arg_of(const dfi_arg *args, int32_t nargs, int32_t count, 
   return i < list ? &args[i] : i < list + length ? &args[list] : &args[i - length + 1];
 }
 
+/* The flow of a TensorArrayV3: a float32 whose value means nothing. */
+static bool is_flow(const dfi_arg *a) { return a->dtype == DF_FLOAT32 && !strncmp(a->name, "flow", 4); }
+
 static bool takes_wide(const dfi_op_info *o, const dfi_arg *a, uint8_t dtype) {
-  if (!is_narrow(dtype)) return true;
+  if (!is_narrow(dtype) || is_flow(a)) return true;
   uint64_t allowed = a->var >= 0 ? o->var[a->var].allowed : a->dtype ? (uint64_t)1 << a->dtype : a->allowed;
   return !allowed || allowed >> DF_FLOAT64 & 1;
 }
@@ -61,6 +69,26 @@ static bool widens(const df_node *n) {
   for (int32_t i = 0; i < n->nout; i++)
     if (!takes_wide(o, arg_of(o->out, o->nout, n->nout, i), n->out[i].dtype)) return false;
   return strcmp(o->op->type, "Bitcast") != 0;
+}
+
+/* Which outputs are flows, also behind Switches, Enters and the like. */
+static uint32_t *find_flows(const df_graph *g) {
+  uint32_t *flow = dfi_xcalloc((size_t)g->n + 1, sizeof *flow);
+  for (bool more = true; more;) {
+    more = false;
+    for (int32_t id = 0; id < g->n; id++) {
+      const df_node *n = g->node[id];
+      const dfi_op_info *o = dfi_op_info_at(n->op);
+      uint32_t marks = flow[id];
+      for (int32_t i = 0; i < n->nout && i < 32; i++) if (is_flow(arg_of(o->out, o->nout, n->nout, i))) marks |= 1u << i;
+      bool passes = (o->op->flow >= DF_SWITCH && o->op->flow <= DF_NEXT_ITERATION) || !strcmp(o->op->type, "Identity");
+      for (int32_t j = 0; j < n->nin && passes; j++)
+        if (n->in[j].index < 32 && flow[n->in[j].node->id] >> n->in[j].index & 1) marks |= o->op->flow == DF_SWITCH ? 3 : 1;
+      more |= marks != flow[id];
+      flow[id] = marks;
+    }
+  }
+  return flow;
 }
 
 static df_tensor *tensor_in(const copier *c, df_tensor *t, df_error *err) {
@@ -139,6 +167,7 @@ static df_node *copy_node(copier *c, const df_node *from, df_error *err) {
   for (int32_t i = 0; i < n->nout; i++) {
     n->out[i] = from->out[i];
     n->out[i].constant = tensor_in(&as, from->out[i].constant, err);
+    if (wide && i < 32 && c->flow[from->id] >> i & 1) continue;
     if (wide && is_narrow(n->out[i].dtype)) n->out[i].dtype = DF_FLOAT64;
     if (wide && is_narrow(n->out[i].of)) n->out[i].of = DF_FLOAT64;
   }
@@ -262,15 +291,15 @@ df_graph *df_graph_copy(df_graph *g, bool wide, int32_t nneed, const int32_t *ne
     dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "a graph is copied while a cond, a loop or a gradient of it is being built");
     return NULL;
   }
-  copier c = { g, df_graph_new(), wide, NULL };
   uint8_t *needed = dfi_graph_needs(g, nneed, need);
-  c.needed = needed;
+  copier c = { g, df_graph_new(), wide, needed, wide ? find_flows(g) : NULL };
   df_graph *to = c.to;
   make_room(to, f);
   bool ok = true;
   int32_t count = g->n;
   for (int32_t i = 0; i < count && ok; i++) ok = copy_node(&c, g->node[i], err) != NULL;
   free(needed);
+  free(c.flow);
   if (!ok) {                                            /* what is there holds together */
     for (int32_t i = 0; i < to->n; i++) to->node[i]->nin = to->node[i]->ncontrol = 0;
     df_graph_release(to);

@@ -426,7 +426,7 @@ static bool grad_node(pass *p, region *r, df_node *n) {
     dy[i] = is_stop(p, o) || !differentiable(o) ? DFI_NONE : gather_sum(p, r, o);
   }
   if (failed(p)) return false;
-  bool scaled = fault == 1 || scale(p, n->nout, dy, fault);
+  bool scaled = fault == 1 || (strncmp(op->out, "flow", 4) && scale(p, n->nout, dy, fault));
   if (!strcmp(op->type, "CustomGradient")) { if (!grad_custom(p, n, dy, dx)) return false; }
   else if (!op->grad) return no_gradient(p, n);
   else {

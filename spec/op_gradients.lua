@@ -168,10 +168,27 @@ local ops = {
   TensorArraySplit = function(b) local x = b.x{ 3, 2 } return b.array(2):split(x, { 1, 2 }):read(1), { x } end,
 }
 
+for _, v in ipairs{ 'V2', 'V3' } do
+  --- An array of two elements; the flow of `write`, then what `read` gives.
+  local function through(b, write, read, xs)
+    local h, flow = registry.op('TensorArray' .. v, { df.int32(2) }, { dtype = 'float64' })
+    return read(h, write(h, flow)), xs
+  end
+  local function written(b, h, flow, x) return b.op('TensorArrayScatter' .. v, { h, df.int32{ 0, 1 }, x, flow }) end
+  local function read(b, h, flow) return b.op('TensorArrayGather' .. v, { h, df.int32{ 1, 0 }, flow }, { dtype = 'float64' }) end
+  ops['TensorArrayWrite' .. v] = function(b) local x = b.x{ 2 } return through(b, function(h, f) return b.op('TensorArrayWrite' .. v, { h, df.int32(1), x, f }) end, function(h, f) return b.op('TensorArrayRead' .. v, { h, df.int32(1), f }, { dtype = 'float64' }) end, { x }) end
+  ops['TensorArrayRead' .. v] = function(b) local x = b.x{ 2, 2 } return through(b, function(h, f) return written(b, h, f, x) end, function(h, f) return b.op('TensorArrayRead' .. v, { h, df.int32(1), f }, { dtype = 'float64' }) end, { x }) end
+  ops['TensorArrayScatter' .. v] = function(b) local x = b.x{ 2, 2 } return through(b, function(h, f) return written(b, h, f, x) end, function(h, f) return b.op('TensorArrayRead' .. v, { h, df.int32(1), f }, { dtype = 'float64' }) end, { x }) end
+  ops['TensorArrayGather' .. v] = function(b) local x = b.x{ 2, 2 } return through(b, function(h, f) return written(b, h, f, x) end, function(h, f) return read(b, h, f) end, { x }) end
+  ops['TensorArraySplit' .. v] = function(b) local x = b.x{ 2, 2 } return through(b, function(h, f) return b.op('TensorArraySplit' .. v, { h, x, df.int64{ 1, 1 }, f }) end, function(h, f) return read(b, h, f) end, { x }) end
+  ops['TensorArrayConcat' .. v] = function(b) local x = b.x{ 2, 1, 2 } return through(b, function(h, f) return written(b, h, f, x) end, function(h, f) return (registry.op('TensorArrayConcat' .. v, { h, f }, { dtype = 'float64' })) end, { x }) end
+end
+
 -- Kinks and whole numbers: the second derivative is zero or has jumps.
 local not_twice = { Cast = true, LSTMBlockCell = true, BlockLSTM = true, BlockLSTMV2 = true, GRUBlockCell = true }
 
---- Ops without numbers of their own to be wrong by, and what only save = 'recompute' builds.
+--- Ops without numbers of their own to be wrong by, and what only save = 'recompute' builds. (Gradients do not go through variants, so
+-- there are no lists here.)
 local not_here = { TensorArrayCopy = true, TensorArrayJoin = true, TensorArrayJoinGrad = true, TensorArrayGradV3 = true, RefIdentity = true,
                    ReadVariableSaved = true, TensorArrayReadSaved = true }
 
@@ -185,7 +202,7 @@ function M.types()
   return list
 end
 
-function M.has(kind) return (unary[kind] or binary[kind] or ops[kind] or not_here[kind]) ~= nil or kind:find('V[23]$') ~= nil or kind:find('^TensorList') ~= nil end
+function M.has(kind) return (unary[kind] or binary[kind] or ops[kind] or not_here[kind]) ~= nil or kind:find('^TensorList') ~= nil end
 
 --- How wrong its gradient is made: those that know no float64 are compared with coarser differences.
 function M.factor(kind) return kind:find('Block') and 1.5 or 1.01 end

@@ -177,7 +177,7 @@ local function node_text(c, o, wrong, node)
   local text = ('\n  the first wrong node is %s'):format(tostring(o))
   local iteration = core.node_iteration(c.g.handle, node)
   if iteration ~= '' then text = text .. (', in iteration %s'):format(iteration) end
-  if o.type == 'CustomGradient' then return text end
+  if o.type == 'CustomGradient' or wrong.input.node == node then return text end
   return text .. ('\n  by its input %s, %s: %.9g instead of %.9g'):format(
     graph.output(c.g, core.node_origin(c.g.handle, wrong.input.node), wrong.input.index).name, element_text(wrong), wrong.found, wrong.expected)
 end

@@ -14,6 +14,7 @@ local gradients = require 'dflow.gradients'
 local tensor_array = require 'dflow.tensor_array'
 local ops = require 'dflow.ops'
 local differences = require 'dflow.check.differences'
+local containers = require 'dflow.check.containers'
 
 local M = {}
 local f = ops.functions
@@ -231,10 +232,19 @@ local function dense_inputs(c, o, feeds)
   return list, values
 end
 
+local function check_container(c, o)
+  return containers.check(o, function(y, xs)
+    local w = weights_for(y, c.s:run(y), 1)
+    local found, values = gradient({ y }, { w }, xs), c.s:run(xs)
+    return compare(c, weighted_sum{ { y, w } }, xs, values, found, {}, xs)
+  end)
+end
+
 --- nil when the gradient function of the node is right (or cannot be looked at), else { input, element, found, expected }.
 function M.check(c, o)
   if o.type == 'ReadVariableOp' or o.type == 'ReadVariableSaved' then return check_read(c, o, c.feeds) end
   if o.type == 'ResourceGather' or o.type == 'ResourceGatherNd' then return check_rows(c, o, c.feeds) end
+  if containers.knows(o.type) then return check_container(c, o) end
   if reads[o.type] then return check_reading(c, o, c.feeds) end
   local inputs, values = dense_inputs(c, o, c.feeds)
   local feeds, xs, at = {}, {}, {}
