@@ -261,6 +261,16 @@ static int core_flow_describe(lua_State *L) {
   return 1;
 }
 
+/* saved(g, node): dflow.h's numbers as a list. */
+static int core_saved(lua_State *L) {
+  df_graph *g = graph_arg(L);
+  int32_t node = int_arg(L, 2), n = df_saved(g, node, 0, NULL);
+  int32_t *out = lua_newuserdatauv(L, (size_t)n * sizeof *out, 0);
+  df_saved(g, node, n, out);
+  dfb_push_ints(L, n, out);
+  return 1;
+}
+
 static int core_flow_name(lua_State *L) {
   lua_pushstring(L, df_flow_name(graph_arg(L), int_arg(L, 2)));
   return 1;
@@ -516,7 +526,7 @@ const luaL_Reg dfb_graph_functions[] = {
   { "output_constant", core_output_constant },   { "output_set_shape", core_output_set_shape },
   { "node_context", core_node_context },         { "current_context", core_current_context },
   { "needs_nothing", core_needs_nothing },
-  { "flow_describe", core_flow_describe },       { "flow_name", core_flow_name },
+  { "flow_describe", core_flow_describe },       { "flow_name", core_flow_name }, { "saved", core_saved },
   { "node_capture", core_node_capture },         { "node_attrs_text", core_node_attrs_text },
   { "variable_set_init", core_variable_set_init }, { "flow_depth", core_flow_depth },
   { "flow_abort", core_flow_abort },             { "cond_begin", core_cond_begin },

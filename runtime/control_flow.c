@@ -94,10 +94,11 @@ void dfi_flow_free(df_graph *g) {
   }
   for (int32_t i = 0; i < f->nloop; i++) {
     dfi_map_free(f->loop[i]->captures); dfi_map_free(f->loop[i]->saved); dfi_map_free(f->loop[i]->kept); dfi_map_free(f->loop[i]->replayed);
+    dfi_map_free(f->loop[i]->notes);
     free(f->loop[i]->var); free(f->loop[i]);
   }
   for (int32_t i = 0; i < f->ncond; i++) {
-    dfi_map_free(f->cond[i]->saved);
+    dfi_map_free(f->cond[i]->saved); dfi_map_free(f->cond[i]->notes);
     free(f->cond[i]->result[0]); free(f->cond[i]->result[1]); free(f->cond[i]->merge); free(f->cond[i]);
   }
   free(f->open); free(f->invariant); free(f->name); free(f->context); free(f->loop); free(f->cond);

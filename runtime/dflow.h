@@ -257,6 +257,13 @@ void df_graph_on_custom_gradient(df_graph *g, df_custom_gradient_fn fn, void *us
 int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *grad_ys, int32_t nx, const int32_t *xs,
                      int32_t nstop, const int32_t *stops, int32_t unconnected, const char *where, int32_t *out, df_error *err);
 
+/* What the gradients built so far save of the loops and conds that the node depends on, and what they compute again. Six numbers a
+ * row: the loop's Exit or the cond's Merge (df_flow_name, df_node_where_of), its policy (0 keep, 1 swap, 2 recompute), how (1 saved by
+ * each iteration, 2 carried backwards, 3 computed again, 4 counted, 5 a loop constant, 6 a variable kept now and then, 7 saved because
+ * running it again would give another value), the value (node, index), and the node whose gradient asks for it. How many
+ * numbers there are; those that fit `room` are written. */
+int32_t df_saved(df_graph *g, int32_t node, int32_t room, int32_t *out);
+
 /* ---- checking gradients: what df.check_gradients is made of ------------------------------------- */
 /* A copy, owned, with the same nodes under the same ids; it grows on its own and prints nothing. wide: all floats that the
  * `nneed` outputs depend on are float64; DF_UNIMPLEMENTED when an op among them cannot. NULL: err is filled. */

@@ -219,11 +219,11 @@ static void hand_on(pass *p, region *r, df_output from, df_output to) {
 /* ---- one region ----------------------------------------------------------------------------- */
 
 /* A node, or all of a loop or cond; the representative's id marks it. */
-typedef struct unit { df_node *node; df_loop *loop; df_cond *cond; } unit;
+typedef struct unit { df_node *node, *exit; df_loop *loop; df_cond *cond; } unit;
 
 static unit unit_of(df_node *n) {
   if (n->loose) return (unit){ .node = n };
-  if (flow_is(n, FLOW_EXIT)) return (unit){ .loop = n->in[0].node->context->loop };
+  if (flow_is(n, FLOW_EXIT)) return (unit){ .loop = n->in[0].node->context->loop, .exit = n };
   if (flow_is(n, FLOW_MERGE) && n->in[0].node->context->kind == DFI_BRANCH) return (unit){ .cond = n->in[0].node->context->cond };
   return (unit){ .node = n };
 }
@@ -314,6 +314,7 @@ bool backprop(pass *p, region *r, int32_t nseeds, const df_output *seeds) {
   p->now = r;
   for (int32_t i = ndone - 1; i >= 0 && !failed(p); i--) {
     p->graph->current = r->backward;
+    p->asks = done[i].loop ? done[i].exit : done[i].cond ? done[i].cond->merge[0] : done[i].node;
     if (done[i].loop) grad_while(p, r, done[i].loop);
     else if (done[i].cond) grad_cond(p, r, done[i].cond);
     else grad_node(p, r, done[i].node);

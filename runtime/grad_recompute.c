@@ -147,6 +147,7 @@ static df_output variable(recompute *c, int32_t k) {
     for (; c->nvar <= k; c->nvar++) c->var[c->nvar].to = -1;
   }
   if (c->var[k].to >= 0) return c->var[k].in_body;
+  note_of(c->l, NULL, NULL, v, NOTE_KEPT);
   df_output h = keep(p, c->l, v);
   if (h.node) h = value(p, c->r, h);
   if (failed(p)) return DFI_NONE;
@@ -391,6 +392,7 @@ static df_output other_way(recompute *c, df_output v) {
   const df_op *op = dfi_op_info_at(n->op)->op;
   bool active = mark_of(p, n) & DEPENDS && !op->no_grad && differentiable(v);
   if (active && !op->grad) { no_gradient(p, n); return DFI_NONE; }
+  note_of(c->l, NULL, NULL, v, NOTE_NOT_REPEATED);
   df_output was = saved(c, v);
   if (!was.node || !active) return was;
   in[0] = dfi_replay_value(&c->copy, n->in[0]);          /* the value is what it was, the gradient goes where it would go */
@@ -487,7 +489,7 @@ static bool run_again(recompute *c, int32_t n, const carried *v) {
   if (failed(p)) return false;
   var[0] = first.node->id; var[1] = first.index;
   if (df_while_begin(g, 1, var, l->parallel_iterations, -1, true, "keep", "again", l->where, var, p->err)) return false;
-  c->again = flow_top(g)->loop;
+  c->again = l->again = flow_top(g)->loop;
   df_output more = dfi_op(b, "Less", (df_output){ g->node[var[0]], var[1] }, end);
   if (failed(p) || df_while_pred_end(g, more.node->id, more.index, var, p->err)) return false;
   c->i = (df_output){ g->node[var[0]], var[1] };

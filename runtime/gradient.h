@@ -67,6 +67,7 @@ struct dfi_grad {
   char        *at, *end;
   region      *now;
   df_node     *node;         /* whose gradient function runs */
+  df_node     *asks;         /* whose gradient is being built; of a loop an Exit, of a cond a Merge */
   df_context  *home;         /* where df_gradients was called */
   const char  *where;
   dfi_grad    *outer;        /* a pass whose custom gradient called this one, or that this one is part of */
@@ -152,6 +153,19 @@ int32_t   add_sum(pass *p, region *b, df_output init, df_output *in_body);
 df_output close_sum(pass *p, region *b, int32_t var, df_output next);
 /* The rows that each iteration gives for the captured value `outer`, `inner` in the body, joined after the loop. */
 bool sum_sparse(pass *p, region *r, region *b, df_output inner, df_output outer, df_output values, df_output indices);
+
+/* saved.c */
+enum note_how {
+  NOTE_SAVED = 1,    /* by each iteration (a cond: once), in a TensorArray */
+  NOTE_CARRIED,      /* by the backward loop: a loop variable's value, found at its end */
+  NOTE_COMPUTED,     /* again */
+  NOTE_COUNTED,      /* from the iteration's number */
+  NOTE_CONSTANT,     /* of the loop */
+  NOTE_KEPT,         /* save = 'recompute': a loop variable, now and then */
+  NOTE_NOT_REPEATED  /* save = 'recompute': saved by each iteration because running it again would give another value */
+};
+void      note(pass *p, region *r, df_output v, enum note_how how);
+void      note_of(df_loop *l, df_cond *cond, df_node *asks, df_output v, enum note_how how);
 
 /* grad_recompute.c */
 bool grad_again(pass *p, region *r, region *b, int32_t n, carried *c);     /* b as grad_while begins it */

@@ -135,7 +135,8 @@ struct df_cond {
   df_output  *result[2];              /* what the branches gave, inside the branch; owned */
   df_node   **merge;                  /* n; owned; in parent. Inputs: [0] false side, [1] true side */
   df_node    *done;                   /* runs when the cond has run (a Merge of the branches' last effects) or NULL */
-  struct dfi_map *saved;              /* branch output -> handle, in parent, of the one-slot TensorArray that saves it; grad.c */
+  struct dfi_map *saved;              /* branch output -> handle, in parent, of the one-slot TensorArray that saves it; grad_value.c */
+  struct dfi_map *notes;              /* what gradients needed of it, where no loop is around: saved.c */
 };
 
 /* A while_loop as it was built. */
@@ -162,6 +163,8 @@ struct df_loop {
   int32_t     trip_var;                /* index of the variable that counts trips (int32 from 0), or -1 */
   df_output    down;                   /* of a backward loop: the iteration that it undoes, N - 1 … 0, in the body; variable 0 is one more */
   struct dfi_map *saved;               /* body output -> handle, in parent, of the TensorArray that saves it; grad_value.c */
+  struct dfi_map *notes;               /* what gradients needed of its iterations: saved.c */
+  df_loop     *again;                  /* of save = 'recompute': the loop that runs its iterations again, or NULL */
   df_cond     *mark;                   /* of save = 'recompute': taken in the iterations whose variables are kept; NULL: none yet */
   df_output    marks, marks_exit;      /* how many were kept before: in the body, and after the loop */
   struct dfi_map *replayed;            /* of iterations run again that hold custom gradients: forward output -> its copy; may be NULL */

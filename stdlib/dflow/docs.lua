@@ -62,6 +62,11 @@ M.functions = {
     .. 'local x = df.float32(3) return gradients(f(x), x)' },
   checkpoint = { 'df.checkpoint(fn)', 'A function that computes what fn does, and recomputes it for the gradient.',
     'local f = df.checkpoint(function(x) return x:exp():tanh() end) local x = df.float32(1) return gradients(f(x), x)' },
+  saved = { 'df.saved(y, xs?)', 'What the gradients built so far save of the loops and conds that y depends on, per loop: its values with '
+    .. 'their lines, bytes of a trip and for whose gradient, and what is carried, kept or computed again. tostring makes a page of it. '
+    .. 'xs: builds the gradient of y by these first.',
+    'local x = df.placeholder(\'float32\', {}) local y = while_loop(function(u) return u:lt(9) end, function(u) return df.exp(u) * x end, {x}) '
+    .. 'return df.saved(y)' },
   jacobian = { 'df.jacobian(y, x)', 'All derivatives of the elements of y by those of x.',
     'local x = df.float32{1, 2} return df.jacobian(x * x, x)' },
   hessian = { 'df.hessian(y, x)', 'Second derivatives of a scalar y.',
@@ -207,7 +212,7 @@ M.families = {
   'softmax log_softmax softmax_cross_entropy_with_logits sparse_softmax_cross_entropy_with_logits sigmoid_cross_entropy_with_logits',
   'reduce_sum reduce_mean reduce_prod reduce_max reduce_min reduce_all reduce_any argmax cumsum', 'argmax argmin top_k unique',
   'segment_sum segment_mean unsorted_segment_sum', 'cast constant placeholder Variable', 'cond while_loop TensorArray gradients case switch_case',
-  'map_fn scan foldl foldr while_loop', 'gradients jacobian hessian jvp hvp check_gradients custom_gradient checkpoint stop_gradient',
+  'map_fn scan foldl foldr while_loop', 'gradients jacobian hessian jvp hvp check_gradients custom_gradient checkpoint saved stop_gradient',
   'run start Session stats init', 'control_dependencies name_scope device Graph', 'FIFOQueue PaddingFIFOQueue RandomShuffleQueue PriorityQueue',
   'constant placeholder placeholder_with_default tensor Variable', 'assign assign_add assign_sub scatter_update scatter_add',
   'print assert check_numerics', 'conv2d max_pool avg_pool bias_add',

@@ -588,6 +588,13 @@ function core.flow_describe(g, node)
   for i = 1, n do list[i] = out[i - 1] end
   return list
 end
+function core.saved(g, node)
+  local n = C.df_saved(g, node, 0, nil)
+  local out, list = ffi.new('int32_t[?]', n), {}
+  C.df_saved(g, node, n, out)
+  for i = 1, n do list[i] = out[i - 1] end
+  return list
+end
 function core.flow_name(g, node) return ffi.string(C.df_flow_name(g, node)) end
 function core.node_capture(g, node)
   local from = ffi.new('int32_t[2]')

@@ -206,6 +206,11 @@ command('graph', function(rest)
 end, [[graph [let | tree | dot] x - the graph that leads to x, which is an Output or a table of them
 let: typed lines, cond{…} and while{…} nested; tree: what it is made of; dot: for Graphviz, as in :graph dot x > x.dot]])
 
+command('saved', function(rest)
+  return tostring(df.saved(value_of(rest, ':saved loss')))
+end, [[saved loss - what gradients save of each loop and cond that leads to loss, why, and what they compute again
+the gradients built so far; where there are none, those by the variables and placeholders]])
+
 command('time', function(rest, say, repl)
   local timing = require 'dflow.repl.timing'
   local chunk = chunk_of(rest, ':time expression')
