@@ -458,7 +458,7 @@ int32_t dfi_effect_before(df_graph *g, const dfi_node_spec *spec, df_error *err)
 void dfi_effect_after(df_graph *g, df_node *n) {
   const df_op *op = dfi_op_info_at(n->op)->op;
   df_context *c = n->context;
-  if (c->kind == DFI_TOP || (!op->effect && !variable_among(n->nin, n->in))) return;
+  if (c->kind == DFI_TOP || (!op->effect && !op->ordered && !variable_among(n->nin, n->in))) return;
   put_in_order(n, op->effect, false);
   flow_happened(c, n, op->effect);
 }

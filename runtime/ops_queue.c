@@ -223,7 +223,7 @@ static int32_t kernel_gather_handle(df_kernel *k) {
     .stateful = true, .effect = true, .waits = true, .no_grad = true, .shape = SHAPE, .kernel = { [DF_REF] = KERNEL } }
 #define ASK(TYPE, OUT, KERNEL, DOC) \
   { .type = TYPE, .in = "handle:handle", .out = OUT, .doc = DOC, \
-    .stateful = true, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = KERNEL } }
+    .stateful = true, .ordered = true, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = KERNEL } }
 
 #define GIVEN  "component_types:types shapes:shapes=[]"
 #define PUT    "Tcomponents:types=[] timeout_ms:int=-1"
