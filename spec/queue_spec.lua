@@ -369,6 +369,20 @@ describe('a queue in a loop or branch', function()
     same(df.run(n), 18)
   end)
 
+  it('is dequeued once where what is made of it has a gradient or is recomputed', function()
+    local q, w = df.FIFOQueue(10, 'float32', { shapes = {} }), df.Variable(2.0)
+    df.run(q:enqueue_many{ 1, 2, 3, 4, 5, 6 })
+    local y = df.checkpoint(function(x) return (x * q:dequeue()) ^ 2 end)(w)
+    same(df.run{ y, df.gradients(y, w) }, { 4, 4 })
+    for _, save in ipairs{ 'keep', 'recompute' } do
+      local _, s = df.while_loop(function(i) return i:lt(2) end, function(i, s)
+        return i + 1, s + w * w * q:dequeue()
+      end, { df.int32(0), df.float32(0) }, { save = save })
+      same(df.run{ s, df.gradients(s, w) }, save == 'keep' and { 20, 20 } or { 36, 36 })
+    end
+    assert.same({ 6 }, drain(q))
+  end)
+
   it('names the iteration that waits in vain', function()
     local q = df.FIFOQueue(3, 'int32')
     local i = df.while_loop(function(i) return i:lt(9) end, function(i) q:enqueue(i) return i + 1 end, { df.int32(0) })
