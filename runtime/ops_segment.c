@@ -20,12 +20,16 @@ static int32_t shape_segments(dfi_infer *c) {
 /* ---- gradients ------------------------------------------------------------------------------------------------- */
 static df_output rows_of(dfi_build *b, df_output x, df_output ids) { return dfi_op(b, "SegmentGather", x, ids); }
 
+static df_output cast_to(dfi_build *b, uint8_t dtype, df_output x) {
+  dfi_attr_int(b, "DstT", dtype);
+  return dfi_op(b, "Cast", x);
+}
+
 /* dy divided by how many rows each segment has (or by the root of it), row by row. Input `ids` has the ids. */
 static df_output shares(dfi_grad *g, df_node *n, int32_t ids, df_output dy, bool root) {
   dfi_build *b = dfg_build(g);
   df_output id = dfg_in(g, n, ids), zeros = dfi_op(b, "ZerosLike", id);
-  dfi_attr_int(b, "DstT", n->out[0].dtype);
-  df_output ones = dfi_op(b, "Cast", dfi_op(b, "Add", zeros, dfi_const_like(b, id, 1)));
+  df_output ones = cast_to(b, n->out[0].dtype, dfi_op(b, "Add", zeros, dfi_const_like(b, id, 1)));
   df_output count = rows_of(b, dfi_op(b, "SegmentSum", ones, id), id);
   if (root) count = dfi_op(b, "Sqrt", count);
   df_output rows = rows_of(b, dy, id);
@@ -45,8 +49,7 @@ static int32_t grad_mean(dfi_grad *g, df_node *n, const df_output *dy, df_output
 static int32_t grad_extreme(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
   df_output ids = dfg_in(g, n, 1), taken = dfi_op(b, "Equal", dfg_in(g, n, 0), rows_of(b, dfg_out(g, n, 0), ids));
-  dfi_attr_int(b, "DstT", n->out[0].dtype);
-  df_output one = dfi_op(b, "Cast", taken);
+  df_output one = cast_to(b, n->out[0].dtype, taken);
   dx[0] = dfi_op(b, "Mul", one, rows_of(b, dfi_op(b, "DivNoNan", dy[0], dfi_op(b, "SegmentSum", one, ids)), ids));
   return dfg_end(g);
 }
@@ -55,11 +58,9 @@ static int32_t grad_extreme(dfi_grad *g, df_node *n, const df_output *dy, df_out
 static int32_t grad_prod(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
   df_output x = dfg_conj(g, dfg_in(g, n, 0)), ids = dfg_in(g, n, 1);
-  dfi_attr_int(b, "DstT", n->out[0].dtype);
-  df_output zero = dfi_op(b, "Cast", dfi_op(b, "Equal", x, dfi_const_like(b, x, 0))), others = dfi_op(b, "Add", x, zero);
+  df_output zero = cast_to(b, n->out[0].dtype, dfi_op(b, "Equal", x, dfi_const_like(b, x, 0))), others = dfi_op(b, "Add", x, zero);
   df_output zeros = rows_of(b, dfi_op(b, "SegmentSum", zero, ids), ids), product = rows_of(b, dfi_op(b, "SegmentProd", others, ids), ids);
-  dfi_attr_int(b, "DstT", n->out[0].dtype);
-  df_output only = dfi_op(b, "Cast", dfi_op(b, "Equal", zeros, zero));
+  df_output only = cast_to(b, n->out[0].dtype, dfi_op(b, "Equal", zeros, zero));
   dx[0] = dfi_op(b, "Mul", rows_of(b, dy[0], ids), dfi_op(b, "Mul", only, dfi_op(b, "RealDiv", product, others)));
   return dfg_end(g);
 }

@@ -1,7 +1,7 @@
 --- A small graph around each op that has a gradient function: what spec/check_gradients_ops_spec.lua goes through.
 --
--- An entry is a function of a builder `b` that gives y and the list of its xs, on one line, so that the line of the op is known. b.x(shape, low, high)
--- makes a fed float64 placeholder, b.op(type, inputs, attrs) a node of a type that has no function of its own.
+-- An entry is a function of a builder `b` that gives y and the list of its xs. b.x(shape, low, high) makes a fed float64
+-- placeholder, b.op(type, inputs, attrs) a node of a type that has no function of its own.
 local df = require 'dflow'
 local registry = require 'dflow.registry'
 local support = require 'spec.support'
@@ -71,8 +71,14 @@ local ops = {
   Imag = function(b) local x, y = b.x{ 2 }, b.x{ 2 } return df.imag(df.complex(x, y)), { x, y } end,
   Real = function(b) local x, y = b.x{ 2 }, b.x{ 2 } return df.real(df.complex(x, y)), { x, y } end,
   Angle = function(b) local x, y = b.x{ 2 }, b.x{ 2 } return b.op('Angle', { df.complex(x, y) }), { x, y } end,
-  ResourceGather = function(b) local w = df.Variable({ { 0.5 }, { 1.5 } }, { dtype = 'float64' }) return b.op('ResourceGather', { w, df.int32{ 1, 1 } }, { dtype = 'float64' }), { w } end,
-  ResourceGatherNd = function(b) local w = df.Variable({ { 0.5 }, { 1.5 } }, { dtype = 'float64' }) return b.op('ResourceGatherNd', { w, df.int32{ { 1, 0 }, { 0, 0 } } }, { dtype = 'float64' }), { w } end,
+  ResourceGather = function(b)
+    local w = df.Variable({ { 0.5 }, { 1.5 } }, { dtype = 'float64' })
+    return b.op('ResourceGather', { w, df.int32{ 1, 1 } }, { dtype = 'float64' }), { w }
+  end,
+  ResourceGatherNd = function(b)
+    local w = df.Variable({ { 0.5 }, { 1.5 } }, { dtype = 'float64' })
+    return b.op('ResourceGatherNd', { w, df.int32{ { 1, 0 }, { 0, 0 } } }, { dtype = 'float64' }), { w }
+  end,
   TruncateMod = function(b) local x, y = b.x({ 3 }, 2.2, 2.8), b.x({ 3 }, 1.2, 1.9) return df.truncatemod(x, y), { x, y } end,
   Maximum = function(b) local x, y = b.x({ 3 }, 1, 2), b.x({ 3 }, 0, 0.5) return df.maximum(x, y) * y, { x, y } end,
   Minimum = function(b) local x, y = b.x({ 3 }, 1, 2), b.x({ 3 }, 0, 0.5) return df.minimum(x, y) * x, { x, y } end,
@@ -164,24 +170,67 @@ local ops = {
   TensorArrayScatter = function(b) local x = b.x{ 2, 2 } return b.array(3):scatter({ 2, 0 }, x):read(2), { x } end,
   TensorArrayConcat = function(b) local x = b.x{ 3, 2 } return b.array(2):split(x, { 1, 2 }):concat(), { x } end,
   TensorArrayTake = function(b) local x = b.x{ 3, 2 } return b.op('TensorArrayTake', { b.array(3):unstack(x).handle, 2 }, { dtype = 'float64' }), { x } end,
-  TensorArrayConcatParts = function(b) local x = b.x{ 3, 2 } return b.op('TensorArrayConcatParts', { b.array(2):split(x, { 1, 2 }).handle, df.int64{ 1, 2 } }, { dtype = 'float64' }), { x } end,
+  TensorArrayConcatParts = function(b)
+    local x = b.x{ 3, 2 }
+    return b.op('TensorArrayConcatParts', { b.array(2):split(x, { 1, 2 }).handle, df.int64{ 1, 2 } }, { dtype = 'float64' }), { x }
+  end,
   TensorArraySplit = function(b) local x = b.x{ 3, 2 } return b.array(2):split(x, { 1, 2 }):read(1), { x } end,
 }
 
+-- TensorFlow's older and newer names of some of them, and ops that only its graphs have.
+local more = {
+  AccumulateNV2 = function(b) local x, y = b.x{ 2 }, b.x{ 2 } return b.op('AccumulateNV2', { { x, y, x } }, { shape = { 2 } }), { x, y } end,
+  BatchMatMul = function(b) local x, y = b.x{ 2, 2, 3 }, b.x{ 2, 3, 2 } return b.op('BatchMatMul', { x, y }), { x, y } end,
+  BiasAddV1 = function(b) local x, y = b.x{ 2, 3 }, b.x{ 3 } return b.op('BiasAddV1', { x, y }), { x, y } end,
+  Concat = function(b) local x, y = b.x{ 2, 3 }, b.x{ 1, 3 } return b.op('Concat', { df.int32(0), { x, y } }), { x, y } end,
+  ConjugateTranspose = function(b) local x = b.x{ 2, 3 } return b.op('ConjugateTranspose', { x, df.int32{ 1, 0 } }), { x } end,
+  EnsureShape = function(b) local x = b.x{ 2 } return b.op('EnsureShape', { x }, { shape = { 2 } }), { x } end,
+  Gather = function(b) local x = b.x{ 3, 2 } return b.op('Gather', { x, df.int32{ 2, 0, 2 } }), { x } end,
+  ParallelDynamicStitch = function(b)
+    local x, y = b.x{ 2 }, b.x{ 1 }
+    return b.op('ParallelDynamicStitch', { { df.int32{ 0, 2 }, df.int32{ 1 } }, { x, y } }), { x, y }
+  end,
+  Reverse = function(b) local x = b.x{ 3 } return b.op('Reverse', { x, df.constant{ true } }), { x } end,
+  SegmentMax = function(b) local x = b.x{ 3 } return df.segment_max(x, { 0, 0, 1 }), { x } end,
+  SegmentMean = function(b) local x = b.x{ 3 } return df.segment_mean(x, { 0, 0, 1 }), { x } end,
+  SegmentMin = function(b) local x = b.x{ 3 } return df.segment_min(x, { 0, 0, 1 }), { x } end,
+  SegmentProd = function(b) local x = b.x{ 3 } return df.segment_prod(x, { 0, 0, 1 }), { x } end,
+  Snapshot = function(b) local x = b.x{ 2 } return b.op('Snapshot', { x }), { x } end,
+  SparseSegmentMean = function(b) local x = b.x{ 3, 2 } return df.sparse_segment_mean(x, { 2, 0, 1 }, { 0, 0, 1 }), { x } end,
+  SparseSegmentSqrtN = function(b) local x = b.x{ 3, 2 } return df.sparse_segment_sqrt_n(x, { 2, 0, 1 }, { 0, 0, 1 }), { x } end,
+  SparseSegmentSum = function(b) local x = b.x{ 3, 2 } return df.sparse_segment_sum(x, { 2, 0, 1 }, { 0, 0, 1 }), { x } end,
+  SparseToDense = function(b)
+    local x, y = b.x{ 2 }, b.x{}
+    return b.op('SparseToDense', { df.int32{ { 0 }, { 2 } }, df.int32{ 4 }, x, y }), { x, y }
+  end,
+  TopK = function(b) local x = b.x{ 2, 4 } return b.list('TopK', { x }, { k = 2 })[1], { x } end,
+}
+for kind, fn in pairs(more) do ops[kind] = fn end
+
 for _, v in ipairs{ 'V2', 'V3' } do
-  --- An array of two elements; the flow of `write`, then what `read` gives.
-  local function through(b, write, read, xs)
-    local h, flow = registry.op('TensorArray' .. v, { df.int32(2) }, { dtype = 'float64' })
-    return read(h, write(h, flow)), xs
+  local wide = { dtype = 'float64' }
+  local function made() return registry.op('TensorArray' .. v, { df.int32(2) }, wide) end
+  local function filled(b, x)
+    local h, flow = made()
+    return h, b.op('TensorArrayScatter' .. v, { h, df.int32{ 0, 1 }, x, flow })
   end
-  local function written(b, h, flow, x) return b.op('TensorArrayScatter' .. v, { h, df.int32{ 0, 1 }, x, flow }) end
-  local function read(b, h, flow) return b.op('TensorArrayGather' .. v, { h, df.int32{ 1, 0 }, flow }, { dtype = 'float64' }) end
-  ops['TensorArrayWrite' .. v] = function(b) local x = b.x{ 2 } return through(b, function(h, f) return b.op('TensorArrayWrite' .. v, { h, df.int32(1), x, f }) end, function(h, f) return b.op('TensorArrayRead' .. v, { h, df.int32(1), f }, { dtype = 'float64' }) end, { x }) end
-  ops['TensorArrayRead' .. v] = function(b) local x = b.x{ 2, 2 } return through(b, function(h, f) return written(b, h, f, x) end, function(h, f) return b.op('TensorArrayRead' .. v, { h, df.int32(1), f }, { dtype = 'float64' }) end, { x }) end
-  ops['TensorArrayScatter' .. v] = function(b) local x = b.x{ 2, 2 } return through(b, function(h, f) return written(b, h, f, x) end, function(h, f) return b.op('TensorArrayRead' .. v, { h, df.int32(1), f }, { dtype = 'float64' }) end, { x }) end
-  ops['TensorArrayGather' .. v] = function(b) local x = b.x{ 2, 2 } return through(b, function(h, f) return written(b, h, f, x) end, function(h, f) return read(b, h, f) end, { x }) end
-  ops['TensorArraySplit' .. v] = function(b) local x = b.x{ 2, 2 } return through(b, function(h, f) return b.op('TensorArraySplit' .. v, { h, x, df.int64{ 1, 1 }, f }) end, function(h, f) return read(b, h, f) end, { x }) end
-  ops['TensorArrayConcat' .. v] = function(b) local x = b.x{ 2, 1, 2 } return through(b, function(h, f) return written(b, h, f, x) end, function(h, f) return (registry.op('TensorArrayConcat' .. v, { h, f }, { dtype = 'float64' })) end, { x }) end
+  local function read(b, h, flow) return b.op('TensorArrayRead' .. v, { h, df.int32(1), flow }, wide) end
+  local function gather(b, h, flow) return b.op('TensorArrayGather' .. v, { h, df.int32{ 1, 0 }, flow }, wide) end
+  ops['TensorArrayWrite' .. v] = function(b)
+    local x, h, flow = b.x{ 2 }, made()
+    return read(b, h, b.op('TensorArrayWrite' .. v, { h, df.int32(1), x, flow })), { x }
+  end
+  ops['TensorArraySplit' .. v] = function(b)
+    local x, h, flow = b.x{ 2, 2 }, made()
+    return gather(b, h, b.op('TensorArraySplit' .. v, { h, x, df.int64{ 1, 1 }, flow })), { x }
+  end
+  ops['TensorArrayScatter' .. v] = function(b) local x = b.x{ 2, 2 } return read(b, filled(b, x)), { x } end
+  ops['TensorArrayRead' .. v] = ops['TensorArrayScatter' .. v]
+  ops['TensorArrayGather' .. v] = function(b) local x = b.x{ 2, 2 } return gather(b, filled(b, x)), { x } end
+  ops['TensorArrayConcat' .. v] = function(b)
+    local x = b.x{ 2, 1, 2 }
+    return (registry.op('TensorArrayConcat' .. v, { filled(b, x) }, wide)), { x }
+  end
 end
 
 -- Kinks and whole numbers: the second derivative is zero or has jumps.
@@ -189,7 +238,8 @@ local not_twice = { Cast = true, LSTMBlockCell = true, BlockLSTM = true, BlockLS
 
 --- Ops without numbers of their own to be wrong by, and what only save = 'recompute' builds. (Gradients do not go through variants, so
 -- there are no lists here.)
-local not_here = { TensorArrayCopy = true, TensorArrayJoin = true, TensorArrayJoinGrad = true, TensorArrayGradV3 = true, RefIdentity = true,
+-- PreventGradient has an error for a gradient.
+local not_here = { PreventGradient = true, TensorArrayCopy = true, TensorArrayJoin = true, TensorArrayJoinGrad = true, TensorArrayGradV3 = true, RefIdentity = true,
                    ReadVariableSaved = true, TensorArrayReadSaved = true }
 
 --- Types that have an entry, sorted.
@@ -209,7 +259,8 @@ function M.factor(kind) return kind:find('Block') and 1.5 or 1.01 end
 
 --- The graph of a type: y, xs, feeds, and the orders that can be checked.
 function M.build(kind)
-  local b, y, xs = M.builder(), nil, nil
+  local b = M.builder()
+  local y, xs
   if unary[kind] then y, xs = one(b, kind, unary[kind])
   elseif binary[kind] then y, xs = two(b, kind, binary[kind])
   else y, xs = ops[kind](b) end

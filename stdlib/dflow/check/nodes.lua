@@ -51,7 +51,8 @@ end
 local function weighted_sum(list)
   local sum
   for _, pair in ipairs(list) do
-    local o, w, part = pair[1], pair[2], nil
+    local o, w = pair[1], pair[2]
+    local part
     if dtypes.is_complex(graph.dtype(o)) then
       part = f.reduce_sum(f.add(f.multiply(f.real(o), f.real(w)), f.multiply(f.imag(o), f.imag(w))))
     else

@@ -67,11 +67,11 @@ function M.start()
   gradients.watch = note_call
   session.watch(note_run)
   local exit = os.exit
-  os.exit = function(code, ...)               -- a script that ends itself is checked before
+  rawset(os, 'exit', function(code, ...)      -- a script that ends itself is checked before
     local right = M.finish()
     if not right and (code == nil or code == true or code == 0) then code = false end
     return exit(code == nil and true or code, ...)
-  end
+  end)
 end
 
 --- The last run that fed what y needs; nil and the name of a placeholder that no run fed.
