@@ -25,6 +25,7 @@ enum {
 };
 
 volatile sig_atomic_t program_interrupted;
+volatile sig_atomic_t program_holds;
 static lua_State  *running;                /* the state that Ctrl-C stops */
 static const char *progname = "dflow";     /* NULL at the prompt: messages stand alone there */
 static bool        interactive;
@@ -60,6 +61,8 @@ void program_print_version(void) {
 
 static const char usage_text[] =
   "usage: %s [options] [script [args]]\n"
+  "       %s run GRAPH [options]      run a TensorFlow graph; --help says more\n"
+  "       %s inspect GRAPH [options]  show what is in a TensorFlow graph\n"
   "Available options are:\n"
   "  -e stat   execute string 'stat'\n"
   "  -i        enter interactive mode after executing 'script'\n"
@@ -81,7 +84,7 @@ static void print_usage(const char *bad) {
   fprintf(stderr, "%s: ", progname);
   if (bad[1] == 'e' || bad[1] == 'l') fprintf(stderr, "'%s' needs argument\n", bad);
   else fprintf(stderr, "unrecognized option '%s'\n", bad);
-  fprintf(stderr, usage_text, progname);
+  fprintf(stderr, usage_text, progname, progname, progname);
 }
 
 /* A string gets a traceback; a table with __tostring, such as every dflow error, is its own whole message. */
@@ -110,6 +113,7 @@ static void stop(lua_State *L, lua_Debug *ar) {
 static void on_interrupt(int number) {
   if (!interactive) signal(number, SIG_DFL);   /* a second one ends a script at once */
   program_interrupted = 1;
+  if (program_holds) return;            /* the prompt watches a run, and asks */
   df_interrupt();
   lua_sethook(running, stop, LUA_MASKCOUNT, 10000);
 }
@@ -333,6 +337,22 @@ static int do_script(lua_State *L, char **argv) {
   return program_report(L, status);
 }
 
+/* `dflow run` and `dflow inspect`. A script of that name is `./run`. */
+static bool is_command(const char *word) { return strcmp(word, "run") == 0 || strcmp(word, "inspect") == 0; }
+
+/* Calls what the module of the command returns with the words after it. Is what that returns true? */
+static bool do_command(lua_State *L, char **argv) {
+  lua_getglobal(L, "require");
+  lua_pushfstring(L, "dflow.command.%s", argv[0]);
+  if (program_report(L, program_call(L, 1, 1)) != LUA_OK) return false;
+  int n = 0;
+  for (; argv[n + 1]; n++) {
+    luaL_checkstack(L, 2, "too many arguments");
+    lua_pushstring(L, argv[n + 1]);
+  }
+  return program_report(L, program_call(L, n, 1)) == LUA_OK && lua_toboolean(L, -1);
+}
+
 /* Calls a function of dflow.check.script. Is what it returns true? */
 static bool check_gradients(lua_State *L, const char *function) {
   lua_getglobal(L, "require");
@@ -358,7 +378,7 @@ static int protected_main(lua_State *L) {
     return 0;
   }
   if (flags & OPT_HELP) {
-    printf(usage_text, progname);
+    printf(usage_text, progname, progname, progname);
     lua_pushboolean(L, 1);
     return 1;
   }
@@ -380,6 +400,10 @@ static int protected_main(lua_State *L) {
   if (!set_globals(L)) return 0;
   lua_gc(L, LUA_GCRESTART);
   lua_gc(L, LUA_GCGEN, 0, 0);
+  if (script == 1 && script < argc && is_command(argv[1])) {
+    lua_pushboolean(L, do_command(L, argv + 1));
+    return 1;
+  }
   if (flags & OPT_CHECK) check_gradients(L, "start");
   if (!(flags & OPT_NO_ENV) && do_init(L) != LUA_OK) return 0;
   if (!run_options(L, argv, script)) return 0;

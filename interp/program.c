@@ -191,6 +191,21 @@ static int l_clock(lua_State *L) {
   return 1;
 }
 
+/* hold(yes): from now on Ctrl-C only shows in interrupted(). Returns what it was before. */
+static int l_hold(lua_State *L) {
+  bool before = program_holds;
+  program_holds = lua_toboolean(L, 1);
+  lua_pushboolean(L, before);
+  return 1;
+}
+
+/* interrupted(): was Ctrl-C pressed since it was last asked? */
+static int l_interrupted(lua_State *L) {
+  lua_pushboolean(L, program_interrupted);
+  program_interrupted = 0;
+  return 1;
+}
+
 static int l_pid(lua_State *L) {
   lua_pushinteger(L, getpid());
   return 1;
@@ -211,7 +226,8 @@ int luaopen_dflow_program(lua_State *L) {
     { "terminal", l_terminal }, { "open", l_open },         { "theme", l_theme },
     { "remember", l_remember }, { "history", l_history },   { "folder", l_folder },
     { "make_folder", l_make_folder }, { "clock", l_clock }, { "pid", l_pid },
-    { "lock", l_lock },         { NULL, NULL }
+    { "lock", l_lock },         { "hold", l_hold },         { "interrupted", l_interrupted },
+    { NULL, NULL }
   };
   luaL_newlib(L, functions);
   return 1;

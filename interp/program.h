@@ -14,6 +14,8 @@ typedef struct program_options {
 
 /* Set by SIGINT, cleared by whoever dealt with it. */
 extern volatile sig_atomic_t program_interrupted;
+/* Set while Ctrl-C shall only set program_interrupted: the prompt waits for a run and deals with it. */
+extern volatile sig_atomic_t program_holds;
 
 /* Calls the function below its `nargs` arguments as lua_pcall does, with a traceback for errors that are plain
  * strings, and with Ctrl-C cancelling the graphs that run meanwhile and stopping the Lua code. The error itself,

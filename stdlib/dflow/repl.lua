@@ -77,7 +77,8 @@ local function read_plain(prompt, more)
 end
 
 --- Reads and runs until the input ends, `:quit`, or until `opts.leave(text)` says so of an input.
--- @param opts  {prompt =, more =, leave =}; also for a prompt within a prompt, such as an inspector's
+-- @param opts  {prompt =, more =, leave =, interrupted =}; also for a prompt within a prompt, such as an inspector's, which
+--              `interrupted()` may leave when Ctrl-C comes
 function M.loop(opts)
   local prompt, more = opts.prompt or 'dflow> ', opts.more or '  ... '
   local edited = program.terminal().editing
@@ -85,6 +86,7 @@ function M.loop(opts)
     local text, last
     if edited then text = program.read(prompt, more) else text, last = read_plain(prompt, more) end
     if text == nil then return end
+    if text == false and opts.interrupted and opts.interrupted() then return end
     if text then
       program.remember(text)
       if opts.leave and opts.leave(text) then return end
@@ -110,6 +112,7 @@ function M.main(resumes)
   M.program = program
   values.open(program.terminal())
   commands.open(M)
+  require('dflow.repl.inspector').open(M)
   _G.Out, _G.repl = session.Out, M
   if program.terminal().editing then program.open(require('dflow.repl.editor').new(M)) end
   if resumes then resume() end

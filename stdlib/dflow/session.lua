@@ -187,8 +187,14 @@ local function flat_table(s, fetches)
   return n > 0 and flat or nil, keys, n
 end
 
+--- Set by the prompt: `foreground(s, fetches, feeds, opts)` runs in place of s:run, so that Ctrl-C can pause the run and look at it;
+-- `started(handle)` hears of every run in the background.
+M.foreground, M.started = nil, nil
+
 --- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these.
 function methods.run(s, fetches, feeds, opts)
+  local foreground = M.foreground
+  if foreground then return foreground(s, fetches, feeds, opts) end
   if watch then watch(s, feeds) end
   local mt, flat, finish, keys, n = getmetatable(fetches), nil, nil, nil, nil
   if mt == Output and opts == nil and fetches.graph == s.graph and (rawget(fetches, 'd') or graph.dtype(fetches)) ~= 20 then
@@ -238,7 +244,9 @@ function methods.start(s, fetches, feeds, opts)
   local ok, handle = pcall(core.session_start, s.handle, flat, buffer, timeout, start_options(opts))
   drop_feeds()
   if not ok then error(handle, 0) end
-  return setmetatable({ handle = handle, session = s, count = #flat / 2, finish = finish }, Run)
+  local run = setmetatable({ handle = handle, session = s, count = #flat / 2, finish = finish }, Run)
+  if M.started then M.started(run) end
+  return run
 end
 
 --- Sets all variables back: the next run that needs one initialises it.

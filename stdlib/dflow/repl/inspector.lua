@@ -1,0 +1,313 @@
+--- Runs as the prompt sees them: Ctrl-C is a question, and while a run stands still its frames, tokens and values can be looked at.
+--
+-- The prompt's own runs go on in the background while it waits for them, so Ctrl-C can pause one at a token boundary and open a prompt
+-- on it. The commands speak of that run, or of the newest one that df.start began.
+local core = require 'dflow.backend'
+local graph = require 'dflow.graph'
+local runs = require 'dflow.session'
+local commands = require 'dflow.repl.commands'
+local values = require 'dflow.repl.values'
+local progress = require 'dflow.repl.progress'
+
+local M = { depth = 0, record = nil, handles = setmetatable({}, { __mode = 'v' }), count = 0 }
+local command = commands.command
+local RUNNING, PAUSED, OVER = 1, 2, 3
+local repl, program
+local conditions = setmetatable({}, { __mode = 'k' })      -- by handle: breakpoint -> {text, chunk}
+local cursor = setmetatable({}, { __mode = 'k' })          -- by handle: how far :back went
+
+-- ---- which run ----------------------------------------------------------------------------------------------------
+local function current()
+  if M.current and M.current:state() ~= 'done' then return M.current end
+  for i = M.count, 1, -1 do
+    local h = M.handles[i]
+    if h and h:state() ~= 'done' then return h end
+  end
+  error('no run is in progress: begin one with df.start(…), or press Ctrl-C while one runs', 0)
+end
+
+local function show_stop(stop, say)
+  if stop then
+    say(values.paint(tostring(stop), stop.dead and 'D' or 'H'))
+    return true
+  end
+  say('the run is over')
+  return false
+end
+
+-- ---- breakpoints with a condition ------------------------------------------------------------------------------------
+--- Does the run really stop here? A condition on the value lets the node run first, and lets the run go on when it does not hold.
+local function holds(h, stop)
+  local condition = stop and stop.breakpoint and conditions[h] and conditions[h][stop.breakpoint]
+  if not condition then return true end
+  local op, tag = stop.op, stop.tag
+  local after = h:step(1)
+  if not after then return true end
+  local ok, v = pcall(h.value, h, op.name, tag)
+  if not ok or v == nil then return false end
+  _G.v = v
+  local fine, yes = pcall(condition.chunk)
+  return not fine or yes
+end
+
+-- ---- the prompt on a paused run --------------------------------------------------------------------------------------
+local function converse(h)
+  M.current, M.depth = h, M.depth + 1
+  cursor[h] = 0
+  repl.loop{ prompt = 'paused> ', more = '    ... ',
+    leave = function() return h:state() == 'done' end,
+    interrupted = function()
+      h:cancel()
+      return true
+    end }
+  M.depth = M.depth - 1
+  if h:state() == 'paused' then h:resume() end
+end
+
+--- What s:run is at the prompt.
+local function foreground(s, fetches, feeds, opts)
+  if M.record and not (opts and opts.values) then
+    local with = { values = true }
+    for k, v in pairs(opts or {}) do with[k] = v end
+    opts = with
+  end
+  local h = s:start(fetches, feeds, opts)
+  if core.run_done(h.handle) then return h:wait() end
+  local held = program.hold(true)
+  local line = progress.new(h, program)
+  local ok, err = pcall(function()
+    while true do
+      local state = core.run_settle(h.handle, 0.02)
+      if state == OVER then return end
+      local asked = program.interrupted()
+      if asked and state == RUNNING then h:pause() end
+      if asked or state == PAUSED then
+        line:clear()
+        program.hold(false)
+        local stop = h:settle(0)
+        if stop and holds(h, stop) then
+          show_stop(stop, print)
+          if asked then print(':continue, :step, :frames, :why x, :cancel, or any Lua; Ctrl-C again cancels') end
+          converse(h)
+        elseif stop then
+          h:resume()
+        end
+        program.hold(true)
+      else
+        line:show()
+      end
+    end
+  end)
+  line:clear()
+  program.hold(held)
+  if not ok then
+    h:cancel()
+    error(err, 0)
+  end
+  return h:wait()
+end
+
+-- ---- commands: where it stands ---------------------------------------------------------------------------------------
+command('frames', function(_, say) say(tostring(current():frames())) end,
+  'frames - the frames of the run: iterations in flight, live and dead tokens, what waits')
+
+command('tokens', function(rest, say)
+  local list = current():tokens(rest ~= '' and rest or nil)
+  if #list == 0 then say('no tokens') end
+  for i, t in ipairs(list) do
+    if i > 200 then say(('… and %d more; :tokens NAME shows those of one node'):format(#list - 200)) return end
+    local text = ('%-8s %-28s %s%s'):format(t.state, t.op.name, t.tag, t.missing > 0 and ('  (%d inputs to come)'):format(t.missing) or '')
+    say(t.dead and values.paint(text .. '  dead', 'D') or text)
+  end
+end, 'tokens [name] - the tokens that are alive: ready, running, waiting, or with some of their inputs')
+
+local function bytes(n)
+  for _, unit in ipairs{ 'B', 'KiB', 'MiB', 'GiB' } do
+    if n < 1024 or unit == 'GiB' then return unit == 'B' and ('%d B'):format(n) or ('%.1f %s'):format(n, unit) end
+    n = n / 1024
+  end
+end
+
+command('stacks', function(_, say)
+  local list = current():stacks()
+  if #list == 0 then say('no TensorArrays and no saved values are alive') end
+  for _, s in ipairs(list) do
+    say(('%-10s %-30s %6d of %-6d %10s  %s  %s  %s'):format(s.saved and 'saved' or 'array', s.name, s.depth, s.size, bytes(s.bytes), s.dtype, s.frame, s.where or ''))
+  end
+end, 'stacks - saved values and TensorArrays: depth, bytes, frame, Lua line')
+
+command('swap', function(_, say)
+  local s = current():stats().swap
+  say(('out %s in %d tensors, in %s in %d tensors, stalled %.3f s, resident %s'):format(bytes(s.bytes_out), s.tensors_out, bytes(s.bytes_in), s.tensors_in,
+    s.stall_seconds, bytes(s.resident_bytes)))
+  say('on the CPU nothing is moved: host memory is where the values already are')
+end, 'swap - what was moved between device and host')
+
+command('runs', function(_, say)
+  local any = false
+  for i = 1, M.count do
+    local h = M.handles[i]
+    if h then
+      local state = h:state()
+      local s = h:stats()
+      say(('%d  %-8s %d nodes, %d iterations, %d frames%s'):format(i, state, s.nodes_run, s.iterations, s.frames, h == M.current and '  (current)' or ''))
+      any = true
+    end
+  end
+  if not any then say('no run was started') end
+end, 'runs - the runs that df.start began and the one in front; :attach n makes one current')
+
+command('attach', function(rest)
+  local h = M.handles[tonumber(rest) or 0]
+  if not h then error('usage: :attach n, with a number of :runs', 0) end
+  M.current = h
+end, 'attach n - the commands speak of run n of :runs from now on')
+
+-- ---- commands: why --------------------------------------------------------------------------------------------------
+--- `x@while:17`, `x while:17`, `x`; x is a node's name or a Lua expression that gives an Output.
+local function asked(h, rest, usage)
+  local what, tag = rest:match('^(.-)%s*@%s*(%S+)$')
+  if not what then what, tag = rest:match('^(%S+)%s+(%S+:%d+)$') end
+  what = what or rest
+  if what == '' then error('usage: ' .. usage, 0) end
+  local ok, x = pcall(function() return h.session.graph:output(what) end)
+  if ok then return x, tag end
+  local chunk = repl.session.compile(what)
+  local fine, v = pcall(chunk or function() end)
+  if fine and (getmetatable(v) == graph.Output or getmetatable(v) == graph.Operation) then return v, tag end
+  error(x, 0)
+end
+
+local function paused()
+  local h = current()
+  if h:state() == 'running' then h:pause() end
+  return h
+end
+
+command('why', function(rest, say)
+  local h = paused()
+  say(h:why(asked(h, rest, ':why x@frame:iteration')))
+end, 'why x[@frame:n] - the value of x there and what it was computed from; of a dead one: the Switch that killed it\nThe run is paused for it. x is a node\'s name or an expression; the frame as :frames shows it.')
+
+command('whynot', function(rest, say)
+  local h = paused()
+  say(h:whynot(asked(h, rest, ':whynot x@frame:iteration')))
+end, 'whynot x[@frame:n] - what x still waits for there, and what that waits for')
+
+command('value', function(rest)
+  local h = paused()
+  local v, dead = h:value(asked(h, rest, ':value x@frame:iteration'))
+  if dead then return 'dead' end
+  values.show(v)
+end, 'value x[@frame:n] - the value that x has there')
+
+-- ---- commands: going on ------------------------------------------------------------------------------------------------
+local function go_on(h)
+  h:resume()
+  if M.depth > 0 then return true end           -- back to whoever waits for the run
+end
+
+command('pause', function(_, say)
+  local h = current()
+  show_stop(h:pause(), say)
+  cursor[h] = 0
+end, 'pause - holds the run up at the next token')
+
+command('continue', function() return go_on(current()) end, 'continue - lets the run go on, to the next breakpoint or its end')
+
+command('cancel', function()
+  current():cancel()
+  if M.depth > 0 then return true end
+end, 'cancel - stops the run for good; variables are as before or fully assigned')
+
+command('step', function(rest, say)
+  local h = paused()
+  local n, unit = rest:match('^(%d*)%s*(%a*)$')
+  if not n then error('usage: :step [n] [token|node|iteration|frame]', 0) end
+  cursor[h] = 0
+  unit = unit ~= '' and unit or 'token'
+  for _, full in ipairs{ 'token', 'node', 'iteration', 'frame' } do if full:sub(1, #unit) == unit then unit = full break end end
+  if not show_stop(h:step(n ~= '' and tonumber(n) or 1, unit), say) and M.depth > 0 then return true end
+end, 'step [n] [token|node|iteration|frame] - lets so much of the run happen, and says where it stands\nOther iterations keep their windows: what is computed does not change.')
+
+command('break', function(rest, say)
+  local h = paused()
+  if rest == '' then error('usage: :break OP [frame:n] [if EXPRESSION] | nan | inf | dead | line N | frame:n', 0) end
+  local expression = rest:match('%f[%w]if%s+(.+)$')
+  if expression then rest = rest:gsub('%s*%f[%w]if%s+.+$', '') end
+  local spec = {}
+  local function take(pattern, fn)
+    rest = rest:gsub(pattern, function(...) fn(...) return '' end, 1)
+  end
+  take('%f[%w]line%s+(%S+)', function(line) spec.line = tonumber(line) or line end)
+  take('(%S+:%d+)%s*$', function(tag) spec.frame = tag end)
+  for word in rest:gmatch('%S+') do
+    if word == 'nan' or word == 'inf' or word == 'dead' then spec[word] = true else spec.op = word end
+  end
+  local id = h:break_at(spec)
+  if expression then
+    local chunk, why = load('return ' .. expression, '=condition')
+    if not chunk then
+      h:unbreak(id)
+      error(why, 0)
+    end
+    conditions[h] = conditions[h] or {}
+    conditions[h][id] = { text = expression, chunk = chunk }
+  end
+  say(('breakpoint %d%s'):format(id, expression and ': if ' .. expression or ''))
+end, [[break WHERE - the run stops there: an op type or node name (a pattern), `frame:n`, `line n`, `dead`, `nan`, `inf`, or several of these
+:break Mul while:6      before Mul runs in iteration 6       :break nan       after any node that makes a NaN
+:break Mul if v > 20    where the value of Mul is above 20   :break line 12   what line 12 of the input built]])
+
+command('unbreak', function(rest, say)
+  local h = paused()
+  if not h:unbreak(tonumber(rest)) then say('there is no such breakpoint') end
+end, 'unbreak [n] - takes a breakpoint away, or all of them')
+
+-- ---- commands: walking back ---------------------------------------------------------------------------------------------
+local function show_past(h, at, say)
+  local list = h:history(at)
+  local t = list[at]
+  if not t then
+    cursor[h] = #list
+    say(('%d tokens are remembered'):format(#list))
+    return
+  end
+  cursor[h] = at
+  local ok, v = pcall(h.value, h, t.op.name, t.tag ~= '' and t.tag or nil)
+  local text = ('-%d  %s (%s)%s%s'):format(at, t.op.name, t.op.type, t.tag ~= '' and ' in ' .. t.tag or '', t.dead and ', dead' or '')
+  if ok and v ~= nil then text = text .. ' = ' .. tostring(v):gsub('%s+', ' '):sub(1, 60) end
+  say(t.dead and values.paint(text, 'D') or text)
+end
+
+command('back', function(rest, say)
+  local h = paused()
+  show_past(h, (cursor[h] or 0) + (tonumber(rest) or 1), say)
+end, 'back [n] - the token that ran n before, without running anything again; values where they are still there (see :record)')
+
+command('forward', function(rest, say)
+  local h = paused()
+  local at = (cursor[h] or 0) - (tonumber(rest) or 1)
+  if at < 1 then
+    cursor[h] = 0
+    return show_stop(h:settle(0), say)
+  end
+  show_past(h, at, say)
+end, 'forward [n] - the other way, up to where the run stands')
+
+command('record', function(rest, say)
+  if rest == 'on' then M.record = true elseif rest == 'off' then M.record = nil elseif rest ~= '' then error('usage: :record [on|off]', 0) end
+  say(M.record and 'values of the last few thousand tokens are kept for :back and :why' or 'only tokens are kept; :record on keeps their values too')
+end, 'record [on|off] - whether the next runs keep the values that their nodes made')
+
+--- Called once, when the prompt begins.
+function M.open(owner)
+  repl, program = owner, owner.program
+  runs.foreground = foreground
+  runs.started = function(h)
+    M.count = M.count + 1
+    M.handles[M.count] = h
+  end
+end
+
+return M
