@@ -1,0 +1,120 @@
+--- `dflow run` and `dflow inspect`.
+local df = require 'dflow'
+local shell = require 'spec.shell'
+
+local loop = 'spec/graphs/loop.pb'
+
+local function dflow(words) return shell.run(shell.dflow .. ' ' .. words) end
+
+describe('dflow run', function()
+  it('feeds, fetches and prints', function()
+    local r = dflow("run " .. loop .. " --feed 'x=[1, 2, 3]' --feed n=5 --fetch y:0,while/Exit --fetch ^words")
+    assert.equal('', r.err)
+    assert.equal(0, r.status)
+    assert.equal('y:0 = [ 3. 22. 93.] float32[3]\nwhile/Exit = 5\n', r.out)
+  end)
+
+  it('reads and writes npy and npz', function()
+    local base = os.tmpname()
+    df.save_npy(base .. '.npy', df.tensor({ 1, 2, 3 }, 'float64'))
+    df.save_npz(base .. '.npz', { x = df.tensor({ 1, 2, 3 }), n = df.tensor(5, 'int64') })
+    for _, feed in ipairs{ '--feed n=5 --feed x=' .. base .. '.npy', '--feed n=5 --feed=x=@' .. base .. '.npy', '--feed ' .. base .. '.npz' } do
+      local r = dflow(('run %s %s --fetch y --fetch while/Exit:0 --out %s.out.npz'):format(loop, feed, base))
+      assert.equal('', r.err)
+      assert.equal('', r.out)
+      local z = df.load_npz(base .. '.out.npz')
+      assert.same({ 3, 22, 93 }, z.y:totable())
+      assert.equal(5, z['while/Exit']:item())
+      assert.equal('int32', z['while/Exit'].dtype)
+      assert.equal(0, dflow(('run %s %s --fetch y --out %s.out.npy'):format(loop, feed, base)).status)
+      assert.same({ 3, 22, 93 }, df.load_npy(base .. '.out.npy'):totable())
+    end
+    os.execute(('rm -f %s %s.*'):format(base, base))
+  end)
+
+  it('repeats and says how long that took', function()
+    local r = dflow('run ' .. loop .. ' --feed x=[1] --feed n=1 --fetch y --repeat 3 --threads 1 --timeout 20 --device cpu:0')
+    assert.matches('^y = %[1%.%] float32%[1%]\n3 runs, [%d.e-]+ ms each\n$', r.out)
+  end)
+
+  it('feeds strings and booleans as they are', function()
+    local path = os.tmpname()
+    shell.write(path, [[node { name: "s" op: "Placeholder" attr { key: "dtype" value { type: DT_STRING } } attr { key: "shape" value { shape { } } } }
+      node { name: "b" op: "Placeholder" attr { key: "dtype" value { type: DT_BOOL } } attr { key: "shape" value { shape { } } } }
+      node { name: "t" op: "Identity" input: "s" } node { name: "c" op: "LogicalNot" input: "b" }]])
+    local r = dflow('run ' .. path .. " --feed 's=a b=c' --feed b=true --fetch t,c")
+    os.remove(path)
+    assert.equal('t = a b=c\nc = false\n', r.out)
+  end)
+
+  it('says what is wrong, and ends with status 1', function()
+    local wrong = {
+      [''] = 'there is nothing to fetch: say %-%-fetch NAME. What nobody uses: while/Exit:0, y:0',
+      ['--fetch'] = '%-%-fetch needs a value',
+      ['--fetch y --fed x=1'] = "there is no option '%-%-fed'",
+      ['--fetch nobody'] = "no operation 'nobody'",
+      ['--fetch y --feed n=2.5'] = '2.5 for n:0',
+      ['--fetch y --feed n=two'] = "the value 'two' for n:0 %(int32%)",
+      ['--fetch y --feed n'] = 'NAME=VALUE',
+      ['--fetch y --out y.txt'] = 'a .npz or .npy file is expected',
+      ['--fetch y --repeat 0'] = 'a whole number above 0',
+      ['--fetch y --device gpu:7'] = "no device 'gpu:7'",
+      ['--fetch y --feed n=1'] = '`x`',
+      ['another.pb --fetch y'] = '2 graphs were named',
+    }
+    for words, message in pairs(wrong) do
+      local r = dflow('run ' .. loop .. ' ' .. words)
+      assert.equal(1, r.status, words)
+      assert.matches('^dflow run: ', r.err)
+      assert.matches(message, r.err)
+      assert.is_nil(r.err:find('stack traceback', 1, true), r.err)
+    end
+    assert.matches('nobody.pb', dflow('run nobody.pb --fetch y').err)
+  end)
+
+  it('has --help', function()
+    local r = dflow('run --help')
+    assert.equal(0, r.status)
+    assert.matches('^usage: dflow run GRAPH', r.out)
+    for _, option in ipairs{ 'feed', 'fetch', 'init', 'out', 'repeat', 'threads', 'timeout', 'trace', 'device' } do
+      assert.is_truthy(r.out:find('--' .. option, 1, true), option)
+    end
+  end)
+
+  it('leaves scripts of that name alone', function()
+    local dir = os.tmpname()
+    os.remove(dir)
+    os.execute('mkdir ' .. dir)
+    shell.write(dir .. '/run', 'print("a script", ...)')
+    local r = shell.run(('D=$PWD/%s; cd %s && "$D" ./run --help'):format(shell.dflow, dir))
+    os.execute('rm -r ' .. dir)
+    assert.equal('a script\t--help\n', r.out)
+  end)
+end)
+
+describe('dflow inspect', function()
+  it('shows inputs, outputs, frames, ops and sizes', function()
+    local r = dflow('inspect ' .. loop)
+    assert.equal('', r.err)
+    assert.equal(0, r.status)
+    for _, text in ipairs{ '42 nodes', '1 loop, 1 cond', 'inputs (2)', 'x:0  float32[?]', 'n:0  int32[]', 'outputs (2)', 'y:0  float32[?]',
+                           'while/while_context  2 variables, 2 constants, parallel_iterations 10', 'Switch                       6' } do
+      assert.is_truthy(r.out:find(text, 1, true), text .. '\n' .. r.out)
+    end
+  end)
+
+  it('shows every node, and loops and conds as they would be written', function()
+    local r = dflow('inspect ' .. loop .. ' --nodes --let --ops')
+    assert.is_truthy(r.out:find('while/cond/Merge: float32[?], int32[] = Merge(while/cond/add, while/cond/mul)', 1, true), r.out)
+    assert.is_truthy(r.out:find('= while{', 1, true))
+    assert.is_truthy(r.out:find('= cond{ while/Equal', 1, true))
+  end)
+
+  it('says what is wrong', function()
+    local r = dflow('inspect nobody.pb')
+    assert.equal(1, r.status)
+    assert.matches('^dflow inspect: cannot open nobody.pb', r.err)
+    assert.matches('no graph was named', dflow('inspect').err)
+    assert.matches('^usage: dflow inspect GRAPH', dflow('inspect --help').out)
+  end)
+end)

@@ -1,0 +1,200 @@
+--- `dflow run`: runs a TensorFlow graph from the command line.
+local df = require 'dflow'
+local graph = require 'dflow.graph'
+local options = require 'dflow.command.options'
+
+local help = [==[
+usage: dflow run GRAPH [options]
+Runs a TensorFlow graph: a GraphDef (binary or text, gzipped or not), a MetaGraphDef or a SavedModel.
+
+  --feed NAME=VALUE   feeds a tensor: a number, true, false, a list such as [[1,2],[3,4]], a .npy file, or text for strings.
+                      @FILE.npy is the file whatever its name; FILE.npz alone feeds all its arrays by their names
+  --fetch NAME[,...]  what to compute: x or x:0 is a tensor, ^x an operation that only has to run; may be repeated
+  --init NAME         runs this operation once before the first run, such as an initializer
+  --out FILE          where the results go: .npz by their names, .npy for a single one; without it they are printed
+  --repeat N          runs N times and says how long a run took
+  --threads N         workers
+  --timeout S         seconds a run may take
+  --trace FILE        a timeline of the last run
+  --device SPEC       where it runs: cpu:0
+  --help              shows this text
+
+  dflow run graph.pb --feed x=x.npy --feed n=3 --fetch y:0 --out y.npz
+]==]
+
+local known = { feed = 'list', fetch = 'list', init = 'list', out = 'value', ['repeat'] = 'value', threads = 'value', timeout = 'value',
+                trace = 'value', device = 'value' }
+
+local function number_option(opts, name, whole)
+  local text = opts[name]
+  if not text then return nil end
+  local n = tonumber(text)
+  if not n or n <= 0 or (whole and n % 1 ~= 0) then
+    options.wrong("--%s is '%s', a %snumber above 0 is expected", name, text, whole and 'whole ' or '')
+  end
+  return n
+end
+
+--- `[1, [2, 3]]` as a Lua table; nil when it is no list.
+local function list_of(text)
+  local at = 1
+  local function skip() at = text:find('[^%s]', at) or #text + 1 end
+  local value
+  local function items()
+    local list = {}
+    at = at + 1
+    skip()
+    while text:sub(at, at) ~= ']' do
+      local v = value()
+      if v == nil then return nil end
+      list[#list + 1] = v
+      skip()
+      local c = text:sub(at, at)
+      if c == ',' then at = at + 1 elseif c ~= ']' then return nil end
+      skip()
+    end
+    at = at + 1
+    return list
+  end
+  function value()
+    skip()
+    if text:sub(at, at) == '[' then return items() end
+    local word = text:match('^[^%s,%]]+', at)
+    if not word then return nil end
+    at = at + #word
+    if word == 'true' or word == 'false' then return word == 'true' end
+    return tonumber(word)
+  end
+  if not text:match('^%s*%[') then return nil end
+  local v = value()
+  skip()
+  return at > #text and v or nil
+end
+
+local function value_of(text, output)
+  if text:sub(1, 1) == '@' then return df.load_npy(text:sub(2)) end
+  if text:match('%.npy$') then return df.load_npy(text) end
+  if output.dtype == 'string' then return text end
+  if text == 'true' or text == 'false' then return text == 'true' end
+  local v = tonumber(text)
+  if v == nil then v = list_of(text) end
+  if v == nil then options.wrong("the value '%s' for %s (%s) is no number, list, true, false or .npy file", text, output.name, output.dtype) end
+  return v
+end
+
+--- A fed array is converted where nothing is lost: numpy writes int64 and float64 where nobody asked for them.
+local function as_needed(value, output)
+  if df.type(value) ~= 'tensor' or value.dtype == output.dtype then return value end
+  local cast = value:astype(output.dtype)
+  local back = cast:astype(value.dtype)
+  local a, b = value:list(), back:list()
+  for i = 1, #a do
+    if a[i] ~= b[i] and a[i] == a[i] and not (value.dtype == 'float64' and output.dtype == 'float32') then
+      options.wrong('%s is %s, but the array is %s and its element %d cannot be held', output.name, output.dtype, value.dtype, i - 1)
+    end
+  end
+  return cast
+end
+
+local function take_feeds(g, words)
+  local feeds = {}
+  for _, word in ipairs(words) do
+    local name, text = word:match('^([^=]+)=(.*)$')
+    if name then
+      local output = g:output(name)
+      feeds[output] = as_needed(value_of(text, output), output)
+    elseif word:match('%.npz$') then
+      for key, value in pairs(df.load_npz(word)) do
+        local output = g:output(key)
+        feeds[output] = as_needed(value, output)
+      end
+    else
+      options.wrong("--feed is '%s', NAME=VALUE or a .npz file is expected", word)
+    end
+  end
+  return feeds
+end
+
+local function outputs_text(g)
+  local list = {}
+  for _, name in ipairs(require('dflow.command.inspect').outputs(g)) do
+    if #list == 12 then
+      list[#list + 1] = '…'
+      break
+    end
+    list[#list + 1] = name
+  end
+  return table.concat(list, ', ')
+end
+
+local function take_fetches(g, words)
+  local names, fetches = {}, {}
+  for _, word in ipairs(words) do
+    for name in word:gmatch('[^,]+') do
+      names[#names + 1] = name
+      fetches[#fetches + 1] = name:sub(1, 1) == '^' and g:op(name:sub(2)) or g:output(name)
+    end
+  end
+  if #names == 0 then options.wrong('there is nothing to fetch: say --fetch NAME. What nobody uses: %s', outputs_text(g)) end
+  return names, fetches
+end
+
+--- Seconds on the program's clock; of processor time where the program is another.
+local function clock()
+  local ok, program = pcall(require, 'dflow.program')
+  return ok and program.clock or os.clock
+end
+
+local function save(path, names, results)
+  local tensors, n = {}, 0
+  for i, name in ipairs(names) do
+    if name:sub(1, 1) ~= '^' then
+      tensors[name:gsub(':0$', '')] = df.type(results[i]) == 'tensor' and results[i] or df.tensor(results[i], results.dtypes[i])
+      n = n + 1
+    end
+  end
+  if path:match('%.npy$') then
+    if n ~= 1 then options.wrong('%s holds one array, but %d tensors are fetched: say a .npz file', path, n) end
+    local _, value = next(tensors)
+    df.save_npy(path, value)
+  elseif path:match('%.npz$') then
+    df.save_npz(path, tensors)
+  else
+    options.wrong("--out is '%s', a .npz or .npy file is expected", path)
+  end
+end
+
+local function run(words)
+  local opts, rest = options.parse(words, known)
+  if #rest ~= 1 then options.wrong('%d graphs were named, one is expected', #rest) end
+  local times, threads, timeout = number_option(opts, 'repeat', true), number_option(opts, 'threads', true), number_option(opts, 'timeout')
+  if opts.out and not opts.out:match('%.np[yz]$') then options.wrong("--out is '%s', a .npz or .npy file is expected", opts.out) end
+  local g = df.import_graph_def(rest[1])
+  local names, fetches = take_fetches(g, opts.fetch)
+  local feeds = take_feeds(g, opts.feed)
+  local s = df.Session{ graph = g, threads = threads, timeout = timeout, devices = opts.device and { opts.device } or nil }
+  for _, name in ipairs(opts.init) do s:run(g:op((name:gsub('^%^', '')))) end
+  local results
+  local seconds = clock()
+  local started = seconds()
+  for k = 1, times or 1 do
+    results = s:run(fetches, feeds, opts.trace and k == (times or 1) and { trace = opts.trace } or nil)
+  end
+  local took = seconds() - started
+  results.dtypes = {}
+  for i, x in ipairs(fetches) do results.dtypes[i] = getmetatable(x) == graph.Output and x.dtype or nil end
+  if opts.out then
+    save(opts.out, names, results)
+  else
+    for i, name in ipairs(names) do
+      if name:sub(1, 1) ~= '^' then
+        local text = tostring(results[i])
+        io.stdout:write(name, ' =', text:find('\n') and '\n' or ' ', text, '\n')
+      end
+    end
+  end
+  if times then io.stdout:write(('%d runs, %.3g ms each\n'):format(times, took / times * 1000)) end
+  s:close()
+end
+
+return function(...) return options.main('run', help, run, { ... }) end
