@@ -218,7 +218,7 @@ static void place_switches(raiser *r) {
   for (int32_t i = 0; i < r->n; i++)
     for (int32_t k = 0; k < 2; k++) {
       df_node *n = k ? twin ? twin[i] : NULL : g->node[r->first + i];
-      if (!n || n->context->kind != DFI_BRANCH || !cond_of_switch(r, i)) continue;
+      if (!n || n->context->kind != DFI_BRANCH || n->context->cond != cond_of_switch(r, i)) continue;    /* the pivots' of an inner cond */
       df_context *b = n->context;
       if (!b->captures) b->captures = dfi_map_new();
       df_output key = n->in[0];
