@@ -53,7 +53,7 @@ LUA_LIBS   := $(shell pkg-config --libs $(LUA_PC) 2>/dev/null)
 LIB_SRC  := $(wildcard runtime/*.c kernels/*.c kernels/cpu/*.c kernels/ref/*.c)
 PROG_SRC := $(wildcard interp/main.c interp/program.c interp/prompt*.c)
 BIND_SRC := $(filter-out $(PROG_SRC),$(wildcard interp/*.c))
-CSPEC_SRC := $(filter-out spec/fuzz_api.c,$(wildcard spec/*.c))
+CSPEC_SRC := $(filter-out spec/fuzz_%.c,$(wildcard spec/*.c))
 PROTO    := $(BUILD)/gen/graphdef.pb-c
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO).o
 BIND_OBJ := $(BIND_SRC:%.c=$(BUILD)/%.o)
@@ -91,10 +91,11 @@ asan ubsan tsan:        ## build with a sanitizer and read the specs under it
 	$(Q)$(SUBMAKE) MODE=$@ all cspec
 	$(Q)spec/run.sh lua5.4:$@
 
-fuzz:                   ## random calls of the C API for FUZZ_SECONDS=60, under the address sanitizer
+fuzz:                   ## random calls of the C API and damaged graphs, each for FUZZ_SECONDS=60, under the address sanitizer
 	$(Q).ci/deps build
-	$(Q)$(SUBMAKE) MODE=asan build/asan/fuzz_api
+	$(Q)$(SUBMAKE) MODE=asan build/asan/fuzz_api build/asan/fuzz_graphdef
 	$(Q)build/asan/fuzz_api $(FUZZ_SECONDS) $(FUZZ_SEED)
+	$(Q)FUZZ_SEED=$(FUZZ_SEED) build/asan/fuzz_graphdef $(FUZZ_SECONDS) spec/graphs
 
 lint:                   ## luacheck and cppcheck
 	$(Q).ci/deps build test
@@ -190,6 +191,13 @@ $(BUILD)/spec/%: spec/%.c $(LIB_OBJ)
 $(BUILD)/fuzz_api: spec/fuzz_api.c $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $< $(LIB_OBJ) $(LIBS) -o $@
+# The files that read graphs say where they have been.
+TRACED := graphdef graphdef_text import import_attr raise raise_build
+$(BUILD)/traced/%.o: runtime/%.c $(BUILD)/flags | $(PROTO).h
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize-coverage=trace-pc -I$(BUILD)/gen -c $< -o $@
+$(BUILD)/fuzz_graphdef: spec/fuzz_graphdef.c $(TRACED:%=$(BUILD)/traced/%.o) $(LIB_OBJ)
+	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $(filter-out $(TRACED:%=$(BUILD)/runtime/%.o),$(filter %.c %.o,$^)) $(LIBS) -o $@
 $(BUILD)/bench_c: spec/bench/bench_c.c $(BUILD)/libdflow.so
 	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $< -L$(BUILD) -ldflow -Wl,-rpath,'$$ORIGIN' -o $@
 
