@@ -140,7 +140,11 @@ local run_options = { 'timeout', 'trace', 'report', 'paused', 'values' }
 local function timeout_of(opts)
   if opts == nil then return 0 end
   errors.options(opts, 'run', run_options)
-  if opts.trace then errors.raise('unimplemented', 'run: the option trace is not there yet') end
+  for _, key in ipairs{ 'trace', 'report' } do
+    if opts[key] ~= nil and type(opts[key]) ~= 'string' then
+      errors.bad('run: %s is the path of a file to write, not %s', key, errors.describe(opts[key]))
+    end
+  end
   local t = opts.timeout
   if t == nil then return 0 end
   if type(t) ~= 'number' or t ~= t or t <= 0 then
@@ -195,6 +199,7 @@ M.foreground, M.started = nil, nil
 function methods.run(s, fetches, feeds, opts)
   local foreground = M.foreground
   if foreground then return foreground(s, fetches, feeds, opts) end
+  if opts and (opts.trace or opts.report) then return methods.start(s, fetches, feeds, opts):wait() end
   if watch then watch(s, feeds) end
   local mt, flat, finish, keys, n = getmetatable(fetches), nil, nil, nil, nil
   if mt == Output and opts == nil and fetches.graph == s.graph and (rawget(fetches, 'd') or graph.dtype(fetches)) ~= 20 then
@@ -244,7 +249,8 @@ function methods.start(s, fetches, feeds, opts)
   local ok, handle = pcall(core.session_start, s.handle, flat, buffer, timeout, start_options(opts))
   drop_feeds()
   if not ok then error(handle, 0) end
-  local run = setmetatable({ handle = handle, session = s, count = #flat / 2, finish = finish }, Run)
+  local run = setmetatable({ handle = handle, session = s, count = #flat / 2, finish = finish,
+    trace = opts and opts.trace, report = opts and opts.report }, Run)
   if M.started then M.started(run) end
   return run
 end
@@ -388,6 +394,8 @@ function run_methods.wait(r)
     r.over = true
     r.ok = ok
     if ok then r.result = r.finish(result) else r.result = result end
+    if r.trace then require('dflow.trace').write(r, r.trace) end
+    if r.report then require('dflow.report').write(r, r.report) end
   end
   if not r.ok then error(r.result, 0) end
   return r.result
