@@ -1,0 +1,137 @@
+--- Ops that graphs from TensorFlow use under their own names, and their gradients. That they compute what TensorFlow computes, dtype by
+--- dtype and mistake by mistake, is in spec/recordings/ops.
+local df = require 'dflow'
+local support = require 'spec.support'
+local registry = require 'dflow.registry'
+local same, near = support.same, support.near
+
+--- The outputs of a node of this type.
+local function op(type, inputs, attrs)
+  local outputs = {}
+  for i, x in ipairs(inputs) do outputs[i] = getmetatable(x) and df.identity(x) or x end
+  return registry.op(type, outputs, attrs or {})
+end
+
+describe('an op of TensorFlow', function()
+  before_each(function() df.reset() end)
+
+  it('under an older name computes what the newer one does', function()
+    local x, y = df.constant{ { 1.5, -2 }, { 3, 4 } }, df.constant{ { 2.0, 2 }, { -1, 5 } }
+    for older, newer in pairs{ AddV2 = 'Add', Mod = 'TruncateMod', Div = 'RealDiv', BatchMatMul = 'BatchMatMulV2' } do
+      same(df.run(op(older, { x, y })), df.run(op(newer, { x, y })), older)
+    end
+    same(df.run(op('Inv', { x })), df.run(op('Reciprocal', { x })))
+    same(df.run(op('BiasAddV1', { x, df.constant{ 1.0, 2 } })), { { 2.5, 0 }, { 4, 6 } })
+    same(df.run(op('Snapshot', { x })), { { 1.5, -2 }, { 3, 4 } })
+    same(df.run(op('Div', { df.int32{ 7, -7 }, df.int32{ 2, 2 } })), { 3, -3 })
+  end)
+
+  it('with its inputs in another order computes what the newer one does', function()
+    local x = df.constant{ { 1, 2, 3 }, { 4, 5, 6 } }
+    same(df.run(op('Concat', { df.int32(1), { x, x } })), { { 1, 2, 3, 1, 2, 3 }, { 4, 5, 6, 4, 5, 6 } })
+    same(df.run(op('Gather', { x, df.int32{ 1, 1, 0 } })), { { 4, 5, 6 }, { 4, 5, 6 }, { 1, 2, 3 } })
+    same(df.run(op('Reverse', { x, df.constant{ true, false } })), { { 4, 5, 6 }, { 1, 2, 3 } })
+    local values, indices = op('TopK', { x }, { k = 2 })
+    same(df.run(values), { { 3, 2 }, { 6, 5 } })
+    same(df.run(indices), { { 2, 1 }, { 2, 1 } })
+    same(df.run(op('ConjugateTranspose', { df.constant({ { { re = 1, im = 2 }, 3 } }, 'complex64'), df.int32{ 1, 0 } })),
+         { { { re = 1, im = -2 } }, { { re = 3, im = 0 } } })
+  end)
+
+  it('has the gradient that TensorFlow gives it', function()
+    local x = df.constant({ { 1.0, 2, 3 }, { 4, 5, 6 } }, 'float64')
+    local w = df.constant({ 1.0, 10, 100, 1000, 1e4, 1e5 }, 'float64', { 2, 3 })
+    local function grad(y, weight) return df.run(df.gradients(df.reduce_sum(y * weight), x)) end
+    same(grad(op('Concat', { df.int32(0), { x * 2, x } }), df.reshape(df.range(1, 13):cast('float64'), { 4, 3 })),
+         { { 9, 12, 15 }, { 18, 21, 24 } })
+    same(df.run(df.gradients(df.reduce_sum(op('Gather', { x, df.int32{ 1, 1, 0 } })), x) + 0), { { 1, 1, 1 }, { 2, 2, 2 } })
+    same(grad(op('Reverse', { x, df.constant{ true, true } }), w), { { 1e5, 1e4, 1000 }, { 100, 10, 1 } })
+    same(grad((op('TopK', { x }, { k = 1 })), df.constant({ { 2.0 }, { 3 } }, 'float64')), { { 0, 0, 2 }, { 0, 0, 3 } })
+    same(grad(op('AddV2', { x, w }), w), { { 1, 10, 100 }, { 1000, 1e4, 1e5 } })
+    same(grad(op('MulNoNan', { x, df.float64{ 0, 2, 3 } }), w), { { 0, 20, 300 }, { 0, 2e4, 3e5 } })
+    near(grad(df.xlog1py(x, x), w), { { 1.1931471805599454, 17.652789553347764, 213.62943611198907 },
+                                      { 2409.4379124341, 26250.928025613, 280305.30061982 } })
+    same(grad(op('EnsureShape', { x }, { shape = { -1, 3 } }), w), { { 1, 10, 100 }, { 1000, 1e4, 1e5 } })
+    assert.matches('prevents gradients', support.message_of(df.gradients, op('PreventGradient', { x }), x))
+  end)
+
+  it('of complex numbers and their parts has a gradient', function()
+    local a, b = df.constant({ 1.0, 2 }, 'float64'), df.constant({ { 3.0 }, { -1 } }, 'float64')
+    local z = df.complex(a, b)
+    same(z.shape, { 2, 2 })
+    local da, db = df.unpack(df.gradients(df.reduce_sum(df.real(z) * 2 + df.imag(z) * 5), { a, b }))
+    same(df.run(da), { 4, 4 })
+    same(df.run(db), { { 10 }, { 10 } })
+  end)
+
+  for _, name in ipairs{ 'segment_mean', 'segment_prod', 'segment_max', 'segment_min' } do
+    it('named ' .. name .. ' has the gradient that finite differences give', function()
+      local x = df.constant(support.tensor({ 4, 3 }, -2, 2, 'float64', 7))
+      assert.is_true(df.check_gradients(df.reduce_sum(df.square(df[name](x, { 0, 0, 2, 2 }))), { x }))
+    end)
+  end
+  for _, name in ipairs{ 'sparse_segment_sum', 'sparse_segment_mean', 'sparse_segment_sqrt_n' } do
+    it('named ' .. name .. ' has the gradient that finite differences give', function()
+      local x = df.constant(support.tensor({ 4, 3 }, -2, 2, 'float64', 7))
+      assert.is_true(df.check_gradients(df.reduce_sum(df.square(df[name](x, { 3, 0, 3, 1 }, { 0, 0, 1, 1 }))), { x }))
+    end)
+  end
+
+  it('that ensures a shape says which one it found', function()
+    local x = df.placeholder('float32')
+    local y = df.ensure_shape(x, { shape = { -1, 2 } })
+    assert.same({ -1, 2 }, y.shape)
+    same(df.run(y, { [x] = { { 1, 2 } } }), { { 1, 2 } })
+    assert.matches('%[1,3%]', support.message_of(df.run, y, { [x] = { { 1, 2, 3 } } }))
+    assert.is_false((pcall(df.ensure_shape, df.zeros{ 2, 3 }, { shape = { 2, 2 } })))
+  end)
+
+  it('compares shapes that do not broadcast when that is no error', function()
+    local x, y = df.int32{ 1, 2 }, df.int32{ 1, 2, 3 }
+    assert.is_false((pcall(df.equal, x, y)))
+    assert.equal(false, df.run(df.equal(x, y, { incompatible_shape_error = false })))
+    assert.equal(true, df.run(df.not_equal(x, y, { incompatible_shape_error = false })))
+    same(df.run(df.equal(x, df.int32(2), { incompatible_shape_error = false })), { false, true })
+  end)
+end)
+
+describe('strings', function()
+  before_each(function() df.reset() end)
+
+  it('are made from numbers as printf makes them', function()
+    same(df.run(df.as_string{ 1.5, -2.25 }), { '1.500000', '-2.250000' })
+    same(df.run(df.as_string({ 1.5, -2.25 }, { precision = 1 })), { '1.5', '-2.2' })
+    same(df.run(df.as_string(df.int32{ 7, -12 }, { width = 4, fill = '0' })), { '0007', '-012' })
+    same(df.run(df.as_string{ true, false }), { 'true', 'false' })
+    assert.is_false((pcall(df.run, df.as_string({ 1.5 }, { scientific = true, shortest = true }))))
+  end)
+
+  it('become numbers, or say why not', function()
+    same(df.run(df.string_to_number{ '1.5', ' -2 ', 'inf' }), { 1.5, -2, 1 / 0 })
+    same(df.run(df.string_to_number({ '12', '-7' }, { out_type = 'int32' })), { 12, -7 })
+    assert.matches("'1x' is no number", support.message_of(df.run, df.string_to_number({ '1x' })))
+    assert.is_false((pcall(df.run, df.string_to_number({ '3000000000' }, { out_type = 'int32' }))))
+  end)
+
+  it('are joined, cut and measured', function()
+    local s = df.constant{ 'ab', 'c' }
+    same(df.run(df.string_join({ s, df.constant('!'), s }, { separator = '-' })), { 'ab-!-ab', 'c-!-c' })
+    same(df.run(s + '?'), { 'ab?', 'c?' })
+    same(df.run(df.reduce_join({ { 'a', 'b' }, { 'c', 'd' } }, { 0 })), { 'ac', 'bd' })
+    same(df.run(df.substr({ 'hello', 'world' }, -3, 2)), { 'll', 'rl' })
+    same(df.run(df.string_length(df.constant{ 'd\195\169', '' }, { unit = 'UTF8_CHAR' })), { 2, 0 })
+    same(df.run(df.string_upper(df.string_strip{ ' aB\n' })), { 'AB' })
+    local indices, values, shape = df.string_split({ 'a  b', '', 'c' }, ' ')
+    same(df.run(indices), { { 0, 0 }, { 0, 1 }, { 2, 0 } })
+    same(df.run(values), { 'a', 'b', 'c' })
+    same(df.run(shape), { 3, 2 })
+    same(df.run(df.decode_raw({ 'abc' }, { out_type = 'uint8' })), { { 97, 98, 99 } })
+  end)
+
+  it('are formatted with the ends of what is long', function()
+    local x = df.reshape(df.range(0, 20), { 2, 10 })
+    assert.equal('x = [[0 1 ... 8 9]\n [10 11 ... 18 19]]!',
+                 df.run(df.string_format({ x }, { template = 'x = {}!', placeholder = '{}', summarize = 2 })))
+    assert.is_false((pcall(df.run, df.string_format({ x }, { template = 'nothing' }))))
+  end)
+end)
