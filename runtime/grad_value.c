@@ -92,26 +92,35 @@ bool stays(df_output h) {
   return false;
 }
 
-/* Elementwise, or a matter of shapes: to compute it again costs no more than to save and read it. */
-static bool is_cheap(const df_node *n) {
+enum { COSTLY = 1, CHEAP, CURVE };
+
+static uint8_t price_of_op(const df_op *op) {
+  static const char *const curve[] = { "Exp", "Log", "Sin", "Cos", "Sinh", "Cosh", "Tanh", "Sigmoid" };
   static const char *const cheap[] = {
     "Identity", "StopGradient", "Cast", "Reshape", "ExpandDims", "Squeeze", "ZerosLike", "OnesLike", "Fill", "Range", "Pack",
     "Shape", "Size", "Rank", "Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr",
     "LogicalNot", "SelectV2", "Add", "AddV2", "Sub", "Mul", "RealDiv", "FloorDiv", "FloorMod", "Maximum", "Minimum", "Neg", "Abs", "Sign",
-    "Square", "Sqrt", "Rsqrt", "Reciprocal", "Exp", "Log", "Sin", "Cos", "Sinh", "Cosh", "Tanh", "Sigmoid", "Relu", "TanhGrad",
+    "Square", "Sqrt", "Rsqrt", "Reciprocal", "Relu", "TanhGrad",
     "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "ReluGrad" };
-  const char *t = op_type(n);
-  if (dfi_op_info_at(n->op)->op->stateful || n->nout != 1) return false;
-  for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++) if (!strcmp(t, cheap[i])) return true;
-  return false;
+  if (op->stateful) return COSTLY;
+  for (size_t i = 0; i < sizeof curve / sizeof *curve; i++) if (!strcmp(op->type, curve[i])) return CURVE;
+  for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++) if (!strcmp(op->type, cheap[i])) return CHEAP;
+  return COSTLY;
 }
 
-/* Of the cheap ones, those that take tens of instructions an element. */
-static bool is_curve(const df_node *n) {
-  static const char *const curve[] = { "Exp", "Log", "Sin", "Cos", "Sinh", "Cosh", "Tanh", "Sigmoid" };
-  for (size_t i = 0; i < sizeof curve / sizeof *curve; i++) if (!strcmp(op_type(n), curve[i])) return true;
-  return false;
+/* Elementwise, or a matter of shapes: to compute it again costs no more than to save and read it. CURVE: tens of instructions an
+ * element. */
+static uint8_t price_of(const df_node *n) {
+  enum { OPS = 2048 };
+  static uint8_t known[OPS];                            /* by op; 0: not looked at yet */
+  if (n->nout != 1) return COSTLY;
+  if (n->op >= OPS) return price_of_op(dfi_op_info_at(n->op)->op);
+  uint8_t price = __atomic_load_n(&known[n->op], __ATOMIC_RELAXED);
+  if (!price) __atomic_store_n(&known[n->op], price = price_of_op(dfi_op_info_at(n->op)->op), __ATOMIC_RELAXED);
+  return price;
 }
+static bool is_cheap(const df_node *n) { return price_of(n) != COSTLY; }
+static bool is_curve(const df_node *n) { return price_of(n) == CURVE; }
 
 static df_cond *outermost_cond(const region *r) {
   while (r->parent->cond) r = r->parent;

@@ -67,6 +67,20 @@ workload('grad_scalar_loop', function(name)
   report(name, best(function() df.run(both, { [x0] = 0.5 }) end, 15) / N * 1e6, 'us/it')
 end)
 
+workload('grad2_scalar_loop', function(name)
+  local N, x0 = 10000, df.placeholder('float32', {})
+  local _, x = df.while_loop(function(i) return i:lt(N) end,
+    function(i, x) return i + 1, df.sin(x) end, { df.int32(0), x0 })
+  local g = df.gradients(x, x0)
+  local first, second, least, least2 = { x, g }, df.gradients(g, x0), math.huge, math.huge
+  for _ = 1, 15 do                              -- in turn, so that both meet the same machine
+    least = math.min(least, best(function() df.run(first, { [x0] = 0.5 }) end, 1, 1))
+    least2 = math.min(least2, best(function() df.run(second, { [x0] = 0.5 }) end, 1, 1))
+  end
+  report(name, least2 / N * 1e6, 'us/it')
+  report('grad2_by_grad1', least2 / least, 'times')
+end)
+
 workload('grad_rnn_loop', function(name)
   local D, B, N = 32, 16, 1000
   local w = df.Variable(normal({ D, D }, D ^ -0.5))
@@ -159,4 +173,77 @@ workload('lstm', function()
   local train = { loss, df.gradients(loss, { W, b }) }
   report('lstm_forward', best(function() df.run(loss) end, 9) * 1e3, 'ms')
   report('lstm_gradient', best(function() df.run(train) end, 9) * 1e3, 'ms')
+end)
+
+-- The same gradient under save = 'keep' and 'recompute': what the second takes of the first's time and memory.
+workload('lstm_recompute', function(name)
+  local T, B, H = 10000, 16, 64
+  local time, memory = {}, {}
+  for _, save in ipairs{ 'recompute', 'keep' } do        -- the peak of the process only grows: the smaller one first
+    df.reset()
+    local W = df.Variable(normal({ 2 * H, 4 * H }, 0.05))
+    local b = df.Variable(df.fill({ 4 * H }, df.float32(0)))
+    local x, zero = fixed(normal{ B, H }), df.fill({ B, H }, df.float32(0))
+    local _, _, h = df.while_loop(function(t) return t:lt(T) end, function(t, c, h)
+      local z = df.matmul(df.concat({ x * df.cos(df.cast(t, 'float32')), h }, 1), W) + b
+      local i, j, f, o = unpack(df.split(z, 4, { axis = 1 }))
+      c = c * df.sigmoid(f + 1) + df.sigmoid(i) * df.tanh(j)
+      return t + 1, c, df.tanh(c) * df.sigmoid(o)
+    end, { df.int32(0), zero, zero }, { save = save })
+    local g = df.gradients(df.reduce_sum(h * h), { W, b })
+    local s = df.Session{}
+    s:run(h)
+    local _, before = next(s:stats().memory)
+    time[save] = best(function() s:run(g) end, 3, 1)
+    local _, after = next(s:stats().memory)
+    memory[save] = after.peak - before.in_use
+    s:close()
+    report(('lstm_%s'):format(save), time[save] * 1e3, 'ms')
+  end
+  report(name .. '_time', time.recompute / time.keep, 'times')
+  report(name .. '_memory', 100 * memory.recompute / memory.keep, '% of keep')
+end)
+
+-- How long gradients take to build, for n, 2n and 4n nodes: linear is what these say when the time of a node stays the same.
+workload('build_gradients', function(name)
+  local function seconds(build, n)
+    local least = math.huge
+    for _ = 1, 3 do
+      df.reset()
+      local x = df.placeholder('float32', {})
+      local y = build(x, n)
+      collectgarbage()
+      local t = clock()
+      df.gradients(y, x)
+      least = math.min(least, clock() - t)
+    end
+    return least
+  end
+  local function chain(x, n)
+    local y = x
+    for k = 1, n do y = k % 2 == 0 and df.sin(y) or df.mul(y, x) end
+    return y
+  end
+  local function nested(x, n, save)                       -- five loops deep, as many nodes in each
+    local function level(u, d)
+      for k = 1, n / 6 do u = k % 2 == 0 and df.sin(u) or df.mul(u, x) end
+      if d == 0 then return u end
+      return select(2, df.while_loop(function(i) return i:lt(2) end, function(i, v) return i + 1, level(v, d - 1) end,
+                                     { df.int32(0), u }, { save = save }))
+    end
+    return level(x, 5)
+  end
+  local function many_loops(x, n)
+    for _ = 1, n / 10 do
+      x = select(2, df.while_loop(function(i) return i:lt(2) end, function(i, v) return i + 1, df.sin(v) * 0.5 end, { df.int32(0), x }))
+    end
+    return x
+  end
+  for _, w in ipairs{ { 'chain', chain, 100000 }, { 'loops', many_loops, 10000 }, { 'nested', function(x, n) return nested(x, n) end, 3000 },
+                      { 'nested_recompute', function(x, n) return nested(x, n, 'recompute') end, 3000 } } do
+    for _, times in ipairs{ 1, 2, 4 } do
+      local n = w[3] * times
+      report(('%s_%s_%dn'):format(name, w[1], times), seconds(w[2], n) / n * 1e6, 'us/node')
+    end
+  end
 end)
