@@ -170,23 +170,26 @@ static const char *make_automatic(dfi_builder *b, df_node *n) {
   return t->s;
 }
 
-/* A name that looks automatic but is ahead of the count: from now on the scope's names are made at once. */
+/* The automatic name of that number is somebody's own: from now on the scope's names are made at once, and after it. */
+static void skip_serial(df_graph *g, dfi_scope *s, int32_t op, int32_t serial) {
+  bool fresh = !s->count;
+  int32_t *count = counts(g->build, s);
+  if (serial < count[op]) return;
+  if (!s->eager) {
+    for (int32_t i = 0; i < g->n && !fresh; i++)
+      if (!g->node[i]->name && g->node[i]->scope == s->text) make_automatic(g->build, g->node[i]);
+    s->eager = true;
+  }
+  count[op] = serial + 1;
+}
+
+/* A name that looks automatic but is ahead of the count. */
 static void run_ahead(df_graph *g, const char *name) {
   dfi_builder *b = g->build;
   const dfi_op_info *op;
   int32_t serial;
   size_t prefix;
-  if (!automatic(b, name, &op, &serial, &prefix)) return;
-  dfi_scope *s = scope_of_name(b, name, prefix);
-  bool fresh = !s->count;
-  int32_t *count = counts(b, s);
-  if (serial < count[op->id]) return;
-  if (!s->eager) {
-    for (int32_t i = 0; i < g->n && !fresh; i++)
-      if (!g->node[i]->name && g->node[i]->scope == s->text) make_automatic(b, g->node[i]);
-    s->eager = true;
-  }
-  count[op->id] = serial + 1;
+  if (automatic(b, name, &op, &serial, &prefix)) skip_serial(g, scope_of_name(b, name, prefix), op->id, serial);
 }
 
 /* scope + base, made unique; the text is not yet marked as anybody's. */
@@ -241,21 +244,27 @@ void dfi_names_add(df_graph *g, df_node *n, const char *name) {
   }
 }
 
-/* From now on the scope's automatic names are made at once and run ahead of this one. Cheap where no node is without a name. */
 bool dfi_names_claim(df_graph *g, df_node *n, const char *name) {
   dfi_builder *b = g->build;
+  const dfi_op_info *op;
+  int32_t serial;
+  size_t prefix;
   pthread_mutex_lock(&b->names_lock);
-  bool free_name = !taken(b, name);
-  if (free_name) {
-    run_ahead(g, name);
-    dfi_text *t = text_get(b, name);
+  dfi_text *t = text_get(b, name);
+  bool is_free = !t->node && !t->taken;
+  if (is_free && automatic(b, name, &op, &serial, &prefix)) {
+    dfi_scope *s = scope_of_name(b, name, prefix);
+    is_free = s->eager || !s->count || serial >= s->count[op->id];
+    if (is_free) skip_serial(g, s, op->id, serial);
+  }
+  if (is_free) {
     t->node = n;
     n->name = t->s;
     n->scope = b->scope[0]->text;
     n->serial = 0;
   }
   pthread_mutex_unlock(&b->names_lock);
-  return free_name;
+  return is_free;
 }
 
 void dfi_names_drop(df_graph *g, df_node *n) {
