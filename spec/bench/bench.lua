@@ -116,6 +116,74 @@ workload('build', function(name)
   report(name, N / seconds, 'nodes/s')
 end)
 
+-- A GraphDef of 100,000 nodes: dense layers, a cond and a while_loop each, as TensorFlow writes them.
+workload('import', function(name)
+  local out, count, i = {}, 0, 0
+  local function field(tag, s)
+    local n = #s
+    return string.char(tag) .. (n < 128 and string.char(n) or string.char(n % 128 + 128, math.floor(n / 128))) .. s
+  end
+  local function attr(key, value) return field(0x2a, field(0x0a, key) .. field(0x12, value)) end
+  local T, INT, BOOL = attr('T', '\48\1'), attr('T', '\48\3'), attr('T', '\48\10')
+  local function node(title, op, inputs, attrs)
+    local list = { field(0x0a, title), field(0x12, op) }
+    for _, input in ipairs(inputs) do list[#list + 1] = field(0x1a, input) end
+    out[#out + 1] = field(0x0a, table.concat(list) .. (attrs or ''))
+    count = count + 1
+  end
+  local function constant(title, dtype, tensor, control)
+    node(title, 'Const', { control }, attr('dtype', '\48' .. string.char(dtype)) .. attr('value', field(0x42, '\8' .. string.char(dtype) .. tensor)))
+  end
+  node('x', 'Placeholder', {}, attr('dtype', '\48\1') .. attr('shape', field(0x3a, field(0x12, '\8\4') .. field(0x12, '\8\4'))))
+  local y = 'x'
+  while count < 100000 do
+    i = i + 1
+    local s = ('layer_%d/'):format(i)
+    local function n(title) return s .. title end
+    constant(n'w', 1, field(0x12, field(0x12, '\8\4') .. field(0x12, '\8\4')) .. field(0x22, ('\0\0\128\62'):rep(16)))
+    node(n'MatMul', 'MatMul', { y, n'w' }, T)
+    node(n'Tanh', 'Tanh', { n'MatMul' }, T)
+    constant(n'axes', 3, field(0x12, field(0x12, '\8\2')) .. field(0x22, '\0\0\0\0\1\0\0\0'))
+    node(n'Sum', 'Sum', { n'Tanh', n'axes' }, T)
+    constant(n'zero', 1, field(0x12, ''))
+    node(n'Greater', 'Greater', { n'Sum', n'zero' }, T)
+    node(n'cond/Switch', 'Switch', { n'Greater', n'Greater' }, BOOL)
+    node(n'cond/switch_t', 'Identity', { n'cond/Switch:1' }, BOOL)
+    node(n'cond/switch_f', 'Identity', { n'cond/Switch' }, BOOL)
+    node(n'cond/pred_id', 'Identity', { n'Greater' }, BOOL)
+    constant(n'cond/two', 1, field(0x12, '') .. field(0x22, '\0\0\0\64'), '^' .. n'cond/switch_t')
+    node(n'cond/mul/Switch', 'Switch', { n'Tanh', n'cond/pred_id' }, T)
+    node(n'cond/mul', 'Mul', { n'cond/mul/Switch:1', n'cond/two' }, T)
+    node(n'cond/neg/Switch', 'Switch', { n'Tanh', n'cond/pred_id' }, T)
+    node(n'cond/neg', 'Neg', { n'cond/neg/Switch' }, T)
+    node(n'cond/Merge', 'Merge', { n'cond/neg', n'cond/mul' }, T .. attr('N', '\24\2'))
+    local frame = attr('frame_name', field(0x12, n'while/frame'))
+    constant(n'while/start', 3, field(0x12, ''))
+    node(n'while/Enter', 'Enter', { n'while/start' }, INT .. frame)
+    node(n'while/Enter_1', 'Enter', { n'cond/Merge' }, T .. frame)
+    node(n'while/Merge', 'Merge', { n'while/Enter', n'while/NextIteration' }, INT .. attr('N', '\24\2'))
+    node(n'while/Merge_1', 'Merge', { n'while/Enter_1', n'while/NextIteration_1' }, T .. attr('N', '\24\2'))
+    constant(n'while/limit', 3, field(0x12, '') .. field(0x22, '\3\0\0\0'), '^' .. n'while/Merge')
+    node(n'while/Less', 'Less', { n'while/Merge', n'while/limit' }, INT)
+    node(n'while/LoopCond', 'LoopCond', { n'while/Less' })
+    node(n'while/Switch', 'Switch', { n'while/Merge', n'while/LoopCond' }, INT)
+    node(n'while/Switch_1', 'Switch', { n'while/Merge_1', n'while/LoopCond' }, T)
+    node(n'while/Identity', 'Identity', { n'while/Switch:1' }, INT)
+    node(n'while/Identity_1', 'Identity', { n'while/Switch_1:1' }, T)
+    constant(n'while/one', 3, field(0x12, '') .. field(0x22, '\1\0\0\0'), '^' .. n'while/Identity')
+    node(n'while/add', 'AddV2', { n'while/Identity', n'while/one' }, INT)
+    node(n'while/outer', 'Enter', { n'Tanh' }, T .. frame .. attr('is_constant', '\40\1'))
+    node(n'while/add_1', 'AddV2', { n'while/Identity_1', n'while/outer' }, T)
+    node(n'while/NextIteration', 'NextIteration', { n'while/add' }, INT)
+    node(n'while/NextIteration_1', 'NextIteration', { n'while/add_1' }, T)
+    node(n'while/Exit', 'Exit', { n'while/Switch' }, INT)
+    node(n'while/Exit_1', 'Exit', { n'while/Switch_1' }, T)
+    y = n'while/Exit_1'
+  end
+  local bytes = table.concat(out)
+  report(name, best(function() df.import_graph_def(bytes) end, 5, 1) * 1e5 / count, 's/100k nodes')
+end)
+
 workload('chain_5000', function(name)
   local gradient, run = math.huge, math.huge
   for _ = 1, 5 do
