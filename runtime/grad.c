@@ -573,6 +573,7 @@ static bool seed(pass *p, region *root, int32_t i, df_output y, const int32_t *g
   df_graph *g = p->graph;
   p->b.where = y.node->where;
   df_output d;
+  if (is_stop(p, y) && !(mark_of(p, y.node) & TARGET)) return true;      /* a constant, for this call */
   if (grad_ys && grad_ys[2 * i] >= 0) {
     char a[160], b[160];
     dfi_shape both;

@@ -117,6 +117,19 @@ describe('the gradient of a while_loop', function()
     local v = df.constant(support.tensor({ n, n }, -1, 1, 'float64', 3))
     local function hvp(loss) return grad(df.reduce_sum(grad(loss, W) * v), W) end
     near(df.run(hvp(a)), df.run(hvp(b)))
+    -- and against differences of the gradient
+    local g, h, feed = grad(a, W), 1e-5, df.run(v)
+    local function at(step)
+      local moved = W0:totable()
+      for i, row in ipairs(feed:totable()) do for j, d in ipairs(row) do moved[i][j] = moved[i][j] + step * d end end
+      return df.run(g, { [W] = df.tensor(moved, 'float64') }):totable()
+    end
+    local up, down, want = at(h), at(-h), {}
+    for i = 1, n do
+      want[i] = {}
+      for j = 1, n do want[i][j] = (up[i][j] - down[i][j]) / (2 * h) end
+    end
+    near(df.run(hvp(a)), want, { rtol = 1e-6, atol = 1e-8 })
   end)
   it('is that of the unrolled loop where no shape is known while building', function()
     local values = { df.tensor({ { 0.1, 0.2, 0.3 }, { 0.4, 0.5, 0.6 } }, 'float64'), df.tensor({ { 1.1 }, { 0.9 } }, 'float64'),
@@ -170,6 +183,13 @@ describe('the gradient of a while_loop', function()
     local x = F(3)
     local y = trips(3, function(_, u) return u + df.stop_gradient(u) end, x)
     near(df.run(grad(y, x)), 1)
+  end)
+  it('does not pass stop_gradient outside of the loop', function()
+    local x, y = F(3), F(2)
+    local a, b = df.while_loop(function(u) return u:lt(100) end, function(u, w) local z = u + w return u * z, z end, { x, y })
+    near(df.run { grad({ a, df.stop_gradient(b) }, x), grad({ a, b }, x), df.gradients(df.stop_gradient(a), x, { unconnected = 'zero' }) },
+         { 295, 304, 0 })
+    near(df.run(df.gradients({ a, b }, x, { stop_gradients = { a } })), 304 - 295)
   end)
   it('adds to what comes from outside, but not through a stopped gradient: 388', function()
     local x, y = F(2), F(2)
@@ -411,6 +431,11 @@ describe('gradients of map_fn, foldl, foldr and scan', function()
     local t = F(2)
     local r = df.scan(function(p, e) return p + e * t end, df.constant({ 1, 2, 3 }, 'float64'), F(0))
     near(df.run { grad(r, t), grad(r[1], t), nth(r, t, 2) }, { 10, 3, 0 })
+  end)
+  it('of a scan that begins with the first element: 7, and nothing for the second', function()
+    local t = F(2)
+    local r = df.scan(function(p, e) return p + e * t end, df.constant({ 1, 2, 3 }, 'float64'))
+    near(df.run { grad(r, t), nth(r, t, 2) }, { 7, 0 })
   end)
   it('of map_fn in a ten-trip loop: 107520', function()
     local p = F(2)
