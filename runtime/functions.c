@@ -6,8 +6,9 @@
  *   Case   the same with a predicate per branch; an index out of range takes the last branch, as in TensorFlow
  *   While  Enter, Merge, cond, LoopCond, Switch, body, NextIteration, Exit; an argument that the body returns as it came is a loop constant
  *   For    a While that counts
- * Nodes of a body that have no inputs hang on a gate, a node that is live when the body is: otherwise a constant in a branch that was
- * not taken would run, and one in a loop would stand outside its frame.
+ * Nodes of a body that have no inputs, or only loop constants, hang on a gate, a node that is live when the body is: otherwise a
+ * constant in a branch that was not taken would run, and one in a loop would stand outside its frame or run once too often.
+ * Who reads a result of a call reads it where it is made, so that nothing but what it needs runs.
  * Only what calls itself, directly or round about, stays a function.
  */
 #include "functions.h"
@@ -180,6 +181,18 @@ static void copy_attrs(dfi_lower *l, const Pb__NodeDef *from, Pb__NodeDef *to, c
   }
 }
 
+/* Is this a loop constant, there in every iteration whether its body runs or not? */
+static bool is_loop_constant(const char *input) {
+  const char *slash = strrchr(input, '/');
+  return slash && !strncmp(slash, "/constant_", 10);
+}
+
+/* Does the node wait for something of the body it stands in? */
+static bool hangs(const Pb__NodeDef *n) {
+  for (size_t i = 0; i < n->n_input; i++) if (!is_loop_constant(n->input[i])) return true;
+  return false;
+}
+
 /* Puts f's nodes under prefix. in: the arguments; gate: a control input that is live when the body is, or NULL. *ret: the results,
  * *control: control inputs for whoever waits for all that the body must run. */
 static int32_t put_body(dfi_lower *l, int32_t function, const Pb__AttrEntry *const *attr, size_t nattr, const char *prefix, const texts *in,
@@ -216,7 +229,7 @@ static int32_t put_body(dfi_lower *l, int32_t function, const Pb__AttrEntry *con
       const char *input = resolve(l, &b, from->input[k], 0);
       if (input) dfi_lower_input(l, to, input); else code = l->err->code;
     }
-    if (!from->n_input && gate) dfi_lower_input(l, to, gate);
+    if (gate && !hangs(to)) dfi_lower_input(l, to, gate);
     if (!code) code = lower_node(l, to, gate);
   }
   size_t nret = 0;
@@ -280,6 +293,9 @@ static void put_result(dfi_lower *l, const Pb__NodeDef *call, const texts *ret, 
   add_inputs(l, n, ret);
   add_inputs(l, n, control);
   if (!n->n_input && gate) dfi_lower_input(l, n, gate);
+  if (!ret->n) return;
+  if (l->nresults == l->results_cap) l->results = dfi_xrealloc(l->results, sizeof *l->results * (l->results_cap = l->results_cap * 2 + 64));
+  l->results[l->nresults++] = n;
 }
 
 /* As put_body, but a function that calls itself is called: a FunctionCall named prefix. */
@@ -340,6 +356,7 @@ static int32_t put_branch(dfi_lower *l, Pb__NodeDef *n, int32_t function, const 
     Pb__NodeDef *s = dfi_lower_node(l, "Switch", dfi_lower_text(l, "%s/%s/switch_%zu", n->name, label, i));
     dfi_lower_input(l, s, in->at[i]);
     dfi_lower_input(l, s, pred);
+    if (gate && !hangs(s)) dfi_lower_input(l, s, gate);
     args.at[i] = dfi_lower_text(l, "%s:%d", s->name, side);
   }
   int32_t code = put_function(l, function, (const Pb__AttrEntry *const *)f->attr, f->n_attr, dfi_lower_text(l, "%s/%s", n->name, label), &args,
@@ -476,7 +493,7 @@ static int32_t lower_while(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   }
   const char *first = NULL;
   for (size_t i = 0; i < in.n; i++) {
-    Pb__NodeDef *enter = dfi_lower_node(l, "Enter", dfi_lower_text(l, "%s/enter_%zu", n->name, i));
+    Pb__NodeDef *enter = dfi_lower_node(l, "Enter", dfi_lower_text(l, constant[i] ? "%s/constant_%zu" : "%s/enter_%zu", n->name, i));
     dfi_lower_input(l, enter, in.at[i]);
     if (gate) dfi_lower_input(l, enter, gate);
     frame_attrs(l, enter, n, constant[i]);
@@ -525,6 +542,7 @@ static int32_t lower_while(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
     if (constant[i]) continue;
     Pb__NodeDef *next = dfi_lower_node(l, "NextIteration", dfi_lower_text(l, "%s/next_%zu", n->name, i));
     dfi_lower_input(l, next, ret.at[i]);
+    if (!hangs(next)) dfi_lower_input(l, next, pivot);
     add_inputs(l, next, &control);
   }
   control.n = 0;
@@ -544,16 +562,20 @@ static int32_t lower_for(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   texts inside = texts_new(l, vars), exits = texts_new(l, in.n - 3);
   const char *limit = NULL, *delta = NULL;
   for (size_t i = 1; i < 3; i++) {
-    Pb__NodeDef *enter = dfi_lower_node(l, "Enter", dfi_lower_text(l, "%s/%s", n->name, i == 1 ? "limit" : "delta"));
+    Pb__NodeDef *enter = dfi_lower_node(l, "Enter", dfi_lower_text(l, "%s/constant_%s", n->name, i == 1 ? "limit" : "delta"));
     dfi_lower_input(l, enter, in.at[i]);
     if (gate) dfi_lower_input(l, enter, gate);
     frame_attrs(l, enter, n, true);
     if (i == 1) limit = enter->name; else delta = enter->name;
   }
+  Pb__NodeDef *range = dfi_lower_node(l, "Range", dfi_lower_text(l, "%s/constant_range", n->name));    /* an error where it never ends */
+  for (size_t i = 0; i < 3; i++) dfi_lower_input(l, range, in.at[i]);
+  if (gate) dfi_lower_input(l, range, gate);
   for (size_t i = 0; i < vars; i++) {
     Pb__NodeDef *enter = dfi_lower_node(l, "Enter", dfi_lower_text(l, "%s/enter_%zu", n->name, i));
     dfi_lower_input(l, enter, in.at[i ? i + 2 : 0]);
     if (gate) dfi_lower_input(l, enter, gate);
+    if (!i) dfi_lower_input(l, enter, dfi_lower_text(l, "^%s", range->name));
     frame_attrs(l, enter, n, false);
     Pb__NodeDef *merge = dfi_lower_node(l, "Merge", dfi_lower_text(l, "%s/merge_%zu", n->name, i));
     dfi_lower_input(l, merge, enter->name);
@@ -595,6 +617,7 @@ static int32_t lower_for(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   for (size_t i = 0; i < vars; i++) {
     Pb__NodeDef *next = dfi_lower_node(l, "NextIteration", dfi_lower_text(l, "%s/next_%zu", n->name, i));
     dfi_lower_input(l, next, i ? ret.at[i - 1] : add->name);
+    if (!hangs(next)) dfi_lower_input(l, next, dfi_lower_text(l, "^%s", inside.at[0]));
     add_inputs(l, next, &control);
   }
   control.n = 0;
@@ -698,6 +721,32 @@ static int32_t emit_function(dfi_lower *l, int32_t function) {
   return DF_OK;
 }
 
+/* ---- results ------------------------------------------------------------------------------------------------ */
+
+/* Who reads a result of a call reads what the call's node passes on. */
+static void read_directly(dfi_lower *l) {
+  uint32_t mask = 15;
+  while (mask < 2 * l->nresults) mask = mask * 2 + 1;
+  named *table = dfi_xcalloc((size_t)mask + 1, sizeof *table);
+  for (size_t i = 0; i < l->nresults; i++) {
+    uint32_t h = hash_name(l->results[i]->name, strlen(l->results[i]->name)) & mask;
+    while (table[h].node) h = (h + 1) & mask;
+    table[h].node = l->results[i];
+  }
+  const body calls = { .table = table, .mask = mask };
+  for (size_t i = 0; i < l->n; i++)
+    for (size_t k = 0; k < l->node[i]->n_input; k++)
+      for (;;) {
+        const char *input = l->node[i]->input[k], *colon = strrchr(input, ':');
+        if (*input == '^') break;
+        const Pb__NodeDef *call = body_node(&calls, input, colon ? (size_t)(colon - input) : strlen(input));
+        const size_t index = colon ? (size_t)atoi(colon + 1) : 0;
+        if (!call || call == l->node[i] || index >= call->n_input || call->input[index][0] == '^' || is_loop_constant(call->input[index])) break;
+        l->node[i]->input[k] = call->input[index];
+      }
+  free(table);
+}
+
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
 
 int32_t dfi_functions_lower(dfi_graphdef *d, df_error *err) {
@@ -727,11 +776,12 @@ int32_t dfi_functions_lower(dfi_graphdef *d, df_error *err) {
     }
   }
   if (!code) {
+    read_directly(&l);
     Pb__NodeDef **node = dfi_arena_take(&d->arena, sizeof *node * (l.n + 1));
     memcpy(node, l.node, sizeof *node * l.n);
     g->node = node;
     g->n_node = l.n;
   }
-  free(l.node); free(l.function);
+  free(l.node); free(l.function); free(l.results);
   return code;
 }

@@ -13,6 +13,7 @@ typedef struct dfi_lower {
   df_error     *err;
   Pb__NodeDef **node; size_t n, cap;            /* the result so far */
   struct { const char *name; Pb__FunctionDef *def; uint8_t state; bool recursive, emitted; } *function; size_t nfunctions;
+  Pb__NodeDef **results; size_t nresults, results_cap;   /* nodes that keep the names of calls */
   int32_t       depth;
 } dfi_lower;
 char        *dfi_lower_text(dfi_lower *l, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -75,7 +75,7 @@ describe('an imported graph with functions', function()
     assert.equal(40, run(g, 'w:1', feeds))
     assert.equal(2, run(g, 'w:2', feeds))
     local enters = 0
-    for _, op in ipairs(g:ops()) do enters = enters + (op.type == 'Enter' and op.name:match('^w/enter_2') and 1 or 0) end
+    for _, op in ipairs(g:ops()) do enters = enters + (op.type == 'Enter' and op.name:match('^w/constant_2') and 1 or 0) end
     assert.equal(1, enters)
     local dv, dk
     g:as_default(function()
@@ -83,6 +83,24 @@ describe('an imported graph with functions', function()
     end)
     assert.equal(8, run(g, dv.name, feeds))
     assert.equal(5 * 3 * 4, run(g, dk.name, feeds))
+  end)
+
+  it('runs what only reads loop constants as often as the body runs', function()
+    local loop = [[
+      function { signature { name: "Cond" input_arg { name: "i" type: DT_INT32 } input_arg { name: "h" type: DT_RESOURCE } input_arg { name: "v" type: DT_FLOAT } output_arg { name: "go" type: DT_BOOL } }
+        ]] .. const('ten', 10) .. [[ node_def { name: "less" op: "Less" input: "i" input: "ten:output:0" } ret { key: "go" value: "less:z:0" } }
+      function { signature { name: "Body" is_stateful: true input_arg { name: "i" type: DT_INT32 } input_arg { name: "h" type: DT_RESOURCE } input_arg { name: "v" type: DT_FLOAT }
+                             output_arg { name: "i2" type: DT_INT32 } output_arg { name: "h2" type: DT_RESOURCE } output_arg { name: "v2" type: DT_FLOAT } control_output: "more" }
+        ]] .. const('one', 1) .. [[ node_def { name: "add" op: "AddV2" input: "i" input: "one:output:0" } node_def { name: "more" op: "AssignAddVariableOp" input: "h" input: "v" attr { key: "dtype" value { type: DT_FLOAT } } }
+        ret { key: "i2" value: "add:z:0" } ret { key: "h2" value: "h" } ret { key: "v2" value: "v" } control_ret { key: "more" value: "more" } }]]
+    local g = import(placeholder('i', 'INT32') .. placeholder('v', 'FLOAT') .. ' node { name: "var" op: "VarHandleOp" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape { } } } }'
+      .. ' node { name: "set" op: "AssignVariableOp" input: "var" input: "v" attr { key: "dtype" value { type: DT_FLOAT } } }'
+      .. ' node { name: "get" op: "ReadVariableOp" input: "var" attr { key: "dtype" value { type: DT_FLOAT } } }'
+      .. ' node { name: "w" op: "While" input: "i" input: "var" input: "v" attr { key: "cond" ' .. func 'Cond' .. ' } attr { key: "body" ' .. func 'Body' .. ' } }', loop)
+    local s = df.Session{ graph = g }
+    s:run('set', { ['v:0'] = 1 })
+    s:run('w:0', { ['i:0'] = 7, ['v:0'] = 1 })
+    assert.equal(4, s:run 'get:0')
   end)
 
   it('runs a For up and down', function()
@@ -93,6 +111,11 @@ describe('an imported graph with functions', function()
     assert.equal(45, run(g, 'for:0', { ['a:0'] = 0, ['b:0'] = 10, ['d:0'] = 1, ['s:0'] = 0 }))
     assert.equal(100 + 10 + 7 + 4, run(g, 'for:0', { ['a:0'] = 10, ['b:0'] = 3, ['d:0'] = -3, ['s:0'] = 100 }))
     assert.equal(5, run(g, 'for:0', { ['a:0'] = 3, ['b:0'] = 3, ['d:0'] = 1, ['s:0'] = 5 }))
+    for _, never in ipairs{ { 3, 0, 1 }, { 0, 3, -1 }, { 0, 3, 0 } } do
+      local ok, e = pcall(run, g, 'for:0', { ['a:0'] = never[1], ['b:0'] = never[2], ['d:0'] = never[3], ['s:0'] = 5 })
+      assert.is_false(ok)
+      assert.equal('invalid_argument', e.code)
+    end
   end)
 
   local fib = [[
