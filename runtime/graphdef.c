@@ -170,6 +170,30 @@ static char *gunzip(const char *bytes, int64_t n, int64_t *size, df_error *err) 
   return NULL;
 }
 
+/* ---- what a file leaves out ------------------------------------------------------------------------------ */
+
+/* Messages that TensorFlow always writes are there for those who read: empty ones in the place of those that are missing. */
+static void complete_attrs(size_t n, Pb__AttrEntry **entry) {
+  static Pb__AttrValue nothing = { .base = PROTOBUF_C_MESSAGE_INIT(&pb__attr_value__descriptor) };
+  for (size_t i = 0; i < n; i++)
+    if (!entry[i]->value) entry[i]->value = &nothing;
+}
+
+static void complete_nodes(size_t n, Pb__NodeDef **node) {
+  for (size_t i = 0; i < n; i++) complete_attrs(node[i]->n_attr, node[i]->attr);
+}
+
+static void complete(Pb__GraphDef *g) {
+  static Pb__OpDef unnamed = PB__OP_DEF__INIT;
+  complete_nodes(g->n_node, g->node);
+  for (size_t i = 0; g->library && i < g->library->n_function; i++) {
+    Pb__FunctionDef *f = g->library->function[i];
+    if (!f->signature) f->signature = &unnamed;
+    complete_attrs(f->n_attr, f->attr);
+    complete_nodes(f->n_node_def, f->node_def);
+  }
+}
+
 /* ---- reading --------------------------------------------------------------------------------------------- */
 
 static bool read_wire(dfi_graphdef *d, const ProtobufCMessageDescriptor *type, const char *bytes, int64_t n, df_error *err) {
@@ -212,7 +236,10 @@ dfi_graphdef *dfi_graphdef_read(const char *bytes, int64_t n, df_error *err) {
   }
   free(wire);
   free(unzipped);
-  if (good) return d;
+  if (good) {
+    complete(d->graph);
+    return d;
+  }
   dfi_graphdef_free(d);
   return NULL;
 }
@@ -226,6 +253,8 @@ void dfi_graphdef_free(dfi_graphdef *d) {
 Pb__NameAttrList *dfi_graphdef_function(dfi_graphdef *d, ProtobufCBinaryData func, df_error *err) {
   d->budget += (int64_t)func.len * BUDGET_PER_BYTE + 4096;
   ProtobufCMessage *m = unpack(d, &pb__name_attr_list__descriptor, func.data, func.len);
-  if (!m) explain(d, &pb__name_attr_list__descriptor, (const char *)func.data, (int64_t)func.len, err);
-  return (Pb__NameAttrList *)m;
+  Pb__NameAttrList *f = (Pb__NameAttrList *)m;
+  if (!f) explain(d, &pb__name_attr_list__descriptor, (const char *)func.data, (int64_t)func.len, err);
+  else complete_attrs(f->n_attr, f->attr);
+  return f;
 }
