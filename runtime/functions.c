@@ -15,7 +15,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { DEPTH_AT_MOST = 200, NODES_AT_MOST = 20 * 1000 * 1000 };
+enum { DEPTH_AT_MOST = 200, NODES_AT_MOST = 1000 * 1000 };
 
 static int32_t fail(dfi_lower *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static int32_t fail(dfi_lower *l, const char *format, ...) {
