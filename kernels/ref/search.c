@@ -1,0 +1,167 @@
+/* search.c: distinct slices, places in sorted rows, cross products, and boxes that do not overlap. */
+#include "../search.h"
+#include "../array.h"
+#include "../move.h"
+#include "element.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- distinct slices along an axis --------------------------------------------------------------------- */
+typedef struct slices { const df_tensor *x; int64_t outer, n, inner; } slices;
+
+static bool same_element(const df_tensor *t, int64_t i, int64_t j) {
+  if (t->dtype == DF_STRING) {
+    const df_str *a = (const df_str *)t->data + i, *b = (const df_str *)t->data + j;
+    return a->length == b->length && (!a->length || !memcmp(a->bytes, b->bytes, (size_t)a->length));
+  }
+  if (ref_is_float(t->dtype)) return ref_get(t, i) == ref_get(t, j);
+  if (dfk_is_complex(t->dtype)) return ref_get_complex(t, i) == ref_get_complex(t, j);
+  return ref_get_int(t, i) == ref_get_int(t, j);
+}
+
+static bool same_slice(const slices *s, int64_t i, int64_t j) {
+  for (int64_t o = 0; o < s->outer; o++)
+    for (int64_t p = 0; p < s->inner; p++)
+      if (!same_element(s->x, (o * s->n + i) * s->inner + p, (o * s->n + j) * s->inner + p)) return false;
+  return true;
+}
+
+int32_t ref_unique_slices(df_kernel *k) {
+  const df_tensor *x = k->in[0], *axes = k->in[1];
+  char text[160];
+  int32_t axis = 0;
+  if (axes->size > 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "axis is %s but must have at most one element", dfk_shape_text(axes, text, sizeof text));
+  if (axes->size == 0 && x->rank != 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "x is %s: without an axis a vector is expected", dfk_shape_text(x, text, sizeof text));
+  if (axes->size == 1 && !dfk_axis(k, axes, 0, x->rank, "axis", &axis)) return k->error->code;
+  slices s = { x, 1, x->dims[axis], 1 };
+  for (int32_t d = 0; d < axis; d++) s.outer *= x->dims[d];
+  for (int32_t d = axis + 1; d < x->rank; d++) s.inner *= x->dims[d];
+  int64_t n = 0, dims[DF_MAX_RANK], *first = dfk_scratch(k, (2 * s.n + 1) * (int64_t)sizeof *first), *place = first + s.n;
+  if (!first) return k->error->code;
+  for (int64_t i = 0; i < s.n; i++) {
+    int64_t j = 0;
+    while (j < n && !same_slice(&s, first[j], i)) j++;
+    if (j == n) first[n++] = i;
+    place[i] = j;
+  }
+  memcpy(dims, x->dims, sizeof dims);
+  dims[axis] = n;
+  df_tensor *y = dfk_out(k, 0, x->dtype, x->rank, dims), *idx = y ? dfk_out(k, 1, k->out_dtype[1], 1, &s.n) : NULL;
+  df_tensor *count = idx && k->nout > 2 ? dfk_out(k, 2, k->out_dtype[2], 1, &n) : NULL;
+  bool ok = idx && (count || k->nout == 2);
+  for (int64_t o = 0; ok && o < s.outer; o++)
+    for (int64_t i = 0; ok && i < n; i++)
+      ok = dfk_copy(k, y, (o * n + i) * s.inner, x, (o * s.n + first[i]) * s.inner, s.inner);
+  if (ok && count) dfk_clear(count);
+  for (int64_t i = 0; ok && i < s.n; i++) {
+    ref_put_int(idx, i, place[i]);
+    if (count) ref_put_int(count, place[i], ref_get_int(count, place[i]) + 1);
+  }
+  dfk_free(first);
+  return ok ? DF_OK : k->error->code;
+}
+
+/* ---- places in sorted rows ------------------------------------------------------------------------------- */
+static bool before(const df_tensor *a, int64_t i, const df_tensor *b, int64_t j) {
+  if (ref_is_float(a->dtype)) return ref_get(a, i) < ref_get(b, j);
+  return ref_below(a->dtype, ref_get_int(a, i), ref_get_int(b, j));
+}
+
+/* Row by row: how many of the sorted ones are before each value (or not after it). */
+static int32_t bound(df_kernel *k, bool upper) {
+  const df_tensor *sorted = k->in[0], *values = k->in[1];
+  char a[160], b[160];
+  if (sorted->rank != 2 || values->rank != 2 || sorted->dims[0] != values->dims[0])
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s and %s are given: expected two matrices of as many rows", dfk_shape_text(sorted, a, sizeof a),
+                    dfk_shape_text(values, b, sizeof b));
+  df_tensor *out = dfk_out(k, 0, k->out_dtype[0], 2, values->dims);
+  if (!out) return k->error->code;
+  int64_t n = sorted->dims[1], m = values->dims[1];
+  for (int64_t i = 0; i < values->size; i++) {
+    int64_t row = i / m * n, low = 0, high = n;
+    while (low < high) {
+      int64_t mid = (low + high) / 2;
+      if (upper ? !before(values, i, sorted, row + mid) : before(sorted, row + mid, values, i)) low = mid + 1;
+      else high = mid;
+    }
+    ref_put_int(out, i, low);
+  }
+  return DF_OK;
+}
+int32_t ref_lower_bound(df_kernel *k) { return bound(k, false); }
+int32_t ref_upper_bound(df_kernel *k) { return bound(k, true); }
+
+/* ---- cross products of vectors in the last axis ------------------------------------------------------------- */
+int32_t ref_cross(df_kernel *k) {
+  const df_tensor *a = k->in[0], *b = k->in[1];
+  char s[160], t[160];
+  bool fits = a->rank == b->rank && a->rank > 0 && a->dims[a->rank - 1] == 3 && !memcmp(a->dims, b->dims, sizeof *a->dims * (size_t)a->rank);
+  if (!fits)
+    return dfk_fail(k, DF_FAILED_PRECONDITION, "%s and %s are given: expected one shape whose last axis is 3", dfk_shape_text(a, s, sizeof s),
+                    dfk_shape_text(b, t, sizeof t));
+  df_tensor *out = dfk_out_like(k, 0, a);
+  if (!out) return k->error->code;
+  for (int64_t i = 0; i < a->size; i++) {
+    int64_t base = i - i % 3, p = base + (i % 3 + 1) % 3, q = base + (i % 3 + 2) % 3;
+    if (ref_is_float(a->dtype)) ref_put(out, i, ref_get(a, p) * ref_get(b, q) - ref_get(a, q) * ref_get(b, p));
+    else ref_put_int(out, i, (int64_t)((uint64_t)ref_get_int(a, p) * (uint64_t)ref_get_int(b, q) -
+                                       (uint64_t)ref_get_int(a, q) * (uint64_t)ref_get_int(b, p)));
+  }
+  return DF_OK;
+}
+
+/* ---- boxes ---------------------------------------------------------------------------------------------------- */
+typedef struct candidate { double score; int32_t box; } candidate;
+
+static int by_score(const void *a, const void *b) {
+  const candidate *x = a, *y = b;
+  return x->score != y->score ? (x->score < y->score) - (x->score > y->score) : x->box - y->box;
+}
+
+/* The area that two boxes (two opposite corners each) share, as a part of what they cover together. */
+static double overlap(const df_tensor *boxes, int64_t i, int64_t j) {
+  double low[2][2], high[2][2], area[2], common = 1;
+  for (int b = 0; b < 2; b++) {
+    int64_t at = 4 * (b ? j : i);
+    for (int d = 0; d < 2; d++) {
+      double p = ref_get(boxes, at + d), q = ref_get(boxes, at + d + 2);
+      low[b][d] = fmin(p, q);
+      high[b][d] = fmax(p, q);
+    }
+    area[b] = (high[b][0] - low[b][0]) * (high[b][1] - low[b][1]);
+  }
+  if (area[0] <= 0 || area[1] <= 0) return 0;
+  for (int d = 0; d < 2; d++) common *= fmax(fmin(high[0][d], high[1][d]) - fmax(low[0][d], low[1][d]), 0);
+  return common / (area[0] + area[1] - common);
+}
+
+int32_t ref_non_max_suppression(df_kernel *k) {
+  const df_tensor *boxes = k->in[0], *scores = k->in[1];
+  char a[160], b[160];
+  int64_t most, n = 0, chosen = 0;
+  if (boxes->rank != 2 || boxes->dims[1] != 4 || scores->rank != 1 || scores->dims[0] != boxes->dims[0])
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "boxes are %s and scores %s: expected [n, 4] and [n]", dfk_shape_text(boxes, a, sizeof a),
+                    dfk_shape_text(scores, b, sizeof b));
+  if (!dfk_integer(k, 2, "max_output_size", &most)) return k->error->code;
+  double limit = k->nin > 3 ? ref_get(k->in[3], 0) : dfk_float(k, 0), least = k->nin > 4 ? ref_get(k->in[4], 0) : -INFINITY;
+  if (!(limit >= 0 && limit <= 1)) return dfk_fail(k, DF_INVALID_ARGUMENT, "iou_threshold is %g but must be from 0 to 1", limit);
+  if (most < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "max_output_size is %lld but must not be negative", (long long)most);
+  candidate *all = dfk_scratch(k, (boxes->dims[0] + 1) * (int64_t)sizeof *all);
+  if (!all) return k->error->code;
+  for (int64_t i = 0; i < boxes->dims[0]; i++)
+    if (ref_get(scores, i) > least) all[n++] = (candidate){ ref_get(scores, i), (int32_t)i };
+  qsort(all, (size_t)n, sizeof *all, by_score);
+  for (int64_t i = 0; i < n && chosen < most; i++) {                 /* the chosen ones move to the front */
+    bool free = true;
+    for (int64_t j = chosen - 1; j >= 0 && free; j--) free = !(overlap(boxes, all[i].box, all[j].box) > limit);
+    if (free) all[chosen++] = all[i];
+  }
+  bool pads = k->nout > 1 && dfk_bool(k, 0);
+  int64_t size = pads ? most : chosen;
+  df_tensor *out = dfk_out(k, 0, DF_INT32, 1, &size), *valid = out && k->nout > 1 ? dfk_out(k, 1, DF_INT32, 0, NULL) : NULL;
+  for (int64_t i = 0; out && i < size; i++) ((int32_t *)out->data)[i] = i < chosen ? all[i].box : 0;
+  if (valid) *(int32_t *)valid->data = (int32_t)chosen;
+  dfk_free(all);
+  return out && (valid || k->nout == 1) ? DF_OK : k->error->code;
+}
