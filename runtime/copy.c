@@ -222,6 +222,13 @@ static void copy_loop(const copier *c, df_loop *to, const df_loop *from) {
   }
   to->captures = map_in(c, from->captures);
   to->saved = map_in(c, from->saved);
+  to->notes = map_in(c, from->notes);
+  to->kept = map_in(c, from->kept);
+  to->replayed = map_in(c, from->replayed);
+  to->again = loop_in(c, from->again);
+  to->mark = cond_in(c, from->mark);
+  to->marks = output_in(c, from->marks);
+  to->marks_exit = output_in(c, from->marks_exit);
   to->down = output_in(c, from->down);
 }
 
@@ -246,6 +253,7 @@ static void copy_cond(const copier *c, df_cond *to, const df_cond *from) {
   }
   to->done = node_in(c, from->done);
   to->saved = map_in(c, from->saved);
+  to->notes = map_in(c, from->notes);
 }
 
 static void make_room(df_graph *to, const flow *f) {

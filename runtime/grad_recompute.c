@@ -485,6 +485,10 @@ static bool run_again(recompute *c, int32_t n, const carried *v) {
   trips = value(p, c->r, trips);
   g->current = c->b->backward;
   df_output first = triangle(b, c->b->index), one = dfi_const_int(b, 1);
+  for (int32_t i = 0; i < n && !failed(p); i++) {       /* not before the gradient has come: who runs again early holds it all at once */
+    df_output come = dfi_op(b, "Identity", v[i].in_body);
+    if (come.node) dfi_node_add_control(first.node, come.node);
+  }
   df_output end = dfi_op(b, "Minimum", dfi_op(b, "Add", dfi_op(b, "Add", first, c->b->index), one), trips);
   if (failed(p)) return false;
   var[0] = first.node->id; var[1] = first.index;

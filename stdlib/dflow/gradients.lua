@@ -228,21 +228,4 @@ function M.custom_gradient(fn)
   end
 end
 
---- For df.checkpoint: ys as functions of xs and of what else they were computed from, with this gradient function.
--- @param more  Outputs and handles that fn captured
-function M.recomputed(g, xs, more, ys, count, fn)
-  local args, kinds = {}, {}
-  for i, x in ipairs(xs) do args[#args + 1], kinds[i] = x, graph.dtype(x) end
-  for _, x in ipairs(more) do
-    args[#args + 1] = x
-    kinds[#kinds + 1] = graph.dtype(x)
-  end
-  local nx = #args
-  for i = 1, count do args[nx + i] = ys[i] end
-  local id = remember(g, { fn = function(...) return fn({ ... }) end, nx = nx, ny = count, dtypes = kinds,
-                           ys = { unpack(args, nx + 1, nx + count) } })
-  local out = registry.op('CustomGradient', { args }, { nx = nx, id = id })
-  return unpack(out, 1, count)
-end
-
 return M

@@ -271,73 +271,12 @@ local function unknown_option(e, key)
   errors.bad("%s has no option '%s'%s (it knows: %s)", e.lua or e.type, tostring(key), errors.hint(key, names), table.concat(names, ', '))
 end
 
--- ---- once only ------------------------------------------------------------------------------------------------------
--- What df.checkpoint must not do twice: effects, and numbers drawn. While its function is called first these nodes are listed;
--- while it is called again for the gradient the listed ones stand in their places.
-local once = { Print = true, Assert = true, TruncatedNormal = true, Multinomial = true }
-local recorders, replayed = {}, nil
-
-local function is_once(kind)
-  return once[kind] or kind:find('^Assign') or kind:find('^ResourceScatter') or kind:find('^Random') or kind:find('^Queue')
-end
-
---- Calls fn(...); `list` receives the nodes that must not be built twice. With `again` those of that list are used instead.
-function M.recorded(list, again, fn, ...)
-  local depth, before = #recorders, replayed
-  recorders[depth + 1], replayed = list, again and { list = again, at = 0, before = before } or before
-  local function finish(ok, ...)
-    recorders[depth + 1], replayed = nil, before
-    if not ok then error((...), 0) end
-    return ...
-  end
-  return finish(pcall(fn, ...))
-end
-
---- Without any of that: for what a gradient builds.
-function M.unrecorded(fn, ...)
-  local lists, before = recorders, replayed
-  recorders, replayed = {}, nil
-  local function finish(ok, ...)
-    recorders, replayed = lists, before
-    if not ok then error((...), 0) end
-    return ...
-  end
-  return finish(pcall(fn, ...))
-end
-
-local function note(e, g, node)
-  local entry = { graph = g, node = node, type = e.type, context = core.current_context(g.handle) }
-  for i = 1, #recorders do recorders[i][#recorders[i] + 1] = entry end
-end
-
---- The listed node in the place of the one to be built; nil when nothing is being built again.
-local function replay(e)
-  local r = replayed
-  if not r then return nil end
-  r.at = r.at + 1
-  local entry = r.list[r.at]
-  if not entry or entry.type ~= e.type then
-    errors.bad('checkpoint: the function builds other ops when it is called again: %s where %s was', e.lua or e.type, entry and entry.type or 'nothing')
-  end
-  if entry.context ~= r.list.context then
-    errors.raise('unimplemented', 'checkpoint: %s stands in a loop or branch inside the function, where it would run once more for the gradient: '
-                 .. 'move it out', e.lua or e.type)
-  end
-  for i = 1, #recorders do recorders[i][#recorders[i] + 1] = entry end
-  return entry.graph, entry.node
-end
-
 -- ---- building ------------------------------------------------------------------------------------------------------
 --- Builds a node of entry e.
 -- @param args   values, one per input; a Lua list for a list input
 -- @param attrs  attributes by name, and `name`; nil for none
 -- @return       graph, node id
 local function build(e, args, attrs)
-  local watched = recorders[1] and is_once(e.type)
-  if watched then
-    local g, node = replay(e)
-    if g then return g, node end
-  end
   local what = e.lua or e.type
   local inputs, n = e.inputs, e.ninputs
   local g, bound, first
@@ -461,7 +400,6 @@ local function build(e, args, attrs)
     if e.attr[name] and not (attrs and attrs[name] ~= nil) then core.node_dtype(handle, name, d) end
   end
   local node = core.node_end(handle)
-  if watched then note(e, g, node) end
   return g, node
 end
 M.build = build
