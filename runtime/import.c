@@ -209,6 +209,30 @@ static int32_t take_inputs(importer *m) {
   return DF_OK;
 }
 
+/* A variable that a loop changes through a reference is read in each iteration, although its value seems to be captured: in
+ * TensorFlow an Identity of a reference is the variable's own memory. So what enters is the reference. */
+static void enter_references(importer *m) {
+  bool *changes = NULL;                        /* by item: a reference to it enters a loop */
+  for (int32_t i = 0; i < m->n; i++) {
+    if (strcmp(m->item[i].def->op, "RefEnter") || m->item[i].nin != 1) continue;
+    const int32_t variable = m->source[m->item[i].first].item;
+    if (!changes) changes = dfi_xcalloc((size_t)m->n + 1, sizeof *changes);
+    if (variable >= 0) changes[variable] = true;
+  }
+  for (int32_t i = 0; changes && i < m->n; i++) {
+    item *it = &m->item[i];
+    const Pb__AttrValue *constant = dfi_attr_find(it->def, "is_constant");
+    if (strcmp(it->def->op, "Enter") || it->nin != 1 || !constant || !constant->b || m->source[it->first].item < 0) continue;
+    const item *by = &m->item[m->source[it->first].item];
+    if (strcmp(by->def->op, "Identity") || by->nin != 1 || by->ncontrol) continue;
+    const source read = m->source[by->first];
+    if (read.item < 0 || !changes[read.item]) continue;
+    it->op = dfi_op_find("RefEnter");
+    m->source[it->first] = read;
+  }
+  free(changes);
+}
+
 /* ---- nodes ------------------------------------------------------------------------------------------- */
 
 /* Does the loop's Merge receive this input from its own body? */
@@ -451,6 +475,7 @@ static int32_t import(importer *m) {
   int32_t merges = 0, code = take_names(m);
   if (!code) code = take_ops(m);
   if (!code) code = take_inputs(m);
+  if (!code) enter_references(m);
   if (!code) code = make_nodes(m);
   if (!code) code = close_loops(m, &merges);
   if (!code && merges) settle_shapes(m);
