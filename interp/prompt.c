@@ -6,7 +6,8 @@
  * complete and begins a new line otherwise; previous-history moves up within the buffer first; and so on.
  *
  * The loop waits in ppoll(), with the signals that matter blocked everywhere else in it: a handler only sets a flag, and
- * what it means happens here. No signal handler touches readline.
+ * what it means happens here. No signal handler touches readline. Ctrl-C is a key while one types: readline then ends the line
+ * in the same way as with Enter, whatever it was in the middle of (a search, a count, an entry of the history).
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <lauxlib.h>
@@ -27,7 +29,7 @@ lua_State *prompt_lua;
 const char prompt_editor_key = 0;
 
 static char *accepted;                /* what readline handed over; malloced */
-static bool  accepted_done;
+static bool  accepted_done, dropped;  /* dropped: it was ended by Ctrl-C */
 static char *pushed;                  /* bytes that came after a paste, still to be read; malloced */
 static size_t pushed_n, pushed_at;
 
@@ -193,6 +195,20 @@ static int pushed_available(void) {
   return poll(&in, 1, 0) > 0;
 }
 
+/* These bytes are read before all others. */
+static void push_back(const char *bytes, size_t n) {
+  size_t left = pushed_n - pushed_at;
+  char *all = malloc(n + left);
+  if (all == NULL) return;
+  memcpy(all, bytes, n);
+  if (left) memcpy(all + n, pushed + pushed_at, left);
+  free(pushed);
+  pushed = all;
+  pushed_at = 0;
+  pushed_n = n + left;
+  rl_input_available_hook = pushed_available;
+}
+
 /* Reads what is pasted, in large pieces, up to the mark that ends it. What came behind the mark is read later. */
 static int command_paste(int count, int key) {
   static const char mark[] = "\033[201~";
@@ -224,19 +240,7 @@ static int command_paste(int count, int key) {
     return 0;
   }
   size_t after = found + sizeof mark - 1;
-  if (after < n) {
-    size_t left = pushed_n - pushed_at;
-    char *rest = malloc(n - after + left + 1);
-    if (rest) {
-      memcpy(rest, text + after, n - after);
-      if (left) memcpy(rest + n - after, pushed + pushed_at, left);
-      free(pushed);
-      pushed = rest;
-      pushed_at = 0;
-      pushed_n = n - after + left;
-      rl_input_available_hook = pushed_available;
-    }
-  }
+  if (after < n) push_back(text + after, n - after);
   size_t length = 0;
   for (size_t i = 0; i < found; i++) {
     if (text[i] == '\0') continue;
@@ -260,9 +264,45 @@ static int command_paste(int count, int key) {
   return 0;
 }
 
+static int command_interrupt(int count, int key) {
+  dropped = true;
+  paint_menu_clear();
+  paint_final();
+  fputs("^C\r\n", rl_outstream);
+  fflush(rl_outstream);
+  return rl_newline(1, '\n');
+}
+
 static int command_clear(int count, int key) {
   if (write(STDOUT_FILENO, "\033[H\033[2J", 7) == 7) paint_anew();
   return 0;
+}
+
+/* Readline's way to give up a command is a longjmp, and through its callbacks, in the middle of a search, that ends in a crash
+ * (8.2: Ctrl-R, then Meta-Y). So these commands only ring where they would give up. */
+extern int _rl_last_command_was_kill __attribute__((weak));
+static bool killed;                  /* something was: there is something to yank */
+
+static int command_yank(int count, int key) { return killed ? rl_yank(count, key) : rl_ding(); }
+
+static int command_yank_pop(int count, int key) {
+  if (!killed || (rl_last_func != command_yank && rl_last_func != command_yank_pop)) return rl_ding();
+  rl_last_func = rl_yank;
+  return rl_yank_pop(count, key);
+}
+
+static int command_abort(int count, int key) { return rl_ding(); }
+
+static int command_macro_start(int count, int key) {
+  return RL_ISSTATE(RL_STATE_MACRODEF) ? rl_ding() : rl_start_kbd_macro(count, key);
+}
+
+static int command_macro_end(int count, int key) {
+  return RL_ISSTATE(RL_STATE_MACRODEF) ? rl_end_kbd_macro(count, key) : rl_ding();
+}
+
+static int command_macro_call(int count, int key) {
+  return RL_ISSTATE(RL_STATE_MACRODEF) ? rl_ding() : rl_call_last_kbd_macro(count, key);
 }
 
 /* ---- completion -------------------------------------------------------------------------------- */
@@ -336,6 +376,9 @@ static rl_command_func_t *replacement(rl_command_func_t *fn) {
     { rl_kill_line, command_kill_line },                 { rl_unix_line_discard, command_kill_to_start },
     { rl_bracketed_paste_begin, command_paste },         { rl_clear_screen, command_clear },
     { rl_clear_display, command_clear },                 { rl_re_read_init_file, command_reread },
+    { rl_yank, command_yank },                           { rl_yank_pop, command_yank_pop },
+    { rl_abort, command_abort },                         { rl_start_kbd_macro, command_macro_start },
+    { rl_end_kbd_macro, command_macro_end },             { rl_call_last_kbd_macro, command_macro_call },
   };
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
     if (list[i].theirs == fn) return list[i].ours;
@@ -360,6 +403,23 @@ static int command_reread(int count, int key) {
   return status;
 }
 
+enum { INTERRUPT = 3 };                /* Ctrl-C */
+
+/* Makes the key that interrupts an ordinary one. */
+static void prepare_terminal(int meta) {
+  struct termios now;
+  rl_prep_terminal(meta);
+  if (tcgetattr(STDIN_FILENO, &now) != 0) return;
+  int key = now.c_cc[VINTR];
+  Keymap maps[] = { emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap };
+  for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+    rl_bind_key_in_map(INTERRUPT, command_interrupt, maps[i]);
+    if (key != _POSIX_VDISABLE && key > 0 && key < 128) rl_bind_key_in_map(key, command_interrupt, maps[i]);
+  }
+  now.c_cc[VINTR] = _POSIX_VDISABLE;
+  tcsetattr(STDIN_FILENO, TCSADRAIN, &now);
+}
+
 /* Defaults go in before the user's inputrc is read, so that it has the last word. */
 void prompt_open(lua_State *L) {
   prompt_lua = L;
@@ -368,6 +428,7 @@ void prompt_open(lua_State *L) {
   rl_catch_signals = 0;
   rl_catch_sigwinch = 0;
   rl_getc_function = read_pushed;
+  rl_prep_term_function = prepare_terminal;
   rl_attempted_completion_function = complete;
   rl_completion_display_matches_hook = show_matches;
   rl_completer_quote_characters = "";
@@ -424,6 +485,11 @@ static void raise_default(int number) {
 }
 
 static void handle_signals(void) {
+  if (program_interrupted) {                 /* sent by another process: as if the key were pressed */
+    static const char key = INTERRUPT;
+    program_interrupted = 0;
+    push_back(&key, 1);
+  }
   if (ended) {
     paint_below();
     rl_callback_handler_remove();
@@ -437,7 +503,7 @@ static void handle_signals(void) {
   }
   if (continued) {
     continued = 0;
-    rl_prep_terminal(1);
+    prepare_terminal(1);
     paint_anew();
     resized = 0;
     paint();
@@ -462,7 +528,7 @@ prompt_end prompt_read(const char *prompt, const char *more, char **text) {
   }
   program_interrupted = 0;
   resized = suspended = continued = ended = 0;
-  accepted_done = false;
+  accepted_done = dropped = false;
   accepted = NULL;
   free(recalled);
   recalled = NULL;
@@ -474,26 +540,19 @@ prompt_end prompt_read(const char *prompt, const char *more, char **text) {
     sigprocmask(SIG_BLOCK, &blocked, &mask);
     handle_signals();
     struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
-    int ready = program_interrupted ? -1 : pushed_at < pushed_n ? 1 : ppoll(&in, 1, NULL, &mask);
+    int ready = pushed_at < pushed_n ? 1 : ppoll(&in, 1, NULL, &mask);
     sigprocmask(SIG_SETMASK, &mask, NULL);
-    if (program_interrupted) break;
     if (ready <= 0) continue;
     paint_menu_clear();
     rl_callback_read_char();
-  }
-  bool interrupted = !accepted_done;
-  if (interrupted) {
-    rl_free_line_state();
-    rl_callback_sigcleanup();
-    rl_clear_message();
-    paint_final();
-    fputs("^C\r\n", stdout);          /* before the terminal is given back, which returns to the first column */
-    fflush(stdout);
-    rl_callback_handler_remove();
+    if (&_rl_last_command_was_kill && _rl_last_command_was_kill) killed = true;
   }
   for (int i = 0; i < WATCHED; i++) sigaction(watched[i], &before[i], NULL);
   program_interrupted = 0;
-  if (interrupted) return PROMPT_INTERRUPTED;
+  if (dropped) {
+    free(accepted);
+    return PROMPT_INTERRUPTED;
+  }
   if (accepted == NULL) {
     fputc('\n', stdout);
     fflush(stdout);
