@@ -337,12 +337,13 @@ static int core_tensor_rows(lua_State *L) {
   luaL_checktype(L, 2, LUA_TTABLE);
   int64_t first = luaL_checkinteger(L, 3), count = luaL_checkinteger(L, 4);
   int32_t rank = df_tensor_rank(t), dtype = df_tensor_dtype(t);
-  if (rank < 1 || dtype == DF_STRING || dtype == DF_VARIANT)
-    return dfb_fail(L, DF_INVALID_ARGUMENT, "rows are taken of numbers of rank 1 or more, not of %s of rank %d",
+  if (rank < 1 || dtype == DF_VARIANT)
+    return dfb_fail(L, DF_INVALID_ARGUMENT, "rows are taken of numbers or strings of rank 1 or more, not of %s of rank %d",
                     df_dtype_name(dtype), rank);
-  int64_t dims[DF_MAX_RANK], n = df_tensor_dim(t, 0), row = df_dtype_bytes(dtype);
+  int64_t dims[DF_MAX_RANK], n = df_tensor_dim(t, 0), each = 1, row;
   dims[0] = count;
-  for (int32_t i = 1; i < rank; i++) row *= dims[i] = df_tensor_dim(t, i);
+  for (int32_t i = 1; i < rank; i++) each *= dims[i] = df_tensor_dim(t, i);
+  row = each * df_dtype_bytes(dtype);
   df_error err;
   df_tensor *r = df_tensor_new(dtype, rank, dims, &err);
   if (!r) return dfb_raise(L, &err);
@@ -354,7 +355,15 @@ static int core_tensor_rows(lua_State *L) {
       df_tensor_release(r);
       return dfb_fail(L, DF_OUT_OF_RANGE, "row %d of a tensor of %d rows", (int)at, (int)n);
     }
-    if (row) memcpy((char *)df_tensor_data(r) + i * row, (char *)df_tensor_data(t) + at * row, (size_t)row);
+    for (int64_t j = 0; dtype == DF_STRING && j < each; j++) {
+      int64_t length;
+      const char *s = df_tensor_string(t, at * each + j, &length);
+      if (df_tensor_set_string(r, i * each + j, s, length, &err)) {
+        df_tensor_release(r);
+        return dfb_raise(L, &err);
+      }
+    }
+    if (row && dtype != DF_STRING) memcpy((char *)df_tensor_data(r) + i * row, (char *)df_tensor_data(t) + at * row, (size_t)row);
   }
   dfb_push_tensor(L, r);
   return 1;

@@ -46,7 +46,7 @@ static const df_op ops[] = {
   { .type = "TensorArrayReadSaved", .in = "handle:handle index:I value:T", .out = "output:T", .types = "I=int32|int64 T=all",
     .doc = "value, which a read of the array at index gave before",
     .shape = shape_last, .grad = grad_array_saved, .kernel = { [DF_REF] = kernel_array_saved } },
-  { .type = "SumToShape", .in = "input:T shape:I", .out = "output:T", .types = "T=float I=int32|int64",
+  { .type = "SumToShape", .in = "input:T shape:I", .out = "output:T", .types = "T=float|complex I=int32|int64",
     .doc = "T[shape]: the input summed over what broadcasting a tensor of that shape to the input's shape repeated",
     .shape = shape_sum_to_shape, .grad = grad_sum_to_shape, .cost = cost_sum, .kernel = { [DF_REF] = ref_sum_to_shape } },
 };

@@ -128,4 +128,47 @@ describe('dtypes', function()
     end
     assert.equal(false, df.run(df.to_bool(df.constant({}, 'int32'))))
   end)
+
+  it('of all kinds go through loops, branches, variables and TensorArrays', function()
+    for dtype, values in pairs{ complex64 = { { re = 1, im = 2 }, 3 }, complex128 = { { re = 0, im = -1 }, 2 }, uint16 = { 1, 65535 },
+                                int16 = { -5, 7 }, uint64 = { 1, 2^40 }, string = { 'a', 'bc' }, qint8 = { -3, 4 }, bool = { true, false } } do
+      df.reset()
+      local x = df.constant(values, dtype)
+      local want = df.run(x):totable()
+      local back = { want[2], want[1] }
+      local _, swapped = df.while_loop(function(i) return i:lt(3) end,
+                                       function(i, a) return i + 1, df.reverse(a, { 0 }) end, { df.int32(0), x })
+      same(df.run(swapped), back, dtype)
+      local _, one = df.while_loop(function(i) return i:lt(3) end, function(i, a, b) return i + 1, b, a end, { df.int32(0), x[0], x[1] })
+      same(df.run(one), want[2], dtype)                 -- a scalar, boxed or not
+      local p = df.placeholder('bool', {})
+      local either = df.cond(p, function() return x[0] end, function() return x[1] end)
+      same(df.run(either, { [p] = true }), want[1], dtype)
+      same(df.run(either, { [p] = false }), want[2], dtype)
+      local v = df.Variable(x)
+      same(df.run(v:value()), want, dtype)
+      same(df.run(v:assign(df.reverse(x, { 0 }))), back, dtype)
+      local ta = df.TensorArray(dtype, 2)
+      ta = ta:write(1, x[0]):write(0, x[1])
+      same(df.run(ta:stack()), back, dtype)
+      same(df.run(ta:read(1)), want[1], dtype)
+      same(df.run(df.TensorArray(dtype, 2):unstack(x):gather({ 1, 0, 1 })), { want[2], want[1], want[2] }, dtype)
+    end
+  end)
+
+  it('of complex numbers have gradients through loops and TensorArrays', function()
+    local z = df.complex64{ re = 1, im = 1 }
+    local _, w = df.while_loop(function(i) return i:lt(3) end, function(i, a) return i + 1, a * a end, { df.int32(0), z })
+    same(df.run(df.gradients(df.real(w), z)), { re = 64, im = 64 })            -- the conjugate of 8 z^7
+    local x = df.constant({ { re = 1, im = 1 }, 2 }, 'complex128')
+    local ta = df.TensorArray('complex128', 2):unstack(x)
+    same(df.run(df.gradients(df.real(ta:read(0) * ta:read(1)), x)), { { re = 2, im = 0 }, { re = 1, im = -1 } })
+  end)
+
+  it('of strings give their rows', function()
+    local t = df.tensor{ { 'a', 'b' }, { 'c', 'd' } }
+    assert.equal('c', t:at(1, 0))
+    assert.same({ 'c', 'd' }, t:at(1):totable())
+    assert.same({ { 'c', 'd' }, { 'a', 'b' } }, t:rows({ 1, 0 }):totable())
+  end)
 end)

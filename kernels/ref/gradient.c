@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* y[shape] = x summed over the dimensions that broadcasting a tensor of that shape to x's repeated.
- * Sums are kept in double and taken in the order of x's elements. No copy where the shapes are equal. */
+ * Sums are kept in double (complex numbers: two) and taken in the order of x's elements. No copy where the shapes are equal. */
 int32_t ref_sum_to_shape(df_kernel *k) {
   const df_tensor *x = k->in[0], *shape = k->in[1];
   int64_t dims[DF_MAX_RANK], stride[DF_MAX_RANK], at[DF_MAX_RANK] = { 0 };
@@ -27,12 +27,15 @@ int32_t ref_sum_to_shape(df_kernel *k) {
     stride[d] = kept ? step : 0;
     if (kept) step *= dims[d - lead];
   }
-  double *sum = dfk_scratch(k, (int64_t)sizeof *sum * (y->size ? y->size : 1));
-  if (!sum) return k->error->code;
-  memset(sum, 0, sizeof *sum * (size_t)y->size);
+  bool both = dfk_is_complex(x->dtype);
+  double complex *pairs = dfk_scratch(k, (int64_t)sizeof *pairs * (y->size ? y->size : 1));
+  double *sum = (double *)pairs;
+  if (!pairs) return k->error->code;
+  memset(pairs, 0, sizeof *pairs * (size_t)y->size);
   int64_t to = 0;
   for (int64_t i = 0; i < x->size; i++) {
-    sum[to] += ref_get(x, i);
+    if (both) pairs[to] += ref_get_complex(x, i);
+    else sum[to] += ref_get(x, i);
     for (int32_t d = x->rank - 1; d >= 0; d--) {
       to += stride[d];
       if (++at[d] < x->dims[d]) break;
@@ -40,7 +43,10 @@ int32_t ref_sum_to_shape(df_kernel *k) {
       at[d] = 0;
     }
   }
-  for (int64_t i = 0; i < y->size; i++) ref_put(y, i, sum[i]);
-  dfk_free(sum);
+  for (int64_t i = 0; i < y->size; i++) {
+    if (both) ref_put_complex(y, i, pairs[i]);
+    else ref_put(y, i, sum[i]);
+  }
+  dfk_free(pairs);
   return DF_OK;
 }

@@ -316,8 +316,8 @@ end
 function core.tensor_rows(object, rows, first, count)
   local t = object.handle
   local rank, dtype = C.df_tensor_rank(t), C.df_tensor_dtype(t)
-  if rank < 1 or dtype == STRING or dtype == VARIANT then
-    fail('invalid_argument', ('rows are taken of numbers of rank 1 or more, not of %s of rank %d')
+  if rank < 1 or dtype == VARIANT then
+    fail('invalid_argument', ('rows are taken of numbers or strings of rank 1 or more, not of %s of rank %d')
       :format(str(C.df_dtype_name(dtype)), rank))
   end
   local dims, n = core.tensor_shape(object), tonumber(C.df_tensor_dim(t, 0))
@@ -332,7 +332,18 @@ function core.tensor_rows(object, rows, first, count)
       release_tensor(r)
       fail('out_of_range', ('row %d of a tensor of %d rows'):format(at, n))
     end
-    ffi.copy(to + i * row, from + at * row, row)
+    if dtype == STRING then
+      local each = row / C.df_dtype_bytes(STRING)
+      for j = 0, each - 1 do
+        local s = C.df_tensor_string(t, at * each + j, four)
+        if C.df_tensor_set_string(r, i * each + j, s, four[0], err) ~= 0 then
+          release_tensor(r)
+          raise()
+        end
+      end
+    else
+      ffi.copy(to + i * row, from + at * row, row)
+    end
   end
   return wrap(r)
 end
