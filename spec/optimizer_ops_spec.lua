@@ -1,0 +1,65 @@
+--- The steps of TensorFlow's optimizers, against what TensorFlow 2.15.1 made of them.
+local df = require 'dflow'
+local op = require('dflow.registry').op
+local support = require 'spec.support'
+local cases = require 'spec.tensorflow.optimizers'
+
+--- Builds a case's op: its variables, with a way to read each.
+local function build(case, resource, dtype)
+  local kind, variables, args = case[1], {}, {}
+  for i, v in ipairs(case[2]) do
+    local x = df.constant(v, dtype)
+    variables[i] = op(resource and 'VarHandleOp' or 'VariableV2', {}, { dtype = dtype, shape = x.shape })
+    df.run(op(resource and 'AssignVariableOp' or 'Assign', { variables[i], x }))
+    args[i] = variables[i]
+  end
+  for _, a in ipairs(case[3]) do
+    args[#args + 1] = a[1] == 'indices' and df.int32(a[2]) or a[1] == 'global_step' and df.int64(a[2]) or df.constant(a[2], dtype)
+  end
+  return op(kind, args, case[4]), variables
+end
+
+local function check(case, dtype, tolerance)
+  local resource = case[1]:find('Resource') ~= nil
+  local step, variables = build(case, resource, dtype)
+  df.run(step)
+  for i, v in ipairs(variables) do
+    local now = df.run(df.cast(resource and op('ReadVariableOp', { v }, { dtype = dtype }) or df.identity(v), 'float64'))
+    support.near(now, case[5][i], { what = ('%s: %s'):format(case[1], i == 1 and 'the variable' or 'slot ' .. i - 1), rtol = tolerance, atol = tolerance })
+  end
+end
+
+describe("a step of TensorFlow's", function()
+  before_each(df.reset)
+
+  for n, case in ipairs(cases) do
+    it(('%s makes of the variable and its slots what TensorFlow makes of them (%d)'):format(case[1], n), function()
+      check(case, 'float32', 1e-5)
+      check(case, 'float64', 1e-5)
+    end)
+  end
+
+  it('works on halves', function()
+    for _, case in ipairs(cases) do
+      if case[1] == 'ApplyMomentum' or case[1] == 'SparseApplyAdagrad' then check(case, 'float16', 1e-2) end
+    end
+  end)
+
+  it('changes nothing where a shape or an index is wrong', function()
+    local function variable(x)
+      local v = op('VariableV2', {}, { dtype = 'float32', shape = x.shape })
+      df.run(op('Assign', { v, x }))
+      return v
+    end
+    local v, accum = variable(df.float32{ 1, 2 }), variable(df.float32{ 1, 1 })
+    local g = df.placeholder_with_default(df.float32{ 1, 2, 3 }, { -1 })
+    for _, step in ipairs{ op('ApplyAdagrad', { v, accum, df.float32(0.1), g }),
+                           op('SparseApplyAdagrad', { v, accum, df.float32(0.1), df.float32{ 1, 1 }, df.int32{ 0, 2 } }),
+                           op('ApplyAdagrad', { v, v, df.float32(0.1), df.float32{ 1, 1 } }) } do
+      local ok, e = pcall(df.run, step)
+      assert.is_false(ok)
+      assert.equal('invalid_argument', e.code)
+    end
+    support.same(df.run{ v, accum }, { { 1, 2 }, { 1, 1 } })
+  end)
+end)

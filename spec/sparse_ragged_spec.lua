@@ -1,0 +1,109 @@
+--- Sparse and ragged tensors in one tensor and out of it again; optionals.
+local df = require 'dflow'
+local op = require('dflow.registry').op
+local same = require('spec.support').same
+
+local function invalid(x)
+  local ok, e = pcall(df.run, x)
+  assert(not ok, 'no error was raised')
+  assert.equal('invalid_argument', e.code)
+end
+--- A sparse tensor [2,3] with 1 at [0,0] and 2 at [1,2].
+local function sparse(values)
+  return { df.int64{ { 0, 0 }, { 1, 2 } }, values or df.int32{ 1, 2 }, df.int64{ 2, 3 } }
+end
+local function serialize(many, s, out) return op(many and 'SerializeManySparse' or 'SerializeSparse', s, { out_type = out }) end
+local function deserialize(x, dtype) return { op('DeserializeSparse', { x }, { dtype = dtype or 'int32' }) } end
+
+describe('a serialized sparse tensor', function()
+  before_each(df.reset)
+
+  it('comes back as it was, from strings and from variants', function()
+    for _, out in ipairs{ 'string', 'variant' } do
+      same(df.run(deserialize(serialize(false, sparse(), out))), { { { 0, 0 }, { 1, 2 } }, { 1, 2 }, { 2, 3 } })
+      same(df.run(deserialize(serialize(true, sparse(), out))), { { { 0, 0 }, { 1, 2 } }, { 1, 2 }, { 2, 3 } })
+      same(df.run(deserialize(serialize(true, sparse(df.constant{ 'a', 'bc' }), out), 'string')), { { { 0, 0 }, { 1, 2 } }, { 'a', 'bc' }, { 2, 3 } })
+    end
+  end)
+
+  it("is TensorFlow's TensorProto, byte for byte", function()
+    local shape = df.run(df.gather(serialize(false, sparse(), 'string'), 2))
+    assert.equal('\8\9\18\4\18\2\8\2"\16\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0', shape)
+  end)
+
+  it('is put below others that may be smaller', function()
+    local a = serialize(false, { df.int64{ { 1 } }, df.int32{ 5 }, df.int64{ 2 } }, 'string')
+    local b = serialize(false, { df.int64{ { 0 }, { 3 } }, df.int32{ 6, 7 }, df.int64{ 4 } }, 'string')
+    same(df.run(deserialize(df.stack{ a, b })), { { { 0, 1 }, { 1, 0 }, { 1, 3 } }, { 5, 6, 7 }, { 2, 4 } })
+  end)
+
+  it('is an error where it is none', function()
+    invalid(deserialize(df.constant{ 'a', 'b', 'c' })[1])
+    invalid(deserialize(df.constant{ 'a', 'b' })[1])
+    invalid(deserialize(serialize(false, sparse(), 'variant'), 'float32')[2])
+    invalid(serialize(true, { df.int64{ { 1, 0 }, { 0, 2 } }, df.int32{ 1, 2 }, df.int64{ 2, 3 } }))
+    invalid(serialize(false, { df.int64{ { 0, 0 } }, df.int32{ 1, 2 }, df.int64{ 2, 3 } }))
+  end)
+end)
+
+describe('SparseToDense', function()
+  before_each(df.reset)
+  it('puts values at indices, which must be in order', function()
+    local function dense(indices, values, opts) return op('SparseToDense', { df.int32(indices), df.int32{ 2, 3 }, values, df.float32(-1) }, opts) end
+    same(df.run(dense({ { 0, 1 }, { 1, 2 } }, df.float32{ 5, 6 })), { { -1, 5, -1 }, { -1, -1, 6 } })
+    same(df.run(dense({ { 0, 1 }, { 1, 2 } }, df.float32(7))), { { -1, 7, -1 }, { -1, -1, 7 } })
+    invalid(dense({ { 1, 2 }, { 0, 1 } }, df.float32{ 5, 6 }))
+    same(df.run(dense({ { 1, 2 }, { 0, 1 } }, df.float32{ 6, 5 }, { validate_indices = false })), { { -1, 5, -1 }, { -1, -1, 6 } })
+    invalid(dense({ { 0, 3 } }, df.float32{ 5 }))
+  end)
+end)
+
+describe('a ragged tensor', function()
+  before_each(df.reset)
+  local function to(splits, values, batched) return op('RaggedTensorToVariant', { splits, values }, { batched_input = batched }) end
+  local function from(x, inner, levels, dtype)
+    return { op('RaggedTensorFromVariant', { x }, { input_ragged_rank = inner, output_ragged_rank = levels, Tvalues = dtype or 'int32', Tsplits = 'int64' }) }
+  end
+  local function rows() return { df.int64{ 0, 2, 2, 5 } }, df.int32{ 1, 2, 3, 4, 5 } end       -- [[1, 2], [], [3, 4, 5]]
+
+  it('goes through a variant', function()
+    local splits, values = rows()
+    same(df.run(from(to(splits, values, false), 1, 1)), { { 0, 2, 2, 5 }, { 1, 2, 3, 4, 5 } })
+  end)
+
+  it('goes through a variant for each of its rows', function()
+    local splits, values = rows()
+    local each = to(splits, values, true)
+    same(df.run(from(each, 0, 1)), { { 0, 2, 2, 5 }, { 1, 2, 3, 4, 5 } })
+    same(df.run(from(df.gather(each, 2), 0, 0)), { { 3, 4, 5 } })
+    same(df.run(from(df.gather(each, df.int32{ 2, 0 }), -1, 1)), { { 0, 3, 5 }, { 3, 4, 5, 1, 2 } })
+  end)
+
+  it('keeps its inner levels', function()
+    local splits = { df.int64{ 0, 1, 3 }, df.int64{ 0, 2, 2, 5 } }                              -- [[[1, 2]], [[], [3, 4, 5]]]
+    local each = to(splits, df.int32{ 1, 2, 3, 4, 5 }, true)
+    same(df.run(from(each, 1, 2)), { { 0, 1, 3 }, { 0, 2, 2, 5 }, { 1, 2, 3, 4, 5 } })
+    same(df.run(from(df.gather(each, 1), 1, 1)), { { 0, 0, 3 }, { 3, 4, 5 } })
+    local grid = df.reshape(df.gather(each, df.int32{ 0, 1, 1, 0 }), { 2, 2 })
+    same(df.run(from(grid, 1, 3)), { { 0, 2, 4 }, { 0, 1, 3, 5, 6 }, { 0, 2, 2, 5, 5, 8, 10 }, { 1, 2, 3, 4, 5, 3, 4, 5, 1, 2 } })
+  end)
+
+  it('is an error where splits, ranks or dtypes do not fit', function()
+    local splits, values = rows()
+    invalid(to({ df.int64{ 0, 2, 1, 5 } }, values, false))
+    invalid(to({ df.int64{ 0, 2, 4 } }, values, false))
+    invalid(from(to(splits, values, true), 1, 1)[1])
+    invalid(from(to(splits, values, false), 1, 1, 'float32')[2])
+  end)
+end)
+
+describe('an optional', function()
+  before_each(df.reset)
+  it('has values, or none', function()
+    local some, none = op('OptionalFromValue', { { df.int32(1), df.constant{ 'a', 'b' } } }), op('OptionalNone', {})
+    local function values(x) return op('OptionalGetValue', { x }, { output_types = { 'int32', 'string' } }) end
+    same(df.run{ op('OptionalHasValue', { some }), op('OptionalHasValue', { none }) }, { true, false })
+    same(df.run(values(some)), { 1, { 'a', 'b' } })
+    invalid(values(none)[1])
+  end)
+end)
