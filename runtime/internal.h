@@ -124,6 +124,8 @@ struct df_context {
   struct dfi_map *assigned; /* handles of the variables assigned in here so far, and in contexts inside; control_flow.c */
 };
 
+/* Contexts, conds and loops know each other and nodes: a field that points is copied in copy.c, too. */
+
 /* A cond as it was built: enough to add outputs later and to differentiate it. */
 struct df_cond {
   int32_t     id;
