@@ -312,3 +312,14 @@ describe('a loop that is not as loops are', function()
     assert.matches('in no frame', run(placeholder('x') .. constant('c', 'DT_INT32', 'int_val', 1) .. node('n', 'Neg', { 'c' }, INT) .. node('y', 'Exit', { 'n' }, INT), 'y'))
   end)
 end)
+
+describe('what a run of an imported graph fetches', function()
+  it('may be named as TensorFlow names it: name:0, name, ^name', function()
+    local s = df.Session{ graph = df.import_graph_def(constant('c', 'DT_INT32', 'int_val', 7) .. node('n', 'NoOp', { '^c' }, {})) }
+    assert.are.same({ 7, true, true }, s:run{ 'c:0', 'n', '^n' })
+  end)
+  it('may be a handle, which comes back as its operation does', function()
+    local s = df.Session{ graph = df.import_graph_def(node('v', 'VarHandleOp', {}, { dtype = 'type: DT_FLOAT', shape = 'shape { }' })) }
+    assert.is_true(s:run 'v:0')
+  end)
+end)

@@ -28,7 +28,7 @@ local function is_fetch_table(v) return nest.is_plain(v) end
 local function add_fetch(s, x, flat)
   local g = s.graph
   if type(x) == 'string' then      -- a name, as TensorFlow's users write it
-    x = x:find(':%d+$') and g:output(x) or g:op(x)
+    x = x:find(':%d+$') and g:output(x) or g:op((x:gsub('^%^', '')))
   end
   local mt = getmetatable(x)
   if mt == Variable then
@@ -38,10 +38,8 @@ local function add_fetch(s, x, flat)
   if x == false then return false end
   if mt == Output then
     if x.graph ~= g then errors.bad('fetch: %s belongs to another graph than the session', x.name) end
-    if graph.dtype(x) == dtypes.RESOURCE then
-      errors.bad('fetch: %s is a handle, which has no value; fetch what is read from it', x.name)
-    end
-    flat[#flat + 1], flat[#flat + 2] = x.node, x.index
+    local has_value = graph.dtype(x) ~= dtypes.RESOURCE     -- a handle has none: it comes back as its operation does
+    flat[#flat + 1], flat[#flat + 2] = x.node, has_value and x.index or -1
     return #flat / 2
   elseif mt == Operation then
     if x.graph ~= g then
