@@ -223,7 +223,8 @@ typedef struct unit { df_node *node, *exit; df_loop *loop; df_cond *cond; } unit
 
 static unit unit_of(df_node *n) {
   if (n->loose) return (unit){ .node = n };
-  if (flow_is(n, FLOW_EXIT)) return (unit){ .loop = n->in[0].node->context->loop, .exit = n };
+  df_loop *l = flow_is(n, FLOW_EXIT) ? n->in[0].node->context->loop : NULL;
+  if (l) return (unit){ .loop = l, .exit = n };
   if (flow_is(n, FLOW_MERGE) && n->in[0].node->context->kind == DFI_BRANCH) return (unit){ .cond = n->in[0].node->context->cond };
   return (unit){ .node = n };
 }
