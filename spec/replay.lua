@@ -169,20 +169,8 @@ local function new_session(case, run)
   local file = case.graphs[run.graph + 1].file
   local config = case.sessions[run.session + 1].config or ''
   local timeout = tonumber(config:match('operation_timeout_in_ms:%s*(%d+)') or 0)
-  local graph = df.import_graph_def(M.gunzip(read(case.dir .. '/' .. file)))
+  local graph = df.import_graph_def(case.dir .. '/' .. file)
   return df.Session{ graph = graph, timeout = timeout > 0 and timeout / 1000 or nil }
-end
-
---- The bytes of a gzip file.
-function M.gunzip(bytes)
-  local core = require 'dflow.backend'
-  local flags, at = bytes:byte(4), 11
-  if flags % 16 >= 8 then at = bytes:find('\0', at, true) + 1 end          -- the name of the file
-  local size, scale = 0, 1
-  for i = #bytes - 3, #bytes do
-    size, scale = size + bytes:byte(i) * scale, scale * 256
-  end
-  return core.inflate(bytes:sub(at, -9), size)
 end
 
 local function arguments(case, session, run)
