@@ -48,7 +48,7 @@ static void get_going(df_run *r) {
   struct timespec until = after(0.2);      /* until its thread has a processor */
   pthread_mutex_lock(&w->lock);
   while (w->state == DF_RUN_NEW && !pthread_cond_timedwait(&w->changed, &w->lock, &until)) {}
-  until = after(0.005);
+  until = after(0.02);
   while (w->state == DF_RUN_RUNNING && !w->waits && !pthread_cond_timedwait(&w->changed, &w->lock, &until)) {}
   pthread_mutex_unlock(&w->lock);
 }
