@@ -79,20 +79,50 @@ static bool move_line(int down) {
   return true;
 }
 
-static char *recalled;               /* the entry that up or down brought last; malloced, or NULL */
-
 /* Up and down go through the history entries that begin as the text before the cursor did when the first of them was pressed;
- * an entry that was changed begins a new search. */
+ * an entry that was changed begins a new search. Readline's own place in the history, which a search moves, stays where it is: an
+ * entry is a copy, and its undo begins with it. */
+static char *recalled, *typed;       /* the entry that is shown, what was there before; malloced, or NULL */
+static int   prefix, recalled_at;
+
+static void forget_recalled(void) {
+  free(recalled);
+  free(typed);
+  recalled = typed = NULL;
+}
+
+static void recall(const char *text, int point) {
+  char *copy = strdup(text);
+  free(recalled);
+  recalled = copy;
+  if (copy == NULL) return;
+  rl_replace_line(copy, 1);
+  rl_point = point < 0 ? end_of_line(0) : rl_end;
+}
+
 static int through_history(int count, int key, bool down) {
   if (count < 0) return through_history(-count, key, !down);
   for (; count > 0; count--) {
     if (move_line(down)) continue;
-    rl_command_func_t *search = down ? rl_history_search_forward : rl_history_search_backward;
-    rl_last_func = recalled && strcmp(recalled, rl_line_buffer) == 0 ? search : NULL;
-    search(1, key);
-    rl_point = down ? rl_end : end_of_line(0);
-    free(recalled);
-    recalled = strdup(rl_line_buffer);
+    if (!recalled || strcmp(recalled, rl_line_buffer) != 0) {
+      forget_recalled();
+      typed = strdup(rl_line_buffer);
+      prefix = rl_editing_mode == 0 && rl_get_keymap() == vi_movement_keymap ? 0 : rl_point;
+      recalled_at = where_history();
+    }
+    HIST_ENTRY *entry = NULL;
+    int at = recalled_at;
+    for (;;) {
+      at += down ? 1 : -1;
+      if (at < 0 || at >= history_length || !typed) break;
+      entry = history_get(history_base + at);
+      if (entry && strncmp(entry->line, typed, (size_t)prefix) == 0 && strcmp(entry->line, rl_line_buffer) != 0) break;
+      entry = NULL;
+    }
+    if (entry) recall(entry->line, down ? 0 : -1);
+    else if (down && recalled && typed) recall(typed, 0);
+    else return rl_ding();
+    recalled_at = entry ? at : history_length;
   }
   return 0;
 }
@@ -141,6 +171,16 @@ static void indent_line(int spaces) {
   rl_point = start + spaces + (point > 0 ? point : 0);
 }
 
+/* Ends the line. One that was found in the history is taken as new: readline would undo its changes to keep the entry as it was, and
+ * its lists of changes do not survive every search. */
+static int end_line(void) {
+  if (current_history()) {
+    using_history();
+    rl_undo_list = NULL;
+  }
+  return rl_newline(1, '\n');
+}
+
 static int command_newline(int count, int key) {
   rl_insert_text("\n");
   return 0;
@@ -169,7 +209,7 @@ static int command_enter(int count, int key) {
   paint_final();
   fputs("\r\n", rl_outstream);
   fflush(rl_outstream);
-  return rl_newline(1, '\n');
+  return end_line();
 }
 
 static int command_tab(int count, int key) {
@@ -270,7 +310,7 @@ static int command_interrupt(int count, int key) {
   paint_final();
   fputs("^C\r\n", rl_outstream);
   fflush(rl_outstream);
-  return rl_newline(1, '\n');
+  return end_line();
 }
 
 static int command_clear(int count, int key) {
@@ -530,8 +570,7 @@ prompt_end prompt_read(const char *prompt, const char *more, char **text) {
   resized = suspended = continued = ended = 0;
   accepted_done = dropped = false;
   accepted = NULL;
-  free(recalled);
-  recalled = NULL;
+  forget_recalled();
   using_history();
   fflush(stdout);
   paint_begin(prompt, more);
