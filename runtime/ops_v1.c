@@ -30,8 +30,8 @@ static df_tensor number_in(const df_value *v) {
 
 /* The first input becomes the last one. */
 static int32_t first_last(df_kernel *k, df_kernel_fn fn) {
-  const df_tensor *few_in[FEW], **in = few_in;
-  const df_value *few_raw[FEW], **raw = few_raw;
+  const df_tensor *few_in[FEW] = { NULL }, **in = few_in;
+  const df_value *few_raw[FEW] = { NULL }, **raw = few_raw;
   if (k->nin > FEW && !(in = dfk_scratch(k, 2 * k->nin * (int64_t)sizeof *in))) return k->error->code;
   if (k->nin > FEW) raw = (const df_value **)(in + k->nin);
   for (int32_t i = 0; i < k->nin; i++) {

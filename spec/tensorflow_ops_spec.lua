@@ -173,3 +173,30 @@ describe('finding', function()
     assert.is_true(df.check_gradients(df.reduce_sum(df.square(df.cross(a, b))), { a, b }))
   end)
 end)
+
+describe('a window', function()
+  local function image(h, w, c) return df.constant(support.tensor({ 2, h, w, c }, -1, 1, 'float64', h + w)) end
+  it('is convolved with an image, with gradients of gradients', function()
+    same(df.run(df.conv2d(df.constant({ 1.0, 2, 3, 4, 5, 6, 7, 8, 9 }, 'float32', { 1, 3, 3, 1 }), df.constant({ 1.0, 0, 0, -1 }, 'float32', { 2, 2, 1, 1 }),
+                          { strides = { 1, 1, 1, 1 }, padding = 'VALID' })), { { { { -4 }, { -4 } }, { { -4 }, { -4 } } } })
+    local x, f = image(4, 5, 2), df.constant(support.tensor({ 3, 2, 2, 3 }, -1, 1, 'float64', 9))
+    for _, o in ipairs{ { strides = { 1, 1, 1, 1 }, padding = 'SAME' }, { strides = { 1, 2, 1, 1 }, padding = 'VALID' },
+                        { strides = { 1, 1, 1, 1 }, padding = 'SAME', dilations = { 1, 1, 2, 1 } },
+                        { strides = { 1, 1, 1, 1 }, padding = 'EXPLICIT', explicit_paddings = { 0, 0, 1, 0, 0, 2, 0, 0 } } } do
+      assert.is_true(df.check_gradients(df.reduce_sum(df.square(df.conv2d(x, f, o))), { x, f }, { order = 2 }))
+    end
+  end)
+  it('takes the greatest and the mean, with gradients', function()
+    local x = image(4, 5, 2)
+    for _, padding in ipairs{ 'SAME', 'VALID' } do
+      local o = { ksize = { 1, 2, 3, 1 }, strides = { 1, 2, 1, 1 }, padding = padding }
+      assert.is_true(df.check_gradients(df.reduce_sum(df.square(df.max_pool(x, o))), { x }))
+      assert.is_true(df.check_gradients(df.reduce_sum(df.square(df.avg_pool(x, o))), { x }, { order = 2 }))
+    end
+  end)
+  it('must fit', function()
+    assert.is_false((pcall(df.conv2d, df.ones{ 1, 2, 2, 1 }, df.ones{ 4, 4, 1, 1 }, { strides = { 1, 1, 1, 1 }, padding = 'VALID' })))
+    assert.is_false((pcall(df.conv2d, df.ones{ 1, 5, 5, 1 }, df.ones{ 2, 2, 3, 1 }, { strides = { 1, 1, 1, 1 }, padding = 'SAME' })))
+    assert.is_false((pcall(df.max_pool, df.ones{ 1, 5, 5, 1 }, { ksize = { 1, 2 }, strides = { 1, 1, 1, 1 }, padding = 'SAME' })))
+  end)
+end)
