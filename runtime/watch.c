@@ -255,8 +255,9 @@ static bool stepped(const dfi_exec *x, dfi_watch *w, const dfi_token *t, uint32_
   case DF_STEP_NODE: return !(t->mark & DFI_DEAD) && w->left-- <= 0;
   case DF_STEP_FRAME: return x->count.frames - w->step_number >= w->left || x->past[w->step_frame & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next >= 0;
   case DF_STEP_ITERATION:
+    if (!w->step_frame) return serial && number >= w->left;        /* at the top level: of the first loop that gets so far */
     if (serial == w->step_frame && number >= w->step_number + w->left) return true;
-    return w->step_frame && x->past[w->step_frame & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next >= 0;      /* the frame has ended */
+    return x->past[w->step_frame & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next >= 0;      /* the frame has ended */
   default: return false;
   }
 }

@@ -67,7 +67,9 @@ local function counted(n, one, many) return n > 0 and (', %d %s'):format(n, n ==
 
 function Frame.__tostring(f)
   local name = f.parent and f.tag or 'top level'
-  local text = f.parent and ('%s  iterations %d-%d in flight (%d of %d)'):format(name, f.first, f.next - 1, f.in_flight, f.limit) or name
+  local text = name
+  if f.parent and f.enters_missing > 0 then text = ('%s  has not begun: %d of its inputs have not come'):format(name, f.enters_missing)
+  elseif f.parent then text = ('%s  iterations %d-%d in flight (%d of %d)'):format(name, f.first, f.next - 1, f.in_flight, f.limit) end
   text = text .. counted(f.live, 'live token') .. counted(f.dead, 'dead token') .. counted(f.running, 'call running', 'calls running')
     .. counted(f.waiting, 'node with some of its inputs', 'nodes with some of their inputs') .. counted(f.deferred, 'value held back by the window', 'values held back by the window')
     .. counted(#f.stacks, 'stack')

@@ -232,7 +232,7 @@ end, 'step [n] [token|node|iteration|frame] - lets so much of the run happen, an
 
 command('break', function(rest, say)
   local h = paused()
-  if rest == '' then error('usage: :break OP [frame:n] [if EXPRESSION] | nan | inf | dead | line N | frame:n', 0) end
+  if rest == '' then error('usage: :break OP [name:n] [if EXPRESSION] | nan | inf | dead | line N | frame NAME | name:n', 0) end
   local expression = rest:match('%f[%w]if%s+(.+)$')
   if expression then rest = rest:gsub('%s*%f[%w]if%s+.+$', '') end
   local spec = {}
@@ -240,6 +240,7 @@ command('break', function(rest, say)
     rest = rest:gsub(pattern, function(...) fn(...) return '' end, 1)
   end
   take('%f[%w]line%s+(%S+)', function(line) spec.line = tonumber(line) or line end)
+  take('%f[%w]frame%s+(%S+)', function(name) spec.frame = name end)
   take('(%S+:%d+)%s*$', function(tag) spec.frame = tag end)
   for word in rest:gmatch('%S+') do
     if word == 'nan' or word == 'inf' or word == 'dead' then spec[word] = true else spec.op = word end
@@ -255,7 +256,8 @@ command('break', function(rest, say)
     conditions[h][id] = { text = expression, chunk = chunk }
   end
   say(('breakpoint %d%s'):format(id, expression and ': if ' .. expression or ''))
-end, [[break WHERE - the run stops there: an op type or node name (a pattern), `frame:n`, `line n`, `dead`, `nan`, `inf`, or several of these
+end, [[break WHERE - the run stops there: an op type or node name (a pattern), `line n`, a loop `frame name` or its iteration `name:n`,
+`dead`, `nan`, `inf`, or several of these
 :break Mul while:6      before Mul runs in iteration 6       :break nan       after any node that makes a NaN
 :break Mul if v > 20    where the value of Mul is above 20   :break line 12   what line 12 of the input built]])
 
