@@ -163,10 +163,24 @@ function methods.resume(r)
   if not over(r) then core.run_resume(r.handle, 0, 1) end
 end
 
+--- Does the run really stop here? A condition on the value lets the node run first.
+local function met(r, stop)
+  local condition = stop.reason == 'break' and r.conditions and r.conditions[stop.breakpoint]
+  if not condition then return true end
+  core.run_resume(r.handle, units.token, 1)
+  if core.run_settle(r.handle, -1) ~= PAUSED then return true end
+  local ok, v = pcall(core.run_value, r.handle, stop.op.node, 0, stop.frame_id, stop.iteration)
+  return ok and v ~= nil and condition(v)
+end
+
 --- Waits until the run is paused or over, at most `seconds` (for ever without): where it stands, or nil.
 function methods.settle(r, seconds)
-  if over(r) then return nil end
-  return stop_of(r, core.run_settle(r.handle, seconds or -1))
+  while not over(r) do
+    local stop = stop_of(r, core.run_settle(r.handle, seconds or -1))
+    if not stop then return nil end
+    if met(r, stop) then return stop end
+    core.run_resume(r.handle, 0, 1)
+  end
 end
 
 --- h:step(n = 1, unit = 'token'): lets n tokens run (unit 'node': live nodes; 'iteration': until the frame it stands in is n
@@ -211,9 +225,10 @@ end
 
 --- h:break_at{op=, name=, line=, frame=, iteration=, dead=true, nan=true, inf=true, when=fn}: a number for h:unbreak. The run stops before a
 --- token of a node that fits: `op` is an Output, an operation, an op type or a node name (a Lua pattern); `line` a Lua line such as
---- 'train.lua:12' or 12; `frame` a loop's name, or a tag `name:iteration`. nan and inf stop after a live node whose result holds one.
+--- 'train.lua:12' or 12; `frame` a loop's name, or a tag `name:iteration`. nan and inf stop after a live node whose result holds one. `when(v)` is asked
+-- with the value of a node that fits, when it has run; the run stops where it says true.
 function methods.break_at(r, spec)
-  errors.options(spec, 'break_at', { 'op', 'name', 'line', 'frame', 'iteration', 'dead', 'nan', 'inf' })
+  errors.options(spec, 'break_at', { 'op', 'name', 'line', 'frame', 'iteration', 'dead', 'nan', 'inf', 'when' })
   if spec == nil then errors.bad('break_at takes a table: {op=, frame=, iteration=, …}') end
   if over(r) then errors.raise('failed_precondition', 'break_at: the run is over') end
   local frame, iteration = spec.frame, spec.iteration
@@ -229,7 +244,13 @@ function methods.break_at(r, spec)
   local nodes
   if spec.op or spec.name or spec.line then nodes = matching(r.session.graph, spec.op, spec.name, spec.line) end
   local conditions = (spec.dead and 1 or 0) + (spec.nan and 2 or 0) + (spec.inf and 4 or 0)
-  return core.run_break(r.handle, nodes, frame, iteration or -1, conditions)
+  if spec.when ~= nil and type(spec.when) ~= 'function' then errors.bad('break_at: when is a function of the value, not %s', errors.describe(spec.when)) end
+  local id = core.run_break(r.handle, nodes, frame, iteration or -1, conditions)
+  if spec.when then
+    r.conditions = r.conditions or {}
+    r.conditions[id] = spec.when
+  end
+  return id
 end
 
 --- Takes a breakpoint away (all of them without a number): was there one?

@@ -12,14 +12,15 @@ local commands, order, repl = {}, {}, nil
 -- @param fn    function(rest, say, repl)
 -- @param doc   the first line is its usage and what it does, ` - ` between them; more lines may follow
 -- @param complete  nil, or function(rest) -> a list of {word, help} for Tab
-function M.command(name, fn, doc, complete)
+-- @param whole     true: its line may hold an expression, so `~` and `>` are left in it
+function M.command(name, fn, doc, complete, whole)
   if type(name) ~= 'string' or not name:find('^%a[%w_]*$') then errors.bad('repl.command: the name is a word, not %s', errors.describe(name)) end
   if type(fn) ~= 'function' then errors.bad('repl.command: the second argument is a function, not %s', errors.describe(fn)) end
   if not commands[name] then
     order[#order + 1] = name
     table.sort(order)
   end
-  commands[name] = { name = name, fn = fn, doc = doc or '', complete = complete }
+  commands[name] = { name = name, fn = fn, doc = doc or '', complete = complete, whole = whole }
 end
 
 --- Names of all commands, sorted.
@@ -83,7 +84,7 @@ function M.run(line)
     return false
   end
   local pattern, path, file
-  if line:sub(1, 1) == ':' then rest, pattern, path = redirected(rest) end
+  if line:sub(1, 1) == ':' and not command.whole then rest, pattern, path = redirected(rest) end
   if path then
     file, why = io.open(path, 'w')
     if not file then error(why, 0) end

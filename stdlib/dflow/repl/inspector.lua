@@ -13,7 +13,6 @@ local M = { depth = 0, record = nil, handles = setmetatable({}, { __mode = 'v' }
 local command = commands.command
 local RUNNING, PAUSED, OVER = 1, 2, 3
 local repl, program
-local conditions = setmetatable({}, { __mode = 'k' })      -- by handle: breakpoint -> {text, chunk}
 local cursor = setmetatable({}, { __mode = 'k' })          -- by handle: how far :back went
 
 -- ---- which run ----------------------------------------------------------------------------------------------------
@@ -33,21 +32,6 @@ local function show_stop(stop, say)
   end
   say('the run is over')
   return false
-end
-
--- ---- breakpoints with a condition ------------------------------------------------------------------------------------
---- Does the run really stop here? A condition on the value lets the node run first, and lets the run go on when it does not hold.
-local function holds(h, stop)
-  local condition = stop and stop.breakpoint and conditions[h] and conditions[h][stop.breakpoint]
-  if not condition then return true end
-  local op, tag = stop.op, stop.tag
-  local after = h:step(1)
-  if not after then return true end
-  local ok, v = pcall(h.value, h, op.name, tag)
-  if not ok or v == nil then return false end
-  _G.v = v
-  local fine, yes = pcall(condition.chunk)
-  return not fine or yes
 end
 
 -- ---- the prompt on a paused run --------------------------------------------------------------------------------------
@@ -85,12 +69,10 @@ local function foreground(s, fetches, feeds, opts)
         line:clear()
         program.hold(false)
         local stop = h:settle(0)
-        if stop and holds(h, stop) then
+        if stop then
           show_stop(stop, print)
           if asked then print(':continue, :step, :frames, :why x, :cancel, or any Lua; Ctrl-C again cancels') end
           converse(h)
-        elseif stop then
-          h:resume()
         end
         program.hold(true)
       else
@@ -245,21 +227,17 @@ command('break', function(rest, say)
   for word in rest:gmatch('%S+') do
     if word == 'nan' or word == 'inf' or word == 'dead' then spec[word] = true else spec.op = word end
   end
-  local id = h:break_at(spec)
   if expression then
-    local chunk, why = load('return ' .. expression, '=condition')
-    if not chunk then
-      h:unbreak(id)
-      error(why, 0)
-    end
-    conditions[h] = conditions[h] or {}
-    conditions[h][id] = { text = expression, chunk = chunk }
+    local chunk, why = load('local v = ... return ' .. expression, '=condition')
+    if not chunk then error(why, 0) end
+    spec.when = chunk
   end
+  local id = h:break_at(spec)
   say(('breakpoint %d%s'):format(id, expression and ': if ' .. expression or ''))
 end, [[break WHERE - the run stops there: an op type or node name (a pattern), `line n`, a loop `frame name` or its iteration `name:n`,
 `dead`, `nan`, `inf`, or several of these
 :break Mul while:6      before Mul runs in iteration 6       :break nan       after any node that makes a NaN
-:break Mul if v > 20    where the value of Mul is above 20   :break line 12   what line 12 of the input built]])
+:break Mul if v > 20    where the value of Mul is above 20   :break line 12   what line 12 of the input built]], nil, true)
 
 command('unbreak', function(rest, say)
   local h = paused()
