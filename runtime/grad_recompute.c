@@ -13,6 +13,9 @@
  *     g…, a…  = gradient of that loop from g…; its sums begin with a…
  *     n = s
  *
+ * A segment is not begun before the gradient has come to it: df.checkpoint is such a loop of one trip, and many of them in a row
+ * hold the values of one at a time.
+ *
  * So 2 √(2N) iterations' worth of memory is held at once, and each body runs twice. The sums are added up in the order in which
  * save = 'keep' adds them, and the copy has the order of the original in all that order depends on: the gradients
  * are equal to the bit where the ops are deterministic. The inner loops are ordinary ones and the gradient of the copy is an
@@ -501,7 +504,8 @@ static bool run_again(recompute *c, int32_t n, const carried *v) {
   if (failed(p)) return false;
   var[0] = next.node->id; var[1] = next.index;
   if (df_while_end(g, 1, var, var, p->err)) return false;
-  c->copy = (dfi_replay){ .graph = g, .err = p->err, .from = l->body, .to = c->again->body, .stand_in = stand_in, .retouch = retouch, .user = c };
+  c->copy = (dfi_replay){ .graph = g, .err = p->err, .from = l->body, .to = c->again->body, .user = c,
+                          .stand_in = stand_in, .retouch = retouch };
   for (int32_t i = 0; i < n; i++) if (!variable(c, v[i].index).node) return false;
   for (int32_t i = 0; i < c->npending / 2; i++) {       /* so that they get their next values in the order of the loop's */
     int32_t t = c->pending[i];
@@ -520,6 +524,9 @@ df_output running_sum(pass *p, region *r, df_output x) {
   df_context *was = g->current;
   g->current = c->r->backward;
   df_output zero = full(c->p, c->r, k->enter->in[0], 0, c->r->backward);
+  df_node *come = c->b->back->n > 1 ? c->b->back->var[1].init.node : NULL;   /* large zeros are made when the gradient has come */
+  if (zero.node && come && !strcmp(op_type(zero.node), "Fill") && come->context == zero.node->context && come != zero.node)
+    dfi_node_add_control(zero.node, come);
   k->sum = add_sum(c->p, c->b, zero, &in_body);
   g->current = was;
   if (k->sum < 0) { p->b.failed = true; return DFI_NONE; }

@@ -135,7 +135,7 @@ describe("a loop with save = 'recompute'", function()
       return { y, df.gradients(y, { x, a }), grad(grad(y, a), x), grad(grad(y, a), a) }, a
     end)
     near(found[2], 9)
-    found = same(function(save)
+    same(function(save)
       local a, x = df.Variable(F(2)), F(1)
       local y = trips(save, 7, function(_, u) return u * a:assign_add(1) + a:assign(u) end, x)
       return { y, grad(y, x) }, a
@@ -272,6 +272,67 @@ describe("a loop with save = 'recompute'", function()
     local few, many, all = peak(500, 'recompute'), peak(8000, 'recompute'), peak(8000, 'keep')
     assert(many < 6 * few, ('%d bytes for 500 trips, %d for 8000'):format(few, many))
     assert(many < 0.08 * all, ('%d bytes, %d when all is kept'):format(many, all))
+  end)
+end)
+
+describe('df.checkpoint', function()
+  before_each(function() df.reset() end)
+
+  it('may draw and assign in loops and branches inside it, which happens once', function()
+    local x, n = F(1.5), df.Variable(F(0))
+    local function noisy(a)
+      return trips('keep', 4, function(i, u)
+        return df.cond((i % 2):eq(0), function() return u * df.random_uniform({}, { dtype = 'float64', seed = 7 }) + n:assign_add(1) end,
+                       function() return df.sin(u) * x end)
+      end, a)
+    end
+    local y = df.checkpoint(noisy)(x)
+    local nested = df.checkpoint(function(a) return df.checkpoint(noisy)(a) * 2 end)(x)
+    local g = grad(y * y, x)
+    local h = df.run { y, g, grad(g, x) }
+    near(df.run(n), 2)
+    local r = df.run { nested, grad(nested, x) }
+    near(df.run(n), 4)
+    for _, v in ipairs { h[1], h[2], h[3], r[1], r[2] } do assert(v == v) end
+  end)
+  it('in a loop runs its function again for each trip, with that trip\'s numbers', function()
+    same(function(save)
+      local x = F(0.7)
+      local y = trips(save, 6, function(_, u) return df.sin(u * df.random_uniform({}, { dtype = 'float64', seed = 2 })) + u end, x)
+      return derivatives(y, x, 2)
+    end)
+    local x = F(0.7)
+    local count = df.Variable(F(0))
+    local f = df.checkpoint(function(a) return df.sin(a) * count:assign_add(1) end)
+    local y = trips('keep', 3, function(_, u) return f(u) end, x)
+    -- sin(sin(sin x) * 2) * 3
+    local a, b = math.sin(0.7), math.sin(math.sin(0.7)) * 2
+    near(df.run { y, grad(y, x) }, { math.sin(b) * 3, math.cos(b) * 3 * math.cos(a) * 2 * math.cos(0.7) })
+    near(df.run(count), 3)
+  end)
+  it('holds the intermediates of one function at a time', function()
+    local program = [[
+      local df = require 'dflow'
+      local function layer(u) for _ = 1, 6 do u = df.erf(u * 1.1) end return u end
+      local f = %s
+      local x = df.placeholder('float32', { 64, 1024 })
+      local u = x
+      for _ = 1, 12 do u = f(u) end
+      local g = df.gradients(df.reduce_sum(u), x)
+      local s, feed = df.Session {}, { [x] = df.run(df.random_uniform { 64, 1024 }) }
+      local _, before = next(s:stats().memory)
+      s:run(g, feed)
+      local _, after = next(s:stats().memory)
+      print(after.peak - before.in_use)]]
+    local function peak(f)
+      local path = os.tmpname()
+      shell.write(path, program:format(f))
+      local r = shell.run(shell.lua .. ' ' .. path)
+      os.remove(path)
+      return assert(tonumber(r.out), r.err)
+    end
+    local kept, again = peak 'layer', peak 'df.checkpoint(layer)'
+    assert(again < 0.5 * kept, ('%d bytes, %d when all is kept'):format(again, kept))
   end)
 end)
 
