@@ -214,6 +214,23 @@ local more = {
 }
 for kind, fn in pairs(more) do ops[kind] = fn end
 
+-- Images of 3 x 3 with two channels.
+local conv = { strides = { 1, 1, 1, 1 }, padding = 'SAME' }
+local pool = { ksize = { 1, 2, 2, 1 }, strides = { 1, 1, 1, 1 }, padding = 'VALID' }
+local image, filter = { 1, 3, 3, 2 }, { 2, 2, 2, 2 }
+function ops.Conv2D(b) local x, w = b.x(image), b.x(filter) return b.op('Conv2D', { x, w }, conv), { x, w } end
+function ops.Conv2DBackpropInput(b)
+  local w, d = b.x(filter), b.x(image)
+  return b.op('Conv2DBackpropInput', { df.int32(image), w, d }, conv), { w, d }
+end
+function ops.Conv2DBackpropFilter(b)
+  local x, d = b.x(image), b.x(image)
+  return b.op('Conv2DBackpropFilter', { x, df.int32(filter), d }, conv), { x, d }
+end
+function ops.MaxPool(b) local x = b.x(image) return b.op('MaxPool', { x }, pool), { x } end
+function ops.AvgPool(b) local x = b.x(image) return b.op('AvgPool', { x }, pool), { x } end
+function ops.AvgPoolGrad(b) local d = b.x{ 1, 2, 2, 2 } return b.op('AvgPoolGrad', { df.int32(image), d }, pool), { d } end
+
 for _, v in ipairs{ 'V2', 'V3' } do
   local wide = { dtype = 'float64' }
   local function made() return registry.op('TensorArray' .. v, { df.int32(2) }, wide) end
@@ -241,7 +258,7 @@ for _, v in ipairs{ 'V2', 'V3' } do
 end
 
 -- Kinks and whole numbers: the second derivative is zero or has jumps.
-local not_twice = { Cast = true, LSTMBlockCell = true, BlockLSTM = true, BlockLSTMV2 = true, GRUBlockCell = true }
+local not_twice = { Cast = true, MaxPool = true, LSTMBlockCell = true, BlockLSTM = true, BlockLSTMV2 = true, GRUBlockCell = true }
 
 --- Ops without numbers of their own to be wrong by, and what only save = 'recompute' builds. (Gradients do not go through variants, so
 -- there are no lists here.)
