@@ -138,9 +138,10 @@ static int rows_of(const char *s, int n, int usable, int at, int *row_at, int *c
 static row *new_row(void) {
   if (nrows == rows_room) {
     int room = rows_room ? 2 * rows_room : 64;
-    rows = realloc(rows, (size_t)room * sizeof *rows);
-    shown = realloc(shown, (size_t)room * sizeof *shown);
-    if (rows == NULL || shown == NULL) abort();
+    row *more = realloc(rows, (size_t)room * sizeof *rows), *more_shown = realloc(shown, (size_t)room * sizeof *shown);
+    if (more == NULL || more_shown == NULL) abort();
+    rows = more;
+    shown = more_shown;
     memset(rows + rows_room, 0, (size_t)(room - rows_room) * sizeof *rows);
     memset(shown + rows_room, 0, (size_t)(room - rows_room) * sizeof *shown);
     rows_room = room;
