@@ -79,13 +79,14 @@ end
 --- Reads and runs until the input ends, `:quit`, or until `opts.leave(text)` says so of an input.
 -- @param opts  {prompt =, more =, leave =, interrupted =}; also for a prompt within a prompt, such as an inspector's, which
 --              `interrupted()` may leave when Ctrl-C comes
+-- @return      'end' when it was the input that ended
 function M.loop(opts)
   local prompt, more = opts.prompt or 'dflow> ', opts.more or '  ... '
   local edited = program.terminal().editing
   while true do
     local text, last
     if edited then text = program.read(prompt, more) else text, last = read_plain(prompt, more) end
-    if text == nil then return end
+    if text == nil then return 'end' end
     if text == false and opts.interrupted and opts.interrupted() then return end
     if text then
       program.remember(text)
