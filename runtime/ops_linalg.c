@@ -117,9 +117,10 @@ static df_output times(dfi_build *b, bool batched, df_output x, df_output y, boo
   return dfi_op(b, batched ? "BatchMatMulV2" : "MatMul", x, y);
 }
 
-static void grad_product(dfi_grad *g, df_node *n, df_output d, df_output *dx, bool batched) {
+/* attrs: does the product read x transposed? y? */
+static void grad_product(dfi_grad *g, df_node *n, df_output d, df_output *dx, bool batched, const df_attr *attrs) {
   dfi_build *b = dfg_build(g);
-  bool x_t = n->attrs[0].i != 0, y_t = n->attrs[1].i != 0;
+  bool x_t = attrs[0].i != 0, y_t = attrs[1].i != 0;
   if (dfg_wants(g, n, 0)) {
     df_output y = batched ? dfg_in(g, n, 1) : dfg_conj(g, dfg_in(g, n, 1));      /* adjoints conjugate */
     dx[0] = x_t ? times(b, batched, y, d, y_t, true) : times(b, batched, d, y, false, !y_t);
@@ -133,12 +134,34 @@ static void grad_product(dfi_grad *g, df_node *n, df_output d, df_output *dx, bo
 }
 
 static int32_t grad_matmul(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
-  grad_product(g, n, dy[0], dx, false);
+  grad_product(g, n, dy[0], dx, false, n->attrs);
   return dfg_end(g);
 }
 
 static int32_t grad_batch_matmul(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
-  grad_product(g, n, dy[0], dx, true);
+  grad_product(g, n, dy[0], dx, true, n->attrs);
+  return dfg_end(g);
+}
+
+/* BatchMatMulV3: the attributes of V2 stand behind Tout. */
+static int32_t shape_batch_matmul_v3(dfi_infer *c) {
+  uint8_t x = dfi_in_dtype(c, 0), y = dfi_in_dtype(c, 1), out = c->node->out[0].dtype;
+  if (x != y || x != out)
+    return dfi_infer_fail(c, "a product of %s and %s as %s is not supported: all three must be one dtype", df_dtype_name(x), df_dtype_name(y),
+                          df_dtype_name(out));
+  df_node other = *c->node;
+  other.attrs++;
+  return shape_batch_matmul(&(dfi_infer){ c->graph, &other, c->error });
+}
+static int32_t after_dtype(df_kernel *k, df_kernel_fn fn) {
+  df_kernel other = *k;
+  other.attrs++;
+  return fn(&other);
+}
+static int32_t kernel_batch_matmul_v3_ref(df_kernel *k) { return after_dtype(k, ref_batch_matmul); }
+static int32_t kernel_batch_matmul_v3(df_kernel *k)     { return after_dtype(k, cpu_batch_matmul); }
+static int32_t grad_batch_matmul_v3(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  grad_product(g, n, dy[0], dx, true, n->attrs + 1);
   return dfg_end(g);
 }
 
@@ -279,6 +302,10 @@ static const df_op ops[] = {
   { .type = "BatchMatMul", .in = "x:T y:T", .out = "output:T", .types = "T=float|int32|int64|complex", .attrs = "adj_x:bool=false adj_y:bool=false",
     .doc = "BatchMatMulV2 under its older name", .shape = shape_batch_matmul, .grad = grad_batch_matmul, .cost = cost_product,
     .kernel = { [DF_REF] = ref_batch_matmul, [DF_CPU] = cpu_batch_matmul } },
+  { .type = "BatchMatMulV3", .in = "x:Ta y:Tb", .out = "output:Tout", .attrs = "Tout:dtype adj_x:bool=false adj_y:bool=false",
+    .types = "Ta=float|int32|int64|complex Tb=float|int32|int64|complex Tout=float|int32|int64|complex",
+    .doc = "BatchMatMulV2; both inputs and the output have one dtype", .shape = shape_batch_matmul_v3, .grad = grad_batch_matmul_v3,
+    .cost = cost_product, .kernel = { [DF_REF] = kernel_batch_matmul_v3_ref, [DF_CPU] = kernel_batch_matmul_v3 } },
   { .type = "Einsum", .lua = "einsum", .in = "inputs:T*", .out = "output:T", .types = "T=float|int32|int64|complex", .attrs = "equation:string",
     .doc = "A sum of products in Einstein's notation: one letter per axis, the operands separated by commas, then `->` and the letters of the "
            "result. Letters not in the result are summed over; one that an operand repeats reads its diagonal; `...` stands for the axes not "

@@ -20,6 +20,9 @@ describe('an op of TensorFlow', function()
     for older, newer in pairs{ AddV2 = 'Add', Mod = 'TruncateMod', Div = 'RealDiv', BatchMatMul = 'BatchMatMulV2' } do
       same(df.run(op(older, { x, y })), df.run(op(newer, { x, y })), older)
     end
+    same(df.run(op('BatchMatMulV3', { x, y }, { Tout = 'float32', adj_x = true })), df.run(df.batch_matmul(x, y, { adj_x = true })))
+    same(df.run(df.gradients(op('BatchMatMulV3', { x, y }, { Tout = 'float32', adj_y = true }), x)),
+         df.run(df.gradients(df.batch_matmul(x, y, { adj_y = true }), x)))
     same(df.run(op('Inv', { x })), df.run(op('Reciprocal', { x })))
     same(df.run(op('BiasAddV1', { x, df.constant{ 1.0, 2 } })), { { 2.5, 0 }, { 4, 6 } })
     same(df.run(op('Snapshot', { x })), { { 1.5, -2 }, { 3, 4 } })
