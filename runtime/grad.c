@@ -101,7 +101,7 @@ void add_gradient(pass *p, df_output o, df_output d) {
 
 static df_output sum_dense(dfi_build *b, int32_t n, const df_output *v) {
   if (n == 1) return v[0];
-  return n == 2 ? dfi_op(b, "Add", v[0], v[1]) : dfi_opn(b, "AddN", n, v);
+  return n == 2 && dfi_dtype(v[0]) != DF_VARIANT ? dfi_op(b, "Add", v[0], v[1]) : dfi_opn(b, "AddN", n, v);
 }
 
 static df_output concat_rows(pass *p, int32_t n, df_output *v) {

@@ -107,7 +107,7 @@ int32_t dfi_grad_list_resize(dfi_grad *g, df_node *n, const df_output *dy, df_ou
 }
 
 int32_t dfi_grad_list_gather(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
-  dx[0] = dfi_op(dfg_build(g), "TensorListScatterV2", dy[0], dfg_in(g, n, 1), list_shape(g, n), list_length(g, n));
+  dx[0] = dfi_op(dfg_build(g), "TensorListGatherGrad", dfg_in(g, n, 0), dy[0], dfg_in(g, n, 1));
   return dfg_end(g);
 }
 
@@ -116,6 +116,11 @@ static df_output gathered(dfi_grad *g, df_node *n, df_output dy, int32_t tensor,
   df_output ix = dfg_in(g, n, indices), shape = row_shape(g, n, tensor);
   dfi_attr_int(b, "element_dtype", dfi_dtype(n->in[tensor]));
   return dfi_op(b, "TensorListGather", dy, ix, shape);
+}
+
+int32_t dfi_grad_list_gather_grad(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dx[1] = gathered(g, n, dy[0], 1, 2);
+  return dfg_end(g);
 }
 
 int32_t dfi_grad_list_scatter(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {

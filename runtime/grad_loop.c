@@ -110,7 +110,7 @@ static bool sum_constant(pass *p, region *r, region *b, df_node *enter) {
   if (!first.node && !failed(p)) first = full(p, r, outer, 0, r->backward);
   int32_t var = add_sum(p, b, first, &in_body);
   p->graph->current = b->backward;
-  df_output next = failed(p) ? DFI_NONE : dfi_op(&p->b, "Add", in_body, sum);
+  df_output next = failed(p) ? DFI_NONE : dfi_op(&p->b, dfi_dtype(sum) == DF_VARIANT ? "AddN" : "Add", in_body, sum);
   if (next.node) dfi_shape_merge(dfi_shape_at(next), dfi_shape_at(in_body), &next.node->out[0].shape);
   df_output exit = close_sum(p, b, var, next);
   p->graph->current = r->backward;

@@ -14,10 +14,10 @@ uint8_t gradient_dtype(df_output o) { return dfi_dtype(o) == DF_RESOURCE ? o.nod
 
 bool continuous(uint8_t dtype) { return dfi_is_float(dtype) || dfi_is_complex(dtype); }
 
-/* Floats and complex numbers, and handles of these or of other handles. */
+/* Floats and complex numbers, lists of these (variants), and handles of these or of other handles. */
 bool differentiable(df_output o) {
   uint8_t t = dfi_dtype(o);
-  if (t != DF_RESOURCE) return continuous(t);
+  if (t != DF_RESOURCE) return continuous(t) || t == DF_VARIANT;
   uint8_t of = o.node->out[o.index].of;
   return of == 0 || of == DF_RESOURCE || continuous(of);
 }

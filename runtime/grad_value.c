@@ -421,10 +421,12 @@ df_output full(pass *p, region *r, df_output v, double x, df_context *where) {
   if (failed(p)) return DFI_NONE;
   const dfi_shape *s = gradient_shape(v);
   uint8_t t = gradient_dtype(v);
+  df_output like = t == DF_VARIANT ? value(p, r, v) : DFI_NONE;
   df_context *was = enter_context(p, where);
   df_output o = DFI_NONE;
   int64_t size = dfi_shape_size(s);
-  if (s->rank == 0) o = dfi_const(&p->b, t, x);
+  if (t == DF_VARIANT) o = failed(p) ? DFI_NONE : dfi_op(&p->b, "ZerosLike", like);
+  else if (s->rank == 0) o = dfi_const(&p->b, t, x);
   else if (size >= 0 && size <= SMALL) {
     df_tensor *c = df_tensor_new(t, s->rank, s->dims, p->err);
     if (!c) p->b.failed = true;

@@ -39,6 +39,7 @@ int32_t dfi_grad_list_get(dfi_grad *g, df_node *n, const df_output *dy, df_outpu
 int32_t dfi_grad_list_set(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_list_stack(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_list_gather(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
+int32_t dfi_grad_list_gather_grad(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_list_concat(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_list_resize(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 #endif

@@ -569,6 +569,23 @@ static int32_t add_element(df_kernel *k, dfi_list *l, int64_t i, const df_value 
   return DF_OK;
 }
 
+/* input_handle tensor indices: as long a list as input_handle's, whose element indices[i] has row i of the tensor added to it. */
+static int32_t kernel_gather_grad(df_kernel *k) {
+  const dfi_list *like = list_in(k, 0);
+  int64_t top;
+  if (!like || scatter_indices(k, 1, 2, &top)) return k->error->code;
+  if (top >= like->n) return dfk_fail(k, DF_INVALID_ARGUMENT, "index %lld is outside the list of %lld elements", (long long)top, (long long)like->n);
+  dfi_list *l = dfi_list_new(k->in[1]->dtype, &like->element, like->n);
+  int32_t code = DF_OK;
+  for (int64_t i = 0; i < k->in[2]->size && !code; i++) {
+    df_value row;
+    if (!dfi_row_value((df_tensor *)k->in[1], i, &row)) code = out_of_memory(k);
+    else code = add_element(k, l, dfk_index(k->in[2], i), &row);
+    dfi_value_drop(&row);
+  }
+  return give_or_drop(k, l, code);
+}
+
 int32_t dfi_list_add_n(df_kernel *k) {
   const df_tensor *first = k->in[0];
   df_tensor *out = dfk_out_like(k, 0, first);
@@ -632,6 +649,9 @@ static const df_op ops[] = {
         "all elements stacked", shape_stack, GRAD(stack), kernel_stack),
   ENTRY("TensorListGather", LIST " indices:int32 element_shape:int32", "values:element_dtype", "element_dtype=any", DTYPE,
         "the elements at indices, stacked", shape_gather, GRAD(gather), kernel_gather),
+  ENTRY("TensorListGatherGrad", LIST " tensor:T indices:int32", OUT_LIST, "T=any", "",
+        "a list as long as another whose elements are the sums of the rows that the indices give them", dfi_shape_all_scalar, GRAD(gather_grad),
+        kernel_gather_grad),
   ENTRY("TensorListConcat", LIST, "tensor:element_dtype lengths:int64", "element_dtype=any", DTYPE " element_shape:shape=?",
         "all elements joined along axis 0, and how many rows each has", shape_concat, GRAD(concat), kernel_concat),
   ENTRY("TensorListConcatV2", LIST " element_shape:shape_type leading_dims:int64", "tensor:element_dtype lengths:int64", "element_dtype=any " S, DTYPE,

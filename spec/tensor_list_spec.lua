@@ -119,3 +119,60 @@ describe('a TensorList', function()
     same(df.run(stack(df.gather(both, 1))), { 2, 8 })
   end)
 end)
+
+describe('the gradient through a TensorList', function()
+  before_each(df.reset)
+  local double = { element_dtype = 'float64' }
+  local function from64(x) return op('TensorListFromTensor', { x, ints{} }) end
+  local function stack64(l) return op('TensorListStack', { l, ints{} }, double) end
+  local function get64(l, i) return op('TensorListGetItem', { l, i, ints{} }, double) end
+  local x = { { 1.5, -2, 3 } }
+
+  it('goes through each op', function()
+    support.check_gradient(function(v)
+      local l = op('TensorListPushBack', { op('EmptyTensorList', { ints(-1), df.int32(-1) }, double), v * v })
+      local s = op('TensorListStack', { op('TensorListPushBack', { l, v * 3 }), ints{ 3 } }, double)
+      return s * s
+    end, x)
+    support.check_gradient(function(v)
+      local l = from64(v * v)
+      local a, rest, last = get64(l, df.int32(1)), op('TensorListPopBack', { l, ints{} }, double)
+      return last * last, stack64(rest), stack64(op('TensorListSetItem', { l, df.int32(0), a * a }))
+    end, x)
+    support.check_gradient(function(v)
+      local l = op('TensorListScatterV2', { v * v, ints{ 2, 0, 1 }, ints{}, df.int32(4) })
+      local into = op('TensorListScatterIntoExistingList', { l, v, ints{ 3, 1, 2 } })
+      local g = op('TensorListGather', { into, ints{ 0, 2, 1, 3, 0 }, ints{} }, double)
+      return g * g, stack64(op('TensorListResize', { l, df.int32(2) }))
+    end, x)
+    support.check_gradient(function(v)
+      local l = op('TensorListSplit', { v * v, ints{ -1 }, df.int64{ 1, 2 } })
+      local joined = op('TensorListConcatV2', { l, ints{ -1 }, df.constant({}, 'int64', { 0 }) }, double)
+      return joined * joined
+    end, x)
+  end)
+
+  it('goes through loops and conds', function()
+    support.check_gradient(function(v)
+      local _, _, l = df.while_loop(function(i) return i:lt(4) end, function(i, s, made)
+        s = s * v
+        return i + 1, s, op('TensorListPushBack', { made, s })
+      end, { df.int32(0), df.float64(1), op('EmptyTensorList', { ints{}, df.int32(-1) }, double) })
+      local s = stack64(l)
+      return s * s
+    end, { 1.3 })
+    support.check_gradient(function(v)
+      local l = from64(v * v)
+      local _, product = df.while_loop(function(i) return i:lt(3) end, function(i, p) return i + 1, p * get64(l, i) end,
+        { df.int32(0), df.float64(1) })
+      return product
+    end, x)
+    for _, taken in ipairs{ true, false } do
+      support.check_gradient(function(v)
+        local l = from64(v * v)
+        local function replaced() return op('TensorListSetItem', { l, df.int32(0), df.float64(5) }) end
+        return stack64(df.cond(df.placeholder_with_default(df.constant(taken)), replaced, function() return l end))
+      end, x)
+    end
+  end)
+end)
