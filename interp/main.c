@@ -61,8 +61,6 @@ void program_print_version(void) {
 
 static const char usage_text[] =
   "usage: %s [options] [script [args]]\n"
-  "       %s run GRAPH [options]      run a TensorFlow graph; --help says more\n"
-  "       %s inspect GRAPH [options]  show what is in a TensorFlow graph\n"
   "Available options are:\n"
   "  -e stat   execute string 'stat'\n"
   "  -i        enter interactive mode after executing 'script'\n"
@@ -75,6 +73,8 @@ static const char usage_text[] =
   "  -         stop handling options and execute stdin\n"
   "  --help    show this text\n"
   "  --version show version information\n"
+  "  run graph      run a TensorFlow graph: see run --help\n"
+  "  inspect graph  show what is in a TensorFlow graph: see inspect --help\n"
   "  --check-gradients  when all has run, check the gradients that were built\n"
   "  --resume  interactive mode, with the inputs of the session that ended last\n"
   "  --color=when   colours at the prompt: auto, always or never\n";
@@ -84,7 +84,7 @@ static void print_usage(const char *bad) {
   fprintf(stderr, "%s: ", progname);
   if (bad[1] == 'e' || bad[1] == 'l') fprintf(stderr, "'%s' needs argument\n", bad);
   else fprintf(stderr, "unrecognized option '%s'\n", bad);
-  fprintf(stderr, usage_text, progname, progname, progname);
+  fprintf(stderr, usage_text, progname);
 }
 
 /* A string gets a traceback; a table with __tostring, such as every dflow error, is its own whole message. */
@@ -378,7 +378,7 @@ static int protected_main(lua_State *L) {
     return 0;
   }
   if (flags & OPT_HELP) {
-    printf(usage_text, progname, progname, progname);
+    printf(usage_text, progname);
     lua_pushboolean(L, 1);
     return 1;
   }

@@ -213,6 +213,9 @@ describe('a graph that is none', function()
     assert.matches('2 ops that dflow does not know: FrobnicateV2 %(2 nodes%), Quux %(1 node%)', err.message)
   end)
 
+  local function const(tensor)
+    return node('c', 'Const', {}, { dtype = 'type: DT_FLOAT', value = ('tensor { dtype: DT_FLOAT tensor_shape { %s }'):format(tensor) })
+  end
   local broken = {
     ['an input that nobody makes'] = { node('y', 'Neg', { 'nobody' }, FLOAT), 'input `nobody` of node `y`' },
     ['a control input that nobody makes'] = { placeholder('x') .. node('y', 'Neg', { 'x', '^nobody' }, FLOAT), 'there is no node `nobody`' },
@@ -230,15 +233,14 @@ describe('a graph that is none', function()
                                         'nothing ever begins' },
     ['an attribute of another type'] = { placeholder('x') .. node('y', 'Neg', { 'x' }, { T = 's: "float"' }), 'attr `T` of node `y` is a string, expected a type' },
     ['a dtype that its input does not have'] = { placeholder('x') .. node('y', 'Neg', { 'x' }, INT), 'attr `T` of node `y` is int32, but its input 0 %(`x:0`%) is float32' },
-    ['a length that its list does not have'] = { placeholder('x') .. node('y', 'AddN', { 'x', 'x' }, { T = 'type: DT_FLOAT', N = 'i: 3' }), 'attr `N` of node `y` is 3, but its list has 2' },
+    ['a length that its list does not have'] = { placeholder('x') .. node('y', 'AddN', { 'x', 'x' }, { T = 'type: DT_FLOAT', N = 'i: 3' }),
+                                                'attr `N` of node `y` is 3, but its list has 2' },
     ['a dtype that there is not'] = { node('x', 'Placeholder', {}, { dtype = 'type: 77' }), 'is the type 77, which there is not' },
     ['a Const without a value'] = { node('c', 'Const', {}, { dtype = 'type: DT_FLOAT' }), 'no attr `value`' },
-    ['content of another size'] = { node('c', 'Const', {}, { dtype = 'type: DT_FLOAT', value = 'tensor { dtype: DT_FLOAT tensor_shape { dim { size: 3 } } tensor_content: "12345678" }' }),
-                                    '3 elements, 12 bytes, but has 8 bytes' },
-    ['more elements than the shape has'] = { node('c', 'Const', {}, { dtype = 'type: DT_FLOAT', value = 'tensor { dtype: DT_FLOAT tensor_shape { } float_val: [1, 2] }' }), 'lists 2' },
-    ['a tensor far larger than its file'] = { node('c', 'Const', {}, { dtype = 'type: DT_FLOAT', value = 'tensor { dtype: DT_FLOAT tensor_shape { dim { size: 99999999999 } dim { size: 99999999999 } } float_val: 1 }' }),
-                                              'but the file has 1 of them' },
-    ['a negative dimension'] = { node('c', 'Const', {}, { dtype = 'type: DT_FLOAT', value = 'tensor { dtype: DT_FLOAT tensor_shape { dim { size: -5 } } float_val: 1 }' }), 'has the dimension %-5' },
+    ['content of another size'] = { const'dim { size: 3 } } tensor_content: "12345678"', '3 elements, 12 bytes, but has 8 bytes' },
+    ['more elements than the shape has'] = { const'} float_val: [1, 2]', 'lists 2' },
+    ['a tensor far larger than its file'] = { const'dim { size: 99999999999 } dim { size: 99999999999 } } float_val: 1', 'but the file has 1 of them' },
+    ['a negative dimension'] = { const'dim { size: -5 } } float_val: 1', 'has the dimension %-5' },
     ['text that ends in its middle'] = { 'node { name: "x" op: "NoOp"', '`}` is expected, but the file ends' },
     ['a string that is not closed'] = { 'node { name: "x }\n}', 'line 1, column %d+: a string is not closed' },
     ['an enum of no such name'] = { 'node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_DIGIT } } }', 'no such value of an enum' },
