@@ -8,11 +8,13 @@
 #include <langinfo.h>
 #include <lauxlib.h>
 #include <locale.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -191,6 +193,39 @@ static int l_clock(lua_State *L) {
   return 1;
 }
 
+static struct termios before_keys;
+static bool keys_open;
+
+/* keys(yes): keys one at a time and unseen, on the other screen; or all as it was. */
+static int l_keys(lua_State *L) {
+  bool yes = lua_toboolean(L, 1);
+  if (yes && !keys_open && editing && tcgetattr(STDIN_FILENO, &before_keys) == 0) {
+    struct termios raw = before_keys;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    raw.c_cc[VMIN] = 0;
+    raw.c_cc[VTIME] = 0;
+    tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    fputs("\033[?1049h\033[?25l", stdout);
+    keys_open = true;
+  } else if (!yes && keys_open) {
+    fputs("\033[?25h\033[?1049l", stdout);
+    tcsetattr(STDIN_FILENO, TCSANOW, &before_keys);
+    keys_open = false;
+  }
+  fflush(stdout);
+  lua_pushboolean(L, keys_open);
+  return 1;
+}
+
+/* key(seconds): the next key, or nil when none was pressed meanwhile (or the window changed its size). */
+static int l_key(lua_State *L) {
+  struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+  char c;
+  if (poll(&in, 1, (int)(luaL_checknumber(L, 1) * 1000)) <= 0 || read(STDIN_FILENO, &c, 1) != 1) return 0;
+  lua_pushlstring(L, &c, 1);
+  return 1;
+}
+
 /* hold(yes): from now on Ctrl-C only shows in interrupted(). Returns what it was before. */
 static int l_hold(lua_State *L) {
   bool before = program_holds;
@@ -227,6 +262,7 @@ int luaopen_dflow_program(lua_State *L) {
     { "remember", l_remember }, { "history", l_history },   { "folder", l_folder },
     { "make_folder", l_make_folder }, { "clock", l_clock }, { "pid", l_pid },
     { "lock", l_lock },         { "hold", l_hold },         { "interrupted", l_interrupted },
+    { "keys", l_keys },         { "key", l_key },
     { NULL, NULL }
   };
   luaL_newlib(L, functions);

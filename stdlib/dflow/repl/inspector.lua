@@ -38,24 +38,26 @@ end
 local function converse(h)
   M.current, M.depth = h, M.depth + 1
   cursor[h] = 0
-  repl.loop{ prompt = 'paused> ', more = '    ... ',
+  local why = repl.loop{ prompt = 'paused> ', more = '    ... ',
     leave = function() return h:state() == 'done' end,
     interrupted = function()
       h:cancel()
       return true
     end }
   M.depth = M.depth - 1
+  if why == 'end' and not program.terminal().editing then h:cancel() end    -- nobody is there to ask any more
   if h:state() == 'paused' then h:resume() end
 end
 
 --- What s:run is at the prompt.
 local function foreground(s, fetches, feeds, opts)
-  if M.record and not (opts and opts.values) then
+  if (M.record or M.logged) and not (opts and opts.values) then
     local with = { values = true }
     for k, v in pairs(opts or {}) do with[k] = v end
     opts = with
   end
   local h = s:start(fetches, feeds, opts)
+  if M.logged then M.logged(h) end
   if core.run_done(h.handle) then return h:wait() end
   local held = program.hold(true)
   local line = progress.new(h, program)
@@ -279,6 +281,38 @@ command('record', function(rest, say)
   if rest == 'on' then M.record = true elseif rest == 'off' then M.record = nil elseif rest ~= '' then error('usage: :record [on|off]', 0) end
   say(M.record and 'values of the last few thousand tokens are kept for :back and :why' or 'only tokens are kept; :record on keeps their values too')
 end, 'record [on|off] - whether the next runs keep the values that their nodes made')
+
+-- ---- commands: the whole picture ------------------------------------------------------------------------------------------
+command('top', function()
+  require('dflow.repl.top').show(current(), program)
+end, 'top - the run on the whole screen, ten times a second; any key leaves, p pauses')
+
+command('prof', function(rest, say)
+  if rest == '' then error('usage: :prof EXPRESSION that runs a graph, such as :prof df.run(loss)', 0) end
+  local chunk, why = repl.session.compile(rest)
+  if not chunk then error(why, 0) end
+  local seen = {}
+  M.logged = function(h) seen[#seen + 1] = h end
+  local ok, err = pcall(chunk)
+  M.logged = nil
+  if not ok then error(err, 0) end
+  if #seen == 0 then error('that ran no graph', 0) end
+  for _, h in ipairs(seen) do say(require('dflow.repl.profile').text(h)) end
+end, 'prof EXPRESSION - runs it and tells where the time went: by op, by Lua line, by frame', nil, true)
+
+command('trace', function(rest, say)
+  local path, expression = rest:match('^(%S+)%s+(.+)$')
+  if not path then error('usage: :trace run.json EXPRESSION, or :trace run.html EXPRESSION for a page', 0) end
+  local chunk, why = repl.session.compile(expression)
+  if not chunk then error(why, 0) end
+  local last
+  M.logged = function(h) last = h end
+  local ok, err = pcall(chunk)
+  M.logged = nil
+  if last then require(path:find('%.html?$') and 'dflow.report' or 'dflow.trace').write(last, path) end
+  if not ok then error(err, 0) end
+  say(last and path .. ' was written' or 'that ran no graph')
+end, 'trace FILE EXPRESSION - runs it and writes a timeline (run.json, for Perfetto) or a page (run.html)', nil, true)
 
 --- Called once, when the prompt begins.
 function M.open(owner)
