@@ -64,7 +64,6 @@ describe('an error', function()
     local s = df.Session{}
     s:close()
     assert.equal('failed_precondition', caught(s.run, s, x).code)
-    assert.equal('unimplemented', caught(df.run, x, nil, { trace = 'x.json' }).code)
   end)
 
   it('of a TensorArray names the array and the index', function()
