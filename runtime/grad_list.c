@@ -43,8 +43,9 @@ int32_t dfi_grad_list_pop(dfi_grad *g, df_node *n, const df_output *dy, df_outpu
   dfi_build *b = dfg_build(g);
   df_output list = dy[0], element = dy[1];
   if (!list.node) {
+    df_output shape = list_shape(g, n), length = dfi_op(b, "Sub", list_length(g, n), dfi_const_int(b, 1));
     dfi_attr_int(b, "element_dtype", n->out[1].dtype);
-    list = dfi_op(b, "TensorListReserve", list_shape(g, n), dfi_op(b, "Sub", list_length(g, n), dfi_const_int(b, 1)));
+    list = dfi_op(b, "TensorListReserve", shape, length);
   }
   if (!element.node) element = dfi_op(b, "ZerosLike", dfg_out(g, n, 1));
   dx[0] = dfi_op(b, "TensorListPushBack", list, element);

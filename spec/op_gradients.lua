@@ -181,6 +181,10 @@ local ops = {
 local more = {
   AccumulateNV2 = function(b) local x, y = b.x{ 2 }, b.x{ 2 } return b.op('AccumulateNV2', { { x, y, x } }, { shape = { 2 } }), { x, y } end,
   BatchMatMul = function(b) local x, y = b.x{ 2, 2, 3 }, b.x{ 2, 3, 2 } return b.op('BatchMatMul', { x, y }), { x, y } end,
+  BatchMatMulV3 = function(b)
+    local x, y = b.x{ 2, 2, 3 }, b.x{ 2, 3, 2 }
+    return b.op('BatchMatMulV3', { x, y }, { Tout = 'float64' }), { x, y }
+  end,
   BiasAddV1 = function(b) local x, y = b.x{ 2, 3 }, b.x{ 3 } return b.op('BiasAddV1', { x, y }), { x, y } end,
   Concat = function(b) local x, y = b.x{ 2, 3 }, b.x{ 1, 3 } return b.op('Concat', { df.int32(0), { x, y } }), { x, y } end,
   ConjugateTranspose = function(b) local x = b.x{ 2, 3 } return b.op('ConjugateTranspose', { x, df.int32{ 1, 0 } }), { x } end,
@@ -257,13 +261,48 @@ for _, v in ipairs{ 'V2', 'V3' } do
   end
 end
 
+-- Lists are values: what one op gives the next takes.
+local wide = { element_dtype = 'float64' }
+local two_rows, indices = { 2, 2 }, { 1, 0 }
+local function from(b, x) return b.op('TensorListFromTensor', { x, df.int32{ 2 } }) end
+local function stacked(b, l) return b.op('TensorListStack', { l, df.int32{ 2 } }, wide) end
+local function empty(b) return b.op('TensorListReserve', { df.int32{ 2 }, df.int32(2) }, wide) end
+local lists = {
+  FromTensor = function(b) local x = b.x(two_rows) return b.op('TensorListGetItem', { from(b, x), df.int32(1), df.int32{ 2 } }, wide), { x } end,
+  Stack = function(b) local x = b.x(two_rows) return stacked(b, from(b, x)), { x } end,
+  GetItem = function(b) local x = b.x(two_rows) return b.op('TensorListGetItem', { from(b, x), df.int32(1), df.int32{ 2 } }, wide), { x } end,
+  SetItem = function(b) local x, y = b.x(two_rows), b.x{ 2 } return stacked(b, b.op('TensorListSetItem', { from(b, x), df.int32(1), y })), { x, y } end,
+  PushBack = function(b) local x, y = b.x(two_rows), b.x{ 2 } return stacked(b, b.op('TensorListPushBack', { from(b, x), y })), { x, y } end,
+  PopBack = function(b) local x = b.x(two_rows) return b.list('TensorListPopBack', { from(b, x), df.int32{ 2 } }, wide)[2], { x } end,
+  Gather = function(b) local x = b.x(two_rows) return b.op('TensorListGather', { from(b, x), df.int32(indices), df.int32{ 2 } }, wide), { x } end,
+  Scatter = function(b) local x = b.x(two_rows) return stacked(b, b.op('TensorListScatter', { x, df.int32(indices), df.int32{ 2 } })), { x } end,
+  ScatterV2 = function(b) local x = b.x(two_rows) return stacked(b, b.op('TensorListScatterV2', { x, df.int32(indices), df.int32{ 2 }, df.int32(2) })), { x } end,
+  ScatterIntoExistingList = function(b)
+    local x = b.x(two_rows)
+    return stacked(b, b.op('TensorListScatterIntoExistingList', { empty(b), x, df.int32(indices) })), { x }
+  end,
+  Split = function(b)
+    local x = b.x(two_rows)
+    return b.op('TensorListGetItem', { b.op('TensorListSplit', { x, df.int32{ 1, 2 }, df.int64{ 1, 1 } }), df.int32(1), df.int32{ 1, 2 } }, wide), { x }
+  end,
+  GatherGrad = function(b)
+    local x, y = b.x(two_rows), b.x(two_rows)
+    return stacked(b, b.op('TensorListGatherGrad', { from(b, y), x, df.int32(indices) })), { x }
+  end,
+  Concat = function(b) local x = b.x{ 2, 1, 2 } return (b.list('TensorListConcat', { b.op('TensorListFromTensor', { x, df.int32{ 1, 2 } }) }, wide))[1], { x } end,
+  ConcatV2 = function(b)
+    local x = b.x{ 2, 1, 2 }
+    return (b.list('TensorListConcatV2', { b.op('TensorListFromTensor', { x, df.int32{ 1, 2 } }), df.int32{ 1, 2 }, df.int64{} }, wide))[1], { x }
+  end,
+}
+for name, fn in pairs(lists) do ops['TensorList' .. name] = fn end
+
 -- Kinks and whole numbers: the second derivative is zero or has jumps.
 local not_twice = { Cast = true, MaxPool = true, LSTMBlockCell = true, BlockLSTM = true, BlockLSTMV2 = true, GRUBlockCell = true }
 
---- Ops without numbers of their own to be wrong by, and what only save = 'recompute' builds. (Gradients do not go through variants, so
--- there are no lists here.)
+--- Ops without numbers of their own to be wrong by, and what only save = 'recompute' builds.
 -- PreventGradient has an error for a gradient.
-local not_here = { PreventGradient = true, TensorArrayCopy = true, TensorArrayJoin = true, TensorArrayJoinGrad = true, TensorArrayGradV3 = true, RefIdentity = true,
+local not_here = { PreventGradient = true, TensorListResize = true, TensorArrayCopy = true, TensorArrayJoin = true, TensorArrayJoinGrad = true, TensorArrayGradV3 = true, RefIdentity = true,
                    ReadVariableSaved = true, TensorArrayReadSaved = true }
 
 --- Types that have an entry, sorted.
@@ -276,7 +315,7 @@ function M.types()
   return list
 end
 
-function M.has(kind) return (unary[kind] or binary[kind] or ops[kind] or not_here[kind]) ~= nil or kind:find('^TensorList') ~= nil end
+function M.has(kind) return (unary[kind] or binary[kind] or ops[kind] or not_here[kind]) ~= nil end
 
 --- How wrong its gradient is made: those that know no float64 are compared with coarser differences.
 function M.factor(kind) return kind:find('Block') and 1.5 or 1.01 end

@@ -82,6 +82,11 @@ local list_writers = {
     local a = constant(g, { 2, 2 }, 9)
     return op('TensorListSplit', { a, shape(g), long(g, { 1, 1 }) }), { a }
   end,
+  GatherGrad = function(g)
+    local a = constant(g, { 2, 1, 2 }, 10)
+    local l = op('TensorListFromTensor', { constant(g, { 2, 1, 2 }, 11), shape(g) })
+    return op('TensorListGatherGrad', { l, a, int(g, { 1, 0 }) }), { a }
+  end,
 }
 local list_readers = {
   GetItem = function(g, l) return op('TensorListGetItem', { l, int(g, 1), shape(g) }, { element_dtype = FLOAT64 }) end,
