@@ -29,7 +29,7 @@ static ProtobufCMessage *unpack(dfi_graphdef *d, const ProtobufCMessageDescripto
 /* ---- what is wrong with bytes that cannot be unpacked ------------------------------------------ */
 
 typedef struct walker {
-  const uint8_t *start;
+  const uint8_t *start, *end;
   char place[240];         /* "in node 3 `while/Add`, " */
   char what[200];          /* empty: nothing wrong was found */
   int64_t at;
@@ -67,7 +67,7 @@ static void name_of(const uint8_t *p, const uint8_t *end, char *out, size_t byte
   }
 }
 
-static bool walk(walker *w, const uint8_t *p, const uint8_t *end, const ProtobufCMessageDescriptor *type, bool whole) {
+static bool walk(walker *w, const uint8_t *p, const uint8_t *end, const ProtobufCMessageDescriptor *type) {
   char text[200];
   int32_t nodes = 0;
   while (p < end) {
@@ -88,10 +88,10 @@ static bool walk(walker *w, const uint8_t *p, const uint8_t *end, const Protobuf
         name_of(p, last, text, sizeof text);
         snprintf(w->place, sizeof w->place, "in node %d `%s`, ", nodes++, text);
       }
-      if (f && f->type == PROTOBUF_C_TYPE_MESSAGE && !walk(w, p, last, f->descriptor, !cut && whole)) return false;
+      if (f && f->type == PROTOBUF_C_TYPE_MESSAGE && !walk(w, p, last, f->descriptor)) return false;
       if (cut) {
         snprintf(text, sizeof text, "%s says that it has %llu bytes but only %lld are left%s", name, (unsigned long long)length,
-                 (long long)(end - p), whole ? ": the file is cut" : "");
+                 (long long)(end - p), end == w->end ? ": the file is cut" : "");
         return wrong(w, at, text);
       }
       p += length;
@@ -115,8 +115,8 @@ static int32_t explain(const dfi_graphdef *d, const ProtobufCMessageDescriptor *
   if (d->spent)
     return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "the graph's %lld bytes unpack to far more than any graph's would: the file is damaged",
                     (long long)n);
-  walker w = { .start = (const uint8_t *)bytes };
-  walk(&w, w.start, w.start + n, type, true);
+  walker w = { .start = (const uint8_t *)bytes, .end = (const uint8_t *)bytes + n };
+  walk(&w, w.start, w.end, type);
   return dfi_fail(err, DF_DATA_LOSS, NULL, "this is no GraphDef, or a damaged one: at byte %lld, %s%s", (long long)w.at, w.place,
                   *w.what ? w.what : "a field is not what TensorFlow's messages have there");
 }

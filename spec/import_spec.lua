@@ -275,6 +275,14 @@ describe('a graph that is none', function()
     end
   end)
 
+  it('is an error with a message: what the fuzzer found', function()
+    for _, name in ipairs{ 'attr_without_value.bin', 'cut.bin', 'length.bin', 'group.bin', 'cut.gz' } do
+      local ok, err = pcall(df.import_graph_def, graphs .. 'damaged/' .. name)
+      assert.is_false(ok, name)
+      assert.is_true(#err.message > 20, name)
+    end
+  end)
+
   it('is an error: a file that is not there, an empty one', function()
     local ok, err = pcall(df.import_graph_def, graphs .. 'nobody.pb')
     assert.is_false(ok)
