@@ -137,7 +137,9 @@ dflow>]]
     open(80, 24, { command = "bash --norc", environment = "PS1='sh$ '", wait = 'sh$' })
     t:line(terminal.program())
     t:wait('dflow>')
-    t:line('if true then'):type('z = 1'):keys('C-z')
+    t:line('if true then'):type('z = 1')
+    t:wait('z = 1')                     -- Ctrl-Z drops what was not read yet
+    t:keys('C-z')
     t:wait('Stopped')
     t:line('fg')
     t:wait(function(s) return select(2, s:gsub('z = 1', '')) == 2 end)
@@ -148,7 +150,8 @@ dflow>]]
 
   it('drops the line at Ctrl-C, and stops Lua that runs', function()
     open(80, 24):type('half a line'):keys('C-c'):line('while true do end')
-    os.execute('sleep 0.3')
+    t:wait('while true do end')
+    os.execute('sleep 0.5')
     t:keys('C-c'):line('1 + 1')
     local screen = t:wait('\n2\n')
     assert.is_truthy(screen:find('half a line^C\n', 1, true) and screen:find('interrupted!', 1, true) and screen:find('\n2\n', 1, true), screen)
@@ -201,7 +204,11 @@ dflow>]]
   end)
 
   it('is a plain prompt on a terminal that cannot move its cursor', function()
-    open(80, 24, { environment = 'TERM=dumb' }):line('function f()'):line('return 3 end'):line('f()')
+    open(80, 24, { environment = 'TERM=dumb' }):line('function f()')
+    t:wait('\n  ...')
+    t:line('return 3 end')
+    t:wait('end\ndflow>')
+    t:line('f()')
     local shown = 'dflow> function f()\n  ... return 3 end\ndflow> f()\n3\ndflow>'
     assert.are.equal(shown, t:shows(shown))
   end)
