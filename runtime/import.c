@@ -254,14 +254,20 @@ static bool passes_tokens(df_flow f) {
   return f == DF_SWITCH || f == DF_MERGE || f == DF_ENTER || f == DF_EXIT || f == DF_NEXT_ITERATION;
 }
 
-/* A reference that a primitive takes as a value is read first. */
+/* A reference that a primitive takes as a value is read first, by a node whose name the file does not have. */
 static df_output read_reference(importer *m, const item *it, df_output o) {
   const dfi_op_info *identity = dfi_op_find("Identity");
-  char name[200];
-  snprintf(name, sizeof name, "%.60s%.120s/read/", m->prefix, it->def->name);
-  name[strlen(name) - 1] = 0;
+  size_t before = strlen(m->prefix), bytes = before + strlen(it->def->name) + 32;
+  char *name = dfi_xmalloc(bytes), *own = name + before;
+  for (int32_t k = 0;; k++) {
+    snprintf(name, bytes, k ? "%s%s/read_%d" : "%s%s/read", m->prefix, it->def->name, k);
+    size_t n = strlen(own);
+    if (!m->table[place_of(m, hash(own, n), own, n)].item && df_node_by_name(m->graph, name) < 0) break;
+  }
   df_node *n = dfi_node_add(m->graph, &(dfi_node_spec){ .op = identity->id, .nin = 1, .in = &o, .ncontrol = it->ncontrol, .control = m->control,
-                                                        .name = name, .where = m->where, .raw = true, .context = m->graph->top, .lenient = true }, m->err);
+                                                        .name = name, .where = m->where, .raw = true, .exact = true, .context = m->graph->top,
+                                                        .lenient = true }, m->err);
+  free(name);
   return (df_output){ n, 0 };
 }
 

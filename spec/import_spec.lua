@@ -165,6 +165,14 @@ describe('import_graph_def', function()
     end
   end)
 
+  it('reads a reference before a Switch takes it as a value', function()
+    local g = import(node('v', 'VariableV2', {}, { dtype = 'type: DT_FLOAT', shape = 'shape { }' }), constant('c', 'DT_FLOAT', 'float_val', 3),
+                     node('set', 'Assign', { 'v', 'c' }, FLOAT), constant('p', 'DT_BOOL', 'bool_val', 'true'),
+                     node('s', 'Switch', { 'v', 'p', '^set' }, FLOAT), placeholder('s/read'), node('y', 'Neg', { 's:1' }, FLOAT))
+    assert.equal(-3, df.Session{ graph = g }:run(g:output('y')))
+    assert.equal('Identity', g:op('s/read_1').type)
+  end)
+
   it('runs a ControlTrigger whatever its inputs are', function()
     local g = import(placeholder('x'), placeholder('p', 'DT_BOOL'), node('s', 'Switch', { 'x', 'p' }, FLOAT), node('y', 'Neg', { 's:1' }, FLOAT),
                      node('t', 'ControlTrigger', { '^y' }), node('z', 'Neg', { 'x', '^t' }, FLOAT))
