@@ -302,8 +302,10 @@ local not_twice = { Cast = true, MaxPool = true, LSTMBlockCell = true, BlockLSTM
 
 --- Ops without numbers of their own to be wrong by, and what only save = 'recompute' builds.
 -- PreventGradient has an error for a gradient.
-local not_here = { PreventGradient = true, TensorListResize = true, TensorArrayCopy = true, TensorArrayJoin = true, TensorArrayJoinGrad = true, TensorArrayGradV3 = true, RefIdentity = true,
-                   ReadVariableSaved = true, TensorArrayReadSaved = true }
+local not_here = {
+  PreventGradient = true, TensorListResize = true, TensorArrayCopy = true, TensorArrayJoin = true, TensorArrayJoinGrad = true,
+  TensorArrayGradV3 = true, RefIdentity = true, ReadVariableSaved = true, TensorArrayReadSaved = true,
+}
 
 --- Types that have an entry, sorted.
 function M.types()
