@@ -101,7 +101,11 @@ function M.what(name)
   local text, why = help.help(name)
   if text then return text end
   local found, value = value_of(name)
-  if not found then return why end
+  if not found then
+    local near = #name > 2 and help.matching('*' .. name:lower() .. '*') or {}
+    if #near == 0 or why:find('did you mean', 1, true) then return why end
+    return ('%s; there is %s'):format(why, table.concat(near, ', ', 1, math.min(#near, 8)))
+  end
   local line = ('%s: %s'):format(name, values.brief(value))
   if type(value) == 'function' then
     local about = debug.getinfo(value, 'u')
