@@ -362,6 +362,59 @@ static void part_conds(raiser *r) {
   free(l.next); free(l.switches); free(l.merges); free(l.enters); free(l.seen); free(l.queue);
 }
 
+/* ---- what contradicts itself inside a cond of the top ----------------------------------------------------------- */
+
+static bool one_structure(raiser *r, int32_t a, int32_t b) {
+  const place *x = &r->place[a], *y = &r->place[b];
+  if ((x->kind == PLACE_BRANCH) != (y->kind == PLACE_BRANCH) || x->kind == PLACE_TOP || y->kind == PLACE_TOP) return false;
+  return x->kind == PLACE_BRANCH ? raise_cond(r, x->of) == raise_cond(r, y->of) : x->of == y->of;
+}
+
+static bool inside(raiser *r, int32_t p, int32_t structure) {
+  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = raise_up(r, p)) if (one_structure(r, p, structure)) return true;
+  return false;
+}
+
+/* Lets loose what stands directly in the outermost cond around p, with what depends on it; the rest of that cond stays. False: p
+ * is not in such a place, or this was done too often. */
+static bool isolate(raiser *r, int32_t p) {
+  int32_t outer = PLACE_FIRST, inner = PLACE_FIRST;
+  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = raise_up(r, p)) {
+    if (outer != PLACE_FIRST && !one_structure(r, outer, p)) inner = outer;
+    outer = p;
+  }
+  if (inner == PLACE_FIRST || r->place[outer].kind != PLACE_BRANCH || ++r->isolated > 50) return false;
+  int32_t cond = raise_cond(r, r->place[outer].of), head = 0, tail = 0;
+  find_users(r);
+  bool *seen = dfi_xcalloc((size_t)r->n + 1, sizeof *seen);
+  int32_t *queue = dfi_xmalloc(sizeof *queue * ((size_t)r->n + 1));
+  for (int32_t i = 0; i < r->n; i++)
+    if (!r->loose[i] && (inside(r, r->at[i], inner) || (r->cond[i] >= 0 && inside(r, r->conds[raise_cond(r, r->cond[i])].branch[0], inner)))) {
+      seen[i] = true;
+      queue[tail++] = i;
+    }
+  for (; head < tail; head++) {
+    int32_t i = queue[head];
+    if (raise_flow(r->graph->node[r->first + i]) == DF_NEXT_ITERATION) continue;
+    for (int32_t e = r->first_user[i]; e < r->first_user[i + 1]; e++)
+      if (!seen[r->user[e]]) { seen[r->user[e]] = true; queue[tail++] = r->user[e]; }
+  }
+  int32_t loose = 0;
+  for (int32_t k = 0; k < tail; k++) {
+    df_node *n = r->graph->node[r->first + queue[k]];
+    bool merged = raise_flow(n) == DF_MERGE && !raise_is_loop_merge(r, n) && cond_of_merge(r, n) == cond;
+    bool entered = r->cond[queue[k]] >= 0 && raise_cond(r, r->cond[queue[k]]) == cond;
+    if (merged || entered || within(r, r->at[queue[k]], cond)) queue[loose++] = queue[k];
+  }
+  while (loose) let_loose(r, queue[--loose]);
+  free(seen); free(queue);
+  return true;
+}
+
+void raise_contradiction(raiser *r, int32_t p) {
+  if (!isolate(r, p)) raise_give_up(r, p);
+}
+
 /* ---- checks ------------------------------------------------------------------------------------------------- */
 
 static bool is_around(raiser *r, int32_t outer, int32_t p, bool *crossed) {
@@ -401,27 +454,30 @@ static bool consistent(raiser *r) {
       int32_t c = cond_of_merge(r, n);
       if (c >= 0 && raise_resolve(r, r->conds[c].parent) == at) continue;
       if (c < 0 && at == PLACE_FIRST && raise_place_of(r, n->in[0]) == PLACE_FIRST && (n->nin < 2 || raise_place_of(r, n->in[1]) == PLACE_FIRST)) continue;
-      for (int32_t j = 0; j < n->nin; j++) raise_give_up(r, raise_place_of(r, n->in[j]));
-      raise_give_up(r, at);
+      for (int32_t j = 0; j < n->nin && !r->loose[i]; j++) raise_contradiction(r, raise_place_of(r, n->in[j]));
+      if (!r->loose[i]) raise_contradiction(r, at);
       good = false;
       continue;
     }
     if (flow == DF_EXIT) {
       int32_t p = raise_place_of(r, n->in[0]);
       bool fits = r->place[p].kind == PLACE_LEFT ? raise_up(r, raise_up(r, p)) == at : p == PLACE_FIRST && at == PLACE_FIRST;
-      if (!fits) { raise_give_up(r, p); raise_give_up(r, at); good = false; }
+      if (fits) continue;
+      raise_contradiction(r, p);
+      if (!r->loose[i]) raise_contradiction(r, at);
+      good = false;
       continue;
     }
     int32_t home = flow == DF_ENTER && at != PLACE_FIRST && r->place[at].kind != PLACE_BRANCH ? raise_resolve(r, r->loops[r->place[at].of].parent) : at;
-    if (r->place[at].kind == PLACE_LEFT || (r->place[at].kind == PLACE_CONSTANTS && flow != DF_ENTER)) { raise_give_up(r, at); good = false; continue; }
+    if (r->place[at].kind == PLACE_LEFT || (r->place[at].kind == PLACE_CONSTANTS && flow != DF_ENTER)) { raise_contradiction(r, at); good = false; continue; }
     for (int32_t j = 0; j < n->nin + n->ncontrol; j++) {
       bool back = loop_merge && j < n->nin && raise_flow(n->in[j].node) == DF_NEXT_ITERATION;
       int32_t p = j < n->nin ? raise_place_of(r, n->in[j]) : place_of_control(r, n->control[j - n->nin]);
       bool fits = back ? (r->place[at].kind == PLACE_PRED && p == at + 1) || (at == PLACE_FIRST && p == PLACE_FIRST)
                        : is_around(r, p, home, &crossed) && !crossed;
       if (fits) continue;
-      raise_give_up(r, p);
-      raise_give_up(r, at);
+      raise_contradiction(r, p);
+      if (!r->loose[i]) raise_contradiction(r, at);
       good = false;
       break;
     }

@@ -46,6 +46,7 @@ typedef struct raiser {
   raised_cond *conds;      int32_t nconds, conds_cap;
   raised_loop *loops;      int32_t nloops, loops_cap;
   int32_t     *loop_table; uint32_t loop_mask;           /* by frame name: loop + 1 */
+  int32_t      isolated;   /* how often something was let loose by itself */
   int32_t     *first_user, *user;                        /* who uses a node, by data or control; made when needed */
 } raiser;
 
@@ -55,6 +56,7 @@ int32_t raise_up(raiser *r, int32_t place);               /* the place around it
 int32_t raise_cond(raiser *r, int32_t cond);              /* the cond that it was joined to */
 int32_t raise_place_of(raiser *r, df_output o);           /* where the value can be used as it is */
 void    raise_give_up(raiser *r, int32_t place);
+void    raise_contradiction(raiser *r, int32_t place);    /* gives up as little as can be */
 df_output raise_origin(df_output o);                      /* back through Identities that wait for nothing */
 static inline bool raise_mine(const raiser *r, const df_node *n) { return n->id >= r->first && n->id < r->first + r->n; }
 static inline df_flow raise_flow(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }

@@ -16,7 +16,7 @@ typedef struct parts {
 static void incomplete(raiser *r, parts *p, int32_t place) {
   place = raise_resolve(r, place);
   p->changed |= place != PLACE_FIRST;
-  raise_give_up(r, place);
+  raise_contradiction(r, place);
 }
 
 static int32_t place_at(raiser *r, const df_node *n) { return raise_mine(r, n) ? raise_resolve(r, r->at[n->id - r->first]) : PLACE_FIRST; }

@@ -199,7 +199,7 @@ describe('the gradient of an imported graph', function()
                          'nested_cond', 'ta', 'map', 'scan', 'foldl', 'max_iter', 'swap', 'gather', 'case', 'inv', 'assert', 'passthrough' } do
     it('is TensorFlow\'s: ' .. name, function() check(name, name .. '.pb') end)
   end
-  for _, name in ipairs{ 'cond', 'samepred', 'cond_in_loop', 'nested_cond' } do
+  for _, name in ipairs{ 'cond', 'samepred', 'cond_in_loop', 'nested_cond', 'loop_in_cond' } do
     it('is there beside TensorFlow\'s own: ' .. name, function() check(name, name .. '.full.pb') end)
   end
 
