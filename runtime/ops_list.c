@@ -220,7 +220,9 @@ static int32_t scatter_indices(df_kernel *k, int32_t rows, int32_t i, int64_t *t
   if (ix->rank != 1 || ix->size != k->in[rows]->dims[0])
     return dfk_fail(k, DF_INVALID_ARGUMENT, "there are %lld indices for %lld rows", (long long)ix->size, (long long)k->in[rows]->dims[0]);
   for (int64_t at = 0; at < ix->size; at++) {
-    if (dfk_index(ix, at) < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld but must not be negative", (long long)at, (long long)dfk_index(ix, at));
+    if (dfk_index(ix, at) < 0)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld but must not be negative", (long long)at,
+                      (long long)dfk_index(ix, at));
     if (dfk_index(ix, at) > *top) *top = dfk_index(ix, at);
   }
   return DF_OK;
@@ -507,7 +509,8 @@ static int32_t kernel_resize(df_kernel *k) {
 /* input_a input_b, of one shape */
 static int32_t kernel_concat_lists(df_kernel *k) {
   const df_tensor *a = k->in[0], *b = k->in[1];
-  if (a->size != b->size || a->rank != b->rank) return dfk_fail(k, DF_INVALID_ARGUMENT, "there are %lld lists to join with %lld", (long long)a->size, (long long)b->size);
+  if (a->size != b->size || a->rank != b->rank)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "there are %lld lists to join with %lld", (long long)a->size, (long long)b->size);
   df_tensor *out = dfk_out_like(k, 0, a);
   if (!out) return k->error->code;
   for (int64_t i = 0; i < a->size; i++) {
@@ -557,7 +560,8 @@ static int32_t add_element(df_kernel *k, dfi_list *l, int64_t i, const df_value 
   char x[160], y[160];
   if (to->kind == DF_EMPTY) { dfi_list_set(l, i, v); return DF_OK; }
   if (!dfi_shape_equal(&a, &b) || !dfk_adds(l->dtype))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "elements %s and %s cannot be added up", dfi_typed_shape_text(l->dtype, &a, x), dfi_typed_shape_text(l->dtype, &b, y));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "elements %s and %s cannot be added up", dfi_typed_shape_text(l->dtype, &a, x),
+                    dfi_typed_shape_text(l->dtype, &b, y));
   if (to->kind == DF_SCALAR) {
     dfk_update(DFK_ADD, l->dtype, 1, &to->as, &to->as, &v->as, false);
     return DF_OK;

@@ -130,6 +130,29 @@ static int32_t join_values(df_kernel *k, int32_t out, dfi_box *const *box, int64
   return code;
 }
 
+/* The outputs are the ragged tensor whose rows, in the order of an array of these dims (one at least), are the boxes, each of ragged rank
+ * `inner`. */
+static int32_t give_batch(df_kernel *k, int32_t rank, const int64_t *dims, dfi_box *const *box, int32_t inner) {
+  int64_t n = 1, outer = 1;
+  for (int32_t d = 0; d < rank; d++) n *= dims[d];
+  for (int32_t d = 0; d + 1 < rank; d++) {         /* all rows but the innermost are of one length */
+    outer *= dims[d];
+    int64_t size = outer + 1;
+    df_tensor *t = dfk_out(k, d, k->out_dtype[d], 1, &size);
+    if (!t) return k->error->code;
+    for (int64_t i = 0; i < size; i++) df_tensor_set_int(t, i, i * dims[d + 1]);
+  }
+  int32_t last = rank - 1;
+  int64_t size = n + 1, total = 0;
+  df_tensor *t = dfk_out(k, last, k->out_dtype[last], 1, &size);
+  if (!t) return k->error->code;
+  df_tensor_set_int(t, 0, 0);
+  for (int64_t i = 0; i < n; i++) df_tensor_set_int(t, i + 1, total += rows_of(box[i]));
+  for (int32_t l = 0; l < inner; l++)
+    if (join_splits(k, rank + l, box, n, l)) return k->error->code;
+  return join_values(k, rank + inner, box, n);
+}
+
 /* encoded_ragged; input_ragged_rank output_ragged_rank Tvalues Tsplits */
 static int32_t kernel_from_variant(df_kernel *k) {
   const df_tensor *from = k->in[0];
@@ -154,23 +177,47 @@ static int32_t kernel_from_variant(df_kernel *k) {
     for (int64_t i = 0; i <= inner; i++) dfk_out_tensor(k, (int32_t)i, df_tensor_retain(box[0]->tensor[i]));
     return DF_OK;
   }
-  int64_t outer = 1;                               /* the input's own dimensions: all rows but the innermost are of one length */
-  for (int32_t d = 0; d + 1 < from->rank; d++) {
-    outer *= from->dims[d];
-    int64_t size = outer + 1;
-    df_tensor *t = dfk_out(k, d, k->out_dtype[d], 1, &size);
+  return give_batch(k, from->rank, from->dims, box, (int32_t)inner);
+}
+
+/* The outputs are a ragged tensor of no rows, with values like input `values`. */
+static int32_t give_none(df_kernel *k, int32_t values) {
+  const df_tensor *like = k->in[values];
+  int64_t one = 1, dims[DF_MAX_RANK];
+  for (int32_t i = 0; i + 1 < k->nout; i++) {
+    df_tensor *t = dfk_out(k, i, k->out_dtype[i], 1, &one);
     if (!t) return k->error->code;
-    for (int64_t i = 0; i < size; i++) df_tensor_set_int(t, i, i * from->dims[d + 1]);
+    df_tensor_set_int(t, 0, 0);
   }
-  int32_t last = from->rank - 1;
-  int64_t size = n + 1, total = 0;
-  df_tensor *t = dfk_out(k, last, k->out_dtype[last], 1, &size);
-  if (!t) return k->error->code;
-  df_tensor_set_int(t, 0, 0);
-  for (int64_t i = 0; i < n; i++) df_tensor_set_int(t, i + 1, total += rows_of(box[i]));
-  for (int32_t l = 0; l < inner; l++)
-    if (join_splits(k, from->rank + l, box, n, l)) return k->error->code;
-  return join_values(k, (int32_t)levels, box, n);
+  memcpy(dims, like->dims, sizeof dims);
+  dims[0] = 0;
+  return dfk_out(k, k->nout - 1, like->dtype, like->rank, dims) ? DF_OK : k->error->code;
+}
+
+/* params_nested_splits… params_dense_values indices */
+static int32_t kernel_gather(df_kernel *k) {
+  int32_t splits = k->nin - 2;
+  const df_tensor *ix = k->in[k->nin - 1];
+  if (splits < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "params is not ragged");
+  if (!check_ragged(k, splits)) return k->error->code;
+  if (k->nout != splits + ix->rank)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "OUTPUT_RAGGED_RANK is %d: expected %d", k->nout - 1, splits + ix->rank - 1);
+  int64_t rows = k->in[0]->size - 1, i = 0;
+  dfi_box **box = dfi_xcalloc((size_t)ix->size + 1, sizeof *box);
+  int32_t code = DF_OK;
+  for (; i < ix->size && !code; i++) {
+    int64_t at = dfk_index(ix, i);
+    if (at < 0 || at >= rows)
+      code = dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld but params has %lld rows", (long long)i, (long long)at, (long long)rows);
+    else if (!(box[i] = row_of(k, splits, at))) code = out_of_memory(k);
+  }
+  if (!code && ix->rank == 0)
+    for (int32_t t = 0; t < splits; t++) dfk_out_tensor(k, t, df_tensor_retain(box[0]->tensor[t]));
+  else if (!code && ix->size == 0) code = give_none(k, splits);
+  else if (!code) code = give_batch(k, ix->rank, ix->dims, box, splits - 1);
+  for (i = 0; i < ix->size; i++) if (box[i]) dfi_handle_release(box[i]);
+  free(box);
+  return code;
 }
 
 static int32_t shape_to_variant(dfi_infer *c) {
@@ -192,5 +239,10 @@ static const df_op ops[] = {
     .attrs = "input_ragged_rank:int output_ragged_rank:int Tvalues:dtype Tsplits:dtype=int64",
     .doc = "the ragged tensor whose rows the variants hold",
     .stateful = true, .no_grad = true, .shape = shape_from_variant, .kernel = { [DF_REF] = kernel_from_variant } },
+  { .type = "RaggedGather", .in = "params_nested_splits:Tsplits* params_dense_values:Tvalues indices:Tindices",
+    .out = "output_nested_splits:Tsplits*OUTPUT_RAGGED_RANK output_dense_values:Tvalues",
+    .types = "Tvalues=any Tsplits=int32|int64 Tindices=int32|int64", .attrs = "OUTPUT_RAGGED_RANK:int",
+    .doc = "the rows of a ragged tensor that indices names, in the shape of indices",
+    .no_grad = true, .shape = shape_from_variant, .kernel = { [DF_REF] = kernel_gather } },
 };
 const dfi_op_table dfi_ops_ragged = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -187,10 +187,12 @@ static int32_t read_batch(df_kernel *k, const df_tensor *from, batch *b) {
     for (int32_t p = 0; p < 3; p++)
       if (!(b->part[3 * i + p] = get(k, from, 3 * i + p))) return k->error->code;
     const df_tensor *ix = b->part[3 * i], *v = b->part[3 * i + 1], *s = b->part[3 * i + 2];
-    if (ix->dtype != DF_INT64 || ix->rank != 2 || v->rank != 1 || s->dtype != DF_INT64 || s->rank != 1 || ix->dims[0] != v->size || ix->dims[1] != s->size)
+    if (ix->dtype != DF_INT64 || ix->rank != 2 || v->rank != 1 || s->dtype != DF_INT64 || s->rank != 1 || ix->dims[0] != v->size ||
+        ix->dims[1] != s->size)
       return dfk_fail(k, DF_INVALID_ARGUMENT, "row %lld holds no sparse tensor", (long long)i);
     if (v->dtype != k->out_dtype[1])
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "row %lld holds a sparse tensor of %s, not of %s", (long long)i, df_dtype_name(v->dtype), df_dtype_name(k->out_dtype[1]));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "row %lld holds a sparse tensor of %s, not of %s", (long long)i, df_dtype_name(v->dtype),
+                      df_dtype_name(k->out_dtype[1]));
     if (b->rank < 0) b->rank = s->size;
     if (b->rank != s->size || b->rank > DF_MAX_RANK)
       return dfk_fail(k, DF_INVALID_ARGUMENT, "row %lld holds a sparse tensor of rank %lld, those before it have rank %lld", (long long)i,

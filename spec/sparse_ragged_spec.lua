@@ -88,6 +88,18 @@ describe('a ragged tensor', function()
     same(df.run(from(grid, 1, 3)), { { 0, 2, 4 }, { 0, 1, 3, 5, 6 }, { 0, 2, 2, 5, 5, 8, 10 }, { 1, 2, 3, 4, 5, 3, 4, 5, 1, 2 } })
   end)
 
+  it('gives rows', function()
+    local function gather(splits, values, indices, levels) return { op('RaggedGather', { splits, values, indices }, { OUTPUT_RAGGED_RANK = levels }) } end
+    local splits, values = rows()
+    local lists = gather(splits, values, df.int32{ 2, 1, 0, 2 }, 1)
+    same(df.run{ lists[1], lists[2] }, { { 0, 3, 3, 5, 8 }, { 3, 4, 5, 1, 2, 3, 4, 5 } })
+    local grid = gather(splits, values, df.int32{ { 0, 1 }, { 1, 0 } }, 2)
+    same(df.run{ grid[1], grid[2], grid[3] }, { { 0, 2, 4 }, { 0, 2, 2, 2, 4 }, { 1, 2, 1, 2 } })
+    local none = gather(splits, values, df.constant({}, 'int32', { 0 }), 1)
+    same(df.run(none[1]), { 0 })
+    invalid(gather(splits, values, df.int32{ 3 }, 1)[2])
+  end)
+
   it('is an error where splits, ranks or dtypes do not fit', function()
     local splits, values = rows()
     invalid(to({ df.int64{ 0, 2, 1, 5 } }, values, false))
