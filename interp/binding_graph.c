@@ -292,6 +292,27 @@ static int core_node_attrs_text(lua_State *L) {
   return 1;
 }
 
+/* node_attr(g, node, name): a number, boolean, string or list; nil when there is no such attribute, or the shape has no known rank. */
+static int core_node_attr(lua_State *L) {
+  df_attr_value v;
+  int32_t type = df_node_attr(graph_arg(L), int_arg(L, 2), luaL_checkstring(L, 3), &v);
+  switch (type) {
+    case 0: return 0;
+    case 'b': lua_pushboolean(L, v.number != 0); return 1;
+    case 'f': lua_pushnumber(L, v.number); return 1;
+    case 's': lua_pushlstring(L, v.bytes ? v.bytes : "", (size_t)v.n); return 1;
+    case 'h': case 'l': case 'y':
+      if (v.n < 0) return 0;
+      lua_createtable(L, (int)v.n, 0);
+      for (int64_t i = 0; i < v.n; i++) {
+        lua_pushinteger(L, v.ints[i]);
+        lua_rawseti(L, -2, i + 1);
+      }
+      return 1;
+    default: lua_pushinteger(L, (lua_Integer)v.number); return 1;
+  }
+}
+
 static int core_current_context(lua_State *L) {
   lua_pushinteger(L, df_current_context(graph_arg(L)));
   return 1;
@@ -527,7 +548,7 @@ const luaL_Reg dfb_graph_functions[] = {
   { "node_context", core_node_context },         { "current_context", core_current_context },
   { "needs_nothing", core_needs_nothing },
   { "flow_describe", core_flow_describe },       { "flow_name", core_flow_name }, { "saved", core_saved },
-  { "node_capture", core_node_capture },         { "node_attrs_text", core_node_attrs_text },
+  { "node_capture", core_node_capture },         { "node_attrs_text", core_node_attrs_text }, { "node_attr", core_node_attr },
   { "variable_set_init", core_variable_set_init }, { "flow_depth", core_flow_depth },
   { "flow_abort", core_flow_abort },             { "cond_begin", core_cond_begin },
   { "cond_branch_end", core_cond_branch_end },   { "cond_end", core_cond_end },

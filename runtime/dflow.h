@@ -198,6 +198,11 @@ const char *df_flow_name(df_graph *g, int32_t node);      /* of that cond or loo
 bool        df_node_capture(df_graph *g, int32_t node, int32_t *from_node, int32_t *from_index);
 /* Attributes that differ from their defaults, `transpose_b=true axis=1`; the length, at most room - 1. */
 int32_t     df_node_attrs_text(df_graph *g, int32_t node, int32_t room, char *out);
+/* One attribute of a node: the first letter of its type (int, float, bool, string, dtype; h shape, l ints, y types), 0 when there is no such
+ * attribute or it is of another type. Numbers, bools and dtypes are in *number; strings and lists are borrowed, *n long (a shape of unknown
+ * rank: -1). */
+typedef struct df_attr_value { double number; int64_t n; const char *bytes; const int64_t *ints; } df_attr_value;
+int32_t     df_node_attr(df_graph *g, int32_t node, const char *name, df_attr_value *out);
 /* True when a run of this output needs no feed and has no side effect: a prompt may run it to show its value. */
 bool        df_output_needs_nothing(df_graph *g, int32_t node, int32_t index);
 
@@ -245,6 +250,10 @@ int32_t df_while_close_var(df_graph *g, int32_t number, int32_t result_node, int
  * When it fails, g is as it was. */
 int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const char *prefix, int32_t nmap, const char *const *map_name,
                             const int32_t *map_to, const char *where, df_error *err);
+/* The bytes of a GraphDef, uint8, owned, with the nodes that the n outputs depend on: pairs of node and index, index -1 for an
+ * operation. n -1: all of the graph but what only gradients need. with_context: a MetaGraphDef, with the conds and loops as TensorFlow's
+ * gradients need them. Nodes that TensorFlow has no words for are one error that lists them. NULL: err is filled. */
+df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, bool with_context, bool text, df_error *err);
 
 /* ---- gradients --------------------------------------------------------------------------------- */
 /* Called while building, for a CustomGradient node: `id` is its attribute, dy are n pairs ({-1,0}: none), fill

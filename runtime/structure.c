@@ -153,3 +153,22 @@ int32_t df_node_attrs_text(df_graph *g, int32_t node, int32_t room, char *out) {
   }
   return (int32_t)t.n;
 }
+
+int32_t df_node_attr(df_graph *g, int32_t node, const char *name, df_attr_value *out) {
+  *out = (df_attr_value){ 0 };
+  if (node < 0 || node >= g->n) return 0;
+  const df_node *n = g->node[node];
+  const dfi_op_info *info = dfi_op_info_at(n->op);
+  int32_t i = dfi_op_attr_index(info, name);
+  if (i < 0) return 0;
+  const df_attr *a = &n->attrs[i];
+  char type = info->attr[i].type;
+  switch (type) {
+    case 'i': case 'b': case 'd': out->number = (double)a->i; break;
+    case 'f': out->number = a->f; break;
+    case 's': out->bytes = a->s; out->n = a->i; break;
+    case 'h': case 'l': case 'y': out->ints = a->ints; out->n = a->i; break;
+    default: return 0;
+  }
+  return type;
+}

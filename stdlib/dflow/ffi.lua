@@ -615,6 +615,21 @@ function core.node_attrs_text(g, node)
   local text = ffi.new('char[512]')
   return ffi.string(text, C.df_node_attrs_text(g, node, 512, text))
 end
+local attr_value = ffi.new('df_attr_value[1]')
+function core.node_attr(g, node, name)
+  local type, v = C.df_node_attr(g, node, name, attr_value), attr_value[0]
+  if type == 0 then return nil end
+  type = string.char(type)
+  if type == 'b' then return v.number ~= 0 end
+  if type == 's' then return v.n > 0 and ffi.string(v.bytes, v.n) or '' end
+  if type == 'h' or type == 'l' or type == 'y' then
+    if v.n < 0 then return nil end
+    local list = {}
+    for i = 1, tonumber(v.n) do list[i] = tonumber(v.ints[i - 1]) end
+    return list
+  end
+  return v.number
+end
 function core.current_context(g) return C.df_current_context(g) end
 
 function core.push_top(g) C.df_push_top(g) end
@@ -744,6 +759,11 @@ function core.import_graph_def(g, bytes, prefix, names, to, where)
   local before = C.df_graph_nodes(g)
   if C.df_import_graph_def(g, bytes, count, prefix, n, list, (pairs_of(to)), where, err) ~= 0 then raise() end
   charge(NODE_CHARGE * (C.df_graph_nodes(g) - before))
+end
+
+function core.export_graph_def(g, outputs, with_context, text)
+  local list = outputs and pairs_of(outputs)
+  return checked(C.df_export_graph_def(g, outputs and #outputs / 2 or -1, list, with_context, text, err))
 end
 
 -- ---- sessions and runs ----------------------------------------------------------------------------------------------------
