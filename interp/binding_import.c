@@ -26,7 +26,20 @@ static int core_import_graph_def(lua_State *L) {
   return 0;
 }
 
+/* export_graph_def(g, {node, index, ...} or nil, with_context, text) -> uint8 tensor */
+static int core_export_graph_def(lua_State *L) {
+  df_graph *g = dfb_arg(L, 1, DFB_GRAPH);
+  int32_t n = -2, few[64], *outputs = NULL;
+  if (!lua_isnil(L, 2)) outputs = dfb_ints_arg(L, 2, &n, few, 64);
+  df_error err;
+  df_tensor *t = df_export_graph_def(g, n / 2, outputs, lua_toboolean(L, 3), lua_toboolean(L, 4), &err);
+  if (!t) return dfb_raise(L, &err);
+  dfb_push_tensor(L, t);
+  return 1;
+}
+
 const luaL_Reg dfb_import_functions[] = {
   { "import_graph_def", core_import_graph_def },
+  { "export_graph_def", core_export_graph_def },
   { NULL, NULL }
 };

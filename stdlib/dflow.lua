@@ -88,13 +88,8 @@ local inside = {
   load_npy = 'dflow.npy', save_npy = 'dflow.npy', load_npz = 'dflow.npy', save_npz = 'dflow.npy',
   FIFOQueue = 'dflow.queue', PaddingFIFOQueue = 'dflow.queue', RandomShuffleQueue = 'dflow.queue', PriorityQueue = 'dflow.queue',
   check_gradients = 'dflow.check', checkpoint = 'dflow.checkpoint', saved = 'dflow.saved',
-  import_graph_def = 'dflow.graphdef',
+  import_graph_def = 'dflow.graphdef', export_graph_def = 'dflow.export',
 }
-
--- Parts that are not there yet say so.
-for _, name in ipairs{ 'export_graph_def' } do
-  df[name] = function() errors.raise('unimplemented', 'df.%s is not there yet', name) end
-end
 
 local function names()
   local list = ops.names()

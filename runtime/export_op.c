@@ -1,0 +1,354 @@
+/* export_op.c: ops that TensorFlow has in other words.
+ *
+ * Each becomes a few nodes under its own name, `x/max`, `x/log`, …; the last one has the name itself. Small constants hang on the context.
+ */
+#include "export.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+/* ---- a few words --------------------------------------------------------------------------------------------- */
+
+static const char *own(dfi_export *e) { return e->name[e->current->id]; }
+static const char *in(dfi_export *e, int32_t i) { return dfi_export_ref(e, e->current->in[i]); }
+static uint8_t type_in(dfi_export *e, int32_t i) { return dfi_dtype(e->current->in[i]); }
+static const dfi_shape *shape_in(dfi_export *e, int32_t i) { return dfi_shape_at(e->current->in[i]); }
+
+/* A node under the current one; word NULL: the node itself, with its control edges. */
+static Pb__NodeDef *put(dfi_export *e, const char *type, const char *word, int32_t n, ...) {
+  Pb__NodeDef *def = dfi_export_node(e, type, word ? dfi_export_name(e, "%s/%s", own(e), word) : own(e), 1);
+  va_list args;
+  va_start(args, n);
+  for (int32_t i = 0; i < n; i++) dfi_lower_input(&e->l, def, va_arg(args, const char *));
+  va_end(args);
+  if (!word) dfi_export_controls(e, def);
+  return def;
+}
+
+/* The same with the attribute T. */
+static Pb__NodeDef *put_t(dfi_export *e, const char *type, const char *word, uint8_t t, int32_t n, const char *a, const char *b, const char *c) {
+  const char *input[3] = { a, b, c };
+  Pb__NodeDef *def = put(e, type, word, 0);
+  size_t controls = def->n_input;
+  for (int32_t i = 0; i < n; i++) dfi_lower_input(&e->l, def, input[i]);
+  if (controls) {                                     /* control edges come last */
+    char **all = dfi_arena_take(&e->d->arena, sizeof *all * def->n_input);
+    memcpy(all, def->input + controls, sizeof *all * (size_t)n);
+    memcpy(all + n, def->input, sizeof *all * controls);
+    memcpy(def->input, all, sizeof *all * def->n_input);
+  }
+  dfi_lower_type(&e->l, def, "T", t);
+  return def;
+}
+static const char *one(dfi_export *e, const char *type, const char *word, uint8_t t, const char *a) {
+  return put_t(e, type, word, t, 1, a, NULL, NULL)->name;
+}
+static const char *two(dfi_export *e, const char *type, const char *word, uint8_t t, const char *a, const char *b) {
+  return put_t(e, type, word, t, 2, a, b, NULL)->name;
+}
+static const char *reduce(dfi_export *e, const char *type, const char *word, uint8_t t, uint8_t tidx, const char *x, const char *axes, bool keep) {
+  Pb__NodeDef *n = put_t(e, type, word, t, 2, x, axes, NULL);
+  dfi_lower_type(&e->l, n, "Tidx", tidx);
+  dfi_lower_bool(&e->l, n, "keep_dims", keep);
+  return n->name;
+}
+static const char *shape_of(dfi_export *e, const char *word, uint8_t t, const char *x, uint8_t out) {
+  Pb__NodeDef *n = put_t(e, "Shape", word, t, 1, x, NULL, NULL);
+  dfi_lower_type(&e->l, n, "out_type", out);
+  return n->name;
+}
+static const char *reshape(dfi_export *e, const char *word, uint8_t t, const char *x, const char *shape, uint8_t tshape) {
+  Pb__NodeDef *n = put_t(e, "Reshape", word, t, 2, x, shape, NULL);
+  dfi_lower_type(&e->l, n, "Tshape", tshape);
+  return n->name;
+}
+static const char *cast(dfi_export *e, const char *word, const char *x, uint8_t from, uint8_t to) {
+  if (from == to && word) return x;
+  Pb__NodeDef *n = put(e, "Cast", word, 0);
+  dfi_lower_input(&e->l, n, x);
+  dfi_lower_type(&e->l, n, "SrcT", from);
+  dfi_lower_type(&e->l, n, "DstT", to);
+  return n->name;
+}
+static const char *number(dfi_export *e, const char *word, uint8_t t, double v) {
+  return dfi_export_number(e, dfi_export_name(e, "%s/%s", own(e), word), t, v);
+}
+static const char *ints(dfi_export *e, const char *word, int32_t n, const int64_t *v) {
+  return dfi_export_ints(e, dfi_export_name(e, "%s/%s", own(e), word), DF_INT32, 1, n, v);
+}
+static const char *gather(dfi_export *e, const char *word, uint8_t t, const char *x, const char *indices, uint8_t ti, int64_t axis, int64_t batch) {
+  const char *at = number(e, "axis", DF_INT32, (double)axis);
+  Pb__NodeDef *n = put(e, "GatherV2", word, 3, x, indices, at);
+  dfi_lower_type(&e->l, n, "Tparams", t);
+  dfi_lower_type(&e->l, n, "Tindices", ti);
+  dfi_lower_type(&e->l, n, "Taxis", DF_INT32);
+  dfi_lower_int(&e->l, n, "batch_dims", batch);
+  return n->name;
+}
+
+/* ---- state ------------------------------------------------------------------------------------------------------ */
+
+/* An assignment has no output in TensorFlow: the new value is a read that waits for it. */
+static void assignment(dfi_export *e) {
+  const df_node *n = e->current;
+  const dfi_export_op *op = dfi_export_find(dfi_op_info_at(n->op)->op->type);
+  const char *done = dfi_export_name(e, "%s/update", own(e));
+  size_t at = e->l.n;
+  dfi_export_plain(e, op, done);
+  e->place[e->l.n - 1].outputs = 0;
+  if (e->l.n == at) return;
+  Pb__NodeDef *read = dfi_export_node(e, "ReadVariableOp", own(e), 1);
+  dfi_lower_input(&e->l, read, in(e, 0));
+  dfi_lower_input(&e->l, read, dfi_lower_text(&e->l, "^%s", done));
+  dfi_lower_type(&e->l, read, "dtype", n->out[0].dtype);
+}
+
+/* Variables without a shared name are TensorFlow's by the names of their nodes here, but all the same one there. */
+static void variable(dfi_export *e) {
+  const df_node *n = e->current;
+  const dfi_op_info *o = dfi_op_info_at(n->op);
+  const df_attr *shape = &n->attrs[dfi_op_attr_index(o, "shape")], *shared = &n->attrs[dfi_op_attr_index(o, "shared_name")];
+  Pb__NodeDef *def = dfi_export_node(e, "VarHandleOp", own(e), 1);
+  dfi_export_controls(e, def);
+  dfi_lower_type(&e->l, def, "dtype", (int32_t)n->attrs[dfi_op_attr_index(o, "dtype")].i);
+  dfi_export_shape(e, def, "shape", (int32_t)shape->i, shape->ints);
+  dfi_lower_string(&e->l, def, "shared_name", shared->i ? shared->s : own(e));
+  dfi_lower_string(&e->l, def, "container", n->attrs[dfi_op_attr_index(o, "container")].s);
+}
+
+/* A message of ours is one of the values that TensorFlow shows. */
+static void assertion(dfi_export *e) {
+  const df_node *n = e->current;
+  const dfi_op_info *o = dfi_op_info_at(n->op);
+  const df_attr *message = &n->attrs[dfi_op_attr_index(o, "message")], *summarize = &n->attrs[dfi_op_attr_index(o, "summarize")];
+  const char *text = NULL;
+  if (message->i || n->nin == 1) {
+    text = dfi_export_name(e, "%s/message", own(e));
+    Pb__NodeDef *c = dfi_export_node(e, "Const", text, 1);
+    df_tensor *t = df_tensor_new(DF_STRING, 0, NULL, NULL);
+    if (message->i) df_tensor_set_string(t, 0, message->s, message->i, NULL);
+    dfi_export_hang(e, c);
+    dfi_lower_type(&e->l, c, "dtype", DF_STRING);
+    dfi_export_tensor(e, c, "value", t);
+    df_tensor_release(t);
+  }
+  Pb__NodeDef *def = dfi_export_node(e, "Assert", own(e), 0);
+  Pb__AttrValue__ListValue *list = dfi_arena_take(&e->d->arena, sizeof *list);
+  pb__attr_value__list_value__init(list);
+  list->type = dfi_arena_take(&e->d->arena, sizeof *list->type * (size_t)(n->nin + 1));
+  dfi_lower_input(&e->l, def, in(e, 0));
+  if (text) {
+    dfi_lower_input(&e->l, def, text);
+    list->type[list->n_type++] = PB__DATA_TYPE__DT_STRING;
+  }
+  for (int32_t i = 1; i < n->nin; i++) {
+    dfi_lower_input(&e->l, def, in(e, i));
+    list->type[list->n_type++] = (Pb__DataType)type_in(e, i);
+  }
+  dfi_export_controls(e, def);
+  Pb__AttrValue *types = dfi_lower_attr(&e->l, def, "T");
+  types->value_case = PB__ATTR_VALUE__VALUE_LIST;
+  types->list = list;
+  dfi_lower_int(&e->l, def, "summarize", summarize->i);
+}
+
+/* ---- arithmetic --------------------------------------------------------------------------------------------------- */
+
+static void logical_xor(dfi_export *e) { two(e, "NotEqual", NULL, DF_BOOL, in(e, 0), in(e, 1)); }
+
+static void log_sum_exp(dfi_export *e) {
+  const df_node *n = e->current;
+  uint8_t t = type_in(e, 0), tidx = type_in(e, 1);
+  bool keep = n->attrs[0].i != 0;
+  const char *x = in(e, 0), *axes = in(e, 1);
+  const char *most = reduce(e, "Max", "max", t, tidx, x, axes, true);
+  const char *finite = one(e, "IsFinite", "is_finite", t, most);
+  const char *shift = put_t(e, "Select", "shift", t, 3, finite, most, one(e, "ZerosLike", "zeros", t, most))->name;
+  const char *still = one(e, "StopGradient", "stop", t, shift);
+  const char *sum = reduce(e, "Sum", "sum", t, tidx, one(e, "Exp", "exp", t, two(e, "Sub", "sub", t, x, still)), axes, keep);
+  const char *log = one(e, "Log", "log", t, sum);
+  if (!keep) still = reshape(e, "flat", t, still, shape_of(e, "shape", t, log, DF_INT32), DF_INT32);
+  two(e, "AddV2", NULL, t, log, still);
+}
+
+static void sum_to_shape(dfi_export *e) {
+  uint8_t t = type_in(e, 0), i = type_in(e, 1);
+  const char *shape = in(e, 1);
+  Pb__NodeDef *axes = put_t(e, "BroadcastGradientArgs", "axes", i, 2, shape, shape_of(e, "shape", t, in(e, 0), i), NULL);
+  e->place[e->l.n - 1].outputs = 2;
+  reshape(e, NULL, t, reduce(e, "Sum", "sum", t, i, in(e, 0), axes->name, false), shape, i);
+}
+
+/* Axes as int32[n] from 0 on, and the rank. */
+static const char *plain_axes(dfi_export *e, const char *shape, uint8_t tshape, const char **rank) {
+  const char *axes = cast(e, "axes", in(e, 1), type_in(e, 1), DF_INT32);
+  Pb__NodeDef *size = put_t(e, "Size", "rank", tshape, 1, shape, NULL, NULL);
+  dfi_lower_type(&e->l, size, "out_type", DF_INT32);
+  *rank = size->name;
+  axes = reshape(e, "list", DF_INT32, axes, ints(e, "any", 1, (int64_t[]){ -1 }), DF_INT32);
+  return two(e, "FloorMod", "positive", DF_INT32, two(e, "AddV2", "up", DF_INT32, axes, *rank), *rank);
+}
+
+static void reduced_shape(dfi_export *e) {
+  uint8_t t = type_in(e, 0);
+  const char *rank, *axes = plain_axes(e, in(e, 0), t, &rank);
+  Pb__NodeDef *all = put(e, "Range", "all", 3, number(e, "zero", DF_INT32, 0), rank, number(e, "one", DF_INT32, 1));
+  dfi_lower_type(&e->l, all, "Tidx", DF_INT32);
+  Pb__NodeDef *ones = put(e, "Fill", "ones", 2, shape_of(e, "count", DF_INT32, axes, DF_INT32), number(e, "unit", t, 1));
+  dfi_lower_type(&e->l, ones, "T", t);
+  dfi_lower_type(&e->l, ones, "index_type", DF_INT32);
+  Pb__NodeDef *stitch = put_t(e, "DynamicStitch", "stitch", t, 3, all->name, axes, in(e, 0));
+  dfi_lower_input(&e->l, stitch, ones->name);
+  dfi_lower_int(&e->l, stitch, "N", 2);
+  one(e, "Identity", NULL, t, stitch->name);
+}
+
+static void reduced_count(dfi_export *e) {
+  uint8_t t = type_in(e, 0);
+  const char *rank, *axes = plain_axes(e, in(e, 0), t, &rank);
+  const char *dims = gather(e, "dims", t, in(e, 0), axes, DF_INT32, 0, 0);
+  const char *all = reduce(e, "Prod", "product", t, DF_INT32, dims, ints(e, "first", 1, (int64_t[]){ 0 }), false);
+  cast(e, NULL, all, t, DF_INT64);
+}
+
+/* ---- indices -------------------------------------------------------------------------------------------------------- */
+
+static bool constant_int(const df_output o, int64_t *v) {
+  const df_tensor *t = o.node->out[o.index].constant;
+  if (!t || t->size != 1) return false;
+  *v = t->dtype == DF_INT64 ? *(const int64_t *)t->data : *(const int32_t *)t->data;
+  return true;
+}
+
+static const char *transposed(dfi_export *e, const char *word, uint8_t t, const char *x, int32_t n, const int64_t *order) {
+  Pb__NodeDef *p = put_t(e, "Transpose", word, t, 2, x, ints(e, "order", n, order), NULL);
+  dfi_lower_type(&e->l, p, "Tperm", DF_INT32);
+  return p->name;
+}
+
+/* Rows of dy are summed by segments; an axis that is not the first is brought there and back. */
+static void gather_grad(dfi_export *e) {
+  const df_node *n = e->current;
+  uint8_t t = type_in(e, 3), ti = type_in(e, 1), ts = type_in(e, 0);
+  int64_t axis;
+  int32_t rank = n->out[0].shape.rank, inner = shape_in(e, 1)->rank;
+  if (rank < 0 && shape_in(e, 0)->rank == 1) rank = (int32_t)shape_in(e, 0)->dims[0];
+  if (n->attrs[0].i) { dfi_export_refuse(e, "its indices have batch dimensions"); return; }
+  if (!constant_int(n->in[2], &axis) || (axis && (rank < 0 || inner < 0))) {
+    dfi_export_refuse(e, "its axis or its ranks are not known before it runs");
+    return;
+  }
+  if (axis < 0) axis += rank;
+  const char *dy = in(e, 3), *rows = gather(e, "rows", ts, in(e, 0), number(e, "at", DF_INT32, (double)axis), DF_INT32, 0, 0);
+  int64_t there[2 * DF_MAX_RANK], back[DF_MAX_RANK];
+  int32_t all = rank - 1 + inner, k = 0;
+  if (axis) {
+    if (all > 2 * DF_MAX_RANK || rank > DF_MAX_RANK) { dfi_export_refuse(e, "its rank is too high"); return; }
+    for (int32_t i = 0; i < inner; i++) there[k++] = axis + i;
+    for (int32_t i = 0; i < all; i++) if (i < axis || i >= axis + inner) there[k++] = i;
+    for (int32_t i = 0; i < rank; i++) back[i] = i < axis ? i + 1 : i == axis ? 0 : i;
+    dy = transposed(e, "turned", t, dy, all, there);
+  }
+  Pb__NodeDef *sum = put_t(e, "UnsortedSegmentSum", "sum", t, 3, dy, in(e, 1), rows);
+  dfi_lower_type(&e->l, sum, "Tindices", ti);
+  dfi_lower_type(&e->l, sum, "Tnumsegments", ts);
+  const char *result = axis ? transposed(e, "back", t, sum->name, rank, back) : sum->name;
+  reshape(e, NULL, t, result, in(e, 0), ts);
+}
+
+static void take_along(dfi_export *e) {
+  int32_t rank = shape_in(e, 0)->rank;
+  if (rank < 1) dfi_export_refuse(e, "its rank is not known before it runs");
+  else gather(e, NULL, type_in(e, 0), in(e, 0), in(e, 1), type_in(e, 1), rank - 1, rank - 1);
+}
+
+static void put_along(dfi_export *e) {
+  uint8_t t = type_in(e, 0), ti = type_in(e, 1);
+  Pb__NodeDef *hot = put_t(e, "OneHot", "places", t, 3, in(e, 1), in(e, 2), number(e, "on", t, 1));
+  dfi_lower_input(&e->l, hot, number(e, "off", t, 0));
+  dfi_lower_type(&e->l, hot, "TI", ti);
+  const char *last = number(e, "last", DF_INT32, -1);
+  Pb__NodeDef *wide = put_t(e, "ExpandDims", "column", t, 2, in(e, 0), last, NULL);
+  dfi_lower_type(&e->l, wide, "Tdim", DF_INT32);
+  const char *both = two(e, "Mul", "spread", t, hot->name, wide->name);
+  reduce(e, "Sum", NULL, t, DF_INT32, both, number(e, "second", DF_INT32, -2), false);
+}
+
+/* mask, one per index, with ones after it so that it chooses among slices of x. */
+static const char *mask_rows(dfi_export *e, const char *mask, uint8_t ti, const char *indices, int32_t inner, int32_t rank) {
+  int64_t ones[DF_MAX_RANK];
+  int32_t more = rank - inner;
+  for (int32_t i = 0; i < more; i++) ones[i] = 1;
+  if (more <= 0) return mask;
+  const char *shape = shape_of(e, "mask_shape", ti, indices, DF_INT32), *rest = ints(e, "mask_rest", more, ones);
+  Pb__NodeDef *n = put_t(e, "ConcatV2", "mask_all", DF_INT32, 3, shape, rest, number(e, "mask_axis", DF_INT32, 0));
+  dfi_lower_int(&e->l, n, "N", 2);
+  dfi_lower_type(&e->l, n, "Tidx", DF_INT32);
+  return reshape(e, "mask_rows", DF_BOOL, mask, n->name, DF_INT32);
+}
+
+static void segment_gather(dfi_export *e) {
+  uint8_t t = type_in(e, 0), ti = type_in(e, 1);
+  int32_t inner = shape_in(e, 1)->rank, rank = e->current->out[0].shape.rank;
+  if (inner < 0 || rank < 0) { dfi_export_refuse(e, "its ranks are not known before it runs"); return; }
+  const char *zero = number(e, "zero", ti, 0), *ids = in(e, 1);
+  const char *rows = gather(e, "rows", t, in(e, 0), two(e, "Maximum", "ids", ti, ids, zero), ti, 0, 0);
+  const char *mask = mask_rows(e, two(e, "GreaterEqual", "there", ti, ids, zero), ti, ids, inner, rank);
+  put_t(e, "SelectV2", NULL, t, 3, mask, rows, one(e, "ZerosLike", "zeros", t, rows));
+}
+
+/* ---- what stands for something else ---------------------------------------------------------------------------------- */
+
+static void pass_all(dfi_export *e, int32_t first) {
+  const df_node *n = e->current;
+  Pb__NodeDef *def = dfi_export_node(e, "IdentityN", own(e), n->nin - first);
+  Pb__AttrValue__ListValue *list = dfi_arena_take(&e->d->arena, sizeof *list);
+  pb__attr_value__list_value__init(list);
+  list->type = dfi_arena_take(&e->d->arena, sizeof *list->type * (size_t)(n->nin + 1));
+  for (int32_t i = first; i < n->nin; i++) {
+    dfi_lower_input(&e->l, def, in(e, i));
+    list->type[list->n_type++] = (Pb__DataType)type_in(e, i);
+  }
+  dfi_export_controls(e, def);
+  Pb__AttrValue *types = dfi_lower_attr(&e->l, def, "T");
+  types->value_case = PB__ATTR_VALUE__VALUE_LIST;
+  types->list = list;
+}
+static void custom_gradient(dfi_export *e) { pass_all(e, (int32_t)e->current->attrs[0].i); }
+
+static void saved_read(dfi_export *e) {
+  int32_t last = e->current->nin - 1;
+  one(e, "Identity", NULL, type_in(e, last), in(e, last));
+}
+
+static void sparse_descent(dfi_export *e) {
+  uint8_t t = type_in(e, 1), ti = type_in(e, 3);
+  const char *step = two(e, "Mul", "step", t, in(e, 2), in(e, 1));
+  Pb__NodeDef *n = put(e, "ResourceScatterSub", NULL, 0);
+  size_t controls = n->n_input;
+  char **was = n->input;
+  n->n_input = 0;
+  n->input = NULL;
+  dfi_lower_input(&e->l, n, in(e, 0));
+  dfi_lower_input(&e->l, n, in(e, 3));
+  dfi_lower_input(&e->l, n, step);
+  for (size_t i = 0; i < controls; i++) dfi_lower_input(&e->l, n, was[i]);
+  dfi_lower_type(&e->l, n, "dtype", t);
+  dfi_lower_type(&e->l, n, "Tindices", ti);
+}
+
+bool dfi_export_special(dfi_export *e, const df_node *n) {
+  static const struct { const char *type; void (*write)(dfi_export *); } own_ops[] = {
+    { "LogicalXor", logical_xor }, { "LogSumExp", log_sum_exp }, { "SumToShape", sum_to_shape }, { "ReducedShape", reduced_shape },
+    { "ReducedCount", reduced_count }, { "GatherGrad", gather_grad }, { "TakeAlong", take_along }, { "PutAlong", put_along },
+    { "SegmentGather", segment_gather }, { "CustomGradient", custom_gradient }, { "TensorArrayReadSaved", saved_read },
+    { "ReadVariableSaved", saved_read }, { "ResourceSparseApplyGradientDescent", sparse_descent }, { "VarHandleOp", variable }, { "Assert", assertion },
+    { "AssignVariableOp", assignment }, { "AssignAddVariableOp", assignment }, { "AssignSubVariableOp", assignment },
+    { "ResourceScatterUpdate", assignment }, { "ResourceScatterAdd", assignment }, { "ResourceScatterSub", assignment },
+    { "ResourceScatterMul", assignment }, { "ResourceScatterDiv", assignment }, { "ResourceScatterMin", assignment },
+    { "ResourceScatterMax", assignment },
+  };
+  const char *type = dfi_op_info_at(n->op)->op->type;
+  for (size_t i = 0; i < sizeof own_ops / sizeof *own_ops; i++)
+    if (!strcmp(type, own_ops[i].type)) { own_ops[i].write(e); return true; }
+  return false;
+}
