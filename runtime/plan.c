@@ -5,424 +5,16 @@
  *              different frames, or that nothing reaches, is an error: this holds for any graph, however it was made.
  * 3. origins   where a value really comes from: Identity, StopGradient and LoopCond pass it on and need no token of their own; a
  *              loop constant that is a constant or a feed is read where it is.
- * 4. layout    slots, operands, edges, and the counts that each iteration starts with.
+ * 4. layout    (here; the others are in plan_find.c) slots, operands, edges, and the counts that each iteration starts with.
  *
  * A Const of a branch or body hangs on the pivot by a control edge, so that it is dead when the branch is. A plain node of the
  * same context that reads it has another input that says the same, so the constant itself needs no token.
  */
 #include "executor.h"
+#include "plan_make.h"
 #include <stdio.h>
 
-/* What is known of a node while its plan is made. By node id. */
-typedef struct mark {
-  bool     needed, fed_out;    /* fed_out: some output is fed */
-  int32_t  scope;              /* -1: not found yet */
-  int32_t  waiting;            /* inputs that have not been reached */
-  bool     reads_gate;         /* all its operands are constants read in place: it hangs on what they hang on */
-  bool     merged;             /* a loop's Merge: its Enter and NextIteration deliver for it */
-  bool     for_merge;          /* Enter, NextIteration: delivers for a Merge */
-  bool     given_token;        /* its value is given, but a Merge needs a token of it: output given_index */
-  int32_t  given_index;
-  int32_t  twin;               /* a Switch with the same inputs, or -1 */
-  int32_t  copy_scope; uint32_t copy_slot;   /* a scalar constant: where it was copied last */
-  int32_t  users;              /* places that wait for its tokens */
-  int32_t  number;             /* pnode, or -1 when it needs none */
-  uint32_t slot;               /* of output 0 */
-  uint32_t child_scope;        /* Enter */
-} mark;
-
-typedef struct maker {
-  df_graph *graph;
-  df_error *err;
-  dfi_plan *plan;
-  mark     *mark;
-  int32_t  *needed, nneeded;   /* ids, ascending */
-  int32_t   nids;
-  bool      reference;
-  df_output *given; int32_t ngiven;   /* what is fed */
-  int32_t  *const_index;       /* by id: place in plan->constant, or -1 */
-  int32_t  *variable_index;    /* by id: place among the variables, or -1 */
-  int32_t   scope_cap, constant_cap;
-  struct function { const char *name; df_node *ret; int32_t scope; } *function; int32_t nfunctions;
-} maker;
-
-static const df_op *op_of(const df_node *n) { return dfi_op_info_at(n->op)->op; }
-static df_flow flow_of(const df_node *n) { return op_of(n)->flow; }
-
-static int32_t feed_of(const maker *m, df_output o) {
-  if (!m->mark[o.node->id].fed_out) return -1;
-  for (int32_t i = 0; i < m->ngiven; i++) if (dfi_same(m->given[i], o)) return i;
-  return -1;
-}
-
-
-/* ---- functions that call themselves ------------------------------------------------------------------ */
-
-static const df_attr *attr_of(const df_node *n, const char *name) {
-  int32_t i = dfi_op_attr_index(dfi_op_info_at(n->op), name);
-  return i < 0 ? NULL : &n->attrs[i];
-}
-
-/* The function that a call, or a node of a function's frame, names; NULL: the graph has none of this name. */
-static struct function *function_of(maker *m, const df_node *n) {
-  const char *name = attr_of(n, "function")->s;
-  for (int32_t i = 0; i < m->nfunctions; i++) if (!strcmp(m->function[i].name, name)) return &m->function[i];
-  for (int32_t i = 0; i < m->nids; i++) {
-    df_node *r = m->graph->node[i];
-    if (flow_of(r) != DF_FUNCTION_RETURN || strcmp(attr_of(r, "function")->s, name)) continue;
-    m->function = dfi_xrealloc(m->function, sizeof *m->function * (size_t)(m->nfunctions + 1));
-    m->function[m->nfunctions] = (struct function){ name, r, -1 };
-    return &m->function[m->nfunctions++];
-  }
-  return NULL;
-}
-
-/* ---- prune --------------------------------------------------------------------------------------- */
-
-static void need(maker *m, df_node *n, int32_t **stack, int32_t *depth, int32_t *cap) {
-  if (m->mark[n->id].needed) return;
-  m->mark[n->id].needed = true;
-  m->nneeded++;
-  if (*depth == *cap) *stack = dfi_xrealloc(*stack, sizeof **stack * (size_t)(*cap = *cap * 2 + 64));
-  (*stack)[(*depth)++] = n->id;
-}
-
-static void prune(maker *m, int32_t nfetch, const int32_t *fetches) {
-  int32_t *stack = NULL, depth = 0, cap = 0;
-  for (int32_t i = 0; i < nfetch; i++) {
-    df_output o = { m->graph->node[fetches[2 * i]], fetches[2 * i + 1] };
-    if (o.index >= 0 && feed_of(m, o) >= 0) continue;
-    need(m, o.node, &stack, &depth, &cap);
-  }
-  while (depth) {
-    df_node *n = m->graph->node[stack[--depth]];
-    for (int32_t i = 0; i < n->nin; i++)
-      if (feed_of(m, n->in[i]) < 0) need(m, n->in[i].node, &stack, &depth, &cap);
-    for (int32_t i = 0; i < n->ncontrol; i++) need(m, n->control[i], &stack, &depth, &cap);
-    struct function *f = flow_of(n) == DF_CALL ? function_of(m, n) : NULL;
-    if (f) need(m, f->ret, &stack, &depth, &cap);
-  }
-  free(stack);
-  m->needed = dfi_xmalloc(sizeof *m->needed * (size_t)(m->nneeded + 1));
-  m->nneeded = 0;
-  for (int32_t i = 0; i < m->nids; i++) if (m->mark[i].needed) m->needed[m->nneeded++] = i;
-}
-
-/* ---- scopes ----------------------------------------------------------------------------------------- */
-
-static int32_t scope_new(maker *m, int32_t parent, const char *name) {
-  dfi_plan *p = m->plan;
-  if (p->nscopes == m->scope_cap) {
-    m->scope_cap = m->scope_cap ? m->scope_cap * 2 : 8;
-    p->scope = dfi_xrealloc(p->scope, sizeof *p->scope * (size_t)m->scope_cap);
-  }
-  dfi_scope *s = &p->scope[p->nscopes];
-  memset(s, 0, sizeof *s);
-  s->id = p->nscopes;
-  s->parent = parent;
-  s->name = name;
-  s->salt = 14695981039346656037u;                    /* FNV-1a */
-  for (const char *c = name; c && *c; c++) s->salt = (s->salt ^ (uint8_t)*c) * 1099511628211u;
-  s->parallel_iterations = 1;
-  if (parent >= 0) s->child = p->scope[parent].nchildren++;
-  return p->nscopes++;
-}
-
-/* The child frame that an Enter of scope `parent` opens. */
-static int32_t scope_child(maker *m, int32_t parent, const df_node *enter) {
-  const char *name = attr_of(enter, "frame_name")->s;
-  for (int32_t i = parent + 1; i < m->plan->nscopes; i++)
-    if (m->plan->scope[i].parent == parent && !strcmp(m->plan->scope[i].name, name)) return i;
-  int32_t id = scope_new(m, parent, name);
-  const df_attr *pi = attr_of(enter, "parallel_iterations");
-  m->plan->scope[id].parallel_iterations = pi && pi->i > 0 ? pi->i : 1;
-  m->plan->scope[id].where = enter->where;
-  return id;
-}
-
-static int32_t arrive(maker *m, df_node *n, int32_t scope, const df_node *from) {
-  mark *k = &m->mark[n->id];
-  if (k->scope < 0) k->scope = scope;
-  else if (k->scope != scope)
-    return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` (%s) has inputs from different frames: `%s` is in %s, others in %s",
-      dfi_node_name(n), op_of(n)->type, dfi_node_name((df_node *)from),
-      scope ? m->plan->scope[scope].name : "the top level", k->scope ? m->plan->scope[k->scope].name : "the top level");
-  return DF_OK;
-}
-
-/* The scope of a node without inputs. */
-static int32_t home_of(maker *m, const df_node *n) {
-  if (flow_of(n) != DF_FUNCTION_BEGIN && flow_of(n) != DF_FUNCTION_ARG) return 0;
-  struct function *f = function_of(m, n);
-  if (f->scope < 0) {
-    f->scope = scope_new(m, DFI_FUNCTION, f->name);
-    m->plan->scope[f->scope].where = f->ret->where;
-  }
-  return f->scope;
-}
-
-/* What only an imported graph can have: a frame that is entered from two frames, or that has two LoopConds. */
-static int32_t check_frames(maker *m) {
-  dfi_plan *p = m->plan;
-  df_node **loop_cond = dfi_xcalloc((size_t)p->nscopes, sizeof *loop_cond);
-  int32_t status = DF_OK;
-  for (int32_t i = 0; i < m->nneeded && !status; i++) {
-    df_node *n = m->graph->node[m->needed[i]];
-    if (flow_of(n) == DF_LOOP_COND) {
-      df_node **other = &loop_cond[m->mark[n->id].scope];
-      if (*other) status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "the frame `%s` has two LoopConds, `%s` and `%s`",
-                                    p->scope[m->mark[n->id].scope].name, dfi_node_name(*other), dfi_node_name(n));
-      *other = n;
-    }
-    for (int32_t s = 1; s < p->nscopes && n->loose && flow_of(n) == DF_ENTER && !status; s++) {
-      const dfi_scope *own = &p->scope[m->mark[n->id].child_scope];
-      if (s == own->id || p->scope[s].parent == own->parent || strcmp(p->scope[s].name, own->name)) continue;
-      status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "the frame `%s` is entered from two frames; `%s` enters it from %s", own->name,
-                        dfi_node_name(n), own->parent > 0 ? p->scope[own->parent].name : "the top level");
-    }
-  }
-  free(loop_cond);
-  return status;
-}
-
-static int32_t find_scopes(maker *m) {
-  /* consumers, as a compressed list by node id */
-  int32_t *first = dfi_xcalloc((size_t)m->nids + 2, sizeof *first), status = DF_OK, edges = 0;
-  for (int32_t i = 0; i < m->nneeded; i++) {
-    df_node *n = m->graph->node[m->needed[i]];
-    for (int32_t k = 0; k < n->nin; k++) if (feed_of(m, n->in[k]) < 0) { first[n->in[k].node->id + 1]++; edges++; }
-    for (int32_t k = 0; k < n->ncontrol; k++) { first[n->control[k]->id + 1]++; edges++; }
-  }
-  for (int32_t i = 0; i < m->nids; i++) first[i + 1] += first[i];
-  int32_t *user = dfi_xmalloc(sizeof *user * (size_t)(edges + 1)), *at = dfi_xmalloc(sizeof *at * (size_t)(m->nids + 1));
-  memcpy(at, first, sizeof *at * (size_t)m->nids);
-  int32_t *stack = dfi_xmalloc(sizeof *stack * (size_t)(m->nneeded + 1)), depth = 0, reached = 0;
-  for (int32_t i = 0; i < m->nneeded; i++) {
-    df_node *n = m->graph->node[m->needed[i]];
-    mark *k = &m->mark[n->id];
-    for (int32_t j = 0; j < n->nin; j++) if (feed_of(m, n->in[j]) < 0) { user[at[n->in[j].node->id]++] = n->id; k->waiting++; }
-    for (int32_t j = 0; j < n->ncontrol; j++) { user[at[n->control[j]->id]++] = n->id; k->waiting++; }
-    if (flow_of(n) == DF_MERGE && k->waiting > 1) k->waiting = 1;        /* a loop's Merge is reached through its Enter */
-    if (!k->waiting) { k->scope = home_of(m, n); stack[depth++] = n->id; }
-  }
-  while (depth && !status) {
-    df_node *n = m->graph->node[stack[--depth]];
-    mark *k = &m->mark[n->id];
-    reached++;
-    int32_t scope = k->scope;
-    if (flow_of(n) == DF_ENTER) { scope = scope_child(m, scope, n); k->child_scope = (uint32_t)scope; }
-    else if (flow_of(n) == DF_EXIT) {
-      if (scope == 0) { status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "the Exit `%s` is in no frame", dfi_node_name(n)); break; }
-      scope = m->plan->scope[scope].parent;
-    }
-    for (int32_t e = first[n->id]; e < first[n->id + 1] && !status; e++) {
-      df_node *u = m->graph->node[user[e]];
-      status = arrive(m, u, scope, n);
-      if (--m->mark[u->id].waiting == 0) stack[depth++] = u->id;
-    }
-  }
-  if (!status && reached < m->nneeded)
-    for (int32_t i = 0; i < m->nneeded; i++)
-      if (m->mark[m->needed[i]].waiting > 0) {
-        df_node *n = m->graph->node[m->needed[i]];
-        status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` (%s) waits for itself: a cycle without a NextIteration and an Enter",
-                          dfi_node_name(n), op_of(n)->type);
-        break;
-      }
-  free(first); free(user); free(at); free(stack);
-  return status ? status : check_frames(m);
-}
-
-/* ---- origins ------------------------------------------------------------------------------------------ */
-
-/* Is this value there before the run's first token, in every frame? */
-static bool is_given(const maker *m, df_output o) {
-  if (feed_of(m, o) >= 0) return true;
-  return o.node->ncontrol == 0 && m->mark[o.node->id].scope == 0 && (flow_of(o.node) == DF_CONSTANT || dfi_is_variable(o.node));
-}
-
-static bool passes_on(const df_node *n) {
-  if (n->ncontrol || n->nin != 1 || n->nout != 1) return false;
-  if (n->in[0].node->out[n->in[0].index].ref != n->out[0].ref) return false;     /* it reads the variable, here and now */
-  const char *t = op_of(n)->type;
-  return flow_of(n) == DF_LOOP_COND || !strcmp(t, "Identity") || !strcmp(t, "RefIdentity") || !strcmp(t, "StopGradient");
-}
-
-static bool is_loop_constant(const df_node *n) {
-  const df_attr *a = flow_of(n) == DF_ENTER ? attr_of(n, "is_constant") : NULL;
-  return a && a->i;
-}
-
-/* The output whose slot holds the value of o. */
-static df_output find_origin(const maker *m, df_output o) {
-  while (feed_of(m, o) < 0) {
-    if (passes_on(o.node)) { o = o.node->in[0]; continue; }
-    if (m->mark[o.node->id].twin >= 0) { o.node = m->graph->node[m->mark[o.node->id].twin]; continue; }
-    if (is_loop_constant(o.node) && !o.node->ncontrol) {
-      df_output outer = find_origin(m, o.node->in[0]);
-      if (is_given(m, outer)) return outer;
-    }
-    break;
-  }
-  return o;
-}
-
-/* May consumer n read the constant c where it lies, with no token from c? */
-static bool reads_constant(const df_node *n, const df_node *c) {
-  if (flow_of(c) != DF_CONSTANT) return false;
-  df_flow f = flow_of(n);
-  if (!c->context || c->context->kind == DFI_TOP || c->ncontrol != 1 || c->control[0] != c->context->pivot) return false;
-  if (f == DF_SWITCH && n->context->parent == c->context) return true;    /* a capture: its predicate brings the token */
-  return n->context == c->context && (f == DF_PLAIN || f == DF_SWITCH);
-}
-
-static int32_t constant_place(maker *m, df_node *n) {
-  if (m->const_index[n->id] >= 0) return m->const_index[n->id];
-  dfi_plan *p = m->plan;
-  if (p->nconstants == m->constant_cap) {
-    m->constant_cap = m->constant_cap ? m->constant_cap * 2 : 16;
-    p->constant = dfi_xrealloc(p->constant, sizeof *p->constant * (size_t)m->constant_cap);
-  }
-  df_value *v = &p->constant[p->nconstants];
-  *v = (df_value){ 0 };
-  dfi_value_from_tensor(v, df_tensor_retain(attr_of(n, "value")->tensor));
-  return m->const_index[n->id] = p->nconstants++;
-}
-
-static int32_t variable_place(maker *m, df_node *n) {
-  if (m->variable_index[n->id] >= 0) return m->variable_index[n->id];
-  dfi_plan *p = m->plan;
-  p->variable = dfi_xrealloc(p->variable, sizeof *p->variable * (size_t)(p->nvariables + 1));
-  p->variable[p->nvariables] = n;
-  return m->variable_index[n->id] = p->nvariables++;
-}
-
-/* A Merge chooses by tokens, so what is given is sent to it by a node of its own. */
-static bool given_as_token(const maker *m, const df_node *reader, df_output from) {
-  return reader && flow_of(reader) == DF_MERGE && m->mark[reader->id].scope == 0 && (feed_of(m, from) >= 0 || is_given(m, from));
-}
-
-/* Where the value of o lies for a reader in its scope. `reader` may be NULL (a fetch). *token: it arrives along an edge from *from. */
-static dfi_operand place(maker *m, const df_node *reader, df_output o, df_output *from, bool *token) {
-  *from = find_origin(m, o);
-  *token = given_as_token(m, reader, *from);
-  if (*token) return DFI_OPERAND(DFI_ITERATION, m->mark[from->node->id].slot + (uint32_t)from->index);
-  int32_t f = feed_of(m, *from);
-  if (f >= 0) return DFI_OPERAND(DFI_GIVEN, f);
-  df_node *n = from->node;
-  if (is_given(m, *from))
-    return dfi_is_variable(n) ? DFI_OPERAND(DFI_GIVEN, m->plan->nfeed + variable_place(m, n))
-                          : DFI_OPERAND(DFI_CONSTANT, constant_place(m, n));
-  if (reader && reads_constant(reader, n)) return DFI_OPERAND(DFI_CONSTANT, constant_place(m, n));
-  if (is_loop_constant(n)) return DFI_OPERAND(DFI_FRAME, m->mark[n->id].slot);
-  *token = true;
-  return DFI_OPERAND(DFI_ITERATION, m->mark[n->id].slot + (uint32_t)from->index);
-}
-
 /* ---- layout -------------------------------------------------------------------------------------------- */
-
-/* Does a value read by n come as a token from *from? A constant read in place that hangs on something: *gate. */
-static bool comes_as_token(maker *m, const df_node *n, df_output o, df_output *from, df_node **gate) {
-  *from = find_origin(m, o);
-  *gate = NULL;
-  if (given_as_token(m, n, *from)) {
-    mark *k = &m->mark[from->node->id];
-    k->given_token = true;
-    k->given_index = from->index;
-    if (k->scope < 0) k->scope = 0;                 /* all its outputs are fed: nobody has looked for it */
-    return true;
-  }
-  if (feed_of(m, *from) >= 0 || is_given(m, *from)) return false;
-  if (n && reads_constant(n, from->node)) { *gate = from->node; return false; }
-  return true;
-}
-
-/* Of several Switches with the same inputs one is kept: a value used in both branches of a cond is captured by each. */
-static void find_twins(maker *m) {
-  uint32_t mask = 63;
-  int32_t switches = 0;
-  for (int32_t i = 0; i < m->nneeded; i++) switches += flow_of(m->graph->node[m->needed[i]]) == DF_SWITCH;
-  while (mask < (uint32_t)switches * 2) mask = mask * 2 + 1;
-  df_node **table = dfi_xcalloc(mask + 1, sizeof *table);
-  for (int32_t i = 0; i < m->nneeded; i++) {
-    df_node *n = m->graph->node[m->needed[i]];
-    if (flow_of(n) != DF_SWITCH || n->ncontrol || m->mark[n->id].fed_out) continue;
-    df_output data = find_origin(m, n->in[0]), pred = find_origin(m, n->in[1]);
-    if (flow_of(data.node) == DF_CONSTANT) continue;
-    uint32_t h = (uint32_t)(data.node->id * 31 + data.index) * 0x9e3779b1u ^ (uint32_t)(pred.node->id * 31 + pred.index);
-    for (h &= mask; table[h]; h = (h + 1) & mask)
-      if (dfi_same(find_origin(m, table[h]->in[0]), data) && dfi_same(find_origin(m, table[h]->in[1]), pred) &&
-          m->mark[table[h]->id].scope == m->mark[n->id].scope) break;
-    if (table[h]) m->mark[n->id].twin = table[h]->id;
-    else table[h] = n;
-  }
-  free(table);
-}
-
-/* Prunes once more, now that it is known which values need no token: what only they hung on is not needed. */
-static void prune_tokens(maker *m) {
-  int32_t *stack = NULL, depth = 0, cap = 0;
-  for (int32_t i = 0; i < m->nneeded; i++) m->mark[m->needed[i]].needed = false;
-  m->nneeded = 0;
-  for (int32_t i = 0; i < m->plan->nfetch; i++) {
-    df_output o = { m->graph->node[m->plan->signature[2 * i]], m->plan->signature[2 * i + 1] }, from = o;
-    df_node *gate;
-    if (o.index < 0 && !passes_on(o.node)) { if (!is_given(m, (df_output){ o.node, 0 })) { need(m, o.node, &stack, &depth, &cap); m->mark[o.node->id].users++; } }
-    else if (comes_as_token(m, NULL, o.index < 0 ? (df_output){ o.node, 0 } : o, &from, &gate)) { need(m, from.node, &stack, &depth, &cap); m->mark[from.node->id].users++; }
-  }
-  while (depth) {
-    df_node *n = m->graph->node[stack[--depth]];
-    if (m->mark[n->id].given_token) continue;       /* its inputs are beside the point */
-    if (flow_of(n) == DF_CALL) need(m, function_of(m, n)->ret, &stack, &depth, &cap);
-    int32_t tokens = n->ncontrol, ngates = 0;
-    df_output from;
-    df_node *gate;
-    for (int32_t i = 0; i < n->nin; i++) {
-      if (!comes_as_token(m, n, n->in[i], &from, &gate)) { ngates += gate != NULL; continue; }
-      need(m, from.node, &stack, &depth, &cap);
-      m->mark[from.node->id].users++;
-      tokens += !is_loop_constant(from.node);
-    }
-    m->mark[n->id].reads_gate = !tokens && ngates;
-    for (int32_t i = 0; i < n->ncontrol; i++) {
-      df_output by = { n->control[i], 0 };
-      if (by.node->nout && !comes_as_token(m, NULL, by, &by, &gate)) continue;
-      need(m, by.node, &stack, &depth, &cap);
-      m->mark[by.node->id].users++;
-    }
-    for (int32_t i = 0; i < n->nin && m->mark[n->id].reads_gate; i++) {
-      comes_as_token(m, n, n->in[i], &from, &gate);
-      for (int32_t c = 0; gate && c < gate->ncontrol; c++) {
-        df_output by = { gate->control[c], 0 };
-        df_node *none;
-        if (by.node->nout && !comes_as_token(m, NULL, by, &by, &none)) continue;
-        need(m, by.node, &stack, &depth, &cap);
-        m->mark[by.node->id].users++;
-      }
-    }
-  }
-  free(stack);
-  m->nneeded = 0;
-  for (int32_t i = 0; i < m->nids; i++) if (m->mark[i].needed) m->needed[m->nneeded++] = i;
-}
-
-/* A loop's Merge whose Enter and NextIteration serve nobody else needs no node: they deliver for it. */
-static void find_merged(maker *m) {
-  for (int32_t i = 0; i < m->nneeded; i++) {
-    df_node *n = m->graph->node[m->needed[i]];
-    if (flow_of(n) != DF_MERGE || n->ncontrol || n->nin != 2) continue;
-    df_node *enter = find_origin(m, n->in[0]).node, *next = find_origin(m, n->in[1]).node;
-    m->mark[n->id].merged = flow_of(enter) == DF_ENTER && !is_loop_constant(enter) && flow_of(next) == DF_NEXT_ITERATION &&
-                            m->mark[enter->id].users == 1 && m->mark[next->id].users == 1;
-  }
-  for (int32_t i = 0; i < m->nneeded; i++) {      /* somebody asks which input it was */
-    df_node *n = m->graph->node[m->needed[i]];
-    for (int32_t k = 0; k < n->nin; k++) {
-      df_output o = find_origin(m, n->in[k]);
-      if (o.index == 1 && flow_of(o.node) == DF_MERGE) m->mark[o.node->id].merged = false;
-    }
-  }
-}
 
 /* Kinds, the order of nodes (by scope, then by age), slots. */
 static void number_nodes(maker *m) {
@@ -439,7 +31,7 @@ static void number_nodes(maker *m) {
     per_scope[k->scope]++;
     p->nnodes++;
     /* outputs lie in the scope that reads them */
-    if (is_loop_constant(n)) { k->slot = p->scope[k->child_scope].nconsts++; continue; }
+    if (dfi_plan_is_loop_constant(n)) { k->slot = p->scope[k->child_scope].nconsts++; continue; }
     int32_t home = flow_of(n) == DF_ENTER ? (int32_t)k->child_scope : flow_of(n) == DF_EXIT ? p->scope[k->scope].parent : k->scope;
     k->slot = p->scope[home].nslots;
     p->scope[home].nslots += (uint32_t)n->nout;
@@ -447,7 +39,7 @@ static void number_nodes(maker *m) {
   for (int32_t i = 0; i < m->nneeded; i++) {      /* Enter and NextIteration write where their Merge is read */
     df_node *n = m->graph->node[m->needed[i]];
     for (int32_t k = 0; k < n->nin && m->mark[n->id].merged; k++) {
-      mark *by = &m->mark[find_origin(m, n->in[k]).node->id];
+      mark *by = &m->mark[dfi_plan_origin(m, n->in[k]).node->id];
       by->slot = m->mark[n->id].slot;
       by->for_merge = true;
     }
@@ -506,7 +98,7 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   case DF_ENTER: {
     dfi_scope *c = &m->plan->scope[k->child_scope];
     q->kind = DFI_K_ENTER;
-    q->constant = is_loop_constant(n);
+    q->constant = dfi_plan_is_loop_constant(n);
     q->child = (uint16_t)c->child;
     q->target = k->child_scope;
     q->enter = c->nenters++;
@@ -523,7 +115,7 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   case DF_NEXT_ITERATION: q->kind = DFI_K_NEXT; return DF_OK;
   case DF_CONSTANT: q->kind = DFI_K_CONST; q->nin = 0; return DF_OK;
   case DF_CALL: {
-    struct function *f = function_of(m, n);
+    struct function *f = dfi_plan_function_of(m, n);
     q->kind = DFI_K_CALL;
     q->child = (uint16_t)s->nchildren++;
     q->target = (uint32_t)f->scope;
@@ -587,7 +179,7 @@ static dfi_operand constant_copy(maker *m, df_node *c, dfi_scope *s) {
   if (k->copy_scope != s->id) {
     if ((s->ncopies & (s->ncopies - 1)) == 0) s->copies = dfi_xrealloc(s->copies, sizeof *s->copies * (2 * s->ncopies + 1));
     s->copies[s->ncopies].slot = s->nslots;
-    s->copies[s->ncopies++].constant = (uint32_t)constant_place(m, c);
+    s->copies[s->ncopies++].constant = (uint32_t)dfi_plan_constant_place(m, c);
     k->copy_scope = s->id;
     k->copy_slot = s->nslots++;
   }
@@ -599,7 +191,7 @@ static void send(maker *m, drafts *d, df_output from, int32_t index, uint32_t se
   dfi_plan *p = m->plan;
   if (m->mark[from.node->id].merged) {
     for (int32_t k = 0; k < from.node->nin; k++)
-      draft_add(d, (uint32_t)m->mark[find_origin(m, from.node->in[k]).node->id].number, 0, self, to);
+      draft_add(d, (uint32_t)m->mark[dfi_plan_origin(m, from.node->in[k]).node->id].number, 0, self, to);
     return;
   }
   int32_t number = m->mark[from.node->id].number;
@@ -616,7 +208,7 @@ static int32_t wire(maker *m, df_node *n, dfi_pnode *q, uint32_t *operand_at, dr
   q->in = *operand_at;
   if (m->mark[n->id].given_token) {
     df_output from = { n, m->mark[n->id].given_index }; bool token;
-    p->operand[*operand_at] = place(m, NULL, from, &from, &token);
+    p->operand[*operand_at] = dfi_plan_place(m, NULL, from, &from, &token);
     *operand_at += 3;
     s->counts[self] = 0;
     s->roots[s->nroots++] = self;
@@ -624,7 +216,7 @@ static int32_t wire(maker *m, df_node *n, dfi_pnode *q, uint32_t *operand_at, dr
   }
   for (int32_t i = 0; i < n->nin; i++) {
     df_output from; bool token;
-    dfi_operand o = place(m, n, n->in[i], &from, &token);
+    dfi_operand o = dfi_plan_place(m, n, n->in[i], &from, &token);
     if (DFI_SPACE(o) == DFI_CONSTANT && s->id > 0 && p->constant[DFI_INDEX(o)].kind == DF_SCALAR) o = constant_copy(m, from.node, s);
     p->operand[(*operand_at)++] = o;
     if (DFI_SPACE(o) == DFI_FRAME) {
@@ -647,24 +239,24 @@ static int32_t wire(maker *m, df_node *n, dfi_pnode *q, uint32_t *operand_at, dr
     df_node *holder = n, *gate = NULL;
     df_output unused;
     if (i >= 0) {
-      if (!m->mark[n->id].reads_gate || comes_as_token(m, n, n->in[i], &unused, &gate) || !gate) continue;
+      if (!m->mark[n->id].reads_gate || dfi_plan_comes_as_token(m, n, n->in[i], &unused, &gate) || !gate) continue;
       holder = gate;
     }
     for (int32_t c = 0; c < holder->ncontrol; c++) {
       df_node *by = holder->control[c];
-      df_output from = by->nout ? find_origin(m, (df_output){ by, 0 }) : (df_output){ by, 0 };
-      if (feed_of(m, from) >= 0 || is_given(m, from)) continue;
-      if (is_loop_constant(from.node)) {
+      df_output from = by->nout ? dfi_plan_origin(m, (df_output){ by, 0 }) : (df_output){ by, 0 };
+      if (feed_of(m, from) >= 0 || dfi_plan_is_given(m, from)) continue;
+      if (dfi_plan_is_loop_constant(from.node)) {
         *cu = dfi_xrealloc(*cu, sizeof **cu * (*ncu + 1u));
         (*cu)[(*ncu)++] = (const_user){ (int32_t)q->scope, m->mark[from.node->id].slot, self };
         continue;
       }
-      send(m, d, from, passes_on(by) ? from.index : -1, self, merge ? DFI_TO_MERGE_CONTROL : DFI_TO_PLAIN);
+      send(m, d, from, dfi_plan_passes_on(by) ? from.index : -1, self, merge ? DFI_TO_MERGE_CONTROL : DFI_TO_PLAIN);
       if (merge) controls++; else tokens++;
     }
   }
   while (*operand_at - q->in < 3) { p->operand[*operand_at] = n->nin ? p->operand[q->in] : DFI_OPERAND(DFI_CONSTANT, 0); (*operand_at)++; }
-  if (q->kind == DFI_K_CONST) p->operand[q->in] = DFI_OPERAND(DFI_CONSTANT, constant_place(m, n));
+  if (q->kind == DFI_K_CONST) p->operand[q->in] = DFI_OPERAND(DFI_CONSTANT, dfi_plan_constant_place(m, n));
   if (merge) {
     if (n->nin > 0x7fff || controls > 0x7fff)
       return dfi_fail(m->err, DF_UNIMPLEMENTED, n->where, "the Merge `%s` has more than 32767 inputs", dfi_node_name(n));
@@ -714,9 +306,9 @@ static void lay_const_users(dfi_plan *p, const const_user *cu, uint32_t ncu) {
 
 static int32_t lay_out(maker *m) {
   dfi_plan *p = m->plan;
-  find_twins(m);
-  prune_tokens(m);
-  find_merged(m);
+  dfi_plan_find_twins(m);
+  dfi_plan_prune_tokens(m);
+  dfi_plan_find_merged(m);
   number_nodes(m);
   if (posix_memalign((void **)&p->node, sizeof *p->node, sizeof *p->node * ((size_t)p->nnodes + 1))) abort();
   memset(p->node, 0, sizeof *p->node * ((size_t)p->nnodes + 1));
@@ -772,7 +364,7 @@ static int32_t find_fetches(maker *m) {
     if (home > 0 && flow_of(n) == DF_EXIT) home = p->scope[home].parent;
     if (home == 0 && feed_of(m, o) < 0 && flow_of(n) == DF_ENTER) home = 1;
     if (home > 0) goto inside;
-    p->fetch[i] = place(m, NULL, o, &from, &token);
+    p->fetch[i] = dfi_plan_place(m, NULL, o, &from, &token);
     if (token) {
       if (m->mark[from.node->id].merged) goto inside;
       const dfi_pnode *by = &p->node[m->mark[from.node->id].number];
@@ -816,7 +408,7 @@ dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const
   p->feed = dfi_xcalloc((size_t)nfeed + 1, sizeof *p->feed);
   m.given = dfi_xcalloc((size_t)nfeed + 1, sizeof *m.given);
   p->constant = dfi_xcalloc(16, sizeof *p->constant); m.constant_cap = 16;
-  scope_new(&m, -1, "");
+  dfi_plan_scope_new(&m, -1, "");
 
   int32_t status = DF_OK;
   for (int32_t i = 0; i < nfetch && !status; i++) status = check_pair(&m, fetches + 2 * i, "fetch");
@@ -831,13 +423,13 @@ dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const
     m.given[m.ngiven++] = p->feed[i] = o;
     m.mark[o.node->id].fed_out = true;
   }
-  if (!status) prune(&m, nfetch, fetches);
+  if (!status) dfi_plan_prune(&m, nfetch, fetches);
   for (int32_t i = 0; i < m.nneeded && !status; i++) {
     df_node *n = g->node[m.needed[i]];
-    if (flow_of(n) == DF_CALL && !function_of(&m, n))
+    if (flow_of(n) == DF_CALL && !dfi_plan_function_of(&m, n))
       status = dfi_fail(err, DF_NOT_FOUND, n->where, "`%s` calls a function `%s`, which the graph does not have", dfi_node_name(n), attr_of(n, "function")->s);
   }
-  if (!status) status = find_scopes(&m);
+  if (!status) status = dfi_plan_find_scopes(&m);
   if (!status) status = lay_out(&m);
   if (!status) status = find_fetches(&m);
   for (int32_t i = 0; i < p->nscopes && !status; i++) p->scope[i].record_bytes = dfi_record_bytes(&p->scope[i]);
