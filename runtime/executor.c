@@ -34,8 +34,14 @@ static void queue_grow(dfi_exec *x) {
   x->queue = q; x->queue_mask = old * 2 - 1;
 }
 
+/* Nothing is written over before it ran, and before it is logged. */
+static void queue_room(dfi_exec *x, uint32_t more) {
+  if (x->logs) dfi_watch_flush(x);
+  while (x->tail - x->head + more > x->queue_mask) queue_grow(x);
+}
+
 static inline void push(dfi_exec *x, dfi_record *r, uint32_t node, uint32_t dead) {
-  if (DFI_UNLIKELY(x->tail - x->head > x->queue_mask)) queue_grow(x);
+  if (DFI_UNLIKELY(x->tail - (x->logs ? x->logged : x->head) > x->queue_mask)) queue_room(x, 0);
   x->queue[x->tail++ & x->queue_mask] = (dfi_token){ r, node, dead | r->stamp };
   r->outstanding++;
 }
@@ -480,27 +486,40 @@ ALWAYS bool iteration_passed(dfi_exec *x, dfi_record *r) {
   return true;
 }
 
-/* The engine, once without and once with an observer of every token. Returns when the run is over, or when the other one is wanted. */
-ALWAYS void engine_body(dfi_exec *x, const bool watched) {
+/* A node made v: kept, where values are kept. */
+ALWAYS void keep(dfi_exec *x, const dfi_token t, uint32_t index, const df_value *v) {
+  dfi_kept *k = x->kept + (x->nkept & (DFI_KEPT - 1));
+  if (DFI_UNLIKELY(v->kind >= DF_TENSOR || x->kept_held)) { dfi_watch_keep(x, t, index, v); return; }
+  x->nkept++;
+  k->token = t;
+  k->value.kind = v->kind; k->value.dtype = v->dtype; k->value.dead = v->dead; k->value.uses = index;
+  if (DFI_LIKELY(dfi_dtype_size[v->dtype] == 4)) k->value.as.u32 = v->as.u32;      /* as wide as it was just written: that is fast */
+  else if (dfi_dtype_size[v->dtype] == 1) k->value.as.u8 = v->as.u8;
+  else k->value.as.u64 = v->as.u64;
+}
+
+/* The engine, once for each of dfi_watched. Returns when the run is over, or when another one is wanted. */
+ALWAYS void engine_body(dfi_exec *x, const dfi_watched watched) {
   const dfi_operand *operands = x->plan->operand;
   const dfi_edge *edges = x->plan->edge;
   const uint32_t widest = x->plan->widest;
   hot_queue q;
   hot_load(&q, x);
   int64_t nodes_run = 0;
+  const bool keeps = watched && x->kept, logs = watched && x->logs;
   for (;;) {
-    if (DFI_UNLIKELY(--x->patience <= 0 || q.head == q.tail || q.tail - q.head + widest > q.mask)) {
+    if (DFI_UNLIKELY(--x->patience <= 0 || q.head == q.tail || q.tail - (logs ? x->logged : q.head) + widest > q.mask)) {
       hot_save(&q, x);
       x->count.nodes_run += nodes_run;
       nodes_run = 0;
-      while (x->tail - x->head + widest > x->queue_mask) queue_grow(x);
+      queue_room(x, widest);
       if ((x->patience <= 0 || x->head == x->tail) && !pause_for_thought(x)) break;
       if (x->watched != watched) break;
       hot_load(&q, x);
       continue;
     }
     if (DFI_UNLIKELY(x->shuffle)) { hot_save(&q, x); shuffle_head(x); }
-    if (watched) {
+    if (watched == DFI_EVERY_TOKEN) {
       hot_save(&q, x);
       if (!dfi_watch_token(x)) break;
     }
@@ -513,6 +532,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
     if (DFI_UNLIKELY(dead) && p->kind != DFI_K_ENTER && p->kind != DFI_K_TRIGGER) {
       nodes_run--;
       x->count.dead_tokens++;
+      if (keeps) keep(x, t, 0, &(df_value){ .dead = 1 });
       if (p->kind != DFI_K_EXIT && p->kind != DFI_K_NEXT) {
         if (p->iteration_operands) drop_inputs(x, r, p);
         hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[p->kind == DFI_K_SWITCH ? 3 : 1], DFI_DEAD);
@@ -525,13 +545,14 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       bool unboxed = a->kind == DF_SCALAR && b->kind == DF_SCALAR && c->kind == DF_SCALAR;
       if (DFI_UNLIKELY(!unboxed || !p->scalar(out, a, b, c))) goto kernel;
       out->kind = DF_SCALAR; out->dtype = p->out_dtype;
+      if (keeps) keep(x, t, 0, out);
       hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
       break;
     }
     kernel:
     case DFI_K_KERNEL: {
       hot_save(&q, x);
-      bool elsewhere = dfi_call_run(x, r, p);
+      bool elsewhere = logs ? dfi_watch_call(x, r, p) : dfi_call_run(x, r, p);
       hot_load(&q, x);
       if (elsewhere) continue;              /* outstanding until the worker is done */
       goto slowly;
@@ -545,6 +566,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       const uint32_t side = pred->as.u8 != 0;    /* a byte that a caller fed may be any */
       df_value *out = r->base[DFI_ITERATION] + p->out + side;
       *out = operand_take(r, operands[p->in]);
+      if (keeps) keep(x, t, side, out);
       slot_filled(r, out, r->frame->scope->uses[p->out + side]);
       hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], side ? DFI_DEAD : 0);
       hot_activate(x, &q, r, edges + p->edge[1], edges + p->edge[2], side ? 0 : DFI_DEAD);
@@ -575,6 +597,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
     case DFI_K_MERGE: {
       df_value *out = r->base[DFI_ITERATION] + p->out;
       *out = operand_take(r, operands[p->in + (uint32_t)out[1].as.i32]);
+      if (keeps) keep(x, t, 0, out);
       slot_filled(r, out, r->frame->scope->uses[p->out]);
       hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
       break;
@@ -592,6 +615,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
     case DFI_K_CONST: {
       df_value *out = r->base[DFI_ITERATION] + p->out;
       *out = dfi_value_copy(operand(r, operands[p->in]));
+      if (keeps) keep(x, t, 0, out);
       slot_filled(r, out, r->frame->scope->uses[p->out]);
       hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
       break;
@@ -605,6 +629,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       const dfi_frame *f = r->frame;
       df_value *out = r->base[DFI_ITERATION] + p->out;
       *out = dfi_value_copy(operand(f->origin, operands[f->call->in + p->enter]));
+      if (keeps) keep(x, t, 0, out);
       slot_filled(r, out, f->scope->uses[p->out]);
       hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
       break;
@@ -634,12 +659,15 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
   x->count.nodes_run += nodes_run;
 }
 
-static void engine_plain(dfi_exec *x)   { engine_body(x, false); }
-static void engine_watched(dfi_exec *x) { engine_body(x, true); }
+static void engine_plain(dfi_exec *x)    { engine_body(x, DFI_UNWATCHED); }
+static void engine_recorded(dfi_exec *x) { engine_body(x, DFI_RECORDED); }
+static void engine_watched(dfi_exec *x)  { engine_body(x, DFI_EVERY_TOKEN); }
 
 static void engine(dfi_exec *x) {
   while (!x->finished && !x->failed)
-    if (x->watched) engine_watched(x); else engine_plain(x);
+    if (x->watched == DFI_EVERY_TOKEN) engine_watched(x);
+    else if (x->watched) engine_recorded(x);
+    else engine_plain(x);
 }
 
 /* ---- a run ------------------------------------------------------------------------------------- */
@@ -674,9 +702,11 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   df_error local;
   x->error = err ? err : &local;
   x->finished = x->failed = false;
-  x->head = x->tail = x->begun = 0;
+  x->head = x->tail = x->begun = x->logged = 0;
   x->patience = 256;
-  x->watched = false;
+  x->watched = DFI_UNWATCHED;
+  x->logs = false;
+  x->kept = NULL;
   x->edge = x->plan->edge;
   x->count = (dfi_counters){ 0 };
   if (x->watch) dfi_watch_begin(x);

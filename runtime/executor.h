@@ -65,6 +65,11 @@ static inline uint32_t dfi_stamp(uint32_t serial, int64_t number) {
 /* A frame that was opened, for as long as the history may mention it. */
 typedef struct dfi_past { uint32_t serial, scope, parent; int64_t number, next; /* of the parent's iteration; iterations it had in the end */ } dfi_past;
 
+/* What a node made: the token, and the value with the number of the output in its `uses`. Read while the run stands still. */
+typedef struct dfi_kept { dfi_token token; df_value value; } dfi_kept;
+enum { DFI_KEPT = 1024 };
+typedef enum dfi_watched { DFI_UNWATCHED, DFI_RECORDED, DFI_EVERY_TOKEN /* is looked at before it runs */ } dfi_watched;
+
 /* A kernel call; on the owner's stack, or on the heap while a worker runs it. */
 typedef struct dfi_call {
   df_kernel   kernel;
@@ -99,7 +104,11 @@ struct dfi_exec {
   uint32_t     begun;            /* head when the run began */
   dfi_past    *past;             /* by serial, 1 << DFI_STAMP_SERIAL_BITS of them; NULL for a run that nobody can look at */
   struct dfi_watch *watch;       /* where others pause the run and look at it; may be NULL */
-  bool         watched;          /* every token is looked at before it runs: watch.c */
+  uint8_t      watched;          /* dfi_watched: what watch.c wants of the engine */
+  bool         logs;             /* tokens are logged: those from `logged` to head lie in the queue and are not yet */
+  uint32_t     logged;
+  struct dfi_kept *kept;         /* a ring of what nodes made; NULL: not wanted */
+  uint32_t     nkept, kept_held; /* filled so far; of those that are there, tensors */
   bool         finished, failed;
   df_error    *error;            /* the caller's */
   dfi_counters count;

@@ -274,11 +274,9 @@ int32_t df_run_waits_for(df_run *r, int32_t node, int32_t frame, int64_t iterati
 }
 
 int64_t df_run_events(df_run *r, int64_t first, int64_t n, df_event *out) {
-  dfi_watch *w = r->watch;
-  pthread_mutex_lock(&w->log_lock);
-  int64_t there = w->nevents > first ? w->nevents - first : 0;
-  for (int64_t i = 0; i < n && i < there; i++) out[i] = w->event[first + i];
-  pthread_mutex_unlock(&w->log_lock);
+  const dfi_watch *w = r->watch;
+  int64_t all = atomic_load_explicit(&w->nevents, memory_order_acquire), there = all > first ? all - first : 0;
+  for (int64_t i = 0; i < n && i < there; i++) out[i] = w->chunk[(first + i) / DFI_CHUNK_EVENTS][(first + i) % DFI_CHUNK_EVENTS];
   return there;
 }
 

@@ -200,14 +200,13 @@ static dfi_record *find_record(dfi_frame *f, uint32_t serial, int64_t number) {
 static const char *type_of(const df_node *n) { return dfi_op_info_at(n->op)->op->type; }
 static df_flow flow_of(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
 
-/* The plan's node that computes o in r's scope: its own, or that of the value it passes on, or of a Switch with the same inputs. *o
+/* The plan's node that computes o in the scope s: its own, or that of the value it passes on, or of a Switch with the same inputs. *o
  * becomes what that node makes. NULL: the scope has none. */
-static const dfi_pnode *find_pnode(const dfi_record *r, df_output *o) {
-  const dfi_scope *s = r->frame->scope;
+static const dfi_pnode *find_pnode(const dfi_exec *x, const dfi_scope *s, df_output *o) {
   for (int32_t patience = 0; patience < 1000; patience++) {
     const dfi_pnode *twin = NULL;
     for (uint32_t i = 0; i < s->n; i++) {
-      const dfi_pnode *p = r->nodes + i;
+      const dfi_pnode *p = x->plan->node + s->first + i;
       if (p->node == o->node) return p;
       if (p->kind == DFI_K_SWITCH && flow_of(o->node) == DF_SWITCH && dfi_same(p->node->in[0], o->node->in[0]) && dfi_same(p->node->in[1], o->node->in[1])) twin = p;
     }
@@ -225,7 +224,7 @@ static const df_value *slot_beside(const dfi_exec *x, const dfi_record *r, df_ou
   const dfi_scope *s = r->frame->scope;
   if (flow_of(o.node) == DF_MERGE && o.node->nin == 2) {
     df_output next = o.node->in[1];
-    const dfi_pnode *p = find_pnode(r, &next);
+    const dfi_pnode *p = find_pnode(x, s, &next);
     if (p && p->kind == DFI_K_NEXT && p->merges) return r->base[DFI_ITERATION] + p->out;
   }
   for (uint32_t i = 0; i < s->nenters; i++)
@@ -247,12 +246,36 @@ static const df_value *given_value(const dfi_exec *x, df_output o, df_value *loc
   return local;
 }
 
-static const dfi_kept *find_kept(const dfi_watch *w, df_output o, int32_t frame, int64_t iteration) {
-  for (int64_t i = w->nkept - 1; i >= 0 && i >= w->nkept - DFI_KEPT; i--) {
-    const dfi_kept *k = &w->kept[i % DFI_KEPT];
-    if (k->node == o.node->id && k->index == o.index && k->frame == frame && k->iteration == iteration) return k;
+/* The loop that a frame, which may be over, was of; NULL: it is too long ago. */
+static const dfi_scope *scope_of(const dfi_exec *x, int32_t frame) {
+  if (!frame) return x->plan->scope;
+  const dfi_past *past = &x->past[frame & ((1 << DFI_STAMP_SERIAL_BITS) - 1)];
+  return past->serial == (uint32_t)frame ? &x->plan->scope[past->scope] : NULL;
+}
+
+/* Looks for o among what was kept; true: *out has it, owned, or is dead. */
+static bool find_kept(const dfi_exec *x, const dfi_scope *s, df_output o, int32_t frame, int64_t iteration, df_value *out) {
+  const dfi_pnode *p = x->kept ? find_pnode(x, s, &o) : NULL;
+  if (x->kept && !p && flow_of(o.node) == DF_MERGE && o.node->nin == 2 && iteration > 0) {
+    df_output next = o.node->in[1];                    /* a loop variable: made one iteration before */
+    return flow_of(next.node) == DF_NEXT_ITERATION && find_kept(x, s, next.node->in[0], frame, iteration - 1, out);
   }
-  return NULL;
+  if (!p) return false;
+  for (uint32_t back = 1; back <= DFI_KEPT && back <= x->nkept; back++) {
+    const dfi_kept *k = &x->kept[(x->nkept - back) & (DFI_KEPT - 1)];
+    if (k->token.record->nodes + k->token.node != p) continue;
+    uint32_t serial;
+    int64_t number;
+    dfi_watch_place(x, &k->token, &serial, &number);
+    if (serial != (uint32_t)frame || number != iteration) continue;
+    if (k->value.kind == DF_EMPTY && !k->value.dead) return false;      /* a tensor, let go meanwhile */
+    if (k->value.dead || (int32_t)k->value.uses == o.index) *out = dfi_value_copy(&k->value);
+    else if (p->kind == DFI_K_SWITCH) out->dead = 1;   /* it took the other side */
+    else continue;
+    out->uses = 0;
+    return true;
+  }
+  return false;
 }
 
 int32_t dfi_snapshot_value(dfi_watch *w, df_output o, int32_t frame, int64_t iteration, df_value *out, df_error *err) {
@@ -263,10 +286,9 @@ int32_t dfi_snapshot_value(dfi_watch *w, df_output o, int32_t frame, int64_t ite
   const df_value *v = given_value(x, o, &local);
   if (v) { *out = v == &local ? local : dfi_value_copy(v); return DF_OK; }
   dfi_record *r = find_record(x->root, (uint32_t)frame, iteration);
-  const dfi_pnode *p = r ? find_pnode(r, &o) : NULL;
-  const dfi_kept *k = find_kept(w, asked, frame, iteration);
-  if (!k && !dfi_same(asked, o)) k = find_kept(w, o, frame, iteration);
-  if (k) { *out = dfi_value_copy(&k->value); return DF_OK; }
+  const dfi_scope *s = r ? r->frame->scope : scope_of(x, frame);
+  const dfi_pnode *p = s ? find_pnode(x, s, &o) : NULL;
+  if (s && find_kept(x, s, asked, frame, iteration, out)) return DF_OK;
   if (!r) return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "iteration %lld of frame %d is not open, and its values were not logged", (long long)iteration, frame);
   if (!p || p->kind == DFI_K_ENTER || p->kind == DFI_K_NEXT || p->kind == DFI_K_EXIT) v = slot_beside(x, r, o);
   else {
@@ -298,7 +320,7 @@ int32_t dfi_snapshot_waits_for(dfi_watch *w, df_node *n, int32_t frame, int64_t 
   dfi_record *r = find_record(x->root, (uint32_t)frame, iteration);
   if (!r) { dfi_fail(err, DF_NOT_FOUND, n->where, "iteration %lld of frame %d is not open", (long long)iteration, frame); return -1; }
   df_output o = { n, 0 };
-  const dfi_pnode *p = find_pnode(r, &o);
+  const dfi_pnode *p = find_pnode(x, r->frame->scope, &o);
   if (!p) { dfi_fail(err, DF_NOT_FOUND, n->where, "`%s` is not part of this run, or not of this frame", dfi_node_name(n)); return -1; }
   int32_t misses, found = 0;
   bool dead;
@@ -310,7 +332,7 @@ int32_t dfi_snapshot_waits_for(dfi_watch *w, df_node *n, int32_t frame, int64_t 
     df_value local = { 0 };
     if (given_value(x, in, &local)) { dfi_value_drop(&local); continue; }
     df_output from = in;
-    const dfi_pnode *q = find_pnode(r, &from);
+    const dfi_pnode *q = find_pnode(x, r->frame->scope, &from);
     int32_t their_misses;
     bool their_death, arrived = false;
     if (q) arrived = state_of(x, r, q, &their_misses, &their_death) == DF_TOKEN_RAN;

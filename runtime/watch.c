@@ -12,14 +12,13 @@
 dfi_watch *dfi_watch_new(const char *options, df_error *err) {
   dfi_watch *w = dfi_xcalloc(1, sizeof *w);
   pthread_mutex_init(&w->lock, NULL);
-  pthread_mutex_init(&w->log_lock, NULL);
   pthread_cond_init(&w->changed, NULL);
   char *copy = dfi_xstrdup(options ? options : ""), *save = NULL;
   int32_t status = DF_OK;
   for (char *o = strtok_r(copy, " ", &save); o && !status; o = strtok_r(NULL, " ", &save)) {
     if (!strcmp(o, "paused=yes")) { w->want_pause = true; atomic_store(&w->wanted, 1); }
-    else if (!strcmp(o, "log=tokens")) w->log = 1;
-    else if (!strcmp(o, "log=values")) w->log = 2;
+    else if (!strcmp(o, "log=tokens")) w->logs = true;
+    else if (!strcmp(o, "log=values")) w->keeps = true;
     else status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no run option `%s`; there are paused=yes, log=tokens and log=values", o);
   }
   free(copy);
@@ -31,15 +30,16 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
 void dfi_watch_free(dfi_watch *w) {
   if (!w) return;
   for (int32_t i = 0; i < w->nbreaks; i++) { free(w->breaks[i].match); free(w->breaks[i].frame); }
-  for (int64_t i = 0; w->kept && i < DFI_KEPT; i++) dfi_value_drop(&w->kept[i].value);
-  free(w->breaks); free(w->event); free(w->kept);
+  for (int32_t i = 0; w->chunk && i < DFI_CHUNKS; i++) free(w->chunk[i]);
+  free(w->breaks); free(w->chunk);
   pthread_mutex_destroy(&w->lock);
-  pthread_mutex_destroy(&w->log_lock);
   pthread_cond_destroy(&w->changed);
   free(w);
 }
 
-static bool observes(const dfi_watch *w) { return w->nbreaks || w->step || w->log; }
+static dfi_watched wanted(const dfi_watch *w) {
+  return w->nbreaks || w->step ? DFI_EVERY_TOKEN : w->logs || w->keeps ? DFI_RECORDED : DFI_UNWATCHED;
+}
 
 void dfi_watch_begin(dfi_exec *x) {
   dfi_watch *w = x->watch;
@@ -48,7 +48,10 @@ void dfi_watch_begin(dfi_exec *x) {
   w->exec = x;
   w->state = DF_RUN_RUNNING;
   w->began = dfi_now();
-  x->watched = observes(w);
+  x->watched = wanted(w);
+  if ((x->logs = w->logs)) w->chunk = dfi_xcalloc(DFI_CHUNKS, sizeof *w->chunk);
+  if (w->keeps) x->kept = dfi_xcalloc(DFI_KEPT, sizeof *x->kept);
+  x->nkept = x->kept_held = 0;
   if (atomic_load(&w->wanted)) x->patience = 0;
   pthread_cond_broadcast(&w->changed);
   pthread_mutex_unlock(&w->lock);
@@ -101,6 +104,7 @@ static void say_where(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t breakpo
 /* The owner stands still until it is let go. Under the lock. `at`: the token it is about; NULL: the next one. */
 static void stand_still(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t breakpoint, const dfi_token *at) {
   double since = dfi_now();
+  if (x->logs) dfi_watch_flush(x);
   say_where(x, w, reason, breakpoint, at);
   w->want_pause = false;
   w->step = DF_STEP_NONE;
@@ -113,7 +117,7 @@ static void stand_still(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t break
   }
   w->state = DF_RUN_RUNNING;
   if (x->deadline) x->deadline += dfi_now() - since;
-  x->watched = observes(w);
+  x->watched = wanted(w);
   x->patience = told_to_stop(x) ? 0 : 256;
   pthread_cond_broadcast(&w->changed);
 }
@@ -124,46 +128,122 @@ void dfi_watch_look(dfi_exec *x) {
   pthread_mutex_lock(&w->lock);
   atomic_store(&w->wanted, 0);
   if (w->want_pause) stand_still(x, w, DF_STOP_ASKED, 0, NULL);
-  x->watched = observes(w);
+  x->watched = wanted(w);
   pthread_mutex_unlock(&w->lock);
 }
 
 /* ---- the log ---------------------------------------------------------------------------------------- */
 
-enum { EVENTS_AT_MOST = 1 << 23 };          /* 400 MB; after that events are only counted */
+static int64_t since_begin(const dfi_watch *w) { return (int64_t)((dfi_now() - w->began) * 1e9); }
 
-static int64_t log_event(dfi_watch *w, df_event e) {
-  e.at = (int64_t)((dfi_now() - w->began) * 1e9);
-  df_memory(&e.memory, NULL, NULL, NULL);
-  int64_t at = -1;
-  pthread_mutex_lock(&w->log_lock);
-  if (w->nevents == w->event_capacity && w->nevents < EVENTS_AT_MOST) {
-    w->event_capacity = w->event_capacity ? w->event_capacity * 2 : 1024;
-    w->event = dfi_xrealloc(w->event, sizeof *w->event * (size_t)w->event_capacity);
+/* Where the next event goes, of `n` (the events behind the last one published) that are not yet; NULL: there is no room. */
+static df_event *event_at(dfi_watch *w, int64_t n) {
+  int64_t i = atomic_load_explicit(&w->nevents, memory_order_relaxed) + n, c = i / DFI_CHUNK_EVENTS;
+  if (DFI_UNLIKELY(c >= DFI_CHUNKS)) return NULL;
+  if (DFI_UNLIKELY(!w->chunk[c])) w->chunk[c] = dfi_xmalloc(sizeof(df_event) * DFI_CHUNK_EVENTS);
+  return &w->chunk[c][i % DFI_CHUNK_EVENTS];
+}
+
+static void publish(dfi_watch *w, int64_t n) { atomic_fetch_add_explicit(&w->nevents, n, memory_order_release); }
+
+static void log_event(dfi_watch *w, df_event e) {
+  df_event *to = event_at(w, 0);
+  if (!to) { w->dropped++; return; }
+  *to = e;
+  publish(w, 1);
+}
+
+static void log_tokens(dfi_exec *x, uint32_t to, int64_t now, int64_t memory) {
+  dfi_watch *w = x->watch;
+  const uint32_t n = to - x->logged;
+  if (!n) return;
+  const int64_t each = (now - w->flushed) / n;
+  uint32_t i = 0;
+  for (df_event *e; i < n && (e = event_at(w, i)); i++) {
+    const dfi_token *t = &x->queue[(x->logged + i) & x->queue_mask];
+    const dfi_record *r = t->record;
+    uint32_t serial;
+    dfi_watch_place(x, t, &serial, &e->iteration);
+    e->at = w->flushed + each * i;
+    e->took = each;
+    e->memory = memory;
+    e->node = r->nodes[t->node].node->id;
+    e->frame = (int32_t)serial;
+    e->scope = r->frame->scope->id;
+    e->kind = DF_EVENT_TOKEN;
+    e->dead = (t->mark & DFI_DEAD) != 0;
   }
-  if (w->nevents < w->event_capacity) w->event[at = w->nevents++] = e;
-  else w->dropped++;
-  pthread_mutex_unlock(&w->log_lock);
-  return at;
+  publish(w, i);
+  w->dropped += n - i;
+  x->logged = to;
+}
+
+void dfi_watch_flush(dfi_exec *x) {
+  int64_t memory, now = since_begin(x->watch);
+  df_memory(&memory, NULL, NULL, NULL);
+  log_tokens(x, x->head, now, memory);
+  x->watch->flushed = now;
+}
+
+bool dfi_watch_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  dfi_watch *w = x->watch;
+  const dfi_frame *f = r->frame;
+  df_event e = { .kind = DF_EVENT_TOKEN, .node = p->node->id, .frame = (int32_t)f->serial, .iteration = r->number, .scope = f->scope->id };
+  e.at = since_begin(w);
+  df_memory(&e.memory, NULL, NULL, NULL);
+  log_tokens(x, x->head - 1, e.at, e.memory);
+  x->logged = x->head;
+  bool elsewhere = dfi_call_run(x, r, p);
+  w->flushed = since_begin(w);
+  if (!elsewhere) e.took = w->flushed - e.at;
+  log_event(w, e);
+  return elsewhere;
 }
 
 void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened) {
-  if (!x->watch->log || !f->origin) return;
-  log_event(x->watch, (df_event){ .kind = opened ? DF_EVENT_FRAME_OPEN : DF_EVENT_FRAME_END, .frame = (int32_t)f->serial,
+  dfi_watch *w = x->watch;
+  if (!x->logs || !f->origin) return;
+  dfi_watch_flush(x);
+  log_event(w, (df_event){ .kind = opened ? DF_EVENT_FRAME_OPEN : DF_EVENT_FRAME_END, .frame = (int32_t)f->serial, .at = w->flushed,
     .scope = f->scope->id, .node = (int32_t)f->origin->frame->serial, .iteration = f->origin->number });
 }
 
 void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
-  if (x->watch->log)
-    log_event(x->watch, (df_event){ .kind = DF_EVENT_DONE, .node = p->node->id, .frame = (int32_t)r->frame->serial,
-      .iteration = r->number, .scope = r->frame->scope->id });
+  dfi_watch *w = x->watch;
+  if (!x->logs) return;
+  dfi_watch_flush(x);
+  df_event e = { .kind = DF_EVENT_DONE, .node = p->node->id, .frame = (int32_t)r->frame->serial, .at = w->flushed,
+    .iteration = r->number, .scope = r->frame->scope->id };
+  df_memory(&e.memory, NULL, NULL, NULL);
+  log_event(w, e);
 }
 
-static void keep_value(dfi_watch *w, const dfi_pnode *p, int32_t index, uint32_t serial, int64_t number, const df_value *v) {
-  if (!w->kept) w->kept = dfi_xcalloc(DFI_KEPT, sizeof *w->kept);
-  dfi_kept *k = &w->kept[w->nkept++ % DFI_KEPT];
-  dfi_value_drop(&k->value);
-  *k = (dfi_kept){ p->node->id, (int32_t)serial, index, number, dfi_value_copy(v) };
+/* ---- values that are kept ---------------------------------------------------------------------------- */
+
+/* Tensors stay for a shorter while than numbers do: they hold memory that the run would use again. */
+enum { DFI_KEPT_TENSORS = 128 };
+
+static void forget_tensor(dfi_exec *x, dfi_kept *k) {
+  if (k->value.kind != DF_TENSOR) return;
+  df_value_release(&k->value);
+  k->value.kind = DF_EMPTY;
+  x->kept_held--;
+}
+
+void dfi_watch_keep(dfi_exec *x, dfi_token t, uint32_t index, const df_value *v) {
+  if (v->kind != DF_TENSOR && v->kind != DF_SCALAR && !v->dead) return;
+  dfi_kept *k = x->kept + (x->nkept++ & (DFI_KEPT - 1));
+  forget_tensor(x, k);
+  forget_tensor(x, x->kept + ((x->nkept - DFI_KEPT_TENSORS) & (DFI_KEPT - 1)));
+  x->kept_held += v->kind == DF_TENSOR;
+  k->token = t;
+  k->value = dfi_value_copy(v);
+  k->value.uses = index;
+}
+
+void dfi_watch_keep_all(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
+  const dfi_token t = { r, (uint32_t)(p - r->nodes), r->stamp };
+  for (uint32_t i = 0; i < p->nout; i++) dfi_watch_keep(x, t, i, r->base[DFI_ITERATION] + p->out + i);
 }
 
 /* ---- before every token, when the run is watched --------------------------------------------------- */
@@ -194,47 +274,36 @@ static bool matches(const dfi_exec *x, const dfi_break *b, const dfi_token *t, c
   return b->iteration < 0 || b->iteration == number;
 }
 
-/* What the last token did, now that its outputs are there. */
+/* What the last token did, now that its outputs are there: is it what a breakpoint waits for? */
 static void look_back(dfi_exec *x, dfi_watch *w) {
   const dfi_token t = w->last;
   const dfi_pnode *p = &t.record->nodes[t.node];
   w->has_last = false;
-  if (w->last_event >= 0) {
-    pthread_mutex_lock(&w->log_lock);
-    df_event *e = &w->event[w->last_event];
-    e->took = (int64_t)((dfi_now() - w->began) * 1e9) - e->at;
-    pthread_mutex_unlock(&w->log_lock);
-  }
-  if (t.mark & DFI_DEAD && w->log == 2) {
-    uint32_t serial;
-    int64_t number;
-    dfi_watch_place(x, &t, &serial, &number);
-    keep_value(w, p, 0, serial, number, &(df_value){ .dead = 1 });
-  }
   if (t.mark & DFI_DEAD || p->kind == DFI_K_ENTER || p->kind == DFI_K_EXIT || p->kind == DFI_K_NEXT || t.record->stamp != (t.mark & ~DFI_DEAD)) return;
   uint32_t serial = 0;
-  int64_t number = 0;
-  bool placed = false;
-  for (uint32_t i = 0; i < p->nout; i++) {
-    const df_value *v = t.record->base[DFI_ITERATION] + p->out + i;
-    if (v->kind != DF_SCALAR && v->kind != DF_TENSOR) continue;
-    if (!placed) { dfi_watch_place(x, &t, &serial, &number); placed = true; }
-    if (w->log == 2) keep_value(w, p, (int32_t)i, serial, number, v);
-    for (int32_t b = 0; b < w->nbreaks && !w->hit; b++)
-      if (w->breaks[b].conditions & (DF_IF_NAN | DF_IF_INF) && matches(x, &w->breaks[b], &t, p, number) && holds(v, w->breaks[b].conditions))
-        w->hit = w->breaks[b].id;
+  int64_t number = -1;
+  for (int32_t b = 0; b < w->nbreaks && !w->hit; b++) {
+    if (!(w->breaks[b].conditions & (DF_IF_NAN | DF_IF_INF))) continue;
+    if (number < 0) dfi_watch_place(x, &t, &serial, &number);
+    if (!matches(x, &w->breaks[b], &t, p, number)) continue;
+    for (uint32_t i = 0; i < p->nout; i++)
+      if (holds(t.record->base[DFI_ITERATION] + p->out + i, w->breaks[b].conditions)) w->hit = w->breaks[b].id;
   }
 }
 
 void dfi_watch_end(dfi_exec *x) {
   dfi_watch *w = x->watch;
   if (w->has_last) look_back(x, w);
+  if (x->logs) dfi_watch_flush(x);
   pthread_mutex_lock(&w->lock);
   if (w->hit && !x->failed) stand_still(x, w, DF_STOP_BREAK, w->hit, &w->last);      /* the last token of all made a NaN */
   w->exec = NULL;
   w->state = DF_RUN_OVER;
   pthread_cond_broadcast(&w->changed);
   pthread_mutex_unlock(&w->lock);
+  for (int32_t i = 0; x->kept && i < DFI_KEPT; i++) dfi_value_drop(&x->kept[i].value);
+  free(x->kept);
+  x->kept = NULL;
 }
 
 /* The breakpoint that stops before t; 0: none. */
@@ -289,8 +358,6 @@ bool dfi_watch_token(dfi_exec *x) {
   w->pass = false;
   w->last = t;
   w->has_last = true;
-  w->last_event = w->log ? log_event(w, (df_event){ .kind = DF_EVENT_TOKEN, .node = p->node->id, .frame = (int32_t)serial, .iteration = number,
-                                                    .scope = t.record->frame->scope->id, .dead = (t.mark & DFI_DEAD) != 0 }) : -1;
   return true;
 }
 

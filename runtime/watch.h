@@ -16,8 +16,6 @@ typedef struct dfi_break {
   int32_t  conditions;
 } dfi_break;
 
-typedef struct dfi_kept { int32_t node, frame, index; int64_t iteration; df_value value; } dfi_kept;
-
 typedef struct dfi_watch {
   pthread_mutex_t lock;      /* guards all that follows but `wanted`, and what the owner alone uses while it runs */
   pthread_cond_t  changed;
@@ -34,16 +32,17 @@ typedef struct dfi_watch {
   bool         pass;         /* the next token was stopped at already */
   int32_t      hit;          /* a nan or inf breakpoint that the last token met; 0: none */
   dfi_token    last; bool has_last;                        /* the token that ran last */
-  int64_t      last_event;
   double       began;
-  /* the log */
-  int32_t      log;          /* 0, 1 tokens, 2 values too */
-  df_event    *event; int64_t nevents, event_capacity, dropped;   /* guarded by log_lock */
-  pthread_mutex_t log_lock;
-  dfi_kept    *kept; int64_t nkept;                        /* a ring */
+  bool         keeps;        /* values are kept: dfi_exec's ring */
+  /* the log: written by the owner alone, in chunks that never move; others read as many events as nevents says */
+  bool         logs;
+  df_event   **chunk;        /* DFI_CHUNKS */
+  atomic_llong nevents;
+  int64_t      dropped;      /* events that found no room any more */
+  int64_t      flushed;      /* ns since the run began, when the log was up to date */
 } dfi_watch;
 
-enum { DFI_KEPT = 4096 };
+enum { DFI_CHUNK_EVENTS = 4096, DFI_CHUNKS = 2048 };        /* 400 MB; after that events are only counted */
 
 dfi_watch *dfi_watch_new(const char *options, df_error *err);
 void dfi_watch_free(dfi_watch *w);
@@ -54,6 +53,13 @@ void dfi_watch_end(dfi_exec *x);
 void dfi_watch_look(dfi_exec *x);
 bool dfi_watch_token(dfi_exec *x);
 void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened);
+/* Tokens that ran are written to the log; their times are between this flush and the last one. */
+void dfi_watch_flush(dfi_exec *x);
+/* dfi_call_run for the token that ran last, with times of its own in the log. */
+bool dfi_watch_call(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* A value is kept, or all that p has made in r; x->kept is there. */
+void dfi_watch_keep(dfi_exec *x, dfi_token t, uint32_t index, const df_value *v);
+void dfi_watch_keep_all(dfi_exec *x, dfi_record *r, const dfi_pnode *p);
 void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p);
 static inline bool dfi_watch_wanted(const dfi_exec *x) { return x->watch && atomic_load_explicit(&x->watch->wanted, memory_order_relaxed); }
 /* For others: takes the lock and sees to it that the run stands still: PAUSED, or OVER. *mine: it ran before, and goes on with dfi_watch_let_go. */

@@ -134,7 +134,7 @@ local function drop_feeds()
   end
 end
 
-local run_options = { 'timeout', 'trace', 'report', 'paused', 'values' }
+local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log' }
 local function timeout_of(opts)
   if opts == nil then return 0 end
   errors.options(opts, 'run', run_options)
@@ -232,12 +232,12 @@ end
 
 --- Words for df_session_start; nil for none.
 local function start_options(opts)
-  if not opts or not (opts.paused or opts.values or opts.trace or opts.report) then return nil end
-  return (opts.paused and 'paused=yes ' or '') .. (opts.values and 'log=values' or (opts.trace or opts.report) and 'log=tokens' or '')
+  if not opts or not (opts.paused or opts.values or opts.log or opts.trace or opts.report) then return nil end
+  return (opts.paused and 'paused=yes ' or '') .. (opts.values and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens' or '')
 end
 
 --- s:start(fetches, feeds?, opts?): the same in the background; gives a handle. opts.paused stops it before its first token,
---- opts.values keeps the last few thousand values that its nodes made, for h:value.
+--- opts.values keeps the last few thousand values that its nodes made, for h:value; opts.log every token with its time, for a trace.
 function methods.start(s, fetches, feeds, opts)
   if fetches == nil then errors.bad('start: there is nothing to fetch') end
   if watch then watch(s, feeds) end

@@ -51,9 +51,10 @@ end
 
 --- What s:run is at the prompt.
 local function foreground(s, fetches, feeds, opts)
-  if (M.record or M.logged) and not (opts and opts.values) then
-    local with = { values = true }
+  if M.record or M.logged then
+    local with = {}
     for k, v in pairs(opts or {}) do with[k] = v end
+    with.values, with.log = with.values or M.record, with.log or M.logged ~= nil
     opts = with
   end
   local h = s:start(fetches, feeds, opts)
