@@ -118,16 +118,16 @@ describe('the gradient of a while_loop', function()
     local function hvp(loss) return grad(df.reduce_sum(grad(loss, W) * v), W) end
     near(df.run(hvp(a)), df.run(hvp(b)))
     -- and against differences of the gradient
-    local g, h, feed = grad(a, W), 1e-5, df.run(v)
+    local g, step_size, feed = grad(a, W), 1e-5, df.run(v)
     local function at(step)
       local moved = W0:totable()
       for i, row in ipairs(feed:totable()) do for j, d in ipairs(row) do moved[i][j] = moved[i][j] + step * d end end
       return df.run(g, { [W] = df.tensor(moved, 'float64') }):totable()
     end
-    local up, down, want = at(h), at(-h), {}
+    local up, down, want = at(step_size), at(-step_size), {}
     for i = 1, n do
       want[i] = {}
-      for j = 1, n do want[i][j] = (up[i][j] - down[i][j]) / (2 * h) end
+      for j = 1, n do want[i][j] = (up[i][j] - down[i][j]) / (2 * step_size) end
     end
     near(df.run(hvp(a)), want, { rtol = 1e-6, atol = 1e-8 })
   end)

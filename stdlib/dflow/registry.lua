@@ -42,7 +42,8 @@ local function dtype_set(text)
   return set, n == 1 and only or nil
 end
 
-local attr_kinds = { int = 'int', float = 'float', bool = 'bool', string = 'string', dtype = 'dtype', shape = 'shape', tensor = 'tensor', ints = 'ints', types = 'types', shapes = 'shapes' }
+local attr_kinds = {}
+for kind in ('int float bool string dtype shape tensor ints types shapes'):gmatch('%a+') do attr_kinds[kind] = kind end
 
 --- Takes an entry apart: inputs, outputs, type variables and attributes as lists.
 local function parse(info)

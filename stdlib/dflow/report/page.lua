@@ -46,7 +46,12 @@ const run = ]==]
 
 M.tail = [==[;
 const $ = id => document.getElementById(id), NS = 'http://www.w3.org/2000/svg';
-const make = (name, attrs, parent) => { const e = document.createElementNS(NS, name); for (const k in attrs) e.setAttribute(k, attrs[k]); if (parent) parent.appendChild(e); return e; };
+const make = (name, attrs, parent) => {
+  const e = document.createElementNS(NS, name);
+  for (const k in attrs) e.setAttribute(k, attrs[k]);
+  if (parent) parent.appendChild(e);
+  return e;
+};
 const hue = n => `hsl(${(n * 47 + 205) % 360} 65% 45%)`;
 const world = $('world'), N = run.tokens.length;
 
