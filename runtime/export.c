@@ -121,9 +121,12 @@ Pb__NodeDef *dfi_export_node(dfi_export *e, const char *op, const char *name, in
   return n;
 }
 
-/* Behind a loop's Switch stands an Identity that the body uses: TensorFlow's gradients count on one consumer. */
-static bool has_body_twin(df_output o) {
-  return o.index == 1 && o.node->context->kind == DFI_BODY && flow_is(o.node, FLOW_SWITCH) && flow_is(o.node->in[1].node, FLOW_LOOP_COND);
+/* The output of a Switch that its loop's body or its branch uses, through an Identity: TensorFlow's gradients count on one consumer in
+ * a body, and its optimizer makes dead what adds a Switch's output to itself. -1: there is none. */
+static int32_t twin_of(const df_node *n) {
+  if (!flow_is(n, FLOW_SWITCH)) return -1;
+  if (n->context->kind == DFI_BRANCH) return n->context->side;
+  return n->context->kind == DFI_BODY && flow_is(n->in[1].node, FLOW_LOOP_COND) ? 1 : -1;
 }
 
 const char *dfi_export_ref(dfi_export *e, df_output o) {
@@ -132,7 +135,7 @@ const char *dfi_export_ref(dfi_export *e, df_output o) {
     dfi_export_refuse(e, "it takes a TensorArray as no op of TensorFlow does");
     return name;
   }
-  if (has_body_twin(o)) return dfi_lower_text(&e->l, "%s/body", name);
+  if (twin_of(o.node) == o.index) return dfi_lower_text(&e->l, "%s/body", name);
   return o.index ? dfi_lower_text(&e->l, "%s:%d", name, o.index) : name;
 }
 
@@ -178,11 +181,11 @@ static void write_node(dfi_export *e, df_node *n) {
   const dfi_export_op *op = dfi_export_find(type);
   if (!op) dfi_export_refuse(e, "TensorFlow has no such op, nor has dflow other words for it");
   else dfi_export_plain(e, op, e->name[n->id]);
-  if (!has_body_twin((df_output){ n, 1 })) return;
-  const char *twin = dfi_lower_text(&e->l, "%s/body", e->name[n->id]);
-  Pb__NodeDef *id = dfi_export_node(e, "Identity", twin, 1);
-  dfi_lower_input(&e->l, id, dfi_lower_text(&e->l, "%s:1", e->name[n->id]));
-  dfi_lower_type(&e->l, id, "T", n->out[1].dtype);
+  int32_t side = twin_of(n);
+  if (side < 0) return;
+  Pb__NodeDef *twin = dfi_export_node(e, "Identity", dfi_lower_text(&e->l, "%s/body", e->name[n->id]), 1);
+  dfi_lower_input(&e->l, twin, dfi_lower_text(&e->l, "%s:%d", e->name[n->id], side));
+  dfi_lower_type(&e->l, twin, "T", n->out[side].dtype);
 }
 
 /* An op `init` that gives all variables their initial values. */
@@ -256,7 +259,7 @@ static int32_t start(dfi_export *e, int32_t n, const int32_t *outputs) {
   for (int32_t i = 0; i < g->n; i++)
     if (e->needed[i]) e->name[i] = claim_free(e, dfi_lower_text(&e->l, "%s", dfi_node_name(g->node[i])));
   for (int32_t i = 0; i < g->n; i++)
-    if (e->needed[i] && has_body_twin((df_output){ g->node[i], 1 })) claim(e, dfi_lower_text(&e->l, "%s/body", e->name[i]));
+    if (e->needed[i] && twin_of(g->node[i]) >= 0) claim(e, dfi_lower_text(&e->l, "%s/body", e->name[i]));
   dfi_export_arrays_meet(e);
   for (int32_t i = 0; i < g->n; i++) if (e->needed[i]) write_node(e, g->node[i]);
   write_init(e);

@@ -54,6 +54,8 @@ const char  *dfi_export_number(dfi_export *e, const char *name, uint8_t dtype, d
 /* export_attr.c */
 void dfi_export_tensor(dfi_export *e, Pb__NodeDef *n, const char *key, const df_tensor *t);
 void dfi_export_shape(dfi_export *e, Pb__NodeDef *n, const char *key, int32_t rank, const int64_t *dims);
+/* Says what shape a Merge has: TensorFlow would have to see the loop's other side to know. */
+void dfi_export_output_shapes(dfi_export *e, Pb__NodeDef *n, const dfi_shape *first);
 /* All attributes, inputs and controls of the current node, as the table has them. */
 void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name);
 const dfi_export_op *dfi_export_find(const char *type);

@@ -146,7 +146,11 @@ static Pb__NodeDef *primitive(dfi_export *e, const df_node *n, bool handle, bool
   if (f == DF_SWITCH) dfi_lower_input(&e->l, def, dfi_export_ref(e, n->in[1]));
   dfi_export_controls(e, def);
   dfi_lower_type(&e->l, def, "T", handle ? DF_RESOURCE : DF_FLOAT32);
-  if (f == DF_MERGE) dfi_lower_int(&e->l, def, "N", n->nin);
+  if (f == DF_MERGE) {
+    dfi_shape scalar = dfi_shape_scalar();
+    dfi_lower_int(&e->l, def, "N", n->nin);
+    if (!handle) dfi_export_output_shapes(e, def, &scalar);
+  }
   if (f == DF_ENTER) enter_attrs(e, def, n, constant);
   return def;
 }

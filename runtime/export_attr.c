@@ -52,6 +52,17 @@ void dfi_export_tensor(dfi_export *e, Pb__NodeDef *n, const char *key, const df_
   }
 }
 
+void dfi_export_output_shapes(dfi_export *e, Pb__NodeDef *n, const dfi_shape *first) {
+  Pb__AttrValue *a = dfi_lower_attr(&e->l, n, "_output_shapes");
+  a->value_case = PB__ATTR_VALUE__VALUE_LIST;
+  a->list = take(e, sizeof *a->list);
+  pb__attr_value__list_value__init(a->list);
+  a->list->n_shape = 2;
+  a->list->shape = take(e, sizeof *a->list->shape * 2);
+  a->list->shape[0] = shape_proto(e, first->rank, first->dims);
+  a->list->shape[1] = shape_proto(e, 0, NULL);
+}
+
 /* ---- the table ------------------------------------------------------------------------------------------- */
 
 const dfi_export_op *dfi_export_find(const char *type) {
@@ -259,4 +270,5 @@ void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name) 
     else if (!from_outputs(e, def, key, n, op->out) && required)
       dfi_export_refuse(e, dfi_lower_text(&e->l, "TensorFlow's op needs the attribute %s", key));
   }
+  if (!strcmp(op->type, "Merge")) dfi_export_output_shapes(e, def, &n->out[0].shape);
 }
