@@ -50,7 +50,7 @@ function M.export_graph_def(path, opts)
   if type(path) ~= 'string' or path == '' then errors.bad('export_graph_def takes a path, not %s', errors.describe(path)) end
   opts = errors.options(opts, 'export_graph_def', known)
   local outputs = opts.outputs
-  local g = opts.graph or (outputs ~= nil and graph_of(outputs)) or graph.default_graph()
+  local g = opts.graph or (outputs ~= nil and graph_of(outputs)) or graph.current()
   if getmetatable(g) ~= Graph then errors.bad('export_graph_def: graph is %s, a Graph is expected', errors.describe(g)) end
   local flat
   if outputs ~= nil then

@@ -1,0 +1,289 @@
+--- export_graph_def: what dflow writes, TensorFlow imports, runs and differentiates with equal results.
+-- With PYTHON naming a Python that has TensorFlow, it is asked; otherwise what TensorFlow 2.15.1 gave is compared
+-- (spec/tensorflow/export.lua, written by spec/export_check.py from the folder that DFLOW_EXPORT_FOLDER keeps).
+local df = require 'dflow'
+local support = require 'spec.support'
+local random_program = require 'spec.random_program'
+local recorded = require 'spec.tensorflow.export'
+
+local keep = os.getenv 'DFLOW_EXPORT_FOLDER'
+local python = os.getenv 'PYTHON'
+local folder = keep or os.tmpname() .. '.d'
+local unpack = table.unpack or unpack
+
+local function f32(v) return df.tensor(v, 'float32') end
+
+-- ---- programs: fetches, feeds, and the placeholders that the sum of the first fetch is differentiated by ----------------------
+local programs = {}
+
+function programs.arithmetic()
+  local x = df.placeholder('float32', { 2, 3 }, 'x')
+  local y = df.matmul(x, df.constant({ { 1, 2 }, { 3, 4 }, { 5, 6 } }, 'float32')):tanh()
+  local parts = df.split(x, 3, { axis = 1 })
+  return { y:reduce_sum{ axis = 0 }, df.concat({ x, x }, 1), df.reduce_logsumexp(x, { axis = 1 }), parts[2],
+           df.cast(df.logical_xor(x:lt(0.5), true), 'int32'), x:transpose{ perm = { 1, 0 } }, df.gather(x, { 2, 0 }, { axis = 1 }) },
+         { [x] = f32{ { 0.1, -0.2, 0.3 }, { 0.1, 0.2, 0.3 } } }, { x }
+end
+
+function programs.broadcasting()
+  local x = df.placeholder('float32', { -1, 4 }, 'x')
+  local b = df.placeholder('float32', { 4 }, 'b')
+  return { df.softmax(x * b + df.reduce_logsumexp(x, { axis = 1, keep_dims = true })) * x, df.reduce_max(x, { axis = 1 }) },
+         { [x] = f32{ { 1, 2, 3, 4 }, { 4, 3, 2, 1 }, { 0, 1, 0.5, 1 } }, [b] = f32{ 1, 0.5, -0.25, 2 } }, { x, b }
+end
+
+function programs.gathering()
+  local x = df.placeholder('float32', { 3, 4 }, 'x')
+  local columns, rows = df.gather(x, { 0, 2, 0 }, { axis = 1 }), df.gather(x, { { 2, 1 }, { 2, 2 } })
+  return { df.reduce_sum(columns * columns) + df.reduce_sum(rows * rows) + df.reduce_mean(x) },
+         { [x] = f32{ { 1, 2, 3, 4 }, { 4, 3, 2, 1 }, { 0, 1, 0, 1 } } }, { x }
+end
+
+function programs.cond()
+  local p, x = df.placeholder('bool', {}, 'p'), df.placeholder('float32', { 3 }, 'x')
+  local a, b = df.cond(p, function() return x * 2 + x, df.float32(3) end, function() return df.tanh(x), x:reduce_sum() end)
+  return { a * b, b }, { [p] = true, [x] = f32{ 1, 2, 3 } }, { x }
+end
+
+function programs.nested_loops()
+  local x = df.placeholder('float32', { 3 }, 'x')
+  local i, y = df.while_loop(function(i) return i:lt(3) end, function(i, y)
+    local _, z = df.while_loop(function(j) return j:le(i) end, function(j, z)
+      local odd = df.equal(j % 2, 1)
+      return j + 1, df.cond(odd, function() return z * x end, function() return z + 0.5 * x end)
+    end, { df.int32(0), y })
+    return i + 1, z:tanh()
+  end, { df.int32(0), x })
+  return { y, i }, { [x] = f32{ 0.1, 0.2, -0.3 } }, { x }
+end
+
+function programs.arrays()
+  local x = df.placeholder('float32', { 5, 2 }, 'x')
+  local ta = df.TensorArray('float32', 5):unstack(x)
+  local _, out, acc = df.while_loop(function(i) return i:lt(5) end, function(i, out, acc)
+    local a = acc * 0.5 + ta:read(i):tanh()
+    return i + 1, out:write(i, a), a
+  end, { df.int32(0), df.TensorArray('float32', 5), df.constant({ 0, 0 }, 'float32') })
+  return { out:stack(), acc, out:size(), out:gather{ 3, 1 } }, { [x] = f32{ { 0.1, 0.2 }, { 0.3, 0.4 }, { 0.5, 0.6 }, { 0.7, 0.8 }, { 0.1, 0.2 } } }, { x }
+end
+
+function programs.arrays_in_branches()
+  local x = df.placeholder('float32', { 5 }, 'x')
+  local ta = df.TensorArray('float32', 5):unstack(x)
+  local _, out = df.while_loop(function(i) return i:lt(5) end, function(i, out)
+    local v = ta:read(i)
+    return i + 1, df.cond(v:gt(2), function() return out:write(i, v * v) end, function() return out:write(i, v + 1) end)
+  end, { df.int32(0), df.TensorArray('float32', 5) })
+  return { out:stack() }, { [x] = f32{ 1, 2, 3, 4, -5 } }, { x }
+end
+
+function programs.another_array_each_time()
+  local x = df.placeholder('float32', { 2 }, 'x')
+  local _, out = df.while_loop(function(i) return i:lt(3) end, function(i, out)
+    return i + 1, df.TensorArray('float32', 2):unstack(out:stack() * 2)
+  end, { df.int32(0), df.TensorArray('float32', 2):unstack(x) })
+  return { out:stack() }, { [x] = f32{ 1, 2 } }, {}
+end
+
+function programs.pieces()
+  local x = df.placeholder('float32', { 4, 2 }, 'x')
+  local ta = df.TensorArray('float32', 2, { element_shape = { -1, 2 } }):split(x, { 1, 3 })
+  local joined = df.TensorArray('float32', 2, { element_shape = { -1, 2 } }):write(0, ta:read(1) * 2):write(1, ta:read(0)):concat()
+  return { joined }, { [x] = f32{ { 1, 2 }, { 3, 4 }, { 5, 6 }, { 7, 8 } } }, { x }
+end
+
+--- An LSTM cell by hand over the rows of x, states in a loop, outputs in an array.
+function programs.lstm()
+  local x = df.placeholder('float32', { 4, 1, 2 }, 'x')
+  local w = df.constant({ { 0.1, -0.2, 0.3, 0.4, -0.5, 0.6, 0.7, -0.8 }, { 0.2, 0.1, -0.3, 0.5, 0.4, -0.1, 0.3, 0.2 },
+                          { -0.3, 0.3, 0.2, 0.1, 0.5, 0.2, -0.6, 0.1 }, { 0.4, -0.4, 0.1, 0.2, 0.3, -0.7, 0.1, 0.6 } }, 'float32')
+  local rows, zero = df.TensorArray('float32', 4):unstack(x), df.constant({ { 0, 0 } }, 'float32')
+  local _, h, c, out = df.while_loop(function(t) return t:lt(4) end, function(t, h, c, out)
+    local gates = df.split(df.matmul(df.concat({ rows:read(t), h }, 1), w), 4, { axis = 1 })
+    c = c * df.sigmoid(gates[1] + 1) + df.sigmoid(gates[2]) * df.tanh(gates[3])
+    h = df.tanh(c) * df.sigmoid(gates[4])
+    return t + 1, h, c, out:write(t, h)
+  end, { df.int32(0), zero, zero, df.TensorArray('float32', 4) })
+  return { out:stack(), h, c }, { [x] = f32{ { { 0.5, -1 } }, { { 0.2, 0.3 } }, { { -0.7, 0.1 } }, { { 1, 1 } } } }, { x }
+end
+
+function programs.variables()
+  local v, w = df.Variable({ 1, 2, 3 }, { name = 'v', dtype = 'float32' }), df.Variable(2, { name = 'w', dtype = 'float32' })
+  return { w * 1, v:assign_add{ 1, 1, 1 } }, {}, {}
+end
+
+function programs.assigned_in_a_loop()
+  local v = df.Variable(1, { name = 'v', dtype = 'float32' })
+  local i, s = df.while_loop(function(i) return i:lt(4) end, function(i, s) return i + 1, s + v:assign_add(1) end,
+                             { df.int32(0), df.float32(0) })
+  return { s, i }, {}, {}
+end
+
+for _, seed in ipairs{ 2, 10, 13, 20, 23, 24, 36, 53 } do
+  programs['random_' .. seed] = function()
+    local y, xs = random_program.build(df, random_program.make(seed, 3))
+    return { y }, { [xs[1]] = 0.7, [xs[2]] = -0.4, [xs[3]] = 0.3 }, xs
+  end
+end
+
+local names = {}
+for name in pairs(programs) do names[#names + 1] = name end
+table.sort(names)
+
+-- ---- running them -------------------------------------------------------------------------------------------------------
+
+local function tensor_name(x) return x.name:find(':') and x.name or x.name .. ':0' end
+
+local function as_tensor(v, dtype) return getmetatable(v) and v or df.tensor(v, dtype) end
+
+--- Builds a program and writes its files. What it gives here, and what a reading of the files gives.
+local function export(name)
+  df.reset()
+  local fetches, feeds, by = programs[name]()
+  local gradients = #by > 0 and df.gradients(fetches[1], by, { unconnected = 'zero' }) or {}
+  local all = { unpack(fetches) }
+  for i = 1, #by do all[#all + 1] = gradients[i] end
+  local base = folder .. '/' .. name
+  df.export_graph_def(base .. '.pb', { outputs = all })
+  df.export_graph_def(base .. '.pbtxt', { outputs = all })
+  df.export_graph_def(base .. '.meta', { outputs = fetches })
+  return { base = base, values = df.run(all, feeds), all = all, fetches = #fetches, feeds = feeds, by = by }
+end
+
+--- What spec/export_check.py reads beside the graphs.
+local function describe_program(p)
+  local lines, arrays = {}, { none = df.tensor(0, 'int32') }
+  for i, x in ipairs(p.all) do lines[i] = (i <= p.fetches and 'fetch ' or 'gradient ') .. tensor_name(x) end
+  for x, v in pairs(p.feeds) do
+    local key = 'feed_' .. x.name:gsub(':.*', '')
+    arrays[key] = as_tensor(v, x.dtype)
+    lines[#lines + 1] = 'feed ' .. tensor_name(x) .. ' ' .. key
+  end
+  for _, x in ipairs(p.by) do lines[#lines + 1] = 'by ' .. tensor_name(x) end
+  df.save_npz(p.base .. '.npz', arrays)
+  local file = assert(io.open(p.base .. '.txt', 'w'))
+  file:write(table.concat(lines, '\n'), '\n')
+  file:close()
+end
+
+local function run_again(p, path, count)
+  local g = df.import_graph_def(path)
+  local s, fetches, feeds = df.Session{ graph = g }, {}, {}
+  for i = 1, count do fetches[i] = g:output(tensor_name(p.all[i])) end
+  for x, v in pairs(p.feeds) do
+    local ok, input = pcall(g.output, g, tensor_name(x))
+    if ok then feeds[input] = v end
+  end
+  if pcall(g.op, g, 'init') then s:run(g:op('init')) end
+  local values = s:run(fetches, feeds)
+  s:close()
+  return values
+end
+
+local function flat(v)
+  if type(v) ~= 'table' then return { v } end
+  if getmetatable(v) then return flat(v.rank == 0 and v:item() or v:totable()) end
+  local out = {}
+  for _, x in ipairs(v) do for _, y in ipairs(flat(x)) do out[#out + 1] = y end end
+  return out
+end
+
+local function compare(p, found)
+  assert(found, 'TensorFlow has not been asked')
+  assert(not found.failed, found.failed)
+  for i, v in ipairs(p.values) do
+    support.near(flat(v), { unpack(found.values[i]) }, { rtol = 1e-4, atol = 1e-5 })
+    if getmetatable(v) then assert.same(found.values[i].shape, v.shape) end
+  end
+  for i = 1, #p.by do support.near(flat(p.values[p.fetches + i]), { unpack(found.slopes[i]) }, { rtol = 1e-4, atol = 1e-5 }) end
+end
+
+describe('export_graph_def', function()
+  setup(function() os.execute('mkdir -p ' .. folder) end)
+  teardown(function() if not keep then os.execute('rm -rf ' .. folder) end end)
+
+  for _, name in ipairs(names) do
+    it(('writes what reads back the same, and what TensorFlow computed alike: %s'):format(name), function()
+      local p = export(name)
+      describe_program(p)
+      for _, path in ipairs{ '.pb', '.pbtxt' } do
+        local again = run_again(p, p.base .. path, #p.all)
+        for i, v in ipairs(p.values) do support.near(flat(again[i]), flat(v), { rtol = 1e-5, atol = 1e-6 }) end
+      end
+      run_again(p, p.base .. '.meta', p.fetches)
+      if not keep then compare(p, recorded[name]) end
+    end)
+  end
+
+  it('is run and differentiated by TensorFlow with equal results', function()
+    if not python or os.execute(python .. ' -c "import tensorflow" 2>/dev/null') ~= (_VERSION == 'Lua 5.1' and 0 or true) then
+      pending('PYTHON names no Python that has TensorFlow')
+      return
+    end
+    local all = {}
+    for _, name in ipairs(names) do all[name] = export(name) describe_program(all[name]) end
+    local pipe = assert(io.popen(python .. ' spec/export_check.py ' .. folder .. ' 2>/dev/null'))
+    local found = assert((loadstring or load)(pipe:read('*a')))()
+    pipe:close()
+    for _, name in ipairs(names) do compare(all[name], found[name]) end
+  end)
+
+  it('writes random programs and their gradients so that they read back the same', function()
+    for seed = 300, 360 do
+      df.reset()
+      local y, xs = random_program.build(df, random_program.make(seed, 3))
+      local g = df.gradients(y, xs, { unconnected = 'zero' })
+      local p = { all = { y, g[1], g[2], g[3] }, feeds = { [xs[1]] = 0.7, [xs[2]] = -0.4, [xs[3]] = 0.3 } }
+      local path = folder .. '/random.pb'
+      df.export_graph_def(path, { outputs = p.all })
+      local values, again = df.run(p.all, p.feeds), run_again(p, path, 4)
+      for i = 1, 4 do support.near(again[i], values[i], { rtol = 1e-12, atol = 1e-12 }) end
+    end
+  end)
+
+  it('writes contexts that make an imported loop differentiable', function()
+    df.reset()
+    local x = df.placeholder('float32', {}, 'x')
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y) return i + 1, y * x end, { df.int32(0), df.float32(1) })
+    local path = folder .. '/contexts.pb'
+    df.export_graph_def(path, { outputs = y, with_context = true })
+    for _, file in ipairs{ path, path .. '.meta' } do
+      local g = df.import_graph_def(file)
+      local into = g:output('x:0')
+      local slope = g:as_default(function() return df.gradients(g:output(tensor_name(y)), into) end)
+      local s = df.Session{ graph = g }
+      support.near(s:run(slope, { [into] = 2 }), 12)
+    end
+  end)
+
+  it('lists in one error what TensorFlow has no words for, with the Lua lines', function()
+    df.reset()
+    local x = df.placeholder('float32', { 3 }, 'x')
+    local slope = df.gradients(df.cumprod(x), x)
+    local ok, err = pcall(df.export_graph_def, folder .. '/no.pb', { outputs = slope })
+    assert.is_false(ok)
+    assert.equal('unimplemented', err.code)
+    assert.matches('LinearRecurrence', err.message)
+    assert.matches('export_spec.lua:%d+', err.message)
+  end)
+
+  it('writes all of a graph but its gradients when no outputs are named', function()
+    df.reset()
+    local x = df.placeholder('float32', { 3 }, 'x')
+    local y = df.identity(x * x, { name = 'y' })
+    local slope = df.gradients(y, x)
+    local path = folder .. '/all.pb'
+    df.export_graph_def(path)
+    local g = df.import_graph_def(path)
+    assert.is_truthy(g:output('y:0'))
+    assert.is_false((pcall(g.op, g, slope.op.name)))
+  end)
+
+  it('refuses what is no path, no option and no output', function()
+    assert.has_error(function() df.export_graph_def(7) end)
+    assert.has_error(function() df.export_graph_def('') end)
+    assert.has_error(function() df.export_graph_def(folder .. '/x.pb', { output = 1 }) end)
+    assert.has_error(function() df.export_graph_def(folder .. '/x.pb', { outputs = { 7 } }) end)
+    assert.has_error(function() df.export_graph_def('/nowhere/at/all/x.pb', { outputs = df.float32(1) }) end)
+  end)
+end)
