@@ -409,10 +409,10 @@ static int32_t kernel_grad_with_shape(df_kernel *k) {
              "identical_element_shapes:bool=false tensor_array_name:string=''", \
     .doc = "a new array of `size` locations each time it runs, and the flow that orders what is done with it", \
     .stateful = true, .no_grad = true, .shape = shape_array, .kernel = { [DF_REF] = kernel_array } }, \
-  { .type = "TensorArrayWrite" V, .in = "handle:handle index:int32 value:T flow_in:float32", .out = "flow_out:float32", .types = "T=any", \
+  { .type = "TensorArrayWrite" V, .in = "handle:handle index:int32 value:T flow_in:float32", .out = "flow_out:float32", .types = "T=all", \
     .doc = "location index holds value; it must not have been written or read before", \
     .stateful = true, .shape = dfi_shape_all_scalar, .grad = grad_write, .kernel = { [DF_REF] = kernel_write } }, \
-  { .type = "TensorArrayRead" V, .in = "handle:handle index:int32 flow_in:float32", .out = "value:dtype", .types = "dtype=any", \
+  { .type = "TensorArrayRead" V, .in = "handle:handle index:int32 flow_in:float32", .out = "value:dtype", .types = "dtype=all", \
     .attrs = "dtype:dtype", \
     .doc = "the element at index; zeros where nothing was written and the element shape is known", \
     .stateful = true, .shape = shape_read, .grad = grad_read, .kernel = { [DF_REF] = kernel_read } }, \
