@@ -389,6 +389,7 @@ static df_output other_way(recompute *c, df_output v) {
     case REFUSED:
       op_error(p, n, "the while_loop `%s`, built at %s, has save = 'recompute', but `%s` (%s) cannot be run again: %s; save = 'keep' would "
                "save what it gave", c->l->name, line_of(c->l->loop_cond), dfi_node_name(n), t, why);
+      p->err->code = DF_UNIMPLEMENTED;
       return DFI_NONE;
     case SAVED: break;
   }

@@ -129,6 +129,29 @@ describe('check_gradients', function()
     assert.matches('the fault lies in the gradient of the cond `either` built at [^\n]*check_gradients_spec%.lua:%d+', broken('Merge', df.cos(b)))
   end)
 
+  it('checks what cannot be run again in all other ways', function()
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, v, seen)
+      seen = seen:write(i, v)
+      return i + 1, df.sin(df.reduce_sum(seen:stack()) * x), seen
+    end, { df.int32(0), x, df.TensorArray('float64', 0, { dynamic_size = true, clear_after_read = false }) })
+    assert.is_true(df.check_gradients(y, x))
+    assert.is_true(df.check_gradients(df.hessian(df.reduce_sum(df.map_fn(function(e) return e * e * e end, x)), x), x))
+  end)
+
+  it('allows loops that recompute their rounding', function()
+    local u = df.constant({ 1.0, 2.0 }, 'float32')
+    local _, y = df.while_loop(function(i) return i:lt(5) end, function(i, v) return i + 1, df.sin(v * u + df.random_normal{ 2 }) end,
+                               { df.int32(0), u }, { save = 'recompute' })
+    assert.is_true(df.check_gradients(y, u, { order = 2 }))
+  end)
+
+  it('reports the derivative itself of a scalar, and says where it is that of a weighted sum', function()
+    local bad = df.custom_gradient(function(a) return a * a, function(dy) return dy * a end end)
+    local three = df.constant(3.0, 'float64')
+    assert.matches('the gradient says 3, finite differences 6', select(2, df.check_gradients(bad(three), three)))
+    assert.matches('d %(weighted sum of CustomGradient[^ ]*%) / d', select(2, df.check_gradients(bad(x), x)))
+  end)
+
   it('takes floats only', function()
     assert.matches('int32', message_of(df.check_gradients, df.int32(1), x))
     assert.matches('missing', message_of(df.check_gradients, x))
