@@ -197,6 +197,13 @@ describe('derivatives by composition', function()
     near(df.run(df.jvp(y, x, { 1, 10 })), { 3, 44 })
   end)
 
+  it('take a vector that goes with x, or a number for all of it', function()
+    near(df.run(df.jvp(y, x, 2)), { 6, 16 })
+    assert.matches('jvp: v is float32%[3%], but x %(`Const:0`%) is float32%[2%]', message_of(df.jvp, y, x, { 1, 2, 3 }))
+    assert.matches('hvp: v is float64%[2%], but x %(`Const:0`%) is float32%[2%]', message_of(df.hvp, y:reduce_sum(), x, df.float64{ 1, 2 }))
+    assert.matches('hvp: v is missing', message_of(df.hvp, y:reduce_sum(), x))
+  end)
+
   it('are zeros where the derivative is zero everywhere', function()
     near(df.run(df.hessian(x:reduce_sum(), x)), { { 0, 0 }, { 0, 0 } })
     near(df.run(df.hvp(x:reduce_sum(), x, { 1, 1 })), { 0, 0 })

@@ -276,8 +276,16 @@ function M.while_loop(pred, body, vars, opts)
   if maximum ~= nil and (type(maximum) ~= 'number' or not dtypes.is_whole(maximum) or maximum < 0 or maximum > 2^53) then
     errors.bad('while_loop: maximum_iterations is a whole number from 0 up, not %s', errors.describe(maximum))
   end
+  for _, name in ipairs{ 'back_prop', 'swap_memory' } do
+    if opts[name] ~= nil and type(opts[name]) ~= 'boolean' then
+      errors.bad('while_loop: %s is true or false, not %s', name, errors.describe(opts[name]))
+    end
+  end
   if type(save) ~= 'string' then
     errors.bad("while_loop: save is 'keep', 'swap' or 'recompute', not %s", errors.describe(save))
+  end
+  if opts.swap_memory and save ~= 'swap' then
+    errors.bad("while_loop: swap_memory = true means save = 'swap', but save is '%s'", save)
   end
   local g = convert.graph_of(vars) or graph.current()
   local where = core.where()

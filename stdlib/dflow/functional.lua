@@ -6,6 +6,7 @@ local dtypes = require 'dflow.dtypes'
 local graph = require 'dflow.graph'
 local nest = require 'dflow.nest'
 local convert = require 'dflow.convert'
+local tensor = require 'dflow.tensor'
 local tensor_array = require 'dflow.tensor_array'
 local control = require 'dflow.control'
 local ops = require 'dflow.ops'
@@ -355,6 +356,23 @@ local function variable_or_output(x, what)
   return x
 end
 
+--- v as an Output that goes with x: of its dtype, and of its shape or a scalar.
+local function direction(x, v, g, what)
+  if v == nil then errors.bad('%s: v is missing', what) end
+  local d = convert.typed(x)
+  local o = convert.to_output(v, d, g, what)
+  local shape, expected = o.shape, x.shape
+  local same = graph.dtype(o) == d
+  if same and shape and expected and #shape > 0 then
+    same = #shape == #expected
+    for i = 1, same and #shape or 0 do same = same and (shape[i] == expected[i] or shape[i] < 0 or expected[i] < 0) end
+  end
+  if not same then
+    errors.bad('%s: v is %s, but x (`%s`) is %s', what, tensor.shape_text(o.dtype, shape), x.name, tensor.shape_text(x.dtype, expected))
+  end
+  return o
+end
+
 --- Calls each(x, v) for the leaves of a structure of x and the vectors of the same structure.
 local function directions(x, v, what, each)
   if not nest.is_plain(v) then errors.bad('%s: v is %s, a table like x is expected', what, errors.describe(v)) end
@@ -378,7 +396,7 @@ function M.jvp(y, x, v)
   end
   x = variable_or_output(x, 'jvp')
   y = convert.to_output(y, nil, nil, 'jvp')
-  v = convert.to_output(v, convert.typed(x), y.graph, 'jvp')
+  v = direction(x, v, y.graph, 'jvp')
   local u = f.placeholder_with_default(f.zeros_like(y), y.shape)
   local g = convert.to_output(gradients.gradients(y, x, { grad_ys = u, unconnected = 'zero' }), nil, y.graph)
   return convert.to_output(gradients.gradients(g, u, { grad_ys = v, unconnected = 'zero' }), nil, y.graph)
@@ -390,13 +408,13 @@ function M.hvp(y, x, v)
     local gs, vs = {}, {}
     directions(x, v, 'hvp', function(xi, vi)
       gs[#gs + 1] = dense_gradient(y, xi)
-      vs[#vs + 1] = convert.to_output(vi, convert.typed(xi), gs[1].graph, 'hvp')
+      vs[#vs + 1] = direction(xi, vi, gs[1].graph, 'hvp')
     end)
     return nest.map(x, nest.is_structure, function(xi) return dense_gradient(gs, xi, { grad_ys = vs }) end)
   end
   x = variable_or_output(x, 'hvp')
   local g = dense_gradient(y, x)
-  v = convert.to_output(v, convert.typed(x), g.graph, 'hvp')
+  v = direction(x, v, g.graph, 'hvp')
   return dense_gradient(g, x, { grad_ys = v })
 end
 

@@ -95,6 +95,11 @@ function M.gradients(ys, xs, opts)
   end
   if opts.grad_ys ~= nil then
     local given = nest.is_plain(opts.grad_ys) and (nest.is_structure(opts.grad_ys) or #y_list > 1) and opts.grad_ys or { opts.grad_ys }
+    for i in pairs(given) do
+      if type(i) ~= 'number' or i > #y_list then
+        errors.bad('gradients: grad_ys has an entry %s, but there %s', tostring(i), #y_list == 1 and 'is one y' or ('are %d ys'):format(#y_list))
+      end
+    end
     flat_gy = {}
     for i, y in ipairs(y_outputs) do
       local v = given[i]
