@@ -17,7 +17,7 @@ local arrays = require 'dflow.onnx.arrays'
 local op_table = require 'dflow.onnx.ops'
 
 local M = {}
-local INT32, INT64, BOOL, STRING, RESOURCE = 3, 9, 10, 7, 20
+local INT64, BOOL, STRING, RESOURCE = 9, 10, 7, 20
 local COND, LOOP, TOP = 1, 2, 0
 local Exporter = {}
 Exporter.__index = Exporter
@@ -214,12 +214,6 @@ function Exporter:choice(condition, yes, no, kind)
     end))
   end
   return self:op('If', { condition }, { then_branch = side('then', yes), else_branch = side('else', no) })
-end
-
-local function names_of(list)
-  local names = {}
-  for i, v in ipairs(list) do names[i] = v[1] end
-  return names
 end
 
 --- What is known of an array's elements.

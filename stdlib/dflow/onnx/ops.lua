@@ -7,7 +7,7 @@ local proto = require 'dflow.onnx.proto'
 local dtypes = require 'dflow.dtypes'
 
 local I, B, F, S, L = proto.int, proto.bool, proto.float, proto.string, proto.ints
-local INT32, INT64, BOOL, UINT8, FLOAT32 = 3, 9, 10, 4, 1
+local INT32, INT64, BOOL, UINT8, FLOAT64 = 3, 9, 10, 4, 2
 local FAR = 2 ^ 53          -- past the end of any axis
 local M = {}
 
@@ -22,12 +22,66 @@ local function widened(x, d, names, fn)
 end
 
 -- ---- elementwise --------------------------------------------------------------------------------------------------
+--- Of these ONNX Runtime, for one, has no float64: they are made of what it has.
+local function expm1(x, v, d)         -- e^x - 1 = tanh(x / 2) (e^x + 1), which loses nothing near 0
+  return x:op('Mul', { x:op('Tanh', { x:op('Mul', { v, x:number(0.5, d) }) }), x:op('Add', { x:op('Exp', { v }), x:number(1, d) }) })
+end
+
+--- log(1 + x) = log(u) x / (u - 1) with u = 1 + x as it was rounded, which is Kahan's.
+local function log1p(x, v, d)
+  local one = x:number(1, d)
+  local u = x:op('Add', { v, one })
+  local exact = x:op('Mul', { x:op('Log', { u }), x:op('Div', { v, x:op('Sub', { u, one }) }) })
+  local near = x:op('Where', { x:op('Equal', { u, one }), v, exact })
+  return x:op('Where', { x:op('Less', { x:op('Abs', { v }), x:number(0.5, d) }), near, x:op('Log', { u }) })
+end
+
+local function elu(x, v, d, alpha)
+  local zero = x:number(0, d)
+  local low = x:op('Mul', { x:number(alpha, d), expm1(x, x:op('Min', { v, zero }), d) })
+  return x:op('Where', { x:op('Greater', { v, zero }), v, low })
+end
+
+local double = {
+  Tan = function(x, v) return x:op('Div', { x:op('Sin', { v }), x:op('Cos', { v }) }) end,
+  Sinh = function(x, v, d)
+    local e = expm1(x, v, d)
+    return x:op('Mul', { x:number(0.5, d), x:op('Add', { e, x:op('Div', { e, x:op('Add', { e, x:number(1, d) }) }) }) })
+  end,
+  Cosh = function(x, v, d)
+    return x:op('Mul', { x:number(0.5, d), x:op('Add', { x:op('Exp', { v }), x:op('Exp', { x:op('Neg', { v }) }) }) })
+  end,
+  Asinh = function(x, v, d)
+    local one, a = x:number(1, d), x:op('Abs', { v })
+    local square = x:op('Mul', { a, a })
+    local root = x:op('Add', { x:op('Sqrt', { x:op('Add', { square, one }) }), one })
+    return x:op('Mul', { x:op('Sign', { v }), log1p(x, x:op('Add', { a, x:op('Div', { square, root }) }), d) })
+  end,
+  Acosh = function(x, v, d)
+    return x:op('Log', { x:op('Add', { v, x:op('Sqrt', { x:op('Sub', { x:op('Mul', { v, v }), x:number(1, d) }) }) }) })
+  end,
+  Atanh = function(x, v, d)
+    local twice = x:op('Div', { x:op('Add', { v, v }), x:op('Sub', { x:number(1, d), v }) })
+    return x:op('Mul', { x:number(0.5, d), log1p(x, twice, d) })
+  end,
+  Elu = function(x, v, d) return elu(x, v, d, 1) end,
+  Softplus = function(x, v, d)
+    local small_part = log1p(x, x:op('Exp', { x:op('Neg', { x:op('Abs', { v }) }) }), d)
+    return x:op('Add', { x:op('Max', { v, x:number(0, d) }), small_part })
+  end,
+  Softsign = function(x, v, d) return x:op('Div', { v, x:op('Add', { x:op('Abs', { v }), x:number(1, d) }) }) end,
+}
+
 for type, onnx in pairs { Neg = 'Neg', Abs = 'Abs', Sign = 'Sign', Sqrt = 'Sqrt', Exp = 'Exp', Log = 'Log', Sin = 'Sin', Cos = 'Cos', Tan = 'Tan',
                           Asin = 'Asin', Acos = 'Acos', Atan = 'Atan', Sinh = 'Sinh', Cosh = 'Cosh', Tanh = 'Tanh', Asinh = 'Asinh',
                           Acosh = 'Acosh', Atanh = 'Atanh', Erf = 'Erf', Floor = 'Floor', Ceil = 'Ceil', Rint = 'Round', Sigmoid = 'Sigmoid',
                           Softplus = 'Softplus', Softsign = 'Softsign', Elu = 'Elu', Reciprocal = 'Reciprocal', Inv = 'Reciprocal',
                           IsNan = 'IsNaN', IsInf = 'IsInf', LogicalNot = 'Not' } do
-  M[type] = function(x, n) return widened(x, n:d(1), { n[1] }, function(a) return x:op(onnx, a) end) end
+  M[type] = function(x, n)
+    local d = n:d(1)
+    if d == FLOAT64 and double[type] then return double[type](x, n[1], d) end
+    return widened(x, d, { n[1] }, function(a) return x:op(onnx, a) end)
+  end
 end
 
 for type, onnx in pairs { Add = 'Add', AddV2 = 'Add', Sub = 'Sub', Mul = 'Mul', RealDiv = 'Div', Div = 'Div', TruncateDiv = 'Div', Pow = 'Pow',
@@ -65,9 +119,17 @@ function M.CustomGradient(_, n) return { (table.unpack or unpack)(n, n.attr 'nx'
 function M.Round(x, n) return dtypes.is_int(n:d(1)) and n[1] or x:op('Round', { n[1] }) end
 function M.Square(x, n) return widened(x, n:d(1), { n[1] }, function(a) return x:op('Mul', { a[1], a[1] }) end) end
 function M.Rsqrt(x, n) return x:op('Reciprocal', { x:op('Sqrt', { n[1] }) }) end
-function M.Relu(x, n) return widened(x, n:d(1), { n[1] }, function(a) return x:op('Relu', a) end) end
+function M.Relu(x, n)
+  local d = n:d(1)
+  if dtypes.is_int(d) then return widened(x, d, { n[1] }, function(a) return x:op('Max', { a[1], x:number(0, small[d] and INT32 or d) }) end) end
+  return x:op('Relu', { n[1] })
+end
 function M.LeakyRelu(x, n) return x:op('LeakyRelu', { n[1] }, { alpha = F(n.attr 'alpha') }) end
-function M.Selu(x, n) return x:op('Selu', { n[1] }) end
+function M.Selu(x, n)
+  local d = n:d(1)
+  if d ~= FLOAT64 then return x:op('Selu', { n[1] }) end
+  return x:op('Mul', { x:number(1.0507009873554805, d), elu(x, n[1], d, 1.6732632423543772) })
+end
 function M.Erfc(x, n) return x:op('Sub', { x:number(1, n:d(1)), x:op('Erf', { n[1] }) }) end
 function M.IsFinite(x, n) return x:op('Not', { x:op('Or', { x:op('IsNaN', { n[1] }), x:op('IsInf', { n[1] }) }) }) end
 
@@ -76,21 +138,20 @@ function M.Relu6(x, n)
   return x:op('Clip', { n[1], x:number(0, d), x:number(6, d) })
 end
 
---- e^x - 1 = tanh(x / 2) (e^x + 1), which loses nothing near 0.
-function M.Expm1(x, n)
-  local d = n:d(1)
-  return x:op('Mul', { x:op('Tanh', { x:op('Mul', { n[1], x:number(0.5, d) }) }), x:op('Add', { x:op('Exp', { n[1] }), x:number(1, d) }) })
-end
-
---- log(u) x / (u - 1) with u = 1 + x as it was rounded: Kahan's way.
-local function log1p(x, v, d)
-  local one = x:number(1, d)
-  local u = x:op('Add', { v, one })
-  local exact = x:op('Mul', { x:op('Log', { u }), x:op('Div', { v, x:op('Sub', { u, one }) }) })
-  local near = x:op('Where', { x:op('Equal', { u, one }), v, exact })
-  return x:op('Where', { x:op('Less', { x:op('Abs', { v }), x:number(0.5, d) }), near, x:op('Log', { u }) })
-end
+function M.Expm1(x, n) return expm1(x, n[1], n:d(1)) end
 function M.Log1p(x, n) return log1p(x, n[1], n:d(1)) end
+
+--- Where along a new axis the position is the index: bool[..., depth]. A negative index names no place, unlike that of ONNX's OneHot, which
+-- ONNX Runtime has for few dtypes besides. `rank` is that of the indices where the axis is not the last.
+local function hot_places(x, at, depth, axis, rank)
+  local range = x:op('Range', { x:number(0, INT64), depth, x:number(1, INT64) })
+  if rank then
+    local after = {}
+    for i = 1, rank - axis do after[i] = i end
+    range = x:op('Unsqueeze', { range, x:ints(after) })
+  end
+  return x:op('Equal', { x:op('Unsqueeze', { at, x:ints { axis } }), range })
+end
 
 local function zero_where_zero(x, tested, d, value)
   return x:op('Where', { x:op('Equal', { tested, x:number(0, d) }), x:number(0, d), value })
@@ -254,8 +315,8 @@ function M.SparseSoftmaxCrossEntropyWithLogits(x, n)
   local log, d = x:op('LogSoftmax', { n[1] }, { axis = I(-1) }), n:d(1)
   local at = x:op('Unsqueeze', { n[2], x:ints { -1 } })
   local loss = x:op('Neg', { x:op('Squeeze', { x:op('GatherElements', { log, at }, { axis = I(-1) }), x:ints { -1 } }) })
-  local classes = x:op('Gather', { x:op('Shape', { n[1] }), x:ints { -1 } })
-  local hot = x:op('OneHot', { n[2], classes, x:constant(d, { 2 }, { 0, 1 }) }, { axis = I(-1) })
+  local classes = x:op('Gather', { x:op('Shape', { n[1] }), x:number(-1, INT64) })
+  local hot = x:cast(hot_places(x, x:cast(n[2], INT64, n:d(2)), classes, -1), d)
   return { loss, x:op('Sub', { x:op('Softmax', { n[1] }, { axis = I(-1) }), hot }) }
 end
 
@@ -370,7 +431,7 @@ function M.OnesLike(x, n) return x:op('Expand', { x:number(1, n:d(1)), x:op('Sha
 function M.Range(x, n) return x:op('Range', { n[1], n[2], n[3] }) end
 
 function M.LinSpace(x, n)
-  local d, num = n:d(1), shape_as(x, n[3], INT64)
+  local d, num = n:d(1), x:cast(n[3], INT64, n:d(3))
   local steps = x:op('Max', { x:op('Sub', { num, x:number(1, INT64) }), x:number(1, INT64) })
   local step = x:op('Div', { x:op('Sub', { n[2], n[1] }), x:cast(steps, d) })
   local at = x:cast(x:op('Range', { x:number(0, INT64), num, x:number(1, INT64) }), d)
@@ -484,7 +545,8 @@ end
 function M.Tile(x, n) return x:op('Tile', { n[1], x:index(n, 2) }) end
 
 local function pad(x, n, value, mode)
-  local given, pads = n:numbers(2), nil
+  local given = n:numbers(2)
+  local pads
   if given then
     local list = {}
     for i = 1, #given, 2 do list[#list + 1] = given[i] end
@@ -546,17 +608,11 @@ function M.TensorScatterUpdate(x, n) return x:op('ScatterND', { n[1], x:index(n,
 function M.TensorScatterAdd(x, n) return x:op('ScatterND', { n[1], x:index(n, 2), n[3] }, { reduction = S 'add' }) end
 function M.TensorScatterSub(x, n) return x:op('ScatterND', { n[1], x:index(n, 2), x:op('Neg', { n[3] }) }, { reduction = S 'add' }) end
 
---- ONNX counts negative indices from the end; here they name no place: they are moved past it.
 function M.OneHot(x, n)
-  local d, depth = n:d(3), x:list(n, 2)
-  local at = x:cast(n[1], INT64, n:d(1))
-  local past = x:op('Where', { x:op('Less', { at, x:number(0, INT64) }), x:cast(n[2], INT64, n:d(2)), at })
-  local zero = x:ints { 0 }
-  local values = x:op('Concat', { x:op('Unsqueeze', { n[4], zero }), x:op('Unsqueeze', { n[3], zero }) }, { axis = I(0) })
-  local wide = d == BOOL or small[d]
-  local hot = x:op('OneHot', { past, depth, wide and x:cast(values, FLOAT32) or values },
-                   { axis = I(n.attr 'axis') })
-  return wide and x:cast(hot, d) or hot
+  local axis, rank = n.attr 'axis', n:rank(1)
+  local hot = hot_places(x, x:cast(n[1], INT64, n:d(1)), x:cast(n[2], INT64, n:d(2)), axis, axis ~= -1 and axis ~= rank and
+                         (rank or n:refuse('the rank of its indices is not known')) or nil)
+  return where(x, hot, n[3], n[4], n:d(3))
 end
 
 return M
