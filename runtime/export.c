@@ -174,11 +174,18 @@ const char *dfi_export_number(dfi_export *e, const char *name, uint8_t dtype, do
   return constant(e, name, t);
 }
 
+/* TensorFlow's op of this type, or the one that took its place: the second TensorArrays have gone, the third have the same inputs. */
+static const dfi_export_op *op_of(dfi_export *e, const char *type) {
+  size_t n = strlen(type);
+  if (!strncmp(type, "TensorArray", 11) && !strcmp(type + n - 2, "V2")) type = dfi_lower_text(&e->l, "%.*sV3", (int)n - 2, type);
+  return dfi_export_find(type);
+}
+
 static void write_node(dfi_export *e, df_node *n) {
   e->current = n;
   const char *type = dfi_op_info_at(n->op)->op->type;
   if (dfi_export_array_node(e, n) || dfi_export_special(e, n)) return;
-  const dfi_export_op *op = dfi_export_find(type);
+  const dfi_export_op *op = op_of(e, type);
   if (!op) dfi_export_refuse(e, "TensorFlow has no such op, nor has dflow other words for it");
   else dfi_export_plain(e, op, e->name[n->id]);
   int32_t side = twin_of(n);

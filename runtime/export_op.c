@@ -296,24 +296,70 @@ static void segment_gather(dfi_export *e) {
   put_t(e, "SelectV2", NULL, t, 3, mask, rows, one(e, "ZerosLike", "zeros", t, rows));
 }
 
-/* ---- what stands for something else ---------------------------------------------------------------------------------- */
-
-static void pass_all(dfi_export *e, int32_t first) {
-  const df_node *n = e->current;
-  Pb__NodeDef *def = dfi_export_node(e, "IdentityN", own(e), n->nin - first);
+/* The node as IdentityN of n values, of the types of `from` or all of type t. */
+static void pass(dfi_export *e, int32_t n, const char **input, const df_output *from, uint8_t t) {
+  Pb__NodeDef *def = dfi_export_node(e, "IdentityN", own(e), n);
   Pb__AttrValue__ListValue *list = dfi_arena_take(&e->d->arena, sizeof *list);
   pb__attr_value__list_value__init(list);
-  list->type = dfi_arena_take(&e->d->arena, sizeof *list->type * (size_t)(n->nin + 1));
-  for (int32_t i = first; i < n->nin; i++) {
-    dfi_lower_input(&e->l, def, in(e, i));
-    list->type[list->n_type++] = (Pb__DataType)type_in(e, i);
+  list->type = dfi_arena_take(&e->d->arena, sizeof *list->type * (size_t)(n + 1));
+  for (int32_t i = 0; i < n; i++) {
+    dfi_lower_input(&e->l, def, input[i]);
+    list->type[list->n_type++] = (Pb__DataType)(from ? dfi_dtype(from[i]) : t);
   }
   dfi_export_controls(e, def);
   Pb__AttrValue *types = dfi_lower_attr(&e->l, def, "T");
   types->value_case = PB__ATTR_VALUE__VALUE_LIST;
   types->list = list;
 }
-static void custom_gradient(dfi_export *e) { pass_all(e, (int32_t)e->current->attrs[0].i); }
+
+/* Rows of dy where a list's row came last, zeros where a later one overwrote it: who wrote last is found by stitching numbers. */
+static void stitch_grad(dfi_export *e) {
+  const df_node *n = e->current;
+  int32_t lists = n->nout, dy = n->nin - 1, rank = shape_in(e, dy)->rank;
+  uint8_t t = type_in(e, dy);
+  for (int32_t i = 0; i < lists; i++)
+    if (rank < 1 || dfi_shape_size(shape_in(e, i)) < 0) { dfi_export_refuse(e, "its shapes are not known before it runs"); return; }
+  const char **number_of = dfi_arena_take(&e->d->arena, sizeof *number_of * (size_t)lists);
+  int64_t at = 0;
+  for (int32_t i = 0; i < lists; i++) {
+    int64_t size = dfi_shape_size(shape_in(e, i)), *v = dfi_arena_take(&e->d->arena, sizeof *v * (size_t)(size + 1));
+    for (int64_t k = 0; k < size; k++) v[k] = at++;
+    const char *flat = ints(e, dfi_lower_text(&e->l, "numbers_%d", i), (int32_t)size, v);
+    number_of[i] = reshape(e, dfi_lower_text(&e->l, "number_%d", i), DF_INT32, flat,
+                           shape_of(e, dfi_lower_text(&e->l, "shape_%d", i), DF_INT32, in(e, i), DF_INT32), DF_INT32);
+  }
+  Pb__NodeDef *last = put_t(e, "DynamicStitch", "last", DF_INT32, 0, NULL, NULL, NULL);
+  for (int32_t i = 0; i < lists; i++) dfi_lower_input(&e->l, last, in(e, i));
+  for (int32_t i = 0; i < lists; i++) dfi_lower_input(&e->l, last, number_of[i]);
+  dfi_lower_int(&e->l, last, "N", lists);
+  const char **part = dfi_arena_take(&e->d->arena, sizeof *part * (size_t)lists);
+  for (int32_t i = 0; i < lists; i++) {
+    int32_t inner = shape_in(e, i)->rank;
+    const char *rows = gather(e, "rows", t, in(e, dy), in(e, i), DF_INT32, 0, 0);
+    const char *winner = gather(e, "winner", DF_INT32, last->name, in(e, i), DF_INT32, 0, 0);
+    const char *mask = mask_rows(e, two(e, "Equal", "won", DF_INT32, winner, number_of[i]), DF_INT32, in(e, i), inner, inner + rank - 1);
+    part[i] = put_t(e, "SelectV2", "part", t, 3, mask, rows, one(e, "ZerosLike", "zeros", t, rows))->name;
+  }
+  pass(e, lists, part, NULL, t);
+}
+
+/* ---- what stands for something else ---------------------------------------------------------------------------------- */
+
+static void custom_gradient(dfi_export *e) {
+  const df_node *n = e->current;
+  int32_t first = (int32_t)n->attrs[0].i, count = n->nin - first;
+  const char **input = dfi_arena_take(&e->d->arena, sizeof *input * (size_t)(count + 1));
+  for (int32_t i = 0; i < count; i++) input[i] = in(e, first + i);
+  pass(e, count, input, n->in + first, DF_INVALID);
+}
+
+static void top_k(dfi_export *e) {
+  const df_node *n = e->current;
+  const dfi_op_info *o = dfi_op_info_at(n->op);
+  Pb__NodeDef *def = put_t(e, "TopKV2", NULL, type_in(e, 0), 2, in(e, 0), number(e, "k", DF_INT32, (double)n->attrs[dfi_op_attr_index(o, "k")].i), NULL);
+  e->place[e->l.n - 1].outputs = 2;
+  dfi_lower_bool(&e->l, def, "sorted", n->attrs[dfi_op_attr_index(o, "sorted")].i != 0);
+}
 
 static void saved_read(dfi_export *e) {
   int32_t last = e->current->nin - 1;
@@ -340,7 +386,7 @@ bool dfi_export_special(dfi_export *e, const df_node *n) {
   static const struct { const char *type; void (*write)(dfi_export *); } own_ops[] = {
     { "LogicalXor", logical_xor }, { "LogSumExp", log_sum_exp }, { "SumToShape", sum_to_shape }, { "ReducedShape", reduced_shape },
     { "ReducedCount", reduced_count }, { "GatherGrad", gather_grad }, { "TakeAlong", take_along }, { "PutAlong", put_along },
-    { "SegmentGather", segment_gather }, { "CustomGradient", custom_gradient }, { "TensorArrayReadSaved", saved_read },
+    { "SegmentGather", segment_gather }, { "DynamicStitchGrad", stitch_grad }, { "TopK", top_k }, { "CustomGradient", custom_gradient }, { "TensorArrayReadSaved", saved_read },
     { "ReadVariableSaved", saved_read }, { "ResourceSparseApplyGradientDescent", sparse_descent }, { "VarHandleOp", variable }, { "Assert", assertion },
     { "AssignVariableOp", assignment }, { "AssignAddVariableOp", assignment }, { "AssignSubVariableOp", assignment },
     { "ResourceScatterUpdate", assignment }, { "ResourceScatterAdd", assignment }, { "ResourceScatterSub", assignment },

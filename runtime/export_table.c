@@ -53,6 +53,7 @@ const dfi_export_op dfi_export_table[] = {
   { "AvgPoolGrad", "=3 T", "T", "ksize:l! strides:l! padding:s! data_format:s T:d!" },
   { "BatchMatMul", "T T", "T", "T:d! adj_x:b adj_y:b" },
   { "BatchMatMulV2", "T T", "T", "T:d! adj_x:b adj_y:b" },
+  { "BatchMatMulV3", "Ta Tb", "Tout", "Ta:d! Tb:d! Tout:d! adj_x:b adj_y:b" },
   { "BatchToSpace", "T Tidx", "T", "T:d! block_size:i! Tidx:d" },
   { "BatchToSpaceND", "T Tblock_shape Tcrops", "T", "T:d! Tblock_shape:d Tcrops:d" },
   { "BiasAdd", "T T", "T", "T:d! data_format:s" },
@@ -233,6 +234,7 @@ const dfi_export_op dfi_export_table[] = {
   { "QueueIsClosedV2", "=20", "=10", "" },
   { "QueueSize", "=7", "=3", "" },
   { "QueueSizeV2", "=20", "=3", "" },
+  { "RaggedGather", "PARAMS_RAGGED_RANK*Tsplits Tvalues Tindices", "OUTPUT_RAGGED_RANK*Tsplits Tvalues", "Tvalues:d! Tindices:d! Tsplits:d PARAMS_RAGGED_RANK:i! OUTPUT_RAGGED_RANK:i!" },
   { "RaggedTensorFromVariant", "=21", "output_ragged_rank*Tsplits Tvalues", "input_ragged_rank:i! output_ragged_rank:i! Tvalues:d! Tsplits:d" },
   { "RaggedTensorToVariant", "RAGGED_RANK*Tsplits Tvalues", "=21", "RAGGED_RANK:i! Tvalues:d! Tsplits:d batched_input:b!" },
   { "RandomShuffle", "T", "T", "seed:i seed2:i T:d!" },
@@ -489,4 +491,4 @@ const dfi_export_op dfi_export_table[] = {
   { "ZerosLike", "T", "T", "T:d!" },
   { "Zeta", "T T", "T", "T:d!" },
 };
-const int32_t dfi_export_table_size = 481;
+const int32_t dfi_export_table_size = 483;
