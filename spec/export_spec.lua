@@ -119,6 +119,36 @@ function programs.assigned_in_a_loop()
   return { s, i }, {}, {}
 end
 
+--- A training step through the gradient of a loop whose iterations are computed again: W after it.
+function programs.training()
+  local x = df.placeholder('float32', { 4, 2, 3 }, 'x')
+  local W = df.Variable(df.reshape(df.cast(df.range(0, 15), 'float32'), { 5, 3 }) * 0.1 - 0.7, { name = 'W' })
+  local rows = df.TensorArray('float32', 4):unstack(x)
+  local _, h = df.while_loop(function(t) return t:lt(4) end, function(t, h)
+    return t + 1, df.tanh(df.matmul(df.concat({ rows:read(t), h:slice({ 0, 0 }, { 2, 2 }) }, 1), W))
+  end, { df.int32(0), df.fill({ 2, 3 }, df.float32(0)) }, { save = 'recompute' })
+  local loss = df.reduce_mean(df.sparse_softmax_cross_entropy_with_logits(h, df.constant({ 0, 1 }, 'int32')))
+  local step = df.train.Adam{ learning_rate = 0.1, clip_norm = 5 }:minimize(loss)
+  local after = df.control_dependencies({ step }, function() return df.identity(W:value()) end)
+  return { after, loss }, { [x] = df.tensor({ 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 0, 1, 0, 1, 2, 4, 5, 6, 7, 8, 9, 1, 0, 1 }, 'float32', { 4, 2, 3 }) }, {}
+end
+
+function programs.functions()
+  local x = df.placeholder('float32', { 3 }, 'x')
+  local checked = df.assert(df.reduce_all(x:lt(100)), { x }, { message = 'too large' })
+  local y = df.control_dependencies({ checked }, function() return df.identity(x) end)
+  local third = df.switch_case(df.int32(1), { function() return y end, function() return y * 2 end, function() return y * 3 end })
+  return { df.map_fn(function(v) return v * v end, y) + df.scan(function(a, v) return a * v end, x) + third },
+         { [x] = f32{ 1, 2, 3 } }, { x }
+end
+
+function programs.custom_gradient()
+  local x = df.placeholder('float32', { 3 }, 'x')
+  local twice = df.custom_gradient(function(v) return v * 2, function(dy) return dy * 2 end end)
+  local a, b = df.unpack(df.dynamic_partition(x, { 0, 1, 0 }, { num_partitions = 2 }))
+  return { twice(x), df.dynamic_stitch({ { 0, 2 }, { 1 } }, { a, b }) }, { [x] = f32{ 1, 2, 3 } }, { x }
+end
+
 for _, seed in ipairs{ 2, 10, 13, 20, 23, 24, 36, 53 } do
   programs['random_' .. seed] = function()
     local y, xs = random_program.build(df, random_program.make(seed, 3))

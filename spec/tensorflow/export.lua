@@ -47,6 +47,17 @@ return {
       { dtype = "float32", shape = { 3 }, 9, 9, 9 } },
     slopes = { { dtype = "float32", shape = { 3 }, 9, 9, 9 } },
   },
+  ['custom_gradient'] = {
+    values = { { dtype = "float32", shape = { 3 }, 2, 4, 6 },
+      { dtype = "float32", shape = { 3 }, 1, 2, 3 },
+      { dtype = "float32", shape = { 3 }, 2, 2, 2 } },
+    slopes = { { dtype = "float32", shape = { 3 }, 2, 2, 2 } },
+  },
+  ['functions'] = {
+    values = { { dtype = "float32", shape = { 3 }, 4, 10, 21 },
+      { dtype = "float32", shape = { 3 }, 13, 10, 10 } },
+    slopes = { { dtype = "float32", shape = { 3 }, 13, 10, 10 } },
+  },
   ['gathering'] = {
     values = { { dtype = "float32", shape = {  }, 84.8333359 },
       { dtype = "float32", shape = { 3, 4 }, 4.08333349, 0.0833333358, 6.08333349, 0.0833333358, 24.083334, 6.08333349, 8.08333397, 2.08333325, 0.0833333358, 6.08333349, 0.0833333358, 6.08333349 } },
@@ -141,6 +152,11 @@ return {
     slopes = { { dtype = "float64", shape = {  }, 0.676700018 },
       { dtype = "float64", shape = {  }, 0.27995771 },
       { dtype = "float64", shape = {  }, 0 } },
+  },
+  ['training'] = {
+    values = { { dtype = "float32", shape = { 5, 3 }, -0.799998939, -0.500000477, -0.599998951, -0.488491982, -0.395833671, -0.29983139, -0.199998915, 0.0999994725, 1.06543303e-06, 0.299998999, 0.200000525, 0.499998987, 0.599999011, 0.500000596, 0.799998939 },
+      { dtype = "float32", shape = {  }, 1.09862411 } },
+    slopes = {  },
   },
   ['variables'] = {
     values = { { dtype = "float32", shape = {  }, 2 },
