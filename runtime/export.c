@@ -124,7 +124,7 @@ Pb__NodeDef *dfi_export_node(dfi_export *e, const char *op, const char *name, in
 /* The output of a Switch that its loop's body or its branch uses, through an Identity: TensorFlow's gradients count on one consumer in
  * a body, and its optimizer makes dead what adds a Switch's output to itself. -1: there is none. */
 static int32_t twin_of(const df_node *n) {
-  if (!flow_is(n, FLOW_SWITCH)) return -1;
+  if (!flow_is(n, FLOW_SWITCH) || n->out[0].ref) return -1;      /* an Identity would read a reference */
   if (n->context->kind == DFI_BRANCH) return n->context->side;
   return n->context->kind == DFI_BODY && flow_is(n->in[1].node, FLOW_LOOP_COND) ? 1 : -1;
 }

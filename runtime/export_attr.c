@@ -187,6 +187,12 @@ static void write_attr(dfi_export *e, Pb__NodeDef *def, const char *key, char ki
 
 static bool fits(char kind, char ours) { return kind == ours || (kind == 'B' && ours == 'l'); }
 
+/* The handles of TensorFlow's first queues and stacks are references to strings there. */
+static int32_t their_dtype(const df_node *n, const df_output o) {
+  bool reference = !strncmp(dfi_op_info_at(n->op)->op->type, "Ref", 3);
+  return reference && dfi_dtype(o) == DF_RESOURCE ? DF_STRING : dfi_dtype(o);
+}
+
 /* The attribute as the inputs give it. */
 static bool from_inputs(dfi_export *e, Pb__NodeDef *def, const char *key, const df_node *n, const arg *in, int32_t nargs) {
   for (int32_t i = 0, at = 0; i < nargs; at += in[i++].length) {
@@ -197,11 +203,11 @@ static bool from_inputs(dfi_export *e, Pb__NodeDef *def, const char *key, const 
     if (strcmp(in[i].type, key)) continue;
     if (in[i].types) {
       int32_t *type = type_list(e, def, key, (size_t)in[i].length);
-      for (int32_t k = 0; k < in[i].length; k++) type[k] = dfi_dtype(n->in[at + k]);
+      for (int32_t k = 0; k < in[i].length; k++) type[k] = their_dtype(n, n->in[at + k]);
       return true;
     }
     if (!in[i].length) continue;
-    dfi_lower_type(&e->l, def, key, dfi_dtype(n->in[at]));
+    dfi_lower_type(&e->l, def, key, their_dtype(n, n->in[at]));
     return true;
   }
   return false;
@@ -243,8 +249,17 @@ static const char *as_type(dfi_export *e, df_output o, int32_t type, int32_t i) 
   return name;
 }
 
+/* Does input i want a reference that comes through a primitive of values? That happens where an imported loop was raised. */
+static bool lost_reference(const df_node *n, int32_t i) {
+  const df_node *from = n->in[i].node;
+  df_flow flow = dfi_op_info_at(from->op)->op->flow;
+  return flow >= DF_SWITCH && flow <= DF_NEXT_ITERATION && dfi_input_is_reference(n, i) && strncmp(dfi_op_info_at(from->op)->op->type, "Ref", 3);
+}
+
 void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name) {
   const df_node *n = e->current;
+  for (int32_t i = 0; i < n->nin; i++)
+    if (lost_reference(n, i)) dfi_export_refuse(e, "the reference that it takes comes through a cond or loop as a value");
   arg in[ARGS];
   int32_t nargs = take_args(op->in, in);
   if (!lengths(n, in, nargs)) {

@@ -366,6 +366,21 @@ static void saved_read(dfi_export *e) {
   one(e, "Identity", NULL, type_in(e, last), in(e, last));
 }
 
+/* Handles in a tensor are of type variant here and of type resource there. */
+static void pack_handles(dfi_export *e) {
+  Pb__NodeDef *def = dfi_export_node(e, "Pack", own(e), 1);
+  for (int32_t i = 0; i < e->current->nin; i++) dfi_lower_input(&e->l, def, in(e, i));
+  dfi_export_controls(e, def);
+  dfi_lower_type(&e->l, def, "T", DF_RESOURCE);
+  dfi_lower_int(&e->l, def, "N", e->current->nin);
+}
+static void gather_handle(dfi_export *e) {
+  Pb__NodeDef *n = put(e, "GatherV2", NULL, 3, in(e, 0), in(e, 1), in(e, 2));
+  dfi_lower_type(&e->l, n, "Tparams", DF_RESOURCE);
+  dfi_lower_type(&e->l, n, "Tindices", type_in(e, 1));
+  dfi_lower_type(&e->l, n, "Taxis", type_in(e, 2));
+}
+
 static void sparse_descent(dfi_export *e) {
   uint8_t t = type_in(e, 1), ti = type_in(e, 3);
   const char *step = two(e, "Mul", "step", t, in(e, 2), in(e, 1));
@@ -386,7 +401,8 @@ bool dfi_export_special(dfi_export *e, const df_node *n) {
   static const struct { const char *type; void (*write)(dfi_export *); } own_ops[] = {
     { "LogicalXor", logical_xor }, { "LogSumExp", log_sum_exp }, { "SumToShape", sum_to_shape }, { "ReducedShape", reduced_shape },
     { "ReducedCount", reduced_count }, { "GatherGrad", gather_grad }, { "TakeAlong", take_along }, { "PutAlong", put_along },
-    { "SegmentGather", segment_gather }, { "DynamicStitchGrad", stitch_grad }, { "TopK", top_k }, { "CustomGradient", custom_gradient }, { "TensorArrayReadSaved", saved_read },
+    { "SegmentGather", segment_gather }, { "DynamicStitchGrad", stitch_grad }, { "TopK", top_k }, { "PackHandles", pack_handles },
+    { "GatherHandle", gather_handle }, { "CustomGradient", custom_gradient }, { "TensorArrayReadSaved", saved_read },
     { "ReadVariableSaved", saved_read }, { "ResourceSparseApplyGradientDescent", sparse_descent }, { "VarHandleOp", variable }, { "Assert", assertion },
     { "AssignVariableOp", assignment }, { "AssignAddVariableOp", assignment }, { "AssignSubVariableOp", assignment },
     { "ResourceScatterUpdate", assignment }, { "ResourceScatterAdd", assignment }, { "ResourceScatterSub", assignment },
