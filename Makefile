@@ -94,7 +94,7 @@ asan ubsan tsan:        ## build with a sanitizer and read the specs under it
 fuzz:                   ## random calls of the C API and damaged graphs, each for FUZZ_SECONDS=60, under the address sanitizer
 	$(Q).ci/deps build
 	$(Q)$(SUBMAKE) MODE=asan build/asan/fuzz_api build/asan/fuzz_graphdef
-	$(Q)build/asan/fuzz_api $(FUZZ_SECONDS) $(FUZZ_SEED)
+	$(Q)build/asan/fuzz_api $(FUZZ_SECONDS) "$(FUZZ_SEED)" $(wildcard spec/graphs/*.pb spec/graphs/gradients/*.pb)
 	$(Q)FUZZ_SEED=$(FUZZ_SEED) build/asan/fuzz_graphdef $(FUZZ_SECONDS) spec/graphs
 
 lint:                   ## luacheck and cppcheck
@@ -188,9 +188,9 @@ cspec: $(CSPEC)
 $(BUILD)/spec/%: spec/%.c $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime -Ikernels -I$(BUILD)/gen $(LDFLAGS) $< $(LIB_OBJ) $(LIBS) -o $@
-$(BUILD)/fuzz_api: spec/fuzz_api.c $(LIB_OBJ)
+$(BUILD)/fuzz_api: spec/fuzz_api.c spec/fuzz_graphs.c spec/fuzz_runs.c spec/fuzz.h $(LIB_OBJ)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $< $(LIB_OBJ) $(LIBS) -o $@
+	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -Iruntime $(LDFLAGS) $(filter %.c %.o,$^) $(LIBS) -o $@
 # The files that read graphs say where they have been.
 TRACED := graphdef graphdef_text import import_attr raise raise_build
 $(BUILD)/traced/%.o: runtime/%.c $(BUILD)/flags | $(PROTO).h

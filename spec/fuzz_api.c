@@ -1,42 +1,33 @@
 /* fuzz_api.c: random calls of the C API, right and wrong ones, to see that nothing but an error comes of it.
  *
- *   fuzz_api SECONDS [SEED]     rounds for that long; 0 seconds with a seed repeats that one round
+ *   fuzz_api SECONDS [SEED [FILE...]]   rounds for that long; 0 seconds with a seed repeats that one round
  *
  * A round is a graph: nodes of random ops with random attributes on random inputs (some do not exist), conds and
- * while_loops around them, gradients, then runs with random feeds, some of them cancelled. Each round has a seed of its
- * own, which is printed when the round crashes or hangs. What comes out of a run is not judged here; that is
- * spec/random_programs_spec.lua's business.
+ * while_loops around them, gradients, TensorFlow graphs (the files, too), copies; then runs with random feeds, several at a time,
+ * that are paused, looked at and cancelled (fuzz_runs.c). Each round has a seed of its own, which is printed when the round crashes or
+ * hangs. What comes out of a run is not judged here; that is spec/random_programs_spec.lua's business.
  */
-#include "dflow.h"
+#include "fuzz.h"
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { POOL = 400, HANG_SECONDS = 60, DEPTH = 3 };
+enum { HANG_SECONDS = 60, DEPTH = 3 };
 
 /* ---- chance ---------------------------------------------------------------------------------------- */
-static uint64_t state, round_seed;
-static int64_t  calls, good_nodes, good_runs;
+_Thread_local uint64_t fuzz_state;
+int64_t fuzz_calls, fuzz_runs;
+static uint64_t round_seed;
+static int64_t  good_nodes;
 
-static uint64_t draw(void) {
-  state ^= state << 13;
-  state ^= state >> 7;
-  state ^= state << 17;
-  return state * 0x2545f4914f6cdd1dull >> 16;
-}
-static int32_t below(int32_t n) { return n > 0 ? (int32_t)(draw() % (uint64_t)n) : 0; }
-static bool    once_in(int32_t n) { return below(n) == 0; }
-
-static int32_t some_dtype(void) {
+int32_t some_dtype(void) {
   static const int32_t all[] = { DF_FLOAT32, DF_FLOAT32, DF_FLOAT32, DF_FLOAT64, DF_INT32, DF_INT32, DF_INT64, DF_BOOL,
-                                 DF_UINT8, DF_INT8, DF_FLOAT16, DF_BFLOAT16, DF_STRING };
+                                 DF_UINT8, DF_INT8, DF_FLOAT16, DF_BFLOAT16, DF_STRING, DF_INT16, DF_UINT16, DF_UINT32, DF_UINT64,
+                                 DF_COMPLEX64, DF_COMPLEX128, DF_QINT8, DF_QUINT8, DF_QINT16, DF_QUINT16, DF_QINT32, DF_VARIANT };
   return once_in(60) ? below(40) - 5 : all[below((int32_t)(sizeof all / sizeof *all))];
 }
 
-static int64_t some_int(void) {
+int64_t some_int(void) {
   static const int64_t odd[] = { -1, 0, 1, 2, 3, 7, 100, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN };
   return once_in(3) ? odd[below((int32_t)(sizeof odd / sizeof *odd))] : below(6) - 1;
 }
@@ -46,28 +37,20 @@ static double some_float(void) {
   return odd[below((int32_t)(sizeof odd / sizeof *odd))];
 }
 
-static int32_t some_shape(int64_t *dims) {
+int32_t some_shape(int64_t *dims) {
   int32_t rank = once_in(30) ? below(12) - 2 : below(4);
   for (int32_t i = 0; i < DF_MAX_RANK; i++) dims[i] = once_in(25) ? some_int() : below(4) + (once_in(9) ? 0 : 1);
   return rank;
 }
 
 /* ---- one round ------------------------------------------------------------------------------------- */
-typedef struct world {
-  df_graph *graph;
-  int32_t   n;              /* outputs known so far */
-  int32_t   out[POOL][2];
-  int32_t   feeds, feed[16][2];
-  df_error  err;
-} world;
-
-static void know(world *w, int32_t node, int32_t index) {
+void know(world *w, int32_t node, int32_t index) {
   int32_t at = w->n < POOL ? w->n++ : below(POOL);
   w->out[at][0] = node;
   w->out[at][1] = index;
 }
 
-static void know_all(world *w, int32_t node) {
+void know_all(world *w, int32_t node) {
   if (node < 0) return;
   good_nodes++;
   int32_t n = df_node_outputs(w->graph, node);
@@ -75,7 +58,7 @@ static void know_all(world *w, int32_t node) {
 }
 
 /* An output, mostly one that exists and mostly a young one. */
-static void some_output(world *w, int32_t *pair) {
+void some_output(world *w, int32_t *pair) {
   if (w->n == 0 || once_in(80)) {
     pair[0] = below(df_graph_nodes(w->graph) + 3) - 1;
     pair[1] = below(5) - 1;
@@ -87,13 +70,13 @@ static void some_output(world *w, int32_t *pair) {
 }
 
 /* Numbers of a new tensor are whatever was there before; a bool must be one all the same. */
-static df_tensor *clean(df_tensor *t) {
-  if (t && df_tensor_dtype(t) != DF_STRING && df_tensor_data(t))
+df_tensor *clean(df_tensor *t) {
+  if (t && df_tensor_data(t))
     memset(df_tensor_data(t), 0, (size_t)(df_tensor_size(t) * df_dtype_bytes(df_tensor_dtype(t))));
   return t;
 }
 
-static df_tensor *some_tensor(world *w) {
+df_tensor *some_tensor(world *w) {
   int64_t dims[DF_MAX_RANK];
   int32_t rank = some_shape(dims);
   df_tensor *t = clean(df_tensor_new(some_dtype(), rank, dims, &w->err));
@@ -102,6 +85,7 @@ static df_tensor *some_tensor(world *w) {
   for (int64_t i = 0; i < n && i < 4096; i++) {
     if (df_tensor_dtype(t) == DF_STRING) df_tensor_set_string(t, i, "word\0x", below(6), &w->err);
     else if (once_in(20)) df_tensor_set(t, i, some_float());
+    else if (once_in(20)) df_tensor_set_complex(t, i, some_float(), some_float());
     else df_tensor_set_int(t, i, below(5) - 1);
   }
   if (once_in(6)) {
@@ -113,6 +97,14 @@ static df_tensor *some_tensor(world *w) {
     }
   }
   return t;
+}
+
+int32_t constant_of(world *w, df_tensor *t) {
+  df_value v = { .kind = DF_TENSOR, .dtype = (uint8_t)df_tensor_dtype(t) };
+  v.as.tensor = t;
+  int32_t node = df_constant(w->graph, &v, NULL, NULL, &w->err);
+  df_tensor_release(t);
+  return node;
 }
 
 static void make_constant(world *w) {
@@ -168,6 +160,17 @@ static void set_attributes(world *w, int32_t op) {
     else if (!strcmp(type, "ints")) {
       int32_t n = below(4);
       for (int32_t i = 0; i < n; i++) dims[i] = some_int();
+      df_node_ints(w->graph, name, n, dims);
+    } else if (!strcmp(type, "types")) {
+      int32_t n = below(4);
+      for (int32_t i = 0; i < n; i++) dims[i] = some_dtype();
+      df_node_ints(w->graph, name, n, dims);
+    } else if (!strcmp(type, "shapes")) {
+      int32_t n = 0;
+      for (int32_t k = below(3); k > 0; k--) {
+        dims[n++] = below(3) - 1;
+        if (dims[n - 1] > 0) dims[n++] = below(4);
+      }
       df_node_ints(w->graph, name, n, dims);
     } else if (!strcmp(type, "tensor")) {
       df_tensor *t = some_tensor(w);
@@ -295,8 +298,8 @@ static void make_gradients(world *w) {
 }
 
 static void act(world *w, int32_t depth) {
-  calls++;
-  switch (below(24)) {
+  fuzz_calls++;
+  switch (below(32)) {
     case 0: case 1: case 2: make_constant(w); break;
     case 3: make_placeholder(w); break;
     case 4: if (depth < DEPTH) make_cond(w, depth); break;
@@ -315,76 +318,18 @@ static void act(world *w, int32_t depth) {
       break;
     }
     case 9: case 10: case 11: case 12: case 13: make_common_node(w); break;
+    case 14: make_queue(w); break;
+    case 15: case 16: make_queue_call(w); break;
+    case 17: case 18: make_reference(w); break;
+    case 19: if (once_in(2)) make_import(w); break;
+    case 20: if (once_in(4)) make_copy(w); break;
     default: make_node(w); break;
   }
 }
 
-/* A tensor as the placeholder wants it, mostly. */
-static df_tensor *some_feed(world *w, int32_t node) {
-  int32_t rank = df_output_rank(w->graph, node, 0);
-  int64_t dims[DF_MAX_RANK];
-  if (rank < 0 || once_in(20)) return some_tensor(w);
-  for (int32_t i = 0; i < rank; i++) {
-    dims[i] = df_output_dim(w->graph, node, 0, i);
-    if (dims[i] < 0) dims[i] = below(4);
-  }
-  df_tensor *t = clean(df_tensor_new(df_output_dtype(w->graph, node, 0), rank, dims, &w->err));
-  for (int64_t i = 0; t && i < df_tensor_size(t) && i < 4096; i++) df_tensor_set_int(t, i, below(4));
-  return t;
-}
-
-/* What can be fetched, mostly: an output of the top level. */
-static void some_fetch(world *w, int32_t *pair) {
-  for (int tries = 0; tries < 20; tries++) {
-    some_output(w, pair);
-    if (pair[0] >= 0 && pair[0] < df_graph_nodes(w->graph) && df_node_context(w->graph, pair[0]) == 0 &&
-        df_output_dtype(w->graph, pair[0], pair[1]) != DF_RESOURCE)
-      return;
-  }
-}
-
-static void run_some(world *w, df_session *s) {
-  int32_t fetches[8], feeds[32], nfetch = 1 + below(3), nfeed = 0;
-  df_value values[16], results[4];
-  memset(results, 0, sizeof results);
-  for (int32_t i = 0; i < nfetch; i++) {
-    if (once_in(12)) some_output(w, fetches + 2 * i);
-    else some_fetch(w, fetches + 2 * i);
-    if (once_in(5)) fetches[2 * i + 1] = -1;
-  }
-  for (int32_t i = 0; i < w->feeds; i++) {
-    df_tensor *t = once_in(20) ? NULL : some_feed(w, w->feed[i][0]);
-    if (!t) continue;
-    values[nfeed] = (df_value){ .kind = DF_TENSOR, .dtype = (uint8_t)df_tensor_dtype(t) };
-    values[nfeed].as.tensor = t;
-    feeds[2 * nfeed] = w->feed[i][0];
-    feeds[2 * nfeed++ + 1] = 0;
-  }
-  int32_t status;
-  df_stats stats;
-  if (once_in(3)) {
-    df_run *r = df_session_start(s, nfetch, fetches, nfeed, feeds, values, 0.3, NULL, &w->err);
-    status = r == NULL;
-    if (r) {
-      if (once_in(2)) df_run_cancel(r);
-      if (once_in(4)) df_interrupt();
-      df_run_stats(r, &stats);
-      if (!once_in(4)) status = df_run_wait(r, results, &w->err);
-      df_run_release(r);
-    }
-  } else {
-    status = df_session_run(s, nfetch, fetches, nfeed, feeds, values, 0.3, results, &w->err);
-  }
-  good_runs += status == 0;
-  for (int32_t i = 0; i < nfetch; i++) df_value_release(results + i);
-  for (int32_t i = 0; i < nfeed; i++) df_tensor_release(values[i].as.tensor);
-  df_session_stats(s, &stats);
-  if (once_in(20)) df_session_reset(s);
-}
-
 static void play(uint64_t seed) {
   static const char *const options[] = { NULL, "threads=1", "threads=2", "kernels=ref", "threads=3 timeout=0.2", "bad=1" };
-  round_seed = state = seed;
+  round_seed = fuzz_state = seed;
   for (int i = 0; i < 4; i++) draw();
   alarm(HANG_SECONDS);
   world w = { .graph = df_graph_new() };
@@ -396,11 +341,11 @@ static void play(uint64_t seed) {
     if (df_flow_depth(w.graph) != 0) abort();
     if (once_in(25)) {
       if (!s) s = df_session_new(w.graph, options[below(6)], &w.err);
-      if (s) run_some(&w, s);
+      if (s) run_some(&w, &s);
     }
   }
   if (!s) s = df_session_new(w.graph, NULL, &w.err);
-  for (int i = 0; s && i < 6; i++) run_some(&w, s);
+  for (int i = 0; s && i < 6; i++) run_some(&w, &s);
   if (once_in(2)) {
     df_graph_release(w.graph);
     df_session_release(s);
@@ -433,6 +378,16 @@ int main(int argc, char **argv) {
   else signal(SIGSEGV, on_signal);
   signal(SIGABRT, on_signal);
   signal(SIGALRM, on_signal);
+  for (int i = 3; i < argc && fuzz_ngiven < 64; i++) {
+    df_error err;
+    df_tensor *t = df_read_file(argv[i], &err);
+    if (!t) continue;
+    fuzz_file *f = &fuzz_given[fuzz_ngiven++];
+    f->n = df_tensor_size(t);
+    f->bytes = malloc((size_t)f->n + 1);
+    memcpy(f->bytes, df_tensor_data(t), (size_t)f->n);
+    df_tensor_release(t);
+  }
   df_memory_set_limit(256 << 20);
   time_t end = time(NULL) + (time_t)seconds;
   int64_t rounds = 0;
@@ -441,7 +396,7 @@ int main(int argc, char **argv) {
   do {
     play(seed + (uint64_t)rounds++ * 7919);
   } while (time(NULL) < end);
-  printf("%lld rounds, %lld calls, %lld nodes, %lld runs that succeeded: no crash\n", (long long)rounds, (long long)calls,
-         (long long)good_nodes, (long long)good_runs);
+  printf("%lld rounds, %lld calls, %lld nodes, %lld runs that succeeded: no crash\n", (long long)rounds, (long long)fuzz_calls,
+         (long long)good_nodes, (long long)fuzz_runs);
   return 0;
 }
