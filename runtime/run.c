@@ -5,7 +5,10 @@
 #include <time.h>
 
 struct df_run {
-  df_session *session;             /* may be gone once the thread has ended */
+  df_session *session;             /* may be gone once the thread has ended, and the plan with it */
+  df_graph   *graph;               /* retained */
+  int32_t     nscopes;
+  const char **scope;              /* name and Lua line of each, in turn; the graph's */
   int32_t     nfetch, nfeed;
   dfi_plan   *plan;
   df_value   *values, *results;    /* owned */
@@ -64,6 +67,13 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   if (!w) return NULL;
   df_run *r = dfi_xcalloc(1, sizeof *r);
   r->watch = w;
+  r->graph = df_graph_retain(s->graph);
+  r->nscopes = p->nscopes;
+  r->scope = dfi_xcalloc((size_t)p->nscopes * 2 + 1, sizeof *r->scope);
+  for (int32_t i = 0; i < p->nscopes; i++) {
+    r->scope[2 * i] = p->scope[i].name;
+    r->scope[2 * i + 1] = p->scope[i].where ? p->scope[i].where : "";
+  }
   r->session = s; r->plan = p; r->timeout = timeout; r->nfetch = nfetch; r->nfeed = nfeed;
   r->values = dfi_xcalloc((size_t)nfeed + 1, sizeof *r->values);
   r->results = dfi_xcalloc((size_t)nfetch + 1, sizeof *r->results);
@@ -119,7 +129,8 @@ void df_run_release(df_run *r) {
   for (int32_t i = 0; i < r->nfeed; i++) df_value_release(&r->values[i]);
   for (int32_t i = 0; i < r->nfetch; i++) df_value_release(&r->results[i]);
   dfi_watch_free(r->watch);
-  free(r->values); free(r->results); free(r);
+  df_graph_release(r->graph);
+  free(r->values); free(r->results); free(r->scope); free(r);
 }
 
 /* ---- pausing, stepping, breaking ------------------------------------------------------------------------ */
@@ -127,6 +138,8 @@ void df_run_release(df_run *r) {
 int32_t df_run_pause(df_run *r, df_stop *stop) {
   bool mine;
   int32_t state = dfi_watch_hold(r->watch, &mine);
+  r->watch->stays = true;
+  pthread_cond_broadcast(&r->watch->changed);
   if (stop) *stop = r->watch->stop;
   dfi_watch_let_go(r->watch, false);
   return state;
@@ -135,12 +148,13 @@ int32_t df_run_pause(df_run *r, df_stop *stop) {
 void df_run_resume(df_run *r, int32_t step, int64_t n) {
   dfi_watch *w = r->watch;
   pthread_mutex_lock(&w->lock);
-  if (w->state == DF_RUN_PAUSED) {
+  if (w->state == DF_RUN_PAUSED && w->stays) {
     const dfi_exec *x = w->exec;
     w->step = step;
     w->left = n > 0 ? n : 1;
     w->step_frame = (uint32_t)w->stop.frame;
     w->step_number = step == DF_STEP_FRAME ? x->count.frames : w->stop.iteration;
+    w->stays = false;
     w->state = DF_RUN_RUNNING;
     pthread_cond_broadcast(&w->changed);
   }
@@ -152,9 +166,9 @@ int32_t df_run_settle(df_run *r, double seconds, df_stop *stop) {
   const struct timespec until = after(seconds < 0 ? 0 : seconds > 1e8 ? 1e8 : seconds);
   pthread_mutex_lock(&w->lock);
   int timed_out = 0;
-  while ((w->state == DF_RUN_NEW || w->state == DF_RUN_RUNNING) && !timed_out)
+  while (w->state != DF_RUN_OVER && !(w->state == DF_RUN_PAUSED && w->stays) && !timed_out)
     timed_out = seconds < 0 ? pthread_cond_wait(&w->changed, &w->lock) : pthread_cond_timedwait(&w->changed, &w->lock, &until);
-  int32_t state = w->state;
+  int32_t state = w->state == DF_RUN_PAUSED && !w->stays ? DF_RUN_RUNNING : w->state;      /* somebody only looks */
   if (stop) *stop = w->stop;
   pthread_mutex_unlock(&w->lock);
   return state;
@@ -178,14 +192,20 @@ static int32_t mark_nodes(const dfi_plan *p, const df_node *n, uint8_t *match) {
 }
 
 int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char *frame, int64_t iteration, int32_t conditions, df_error *err) {
-  const dfi_plan *p = r->plan;
   dfi_break b = { .iteration = iteration, .conditions = conditions };
   if (frame) {
     bool known = false;
-    for (int32_t i = 1; i < p->nscopes; i++) known |= !strcmp(p->scope[i].name, frame);
+    for (int32_t i = 1; i < r->nscopes; i++) known |= !strcmp(r->scope[2 * i], frame);
     if (!known) return dfi_fail(err, DF_NOT_FOUND, NULL, "this run has no frame `%s`", frame), 0;
   }
+  dfi_watch *w = r->watch;
+  bool mine;
+  if (dfi_watch_hold(w, &mine) == DF_RUN_OVER) {
+    dfi_watch_let_go(w, mine);
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is over"), 0;
+  }
   if (nnodes >= 0) {
+    const dfi_plan *p = r->plan;
     int32_t found = 0;
     b.match = dfi_xcalloc((size_t)p->nnodes + 1, 1);
     for (int32_t i = 0; i < nnodes; i++) {
@@ -193,17 +213,10 @@ int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char
       found += mark_nodes(p, p->graph->node[nodes[i]], b.match);
     }
     if (!found) {
+      dfi_watch_let_go(w, mine);
       free(b.match);
       return dfi_fail(err, DF_NOT_FOUND, NULL, "no such node has a token in this run: its fetches do not need it"), 0;
     }
-  }
-  dfi_watch *w = r->watch;
-  bool mine;
-  int32_t state = dfi_watch_hold(w, &mine);
-  if (state == DF_RUN_OVER) {
-    dfi_watch_let_go(w, mine);
-    free(b.match);
-    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is over"), 0;
   }
   b.frame = frame ? dfi_xstrdup(frame) : NULL;
   b.id = ++w->break_serial;
@@ -241,7 +254,7 @@ int32_t df_run_history(df_run *r, int32_t n, df_token_info *out) {
 }
 
 static df_node *node_of(df_run *r, int32_t node, df_error *err) {
-  if (node >= 0 && node < r->plan->graph->n) return r->plan->graph->node[node];
+  if (node >= 0 && node < r->graph->n) return r->graph->node[node];
   dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no node %d", node);
   return NULL;
 }
@@ -275,13 +288,14 @@ int32_t df_run_waits_for(df_run *r, int32_t node, int32_t frame, int64_t iterati
 
 int64_t df_run_events(df_run *r, int64_t first, int64_t n, df_event *out) {
   const dfi_watch *w = r->watch;
+  if (first < 0) first = 0;
   int64_t all = atomic_load_explicit(&w->nevents, memory_order_acquire), there = all > first ? all - first : 0;
   for (int64_t i = 0; i < n && i < there; i++) out[i] = w->chunk[(first + i) / DFI_CHUNK_EVENTS][(first + i) % DFI_CHUNK_EVENTS];
   return there;
 }
 
 const char *df_run_scope(df_run *r, int32_t scope, const char **where) {
-  if (scope < 0 || scope >= r->plan->nscopes) return NULL;
-  if (where) *where = r->plan->scope[scope].where ? r->plan->scope[scope].where : "";
-  return r->plan->scope[scope].name;
+  if (scope < 0 || scope >= r->nscopes) return NULL;
+  if (where) *where = r->scope[2 * scope + 1];
+  return r->scope[2 * scope];
 }

@@ -172,6 +172,7 @@ int32_t dfi_snapshot_history(dfi_watch *w, int32_t n, df_token_info *out) {
   const dfi_exec *x = w->exec;
   uint32_t kept = x->queue_mask + 1 - (x->tail - x->head), ran = x->head - x->begun;
   if (ran < kept) kept = ran;
+  if (n < 0) n = 0;
   if ((uint32_t)n > kept) n = (int32_t)kept;
   for (int32_t i = 0; i < n; i++) {
     const dfi_token *t = &x->queue[(x->head - 1 - (uint32_t)i) & x->queue_mask];

@@ -16,7 +16,7 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
   char *copy = dfi_xstrdup(options ? options : ""), *save = NULL;
   int32_t status = DF_OK;
   for (char *o = strtok_r(copy, " ", &save); o && !status; o = strtok_r(NULL, " ", &save)) {
-    if (!strcmp(o, "paused=yes")) { w->want_pause = true; atomic_store(&w->wanted, 1); }
+    if (!strcmp(o, "paused=yes")) { w->want_pause = w->stays = true; atomic_store(&w->wanted, 1); }
     else if (!strcmp(o, "log=tokens")) w->logs = true;
     else if (!strcmp(o, "log=values")) w->keeps = true;
     else status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no run option `%s`; there are paused=yes, log=tokens and log=values", o);
@@ -107,6 +107,7 @@ static void stand_still(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t break
   if (x->logs) dfi_watch_flush(x);
   say_where(x, w, reason, breakpoint, at);
   w->want_pause = false;
+  w->stays |= reason != DF_STOP_ASKED;
   w->step = DF_STEP_NONE;
   w->state = DF_RUN_PAUSED;
   if (x->live) dfi_exec_publish(x);
@@ -374,16 +375,16 @@ static void call_owner(dfi_watch *w) {
 int32_t dfi_watch_hold(dfi_watch *w, bool *mine) {
   pthread_mutex_lock(&w->lock);
   *mine = w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW;
-  if (*mine) {
+  while (w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW) {      /* another may have let it go before this one woke */
     w->want_pause = true;
     call_owner(w);
-    while (w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW) pthread_cond_wait(&w->changed, &w->lock);
+    pthread_cond_wait(&w->changed, &w->lock);
   }
   return w->state;
 }
 
 void dfi_watch_let_go(dfi_watch *w, bool mine) {
-  if (mine && w->state == DF_RUN_PAUSED) {
+  if (mine && !w->stays && w->state == DF_RUN_PAUSED) {
     w->state = DF_RUN_RUNNING;
     pthread_cond_broadcast(&w->changed);
   }

@@ -23,6 +23,7 @@ typedef struct dfi_watch {
   int32_t      state;        /* df_run_state */
   bool         waits;        /* at some time all its calls waited for something outside of it */
   bool         want_pause;
+  bool         stays;        /* once it stands still, only a resume lets it go on; else those who hold it do */
   dfi_exec    *exec;         /* while it runs or stands still */
   df_stop      stop;
   dfi_break   *breaks; int32_t nbreaks, break_serial;      /* changed only while the run stands still */
