@@ -144,6 +144,7 @@ void dfk_complete(df_kernel *k, int32_t status) {
 static bool worth_a_worker(const dfi_exec *x, const dfi_call *c) {
   const double worker_ns = 40e3;
   if (x->head == x->tail && !x->running) return false;      /* nothing else to do meanwhile */
+  if (c->status) return false;                              /* a reference could not be read: an input is missing */
   if (c->node->op->expensive) return true;
   if (c->node->op->cost) return c->node->op->cost(&c->kernel) > worker_ns;
   return (double)c->size > worker_ns;

@@ -380,6 +380,19 @@ bool dfi_node_infer_again(df_node *n) {
   return changed;
 }
 
+/* A primitive passes values on: where a reference to a variable enters a loop or a branch, its value is read first. */
+static bool read_references(df_graph *g, const dfi_op_info *o, const dfi_node_spec *spec, df_output *in, df_error *err) {
+  for (int32_t i = 0; i < spec->nin; i++) {
+    if (!in[i].node->out[in[i].index].ref) continue;
+    in[i] = (df_output){ dfi_node_add(g, &(dfi_node_spec){ .op = dfi_op_find("Identity")->id, .nin = 1, .in = &(df_output){ in[i].node, in[i].index },
+                                                           .where = spec->where, .raw = true, .context = in[i].node->context }, err), 0 };
+    if (!in[i].node) return false;
+  }
+  return true;
+}
+
+static bool passes_tokens(df_flow f) { return f == DF_SWITCH || (f >= DF_MERGE && f <= DF_LOOP_COND); }
+
 df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_error *err) {
   dfi_builder *b = g->build;
   const dfi_op_info *o = dfi_op_info_at(spec->op);
@@ -421,6 +434,11 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
         return NULL;
       }
     }
+
+  if (DFI_UNLIKELY(passes_tokens(o->op->flow)) && !o->in[0].ref) {
+    if (in == spec->in) in = memcpy(dfi_arena_take(&b->nodes, sizeof *in * (size_t)spec->nin + 1), in, sizeof *in * (size_t)spec->nin);
+    if (!read_references(g, o, spec, in, err)) return NULL;
+  }
 
   bound var[8];
   for (int32_t i = 0; i < o->nvar; i++) var[i].dtype = DF_INVALID;

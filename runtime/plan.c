@@ -74,6 +74,33 @@ static uint8_t *references_read(const df_node *n) {
   return reads;
 }
 
+/* Does the call give the function what its arguments are, and want what it returns? An imported graph may say otherwise. */
+static int32_t check_call(maker *m, df_node *n, const struct function *f) {
+  const df_node *r = f->ret;
+  if (r->nin != n->nout)
+    return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` wants %d results of the function `%s`, which has %d", dfi_node_name(n), n->nout, f->name, r->nin);
+  for (int32_t i = 0; i < n->nout; i++)
+    if (n->out[i].dtype != dfi_dtype(r->in[i]))
+      return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` wants a result of %s of the function `%s`, whose result %d is %s", dfi_node_name(n),
+                      df_dtype_name(n->out[i].dtype), f->name, i, df_dtype_name(dfi_dtype(r->in[i])));
+  for (int32_t k = 0; k < m->nneeded; k++) {
+    const df_node *a = m->graph->node[m->needed[k]];
+    if (flow_of(a) != DF_FUNCTION_ARG || strcmp(attr_of(a, "function")->s, f->name)) continue;
+    int64_t i = attr_of(a, "index")->i;
+    if (i < 0 || i >= n->nin || dfi_dtype(n->in[i]) != a->out[0].dtype)
+      return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` gives the function `%s` no argument %lld of %s", dfi_node_name(n), f->name, (long long)i,
+                      df_dtype_name(a->out[0].dtype));
+  }
+  return DF_OK;
+}
+
+/* What belongs to a function must stand in its frame. */
+static int32_t check_home(maker *m, df_node *n) {
+  const struct function *f = dfi_plan_function_of(m, n);
+  if (f && f->scope >= 0 && f->scope == m->mark[n->id].scope) return DF_OK;
+  return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` (%s) stands outside of the function `%s`", dfi_node_name(n), op_of(n)->type, attr_of(n, "function")->s);
+}
+
 static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   const df_op *op = op_of(n);
   mark *k = &m->mark[n->id];
@@ -119,15 +146,14 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
     q->kind = DFI_K_CALL;
     q->child = (uint16_t)s->nchildren++;
     q->target = (uint32_t)f->scope;
-    if (f->ret->nin == n->nout) return DF_OK;
-    return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` wants %d results of the function `%s`, which has %d", dfi_node_name(n), n->nout, f->name, f->ret->nin);
+    return check_call(m, n, f);
   }
-  case DF_FUNCTION_BEGIN: q->kind = DFI_K_NOOP; return DF_OK;
+  case DF_FUNCTION_BEGIN: q->kind = DFI_K_NOOP; return check_home(m, n);
   case DF_FUNCTION_ARG:
     q->kind = DFI_K_ARG;
     q->enter = (uint32_t)attr_of(n, "index")->i;
-    return DF_OK;
-  case DF_FUNCTION_RETURN: q->kind = DFI_K_RETURN; return DF_OK;
+    return check_home(m, n);
+  case DF_FUNCTION_RETURN: q->kind = DFI_K_RETURN; return check_home(m, n);
   case DF_NO_OP: q->kind = strcmp(op->type, "ControlTrigger") ? DFI_K_NOOP : DFI_K_TRIGGER; return DF_OK;
   case DF_FEED: q->kind = DFI_K_UNFED; return DF_OK;
   case DF_LOOP_COND: case DF_PLAIN: break;

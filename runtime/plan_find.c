@@ -93,10 +93,12 @@ static int32_t arrive(maker *m, df_node *n, int32_t scope, const df_node *from) 
   return DF_OK;
 }
 
-/* The scope of a node without inputs. */
+/* The scope of a node without inputs; -1: err is filled. */
 static int32_t home_of(maker *m, const df_node *n) {
   if (flow_of(n) != DF_FUNCTION_BEGIN && flow_of(n) != DF_FUNCTION_ARG) return 0;
   struct function *f = dfi_plan_function_of(m, n);
+  if (!f) return dfi_fail(m->err, DF_NOT_FOUND, n->where, "`%s` belongs to a function `%s` that the graph does not have", dfi_node_name((df_node *)n),
+                          attr_of(n, "function")->s), -1;
   if (f->scope < 0) {
     f->scope = dfi_plan_scope_new(m, DFI_FUNCTION, f->name);
     m->plan->scope[f->scope].where = f->ret->where;
@@ -146,7 +148,10 @@ int32_t dfi_plan_find_scopes(maker *m) {
     for (int32_t j = 0; j < n->nin; j++) if (feed_of(m, n->in[j]) < 0) { user[at[n->in[j].node->id]++] = n->id; k->waiting++; }
     for (int32_t j = 0; j < n->ncontrol; j++) { user[at[n->control[j]->id]++] = n->id; k->waiting++; }
     if (flow_of(n) == DF_MERGE && k->waiting > 1) k->waiting = 1;        /* a loop's Merge is reached through its Enter */
-    if (!k->waiting) { k->scope = home_of(m, n); stack[depth++] = n->id; }
+    if (k->waiting) continue;
+    k->scope = home_of(m, n);
+    if (k->scope < 0) { status = DF_NOT_FOUND; break; }
+    stack[depth++] = n->id;
   }
   while (depth && !status) {
     df_node *n = m->graph->node[stack[--depth]];
