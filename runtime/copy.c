@@ -254,7 +254,6 @@ static void copy_cond(const copier *c, df_cond *to, const df_cond *from) {
   to->done = node_in(c, from->done);
   to->saved = map_in(c, from->saved);
   to->notes = map_in(c, from->notes);
-  to->notes = map_in(c, from->notes);
 }
 
 static void make_room(df_graph *to, const flow *f) {

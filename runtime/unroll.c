@@ -336,6 +336,12 @@ int32_t df_graph_unroll(df_graph *g, int32_t n, const int32_t *outputs, int32_t 
     dfi_map_free(u.constant);
     return dfi_fail(u.err, DF_FAILED_PRECONDITION, NULL, "a graph is unrolled while a cond or a loop of it is being built");
   }
+  for (int32_t i = 0; i < n + nx; i++) {
+    const int32_t *o = i < n ? outputs + 2 * i : xs + 2 * (i - n);
+    if (o[0] >= 0 && o[0] < g->n && o[1] >= 0 && o[1] < g->node[o[0]]->nout) continue;
+    dfi_map_free(u.constant);
+    return dfi_fail(u.err, DF_INVALID_ARGUMENT, NULL, "there is no output %d of a node %d to unroll: the graph has %d nodes", o[1], o[0], g->n);
+  }
   u.needed = dfi_graph_needs(g, n, outputs);
   sort_members(&u);
   find_parts(&u);
