@@ -17,6 +17,7 @@ local arrays = require 'dflow.onnx.arrays'
 local op_table = require 'dflow.onnx.ops'
 
 local M = {}
+local unpack = graph.unpack
 local INT64, BOOL, STRING, RESOURCE = 9, 10, 7, 20
 local COND, LOOP, TOP = 1, 2, 0
 local Exporter = {}
@@ -44,6 +45,10 @@ local function describe(g, node)
   return f
 end
 
+-- Constants are written where they are used, the rest as part of its loop or cond.
+local flow = { Switch = true, Enter = true, NextIteration = true, LoopCond = true, RefSwitch = true, RefEnter = true, RefNextIteration = true,
+               Const = true, Merge = true, VarHandleOp = true }
+
 --- Marks every node that the outputs' values are made of, and notes who uses what.
 function Exporter:mark(outputs)
   local g, live, uses, work = self.handle, {}, {}, {}
@@ -68,7 +73,22 @@ function Exporter:mark(outputs)
       need(from, index)
     end
   end
-  self.live, self.uses = live, uses
+  local inside = {}
+  for node = 0, core.graph_nodes(g) - 1 do
+    if live[node] and not flow[core.node_type(g, node)] then
+      local context = core.node_context(g, node)
+      inside[context] = inside[context] or {}
+      table.insert(inside[context], node)
+    end
+  end
+  self.live, self.uses, self.inside = live, uses, inside
+end
+
+--- Writes what is live in a context, in the order in which it was built: so nothing asks for what it needs through many calls.
+function Exporter:sweep(context)
+  for _, node in ipairs(self.inside[context] or {}) do
+    if not self.scanned_writes[node] then self:value(node, 0) end
+  end
 end
 
 --- The node and index where a value comes from, behind all that only hands it on.
@@ -121,8 +141,7 @@ function Exporter:op(op, inputs, attrs, count)
   local names = {}
   for i = 1, last do names[i] = inputs[i] or '' end
   table.insert(self.scope.into.nodes, { op = op, inputs = names, outputs = outputs, attrs = attrs, doc = self.doc })
-  if (count or 1) == 1 then return outputs[1] end
-  return outputs
+  return (count or 1) == 1 and outputs[1] or { unpack(outputs) }
 end
 
 function Exporter:cast(name, d, from)
@@ -238,6 +257,7 @@ function Exporter:cond(f, scope)
     local context = core.node_context(self.handle, live[1][side][1])
     attrs[side == 'yes' and 'then_branch' or 'else_branch'] = proto.graph(self:subgraph(f.name .. '/' .. side, context, function()
       local list = {}
+      self:sweep(context)
       for i, v in ipairs(live) do
         local o = v[side]
         self.base = core.node_name_of(self.handle, o[1])
@@ -302,6 +322,7 @@ function Exporter:scanned(f, v, scope_context)
   local value, value_index = core.node_input_of(g, write, 2)
   if core.output_dtype(g, value, value_index) == RESOURCE then return nil end
   for _, u in ipairs(self:users(v.out, 0)) do if not arrays.reads[u.type] then return nil end end
+  self.scanned_writes[write] = true
   return { value, value_index }
 end
 
@@ -316,7 +337,7 @@ function Exporter:loop(f, scope)
       local from, from_index = self:origin(v.next[1], v.next[2])
       self.scope, self.base, self.doc = scope, f.name, core.node_where(g, f[1].out)
       v.scan = type(init) == 'table' and init.kind == 'new' and self:scanned(f, v, context) or nil
-      if from == v.switch and from_index == 1 then
+      if (from == v.switch and from_index == 1) or init == '?' then
         v.same = init
       elseif v.scan then
         scans[#scans + 1] = v
@@ -333,6 +354,7 @@ function Exporter:loop(f, scope)
   local function goes_on(merges)
     local where = self.scope
     self.scopes[pred_context] = { into = where.into, names = merges }
+    self:sweep(pred_context)
     local name = self:value(f.pred[1], f.pred[2])
     self.scopes[pred_context] = nil
     self.scope = where
@@ -353,6 +375,7 @@ function Exporter:loop(f, scope)
                               shape = not a and core.output_shape(g, v.merge, 0) or nil }
       names[key(v.switch, 1)] = a and arrays.like(a, 'list', name) or name
     end
+    self:sweep(body_context)
     local list, merges = { false }, {}
     for _, v in ipairs(f) do if v.same then merges[v.merge] = v.same end end
     for _, v in ipairs(carried) do
@@ -392,6 +415,21 @@ end
 --- Gives a name that a node's own work made the node's name.
 function Exporter:call(value, node, name)
   if value == name and not self.renamed[name] then self.renamed[name] = self:unique(core.node_name_of(self.handle, node)) end
+end
+
+--- Leaves out the constants that nobody uses: axes that became attributes, for one.
+function Exporter:drop_unused()
+  local used = {}
+  local function walk(into)
+    for _, n in ipairs(into.nodes) do
+      for _, name in ipairs(n.inputs) do used[name] = true end
+      for _, a in pairs(n.attrs or {}) do if type(a[2]) == 'table' and a[2].nodes then walk(a[2]) end end
+    end
+  end
+  walk(self.main)
+  local kept = {}
+  for _, c in ipairs(self.main.constants) do if used[c[1]] then kept[#kept + 1] = c end end
+  self.main.constants = kept
 end
 
 --- The name (or array) of an output, written when it is not there yet.
@@ -484,9 +522,16 @@ function Exporter:emit(node, scope)
     scope.names[node] = self:variable(variable)
     return
   end
+  local complete = true
   for i = 1, n.count do
+    if core.node_type(g, (self:origin(n.from[i][1], n.from[i][2]))) == 'VarHandleOp' then return self:refuse(node, 'it has a state or a side effect') end
     n[i] = self:value(n.from[i][1], n.from[i][2])
-    if n[i] == '?' then return end      -- what it needs was refused
+    complete = complete and n[i] ~= '?'
+  end
+  if not complete then return end      -- what it needs was refused
+  for i = 0, core.node_outputs(g, node) - 1 do
+    local d = core.output_dtype(g, node, i)
+    if dtypes.is_complex(d) or (d ~= RESOURCE and not proto.dtype[d]) then return self:refuse(node, 'no operator takes ' .. dtypes.name[d]) end
   end
   self.scope, self.base, self.doc = scope, core.node_name_of(g, node), core.node_where(g, node)
   local array = n.count > 0 and type(n[1]) == 'table'
@@ -600,7 +645,7 @@ function M.export_onnx(path, opts)
   if #outputs == 0 then errors.bad('export_onnx: outputs is empty') end
   local g = outputs[1].graph
   local self = setmetatable({ graph = g, handle = g.handle, opset = check_opset(opts.opset), main = new_graph('dflow'), fed = {}, used = {},
-                              constants = {}, known = {}, renamed = {}, refused = {}, refusals = {}, variables = {}, scopes = {}, open = {},
+                              constants = {}, known = {}, renamed = {}, refused = {}, refusals = {}, variables = {}, scopes = {}, open = {}, scanned_writes = {},
                               base = 'graph', doc = nil }, Exporter)
   self.session = opts.session or require('dflow.session').default(g)
   for _, o in ipairs(outputs) do
@@ -636,6 +681,7 @@ function M.export_onnx(path, opts)
   self:refuse_effects(outputs)
   local top = { into = main, names = {} }
   self.scopes[TOP], self.scope = top, top
+  self:sweep(TOP)
   local given = {}
   for i, o in ipairs(outputs) do
     local v = self:value(o.node, o.index)
@@ -650,6 +696,7 @@ function M.export_onnx(path, opts)
     self.renamed[v] = output_names[i]
     main.outputs[i] = { v, d = graph.dtype(outputs[i]), shape = outputs[i].shape }
   end
+  self:drop_unused()
   local bytes = proto.model(main, self.opset, function(name) return self.renamed[name] or name end)
   if #bytes >= 2 ^ 31 then errors.raise('resource_exhausted', 'export_onnx: the model has %d bytes, a protobuf ends at 2 GiB', #bytes) end
   write_file(path, bytes)
