@@ -67,6 +67,13 @@ M.functions = {
     .. 'xs: builds the gradient of y by these first.',
     'local x = df.placeholder(\'float32\', {}) local y = while_loop(function(u) return u:lt(9) end, function(u) return df.exp(u) * x end, {x}) '
     .. 'return df.saved(y)' },
+  export_onnx = { 'df.export_onnx(path, {outputs =, inputs = nil, opset = 17, session = nil})',
+    'Writes what leads to the outputs as an ONNX model. outputs is an Output, a list or {name = Output}; inputs likewise are what the model '
+    .. 'is fed: without it all placeholders that are needed, in the order they were built. Variables become initializers with their values in the '
+    .. 'session. A cond becomes an If, a while_loop a Loop; a TensorArray becomes a scan output where a loop writes it in order and it is only '
+    .. 'read afterwards, else a sequence. df.print hands on its value, df.assert is left out. What has no counterpart (random ops, '
+    .. 'assignments, queues, complex numbers, …) is one error that lists the ops with their Lua lines. opset: 16 to 21.',
+    "local x, path = df.placeholder('float32', {3}, 'x'), os.tmpname() df.export_onnx(path, {outputs = {y = x * 2}}) os.remove(path)" },
   jacobian = { 'df.jacobian(y, x)', 'All derivatives of the elements of y by those of x.',
     'local x = df.float32{1, 2} return df.jacobian(x * x, x)' },
   hessian = { 'df.hessian(y, x)', 'Second derivatives of a scalar y.',
@@ -215,7 +222,7 @@ M.families = {
   'map_fn scan foldl foldr while_loop', 'gradients jacobian hessian jvp hvp check_gradients custom_gradient checkpoint saved stop_gradient',
   'run start Session stats init', 'control_dependencies name_scope device Graph', 'FIFOQueue PaddingFIFOQueue RandomShuffleQueue PriorityQueue',
   'constant placeholder placeholder_with_default tensor Variable', 'assign assign_add assign_sub scatter_update scatter_add',
-  'print assert check_numerics', 'conv2d max_pool avg_pool bias_add',
+  'print assert check_numerics', 'export_onnx export_graph_def import_graph_def save_npz', 'conv2d max_pool avg_pool bias_add',
 }
 
 --- Lua's own library: signature and what it does.
