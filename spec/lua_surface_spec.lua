@@ -253,6 +253,20 @@ describe('df.dim', function()
 end)
 
 describe('a Tensor', function()
+  it('is made of tables that a reader of JSON gave a metatable', function()
+    local function tagged(t) return setmetatable(t, { __jsontype = 'array' }) end
+    local t = df.tensor(tagged{ tagged{ 1, 2 }, tagged{ 3, 4 } }, 'float32', tagged{ 4 })
+    assert.same({ 1, 2, 3, 4 }, t:totable())
+    local x = df.placeholder('float32', tagged{ -1 })
+    assert.equal(3, df.run(df.reduce_sum(tagged{ 1, 2 })))
+    assert.same({ 1, 2 }, df.run(tagged{ x }, tagged{ [x] = tagged{ 1, 2 } }, tagged{ timeout = 5 })[1]:totable())
+  end)
+
+  it('keeps whole numbers beyond 2^53', function()
+    local t = df.cast(df.constant(2 ^ 52, 'int64') * df.constant(2, 'int64') + df.constant(1, 'int64'), 'int64')
+    assert.equal('9007199254740993', (tostring(df.run(t)):gsub('LL$', '')))
+  end)
+
   it('has dtype, shape, rank and size', function()
     local t = df.tensor({ { 1, 2, 3 }, { 4, 5, 6 } }, 'float32')
     assert.equal('float32', t.dtype)

@@ -16,7 +16,7 @@ function M.typed(v)
   if mt == Output then return graph.dtype(v) end
   if type(v) ~= 'table' then return nil end
   if mt == Tensor then return (core.tensor_info(v)) end
-  if mt then
+  if not errors.is_data(v) then
     local of = rawget(mt, 'dtype_of')
     return of and of(v)
   end
@@ -33,7 +33,7 @@ function M.graph_of(v)
   if type(v) ~= 'table' then return nil end
   local mt = getmetatable(v)
   if mt == Output or mt == graph.Operation then return v.graph end
-  if mt then return rawget(v, 'graph') end
+  if mt and not errors.is_data(v) then return rawget(v, 'graph') end
   for _, x in pairs(v) do
     local g = type(x) == 'table' and M.graph_of(x)
     if g then return g end
@@ -79,7 +79,7 @@ function M.to_output(v, dtype, g, what)
   if mt == Output then return v end
   if type(v) ~= 'table' then return constant(g or graph.current(), v, dtype, nil, nil, what) end
   if mt == Tensor then return constant(g or graph.current(), v, nil, nil, nil, what) end
-  if mt then
+  if not errors.is_data(v) then
     local convert = rawget(mt, 'as_output')
     if convert then return convert(v) end
     if mt == graph.Operation then

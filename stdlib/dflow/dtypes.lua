@@ -29,7 +29,7 @@ function M.is_whole_only(d) return int[d] == true or quantized[d] == true end
 
 --- Is the value a complex number: a plain table {re = number, im = number}?
 function M.is_complex_value(v)
-  return type(v) == 'table' and getmetatable(v) == nil and type(v.re) == 'number' and type(v.im) == 'number' and #v == 0
+  return errors.is_data(v) and type(v.re) == 'number' and type(v.im) == 'number' and #v == 0
 end
 
 --- The number of a dtype given by name or number.

@@ -46,14 +46,23 @@ function M.describe(v)
   local kind = type(v)
   if kind == 'table' then
     local mt = getmetatable(v)
-    local name = mt and rawget(mt, '__name')
-    return name and name:gsub('^dflow%.', '') or 'table'
+    local name = type(mt) == 'table' and rawget(mt, '__name')
+    return type(name) == 'string' and name:gsub('^dflow%.', '') or 'table'
   elseif kind == 'string' then
     return ('the string %q'):format(v)
   elseif kind == 'number' or kind == 'boolean' then
     return 'the ' .. kind .. ' ' .. tostring(v)
   end
   return kind
+end
+
+--- Is it a table of plain data? Objects of dflow have a metatable with a name; one that others gave a table, as readers of JSON do, means nothing.
+function M.is_data(v)
+  if type(v) ~= 'table' then return false end
+  local mt = getmetatable(v)
+  if type(mt) ~= 'table' then return mt == nil end
+  local name = rawget(mt, '__name')
+  return not (type(name) == 'string' and name:find('^dflow%.'))
 end
 
 -- ---- did you mean -------------------------------------------------------------------------------------
@@ -93,7 +102,7 @@ end
 -- @return       opts, or an empty table for nil
 function M.options(opts, what, known)
   if opts == nil then return {} end
-  if type(opts) ~= 'table' or getmetatable(opts) ~= nil then
+  if not M.is_data(opts) then
     M.bad('%s: its options are a table, not %s', what, M.describe(opts))
   end
   for key in pairs(opts) do

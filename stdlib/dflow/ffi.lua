@@ -141,7 +141,7 @@ end
 --- An int64 as a Lua number where that is exact, else as it is.
 local function from_int64(v)
   local n = tonumber(v)
-  if n >= -EXACT and n <= EXACT then return n end
+  if n > -EXACT and n < EXACT then return n end
   return v
 end
 

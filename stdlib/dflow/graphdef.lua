@@ -26,7 +26,7 @@ end
 local function take_map(g, map)
   local names, to = {}, {}
   if map == nil then return names, to end
-  if type(map) ~= 'table' or getmetatable(map) ~= nil then
+  if not errors.is_data(map) then
     errors.bad("import_graph_def: input_map is a table {['name:0'] = Output}, not %s", errors.describe(map))
   end
   for name in pairs(map) do

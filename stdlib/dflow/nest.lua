@@ -26,9 +26,7 @@ function M.keys(t)
   return keys
 end
 
-local function is_plain(t)
-  return type(t) == 'table' and getmetatable(t) == nil
-end
+local is_plain = errors.is_data
 M.is_plain = is_plain
 
 --- Has a plain table a string key? Then it cannot be a tensor value.
@@ -45,7 +43,7 @@ function M.is_structure(t)
   if not is_plain(t) or dtypes.is_complex_value(t) then return false end
   for k, v in pairs(t) do
     if type(k) == 'string' then return true end
-    if type(v) == 'table' and (getmetatable(v) ~= nil or M.is_structure(v)) then return true end
+    if type(v) == 'table' and (not is_plain(v) or M.is_structure(v)) then return true end
   end
   return false
 end

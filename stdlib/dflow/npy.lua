@@ -162,7 +162,7 @@ end
 
 local function to_tensor(t, what)
   if getmetatable(t) == tensor.Tensor then return t end
-  if type(t) == 'table' and getmetatable(t) ~= nil then
+  if type(t) == 'table' and not errors.is_data(t) then
     errors.bad('%s takes a Tensor, not %s', what, errors.describe(t))
   end
   return tensor.from(t, nil, nil, what)
@@ -181,7 +181,7 @@ end
 -- ---- .npz ---------------------------------------------------------------------------------------------------------
 --- df.save_npz(path, {name = Tensor}): an uncompressed zip, as numpy.savez makes it.
 function M.save_npz(path, list)
-  if type(list) ~= 'table' or getmetatable(list) ~= nil then
+  if not errors.is_data(list) then
     errors.bad('save_npz takes a table {name = Tensor}, not %s', errors.describe(list))
   end
   local names = {}

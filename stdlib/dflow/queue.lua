@@ -62,7 +62,7 @@ end
 -- ---- making ----------------------------------------------------------------------------------------------------------
 local function dtype_list(given, what)
   if type(given) == 'string' then given = { given } end
-  if type(given) ~= 'table' or getmetatable(given) ~= nil then
+  if not errors.is_data(given) then
     errors.bad('%s: dtypes is a list of dtypes, one per component, not %s', what, errors.describe(given))
   end
   local list = {}
@@ -74,7 +74,7 @@ local function dtype_list(given, what)
 end
 
 local function check_shape(shape, what)
-  if type(shape) ~= 'table' or getmetatable(shape) ~= nil then
+  if not errors.is_data(shape) then
     errors.bad('%s: a shape is a list of dimensions, not %s', what, errors.describe(shape))
   end
   for _, dim in ipairs(shape) do
@@ -88,7 +88,7 @@ end
 --- One shape per component; where there is one component, its shape alone will do.
 local function shape_list(given, n, what)
   if given == nil then return nil end
-  if type(given) ~= 'table' or getmetatable(given) ~= nil then
+  if not errors.is_data(given) then
     errors.bad('%s: shapes is a list of shapes, one per component, not %s', what, errors.describe(given))
   end
   if n == 1 and type(given[1]) ~= 'table' then given = { given } end

@@ -294,7 +294,7 @@ local function build(e, args, attrs)
     end
     if a.var then
       local list = a.list and v or { v }
-      if type(list) ~= 'table' or (a.list and getmetatable(list) ~= nil) then
+      if type(list) ~= 'table' or (a.list and not errors.is_data(list)) then
         errors.bad('%s: %s is a list of values, not %s', what, a.name, errors.describe(list))
       end
       for j = 1, #list do
@@ -348,7 +348,7 @@ local function build(e, args, attrs)
     local a, v = inputs[i], args[i]
     local d = a.dtype or (a.var and bound[a.var]) or nil
     local list = a.list and v or { v }
-    if type(list) ~= 'table' or getmetatable(list) ~= nil then
+    if not errors.is_data(list) then
       errors.bad('%s: %s is a list of values, not %s', what, a.name, errors.describe(list))
     end
     for j = 1, #list do
@@ -435,7 +435,7 @@ end
 -- ---- functions for Lua ----------------------------------------------------------------------------------------------
 --- Is the last argument the options table? It is one when it has names, or stands behind the inputs.
 local function is_options(v, behind)
-  if type(v) ~= 'table' or getmetatable(v) ~= nil then return false end
+  if not errors.is_data(v) then return false end
   local k = next(v)
   return type(k) == 'string' or (behind and k == nil)
 end

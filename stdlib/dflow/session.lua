@@ -78,7 +78,7 @@ local function feed_value(o, v)
     end
     return v
   end
-  if mt == Output or (mt and kind == 'table') then
+  if mt == Output or (mt and kind == 'table' and not errors.is_data(v)) then
     errors.bad('feed: %s was fed for %s; a number, a table or a Tensor is expected', errors.describe(v), o.name)
   end
   return tensor.from(v, d, nil, o.name)
@@ -108,7 +108,7 @@ local feed_count = 0
 local function take_feeds(s, feeds)
   local buffer, n = feed_buffer, 0
   if feeds ~= nil then
-    if type(feeds) ~= 'table' or getmetatable(feeds) ~= nil then
+    if not errors.is_data(feeds) then
       errors.bad('run: feeds is a table {[x] = value}, not %s', errors.describe(feeds))
     end
     for k, v in pairs(feeds) do

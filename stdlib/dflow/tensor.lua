@@ -114,7 +114,7 @@ M.shape_text = text.shape
 
 --- A shape of known dimensions: a list of whole numbers from 0 up.
 function M.check_shape(shape)
-  if type(shape) ~= 'table' or getmetatable(shape) ~= nil then
+  if not errors.is_data(shape) then
     errors.bad('a shape is a list of dimensions, not %s', errors.describe(shape))
   end
   for i = 1, #shape do
