@@ -304,9 +304,16 @@ char *dfi_graphdef_from_text(const char *bytes, int64_t n, const ProtobufCMessag
   t.err->code = DF_OK;
   char name[200];
   *type = types[0];
-  if (peek(&t) && t.at < t.end && word(&t, name, sizeof name))
+  if (peek(&t) && t.at < t.end && word(&t, name, sizeof name)) {
+    bool known = false;
     for (int32_t i = 2; i >= 0; i--)
-      if (protobuf_c_message_descriptor_get_field_by_name(types[i], name)) *type = types[i];
+      if (protobuf_c_message_descriptor_get_field_by_name(types[i], name)) { *type = types[i]; known = true; }
+    if (!known) {
+      t.at -= strlen(name);
+      fail(&t, "a field of a GraphDef is expected, such as `node`");
+      return NULL;
+    }
+  }
   t.at = bytes;
   t.err->code = DF_OK;
   room(&t, 1);

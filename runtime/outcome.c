@@ -43,6 +43,21 @@ static const dfi_pnode *killer(const dfi_exec *x, const dfi_record *r, df_output
   return NULL;
 }
 
+/* Back from o to an Exit whose frame ended without a token for it, and on to the Switch of that frame, whose port (*port) it waited
+ * for in vain; NULL when there is none. */
+static const df_node *exit_switch(df_output o, bool left, int32_t *port, int32_t *patience) {
+  int32_t flow = dfi_op_info_at(o.node->op)->op->flow;
+  if (--*patience < 0) return NULL;
+  if (flow == DF_SWITCH) { *port = o.index; return left ? o.node : NULL; }
+  if (flow == DF_ENTER) return NULL;
+  for (int32_t i = 0; i < o.node->nin + o.node->ncontrol; i++) {
+    df_output in = i < o.node->nin ? o.node->in[i] : (df_output){ o.node->control[i - o.node->nin], 0 };
+    const df_node *found = exit_switch(in, left || flow == DF_EXIT, port, patience);
+    if (found) return found;
+  }
+  return NULL;
+}
+
 int32_t dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err) {
   dfi_operand o = x->plan->fetch[i];
   *out = (df_value){ 0 };
@@ -61,10 +76,15 @@ int32_t dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err) {
       df_node *n = x->plan->graph->node[sig[0]];
       int32_t patience = 10000;
       const dfi_pnode *s = killer(x, r, (df_output){ n, sig[1] }, &patience);
+      int32_t port = 0;
+      const df_node *inner = s ? NULL : exit_switch((df_output){ n, sig[1] }, false, &port, &(int32_t){ 10000 });
       if (s) {
         const df_value *pred = operand(r, x->plan->operand[s->in + 1]);
         dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the fetch `%s:%d` is dead: the Switch `%s`%s%s took %s", dfi_node_name(n), sig[1],
                  dfi_node_name(s->node), s->node->where[0] ? " built at " : "", s->node->where, pred->as.u8 ? "true" : "false");
+      } else if (inner) {
+        dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the fetch `%s:%d` is dead: the Switch `%s`%s%s took %s in every iteration", dfi_node_name(n), sig[1],
+                 dfi_node_name((df_node *)inner), inner->where[0] ? " built at " : "", inner->where, port ? "false" : "true");
       } else dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the fetch `%s:%d` is dead: a Switch sent its token the other way", dfi_node_name(n), sig[1]);
       if (p && err) dfi_exec_blame(r, p, err);
       return DF_INVALID_ARGUMENT;

@@ -83,13 +83,23 @@ static int32_t scope_child(maker *m, int32_t parent, const df_node *enter) {
   return id;
 }
 
+/* `outer/inner`, as it is named from the top level. */
+static const char *scope_text(const maker *m, int32_t scope, char *buffer, size_t bytes) {
+  const dfi_scope *s = &m->plan->scope[scope];
+  if (scope <= 0) return "the top level";
+  char outer[200];
+  if (s->parent > 0) snprintf(buffer, bytes, "%s/%s", scope_text(m, s->parent, outer, sizeof outer), s->name);
+  else snprintf(buffer, bytes, "%s", s->name);
+  return buffer;
+}
+
 static int32_t arrive(maker *m, df_node *n, int32_t scope, const df_node *from) {
   mark *k = &m->mark[n->id];
   if (k->scope < 0) k->scope = scope;
   else if (k->scope != scope)
     return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` (%s) has inputs from different frames: `%s` is in %s, others in %s",
       dfi_node_name(n), op_of(n)->type, dfi_node_name((df_node *)from),
-      scope ? m->plan->scope[scope].name : "the top level", k->scope ? m->plan->scope[k->scope].name : "the top level");
+      scope_text(m, scope, (char[200]){ 0 }, 200), scope_text(m, k->scope, (char[200]){ 0 }, 200));
   return DF_OK;
 }
 
@@ -106,13 +116,16 @@ static int32_t home_of(maker *m, const df_node *n) {
   return f->scope;
 }
 
-/* What only an imported graph can have: a frame that is entered from two frames, or that has two LoopConds. */
+/* What only an imported graph can have: a frame that is entered from two frames, that has two LoopConds, or that loops without a Switch. */
 static int32_t check_frames(maker *m) {
   dfi_plan *p = m->plan;
-  df_node **loop_cond = dfi_xcalloc((size_t)p->nscopes, sizeof *loop_cond);
+  df_node **loop_cond = dfi_xcalloc((size_t)p->nscopes, sizeof *loop_cond), **loops = dfi_xcalloc((size_t)p->nscopes, sizeof *loops);
+  bool *ends = dfi_xcalloc((size_t)p->nscopes, sizeof *ends);
   int32_t status = DF_OK;
   for (int32_t i = 0; i < m->nneeded && !status; i++) {
     df_node *n = m->graph->node[m->needed[i]];
+    if (flow_of(n) == DF_SWITCH) ends[m->mark[n->id].scope] = true;
+    if (flow_of(n) == DF_NEXT_ITERATION) loops[m->mark[n->id].scope] = n;
     if (flow_of(n) == DF_LOOP_COND) {
       df_node **other = &loop_cond[m->mark[n->id].scope];
       if (*other) status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "the frame `%s` has two LoopConds, `%s` and `%s`",
@@ -126,7 +139,13 @@ static int32_t check_frames(maker *m) {
                         dfi_node_name(n), own->parent > 0 ? p->scope[own->parent].name : "the top level");
     }
   }
-  free(loop_cond);
+  for (int32_t s = 0; s < p->nscopes && !status; s++) {
+    if (!loops[s] || (s > 0 && ends[s])) continue;
+    if (s == 0) status = dfi_fail(m->err, DF_INVALID_ARGUMENT, loops[s]->where, "the NextIteration `%s` is in no frame", dfi_node_name(loops[s]));
+    else status = dfi_fail(m->err, DF_INVALID_ARGUMENT, loops[s]->where, "the frame `%s` has the NextIteration `%s` and no Switch: it would never end",
+                           p->scope[s].name, dfi_node_name(loops[s]));
+  }
+  free(loop_cond); free(loops); free(ends);
   return status;
 }
 

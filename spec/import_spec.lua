@@ -165,6 +165,18 @@ describe('import_graph_def', function()
     end
   end)
 
+  it('names the Switch of a frame that no token left', function()
+    local function enter(from, dtype) return { from }, { T = 'type: ' .. dtype, frame_name = 's: "f"' } end
+    local one, into = enter('one', 'DT_INT32')
+    local yes, also = enter('yes', 'DT_BOOL')
+    local g = import(constant('one', 'DT_INT32', 'int_val', 1), constant('yes', 'DT_BOOL', 'bool_val', 'true'), node('a', 'Enter', one, into),
+                     node('p', 'Enter', yes, also), node('s', 'Switch', { 'a', 'p' }, INT), node('x', 'Exit', { 's' }, INT))
+    local ok, err = pcall(df.Session{ graph = g }.run, df.Session{ graph = g }, 'x:0')
+    assert.is_false(ok)
+    assert.equal('invalid_argument', err.code)
+    assert.matches('the fetch `x:0` is dead: the Switch `s` .* took true', err.message)
+  end)
+
   it('reads a reference before a Switch takes it as a value', function()
     local g = import(node('v', 'VariableV2', {}, { dtype = 'type: DT_FLOAT', shape = 'shape { }' }), constant('c', 'DT_FLOAT', 'float_val', 3),
                      node('set', 'Assign', { 'v', 'c' }, FLOAT), constant('p', 'DT_BOOL', 'bool_val', 'true'),
@@ -291,6 +303,10 @@ describe('a graph that is none', function()
     end
   end)
 
+  it('is an error: text that is no graph', function()
+    assert.matches('a field of a GraphDef is expected', refused('hello { world }').message)
+  end)
+
   it('is an error: a file that is not there, an empty one', function()
     local ok, err = pcall(df.import_graph_def, graphs .. 'nobody.pb')
     assert.is_false(ok)
@@ -325,6 +341,19 @@ describe('a loop that is not as loops are', function()
     local text = loop() .. node('a', 'Enter', { 'zero' }, enter) .. node('b', 'Enter', { 'w/Identity' }, enter) .. node('c', 'Sub', { 'a', 'b' }, INT)
       .. node('d', 'Exit', { 'c' }, INT)
     assert.matches('frame', run(text, 'd'))
+  end)
+  it('is an error: a frame under two frames, which are named in full', function()
+    local function into(frame) return { T = 'type: DT_INT32', frame_name = ('s: "%s"'):format(frame) } end
+    assert.matches('in f/g, others in g', run(constant('c', 'DT_INT32', 'int_val', 1) .. node('p', 'Enter', { 'c' }, into 'f')
+      .. node('a', 'Enter', { 'c' }, into 'g') .. node('b', 'Enter', { 'p' }, into 'g') .. node('y', 'Sub', { 'a', 'b' }, INT)
+      .. node('x', 'Exit', { 'y' }, INT), 'x'))
+  end)
+  it('is an error: a NextIteration in no frame, and a loop that no Switch ends', function()
+    local c = constant('c', 'DT_INT32', 'int_val', 1)
+    assert.matches('NextIteration `n` is in no frame', run(c .. node('n', 'NextIteration', { 'c' }, INT), 'n'))
+    assert.matches('it would never end', run(c .. node('e', 'Enter', { 'c' }, { T = 'type: DT_INT32', frame_name = 's: "f"' })
+      .. node('m', 'Merge', { 'e', 'n' }, { T = 'type: DT_INT32', N = 'i: 2' }) .. node('n', 'NextIteration', { 'm' }, INT)
+      .. node('x', 'Exit', { 'm' }, INT), 'x'))
   end)
   it('is an error: an Exit in no frame', function()
     assert.matches('in no frame', run(placeholder('x') .. constant('c', 'DT_INT32', 'int_val', 1) .. node('n', 'Neg', { 'c' }, INT) .. node('y', 'Exit', { 'n' }, INT), 'y'))
