@@ -79,7 +79,7 @@ static int32_t push(df_kernel *k, stack *s) {
 
 static int32_t pop(df_kernel *k, stack *s) {
   if (k->out_dtype[0] != s->dtype)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "stack '%s' holds %s but %s is asked for", s->name, df_dtype_name(s->dtype),
+    return dfk_fail(k, DF_INTERNAL, "stack '%s' holds %s but %s is asked for", s->name, df_dtype_name(s->dtype),
                     df_dtype_name(k->out_dtype[0]));
   if (s->closed) return dfk_fail(k, DF_INVALID_ARGUMENT, "stack '%s' is closed already", s->name);
   if (!s->n) return dfk_fail(k, DF_INVALID_ARGUMENT, "stack '%s' is empty", s->name);
