@@ -141,7 +141,7 @@ df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_o
   bool hang = gate != NULL;
   for (int32_t i = 0; i < n && hang; i++) hang = needs_gate(in[i]);
   dfi_node_spec spec = { .op = flow_info(op)->id, .nin = n, .in = in, .ncontrol = hang, .control = &gate, .attrs = attrs,
-                         .where = where, .raw = true, .context = c };
+                         .where = where, .raw = true, .context = c, .lenient = !err };   /* with nobody to tell, shapes are left to the run */
   df_node *node = dfi_node_add(g, &spec, err);
   if (node && like.node) {
     const dfi_out *from = &like.node->out[like.index];

@@ -337,6 +337,7 @@ static void finish_conds(raiser *r) {
     df_cond *c = r->conds[k].made;
     df_error err;
     if (c) c->pred = dfi_resolve(r->graph, r->conds[k].pred, c->parent, &err);
+    if (c && !c->pred.node) c->pred = r->conds[k].pred;     /* it is no value of the context around: it stays what it was */
     for (int32_t side = 0; c && side < 2; side++)           /* all its Switches are told by it, whatever Identity was between */
       for (int32_t i = 0; i < dfi_map_count(c->branch[side]->captures); i++) {
         df_output way;
