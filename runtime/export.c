@@ -17,8 +17,7 @@ static uint32_t hash(const char *s) {
   return h;
 }
 
-/* False: it is taken already. */
-static bool claim(dfi_export *e, const char *name) {
+static void claim(dfi_export *e, const char *name) {
   if (e->ntaken * 2 >= e->taken_mask) {
     uint32_t mask = e->taken_mask ? e->taken_mask * 2 + 1 : 1023;
     const char **wider = dfi_xcalloc((size_t)mask + 1, sizeof *wider);
@@ -33,11 +32,9 @@ static bool claim(dfi_export *e, const char *name) {
     e->taken_mask = mask;
   }
   uint32_t at = hash(name) & e->taken_mask;
-  for (; e->taken[at]; at = (at + 1) & e->taken_mask)
-    if (!strcmp(e->taken[at], name)) return false;
+  while (e->taken[at]) at = (at + 1) & e->taken_mask;
   e->taken[at] = name;
   e->ntaken++;
-  return true;
 }
 
 static bool letter(char c, bool first) {
@@ -45,11 +42,30 @@ static bool letter(char c, bool first) {
          (!first && (c == '_' || c == '/' || c == '-' || c == '\\' || c == '>'));
 }
 
-static const char *claim_free(dfi_export *e, char *name) {
+static bool is_taken(const dfi_export *e, const char *name) {
+  if (!e->taken) return false;
+  uint32_t at = hash(name) & e->taken_mask;
+  for (; e->taken[at]; at = (at + 1) & e->taken_mask)
+    if (!strcmp(e->taken[at], name)) return true;
+  return false;
+}
+
+/* The name, or one like it that is free. With parts: so that a node's second halves have theirs, too. */
+static const char *claim_free(dfi_export *e, char *name, bool parts) {
+  static const char *const part[] = { "body", "handle", "flow" };
+  enum { PARTS = sizeof part / sizeof *part };
   for (char *p = name; *p; p++)
     if (!letter(*p, p == name)) *p = p == name ? '.' : '_';
-  const char *free_one = name;
-  for (int32_t i = 1; !claim(e, free_one); i++) free_one = dfi_lower_text(&e->l, "%s_%d", name, i);
+  const char *free_one = name, *half[PARTS] = { NULL };
+  for (int32_t i = 1; ; i++) {
+    bool good = !is_taken(e, free_one);
+    for (int32_t k = 0; k < PARTS && parts && good; k++)
+      good = !is_taken(e, half[k] = dfi_lower_text(&e->l, "%s/%s", free_one, part[k]));
+    if (good) break;
+    free_one = dfi_lower_text(&e->l, "%s_%d", name, i);
+  }
+  claim(e, free_one);
+  for (int32_t k = 0; k < PARTS && parts; k++) claim(e, half[k]);
   return free_one;
 }
 
@@ -59,7 +75,7 @@ const char *dfi_export_name(dfi_export *e, const char *format, ...) {
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  return claim_free(e, dfi_lower_text(&e->l, "%s", text));
+  return claim_free(e, dfi_lower_text(&e->l, "%s", text), false);
 }
 
 /* ---- what is needed --------------------------------------------------------------------------------------- */
@@ -252,6 +268,10 @@ static bool is_primitive(const df_node *n) {
   return flow >= DF_SWITCH && flow <= DF_LOOP_COND;
 }
 
+static bool has_parts(const df_node *n) {
+  return is_primitive(n) || (n->nout && n->out[0].dtype == DF_RESOURCE && !strncmp(dfi_op_info_at(n->op)->op->type, "TensorArray", 11));
+}
+
 static int32_t start(dfi_export *e, int32_t n, const int32_t *outputs) {
   df_graph *g = e->graph;
   for (int32_t i = 0; i < n; i++) {
@@ -264,9 +284,7 @@ static int32_t start(dfi_export *e, int32_t n, const int32_t *outputs) {
     if (!of_gradient(g->node[i]) && !is_primitive(g->node[i])) need(e, g->node[i]);
   need_all(e);
   for (int32_t i = 0; i < g->n; i++)
-    if (e->needed[i]) e->name[i] = claim_free(e, dfi_lower_text(&e->l, "%s", dfi_node_name(g->node[i])));
-  for (int32_t i = 0; i < g->n; i++)
-    if (e->needed[i] && twin_of(g->node[i]) >= 0) claim(e, dfi_lower_text(&e->l, "%s/body", e->name[i]));
+    if (e->needed[i]) e->name[i] = claim_free(e, dfi_lower_text(&e->l, "%s", dfi_node_name(g->node[i])), has_parts(g->node[i]));
   dfi_export_arrays_meet(e);
   for (int32_t i = 0; i < g->n; i++) if (e->needed[i]) write_node(e, g->node[i]);
   write_init(e);
@@ -278,8 +296,7 @@ df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, b
   df_error own;
   if (!err) err = &own;
   dfi_export e = { .graph = g, .err = err, .d = dfi_xcalloc(1, sizeof *e.d), .needed = dfi_xcalloc(nodes, 1), .array = dfi_xcalloc(nodes, 1),
-                   .handle_made = dfi_xcalloc(nodes, 1), .moves = dfi_xcalloc(nodes, sizeof *e.moves),
-                   .name = dfi_xcalloc(nodes, sizeof *e.name) };
+                   .moves = dfi_xcalloc(nodes, sizeof *e.moves), .name = dfi_xcalloc(nodes, sizeof *e.name) };
   e.l.d = e.d;
   e.l.err = err;
   df_tensor *result = NULL;
@@ -298,7 +315,7 @@ df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, b
       if (result) protobuf_c_message_pack(m, result->data);
     }
   }
-  free(e.need); free(e.needed); free(e.array); free(e.handle_made); free(e.moves); free(e.name); free(e.taken); free(e.refused);
+  free(e.need); free(e.needed); free(e.array); free(e.moves); free(e.name); free(e.taken); free(e.refused);
   free(e.place); free(e.l.node);
   dfi_graphdef_free(e.d);
   return result;

@@ -29,8 +29,7 @@ typedef struct dfi_export {
   uint8_t      *needed;         /* by id; owned */
   const char  **name;           /* by id: the name in the GraphDef, or NULL */
   uint8_t      *array;          /* by id: is its handle a TensorArray's? dfi_export_is_array */
-  uint8_t      *handle_made;    /* by id: its handle has nodes of its own */
-  bool         *moves;          /* by id, of a Merge: the arrays that come together there are not one */
+  bool         *moves;          /* by id, of a Merge: the arrays that come together there are not one; and of what brings them there */
   const char  **taken; uint32_t ntaken, taken_mask;   /* names; open addressing; owned */
   struct { const df_node *node; const char *why; } *refused; int32_t nrefused, refused_cap;   /* owned */
   bool          failed;

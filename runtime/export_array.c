@@ -63,6 +63,13 @@ void dfi_export_arrays_meet(dfi_export *e) {
         if (root(e, n->in[k]) != root(e, n->in[0])) again = e->moves[n->id] = true;
     }
   }
+  for (int32_t i = 0; i < e->nneed; i++) {                            /* and what brings them to the Merge */
+    df_node *n = e->need[i];
+    for (int32_t k = 0; flow_kind(n) == DF_MERGE && e->moves[n->id] && k < n->nin; k++) {
+      df_flow f = flow_kind(n->in[k].node);
+      if (f == DF_ENTER || f == DF_NEXT_ITERATION) e->moves[n->in[k].node->id] = true;
+    }
+  }
 }
 
 /* ---- its handle, and its flow ------------------------------------------------------------------------------------ */
@@ -80,14 +87,6 @@ static const char *handle_around(dfi_export *e, df_node *merge) {
 }
 
 static df_node *merge_of_exit(const df_node *exit) { return exit->in[0].node->in[0].node; }
-static bool enters_moving(const dfi_export *e, const df_node *enter) {
-  for (int32_t i = 0; i < e->nneed; i++) {
-    const df_node *n = e->need[i];
-    if (flow_kind(n) == DF_MERGE && n->in[0].node == enter) return e->moves[n->id];
-  }
-  return false;
-}
-
 static const char *handle_of(dfi_export *e, df_output o) {
   df_node *n = o.node;
   const char *name = e->name[n->id];
@@ -166,12 +165,7 @@ static void write_primitive(dfi_export *e, const df_node *n) {
   case DF_MERGE: own = e->moves[n->id]; break;
   case DF_SWITCH: own = !loop_switch || e->moves[n->in[0].node->id]; break;
   case DF_EXIT: own = e->moves[merge_of_exit(n)->id]; break;
-  case DF_NEXT_ITERATION:
-    for (int32_t i = 0; i < e->nneed && !own; i++) {
-      const df_node *m = e->need[i];
-      own = flow_kind(m) == DF_MERGE && m->nin > 1 && m->in[1].node == n && e->moves[m->id];
-    }
-    break;
+  case DF_NEXT_ITERATION: own = e->moves[n->id]; break;
   default: break;
   }
   primitive(e, n, false, constant);
@@ -180,7 +174,7 @@ static void write_primitive(dfi_export *e, const df_node *n) {
     dfi_lower_input(&e->l, twin, dfi_lower_text(&e->l, "%s:1", e->name[n->id]));
     dfi_lower_type(&e->l, twin, "T", DF_FLOAT32);
   }
-  if (own) primitive(e, n, true, constant || (f == DF_ENTER && !enters_moving(e, n)));
+  if (own) primitive(e, n, true, constant || (f == DF_ENTER && !e->moves[n->id]));
 }
 
 /* ---- the ops ---------------------------------------------------------------------------------------------------------- */

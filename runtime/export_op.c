@@ -356,7 +356,8 @@ static void custom_gradient(dfi_export *e) {
 static void top_k(dfi_export *e) {
   const df_node *n = e->current;
   const dfi_op_info *o = dfi_op_info_at(n->op);
-  Pb__NodeDef *def = put_t(e, "TopKV2", NULL, type_in(e, 0), 2, in(e, 0), number(e, "k", DF_INT32, (double)n->attrs[dfi_op_attr_index(o, "k")].i), NULL);
+  const char *k = number(e, "k", DF_INT32, (double)n->attrs[dfi_op_attr_index(o, "k")].i);
+  Pb__NodeDef *def = put_t(e, "TopKV2", NULL, type_in(e, 0), 2, in(e, 0), k, NULL);
   e->place[e->l.n - 1].outputs = 2;
   dfi_lower_bool(&e->l, def, "sorted", n->attrs[dfi_op_attr_index(o, "sorted")].i != 0);
 }
@@ -403,7 +404,8 @@ bool dfi_export_special(dfi_export *e, const df_node *n) {
     { "ReducedCount", reduced_count }, { "GatherGrad", gather_grad }, { "TakeAlong", take_along }, { "PutAlong", put_along },
     { "SegmentGather", segment_gather }, { "DynamicStitchGrad", stitch_grad }, { "TopK", top_k }, { "PackHandles", pack_handles },
     { "GatherHandle", gather_handle }, { "CustomGradient", custom_gradient }, { "TensorArrayReadSaved", saved_read },
-    { "ReadVariableSaved", saved_read }, { "ResourceSparseApplyGradientDescent", sparse_descent }, { "VarHandleOp", variable }, { "Assert", assertion },
+    { "ReadVariableSaved", saved_read }, { "ResourceSparseApplyGradientDescent", sparse_descent }, { "VarHandleOp", variable },
+    { "Assert", assertion },
     { "AssignVariableOp", assignment }, { "AssignAddVariableOp", assignment }, { "AssignSubVariableOp", assignment },
     { "ResourceScatterUpdate", assignment }, { "ResourceScatterAdd", assignment }, { "ResourceScatterSub", assignment },
     { "ResourceScatterMul", assignment }, { "ResourceScatterDiv", assignment }, { "ResourceScatterMin", assignment },
