@@ -385,7 +385,7 @@ static df_output other_way(recompute *c, df_output v) {
   switch (how_again(c, n, &why)) {
     case COPIED: return DFI_NONE;
     case HANDED_ON: in[0] = dfi_replay_value(&c->copy, n->in[0]); return instead(c, v, "Identity", 1, in);
-    case ASSIGNED: in[0] = dfi_replay_value(&c->copy, n->in[1]); return instead(c, v, "StopGradient", 1, in);
+    case ASSIGNED: in[0] = dfi_replay_value(&c->copy, n->in[1]); return instead(c, v, "Identity", 1, in);
     case REFUSED:
       op_error(p, n, "the while_loop `%s`, built at %s, has save = 'recompute', but `%s` (%s) cannot be run again: %s; save = 'keep' would "
                "save what it gave", c->l->name, line_of(c->l->loop_cond), dfi_node_name(n), t, why);

@@ -130,6 +130,23 @@ static int32_t grad_pass(dfi_grad *g, df_node *n, const df_output *dy, df_output
   return dfg_end(g);
 }
 
+/* The new value is a function of what is assigned, and of the value before, as if that were read. */
+static int32_t grad_assign(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dx[1] = dy[0];
+  return dfg_end(g);
+}
+
+static int32_t grad_assign_add(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dx[0] = dx[1] = dy[0];
+  return dfg_end(g);
+}
+
+static int32_t grad_assign_sub(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dx[0] = dy[0];
+  if (dfg_wants(g, n, 1)) dx[1] = dfi_op(dfg_build(g), "Neg", dy[0]);
+  return dfg_end(g);
+}
+
 /* ---- kernels --------------------------------------------------------------------------------------- */
 
 static int32_t kernel_handle(df_kernel *k) {
@@ -213,15 +230,15 @@ static const df_op ops[] = {
   { .type = "AssignVariableOp", .lua = "assign", .in = "resource:handle value:T", .out = "output:T", .types = "T=any",
     .doc = "the variable has this value from now on; gives the value",
     .example = "v:assign({1, 2, 3})",
-    .stateful = true, .effect = true, .no_grad = true, .shape = shape_assign, .kernel = { [DF_REF] = kernel_assign } },
+    .stateful = true, .effect = true, .shape = shape_assign, .grad = grad_assign, .kernel = { [DF_REF] = kernel_assign } },
   { .type = "AssignAddVariableOp", .lua = "assign_add", .in = "resource:handle value:T", .out = "output:T", .types = "T=number|complex",
     .doc = "adds value, of the variable's shape, to the variable; gives the new value",
     .example = "v:assign_add(1)",
-    .stateful = true, .effect = true, .no_grad = true, .shape = shape_assign, .kernel = { [DF_REF] = kernel_assign_add } },
+    .stateful = true, .effect = true, .shape = shape_assign, .grad = grad_assign_add, .kernel = { [DF_REF] = kernel_assign_add } },
   { .type = "AssignSubVariableOp", .lua = "assign_sub", .in = "resource:handle value:T", .out = "output:T", .types = "T=number|complex",
     .doc = "subtracts value, of the variable's shape, from the variable; gives the new value",
     .example = "v:assign_sub(1)",
-    .stateful = true, .effect = true, .no_grad = true, .shape = shape_assign, .kernel = { [DF_REF] = kernel_assign_sub } },
+    .stateful = true, .effect = true, .shape = shape_assign, .grad = grad_assign_sub, .kernel = { [DF_REF] = kernel_assign_sub } },
   SCATTER("ResourceScatterUpdate", "scatter_update", "rows `indices` of the variable become `updates`", kernel_scatter_update, "T=number|bool|complex|quantized"),
   SCATTER("ResourceScatterAdd", "scatter_add", "adds updates to rows `indices` of the variable", kernel_scatter_add, "T=number|complex"),
   SCATTER("ResourceScatterSub", "scatter_sub", "subtracts updates from rows `indices` of the variable", kernel_scatter_sub, "T=number|complex"),

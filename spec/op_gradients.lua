@@ -59,6 +59,9 @@ local function two(b, kind, range) local x, y = b.x({ 2, 3 }, range[1], range[2]
 local ops = {
   PlaceholderWithDefault = function(b) local x = b.x{ 2 } return df.placeholder_with_default(x * 2), { x } end,
   IdentityN = function(b) local x, y = b.x{ 2 }, b.x{ 2 } local l = df.identity_n{ x, y } return l[1] * l[2], { x, y } end,
+  AssignVariableOp = function(b) local x, w = b.x{ 2 }, df.Variable(df.float64{ 0.5, 1.5 }) return df.square(w:assign(x)), { x } end,
+  AssignAddVariableOp = function(b) local x, w = b.x{ 2 }, df.Variable(df.float64{ 0.5, 1.5 }) return df.square(w:assign_add(x)), { x, w } end,
+  AssignSubVariableOp = function(b) local x, w = b.x{ 2 }, df.Variable(df.float64{ 0.5, 1.5 }) return df.square(w:assign_sub(x)), { x, w } end,
   ReadVariableOp = function() local w = df.Variable({ 0.5, 1.5 }, { dtype = 'float64' }) return df.square(w:value()), { w } end,
   Print = function(b) local x = b.x{ 2 } return df.print(x), { x } end,
   Polygamma = function(b) local x = b.x({ 3 }, 1.2, 3) return df.polygamma(df.float64(1), x), { x } end,

@@ -137,8 +137,8 @@ describe("a loop with save = 'recompute'", function()
     near(found[2], 9)
     same(function(save)
       local a, x = df.Variable(F(2)), F(1)
-      local y = trips(save, 7, function(_, u) return u * a:assign_add(1) + a:assign(u) end, x)
-      return { y, grad(y, x) }, a
+      local y = trips(save, 7, function(_, u) return u * a:assign_add(1) + a:assign(u * x) end, x)
+      return { y, grad(y, x), grad(grad(y, x), x) }, a
     end)
     local path = os.tmpname()
     shell.write(path, [[

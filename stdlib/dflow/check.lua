@@ -251,12 +251,17 @@ local function check_level(c, level, order)
   c.effects = has_effects(g, level.total)
   if c.s then c.s:close() end
   c.s = session.new{ graph = g }
+  local before
+  if c.effects then            -- the values of xs before anything is assigned
+    before = c.s:run(c.xs, c.feeds)
+    c.s:init()
+  end
   core.graph_record(g.handle, true)
   local ran, results = pcall(c.s.run, c.s, { total = level.total, grads = level.grads, at = c.xs }, c.feeds)
   core.graph_record(g.handle, false)
   if not ran then error(results, 0) end
   level.values = results.grads
-  c.at = results.at
+  c.at = before or results.at
   local found = {}
   for k, v in ipairs(results.grads) do found[k] = numbers(v) end
   local leaves = copy.pairs_of(c.xs)

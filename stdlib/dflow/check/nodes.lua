@@ -187,14 +187,19 @@ local function check_reading(c, o, feeds)
   return compare(c, weighted_sum{ { y, w } }, { p }, { c.s:run(p) }, { grad }, {}, { o.inputs[1] })
 end
 
---- A variable's read hands its gradient on as it is.
+--- A variable's read hands its gradient on as it is, and so do assignments: by which input, and with which sign.
+local hands_on = { ReadVariableOp = { 1, 1 }, ReadVariableSaved = { 1, 1 }, AssignVariableOp = { 2, 1 }, AssignAddVariableOp = { 2, 1 },
+                   AssignSubVariableOp = { 2, -1 } }
 local function check_read(c, o, feeds)
+  local input, sign = o.inputs[hands_on[o.type][1]], hands_on[o.type][2]
   local out = graph.output(o.graph, o.node, 0)
   local w = weights_for(out, c.s:run(out, feeds), 1)
-  local found = gradient({ out }, { w }, { o.inputs[1] })
+  local found = gradient({ out }, { w }, { input })
   local given, expected = found[1] and numbers(c.s:run(found[1], feeds)) or {}, numbers(c.s:run(w))
   for i = 1, #expected do
-    if given[i] ~= expected[i] then return { input = o.inputs[1], element = i - 1, found = given[i] or 0, expected = expected[i] } end
+    if given[i] ~= sign * expected[i] then
+      return { input = input, element = i - 1, found = given[i] or 0, expected = sign * expected[i] }
+    end
   end
 end
 
@@ -243,7 +248,7 @@ end
 
 --- nil when the gradient function of the node is right (or cannot be looked at), else { input, element, found, expected }.
 function M.check(c, o)
-  if o.type == 'ReadVariableOp' or o.type == 'ReadVariableSaved' then return check_read(c, o, c.feeds) end
+  if hands_on[o.type] then return check_read(c, o, c.feeds) end
   if o.type == 'ResourceGather' or o.type == 'ResourceGatherNd' then return check_rows(c, o, c.feeds) end
   if containers.knows(o.type) then return check_container(c, o) end
   if reads[o.type] then return check_reading(c, o, c.feeds) end
