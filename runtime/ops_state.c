@@ -217,7 +217,7 @@ static int32_t kernel_variable_shape(df_kernel *k) {
     .doc = DOC "; updates has the shape indices.shape + variable.shape[1:], or is one number. A row named twice is changed " \
            "twice, in order. Gives the new value. An index outside the rows is an error and changes nothing", \
     .example = "df." LUA "(v, {0, 2}, {{1, 1}, {2, 2}})", \
-    .stateful = true, .effect = true, .no_grad = true, .shape = shape_scatter, .kernel = { [DF_REF] = KERNEL } }
+    .stateful = true, .effect = true, .shape = shape_scatter, .kernel = { [DF_REF] = KERNEL } }
 
 static const df_op ops[] = {
   { .type = "VarHandleOp", .in = "", .out = "resource:handle",

@@ -19,6 +19,11 @@ describe('a gradient that does not exist', function()
     fails(df.reduce_sum(df.gather(df.sin(v), i)), x, 'op Unique %(`Unique`%) has no gradient', 'spec.lua:18',
           'from y to x: `Sum` %(.-spec.lua:19%) ← `GatherV2` ← `Sin` ← `Unique` %(.-spec.lua:18%) ← `Mul` ← `Const` %(.-spec.lua:17%)')
   end)
+  it('is no silent zero where a scatter to a variable gives its new value', function()
+    local w, x = df.Variable(df.float64{ 1, 2, 3 }), df.float64{ 1, 2 }
+    local y = df.reduce_sum(w:scatter_add(df.int32{ 0, 1 }, x)) * df.reduce_sum(x)
+    fails(y, x, 'op ResourceScatterAdd .-has no gradient', 'spec.lua:%d+')
+  end)
   it('the same in a loop, under each way of saving, and in a cond', function()
     for _, save in ipairs { 'keep', 'swap', 'recompute' } do
       df.reset()
