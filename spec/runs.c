@@ -1,0 +1,121 @@
+/* runs.c: what C programs may do with a run in the background from several threads, after it is over and after its session is closed,
+ * and calls of the API that name what is not there. Each check is a sentence; the last line counts them.
+ */
+#include "dflow.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static int passed, failed;
+static void says(const char *sentence, bool holds) {
+  if (holds) passed++;
+  else { failed++; printf("not true: %s\n", sentence); }
+}
+
+static int32_t number(df_graph *g, int32_t n) {
+  df_value v = { .kind = DF_SCALAR, .dtype = DF_INT32 };
+  v.as.i32 = n;
+  return df_constant(g, &v, NULL, "runs.c:1", NULL);
+}
+
+static int32_t add_node(df_graph *g, const char *type, const int32_t *a, int32_t b) {
+  df_error err;
+  return df_add_node(g, df_op_find(type), 2, (int32_t[]){ a[0], a[1], b, 0 }, "runs.c:2", &err);
+}
+
+/* A loop that counts to n; its exit. */
+static int32_t count_to(df_graph *g, int32_t n) {
+  df_error err;
+  int32_t init[2] = { number(g, 0), 0 }, var[2], exit[2];
+  df_while_begin(g, 1, init, 1, -1, true, "keep", "loop", "runs.c:3", var, &err);
+  df_while_pred_end(g, add_node(g, "Less", var, number(g, n)), 0, var, &err);
+  int32_t next[2] = { add_node(g, "Add", var, number(g, 1)), 0 };
+  df_while_end(g, 1, next, exit, &err);
+  return exit[0];
+}
+
+static void *look_often(void *arg) {
+  df_error err;
+  for (int i = 0; i < 300; i++) df_snapshot_release(df_run_look(arg, &err));
+  return NULL;
+}
+
+static void two_threads(void) {
+  df_error err = { 0 };
+  df_graph *g = df_graph_new();
+  df_session *s = df_session_new(g, NULL, &err);
+  int32_t fetch[2] = { count_to(g, 1 << 30), 0 };
+  df_run *r = df_session_start(s, 1, fetch, 0, NULL, NULL, 0, NULL, &err);
+  pthread_t one, two;
+  pthread_create(&one, NULL, look_often, r);
+  pthread_create(&two, NULL, look_often, r);
+  says("a run that others look at is not paused for who waits", df_run_settle(r, 0.05, NULL) == DF_RUN_RUNNING);
+  says("a run that others look at is paused when it is asked to", df_run_pause(r, NULL) == DF_RUN_PAUSED);
+  pthread_join(one, NULL);
+  pthread_join(two, NULL);
+  says("it stays paused, whoever has looked meanwhile", df_run_settle(r, 0, NULL) == DF_RUN_PAUSED);
+  df_session_release(s);
+  const char *where = NULL, *name = df_run_scope(r, 1, &where);
+  says("a run's handle knows the names of its loops when its session is closed", name && !strcmp(name, "loop") && where && !strcmp(where, "runs.c:3"));
+  says("a run of a closed session takes no breakpoint", df_run_break(r, 1, fetch, NULL, -1, 0, &err) == 0 && err.code == DF_FAILED_PRECONDITION);
+  df_value result = { 0 };
+  says("a run of a closed session was cancelled", df_run_wait(r, &result, &err) == DF_CANCELLED);
+  df_run_release(r);
+  df_graph_release(g);
+}
+
+static void odd_numbers(void) {
+  df_error err = { 0 };
+  df_graph *g = df_graph_new();
+  df_session *s = df_session_new(g, NULL, &err);
+  int32_t fetch[2] = { count_to(g, 5), 0 }, out[2];
+  df_run *r = df_session_start(s, 1, fetch, 0, NULL, NULL, 0, "paused=yes log=tokens", &err);
+  df_token_info token;
+  df_event event;
+  df_run_settle(r, 10, NULL);
+  df_run_resume(r, DF_STEP_TOKEN, 4);
+  df_run_settle(r, 10, NULL);
+  says("fewer than no tokens of the past are none", df_run_history(r, -1, &token) == 0);
+  says("events before the first one begin with it", df_run_events(r, -3, 1, &event) == df_run_events(r, 0, 0, &event) && df_run_events(r, 0, 0, &event) > 0);
+  df_run_release(r);
+  says("an output that is not there cannot be unrolled", df_graph_unroll(g, 1, (int32_t[]){ 1 << 20, 0 }, 0, NULL, 100, out, &err) == DF_INVALID_ARGUMENT);
+  df_session_release(s);
+  df_graph_release(g);
+}
+
+static void given_up(void) {
+  df_error err = { 0 };
+  df_graph *g = df_graph_new();
+  df_value yes = { .kind = DF_SCALAR, .dtype = DF_BOOL, .as.b = true };
+  int32_t one[2] = { number(g, 1), 0 }, inside[2] = { 0, 0 }, numbers[6];
+  df_cond_begin(g, df_constant(g, &yes, NULL, NULL, &err), 0, NULL, "runs.c:4", &err);
+  inside[0] = add_node(g, "Add", one, one[0]);
+  df_cond_branch_end(g, 1, inside, &err);
+  df_flow_abort(g, 0);
+  says("nothing is saved of a cond that was given up", df_saved(g, inside[0], 6, numbers) == 0);
+  df_graph_release(g);
+}
+
+static void no_function(void) {
+  df_error err = { 0 };
+  df_graph *g = df_graph_new();
+  df_session *s = df_session_new(g, NULL, &err);
+  df_node_begin(g, df_op_find("FunctionArg"), "runs.c:5");
+  df_node_string(g, "function", "f", 1);
+  df_node_int(g, "index", 0);
+  df_node_dtype(g, "dtype", DF_INT32);
+  int32_t fetch[2] = { df_node_end(g, &err), 0 };
+  df_value result = { 0 };
+  says("an argument of a function that is not there cannot be run", df_session_run(s, 1, fetch, 0, NULL, NULL, 0, &result, &err) != DF_OK && *err.message);
+  df_session_release(s);
+  df_graph_release(g);
+}
+
+int main(void) {
+  two_threads();
+  odd_numbers();
+  given_up();
+  no_function();
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed != 0;
+}
