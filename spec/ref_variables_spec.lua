@@ -27,6 +27,13 @@ local function open(x) return df.placeholder_with_default(x, { -1 }) end
 describe('a reference variable', function()
   before_each(df.reset)
 
+  it('is read where it enters a loop or a branch', function()
+    local v = filled(df.float32{ 1, 2 })
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, x) return i + 1, x + v end, { df.int32(0), v })
+    same(df.run(y), { 4, 8 })
+    same(df.run(df.cond(df.constant(true), function() return v * 2 end, function() return v end)), { 2, 4 })
+  end)
+
   it('has the value that was assigned last, in all runs of a session and in no other session', function()
     local v = variable('float32', { 2 })
     df.run(assign(v, df.float32{ 1, 2 }))
