@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <string.h>
 
 static int passed, failed;
 static void says(const char *sentence, bool holds) {
