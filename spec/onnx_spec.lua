@@ -236,6 +236,7 @@ describe('export_onnx', function()
     assert.truthy(message_of('m.onnx', { outputs = 3 }):find 'outputs is the number 3')
     assert.truthy(message_of('m.onnx', { outputs = x, opset = 9 }):find 'opset is 9, a whole number from 16 to 21')
     assert.truthy(message_of('m.onnx', { outputs = x + z, inputs = x }):find 'need the placeholder z')
+    assert.truthy(message_of('m.onnx', { outputs = df.placeholder('float32', nil, 'any') }):find 'the rank of the input any:0 is not known')
     assert.truthy(message_of('no/such/folder/m.onnx', { outputs = x }):find 'cannot write')
   end)
 

@@ -236,7 +236,10 @@ function Exporter:choice(condition, yes, no, kind)
 end
 
 --- What is known of an array's elements.
-function Exporter:handle_shape(node, index) return core.output_shape(self.handle, node, index) end
+function Exporter:handle_shape(node, index)
+  if core.output_dtype(self.handle, node, index) ~= RESOURCE then return nil end     -- TensorFlow's flow knows nothing
+  return core.output_shape(self.handle, node, index)
+end
 
 --- A graph's output for a value: a name, or an array, which becomes a sequence.
 local function result(self, v, node, index)
@@ -302,16 +305,21 @@ function Exporter:counts(v)
   return false
 end
 
+--- The op's name without TensorFlow's V3, where an array is known by a handle and by the flow that stands for what was done to it: here the
+-- flow is the array, and the handle says nothing.
+local function plain_name(type_name) return (type_name:gsub('^(TensorArray.*)V3$', '%1')) end
+
 --- Is the array made for this loop, written once in each trip at the number of the trip, and afterwards only read? Then it is a scan
 -- output; gives the pair that is written.
 function Exporter:scanned(f, v, scope_context)
   local g = self.handle
   local made, made_index = self:origin(v.init[1], v.init[2])
-  if core.node_type(g, made) ~= 'TensorArray' or core.node_context(g, made) ~= scope_context then return nil end
+  if not core.node_type(g, made):find '^TensorArrayV?3?$' or core.node_context(g, made) ~= scope_context then return nil end
   if #self:users(made, made_index) ~= 1 then return nil end
   local write = self:origin(v.next[1], v.next[2])
-  if core.node_type(g, write) ~= 'TensorArrayWrite' or core.node_context(g, write) ~= core.node_context(g, v.switch) then return nil end
-  local from, from_index = self:origin(core.node_input_of(g, write, 0))
+  local type_name = core.node_type(g, write)
+  if plain_name(type_name) ~= 'TensorArrayWrite' or core.node_context(g, write) ~= core.node_context(g, v.switch) then return nil end
+  local from, from_index = self:origin(core.node_input_of(g, write, type_name == 'TensorArrayWrite' and 0 or 3))
   if from ~= v.switch or from_index ~= 1 then return nil end
   local counter, counter_index = self:origin(core.node_input_of(g, write, 1))
   local counts = false
@@ -321,7 +329,7 @@ function Exporter:scanned(f, v, scope_context)
   if not counts or #self:users(v.switch, 1) ~= 1 or #self:users(v.merge, 0) ~= 1 or #self:users(write, 0) ~= 1 then return nil end
   local value, value_index = core.node_input_of(g, write, 2)
   if core.output_dtype(g, value, value_index) == RESOURCE then return nil end
-  for _, u in ipairs(self:users(v.out, 0)) do if not arrays.reads[u.type] then return nil end end
+  for _, u in ipairs(self:users(v.out, 0)) do if not arrays.reads[plain_name(u.type)] then return nil end end
   self.scanned_writes[write] = true
   return { value, value_index }
 end
@@ -501,7 +509,8 @@ end
 
 local function fresh_array(_, n)
   local size = n:numbers(1)
-  return { kind = 'new', size = n[1], fixed = size and size[1], d = n.attr 'dtype', dynamic = n.attr 'dynamic_size', shape = n.attr 'element_shape' }
+  local a = { kind = 'new', size = n[1], fixed = size and size[1], d = n.attr 'dtype', dynamic = n.attr 'dynamic_size', shape = n.attr 'element_shape' }
+  return core.node_outputs(n.handle, n.node) == 2 and { 'handle', a } or a
 end
 
 function Exporter:emit(node, scope)
@@ -534,12 +543,13 @@ function Exporter:emit(node, scope)
     if dtypes.is_complex(d) or (d ~= RESOURCE and not proto.dtype[d]) then return self:refuse(node, 'no operator takes ' .. dtypes.name[d]) end
   end
   self.scope, self.base, self.doc = scope, core.node_name_of(g, node), core.node_where(g, node)
-  local array = n.count > 0 and type(n[1]) == 'table'
+  local plain = plain_name(type_name)
+  local array = n[plain == type_name and 1 or n.count]
   local fn = op_table[type_name]
-  if type_name == 'TensorArray' then fn = fresh_array
-  elseif array then fn = arrays.ops[type_name] end
+  if plain == 'TensorArray' then fn = fresh_array
+  elseif type(array) == 'table' then fn = arrays.ops[plain] end
   if not fn then return self:refuse(node) end
-  local ok, r = pcall(fn, self, n, n[1])
+  local ok, r = pcall(fn, self, n, array)
   if not ok then
     if type(r) == 'table' and r[1] == refusal then return self:refuse(node, r[2]) end
     error(r, 0)
@@ -588,6 +598,13 @@ local function take(given, what)
     for _, k in ipairs(nest.keys(given)) do add(given[k], type(k) == 'string' and k or nil) end
   end
   return list, names
+end
+
+--- The shape of an input or output of the model, whose rank ONNX wants to know.
+local function model_shape(o, what)
+  local shape = o.shape
+  if not shape then errors.bad('export_onnx: the rank of the %s %s is not known, and ONNX wants it: say it with x:set_shape{-1, …}', what, o.name) end
+  return shape
 end
 
 local function check_opset(opset)
@@ -664,7 +681,7 @@ function M.export_onnx(path, opts)
     if self.fed[key(o.node, o.index)] then errors.bad('export_onnx: the input %s is there twice', o.name) end
     local unique = self:unique(name)
     self.fed[key(o.node, o.index)] = unique
-    main.inputs[#main.inputs + 1] = { unique, d = d, shape = o.shape }
+    main.inputs[#main.inputs + 1] = { unique, d = d, shape = model_shape(o, 'input') }
   end
   if opts.inputs ~= nil then
     local inputs, names = take(opts.inputs, 'inputs')
@@ -694,7 +711,7 @@ function M.export_onnx(path, opts)
     if not main.made[v] or taken[v] then v = self:op('Identity', { v }) end
     taken[v] = true
     self.renamed[v] = output_names[i]
-    main.outputs[i] = { v, d = graph.dtype(outputs[i]), shape = outputs[i].shape }
+    main.outputs[i] = { v, d = graph.dtype(outputs[i]), shape = model_shape(outputs[i], 'output') }
   end
   self:drop_unused()
   local bytes = proto.model(main, self.opset, function(name) return self.renamed[name] or name end)

@@ -101,7 +101,12 @@ local ops = M.ops
 
 function ops.TensorArrayWrite(x, n, a)
   if n:d(3) == dtypes.RESOURCE then n:refuse('ONNX has no sequence of sequences') end
-  a = M.list(x, M.learn(x, a, n.node, 0))
+  a = M.learn(x, a, n.node, 0)
+  if a.kind == 'new' and not known(a.shape) then
+    a = like(a, 'new')
+    a.shape = n:shape(3)
+  end
+  a = M.list(x, a)
   return like(a, 'list', written(x, a, n[2], n[3]))
 end
 
@@ -132,7 +137,7 @@ function ops.TensorArrayScatter(x, n, a)
   if a.kind == 'list' then n:refuse('the array was written to before') end
   local at = x:op('Unsqueeze', { x:index(n, 2), x:ints { 1 } })
   if a.kind == 'rows' then return like(a, 'rows', x:op('ScatterND', { a.name, at, n[3] })) end
-  if a.dynamic then n:refuse('the array may grow') end
+  if a.dynamic and not (a.fixed and a.fixed > 0) then n:refuse('the array may grow') end
   local element = x:op('Slice', { x:op('Shape', { n[3] }), x:ints { 1 }, x:ints { 2 ^ 53 } })
   local shape = x:op('Concat', { x:op('Unsqueeze', { x:cast(a.size, INT64), x:ints { 0 } }), element }, { axis = I(0) })
   local after = like(a, 'rows', x:op('ScatterND', { x:op('Expand', { x:number(0, a.d), shape }), at, n[3] }))
