@@ -165,9 +165,22 @@ void df_node_shape(df_graph *g, const char *attr, int32_t rank, const int64_t *d
   if (rank < 0) a->i = -1;
   else set_ints(g, a, rank, dims);
 }
+/* Is this a list of shapes: ranks, each with as many dims behind it? */
+static bool is_shapes(int32_t n, const int64_t *v) {
+  int64_t at = 0;
+  while (at < n && v[at] >= -1 && v[at] <= DF_MAX_RANK) at += 1 + (v[at] > 0 ? v[at] : 0);
+  return at == n;
+}
+
 void df_node_ints(df_graph *g, const char *attr, int32_t n, const int64_t *v) {
   df_attr *a = attr_at(g, attr, "lyp", "a list of ints");
-  if (a) set_ints(g, a, n, v);
+  dfi_builder *b = g->build;
+  if (!a) return;
+  if (dfi_op_info_at(b->op)->attr[a - b->attr].type == 'p' && !is_shapes(n, v)) {
+    char text[160];
+    snprintf(text, sizeof text, "the attribute %s must be a list of shapes: ranks from -1 to %d, each followed by its dims", attr, DF_MAX_RANK);
+    wrong(b, DF_INVALID_ARGUMENT, text);
+  } else set_ints(g, a, n, v);
 }
 void df_node_tensor(df_graph *g, const char *attr, df_tensor *t) {
   df_attr *a = attr_at(g, attr, "t", "a tensor");

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <string.h>
 
 static int passed, failed;
 static void says(const char *sentence, bool holds) {
@@ -112,7 +111,18 @@ static void no_function(void) {
   df_graph_release(g);
 }
 
+static void cut_shapes(void) {
+  df_error err = { 0 };
+  df_graph *g = df_graph_new();
+  df_node_begin(g, df_op_find("FIFOQueueV2"), "runs.c:6");
+  df_node_ints(g, "component_types", 1, (int64_t[]){ DF_FLOAT32 });
+  df_node_ints(g, "shapes", 1, (int64_t[]){ 2 });
+  says("a list of shapes that is cut off is refused", df_node_end(g, &err) < 0 && err.code == DF_INVALID_ARGUMENT);
+  df_graph_release(g);
+}
+
 int main(void) {
+  cut_shapes();
   two_threads();
   odd_numbers();
   given_up();
