@@ -85,7 +85,7 @@ static void poke(const looker *l) {
   df_value v = { 0 };
   int32_t frame = below(4) - (once_in(9) ? 1 : 0), node = below(l->nodes + 2) - 1, nodes[4], missing[12], state;
   int64_t iteration = once_in(12) ? some_int() : frame > 0 ? below(5) : 0;
-  fuzz_calls++;
+  __atomic_fetch_add(&fuzz_calls, 1, __ATOMIC_RELAXED);
   switch (below(20)) {
     case 0: case 1:
       df_run_pause(r, once_in(2) ? NULL : &stop);
