@@ -443,7 +443,8 @@ function M.jacobian(y, x)
   return out
 end
 
---- df.hessian(y, x): the second derivatives of a scalar y, of shape x.shape + x.shape. Of a list of x a list.
+--- df.hessian(y, x): the second derivatives of a scalar y, of shape x.shape + x.shape; of a larger y those of its sum. Of a list of x a
+-- list, without the mixed ones.
 function M.hessian(y, x)
   if nest.is_structure(x) then
     return nest.map(x, nest.is_structure, function(xi) return M.hessian(y, xi) end)
