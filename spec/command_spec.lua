@@ -61,6 +61,7 @@ describe('dflow run', function()
       ['--fetch y --device gpu:7'] = "no device 'gpu:7'",
       ['--fetch y --feed n=1'] = '`x`',
       ['another.pb --fetch y'] = '2 graphs were named',
+      ['--fetch y:7'] = "the operation 'y' has 1 output, there is none with index 7",
     }
     for words, message in pairs(wrong) do
       local r = dflow('run ' .. loop .. ' ' .. words)
@@ -69,6 +70,7 @@ describe('dflow run', function()
       assert.matches(message, r.err)
       assert.is_nil(r.err:find('stack traceback', 1, true), r.err)
     end
+    assert.matches('no graph was named', dflow('run').err)
     assert.matches('nobody.pb', dflow('run nobody.pb --fetch y').err)
   end)
 

@@ -118,7 +118,8 @@ function graph_methods.output(g, name)
   local node = core.node_by_name(g.handle, op)
   if node < 0 then errors.raise('not_found', "the graph has no operation '%s'", op) end
   if index >= core.node_outputs(g.handle, node) then
-    errors.raise('not_found', "the operation '%s' has %d outputs, there is none with index %d", op, core.node_outputs(g.handle, node), index)
+    local n = core.node_outputs(g.handle, node)
+    errors.raise('not_found', "the operation '%s' has %d output%s, there is none with index %d", op, n, n == 1 and '' or 's', index)
   end
   return M.output(g, node, index)
 end

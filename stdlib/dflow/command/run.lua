@@ -166,7 +166,8 @@ end
 
 local function run(words)
   local opts, rest = options.parse(words, known)
-  if #rest ~= 1 then options.wrong('%d graphs were named, one is expected', #rest) end
+  if #rest == 0 then options.wrong('no graph was named') end
+  if #rest > 1 then options.wrong('%d graphs were named, one is expected', #rest) end
   local times, threads, timeout = number_option(opts, 'repeat', true), number_option(opts, 'threads', true), number_option(opts, 'timeout')
   if opts.out and not opts.out:match('%.np[yz]$') then options.wrong("--out is '%s', a .npz or .npy file is expected", opts.out) end
   local g = df.import_graph_def(rest[1])
