@@ -63,6 +63,7 @@ static int box_close(lua_State *L) {
     case DFB_GRAPH:   df_graph_release(p); break;
     case DFB_SESSION: df_session_release(p); break;
     case DFB_RUN:     df_run_release(p); break;
+    case DFB_SNAPSHOT: df_snapshot_release(p); break;
   }
   return 0;
 }

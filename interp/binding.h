@@ -14,7 +14,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 
-enum { DFB_TENSOR = 0x7e450001, DFB_GRAPH, DFB_SESSION, DFB_RUN };
+enum { DFB_TENSOR = 0x7e450001, DFB_GRAPH, DFB_SESSION, DFB_RUN, DFB_SNAPSHOT };
 
 /* A userdata of ours. `p` is NULL once it was closed. */
 typedef struct dfb_box { uint32_t magic; void *p; } dfb_box;

@@ -56,30 +56,61 @@ static int core_run_unbreak(lua_State *L) {
   return 1;
 }
 
-static void push_frames(lua_State *L, const df_snapshot *s) {
+/* run_look(r): a snapshot, of which the following take what is wanted: a run may have a million iterations */
+static int core_run_look(lua_State *L) {
+  df_error err;
+  df_run *r = run_arg(L);
+  dfb_box *b = dfb_push_box(L, DFB_SNAPSHOT);
+  b->p = df_run_look(r, &err);
+  return b->p ? 1 : dfb_raise(L, &err);
+}
+
+/* run_frames(r, frame): the same, with frames alone: of all, or of one and those around it */
+static int core_run_frames(lua_State *L) {
+  df_error err;
+  df_run *r = run_arg(L);
+  int32_t frame = (int32_t)luaL_optinteger(L, 2, -1);
+  dfb_box *b = dfb_push_box(L, DFB_SNAPSHOT);
+  b->p = df_run_frames(r, frame, &err);
+  return b->p ? 1 : dfb_raise(L, &err);
+}
+
+static const df_snapshot *snapshot_arg(lua_State *L) { return dfb_arg(L, 1, DFB_SNAPSHOT); }
+
+static int core_snapshot_frames(lua_State *L) {
+  const df_snapshot *s = snapshot_arg(L);
   lua_createtable(L, s->nframes, 0);
   for (int32_t i = 0; i < s->nframes; i++) {
     const df_frame_info *f = &s->frame[i];
-    lua_createtable(L, 0, 10);
+    lua_createtable(L, 0, 24);                   /* with room for what inspect.lua adds */
     set_int(L, "id", f->id);       set_int(L, "parent", f->parent);  set_int(L, "parent_iteration", f->parent_iteration);
     set_int(L, "first", f->first); set_int(L, "next", f->next);      set_int(L, "limit", f->limit);
     set_int(L, "enters_missing", f->enters_missing);                 set_int(L, "deferred", f->deferred);
+    set_int(L, "live", f->live);   set_int(L, "dead", f->dead);      set_int(L, "running", f->running);
+    set_int(L, "partial", f->partial);
     set_text(L, "name", f->name);  set_text(L, "where", f->where);
     lua_rawseti(L, -2, i + 1);
   }
+  return 1;
 }
 
-static void push_iterations(lua_State *L, const df_snapshot *s) {
-  lua_createtable(L, s->niterations, 0);
-  for (int32_t i = 0; i < s->niterations; i++) {
-    const df_iteration_info *t = &s->iteration[i];
+/* snapshot_iterations(s, i): those of its frame i, from 1 */
+static int core_snapshot_iterations(lua_State *L) {
+  const df_snapshot *s = snapshot_arg(L);
+  int64_t i = luaL_checkinteger(L, 2);
+  luaL_argcheck(L, i >= 1 && i <= s->nframes, 2, "no such frame");
+  const df_frame_info *f = &s->frame[i - 1];
+  int32_t n = (int32_t)(f->next - f->first), end = f->iterations + n <= s->niterations ? f->iterations + n : f->iterations;
+  lua_createtable(L, n, 0);
+  for (int32_t k = f->iterations; k < end; k++) {
+    const df_iteration_info *t = &s->iteration[k];
     lua_createtable(L, 0, 8);
-    set_int(L, "frame", t->frame);     set_int(L, "number", t->number);   set_int(L, "ready", t->ready);
+    set_int(L, "number", t->number);   set_int(L, "ready", t->ready);
     set_int(L, "dead", t->dead);       set_int(L, "running", t->running); set_int(L, "partial", t->partial);
-    set_int(L, "children", t->children);
     set_int(L, "outstanding", t->outstanding);
-    lua_rawseti(L, -2, i + 1);
+    lua_rawseti(L, -2, k - f->iterations + 1);
   }
+  return 1;
 }
 
 static void push_token(lua_State *L, const df_token_info *t) {
@@ -88,7 +119,19 @@ static void push_token(lua_State *L, const df_token_info *t) {
   set_int(L, "state", t->state); set_int(L, "missing", t->missing); set_bool(L, "dead", t->dead);
 }
 
-static void push_arrays(lua_State *L, const df_snapshot *s) {
+/* snapshot_tokens(s, node): all, or those of a node */
+static int core_snapshot_tokens(lua_State *L) {
+  const df_snapshot *s = snapshot_arg(L);
+  int64_t node = luaL_optinteger(L, 2, -1);
+  int32_t n = 0;
+  lua_newtable(L);
+  for (int32_t i = 0; i < s->ntokens; i++)
+    if (node < 0 || s->token[i].node == node) { push_token(L, &s->token[i]); lua_rawseti(L, -2, ++n); }
+  return 1;
+}
+
+static int core_snapshot_arrays(lua_State *L) {
+  const df_snapshot *s = snapshot_arg(L);
   lua_createtable(L, s->narrays, 0);
   for (int32_t i = 0; i < s->narrays; i++) {
     const df_array_info *a = &s->array[i];
@@ -99,30 +142,7 @@ static void push_arrays(lua_State *L, const df_snapshot *s) {
     set_text(L, "name", a->name);  set_text(L, "where", a->where);
     lua_rawseti(L, -2, i + 1);
   }
-}
-
-static int push_snapshot(lua_State *L) {          /* under pcall: the snapshot is released whatever happens */
-  const df_snapshot *s = lua_touserdata(L, 1);
-  lua_createtable(L, 0, 4);
-  push_frames(L, s);      lua_setfield(L, -2, "frames");
-  push_iterations(L, s);  lua_setfield(L, -2, "iterations");
-  lua_createtable(L, s->ntokens, 0);
-  for (int32_t i = 0; i < s->ntokens; i++) { push_token(L, &s->token[i]); lua_rawseti(L, -2, i + 1); }
-  lua_setfield(L, -2, "tokens");
-  push_arrays(L, s);      lua_setfield(L, -2, "arrays");
   return 1;
-}
-
-/* run_look(r): {frames, iterations, tokens, arrays} */
-static int core_run_look(lua_State *L) {
-  df_error err;
-  df_snapshot *s = df_run_look(run_arg(L), &err);
-  if (!s) return dfb_raise(L, &err);
-  lua_pushcfunction(L, push_snapshot);
-  lua_pushlightuserdata(L, s);
-  int status = lua_pcall(L, 1, 1, 0);
-  df_snapshot_release(s);
-  return status ? lua_error(L) : 1;
 }
 
 /* run_history(r, n): the tokens that ran last, newest first */
@@ -195,6 +215,8 @@ const luaL_Reg dfb_watch_functions[] = {
   { "run_pause", core_run_pause },     { "run_resume", core_run_resume },   { "run_settle", core_run_settle },
   { "run_break", core_run_break },     { "run_unbreak", core_run_unbreak }, { "run_look", core_run_look },
   { "run_history", core_run_history }, { "run_value", core_run_value },     { "run_waits_for", core_run_waits_for },
-  { "run_events", core_run_events },   { "run_scope", core_run_scope },
+  { "run_events", core_run_events },   { "run_scope", core_run_scope },   { "run_frames", core_run_frames },
+  { "snapshot_frames", core_snapshot_frames },   { "snapshot_iterations", core_snapshot_iterations },
+  { "snapshot_tokens", core_snapshot_tokens },   { "snapshot_arrays", core_snapshot_arrays },
   { NULL, NULL }
 };

@@ -354,6 +354,9 @@ typedef struct df_frame_info {
   int64_t first, next, limit;      /* open iterations are first … next - 1; limit: parallel_iterations */
   int32_t enters_missing;          /* Enters that have not come */
   int32_t deferred;                /* values for the next iteration that wait for the window to move */
+  int32_t live, dead;              /* of all its iterations: tokens ready to run, and those of them that are dead; 0 from df_run_frames */
+  int32_t running, partial;
+  int32_t iterations;              /* where its first one is in the snapshot's list */
   const char *name, *where;        /* "" for the top level; the Lua line of the loop */
 } df_frame_info;
 typedef struct df_iteration_info {
@@ -390,6 +393,8 @@ typedef struct df_snapshot {
 /* A snapshot, owned (df_snapshot_release); pauses the run for it where it is not paused. NULL: err is filled (the run is over). */
 df_snapshot *df_run_look(df_run *r, df_error *err);
 void         df_snapshot_release(df_snapshot *s);
+/* The same of the frames alone, which is quick in a run of very many iterations: of all, or of one and those around it (none, if it has ended). */
+df_snapshot *df_run_frames(df_run *r, int32_t frame /* < 0: all */, df_error *err);
 /* The tokens that ran last, newest first, at most n; how many there are. Paused runs only, else 0. */
 int32_t df_run_history(df_run *r, int32_t n, df_token_info *out);
 /* The value that an output has in an iteration of a frame, owned. DF_NOT_FOUND: not computed yet, or no longer kept (message). A dead one:

@@ -271,7 +271,7 @@ static inline void deliver_next(dfi_exec *x, dfi_record *r, const dfi_pnode *p, 
   dfi_exec_send(x, r, p->edge[0], p->edge[1], 0);
 }
 
-static inline dfi_record *iteration_open(dfi_exec *x, dfi_frame *f) {
+static inline __attribute__((always_inline)) dfi_record *iteration_open(dfi_exec *x, dfi_frame *f) {
   dfi_record *r = record_new(x, f, f->next);
   ring_put(f, r);
   x->count.iterations++;
@@ -498,15 +498,16 @@ ALWAYS void keep(dfi_exec *x, const dfi_token t, uint32_t index, const df_value 
   else k->value.as.u64 = v->as.u64;
 }
 
-/* The engine, once for each of dfi_watched. Returns when the run is over, or when another one is wanted. */
-ALWAYS void engine_body(dfi_exec *x, const dfi_watched watched) {
+/* The engine, once without and once with what watch.c wants. Returns when the run is over, or when something else is wanted. */
+ALWAYS void engine_body(dfi_exec *x, const bool watched) {
   const dfi_operand *operands = x->plan->operand;
   const dfi_edge *edges = x->plan->edge;
   const uint32_t widest = x->plan->widest;
   hot_queue q;
   hot_load(&q, x);
   int64_t nodes_run = 0;
-  const bool keeps = watched && x->kept, logs = watched && x->logs;
+  const uint8_t began = x->watched;
+  const bool every = watched && began == DFI_EVERY_TOKEN, keeps = watched && x->kept, logs = watched && x->logs;
   for (;;) {
     if (DFI_UNLIKELY(--x->patience <= 0 || q.head == q.tail || q.tail - (logs ? x->logged : q.head) + widest > q.mask)) {
       hot_save(&q, x);
@@ -514,12 +515,12 @@ ALWAYS void engine_body(dfi_exec *x, const dfi_watched watched) {
       nodes_run = 0;
       queue_room(x, widest);
       if ((x->patience <= 0 || x->head == x->tail) && !pause_for_thought(x)) break;
-      if (x->watched != watched) break;
+      if (x->watched != began) break;
       hot_load(&q, x);
       continue;
     }
     if (DFI_UNLIKELY(x->shuffle)) { hot_save(&q, x); shuffle_head(x); }
-    if (watched == DFI_EVERY_TOKEN) {
+    if (every) {
       hot_save(&q, x);
       if (!dfi_watch_token(x)) break;
     }
@@ -659,15 +660,12 @@ ALWAYS void engine_body(dfi_exec *x, const dfi_watched watched) {
   x->count.nodes_run += nodes_run;
 }
 
-static void engine_plain(dfi_exec *x)    { engine_body(x, DFI_UNWATCHED); }
-static void engine_recorded(dfi_exec *x) { engine_body(x, DFI_RECORDED); }
-static void engine_watched(dfi_exec *x)  { engine_body(x, DFI_EVERY_TOKEN); }
+static void engine_plain(dfi_exec *x)   { engine_body(x, false); }
+static void engine_watched(dfi_exec *x) { engine_body(x, true); }
 
 static void engine(dfi_exec *x) {
   while (!x->finished && !x->failed)
-    if (x->watched == DFI_EVERY_TOKEN) engine_watched(x);
-    else if (x->watched) engine_recorded(x);
-    else engine_plain(x);
+    if (x->watched) engine_watched(x); else engine_plain(x);
 }
 
 /* ---- a run ------------------------------------------------------------------------------------- */

@@ -246,6 +246,8 @@ bool df_run_unbreak(df_run *r, int32_t breakpoint) {
 
 df_snapshot *df_run_look(df_run *r, df_error *err) { return dfi_snapshot_take(r->watch, err); }
 
+df_snapshot *df_run_frames(df_run *r, int32_t frame, df_error *err) { return dfi_snapshot_frames(r->watch, frame, err); }
+
 int32_t df_run_history(df_run *r, int32_t n, df_token_info *out) {
   pthread_mutex_lock(&r->watch->lock);
   int32_t found = r->watch->state == DF_RUN_PAUSED ? dfi_snapshot_history(r->watch, n, out) : 0;

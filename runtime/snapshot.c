@@ -60,7 +60,26 @@ typedef struct taker {
   const dfi_exec *x;
   dfi_frame  **frame; int32_t nframes, frame_cap;
   int32_t      iteration_cap, token_cap, array_cap;
+  uintptr_t   *seen; uint32_t seen_room;       /* arrays that are in the list: open addressing, a power of two */
 } taker;
+
+/* Has this array been met before? From now on it has. */
+static bool met_before(taker *k, uintptr_t at) {
+  if ((uint32_t)k->s->narrays * 2 >= k->seen_room) {
+    free(k->seen);
+    k->seen_room = k->seen_room ? k->seen_room * 4 : 64;
+    k->seen = dfi_xcalloc(k->seen_room, sizeof *k->seen);
+    for (int32_t i = 0; i < k->s->narrays; i++) {
+      uint32_t h = (uint32_t)(k->s->array[i].at >> 4) * 2654435761u;
+      while (k->seen[h & (k->seen_room - 1)]) h++;
+      k->seen[h & (k->seen_room - 1)] = k->s->array[i].at;
+    }
+  }
+  uint32_t h = (uint32_t)(at >> 4) * 2654435761u;
+  for (uintptr_t *slot; *(slot = &k->seen[h & (k->seen_room - 1)]) != at; h++)
+    if (!*slot) { *slot = at; return false; }
+  return true;
+}
 
 static void add_token(taker *k, const dfi_record *r, const dfi_pnode *p, int32_t state, int32_t misses, bool dead) {
   ROOM(k->s->token, k->s->ntokens, k->token_cap);
@@ -70,8 +89,7 @@ static void add_token(taker *k, const dfi_record *r, const dfi_pnode *p, int32_t
 static void add_array(taker *k, const dfi_record *r, const df_value *v) {
   if (v->kind != DF_HANDLE || ((dfi_handle *)v->as.handle)->type != DFI_TENSOR_ARRAY) return;
   const dfi_tensor_array *a = v->as.handle;
-  for (int32_t i = 0; i < k->s->narrays; i++)
-    if (k->s->array[i].at == (uintptr_t)a) return;
+  if (met_before(k, (uintptr_t)a)) return;
   ROOM(k->s->array, k->s->narrays, k->array_cap);
   df_array_info *o = &k->s->array[k->s->narrays++];
   *o = (df_array_info){ .at = (uintptr_t)a, .node = a->node ? a->node->id : -1, .frame = (int32_t)r->frame->serial, .iteration = r->number,
@@ -116,12 +134,16 @@ static void add_iteration(taker *k, dfi_record *r) {
   for (uint32_t i = 0; i < s->nslots; i++) add_array(k, r, &r->base[DFI_ITERATION][i]);
 }
 
-static void add_frame(taker *k, dfi_frame *f) {
-  df_snapshot *s = k->s;
-  df_frame_info *o = &s->frame[s->nframes++];
+static void describe_frame(df_frame_info *o, const dfi_frame *f) {
   *o = (df_frame_info){ .id = (int32_t)f->serial, .parent = f->parent ? (int32_t)f->parent->serial : -1,
     .parent_iteration = f->origin ? f->origin->number : 0, .first = f->first, .next = f->next, .limit = f->scope->parallel_iterations,
     .enters_missing = f->enters_missing, .deferred = f->ndeferred, .name = f->scope->name, .where = f->scope->where ? f->scope->where : "" };
+}
+
+static void add_frame(taker *k, dfi_frame *f) {
+  df_snapshot *s = k->s;
+  describe_frame(&s->frame[s->nframes], f);
+  s->frame[s->nframes++].iterations = s->niterations;
   for (int64_t i = f->first; i < f->next; i++) add_iteration(k, f->ring[i & (f->capacity - 1)]);
   if (f->first < f->next)
     for (uint32_t i = 0; i < f->scope->nconsts; i++) add_array(k, f->ring[f->first & (f->capacity - 1)], &f->constants[i]);
@@ -149,18 +171,59 @@ static df_snapshot *take(const dfi_exec *x) {
     s->iteration[c->record->seen].running++;
     add_token(&k, c->record, c->node, c->stop ? DF_TOKEN_WAITING : DF_TOKEN_RUNNING, 0, false);
   }
+  for (int32_t i = 0; i < s->nframes; i++) {
+    df_frame_info *f = &s->frame[i];
+    for (int32_t n = f->iterations; n < f->iterations + (int32_t)(f->next - f->first); n++) {
+      const df_iteration_info *o = &s->iteration[n];
+      f->live += o->ready - o->dead; f->dead += o->dead; f->running += o->running; f->partial += o->partial;
+    }
+  }
   free(k.frame);
+  free(k.seen);
   return s;
 }
 
-df_snapshot *dfi_snapshot_take(dfi_watch *w, df_error *err) {
+static df_snapshot *frames_alone(const dfi_exec *x, int32_t only) {
+  taker k = { .s = dfi_xcalloc(1, sizeof(df_snapshot)), .x = x };
+  dfi_frame *found = only < 0 ? NULL : x->root;
+  ROOM(k.frame, k.nframes, k.frame_cap);
+  k.frame[k.nframes++] = x->root;
+  for (int32_t i = 0; i < k.nframes; i++) {
+    dfi_frame *f = k.frame[i];
+    if (only >= 0 && f->serial == (uint32_t)only) { found = f; break; }
+    for (int64_t n = f->first; f->scope->nchildren && n < f->next; n++) {
+      const dfi_record *r = f->ring[n & (f->capacity - 1)];
+      for (uint32_t c = 0; c < f->scope->nchildren; c++)
+        if (r->children[c]) {
+          ROOM(k.frame, k.nframes, k.frame_cap);
+          k.frame[k.nframes++] = r->children[c];
+        }
+    }
+  }
+  if (found) {                             /* it and those around it, outermost first */
+    k.nframes = found->depth + 1;
+    for (dfi_frame *f = found; f; f = f->parent) k.frame[f->depth] = f;
+  }
+  k.s->frame = dfi_xcalloc((size_t)k.nframes, sizeof *k.s->frame);
+  k.s->nframes = k.nframes;
+  for (int32_t i = 0; i < k.nframes; i++) describe_frame(&k.s->frame[i], k.frame[i]);
+  free(k.frame);
+  return k.s;
+}
+
+enum { EVERYTHING = -2 };
+
+static df_snapshot *held(dfi_watch *w, int32_t frame, df_error *err) {
   bool mine;
   df_snapshot *s = NULL;
-  if (dfi_watch_hold(w, &mine) == DF_RUN_PAUSED) s = take(w->exec);
+  if (dfi_watch_hold(w, &mine) == DF_RUN_PAUSED) s = frame == EVERYTHING ? take(w->exec) : frames_alone(w->exec, frame);
   else dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is over: it has no frames any more");
   dfi_watch_let_go(w, mine);
   return s;
 }
+
+df_snapshot *dfi_snapshot_take(dfi_watch *w, df_error *err) { return held(w, EVERYTHING, err); }
+df_snapshot *dfi_snapshot_frames(dfi_watch *w, int32_t frame, df_error *err) { return held(w, frame < 0 ? -1 : frame, err); }
 
 void df_snapshot_release(df_snapshot *s) {
   if (!s) return;
@@ -188,7 +251,7 @@ int32_t dfi_snapshot_history(dfi_watch *w, int32_t n, df_token_info *out) {
 
 static dfi_record *find_record(dfi_frame *f, uint32_t serial, int64_t number) {
   if (f->serial == serial) return number >= f->first && number < f->next ? f->ring[number & (f->capacity - 1)] : NULL;
-  for (int64_t i = f->first; i < f->next; i++) {
+  for (int64_t i = f->first; f->scope->nchildren && i < f->next; i++) {
     dfi_record *r = f->ring[i & (f->capacity - 1)];
     for (uint32_t c = 0; c < f->scope->nchildren; c++) {
       dfi_record *found = r->children[c] ? find_record(r->children[c], serial, number) : NULL;

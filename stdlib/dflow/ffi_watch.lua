@@ -42,28 +42,39 @@ return function(core, C, open, raise, value_of, err)
     return list
   end
 
-  function core.run_look(r)
-    local s = C.df_run_look(run(r), err)
+  local function snapshot(s)
     if s == nil then raise() end
-    s = ffi.gc(s, C.df_snapshot_release)
-    local out = {
-      frames = list_of(s.nframes, s.frame, function(f)
-        return { id = f.id, parent = f.parent, parent_iteration = number(f.parent_iteration), first = number(f.first),
-                 next = number(f.next), limit = number(f.limit), enters_missing = f.enters_missing, deferred = f.deferred,
-                 name = text(f.name), where = text(f.where) }
-      end),
-      iterations = list_of(s.niterations, s.iteration, function(t)
-        return { frame = t.frame, number = number(t.number), ready = t.ready, dead = t.dead, running = t.running,
-                 partial = t.partial, children = t.children, outstanding = t.outstanding }
-      end),
-      tokens = list_of(s.ntokens, s.token, token),
-      arrays = list_of(s.narrays, s.array, function(a)
-        return { node = a.node, frame = a.frame, iteration = number(a.iteration), size = number(a.size), written = number(a.written),
-                 bytes = number(a.bytes), dtype = a.dtype, saved = a.saved, name = str(a.name), where = text(a.where) }
-      end),
-    }
-    C.df_snapshot_release(ffi.gc(s, nil))
-    return out
+    return ffi.gc(s, C.df_snapshot_release)
+  end
+  function core.run_look(r) return snapshot(C.df_run_look(run(r), err)) end
+  function core.run_frames(r, frame) return snapshot(C.df_run_frames(run(r), frame or -1, err)) end
+
+  function core.snapshot_frames(s)
+    return list_of(s.nframes, s.frame, function(f)
+      return { id = f.id, parent = f.parent, parent_iteration = number(f.parent_iteration), first = number(f.first),
+               next = number(f.next), limit = number(f.limit), enters_missing = f.enters_missing, deferred = f.deferred,
+               live = f.live, dead = f.dead, running = f.running, partial = f.partial, name = text(f.name), where = text(f.where) }
+    end)
+  end
+  function core.snapshot_iterations(s, i)
+    local f = s.frame[i - 1]
+    local n = number(f.next - f.first)
+    return list_of(f.iterations + n <= s.niterations and n or 0, s.iteration + f.iterations, function(t)
+      return { number = number(t.number), ready = t.ready, dead = t.dead, running = t.running, partial = t.partial, outstanding = t.outstanding }
+    end)
+  end
+  function core.snapshot_tokens(s, node)
+    local list = {}
+    for i = 0, s.ntokens - 1 do
+      if node == nil or s.token[i].node == node then list[#list + 1] = token(s.token[i]) end
+    end
+    return list
+  end
+  function core.snapshot_arrays(s)
+    return list_of(s.narrays, s.array, function(a)
+      return { node = a.node, frame = a.frame, iteration = number(a.iteration), size = number(a.size), written = number(a.written),
+               bytes = number(a.bytes), dtype = a.dtype, saved = a.saved, name = str(a.name), where = text(a.where) }
+    end)
   end
 
   function core.run_history(r, n)

@@ -18,50 +18,69 @@ local units = { token = 1, node = 2, iteration = 3, frame = 4 }
 -- ---- frames by tag ------------------------------------------------------------------------------------------------------
 local Frames = { __name = 'dflow.Frames' }
 local Frame = { __name = 'dflow.Frame' }
-Frame.__index = Frame
 
-local function new_iteration(i)
-  return { number = i.number, ready = i.ready, live = i.ready - i.dead, dead = i.dead, running = i.running, partial = i.partial,
-           outstanding = i.outstanding, children = {} }
+-- What takes long in a run of very many iterations is read out of the snapshot when it is asked for.
+local lazy = {}
+
+function lazy.iterations(f)
+  local list = core.snapshot_iterations(f.list.snapshot, f.index)
+  local by_number = {}
+  for i, it in ipairs(list) do
+    it.live, it.children = it.ready - it.dead, {}
+    by_number[it.number] = list[i]
+  end
+  for _, child in ipairs(f.children) do
+    local it = by_number[child.parent_iteration]
+    if it then it.children[#it.children + 1] = child end
+  end
+  return list
 end
 
---- The tree of a snapshot: a list of frames, parents first, each with its iterations and theirs with child frames.
-local function tree(snapshot)
-  local list, by_id = {}, {}
-  for _, f in ipairs(snapshot.frames) do
+function lazy.stacks(f)
+  local list = f.list
+  for _, other in ipairs(list) do other.stacks = {} end
+  for _, a in ipairs(core.snapshot_arrays(list.snapshot)) do
+    local o = list.by_id[a.frame]
+    if o then
+      o.stacks[#o.stacks + 1] = { name = a.name, saved = a.saved, depth = a.written, size = a.size, bytes = a.bytes, iteration = a.iteration,
+                                  dtype = dtypes.name[a.dtype], where = a.where ~= '' and a.where or nil, node = a.node, frame = o.tag }
+    end
+  end
+  return rawget(f, 'stacks')
+end
+
+function lazy.tag(f)
+  local parent = f.parent
+  return not parent and '' or (parent.parent and parent.tag .. ':' .. ('%d/'):format(f.parent_iteration) or '') .. f.name
+end
+
+function Frame.__index(f, key)
+  local make = lazy[key]
+  if not make then return nil end
+  local v = make(f)
+  rawset(f, key, v)
+  return v
+end
+
+--- The tree of a snapshot: a list of frames, parents first, each with its iterations and theirs with child frames. nil: of none.
+-- `r` is kept alive with it: the texts of a snapshot are its graph's.
+local function tree(snapshot, r)
+  local list, by_id = snapshot and core.snapshot_frames(snapshot) or {}, {}
+  for i, f in ipairs(list) do
     local parent = by_id[f.parent]
-    local frame = setmetatable({
-      id = f.id, name = f.name, where = f.where ~= '' and f.where or nil, parent = parent, parent_iteration = parent and f.parent_iteration or nil,
-      tag = not parent and '' or (parent.parent and parent.tag .. ':' .. ('%d/'):format(f.parent_iteration) or '') .. f.name,
-      first = f.first, next = f.next, in_flight = f.next - f.first, limit = f.limit, deferred = f.deferred, enters_missing = f.enters_missing,
-      iterations = {}, live = 0, dead = 0, running = 0, waiting = 0, stacks = {}, children = {},
-    }, Frame)
-    by_id[f.id], list[#list + 1] = frame, frame
-    if parent then parent.children[#parent.children + 1] = frame end
+    f.index, f.list, f.parent = i, list, parent
+    f.parent_iteration = parent and f.parent_iteration or nil
+    f.where = f.where ~= '' and f.where or nil
+    f.in_flight, f.waiting, f.children = f.next - f.first, f.partial, {}
+    by_id[f.id] = setmetatable(f, Frame)
+    if parent then parent.children[#parent.children + 1] = f end
   end
-  for _, i in ipairs(snapshot.iterations) do
-    local frame, it = by_id[i.frame], new_iteration(i)
-    frame.iterations[#frame.iterations + 1] = it
-    frame.live, frame.dead = frame.live + it.live, frame.dead + it.dead
-    frame.running, frame.waiting = frame.running + it.running, frame.waiting + it.partial
-  end
-  for _, f in ipairs(list) do
-    if f.parent then
-      for _, it in ipairs(f.parent.iterations) do
-        if it.number == f.parent_iteration then it.children[#it.children + 1] = f end
-      end
-    end
-  end
-  for _, a in ipairs(snapshot.arrays) do
-    local f = by_id[a.frame]
-    if f then
-      f.stacks[#f.stacks + 1] = { name = a.name, saved = a.saved, depth = a.written, size = a.size, bytes = a.bytes, iteration = a.iteration,
-                                  dtype = dtypes.name[a.dtype], where = a.where ~= '' and a.where or nil, node = a.node, frame = f.tag }
-    end
-  end
-  list.by_id = by_id
+  list.by_id, list.snapshot, list.run = by_id, snapshot, r
   return setmetatable(list, Frames)
 end
+
+--- The frames alone, of all or of one and those around it: quick however many iterations are open.
+local function outlines(r, frame) return tree(core.run_frames(r.handle, frame), r) end
 
 local function counted(n, one, many) return n > 0 and (', %d %s'):format(n, n == 1 and one or many or one .. 's') or '' end
 
@@ -94,8 +113,7 @@ local function stop_of(r, state, s)
   local stop = { reason = reasons[s.reason], breakpoint = s.breakpoint > 0 and s.breakpoint or nil, dead = s.dead, iteration = s.iteration,
                  frame_id = s.frame }
   if s.node >= 0 then stop.op = graph.operation(r.session.graph, s.node) end
-  local frames = tree(core.run_look(r.handle))
-  local f = frames.by_id[s.frame]
+  local f = outlines(r, s.frame).by_id[s.frame]
   stop.frame = f and f.tag or ('a frame that ended (#%d)'):format(s.frame)
   stop.tag = (f and not f.parent) and '' or ('%s:%d'):format(stop.frame, s.iteration)
   return setmetatable(stop, M.Stop)
@@ -128,7 +146,7 @@ end
 --- The frame and iteration that a tag names, among those alive; nil for none: the innermost place where the run stands.
 local function place(r, tag, s)
   if tag == nil then return s.frame, s.iteration end
-  local frames = tree(core.run_look(r.handle))
+  local frames = outlines(r)
   local name, iteration = tostring(tag):match('^(.-):(%d+)$')
   name = name or tag
   for _, f in ipairs(frames) do
@@ -140,7 +158,7 @@ local function place(r, tag, s)
   for _, f in ipairs(frames) do known[#known + 1] = f.tag == '' and "''" or f.tag end
   errors.raise('not_found', "there is no open frame '%s' (open: %s)", tostring(tag), table.concat(known, ', '))
 end
-M.place, M.node_of, M.must_pause, M.tree = place, node_of, must_pause, tree
+M.place, M.node_of, M.must_pause, M.tree, M.outlines = place, node_of, must_pause, tree, outlines
 
 -- ---- the methods of a handle ------------------------------------------------------------------------------------------------
 local methods = {}
@@ -262,10 +280,10 @@ end
 --- The frames alive now: a list, parents before children, whose tostring is the tree. Each has name, tag, where, parent, children, first, next,
 --- in_flight, limit, live, dead (tokens ready to run), running (calls), waiting (nodes with some inputs), iterations, stacks. Empty when over.
 function methods.frames(r)
-  if over(r) then return tree{ frames = {}, iterations = {}, tokens = {}, arrays = {} } end
+  if over(r) then return tree(nil, r) end
   local ok, snapshot = pcall(core.run_look, r.handle)
-  if ok then return tree(snapshot) end
-  if errors.is(snapshot) and snapshot.code == 'failed_precondition' then return tree{ frames = {}, iterations = {}, tokens = {}, arrays = {} } end
+  if ok then return tree(snapshot, r) end
+  if errors.is(snapshot) and snapshot.code == 'failed_precondition' then return tree(nil, r) end
   error(snapshot, 0)
 end
 
@@ -275,13 +293,11 @@ function methods.tokens(r, x)
   if over(r) then return list end
   local node = x ~= nil and node_of(r, x, 'tokens') or nil
   local snapshot = core.run_look(r.handle)
-  local frames = tree(snapshot)
-  for _, t in ipairs(snapshot.tokens) do
-    if node == nil or t.node == node then
-      local f = frames.by_id[t.frame]
-      list[#list + 1] = { op = graph.operation(r.session.graph, t.node), tag = f.parent and ('%s:%d'):format(f.tag, t.iteration) or '',
-                          state = token_states[t.state], dead = t.dead, missing = t.missing }
-    end
+  local frames = tree(snapshot, r)
+  for _, t in ipairs(core.snapshot_tokens(snapshot, node)) do
+    local f = frames.by_id[t.frame]
+    list[#list + 1] = { op = graph.operation(r.session.graph, t.node), tag = f.parent and ('%s:%d'):format(f.tag, t.iteration) or '',
+                        state = token_states[t.state], dead = t.dead, missing = t.missing }
   end
   return list
 end
@@ -296,7 +312,7 @@ end
 --- The last n tokens that ran, newest first: {op, tag, dead}. The run is paused.
 function methods.history(r, n)
   must_pause(r, 'history')
-  local frames = tree(core.run_look(r.handle))
+  local frames = outlines(r)
   local list = core.run_history(r.handle, n or 20)
   for i, t in ipairs(list) do
     local f = frames.by_id[t.frame]

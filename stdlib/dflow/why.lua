@@ -109,7 +109,7 @@ local function prepare(r, x, tag, what)
   local s = inspect.must_pause(r, what)
   local node, index = inspect.node_of(r, x, what)
   local frame, iteration = inspect.place(r, tag, s)
-  return new_place(r, frame, iteration, inspect.tree(core.run_look(r.handle))), graph.output(r.session.graph, node, index)
+  return new_place(r, frame, iteration, inspect.outlines(r)), graph.output(r.session.graph, node, index)
 end
 
 --- h:why(x, tag?): a text: the value of x there and of what it was computed from, or why it is dead.

@@ -45,7 +45,7 @@ local function converse(h)
       return true
     end }
   M.depth = M.depth - 1
-  if why == 'end' and not program.terminal().editing then h:cancel() end    -- nobody is there to ask any more
+  if why == 'end' then h:cancel() end              -- Ctrl-D; or the input has ended, and nobody is there to ask any more
   if h:state() == 'paused' then h:resume() end
 end
 
@@ -57,10 +57,13 @@ local function foreground(s, fetches, feeds, opts)
     with.values, with.log = with.values or M.record, with.log or M.logged ~= nil
     opts = with
   end
-  local h = s:start(fetches, feeds, opts)
+  local held = program.hold(true)               -- before it begins: Ctrl-C is a question from then on
+  local began, h = pcall(s.start, s, fetches, feeds, opts)
+  local quick = began and core.run_done(h.handle)
+  if quick or not began then program.hold(held) end
+  if not began then error(h, 0) end
   if M.logged then M.logged(h) end
-  if core.run_done(h.handle) then return h:wait() end
-  local held = program.hold(true)
+  if quick then return h:wait() end
   local line = progress.new(h, program)
   local ok, err = pcall(function()
     while true do

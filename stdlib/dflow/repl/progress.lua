@@ -1,5 +1,6 @@
 --- A line about a run that takes longer than half a second: rate, open iterations, and a bar where the number of trips is known.
 local core = require 'dflow.backend'
+local inspect = require 'dflow.inspect'
 
 local M = {}
 local Line = {}
@@ -49,7 +50,8 @@ function Line:show()
   self.iterations, self.last = stats.iterations, now
   local text = ('%.1f s  %s it/s'):format(now - self.began, short(rate))
   local outer
-  for _, f in ipairs(self.h:frames()) do if f.parent then outer = f break end end
+  local ok, frames = pcall(inspect.outlines, self.h)           -- it may have ended meanwhile
+  for _, f in ipairs(ok and frames or {}) do if f.parent then outer = f break end end
   if outer then
     text = text .. ('  %s:%d, %d of %d iterations open'):format(outer.name, outer.first, outer.in_flight, outer.limit)
     if self.total == nil then

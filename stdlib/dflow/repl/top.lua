@@ -40,7 +40,7 @@ local function look(h)
   local ok, snapshot = pcall(core.run_look, h.handle)
   local history = ok and core.run_history(h.handle, SAMPLE) or {}
   if was ~= PAUSED then core.run_resume(h.handle, 0, 1) end
-  return ok and inspect.tree(snapshot) or nil, history
+  return ok and inspect.tree(snapshot, h) or nil, history
 end
 
 --- The lines of the screen. `state` keeps what is needed from one picture to the next.
