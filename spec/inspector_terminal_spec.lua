@@ -20,10 +20,53 @@ describe('a run that goes on too long', function()
     t = terminal.open(columns, rows, { files = { ['.config/dflow/init.lua'] = COUNTING } })
     return t
   end
+  --- Types a line, and waits for what it says and the next prompt.
+  local function asks(line, answer)
+    t:keys('C-l'):line(line)
+    local screen = t:wait(function(s) return s:find(answer) and s:find('paused>$') end, 10)
+    assert.matches(answer, screen)
+    return screen
+  end
   after_each(function()
     if t then t:close() end
     t = nil
   end)
+
+  for _, size in ipairs{ { 80, 24 }, { 120, 40 } } do
+    it(('is paused by Ctrl-C, looked at, stepped and cancelled, at %d by %d'):format(size[1], size[2]), function()
+      open(size[1], size[2]):line('df.run(endless())')
+      local screen = t:wait('it/s')
+      assert.matches('s  [%d.]+ ?[kMG]? it/s', screen)    -- the progress line, after half a second
+      t:keys('C-c')
+      screen = t:wait('paused>')
+      assert.matches('paused at while/', screen)
+      assert.matches(':continue, :step, :frames, :why x, :cancel, or any Lua; Ctrl%-C again\n?%s*cancels', screen)
+      assert.is_nil(screen:find('it/s', 1, true))        -- it has gone
+      for _, line in ipairs{ screen:match('([^\n]*)\n([^\n]*)') } do assert.is_true(#line <= size[1]) end
+      asks(':frames', 'top level.*while  iterations %d+%-%d+ in\n? flight')
+      asks(':break while/Greater', 'breakpoint 1')
+      t:keys('C-l'):line(':continue')
+      t:wait('breakpoint 1 at while/Greater')
+      asks(':step', 'stepped at while/')
+      asks(':back', '%-1  while/Greater %(Greater%) in while:%d+')
+      asks(':back', '%-2  while/')
+      asks(':forward', '%-1  while/Greater')
+      asks(':forward', 'stepped at while/')
+      asks(':why while/Greater', 'while/Greater:0 @ while:%d+')
+      asks(':whynot while/NextIteration_1', 'while/NextIteration_1:0 @ while:%d+')
+      asks(':unbreak', 'paused>')
+      asks(':break Mul if v > 30', 'breakpoint 2: if v > 30')
+      t:keys('C-l'):line(':continue')
+      t:wait('breakpoint 2 at')
+      asks('1 + 1', '\n2\n')
+      asks(':frobnicate', "there is no command ':frobnicate'")
+      t:line(':cancel')
+      screen = t:wait(function(s) return s:find('cancelled') and s:find('dflow>$') end)
+      assert.matches('cancelled', screen)
+      t:keys('C-l'):line('v:eval()')
+      assert.matches('\n0%.0\n', t:wait('\n0.0\n'))
+    end)
+  end
 
   it('goes on after :continue, is asked again, and is cancelled by a second Ctrl-C', function()
     open(80, 24):line('df.run(endless())')
