@@ -241,6 +241,11 @@ static int core_where(lua_State *L) {
   return push_where(L);
 }
 
+static int core_memory_reset_peak(lua_State *L) {
+  df_memory_reset_peak();
+  return 0;
+}
+
 /* ---- small facts --------------------------------------------------------------------------------- */
 static int core_memory(lua_State *L) {
   int64_t in_use, peak, limit, allocated;
@@ -298,6 +303,7 @@ static int core_clock(lua_State *L) {
 
 static const luaL_Reg functions[] = {
   { "own", core_own },           { "where", core_where },
+  { "memory_reset_peak", core_memory_reset_peak },
   { "memory", core_memory },     { "memory_set_limit", core_memory_set_limit },
   { "op_count", core_op_count }, { "op_info", core_op_info },
   { "close", box_close },        { "sigint_guard", core_sigint_guard },

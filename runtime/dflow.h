@@ -111,6 +111,7 @@ bool        df_tensor_summary(const df_tensor *t, df_summary *out);
 
 /* Bytes of the host device: what is in use, its peak, its limit (0: none), and the sum ever allocated. */
 void    df_memory(int64_t *in_use, int64_t *peak, int64_t *limit, int64_t *allocated);
+void    df_memory_reset_peak(void);         /* the peak begins anew from what is in use now */
 void    df_memory_set_limit(int64_t bytes);
 
 /* A file's bytes as a uint8[n] tensor, owned; a gzip file comes unpacked. NULL: err is filled (DF_NOT_FOUND, DF_DATA_LOSS, ...). */

@@ -223,6 +223,12 @@ void df_memory(int64_t *in_use, int64_t *peak, int64_t *limit, int64_t *allocate
   if (allocated) *allocated = all;
 }
 
+void df_memory_reset_peak(void) {
+  int64_t use;
+  df_memory(&use, NULL, NULL, NULL);
+  STORE(shared.peak, use);
+}
+
 void df_memory_set_limit(int64_t bytes) { STORE(shared.limit, bytes > 0 ? bytes : 0); }
 
 /* Bookkeeping. When the system has no memory for a few bytes nothing sensible can go on. */

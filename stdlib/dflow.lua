@@ -56,6 +56,9 @@ df.init = session.init
 df.stats = session.stats
 df.default_session = function() return session.default() end
 
+--- df.reset_peak_memory(): df.stats().memory[device].peak begins anew, from what is in use now.
+function df.reset_peak_memory() core.memory_reset_peak() end
+
 --- df.set_random_seed(n): the default graph's random ops draw the same numbers in every new session.
 function df.set_random_seed(seed)
   if type(seed) ~= 'number' or not dtypes.is_whole(seed) or math.abs(seed) >= 2^63 then

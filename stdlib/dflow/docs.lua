@@ -92,6 +92,7 @@ M.functions = {
   Graph = { 'df.Graph()', 'A graph of its own: g:as_default(fn), g:op(name), g:output(name).',
     'local g = df.Graph() return g:as_default(function() return df.float32(2) * 3 end)' },
   reset = { 'df.reset()', 'A new, empty default graph.', 'df.reset()' },
+  reset_peak_memory = { 'df.reset_peak_memory()', 'The peak in df.stats().memory begins anew, from what is in use now.', 'df.reset_peak_memory()' },
   set_random_seed = { 'df.set_random_seed(n)', 'The seed of the graph: the same numbers on any number of threads.', 'df.set_random_seed(1)' },
   unpack = { 'df.unpack(list)', 'table.unpack under Lua 5.4, unpack under LuaJIT.', 'df.unpack{1, 2}' },
   train = { 'df.train', 'Optimizers: df.train.SGD{…}, df.train.Momentum{…}, df.train.Adam{…}, each with :minimize(loss).',

@@ -424,6 +424,7 @@ function core.where()
 end
 
 -- ---- small facts --------------------------------------------------------------------------------------------------
+function core.memory_reset_peak() C.df_memory_reset_peak() end
 function core.memory()
   C.df_memory(four, four + 1, four + 2, four + 3)
   return tonumber(four[0]), tonumber(four[1]), tonumber(four[2]), tonumber(four[3])
