@@ -63,7 +63,10 @@ local function foreground(s, fetches, feeds, opts)
   if quick or not began then program.hold(held) end
   if not began then error(h, 0) end
   if M.logged then M.logged(h) end
-  if quick then return h:wait() end
+  if quick then
+    if program.interrupted() then error('interrupted!', 0) end      -- too late for this run, not for the loop around it
+    return h:wait()
+  end
   local line = progress.new(h, program)
   local ok, err = pcall(function()
     while true do
@@ -92,6 +95,7 @@ local function foreground(s, fetches, feeds, opts)
     h:cancel()
     error(err, 0)
   end
+  if program.interrupted() then error('interrupted!', 0) end
   return h:wait()
 end
 
