@@ -110,7 +110,7 @@ void dfi_flow_free(df_graph *g) {
 
 const dfi_op_info *flow_info(flow_op op) {
   static const char *const type[FLOW_OPS] = { "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "Identity",
-                                              "ReadVariableOp" };
+                                              "ReadVariableOp", "RefSwitch", "RefEnter" };
   static const dfi_op_info *_Atomic info[FLOW_OPS];
   const dfi_op_info *i = atomic_load_explicit(&info[op], memory_order_acquire);
   if (!i) atomic_store_explicit(&info[op], i = dfi_op_find(type[op]), memory_order_release);
@@ -123,7 +123,7 @@ static df_flow flow_kind(const df_node *n) { return dfi_op_info_at(n->op)->op->f
 
 bool flow_is_constant_enter(const df_node *n) {
   static _Atomic int32_t index = -1;
-  if (!flow_is(n, FLOW_ENTER)) return false;
+  if (!flow_is(n, FLOW_ENTER) && !flow_is(n, FLOW_REF_ENTER)) return false;      /* both have the same attributes */
   if (index < 0) index = dfi_op_attr_index(flow_info(FLOW_ENTER), "is_constant");
   return n->attrs[index].i != 0;
 }
@@ -145,7 +145,7 @@ df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_o
   df_node *node = dfi_node_add(g, &spec, err);
   if (node && like.node) {
     const dfi_out *from = &like.node->out[like.index];
-    int32_t values = op == FLOW_SWITCH ? 2 : 1;
+    int32_t values = op == FLOW_SWITCH || op == FLOW_REF_SWITCH ? 2 : 1;
     for (int32_t i = 0; i < values; i++) {
       node->out[i].dtype = from->dtype;
       node->out[i].of = from->of;
@@ -155,8 +155,12 @@ df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_o
   return node;
 }
 
+/* Does a reference enter context c as itself? It does where TensorFlow's nodes want it so; what is built here reads it outside. */
+static bool stays_reference(df_output o, const df_context *c) { return o.node->out[o.index].ref && c->raised; }
+
 df_node *flow_enter(df_loop *l, df_output outer, bool constant, df_error *err) {
-  const dfi_op_info *o = flow_info(FLOW_ENTER);
+  const flow_op enter = constant && stays_reference(outer, l->body) ? FLOW_REF_ENTER : FLOW_ENTER;
+  const dfi_op_info *o = flow_info(enter);
   df_attr attrs[16];
   for (int32_t i = 0; i < o->nattr; i++) attrs[i] = o->attr[i].value;
   df_attr *name = &attrs[dfi_op_attr_index(o, "frame_name")];
@@ -164,7 +168,7 @@ df_node *flow_enter(df_loop *l, df_output outer, bool constant, df_error *err) {
   name->i = (int64_t)strlen(l->name);
   attrs[dfi_op_attr_index(o, "is_constant")].i = constant;
   attrs[dfi_op_attr_index(o, "parallel_iterations")].i = l->parallel_iterations;
-  return flow_node(l->graph, FLOW_ENTER, l->pred, 1, &outer, attrs, l->parent->pivot, outer, l->where, err);
+  return flow_node(l->graph, enter, l->pred, 1, &outer, attrs, l->parent->pivot, outer, l->where, err);
 }
 
 /* ---- captures ------------------------------------------------------------------------------ */
@@ -198,7 +202,8 @@ static df_output capture(df_graph *g, df_output o, df_context *c, df_error *err)
   if (found.node || theirs) return found;
   df_node *n;
   if (c->kind == DFI_BRANCH) {
-    n = flow_node(g, FLOW_SWITCH, c, 2, (df_output[]){ up, c->cond->pred }, NULL, c->parent->pivot, up, c->cond->where, err);
+    const flow_op op = stays_reference(up, c) ? FLOW_REF_SWITCH : FLOW_SWITCH;
+    n = flow_node(g, op, c, 2, (df_output[]){ up, c->cond->pred }, NULL, c->parent->pivot, up, c->cond->where, err);
     found = (df_output){ n, c->side };
   } else {
     n = flow_enter(c->loop, up, true, err);

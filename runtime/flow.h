@@ -31,7 +31,8 @@ flow_entry *flow_push(df_graph *g);
 void flow_pop(df_graph *g);
 flow_entry *flow_top(df_graph *g);                /* NULL when nothing is open */
 df_context *flow_context(df_graph *g, df_context_kind kind, df_context *parent);
-typedef enum flow_op { FLOW_SWITCH, FLOW_MERGE, FLOW_ENTER, FLOW_EXIT, FLOW_NEXT, FLOW_LOOP_COND, FLOW_IDENTITY, FLOW_READ, FLOW_OPS } flow_op;
+typedef enum flow_op { FLOW_SWITCH, FLOW_MERGE, FLOW_ENTER, FLOW_EXIT, FLOW_NEXT, FLOW_LOOP_COND, FLOW_IDENTITY, FLOW_READ,
+  FLOW_REF_SWITCH, FLOW_REF_ENTER, FLOW_OPS } flow_op;
 const dfi_op_info *flow_info(flow_op op);
 bool flow_is(const df_node *n, flow_op op);
 /* A primitive in context c. Its outputs get dtype, shape and `of` from `like` (an output of the same kind) unless like.node is NULL.
