@@ -141,13 +141,24 @@ void dfk_complete(df_kernel *k, int32_t status) {
   post(c);
 }
 
+/* Is another kernel waiting that is more than a number? A kernel that runs here can use the workers for its parts, one on a worker
+ * cannot; so a large kernel goes to a worker only when the owner has such work of its own meanwhile. Counting and
+ * comparing can wait. */
+static bool has_other_work(const dfi_exec *x) {
+  enum { LOOK_AT = 16 };
+  for (uint32_t i = x->head, n = 0; i != x->tail && n < LOOK_AT; i++, n++) {
+    const dfi_token *t = &x->queue[i & x->queue_mask];
+    if (!(t->mark & DFI_DEAD) && t->record->nodes[t->node].kind == DFI_K_KERNEL && t->record->nodes[t->node].offload) return true;
+  }
+  return false;
+}
+
 static bool worth_a_worker(const dfi_exec *x, const dfi_call *c) {
   const double worker_ns = 40e3;
   if (x->head == x->tail && !x->running) return false;      /* nothing else to do meanwhile */
   if (c->status) return false;                              /* a reference could not be read: an input is missing */
-  if (c->node->op->expensive) return true;
-  if (c->node->op->cost) return c->node->op->cost(&c->kernel) > worker_ns;
-  return (double)c->size > worker_ns;
+  const double ns = c->node->op->cost ? c->node->op->cost(&c->kernel) : (double)c->size;
+  return (c->node->op->expensive || ns > worker_ns) && has_other_work(x);
 }
 
 static void away_add(dfi_exec *x, dfi_call *c) {
