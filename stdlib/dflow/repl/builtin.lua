@@ -34,7 +34,7 @@ command('help', function(rest, say)
   end
   say(':cmd? tells more of a command; :cmd … ~pattern keeps lines that match; :cmd … > file writes them to a file.')
   say('Any unique beginning of a command will do. An expression prints its value, unless a ; ends it; _ and __ are the last two values,')
-  say('Out[n] those of input n. Alt-Enter begins a new line, Tab completes, Ctrl-R searches, Ctrl-C cancels, Ctrl-D leaves.')
+  say('Out[n] those of input n. Alt-Enter begins a new line, Tab completes, Ctrl-R searches, Ctrl-C pauses a run and asks, Ctrl-D leaves.')
 end, 'help [name] - this list, or what there is to know about a name')
 
 command('doc', function(rest, say)
