@@ -3,7 +3,18 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+int32_t dfi_lower_fail(dfi_lower *l, const char *format, ...) {
+  char text[900];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  return dfi_fail(l->err, DF_INVALID_ARGUMENT, NULL, "%s", text);
+}
+
 static void *take(dfi_lower *l, size_t bytes) { return memset(dfi_arena_take(&l->d->arena, bytes), 0, bytes); }
+
+dfi_texts dfi_texts_new(dfi_lower *l, size_t n) { return (dfi_texts){ take(l, sizeof(char *) * (n + 1)), n }; }
 
 char *dfi_lower_text(dfi_lower *l, const char *format, ...) {
   va_list args, again;

@@ -40,7 +40,7 @@ bool flows(pass *p, df_node *n, int32_t j) {
     case DF_SWITCH: return j == 0 && !is_open_variable(p, n);
     case DF_MERGE: case DF_ENTER: return !is_open_variable(p, n);
     case DF_EXIT: case DF_NEXT_ITERATION: return true;
-    case DF_PLAIN: break;
+    case DF_PLAIN: case DF_CALL: break;
     default: return false;
   }
   if (op->no_grad) return false;

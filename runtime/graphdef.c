@@ -245,9 +245,11 @@ dfi_graphdef *dfi_graphdef_read(const char *bytes, int64_t n, df_error *err) {
 }
 
 void dfi_graphdef_free(dfi_graphdef *d) {
-  if (!d) return;
-  dfi_arena_free(&d->arena);
-  free(d);
+  for (dfi_graphdef *next; d; d = next) {
+    next = d->next;
+    dfi_arena_free(&d->arena);
+    free(d);
+  }
 }
 
 Pb__NameAttrList *dfi_graphdef_function(dfi_graphdef *d, ProtobufCBinaryData func, df_error *err) {

@@ -489,16 +489,26 @@ static int32_t import(importer *m) {
   return code;
 }
 
+static int32_t lower_and_import(importer *m, dfi_graphdef *d) {
+  m->def = d;
+  int32_t code = dfi_functions_lower(d, m->err);
+  if (!code) code = import(m);
+  if (code) dfi_graph_cut(m->graph, m->first);
+  dfi_arena_free(&m->arena);
+  free(m->item); free(m->source); free(m->table); free(m->frame); free(m->in); free(m->control);
+  return code;
+}
+
+int32_t dfi_import(df_graph *g, dfi_graphdef *d, const char *where, df_error *err) {
+  return lower_and_import(&(importer){ .graph = g, .prefix = "", .where = where, .err = err, .first = g->n }, d);
+}
+
 int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const char *prefix, int32_t nmap, const char *const *map_name,
                             const int32_t *map_to, const char *where, df_error *err) {
   df_error own;
   importer m = { .graph = g, .nmap = nmap, .map_name = map_name, .map_to = map_to, .where = dfi_where(g, where), .err = err ? err : &own, .first = g->n };
   m.err->code = DF_OK;
   dfi_graphdef *d = dfi_graphdef_read(bytes, n, m.err);
-  if (!d) {
-    if (!*m.err->source) snprintf(m.err->source, sizeof m.err->source, "%s", m.where);
-    return m.err->code;
-  }
   size_t length = prefix ? strlen(prefix) : 0;
   char *full = dfi_xcalloc(length + 2, 1);
   if (length) {
@@ -506,16 +516,10 @@ int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const cha
     if (full[length - 1] != '/') full[length] = '/';
   }
   m.prefix = full;
-  m.def = d;
   m.map_used = dfi_xcalloc((size_t)nmap + 1, sizeof *m.map_used);
-  int32_t code = dfi_functions_lower(d, m.err);
-  if (!code) code = import(&m);
-  if (code) {
-    dfi_graph_cut(g, m.first);
-    if (!*m.err->source) snprintf(m.err->source, sizeof m.err->source, "%s", m.where);
-  }
+  const int32_t code = d ? lower_and_import(&m, d) : m.err->code;
+  if (code && !*m.err->source) snprintf(m.err->source, sizeof m.err->source, "%s", m.where);
   dfi_graphdef_free(d);
-  dfi_arena_free(&m.arena);
-  free(full); free(m.map_used); free(m.item); free(m.source); free(m.table); free(m.frame); free(m.in); free(m.control);
+  free(full); free(m.map_used);
   return code;
 }

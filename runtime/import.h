@@ -13,6 +13,9 @@ void    dfi_attrs_drop(dfi_attrs *a, const dfi_op_info *o);
 /* The attributes that say what the inputs are (T, N, Tidx, …) against the inputs; the outputs' dtypes that only they say. */
 int32_t dfi_attrs_check(const dfi_op_info *o, const Pb__NodeDef *def, int32_t nin, const df_output *in, df_error *err);
 
+/* import.c: adds the nodes of d to g, as df_import_graph_def does; functions in d are put in line. */
+int32_t dfi_import(df_graph *g, dfi_graphdef *d, const char *where, df_error *err);
+
 /* raise.c: finds the conds and loops among nodes first … g->n - 1, so that they can be differentiated and printed like any. */
 void dfi_raise(df_graph *g, int32_t first);
 #endif

@@ -128,7 +128,7 @@ static const df_op ops[] = {
     .doc = "constant(value, dtype, shape): a value that is known while the graph is built; one number fills the shape",
     .example = "df.constant({1, 2, 3}, 'float32')",
     .flow = DF_CONSTANT, .no_grad = true, .shape = shape_const },
-  { .type = "Placeholder", .lua = "placeholder", .in = "", .out = "output:dtype", .types = "dtype=any",
+  { .type = "Placeholder", .lua = "placeholder", .in = "", .out = "output:dtype", .types = "dtype=all",
     .attrs = "dtype:dtype shape:shape=?",
     .doc = "placeholder(dtype, shape, name): a value that each run is fed; running without it is an error",
     .example = "local x = df.placeholder('float32', {-1, 28})",

@@ -168,6 +168,51 @@ describe('an imported graph with functions', function()
     assert.matches('20000 deep', err.message)
   end)
 
+  local function gradient(name, f, inputs, n)
+    local list = 'list { ' .. ('type: DT_FLOAT '):rep(2) .. '}'
+    return node(name, 'SymbolicGradient', inputs, attr('f', func(f)), attr('Tin', list), attr('Tout', ('list { %s }'):format(('type: DT_FLOAT '):rep(n))))
+  end
+
+  it('gives the gradient of a function where TensorFlow 1 asks for it, of first and of second order', function()
+    local cube = fn('Cube', 'x:FLOAT', inner('square', 'Mul', 'x x') .. inner('cube', 'Mul', 'square:z:0 x'), 'y:FLOAT=cube:z:0')
+    local g = import(x .. placeholder('dy', 'FLOAT') .. gradient('dx', 'Cube', 'x dy', 1), cube)
+    assert.equal(2 * 3 * 25, run(g, 'dx:0', { ['x:0'] = 5, ['dy:0'] = 2 }))
+    local second
+    g:as_default(function() second = df.gradients(g:output 'dx:0', g:output 'x:0') end)
+    assert.equal(2 * 6 * 5, run(g, second.name, { ['x:0'] = 5, ['dy:0'] = 2 }))
+  end)
+
+  it('gives the gradient of a function with a cond and a loop, called in a loop', function()
+    local FLOAT = attr('T', 'type: DT_FLOAT')
+    local args = 'i:INT32 v:FLOAT k:FLOAT'
+    local power = fn('More', args, const('three', 3) .. inner('less', 'Less', 'i three:output:0'), 'go:BOOL=less:z:0')
+      .. fn('Times', args, const('one', 1) .. inner('add', 'AddV2', 'i one:output:0') .. inner('mul', 'Mul', 'v k'),
+            'i2:INT32=add:z:0 v2:FLOAT=mul:z:0 k2:FLOAT=k')
+      .. fn('Power', 'x:FLOAT', const('zero', 0) .. const('limit', 0, 'FLOAT') .. inner('positive', 'Greater', 'x limit:output:0')
+            .. inner('w', 'While', 'zero:output:0 x x', attr('cond', func 'More'), attr('body', func 'Times'))
+            .. inner('if', 'If', 'positive:z:0 w:output:1', BOOL, attr('then_branch', func 'Double'), attr('else_branch', func 'Halve')),
+            'y:FLOAT=if:output:0')
+    local list = 'list { type: DT_FLOAT type: DT_FLOAT }'
+    local descend = fn('Go', 'i:INT32 x:FLOAT', const('two', 2) .. inner('less', 'Less', 'i two:output:0'), 'go:BOOL=less:z:0')
+      .. fn('Descend', 'i:INT32 x:FLOAT', const('one', 1) .. const('dy', 1, 'FLOAT') .. inner('add', 'AddV2', 'i one:output:0')
+            .. inner('dx', 'SymbolicGradient', 'x dy:output:0', attr('f', func 'Power'), attr('Tin', list), attr('Tout', 'list { type: DT_FLOAT }'))
+            .. inner('sum', 'Sub', 'x dx:output:0', FLOAT), 'i2:INT32=add:z:0 x2:FLOAT=sum:z:0')
+    local g = import(placeholder('i', 'INT32') .. x .. node('w', 'While', 'i x', attr('cond', func 'Go'), attr('body', func 'Descend')),
+                     power .. descend .. double .. halve)
+    local function step(v) return v - (v > 0 and 8 or 2) * v ^ 3 end           -- d/dx of 2 x^4 or x^4 / 2
+    for _, v in ipairs{ 1, -1, 0.5 } do
+      assert.equal(step(v), run(g, 'w:1', { ['i:0'] = 1, ['x:0'] = v }))
+      assert.equal(step(step(v)), run(g, 'w:1', { ['i:0'] = 0, ['x:0'] = v }))
+    end
+  end)
+
+  it('takes the gradient function that the library names', function()
+    local lie = fn('Lie', 'x:FLOAT dy:FLOAT', inner('dx', 'Double', 'dy'), 'dx:FLOAT=dx:y:0')
+    local named = lie .. halve .. double .. 'gradient { function_name: "Halve" gradient_func: "Lie" }\n'
+    local g = import(x .. placeholder('dy', 'FLOAT') .. gradient('dx', 'Halve', 'x dy', 1), named)
+    assert.equal(14, run(g, 'dx:0', { ['x:0'] = 5, ['dy:0'] = 7 }))
+  end)
+
   it('names what is wrong: a function that is not there, a result, an argument, an output', function()
     local function refused(nodes, functions, text)
       local ok, err = pcall(import, nodes, functions)
@@ -176,6 +221,9 @@ describe('an imported graph with functions', function()
     end
     local bad = node('c', 'Bad', 'x')
     refused(x .. node('c', 'PartitionedCall', 'x', attr('f', func 'Nothing')), double, 'no function `Nothing`')
+    refused(x .. gradient('c', 'Double', 'x x', 2), double, 'the gradient of `Double`')
+    refused(x .. gradient('c', 'Self', 'x x', 1), fn('Self', 'x:FLOAT', inner('again', 'Self', 'x'), 'y:FLOAT=again:y:0'), 'the gradient of `Self`')
+    refused(x .. gradient('c', 'Double', 'x', 1), double, 'has 1 inputs, 2 types of them')
     refused(x .. node('c', 'PartitionedCall', 'x'), double, 'attribute `f` must be a function')
     refused(x .. node('c', 'Double', 'x x'), double, 'gives 2 arguments to function `Double`, which has 1')
     refused(x .. bad, fn('Bad', 'x:FLOAT', inner('s', 'Switch', 'x x'), 'y:FLOAT=s:none:0'), 'has no output `none:0`')
