@@ -343,6 +343,7 @@ __attribute__((visibility("default"))) int luaopen_dflow_core(lua_State *L) {
   set_functions(L, module, dfb_run_functions);
   set_functions(L, module, dfb_import_functions);
   set_functions(L, module, dfb_check_functions);
+  set_functions(L, module, dfb_draw_functions);
   set_functions(L, module, dfb_watch_functions);
   lua_settop(L, module);
   return 1;

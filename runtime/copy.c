@@ -226,6 +226,7 @@ static void copy_loop(const copier *c, df_loop *to, const df_loop *from) {
   to->kept = map_in(c, from->kept);
   to->replayed = map_in(c, from->replayed);
   to->again = loop_in(c, from->again);
+  to->undoes = loop_in(c, from->undoes);
   to->mark = cond_in(c, from->mark);
   to->marks = output_in(c, from->marks);
   to->marks_exit = output_in(c, from->marks_exit);
@@ -252,6 +253,7 @@ static void copy_cond(const copier *c, df_cond *to, const df_cond *from) {
     for (int32_t i = 0; i < from->n; i++) to->merge[i] = node_in(c, from->merge[i]);
   }
   to->done = node_in(c, from->done);
+  to->undoes = cond_in(c, from->undoes);
   to->saved = map_in(c, from->saved);
   to->notes = map_in(c, from->notes);
 }

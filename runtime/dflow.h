@@ -195,6 +195,41 @@ void        df_pop_top(df_graph *g);
  * How many there are, 0 for other nodes; those that fit `room` are written. */
 int32_t     df_flow_describe(df_graph *g, int32_t node, int32_t room, int32_t *out);
 const char *df_flow_name(df_graph *g, int32_t node);      /* of that cond or loop; "" when there is none */
+/* All conds, then all loops of the graph: how many; those that fit `room` are written. Texts are borrowed and live as long as the graph. */
+typedef struct df_flow_info {
+  int32_t kind;                    /* 1 cond, 2 loop */
+  int32_t number;                  /* among those of its kind, from 0 */
+  int32_t parent;                  /* the context that it stands in: df_node_context; -1 of what was begun and given up */
+  int32_t inside[2];               /* its own contexts: a cond's false and true branch, a loop's predicate and body; -1: none */
+  int32_t pred_node, pred_index;   /* -1: none */
+  int32_t undoes;                  /* the cond or loop whose gradient it is; -1: none */
+  int32_t repeats;                 /* the loop whose iterations it runs again for a gradient; -1: none */
+  int32_t pass;                    /* df_node_pass */
+  int64_t parallel_iterations;     /* 0 of a cond */
+  const char *name, *where, *save; /* save: "keep", "swap", "recompute"; "" of a cond */
+} df_flow_info;
+int32_t df_flows(df_graph *g, int32_t room, df_flow_info *out);
+/* What each node of the graph is in a cond or loop: three numbers a node (room for all of them), its role, the number of that cond or loop,
+ * and which variable, capture or result it is of. */
+enum { DF_ROLE_NONE = 0, DF_ROLE_ENTER, DF_ROLE_VARIABLE /* the Merge */, DF_ROLE_SWITCH, DF_ROLE_NEXT, DF_ROLE_EXIT, DF_ROLE_CAPTURE,
+       DF_ROLE_LOOP_COND, DF_ROLE_PIVOT, DF_ROLE_RESULT /* a cond's Merge */, DF_ROLE_DONE };
+void        df_flow_roles(df_graph *g, int32_t *out);
+const char *df_loop_variable(df_graph *g, int32_t loop, int32_t variable);  /* its name: `h`, `2`; "" when it has none */
+/* The nodes that a node waits for without taking a value of them: how many; those that fit are written. */
+int32_t     df_node_controls(df_graph *g, int32_t node, int32_t room, int32_t *out);
+const char *df_node_device(df_graph *g, int32_t node);    /* the device asked for; "" for none */
+int32_t     df_node_pass(df_graph *g, int32_t node);      /* which call of df_gradients made it, from 1; 0: none did */
+/* What a run of these fetches and feeds makes of each node: two numbers a node (room for all of them), DF_FATE_* and its frame as the
+ * plan counts them (0 the top level, -1 none). Returns how many nodes have tokens; -1: there is no such run, and err says why. */
+enum { DF_FATE_UNNEEDED = 0,  /* nothing that is fetched depends on it */
+       DF_FATE_FED,           /* its value is given */
+       DF_FATE_KERNEL, DF_FATE_SCALAR /* a function on the numbers in the slots */, DF_FATE_FLOW /* moves tokens */,
+       DF_FATE_IN_PLACE,      /* a constant, a variable's handle or a loop constant that is read where it lies */
+       DF_FATE_PASSED,        /* hands its value on: its readers read the value's own slot */
+       DF_FATE_MERGED,        /* a loop's Merge: its Enter and NextIteration deliver for it */
+       DF_FATE_TWIN,          /* a Switch of what another Switch sends on already */
+       DF_FATE_UNUSED };      /* only what needs no token hangs on it */
+int32_t     df_plan_describe(df_graph *g, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds, int32_t *out, df_error *err);
 /* True when the node only brings an outer value into a branch or a loop; then `from` is that value. */
 bool        df_node_capture(df_graph *g, int32_t node, int32_t *from_node, int32_t *from_index);
 /* Attributes that differ from their defaults, `transpose_b=true axis=1`; the length, at most room - 1. */

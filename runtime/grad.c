@@ -671,6 +671,7 @@ int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *
   int32_t depth = df_flow_depth(g);
   df_context *current = g->current;
   df_push_scope(g, "gradients");
+  if (!p.outer) g->ngradients++;
   g->gradient = &p;
   bool ok = run_pass(&p, ny, ys, grad_ys, nx, xs, nstop, stops, unconnected, out);
   g->gradient = p.outer;

@@ -168,6 +168,7 @@ bool begin_backward(pass *p, region *r, region *b, int32_t n, carried *c, const 
   }
   if (df_while_begin(g, n + 1, init, how->parallel_iterations, -1, true, how->save, loop_name(l), l->where, vars, p->err)) return false;
   b->back = flow_top(g)->loop;
+  b->back->undoes = l;
   p->b.where = l->where;
   df_output n0 = { g->node[vars[0]], vars[1] };
   df_output more = how->up ? dfi_op(&p->b, "Less", n0, how->trips) : dfi_op(&p->b, "Greater", n0, dfi_const_int(&p->b, 0));

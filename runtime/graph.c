@@ -459,6 +459,7 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
   if (o->in_types) fill_listed(b, n, o);
   n->where = dfi_where(g, spec->where);
   n->device = b->device[b->ndevice - 1];
+  n->pass = g->gradient ? g->ngradients : 0;
 
   if (infer(n, o, spec, err)) {
     drop(n, o);

@@ -101,6 +101,7 @@ struct df_node {
   const char  *scope;       /* interned; "" or "a/b/" */
   const char  *device;      /* interned; "" for no request */
   df_graph    *graph;
+  int32_t      pass;        /* which call of df_gradients made it, from 1; 0: none */
   bool         loose;       /* a primitive of an imported graph that is part of no cond or loop: it has no gradient */
 };
 
@@ -136,6 +137,7 @@ struct df_cond {
   int32_t     n;
   df_output  *result[2];              /* what the branches gave, inside the branch; owned */
   df_node   **merge;                  /* n; owned; in parent. Inputs: [0] false side, [1] true side */
+  df_cond    *undoes;                 /* of a cond that a gradient is made of: the cond whose gradient it is, or NULL */
   df_node    *done;                   /* runs when the cond has run (a Merge of the branches' last effects) or NULL */
   struct dfi_map *saved;              /* branch output -> handle, in parent, of the one-slot TensorArray that saves it; grad_value.c */
   struct dfi_map *notes;              /* what gradients needed of it, where no loop is around: saved.c */
@@ -166,6 +168,7 @@ struct df_loop {
   df_output    down;                   /* of a backward loop: the iteration that it undoes, N - 1 … 0, in the body; variable 0 is one more */
   struct dfi_map *saved;               /* body output -> handle, in parent, of the TensorArray that saves it; grad_value.c */
   struct dfi_map *notes;               /* what gradients needed of its iterations: saved.c */
+  df_loop     *undoes;                 /* of a backward loop: the loop whose gradient it is, or NULL */
   df_loop     *again;                  /* of save = 'recompute': the loop that runs its iterations again, or NULL */
   df_cond     *mark;                   /* of save = 'recompute': taken in the iterations whose variables are kept; NULL: none yet */
   df_output    marks, marks_exit;      /* how many were kept before: in the body, and after the loop */

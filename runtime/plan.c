@@ -415,6 +415,11 @@ static bool may_be_fed(const df_context *c) {
 
 dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const int32_t *fetches,
                         int32_t nfeed, const int32_t *feeds, bool reference_kernels, df_error *err) {
+  return dfi_plan_make_and_tell(s, g, nfetch, fetches, nfeed, feeds, reference_kernels, NULL, err);
+}
+
+dfi_plan *dfi_plan_make_and_tell(struct df_session *s, df_graph *g, int32_t nfetch, const int32_t *fetches,
+                                 int32_t nfeed, const int32_t *feeds, bool reference_kernels, int32_t *tell, df_error *err) {
   maker m = { .graph = g, .err = err, .reference = reference_kernels };
   dfi_plan *p = m.plan = dfi_xcalloc(1, sizeof *p);
   p->session = s;
@@ -458,6 +463,7 @@ dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const
   if (!status) status = dfi_plan_find_scopes(&m);
   if (!status) status = lay_out(&m);
   if (!status) status = find_fetches(&m);
+  if (!status && tell) dfi_plan_tell(&m, tell);
   for (int32_t i = 0; i < p->nscopes && !status; i++) p->scope[i].record_bytes = dfi_record_bytes(&p->scope[i]);
   free(m.mark); free(m.needed); free(m.function); free(m.given); free(m.const_index); free(m.variable_index);
   if (status) { dfi_plan_free(p); return NULL; }

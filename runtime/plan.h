@@ -116,4 +116,7 @@ typedef struct dfi_plan {
 dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const int32_t *fetches,
                         int32_t nfeed, const int32_t *feeds, bool reference_kernels, df_error *err);
 void dfi_plan_free(dfi_plan *p);
+/* The same; `tell`, unless it is NULL, gets what df_plan_describe gives. */
+dfi_plan *dfi_plan_make_and_tell(struct df_session *s, df_graph *g, int32_t nfetch, const int32_t *fetches,
+                                 int32_t nfeed, const int32_t *feeds, bool reference_kernels, int32_t *tell, df_error *err);
 #endif

@@ -67,4 +67,6 @@ bool dfi_plan_comes_as_token(maker *m, const df_node *n, df_output o, df_output 
 void dfi_plan_find_twins(maker *m);
 void dfi_plan_prune_tokens(maker *m);
 void dfi_plan_find_merged(maker *m);
+/* plan_look.c: what became of each node, as df_plan_describe gives it. */
+void dfi_plan_tell(const maker *m, int32_t *out);
 #endif

@@ -1,5 +1,5 @@
 /* structure.c: the control flow of a graph as it was built, for those who draw it. Nothing here changes a graph. */
-#include "op.h"
+#include "flow.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -18,17 +18,17 @@ static void add_output(list *l, df_output o) {
 
 static void add_node(list *l, const df_node *n) { add(l, n ? n->id : -1); }
 
-static df_flow flow_of(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
+static df_flow kind_of(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
 
 /* The cond that a Merge ends, the loop that an Exit leaves; NULL for other nodes. */
 static df_cond *cond_of(const df_node *n) {
-  if (flow_of(n) != DF_MERGE || n->loose || n->nin < 1 || !n->in[0].node) return NULL;
+  if (kind_of(n) != DF_MERGE || n->loose || n->nin < 1 || !n->in[0].node) return NULL;
   const df_context *c = n->in[0].node->context;
   return c->kind == DFI_BRANCH && c->parent == n->context ? c->cond : NULL;
 }
 
 static df_loop *loop_of(const df_node *n) {
-  if (flow_of(n) != DF_EXIT || n->loose || n->nin < 1 || !n->in[0].node) return NULL;
+  if (kind_of(n) != DF_EXIT || n->loose || n->nin < 1 || !n->in[0].node) return NULL;
   const df_context *c = n->in[0].node->context;
   return c->kind == DFI_BODY || c->kind == DFI_PRED ? c->loop : NULL;
 }
@@ -77,7 +77,7 @@ const char *df_flow_name(df_graph *g, int32_t node) {
 bool df_node_capture(df_graph *g, int32_t node, int32_t *from_node, int32_t *from_index) {
   if (node < 0 || node >= g->n) return false;
   const df_node *n = g->node[node];
-  df_flow flow = flow_of(n);
+  df_flow flow = kind_of(n);
   bool is = (flow == DF_SWITCH && n->context->kind == DFI_BRANCH && n->nin == 2 && dfi_same(n->in[1], n->context->cond->pred))
             || (flow == DF_ENTER && n->attrs[DFI_ENTER_IS_CONSTANT].i);
   if (!is || !n->in[0].node) return false;
@@ -85,6 +85,104 @@ bool df_node_capture(df_graph *g, int32_t node, int32_t *from_node, int32_t *fro
   *from_index = n->in[0].index;
   return true;
 }
+
+/* ---- all conds and loops, and what each node is in them -------------------------------------------- */
+
+static int32_t context_id(const df_context *c) { return c ? c->id : -1; }
+
+static df_flow_info cond_info(const df_cond *c) {
+  return (df_flow_info){ .kind = 1, .number = c->id, .parent = context_id(c->parent), .inside = { context_id(c->branch[0]), context_id(c->branch[1]) },
+    .pred_node = c->pred.node ? c->pred.node->id : -1, .pred_index = c->pred.index, .undoes = c->undoes ? c->undoes->id : -1, .repeats = -1,
+    .pass = c->branch[1] && c->branch[1]->pivot ? c->branch[1]->pivot->pass : 0, .name = c->name, .where = c->where, .save = "" };
+}
+
+static df_flow_info loop_info(const df_loop *l) {
+  df_output pred = l->loop_cond ? l->loop_cond->in[0] : DFI_NONE;
+  return (df_flow_info){ .kind = 2, .number = l->id, .parent = context_id(l->parent), .inside = { context_id(l->pred), context_id(l->body) },
+    .pred_node = pred.node ? pred.node->id : -1, .pred_index = pred.index, .undoes = l->undoes ? l->undoes->id : -1, .repeats = -1,
+    .pass = l->loop_cond ? l->loop_cond->pass : 0, .parallel_iterations = l->parallel_iterations, .name = l->name, .where = l->where, .save = l->save };
+}
+
+int32_t df_flows(df_graph *g, int32_t room, df_flow_info *out) {
+  const flow *f = flow_of(g);
+  int32_t n = 0;
+  for (int32_t i = 0; i < f->ncond; i++, n++) if (n < room) out[n] = cond_info(f->cond[i]);
+  for (int32_t i = 0; i < f->nloop; i++, n++) if (n < room) out[n] = loop_info(f->loop[i]);
+  for (int32_t i = 0; i < f->nloop; i++)
+    if (f->loop[i]->again && f->ncond + f->loop[i]->again->id < room) out[f->ncond + f->loop[i]->again->id].repeats = f->loop[i]->id;
+  return n;
+}
+
+static void play(int32_t *out, const df_node *n, int32_t role, int32_t number, int32_t which) {
+  if (!n || out[3 * n->id]) return;
+  out[3 * n->id] = role;
+  out[3 * n->id + 1] = number;
+  out[3 * n->id + 2] = which;
+}
+
+static void play_captures(int32_t *out, const struct dfi_map *captures, int32_t role, int32_t number) {
+  for (int32_t i = 0; captures && i < dfi_map_count(captures); i++) {
+    df_output outer, in;
+    dfi_map_at(captures, i, &outer, &in);
+    if (!in.node) continue;
+    df_flow kind = kind_of(in.node);
+    if (kind == DF_SWITCH || kind == DF_ENTER) play(out, in.node, role, number, i);
+  }
+}
+
+/* A pivot that passes something on; where an imported graph has another node there, that is a node like others. */
+static void play_pivot(int32_t *out, const df_node *n, int32_t role, int32_t number) {
+  if (n && flow_is(n, FLOW_IDENTITY)) play(out, n, role, number, 0);
+}
+
+void df_flow_roles(df_graph *g, int32_t *out) {
+  const flow *f = flow_of(g);
+  memset(out, 0, sizeof *out * 3 * (size_t)g->n);
+  for (int32_t i = 0; i < f->nloop; i++) {
+    const df_loop *l = f->loop[i];
+    for (int32_t k = 0; k < l->n; k++) {
+      const dfi_loop_var *v = &l->var[k];
+      play(out, v->enter, DF_ROLE_ENTER, i, k);
+      play(out, v->merge, DF_ROLE_VARIABLE, i, k);
+      play(out, v->swtch, DF_ROLE_SWITCH, i, k);
+      play(out, v->next, DF_ROLE_NEXT, i, k);
+      play(out, v->exit, DF_ROLE_EXIT, i, k);
+    }
+    play_captures(out, l->captures, DF_ROLE_CAPTURE, i);
+    play(out, l->loop_cond, DF_ROLE_LOOP_COND, i, 0);
+    play_pivot(out, l->body ? l->body->pivot : NULL, DF_ROLE_PIVOT, i);
+  }
+  for (int32_t i = 0; i < f->ncond; i++) {
+    const df_cond *c = f->cond[i];
+    for (int32_t k = 0; c->merge && k < c->n; k++) play(out, c->merge[k], DF_ROLE_RESULT, i, k);
+    play(out, c->done, DF_ROLE_DONE, i, 0);
+    for (int32_t side = 0; side < 2; side++) {
+      const df_context *b = c->branch[side];
+      if (!b) continue;
+      play_captures(out, b->captures, DF_ROLE_CAPTURE, i);
+      play_pivot(out, b->pivot, DF_ROLE_PIVOT, i);
+      const df_node *split = b->pivot && b->pivot->nin == 1 ? b->pivot->in[0].node : NULL;
+      if (split && kind_of(split) == DF_SWITCH && dfi_same(split->in[0], split->in[1])) play(out, split, DF_ROLE_PIVOT, i, 0);
+      if (c->done && side < c->done->nin) play_pivot(out, c->done->in[side].node, DF_ROLE_PIVOT, i);
+    }
+  }
+}
+
+const char *df_loop_variable(df_graph *g, int32_t loop, int32_t variable) {
+  const flow *f = flow_of(g);
+  const df_loop *l = loop >= 0 && loop < f->nloop ? f->loop[loop] : NULL;
+  return l && variable >= 0 && variable < l->n && l->var[variable].name ? l->var[variable].name : "";
+}
+
+int32_t df_node_controls(df_graph *g, int32_t node, int32_t room, int32_t *out) {
+  if (node < 0 || node >= g->n) return 0;
+  const df_node *n = g->node[node];
+  for (int32_t i = 0; i < n->ncontrol && i < room; i++) out[i] = n->control[i]->id;
+  return n->ncontrol;
+}
+
+const char *df_node_device(df_graph *g, int32_t node) { return node >= 0 && node < g->n && g->node[node]->device ? g->node[node]->device : ""; }
+int32_t df_node_pass(df_graph *g, int32_t node) { return node >= 0 && node < g->n ? g->node[node]->pass : 0; }
 
 /* ---- attributes -------------------------------------------------------------------------------- */
 

@@ -935,6 +935,8 @@ end
 
 require 'dflow.ffi_check'(core, C, { pairs_of = pairs_of, list_of = list_of, raise = raise, charge = charge, err = err })
 
+require 'dflow.ffi_draw'(core, C, { pairs_of = pairs_of, list_of = list_of, raise = raise, err = err })
+
 require 'dflow.ffi_watch'(core, C, open, raise, value_of, err)
 
 return core
