@@ -202,6 +202,12 @@ static int core_run_events(lua_State *L) {
   return 1;
 }
 
+/* run_events_lost(r): events that the log had no room for */
+static int core_run_events_lost(lua_State *L) {
+  lua_pushinteger(L, df_run_events_lost(run_arg(L)));
+  return 1;
+}
+
 /* run_scope(r, i): name and Lua line of a loop, or nil */
 static int core_run_scope(lua_State *L) {
   const char *where = "", *name = df_run_scope(run_arg(L), (int32_t)luaL_checkinteger(L, 2), &where);
@@ -215,7 +221,8 @@ const luaL_Reg dfb_watch_functions[] = {
   { "run_pause", core_run_pause },     { "run_resume", core_run_resume },   { "run_settle", core_run_settle },
   { "run_break", core_run_break },     { "run_unbreak", core_run_unbreak }, { "run_look", core_run_look },
   { "run_history", core_run_history }, { "run_value", core_run_value },     { "run_waits_for", core_run_waits_for },
-  { "run_events", core_run_events },   { "run_scope", core_run_scope },   { "run_frames", core_run_frames },
+  { "run_events", core_run_events },   { "run_events_lost", core_run_events_lost },
+  { "run_scope", core_run_scope },   { "run_frames", core_run_frames },
   { "snapshot_frames", core_snapshot_frames },   { "snapshot_iterations", core_snapshot_iterations },
   { "snapshot_tokens", core_snapshot_tokens },   { "snapshot_arrays", core_snapshot_arrays },
   { NULL, NULL }

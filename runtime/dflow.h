@@ -346,7 +346,7 @@ int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, in
                        const df_value *values, double timeout, df_value *results, df_error *err);
 /* The same on a thread of its own. NULL when the fetches or feeds are bad.
  *   options  NULL, or words: "paused=yes" stops before the first token; "log=tokens" keeps an event for every token (df_run_events),
- *            "log=values" the recent values too (df_run_value) */
+ *            at most as many as "events=N" says, else 8,388,608; "log=values" the recent values too (df_run_value) */
 df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                          const df_value *values, double timeout, const char *options, df_error *err);
 int32_t df_run_wait(df_run *r, df_value *results, df_error *err); /* once; as df_session_run would have returned; a paused run: an error */
@@ -444,13 +444,15 @@ typedef enum df_event_kind { DF_EVENT_TOKEN = 0, DF_EVENT_DONE, DF_EVENT_FRAME_O
 typedef struct df_event {
   int64_t at, took;                /* ns since the run began; of a TOKEN: how long its node took, 0 when it came back as DONE */
   int64_t iteration;               /* FRAME_OPEN, FRAME_END: of the parent */
-  int64_t memory;                  /* bytes in use */
+  int64_t memory;                  /* bytes in use when it was over */
   int32_t node, frame;             /* FRAME_OPEN, FRAME_END: node is the frame's parent */
   int32_t scope;                   /* number of the loop: equal for all instances of a loop */
   uint8_t kind, dead;
 } df_event;
 /* Events from `first` on, at most n of them into out; how many there are from there on. Runs in progress too. */
 int64_t df_run_events(df_run *r, int64_t first, int64_t n, df_event *out);
+/* Events that found no room any more: the log ends before the run does. */
+int64_t df_run_events_lost(df_run *r);
 /* Name and Lua line of the loop `scope`; NULL when there is none. Borrowed. */
 const char *df_run_scope(df_run *r, int32_t scope, const char **where);
 /* Asks every run of the process to stop, as Ctrl-C does. Safe in a signal handler. */

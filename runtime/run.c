@@ -296,6 +296,8 @@ int64_t df_run_events(df_run *r, int64_t first, int64_t n, df_event *out) {
   return there;
 }
 
+int64_t df_run_events_lost(df_run *r) { return atomic_load(&r->watch->dropped); }
+
 const char *df_run_scope(df_run *r, int32_t scope, const char **where) {
   if (scope < 0 || scope >= r->nscopes) return NULL;
   if (where) *where = r->scope[2 * scope + 1];

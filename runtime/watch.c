@@ -13,13 +13,15 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
   dfi_watch *w = dfi_xcalloc(1, sizeof *w);
   pthread_mutex_init(&w->lock, NULL);
   pthread_cond_init(&w->changed, NULL);
+  w->most = (int64_t)DFI_CHUNKS * DFI_CHUNK_EVENTS;
   char *copy = dfi_xstrdup(options ? options : ""), *save = NULL;
   int32_t status = DF_OK;
   for (char *o = strtok_r(copy, " ", &save); o && !status; o = strtok_r(NULL, " ", &save)) {
     if (!strcmp(o, "paused=yes")) { w->want_pause = w->stays = true; atomic_store(&w->wanted, 1); }
     else if (!strcmp(o, "log=tokens")) w->logs = true;
     else if (!strcmp(o, "log=values")) w->keeps = true;
-    else status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no run option `%s`; there are paused=yes, log=tokens and log=values", o);
+    else if (!strncmp(o, "events=", 7) && atoll(o + 7) > 0) w->most = atoll(o + 7) < w->most ? atoll(o + 7) : w->most;
+    else status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no run option `%s`; there are paused=yes, log=tokens, events=N and log=values", o);
   }
   free(copy);
   if (!status) return w;
@@ -140,7 +142,7 @@ static int64_t since_begin(const dfi_watch *w) { return (int64_t)((dfi_now() - w
 /* Where the next event goes, of `n` (the events behind the last one published) that are not yet; NULL: there is no room. */
 static df_event *event_at(dfi_watch *w, int64_t n) {
   int64_t i = atomic_load_explicit(&w->nevents, memory_order_relaxed) + n, c = i / DFI_CHUNK_EVENTS;
-  if (DFI_UNLIKELY(c >= DFI_CHUNKS)) return NULL;
+  if (DFI_UNLIKELY(i >= w->most)) return NULL;
   if (DFI_UNLIKELY(!w->chunk[c])) w->chunk[c] = dfi_xmalloc(sizeof(df_event) * DFI_CHUNK_EVENTS);
   return &w->chunk[c][i % DFI_CHUNK_EVENTS];
 }
@@ -149,7 +151,7 @@ static void publish(dfi_watch *w, int64_t n) { atomic_fetch_add_explicit(&w->nev
 
 static void log_event(dfi_watch *w, df_event e) {
   df_event *to = event_at(w, 0);
-  if (!to) { w->dropped++; return; }
+  if (!to) { atomic_fetch_add_explicit(&w->dropped, 1, memory_order_relaxed); return; }
   *to = e;
   publish(w, 1);
 }
@@ -175,7 +177,7 @@ static void log_tokens(dfi_exec *x, uint32_t to, int64_t now, int64_t memory) {
     e->dead = (t->mark & DFI_DEAD) != 0;
   }
   publish(w, i);
-  w->dropped += n - i;
+  if (i < n) atomic_fetch_add_explicit(&w->dropped, n - i, memory_order_relaxed);
   x->logged = to;
 }
 
@@ -196,6 +198,7 @@ bool dfi_watch_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   x->logged = x->head;
   bool elsewhere = dfi_call_run(x, r, p);
   w->flushed = since_begin(w);
+  df_memory(&e.memory, NULL, NULL, NULL);
   if (!elsewhere) e.took = w->flushed - e.at;
   log_event(w, e);
   return elsewhere;
@@ -205,8 +208,10 @@ void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened) {
   dfi_watch *w = x->watch;
   if (!x->logs || !f->origin) return;
   dfi_watch_flush(x);
-  log_event(w, (df_event){ .kind = opened ? DF_EVENT_FRAME_OPEN : DF_EVENT_FRAME_END, .frame = (int32_t)f->serial, .at = w->flushed,
-    .scope = f->scope->id, .node = (int32_t)f->origin->frame->serial, .iteration = f->origin->number });
+  df_event e = { .kind = opened ? DF_EVENT_FRAME_OPEN : DF_EVENT_FRAME_END, .frame = (int32_t)f->serial, .at = w->flushed,
+    .scope = f->scope->id, .node = (int32_t)f->origin->frame->serial, .iteration = f->origin->number };
+  df_memory(&e.memory, NULL, NULL, NULL);
+  log_event(w, e);
 }
 
 void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {

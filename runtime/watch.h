@@ -39,11 +39,12 @@ typedef struct dfi_watch {
   bool         logs;
   df_event   **chunk;        /* DFI_CHUNKS */
   atomic_llong nevents;
-  int64_t      dropped;      /* events that found no room any more */
+  int64_t      most;         /* events that it may hold */
+  atomic_llong dropped;      /* events that found no room any more */
   int64_t      flushed;      /* ns since the run began, when the log was up to date */
 } dfi_watch;
 
-enum { DFI_CHUNK_EVENTS = 4096, DFI_CHUNKS = 2048 };        /* 400 MB; after that events are only counted */
+enum { DFI_CHUNK_EVENTS = 4096, DFI_CHUNKS = 2048 };        /* 400 MB unless fewer are asked for; after that events are only counted */
 
 dfi_watch *dfi_watch_new(const char *options, df_error *err);
 void dfi_watch_free(dfi_watch *w);

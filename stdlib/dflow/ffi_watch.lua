@@ -112,6 +112,8 @@ return function(core, C, open, raise, value_of, err)
     return list
   end
 
+  function core.run_events_lost(r) return number(C.df_run_events_lost(run(r))) end
+
   local where = new('const char *[1]')
   function core.run_scope(r, i)
     local name = C.df_run_scope(run(r), i, where)

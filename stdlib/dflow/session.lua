@@ -143,6 +143,10 @@ local function timeout_of(opts)
       errors.bad('run: %s is the path of a file to write, not %s', key, errors.describe(opts[key]))
     end
   end
+  local log = opts.log
+  if log ~= nil and type(log) ~= 'boolean' and (type(log) ~= 'number' or log < 1 or log % 1 ~= 0) then
+    errors.bad('run: log is true, or how many events it may hold, not %s', errors.describe(log))
+  end
   local t = opts.timeout
   if t == nil then return 0 end
   if type(t) ~= 'number' or t ~= t or t <= 0 then
@@ -233,22 +237,46 @@ end
 --- Words for df_session_start; nil for none.
 local function start_options(opts)
   if not opts or not (opts.paused or opts.values or opts.log or opts.trace or opts.report) then return nil end
-  return (opts.paused and 'paused=yes ' or '') .. (opts.values and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens' or '')
+  return (opts.paused and 'paused=yes ' or '') .. (opts.values and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
+    .. (type(opts.log) == 'number' and ('events=%.0f'):format(opts.log) or '')
+end
+
+--- Can the files be written that a run is to leave behind? Better asked before it than after. The list of those that are new.
+local function try_files(opts)
+  local made = {}
+  for _, what in ipairs{ 'trace', 'report' } do
+    local path = opts and opts[what]
+    if path then
+      local there = io.open(path)
+      if there then there:close() end
+      local file, why = io.open(path, 'a')
+      if not file then errors.raise('invalid_argument', '%s: %s', what, why) end
+      file:close()
+      if not there then made[#made + 1] = path end
+    end
+  end
+  return made
 end
 
 --- s:start(fetches, feeds?, opts?): the same in the background; gives a handle. opts.paused stops it before its first token,
---- opts.values keeps the last few thousand values that its nodes made, for h:value; opts.log every token with its time, for a trace.
+--- opts.values keeps the last few thousand values that its nodes made, for h:value; opts.log every token with its time, for a trace
+--- (a number: at most so many events). opts.trace and opts.report are files that h:wait() writes, however the run ends.
 function methods.start(s, fetches, feeds, opts)
   if fetches == nil then errors.bad('start: there is nothing to fetch') end
   if watch then watch(s, feeds) end
   local flat, finish = prepare(s, fetches)
   local timeout = timeout_of(opts)
   local buffer = take_feeds(s, feeds)
+  local made = try_files(opts)
+  local _, peak = core.memory()
   local ok, handle = pcall(core.session_start, s.handle, flat, buffer, timeout, start_options(opts))
   drop_feeds()
-  if not ok then error(handle, 0) end
+  if not ok then
+    for _, path in ipairs(made) do os.remove(path) end
+    error(handle, 0)
+  end
   local run = setmetatable({ handle = handle, session = s, count = #flat / 2, finish = finish,
-    trace = opts and opts.trace, report = opts and opts.report }, Run)
+    trace = opts and opts.trace, report = opts and opts.report, peak_before = peak }, Run)
   if M.started then M.started(run) end
   return run
 end
@@ -392,8 +420,12 @@ function run_methods.wait(r)
     r.over = true
     r.ok = ok
     if ok then r.result = r.finish(result) else r.result = result end
-    if r.trace then require('dflow.trace').write(r, r.trace) end
-    if r.report then require('dflow.report').write(r, r.report) end
+    for _, what in ipairs{ 'trace', 'report' } do
+      if r[what] then
+        local written, why = pcall(require('dflow.' .. what).write, r, r[what])
+        if not written and ok then error(why, 0) end        -- else what the run says is more important
+      end
+    end
   end
   if not r.ok then error(r.result, 0) end
   return r.result
