@@ -70,7 +70,7 @@ describe('matmul', function()
 
   it('agrees with the reference where it is packed and cut into tiles', function()
     for _, dtype in ipairs{ 'float32', 'float64' } do
-      for _, size in ipairs{ { 70, 200, 210 }, { 130, 33, 401 }, { 3, 210, 220 }, { 1, 210, 420 }, { 420, 1, 210 } } do
+      for _, size in ipairs{ { 70, 200, 210 }, { 130, 33, 401 }, { 3, 210, 220 }, { 1, 210, 420 }, { 420, 1, 210 }, { 21, 1030, 203 } } do
         local m, n, k = unpack(size)
         support.cpu_equals_ref(function(a, b)
           local at, bt = df.transpose(a), df.transpose(b)

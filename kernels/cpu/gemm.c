@@ -7,7 +7,7 @@
 #include "blas.h"
 #include "lanes.h"
 
-enum { ROOM = 4096, KC = 192 };
+enum { ROOM = 4096, KC = 192, PACK = 8, A_PAYS = 1024 };   /* KC is a multiple of PACK */
 #if VEC_BYTES >= 64
 enum { MR = 8 };
 #define WHOLE kernel_8
@@ -72,11 +72,13 @@ static void blas_tiles_f64(void *arg, int64_t begin, int64_t end) {
 /* ---- which way -------------------------------------------------------------------------------------------- */
 
 typedef struct way {
-  df_range_fn vectors, rows, pack_a, pack_b, tiles, blas;
+  df_range_fn vectors, rows, pack_a, pack_b, turn_a, turn_b, tiles, blas;
   int64_t     width, nr;
 } way;
-static const way way_f32 = { vector_pieces_f32, row_pieces_f32, pack_a_f32, pack_b_f32, tiles_f32, blas_tiles_f32, 4, 2 * LANES_f32 };
-static const way way_f64 = { vector_pieces_f64, row_pieces_f64, pack_a_f64, pack_b_f64, tiles_f64, blas_tiles_f64, 8, 2 * LANES_f64 };
+static const way way_f32 = { vector_pieces_f32, row_pieces_f32, pack_a_f32, pack_b_f32,
+                             turn_a_f32, turn_b_f32, tiles_f32, blas_tiles_f32, 4, 2 * LANES_f32 };
+static const way way_f64 = { vector_pieces_f64, row_pieces_f64, pack_a_f64, pack_b_f64,
+                             turn_a_f64, turn_b_f64, tiles_f64, blas_tiles_f64, 8, 2 * LANES_f64 };
 
 static void set_tiles(job *s, int64_t rows, int64_t columns, int64_t unit_rows, int64_t unit_columns) {
   s->tile_rows = rows;
@@ -89,21 +91,24 @@ static int32_t large(df_kernel *k, const gemm *g, const way *w, const void *a, c
   job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, .b_t = g->b_t,
             .a = a, .b = b, .c = c };
   int64_t row_panels = (g->m + MR - 1) / MR, column_panels = (g->n + w->nr - 1) / w->nr;
-  int64_t bytes = (row_panels * MR + column_panels * w->nr) * g->k * w->width;
+  bool pack_a = g->a_t || g->n >= A_PAYS;
+  int64_t a_bytes = pack_a ? (row_panels * MR * g->k * w->width + 63) & ~(int64_t)63 : 0;
   bool fits = g->m < INT32_MAX && g->n < INT32_MAX && g->k < INT32_MAX && g->lda < INT32_MAX && g->ldb < INT32_MAX;
   if (fits && dfk_blas()) {
     set_tiles(&s, 256, 512, 32, 64);
     dfk_parallel(k, (g->m + s.tile_rows - 1) / s.tile_rows * ((g->n + s.tile_columns - 1) / s.tile_columns), 1, w->blas, &s);
     return DF_OK;
   }
-  char *room = (char *)dfk_scratch(k, bytes + 64);
+  char *room = (char *)dfk_scratch(k, a_bytes + column_panels * w->nr * g->k * w->width);
   if (!room) return DF_RESOURCE_EXHAUSTED;
-  s.pa = room;
-  s.pb = room + ((row_panels * MR * g->k * w->width + 63) & ~(int64_t)63);
+  s.pa = pack_a ? room : NULL;
+  s.pb = room + a_bytes;
   set_tiles(&s, 64 / MR * MR, 512, MR, w->nr);
-  int64_t a_grain = 65536 / (MR * g->k), b_grain = 65536 / (w->nr * g->k);
-  dfk_parallel(k, row_panels, a_grain < 1 ? 1 : a_grain, w->pack_a, &s);
-  dfk_parallel(k, column_panels, b_grain < 1 ? 1 : b_grain, w->pack_b, &s);
+  int64_t groups = (g->k + PACK - 1) / PACK, a_panel = MR * g->k, b_panel = w->nr * g->k;
+  if (g->a_t) dfk_parallel(k, groups, 65536 / (PACK * g->m) + 1, w->pack_a, &s);
+  else if (pack_a) dfk_parallel(k, row_panels, 65536 / a_panel + 1, w->turn_a, &s);
+  if (g->b_t) dfk_parallel(k, column_panels, 65536 / b_panel + 1, w->turn_b, &s);
+  else dfk_parallel(k, groups, 65536 / (PACK * g->n) + 1, w->pack_b, &s);
   dfk_parallel(k, (g->m + s.tile_rows - 1) / s.tile_rows * ((g->n + s.tile_columns - 1) / s.tile_columns), 1, w->tiles, &s);
   dfk_free(room);
   return DF_OK;

@@ -223,37 +223,59 @@ static void S(row_pieces)(void *arg, int64_t begin, int64_t end) {
   S(small)(m, s->n, s->k, (const T *)s->a + i * ars, ars, acs, (const T *)s->b, s->ldb, (T *)s->c + i * s->ldc, s->ldc);
 }
 
-/* ---- large products: everything packed, then tiles ----------------------------------------------------------- */
+/* ---- large products: b packed, a where it pays, then tiles --------------------------------------------------- */
 
-/* Chunk c of k holds rows [c KC, c KC + kc). Packed a: for each chunk, for each MR rows, [kc][MR]. Packed b: the same with NR. */
-static void S(pack_a)(void *arg, int64_t begin, int64_t end) {
-  const job *s = (const job *)arg;
-  int64_t panels = (s->m + MR - 1) / MR, mp = panels * MR;
-  const T *a = (const T *)s->a;
-  for (int64_t t = begin; t < end; t++)
-    for (int64_t c = 0; c < s->k; c += KC) {
-      int64_t kc = s->k - c < KC ? s->k - c : KC, i = t * MR, rows = s->m - i < MR ? s->m - i : MR;
-      T *to = (T *)s->pa + c * mp + i * kc;
-      for (int64_t p = 0; p < kc; p++)
-        for (int64_t r = 0; r < MR; r++)
-          to[p * MR + r] = r < rows ? s->a_t ? a[(c + p) * s->lda + i + r] : a[(i + r) * s->lda + c + p] : 0;
+/* Chunk c of k holds rows [c KC, c KC + kc). Packed x, `columns` wide: for each chunk, for each w columns, [kc][w]; missing
+ * columns are 0. A row-major x is packed a few rows at a time, so that it is read from end to end. */
+static inline __attribute__((always_inline)) void S(pack_rows)(const int64_t w, const T *x, int64_t ld, int64_t columns,
+                                                               int64_t k, T *to, int64_t begin, int64_t end) {
+  int64_t width = (columns + w - 1) / w * w;
+  for (int64_t p = begin * PACK; p < end * PACK && p < k; p += PACK) {
+    int64_t chunk = p / KC * KC, kc = k - chunk < KC ? k - chunk : KC, rows = k - p < PACK ? k - p : PACK;
+    for (int64_t j = 0; j < columns; j += w) {
+      T *out = to + chunk * width + j * kc + (p - chunk) * w;
+      const T *in = x + p * ld + j;
+      if (j + w <= columns) {
+        for (int64_t r = 0; r < rows; r++) memcpy(out + r * w, in + r * ld, (size_t)w * sizeof(T));
+        continue;
+      }
+      memset(out, 0, (size_t)(rows * w) * sizeof(T));
+      for (int64_t r = 0; r < rows; r++) memcpy(out + r * w, in + r * ld, (size_t)(columns - j) * sizeof(T));
     }
+  }
+}
+
+static void S(pack_a)(void *arg, int64_t begin, int64_t end) {     /* where a_t */
+  const job *s = (const job *)arg;
+  S(pack_rows)(MR, (const T *)s->a, s->lda, s->m, s->k, (T *)s->pa, begin, end);
 }
 
 static void S(pack_b)(void *arg, int64_t begin, int64_t end) {
   const job *s = (const job *)arg;
-  enum { NR = 2 * L };
-  int64_t panels = (s->n + NR - 1) / NR, np = panels * NR;
-  const T *b = (const T *)s->b;
-  for (int64_t t = begin; t < end; t++)
-    for (int64_t c = 0; c < s->k; c += KC) {
-      int64_t kc = s->k - c < KC ? s->k - c : KC, j = t * NR, w = s->n - j < NR ? s->n - j : NR;
-      T *to = (T *)s->pb + c * np + j * kc;
-      if (w < NR) memset(to, 0, (size_t)(kc * NR) * sizeof(T));
-      if (s->b_t) S(transpose)(w, kc, b + j * s->ldb + c, s->ldb, to, NR);
-      else if (w == NR) for (int64_t p = 0; p < kc; p++) memcpy(to + p * NR, b + (c + p) * s->ldb + j, NR * sizeof(T));
-      else for (int64_t p = 0; p < kc; p++) memcpy(to + p * NR, b + (c + p) * s->ldb + j, (size_t)w * sizeof(T));
+  S(pack_rows)(2 * L, (const T *)s->b, s->ldb, s->n, s->k, (T *)s->pb, begin, end);
+}
+
+/* Panels [begin, end) of w columns of the transpose of x, columns x k. */
+static inline __attribute__((always_inline)) void S(pack_turned)(const int64_t w, const T *x, int64_t ld, int64_t columns, int64_t k,
+                                                          T *to, int64_t begin, int64_t end) {
+  int64_t width = (columns + w - 1) / w * w;
+  for (int64_t j = begin * w; j < end * w; j += w)
+    for (int64_t c = 0; c < k; c += KC) {
+      int64_t kc = k - c < KC ? k - c : KC, n = columns - j < w ? columns - j : w;
+      T *out = to + c * width + j * kc;
+      if (n < w) memset(out, 0, (size_t)(kc * w) * sizeof(T));
+      S(transpose)(n, kc, x + j * ld + c, ld, out, w);
     }
+}
+
+static void S(turn_a)(void *arg, int64_t begin, int64_t end) {     /* where not a_t */
+  const job *s = (const job *)arg;
+  S(pack_turned)(MR, (const T *)s->a, s->lda, s->m, s->k, (T *)s->pa, begin, end);
+}
+
+static void S(turn_b)(void *arg, int64_t begin, int64_t end) {     /* where b_t */
+  const job *s = (const job *)arg;
+  S(pack_turned)(2 * L, (const T *)s->b, s->ldb, s->n, s->k, (T *)s->pb, begin, end);
 }
 
 /* Tiles of c: s->tile_rows x s->tile_columns, both multiples of the kernel's. */
@@ -261,6 +283,7 @@ static void S(tiles)(void *arg, int64_t begin, int64_t end) {
   const job *s = (const job *)arg;
   enum { NR = 2 * L };
   int64_t mp = (s->m + MR - 1) / MR * MR, np = (s->n + NR - 1) / NR * NR, across = (s->n + s->tile_columns - 1) / s->tile_columns;
+  int64_t ars = s->pa ? 1 : s->lda, acs = s->pa ? MR : 1;
   T edge[MR * NR];
   for (int64_t t = begin; t < end; t++) {
     int64_t i0 = t / across * s->tile_rows, j0 = t % across * s->tile_columns;
@@ -269,16 +292,18 @@ static void S(tiles)(void *arg, int64_t begin, int64_t end) {
       int64_t kc = s->k - p < KC ? s->k - p : KC;
       for (int64_t j = j0; j < j1; j += NR)
         for (int64_t i = i0; i < i1; i += MR) {
-          const T *a = (const T *)s->pa + p * mp + i * kc, *b = (const T *)s->pb + p * np + j * kc;
+          const T *a = s->pa ? (const T *)s->pa + p * mp + i * kc : (const T *)s->a + i * s->lda + p;
+          const T *b = (const T *)s->pb + p * np + j * kc;
           T *c = (T *)s->c + i * s->ldc + j;
           if (i + MR <= i1 && j + NR <= j1) {
-            if (p) S(WHOLE)(2, false, L, kc, a, 1, MR, b, NR, c, s->ldc, true);
-            else   S(WHOLE)(2, false, L, kc, a, 1, MR, b, NR, c, s->ldc, false);
+            if (p) S(WHOLE)(2, false, L, kc, a, ars, acs, b, NR, c, s->ldc, true);
+            else   S(WHOLE)(2, false, L, kc, a, ars, acs, b, NR, c, s->ldc, false);
             continue;
           }
-          S(WHOLE)(2, false, L, kc, a, 1, MR, b, NR, edge, NR, false);
-          for (int64_t r = 0; r < MR && i + r < i1; r++)
-            for (int64_t q = 0; q < NR && j + q < j1; q++) c[r * s->ldc + q] = edge[r * NR + q] + (p ? c[r * s->ldc + q] : 0);
+          int64_t rows = i1 - i < MR ? i1 - i : MR, columns = j1 - j < NR ? j1 - j : NR;
+          S(small)(rows, NR, kc, a, ars, acs, b, NR, edge, NR);
+          for (int64_t r = 0; r < rows; r++)
+            for (int64_t q = 0; q < columns; q++) c[r * s->ldc + q] = edge[r * NR + q] + (p ? c[r * s->ldc + q] : 0);
         }
     }
   }
