@@ -289,7 +289,7 @@ static double cost_einsum(const df_kernel *k) {
 static const df_op ops[] = {
   { .type = "MatMul", .lua = "matmul", .in = "a:T b:T", .out = "product:T", .types = "T=float|int32|int64|complex",
     .attrs = "transpose_a:bool=false transpose_b:bool=false",
-    .doc = "T[m, n] = matmul(a T[m, k], b T[k, n]); transpose_a, transpose_b read that side transposed. With k = 0 the product is zeros.",
+    .doc = "T[m, n] = matmul(a T[m, k], b T[k, n]): the matrix product; transpose_a, transpose_b read that side transposed. With k = 0 the product is zeros.",
     .example = "df.matmul({{1, 2}, {3, 4}}, {{1}, {1}})  --> {{3}, {7}}",
     .shape = shape_matmul, .grad = grad_matmul, .cost = cost_product,
     .kernel = { [DF_REF] = ref_matmul, [DF_CPU] = cpu_matmul } },

@@ -100,7 +100,9 @@ local function required(what, o, ...)
 end
 M.required = required
 
+M.arguments = {}      -- of adapters: name -> {what may be given by place, what only by name}
 local function def(name, names, more, fn)
+  M.arguments[name] = { names, more }
   functions[name] = function(...) return fn(take(name, names, more, ...)) end
 end
 M.def = def
@@ -699,6 +701,8 @@ local aliases = { lt = 'less', le = 'less_equal', gt = 'greater', ge = 'greater_
                   reverse_v2 = 'reverse',
                   negative = 'neg', mul = 'multiply', sub = 'subtract', floormod = 'floor_mod', floordiv = 'floor_div',
                   batch_matmul = 'matmul', logsumexp = 'reduce_logsumexp' }
+
+M.aliases = aliases
 
 --- The function of this name, or nil: an adapter, a registry entry, or an alias of one.
 function M.find(name)

@@ -240,7 +240,7 @@ function M.at(buffer, line, column, context)
   local call = hints.call(buffer, line, from)
   if call and call.braces and (sep == '{' or sep == ',') then
     for _, o in ipairs(hints.options(call, buffer, context.locals)) do
-      add(o[1], o[2] ~= '' and 'default ' .. o[2] or 'option', ' = ')
+      add(o[1], o[2], ' = ')
     end
     if #list > 0 and word ~= '' then return from, list end
   end

@@ -4,6 +4,7 @@
 local help = require 'dflow.help'
 local df = require 'dflow'
 local docs = require 'dflow.docs'
+local registry = require 'dflow.registry'
 
 local M = {}
 
@@ -61,7 +62,21 @@ local function of_function(name, f)
   return ('%s(%s)'):format(name, table.concat(names, ', '))
 end
 
---- The signature of a callee: its text, and how many arguments stand before the first that is written in the parentheses.
+--- The type whose method `name` is meant: that of the kind, or (of a value not known yet) the only one that has it or the one
+-- that docs write with this letter. nil when it may be several, or an op's.
+function M.owner(name, kind, letter)
+  local only, n
+  for type_name, t in pairs(docs.types) do
+    if t.methods[name] then
+      if kind == t.kind or (not kind and letter == t.letter) then return type_name end
+      only, n = type_name, (n or 0) + 1
+    end
+  end
+  return not kind and n == 1 and not registry.entry(name) and only or nil
+end
+
+--- The signature of a callee: its text, how many arguments stand before the first that is written in the parentheses, and
+-- the name that help knows it by.
 function M.signature(names, method, open, buffer, locals)
   local last = names[#names]
   if method then
@@ -69,12 +84,11 @@ function M.signature(names, method, open, buffer, locals)
     if not open and not buffer.declares(names[1]) then found, base = M.value(names, locals, #names - 1) end
     local kind = found and (df.type(base) or type(base)) or nil
     if kind == 'string' then return docs.lua['string.' .. last] and docs.lua['string.' .. last][1], 1 end
-    local text = docs.methods[last] and (not kind or docs.methods[last][kind])
-    if type(text) == 'table' then text = select(2, next(docs.methods[last])) end
-    if text then return text, 0 end
+    local owner = M.owner(last, kind, names[#names - 1])
+    if owner then return docs.types[owner].methods[last][1], 0, owner .. ':' .. last end
     if not kind or kind == 'output' or kind == 'variable' then
       text = help.signature(last)
-      if text then return (text:gsub('^df%.', 'x:'):gsub('%({?[%w_]+[^%w_,)]*,?%s*', '(', 1)), 0 end
+      if text then return (text:gsub('^df%.', 'x:'):gsub('%({?[%w_]+[^%w_,)]*,?%s*', '(', 1)), 0, last end
     end
     if kind == 'table' and type(rawget(base, last)) == 'function' then return of_function(last, rawget(base, last)), 1 end
     return nil
@@ -83,12 +97,12 @@ function M.signature(names, method, open, buffer, locals)
   local path = table.concat(names, '.')
   if names[1] == 'df' and rawget(_G, 'df') == df and not buffer.declares('df') then
     local text = help.signature(path:sub(4))
-    if text then return text, 0 end
+    if text then return text, 0, path:sub(4) end
   end
   if buffer.declares(names[1]) and not M.global(names[1], locals) then return nil end
   local found, v = M.value(names, locals)
   if not found then return nil end
-  if #names == 1 and docs.functions[last] and v == rawget(df, last) then return help.signature(last), 0 end
+  if #names == 1 and docs.functions[last] and v == rawget(df, last) then return help.signature(last), 0, last end
   if docs.lua[path] and type(v) == 'function' then return docs.lua[path][1], 0 end
   if type(v) == 'function' then return of_function(path, v), 0 end
 end
@@ -139,70 +153,22 @@ function M.call(buffer, line, column)
   return call
 end
 
---- Arguments of a signature: first and last byte of each, and of the options in braces by name.
-function M.parts(signature)
-  local arguments, options = {}, {}
-  local open = signature:find('[({]')
-  if not open then return arguments, options end
-  local depth, start = 0, open + 1
-  local function argument(last)
-    local first = signature:find('%S', start)
-    if first and first <= last then arguments[#arguments + 1] = { first, last } end
-    start = last + 2
-  end
-  if signature:sub(open, open) == '{' then start = open end
-  local i = start
-  while i <= #signature do
-    local c = signature:sub(i, i)
-    if c == '(' or c == '{' or c == '[' then
-      depth = depth + 1
-    elseif depth == 0 and (c == ')' or c == ',') then
-      argument(i - 1)
-      if c == ')' then break end
-    elseif c == ')' or c == '}' or c == ']' then
-      depth = depth - 1
-      if depth == 0 and start == open and c == '}' then
-        argument(i)
-        break
-      end
-    end
-    i = i + 1
-  end
-  for _, a in ipairs(arguments) do
-    if signature:sub(a[1], a[1]) == '{' then
-      local at = a[1] + 1
-      while at <= a[2] do
-        local first, _, name = signature:find('([%a_][%w_]*)%s*=', at)
-        if not first or first > a[2] then break end
-        local name_last = first + #name - 1
-        local stop, level, j = a[2] - 1, 0, name_last
-        while j < a[2] do
-          j = j + 1
-          local c = signature:sub(j, j)
-          if c == '{' or c == '(' or c == '[' then level = level + 1
-          elseif c == '}' or c == ')' or c == ']' then level = level - 1 end
-          if level < 0 or (level == 0 and c == ',') then
-            stop = j - 1
-            break
-          end
-        end
-        options[#options + 1] = { name = name, first = first, last = stop }
-        at = stop + 2
-      end
-    end
-  end
-  return arguments, options
-end
+local parts = help.parts
 
---- The option names of a call's signature: a list of {name, default}.
+--- The options of a call: a list of {name, one line of help}.
 function M.options(call, buffer, locals)
-  local signature = M.signature(call.names, call.method, call.open, buffer, locals)
+  local signature, _, known = M.signature(call.names, call.method, call.open, buffer, locals)
   if not signature then return {} end
-  local _, options = M.parts(signature)
+  if known then
+    local list = {}
+    for i, o in ipairs(help.options(known)) do list[i] = { o.name, help.about_option(known, o.name) } end
+    if #list > 0 then return list end
+  end
+  local _, options = parts(signature)
   local list = {}
   for i, o in ipairs(options) do
     local default = signature:sub(o.first + #o.name, o.last):gsub('^%s*=%s*', '')
-    list[i] = { o.name, default }
+    list[i] = { o.name, default ~= '' and 'default ' .. default or 'option' }
   end
   return list
 end
@@ -213,7 +179,7 @@ function M.hint(buffer, line, column, columns, locals)
   if not call then return nil end
   local signature, skipped = M.signature(call.names, call.method, call.open, buffer, locals)
   if not signature then return nil end
-  local arguments, options = M.parts(signature)
+  local arguments, options = parts(signature)
   local first, last
   if call.option then
     for _, o in ipairs(options) do

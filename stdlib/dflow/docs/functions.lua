@@ -1,0 +1,714 @@
+--- The functions that are no ops, as pages.lua reads them: signature, what they do, options,
+-- gradient, and an example that runs as it stands. `{…}` in a signature stands for the options.
+local pages = require 'dflow.docs.pages'
+
+local M = {}
+
+local macros = {
+  name = [[
+  option    name: string = nil  what the node is called; one is found without it]],
+  loop = [[
+  option    parallel_iterations: int = 32  the most iterations that may be in flight
+  option    save: string = 'keep'  what becomes of values that the gradient needs: 'keep',
+              'swap' to the host, or 'recompute'
+  option    swap_memory: bool = false  true is save = 'swap'
+  option    back_prop: bool = true  false: no gradient goes through it, and nothing is saved]],
+  run = [[
+  option    timeout: number = nil  seconds, then the run ends with deadline_exceeded
+  option    trace: string = nil  the path of a timeline that is written, such as 'run.json';
+              Perfetto opens it
+  option    report: string = nil  the path of a page that is written, such as 'run.html', with
+              graph, tokens and source
+  option    paused: bool = false  stops before the first token, to be stepped
+  option    values: bool = false  keeps the values of the last few thousand tokens, for h:value,
+              h:why and :back
+  option    log: bool = false  keeps every token with its time, for a trace written afterwards]],
+  queue = [[
+  option    shapes: list = nil  a shape for each component; without them elements come out one
+              by one only
+  option    name: string = nil  what the queue is called
+  option    shared_name: string = nil  queues of one shared_name are one queue in a session]],
+}
+
+local text = [==[
+-- ---- dynamic control flow ----------------------------------------------------------------------
+
+cond(pred, then_fn, else_fn, {…})
+  Runs one of two branches. Both return the same number of values, of the same dtypes and
+  structure; outer outputs may be used inside. pred is a scalar bool. Only the branch that is
+  taken runs.
+@name
+  gradient  a cond on the same pred: the branch that ran is differentiated, the other gives zeros
+  example   local x = df.float32(-3)
+            return cond(x:gt(0), function() return x end, function() return -x end)
+
+while_loop(pred, body, vars, {…})
+  Repeats body while pred holds. Both are called once, with the loop variables, to build the graph
+  of an iteration; the body returns the next values. Gives the last ones. Loop variables are
+  outputs, values, TensorArrays, and tables of these; each keeps its dtype and shape.
+@loop
+  option    maximum_iterations: int = nil  the loop ends after so many, whatever pred says
+  option    shape_invariants: table = nil  like vars, the shapes that may change: -1 for a
+              dimension, false for all of it
+@name
+  gradient  a loop that goes backwards through as many iterations, reading what the forward loop
+            saved
+  example   local i, x = while_loop(function(i, x) return i:lt(10) end,
+                                    function(i, x) return i + 1, x * 2 end, {df.int32(0), df.float32(1)})
+            return x
+
+TensorArray(dtype, size, {…})
+  An array of tensors for loops. What changes it returns the next array: ta = ta:write(i, v). Each
+  place is written once and read as often as one likes. ?TensorArray:write and so on tell its
+  methods.
+  option    dynamic_size: bool = false  it grows when a place behind its end is written
+  option    element_shape: shape = nil  that of the first write otherwise; -1 where elements
+              differ
+  option    clear_after_read: bool = false  a place that was read is empty
+@name
+  gradient  an array of gradients beside it: what was read is written there, what was written is
+            read
+  example   TensorArray('float32', 3):write(0, 1):write(1, 2):write(2, 3):stack()
+
+gradients(ys, xs, {…})
+  The derivative of the sum of ys by each of xs, in the structure of xs. Goes through cond,
+  while_loop and TensorArray, and through gradients. Where it is sparse an IndexedSlices comes
+  back.
+  option    grad_ys: table = nil  what arrives at each y, ones otherwise
+  option    stop_gradients: list = nil  outputs that are constants in the eyes of this call
+  option    unconnected: string = 'error'  of an x that no y depends on: 'error', 'zero', or
+              'none', which gives false
+@name
+  gradient  another gradients: derivatives of any order
+  example   local x = df.float32(3) return gradients(x ^ 2, x)
+
+df.case({{p1, f1}, {p2, f2}, default = f}, {…})
+  Runs the function of the first predicate that holds. Without a default one of them must hold,
+  else the run stops.
+@name
+  gradient  that of the conds it is made of
+  example   local x = df.float32(3)
+            return df.case{{x:lt(0), function() return -x end}, default = function() return x end}
+
+df.switch_case(i, {f0, f1, …}, default?)
+  Runs function number i, from 0; for other numbers default, or the last one.
+  gradient  that of the conds it is made of
+  example   df.switch_case(df.int32(1), {function() return df.float32(10) end,
+                                         function() return df.float32(20) end})
+
+df.map_fn(fn, elems, {…})
+  fn of each row of elems along axis 0, stacked; of several lists of rows fn(a, b). fn is called
+  once; rows run in parallel.
+@loop
+  option    dtype: string = nil  TensorFlow asks for it; here that of what fn returns
+@name
+  gradient  that of the while_loop it is made of
+  example   df.map_fn(function(x) return x * x end, df.float32{1, 2, 3})
+
+df.foldl(fn, elems, init?, {…})
+  fn(acc, row) from the first row to the last; without init the first row is where it starts.
+@loop
+@name
+  gradient  that of the while_loop it is made of
+  example   df.foldl(function(a, x) return a + x end, df.float32{1, 2, 3})
+
+df.foldr(fn, elems, init?, {…})
+  fn(acc, row) from the last row to the first.
+@loop
+@name
+  gradient  that of the while_loop it is made of
+  example   df.foldr(function(a, x) return a - x end, df.float32{1, 2, 3})
+
+df.scan(fn, elems, init?, {…})
+  As foldl, but gives every intermediate value, stacked along axis 0.
+  option    reverse: bool = false  from the last row to the first
+@loop
+@name
+  gradient  that of the while_loop it is made of
+  example   df.scan(function(a, x) return a + x end, df.float32{1, 2, 3})
+
+-- ---- gradients ---------------------------------------------------------------------------------
+
+df.custom_gradient(fn)
+  A function with a gradient of its own: fn(x…) returns y and function(dy) that returns dx….
+  gradient  what the inner function returns
+  example   local f = df.custom_gradient(function(x) return x * x, function(dy) return dy end end)
+            local x = df.float32(3)
+            return gradients(f(x), x)
+
+df.checkpoint(fn)
+  A function with the values of fn whose intermediates are not kept: the gradient computes them
+  again. What is drawn at random and what has effects happens once.
+  gradient  that of fn, after fn was computed again
+  example   local f = df.checkpoint(function(x) return x:exp():tanh() end)
+            local x = df.float32(1)
+            return gradients(f(x), x)
+
+df.saved(y, xs?)
+  What the gradients built so far save of the loops and conds that y depends on, per loop: its
+  values with their lines, bytes of a trip and for whose gradient, and what is carried, kept or
+  computed again. tostring makes a page of it. xs: builds the gradient of y by these first.
+  example   local x = df.placeholder('float32', {})
+            local y = while_loop(function(u) return u:lt(9) end,
+                                 function(u) return df.exp(u) * x end, {x})
+            return #df.saved(y)
+
+df.jacobian(y, x)
+  All derivatives of the elements of y by those of x, of shape y.shape + x.shape. Of a list of x a
+  list.
+  gradient  it has one, as all gradients have
+  example   local x = df.float32{1, 2} return df.jacobian(x * x, x)
+
+df.hessian(y, x)
+  Second derivatives of a scalar y, of shape x.shape + x.shape; of a larger y those of its sum.
+  gradient  it has one, as all gradients have
+  example   local x = df.float32{1, 2} return df.hessian((x ^ 3):reduce_sum(), x)
+
+df.jvp(y, x, v)
+  The derivative of y along v, which has the shape of x: the Jacobian times v, without the
+  Jacobian.
+  gradient  it has one, as all gradients have
+  example   local x = df.float32{1, 2} return df.jvp(x * x, x, df.float32{1, 0})
+
+df.hvp(y, x, v)
+  The Hessian of a scalar y times v, without the Hessian.
+  gradient  it has one, as all gradients have
+  example   local x = df.float32{1, 2} return df.hvp((x ^ 3):reduce_sum(), x, df.float32{1, 0})
+
+df.check_gradients(y, xs, {…})
+  Is the gradient of y by xs right? Compared with finite differences, with the same graph
+  unrolled, and with other ways of running it: true, or false and a report that names the first
+  wrong node and its Lua line.
+  option    order: int = 1  2: the gradient of the gradient as well, and so on
+  option    feeds: table = nil  as for run
+  option    tolerance: number = 1e-5  relative; 0.02 where float64 is not possible
+  option    step: number = nil  of the differences
+  option    session: Session = nil  whose variables count; the default session otherwise
+  option    unrolled: bool = true  false: not compared with the graph unrolled
+  option    ways: bool = true  false: not compared with other ways of running
+  option    stop_gradients: list = nil  as for gradients
+  example   local x = df.float64(2) return df.check_gradients(x:sin(), x)
+
+df.IndexedSlices(values, indices, dense_shape?)
+  Rows `indices` of a tensor are `values`; rows named twice add up, the others are zero. What a
+  sparse gradient is; it turns dense wherever an Output is needed. Fields: values, indices,
+  dense_shape.
+  gradient  that of its dense form
+  example   df.IndexedSlices(df.float32{{1, 2}}, df.int32{1}, df.int32{3, 2}) * 1
+
+-- ---- values ------------------------------------------------------------------------------------
+
+df.tensor(v, dtype?, shape?)
+  A Tensor on the host of a number, a table or a Tensor; ?Tensor tells what it can do.
+  example   df.tensor{{1.5, 2}, {3, 4}}
+
+df.Variable(init, {…})
+  A value that stays from run to run, usable wherever an Output is. Initialised by itself the
+  first time a run needs it. init may be a function that gives the value.
+  option    name: string = nil  what it is called
+  option    trainable: bool = true  false: optimizers leave it alone
+  option    dtype: string = nil  that of init otherwise
+  option    shape: shape = nil  that of init otherwise; -1 where values differ
+  gradient  gradients by v are by the value that was read
+  example   local v = df.Variable(1.0) df.run(v:assign_add(2)) return df.run(v)
+
+df.trainable_variables()
+  The trainable variables of the default graph, in the order they were made.
+  example   local a, b = df.Variable(1.0), df.Variable(0.0, {trainable = false})
+            return #df.trainable_variables()
+
+df.global_variables()
+  All variables of the default graph, in the order they were made.
+  example   df.Variable(1.0, {name = 'w'}) return df.global_variables()[1].name
+
+df.dtypes
+  The names of all dtypes, as a list.
+  example   df.dtypes[1]
+
+df.type(x)
+  'output', 'tensor', 'variable', 'tensor_array', 'queue', 'operation', 'graph', 'session', 'run',
+  'indexed_slices', or nil.
+  example   df.type(df.float32(1))
+
+df.names()
+  All names of this module, sorted.
+  example   #df.names() > 300
+
+df.unpack(list)
+  table.unpack under Lua 5.4, unpack under LuaJIT.
+  example   df.unpack{1.5, 2.5}
+
+df._VERSION
+  The version of dflow.
+  example   df._VERSION:match("%a+")
+
+df.load_npy(path)
+  The array of a NumPy file as a Tensor.
+  example   local path = os.tmpname() df.save_npy(path, df.tensor{1.5, 2})
+            local t = df.load_npy(path)
+            os.remove(path)
+            return t
+
+df.save_npy(path, t)
+  Writes a Tensor, or what df.tensor takes, as a NumPy file.
+  example   local path = os.tmpname() df.save_npy(path, {1.5, 2})
+            local t = df.load_npy(path)
+            os.remove(path)
+            return t
+
+df.load_npz(path)
+  The arrays of a zip of NumPy files: {name = Tensor}.
+  example   local path = os.tmpname() df.save_npz(path, {w = {1.5, 2}})
+            local t = df.load_npz(path)
+            os.remove(path)
+            return t.w
+
+df.save_npz(path, {name = Tensor})
+  Writes Tensors as numpy.savez does.
+  example   local path = os.tmpname() df.save_npz(path, {w = {1.5, 2}, b = {0.5}})
+            local t = df.load_npz(path)
+            os.remove(path)
+            return t.b
+
+-- ---- graphs ------------------------------------------------------------------------------------
+
+df.Graph()
+  A graph of its own. g:as_default(fn) builds in it; ?Graph tells what else it can do.
+  example   local g = df.Graph() return g:as_default(function() return df.float32(2) * 3 end)
+
+df.default_graph()
+  The graph that is built in now.
+  example   df.float32(1) return df.default_graph():size()
+
+df.reset()
+  A new, empty default graph; the old one lives as long as something of it is held.
+  example   df.float32(1) df.reset() return df.default_graph():size()
+
+df.name_scope(name, fn)
+  Names of what fn builds begin with name/. Returns what fn returns.
+  example   df.name_scope('layer', function() return df.float32(1) end).name
+
+df.control_dependencies(list, fn)
+  What fn builds runs after all of list. Returns what fn returns.
+  example   local v = df.Variable(1.0)
+            return df.control_dependencies({v:assign_add(1)}, function() return v:value() end):eval()
+
+df.device(spec, fn)
+  What fn builds is to be placed on that device, such as 'cpu:0'. Returns what fn returns.
+  example   df.device('cpu:0', function() return df.float32(1) + 1 end)
+
+df.colocate_with(x, fn)
+  What fn builds is to be placed where x is. Returns what fn returns.
+  example   local v = df.Variable(1.0)
+            return df.colocate_with(v, function() return df.float32(1) + 1 end)
+
+df.group(a, b, …)
+  An operation that has run when all of these have; a list of them will do, too.
+  example   local v, w = df.Variable(1.0), df.Variable(2.0)
+            df.run(df.group(v:assign(3), w:assign(4)))
+            return df.run{v, w}
+
+df.set_random_seed(n)
+  The seed of the graph: random ops draw the same numbers in every new session, on any number of
+  threads.
+  example   df.set_random_seed(1) return df.random_uniform{2}
+
+df.import_graph_def(path or bytes, {…})
+  A TensorFlow graph as a Graph: a GraphDef (binary or text, gzipped or not), a MetaGraphDef or a
+  SavedModel. Its nodes keep their names: g:output('while/Exit:0'). All that works on a graph
+  works on it, gradients too.
+  option    into: Graph = nil  the graph it is put into; a new one otherwise
+  option    prefix: string = nil  names begin with prefix/
+  option    input_map: table = nil  {['x:0'] = Output of `into`}: these take the place of the
+              file's
+  example   local path = os.tmpname() .. '.pb'
+            df.export_graph_def(path, {outputs = df.placeholder('float32', {}, 'x') * 2})
+            local g = df.import_graph_def(path)
+            os.remove(path)
+            return df.run(g:output('Mul:0'), {[g:output('x:0')] = 4})
+
+df.export_graph_def(path, {…})
+  Writes a graph as TensorFlow's GraphDef: binary, text where path ends in .pbtxt, a MetaGraphDef
+  where it ends in .meta. Its operation `init` gives variables their initial values.
+  option    outputs: Output or table = nil  only what leads to these; the whole graph otherwise
+  option    with_context: bool = false  writes path .. '.meta' too, with loops and conds, so
+              that tf.gradients goes through them
+  option    graph: Graph = nil  the default graph otherwise
+  example   local path = os.tmpname() .. '.pb'
+            df.export_graph_def(path, {outputs = {df.float32(2) * 3}})
+            return
+            os.remove(path)
+
+df.export_onnx(path, {…})
+  Writes what leads to the outputs as an ONNX model. Variables become initializers with their
+  values in the session. A cond becomes an If, a while_loop a Loop; a TensorArray becomes a scan
+  output where a loop writes it in order and it is only read afterwards, else a sequence. df.print
+  hands on its value, df.assert is left out. What has no counterpart (random ops, assignments,
+  queues, complex numbers, …) is one error that lists the ops with their Lua lines.
+  option    outputs: Output, list or table  what the model gives; {name = Output} names them
+  option    inputs: list or table = nil  what it is fed; all placeholders that are needed
+              otherwise, in the order they were built
+  option    opset: int = 17  from 16 to 21
+  option    session: Session = nil  whose variables are written
+  example   local x, path = df.placeholder('float32', {3}, 'x'), os.tmpname()
+            df.export_onnx(path, {outputs = {y = x * 2}})
+            return
+            os.remove(path)
+
+-- ---- runs --------------------------------------------------------------------------------------
+
+df.run(fetches, feeds?, {…})
+  Runs what the fetches need and gives their values in the structure of fetches. feeds is {[x] =
+  value, …}.
+@run
+  example   local p = df.placeholder('float32')
+            return df.run({p + 1, double = p * 2}, {[p] = 3})
+
+df.start(fetches, feeds?, {…})
+  The same in the background: a Run, with h:wait(), h:pause(), h:step(), h:frames() and what else
+  ?Run lists.
+@run
+  example   local h = df.start(df.float32(2) * 3) return h:wait()
+
+df.Session({…})
+  A session of its own, with its own values of the variables; ?Session tells what it can do.
+  option    graph: Graph = nil  the default graph otherwise
+  option    threads: int = nil  as many as the machine has cores otherwise
+  option    engine: string = 'auto'  'tokens': every node by tagged tokens; 'program': loops as
+              programs where that is possible; the results are the same
+  option    timeout: number = nil  seconds that a run may take
+  option    devices: list = nil  such as {'cpu:0'}
+  option    kernels: string = nil  'ref': the reference kernels, to compare with
+  example   local s = df.Session{threads = 1} return s:run(df.float32(2) * 3)
+
+df.default_session()
+  The session of df.run and x:eval for the default graph; made when it is first needed.
+  example   df.type(df.default_session())
+
+df.stats()
+  Counters of the default session since it began: runs, nodes_run, dead_tokens, frames,
+  iterations, stack_pushes, stack_pops, memory = {[device] = {in_use, peak, limit}}, swap.
+  example   df.run(df.float32(2) * 3) return df.stats().runs
+
+df.init()
+  Sets the variables of the default session back: the next run that needs them initialises them.
+  example   local v = df.Variable(1.0) df.run(v:assign(5)) df.init() return df.run(v)
+
+df.reset_peak_memory()
+  The peak in df.stats().memory begins anew, from what is in use now.
+  example   df.reset_peak_memory()
+            local m = df.stats().memory['cpu:0']
+            return m.peak == m.in_use
+
+-- ---- made of ops -------------------------------------------------------------------------------
+
+df.boolean_mask(x, mask)
+  The elements of x along its first axes where mask is true, one after the other.
+  gradient  x: dy back in the places that were taken
+  example   df.boolean_mask(df.float32{1, 2, 3}, {true, false, true})
+
+df.dim(x, axis)
+  One dimension of x as a scalar int32; a constant where it is known while building.
+  gradient  none: integers have no derivative
+  example   df.dim(df.zeros{2, 3}, 1)
+
+df.div(x, y)
+  x / y, as the operator: integers are cast to float32, int64 to float64.
+  gradient  x: dy / y,  y: -dy * x / y^2
+  example   df.div(df.int32{1, 2}, 4)
+
+df.divide(x, y)
+  Another name of df.div.
+  gradient  x: dy / y,  y: -dy * x / y^2
+  example   df.divide(df.float32{1, 2}, 4)
+
+df.truediv(x, y)
+  Another name of df.div.
+  gradient  x: dy / y,  y: -dy * x / y^2
+  example   df.truediv(df.int32{1, 2}, 4)
+
+df.zeros(shape, dtype?)
+  Zeros (false, empty strings) of this shape, float32 unless said otherwise.
+  gradient  none: it has no inputs
+  example   df.zeros{2, 3}
+
+df.ones(shape, dtype?)
+  Ones (true) of this shape, float32 unless said otherwise.
+  gradient  none: it has no inputs
+  example   df.ones({2}, 'int32')
+
+df.eye(n, m?, {…})
+  Ones on the diagonal of an n by m matrix, zeros elsewhere; m is n unless given.
+  option    dtype: string = 'float32'  of the matrix
+@name
+  gradient  none: it has no inputs
+  example   df.eye(2, 3)
+
+df.lin_space(start, stop, num)
+  Another name of df.linspace.
+  gradient  as df.linspace
+  example   df.lin_space(0.0, 1.0, 3)
+
+df.pack({values, …}, {axis = 0})
+  Another name of df.stack.
+  gradient  as df.stack
+  example   df.pack{df.float32{1, 2}, df.float32{3, 4}}
+
+df.repeat_(x, repeats, axis?)
+  Each element `repeats` times, or element i repeats[i] times, along an axis; of the flat x
+  without one.
+  gradient  x: the sum of dy over the copies
+  example   df.repeat_(df.float32{1, 2}, {2, 3})
+
+df.sequence_mask(lengths, maxlen?, {…})
+  bool[n, maxlen]: true in the first lengths[i] places of row i.
+  option    dtype: string = nil  cast to it; bool otherwise
+@name
+  gradient  none: bools have no derivative
+  example   df.sequence_mask({1, 3}, 3)
+
+df.tensordot(a, b, axes)
+  The sum of products over the last `axes` axes of a and the first of b, or over {axes of a, axes
+  of b}.
+  gradient  that of the einsum it is
+  example   df.tensordot(df.float32{{1, 2}}, df.float32{{3}, {4}}, 1)
+
+df.norm(x, axis?, keep_dims?)
+  The square root of the sum of squares along the axes, all of them by default.
+  gradient  x: dy * x / norm(x)
+  example   df.norm{3.0, 4.0}
+
+df.moments(x, axes, {…})
+  Mean and variance along the axes.
+  option    keep_dims: bool = false  the axes stay, as ones
+@name
+  gradient  that of the means it is made of
+  example   df.moments({1.0, 2.0, 3.0}, {0})
+
+df.l2_normalize(x, axis, {…})
+  x divided by its norm along the axis.
+  option    epsilon: number = 1e-12  the least that the sum of squares counts for
+@name
+  gradient  that of the ops it is made of
+  example   df.l2_normalize({3.0, 4.0}, 0)
+
+df.clip_by_norm(x, clip_norm, axes?)
+  x scaled down so that its norm is at most clip_norm.
+  gradient  that of the ops it is made of
+  example   df.clip_by_norm({3.0, 4.0}, 1)
+
+df.global_norm(list)
+  The square root of the sum of all squares of a list; false counts for nothing.
+  gradient  that of the ops it is made of
+  example   df.global_norm{df.float32{3}, df.float32{4}}
+
+df.clip_by_global_norm(list, clip_norm, {…})
+  The list scaled down so that its norm is at most clip_norm, and the norm it had.
+  option    use_norm: Output = nil  the norm, where it is known already
+@name
+  gradient  that of the ops it is made of
+  example   df.clip_by_global_norm({df.float32{3}, df.float32{4}}, 1)
+
+df.dropout(x, rate, {…})
+  Each element is zero with probability rate, the others are divided by 1 - rate.
+  option    seed: int = nil  the same one gives the same zeros in the n-th run of a session
+  option    noise_shape: shape = nil  where it is 1 elements share their fate
+  option    keep_prob: number = nil  1 - rate, as TensorFlow 1 has it
+@name
+  gradient  x: dy in the places that were kept, divided by 1 - rate
+  example   df.dropout(df.ones{4}, 0.5, {seed = 1})
+
+df.log_sigmoid(x)
+  log(sigmoid(x)), without underflow.
+  gradient  x: dy * sigmoid(-x)
+  example   df.log_sigmoid{-100.0, 0.0}
+
+df.sigmoid_cross_entropy_with_logits(logits, labels)
+  Elementwise cross entropy of labels between 0 and 1 and sigmoid(logits), without overflow. Both
+  may be given by name.
+  gradient  logits: dy * (sigmoid(logits) - labels)
+  example   df.sigmoid_cross_entropy_with_logits{labels = {1.0, 0.0}, logits = {2.0, 2.0}}
+
+df.embedding_lookup(params, ids)
+  Rows `ids` of params: df.gather along axis 0.
+  gradient  params: IndexedSlices, the rows that were looked up
+  example   df.embedding_lookup(df.float32{{1, 2}, {3, 4}}, {1, 1})
+
+-- ---- queues ------------------------------------------------------------------------------------
+
+df.FIFOQueue(capacity, dtypes, {…})
+  A queue of the session, first in, first out. One dtype per component; capacity -1: no bound. A
+  full queue holds back who puts in, an empty one who takes out. ?Queue tells its methods.
+@queue
+  example   local q = df.FIFOQueue(10, {'int32', 'float32'})
+            df.run(q:enqueue(1, 2.5))
+            return df.run(q:size())
+
+df.PaddingFIFOQueue(capacity, dtypes, {…})
+  A FIFOQueue whose shapes may have -1: elements that differ there are filled up with zeros in a
+  batch.
+@queue
+  example   local q = df.PaddingFIFOQueue(10, 'float32', {shapes = {-1}})
+            df.run(q:enqueue{1})
+            df.run(q:enqueue{2, 3})
+            return q:dequeue_many(2):eval()
+
+df.RandomShuffleQueue(capacity, dtypes, {…})
+  A queue that gives its elements in random order.
+@queue
+  option    min_after_dequeue: int = 0  so many stay in it while it is open
+  option    seed: int = nil  the same one gives the same order
+  example   local q = df.RandomShuffleQueue(10, 'int32', {shapes = {}, seed = 1})
+            df.run(q:enqueue_many{1, 2, 3})
+            return q:dequeue_many(3):eval()
+
+df.PriorityQueue(capacity, dtypes, {…})
+  A queue whose elements begin with an int64 priority: q:enqueue(priority, v…). The smallest
+  comes first, of equal ones the older.
+@queue
+  example   local q = df.PriorityQueue(10, 'string')
+            df.run(q:enqueue(2, 'later'))
+            df.run(q:enqueue(1, 'first'))
+            return df.run((select(2, q:dequeue())))
+
+-- ---- parts -------------------------------------------------------------------------------------
+
+df.train
+  Optimizers: df.train.SGD, df.train.Momentum, df.train.Adam, each with :minimize(loss);
+  df.train.exponential_decay.
+  example   local w = df.Variable(5.0)
+            df.run(df.train.SGD(0.1):minimize(w * w))
+            return df.run(w)
+
+df.train.SGD(learning_rate, {…})
+  Gradient descent: v -= learning_rate * gradient. GradientDescentOptimizer is its long name.
+  option    clip_norm: number = nil  all gradients are clipped to this global norm
+  example   local w = df.Variable(5.0)
+            df.run(df.train.SGD(0.1):minimize(w * w))
+            return df.run(w)
+
+df.train.Momentum(learning_rate, momentum = 0.9, {…})
+  a = momentum * a + gradient; v -= learning_rate * a. MomentumOptimizer is its long name.
+  option    use_nesterov: bool = false  looks ahead along the momentum
+  option    clip_norm: number = nil  all gradients are clipped to this global norm
+  example   local w = df.Variable(5.0)
+            local step = df.train.Momentum(0.1):minimize(w * w)
+            df.run(step)
+            df.run(step)
+            return df.run(w)
+
+df.train.Adam(learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, {…})
+  Adam, with its running means of the gradient and of its square. AdamOptimizer is its long name.
+  option    use_nesterov: bool = false  looks ahead along the momentum
+  option    clip_norm: number = nil  all gradients are clipped to this global norm
+  example   local w = df.Variable(5.0)
+            df.run(df.train.Adam(0.1):minimize(w * w))
+            return df.run(w)
+
+df.train.exponential_decay(rate, step, decay_steps, decay_rate, {…})
+  rate * decay_rate ^ (step / decay_steps), a learning rate that goes down with the step.
+  option    staircase: bool = false  whole powers only
+@name
+  example   df.train.exponential_decay(0.5, df.int32(10), 10, 0.9)
+
+df.nn
+  Layers and recurrent cells: df.nn.dense, df.nn.lstm_cell, df.nn.gru_cell, df.nn.dynamic_rnn. The
+  ops of df are here, too: df.nn.relu is df.relu.
+  example   df.nn.relu == df.relu
+
+df.nn.dense(x, units, {…})
+  activation(x W + b), and the list of its variables. x is [..., inputs], the result [..., units].
+  option    activation: function = nil  such as df.relu
+  option    use_bias: bool = true  whether there is a b
+  option    name: string = 'dense'  what the names of the variables begin with
+  option    seed: int = nil  of the first weights
+  example   df.nn.dense(df.ones{2, 3}, 4).shape
+
+df.nn.lstm_cell(units, {…})
+  An LSTM: cell.step(x, state) gives h and the next state {c =, h =}; cell.zero_state(batch,
+  dtype) the first; cell.variables its weights, made at the first step.
+  option    forget_bias: number = 1  added to the forget gate
+  option    name: string = 'lstm_cell'  what the names of the variables begin with
+  option    seed: int = nil  of the first weights
+  example   local cell = df.nn.lstm_cell(4)
+            return cell.step(df.ones{2, 3}, cell.zero_state(2)).shape
+
+df.nn.gru_cell(units, {…})
+  A GRU, used as an lstm_cell; its state is h itself.
+  option    name: string = 'gru_cell'  what the names of the variables begin with
+  option    seed: int = nil  of the first weights
+  example   local cell = df.nn.gru_cell(4)
+            return cell.step(df.ones{2, 3}, cell.zero_state(2)).shape
+
+df.nn.dynamic_rnn(cell, x, {…})
+  The cell over time, in a while_loop: the outputs, laid out as x, and the last state. x is
+  [batch, time, inputs].
+  option    initial_state: table = nil  cell.zero_state otherwise
+  option    time_major: bool = false  x is [time, batch, inputs]
+  option    parallel_iterations: int = 32  as for while_loop
+  option    save: string = 'keep'  as for while_loop
+  option    swap_memory: bool = false  as for while_loop
+  option    name: string = 'rnn'  what the loop is called
+  gradient  backpropagation through time: a loop that goes backwards
+  example   df.nn.dynamic_rnn(df.nn.gru_cell(4), df.ones{2, 5, 3}).shape
+
+df.nn.glorot_uniform(rows, columns, dtype?, seed?)
+  Weights as Glorot and Bengio draw them: uniform within sqrt(6 / (rows + columns)).
+  example   df.nn.glorot_uniform(2, 3, 'float32', 1).shape
+
+df.data
+  Readers of data sets and batches of them: df.data.idx, df.data.batches, df.data.read,
+  df.data.permutation.
+  example   type(df.data.idx)
+
+df.data.idx(path)
+  The Tensor of an IDX file (MNIST's format), plain or gzip.
+  example   local path = os.tmpname()
+            local f = io.open(path, 'wb')
+            f:write('\0\0\8\1\0\0\0\3abc') f:close()
+            local t = df.data.idx(path)
+            os.remove(path)
+            return t
+
+df.data.read(path)
+  A file's bytes as a string; a gzip file comes unpacked.
+  example   local path = os.tmpname()
+            local f = io.open(path, 'wb')
+            f:write('abc') f:close()
+            local s = df.data.read(path)
+            os.remove(path)
+            return s
+
+df.data.permutation(n, seed)
+  The numbers from 0 to n - 1 in random order, the same for a seed under every Lua.
+  example   df.data.permutation(5, 1)
+
+df.data.batches(tensors, size, {…})
+  An iterator over batches of rows: the number of the batch from 1, then a Tensor for each tensor.
+  option    shuffle: bool = true  each epoch in another random order
+  option    seed: int = nil  of that order; the time otherwise
+  option    drop_remainder: bool = true  false: the last batch may be smaller
+  option    epochs: int = 1  how often all rows come
+  example   local n = 0
+            for i, x in df.data.batches(df.tensor{1.5, 2, 3, 4}, 2, {seed = 1}) do
+              n = n + x.size
+            end
+            return n
+]==]
+
+--- By name: a page.
+M.functions = {}
+for _, page in ipairs(pages.read(text, macros)) do
+  M.functions[page[1]:gsub('^df%.', ''):match('^[%w_.]+')] = page
+end
+
+-- Longer names of the optimizers.
+for short, long in pairs{ SGD = 'GradientDescentOptimizer', Momentum = 'MomentumOptimizer',
+                          Adam = 'AdamOptimizer' } do
+  local f = M.functions['train.' .. short]
+  local signature = f[1]:gsub('%.' .. short, '.' .. long)
+  local about = f[2]:gsub(long .. ' is its long name', short .. ' is its short name')
+  M.functions['train.' .. long] = { signature, about, f[3], options = f.options, fields = f.fields }
+end
+
+return M

@@ -1,0 +1,540 @@
+--- The types, as pages.lua reads them: `Name (what df.type says, a letter for one)`, its fields, and
+-- below it its methods.
+local pages = require 'dflow.docs.pages'
+
+local macros = {
+  -- a run that stands before its first token
+  paused = [[
+local x = df.placeholder('float32', {})
+            local i, y = while_loop(function(i, y) return i:lt(5) end,
+                                    function(i, y) return i + 1, y * x end, {df.int32(0), 1.0})
+            local h = df.start(y, {[x] = 2}, {paused = true, values = true})]],
+  filled = [[
+local q = df.FIFOQueue(10, 'float32', {shapes = {}})
+            df.run(q:enqueue_many{1, 2, 3})]],
+}
+
+local text = [==[
+Output (output, x)
+  One output of one node of a graph: symbolic, without a value until it is run. Every op is a
+  method of it, x:tanh(), and + - * / % ^ build nodes. x[i] is element i along axis 0. Two
+  mentions of one output are one Lua object.
+  field     dtype  its dtype, a string
+  field     shape  a list of dimensions, -1 for one not known yet; nil where even the rank is
+              unknown
+  field     name  'node:index'
+  field     op  the operation that makes it
+  field     index  which output of the operation, from 0
+  field     graph  its Graph
+  field     source  'file:line' that built it
+  example   df.float32{1, 2}:square()[1]
+
+x:eval(feeds?, {timeout = nil})
+  Its value, from a run in the default session.
+  example   df.float32(2):square():eval()
+
+x:set_shape(shape)
+  Says what is known of its shape otherwise than by the graph; gives x.
+  example   df.placeholder('float32'):set_shape{2, -1}.shape[2]
+
+x:lt(y)
+  x < y, elementwise: df.less.
+  example   df.float32{1, 2}:lt(2)
+
+x:le(y)
+  x <= y, elementwise: df.less_equal.
+  example   df.float32{1, 2}:le(1)
+
+x:gt(y)
+  x > y, elementwise: df.greater.
+  example   df.float32{1, 2}:gt(1)
+
+x:ge(y)
+  x >= y, elementwise: df.greater_equal.
+  example   df.float32{1, 2}:ge(2)
+
+x:eq(y)
+  Equal values, elementwise: df.equal. x == y asks whether both are one output.
+  example   df.float32{1, 2}:eq(2)
+
+x:ne(y)
+  Different values, elementwise: df.not_equal.
+  example   df.float32{1, 2}:ne(2)
+
+-- -------------------------------------------------------------------------------------------------
+
+Operation (operation, op)
+  A node of a graph. It can be fetched, which gives true, and stand in control dependencies.
+  field     name  its name
+  field     type  its op, such as 'MatMul'
+  field     inputs  a list of Outputs
+  field     outputs  a list of Outputs
+  field     graph  its Graph
+  field     source  'file:line' that built it
+  example   df.float32(2):square().op.type
+
+op:run(feeds?, {timeout = nil})
+  Runs it in the default session; gives true.
+  example   df.Variable(1.0):assign(2).op:run()
+
+-- -------------------------------------------------------------------------------------------------
+
+Tensor (tensor, t)
+  A concrete dense array on the host: what runs and loaders give, and what may be fed. df.tensor
+  makes one. Its indices count from 0, tables from 1.
+  field     dtype  its dtype, a string
+  field     shape  a list of dimensions
+  field     rank  the number of dimensions
+  field     size  the number of elements
+  example   df.tensor{{1.5, 2}, {3, 4}}
+
+t:totable()
+  Nested tables of its elements; the element itself when the rank is 0.
+  example   df.tensor{{1.5, 2}, {3, 4}}:totable()[2][1]
+
+t:item()
+  The one element of a tensor of size 1.
+  example   df.tensor{2.5}:item()
+
+t:astype(dtype)
+  The same numbers in another dtype, converted as df.cast does.
+  example   df.tensor{1.7, -1.7}:astype('int32')
+
+t:reshape(shape)
+  The same elements in another shape; one dimension may be -1.
+  example   df.tensor{1.5, 2, 3, 4}:reshape{2, -1}
+
+t:at(i, j, …)
+  Element i, j, … counted from 0; negative numbers count from the end. Fewer indices than the
+  rank give a part.
+  example   df.tensor{{1.5, 2}, {3, 4}}:at(1, 0)
+
+t:rows(list)
+  Rows of these numbers, counted from 0, as a new tensor.
+  example   df.tensor{{1.5, 2}, {3, 4}, {5, 6}}:rows{2, 0}
+
+t:list()
+  All elements as a flat Lua list, in row-major order.
+  example   #df.tensor{{1.5, 2}, {3, 4}}:list()
+
+-- -------------------------------------------------------------------------------------------------
+
+Variable (variable, v)
+  A value that stays from run to run. Usable wherever an Output is, with the same methods; a bare
+  one is read where it is used. Each session has its own value.
+  field     dtype  its dtype
+  field     shape  its static shape
+  field     name  its name
+  field     op  the operation of its handle
+  field     graph  its Graph
+  field     source  'file:line' that made it
+  example   local v = df.Variable(1.0) df.run(v:assign_add(2)) return df.run(v)
+
+v:eval(feeds?, {timeout = nil})
+  Its value in the default session.
+  example   df.Variable(1.5):eval()
+
+v:value()
+  A read on its own, as an Output: of the value at the place where it is built.
+  example   df.run(df.Variable(1.5):value())
+
+v:read_value()
+  The same as v:value().
+  example   df.run(df.Variable(1.5):read_value())
+
+v:assign(x, {name = nil})
+  x is its value from then on; gives the new value as an Output.
+  example   df.run(df.Variable(1.5):assign(4))
+
+v:assign_add(x, {name = nil})
+  Adds x to it; gives the new value.
+  example   df.run(df.Variable(1.5):assign_add(4))
+
+v:assign_sub(x, {name = nil})
+  Subtracts x from it; gives the new value.
+  example   df.run(df.Variable(1.5):assign_sub(4))
+
+v:scatter_sub(indices, updates, {name = nil})
+  Its rows `indices` lose updates; gives the new value.
+  example   df.run(df.Variable{1.0, 2.0, 3.0}:scatter_sub({0, 2}, {10, 10}))
+
+v:scatter_min(indices, updates, {name = nil})
+  Its rows `indices` are at most updates; gives the new value.
+  example   df.run(df.Variable{1.0, 2.0, 3.0}:scatter_min({0, 2}, {0, 0}))
+
+v:scatter_mul(indices, updates, {name = nil})
+  Its rows `indices` are multiplied by updates; gives the new value.
+  example   df.run(df.Variable{1.0, 2.0, 3.0}:scatter_mul({0, 2}, {10, 10}))
+
+v:scatter_update(indices, updates, {name = nil})
+  Its rows `indices` become updates; gives the new value.
+  example   df.run(df.Variable{1.0, 2.0, 3.0}:scatter_update({0, 2}, {10, 10}))
+
+v:scatter_add(indices, updates, {name = nil})
+  Its rows `indices` have added to them updates; gives the new value.
+  example   df.run(df.Variable{1.0, 2.0, 3.0}:scatter_add({0, 2}, {10, 10}))
+
+v:scatter_div(indices, updates, {name = nil})
+  Its rows `indices` are divided by updates; gives the new value.
+  example   df.run(df.Variable{1.0, 2.0, 3.0}:scatter_div({0, 2}, {2, 2}))
+
+v:scatter_max(indices, updates, {name = nil})
+  Its rows `indices` are at least updates; gives the new value.
+  example   df.run(df.Variable{1.0, 2.0, 3.0}:scatter_max({0, 2}, {10, 10}))
+
+-- -------------------------------------------------------------------------------------------------
+
+TensorArray (tensor_array, ta)
+  An array of tensors for loops. What changes it returns the next array. Each place is written
+  once, read as often as one likes, and all of it has a gradient.
+  field     dtype  of its elements
+  field     element_shape  the static shape of an element
+  field     name  its name, which errors use
+  field     op  the operation of its handle
+  example   TensorArray('float32', 2):write(0, 1):write(1, 2):stack()
+
+ta:write(i, v)
+  Place i holds v; the next array. Each place is written once.
+  example   TensorArray('float32', 2):write(0, 1):write(1, 2):stack()
+
+ta:read(i)
+  What place i holds.
+  example   TensorArray('float32', 2):unstack{5, 6}:read(1)
+
+ta:stack()
+  All elements along a new axis 0.
+  example   TensorArray('float32', 2):unstack{5, 6}:stack()
+
+ta:unstack(t)
+  Place i holds t[i]; the next array.
+  example   TensorArray('float32', 2):unstack{{1, 2}, {3, 4}}:read(0)
+
+ta:gather(indices)
+  These elements along a new axis 0.
+  example   TensorArray('float32', 3):unstack{5, 6, 7}:gather{2, 0}
+
+ta:scatter(indices, t)
+  Place indices[k] holds t[k]; the next array.
+  example   TensorArray('float32', 2):scatter({1, 0}, {5, 6}):stack()
+
+ta:concat()
+  All elements one behind the other along their axis 0.
+  example   TensorArray('float32', 2):split({1, 2, 3}, {1, 2}):concat()
+
+ta:split(t, lengths)
+  Place i holds the next lengths[i] rows of t; the next array.
+  example   TensorArray('float32', 2):split({1, 2, 3}, {1, 2}):read(1)
+
+ta:size()
+  How many places there are now, a scalar int32.
+  example   TensorArray('float32', 2):size()
+
+ta:grad(source)
+  The array of gradients that belongs to this array under the name source.
+  example   TensorArray('float32', 1):unstack{5}:grad('mine'):write(0, 2):read(0)
+
+ta:identity()
+  The same array behind a node of its own, which control dependencies can order.
+  example   TensorArray('float32', 2):unstack{5, 6}:identity():read(0)
+
+-- -------------------------------------------------------------------------------------------------
+
+Queue (queue, q)
+  A queue of the session: df.FIFOQueue, df.PaddingFIFOQueue, df.RandomShuffleQueue or
+  df.PriorityQueue makes one. Its methods build ops; in a run they wait for room or elements.
+  field     name  its name
+  field     dtypes  of its components
+  example   @filled
+            return df.run(q:size())
+
+q:size()
+  How many elements it holds, a scalar int32.
+  example   @filled
+            return df.run(q:size())
+
+q:enqueue(v, …)
+  An operation that puts in one element, a value for each component; it waits while the queue is
+  full.
+  example   @filled
+            df.run(q:enqueue(4))
+            return df.run(q:size())
+
+q:enqueue_many(v, …)
+  An operation that puts in the rows of v along axis 0, one by one, as there is room.
+  example   @filled
+            return df.run(q:size())
+
+q:dequeue()
+  The components of the next element; waits for one.
+  example   @filled
+            return df.run(q:dequeue())
+
+q:dequeue_many(n)
+  n elements, stacked along a new axis 0; waits for all of them.
+  example   @filled
+            return df.run(q:dequeue_many(2))
+
+q:dequeue_up_to(n)
+  As dequeue_many, but of a closed queue what is left will do.
+  example   @filled
+            df.run(q:close())
+            return df.run(q:dequeue_up_to(5))
+
+q:is_closed()
+  Was it closed? A scalar bool.
+  example   @filled
+            return df.run(q:is_closed())
+
+q:close({cancel_pending = false, name = nil})
+  An operation: nothing more is put in, and who waits for elements that cannot come any more ends
+  with out_of_range. With cancel_pending who waits for room ends, too.
+  example   @filled
+            df.run(q:close())
+            return df.run(q:is_closed())
+
+-- -------------------------------------------------------------------------------------------------
+
+Session (session, s)
+  Runs what is fetched, keeps the values of variables and the compiled plans. df.Session makes
+  one; df.run uses the default one.
+  field     graph  its Graph
+  example   df.Session{threads = 1}:run(df.float32(2) * 3)
+
+s:close()
+  Frees its variables and plans; it cannot run any more.
+  example   local s = df.Session{} s:close() return tostring(s)
+
+s:run(fetches, feeds?, {timeout = nil, trace = nil, report = nil})
+  As df.run, in this session. s(fetches, feeds) is short for it.
+  example   df.Session{}:run(df.float32(2) * 3)
+
+s:start(fetches, feeds?, {timeout = nil, paused = false, values = false, log = false, trace = nil, report = nil})
+  As df.start, in this session: a Run.
+  example   df.Session{}:start(df.float32(2) * 3):wait()
+
+s:init()
+  Its variables are uninitialised again: the next run that needs one initialises it.
+  example   local v, s = df.Variable(1.0), df.Session{} s:run(v:assign(5)) s:init()
+            return s:run(v)
+
+s:stats()
+  Counters since it began, as df.stats().
+  example   local s = df.Session{} s:run(df.float32(2) * 3) return s:stats().runs
+
+s:plans()
+  How many plans were compiled so far: one per signature of fetches and feeds.
+  example   local x, s = df.float32(2) * 3, df.Session{} s:run(x) s:run(x) return s:plans()
+
+s:as_default(fn, …)
+  df.run, x:eval and so on use it while fn runs; gives what fn gives.
+  example   df.Session{}:as_default(function() return df.run(df.float32(2) * 3) end)
+
+-- -------------------------------------------------------------------------------------------------
+
+Graph (graph, g)
+  A graph: nodes and the lines that built them. Building more never invalidates what runs.
+  field     variables  the list of its variables
+  example   local g = df.Graph() return g:as_default(function() return df.float32(2) * 3 end)
+
+g:size()
+  How many nodes it has.
+  example   local x = df.float32(1) * 2 return df.default_graph():size()
+
+g:as_default(fn)
+  What fn builds goes into it; gives what fn gives.
+  example   df.Graph():as_default(function() return df.float32(2) * 3 end)
+
+g:op(name)
+  The operation of that name.
+  example   df.placeholder('float32', {}, 'x') return df.default_graph():op('x').type
+
+g:output('name:0')
+  The output of that name; ':0' may be left out.
+  example   df.placeholder('float32', {}, 'x') return df.default_graph():output('x').name
+
+g:ops()
+  All operations, in the order they were built.
+  example   local x = df.float32(1) * 2 return #df.default_graph():ops()
+
+-- -------------------------------------------------------------------------------------------------
+
+Run (run, h)
+  A run in the background, which df.start gives: it can be waited for, cancelled, paused, stepped
+  and looked into. Frames go by tags: `while` is a loop, `while:17` its iteration 17,
+  `while:17/inner:2` one of a loop inside. Looking changes nothing of what is computed.
+  field     session  its Session
+  example   local h = df.start(df.float32(2) * 3) return h:wait()
+
+h:value(x, tag?)
+  The value that x has there; nil, 'dead' for a dead one. An error when it is not there, or not
+  any more.
+  example   @paused
+            h:step()
+            h:step(2, 'iteration')
+            h:step()
+            return h:value('while/Less')
+
+h:stats()
+  Counters of this run, as df.stats().
+  example   @paused
+            h:resume() h:wait()
+            return h:stats().iterations
+
+h:wait()
+  Waits for it and gives, or raises, what df.run would have.
+  example   df.start(df.float32(2) * 3):wait()
+
+h:done()
+  Is it over?
+  example   local h = df.start(df.float32(2) * 3) h:wait() return h:done()
+
+h:state()
+  'running', 'paused' or 'done'.
+  example   @paused
+            return h:state()
+
+h:cancel()
+  Asks it to stop; h:wait() then raises cancelled. Variables are as before or fully assigned.
+  example   @paused
+            h:cancel()
+            return pcall(h.wait, h)
+
+h:pause()
+  Pauses it at the next token: where it stands ({op, frame, iteration, tag, dead, reason}), or nil
+  when it is over.
+  example   @paused
+            return h:pause().reason
+
+h:resume()
+  Goes on, to the next breakpoint or the end.
+  example   @paused
+            h:resume()
+            return h:wait()
+
+h:step(n = 1, unit = 'token')
+  Lets so much happen and says where it stands then, nil when it is over. unit: 'token'; 'node', a
+  live one; 'iteration', until the frame is n iterations further; 'frame', until one opens or
+  ends.
+  example   @paused
+            h:step()
+            return h:step(2, 'iteration').tag
+
+h:settle(seconds?)
+  Waits until it is paused or over, at most so long: where it stands, or nil.
+  example   @paused
+            h:break_at{op = 'Mul', iteration = 3}
+            h:resume()
+            return h:settle().tag
+
+h:break_at({op = nil, name = nil, line = nil, frame = nil, iteration = nil, dead = false, nan = false, inf = false, when = nil})
+  It stops before a token that fits: op is an Output, an operation, an op type or a node name (a
+  pattern); name a node name; line a Lua line; frame a loop, or a tag; dead: a dead token only.
+  nan and inf stop after a node whose result has one; when(v) is asked with the value of the node.
+  Gives a number for h:unbreak.
+  example   @paused
+            h:break_at{op = 'Mul', when = function(v) return v > 5 end}
+            h:resume()
+            return h:settle().iteration
+
+h:unbreak(n?)
+  Takes a breakpoint away, all of them without a number: was there one?
+  example   @paused
+            local n = h:break_at{op = 'Mul'}
+            return h:unbreak(n)
+
+h:frames()
+  The frames alive now, parents first; tostring is their tree. Each has name, tag, where, parent,
+  children, first, next, in_flight, limit, live, dead, running, waiting, iterations and stacks.
+  example   @paused
+            h:step()
+            h:step(2, 'iteration')
+            return h:frames()[2].first
+
+h:tokens(x?)
+  The tokens alive now, of all nodes or of x: {op, tag, state = 'ready', 'running', 'waiting' or
+  'partial', dead, missing}.
+  example   @paused
+            return h:tokens()[1].state
+
+h:stacks()
+  TensorArrays and saved values alive now: {name, saved, depth, size, bytes, dtype, where, frame}.
+  example   @paused
+            return #h:stacks()
+
+h:history(n = 20)
+  The last n tokens that ran, newest first: {op, tag, dead}.
+  example   @paused
+            h:step(3)
+            return #h:history(2)
+
+h:why(x, tag?)
+  A text: the value of x there and of what it was computed from, or the Switch that made it dead.
+  example   @paused
+            h:step()
+            h:step(2, 'iteration')
+            h:step()
+            return (h:why('while/Less'):match('^[^\n]*'))
+
+h:whynot(x, tag?)
+  A text: what x still waits for there, and what that waits for.
+  example   @paused
+            h:step()
+            h:step(2, 'iteration')
+            return (h:whynot('while/Less'):match('%s*([^\n]*)$'))
+
+-- -------------------------------------------------------------------------------------------------
+
+Optimizer (optimizer, o)
+  An optimizer: df.train.SGD, df.train.Momentum or df.train.Adam makes one.
+  example   local w = df.Variable(5.0)
+            df.run(df.train.SGD(0.1):minimize(w * w))
+            return df.run(w)
+
+o:minimize(loss, vars?)
+  The operation that does one step: compute_gradients, then apply_gradients. vars: all trainable
+  variables unless given; {var_list =, global_step =} will do.
+  example   local w = df.Variable(5.0)
+            df.run(df.train.SGD(0.1):minimize(w * w))
+            return df.run(w)
+
+o:compute_gradients(loss, vars?)
+  A list of {gradient, variable}; false where the loss does not depend on the variable.
+  example   local w = df.Variable(5.0) return df.train.SGD(0.1):compute_gradients(w * w)[1][1]
+
+o:apply_gradients(list, {global_step = nil, name = nil, after = nil})
+  The operation that does one step with a list of {gradient, variable}.
+  example   local w = df.Variable(5.0)
+            df.run(df.train.SGD(0.1):apply_gradients{{df.float32(2), w}})
+            return df.run(w)
+
+o:variables()
+  The optimizer's own variables, such as momenta.
+  example   local o, w = df.train.Momentum(0.1), df.Variable(5.0) o:minimize(w * w)
+            return #o:variables()
+
+-- -------------------------------------------------------------------------------------------------
+
+IndexedSlices (indexed_slices, s)
+  Rows `indices` of a tensor are `values`, the others are zero: a sparse gradient. It turns dense
+  wherever an Output is needed.
+  field     values  the rows, an Output
+  field     indices  their numbers, an Output
+  field     dense_shape  the shape of the whole, or nil
+  example   local v = df.Variable{1.0, 2.0}
+            return gradients(df.embedding_lookup(v, {0, 0}), v).values
+]==]
+
+--- By name: {what it is, example, kind =, letter =, fields =, methods = {[name] = page}}.
+local M = {}
+local current
+for _, page in ipairs(pages.read(text, macros)) do
+  local name, kind, letter = page[1]:match('^(%u%w+) %(([%w_]+), (%l+)%)$')
+  if name then
+    current = { page[2], page[3], kind = kind, letter = letter, fields = page.fields, methods = {} }
+    M[name] = current
+  else
+    current.methods[page[1]:match('^%l+:([%w_]+)')] = page
+  end
+end
+
+return M
