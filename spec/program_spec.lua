@@ -272,6 +272,22 @@ describe('the prompt', function()
     os.remove(file)
   end)
 
+  it('knows the line of what an expression built', function()
+    local out, err = session('x = df.zeros{2, 3}', 'x:reduce_sum()', 'x:matmul(x)', 'df.tensor{1}:at(5)')
+    assert.is_truthy(out:match('Sum:0: [^\n]*  %-%- stdin:2\n'), out)
+    assert.is_truthy(err:match('stdin:3: MatMul') and err:match('stdin:4: index 5'), err)
+  end)
+
+  it('saves sessions that only a prompt would take', function()
+    local file = os.tmpname()
+    local out = session('local a, b = 3', 'function f(n) return n * a end', 'f(4)', 'return f(1)', 'local a = 10', 'f(1)', '_ + __', 'Out[3]', '{1, {2}}', '1, nil',
+      'local c <const> = 5', 'goto on; ::on::', ':save ' .. file)
+    local r = shell.run(dflow .. ' ' .. file)
+    os.remove(file)
+    assert.are.equal('12\n3\n10\n13\n12\n{1, {2}}\n1\tnil\n', r.out, r.err)
+    assert.is_truthy(out:find(r.out:match('{1, {2}}'), 1, true))
+  end)
+
   it('times expressions, and the runs of outputs', function()
     local out = session(':time 1 + 1', 'x = df.float32(3)', ':timeit x * x', ':timeit 1 + 1')
     assert.is_truthy(out:match('2\nwall [%d.]+ [num]?s, processor'), out)

@@ -2,6 +2,8 @@
 local df = require 'dflow'
 local lexer = require 'dflow.repl.lexer'
 local locals = require 'dflow.repl.locals'
+local script = require 'dflow.repl.script'
+local unpack = table.unpack or unpack
 local session = require 'dflow.repl.session'
 local values = require 'dflow.repl.values'
 local hints = require 'dflow.repl.hints'
@@ -96,6 +98,34 @@ describe('locals of the top level', function()
     assert.are.equal(3, r[4])
   end)
 
+  it('take no assignment when they are const, and are declared anew like any', function()
+    local r, _, state = run('local c <const>, d = 1, 2', 'return c + d', 'd = 5', 'return pcall(function() c = 3 end)', 'return c', 'local c = 4', 'c = c + 1', 'return c')
+    assert.are.equal(3, r[2])
+    assert.is_false(r[4])
+    assert.are.equal(1, r[5])
+    assert.are.equal(5, r[8])
+    assert.is_true(state.has('c') and state.has('d') and #state.names() == 2)
+  end)
+
+  it('that are to be closed live as long as the session, and are closed the last first', function()
+    local closed = {}
+    local function thing(name) return setmetatable({ name = name }, { __close = function(t) closed[#closed + 1] = t.name end }) end
+    _G.thing = thing
+    local r, _, state = run('local a <close> = thing "a"', 'local b <close>, c = thing "b", 3', 'return a.name .. b.name .. c', 'local none <close> = nil',
+      'return pcall(function() a = 1 end)')
+    assert.are.equal('ab3', r[3])
+    assert.is_false(r[5])
+    assert.are.same({}, closed)
+    state.close(error)
+    assert.are.same({ 'b', 'a' }, closed)
+    state.close(error)
+    assert.are.same({ 'b', 'a' }, closed)
+    _G.thing = nil
+    local ok, why = pcall(run, 'local bad <close> = {}')
+    assert.is_false(ok)
+    assert.is_truthy(why:find("variable 'bad' got a non-closable value", 1, true))
+  end)
+
   it('of inner blocks stay there', function()
     local r, base = run('for i = 1, 2 do local z = i end if true then local z = 1 end local f = function() local z = 2 return z end', 'return z', 'return f()')
     assert.is_nil(r[2])
@@ -108,6 +138,41 @@ describe('locals of the top level', function()
     local rewritten, names = locals.rewrite(source)
     assert.are.equal(select(2, source:gsub('\n', '')), select(2, rewritten:gsub('\n', '')))
     assert.are.same({ 'a', 'b', 'c', 's' }, names)
+  end)
+end)
+
+describe('a session as a script', function()
+  local function saved(...)
+    local inputs = {}
+    for i, text in ipairs{ ... } do
+      local kind = load('return ' .. text) and 'expression' or 'statement'
+      inputs[i] = { ok = true, number = i, text = text, kind = kind, n = kind == 'expression' and 1 or 0, muted = text:find(';%s*$') ~= nil }
+    end
+    local text = script.of(inputs, 'test')
+    assert.is_truthy(load((text:gsub('^#[^\n]*', ''))), text)
+    return (text:gsub('^.-\n\n', ''))
+  end
+
+  it('shows what was shown, keeps what was muted', function()
+    assert.are.equal('show(1 + 1)\nkeep(_ * 2)\nshow(x -- y\n)\n', saved('1 + 1', '_ * 2;', 'x -- y'))
+    assert.are.equal('Out = {}\nshow(6)\nOut[1] = _\nshow(Out[1])\nOut[2] = _\n', saved('6', 'Out[1]'))
+  end)
+
+  it('shows what was returned, for a script goes on after it', function()
+    assert.are.equal('local a = 1 show(a)\nif a then return end\n', saved('local a = 1 return a;', 'if a then return end'))
+  end)
+
+  it('declares a local once, and none that was mentioned before', function()
+    assert.are.equal('local a = 1\na = a + 1\nfunction f() return g() end\nfunction g() return t.b end\nlocal b\na, c = 1, 2\nd = 3\nd = nil\n',
+      saved('local a = 1', 'local a = a + 1', 'function f() return g() end', 'local function g() return t.b end', 'local b', 'local a, c = 1, 2',
+        'd = 3', 'local d'))
+  end)
+
+  it('has room for any number of locals, and no line is taken for a call of the one before', function()
+    local inputs = {}
+    for i = 1, 300 do inputs[i] = ('local v%d = %d'):format(i, i) end
+    inputs[#inputs + 1] = '(print or error)()\nx = 1'
+    assert.is_truthy(saved(unpack(inputs)):find('v300 = 300\n;(print', 1, true))
   end)
 end)
 

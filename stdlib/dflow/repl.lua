@@ -18,6 +18,7 @@ local program                -- dflow.program, which only the program has
 --- The message without the part of its traceback that is the prompt's own.
 local function message_of(text)
   text = tostring(text):gsub("\n%s*%[C%]: in function 'dflow%.program%.call'.*", '')
+  text = text:gsub("\n%s*%[C%]: in function 'error'(\n[^\n]*/dflow/repl/)", '%1'):gsub('\n[^\n]*/dflow/repl/[^\n]*: in [^\n]*', '')
   return (text:gsub('\nstack traceback:%s*$', ''))
 end
 
@@ -118,6 +119,7 @@ function M.main(resumes)
   if program.terminal().editing then program.open(require('dflow.repl.editor').new(M)) end
   if resumes then resume() end
   M.loop{}
+  session.locals.close(M.complain)
 end
 
 return M

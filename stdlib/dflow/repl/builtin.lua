@@ -74,7 +74,7 @@ command('save', function(rest, say)
   if rest == '' then error('usage: :save file.lua', 0) end
   local file, why = io.open(rest, 'w')
   if not file then error(why, 0) end
-  file:write(session.script(('a session of %s'):format(os.date('%Y-%m-%d %H:%M'))))
+  file:write(require('dflow.repl.script').of(session.inputs, ('a session of %s'):format(os.date('%Y-%m-%d %H:%M'))))
   file:close()
   local n = 0
   for _, input in ipairs(session.inputs) do n = n + (input.ok and 1 or 0) end

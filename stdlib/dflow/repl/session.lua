@@ -25,6 +25,10 @@ end
 
 local function as_expression(text) return 'return ' .. text:gsub('^%s*=', '', 1) end
 
+-- Where a variable waits to be closed a call is no tail call, so what an expression calls knows the line that it was typed at.
+local STAY = 'local __here <close> = nil '
+if not load(STAY) then STAY = '' end
+
 --- Does Lua's parser take the text for a whole chunk (or for one that no further line can mend)?
 function M.complete(text)
   if M.is_command(text) then return true end
@@ -38,8 +42,9 @@ end
 --- The chunk of an input and whether it is an 'expression' or a 'statement'; nil and a message.
 function M.compile(text, line)
   local lead = ('\n'):rep((line or next_line) - 1)
-  local chunk = load(lead .. as_expression(text), '=stdin', 't', M.locals.environment({}))
-  if chunk then return chunk, 'expression' end
+  local environment = M.locals.environment({})
+  local chunk = load(lead .. as_expression(text), '=stdin', 't', environment)
+  if chunk then return load(lead .. STAY .. as_expression(text), '=stdin', 't', environment) or chunk, 'expression' end
   local why
   chunk, why = load(lead .. text, '=stdin', 't', M.locals.environment({}))
   if not chunk and not why:find('too many local variables', 1, true) then return nil, why end
@@ -106,31 +111,6 @@ function M.source_line(line)
       return nil
     end
   end
-end
-
--- ---- as a script --------------------------------------------------------------------------------------------------
-local HEADER = [[
-#!/usr/bin/env dflow
--- %s
-local df = require 'dflow'
-local cond, while_loop, TensorArray, gradients = df.cond, df.while_loop, df.TensorArray, df.gradients
-]]
-
---- An input as it stands in a script: an expression becomes a statement that prints.
-function M.as_statement(input)
-  if input.kind ~= 'expression' then return input.text end
-  local text = input.text:gsub('^%s*=', '', 1):gsub('[;%s]*$', '')
-  if text:find('^%s*print%s*%(') or text:find('^%s*df%.run%s*%(') and input.muted then return text end
-  return ('_ = %s%s'):format(text, input.muted and '' or '\nprint(_)')
-end
-
---- The inputs that succeeded as a script that runs by itself.
-function M.script(about)
-  local parts = { HEADER:format(about) }
-  for _, input in ipairs(M.inputs) do
-    if input.ok then parts[#parts + 1] = M.as_statement(input) end
-  end
-  return table.concat(parts, '\n') .. '\n'
 end
 
 -- ---- the journal: what a crash leaves behind ------------------------------------------------------------------------
