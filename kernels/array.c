@@ -142,6 +142,12 @@ bool dfk_one_axis(df_kernel *k, const df_tensor *t, int32_t rank, const char *wh
   return false;
 }
 
+bool dfk_scalar_axis(df_kernel *k, const df_tensor *t, int32_t rank, const char *what, int32_t *axis) {
+  if (t->rank == 0) return dfk_axis(k, t, 0, rank, what, axis);
+  dfk_fail(k, DF_INVALID_ARGUMENT, "%s must be a scalar, but it has rank %d", what, t->rank);
+  return false;
+}
+
 /* For functions that return a pointer: the error, and NULL. */
 #define FAIL(k, ...) (dfk_fail(k, DF_INVALID_ARGUMENT, __VA_ARGS__), NULL)
 
@@ -183,7 +189,7 @@ df_tensor *dfk_concat_begin(df_kernel *k, int32_t *axis) {
 int64_t *dfk_split_begin(df_kernel *k, int32_t *axis) {
   const df_tensor *x = k->in[1]; /* inputs: split_dim, value */
   char text[160];
-  if (!dfk_one_axis(k, k->in[0], x->rank, "split_dim", axis)) return NULL;
+  if (!dfk_scalar_axis(k, k->in[0], x->rank, "split_dim", axis)) return NULL;
   if (x->dims[*axis] % k->nout)
     return FAIL(k, "dimension %d of %s does not split into %d equal parts", *axis, dfk_shape_text(x, text, sizeof text), k->nout);
   int64_t *sizes = dfk_scratch(k, (int64_t)sizeof(int64_t) * k->nout);

@@ -79,6 +79,8 @@ bool dfk_slice_resolve(const dfk_slice_spec *spec, int32_t rank, const int64_t *
 bool dfk_axis(df_kernel *k, const df_tensor *t, int64_t i, int32_t rank, const char *what, int32_t *axis);
 /* As dfk_axis, of a tensor that must have one element. */
 bool dfk_one_axis(df_kernel *k, const df_tensor *t, int32_t rank, const char *what, int32_t *axis);
+/* The same, of a scalar. */
+bool dfk_scalar_axis(df_kernel *k, const df_tensor *t, int32_t rank, const char *what, int32_t *axis);
 /* dims from an integer vector, checked to be >= 0 and at most DF_MAX_RANK many. -1: error is filled; else the rank. */
 int32_t dfk_dims_of(df_kernel *k, const df_tensor *t, const char *what, int64_t *dims);
 /* The product of dims[from .. to - 1]. */

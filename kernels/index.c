@@ -36,7 +36,7 @@ bool dfk_gather_plan(df_kernel *k, int32_t params_rank, const int64_t *params_di
   char text[160];
   int32_t axis;
   if (params_rank == 0) return FAIL(k, "params is a scalar: expected rank 1 or more");
-  if (!dfk_one_axis(k, k->in[2], params_rank, "axis", &axis)) return false;
+  if (!dfk_scalar_axis(k, k->in[2], params_rank, "axis", &axis)) return false;
   if (batch < -indices->rank || batch > indices->rank)
     return FAIL(k, "batch_dims is %lld for indices of rank %d", (long long)batch, indices->rank);
   if (batch < 0) batch += indices->rank;

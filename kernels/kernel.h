@@ -124,8 +124,8 @@ static inline int64_t dfk_index(const df_tensor *t, int64_t i) {
 /* Input i, which is called `name`, as the one integer it must be. False: it is none, and the error says so. */
 static inline bool dfk_integer(df_kernel *k, int32_t i, const char *name, int64_t *out) {
   const df_tensor *t = k->in[i];
-  if (t->size != 1) {
-    dfk_fail(k, DF_INVALID_ARGUMENT, "%s must be one integer, it has %lld elements", name, (long long)t->size);
+  if (t->rank != 0) {
+    dfk_fail(k, DF_INVALID_ARGUMENT, "%s must be one integer, it has rank %d and %lld elements", name, t->rank, (long long)t->size);
     return false;
   }
   *out = dfk_index(t, 0);

@@ -29,8 +29,8 @@ int32_t dfk_channels_of(df_kernel *k, int32_t attr, dfk_channels *c) {
   const df_tensor *x = k->in[0];
   bool first = strcmp(dfk_string(k, attr), "NCHW") == 0;
   char text[160];
-  if (x->rank < 1 + first)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has no channel axis for data_format %s",
+  if (x->rank < 2)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has no channel axis beside the batch's for data_format %s",
                     dfk_shape_text(x, text, sizeof text), dfk_string(k, attr));
   int32_t axis = first ? 1 : x->rank - 1;
   *c = (dfk_channels){ 1, x->dims[axis], 1 };

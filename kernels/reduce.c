@@ -5,9 +5,6 @@ int32_t dfk_reduction_of(df_kernel *k, dfk_reduction *r) {
   const df_tensor *x = k->in[0], *axes = k->in[1];
   bool keep = dfk_bool(k, 0);
   char text[160];
-  if (axes->rank > 1)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "reduction_indices must be a scalar or a vector, got %s",
-                    dfk_shape_text(axes, text, sizeof text));
   r->rank = x->rank;
   for (int32_t i = 0; i < x->rank; i++) r->reduced[i] = false;
   for (int64_t i = 0; i < axes->size; i++) {

@@ -78,6 +78,13 @@ static int32_t spelled(dfi_infer *c, int32_t i, const char *what, bool open, dfi
   return DF_OK;
 }
 
+/* The product of the dimensions above 0: where both shapes are empty, what -1 stands for is found by it. */
+static int64_t positive(const dfi_shape *s) {
+  int64_t n = 1;
+  for (int32_t d = 0; d < s->rank; d++) n *= s->dims[d] > 0 ? s->dims[d] : 1;
+  return n;
+}
+
 int32_t dfi_infer_reshape(dfi_infer *c) {
   const df_tensor *t = dfi_in_const(c, 1);
   int64_t size = dfi_shape_size(dfi_in_shape(c, 0)), known = 1, open = -1, opens = 0;
@@ -105,7 +112,7 @@ int32_t dfi_infer_reshape(dfi_infer *c) {
     return dfi_infer_fail(c, "%s has %lld elements, which is no multiple of the %lld that the shape %s asks for", in_text(c, 0, text),
                           (long long)size, (long long)known, dfi_shape_text(&to, other));
   if (known > 0) dfi_set_shape(c, 0)->dims[open] = size / known;
-  else if (t) dfi_set_shape(c, 0)->dims[open] = 0;
+  else if (t) dfi_set_shape(c, 0)->dims[open] = positive(dfi_in_shape(c, 0)) / positive(&to);
   return DF_OK;
 }
 

@@ -49,9 +49,9 @@ static int32_t channel_axis(dfi_infer *c, const dfi_shape *x) {
     return -1;
   }
   int32_t axis = channels_first(c->node) ? 1 : x->rank - 1;
-  if (axis >= 0 && axis < x->rank) return axis;
+  if (x->rank >= 2) return axis;
   if (x->rank < 0) return 0;
-  dfi_infer_fail(c, "%s has no channel axis for data_format '%s'", dfi_typed_shape_text(dfi_in_dtype(c, 0), x, text), format);
+  dfi_infer_fail(c, "%s has no channel axis beside the batch's for data_format '%s'", dfi_typed_shape_text(dfi_in_dtype(c, 0), x, text), format);
   return -1;
 }
 

@@ -45,7 +45,7 @@ static void gather_rows(void *arg, int64_t begin, int64_t end) {
 /* x[i]. Returns false when it is not that, or when something is wrong: the general kernel says what. */
 static bool gather_one(df_kernel *k) {
   const df_tensor *x = k->in[0], *index = k->in[1], *axis = k->in[2];
-  if (index->rank != 0 || x->rank == 0 || axis->size != 1 || dfk_index(axis, 0) != 0 || dfk_int(k, 0) != 0) return false;
+  if (index->rank != 0 || x->rank == 0 || axis->rank != 0 || dfk_index(axis, 0) != 0 || dfk_int(k, 0) != 0) return false;
   int64_t i = dfk_index(index, 0);
   if ((uint64_t)i >= (uint64_t)x->dims[0] || !dfk_plain(x->dtype)) return false;
   df_tensor *out = dfk_out(k, 0, x->dtype, x->rank - 1, x->dims + 1);

@@ -164,7 +164,7 @@ static int32_t run(df_kernel *k, search *s, const df_tensor *x, int64_t lines, b
 static int32_t arg(df_kernel *k, bool least) {
   const df_tensor *x = k->in[0];
   if (dfk_is_rare(x->dtype) || x->dtype == DF_BOOL) return least ? ref_arg_min(k) : ref_arg_max(k);
-  int32_t axis = dfk_axis_of(k, k->in[1], x), rank = 0;
+  int32_t axis = dfk_scalar_axis_of(k, k->in[1], x), rank = 0;
   if (axis < 0) return DF_INVALID_ARGUMENT;
   search s = { .n = x->dims[axis], .inner = 1, .least = least, .wide = k->out_dtype[0] == DF_INT64 };
   int64_t dims[DF_MAX_RANK], lines = 1;

@@ -43,7 +43,7 @@ SEGMENTS(fold_i64, int64_t, uint64_t, INT64_MIN, INT64_MAX)
 /* The reference tells what is wrong with what does not fit, and does the half types. */
 static int32_t run(df_kernel *k, kind what, df_kernel_fn reference) {
   const df_tensor *data = k->in[0], *ids = k->in[1];
-  int64_t n = k->in[2]->size == 1 ? dfk_index(k->in[2], 0) : -1, dims[DF_MAX_RANK];
+  int64_t n = k->in[2]->rank == 0 ? dfk_index(k->in[2], 0) : -1, dims[DF_MAX_RANK];
   bool usual = n >= 0 && ids->rank <= data->rank && !dfk_is_half(data->dtype) && !dfk_is_rare(data->dtype) && data->rank - ids->rank < DF_MAX_RANK;
   for (int32_t i = 0; usual && i < ids->rank; i++) usual = ids->dims[i] == data->dims[i];
   for (int64_t i = 0; usual && i < ids->size; i++) usual = dfk_index(ids, i) < n;

@@ -41,10 +41,18 @@ int32_t ref_shape(df_kernel *k) {
 int32_t ref_size(df_kernel *k) { return put_count(k, k->in[0]->size); }
 int32_t ref_rank(df_kernel *k) { return put_count(k, k->in[0]->rank); }
 
+/* The product of the dimensions above 0: where both shapes are empty, what -1 stands for is found by it. */
+static int64_t positive(int32_t rank, const int64_t *dims) {
+  int64_t n = 1;
+  for (int32_t d = 0; d < rank; d++) n *= dims[d] > 0 ? dims[d] : 1;
+  return n;
+}
+
 int32_t ref_reshape(df_kernel *k) {
   const df_tensor *x = k->in[0], *shape = k->in[1];
   int64_t dims[DF_MAX_RANK], known = 1;
   int32_t open = -1;
+  bool empty = false;
   char text[160];
   if (shape->rank != 1)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "shape is %s: expected a vector", dfk_shape_text(shape, text, sizeof text));
@@ -61,9 +69,10 @@ int32_t ref_reshape(df_kernel *k) {
       return dfk_fail(k, DF_INVALID_ARGUMENT, "the shape asked for has more elements than an int64 holds");
     }
   }
+  for (int32_t d = 0; d < shape->size; d++) empty |= dims[d] == 0;
   if (open >= 0) {
-    if (known == 0 && x->size == 0) {
-      dims[open] = 0;
+    if (empty && x->size == 0) {
+      dims[open] = positive(x->rank, x->dims) / positive((int32_t)shape->size, dims);
     } else if (known == 0 || x->size % known) {
       return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has %lld elements, which is no multiple of the %lld that the shape's known dimensions ask for",
                       dfk_shape_text(x, text, sizeof text), (long long)x->size, (long long)known);
@@ -142,7 +151,7 @@ int32_t ref_concat(df_kernel *k) {
 int32_t ref_concat_offset(df_kernel *k) {
   int32_t n = k->nin - 1, axis; /* inputs: concat_dim, then the shapes */
   int64_t rank = k->in[1]->size, sum = 0;
-  if (!dfk_axis(k, k->in[0], 0, (int32_t)rank, "concat_dim", &axis)) return k->error->code;
+  if (!dfk_scalar_axis(k, k->in[0], (int32_t)rank, "concat_dim", &axis)) return k->error->code;
   for (int32_t i = 0; i < n; i++) {
     const df_tensor *shape = k->in[1 + i];
     if (shape->size != rank)

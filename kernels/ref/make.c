@@ -118,6 +118,7 @@ static int64_t from_back(const df_tensor *s, int64_t d) { return d < s->size ? d
 
 static int32_t shapes_agree(df_kernel *k, int64_t *rank) {
   const df_tensor *a = k->in[0], *b = k->in[1];
+  if (a->rank != 1 || b->rank != 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "shapes are vectors: these have ranks %d and %d", a->rank, b->rank);
   *rank = a->size > b->size ? a->size : b->size;
   for (int64_t d = 0; d < *rank; d++)
     if (from_back(a, d) != from_back(b, d) && from_back(a, d) != 1 && from_back(b, d) != 1)
@@ -142,6 +143,8 @@ int32_t ref_broadcast_gradient_args(df_kernel *k) {
   int64_t rank;
   int32_t code = shapes_agree(k, &rank);
   if (code) return code;
+  bool equal = k->in[0]->size == k->in[1]->size;
+  for (int64_t d = 0; equal && d < rank; d++) equal = dfk_index(k->in[0], d) == dfk_index(k->in[1], d);
   for (int32_t i = 0; i < 2; i++) {
     const df_tensor *own = k->in[i];
     int64_t n = 0; /* dims of 1, also where the other is 1: summing those costs nothing */
@@ -150,7 +153,7 @@ int32_t ref_broadcast_gradient_args(df_kernel *k) {
       if (pass && !out) return k->error->code;
       int64_t at = 0;
       for (int64_t d = rank - 1; d >= 0; d--) {
-        if (from_back(own, d) != 1) continue;
+        if (equal || from_back(own, d) != 1) continue;
         if (pass) ref_put_int(out, at, rank - 1 - d);
         at++;
       }
@@ -234,6 +237,7 @@ static bool is_set(const df_tensor *t, int64_t i) {
 int32_t ref_where(df_kernel *k) {
   const df_tensor *x = k->in[0];
   int64_t dims[2] = { 0, x->rank }, at[DF_MAX_RANK] = { 0 };
+  if (x->rank == 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "a scalar has no places: expected rank 1 or more");
   for (int64_t i = 0; i < x->size; i++) dims[0] += is_set(x, i);
   df_tensor *out = dfk_out(k, 0, DF_INT64, 2, dims);
   if (!out) return k->error->code;

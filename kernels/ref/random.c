@@ -118,6 +118,7 @@ int32_t ref_random_uniform_int(df_kernel *k) {
   if (k->in[1]->rank != 0 || k->in[2]->rank != 0)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "minval and maxval must be scalars");
   int64_t low = dfk_index(k->in[1], 0), high = dfk_index(k->in[2], 0);
+  if (out->size == 0) return DF_OK;
   if (low >= high)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "minval is %lld but must be less than maxval, %lld", (long long)low, (long long)high);
   dfk_stream s = dfk_stream_of(k, dfk_int(k, 0));

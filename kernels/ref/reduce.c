@@ -153,7 +153,7 @@ static bool beats(const df_tensor *x, int64_t i, int64_t best, bool least) {
 
 static int32_t arg(df_kernel *k, bool least) {
   const df_tensor *x = k->in[0];
-  int32_t axis = dfk_axis_of(k, k->in[1], x);
+  int32_t axis = dfk_scalar_axis_of(k, k->in[1], x);
   if (axis < 0) return DF_INVALID_ARGUMENT;
   int64_t outer = 1, n = x->dims[axis], inner = 1, dims[DF_MAX_RANK];
   int32_t rank = 0;
