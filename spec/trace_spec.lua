@@ -1,4 +1,4 @@
---- opts.trace and opts.report: a run as a timeline and as a page.
+--- opts.trace: a run as a timeline.
 local df = require 'dflow'
 
 local function program()
@@ -79,35 +79,5 @@ describe('opts.trace', function()
     end
     refused({ trace = 7 }, 'trace is the path of a file')
     refused({ trace = '/nowhere/at/all/run.json' }, 'nowhere')
-  end)
-end)
-
-describe('opts.report', function()
-  it('writes one page that needs nothing else: nodes, frames, tokens and the source', function()
-    local path = os.tmpname()
-    df.run(program(), nil, { report = path })
-    local text = read(path)
-    assert.matches('^<!doctype html>', text)
-    assert.is_nil(text:find('https?://', 1) and text:gsub('http://www.w3.org/2000/svg', ''):find('https?://'))
-    assert.matches('"name":"while/Less"', text)
-    assert.matches('"name":"while/while","order"', text)
-    assert.matches('trace_spec.lua', text)
-    local tokens = select(2, text:match('"tokens":(%b[])'):gsub('%b[]', function() end))
-    assert.is_true(tokens >= 1)
-  end)
-
-  it('lays nodes out without two of them in one place, frames around their nodes', function()
-    local layout = require 'dflow.report.layout'
-    local data = { nodes = {}, edges = { { 0, 1 }, { 1, 2 }, { 2, 1 }, { 1, 3 }, { 3, 4 } }, scopes = { { id = 0 }, { id = 1, parent = 0 }, { id = 2, parent = 1 } } }
-    for i, scope in ipairs{ 0, 1, 2, 1, 0, 0, 2 } do data.nodes[i] = { name = 'n' .. i, scope = scope } end
-    local where = layout.place(data)
-    for i, a in ipairs(where.nodes) do
-      for j, b in ipairs(where.nodes) do
-        assert.is_true(i == j or a.x + a.w <= b.x or b.x + b.w <= a.x or a.y + a.h <= b.y or b.y + b.h <= a.y)
-      end
-      local s = where.scopes[data.nodes[i].scope]
-      assert.is_true(a.x >= s.x and a.y >= s.y and a.x + a.w <= s.x + s.w and a.y + a.h <= s.y + s.h)
-    end
-    assert.is_true(where.nodes[2].y > where.nodes[1].y)
   end)
 end)

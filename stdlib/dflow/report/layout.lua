@@ -5,10 +5,10 @@
 local M = {}
 local HEIGHT, GAP, ROW, PAD, TITLE = 26, 14, 30, 14, 22
 
-local function width_of(text) return math.max(60, 7 * #text + 16) end
+local function width_of(text) return math.max(60, 7 * #text:gsub('[\128-\191]', '') + 16) end
 
---- The part of a node's name that its box shows: behind the last slash.
-local function label(n) return n.name:match('([^/]*)$') end
+--- What a node's box shows: its label, or the part of its name behind the last slash.
+local function label(n) return n.label or n.name:match('([^/]*)$') end
 
 --- @param data  {nodes = {{name, scope}, …} in the order in which they first ran, edges = {{from, to}, …} from 0, scopes = {{id, parent}, …}}
 -- @return {nodes = {{x, y, w, h}, …}, scopes = {[id] = {x, y, w, h, depth}}, width, height}
