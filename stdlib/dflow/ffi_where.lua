@@ -1,0 +1,64 @@
+--- Which line of the user's asks, under LuaJIT: see dflow.ffi.
+local own1, own2 = '@\0', '@\0'
+local kinds = setmetatable({}, { __mode = 'k' })   -- function -> what kind_of says
+local getinfo = debug.getinfo
+
+--- The prefixes of sources that are dflow's own.
+local function own(p1, p2)
+  own1, own2 = p1, p2
+end
+
+local function line_of(info, line)
+  local source, first = info.source, info.source:sub(1, 1)
+  if first == '@' or first == '=' then source = source:sub(2) else source = info.short_src end
+  return source .. ':' .. line
+end
+
+--- The frame of a user's function is gone, because it ended in a tail call: the last line before its `end`.
+local function tail_line(level)
+  local _, fn = debug.getlocal(level + 1, 1)
+  if type(fn) ~= 'function' then return nil end
+  local info = getinfo(fn, 'SL')
+  if info.what == 'C' or info.source:sub(1, #own1) == own1 or info.source:sub(1, #own2) == own2 then return nil end
+  local line
+  for at in pairs(info.activelines or {}) do
+    if at < info.lastlinedefined and (not line or at > line) then line = at end
+  end
+  return line_of(info, line or info.lastlinedefined)
+end
+
+--- What a function is: the name of the user's file it is from, true for dflow's own and C, 'call' for the one in call.lua.
+local function kind_of(f)
+  local info = getinfo(f, 'S')
+  local source = info.source
+  if info.what == 'C' then return true end
+  if source:sub(1, #own1) == own1 or source:sub(1, #own2) == own2 then
+    return source:sub(-9) == '/call.lua' and 'call' or true
+  end
+  local first = source:sub(1, 1)
+  return { (first == '@' or first == '=') and source:sub(2) or info.short_src }
+end
+
+--- `file:line` of the innermost function that is not dflow's; nil where there is none.
+local function where()
+  local level = 2
+  while true do
+    local info = getinfo(level, 'fl')
+    if not info then return nil end
+    local f = info.func
+    local kind = f and kinds[f]
+    if not kind then
+      kind = f and kind_of(f) or true
+      if f then kinds[f] = kind end
+    end
+    if kind == 'call' then
+      local line = tail_line(level)
+      if line then return line end
+    elseif kind ~= true and info.currentline >= 0 then
+      return kind[1] .. ':' .. info.currentline
+    end
+    level = level + 1
+  end
+end
+
+return { own = own, where = where }
