@@ -7,6 +7,7 @@ local convert = require 'dflow.convert'
 local registry = require 'dflow.registry'
 local tensor_array = require 'dflow.tensor_array'
 local ops = require 'dflow.ops'
+local arguments = require 'dflow.arguments'
 
 local M = {}
 local Output = graph.Output
@@ -24,8 +25,8 @@ function M.indexed_slices(values, indices, dense_shape)
   if values == nil or indices == nil then errors.bad('IndexedSlices takes values, indices and dense_shape') end
   local g = convert.graph_of(values) or convert.graph_of(indices)
   values = convert.to_output(values, nil, g)
-  indices = convert.typed(indices) and convert.to_output(indices) or ops.int32(indices, values.graph)
-  if dense_shape ~= nil then dense_shape = ops.int32(dense_shape, values.graph) end
+  indices = convert.typed(indices) and convert.to_output(indices) or arguments.int32(indices, values.graph)
+  if dense_shape ~= nil then dense_shape = arguments.int32(dense_shape, values.graph) end
   return setmetatable({ graph = values.graph, values = values, indices = indices, dense_shape = dense_shape }, IndexedSlices)
 end
 

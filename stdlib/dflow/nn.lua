@@ -8,6 +8,7 @@ local variable = require 'dflow.variable'
 local tensor_array = require 'dflow.tensor_array'
 local control = require 'dflow.control'
 local ops = require 'dflow.ops'
+local arguments = require 'dflow.arguments'
 
 local M = {}
 local f = ops.functions
@@ -78,7 +79,7 @@ function M.lstm_cell(units, opts)
     return h, { c = c, h = h }
   end
   function cell.zero_state(batch, dtype)
-    local zero = f.fill(f.stack{ ops.int32(batch), ops.int32(units) }, f[dtype or 'float32'](0))
+    local zero = f.fill(f.stack{ arguments.int32(batch), arguments.int32(units) }, f[dtype or 'float32'](0))
     if type(batch) == 'number' then zero:set_shape{ batch, units } else zero:set_shape{ -1, units } end
     return { c = zero, h = zero }
   end
@@ -104,7 +105,7 @@ function M.gru_cell(units, opts)
     return out, out
   end
   function cell.zero_state(batch, dtype)
-    local zero = f.fill(f.stack{ ops.int32(batch), ops.int32(units) }, f[dtype or 'float32'](0))
+    local zero = f.fill(f.stack{ arguments.int32(batch), arguments.int32(units) }, f[dtype or 'float32'](0))
     return type(batch) == 'number' and zero:set_shape{ batch, units } or zero:set_shape{ -1, units }
   end
   return cell

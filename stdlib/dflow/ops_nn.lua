@@ -7,8 +7,9 @@ local convert = require 'dflow.convert'
 local registry = require 'dflow.registry'
 local gradients = require 'dflow.gradients'
 local ops = require 'dflow.ops'
+local arguments = require 'dflow.arguments'
 
-local f, def, required = ops.functions, ops.def, ops.required
+local f, def, required = ops.functions, arguments.def, arguments.required
 local op, to_output, typed = registry.op, convert.to_output, convert.typed
 
 -- ---- softmax and losses -------------------------------------------------------------------------------------------
@@ -52,7 +53,7 @@ end)
 def('sparse_softmax_cross_entropy_with_logits', { 'logits', 'labels' }, {}, function(o)
   required('sparse_softmax_cross_entropy_with_logits', o, 'labels', 'logits')
   local logits = to_output(o.logits, typed(o.logits) or dtypes.FLOAT32, nil, 'sparse_softmax_cross_entropy_with_logits')
-  local labels = typed(o.labels) and to_output(o.labels) or ops.int32(o.labels, logits.graph)
+  local labels = typed(o.labels) and to_output(o.labels) or arguments.int32(o.labels, logits.graph)
   local rank = graph.rank(logits)
   if not rank or rank == 2 then return (op('SparseSoftmaxCrossEntropyWithLogits', { logits, labels }, { name = o.name })) end
   local classes = f.dim(logits, -1)
@@ -167,7 +168,7 @@ end)
 def('norm', { 'x', 'axis', 'keep_dims' }, {}, function(o)
   required('norm', o, 'x')
   local x = to_output(o.x, typed(o.x) or dtypes.FLOAT32, nil, 'norm')
-  return registry.op('EuclideanNorm', { x, ops.axes_of(x, o.axis) }, { keep_dims = o.keep_dims, name = o.name })
+  return registry.op('EuclideanNorm', { x, arguments.axes_of(x, o.axis) }, { keep_dims = o.keep_dims, name = o.name })
 end)
 
 --- log_sigmoid(x): log(sigmoid(x)) without underflow.

@@ -11,7 +11,7 @@ local tensor = require 'dflow.tensor'
 local graph = require 'dflow.graph'
 local convert = require 'dflow.convert'
 local registry = require 'dflow.registry'
-local ops = require 'dflow.ops'
+local arguments = require 'dflow.arguments'
 
 local M = {}
 local Queue = { __name = 'dflow.Queue' }
@@ -240,7 +240,7 @@ local function count_of(q, n, what)
                what, q.name)
   end
   if type(n) == 'number' then whole(n, 'the number of elements', what, 0) end
-  return ops.int32(n, q.graph)
+  return arguments.int32(n, q.graph)
 end
 
 --- q:dequeue(): the components of the next element; waits for one.

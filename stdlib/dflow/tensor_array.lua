@@ -8,6 +8,7 @@ local tensor = require 'dflow.tensor'
 local convert = require 'dflow.convert'
 local registry = require 'dflow.registry'
 local ops = require 'dflow.ops'
+local arguments = require 'dflow.arguments'
 
 local M = {}
 local TensorArray = { __name = 'dflow.TensorArray' }
@@ -49,7 +50,7 @@ function M.new(dtype, size, opts)
   if dtype == nil then errors.bad('TensorArray: the dtype is missing') end
   if size == nil then errors.bad('TensorArray: the size is missing') end
   local d = dtypes.of(dtype)
-  local handle = registry.op('TensorArray', { ops.int32(size) }, {
+  local handle = registry.op('TensorArray', { arguments.int32(size) }, {
     dtype = d, dynamic_size = opts.dynamic_size, clear_after_read = opts.clear_after_read, name = opts.name,
     tensor_array_name = opts.name, element_shape = opts.element_shape or nil })
   return M.wrap(handle, d, opts.name)
@@ -66,7 +67,7 @@ end
 
 local function index_of(ta, i, what)
   if i == nil then errors.bad('%s: the index is missing', what) end
-  return ops.int32(i, ta.graph)
+  return arguments.int32(i, ta.graph)
 end
 
 local function with(ta, handle)

@@ -9,6 +9,7 @@ local nest = require 'dflow.nest'
 local convert = require 'dflow.convert'
 local registry = require 'dflow.registry'
 local ops = require 'dflow.ops'
+local arguments = require 'dflow.arguments'
 local variable = require 'dflow.variable'
 local gradients = require 'dflow.gradients'
 
@@ -176,7 +177,7 @@ local function class(name, parameters, defaults, methods)
   methods.__tostring, methods.__name = Optimizer.__tostring, Optimizer.__name
   setmetatable(methods, { __index = Optimizer })
   return function(...)
-    local o = ops.take(name, parameters, { 'clip_norm', 'use_nesterov' }, ...)
+    local o = arguments.take(name, parameters, { 'clip_norm', 'use_nesterov' }, ...)
     for key, v in pairs(defaults) do
       if o[key] == nil then o[key] = v end
     end

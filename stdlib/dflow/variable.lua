@@ -10,6 +10,7 @@ local graph = require 'dflow.graph'
 local convert = require 'dflow.convert'
 local registry = require 'dflow.registry'
 local ops = require 'dflow.ops'
+local arguments = require 'dflow.arguments'
 
 local M = {}
 local Variable = { __name = 'dflow.Variable' }
@@ -93,7 +94,7 @@ for name, type_name in pairs { scatter_update = 'ResourceScatterUpdate', scatter
   methods[name] = function(v, indices, updates, opts)
     if getmetatable(indices) and rawget(getmetatable(indices), 'is_slices') then indices, updates = indices.indices, indices.values end
     opts = errors.options(opts, name, { 'name' })
-    local at = convert.typed(indices) and indices or ops.int32(indices, v.graph)
+    local at = convert.typed(indices) and indices or arguments.int32(indices, v.graph)
     return registry.op(type_name, { v, at, convert.to_output(updates, v.d, v.graph, name) }, opts)
   end
 end
