@@ -12,7 +12,7 @@ local shell = require 'spec.shell'
 local json = require 'dkjson'
 
 local M = {}
-local NAMES = { 'chromium', 'chromium-headless-shell', 'chromium-browser', 'google-chrome' }
+local NAMES = { 'chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome' }
 
 local found
 --- The browser's command; nil where there is none.

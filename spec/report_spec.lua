@@ -2,7 +2,6 @@
 local df = require 'dflow'
 local trace = require 'dflow.trace'
 local browser = require 'spec.browser'
-local shell = require 'spec.shell'
 
 --- A cond in a loop with a loop inside: live and dead tokens, frames in frames.
 local function program(trips)
@@ -101,7 +100,8 @@ local CONTRAST = [==[(() => {
     const behind = drawn ? [...stack].reverse() : [];
     if (!drawn) for (let p = e; p; p = p.parentElement) behind.unshift(p);
     for (const p of behind) {
-      const s = getComputedStyle(p), fill = p.ownerSVGElement ? (p.tagName === 'rect' || (p.tagName === 'path' && p.classList.contains('area')) ? s.fill : null) : s.backgroundColor;
+      const s = getComputedStyle(p), solid = p.tagName === 'rect' || (p.tagName === 'path' && p.classList.contains('area'));
+      const fill = p.ownerSVGElement ? (solid ? s.fill : null) : s.backgroundColor;
       if (fill && fill !== 'none') back = over(rgba(fill), back);
     }
     // chips take no clicks, so nothing tells where they are but themselves

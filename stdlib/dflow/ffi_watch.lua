@@ -77,6 +77,16 @@ return function(core, C, open, raise, value_of, err)
     end)
   end
 
+  local ledger = new('df_ledger')
+  function core.run_ledger(r)
+    if C.df_run_ledger(run(r), ledger, err) ~= 0 then raise() end
+    local d = ledger
+    return { sent = number(d.sent), ran = number(d.ran), died = number(d.died), live = number(d.live), dead = number(d.dead),
+             running = number(d.running), merged = number(d.merged), ended = number(d.ended), pending = number(d.pending), owed = number(d.owed),
+             lost = number(d.lost), frames = number(d.open_frames), iterations = number(d.open_iterations), nodes_run = number(d.nodes_run),
+             dead_tokens = number(d.dead_tokens) }
+  end
+
   function core.run_history(r, n)
     n = math.max(0, math.min(n, 2^20))
     local t = new('df_token_info[?]', n + 1)

@@ -29,7 +29,9 @@ header b { font-size: 15px; white-space: nowrap; } #about { color: var(--soft); 
 #world.glide { transition: transform .25s; }
 @media (prefers-reduced-motion: reduce) { #world.glide { transition: none; } }
 #open { display: flex; gap: 4px; align-items: center; height: 24px; padding: 0 10px; overflow: hidden; white-space: nowrap; font: 11px/1.3 ui-monospace, monospace; }
-#open span { color: #fff; border-radius: 8px; padding: 1px 7px; } #open i { font-style: normal; color: var(--soft); } #open span.more { background: var(--box); color: var(--fg); border: 1px solid var(--line); }
+#open span { color: #fff; border-radius: 8px; padding: 1px 7px; }
+#open i { font-style: normal; color: var(--soft); }
+#open span.more { background: var(--box); color: var(--fg); border: 1px solid var(--line); }
 #side { min-height: 0; display: flex; flex-direction: column; }
 #card { padding: 8px 12px; border-bottom: 1px solid var(--line); font-size: 13px; min-height: 6.6em; }
 #card b { font: 600 13px ui-monospace, monospace; overflow-wrap: anywhere; } #card p { margin: 2px 0 0; overflow-wrap: anywhere; } #card .soft { color: var(--soft); }
@@ -64,7 +66,8 @@ path.edge.fed { stroke: var(--live); stroke-width: 2.2; marker-end: url(#lit); }
 #tip path { fill: var(--edge); } #lit path { fill: var(--live); }
 .chip { font: 10px ui-monospace, monospace; fill: #fff; text-anchor: middle; pointer-events: none; } .chips rect { pointer-events: none; }
 .chips .gone rect { fill: var(--bg); stroke: var(--dead); stroke-dasharray: 3 2; } .chips .gone text { fill: var(--fg); text-decoration: line-through; }
-dialog { color: var(--fg); background: var(--box); border: 1px solid var(--line); border-radius: 8px; max-width: 36em; } dialog dt { font-weight: 600; } dialog dd { margin: 0 0 6px 1.5em; }
+dialog { color: var(--fg); background: var(--box); border: 1px solid var(--line); border-radius: 8px; max-width: 36em; }
+dialog dt { font-weight: 600; } dialog dd { margin: 0 0 6px 1.5em; }
 @media (max-width: 900px) { body { font-size: 13px; } #time { height: 84px; } #card { min-height: 5.4em; padding: 6px 10px; } }
 </style></head><body>
 <header><b>a run of dflow</b><span id="about"></span><button id="help" aria-label="keys and signs">?</button></header>

@@ -183,7 +183,9 @@ addEventListener('pointerup', () => { drag = null; });
 // ---- the source ----
 const onLine = new Map();                                    // by file and line: the nodes
 run.nodes.forEach((n, i) => { const key = n.line.join(':'); if (!onLine.has(key)) onLine.set(key, []); onLine.get(key).push(i); });
-const words = /(--\[\[[^]*?\]\]|--.*)|('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\[\[.*?\]\])|\b(and|break|do|else|elseif|end|false|for|function|goto|if|in|local|nil|not|or|repeat|return|then|true|until|while)\b/g;
+// Lua's comments, strings and words.
+const words = new RegExp([/(--\[\[[^]*?\]\]|--.*)/, /('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\[\[.*?\]\])/,
+  /\b(and|break|do|else|elseif|end|false|for|function|goto|if|in|local|nil|not|or|repeat|return|then|true|until|while)\b/].map(r => r.source).join('|'), 'g');
 function painted(text, parent) {
   let from = 0;
   for (const m of text.matchAll(words)) {
