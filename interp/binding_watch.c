@@ -145,6 +145,20 @@ static int core_snapshot_arrays(lua_State *L) {
   return 1;
 }
 
+/* run_ledger(r): {sent, ran, …}, as df_ledger has them */
+static int core_run_ledger(lua_State *L) {
+  df_error err;
+  df_ledger d;
+  if (df_run_ledger(run_arg(L), &d, &err)) return dfb_raise(L, &err);
+  lua_createtable(L, 0, 16);
+  set_int(L, "sent", d.sent);       set_int(L, "ran", d.ran);         set_int(L, "died", d.died);         set_int(L, "live", d.live);
+  set_int(L, "dead", d.dead);       set_int(L, "running", d.running); set_int(L, "merged", d.merged);     set_int(L, "ended", d.ended);
+  set_int(L, "pending", d.pending); set_int(L, "owed", d.owed);       set_int(L, "lost", d.lost);
+  set_int(L, "frames", d.open_frames);                                set_int(L, "iterations", d.open_iterations);
+  set_int(L, "nodes_run", d.nodes_run);                               set_int(L, "dead_tokens", d.dead_tokens);
+  return 1;
+}
+
 /* run_history(r, n): the tokens that ran last, newest first */
 static int core_run_history(lua_State *L) {
   df_run *r = run_arg(L);
@@ -222,7 +236,7 @@ const luaL_Reg dfb_watch_functions[] = {
   { "run_break", core_run_break },     { "run_unbreak", core_run_unbreak }, { "run_look", core_run_look },
   { "run_history", core_run_history }, { "run_value", core_run_value },     { "run_waits_for", core_run_waits_for },
   { "run_events", core_run_events },   { "run_events_lost", core_run_events_lost },
-  { "run_scope", core_run_scope },   { "run_frames", core_run_frames },
+  { "run_scope", core_run_scope },     { "run_frames", core_run_frames },     { "run_ledger", core_run_ledger },
   { "snapshot_frames", core_snapshot_frames },   { "snapshot_iterations", core_snapshot_iterations },
   { "snapshot_tokens", core_snapshot_tokens },   { "snapshot_arrays", core_snapshot_arrays },
   { NULL, NULL }

@@ -431,6 +431,24 @@ df_snapshot *df_run_look(df_run *r, df_error *err);
 void         df_snapshot_release(df_snapshot *s);
 /* The same of the frames alone, which is quick in a run of very many iterations: of all, or of one and those around it (none, if it has ended). */
 df_snapshot *df_run_frames(df_run *r, int32_t frame /* < 0: all */, df_error *err);
+/* The books of a run at one moment: all tokens there have been, and where they are. ran, died, merged, ended and the last two are counted as
+ * the run goes; what is alive is found. sent == ran + died + live + dead; nodes_run == ran + merged; dead_tokens == died + ended;
+ * pending == owed + lost. */
+typedef struct df_ledger {
+  int64_t sent;                    /* tokens that made a node ready to run */
+  int64_t ran, died;               /* whose turn has come: of nodes that ran, or run still; dead ones */
+  int64_t live, dead;              /* whose turn comes */
+  int64_t running;                 /* calls that are not done */
+  int64_t merged;                  /* values that loops' Merges passed on: they have no tokens of their own */
+  int64_t ended;                   /* dead Exits, told by the end of their frame */
+  int64_t pending;                 /* inputs that nodes of open iterations wait for */
+  int64_t owed, lost;              /* what nodes that have not run will send there; what never comes, as of dead NextIterations */
+  int64_t open_frames, open_iterations;
+  int64_t nodes_run, dead_tokens;  /* as df_run_stats says */
+} df_ledger;
+/* Closes the books, node by node of every open iteration. DF_INTERNAL: they do not balance, and where: the engine or the snapshot is wrong.
+ * DF_FAILED_PRECONDITION: the run is over. Pauses the run for it where it is not paused. */
+int32_t df_run_ledger(df_run *r, df_ledger *out, df_error *err);
 /* The tokens that ran last, newest first, at most n; how many there are. Paused runs only, else 0. */
 int32_t df_run_history(df_run *r, int32_t n, df_token_info *out);
 /* The value that an output has in an iteration of a frame, owned. DF_NOT_FOUND: not computed yet, or no longer kept (message). A dead one:

@@ -222,7 +222,7 @@ static void frame_start(dfi_exec *x, dfi_frame *f) {
     const dfi_pnode *p = s->enters[i];
     if (p->constant) continue;
     if (p->merges && f->enter_dead[i]) continue;     /* its Merge still hopes for the NextIteration, in vain */
-    x->count.nodes_run += p->merges;
+    x->count.merged += p->merges;
     dfi_exec_send(x, r, p->edge[0], p->edge[1], f->enter_dead[i] ? DFI_DEAD : 0);
   }
 }
@@ -234,7 +234,7 @@ static void call_done(dfi_exec *x, dfi_frame *f) {
   if (f->returned) {
     const uint32_t *uses = origin->frame->scope->uses + p->out;
     for (uint32_t i = 0; i < p->nout; i++) slot_filled(origin, origin->base[DFI_ITERATION] + p->out + i, uses[i]);
-  } else x->count.dead_tokens++;
+  } else x->count.ended++;
   drop_inputs(x, origin, p);
   dfi_exec_send(x, origin, p->edge[0], p->edge[1], f->returned ? 0 : DFI_DEAD);
   origin->children[p->child] = NULL;
@@ -248,7 +248,7 @@ static dfi_record *frame_done(dfi_exec *x, dfi_frame *f) {
   else {
     for (uint32_t i = 0; i < s->nexits; i++)
       if (!f->exit_fired[i]) {
-        x->count.dead_tokens++;
+        x->count.ended++;
         dfi_exec_send(x, origin, s->exits[i]->edge[0], s->exits[i]->edge[1], DFI_DEAD);
       }
     origin->children[s->child] = NULL;
@@ -267,7 +267,7 @@ static inline void deliver_next(dfi_exec *x, dfi_record *r, const dfi_pnode *p, 
   df_value *slot = r->base[DFI_ITERATION] + p->out;
   *slot = v;
   slot_filled(r, slot, r->frame->scope->uses[p->out]);
-  x->count.nodes_run += p->merges;
+  x->count.merged += p->merges;
   dfi_exec_send(x, r, p->edge[0], p->edge[1], 0);
 }
 
@@ -313,7 +313,7 @@ static void do_enter(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t de
   }
   dfi_operand in = x->plan->operand[p->in];
   f->enter_dead[p->enter] = dead != 0;
-  if (dead) { f->some_dead = true; operand_used(r, in); x->count.dead_tokens++; }
+  if (dead) { f->some_dead = true; operand_used(r, in); x->count.died++; }
   else if (p->constant) {
     df_value *slot = f->constants + p->out;
     *slot = operand_take(r, in);
@@ -381,9 +381,15 @@ void dfi_exec_fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t
 
 /* ---- the engine ------------------------------------------------------------------------------------ */
 
-void dfi_exec_publish(const dfi_exec *x) {
+df_stats dfi_exec_stats(const dfi_exec *x) {
   const dfi_counters *c = &x->count;
-  const int64_t now[] = { 1, c->nodes_run, c->dead_tokens, c->frames, c->iterations, c->pushes, c->pops };
+  const int64_t taken = c->taken + (x->head - x->counted);
+  return (df_stats){ 1, taken - c->died + c->merged, c->died + c->ended, c->frames, c->iterations, c->pushes, c->pops };
+}
+
+void dfi_exec_publish(const dfi_exec *x) {
+  const df_stats d = dfi_exec_stats(x);
+  const int64_t now[] = { d.runs, d.nodes_run, d.dead_tokens, d.frames, d.iterations, d.stack_pushes, d.stack_pops };
   int64_t *to[] = { &x->live->runs, &x->live->nodes_run, &x->live->dead_tokens, &x->live->frames, &x->live->iterations,
                     &x->live->stack_pushes, &x->live->stack_pops };
   for (int32_t i = 0; i < 7; i++) __atomic_store_n(to[i], now[i], __ATOMIC_RELAXED);
@@ -392,6 +398,8 @@ void dfi_exec_publish(const dfi_exec *x) {
 /* Every so many tokens: is the run to stop? */
 static void look_up(dfi_exec *x) {
   x->patience = 256;
+  x->count.taken += x->head - x->counted;
+  x->counted = x->head;
   if (x->live) dfi_exec_publish(x);
   if (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed)) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was cancelled");
   else if (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the session was closed");
@@ -505,14 +513,11 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
   const uint32_t widest = x->plan->widest;
   hot_queue q;
   hot_load(&q, x);
-  int64_t nodes_run = 0;
   const uint8_t began = x->watched;
   const bool every = watched && began == DFI_EVERY_TOKEN, keeps = watched && x->kept, logs = watched && x->logs;
   for (;;) {
     if (DFI_UNLIKELY(--x->patience <= 0 || q.head == q.tail || q.tail - (logs ? x->logged : q.head) + widest > q.mask)) {
       hot_save(&q, x);
-      x->count.nodes_run += nodes_run;
-      nodes_run = 0;
       queue_room(x, widest);
       if ((x->patience <= 0 || x->head == x->tail) && !pause_for_thought(x)) break;
       if (x->watched != began) break;
@@ -529,10 +534,8 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
     dfi_record *r = t.record;
     dfi_pnode *p = r->nodes + t.node;
     const uint32_t before = q.tail;
-    nodes_run++;
     if (DFI_UNLIKELY(dead) && p->kind != DFI_K_ENTER && p->kind != DFI_K_TRIGGER) {
-      nodes_run--;
-      x->count.dead_tokens++;
+      x->count.died++;
       if (keeps) keep(x, t, 0, &(df_value){ .dead = 1 });
       if (p->kind != DFI_K_EXIT && p->kind != DFI_K_NEXT) {
         if (p->iteration_operands) drop_inputs(x, r, p);
@@ -588,7 +591,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       df_value *slot = to->base[DFI_ITERATION] + p->out;
       *slot = v;
       slot_filled(to, slot, f->scope->uses[p->out]);
-      nodes_run += p->merges;
+      x->count.merged += p->merges;
       uint32_t sent = q.tail;
       hot_activate(x, &q, to, edges + p->edge[0], edges + p->edge[1], 0);
       to->outstanding += (int32_t)(q.tail - sent);
@@ -657,7 +660,6 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
     dfi_exec_iteration_done(x, r);
     hot_load(&q, x);
   }
-  x->count.nodes_run += nodes_run;
 }
 
 static void engine_plain(dfi_exec *x)   { engine_body(x, false); }
@@ -700,7 +702,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   df_error local;
   x->error = err ? err : &local;
   x->finished = x->failed = false;
-  x->head = x->tail = x->begun = x->logged = 0;
+  x->head = x->tail = x->begun = x->counted = x->logged = 0;
   x->patience = 256;
   x->watched = DFI_UNWATCHED;
   x->logs = false;

@@ -89,7 +89,14 @@ typedef struct dfi_call {
   struct dfi_call *away_next, **away_link;   /* in x->away */
 } dfi_call;
 
-typedef struct dfi_counters { int64_t nodes_run, dead_tokens, frames, iterations, pushes, pops; } dfi_counters;
+/* What the engine counts. The queue counts the tokens itself: `taken` is brought up to its head now and then, so a token costs nothing. */
+typedef struct dfi_counters {
+  int64_t taken;             /* tokens whose turn came, up to where head was `counted` */
+  int64_t died;              /* of these, dead ones: their node did not run */
+  int64_t merged;            /* values delivered for a loop's Merge, which has no node of its own */
+  int64_t ended;             /* Exits and calls that a frame's end found dead: they were in no queue */
+  int64_t frames, iterations, pushes, pops;
+} dfi_counters;
 
 struct dfi_exec {
   dfi_plan    *plan;
@@ -101,7 +108,7 @@ struct dfi_exec {
   uint32_t     queue_mask, head, tail;
   dfi_record **free_records;     /* by scope */
   dfi_frame  **free_frames;      /* by scope */
-  uint32_t     begun;            /* head when the run began */
+  uint32_t     begun, counted;   /* head when the run began, and when it was last added to count.taken */
   dfi_past    *past;             /* by serial, 1 << DFI_STAMP_SERIAL_BITS of them; NULL for a run that nobody can look at */
   struct dfi_watch *watch;       /* where others pause the run and look at it; may be NULL */
   uint8_t      watched;          /* dfi_watched: what watch.c wants of the engine */
@@ -156,6 +163,8 @@ bool dfi_calls_stuck(dfi_exec *x);
 /* After an error: whoever waits is told to stop, and all calls are seen to their end. */
 void dfi_calls_stop(dfi_exec *x);
 
+/* The counters as others know them: nodes run are tokens taken but the dead ones, and Merges delivered for. */
+df_stats  dfi_exec_stats(const dfi_exec *x);
 /* Writes the counters to x->live. */
 void      dfi_exec_publish(const dfi_exec *x);
 /* The fetched value i, retained. */

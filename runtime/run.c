@@ -248,6 +248,8 @@ df_snapshot *df_run_look(df_run *r, df_error *err) { return dfi_snapshot_take(r-
 
 df_snapshot *df_run_frames(df_run *r, int32_t frame, df_error *err) { return dfi_snapshot_frames(r->watch, frame, err); }
 
+int32_t df_run_ledger(df_run *r, df_ledger *out, df_error *err) { return dfi_ledger_balance(r->watch, out, err); }
+
 int32_t df_run_history(df_run *r, int32_t n, df_token_info *out) {
   pthread_mutex_lock(&r->watch->lock);
   int32_t found = r->watch->state == DF_RUN_PAUSED ? dfi_snapshot_history(r->watch, n, out) : 0;

@@ -296,11 +296,10 @@ static void exec_give_back(dfi_plan *p, dfi_exec *x) {
 }
 
 static void count_run(df_session *s, const dfi_exec *x) {
-  const dfi_counters *c = &x->count;
-  df_stats d = { x->run_number > 0, c->nodes_run, c->dead_tokens, c->frames, c->iterations, c->pushes, c->pops };
+  const df_stats d = dfi_exec_stats(x);
   pthread_mutex_lock(&s->lock);
   df_stats *t = &s->stats;
-  t->runs += d.runs; t->nodes_run += d.nodes_run; t->dead_tokens += d.dead_tokens; t->frames += d.frames;
+  t->runs += x->run_number > 0; t->nodes_run += d.nodes_run; t->dead_tokens += d.dead_tokens; t->frames += d.frames;
   t->iterations += d.iterations; t->stack_pushes += d.stack_pushes; t->stack_pops += d.stack_pops;
   pthread_mutex_unlock(&s->lock);
   if (x->live) dfi_exec_publish(x);

@@ -70,6 +70,7 @@ void    dfi_watch_let_go(dfi_watch *w, bool mine);
 /* snapshot.c; the run stands still. */
 df_snapshot *dfi_snapshot_take(dfi_watch *w, df_error *err);      /* takes the lock itself */
 df_snapshot *dfi_snapshot_frames(dfi_watch *w, int32_t frame, df_error *err);      /* so does this */
+int32_t dfi_ledger_balance(dfi_watch *w, df_ledger *out, df_error *err);           /* and this; ledger.c */
 int32_t dfi_snapshot_history(dfi_watch *w, int32_t n, df_token_info *out);
 int32_t dfi_snapshot_value(dfi_watch *w, df_output o, int32_t frame, int64_t iteration, df_value *out, df_error *err);
 int32_t dfi_snapshot_waits_for(dfi_watch *w, df_node *n, int32_t frame, int64_t iteration, int32_t *state, int32_t room, int32_t *out, df_error *err);

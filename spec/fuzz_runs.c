@@ -86,7 +86,7 @@ static void poke(const looker *l) {
   int32_t frame = below(4) - (once_in(9) ? 1 : 0), node = below(l->nodes + 2) - 1, nodes[4], missing[12], state;
   int64_t iteration = once_in(12) ? some_int() : frame > 0 ? below(5) : 0;
   __atomic_fetch_add(&fuzz_calls, 1, __ATOMIC_RELAXED);
-  switch (below(20)) {
+  switch (below(21)) {
     case 0: case 1:
       df_run_pause(r, once_in(2) ? NULL : &stop);
       break;
@@ -105,6 +105,14 @@ static void poke(const looker *l) {
       promise(s || (err.code && *err.message), "a look was refused without saying why");
       if (s) check_snapshot(s);
       df_snapshot_release(s);
+      break;
+    }
+    case 19: {
+      df_ledger d;
+      int32_t code = df_run_ledger(r, &d, &err);
+      if (code == DF_INTERNAL) fprintf(stderr, "%s: %s\n", err.frame, err.message);
+      promise(code == DF_OK || (code == DF_FAILED_PRECONDITION && *err.message), "the books of a run do not balance");
+      promise(code || (d.sent == d.ran + d.died + d.live + d.dead && d.pending == d.owed + d.lost), "the sums of the books are wrong");
       break;
     }
     case 12: df_run_history(r, once_in(9) ? -below(3) : below(40), tokens); break;

@@ -326,11 +326,11 @@ function Build:block(block, env)
   end
 end
 
---- The graph of a program: its result and its three inputs (placeholders, float64).
-function M.build(df, program)
+--- The graph of a program: its result and its three inputs (placeholders, float64, unless `xs` gives them).
+function M.build(df, program, xs)
   local self = setmetatable({ df = df }, Build)
-  local xs = {}
-  for i, name in ipairs(program.inputs) do xs[i] = df.placeholder('float64', {}, name) end
+  xs = xs or {}
+  for i, name in ipairs(program.inputs) do xs[i] = xs[i] or df.placeholder('float64', {}, name) end
   local env = { p = xs[1], q = xs[2], w = xs[3] }
   self:block(program.block, env)
   local sum = df.float64(0)

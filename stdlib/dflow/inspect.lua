@@ -302,6 +302,17 @@ function methods.tokens(r, x)
   return list
 end
 
+--- The books of the run at this moment, which are checked node by node of every open iteration before they are given: an error says where
+-- they do not balance. Tokens that were sent, and where they are: sent = ran + died + live + dead; inputs that nodes wait for, and who
+-- sends them: pending = owed + lost; nodes_run = ran + merged, dead_tokens = died + ended. nil when the run is over.
+function methods.ledger(r)
+  if over(r) then return nil end
+  local ok, ledger = pcall(core.run_ledger, r.handle)
+  if ok then return ledger end
+  if errors.is(ledger) and ledger.code == 'failed_precondition' then return nil end
+  error(ledger, 0)
+end
+
 --- TensorArrays and saved values alive now: {name, saved, depth, size, bytes, dtype, where, frame}.
 function methods.stacks(r)
   local list = {}
