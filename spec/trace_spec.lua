@@ -1,5 +1,6 @@
---- opts.trace: a run as a timeline.
+--- opts.trace: a run as a timeline, by the rules of Perfetto's JSON importer.
 local df = require 'dflow'
+local json = require 'dkjson'
 
 local function program()
   df.reset()
@@ -10,6 +11,11 @@ local function program()
   return { i, x }
 end
 
+local function endless()
+  df.reset()
+  return (df.while_loop(function(i) return i:ge(df.int32(0)) end, function(i) return i * 1 end, { df.int32(0) }))
+end
+
 local function read(path)
   local file = assert(io.open(path))
   local text = file:read('*a')
@@ -18,66 +24,193 @@ local function read(path)
   return text
 end
 
---- The events of a trace: each line of the list is one object, and we read only what we ask for.
-local function events(text)
-  local list = {}
-  for line in text:gmatch('{"ph":[^\n]*') do
-    list[#list + 1] = { ph = line:match('"ph":"(.)"'), cat = line:match('"cat":"(%a+)"'), ts = tonumber(line:match('"ts":([%d.]+)')), dur = tonumber(line:match('"dur":([%d.]+)')),
-                        id = line:match('"id":"([^"]+)"'), name = line:match('"name":"([^"]*)"'), tid = line:match('"tid":(%d+)'), line = line }
+--- The events of a trace, which must be well formed:
+-- * the lines stand in the order of their times;
+-- * on a thread, slices lie one behind the other or one inside the other (X), and B and E pair up;
+-- * an async id (of a category) is begun, then ended, under the same name, and not begun again while it is open;
+-- * a counter's values are finite numbers.
+local function events(path)
+  local trace = assert(json.decode(read(path)))
+  assert.equal('ns', trace.displayTimeUnit)
+  local last, threads, async, named = 0, {}, {}, {}
+  for _, e in ipairs(trace.traceEvents) do
+    assert.equal(1, e.pid)
+    if e.ph == 'M' then
+      if e.tid then named[e.tid] = e.args.name end
+    else
+      assert.is_true(e.ts >= last, ('%s at %f comes after %f'):format(e.name or e.ph, e.ts, last))
+      last = e.ts
+      local stack = threads[e.tid or 0] or {}
+      threads[e.tid or 0] = stack
+      if e.tid then assert.is_truthy(named[e.tid], 'a thread without a name') end
+      if e.ph == 'X' then
+        local begins = math.floor(e.ts * 1000 + 0.5)            -- in ns, which are whole
+        local ends = begins + math.floor(e.dur * 1000 + 0.5)
+        assert.is_true(e.dur >= 0)
+        while #stack > 0 and stack[#stack] ~= 'B' and stack[#stack] <= begins do table.remove(stack) end
+        assert.is_true(#stack == 0 or stack[#stack] == 'B' or ends <= stack[#stack], e.name .. ' overlaps the slice before it')
+        stack[#stack + 1] = ends
+      elseif e.ph == 'B' then
+        stack[#stack + 1] = 'B'
+      elseif e.ph == 'E' then
+        assert.equal('B', table.remove(stack))
+      elseif e.ph == 'b' then
+        local key = e.cat .. e.id
+        assert.is_nil(async[key], key .. ' is begun twice')
+        async[key] = e
+      elseif e.ph == 'e' then
+        local b = async[e.cat .. e.id]
+        assert.is_truthy(b and not b.ends, e.id .. ' ends without having begun')
+        assert.equal(b.name, e.name)
+        b.ends = e.ts
+      elseif e.ph == 'C' then
+        for _, v in pairs(e.args) do assert.is_true(type(v) == 'number' and v >= 0 and v < math.huge) end
+      else
+        assert.equal('i', e.ph)
+      end
+    end
   end
-  return list
+  local spans = {}
+  for key, b in pairs(async) do
+    assert.is_truthy(b.ends, key .. ' has no end')
+    spans[#spans + 1] = b
+  end
+  for _, stack in pairs(threads) do for _, s in ipairs(stack) do assert.is_true(s ~= 'B', 'B without E') end end
+  return trace.traceEvents, spans
+end
+
+--- A run with a trace, waited for; its events, its async spans, and what it raised.
+local function traced(fetches, feeds, opts)
+  local with = { trace = os.tmpname() }
+  for k, v in pairs(opts or {}) do with[k] = v end
+  local h = df.start(fetches, feeds, with)
+  if with.timeout == nil and with.log then h:cancel() end
+  local ok, err = pcall(h.wait, h)
+  local list, spans = events(with.trace)
+  return list, spans, not ok and err or nil, h
+end
+
+local function count(list, field, value)
+  local n = 0
+  for _, e in ipairs(list) do if e[field] == value then n = n + 1 end end
+  return n
 end
 
 describe('opts.trace', function()
   it('writes a timeline whose slices nest, and an async span for each frame and iteration', function()
-    local path = os.tmpname()
     local plain = df.run(program())
-    local found = df.run(program(), nil, { trace = path })
-    assert.same(plain, found)
-    local text = read(path)
-    assert.matches('^{"displayTimeUnit":"ns","traceEvents":%[\n', text)
-    assert.matches('\n%]}\n$', text)
-    local open, closed, slices, dead, last = {}, {}, 0, 0, -1
-    for _, e in ipairs(events(text)) do
-      if e.ph == 'X' and e.tid == '1' then
-        slices = slices + 1
-        assert.is_true(e.ts >= last - 0.01, 'slices of one thread do not overlap')
-        last = e.ts + e.dur
-        if e.cat == 'dead' then dead = dead + 1 end
-      elseif e.ph == 'b' then open[e.cat .. e.id] = e.ts
-      elseif e.ph == 'e' then
-        assert.is_true(open[e.cat .. e.id] <= e.ts)
-        closed[e.cat .. e.id] = true
+    local path = os.tmpname()
+    assert.same(plain, df.run(program(), nil, { trace = path }))
+    local list, spans = events(path)
+    assert.equal(14, count(spans, 'cat', 'frame'))                  -- the loop, the one inside it twelve times, and once dead
+    assert.equal(13 + 12 * 3, count(spans, 'cat', 'iteration'))
+    assert.is_true(count(list, 'ph', 'X') > 300 and count(list, 'cat', 'dead') > 12)
+    assert.equal(1, count(spans, 'name', 'while:11/while/while:2'))
+  end)
+
+  it('shows iterations that overlap as spans that overlap', function()
+    local _, spans = traced(program())
+    local overlapping = 0
+    for _, a in ipairs(spans) do
+      for _, b in ipairs(spans) do
+        if a.cat == 'iteration' and b.cat == 'iteration' and a.ts < b.ts and b.ts < a.ends and a.ends < b.ends then overlapping = overlapping + 1 end
       end
     end
-    local frames, iterations = 0, 0
-    for key in pairs(open) do
-      assert.is_true(closed[key], key .. ' has no end')
-      if key:match('^frame') then frames = frames + 1 else iterations = iterations + 1 end
-    end
-    assert.equal(14, frames)                  -- the loop, the one inside it twelve times, and once dead
-    assert.equal(13 + 12 * 3, iterations)
-    assert.is_true(slices > 300 and dead > 12)
-    assert.matches('"name":"while:11/while/while:2"', text)
+    assert.is_true(overlapping > 10)
   end)
 
-  it('is written for a run that fails, which fails as it would have', function()
+  it('gives kernels that ran elsewhere a thread of their own each while they overlap', function()
     df.reset()
+    local x = df.random_uniform({ 300, 300 }, { seed = 1 })
+    local s = df.Session{ threads = 4 }
+    local list = {}
+    for i = 1, 8 do list[i] = df.matmul(x, x * i):reduce_sum() end
     local path = os.tmpname()
-    local x = df.placeholder('int32', {})
-    local ok, err = pcall(df.run, df.floor_div(df.constant(1, 'int32'), x), { [x] = 0 }, { trace = path })
-    assert.is_false(ok)
-    assert.equal('invalid_argument', err.code)
-    assert.matches('FloorDiv', read(path))
+    s:run(list, nil, { trace = path })
+    local seen = events(path)
+    assert.equal(count(seen, 'ph', 'B'), count(seen, 'ph', 'E'))
+    s:close()
   end)
 
-  it('refuses what is no path, and a folder that is not there', function()
+  it('counts the memory as the allocator does', function()
+    df.reset()
+    local list, _, _, h = traced((df.ones{ 1000, 1000 } * df.placeholder_with_default(df.float32(2), {}) + 1):reduce_sum())
+    local most = 0
+    for _, e in ipairs(list) do if e.ph == 'C' then most = math.max(most, e.args['cpu:0']) end end
+    assert.is_true(most >= 4e6)
+    assert.is_true(most <= h:stats().memory['cpu:0'].peak)
+  end)
+
+  it('is well formed for a run that fails, which fails as it would have', function()
+    df.reset()
+    local x = df.placeholder('int32', {})
+    local list, _, err = traced(df.floor_div(df.constant(1, 'int32'), x), { [x] = 0 })
+    assert.equal('invalid_argument', err.code)
+    assert.equal(1, count(list, 'name', 'FloorDiv'))
+    df.reset()
+    local _, y = df.while_loop(function(i) return i:lt(df.int32(9)) end, function(i, y)
+      local _, z = df.while_loop(function(j) return j:lt(df.int32(3)) end, function(j, z) return j + 1, z + df.floor_div(df.int32(7), i - 4 + j) end, { df.int32(0), df.int32(0) })
+      return i + 1, y + z
+    end, { df.int32(0), df.int32(0) })
+    local _, spans
+    _, spans, err = traced(y)
+    assert.matches('division by zero', err.message)
+    assert.is_true(#spans > 5)
+  end)
+
+  it('is well formed for a run that is cancelled, and one that runs out of time', function()
+    local _, _, err = traced(endless(), nil, { log = 3000 })
+    assert.equal('cancelled', err.code)
+    local spans
+    _, spans, err = traced(endless(), nil, { timeout = 0.05, log = 3000 })
+    assert.equal('deadline_exceeded', err.code)
+    assert.is_true(#spans > 100)
+  end)
+
+  it('says how much is missing when the log was full', function()
+    local list = traced(endless(), nil, { timeout = 0.05, log = 1000 })
+    local last = list[#list]
+    assert.equal('i', last.ph)
+    assert.matches('^the log was full: %d+ events are missing$', last.name)
+  end)
+
+  it('refuses what is no path, and a file that cannot be written, before anything runs', function()
+    df.reset()
+    local v = df.Variable(df.float32(1))
     local function refused(opts, text)
-      local ok, err = pcall(df.run, program(), nil, opts)
+      local ok, err = pcall(df.run, v:assign_add(1), nil, opts)
       assert.is_false(ok)
       assert.matches(text, tostring(err))
     end
     refused({ trace = 7 }, 'trace is the path of a file')
-    refused({ trace = '/nowhere/at/all/run.json' }, 'nowhere')
+    refused({ trace = '/nowhere/at/all/run.json' }, 'trace: .*nowhere')
+    refused({ trace = '.' }, 'trace: ')
+    refused({ log = 0 }, 'log is true, or how many events')
+    refused({ log = 'all' }, 'log is true, or how many events')
+    assert.equal(1, v:eval())
+  end)
+
+  it('leaves no file behind for a run that cannot begin', function()
+    df.reset()
+    local path = os.tmpname()
+    os.remove(path)
+    assert.is_false((pcall(df.run, df.placeholder('int32', {}), nil, { trace = path })))
+    local there = io.open(path)
+    if there then
+      there:close()
+      events(path)                                    -- it began, and failed
+    end
+    assert.is_false((pcall(df.run, df.float32(1), { [df.float32(2)] = df.tensor({ 1 }, 'int32') }, { trace = path })))
+    assert.is_nil(io.open(path))
+  end)
+
+  it('that the disk has no room for is an error that keeps the results', function()
+    if not io.open('/dev/full') then return end
+    df.reset()
+    local h = df.start(df.float32(3) * 2, nil, { trace = '/dev/full' })
+    local ok, err = pcall(h.wait, h)
+    assert.is_false(ok)
+    assert.matches('trace: /dev/full: No space', tostring(err))
+    assert.equal(6, h:wait())
   end)
 end)
