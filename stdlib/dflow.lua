@@ -90,7 +90,7 @@ local parts = {
 local inside = {
   load_npy = 'dflow.npy', save_npy = 'dflow.npy', load_npz = 'dflow.npy', save_npz = 'dflow.npy',
   FIFOQueue = 'dflow.queue', PaddingFIFOQueue = 'dflow.queue', RandomShuffleQueue = 'dflow.queue', PriorityQueue = 'dflow.queue',
-  check_gradients = 'dflow.check', checkpoint = 'dflow.checkpoint', saved = 'dflow.saved',
+  check_gradients = 'dflow.check', checkpoint = 'dflow.checkpoint', saved = 'dflow.saved', draw = 'dflow.draw',
   import_graph_def = 'dflow.graphdef', export_onnx = 'dflow.onnx', export_graph_def = 'dflow.export',
 }
 

@@ -94,7 +94,7 @@ M.families = {
     'train.GradientDescentOptimizer train.MomentumOptimizer train.AdamOptimizer train',
   'nn nn.dense nn.lstm_cell nn.gru_cell nn.dynamic_rnn nn.glorot_uniform',
     'data data.idx data.batches data.read data.permutation', 'moments reduce_mean l2_normalize',
-  'dropout random_uniform nn.dense', 'saved while_loop checkpoint',
+  'dropout random_uniform nn.dense', 'saved while_loop checkpoint', 'draw saved Graph gradients',
 }
 
 --- What holds for each dtype's numbers.

@@ -143,7 +143,7 @@ local function report(g, node)
 end
 
 --- The float Variables and placeholders that y depends on.
-local function sources(g, y)
+function M.sources(g, y)
   local h, seen, stack, list = g.handle, { [y.node] = true }, { y.node }, {}
   while #stack > 0 do
     local n = table.remove(stack)
@@ -180,7 +180,7 @@ function M.saved(y, xs)
   end
   local found = report(g, o.node)
   if #found > 0 or not dtypes.is_float(graph.dtype(o)) then return found end
-  local list = sources(g, o)
+  local list = M.sources(g, o)
   if #list > 0 then gradients.gradients(o, list, { unconnected = 'none' }) end
   return report(g, o.node)
 end

@@ -171,7 +171,7 @@ local function show(g, path, opts)
   if opts.let and #outputs > 0 then
     local list = {}
     for i, name in ipairs(M.outputs(g)) do list[i] = g:output(name) end
-    line(require('dflow.letform').letform(list))
+    line(df.draw(list, { as = 'let' }))
   end
 end
 

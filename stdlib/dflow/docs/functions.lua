@@ -153,6 +153,18 @@ df.saved(y, xs?)
                                  function(u) return df.exp(u) * x end, {x})
             return #df.saved(y)
 
+df.draw(x, {…})
+  The graph that leads to x, which is an Output, an operation, a Variable, a Graph, or a table of
+  these: as text, for Graphviz, or as a picture. Gives the text, or nothing when it went to a file.
+  At the prompt: :graph x as svg at lowered > x.svg.
+  option    as: string = 'let'  'tree', 'let', 'dot' or 'svg'; without it as path ends
+  option    at: string = 'built'  'built': as typed; 'lowered': the primitives, and what a run makes
+            of them; 'gradient': with the gradient; 'partitioned': by device
+  option    path: string = nil  a file to write
+  option    lines: int = 400  so many of a let-form or tree at most
+  option    source: bool = true  false: without the Lua lines
+  example   local x = df.placeholder('float32', {}, 'x') return df.draw(x * 2, {source = false})
+
 df.jacobian(y, x)
   All derivatives of the elements of y by those of x, of shape y.shape + x.shape. Of a list of x a
   list.

@@ -178,6 +178,7 @@ return {
   ["div"] = "[0.25 0.50] float32[2]",
   ["div_no_nan"] = "[0.0 0.5] float32[2]",
   ["divide"] = "[0.25 0.50] float32[2]",
+  ["draw"] = "\"let\\\n  x: float32[] = Placeholder(dtype=float32 shape=[])\\\n  Mul: float32[] = Mul(x, 2.)\\\nin Mul\"",
   ["dropout"] = "[0. 2. 2. 2.] float32[4]",
   ["dtypes"] = "\"float32\"",
   ["dynamic_partition"] = "[1. 3.] float32[2], [2.] float32[1]",

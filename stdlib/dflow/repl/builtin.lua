@@ -195,16 +195,57 @@ end, 'set [name [value]] - how values are shown; alone: all settings', function(
 end)
 
 -- ---- graphs and runs ----------------------------------------------------------------------------------------------
-command('graph', function(rest)
-  local how, expression = rest:match('^(%a+)%s+(.+)$')
-  if how ~= 'tree' and how ~= 'dot' and how ~= 'let' then how, expression = 'let', rest end
-  local letform = require 'dflow.letform'
-  local x = value_of(expression, ':graph [let | tree | dot] x')
-  if how == 'tree' then return values.plain(letform.tree(x)) end
-  if how == 'dot' then return letform.dot(x) end
-  return values.plain(letform.letform(x))
-end, [[graph [let | tree | dot] x - the graph that leads to x, which is an Output or a table of them
-let: typed lines, cond{…} and while{…} nested; tree: what it is made of; dot: for Graphviz, as in :graph dot x > x.dot]])
+local graph_forms = { { 'tree', 'boxes within boxes, a line for each node' }, { 'let', 'typed lines, cond{…} and while{…} nested' },
+                      { 'dot', 'for Graphviz' }, { 'svg', 'a picture' } }
+local graph_stages = { { 'built', 'as it was typed' }, { 'lowered', 'the primitives, and what a run makes of them' },
+                       { 'gradient', 'with the gradient' }, { 'partitioned', 'by device' } }
+
+--- The word of a list that this is a beginning of; nil: none or several.
+local function begun(list, word)
+  local found
+  for _, item in ipairs(list) do
+    if item[1] == word then return word end
+    if item[1]:sub(1, #word) == word then
+      if found then return nil end
+      found = item[1]
+    end
+  end
+  return found
+end
+
+--- Takes `as form` and `at stage` off the end of a line; a form may stand first, too.
+local function graph_words(rest)
+  local form, stage
+  while true do
+    local before, which, word = rest:match '^(.-)%s+(a[st])%s+(%a+)%s*$'
+    local found = which == 'as' and begun(graph_forms, word) or which == 'at' and begun(graph_stages, word)
+    if not found then break end
+    rest = before
+    if which == 'as' then form = form or found else stage = stage or found end
+  end
+  local first, expression = rest:match '^(%a+)%s+([^%s=.:%(].*)$'
+  for _, item in ipairs(graph_forms) do
+    if first == item[1] then form, rest = form or first, expression end
+  end
+  return rest, form, stage
+end
+
+command('graph', function(rest, _, _, path)
+  local expression, form, stage = graph_words(rest)
+  local x = value_of(expression, ':graph x [as tree | let | dot | svg] [at built | lowered | gradient | partitioned]')
+  local ending = path and path:match '%.(%a+)$'
+  form = form or ({ svg = 'svg', dot = 'dot', gv = 'dot' })[ending] or 'let'
+  local drawn = df.draw(x, { as = form, at = stage, lines = path and math.huge or nil })
+  return (form == 'tree' or form == 'let') and not path and values.plain(drawn) or drawn
+end, [[graph x [as tree | let | dot | svg] [at built | lowered | gradient | partitioned] [> file] - the graph that leads to x
+x is an Output, an operation, a Graph, or a table of them. as let: typed lines, cond{…} and while{…} nested; tree: boxes within boxes,
+a line for each node; dot: for Graphviz; svg: a picture. Without it as the file's name ends, else let.
+at built: as it was typed; lowered: Enter, Merge, Switch, NextIteration and Exit, and what a run makes of each node; gradient: with the
+gradient of x by its variables and placeholders, or what x is the gradient of; partitioned: by device.
+:graph loss at gradient > loss.svg; in a script: df.draw(loss, {at = 'gradient', path = 'loss.svg'})]], function(rest)
+  if rest:find '%sas%s+%a*$' then return graph_forms end
+  if rest:find '%sat%s+%a*$' then return graph_stages end
+end)
 
 command('saved', function(rest)
   return tostring(df.saved(value_of(rest, ':saved loss')))

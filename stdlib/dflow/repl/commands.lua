@@ -1,7 +1,7 @@
 --- The commands of the prompt: what they have in common. `repl.command(name, fn, doc)` adds one.
 --
--- A command is called as fn(rest, say, repl): the rest of its line, and a function that prints a line; what it returns as a string is
--- printed too. `true` leaves the prompt. On every command: `:cmd?` shows its doc, `:cmd … ~pattern` keeps the lines
+-- A command is called as fn(rest, say, repl, path): the rest of its line, a function that prints a line, and the file that it goes to,
+-- if any; what it returns as a string is printed too. `true` leaves the prompt. On every command: `:cmd?` shows its doc, `:cmd … ~pattern` keeps the lines
 -- that match, `:cmd … > file` writes to a file. Any unique beginning of a name will do.
 local errors = require 'dflow.errors'
 
@@ -9,9 +9,9 @@ local M = {}
 local commands, order, repl = {}, {}, nil
 
 --- @param name  a word
--- @param fn    function(rest, say, repl)
+-- @param fn    function(rest, say, repl, path)
 -- @param doc   the first line is its usage and what it does, ` - ` between them; more lines may follow
--- @param complete  nil, or function(rest) -> a list of {word, help} for Tab
+-- @param complete  nil, or function(rest) -> a list of {word, help} for Tab, or nil where an expression stands
 -- @param whole     true: its line may hold an expression, so `~` and `>` are left in it
 function M.command(name, fn, doc, complete, whole)
   if type(name) ~= 'string' or not name:find('^%a[%w_]*$') then errors.bad('repl.command: the name is a word, not %s', errors.describe(name)) end
@@ -96,7 +96,7 @@ function M.run(line)
       end
     end
   end
-  local ok, result = pcall(command.fn, rest, say, repl)
+  local ok, result = pcall(command.fn, rest, say, repl, path)
   if ok and type(result) == 'string' then say(result) end
   if file then file:close() end
   if not ok then error(result, 0) end

@@ -1,0 +1,544 @@
+-- df.draw and :graph: graphs as let-form, tree, DOT and SVG, at the stages that they go through.
+local df = require 'dflow'
+local core = require 'dflow.backend'
+local draw = require 'dflow.draw'
+local programs = require 'spec.random_program'
+
+local function drawn(x, opts)
+  opts = opts or {}
+  opts.source = false
+  return df.draw(x, opts)
+end
+
+local function count(text, piece)
+  local n, at = 0, 1
+  while true do
+    local from, to = text:find(piece, at, true)
+    if not from then return n end
+    n, at = n + 1, to + 1
+  end
+end
+
+local function loop(trips)
+  local x = df.placeholder('float32', {}, 'x')
+  local _, y = df.while_loop(function(i) return i:lt(trips or 10) end, function(i, v) return i + 1, v * x end, { df.int32(0), x })
+  return y, x
+end
+
+local function choice()
+  local x = df.placeholder('float32', {}, 'x')
+  return df.cond(x:gt(0), function() return x * x end, function() return -x end), x
+end
+
+-- ---- is it well formed? ---------------------------------------------------------------------------------------------
+--- The elements of an XML text, in order: {name, attributes, text, depth}; an error where it is not well formed.
+local function elements(text)
+  local list, open, at = {}, {}, 1
+  while true do
+    local from, to, close, name, attributes, alone = text:find('<(/?)([%w:]+)([^<>]-)(/?)>', at)
+    local between = text:sub(at, (from or 0) - 1)
+    assert(not between:gsub('&%a+;', ''):find '[<&]', 'a stray character: ' .. between)
+    if #open > 0 then open[#open].text = open[#open].text .. between else assert(not between:find '%S', 'text outside: ' .. between) end
+    if not from then break end
+    if close == '/' then assert(table.remove(open).name == name, 'the end of ' .. name .. ' is in a wrong place')
+    else
+      local e = { name = name, text = '', depth = #open, attributes = {} }
+      local rest = attributes:gsub('%s+([%w:-]+)="([^"<]*)"', function(key, value)
+        assert(e.attributes[key] == nil, key .. ' twice')
+        e.attributes[key] = value
+        return ''
+      end)
+      assert(not rest:find '%S', 'not an attribute: ' .. rest)
+      e.within = open[#open]
+      list[#list + 1] = e
+      if alone == '' then open[#open + 1] = e end
+    end
+    at = to + 1
+  end
+  assert(#open == 0, 'not closed')
+  return list
+end
+
+local entities = { ['&lt;'] = '<', ['&gt;'] = '>', ['&amp;'] = '&', ['&quot;'] = '"' }
+
+--- The first lines of what a picture says of each node: its tooltips.
+local function tooltips(list)
+  local lines = {}
+  for _, e in ipairs(list) do
+    if e.name == 'title' and e.within.attributes.class then
+      for line in e.text:gmatch '[^\n]+' do lines[#lines + 1] = (line:gsub('&%a+;', entities)) end
+    end
+  end
+  return lines
+end
+
+--- Statements, clusters and strings of a DOT text; an error where it is not well formed.
+local function check_dot(text)
+  local plain = text:gsub('\\.', ''):gsub('"[^"]*"', '""')
+  local depth = 0
+  for line in plain:gmatch '[^\n]+' do
+    local ends = line:find '^digraph %w+ {$' or line:find '^%s+subgraph cluster_%d+ {$' or line:find '^%s*}$' or line:find ';$'
+    assert(ends, 'no statement: ' .. line)
+    if line:find '{$' then depth = depth + 1 elseif line:find '^%s*}$' then depth = depth - 1 end
+    assert(depth >= 0, 'a } too many')
+  end
+  assert(depth == 0, 'a } is missing')
+  local known = {}
+  for id in plain:gmatch '\n%s+([nt]%d+) %[label' do known[id] = true end
+  for from, to in plain:gmatch '\n%s+([nt]%d+) %-> ([nt]%d+)' do assert(known[from] and known[to], from .. ' -> ' .. to .. ': of no node') end
+end
+
+local function succeeded(status) return status == true or status == 0 end
+local has_dot = succeeded(os.execute 'command -v dot >/dev/null 2>&1')
+
+local function check_with_graphviz(text)
+  if not has_dot then return end
+  local path = os.tmpname()
+  local file = io.open(path, 'w')
+  file:write(text)
+  file:close()
+  assert.is_true(succeeded(os.execute('dot -Tplain ' .. path .. ' >/dev/null 2>&1')), text)
+  os.remove(path)
+end
+
+--- Boxes hold what is in them, and what stands side by side does not overlap.
+local function check_boxes(box)
+  for i, a in ipairs(box.items) do
+    local inside = a.x >= box.x and a.y >= box.y and a.x + a.w <= box.x + box.w + 0.5 and a.y + a.h <= box.y + box.h + 0.5
+    assert(inside, ('%s is not inside of %s'):format(a.name or a.title or a.op, box.title))
+    for k = i + 1, #box.items do
+      local b = box.items[k]
+      local apart = a.x + a.w <= b.x or b.x + b.w <= a.x or a.y + a.h <= b.y or b.y + b.h <= a.y
+      assert(apart, ('%s and %s overlap'):format(a.name or a.title or a.op, b.name or b.title or b.op))
+    end
+    if a.items then check_boxes(a) end
+  end
+end
+
+-- ---- the forms --------------------------------------------------------------------------------------------------------
+describe('the let-form of a graph', function()
+  before_each(df.reset)
+
+  it('has a typed line for each node, after those it needs', function()
+    local x = df.placeholder('float32', { -1, 3 }, 'x')
+    local w = df.placeholder('float32', { 3, 2 }, 'w')
+    assert.are.equal([[
+let
+  x: float32[?,3] = Placeholder(dtype=float32 shape=[?,3])
+  w: float32[3,2] = Placeholder(dtype=float32 shape=[3,2])
+  MatMul: float32[?,2] = MatMul(x, w)
+  Tanh: float32[?,2] = Tanh(MatMul)
+in Tanh]], drawn(x:matmul(w):tanh()))
+  end)
+
+  it('has the attributes that are no defaults, and small constants in their places', function()
+    local x = df.placeholder('float32', { 2, 2 }, 'x')
+    assert.are.equal([[
+let
+  x: float32[2,2] = Placeholder(dtype=float32 shape=[2,2])
+  Mul: float32[2,2] = Mul(x, 2.)
+  MatMul: float32[2,2] = MatMul(x, Mul; transpose_b=true)
+in MatMul]], drawn(x:matmul(x * 2, { transpose_b = true })))
+    assert.are.equal('3.', drawn(df.float32(3)))
+  end)
+
+  it('nests a loop', function()
+    assert.are.equal([[
+let
+  x: float32[] = Placeholder(dtype=float32 shape=[])
+  while/Exit: int32[], while/Exit_1: float32[] = while{
+    while.1 = 0
+    while.2 = x
+    while while/Less: bool[] = Less(while.1, 10)
+    do    while/Add: int32[] = Add(while.1, 1)
+          while/Mul: float32[] = Mul(while.2, x)
+    next  while/Add, while/Mul
+  }
+in while/Exit_1]], drawn((loop())))
+  end)
+
+  it('names loop variables as the table that they came in does', function()
+    local r = df.while_loop(function(v) return v.n:lt(3) end, function(v) return { n = v.n + 1, sum = v.sum * 2 } end,
+      { n = df.int32(0), sum = df.float32(1) }, { parallel_iterations = 1 })
+    local text = drawn(r.sum)
+    assert.is_truthy(text:find('= while{  -- parallel_iterations = 1\n    while.n = 0\n    while.sum = 1.\n', 1, true), text)
+  end)
+
+  it('nests a cond, outer values by their own names', function()
+    assert.are.equal([[
+let
+  x: float32[] = Placeholder(dtype=float32 shape=[])
+  Greater: bool[] = Greater(x, 0.)
+  cond/Merge: float32[] = cond{ Greater
+    then  cond/Mul: float32[] = Mul(x, x)
+          give cond/Mul
+    else  cond/Neg: float32[] = Neg(x)
+          give cond/Neg
+  }
+in cond/Merge]], drawn((choice())))
+  end)
+
+  it('nests one in the other, and shows gradients', function()
+    local x = df.placeholder('float32', {}, 'x')
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, v)
+      return i + 1, df.cond(v:gt(1), function() return v * x end, function() return v + x end)
+    end, { df.int32(0), x })
+    local text = drawn(y)
+    assert.is_truthy(text:find('= cond{ while/Greater\n            then  while/cond/Mul: float32[] = Mul(while.2, x)', 1, true), text)
+    local gradient = drawn(df.gradients(y, x))
+    assert.are.equal(2, select(2, gradient:gsub('= while{', '')))
+    assert.is_nil(gradient:find('?', 1, true), gradient)
+  end)
+
+  it('shows what has an effect and no result, and what waits for it', function()
+    local v = df.Variable(1.0, { name = 'v' })
+    local i = df.while_loop(function(i) return i:lt(3) end, function(i)
+      v:assign_add(1)
+      return i + 1
+    end, { df.int32(0) })
+    local text = drawn(i)
+    assert.is_truthy(text:find('while/AssignAddVariableOp: float32[] = AssignAddVariableOp(v, 1.', 1, true), text)
+    local late = df.control_dependencies({ i }, function() return v:value() end)
+    assert.is_truthy(drawn(late):find('ReadVariableOp(v, ^', 1, true), drawn(late))
+  end)
+
+  it('names the Lua lines, once each', function()
+    local text = df.draw(df.float32{ 1, 2, 3, 4, 5 } * 2 + 1)
+    assert.are.equal(1, select(2, text:gsub('draw_spec%.lua:%d+', '')))
+  end)
+
+  it('is cut where it is long', function()
+    local x = df.placeholder('float32', {}, 'x')
+    for _ = 1, 50 do x = x + 1 end
+    local text = df.draw(x, { lines = 10 })
+    assert.is_truthy(text:find('41 more lines', 1, true), text)
+  end)
+
+  it('may be asked of tables, variables, operations and whole graphs', function()
+    local v = df.Variable(1.0, { name = 'v' })
+    assert.is_truthy(drawn{ v, v:assign_add(1) }:find('AssignAddVariableOp', 1, true))
+    assert.is_truthy(drawn(df.default_graph()):find('v: resource', 1, true))
+    assert.has_error(function() drawn(3) end)
+    assert.has_error(function() drawn{} end)
+  end)
+
+  it('shows the primitives and where a run reads in place, at lowered', function()
+    local text = drawn((loop()), { at = 'lowered' })
+    for _, line in ipairs{ '  frame while{\n', '    while/Enter_1: float32[] = Enter(x)\n', 'while/Merge: int32[], int32[] = Merge(while/Enter, while/NextIteration)  -- merged',
+                           'while/Const: int32[] = Const(10, ^while/Merge)  -- read in place\n', 'while/Exit_1: float32[] = Exit(while/Switch_1:0)\n',
+                           'while/Enter_2: float32[] = Enter(x; is_constant=true)', '-- a run of it: ', ' with tokens (engine: tokens)\n' } do
+      assert.is_truthy(text:find(line, 1, true), line .. '\nis not in\n' .. text)
+    end
+  end)
+
+  it('counts what a run needs and what it does not, at lowered', function()
+    local y = loop()
+    df.exp(y)
+    local text = drawn(y, { at = 'lowered' })
+    local size = df.default_graph():size()
+    assert.is_truthy(text:find(('a run of it: %d of %d nodes of the graph needed'):format(#core.graph_needs(df.default_graph().handle, { y.node, 0 }), size), 1, true), text)
+  end)
+
+  it('says why there can be no run, at lowered', function()
+    local kept
+    df.while_loop(function(i) return i:lt(3) end, function(i)
+      kept = i * 2
+      return i + 1
+    end, { df.int32(0) })
+    assert.is_truthy(drawn(kept, { at = 'lowered' }):find('no run: .*is inside the loop'), drawn(kept, { at = 'lowered' }))
+  end)
+
+  it('puts the gradient below what it is the gradient of, and says which loop is whose', function()
+    local y = loop()
+    local text = drawn(y, { at = 'gradient' })
+    assert.is_truthy(text:find('\n  forward{\n', 1, true) and text:find('\n  gradient{\n', 1, true), text)
+    assert.is_truthy(text:find('while{  -- gradient of while\n', 1, true), text)
+    assert.is_truthy(text:find('TensorArrayRead(gradients/while/Exit', 1, true), text)
+  end)
+
+  it('leaves the graph as it was when it draws a gradient', function()
+    local y, x = loop()
+    local before = df.default_graph():size()
+    drawn(y, { at = 'gradient' })
+    assert.are.equal(before, df.default_graph():size())
+    assert.are.equal(11 * 2 ^ 10, df.run(df.gradients(y, x), { [x] = 2 }))
+  end)
+
+  it('draws a gradient that is there already with what it is the gradient of', function()
+    local y, x = loop()
+    local text = drawn(df.gradients(y, x), { at = 'gradient' })
+    assert.is_truthy(text:find('forward{', 1, true) and text:find('gradient of while', 1, true), text)
+    local second = drawn(df.gradients(df.gradients(y, x), x), { at = 'gradient' })
+    assert.is_truthy(second:find('gradient 1{', 1, true) and second:find('gradient 2{', 1, true), second)
+  end)
+
+  it('says so where there is no gradient to draw', function()
+    local ok, why = pcall(drawn, df.int32(3) + 1, { at = 'gradient' })
+    assert.is_false(ok)
+    assert.matches('only a float Output has a gradient', tostring(why))
+    ok, why = pcall(drawn, df.float32(3) + 1, { at = 'gradient' })
+    assert.is_false(ok)
+    assert.matches('depends on no float Variable or placeholder', tostring(why))
+  end)
+
+  it('has one partition where there is one device', function()
+    local text = drawn((loop()), { at = 'partitioned' })
+    assert.is_truthy(text:find('one partition: nothing is sent', 1, true) and text:find('\n  device cpu:0{\n', 1, true), text)
+  end)
+
+  it('says which device was asked for where there is none such', function()
+    local g = df.import_graph_def [[
+      node { name: "x" op: "Placeholder" device: "/device:GPU:0" attr { key: "dtype" value { type: DT_FLOAT } } }
+      node { name: "y" op: "Neg" input: "x" device: "/job:ps/task:0/cpu:0" attr { key: "T" value { type: DT_FLOAT } } }]]
+    local text = drawn(g:output 'y', { at = 'partitioned' })
+    assert.is_truthy(text:find('x: float32[...] = Placeholder(dtype=float32)  -- asked for /device:GPU:0\n', 1, true), text)
+    assert.is_truthy(text:find('y: float32[...] = Neg(x)', 1, true), text)
+  end)
+
+  it('has a partition for each of several devices, and says what is sent', function()
+    local g = df.import_graph_def [[
+      node { name: "x" op: "Placeholder" device: "/device:CPU:0" attr { key: "dtype" value { type: DT_FLOAT } } }
+      node { name: "y" op: "Neg" input: "x" device: "/device:CPU:1" attr { key: "T" value { type: DT_FLOAT } } }]]
+    local model = require 'dflow.draw.model'
+    local function made() return model.make(g.handle, { { g:output('y').node, 0 } }, 'partitioned', { 'cpu:0', 'cpu:1' }) end
+    local text = require('dflow.draw.text').let(made(), { source = false })
+    assert.is_truthy(text:find('2 partitions', 1, true), text)
+    assert.is_truthy(text:find('y: float32[...] = Neg(Recv(cpu:0, x))', 1, true), text)
+    assert.is_truthy(require('dflow.draw.dot').write(made()):find('label = "Send, Recv"', 1, true))
+    assert.is_truthy(require('dflow.draw.svg').write(made(), {}):find('sent to another device', 1, true))
+  end)
+end)
+
+describe('the tree of a graph', function()
+  before_each(df.reset)
+
+  it('has boxes within boxes and a line for each node', function()
+    assert.are.equal([[
+cond/Merge
+|-x: float32[] = Placeholder
+|-Greater: bool[] = Greater
+`-cond cond  -- if Greater
+  |-then
+  | `-cond/Mul: float32[] = Mul
+  |-else
+  | `-cond/Neg: float32[] = Neg
+  `-cond/Merge: float32[] = cond/Mul else cond/Neg]], drawn(choice(), { as = 'tree' }))
+  end)
+
+  it('shows loop variables with what they begin with and become', function()
+    local text = drawn(loop(), { as = 'tree' })
+    assert.is_truthy(text:find('`-while while\n  |-while.1: int32[] = 0, next while/Add\n  |-while.2: float32[] = x, next while/Mul\n  |-while\n  | `-while/Less', 1, true), text)
+  end)
+
+  it('has the Lua line of each', function()
+    local y = choice()
+    local line = y.source
+    assert.are.equal('cond cond  -- if Greater; ' .. line, df.draw(y, { as = 'tree' }):match '`%-(cond[^\n]*)')
+  end)
+end)
+
+describe('the graph for Graphviz', function()
+  before_each(df.reset)
+
+  it('has a node for each op, a cluster for each cond and branch, and an edge for each value', function()
+    local dot = drawn(choice(), { as = 'dot' })
+    assert.is_truthy(dot:find('^digraph dflow {\n') and dot:find('\n}$'))
+    assert.are.equal(3, count(dot, 'subgraph cluster_'))
+    assert.is_truthy(dot:find('cond/Mul\\nMul', 1, true), dot)
+    assert.is_truthy(dot:find('n%d+ %-> n%d+ %[label = "float32%[%]"%]'), dot)
+    check_dot(dot)
+    check_with_graphviz(dot)
+  end)
+
+  it('marks the way back of a loop, and what is only waited for', function()
+    local dot = drawn(loop(), { as = 'dot', at = 'lowered' })
+    assert.are.equal(2, count(dot, 'constraint = false'))
+    assert.is_truthy(dot:find('style = dashed', 1, true) and dot:find('taillabel = "T"', 1, true), dot)
+    check_with_graphviz(dot)
+  end)
+
+  it('survives any name', function()
+    local x = df.placeholder('float32', {}, 'x')
+    local y = df.name_scope('a', function() return x * 2 end)
+    check_with_graphviz(drawn({ y, df.constant({ 'q"\\', 'n\n' }, 'string') }, { as = 'dot' }))
+  end)
+end)
+
+describe('the picture of a graph', function()
+  before_each(df.reset)
+
+  it('is an SVG without scripts or references that is light or dark as the system is', function()
+    local svg = drawn((loop()), { as = 'svg' })
+    local list = elements(svg)
+    assert.are.equal('svg', list[1].name)
+    assert.is_truthy(svg:find('prefers-color-scheme: dark', 1, true))
+    for _, e in ipairs(list) do
+      assert.is_false(e.name == 'script' or e.name == 'a' or e.name == 'image' or e.name == 'use')
+      for key, value in pairs(e.attributes) do
+        assert.is_nil(key:find 'href')
+        assert.is_nil(key:find '^on')
+        assert.is_true(not value:find '//' or key == 'xmlns', value)
+      end
+    end
+    assert.is_nil(svg:find('@import', 1, true))
+  end)
+
+  it('has the Lua lines as tooltips, and beside names where there is room', function()
+    local y = loop()
+    local svg = df.draw(y, { as = 'svg' })
+    assert.matches('<title>while/Mul: float32%[%] = Mul  [^<]*draw_spec%.lua:%d+</title>', svg)
+    assert.matches('class="soft" dx="10">draw_spec%.lua:%d+</tspan>', svg)
+    svg = df.draw(df.placeholder('float32', {}, 'a_rather_long_name_of_a_thing') * 2, { as = 'svg' })
+    assert.matches('class="soft">draw_spec%.lua:%d+</text>', svg)
+  end)
+
+  it('draws the way back of each variable, and what is saved for a gradient', function()
+    local svg = drawn((loop()), { as = 'svg' })
+    assert.are.equal(2 + 1, count(svg, 'marker-end="url(#tip-back)"'))      -- and one in the legend
+    svg = drawn((loop()), { as = 'svg', at = 'gradient' })
+    assert.is_truthy(svg:find('class="edge saved"', 1, true) and svg:find('saved for the gradient', 1, true))
+  end)
+
+  it('keeps text within its box, also long and wide letters', function()
+    local x = df.placeholder('float32', {}, ('long_name_'):rep(12))
+    local t = df.constant({ '日本語日本語日本語日本語日本語', 'é' }, 'string')
+    for _, at in ipairs{ 'built', 'lowered' } do
+      local around
+      for _, e in ipairs(elements(df.draw({ x * 2, t, (loop()) }, { as = 'svg', at = at }))) do
+        if e.name == 'g' then around = nil end
+        if e.name == 'rect' and e.within.attributes.class:find '^node' then around = e end
+        if e.name == 'text' and around and e.within == around.within then
+          local wide = 0
+          for c in e.text:gsub('&%a+;', '.'):gmatch '[%z\1-\127\194-\244][\128-\191]*' do wide = wide + (#c == 3 and c ~= '…' and 2 or 1) end
+          wide = wide * (e.attributes.class == 'soft' and 6.1 or 7.3)
+          local from = tonumber(e.attributes.x) - (e.attributes['text-anchor'] == 'end' and wide or 0)
+          local left = tonumber(around.attributes.x)
+          assert.is_true(from >= left and from + wide <= left + tonumber(around.attributes.width), e.text)
+        end
+      end
+    end
+  end)
+
+  it('draws a large graph at once: straight chains as one node, constants within those who use them', function()
+    local x = df.placeholder('float32', {}, 'x')
+    local y, z = x, x
+    for _ = 1, 500 do y = y:sin() end
+    for i = 1, 250 do z = (z + x) * (i / 10) end
+    local began = os.clock()
+    local svg = drawn({ y, z }, { as = 'svg' })
+    assert.is_true(os.clock() - began < 5, os.clock() - began)             -- 0.4 s on an idle machine
+    assert.is_truthy(svg:find('>500 nodes, float32[]<', 1, true))
+    local lines = tooltips(elements(svg))
+    assert.are.equal(1001, #lines)
+  end)
+
+  it('goes to the file that path names, in the form that its name ends with', function()
+    local y = loop()
+    for ending, first in pairs{ svg = '<svg', dot = 'digraph', gv = 'digraph', txt = 'let' } do
+      local path = os.tmpname()
+      assert.is_nil(df.draw(y, { path = path .. '.' .. ending }))
+      local file = assert(io.open(path .. '.' .. ending))
+      assert.are.equal(first, file:read(#first))
+      file:close()
+      os.remove(path)
+      os.remove(path .. '.' .. ending)
+    end
+    local ok, why = pcall(df.draw, y, { path = '/no/such/folder/x.svg' })
+    assert.is_false(ok)
+    assert.matches('draw: .*No such file', tostring(why))
+  end)
+end)
+
+describe('df.draw', function()
+  it('says which forms and stages there are', function()
+    df.reset()
+    local x = df.float32(1)
+    for opts, message in pairs{ [{ as = 'png' }] = "'tree', 'let', 'dot' or 'svg', not the string \"png\"",
+                                [{ at = 'end' }] = "'lowered', 'gradient' or 'partitioned', not the string \"end\"", [{ form = 'svg' }] = 'form' } do
+      local ok, why = pcall(df.draw, x, opts)
+      assert.is_false(ok)
+      assert.is_truthy(tostring(why):find(message, 1, true), tostring(why))
+    end
+  end)
+
+  it('draws imported graphs, those of primitives alone with their frames', function()
+    local g = df.import_graph_def 'spec/graphs/loop.pb'
+    local ops = g:ops()
+    local text = drawn(g, { at = 'lowered' })
+    assert.is_truthy(text:find('frame ', 1, true), text)
+    for _, op in ipairs(ops) do assert.are.equal(1, count(text, ' ' .. op.name .. ': ') + count(text, ' ' .. op.name .. ' = '), op.name) end
+    elements(df.draw(g, { as = 'svg' }))
+    check_dot(df.draw(g, { as = 'dot' }))
+  end)
+
+  --- Every form at a stage: each node of the picture is there once, and all that was typed is in it.
+  local function check(y, at, seed)
+    local g = df.default_graph()
+    local function message(what, text) return ('%s, seed %d, at %s\n%s'):format(what, seed, at, text or '') end
+    local function made() return draw.model(y, at) end
+    local m = made()
+    local here = {}
+    for _, n in ipairs(m.nodes) do
+      assert(not here[n.id], message(n.name .. ' is twice in it'))
+      here[n.id] = n
+    end
+    local roles = core.flow_roles(g.handle)
+    for _, id in ipairs(core.graph_needs(g.handle, { y.node, 0 })) do
+      local typed = roles[3 * id + 1] == 0 and core.node_type(g.handle, id) ~= 'Const'
+      if typed or at == 'lowered' or at == 'partitioned' then assert(here[id], message(core.node_name_of(g.handle, id) .. ' is missing')) end
+    end
+    local text, dot = require 'dflow.draw.text', require 'dflow.draw.dot'
+    for name, form in pairs{ let = text.let(made(), { lines = math.huge }), tree = text.tree(made(), {}) } do
+      local times, plain = {}, form:gsub('[|`]%-', ' ')
+      for _, pattern in ipairs{ '(%S+): ', '(%S+) = ' } do
+        for word in plain:gmatch(pattern) do times[word] = (times[word] or 0) + 1 end
+      end
+      for _, n in ipairs(m.nodes) do
+        local called = n.variable and at ~= 'lowered' and at ~= 'partitioned' and n.variable or n.name
+        if times[called] ~= 1 then error(message(('%s is %d times in the %s'):format(called, times[called] or 0, name), form)) end
+      end
+    end
+    local graphviz = dot.write(made())
+    check_dot(graphviz)
+    local stated = {}
+    for id in graphviz:gmatch '\n%s+n(%d+) %[label' do stated[id] = (stated[id] or 0) + 1 end
+    for _, n in ipairs(m.nodes) do assert(stated[tostring(n.id)] == 1, message(n.name, graphviz)) end
+    local pictured = made()
+    local svg = require('dflow.draw.svg').write(pictured, {})
+    local lines, times = tooltips(elements(svg)), {}
+    for _, line in ipairs(lines) do
+      local name = line:match '^(%S+): ' or line:match '^(%S+) = '
+      if name then times[name] = (times[name] or 0) + 1 end
+    end
+    for _, n in ipairs(m.nodes) do
+      if times[n.name] ~= 1 then error(message(('%s is %d times in the picture'):format(n.name, times[n.name] or 0))) end
+    end
+    check_boxes(pictured.top)
+    return graphviz
+  end
+
+  it('has every node of random programs once in every form at every stage, boxes nested and nothing overlapping', function()
+    for seed = 1, 8 do
+      df.reset()
+      local y = programs.build(df, programs.make(seed, 3))
+      for _, at in ipairs(draw.stages) do
+        local dot = check(y, at, seed)
+        if seed == 2 then check_with_graphviz(dot) end
+      end
+    end
+  end)
+
+  it('has every node of gradients of random programs, and of gradients of gradients', function()
+    for seed = 31, 33 do
+      df.reset()
+      local y, xs = programs.build(df, programs.make(seed, 2))
+      local dx = {}
+      for _, d in ipairs(df.gradients(y, xs, { unconnected = 'zero' })) do dx[#dx + 1] = d end
+      local z = dx[1] + dx[2] + dx[3]
+      for _, at in ipairs(draw.stages) do check(z, at, seed) end
+      local again = df.gradients(z, xs, { unconnected = 'zero' })
+      check(again[1] + again[2], 'gradient', seed)
+    end
+  end)
+end)
+

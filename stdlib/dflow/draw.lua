@@ -1,0 +1,82 @@
+--- df.draw: the graph that leads to an Output, as text, for Graphviz, or as a picture, at the stages that it goes through.
+local core = require 'dflow.backend'
+local errors = require 'dflow.errors'
+local dtypes = require 'dflow.dtypes'
+local graph = require 'dflow.graph'
+local model = require 'dflow.draw.model'
+local read = require 'dflow.draw.read'
+
+local M = {}
+
+local writers = {
+  let = function(m, opts) return require('dflow.draw.text').let(m, opts) end,
+  tree = function(m, opts) return require('dflow.draw.text').tree(m, opts) end,
+  dot = function(m) return require('dflow.draw.dot').write(m) end,
+  svg = function(m, opts) return require('dflow.draw.svg').write(m, opts) end,
+}
+M.forms = { 'tree', 'let', 'dot', 'svg' }
+M.stages = model.stages
+local DEVICES = { 'cpu:0' }      -- what a session has
+
+--- The model, with the gradient of each float output by what it comes from: in a copy, so the user's graph stays as it is.
+local function with_gradient(asked, g)
+  for _, id in ipairs(core.graph_needs(g.handle, { asked[1][1], 0 })) do
+    if core.node_pass(g.handle, id) > 0 then return model.make(g.handle, asked, 'gradient', DEVICES) end   -- it is a gradient already
+  end
+  local copy = require 'dflow.check.copy'
+  local gradients = require 'dflow.gradients'
+  copy.check_idle(g, 'draw')
+  local ys, all = {}, {}
+  for _, pair in ipairs(asked) do
+    local y = pair[2] >= 0 and graph.output(g, pair[1], pair[2])
+    if y and dtypes.is_float(graph.dtype(y)) then ys[#ys + 1] = y end
+    all[#all + 1] = pair
+  end
+  if #ys == 0 then errors.bad('draw: only a float Output has a gradient, so there is none to show') end
+  local xs = {}
+  for _, y in ipairs(ys) do
+    for _, x in ipairs(require('dflow.saved').sources(g, y)) do xs[#xs + 1] = x end
+  end
+  if #xs == 0 then errors.bad('draw: %s depends on no float Variable or placeholder, so it has no gradient to show', ys[1].name) end
+  return copy.within(g, {}, ys, function()
+    for _, dx in ipairs(gradients.gradients(ys, xs, { unconnected = 'none' })) do
+      if dx then
+        local list = gradients.is_slices(dx) and { dx.values, dx.indices } or { dx }
+        for _, o in ipairs(list) do all[#all + 1] = { o.node, o.index } end
+      end
+    end
+    return model.make(g.handle, all, 'gradient', DEVICES)
+  end)
+end
+
+--- The model of what was asked for at a stage.
+function M.model(what, stage)
+  model.check_stage(stage)
+  local asked, g = read.roots(what)
+  if stage == 'gradient' then return with_gradient(asked, g) end
+  return model.make(g.handle, asked, stage, DEVICES)
+end
+
+--- df.draw(x, {as = 'svg', at = 'built', path = nil, lines = nil, source = true})
+-- @param x     an Output, an operation, a Variable, a Graph, or a table of these
+-- @param opts  as: 'tree', 'let', 'dot' or 'svg'; without it as path ends (.svg, .dot, .gv), else 'let'. at: 'built' (as typed), 'lowered'
+--              (to the primitives, and what a run makes of them), 'gradient' (with the gradient of x, or with what x is the gradient
+--              of), 'partitioned' (by device). path: a file to write. lines: so many of a tree or let-form at most. source = false:
+--              without the Lua lines
+-- @return      the text; nothing when it went to a file
+function M.draw(x, opts)
+  opts = errors.options(opts, 'draw', { 'as', 'at', 'path', 'lines', 'source' })
+  if x == nil then errors.bad('draw takes an Output, an operation, a Graph or a table of these') end
+  local ending = opts.path and tostring(opts.path):match '%.(%a+)$'
+  local form = opts.as or ({ svg = 'svg', dot = 'dot', gv = 'dot' })[ending] or 'let'
+  local write = writers[form]
+  if not write then errors.bad("draw: `as` is 'tree', 'let', 'dot' or 'svg', not %s", errors.describe(form)) end
+  local text = write(M.model(x, opts.at or 'built'), { lines = opts.lines or (opts.path and math.huge or nil), source = opts.source })
+  if not opts.path then return text end
+  local file, why = io.open(opts.path, 'w')
+  if not file then errors.raise('invalid_argument', 'draw: %s', why) end
+  file:write(text, '\n')
+  file:close()
+end
+
+return M

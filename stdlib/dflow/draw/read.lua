@@ -1,0 +1,185 @@
+--- What a picture is made of, read out of the graph: the nodes that lead to what was asked for, and the conds, loops and frames around
+-- them. Plain tables: the graph may go while they stay.
+local core = require 'dflow.backend'
+local errors = require 'dflow.errors'
+local dtypes = require 'dflow.dtypes'
+local graph = require 'dflow.graph'
+local nest = require 'dflow.nest'
+local text = require 'dflow.text'
+
+local M = {}
+local SMALL = 4              -- constants of up to this many elements are shown as they are written
+
+--- dflow.h's DF_ROLE_*.
+local roles = { 'enter', 'variable', 'switch', 'next', 'exit', 'capture', 'loop_cond', 'pivot', 'result', 'done' }
+--- dflow.h's DF_FATE_*.
+local fates = { [0] = 'unneeded', 'fed', 'kernel', 'scalar', 'flow', 'in place', 'passed', 'merged', 'twin', 'unused' }
+
+--- The outputs and operations in what was asked for, as pairs node, index (-1: an operation); and their graph.
+function M.roots(what)
+  local list, g = {}, nil
+  local function add(x)
+    local mt = getmetatable(x)
+    if type(mt) == 'table' and rawget(mt, 'as_output') and mt ~= graph.Output then
+      x = mt.as_output(x)
+      mt = getmetatable(x)
+    end
+    if mt == graph.Output or mt == graph.Operation then
+      if g and x.graph ~= g then errors.bad('what is drawn together belongs to one graph; %s belongs to another', x.name) end
+      g = x.graph
+      list[#list + 1] = { x.node, mt == graph.Output and x.index or -1 }
+    elseif mt == graph.Graph then
+      for _, op in ipairs(x:ops()) do add(op) end
+    elseif nest.is_plain(x) then
+      for _, v in ipairs(x) do add(v) end
+      local named = {}
+      for k in pairs(x) do if type(k) == 'string' then named[#named + 1] = k end end
+      table.sort(named)
+      for _, k in ipairs(named) do add(x[k]) end
+    else
+      errors.bad('a graph is drawn of an Output, an operation, a Graph or a table of these, not of %s', errors.describe(x))
+    end
+  end
+  add(what)
+  if not g then errors.bad('there is nothing to draw: no Output is in it') end
+  return list, g
+end
+
+--- A small constant as it is written; nil for other nodes.
+local function literal(g, node, op)
+  if op ~= 'Const' then return nil end
+  local t = core.output_constant(g, node, 0)
+  if not t or t.size > SMALL then return nil end
+  return (text.array(t):gsub('\n%s*', ' '))
+end
+
+local function read_node(g, id, role)
+  local n = { id = id, op = core.node_type(g, id), name = core.node_name_of(g, id), where = core.node_where(g, id),
+              pass = core.node_pass(g, id), context = core.node_context(g, id), asked = core.node_device(g, id),
+              attrs = core.node_attrs_text(g, id), ins = {}, outs = {}, controls = core.node_controls(g, id),
+              role = roles[role[3 * id + 1]], flow = role[3 * id + 2], which = role[3 * id + 3] }
+  for i = 1, core.node_inputs(g, id) do n.ins[i] = { core.node_input_of(g, id, i - 1) } end
+  for i = 1, core.node_outputs(g, id) do
+    n.outs[i] = text.shape(dtypes.name[core.output_dtype(g, id, i - 1)] or '?', core.output_shape(g, id, i - 1))
+  end
+  n.literal = literal(g, id, n.op)
+  return n
+end
+
+--- All that the roots need: calls lead into the functions that they name.
+local function needed(g, asked)
+  local flat, seen, list, called = {}, {}, {}, {}
+  for i, pair in ipairs(asked) do flat[2 * i - 1], flat[2 * i] = pair[1], math.max(0, pair[2]) end
+  while #flat > 0 do
+    local more = {}
+    for _, id in ipairs(core.graph_needs(g, flat)) do
+      if not seen[id] then
+        seen[id] = true
+        list[#list + 1] = id
+        local name = core.node_type(g, id) == 'FunctionCall' and core.node_attr(g, id, 'function')
+        if name and not called[name] then
+          called[name] = true
+          for other = 0, core.graph_nodes(g) - 1 do
+            if core.node_type(g, other) == 'FunctionReturn' and core.node_attr(g, other, 'function') == name then
+              more[#more + 1], more[#more + 2] = other, 0
+            end
+          end
+        end
+      end
+    end
+    flat = more
+  end
+  table.sort(list)
+  return list
+end
+
+--- The frame in which each node runs: {name, where, parent, parallel_iterations}, nil at the top level. An Enter is in the frame that
+-- it leads into, an Exit in the one it leaves. Found from the primitives alone, so it holds for any graph.
+local function find_frames(g, nodes, by_id)
+  local frames, users, waiting, ready, around = {}, {}, {}, {}, {}
+  local function child(parent, name, n)
+    local key = (parent and parent.key or '') .. '/' .. name
+    if not frames[key] then
+      frames[key] = { key = key, name = name, parent = parent, where = n.where,
+                      parallel_iterations = n.op:find 'Enter$' and core.node_attr(g, n.id, 'parallel_iterations') or nil }
+    end
+    return frames[key]
+  end
+  local function arrive(n, frame)
+    if around[n] ~= nil then return end
+    if n.op:find 'Enter$' then frame = child(frame or nil, core.node_attr(g, n.id, 'frame_name') or '?', n) end
+    around[n] = frame or false
+    ready[#ready + 1] = n
+  end
+  for _, n in ipairs(nodes) do
+    local own = {}
+    for _, pair in ipairs(n.ins) do own[#own + 1] = by_id[pair[1]] end
+    for _, id in ipairs(n.controls) do own[#own + 1] = by_id[id] end
+    waiting[n] = (n.op == 'Merge' or n.op == 'RefMerge') and math.min(1, #own) or #own
+    for _, from in ipairs(own) do
+      users[from] = users[from] or {}
+      table.insert(users[from], n)
+    end
+  end
+  for _, n in ipairs(nodes) do
+    if waiting[n] == 0 then
+      local name = n.op:find '^Function' and n.op ~= 'FunctionCall' and core.node_attr(g, n.id, 'function')
+      arrive(n, name and child(nil, name, n) or false)
+    end
+  end
+  local at = 1
+  while ready[at] do
+    local n = ready[at]
+    at = at + 1
+    local frame = around[n]
+    if n.op:find 'Exit$' and frame then frame = frame.parent or false end
+    for _, user in ipairs(users[n] or {}) do
+      waiting[user] = waiting[user] - 1
+      if waiting[user] == 0 or (frame and around[user] == nil) then arrive(user, frame) end
+    end
+  end
+  for _, n in ipairs(nodes) do n.frame = around[n] or nil end
+end
+
+--- The nodes that lead to what was asked for.
+-- @return {nodes, by_id, asked, flows = {cond = {}, loop = {}} by number, exits[loop][variable] = name, total}
+function M.graph(g, asked)
+  local role = core.flow_roles(g)
+  local r = { nodes = {}, by_id = {}, asked = asked, flows = { cond = {}, loop = {} }, exits = {}, total = core.graph_nodes(g) }
+  for i, id in ipairs(needed(g, asked)) do
+    local n = read_node(g, id, role)
+    r.nodes[i], r.by_id[id] = n, n
+  end
+  for _, f in ipairs(core.flows(g)) do r.flows[f.kind == 1 and 'cond' or 'loop'][f.number] = f end
+  for id = 0, r.total - 1 do
+    if roles[role[3 * id + 1]] == 'exit' then
+      local loop = role[3 * id + 2]
+      r.exits[loop] = r.exits[loop] or {}
+      r.exits[loop][role[3 * id + 3]] = core.node_name_of(g, id)
+    end
+  end
+  for _, n in ipairs(r.nodes) do
+    if n.role == 'variable' then
+      local name = core.loop_variable(g, n.flow, n.which)
+      n.variable = ('%s.%s'):format(r.flows.loop[n.flow].name, name ~= '' and name or n.which + 1)
+    end
+  end
+  find_frames(g, r.nodes, r.by_id)
+  return r
+end
+
+--- What a run of these fetches would make of each node: {by id, tokens = how many have tokens}, or nil and why there is no such run.
+function M.fates(g, asked)
+  local flat = {}
+  for i, pair in ipairs(asked) do
+    local handle = pair[2] >= 0 and dtypes.name[core.output_dtype(g, pair[1], pair[2])] == 'resource'
+    flat[2 * i - 1], flat[2 * i] = pair[1], handle and -1 or pair[2]
+  end
+  local ok, tokens, list = pcall(core.plan_describe, g, flat, {})
+  if not ok then return nil, tokens end
+  local by_id = { tokens = tokens }
+  for i = 1, #list, 2 do by_id[(i - 1) / 2] = fates[list[i]] end
+  return by_id
+end
+
+return M

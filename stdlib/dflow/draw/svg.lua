@@ -1,0 +1,362 @@
+--- A picture's model as SVG: one file without scripts or references, light or dark as the reader's system is.
+local layout = require 'dflow.draw.layout'
+
+local M = {}
+local CHAR, LINE = 7.3, 16           -- width and height of the letters that are planned with; the font is 12px monospace
+local SOFT = 6.1                     -- width of the small ones, 10px
+local LONGEST = 34                   -- letters of a line in a node; longer ones are cut in their middle
+local MANY = 150                     -- nodes from which on constants and straight chains are drawn together
+
+local style = [[
+svg { --bg: #fff; --fg: #1d1f21; --soft: #686d75; --line: #b9bec6; --node: #fff; --edge: #7d848e; --back: #1f6feb; --saved: #a03fb5; --sent: #c4561a;
+  --frame: #4673b40f; --cond: #b98a1f12; --grad: #a03fb50d; --flow: #edf2fa; --var: #eef6ec; --test: #fff6df; background: var(--bg); }
+@media (prefers-color-scheme: dark) { svg { --bg: #16181b; --fg: #e6e6e3; --soft: #9aa0a9; --line: #474c55; --node: #212429; --edge: #848b96; --back: #6ea8fe;
+  --saved: #d58be6; --sent: #f0965e; --frame: #6e9fe614; --cond: #e6c06a12; --grad: #d58be60f; --flow: #232c3a; --var: #223026; --test: #3a3320; } }
+text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: var(--fg); }
+.soft { font-size: 10px; fill: var(--soft); } .name { fill: var(--soft); } .op { font-weight: 600; }
+.box > rect { fill: var(--frame); stroke: var(--line); } .cond > rect { fill: var(--cond); } .gradient > rect { fill: var(--grad); }
+.inner > rect { stroke-dasharray: 2 3; }
+.title { paint-order: stroke; stroke: var(--bg); stroke-width: 4px; stroke-linejoin: round; font-weight: 600; } .title .soft { font-weight: 400; }
+.node > rect, .node > path { fill: var(--node); stroke: var(--line); }
+.flow > rect { fill: var(--flow); } .variable > rect, .result > rect { fill: var(--var); } .test > path, .decides > rect { fill: var(--test); }
+.free > rect { stroke-dasharray: 3 3; } .free text { fill: var(--soft); }
+.edge { fill: none; stroke: var(--edge); } .control { stroke-dasharray: 3 3; } .back { stroke: var(--back); stroke-width: 1.4; }
+.saved { stroke: var(--saved); stroke-width: 1.6; } .sent { stroke: var(--sent); stroke-width: 1.6; stroke-dasharray: 7 3; }
+.tip { fill: var(--edge); } .tip-back { fill: var(--back); } .tip-saved { fill: var(--saved); } .tip-sent { fill: var(--sent); }
+]]
+
+-- ---- text -----------------------------------------------------------------------------------------------------------
+local function escaped(s)
+  return (tostring(s):gsub('[%z\1-\8\11\12\14-\31]', '?'):gsub('[&<>"]', { ['&'] = '&amp;', ['<'] = '&lt;', ['>'] = '&gt;', ['"'] = '&quot;' }))
+end
+
+--- How many columns a text takes: letters of the east take two.
+local function columns(s)
+  local n = 0
+  for c in s:gmatch '[%z\1-\127\194-\244][\128-\191]*' do
+    n = n + ((#c == 3 and c >= '\225\132\128' and c < '\239\191\160' and not (c >= '\226\128\128' and c < '\226\186\128')) and 2 or #c == 4 and 2 or 1)
+  end
+  return n
+end
+
+local function letters(s)
+  local list = {}
+  for c in s:gmatch '[%z\1-\127\194-\244][\128-\191]*' do list[#list + 1] = c end
+  return list
+end
+
+--- At most `most` columns: the middle is left out.
+local function cut(s, most)
+  if columns(s) <= most then return s end
+  local list = letters(s)
+  local head, tail, used = {}, {}, 1
+  local i, j = 1, #list
+  while i <= j do
+    local c = #head <= #tail and list[i] or list[j]
+    if used + columns(c) > most then break end
+    used = used + columns(c)
+    if #head <= #tail then
+      head[#head + 1] = c
+      i = i + 1
+    else
+      table.insert(tail, 1, c)
+      j = j - 1
+    end
+  end
+  return table.concat(head) .. '…' .. table.concat(tail)
+end
+
+local function short(name) return name:match '([^/]*)$' end
+local function file_of(where) return where and where:match '([^/\\]*)$' or '' end
+
+-- ---- what is drawn of a node ----------------------------------------------------------------------------------------
+--- The full line of a node, for its tooltip.
+local function told(n)
+  local name = n.variable or n.name or n.op
+  local line = ('%s%s = %s'):format(n.name or n.op, #n.outs > 0 and ': ' .. table.concat(n.outs, ', ') or '', n.literal or n.op)
+  if n.variable then line = ('%s (loop variable %s)'):format(line, name) end
+  if n.attrs and n.attrs ~= '' and not n.literal then line = line .. '  {' .. n.attrs .. '}' end
+  if n.note then line = line .. '  (' .. n.note .. ')' end
+  if n.requested then line = line .. '  (asked for ' .. n.requested .. ')' end
+  return n.where and n.where ~= '' and line .. '  ' .. n.where or line
+end
+
+--- Operands written in the node: constants, where there are few.
+local function written(n)
+  local parts, any = {}, false
+  for i, a in ipairs(n.args) do
+    local text = a.literal and a.text or a.node and a.node.folded and a.node.literal
+    parts[i], any = text or '·', any or text
+  end
+  return any and #parts <= 4 and '(' .. table.concat(parts, ', ') .. ')' or ''
+end
+
+local flow_ops = { Enter = true, Exit = true, Merge = true, Switch = true, NextIteration = true, LoopCond = true,
+                   RefEnter = true, RefExit = true, RefMerge = true, RefSwitch = true, RefNextIteration = true }
+
+--- The lines of a node: {text, class} each, and its size.
+local function prepare(n, with_source)
+  local lines = {}
+  local function add(text, class) lines[#lines + 1] = { text = cut(text, LONGEST), class = class } end
+  local types = table.concat(n.outs, ', ')
+  n.class = n.kind
+  n.first, n.last, n.rank = n.kind == 'variable' or n.op == 'Enter', n.kind == 'result', n.kind ~= 'op' and n.which or nil
+  if n.kind == 'test' then
+    add(n.op, 'op')
+    local a = n.args[1]
+    if a and not a.node then lines[1].text = n.op .. ' ' .. a.text end
+  elseif n.chain then
+    local ops = {}
+    for i, part in ipairs(n.chain) do ops[i] = part.op end
+    add(#ops > 3 and ('%s → … → %s'):format(ops[1], ops[#ops]) or table.concat(ops, ' → '), 'op')
+    add(('%d nodes, %s'):format(#ops, n.chain[#ops].outs[1] or ''), 'name')
+    n.class = 'op chain'
+  elseif n.kind == 'variable' then
+    add(('%s: %s'):format(short(n.variable), types), 'op')
+    if n.args[1].literal then lines[1].text = cut(('%s: %s = %s'):format(short(n.variable), types, n.args[1].text), LONGEST) end
+  elseif n.kind == 'result' then
+    local yes, no = n.args[1], n.args[2]
+    add(('result: %s'):format(types), 'op')
+    if yes.literal or no.literal then add(('%s else %s'):format(yes.literal and yes.text or '·', no.literal and no.text or '·'), 'name') end
+  elseif n.literal then add(('%s: %s'):format(n.literal, types), 'op')
+  else
+    add(n.op .. written(n), 'op')
+    local name = short(n.name)
+    if name == n.op or name:match '^(.-)_%d+$' == n.op then add(types, 'name') else add(types ~= '' and name .. ': ' .. types or name, 'name') end
+    if lines[2].text == '' then lines[2] = nil end
+    local saves = n.op == 'TensorArray' and n.attrs:find 'saved=true' and n.attrs:match "tensor_array_name='([^']*)'"
+    if saves then lines[2].text = cut('saves ' .. saves, LONGEST) end
+    if flow_ops[n.op] then n.class = 'op flow' end
+  end
+  if n.decides then n.class = n.class .. ' decides' end
+  local free = n.fate == 'in place' or n.fate == 'passed' or n.fate == 'merged' or n.fate == 'twin' or n.fate == 'unused'
+  if free then n.class = n.class .. ' free' end
+  local wide = 4
+  for _, l in ipairs(lines) do wide = math.max(wide, columns(l.text)) end
+  n.w, n.h = math.ceil(wide * CHAR) + 16, #lines * LINE + 10
+  if with_source and n.where and n.where ~= '' and not n.chain and n.kind ~= 'test' then
+    local where = cut(file_of(n.where), 20)              -- beside the first line where there is room, at the cost of a little
+    local room = n.w - 22 - columns(lines[1].text) * CHAR
+    local need = columns(where) * SOFT
+    if room + 44 >= need then
+      n.w = math.max(n.w, math.ceil(n.w + need - room))
+      n.beside = where
+    end
+  end
+  if n.kind == 'test' then n.w, n.h = n.w + 18, n.h end
+  n.lines = lines
+end
+
+-- ---- large graphs ---------------------------------------------------------------------------------------------------
+--- Draws constants within those who use them, and straight chains as one node.
+local function fold(model)
+  local ins, users = {}, {}
+  for _, e in ipairs(model.edges) do
+    users[e.from] = users[e.from] or {}
+    table.insert(users[e.from], e)
+    ins[e.to] = ins[e.to] or {}
+    table.insert(ins[e.to], e)
+  end
+  for _, n in ipairs(model.nodes) do
+    local use = users[n]
+    if n.literal and use and use[1].kind ~= 'back' then
+      n.folded = use[1].to
+      for _, e in ipairs(use) do e.gone = true end
+      for _, e in ipairs(ins[n] or {}) do e.gone = true end
+    end
+  end
+  local function only(list)                       -- the only edge left of a list
+    local found
+    for _, e in ipairs(list or {}) do
+      if not e.gone then
+        if found then return nil end
+        found = e
+      end
+    end
+    return found
+  end
+  local function plain(n) return n.kind == 'op' and not n.folded and not n.decides and #n.outs == 1 and not flow_ops[n.op] end
+  local taken = {}
+  for _, n in ipairs(model.nodes) do
+    if plain(n) and not taken[n] then
+      local chain, at = { n }, n
+      while true do
+        local e = only(users[at])
+        local to = e and e.kind == 'data' and e.to
+        if not to or to.box ~= n.box or taken[to] or not plain(to) or only(ins[to]) ~= e then break end
+        chain[#chain + 1], at = to, to
+      end
+      local before = only(ins[n])
+      local could_begin = not (before and before.kind == 'data' and plain(before.from) and before.from.box == n.box and only(users[before.from]) == before)
+      if #chain >= 3 and could_begin then
+        for _, part in ipairs(chain) do taken[part] = chain end
+        chain.head = { kind = 'op', op = 'chain', chain = chain, outs = chain[#chain].outs, args = {}, box = n.box, place = n.place }
+      end
+    end
+  end
+  local function shown(n) return taken[n] and taken[n].head or n end
+  local edges = {}
+  for _, e in ipairs(model.edges) do
+    local from, to = shown(e.from), shown(e.to)
+    if not e.gone and not (from == to and from.chain) then
+      edges[#edges + 1] = { from = from, to = to, kind = e.kind, text = e.text, side = e.side, slot = e.slot, slots = e.slots }
+    end
+  end
+  local function prune(box)
+    local items = {}
+    for _, item in ipairs(box.items) do
+      if item.items then prune(item) end
+      if taken[item] then
+        if taken[item][#taken[item]] == item then items[#items + 1] = taken[item].head end
+      elseif not item.folded then items[#items + 1] = item end
+    end
+    box.items = items
+  end
+  prune(model.top)
+  return edges
+end
+
+-- ---- the file -------------------------------------------------------------------------------------------------------
+local function box_title(box)
+  local named = box.kind == 'cond' or box.kind == 'while' or box.kind == 'frame' or box.kind == 'device'
+  if not named or short(box.title):sub(1, #box.kind) == box.kind then return box.title end
+  return box.kind .. ' ' .. box.title
+end
+
+local function prepare_box(box, with_source)
+  local title = cut(box_title(box), 60)
+  local more = {}
+  for i, s in ipairs(box.notes) do more[i] = s end
+  if with_source and box.where then more[#more + 1] = file_of(box.where) end
+  box.caption, box.more = title, cut(table.concat(more, ' · '), 70)
+  box.title_w = math.ceil(columns(title) * CHAR + (box.more ~= '' and columns(box.more) * SOFT + 14 or 0))
+  box.title_h = 24
+end
+
+local sides = { test = 0, ['do'] = 1, ['then'] = 0, ['else'] = 1 }      -- the order in which they stand beside each other
+local kinds = { control = 'waits for', back = "a loop's way back", saved = 'saved for the gradient', sent = 'sent to another device' }
+
+--- @param opts  {source = true: with the Lua lines}
+function M.write(model, opts)
+  local with_source = opts.source ~= false
+  local hosts = {}                                     -- who is drawn with a node
+  for _, e in ipairs(model.edges) do
+    local n = e.to
+    if n.kind ~= 'test' and e.kind ~= 'control' then
+      n.taken = (n.taken or 0) + 1
+      e.slot = n.taken
+    end
+  end
+  for _, e in ipairs(model.edges) do e.slots = e.slot and e.to.taken end
+  local edges = #model.nodes > MANY and fold(model) or model.edges
+  for _, n in ipairs(model.nodes) do
+    if n.folded then
+      hosts[n.folded] = hosts[n.folded] or {}
+      table.insert(hosts[n.folded], n)
+    end
+  end
+  local nodes, boxes = {}, {}
+  local function gather(box)
+    for _, item in ipairs(box.items) do
+      item.rank = sides[item.kind]
+      if item.items then
+        prepare_box(item, with_source)
+        boxes[#boxes + 1] = item
+        gather(item)
+      else
+        prepare(item, with_source)
+        nodes[#nodes + 1] = item
+      end
+    end
+  end
+  local head = { cut(table.concat(model.results, ', '), 90) }
+  for _, s in ipairs(model.notes) do head[#head + 1] = cut(s, 120) end
+  gather(model.top)
+  local top = model.top
+  top.title_h, top.title_w = 0, math.ceil(columns(head[1]) * CHAR) + 90
+  for i = 2, #head do top.title_w = math.max(top.title_w, math.ceil(columns(head[i]) * SOFT)) end
+  local ways = layout.place(top, edges)
+  local lift = 20 + 14 * #head
+  local seen, legend = {}, {}
+  for _, w in ipairs(ways) do
+    local kind = w.back and 'back' or w.edge.kind
+    if kinds[kind] and not seen[kind] then
+      seen[kind] = true
+      legend[#legend + 1] = kind
+    end
+  end
+  table.sort(legend)
+  local legend_w = 28
+  for _, kind in ipairs(legend) do legend_w = legend_w + 46 + #kinds[kind] * SOFT end
+  local width, height = math.ceil(math.max(top.w, legend_w)), math.ceil(top.h + lift + (#legend > 0 and 26 or 6))
+
+  local out = {}
+  local function say(form, ...) out[#out + 1] = select('#', ...) > 0 and form:format(...) or form end
+  say('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">', width, height, width, height)
+  say('<title>%s, %s</title>', escaped(head[1]), model.stage)
+  say('<style>%s</style>', style)
+  say('<defs>')
+  for _, tip in ipairs{ '', '-back', '-saved', '-sent' } do
+    say('<marker id="tip%s" class="tip%s" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" markerHeight="7" '
+      .. 'markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0.8L8 4L0 7.2z"/></marker>', tip, tip)
+  end
+  say('</defs>')
+  say('<text x="14" y="20" class="op">%s<tspan class="soft" dx="10">%s</tspan></text>', escaped(head[1]), model.stage)
+  for i = 2, #head do say('<text x="14" y="%d" class="soft">%s</text>', 6 + 15 * i, escaped(head[i])) end
+  say('<g transform="translate(0 %d)">', lift)
+  local inner = { ['then'] = true, ['else'] = true, test = true, ['do'] = true }
+  for _, b in ipairs(boxes) do
+    say('<g class="box %s"><rect x="%d" y="%d" width="%d" height="%d" rx="8"/></g>',
+      inner[b.kind] and 'inner ' .. b.kind or b.kind, b.x, b.y, b.w, b.h)
+  end
+  for _, w in ipairs(ways) do
+    local kind = w.back and 'back' or w.edge.kind
+    local tip = (kind == 'back' or kind == 'saved' or kind == 'sent') and '-' .. kind or ''
+    say('<path class="edge %s" d="%s"%s/>', kind, w.d, w.arrives and (' marker-end="url(#tip%s)"'):format(tip) or '')
+  end
+  for _, w in ipairs(ways) do
+    if w.leaves and w.edge.side and not w.back then
+      say('<text class="soft" x="%g" y="%g">%s</text>', w.x + 3, w.y + 10, w.edge.side == 'true' and 'T' or 'F')
+    end
+  end
+  for _, n in ipairs(nodes) do
+    say('<g class="node %s">', n.class)
+    local tips = {}
+    if n.chain then for i, part in ipairs(n.chain) do tips[i] = told(part) end
+    elseif n.kind == 'test' then tips[1] = n.op .. ' ' .. (n.args[1] and n.args[1].text or '')
+    else tips[1] = told(n) end
+    for _, part in ipairs(n.chain or { n }) do
+      for _, other in ipairs(hosts[part] or {}) do tips[#tips + 1] = told(other) end
+    end
+    say('<title>%s</title>', escaped(table.concat(tips, '\n')))
+    if n.kind == 'test' then
+      say('<path d="M%g %gh%gl9 %gl-9 %gh%gl-9 %gz"/>', n.x + 9, n.y, n.w - 18, n.h / 2, n.h / 2, 18 - n.w, -n.h / 2)
+    else
+      say('<rect x="%d" y="%d" width="%d" height="%d" rx="%d"/>', n.x, n.y, n.w, n.h, (n.kind == 'variable' or n.kind == 'result') and n.h / 2 or 4)
+      if n.chain then say('<path d="M%g %gv%g" fill="none"/>', n.x + 3, n.y + 5, n.h - 10) end
+    end
+    for i, l in ipairs(n.lines) do
+      local x, anchor = n.x + 8, ''
+      if n.kind == 'test' then x, anchor = n.x + n.w / 2, ' text-anchor="middle"' end
+      say('<text x="%g" y="%g"%s class="%s">%s</text>', x, n.y + LINE * i, anchor, l.class, escaped(l.text))
+    end
+    if n.beside then say('<text x="%g" y="%g" text-anchor="end" class="soft">%s</text>', n.x + n.w - 7, n.y + LINE - 1, escaped(n.beside)) end
+    say('</g>')
+  end
+  for _, b in ipairs(boxes) do
+    say('<text x="%d" y="%d" class="title">%s%s</text>', b.x + 10, b.y + 16, escaped(b.caption),
+      b.more ~= '' and ('<tspan class="soft" dx="10">%s</tspan>'):format(escaped(b.more)) or '')
+  end
+  say('</g>')
+  local x = 14
+  for _, kind in ipairs(legend) do
+    local tip = kind ~= 'control' and '-' .. kind or ''
+    say('<path class="edge %s" d="M%g %gh26" marker-end="url(#tip%s)"/>', kind, x, height - 13, tip)
+    say('<text x="%g" y="%g" class="soft">%s</text>', x + 32, height - 10, kinds[kind])
+    x = x + 46 + #kinds[kind] * SOFT
+  end
+  say('</svg>')
+  return table.concat(out, '\n')
+end
+
+return M
