@@ -180,7 +180,7 @@ local function command_line(add, text, locals, folder_of)
     add_files(add, last, folder_of)
   elseif command.name == 'help' or command.name == 'doc' then
     for _, n in ipairs(help.names()) do add(n, about_op(n)) end
-  elseif command.complete then
+  elseif command.complete and command.complete(rest) then
     for _, n in ipairs(command.complete(rest)) do add(n[1], n[2]) end
   else
     return nil
