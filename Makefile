@@ -130,6 +130,7 @@ install: all            ## install under PREFIX=/usr/local (DESTDIR= for package
 	$(Q)for d in $(LMOD) $(JITMOD); do for f in $(STDLIB:stdlib/%=%); do \
 	  install -D -m 644 stdlib/$$f $(DEST)/$$d/$$f || exit 1; done; done
 	$(Q)echo "return '$(PREFIX)/lib/libdflow.so.$(SOMAJOR)'" > $(DEST)/$(JITMOD)/dflow/libpath.lua
+	$(Q)$(BUILD)/dflow -E -e "require 'dflow.sources'.write('$(DEST)/$(LMOD)/dflow/docs/places.lua', require 'dflow.program'.folder)"
 	$(Q)install -m 644 interp/dflow.1 $(DEST)/share/man/man1/dflow.1
 	$(Q)install -m 644 README.md LICENSE $(DEST)/$(DOC)
 	$(Q)for f in $(EXAMPLES); do install -m 644 $$f $(DEST)/$(DOC)/$$f || exit 1; done

@@ -46,6 +46,13 @@ describe('make install', function()
     assert.are.equal('42\n', r.out, r.err)
   end)
 
+  it('knows where ops are defined, though the sources are gone', function()
+    local r = shell.run(('unset LUA_PATH LUA_CPATH; %s %s/bin/dflow -E -i'):format(environment, prefix), '??matmul\n??map_fn\n')
+    assert.is_truthy(r.out:match('matmul: the op MatMul, runtime/ops_linalg%.c:%d+\n.*  gradient   runtime/ops_linalg%.c:%d+\n'
+      .. '  reference  kernels/ref/linalg%.c:%d+\n  cpu        kernels/cpu/matmul%.c:%d+'), r.out .. r.err)
+    assert.is_truthy(r.out:match('df%.map_fn: [^\n]*share/lua/5%.4/dflow/functional%.lua:%d+\n  function M%.map_fn'), r.out)
+  end)
+
   it('tells pkg-config where things are', function()
     local ask = ('export PKG_CONFIG_PATH=%s/lib/pkgconfig; pkg-config --modversion dflow && pkg-config --libs dflow'):format(prefix)
     local r = shell.run(ask)

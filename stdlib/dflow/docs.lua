@@ -17,12 +17,15 @@ local M = {
   lua = require 'dflow.docs.lua',           -- Lua's own library
 }
 
---- Signatures of methods: by name, then by df.type.
+--- What df.type says -> the name of the type.
+M.type_of = {}
+--- Methods: by name, then by df.type, the name that help knows them by.
 M.methods = {}
-for _, t in pairs(M.types) do
-  for name, method in pairs(t.methods) do
+for type_name, t in pairs(M.types) do
+  M.type_of[t.kind] = type_name
+  for name in pairs(t.methods) do
     M.methods[name] = M.methods[name] or {}
-    M.methods[name][t.kind] = method[1]
+    M.methods[name][t.kind] = type_name .. ':' .. name
   end
 end
 

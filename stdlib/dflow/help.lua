@@ -30,6 +30,8 @@ local function wrap(text, indent)
   return table.concat(lines, '\n')
 end
 
+M.wrap = wrap
+
 -- ---- which thing a name is ------------------------------------------------------------------------------------------
 --- A method by `Run:wait`, `Run.wait` or `run:wait`: the type's name, the method's, and what docs say of it.
 local function method_of(name)
@@ -58,6 +60,11 @@ local function braces(list)
   return '{' .. table.concat(words, ', ') .. '}'
 end
 
+--- A page's signature with its options in it.
+local function with_options(page)
+  return (page[1]:gsub('{…}', function() return braces(page.options) end))
+end
+
 local function op_signature(e)
   if docs.calls[e.lua] then return docs.calls[e.lua] end
   local words, options = {}, {}
@@ -72,11 +79,9 @@ end
 --- The signature of a name: `df.matmul(a, b, {transpose_a = false, …})`; nil when there is none.
 function M.signature(name)
   local f = functions[name]
-  if f then
-    return (f[1]:gsub('{…}', function() return braces(f.options) end))
-  end
+  if f then return with_options(f) end
   local _, _, method = method_of(name)
-  if method then return method[1] end
+  if method then return with_options(method) end
   local e = op_of(name)
   if e then return (op_signature(e):gsub('^df%.[%w_]+', 'df.' .. (alias_of[name] and name or e.lua))) end
   if docs.dtypes[name] then return ('df.%s(v)'):format(name) end
@@ -172,14 +177,7 @@ function M.options(name)
   local e = op_of(name)
   if e then return op_options(e) end
   local _, _, method = method_of(name)
-  local list = {}
-  if method then
-    local _, options = M.parts(method[1])
-    for _, o in ipairs(options) do
-      list[#list + 1] = { name = o.name, type = docs.kinds[o.name] or 'value', default = method[1]:sub(o.first, o.last):match('=%s*(.*)$') }
-    end
-  end
-  return list
+  return method and method.options or {}
 end
 
 --- One line of what an option of a name is for: type, default, and what docs say.

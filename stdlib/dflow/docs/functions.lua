@@ -708,6 +708,8 @@ df.data.batches(tensors, size, {…})
             return n
 ]==]
 
+M.macros = macros
+
 --- By name: a page.
 M.functions = {}
 for _, page in ipairs(pages.read(text, macros)) do

@@ -42,6 +42,7 @@ return {
   ["Run:done"] = "true",
   ["Run:frames"] = "2",
   ["Run:history"] = "2",
+  ["Run:ledger"] = "true",
   ["Run:pause"] = "\"asked\"",
   ["Run:resume"] = "32.0",
   ["Run:settle"] = "\"while:3\"",

@@ -1,13 +1,15 @@
 --- The types, as pages.lua reads them: `Name (what df.type says, a letter for one)`, its fields, and
 -- below it its methods.
 local pages = require 'dflow.docs.pages'
+local functions = require 'dflow.docs.functions'
 
 local macros = {
+  name = functions.macros.name, run = functions.macros.run,
   -- a run that stands before its first token
   paused = [[
-local x = df.placeholder('float32', {})
+local x, zero, one = df.placeholder('float32', {}), df.int32(0), df.float32(1)
             local i, y = while_loop(function(i, y) return i:lt(5) end,
-                                    function(i, y) return i + 1, y * x end, {df.int32(0), 1.0})
+                                    function(i, y) return i + 1, y * x end, {zero, one})
             local h = df.start(y, {[x] = 2}, {paused = true, values = true})]],
   filled = [[
 local q = df.FIFOQueue(10, 'float32', {shapes = {}})
@@ -29,8 +31,9 @@ Output (output, x)
   field     source  'file:line' that built it
   example   df.float32{1, 2}:square()[1]
 
-x:eval(feeds?, {timeout = nil})
+x:eval(feeds?, {…})
   Its value, from a run in the default session.
+@run
   example   df.float32(2):square():eval()
 
 x:set_shape(shape)
@@ -73,8 +76,9 @@ Operation (operation, op)
   field     source  'file:line' that built it
   example   df.float32(2):square().op.type
 
-op:run(feeds?, {timeout = nil})
+op:run(feeds?, {…})
   Runs it in the default session; gives true.
+@run
   example   df.Variable(1.0):assign(2).op:run()
 
 -- -------------------------------------------------------------------------------------------------
@@ -130,8 +134,9 @@ Variable (variable, v)
   field     source  'file:line' that made it
   example   local v = df.Variable(1.0) df.run(v:assign_add(2)) return df.run(v)
 
-v:eval(feeds?, {timeout = nil})
+v:eval(feeds?, {…})
   Its value in the default session.
+@run
   example   df.Variable(1.5):eval()
 
 v:value()
@@ -142,44 +147,54 @@ v:read_value()
   The same as v:value().
   example   df.run(df.Variable(1.5):read_value())
 
-v:assign(x, {name = nil})
+v:assign(x, {…})
   x is its value from then on; gives the new value as an Output.
+@name
   example   df.run(df.Variable(1.5):assign(4))
 
-v:assign_add(x, {name = nil})
+v:assign_add(x, {…})
   Adds x to it; gives the new value.
+@name
   example   df.run(df.Variable(1.5):assign_add(4))
 
-v:assign_sub(x, {name = nil})
+v:assign_sub(x, {…})
   Subtracts x from it; gives the new value.
+@name
   example   df.run(df.Variable(1.5):assign_sub(4))
 
-v:scatter_sub(indices, updates, {name = nil})
+v:scatter_sub(indices, updates, {…})
   Its rows `indices` lose updates; gives the new value.
+@name
   example   df.run(df.Variable{1.0, 2.0, 3.0}:scatter_sub({0, 2}, {10, 10}))
 
-v:scatter_min(indices, updates, {name = nil})
+v:scatter_min(indices, updates, {…})
   Its rows `indices` are at most updates; gives the new value.
+@name
   example   df.run(df.Variable{1.0, 2.0, 3.0}:scatter_min({0, 2}, {0, 0}))
 
-v:scatter_mul(indices, updates, {name = nil})
+v:scatter_mul(indices, updates, {…})
   Its rows `indices` are multiplied by updates; gives the new value.
+@name
   example   df.run(df.Variable{1.0, 2.0, 3.0}:scatter_mul({0, 2}, {10, 10}))
 
-v:scatter_update(indices, updates, {name = nil})
+v:scatter_update(indices, updates, {…})
   Its rows `indices` become updates; gives the new value.
+@name
   example   df.run(df.Variable{1.0, 2.0, 3.0}:scatter_update({0, 2}, {10, 10}))
 
-v:scatter_add(indices, updates, {name = nil})
+v:scatter_add(indices, updates, {…})
   Its rows `indices` have added to them updates; gives the new value.
+@name
   example   df.run(df.Variable{1.0, 2.0, 3.0}:scatter_add({0, 2}, {10, 10}))
 
-v:scatter_div(indices, updates, {name = nil})
+v:scatter_div(indices, updates, {…})
   Its rows `indices` are divided by updates; gives the new value.
+@name
   example   df.run(df.Variable{1.0, 2.0, 3.0}:scatter_div({0, 2}, {2, 2}))
 
-v:scatter_max(indices, updates, {name = nil})
+v:scatter_max(indices, updates, {…})
   Its rows `indices` are at least updates; gives the new value.
+@name
   example   df.run(df.Variable{1.0, 2.0, 3.0}:scatter_max({0, 2}, {10, 10}))
 
 -- -------------------------------------------------------------------------------------------------
@@ -285,9 +300,11 @@ q:is_closed()
   example   @filled
             return df.run(q:is_closed())
 
-q:close({cancel_pending = false, name = nil})
+q:close({…})
   An operation: nothing more is put in, and who waits for elements that cannot come any more ends
   with out_of_range. With cancel_pending who waits for room ends, too.
+  option    cancel_pending: bool = false  who waits for room ends, too, with cancelled
+@name
   example   @filled
             df.run(q:close())
             return df.run(q:is_closed())
@@ -304,12 +321,14 @@ s:close()
   Frees its variables and plans; it cannot run any more.
   example   local s = df.Session{} s:close() return tostring(s)
 
-s:run(fetches, feeds?, {timeout = nil, trace = nil, report = nil})
+s:run(fetches, feeds?, {…})
   As df.run, in this session. s(fetches, feeds) is short for it.
+@run
   example   df.Session{}:run(df.float32(2) * 3)
 
-s:start(fetches, feeds?, {timeout = nil, paused = false, values = false, log = false, trace = nil, report = nil})
+s:start(fetches, feeds?, {…})
   As df.start, in this session: a Run.
+@run
   example   df.Session{}:start(df.float32(2) * 3):wait()
 
 s:init()
@@ -374,6 +393,13 @@ h:value(x, tag?)
             h:step()
             return h:value('while/Less')
 
+h:ledger()
+  The books of the run at this moment, checked node by node: the tokens that were sent and where they
+  are, the inputs that nodes wait for and who sends them. nil when it is over.
+  example   @paused
+            local books = h:ledger()
+            return books.sent == books.ran + books.died + books.live + books.dead
+
 h:stats()
   Counters of this run, as df.stats().
   example   @paused
@@ -426,11 +452,18 @@ h:settle(seconds?)
             h:resume()
             return h:settle().tag
 
-h:break_at({op = nil, name = nil, line = nil, frame = nil, iteration = nil, dead = false, nan = false, inf = false, when = nil})
-  It stops before a token that fits: op is an Output, an operation, an op type or a node name (a
-  pattern); name a node name; line a Lua line; frame a loop, or a tag; dead: a dead token only.
-  nan and inf stop after a node whose result has one; when(v) is asked with the value of the node.
-  Gives a number for h:unbreak.
+h:break_at({…})
+  It stops before a token of a node that fits all that is given. Gives a number for h:unbreak.
+  option    op: Output or string = nil  the node: an Output, an operation, an op type such as 'Mul',
+              or a node name, which may be a pattern
+  option    name: string = nil  a node name
+  option    line: int or string = nil  a Lua line: 12, or 'train.lua:12'
+  option    frame: string = nil  a loop's name, or a tag such as 'while:17'
+  option    iteration: int = nil  of that loop, from 0
+  option    dead: bool = false  a dead token only
+  option    nan: bool = false  after a node whose result holds a NaN
+  option    inf: bool = false  after a node whose result holds an infinity
+  option    when: function = nil  asked with the value of a node that fits; stops where it says true
   example   @paused
             h:break_at{op = 'Mul', when = function(v) return v > 5 end}
             h:resume()
@@ -501,8 +534,11 @@ o:compute_gradients(loss, vars?)
   A list of {gradient, variable}; false where the loss does not depend on the variable.
   example   local w = df.Variable(5.0) return df.train.SGD(0.1):compute_gradients(w * w)[1][1]
 
-o:apply_gradients(list, {global_step = nil, name = nil, after = nil})
+o:apply_gradients(list, {…})
   The operation that does one step with a list of {gradient, variable}.
+  option    global_step: Variable = nil  1 is added to it
+  option    after: Output = nil  the step waits for it
+@name
   example   local w = df.Variable(5.0)
             df.run(df.train.SGD(0.1):apply_gradients{{df.float32(2), w}})
             return df.run(w)

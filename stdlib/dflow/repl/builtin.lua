@@ -25,16 +25,23 @@ end
 -- ---- help ---------------------------------------------------------------------------------------------------------
 command('help', function(rest, say)
   if rest ~= '' then return require('dflow.repl.where').what(rest) end
-  say('?name        what there is to know about an op, a function or a value, such as ?matmul')
+  say('?name        what there is to know about an op, a function, an option, a value or a node: ?matmul, ?Run, ?h:step, ?x, ?12')
   say('?pattern*    the names that match')
-  say('??name       where it is defined')
+  say('??name       where it is defined: the Lua lines, the C file and line of its entry, gradient and kernels')
+  help.width = math.max(60, math.min(110, values.terminal().columns))
+  local indent = (' '):rep(26)
   for _, name in ipairs(commands.names()) do
     local usage, about = commands.about(name)
-    say((':%-24s %s'):format(usage, about))
+    if #usage < 25 then
+      say((':%-24s %s'):format(usage, (help.wrap(about, indent):gsub('^%s+', ''))))
+    else
+      say(':' .. usage)
+      say(help.wrap(about, indent))
+    end
   end
-  say(':cmd? tells more of a command; :cmd … ~pattern keeps lines that match; :cmd … > file writes them to a file.')
-  say('Any unique beginning of a command will do. An expression prints its value, unless a ; ends it; _ and __ are the last two values,')
-  say('Out[n] those of input n. Alt-Enter begins a new line, Tab completes, Ctrl-R searches, Ctrl-C pauses a run and asks, Ctrl-D leaves.')
+  say(help.wrap(':cmd? tells more of a command; :cmd … ~pattern keeps lines that match; :cmd … > file writes them to a file. '
+    .. 'Any unique beginning of a command will do. An expression prints its value, unless a ; ends it; _ and __ are the last two values, '
+    .. 'Out[n] those of input n. Alt-Enter begins a new line, Tab completes, Ctrl-R searches, Ctrl-C pauses a run and asks, Ctrl-D leaves.', ''))
 end, 'help [name] - this list, or what there is to know about a name')
 
 command('doc', function(rest, say)

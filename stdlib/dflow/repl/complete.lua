@@ -4,22 +4,18 @@
 -- Nothing is called for it: a table is read with rawget and next, and of its metatable only an __index that is a table is
 -- followed. What dflow's own types have is known from their modules.
 local df = require 'dflow'
-local core = require 'dflow.backend'
 local dtypes = require 'dflow.dtypes'
 local graph = require 'dflow.graph'
 local help = require 'dflow.help'
 local docs = require 'dflow.docs'
 local registry = require 'dflow.registry'
-local tensor = require 'dflow.tensor'
 local lexer = require 'dflow.repl.lexer'
 local hints = require 'dflow.repl.hints'
 local values = require 'dflow.repl.values'
 local commands = require 'dflow.repl.commands'
+local arguments = require 'dflow.repl.arguments'
 
 local M = {}
-local FIELDS = { output = { 'dtype', 'shape', 'name', 'op', 'index', 'graph', 'source' }, variable = { 'dtype', 'shape', 'name', 'op', 'graph', 'source' },
-                 tensor = { 'dtype', 'shape', 'rank', 'size' }, operation = { 'name', 'type', 'source', 'inputs', 'outputs', 'graph' } }
-local NODES = 2000           -- names of nodes that are looked through
 
 --- A list that collects candidates that begin with `prefix`.
 local function collector(prefix)
@@ -53,23 +49,30 @@ local function about_op(name) return function() return help.about(name) end end
 
 --- Methods of the dflow type `kind`, and its fields where they may stand.
 local function add_members(add, kind, method)
-  if not method then
-    for _, name in ipairs(FIELDS[kind] or {}) do add(name, 'field') end
+  local t = docs.types[docs.type_of[kind]]
+  if t and not method then
+    for _, field in ipairs(t.fields) do add(field[1], field[2]) end
   end
   for name, kinds in pairs(docs.methods) do
-    if kinds[kind] then add(name, kinds[kind]) end
+    local known = kinds[kind] or (kind == 'variable' and kinds.output)
+    if known then add(name, function() return help.signature(known):gsub('{.*}', '{…}') .. '  ' .. help.about(known) end) end
   end
   if kind == 'output' or kind == 'variable' then
     for _, name in ipairs(registry.names()) do add(name, about_op(name)) end
     for name in pairs(graph.methods) do add(name, 'method') end
-  elseif kind == 'tensor' then
-    for name in pairs(tensor.methods) do add(name, 'method') end
   end
 end
 
 local function add_df(add)
   for _, name in ipairs(df.names()) do add(name, about_op(name)) end
   for _, name in ipairs(dtypes.list) do add(name, about_op(name)) end
+end
+
+--- The type that docs write with this letter: h is a run wherever nothing else is known of it.
+local function type_by_letter(letter)
+  for _, t in pairs(docs.types) do
+    if t.letter == letter then return t.kind end
+  end
 end
 
 --- After `base.` or `base:`.
@@ -83,13 +86,13 @@ local function members(add, names, method, open, buffer, locals)
       local kind = df.type(base)
       if kind then
         add_members(add, kind, method)
-        if kind == 'output' or kind == 'variable' or kind == 'tensor' or kind == 'operation' then return end
+        if docs.type_of[kind] then return end
       end
       return add_keys(add, base, method)
     end
-    if not open and #names == 1 then return end
+    if not open and #names == 1 and not type_by_letter(names[1]) then return end
   end
-  if method then add_members(add, 'output', true) end
+  if method then add_members(add, type_by_letter(names[#names]) or 'output', true) end
 end
 
 -- ---- in strings -------------------------------------------------------------------------------------------------------
@@ -107,14 +110,7 @@ local function add_files(add, prefix, folder_of)
   end
 end
 
-local function add_nodes(add, outputs)
-  local g = df.default_graph()
-  for node = math.max(0, g:size() - NODES), g:size() - 1 do
-    local name, kind = core.node_name_of(g.handle, node), core.node_type(g.handle, node)
-    add(name, kind)
-    if outputs and core.node_outputs(g.handle, node) > 0 then add(name .. ':0', kind) end
-  end
-end
+local function add_nodes(add, outputs) arguments.nodes(add, df.default_graph(), outputs) end
 
 local function add_dtypes(add)
   for _, name in ipairs(dtypes.list) do add(name, 'dtype') end
@@ -161,31 +157,47 @@ end
 -- ---- commands ---------------------------------------------------------------------------------------------------------
 local path_commands = { run = true, load = true, save = true, edit = true }
 
-local function command_line(add, text, locals, folder_of)
-  local marks, asked = text:match('^%s*(%?+)%s*([%w_.]*)$')
+--- Behind `?` and `:`. Returns the column where the word begins, and whether Lua may stand there too.
+local function command_line(add, text, context)
+  local marks, asked = text:match('^%s*(%?+)%s*([^%s]*)$')
   if marks then
     for _, name in ipairs(help.names()) do add(name, about_op(name)) end
-    return #text - #asked, asked
+    for _, name in ipairs(context.locals and context.locals.names() or {}) do add(name, function() return values.brief(context.locals.get(name)) end) end
+    for name, v in next, _G do
+      if type(name) == 'string' and type(v) == 'table' and df.type(v) then add(name, function() return values.brief(v) end) end
+    end
+    local object, method = asked:match('^([%w_.]+):([%w_]*)$')
+    local found, v = false, nil
+    if object then found, v = hints.value({ object }, context.locals) end
+    if found and df.type(v) then
+      add_members(function(name, about) add(object .. ':' .. name, about) end, df.type(v), true)
+    elseif not method then
+      add_nodes(add, true)
+    end
+    return #text - #asked
   end
   local word = text:match('^%s*:([%w_]*)$')
   if word then
-    for _, name in ipairs(commands.names()) do add(name, function() return select(2, commands.about(name)) end) end
+    for _, name in ipairs(commands.names()) do add(name, function() return (':%s  %s'):format(commands.about(name)) end) end
     return #text - #word
   end
   local name, rest = text:match('^%s*:([%w_]+)%s+(.*)$')
   local command = name and commands.find(name)
   if not command then return nil end
   local last = rest:match('(%S*)$')
+  local of = arguments.of[command.name]
   if path_commands[command.name] or rest:find('>%s+%S*$') then
-    add_files(add, last, folder_of)
-  elseif command.name == 'help' or command.name == 'doc' then
+    add_files(add, last, context.folder)
+  elseif command.name == 'help' or command.name == 'doc' or command.name == 'where' then
     for _, n in ipairs(help.names()) do add(n, about_op(n)) end
   elseif command.complete and command.complete(rest) then
     for _, n in ipairs(command.complete(rest)) do add(n[1], n[2]) end
-  else
+  elseif of then
+    of(rest, add)
+  elseif not arguments.lua[command.name] then
     return nil
   end
-  return #text - #last
+  return #text - #last, arguments.lua[command.name]
 end
 
 -- ---- the whole ----------------------------------------------------------------------------------------------------------
@@ -197,10 +209,11 @@ function M.at(buffer, line, column, context)
   if not r then return 0, {} end
   local before = r.text:sub(1, column)
   if line == 0 and before:find('^%s*[:?]') and not before:find('^%s*::') then
-    local prefix = before:match('([^%s]*)$'):gsub('^[:?]+', '')
+    local prefix = before:match('([^%s]*)$')
+    if before:find('^%s*[:?]+[^%s]*$') then prefix = prefix:gsub('^[:?]+', '') end
     local list, add = collector(prefix)
-    local from = command_line(add, before, context.locals, context.folder)
-    if from then return from, list end
+    local from, lua = command_line(add, before, context)
+    if from and not (lua and #list == 0) then return from, list end
   end
   local k = buffer.before(line, column)
   local kind = r.kinds[k]

@@ -85,9 +85,9 @@ function M.signature(names, method, open, buffer, locals)
     local kind = found and (df.type(base) or type(base)) or nil
     if kind == 'string' then return docs.lua['string.' .. last] and docs.lua['string.' .. last][1], 1 end
     local owner = M.owner(last, kind, names[#names - 1])
-    if owner then return docs.types[owner].methods[last][1], 0, owner .. ':' .. last end
+    if owner then return help.signature(owner .. ':' .. last), 0, owner .. ':' .. last end
     if not kind or kind == 'output' or kind == 'variable' then
-      text = help.signature(last)
+      local text = help.signature(last)
       if text then return (text:gsub('^df%.', 'x:'):gsub('%({?[%w_]+[^%w_,)]*,?%s*', '(', 1)), 0, last end
     end
     if kind == 'table' and type(rawget(base, last)) == 'function' then return of_function(last, rawget(base, last)), 1 end

@@ -25,6 +25,12 @@ local function current()
   error('no run is in progress: begin one with df.start(…), or press Ctrl-C while one runs', 0)
 end
 
+--- The same for who only looks: nil when there is none.
+function M.in_view()
+  local ok, h = pcall(current)
+  return ok and h or nil
+end
+
 local function show_stop(stop, say)
   if stop then
     say(values.paint(tostring(stop), stop.dead and 'D' or 'H'))
@@ -231,6 +237,9 @@ command('break', function(rest, say)
   local function take(pattern, fn)
     rest = rest:gsub(pattern, function(...) fn(...) return '' end, 1)
   end
+  for _, key in ipairs{ 'op', 'name', 'frame' } do take('%f[%w]' .. key .. '=(%S+)', function(v) spec[key] = v end) end
+  take('%f[%w]line=(%S+)', function(v) spec.line = tonumber(v) or v end)
+  take('%f[%w]iteration=(%d+)', function(v) spec.iteration = tonumber(v) end)
   take('%f[%w]line%s+(%S+)', function(line) spec.line = tonumber(line) or line end)
   take('%f[%w]frame%s+(%S+)', function(name) spec.frame = name end)
   take('(%S+:%d+)%s*$', function(tag) spec.frame = tag end)
@@ -247,7 +256,8 @@ command('break', function(rest, say)
 end, [[break WHERE - the run stops there: an op type or node name (a pattern), `line n`, a loop `frame name` or its iteration `name:n`,
 `dead`, `nan`, `inf`, or several of these
 :break Mul while:6      before Mul runs in iteration 6       :break nan       after any node that makes a NaN
-:break Mul if v > 20    where the value of Mul is above 20   :break line 12   what line 12 of the input built]], nil, true)
+:break Mul if v > 20    where the value of Mul is above 20   :break line 12   what line 12 of the input built
+:break op=Mul frame=while iteration=6   the same in h:break_at's words]], nil, true)
 
 command('unbreak', function(rest, say)
   local h = paused()

@@ -3,10 +3,15 @@ local help = require 'dflow.help'
 local df = require 'dflow'
 local ops = require 'dflow.ops'
 local registry = require 'dflow.registry'
+local docs = require 'dflow.docs'
+local graph = require 'dflow.graph'
+local sources = require 'dflow.sources'
 local errors = require 'dflow.errors'
 local session = require 'dflow.repl.session'
 local values = require 'dflow.repl.values'
 local hints = require 'dflow.repl.hints'
+local commands = require 'dflow.repl.commands'
+local describe = require 'dflow.repl.describe'
 
 local M = {}
 local LINES = 60             -- of a function's text
@@ -40,24 +45,6 @@ local function function_text(name, f)
   return table.concat(out, '\n')
 end
 
---- Where the entry of an op type stands in the sources, when they are at hand: `runtime/ops_math.c:120`.
-local function entry_place(type_name, folder)
-  local tree = (package.searchpath or function() end)('dflow', package.path)
-  tree = tree and tree:match('^(.*)stdlib/dflow%.lua$')
-  local names = tree and folder(tree .. 'runtime') or {}
-  local wanted = '.type = "' .. type_name .. '"'
-  table.sort(names)
-  for _, name in ipairs(names) do
-    if name:find('^ops_.*%.c$') then
-      local at = 0
-      for line in io.lines(tree .. 'runtime/' .. name) do
-        at = at + 1
-        if line:find(wanted, 1, true) then return ('%sruntime/%s:%d'):format(tree, name, at) end
-      end
-    end
-  end
-end
-
 --- The value of a dotted name at the prompt: found, value.
 local function value_of(name)
   local names = {}
@@ -66,23 +53,63 @@ local function value_of(name)
   return hints.value(names, session.locals)
 end
 
+--- `h:step` where h is a value at the prompt: the name that help has for its method; nil when it is none.
+local function method_name(name)
+  local object, method = name:match('^([%w_.]+):([%a_][%w_]*)$')
+  if not object then return nil end
+  local found, value = value_of(object)
+  local kind = found and df.type(value)
+  if not kind then return nil end
+  local known = kind .. ':' .. method
+  return help.signature(known) and known or method
+end
+
+--- The function of the library that help knows by this name: of df, of a part of it, or a method of a type.
+local function library(name)
+  if not help.signature(name) then return nil end
+  local owner, method = name:match('^(%a+):([%w_]+)$')
+  if owner then
+    local t = docs.types[owner]
+    for _, module in ipairs{ 'dflow.session', 'dflow.tensor', 'dflow.graph', 'dflow.tensor_array', 'dflow.variable', 'dflow.queue' } do
+      local class = require(module)[owner]
+      local index = type(class) == 'table' and rawget(class, '__index')
+      local methods = type(index) == 'table' and index
+      for i = 1, type(index) == 'function' and 40 or 0 do
+        local upvalue, v = debug.getupvalue(index, i)
+        if upvalue == 'methods' and type(v) == 'table' then methods = v end
+      end
+      if t and methods and rawget(methods, method) then return rawget(methods, method) end
+    end
+    return t and graph.methods[method] or nil
+  end
+  local v = df
+  for word in name:gmatch('[^.]+') do v = type(v) == 'table' and v[word] or nil end
+  return v
+end
+
 --- What `??name` says.
 function M.where(name, repl)
-  local short = name:gsub('^df%.', '')
-  local e = registry.entry(short)
+  local short = (method_name(name) or name:gsub('^df%.', '')):gsub('^(%l[%w_]*):', function(kind)
+    for type_name, t in pairs(docs.types) do if t.kind == kind then return type_name .. ':' end end
+  end)
+  local e = registry.entry(ops.aliases[short] and not registry.entry(short) and ops.aliases[short] or short)
   local out = {}
   local found, value = value_of(name)
   if found and type(value) == 'function' and (not e or value ~= rawget(df, short)) then return function_text(name, value) end
   if e then
-    local place = entry_place(e.type, repl.program and repl.program.folder or function() return {} end)
-    out[#out + 1] = ('%s: the op %s, %s'):format(short, e.type, place or 'an entry of libdflow ' .. help.version)
+    local places, tree = sources.of(e.type, repl.program and repl.program.folder)
+    places = places or {}
+    out[#out + 1] = ('%s: the op %s, %s'):format(short, e.type, places.entry and tree .. places.entry or 'an entry of libdflow ' .. help.version)
+    for _, role in ipairs(sources.roles) do
+      if places[role] then out[#out + 1] = ('  %-10s %s'):format(role, tree .. places[role]) end
+    end
     local adapter = e.lua and ops.functions[e.lua]
     local about = adapter and debug.getinfo(adapter, 'S')
     if about and not about.source:find('registry%.lua$') then out[#out + 1] = function_text('df.' .. e.lua, adapter) end
     return table.concat(out, '\n')
   end
-  local f = help.example(short) and rawget(df, short) or (help.signature(short) and df[short])
-  if type(f) == 'function' then return function_text('df.' .. short, f) end
+  local f = library(short)
+  if type(f) == 'function' then return function_text(short:find(':') and short or 'df.' .. short, f) end
   if found then
     local source = type(value) == 'table' and df.type(value) and value.source
     return ('%s: %s'):format(name, source and 'built at ' .. source .. ': ' .. values.brief(value) or values.brief(value))
@@ -90,31 +117,48 @@ function M.where(name, repl)
   return ("nothing is known of '%s'%s"):format(name, errors.hint(short, help.names()))
 end
 
---- What `?name` says: help; or the names that match a pattern; or what the name holds.
+--- The text of a line of source, 'file:line'.
+local function line_of(place)
+  local file, line = place:match('^(.*):(%d+)$')
+  local lines = file and lines_of(file == 'stdin' and '=stdin' or '@' .. file, tonumber(line), tonumber(line))
+  return lines and lines[1]
+end
+
+--- The node that `12`, `name` or `name:0` is in the default graph; nil when there is none.
+local function node_of(name)
+  local g = df.default_graph()
+  local number = tonumber(name)
+  if number then return number >= 0 and number < g:size() and number % 1 == 0 and number or nil, g end
+  local ok, o = pcall(g.output, g, name)
+  if not ok then ok, o = pcall(g.op, g, name) end
+  return ok and o.node or nil, g
+end
+
+--- What `?name` says: help; what the name holds; a node of the graph; or the names that match a pattern.
 function M.what(name)
+  help.width = math.max(40, math.min(100, values.terminal().columns))
   if name:find('[*?]') then
     local list = help.matching(name:gsub('^df%.', ''))
     if #list == 0 then return ("no name matches '%s'"):format(name) end
-    for i, found in ipairs(list) do list[i] = ('%-28s %s'):format(found, (help.about(found) or ''):sub(1, 90)) end
+    for i, found in ipairs(list) do list[i] = ('%-28s %s'):format(found, (help.about(found) or ''):sub(1, help.width - 30)) end
     return table.concat(list, '\n')
   end
-  local text, why = help.help(name)
-  if text then return text end
+  local command = commands.doc(name:match('^:(%a%w*)$') or '')
+  if command then return ':' .. command:gsub('\n', '\n  ') end
   local found, value = value_of(name)
-  if not found then
-    local near = #name > 2 and help.matching('*' .. name:lower() .. '*') or {}
-    if #near == 0 or why:find('did you mean', 1, true) then return why end
-    return ('%s; there is %s'):format(why, table.concat(near, ', ', 1, math.min(#near, 8)))
+  local text, why = help.help(method_name(name) or name)
+  local own = found and describe.value(name, value, line_of)
+  if text and own and not (type(value) == 'function' or value == rawget(df, name)) then      -- a value that has the name of something else
+    text = (help.signature(name) or docs.types[name]) and own .. '\n' .. text or own
   end
-  local line = ('%s: %s'):format(name, values.brief(value))
-  if type(value) == 'function' then
-    local about = debug.getinfo(value, 'u')
-    local names = {}
-    for i = 1, about.nparams or 0 do names[i] = debug.getlocal(value, i) end
-    if about.isvararg then names[#names + 1] = '...' end
-    line = ('%s(%s)  %s'):format(name, table.concat(names, ', '), values.brief(value))
-  end
-  return line
+  if text or own then return text or own end
+  local node, g = node_of(name)
+  if node then return describe.node(g, node, line_of) end
+  if tonumber(name) then return ('the graph has nodes 0 to %d'):format(g:size() - 1) end
+  if commands.doc(name) then return (':%s is a command\n  :%s'):format(name, commands.doc(name):gsub('\n', '\n  ')) end
+  local near = #name > 2 and help.matching('*' .. name:lower() .. '*') or {}
+  if #near == 0 or why:find('did you mean', 1, true) then return why end
+  return ('%s; there is %s'):format(why, table.concat(near, ', ', 1, math.min(#near, 8)))
 end
 
 return M

@@ -1,0 +1,85 @@
+--- What a value or a node is: the pages of `?x`, `?12` and `?name:0`.
+local core = require 'dflow.backend'
+local df = require 'dflow'
+local graph = require 'dflow.graph'
+local registry = require 'dflow.registry'
+local text = require 'dflow.text'
+local values = require 'dflow.repl.values'
+
+local M = {}
+local SEARCHED, SHOWN = 20000, 8          -- nodes that are looked through for who uses one; how many are named
+
+local function shape_of(g, node, index)
+  local o = graph.output(g, node, index)
+  return text.shape(o.dtype, o.shape)
+end
+
+--- The nodes that read an output of this one, by name.
+local function users(g, node)
+  local list = {}
+  for other = node + 1, math.min(g:size(), node + SEARCHED) - 1 do
+    for i = 0, core.node_inputs(g.handle, other) - 1 do
+      if core.node_input_of(g.handle, other, i) == node then
+        list[#list + 1] = core.node_name_of(g.handle, other)
+        break
+      end
+    end
+    if #list > SHOWN then break end
+  end
+  if #list > SHOWN then list[#list] = '…' end
+  return list
+end
+
+--- A node of a graph: what it computes of what, what of it is known, who uses it, and where it was built.
+-- @param line_of  function('file:line') -> the text of that line, or nil
+function M.node(g, node, line_of)
+  local handle = g.handle
+  local op = graph.operation(g, node)
+  local e = registry.entry(op.type)
+  local lines = { ('%s is node %d of the graph: %s%s'):format(op.name, node, op.type, e and e.lua and ', df.' .. e.lua or '') }
+  for i = 0, core.node_inputs(handle, node) - 1 do
+    local from, index = core.node_input_of(handle, node, i)
+    local name = e and e.inputs[math.min(i + 1, #e.inputs)]
+    lines[#lines + 1] = ('  %-9s %s:%d: %s'):format(i == 0 and 'inputs' or '', core.node_name_of(handle, from), index, shape_of(g, from, index))
+      .. (name and '  ' .. name.name or '')
+  end
+  for i = 0, core.node_outputs(handle, node) - 1 do
+    lines[#lines + 1] = ('  %-9s %s:%d: %s'):format(i == 0 and 'outputs' or '', op.name, i, shape_of(g, node, i))
+  end
+  local attrs = core.node_attrs_text(handle, node)
+  if attrs ~= '' then lines[#lines + 1] = '  options   ' .. attrs end
+  local used = users(g, node)
+  if #used > 0 then lines[#lines + 1] = '  used by   ' .. table.concat(used, ', ') end
+  if op.source then
+    lines[#lines + 1] = '  built at  ' .. op.source
+    local source = line_of and line_of(op.source)
+    if source then lines[#lines + 1] = '            ' .. source:gsub('^%s+', '') end
+  end
+  return table.concat(lines, '\n')
+end
+
+local types = { output = 'Output', tensor = 'Tensor', variable = 'Variable', tensor_array = 'TensorArray', queue = 'Queue', session = 'Session', graph = 'Graph',
+                run = 'Run', operation = 'Operation', indexed_slices = 'IndexedSlices' }
+
+--- A function's parameters as a signature.
+local function parameters(name, f)
+  local about = debug.getinfo(f, 'u')
+  local names = {}
+  for i = 1, about.nparams or 0 do names[i] = debug.getlocal(f, i) or '?' end
+  if about.isvararg then names[#names + 1] = '...' end
+  return ('%s(%s)'):format(name, table.concat(names, ', '))
+end
+
+--- What the value of a name is.
+function M.value(name, v, line_of)
+  local kind = df.type(v)
+  if type(v) == 'function' then return parameters(name, v) .. '  ' .. values.brief(v) end
+  if kind == 'output' or kind == 'operation' then
+    return ('%s: an %s\n%s'):format(name, types[kind], M.node(v.graph, v.node, line_of)) .. '\n  ?' .. types[kind] .. ' tells what one can do with it'
+  end
+  local line = ('%s: %s'):format(name, values.brief(v))
+  if types[kind] then line = line .. ('\n  a %s; ?%s tells what one can do with it'):format(types[kind], types[kind]) end
+  return line
+end
+
+return M
