@@ -99,7 +99,6 @@ M.of = {
   tokens = function(_, add) M.nodes(add, graph_in_view()) end,
   step = words('token', 'one token at one node', 'node', 'one live node', 'iteration', 'until the frame is one iteration further', 'frame', 'until a frame opens or ends'),
   record = words('on', 'the next runs keep the values of their tokens', 'off', 'only the tokens are kept'),
-  graph = words('let', 'typed lines, loops and conds nested', 'tree', 'what it is made of', 'dot', 'for Graphviz'),
   history = words('all', 'of earlier sessions too'),
   attach = function(_, add)
     for i = 1, inspector.count do

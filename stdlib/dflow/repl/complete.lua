@@ -185,13 +185,13 @@ local function command_line(add, text, context)
   local command = name and commands.find(name)
   if not command then return nil end
   local last = rest:match('(%S*)$')
-  local of = arguments.of[command.name]
+  local of, listed = arguments.of[command.name], command.complete and command.complete(rest)
   if path_commands[command.name] or rest:find('>%s+%S*$') then
     add_files(add, last, context.folder)
   elseif command.name == 'help' or command.name == 'doc' or command.name == 'where' then
     for _, n in ipairs(help.names()) do add(n, about_op(n)) end
-  elseif command.complete and command.complete(rest) then
-    for _, n in ipairs(command.complete(rest)) do add(n[1], n[2]) end
+  elseif listed then
+    for _, n in ipairs(listed) do add(n[1], n[2]) end
   elseif of then
     of(rest, add)
   elseif not arguments.lua[command.name] then
