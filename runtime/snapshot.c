@@ -285,6 +285,7 @@ static const dfi_pnode *find_pnode(const dfi_exec *x, const dfi_scope *s, df_out
 
 /* The slot of a value that its own node does not hold: a loop's Merge, a loop constant, an Exit; NULL: it is none of these. */
 static const df_value *slot_beside(const dfi_exec *x, const dfi_record *r, df_output o) {
+  static const df_value nothing = { .kind = DF_EMPTY };
   const dfi_scope *s = r->frame->scope;
   if (flow_of(o.node) == DF_MERGE && o.node->nin == 2) {
     df_output next = o.node->in[1];
@@ -296,8 +297,12 @@ static const df_value *slot_beside(const dfi_exec *x, const dfi_record *r, df_ou
       return s->enters[i]->constant ? r->frame->constants + s->enters[i]->out : r->base[DFI_ITERATION] + s->enters[i]->out;
   for (int32_t i = 0; i < x->plan->nscopes; i++) {
     const dfi_scope *child = &x->plan->scope[i];
-    for (uint32_t e = 0; child->parent == s->id && e < child->nexits; e++)
-      if (child->exits[e]->node == o.node) return r->base[DFI_ITERATION] + child->exits[e]->out;
+    for (uint32_t e = 0; child->parent == s->id && e < child->nexits; e++) {
+      if (child->exits[e]->node != o.node) continue;
+      for (uint32_t c = 0; c < s->nchildren; c++)     /* of a loop that goes on the slot holds what an iteration before left there */
+        if (r->children[c] && r->children[c]->scope == child && !r->children[c]->exit_fired[child->exits[e]->child]) return &nothing;
+      return r->base[DFI_ITERATION] + child->exits[e]->out;
+    }
   }
   return NULL;
 }
