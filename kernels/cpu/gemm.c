@@ -1,13 +1,12 @@
 /* gemm.c: matrix products.
  *
  * Three ways, by size alone: small products run at once on the matrices as they lie; larger ones whose b is near are
- * cut into rows over the worker threads; the largest into tiles, on packed panels of our own or by OpenBLAS (blas.h).
+ * cut into rows over the worker threads; the largest into strips of our own or into tiles by OpenBLAS (blas.h).
  */
 #include "gemm.h"
 #include "blas.h"
 #include "lanes.h"
 
-enum { ROOM = 4096, KC = 192, PACK = 8, A_PAYS = 1024 };   /* KC is a multiple of PACK */
 #if VEC_BYTES >= 64
 enum { MR = 8 };
 #define WHOLE kernel_8
@@ -19,12 +18,19 @@ enum { MR = 4 };
 #define WHOLE kernel_4
 #endif
 
+enum {
+  ROOM = 4096,                    /* elements of b that a small product keeps on the stack */
+  KC = 192, PACK = 8,             /* how much of k is done at a time, a multiple of how much is packed at a time */
+  A_PAYS = 1024, A_ROWS = 128,    /* from so many columns and rows on a is packed */
+  FEW = 8 * MR, STRIP = 16 * FEW, PANELS = 8, STRIPS = 16,   /* see strips(); the least number of strips wanted */
+};
+
 /* A product in pieces. Of vectors with a matrix: m vectors, `vector` apart in a, their elements lda apart; n results each. */
 typedef struct job {
-  int64_t     m, n, k, lda, ldb, ldc, vector, tile_rows, tile_columns;
+  int64_t     m, n, k, lda, ldb, ldc, vector, tile_rows, tile_columns, strip_rows, strip_panels;
   bool        a_t, b_t;
   const void *a, *b;
-  void       *c, *pa, *pb;
+  void       *c, *pa;
 } job;
 
 #undef I   /* complex.h's */
@@ -72,13 +78,11 @@ static void blas_tiles_f64(void *arg, int64_t begin, int64_t end) {
 /* ---- which way -------------------------------------------------------------------------------------------- */
 
 typedef struct way {
-  df_range_fn vectors, rows, pack_a, pack_b, turn_a, turn_b, tiles, blas;
+  df_range_fn vectors, rows, pack_a, turn_a, strips, blas;
   int64_t     width, nr;
 } way;
-static const way way_f32 = { vector_pieces_f32, row_pieces_f32, pack_a_f32, pack_b_f32,
-                             turn_a_f32, turn_b_f32, tiles_f32, blas_tiles_f32, 4, 2 * LANES_f32 };
-static const way way_f64 = { vector_pieces_f64, row_pieces_f64, pack_a_f64, pack_b_f64,
-                             turn_a_f64, turn_b_f64, tiles_f64, blas_tiles_f64, 8, 2 * LANES_f64 };
+static const way way_f32 = { vector_pieces_f32, row_pieces_f32, pack_a_f32, turn_a_f32, strips_f32, blas_tiles_f32, 4, 2 * LANES_f32 };
+static const way way_f64 = { vector_pieces_f64, row_pieces_f64, pack_a_f64, turn_a_f64, strips_f64, blas_tiles_f64, 8, 2 * LANES_f64 };
 
 static void set_tiles(job *s, int64_t rows, int64_t columns, int64_t unit_rows, int64_t unit_columns) {
   s->tile_rows = rows;
@@ -89,31 +93,29 @@ static void set_tiles(job *s, int64_t rows, int64_t columns, int64_t unit_rows, 
 
 /* Packing a costs 8 % of a product of 512 x 512 matrices and gains nothing there: eight rows stream well. From A_PAYS columns on it
  * pays, since rows that lie a page apart crowd one set of the first-level cache. Tried and slower: kernels of 12 and of 14
- * rows (their ends weigh more), chunks of 256 and 384, tiles of 256 columns. */
+ * rows (their ends weigh more), chunks of 256 and 384, b packed as a whole beforehand. */
 static int32_t large(df_kernel *k, const gemm *g, const way *w, const void *a, const void *b, void *c) {
   job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, .b_t = g->b_t,
             .a = a, .b = b, .c = c };
-  int64_t row_panels = (g->m + MR - 1) / MR, column_panels = (g->n + w->nr - 1) / w->nr;
-  bool pack_a = g->a_t || g->n >= A_PAYS;
-  int64_t a_bytes = pack_a ? (row_panels * MR * g->k * w->width + 63) & ~(int64_t)63 : 0;
   bool fits = g->m < INT32_MAX && g->n < INT32_MAX && g->k < INT32_MAX && g->lda < INT32_MAX && g->ldb < INT32_MAX;
   if (fits && dfk_blas()) {
     set_tiles(&s, 256, 512, 32, 64);
     dfk_parallel(k, (g->m + s.tile_rows - 1) / s.tile_rows * ((g->n + s.tile_columns - 1) / s.tile_columns), 1, w->blas, &s);
     return DF_OK;
   }
-  char *room = (char *)dfk_scratch(k, a_bytes + column_panels * w->nr * g->k * w->width);
-  if (!room) return DF_RESOURCE_EXHAUSTED;
-  s.pa = pack_a ? room : NULL;
-  s.pb = room + a_bytes;
-  set_tiles(&s, 64 / MR * MR, 512, MR, w->nr);
-  int64_t groups = (g->k + PACK - 1) / PACK, a_panel = MR * g->k, b_panel = w->nr * g->k;
-  if (g->a_t) dfk_parallel(k, groups, 65536 / (PACK * g->m) + 1, w->pack_a, &s);
-  else if (pack_a) dfk_parallel(k, row_panels, 65536 / a_panel + 1, w->turn_a, &s);
-  if (g->b_t) dfk_parallel(k, column_panels, 65536 / b_panel + 1, w->turn_b, &s);
-  else dfk_parallel(k, groups, 65536 / (PACK * g->n) + 1, w->pack_b, &s);
-  dfk_parallel(k, (g->m + s.tile_rows - 1) / s.tile_rows * ((g->n + s.tile_columns - 1) / s.tile_columns), 1, w->tiles, &s);
-  dfk_free(room);
+  int64_t panels = (g->m + MR - 1) / MR, across = (g->n + w->nr - 1) / w->nr;
+  if (g->a_t || (g->n >= A_PAYS && g->m >= A_ROWS)) {
+    s.pa = dfk_scratch(k, panels * MR * g->k * w->width);
+    if (!s.pa) return DF_RESOURCE_EXHAUSTED;
+    if (g->a_t) dfk_parallel(k, (g->k + PACK - 1) / PACK, 65536 / (PACK * g->m) + 1, w->pack_a, &s);
+    else dfk_parallel(k, panels, 65536 / (MR * g->k) + 1, w->turn_a, &s);
+  }
+  s.strip_rows = STRIP;
+  s.strip_panels = g->m >= 512 && g->n >= 1024 ? PANELS : across >= STRIPS ? 2 : 1;
+  across = (across + s.strip_panels - 1) / s.strip_panels;
+  while (s.strip_rows > FEW && (g->m + s.strip_rows - 1) / s.strip_rows * across < STRIPS) s.strip_rows = s.strip_rows / 2 / FEW * FEW;
+  dfk_parallel(k, (g->m + s.strip_rows - 1) / s.strip_rows * across, 1, w->strips, &s);
+  dfk_free(s.pa);
   return DF_OK;
 }
 

@@ -223,88 +223,93 @@ static void S(row_pieces)(void *arg, int64_t begin, int64_t end) {
   S(small)(m, s->n, s->k, (const T *)s->a + i * ars, ars, acs, (const T *)s->b, s->ldb, (T *)s->c + i * s->ldc, s->ldc);
 }
 
-/* ---- large products: b packed, a where it pays, then tiles --------------------------------------------------- */
+/* ---- large products: strips of c, as wide as the kernel --------------------------------------------------------- */
 
-/* Chunk c of k holds rows [c KC, c KC + kc). Packed x, `columns` wide: for each chunk, for each w columns, [kc][w]; missing
- * columns are 0. A row-major x is packed a few rows at a time, so that it is read from end to end. */
-static inline __attribute__((always_inline)) void S(pack_rows)(const int64_t w, const T *x, int64_t ld, int64_t columns,
-                                                               int64_t k, T *to, int64_t begin, int64_t end) {
-  int64_t width = (columns + w - 1) / w * w;
-  for (int64_t p = begin * PACK; p < end * PACK && p < k; p += PACK) {
-    int64_t chunk = p / KC * KC, kc = k - chunk < KC ? k - chunk : KC, rows = k - p < PACK ? k - p : PACK;
-    for (int64_t j = 0; j < columns; j += w) {
-      T *out = to + chunk * width + j * kc + (p - chunk) * w;
-      const T *in = x + p * ld + j;
-      if (j + w <= columns) {
-        for (int64_t r = 0; r < rows; r++) memcpy(out + r * w, in + r * ld, (size_t)w * sizeof(T));
+/* a packed: for each chunk of KC columns, for each MR rows, [kc][MR]; missing rows are 0. */
+static void S(pack_a)(void *arg, int64_t begin, int64_t end) {     /* where a_t: rows of k, PACK at a time, read from end to end */
+  const job *s = (const job *)arg;
+  const T *a = (const T *)s->a;
+  int64_t mp = (s->m + MR - 1) / MR * MR;
+  for (int64_t p = begin * PACK; p < end * PACK && p < s->k; p += PACK) {
+    int64_t chunk = p / KC * KC, kc = s->k - chunk < KC ? s->k - chunk : KC, rows = s->k - p < PACK ? s->k - p : PACK;
+    for (int64_t i = 0; i < s->m; i += MR) {
+      T *to = (T *)s->pa + chunk * mp + i * kc + (p - chunk) * MR;
+      const T *from = a + p * s->lda + i;
+      if (i + MR <= s->m) {
+        for (int64_t r = 0; r < rows; r++) memcpy(to + r * MR, from + r * s->lda, MR * sizeof(T));
         continue;
       }
-      memset(out, 0, (size_t)(rows * w) * sizeof(T));
-      for (int64_t r = 0; r < rows; r++) memcpy(out + r * w, in + r * ld, (size_t)(columns - j) * sizeof(T));
+      memset(to, 0, (size_t)(rows * MR) * sizeof(T));
+      for (int64_t r = 0; r < rows; r++) memcpy(to + r * MR, from + r * s->lda, (size_t)(s->m - i) * sizeof(T));
     }
   }
 }
 
-static void S(pack_a)(void *arg, int64_t begin, int64_t end) {     /* where a_t */
+static void S(turn_a)(void *arg, int64_t begin, int64_t end) {     /* where not a_t: panels of MR rows */
   const job *s = (const job *)arg;
-  S(pack_rows)(MR, (const T *)s->a, s->lda, s->m, s->k, (T *)s->pa, begin, end);
-}
-
-static void S(pack_b)(void *arg, int64_t begin, int64_t end) {
-  const job *s = (const job *)arg;
-  S(pack_rows)(2 * L, (const T *)s->b, s->ldb, s->n, s->k, (T *)s->pb, begin, end);
-}
-
-/* Panels [begin, end) of w columns of the transpose of x, columns x k. */
-static inline __attribute__((always_inline)) void S(pack_turned)(const int64_t w, const T *x, int64_t ld, int64_t columns, int64_t k,
-                                                          T *to, int64_t begin, int64_t end) {
-  int64_t width = (columns + w - 1) / w * w;
-  for (int64_t j = begin * w; j < end * w; j += w)
-    for (int64_t c = 0; c < k; c += KC) {
-      int64_t kc = k - c < KC ? k - c : KC, n = columns - j < w ? columns - j : w;
-      T *out = to + c * width + j * kc;
-      if (n < w) memset(out, 0, (size_t)(kc * w) * sizeof(T));
-      S(transpose)(n, kc, x + j * ld + c, ld, out, w);
+  int64_t mp = (s->m + MR - 1) / MR * MR;
+  for (int64_t i = begin * MR; i < end * MR && i < s->m; i += MR)
+    for (int64_t p = 0; p < s->k; p += KC) {
+      int64_t kc = s->k - p < KC ? s->k - p : KC, rows = s->m - i < MR ? s->m - i : MR;
+      T *to = (T *)s->pa + p * mp + i * kc;
+      if (rows < MR) memset(to, 0, (size_t)(kc * MR) * sizeof(T));
+      S(transpose)(rows, kc, (const T *)s->a + i * s->lda + p, s->lda, to, MR);
     }
 }
 
-static void S(turn_a)(void *arg, int64_t begin, int64_t end) {     /* where not a_t */
-  const job *s = (const job *)arg;
-  S(pack_turned)(MR, (const T *)s->a, s->lda, s->m, s->k, (T *)s->pa, begin, end);
-}
-
-static void S(turn_b)(void *arg, int64_t begin, int64_t end) {     /* where b_t */
-  const job *s = (const job *)arg;
-  S(pack_turned)(2 * L, (const T *)s->b, s->ldb, s->n, s->k, (T *)s->pb, begin, end);
-}
-
-/* Tiles of c: s->tile_rows x s->tile_columns, both multiples of the kernel's. */
-static void S(tiles)(void *arg, int64_t begin, int64_t end) {
-  const job *s = (const job *)arg;
+/* Rows [p, p + kc), columns [j0, j1) of b as panels of NR columns, KC NR elements apart: [kc][NR], missing columns 0. */
+static void S(pack_b)(const job *s, int64_t p, int64_t kc, int64_t j0, int64_t j1, T *to) {
   enum { NR = 2 * L };
-  int64_t mp = (s->m + MR - 1) / MR * MR, np = (s->n + NR - 1) / NR * NR, across = (s->n + s->tile_columns - 1) / s->tile_columns;
+  const T *b = (const T *)s->b;
+  int64_t part = (j1 - j0) % NR, whole = j1 - part;
+  T *last = to + (whole - j0) * KC;
+  if (part) memset(last, 0, (size_t)(kc * NR) * sizeof(T));
+  if (s->b_t) {
+    for (int64_t j = j0; j < whole; j += NR) S(transpose)(NR, kc, b + j * s->ldb + p, s->ldb, to + (j - j0) * KC, NR);
+    if (part) S(transpose)(part, kc, b + whole * s->ldb + p, s->ldb, last, NR);
+    return;
+  }
+  for (int64_t r = 0; r < kc; r++) {                               /* each row from end to end */
+    const T *row = b + (p + r) * s->ldb;
+    for (int64_t j = j0; j < whole; j += NR) memcpy(to + (j - j0) * KC + r * NR, row + j, NR * sizeof(T));
+    if (part) memcpy(last + r * NR, row + whole, (size_t)part * sizeof(T));
+  }
+}
+
+/* c[rows of MR at i, columns of the panel at j] = or += a times the panel b. */
+static inline __attribute__((always_inline)) void S(cell)(const job *s, int64_t i, int64_t j, int64_t p, int64_t kc, int64_t mp, const T *b) {
+  enum { NR = 2 * L };
+  int64_t rows = s->m - i < MR ? s->m - i : MR, columns = s->n - j < NR ? s->n - j : NR;
   int64_t ars = s->pa ? 1 : s->lda, acs = s->pa ? MR : 1;
+  const T *a = s->pa ? (const T *)s->pa + p * mp + i * kc : (const T *)s->a + i * s->lda + p;
+  T *c = (T *)s->c + i * s->ldc + j;
+  if (rows == MR && columns == NR) {
+    if (p) S(WHOLE)(2, false, L, kc, a, ars, acs, b, NR, c, s->ldc, true);
+    else   S(WHOLE)(2, false, L, kc, a, ars, acs, b, NR, c, s->ldc, false);
+    return;
+  }
   T edge[MR * NR];
+  S(small)(rows, NR, kc, a, ars, acs, b, NR, edge, NR);
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t q = 0; q < columns; q++) c[r * s->ldc + q] = edge[r * NR + q] + (p ? c[r * s->ldc + q] : 0);
+}
+
+/* Strips of c: s->strip_rows x s->strip_panels panels of NR columns, row blocks outside. A chunk of b's panels is packed just before
+ * all rows of the strip are multiplied with it, FEW rows at a time, so that one side or the other is in the first-level cache. */
+static void S(strips)(void *arg, int64_t begin, int64_t end) {
+  const job *s = (const job *)arg;
+  enum { NR = 2 * L, PANEL = KC * NR };
+  int64_t mp = (s->m + MR - 1) / MR * MR, wide = s->strip_panels * NR, across = (s->n + wide - 1) / wide;
+  T b[PANELS * PANEL] __attribute__((aligned(64)));
   for (int64_t t = begin; t < end; t++) {
-    int64_t i0 = t / across * s->tile_rows, j0 = t % across * s->tile_columns;
-    int64_t i1 = i0 + s->tile_rows < s->m ? i0 + s->tile_rows : s->m, j1 = j0 + s->tile_columns < s->n ? j0 + s->tile_columns : s->n;
+    int64_t i0 = t / across * s->strip_rows, i1 = i0 + s->strip_rows < s->m ? i0 + s->strip_rows : s->m;
+    int64_t j0 = t % across * wide, j1 = j0 + wide < s->n ? j0 + wide : s->n;
     for (int64_t p = 0; p < s->k; p += KC) {
       int64_t kc = s->k - p < KC ? s->k - p : KC;
-      for (int64_t j = j0; j < j1; j += NR)
-        for (int64_t i = i0; i < i1; i += MR) {
-          const T *a = s->pa ? (const T *)s->pa + p * mp + i * kc : (const T *)s->a + i * s->lda + p;
-          const T *b = (const T *)s->pb + p * np + j * kc;
-          T *c = (T *)s->c + i * s->ldc + j;
-          if (i + MR <= i1 && j + NR <= j1) {
-            if (p) S(WHOLE)(2, false, L, kc, a, ars, acs, b, NR, c, s->ldc, true);
-            else   S(WHOLE)(2, false, L, kc, a, ars, acs, b, NR, c, s->ldc, false);
-            continue;
-          }
-          int64_t rows = i1 - i < MR ? i1 - i : MR, columns = j1 - j < NR ? j1 - j : NR;
-          S(small)(rows, NR, kc, a, ars, acs, b, NR, edge, NR);
-          for (int64_t r = 0; r < rows; r++)
-            for (int64_t q = 0; q < columns; q++) c[r * s->ldc + q] = edge[r * NR + q] + (p ? c[r * s->ldc + q] : 0);
-        }
+      S(pack_b)(s, p, kc, j0, j1, b);
+      for (int64_t few = i0; few < i1; few += FEW)
+        for (int64_t j = j0; j < j1; j += NR)
+          for (int64_t i = few; i < few + FEW && i < i1; i += MR) S(cell)(s, i, j, p, kc, mp, b + (j - j0) * KC);
     }
   }
 }
