@@ -245,6 +245,19 @@ void dfi_inbox_take(dfi_exec *x, bool wait) {
 
 /* ---- calls that wait ------------------------------------------------------------------------------- */
 
+size_t dfi_calls_text(dfi_exec *x, char *text, size_t bytes) {
+  size_t at = 0;
+  int32_t shown = 0;
+  for (dfi_call *c = x->away; c && at < bytes; c = c->away_next, shown++) {
+    char what[300] = "runs";
+    if (shown == 3) { at += (size_t)snprintf(text + at, bytes - at, "; and %d more", x->running - 3); break; }
+    if (c->what) c->what(&c->kernel, c->user, what, sizeof what);
+    at += (size_t)snprintf(text + at, bytes - at, "%s`%s`%s%s %s", shown ? "; " : "", dfi_node_name(c->node->node),
+                           c->node->node->where[0] ? " at " : "", c->node->node->where, what);
+  }
+  return at < bytes ? at : bytes;
+}
+
 /* Every run of the session that is in progress counts itself as stuck when all its calls wait and its inbox is empty; whoever
  * completes one of its calls counts it out again, under the same lock. So when all are counted, no call can be completed
  * but by a run that is yet to be started, and the foreground, which would have to end first, can give up. */
@@ -268,14 +281,7 @@ bool dfi_calls_stuck(dfi_exec *x) {
   if (!all) return false;
   char message[900];
   size_t at = (size_t)snprintf(message, sizeof message, "nothing can move: ");
-  int32_t shown = 0;
-  for (dfi_call *c = x->away; c && at < sizeof message; c = c->away_next, shown++) {
-    char what[300] = "waits";
-    if (shown == 3) { snprintf(message + at, sizeof message - at, "; and %d more", x->waiting - 3); break; }
-    if (c->what) c->what(&c->kernel, c->user, what, sizeof what);
-    at += (size_t)snprintf(message + at, sizeof message - at, "%s`%s`%s%s %s", shown ? "; " : "", dfi_node_name(c->node->node),
-                           c->node->node->where[0] ? " at " : "", c->node->node->where, what);
-  }
+  at += dfi_calls_text(x, message + at, sizeof message - at);
   if (at < sizeof message) snprintf(message + at, sizeof message - at, "; and no other run of this session can move");
   dfi_exec_fail(x, x->away->record, x->away->node, DF_FAILED_PRECONDITION, message);
   return true;

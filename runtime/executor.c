@@ -395,6 +395,22 @@ void dfi_exec_publish(const dfi_exec *x) {
   for (int32_t i = 0; i < 7; i++) __atomic_store_n(to[i], now[i], __ATOMIC_RELAXED);
 }
 
+/* The deadline has passed: says what the run waits for, or where it is. */
+static void too_late(dfi_exec *x) {
+  char message[900];
+  size_t at = (size_t)snprintf(message, sizeof message, "the run took longer than its timeout");
+  if (x->away) {
+    at += (size_t)snprintf(message + at, sizeof message - at, ": ");
+    dfi_calls_text(x, message + at, sizeof message - at);
+    dfi_exec_fail(x, x->away->record, x->away->node, DF_DEADLINE_EXCEEDED, message);
+  } else if (x->head != x->tail) {
+    const dfi_token *next = &x->queue[x->head & x->queue_mask];
+    dfi_exec_fail(x, next->record, next->record->nodes + next->node, DF_DEADLINE_EXCEEDED, message);
+  } else {
+    dfi_exec_fail(x, NULL, NULL, DF_DEADLINE_EXCEEDED, message);
+  }
+}
+
 /* Every so many tokens: is the run to stop? */
 static void look_up(dfi_exec *x) {
   x->patience = 256;
@@ -405,7 +421,7 @@ static void look_up(dfi_exec *x) {
   else if (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the session was closed");
   else if (atomic_load_explicit(&dfi_interrupts, memory_order_relaxed) != x->interrupts)
     dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was interrupted");
-  else if (x->deadline && dfi_now() > x->deadline) dfi_exec_fail(x, NULL, NULL, DF_DEADLINE_EXCEEDED, "the run took longer than its timeout");
+  else if (x->deadline && dfi_now() > x->deadline) too_late(x);
   if (x->watch && !x->failed) dfi_watch_look(x);
   if (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED)) dfi_inbox_take(x, false);
 }

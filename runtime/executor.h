@@ -158,6 +158,8 @@ void dfi_exec_fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 /* Takes what has come back. Told to wait, it waits for something, or 10 ms when calls wait for what is outside. */
 void dfi_inbox_take(dfi_exec *x, bool wait);
+/* Writes what the calls in progress wait for; how long that is, at most bytes. */
+size_t dfi_calls_text(dfi_exec *x, char *text, size_t bytes);
 /* All calls in progress are waiting and no run of the session can move: fails the run with what waits for what. */
 bool dfi_calls_stuck(dfi_exec *x);
 /* After an error: whoever waits is told to stop, and all calls are seen to their end. */

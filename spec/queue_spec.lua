@@ -273,6 +273,8 @@ describe('a call that waits on a queue', function()
     assert.equal('deadline_exceeded', code_of(df.run, q:dequeue(), nil, { timeout = 0.05 }))
     df.run(q:enqueue(1))
     assert.equal('deadline_exceeded', code_of(df.run, q:enqueue(2), nil, { timeout = 0.05 }))
+    local message = message_of(df.run, q:enqueue(2), nil, { timeout = 0.05 })
+    assert.matches('longer than its timeout: `.-Enqueue.-` at .-queue_spec.lua:%d+ waits for room for 1 element in queue', message)
     assert.same({ 1 }, drain(q))
   end)
 

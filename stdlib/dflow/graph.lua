@@ -102,11 +102,25 @@ function graph_methods.as_default(g, fn, ...)
   return M.with(g, fn, ...)
 end
 
+--- The names that `name` may have meant: alike, or with more in front. Of a huge graph not all are compared.
+local function hint(g, name)
+  local alike, wanted, within = {}, name:lower(), nil
+  for node = 0, core.graph_nodes(g.handle) - 1 do
+    local other = core.node_name_of(g.handle, node)
+    if other:lower() == wanted then return ("; did you mean '%s'?"):format(other) end
+    within = within or other:lower():match('[^/]+$') == wanted and other
+    if #alike < 4000 and math.abs(#other - #name) <= #name / 3 then alike[#alike + 1] = other end
+  end
+  return within and ("; did you mean '%s'?"):format(within) or errors.hint(name, alike)
+end
+
+local function missing(g, name) errors.raise('not_found', "the graph has no operation '%s'%s", name, hint(g, name)) end
+
 --- g:op('name'): the operation of that name.
 function graph_methods.op(g, name)
   if type(name) ~= 'string' then errors.bad('g:op takes a name, not %s', errors.describe(name)) end
   local node = core.node_by_name(g.handle, name)
-  if node < 0 then errors.raise('not_found', "the graph has no operation '%s'", name) end
+  if node < 0 then missing(g, name) end
   return M.operation(g, node)
 end
 
@@ -116,7 +130,7 @@ function graph_methods.output(g, name)
   local op, index = name:match('^(.*):(%d+)$')
   op, index = op or name, tonumber(index or 0)
   local node = core.node_by_name(g.handle, op)
-  if node < 0 then errors.raise('not_found', "the graph has no operation '%s'", op) end
+  if node < 0 then missing(g, op) end
   if index >= core.node_outputs(g.handle, node) then
     local n = core.node_outputs(g.handle, node)
     errors.raise('not_found', "the operation '%s' has %d output%s, there is none with index %d", op, n, n == 1 and '' or 's', index)

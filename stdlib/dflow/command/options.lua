@@ -32,7 +32,13 @@ function M.parse(words, known)
         value = words[i]
         if not value then M.wrong("the option --%s needs a value", name) end
       end
-      if known[name] == 'list' then opts[name][#opts[name] + 1] = value else opts[name] = value end
+      if known[name] == 'list' then
+        opts[name][#opts[name] + 1] = value
+      elseif opts[name] then
+        M.wrong('--%s is given twice: %s and %s', name, opts[name], value)
+      else
+        opts[name] = value
+      end
     end
     i = i + 1
   end

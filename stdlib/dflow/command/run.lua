@@ -77,7 +77,11 @@ local function value_of(text, output)
   if output.dtype == 'string' then return text end
   if text == 'true' or text == 'false' then return text == 'true' end
   local v = tonumber(text)
-  if v == nil then v = list_of(text) end
+  if v == nil then
+    v = list_of(text)
+    local ok, err = pcall(df.tensor, v or 0, output.dtype)
+    if not ok then options.wrong("the value '%s' for %s (%s): %s", text, output.name, output.dtype, err.message) end
+  end
   if v == nil then options.wrong("the value '%s' for %s (%s) is no number, list, true, false or .npy file", text, output.name, output.dtype) end
   return v
 end
@@ -85,6 +89,7 @@ end
 --- A fed array is converted where nothing is lost: numpy writes int64 and float64 where nobody asked for them.
 local function as_needed(value, output)
   if df.type(value) ~= 'tensor' or value.dtype == output.dtype then return value end
+  if value.dtype == 'string' or output.dtype == 'string' then options.wrong('%s is %s, but the array is %s', output.name, output.dtype, value.dtype) end
   local cast = value:astype(output.dtype)
   local back = cast:astype(value.dtype)
   local a, b = value:list(), back:list()
@@ -97,16 +102,21 @@ local function as_needed(value, output)
 end
 
 local function take_feeds(g, words)
-  local feeds = {}
+  local feeds, by = {}, {}
+  local function feed(output, value, word)
+    if by[output] then options.wrong('%s is fed twice: by --feed %s and by --feed %s', output.name, by[output], word) end
+    feeds[output], by[output] = as_needed(value, output), word
+  end
   for _, word in ipairs(words) do
     local name, text = word:match('^([^=]+)=(.*)$')
     if name then
       local output = g:output(name)
-      feeds[output] = as_needed(value_of(text, output), output)
+      feed(output, value_of(text, output), word)
     elseif word:match('%.npz$') then
       for key, value in pairs(df.load_npz(word)) do
-        local output = g:output(key)
-        feeds[output] = as_needed(value, output)
+        local ok, output = pcall(g.output, g, key)
+        if not ok then options.wrong("%s has an array '%s', but %s", word, key, output.message) end
+        feed(output, value, word)
       end
     else
       options.wrong("--feed is '%s', NAME=VALUE or a .npz file is expected", word)
