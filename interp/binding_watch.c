@@ -77,10 +77,13 @@ static int core_run_frames(lua_State *L) {
 
 static const df_snapshot *snapshot_arg(lua_State *L) { return dfb_arg(L, 1, DFB_SNAPSHOT); }
 
+/* snapshot_frames(s, most?): its frames, parents before children, the first ones only if there are more than `most`; and how many there are */
 static int core_snapshot_frames(lua_State *L) {
   const df_snapshot *s = snapshot_arg(L);
-  lua_createtable(L, s->nframes, 0);
-  for (int32_t i = 0; i < s->nframes; i++) {
+  int64_t most = luaL_optinteger(L, 2, s->nframes);
+  int32_t n = most < s->nframes ? (int32_t)(most > 0 ? most : 0) : s->nframes;
+  lua_createtable(L, n, 0);
+  for (int32_t i = 0; i < n; i++) {
     const df_frame_info *f = &s->frame[i];
     lua_createtable(L, 0, 24);                   /* with room for what inspect.lua adds */
     set_int(L, "id", f->id);       set_int(L, "parent", f->parent);  set_int(L, "parent_iteration", f->parent_iteration);
@@ -91,7 +94,8 @@ static int core_snapshot_frames(lua_State *L) {
     set_text(L, "name", f->name);  set_text(L, "where", f->where);
     lua_rawseti(L, -2, i + 1);
   }
-  return 1;
+  lua_pushinteger(L, s->nframes);
+  return 2;
 }
 
 /* snapshot_iterations(s, i): those of its frame i, from 1 */

@@ -204,6 +204,7 @@ static int l_keys(lua_State *L) {
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     raw.c_cc[VMIN] = 0;
     raw.c_cc[VTIME] = 0;
+    raw.c_cc[VSUSP] = _POSIX_VDISABLE;               /* nobody shall be left with this screen in a shell */
     tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     fputs("\033[?1049h\033[?25l", stdout);
     keys_open = true;

@@ -84,7 +84,7 @@ describe('a run that goes on too long', function()
     assert.is_truthy(t:wait('\n21\n'):find('\n21\n', 1, true))
   end)
 
-  it('is drawn by :top, which minds the size of its window and goes with a key', function()
+  it('is drawn by :top while it runs, paused and resumed there', function()
     open(80, 24):line('h = df.start(endless())')
     t:line(':top')
     local screen = t:wait('any key leaves, p pauses')

@@ -49,12 +49,12 @@ return function(core, C, open, raise, value_of, err)
   function core.run_look(r) return snapshot(C.df_run_look(run(r), err)) end
   function core.run_frames(r, frame) return snapshot(C.df_run_frames(run(r), frame or -1, err)) end
 
-  function core.snapshot_frames(s)
-    return list_of(s.nframes, s.frame, function(f)
+  function core.snapshot_frames(s, most)
+    return list_of(math.min(most or s.nframes, s.nframes), s.frame, function(f)
       return { id = f.id, parent = f.parent, parent_iteration = number(f.parent_iteration), first = number(f.first),
                next = number(f.next), limit = number(f.limit), enters_missing = f.enters_missing, deferred = f.deferred,
                live = f.live, dead = f.dead, running = f.running, partial = f.partial, name = text(f.name), where = text(f.where) }
-    end)
+    end), s.nframes
   end
   function core.snapshot_iterations(s, i)
     local f = s.frame[i - 1]

@@ -63,9 +63,11 @@ function Frame.__index(f, key)
 end
 
 --- The tree of a snapshot: a list of frames, parents first, each with its iterations and theirs with child frames. nil: of none.
--- `r` is kept alive with it: the texts of a snapshot are its graph's.
-local function tree(snapshot, r)
-  local list, by_id = snapshot and core.snapshot_frames(snapshot) or {}, {}
+-- `r` is kept alive with it: the texts of a snapshot are its graph's. Where only so many frames are wanted, they are the first ones,
+-- and `total` says how many there are.
+local function tree(snapshot, r, most)
+  local list, by_id, total = {}, {}, 0
+  if snapshot then list, total = core.snapshot_frames(snapshot, most) end
   for i, f in ipairs(list) do
     local parent = by_id[f.parent]
     f.index, f.list, f.parent = i, list, parent
@@ -75,7 +77,7 @@ local function tree(snapshot, r)
     by_id[f.id] = setmetatable(f, Frame)
     if parent then parent.children[#parent.children + 1] = f end
   end
-  list.by_id, list.snapshot, list.run = by_id, snapshot, r
+  list.by_id, list.snapshot, list.run, list.total = by_id, snapshot, r, total
   return setmetatable(list, Frames)
 end
 

@@ -1,4 +1,7 @@
 --- `:top`: a run on a full screen, ten times a second: rates, memory, the frame tree, and the nodes that run most.
+--
+-- A picture may cost a thousandth of a second, so that all of it takes at most one per cent of a core. The frames and tokens of a large run
+-- cost more than that; they are then looked at less often, and only as many frames are read as have room.
 local core = require 'dflow.backend'
 local graph = require 'dflow.graph'
 local inspect = require 'dflow.inspect'
@@ -6,17 +9,29 @@ local inspect = require 'dflow.inspect'
 local M = {}
 local PAUSED = 2
 local PERIOD = 0.1
-local SAMPLE = 256            -- tokens of the history that are looked at each time
+local SHARE = 0.004           -- of a core, for looking at frames and tokens
+local SAMPLE = 128            -- tokens of the history that are looked at each time
 local BARS = { ' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█' }
 local PLAIN = { ' ', '.', ':', '-', '=', '+', '*', '#', '@' }
 
 local function short(n)
   for _, unit in ipairs{ '', ' k', ' M', ' G' } do
-    if n < 1000 or unit == ' G' then return (n < 10 and unit ~= '' and '%.1f%s' or '%.0f%s'):format(n, unit) end
+    if n < 999.5 or unit == ' G' then return (n < 9.95 and unit ~= '' and '%.1f%s' or '%.0f%s'):format(n, unit) end
     n = n / 1000
   end
 end
 M.short = short
+
+local function count(n, what)
+  return ('%s %s%s'):format(n < 1e6 and ('%.0f'):format(n) or short(n), what, n == 1 and '' or 's')
+end
+
+local function bytes(n)
+  for _, unit in ipairs{ 'B', 'KiB', 'MiB', 'GiB' } do
+    if n < 1024 or unit == 'GiB' then return unit == 'B' and ('%d B'):format(n) or ('%.1f %s'):format(n, unit) end
+    n = n / 1024
+  end
+end
 
 --- The last values of a list as a line of bars.
 local function spark(list, width, utf8)
@@ -33,76 +48,146 @@ local function push(list, v)
   if #list > 200 then table.remove(list, 1) end
 end
 
---- One look at the run: a snapshot, and which nodes ran lately. The run stands still for it, some microseconds.
-local function look(h)
+--- A line cut to so many columns; each character is taken to have one.
+local function cut(line, columns)
+  if #line <= columns then return line end
+  local at, n = 1, 0
+  while at <= #line do
+    if n == columns then return line:sub(1, at - 1) end
+    local b = line:byte(at)
+    at, n = at + (b < 0xC0 and 1 or b < 0xE0 and 2 or b < 0xF0 and 3 or 4), n + 1
+  end
+  return line
+end
+
+--- The end of a text that is too long, which of a file's path is what tells it from others.
+local function tail(text, columns)
+  return #text <= columns and text or columns < 2 and '' or '<' .. text:sub(#text - columns + 2)
+end
+
+--- One look at the run: its first frames, and which nodes ran lately. The run stands still for it, some microseconds.
+local function look(h, most)
   local was = core.run_settle(h.handle, 0)
   core.run_pause(h.handle)
   local ok, snapshot = pcall(core.run_look, h.handle)
   local history = ok and core.run_history(h.handle, SAMPLE) or {}
   if was ~= PAUSED then core.run_resume(h.handle, 0, 1) end
-  return ok and inspect.tree(snapshot, h) or nil, history
+  return ok and inspect.tree(snapshot, h, most) or nil, history
 end
 
---- The lines of the screen. `state` keeps what is needed from one picture to the next.
-function M.lines(h, state, columns, rows, utf8, now)
-  local frames, history = look(h)
+--- Looks again when it is time: keeps the frames and counts the nodes.
+local function look_again(h, state, room, now, clock)
+  if state.room == room and state.next_look and now < state.next_look then return end
+  local began = clock and clock() or 0
+  local frames, history = look(h, room + 1)
+  state.frames, state.room = frames, room
+  for _, t in ipairs(history) do
+    state.hot[t.node] = (state.hot[t.node] or 0) + 1
+    state.sampled = state.sampled + 1
+  end
+  if state.sampled > 50 * SAMPLE then                     -- what is long ago counts less and less
+    state.sampled = 0
+    for node, n in pairs(state.hot) do
+      n = math.floor(n / 2)
+      state.hot[node] = n > 0 and n or nil
+      state.sampled = state.sampled + n
+    end
+  end
+  state.tree = {}
+  if frames then
+    local function walk(f, indent)
+      if #state.tree == room then return end
+      state.tree[#state.tree + 1] = indent .. tostring(f)
+      for _, child in ipairs(f.children) do walk(child, indent .. '  ') end
+    end
+    for _, f in ipairs(frames) do if not f.parent then walk(f, '') end end
+    if frames.total > #state.tree and room > 1 then state.tree[room] = '… ' .. count(frames.total - room + 1, 'more frame') end
+  end
+  state.next_look = now + math.max(PERIOD / 2, ((clock and clock() or 0) - began) / SHARE)
+end
+
+--- The lines of the screen, at most rows - 1. `state` keeps what is needed from one picture to the next.
+-- @param clock  a function that gives seconds; where it is left out every picture looks anew
+function M.lines(h, state, columns, rows, utf8, now, clock)
   local stats = h:stats()
+  local memory, swap = stats.memory['cpu:0'], stats.swap
   local lines = {}
-  local function add(text) if #lines < rows - 1 then lines[#lines + 1] = text end end
+  local function add(text) if #lines < rows - 1 then lines[#lines + 1] = cut(text, columns) end end
   if state.at then
     local dt = math.max(1e-3, now - state.at)
     push(state.rates, (stats.iterations - state.iterations) / dt)
     push(state.nodes, (stats.nodes_run - state.nodes_run) / dt)
-    push(state.memory, stats.memory['cpu:0'].in_use)
   end
+  push(state.memory, memory.in_use)
+  push(state.swap, swap.resident_bytes)
   state.at, state.iterations, state.nodes_run = now, stats.iterations, stats.nodes_run
-  local width = math.max(10, columns - 44)
-  add(('%s   %d nodes, %d iterations, %d frames, %d dead tokens   %.1f s'):format(h:state(), stats.nodes_run, stats.iterations, stats.frames, stats.dead_tokens, now - state.began))
-  add('')
-  add(('%-12s %12s/s  %s'):format('iterations', short(state.rates[#state.rates] or 0), spark(state.rates, width, utf8)))
-  add(('%-12s %12s/s  %s'):format('nodes', short(state.nodes[#state.nodes] or 0), spark(state.nodes, width, utf8)))
-  add(('%-12s %12sB   %s'):format('cpu:0', short(state.memory[#state.memory] or stats.memory['cpu:0'].in_use), spark(state.memory, width, utf8)))
-  add('')
-  if frames then
-    add('frames')
-    local shown = 0
-    local function walk(f, indent)
-      shown = shown + 1
-      if shown <= math.max(4, math.floor((rows - 10) / 2)) then add('  ' .. indent .. tostring(f)) end
-      for _, child in ipairs(f.children) do walk(child, indent .. '  ') end
-    end
-    for _, f in ipairs(frames) do if not f.parent then walk(f, '') end end
-    if shown > math.max(4, math.floor((rows - 10) / 2)) then add(('  … %d frames in all'):format(shown)) end
-    add('')
-    for _, t in ipairs(history) do
-      state.hot[t.node] = (state.hot[t.node] or 0) + 1
-      state.sampled = state.sampled + 1
-    end
-    local order = {}
-    for node in pairs(state.hot) do order[#order + 1] = node end
-    table.sort(order, function(a, b) return state.hot[a] > state.hot[b] or (state.hot[a] == state.hot[b] and a < b) end)
-    add('nodes that ran lately')
-    for i = 1, math.min(#order, rows - #lines - 2) do
-      local op = graph.operation(h.session.graph, order[i])
-      add(('  %5.1f %%  %-36s %-18s %s'):format(100 * state.hot[order[i]] / math.max(1, state.sampled), op.name, op.type, op.source or ''))
-    end
+  local roomy = rows >= 16                                  -- empty lines between the parts
+  local function part(name) if roomy then add('') end add(name) end
+
+  local name_width = columns >= 60 and 12 or 5
+  local width = math.max(4, columns - name_width - 16)
+  local function row(name, value, list) add(('%-' .. name_width .. 's %10s  %s'):format(cut(name, name_width), value, list and spark(list, width, utf8) or '')) end
+  add(('%s  %s, %s, %s, %s'):format(h:state(), count(stats.nodes_run, 'node'), count(stats.iterations, 'iteration'), count(stats.frames, 'frame'),
+    count(stats.dead_tokens, 'dead token')))
+  if roomy then add('') end
+  row(columns >= 60 and 'iterations' or 'iter', short(state.rates[#state.rates] or 0) .. '/s', state.rates)
+  row('nodes', short(state.nodes[#state.nodes] or 0) .. '/s', state.nodes)
+  row('cpu:0', bytes(memory.in_use), state.memory)
+  if rows >= 12 then
+    if swap.bytes_out + swap.bytes_in > 0 then row('swapped out', bytes(swap.resident_bytes), state.swap)
+    else add(cut(('%-' .. name_width .. 's %10s  nothing is swapped on this device'):format('swap', '0 B'), columns)) end
+  end
+
+  local left = rows - 1 - #lines - (roomy and 4 or 2)       -- for frames and nodes, below their titles
+  local room = math.max(1, math.floor(left / 2 + 0.5))
+  look_again(h, state, room, now, clock)
+  if not state.frames then return lines end
+  part('frames')
+  for _, line in ipairs(state.tree) do add('  ' .. (utf8 and line or line:gsub('…', '...'))) end
+
+  local order = {}
+  for node in pairs(state.hot) do order[#order + 1] = node end
+  table.sort(order, function(a, b) return state.hot[a] > state.hot[b] or (state.hot[a] == state.hot[b] and a < b) end)
+  part('nodes that ran lately')
+  local wide = columns >= 72
+  local names = wide and math.floor((columns - 10) * 0.45) or columns - 10
+  local types = wide and math.floor((columns - 10) * 0.25) or 0
+  for i = 1, math.min(#order, rows - 1 - #lines) do
+    local op = graph.operation(h.session.graph, order[i])
+    local line = ('%5.1f %%  %-' .. names .. 's'):format(100 * state.hot[order[i]] / math.max(1, state.sampled), tail(op.name, names))
+    if wide then line = ('%s %-' .. types .. 's %s'):format(line, cut(op.type, types), tail(op.source or '', columns - 12 - names - types)) end
+    add(line)
   end
   return lines
 end
 
-function M.new(now) return { rates = {}, nodes = {}, memory = {}, hot = {}, sampled = 0, began = now } end
+function M.new(now) return { rates = {}, nodes = {}, memory = {}, swap = {}, hot = {}, sampled = 0, began = now } end
 
 --- Shows it until a key is pressed or the run is over.
 function M.show(h, program)
-  local terminal = program.terminal()
   if not program.keys(true) then error(':top needs a terminal', 0) end
-  local state = M.new(program.clock())
+  local held = program.hold(true)                          -- Ctrl-C is a key like any other here; the run goes on
+  local state, shown, size, fresh = M.new(program.clock()), {}, nil, 0
   local ok, err = pcall(function()
     while h:state() ~= 'done' do
-      terminal = program.terminal()
-      local lines = M.lines(h, state, terminal.columns, terminal.rows, terminal.utf8, program.clock())
-      for i, line in ipairs(lines) do lines[i] = '\27[K' .. (#line > terminal.columns and not line:find('[\128-\255]') and line:sub(1, terminal.columns) or line) end
-      io.stdout:write('\27[H', table.concat(lines, '\n'), '\n\27[J', ('\27[%dH\27[Kany key leaves, p pauses'):format(terminal.rows))
+      local terminal = program.terminal()
+      local columns, rows = terminal.columns, terminal.rows
+      local lines = M.lines(h, state, columns, rows, terminal.utf8, program.clock(), program.clock)
+      for i = #lines + 1, rows - 1 do lines[i] = '' end
+      lines[rows] = cut('any key leaves, p pauses', columns - 1)
+      local out = {}
+      if size ~= columns .. 'x' .. rows then
+        size, shown = columns .. 'x' .. rows, {}
+        out[1] = '\27[2J'
+        fresh = 5
+      end
+      -- Lines that did not change are not written again. But a terminal that is being resized may lose some, hence all of them for a while.
+      if fresh > 0 then fresh, shown = fresh - 1, {} end
+      for i = 1, rows do
+        if shown[i] ~= lines[i] then out[#out + 1] = ('\27[%d;1H%s\27[K'):format(i, lines[i]) end
+      end
+      shown = lines
+      io.stdout:write(table.concat(out))
       io.stdout:flush()
       local key = program.key(PERIOD)
       if program.interrupted() then break end
@@ -114,7 +199,9 @@ function M.show(h, program)
     end
   end)
   program.keys(false)
+  program.hold(held)
   if not ok then error(err, 0) end
+  if h:state() == 'done' then print('the run is over') end
 end
 
 return M
