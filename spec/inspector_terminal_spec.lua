@@ -88,7 +88,7 @@ describe('a run that goes on too long', function()
     open(80, 24):line('h = df.start(endless())')
     t:line(':top')
     local screen = t:wait('any key leaves, p pauses')
-    assert.matches('^running +%d+ nodes', screen)
+    assert.matches('^running +[%d.]+ ?[MG]? nodes', screen)
     for _, what in ipairs{ 'iterations', 'nodes ', 'cpu:0', 'frames', 'nodes that ran lately', 'while/' } do
       assert.is_truthy(screen:find(what, 1, true), screen)
     end
