@@ -8,7 +8,8 @@ local registry = require 'dflow.registry'
 
 local M = {}
 
-local LIMIT = 800           -- tokens to look back for the beginning of a call
+local LINES = 1000          -- to look back for the beginning of a call
+local TOKENS = 800          -- to look back for the key that is being given a value
 
 --- The chain of names that ends at token k of a line: {'df', 'train', 'SGD'}, whether the last is behind a colon, and whether something
 -- other than a name stands in front of them. nil when the token is no name.
@@ -110,7 +111,7 @@ end
 --- The call around a place: {names, method, open, argument = number from 0, option = key or true when inside its options' table}.
 function M.call(buffer, line, column)
   local k = buffer.before(line, column)
-  local at, token, w, commas = buffer.opener(line, k + 1, LIMIT)
+  local at, token, w, commas = buffer.opener(line, k + 1, LINES)
   if w ~= '(' and w ~= '{' then return nil end
   local braces
   if w == '{' then
@@ -119,7 +120,7 @@ function M.call(buffer, line, column)
     if l then before, kind = buffer.word(l, m) end
     braces = { at, token }
     if before == '(' or before == ',' then          -- f(x, {
-      at, token, w, commas = buffer.opener(at, token, LIMIT)
+      at, token, w, commas = buffer.opener(at, token, LINES)
       if w ~= '(' then return nil end
     elseif kind ~= 'name' then
       return nil
@@ -138,7 +139,7 @@ function M.call(buffer, line, column)
     call.option = true
     local depth, li, ki = 0, line, k + 1
     local key
-    for _ = 1, LIMIT do
+    for _ = 1, TOKENS do
       li, ki = buffer.previous(li, ki)
       if not li then break end
       local word, kind = buffer.word(li, ki)

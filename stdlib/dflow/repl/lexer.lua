@@ -4,7 +4,7 @@
 -- level 2, `-0` a long comment, `"` or `'` a string that goes on after a backslash or \z. A line's tokens are three
 -- lists: kind, first byte, last byte. Kinds: `name keyword constant number string comment op error`.
 local M = {}
-local byte, find, sub = string.byte, string.find, string.sub
+local byte, find, match, sub = string.byte, string.find, string.match, string.sub
 
 M.keywords = {}
 for word in ('and break do else elseif end for function goto if in local not or repeat return then until while'):gmatch('%a+') do
@@ -13,15 +13,19 @@ end
 for word in ('nil true false'):gmatch('%a+') do M.keywords[word] = 'constant' end
 local keywords = M.keywords
 
--- What a token can begin with.
-local NAME, DIGIT, BLANK, QUOTE = 1, 2, 3, 4
+-- What a token can begin with. LONE is an operator of one character that no longer one begins with.
+local NAME, DIGIT, BLANK, QUOTE, LONE, DOT, DASH, SQUARE = 1, 2, 3, 4, 5, 6, 7, 8
 local class = {}
 for c = 0, 255 do
   local s = string.char(c)
   if s:find('[A-Za-z_]') then class[c] = NAME
   elseif s:find('[0-9]') then class[c] = DIGIT
   elseif s:find('[ \t\r\v\f]') then class[c] = BLANK
-  elseif s == '"' or s == "'" then class[c] = QUOTE end
+  elseif s == '"' or s == "'" then class[c] = QUOTE
+  elseif s:find('[(){}%],;+*%%^#&|]') then class[c] = LONE
+  elseif s == '.' then class[c] = DOT
+  elseif s == '-' then class[c] = DASH
+  elseif s == '[' then class[c] = SQUARE end
 end
 
 local operators = {}
@@ -71,9 +75,16 @@ function M.line(text, state)
     if kind == BLANK then
       i = find(text, '[^ \t\r\v\f]', i) or length + 1
     elseif kind == NAME then
-      local _, last = find(text, '^[A-Za-z0-9_]+', i)
-      add(keywords[sub(text, i, last)] or 'name', i, last)
-    elseif kind == DIGIT or (byte(text, i) == 46 and class[byte(text, i + 1) or 0] == DIGIT) then
+      local word = match(text, '^[A-Za-z0-9_]+', i)
+      n = n + 1
+      kinds[n], firsts[n] = keywords[word] or 'name', i
+      i = i + #word
+      lasts[n] = i - 1
+    elseif kind == LONE then
+      n = n + 1
+      kinds[n], firsts[n], lasts[n] = 'op', i, i
+      i = i + 1
+    elseif kind == DIGIT or (kind == DOT and class[byte(text, i + 1) or 0] == DIGIT) then
       local _, last = find(text, '^0[xX][%x.]*[pP]?', i)
       if last and find(sub(text, last, last), '[pP]') then
         _, last = find(text, '^[+-]?[%w_.]*', last + 1)
@@ -88,22 +99,26 @@ function M.line(text, state)
       local last, open, broken = quoted(text, i + 1, quote)
       add(broken and 'error' or 'string', i, last)
       if open then return kinds, firsts, lasts, open end
-    elseif find(text, '^%-%-', i) then
-      local _, _, level = find(text, '^%-%-%[(=*)%[', i)
-      if level then
-        local last, open = long(text, i + 4 + #level, #level, '-')
-        add('comment', i, last)
-        if open then return kinds, firsts, lasts, open end
+    elseif kind == DASH then
+      if byte(text, i + 1) ~= 45 then
+        add('op', i, i)
       else
-        add('comment', i, length)
+        local level = match(text, '^%-%-%[(=*)%[', i)
+        if level then
+          local last, open = long(text, i + 4 + #level, #level, '-')
+          add('comment', i, last)
+          if open then return kinds, firsts, lasts, open end
+        else
+          add('comment', i, length)
+        end
       end
     else
-      local _, _, level = find(text, '^%[(=*)%[', i)
+      local level = kind == SQUARE and match(text, '^%[(=*)%[', i)
       if level then
         local last, open = long(text, i + 2 + #level, #level, '[')
         add('string', i, last)
         if open then return kinds, firsts, lasts, open end
-      elseif find(text, '^%.%.%.', i) then
+      elseif kind == DOT and find(text, '^%.%.%.', i) then
         add('op', i, i + 2)
       elseif i < length and operators[sub(text, i, i + 1)] then
         add('op', i, i + 1)

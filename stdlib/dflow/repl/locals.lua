@@ -16,65 +16,96 @@ M.opens, M.closes = opens, closes
 -- What the rewritten source calls the tables that take the values: by attribute.
 local HOLDERS = { plain = '__locals', const = '__const', close = '__close' }
 
+--- The tokens of a text, a line at a time, and two functions: after(line, k), the next token that is no comment, and word(line, k), the
+-- text of a token and its kind. A token is a line and a number in it; nil stands for the end.
+local function scan(text)
+  local rows, state, at = {}, nil, 0
+  for row in (text .. '\n'):gmatch('([^\n]*)\n') do
+    local r = { text = row, at = at }               -- at: bytes before it
+    r.kinds, r.firsts, r.lasts, state = lexer.line(row, state)
+    rows[#rows + 1] = r
+    at = at + #row + 1
+  end
+  local function after(line, k)
+    k = k + 1
+    while rows[line] do
+      local kinds = rows[line].kinds
+      while kinds[k] == 'comment' do k = k + 1 end
+      if kinds[k] then return line, k end
+      line, k = line + 1, 1
+    end
+  end
+  local function word(line, k)
+    local r = rows[line]
+    if r then return r.text:sub(r.firsts[k], r.lasts[k]), r.kinds[k] end
+  end
+  return rows, after, word
+end
+
 --- The declarations of locals at the top level of a source.
 -- @return  a list of {first, last = the bytes from `local` to the last name or attribute; names; attributes = {[i] = 'const' | 'close'};
 --          head = of a function: what stands between `local` and its name; lines = how many lines that spans; valued = does `=` follow}
 function M.declarations(text)
   local list = {}
   if not text:find('local', 1, true) then return list end
-  local tokens = lexer.tokens(text)
-  local function is(k, word) return tokens[k] and tokens[k].text == word and tokens[k].kind ~= 'string' end
-  local function significant(k)         -- the next token that is no comment
-    while tokens[k] and tokens[k].kind == 'comment' do k = k + 1 end
-    return k
+  local rows, after, word = scan(text)
+  local function first(line, k) return rows[line].at + rows[line].firsts[k] end
+  local function last(line, k) return rows[line].at + rows[line].lasts[k] end
+  local function is(line, k, what)
+    local w, kind = word(line, k)
+    return w == what and kind ~= 'string'
   end
-  local function is_name(k) return tokens[k] and tokens[k].kind == 'name' end
 
-  --- The names after the `local` at token i, with their attributes; the token after the last.
-  local function names_at(i)
-    local d, k = { first = tokens[i].first, names = {}, attributes = {} }, significant(i + 1)
-    local last
-    while is_name(k) do
-      d.names[#d.names + 1], last = tokens[k].text, k
-      k = significant(k + 1)
-      if is(k, '<') then
-        local word = significant(k + 1)
-        last = significant(word + 1)
-        if not is(last, '>') then return nil end
-        d.attributes[#d.names] = tokens[word].text
-        k = significant(last + 1)
+  --- The names from a token on, after the `local` at another, with their attributes; the token after which they end.
+  local function names_at(line, k, l, m)
+    local d = { first = first(line, k), names = {}, attributes = {} }
+    local end_line, end_k
+    local name, kind = word(l, m)
+    while kind == 'name' do
+      d.names[#d.names + 1], end_line, end_k = name, l, m
+      l, m = after(l, m)
+      if is(l, m, '<') then
+        l, m = after(l, m)
+        d.attributes[#d.names] = word(l, m)
+        if l then end_line, end_k = after(l, m) end
+        if not is(end_line, end_k, '>') then return nil end
+        l, m = after(end_line, end_k)
       end
-      if not is(k, ',') then break end
-      k = significant(k + 1)
+      if not is(l, m, ',') then break end
+      l, m = after(l, m)
+      name, kind = word(l, m)
     end
-    if not last then return nil end
-    d.last, d.lines, d.valued = tokens[last].last, tokens[last].line - tokens[i].line, is(k, '=') or false
-    return d, last
+    if not end_line then return nil end
+    d.last, d.lines, d.valued = last(end_line, end_k), end_line - line, is(l, m, '=')
+    return d, end_line, end_k
   end
 
-  local depth, i = 0, 1
-  while tokens[i] do
-    local t = tokens[i]
-    local word = (t.kind == 'keyword' or t.kind == 'op') and t.text
-    if opens[word] then
+  local depth, line, k = 0, 1, 1
+  while rows[line] do
+    local kind = rows[line].kinds[k]
+    local w = (kind == 'keyword' or kind == 'op') and word(line, k)
+    if not kind then
+      line, k = line + 1, 0
+    elseif opens[w] then
       depth = depth + 1
-    elseif closes[word] then
+    elseif closes[w] then
       depth = depth - 1
-    elseif depth == 0 and word == 'local' then
-      local k = significant(i + 1)
-      if is(k, 'function') then
-        local name = significant(k + 1)
-        if is_name(name) then
-          list[#list + 1] = { first = t.first, last = tokens[name].last, names = { tokens[name].text }, attributes = {}, lines = 0,
-                              head = text:sub(t.last + 1, tokens[name].first - 1):gsub('^[ \t]+', '') }
-          depth, i = depth + 1, name
+    elseif depth == 0 and w == 'local' then
+      local l, m = after(line, k)
+      if is(l, m, 'function') then
+        l, m = after(l, m)
+        local name, is_name = word(l, m)
+        if is_name == 'name' then
+          list[#list + 1] = { first = first(line, k), last = last(l, m), names = { name }, attributes = {}, lines = 0,
+                              head = text:sub(last(line, k) + 1, first(l, m) - 1):gsub('^[ \t]+', '') }
+          depth, line, k = depth + 1, l, m
         end
       else
-        local d, last = names_at(i)
-        if d then list[#list + 1], i = d, last end
+        local d, end_line, end_k = names_at(line, k, l, m)
+        if d then list[#list + 1], line, k = d, end_line, end_k end
       end
     end
-    i = i + 1
+    k = k + 1
   end
   return list
 end
