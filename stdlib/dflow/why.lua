@@ -331,7 +331,7 @@ local function whynot_merge(place, merge, lines, indent, seen)
   if place.iteration == 0 then return whynot_enter(place, merge.inputs[1], lines, indent, seen) end
   local before, next_ = place:before(), next_of(merge)
   lines[#lines + 1] = ('%sit waits for %s%s'):format(indent, before:says(next_.op.name), line(next_.op))
-  if seen[next_.name] then
+  if seen[next_.name] or before.iteration > place.frame.first then
     and_so_on(before, lines, indent .. '  ')
   elseif #indent < DEEP then
     seen[next_.name] = true
@@ -380,13 +380,17 @@ function whynot_lines(place, o, lines, indent, seen)
     return say(whereabouts.closed(place.frame, place.iteration) or ('`%s` is not part of this run: its fetches do not need it'):format(o.op.name))
   end
   if #missing == 0 then whynot_inputs(place, o, lines, indent, seen) end
+  local told = false
   for i = 1, #missing, 2 do
     local input = graph.output(place.graph, missing[i], math.max(missing[i + 1], 0))
     local key = place:says(input.op.name)
-    say(('it waits for %s%s%s'):format(missing[i + 1] < 0 and 'the end of ' or '', input.op.name, line(input.op)))
-    if not seen[key] and #indent < DEEP then
-      seen[key] = true
-      whynot_lines(place, input, lines, indent .. '  ', seen)
+    if not seen[key] or (not told and i + 1 == #missing) then     -- what was explained above is not said twice, but for want of better
+      say(('it waits for %s%s%s'):format(missing[i + 1] < 0 and 'the end of ' or '', input.op.name, line(input.op)))
+      told = true
+      if not seen[key] and #indent < DEEP then
+        seen[key] = true
+        whynot_lines(place, input, lines, indent .. '  ', seen)
+      end
     end
   end
 end

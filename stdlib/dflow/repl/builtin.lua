@@ -296,12 +296,18 @@ command('mem', function(_, say)
 end, 'mem - memory of each device and of Lua, and the variables of the default graph')
 
 command('stats', function(_, say)
-  local stats, names = df.stats(), {}
+  local h = require('dflow.repl.inspector').in_progress()
+  local stats, own, names = df.stats(), h and h:stats(), {}
+  if h then say(('%-14s %12s %12s'):format('', 'this run', 'before it')) end
   for name in pairs(stats) do names[#names + 1] = name end
   table.sort(names)
   for _, name in ipairs(names) do
-    if type(stats[name]) ~= 'table' then say(('%-14s %s'):format(name, tostring(stats[name]))) end
+    if type(stats[name]) ~= 'table' and h then
+      if name ~= 'runs' then say(('%-14s %12.0f %12.0f'):format(name, own[name], stats[name])) end
+    elseif type(stats[name]) ~= 'table' then
+      say(('%-14s %s'):format(name, tostring(stats[name])))
+    end
   end
-end, 'stats - counters of the default session')
+end, 'stats - counters of the default session, and of the run in progress')
 
 command('quit', function() return true end, 'quit - leaves, as Ctrl-D does')

@@ -8,6 +8,7 @@ local runs = require 'dflow.session'
 local commands = require 'dflow.repl.commands'
 local values = require 'dflow.repl.values'
 local progress = require 'dflow.repl.progress'
+local listing = require 'dflow.repl.listing'
 
 local M = { depth = 0, record = nil, handles = setmetatable({}, { __mode = 'v' }), count = 0 }
 local command = commands.command
@@ -16,12 +17,17 @@ local repl, program
 local cursor = setmetatable({}, { __mode = 'k' })          -- by handle: how far :back went
 
 -- ---- which run ----------------------------------------------------------------------------------------------------
-local function current()
+function M.in_progress()
   if M.current and M.current:state() ~= 'done' then return M.current end
   for i = M.count, 1, -1 do
     local h = M.handles[i]
     if h and h:state() ~= 'done' then return h end
   end
+end
+
+local function current()
+  local h = M.in_progress()
+  if h then return h end
   error('no run is in progress: begin one with df.start(…), or press Ctrl-C while one runs', 0)
 end
 
@@ -105,37 +111,33 @@ local function foreground(s, fetches, feeds, opts)
   return h:wait()
 end
 
+--- At the prompt of a paused run an Output is what it is in that run: nothing else is run to show it.
+function values.held(o)
+  local h = M.depth > 0 and M.current
+  if not h or h:state() ~= 'paused' or h.session.graph ~= o.graph then return nil end
+  local ok, text = pcall(h.why, h, o)
+  return tostring(ok and text or text.message or text)
+end
+
 -- ---- commands: where it stands ---------------------------------------------------------------------------------------
 command('frames', function(_, say) say(tostring(current():frames())) end,
   'frames - the frames of the run: iterations in flight, live and dead tokens, what waits')
 
 command('tokens', function(rest, say)
-  local list = current():tokens(rest ~= '' and rest or nil)
-  if #list == 0 then say('no tokens') end
-  for i, t in ipairs(list) do
-    if i > 200 then say(('… and %d more; :tokens NAME shows those of one node'):format(#list - 200)) return end
-    local text = ('%-8s %-28s %s%s'):format(t.state, t.op.name, t.tag, t.missing > 0 and ('  (%d inputs to come)'):format(t.missing) or '')
-    say(t.dead and values.paint(text .. '  dead', 'D') or text)
-  end
+  local lines = listing.tokens(current():tokens(rest ~= '' and rest or nil))
+  if #lines == 0 then say('no tokens') end
+  for _, l in ipairs(lines) do say(l.dead and values.paint(l[1], 'D') or l[1]) end
 end, 'tokens [name] - the tokens that are alive: ready, running, waiting, or with some of their inputs')
 
-local function bytes(n)
-  for _, unit in ipairs{ 'B', 'KiB', 'MiB', 'GiB' } do
-    if n < 1024 or unit == 'GiB' then return unit == 'B' and ('%d B'):format(n) or ('%.1f %s'):format(n, unit) end
-    n = n / 1024
-  end
-end
-
 command('stacks', function(_, say)
-  local list = current():stacks()
-  if #list == 0 then say('no TensorArrays and no saved values are alive') end
-  for _, s in ipairs(list) do
-    say(('%-10s %-30s %6d of %-6d %10s  %s  %s  %s'):format(s.saved and 'saved' or 'array', s.name, s.depth, s.size, bytes(s.bytes), s.dtype, s.frame, s.where or ''))
-  end
+  local lines = listing.stacks(current():stacks())
+  if #lines == 0 then say('no TensorArrays and no saved values are alive') end
+  for _, l in ipairs(lines) do say(l) end
 end, 'stacks - saved values and TensorArrays: depth, bytes, frame, Lua line')
 
 command('swap', function(_, say)
   local s = current():stats().swap
+  local bytes = listing.bytes
   say(('out %s in %d tensors, in %s in %d tensors, stalled %.3f s, resident %s'):format(bytes(s.bytes_out), s.tensors_out, bytes(s.bytes_in), s.tensors_in,
     s.stall_seconds, bytes(s.resident_bytes)))
   say('on the CPU nothing is moved: host memory is where the values already are')
@@ -290,7 +292,8 @@ command('forward', function(rest, say)
   local at = (cursor[h] or 0) - (tonumber(rest) or 1)
   if at < 1 then
     cursor[h] = 0
-    return show_stop(h:settle(0), say)
+    show_stop(h:settle(0), say)
+    return
   end
   show_past(h, at, say)
 end, 'forward [n] - the other way, up to where the run stands')

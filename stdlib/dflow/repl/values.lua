@@ -85,11 +85,16 @@ local function tensor_text(t)
   return text.array(t, paint_element) .. '\n' .. paint(text.summary(t, not terminal.utf8), 'D')
 end
 
+--- The inspector's: what an Output is in the run that the prompt stands in; nil where it stands in none.
+function M.held() end
+
 -- ---- outputs --------------------------------------------------------------------------------------------------------
 --- `Add:0: float32[3] = Add(Mul:0, Const_1:0)  -- stdin:1`, and the value below when a prompt may run it.
 local function output_text(o)
   local g = o.graph
   local line = tostring(o):gsub('  %-%- [^\n]*$', function(where) return paint(where, 'D') end)
+  local held = M.held(o)
+  if held then return line .. '\n' .. held end
   if not core.needs_nothing(g.handle, o.node, o.index) then return line end
   local ok, value = pcall(function()
     if g == df.default_graph() then return df.run(o) end
