@@ -157,25 +157,41 @@ dfi_pool *dfi_pool_get(int32_t threads) {
 
 /* ---- a range, shared between its caller and whoever is idle ------------------------------------ */
 
-typedef struct range {
+enum { MAX_SHARES = 64 };
+
+/* Everybody has a share, begins with it and then helps with the others'. So a thread meets the same part of an array in one kernel
+ * after another, as long as nobody is late, and finds it in its own cache. With pieces for whoever comes first, a loop of
+ * tanh(x w) on 512 x 512 matrices took 1.15 times as long on two cores: dirty lines crossed from one to the other. */
+typedef struct share {
   task head;
+  struct range *range;
+  _Atomic int64_t next;             /* where the next piece begins */
+  int64_t end;
+} share;
+
+typedef struct range {
   df_range_fn fn;
   void   *arg;
-  int64_t n, piece;
-  _Atomic int64_t next;             /* where the next piece begins */
-  _Atomic int32_t finished;         /* workers that took the task and will not touch it again */
+  int64_t piece;
+  int32_t nshares;
+  _Atomic int32_t finished;         /* workers that took their share and will not touch the range again */
+  share   shares[MAX_SHARES];
 } range;
 
-static void range_pieces(range *r) {
-  for (;;) {
-    int64_t begin = atomic_fetch_add_explicit(&r->next, r->piece, memory_order_relaxed);
-    if (begin >= r->n) return;
-    r->fn(r->arg, begin, begin + r->piece < r->n ? begin + r->piece : r->n);
+static void range_pieces(range *r, int32_t own) {
+  for (int32_t i = 0; i < r->nshares; i++) {
+    share *s = &r->shares[(own + i) % r->nshares];
+    for (;;) {
+      int64_t begin = atomic_fetch_add_explicit(&s->next, r->piece, memory_order_relaxed);
+      if (begin >= s->end) break;
+      r->fn(r->arg, begin, begin + r->piece < s->end ? begin + r->piece : s->end);
+    }
   }
 }
 static void range_run(task *t) {
-  range *r = (range *)t;
-  range_pieces(r);
+  share *s = (share *)t;
+  range *r = s->range;
+  range_pieces(r, (int32_t)(s - r->shares));
   atomic_fetch_add_explicit(&r->finished, 1, memory_order_release);
 }
 
@@ -184,25 +200,36 @@ void dfi_pool_range(dfi_pool *p, int64_t n, int64_t grain, df_range_fn fn, void 
   if (grain < 1) grain = 1;
   int64_t pieces = n / grain;
   if (!p || p->n == 0 || in_worker || pieces < 2) { fn(arg, 0, n); return; }
-  int64_t helpers = pieces - 1 < p->n ? pieces - 1 : p->n;
-  if (helpers > 63) helpers = 63;
-  /* About four pieces for each thread, so that one that begins late or is slow does not hold up the rest. */
-  int64_t piece = n / ((helpers + 1) * 4);
-  if (piece < grain) piece = grain;
-  range r = { .head = { range_run, float_mode() }, .fn = fn, .arg = arg, .n = n, .piece = piece };
-  worker *offered[63];
-  int32_t noffered = 0, taken = 0;
+  int64_t wanted = pieces - 1 < p->n ? pieces - 1 : p->n;
+  if (wanted > MAX_SHARES - 1) wanted = MAX_SHARES - 1;
+  worker *helper[MAX_SHARES];                         /* helper[i] has share i; 0 is the caller's */
+  range r = { .fn = fn, .arg = arg, .nshares = 1 };
   uint32_t at = atomic_load_explicit(&p->next, memory_order_relaxed);
-  for (int32_t i = 0; i < p->n && noffered < helpers; i++) {
+  for (int32_t i = 0; i < p->n && r.nshares <= wanted; i++) {
     worker *w = &p->workers[(at + (uint32_t)i) % (uint32_t)p->n];
-    if (!claim(w)) continue;
-    offer(w, &r.head);
-    offered[noffered++] = w;
+    if (claim(w)) helper[r.nshares++] = w;
   }
-  range_pieces(&r);
-  for (int32_t i = 0; i < noffered; i++) {
-    task *mine = &r.head;
-    if (!atomic_compare_exchange_strong(&offered[i]->slot, &mine, NULL)) taken++;
+  if (r.nshares == 1) { fn(arg, 0, n); return; }
+  /* About four pieces a share, so that a thread that begins late or is slow does not hold up the rest. Shares begin at multiples
+   * of a piece. */
+  r.piece = n / (r.nshares * 4);
+  if (r.piece < grain) r.piece = grain;
+  int64_t all = (n + r.piece - 1) / r.piece, end = 0;
+  uint32_t mode = float_mode();
+  for (int32_t i = 0; i < r.nshares; i++) {
+    share *s = &r.shares[i];
+    s->head = (task){ range_run, mode };
+    s->range = &r;
+    atomic_store_explicit(&s->next, end, memory_order_relaxed);
+    end = i + 1 < r.nshares ? all * (i + 1) / r.nshares * r.piece : n;
+    s->end = end;
+  }
+  for (int32_t i = 1; i < r.nshares; i++) offer(helper[i], &r.shares[i].head);
+  range_pieces(&r, 0);
+  int32_t taken = 0;
+  for (int32_t i = 1; i < r.nshares; i++) {
+    task *mine = &r.shares[i].head;
+    if (!atomic_compare_exchange_strong(&helper[i]->slot, &mine, NULL)) taken++;
   }
   for (int32_t spins = 0; atomic_load_explicit(&r.finished, memory_order_acquire) != taken;) {
     relax();
