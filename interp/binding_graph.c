@@ -333,6 +333,22 @@ static int core_flow_depth(lua_State *L) {
   return 1;
 }
 
+/* graph_standing(g): four numbers, for graph_unwind(g, …) */
+static int core_graph_standing(lua_State *L) {
+  df_standing s;
+  df_graph_standing(graph_arg(L), &s);
+  lua_pushinteger(L, s.flow);
+  lua_pushinteger(L, s.scopes);
+  lua_pushinteger(L, s.devices);
+  lua_pushinteger(L, s.controls);
+  return 4;
+}
+
+static int core_graph_unwind(lua_State *L) {
+  df_graph_unwind(graph_arg(L), &(df_standing){ int_arg(L, 2), int_arg(L, 3), int_arg(L, 4), int_arg(L, 5) });
+  return 0;
+}
+
 static int core_flow_abort(lua_State *L) {
   df_flow_abort(graph_arg(L), int_arg(L, 2));
   return 0;
@@ -550,6 +566,7 @@ const luaL_Reg dfb_graph_functions[] = {
   { "flow_describe", core_flow_describe },       { "flow_name", core_flow_name }, { "saved", core_saved },
   { "node_capture", core_node_capture },         { "node_attrs_text", core_node_attrs_text }, { "node_attr", core_node_attr },
   { "variable_set_init", core_variable_set_init }, { "flow_depth", core_flow_depth },
+  { "graph_standing", core_graph_standing },     { "graph_unwind", core_graph_unwind },
   { "flow_abort", core_flow_abort },             { "cond_begin", core_cond_begin },
   { "cond_branch_end", core_cond_branch_end },   { "cond_end", core_cond_end },
   { "cond_turn", core_cond_turn },

@@ -32,6 +32,18 @@ static int core_run_resume(lua_State *L) {
   return 0;
 }
 
+/* run_patience(r, seconds) */
+static int core_run_patience(lua_State *L) {
+  df_run_patience(run_arg(L), luaL_checknumber(L, 2));
+  return 0;
+}
+
+/* run_at(r): a node, or -1 */
+static int core_run_at(lua_State *L) {
+  lua_pushinteger(L, df_run_at(run_arg(L)));
+  return 1;
+}
+
 /* run_settle(r, seconds): state, stop */
 static int core_run_settle(lua_State *L) {
   df_stop stop;
@@ -237,6 +249,7 @@ static int core_run_scope(lua_State *L) {
 
 const luaL_Reg dfb_watch_functions[] = {
   { "run_pause", core_run_pause },     { "run_resume", core_run_resume },   { "run_settle", core_run_settle },
+  { "run_patience", core_run_patience }, { "run_at", core_run_at },
   { "run_break", core_run_break },     { "run_unbreak", core_run_unbreak }, { "run_look", core_run_look },
   { "run_history", core_run_history }, { "run_value", core_run_value },     { "run_waits_for", core_run_waits_for },
   { "run_events", core_run_events },   { "run_events_lost", core_run_events_lost },

@@ -197,6 +197,7 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
     c->kernel.error = &error;
   }
   if (c->status == DF_OK) {                 /* else a reference among the inputs could not be read */
+    atomic_store_explicit(&x->at, p->node->id, memory_order_relaxed);
     int32_t status = p->kernel(&c->kernel);
     if (DFI_UNLIKELY(p->waits && status == DFK_PENDING)) {
       away_add(x, c);                       /* it may be completed already, and c->status with it; only the owner takes it out */

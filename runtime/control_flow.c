@@ -12,6 +12,7 @@
  * read becomes a read of the iteration, which was its meaning all along.
  */
 #include "flow.h"
+#include "graph.h"
 #include "unroll.h"
 #include <stdio.h>
 
@@ -46,6 +47,19 @@ void df_flow_abort(df_graph *g, int32_t depth) {
   flow *f = flow_of(g);
   while (f->nopen > depth && f->nopen > 0) flow_pop(g);
   f->ninvariant = f->nname = 0;
+}
+
+void df_graph_standing(df_graph *g, df_standing *out) {
+  const dfi_builder *b = dfi_builder_of(g);
+  *out = (df_standing){ df_flow_depth(g), b->nscope, b->ndevice, b->ncontrol };
+}
+
+void df_graph_unwind(df_graph *g, const df_standing *to) {
+  dfi_builder *b = dfi_builder_of(g);
+  df_flow_abort(g, to->flow);
+  while (b->nscope > to->scopes && b->nscope > 1) df_pop_scope(g);
+  while (b->ndevice > to->devices && b->ndevice > 1) df_pop_device(g);
+  while (b->ncontrol > to->controls && b->ncontrol > 0) df_pop_control(g);
 }
 
 int32_t df_current_context(df_graph *g) { return g->current->id; }

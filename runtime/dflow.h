@@ -246,6 +246,11 @@ bool        df_output_needs_nothing(df_graph *g, int32_t node, int32_t index);
  * df_flow_abort with the depth from before; what was built stays, unreachable. ------------------- */
 int32_t df_flow_depth(df_graph *g);
 void    df_flow_abort(df_graph *g, int32_t depth);
+/* All that stands while one builds: contexts, scopes, devices, control dependencies. Whoever may be thrown out of the middle of building, at any
+ * place, asks for it before; df_graph_unwind then gives up what was begun since. */
+typedef struct df_standing { int32_t flow, scopes, devices, controls; } df_standing;
+void    df_graph_standing(df_graph *g, df_standing *out);
+void    df_graph_unwind(df_graph *g, const df_standing *to);
 
 /* cond: begin(pred); build the true branch; branch_end(outputs); build the false branch; branch_end(outputs); end.
  * Each branch gives n outputs (pairs). end writes n pairs (the Merges) to `out`.
@@ -369,12 +374,18 @@ typedef struct df_stop {
   bool    dead;
 } df_stop;
 typedef enum df_step { DF_STEP_NONE = 0, DF_STEP_TOKEN, DF_STEP_NODE, DF_STEP_ITERATION, DF_STEP_FRAME } df_step;
-/* Pauses the run, or finds it paused or over; the state. `stop` says where it stands; may be NULL. */
+/* Pauses the run, or finds it paused or over; the state. `stop` says where it stands; may be NULL. DF_RUN_RUNNING when it has not come to stand
+ * still in time (df_run_patience) or waiting for that was interrupted: then it pauses as soon as it can, unless df_run_resume comes first. */
 int32_t df_run_pause(df_run *r, df_stop *stop);
-/* Lets a paused run go on: for good (DF_STEP_NONE), or n tokens, live nodes, iterations of the frame it stands in, or until n
+/* How many seconds the functions here wait for a run to come to the end of a kernel, so that it can stand still; then they fail with
+ * DF_DEADLINE_EXCEEDED. < 0, as at first: for as long as it takes. */
+void    df_run_patience(df_run *r, double seconds);
+/* The node whose kernel was called last, which may run still; -1: there is none: its variables are initialised first, or it is over. */
+int32_t df_run_at(df_run *r);
+/* Lets a run go on that is paused, or was asked to: for good (DF_STEP_NONE), or n tokens, live nodes, iterations of the frame it stands in, or until n
  * frames have opened or ended. */
 void    df_run_resume(df_run *r, int32_t step, int64_t n);
-/* Waits until the run is paused or over, at most `seconds`; the state then. */
+/* Waits until the run is paused or over, at most `seconds`, or until interrupted; the state then. */
 int32_t df_run_settle(df_run *r, double seconds, df_stop *stop);
 /* Stops before a token of these nodes (nnodes < 0: any), in the frame of this name (NULL: any), in this iteration (< 0: any), if
  * it is dead (DF_IF_DEAD), or after a live one whose result holds a NaN or an infinity (DF_IF_NAN, DF_IF_INF). A node that only passes its
@@ -473,8 +484,11 @@ int64_t df_run_events(df_run *r, int64_t first, int64_t n, df_event *out);
 int64_t df_run_events_lost(df_run *r);
 /* Name and Lua line of the loop `scope`; NULL when there is none. Borrowed. */
 const char *df_run_scope(df_run *r, int32_t scope, const char **where);
-/* Asks every run of the process to stop, as Ctrl-C does. Safe in a signal handler. */
+/* Asks every run of the process to stop, and what df_interrupt_calls does. Safe in a signal handler, as that is. */
 void    df_interrupt(void);
+/* Asks what threads are in the middle of to end early: runs that are a call of their own (df_session_run), gradients, imports, plans, and
+ * waiting for a run to stand still. Runs in the background go on. */
+void    df_interrupt_calls(void);
 /* df_session_run and df_run_wait for programs without a SIGINT handler of their own: meanwhile Ctrl-C is df_interrupt; at
  * other times, and the second time, it does what it did before. df_sigint_guard(false) makes them leave SIGINT alone. */
 int32_t df_session_run_guarded(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,

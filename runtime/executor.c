@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <time.h>
 
-_Atomic int64_t dfi_interrupts;
+_Atomic int64_t dfi_interrupts, dfi_calls_interrupted;
 
 double dfi_now(void) {
   struct timespec t;
@@ -419,7 +419,7 @@ static void look_up(dfi_exec *x) {
   if (x->live) dfi_exec_publish(x);
   if (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed)) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was cancelled");
   else if (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the session was closed");
-  else if (atomic_load_explicit(&dfi_interrupts, memory_order_relaxed) != x->interrupts)
+  else if (dfi_interrupted(x))
     dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was interrupted");
   else if (x->deadline && dfi_now() > x->deadline) too_late(x);
   if (x->watch && !x->failed) dfi_watch_look(x);

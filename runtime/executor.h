@@ -124,12 +124,14 @@ struct dfi_exec {
   /* to stop */
   atomic_int  *cancel;           /* the handle's flag; may be NULL */
   atomic_int  *closing;          /* the session's flag */
-  int64_t      interrupts;       /* interrupts of the process when the run began */
+  const _Atomic int64_t *interrupter;       /* dfi_interrupts, or dfi_calls_interrupted for a run that is its caller's call */
+  int64_t      interrupts;       /* what it was when the run began */
   double       deadline;         /* seconds of the monotonic clock; 0: none */
   int32_t      patience;         /* tokens until the next look at the above */
   uint64_t     shuffle;          /* DFLOW_STRESS=shuffle: state of the generator; 0: off */
   /* workers */
   dfi_pool    *pool;
+  _Atomic int32_t at;            /* the node whose kernel was called last; -1: none yet. Others may read it */
   int32_t      running;          /* calls that are not done: workers have them, or they wait */
   int32_t      waiting;          /* of these, calls that wait for something outside the run */
   dfi_call    *away;             /* the list of those that run */
@@ -177,6 +179,8 @@ void      dfi_exec_reset(dfi_exec *x);
 void      dfi_exec_blame(const dfi_record *r, const dfi_pnode *p, df_error *err);
 /* "while/1:17", outermost first; returns the buffer. */
 char     *dfi_frame_path(const dfi_record *r, char *buffer, size_t bytes);
-extern _Atomic int64_t dfi_interrupts;
+/* How often df_interrupt was called; how often that or df_interrupt_calls was. */
+extern _Atomic int64_t dfi_interrupts, dfi_calls_interrupted;
+static inline bool dfi_interrupted(const dfi_exec *x) { return atomic_load_explicit(x->interrupter, memory_order_relaxed) != x->interrupts; }
 double    dfi_now(void);         /* seconds, monotonic */
 #endif

@@ -98,8 +98,12 @@ static void join(df_run *r) {
 }
 
 int32_t df_run_wait(df_run *r, df_value *results, df_error *err) {
-  if (!r->joined && !atomic_load(&r->cancel) && df_run_settle(r, -1, NULL) == DF_RUN_PAUSED)
+  const int64_t interrupts = atomic_load(&dfi_interrupts);
+  const int32_t state = r->joined || atomic_load(&r->cancel) ? DF_RUN_OVER : df_run_settle(r, -1, NULL);
+  if (state == DF_RUN_PAUSED)
     return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is paused: it would never end; let it go on (resume, step) or cancel it first");
+  if (state != DF_RUN_OVER && interrupts == atomic_load(&dfi_interrupts))      /* else the run itself was interrupted, and ends */
+    return dfi_fail(err, DF_CANCELLED, NULL, "waiting for the run was interrupted; the run goes on");
   join(r);
   for (int32_t i = 0; i < r->nfetch; i++) {
     results[i] = r->results[i];
@@ -139,10 +143,27 @@ int32_t df_run_pause(df_run *r, df_stop *stop) {
   bool mine;
   int32_t state = dfi_watch_hold(r->watch, &mine);
   r->watch->stays = true;
+  if (state == DF_RUN_RUNNING) {            /* the wish stands */
+    r->watch->want_pause = true;
+    atomic_store(&r->watch->wanted, 1);
+  }
   pthread_cond_broadcast(&r->watch->changed);
   if (stop) *stop = r->watch->stop;
   dfi_watch_let_go(r->watch, false);
   return state;
+}
+
+void df_run_patience(df_run *r, double seconds) {
+  pthread_mutex_lock(&r->watch->lock);
+  r->watch->patience = seconds;
+  pthread_mutex_unlock(&r->watch->lock);
+}
+
+int32_t df_run_at(df_run *r) {
+  pthread_mutex_lock(&r->watch->lock);
+  int32_t at = r->watch->exec ? atomic_load_explicit(&r->watch->exec->at, memory_order_relaxed) : -1;
+  pthread_mutex_unlock(&r->watch->lock);
+  return at;
 }
 
 void df_run_resume(df_run *r, int32_t step, int64_t n) {
@@ -157,17 +178,19 @@ void df_run_resume(df_run *r, int32_t step, int64_t n) {
     w->stays = false;
     w->state = DF_RUN_RUNNING;
     pthread_cond_broadcast(&w->changed);
+  } else if (w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW) {
+    w->want_pause = w->stays = false;       /* it was asked to pause, and has not yet */
   }
   pthread_mutex_unlock(&w->lock);
 }
 
 int32_t df_run_settle(df_run *r, double seconds, df_stop *stop) {
   dfi_watch *w = r->watch;
-  const struct timespec until = after(seconds < 0 ? 0 : seconds > 1e8 ? 1e8 : seconds);
+  const int64_t interrupts = atomic_load(&dfi_calls_interrupted);
+  const double until = seconds < 0 ? -1 : dfi_now() + seconds;
   pthread_mutex_lock(&w->lock);
-  int timed_out = 0;
-  while (w->state != DF_RUN_OVER && !(w->state == DF_RUN_PAUSED && w->stays) && !timed_out)
-    timed_out = seconds < 0 ? pthread_cond_wait(&w->changed, &w->lock) : pthread_cond_timedwait(&w->changed, &w->lock, &until);
+  bool in_time = true;
+  while (w->state != DF_RUN_OVER && !(w->state == DF_RUN_PAUSED && w->stays) && in_time) in_time = dfi_watch_wait(w, until, interrupts);
   int32_t state = w->state == DF_RUN_PAUSED && !w->stays ? DF_RUN_RUNNING : w->state;      /* somebody only looks */
   if (stop) *stop = w->stop;
   pthread_mutex_unlock(&w->lock);
@@ -200,9 +223,11 @@ int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char
   }
   dfi_watch *w = r->watch;
   bool mine;
-  if (dfi_watch_hold(w, &mine) == DF_RUN_OVER) {
+  const int32_t state = dfi_watch_hold(w, &mine);
+  if (state != DF_RUN_PAUSED) {
+    dfi_watch_refuse(w, state, "the run is over", err);
     dfi_watch_let_go(w, mine);
-    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is over"), 0;
+    return 0;
   }
   if (nnodes >= 0) {
     const dfi_plan *p = r->plan;
@@ -229,15 +254,15 @@ int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char
 bool df_run_unbreak(df_run *r, int32_t breakpoint) {
   dfi_watch *w = r->watch;
   bool mine, found = false;
-  dfi_watch_hold(w, &mine);
+  const int32_t state = dfi_watch_hold(w, &mine);
   int32_t kept = 0;
-  for (int32_t i = 0; i < w->nbreaks; i++) {
+  for (int32_t i = 0; i < w->nbreaks && state != DF_RUN_RUNNING; i++) {
     if (breakpoint && w->breaks[i].id != breakpoint) { w->breaks[kept++] = w->breaks[i]; continue; }
     free(w->breaks[i].match);
     free(w->breaks[i].frame);
     found = true;
   }
-  w->nbreaks = kept;
+  if (state != DF_RUN_RUNNING) w->nbreaks = kept;
   dfi_watch_let_go(w, mine);
   return found;
 }

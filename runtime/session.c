@@ -308,7 +308,8 @@ static void count_run(df_session *s, const dfi_exec *x) {
 static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
                         atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, df_error *err) {
   for (int32_t i = 0; i < p->nfetch; i++) results[i] = (df_value){ 0 };
-  int64_t interrupts = atomic_load(&dfi_interrupts);
+  const _Atomic int64_t *interrupter = cancel ? &dfi_interrupts : &dfi_calls_interrupted;
+  int64_t interrupts = atomic_load(interrupter);
   for (int32_t i = 0; i < p->nfeed; i++) {
     int32_t status = dfi_session_check_feed(p->feed[i], &values[i], err);
     if (status) return status;
@@ -327,7 +328,9 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   x->cancel = cancel;
   x->watch = watch;
   x->live = stats;
+  x->interrupter = interrupter;
   x->interrupts = interrupts;
+  atomic_store_explicit(&x->at, -1, memory_order_relaxed);
   x->deadline = timeout > 0 ? dfi_now() + timeout : 0;
   x->shuffle = s->shuffle ? s->shuffle * 0x9e3779b97f4a7c15u + (uint64_t)number : 0;
   x->run_number = number;
@@ -369,7 +372,11 @@ int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, in
   return dfi_session_run_plan(s, p, values, timeout, NULL, NULL, results, NULL, err);
 }
 
-void df_interrupt(void) { atomic_fetch_add(&dfi_interrupts, 1); }
+void df_interrupt(void) {
+  atomic_fetch_add(&dfi_interrupts, 1);
+  atomic_fetch_add(&dfi_calls_interrupted, 1);
+}
+void df_interrupt_calls(void) { atomic_fetch_add(&dfi_calls_interrupted, 1); }
 
 void df_session_stats(df_session *s, df_stats *out) {
   pthread_mutex_lock(&s->lock);

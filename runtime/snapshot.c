@@ -216,8 +216,9 @@ enum { EVERYTHING = -2 };
 static df_snapshot *held(dfi_watch *w, int32_t frame, df_error *err) {
   bool mine;
   df_snapshot *s = NULL;
-  if (dfi_watch_hold(w, &mine) == DF_RUN_PAUSED) s = frame == EVERYTHING ? take(w->exec) : frames_alone(w->exec, frame);
-  else dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is over: it has no frames any more");
+  const int32_t state = dfi_watch_hold(w, &mine);
+  if (state == DF_RUN_PAUSED) s = frame == EVERYTHING ? take(w->exec) : frames_alone(w->exec, frame);
+  else dfi_watch_refuse(w, state, "the run is over: it has no frames any more", err);
   dfi_watch_let_go(w, mine);
   return s;
 }

@@ -14,6 +14,7 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
   pthread_mutex_init(&w->lock, NULL);
   pthread_cond_init(&w->changed, NULL);
   w->most = (int64_t)DFI_CHUNKS * DFI_CHUNK_EVENTS;
+  w->patience = -1;
   char *copy = dfi_xstrdup(options ? options : ""), *save = NULL;
   int32_t status = DF_OK;
   for (char *o = strtok_r(copy, " ", &save); o && !status; o = strtok_r(NULL, " ", &save)) {
@@ -89,7 +90,7 @@ static struct timespec after_ms(int64_t ms) {
 }
 
 static bool told_to_stop(const dfi_exec *x) {
-  return (x->cancel && atomic_load(x->cancel)) || (x->closing && atomic_load(x->closing)) || atomic_load(&dfi_interrupts) != x->interrupts;
+  return (x->cancel && atomic_load(x->cancel)) || (x->closing && atomic_load(x->closing)) || dfi_interrupted(x);
 }
 
 static void say_where(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t breakpoint, const dfi_token *at) {
@@ -377,15 +378,39 @@ static void call_owner(dfi_watch *w) {
   pthread_mutex_unlock(&w->exec->inbox_lock);
 }
 
+bool dfi_watch_wait(dfi_watch *w, double until, int64_t interrupts) {
+  const int64_t slice_ms = 20;                  /* a signal handler cannot ring a bell */
+  if (atomic_load_explicit(&dfi_calls_interrupted, memory_order_relaxed) != interrupts) return false;
+  const double left = until < 0 ? 1 : until - dfi_now();
+  if (left <= 0) return false;
+  struct timespec t = after_ms(left * 1000 < (double)slice_ms ? (int64_t)(left * 1000) + 1 : slice_ms);
+  pthread_cond_timedwait(&w->changed, &w->lock, &t);
+  return true;
+}
+
 int32_t dfi_watch_hold(dfi_watch *w, bool *mine) {
+  const int64_t interrupts = atomic_load(&dfi_calls_interrupted);
   pthread_mutex_lock(&w->lock);
+  const double until = w->patience < 0 ? -1 : dfi_now() + w->patience;
   *mine = w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW;
-  while (w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW) {      /* another may have let it go before this one woke */
+  bool in_time = true;
+  while ((w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW) && in_time) {      /* another may have let it go before this one woke */
     w->want_pause = true;
     call_owner(w);
-    pthread_cond_wait(&w->changed, &w->lock);
+    in_time = dfi_watch_wait(w, until, interrupts);
   }
-  return w->state;
+  if (w->state == DF_RUN_PAUSED || w->state == DF_RUN_OVER) return w->state;
+  *mine = false;
+  if (!w->stays) w->want_pause = false;
+  return DF_RUN_RUNNING;
+}
+
+int32_t dfi_watch_refuse(dfi_watch *w, int32_t state, const char *over, df_error *err) {
+  if (state == DF_RUN_OVER) return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "%s", over);
+  const int32_t at = w->exec ? atomic_load_explicit(&w->exec->at, memory_order_relaxed) : -1;
+  const char *what = at >= 0 ? dfi_node_name(w->exec->plan->graph->node[at]) : NULL;
+  if (!what) return dfi_fail(err, DF_DEADLINE_EXCEEDED, NULL, "the run does not stand still yet: %s", w->exec ? "it has just begun" : "its variables are initialised first");
+  return dfi_fail(err, DF_DEADLINE_EXCEEDED, NULL, "the run does not stand still yet: `%s` is being computed", what);
 }
 
 void dfi_watch_let_go(dfi_watch *w, bool mine) {

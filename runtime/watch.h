@@ -24,6 +24,7 @@ typedef struct dfi_watch {
   bool         waits;        /* at some time all its calls waited for something outside of it */
   bool         want_pause;
   bool         stays;        /* once it stands still, only a resume lets it go on; else those who hold it do */
+  double       patience;     /* seconds that others wait for it to stand still; < 0: for as long as it takes */
   dfi_exec    *exec;         /* while it runs or stands still */
   df_stop      stop;
   dfi_break   *breaks; int32_t nbreaks, break_serial;      /* changed only while the run stands still */
@@ -64,9 +65,15 @@ void dfi_watch_keep(dfi_exec *x, dfi_token t, uint32_t index, const df_value *v)
 void dfi_watch_keep_all(dfi_exec *x, dfi_record *r, const dfi_pnode *p);
 void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p);
 static inline bool dfi_watch_wanted(const dfi_exec *x) { return x->watch && atomic_load_explicit(&x->watch->wanted, memory_order_relaxed); }
-/* For others: takes the lock and sees to it that the run stands still: PAUSED, or OVER. *mine: it ran before, and goes on with dfi_watch_let_go. */
+/* For others: takes the lock and sees to it that the run stands still: PAUSED, or OVER, or RUNNING when it does not in time or the wait is
+ * interrupted. *mine: it ran before, and goes on with dfi_watch_let_go. */
 int32_t dfi_watch_hold(dfi_watch *w, bool *mine);
 void    dfi_watch_let_go(dfi_watch *w, bool mine);
+/* Why dfi_watch_hold gave RUNNING or OVER: fills err with what it stands for. Under the lock. */
+int32_t dfi_watch_refuse(dfi_watch *w, int32_t state, const char *over, df_error *err);
+/* For who waits for `changed` under the lock, at most until a time of dfi_now(), < 0: for ever. Comes back now and then. False: too late, or
+ * interrupted since `interrupts`, which was dfi_calls_interrupted when it began. */
+bool    dfi_watch_wait(dfi_watch *w, double until, int64_t interrupts);
 /* snapshot.c; the run stands still. */
 df_snapshot *dfi_snapshot_take(dfi_watch *w, df_error *err);      /* takes the lock itself */
 df_snapshot *dfi_snapshot_frames(dfi_watch *w, int32_t frame, df_error *err);      /* so does this */

@@ -176,6 +176,14 @@ return function(core, C, own)
 
   -- ---- control flow --------------------------------------------------------------------------------------------------------
   function core.flow_depth(g) return C.df_flow_depth(g) end
+  function core.graph_standing(g)
+    local s = ffi.new('df_standing')
+    C.df_graph_standing(g, s)
+    return s.flow, s.scopes, s.devices, s.controls
+  end
+  function core.graph_unwind(g, flow, scopes, devices, controls)
+    C.df_graph_unwind(g, ffi.new('df_standing', flow, scopes, devices, controls))
+  end
   function core.flow_abort(g, depth) C.df_flow_abort(g, depth) end
 
   function core.cond_begin(g, node, index, name, where)

@@ -16,6 +16,8 @@ return function(core, C, open, raise, value_of, err)
 
   function core.run_pause(r) return stop_table(C.df_run_pause(run(r), stop)) end
   function core.run_resume(r, step, n) C.df_run_resume(run(r), step or 0, n or 1) end
+  function core.run_patience(r, seconds) C.df_run_patience(run(r), seconds) end
+  function core.run_at(r) return C.df_run_at(run(r)) end
   function core.run_settle(r, seconds) return stop_table(C.df_run_settle(run(r), seconds, stop)) end
 
   function core.run_break(r, nodes, frame, iteration, conditions)
