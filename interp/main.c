@@ -26,7 +26,9 @@ enum {
 
 volatile sig_atomic_t program_interrupted;
 volatile sig_atomic_t program_holds;
-static lua_State  *running;                /* the state that Ctrl-C stops */
+static lua_State  *volatile running;       /* the state that Ctrl-C stops */
+static volatile sig_atomic_t armed;        /* it has a hook that does */
+static volatile sig_atomic_t stopped;      /* the hook has stopped it once, and it still runs: something caught the error */
 static const char *progname = "dflow";     /* NULL at the prompt: messages stand alone there */
 static bool        interactive;
 static int         color = -1;             /* --color: -1 auto, 0 never, 1 always */
@@ -102,9 +104,15 @@ static int message_handler(lua_State *L) {
 
 /* ---- Ctrl-C ------------------------------------------------------------------------------------ */
 
+/* What cleans up after an error is Lua too, so the first error is the only one. Where a loop catches it and goes on, the
+ * next Ctrl-C gives an error at every instruction, which nothing survives that catches errors. */
 static void stop(lua_State *L, lua_Debug *ar) {
   (void)ar;
-  lua_sethook(L, NULL, 0, 0);
+  if (stopped < 2) {
+    lua_sethook(L, NULL, 0, 0);
+    stopped = 1;
+  }
+  armed = 0;
   luaL_error(L, "interrupted!");
 }
 
@@ -114,19 +122,36 @@ static void on_interrupt(int number) {
   if (!interactive) signal(number, SIG_DFL);   /* a second one ends a script at once */
   program_interrupted = 1;
   if (program_holds) return;            /* the prompt watches a run, and asks */
-  df_interrupt();
-  lua_sethook(running, stop, LUA_MASKCOUNT, 10000);
+  if (interactive) df_interrupt_calls();       /* runs in the background are not what one waits for */
+  else df_interrupt();
+  if (stopped == 1) stopped = 2;
+  armed = 1;
+  lua_sethook(running, stop, LUA_MASKCOUNT, stopped ? 1 : 10000);
+}
+
+void program_hold(bool yes) {
+  program_holds = yes;
+  if (!yes || !armed) return;
+  lua_sethook(running, NULL, 0, 0);     /* it came just before: whoever holds will see program_interrupted */
+  armed = 0;
 }
 
 int program_call(lua_State *L, int nargs, int nresults) {
   int base = lua_gettop(L) - nargs;
   lua_pushcfunction(L, message_handler);
   lua_insert(L, base);
+  lua_State *outer = running;
+  bool held = program_holds;
   running = L;
+  armed = stopped = 0;
+  program_holds = 0;
   void (*before)(int) = signal(SIGINT, on_interrupt);
   int status = lua_pcall(L, nargs, nresults, base);
   signal(SIGINT, before);
   lua_sethook(L, NULL, 0, 0);
+  armed = stopped = 0;
+  program_holds = held;
+  running = outer;
   lua_remove(L, base);
   return status;
 }

@@ -62,10 +62,10 @@ static int l_line(lua_State *L) {
   struct sigaction act = { .sa_handler = on_interrupt }, before;       /* no SA_RESTART: getline() returns */
   bool asks = isatty(STDIN_FILENO);
   if (asks) sigaction(SIGINT, &act, &before);
-  program_interrupted = 0;
+  else program_interrupted = 0;
   size_t room = 0;
   char *line = NULL;
-  ssize_t n = getline(&line, &room, stdin);
+  ssize_t n = program_interrupted ? -1 : getline(&line, &room, stdin);
   prompt_end end = n >= 0 ? PROMPT_READ : program_interrupted ? PROMPT_INTERRUPTED : PROMPT_END;
   if (asks) sigaction(SIGINT, &before, NULL);
   program_interrupted = 0;
@@ -78,11 +78,52 @@ static int l_line(lua_State *L) {
   return push_read(L, end, line);
 }
 
+/* ---- keys one at a time ------------------------------------------------------------------------ */
+
+static struct termios before_keys;
+static volatile sig_atomic_t keys_are_open;
+static const int ends[] = { SIGTERM, SIGHUP };
+static struct sigaction before_end[2];
+
+/* The process is about to end: the terminal is left as it was. */
+static void on_end(int number) {
+  static const char back[] = "\033[?25h\033[?1049l";
+  if (write(STDOUT_FILENO, back, sizeof back - 1) < 0) { /* nobody looks at it any more */ }
+  tcsetattr(STDIN_FILENO, TCSANOW, &before_keys);
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+/* Unseen, on the other screen. Ctrl-Z is a key too: what it would leave behind is no screen to work on. */
+static void keys_open(void) {
+  if (keys_are_open || !editing || tcgetattr(STDIN_FILENO, &before_keys) != 0) return;
+  struct termios raw = before_keys;
+  struct sigaction act = { .sa_handler = on_end };
+  raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+  raw.c_cc[VMIN] = 0;
+  raw.c_cc[VTIME] = 0;
+  raw.c_cc[VSUSP] = _POSIX_VDISABLE;
+  for (int i = 0; i < 2; i++) sigaction(ends[i], &act, &before_end[i]);
+  tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+  fputs("\033[?1049h\033[?25l", stdout);
+  fflush(stdout);
+  keys_are_open = 1;
+}
+
+static void keys_close(void) {
+  if (!keys_are_open) return;
+  fputs("\033[?25h\033[?1049l", stdout);
+  fflush(stdout);
+  tcsetattr(STDIN_FILENO, TCSANOW, &before_keys);
+  for (int i = 0; i < 2; i++) sigaction(ends[i], &before_end[i], NULL);
+  keys_are_open = 0;
+}
+
 /* call(f, ...): true and what f returns; or false, the message, and the error itself. Ctrl-C stops f. */
 static int l_call(lua_State *L) {
   luaL_checkany(L, 1);
   int status = program_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-  program_interrupted = 0;
+  if (status != LUA_OK) keys_close();
   lua_pushboolean(L, status == LUA_OK);
   lua_insert(L, 1);
   if (status != LUA_OK) {
@@ -193,28 +234,11 @@ static int l_clock(lua_State *L) {
   return 1;
 }
 
-static struct termios before_keys;
-static bool keys_open;
-
 /* keys(yes): keys one at a time and unseen, on the other screen; or all as it was. */
 static int l_keys(lua_State *L) {
-  bool yes = lua_toboolean(L, 1);
-  if (yes && !keys_open && editing && tcgetattr(STDIN_FILENO, &before_keys) == 0) {
-    struct termios raw = before_keys;
-    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-    raw.c_cc[VMIN] = 0;
-    raw.c_cc[VTIME] = 0;
-    raw.c_cc[VSUSP] = _POSIX_VDISABLE;               /* nobody shall be left with this screen in a shell */
-    tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-    fputs("\033[?1049h\033[?25l", stdout);
-    keys_open = true;
-  } else if (!yes && keys_open) {
-    fputs("\033[?25h\033[?1049l", stdout);
-    tcsetattr(STDIN_FILENO, TCSANOW, &before_keys);
-    keys_open = false;
-  }
-  fflush(stdout);
-  lua_pushboolean(L, keys_open);
+  if (lua_toboolean(L, 1)) keys_open();
+  else keys_close();
+  lua_pushboolean(L, keys_are_open);
   return 1;
 }
 
@@ -230,7 +254,7 @@ static int l_key(lua_State *L) {
 /* hold(yes): from now on Ctrl-C only shows in interrupted(). Returns what it was before. */
 static int l_hold(lua_State *L) {
   bool before = program_holds;
-  program_holds = lua_toboolean(L, 1);
+  program_hold(lua_toboolean(L, 1));
   lua_pushboolean(L, before);
   return 1;
 }

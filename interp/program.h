@@ -16,6 +16,9 @@ typedef struct program_options {
 extern volatile sig_atomic_t program_interrupted;
 /* Set while Ctrl-C shall only set program_interrupted: the prompt waits for a run and deals with it. */
 extern volatile sig_atomic_t program_holds;
+/* Sets it; on: also takes back what Ctrl-C was about to do to the Lua code, so that it cannot come in between. program_call holds nothing while
+ * it calls, and leaves this as it was. */
+void program_hold(bool yes);
 
 /* Calls the function below its `nargs` arguments as lua_pcall does, with a traceback for errors that are plain
  * strings, and with Ctrl-C cancelling the graphs that run meanwhile and stopping the Lua code. The error itself,
