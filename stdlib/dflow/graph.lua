@@ -17,12 +17,16 @@ local unpack = table.unpack or unpack
 
 -- ---- graphs --------------------------------------------------------------------------------------------------
 local stack = {}     -- what as_default has put in front
+local all = setmetatable({}, { __mode = 'k' })      -- every graph there is
+local sessions = {}  -- by as_default: {graph, the session that was its default before}
 local base           -- the default graph below them
 
 --- A new, empty graph.
 function M.new_graph()
-  return setmetatable({ handle = core.graph_new(), first = setmetatable({}, weak_values), more = {},
-                        operations = setmetatable({}, weak_values), variables = {} }, Graph)
+  local g = setmetatable({ handle = core.graph_new(), first = setmetatable({}, weak_values), more = {},
+                           operations = setmetatable({}, weak_values), variables = {} }, Graph)
+  all[g] = true
+  return g
 end
 
 --- The graph that ops without Output arguments are built in.
@@ -57,6 +61,34 @@ end
 function M.push(g) stack[#stack + 1] = g end
 function M.depth() return #stack end
 function M.restore(depth) for i = #stack, depth + 1, -1 do stack[i] = nil end end
+
+--- Makes s the default session of its graph, until leave_session.
+function M.enter_session(s)
+  sessions[#sessions + 1] = { s.graph, s.graph.session }
+  s.graph.session = s
+end
+function M.leave_session()
+  local last = table.remove(sessions)
+  last[1].session = last[2]
+end
+
+--- All that stands while one builds, in every graph; for M.unwind.
+function M.standing()
+  local list = { depth = #stack, sessions = #sessions }
+  for g in pairs(all) do list[g] = { g.controls or false, core.graph_standing(g.handle) } end
+  return list
+end
+
+--- Gives up what was begun and not ended since M.standing gave `before`: for whoever may be thrown out of the middle of anything, as by Ctrl-C.
+function M.unwind(before)
+  M.restore(before.depth)
+  while #sessions > before.sessions do M.leave_session() end
+  for g in pairs(all) do
+    local at = before[g] or { false, 0, 1, 1, 0 }
+    g.controls = at[1] or nil
+    core.graph_unwind(g.handle, at[2], at[3], at[4], at[5])
+  end
+end
 
 --- The Output (node, index) of g: always the same object.
 function M.output(g, node, index)

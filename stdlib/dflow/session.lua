@@ -195,7 +195,8 @@ end
 
 --- Set by the prompt: `foreground(s, fetches, feeds, opts)` runs in place of s:run, so that Ctrl-C can pause the run and look at it;
 -- `started(handle)` hears of every run in the background.
-M.foreground, M.started = nil, nil
+-- `attend(handle)` is called before somebody waits for one.
+M.foreground, M.started, M.attend = nil, nil, nil
 
 --- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these.
 function methods.run(s, fetches, feeds, opts)
@@ -315,10 +316,9 @@ function methods.as_default(s, fn, ...)
   if type(fn) ~= 'function' then
     errors.bad('as_default takes a function to call, not %s', errors.describe(fn))
   end
-  local before = s.graph.session
-  s.graph.session = s
+  graph.enter_session(s)
   local function finish(ok, ...)
-    s.graph.session = before
+    graph.leave_session()
     if not ok then error((...), 0) end
     return ...
   end
@@ -412,10 +412,11 @@ end
 -- ---- runs in the background ------------------------------------------------------------------------------------------------------
 --- Waits for the run and returns (or raises) what run would have. May be called again.
 function run_methods.wait(r)
+  if M.attend and not r.over then M.attend(r) end
   if not r.over then
     local ok, result = pcall(core.run_wait, r.handle, r.count)
-    if not ok and errors.is(result) and result.code == 'failed_precondition' and not core.run_done(r.handle) then
-      error(result, 0)                     -- it is paused, and may be waited for later
+    if not ok and not core.run_done(r.handle) then
+      error(result, 0)                     -- it is paused, or the wait was interrupted: it may be waited for later
     end
     r.over = true
     r.ok = ok
@@ -438,6 +439,7 @@ end
 
 --- Asks it to stop; wait then raises `cancelled`, unless it was over already.
 function run_methods.cancel(r)
+  r.cancelled = true
   if not r.over then core.run_cancel(r.handle) end
 end
 

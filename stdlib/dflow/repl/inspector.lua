@@ -3,6 +3,7 @@
 -- The prompt's own runs go on in the background while it waits for them, so Ctrl-C can pause one at a token boundary and open a prompt
 -- on it. The commands speak of that run, or of the newest one that df.start began.
 local core = require 'dflow.backend'
+local errors = require 'dflow.errors'
 local graph = require 'dflow.graph'
 local runs = require 'dflow.session'
 local commands = require 'dflow.repl.commands'
@@ -47,18 +48,103 @@ local function show_stop(stop, say)
 end
 
 -- ---- the prompt on a paused run --------------------------------------------------------------------------------------
+--- What the run is doing that cannot be stopped in the middle.
+local function busy_with(h)
+  local at = core.run_at(h.handle)
+  if at < 0 then return 'its variables are being initialised' end
+  local op = graph.operation(h.session.graph, at)
+  return ('%s (%s)%s is being computed'):format(op.name, op.type, op.source and '  ' .. op.source or '')
+end
+
 local function converse(h)
+  local outer = M.current
   M.current, M.depth = h, M.depth + 1
   cursor[h] = 0
-  local why = repl.loop{ prompt = 'paused> ', more = '    ... ',
+  core.run_patience(h.handle, -1)                  -- whoever asks now can wait, and press Ctrl-C
+  local ok, why = pcall(repl.loop, { prompt = 'paused> ', more = '    ... ',
     leave = function() return h:state() == 'done' end,
     interrupted = function()
       h:cancel()
       return true
-    end }
-  M.depth = M.depth - 1
-  if why == 'end' then h:cancel() end              -- Ctrl-D; or the input has ended, and nobody is there to ask any more
-  if h:state() == 'paused' then h:resume() end
+    end })
+  M.current, M.depth = outer, M.depth - 1
+  if not ok or why == 'end' then h:cancel() end    -- Ctrl-D; or the input has ended, and nobody is there to ask any more
+  if not ok then error(why, 0) end
+  core.run_resume(h.handle, 0, 1)                  -- or what is left of having asked for a pause
+end
+
+--- Ctrl-C: where the run stands, and the prompt on it.
+local function ask(h)
+  if h:pause() then show_stop(h:settle(0), print)
+  elseif h:state() == 'done' then return
+  else print(('not paused yet: %s;\nit pauses when that is done'):format(busy_with(h))) end
+  print(':continue, :step, :frames, :why x, :cancel, or any Lua; Ctrl-C again cancels')
+  converse(h)
+end
+
+-- The foreground sees Ctrl-C within POLL, and gives the run PATIENCE to come to the end of a token. Together they are less than
+-- the 50 ms after which one asks oneself whether the key was pressed. A cancelled run has GRACE to end.
+local POLL, PATIENCE, GRACE = 0.004, 0.025, 0.3
+local leaving = {}              -- cancelled runs that nobody waits for: they are not to be collected before they end
+
+--- Waits for h with an eye on Ctrl-C. `program` holds.
+local function watch_over(h)
+  local line, given_up = progress.new(h, program), nil
+  core.run_patience(h.handle, PATIENCE)
+  local ok, err = pcall(function()
+    while true do
+      local state = core.run_settle(h.handle, POLL)
+      if state == OVER then return end
+      local asked = program.interrupted()
+      if h.cancelled then
+        given_up = given_up or program.clock() + GRACE
+        if asked or program.clock() > given_up then
+          leaving[h] = true
+          errors.raise('cancelled', 'the run was cancelled; it ends by itself: %s still', busy_with(h))
+        end
+      elseif asked or state == PAUSED then
+        line:clear()
+        if asked then
+          ask(h)
+        else
+          local stop = h:settle(0)
+          if stop then
+            show_stop(stop, print)
+            converse(h)
+          end
+        end
+        core.run_patience(h.handle, PATIENCE)
+      else
+        line:show()
+      end
+    end
+  end)
+  line:clear()
+  core.run_patience(h.handle, -1)
+  if ok then return end
+  h:cancel()
+  error(err, 0)
+end
+
+--- Calls fn(...) while Ctrl-C only shows in program.interrupted(); one that came too late for what fn did is for the loop around it.
+local function holding(fn, ...)
+  local held = program.hold(true)
+  local function finish(ok, ...)
+    local late = program.interrupted()
+    program.hold(held)
+    if not ok then error((...), 0) end
+    if late then error('interrupted!', 0) end
+    return ...
+  end
+  return finish(pcall(fn, ...))
+end
+
+local function begin_and_watch(s, fetches, feeds, opts)
+  for h in pairs(leaving) do if core.run_done(h.handle) then leaving[h] = nil end end
+  local h = s:start(fetches, feeds, opts)
+  if M.logged then M.logged(h) end
+  if not core.run_done(h.handle) then watch_over(h) end
+  return h
 end
 
 --- What s:run is at the prompt.
@@ -69,46 +155,12 @@ local function foreground(s, fetches, feeds, opts)
     with.values, with.log = with.values or M.record, with.log or M.logged ~= nil
     opts = with
   end
-  local held = program.hold(true)               -- before it begins: Ctrl-C is a question from then on
-  local began, h = pcall(s.start, s, fetches, feeds, opts)
-  local quick = began and core.run_done(h.handle)
-  if quick or not began then program.hold(held) end
-  if not began then error(h, 0) end
-  if M.logged then M.logged(h) end
-  if quick then
-    if program.interrupted() then error('interrupted!', 0) end      -- too late for this run, not for the loop around it
-    return h:wait()
-  end
-  local line = progress.new(h, program)
-  local ok, err = pcall(function()
-    while true do
-      local state = core.run_settle(h.handle, 0.02)
-      if state == OVER then return end
-      local asked = program.interrupted()
-      if asked and state == RUNNING then h:pause() end
-      if asked or state == PAUSED then
-        line:clear()
-        program.hold(false)
-        local stop = h:settle(0)
-        if stop then
-          show_stop(stop, print)
-          if asked then print(':continue, :step, :frames, :why x, :cancel, or any Lua; Ctrl-C again cancels') end
-          converse(h)
-        end
-        program.hold(true)
-      else
-        line:show()
-      end
-    end
-  end)
-  line:clear()
-  program.hold(held)
-  if not ok then
-    h:cancel()
-    error(err, 0)
-  end
-  if program.interrupted() then error('interrupted!', 0) end
-  return h:wait()
+  return holding(begin_and_watch, s, fetches, feeds, opts):wait()
+end
+
+--- What h:wait() is before it waits. A run that is paused already is not waited for.
+local function attend(h)
+  if core.run_settle(h.handle, 0) == RUNNING then holding(watch_over, h) end
 end
 
 --- At the prompt of a paused run an Output is what it is in that run: nothing else is run to show it.
@@ -343,6 +395,12 @@ function M.open(owner)
     M.count = M.count + 1
     M.handles[M.count] = h
   end
+  runs.attend = attend
+end
+
+--- After an input that was thrown out of the middle of something.
+function M.recover()
+  if M.depth == 0 then M.logged = nil end
 end
 
 return M
