@@ -186,10 +186,14 @@ $(BUILD)/dflow: $(PROG_OBJ) $(BIND_OBJ) $(BUILD)/libdflow.so
 	  -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' -Wl,-E $(LUA_LIBS) -lreadline -lm -ldl -o $@
 
 # Programs of spec/ in C link the objects themselves, so that they may also call what the library keeps inside.
-cspec: $(CSPEC)
+cspec: $(CSPEC) $(BUILD)/pty
 $(BUILD)/spec/%: spec/%.c $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -iquote runtime -iquote kernels -iquote $(BUILD)/gen $(LDFLAGS) $< $(LIB_OBJ) $(LIBS) -o $@
+# A terminal for the specs to type at; see spec/typist.lua.
+$(BUILD)/pty: spec/pty/pty.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -O2 -Wall -Wextra $< -lutil -o $@
 $(BUILD)/fuzz_api: spec/fuzz_api.c spec/fuzz_graphs.c spec/fuzz_runs.c spec/fuzz.h $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -Iruntime $(LDFLAGS) $(filter %.c %.o,$^) $(LIBS) -o $@
