@@ -38,14 +38,15 @@ static int push_read(lua_State *L, prompt_end end, char *text) {
   return 1;
 }
 
-/* read(prompt, more): a whole chunk from the editor; nil when the input ends, false when Ctrl-C dropped it. */
+/* read(prompt, more, given): a whole chunk from the editor; nil when the input ends, false when Ctrl-C dropped it. One that is
+ * given is shown as if it were typed. */
 static int l_read(lua_State *L) {
-  const char *prompt = luaL_checkstring(L, 1), *more = luaL_checkstring(L, 2);
+  const char *prompt = luaL_checkstring(L, 1), *more = luaL_checkstring(L, 2), *given = luaL_optstring(L, 3, NULL);
   char *text = NULL;
   luaL_checkstack(L, 64, "the prompt needs room");
   lua_State *outer = prompt_lua;
   prompt_lua = L;
-  prompt_end end = prompt_read(prompt, more, &text);
+  prompt_end end = prompt_read(prompt, more, given, &text);
   prompt_lua = outer;
   return push_read(L, end, text);
 }

@@ -96,6 +96,7 @@ static void recall(const char *text, int point) {
   free(recalled);
   recalled = copy;
   if (copy == NULL) return;
+  prompt_ask("recalled", 0, 0);
   rl_replace_line(copy, 1);
   rl_point = point < 0 ? end_of_line(0) : rl_end;
 }
@@ -181,6 +182,15 @@ static int end_line(void) {
   return rl_newline(1, '\n');
 }
 
+/* Leaves the buffer on the screen as it is, with `end` behind it. */
+static void show_final(const char *end) {
+  rl_point = rl_end;
+  paint_menu_clear();
+  paint_final();
+  fputs(end, rl_outstream);
+  fflush(rl_outstream);
+}
+
 static int command_newline(int count, int key) {
   rl_insert_text("\n");
   return 0;
@@ -191,10 +201,11 @@ static int command_enter(int count, int key) {
   paint_place at = paint_place_of(rl_point);
   lua_pushinteger(prompt_lua, at.line);
   lua_pushinteger(prompt_lua, at.column);
-  if (prompt_ask("enter", 2, 2)) {
-    char *more = lua_isstring(prompt_lua, -2) ? strdup(lua_tostring(prompt_lua, -2)) : NULL;
-    int spaces = lua_isnumber(prompt_lua, -1) ? (int)lua_tointeger(prompt_lua, -1) : -1;
-    lua_pop(prompt_lua, 2);
+  if (prompt_ask("enter", 2, 3)) {
+    char *more = lua_isstring(prompt_lua, -3) ? strdup(lua_tostring(prompt_lua, -3)) : NULL;
+    int spaces = lua_isnumber(prompt_lua, -2) ? (int)lua_tointeger(prompt_lua, -2) : -1;
+    int lines = lua_isnumber(prompt_lua, -1) ? (int)lua_tointeger(prompt_lua, -1) : 0;
+    lua_pop(prompt_lua, 3);
     if (spaces >= 0 || more) rl_begin_undo_group();
     if (spaces >= 0) indent_line(spaces);
     if (more) rl_insert_text(more);
@@ -203,12 +214,9 @@ static int command_enter(int count, int key) {
       free(more);
       return 0;
     }
+    if (lines > 0) rl_delete_text(paint_line_start(lines) - 1, rl_end);
   }
-  rl_point = rl_end;
-  paint_menu_clear();
-  paint_final();
-  fputs("\r\n", rl_outstream);
-  fflush(rl_outstream);
+  show_final("\r\n");
   return end_line();
 }
 
@@ -290,26 +298,27 @@ static int command_paste(int count, int key) {
     }
     text[length++] = text[i];
   }
+  int columns, rows;
+  paint_size(&columns, &rows);
   lua_pushlstring(prompt_lua, text, length);
-  if (prompt_ask("clean", 1, 1)) {
-    const char *clean = lua_tostring(prompt_lua, -1);
-    if (clean) {
-      rl_begin_undo_group();
-      rl_insert_text(clean);
-      rl_end_undo_group();
-    }
-    lua_pop(prompt_lua, 1);
-  }
+  lua_pushinteger(prompt_lua, columns);
   free(text);
+  if (!prompt_ask("paste", 2, 1)) return 0;
+  const char *insert = lua_tostring(prompt_lua, -1);
+  if (insert) {
+    rl_begin_undo_group();
+    rl_insert_text(insert);
+    rl_end_undo_group();
+    paint_sync();
+    prompt_ask("pasted", 0, 0);
+  }
+  lua_pop(prompt_lua, 1);
   return 0;
 }
 
 static int command_interrupt(int count, int key) {
   dropped = true;
-  paint_menu_clear();
-  paint_final();
-  fputs("^C\r\n", rl_outstream);
-  fflush(rl_outstream);
+  show_final("^C\r\n");
   return end_line();
 }
 
@@ -558,7 +567,19 @@ static void handle_signals(void) {
   }
 }
 
-prompt_end prompt_read(const char *prompt, const char *more, char **text) {
+/* Shows a chunk that nobody types. */
+static prompt_end take(const char *prompt, const char *more, const char *given, char **text) {
+  fflush(stdout);
+  paint_begin(prompt, more);
+  rl_replace_line(given, 1);
+  show_final("\n");
+  rl_replace_line("", 1);
+  *text = strdup(given);
+  return *text ? PROMPT_READ : PROMPT_END;
+}
+
+prompt_end prompt_read(const char *prompt, const char *more, const char *given, char **text) {
+  if (given) return take(prompt, more, given, text);
   struct sigaction act = { .sa_handler = on_signal }, before[WATCHED];   /* no SA_RESTART: ppoll() returns */
   sigset_t blocked, mask;
   sigemptyset(&blocked);
@@ -566,7 +587,8 @@ prompt_end prompt_read(const char *prompt, const char *more, char **text) {
     sigaddset(&blocked, watched[i]);
     sigaction(watched[i], &act, &before[i]);
   }
-  resized = suspended = continued = ended = 0;      /* an interrupt that came before counts: nobody has heard of it */
+  program_interrupted = 0;
+  resized = suspended = continued = ended = 0;
   accepted_done = dropped = false;
   accepted = NULL;
   forget_recalled();

@@ -6,11 +6,14 @@
  *
  *   replace(first, removed, text)        lines first … first+removed-1 became the lines of text
  *   look(line, column, columns)          -> hint, its styles, and line, column twice: the brackets to mark
- *   style(line)                          -> a style character per byte of the line
- *   enter(line, column)                  -> nil to run it or the text to insert; and the indentation the line should have
+ *   style(line)                          -> a style character per byte of the line; does it begin an input of its own?
+ *   enter(line, column)                  -> nil to run it or the text to insert; the indentation the line should have; of several
+ *                                           inputs, how many lines the first has: the others come with the next calls of prompt_read
  *   complete(line, column)               -> the column where the word begins, a list of words
  *   menu(columns, rows)                  -> a list of text, styles, text, styles, …
- *   clean(text)                          -> pasted text without prompts and answers
+ *   paste(text, columns)                 -> what is to be inserted of a pasted text
+ *   pasted()                             it was
+ *   recalled()                           the buffer is to become another text, an entry of the history
  */
 #ifndef DFLOW_PROMPT_H
 #define DFLOW_PROMPT_H
@@ -21,8 +24,8 @@ typedef enum prompt_end { PROMPT_READ, PROMPT_END, PROMPT_INTERRUPTED } prompt_e
 
 /* Sets readline up, once: key bindings, the user's inputrc, the painter. */
 void prompt_open(lua_State *L);
-/* Reads one chunk. `text` is malloced when it says PROMPT_READ. */
-prompt_end prompt_read(const char *prompt, const char *more, char **text);
+/* Reads one chunk; when one is `given`, shows it as if it were typed. `text` is malloced when it says PROMPT_READ. */
+prompt_end prompt_read(const char *prompt, const char *more, const char *given, char **text);
 /* Calls editor function `name` with the `nargs` values on top of `L`, popping them. False, with nothing on the stack,
  * when it failed; the message then stands under the input. */
 bool prompt_ask(const char *name, int nargs, int nresults);

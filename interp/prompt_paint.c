@@ -103,9 +103,24 @@ static int text_width(const char *s) {
   return width;
 }
 
+/* Are these bytes as many columns: printable ASCII? */
+static bool is_plain(const char *s, int n) {
+  unsigned char odd = 0;
+  for (int i = 0; i < n; i++) odd |= (unsigned char)(s[i] - 0x20) >= 0x5f;
+  return !odd;
+}
+
 /* Rows that n bytes need, `usable` columns each; a place: the row and column where byte `at` stands. */
 static int rows_of(const char *s, int n, int usable, int at, int *row_at, int *column_at) {
   int row = 0, column = 0, i = 0;
+  if (is_plain(s, n)) {
+    int last = n > 0 ? (n - 1) / usable : 0, byte = at < n ? at : n;
+    if (at >= 0) {
+      *row_at = byte < n ? byte / usable : last;
+      *column_at = byte - *row_at * usable;
+    }
+    return last + 1;
+  }
   while (i < n) {
     if (i == at) {
       *row_at = row;
@@ -433,19 +448,19 @@ static void make_screen(bool final, int *cursor_row, int *cursor_column) {
     if (number + made > top) {
       lua_State *L = prompt_lua;
       lua_pushinteger(L, line);
-      bool styled = prompt_ask("style", 1, 1);
+      bool styled = prompt_ask("style", 1, 2), begins = styled && lua_toboolean(L, -1);
       size_t nstyles = 0;
-      const char *given = styled ? lua_tolstring(L, -1, &nstyles) : NULL;
+      const char *given = styled ? lua_tolstring(L, -2, &nstyles) : NULL;
       char *styles = given ? malloc(nstyles + 1) : NULL;
       if (styles) {
         memcpy(styles, given, nstyles + 1);
         for (int k = 0; k < seen.marks && seen.marks == 2; k++)
           if (seen.mark[k].line == line && seen.mark[k].column < (int)nstyles) styles[seen.mark[k].column] = 'M';
       }
-      make_rows(s, n, styles, styles ? (int)nstyles : 0, line == 0 ? prompt : more_prompt, line == 0 && ours ? 'p' : 'q', usable,
-                top - number, top + window - number);
+      make_rows(s, n, styles, styles ? (int)nstyles : 0, line == 0 ? prompt : begins ? base_prompt : more_prompt,
+                (line == 0 || begins) && ours ? 'p' : 'q', usable, top - number, top + window - number);
       free(styles);
-      if (styled) lua_pop(L, 1);
+      if (styled) lua_pop(L, 2);
     }
     number += made;
     if (!stop) break;

@@ -105,12 +105,38 @@ dflow>]]
     assert.is_truthy(t:wait('\n5\n'):find('dflow> do end if true then\n   ...   x = 5 end\ndflow> x\n5\n', 1, true), t:screen())
   end)
 
-  it('takes a pasted session without its prompts and answers, as one', function()
-    open(80, 24):paste('> function g(x)\n>>   return x + 1\n>> end\n> y = g(1)\n> y\n2\n')
-    local shown = 'dflow> function g(x)\n   ...   return x + 1\n   ... end\n   ... y = g(1)\n   ... y'
+  local session = [[
+dflow> function g(x)
+   ...   return x + 1
+   ... end
+dflow> y = g(1)
+dflow> y
+2
+dflow> ]]
+
+  it('takes a pasted session without its answers; one undo takes all of it away', function()
+    open(80, 24):paste(session)
+    local shown = 'dflow> function g(x)\n   ...   return x + 1\n   ... end\ndflow> y = g(1)\ndflow> y'
     assert.are.equal(shown, t:shows(shown))
-    t:keys('C-_')                       -- one undo takes all of it
+    t:keys('C-_')
     assert.are.equal('dflow>', t:shows('dflow>'))
+  end)
+
+  it('runs a pasted session as if it were typed: each input with its number and its entry of the history', function()
+    open(80, 24):paste(session):keys('Enter')
+    local shown = session:gsub(' $', '')
+    assert.are.equal(shown, t:shows(shown))
+    t:line('Out[3]')
+    assert.are.equal(shown .. ' Out[3]\n2\ndflow>', t:shows(shown .. ' Out[3]\n2\ndflow>'))
+    local history = 'function g(x)\\n  return x + 1\\nend\ny = g(1)\ny\nOut[3]\n'
+    assert.are.equal(history, shell.run('cat ' .. t.home .. '/.local/state/dflow/history').out)
+  end)
+
+  it('leaves out what comes after an error in a pasted session', function()
+    open(80, 24):paste('dflow> x = 1\ndflow> x + nil_\n?\ndflow> x = 2\ndflow> x\n2\n'):keys('Enter'):line('x')
+    local screen = t:wait('\n1\n')
+    assert.matches("dflow> x %+ nil_\nstdin:2: attempt to perform arithmetic on a nil value %(global 'nil_'%).*"
+      .. '\n2 more inputs of what was pasted were left out\ndflow> x\n1\n', screen)
   end)
 
   it('takes a paste of 10,000 lines', function()

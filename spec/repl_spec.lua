@@ -2,7 +2,6 @@
 local df = require 'dflow'
 local lexer = require 'dflow.repl.lexer'
 local locals = require 'dflow.repl.locals'
-local listing = require 'dflow.repl.listing'
 local script = require 'dflow.repl.script'
 local unpack = table.unpack or unpack
 local session = require 'dflow.repl.session'
@@ -139,34 +138,6 @@ describe('locals of the top level', function()
     local rewritten, names = locals.rewrite(source)
     assert.are.equal(select(2, source:gsub('\n', '')), select(2, rewritten:gsub('\n', '')))
     assert.are.same({ 'a', 'b', 'c', 's' }, names)
-  end)
-end)
-
-describe('tokens and stacks', function()
-  local function token(state, name, tag, missing, dead) return { state = state, op = { name = name }, tag = tag, missing = missing, dead = dead or false } end
-  local function lines(list)
-    for i, l in ipairs(list) do list[i] = type(l) == 'table' and l[1] or l end
-    return list
-  end
-
-  it('of one node are one line for all iterations alike, what can run first', function()
-    assert.are.same({
-      'ready    Mul                          while:3',
-      'ready    Add                          while:3/in:2  dead',
-      'partial  Switch                       while:5-7, 9  1 input to come',
-      'partial  Switch                       while:8       1 input to come  dead',
-      'partial  y                                          2 inputs to come',
-    }, lines(listing.tokens{ token('partial', 'Switch', 'while:6', 1), token('ready', 'Mul', 'while:3', 0), token('partial', 'Switch', 'while:5', 1),
-      token('partial', 'Switch', 'while:9', 1), token('partial', 'Switch', 'while:8', 1, true), token('partial', 'Switch', 'while:7', 1),
-      token('ready', 'Add', 'while:3/in:2', 0, true), token('partial', 'y', '', 2) }))
-  end)
-
-  it('that hold nothing yet are one line', function()
-    local function stack(name, depth, frame) return { saved = true, name = name, depth = depth, size = depth, bytes = 4 * depth, dtype = 'int32', frame = frame, where = 'a.lua:1' } end
-    assert.are.same({
-      'saved      h                                      empty           0 B  int32  while:1/in and 1 more  a.lua:1',
-      'saved      h                                   5 of 5            20 B  int32  while                  a.lua:1',
-    }, lines(listing.stacks{ stack('h', 0, 'while:1/in'), stack('h', 0, 'while:2/in'), stack('h', 5, 'while') }))
   end)
 end)
 
@@ -312,12 +283,64 @@ describe('Enter', function()
 end)
 
 describe('a paste', function()
-  it('of a session loses prompts and answers', function()
-    assert.are.equal('x = 1\nfunction f()\n  return x\nend', editor.clean('dflow> x = 1\ndflow> x\n1\ndflow> function f()\n  ... return x\n   ... end')
-      :gsub('\nx\n', '\n'):gsub('\nreturn', '\n  return'))
-    assert.are.equal('x = {\n1}', editor.clean('> x = {\n>> 1}\n'))
-    assert.are.equal('1 > 0', editor.clean('1 > 0'))
-    assert.are.equal('a\n> b', editor.clean('a\n> b\n'))
+  local function inputs(text) return editor.inputs(text, 80) end
+
+  it('of a session is its inputs, without prompts and answers', function()
+    assert.are.same({ 'x = 1', 'x', 'function f()\n  return x\nend', 'f()' },
+      inputs('dflow> x = 1\ndflow> x\n1\ndflow> function f()\n   ...   return x\n   ... end\ndflow> f()\n1\ndflow>'))
+    assert.are.same({ 'x = {\n1}', 'y = 2' }, inputs('> x = {\n>> 1}\n> y = 2\n'))
+    assert.are.same({ 'f(\n1)' }, inputs('>> f(\n>> 1)'))
+  end)
+
+  it('of anything else stays as it is', function()
+    for _, text in ipairs{ '1 > 0', 'a\n> b', 'if x then\n  y = 1\nend', '-- so:\n--[[\ndflow> x\n]]' } do assert.are.same({ text }, inputs(text)) end
+  end)
+
+  it('may begin behind the first prompt', function()
+    assert.are.same({ 'x = 1', 'x + 1' }, inputs('x = 1\ndflow> x + 1\n2'))
+  end)
+
+  it('leaves out what Ctrl-C ended, and what was asked of a paused run', function()
+    assert.are.same({ 'x = 1', 'y = 2' }, inputs('dflow> half a line^C\ndflow> x = 1\npaused> :frames\ntop level\npaused> f(\n    ... 1)\ndflow> y = 2'))
+    assert.are.same({ 'y = 2^C' }, inputs('dflow> y = 2^C'))
+  end)
+
+  it('puts the rows of a line together that was wider than its window', function()
+    local long = 'x = f(' .. ('a, '):rep(23) .. 'bcd, e)'           -- 72 columns have room beside the prompt
+    assert.are.same({ long, 'x' }, inputs('dflow> ' .. long:sub(1, 72) .. '\n       ' .. long:sub(73) .. '\ndflow> x'))
+    assert.are.same({ 'f(a, b)' }, inputs('dflow> f(a,\n       b)\n       [ an answer ]'))
+  end)
+
+  it('marks the lines that begin an input, and they stay marked while one edits', function()
+    local e = editor.new{ values = values }
+    e.replace(0, 0, '')
+    e.replace(0, 1, e.paste('dflow> x = 1\ndflow> if x then\n   ... y = 2\n   ... end\ndflow> y\n2', 80))
+    e.pasted()
+    local function marks()
+      local list = {}
+      for i = 0, 5 do list[i + 1] = select(2, e.style(i)) and 'b' or '-' end
+      return table.concat(list)
+    end
+    assert.are.equal('-b--b-', marks())
+    e.replace(1, 1, 'if x == 1 then')               -- edited
+    e.replace(2, 1, '  y = 2\n  z = 3')              -- split
+    assert.are.equal('-b---b', marks())
+    local more, _, lines = e.enter(5, 1)
+    assert.is_nil(more)
+    assert.are.equal(1, lines)
+    assert.are.same({ 'if x == 1 then\n  y = 2\n  z = 3\nend', 'y' }, e.waiting)
+    e.replace(0, 2, 'x = 1 if x == 1 then')         -- joined
+    assert.are.equal('----b-', marks())
+    e.recalled()
+    assert.are.equal('------', marks())
+  end)
+
+  it('into a text that is there already is part of it', function()
+    local e = editor.new{ values = values }
+    e.replace(0, 0, 'do')
+    e.replace(0, 1, 'do ' .. e.paste('dflow> x = 1\ndflow> y = 2', 80))
+    e.pasted()
+    assert.is_false((select(2, e.style(1))))
   end)
 end)
 

@@ -5,8 +5,6 @@
 local session = require 'dflow.repl.session'
 local values = require 'dflow.repl.values'
 local commands = require 'dflow.repl.commands'
-local inspector = require 'dflow.repl.inspector'
-local graph = require 'dflow.graph'
 
 local M = {}
 local unpack = table.unpack or unpack
@@ -15,6 +13,7 @@ M.session, M.values = session, values
 M.command = commands.command
 
 local program                -- dflow.program, which only the program has
+local editor                 -- what the prompt's keys ask, on a terminal
 
 -- ---- one input ----------------------------------------------------------------------------------------------------
 --- The message without the part of its traceback that is the prompt's own.
@@ -30,17 +29,13 @@ function M.complain(text)
   io.stderr:flush()
 end
 
---- Calls f: true and what it returns; or false, a message and the error, and nothing that it was building is left half done.
 local function call(f, ...)
-  local standing = graph.standing()
+  if program then return program.call(f, ...) end
   local function finish(ok, ...)
     if ok then return true, ... end
-    graph.unwind(standing)
-    inspector.recover()
-    if program then return false, ... end
     return false, tostring((...)), (...)
   end
-  return finish((program and program.call or pcall)(f, ...))
+  return finish(pcall(f, ...))
 end
 M.call = call
 
@@ -59,15 +54,12 @@ function M.run(text, quiet)
   return input
 end
 
---- One input, Lua or command. Returns true when the prompt is to be left.
+--- One input, Lua or command. Returns whether all went well, and true when the prompt is to be left.
 function M.input(text)
-  if not session.is_command(text) then
-    if text:find('%S') then M.run(text) end
-    return false
-  end
+  if not session.is_command(text) then return not text:find('%S') or M.run(text).ok == true end
   local ok, leave, err = call(commands.run, text)
   if not ok then M.complain(type(err) == 'string' and err or leave) end
-  return ok and leave == true
+  return ok, ok and leave == true
 end
 
 -- ---- the loop -----------------------------------------------------------------------------------------------------
@@ -83,22 +75,37 @@ local function read_plain(prompt, more)
   return text
 end
 
---- Reads and runs until the input ends, `:quit`, or until `opts.leave()` says so after an input.
+--- Reads and runs until the input ends, `:quit`, or until `opts.leave(text)` says so of an input.
 -- @param opts  {prompt =, more =, leave =, interrupted =}; also for a prompt within a prompt, such as an inspector's, which
 --              `interrupted()` may leave when Ctrl-C comes
 -- @return      'end' when it was the input that ended
 function M.loop(opts)
   local prompt, more = opts.prompt or 'dflow> ', opts.more or '  ... '
   local edited = program.terminal().editing
+  local waiting = {}                -- inputs of a pasted session that come after the one that is run
   while true do
     local text, last
-    if edited then text = program.read(prompt, more) else text, last = read_plain(prompt, more) end
+    if not edited then
+      text, last = read_plain(prompt, more)
+    elseif #waiting > 0 then
+      text = program.read(prompt, more, table.remove(waiting, 1))
+    else
+      text = program.read(prompt, more)
+      waiting = editor.waiting
+      editor.waiting = {}
+    end
     if text == nil then return 'end' end
     if text == false and opts.interrupted and opts.interrupted() then return end
     if text then
       program.remember(text)
-      if M.input(text) or last or (opts.leave and opts.leave()) then return end      -- a late Ctrl-C is for what goes on then
-      program.interrupted()                       -- here it has nothing to stop any more
+      local over = opts.leave and opts.leave(text)
+      local ok, leave = true, over
+      if not over then ok, leave = M.input(text) end
+      if #waiting > 0 and (leave or not ok) then
+        M.complain(('%d more input%s of what was pasted %s left out'):format(#waiting, #waiting > 1 and 's' or '', #waiting > 1 and 'were' or 'was'))
+        waiting = {}
+      end
+      if leave or last then return end
     end
   end
 end
@@ -120,9 +127,12 @@ function M.main(resumes)
   M.program = program
   values.open(program.terminal())
   commands.open(M)
-  inspector.open(M)
+  require('dflow.repl.inspector').open(M)
   _G.Out, _G.repl = session.Out, M
-  if program.terminal().editing then program.open(require('dflow.repl.editor').new(M)) end
+  if program.terminal().editing then
+    editor = require('dflow.repl.editor').new(M)
+    program.open(editor)
+  end
   if resumes then resume() end
   M.loop{}
   session.locals.close(M.complain)

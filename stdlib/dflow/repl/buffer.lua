@@ -1,13 +1,14 @@
 --- The text being edited, as tokens: what is coloured how, which bracket belongs to which, which call the cursor is in.
 --
--- Lines and columns count from 0, as the editor's do. A line is a record {text, from, to, n, kinds, firsts, lasts, declares}:
--- `from` and `to` are the lexer's states before and after it. Only lines that changed are lexed again, and those behind them while
+-- Lines and columns count from 0, as the editor's do. A line is a record {text, from, to, n, kinds, firsts, lasts, declares, begins,
+-- net, low, commas, last}: `from` and `to` are the lexer's states before and after it, `begins` marks a line that begins an input of
+-- its own, the last four (weigh) are made when first needed. Only lines that changed are lexed again, and those behind them while
 -- their state differs; styles are made for the lines that are on the screen.
 local lexer = require 'dflow.repl.lexer'
 local opens, closes = require('dflow.repl.locals').opens, require('dflow.repl.locals').closes
 
 local M = {}
-local sub, rep, concat = string.sub, string.rep, table.concat
+local find, sub, rep, concat = string.find, string.sub, string.rep, table.concat
 
 -- ---- names that a line declares -----------------------------------------------------------------------------------
 --- Names after `local`, `for` and `function`, parameters, and what is assigned to: a set, nil when there are none.
@@ -20,7 +21,8 @@ local function declared(r)
   end
   local i, n = 1, r.n
   while i <= n do
-    local word = kinds[i] ~= 'string' and sub(text, firsts[i], lasts[i]) or ''
+    local counts = kinds[i] == 'keyword' or (kinds[i] == 'op' and find(text, '^[=:]', firsts[i]))
+    local word = counts and sub(text, firsts[i], lasts[i]) or ''
     if word == 'local' or word == 'for' then
       while kinds[i + 1] == 'name' or (kinds[i + 1] == 'op' and (text:find('^[,<>]', firsts[i + 1]))) do
         i = i + 1
@@ -49,6 +51,30 @@ local function declared(r)
   return names
 end
 
+--- What a line does to the depth of brackets and blocks for one who walks backwards over it: `net`, what it adds; `low`, the least sum
+-- on the way; `commas`, those that stand at the depth of the line's end; `last`, its last token that is no comment.
+local function weigh(r)
+  local text, kinds, firsts, lasts = r.text, r.kinds, r.firsts, r.lasts
+  local depth, low, commas = 0, 0, 0
+  for k = r.n, 1, -1 do
+    local kind = kinds[k]
+    if kind == 'op' or kind == 'keyword' then
+      local w = sub(text, firsts[k], lasts[k])
+      if closes[w] then
+        depth = depth + 1
+      elseif opens[w] then
+        depth = depth - 1
+        if depth < low then low = depth end
+      elseif w == ',' and depth == 0 then
+        commas = commas + 1
+      end
+    end
+  end
+  local last = r.n
+  while kinds[last] == 'comment' do last = last - 1 end
+  r.net, r.low, r.commas, r.last = depth, low, commas, last
+end
+
 --- @param knows  table of functions: global(name) -> true, false or 'builtin'; field(base, name) -> false when base has no such field
 function M.new(knows)
   local lines = {}             -- from 1
@@ -73,9 +99,11 @@ function M.new(knows)
     return r
   end
 
-  --- Lines first … first + removed - 1 became the lines of text.
+  --- Lines first … first + removed - 1 became the lines of text. A line that is edited, split or joined to the one behind it begins an
+  -- input if it did before.
   function B.replace(first, removed, text)
     local made, state = {}, lines[first] and lines[first].to
+    local begins = lines[first + 1] and lines[first + 1].begins
     for i = first + 1, first + removed do
       if lines[i] then count(lines[i], -1) end
     end
@@ -93,10 +121,13 @@ function M.new(knows)
       for i = before + grown + 1, before do lines[i] = nil end
     end
     for i = 1, #made do lines[first + i] = made[i] end
+    if removed == 1 or #made == 1 then made[1].begins = begins end
     local i = first + #made + 1
     while lines[i] and lines[i].from ~= state do
       count(lines[i], -1)
+      begins = lines[i].begins
       lines[i] = lex(lines[i].text, state)
+      lines[i].begins = begins
       count(lines[i], 1)
       state = lines[i].to
       i = i + 1
@@ -106,10 +137,32 @@ function M.new(knows)
   --- What there is to know of globals has changed: styles are made anew.
   function B.refresh() generation = generation + 1 end
 
-  function B.text()
+  --- Lines from … to, from 1 and both in; all of them when not given.
+  function B.text(from, to)
     local list = {}
-    for i = 1, #lines do list[i] = lines[i].text end
+    for i = from or 1, to or #lines do list[#list + 1] = lines[i].text end
     return concat(list, '\n')
+  end
+
+  --- The buffer as inputs: the text of each. A line that begins one is marked (begin); the first line always does.
+  function B.inputs()
+    local list, from = {}, 1
+    for i = 2, #lines + 1 do
+      if i > #lines or lines[i].begins then
+        list[#list + 1] = B.text(from, i - 1)
+        from = i
+      end
+    end
+    return list
+  end
+
+  --- From now on a line begins an input of its own, or (no line given) none but the first does.
+  function B.begin(line)
+    if line then
+      lines[line + 1].begins = true
+    else
+      for i = 1, #lines do lines[i].begins = nil end
+    end
   end
 
   function B.declares(name) return counts[name] ~= nil end
@@ -146,13 +199,23 @@ function M.new(knows)
   local previous = B.previous
 
   --- The innermost `(`, `{`, `[` or block that is open before token k of a line: line, token, its word, and how many commas stand
-  -- between at its level; nil when none is open within `limit` tokens.
+  -- between at its level; nil when none is open, or none within `limit` lines. A line that cannot hold it is passed in one step.
   function B.opener(line, k, limit)
     local depth, commas = 0, 0
     local at
+    local least = limit and line - limit or 0
     at, k = previous(line, k)
-    for _ = 1, limit or math.huge do
-      if not at then return nil end
+    while at and at >= least do
+      local r = lines[at + 1]
+      if not r.net then weigh(r) end
+      while (k == r.last or k == r.n) and (depth == 0 and r.low == 0 or depth + r.low > 0) do
+        if depth == 0 then commas = commas + r.commas end
+        depth, at = depth + r.net, at - 1
+        if at < 0 or at < least then return nil end
+        r = lines[at + 1]
+        if not r.net then weigh(r) end
+        k = r.n
+      end
       local w, kind = word(at, k)
       if kind == 'op' or kind == 'keyword' then
         if closes[w] then

@@ -75,10 +75,7 @@ function M.run(line)
     word, rest = line:match('^:%s*([%w_]*)%s*(.-)%s*$')
   end
   local command, why = M.find(word)
-  if not command then
-    print(why)
-    return false
-  end
+  if not command then error(why, 0) end
   if rest == '?' and line:sub(1, 1) == ':' then
     print_doc(command, print)
     return false

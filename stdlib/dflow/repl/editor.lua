@@ -40,25 +40,57 @@ function knows.field(base, name)
 end
 
 -- ---- pasted text --------------------------------------------------------------------------------------------------------
---- Text without what a session shows beside what was typed. When a line begins with a prompt, lines with prompts are kept without
--- them, and lines without are answers; otherwise it is kept as it is.
-function M.clean(text)
+-- The prompts of this program and of lua(1): those that begin an input, and those of its further lines.
+local PROMPTS = { { '^dflow> ?', '^ +%.%.%. ?' }, { '^> ?', '^>> ?' } }
+local HELD = '^paused> ?'      -- what was typed there made sense to a run that stood still
+local WRAPPED = '^       '     -- below a prompt: the line above was too long for its row
+
+--- Which prompts a text has: a pair, whether its first line has one; nil when it is no session.
+local function prompts_of(text)
+  for _, pair in ipairs(PROMPTS) do
+    if text:find(pair[1]) then return pair, true end
+  end
+  if text:find('^>> ?') then return PROMPTS[2], true end
+  -- The first line may have been taken without its prompt.
+  if text:find('\ndflow> ') and not session.compile(text) then return PROMPTS[1], false end
+end
+
+--- A pasted text as the inputs of the session that it shows: prompts and answers are left out. One input for any other text.
+-- @param columns  of the window: a longer line of an input was shown as several rows, which become one again
+-- @return         list of texts
+function M.inputs(text, columns)
   text = text:gsub('\n+$', '')
-  local first, more
-  for _, pair in ipairs{ { '^dflow> ?', '^ +%.%.%. ?' }, { '^>> ?', '^>> ?' }, { '^> ', '^>> ?' } } do
-    if text:find(pair[1]) then
-      first, more = pair[1], pair[2]
-      break
+  local pair, whole = prompts_of(text)
+  if not pair then return { text } end
+  local list, input, row, dropped = {}, nil, 0, false
+  local function finish()
+    -- What Ctrl-C ended was not run.
+    if input and input:find('%S') and not (input:find('%^C$') and not session.compile(input)) then list[#list + 1] = input end
+    input = nil
+  end
+  for line in (text .. '\n'):gmatch('([^\n]*)\n') do
+    local _, first = line:find(pair[1])
+    local _, more = line:find(pair[2])
+    if pair == PROMPTS[2] and more then first = nil end       -- `>> ` begins as `> ` does
+    if first or not whole then
+      finish()
+      input, row, dropped = line:sub((first or 0) + 1), #line, false
+      whole = true
+    elseif line:find(HELD) then
+      finish()
+      dropped = true
+    elseif more and not dropped and (input or #list == 0) then
+      input = (input and input .. '\n' or '') .. line:sub(more + 1)
+      row = #line
+    elseif input and row > 0 and line:find(WRAPPED) and (row == columns - 1 or not session.complete(input)) then
+      input = input .. (row == columns - 1 and '' or ' ') .. line:gsub(WRAPPED, '')
+      row = #line
+    else
+      row = 0                                                 -- an answer
     end
   end
-  if not first then return text end
-  local kept = {}
-  for line in (text .. '\n'):gmatch('([^\n]*)\n') do
-    local _, stop = line:find(first)
-    if not stop then _, stop = line:find(more) end
-    if stop then kept[#kept + 1] = line:sub(stop + 1) end
-  end
-  return table.concat(kept, '\n')
+  finish()
+  return list
 end
 
 -- ---- the editor ---------------------------------------------------------------------------------------------------------
@@ -78,8 +110,10 @@ function M.new(repl)
     buffer.replace(first, removed, text)
   end
 
+  --- The styles of a line, and whether it begins an input of its own.
   function E.style(line)
-    return buffer.style(line, line == cursor_line and cursor_column or nil)
+    local r = buffer.lines[line + 1]
+    return buffer.style(line, line == cursor_line and cursor_column or nil), r and r.begins or false
   end
 
   function E.look(line, column, columns)
@@ -94,9 +128,11 @@ function M.new(repl)
     return hint, styles, buffer.brackets(line, column)
   end
 
-  --- Enter: runs what is complete; a line that begins with a closing word moves to its opening one.
+  --- Enter: runs what is complete; a line that begins with a closing word moves to its opening one. Of several inputs the first is
+  -- run, and E.waiting are the others: they follow as if they were typed.
   function E.enter(line, column)
-    local text = buffer.text()
+    local inputs = buffer.inputs()
+    local text = table.remove(inputs)
     local r = buffer.lines[line + 1]
     local indent
     if r and r.n > 0 and r.from == nil then
@@ -107,7 +143,12 @@ function M.new(repl)
         if indent == buffer.indentation(line) then indent = nil end
       end
     end
-    if session.complete(text) then return nil, indent end
+    if session.complete(text) then
+      inputs[#inputs + 1] = text
+      E.waiting = inputs
+      local first = table.remove(inputs, 1)
+      return nil, indent, #inputs > 0 and 1 + select(2, first:gsub('\n', '')) or nil
+    end
     local k = buffer.before(line, column)
     local inside = r and k > 0 and column < r.lasts[k] and r.kinds[k]
     if inside == 'string' or inside == 'comment' or (r and column >= #r.text and r.to) then return '\n', indent end
@@ -135,7 +176,29 @@ function M.new(repl)
     return complete.menu(candidates, columns, rows)
   end
 
-  E.clean = M.clean
+  local pasted = {}
+
+  --- What is to be inserted of a pasted text. A session that is pasted into an empty buffer stays several inputs.
+  function E.paste(text, columns)
+    pasted = M.inputs(text, columns)
+    return table.concat(pasted, '\n')
+  end
+
+  --- It was inserted.
+  function E.pasted()
+    local whole = table.concat(pasted, '\n')
+    if #pasted < 2 or buffer.text() ~= whole then return end
+    local line = 0
+    for i = 1, #pasted - 1 do
+      line = line + 1 + select(2, pasted[i]:gsub('\n', ''))
+      buffer.begin(line)
+    end
+  end
+
+  --- The buffer is one input from now on: another text is put into it.
+  function E.recalled() buffer.begin() end
+
+  E.waiting = {}
   E.buffer = buffer
   return E
 end
