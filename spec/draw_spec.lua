@@ -465,10 +465,22 @@ describe('df.draw', function()
     local g = df.import_graph_def 'spec/graphs/loop.pb'
     local ops = g:ops()
     local text = drawn(g, { at = 'lowered' })
-    assert.is_truthy(text:find('frame ', 1, true), text)
+    assert.is_truthy(text:find('frame ', 1, true) and text:find('\nin a graph of 42 operations$'), text)
+    assert.is_truthy(text:find('a run of it: 42 of 42 nodes', 1, true), text)
+    assert.is_truthy(drawn(g):find('while/cond/add: float32[?] = AddV2(while/while_context.2, 1.)', 1, true), drawn(g))
     for _, op in ipairs(ops) do assert.are.equal(1, count(text, ' ' .. op.name .. ': ') + count(text, ' ' .. op.name .. ' = '), op.name) end
     elements(df.draw(g, { as = 'svg' }))
     check_dot(df.draw(g, { as = 'dot' }))
+  end)
+
+  it('draws a call with the function that it calls', function()
+    local g = df.import_graph_def [[
+      node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+      node { name: "y" op: "half" input: "x" }
+      library { function { signature { name: "half" input_arg { name: "a" type: DT_FLOAT } output_arg { name: "b" type: DT_FLOAT } }
+        node_def { name: "n" op: "Neg" input: "a" attr { key: "T" value { type: DT_FLOAT } } } ret { key: "b" value: "n:y:0" } } }
+      versions { producer: 1395 }]]
+    assert.is_truthy(drawn(g:output 'y', { at = 'lowered' }):find('Neg(', 1, true), drawn(g:output 'y', { at = 'lowered' }))
   end)
 
   --- Every form at a stage: each node of the picture is there once, and all that was typed is in it.

@@ -20,16 +20,18 @@ local DEVICES = { 'cpu:0' }      -- what a session has
 
 --- The model, with the gradient of each float output by what it comes from: in a copy, so the user's graph stays as it is.
 local function with_gradient(asked, g)
-  for _, id in ipairs(core.graph_needs(g.handle, { asked[1][1], 0 })) do
+  local flat = {}
+  for i, pair in ipairs(asked) do flat[2 * i - 1], flat[2 * i] = pair[1], 0 end
+  for _, id in ipairs(core.graph_needs(g.handle, flat)) do
     if core.node_pass(g.handle, id) > 0 then return model.make(g.handle, asked, 'gradient', DEVICES) end   -- it is a gradient already
   end
   local copy = require 'dflow.check.copy'
   local gradients = require 'dflow.gradients'
   copy.check_idle(g, 'draw')
-  local ys, all = {}, {}
+  local ys, all = {}, { whole = asked.whole }
   for _, pair in ipairs(asked) do
     local y = pair[2] >= 0 and graph.output(g, pair[1], pair[2])
-    if y and dtypes.is_float(graph.dtype(y)) then ys[#ys + 1] = y end
+    if y and dtypes.is_float(graph.dtype(y)) and core.node_context(g.handle, y.node) == 0 then ys[#ys + 1] = y end
     all[#all + 1] = pair
   end
   if #ys == 0 then errors.bad('draw: only a float Output has a gradient, so there is none to show') end

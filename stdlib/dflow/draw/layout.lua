@@ -55,12 +55,15 @@ local function cut(edges)
       box.known[from] = known
     end
     local key = to.port and to or e            -- edges that share both ends are drawn once
-    if known[key] then return end
-    known[key] = true
-    box.pieces[#box.pieces + 1] = { from = from, to = to, edge = e, back = back }
+    if not known[key] then
+      known[key] = { from = from, to = to, edge = e, back = back }
+      box.pieces[#box.pieces + 1] = known[key]
+    end
+    e.pieces[#e.pieces + 1] = known[key]
   end
   for _, e in ipairs(edges) do
     local u, v = e.from, e.to
+    e.pieces = {}
     local box, above, below, way = meet(u, v)
     local at, here = u, u.box
     while here ~= box do
@@ -150,13 +153,16 @@ local function link_cells(box)
     table.insert(a.down, l)
     table.insert(b.up, l)
     table.insert(box.links, l)
+    return l
   end
   for _, p in ipairs(box.pieces) do
     local a, b, e = cell_in(box, p.from), cell_in(box, p.to), p.edge
     local adx, bdx = offset_in(box, p.from, e), offset_in(box, p.to, e, true)
     if p.back or a.row >= b.row then
-      table.insert(box.backs, { a = a, b = b, adx = adx, bdx = bdx, edge = e, arrives = not p.to.port })
+      p.links = { { a = a, b = b, adx = adx, bdx = bdx, edge = e, arrives = not p.to.port } }
+      table.insert(box.backs, p.links[1])
     else
+      p.links = {}
       local key = p.from
       passing[key] = passing[key] or {}
       local kind = e.kind .. (e.side or '')
@@ -169,11 +175,12 @@ local function link_cells(box)
           c = { w = 6, h = 0, pass = true, row = r }
           way[r] = c
           table.insert(box.rows[r], c)
-          link(at, c, dx, 3, e, false, first)
+          c.link = link(at, c, dx, 3, e, false, first)
         end
+        table.insert(p.links, c.link)
         at, dx, first = c, 3, false
       end
-      link(at, b, dx, bdx, e, not p.to.port, first)
+      table.insert(p.links, link(at, b, dx, bdx, e, not p.to.port, first))
     end
   end
 end
@@ -423,24 +430,37 @@ local function collect(box, x, y, out)
     local a, b = l.a, l.b
     local x1, x2 = x + a.x + l.adx, x + b.x + l.bdx
     local y1 = y + a.y + (a.item and a.h or 0)
-    out[#out + 1] = { edge = l.edge, arrives = l.arrives, leaves = l.leaves, x = x1, y = y1,
-                      d = bend(x1, y1, y + box.row_bottom[a.row], x2, y + box.row_top[b.row], y + b.y, l.arrives) }
+    l.x, l.y, l.d = x1, y1, bend(x1, y1, y + box.row_bottom[a.row], x2, y + box.row_top[b.row], y + b.y, l.arrives)
+    out[#out + 1] = l
   end
   for i, l in ipairs(box.backs) do
     local a, b = l.a, l.b
     local x1, x2, lane = x + a.x + l.adx, x + b.x + l.bdx, x + box.lane_x + i * LANE - 4
-    if a.row >= #box.rows then x1 = x + a.x + l.adx end
     local down, up = y + box.row_bottom[l.from_row] + LANE * l.below, y + box.row_top[l.to_row] - LANE * l.above - 3
-    out[#out + 1] = { edge = l.edge, arrives = l.arrives, leaves = true, back = true, x = x1, y = y + a.y + a.h,
-                      d = angular{ { x1, y + a.y + a.h }, { x1, down }, { lane, down }, { lane, up }, { x2, up }, { x2, y + b.y } } }
+    l.x, l.y, l.back, l.leaves = x1, y + a.y + a.h, true, true
+    l.d = angular{ { x1, l.y }, { x1, down }, { lane, down }, { lane, up }, { x2, up }, { x2, y + b.y } }
+    out[#out + 1] = l
   end
+end
+
+--- The whole way of an edge that was placed, as one path; and whether it is a way back.
+function M.way(e)
+  local parts, back = {}, false
+  for _, p in ipairs(e.pieces) do
+    for _, l in ipairs(p.links) do
+      parts[#parts + 1] = #parts > 0 and l.d:gsub('^M', 'L') or l.d
+      back = back or l.back or false
+    end
+  end
+  return table.concat(parts), back
 end
 
 --- Places all that is in a box.
 -- @param top    {items, title_w, title_h}; an item is such a box, with the `parent` around it, or a node {w, h, box}. first: it stays in
 --               the first row; last: it goes to the last one; rank: items of a row that have one stand in its order
 -- @param edges  {from, to, kind, slot, slots, side}: nodes; slot of slots is where it comes in
--- @return       a list of {d = the path, edge, arrives, leaves, back, x, y}. Nodes and boxes have x, y, w and h then
+-- @return       the pieces of the edges, each once, also where edges share it: {d = the path, edge, arrives, leaves, back, x, y}; M.way has
+--               the whole of one. Nodes and boxes have x, y, w and h then
 function M.place(top, edges)
   local function open(box)
     box.ports, box.tops, box.bottoms, box.pieces, box.known = {}, {}, {}, {}, {}

@@ -432,7 +432,7 @@ function M.make(g, asked, stage, devices)
   local model = new_model(stage)
   local r = read.graph(g, asked)
   if stage == 'lowered' or stage == 'partitioned' then
-    model.fates, model.no_run = read.fates(g, asked)
+    model.fates, model.no_run = read.fates(g, r)
     local boxes = {}
     local function home(n)
       if stage == 'lowered' then return model.top end
@@ -480,6 +480,7 @@ function M.make(g, asked, stage, devices)
   else
     built(model, r, function() return model.top end)
   end
+  if asked.whole then model.results = { ('a graph of %d operations'):format(r.total) } end
   sort_items(model)
   return model
 end

@@ -15,8 +15,25 @@ local roles = { 'enter', 'variable', 'switch', 'next', 'exit', 'capture', 'loop_
 --- dflow.h's DF_FATE_*.
 local fates = { [0] = 'unneeded', 'fed', 'kernel', 'scalar', 'flow', 'in place', 'passed', 'merged', 'twin', 'unused' }
 
---- The outputs and operations in what was asked for, as pairs node, index (-1: an operation); and their graph.
+--- The ends of a whole graph: output 0 of what nobody takes, or the operation where it has none.
+local function ends(g)
+  local h, taken, list = g.handle, {}, { whole = true }
+  for id = 0, core.graph_nodes(h) - 1 do
+    for i = 0, core.node_inputs(h, id) - 1 do taken[core.node_input_of(h, id, i)] = true end
+    for _, from in ipairs(core.node_controls(h, id)) do taken[from] = true end
+  end
+  for id = 0, core.graph_nodes(h) - 1 do
+    if not taken[id] then list[#list + 1] = { id, core.node_outputs(h, id) > 0 and 0 or -1 } end
+  end
+  return list
+end
+
+--- The outputs and operations in what was asked for, as pairs node, index (-1: an operation), `whole` of a graph; and their graph.
 function M.roots(what)
+  if getmetatable(what) == graph.Graph then
+    if what:size() == 0 then errors.bad('there is nothing to draw: the graph is empty') end
+    return ends(what), what
+  end
   local list, g = {}, nil
   local function add(x)
     local mt = getmetatable(x)
@@ -28,8 +45,6 @@ function M.roots(what)
       if g and x.graph ~= g then errors.bad('what is drawn together belongs to one graph; %s belongs to another', x.name) end
       g = x.graph
       list[#list + 1] = { x.node, mt == graph.Output and x.index or -1 }
-    elseif mt == graph.Graph then
-      for _, op in ipairs(x:ops()) do add(op) end
     elseif nest.is_plain(x) then
       for _, v in ipairs(x) do add(v) end
       local named = {}
@@ -69,6 +84,8 @@ end
 --- All that the roots need: calls lead into the functions that they name.
 local function needed(g, asked)
   local flat, seen, list, called = {}, {}, {}, {}
+  for id = 0, asked.whole and core.graph_nodes(g) - 1 or -1 do list[id + 1] = id end
+  if asked.whole then return list end
   for i, pair in ipairs(asked) do flat[2 * i - 1], flat[2 * i] = pair[1], math.max(0, pair[2]) end
   while #flat > 0 do
     local more = {}
@@ -169,11 +186,13 @@ function M.graph(g, asked)
 end
 
 --- What a run of these fetches would make of each node: {by id, tokens = how many have tokens}, or nil and why there is no such run.
-function M.fates(g, asked)
+function M.fates(g, r)
   local flat = {}
-  for i, pair in ipairs(asked) do
+  for _, pair in ipairs(r.asked) do
     local handle = pair[2] >= 0 and dtypes.name[core.output_dtype(g, pair[1], pair[2])] == 'resource'
-    flat[2 * i - 1], flat[2 * i] = pair[1], handle and -1 or pair[2]
+    local n = r.by_id[pair[1]]
+    local inside = n.frame and not (n.op:find 'Exit$' and not n.frame.parent)
+    if not (r.asked.whole and inside) then flat[#flat + 1], flat[#flat + 2] = pair[1], handle and -1 or pair[2] end
   end
   local ok, tokens, list = pcall(core.plan_describe, g, flat, {})
   if not ok then return nil, tokens end
