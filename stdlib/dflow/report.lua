@@ -228,7 +228,7 @@ function M.write(h, path)
   local c = data.columns
   local _, peak = core.memory()
   local stats = h:stats()
-  local shown = { nodes = {}, edges = data.edges, scopes = {}, frames = data.frames, width = where.width, height = where.height, files = files,
+  local shown = { nodes = {}, edges = data.edges, ways = where.paths, scopes = {}, frames = data.frames, width = where.width, height = where.height, files = files,
                   total = data.total, first = math.min(M.first, #c.node), missing = data.missing, lost = core.run_events_lost(h.handle),
                   node = c.node, frame = steps(c.frame), iteration = steps(c.iteration), at = steps(c.at), took = c.took, memory = steps(c.memory),
                   dead = table.concat(c.dead), ok = h.ok, fail = not h.ok and failure(h, data) or nil, swap = stats.swap,

@@ -101,19 +101,9 @@ for (const s of [...run.scopes].sort((a, b) => a.depth - b.depth)) {
   t.appendChild(document.createTextNode(s.where ? '  ' + s.where : ''));
 }
 const chainOf = id => { const list = []; for (let s = scopes.get(id); s && s.id; s = scopes.get(s.parent)) list.push(s); return list; };
-let ways = 0;
-wires.forEach(w => {
-  const p = run.nodes[w.a], q = run.nodes[w.b], x1 = p.x + p.w / 2, y1 = p.y + p.h, x2 = q.x + q.w / 2, y2 = q.y - 1;
-  let d;
-  if (y2 < y1) {                                             // the way back: around the side of the innermost frame that holds both
-    const inside = chainOf(p.scope).find(s => chainOf(q.scope).includes(s));
-    const x = (inside ? inside.x : Math.min(p.x, q.x)) + 5 + 3 * (ways++ % 3);
-    d = `M${x1} ${y1}C${x1} ${y1 + 16} ${x} ${y1 + 16} ${x} ${y1 - 6}L${x} ${y2 + 4}C${x} ${y2 - 16} ${x2} ${y2 - 20} ${x2} ${y2}`;
-  } else {
-    const bend = Math.max(14, (y2 - y1) / 2);
-    d = `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`;
-  }
-  w.back = y2 < y1;
+wires.forEach((w, i) => {
+  const d = run.ways[i];
+  w.back = run.nodes[w.b].y < run.nodes[w.a].y + run.nodes[w.a].h;
   w.plain = w.back ? 'edge back' : 'edge';
   w.shown = w.plain;
   w.path = make('path', { class: w.plain, d }, world);
