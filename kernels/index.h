@@ -13,6 +13,8 @@ int32_t ref_scatter_nd(df_kernel *k);
 int32_t ref_tensor_scatter_update(df_kernel *k);
 int32_t ref_tensor_scatter_add(df_kernel *k);
 int32_t ref_tensor_scatter_sub(df_kernel *k);
+int32_t ref_tensor_scatter_max(df_kernel *k);
+int32_t ref_tensor_scatter_min(df_kernel *k);
 int32_t ref_one_hot(df_kernel *k);
 int32_t cpu_one_hot(df_kernel *k);
 int32_t ref_dynamic_partition(df_kernel *k);

@@ -343,6 +343,101 @@ static void stitch_grad(dfi_export *e) {
   pass(e, lists, part, NULL, t);
 }
 
+/* As GatherNd, but of those that read one place only the last does: the greatest number that was scattered there. */
+static void gather_nd_last(dfi_export *e) {
+  uint8_t t = type_in(e, 0), ti = type_in(e, 1);
+  const dfi_shape *at = shape_in(e, 1);
+  const int64_t size = dfi_shape_size(at), depth = at->rank > 0 ? at->dims[at->rank - 1] : -1;
+  const int32_t rank = e->current->out[0].shape.rank;
+  if (size < 0 || depth <= 0 || rank < 0 || shape_in(e, 0)->rank < 0) { dfi_export_refuse(e, "its shapes are not known before it runs"); return; }
+  const int64_t rows = size / depth;
+  int64_t *v = dfi_arena_take(&e->d->arena, sizeof *v * (size_t)(rows + 1)), dims[DF_MAX_RANK];
+  for (int64_t k = 0; k < rows; k++) v[k] = k;
+  for (int32_t d = 0; d < at->rank - 1; d++) dims[d] = at->dims[d];
+  const char *numbers = reshape(e, "number", DF_INT32, ints(e, "numbers", (int32_t)rows, v), ints(e, "rows", at->rank - 1, dims), DF_INT32);
+  Pb__NodeDef *outer = put(e, "Slice", "outer", 3, shape_of(e, "shape", t, in(e, 0), DF_INT32), ints(e, "first", 1, (int64_t[]){ 0 }),
+                           ints(e, "depth", 1, &depth));
+  dfi_lower_type(&e->l, outer, "T", DF_INT32);
+  dfi_lower_type(&e->l, outer, "Index", DF_INT32);
+  Pb__NodeDef *none = put_t(e, "Fill", "none", DF_INT32, 2, outer->name, number(e, "minus", DF_INT32, -1), NULL);
+  dfi_lower_type(&e->l, none, "index_type", DF_INT32);
+  Pb__NodeDef *last = put(e, "TensorScatterMax", "last", 3, none->name, in(e, 1), numbers);
+  dfi_lower_type(&e->l, last, "T", DF_INT32);
+  dfi_lower_type(&e->l, last, "Tindices", ti);
+  const char *read[2], *from[2] = { last->name, in(e, 0) };
+  for (int32_t i = 0; i < 2; i++) {
+    Pb__NodeDef *n = put(e, "GatherNd", i ? "all" : "winner", 2, from[i], in(e, 1));
+    dfi_lower_type(&e->l, n, "Tparams", i ? t : DF_INT32);
+    dfi_lower_type(&e->l, n, "Tindices", ti);
+    read[i] = n->name;
+  }
+  const char *mask = mask_rows(e, two(e, "Equal", "won", DF_INT32, read[0], numbers), DF_INT32, numbers, at->rank - 1, rank);
+  put_t(e, "SelectV2", NULL, t, 3, mask, read[1], one(e, "ZerosLike", "zeros", t, read[1]));
+}
+
+/* ---- scans ---------------------------------------------------------------------------------------------------------- */
+
+/* s and what stands beside it as products with the matrix of x[j + 1] … x[i], which is 0 where j > i. It has n x n elements for an axis
+ * of n: TensorFlow has no scan of this kind but a loop, which its gradients would want to know. */
+static void linear_recurrence(dfi_export *e) {
+  const df_node *n = e->current;
+  const uint8_t t = type_in(e, 0);
+  const bool reverse = n->attrs[0].i != 0;
+  const int32_t rank = shape_in(e, 0)->rank;
+  int64_t axis, order[DF_MAX_RANK], pads[2 * DF_MAX_RANK] = { 0 }, begin[DF_MAX_RANK] = { 0 };
+  if (rank < 1 || !constant_int(n->in[2], &axis)) { dfi_export_refuse(e, "its axis or its rank is not known before it runs"); return; }
+  if (dfi_is_complex(t) || t == DF_FLOAT16 || t == DF_BFLOAT16) { dfi_export_refuse(e, "it is of a dtype that TensorFlow has no such products for"); return; }
+  if (axis < 0) axis += rank;
+  const bool turn = axis != rank - 1;
+  for (int32_t d = 0; d < rank; d++) order[d] = d;
+  order[axis] = rank - 1;
+  order[rank - 1] = axis;
+  const char *last = number(e, "last", DF_INT32, -1), *column[2];
+  for (int32_t i = 0; i < 2; i++) {                    /* x and d as columns along the axis */
+    const char *v = turn ? transposed(e, i ? "d" : "x", t, in(e, i), rank, order) : in(e, i);
+    Pb__NodeDef *wide = put_t(e, "ExpandDims", i ? "d_column" : "x_column", t, 2, v, last, NULL);
+    dfi_lower_type(&e->l, wide, "Tdim", DF_INT32);
+    column[i] = wide->name;
+  }
+  Pb__NodeDef *row = put_t(e, "ExpandDims", "row", t, 2, turn ? transposed(e, "x_again", t, in(e, 0), rank, order) : in(e, 0),
+                           number(e, "second", DF_INT32, -2), NULL);
+  dfi_lower_type(&e->l, row, "Tdim", DF_INT32);
+  const char *square = two(e, "AddV2", "square", t, column[0], one(e, "ZerosLike", "zeros", t, row->name));
+  const char *ones = one(e, "OnesLike", "ones", t, square), *part[2];
+  for (int32_t i = 0; i < 2; i++) {                    /* x below the diagonal, ones elsewhere */
+    Pb__NodeDef *p = put(e, "MatrixBandPart", i ? "upper" : "lower_ones", 3, ones, number(e, "low", DF_INT64, i ? 0 : -1), number(e, "high", DF_INT64, i ? -1 : 0));
+    dfi_lower_type(&e->l, p, "T", t);
+    dfi_lower_type(&e->l, p, "Tindex", DF_INT64);
+    part[i] = p->name;
+  }
+  const char *above = two(e, "Greater", "above", t, part[1], one(e, "ZerosLike", "none", t, ones));
+  const char *factors = put_t(e, "SelectV2", "factors", t, 3, above, ones, square)->name;
+  Pb__NodeDef *products = put_t(e, "Cumprod", "products", t, 2, factors, number(e, "down", DF_INT32, -2), NULL);
+  dfi_lower_type(&e->l, products, "Tidx", DF_INT32);
+  const char *matrix = two(e, "Mul", "matrix", t, products->name, part[0]);
+  Pb__NodeDef *product = put_t(e, "BatchMatMulV2", "product", t, 2, matrix, column[1], NULL);
+  dfi_lower_bool(&e->l, product, "adj_x", reverse);
+  const char *s = reshape(e, "sum", t, product->name, shape_of(e, "shape", t, turn ? transposed(e, "like", t, in(e, 0), rank, order) : in(e, 0), DF_INT32), DF_INT32);
+  if (turn) s = transposed(e, "s", t, s, rank, order);
+  pads[2 * axis + reverse] = 1;
+  begin[axis] = reverse;
+  const char *paddings = dfi_export_name(e, "%s/paddings", own(e));
+  int64_t dims[2] = { rank, 2 };
+  df_tensor *table = df_tensor_new(DF_INT32, 2, dims, NULL);
+  for (int32_t i = 0; i < 2 * rank; i++) df_tensor_set_int(table, i, pads[i]);
+  Pb__NodeDef *padding = dfi_export_node(e, "Const", paddings, 1);
+  dfi_export_hang(e, padding);
+  dfi_lower_type(&e->l, padding, "dtype", DF_INT32);
+  dfi_export_tensor(e, padding, "value", table);
+  df_tensor_release(table);
+  Pb__NodeDef *padded = put_t(e, "Pad", "padded", t, 2, s, paddings, NULL);
+  dfi_lower_type(&e->l, padded, "Tpaddings", DF_INT32);
+  Pb__NodeDef *beside = put(e, "Slice", "beside", 3, padded->name, ints(e, "begin", rank, begin), shape_of(e, "size", t, s, DF_INT32));
+  dfi_lower_type(&e->l, beside, "T", t);
+  dfi_lower_type(&e->l, beside, "Index", DF_INT32);
+  pass(e, 2, (const char *[]){ s, beside->name }, NULL, t);
+}
+
 /* ---- what stands for something else ---------------------------------------------------------------------------------- */
 
 static void custom_gradient(dfi_export *e) {
@@ -398,6 +493,59 @@ static void sparse_descent(dfi_export *e) {
   dfi_lower_type(&e->l, n, "Tindices", ti);
 }
 
+/* The rows that have a gradient, in one that is zero for all others. */
+static void sparse_adam(dfi_export *e) {
+  const df_node *n = e->current;
+  const uint8_t t = type_in(e, 9), ti = type_in(e, 10);
+  Pb__NodeDef *shape = put(e, "VariableShape", "shape", 1, in(e, 0));
+  dfi_lower_type(&e->l, shape, "out_type", DF_INT32);
+  const char *rows = gather(e, "rows", DF_INT32, shape->name, number(e, "first", DF_INT32, 0), DF_INT32, 0, 0);
+  Pb__NodeDef *sum = put_t(e, "UnsortedSegmentSum", "dense", t, 3, in(e, 9), in(e, 10), rows);
+  dfi_lower_type(&e->l, sum, "Tindices", ti);
+  dfi_lower_type(&e->l, sum, "Tnumsegments", DF_INT32);
+  Pb__NodeDef *def = dfi_export_node(e, "ResourceApplyAdam", own(e), 0);
+  for (int32_t i = 0; i < 9; i++) dfi_lower_input(&e->l, def, in(e, i));
+  dfi_lower_input(&e->l, def, sum->name);
+  dfi_export_controls(e, def);
+  dfi_lower_type(&e->l, def, "T", t);
+  dfi_lower_bool(&e->l, def, "use_nesterov", n->attrs[dfi_op_attr_index(dfi_op_info_at(n->op), "use_nesterov")].i != 0);
+}
+
+/* TensorFlow's older op wants elements whose shape it is told; the newer one finds it. */
+static void list_concat(dfi_export *e) {
+  const df_node *n = e->current;
+  const df_attr *shape = &n->attrs[dfi_op_attr_index(dfi_op_info_at(n->op), "element_shape")];
+  const char *dims = shape->i < 0 ? number(e, "element_shape", DF_INT32, -1) : ints(e, "element_shape", (int32_t)shape->i, shape->ints);
+  const char *lengths = dfi_export_ints(e, dfi_export_name(e, "%s/leading", own(e)), DF_INT64, 1, 0, NULL);
+  Pb__NodeDef *def = put(e, "TensorListConcatV2", NULL, 0);
+  char **controls = def->input;
+  const size_t ncontrols = def->n_input;
+  def->input = NULL;
+  def->n_input = 0;
+  dfi_lower_input(&e->l, def, in(e, 0));
+  dfi_lower_input(&e->l, def, dims);
+  dfi_lower_input(&e->l, def, lengths);
+  for (size_t i = 0; i < ncontrols; i++) dfi_lower_input(&e->l, def, controls[i]);
+  e->place[e->l.n - 1].outputs = 2;
+  dfi_lower_type(&e->l, def, "element_dtype", n->out[0].dtype);
+  dfi_lower_type(&e->l, def, "shape_type", DF_INT32);
+}
+
+/* The rows that were gathered from each element, summed; zeros of their shape for the other elements. */
+static void list_gather_grad(dfi_export *e) {
+  const uint8_t t = type_in(e, 1);
+  Pb__NodeDef *length = put(e, "TensorListLength", "length", 1, in(e, 0));
+  Pb__NodeDef *sum = put_t(e, "UnsortedSegmentSum", "sum", t, 3, in(e, 1), in(e, 2), length->name);
+  dfi_lower_type(&e->l, sum, "Tindices", DF_INT32);
+  dfi_lower_type(&e->l, sum, "Tnumsegments", DF_INT32);
+  Pb__NodeDef *def = dfi_export_node(e, "TensorListFromTensor", own(e), 1);
+  dfi_lower_input(&e->l, def, sum->name);
+  dfi_lower_input(&e->l, def, number(e, "element_shape", DF_INT32, -1));
+  dfi_export_controls(e, def);
+  dfi_lower_type(&e->l, def, "element_dtype", t);
+  dfi_lower_type(&e->l, def, "shape_type", DF_INT32);
+}
+
 bool dfi_export_special(dfi_export *e, const df_node *n) {
   static const struct { const char *type; void (*write)(dfi_export *); } own_ops[] = {
     { "LogicalXor", logical_xor }, { "LogSumExp", log_sum_exp }, { "SumToShape", sum_to_shape }, { "ReducedShape", reduced_shape },
@@ -405,7 +553,9 @@ bool dfi_export_special(dfi_export *e, const df_node *n) {
     { "SegmentGather", segment_gather }, { "DynamicStitchGrad", stitch_grad }, { "TopK", top_k }, { "PackHandles", pack_handles },
     { "GatherHandle", gather_handle }, { "CustomGradient", custom_gradient }, { "TensorArrayReadSaved", saved_read },
     { "ReadVariableSaved", saved_read }, { "ResourceSparseApplyGradientDescent", sparse_descent }, { "VarHandleOp", variable },
-    { "Assert", assertion },
+    { "Assert", assertion }, { "GatherNdLast", gather_nd_last }, { "LinearRecurrence", linear_recurrence },
+    { "ResourceSparseApplyAdam", sparse_adam }, { "TensorListConcat", list_concat },
+    { "TensorListGatherGrad", list_gather_grad },
     { "AssignVariableOp", assignment }, { "AssignAddVariableOp", assignment }, { "AssignSubVariableOp", assignment },
     { "ResourceScatterUpdate", assignment }, { "ResourceScatterAdd", assignment }, { "ResourceScatterSub", assignment },
     { "ResourceScatterMul", assignment }, { "ResourceScatterDiv", assignment }, { "ResourceScatterMin", assignment },

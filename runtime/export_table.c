@@ -459,6 +459,8 @@ const dfi_export_op dfi_export_table[] = {
   { "TensorListSplit", "element_dtype shape_type =9", "=21", "element_dtype:d! shape_type:d!" },
   { "TensorListStack", "=21 =3", "element_dtype", "element_dtype:d! num_elements:i" },
   { "TensorScatterAdd", "T Tindices T", "T", "T:d! Tindices:d!" },
+  { "TensorScatterMax", "T Tindices T", "T", "T:d! Tindices:d!" },
+  { "TensorScatterMin", "T Tindices T", "T", "T:d! Tindices:d!" },
   { "TensorScatterSub", "T Tindices T", "T", "T:d! Tindices:d!" },
   { "TensorScatterUpdate", "T Tindices T", "T", "T:d! Tindices:d!" },
   { "Tile", "T Tmultiples", "T", "T:d! Tmultiples:d" },
@@ -491,4 +493,4 @@ const dfi_export_op dfi_export_table[] = {
   { "ZerosLike", "T", "T", "T:d!" },
   { "Zeta", "T T", "T", "T:d!" },
 };
-const int32_t dfi_export_table_size = 483;
+const int32_t dfi_export_table_size = 485;

@@ -87,6 +87,22 @@ int32_t dfi_grad_tensor_scatter_sub(dfi_grad *g, df_node *n, const df_output *dy
   return dfg_end(g);
 }
 
+/* The greatest or the least: dy goes in equal shares to all that are it. */
+int32_t dfi_grad_tensor_scatter_best(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  const int64_t dtype = n->out[0].dtype;
+  df_output best = dfg_out(g, n, 0), indices = dfg_in(g, n, 1), is[2];
+  for (int32_t i = 0; i < 2; i++) {
+    df_output equal = i ? dfi_op(b, "Equal", dfg_in(g, n, 2), dfi_op(b, "GatherNd", best, indices)) : dfi_op(b, "Equal", dfg_in(g, n, 0), best);
+    dfi_attr_int(b, "DstT", dtype);
+    is[i] = dfi_op(b, "Cast", equal);
+  }
+  df_output share = dfi_op(b, "RealDiv", dy[0], dfi_op(b, "TensorScatterAdd", is[0], indices, is[1]));
+  if (dfg_wants(g, n, 0)) dx[0] = dfi_op(b, "Mul", share, is[0]);
+  if (dfg_wants(g, n, 2)) dx[2] = dfi_op(b, "Mul", dfi_op(b, "GatherNd", share, indices), is[1]);
+  return dfg_end(g);
+}
+
 /* on_value gets what came where the one is, off_value the rest. */
 int32_t dfi_grad_one_hot(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);

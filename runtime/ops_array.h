@@ -100,6 +100,7 @@ int32_t dfi_grad_scatter_nd(dfi_grad *g, df_node *n, const df_output *dy, df_out
 int32_t dfi_grad_tensor_scatter_update(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_tensor_scatter_add(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_tensor_scatter_sub(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
+int32_t dfi_grad_tensor_scatter_best(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_one_hot(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_dynamic_partition(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_dynamic_stitch(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);

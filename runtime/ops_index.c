@@ -85,6 +85,12 @@ static const df_op ops[] = {
     .doc = "T[...] = tensor_scatter_sub(tensor T[...], indices int[..., depth], updates T[...]): the tensor with each update subtracted at its index",
     .example = "df.tensor_scatter_sub(x, df.int32{{0}}, y)",
     .shape = dfi_infer_tensor_scatter, .grad = dfi_grad_tensor_scatter_sub, .cost = cost_inputs, .kernel = { [DF_REF] = ref_tensor_scatter_sub } },
+  { .type = "TensorScatterMax", .in = "tensor:T indices:Tindices updates:T", .out = "output:T", .types = "T=number Tindices=int32|int64",
+    .doc = "the tensor with the greatest of what it holds and what the updates have for each index",
+    .shape = dfi_infer_tensor_scatter, .grad = dfi_grad_tensor_scatter_best, .cost = cost_inputs, .kernel = { [DF_REF] = ref_tensor_scatter_max } },
+  { .type = "TensorScatterMin", .in = "tensor:T indices:Tindices updates:T", .out = "output:T", .types = "T=number Tindices=int32|int64",
+    .doc = "the tensor with the least of what it holds and what the updates have for each index",
+    .shape = dfi_infer_tensor_scatter, .grad = dfi_grad_tensor_scatter_best, .cost = cost_inputs, .kernel = { [DF_REF] = ref_tensor_scatter_min } },
   { .type = "OneHot", .lua = "one_hot", .in = "indices:TI depth:int32 on_value:T off_value:T", .out = "output:T",
     .types = "TI=uint8|int32|int64 T=any", .attrs = "axis:int=-1",
     .doc = "T[..., depth] = one_hot(indices int[...], depth int32, on_value T, off_value T; axis): off_value everywhere but on_value where the position "

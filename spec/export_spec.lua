@@ -3,6 +3,7 @@
 -- (spec/tensorflow/export.lua, written by spec/export_check.py from the folder that DFLOW_EXPORT_FOLDER keeps).
 local df = require 'dflow'
 local support = require 'spec.support'
+local registry = require 'dflow.registry'
 local random_program = require 'spec.random_program'
 local recorded = require 'spec.tensorflow.export'
 
@@ -37,6 +38,41 @@ function programs.gathering()
   local columns, rows = df.gather(x, { 0, 2, 0 }, { axis = 1 }), df.gather(x, { { 2, 1 }, { 2, 2 } })
   return { df.reduce_sum(columns * columns) + df.reduce_sum(rows * rows) + df.reduce_mean(x) },
          { [x] = f32{ { 1, 2, 3, 4 }, { 4, 3, 2, 1 }, { 0, 1, 0, 1 } } }, { x }
+end
+
+function programs.scans()
+  local x = df.placeholder('float32', { 3, 2 }, 'x')
+  local down, up = df.cumprod(x, 0), df.cumprod(x, 1, { reverse = true, exclusive = true })
+  return { df.reduce_sum(down * down) + df.reduce_sum(up * x), down, df.cumsum(x, 1, { reverse = true }) },
+         { [x] = f32{ { 0.5, 2 }, { 0, -1 }, { 3, 1.5 } } }, { x }
+end
+
+--- Where two updates meet, TensorFlow's gradient gives both their share, ours the one that stayed: no gradient of TensorFlow's here.
+function programs.scattering()
+  local x, u = df.placeholder('float32', { 3, 2 }, 'x'), df.placeholder('float32', { 3 }, 'u')
+  local y = df.tensor_scatter_update(x * x, df.int32{ { 0, 1 }, { 2, 0 }, { 0, 1 } }, u)
+  return { y, df.gradients(df.reduce_sum(y * x), u) }, { [x] = f32{ { 1, 2 }, { 3, 4 }, { 5, 6 } }, [u] = f32{ 7, 8, 9 } }, {}
+end
+
+function programs.sparse_adam()
+  local x = df.placeholder('float32', { 3, 2 }, 'x')
+  local w, m, v = df.Variable({ { 1.0, 2 }, { 3, 4 }, { 5, 6 } }), df.Variable(df.zeros{ 3, 2 }), df.Variable(df.zeros{ 3, 2 })
+  local step = df.sparse_apply_adam(w, m, v, 0.9, 0.999, 0.1, 0.9, 0.999, 1e-8, x, df.int32{ 0, 2, 0 })
+  return { df.control_dependencies({ step }, function() return w:value() end) }, { [x] = f32{ { 1, 2 }, { 3, 4 }, { 5, 6 } } }, {}
+end
+
+function programs.list_concat()
+  local x = df.placeholder('float32', { 3, 2 }, 'x')
+  local all = registry.op('TensorListConcat', { registry.op('TensorListFromTensor', { x, df.int32{ 2 } }, {}) }, { element_dtype = 'float32' })
+  return { all }, { [x] = f32{ { 1, 2 }, { 3, 4 }, { 5, 6 } } }, {}
+end
+
+function programs.list_gather()
+  local x = df.placeholder('float32', { 3, 2 }, 'x')
+  local list = registry.op('TensorListFromTensor', { x * x, df.int32{ 2 } }, {})
+  local rows = registry.op('TensorListGather', { list, df.int32{ 2, 0, 2 }, df.int32{ 2 } }, { element_dtype = 'float32' })
+  return { df.reduce_sum(rows * df.constant({ { 1, 2 }, { 3, 4 }, { 5, 6 } }, 'float32')), df.gradients(df.reduce_sum(rows * rows), x) },
+         { [x] = f32{ { 1, 2 }, { 3, 4 }, { 5, 6 } } }, {}
 end
 
 function programs.cond()
@@ -288,7 +324,7 @@ describe('export_graph_def', function()
 
   it('lists in one error what TensorFlow has no words for, with the Lua lines', function()
     df.reset()
-    local x = df.placeholder('float32', { 3 }, 'x')
+    local x = df.placeholder('float32', nil, 'x')
     local slope = df.gradients(df.cumprod(x), x)
     local ok, err = pcall(df.export_graph_def, folder .. '/no.pb', { outputs = slope })
     assert.is_false(ok)

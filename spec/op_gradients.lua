@@ -153,6 +153,8 @@ local ops = {
   ScatterNd = function(b) local x = b.x{ 2 } return df.scatter_nd(df.int32{ { 1 }, { 3 } }, x, df.int32{ 4 }), { x } end,
   TensorScatterUpdate = function(b) local x, y = b.x{ 4 }, b.x{ 2 } return df.tensor_scatter_update(x, df.int32{ { 1 }, { 3 } }, y), { x, y } end,
   TensorScatterAdd = function(b) local x, y = b.x{ 4 }, b.x{ 2 } return df.tensor_scatter_add(x, df.int32{ { 1 }, { 3 } }, y), { x, y } end,
+  TensorScatterMax = function(b) local x, y = b.x{ 4 }, b.x{ 2 } return b.op('TensorScatterMax', { x, df.int32{ { 1 }, { 3 } }, y }), { x, y } end,
+  TensorScatterMin = function(b) local x, y = b.x{ 4 }, b.x{ 2 } return b.op('TensorScatterMin', { x, df.int32{ { 1 }, { 3 } }, y }), { x, y } end,
   TensorScatterSub = function(b) local x, y = b.x{ 4 }, b.x{ 2 } return df.tensor_scatter_sub(x, df.int32{ { 1 }, { 3 } }, y), { x, y } end,
   OneHot = function(b) local x, y = b.x{}, b.x{} return df.one_hot(df.int32{ 0, 2 }, 3, { on_value = x, off_value = y }), { x, y } end,
   DynamicPartition = function(b) local x = b.x{ 4 } local l = df.dynamic_partition(x, df.int32{ 0, 1, 0, 1 }, 2) return l[1] * l[2], { x } end,

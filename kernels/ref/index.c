@@ -129,6 +129,8 @@ static int32_t scatter_into_copy(df_kernel *k, dfk_update_op op) {
 int32_t ref_tensor_scatter_update(df_kernel *k) { return scatter_into_copy(k, DFK_SET); }
 int32_t ref_tensor_scatter_add(df_kernel *k)    { return scatter_into_copy(k, DFK_ADD); }
 int32_t ref_tensor_scatter_sub(df_kernel *k)    { return scatter_into_copy(k, DFK_SUB); }
+int32_t ref_tensor_scatter_max(df_kernel *k)    { return scatter_into_copy(k, DFK_MAX); }
+int32_t ref_tensor_scatter_min(df_kernel *k)    { return scatter_into_copy(k, DFK_MIN); }
 
 /* ---- one_hot, partition, stitch -------------------------------------------------------------------------- */
 int32_t ref_one_hot(df_kernel *k) {
