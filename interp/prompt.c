@@ -587,8 +587,7 @@ prompt_end prompt_read(const char *prompt, const char *more, const char *given, 
     sigaddset(&blocked, watched[i]);
     sigaction(watched[i], &act, &before[i]);
   }
-  program_interrupted = 0;
-  resized = suspended = continued = ended = 0;
+  resized = suspended = continued = ended = 0;      /* an interrupt that came before counts: nobody has heard of it */
   accepted_done = dropped = false;
   accepted = NULL;
   forget_recalled();

@@ -278,6 +278,14 @@ describe('the prompt', function()
     assert.is_truthy(err:match('stdin:3: MatMul') and err:match('stdin:4: index 5'), err)
   end)
 
+  it('walks back and forward and stays; counts the run in progress', function()
+    local out = session('v = df.placeholder("float32", {})', 'i, y = while_loop(function(i) return i:lt(20) end, function(i, y) return i + 1, y * v end, {0, 1.0})',
+      'h = df.start({y, gradients(y, v)}, {[v] = 2}, {paused = true})', ':break Mul while:3', ':continue', 'h:settle()', ':back 2', ':forward 5', ':stats', ':tokens', ':stacks', 'h:cancel()')
+    assert.is_truthy(out:match('\ndflow> %-2  [^\n]*\ndflow> breakpoint 1 at while/Mul'), out)
+    assert.is_truthy(out:match('this run +before it\n.*iterations +%d+ +0\n'), out)
+    assert.is_truthy(out:match('ready +while/Mul +while:3\n') and out:match('saved +while/Switch_1 +3 of 3 '), out)
+  end)
+
   it('saves sessions that only a prompt would take', function()
     local file = os.tmpname()
     local out = session('local a, b = 3', 'function f(n) return n * a end', 'f(4)', 'return f(1)', 'local a = 10', 'f(1)', '_ + __', 'Out[3]', '{1, {2}}', '1, nil',

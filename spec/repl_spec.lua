@@ -2,6 +2,7 @@
 local df = require 'dflow'
 local lexer = require 'dflow.repl.lexer'
 local locals = require 'dflow.repl.locals'
+local listing = require 'dflow.repl.listing'
 local script = require 'dflow.repl.script'
 local unpack = table.unpack or unpack
 local session = require 'dflow.repl.session'
@@ -138,6 +139,34 @@ describe('locals of the top level', function()
     local rewritten, names = locals.rewrite(source)
     assert.are.equal(select(2, source:gsub('\n', '')), select(2, rewritten:gsub('\n', '')))
     assert.are.same({ 'a', 'b', 'c', 's' }, names)
+  end)
+end)
+
+describe('tokens and stacks', function()
+  local function token(state, name, tag, missing, dead) return { state = state, op = { name = name }, tag = tag, missing = missing, dead = dead or false } end
+  local function lines(list)
+    for i, l in ipairs(list) do list[i] = type(l) == 'table' and l[1] or l end
+    return list
+  end
+
+  it('of one node are one line for all iterations alike, what can run first', function()
+    assert.are.same({
+      'ready    Mul                          while:3',
+      'ready    Add                          while:3/in:2  dead',
+      'partial  Switch                       while:5-7, 9  1 input to come',
+      'partial  Switch                       while:8       1 input to come  dead',
+      'partial  y                                          2 inputs to come',
+    }, lines(listing.tokens{ token('partial', 'Switch', 'while:6', 1), token('ready', 'Mul', 'while:3', 0), token('partial', 'Switch', 'while:5', 1),
+      token('partial', 'Switch', 'while:9', 1), token('partial', 'Switch', 'while:8', 1, true), token('partial', 'Switch', 'while:7', 1),
+      token('ready', 'Add', 'while:3/in:2', 0, true), token('partial', 'y', '', 2) }))
+  end)
+
+  it('that hold nothing yet are one line', function()
+    local function stack(name, depth, frame) return { saved = true, name = name, depth = depth, size = depth, bytes = 4 * depth, dtype = 'int32', frame = frame, where = 'a.lua:1' } end
+    assert.are.same({
+      'saved      h                                      empty           0 B  int32  while:1/in and 1 more  a.lua:1',
+      'saved      h                                   5 of 5            20 B  int32  while                  a.lua:1',
+    }, lines(listing.stacks{ stack('h', 0, 'while:1/in'), stack('h', 0, 'while:2/in'), stack('h', 5, 'while') }))
   end)
 end)
 

@@ -5,6 +5,8 @@
 local session = require 'dflow.repl.session'
 local values = require 'dflow.repl.values'
 local commands = require 'dflow.repl.commands'
+local inspector = require 'dflow.repl.inspector'
+local graph = require 'dflow.graph'
 
 local M = {}
 local unpack = table.unpack or unpack
@@ -29,13 +31,17 @@ function M.complain(text)
   io.stderr:flush()
 end
 
+--- Calls f: true and what it returns; or false, a message and the error, and nothing that it was building is left half done.
 local function call(f, ...)
-  if program then return program.call(f, ...) end
+  local standing = graph.standing()
   local function finish(ok, ...)
     if ok then return true, ... end
+    graph.unwind(standing)
+    inspector.recover()
+    if program then return false, ... end
     return false, tostring((...)), (...)
   end
-  return finish(pcall(f, ...))
+  return finish((program and program.call or pcall)(f, ...))
 end
 M.call = call
 
@@ -75,7 +81,7 @@ local function read_plain(prompt, more)
   return text
 end
 
---- Reads and runs until the input ends, `:quit`, or until `opts.leave(text)` says so of an input.
+--- Reads and runs until the input ends, `:quit`, or until `opts.leave()` says so after an input.
 -- @param opts  {prompt =, more =, leave =, interrupted =}; also for a prompt within a prompt, such as an inspector's, which
 --              `interrupted()` may leave when Ctrl-C comes
 -- @return      'end' when it was the input that ended
@@ -98,14 +104,14 @@ function M.loop(opts)
     if text == false and opts.interrupted and opts.interrupted() then return end
     if text then
       program.remember(text)
-      local over = opts.leave and opts.leave(text)
-      local ok, leave = true, over
-      if not over then ok, leave = M.input(text) end
+      local ok, leave = M.input(text)
+      leave = leave or last or (opts.leave and opts.leave())
       if #waiting > 0 and (leave or not ok) then
         M.complain(('%d more input%s of what was pasted %s left out'):format(#waiting, #waiting > 1 and 's' or '', #waiting > 1 and 'were' or 'was'))
         waiting = {}
       end
-      if leave or last then return end
+      if leave then return end                    -- a late Ctrl-C is for what goes on then
+      program.interrupted()                       -- here it has nothing to stop any more
     end
   end
 end
@@ -127,7 +133,7 @@ function M.main(resumes)
   M.program = program
   values.open(program.terminal())
   commands.open(M)
-  require('dflow.repl.inspector').open(M)
+  inspector.open(M)
   _G.Out, _G.repl = session.Out, M
   if program.terminal().editing then
     editor = require('dflow.repl.editor').new(M)
