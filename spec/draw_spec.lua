@@ -473,6 +473,32 @@ describe('df.draw', function()
     check_dot(df.draw(g, { as = 'dot' }))
   end)
 
+  it('draws what is being built, and what was given up', function()
+    df.reset()
+    local x = df.placeholder('float32', {}, 'x')
+    pcall(df.while_loop, function(i) return i:lt(3) end, function() error 'no' end, { df.int32(0) })
+    pcall(df.while_loop, function() error 'no' end, function() error 'no' end, { df.int32(0) })
+    pcall(df.cond, x:gt(0), function() return x end, function() error 'no' end)
+    local texts = {}
+    local function all(what, stages)
+      for _, at in ipairs(stages) do
+        for _, as in ipairs(draw.forms) do texts[#texts + 1] = drawn(what, { as = as, at = at }) end
+      end
+    end
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, v)
+      local u = v * 2
+      all(u, { 'built', 'lowered', 'partitioned' })
+      local ok, why = pcall(drawn, u, { at = 'gradient' })
+      assert.is_false(ok)
+      assert.matches('draw inside of a cond or while_loop that is being built', tostring(why))
+      return i + 1, u
+    end, { df.int32(0), x })
+    all({ y, df.default_graph():op 'while_1/Merge' }, draw.stages)
+    all(df.default_graph(), draw.stages)
+    assert.are.equal(12 + 16 + 16, #texts)
+    assert.has_error(function() drawn(df.Graph()) end)
+  end)
+
   it('draws a call with the function that it calls', function()
     local g = df.import_graph_def [[
       node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
@@ -498,6 +524,10 @@ describe('df.draw', function()
     for _, id in ipairs(core.graph_needs(g.handle, { y.node, 0 })) do
       local typed = roles[3 * id + 1] == 0 and core.node_type(g.handle, id) ~= 'Const'
       if typed or at == 'lowered' or at == 'partitioned' then assert(here[id], message(core.node_name_of(g.handle, id) .. ' is missing')) end
+    end
+    for _, e in ipairs(at == 'gradient' and m.edges or {}) do
+      local from, to = e.from.group or 0, e.to.group or math.huge
+      assert(from <= to, message(('%s, of the gradient, leads to %s'):format(e.from.name, e.to.name)))
     end
     local text, dot = require 'dflow.draw.text', require 'dflow.draw.dot'
     for name, form in pairs{ let = text.let(made(), { lines = math.huge }), tree = text.tree(made(), {}) } do

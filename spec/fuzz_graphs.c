@@ -266,6 +266,17 @@ static void ask_about(world *w, df_graph *g) {
   promise(all >= 0 && all % 6 == 0, "df_saved does not give rows of six");
   df_flow_describe(g, pair[0], room, numbers);
   df_output_needs_nothing(g, pair[0], pair[1]);
+  df_flow_info flows[8];
+  int32_t nodes_all = df_graph_nodes(g), *three = malloc(sizeof *three * 3 * (size_t)(nodes_all + 1)), found = df_flows(g, below(9), flows);
+  promise(found >= 0, "df_flows counts less than none");
+  df_flow_roles(g, three);
+  for (int32_t i = 0; i < nodes_all; i++) {
+    promise(three[3 * i] >= DF_ROLE_NONE && three[3 * i] <= DF_ROLE_DONE, "df_flow_roles gives a role that there is not");
+    if (three[3 * i] == DF_ROLE_VARIABLE) df_loop_variable(g, three[3 * i + 1], three[3 * i + 2]);
+  }
+  promise(df_node_controls(g, pair[0], room, numbers) >= 0 && df_node_pass(g, pair[0]) >= 0 && df_node_device(g, pair[0]), "of a node nothing is known");
+  if (df_plan_describe(g, 1, pair, 0, NULL, three, &w->err) < 0) promise(*w->err.message, "a plan cannot be made and nobody says why");
+  free(three);
   int32_t n = df_graph_needs(g, 1, pair, nodes);
   promise(n <= df_graph_nodes(g), "df_graph_needs finds more nodes than there are");
   free(nodes);

@@ -377,23 +377,34 @@ local function new_model(stage)
   return model
 end
 
---- Which gradient pass each node belongs to: what a forward node needs is forward, whoever made it.
--- @return  those that have nodes of their own, from the oldest
+--- By context: the cond or loop that it is of.
+local function flows_of_contexts(r)
+  local of = {}
+  for _, kind in ipairs{ 'cond', 'loop' } do
+    for _, f in pairs(r.flows[kind]) do of[f.inside_0], of[f.inside_1] = f, f end
+  end
+  return of
+end
+
+--- Which gradient pass each node belongs to: an outermost cond or loop is of one pass with all that is in it, and what a node needs is
+-- of its pass, if not of an older one, whoever made it.
+-- @return  the passes that have nodes of their own, from the oldest
 local function find_passes(r)
-  local passes, group, last = {}, {}, 0
-  for _, n in ipairs(r.nodes) do last = math.max(last, n.pass) end
-  local frame_pass = {}
+  local passes, group, last, of_context = {}, {}, 0, flows_of_contexts(r)
+  local function outermost(n)
+    local f = n.role == 'exit' and r.flows.loop[n.flow] or (n.role == 'result' or n.role == 'done') and r.flows.cond[n.flow] or of_context[n.context]
+    while f and of_context[f.parent] do f = of_context[f.parent] end
+    return f
+  end
   for _, n in ipairs(r.nodes) do
-    local f = n.frame
-    while f and f.parent do f = f.parent end
-    if f then frame_pass[f] = math.min(frame_pass[f] or math.huge, n.pass) end
+    local f = outermost(n)
+    n.group = f and f.pass or n.pass
+    last = math.max(last, n.group)
   end
   for pass = 0, last do
     local stack = {}
     for _, n in ipairs(r.nodes) do
-      local f = n.frame
-      while f and f.parent do f = f.parent end
-      if not group[n] and (f and frame_pass[f] or n.pass) <= pass then
+      if not group[n] and n.group <= pass then
         group[n] = pass
         if pass > 0 and passes[#passes] ~= pass then passes[#passes + 1] = pass end
         stack[#stack + 1] = n
@@ -412,7 +423,11 @@ local function find_passes(r)
       for _, id in ipairs(n.controls) do need(id) end
     end
   end
-  for _, n in ipairs(r.nodes) do n.group = group[n] end
+  for _, n in ipairs(r.nodes) do
+    local f = outermost(n)
+    n.group = group[n]
+    if f then f.group = math.min(f.group or last, n.group) end
+  end
   return passes
 end
 
@@ -457,16 +472,7 @@ function M.make(g, asked, stage, devices)
     local boxes, names = {}, { [0] = 'forward' }
     for i, pass in ipairs(passes) do names[pass] = #passes > 1 and 'gradient ' .. i or 'gradient' end
     local function home(n)
-      local pass = n.group
-      if not pass then                       -- a cond or loop: that of the nodes in it
-        pass = n.pass
-        for _, x in ipairs(r.nodes) do
-          if x.context == n.inside_0 or x.context == n.inside_1 or (x.role == 'result' and n.kind == 1 and x.flow == n.number) then
-            pass = x.group
-            break
-          end
-        end
-      end
+      local pass = n.group                     -- of a node, or of a cond or loop
       if not boxes[pass] then
         boxes[pass] = new_box(model.top, pass == 0 and 'forward' or 'gradient', names[pass])
       end
