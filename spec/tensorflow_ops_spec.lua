@@ -189,6 +189,23 @@ describe('a window', function()
       assert.is_true(df.check_gradients(df.reduce_sum(df.square(df.conv2d(x, f, o))), { x, f }, { order = 2 }))
     end
   end)
+  it('is convolved as a matrix product in blocks with the sums of the reference, forwards and backwards', function()
+    local cases = {          -- n, h, w, channels in and out, window, strides, dilations
+      { 2, 33, 17, 3, 5, 3, 3, 1, 1, 1, 1 }, { 3, 40, 40, 4, 33, 3, 2, 2, 1, 1, 1 }, { 1, 9, 30, 7, 2, 2, 4, 1, 3, 2, 1 }, { 4, 20, 20, 8, 8, 1, 1, 1, 1, 1, 1 },
+      { 1, 6, 6, 40, 70, 3, 3, 1, 1, 1, 1 }, { 0, 6, 6, 2, 2, 3, 3, 1, 1, 1, 1 }, { 2, 5, 5, 1, 1, 5, 5, 2, 2, 1, 1 },
+    }
+    for _, c in ipairs(cases) do
+      for _, dtype in ipairs{ 'float32', 'float64', 'bfloat16' } do
+        local n, h, w, ci, co, kh, kw = (table.unpack or unpack)(c)
+        local opts = { strides = { 1, c[8], c[9], 1 }, dilations = { 1, c[10], c[11], 1 }, padding = 'SAME' }
+        support.cpu_equals_ref(function(x, f)
+          local y = df.conv2d(x, f, opts)
+          return { y, df.unpack(df.gradients(y, { x, f }, { grad_ys = y })) }
+        end, { support.tensor({ n, h, w, ci }, -1, 1, dtype, 1), support.tensor({ kh, kw, ci, co }, -1, 1, dtype, 2) },
+        { rtol = dtype == 'bfloat16' and 0.05 or 1e-4, atol = ({ float32 = 5e-3, float64 = 1e-9, bfloat16 = 2 })[dtype], what = table.concat(c, ',') .. dtype })
+      end
+    end
+  end)
   it('takes the greatest and the mean, with gradients', function()
     local x = image(4, 5, 2)
     for _, padding in ipairs{ 'SAME', 'VALID' } do

@@ -28,7 +28,7 @@ enum {
 /* A product in pieces. Of vectors with a matrix: m vectors, `vector` apart in a, their elements lda apart; n results each. */
 typedef struct job {
   int64_t     m, n, k, lda, ldb, ldc, vector, tile_rows, tile_columns, strip_rows, strip_panels;
-  bool        a_t, b_t;
+  bool        a_t, b_t, add;
   const void *a, *b;
   void       *c, *pa;
 } job;
@@ -186,6 +186,21 @@ static void turn_f64(const gemm *g, const void *b, void *to) {
   }
 GEMM(dfk_gemm_f32, float, way_f32, alone_f32, turn_f32)
 GEMM(dfk_gemm_f64, double, way_f64, alone_f64, turn_f64)
+
+/* On one thread, as a part of something larger. */
+#define PIECE(NAME, T, WAY)                                                                                         \
+  void NAME(const gemm *g, const T *a, const T *b, T *c, bool add, T *room) {                                       \
+    job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, .b_t = g->b_t, \
+              .a = a, .b = b, .c = c, .add = add, .strip_rows = STRIP, .strip_panels = 2 };                         \
+    if (g->a_t) {                                                                                                   \
+      s.pa = room;                                                                                                  \
+      WAY.pack_a(&s, 0, (g->k + PACK - 1) / PACK);                                                                  \
+    }                                                                                                               \
+    int64_t wide = 2 * WAY.nr;                                                                                      \
+    WAY.strips(&s, 0, (g->m + STRIP - 1) / STRIP * ((g->n + wide - 1) / wide));                                     \
+  }
+PIECE(dfk_gemm_piece_f32, float, way_f32)
+PIECE(dfk_gemm_piece_f64, double, way_f64)
 
 /* ---- integers: rows of b added to rows of c ----------------------------------------------------------------- */
 

@@ -283,15 +283,16 @@ static inline __attribute__((always_inline)) void S(cell)(const job *s, int64_t 
   int64_t ars = s->pa ? 1 : s->lda, acs = s->pa ? MR : 1;
   const T *a = s->pa ? (const T *)s->pa + p * mp + i * kc : (const T *)s->a + i * s->lda + p;
   T *c = (T *)s->c + i * s->ldc + j;
+  const bool add = p || s->add;
   if (rows == MR && columns == NR) {
-    if (p) S(WHOLE)(2, false, L, kc, a, ars, acs, b, NR, c, s->ldc, true);
-    else   S(WHOLE)(2, false, L, kc, a, ars, acs, b, NR, c, s->ldc, false);
+    if (add) S(WHOLE)(2, false, L, kc, a, ars, acs, b, NR, c, s->ldc, true);
+    else     S(WHOLE)(2, false, L, kc, a, ars, acs, b, NR, c, s->ldc, false);
     return;
   }
   T edge[MR * NR];
   S(small)(rows, NR, kc, a, ars, acs, b, NR, edge, NR);
   for (int64_t r = 0; r < rows; r++)
-    for (int64_t q = 0; q < columns; q++) c[r * s->ldc + q] = edge[r * NR + q] + (p ? c[r * s->ldc + q] : 0);
+    for (int64_t q = 0; q < columns; q++) c[r * s->ldc + q] = edge[r * NR + q] + (add ? c[r * s->ldc + q] : 0);
 }
 
 /* Strips of c: s->strip_rows x s->strip_panels panels of NR columns, row blocks outside. A chunk of b's panels is packed just before

@@ -1,0 +1,148 @@
+/* window.c: what all kernels that slide a window over images share: where the window stands, and what may be wrong. */
+#include "window.h"
+#include "half.h"
+#include <stdio.h>
+#include <string.h>
+
+bool dfk_slide_of(dfk_slide *s, const char *padding, int64_t before, int64_t after, char *why, size_t bytes) {
+  int64_t reach = (s->window - 1) * s->dilation + 1, total;
+  if (s->stride < 1 || s->dilation < 1 || s->window < 1) {
+    snprintf(why, bytes, "a window of %lld with stride %lld and dilation %lld: expected 1 or more of each", (long long)s->window,
+             (long long)s->stride, (long long)s->dilation);
+    return false;
+  }
+  if (!strcmp(padding, "SAME")) {
+    s->out = (s->in + s->stride - 1) / s->stride;
+    total = (s->out - 1) * s->stride + reach - s->in;
+    s->before = total > 0 ? total / 2 : 0;
+    return true;
+  }
+  bool given = !strcmp(padding, "EXPLICIT");
+  if (!given && strcmp(padding, "VALID")) {
+    snprintf(why, bytes, "padding is %s but must be SAME, VALID or EXPLICIT", padding);
+    return false;
+  }
+  s->before = given ? before : 0;
+  total = s->in + (given ? before + after : 0);
+  s->out = (total - reach + s->stride) / s->stride;             /* none where the window is a little too large, as in TensorFlow */
+  if (s->out < 0) {
+    snprintf(why, bytes, "a window that reaches over %lld does not fit into %lld", (long long)reach, (long long)total);
+    return false;
+  }
+  return true;
+}
+
+/* ---- convolution: geometry, checks, halves as floats ------------------------------------------------------ */
+enum { STRIDES, PADDING, EXPLICIT, FORMAT, DILATIONS };
+
+int32_t dfk_bad_format(df_kernel *k, int32_t attr) {
+  return strcmp(dfk_string(k, attr), "NHWC")
+           ? dfk_fail(k, DF_UNIMPLEMENTED, "data_format %s is not supported on the CPU: it must be NHWC", dfk_string(k, attr)) : DF_OK;
+}
+
+/* Geometry from the sizes of input and filter. */
+static int32_t conv_of(df_kernel *k, dfk_conv *c, const int64_t *in, const int64_t *filter) {
+  const df_attr *strides = &k->attrs[STRIDES], *pads = &k->attrs[EXPLICIT], *dilations = &k->attrs[DILATIONS];
+  bool given = !strcmp(dfk_string(k, PADDING), "EXPLICIT");
+  char why[200];
+  int32_t code = dfk_bad_format(k, FORMAT);
+  if (code) return code;
+  if (strides->i != 4 || dilations->i != 4 || (given && pads->i != 8))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "strides and dilations have one number for each of the 4 axes, explicit_paddings two");
+  if (strides->ints[0] != 1 || strides->ints[3] != 1 || dilations->ints[0] != 1 || dilations->ints[3] != 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "strides and dilations of the batch and of the channels must be 1");
+  if (in[3] != filter[2])
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the input has %lld channels, the filter is for %lld", (long long)in[3], (long long)filter[2]);
+  *c = (dfk_conv){ .n = in[0], .ci = in[3], .co = filter[3],
+               .y = { .in = in[1], .window = filter[0], .stride = strides->ints[1], .dilation = dilations->ints[1] },
+               .x = { .in = in[2], .window = filter[1], .stride = strides->ints[2], .dilation = dilations->ints[2] } };
+  if (!dfk_slide_of(&c->y, dfk_string(k, PADDING), given ? pads->ints[2] : 0, given ? pads->ints[3] : 0, why, sizeof why) ||
+      !dfk_slide_of(&c->x, dfk_string(k, PADDING), given ? pads->ints[4] : 0, given ? pads->ints[5] : 0, why, sizeof why))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s", why);
+  return DF_OK;
+}
+
+int32_t dfk_four_axes(df_kernel *k, const df_tensor *t, const char *name) {
+  char text[160];
+  if (t->rank == 4) return DF_OK;
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s: expected 4 axes", name, dfk_shape_text(t, text, sizeof text));
+}
+int32_t dfk_four_sizes(df_kernel *k, const df_tensor *t, const char *name, int64_t *dims) {
+  if (t->size != 4) return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has %lld numbers: expected 4", name, (long long)t->size);
+  for (int i = 0; i < 4; i++) dims[i] = dfk_index(t, i);
+  for (int i = 0; i < 4; i++)
+    if (dims[i] < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has a negative number: %lld", name, (long long)dims[i]);
+  return DF_OK;
+}
+
+/* One of the three tensors is made of the other two; `made` has its dims. */
+static int32_t convolve(df_kernel *k, dfk_conv *c, dfk_side to, dfk_conv_fn run, const df_tensor *in, const df_tensor *filter, const df_tensor *out, const int64_t *made) {
+  const df_tensor *given[3] = { out, in, filter };
+  uint8_t dtype = k->out_dtype[0];
+  df_tensor *y = dfk_out(k, 0, dtype, 4, made);
+  if (!y) return k->error->code;
+  bool half = dfk_is_half(dtype);
+  int64_t width = dtype == DF_FLOAT64 ? 8 : 4, total = 0;
+  bool empty = false;
+  given[to] = y;
+  float *floats = NULL, *at;
+  void *data[3];
+  for (int i = 0; i < 3; i++) {
+    data[i] = given[i]->data;
+    total += given[i]->size;
+    empty |= given[i]->size == 0;
+  }
+  if (half) {
+    if (!(floats = at = dfk_scratch(k, total * 4 + 4))) return k->error->code;
+    for (int i = 0; i < 3; at += given[i++]->size) {
+      data[i] = at;
+      if (i != (int)to) dfk_half_to_floats(dtype, at, given[i]->data, given[i]->size);
+    }
+  }
+  if (y->size) memset(data[to], 0, (size_t)(y->size * width));
+  c->out = data[DFK_OUTPUT];
+  c->in = data[DFK_INPUT];
+  c->filter = data[DFK_FILTER];
+  int32_t code = empty ? DF_OK : run(k, c, to, dtype == DF_FLOAT64);
+  if (half && !code) dfk_half_from_floats(dtype, y->data, data[to], y->size);
+  dfk_free(floats);
+  return code;
+}
+
+int32_t dfk_conv2d(df_kernel *k, dfk_conv_fn run) {
+  const df_tensor *in = k->in[0], *filter = k->in[1];
+  dfk_conv c;
+  int32_t code = dfk_four_axes(k, in, "the input");
+  if (!code) code = dfk_four_axes(k, filter, "the filter");
+  if (!code) code = conv_of(k, &c, in->dims, filter->dims);
+  return code ? code : convolve(k, &c, DFK_OUTPUT, run, in, filter, NULL, (int64_t[]){ c.n, c.y.out, c.x.out, c.co });
+}
+
+static int32_t check_out(df_kernel *k, const dfk_conv *c, const df_tensor *dy) {
+  char text[160];
+  bool fits = dy->rank == 4 && dy->dims[0] == c->n && dy->dims[1] == c->y.out && dy->dims[2] == c->x.out && dy->dims[3] == c->co;
+  if (fits) return DF_OK;
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "out_backprop is %s but must be [%lld,%lld,%lld,%lld]", dfk_shape_text(dy, text, sizeof text),
+                  (long long)c->n, (long long)c->y.out, (long long)c->x.out, (long long)c->co);
+}
+
+int32_t dfk_conv2d_backprop_input(df_kernel *k, dfk_conv_fn run) {
+  int64_t sizes[4];
+  dfk_conv c;
+  int32_t code = dfk_four_sizes(k, k->in[0], "input_sizes", sizes);
+  if (!code) code = dfk_four_axes(k, k->in[1], "the filter");
+  if (!code) code = conv_of(k, &c, sizes, k->in[1]->dims);
+  if (!code) code = check_out(k, &c, k->in[2]);
+  return code ? code : convolve(k, &c, DFK_INPUT, run, NULL, k->in[1], k->in[2], sizes);
+}
+
+int32_t dfk_conv2d_backprop_filter(df_kernel *k, dfk_conv_fn run) {
+  int64_t sizes[4];
+  dfk_conv c;
+  int32_t code = dfk_four_axes(k, k->in[0], "the input");
+  if (!code) code = dfk_four_sizes(k, k->in[1], "filter_sizes", sizes);
+  if (!code) code = conv_of(k, &c, k->in[0]->dims, sizes);
+  if (!code) code = check_out(k, &c, k->in[2]);
+  return code ? code : convolve(k, &c, DFK_FILTER, run, k->in[0], NULL, k->in[2], sizes);
+}
+
