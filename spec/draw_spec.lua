@@ -317,7 +317,7 @@ describe('the tree of a graph', function()
 cond/Merge
 |-x: float32[] = Placeholder
 |-Greater: bool[] = Greater
-`-cond cond  -- if Greater
+`-cond  -- if Greater
   |-then
   | `-cond/Mul: float32[] = Mul
   |-else
@@ -327,13 +327,13 @@ cond/Merge
 
   it('shows loop variables with what they begin with and become', function()
     local text = drawn(loop(), { as = 'tree' })
-    assert.is_truthy(text:find('`-while while\n  |-while.1: int32[] = 0, next while/Add\n  |-while.2: float32[] = x, next while/Mul\n  |-while\n  | `-while/Less', 1, true), text)
+    assert.is_truthy(text:find('`-while\n  |-while.1: int32[] = 0, next while/Add\n  |-while.2: float32[] = x, next while/Mul\n  |-while\n  | `-while/Less', 1, true), text)
   end)
 
   it('has the Lua line of each', function()
     local y = choice()
     local line = y.source
-    assert.are.equal('cond cond  -- if Greater; ' .. line, df.draw(y, { as = 'tree' }):match '`%-(cond[^\n]*)')
+    assert.are.equal('cond  -- if Greater; ' .. line, df.draw(y, { as = 'tree' }):match '`%-(cond[^\n]*)')
   end)
 end)
 
@@ -530,7 +530,7 @@ describe('df.draw', function()
       assert(from <= to, message(('%s, of the gradient, leads to %s'):format(e.from.name, e.to.name)))
     end
     local text, dot = require 'dflow.draw.text', require 'dflow.draw.dot'
-    for name, form in pairs{ let = text.let(made(), { lines = math.huge }), tree = text.tree(made(), {}) } do
+    for name, form in pairs{ let = text.let(made(), { lines = math.huge }), tree = text.tree(made(), { lines = math.huge }) } do
       local times, plain = {}, form:gsub('[|`]%-', ' ')
       for _, pattern in ipairs{ '(%S+): ', '(%S+) = ' } do
         for word in plain:gmatch(pattern) do times[word] = (times[word] or 0) + 1 end

@@ -1,4 +1,6 @@
 --- A picture's model for Graphviz: a node for each node, a cluster for each box, an edge for each value.
+local title_of = require('dflow.draw.model').title
+
 local M = {}
 
 local function quoted(s) return '"' .. tostring(s):gsub('[\\"]', '\\%0'):gsub('\n', '\\n') .. '"' end
@@ -28,7 +30,7 @@ end
 local shapes = { variable = 'shape = box, style = rounded', result = 'shape = box, style = rounded', test = 'shape = hexagon' }
 
 local function titled(box)
-  local first = (box.kind == 'cond' or box.kind == 'while' or box.kind == 'frame' or box.kind == 'device') and box.kind .. ' ' .. box.title or box.title
+  local first = title_of(box)
   return #box.notes > 0 and first .. '\n' .. table.concat(box.notes, ', ') or first
 end
 

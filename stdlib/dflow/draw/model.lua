@@ -24,6 +24,13 @@ local function new_box(parent, kind, title, where)
   return box
 end
 
+--- What a box is called: its kind and its name, or the name alone where that says the kind.
+function M.title(box)
+  local named = box.kind == 'cond' or box.kind == 'while' or box.kind == 'frame' or box.kind == 'device'
+  if not named or box.title:match('[^/]*$'):sub(1, #box.kind) == box.kind then return box.title end
+  return box.kind .. ' ' .. box.title
+end
+
 local function put(model, box, node)
   node.box = box
   table.insert(box.items, node)

@@ -1,5 +1,6 @@
 --- A picture's model as SVG: one file without scripts or references, light or dark as the reader's system is.
 local layout = require 'dflow.draw.layout'
+local title_of = require('dflow.draw.model').title
 
 local M = {}
 local CHAR, LINE = 7.3, 16           -- width and height of the letters that are planned with; the font is 12px monospace
@@ -217,14 +218,8 @@ local function fold(model)
 end
 
 -- ---- the file -------------------------------------------------------------------------------------------------------
-local function box_title(box)
-  local named = box.kind == 'cond' or box.kind == 'while' or box.kind == 'frame' or box.kind == 'device'
-  if not named or short(box.title):sub(1, #box.kind) == box.kind then return box.title end
-  return box.kind .. ' ' .. box.title
-end
-
 local function prepare_box(box, with_source)
-  local title = cut(box_title(box), 60)
+  local title = cut(title_of(box), 60)
   local more = {}
   for i, s in ipairs(box.notes) do more[i] = s end
   if with_source and box.where then more[#more + 1] = file_of(box.where) end

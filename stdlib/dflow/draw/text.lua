@@ -9,6 +9,8 @@
 --       next  Mul
 --     }
 --   in while/Exit
+local title_of = require('dflow.draw.model').title
+
 local M = {}
 
 local function operands(args)
@@ -150,13 +152,6 @@ function M.let(model, opts)
 end
 
 -- ---- the tree ---------------------------------------------------------------------------------------------------------
-local function title(box)
-  local kind = box.kind
-  if kind == 'cond' then return ('cond %s'):format(box.title), box.pred and 'if ' .. box.pred.text end
-  if kind == 'while' or kind == 'frame' or kind == 'device' then return ('%s %s'):format(kind, box.title) end
-  return box.title
-end
-
 local function tree_line(n)
   if n.kind == 'variable' then
     return ('%s = %s%s'):format(typed(n.variable, n), n.args[1].text, n.args[2] and ', next ' .. n.args[2].text or '')
@@ -168,7 +163,7 @@ end
 
 --- Boxes within boxes, one line for each node, with its Lua line.
 function M.tree(model, opts)
-  local limit, with_source = opts.lines or math.huge, opts.source ~= false
+  local limit, with_source = opts.lines or 400, opts.source ~= false
   local out, left = {}, 0
   local function say(lead, line, ...)
     if #out >= limit then
@@ -189,8 +184,7 @@ function M.tree(model, opts)
       local last = i == #shown
       local own, inner = lead .. (last and '`-' or '|-'), lead .. (last and '  ' or '| ')
       if item.items then
-        local name, more = title(item)
-        say(own, name, more or '', table.concat(item.notes, ', '), with_source and item.where or '')
+        say(own, title_of(item), item.kind == 'cond' and item.pred and 'if ' .. item.pred.text or '', table.concat(item.notes, ', '), with_source and item.where or '')
         walk(item.items, inner)
       else say(own, tree_line(item), note(item) or '', with_source and item.where or '') end
     end
