@@ -121,9 +121,9 @@ static void stop(lua_State *L, lua_Debug *ar) {
 static void on_interrupt(int number) {
   if (!interactive) signal(number, SIG_DFL);   /* a second one ends a script at once */
   program_interrupted = 1;
-  if (program_holds) return;            /* the prompt watches a run, and asks */
   if (interactive) df_interrupt_calls();       /* runs in the background are not what one waits for */
   else df_interrupt();
+  if (program_holds) return;            /* the prompt watches a run, and asks */
   if (stopped == 1) stopped = 2;
   armed = 1;
   lua_sethook(running, stop, LUA_MASKCOUNT, stopped ? 1 : 10000);

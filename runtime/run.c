@@ -35,24 +35,16 @@ static void *background(void *arg) {
   return NULL;
 }
 
-static struct timespec after(double seconds) {
-  struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  double at = (double)t.tv_nsec * 1e-9 + seconds;
-  t.tv_sec += (time_t)at;
-  t.tv_nsec = (long)((at - (double)(time_t)at) * 1e9);
-  return t;
-}
-
 /* Runs started one after the other come to a queue in that order: a start returns when its run is over, stands still, waits for
  * something outside of it, or has gone on for a moment. */
 static void get_going(df_run *r) {
   dfi_watch *w = r->watch;
-  struct timespec until = after(0.2);      /* until its thread has a processor */
+  const int64_t interrupts = atomic_load(&dfi_calls_interrupted);
   pthread_mutex_lock(&w->lock);
-  while (w->state == DF_RUN_NEW && !pthread_cond_timedwait(&w->changed, &w->lock, &until)) {}
-  until = after(0.02);
-  while (w->state == DF_RUN_RUNNING && !w->waits && !pthread_cond_timedwait(&w->changed, &w->lock, &until)) {}
+  double until = dfi_now() + 0.2;          /* until its thread has a processor */
+  while (w->state == DF_RUN_NEW && dfi_watch_wait(w, until, interrupts)) {}
+  until = dfi_now() + 0.02;
+  while (w->state == DF_RUN_RUNNING && !w->waits && dfi_watch_wait(w, until, interrupts)) {}
   pthread_mutex_unlock(&w->lock);
 }
 

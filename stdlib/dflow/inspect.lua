@@ -172,7 +172,8 @@ function methods.state(r)
   return states[(core.run_settle(r.handle, 0))]
 end
 
---- Pauses at the next token boundary: where it stands ({op, frame, iteration, tag, dead, reason}), or nil when the run is over.
+--- Pauses at the next token boundary: where it stands ({op, frame, iteration, tag, dead, reason}), or nil when the run is over. nil also
+--- when Ctrl-C ends a long kernel's wait; the run then pauses when it can.
 function methods.pause(r)
   if over(r) then return nil end
   return stop_of(r, core.run_pause(r.handle))
@@ -181,6 +182,11 @@ end
 --- Goes on, to the next breakpoint or the end.
 function methods.resume(r)
   if not over(r) then core.run_resume(r.handle, 0, 1) end
+end
+
+--- Was it Ctrl-C that ended a wait without end?
+local function came_early(state)
+  if state == NEW or state == RUNNING then errors.raise('cancelled', 'waiting for the run was interrupted; the run goes on') end
 end
 
 --- Does the run really stop here? A condition on the value lets the node run first.
@@ -196,8 +202,9 @@ end
 --- Waits until the run is paused or over, at most `seconds` (for ever without): where it stands, or nil.
 function methods.settle(r, seconds)
   while not over(r) do
-    local stop = stop_of(r, core.run_settle(r.handle, seconds or -1))
-    if not stop then return nil end
+    local state, s = core.run_settle(r.handle, seconds or -1)
+    local stop = stop_of(r, state, s)
+    if not stop then return not seconds and came_early(state) or nil end
     if met(r, stop) then return stop end
     core.run_resume(r.handle, 0, 1)
   end
@@ -212,10 +219,13 @@ function methods.step(r, n, unit)
   local kind = units[unit or 'token']
   if not kind then errors.bad("step: the unit is 'token', 'node', 'iteration' or 'frame', not %s", errors.describe(unit)) end
   if over(r) then return nil end
-  local state = core.run_pause(r.handle)
-  if state ~= PAUSED then return nil end
-  core.run_resume(r.handle, kind, n)
-  return stop_of(r, core.run_settle(r.handle, -1))
+  local state, s = core.run_pause(r.handle)
+  if state == PAUSED then
+    core.run_resume(r.handle, kind, n)
+    state, s = core.run_settle(r.handle, -1)
+    if state == RUNNING then state, s = core.run_pause(r.handle) end      -- Ctrl-C: it stands where it has got to
+  end
+  return stop_of(r, state, s) or came_early(state)
 end
 
 local function matching(g, op, name, line)

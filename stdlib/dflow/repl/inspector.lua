@@ -84,7 +84,7 @@ end
 
 -- The foreground sees Ctrl-C within POLL, and gives the run PATIENCE to come to the end of a token. Together they are less than
 -- the 50 ms after which one asks oneself whether the key was pressed. A cancelled run has GRACE to end.
-local POLL, PATIENCE, GRACE = 0.004, 0.025, 0.3
+local POLL, PATIENCE, GRACE = 0.004, 0.015, 0.3
 local leaving = {}              -- cancelled runs that nobody waits for: they are not to be collected before they end
 
 --- Waits for h with an eye on Ctrl-C. `program` holds.
