@@ -206,6 +206,7 @@ const dfi_export_op dfi_export_table[] = {
   { "PadV2", "T Tpaddings T", "T", "T:d! Tpaddings:d" },
   { "PaddingFIFOQueue", "", "=7", "component_types:y! shapes:p capacity:i container:s shared_name:s" },
   { "PaddingFIFOQueueV2", "", "=20", "component_types:y! shapes:p capacity:i container:s shared_name:s" },
+  { "ParallelConcat", "N*T", "T", "N:i! T:d! shape:h!" },
   { "ParallelDynamicStitch", "N*=3 N*T", "T", "N:i! T:d!" },
   { "Placeholder", "", "dtype", "dtype:d! shape:h" },
   { "PlaceholderV2", "", "dtype", "dtype:d! shape:h!" },
@@ -235,6 +236,7 @@ const dfi_export_op dfi_export_table[] = {
   { "QueueSize", "=7", "=3", "" },
   { "QueueSizeV2", "=20", "=3", "" },
   { "RaggedGather", "PARAMS_RAGGED_RANK*Tsplits Tvalues Tindices", "OUTPUT_RAGGED_RANK*Tsplits Tvalues", "Tvalues:d! Tindices:d! Tsplits:d PARAMS_RAGGED_RANK:i! OUTPUT_RAGGED_RANK:i!" },
+  { "RaggedRange", "T T T", "Tsplits T", "T:d Tsplits:d" },
   { "RaggedTensorFromVariant", "=21", "output_ragged_rank*Tsplits Tvalues", "input_ragged_rank:i! output_ragged_rank:i! Tvalues:d! Tsplits:d" },
   { "RaggedTensorToVariant", "RAGGED_RANK*Tsplits Tvalues", "=21", "RAGGED_RANK:i! Tvalues:d! Tsplits:d batched_input:b!" },
   { "RandomShuffle", "T", "T", "seed:i seed2:i T:d!" },
@@ -493,4 +495,4 @@ const dfi_export_op dfi_export_table[] = {
   { "ZerosLike", "T", "T", "T:d!" },
   { "Zeta", "T T", "T", "T:d!" },
 };
-const int32_t dfi_export_table_size = 485;
+const int32_t dfi_export_table_size = 487;

@@ -4,6 +4,7 @@
 #include "tensor_array.h"
 #include "values.h"
 #include "variable.h"
+#include <math.h>
 
 static int32_t out_of_memory(df_kernel *k) { return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for a part of a ragged tensor"); }
 
@@ -220,12 +221,83 @@ static int32_t kernel_gather(df_kernel *k) {
   return code;
 }
 
+/* Element i of a vector, or the scalar. */
+static double element(const df_tensor *t, int64_t i) { return df_tensor_get(t, t->rank ? i : 0); }
+
+/* starts limits deltas: a row from each. Integers are counted as such. */
+static int32_t kernel_range(df_kernel *k) {
+  static const char *const name[] = { "starts", "limits", "deltas" };
+  const bool whole = k->in[0]->dtype == DF_INT32 || k->in[0]->dtype == DF_INT64;
+  int64_t rows = -1, total = 0;
+  for (int32_t i = 0; i < 3; i++) {
+    const df_tensor *t = k->in[i];
+    if (t->rank > 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has rank %d: expected a scalar or a vector", name[i], t->rank);
+    if (t->rank == 0) continue;
+    if (rows >= 0 && rows != t->size)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has %lld elements, those before %lld: expected vectors of one length", name[i], (long long)t->size, (long long)rows);
+    rows = t->size;
+  }
+  if (rows < 0) rows = 1;
+  int64_t n = rows + 1;
+  df_tensor *splits = dfk_out(k, 0, k->out_dtype[0], 1, &n);
+  if (!splits) return k->error->code;
+  df_tensor_set_int(splits, 0, 0);
+  for (int64_t r = 0; r < rows; r++) {
+    double size;
+    if (whole) {
+      const int64_t at[3] = { dfk_index(k->in[0], k->in[0]->rank ? r : 0), dfk_index(k->in[1], k->in[1]->rank ? r : 0),
+                              dfk_index(k->in[2], k->in[2]->rank ? r : 0) };
+      if (at[2] == 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "deltas[%lld] is 0: the row would never end", (long long)r);
+      const bool none = at[2] > 0 ? at[0] >= at[1] : at[0] <= at[1];
+      const uint64_t span = at[2] > 0 ? (uint64_t)at[1] - (uint64_t)at[0] : (uint64_t)at[0] - (uint64_t)at[1];
+      const uint64_t step = at[2] > 0 ? (uint64_t)at[2] : 0 - (uint64_t)at[2];
+      size = none ? 0 : (double)(span / step + (span % step != 0));
+    } else {
+      const double delta = element(k->in[2], r);
+      if (delta == 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "deltas[%lld] is 0: the row would never end", (long long)r);
+      size = ceil(fabs((element(k->in[1], r) - element(k->in[0], r)) / delta));
+      if (delta > 0 ? element(k->in[0], r) >= element(k->in[1], r) : element(k->in[0], r) <= element(k->in[1], r)) size = 0;
+    }
+    if (!(size + (double)total <= (k->out_dtype[0] == DF_INT32 ? INT32_MAX : 1e15)))
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "row %lld has more elements than %s splits count", (long long)r, df_dtype_name(k->out_dtype[0]));
+    total += (int64_t)size;
+    df_tensor_set_int(splits, r + 1, total);
+  }
+  df_tensor *values = dfk_out(k, 1, k->in[0]->dtype, 1, &total);
+  if (!values) return k->error->code;
+  for (int64_t r = 0, at = 0; r < rows; r++) {
+    const int64_t end = dfk_index(splits, r + 1);
+    if (whole) {
+      uint64_t v = (uint64_t)dfk_index(k->in[0], k->in[0]->rank ? r : 0), by = (uint64_t)dfk_index(k->in[2], k->in[2]->rank ? r : 0);
+      for (; at < end; at++, v += by) df_tensor_set_int(values, at, (int64_t)v);
+    } else if (values->dtype == DF_FLOAT64) {
+      for (double v = element(k->in[0], r); at < end; at++, v += element(k->in[2], r)) df_tensor_set(values, at, v);
+    } else {                                             /* the sum is rounded each time, as in TensorFlow */
+      for (float v = (float)element(k->in[0], r); at < end; at++, v += (float)element(k->in[2], r)) df_tensor_set(values, at, v);
+    }
+  }
+  return DF_OK;
+}
+
 static int32_t shape_to_variant(dfi_infer *c) {
   *dfi_set_shape(c, 0) = c->node->attrs[0].i ? dfi_shape_vector(-1) : dfi_shape_scalar();
   return DF_OK;
 }
 static int32_t shape_from_variant(dfi_infer *c) {
   for (int32_t i = 0; i + 1 < c->node->nout; i++) *dfi_set_shape(c, i) = dfi_shape_vector(-1);
+  return DF_OK;
+}
+
+static int32_t shape_range(dfi_infer *c) {
+  int64_t rows = -1;
+  bool scalars = true;
+  for (int32_t i = 0; i < 3; i++) {
+    const dfi_shape *s = dfi_in_shape(c, i);
+    scalars &= s->rank == 0;
+    if (s->rank == 1) rows = s->dims[0];
+  }
+  *dfi_set_shape(c, 0) = dfi_shape_vector(scalars ? 2 : rows < 0 ? -1 : rows + 1);
+  *dfi_set_shape(c, 1) = dfi_shape_vector(-1);
   return DF_OK;
 }
 
@@ -244,5 +316,9 @@ static const df_op ops[] = {
     .types = "Tvalues=any Tsplits=int32|int64 Tindices=int32|int64", .attrs = "OUTPUT_RAGGED_RANK:int",
     .doc = "the rows of a ragged tensor that indices names, in the shape of indices",
     .no_grad = true, .shape = shape_from_variant, .kernel = { [DF_REF] = kernel_gather } },
+  { .type = "RaggedRange", .in = "starts:T limits:T deltas:T", .out = "rt_nested_splits:Tsplits rt_dense_values:T",
+    .types = "T=float32|float64|int32|int64 Tsplits=int32|int64", .attrs = "Tsplits:dtype=int64",
+    .doc = "a ragged tensor with a row from start to limit in steps of delta for each; scalars are for all rows",
+    .no_grad = true, .shape = shape_range, .kernel = { [DF_REF] = kernel_range } },
 };
 const dfi_op_table dfi_ops_ragged = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -244,7 +244,53 @@ static int32_t grad_accumulate(dfi_grad *g, df_node *n, const df_output *dy, df_
   return dfg_end(g);
 }
 
+/* values of one row each; shape */
+static int32_t kernel_parallel_concat(df_kernel *k) {
+  const df_attr *shape = &k->attrs[0];
+  char one[160];
+  df_tensor like = { .dtype = k->in[0]->dtype, .rank = (int8_t)shape->i };
+  for (int32_t d = 0; d < shape->i; d++) like.dims[d] = shape->ints[d];
+  if (shape->i < 1 || shape->ints[0] != k->nin)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%d values make no %s", k->nin, shape->i < 0 ? "tensor of unknown shape" : dfk_shape_text(&like, one, sizeof one));
+  for (int32_t i = 0; i < k->nin; i++) {
+    const df_tensor *v = k->in[i];
+    bool fits = v->rank == shape->i && v->dims[0] == 1;
+    for (int32_t d = 1; fits && d < v->rank; d++) fits = v->dims[d] == shape->ints[d];
+    char other[160];
+    if (!fits)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "values[%d] is %s, but each is to be one row of %s", i, dfk_shape_text(v, other, sizeof other),
+                      dfk_shape_text(&like, one, sizeof one));
+  }
+  df_tensor *out = dfk_out(k, 0, like.dtype, like.rank, shape->ints);
+  if (!out) return k->error->code;
+  const int64_t row = out->size / k->nin;
+  for (int32_t i = 0; i < k->nin; i++)
+    if (!dfk_copy(k, out, i * row, k->in[i], 0, row)) return k->error->code;
+  return DF_OK;
+}
+
+static int32_t shape_parallel_concat(dfi_infer *c) {
+  const df_attr *shape = &c->node->attrs[0];
+  dfi_shape *s = dfi_set_shape(c, 0);
+  *s = dfi_shape_unknown();
+  if (shape->i < 0) return DF_OK;
+  s->rank = (int8_t)shape->i;
+  for (int32_t d = 0; d < s->rank; d++) s->dims[d] = shape->ints[d];
+  return DF_OK;
+}
+
+static int32_t grad_parallel_concat(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  dfi_attr_int(b, "num_split", n->nin);
+  df_node *rows = dfi_opnode(b, "Split", 2, (df_output[]){ dfi_const_int(b, 0), dy[0] });
+  for (int32_t i = 0; rows && i < n->nin; i++) dx[i] = (df_output){ rows, i };
+  return dfg_end(g);
+}
+
 static const df_op ops[] = {
+  { .type = "ParallelConcat", .in = "values:T*", .out = "output:T", .types = "T=any", .attrs = "shape:shape",
+    .doc = "values of one row each below each other, in the shape that is known before", .shape = shape_parallel_concat,
+    .grad = grad_parallel_concat, .kernel = { [DF_REF] = kernel_parallel_concat } },
   { .type = "Concat", .in = "concat_dim:int32 values:T*", .out = "output:T", .types = "T=any",
     .doc = "ConcatV2 with the axis first", .shape = shape_concat, .grad = grad_concat,
     .kernel = { [DF_REF] = kernel_concat_ref, [DF_CPU] = kernel_concat } },

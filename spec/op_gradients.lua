@@ -153,6 +153,10 @@ local ops = {
   ScatterNd = function(b) local x = b.x{ 2 } return df.scatter_nd(df.int32{ { 1 }, { 3 } }, x, df.int32{ 4 }), { x } end,
   TensorScatterUpdate = function(b) local x, y = b.x{ 4 }, b.x{ 2 } return df.tensor_scatter_update(x, df.int32{ { 1 }, { 3 } }, y), { x, y } end,
   TensorScatterAdd = function(b) local x, y = b.x{ 4 }, b.x{ 2 } return df.tensor_scatter_add(x, df.int32{ { 1 }, { 3 } }, y), { x, y } end,
+  ParallelConcat = function(b)
+    local x, y = b.x{ 1, 3 }, b.x{ 1, 3 }
+    return b.op('ParallelConcat', { { x, y } }, { shape = { 2, 3 } }), { x, y }
+  end,
   TensorScatterMax = function(b) local x, y = b.x{ 4 }, b.x{ 2 } return b.op('TensorScatterMax', { x, df.int32{ { 1 }, { 3 } }, y }), { x, y } end,
   TensorScatterMin = function(b) local x, y = b.x{ 4 }, b.x{ 2 } return b.op('TensorScatterMin', { x, df.int32{ { 1 }, { 3 } }, y }), { x, y } end,
   TensorScatterSub = function(b) local x, y = b.x{ 4 }, b.x{ 2 } return df.tensor_scatter_sub(x, df.int32{ { 1 }, { 3 } }, y), { x, y } end,
