@@ -115,6 +115,51 @@ local function check_boxes(box)
   end
 end
 
+--- Points of a path of M, L, C and Q.
+local function points_of(d)
+  local points, x, y = {}, 0, 0
+  for command, numbers in d:gmatch '([MLCQ])([^MLCQ]*)' do
+    local n = {}
+    for v in numbers:gmatch '%-?[%d.e-]+' do n[#n + 1] = tonumber(v) end
+    local x0, y0, last = x, y, #n
+    for k = 1, command == 'M' and 1 or 5 do
+      local t = k / 5
+      local u = 1 - t
+      if command == 'C' then
+        x = u ^ 3 * x0 + 3 * u * u * t * n[1] + 3 * u * t * t * n[3] + t ^ 3 * n[5]
+        y = u ^ 3 * y0 + 3 * u * u * t * n[2] + 3 * u * t * t * n[4] + t ^ 3 * n[6]
+      elseif command == 'Q' then
+        x, y = u * u * x0 + 2 * u * t * n[1] + t * t * n[3], u * u * y0 + 2 * u * t * n[2] + t * t * n[4]
+      elseif command == 'L' then x, y = x0 + (n[1] - x0) * t, y0 + (n[2] - y0) * t
+      end
+      if command ~= 'M' then points[#points + 1] = { x, y } end
+    end
+    x, y = n[last - 1], n[last]
+  end
+  return points
+end
+
+--- No edge runs across a node.
+local function check_edges(list)
+  local nodes = {}
+  for _, e in ipairs(list) do
+    if e.name == 'rect' and e.within.attributes.class:find '^node' then
+      local a = e.attributes
+      nodes[#nodes + 1] = { x = tonumber(a.x), y = tonumber(a.y), right = a.x + a.width, bottom = a.y + a.height, name = e }
+    end
+  end
+  for _, e in ipairs(list) do
+    if e.name == 'path' and (e.attributes.class or ''):find '^edge' and e.within.name == 'g' then
+      for _, p in ipairs(points_of(e.attributes.d)) do
+        for _, n in ipairs(nodes) do
+          local across = p[1] > n.x + 1 and p[1] < n.right - 1 and p[2] > n.y + 1 and p[2] < n.bottom - 1
+          if across then error(('the edge %s runs across the node at %d, %d'):format(e.attributes.d, n.x, n.y)) end
+        end
+      end
+    end
+  end
+end
+
 -- ---- the forms --------------------------------------------------------------------------------------------------------
 describe('the let-form of a graph', function()
   before_each(df.reset)
@@ -547,7 +592,9 @@ describe('df.draw', function()
     for _, n in ipairs(m.nodes) do assert(stated[tostring(n.id)] == 1, message(n.name, graphviz)) end
     local pictured = made()
     local svg = require('dflow.draw.svg').write(pictured, {})
-    local lines, times = tooltips(elements(svg)), {}
+    local list = elements(svg)
+    if seed % 3 == 1 then check_edges(list) end
+    local lines, times = tooltips(list), {}
     for _, line in ipairs(lines) do
       local name = line:match '^(%S+): ' or line:match '^(%S+) = '
       if name then times[name] = (times[name] or 0) + 1 end
@@ -584,3 +631,37 @@ describe('df.draw', function()
   end)
 end)
 
+describe(':graph', function()
+  local shell = require 'spec.shell'
+  local function session(...) return shell.run(shell.dflow .. ' -i', table.concat({ ... }, '\n') .. '\n').out end
+  local program = "x = df.placeholder('float32', {}, 'x') y = cond(x:gt(0), function() return x * x end, function() return -x end)"
+
+  it('takes a form and a stage, each by any unique beginning, in either order', function()
+    local out = session(program, ':graph y as tr', ':graph y at low as l', ':graph tree y', ':gr y', ':graph y as tree at gradient')
+    assert.matches('dflow> cond/Merge\n|%-x: float32%[%] = Placeholder  %-%- stdin:1\n', out)
+    assert.matches('cond/Merge: float32%[%], int32%[%] = Merge%(cond/Neg, cond/Mul%)', out)
+    assert.are.equal(2, select(2, out:gsub('dflow> cond/Merge\n', '')))
+    assert.matches('cond/Merge: float32%[%] = cond{ Greater', out)
+    assert.matches('`%-gradient\n', out)
+  end)
+
+  it('goes to a file in the form that its name ends with, and through a filter', function()
+    local path = os.tmpname()
+    local out = session(program, ':graph y > ' .. path .. '.svg', ':graph y at lowered > ' .. path .. '.dot', ':graph y at lowered ~Switch', ':graph {y, x * 2}')
+    for ending, first in pairs{ svg = '<svg', dot = 'digraph' } do
+      local file = assert(io.open(path .. '.' .. ending))
+      assert.are.equal(first, file:read(#first))
+      file:close()
+      os.remove(path .. '.' .. ending)
+    end
+    os.remove(path)
+    assert.matches('Switch%(x, Greater%)', out)
+    assert.is_nil(out:find('Placeholder()', 1, true))
+    assert.matches('in cond/Merge, Mul\n', out)
+  end)
+
+  it('says what it takes', function()
+    local out = session(':graph?', ':graph 3', ':graph', 'x = 1', ':graph x as png')
+    assert.matches(':graph x %[as tree | let | dot | svg%] %[at built | lowered | gradient | partitioned%] %[> file%]\n  the graph that leads to x', out)
+  end)
+end)
