@@ -17,6 +17,26 @@ local function endless(name)
   return (df.while_loop(function(i) return i:ge(0) end, function(i) return (i + 1) % 1000 end, { int32(0) }, { name = name }))
 end
 
+describe('operators', function()
+  before_each(function() df.reset() end)
+
+  it('take no options: a table with names is an error that says so, but for a complex number', function()
+    local e = failure(function() return float32(1) + { a = 1 } end)
+    assert.matches("a table with the key 'a' was given where an Output is expected", e.message)
+    local z = df.run((df.complex(1.5, 2) * { re = 0, im = 1 }):real())
+    assert.equal(-2, z)
+  end)
+  it('between a Tensor and an Output build a node, and say what to write between Tensors and numbers', function()
+    local t, x = df.tensor({ 1, 2 }, 'float32'), float32{ 10, 20 }
+    same(df.run{ t + x, x - t, t * x, x / t }, { { 11, 22 }, { 9, 18 }, { 10, 40 }, { 10, 10 } })
+    for _, f in ipairs{ function() return t + 1 end, function() return 2 * t end, function() return t ^ t end } do
+      local e = failure(f)
+      assert.matches('a Tensor is a value.*df.constant%(t%)', e.message)
+      assert.matches('contract_spec.lua:%d+$', e.source)
+    end
+  end)
+end)
+
 describe('bare numbers', function()
   before_each(function() df.reset() end)
 

@@ -2,6 +2,7 @@
 -- a list that is split, a default that depends on the rank), which are in ops_array.lua, ops_make.lua and ops_nn.lua.
 local core = require 'dflow.backend'
 local errors = require 'dflow.errors'
+local nest = require 'dflow.nest'
 local dtypes = require 'dflow.dtypes'
 local tensor = require 'dflow.tensor'
 local graph = require 'dflow.graph'
@@ -69,6 +70,9 @@ function M.operators(mt)
     local f
     return function(a, b)
       f = f or functions[name]
+      if type(b) == 'table' and getmetatable(b) == nil and nest.has_names(b) and not dtypes.is_complex_value(b) then   -- it has no options
+        errors.bad("%s: a table with the key '%s' was given where an Output is expected", name, tostring(next(b)))
+      end
       return f(a, b)
     end
   end

@@ -437,7 +437,8 @@ end
 local function is_options(v, behind)
   if not errors.is_data(v) then return false end
   local k = next(v)
-  return type(k) == 'string' or (behind and k == nil)
+  if type(k) == 'string' then return not dtypes.is_complex_value(v) end
+  return behind and k == nil
 end
 
 --- The generic function of an entry: inputs in place, options by name or (after the inputs) by place.

@@ -42,6 +42,17 @@ Tensor.__len = function(t)
   return core.tensor_shape(t)[1] or 0
 end
 
+--- A Tensor is a value: between it and an Output an operator builds a node, alone there is nothing to build it of.
+for sign, event in pairs{ ['+'] = 'add', ['-'] = 'sub', ['*'] = 'mul', ['/'] = 'div', ['%'] = 'mod', ['^'] = 'pow', ['//'] = 'idiv' } do
+  Tensor['__' .. event] = function(a, b)
+    local other = getmetatable(a) == Tensor and b or a
+    local mt = type(other) == 'table' and other ~= a and getmetatable(other)
+    local build = type(mt) == 'table' and mt ~= Tensor and mt['__' .. event]
+    if build then return build(a, b) end
+    errors.bad('a Tensor is a value, so %s computes nothing with it: write df.constant(t) %s … for a node, and run that', sign, sign)
+  end
+end
+
 -- ---- making ------------------------------------------------------------------------------------------------
 --- Flattens nested tables in row-major order and checks that they are rectangular.
 -- @return flat list, shape
