@@ -41,7 +41,8 @@ function M.write(model)
   for i, n in ipairs(model.tests) do tests[n] = 't' .. i end
   local function id(n) return tests[n] or 'n' .. n.id end
   out[1] = 'digraph dflow {'
-  out[2] = '  node [shape = box, fontname = "monospace", fontsize = 10]; edge [fontsize = 8, fontname = "monospace"]; graph [fontname = "monospace", fontsize = 10];'
+  out[2] = '  graph [fontname = "monospace", fontsize = 10]; node [shape = box, fontname = "monospace", fontsize = 10];'
+  out[3] = '  edge [fontname = "monospace", fontsize = 8];'
   local notes = { table.concat(model.results, ', ') .. ', ' .. model.stage }
   for _, s in ipairs(model.notes) do notes[#notes + 1] = s end
   say('  label = %s; labelloc = t;', quoted(table.concat(notes, '\n')))
@@ -50,7 +51,8 @@ function M.write(model)
       if item.items then
         clusters = clusters + 1
         say('%ssubgraph cluster_%d {', indent, clusters)
-        say('%s  label = %s; color = gray60; style = rounded; tooltip = %s;', indent, quoted(titled(item)), quoted(item.where or item.title))
+        say('%s  label = %s; color = gray60; style = rounded; tooltip = %s;', indent, quoted(titled(item)),
+          quoted(item.where or item.title))
         walk(item.items, indent .. '  ')
         say('%s}', indent)
       else

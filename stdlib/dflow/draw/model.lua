@@ -38,7 +38,9 @@ local function put(model, box, node)
   return node
 end
 
-local function edge(model, from, to, kind, text) model.edges[#model.edges + 1] = { from = from, to = to, kind = kind, text = text } end
+local function edge(model, from, to, kind, text)
+  model.edges[#model.edges + 1] = { from = from, to = to, kind = kind, text = text }
+end
 
 --- How many iterations overlap, where it is not what it is by default.
 local function note_window(box, n)
@@ -70,7 +72,8 @@ local function operand(r, pair)
   if n.literal and not n.shown then return { text = n.literal, literal = true } end
   if not name then
     name = n.variable or n.name
-    if #n.outs > 1 and not (n.role == 'result' or n.role == 'variable' or (n.op == 'Merge' and index == 0)) then name = name .. ':' .. index end
+    local one = n.role == 'result' or n.role == 'variable' or (n.op == 'Merge' and index == 0)
+    if #n.outs > 1 and not one then name = name .. ':' .. index end
   end
   return { node = n, index = index, text = name, type = n.outs[index + 1] }
 end
@@ -138,7 +141,8 @@ local function join_flows(model, r)
       for _, item in ipairs(box.items) do if item.kind == 'test' and item.items then inside = item end end
       if box.kind == 'while' and pred.node and pred.node.box == inside then pred.node.decides = true
       else
-        local test = { kind = 'test', op = box.kind == 'cond' and 'if' or 'while', outs = {}, args = { pred }, where = box.where, box = box }
+        local word = box.kind == 'cond' and 'if' or 'while'
+        local test = { kind = 'test', op = word, outs = {}, args = { pred }, where = box.where, box = box }
         table.insert(box.items, 1, test)
         model.tests[#model.tests + 1] = test
         if pred.node then edge(model, pred.node, test, 'data') end
@@ -211,8 +215,9 @@ local function built(model, r, home)
 end
 
 -- ---- lowered ----------------------------------------------------------------------------------------------------------
-local said = { ['in place'] = 'read in place', passed = 'handed on: no token', merged = 'merged: Enter and NextIteration deliver for it',
-               twin = 'as another Switch: no token', unused = 'not run: nothing waits for it', scalar = 'on numbers', fed = 'fed' }
+local said = { ['in place'] = 'read in place', passed = 'handed on: no token', scalar = 'on numbers', fed = 'fed',
+               merged = 'merged: Enter and NextIteration deliver for it', twin = 'as another Switch: no token',
+               unused = 'not run: nothing waits for it' }
 
 local function lowered(model, r, home)
   local frames = {}
@@ -253,7 +258,8 @@ local function lowering_notes(model, r)
   end
   local count = {}
   for _, n in ipairs(r.nodes) do count[n.fate] = (count[n.fate] or 0) + 1 end
-  model.notes[#model.notes + 1] = ('a run of it: %d of %d nodes of the graph needed, %d with tokens (engine: tokens)'):format(#r.nodes, r.total, f.tokens)
+  local run = 'a run of it: %d of %d nodes of the graph needed, %d with tokens (engine: tokens)'
+  model.notes[#model.notes + 1] = run:format(#r.nodes, r.total, f.tokens)
   local parts = {}
   for _, kind in ipairs{ 'in place', 'passed', 'merged', 'twin', 'unused' } do
     if count[kind] then parts[#parts + 1] = ('%d %s'):format(count[kind], (said[kind]:gsub(':.*$', ''))) end
@@ -399,7 +405,9 @@ end
 local function find_passes(r)
   local passes, group, last, of_context = {}, {}, 0, flows_of_contexts(r)
   local function outermost(n)
-    local f = n.role == 'exit' and r.flows.loop[n.flow] or (n.role == 'result' or n.role == 'done') and r.flows.cond[n.flow] or of_context[n.context]
+    local f = of_context[n.context]
+    if n.role == 'exit' then f = r.flows.loop[n.flow]
+    elseif n.role == 'result' or n.role == 'done' then f = r.flows.cond[n.flow] end
     while f and of_context[f.parent] do f = of_context[f.parent] end
     return f
   end
@@ -488,7 +496,8 @@ function M.make(g, asked, stage, devices)
     built(model, r, home)
     for _, e in ipairs(model.edges) do
       local from, to = e.from.group, e.to.group
-      if from and to and from ~= to and e.text and e.text:find '^resource' and e.from.op ~= 'VarHandleOp' then e.kind = 'saved' end
+      local handle = e.text and e.text:find '^resource' and e.from.op ~= 'VarHandleOp'
+      if from and to and from ~= to and handle then e.kind = 'saved' end
     end
   else
     built(model, r, function() return model.top end)

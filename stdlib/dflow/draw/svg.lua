@@ -35,7 +35,8 @@ end
 local function columns(s)
   local n = 0
   for c in s:gmatch '[%z\1-\127\194-\244][\128-\191]*' do
-    n = n + ((#c == 3 and c >= '\225\132\128' and c < '\239\191\160' and not (c >= '\226\128\128' and c < '\226\186\128')) and 2 or #c == 4 and 2 or 1)
+    local narrow = #c < 3 or (#c == 3 and (c < '\225\132\128' or (c >= '\226\128\128' and c < '\226\186\128') or c >= '\239\191\160'))
+    n = n + (narrow and 1 or 2)
   end
   return n
 end
@@ -95,6 +96,9 @@ end
 local flow_ops = { Enter = true, Exit = true, Merge = true, Switch = true, NextIteration = true, LoopCond = true,
                    RefEnter = true, RefExit = true, RefMerge = true, RefSwitch = true, RefNextIteration = true }
 
+--- What needs no token in a run.
+local free = { ['in place'] = true, passed = true, merged = true, twin = true, unused = true }
+
 --- The lines of a node: {text, class} each, and its size.
 local function prepare(n, with_source)
   local lines = {}
@@ -118,20 +122,21 @@ local function prepare(n, with_source)
   elseif n.kind == 'result' then
     local yes, no = n.args[1], n.args[2]
     add(('result: %s'):format(types), 'op')
-    if yes.literal or no.literal then add(('%s else %s'):format(yes.literal and yes.text or '·', no.literal and no.text or '·'), 'name') end
+    local function shown(a) return a.literal and a.text or '·' end
+    if yes.literal or no.literal then add(('%s else %s'):format(shown(yes), shown(no)), 'name') end
   elseif n.literal then add(('%s: %s'):format(n.literal, types), 'op')
   else
     add(n.op .. written(n), 'op')
     local name = short(n.name)
-    if name == n.op or name:match '^(.-)_%d+$' == n.op then add(types, 'name') else add(types ~= '' and name .. ': ' .. types or name, 'name') end
+    if name == n.op or name:match '^(.-)_%d+$' == n.op then name = '' end
+    add(name .. (name ~= '' and types ~= '' and ': ' or '') .. types, 'name')
     if lines[2].text == '' then lines[2] = nil end
     local saves = n.op == 'TensorArray' and n.attrs:find 'saved=true' and n.attrs:match "tensor_array_name='([^']*)'"
     if saves then lines[2].text = cut('saves ' .. saves, LONGEST) end
     if flow_ops[n.op] then n.class = 'op flow' end
   end
   if n.decides then n.class = n.class .. ' decides' end
-  local free = n.fate == 'in place' or n.fate == 'passed' or n.fate == 'merged' or n.fate == 'twin' or n.fate == 'unused'
-  if free then n.class = n.class .. ' free' end
+  if free[n.fate] then n.class = n.class .. ' free' end
   local wide = 4
   for _, l in ipairs(lines) do wide = math.max(wide, columns(l.text)) end
   n.w, n.h = math.ceil(wide * CHAR) + 16, #lines * LINE + 10
@@ -188,7 +193,8 @@ local function fold(model)
         chain[#chain + 1], at = to, to
       end
       local before = only(ins[n])
-      local could_begin = not (before and before.kind == 'data' and plain(before.from) and before.from.box == n.box and only(users[before.from]) == before)
+      local up = before and before.kind == 'data' and before.from
+      local could_begin = not (up and plain(up) and up.box == n.box and only(users[up]) == before)
       if #chain >= 3 and could_begin then
         for _, part in ipairs(chain) do taken[part] = chain end
         chain.head = { kind = 'op', op = 'chain', chain = chain, outs = chain[#chain].outs, args = {}, box = n.box, place = n.place }
@@ -327,7 +333,8 @@ function M.write(model, opts)
     if n.kind == 'test' then
       say('<path d="M%g %gh%gl9 %gl-9 %gh%gl-9 %gz"/>', n.x + 9, n.y, n.w - 18, n.h / 2, n.h / 2, 18 - n.w, -n.h / 2)
     else
-      say('<rect x="%d" y="%d" width="%d" height="%d" rx="%d"/>', n.x, n.y, n.w, n.h, (n.kind == 'variable' or n.kind == 'result') and n.h / 2 or 4)
+      local round = (n.kind == 'variable' or n.kind == 'result') and n.h / 2 or 4
+      say('<rect x="%d" y="%d" width="%d" height="%d" rx="%d"/>', n.x, n.y, n.w, n.h, round)
       if n.chain then say('<path d="M%g %gv%g" fill="none"/>', n.x + 3, n.y + 5, n.h - 10) end
     end
     for i, l in ipairs(n.lines) do
@@ -335,7 +342,9 @@ function M.write(model, opts)
       if n.kind == 'test' then x, anchor = n.x + n.w / 2, ' text-anchor="middle"' end
       say('<text x="%g" y="%g"%s class="%s">%s</text>', x, n.y + LINE * i, anchor, l.class, escaped(l.text))
     end
-    if n.beside then say('<text x="%g" y="%g" text-anchor="end" class="soft">%s</text>', n.x + n.w - 7, n.y + LINE - 1, escaped(n.beside)) end
+    if n.beside then
+      say('<text x="%g" y="%g" text-anchor="end" class="soft">%s</text>', n.x + n.w - 7, n.y + LINE - 1, escaped(n.beside))
+    end
     say('</g>')
   end
   for _, b in ipairs(boxes) do

@@ -13,12 +13,6 @@ local title_of = require('dflow.draw.model').title
 
 local M = {}
 
-local function operands(args)
-  local list = {}
-  for i, a in ipairs(args) do list[i] = a.text end
-  return table.concat(list, ', ')
-end
-
 --- `Mul(x, 2.; attribute=value)`; what it only waits for stands behind a ^, as TensorFlow writes it.
 local function call(n)
   local parts = {}
@@ -86,7 +80,8 @@ function M.let(model, opts)
       names[i] = typed(n.name, n)
       gives[1][i], gives[2][i] = n.args[1].text, n.args[2].text
     end
-    put(block, ('%scond{ %s'):format(#names > 0 and table.concat(names, ', ') .. ' = ' or '', box.pred and box.pred.text or '?'), box.where, remarks(box))
+    local what = #names > 0 and table.concat(names, ', ') .. ' = ' or ''
+    put(block, ('%scond{ %s'):format(what, box.pred and box.pred.text or '?'), box.where, remarks(box))
     for i, side in ipairs{ 'then', 'else' } do
       local part = part_of(box, side)
       local lines = inside(part and part.items or {})
@@ -119,7 +114,8 @@ function M.let(model, opts)
   local function write_box(block, box)
     if box.kind == 'cond' then return write_cond(block, box) end
     if box.kind == 'while' then return write_while(block, box) end
-    put(block, ('%s%s{'):format(box.kind == 'frame' and 'frame ' or box.kind == 'device' and 'device ' or '', box.title), box.where, remarks(box))
+    local named = box.kind == 'frame' or box.kind == 'device'
+    put(block, ('%s%s{'):format(named and box.kind .. ' ' or '', box.title), box.where, remarks(box))
     append(block, inside(box.items), '  ', '  ')
     block[#block + 1] = '}'
   end
@@ -130,7 +126,6 @@ function M.let(model, opts)
       elseif item.kind == 'op' then
         local name = typed(item.name, item)
         put(block, ('%s = %s'):format(name, call(item)), item.where, note(item))
-      elseif item.kind == 'variable' or item.kind == 'result' then put(block, ('%s = %s'):format(typed(item.name, item), operands(item.args)), item.where)
       end
     end
   end
@@ -184,7 +179,8 @@ function M.tree(model, opts)
       local last = i == #shown
       local own, inner = lead .. (last and '`-' or '|-'), lead .. (last and '  ' or '| ')
       if item.items then
-        say(own, title_of(item), item.kind == 'cond' and item.pred and 'if ' .. item.pred.text or '', table.concat(item.notes, ', '), with_source and item.where or '')
+        local test = item.kind == 'cond' and item.pred and 'if ' .. item.pred.text or ''
+        say(own, title_of(item), test, table.concat(item.notes, ', '), with_source and item.where or '')
         walk(item.items, inner)
       else say(own, tree_line(item), note(item) or '', with_source and item.where or '') end
     end
