@@ -91,6 +91,21 @@ static void set_tiles(job *s, int64_t rows, int64_t columns, int64_t unit_rows, 
   while (s->tile_rows > unit_rows && s->tile_rows / 2 >= s->m) s->tile_rows /= 2;
 }
 
+static int64_t strips_of(const job *s, int64_t nr) {
+  int64_t wide = s->strip_panels * nr;
+  return (s->m + s->strip_rows - 1) / s->strip_rows * ((s->n + wide - 1) / wide);
+}
+
+/* Enough strips for the threads. Each packs its part of b, so few rows cost: 3 % at 256, 12 % at 64. But halves by rows are what the
+ * kernels before and after have in their caches, so rows are cut first where there are many. */
+static void choose_strips(job *s, int64_t nr) {
+  s->strip_rows = STRIP;
+  s->strip_panels = s->m >= 512 && s->n >= 1024 ? PANELS : 2;
+  while (strips_of(s, nr) < STRIPS && s->strip_rows > 4 * FEW && s->m > 4 * FEW) s->strip_rows /= 2;
+  if (strips_of(s, nr) < STRIPS) s->strip_panels = 1;
+  while (strips_of(s, nr) < STRIPS / 2 && s->strip_rows > FEW) s->strip_rows /= 2;
+}
+
 /* Packing a costs 8 % of a product of 512 x 512 matrices and gains nothing there: eight rows stream well. From A_PAYS columns on it
  * pays, since rows that lie a page apart crowd one set of the first-level cache. Tried and slower: kernels of 12 and of 14
  * rows (their ends weigh more), chunks of 256 and 384, b packed as a whole beforehand. */
@@ -103,18 +118,16 @@ static int32_t large(df_kernel *k, const gemm *g, const way *w, const void *a, c
     dfk_parallel(k, (g->m + s.tile_rows - 1) / s.tile_rows * ((g->n + s.tile_columns - 1) / s.tile_columns), 1, w->blas, &s);
     return DF_OK;
   }
-  int64_t panels = (g->m + MR - 1) / MR, across = (g->n + w->nr - 1) / w->nr;
+  int64_t panels = (g->m + MR - 1) / MR;
   if (g->a_t || (g->n >= A_PAYS && g->m >= A_ROWS)) {
     s.pa = dfk_scratch(k, panels * MR * g->k * w->width);
     if (!s.pa) return DF_RESOURCE_EXHAUSTED;
     if (g->a_t) dfk_parallel(k, (g->k + PACK - 1) / PACK, 65536 / (PACK * g->m) + 1, w->pack_a, &s);
     else dfk_parallel(k, panels, 65536 / (MR * g->k) + 1, w->turn_a, &s);
   }
-  s.strip_rows = STRIP;
-  s.strip_panels = g->m >= 512 && g->n >= 1024 ? PANELS : across >= STRIPS ? 2 : 1;
-  across = (across + s.strip_panels - 1) / s.strip_panels;
-  while (s.strip_rows > FEW && (g->m + s.strip_rows - 1) / s.strip_rows * across < STRIPS) s.strip_rows = s.strip_rows / 2 / FEW * FEW;
-  dfk_parallel(k, (g->m + s.strip_rows - 1) / s.strip_rows * across, 1, w->strips, &s);
+  choose_strips(&s, w->nr);
+  int64_t rows = g->m < s.strip_rows ? g->m : s.strip_rows, each = rows * s.strip_panels * w->nr * g->k;
+  dfk_parallel(k, strips_of(&s, w->nr), 1 + (1 << 17) / each, w->strips, &s);
   dfk_free(s.pa);
   return DF_OK;
 }
@@ -142,34 +155,17 @@ static bool vectors(df_kernel *k, const gemm *g, const way *w, const void *a, co
   return true;
 }
 
-/* b fits the second-level cache, where the kernels walk it as it lies: no packing. */
-static bool is_near(const gemm *g) { return g->n * g->k <= 32768; }
+/* b fits the second-level cache, where the kernels walk it as it lies: no packing. Not where it is transposed: packing turns it. */
+static bool is_near(const gemm *g) { return g->n * g->k <= 32768 && !g->b_t; }
 
-static int32_t rows(df_kernel *k, const gemm *g, const way *w, const void *a, const void *b, void *c,
-                    void (*transpose)(const gemm *, const void *, void *)) {
+static int32_t rows(df_kernel *k, const gemm *g, const way *w, const void *a, const void *b, void *c) {
   job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, .a = a, .b = b, .c = c };
-  void *room = NULL;
-  if (g->b_t) {
-    room = dfk_scratch(k, g->n * g->k * w->width);
-    if (!room) return DF_RESOURCE_EXHAUSTED;
-    transpose(g, b, room);
-    s.b = room;
-    s.ldb = g->n;
-  }
   int64_t grain = 524288 / (MR * g->n * g->k);
   dfk_parallel(k, (g->m + MR - 1) / MR, grain < 1 ? 1 : grain, w->rows, &s);
-  dfk_free(room);
   return DF_OK;
 }
 
-static void turn_f32(const gemm *g, const void *b, void *to) {
-  transpose_f32(g->n, g->k, (const float *)b, g->ldb, (float *)to, g->n);
-}
-static void turn_f64(const gemm *g, const void *b, void *to) {
-  transpose_f64(g->n, g->k, (const double *)b, g->ldb, (double *)to, g->n);
-}
-
-#define GEMM(NAME, T, WAY, ALONE, TURN)                                                                             \
+#define GEMM(NAME, T, WAY, ALONE)                                                                                   \
   int32_t NAME(df_kernel *k, const gemm *g, const T *a, const T *b, T *c) {                                         \
     if (g->m == 0 || g->n == 0) return DF_OK;                                                                       \
     if (g->k == 0) {                                                                                                \
@@ -182,10 +178,10 @@ static void turn_f64(const gemm *g, const void *b, void *to) {
       return DF_OK;                                                                                                 \
     }                                                                                                               \
     if (vectors(k, g, &WAY, a, b, c)) return DF_OK;                                                                 \
-    return is_near(g) ? rows(k, g, &WAY, a, b, c, TURN) : large(k, g, &WAY, a, b, c);                               \
+    return is_near(g) ? rows(k, g, &WAY, a, b, c) : large(k, g, &WAY, a, b, c);                                     \
   }
-GEMM(dfk_gemm_f32, float, way_f32, alone_f32, turn_f32)
-GEMM(dfk_gemm_f64, double, way_f64, alone_f64, turn_f64)
+GEMM(dfk_gemm_f32, float, way_f32, alone_f32)
+GEMM(dfk_gemm_f64, double, way_f64, alone_f64)
 
 /* On one thread, as a part of something larger. */
 #define PIECE(NAME, T, WAY)                                                                                         \
