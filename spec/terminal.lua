@@ -55,6 +55,7 @@ end
 
 --- Types text as it is.
 function Terminal:type(text)
+  text = text:gsub(';$', '\\;')             -- tmux would take it for the end of its command
   quiet(('tmux -L %s send-keys -l -- %s'):format(self.socket, shell.quote(text)))
   return self
 end

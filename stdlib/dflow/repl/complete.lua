@@ -30,12 +30,15 @@ local function collector(prefix)
 end
 
 -- ---- fields and methods -----------------------------------------------------------------------------------------------
---- Keys of a plain table and of the tables that its __index leads to.
-local function add_keys(add, t, method)
+--- Keys of a plain table and of the tables that its __index leads to. `library` is its name when it is one of Lua's.
+local function add_keys(add, t, method, library)
   for _ = 1, 8 do
     for key, v in next, t do
       if type(key) == 'string' and key:find('^[%a_][%w_]*$') and (not method or type(v) == 'function') then
-        add(key, function() return values.brief(v) end)
+        add(key, function()
+          local known = library and docs.lua[library .. '.' .. key]
+          return known and ('%s  %s'):format(known[1], known[2]) or values.brief(v)
+        end)
       end
     end
     local mt = debug.getmetatable(t)
@@ -81,14 +84,14 @@ local function members(add, names, method, open, buffer, locals)
     local found, base = hints.value(names, locals)
     if found then
       if base == df then return add_df(add) end
-      if type(base) == 'string' then return add_keys(add, string, true) end
+      if type(base) == 'string' then return add_keys(add, string, true, 'string') end
       if type(base) ~= 'table' then return end
       local kind = df.type(base)
       if kind then
         add_members(add, kind, method)
         if docs.type_of[kind] then return end
       end
-      return add_keys(add, base, method)
+      return add_keys(add, base, method, package.loaded[names[1]] == base and names[1] or nil)
     end
     if not open and #names == 1 and not type_by_letter(names[1]) then return end
   end
@@ -243,7 +246,7 @@ function M.at(buffer, line, column, context)
       elseif w == ')' or w == ']' or w == '}' then
         names, open = { '?' }, true
       elseif base_kind == 'string' then
-        add_keys(add, string, true)
+        add_keys(add, string, true, 'string')
       end
     end
     if names then members(add, names, sep == ':', open, buffer, context.locals) end

@@ -199,15 +199,18 @@ function M.hint(buffer, line, column, columns, locals)
   end
   local styles = ('h'):rep(#signature)
   if first then styles = ('h'):rep(first - 1) .. ('H'):rep(last - first + 1) .. ('h'):rep(#signature - last) end
-  if #signature > columns - 2 then          -- the part around the current argument
-    local from = 1
-    if last and last > columns - 5 then from = math.min(first - 10, #signature - columns + 8) end
-    local to = from + columns - 6
-    if from > 1 then
-      signature, styles = '... ' .. signature:sub(from, to), 'hhhh' .. styles:sub(from, to)
-    else
-      signature, styles = signature:sub(1, to) .. ' ...', styles:sub(1, to) .. 'hhhh'
+  local room = columns - 2
+  if #signature > room then                 -- the part around the current argument
+    local from, to = 1, room - 4
+    if last and last > to then
+      from = math.min(first, #signature - room + 5)
+      if from < first then from = math.min(first, (signature:find(' ', from - 1, true) or first) + 1) end
+      to = from + room - 5
+      if to < #signature then to = to - 4 end
     end
+    local before, behind = from > 1 and '... ' or '', to < #signature and ' ...' or ''
+    signature = before .. signature:sub(from, to) .. behind
+    styles = ('h'):rep(#before) .. styles:sub(from, to) .. ('h'):rep(#behind)
   end
   return signature, styles
 end
