@@ -65,7 +65,7 @@ local entities = { ['&lt;'] = '<', ['&gt;'] = '>', ['&amp;'] = '&', ['&quot;'] =
 local function tooltips(list)
   local lines = {}
   for _, e in ipairs(list) do
-    if e.name == 'title' and e.within.attributes.class then
+    if e.name == 'title' and (e.within.attributes.class or ''):find '^node' then
       for line in e.text:gmatch '[^\n]+' do lines[#lines + 1] = (line:gsub('&%a+;', entities)) end
     end
   end
@@ -299,6 +299,15 @@ in cond/Merge]], drawn((choice())))
     assert.is_truthy(text:find('\n  forward{\n', 1, true) and text:find('\n  gradient{\n', 1, true), text)
     assert.is_truthy(text:find('while{  -- gradient of while\n', 1, true), text)
     assert.is_truthy(text:find('TensorArrayRead(gradients/while/Exit', 1, true), text)
+  end)
+
+  it('says of loops and conds what is saved of them, as df.saved does', function()
+    local y = loop()
+    local text = drawn(y, { at = 'gradient' })
+    assert.is_truthy(text:find('= while{  -- saves 4 bytes a trip\n', 1, true), text)
+    local svg = df.draw(y, { at = 'gradient', as = 'svg' })
+    assert.matches("<title>while_loop while, [^<]*draw_spec.lua:%d+, save = 'keep': 4 bytes a trip\n  saved +loop variable 2 ", svg)
+    assert.is_truthy(drawn(choice():sin(), { at = 'gradient' }):find('cond{ Greater', 1, true))
   end)
 
   it('leaves the graph as it was when it draws a gradient', function()

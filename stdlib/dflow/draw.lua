@@ -18,12 +18,28 @@ M.forms = { 'tree', 'let', 'dot', 'svg' }
 M.stages = model.stages
 local DEVICES = { 'cpu:0' }      -- what a session has
 
+--- The model at gradient of a graph that has the gradient: boxes say what is saved of them.
+local function model_of_gradient(asked, g)
+  local m = model.make(g.handle, asked, 'gradient', DEVICES)
+  for _, pair in ipairs(asked) do
+    local saved = require('dflow.saved').by_name(g, pair[1])
+    for _, box in ipairs(m.flows) do
+      local found = not box.saved and saved[box.flow.name]
+      if found then
+        box.saved = found.text
+        if found.amount then box.notes[#box.notes + 1] = 'saves ' .. found.amount end
+      end
+    end
+  end
+  return m
+end
+
 --- The model, with the gradient of each float output by what it comes from: in a copy, so the user's graph stays as it is.
 local function with_gradient(asked, g)
   local flat = {}
   for i, pair in ipairs(asked) do flat[2 * i - 1], flat[2 * i] = pair[1], 0 end
   for _, id in ipairs(core.graph_needs(g.handle, flat)) do
-    if core.node_pass(g.handle, id) > 0 then return model.make(g.handle, asked, 'gradient', DEVICES) end   -- it is a gradient already
+    if core.node_pass(g.handle, id) > 0 then return model_of_gradient(asked, g) end   -- it is a gradient already
   end
   local copy = require 'dflow.check.copy'
   local gradients = require 'dflow.gradients'
@@ -47,7 +63,7 @@ local function with_gradient(asked, g)
         for _, o in ipairs(list) do all[#all + 1] = { o.node, o.index } end
       end
     end
-    return model.make(g.handle, all, 'gradient', DEVICES)
+    return model_of_gradient(all, g)
   end)
 end
 

@@ -142,6 +142,16 @@ local function report(g, node)
   return out
 end
 
+--- What is saved of each loop and cond for the gradients built so far, by its name: {amount = '12 bytes a trip', text = the report on it}.
+function M.by_name(g, node)
+  local found = {}
+  for _, loop in ipairs(report(g, node)) do
+    found[loop.name] = { amount = loop.bytes ~= 0 and amount(loop.bytes) .. (loop.kind == 'cond' and '' or ' a trip') or nil,
+                         text = tostring(setmetatable({ loop }, Report)) }
+  end
+  return found
+end
+
 --- The float Variables and placeholders that y depends on.
 function M.sources(g, y)
   local h, seen, stack, list = g.handle, { [y.node] = true }, { y.node }, {}

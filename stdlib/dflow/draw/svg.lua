@@ -181,7 +181,7 @@ local function fold(model)
     end
     return found
   end
-  local function plain(n) return n.kind == 'op' and not n.folded and not n.decides and #n.outs == 1 and not flow_ops[n.op] end
+  local function plain(n) return n.kind == 'op' and ins[n] and not n.folded and not n.decides and #n.outs == 1 and not flow_ops[n.op] end
   local taken = {}
   for _, n in ipairs(model.nodes) do
     if plain(n) and not taken[n] then
@@ -307,8 +307,9 @@ function M.write(model, opts)
   say('<g transform="translate(0 %d)">', lift)
   local inner = { ['then'] = true, ['else'] = true, test = true, ['do'] = true }
   for _, b in ipairs(boxes) do
-    say('<g class="box %s"><rect x="%d" y="%d" width="%d" height="%d" rx="8"/></g>',
-      inner[b.kind] and 'inner ' .. b.kind or b.kind, b.x, b.y, b.w, b.h)
+    say('<g class="box %s">', inner[b.kind] and 'inner ' .. b.kind or b.kind)
+    if b.saved then say('<title>%s</title>', escaped(b.saved)) end
+    say('<rect x="%d" y="%d" width="%d" height="%d" rx="8"/></g>', b.x, b.y, b.w, b.h)
   end
   for _, w in ipairs(ways) do
     local kind = w.back and 'back' or w.edge.kind
