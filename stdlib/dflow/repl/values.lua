@@ -108,15 +108,10 @@ local function output_text(o)
     return line .. '\n  ' .. tostring(value)
   end
   if getmetatable(value) == tensor.Tensor then return line .. '\n' .. tensor_text(value) end
-  return ('%s\n%s %s'):format(line, tostring(value), tensor.shape_text(o.dtype, {}))
+  return ('%s\n%s %s'):format(line, text.scalar(value, o.dtype), tensor.shape_text(o.dtype, {}))
 end
 
 -- ---- everything -----------------------------------------------------------------------------------------------------
---- A string as Lua writes it, on one line.
-local function quoted(s)
-  return ('%q'):format(s):gsub('\\\n', '\\n'):gsub('\r', '\\r'):gsub('\t', '\\t'):gsub('%z', '\\0')
-end
-
 local function key_text(key, show)
   if type(key) == 'string' and key:find('^[%a_][%w_]*$') then return key end
   return '[' .. show(key) .. ']'
@@ -138,15 +133,47 @@ local function has_text(v)
   return mt ~= nil and (type(mt) ~= 'table' or rawget(mt, '__tostring') ~= nil or rawget(mt, '__name') ~= nil)
 end
 
+--- A value that has no parts. A function says where it was written; a number that is none, `nan`, whatever its sign.
+local function plain_text(v)
+  if v ~= v then return 'nan' end
+  if type(v) ~= 'function' then return tostring(v) end
+  local about = debug.getinfo(v, 'S')
+  return about.what == 'C' and tostring(v) or ('%s  -- %s:%d'):format(tostring(v), about.short_src, about.linedefined)
+end
+
+--- What a table with a __tostring of its own says of itself.
+local function own_text(v)
+  local ok, said = pcall(tostring, v)
+  return ok and said or ('<its __tostring failed: %s>'):format(tostring(said):gsub('\n.*', ''))
+end
+
+--- Short words in as many columns as fit, for a list of many numbers; nil when they are not short.
+local function in_rows(words)
+  local width = 0
+  for i, word in ipairs(words) do
+    if word:find('\n', 1, true) then return nil end
+    if i < #words then width = math.max(width, #word) end
+  end
+  local columns = math.floor((terminal.columns - 4) / (width + 2))
+  if columns < 4 then return nil end
+  local rows = {}
+  for at = 1, #words, columns do
+    local row = {}
+    for i = at, math.min(at + columns - 1, #words) do row[#row + 1] = (' '):rep(i < #words and width - #words[i] or 0) .. words[i] end
+    rows[#rows + 1] = table.concat(row, ', ')
+  end
+  return '{\n  ' .. table.concat(rows, ',\n  ') .. '\n}'
+end
+
 --- What a run gives back, tables included: {256.0, name = 3}. Tables with a word of their own say that; a table that is inside of
 -- itself is marked.
 local function text_of(v, depth, open)
-  if type(v) == 'string' then return depth > 0 and quoted(v) or v end
-  if type(v) ~= 'table' then return tostring(v) end
+  if type(v) == 'string' then return depth > 0 and text.quoted(v) or v end
+  if type(v) ~= 'table' then return plain_text(v) end
   local mt = getmetatable(v)
   if mt == tensor.Tensor then return tensor_text(v) end
   if mt == graph.Output and depth == 0 then return output_text(v) end
-  if has_text(v) then return tostring(v) end
+  if has_text(v) then return own_text(v) end
   if open[v] then return '<cycle>' end
   if depth == M.options.depth then return next(v) == nil and '{}' or '{…}' end
   open[v] = true
@@ -168,7 +195,13 @@ local function text_of(v, depth, open)
   if left > 0 then words[#words + 1] = ('… %d more'):format(left) end
   local line = table.concat(words, ', ')
   if not line:find('\n') and #line < terminal.columns - 10 then return '{' .. line .. '}' end
-  return '{\n  ' .. table.concat(words, ',\n'):gsub('\n', '\n  ') .. '\n}'
+  local rows = #keys == 0 and in_rows(words)
+  if rows then return rows end
+  for i = 1, #words - 1 do           -- the comma stands before a comment
+    local what, where = words[i]:match('^(.*)(  %-%- [^\n]*)$')
+    words[i] = what and what .. ',' .. where or words[i] .. ','
+  end
+  return '{\n  ' .. table.concat(words, '\n'):gsub('\n', '\n  ') .. '\n}'
 end
 
 --- A value as the prompt shows it.
@@ -179,7 +212,7 @@ function M.brief(v)
   local kind = type(v)
   local line
   if kind == 'string' then
-    line = quoted(v)
+    line = text.quoted(v)
   elseif kind == 'table' and not has_text(v) then
     local n = 0
     for _ in next, v do n = n + 1 end
