@@ -35,7 +35,7 @@ describe('a tensor as text', function()
   end)
 
   it('keeps strings on one line, on the left, by the columns they take', function()
-    shows('["a"      "bb\\nc\\0" ""] string[3]', { 'a', 'bb\nc\0', '' })
+    shows('["a"       "bb\\nc\\0" ""] string[3]', { 'a', 'bb\nc\0', '' })
     shows('["é"    "日本" "abc"] string[3]', { 'é', '日本', 'abc' })
     shows('[["a" "b"]\n ["c" "d"]] string[2,2]', { { 'a', 'b' }, { 'c', 'd' } })
   end)
