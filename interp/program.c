@@ -149,9 +149,11 @@ static bool wants_color(int file) {
 static int l_terminal(lua_State *L) {
   int columns, rows;
   paint_size(&columns, &rows);
-  lua_createtable(L, 0, 6);
+  lua_createtable(L, 0, 7);
   lua_pushboolean(L, editing);
   lua_setfield(L, -2, "editing");
+  lua_pushboolean(L, isatty(STDERR_FILENO));
+  lua_setfield(L, -2, "errors");
   lua_pushboolean(L, wants_color(STDOUT_FILENO));
   lua_setfield(L, -2, "color");
   lua_pushboolean(L, wants_color(STDERR_FILENO));

@@ -72,7 +72,7 @@ local META = '{"ph":"M","pid":1,"tid":%d,"name":"thread_name","args":{"name":"%s
 
 --- What has to be known before the first line is written, since all lines stand in the order of their times: which nodes ran
 --- elsewhere, and with which of its tokens an iteration ends. Both by event number.
-local function look_ahead(h)
+function M.look_ahead(h)
   local away, last, begun, i = {}, {}, {}, 0
   M.each(h, function(_, _, iteration, _, node, frame, _, kind)
     i = i + 1
@@ -93,7 +93,7 @@ function M.write(h, path)
   local file, why = io.open(path, 'w')
   if not file then errors.raise('invalid_argument', 'trace: %s', why) end
   local names = M.names(h)
-  local away, ends = look_ahead(h)
+  local away, ends = M.look_ahead(h)
   local lines, comma = {}, ''
   local function put(...)
     lines[#lines + 1] = comma

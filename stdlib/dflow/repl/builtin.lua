@@ -265,7 +265,7 @@ command('time', function(rest, say, repl)
   local results, wall, cpu, done = timing.once(chunk, repl.program.clock)
   if results.n > 0 then values.show(unpack(results, 1, results.n)) end
   say(('wall %s, processor %s%s'):format(timing.seconds(wall), timing.seconds(cpu), done ~= '' and ', ' .. done or ''))
-end, 'time expression - runs it once, shows its value, how long it took and what ran')
+end, 'time expression - runs it once, shows its value, how long it took and what ran; of an Output its run is timed')
 
 command('timeit', function(rest, say, repl)
   local timing = require 'dflow.repl.timing'

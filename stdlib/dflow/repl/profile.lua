@@ -1,19 +1,24 @@
---- `:prof`: where the time of a run went, by op and by Lua line, from its log.
+--- `:prof`: where the time of runs went, by op, by Lua line and by frame, from their logs.
+--
+-- What no kernel took is overhead: Lua, compiling and starting the runs, and waiting. Kernels and overhead together are all of the time,
+-- which is the time on the clock unless kernels ran at the same time.
+local core = require 'dflow.backend'
 local trace = require 'dflow.trace'
 
 local M = {}
+local TOKEN, DONE, OPEN = 0, 1, 2
 
---- Sums of a run's log: {ops = {{name, n, ns, dead}, …}, lines = …, frames = …}, each sorted by time; ns in all.
-function M.sums(h)
-  local names, all = trace.names(h), { ops = {}, lines = {}, frames = {} }
-  local total, begun = 0, {}
+--- Adds a run's log to the sums; the ns in which something of it was running.
+local function add_run(all, h)
+  local names, away = trace.names(h), trace.look_ahead(h)
+  local begun, open, busy, until_, i = {}, 0, 0, 0, 0
   local function add(kind, name, took, dead)
     local row = all[kind][name]
     if not row then
       row = { name = name, n = 0, ns = 0, dead = 0 }
       all[kind][name] = row
     end
-    row.n, row.ns, row.dead = row.n + 1, row.ns + took, row.dead + (dead and 1 or 0)
+    row.n, row.ns, row.dead = row.n + (dead == nil and 0 or 1), row.ns + took, row.dead + (dead and 1 or 0)
   end
   local function count(node, frame, took, dead)
     local n = names.node(node)
@@ -21,40 +26,79 @@ function M.sums(h)
     add('lines', n.source ~= '' and n.source or '?', took, dead)
     local scope = names.frame(frame).scope
     add('frames', scope and names.scope(scope).name or 'top level', took, dead)
-    total = total + took
+    all.kernels, all.tokens, all.dead = all.kernels + took, all.tokens + (dead == nil and 0 or 1), all.dead + (dead and 1 or 0)
+  end
+  local function covered(from, to)                  -- while a worker has something, all of the time is covered
+    from = math.max(from, until_)
+    if to > from then busy, until_ = busy + to - from, to end
   end
   trace.each(h, function(at, took, iteration, _, node, frame, scope, kind, dead)
-    if kind == 2 then names.open(frame, node, iteration, scope)
-    elseif kind == 0 then
+    i = i + 1
+    if open > 0 then covered(until_, at) end
+    if kind == OPEN then names.open(frame, node, iteration, scope)
+    elseif kind == TOKEN then
+      covered(at, at + took)
       count(node, frame, took, dead)
-      begun[node .. '@' .. frame .. '@' .. iteration] = at
-    elseif kind == 1 then
+      if away[i] then
+        begun[node .. '@' .. frame .. '@' .. iteration] = at
+        open, until_ = open + 1, math.max(until_, at)
+      end
+    elseif kind == DONE then
       local key = node .. '@' .. frame .. '@' .. iteration
-      if begun[key] then count(node, frame, at - begun[key], false) end
-      begun[key] = nil
+      if begun[key] then
+        count(node, frame, at - begun[key])          -- its token was counted when it began
+        begun[key], open = nil, open - 1
+      end
     end
   end)
-  for kind, rows in pairs(all) do
+  all.lost = all.lost + core.run_events_lost(h.handle)
+  return busy
+end
+
+--- Sums of runs that are over: {ops = {{name, n, ns, dead}, …}, lines = …, frames = …}, each sorted by time; kernels, overhead: ns in all.
+-- @param wall  seconds that all of it took; left out: what the logs cover
+function M.sums(runs, wall)
+  local all = { ops = {}, lines = {}, frames = {}, kernels = 0, tokens = 0, dead = 0, lost = 0, runs = #runs }
+  local busy = 0
+  for _, h in ipairs(runs) do busy = busy + add_run(all, h) end
+  for _, kind in ipairs{ 'ops', 'lines', 'frames' } do
     local list = {}
-    for _, row in pairs(rows) do list[#list + 1] = row end
+    for _, row in pairs(all[kind]) do list[#list + 1] = row end
     table.sort(list, function(a, b) return a.ns > b.ns or (a.ns == b.ns and a.name < b.name) end)
     all[kind] = list
   end
-  all.ns = total
+  all.overhead = math.max(0, (wall and wall * 1e9 or busy) - busy)
   return all
 end
 
---- The sums as lines of text, at most `most` of each kind.
-function M.text(h, most)
-  local all, lines = M.sums(h), {}
+local titles = { ops = 'op', lines = 'Lua line', frames = 'frame' }
+local NAME = 38
+
+local function clip(name)
+  return #name <= NAME and name or '<' .. name:sub(#name - NAME + 2)
+end
+
+--- The sums as lines of text, at most `most` of each kind and one for the rest.
+function M.text(runs, wall, most)
+  local all, lines = M.sums(runs, wall), {}
+  most = most or 12
+  local whole = math.max(1, all.kernels + all.overhead)
+  local function line(name, n, ns, dead)
+    lines[#lines + 1] = ('%-' .. NAME .. 's %10s %12.3f %6.1f%% %8s'):format(clip(name), n, ns / 1e6, 100 * ns / whole, dead):gsub(' +$', '')
+  end
   for _, kind in ipairs{ 'ops', 'lines', 'frames' } do
-    lines[#lines + 1] = ('%-40s %10s %10s %7s %8s'):format(kind == 'ops' and 'op' or kind == 'lines' and 'Lua line' or 'frame', 'tokens', 'ms', '%', 'dead')
-    for i = 1, math.min(most or 12, #all[kind]) do
-      local row = all[kind][i]
-      lines[#lines + 1] = ('%-40s %10d %10.3f %6.1f%% %8d'):format(row.name, row.n, row.ns / 1e6, 100 * row.ns / math.max(1, all.ns), row.dead)
-    end
+    lines[#lines + 1] = ('%-' .. NAME .. 's %10s %12s %7s %8s'):format(titles[kind], 'tokens', 'ms', '%', 'dead')
+    local list = all[kind]
+    local shown = #list > most + 1 and most or #list
+    for i = 1, shown do line(list[i].name, list[i].n, list[i].ns, list[i].dead) end
+    local n, ns, dead = 0, 0, 0
+    for i = shown + 1, #list do n, ns, dead = n + list[i].n, ns + list[i].ns, dead + list[i].dead end
+    if shown < #list then line(('%d more'):format(#list - shown), n, ns, dead) end
+    line('overhead, outside of kernels', '', all.overhead, '')
     lines[#lines + 1] = ''
   end
+  line(('all, %d run%s'):format(all.runs, all.runs == 1 and '' or 's'), all.tokens, all.kernels + all.overhead, all.dead)
+  if all.lost > 0 then lines[#lines + 1] = ('the log was full: %.0f events are not counted'):format(all.lost) end
   return table.concat(lines, '\n')
 end
 
