@@ -254,9 +254,14 @@ command('value', function(rest)
 end, 'value x[@frame:n] - the value that x has there')
 
 -- ---- commands: going on ------------------------------------------------------------------------------------------------
-local function go_on(h)
+local SOON = 0.2                                -- seconds that :continue waits, to tell where a short way leads
+
+local function go_on(h, say)
   h:resume()
+  cursor[h] = 0
   if M.depth > 0 then return true end           -- back to whoever waits for the run
+  local stop = h:settle(SOON)
+  if stop or h:state() == 'done' then show_stop(stop, say) else say('it goes on; :frames shows it, :pause holds it up') end
 end
 
 command('pause', function(_, say)
@@ -265,7 +270,7 @@ command('pause', function(_, say)
   cursor[h] = 0
 end, 'pause - holds the run up at the next token')
 
-command('continue', function() return go_on(current()) end, 'continue - lets the run go on, to the next breakpoint or its end')
+command('continue', function(_, say) return go_on(current(), say) end, 'continue - lets the run go on, to the next breakpoint or its end')
 
 command('cancel', function()
   current():cancel()
