@@ -399,51 +399,86 @@ local function flows_of_contexts(r)
   return of
 end
 
---- Which gradient pass each node belongs to: an outermost cond or loop is of one pass with all that is in it, and what a node needs is
--- of its pass, if not of an older one, whoever made it.
--- @return  the passes that have nodes of their own, from the oldest
-local function find_passes(r)
-  local passes, group, last, of_context = {}, {}, 0, flows_of_contexts(r)
-  local function outermost(n)
+--- What is drawn together: an outermost cond or loop with all that is in it, or a node at the top level. By node: {nodes, pass, id}.
+local function find_units(r)
+  local of_context, units, of = flows_of_contexts(r), {}, {}
+  for _, n in ipairs(r.nodes) do
     local f = of_context[n.context]
     if n.role == 'exit' then f = r.flows.loop[n.flow]
     elseif n.role == 'result' or n.role == 'done' then f = r.flows.cond[n.flow] end
     while f and of_context[f.parent] do f = of_context[f.parent] end
-    return f
-  end
-  for _, n in ipairs(r.nodes) do
-    local f = outermost(n)
-    n.group = f and f.pass or n.pass
-    last = math.max(last, n.group)
-  end
-  for pass = 0, last do
-    local stack = {}
-    for _, n in ipairs(r.nodes) do
-      if not group[n] and n.group <= pass then
-        group[n] = pass
-        if pass > 0 and passes[#passes] ~= pass then passes[#passes + 1] = pass end
-        stack[#stack + 1] = n
-      end
+    local u = f and of[f]
+    if not u then
+      u = { nodes = {}, flow = f, pass = (f or n).pass, id = n.id }
+      units[#units + 1] = u
+      if f then of[f] = u end
     end
-    while #stack > 0 do
-      local n = table.remove(stack)
+    table.insert(u.nodes, n)
+    of[n] = u
+  end
+  for _, u in ipairs(units) do
+    local seen = {}
+    u.needs = {}
+    for _, n in ipairs(u.nodes) do
       local function need(id)
-        local from = r.by_id[id]
-        if not group[from] then
-          group[from] = pass
-          stack[#stack + 1] = from
+        local from = of[r.by_id[id]]
+        if from ~= u and not seen[from] then
+          seen[from] = true
+          table.insert(u.needs, from)
         end
       end
       for _, pair in ipairs(n.ins) do need(pair[1]) end
       for _, id in ipairs(n.controls) do need(id) end
     end
   end
-  for _, n in ipairs(r.nodes) do
-    local f = outermost(n)
-    n.group = group[n]
-    if f then f.group = math.min(f.group or last, n.group) end
+  return units
+end
+
+--- Whether each node is forward (0), of the k-th gradient (k), or made of that afterwards (k + 0.5): its `group`. What somebody needs is not
+-- later than that, whoever made it: what a gradient pass adds to a forward loop is forward.
+-- @return  the groups that there are, in order
+local function find_groups(r)
+  local units, first, last = find_units(r), {}, 0
+  for _, u in ipairs(units) do
+    if u.pass > 0 then first[u.pass], last = math.min(first[u.pass] or math.huge, u.id), math.max(last, u.pass) end
   end
-  return passes
+  for _, u in ipairs(units) do              -- when it was made
+    u.rank = u.pass
+    for pass = 1, u.pass == 0 and last or 0 do
+      if first[pass] and first[pass] < u.id then u.rank = pass + 0.5 end
+    end
+  end
+  local groups = {}
+  for rank = 0, last + 0.5, 0.5 do
+    local stack, any = {}, false
+    for _, u in ipairs(units) do
+      if not u.group and u.rank == rank then
+        u.group = rank
+        if rank % 1 > 0 and #u.needs > 0 then     -- made later, of what there was before: as late as that
+          local latest = 0
+          for _, from in ipairs(u.needs) do latest = math.max(latest, from.group or rank) end
+          if latest == 0 then u.group = 0 end
+        end
+        any = any or u.group == rank
+        stack[#stack + 1] = u
+      end
+    end
+    while #stack > 0 do
+      local u = table.remove(stack)
+      for _, from in ipairs(u.needs) do
+        if not from.group then
+          from.group = u.group
+          stack[#stack + 1] = from
+        end
+      end
+    end
+    if any then groups[#groups + 1] = rank end
+  end
+  for _, u in ipairs(units) do
+    for _, n in ipairs(u.nodes) do n.group = u.group end
+    if u.flow then u.flow.group = u.group end
+  end
+  return groups
 end
 
 --- Where a node is placed: on the device that was asked for where the session has it, else on the first, which has kernels for all; then
@@ -483,13 +518,19 @@ function M.make(g, asked, stage, devices)
       for _, e in ipairs(model.edges) do if e.from.device ~= e.to.device then e.kind = 'sent' end end
     end
   elseif stage == 'gradient' then
-    local passes = find_passes(r)
-    local boxes, names = {}, { [0] = 'forward' }
-    for i, pass in ipairs(passes) do names[pass] = #passes > 1 and 'gradient ' .. i or 'gradient' end
+    local groups = find_groups(r)
+    local boxes, names, k, passes = {}, { [0] = 'forward' }, 0, 0
+    for _, group in ipairs(groups) do if group > 0 and group % 1 == 0 then passes = passes + 1 end end
+    for _, group in ipairs(groups) do
+      if group > 0 and group % 1 == 0 then
+        k = k + 1
+        names[group] = passes > 1 and 'gradient ' .. k or 'gradient'
+      elseif group > 0 then names[group] = passes > 1 and 'made of gradient ' .. k or 'made of the gradient' end
+    end
     local function home(n)
       local pass = n.group                     -- of a node, or of a cond or loop
       if not boxes[pass] then
-        boxes[pass] = new_box(model.top, pass == 0 and 'forward' or 'gradient', names[pass])
+        boxes[pass] = new_box(model.top, pass % 1 == 0 and pass > 0 and 'gradient' or 'forward', names[pass])
       end
       return boxes[pass]
     end
