@@ -89,33 +89,61 @@ static int core_run_frames(lua_State *L) {
 
 static const df_snapshot *snapshot_arg(lua_State *L) { return dfb_arg(L, 1, DFB_SNAPSHOT); }
 
-/* snapshot_frames(s, most?): its frames, parents before children, the first ones only if there are more than `most`; and how many there are */
+/* snapshot_frames(s): how many frames it has */
 static int core_snapshot_frames(lua_State *L) {
+  lua_pushinteger(L, snapshot_arg(L)->nframes);
+  return 1;
+}
+
+static void set_tokens(lua_State *L, const df_frame_info *f) {
+  set_int(L, "live", f->live);   set_int(L, "dead", f->dead);   set_int(L, "running", f->running);
+  set_int(L, "partial", f->partial);                            set_int(L, "deferred", f->deferred);
+}
+
+static const df_frame_info *frame_arg(lua_State *L, const df_snapshot *s) {
+  int64_t i = luaL_checkinteger(L, 2);
+  luaL_argcheck(L, i >= 1 && i <= s->nframes, 2, "no such frame");
+  return &s->frame[i - 1];
+}
+
+/* snapshot_frame(s, i, into): what is known of its frame i, from 1, put into a table; places in the list count from 1, 0: none */
+static int core_snapshot_frame(lua_State *L) {
+  const df_frame_info *f = frame_arg(L, snapshot_arg(L));
+  luaL_checktype(L, 3, LUA_TTABLE);
+  lua_settop(L, 3);
+  set_int(L, "id", f->id);       set_int(L, "parent_iteration", f->parent_iteration);
+  set_int(L, "first", f->first); set_int(L, "next", f->next);      set_int(L, "limit", f->limit);
+  set_int(L, "around", f->around + 1);                             set_int(L, "enters_missing", f->enters_missing);
+  set_int(L, "inside", f->inside + 1);                             set_int(L, "ninside", f->ninside);
+  set_tokens(L, f);
+  set_text(L, "name", f->name);  set_text(L, "where", f->where);
+  return 0;
+}
+
+/* snapshot_place(s, id): the place of the frame of this serial number, or nil */
+static int core_snapshot_place(lua_State *L) {
   const df_snapshot *s = snapshot_arg(L);
-  int64_t most = luaL_optinteger(L, 2, s->nframes);
-  int32_t n = most < s->nframes ? (int32_t)(most > 0 ? most : 0) : s->nframes;
-  lua_createtable(L, n, 0);
-  for (int32_t i = 0; i < n; i++) {
-    const df_frame_info *f = &s->frame[i];
-    lua_createtable(L, 0, 24);                   /* with room for what inspect.lua adds */
-    set_int(L, "id", f->id);       set_int(L, "parent", f->parent);  set_int(L, "parent_iteration", f->parent_iteration);
-    set_int(L, "first", f->first); set_int(L, "next", f->next);      set_int(L, "limit", f->limit);
-    set_int(L, "enters_missing", f->enters_missing);                 set_int(L, "deferred", f->deferred);
-    set_int(L, "live", f->live);   set_int(L, "dead", f->dead);      set_int(L, "running", f->running);
-    set_int(L, "partial", f->partial);
-    set_text(L, "name", f->name);  set_text(L, "where", f->where);
-    lua_rawseti(L, -2, i + 1);
-  }
-  lua_pushinteger(L, s->nframes);
-  return 2;
+  int64_t id = luaL_checkinteger(L, 2);
+  for (int32_t i = 0; i < s->nframes; i++)
+    if (s->frame[i].id == id) { lua_pushinteger(L, i + 1); return 1; }
+  return 0;
+}
+
+/* snapshot_sum(s, first, n): {frames, in_flight, live, dead, …} of n frames next to each other and all inside them */
+static int core_snapshot_sum(lua_State *L) {
+  df_frame_info sum;
+  int32_t frames = df_snapshot_sum(snapshot_arg(L), (int32_t)luaL_checkinteger(L, 2) - 1, (int32_t)luaL_checkinteger(L, 3), &sum);
+  lua_createtable(L, 0, 8);
+  set_int(L, "frames", frames);
+  set_int(L, "in_flight", sum.next);
+  set_tokens(L, &sum);
+  return 1;
 }
 
 /* snapshot_iterations(s, i): those of its frame i, from 1 */
 static int core_snapshot_iterations(lua_State *L) {
   const df_snapshot *s = snapshot_arg(L);
-  int64_t i = luaL_checkinteger(L, 2);
-  luaL_argcheck(L, i >= 1 && i <= s->nframes, 2, "no such frame");
-  const df_frame_info *f = &s->frame[i - 1];
+  const df_frame_info *f = frame_arg(L, s);
   int32_t n = (int32_t)(f->next - f->first), end = f->iterations + n <= s->niterations ? f->iterations + n : f->iterations;
   lua_createtable(L, n, 0);
   for (int32_t k = f->iterations; k < end; k++) {
@@ -254,7 +282,9 @@ const luaL_Reg dfb_watch_functions[] = {
   { "run_history", core_run_history }, { "run_value", core_run_value },     { "run_waits_for", core_run_waits_for },
   { "run_events", core_run_events },   { "run_events_lost", core_run_events_lost },
   { "run_scope", core_run_scope },     { "run_frames", core_run_frames },     { "run_ledger", core_run_ledger },
-  { "snapshot_frames", core_snapshot_frames },   { "snapshot_iterations", core_snapshot_iterations },
+  { "snapshot_frames", core_snapshot_frames },   { "snapshot_frame", core_snapshot_frame },
+  { "snapshot_place", core_snapshot_place },     { "snapshot_sum", core_snapshot_sum },
+  { "snapshot_iterations", core_snapshot_iterations },
   { "snapshot_tokens", core_snapshot_tokens },   { "snapshot_arrays", core_snapshot_arrays },
   { NULL, NULL }
 };

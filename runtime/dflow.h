@@ -404,6 +404,8 @@ typedef struct df_frame_info {
   int32_t live, dead;              /* of all its iterations: tokens ready to run, and those of them that are dead; 0 from df_run_frames */
   int32_t running, partial;
   int32_t iterations;              /* where its first one is in the snapshot's list */
+  int32_t around;                  /* its parent's place in the snapshot's list; -1 */
+  int32_t inside, ninside;         /* the place there of the first frame opened by its iterations, which are next to each other, and how many */
   const char *name, *where;        /* "" for the top level; the Lua line of the loop */
 } df_frame_info;
 typedef struct df_iteration_info {
@@ -432,7 +434,7 @@ typedef struct df_array_info {     /* a TensorArray that a live frame holds */
 } df_array_info;
 typedef struct df_snapshot {
   int32_t nframes, niterations, ntokens, narrays;
-  df_frame_info     *frame;        /* parents before children */
+  df_frame_info     *frame;        /* the top level, then what it opened, then what these opened, … */
   df_iteration_info *iteration;    /* by frame, by number */
   df_token_info     *token;
   df_array_info     *array;
@@ -440,6 +442,9 @@ typedef struct df_snapshot {
 /* A snapshot, owned (df_snapshot_release); pauses the run for it where it is not paused. NULL: err is filled (the run is over). */
 df_snapshot *df_run_look(df_run *r, df_error *err);
 void         df_snapshot_release(df_snapshot *s);
+/* Sums over n frames next to each other, from place `first`, and over all inside them: live to partial, deferred, and in `next` the iterations in
+ * flight. How many frames they are. */
+int32_t      df_snapshot_sum(const df_snapshot *s, int32_t first, int32_t n, df_frame_info *out);
 /* The same of the frames alone, which is quick in a run of very many iterations: of all, or of one and those around it (none, if it has ended). */
 df_snapshot *df_run_frames(df_run *r, int32_t frame /* < 0: all */, df_error *err);
 /* The books of a run at one moment: all tokens there have been, and where they are. ran, died, merged, ended and the last two are counted as

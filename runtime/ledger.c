@@ -227,8 +227,8 @@ int32_t dfi_ledger_balance(dfi_watch *w, df_ledger *out, df_error *err) {
   bool mine;
   df_error local;
   *out = (df_ledger){ 0 };
-  int32_t status = dfi_watch_hold(w, &mine) == DF_RUN_PAUSED ? balance(w->exec, out, err ? err : &local)
-                                                             : dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is over: it has no tokens any more");
+  const int32_t state = dfi_watch_hold(w, &mine);
+  int32_t status = state == DF_RUN_PAUSED ? balance(w->exec, out, err ? err : &local) : dfi_watch_refuse(w, state, "the run is over: it has no tokens any more", err);
   dfi_watch_let_go(w, mine);
   return status;
 }

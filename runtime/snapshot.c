@@ -59,6 +59,7 @@ typedef struct taker {
   df_snapshot *s;
   const dfi_exec *x;
   dfi_frame  **frame; int32_t nframes, frame_cap;
+  int32_t     *around, narounds, around_cap;   /* of each of them, its parent's place; -1 */
   int32_t      iteration_cap, token_cap, array_cap;
   uintptr_t   *seen; uint32_t seen_room;       /* arrays that are in the list: open addressing, a power of two */
 } taker;
@@ -112,6 +113,14 @@ static void add_array(taker *k, const dfi_record *r, const df_value *v) {
   }
 }
 
+/* Frame `child` was opened by one at place `parent`: it comes to the end of those to be described. */
+static void found_frame(taker *k, int32_t parent, dfi_frame *child) {
+  ROOM(k->around, k->narounds, k->around_cap);
+  ROOM(k->frame, k->nframes, k->frame_cap);
+  k->around[k->narounds++] = parent;
+  k->frame[k->nframes++] = child;
+}
+
 static void add_iteration(taker *k, dfi_record *r) {
   const dfi_scope *s = r->frame->scope;
   ROOM(k->s->iteration, k->s->niterations, k->iteration_cap);
@@ -121,8 +130,7 @@ static void add_iteration(taker *k, dfi_record *r) {
   for (uint32_t c = 0; c < s->nchildren; c++)
     if (r->children[c]) {
       o->children++;
-      ROOM(k->frame, k->nframes, k->frame_cap);
-      k->frame[k->nframes++] = r->children[c];
+      found_frame(k, k->s->nframes - 1, r->children[c]);
     }
   for (uint32_t i = 0; i < s->n; i++) {
     bool dead, some;
@@ -140,9 +148,20 @@ static void describe_frame(df_frame_info *o, const dfi_frame *f) {
     .enters_missing = f->enters_missing, .deferred = f->ndeferred, .name = f->scope->name, .where = f->scope->where ? f->scope->where : "" };
 }
 
+/* Where the frame at `place` is in the tree, once it is described: those inside it come later. */
+static void join_tree(taker *k, int32_t place) {
+  df_frame_info *o = &k->s->frame[place];
+  o->around = k->around[place];
+  o->inside = o->ninside = 0;
+  if (o->around < 0) return;
+  df_frame_info *parent = &k->s->frame[o->around];
+  if (!parent->ninside++) parent->inside = place;
+}
+
 static void add_frame(taker *k, dfi_frame *f) {
   df_snapshot *s = k->s;
   describe_frame(&s->frame[s->nframes], f);
+  join_tree(k, s->nframes);
   s->frame[s->nframes++].iterations = s->niterations;
   for (int64_t i = f->first; i < f->next; i++) add_iteration(k, f->ring[i & (f->capacity - 1)]);
   if (f->first < f->next)
@@ -153,8 +172,7 @@ static df_snapshot *take(const dfi_exec *x) {
   taker k = { .s = dfi_xcalloc(1, sizeof(df_snapshot)), .x = x };
   df_snapshot *s = k.s;
   int32_t room = 0;
-  ROOM(k.frame, k.nframes, k.frame_cap);
-  k.frame[k.nframes++] = x->root;
+  found_frame(&k, -1, x->root);
   for (int32_t i = 0; i < k.nframes; i++) {
     ROOM(s->frame, s->nframes, room);
     add_frame(&k, k.frame[i]);
@@ -179,6 +197,7 @@ static df_snapshot *take(const dfi_exec *x) {
     }
   }
   free(k.frame);
+  free(k.around);
   free(k.seen);
   return s;
 }
@@ -186,28 +205,27 @@ static df_snapshot *take(const dfi_exec *x) {
 static df_snapshot *frames_alone(const dfi_exec *x, int32_t only) {
   taker k = { .s = dfi_xcalloc(1, sizeof(df_snapshot)), .x = x };
   dfi_frame *found = only < 0 ? NULL : x->root;
-  ROOM(k.frame, k.nframes, k.frame_cap);
-  k.frame[k.nframes++] = x->root;
+  found_frame(&k, -1, x->root);
   for (int32_t i = 0; i < k.nframes; i++) {
     dfi_frame *f = k.frame[i];
     if (only >= 0 && f->serial == (uint32_t)only) { found = f; break; }
     for (int64_t n = f->first; f->scope->nchildren && n < f->next; n++) {
       const dfi_record *r = f->ring[n & (f->capacity - 1)];
-      for (uint32_t c = 0; c < f->scope->nchildren; c++)
-        if (r->children[c]) {
-          ROOM(k.frame, k.nframes, k.frame_cap);
-          k.frame[k.nframes++] = r->children[c];
-        }
+      for (uint32_t c = 0; c < f->scope->nchildren; c++) if (r->children[c]) found_frame(&k, i, r->children[c]);
     }
   }
   if (found) {                             /* it and those around it, outermost first */
     k.nframes = found->depth + 1;
-    for (dfi_frame *f = found; f; f = f->parent) k.frame[f->depth] = f;
+    for (dfi_frame *f = found; f; f = f->parent) { k.frame[f->depth] = f; k.around[f->depth] = f->depth - 1; }
   }
   k.s->frame = dfi_xcalloc((size_t)k.nframes, sizeof *k.s->frame);
   k.s->nframes = k.nframes;
-  for (int32_t i = 0; i < k.nframes; i++) describe_frame(&k.s->frame[i], k.frame[i]);
+  for (int32_t i = 0; i < k.nframes; i++) {
+    describe_frame(&k.s->frame[i], k.frame[i]);
+    join_tree(&k, i);
+  }
   free(k.frame);
+  free(k.around);
   return k.s;
 }
 
@@ -230,6 +248,24 @@ void df_snapshot_release(df_snapshot *s) {
   if (!s) return;
   free(s->frame); free(s->iteration); free(s->token); free(s->array);
   free(s);
+}
+
+int32_t df_snapshot_sum(const df_snapshot *s, int32_t first, int32_t n, df_frame_info *out) {
+  int32_t frames = 0;
+  *out = (df_frame_info){ .name = "", .where = "", .around = -1, .parent = -1 };
+  if (first < 0 || n > s->nframes - first) return 0;
+  while (n > 0) {                          /* those inside frames that are next to each other are so, too */
+    int32_t inside = 0, ninside = 0;
+    for (const df_frame_info *f = s->frame + first, *end = f + n; f < end; f++) {
+      out->next += f->next - f->first; out->deferred += f->deferred;
+      out->live += f->live; out->dead += f->dead; out->running += f->running; out->partial += f->partial;
+      if (!ninside) inside = f->inside;
+      ninside += f->ninside;
+    }
+    frames += n;
+    first = inside; n = ninside;
+  }
+  return frames;
 }
 
 int32_t dfi_snapshot_history(dfi_watch *w, int32_t n, df_token_info *out) {

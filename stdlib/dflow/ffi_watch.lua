@@ -51,12 +51,21 @@ return function(core, C, open, raise, value_of, err)
   function core.run_look(r) return snapshot(C.df_run_look(run(r), err)) end
   function core.run_frames(r, frame) return snapshot(C.df_run_frames(run(r), frame or -1, err)) end
 
-  function core.snapshot_frames(s, most)
-    return list_of(math.min(most or s.nframes, s.nframes), s.frame, function(f)
-      return { id = f.id, parent = f.parent, parent_iteration = number(f.parent_iteration), first = number(f.first),
-               next = number(f.next), limit = number(f.limit), enters_missing = f.enters_missing, deferred = f.deferred,
-               live = f.live, dead = f.dead, running = f.running, partial = f.partial, name = text(f.name), where = text(f.where) }
-    end), s.nframes
+  function core.snapshot_frames(s) return s.nframes end
+  function core.snapshot_frame(s, i, into)
+    local f = s.frame[i - 1]
+    into.id, into.parent_iteration, into.first, into.next, into.limit = f.id, number(f.parent_iteration), number(f.first), number(f.next), number(f.limit)
+    into.around, into.inside, into.ninside, into.enters_missing = f.around + 1, f.inside + 1, f.ninside, f.enters_missing
+    into.live, into.dead, into.running, into.partial, into.deferred = f.live, f.dead, f.running, f.partial, f.deferred
+    into.name, into.where = text(f.name), text(f.where)
+  end
+  function core.snapshot_place(s, id)
+    for i = 0, s.nframes - 1 do if s.frame[i].id == id then return i + 1 end end
+  end
+  local sum = new('df_frame_info')
+  function core.snapshot_sum(s, first, n)
+    local frames = C.df_snapshot_sum(s, first - 1, n, sum)
+    return { frames = frames, in_flight = number(sum.next), live = sum.live, dead = sum.dead, running = sum.running, partial = sum.partial, deferred = sum.deferred }
   end
   function core.snapshot_iterations(s, i)
     local f = s.frame[i - 1]

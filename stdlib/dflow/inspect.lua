@@ -16,37 +16,49 @@ local token_states = { [0] = 'ready', 'running', 'waiting', 'partial', 'ran' }
 local units = { token = 1, node = 2, iteration = 3, frame = 4 }
 
 -- ---- frames by tag ------------------------------------------------------------------------------------------------------
+-- A run may have very many frames. The list has a table for each of them, but what is in it is read out of the snapshot when it is first asked for.
 local Frames = { __name = 'dflow.Frames' }
-local Frame = { __name = 'dflow.Frame' }
-
--- What takes long in a run of very many iterations is read out of the snapshot when it is asked for.
 local lazy = {}
 
-function lazy.iterations(f)
-  local list = core.snapshot_iterations(f.list.snapshot, f.index)
+function lazy.parent(f, list) return f.around > 0 and list[f.around] or nil end
+function lazy.in_flight(f) return f.next - f.first end
+function lazy.waiting(f) return f.partial end
+
+function lazy.children(f, list)
+  local children = {}
+  for i = 0, f.ninside - 1 do children[i + 1] = list[f.inside + i] end
+  return children
+end
+
+function lazy.iterations(f, list)
+  local iterations = core.snapshot_iterations(list.snapshot, f.index)
   local by_number = {}
-  for i, it in ipairs(list) do
+  for i, it in ipairs(iterations) do
     it.live, it.children = it.ready - it.dead, {}
-    by_number[it.number] = list[i]
+    by_number[it.number] = iterations[i]
   end
   for _, child in ipairs(f.children) do
     local it = by_number[child.parent_iteration]
     if it then it.children[#it.children + 1] = child end
   end
-  return list
+  return iterations
 end
 
-function lazy.stacks(f)
-  local list = f.list
-  for _, other in ipairs(list) do other.stacks = {} end
+local function all_stacks(list)
+  local by_id = {}
   for _, a in ipairs(core.snapshot_arrays(list.snapshot)) do
-    local o = list.by_id[a.frame]
-    if o then
-      o.stacks[#o.stacks + 1] = { name = a.name, saved = a.saved, depth = a.written, size = a.size, bytes = a.bytes, iteration = a.iteration,
-                                  dtype = dtypes.name[a.dtype], where = a.where ~= '' and a.where or nil, node = a.node, frame = o.tag }
-    end
+    local f = list.by_id[a.frame]
+    local stacks = by_id[a.frame] or {}
+    by_id[a.frame] = stacks
+    stacks[#stacks + 1] = { name = a.name, saved = a.saved, depth = a.written, size = a.size, bytes = a.bytes, iteration = a.iteration,
+                            dtype = dtypes.name[a.dtype], where = a.where ~= '' and a.where or nil, node = a.node, frame = f and f.tag or '' }
   end
-  return rawget(f, 'stacks')
+  return by_id
+end
+
+function lazy.stacks(f, list)
+  list.stacks = list.stacks or all_stacks(list)
+  return list.stacks[f.id] or {}
 end
 
 function lazy.tag(f)
@@ -54,30 +66,34 @@ function lazy.tag(f)
   return not parent and '' or (parent.parent and parent.tag .. ':' .. ('%d/'):format(f.parent_iteration) or '') .. f.name
 end
 
-function Frame.__index(f, key)
-  local make = lazy[key]
-  if not make then return nil end
-  local v = make(f)
-  rawset(f, key, v)
-  return v
+--- What a frame of this list does when it is asked for a field that it has not.
+local function frame_of(list)
+  return { __name = 'dflow.Frame', __tostring = M.frame_text, __index = function(f, key)
+    if rawget(f, 'id') == nil then
+      core.snapshot_frame(list.snapshot, f.index, f)
+      if f.around == 0 then f.parent_iteration = nil end
+      if f.where == '' then f.where = nil end
+      if rawget(f, key) ~= nil then return f[key] end
+    end
+    local make = lazy[key]
+    if not make then return nil end
+    local v = make(f, list)
+    rawset(f, key, v)
+    return v
+  end }
 end
 
 --- The tree of a snapshot: a list of frames, parents first, each with its iterations and theirs with child frames. nil: of none.
 -- `r` is kept alive with it: the texts of a snapshot are its graph's. Where only so many frames are wanted, they are the first ones,
 -- and `total` says how many there are.
 local function tree(snapshot, r, most)
-  local list, by_id, total = {}, {}, 0
-  if snapshot then list, total = core.snapshot_frames(snapshot, most) end
-  for i, f in ipairs(list) do
-    local parent = by_id[f.parent]
-    f.index, f.list, f.parent = i, list, parent
-    f.parent_iteration = parent and f.parent_iteration or nil
-    f.where = f.where ~= '' and f.where or nil
-    f.in_flight, f.waiting, f.children = f.next - f.first, f.partial, {}
-    by_id[f.id] = setmetatable(f, Frame)
-    if parent then parent.children[#parent.children + 1] = f end
-  end
-  list.by_id, list.snapshot, list.run, list.total = by_id, snapshot, r, total
+  local list = { snapshot = snapshot, run = r, total = snapshot and core.snapshot_frames(snapshot) or 0 }
+  local Frame = frame_of(list)
+  for i = 1, math.min(most or list.total, list.total) do list[i] = setmetatable({ index = i }, Frame) end
+  list.by_id = setmetatable({}, { __index = function(_, id)
+    local i = id and snapshot and core.snapshot_place(snapshot, id)
+    return i and list[i] or nil
+  end })
   return setmetatable(list, Frames)
 end
 
@@ -86,25 +102,58 @@ local function outlines(r, frame) return tree(core.run_frames(r.handle, frame), 
 
 local function counted(n, one, many) return n > 0 and (', %d %s'):format(n, n == 1 and one or many or one .. 's') or '' end
 
-function Frame.__tostring(f)
+local function tokens_text(f)
+  return counted(f.live, 'live token') .. counted(f.dead, 'dead token') .. counted(f.running, 'call running', 'calls running')
+    .. counted(f.partial, 'node with some of its inputs', 'nodes with some of their inputs')
+    .. counted(f.deferred, 'value held back by the window', 'values held back by the window')
+end
+
+function M.frame_text(f)
   local name = f.parent and f.tag or 'top level'
   local text = name
   if f.parent and f.enters_missing > 0 then text = ('%s  has not begun: %d of its inputs have not come'):format(name, f.enters_missing)
   elseif f.parent then text = ('%s  iterations %d-%d in flight (%d of %d)'):format(name, f.first, f.next - 1, f.in_flight, f.limit) end
-  text = text .. counted(f.live, 'live token') .. counted(f.dead, 'dead token') .. counted(f.running, 'call running', 'calls running')
-    .. counted(f.waiting, 'node with some of its inputs', 'nodes with some of their inputs') .. counted(f.deferred, 'value held back by the window', 'values held back by the window')
-    .. counted(#f.stacks, 'stack')
+  text = text .. tokens_text(f) .. counted(#f.stacks, 'stack')
   return f.where and text .. '  ' .. f.where or text
 end
 
-function Frames.__tostring(list)
-  local lines = {}
+local SIBLINGS, LINES = 8, 200
+
+--- The tree as lines, at most so many of them (200, unless `most` says otherwise) and so many frames (8) opened by one frame; the others
+--- are summed up.
+function M.frame_lines(list, most, siblings)
+  most, siblings = most or LINES, siblings or SIBLINGS
+  local lines, left_out = {}, 0
+  local function rest(first, n, indent)
+    if n <= 0 then return end
+    local sum = core.snapshot_sum(list.snapshot, first, n)
+    if #lines >= most then
+      left_out = left_out + sum.frames
+      return
+    end
+    local inside = sum.frames - n
+    lines[#lines + 1] = ('%s… and %d more%s  %d iterations in flight%s'):format(indent, n, inside > 0 and (' with %d inside them'):format(inside) or '',
+      sum.in_flight, tokens_text(sum))
+  end
   local function walk(f, indent)
     lines[#lines + 1] = indent .. tostring(f)
-    for _, child in ipairs(f.children) do walk(child, indent .. '  ') end
+    local shown = f.ninside > siblings + 1 and siblings or f.ninside      -- one more takes no more room than to say so
+    for i = 0, shown - 1 do
+      if #lines >= most or not list[f.inside + i] then
+        shown = i
+        break
+      end
+      walk(list[f.inside + i], indent .. '  ')
+    end
+    rest(f.inside + shown, f.ninside - shown, indent .. '  ')
   end
-  for _, f in ipairs(list) do if not f.parent then walk(f, '') end end
-  return #lines > 0 and table.concat(lines, '\n') or 'no frames: the run is over'
+  if list[1] then walk(list[1], '') end
+  if left_out > 0 then lines[#lines + 1] = ('… and %d more frames'):format(left_out) end
+  return lines
+end
+
+function Frames.__tostring(list)
+  return list[1] and table.concat(M.frame_lines(list), '\n') or 'no frames: the run is over'
 end
 
 -- ---- what the methods share --------------------------------------------------------------------------------------------------
