@@ -39,7 +39,7 @@ static int64_t varint_bytes(uint64_t v) {
 /* t as a TensorProto's bytes, to be freed: dtype, shape, and the elements in one piece; strings as their lengths, then their bytes. */
 static char *to_proto(const df_tensor *t, int64_t *bytes) {
   int64_t shape = 0, content = t->size * dfi_dtype_size[t->dtype];
-  for (int32_t d = 0; d < t->rank; d++) shape += 3 + varint_bytes((uint64_t)t->dims[d]);
+  for (int32_t d = 0; d < t->rank; d++) shape += t->dims[d] ? 3 + varint_bytes((uint64_t)t->dims[d]) : 2;   /* a zero is left out */
   const df_str *s = t->dtype == DF_STRING ? t->data : NULL;
   if (s) content = 0;
   for (int64_t i = 0; s && i < t->size; i++) content += varint_bytes((uint64_t)s[i].length) + s[i].length;
@@ -50,7 +50,8 @@ static char *to_proto(const df_tensor *t, int64_t *bytes) {
   at = put_varint(at, (uint64_t)shape);
   for (int32_t d = 0; d < t->rank; d++) {
     *at++ = 0x12;
-    at = put_varint(at, 1 + (uint64_t)varint_bytes((uint64_t)t->dims[d]));
+    at = put_varint(at, t->dims[d] ? 1 + (uint64_t)varint_bytes((uint64_t)t->dims[d]) : 0);
+    if (!t->dims[d]) continue;
     *at++ = 0x08;
     at = put_varint(at, (uint64_t)t->dims[d]);
   }

@@ -66,6 +66,15 @@ int32_t dfi_step_dense(dfi_step *s, df_kernel *k, int32_t n, int32_t grad) {
 
 static double number(const df_kernel *k, int32_t i) { return df_tensor_get(k->in[i], 0); }
 
+/* Inputs from … to are one number each; otherwise err is filled. */
+static int32_t check_numbers(df_kernel *k, int32_t from, int32_t to) {
+  char text[160];
+  for (int32_t i = from; i <= to; i++)
+    if (k->in[i]->rank != 0)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a scalar", i, dfk_shape_text(k->in[i], text, sizeof text));
+  return DF_OK;
+}
+
 /* ---- dense ----------------------------------------------------------------------------------- */
 
 typedef struct work {
@@ -107,12 +116,14 @@ static int32_t dense(df_kernel *k, int32_t n, int32_t grad, work *w, df_range_fn
 
 /* var alpha delta */
 int32_t dfi_kernel_descent(df_kernel *k) {
+  if (check_numbers(k, 1, 1)) return DF_INVALID_ARGUMENT;
   work w = { .rate = number(k, 1) };
   return dense(k, 1, 2, &w, descent_part);
 }
 
 /* var accum lr grad momentum; use_nesterov */
 int32_t dfi_kernel_momentum(df_kernel *k) {
+  if (check_numbers(k, 2, 2) || check_numbers(k, 4, 4)) return DF_INVALID_ARGUMENT;
   work w = { .rate = number(k, 2), .momentum = number(k, 4), .nesterov = dfk_bool(k, 0) };
   return dense(k, 2, 3, &w, momentum_part);
 }
@@ -123,6 +134,7 @@ static dfk_adam adam_options(const df_kernel *k) {
                      .beta2 = number(k, 7), .epsilon = number(k, 8), .nesterov = dfk_bool(k, 0) };
 }
 int32_t dfi_kernel_adam(df_kernel *k) {
+  if (check_numbers(k, 3, 8)) return DF_INVALID_ARGUMENT;
   work w = { .adam = adam_options(k) };
   return dense(k, 3, 9, &w, adam_part);
 }
@@ -188,6 +200,7 @@ static int32_t open_sparse(dfi_step *s, rows *r, df_kernel *k, int32_t n, int32_
 int32_t dfi_kernel_sparse_descent(df_kernel *k) {
   dfi_step s;
   rows r;
+  if (check_numbers(k, 1, 1)) return DF_INVALID_ARGUMENT;
   int32_t code = open_sparse(&s, &r, k, 1, 2, 3), dtype = k->in[2]->dtype;
   if (code) return code;
   int64_t bytes = r.row * dfi_dtype_size[dtype];
@@ -201,6 +214,7 @@ int32_t dfi_kernel_sparse_descent(df_kernel *k) {
 int32_t dfi_kernel_sparse_momentum(df_kernel *k) {
   dfi_step s;
   rows r;
+  if (check_numbers(k, 2, 2) || check_numbers(k, 5, 5)) return DF_INVALID_ARGUMENT;
   int32_t code = open_sparse(&s, &r, k, 2, 3, 4), dtype = k->in[3]->dtype;
   if (code) return code;
   int64_t bytes = r.row * dfi_dtype_size[dtype];
@@ -218,6 +232,7 @@ int32_t dfi_kernel_sparse_momentum(df_kernel *k) {
 int32_t dfi_kernel_sparse_adam(df_kernel *k) {
   dfi_step s;
   rows r;
+  if (check_numbers(k, 3, 8)) return DF_INVALID_ARGUMENT;
   int32_t code = open_sparse(&s, &r, k, 3, 9, 10), dtype = k->in[9]->dtype;
   if (code) return code;
   int64_t size = dfi_value_size(&s.var[0]->value), bytes = r.row * dfi_dtype_size[dtype];

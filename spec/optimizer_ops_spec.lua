@@ -62,4 +62,19 @@ describe("a step of TensorFlow's", function()
     end
     support.same(df.run{ v, accum }, { { 1, 2 }, { 1, 1 } })
   end)
+
+  it('takes one number for a rate, of variables of either kind', function()
+    local w, m, v = df.Variable({ 1.0, 2 }), df.Variable({ 0.0, 0 }), df.Variable({ 0.0, 0 })
+    local g, rows, at = df.float32{ 1, 1 }, df.float32{ 1 }, df.int32{ 0 }
+    local rate = df.placeholder('float32')
+    for _, given in ipairs{ df.tensor{ 0.5 }, df.tensor{ 0.5, 0.5 }, df.tensor({}, 'float32', { 0 }) } do
+      for _, step in ipairs{ df.apply_gradient_descent(w, rate, g), df.sparse_apply_gradient_descent(w, rate, rows, at),
+                             df.apply_momentum(w, m, rate, g, 0.9), df.sparse_apply_momentum(w, m, 0.1, rows, at, rate),
+                             df.apply_adam(w, m, v, 0.9, 0.99, 0.1, rate, 0.99, 1e-8, g),
+                             df.sparse_apply_adam(w, m, v, 0.9, 0.99, rate, 0.9, 0.99, 1e-8, rows, at) } do
+        assert.matches('must be a scalar', support.message_of(df.run, step, { [rate] = given }))
+      end
+    end
+    support.same(df.run{ w, m, v }, { { 1, 2 }, { 0, 0 }, { 0, 0 } })
+  end)
 end)

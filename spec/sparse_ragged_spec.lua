@@ -28,6 +28,8 @@ describe('a serialized sparse tensor', function()
 
   it("is TensorFlow's TensorProto, byte for byte", function()
     local shape = df.run(df.gather(serialize(false, sparse(), 'string'), 2))
+    local none = { df.zeros({ 0, 1 }, 'int64'), df.zeros({ 0 }, 'int32'), df.int64{ 2 } }
+    assert.equal('\8\9\18\6\18\0\18\2\8\1', df.run(df.gather(serialize(false, none, 'string'), 0)))     -- a dimension of 0 is left out
     assert.equal('\8\9\18\4\18\2\8\2"\16\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0', shape)
   end)
 
