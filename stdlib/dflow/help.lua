@@ -344,6 +344,7 @@ local function add_methods(text, name)
     if t.methods[name] then kinds[#kinds + 1] = type_name end
   end
   table.sort(kinds)
+  if docs.lua[name] then lines[#lines + 1] = ("  %s is Lua's own: %s"):format(docs.lua[name][1], docs.lua[name][2]) end
   for _, type_name in ipairs(kinds) do
     lines[#lines + 1] = ('  ?%s:%s   %s'):format(type_name, name, docs.types[type_name].methods[name][1])
   end

@@ -2,6 +2,7 @@
 local core = require 'dflow.backend'
 local df = require 'dflow'
 local graph = require 'dflow.graph'
+local help = require 'dflow.help'
 local registry = require 'dflow.registry'
 local text = require 'dflow.text'
 local values = require 'dflow.repl.values'
@@ -61,6 +62,14 @@ end
 local types = { output = 'Output', tensor = 'Tensor', variable = 'Variable', tensor_array = 'TensorArray', queue = 'Queue', session = 'Session', graph = 'Graph',
                 run = 'Run', operation = 'Operation', indexed_slices = 'IndexedSlices' }
 
+--- The names that the prompt itself gives.
+local own = {
+  df = 'the module: :doc lists its names, ?pattern* searches them; ?Output, ?Tensor, ?Variable, ?Session, ?Run and so on tell of its types',
+  Out = 'Out[n] is the value of input n; :history numbers the inputs', _ = 'the last value', __ = 'the value before the last', _err = 'the last error',
+  repl = 'the prompt itself; repl.command(name, fn, doc) adds a command',
+  ['repl.command'] = 'adds a command: fn(rest, say) gets the rest of its line and a function that prints; doc is "usage - what it does"',
+}
+
 --- A function's parameters as a signature.
 local function parameters(name, f)
   local about = debug.getinfo(f, 'u')
@@ -73,11 +82,12 @@ end
 --- What the value of a name is.
 function M.value(name, v, line_of)
   local kind = df.type(v)
-  if type(v) == 'function' then return parameters(name, v) .. '  ' .. values.brief(v) end
+  local more = own[name] and '\n' .. help.wrap(own[name], '  ') or ''
+  if type(v) == 'function' then return parameters(name, v) .. '  ' .. values.brief(v) .. more end
   if kind == 'output' or kind == 'operation' then
     return ('%s: an %s\n%s'):format(name, types[kind], M.node(v.graph, v.node, line_of)) .. '\n  ?' .. types[kind] .. ' tells what one can do with it'
   end
-  local line = ('%s: %s'):format(name, values.brief(v))
+  local line = ('%s: %s'):format(name, values.brief(v)) .. more
   if types[kind] then line = line .. ('\n  a %s; ?%s tells what one can do with it'):format(types[kind], types[kind]) end
   return line
 end

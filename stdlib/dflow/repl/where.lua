@@ -59,6 +59,9 @@ local function method_name(name)
   if not object then return nil end
   local found, value = value_of(object)
   local kind = found and df.type(value)
+  if not found then                            -- as docs write it: h is a run
+    for _, t in pairs(docs.types) do if t.letter == object and t.methods[method] then kind = t.kind end end
+  end
   if not kind then return nil end
   local known = kind .. ':' .. method
   return help.signature(known) and known or method
@@ -154,7 +157,7 @@ function M.what(name)
   if text or own then return text or own end
   local node, g = node_of(name)
   if node then return describe.node(g, node, line_of) end
-  if tonumber(name) then return ('the graph has nodes 0 to %d'):format(g:size() - 1) end
+  if tonumber(name) then return g:size() == 0 and 'the graph has no nodes' or ('the graph has nodes 0 to %d'):format(g:size() - 1) end
   if commands.doc(name) then return (':%s is a command\n  :%s'):format(name, commands.doc(name):gsub('\n', '\n  ')) end
   local near = #name > 2 and help.matching('*' .. name:lower() .. '*') or {}
   if #near == 0 or why:find('did you mean', 1, true) then return why end
