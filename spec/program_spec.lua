@@ -252,7 +252,7 @@ describe('the prompt', function()
     os.remove(file)
     assert.are.equal('let\n  Mul: float32[] = Mul(3., 3.)  -- stdin:2\nin Mul\n', (text:gsub('stdin:%d+', 'stdin:2')))
     assert.is_truthy(err:match("there is no command ':nonsense'"))
-    assert.is_truthy(out:match(':graph x %[as tree | let | dot | svg%].-\n  the graph that leads to x'), out)
+    assert.is_truthy(out:match(':graph x %[as form%] %[at stage%]\n  the graph that leads to x\n'), out)
   end)
 
   it('lets others add commands', function()

@@ -244,10 +244,10 @@ command('graph', function(rest, _, _, path)
   form = form or ({ svg = 'svg', dot = 'dot', gv = 'dot' })[ending] or 'let'
   local drawn = df.draw(x, { as = form, at = stage, lines = path and math.huge or nil })
   return (form == 'tree' or form == 'let') and not path and values.plain(drawn) or drawn
-end, [[graph x [as tree | let | dot | svg] [at built | lowered | gradient | partitioned] [> file] - the graph that leads to x
-x is an Output, an operation, a Graph, or a table of them. as let: typed lines, cond{…} and while{…} nested; tree: boxes within boxes,
-a line for each node; dot: for Graphviz; svg: a picture. Without it as the file's name ends, else let.
-at built: as it was typed; lowered: Enter, Merge, Switch, NextIteration and Exit, and what a run makes of each node; gradient: with the
+end, [[graph x [as form] [at stage] - the graph that leads to x
+x is an Output, an operation, a Graph, or a table of them. as let: typed lines, cond{…} and while{…} nested; as tree: boxes within boxes,
+a line for each node; as dot: for Graphviz; as svg: a picture. Without it as the file's name ends, else let.
+at built, without it: as it was typed; lowered: Enter, Merge, Switch, NextIteration and Exit, and what a run makes of each node; gradient: with the
 gradient of x by its variables and placeholders, or what x is the gradient of; partitioned: by device.
 :graph loss at gradient > loss.svg; in a script: df.draw(loss, {at = 'gradient', path = 'loss.svg'})]], function(rest)
   if rest:find '%sas%s+%a*$' then return graph_forms end
