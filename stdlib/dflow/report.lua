@@ -91,7 +91,7 @@ local function sources(nodes)
       at[i] = { file, tonumber(line) }
     else
       if not rest then
-        rest = { name = 'nodes that have no Lua line', lines = {} }
+        rest = { name = 'nodes that have no Lua line', lines = {}, plain = true }
         files[#files + 1] = rest
         rest.at = #files
       end

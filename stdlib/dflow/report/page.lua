@@ -49,7 +49,7 @@ footer { grid-column: 1 / 3; border-top: 1px solid var(--line); padding: 7px 14p
 #count { font-variant-numeric: tabular-nums; white-space: nowrap; }
 button { font: inherit; color: inherit; background: var(--box); border: 1px solid var(--line); border-radius: 5px; padding: 1px 10px; cursor: pointer; }
 :focus-visible { outline: 2px solid var(--live); outline-offset: 1px; }
-#now { padding: 4px 0 2px; font: 13px/1.5 ui-monospace, monospace; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+#now { height: 26px; padding: 4px 0 2px; font: 13px/1.5 ui-monospace, monospace; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 #time { width: 100%; height: 96px; display: block; cursor: crosshair; } #time text { font: 11px system-ui, sans-serif; fill: var(--soft); }
 #time .area { fill: var(--area); stroke: var(--soft); stroke-width: 1; } #time .live { fill: none; stroke: var(--live); stroke-width: 1.2; }
 #time .peak { fill: var(--bad); } #time .cursor { stroke: var(--fg); } #time .axis { stroke: var(--line); } #time text.live { fill: var(--live); stroke: none; }

@@ -108,8 +108,11 @@ wires.forEach((w, i) => {
   w.shown = w.plain;
   w.path = make('path', { class: w.plain, d }, world);
 });
-const spot = (w, n) => {                                     // where the n-th chip lies
+const roomOn = w => {                                        // how many chips have room on an edge
   w.length = w.length || w.path.getTotalLength();
+  return Math.max(1, Math.min(5, Math.floor((w.length - 4) / 20)));
+};
+const spot = (w, n) => {                                     // where the n-th chip lies
   w.spots = w.spots || [];
   return w.spots[n] = w.spots[n] || w.path.getPointAtLength(Math.max(8, Math.min(w.length - 8, w.length * .5 + (n % 2 ? 1 : -1) * Math.ceil(n / 2) * 18)));
 };
@@ -192,7 +195,7 @@ const sheets = run.files.map((file, f) => {
     const count = nodes ? nodes.reduce((s, n) => s + of[n].length, 0) : 0;
     element('i', { class: 'n' }, li, l + 1);
     element('i', { class: 'runs' }, li, count ? count + '×' : '');
-    painted(line, element('span', {}, li));
+    if (file.plain) element('span', {}, li, line); else painted(line, element('span', {}, li));
     if (nodes) {
       li.title = `${count} tokens of ${nodes.length} node${nodes.length === 1 ? '' : 's'}; a click goes to the next`;
       li.addEventListener('click', () => nextOf(nodes));
@@ -251,11 +254,14 @@ function show(k) {
   wires.forEach(w => {
     const made = upTo(w.made, now);
     let n = 0, fed = false;
+    const there = [];
     for (let p = made - 1; p >= 0 && p > made - 64; p--) {
       if (w.used[p] === now) fed = true;
-      if (w.used[p] <= now || n >= 5) continue;
-      const path = pathOf(frame[w.made[p]], iteration[w.made[p]]), s = spot(w, n++);
-      chip(s.x, s.y, path.length ? path.join('·') : '•', path, deadOn(w, p));
+      if (w.used[p] > now) there[n++] = p;
+    }
+    for (let c = 0, most = n ? roomOn(w) : 0; c < n && c < most; c++) {
+      const i = w.made[there[c]], path = pathOf(frame[i], iteration[i]), s = spot(w, c), more = c === 0 && n > most ? ' +' + (n - most) : '';
+      chip(s.x, s.y, (path.length ? path.join('·') : '•') + more, path, deadOn(w, there[c]));
     }
     const shown = fed ? w.plain + ' fed' : w.plain;
     if (w.shown !== shown) { w.path.setAttribute('class', shown); w.shown = shown; }
