@@ -1,32 +1,44 @@
 --- What help knows that the registry does not. Data only, a file for each sort of name in docs/; help.lua
 -- makes text of it.
-local functions = require 'dflow.docs.functions'
-local calls = require 'dflow.docs.calls'
-local derivatives = require 'dflow.docs.derivatives'
+-- Each part is loaded when it is first asked for: the prompt is there before any of it is needed.
+local M = {}
 
-local M = {
-  functions = functions.functions,          -- of df that are no ops: pages by name
-  types = require 'dflow.docs.types',       -- what a type is, its fields and methods
-  calls = calls.calls,                      -- signatures of ops whose arguments are not the node's
-  kinds = calls.kinds,                      -- types of options by name, where the registry does not say it
-  examples = require 'dflow.docs.examples', -- of ops that need something to work on
-  outputs = require 'dflow.docs.outputs',   -- what each example gives
-  formulas = derivatives.formulas,
-  words = derivatives.words,
-  none = derivatives.none,
-  lua = require 'dflow.docs.lua',           -- Lua's own library
-}
+local parts = {}
+
+--- Of df that are no ops: pages by name.
+function parts.functions() return require('dflow.docs.functions').functions end
+--- What a type is, its fields and methods.
+function parts.types() return require 'dflow.docs.types' end
+--- Signatures of ops whose arguments are not the node's, and types of options where the registry does not say them.
+function parts.calls() return require('dflow.docs.calls').calls end
+function parts.kinds() return require('dflow.docs.calls').kinds end
+--- Examples of ops that need something to work on, and what every example gives.
+function parts.examples() return require 'dflow.docs.examples' end
+function parts.outputs() return require 'dflow.docs.outputs' end
+--- What the gradient of an op is, as formulas or in words, and why there is none.
+function parts.formulas() return require('dflow.docs.derivatives').formulas end
+function parts.words() return require('dflow.docs.derivatives').words end
+function parts.none() return require('dflow.docs.derivatives').none end
+--- Lua's own library.
+function parts.lua() return require 'dflow.docs.lua' end
 
 --- What df.type says -> the name of the type.
-M.type_of = {}
+function parts.type_of()
+  local list = {}
+  for type_name, t in pairs(M.types) do list[t.kind] = type_name end
+  return list
+end
+
 --- Methods: by name, then by df.type, the name that help knows them by.
-M.methods = {}
-for type_name, t in pairs(M.types) do
-  M.type_of[t.kind] = type_name
-  for name in pairs(t.methods) do
-    M.methods[name] = M.methods[name] or {}
-    M.methods[name][t.kind] = type_name .. ':' .. name
+function parts.methods()
+  local list = {}
+  for type_name, t in pairs(M.types) do
+    for name in pairs(t.methods) do
+      list[name] = list[name] or {}
+      list[name][t.kind] = type_name .. ':' .. name
+    end
   end
+  return list
 end
 
 --- Names that belong together: each line is one "see also".
@@ -120,4 +132,8 @@ M.dtypes = {
   variant = "TensorFlow's lists of tensors in imported graphs; there are no constants of it",
 }
 
-return M
+return setmetatable(M, { __index = function(t, name)
+  local part = parts[name] and parts[name]()
+  rawset(t, name, part)
+  return part
+end })

@@ -1,6 +1,5 @@
 --- The prompt's own commands.
 local df = require 'dflow'
-local help = require 'dflow.help'
 local text = require 'dflow.text'
 local commands = require 'dflow.repl.commands'
 local session = require 'dflow.repl.session'
@@ -28,6 +27,7 @@ command('help', function(rest, say)
   say('?name        what there is to know about an op, a function, an option, a value or a node: ?matmul, ?Run, ?h:step, ?x, ?12')
   say('?pattern*    the names that match')
   say('??name       where it is defined: the Lua lines, the C file and line of its entry, gradient and kernels')
+  local help = require 'dflow.help'
   help.width = math.max(60, math.min(110, values.terminal().columns))
   local indent = (' '):rep(26)
   for _, name in ipairs(commands.names()) do
@@ -47,7 +47,7 @@ end, 'help [name] - this list, or what there is to know about a name')
 command('doc', function(rest, say)
   if rest ~= '' then return require('dflow.repl.where').what(rest) end
   local line = ''
-  for _, name in ipairs(help.names()) do
+  for _, name in ipairs(require('dflow.help').names()) do
     if #line + #name > values.terminal().columns - 4 then
       say(line)
       line = ''
