@@ -299,7 +299,7 @@ int luaopen_dflow_program(lua_State *L) {
 
 /* ---- the prompt -------------------------------------------------------------------------------- */
 
-/* $XDG_CONFIG_HOME/dflow/init.lua, where there is one. */
+/* $XDG_CONFIG_HOME/dflow/init.lua, where there is one. The module dflow.repl stays below on the stack. */
 static void run_init_file(lua_State *L) {
   const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
   if (config && config[0] == '/') lua_pushfstring(L, "%s/dflow/init.lua", config);
@@ -311,7 +311,7 @@ static void run_init_file(lua_State *L) {
     if (status == LUA_OK) status = program_call(L, 0, 0);
     program_report(L, status);
   }
-  lua_settop(L, 0);
+  lua_settop(L, 1);
 }
 
 void program_repl(lua_State *L, const program_options *given) {
@@ -322,12 +322,16 @@ void program_repl(lua_State *L, const program_options *given) {
   setlocale(LC_CTYPE, "");
   editing = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && term && term[0] && strcmp(term, "dumb") != 0;
   lua_settop(L, 0);
-  if (!options.ignore_environment) run_init_file(L);
   lua_getglobal(L, "require");
   lua_pushliteral(L, "dflow.repl");
   int status = lua_pcall(L, 1, 1, 0);
   if (status == LUA_OK) {
-    lua_getfield(L, -1, "main");
+    lua_getfield(L, -1, "open");
+    status = lua_pcall(L, 0, 0, 0);
+  }
+  if (status == LUA_OK) {
+    if (!options.ignore_environment) run_init_file(L);      /* `repl` is there: it may add commands, choose a theme */
+    lua_getfield(L, 1, "main");
     lua_pushboolean(L, options.resume);
     status = lua_pcall(L, 1, 0, 0);
   }

@@ -248,6 +248,13 @@ dflow> ]]
     assert.is_truthy(t:wait('\nnil\n'):find('\nnil\n', 1, true))
   end)
 
+  it('lets init.lua add commands and choose how things look, and goes on after a mistake in it', function()
+    local init = 'repl.command("hi", function(rest, say) say("hi " .. rest) end, "hi NAME - greets")\nrepl.values.options.depth = 1\nerror "a mistake"'
+    open(80, 24, { files = { ['.config/dflow/init.lua'] = init }, wait = 'a mistake' }):line(':hi there'):line('{{{1}}}')
+    local screen = t:wait('{{…}}')
+    assert.is_truthy(screen:find('init.lua:3: a mistake', 1, true) and screen:find('\nhi there\n', 1, true), screen)
+  end)
+
   it('takes up a session that crashed with --resume', function()
     open(80, 24):line('local v = df.Variable(40.0)'):line('df.run(v:assign_add(1))'):line('error("no")'):line('after = 1')
     t:wait('after = 1\ndflow>')

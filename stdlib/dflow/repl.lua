@@ -127,8 +127,8 @@ local function resume()
   print(('%d inputs of %s were run again%s'):format(#inputs, path, failed > 0 and (', %d of them failed'):format(failed) or ''))
 end
 
---- The program's entry.
-function M.main(resumes)
+--- Makes the prompt ready; what the user's init.lua may change is there then.
+function M.open()
   program = require 'dflow.program'
   M.program = program
   values.open(program.terminal())
@@ -139,6 +139,11 @@ function M.main(resumes)
     editor = require('dflow.repl.editor').new(M)
     program.open(editor)
   end
+end
+
+--- The program's entry.
+function M.main(resumes)
+  if not program then M.open() end
   if resumes then resume() end
   M.loop{}
   session.locals.close(M.complain)
