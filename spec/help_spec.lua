@@ -136,7 +136,8 @@ describe('help', function()
     for _, name in ipairs{ 'while_loop', 'gradients', 'Session', 'check_gradients', 'TensorArray', 'Run:break_at', 'nn.dynamic_rnn', 'data.batches',
                            'train.exponential_decay',
                            'Queue:close', 'Variable', 'import_graph_def', 'export_graph_def', 'export_onnx', 'map_fn', 'scan', 'foldl', 'case', 'cond', 'run', 'FIFOQueue',
-                           'RandomShuffleQueue', 'PriorityQueue', 'PaddingFIFOQueue', 'clip_by_global_norm', 'nn.dense', 'nn.lstm_cell', 'nn.gru_cell', 'Optimizer:apply_gradients' } do
+                           'RandomShuffleQueue', 'PriorityQueue', 'PaddingFIFOQueue', 'clip_by_global_norm', 'nn.dense',
+                           'nn.lstm_cell', 'nn.gru_cell', 'Optimizer:apply_gradients' } do
       assert.is_nil((select(2, examples.run(name))), name)
     end
     local checked = 0
