@@ -208,6 +208,9 @@ describe('a report in a browser', function()
       !(node[i] === w.a && node[j] === w.b && i < j)).length]==]
     assert.equal(0, wrong)
     assert.equal(0, b:eval 'wires.reduce((s, w) => s + w.made.filter((i, n) => i <= N - 1 && w.used[n] > N - 1).length, 0)')
+    -- every loop inside gave its result once to the iteration around it
+    assert.equal(6, b:eval [==[wires.filter(w => run.nodes[w.a].type === 'Exit' && run.nodes[w.b].name.startsWith('outer/'))
+      .reduce((s, w) => s + w.made.filter((i, n) => pathOf(frame[i], iteration[i])[0] === iteration[w.used[n]]).length, 0)]==])
     -- a token of an iteration is used in it, or by way of NextIteration in the next one
     assert.equal(0, b:eval [==[wires.flatMap(w => w.made.map((i, n) => [w, i, w.used[n]])).filter(([w, i, j]) => frame[i] === frame[j]
       && iteration[j] - iteration[i] !== (run.nodes[w.a].type === 'NextIteration' ? 1 : 0)).length]==])

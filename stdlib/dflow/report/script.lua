@@ -27,10 +27,12 @@ const node = run.node, frame = sums(run.frame), iteration = sums(run.iteration),
 const dead = i => run.dead.charCodeAt(i) === 49;
 const number = i => 1 + (run.missing && i >= run.first ? i + run.missing : i);       // of all tokens of the run
 const scopes = new Map(run.scopes.map(s => [s.id, s]));
-const paths = new Map();                                     // by frame and iteration: the iterations around it, outermost first
+const MANY = iteration.reduce((a, b) => Math.max(a, b), 0) + 2;
+const place = (f, it) => f * MANY + it;                      // a frame and an iteration as one number
+const paths = new Map();                                     // by place: the iterations around it, outermost first
 const pathOf = (f, it) => {
   if (!f) return [];
-  const key = f + ':' + it;
+  const key = place(f, it);
   let p = paths.get(key);
   if (!p) { const [up, n] = run.frames[f - 1]; p = pathOf(up, n).concat(it); paths.set(key, p); }
   return p;
@@ -60,18 +62,19 @@ run.frames.forEach(([up, n, s], i) => {
   children.get(key).push(i + 1);
 });
 const byPlace = run.nodes.map(() => new Map());
-for (let i = 0; i < N; i++) byPlace[node[i]].set(frame[i] + ':' + iteration[i], i);
+for (let i = 0; i < N; i++) byPlace[node[i]].set(place(frame[i], iteration[i]), i);
 const wires = run.edges.map(([a, b, port]) => {
   const pairs = [], kind = run.nodes[a].type.replace(/^Ref/, ''), own = byPlace[a];
+  const left = kind === 'Exit' ? new Map(of[a].map(i => [frame[i], i])) : null;
   for (const j of of[b]) {
     const f = frame[j], it = iteration[j];
     let i;
-    if (kind === 'NextIteration') i = own.get(f + ':' + (it - 1));
-    else if (kind === 'Enter') i = f && it === 0 ? own.get(run.frames[f - 1][0] + ':' + run.frames[f - 1][1]) : undefined;
+    if (kind === 'NextIteration') i = it ? own.get(place(f, it - 1)) : undefined;
+    else if (kind === 'Enter') i = f && it === 0 ? own.get(place(run.frames[f - 1][0], run.frames[f - 1][1])) : undefined;
     else if (kind === 'Exit') {
       const inside = children.get(f + ':' + it + ':' + run.nodes[a].scope) || [];
-      for (const c of inside) { const last = of[a][upTo(of[a], j) - 1]; if (last !== undefined && frame[last] === c) i = last; }
-    } else i = own.get(f + ':' + it);
+      for (const c of inside) i = left.get(c) !== undefined ? left.get(c) : i;
+    } else i = own.get(place(f, it));
     if (i !== undefined && i < j) pairs.push([i, j]);
   }
   pairs.sort((x, y) => x[0] - y[0] || x[1] - y[1]);
@@ -306,7 +309,7 @@ const spans = (() => {
   const map = new Map();
   for (let i = 0; i < N; i++) {
     if (!frame[i]) continue;
-    const key = frame[i] + ':' + iteration[i], s = map.get(key);
+    const key = place(frame[i], iteration[i]), s = map.get(key);
     if (s) s.to = i; else map.set(key, { from: i, to: i, frame: frame[i], iteration: iteration[i] });
   }
   return [...map.values()];
