@@ -235,7 +235,7 @@ static const df_op ops[] = {
     .example = "y, idx, count = df.unique_with_counts(df.int32{3, 1, 3})",
     .shape = dfi_infer_unique, .cost = cost_walk, .kernel = { [DF_REF] = ref_unique } },
   { .type = "CheckNumerics", .lua = "check_numerics", .in = "tensor:T", .out = "output:T", .types = "T=float", .attrs = "message:string",
-    .doc = "T[...] = check_numerics(tensor T[...]; message): the tensor itself. Error: it has a NaN or an infinity; the message comes first",
+    .doc = "T[...] = check_numerics(tensor T[...]; message): the tensor itself, and an error where it has a NaN or an infinity; the message comes first",
     .example = "df.check_numerics(x, {message = 'the loss'})",
     .shape = dfi_shape_same, .grad = dfi_grad_check_numerics, .cost = cost_check, .kernel = { [DF_REF] = ref_check_numerics } },
 };

@@ -164,7 +164,7 @@ static const df_op ops[] = {
   { .type = "GuaranteeConst", .in = "input:T", .out = "output:T", .types = "T=any", .doc = "the same value", .stateful = true,
     .shape = shape_hand_on, .no_grad = true, .cost = cost_nothing, .scalar = identity_of, .kernel = { [DF_REF] = ref_identity } },
   { .type = "EnsureShape", .lua = "ensure_shape", .in = "input:T", .out = "output:T", .types = "T=any", .attrs = "shape:shape",
-    .doc = "T[shape] = ensure_shape(input T[...]; shape): the same value; a run in which it does not have this shape is an error",
+    .doc = "T[shape] = ensure_shape(input T[...]; shape): the same value, and an error in a run in which it does not have this shape",
     .example = "df.ensure_shape(x, {shape = {-1, 28}})",
     .shape = shape_ensure, .grad = grad_hand_on, .cost = cost_nothing, .kernel = { [DF_REF] = ref_ensure_shape } },
   { .type = "CustomGradient", .in = "input:all*", .out = "output:all*-nx", .attrs = "nx:int id:int",

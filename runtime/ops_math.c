@@ -105,7 +105,7 @@ static const df_op ops[] = {
     .doc = "T[...] = sign(x T[...]): -1, 0 or 1, as x is below, at or above 0; NaN stays NaN. Its derivative is taken to be 0",
     .example = "df.sign({-3, 0, 2})", .no_grad = true, .cost = cheap, KERNELS(sign) },
   { .type = "Square", .lua = "square", RING1,
-    .doc = "T[...] = square(x T[...]): x x; integers wrap",
+    .doc = "T[...] = square(x T[...]): x times itself; integers wrap",
     .example = "df.square({1, -2})", .grad = dfi_grad_square, .cost = cheap, KERNELS(square) },
   { .type = "Sqrt", .lua = "sqrt", FIELD1,
     .doc = "T[...] = sqrt(x T[...]): the square root; NaN below 0",
@@ -246,7 +246,7 @@ static const df_op ops[] = {
     .doc = "T[...] = subtract(x T[...], y T[...]): x - y; integers wrap",
     .example = "df.subtract({1, 2}, 10)", .grad = dfi_grad_sub, .cost = cheap, KERNELS(sub) },
   { .type = "Mul", .lua = "multiply", RING2,
-    .doc = "T[...] = multiply(x T[...], y T[...]): x y; integers wrap",
+    .doc = "T[...] = multiply(x T[...], y T[...]): x times y; integers wrap",
     .example = "df.multiply({1, 2}, 10)", .grad = dfi_grad_mul, .cost = cheap, KERNELS(mul) },
   { .type = "RealDiv", .lua = "realdiv", FIELD2,
     .doc = "T[...] = realdiv(x T[...], y T[...]): x / y, by the rules of IEEE 754. The operator / and df.divide "

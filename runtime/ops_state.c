@@ -255,17 +255,17 @@ static const df_op ops[] = {
 
   { .type = "ResourceApplyGradientDescent", .lua = "apply_gradient_descent", .in = "var:handle alpha:T delta:T", .out = "",
     .types = "T=float32|float64",
-    .doc = "var -= alpha * delta", .example = "df.apply_gradient_descent(w, 0.1, grad)",
+    .doc = "a step of gradient descent: var -= alpha * delta", .example = "df.apply_gradient_descent(w, 0.1, grad)",
     .stateful = true, .effect = true, .no_grad = true, .shape = shape_descent, .kernel = { [DF_REF] = dfi_kernel_descent } },
   { .type = "ResourceApplyMomentum", .lua = "apply_momentum", .in = "var:handle accum:handle lr:T grad:T momentum:T", .out = "",
     .types = "T=float32|float64", .attrs = "use_nesterov:bool=false",
-    .doc = "accum = momentum * accum + grad; var -= lr * accum (with use_nesterov: lr * (grad + momentum * accum))",
+    .doc = "a step with momentum: accum = momentum * accum + grad; var -= lr * accum (with use_nesterov: lr * (grad + momentum * accum))",
     .example = "df.apply_momentum(w, slot, 0.1, grad, 0.9)",
     .stateful = true, .effect = true, .no_grad = true, .shape = shape_momentum, .kernel = { [DF_REF] = dfi_kernel_momentum } },
   { .type = "ResourceApplyAdam", .lua = "apply_adam",
     .in = "var:handle m:handle v:handle beta1_power:T beta2_power:T lr:T beta1:T beta2:T epsilon:T grad:T", .out = "",
     .types = "T=float32|float64", .attrs = "use_nesterov:bool=false",
-    .doc = "m += (grad - m) * (1 - beta1); v += (grad^2 - v) * (1 - beta2); "
+    .doc = "a step of Adam: m += (grad - m) * (1 - beta1); v += (grad^2 - v) * (1 - beta2); "
            "var -= lr * sqrt(1 - beta2_power) / (1 - beta1_power) * m / (sqrt(v) + epsilon)",
     .example = "df.apply_adam(w, m, v, b1p, b2p, 0.001, 0.9, 0.999, 1e-8, grad)",
     .stateful = true, .effect = true, .no_grad = true, .shape = shape_adam, .kernel = { [DF_REF] = dfi_kernel_adam } },

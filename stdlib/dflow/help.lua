@@ -209,7 +209,7 @@ function M.about(name)
   local e = op_of(name) or registry.entry(name)
   if e and e.doc then          -- what it does, without the shapes in front
     local sentence = e.doc:match('^%S.- = [%w_]+%b(): (.*)$') or e.doc
-    return (sentence:match('^(.-)[;.]%s') or sentence)
+    return (sentence:match('^(.-[^.])[;.]%s') or sentence)
   end
   if docs.dtypes[name] then return ('a constant of dtype %s, or x cast to it: %s'):format(name, docs.dtypes[name]) end
 end
