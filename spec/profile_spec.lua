@@ -109,6 +109,18 @@ describe('the prompt', function()
     assert.matches('that ran no graph', out)
   end)
 
+  it('writes a timeline or a page of what an expression ran, and refuses a file that cannot be written before', function()
+    local path = os.tmpname()
+    local out = session('x = df.Variable(1.0)', (':trace %s.json x:assign_add(1)'):format(path), (':trace %s.html for i = 1, 2 do df.run(x + i) end'):format(path),
+      ':trace /nowhere/at/all.json x:assign_add(1)', 'df.run(x)', (':trace %s.json df.run(df.floor_div(1, df.placeholder_with_default(df.int32(0), {})))'):format(path))
+    assert.matches(path .. '%.json was written\n', out)
+    assert.matches(path .. '%.html was written, of the last of 2 runs\n', out)
+    assert.matches('nowhere/at/all.json: No such file', out)
+    assert.matches('dflow> 2%.0\n', out)
+    assert.matches('%.json was written\n[^\n]*integer division by zero', out)
+    for _, name in ipairs{ path, path .. '.json', path .. '.html' } do os.remove(name) end
+  end)
+
   it('times the run of an Output, and says what ran', function()
     local out = session('x = df.float32(3) * 2', ':time x', ':time df.run({x, x + 1})')
     assert.matches('dflow> 6%.0\nwall [%d.]+ [num]?s, processor [%d.]+ [num]?s, 1 run', out)

@@ -365,9 +365,9 @@ command('top', function()
   require('dflow.repl.top').show(current(), program)
 end, 'top - the run on the whole screen, ten times a second; any key leaves, p pauses')
 
-command('prof', function(rest, say)
-  if rest == '' then error('usage: :prof EXPRESSION that runs a graph, such as :prof df.run(loss)', 0) end
-  local chunk, why = repl.session.compile(rest)
+--- Runs an expression, or the Output that it gives, with a log of each run. The runs; the seconds; did it work, or what it raised.
+local function logged_runs(expression)
+  local chunk, why = repl.session.compile(expression)
   if not chunk then error(why, 0) end
   local seen = {}
   M.logged = function(h) seen[#seen + 1] = h end
@@ -383,6 +383,12 @@ command('prof', function(rest, say)
   local wall = program.clock() - began
   M.logged = nil
   if ok and #seen == 0 then error('that ran no graph', 0) end
+  return seen, wall, ok, value
+end
+
+command('prof', function(rest, say)
+  if rest == '' then error('usage: :prof EXPRESSION that runs a graph, such as :prof df.run(loss)', 0) end
+  local seen, wall, ok, value = logged_runs(rest)
   if #seen > 0 then say(require('dflow.repl.profile').text(seen, wall)) end
   if not ok then error(value, 0) end               -- after what can be said of the time until then
 end, [[prof EXPRESSION - runs it and tells where the time went: by op, by Lua line, by frame; of an Output its run
@@ -391,16 +397,16 @@ Several runs are added up. Where kernels ran at the same time their times add up
 command('trace', function(rest, say)
   local path, expression = rest:match('^(%S+)%s+(.+)$')
   if not path then error('usage: :trace run.json EXPRESSION, or :trace run.html EXPRESSION for a page', 0) end
-  local chunk, why = repl.session.compile(expression)
-  if not chunk then error(why, 0) end
-  local last
-  M.logged = function(h) last = h end
-  local ok, err = pcall(chunk)
-  M.logged = nil
-  if last then require(path:find('%.html?$') and 'dflow.report' or 'dflow.trace').write(last, path) end
-  if not ok then error(err, 0) end
-  say(last and path .. ' was written' or 'that ran no graph')
-end, 'trace FILE EXPRESSION - runs it and writes a timeline (run.json, for Perfetto) or a page (run.html)', nil, true)
+  local file, why = io.open(path, 'a')                -- better known before it runs
+  if not file then error(why, 0) end
+  file:close()
+  local seen, _, ok, value = logged_runs(expression)
+  if #seen > 0 then
+    require(path:find('%.html?$') and 'dflow.report' or 'dflow.trace').write(seen[#seen], path)
+    say(('%s was written%s'):format(path, #seen > 1 and (', of the last of %d runs'):format(#seen) or ''))
+  end
+  if not ok then error(value, 0) end
+end, 'trace FILE EXPRESSION - runs it and writes a timeline (run.json, for Perfetto) or a page (run.html); of an Output its run', nil, true)
 
 --- Called once, when the prompt begins.
 function M.open(owner)
