@@ -1,7 +1,7 @@
 --- What `?name` says: of ops from the registry, of everything else from docs.lua.
 --
--- A name is that of an op or function (`matmul`, `train.SGD`), a dtype, a type (`Run`), a method of one (`Run:wait`), or an option
--- that functions have (`parallel_iterations`).
+-- A name is that of an op or function (`matmul`, `train.SGD`), a dtype, a type (`Run`), a method of one
+-- (`Run:wait`), or an option that functions have (`parallel_iterations`).
 local core = require 'dflow.backend'
 local registry = require 'dflow.registry'
 local ops = require 'dflow.ops'
@@ -151,7 +151,8 @@ local function op_options(e)
     local a = e.attr[name]
     local kind = a and a.kind or docs.kinds[name] or '?'
     if default == '' then default = "''" end
-    list[#list + 1] = { name = name, type = kind == 'dtype' and 'string' or kind, default = default ~= 'invalid' and default or 'nil', required = default == nil }
+    list[#list + 1] = { name = name, type = kind == 'dtype' and 'string' or kind, required = default == nil,
+                        default = default ~= 'invalid' and default or 'nil' }
   end
   local text = op_signature(e)
   local arguments, options = M.parts(text)
@@ -293,7 +294,8 @@ end
 local function option_lines(list)
   local out = {}
   for i, o in ipairs(list) do
-    out[i] = ('%s: %s%s%s'):format(o.name, o.type, o.default and ' = ' .. o.default or '', o.about and '  ' .. o.about or o.required and '  (needed)' or '')
+    local about = o.about or (o.required and '(needed)')
+    out[i] = ('%s: %s%s%s'):format(o.name, o.type, o.default and ' = ' .. o.default or '', about and '  ' .. about or '')
   end
   return out
 end
@@ -331,9 +333,13 @@ local function of_op(e, name)
   add(lines, 'inputs', { arguments_text(e.info.inputs) })
   add(lines, 'outputs', { arguments_text(e.info.outputs) })
   local types = {}
-  for var, set in (e.info.types or ''):gmatch('(%S+)=(%S+)') do types[#types + 1] = ('%s: %s'):format(var, (set:gsub('|', ', '))) end
+  for var, set in (e.info.types or ''):gmatch('(%S+)=(%S+)') do
+    types[#types + 1] = ('%s: %s'):format(var, (set:gsub('|', ', ')))
+  end
   add(lines, 'dtypes', types)
-  if e.stateful then add(lines, 'stateful', { 'it draws or keeps something: two of them are never made one, and a run does it once each time' }) end
+  if e.stateful then
+    add(lines, 'stateful', { 'it draws or keeps something: two of them are never made one, and a run does it once each time' })
+  end
   return add_rest(lines, name)
 end
 
@@ -429,10 +435,13 @@ function M.help(name)
     return add_methods(add_rest(lines, name), name)
   end
   e = registry.entry(name)
-  if e then return ('%s is an op that the runtime and imported graphs use; no function builds it\n%s'):format(e.type, wrap(e.doc or '', '  ')) end
+  if e then
+    return ('%s is an op that the runtime and imported graphs use; no function builds it\n%s'):format(e.type, wrap(e.doc or '', '  '))
+  end
   if docs.lua[name] then return ('%s\n  Lua: %s'):format(docs.lua[name][1], docs.lua[name][2]) end
   if docs.dtypes[name] then
-    return add_rest({ ('df.%s(v, shape?)'):format(name), ('  A constant of dtype %s, or x cast to it: %s.'):format(name, docs.dtypes[name]) }, name)
+    local about = ('  A constant of dtype %s, or x cast to it: %s.'):format(name, docs.dtypes[name])
+    return add_rest({ ('df.%s(v, shape?)'):format(name), about }, name)
   end
   if docs.methods[name] then
     local kinds, out = {}, {}

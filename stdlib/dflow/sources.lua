@@ -1,7 +1,7 @@
 --- Where ops are defined in the C sources: their entry, shape function, gradient function and kernels, as `file:line`.
 --
--- In a source tree the files themselves are read, so the lines are right also while one works on them. `make install` writes what it
--- found to dflow/docs/places.lua, where the sources are not at hand any more.
+-- In a source tree the files themselves are read, so the lines are right also while one works on them. `make
+-- install` writes what it found to dflow/docs/places.lua, where the sources are not at hand any more.
 local M = {}
 
 local FOLDERS = { 'runtime', 'kernels', 'kernels/ref', 'kernels/cpu' }
@@ -33,8 +33,8 @@ local function read_functions(path, tree, functions, made)
   end
 end
 
---- The entries of a file: {types = {…}, place =, text = {…}} each, in order. A macro may make several types of the word it is given,
--- with something in front ("ResourceApply" NAME) or behind it (TYPE "V2"), and families of versions ("TensorArrayRead" V).
+--- The entries of a file: {types = {…}, place =, text = {…}} each, in order. A macro may make several types of the
+-- word it is given, with something in front ("ResourceApply" NAME), and families of versions ("TensorArrayRead" V).
 local function read_entries(path, tree, entries)
   local at, entry, inside, macro = 0, nil, false, nil
   local prefixes = {}
@@ -102,8 +102,11 @@ function M.scan(tree, folder)
       if word:find('^ref_') then kernel('reference', 'ref_', word:sub(5))
       elseif word:find('^cpu_') then kernel('cpu', 'cpu_', word:sub(5))
       elseif word:find('^kernel_') then found.reference = found.reference or functions[word]
-      elseif word:find('grad_') then found.gradient = found.gradient or functions[word] or made[' ' .. word] or made[' ' .. word:gsub('^.*grad_', '')]
-      elseif word:find('shape_') then found.shapes = found.shapes or functions[word] end
+      elseif word:find('grad_') then
+        found.gradient = found.gradient or functions[word] or made[' ' .. word] or made[' ' .. word:gsub('^.*grad_', '')]
+      elseif word:find('shape_') then
+        found.shapes = found.shapes or functions[word]
+      end
     end
     for macro, word in text:gmatch('%f[%w]([%u_]*)%(([%l%d_]+)%)') do
       if macro:find('KERNEL') or macro == 'REFERENCE' then
@@ -120,7 +123,8 @@ end
 
 local known
 
---- Where an op type is defined: {entry =, …} and the folder that the paths are in, '' when that is gone; nil when it is not known.
+--- Where an op type is defined: {entry =, …} and the folder that the paths are in, '' when that is gone; nil when it
+-- is not known.
 function M.of(type_name, folder)
   local tree = M.tree()
   if not known then

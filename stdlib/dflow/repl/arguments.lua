@@ -1,6 +1,6 @@
---- What may stand behind a command at the prompt: words, runs, breakpoints, frames and nodes, each with a line of help.
+--- What may stand behind a command at the prompt: words, runs, frames and nodes, each with a line of help.
 --
--- A function is given the rest of the line up to the cursor and add(word, about, tail); it looks at nothing that it would change.
+-- A function is given the rest of the line up to the cursor and add(word, about); nothing changes by its looking.
 local core = require 'dflow.backend'
 local graph = require 'dflow.graph'
 local help = require 'dflow.help'
@@ -34,7 +34,9 @@ local function frames(add, iterations, before)
     if f.parent then
       add((before or '') .. f.tag, f.where or 'loop')
       if iterations then
-        for n = f.first, math.min(f.next - 1, f.first + 40) do add(('%s%s:%d'):format(before or '', f.tag, n), f.where or 'loop') end
+        for n = f.first, math.min(f.next - 1, f.first + 40) do
+          add(('%s%s:%d'):format(before or '', f.tag, n), f.where or 'loop')
+        end
       end
     end
   end
@@ -49,7 +51,9 @@ local function outputs(add)
   end
   for name, v in next, _G do
     local mt = type(v) == 'table' and getmetatable(v)
-    if type(name) == 'string' and (mt == graph.Output or mt == graph.Operation) then add(name, function() return values.brief(v) end) end
+    if type(name) == 'string' and (mt == graph.Output or mt == graph.Operation) then
+      add(name, function() return values.brief(v) end)
+    end
   end
 end
 
@@ -97,7 +101,8 @@ end
 M.of = {
   ['break'] = break_at, why = value_at, whynot = value_at, value = value_at,
   tokens = function(_, add) M.nodes(add, graph_in_view()) end,
-  step = words('token', 'one token at one node', 'node', 'one live node', 'iteration', 'until the frame is one iteration further', 'frame', 'until a frame opens or ends'),
+  step = words('token', 'one token at one node', 'node', 'one live node',
+               'iteration', 'until the frame is one iteration further', 'frame', 'until a frame opens or ends'),
   record = words('on', 'the next runs keep the values of their tokens', 'off', 'only the tokens are kept'),
   history = words('all', 'of earlier sessions too'),
   attach = function(_, add)

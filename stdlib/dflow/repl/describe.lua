@@ -1,6 +1,7 @@
 --- What a value or a node is: the pages of `?x`, `?12` and `?name:0`.
 local core = require 'dflow.backend'
 local df = require 'dflow'
+local docs = require 'dflow.docs'
 local graph = require 'dflow.graph'
 local help = require 'dflow.help'
 local registry = require 'dflow.registry'
@@ -41,8 +42,8 @@ function M.node(g, node, line_of)
   for i = 0, core.node_inputs(handle, node) - 1 do
     local from, index = core.node_input_of(handle, node, i)
     local name = e and e.inputs[math.min(i + 1, #e.inputs)]
-    lines[#lines + 1] = ('  %-9s %s:%d: %s'):format(i == 0 and 'inputs' or '', core.node_name_of(handle, from), index, shape_of(g, from, index))
-      .. (name and '  ' .. name.name or '')
+    lines[#lines + 1] = ('  %-9s %s:%d: %s%s'):format(i == 0 and 'inputs' or '', core.node_name_of(handle, from), index,
+      shape_of(g, from, index), name and '  ' .. name.name or '')
   end
   for i = 0, core.node_outputs(handle, node) - 1 do
     lines[#lines + 1] = ('  %-9s %s:%d: %s'):format(i == 0 and 'outputs' or '', op.name, i, shape_of(g, node, i))
@@ -59,15 +60,15 @@ function M.node(g, node, line_of)
   return table.concat(lines, '\n')
 end
 
-local types = { output = 'Output', tensor = 'Tensor', variable = 'Variable', tensor_array = 'TensorArray', queue = 'Queue', session = 'Session', graph = 'Graph',
-                run = 'Run', operation = 'Operation', indexed_slices = 'IndexedSlices' }
-
 --- The names that the prompt itself gives.
 local own = {
-  df = 'the module: :doc lists its names, ?pattern* searches them; ?Output, ?Tensor, ?Variable, ?Session, ?Run and so on tell of its types',
-  Out = 'Out[n] is the value of input n; :history numbers the inputs', _ = 'the last value', __ = 'the value before the last', _err = 'the last error',
+  df = 'the module: :doc lists its names, ?pattern* searches them; ?Output, ?Tensor, ?Variable, ?Session, ?Run '
+    .. 'and so on tell of its types',
+  Out = 'Out[n] is the value of input n; :history numbers the inputs',
+  _ = 'the last value', __ = 'the value before the last', _err = 'the last error',
   repl = 'the prompt itself; repl.command(name, fn, doc) adds a command',
-  ['repl.command'] = 'adds a command: fn(rest, say) gets the rest of its line and a function that prints; doc is "usage - what it does"',
+  ['repl.command'] = 'adds a command: fn(rest, say) gets the rest of its line and a function that prints; '
+    .. 'doc is "usage - what it does"',
 }
 
 --- A function's parameters as a signature.
@@ -82,13 +83,14 @@ end
 --- What the value of a name is.
 function M.value(name, v, line_of)
   local kind = df.type(v)
+  local type_name = docs.type_of[kind]
   local more = own[name] and '\n' .. help.wrap(own[name], '  ') or ''
   if type(v) == 'function' then return parameters(name, v) .. '  ' .. values.brief(v) .. more end
   if kind == 'output' or kind == 'operation' then
-    return ('%s: an %s\n%s'):format(name, types[kind], M.node(v.graph, v.node, line_of)) .. '\n  ?' .. types[kind] .. ' tells what one can do with it'
+    return ('%s: an %s\n%s\n  ?%s tells what one can do with it'):format(name, type_name, M.node(v.graph, v.node, line_of), type_name)
   end
   local line = ('%s: %s'):format(name, values.brief(v)) .. more
-  if types[kind] then line = line .. ('\n  a %s; ?%s tells what one can do with it'):format(types[kind], types[kind]) end
+  if type_name then line = line .. ('\n  a %s; ?%s tells what one can do with it'):format(type_name, type_name) end
   return line
 end
 

@@ -102,7 +102,8 @@ function M.where(name, repl)
   if e then
     local places, tree = sources.of(e.type, repl.program and repl.program.folder)
     places = places or {}
-    out[#out + 1] = ('%s: the op %s, %s'):format(short, e.type, places.entry and tree .. places.entry or 'an entry of libdflow ' .. help.version)
+    out[#out + 1] = ('%s: the op %s, %s'):format(short, e.type,
+      places.entry and tree .. places.entry or 'an entry of libdflow ' .. help.version)
     for _, role in ipairs(sources.roles) do
       if places[role] then out[#out + 1] = ('  %-10s %s'):format(role, tree .. places[role]) end
     end
@@ -151,13 +152,16 @@ function M.what(name)
   local found, value = value_of(name)
   local text, why = help.help(method_name(name) or name)
   local own = found and describe.value(name, value, line_of)
-  if text and own and not (type(value) == 'function' or value == rawget(df, name)) then      -- a value that has the name of something else
+  if text and own and not (type(value) == 'function' or value == rawget(df, name)) then
+    -- A value that has the name of something else.
     text = (help.signature(name) or docs.types[name]) and own .. '\n' .. text or own
   end
   if text or own then return text or own end
   local node, g = node_of(name)
   if node then return describe.node(g, node, line_of) end
-  if tonumber(name) then return g:size() == 0 and 'the graph has no nodes' or ('the graph has nodes 0 to %d'):format(g:size() - 1) end
+  if tonumber(name) then
+    return g:size() == 0 and 'the graph has no nodes' or ('the graph has nodes 0 to %d'):format(g:size() - 1)
+  end
   if commands.doc(name) then return (':%s is a command\n  :%s'):format(name, commands.doc(name):gsub('\n', '\n  ')) end
   local near = #name > 2 and help.matching('*' .. name:lower() .. '*') or {}
   if #near == 0 or why:find('did you mean', 1, true) then return why end
