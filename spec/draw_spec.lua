@@ -497,6 +497,17 @@ describe('the picture of a graph', function()
     assert.are.equal(1001, #lines)
   end)
 
+  it('draws what comes in alike and goes to one place as one node, where there is much of it', function()
+    local xs = {}
+    for i = 1, 200 do xs[i] = df.placeholder('float32', {}, 'x' .. i) end
+    local svg = drawn(df.add_n(xs), { as = 'svg' })
+    assert.is_truthy(svg:find('>Placeholder</text>\n<text[^>]*>200 of them, float32%[%]<'), svg)
+    assert.are.equal(201, #tooltips(elements(svg)))
+    assert.are.equal(1, count(svg, 'class="edge data"'))
+    while #xs > 20 do table.remove(xs) end
+    assert.are.equal(20, count(drawn(df.add_n(xs), { as = 'svg' }), 'marker-end="url(#tip)"'))
+  end)
+
   it('goes to the file that path names, in the form that its name ends with', function()
     local y = loop()
     for ending, first in pairs{ svg = '<svg', dot = 'digraph', gv = 'digraph', txt = 'let' } do

@@ -9,7 +9,7 @@
 local M = {}
 
 local GAP, ROW, PAD, LANE = 16, 26, 14, 9       -- between nodes, between rows, inside a box, between ways back
-local WIDEST = 1500                             -- a row that is wider is broken
+local WIDEST = 1500                             -- a row that is wider is broken, unless there is very much in the box
 local huge, floor, max, min = math.huge, math.floor, math.max, math.min
 
 -- ---- edges in the boxes that they pass ----------------------------------------------------------------------------
@@ -124,10 +124,13 @@ local function find_rows(box)
   for r = 1, last do rows[r] = {} end
   for _, item in ipairs(box.items) do table.insert(rows[item.cell.row], item.cell) end
   box.rows = {}
+  local area = 0
+  for _, item in ipairs(box.items) do area = area + (item.w + GAP) * (item.h + ROW) end
+  local widest = max(WIDEST, 2 * math.sqrt(area))
   for _, row in ipairs(rows) do                 -- long rows are broken
     local wide, part = 0, {}
     for _, cell in ipairs(row) do
-      if wide + cell.w > WIDEST and #part > 0 then
+      if wide + cell.w > widest and #part > 0 then
         table.insert(box.rows, part)
         wide, part = 0, {}
       end

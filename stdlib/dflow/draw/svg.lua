@@ -113,8 +113,9 @@ local function prepare(n, with_source)
   elseif n.chain then
     local ops = {}
     for i, part in ipairs(n.chain) do ops[i] = part.op end
-    add(#ops > 3 and ('%s → … → %s'):format(ops[1], ops[#ops]) or table.concat(ops, ' → '), 'op')
-    add(('%d nodes, %s'):format(#ops, n.chain[#ops].outs[1] or ''), 'name')
+    if n.alike then add(n.op, 'op')
+    else add(#ops > 3 and ('%s → … → %s'):format(ops[1], ops[#ops]) or table.concat(ops, ' → '), 'op') end
+    add(('%d %s, %s'):format(#ops, n.alike and 'of them' or 'nodes', n.chain[#ops].outs[1] or ''), 'name')
     n.class = 'op chain'
   elseif n.kind == 'variable' then
     add(('%s: %s'):format(short(n.variable), types), 'op')
@@ -154,7 +155,7 @@ local function prepare(n, with_source)
 end
 
 -- ---- large graphs ---------------------------------------------------------------------------------------------------
---- Draws constants within those who use them, and straight chains as one node.
+--- Draws constants within those who use them, straight chains as one node, and so what comes in alike and goes to one place.
 local function fold(model)
   local ins, users = {}, {}
   for _, e in ipairs(model.edges) do
@@ -201,11 +202,32 @@ local function fold(model)
       end
     end
   end
+  local alike = {}                               -- what takes nothing and goes to one place, with others like it
+  for _, n in ipairs(model.nodes) do
+    local e = n.kind == 'op' and not ins[n] and not n.folded and not taken[n] and only(users[n])
+    if e and not flow_ops[n.op] then
+      local group = alike[e.to] or {}
+      alike[e.to] = group
+      local key = n.op .. table.concat(n.outs, ',') .. e.kind
+      group[key] = group[key] or {}
+      if group[key][1] == nil or group[key][1].box == n.box then table.insert(group[key], n) end
+    end
+  end
+  for _, group in pairs(alike) do
+    for _, list in pairs(group) do
+      if #list > 3 then
+        for _, part in ipairs(list) do taken[part] = list end
+        list.head = { kind = 'op', op = list[1].op, chain = list, alike = true, outs = list[1].outs, args = {}, box = list[1].box }
+      end
+    end
+  end
   local function shown(n) return taken[n] and taken[n].head or n end
-  local edges = {}
+  local edges, once = {}, {}
   for _, e in ipairs(model.edges) do
     local from, to = shown(e.from), shown(e.to)
-    if not e.gone and not (from == to and from.chain) then
+    local again = from.alike and once[from]
+    once[from] = true
+    if not e.gone and not again and not (from == to and from.chain) then
       edges[#edges + 1] = { from = from, to = to, kind = e.kind, text = e.text, side = e.side, slot = e.slot, slots = e.slots }
     end
   end
@@ -214,7 +236,7 @@ local function fold(model)
     for _, item in ipairs(box.items) do
       if item.items then prune(item) end
       if taken[item] then
-        if taken[item][#taken[item]] == item then items[#items + 1] = taken[item].head end
+        if taken[item][taken[item].head.alike and 1 or #taken[item]] == item then items[#items + 1] = taken[item].head end
       elseif not item.folded then items[#items + 1] = item end
     end
     box.items = items
