@@ -13,14 +13,8 @@ enum { DEPTH_AT_MOST = 200, NODES_AT_MOST = 1000 * 1000 };
 
 /* ---- functions --------------------------------------------------------------------------------------------- */
 
-static uint32_t hash_name(const char *s, size_t n) {
-  uint32_t h = 2166136261u;
-  for (size_t i = 0; i < n; i++) h = (h ^ (uint8_t)s[i]) * 16777619u;
-  return h ^ h >> 15;
-}
-
 int32_t dfi_lower_find(const dfi_lower *l, const char *name) {
-  for (uint32_t i = hash_name(name, strlen(name)) & l->find_mask; l->find[i]; i = (i + 1) & l->find_mask)
+  for (uint32_t i = dfi_hash_name(name, strlen(name)) & l->find_mask; l->find[i]; i = (i + 1) & l->find_mask)
     if (!strcmp(l->function[l->find[i] - 1].name, name)) return l->find[i] - 1;
   return -1;
 }
@@ -31,7 +25,7 @@ static void name_functions(dfi_lower *l) {
   l->find = dfi_xcalloc((size_t)l->find_mask + 1, sizeof *l->find);
   for (size_t i = 0; i < l->nfunctions; i++) {
     const char *name = l->function[i].name = l->function[i].def->signature->name;
-    uint32_t at = hash_name(name, strlen(name)) & l->find_mask;
+    uint32_t at = dfi_hash_name(name, strlen(name)) & l->find_mask;
     while (l->find[at]) at = (at + 1) & l->find_mask;
     l->find[at] = (int32_t)i + 1;
   }
@@ -123,7 +117,7 @@ typedef struct body {
 typedef struct named { const Pb__NodeDef *node; } named;
 
 static const Pb__NodeDef *body_node(const body *b, const char *name, size_t n) {
-  for (uint32_t i = hash_name(name, n) & b->mask; b->table[i].node; i = (i + 1) & b->mask)
+  for (uint32_t i = dfi_hash_name(name, n) & b->mask; b->table[i].node; i = (i + 1) & b->mask)
     if (!strncmp(b->table[i].node->name, name, n) && !b->table[i].node->name[n]) return b->table[i].node;
   return NULL;
 }
@@ -200,7 +194,7 @@ static int32_t put_body(dfi_lower *l, int32_t function, const Pb__AttrEntry *con
   while (mask < 2 * f->n_node_def) mask = mask * 2 + 1;
   named *table = dfi_xcalloc((size_t)mask + 1, sizeof *table);
   for (size_t i = 0; i < f->n_node_def; i++) {
-    uint32_t h = hash_name(f->node_def[i]->name, strlen(f->node_def[i]->name)) & mask;
+    uint32_t h = dfi_hash_name(f->node_def[i]->name, strlen(f->node_def[i]->name)) & mask;
     while (table[h].node) h = (h + 1) & mask;
     table[h].node = f->node_def[i];
   }
@@ -438,7 +432,7 @@ static void read_directly(dfi_lower *l) {
   while (mask < 2 * l->nresults) mask = mask * 2 + 1;
   named *table = dfi_xcalloc((size_t)mask + 1, sizeof *table);
   for (size_t i = 0; i < l->nresults; i++) {
-    uint32_t h = hash_name(l->results[i]->name, strlen(l->results[i]->name)) & mask;
+    uint32_t h = dfi_hash_name(l->results[i]->name, strlen(l->results[i]->name)) & mask;
     while (table[h].node) h = (h + 1) & mask;
     table[h].node = l->results[i];
   }

@@ -55,6 +55,7 @@ static inline dfi_builder *dfi_builder_of(df_graph *g) { return g->build; }
   do { if ((n) == (cap)) { (cap) = (cap) ? 2 * (cap) : 8; (list) = dfi_xrealloc((list), sizeof *(list) * (size_t)(cap)); } } while (0)
 
 /* names.c */
+uint32_t    dfi_hash_name(const char *s, size_t n);
 void        dfi_names_init(dfi_builder *b);
 void        dfi_names_free(dfi_builder *b);
 const char *dfi_where(df_graph *g, const char *where);              /* interned; the last one is found at once */

@@ -65,15 +65,6 @@ static int32_t fail(importer *m, const char *format, ...) {
 
 /* ---- names ------------------------------------------------------------------------------------------ */
 
-static uint32_t hash(const char *s, size_t n) {
-  uint64_t h = 0x9e3779b97f4a7c15u ^ n, w;
-  for (; n >= 8; n -= 8, s += 8) { memcpy(&w, s, 8); h = (h ^ w) * 0xff51afd7ed558ccdu; h ^= h >> 32; }
-  w = 0;
-  memcpy(&w, s, n);
-  h = (h ^ w) * 0xff51afd7ed558ccdu;
-  return (uint32_t)(h ^ h >> 32);
-}
-
 /* Where the name of that hash stands in the table, or the empty place where it belongs. */
 static uint32_t place_of(const importer *m, uint32_t h, const char *s, size_t n) {
   uint32_t i = h & m->mask;
@@ -92,7 +83,7 @@ static int32_t take_names(importer *m) {
     const char *name = m->item[i].def->name;
     if (!*name) return fail(m, "node %d (%s) has no name", i, m->item[i].def->op);
     size_t length = strlen(name);
-    uint32_t h = hash(name, length), at = place_of(m, h, name, length);
+    uint32_t h = dfi_hash_name(name, length), at = place_of(m, h, name, length);
     int32_t other = m->table[at].item - 1;
     if (other >= 0) return fail(m, "two nodes are named `%s`: %d (%s) and %d (%s)", name, other, m->item[other].def->op, i, m->item[i].def->op);
     m->table[at].hash = h;
@@ -171,7 +162,7 @@ static int32_t take_input(importer *m, item *it, const char *text) {
     s.item = -1 - mapped;
     m->map_used[mapped] = true;
   } else {
-    uint32_t at = place_of(m, hash(name, n), name, n);
+    uint32_t at = place_of(m, dfi_hash_name(name, n), name, n);
     if (!m->table[at].item) return fail(m, "input `%s` of node `%s` (%s): there is no node `%.*s`", text, it->def->name, it->def->op, (int)n, name);
     s.item = m->table[at].item - 1;
   }
@@ -262,7 +253,7 @@ static df_output read_reference(importer *m, const item *it, df_output o) {
   for (int32_t k = 0;; k++) {
     snprintf(name, bytes, k ? "%s%s/read_%d" : "%s%s/read", m->prefix, it->def->name, k);
     size_t n = strlen(own);
-    if (!m->table[place_of(m, hash(own, n), own, n)].item && df_node_by_name(m->graph, name) < 0) break;
+    if (!m->table[place_of(m, dfi_hash_name(own, n), own, n)].item && df_node_by_name(m->graph, name) < 0) break;
   }
   df_node *n = dfi_node_add(m->graph, &(dfi_node_spec){ .op = identity->id, .nin = 1, .in = &o, .ncontrol = it->ncontrol, .control = m->control,
                                                         .name = name, .where = m->where, .raw = true, .exact = true, .context = m->graph->top,
@@ -273,7 +264,7 @@ static df_output read_reference(importer *m, const item *it, df_output o) {
 
 /* Where the frame of that name stands, or the empty place where it belongs. */
 static frame *frame_at(importer *m, const char *name) {
-  uint32_t i = hash(name, strlen(name)) & m->frame_mask;
+  uint32_t i = dfi_hash_name(name, strlen(name)) & m->frame_mask;
   while (m->frame[i].from && strcmp(m->frame[i].from, name)) i = (i + 1) & m->frame_mask;
   return &m->frame[i];
 }

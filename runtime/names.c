@@ -11,7 +11,7 @@
 
 /* ---- texts; all under names_lock ----------------------------------------------------------- */
 
-static uint32_t hash(const char *s, size_t n) {
+uint32_t dfi_hash_name(const char *s, size_t n) {
   uint64_t h = 0x9e3779b97f4a7c15u ^ n, w;
   for (; n >= 8; n -= 8, s += 8) { memcpy(&w, s, 8); h = (h ^ w) * 0xff51afd7ed558ccdu; h ^= h >> 32; }
   w = 0;
@@ -31,13 +31,13 @@ static dfi_text *lookup(const dfi_builder *b, const char *s, size_t n, uint32_t 
 static dfi_text *text_find(const dfi_builder *b, const char *s) {
   uint32_t place;
   size_t n = strlen(s);
-  return lookup(b, s, n, hash(s, n), &place);
+  return lookup(b, s, n, dfi_hash_name(s, n), &place);
 }
 
 static dfi_text *text_get(dfi_builder *b, const char *s) {
   uint32_t place;
   size_t n = strlen(s);
-  uint32_t h = hash(s, n);
+  uint32_t h = dfi_hash_name(s, n);
   dfi_text *t = lookup(b, s, n, h, &place);
   if (t) return t;
   t = dfi_arena_take(&b->texts, sizeof *t + n + 1);

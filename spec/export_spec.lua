@@ -351,5 +351,11 @@ describe('export_graph_def', function()
     assert.has_error(function() df.export_graph_def(folder .. '/x.pb', { output = 1 }) end)
     assert.has_error(function() df.export_graph_def(folder .. '/x.pb', { outputs = { 7 } }) end)
     assert.has_error(function() df.export_graph_def('/nowhere/at/all/x.pb', { outputs = df.float32(1) }) end)
+    if io.open('/dev/full') then
+      local ok, err = pcall(df.export_graph_def, '/dev/full', { outputs = df.float32(1) })
+      assert.is_false(ok)
+      assert.equal('resource_exhausted', err.code)
+      assert.matches('cannot write /dev/full', err.message)
+    end
   end)
 end)

@@ -1,6 +1,7 @@
 --- export_graph_def: a graph as TensorFlow's GraphDef.
 local core = require 'dflow.backend'
 local errors = require 'dflow.errors'
+local files = require 'dflow.file'
 local graph = require 'dflow.graph'
 local nest = require 'dflow.nest'
 
@@ -34,14 +35,6 @@ local function graph_of(x)
   end
 end
 
-local function write(path, bytes)
-  local file, why = io.open(path, 'wb')
-  if not file then errors.raise('permission_denied', 'export_graph_def: cannot write %s', why) end
-  local ok, reason = file:write(bytes)
-  file:close()
-  if not ok then errors.raise('resource_exhausted', 'export_graph_def: cannot write %s: %s', path, reason) end
-end
-
 --- df.export_graph_def(path, {outputs =, with_context =, graph =}): writes the graph, or what `outputs` need of it, so that TensorFlow
 -- imports and runs it. The form is binary, or text where path ends in `.pbtxt`. Variables have an operation `init` that gives them
 -- their initial values. With with_context a second file, path .. '.meta', is a MetaGraphDef with the conds and loops as contexts, so that
@@ -62,8 +55,8 @@ function M.export_graph_def(path, opts)
   local function bytes(with_context)
     return core.tensor_bytes(core.export_graph_def(g.handle, flat, with_context, path:find('%.pbtxt$') ~= nil))
   end
-  if not meta then write(path, bytes(false)) end
-  if meta or opts.with_context then write(meta and path or path .. '.meta', bytes(true)) end
+  if not meta then files.write(path, bytes(false)) end
+  if meta or opts.with_context then files.write(meta and path or path .. '.meta', bytes(true)) end
 end
 
 return M

@@ -2,6 +2,7 @@
 local core = require 'dflow.backend'
 local errors = require 'dflow.errors'
 local dtypes = require 'dflow.dtypes'
+local files = require 'dflow.file'
 local tensor = require 'dflow.tensor'
 
 local M = {}
@@ -27,16 +28,7 @@ end
 
 local function write_file(path, ...)
   if type(path) ~= 'string' then errors.bad('a path is expected, not %s', errors.describe(path)) end
-  local file, why = io.open(path, 'wb')
-  if not file then errors.raise('permission_denied', 'cannot write %s', why) end
-  for i = 1, select('#', ...) do
-    local ok, reason = file:write((select(i, ...)))
-    if not ok then
-      file:close()
-      errors.raise('resource_exhausted', 'cannot write %s: %s', path, reason)
-    end
-  end
-  file:close()
+  files.write(path, ...)
 end
 
 local function read_file(path)

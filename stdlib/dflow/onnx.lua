@@ -7,6 +7,7 @@
 -- end of its body with the next ones, because a Loop is told by its body whether to go on.
 local core = require 'dflow.backend'
 local errors = require 'dflow.errors'
+local files = require 'dflow.file'
 local dtypes = require 'dflow.dtypes'
 local graph = require 'dflow.graph'
 local nest = require 'dflow.nest'
@@ -641,14 +642,6 @@ function Exporter:raise_refusals()
                self.opset, table.concat(lines, '\n'))
 end
 
-local function write_file(path, bytes)
-  local file, why = io.open(path, 'wb')
-  if not file then errors.raise('permission_denied', 'cannot write %s', why) end
-  local ok, reason = file:write(bytes)
-  file:close()
-  if not ok then errors.raise('resource_exhausted', 'cannot write %s: %s', path, reason) end
-end
-
 --- df.export_onnx(path, {outputs =, inputs =, opset = 17, session =}): the graph that leads to the outputs, as an ONNX model.
 -- `outputs` is an Output, a list, or {name = Output}. `inputs` likewise: what is fed in ONNX, any Outputs; without it all placeholders,
 -- in the order they were built. Variables become initializers with their values in the session (the default one).
@@ -716,7 +709,7 @@ function M.export_onnx(path, opts)
   self:drop_unused()
   local bytes = proto.model(main, self.opset, function(name) return self.renamed[name] or name end)
   if #bytes >= 2 ^ 31 then errors.raise('resource_exhausted', 'export_onnx: the model has %d bytes, a protobuf ends at 2 GiB', #bytes) end
-  write_file(path, bytes)
+  files.write(path, bytes)
 end
 
 return M
