@@ -30,6 +30,7 @@ const char prompt_editor_key = 0;
 
 static char *accepted;                /* what readline handed over; malloced */
 static bool  accepted_done, dropped;  /* dropped: it was ended by Ctrl-C */
+static bool  idled;                   /* Lua was told that nobody types */
 static char *pushed;                  /* bytes that came after a paste, still to be read; malloced */
 static size_t pushed_n, pushed_at;
 
@@ -599,8 +600,13 @@ prompt_end prompt_read(const char *prompt, const char *more, const char *given, 
     sigprocmask(SIG_BLOCK, &blocked, &mask);
     handle_signals();
     struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
-    int ready = pushed_at < pushed_n ? 1 : ppoll(&in, 1, NULL, &mask);
+    const struct timespec moment = { .tv_nsec = 50 * 1000 * 1000 };
+    int ready = pushed_at < pushed_n ? 1 : ppoll(&in, 1, idled ? NULL : &moment, &mask);
     sigprocmask(SIG_SETMASK, &mask, NULL);
+    if (ready == 0 && !idled) {
+      idled = true;
+      prompt_ask("idle", 0, 0);
+    }
     if (ready <= 0) continue;
     paint_menu_clear();
     rl_callback_read_char();

@@ -13,6 +13,7 @@
  *   menu(columns, rows)                  -> a list of text, styles, text, styles, …
  *   paste(text, columns)                 -> what is to be inserted of a pasted text
  *   pasted()                             it was
+ *   idle()                               once, when nothing is typed for a moment
  *   recalled()                           the buffer is to become another text, an entry of the history
  */
 #ifndef DFLOW_PROMPT_H

@@ -3,7 +3,8 @@
  * An entry is one line of the file, its own newlines written \n and its backslashes \\, so that an entry of several
  * lines stays whole whatever happens between two writes. Entries are appended at once, each under a lock on the file, so that
  * two prompts share it and nothing is lost when one is killed. When the file has grown long it is written anew and renamed
- * into place under the same lock; who waited for the lock on the old file opens the new one.
+ * into place under the same lock; who waited for the lock on the old file opens the new one. Nobody waits long: a prompt
+ * that was stopped while it had the lock must not stop the others. A file that cannot be written is read all the same.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <readline/history.h>
@@ -41,17 +43,39 @@ static void find_path(void) {
   if (make_folder(folder)) snprintf(history_path, sizeof history_path, "%s/history", folder);
 }
 
-/* The file, open and locked; -1 when that cannot be. */
-static int open_locked(void) {
+/* Takes the lock; false when somebody else had it for half a second. */
+static bool lock(int file) {
+  const struct timespec moment = { .tv_nsec = 10 * 1000 * 1000 };
+  for (int tries = 0; flock(file, LOCK_EX | LOCK_NB) != 0; tries++) {
+    if (tries == 50) return false;
+    nanosleep(&moment, NULL);
+  }
+  return true;
+}
+
+/* The file, open and (`*locked`) locked; -1 when there is none that can be written. Not locked an entry may still be appended: that
+ * is one write. */
+static int open_locked(bool *locked) {
   for (int tries = 0; tries < 16; tries++) {
-    int file = open(history_path, O_CREAT | O_RDWR | O_APPEND | O_CLOEXEC, 0600);
+    int file = open(history_path, O_CREAT | O_RDWR | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
     if (file < 0) return -1;
     struct stat ours, named;
-    if (flock(file, LOCK_EX) == 0 && fstat(file, &ours) == 0 && stat(history_path, &named) == 0
-        && ours.st_ino == named.st_ino && ours.st_dev == named.st_dev)
-      return file;
+    if (fstat(file, &ours) != 0 || !S_ISREG(ours.st_mode)) {
+      close(file);
+      return -1;
+    }
+    *locked = lock(file);
+    if (!*locked || (stat(history_path, &named) == 0 && ours.st_ino == named.st_ino && ours.st_dev == named.st_dev)) return file;
     close(file);               /* it was replaced while we waited */
   }
+  return -1;
+}
+
+static int open_to_read(void) {
+  int file = open(history_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat about;
+  if (file >= 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode)) return file;
+  if (file >= 0) close(file);
   return -1;
 }
 
@@ -118,11 +142,12 @@ void history_open_file(int entries) {
   stifle_history(entries);
   find_path();
   if (history_path[0] == '\0') return;
-  int file = open_locked();
+  bool locked = false;
+  int file = open_locked(&locked);
+  if (file < 0) file = open_to_read();
   FILE *in = file < 0 ? NULL : fdopen(file, "r");
   if (in == NULL) {
     if (file >= 0) close(file);
-    history_path[0] = '\0';
     return;
   }
   char *line = NULL;
@@ -137,7 +162,7 @@ void history_open_file(int entries) {
     count++;
   }
   free(line);
-  if (count > 2 * entries) shorten();
+  if (locked && count > 2 * entries) shorten();
   fclose(in);
 }
 
@@ -151,12 +176,14 @@ void history_remember(const char *text) {
   if (history_path[0] == '\0') return;
   size_t n = 0;
   char *line = packed(text, &n);
-  int file = line ? open_locked() : -1;
+  bool locked = false;
+  int file = line ? open_locked(&locked) : -1;
   if (file >= 0) {
     char end = '\n';
     off_t length = lseek(file, 0, SEEK_END);
     bool torn = length > 0 && pread(file, &end, 1, length - 1) == 1 && end != '\n';   /* another writer was killed */
-    if (!torn || write_all(file, "\n", 1)) write_all(file, line, n);
+    bool whole = (!torn || write_all(file, "\n", 1)) && write_all(file, line, n);
+    if (!whole && locked && ftruncate(file, length) != 0) {}         /* no room for it: no half of it either */
     close(file);
   }
   free(line);

@@ -394,13 +394,25 @@ static const char *prompt_now(bool *ours) {
   return text.p;
 }
 
+/* A prompt of a further line, its end below that of the first one, which a mode's mark makes wider. */
+static const char *further(bytes *room, const char *prompt, int indent) {
+  room->n = 0;
+  put(room, "", 0);
+  for (int width = text_width(prompt); width < indent; width++) put(room, " ", 1);
+  put_text(room, prompt);
+  return room->p;
+}
+
 static void make_screen(bool final, int *cursor_row, int *cursor_column) {
+  static bytes more_room, begin_room;
   bool ours;
   int columns, height;
   paint_size(&columns, &height);
   paint_sync();
   const char *prompt = prompt_now(&ours);
-  int indent = text_width(prompt), more_indent = text_width(more_prompt);
+  int indent = text_width(prompt), aligned = ours ? indent : 0;
+  const char *more = further(&more_room, more_prompt, aligned), *begin = further(&begin_room, base_prompt, aligned);
+  int more_indent = text_width(more);
   paint_place cursor = paint_place_of(final ? rl_end : rl_point);
   look seen = { 0 };
   if (!final && ours) seen = look_at(cursor, columns);
@@ -457,7 +469,7 @@ static void make_screen(bool final, int *cursor_row, int *cursor_column) {
         for (int k = 0; k < seen.marks && seen.marks == 2; k++)
           if (seen.mark[k].line == line && seen.mark[k].column < (int)nstyles) styles[seen.mark[k].column] = 'M';
       }
-      make_rows(s, n, styles, styles ? (int)nstyles : 0, line == 0 ? prompt : begins ? base_prompt : more_prompt,
+      make_rows(s, n, styles, styles ? (int)nstyles : 0, line == 0 ? prompt : begins ? begin : more,
                 (line == 0 || begins) && ours ? 'p' : 'q', usable, top - number, top + window - number);
       free(styles);
       if (styled) lua_pop(L, 2);

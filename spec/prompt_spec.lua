@@ -195,6 +195,25 @@ dflow> ]]
     assert.are.equal(shown, t:shows(shown))
   end)
 
+  it('keeps the lines of a buffer below each other behind the mark of a mode', function()
+    open(80, 24, { files = { ['.inputrc'] = 'set editing-mode vi\nset show-mode-in-prompt on\n' } }):line('for i = 1, 2 do'):type('print(i)')
+    local shown = '(ins)dflow> for i = 1, 2 do\n        ...   print(i)'
+    assert.are.equal(shown, t:shows(shown))
+  end)
+
+  it('reads a history that it may not write, and works with one that is no file', function()
+    local function started(with, files)
+      return open(80, 24, { command = ('sh -c "%s \\$HOME/.local/state/dflow/history; exec %s"'):format(with, terminal.program()), files = files })
+    end
+    if shell.run('id -u').out:match('%d+') ~= '0' then       -- nothing is forbidden to root
+      started('chmod 400', { ['.local/state/dflow/history'] = 'earlier = 1\n' }):keys('Up')
+      assert.is_truthy(t:wait('earlier = 1'):find('earlier = 1', 1, true))
+      t:close()
+    end
+    started('mkfifo', { ['.local/state/dflow/other'] = '' }):line('2 + 3')
+    assert.is_truthy(t:wait('\n5\n'):find('\n5\n', 1, true), t:screen())
+  end)
+
   it('writes what was typed to a file that two prompts share, each entry whole', function()
     open(80, 24):line('one = 1')
     local other = terminal.open(80, 24, { home = t.home })

@@ -319,6 +319,7 @@ describe('a paste', function()
       inputs('dflow> x = 1\ndflow> x\n1\ndflow> function f()\n   ...   return x\n   ... end\ndflow> f()\n1\ndflow>'))
     assert.are.same({ 'x = {\n1}', 'y = 2' }, inputs('> x = {\n>> 1}\n> y = 2\n'))
     assert.are.same({ 'f(\n1)' }, inputs('>> f(\n>> 1)'))
+    assert.are.same({ 'f(\n1)', 'x' }, inputs('(ins)dflow> f(\n        ... 1)\n(cmd)dflow> x'))
   end)
 
   it('of anything else stays as it is', function()

@@ -24,6 +24,7 @@ end
 -- ---- help ---------------------------------------------------------------------------------------------------------
 command('help', function(rest, say)
   if rest ~= '' then return require('dflow.repl.where').what(rest) end
+  local help = require 'dflow.help'             -- with all that is told of names: not while the prompt begins
   say('?name        what there is to know about an op, a function, an option, a value or a node: ?matmul, ?Run, ?h:step, ?x, ?12')
   say('?pattern*    the names that match')
   say('??name       where it is defined: the Lua lines, the C file and line of its entry, gradient and kernels')

@@ -1,6 +1,6 @@
 --- What the editor in C asks of Lua (interp/prompt.h lists it): colours, hints, Enter, Tab, and what was pasted.
 local df = require 'dflow'
-local docs = require 'dflow.docs'
+local lua_docs = require 'dflow.docs.lua'
 local dtypes = require 'dflow.dtypes'
 local buffers = require 'dflow.repl.buffer'
 local session = require 'dflow.repl.session'
@@ -9,7 +9,7 @@ local M = {}
 
 -- ---- names that are known ---------------------------------------------------------------------------------------------
 local builtin = {}
-for path in pairs(docs.lua) do builtin[path:match('^[%w_]+')] = true end
+for path in pairs(lua_docs) do builtin[path:match('^[%w_]+')] = true end
 for _, name in ipairs{ '_G', '_VERSION', 'utf8', 'arg', 'warn', 'debug', 'package', 'df', 'cond', 'while_loop', 'TensorArray', 'gradients', 'self' } do
   builtin[name] = true
 end
@@ -59,7 +59,7 @@ end
 -- @param columns  of the window: a longer line of an input was shown as several rows, which become one again
 -- @return         list of texts
 function M.inputs(text, columns)
-  text = text:gsub('\n+$', '')
+  text = ('\n' .. text:gsub('\n+$', '')):gsub('\n%(%l%l%l%)dflow> ', '\ndflow> '):sub(2)       -- (ins), (cmd): a vi mode's marks
   local pair, whole = prompts_of(text)
   if not pair then return { text } end
   local list, input, row, dropped = {}, nil, 0, false
@@ -174,6 +174,12 @@ function M.new(repl)
 
   function E.menu(columns, rows)
     return complete.menu(candidates, columns, rows)
+  end
+
+  --- The first prompt is there and nobody types yet: what the first keys need is loaded now.
+  function E.idle()
+    hints = hints or require 'dflow.repl.hints'
+    complete = complete or require 'dflow.repl.complete'
   end
 
   local pasted = {}
