@@ -206,12 +206,28 @@ static int32_t mark_nodes(const dfi_plan *p, const df_node *n, uint8_t *match) {
   return found;
 }
 
+/* The loop's name in a tag such as `outer:4/inner`. */
+static const char *innermost(const char *tag) {
+  const char *colon = strrchr(tag, ':');
+  if (!colon) return tag;
+  colon += 1 + strspn(colon + 1, "0123456789");
+  return *colon == '/' ? colon + 1 : tag;
+}
+
+static int32_t no_frame(const df_run *r, const char *frame, df_error *err) {
+  char names[400] = "";
+  size_t at = 0;
+  for (int32_t i = 1; i < r->nscopes && at < sizeof names - 1; i++)
+    at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 1 ? ", " : "", r->scope[2 * i]);
+  return dfi_fail(err, DF_NOT_FOUND, NULL, r->nscopes > 1 ? "this run has no frame `%s` (it has %s)" : "this run has no frame `%s`%s", frame, names), 0;
+}
+
 int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char *frame, int64_t iteration, int32_t conditions, df_error *err) {
   dfi_break b = { .iteration = iteration, .conditions = conditions };
   if (frame) {
     bool known = false;
-    for (int32_t i = 1; i < r->nscopes; i++) known |= !strcmp(r->scope[2 * i], frame);
-    if (!known) return dfi_fail(err, DF_NOT_FOUND, NULL, "this run has no frame `%s`", frame), 0;
+    for (int32_t i = 1; i < r->nscopes; i++) known |= !strcmp(r->scope[2 * i], innermost(frame));
+    if (!known) return no_frame(r, frame, err);
   }
   dfi_watch *w = r->watch;
   bool mine;

@@ -274,10 +274,28 @@ static bool holds(const df_value *v, int32_t conditions) {
   return false;
 }
 
+/* Does the frame go by this tag, `inner` or `outer:4/inner`, of n letters? What the tag leaves out is any. */
+static bool goes_by(const dfi_frame *f, const char *tag, size_t n) {
+  size_t name = strlen(f->scope->name);
+  if (n < name || memcmp(tag + n - name, f->scope->name, name)) return false;
+  if (!(n -= name)) return true;
+  char outer[24];
+  size_t length = (size_t)snprintf(outer, sizeof outer, ":%lld/", f->origin ? (long long)f->origin->number : -1);
+  if (n < length || memcmp(tag + n - length, outer, length)) return false;
+  return goes_by(f->parent, tag, n - length);
+}
+
 static bool matches(const dfi_exec *x, const dfi_break *b, const dfi_token *t, const dfi_pnode *p, int64_t number) {
   if (b->match && !b->match[p - x->plan->node]) return false;
-  const dfi_scope *s = t->record->frame->scope;
-  if (b->frame && strcmp(b->frame, s->name)) return false;
+  const dfi_frame *f = t->record->frame;
+  if (b->frame) {
+    size_t n = strlen(b->frame);
+    while (!goes_by(f, b->frame, n)) {       /* of nodes that are asked for by name: a loop inside of the one named will do */
+      if (!b->match || !f->parent || !f->parent->parent) return false;
+      number = f->origin->number;
+      f = f->parent;
+    }
+  }
   return b->iteration < 0 || b->iteration == number;
 }
 

@@ -46,6 +46,28 @@ describe('why and whynot', function()
     assert.matches('no frame of its loop `gradients/outer/.*` is open', h:why('gradients/outer/inner/Sub'))
   end)
 
+  it('name the frames that there are where one is asked for that is not', function()
+    nested()
+    local ok, e = pcall(h.break_at, h, { frame = 'otter' })
+    assert.is_false(ok)
+    assert.equal('not_found', e.code)
+    assert.matches('this run has no frame `otter` %(it has .*outer, .*outer/inner', e.message)
+  end)
+
+  it('are asked where a breakpoint stopped: of an inner node in one iteration of the outer loop, or in one of the inner loop there', function()
+    nested()
+    h:break_at{ op = 'outer/inner/Less', frame = 'outer', iteration = 5 }
+    h:resume()
+    assert.equal('outer:5/outer/inner:0', h:settle().tag)
+    h:unbreak()
+    h:break_at{ op = 'outer/inner/Less', frame = 'outer:7/outer/inner', iteration = 3 }
+    h:break_at{ op = 'outer/inner/Less', frame = 'outer:8/outer/inner:2' }
+    for _, tag in ipairs{ 'outer:7/outer/inner:3', 'outer:8/outer/inner:2' } do
+      h:resume()
+      assert.equal(tag, h:settle().tag)
+    end
+  end)
+
   it('name each node of a chain of dead tokens, from the one asked about to the Switch', function()
     at_4()
     local lines = {}

@@ -315,7 +315,6 @@ function methods.break_at(r, spec)
     if type(frame) ~= 'string' then errors.bad('break_at: frame is the name of a loop, not %s', errors.describe(frame)) end
     local name, n = frame:match('^(.-):(%d+)$')
     if name then frame, iteration = name, iteration or tonumber(n) end
-    frame = frame:match('([^:]*)$'):gsub('^%d+/', '')
   end
   if iteration ~= nil and (type(iteration) ~= 'number' or iteration < 0 or iteration % 1 ~= 0) then
     errors.bad('break_at: iteration is a whole number from 0 up, not %s', errors.describe(iteration))
