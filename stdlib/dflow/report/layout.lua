@@ -1,10 +1,13 @@
 --- Where the nodes of a run's graph stand on the page, a loop's frame as a box around its nodes: draw/layout.lua, as report.lua has it.
 --
--- A node stands below all that ran before it and feeds it; an edge to something that ran earlier is the way back of a loop.
+-- A node stands below all that ran before it and feeds it; an edge to something that ran earlier is the way back of a loop. Large graphs
+-- are laid out more simply, by grid.lua.
+local grid = require 'dflow.report.grid'
 local draw = require 'dflow.draw.layout'
 
 local M = {}
 local HEIGHT, TITLE = 26, 24
+M.many = 500            -- nodes of a large graph
 
 local function width_of(text) return math.max(60, 7 * #text:gsub('[\128-\191]', '') + 16) end
 
@@ -12,7 +15,7 @@ local function width_of(text) return math.max(60, 7 * #text:gsub('[\128-\191]', 
 local function label(n) return n.label or n.name:match('([^/]*)$') end
 
 --- @param data  {nodes = {{name, scope}, …} in the order in which they first ran, edges = {{from, to}, …} from 0, scopes = {{id, parent}, …}}
--- @return {nodes = {{x, y, w, h}, …}, scopes = {[id] = {x, y, w, h, depth}}, paths = {the way of each edge, …}, width, height}
+-- @return {nodes = {{x, y, w, h}, …}, scopes = {[id] = {x, y, w, h, depth}}, paths = {the way of each edge, '' in a large graph, …}, width, height}
 function M.place(data)
   local known, boxes = {}, { [0] = { items = {}, depth = 0 } }
   for _, s in ipairs(data.scopes) do known[s.id] = s end
@@ -42,10 +45,16 @@ function M.place(data)
     if from.type == 'Switch' then edges[i].side = e[3] == 1 and 'true' or 'false' end
   end
   for _, e in ipairs(edges) do e.slots = taken[e.to] end
-  draw.place(boxes[0], edges)
+  local large = #nodes > M.many
+  if large then
+    for _, box in pairs(boxes) do box.box = box.parent end
+    grid.place(boxes, edges)
+  else
+    draw.place(boxes[0], edges)
+  end
   local out = { nodes = nodes, scopes = {}, paths = {}, width = boxes[0].w, height = boxes[0].h }
   for id, box in pairs(boxes) do out.scopes[id] = { x = box.x, y = box.y, w = box.w, h = box.h, depth = box.depth } end
-  for i, e in ipairs(edges) do out.paths[i] = draw.way(e) end
+  for i, e in ipairs(edges) do out.paths[i] = large and '' or draw.way(e) end
   return out
 end
 

@@ -104,8 +104,14 @@ for (const s of [...run.scopes].sort((a, b) => a.depth - b.depth)) {
   t.appendChild(document.createTextNode(s.where ? '  ' + s.where : ''));
 }
 const chainOf = id => { const list = []; for (let s = scopes.get(id); s && s.id; s = scopes.get(s.parent)) list.push(s); return list; };
+const large = run.ways.length > 0 && run.ways[0] === '';
+if (large) world.setAttribute('data-large', 1);
+const curve = (p, q) => {                                    // in a large graph, from one end to the other
+  const x1 = p.x + p.w / 2, y1 = p.y + p.h, x2 = q.x + q.w / 2, y2 = q.y - 1, bend = Math.max(14, Math.min(120, Math.abs(y2 - y1) / 2));
+  return `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`;
+};
 wires.forEach((w, i) => {
-  const d = run.ways[i];
+  const d = run.ways[i] || curve(run.nodes[w.a], run.nodes[w.b]);
   w.back = run.nodes[w.b].y < run.nodes[w.a].y + run.nodes[w.a].h;
   w.plain = w.back ? 'edge back' : 'edge';
   w.shown = w.plain;
@@ -113,7 +119,7 @@ wires.forEach((w, i) => {
 });
 const roomOn = w => {                                        // how many chips have room on an edge
   w.length = w.length || w.path.getTotalLength();
-  return Math.max(1, Math.min(5, Math.floor((w.length - 4) / 20)));
+  return large ? 1 : Math.max(1, Math.min(5, Math.floor((w.length - 4) / 20)));
 };
 const spot = (w, n) => {                                     // where the n-th chip lies
   w.spots = w.spots || [];
