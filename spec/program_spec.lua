@@ -272,6 +272,11 @@ describe('the prompt', function()
     os.remove(file)
   end)
 
+  it('shows a table that was raised', function()
+    local _, err = session('error{ code = 7 }', 'error(setmetatable({}, { __tostring = function() return "own words" end }))')
+    assert.is_truthy(err:match('^error: {code = 7}\nstack traceback:.*\nown words\n'), err)
+  end)
+
   it('knows the line of what an expression built', function()
     local out, err = session('x = df.zeros{2, 3}', 'x:reduce_sum()', 'x:matmul(x)', 'df.tensor{1}:at(5)')
     assert.is_truthy(out:match('Sum:0: [^\n]*  %-%- stdin:2\n'), out)

@@ -49,6 +49,11 @@ M.call = call
 function M.run(text, quiet)
   local input = session.run(text, call)
   if not input.ok then
+    local e = input.error
+    if type(e) == 'table' and input.message:find('^%(error object is a table value%)') then     -- a table that was raised is shown
+      local shown, what = call(values.text, e)
+      if shown then input.message = 'error: ' .. what .. input.message:gsub('^[^\n]*', '', 1) end
+    end
     M.complain(input.message)
     return input
   end
