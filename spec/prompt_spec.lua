@@ -286,6 +286,21 @@ dflow> ]]
     assert.is_truthy(screen:find('3 inputs of .*were\n? ?run again') or screen:find('3 inputs of', 1, true), screen)
     assert.is_truthy(screen:find('42.0    1', 1, true), screen)
   end)
+
+  it('asks before it runs again what took long', function()
+    local files = { ['.local/state/dflow/sessions/1700000000-1.lua'] = '--[[ input, 0.01 s ]]\nx = 1\n-- a comment\ny = 2\n--[[ input, 95.20 s ]]\nx = x + y\n' }
+    open(80, 24, { files = files, command = terminal.program() .. ' --resume', wait = 'y/n' })
+    local screen = t:screen()
+    assert.matches('2 inputs took 95 s in all: /', screen)
+    assert.matches('\n +2  95%.2 s  x = x %+ y\n', screen)
+    t:line('n'):line('x')
+    assert.is_truthy(t:wait('\nnil\n'):find('\nnil\n', 1, true), t:screen())
+    t:close()
+    open(80, 24, { files = files, command = terminal.program() .. ' --resume', wait = 'y/n' }):line('y')
+    t:wait('were run')
+    t:line('x')
+    assert.is_truthy(t:wait('\n3\n'):find('\n3\n', 1, true), t:screen())
+  end)
 end)
 
 it('the prompt is there within 30 ms of a processor', function()

@@ -311,6 +311,17 @@ describe('Enter', function()
   end)
 end)
 
+describe('the journal of a session', function()
+  it('gives back each input whole, with the time that it took, but none that was cut off', function()
+    local text = '--[[ input, 0.00 s ]]\nx = 1\n--[[ input, 12.50 s ]]\nfor i = 1, 2 do\n-- a comment\n  x = x * 2\nend\n--[[ input, 0.10 s ]]\nhalf ='
+    local inputs = session.journal.parse(text .. ' 1\n')
+    assert.are.same({ { text = 'x = 1', seconds = 0 }, { text = 'for i = 1, 2 do\n-- a comment\n  x = x * 2\nend', seconds = 12.5 },
+                      { text = 'half = 1', seconds = 0.1 } }, inputs)
+    inputs = session.journal.parse(text)
+    assert.are.equal(2, #inputs)
+  end)
+end)
+
 describe('a paste', function()
   local function inputs(text) return editor.inputs(text, 80) end
 

@@ -47,7 +47,9 @@ M.call = call
 
 --- Runs an input of Lua and shows what it gives. Returns the input's record.
 function M.run(text, quiet)
+  local began = program and program.clock()
   local input = session.run(text, call)
+  if program then input.seconds = program.clock() - began end
   if not input.ok then
     local e = input.error
     if type(e) == 'table' and input.message:find('^%(error object is a table value%)') then     -- a table that was raised is shown
@@ -121,15 +123,38 @@ function M.loop(opts)
   end
 end
 
---- Runs the inputs of the newest journal again.
+local LONG = 2               -- seconds that inputs may take to be run again without a question
+
+--- Is a person there who does not want all of it to be run again?
+local function declined(inputs, path)
+  local total = 0
+  for _, input in ipairs(inputs) do total = total + input.seconds end
+  if total < LONG or not program.terminal().editing then return false end
+  print(('%d inputs took %.0f s in all: %s'):format(#inputs, total, path))
+  for i, input in ipairs(inputs) do
+    if input.seconds >= LONG / 2 then print(values.brief(('%5d  %.1f s  %s'):format(i, input.seconds, input.text)):sub(2, -2)) end
+  end
+  local answer = program.line('To be as it was, all of it has to run again. Run it? [y/n] ')
+  return not (answer and answer:find('^%s*[yY]'))
+end
+
+--- Runs the inputs of the newest journal again, up to a Ctrl-C.
 local function resume()
   local inputs, path = session.journal.last(program)
   if not inputs then return M.complain('there is no session to resume') end
-  local failed = 0
-  for _, text in ipairs(inputs) do
-    if not M.run(text, true).ok then failed = failed + 1 end
+  if declined(inputs, path) then return print('nothing was run; :history all shows what was typed, ' .. path .. ' is the session') end
+  local failed, ran = 0, 0
+  for _, old in ipairs(inputs) do
+    local input = M.run(old.text, true)
+    ran = ran + 1
+    if not input.ok then
+      failed = failed + 1
+      if tostring(input.message):find('interrupted!', 1, true) or (type(input.error) == 'table' and input.error.code == 'cancelled') then break end
+    end
   end
-  print(('%d inputs of %s were run again%s'):format(#inputs, path, failed > 0 and (', %d of them failed'):format(failed) or ''))
+  local left = #inputs - ran
+  print(('%d inputs of %s were run again%s%s'):format(ran, path, failed > 0 and (', %d of them failed'):format(failed) or '',
+    left > 0 and (', %d were left out'):format(left) or ''))
 end
 
 --- Makes the prompt ready; what the user's init.lua may change is there then.

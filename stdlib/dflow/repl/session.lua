@@ -114,9 +114,10 @@ function M.source_line(line)
 end
 
 -- ---- the journal: what a crash leaves behind ------------------------------------------------------------------------
+-- A line `--[[ input, 0.25 s ]]` with the time that it took stands above each input that succeeded.
 local journal = { kept = 10 }
 M.journal = journal
-local MARK = '--[[ input ]]'
+local MARK, MARKS = '--[[ input, %.2f s ]]', '^%-%-%[%[ input, ([%d.]+) s %]%]$'
 
 --- Where the sessions' journals lie: $XDG_STATE_HOME/dflow/sessions, made when it is not there. nil when it cannot be.
 local function folder(program)
@@ -157,11 +158,30 @@ function journal.add(input, program)
     local names = list(program, at)
     for i = 1, #names - journal.kept do os.remove(at .. names[i]) end
   end
-  journal.file:write(MARK, '\n', input.text, '\n')
+  journal.file:write(MARK:format(input.seconds or 0), '\n', input.text, '\n')
   journal.file:flush()
 end
 
---- The inputs of the newest journal whose session is over: a list of texts, and its path. nil when there is none.
+--- The inputs of a journal's text: a list of {text, seconds}. A line that was not written to its end is none.
+function journal.parse(text)
+  local list, rows, seconds = {}, {}, nil
+  local function finish()
+    if seconds and #rows > 0 then list[#list + 1] = { text = table.concat(rows, '\n'), seconds = seconds } end
+  end
+  for row in text:gmatch('([^\n]*)\n') do
+    local took = row:match(MARKS)
+    if took then
+      finish()
+      rows, seconds = {}, tonumber(took)
+    else
+      rows[#rows + 1] = row
+    end
+  end
+  finish()
+  return list
+end
+
+--- The inputs of the newest journal whose session is over: a list of {text, seconds}, and its path. nil when there is none.
 function journal.last(program)
   local at = folder(program)
   if not at then return nil end
@@ -171,9 +191,7 @@ function journal.last(program)
       local file = io.open(at .. names[i])
       local text = file and file:read('*a')
       if file then file:close() end
-      local inputs = {}
-      for input in ((text or '') .. MARK .. '\n'):gmatch('%-%-%[%[ input %]%]\n(.-)\n%f[%-%z]') do inputs[#inputs + 1] = input end
-      return inputs, at .. names[i]
+      return journal.parse(text or ''), at .. names[i]
     end
   end
 end
