@@ -51,7 +51,7 @@ LUA_CFLAGS := $(shell pkg-config --cflags $(LUA_PC) 2>/dev/null)
 LUA_LIBS   := $(shell pkg-config --libs $(LUA_PC) 2>/dev/null)
 
 LIB_SRC  := $(wildcard runtime/*.c kernels/*.c kernels/cpu/*.c kernels/ref/*.c)
-PROG_SRC := $(wildcard interp/main.c interp/program.c interp/prompt*.c)
+PROG_SRC := $(wildcard interp/main.c interp/program*.c interp/prompt*.c)
 BIND_SRC := $(filter-out $(PROG_SRC),$(wildcard interp/*.c))
 CSPEC_SRC := $(filter-out spec/fuzz_%.c,$(wildcard spec/*.c))
 PROTO    := $(BUILD)/gen/graphdef.pb-c

@@ -24,13 +24,7 @@ enum {
   OPT_LONG_VERSION = 64, OPT_RESUME = 128, OPT_CHECK = 256
 };
 
-volatile sig_atomic_t program_interrupted;
-volatile sig_atomic_t program_holds;
-static lua_State  *volatile running;       /* the state that Ctrl-C stops */
-static volatile sig_atomic_t armed;        /* it has a hook that does */
-static volatile sig_atomic_t stopped;      /* the hook has stopped it once, and it still runs: something caught the error */
 static const char *progname = "dflow";     /* NULL at the prompt: messages stand alone there */
-static bool        interactive;
 static int         color = -1;             /* --color: -1 auto, 0 never, 1 always */
 
 /* ---- messages ---------------------------------------------------------------------------------- */
@@ -53,7 +47,7 @@ int program_report(lua_State *L, int status) {
 
 void program_now_interactive(void) {
   progname = NULL;
-  interactive = true;
+  program_interactive = true;
 }
 
 void program_print_version(void) {
@@ -87,73 +81,6 @@ static void print_usage(const char *bad) {
   if (bad[1] == 'e' || bad[1] == 'l') fprintf(stderr, "'%s' needs argument\n", bad);
   else fprintf(stderr, "unrecognized option '%s'\n", bad);
   fprintf(stderr, usage_text, progname);
-}
-
-/* A string gets a traceback; a table with __tostring, such as every dflow error, is its own whole message. */
-static int message_handler(lua_State *L) {
-  lua_pushvalue(L, 1);
-  lua_setfield(L, LUA_REGISTRYINDEX, PROGRAM_ERROR);
-  const char *text = lua_tostring(L, 1);
-  if (text == NULL) {
-    if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
-    text = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
-  }
-  luaL_traceback(L, L, text, 1);
-  return 1;
-}
-
-/* ---- Ctrl-C ------------------------------------------------------------------------------------ */
-
-/* What cleans up after an error is Lua too, so the first error is the only one. Where a loop catches it and goes on, the
- * next Ctrl-C gives an error at every instruction, which nothing survives that catches errors. */
-static void stop(lua_State *L, lua_Debug *ar) {
-  (void)ar;
-  if (stopped < 2) {
-    lua_sethook(L, NULL, 0, 0);
-    stopped = 1;
-  }
-  armed = 0;
-  luaL_error(L, "interrupted!");
-}
-
-/* A cancelled run raises its own error, which knows node and iteration: the hook leaves it 10,000 instructions to
- * reach the top before Lua code that was not in a run is stopped. */
-static void on_interrupt(int number) {
-  if (!interactive) signal(number, SIG_DFL);   /* a second one ends a script at once */
-  program_interrupted = 1;
-  if (interactive) df_interrupt_calls();       /* runs in the background are not what one waits for */
-  else df_interrupt();
-  if (program_holds) return;            /* the prompt watches a run, and asks */
-  if (stopped == 1) stopped = 2;
-  armed = 1;
-  lua_sethook(running, stop, LUA_MASKCOUNT, stopped ? 1 : 10000);
-}
-
-void program_hold(bool yes) {
-  program_holds = yes;
-  if (!yes || !armed) return;
-  lua_sethook(running, NULL, 0, 0);     /* it came just before: whoever holds will see program_interrupted */
-  armed = 0;
-}
-
-int program_call(lua_State *L, int nargs, int nresults) {
-  int base = lua_gettop(L) - nargs;
-  lua_pushcfunction(L, message_handler);
-  lua_insert(L, base);
-  lua_State *outer = running;
-  bool held = program_holds;
-  running = L;
-  armed = stopped = 0;
-  program_holds = 0;
-  void (*before)(int) = signal(SIGINT, on_interrupt);
-  int status = lua_pcall(L, nargs, nresults, base);
-  signal(SIGINT, before);
-  lua_sethook(L, NULL, 0, 0);
-  armed = stopped = 0;
-  program_holds = held;
-  running = outer;
-  lua_remove(L, base);
-  return status;
 }
 
 /* ---- where the Lua side lives ---------------------------------------------------------------------- */
@@ -418,6 +345,7 @@ static int protected_main(lua_State *L) {
   }
   lua_gc(L, LUA_GCSTOP);                   /* nothing of what is loaded here is garbage */
   luaL_openlibs(L);
+  program_coroutines(L);
   df_sigint_guard(false);                  /* Ctrl-C is this file's business */
   make_arg_table(L, argv, argc, script);
   set_paths(L);

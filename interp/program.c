@@ -269,6 +269,12 @@ static int l_interrupted(lua_State *L) {
   return 1;
 }
 
+/* late(): the same, for what was held and is over: then `interrupted!` is to be raised. */
+static int l_late(lua_State *L) {
+  lua_pushboolean(L, program_late());
+  return 1;
+}
+
 static int l_pid(lua_State *L) {
   lua_pushinteger(L, getpid());
   return 1;
@@ -290,6 +296,7 @@ int luaopen_dflow_program(lua_State *L) {
     { "remember", l_remember }, { "history", l_history },   { "folder", l_folder },
     { "make_folder", l_make_folder }, { "clock", l_clock }, { "pid", l_pid },
     { "lock", l_lock },         { "hold", l_hold },         { "interrupted", l_interrupted },
+    { "late", l_late },
     { "keys", l_keys },         { "key", l_key },
     { NULL, NULL }
   };

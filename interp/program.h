@@ -19,12 +19,20 @@ extern volatile sig_atomic_t program_holds;
 /* Sets it; on: also takes back what Ctrl-C was about to do to the Lua code, so that it cannot come in between. program_call holds nothing while
  * it calls, and leaves this as it was. */
 void program_hold(bool yes);
+/* Was Ctrl-C pressed while somebody held who had no use for it? Then the caller raises the error that the Lua code would have got. */
+bool program_late(void);
 
 /* Calls the function below its `nargs` arguments as lua_pcall does, with a traceback for errors that are plain
  * strings, and with Ctrl-C cancelling the graphs that run meanwhile and stopping the Lua code. The error itself,
  * before it was made a message, is left in the registry under PROGRAM_ERROR. */
 int program_call(lua_State *L, int nargs, int nresults);
 #define PROGRAM_ERROR "dflow.program.error"
+
+/* The prompt is there: a second Ctrl-C does not end the process, and runs in the background are not what it stops. */
+extern bool program_interactive;
+
+/* Ctrl-C stops coroutines too from now on. */
+void program_coroutines(lua_State *L);
 
 /* Prints and pops the error that `status` stands for, if it stands for one. Returns `status`. */
 int program_report(lua_State *L, int status);

@@ -130,7 +130,7 @@ end
 local function holding(fn, ...)
   local held = program.hold(true)
   local function finish(ok, ...)
-    local late = program.interrupted()
+    local late = program.late()
     program.hold(held)
     if not ok then error((...), 0) end
     if late then error('interrupted!', 0) end
