@@ -10,6 +10,7 @@
  * Gradient nodes stand under `gradients/` and carry the Lua line of the forward node they belong to.
  */
 #include "gradient.h"
+#include "executor.h"
 #include "unroll.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -314,6 +315,10 @@ bool backprop(pass *p, region *r, int32_t nseeds, const df_output *seeds) {
   df_context *was = enter_context(p, r->backward);
   p->now = r;
   for (int32_t i = ndone - 1; i >= 0 && !failed(p); i--) {
+    if (atomic_load_explicit(&dfi_calls_interrupted, memory_order_relaxed) != p->interrupts) {
+      dfi_fail(p->err, DF_CANCELLED, p->where, "gradients: interrupted before all was built");
+      break;
+    }
     p->graph->current = r->backward;
     p->asks = done[i].loop ? done[i].exit : done[i].cond ? done[i].cond->merge[0] : done[i].node;
     if (done[i].loop) grad_while(p, r, done[i].loop);
@@ -664,6 +669,7 @@ static bool run_pass(pass *p, int32_t ny, const int32_t *ys, const int32_t *grad
 int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *grad_ys, int32_t nx, const int32_t *xs,
                      int32_t nstop, const int32_t *stops, int32_t unconnected, const char *where, int32_t *out, df_error *err) {
   pass p = { .graph = g, .err = err, .where = where ? where : "", .home = g->current, .outer = g->gradient };
+  p.interrupts = atomic_load(&dfi_calls_interrupted);
   if (!err) p.err = &p.own_error;
   memset(p.err, 0, sizeof *p.err);
   if (ny < 1) return dfi_fail(p.err, DF_INVALID_ARGUMENT, where, "gradients: there is no y");

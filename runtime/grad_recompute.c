@@ -568,7 +568,7 @@ static bool undo_again(recompute *c, int32_t base, int32_t n, carried *v) {
   pass *p = c->p;
   df_graph *g = p->graph;
   df_context *here = c->b->backward;
-  pass in = { .graph = g, .err = p->err, .where = p->where, .home = here, .outer = p, .again = c, .stops = dfi_map_new() };
+  pass in = { .graph = g, .err = p->err, .where = p->where, .home = here, .outer = p, .interrupts = p->interrupts, .again = c, .stops = dfi_map_new() };
   region root = { .forward = here, .backward = here };
   int32_t nx = n + c->ncaptured;
   df_output *ys = pass_alloc(p, sizeof *ys * (size_t)(n + 1)), *xs = pass_alloc(p, sizeof *xs * (size_t)(nx + 1));

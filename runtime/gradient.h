@@ -58,6 +58,7 @@ struct dfi_grad {
   df_graph    *graph;
   dfi_build    b;
   df_error    *err, own_error;
+  int64_t      interrupts;   /* dfi_calls_interrupted when it began */
   int32_t      base, n0;     /* the nodes with these ids and those between are differentiated, but for n0 itself */
   uint8_t     *mark;         /* by node id less base */
   gather     **gather;       /* the same; one per output */

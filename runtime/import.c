@@ -362,8 +362,11 @@ static int32_t fail_cycle(importer *m, const step *stack, int32_t depth, int32_t
   return fail(m, "nodes wait for each other in a cycle that has no NextIteration: %s`%.60s`", text, m->item[stack[depth - 1].item].def->name);
 }
 
+extern _Atomic int64_t dfi_calls_interrupted;      /* see executor.h, whose scopes are not those of names */
+
 /* Makes the nodes, each after its inputs. */
 static int32_t make_nodes(importer *m) {
+  const int64_t interrupts = atomic_load(&dfi_calls_interrupted);
   step *stack = dfi_xmalloc(sizeof *stack * ((size_t)m->n + 1));
   int32_t code = DF_OK;
   for (int32_t i = 0; i < m->n && !code; i++) {
@@ -381,6 +384,10 @@ static int32_t make_nodes(importer *m) {
         m->item[s.item].state = 1;
         stack[depth++] = (step){ s.item, 0 };
         continue;
+      }
+      if (atomic_load_explicit(&dfi_calls_interrupted, memory_order_relaxed) != interrupts) {
+        code = dfi_fail(m->err, DF_CANCELLED, NULL, "the import was interrupted");
+        break;
       }
       code = make_node(m, it);
       it->state = 2;

@@ -330,6 +330,12 @@ static void lay_const_users(dfi_plan *p, const const_user *cu, uint32_t ncu) {
   }
 }
 
+int32_t dfi_plan_look_up(maker *m, int32_t i) {
+  enum { EVERY = 8192 };
+  if (i % EVERY != EVERY - 1 || atomic_load_explicit(&dfi_calls_interrupted, memory_order_relaxed) == m->interrupts) return DF_OK;
+  return dfi_fail(m->err, DF_CANCELLED, NULL, "the run was interrupted while its plan of %d nodes was made", m->nneeded);
+}
+
 static int32_t lay_out(maker *m) {
   dfi_plan *p = m->plan;
   dfi_plan_find_twins(m);
@@ -344,6 +350,7 @@ static int32_t lay_out(maker *m) {
   for (int32_t i = 0; i < m->nneeded && !status; i++) {
     df_node *n = m->graph->node[m->needed[i]];
     operands += (uint32_t)n->nin + 3;
+    if ((status = dfi_plan_look_up(m, i))) break;
     if (m->mark[n->id].number >= 0) status = make_node(m, n, &p->node[m->mark[n->id].number]);
   }
   p->operand = dfi_xmalloc(sizeof *p->operand * (operands + 1));
@@ -351,6 +358,7 @@ static int32_t lay_out(maker *m) {
   const_user *cu = NULL; uint32_t ncu = 0, at = 0;
   for (int32_t i = 0; i < m->nneeded && !status; i++) {
     df_node *n = m->graph->node[m->needed[i]];
+    if ((status = dfi_plan_look_up(m, i))) break;
     if (m->mark[n->id].number >= 0) status = wire(m, n, &p->node[m->mark[n->id].number], &at, &d, &cu, &ncu);
   }
   if (!status) {
@@ -420,7 +428,7 @@ dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const
 
 dfi_plan *dfi_plan_make_and_tell(struct df_session *s, df_graph *g, int32_t nfetch, const int32_t *fetches,
                                  int32_t nfeed, const int32_t *feeds, bool reference_kernels, int32_t *tell, df_error *err) {
-  maker m = { .graph = g, .err = err, .reference = reference_kernels };
+  maker m = { .graph = g, .err = err, .reference = reference_kernels, .interrupts = atomic_load(&dfi_calls_interrupted) };
   dfi_plan *p = m.plan = dfi_xcalloc(1, sizeof *p);
   p->session = s;
   p->graph = g;

@@ -175,7 +175,7 @@ int32_t dfi_plan_find_scopes(maker *m) {
   while (depth && !status) {
     df_node *n = m->graph->node[stack[--depth]];
     mark *k = &m->mark[n->id];
-    reached++;
+    if ((status = dfi_plan_look_up(m, reached++))) break;
     int32_t scope = k->scope;
     if (flow_of(n) == DF_ENTER) { scope = scope_child(m, scope, n); k->child_scope = (uint32_t)scope; }
     else if (flow_of(n) == DF_EXIT) {

@@ -35,6 +35,7 @@ typedef struct maker {
   int32_t  *const_index;       /* by id: place in plan->constant, or -1 */
   int32_t  *variable_index;    /* by id: place among the variables, or -1 */
   int32_t   scope_cap, constant_cap;
+  int64_t   interrupts;        /* dfi_calls_interrupted when it began */
   struct function { const char *name; df_node *ret; int32_t scope; } *function; int32_t nfunctions;
 } maker;
 
@@ -52,6 +53,8 @@ static inline const df_attr *attr_of(const df_node *n, const char *name) {
   return i < 0 ? NULL : &n->attrs[i];
 }
 
+/* Every so many nodes of a large graph (the ith): shall it end early? Then err is filled. */
+int32_t dfi_plan_look_up(maker *m, int32_t i);
 /* plan_find.c: each is described there. */
 struct function *dfi_plan_function_of(maker *m, const df_node *n);
 void dfi_plan_prune(maker *m, int32_t nfetch, const int32_t *fetches);
