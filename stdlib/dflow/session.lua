@@ -451,6 +451,10 @@ end
 for name, method in pairs(require('dflow.inspect').methods) do run_methods[name] = method end
 for name, method in pairs(require('dflow.why')) do run_methods[name] = method end
 
-Run.__tostring = function(r) return r:done() and 'Run (done)' or 'Run (in progress)' end
+Run.__tostring = function(r)
+  if not r:done() then return r:state() == 'paused' and 'Run (paused)' or 'Run (in progress)' end
+  local code = r.over and not r.ok and type(r.result) == 'table' and r.result.code
+  return code and (code == 'cancelled' and 'Run (cancelled)' or ('Run (failed: %s)'):format(code)) or 'Run (done)'
+end
 
 return M

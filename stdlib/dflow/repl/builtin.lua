@@ -71,6 +71,7 @@ command('history', function(rest, say, repl)
   else
     for i, input in ipairs(session.inputs) do list[i] = input.text end
   end
+  if rest ~= '' and rest ~= 'all' and not rest:find('^%d+$') then error('usage: :history [n | all]; :history ~text shows those that mention it', 0) end
   local last = tonumber(rest) or #list
   for i = math.max(1, #list - last + 1), #list do
     say(('%5d  %s'):format(i, (list[i]:gsub('\n', '\n       '))))

@@ -195,6 +195,8 @@ command('swap', function(_, say)
   say('on the CPU nothing is moved: host memory is where the values already are')
 end, 'swap - what was moved between device and host')
 
+local function many(n, what) return ('%.0f %s%s'):format(n, what, n == 1 and '' or 's') end
+
 command('runs', function(_, say)
   local any = false
   for i = 1, M.count do
@@ -202,7 +204,7 @@ command('runs', function(_, say)
     if h then
       local state = h:state()
       local s = h:stats()
-      say(('%d  %-8s %d nodes, %d iterations, %d frames%s'):format(i, state, s.nodes_run, s.iterations, s.frames, h == M.current and '  (current)' or ''))
+      say(('%d  %-8s %s, %s, %s%s'):format(i, state, many(s.nodes_run, 'node'), many(s.iterations, 'iteration'), many(s.frames, 'frame'), h == M.current and '  (current)' or ''))
       any = true
     end
   end
@@ -287,9 +289,29 @@ command('step', function(rest, say)
   if not show_stop(h:step(n ~= '' and tonumber(n) or 1, unit), say) and M.depth > 0 then return true end
 end, 'step [n] [token|node|iteration|frame] - lets so much of the run happen, and says where it stands\nOther iterations keep their windows: what is computed does not change.')
 
+local breakpoints = setmetatable({}, { __mode = 'k' })     -- by handle: number -> what was asked for
+
+--- In order of their numbers.
+local function list_of(t)
+  local ids = {}
+  for id in pairs(t) do ids[#ids + 1] = id end
+  table.sort(ids)
+  local i = 0
+  return function()
+    i = i + 1
+    return ids[i], t[ids[i]]
+  end
+end
+
 command('break', function(rest, say)
   local h = paused()
-  if rest == '' then error('usage: :break OP [name:n] [if EXPRESSION] | nan | inf | dead | line N | frame NAME | name:n', 0) end
+  if rest == '' then
+    local list = breakpoints[h] or {}
+    for id, text in list_of(list) do say(('breakpoint %d: %s'):format(id, text)) end
+    if next(list) == nil then say('no breakpoints; :break WHERE sets one, :break? says how') end
+    return
+  end
+  local whole = rest
   local expression = rest:match('%f[%w]if%s+(.+)$')
   if expression then rest = rest:gsub('%s*%f[%w]if%s+.+$', '') end
   local spec = {}
@@ -311,6 +333,8 @@ command('break', function(rest, say)
     spec.when = chunk
   end
   local id = h:break_at(spec)
+  breakpoints[h] = breakpoints[h] or {}
+  breakpoints[h][id] = whole
   say(('breakpoint %d%s'):format(id, expression and ': if ' .. expression or ''))
 end, [[break WHERE - the run stops there: an op type or node name (a pattern), `line n`, a loop `frame name` or its iteration `name:n`,
 `dead`, `nan`, `inf`, or several of these
@@ -320,7 +344,10 @@ end, [[break WHERE - the run stops there: an op type or node name (a pattern), `
 
 command('unbreak', function(rest, say)
   local h = paused()
-  if not h:unbreak(tonumber(rest)) then say('there is no such breakpoint') end
+  local id = tonumber(rest)
+  if rest ~= '' and not id then error('usage: :unbreak [n], with a number that :break says', 0) end
+  if not h:unbreak(id) then say('there is no such breakpoint') end
+  if id and breakpoints[h] then breakpoints[h][id] = nil else breakpoints[h] = nil end
 end, 'unbreak [n] - takes a breakpoint away, or all of them')
 
 -- ---- commands: walking back ---------------------------------------------------------------------------------------------
