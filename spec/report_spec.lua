@@ -342,6 +342,7 @@ describe('a report in a browser', function()
     assert.matches(('^Tokens 101 to %s of %s are not on this page'):format(b:eval(('(%d).toLocaleString("en")'):format(#tokens - 50)),
       b:eval(('(%d).toLocaleString("en")'):format(#tokens))), b:eval 'document.querySelector(".notice").textContent')
     assert.equal(150, b:eval 'N')
+    assert.matches('times? on this page$', b:eval 'document.querySelector("#card").textContent')
     b:eval 'show(99)'
     assert.matches('^token 100 of', count())
     b:key('ArrowRight')

@@ -25,6 +25,7 @@ const N = run.node.length;
 const sums = list => { let s = 0; return Float64Array.from(list, d => s += d); };
 const node = run.node, frame = sums(run.frame), iteration = sums(run.iteration), at = sums(run.at), took = run.took, memory = sums(run.memory);
 const dead = i => run.dead.charCodeAt(i) === 49;
+const whole = run.missing || run.lost ? 'on this page' : 'in all';
 const number = i => 1 + (run.missing && i >= run.first ? i + run.missing : i);       // of all tokens of the run
 const scopes = new Map(run.scopes.map(s => [s.id, s]));
 const MANY = iteration.reduce((a, b) => Math.max(a, b), 0) + 2;
@@ -206,7 +207,7 @@ const sheets = run.files.map((file, f) => {
     element('i', { class: 'runs' }, li, count ? count + '×' : '');
     if (file.plain) element('span', {}, li, line); else painted(line, element('span', {}, li));
     if (nodes) {
-      li.title = `${count} tokens of ${nodes.length} node${nodes.length === 1 ? '' : 's'}; a click goes to the next`;
+      li.title = `${count} tokens ${whole}, of ${nodes.length} node${nodes.length === 1 ? '' : 's'}; a click goes to the next`;
       li.addEventListener('click', () => nextOf(nodes));
     }
     return li;
@@ -282,7 +283,7 @@ function show(k) {
   card.replaceChildren();
   element('b', {}, card, `${n.name} = ${n.type}(${n.args.join(', ')})`);
   element('p', {}, card, `${t ? 'in ' + t + (dead(now) ? ', dead: nothing is computed' : '') : 'at the top level'}${dead(now) ? '' : `, took about ${micro(took[now])}`}`);
-  element('p', { class: 'soft' }, card, `${plural(ran, 'time')} so far${died ? `, ${died} of them dead` : ''}; ${plural(of[i].length, 'time')} in all`);
+  element('p', { class: 'soft' }, card, `${plural(ran, 'time')} so far${died ? `, ${died} of them dead` : ''}; ${plural(of[i].length, 'time')} ${whole}`);
   const list = $('open'), going = openAt(now);
   list.replaceChildren();
   if (going.length) element('i', {}, list, 'open:');
