@@ -111,6 +111,12 @@ local function output_text(o)
   return ('%s\n%s %s'):format(line, text.scalar(value, o.dtype), tensor.shape_text(o.dtype, {}))
 end
 
+--- A graph in let-form, as much of it as a screen holds; of an empty one its one line.
+local function graph_text(g)
+  local ok, drawn = pcall(df.draw, g, { lines = math.max(8, terminal.rows - 4) })
+  return ok and drawn ~= '' and drawn or tostring(g)
+end
+
 -- ---- everything -----------------------------------------------------------------------------------------------------
 local function key_text(key, show)
   if type(key) == 'string' and key:find('^[%a_][%w_]*$') then return key end
@@ -173,6 +179,7 @@ local function text_of(v, depth, open)
   local mt = getmetatable(v)
   if mt == tensor.Tensor then return tensor_text(v) end
   if mt == graph.Output and depth == 0 then return output_text(v) end
+  if mt == graph.Graph and depth == 0 then return graph_text(v) end
   if has_text(v) then return own_text(v) end
   if open[v] then return '<cycle>' end
   if depth == M.options.depth then return next(v) == nil and '{}' or '{…}' end
