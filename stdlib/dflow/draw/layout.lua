@@ -10,6 +10,7 @@ local M = {}
 
 local GAP, ROW, PAD, LANE = 16, 26, 14, 9       -- between nodes, between rows, inside a box, between ways back
 local WIDEST = 1500                             -- a row that is wider is broken, unless there is very much in the box
+local MANY = 2000                               -- cells of a box that is gone over less often
 local huge, floor, max, min = math.huge, math.floor, math.max, math.min
 
 -- ---- edges in the boxes that they pass ----------------------------------------------------------------------------
@@ -258,8 +259,13 @@ end
 local function order_rows(box)
   local rows, last = box.rows, #box.rows
   local best, order
-  for r = 0, last do number(rows[r]) end
-  for sweep = 1, 8 do
+  local cells = 0
+  for r = 0, last do
+    number(rows[r])
+    cells = cells + #rows[r]
+  end
+  box.large = cells > MANY
+  for sweep = 1, box.large and 3 or 8 do
     if sweep > 1 then
       if sweep % 2 == 0 then for r = 1, last do sort_row(rows[r], 'up', 'a') end
       else for r = last - 1, 0, -1 do sort_row(rows[r], 'down', 'b') end end
@@ -324,7 +330,7 @@ local function find_places(box)
       x = x + c.w
     end
   end
-  for sweep = 1, 4 do
+  for sweep = box.large and 3 or 1, 4 do
     for r = 1, last do settle_row(rows[r], 'up') end
     for r = last - 1, 0, -1 do settle_row(rows[r], 'down') end
     if sweep > 2 then for r = 0, last do settle_row(rows[r], 'up', 'down') end end
