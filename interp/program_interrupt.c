@@ -88,6 +88,11 @@ int program_call(lua_State *L, int nargs, int nresults) {
   int status = lua_pcall(L, nargs, nresults, base);
   signal(SIGINT, before);
   lua_sethook(L, NULL, 0, 0);
+  if (status == LUA_OK && armed && !program_interactive) {      /* a script that ends before its hook comes was interrupted all the same */
+    lua_settop(L, base);
+    lua_pushliteral(L, "interrupted!");
+    status = LUA_ERRRUN;
+  }
   armed = stopped = 0;
   program_holds = held;
   running = outer;

@@ -233,6 +233,16 @@ function methods.resume(r)
   if not over(r) then core.run_resume(r.handle, 0, 1) end
 end
 
+--- Waits until the run is paused or over. In the program Ctrl-C ends that. Other interpreters stop their Lua code with a hook, so
+--- there it is many short waits, and never compiled.
+local waits_for_ever = package.preload['dflow.program'] ~= nil
+local function settled(r)
+  local state, s
+  repeat state, s = core.run_settle(r.handle, waits_for_ever and -1 or 0.1) until waits_for_ever or state >= PAUSED
+  return state, s
+end
+if rawget(_G, 'jit') then _G.jit.off(settled) end
+
 --- Was it Ctrl-C that ended a wait without end?
 local function came_early(state)
   if state == NEW or state == RUNNING then errors.raise('cancelled', 'waiting for the run was interrupted; the run goes on') end
@@ -251,7 +261,8 @@ end
 --- Waits until the run is paused or over, at most `seconds` (for ever without): where it stands, or nil.
 function methods.settle(r, seconds)
   while not over(r) do
-    local state, s = core.run_settle(r.handle, seconds or -1)
+    local state, s
+    if seconds then state, s = core.run_settle(r.handle, seconds) else state, s = settled(r) end
     local stop = stop_of(r, state, s)
     if not stop then return not seconds and came_early(state) or nil end
     if met(r, stop) then return stop end
@@ -271,7 +282,7 @@ function methods.step(r, n, unit)
   local state, s = core.run_pause(r.handle)
   if state == PAUSED then
     core.run_resume(r.handle, kind, n)
-    state, s = core.run_settle(r.handle, -1)
+    state, s = settled(r)
     if state == RUNNING then state, s = core.run_pause(r.handle) end      -- Ctrl-C: it stands where it has got to
   end
   return stop_of(r, state, s) or came_early(state)
