@@ -241,7 +241,8 @@ end
 command('why', function(rest, say)
   local h = paused()
   say(h:why(asked(h, rest, ':why x@frame:iteration')))
-end, 'why x[@frame:n] - the value of x there and what it was computed from; of a dead one: the Switch that killed it\nThe run is paused for it. x is a node\'s name or an expression; the frame as :frames shows it.')
+end, [[why x[@frame:n] - the value of x there and what it was computed from; of a dead one: the Switch that killed it
+The run is paused for it. x is a node's name or an expression; the frame as :frames shows it.]])
 
 command('whynot', function(rest, say)
   local h = paused()
