@@ -368,7 +368,7 @@ typedef enum df_stop_reason { DF_STOP_ASKED = 0, DF_STOP_STEP, DF_STOP_BREAK } d
 typedef struct df_stop {
   int32_t reason;         /* df_stop_reason */
   int32_t breakpoint;     /* DF_STOP_BREAK: which */
-  int32_t node;           /* the node that runs next (after a nan or inf breakpoint: that made it); -1: nothing is ready */
+  int32_t node;           /* the node that runs next (after a breakpoint on what was made: that made it); -1: nothing is ready */
   int32_t frame;
   int64_t iteration;
   bool    dead;
@@ -388,10 +388,10 @@ void    df_run_resume(df_run *r, int32_t step, int64_t n);
 /* Waits until the run is paused or over, at most `seconds`, or until interrupted; the state then. */
 int32_t df_run_settle(df_run *r, double seconds, df_stop *stop);
 /* Stops before a token of these nodes (nnodes < 0: any), in the frame of this name or tag, such as `outer:4/inner` (NULL: any), or, of
- * nodes that are named, in a loop inside of it, in this iteration (< 0: any), if it is dead (DF_IF_DEAD), or after a live one whose
- * result holds a NaN or an infinity (DF_IF_NAN, DF_IF_INF). A node that only passes its input on has no token; the break is then at the
- * node that made the value. Gives the breakpoint's number, from 1; 0: err is filled. */
-enum { DF_IF_DEAD = 1, DF_IF_NAN = 2, DF_IF_INF = 4 };
+ * nodes that are named, in a loop inside of it, in this iteration (< 0: any), if it is dead (DF_IF_DEAD), or after a live one that made a
+ * value (DF_IF_MADE) or one that holds a NaN or an infinity (DF_IF_NAN, DF_IF_INF). A node that only passes its input on has no token; the
+ * break is then at the node that made the value. Gives the breakpoint's number, from 1; 0: err is filled. */
+enum { DF_IF_DEAD = 1, DF_IF_NAN = 2, DF_IF_INF = 4, DF_IF_MADE = 8 };
 int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char *frame, int64_t iteration, int32_t conditions, df_error *err);
 bool    df_run_unbreak(df_run *r, int32_t breakpoint);      /* 0: all */
 

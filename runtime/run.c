@@ -1,5 +1,6 @@
 /* run.c: runs in the background, and what their handles can do: wait, cancel, pause, step, break, look. */
 #include "session.h"
+#include "plan_make.h"
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
@@ -189,19 +190,15 @@ int32_t df_run_settle(df_run *r, double seconds, df_stop *stop) {
   return state;
 }
 
-/* Marks the plan nodes that stand for graph node n: its own, those that deliver for a loop's Merge, the maker of what it passes on. */
+/* Marks the plan nodes that stand for graph node n: its own, those that deliver for a loop's Merge, a Switch of the same. */
 static int32_t mark_nodes(const dfi_plan *p, const df_node *n, uint8_t *match) {
   int32_t found = 0;
-  for (int32_t patience = 0; patience < 1000 && !found; patience++) {
-    const df_flow flow = dfi_op_info_at(n->op)->op->flow;
-    for (int32_t i = 0; i < p->nnodes; i++) {
-      const df_node *q = p->node[i].node;
-      bool delivers = flow == DF_MERGE && p->node[i].merges && n->nin == 2 && (q == n->in[0].node || q == n->in[1].node);
-      bool twin = flow == DF_SWITCH && p->node[i].kind == DFI_K_SWITCH && dfi_same(q->in[0], n->in[0]) && dfi_same(q->in[1], n->in[1]);
-      if (q == n || delivers || twin) { match[i] = 1; found++; }
-    }
-    if (n->nin != 1) break;
-    n = n->in[0].node;
+  const df_flow flow = dfi_op_info_at(n->op)->op->flow;
+  for (int32_t i = 0; i < p->nnodes; i++) {
+    const df_node *q = p->node[i].node;
+    bool delivers = flow == DF_MERGE && p->node[i].merges && n->nin == 2 && (q == n->in[0].node || q == n->in[1].node);
+    bool twin = flow == DF_SWITCH && p->node[i].kind == DFI_K_SWITCH && dfi_same(q->in[0], n->in[0]) && dfi_same(q->in[1], n->in[1]);
+    if (q == n || delivers || twin) { match[i] = 1; found++; }
   }
   return found;
 }
@@ -222,6 +219,19 @@ static int32_t no_frame(const df_run *r, const char *frame, df_error *err) {
   return dfi_fail(err, DF_NOT_FOUND, NULL, r->nscopes > 1 ? "this run has no frame `%s` (it has %s)" : "this run has no frame `%s`%s", frame, names), 0;
 }
 
+/* Marks what stands for these nodes; where none of them has a token, those that made what they only pass on. How many. */
+static int32_t mark_all(const dfi_plan *p, int32_t nnodes, const int32_t *nodes, uint8_t *match) {
+  int32_t found = 0;
+  for (int32_t further = 0; further < 2 && !found; further++)
+    for (int32_t i = 0; i < nnodes; i++) {
+      if (nodes[i] < 0 || nodes[i] >= p->graph->n) continue;
+      const df_node *n = p->graph->node[nodes[i]];
+      for (int32_t patience = 1000; further && patience && dfi_plan_passes_on(n); patience--) n = n->in[0].node;
+      found += mark_nodes(p, n, match);
+    }
+  return found;
+}
+
 int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char *frame, int64_t iteration, int32_t conditions, df_error *err) {
   dfi_break b = { .iteration = iteration, .conditions = conditions };
   if (frame) {
@@ -238,14 +248,8 @@ int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char
     return 0;
   }
   if (nnodes >= 0) {
-    const dfi_plan *p = r->plan;
-    int32_t found = 0;
-    b.match = dfi_xcalloc((size_t)p->nnodes + 1, 1);
-    for (int32_t i = 0; i < nnodes; i++) {
-      if (nodes[i] < 0 || nodes[i] >= p->graph->n) continue;
-      found += mark_nodes(p, p->graph->node[nodes[i]], b.match);
-    }
-    if (!found) {
+    b.match = dfi_xcalloc((size_t)r->plan->nnodes + 1, 1);
+    if (!mark_all(r->plan, nnodes, nodes, b.match)) {
       dfi_watch_let_go(w, mine);
       free(b.match);
       return dfi_fail(err, DF_NOT_FOUND, NULL, "no such node has a token in this run: its fetches do not need it"), 0;

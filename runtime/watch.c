@@ -215,16 +215,6 @@ void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened) {
   log_event(w, e);
 }
 
-void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
-  dfi_watch *w = x->watch;
-  if (!x->logs) return;
-  dfi_watch_flush(x);
-  df_event e = { .kind = DF_EVENT_DONE, .node = p->node->id, .frame = (int32_t)r->frame->serial, .at = w->flushed,
-    .iteration = r->number, .scope = r->frame->scope->id };
-  df_memory(&e.memory, NULL, NULL, NULL);
-  log_event(w, e);
-}
-
 /* ---- values that are kept ---------------------------------------------------------------------------- */
 
 /* Tensors stay for a shorter while than numbers do: they hold memory that the run would use again. */
@@ -260,6 +250,7 @@ static bool holds(const df_value *v, int32_t conditions) {
   int64_t n = 1;
   if (v->kind == DF_TENSOR) { data = v->as.tensor->data; n = v->as.tensor->size; }
   else if (v->kind != DF_SCALAR) return false;
+  if (conditions & DF_IF_MADE) return true;
   for (int64_t i = 0; i < n; i++) {
     double d;
     switch (v->dtype) {
@@ -299,21 +290,47 @@ static bool matches(const dfi_exec *x, const dfi_break *b, const dfi_token *t, c
   return b->iteration < 0 || b->iteration == number;
 }
 
-/* What the last token did, now that its outputs are there: is it what a breakpoint waits for? */
+enum { AFTERWARDS = DF_IF_NAN | DF_IF_INF | DF_IF_MADE };      /* of a token that ran */
+
+/* What node p has made in iteration `number`: is it what a breakpoint waits for? */
+static void look_at_results(dfi_exec *x, dfi_watch *w, const dfi_token t, const dfi_pnode *p) {
+  const df_value *out = t.record->base[DFI_ITERATION] + p->out;
+  uint32_t i = 0, end = p->nout, serial = 0;
+  int64_t number = -1;
+  if (p->kind == DFI_K_SWITCH) {                     /* the other side holds what an iteration before left there */
+    i = operand(t.record, x->plan->operand[p->in + 1])->as.u8 != 0;
+    end = i + 1;
+  }
+  for (int32_t b = 0; b < w->nbreaks && !w->hit; b++) {
+    if (!(w->breaks[b].conditions & AFTERWARDS)) continue;
+    if (number < 0) dfi_watch_place(x, &t, &serial, &number);
+    if (!matches(x, &w->breaks[b], &t, p, number)) continue;
+    for (uint32_t k = i; k < end; k++) if (holds(out + k, w->breaks[b].conditions)) w->hit = w->breaks[b].id;
+  }
+  if (w->hit) w->last = t;
+}
+
+/* What the last token did, now that its outputs are there. */
 static void look_back(dfi_exec *x, dfi_watch *w) {
   const dfi_token t = w->last;
   const dfi_pnode *p = &t.record->nodes[t.node];
   w->has_last = false;
   if (t.mark & DFI_DEAD || p->kind == DFI_K_ENTER || p->kind == DFI_K_EXIT || p->kind == DFI_K_NEXT || t.record->stamp != (t.mark & ~DFI_DEAD)) return;
-  uint32_t serial = 0;
-  int64_t number = -1;
-  for (int32_t b = 0; b < w->nbreaks && !w->hit; b++) {
-    if (!(w->breaks[b].conditions & (DF_IF_NAN | DF_IF_INF))) continue;
-    if (number < 0) dfi_watch_place(x, &t, &serial, &number);
-    if (!matches(x, &w->breaks[b], &t, p, number)) continue;
-    for (uint32_t i = 0; i < p->nout; i++)
-      if (holds(t.record->base[DFI_ITERATION] + p->out + i, w->breaks[b].conditions)) w->hit = w->breaks[b].id;
-  }
+  for (const dfi_call *c = x->away; c; c = c->away_next) if (c->record == t.record && c->node == p) return;      /* dfi_watch_done will look */
+  look_at_results(x, w, t, p);
+}
+
+/* A call is over that was with a worker or waited. */
+void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
+  dfi_watch *w = x->watch;
+  if (w->has_last) look_back(x, w);
+  look_at_results(x, w, (dfi_token){ (dfi_record *)r, (uint32_t)(p - r->nodes), r->stamp }, p);
+  if (!x->logs) return;
+  dfi_watch_flush(x);
+  df_event e = { .kind = DF_EVENT_DONE, .node = p->node->id, .frame = (int32_t)r->frame->serial, .at = w->flushed,
+    .iteration = r->number, .scope = r->frame->scope->id };
+  df_memory(&e.memory, NULL, NULL, NULL);
+  log_event(w, e);
 }
 
 void dfi_watch_end(dfi_exec *x) {
@@ -335,7 +352,7 @@ void dfi_watch_end(dfi_exec *x) {
 static int32_t broken_at(const dfi_exec *x, const dfi_watch *w, const dfi_token *t, const dfi_pnode *p, int64_t number) {
   for (int32_t i = 0; i < w->nbreaks; i++) {
     const dfi_break *b = &w->breaks[i];
-    if (b->conditions & (DF_IF_NAN | DF_IF_INF)) continue;
+    if (b->conditions & AFTERWARDS) continue;
     if (b->conditions & DF_IF_DEAD && !(t->mark & DFI_DEAD)) continue;
     if (matches(x, b, t, p, number)) return b->id;
   }
@@ -375,6 +392,7 @@ bool dfi_watch_token(dfi_exec *x) {
       pthread_mutex_lock(&w->lock);
       stand_still(x, w, reason, breakpoint, about);
       pthread_mutex_unlock(&w->lock);
+      if (about) return false;               /* t is looked at for itself */
       w->pass = x->watched;
       if (w->step == DF_STEP_TOKEN || (w->step == DF_STEP_NODE && !(t.mark & DFI_DEAD))) w->left--;
       return false;

@@ -248,12 +248,10 @@ local function came_early(state)
   if state == NEW or state == RUNNING then errors.raise('cancelled', 'waiting for the run was interrupted; the run goes on') end
 end
 
---- Does the run really stop here? A condition on the value lets the node run first.
+--- Does the run really stop here? A condition is asked about the value that was made.
 local function met(r, stop)
   local condition = stop.reason == 'break' and r.conditions and r.conditions[stop.breakpoint]
   if not condition then return true end
-  core.run_resume(r.handle, units.token, 1)
-  if core.run_settle(r.handle, -1) ~= PAUSED then return true end
   local ok, v = pcall(core.run_value, r.handle, stop.op.node, 0, stop.frame_id, stop.iteration)
   return ok and v ~= nil and condition(v)
 end
@@ -316,7 +314,7 @@ end
 --- h:break_at{op=, name=, line=, frame=, iteration=, dead=true, nan=true, inf=true, when=fn}: a number for h:unbreak. The run stops before a
 --- token of a node that fits: `op` is an Output, an operation, an op type or a node name (a Lua pattern); `line` a Lua line such as
 --- 'train.lua:12' or 12; `frame` a loop's name, or a tag `name:iteration`. nan and inf stop after a live node whose result holds one. `when(v)` is asked
--- with the value of a node that fits, when it has run; the run stops where it says true.
+-- with the value of a node that fits, when it has run; the run stops there if it says true.
 function methods.break_at(r, spec)
   errors.options(spec, 'break_at', { 'op', 'name', 'line', 'frame', 'iteration', 'dead', 'nan', 'inf', 'when' })
   if spec == nil then errors.bad('break_at takes a table: {op=, frame=, iteration=, …}') end
@@ -332,7 +330,7 @@ function methods.break_at(r, spec)
   end
   local nodes
   if spec.op or spec.name or spec.line then nodes = matching(r.session.graph, spec.op, spec.name, spec.line) end
-  local conditions = (spec.dead and 1 or 0) + (spec.nan and 2 or 0) + (spec.inf and 4 or 0)
+  local conditions = (spec.dead and 1 or 0) + (spec.nan and 2 or 0) + (spec.inf and 4 or 0) + (spec.when and 8 or 0)
   if spec.when ~= nil and type(spec.when) ~= 'function' then errors.bad('break_at: when is a function of the value, not %s', errors.describe(spec.when)) end
   local id = core.run_break(r.handle, nodes, frame, iteration or -1, conditions)
   if spec.when then
