@@ -159,12 +159,18 @@ end
 -- ---- what the methods share --------------------------------------------------------------------------------------------------
 local function over(r) return r.over or core.run_done(r.handle) end
 
+--- Where the run stands; nil when it does not. Cancelled meanwhile, it is over before its frames can be read.
 local function stop_of(r, state, s)
   if state ~= PAUSED then return nil end
+  local ok, frames = pcall(outlines, r, s.frame)
+  if not ok then
+    if errors.is(frames) and frames.code == 'failed_precondition' then return nil end
+    error(frames, 0)
+  end
   local stop = { reason = reasons[s.reason], breakpoint = s.breakpoint > 0 and s.breakpoint or nil, dead = s.dead, iteration = s.iteration,
                  frame_id = s.frame }
   if s.node >= 0 then stop.op = graph.operation(r.session.graph, s.node) end
-  local f = outlines(r, s.frame).by_id[s.frame]
+  local f = frames.by_id[s.frame]
   stop.frame = f and f.tag or ('a frame that ended (#%d)'):format(s.frame)
   stop.tag = (f and not f.parent) and '' or ('%s:%d'):format(stop.frame, s.iteration)
   return setmetatable(stop, M.Stop)
