@@ -613,8 +613,10 @@ prompt_end prompt_read(const char *prompt, const char *more, const char *given, 
     if (&_rl_last_command_was_kill && _rl_last_command_was_kill) killed = true;
   }
   for (int i = 0; i < WATCHED; i++) sigaction(watched[i], &before[i], NULL);
-  program_interrupted = 0;
+  if (ended) raise_default(ended);                 /* they came behind Enter; so may an interrupt, which is for what was entered */
+  if (suspended) raise_default(SIGTSTP);
   if (dropped) {
+    program_interrupted = 0;
     free(accepted);
     return PROMPT_INTERRUPTED;
   }

@@ -125,7 +125,6 @@ describe('Ctrl-C in a running graph', function()
 
   --- One moment of run k. Gives the milliseconds from the key to the prompt, where it was that simple.
   local function moment(k, random)
-    local late
     t:line(('go(%d)'):format(k))
     expect('\n', 'the line was not taken')
     local at, quick = random() * took[k], nil
