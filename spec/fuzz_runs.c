@@ -111,7 +111,8 @@ static void poke(const looker *l) {
       df_ledger d;
       int32_t code = df_run_ledger(r, &d, &err);
       if (code == DF_INTERNAL) fprintf(stderr, "%s: %s\n", err.frame, err.message);
-      promise(code == DF_OK || (code == DF_FAILED_PRECONDITION && *err.message), "the books of a run do not balance");
+      promise(code != DF_INTERNAL, "the books of a run do not balance");
+      promise(!code || (err.code == code && *err.message), "a run gave no books without saying why");
       promise(code || (d.sent == d.ran + d.died + d.live + d.dead && d.pending == d.owed + d.lost), "the sums of the books are wrong");
       break;
     }

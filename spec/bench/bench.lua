@@ -124,6 +124,30 @@ workload('grad_rnn_loop', function(name)
   report(name, best(function() df.run(g) end, 9) / N * 1e6, 'us/it')
 end)
 
+-- What it costs to keep every value that is made, in per cent of the same loop without: in turn, by the processor's time.
+workload('values', function(name)
+  local D, B = 32, 16
+  local w = fixed(normal({ D, D }, D ^ -0.5))
+  local loops = {
+    counter = { 200000, function(n) return (df.while_loop(function(i) return i:lt(n) end, function(i) return i + 1 end, { df.int32(0) })) end },
+    rnn = { 5000, function(n)
+      return select(2, df.while_loop(function(i) return i:lt(n) end, function(i, x) return i + 1, df.tanh(df.matmul(x, w)) end,
+        { df.int32(0), fixed(normal{ B, D }) }))
+    end },
+  }
+  for _, loop in ipairs{ 'counter', 'rnn' } do
+    local x, least = loops[loop][2](loops[loop][1]), { math.huge, math.huge }
+    for _ = 1, 25 do
+      for k = 1, 2 do
+        local t = os.clock()
+        df.start(x, nil, { values = k == 2 }):wait()
+        least[k] = math.min(least[k], os.clock() - t)
+      end
+    end
+    report(name .. '_' .. loop, (least[2] / least[1] - 1) * 100, '%')
+  end
+end)
+
 workload('grad_memory', function(name)
   local N, x0 = 1000000, df.placeholder('float32', {})
   local _, x = df.while_loop(function(i) return i:lt(N) end,

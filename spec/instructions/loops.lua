@@ -1,4 +1,4 @@
--- loops.lua: one of the loops whose instructions spec/instructions_spec.lua counts: NAME TRIPS.
+-- loops.lua: one of the loops whose instructions spec/instructions_spec.lua counts: NAME TRIPS, and `values` when the values are to be kept.
 -- Everything but the trips is the same for every count, so that the difference of two counts is the loop's alone.
 local df = require 'dflow'
 local name, trips = arg[1], tonumber(arg[2])
@@ -25,7 +25,15 @@ function loops.cond_in_loop(n)
   return x
 end
 
+function loops.rnn(n)                          -- the cell of the bench's grad_rnn_loop
+  local w = df.constant(df.run(df.random_normal({ 32, 32 }, { seed = 1 }) * 0.17))
+  local _, x = df.while_loop(function(i) return i:lt(n) end, function(i, x) return i + 1, df.tanh(df.matmul(x, w)) end,
+    { df.int32(0), df.constant(df.run(df.random_normal({ 16, 32 }, { seed = 2 }))) })
+  return df.reduce_sum(x)
+end
+
 local n = df.placeholder('int32', {})
 local session = df.Session{ threads = 1 }
-session:run(loops[name](n), { [n] = trips })
+if arg[3] == 'values' then session:start(loops[name](n), { [n] = trips }, { values = true }):wait()
+else session:run(loops[name](n), { [n] = trips }) end
 session:close()
