@@ -145,6 +145,10 @@ dflow> ]]
     lines[#lines + 1] = 'done = v0 + v499'
     open(80, 24):paste(table.concat(lines, '\n'))
     assert.is_truthy(t:wait('done = v0 + v499', 20):find('done = v0 + v499', 1, true))
+    t:keys('C-_')                       -- one undo takes all of it away
+    assert.are.equal('dflow>', t:shows('dflow>'))
+    t:paste(table.concat(lines, '\n'))
+    t:wait('done = v0 + v499', 20)
     t:keys('Enter'):line('done')
     assert.is_truthy(t:wait('\n19999\n', 20):find('\n19999\n', 1, true), t:screen())
   end)
