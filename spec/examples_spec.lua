@@ -16,6 +16,20 @@ describe('the example', function()
     assert.is_true(select(2, out:gsub('\n', '')) >= 25)
   end)
 
+  it('picture draws the picture that the README shows', function()
+    local path = os.tmpname()
+    example('picture', path)
+    local function read(name)
+      local file = assert(io.open(name))
+      local text = file:read('*a')
+      file:close()
+      return text
+    end
+    assert.are.equal(read('examples/loop.svg'), read(path))
+    os.remove(path)
+    assert.is_truthy(example('picture'):match('while/cond/Merge: float32%[%] = cond{'))
+  end)
+
   it('newton finds roots, and how they move', function()
     local out = example('newton')
     assert.is_truthy(out:match('2%.094551481542'), out)
