@@ -89,8 +89,8 @@ local function read_plain(prompt, more)
 end
 
 --- Reads and runs until the input ends, `:quit`, or until `opts.leave()` says so after an input.
--- @param opts  {prompt =, more =, leave =, interrupted =}; also for a prompt within a prompt, such as an inspector's, which
---              `interrupted()` may leave when Ctrl-C comes
+-- @param opts  {prompt =, more =, leave =, interrupted =, meant =}; also for a prompt within a prompt, such as an inspector's,
+--              which `interrupted()` may leave when Ctrl-C comes; `meant(text)` is what an input stands for there
 -- @return      'end' when it was the input that ended
 function M.loop(opts)
   local prompt, more = opts.prompt or 'dflow> ', opts.more or '  ... '
@@ -111,7 +111,7 @@ function M.loop(opts)
     if text == false and opts.interrupted and opts.interrupted() then return end
     if text then
       program.remember(text)
-      local ok, leave = M.input(text)
+      local ok, leave = M.input(opts.meant and opts.meant(text) or text)
       leave = leave or last or (opts.leave and opts.leave())
       if #waiting > 0 and (leave or not ok) then
         M.complain(('%d more input%s of what was pasted %s left out'):format(#waiting, #waiting > 1 and 's' or '', #waiting > 1 and 'were' or 'was'))

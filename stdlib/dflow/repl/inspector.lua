@@ -10,6 +10,7 @@ local commands = require 'dflow.repl.commands'
 local values = require 'dflow.repl.values'
 local progress = require 'dflow.repl.progress'
 local listing = require 'dflow.repl.listing'
+local session = require 'dflow.repl.session'
 
 local M = { depth = 0, record = nil, handles = setmetatable({}, { __mode = 'v' }), count = 0 }
 local command = commands.command
@@ -56,12 +57,27 @@ local function busy_with(h)
   return ('%s (%s)%s is being computed'):format(op.name, op.type, op.source and '  ' .. op.source or '')
 end
 
+local WORDS = {}
+for word in ('back break cancel continue forward frames mem stacks stats step tokens unbreak why whynot'):gmatch('%a+') do WORDS[word] = true end
+
+--- What is typed at a run that stands still may leave the colon out: `step 2`, `why x`. Lua that means something stays Lua.
+function M.as_command(text)
+  local word, rest = text:match('^%s*(%a+)%s*(.-)%s*$')
+  if not WORDS[word] or not commands.find(word) then return text end
+  if rest == '' then
+    if session.locals.environment({})[word] ~= nil then return text end
+  elseif load(text, '=stdin', 't') or load('return ' .. text, '=stdin', 't') then
+    return text
+  end
+  return ':' .. text:gsub('^%s+', '')
+end
+
 local function converse(h)
   local outer = M.current
   M.current, M.depth = h, M.depth + 1
   cursor[h] = 0
   core.run_patience(h.handle, -1)                  -- whoever asks now can wait, and press Ctrl-C
-  local ok, why = pcall(repl.loop, { prompt = 'paused> ', more = '    ... ',
+  local ok, why = pcall(repl.loop, { prompt = 'paused> ', more = '    ... ', meant = M.as_command,
     leave = function() return h:state() == 'done' end,
     interrupted = function()
       h:cancel()
