@@ -386,16 +386,17 @@ static int32_t find_fetches(maker *m) {
   for (int32_t i = 0; i < p->nfetch; i++) {
     df_node *n = m->graph->node[p->signature[2 * i]];
     int32_t index = p->signature[2 * i + 1];
+    int32_t home = m->mark[n->id].scope;
+    if (home > 0 && flow_of(n) == DF_EXIT) home = p->scope[home].parent;   /* what leaves a loop is outside */
     p->fetch[i] = ~0u;
     if (index < 0) {
-      if (m->mark[n->id].scope > 0) goto inside;
+      if (home > 0) goto inside;
       continue;
     }
     df_output o = { n, index }, from; bool token;
     if (dfi_dtype(o) == DF_RESOURCE)
       return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s:%d` is the handle of a variable or TensorArray and cannot be fetched", dfi_node_name(n), index);
-    int32_t home = feed_of(m, o) >= 0 ? 0 : m->mark[n->id].scope;
-    if (home > 0 && flow_of(n) == DF_EXIT) home = p->scope[home].parent;
+    if (feed_of(m, o) >= 0) home = 0;
     if (home == 0 && feed_of(m, o) < 0 && flow_of(n) == DF_ENTER) home = 1;
     if (home > 0) goto inside;
     p->fetch[i] = dfi_plan_place(m, NULL, o, &from, &token);

@@ -17,6 +17,20 @@ describe('run', function()
     assert.same({}, df.run{})
   end)
 
+  it('fetches the operation that ends a loop, but none inside it', function()
+    local v, inner = df.Variable(0.0), nil
+    local i, y = df.while_loop(function(i) return i:lt(5) end, function(i, y)
+      v:assign_add(1)
+      inner = df.while_loop(function(j) return j:lt(2) end, function(j) return j + 1 end, { df.int32(0) })
+      return i + df.minimum(inner, 1), y * 2
+    end, { df.int32(0), df.float32(1) })
+    same(df.run(y.op), true)
+    same(df.run(v), 5)
+    same(df.run{ i.op, y, y.op }, { true, 32, true })
+    same(df.run(v), 10)
+    assert.matches('inside the loop', message_of(df.run, inner.op))
+  end)
+
   it('fetches operations as true, and variables as their values', function()
     local v = df.Variable(3.0)
     local r = df.run{ v, df.no_op(), group = df.group(v:assign(4.0)) }
