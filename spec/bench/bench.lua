@@ -281,6 +281,24 @@ workload('matmul_tanh', function()
   end
 end)
 
+-- Bodies whose kernels are split over the threads.
+workload('heavy_loops', function()
+  local function loop(name, N, body, x)
+    local _, y = df.while_loop(function(i) return i:lt(N) end, function(i, v) return i + 1, body(v) end, { df.int32(0), x })
+    report(name, N / best(function() df.run(y.op) end), 'it/s')
+  end
+  for _, size in ipairs{ { 256, 200 }, { 512, 60 }, { 1024, 20 } } do
+    local D, N = unpack(size)
+    df.reset()
+    local w = fixed(normal({ D, D }, D ^ -0.5))
+    loop('product_' .. D, N, function(x) return df.tanh(df.matmul(x, w)) end, fixed(normal{ D, D }))
+  end
+  df.reset()
+  local filter = fixed(normal({ 3, 3, 32, 32 }, 1 / 17))
+  loop('convolution', 20, function(x) return df.relu(df.conv2d(x, filter, { strides = { 1, 1, 1, 1 }, padding = 'SAME' })) end,
+    fixed(normal{ 8, 32, 32, 32 }))
+end)
+
 workload('lstm', function()
   local T, B, I, H = 28, 128, 28, 128
   local X = fixed(normal{ T, B, I })

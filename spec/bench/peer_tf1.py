@@ -146,6 +146,21 @@ def matmul_tanh():
 
 
 @workload
+def heavy_loops():
+    def loop(name, n, body, x0):
+        x = tf.while_loop(lambda i, x: i < n, lambda i, x: (i + 1, body(x)), [tf.constant(0), x0])[1]
+        report(name, n / timed(x.op, times=5), "it/s")
+
+    for d, n in ((256, 200), (512, 60), (1024, 20)):
+        tf.reset_default_graph()
+        w = tf.constant(normal(d, d) / d**0.5)
+        loop("product_%d" % d, n, lambda x: tf.tanh(tf.matmul(x, w)), tf.constant(normal(d, d)))
+    tf.reset_default_graph()
+    kernel = tf.constant(normal(3, 3, 32, 32) / 17)
+    loop("convolution", 20, lambda x: tf.nn.relu(tf.nn.conv2d(x, kernel, 1, "SAME")), tf.constant(normal(8, 32, 32, 32)))
+
+
+@workload
 def lstm():
     steps, b, i, h = 28, 128, 28, 128
     inputs = tf.TensorArray(tf.float32, steps).unstack(tf.constant(normal(steps, b, i)))
