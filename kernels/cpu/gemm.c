@@ -96,8 +96,8 @@ static int64_t strips_of(const job *s, int64_t nr) {
   return (s->m + s->strip_rows - 1) / s->strip_rows * ((s->n + wide - 1) / wide);
 }
 
-/* Enough strips for the threads. Each packs its part of b, so few rows cost: 3 % at 256, 12 % at 64. But halves by rows are what the
- * kernels before and after have in their caches, so rows are cut first where there are many. */
+/* Enough strips for the threads. Each packs its part of b, which weighs the more the fewer its rows. But halves by rows are what
+ * the kernels before and after have in their caches, so rows are cut first where there are many. */
 static void choose_strips(job *s, int64_t nr) {
   s->strip_rows = STRIP;
   s->strip_panels = s->m >= 512 && s->n >= 1024 ? PANELS : 2;
@@ -107,8 +107,8 @@ static void choose_strips(job *s, int64_t nr) {
 }
 
 /* Packing a costs 8 % of a product of 512 x 512 matrices and gains nothing there: eight rows stream well. From A_PAYS columns on it
- * pays, since rows that lie a page apart crowd one set of the first-level cache. Tried and slower: kernels of 12 and of 14
- * rows (their ends weigh more), chunks of 256 and 384, b packed as a whole beforehand. */
+ * pays, since rows that lie a page apart crowd one set of the first-level cache. Tried and no faster: kernels of 12 and of 14 rows
+ * (at 256 rows their ends halve the speed), chunks of 256. b packed as a whole beforehand is slower for thin products. */
 static int32_t large(df_kernel *k, const gemm *g, const way *w, const void *a, const void *b, void *c) {
   job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, .b_t = g->b_t,
             .a = a, .b = b, .c = c };

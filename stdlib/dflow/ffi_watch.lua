@@ -1,7 +1,10 @@
---- Looking at a run, over FFI: what interp/binding_watch.c is to Lua 5.4. Called once by ffi.lua with its core table and helpers.
+--- Looking at a run, over FFI: what interp/binding_watch.c is to Lua 5.4. See dflow.ffi.
 local ffi = require 'ffi'
 
-return function(core, C, open, raise, value_of, err)
+--- Adds it to the core table.
+-- @param own  what dflow.ffi keeps to itself: open, raise, value_of, err
+return function(core, C, own)
+  local open, raise, value_of, err = own.open, own.raise, own.value_of, own.err
   local new, str = ffi.new, ffi.string
   local stop = new('df_stop')
 

@@ -11,7 +11,6 @@ local functions, def, required = arguments.functions, arguments.def, arguments.r
 local int32, axes_of = arguments.int32, arguments.axes_of
 local op, op1, to_output, typed = registry.op, registry.op1, convert.to_output, convert.typed
 local Output = graph.Output
-local function static_rank(x) return graph.rank(x) end
 
 -- ---- reductions -------------------------------------------------------------------------------------------------
 for name, type_name in pairs { reduce_sum = 'Sum', reduce_mean = 'Mean', reduce_prod = 'Prod', reduce_max = 'Max', reduce_min = 'Min',
@@ -148,7 +147,7 @@ def('transpose', { 'x', 'perm' }, {}, function(o)
   required('transpose', o, 'x')
   local x, perm = to_output(o.x, nil, nil, 'transpose'), o.perm
   if perm == nil then
-    local rank = static_rank(x)
+    local rank = graph.rank(x)
     if rank then
       local list = {}
       for i = 1, rank do list[i] = rank - i end
@@ -268,7 +267,7 @@ def('boolean_mask', { 'x', 'mask' }, {}, function(o)
   required('boolean_mask', o, 'x', 'mask')
   local x = to_output(o.x, nil, nil, 'boolean_mask')
   local mask = to_output(o.mask, dtypes.BOOL, x.graph, 'boolean_mask')
-  local rank = static_rank(mask)
+  local rank = graph.rank(mask)
   if not rank or rank == 0 then errors.bad('boolean_mask: the rank of the mask must be known and above 0') end
   if rank > 1 then
     local rest = functions.strided_slice(op1('Shape', x), { rank }, { 0 }, { 1 }, { end_mask = 1 })
@@ -308,8 +307,8 @@ def('where', { 'condition', 'x', 'y' }, {}, function(o)
   local d = typed(o.x) or typed(o.y)
   local x = to_output(o.x, d, g, 'where')
   local y = to_output(o.y, d or graph.dtype(x), g, 'where')
-  local rank = static_rank(x)
-  local rows = rank and rank > 1 and static_rank(y) == rank and static_rank(c) == 1
+  local rank = graph.rank(x)
+  local rows = rank and rank > 1 and graph.rank(y) == rank and graph.rank(c) == 1
   return op(rows and 'Select' or 'SelectV2', { c, x, y }, { name = o.name })
 end)
 

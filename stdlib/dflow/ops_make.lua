@@ -12,7 +12,6 @@ local arguments = require 'dflow.arguments'
 local functions, def, required, int32 = arguments.functions, arguments.def, arguments.required, arguments.int32
 local op, op1, to_output, typed = registry.op, registry.op1, convert.to_output, convert.typed
 local Output = graph.Output
-local function static_rank(x) return graph.rank(x) end
 
 -- ---- making -----------------------------------------------------------------------------------------------------------------
 --- df.constant(v, dtype?, shape?)
@@ -125,7 +124,7 @@ def('matmul', { 'a', 'b' }, { 'transpose_a', 'transpose_b' }, function(o)
   local g = convert.graph_of(o.a) or convert.graph_of(o.b)
   local a = to_output(o.a, typed(o.a) or typed(o.b) or (type(o.a) == 'table' and dtypes.FLOAT32) or nil, g, 'matmul')
   local b = to_output(o.b, graph.dtype(a), g, 'matmul')
-  if (static_rank(a) or 0) > 2 or (static_rank(b) or 0) > 2 then
+  if (graph.rank(a) or 0) > 2 or (graph.rank(b) or 0) > 2 then
     return op('BatchMatMulV2', { a, b }, { adj_x = o.transpose_a, adj_y = o.transpose_b, name = o.name })
   end
   return op('MatMul', { a, b }, { transpose_a = o.transpose_a, transpose_b = o.transpose_b, name = o.name })
@@ -138,7 +137,7 @@ do
   function functions.matmul(a, b, ...)
     if select('#', ...) == 0 and getmetatable(a) == Output and getmetatable(b) == Output then
       local g = a.graph
-      if b.graph == g and (static_rank(a) or 2) <= 2 and (static_rank(b) or 2) <= 2 and dtype_of(a) == dtype_of(b) then
+      if b.graph == g and (graph.rank(a) or 2) <= 2 and (graph.rank(b) or 2) <= 2 and dtype_of(a) == dtype_of(b) then
         return fresh(g, add_node(g.handle, id, where(), a.node, a.index, b.node, b.index))
       end
     end
@@ -167,7 +166,7 @@ def('tensordot', { 'a', 'b', 'axes' }, {}, function(o)
   local g = convert.graph_of(o.a) or convert.graph_of(o.b)
   local a = to_output(o.a, typed(o.b), g, 'tensordot')
   local b = to_output(o.b, graph.dtype(a), g, 'tensordot')
-  local ra, rb = static_rank(a), static_rank(b)
+  local ra, rb = graph.rank(a), graph.rank(b)
   if not ra or not rb then errors.bad('tensordot: both ranks must be known while building') end
   local la, lb = {}, {}
   if type(o.axes) == 'number' then
