@@ -50,7 +50,7 @@ LIBS       := $(shell pkg-config --libs $(filter-out openblas,$(PKGS)) 2>/dev/nu
 LUA_CFLAGS := $(shell pkg-config --cflags $(LUA_PC) 2>/dev/null)
 LUA_LIBS   := $(shell pkg-config --libs $(LUA_PC) 2>/dev/null)
 
-LIB_SRC  := $(wildcard runtime/*.c kernels/*.c kernels/cpu/*.c kernels/ref/*.c)
+LIB_SRC  := $(wildcard runtime/*/*.c kernels/*.c kernels/cpu/*.c kernels/ref/*.c)
 PROG_SRC := $(wildcard interp/main.c interp/program*.c interp/prompt*.c)
 BIND_SRC := $(filter-out $(PROG_SRC),$(wildcard interp/*.c))
 CSPEC_SRC := $(filter-out spec/fuzz_%.c,$(wildcard spec/*.c))
@@ -159,11 +159,11 @@ $(BUILD)/kernels/%.o: kernels/%.c $(BUILD)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) -c $< -o $@
 $(BUILD)/runtime/%.o: runtime/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -I$(BUILD)/gen -c $< -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) -iquote runtime -iquote . -I$(BUILD)/gen -c $< -o $@
 # The messages of TensorFlow's graphs, as C.
-$(PROTO).c $(PROTO).h &: runtime/graphdef.proto
+$(PROTO).c $(PROTO).h &: runtime/tensorflow/graphdef.proto
 	@mkdir -p $(@D)
-	$(Q)protoc-c --proto_path=runtime --c_out=$(@D) $<
+	$(Q)protoc-c --proto_path=runtime/tensorflow --c_out=$(@D) $<
 $(PROTO).o: $(PROTO).c $(BUILD)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) -Wno-missing-braces -I$(@D) -c $< -o $@
 $(filter $(BUILD)/runtime/%,$(LIB_OBJ)): | $(PROTO).h
@@ -189,7 +189,7 @@ $(BUILD)/dflow: $(PROG_OBJ) $(BIND_OBJ) $(BUILD)/libdflow.so
 cspec: $(CSPEC) $(BUILD)/pty
 $(BUILD)/spec/%: spec/%.c $(LIB_OBJ)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -iquote runtime -iquote kernels -iquote $(BUILD)/gen $(LDFLAGS) $< $(LIB_OBJ) $(LIBS) -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) -iquote runtime -iquote . -iquote $(BUILD)/gen $(LDFLAGS) $< $(LIB_OBJ) $(LIBS) -o $@
 # A terminal for the specs to type at; see spec/typist.lua.
 $(BUILD)/pty: spec/pty/pty.c
 	@mkdir -p $(@D)
@@ -199,11 +199,11 @@ $(BUILD)/fuzz_api: spec/fuzz_api.c spec/fuzz_graphs.c spec/fuzz_runs.c spec/fuzz
 	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -Iruntime $(LDFLAGS) $(filter %.c %.o,$^) $(LIBS) -o $@
 # The files that read graphs say where they have been.
 TRACED := graphdef graphdef_text import import_attr raise raise_build
-$(BUILD)/traced/%.o: runtime/%.c $(BUILD)/flags | $(PROTO).h
+$(BUILD)/traced/%.o: runtime/tensorflow/%.c $(BUILD)/flags | $(PROTO).h
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize-coverage=trace-pc -I$(BUILD)/gen -c $< -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize-coverage=trace-pc -iquote runtime -iquote . -I$(BUILD)/gen -c $< -o $@
 $(BUILD)/fuzz_graphdef: spec/fuzz_graphdef.c $(TRACED:%=$(BUILD)/traced/%.o) $(LIB_OBJ)
-	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $(filter-out $(TRACED:%=$(BUILD)/runtime/%.o),$(filter %.c %.o,$^)) $(LIBS) -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $(filter-out $(TRACED:%=$(BUILD)/runtime/tensorflow/%.o),$(filter %.c %.o,$^)) $(LIBS) -o $@
 $(BUILD)/bench_c: spec/bench/bench_c.c $(BUILD)/libdflow.so
 	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $< -L$(BUILD) -ldflow -Wl,-rpath,'$$ORIGIN' -o $@
 

@@ -1,4 +1,4 @@
-/* array.h: the kernels of the array family, one line each. What they compute stands in runtime/ops_array.c. */
+/* array.h: the kernels of the array family, one line each. What they compute stands in runtime/ops/array.c. */
 #ifndef DFLOW_ARRAY_H
 #define DFLOW_ARRAY_H
 #include "kernel.h"

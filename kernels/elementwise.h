@@ -1,4 +1,4 @@
-/* elementwise.h: the kernels of elementwise math (ops_math.c names them). Each of these has ref_x in
+/* elementwise.h: the kernels of elementwise math (ops/math.c names them). Each of these has ref_x in
  * ref/elementwise.c and cpu_x in cpu/elementwise_*.c; scalar_x gives the function for unboxed rank-0 operands, with the
  * same bits as cpu_x, or NULL for a dtype that has none. */
 #ifndef DFLOW_ELEMENTWISE_H

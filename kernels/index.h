@@ -1,4 +1,4 @@
-/* index.h: the kernels of the index family, one line each. What they compute stands in runtime/ops_index.c. */
+/* index.h: the kernels of the index family, one line each. What they compute stands in runtime/ops/index.c. */
 #ifndef DFLOW_INDEX_H
 #define DFLOW_INDEX_H
 #include "kernel.h"

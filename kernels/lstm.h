@@ -1,4 +1,4 @@
-/* lstm.h: TensorFlow's fused recurrent cells. What they compute stands in runtime/ops_lstm.c.
+/* lstm.h: TensorFlow's fused recurrent cells. What they compute stands in runtime/ops/lstm.c.
  *
  * The two versions differ in their matrix product only: the reference's is three loops.
  */

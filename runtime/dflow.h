@@ -128,7 +128,7 @@ int32_t     df_op_find(const char *type_or_lua_name);    /* -1 when there is non
 const char *df_op_type(int32_t op);                      /* "MatMul" */
 const char *df_op_lua(int32_t op);                       /* "matmul"; "" for internal ops */
 const char *df_op_doc(int32_t op);
-const char *df_op_inputs(int32_t op);                    /* "a:T b:T" ; see runtime/op.h for the grammar */
+const char *df_op_inputs(int32_t op);                    /* "a:T b:T" ; see runtime/op/op.h for the grammar */
 const char *df_op_outputs(int32_t op);                   /* "product:T" */
 const char *df_op_types(int32_t op);                     /* "T=float" */
 const char *df_op_attrs(int32_t op);                     /* "transpose_a:bool=false transpose_b:bool=false" */

@@ -1,8 +1,8 @@
 /* base.c: what the rooms of the library stand on, said in C: tensors, memory, half precision, static shapes,
  * workers, maps. Each check is a sentence; the last line counts them.
  */
-#include "op.h"
-#include "half.h"
+#include "op/op.h"
+#include "kernels/half.h"
 #include <math.h>
 #include <stdio.h>
 

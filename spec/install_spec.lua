@@ -48,7 +48,7 @@ describe('make install', function()
 
   it('knows where ops are defined, though the sources are gone', function()
     local r = shell.run(('unset LUA_PATH LUA_CPATH; %s %s/bin/dflow -E -i'):format(environment, prefix), '??matmul\n??map_fn\n')
-    assert.is_truthy(r.out:match('matmul: the op MatMul, runtime/ops_linalg%.c:%d+\n.*  gradient   runtime/ops_linalg%.c:%d+\n'
+    assert.is_truthy(r.out:match('matmul: the op MatMul, runtime/ops/linalg%.c:%d+\n.*  gradient   runtime/ops/linalg%.c:%d+\n'
       .. '  reference  kernels/ref/linalg%.c:%d+\n  cpu        kernels/cpu/matmul%.c:%d+'), r.out .. r.err)
     assert.is_truthy(r.out:match('df%.map_fn: [^\n]*share/lua/5%.4/dflow/functional%.lua:%d+\n  function M%.map_fn'), r.out)
   end)

@@ -79,7 +79,7 @@ describe('asking at the prompt', function()
 
   it('says with ?? where an op is defined: entry, gradient, kernels, and the Lua function', function()
     local a = answers('??matmul', '??abs', '??QueueEnqueueV2', '??nn.dense', '??Tensor:at', '??mul')
-    assert.is_truthy(a[1]:find('runtime/ops_linalg%.c:%d+\n  shapes     [^\n]*\n  gradient   [^\n]*ops_linalg%.c:%d+\n  reference  [^\n]*kernels/ref/linalg%.c:%d+\n'
+    assert.is_truthy(a[1]:find('runtime/ops/linalg%.c:%d+\n  shapes     [^\n]*\n  gradient   [^\n]*ops/linalg%.c:%d+\n  reference  [^\n]*kernels/ref/linalg%.c:%d+\n'
       .. '  cpu        [^\n]*kernels/cpu/matmul%.c:%d+\ndf%.matmul: [^\n]*ops[%w_]*%.lua:%d+\n'), a[1])
     for _, line in ipairs{ a[1], a[2] } do      -- what is named there is there
       local file, at = line:match('reference  (%S+):(%d+)')

@@ -48,7 +48,7 @@ local function check(ok, h, ...)
   if not ok then error(('%s\n%s'):format(string.format(...), tostring(h:frames())), 0) end
 end
 
---- The sums of a ledger: see runtime/ledger.c, which has closed the books node by node before it gave them.
+--- The sums of a ledger: see runtime/inspect/ledger.c, which has closed the books node by node before it gave them.
 function M.check_ledger(h, d)
   check(d.sent == d.ran + d.died + d.live + d.dead, h, '%d tokens were sent, but %d ran, %d died, %d live and %d dead ones are there', d.sent, d.ran, d.died, d.live, d.dead)
   check(d.pending == d.owed + d.lost, h, '%d inputs are pending, but %d are owed and %d lost', d.pending, d.owed, d.lost)

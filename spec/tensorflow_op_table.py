@@ -1,6 +1,6 @@
-"""Writes runtime/export_table.c: what TensorFlow's registry says of the ops that dflow has too.
+"""Writes runtime/tensorflow/export_table.c: what TensorFlow's registry says of the ops that dflow has too.
 
-  python3 spec/tensorflow_op_table.py build/release/dflow > runtime/export_table.c
+  python3 spec/tensorflow_op_table.py build/release/dflow > runtime/tensorflow/export_table.c
 """
 import os
 import subprocess

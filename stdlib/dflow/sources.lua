@@ -4,14 +4,17 @@
 -- install` writes what it found to dflow/docs/places.lua, where the sources are not at hand any more.
 local M = {}
 
-local FOLDERS = { 'runtime', 'kernels', 'kernels/ref', 'kernels/cpu' }
+local FOLDERS = {
+  'runtime/graph', 'runtime/op', 'runtime/ops', 'runtime/gradient', 'runtime/resource', 'runtime/engine', 'runtime/session',
+  'kernels', 'kernels/ref', 'kernels/cpu',
+}
 local ROLES = { 'shapes', 'gradient', 'reference', 'cpu' }
 M.roles = ROLES
 
 --- The source tree that this module was loaded from, with a slash at its end; nil in an installed one.
 function M.tree()
   local tree = debug.getinfo(1, 'S').source:match('^@(.*)stdlib/dflow/sources%.lua$')
-  local file = tree and io.open(tree .. 'runtime/op.h')
+  local file = tree and io.open(tree .. 'runtime/dflow.h')
   if not file then return nil end
   file:close()
   return tree
@@ -83,7 +86,7 @@ function M.scan(tree, folder)
       if name:find('%.c$') then
         local path = dir .. '/' .. name
         read_functions(path, tree, functions, made)
-        if dir == 'runtime' then read_entries(path, tree, entries) end
+        if dir == 'runtime/ops' then read_entries(path, tree, entries) end
       end
     end
   end

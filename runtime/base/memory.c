@@ -1,0 +1,246 @@
+/* memory.c: where tensor memory and bookkeeping memory come from.
+ *
+ * Tensor memory is 64-byte aligned and comes in size classes, four to a doubling, so that a loop that makes and
+ * drops the same tensors finds them again without asking the system. Each thread keeps a small stock (blocks up
+ * to 64 KiB, at most 1 MiB together); behind it stands a stock shared by all threads, bounded by an eighth of the
+ * machine's memory. What lies in a stock is not in use.
+ *
+ * Counters are kept per thread and added to the process's in steps of 64 KiB, so counting costs two plain stores.
+ * While a limit is set every allocation settles its thread's count first, and before one is refused all threads'
+ * counts are summed, so nothing is refused wrongly.
+ */
+#include "base/internal.h"
+#include <stdio.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define STOCKED false   /* a stock would hide use after release from the sanitizer */
+#else
+#define STOCKED true
+#endif
+
+enum {
+  CLASSES = 112,                  /* up to 2^34 bytes; larger blocks are never kept */
+  OWN_CLASSES = 36,               /* those a thread keeps itself: up to 64 KiB */
+  OWN_BYTES = 1 << 20,            /* what a thread keeps of all its classes */
+  STEP_BYTES = 64 << 10,          /* how far a thread's count may be from the process's */
+};
+
+typedef struct block { struct block *next; } block;
+
+/* What a thread keeps for itself. Counters are written by their thread alone and read by any. */
+typedef struct stock {
+  block   *free[OWN_CLASSES];
+  int64_t  kept;                  /* bytes in free[] */
+  int64_t  in_use, allocated;     /* not yet settled; relaxed atomics */
+  struct stock *next, *prev;      /* all threads; guarded by shared.lock */
+} stock;
+
+static struct {
+  pthread_mutex_t lock;           /* guards everything but the counters */
+  block   *free[CLASSES];
+  int64_t  kept, kept_limit;
+  stock   *threads;
+  int64_t  in_use, peak, allocated, limit; /* relaxed atomics */
+  int64_t  fail_at, count;        /* DFLOW_STRESS=oom:N; fail_at 0: off */
+} shared = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static pthread_key_t  stock_key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static __thread stock *mine __attribute__((tls_model("initial-exec")));
+
+#define LOAD(x)     __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define STORE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELAXED)
+
+/* The class of a size and the bytes of a class: 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, … */
+static int32_t class_of(int64_t bytes) {
+  if (bytes <= 256) return bytes <= 64 ? 0 : (int32_t)((bytes - 1) >> 6);
+  int32_t shift = 63 - __builtin_clzll((uint64_t)(bytes - 1));            /* 2^shift <= bytes - 1 */
+  return 4 + (shift - 8) * 4 + (int32_t)(((bytes - 1) >> (shift - 2)) & 3);
+}
+static int64_t class_bytes(int32_t c) {
+  if (c < 4) return (c + 1) * 64;
+  int32_t shift = 8 + (c - 4) / 4;
+  return ((int64_t)(5 + (c - 4) % 4)) << (shift - 2);
+}
+
+static void settle(stock *s) {
+  int64_t delta = LOAD(s->in_use), all = LOAD(s->allocated);
+  STORE(s->in_use, 0);
+  STORE(s->allocated, 0);
+  __atomic_add_fetch(&shared.allocated, all, __ATOMIC_RELAXED);
+  int64_t now = __atomic_add_fetch(&shared.in_use, delta, __ATOMIC_RELAXED), peak = LOAD(shared.peak);
+  while (now > peak && !__atomic_compare_exchange_n(&shared.peak, &peak, now, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    ;
+}
+
+static void give(block *b, int32_t c, int64_t bytes) { /* under the lock; past the bound: to the system */
+  if (shared.kept + bytes > shared.kept_limit) { free(b); return; }
+  b->next = shared.free[c];
+  shared.free[c] = b;
+  STORE(shared.kept, shared.kept + bytes);
+}
+
+static void stock_end(void *p) {                         /* a thread ends */
+  stock *s = p;
+  settle(s);
+  pthread_mutex_lock(&shared.lock);
+  for (int32_t c = 0; c < OWN_CLASSES; c++)
+    for (block *b = s->free[c], *next; b; b = next) { next = b->next; give(b, c, class_bytes(c)); }
+  if (s->prev) s->prev->next = s->next; else shared.threads = s->next;
+  if (s->next) s->next->prev = s->prev;
+  pthread_mutex_unlock(&shared.lock);
+  free(s);
+  mine = NULL;
+}
+
+static void begin(void) {
+  pthread_key_create(&stock_key, stock_end);
+  int64_t machine = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  shared.kept_limit = machine > 0 ? machine / 8 : 256 << 20;
+  const char *stress = getenv("DFLOW_STRESS"), *oom = stress ? strstr(stress, "oom:") : NULL;
+  if (oom) shared.fail_at = strtoll(oom + 4, NULL, 10);
+}
+
+static __attribute__((noinline)) stock *stock_begin(void) {
+  pthread_once(&once, begin);
+  stock *s = dfi_xcalloc(1, sizeof *s);
+  pthread_mutex_lock(&shared.lock);
+  s->next = shared.threads;
+  if (s->next) s->next->prev = s;
+  shared.threads = s;
+  pthread_mutex_unlock(&shared.lock);
+  pthread_setspecific(stock_key, s);
+  return mine = s;
+}
+
+static void drop_kept(void) {                            /* memory is short: everything shared goes back */
+  pthread_mutex_lock(&shared.lock);
+  for (int32_t c = 0; c < CLASSES; c++) {
+    for (block *b = shared.free[c], *next; b; b = next) { next = b->next; free(b); }
+    shared.free[c] = NULL;
+  }
+  STORE(shared.kept, 0);
+  pthread_mutex_unlock(&shared.lock);
+}
+
+static int64_t in_use_now(void) {
+  pthread_mutex_lock(&shared.lock);
+  int64_t sum = LOAD(shared.in_use);
+  for (stock *s = shared.threads; s; s = s->next) sum += LOAD(s->in_use);
+  pthread_mutex_unlock(&shared.lock);
+  return sum;
+}
+
+static __attribute__((noinline)) void *alloc_slow(int32_t c, int64_t bytes) {
+  void *p = NULL;
+  if (STOCKED && c < CLASSES && LOAD(shared.kept) > 0) {
+    pthread_mutex_lock(&shared.lock);
+    block *b = shared.free[c];
+    if (b) { shared.free[c] = b->next; STORE(shared.kept, shared.kept - bytes); p = b; }
+    pthread_mutex_unlock(&shared.lock);
+    if (p) return p;
+  }
+  if (bytes < INT64_MAX / 2 && posix_memalign(&p, 64, (size_t)bytes)) {
+    drop_kept();
+    if (posix_memalign(&p, 64, (size_t)bytes)) p = NULL;
+  }
+  return p;
+}
+
+/* The stress switch and the limit: what a normal process never enters. True: refused. */
+static __attribute__((noinline)) bool refused(stock *s, int64_t bytes) {
+  if (shared.fail_at && __atomic_add_fetch(&shared.count, 1, __ATOMIC_RELAXED) == shared.fail_at) return true;
+  int64_t limit = LOAD(shared.limit);
+  if (!limit) return false;
+  settle(s);
+  return LOAD(shared.in_use) + bytes > limit && in_use_now() + bytes > limit;
+}
+
+void *dfi_alloc(int64_t bytes) {
+  stock *s = DFI_LIKELY(mine != NULL) ? mine : stock_begin();
+  int32_t c = class_of(bytes);
+  if (c < CLASSES) bytes = class_bytes(c);
+  if (DFI_UNLIKELY(shared.fail_at | LOAD(shared.limit)) && refused(s, bytes)) return NULL;
+  void *p;
+  block *b;
+  if (c < OWN_CLASSES && (b = s->free[c])) {
+    s->free[c] = b->next;
+    s->kept -= bytes;
+    p = b;
+  } else if (!(p = alloc_slow(c, bytes))) {
+    return NULL;
+  }
+  int64_t use = LOAD(s->in_use) + bytes;
+  STORE(s->in_use, use);
+  STORE(s->allocated, LOAD(s->allocated) + bytes);
+  if (DFI_UNLIKELY(use > STEP_BYTES)) settle(s);
+  return p;
+}
+
+void dfi_release(void *p, int64_t bytes) {
+  if (!p) return;
+  stock *s = DFI_LIKELY(mine != NULL) ? mine : stock_begin();
+  int32_t c = class_of(bytes);
+  if (c < CLASSES) bytes = class_bytes(c);
+  int64_t use = LOAD(s->in_use) - bytes;
+  STORE(s->in_use, use);
+  if (DFI_UNLIKELY(use < -STEP_BYTES)) settle(s);
+  block *b = p;
+  if (!STOCKED || c >= CLASSES) {
+    free(p);
+  } else if (c < OWN_CLASSES && s->kept + bytes <= OWN_BYTES) {
+    b->next = s->free[c];
+    s->free[c] = b;
+    s->kept += bytes;
+  } else {
+    pthread_mutex_lock(&shared.lock);
+    if (c < OWN_CLASSES) {        /* the thread has enough of everything: half of this class goes with it */
+      for (int64_t n = OWN_BYTES / 8 / bytes; n > 0 && s->free[c]; n--) {
+        block *more = s->free[c];
+        s->free[c] = more->next;
+        s->kept -= bytes;
+        give(more, c, bytes);
+      }
+    }
+    give(b, c, bytes);
+    pthread_mutex_unlock(&shared.lock);
+  }
+}
+
+void df_memory(int64_t *in_use, int64_t *peak, int64_t *limit, int64_t *allocated) {
+  pthread_once(&once, begin);
+  pthread_mutex_lock(&shared.lock);
+  int64_t use = LOAD(shared.in_use), all = LOAD(shared.allocated);
+  for (stock *s = shared.threads; s; s = s->next) { use += LOAD(s->in_use); all += LOAD(s->allocated); }
+  pthread_mutex_unlock(&shared.lock);
+  int64_t top = LOAD(shared.peak);
+  while (use > top && !__atomic_compare_exchange_n(&shared.peak, &top, use, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    ;
+  if (in_use) *in_use = use;
+  if (peak) *peak = use > top ? use : top;
+  if (limit) *limit = LOAD(shared.limit);
+  if (allocated) *allocated = all;
+}
+
+void df_memory_reset_peak(void) {
+  int64_t use;
+  df_memory(&use, NULL, NULL, NULL);
+  STORE(shared.peak, use);
+}
+
+void df_memory_set_limit(int64_t bytes) { STORE(shared.limit, bytes > 0 ? bytes : 0); }
+
+/* Bookkeeping. When the system has no memory for a few bytes nothing sensible can go on. */
+static void *or_end(void *p, size_t bytes) {
+  if (p || bytes == 0) return p;
+  fprintf(stderr, "dflow: the system has no memory left (%zu bytes wanted)\n", bytes);
+  abort();
+}
+void *dfi_xmalloc(size_t bytes) { return or_end(malloc(bytes ? bytes : 1), bytes); }
+void *dfi_xcalloc(size_t n, size_t bytes) { return or_end(calloc(n ? n : 1, bytes ? bytes : 1), n * bytes); }
+void *dfi_xrealloc(void *p, size_t bytes) { return or_end(realloc(p, bytes ? bytes : 1), bytes); }
+char *dfi_xstrdup(const char *s) {
+  size_t n = strlen(s) + 1;
+  return memcpy(dfi_xmalloc(n), s, n);
+}

@@ -1,0 +1,301 @@
+/* call.c: kernels are called here: on the owner's thread, on a worker, or by a resource that makes them wait.
+ *
+ * A call that does not end at once comes back through the run's inbox, and the owner goes on from there. The inbox and `stuck`
+ * are the only things that others touch, under inbox_lock.
+ */
+#include "engine/token.h"
+#include "session/session.h"
+#include "inspect/watch.h"
+#include <stdio.h>
+#include <time.h>
+
+enum { CALL_INPUTS = 8, CALL_OUTPUTS = 4 };
+typedef struct call_space {
+  dfi_call         call;
+  const df_tensor *in[CALL_INPUTS];
+  const df_value  *raw[CALL_INPUTS];
+  df_tensor        view[CALL_INPUTS];
+  df_tensor        scratch[CALL_OUTPUTS];
+} call_space;
+
+/* The value that a reference refers to now. */
+static const df_value *read_reference(dfi_call *c, const df_value *v, df_value *out) {
+  dfi_handle *h = v->as.handle;
+  if (h->type != DFI_VARIABLE) return v;
+  int32_t code = dfi_variable_read((dfi_variable *)h, out, &c->error);
+  if (code) c->status = code;
+  return out;
+}
+
+static void call_free(dfi_call *c) {
+  for (int32_t i = 0; c->read && i < c->kernel.nin; i++) dfi_value_drop(&c->read[i]);
+  if (c->heap) free(c);
+}
+
+/* Lays out a call of p's kernel; on the heap (memory of the caller's choosing) when it is large or goes to a worker. */
+static dfi_call *call_make(dfi_exec *x, dfi_record *r, dfi_pnode *p, call_space *space) {
+  uint32_t nin = p->nin, nout = p->nout;
+  dfi_call *c;
+  const df_tensor **in; const df_value **raw; df_tensor *view, *scratch;
+  if (space && nin <= CALL_INPUTS && nout <= CALL_OUTPUTS && !p->reads) {
+    c = &space->call; in = space->in; raw = space->raw; view = space->view; scratch = space->scratch;
+    c->heap = false; c->read = NULL;
+  } else {
+    size_t read = p->reads ? sizeof(df_value) * nin : 0;
+    char *m = dfi_xmalloc(sizeof *c + read + (sizeof *in + sizeof *raw + sizeof *view) * (nin + 1) + sizeof *scratch * (nout + 1) + 64);
+    c = (dfi_call *)m;                m += (sizeof *c + 15) & ~(size_t)15;
+    c->read = read ? memset(m, 0, read) : NULL;
+    m += read;
+    view = (df_tensor *)m;            m += sizeof *view * (nin + 1);
+    scratch = (df_tensor *)m;         m += sizeof *scratch * (nout + 1);
+    in = (const df_tensor **)m;       m += sizeof *in * (nin + 1);
+    raw = (const df_value **)m;
+    c->heap = true;
+  }
+  c->exec = x; c->record = r; c->node = p; c->status = DF_OK; c->size = 0; c->away_link = NULL; c->stop = NULL; c->what = NULL;
+  c->kernel = (df_kernel){ .attrs = p->node->attrs, .nin = (int32_t)nin, .nout = (int32_t)nout, .in = in, .raw = raw,
+    .out = r->base[DFI_ITERATION] + p->out, .out_dtype = p->out_dtypes, .scratch = scratch, .run = c, .error = &c->error };
+  if (c->heap) c->error.code = 0, c->error.message[0] = c->error.op[0] = c->error.frame[0] = c->error.source[0] = 0;
+  const dfi_operand *op = x->plan->operand + p->in;
+  for (uint32_t i = 0; i < nin; i++) {
+    const df_value *v = operand(r, op[i]);
+    if (DFI_UNLIKELY(c->read && p->reads[i] && v->kind == DF_HANDLE)) v = read_reference(c, v, &c->read[i]);
+    raw[i] = v;
+    if (v->kind == DF_TENSOR) {
+      in[i] = v->as.tensor;
+      c->size += v->as.tensor->size;
+      if (v->uses == 1 && DFI_SPACE(op[i]) == DFI_ITERATION && i < 32) c->kernel.reusable |= 1u << i;
+    } else if (v->kind == DF_SCALAR) {
+      df_tensor *t = &view[i];
+      t->refs = 1; t->dtype = v->dtype; t->rank = 0; t->view = 1; t->size = 1;
+      t->data = (void *)&v->as; t->buffer = NULL;
+      in[i] = t;
+    } else in[i] = NULL;
+  }
+  for (uint32_t i = 0; i < nout; i++) c->kernel.out[i].kind = DF_EMPTY;
+  return c;
+}
+
+/* The kernel has run: its outputs are sent, or its error is kept. */
+static void call_end(dfi_exec *x, dfi_call *c) {
+  dfi_record *r = c->record;
+  dfi_pnode *p = c->node;
+  df_value *out = r->base[DFI_ITERATION] + p->out;
+  if (c->status == DF_OK)
+    for (uint32_t i = 0; i < p->nout; i++)
+      if (DFI_UNLIKELY(out[i].kind == DF_EMPTY)) {
+        c->status = dfi_fail(c->kernel.error, DF_INTERNAL, NULL, "the kernel of %s made no output %u", p->op->type, i);
+        break;
+      }
+  if (DFI_UNLIKELY(c->status != DF_OK)) {
+    for (uint32_t i = 0; i < p->nout; i++) {
+      dfi_value_drop(&out[i]);
+      out[i].kind = DF_EMPTY;
+    }
+    if (!x->failed) {
+      x->failed = true;
+      x->patience = 0;
+      if (x->error) {
+        *x->error = *c->kernel.error;
+        x->error->code = c->status;
+        dfi_exec_blame(r, p, x->error);
+      }
+    }
+    return;
+  }
+  if (DFI_UNLIKELY(x->kept != NULL)) dfi_watch_keep_all(x, r, p);
+  const uint32_t *uses = r->frame->scope->uses + p->out;
+  for (uint32_t i = 0; i < p->nout; i++) slot_filled(r, &out[i], uses[i]);
+  drop_inputs(x, r, p);
+  dfi_exec_send(x, r, p->edge[0], p->edge[1], 0);
+}
+
+/* Leaves a call in the inbox of its run. Any thread. After that the call may be gone. */
+static void post(dfi_call *c) {
+  dfi_exec *x = c->exec;
+  pthread_mutex_lock(&x->inbox_lock);
+  c->next = x->inbox;
+  __atomic_store_n(&x->inbox, c, __ATOMIC_RELAXED);     /* the owner peeps without the lock */
+  if (x->stuck) {
+    x->stuck = false;
+    atomic_fetch_sub(&x->session->stuck, 1);
+  }
+  pthread_cond_signal(&x->inbox_bell);
+  pthread_mutex_unlock(&x->inbox_lock);
+}
+
+static void worker_main(void *arg) {
+  dfi_call *c = arg;
+  c->status = c->node->kernel(&c->kernel);
+  post(c);
+}
+
+void dfk_on_stop(df_kernel *k, dfk_stop_fn stop, dfk_what_fn what, void *user) {
+  dfi_call *c = k->run;
+  c->stop = stop; c->what = what; c->user = user;
+}
+
+void dfk_complete(df_kernel *k, int32_t status) {
+  dfi_call *c = k->run;
+  c->status = status;
+  post(c);
+}
+
+/* Is another kernel waiting that is more than a number? A kernel that runs here can use the workers for its parts, one on a worker
+ * cannot; so a large kernel goes to a worker only when the owner has such work of its own meanwhile. Counting and
+ * comparing can wait. */
+static bool has_other_work(const dfi_exec *x) {
+  enum { LOOK_AT = 16 };
+  for (uint32_t i = x->head, n = 0; i != x->tail && n < LOOK_AT; i++, n++) {
+    const dfi_token *t = &x->queue[i & x->queue_mask];
+    if (!(t->mark & DFI_DEAD) && t->record->nodes[t->node].kind == DFI_K_KERNEL && t->record->nodes[t->node].offload) return true;
+  }
+  return false;
+}
+
+static bool worth_a_worker(const dfi_exec *x, const dfi_call *c) {
+  const double worker_ns = 40e3;
+  if (x->head == x->tail && !x->running) return false;      /* nothing else to do meanwhile */
+  if (c->status) return false;                              /* a reference could not be read: an input is missing */
+  const double ns = c->node->op->cost ? c->node->op->cost(&c->kernel) : (double)c->size;
+  return (c->node->op->expensive || ns > worker_ns) && has_other_work(x);
+}
+
+static void away_add(dfi_exec *x, dfi_call *c) {
+  c->away_next = x->away;
+  c->away_link = &x->away;
+  if (x->away) x->away->away_link = &c->away_next;
+  x->away = c;
+  x->waiting += c->stop != NULL;
+  x->running++;
+}
+
+static void away_remove(dfi_exec *x, dfi_call *c) {
+  if (c->away_next) c->away_next->away_link = c->away_link;
+  *c->away_link = c->away_next;
+  c->away_link = NULL;
+  x->waiting -= c->stop != NULL;
+  x->running--;
+}
+
+bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  call_space space;
+  df_error error;
+  dfi_call *c = call_make(x, r, p, p->waits ? NULL : &space);
+  x->patience -= 4 + (int32_t)(c->size >> 12 & 0xffff);
+  if (DFI_UNLIKELY(p->offload && x->head != x->tail && worth_a_worker(x, c))) {
+    dfi_call *h = call_make(x, r, p, NULL);
+    if (dfi_pool_try(x->pool, worker_main, h)) {
+      if (c->heap) free(c);
+      away_add(x, h);
+      return true;
+    }
+    free(h);
+  }
+  if (!c->heap) {
+    error.code = 0; error.message[0] = error.op[0] = error.frame[0] = error.source[0] = 0;
+    c->kernel.error = &error;
+  }
+  if (c->status == DF_OK) {                 /* else a reference among the inputs could not be read */
+    atomic_store_explicit(&x->at, p->node->id, memory_order_relaxed);
+    int32_t status = p->kernel(&c->kernel);
+    if (DFI_UNLIKELY(p->waits && status == DFK_PENDING)) {
+      away_add(x, c);                       /* it may be completed already, and c->status with it; only the owner takes it out */
+      return true;
+    }
+    c->status = status;
+  }
+  call_end(x, c);
+  call_free(c);
+  return false;
+}
+
+/* Waits until something is in the inbox; not longer than 10 ms when calls wait for what is outside, which may never come. */
+static void inbox_wait(dfi_exec *x) {
+  if (!x->waiting) {
+    while (!x->inbox && !dfi_watch_wanted(x)) pthread_cond_wait(&x->inbox_bell, &x->inbox_lock);
+    return;
+  }
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += 10000000;
+  if (until.tv_nsec >= 1000000000) { until.tv_sec++; until.tv_nsec -= 1000000000; }
+  while (!x->inbox && !dfi_watch_wanted(x) && pthread_cond_timedwait(&x->inbox_bell, &x->inbox_lock, &until) == 0) { }
+}
+
+void dfi_inbox_take(dfi_exec *x, bool wait) {
+  dfi_call *list = NULL;
+  const int spins = x->waiting ? 0 : 2000;
+  for (int spin = 0; spin < spins && !__atomic_load_n(&x->inbox, __ATOMIC_RELAXED); spin++) __builtin_ia32_pause();
+  pthread_mutex_lock(&x->inbox_lock);
+  if (wait && !x->inbox) inbox_wait(x);
+  list = x->inbox;
+  __atomic_store_n(&x->inbox, NULL, __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&x->inbox_lock);
+  while (list) {
+    dfi_call *c = list;
+    list = c->next;
+    dfi_record *r = c->record;
+    away_remove(x, c);
+    if (DFI_UNLIKELY(x->watched)) dfi_watch_done(x, r, c->node);
+    call_end(x, c);
+    call_free(c);
+    if (--r->outstanding == 0) dfi_exec_iteration_done(x, r);
+  }
+}
+
+/* ---- calls that wait ------------------------------------------------------------------------------- */
+
+size_t dfi_calls_text(dfi_exec *x, char *text, size_t bytes) {
+  size_t at = 0;
+  int32_t shown = 0;
+  for (dfi_call *c = x->away; c && at < bytes; c = c->away_next, shown++) {
+    char what[300] = "runs";
+    if (shown == 3) { at += (size_t)snprintf(text + at, bytes - at, "; and %d more", x->running - 3); break; }
+    if (c->what) c->what(&c->kernel, c->user, what, sizeof what);
+    at += (size_t)snprintf(text + at, bytes - at, "%s`%s`%s%s %s", shown ? "; " : "", dfi_node_name(c->node->node),
+                           c->node->node->where[0] ? " at " : "", c->node->node->where, what);
+  }
+  return at < bytes ? at : bytes;
+}
+
+/* Every run of the session that is in progress counts itself as stuck when all its calls wait and its inbox is empty; whoever
+ * completes one of its calls counts it out again, under the same lock. So when all are counted, no call can be completed
+ * but by a run that is yet to be started, and the foreground, which would have to end first, can give up. */
+bool dfi_calls_stuck(dfi_exec *x) {
+  if (x->waiting < x->running) return false;
+  df_session *s = x->session;
+  bool newly = false;
+  pthread_mutex_lock(&x->inbox_lock);
+  if (!x->inbox && !x->stuck) {
+    x->stuck = newly = true;
+    atomic_fetch_add(&s->stuck, 1);
+  }
+  bool all = x->stuck && x->foreground && !x->deadline && atomic_load(&s->stuck) == atomic_load(&s->in_progress);
+  pthread_mutex_unlock(&x->inbox_lock);
+  if (newly && x->watch) {
+    pthread_mutex_lock(&x->watch->lock);
+    x->watch->waits = true;
+    pthread_cond_broadcast(&x->watch->changed);
+    pthread_mutex_unlock(&x->watch->lock);
+  }
+  if (!all) return false;
+  char message[900];
+  size_t at = (size_t)snprintf(message, sizeof message, "nothing can move: ");
+  at += dfi_calls_text(x, message + at, sizeof message - at);
+  if (at < sizeof message) snprintf(message + at, sizeof message - at, "; and no other run of this session can move");
+  dfi_exec_fail(x, x->away->record, x->away->node, DF_FAILED_PRECONDITION, message);
+  return true;
+}
+
+void dfi_calls_stop(dfi_exec *x) {
+  for (dfi_call *c = x->away, *next; c; c = next) {
+    next = c->away_next;
+    if (c->stop) c->stop(&c->kernel, c->user);
+  }
+  while (x->running) dfi_inbox_take(x, true);   /* after an error, what workers still do is waited for */
+  pthread_mutex_lock(&x->inbox_lock);
+  if (x->stuck) atomic_fetch_sub(&x->session->stuck, 1);
+  x->stuck = false;
+  pthread_mutex_unlock(&x->inbox_lock);
+}

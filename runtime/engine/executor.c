@@ -1,0 +1,760 @@
+/* executor.c: the token engine. The rules are those of Figure 5 of the paper:
+ *
+ *   Switch         sends its data to the side that pred names and a dead token to the other
+ *   Merge          fires on its first live input, or dead when all its inputs are
+ *   Enter          opens (or finds) the child frame and delivers to its iteration 0
+ *   NextIteration  delivers to the next iteration, and stops dead tokens
+ *   Exit           returns to the parent's iteration; dead Exits are sent when the frame ends
+ *   any other op   fires when all inputs of its tag are there; if one is dead, so are its outputs
+ *
+ * A frame starts when all its Enters have come, because its constants are read in place. An iteration is done when it
+ * has no token, no child frame, and the one before is done; a frame is done when all its iterations are. At most
+ * parallel_iterations iterations of a frame are open.
+ */
+#include "engine/token.h"
+#include "inspect/watch.h"
+#include <stdio.h>
+#include <time.h>
+
+_Atomic int64_t dfi_interrupts, dfi_calls_interrupted;
+
+double dfi_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- the queue of ready tokens ------------------------------------------------------------- */
+
+static void queue_grow(dfi_exec *x) {
+  uint32_t old = x->queue_mask + 1;
+  dfi_token *q = dfi_xcalloc((size_t)old * 2, sizeof *q);
+  for (uint32_t i = x->tail - old; i != x->tail; i++) q[i & (old * 2 - 1)] = x->queue[i & x->queue_mask];   /* the history too */
+  free(x->queue);
+  x->queue = q; x->queue_mask = old * 2 - 1;
+}
+
+/* Nothing is written over before it ran, and before it is logged. */
+static void queue_room(dfi_exec *x, uint32_t more) {
+  if (x->logs) dfi_watch_flush(x);
+  while (x->tail - x->head + more > x->queue_mask) queue_grow(x);
+}
+
+static inline void push(dfi_exec *x, dfi_record *r, uint32_t node, uint32_t dead) {
+  if (DFI_UNLIKELY(x->tail - (x->logs ? x->logged : x->head) > x->queue_mask)) queue_room(x, 0);
+  x->queue[x->tail++ & x->queue_mask] = (dfi_token){ r, node, dead | r->stamp };
+  r->outstanding++;
+}
+
+/* ---- sending tokens ---------------------------------------------------------------------------- */
+
+/* One token along an edge to a Merge or an Exit. Does it make the node ready? */
+typedef enum readiness { NOT_READY, READY, READY_DEAD } readiness;
+
+static readiness arrive(dfi_exec *x, dfi_record *r, const dfi_edge *e, uint32_t dead) {
+  uint32_t to = e->to & 0xff;
+  if (to == DFI_TO_EXIT) return dead ? NOT_READY : READY;   /* a dead Exit is remembered by not firing: see frame_done */
+  uint32_t *at = &r->counts[e->node], c = *at;
+  const dfi_pnode *m = r->nodes + e->node;
+  readiness ready = NOT_READY;
+  if (to == DFI_TO_MERGE_CONTROL) c -= DFI_MERGE_CONTROL;
+  else if (dead) c -= 1;
+  else if (!(c & DFI_MERGE_LIVE)) {
+    c |= DFI_MERGE_LIVE;
+    r->base[DFI_ITERATION][m->out + 1] = (df_value){ .kind = DF_SCALAR, .dtype = DF_INT32, .as.i32 = (int32_t)(e->to >> 8) };
+  } else {                                 /* a second live input: it came too late, and is let go here */
+    operand_used(r, x->plan->operand[m->in + (e->to >> 8)]);
+    return NOT_READY;
+  }
+  if (!(c & DFI_MERGE_FIRED) && !DFI_MERGE_CONTROLS(c) && (c & DFI_MERGE_LIVE || !DFI_MERGE_DEADS(c))) {
+    ready = c & DFI_MERGE_LIVE ? READY : READY_DEAD;
+    c |= DFI_MERGE_FIRED;
+  }
+  *at = c;
+  return ready;
+}
+
+/* Sends a token along edges [from, to) inside r. `dead` is 0 or DFI_DEAD. The engine has the same with its queue in registers. */
+void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead) {
+  for (const dfi_edge *e = x->edge + from, *end = x->edge + to; e < end; e++) {
+    if (DFI_UNLIKELY(e->to != DFI_TO_PLAIN)) {
+      readiness ready = arrive(x, r, e, dead);
+      if (ready) push(x, r, e->node, ready == READY ? 0 : DFI_DEAD);
+      continue;
+    }
+    uint32_t c = r->counts[e->node] = (r->counts[e->node] - 1) | dead;
+    if ((c & ~DFI_DEAD) == 0) push(x, r, e->node, c);
+  }
+}
+
+/* ---- frames and iterations ---------------------------------------------------------------------- */
+
+enum { RECORD_HEAD = (sizeof(dfi_record) + 15) & ~15 };
+
+size_t dfi_record_bytes(const dfi_scope *s) {
+  return RECORD_HEAD + sizeof(df_value) * s->nslots + sizeof(dfi_frame *) * s->nchildren + sizeof(uint32_t) * s->n;
+}
+
+/* Readers of a dead loop constant are dead from the start. */
+static void kill_readers(dfi_record *r) {
+  const dfi_frame *f = r->frame;
+  const dfi_scope *s = f->scope;
+  for (uint32_t i = 0; i < s->nenters; i++)
+    if (f->enter_dead[i] && s->enters[i]->constant)
+      for (uint32_t c = s->enters[i]->out, u = s->const_first[c]; u < s->const_first[c + 1]; u++)
+        r->counts[s->const_users[u]] |= DFI_DEAD;
+}
+
+static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) {
+  const dfi_scope *s = f->scope;
+  dfi_record *r = x->free_records[s->id];
+  if (r) x->free_records[s->id] = r->next_free;
+  else {
+    r = dfi_xcalloc(1, s->record_bytes);
+    char *at = (char *)r + RECORD_HEAD;
+    r->base[DFI_ITERATION] = (df_value *)at; at += sizeof(df_value) * s->nslots;
+    r->children = (dfi_frame **)at;          at += sizeof(dfi_frame *) * s->nchildren;
+    r->counts = (uint32_t *)at;
+    r->nodes = x->plan->node + s->first;
+    r->base[DFI_CONSTANT] = x->plan->constant;
+    r->base[DFI_GIVEN] = x->given;
+    for (uint32_t i = 0; i < s->ncopies; i++) r->base[DFI_ITERATION][s->copies[i].slot] = x->plan->constant[s->copies[i].constant];
+  }
+  r->base[DFI_FRAME] = f->constants;
+  r->frame = f;
+  r->number = number;
+  r->stamp = dfi_stamp(f->serial, number);
+  r->outstanding = 0;
+  memcpy(r->counts, s->counts, sizeof(uint32_t) * s->n);
+  if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);
+  return r;
+}
+
+/* Nodes of a new iteration that wait for nothing. */
+static inline void record_start(dfi_exec *x, dfi_record *r) {
+  const dfi_scope *s = r->frame->scope;
+  for (uint32_t i = 0; i < s->nroots; i++) push(x, r, s->roots[i], r->counts[s->roots[i]] & DFI_DEAD);
+}
+
+static void record_clear(dfi_record *r) {
+  df_value *v = r->base[DFI_ITERATION];
+  for (uint32_t i = 0; r->held && i < r->frame->scope->nslots; i++)
+    if (v[i].kind >= DF_TENSOR) { df_value_release(&v[i]); v[i].kind = DF_EMPTY; r->held--; }
+}
+
+static inline void record_free(dfi_exec *x, dfi_record *r) {
+  if (DFI_UNLIKELY(r->held)) record_clear(r);
+  r->next_free = x->free_records[r->frame->scope->id];
+  x->free_records[r->frame->scope->id] = r;
+}
+
+static void ring_widen(dfi_frame *f) {
+  int64_t wider = f->capacity * 2;
+  dfi_record **ring = dfi_xmalloc(sizeof *ring * (size_t)wider);
+  for (int64_t i = f->first; i < f->next; i++) ring[i & (wider - 1)] = f->ring[i & (f->capacity - 1)];
+  free(f->ring);
+  f->ring = ring; f->capacity = wider;
+}
+
+static inline void ring_put(dfi_frame *f, dfi_record *r) {
+  if (DFI_UNLIKELY(f->next - f->first >= f->capacity)) ring_widen(f);
+  f->ring[f->next++ & (f->capacity - 1)] = r;
+}
+
+static dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin) {
+  dfi_frame *f = x->free_frames[s->id];
+  if (f) x->free_frames[s->id] = f->next_free;
+  else {
+    f = dfi_xcalloc(1, sizeof *f);
+    f->scope = s;
+    f->capacity = 4;
+    f->ring = dfi_xmalloc(sizeof *f->ring * 4);
+    f->constants = dfi_xcalloc(s->nconsts + 1, sizeof *f->constants);
+    f->enter_dead = dfi_xcalloc(s->nenters + s->nexits + 1, 1);
+    f->exit_fired = f->enter_dead + s->nenters;
+  }
+  f->parent = origin ? origin->frame : NULL;
+  f->depth = origin ? origin->frame->depth + 1 : 0;
+  f->call = NULL;
+  f->origin = origin;
+  f->first = f->next = 0;
+  f->enters_missing = (int32_t)s->nenters;
+  f->some_dead = false;
+  memset(f->exit_fired, 0, s->nexits);
+  x->count.frames += origin != NULL;
+  f->serial = (uint32_t)x->count.frames;
+  if (DFI_UNLIKELY(x->past != NULL))
+    x->past[f->serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)] =
+      (dfi_past){ f->serial, (uint32_t)s->id, origin ? origin->frame->serial : 0, origin ? origin->number : 0, -1 };
+  if (DFI_UNLIKELY(x->watched)) dfi_watch_frame(x, f, true);
+  ring_put(f, record_new(x, f, 0));
+  return f;
+}
+
+static void frame_free(dfi_exec *x, dfi_frame *f) {
+  for (uint32_t i = 0; i < f->scope->nconsts; i++) {
+    dfi_value_drop(&f->constants[i]);
+    f->constants[i].kind = DF_EMPTY;
+  }
+  f->next_free = x->free_frames[f->scope->id];
+  x->free_frames[f->scope->id] = f;
+}
+
+/* Did all loop variables enter dead? Then nothing of the loop is to run, not even what reads only constants. */
+static bool entered_dead(const dfi_frame *f) {
+  bool some = false;
+  for (uint32_t i = 0; i < f->scope->nenters; i++)
+    if (!f->scope->enters[i]->constant) {
+      if (!f->enter_dead[i]) return false;
+      some = true;
+    }
+  return some;
+}
+
+/* All Enters have come: iteration 0 gets its tokens. */
+static void frame_start(dfi_exec *x, dfi_frame *f) {
+  const dfi_scope *s = f->scope;
+  dfi_record *r = f->ring[0];
+  if (DFI_UNLIKELY(f->some_dead) && entered_dead(f)) return;
+  if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);     /* not known yet when the record was made */
+  record_start(x, r);
+  for (uint32_t i = 0; i < s->nenters; i++) {
+    const dfi_pnode *p = s->enters[i];
+    if (p->constant) continue;
+    if (p->merges && f->enter_dead[i]) continue;     /* its Merge still hopes for the NextIteration, in vain */
+    x->count.merged += p->merges;
+    dfi_exec_send(x, r, p->edge[0], p->edge[1], f->enter_dead[i] ? DFI_DEAD : 0);
+  }
+}
+
+/* A call's frame is done: its results are the call's outputs. */
+static void call_done(dfi_exec *x, dfi_frame *f) {
+  dfi_record *origin = f->origin;
+  dfi_pnode *p = f->call;
+  if (f->returned) {
+    const uint32_t *uses = origin->frame->scope->uses + p->out;
+    for (uint32_t i = 0; i < p->nout; i++) slot_filled(origin, origin->base[DFI_ITERATION] + p->out + i, uses[i]);
+  } else x->count.ended++;
+  drop_inputs(x, origin, p);
+  dfi_exec_send(x, origin, p->edge[0], p->edge[1], f->returned ? 0 : DFI_DEAD);
+  origin->children[p->child] = NULL;
+}
+
+/* The frame has no iteration left. Exits that did not fire are dead. Returns the parent's iteration. */
+static dfi_record *frame_done(dfi_exec *x, dfi_frame *f) {
+  const dfi_scope *s = f->scope;
+  dfi_record *origin = f->origin;
+  if (DFI_UNLIKELY(f->call != NULL)) call_done(x, f);
+  else {
+    for (uint32_t i = 0; i < s->nexits; i++)
+      if (!f->exit_fired[i]) {
+        x->count.ended++;
+        dfi_exec_send(x, origin, s->exits[i]->edge[0], s->exits[i]->edge[1], DFI_DEAD);
+      }
+    origin->children[s->child] = NULL;
+  }
+  if (DFI_UNLIKELY(x->past != NULL)) {
+    dfi_past *past = &x->past[f->serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)];
+    if (past->serial == f->serial) past->next = f->next;
+  }
+  if (DFI_UNLIKELY(x->watched)) dfi_watch_frame(x, f, false);
+  frame_free(x, f);
+  return origin;
+}
+
+/* A NextIteration's value arrives in iteration r. */
+static inline void deliver_next(dfi_exec *x, dfi_record *r, const dfi_pnode *p, df_value v) {
+  df_value *slot = r->base[DFI_ITERATION] + p->out;
+  *slot = v;
+  slot_filled(r, slot, r->frame->scope->uses[p->out]);
+  x->count.merged += p->merges;
+  dfi_exec_send(x, r, p->edge[0], p->edge[1], 0);
+}
+
+static inline __attribute__((always_inline)) dfi_record *iteration_open(dfi_exec *x, dfi_frame *f) {
+  dfi_record *r = record_new(x, f, f->next);
+  ring_put(f, r);
+  x->count.iterations++;
+  record_start(x, r);
+  return r;
+}
+
+/* r has nothing outstanding: iterations, frames and in the end the run may be done. */
+void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
+  for (;;) {
+    dfi_frame *f = r->frame;
+    if (!f->origin) { x->finished = true; x->patience = 0; return; }
+    if (r->number != f->first || f->enters_missing) return;
+    f->first++;
+    record_free(x, r);
+    if (f->ndeferred) {                     /* the window has moved */
+      dfi_record *fresh = iteration_open(x, f);
+      int32_t n = f->ndeferred;
+      f->ndeferred = 0;
+      for (int32_t i = 0; i < n; i++) deliver_next(x, fresh, f->deferred[i].node, f->deferred[i].value);
+    }
+    if (f->first < f->next) {
+      r = f->ring[f->first & (f->capacity - 1)];
+      if (r->outstanding) return;
+      continue;
+    }
+    r = frame_done(x, f);
+    if (--r->outstanding) return;
+  }
+}
+
+/* ---- the primitives --------------------------------------------------------------------------- */
+
+static void do_enter(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t dead) {
+  dfi_frame *f = r->children[p->child];
+  if (!f) {
+    f = r->children[p->child] = frame_open(x, &x->plan->scope[p->target], r);
+    r->outstanding++;
+  }
+  dfi_operand in = x->plan->operand[p->in];
+  f->enter_dead[p->enter] = dead != 0;
+  if (dead) { f->some_dead = true; operand_used(r, in); x->count.died++; }
+  else if (p->constant) {
+    df_value *slot = f->constants + p->out;
+    *slot = operand_take(r, in);
+  } else {
+    dfi_record *first = f->ring[0];
+    df_value *slot = first->base[DFI_ITERATION] + p->out;
+    *slot = operand_take(r, in);
+    slot_filled(first, slot, f->scope->uses[p->out]);
+  }
+  if (--f->enters_missing == 0) {
+    frame_start(x, f);
+    if (!f->ring[0]->outstanding) dfi_exec_iteration_done(x, f->ring[0]);
+  }
+}
+
+static inline void do_exit(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
+  dfi_record *origin = r->frame->origin;
+  r->frame->exit_fired[p->child] = 1;
+  df_value *slot = origin->base[DFI_ITERATION] + p->out;
+  *slot = operand_take(r, x->plan->operand[p->in]);
+  slot_filled(origin, slot, origin->frame->scope->uses[p->out]);
+  dfi_exec_send(x, origin, p->edge[0], p->edge[1], 0);
+}
+
+enum { CALLS_AT_MOST = 20000 };
+
+/* A function that calls itself: a frame of its own for each call. */
+static void do_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  if (r->frame->depth >= CALLS_AT_MOST) {
+    dfi_exec_fail(x, r, p, DF_RESOURCE_EXHAUSTED, "functions call each other more than 20000 deep");
+    return;
+  }
+  dfi_frame *f = r->children[p->child] = frame_open(x, &x->plan->scope[p->target], r);
+  f->call = p;
+  f->returned = false;
+  r->outstanding++;
+  record_start(x, f->ring[0]);
+  if (!f->ring[0]->outstanding) dfi_exec_iteration_done(x, f->ring[0]);
+}
+
+/* The results go to the caller's slots, where nobody looks before the frame is done. */
+static void do_return(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
+  dfi_frame *f = r->frame;
+  df_value *out = f->origin->base[DFI_ITERATION] + f->call->out;
+  for (uint32_t i = 0; i < p->nin; i++) out[i] = operand_take(r, x->plan->operand[p->in + i]);
+  f->returned = true;
+}
+
+/* The window of parallel iterations is full: the value waits until it moves. */
+static void defer_next(dfi_frame *f, dfi_pnode *p, df_value v) {
+  if (f->ndeferred == f->deferred_capacity) {
+    f->deferred_capacity = f->deferred_capacity ? f->deferred_capacity * 2 : 8;
+    f->deferred = dfi_xrealloc(f->deferred, sizeof *f->deferred * (size_t)f->deferred_capacity);
+  }
+  f->deferred[f->ndeferred++] = (dfi_deferred){ p, v };
+}
+
+void dfi_exec_fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t code, const char *message) {
+  if (x->failed) return;                    /* the first error wins */
+  x->failed = true;
+  x->patience = 0;
+  dfi_fail(x->error, code, p && p->node ? p->node->where : NULL, "%s", message);
+  if (p && x->error) dfi_exec_blame(r, p, x->error);
+}
+
+/* ---- the engine ------------------------------------------------------------------------------------ */
+
+df_stats dfi_exec_stats(const dfi_exec *x) {
+  const dfi_counters *c = &x->count;
+  const int64_t taken = c->taken + (x->head - x->counted);
+  return (df_stats){ 1, taken - c->died + c->merged, c->died + c->ended, c->frames, c->iterations, c->pushes, c->pops };
+}
+
+void dfi_exec_publish(const dfi_exec *x) {
+  const df_stats d = dfi_exec_stats(x);
+  const int64_t now[] = { d.runs, d.nodes_run, d.dead_tokens, d.frames, d.iterations, d.stack_pushes, d.stack_pops };
+  int64_t *to[] = { &x->live->runs, &x->live->nodes_run, &x->live->dead_tokens, &x->live->frames, &x->live->iterations,
+                    &x->live->stack_pushes, &x->live->stack_pops };
+  for (int32_t i = 0; i < 7; i++) __atomic_store_n(to[i], now[i], __ATOMIC_RELAXED);
+}
+
+/* The deadline has passed: says what the run waits for, or where it is. */
+static void too_late(dfi_exec *x) {
+  char message[900];
+  size_t at = (size_t)snprintf(message, sizeof message, "the run took longer than its timeout");
+  if (x->away) {
+    at += (size_t)snprintf(message + at, sizeof message - at, ": ");
+    dfi_calls_text(x, message + at, sizeof message - at);
+    dfi_exec_fail(x, x->away->record, x->away->node, DF_DEADLINE_EXCEEDED, message);
+  } else if (x->head != x->tail) {
+    const dfi_token *next = &x->queue[x->head & x->queue_mask];
+    dfi_exec_fail(x, next->record, next->record->nodes + next->node, DF_DEADLINE_EXCEEDED, message);
+  } else {
+    dfi_exec_fail(x, NULL, NULL, DF_DEADLINE_EXCEEDED, message);
+  }
+}
+
+/* Every so many tokens: is the run to stop? */
+static void look_up(dfi_exec *x) {
+  x->patience = 256;
+  x->count.taken += x->head - x->counted;
+  x->counted = x->head;
+  if (x->live) dfi_exec_publish(x);
+  if (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed)) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was cancelled");
+  else if (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the session was closed");
+  else if (dfi_interrupted(x))
+    dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was interrupted");
+  else if (x->deadline && dfi_now() > x->deadline) too_late(x);
+  if (x->watch && !x->failed) dfi_watch_look(x);
+  if (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED)) dfi_inbox_take(x, false);
+}
+
+static void shuffle_head(dfi_exec *x) {
+  uint64_t s = x->shuffle;
+  s ^= s << 13; s ^= s >> 7; s ^= s << 17;
+  x->shuffle = s;
+  uint32_t n = x->tail - x->head, k = (uint32_t)(s % n);
+  dfi_token *a = &x->queue[x->head & x->queue_mask], *b = &x->queue[(x->head + k) & x->queue_mask], t = *a;
+  *a = *b; *b = t;
+}
+
+/* Is a frame open that some of its Enters will never reach, because what feeds them is never run? Where a loop is dead in
+ * part, as raw graphs may have it, such a frame stays to the end of the run and its Exits have no value. */
+static bool waits_for_enters(const dfi_frame *f) {
+  if (f->enters_missing) return true;
+  for (int64_t i = f->first; i < f->next; i++) {
+    const dfi_record *r = f->ring[i & (f->capacity - 1)];
+    for (uint32_t c = 0; c < f->scope->nchildren; c++)
+      if (r->children[c] && waits_for_enters(r->children[c])) return true;
+  }
+  return false;
+}
+
+/* What happens only now and then: false when the engine has to stop. */
+static bool pause_for_thought(dfi_exec *x) {
+  if (x->finished || x->failed) return false;
+  if (x->head == x->tail) {
+    if (!x->running) {
+      if (waits_for_enters(x->root)) { x->finished = true; return false; }
+      /* a token is missing: the plan was malformed */
+      dfi_exec_fail(x, NULL, NULL, DF_INTERNAL, "nothing can move, and the run is not done");
+      return false;
+    }
+    if (x->waiting || dfi_watch_wanted(x)) {   /* waiting: perhaps for ever */
+      look_up(x);                           /* it may find that something has come back */
+      if (x->failed || x->finished) return false;
+      if (x->head != x->tail || !x->running) return true;
+      if (x->waiting && dfi_calls_stuck(x)) return false;
+    }
+    dfi_inbox_take(x, true);
+    return !x->finished && !x->failed;
+  }
+  look_up(x);
+  return !x->failed;
+}
+
+/* The engine keeps the queue in registers. It is put back before anything else may use it. */
+typedef struct hot_queue { dfi_token *at; uint32_t mask, head, tail; } hot_queue;
+#define ALWAYS static inline __attribute__((always_inline))
+
+ALWAYS void hot_load(hot_queue *q, const dfi_exec *x) {
+  q->at = x->queue; q->mask = x->queue_mask; q->head = x->head; q->tail = x->tail;
+}
+ALWAYS void hot_save(const hot_queue *q, dfi_exec *x) { x->head = q->head; x->tail = q->tail; }
+
+/* As activate. There is room: the engine sees to it before each node. */
+ALWAYS void hot_activate(dfi_exec *x, hot_queue *q, dfi_record *r, const dfi_edge *e, const dfi_edge *end, uint32_t dead) {
+  uint32_t *counts = r->counts;
+  const uint32_t stamp = r->stamp;
+  for (; e < end; e++) {
+    uint32_t c;
+    if (DFI_UNLIKELY(e->to != DFI_TO_PLAIN)) {
+      readiness ready = arrive(x, r, e, dead);
+      if (!ready) continue;
+      c = ready == READY ? 0 : DFI_DEAD;
+    } else {
+      c = (counts[e->node] - 1) | dead;
+      counts[e->node] = c;
+      if (c & ~DFI_DEAD) continue;
+    }
+    q->at[q->tail++ & q->mask] = (dfi_token){ r, e->node, c | stamp };
+  }
+}
+
+/* r, the oldest iteration, is done and the next one is not: the commonest end of an iteration, without dfi_exec_iteration_done. */
+ALWAYS bool iteration_passed(dfi_exec *x, dfi_record *r) {
+  dfi_frame *f = r->frame;
+  int64_t second = f->first + 1;
+  if (r->number != f->first || second >= f->next || f->ndeferred || r->held || f->enters_missing) return false;
+  if (!f->ring[second & (f->capacity - 1)]->outstanding) return false;
+  f->first = second;
+  r->next_free = x->free_records[f->scope->id];
+  x->free_records[f->scope->id] = r;
+  return true;
+}
+
+/* A node made v: kept, where values are kept. */
+ALWAYS void keep(dfi_exec *x, const dfi_token t, uint32_t index, const df_value *v) {
+  dfi_kept *k = x->kept + (x->nkept & (DFI_KEPT - 1));
+  if (DFI_UNLIKELY(v->kind >= DF_TENSOR || x->kept_held)) { dfi_watch_keep(x, t, index, v); return; }
+  x->nkept++;
+  k->token = t;
+  k->value.kind = v->kind; k->value.dtype = v->dtype; k->value.dead = v->dead; k->value.uses = index;
+  if (DFI_LIKELY(dfi_dtype_size[v->dtype] == 4)) k->value.as.u32 = v->as.u32;      /* as wide as it was just written: that is fast */
+  else if (dfi_dtype_size[v->dtype] == 1) k->value.as.u8 = v->as.u8;
+  else k->value.as.u64 = v->as.u64;
+}
+
+/* The engine, once without and once with what watch.c wants. Returns when the run is over, or when something else is wanted. */
+ALWAYS void engine_body(dfi_exec *x, const bool watched) {
+  const dfi_operand *operands = x->plan->operand;
+  const dfi_edge *edges = x->plan->edge;
+  const uint32_t widest = x->plan->widest;
+  hot_queue q;
+  hot_load(&q, x);
+  const uint8_t began = x->watched;
+  const bool every = watched && began == DFI_EVERY_TOKEN, keeps = watched && x->kept, logs = watched && x->logs;
+  for (;;) {
+    if (DFI_UNLIKELY(--x->patience <= 0 || q.head == q.tail || q.tail - (logs ? x->logged : q.head) + widest > q.mask)) {
+      hot_save(&q, x);
+      queue_room(x, widest);
+      if ((x->patience <= 0 || x->head == x->tail) && !pause_for_thought(x)) break;
+      if (x->watched != began) break;
+      hot_load(&q, x);
+      continue;
+    }
+    if (DFI_UNLIKELY(x->shuffle)) { hot_save(&q, x); shuffle_head(x); }
+    if (every) {
+      hot_save(&q, x);
+      if (!dfi_watch_token(x)) break;
+    }
+    const dfi_token t = q.at[q.head++ & q.mask];
+    const uint32_t dead = t.mark & DFI_DEAD;
+    dfi_record *r = t.record;
+    dfi_pnode *p = r->nodes + t.node;
+    const uint32_t before = q.tail;
+    if (DFI_UNLIKELY(dead) && p->kind != DFI_K_ENTER && p->kind != DFI_K_TRIGGER) {
+      x->count.died++;
+      if (keeps) keep(x, t, 0, &(df_value){ .dead = 1 });
+      if (p->kind != DFI_K_EXIT && p->kind != DFI_K_NEXT) {
+        if (p->iteration_operands) drop_inputs(x, r, p);
+        hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[p->kind == DFI_K_SWITCH ? 3 : 1], DFI_DEAD);
+      }
+    } else switch ((dfi_kind)p->kind) {
+    case DFI_K_SCALAR: {
+      const dfi_operand *in = operands + p->in;  /* the first again where there are fewer than three */
+      const df_value *a = operand(r, in[0]), *b = operand(r, in[1]), *c = operand(r, in[2]);
+      df_value *out = r->base[DFI_ITERATION] + p->out;
+      bool unboxed = a->kind == DF_SCALAR && b->kind == DF_SCALAR && c->kind == DF_SCALAR;
+      if (DFI_UNLIKELY(!unboxed || !p->scalar(out, a, b, c))) goto kernel;
+      out->kind = DF_SCALAR; out->dtype = p->out_dtype;
+      if (keeps) keep(x, t, 0, out);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
+      break;
+    }
+    kernel:
+    case DFI_K_KERNEL: {
+      hot_save(&q, x);
+      bool elsewhere = logs ? dfi_watch_call(x, r, p) : dfi_call_run(x, r, p);
+      hot_load(&q, x);
+      if (elsewhere) continue;              /* outstanding until the worker is done */
+      goto slowly;
+    }
+    case DFI_K_SWITCH: {
+      const df_value *pred = operand(r, operands[p->in + 1]);
+      if (DFI_UNLIKELY(pred->kind != DF_SCALAR)) {
+        dfi_exec_fail(x, r, p, DF_INVALID_ARGUMENT, "the predicate of a Switch must be a scalar bool, but it is a tensor of rank > 0");
+        break;
+      }
+      const uint32_t side = pred->as.u8 != 0;    /* a byte that a caller fed may be any */
+      df_value *out = r->base[DFI_ITERATION] + p->out + side;
+      *out = operand_take(r, operands[p->in]);
+      if (keeps) keep(x, t, side, out);
+      slot_filled(r, out, r->frame->scope->uses[p->out + side]);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], side ? DFI_DEAD : 0);
+      hot_activate(x, &q, r, edges + p->edge[1], edges + p->edge[2], side ? 0 : DFI_DEAD);
+      if (DFI_UNLIKELY(p->edge[2] != p->edge[3])) hot_activate(x, &q, r, edges + p->edge[2], edges + p->edge[3], 0);
+      break;
+    }
+    case DFI_K_NEXT: {
+      dfi_frame *f = r->frame;
+      df_value v = operand_take(r, operands[p->in]);
+      int64_t number = r->number + 1;
+      dfi_record *to;
+      if (number < f->next) to = f->ring[number & (f->capacity - 1)];
+      else if (f->next - f->first < f->scope->parallel_iterations) {
+        hot_save(&q, x);
+        to = iteration_open(x, f);
+        hot_load(&q, x);
+      } else { defer_next(f, p, v); break; }
+      df_value *slot = to->base[DFI_ITERATION] + p->out;
+      *slot = v;
+      slot_filled(to, slot, f->scope->uses[p->out]);
+      x->count.merged += p->merges;
+      uint32_t sent = q.tail;
+      hot_activate(x, &q, to, edges + p->edge[0], edges + p->edge[1], 0);
+      to->outstanding += (int32_t)(q.tail - sent);
+      if (--r->outstanding == 0 && !iteration_passed(x, r)) goto done;
+      continue;
+    }
+    case DFI_K_MERGE: {
+      df_value *out = r->base[DFI_ITERATION] + p->out;
+      *out = operand_take(r, operands[p->in + (uint32_t)out[1].as.i32]);
+      if (keeps) keep(x, t, 0, out);
+      slot_filled(r, out, r->frame->scope->uses[p->out]);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
+      break;
+    }
+    case DFI_K_ENTER:
+      hot_save(&q, x);
+      do_enter(x, r, p, dead);
+      hot_load(&q, x);
+      goto slowly;
+    case DFI_K_EXIT:
+      hot_save(&q, x);
+      do_exit(x, r, p);
+      hot_load(&q, x);
+      goto slowly;
+    case DFI_K_CONST: {
+      df_value *out = r->base[DFI_ITERATION] + p->out;
+      *out = dfi_value_copy(operand(r, operands[p->in]));
+      if (keeps) keep(x, t, 0, out);
+      slot_filled(r, out, r->frame->scope->uses[p->out]);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
+      break;
+    }
+    case DFI_K_CALL:
+      hot_save(&q, x);
+      do_call(x, r, p);
+      hot_load(&q, x);
+      goto slowly;
+    case DFI_K_ARG: {
+      const dfi_frame *f = r->frame;
+      df_value *out = r->base[DFI_ITERATION] + p->out;
+      *out = dfi_value_copy(operand(f->origin, operands[f->call->in + p->enter]));
+      if (keeps) keep(x, t, 0, out);
+      slot_filled(r, out, f->scope->uses[p->out]);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
+      break;
+    }
+    case DFI_K_RETURN:
+      do_return(x, r, p);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
+      break;
+    case DFI_K_NOOP: case DFI_K_TRIGGER: hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0); break;
+    case DFI_K_UNFED: {
+      char shape[200], message[400];
+      dfi_typed_shape_text(p->node->out[0].dtype, &p->node->out[0].shape, shape);
+      snprintf(message, sizeof message, "the placeholder `%s`, %s, was not fed", dfi_node_name(p->node), shape);
+      dfi_exec_fail(x, r, p, DF_INVALID_ARGUMENT, message);
+      break;
+    }
+    }
+    /* what was sent from here is in r; what was sent slowly has been counted */
+    r->outstanding += (int32_t)(q.tail - before);
+  slowly:
+    if (--r->outstanding || iteration_passed(x, r)) continue;
+  done:
+    hot_save(&q, x);
+    dfi_exec_iteration_done(x, r);
+    hot_load(&q, x);
+  }
+}
+
+static void engine_plain(dfi_exec *x)   { engine_body(x, false); }
+static void engine_watched(dfi_exec *x) { engine_body(x, true); }
+
+static void engine(dfi_exec *x) {
+  while (!x->finished && !x->failed)
+    if (x->watched) engine_watched(x); else engine_plain(x);
+}
+
+/* ---- a run ------------------------------------------------------------------------------------- */
+
+dfi_exec *dfi_exec_new(dfi_plan *p) {
+  dfi_exec *x = dfi_xcalloc(1, sizeof *x);
+  x->plan = p;
+  x->given = dfi_xcalloc((size_t)(p->nfeed + p->nvariables + 1), sizeof *x->given);
+  x->queue = dfi_xcalloc(DFI_HISTORY, sizeof *x->queue);
+  x->queue_mask = DFI_HISTORY - 1;
+  x->free_records = dfi_xcalloc((size_t)p->nscopes, sizeof *x->free_records);
+  x->free_frames = dfi_xcalloc((size_t)p->nscopes, sizeof *x->free_frames);
+  pthread_mutex_init(&x->inbox_lock, NULL);
+  pthread_cond_init(&x->inbox_bell, NULL);
+  return x;
+}
+
+/* Lets a frame of a failed run go, with all that is open inside. */
+static void frame_abandon(dfi_exec *x, dfi_frame *f) {
+  for (int64_t i = f->first; i < f->next; i++) {
+    dfi_record *r = f->ring[i & (f->capacity - 1)];
+    for (uint32_t c = 0; c < f->scope->nchildren; c++)
+      if (r->children[c]) { frame_abandon(x, r->children[c]); r->children[c] = NULL; }
+    record_free(x, r);
+  }
+  for (int32_t i = 0; i < f->ndeferred; i++) dfi_value_drop(&f->deferred[i].value);
+  f->ndeferred = 0;
+  frame_free(x, f);
+}
+
+int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
+  df_error local;
+  x->error = err ? err : &local;
+  x->finished = x->failed = false;
+  x->head = x->tail = x->begun = x->counted = x->logged = 0;
+  x->patience = 256;
+  x->watched = DFI_UNWATCHED;
+  x->logs = false;
+  x->kept = NULL;
+  x->edge = x->plan->edge;
+  x->count = (dfi_counters){ 0 };
+  if (x->watch) dfi_watch_begin(x);
+  x->root = frame_open(x, &x->plan->scope[0], NULL);
+  dfi_record *r = x->root->ring[0];
+  record_start(x, r);
+  if (r->outstanding) engine(x); else x->finished = true;
+  if (x->running || x->stuck) dfi_calls_stop(x);
+  if (x->watch) dfi_watch_end(x);
+  return x->failed ? x->error->code : DF_OK;
+}
+
+void dfi_exec_reset(dfi_exec *x) {
+  if (x->root) frame_abandon(x, x->root);
+  x->root = NULL;
+  for (int32_t i = 0; i < x->plan->nfeed; i++) {
+    dfi_value_drop(&x->given[i]);
+    x->given[i].kind = DF_EMPTY;
+  }
+}
+
+void dfi_exec_free(dfi_exec *x) {
+  dfi_exec_reset(x);
+  for (int32_t s = 0; s < x->plan->nscopes; s++) {
+    for (dfi_record *r = x->free_records[s], *n; r; r = n) { n = r->next_free; free(r); }
+    for (dfi_frame *f = x->free_frames[s], *n; f; f = n) {
+      n = f->next_free;
+      free(f->ring); free(f->constants); free(f->enter_dead); free(f->deferred); free(f);
+    }
+  }
+  free(x->free_records); free(x->free_frames); free(x->queue); free(x->past); free(x->given);
+  pthread_mutex_destroy(&x->inbox_lock);
+  pthread_cond_destroy(&x->inbox_bell);
+  free(x);
+}

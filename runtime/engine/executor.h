@@ -1,0 +1,186 @@
+/* executor.h: the state of one run, as the token engine keeps it.
+ *
+ * A token is (value, dead, tag). The tag is a record: one iteration of one frame, which knows its number, its
+ * frame, and through the frame the iteration of the parent that it came from. The value lies in a slot of
+ * the record. One thread, the run's owner, does all that is here: it takes ready tokens from a queue, runs
+ * their nodes and counts the tokens sent on. So nothing here is atomic or locked but the inbox, where
+ * workers leave the kernels they finished.
+ */
+#ifndef DFLOW_EXECUTOR_H
+#define DFLOW_EXECUTOR_H
+#include "plan/plan.h"
+
+typedef struct dfi_frame  dfi_frame;
+typedef struct dfi_record dfi_record;
+typedef struct dfi_exec   dfi_exec;
+
+/* One iteration of one frame: one block of memory, begun by one memcpy of the scope's counts, recycled. */
+struct dfi_record {
+  df_value   *base[4];       /* by operand space: slots, the frame's constants, the plan's constants, what was given */
+  dfi_pnode  *nodes;         /* of its scope */
+  uint32_t   *counts;        /* as the template says; in this block */
+  dfi_frame  *frame;
+  int64_t     number;        /* 0 for what came through Enter */
+  uint32_t    stamp;         /* the low bits of number and of its frame's serial: see dfi_token */
+  int32_t     seen;          /* a snapshot's own */
+  int32_t     outstanding;   /* tokens ready or running, and child frames open */
+  int32_t     held;          /* slots that hold a tensor or a handle */
+  dfi_frame **children;      /* in this block; NULL where none is open */
+  dfi_record *next_free;
+};
+
+typedef struct dfi_deferred { dfi_pnode *node; df_value value; } dfi_deferred;
+
+/* One running instance of a loop (or the top level). */
+struct dfi_frame {
+  const dfi_scope *scope;
+  uint32_t     serial;       /* how many frames the run had opened before it; the top level is 0 */
+  dfi_frame   *parent;
+  dfi_record  *origin;       /* the iteration of the parent that opened it, and that its Exits return to */
+  dfi_record **ring;         /* records of the open iterations, at number & (capacity - 1) */
+  int64_t      capacity;
+  int64_t      first, next;  /* open iterations are first … next - 1 */
+  df_value    *constants;    /* nconsts */
+  uint8_t     *enter_dead;   /* nenters: the Enter brought a dead token */
+  uint8_t     *exit_fired;   /* nexits */
+  int32_t      enters_missing;
+  bool         some_dead;    /* some Enter was dead */
+  bool         returned;     /* of a call: its results are in the caller's slots */
+  int32_t      depth;        /* frames around it */
+  dfi_pnode   *call;         /* the FunctionCall that opened it; NULL: it is a loop's */
+  dfi_deferred *deferred;    /* NextIterations that wait for the window of parallel iterations to move */
+  int32_t      ndeferred, deferred_capacity;
+  dfi_frame   *next_free;
+};
+
+/* A ready token. `mark` is DFI_DEAD or not, and below it the stamp of its iteration: 20 bits of the number, 11 of the frame's serial.
+ * The queue is a ring that forgets late, so what lies before its head is what ran last; the record may stand for
+ * another iteration by then, and the stamp still says which one it was. That history costs nothing. */
+typedef struct dfi_token { dfi_record *record; uint32_t node; uint32_t mark; } dfi_token;
+enum { DFI_STAMP_SERIAL_BITS = 11, DFI_STAMP_NUMBER_BITS = 20, DFI_HISTORY = 1024 /* tokens kept at least, with those to come */ };
+static inline uint32_t dfi_stamp(uint32_t serial, int64_t number) {
+  return (serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)) | ((uint32_t)number & ((1u << DFI_STAMP_NUMBER_BITS) - 1)) << DFI_STAMP_SERIAL_BITS;
+}
+
+/* A frame that was opened, for as long as the history may mention it. */
+typedef struct dfi_past { uint32_t serial, scope, parent; int64_t number, next; /* of the parent's iteration; iterations it had in the end */ } dfi_past;
+
+/* What a node made: the token, and the value with the number of the output in its `uses`. Read while the run stands still. */
+typedef struct dfi_kept { dfi_token token; df_value value; } dfi_kept;
+enum { DFI_KEPT = 1024 };
+typedef enum dfi_watched { DFI_UNWATCHED, DFI_RECORDED, DFI_EVERY_TOKEN /* is looked at before it runs */ } dfi_watched;
+
+/* A kernel call; on the owner's stack, or on the heap while a worker runs it. */
+typedef struct dfi_call {
+  df_kernel   kernel;
+  dfi_exec   *exec;
+  dfi_record *record;
+  dfi_pnode  *node;
+  int64_t     size;          /* elements of its inputs */
+  int32_t     status;
+  bool        heap;
+  df_error    error;             /* of a call that is not the owner's own */
+  struct dfi_call *next;         /* in the inbox */
+  df_value   *read;              /* nin: what references among the inputs referred to; NULL where there are none */
+  /* a call that waits: see dfk_on_stop */
+  dfk_stop_fn stop;
+  dfk_what_fn what;
+  void       *user;
+  struct dfi_call *away_next, **away_link;   /* in x->away */
+} dfi_call;
+
+/* What the engine counts. The queue counts the tokens itself: `taken` is brought up to its head now and then, so a token costs nothing. */
+typedef struct dfi_counters {
+  int64_t taken;             /* tokens whose turn came, up to where head was `counted` */
+  int64_t died;              /* of these, dead ones: their node did not run */
+  int64_t merged;            /* values delivered for a loop's Merge, which has no node of its own */
+  int64_t ended;             /* Exits and calls that a frame's end found dead: they were in no queue */
+  int64_t frames, iterations, pushes, pops;
+} dfi_counters;
+
+struct dfi_exec {
+  dfi_plan    *plan;
+  const dfi_edge *edge;          /* the plan's */
+  struct df_session *session;
+  df_value    *given;            /* feeds, then variables' handles */
+  dfi_frame   *root;
+  dfi_token   *queue;            /* a ring; capacity is a power of two */
+  uint32_t     queue_mask, head, tail;
+  dfi_record **free_records;     /* by scope */
+  dfi_frame  **free_frames;      /* by scope */
+  uint32_t     begun, counted;   /* head when the run began, and when it was last added to count.taken */
+  dfi_past    *past;             /* by serial, 1 << DFI_STAMP_SERIAL_BITS of them; NULL for a run that nobody can look at */
+  struct dfi_watch *watch;       /* where others pause the run and look at it; may be NULL */
+  uint8_t      watched;          /* dfi_watched: what watch.c wants of the engine */
+  bool         logs;             /* tokens are logged: those from `logged` to head lie in the queue and are not yet */
+  uint32_t     logged;
+  struct dfi_kept *kept;         /* a ring of what nodes made; NULL: not wanted */
+  uint32_t     nkept, kept_held; /* filled so far; of those that are there, tensors */
+  bool         finished, failed;
+  df_error    *error;            /* the caller's */
+  dfi_counters count;
+  df_stats    *live;             /* where others may read the counters while the run goes on; may be NULL */
+  int64_t      run_number;
+  /* to stop */
+  atomic_int  *cancel;           /* the handle's flag; may be NULL */
+  atomic_int  *closing;          /* the session's flag */
+  const _Atomic int64_t *interrupter;       /* dfi_interrupts, or dfi_calls_interrupted for a run that is its caller's call */
+  int64_t      interrupts;       /* what it was when the run began */
+  double       deadline;         /* seconds of the monotonic clock; 0: none */
+  int32_t      patience;         /* tokens until the next look at the above */
+  uint64_t     shuffle;          /* DFLOW_STRESS=shuffle: state of the generator; 0: off */
+  /* workers */
+  dfi_pool    *pool;
+  _Atomic int32_t at;            /* the node whose kernel was called last; -1: none yet. Others may read it */
+  int32_t      running;          /* calls that are not done: workers have them, or they wait */
+  int32_t      waiting;          /* of these, calls that wait for something outside the run */
+  dfi_call    *away;             /* the list of those that run */
+  bool         foreground;       /* nobody can start another run before this one ends */
+  bool         stuck;            /* counted in the session's `stuck`: all calls wait and nothing is in the inbox; guarded by inbox_lock */
+  pthread_mutex_t inbox_lock;
+  pthread_cond_t  inbox_bell;
+  dfi_call    *inbox;            /* guarded by inbox_lock */
+  dfi_exec    *next_idle;
+};
+
+size_t    dfi_record_bytes(const dfi_scope *s);
+dfi_exec *dfi_exec_new(dfi_plan *p);
+void      dfi_exec_free(dfi_exec *x);
+/* Runs the plan to its end on this thread. given[] and the stop fields are set by the caller. On success the fetched values
+ * lie where plan->fetch says, until dfi_exec_reset. */
+int32_t   dfi_exec_run(dfi_exec *x, df_error *err);
+/* ---- what executor.c and call.c ask of each other ---- */
+/* Sends a token along edges [from, to) inside r; `dead` is 0 or DFI_DEAD. */
+void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead);
+/* r has nothing outstanding: iterations, frames and in the end the run may be done. */
+void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r);
+/* The run has failed here; the first error wins. r and p may be NULL. */
+void dfi_exec_fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t code, const char *message);
+/* Runs p's kernel. True: it is elsewhere (with a worker, or waiting) and comes back through the inbox. */
+bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* Takes what has come back. Told to wait, it waits for something, or 10 ms when calls wait for what is outside. */
+void dfi_inbox_take(dfi_exec *x, bool wait);
+/* Writes what the calls in progress wait for; how long that is, at most bytes. */
+size_t dfi_calls_text(dfi_exec *x, char *text, size_t bytes);
+/* All calls in progress are waiting and no run of the session can move: fails the run with what waits for what. */
+bool dfi_calls_stuck(dfi_exec *x);
+/* After an error: whoever waits is told to stop, and all calls are seen to their end. */
+void dfi_calls_stop(dfi_exec *x);
+
+/* The counters as others know them: nodes run are tokens taken but the dead ones, and Merges delivered for. */
+df_stats  dfi_exec_stats(const dfi_exec *x);
+/* Writes the counters to x->live. */
+void      dfi_exec_publish(const dfi_exec *x);
+/* The fetched value i, retained. */
+int32_t   dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err);
+/* Lets go of all values; the state can run again. */
+void      dfi_exec_reset(dfi_exec *x);
+/* Fills err's op, frame and source for a node in an iteration. */
+void      dfi_exec_blame(const dfi_record *r, const dfi_pnode *p, df_error *err);
+/* "while/1:17", outermost first; returns the buffer. */
+char     *dfi_frame_path(const dfi_record *r, char *buffer, size_t bytes);
+/* How often df_interrupt was called; how often that or df_interrupt_calls was. */
+extern _Atomic int64_t dfi_interrupts, dfi_calls_interrupted;
+static inline bool dfi_interrupted(const dfi_exec *x) { return atomic_load_explicit(x->interrupter, memory_order_relaxed) != x->interrupts; }
+double    dfi_now(void);         /* seconds, monotonic */
+#endif

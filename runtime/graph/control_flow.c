@@ -1,0 +1,483 @@
+/* control_flow.c: contexts, captures and the order of side effects.
+ *
+ * cond and while_loop lower to the five primitives while they are built (cond.c, while.c). What holds for both
+ * is here: a value of an outer context comes into a branch through one Switch and into a loop through one
+ * constant Enter, made at its first use and found again afterwards; a value never leaves its context but as a result.
+ *
+ * Side effects of a context happen in program order: `last_effect` is the last node of the context that changed
+ * something and `reads` the reads since. The first effect of a branch or loop waits for what was done before outside.
+ *
+ * A variable read in a loop that does not assign it is a loop constant, and is built as one: the read stands in the
+ * outermost context where this is so and is captured. When an assign comes later in the same body, the captured
+ * read becomes a read of the iteration, which was its meaning all along.
+ */
+#include "graph/flow.h"
+#include "graph/graph.h"
+#include "check/unroll.h"
+#include <stdio.h>
+
+/* ---- what is open -------------------------------------------------------------------------- */
+
+flow *flow_of(df_graph *g) {
+  if (!g->flow) g->flow = dfi_xcalloc(1, sizeof(flow));
+  return g->flow;
+}
+
+flow_entry *flow_top(df_graph *g) {
+  flow *f = flow_of(g);
+  return f->nopen ? &f->open[f->nopen - 1] : NULL;
+}
+
+flow_entry *flow_push(df_graph *g) {
+  flow *f = flow_of(g);
+  if (f->nopen == f->open_cap) f->open = dfi_xrealloc(f->open, sizeof *f->open * (size_t)(f->open_cap = f->open_cap * 2 + 8));
+  f->open[f->nopen] = (flow_entry){ .outer = g->current };
+  return &f->open[f->nopen++];
+}
+
+void flow_pop(df_graph *g) {
+  flow *f = flow_of(g);
+  g->current = f->open[--f->nopen].outer;
+  df_pop_scope(g);
+}
+
+int32_t df_flow_depth(df_graph *g) { return flow_of(g)->nopen; }
+
+void df_flow_abort(df_graph *g, int32_t depth) {
+  flow *f = flow_of(g);
+  while (f->nopen > depth && f->nopen > 0) flow_pop(g);
+  f->ninvariant = f->nname = 0;
+}
+
+void df_graph_standing(df_graph *g, df_standing *out) {
+  const dfi_builder *b = dfi_builder_of(g);
+  *out = (df_standing){ df_flow_depth(g), b->nscope, b->ndevice, b->ncontrol };
+}
+
+void df_graph_unwind(df_graph *g, const df_standing *to) {
+  dfi_builder *b = dfi_builder_of(g);
+  df_flow_abort(g, to->flow);
+  while (b->nscope > to->scopes && b->nscope > 1) df_pop_scope(g);
+  while (b->ndevice > to->devices && b->ndevice > 1) df_pop_device(g);
+  while (b->ncontrol > to->controls && b->ncontrol > 0) df_pop_control(g);
+}
+
+int32_t df_current_context(df_graph *g) { return g->current->id; }
+
+/* An entry that is neither cond nor loop: another context, without control dependencies, until the pop. */
+static void push_other(df_graph *g, df_context *c, const char *scope) {
+  flow_push(g);
+  df_push_scope(g, scope);
+  df_push_control(g, -1, NULL);
+  g->current = c;
+}
+static void pop_other(df_graph *g) {
+  flow_entry *e = flow_top(g);
+  if (!e || e->cond || e->loop) return;
+  df_pop_control(g);
+  flow_pop(g);
+}
+
+void df_push_top(df_graph *g) { push_other(g, g->top, dfi_current_scope(g)); }      /* the names stay in their scope */
+void df_pop_top(df_graph *g)  { pop_other(g); }
+void df_push_outer(df_graph *g) {
+  flow_entry *e = flow_top(g);
+  push_other(g, e && (e->loop || e->cond) ? e->outer : g->current, NULL);
+}
+void df_pop_outer(df_graph *g) { pop_other(g); }
+
+df_context *flow_context(df_graph *g, df_context_kind kind, df_context *parent) {
+  flow *f = flow_of(g);
+  df_context *c = dfi_xcalloc(1, sizeof *c);
+  c->kind = kind;
+  c->id = g->ncontexts++;
+  c->parent = parent;
+  c->depth = parent->depth + 1;
+  if (f->ncontext == f->context_cap)
+    f->context = dfi_xrealloc(f->context, sizeof *f->context * (size_t)(f->context_cap = f->context_cap * 2 + 16));
+  return f->context[f->ncontext++] = c;
+}
+
+void dfi_flow_free(df_graph *g) {
+  flow *f = g->flow;
+  if (!f) return;
+  for (int32_t i = 0; i < f->ncontext; i++) {
+    df_context *c = f->context[i];
+    dfi_map_free(c->captures); dfi_map_free(c->cache); dfi_map_free(c->assigned);
+    free(c->reads); free(c);
+  }
+  for (int32_t i = 0; i < f->nloop; i++) {
+    dfi_map_free(f->loop[i]->captures); dfi_map_free(f->loop[i]->saved); dfi_map_free(f->loop[i]->kept); dfi_map_free(f->loop[i]->replayed);
+    dfi_map_free(f->loop[i]->notes);
+    free(f->loop[i]->var); free(f->loop[i]);
+  }
+  for (int32_t i = 0; i < f->ncond; i++) {
+    dfi_map_free(f->cond[i]->saved); dfi_map_free(f->cond[i]->notes);
+    free(f->cond[i]->result[0]); free(f->cond[i]->result[1]); free(f->cond[i]->merge); free(f->cond[i]);
+  }
+  free(f->open); free(f->invariant); free(f->name); free(f->context); free(f->loop); free(f->cond);
+  free(f);
+  g->flow = NULL;
+}
+
+/* ---- the primitives ------------------------------------------------------------------------ */
+
+const dfi_op_info *flow_info(flow_op op) {
+  static const char *const type[FLOW_OPS] = { "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "Identity",
+                                              "ReadVariableOp", "RefSwitch", "RefEnter" };
+  static const dfi_op_info *_Atomic info[FLOW_OPS];
+  const dfi_op_info *i = atomic_load_explicit(&info[op], memory_order_acquire);
+  if (!i) atomic_store_explicit(&info[op], i = dfi_op_find(type[op]), memory_order_release);
+  return i;
+}
+
+bool flow_is(const df_node *n, flow_op op) { return flow_info(op) && n->op == flow_info(op)->id; }
+
+static df_flow flow_kind(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
+
+bool flow_is_constant_enter(const df_node *n) {
+  static _Atomic int32_t index = -1;
+  if (!flow_is(n, FLOW_ENTER) && !flow_is(n, FLOW_REF_ENTER)) return false;      /* both have the same attributes */
+  if (index < 0) index = dfi_op_attr_index(flow_info(FLOW_ENTER), "is_constant");
+  return n->attrs[index].i != 0;
+}
+
+bool dfi_ambient(df_output o) {
+  if (flow_kind(o.node) == DF_CONSTANT) return o.node->ncontrol == 0;
+  return flow_is_constant_enter(o.node) || dfi_is_variable(o.node);
+}
+
+/* A Const that hangs on its context is there without a token too, where another input brings the token. */
+static bool needs_gate(df_output o) { return dfi_ambient(o) || flow_kind(o.node) == DF_CONSTANT; }
+
+df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_output *in, const df_attr *attrs, df_node *gate,
+                   df_output like, const char *where, df_error *err) {
+  bool hang = gate != NULL;
+  for (int32_t i = 0; i < n && hang; i++) hang = needs_gate(in[i]);
+  dfi_node_spec spec = { .op = flow_info(op)->id, .nin = n, .in = in, .ncontrol = hang, .control = &gate, .attrs = attrs,
+                         .where = where, .raw = true, .context = c, .lenient = !err };   /* with nobody to tell, shapes are left to the run */
+  df_node *node = dfi_node_add(g, &spec, err);
+  if (node && like.node) {
+    const dfi_out *from = &like.node->out[like.index];
+    int32_t values = op == FLOW_SWITCH || op == FLOW_REF_SWITCH ? 2 : 1;
+    for (int32_t i = 0; i < values; i++) {
+      node->out[i].dtype = from->dtype;
+      node->out[i].of = from->of;
+      node->out[i].shape = from->shape;
+    }
+  }
+  return node;
+}
+
+/* Does a reference enter context c as itself? It does where TensorFlow's nodes want it so; what is built here reads it outside. */
+static bool stays_reference(df_output o, const df_context *c) { return o.node->out[o.index].ref && c->raised; }
+
+df_node *flow_enter(df_loop *l, df_output outer, bool constant, df_error *err) {
+  const flow_op enter = constant && stays_reference(outer, l->body) ? FLOW_REF_ENTER : FLOW_ENTER;
+  const dfi_op_info *o = flow_info(enter);
+  df_attr attrs[16];
+  for (int32_t i = 0; i < o->nattr; i++) attrs[i] = o->attr[i].value;
+  df_attr *name = &attrs[dfi_op_attr_index(o, "frame_name")];
+  name->s = l->name;
+  name->i = (int64_t)strlen(l->name);
+  attrs[dfi_op_attr_index(o, "is_constant")].i = constant;
+  attrs[dfi_op_attr_index(o, "parallel_iterations")].i = l->parallel_iterations;
+  return flow_node(l->graph, enter, l->pred, 1, &outer, attrs, l->parent->pivot, outer, l->where, err);
+}
+
+/* ---- captures ------------------------------------------------------------------------------ */
+
+bool dfi_context_inside(const df_context *inner, const df_context *outer) {
+  for (; inner && inner->depth >= outer->depth; inner = inner->parent)
+    if (inner == outer) return true;
+  return false;
+}
+
+/* Is o a value of c itself? Loop constants belong to predicate and body alike. */
+static bool at_home(df_output o, const df_context *c) {
+  const df_context *home = o.node->context;
+  return home == c || (c->kind == DFI_BODY && home == c->loop->pred && flow_is_constant_enter(o.node));
+}
+
+/* Can o be used in c? A read that the predicate and the body share has a twin in the body: see read_returns. */
+static bool in_sight(df_output o, const df_context *c) {
+  return at_home(o, c) || (c->kind == DFI_BODY && o.node->context == c->loop->pred && c->loop->captures &&
+                           dfi_map_get(c->loop->captures, o).node);
+}
+
+static df_output capture(df_graph *g, df_output o, df_context *c, df_error *err) {
+  if (at_home(o, c)) return o;
+  bool theirs = c->kind == DFI_BODY && o.node->context == c->loop->pred;   /* see read_returns */
+  df_output up = theirs ? o : capture(g, o, c->parent, err);
+  if (!up.node) return DFI_NONE;
+  struct dfi_map **map = c->kind == DFI_BRANCH ? &c->captures : &c->loop->captures;
+  if (!*map) *map = dfi_map_new();
+  df_output found = dfi_map_get(*map, up);
+  if (found.node || theirs) return found;
+  df_node *n;
+  if (c->kind == DFI_BRANCH) {
+    const flow_op op = stays_reference(up, c) ? FLOW_REF_SWITCH : FLOW_SWITCH;
+    n = flow_node(g, op, c, 2, (df_output[]){ up, c->cond->pred }, NULL, c->parent->pivot, up, c->cond->where, err);
+    found = (df_output){ n, c->side };
+  } else {
+    n = flow_enter(c->loop, up, true, err);
+    found = (df_output){ n, 0 };
+  }
+  if (!n) return DFI_NONE;
+  dfi_map_put(*map, up, found);
+  return found;
+}
+
+static const char *known_line(const char *where) { return where && *where ? where : "a line not known"; }
+
+static df_output out_of_sight(df_output o, const df_context *c, df_error *err) {
+  const df_context *home = o.node->context;
+  const char *name = dfi_node_name(o.node), *line = known_line(o.node->where);
+  if (home->kind == DFI_PRED && c && dfi_context_inside(c, home->loop->body))
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "`%s:%d`, built at %s in the predicate of the while_loop `%s` (%s), cannot be used in its body: "
+             "compute it there again", name, o.index, line, home->loop->name, known_line(home->loop->where));
+  else if (home->kind == DFI_BRANCH)
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "`%s:%d`, built at %s in the %s branch of the cond `%s` (%s), cannot be used outside that branch: "
+             "return it from the branch", name, o.index, line, home->side ? "true" : "false", home->cond->name, known_line(home->cond->where));
+  else
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "`%s:%d`, built at %s in the %s of the while_loop `%s` (%s), cannot be used outside it: "
+             "return it from the body as a loop variable, or write it to a TensorArray", name, o.index, line,
+             home->kind == DFI_PRED ? "predicate" : "body", home->loop->name, known_line(home->loop->where));
+  return DFI_NONE;
+}
+
+/* grad.c: a forward value, where a custom gradient's function names it. */
+df_output dfg_foreign(df_graph *g, df_output o);
+
+df_output dfi_resolve(df_graph *g, df_output o, df_context *c, df_error *err) {
+  if (o.node->context == c) return o;
+  for (const df_context *x = c; x; x = x->parent)
+    if (in_sight(o, x)) return capture(g, o, c, err);
+  if (g->gradient) {
+    df_output v = dfg_foreign(g, o);
+    if (v.node && dfi_context_inside(c, v.node->context)) return dfi_resolve(g, v, c, err);
+  }
+  if (g->stands_at) {
+    df_output v = dfi_stand_in(g, g->stands_at, o);
+    if (v.node) return dfi_resolve(g, v, c, err);
+  }
+  return out_of_sight(o, c, err);
+}
+
+void flow_blame(df_error *err, const char *where) {
+  if (err && !err->source[0] && where) snprintf(err->source, sizeof err->source, "%s", where);
+}
+
+/* ---- the order of side effects ------------------------------------------------------------- */
+
+static void wait_for_reads(df_node *n, df_context *c) {
+  for (int32_t i = 0; i < c->nreads; i++) if (c->reads[i] != n) dfi_node_add_control(n, c->reads[i]);
+}
+
+static void wait_for(df_loop *l, df_context *c, bool effect) {
+  for (int32_t i = 0; i < l->n; i++) {
+    if (!l->var[i].enter) continue;
+    if (effect) wait_for_reads(l->var[i].enter, c);
+    if (c->last_effect) dfi_node_add_control(l->var[i].enter, c->last_effect);
+  }
+}
+
+/* Makes n wait for what was done before it in its context; the first of a context for what was done outside. Across a
+ * loop's border it is the loop's variables that wait, so nothing of the loop begins sooner. `begins`: n's place is before all
+ * effects of its context, although they were built before it. */
+static void put_in_order(df_node *n, bool effect, bool begins) {
+  df_loop *border = NULL;
+  for (df_context *c = n->context; c->kind != DFI_TOP; c = c->parent) {
+    df_node *last = begins && c == n->context ? NULL : c->last_effect;
+    if (border) wait_for(border, c, effect);
+    else {
+      if (effect) wait_for_reads(n, c);
+      if (last) dfi_node_add_control(n, last);
+      else if (c == n->context && c->pivot && c->pivot != n) dfi_node_add_control(n, c->pivot);
+    }
+    if (last) return;
+    if (c->kind != DFI_BRANCH) border = c->loop;
+  }
+}
+
+void flow_order(df_node *n) { put_in_order(n, true, false); }
+
+static void add_read(df_context *c, df_node *n) {
+  c->reads = dfi_xrealloc(c->reads, sizeof *c->reads * (size_t)(c->nreads + 1));
+  c->reads[c->nreads++] = n;
+}
+
+void flow_happened(df_context *c, df_node *n, bool effect) {
+  if (c->kind == DFI_TOP) return;
+  if (effect) { c->last_effect = n; c->nreads = 0; }
+  else add_read(c, n);
+}
+
+/* Back through captures to the node that made a handle; NULL when it is no variable's. */
+static df_node *variable_of(df_output handle) {
+  for (;;) {
+    df_node *n = handle.node;
+    if (dfi_is_variable(n)) return n;
+    bool passes = flow_is_constant_enter(n) || flow_is(n, FLOW_IDENTITY) || (flow_is(n, FLOW_SWITCH) && n->context->kind == DFI_BRANCH);
+    if (!passes) return NULL;
+    handle = n->in[0];
+  }
+}
+
+static df_node *variable_among(int32_t nin, const df_output *in) {
+  for (int32_t i = 0; i < nin; i++)
+    if (dfi_dtype(in[i]) == DF_RESOURCE) {
+      df_node *v = variable_of(in[i]);
+      if (v) return v;
+    }
+  return NULL;
+}
+
+static bool assigned_in(const df_context *c, df_node *variable) {
+  return c->assigned && dfi_map_get(c->assigned, (df_output){ variable, 0 }).node;
+}
+
+static void mark_assigned(df_context *c, df_node *variable) {
+  df_output v = { variable, 0 };
+  for (; c->kind != DFI_TOP; c = c->parent) {
+    df_context *both[2] = { c, c->kind == DFI_PRED ? c->loop->body : c->kind == DFI_BODY ? c->loop->pred : NULL };
+    for (int32_t i = 0; i < 2; i++) {
+      if (!both[i]) continue;
+      if (!both[i]->assigned) both[i]->assigned = dfi_map_new();
+      dfi_map_put(both[i]->assigned, v, v);
+      if (both[i]->cache) dfi_map_put(both[i]->cache, v, DFI_NONE);
+    }
+  }
+}
+
+/* ---- reads as loop constants --------------------------------------------------------------- */
+
+df_node *dfi_read_hook(df_graph *g, const dfi_node_spec *spec, bool *failed, df_error *err) {
+  df_context *c = g->current, *home = c;
+  *failed = false;
+  /* a read that was told what to wait for keeps its place */
+  df_node *variable = c->kind == DFI_TOP || spec->ncontrol || dfi_controls_any(g) ? NULL : variable_of(spec->in[0]);
+  if (!variable) return NULL;
+  for (df_context *x = c; x->kind != DFI_TOP && !assigned_in(x, variable); x = x->parent)
+    if (x->kind != DFI_BRANCH) home = x->parent;
+  if (home == c) return NULL;
+  df_output key = { variable, 0 }, read = DFI_NONE;
+  if (home->cache) read = dfi_map_get(home->cache, key);
+  if (!read.node) {
+    dfi_node_spec there = *spec;
+    there.in = &key;
+    g->current = home;
+    read = (df_output){ dfi_node_add(g, &there, err), 0 };
+    g->current = c;
+    if (!read.node) { *failed = true; return NULL; }
+    if (!home->cache) home->cache = dfi_map_new();
+    dfi_map_put(home->cache, key, read);
+  }
+  df_output here = dfi_resolve(g, read, c, err);
+  if (here.node && here.index != 0) {                   /* a branch's Switch: its node is no read by itself */
+    df_output same = c->cache ? dfi_map_get(c->cache, here) : DFI_NONE;
+    if (!same.node) {
+      same = (df_output){ flow_node(g, FLOW_IDENTITY, c, 1, &here, NULL, NULL, here, spec->where, err), 0 };
+      if (!c->cache) c->cache = dfi_map_new();
+      if (same.node) dfi_map_put(c->cache, here, same);
+    }
+    here = same;
+  }
+  *failed = !here.node;
+  return here.node;
+}
+
+/* Is o a captured read of the variable? */
+static bool is_read_of(df_output o, df_node *variable) {
+  while (flow_is_constant_enter(o.node) || (flow_is(o.node, FLOW_SWITCH) && o.node->context->kind == DFI_BRANCH)) o = o.node->in[0];
+  return flow_is(o.node, FLOW_READ) && variable_of(o.node->in[0]) == variable;
+}
+
+/* A constant Enter becomes a read in c; whoever holds the node keeps it. */
+static int32_t become_read(df_node *enter, df_context *c, df_output handle, df_node *like, df_error *err) {
+  df_output h = dfi_resolve(enter->graph, handle, c, err);
+  if (!h.node) return err ? err->code : DF_INTERNAL;
+  for (int32_t i = 0, n = flow_info(FLOW_READ)->nattr; i < n; i++) enter->attrs[i] = like->attrs[i];
+  enter->op = like->op;
+  enter->in[0] = h;
+  enter->context = c;
+  enter->where = like->where;
+  enter->ncontrol = 0;
+  dfi_node_add_control(enter, c->pivot);
+  put_in_order(enter, false, true);
+  add_read(c, enter);
+  return DF_OK;
+}
+
+static df_node *read_in(df_context *c, df_output handle, df_node *like, df_error *err) {
+  df_graph *g = c->loop->graph;
+  df_output h = dfi_resolve(g, handle, c, err);
+  if (!h.node) return NULL;
+  dfi_node_spec spec = { .op = like->op, .nin = 1, .in = &h, .ncontrol = 1, .control = &c->pivot, .attrs = like->attrs,
+                         .where = like->where, .raw = true, .context = c };
+  df_node *n = dfi_node_add(g, &spec, err);
+  if (!n) return NULL;
+  n->out[0].shape = like->out[0].shape;
+  put_in_order(n, false, true);
+  add_read(c, n);
+  return n;
+}
+
+/* One captured read of a variable that the loop assigns after all. */
+static int32_t read_returns(df_loop *l, df_output outer, df_output inner, df_output handle, df_error *err) {
+  df_graph *g = l->graph;
+  df_node *source = outer.node, *enter = inner.node;
+  while (!flow_is(source, FLOW_READ)) source = source->in[0].node;
+  bool in_pred = !l->loop_cond, in_body = l->loop_cond != NULL;
+  for (int32_t k = enter->id + 1; k < g->n && !in_pred; k++)
+    for (int32_t j = 0; j < g->node[k]->nin; j++)
+      if (dfi_same(g->node[k]->in[j], inner) && dfi_context_inside(g->node[k]->context, l->pred)) in_pred = true;
+  dfi_map_put(l->captures, outer, DFI_NONE);
+  int32_t code = become_read(enter, in_pred ? l->pred : l->body, handle, source, err);
+  if (code || !in_pred || !in_body) return code;
+  /* read by both: the body gets a read of its own, also for those who hold the predicate's */
+  df_node *again = read_in(l->body, handle, source, err);
+  if (!again) return err ? err->code : DF_INTERNAL;
+  for (int32_t k = enter->id + 1; k < again->id; k++)
+    for (int32_t j = 0; j < g->node[k]->nin; j++)
+      if (dfi_same(g->node[k]->in[j], inner) && dfi_context_inside(g->node[k]->context, l->body)) g->node[k]->in[j].node = again;
+  dfi_map_put(l->captures, inner, (df_output){ again, 0 });
+  dfi_node_add_control(l->loop_cond, enter);
+  return DF_OK;
+}
+
+static int32_t reads_return(df_loop *l, df_node *variable, df_error *err) {
+  if (!l->captures) return DF_OK;
+  for (int32_t i = 0, count = dfi_map_count(l->captures); i < count; i++) {
+    df_output outer, inner;
+    dfi_map_at(l->captures, i, &outer, &inner);
+    if (!inner.node || !flow_is_constant_enter(inner.node) || dfi_dtype(outer) == DF_RESOURCE || !is_read_of(outer, variable)) continue;
+    int32_t code = read_returns(l, outer, inner, (df_output){ variable, 0 }, err);
+    if (code) return code;
+  }
+  return DF_OK;
+}
+
+int32_t dfi_effect_before(df_graph *g, const dfi_node_spec *spec, df_error *err) {
+  if (!dfi_op_info_at(spec->op)->op->effect || g->current->kind == DFI_TOP) return DF_OK;
+  df_node *variable = variable_among(spec->nin, spec->in);
+  if (!variable) return DF_OK;
+  df_loop *chain[64];
+  int32_t n = 0;
+  for (df_context *c = g->current; c->kind != DFI_TOP; c = c->parent)
+    if (c->kind != DFI_BRANCH && !assigned_in(c, variable) && n < 64) chain[n++] = c->loop;
+  mark_assigned(g->current, variable);
+  while (n > 0) {                                       /* from the outermost loop inward */
+    int32_t code = reads_return(chain[--n], variable, err);
+    if (code) return code;
+  }
+  return DF_OK;
+}
+
+void dfi_effect_after(df_graph *g, df_node *n) {
+  const df_op *op = dfi_op_info_at(n->op)->op;
+  df_context *c = n->context;
+  if (c->kind == DFI_TOP || (!op->effect && !op->ordered && !variable_among(n->nin, n->in))) return;
+  put_in_order(n, op->effect, false);
+  flow_happened(c, n, op->effect);
+}

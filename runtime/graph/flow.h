@@ -1,0 +1,61 @@
+/* flow.h: what control_flow.c, cond.c and while.c share: the conds and loops that are begun and not ended, and
+ * the making of the primitives.
+ */
+#ifndef DFLOW_FLOW_H
+#define DFLOW_FLOW_H
+#include "op/op.h"
+
+/* A cond or a loop that is being built. */
+typedef struct flow_entry {
+  df_cond    *cond;          /* one of the two */
+  df_loop    *loop;
+  int32_t     stage;         /* cond: branches ended; loop: 0 in the predicate, 1 in the body */
+  int32_t     nuser;         /* loop: the variables that the caller knows; a hidden counter may follow */
+  df_context *outer;         /* current before it began */
+} flow_entry;
+
+typedef struct flow_shape { int32_t var; dfi_shape shape; } flow_shape;
+typedef struct flow_name  { int32_t var; const char *name; } flow_name;
+
+typedef struct flow {
+  flow_entry  *open; int32_t nopen, open_cap;
+  flow_shape  *invariant; int32_t ninvariant;     /* for the next df_while_begin */
+  flow_name   *name; int32_t nname;
+  df_context **context; int32_t ncontext, context_cap;  /* all but the top one; owned */
+  df_loop    **loop; int32_t nloop, loop_cap;     /* owned */
+  df_cond    **cond; int32_t ncond, cond_cap;     /* owned */
+} flow;
+
+flow *flow_of(df_graph *g);
+flow_entry *flow_push(df_graph *g);
+void flow_pop(df_graph *g);
+flow_entry *flow_top(df_graph *g);                /* NULL when nothing is open */
+df_context *flow_context(df_graph *g, df_context_kind kind, df_context *parent);
+typedef enum flow_op { FLOW_SWITCH, FLOW_MERGE, FLOW_ENTER, FLOW_EXIT, FLOW_NEXT, FLOW_LOOP_COND, FLOW_IDENTITY, FLOW_READ,
+  FLOW_REF_SWITCH, FLOW_REF_ENTER, FLOW_OPS } flow_op;
+const dfi_op_info *flow_info(flow_op op);
+bool flow_is(const df_node *n, flow_op op);
+/* A primitive in context c. Its outputs get dtype, shape and `of` from `like` (an output of the same kind) unless like.node is NULL.
+ * gate: when all inputs are ambient it hangs on this node (NULL: on nothing). */
+df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_output *in, const df_attr *attrs, df_node *gate,
+                   df_output like, const char *where, df_error *err);
+/* A loop or cond of nothing yet, which the graph owns. */
+df_loop *flow_loop_new(df_graph *g, const char *name, const char *where);
+df_cond *flow_cond_new(df_graph *g, const char *name, const char *where);
+bool flow_is_constant_enter(const df_node *n);
+df_node *flow_enter(df_loop *l, df_output outer, bool constant, df_error *err);
+/* Makes n, the first of its context, wait for what was done outside. */
+void flow_order(df_node *n);
+/* A construct inside c has effects (or reads) and is over when `n` has run. */
+void flow_happened(df_context *c, df_node *n, bool effect);
+void flow_blame(df_error *err, const char *where);  /* fills err->source when it is empty */
+static inline void flow_enter_scope(df_graph *g, const char *full) {   /* exactly that scope: see dfi_unique_name */
+  char text[512];
+  size_t n = strlen(full);
+  if (n > sizeof text - 2) n = sizeof text - 2;
+  memcpy(text, full, n);
+  text[n] = '/';
+  text[n + 1] = 0;
+  df_push_scope(g, text);
+}
+#endif

@@ -1,0 +1,535 @@
+/* graph.c: nodes, and the checks that each passes when it is built.
+ *
+ * A node lies in its graph's arena in one piece with its inputs and outputs, its address never changes, and it goes
+ * when the graph goes. One thread builds; sessions read nodes meanwhile, holding graph->lock, which therefore guards
+ * n, node[] and what changes in a node that exists (its inputs and control edges).
+ */
+#include "graph/graph.h"
+#include "check/unroll.h"
+#include <stdio.h>
+
+/* ---- arena --------------------------------------------------------------------------------- */
+
+struct dfi_chunk { struct dfi_chunk *next; size_t bytes; };
+enum { CHUNK_BYTES = 256 << 10, FIRST_CHUNK_BYTES = 8 << 10 };
+
+void *dfi_arena_take(dfi_arena *a, size_t bytes) {
+  bytes = (bytes + 7) & ~(size_t)7;
+  if (DFI_UNLIKELY((size_t)(a->end - a->at) < bytes)) {
+    size_t chunk = a->chunks ? CHUNK_BYTES : FIRST_CHUNK_BYTES;
+    if (chunk < bytes + 64) chunk = bytes + 64;
+    struct dfi_chunk *c = dfi_xmalloc(chunk);
+    *c = (struct dfi_chunk){ a->chunks, chunk };
+    a->chunks = c;
+    a->at = (char *)(c + 1);
+    a->end = (char *)c + chunk;
+  }
+  void *p = a->at;
+  a->at += bytes;
+  return p;
+}
+void dfi_arena_free(dfi_arena *a) {
+  for (struct dfi_chunk *c = a->chunks, *next; c; c = next) { next = c->next; free(c); }
+  *a = (dfi_arena){ 0 };
+}
+void *dfi_graph_alloc(df_graph *g, size_t bytes) {
+  char *p = dfi_arena_take(&dfi_builder_of(g)->nodes, bytes + 15);
+  p = (char *)(((uintptr_t)p + 15) & ~(uintptr_t)15);
+  return memset(p, 0, bytes);
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+df_graph *df_graph_new(void) {
+  static int64_t serial;
+  df_graph *g = dfi_xcalloc(1, sizeof *g);
+  g->refs = 1;
+  g->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
+  pthread_mutex_init(&g->lock, NULL);
+  g->build = dfi_xcalloc(1, sizeof(dfi_builder));
+  dfi_names_init(g->build);
+  g->top = g->current = dfi_graph_alloc(g, sizeof *g->top);
+  g->top->kind = DFI_TOP;
+  g->ncontexts = 1;
+  g->variable_init = dfi_map_new();
+  return g;
+}
+
+df_graph *df_graph_retain(df_graph *g) {
+  __atomic_add_fetch(&g->refs, 1, __ATOMIC_RELAXED);
+  return g;
+}
+
+void df_graph_release(df_graph *g) {
+  if (!g || __atomic_sub_fetch(&g->refs, 1, __ATOMIC_ACQ_REL) != 0) return;
+  dfi_builder *b = g->build;
+  for (int32_t i = 0; i < g->n; i++) {
+    df_node *n = g->node[i];
+    const dfi_op_info *o = dfi_op_info_at(n->op);
+    for (int32_t k = 0; k < n->nout; k++) df_tensor_release(n->out[k].constant);
+    for (int32_t a = 0; a < o->nattr; a++)
+      if (o->attr[a].type == 't') df_tensor_release(n->attrs[a].tensor);
+  }
+  dfi_unrolled_free(g);
+  dfi_flow_free(g);
+  dfi_map_free(g->top->captures);
+  dfi_map_free(g->top->cache);
+  dfi_map_free(g->variable_init);
+  for (int32_t a = 0; a < 16; a++) df_tensor_release(b->attr[a].tensor);
+  free(b->scope);
+  free(b->control);
+  free((void *)b->device);
+  free(b->in);
+  free(b->wait);
+  dfi_names_free(b);
+  dfi_arena_free(&b->nodes);
+  free(b);
+  free(g->node);
+  pthread_mutex_destroy(&g->lock);
+  free(g);
+}
+
+int32_t df_graph_nodes(const df_graph *g) { return g->n; }
+void df_graph_set_seed(df_graph *g, int64_t seed) { g->seed = seed; }
+
+/* ---- checks -------------------------------------------------------------------------------- */
+
+/* The error is about this node, unless it says already which it is about. */
+static void blame(df_error *err, const dfi_op_info *o, const dfi_node_spec *spec) {
+  if (!err) return;
+  if (!*err->source && spec->where) snprintf(err->source, sizeof err->source, "%s", spec->where);
+  if (*err->op) return;
+  if (spec->name) snprintf(err->op, sizeof err->op, "%.120s (%.30s)", spec->name, o->op->type);
+  else snprintf(err->op, sizeof err->op, "%.30s", o->op->type);
+}
+
+static int32_t fail(df_error *err, const dfi_op_info *o, const dfi_node_spec *spec, int32_t code, const char *message) {
+  dfi_fail(err, code, spec->where, "%s", message);
+  blame(err, o, spec);
+  return code;
+}
+
+static void set_text(uint64_t set, char *to, size_t bytes) {
+  size_t at = 0;
+  to[0] = 0;
+  for (int32_t t = 1; t < 32 && at < bytes; t++)
+    if (set >> t & 1) at += (size_t)snprintf(to + at, bytes - at, "%s%s", at ? ", " : "", df_dtype_name(t));
+}
+
+static __attribute__((noinline)) int32_t fail_arity(df_error *err, const dfi_op_info *o, const dfi_node_spec *spec) {
+  char text[400];
+  if (o->in_pair) snprintf(text, sizeof text, "%s takes two lists of one length (%s) but was given %d inputs", o->op->type, o->op->in, spec->nin);
+  else snprintf(text, sizeof text, "%s takes %s%d input%s (%s) but was given %d", o->op->type, o->in_list ? "at least " : "",
+           o->nin - o->in_list, o->nin - o->in_list == 1 ? "" : "s", o->op->in ? o->op->in : "", spec->nin);
+  return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+}
+
+static __attribute__((noinline)) int32_t fail_dtype(df_error *err, const dfi_op_info *o, const dfi_node_spec *spec,
+                                                    int32_t i, const dfi_arg *a, uint8_t found, uint64_t allowed) {
+  char text[600], set[320];
+  set_text(allowed, set, sizeof set);
+  snprintf(text, sizeof text, "%s: input %d (%s) is %s but must be %s%s", o->op->type, i, a->name,
+           found == DF_RESOURCE ? "a handle" : df_dtype_name(found), allowed & (allowed - 1) ? "one of " : "",
+           allowed == (uint64_t)1 << DF_RESOURCE ? "a handle" : set);
+  return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+}
+
+static __attribute__((noinline)) int32_t fail_mixed(df_error *err, const dfi_op_info *o, const dfi_node_spec *spec,
+                                                    int32_t first, const dfi_arg *fa, uint8_t bound,
+                                                    int32_t i, const dfi_arg *a, uint8_t found) {
+  char text[400];
+  snprintf(text, sizeof text, "%s: input %d (%s) is %s but input %d (%s) is %s; both must have the same dtype, so cast one of them",
+           o->op->type, first, fa->name, df_dtype_name(bound), i, a->name, df_dtype_name(found));
+  return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+}
+
+typedef struct bound { uint8_t dtype; int8_t input; const dfi_arg *arg; } bound;
+
+static inline const dfi_arg *arg_of(const dfi_op_info *o, int32_t nin, int32_t i) {
+  if (!o->in_list) return &o->in[i];
+  if (o->in_pair) return &o->in[i >= nin / 2];
+  int32_t length = nin - (o->nin - 1), a = 0;
+  for (; !o->in[a].list; a++)
+    if (a == i) return &o->in[a];
+  return i < a + length ? &o->in[a] : &o->in[i - length + 1];
+}
+
+static int32_t check_inputs(const dfi_op_info *o, const dfi_node_spec *spec, const df_output *in, bound *var, df_error *err) {
+  for (int32_t i = 0; i < spec->nin; i++) {
+    const dfi_arg *a = arg_of(o, spec->nin, i);
+    uint8_t found = dfi_dtype(in[i]);
+    if (a->var < 0) {
+      if (!(a->allowed >> found & 1)) return fail_dtype(err, o, spec, i, a, found, a->allowed);
+      continue;
+    }
+    bound *v = &var[a->var];
+    if (!v->dtype) {
+      uint64_t allowed = o->var[a->var].allowed;
+      if (!(allowed >> found & 1)) return fail_dtype(err, o, spec, i, a, found, allowed);
+      *v = (bound){ found, (int8_t)i, a };
+    } else if (v->dtype != found) {
+      return fail_mixed(err, o, spec, v->input, v->arg, v->dtype, i, a, found);
+    }
+  }
+  return DF_OK;
+}
+
+static int32_t check_attrs(const dfi_op_info *o, const dfi_node_spec *spec, bound *var, df_error *err) {
+  char text[400];
+  if (!spec->attrs && o->needs_attr)
+    for (int32_t a = 0; a < o->nattr; a++)
+      if (o->attr[a].required) {
+        snprintf(text, sizeof text, "%s needs the attribute %s", o->op->type, o->attr[a].name);
+        return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+      }
+  const df_attr *attrs = spec->attrs ? spec->attrs : o->defaults;
+  for (int32_t i = 0; i < o->nvar; i++) {
+    if (var[i].dtype || o->var[i].attr < 0) continue;
+    int64_t dtype = attrs[o->var[i].attr].i;
+    if (dtype <= 0 || dtype >= 32 || !(o->var[i].allowed >> dtype & 1)) {
+      char set[320];
+      set_text(o->var[i].allowed, set, sizeof set);
+      snprintf(text, sizeof text, "%s: the attribute %s is %s but must be one of %s", o->op->type, o->var[i].name,
+               df_dtype_name((int32_t)dtype), set);
+      return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+    }
+    var[i].dtype = (uint8_t)dtype;
+  }
+  return DF_OK;
+}
+
+/* The dtypes that a `types` attribute lists for a list of inputs are those that were given. */
+static int32_t check_listed(const dfi_op_info *o, const dfi_node_spec *spec, const df_output *in, df_error *err) {
+  const df_attr *attrs = spec->attrs ? spec->attrs : o->defaults;
+  for (int32_t i = 0, list = 0; i < spec->nin; i++) {
+    const dfi_arg *a = arg_of(o, spec->nin, i);
+    if (a->types_attr < 0 || !attrs[a->types_attr].i) continue;
+    const df_attr *listed = &attrs[a->types_attr];
+    int64_t length = spec->nin - (o->nin - 1);
+    uint8_t found = dfi_dtype(in[i]);
+    char text[400];
+    if (listed->i != length)
+      snprintf(text, sizeof text, "%s: %s lists %lld dtypes but %lld values were given", o->op->type, o->attr[a->types_attr].name,
+               (long long)listed->i, (long long)length);
+    else if (listed->ints[list] != found)
+      snprintf(text, sizeof text, "%s: input %d (%s) is %s but %s says %s", o->op->type, i, a->name, df_dtype_name(found),
+               o->attr[a->types_attr].name, df_dtype_name((int32_t)listed->ints[list]));
+    else { list++; continue; }
+    return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+  }
+  return DF_OK;
+}
+
+/* A `types` attribute that was left out becomes what was given. */
+static void fill_listed(dfi_builder *b, df_node *n, const dfi_op_info *o) {
+  for (int32_t a = 0, first = 0; a < o->nin; first += o->in[a].list ? n->nin - (o->nin - 1) : 1, a++) {
+    int32_t at = o->in[a].types_attr, length = n->nin - (o->nin - 1);
+    if (at < 0 || n->attrs[at].i || !length) continue;
+    if (n->attrs == o->defaults) {
+      n->attrs = dfi_arena_take(&b->nodes, sizeof *n->attrs * (size_t)o->nattr);
+      memcpy(n->attrs, o->defaults, sizeof *n->attrs * (size_t)o->nattr);
+    }
+    n->attrs[at].i = length;
+    n->attrs[at].ints = dfi_arena_take(&b->nodes, sizeof(int64_t) * (size_t)length);
+    for (int32_t i = 0; i < length; i++) n->attrs[at].ints[i] = dfi_dtype(n->in[first + i]);
+  }
+}
+
+/* How many outputs the node has; -1: err is filled. */
+static int32_t count_outputs(const dfi_op_info *o, const dfi_node_spec *spec, df_error *err) {
+  if (!o->out_list) return o->nout;
+  int32_t list = 0;
+  while (!o->out[list].list) list++;
+  const dfi_arg *a = &o->out[list];
+  const df_attr *attrs = spec->attrs ? spec->attrs : o->defaults;
+  int64_t length = spec->nin - (o->in_list ? o->nin - 1 : o->nin);
+  if (a->count_attr >= 0) length = attrs[a->count_attr].i;
+  else if (a->count_attr < -1) length -= attrs[-2 - a->count_attr].i;
+  if (length < 0 || length > 1 << 20) {
+    char text[400];
+    int32_t attr = a->count_attr >= 0 ? a->count_attr : -2 - a->count_attr;
+    snprintf(text, sizeof text, "%s: %s cannot be %lld", o->op->type, o->attr[attr].name, (long long)attrs[attr].i);
+    fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+    return -1;
+  }
+  for (int64_t i = 0; a->types_attr >= 0 && i < length; i++) {
+    int64_t dtype = attrs[a->types_attr].ints[i];
+    if (dtype > 0 && dtype < 32 && a->allowed >> dtype & 1) continue;
+    char text[200];
+    snprintf(text, sizeof text, "%s: entry %lld of %s is %s, which is no dtype of a value", o->op->type, (long long)i,
+             o->attr[a->types_attr].name, df_dtype_name((int32_t)dtype));
+    fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+    return -1;
+  }
+  return o->nout - 1 + (int32_t)length;
+}
+
+static void output_dtypes(df_node *n, const dfi_op_info *o, const bound *var, const df_attr *attrs) {
+  int32_t length = n->nout - (o->nout - 1), in_list = 0;
+  if (o->in_list) while (!o->in[in_list].list) in_list++;
+  for (int32_t a = 0, k = 0; a < o->nout; a++)
+    for (int32_t i = 0, times = o->out[a].list ? length : 1; i < times; i++, k++) {
+      const dfi_arg *arg = &o->out[a];
+      dfi_out *out = &n->out[k];
+      int32_t like = !arg->list ? 0 : in_list + i < n->nin ? in_list + i : 0;
+      out->dtype = arg->types_attr >= 0 ? (uint8_t)attrs[arg->types_attr].ints[i] : arg->var >= 0 ? var[arg->var].dtype : arg->dtype ? arg->dtype : n->nin ? dfi_dtype(n->in[like]) : DF_INVALID;
+      out->of = DF_INVALID;
+      out->ref = arg->ref;
+      out->shape.rank = -1;
+      out->constant = NULL;
+    }
+}
+
+/* ---- adding -------------------------------------------------------------------------------- */
+
+static void copy_attrs(dfi_builder *b, df_node *n, const dfi_op_info *o, const df_attr *from, bool kept) {
+  df_attr *attrs = dfi_arena_take(&b->nodes, sizeof *attrs * (size_t)o->nattr);
+  n->attrs = attrs;
+  for (int32_t a = 0; a < o->nattr; a++) {
+    attrs[a] = from[a];
+    char type = o->attr[a].type;
+    if (type == 't') {
+      if (from[a].tensor) df_tensor_retain(from[a].tensor);
+    } else if (type == 's' && !kept && from[a].s != o->defaults[a].s) {
+      const char *s = from[a].s ? from[a].s : "";
+      int64_t length = from[a].s && !from[a].i ? (int64_t)strlen(s) : from[a].i;
+      char *copy = dfi_arena_take(&b->nodes, (size_t)length + 1);
+      memcpy(copy, s, (size_t)length);
+      copy[length] = 0;
+      attrs[a].s = copy;
+      attrs[a].i = length;
+    } else if ((type == 'h' || type == 'l' || type == 'y' || type == 'p') && !kept && from[a].i > 0 && from[a].ints != o->defaults[a].ints) {
+      attrs[a].ints = dfi_arena_take(&b->nodes, sizeof(int64_t) * (size_t)from[a].i);
+      memcpy(attrs[a].ints, from[a].ints, sizeof(int64_t) * (size_t)from[a].i);
+    }
+  }
+}
+
+static void drop(df_node *n, const dfi_op_info *o) {          /* a node that is not published after all */
+  for (int32_t k = 0; k < n->nout; k++) df_tensor_release(n->out[k].constant);
+  if (n->attrs != o->defaults)
+    for (int32_t a = 0; a < o->nattr; a++)
+      if (o->attr[a].type == 't') df_tensor_release(n->attrs[a].tensor);
+}
+
+static void publish(df_graph *g, df_node *n) {
+  pthread_mutex_lock(&g->lock);
+  if (g->n == g->cap) {
+    g->cap = g->cap ? 2 * g->cap : 64;
+    g->node = dfi_xrealloc(g->node, sizeof *g->node * (size_t)g->cap);
+  }
+  n->id = g->n;
+  g->node[g->n++] = n;
+  pthread_mutex_unlock(&g->lock);
+}
+
+static void forget_shapes(df_node *n) {
+  for (int32_t k = 0; k < n->nout; k++) {
+    n->out[k].shape.rank = -1;
+    df_tensor_release(n->out[k].constant);
+    n->out[k].constant = NULL;
+  }
+}
+
+static int32_t infer(df_node *n, const dfi_op_info *o, const dfi_node_spec *spec, df_error *err) {
+  df_error local;                                     /* written, not read: clearing it would cost more than the node */
+  dfi_infer c = { n->graph, n, err ? err : &local };
+  int32_t code = DF_OK;
+  if (o->op->shape) code = o->op->shape(&c);
+  if (!code && o->op->check) code = o->op->check(&c);
+  for (int32_t k = 0; !code && k < n->nout; k++)
+    if (!n->out[k].dtype) {
+      char text[200];
+      snprintf(text, sizeof text, "%s: the dtype of output %d is not known", o->op->type, k);
+      return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+    }
+  if (code && spec->lenient && o->op->flow != DF_CONSTANT && o->op->flow != DF_ENTER) {
+    for (int32_t k = 0; k < n->nout; k++) if (!n->out[k].dtype) goto strict;
+    forget_shapes(n);
+    if (err) err->code = DF_OK;
+    return DF_OK;
+  }
+strict:
+  if (code) blame(err, o, spec);
+  return code;
+}
+
+bool dfi_node_infer_again(df_node *n) {
+  const dfi_op_info *o = dfi_op_info_at(n->op);
+  enum { FEW = 8 };
+  dfi_out few[FEW], *was = n->nout <= FEW ? few : dfi_xmalloc(sizeof *was * (size_t)n->nout);
+  memcpy(was, n->out, sizeof *was * (size_t)n->nout);
+  df_error local;
+  dfi_infer c = { n->graph, n, &local };
+  for (int32_t k = 0; k < n->nout; k++) {
+    n->out[k].constant = NULL;
+    n->out[k].shape.rank = -1;
+  }
+  if (o->op->shape && o->op->shape(&c)) forget_shapes(n);
+  bool changed = false;
+  for (int32_t k = 0; k < n->nout; k++) {
+    n->out[k].dtype = was[k].dtype;
+    changed |= !dfi_shape_equal(&n->out[k].shape, &was[k].shape) || n->out[k].of != was[k].of;
+  }
+  if (o->fold) dfi_fold_node(n, o);
+  for (int32_t k = 0; k < n->nout; k++) {
+    changed |= !n->out[k].constant != !was[k].constant;
+    df_tensor_release(was[k].constant);
+  }
+  if (was != few) free(was);
+  return changed;
+}
+
+/* A primitive passes values on: where a reference to a variable enters a loop or a branch, its value is read first. */
+static bool read_references(df_graph *g, const dfi_op_info *o, const dfi_node_spec *spec, df_output *in, df_error *err) {
+  for (int32_t i = 0; i < spec->nin; i++) {
+    if (!in[i].node->out[in[i].index].ref) continue;
+    in[i] = (df_output){ dfi_node_add(g, &(dfi_node_spec){ .op = dfi_op_find("Identity")->id, .nin = 1, .in = &(df_output){ in[i].node, in[i].index },
+                                                           .where = spec->where, .raw = true, .context = in[i].node->context }, err), 0 };
+    if (!in[i].node) return false;
+  }
+  return true;
+}
+
+static bool passes_tokens(df_flow f) { return f == DF_SWITCH || (f >= DF_MERGE && f <= DF_LOOP_COND); }
+
+df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_error *err) {
+  dfi_builder *b = g->build;
+  const dfi_op_info *o = dfi_op_info_at(spec->op);
+  if (!o) {
+    dfi_fail(err, DF_NOT_FOUND, spec->where, "there is no op number %d", spec->op);
+    return NULL;
+  }
+  if (DFI_UNLIKELY(o->op->flow >= DF_MERGE && o->op->flow <= DF_LOOP_COND && !spec->raw)) {
+    fail(err, o, spec, DF_INVALID_ARGUMENT, "nodes of this type are made by cond and while_loop only");
+    return NULL;
+  }
+  if (o->in_list ? o->in_pair ? spec->nin % 2 : spec->nin < o->nin - 1 : spec->nin != o->nin) { fail_arity(err, o, spec); return NULL; }
+  if (spec->name && dfi_name_bad(spec->name)) {
+    fail(err, o, spec, DF_INVALID_ARGUMENT, "a name must not be empty and must not contain spaces, `:` or `^`");
+    return NULL;
+  }
+  df_context *context = spec->raw && spec->context ? spec->context : g->current;
+
+  bool inner = !spec->raw && context->kind != DFI_TOP;
+  if (inner && o->reads_variable) {
+    bool failed;
+    df_node *read = dfi_read_hook(g, spec, &failed, err);
+    if (read || failed) return read;
+  }
+  if (inner && o->op->stateful && dfi_effect_before(g, spec, err)) return NULL;
+
+  /* Inputs as they can be used here; a capture adds nodes of its own first. */
+  df_output few[16], *in = (df_output *)spec->in;
+  if (!spec->raw)
+    for (int32_t i = 0; i < spec->nin; i++) {
+      if (DFI_LIKELY(spec->in[i].node->context == context)) continue;
+      if (in == spec->in) {
+        in = spec->nin <= 16 ? few : dfi_arena_take(&b->nodes, sizeof *in * (size_t)spec->nin);
+        memcpy(in, spec->in, sizeof *in * (size_t)spec->nin);
+      }
+      in[i] = dfi_resolve(g, spec->in[i], context, err);
+      if (!in[i].node) {
+        blame(err, o, spec);
+        return NULL;
+      }
+    }
+
+  if (DFI_UNLIKELY(passes_tokens(o->op->flow)) && !o->in[0].ref) {
+    if (in == spec->in) in = memcpy(dfi_arena_take(&b->nodes, sizeof *in * (size_t)spec->nin + 1), in, sizeof *in * (size_t)spec->nin);
+    if (!read_references(g, o, spec, in, err)) return NULL;
+  }
+
+  bound var[8];
+  for (int32_t i = 0; i < o->nvar; i++) var[i].dtype = DF_INVALID;
+  if (check_inputs(o, spec, in, var, err) || ((o->needs_attr || o->nvar) && check_attrs(o, spec, var, err))) return NULL;
+  if (o->in_types && check_listed(o, spec, in, err)) return NULL;
+  int32_t nout = count_outputs(o, spec, err);
+  if (nout < 0) return NULL;
+
+  dfi_arena mark = b->nodes;
+  char *piece = dfi_arena_take(&b->nodes, sizeof(df_node) + sizeof(dfi_out) * (size_t)nout + sizeof(df_output) * (size_t)spec->nin);
+  df_node *n = (df_node *)piece;
+  *n = (df_node){ .op = spec->op, .nin = spec->nin, .nout = nout, .context = context, .graph = g, .attrs = o->defaults };
+  n->out = (dfi_out *)(n + 1);
+  n->in = (df_output *)(n->out + nout);
+  for (int32_t i = 0; i < spec->nin; i++) n->in[i] = in[i];
+  output_dtypes(n, o, var, spec->attrs ? spec->attrs : o->defaults);
+  if (spec->attrs) copy_attrs(b, n, o, spec->attrs, kept);
+  if (o->in_types) fill_listed(b, n, o);
+  n->where = dfi_where(g, spec->where);
+  n->device = b->device[b->ndevice - 1];
+  n->pass = g->gradient ? g->ngradients : 0;
+
+  if (infer(n, o, spec, err)) {
+    drop(n, o);
+    if (b->nodes.chunks == mark.chunks) b->nodes = mark;   /* nothing else was taken meanwhile */
+    return NULL;
+  }
+  if (o->fold) dfi_fold_node(n, o);
+
+  if (spec->ncontrol || b->ncontrol || context->kind != DFI_TOP) {
+    dfi_waits w = { .node = w.few, .cap = 16 };
+    int32_t code = dfi_order(g, n, spec, &w, err);
+    if (!code && w.n) {
+      n->control = dfi_arena_take(&b->nodes, sizeof *n->control * (size_t)w.n);
+      memcpy(n->control, w.node, sizeof *n->control * (size_t)w.n);
+      n->ncontrol = w.n;
+    }
+    if (w.node != w.few) free(w.node);
+    if (code) { blame(err, o, spec); drop(n, o); return NULL; }
+  }
+  if (!spec->exact) dfi_names_add(g, n, spec->name);
+  else if (!dfi_names_claim(g, n, spec->name)) {
+    char text[400];
+    snprintf(text, sizeof text, "the graph has a node or scope named `%.200s` already", spec->name);
+    fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+    drop(n, o);
+    return NULL;
+  }
+  publish(g, n);
+  if (inner && o->op->stateful) dfi_effect_after(g, n);
+  return n;
+}
+
+df_node *dfi_node_add(df_graph *g, const dfi_node_spec *spec, df_error *err) { return dfi_node_make(g, spec, false, err); }
+
+void dfi_graph_cut(df_graph *g, int32_t n) {
+  pthread_mutex_lock(&g->lock);
+  int32_t last = g->n;
+  g->n = n;
+  pthread_mutex_unlock(&g->lock);
+  for (int32_t i = n; i < last; i++) {
+    dfi_names_drop(g, g->node[i]);
+    drop(g->node[i], dfi_op_info_at(g->node[i]->op));
+  }
+}
+
+void dfi_node_add_input(df_node *n, df_output in) {
+  df_graph *g = n->graph;
+  df_output *more = dfi_arena_take(&dfi_builder_of(g)->nodes, sizeof *more * (size_t)(n->nin + 1));
+  memcpy(more, n->in, sizeof *more * (size_t)n->nin);
+  more[n->nin] = in;
+  pthread_mutex_lock(&g->lock);
+  n->in = more;
+  n->nin++;
+  pthread_mutex_unlock(&g->lock);
+}
+
+void dfi_node_add_control(df_node *n, df_node *control) {
+  df_graph *g = n->graph;
+  for (int32_t i = 0; i < n->ncontrol; i++)
+    if (n->control[i] == control) return;
+  df_node **more = dfi_arena_take(&dfi_builder_of(g)->nodes, sizeof *more * (size_t)(n->ncontrol + 1));
+  if (n->ncontrol) memcpy(more, n->control, sizeof *more * (size_t)n->ncontrol);
+  more[n->ncontrol] = control;
+  pthread_mutex_lock(&g->lock);
+  n->control = more;
+  n->ncontrol++;
+  pthread_mutex_unlock(&g->lock);
+}
+
+void df_graph_on_custom_gradient(df_graph *g, df_custom_gradient_fn fn, void *user) {
+  g->custom = fn;
+  g->custom_user = user;
+}

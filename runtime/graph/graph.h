@@ -1,0 +1,81 @@
+/* graph.h: what the files that make the graph (graph.c, names.c, node.c, order.c, fold.c) share. g->build is a dfi_builder. */
+#ifndef DFLOW_GRAPH_H
+#define DFLOW_GRAPH_H
+#include "op/op.h"
+
+/* A bump allocator: nothing is freed before all of it is. */
+typedef struct dfi_arena { char *at, *end; struct dfi_chunk *chunks; } dfi_arena;
+void *dfi_arena_take(dfi_arena *a, size_t bytes);   /* 8-byte aligned, not cleared */
+void  dfi_arena_free(dfi_arena *a);
+
+/* A prefix of names, and how many nodes of each op were named after it. One struct per text. */
+typedef struct dfi_scope {
+  const char *text;        /* interned: "" or "a/b/" */
+  int32_t    *count;       /* by op; NULL until the first node; guarded by names_lock */
+  bool        eager;       /* names are made when nodes are: an explicit name runs ahead of the counts */
+} dfi_scope;
+
+/* One interned text, which may be a node's name, a name that is taken without a node (a frame's) and a scope. */
+typedef struct dfi_text {
+  uint32_t   hash, next_suffix;
+  df_node   *node;
+  dfi_scope *scope;
+  bool       taken;
+  char       s[];
+} dfi_text;
+
+typedef struct dfi_control { int32_t n; df_node **nodes; df_context *context; } dfi_control; /* n -1: none stands */
+
+typedef struct dfi_builder {
+  dfi_arena   nodes;             /* the building thread's alone */
+  /* Guarded by names_lock: a session that reports an error asks for names while others build. */
+  pthread_mutex_t names_lock;
+  dfi_arena   texts;
+  dfi_text  **text;              /* open addressing */
+  uint32_t    ntext, text_mask;
+  /* What stands. */
+  dfi_scope **scope;     int32_t nscope, scope_cap;       /* [0] is the outermost */
+  dfi_control *control;  int32_t ncontrol, control_cap;
+  const char **device;   int32_t ndevice, device_cap;
+  const char *last_where;        /* interned */
+  /* The open node: from df_node_begin to df_node_end. */
+  bool        open;
+  int32_t     op;
+  df_output  *in;        int32_t nin, in_cap;
+  df_node   **wait;      int32_t nwait, wait_cap;
+  df_attr     attr[16];
+  uint32_t    attr_set;
+  const char *name, *where;
+  df_error    error;             /* the first thing wrong with it; code 0: nothing */
+} dfi_builder;
+
+static inline dfi_builder *dfi_builder_of(df_graph *g) { return g->build; }
+
+#define DFI_GROW(list, n, cap) \
+  do { if ((n) == (cap)) { (cap) = (cap) ? 2 * (cap) : 8; (list) = dfi_xrealloc((list), sizeof *(list) * (size_t)(cap)); } } while (0)
+
+/* names.c */
+uint32_t    dfi_hash_name(const char *s, size_t n);
+void        dfi_names_init(dfi_builder *b);
+void        dfi_names_free(dfi_builder *b);
+const char *dfi_where(df_graph *g, const char *where);              /* interned; the last one is found at once */
+/* Gives a new node its explicit name (relative to the scope, made unique), or its place among the automatic ones. */
+void        dfi_names_add(df_graph *g, df_node *n, const char *name);
+/* Gives it exactly this name; false: there is such a name already. */
+bool        dfi_names_claim(df_graph *g, df_node *n, const char *name);
+void        dfi_names_drop(df_graph *g, df_node *n);                /* of a node that goes */
+/* The name belongs to node n of a copied graph, or (NULL) to a frame. */
+void        dfi_names_take(df_graph *g, df_node *n, const char *name);
+bool        dfi_name_bad(const char *name);                         /* empty, or with a space, ':' or '^' */
+
+/* node.c: as dfi_node_add; `kept`: attrs already lie in the arena. */
+df_node    *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_error *err);
+
+/* order.c: control edges of a node about to be published: pivot, explicit ones, what stands. */
+typedef struct dfi_waits { df_node **node; int32_t n, cap; df_node *few[16]; } dfi_waits;
+void    dfi_waits_add(dfi_waits *w, df_node *n);
+int32_t dfi_order(df_graph *g, df_node *n, const dfi_node_spec *spec, dfi_waits *w, df_error *err);
+
+/* fold.c: fills out[].constant where that is known. */
+void    dfi_fold_node(df_node *n, const dfi_op_info *o);
+#endif

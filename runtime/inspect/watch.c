@@ -1,0 +1,458 @@
+/* watch.c: a run is paused, stepped and broken into, and its tokens are logged. */
+#include "inspect/watch.h"
+#include "engine/token.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+#include "kernels/half.h"
+
+/* ---- life ---------------------------------------------------------------------------------------- */
+
+dfi_watch *dfi_watch_new(const char *options, df_error *err) {
+  dfi_watch *w = dfi_xcalloc(1, sizeof *w);
+  pthread_mutex_init(&w->lock, NULL);
+  pthread_cond_init(&w->changed, NULL);
+  w->most = (int64_t)DFI_CHUNKS * DFI_CHUNK_EVENTS;
+  w->patience = -1;
+  char *copy = dfi_xstrdup(options ? options : ""), *save = NULL;
+  int32_t status = DF_OK;
+  for (char *o = strtok_r(copy, " ", &save); o && !status; o = strtok_r(NULL, " ", &save)) {
+    if (!strcmp(o, "paused=yes")) { w->want_pause = w->stays = true; atomic_store(&w->wanted, 1); }
+    else if (!strcmp(o, "log=tokens")) w->logs = true;
+    else if (!strcmp(o, "log=values")) w->keeps = true;
+    else if (!strncmp(o, "events=", 7) && atoll(o + 7) > 0) w->most = atoll(o + 7) < w->most ? atoll(o + 7) : w->most;
+    else status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no run option `%s`; there are paused=yes, log=tokens, events=N and log=values", o);
+  }
+  free(copy);
+  if (!status) return w;
+  dfi_watch_free(w);
+  return NULL;
+}
+
+void dfi_watch_free(dfi_watch *w) {
+  if (!w) return;
+  for (int32_t i = 0; i < w->nbreaks; i++) { free(w->breaks[i].match); free(w->breaks[i].frame); }
+  for (int32_t i = 0; w->chunk && i < DFI_CHUNKS; i++) free(w->chunk[i]);
+  free(w->breaks); free(w->chunk);
+  pthread_mutex_destroy(&w->lock);
+  pthread_cond_destroy(&w->changed);
+  free(w);
+}
+
+static dfi_watched wanted(const dfi_watch *w) {
+  return w->nbreaks || w->step ? DFI_EVERY_TOKEN : w->logs || w->keeps ? DFI_RECORDED : DFI_UNWATCHED;
+}
+
+void dfi_watch_begin(dfi_exec *x) {
+  dfi_watch *w = x->watch;
+  if (!x->past) x->past = dfi_xcalloc((size_t)1 << DFI_STAMP_SERIAL_BITS, sizeof *x->past);
+  pthread_mutex_lock(&w->lock);
+  w->exec = x;
+  w->state = DF_RUN_RUNNING;
+  w->began = dfi_now();
+  x->watched = wanted(w);
+  if ((x->logs = w->logs)) w->chunk = dfi_xcalloc(DFI_CHUNKS, sizeof *w->chunk);
+  if (w->keeps) x->kept = dfi_xcalloc(DFI_KEPT, sizeof *x->kept);
+  x->nkept = x->kept_held = 0;
+  if (atomic_load(&w->wanted)) x->patience = 0;
+  pthread_cond_broadcast(&w->changed);
+  pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- where a token belongs ----------------------------------------------------------------------- */
+
+void dfi_watch_place(const dfi_exec *x, const dfi_token *t, uint32_t *serial, int64_t *number) {
+  const uint32_t serials = (1u << DFI_STAMP_SERIAL_BITS) - 1, stamp = t->mark & ~DFI_DEAD;
+  const int64_t period = (int64_t)1 << DFI_STAMP_NUMBER_BITS;
+  if (t->record->frame->scope->id == 0) { *serial = 0; *number = 0; return; }
+  const dfi_past *past = &x->past[stamp & serials];
+  *serial = past->serial;
+  int64_t next = past->next;
+  if (next < 0) {                          /* the frame is alive, or its window says how far it got */
+    const dfi_frame *f = t->record->frame;
+    next = f->serial == past->serial ? f->next : period;
+  }
+  int64_t low = stamp >> DFI_STAMP_SERIAL_BITS;
+  int64_t n = ((next - 1) & ~(period - 1)) | low;
+  *number = n >= next && n >= period ? n - period : n;
+}
+
+/* ---- standing still ------------------------------------------------------------------------------ */
+
+static struct timespec after_ms(int64_t ms) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  t.tv_nsec += ms % 1000 * 1000000;
+  t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
+  t.tv_nsec %= 1000000000;
+  return t;
+}
+
+static bool told_to_stop(const dfi_exec *x) {
+  return (x->cancel && atomic_load(x->cancel)) || (x->closing && atomic_load(x->closing)) || dfi_interrupted(x);
+}
+
+static void say_where(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t breakpoint, const dfi_token *at) {
+  w->stop = (df_stop){ .reason = reason, .breakpoint = breakpoint, .node = -1 };
+  if (!at && x->head != x->tail) at = &x->queue[x->head & x->queue_mask];
+  if (!at) return;
+  uint32_t serial;
+  dfi_watch_place(x, at, &serial, &w->stop.iteration);
+  w->stop.node = at->record->nodes[at->node].node->id;
+  w->stop.frame = (int32_t)serial;
+  w->stop.dead = (at->mark & DFI_DEAD) != 0;
+}
+
+/* The owner stands still until it is let go. Under the lock. `at`: the token it is about; NULL: the next one. */
+static void stand_still(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t breakpoint, const dfi_token *at) {
+  double since = dfi_now();
+  if (x->logs) dfi_watch_flush(x);
+  say_where(x, w, reason, breakpoint, at);
+  w->want_pause = false;
+  w->stays |= reason != DF_STOP_ASKED;
+  w->step = DF_STEP_NONE;
+  w->state = DF_RUN_PAUSED;
+  if (x->live) dfi_exec_publish(x);
+  pthread_cond_broadcast(&w->changed);
+  while (w->state == DF_RUN_PAUSED && !told_to_stop(x)) {
+    struct timespec until = after_ms(50);
+    pthread_cond_timedwait(&w->changed, &w->lock, &until);
+  }
+  w->state = DF_RUN_RUNNING;
+  if (x->deadline) x->deadline += dfi_now() - since;
+  x->watched = wanted(w);
+  x->patience = told_to_stop(x) ? 0 : 256;
+  pthread_cond_broadcast(&w->changed);
+}
+
+void dfi_watch_look(dfi_exec *x) {
+  dfi_watch *w = x->watch;
+  if (!atomic_load_explicit(&w->wanted, memory_order_relaxed)) return;
+  pthread_mutex_lock(&w->lock);
+  atomic_store(&w->wanted, 0);
+  if (w->want_pause) stand_still(x, w, DF_STOP_ASKED, 0, NULL);
+  x->watched = wanted(w);
+  pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- the log ---------------------------------------------------------------------------------------- */
+
+static int64_t since_begin(const dfi_watch *w) { return (int64_t)((dfi_now() - w->began) * 1e9); }
+
+/* Where the next event goes, of `n` (the events behind the last one published) that are not yet; NULL: there is no room. */
+static df_event *event_at(dfi_watch *w, int64_t n) {
+  int64_t i = atomic_load_explicit(&w->nevents, memory_order_relaxed) + n, c = i / DFI_CHUNK_EVENTS;
+  if (DFI_UNLIKELY(i >= w->most)) return NULL;
+  if (DFI_UNLIKELY(!w->chunk[c])) w->chunk[c] = dfi_xmalloc(sizeof(df_event) * DFI_CHUNK_EVENTS);
+  return &w->chunk[c][i % DFI_CHUNK_EVENTS];
+}
+
+static void publish(dfi_watch *w, int64_t n) { atomic_fetch_add_explicit(&w->nevents, n, memory_order_release); }
+
+static void log_event(dfi_watch *w, df_event e) {
+  df_event *to = event_at(w, 0);
+  if (!to) { atomic_fetch_add_explicit(&w->dropped, 1, memory_order_relaxed); return; }
+  *to = e;
+  publish(w, 1);
+}
+
+static void log_tokens(dfi_exec *x, uint32_t to, int64_t now, int64_t memory) {
+  dfi_watch *w = x->watch;
+  const uint32_t n = to - x->logged;
+  if (!n) return;
+  const int64_t each = (now - w->flushed) / n;
+  uint32_t i = 0;
+  for (df_event *e; i < n && (e = event_at(w, i)); i++) {
+    const dfi_token *t = &x->queue[(x->logged + i) & x->queue_mask];
+    const dfi_record *r = t->record;
+    uint32_t serial;
+    dfi_watch_place(x, t, &serial, &e->iteration);
+    e->at = w->flushed + each * i;
+    e->took = each;
+    e->memory = memory;
+    e->node = r->nodes[t->node].node->id;
+    e->frame = (int32_t)serial;
+    e->scope = r->frame->scope->id;
+    e->kind = DF_EVENT_TOKEN;
+    e->dead = (t->mark & DFI_DEAD) != 0;
+  }
+  publish(w, i);
+  if (i < n) atomic_fetch_add_explicit(&w->dropped, n - i, memory_order_relaxed);
+  x->logged = to;
+}
+
+void dfi_watch_flush(dfi_exec *x) {
+  int64_t memory, now = since_begin(x->watch);
+  df_memory(&memory, NULL, NULL, NULL);
+  log_tokens(x, x->head, now, memory);
+  x->watch->flushed = now;
+}
+
+bool dfi_watch_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  dfi_watch *w = x->watch;
+  const dfi_frame *f = r->frame;
+  df_event e = { .kind = DF_EVENT_TOKEN, .node = p->node->id, .frame = (int32_t)f->serial, .iteration = r->number, .scope = f->scope->id };
+  e.at = since_begin(w);
+  df_memory(&e.memory, NULL, NULL, NULL);
+  log_tokens(x, x->head - 1, e.at, e.memory);
+  x->logged = x->head;
+  bool elsewhere = dfi_call_run(x, r, p);
+  w->flushed = since_begin(w);
+  df_memory(&e.memory, NULL, NULL, NULL);
+  if (!elsewhere) e.took = w->flushed - e.at;
+  log_event(w, e);
+  return elsewhere;
+}
+
+void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened) {
+  dfi_watch *w = x->watch;
+  if (!x->logs || !f->origin) return;
+  dfi_watch_flush(x);
+  df_event e = { .kind = opened ? DF_EVENT_FRAME_OPEN : DF_EVENT_FRAME_END, .frame = (int32_t)f->serial, .at = w->flushed,
+    .scope = f->scope->id, .node = (int32_t)f->origin->frame->serial, .iteration = f->origin->number };
+  df_memory(&e.memory, NULL, NULL, NULL);
+  log_event(w, e);
+}
+
+/* ---- values that are kept ---------------------------------------------------------------------------- */
+
+/* Tensors stay for a shorter while than numbers do: they hold memory that the run would use again. */
+enum { DFI_KEPT_TENSORS = 128 };
+
+static void forget_tensor(dfi_exec *x, dfi_kept *k) {
+  if (k->value.kind != DF_TENSOR) return;
+  df_value_release(&k->value);
+  k->value.kind = DF_EMPTY;
+  x->kept_held--;
+}
+
+void dfi_watch_keep(dfi_exec *x, dfi_token t, uint32_t index, const df_value *v) {
+  if (v->kind != DF_TENSOR && v->kind != DF_SCALAR && !v->dead) return;
+  dfi_kept *k = x->kept + (x->nkept++ & (DFI_KEPT - 1));
+  forget_tensor(x, k);
+  forget_tensor(x, x->kept + ((x->nkept - DFI_KEPT_TENSORS) & (DFI_KEPT - 1)));
+  x->kept_held += v->kind == DF_TENSOR;
+  k->token = t;
+  k->value = dfi_value_copy(v);
+  k->value.uses = index;
+}
+
+void dfi_watch_keep_all(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
+  const dfi_token t = { r, (uint32_t)(p - r->nodes), r->stamp };
+  for (uint32_t i = 0; i < p->nout; i++) dfi_watch_keep(x, t, i, r->base[DFI_ITERATION] + p->out + i);
+}
+
+/* ---- before every token, when the run is watched --------------------------------------------------- */
+
+static bool holds(const df_value *v, int32_t conditions) {
+  const void *data = &v->as;
+  int64_t n = 1;
+  if (v->kind == DF_TENSOR) { data = v->as.tensor->data; n = v->as.tensor->size; }
+  else if (v->kind != DF_SCALAR) return false;
+  if (conditions & DF_IF_MADE) return true;
+  for (int64_t i = 0; i < n; i++) {
+    double d;
+    switch (v->dtype) {
+    case DF_FLOAT32: d = ((const float *)data)[i]; break;
+    case DF_FLOAT64: d = ((const double *)data)[i]; break;
+    case DF_FLOAT16: d = dfk_from_float16(((const uint16_t *)data)[i]); break;
+    case DF_BFLOAT16: d = dfk_from_bfloat16(((const uint16_t *)data)[i]); break;
+    default: return false;
+    }
+    if ((conditions & DF_IF_NAN && isnan(d)) || (conditions & DF_IF_INF && isinf(d))) return true;
+  }
+  return false;
+}
+
+/* Does the frame go by this tag, `inner` or `outer:4/inner`, of n letters? What the tag leaves out is any. */
+static bool goes_by(const dfi_frame *f, const char *tag, size_t n) {
+  size_t name = strlen(f->scope->name);
+  if (n < name || memcmp(tag + n - name, f->scope->name, name)) return false;
+  if (!(n -= name)) return true;
+  char outer[24];
+  size_t length = (size_t)snprintf(outer, sizeof outer, ":%lld/", f->origin ? (long long)f->origin->number : -1);
+  if (n < length || memcmp(tag + n - length, outer, length)) return false;
+  return goes_by(f->parent, tag, n - length);
+}
+
+static bool matches(const dfi_exec *x, const dfi_break *b, const dfi_token *t, const dfi_pnode *p, int64_t number) {
+  if (b->match && !b->match[p - x->plan->node]) return false;
+  const dfi_frame *f = t->record->frame;
+  if (b->frame) {
+    size_t n = strlen(b->frame);
+    while (!goes_by(f, b->frame, n)) {       /* of nodes that are asked for by name: a loop inside of the one named will do */
+      if (!b->match || !f->parent || !f->parent->parent) return false;
+      number = f->origin->number;
+      f = f->parent;
+    }
+  }
+  return b->iteration < 0 || b->iteration == number;
+}
+
+enum { AFTERWARDS = DF_IF_NAN | DF_IF_INF | DF_IF_MADE };      /* of a token that ran */
+
+/* What node p has made in iteration `number`: is it what a breakpoint waits for? */
+static void look_at_results(dfi_exec *x, dfi_watch *w, const dfi_token t, const dfi_pnode *p) {
+  const df_value *out = t.record->base[DFI_ITERATION] + p->out;
+  uint32_t i = 0, end = p->nout, serial = 0;
+  int64_t number = -1;
+  if (p->kind == DFI_K_SWITCH) {                     /* the other side holds what an iteration before left there */
+    i = operand(t.record, x->plan->operand[p->in + 1])->as.u8 != 0;
+    end = i + 1;
+  }
+  for (int32_t b = 0; b < w->nbreaks && !w->hit; b++) {
+    if (!(w->breaks[b].conditions & AFTERWARDS)) continue;
+    if (number < 0) dfi_watch_place(x, &t, &serial, &number);
+    if (!matches(x, &w->breaks[b], &t, p, number)) continue;
+    for (uint32_t k = i; k < end; k++) if (holds(out + k, w->breaks[b].conditions)) w->hit = w->breaks[b].id;
+  }
+  if (w->hit) w->last = t;
+}
+
+/* What the last token did, now that its outputs are there. */
+static void look_back(dfi_exec *x, dfi_watch *w) {
+  const dfi_token t = w->last;
+  const dfi_pnode *p = &t.record->nodes[t.node];
+  w->has_last = false;
+  if (t.mark & DFI_DEAD || p->kind == DFI_K_ENTER || p->kind == DFI_K_EXIT || p->kind == DFI_K_NEXT || t.record->stamp != (t.mark & ~DFI_DEAD)) return;
+  for (const dfi_call *c = x->away; c; c = c->away_next) if (c->record == t.record && c->node == p) return;      /* dfi_watch_done will look */
+  look_at_results(x, w, t, p);
+}
+
+/* A call is over that was with a worker or waited. */
+void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
+  dfi_watch *w = x->watch;
+  if (w->has_last) look_back(x, w);
+  look_at_results(x, w, (dfi_token){ (dfi_record *)r, (uint32_t)(p - r->nodes), r->stamp }, p);
+  if (!x->logs) return;
+  dfi_watch_flush(x);
+  df_event e = { .kind = DF_EVENT_DONE, .node = p->node->id, .frame = (int32_t)r->frame->serial, .at = w->flushed,
+    .iteration = r->number, .scope = r->frame->scope->id };
+  df_memory(&e.memory, NULL, NULL, NULL);
+  log_event(w, e);
+}
+
+void dfi_watch_end(dfi_exec *x) {
+  dfi_watch *w = x->watch;
+  if (w->has_last) look_back(x, w);
+  if (x->logs) dfi_watch_flush(x);
+  pthread_mutex_lock(&w->lock);
+  if (w->hit && !x->failed) stand_still(x, w, DF_STOP_BREAK, w->hit, &w->last);      /* the last token of all made a NaN */
+  w->exec = NULL;
+  w->state = DF_RUN_OVER;
+  pthread_cond_broadcast(&w->changed);
+  pthread_mutex_unlock(&w->lock);
+  for (int32_t i = 0; x->kept && i < DFI_KEPT; i++) dfi_value_drop(&x->kept[i].value);
+  free(x->kept);
+  x->kept = NULL;
+}
+
+/* The breakpoint that stops before t; 0: none. */
+static int32_t broken_at(const dfi_exec *x, const dfi_watch *w, const dfi_token *t, const dfi_pnode *p, int64_t number) {
+  for (int32_t i = 0; i < w->nbreaks; i++) {
+    const dfi_break *b = &w->breaks[i];
+    if (b->conditions & AFTERWARDS) continue;
+    if (b->conditions & DF_IF_DEAD && !(t->mark & DFI_DEAD)) continue;
+    if (matches(x, b, t, p, number)) return b->id;
+  }
+  return 0;
+}
+
+/* Has the step come to its end before t? */
+static bool stepped(const dfi_exec *x, dfi_watch *w, const dfi_token *t, uint32_t serial, int64_t number) {
+  switch (w->step) {
+  case DF_STEP_TOKEN: return w->left-- <= 0;
+  case DF_STEP_NODE: return !(t->mark & DFI_DEAD) && w->left-- <= 0;
+  case DF_STEP_FRAME: return x->count.frames - w->step_number >= w->left || x->past[w->step_frame & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next >= 0;
+  case DF_STEP_ITERATION:
+    if (!w->step_frame) return serial && number >= w->left;        /* at the top level: of the first loop that gets so far */
+    if (serial == w->step_frame && number >= w->step_number + w->left) return true;
+    return x->past[w->step_frame & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next >= 0;      /* the frame has ended */
+  default: return false;
+  }
+}
+
+bool dfi_watch_token(dfi_exec *x) {
+  dfi_watch *w = x->watch;
+  if (w->has_last) look_back(x, w);
+  const dfi_token t = x->queue[x->head & x->queue_mask];
+  const dfi_pnode *p = &t.record->nodes[t.node];
+  uint32_t serial;
+  int64_t number;
+  dfi_watch_place(x, &t, &serial, &number);
+  if (!w->pass) {
+    int32_t reason = -1, breakpoint = w->hit;
+    const dfi_token *about = NULL;
+    if (w->hit) { reason = DF_STOP_BREAK; about = &w->last; }
+    else if ((breakpoint = broken_at(x, w, &t, p, number))) reason = DF_STOP_BREAK;
+    else if (stepped(x, w, &t, serial, number)) reason = DF_STOP_STEP;
+    w->hit = 0;
+    if (reason >= 0) {
+      pthread_mutex_lock(&w->lock);
+      stand_still(x, w, reason, breakpoint, about);
+      pthread_mutex_unlock(&w->lock);
+      if (about) return false;               /* t is looked at for itself */
+      w->pass = x->watched;
+      if (w->step == DF_STEP_TOKEN || (w->step == DF_STEP_NODE && !(t.mark & DFI_DEAD))) w->left--;
+      return false;
+    }
+  }
+  w->pass = false;
+  w->last = t;
+  w->has_last = true;
+  return true;
+}
+
+/* ---- from outside ------------------------------------------------------------------------------------- */
+
+static void call_owner(dfi_watch *w) {
+  atomic_store(&w->wanted, 1);
+  if (!w->exec) return;
+  pthread_mutex_lock(&w->exec->inbox_lock);
+  pthread_cond_signal(&w->exec->inbox_bell);
+  pthread_mutex_unlock(&w->exec->inbox_lock);
+}
+
+bool dfi_watch_wait(dfi_watch *w, double until, int64_t interrupts) {
+  const int64_t slice_ms = 20;                  /* a signal handler cannot ring a bell */
+  if (atomic_load_explicit(&dfi_calls_interrupted, memory_order_relaxed) != interrupts) return false;
+  const double left = until < 0 ? 1 : until - dfi_now();
+  if (left <= 0) return false;
+  struct timespec t = after_ms(left * 1000 < (double)slice_ms ? (int64_t)(left * 1000) + 1 : slice_ms);
+  pthread_cond_timedwait(&w->changed, &w->lock, &t);
+  return true;
+}
+
+int32_t dfi_watch_hold(dfi_watch *w, bool *mine) {
+  const int64_t interrupts = atomic_load(&dfi_calls_interrupted);
+  pthread_mutex_lock(&w->lock);
+  const double until = w->patience < 0 ? -1 : dfi_now() + w->patience;
+  *mine = w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW;
+  bool in_time = true;
+  while ((w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW) && in_time) {      /* another may have let it go before this one woke */
+    w->want_pause = true;
+    call_owner(w);
+    in_time = dfi_watch_wait(w, until, interrupts);
+  }
+  if (w->state == DF_RUN_PAUSED || w->state == DF_RUN_OVER) return w->state;
+  *mine = false;
+  if (!w->stays) w->want_pause = false;
+  return DF_RUN_RUNNING;
+}
+
+int32_t dfi_watch_refuse(dfi_watch *w, int32_t state, const char *over, df_error *err) {
+  if (state == DF_RUN_OVER) return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "%s", over);
+  const int32_t at = w->exec ? atomic_load_explicit(&w->exec->at, memory_order_relaxed) : -1;
+  const char *what = at >= 0 ? dfi_node_name(w->exec->plan->graph->node[at]) : NULL;
+  if (!what) return dfi_fail(err, DF_DEADLINE_EXCEEDED, NULL, "the run does not stand still yet: %s", w->exec ? "it has just begun" : "its variables are initialised first");
+  return dfi_fail(err, DF_DEADLINE_EXCEEDED, NULL, "the run does not stand still yet: `%s` is being computed", what);
+}
+
+void dfi_watch_let_go(dfi_watch *w, bool mine) {
+  if (mine && !w->stays && w->state == DF_RUN_PAUSED) {
+    w->state = DF_RUN_RUNNING;
+    pthread_cond_broadcast(&w->changed);
+  }
+  pthread_mutex_unlock(&w->lock);
+}

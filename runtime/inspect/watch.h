@@ -1,0 +1,86 @@
+/* watch.h: how others stop a run between two tokens, step it, and read what it kept.
+ *
+ * The owner of a run comes by when `wanted` is set, and before every token while the run is watched. While it stands still it waits
+ * for `changed`, so whoever holds `lock` and finds `state` PAUSED may read all of the run's frames.
+ * Lock order: watch->lock, then the run's inbox_lock.
+ */
+#ifndef DFLOW_WATCH_H
+#define DFLOW_WATCH_H
+#include "engine/executor.h"
+
+typedef struct dfi_break {
+  int32_t  id;
+  uint8_t *match;            /* by plan node; NULL: any */
+  char    *frame;            /* NULL: any */
+  int64_t  iteration;        /* -1: any */
+  int32_t  conditions;
+} dfi_break;
+
+typedef struct dfi_watch {
+  pthread_mutex_t lock;      /* guards all that follows but `wanted`, and what the owner alone uses while it runs */
+  pthread_cond_t  changed;
+  atomic_int   wanted;       /* the owner shall come by */
+  int32_t      state;        /* df_run_state */
+  bool         waits;        /* at some time all its calls waited for something outside of it */
+  bool         want_pause;
+  bool         stays;        /* once it stands still, only a resume lets it go on; else those who hold it do */
+  double       patience;     /* seconds that others wait for it to stand still; < 0: for as long as it takes */
+  dfi_exec    *exec;         /* while it runs or stands still */
+  df_stop      stop;
+  dfi_break   *breaks; int32_t nbreaks, break_serial;      /* changed only while the run stands still */
+  int32_t      step; int64_t left;
+  uint32_t     step_frame; int64_t step_number;            /* DF_STEP_ITERATION: where it began */
+  /* the owner's own */
+  bool         pass;         /* the next token was stopped at already */
+  int32_t      hit;          /* a nan or inf breakpoint that the last token met; 0: none */
+  dfi_token    last; bool has_last;                        /* the token that ran last */
+  double       began;
+  bool         keeps;        /* values are kept: dfi_exec's ring */
+  /* the log: written by the owner alone, in chunks that never move; others read as many events as nevents says */
+  bool         logs;
+  df_event   **chunk;        /* DFI_CHUNKS */
+  atomic_llong nevents;
+  int64_t      most;         /* events that it may hold */
+  atomic_llong dropped;      /* events that found no room any more */
+  int64_t      flushed;      /* ns since the run began, when the log was up to date */
+} dfi_watch;
+
+enum { DFI_CHUNK_EVENTS = 4096, DFI_CHUNKS = 2048 };        /* 400 MB unless fewer are asked for; after that events are only counted */
+
+dfi_watch *dfi_watch_new(const char *options, df_error *err);
+void dfi_watch_free(dfi_watch *w);
+/* For the owner: the run begins and ends; it comes by; a token is next (false: the engine has to look again); a frame opens or ends;
+ * a kernel came back. */
+void dfi_watch_begin(dfi_exec *x);
+void dfi_watch_end(dfi_exec *x);
+void dfi_watch_look(dfi_exec *x);
+bool dfi_watch_token(dfi_exec *x);
+void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened);
+/* Tokens that ran are written to the log; their times are between this flush and the last one. */
+void dfi_watch_flush(dfi_exec *x);
+/* dfi_call_run for the token that ran last, with times of its own in the log. */
+bool dfi_watch_call(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* A value is kept, or all that p has made in r; x->kept is there. */
+void dfi_watch_keep(dfi_exec *x, dfi_token t, uint32_t index, const df_value *v);
+void dfi_watch_keep_all(dfi_exec *x, dfi_record *r, const dfi_pnode *p);
+void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p);
+static inline bool dfi_watch_wanted(const dfi_exec *x) { return x->watch && atomic_load_explicit(&x->watch->wanted, memory_order_relaxed); }
+/* For others: takes the lock and sees to it that the run stands still: PAUSED, or OVER, or RUNNING when it does not in time or the wait is
+ * interrupted. *mine: it ran before, and goes on with dfi_watch_let_go. */
+int32_t dfi_watch_hold(dfi_watch *w, bool *mine);
+void    dfi_watch_let_go(dfi_watch *w, bool mine);
+/* Why dfi_watch_hold gave RUNNING or OVER: fills err with what it stands for. Under the lock. */
+int32_t dfi_watch_refuse(dfi_watch *w, int32_t state, const char *over, df_error *err);
+/* For who waits for `changed` under the lock, at most until a time of dfi_now(), < 0: for ever. Comes back now and then. False: too late, or
+ * interrupted since `interrupts`, which was dfi_calls_interrupted when it began. */
+bool    dfi_watch_wait(dfi_watch *w, double until, int64_t interrupts);
+/* snapshot.c; the run stands still. */
+df_snapshot *dfi_snapshot_take(dfi_watch *w, df_error *err);      /* takes the lock itself */
+df_snapshot *dfi_snapshot_frames(dfi_watch *w, int32_t frame, df_error *err);      /* so does this */
+int32_t dfi_ledger_balance(dfi_watch *w, df_ledger *out, df_error *err);           /* and this; ledger.c */
+int32_t dfi_snapshot_history(dfi_watch *w, int32_t n, df_token_info *out);
+int32_t dfi_snapshot_value(dfi_watch *w, df_output o, int32_t frame, int64_t iteration, df_value *out, df_error *err);
+int32_t dfi_snapshot_waits_for(dfi_watch *w, df_node *n, int32_t frame, int64_t iteration, int32_t *state, int32_t room, int32_t *out, df_error *err);
+/* The iteration and the true serial of the frame that a token of the queue belonged to. */
+void    dfi_watch_place(const dfi_exec *x, const dfi_token *t, uint32_t *serial, int64_t *number);
+#endif

@@ -1,0 +1,138 @@
+/* op.h: one op, one entry. Everything the library knows about an op is in its entry: the Lua function, the
+ * arity and dtype checks, `?matmul`, the shape rule, the gradient, the kernels. A new op is an entry, the
+ * functions it names, and a sentence in spec/. Entries live in runtime/ops_*.c, a family each.
+ *
+ *   { .type = "MatMul", .lua = "matmul", .in = "a:T b:T", .out = "product:T", .types = "T=float|int32|int64",
+ *     .attrs = "transpose_a:bool=false transpose_b:bool=false",
+ *     .doc   = "T[m,n] = matmul(a T[m,k], b T[k,n]); transpose_a, transpose_b read that side transposed",
+ *     .shape = shape_matmul, .grad = grad_matmul, .cost = cost_matmul,
+ *     .kernel = { [DF_REF] = ref_matmul, [DF_CPU] = cpu_matmul } },
+ *
+ * Grammar. in/out: words `name:TYPE`, where TYPE is a type variable (one capital or a word such as DstT), a dtype
+ * name, a union such as `int32|int64`, `handle` (DF_RESOURCE), `any` (all but handles) or `all` (handles too). `name:T*` is a list of
+ * any length, all of one dtype; in `any*` and `all*` each element has its own. At most one list in `in`, or two of one length
+ * and nothing else. In `out`, `name:T*attr` has as
+ * many as the int attribute says, `name:T*` as many as the input list, `name:T*-attr` as many as that less the attribute. Outputs of type
+ * `any` or `all` begin with the dtype of input 0 (in a list: of the list's element with the same number); the shape function may change it.
+ * `name:T?` may be left out from Lua (the front end then passes the
+ * attribute default; used by no kernel: the entry's Lua adapter supplies it).
+ * types: words `T=a|b|c` of dtype names or classes: float (float16 bfloat16 float32 float64), int (int8 uint8 int16 uint16 int32 uint32
+ * int64 uint64), number (float and int), complex (complex64 complex128), quantized (qint8 quint8 qint16 quint16 qint32), any (all but handles), all. A type variable that no input binds is the dtype attribute of that name.
+ * A list `name:attr*`, where attr is a `types` attribute, has its dtypes: in `out` as many outputs as it says; in `in` it must say what
+ * was given, and says so by itself when it is left out.
+ * attrs: words `name:type=default`, type one of int float bool string dtype shape tensor ints types (dtypes) shapes; without a default it
+ * must be given. Defaults: ints, types and shapes as `[1,2]` or `[]`, shape as `?` (unknown rank) or `[2,-1]`, string as '' or 'word', dtype as its name or `invalid`,
+ * tensor only as `none`.
+ */
+#ifndef DFLOW_OP_H
+#define DFLOW_OP_H
+#include "base/internal.h"
+
+enum { DF_REF = 0, DF_CPU = 1, DF_CUDA = 2, DF_DEVICES = 3 };
+
+/* How the executor treats a node. Everything but DF_PLAIN is one of the primitives. */
+typedef enum df_flow {
+  DF_PLAIN = 0, DF_SWITCH, DF_MERGE, DF_ENTER, DF_EXIT, DF_NEXT_ITERATION, DF_LOOP_COND, DF_CONSTANT, DF_FEED, DF_NO_OP,
+  DF_CALL, DF_FUNCTION_BEGIN, DF_FUNCTION_ARG, DF_FUNCTION_RETURN    /* functions that call themselves: ops/function.c */
+} df_flow;
+
+typedef struct dfi_infer dfi_infer;     /* below */
+typedef struct dfi_grad  dfi_grad;      /* grad.h */
+
+typedef struct df_op {
+  const char *type, *lua, *in, *out, *types, *attrs, *doc, *example;
+  df_flow  flow;
+  bool     stateful;      /* reads or changes something beyond its inputs: never folded, merged or pruned in a body */
+  bool     effect;        /* changes something (assign, print, assert, enqueue): in a body it runs in program order */
+  bool     ordered;       /* reads what others change: in a body it keeps its place among the effects (so do reads of variables) */
+  bool     expensive;     /* may run long whatever its inputs' size */
+  bool     waits;         /* its kernel may return DFK_PENDING, see kernel.h */
+  int32_t  (*shape)(dfi_infer *c);                                                 /* NULL: shapes unknown */
+  int32_t  (*grad)(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);   /* NULL: see no_grad */
+  bool     no_grad;       /* its gradient is zero everywhere or meaningless (comparisons, indices): stops silently */
+  double   (*cost)(const df_kernel *k);                                            /* ns; NULL: 1 ns per input element */
+  df_kernel_fn kernel[DF_DEVICES];                                                 /* CPU falls back to REF */
+  df_scalar_fn (*scalar)(const uint8_t *in_dtypes, uint8_t out_dtype);             /* NULL, or may return NULL */
+  int32_t  (*check)(dfi_infer *c);                                                 /* extra build-time checks; may be NULL */
+} df_op;
+
+/* A table of entries, registered at load. */
+typedef struct dfi_op_table { const df_op *ops; int32_t n; } dfi_op_table;
+extern const dfi_op_table dfi_ops_flow, dfi_ops_state, dfi_ops_math, dfi_ops_reduce, dfi_ops_nn,
+                          dfi_ops_array, dfi_ops_index, dfi_ops_random, dfi_ops_tensor_array, dfi_ops_linalg, dfi_ops_grad, dfi_ops_convert, dfi_ops_string, dfi_ops_v1, dfi_ops_segment, dfi_ops_blocks, dfi_ops_search, dfi_ops_window, dfi_ops_function,
+                          dfi_ops_array_v3, dfi_ops_ref, dfi_ops_train, dfi_ops_resource, dfi_ops_lstm, dfi_ops_list, dfi_ops_sparse, dfi_ops_ragged, dfi_ops_optional, dfi_ops_queue, dfi_ops_stack, dfi_ops_trace;
+
+/* The entry taken apart, made once when the library loads. */
+typedef struct dfi_arg {
+  char     name[32];
+  uint8_t  dtype;                      /* the one dtype it has, or DF_INVALID */
+  int8_t   var;                        /* its type variable, or -1 */
+  bool     list, optional;
+  bool     ref;                        /* an input that wants the reference itself, an output that is one: `name:&T` */
+  int16_t  types_attr;                 /* the attribute that lists the dtypes, or -1 */
+  int16_t  count_attr;                 /* an output list: attr index; -1: as the input list; -2 - a: that less attr a */
+  uint64_t allowed;                    /* without a variable: bit per dtype number */
+} dfi_arg;
+typedef struct dfi_attr_def { char name[40]; char type; /* i f b s d h(shape) t l(ints) y(types) p(shapes) */ bool required; df_attr value; } dfi_attr_def;
+typedef struct dfi_op_info {
+  const df_op *op;
+  int32_t  id;
+  int32_t  nin, nout, nattr, nvar;     /* args, not outputs of a node */
+  bool     in_list, out_list;          /* there is a list among them */
+  bool     in_types;                   /* an attribute lists the dtypes of a list of inputs */
+  bool     in_pair;                    /* the inputs are two lists of one length */
+  bool     needs_attr;                 /* an attr without a default */
+  bool     reads_variable;             /* it is ReadVariableOp */
+  bool     variable;                   /* VarHandleOp, VariableV2, Variable: its one output names a variable of the session */
+  uint8_t  fold;                       /* how constants are known while building: enum dfi_fold, fold.c */
+  df_attr *defaults;                   /* nattr; what a node without attributes of its own points at */
+  dfi_arg  in[18], out[12];
+  dfi_attr_def attr[16];
+  struct { char name[16]; uint64_t allowed; /* bit per dtype number */ int8_t attr; } var[8];
+} dfi_op_info;
+enum dfi_fold { DFI_FOLD_NEVER = 0, DFI_FOLD_KERNEL, DFI_FOLD_PASS, DFI_FOLD_SHAPE, DFI_FOLD_SIZE, DFI_FOLD_RANK };
+const dfi_op_info *dfi_op_info_at(int32_t id);              /* borrowed, for ever */
+const dfi_op_info *dfi_op_find(const char *type);           /* by type; NULL when there is none */
+/* Does input i of n want the reference itself (`name:&T`) and not the value it refers to? */
+bool dfi_input_is_reference(const df_node *n, int32_t i);
+static inline bool dfi_is_variable(const df_node *n) { return dfi_op_info_at(n->op)->variable; }
+int32_t dfi_op_attr_index(const dfi_op_info *o, const char *name);  /* -1 when there is none */
+
+/* ---- shape inference: what a .shape function is given. Output dtypes are filled before it is called. ------------ */
+struct dfi_infer {
+  df_graph *graph;
+  df_node  *node;            /* inputs and attrs are final; outputs are being made */
+  df_error *error;
+};
+static inline const dfi_shape *dfi_in_shape(const dfi_infer *c, int32_t i) { return &c->node->in[i].node->out[c->node->in[i].index].shape; }
+static inline uint8_t dfi_in_dtype(const dfi_infer *c, int32_t i) { return c->node->in[i].node->out[c->node->in[i].index].dtype; }
+static inline dfi_shape *dfi_set_shape(dfi_infer *c, int32_t i)   { return &c->node->out[i].shape; }
+/* The value of input i where it is known while building (a Const, or small integer arithmetic, Shape, Pack of such); NULL
+ * otherwise. Borrowed. */
+const df_tensor *dfi_in_const(const dfi_infer *c, int32_t i);
+/* The input as a shape: from its constant, or partly known (a Pack of constants and unknowns, Shape of a partly known shape). Unknown rank when nothing is known. */
+dfi_shape dfi_in_as_shape(const dfi_infer *c, int32_t i);
+int32_t dfi_infer_fail(dfi_infer *c, const char *format, ...) __attribute__((format(printf, 2, 3))); /* DF_INVALID_ARGUMENT */
+
+/* Shapes. Text goes to the caller's buffer of 160 bytes: "float32[2,?]" or "[2,?]". */
+dfi_shape dfi_shape_unknown(void);
+dfi_shape dfi_shape_scalar(void);
+dfi_shape dfi_shape_of(int32_t rank, const int64_t *dims);
+dfi_shape dfi_shape_vector(int64_t n);
+bool   dfi_shape_known(const dfi_shape *s);                    /* rank and every dim */
+bool   dfi_shape_equal(const dfi_shape *a, const dfi_shape *b);
+bool   dfi_shape_merge(const dfi_shape *a, const dfi_shape *b, dfi_shape *out);  /* both must hold; false: they contradict */
+void   dfi_shape_relax(const dfi_shape *a, const dfi_shape *b, dfi_shape *out);  /* either may hold */
+bool   dfi_shape_broadcast(const dfi_shape *a, const dfi_shape *b, dfi_shape *out);
+int64_t dfi_shape_size(const dfi_shape *s);                    /* -1 when not known */
+char  *dfi_shape_text(const dfi_shape *s, char *buffer);
+char  *dfi_typed_shape_text(uint8_t dtype, const dfi_shape *s, char *buffer);
+/* A `shapes` attribute: how many there are, and shape i. It lies in ints as rank, dims, rank, dims, …; rank -1: unknown. */
+int32_t   dfi_shapes_count(const df_attr *a);
+dfi_shape dfi_shapes_at(const df_attr *a, int32_t i);
+/* Ready-made .shape functions. */
+int32_t dfi_shape_same(dfi_infer *c);        /* every output as input 0 */
+int32_t dfi_shape_binary(dfi_infer *c);      /* broadcast of inputs 0 and 1; error names both shapes */
+int32_t dfi_shape_ternary(dfi_infer *c);     /* broadcast of inputs 0, 1 and 2 */
+int32_t dfi_shape_all_scalar(dfi_infer *c);
+#endif

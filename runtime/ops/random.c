@@ -1,0 +1,114 @@
+/* random.c: random numbers.
+ *
+ * Every op draws anew in each run, frame and iteration; what it draws is a function of the graph's seed, the op's seed,
+ * the run's number in its session and the iteration, and of nothing else. An op that is given no seed (-1) has one
+ * made of its place in the graph, so that two ops never draw the same by accident.
+ */
+#include "op/op.h"
+#include "kernels/random.h"
+
+static void seed_by_place(dfi_infer *c, int32_t attr) {
+  if (c->node->attrs[attr].i != -1) return;
+  const dfi_op_info *o = dfi_op_info_at(c->node->op);
+  df_attr *attrs = dfi_graph_alloc(c->graph, sizeof *attrs * (size_t)o->nattr);   /* the node's may be the entry's defaults */
+  memcpy(attrs, c->node->attrs, sizeof *attrs * (size_t)o->nattr);
+  attrs[attr].i = (int64_t)(dfk_mix((uint64_t)c->graph->n + 1) >> 1);             /* the id that the node is about to get */
+  c->node->attrs = attrs;
+}
+
+static int32_t check_shape_input(dfi_infer *c) {
+  const dfi_shape *s = dfi_in_shape(c, 0);
+  char a[160];
+  if (s->rank >= 0 && (s->rank != 1 || s->dims[0] > DF_MAX_RANK))
+    return dfi_infer_fail(c, "the shape is given as %s but must be a vector of at most %d integers",
+                          dfi_typed_shape_text(dfi_in_dtype(c, 0), s, a), DF_MAX_RANK);
+  const df_tensor *t = dfi_in_const(c, 0);
+  for (int64_t i = 0; t && i < t->size; i++)
+    if (df_tensor_get_int(t, i) < 0)
+      return dfi_infer_fail(c, "dimension %lld of the shape is %lld but must not be negative", (long long)i,
+                            (long long)df_tensor_get_int(t, i));
+  *dfi_set_shape(c, 0) = dfi_in_as_shape(c, 0);
+  return DF_OK;
+}
+
+static int32_t shape_random(dfi_infer *c) {
+  seed_by_place(c, 1);
+  return check_shape_input(c);
+}
+
+static int32_t shape_random_int(dfi_infer *c) {
+  seed_by_place(c, 0);
+  const df_tensor *low = dfi_in_const(c, 1), *high = dfi_in_const(c, 2);
+  if (dfi_in_shape(c, 1)->rank > 0 || dfi_in_shape(c, 2)->rank > 0)
+    return dfi_infer_fail(c, "minval and maxval must be scalars");
+  if (low && high && low->size == 1 && high->size == 1 && df_tensor_get_int(low, 0) >= df_tensor_get_int(high, 0))
+    return dfi_infer_fail(c, "minval is %lld but must be less than maxval, %lld", (long long)df_tensor_get_int(low, 0),
+                          (long long)df_tensor_get_int(high, 0));
+  return check_shape_input(c);
+}
+
+static int32_t shape_shuffle(dfi_infer *c) {
+  seed_by_place(c, 0);
+  return dfi_shape_same(c);
+}
+
+static int32_t shape_multinomial(dfi_infer *c) {
+  seed_by_place(c, 0);
+  const dfi_shape *logits = dfi_in_shape(c, 0);
+  char a[160];
+  if ((logits->rank >= 0 && logits->rank != 2) || dfi_in_shape(c, 1)->rank > 0)
+    return dfi_infer_fail(c, "logits is %s but must be a matrix [batch, classes], num_samples a scalar",
+                          dfi_typed_shape_text(dfi_in_dtype(c, 0), logits, a));
+  const df_tensor *n = dfi_in_const(c, 1);
+  int64_t samples = n ? df_tensor_get_int(n, 0) : -1;
+  if (n && samples < 0) return dfi_infer_fail(c, "num_samples is %lld but must not be negative", (long long)samples);
+  *dfi_set_shape(c, 0) = dfi_shape_of(2, (int64_t[]){ logits->rank < 0 ? -1 : logits->dims[0], samples });
+  return DF_OK;
+}
+
+static double cost_uniform(const df_kernel *k) {
+  double n = 1;
+  for (int64_t i = 0; i < k->in[0]->size; i++) n *= (double)dfk_index(k->in[0], i);
+  return 30 + 3 * n;
+}
+static double cost_normal(const df_kernel *k) { return 2 * cost_uniform(k); }
+
+#define SEEDED " seed: the same one gives the same numbers in the n-th run of a session, whatever the threads; -1: one of the op's own."
+
+static const df_op ops[] = {
+  { .type = "RandomUniform", .lua = "random_uniform", .in = "shape:S", .out = "output:dtype",
+    .types = "dtype=float S=int32|int64", .attrs = "dtype:dtype=float32 seed:int=-1",
+    .doc = "uniform numbers in [0, 1) of this shape, anew in each run and iteration." SEEDED,
+    .example = "df.random_uniform({2, 3}, {seed = 1})",
+    .stateful = true, .no_grad = true, .shape = shape_random, .cost = cost_uniform,
+    .kernel = { [DF_REF] = ref_random_uniform, [DF_CPU] = cpu_random_uniform } },
+  { .type = "RandomStandardNormal", .lua = "random_normal", .in = "shape:S", .out = "output:dtype",
+    .types = "dtype=float S=int32|int64", .attrs = "dtype:dtype=float32 seed:int=-1",
+    .doc = "normal numbers of mean 0 and deviation 1, of this shape, anew in each run and iteration." SEEDED,
+    .example = "df.random_normal({2, 3}, {seed = 1})",
+    .stateful = true, .no_grad = true, .shape = shape_random, .cost = cost_normal,
+    .kernel = { [DF_REF] = ref_random_normal, [DF_CPU] = cpu_random_normal } },
+  { .type = "TruncatedNormal", .lua = "truncated_normal", .in = "shape:S", .out = "output:dtype",
+    .types = "dtype=float S=int32|int64", .attrs = "dtype:dtype=float32 seed:int=-1",
+    .doc = "normal numbers of mean 0 and deviation 1, drawn again where they are 2 or more from 0." SEEDED,
+    .example = "df.truncated_normal({2, 3}, {seed = 1})",
+    .stateful = true, .no_grad = true, .shape = shape_random, .cost = cost_normal,
+    .kernel = { [DF_REF] = ref_truncated_normal, [DF_CPU] = cpu_truncated_normal } },
+  { .type = "RandomUniformInt", .lua = "random_uniform_int", .in = "shape:T minval:Tout maxval:Tout", .out = "output:Tout",
+    .types = "Tout=int32|int64 T=int32|int64", .attrs = "seed:int=-1",
+    .doc = "uniform integers from minval up to, not including, maxval, of this shape." SEEDED,
+    .example = "df.random_uniform_int({10}, 1, 7)",
+    .stateful = true, .no_grad = true, .shape = shape_random_int, .cost = cost_uniform,
+    .kernel = { [DF_REF] = ref_random_uniform_int, [DF_CPU] = cpu_random_uniform_int } },
+  { .type = "RandomShuffle", .lua = "random_shuffle", .in = "value:T", .out = "output:T", .types = "T=any",
+    .attrs = "seed:int=-1", .doc = "the rows of value along axis 0 in random order; every order is as likely." SEEDED,
+    .example = "df.random_shuffle({1, 2, 3, 4})",
+    .stateful = true, .no_grad = true, .shape = shape_shuffle, .kernel = { [DF_REF] = ref_random_shuffle } },
+  { .type = "Multinomial", .lua = "multinomial", .in = "logits:T num_samples:int32", .out = "output:output_dtype",
+    .types = "T=float output_dtype=int32|int64", .attrs = "seed:int=-1 output_dtype:dtype=int64",
+    .doc = "int64[batch, num_samples]: classes drawn with probabilities softmax(logits T[batch, classes]). A logit of -inf is "
+           "never drawn; NaN, +inf or a row of nothing but -inf is an error." SEEDED,
+    .example = "df.multinomial({{0.0, 1.0, 2.0}}, 5)",
+    .stateful = true, .no_grad = true, .shape = shape_multinomial, .kernel = { [DF_REF] = ref_multinomial } },
+};
+const dfi_op_table dfi_ops_random = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -1,0 +1,73 @@
+/* search.c: entries that find: distinct slices, places in sorted rows, boxes that do not overlap; and cross products. Kernels are in
+ * kernels/ref/search.c.
+ */
+#include "ops/array.h"
+#include "kernels/search.h"
+
+static int32_t shape_unique(dfi_infer *c) {
+  dfi_shape s = *dfi_in_shape(c, 0);
+  const df_tensor *axes = dfi_in_const(c, 1);
+  *dfi_set_shape(c, 1) = dfi_shape_vector(s.rank == 1 ? s.dims[0] : -1);
+  if (c->node->nout > 2) *dfi_set_shape(c, 2) = dfi_shape_vector(-1);
+  for (int32_t d = 0; d < s.rank; d++) {
+    bool along = !axes || axes->size != 1 || d == dfi_int_at(axes, 0) || d - s.rank == dfi_int_at(axes, 0);
+    if (along) s.dims[d] = -1;
+  }
+  *dfi_set_shape(c, 0) = s;
+  return DF_OK;
+}
+
+static int32_t shape_bound(dfi_infer *c) {
+  *dfi_set_shape(c, 0) = *dfi_in_shape(c, 1);
+  int32_t code = dfi_infer_rank(c, 0, 2, "sorted_inputs");
+  return code ? code : dfi_infer_rank(c, 1, 2, "values");
+}
+
+static int32_t shape_boxes(dfi_infer *c) {
+  int32_t code = dfi_infer_rank(c, 0, 2, "boxes");
+  *dfi_set_shape(c, 0) = dfi_shape_vector(-1);
+  if (c->node->nout > 1) *dfi_set_shape(c, 1) = dfi_shape_scalar();
+  return code ? code : dfi_infer_rank(c, 1, 1, "scores");
+}
+
+static int32_t grad_cross(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  if (dfg_wants(g, n, 0)) dx[0] = dfi_op(b, "Cross", dfg_in(g, n, 1), dy[0]);
+  if (dfg_wants(g, n, 1)) dx[1] = dfi_op(b, "Cross", dy[0], dfg_in(g, n, 0));
+  return dfg_end(g);
+}
+
+#define UNIQUE .types = "T=any Taxis=int32|int64 out_idx=int32|int64", .attrs = "out_idx:dtype=int32", .shape = shape_unique, .no_grad = true, \
+  .kernel = { [DF_REF] = ref_unique_slices }
+#define BOUND(name) .in = "sorted_inputs:T values:T", .out = "output:out_type", .types = "T=number out_type=int32|int64", \
+  .attrs = "out_type:dtype=int32", .shape = shape_bound, .no_grad = true, .kernel = { [DF_REF] = ref_##name }
+#define BOXES .shape = shape_boxes, .no_grad = true, .kernel = { [DF_REF] = ref_non_max_suppression }
+
+static const df_op ops[] = {
+  { .type = "UniqueV2", .in = "x:T axis:Taxis", .out = "y:T idx:out_idx", .doc = "Unique slices along an axis; of a vector, where axis is empty", UNIQUE },
+  { .type = "UniqueWithCountsV2", .in = "x:T axis:Taxis", .out = "y:T idx:out_idx count:out_idx",
+    .doc = "UniqueV2, and how often each slice appears", UNIQUE },
+  { .type = "LowerBound", .lua = "lower_bound", BOUND(lower_bound),
+    .doc = "out_type[r, m] = lower_bound(sorted_inputs T[r, n], values T[r, m]): row by row, how many of the sorted numbers are less than each value",
+    .example = "df.lower_bound({{1, 3, 3, 5}}, {{3, 6}})  --> {{1, 4}}" },
+  { .type = "UpperBound", .lua = "upper_bound", BOUND(upper_bound),
+    .doc = "out_type[r, m] = upper_bound(sorted_inputs T[r, n], values T[r, m]): row by row, how many of the sorted numbers are not greater",
+    .example = "df.upper_bound({{1, 3, 3, 5}}, {{3, 6}})  --> {{3, 4}}" },
+  { .type = "Cross", .lua = "cross", .in = "a:T b:T", .out = "product:T", .types = "T=number", .shape = dfi_shape_same,
+    .doc = "T[..., 3] = cross(a T[..., 3], b T[..., 3]): the cross products of vectors",
+    .example = "df.cross({1, 0, 0}, {0, 1, 0})  --> {0, 0, 1}", .grad = grad_cross, .kernel = { [DF_REF] = ref_cross } },
+  { .type = "NonMaxSuppression", .in = "boxes:float32 scores:float32 max_output_size:int32", .out = "selected_indices:int32",
+    .attrs = "iou_threshold:float=0.5", .doc = "NonMaxSuppressionV2 with the threshold as an attribute", BOXES },
+  { .type = "NonMaxSuppressionV2", .in = "boxes:T scores:T max_output_size:int32 iou_threshold:T_threshold", .out = "selected_indices:int32",
+    .types = "T=float T_threshold=float", .doc = "NonMaxSuppressionV3 without a least score", BOXES },
+  { .type = "NonMaxSuppressionV3", .lua = "non_max_suppression",
+    .in = "boxes:T scores:T max_output_size:int32 iou_threshold:T_threshold score_threshold:T_threshold", .out = "selected_indices:int32",
+    .types = "T=float T_threshold=float",
+    .doc = "int32[m] = non_max_suppression(boxes T[n, 4], scores T[n], max_output_size, iou_threshold, score_threshold): which boxes, best first, "
+           "have more than the least score and share no more than iou_threshold of their area with a better one that was taken",
+    .example = "df.non_max_suppression({{0, 0, 1, 1}, {0, 0, 1, 1}}, {0.5, 0.9}, 2, 0.5, 0.0)  --> {1}", BOXES },
+  { .type = "NonMaxSuppressionV4", .in = "boxes:T scores:T max_output_size:int32 iou_threshold:T_threshold score_threshold:T_threshold",
+    .out = "selected_indices:int32 valid_outputs:int32", .types = "T=float T_threshold=float", .attrs = "pad_to_max_output_size:bool=false",
+    .doc = "NonMaxSuppressionV3, and how many there are; filled up with zeros if asked for", BOXES },
+};
+const dfi_op_table dfi_ops_search = { ops, sizeof ops / sizeof *ops };

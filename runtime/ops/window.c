@@ -1,0 +1,150 @@
+/* window.c: entries of what slides a window over images [n, h, w, c]: convolutions and pooling. Kernels are in kernels/cpu/window.c.
+ */
+#include "ops/array.h"
+#include "kernels/window.h"
+
+/* ---- shapes ------------------------------------------------------------------------------------------------ */
+
+/* The size of one axis of the result; -1 when it is not known, -2 when it is wrong and the error is filled. */
+static int64_t slide(dfi_infer *c, int64_t in, int64_t window, int64_t stride, int64_t dilation, const char *padding, int64_t before, int64_t after) {
+  dfk_slide s = { .in = in, .window = window, .stride = stride, .dilation = dilation };
+  char why[200];
+  if (in < 0 || window < 0) return -1;
+  if (dfk_slide_of(&s, padding, before, after, why, sizeof why)) return s.out;
+  dfi_infer_fail(c, "%s", why);
+  return -2;
+}
+
+static int32_t need_four(dfi_infer *c, const df_attr *a, const char *name) {
+  return a->i == 4 ? DF_OK : dfi_infer_fail(c, "%s has %lld numbers, one for each of the 4 axes is expected", name, (long long)a->i);
+}
+
+static int32_t shape_conv(dfi_infer *c) {
+  const df_attr *a = c->node->attrs;              /* strides padding explicit_paddings data_format dilations */
+  int32_t code = dfi_infer_rank(c, 0, 4, "the input");
+  if (!code) code = dfi_infer_rank(c, 1, 4, "the filter");
+  if (!code) code = need_four(c, &a[0], "strides");
+  if (!code) code = need_four(c, &a[4], "dilations");
+  bool given = !strcmp(a[1].s, "EXPLICIT");
+  if (!code && given && a[2].i != 8) code = dfi_infer_fail(c, "explicit_paddings has %lld numbers, two for each of the 4 axes are expected", (long long)a[2].i);
+  if (code || strcmp(a[3].s, "NHWC")) return code;
+  const dfi_shape *x = dfi_in_shape(c, 0), *f = dfi_in_shape(c, 1);
+  dfi_shape y = { .rank = 4, .dims = { -1, -1, -1, -1 } };
+  if (x->rank == 4 && f->rank == 4) {
+    if (x->dims[3] >= 0 && f->dims[2] >= 0 && x->dims[3] != f->dims[2])
+      return dfi_infer_fail(c, "the input has %lld channels, the filter is for %lld", (long long)x->dims[3], (long long)f->dims[2]);
+    for (int32_t d = 1; d < 3; d++)
+      if ((y.dims[d] = slide(c, x->dims[d], f->dims[d - 1], a[0].ints[d], a[4].ints[d], a[1].s, given ? a[2].ints[2 * d] : 0,
+                             given ? a[2].ints[2 * d + 1] : 0)) == -2)
+        return c->error->code;
+  }
+  if (x->rank == 4) y.dims[0] = x->dims[0];
+  if (f->rank == 4) y.dims[3] = f->dims[3];
+  *dfi_set_shape(c, 0) = y;
+  return DF_OK;
+}
+
+static int32_t shape_sizes(dfi_infer *c, int32_t input) {
+  dfi_shape s = dfi_in_as_shape(c, input);
+  if (s.rank >= 0 && s.rank != 4) return dfi_infer_fail(c, "the sizes have %d numbers: expected 4", s.rank);
+  *dfi_set_shape(c, 0) = s.rank < 0 ? dfi_shape_of(4, (int64_t[]){ -1, -1, -1, -1 }) : s;
+  return DF_OK;
+}
+static int32_t shape_sizes_0(dfi_infer *c) { return shape_sizes(c, 0); }
+static int32_t shape_sizes_1(dfi_infer *c) { return shape_sizes(c, 1); }
+
+static int32_t shape_pool(dfi_infer *c) {
+  const df_attr *a = c->node->attrs;              /* ksize strides padding data_format */
+  int32_t code = dfi_infer_rank(c, 0, 4, "the input");
+  if (!code) code = need_four(c, &a[0], "ksize");
+  if (!code) code = need_four(c, &a[1], "strides");
+  if (code || strcmp(a[3].s, "NHWC")) return code;
+  dfi_shape y = *dfi_in_shape(c, 0);
+  if (y.rank < 0) y = dfi_shape_of(4, (int64_t[]){ -1, -1, -1, -1 });
+  for (int32_t d = 1; d < 3; d++)
+    if ((y.dims[d] = slide(c, y.dims[d], a[0].ints[d], a[1].ints[d], 1, a[2].s, 0, 0)) == -2) return c->error->code;
+  *dfi_set_shape(c, 0) = y;
+  return DF_OK;
+}
+
+/* ---- gradients ------------------------------------------------------------------------------------------------ */
+
+/* An op of the same family, with n's attributes. */
+static df_output like(dfi_build *b, df_node *n, const char *type, int32_t count, const df_output *in) {
+  const dfi_op_info *o = dfi_op_info_at(n->op);
+  for (int32_t a = 0; a < o->nattr; a++) {
+    if (o->attr[a].type == 'l') dfi_attr_ints(b, o->attr[a].name, (int32_t)n->attrs[a].i, n->attrs[a].ints);
+    else dfi_attr_string(b, o->attr[a].name, n->attrs[a].s);
+  }
+  return dfi_opn(b, type, count, in);
+}
+#define LIKE(type, ...) like(dfg_build(g), n, type, (int32_t)(sizeof((df_output[]){ __VA_ARGS__ }) / sizeof(df_output)), (df_output[]){ __VA_ARGS__ })
+
+static int32_t grad_conv(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  if (dfg_wants(g, n, 0)) { df_output s = dfg_in_shape(g, n, 0), f = dfg_in(g, n, 1); dx[0] = LIKE("Conv2DBackpropInput", s, f, dy[0]); }
+  if (dfg_wants(g, n, 1)) { df_output x = dfg_in(g, n, 0), s = dfg_in_shape(g, n, 1); dx[1] = LIKE("Conv2DBackpropFilter", x, s, dy[0]); }
+  return dfg_end(g);
+}
+static int32_t grad_to_input(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  if (dfg_wants(g, n, 1)) { df_output s = dfg_in_shape(g, n, 1), o = dfg_in(g, n, 2); dx[1] = LIKE("Conv2DBackpropFilter", dy[0], s, o); }
+  if (dfg_wants(g, n, 2)) { df_output f = dfg_in(g, n, 1); dx[2] = LIKE("Conv2D", dy[0], f); }
+  return dfg_end(g);
+}
+static int32_t grad_to_filter(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  if (dfg_wants(g, n, 0)) { df_output s = dfg_in_shape(g, n, 0), o = dfg_in(g, n, 2); dx[0] = LIKE("Conv2DBackpropInput", s, dy[0], o); }
+  if (dfg_wants(g, n, 2)) { df_output x = dfg_in(g, n, 0); dx[2] = LIKE("Conv2D", x, dy[0]); }
+  return dfg_end(g);
+}
+static int32_t grad_max_pool(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  df_output x = dfg_in(g, n, 0), y = dfg_out(g, n, 0);
+  dx[0] = LIKE("MaxPoolGrad", x, y, dy[0]);
+  return dfg_end(g);
+}
+static int32_t grad_avg_pool(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  df_output s = dfg_in_shape(g, n, 0);
+  dx[0] = LIKE("AvgPoolGrad", s, dy[0]);
+  return dfg_end(g);
+}
+static int32_t grad_avg_pool_grad(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dx[1] = LIKE("AvgPool", dy[0]);
+  return dfg_end(g);
+}
+
+/* ---- costs, in ns; entries -------------------------------------------------------------------------------------- */
+static double cost_conv(const df_kernel *k) {
+  const df_tensor *f = k->in[1];
+  double taps = f->rank == 4 ? (double)f->size : 1, pixels = k->in[0]->rank == 4 ? (double)k->in[0]->dims[0] * (double)k->in[0]->dims[1] * (double)k->in[0]->dims[2] : 1;
+  return 100 + 0.1 * taps * pixels;
+}
+static double cost_pool(const df_kernel *k) { return 100 + 2 * (double)k->in[k->nin - 1]->size; }
+
+#define CONV .attrs = "strides:ints padding:string explicit_paddings:ints=[] data_format:string='NHWC' dilations:ints=[1,1,1,1]", \
+  .types = "T=float", .cost = cost_conv
+#define POOL .attrs = "ksize:ints strides:ints padding:string data_format:string='NHWC'", .types = "T=float", .cost = cost_pool
+
+static const df_op ops[] = {
+  { .type = "Conv2D", .lua = "conv2d", .in = "input:T filter:T", .out = "output:T", CONV,
+    .doc = "T[n, oh, ow, co] = conv2d(input T[n, h, w, ci], filter T[kh, kw, ci, co]; strides, padding, explicit_paddings, dilations): the sum of products "
+           "of the filter and the window at each place; padding is 'SAME', 'VALID' or 'EXPLICIT'",
+    .example = "df.conv2d(df.ones{1, 5, 5, 1}, df.ones{3, 3, 1, 2}, {strides = {1, 1, 1, 1}, padding = 'SAME'})",
+    .shape = shape_conv, .grad = grad_conv, .kernel = { [DF_REF] = ref_conv2d, [DF_CPU] = cpu_conv2d } },
+  { .type = "Conv2DBackpropInput", .in = "input_sizes:int32 filter:T out_backprop:T", .out = "output:T", CONV,
+    .doc = "the gradient of Conv2D with respect to its input", .shape = shape_sizes_0, .grad = grad_to_input,
+    .kernel = { [DF_REF] = ref_conv2d_backprop_input, [DF_CPU] = cpu_conv2d_backprop_input } },
+  { .type = "Conv2DBackpropFilter", .in = "input:T filter_sizes:int32 out_backprop:T", .out = "output:T", CONV,
+    .doc = "the gradient of Conv2D with respect to its filter", .shape = shape_sizes_1, .grad = grad_to_filter,
+    .kernel = { [DF_REF] = ref_conv2d_backprop_filter, [DF_CPU] = cpu_conv2d_backprop_filter } },
+  { .type = "MaxPool", .lua = "max_pool", .in = "input:T", .out = "output:T", POOL,
+    .doc = "T[n, oh, ow, c] = max_pool(input T[n, h, w, c]; ksize, strides, padding): the greatest of each window; the first of equals has the gradient",
+    .example = "df.max_pool(df.ones{1, 4, 4, 1}, {ksize = {1, 2, 2, 1}, strides = {1, 2, 2, 1}, padding = 'VALID'})",
+    .shape = shape_pool, .grad = grad_max_pool, .kernel = { [DF_REF] = cpu_max_pool } },
+  { .type = "MaxPoolGrad", .in = "orig_input:T orig_output:T grad:T", .out = "output:T", POOL,
+    .doc = "the gradient of MaxPool", .shape = dfi_shape_same, .kernel = { [DF_REF] = cpu_max_pool_grad } },
+  { .type = "AvgPool", .lua = "avg_pool", .in = "value:T", .out = "output:T", POOL,
+    .doc = "T[n, oh, ow, c] = avg_pool(value T[n, h, w, c]; ksize, strides, padding): the mean of each window; what is padded does not count",
+    .example = "df.avg_pool(df.ones{1, 4, 4, 1}, {ksize = {1, 2, 2, 1}, strides = {1, 2, 2, 1}, padding = 'VALID'})",
+    .shape = shape_pool, .grad = grad_avg_pool, .kernel = { [DF_REF] = cpu_avg_pool } },
+  { .type = "AvgPoolGrad", .in = "orig_input_shape:int32 grad:T", .out = "output:T", POOL,
+    .doc = "the gradient of AvgPool", .shape = shape_sizes_0, .grad = grad_avg_pool_grad, .kernel = { [DF_REF] = cpu_avg_pool_grad } },
+};
+const dfi_op_table dfi_ops_window = { ops, sizeof ops / sizeof *ops };

@@ -1,0 +1,75 @@
+/* make.h: what is known while a plan is made; shared by plan/find.c (what is needed, where it runs, where values come from) and
+ * plan.c (the layout).
+ */
+#ifndef DFLOW_PLAN_MAKE_H
+#define DFLOW_PLAN_MAKE_H
+#include "plan/plan.h"
+
+/* What is known of a node while its plan is made. By node id. */
+typedef struct mark {
+  bool     needed, fed_out;    /* fed_out: some output is fed */
+  int32_t  scope;              /* -1: not found yet */
+  int32_t  waiting;            /* inputs that have not been reached */
+  bool     reads_gate;         /* all its operands are constants read in place: it hangs on what they hang on */
+  bool     merged;             /* a loop's Merge: its Enter and NextIteration deliver for it */
+  bool     for_merge;          /* Enter, NextIteration: delivers for a Merge */
+  bool     given_token;        /* its value is given, but a Merge needs a token of it: output given_index */
+  int32_t  given_index;
+  int32_t  twin;               /* a Switch with the same inputs, or -1 */
+  int32_t  copy_scope; uint32_t copy_slot;   /* a scalar constant: where it was copied last */
+  int32_t  users;              /* places that wait for its tokens */
+  int32_t  number;             /* pnode, or -1 when it needs none */
+  uint32_t slot;               /* of output 0 */
+  uint32_t child_scope;        /* Enter */
+} mark;
+
+typedef struct maker {
+  df_graph *graph;
+  df_error *err;
+  dfi_plan *plan;
+  mark     *mark;
+  int32_t  *needed, nneeded;   /* ids, ascending */
+  int32_t   nids;
+  bool      reference;
+  df_output *given; int32_t ngiven;   /* what is fed */
+  int32_t  *const_index;       /* by id: place in plan->constant, or -1 */
+  int32_t  *variable_index;    /* by id: place among the variables, or -1 */
+  int32_t   scope_cap, constant_cap;
+  int64_t   interrupts;        /* dfi_calls_interrupted when it began */
+  struct function { const char *name; df_node *ret; int32_t scope; } *function; int32_t nfunctions;
+} maker;
+
+static inline const df_op *op_of(const df_node *n) { return dfi_op_info_at(n->op)->op; }
+static inline df_flow flow_of(const df_node *n) { return op_of(n)->flow; }
+
+static inline int32_t feed_of(const maker *m, df_output o) {
+  if (!m->mark[o.node->id].fed_out) return -1;
+  for (int32_t i = 0; i < m->ngiven; i++) if (dfi_same(m->given[i], o)) return i;
+  return -1;
+}
+
+static inline const df_attr *attr_of(const df_node *n, const char *name) {
+  int32_t i = dfi_op_attr_index(dfi_op_info_at(n->op), name);
+  return i < 0 ? NULL : &n->attrs[i];
+}
+
+/* Every so many nodes of a large graph (the ith): shall it end early? Then err is filled. */
+int32_t dfi_plan_look_up(maker *m, int32_t i);
+/* plan/find.c: each is described there. */
+struct function *dfi_plan_function_of(maker *m, const df_node *n);
+void dfi_plan_prune(maker *m, int32_t nfetch, const int32_t *fetches);
+int32_t dfi_plan_scope_new(maker *m, int32_t parent, const char *name);
+int32_t dfi_plan_find_scopes(maker *m);
+bool dfi_plan_is_given(const maker *m, df_output o);
+bool dfi_plan_passes_on(const df_node *n);
+bool dfi_plan_is_loop_constant(const df_node *n);
+df_output dfi_plan_origin(const maker *m, df_output o);
+int32_t dfi_plan_constant_place(maker *m, df_node *n);
+dfi_operand dfi_plan_place(maker *m, const df_node *reader, df_output o, df_output *from, bool *token);
+bool dfi_plan_comes_as_token(maker *m, const df_node *n, df_output o, df_output *from, df_node **gate);
+void dfi_plan_find_twins(maker *m);
+void dfi_plan_prune_tokens(maker *m);
+void dfi_plan_find_merged(maker *m);
+/* plan/look.c: what became of each node, as df_plan_describe gives it. */
+void dfi_plan_tell(const maker *m, int32_t *out);
+#endif

@@ -1,0 +1,494 @@
+/* plan.c: from the graph to a plan: prune, find frames, pass values through, lay out.
+ *
+ * 1. prune     backwards from the fetches, not past what is fed
+ * 2. scopes    forwards from the nodes without inputs: Enter leads into a child frame, Exit out of it. A node whose inputs come from
+ *              different frames, or that nothing reaches, is an error: this holds for any graph, however it was made.
+ * 3. origins   where a value really comes from: Identity, StopGradient and LoopCond pass it on and need no token of their own; a
+ *              loop constant that is a constant or a feed is read where it is.
+ * 4. layout    (here; the others are in plan/find.c) slots, operands, edges, and the counts that each iteration starts with.
+ *
+ * A Const of a branch or body hangs on the pivot by a control edge, so that it is dead when the branch is. A plain node of the
+ * same context that reads it has another input that says the same, so the constant itself needs no token.
+ */
+#include "engine/executor.h"
+#include "plan/make.h"
+#include <stdio.h>
+
+/* ---- layout -------------------------------------------------------------------------------------------- */
+
+/* Kinds, the order of nodes (by scope, then by age), slots. */
+static void number_nodes(maker *m) {
+  dfi_plan *p = m->plan;
+  uint32_t *per_scope = dfi_xcalloc((size_t)p->nscopes + 1, sizeof *per_scope);
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    df_node *n = m->graph->node[m->needed[i]];
+    mark *k = &m->mark[n->id];
+    k->number = k->merged ? -1 : 0;
+    if (k->merged) {
+      k->slot = p->scope[k->scope].nslots++;
+      continue;
+    }
+    per_scope[k->scope]++;
+    p->nnodes++;
+    /* outputs lie in the scope that reads them */
+    if (dfi_plan_is_loop_constant(n)) { k->slot = p->scope[k->child_scope].nconsts++; continue; }
+    int32_t home = flow_of(n) == DF_ENTER ? (int32_t)k->child_scope : flow_of(n) == DF_EXIT ? p->scope[k->scope].parent : k->scope;
+    k->slot = p->scope[home].nslots;
+    p->scope[home].nslots += (uint32_t)n->nout;
+  }
+  for (int32_t i = 0; i < m->nneeded; i++) {      /* Enter and NextIteration write where their Merge is read */
+    df_node *n = m->graph->node[m->needed[i]];
+    for (int32_t k = 0; k < n->nin && m->mark[n->id].merged; k++) {
+      mark *by = &m->mark[dfi_plan_origin(m, n->in[k]).node->id];
+      by->slot = m->mark[n->id].slot;
+      by->for_merge = true;
+    }
+  }
+  uint32_t at = 0;
+  for (int32_t s = 0; s < p->nscopes; s++) {
+    p->scope[s].first = at;
+    at += per_scope[s];
+  }
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    mark *k = &m->mark[m->needed[i]];
+    if (k->number >= 0) k->number = (int32_t)(p->scope[k->scope].first + p->scope[k->scope].n++);
+  }
+  for (int32_t s = 0; s < p->nscopes; s++) {
+    dfi_scope *c = &p->scope[s];
+    c->counts = dfi_xcalloc(c->n + 1, sizeof *c->counts);
+    c->uses = dfi_xcalloc(c->nslots + 1, sizeof *c->uses);      /* copies of constants come after and have none */
+    c->roots = dfi_xcalloc(c->n + 1, sizeof *c->roots);
+    c->enters = dfi_xcalloc(c->n + 1, sizeof *c->enters);
+  }
+  free(per_scope);
+}
+
+/* Which inputs of n are references to variables while n wants values: one byte each, owned; NULL when none is. */
+static uint8_t *references_read(const df_node *n) {
+  uint8_t *reads = NULL;
+  for (int32_t i = 0; i < n->nin; i++)
+    if (n->in[i].node->out[n->in[i].index].ref && !dfi_input_is_reference(n, i)) {
+      if (!reads) reads = dfi_xcalloc((size_t)n->nin, 1);
+      reads[i] = 1;
+    }
+  return reads;
+}
+
+/* Does the call give the function what its arguments are, and want what it returns? An imported graph may say otherwise. */
+static int32_t check_call(maker *m, df_node *n, const struct function *f) {
+  const df_node *r = f->ret;
+  if (r->nin != n->nout)
+    return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` wants %d results of the function `%s`, which has %d", dfi_node_name(n), n->nout, f->name, r->nin);
+  for (int32_t i = 0; i < n->nout; i++)
+    if (n->out[i].dtype != dfi_dtype(r->in[i]))
+      return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` wants a result of %s of the function `%s`, whose result %d is %s", dfi_node_name(n),
+                      df_dtype_name(n->out[i].dtype), f->name, i, df_dtype_name(dfi_dtype(r->in[i])));
+  for (int32_t k = 0; k < m->nneeded; k++) {
+    const df_node *a = m->graph->node[m->needed[k]];
+    if (flow_of(a) != DF_FUNCTION_ARG || strcmp(attr_of(a, "function")->s, f->name)) continue;
+    int64_t i = attr_of(a, "index")->i;
+    if (i < 0 || i >= n->nin || dfi_dtype(n->in[i]) != a->out[0].dtype)
+      return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` gives the function `%s` no argument %lld of %s", dfi_node_name(n), f->name, (long long)i,
+                      df_dtype_name(a->out[0].dtype));
+  }
+  return DF_OK;
+}
+
+/* What belongs to a function must stand in its frame. */
+static int32_t check_home(maker *m, df_node *n) {
+  const struct function *f = dfi_plan_function_of(m, n);
+  if (f && f->scope >= 0 && f->scope == m->mark[n->id].scope) return DF_OK;
+  return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` (%s) stands outside of the function `%s`", dfi_node_name(n), op_of(n)->type, attr_of(n, "function")->s);
+}
+
+static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
+  const df_op *op = op_of(n);
+  mark *k = &m->mark[n->id];
+  q->node = n; q->op = op;
+  q->nin = (uint32_t)n->nin; q->nout = (uint32_t)n->nout;
+  q->scope = (uint32_t)k->scope;
+  q->out = k->slot;
+  q->merges = k->for_merge;
+  q->out_dtypes = dfi_xmalloc((size_t)n->nout + 1);
+  for (int32_t i = 0; i < n->nout; i++) q->out_dtypes[i] = n->out[i].dtype;
+  q->out_dtype = n->nout ? n->out[0].dtype : 0;
+  dfi_scope *s = &m->plan->scope[k->scope];
+  if (k->given_token) {
+    q->kind = DFI_K_CONST;
+    q->nin = 0;
+    q->out += (uint32_t)k->given_index;
+    return DF_OK;
+  }
+  switch (op->flow) {
+  case DF_SWITCH: q->kind = DFI_K_SWITCH; return DF_OK;
+  case DF_MERGE: q->kind = DFI_K_MERGE; return DF_OK;
+  case DF_ENTER: {
+    dfi_scope *c = &m->plan->scope[k->child_scope];
+    q->kind = DFI_K_ENTER;
+    q->constant = dfi_plan_is_loop_constant(n);
+    q->child = (uint16_t)c->child;
+    q->target = k->child_scope;
+    q->enter = c->nenters++;
+    c->enters = dfi_xrealloc(c->enters, sizeof *c->enters * (c->nenters + 1));
+    c->enters[q->enter] = q;
+    return DF_OK;
+  }
+  case DF_EXIT:
+    q->kind = DFI_K_EXIT;
+    q->child = (uint16_t)s->nexits++;
+    s->exits = dfi_xrealloc(s->exits, sizeof *s->exits * (s->nexits + 1));
+    s->exits[q->child] = q;
+    return DF_OK;
+  case DF_NEXT_ITERATION: q->kind = DFI_K_NEXT; return DF_OK;
+  case DF_CONSTANT: q->kind = DFI_K_CONST; q->nin = 0; return DF_OK;
+  case DF_CALL: {
+    struct function *f = dfi_plan_function_of(m, n);
+    q->kind = DFI_K_CALL;
+    q->child = (uint16_t)s->nchildren++;
+    q->target = (uint32_t)f->scope;
+    return check_call(m, n, f);
+  }
+  case DF_FUNCTION_BEGIN: q->kind = DFI_K_NOOP; return check_home(m, n);
+  case DF_FUNCTION_ARG:
+    q->kind = DFI_K_ARG;
+    q->enter = (uint32_t)attr_of(n, "index")->i;
+    return check_home(m, n);
+  case DF_FUNCTION_RETURN: q->kind = DFI_K_RETURN; return check_home(m, n);
+  case DF_NO_OP: q->kind = strcmp(op->type, "ControlTrigger") ? DFI_K_NOOP : DFI_K_TRIGGER; return DF_OK;
+  case DF_FEED: q->kind = DFI_K_UNFED; return DF_OK;
+  case DF_LOOP_COND: case DF_PLAIN: break;
+  }
+  q->kind = DFI_K_KERNEL;
+  bool reference = m->reference && op->kernel[DF_REF];
+  q->kernel = !reference && op->kernel[DF_CPU] ? op->kernel[DF_CPU] : op->kernel[DF_REF];
+  if (!q->kernel && op->flow == DF_LOOP_COND) { q->kernel = dfi_op_find("Identity")->op->kernel[DF_REF]; }
+  if (!q->kernel)
+    return dfi_fail(m->err, DF_UNIMPLEMENTED, n->where, "op %s (`%s`) has no kernel for the CPU", op->type, dfi_node_name(n));
+  uint8_t types[4] = { 0 };
+  bool plain = n->nin >= 1 && n->nin <= 3 && n->nout == 1;
+  for (int32_t i = 0; i < n->nin; i++) {
+    uint8_t t = dfi_dtype(n->in[i]);
+    if (t == DF_RESOURCE) { q->has_handle = 1; plain = false; }
+    if (i < 4) types[i] = t;
+  }
+  for (int32_t i = 0; i < n->nout; i++) if (n->out[i].dtype == DF_RESOURCE) q->has_handle = 1;
+  q->reads = references_read(n);
+  q->waits = op->waits;
+  q->offload = !q->has_handle && !op->stateful && !q->reads;
+  if (plain && op->scalar && !reference && !q->reads) {
+    q->scalar = op->scalar(types, q->out_dtype);
+    if (q->scalar) q->kind = DFI_K_SCALAR;
+  }
+  return DF_OK;
+}
+
+/* An edge while they are gathered. */
+typedef struct draft { uint32_t from; uint32_t list; dfi_edge edge; } draft;
+typedef struct drafts { draft *at; uint32_t n, cap; } drafts;
+
+static void draft_add(drafts *d, uint32_t from, uint32_t list, uint32_t node, uint32_t to) {
+  if (d->n == d->cap) d->at = dfi_xrealloc(d->at, sizeof *d->at * (d->cap = d->cap * 2 + 64));
+  d->at[d->n++] = (draft){ from, list, { node, to } };
+}
+
+/* The list of a producer that carries the token of its output `index` (-1: of the node as a whole). */
+static uint32_t edge_list(const dfi_pnode *from, int32_t index) {
+  if (from->kind != DFI_K_SWITCH) return 0;
+  return index < 0 ? 2 : (uint32_t)index;
+}
+
+typedef struct const_user { int32_t scope; uint32_t constant, node; } const_user;
+
+/* The slot of scope s that holds a copy of a scalar constant of the plan. */
+static dfi_operand constant_copy(maker *m, df_node *c, dfi_scope *s) {
+  mark *k = &m->mark[c->id];
+  if (k->copy_scope != s->id) {
+    if ((s->ncopies & (s->ncopies - 1)) == 0) s->copies = dfi_xrealloc(s->copies, sizeof *s->copies * (2 * s->ncopies + 1));
+    s->copies[s->ncopies].slot = s->nslots;
+    s->copies[s->ncopies++].constant = (uint32_t)dfi_plan_constant_place(m, c);
+    k->copy_scope = s->id;
+    k->copy_slot = s->nslots++;
+  }
+  return DFI_OPERAND(DFI_ITERATION, k->copy_slot);
+}
+
+/* A token from output `from` (index -1: from the node as a whole) to node `self`. */
+static void send(maker *m, drafts *d, df_output from, int32_t index, uint32_t self, uint32_t to) {
+  dfi_plan *p = m->plan;
+  if (m->mark[from.node->id].merged) {
+    for (int32_t k = 0; k < from.node->nin; k++)
+      draft_add(d, (uint32_t)m->mark[dfi_plan_origin(m, from.node->in[k]).node->id].number, 0, self, to);
+    return;
+  }
+  int32_t number = m->mark[from.node->id].number;
+  draft_add(d, (uint32_t)number, edge_list(&p->node[number], index), self, to);
+}
+
+/* Operands and edges of one node. */
+static int32_t wire(maker *m, df_node *n, dfi_pnode *q, uint32_t *operand_at, drafts *d, const_user **cu, uint32_t *ncu) {
+  dfi_plan *p = m->plan;
+  dfi_scope *s = &p->scope[q->scope];
+  uint32_t self = (uint32_t)(q - p->node) - s->first, tokens = 0;
+  uint32_t controls = 0;
+  bool merge = q->kind == DFI_K_MERGE;
+  q->in = *operand_at;
+  if (m->mark[n->id].given_token) {
+    df_output from = { n, m->mark[n->id].given_index }; bool token;
+    p->operand[*operand_at] = dfi_plan_place(m, NULL, from, &from, &token);
+    *operand_at += 3;
+    s->counts[self] = 0;
+    s->roots[s->nroots++] = self;
+    return DF_OK;
+  }
+  for (int32_t i = 0; i < n->nin; i++) {
+    df_output from; bool token;
+    dfi_operand o = dfi_plan_place(m, n, n->in[i], &from, &token);
+    if (DFI_SPACE(o) == DFI_CONSTANT && s->id > 0 && p->constant[DFI_INDEX(o)].kind == DF_SCALAR) o = constant_copy(m, from.node, s);
+    p->operand[(*operand_at)++] = o;
+    if (DFI_SPACE(o) == DFI_FRAME) {
+      *cu = dfi_xrealloc(*cu, sizeof **cu * (*ncu + 1u));   /* few: loop constants' readers */
+      (*cu)[(*ncu)++] = (const_user){ (int32_t)q->scope, DFI_INDEX(o), self };
+    }
+    if (!token) {
+      if (merge)
+        return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "the Merge `%s` has an input that is always there", dfi_node_name(n));
+      continue;
+    }
+    s->uses[DFI_INDEX(o)]++;
+    q->iteration_operands = 1;
+    uint32_t to = merge ? DFI_TO_MERGE | (uint32_t)i << 8 : q->kind == DFI_K_EXIT && !n->ncontrol ? DFI_TO_EXIT : DFI_TO_PLAIN;
+    send(m, d, from, from.index, self, to);
+    tokens++;
+  }
+  for (int32_t i = -1; i < n->nin; i++) {
+    /* i < 0: the node's own controls; then those of constants it reads in place, where nothing else brings a token */
+    df_node *holder = n, *gate = NULL;
+    df_output unused;
+    if (i >= 0) {
+      if (!m->mark[n->id].reads_gate || dfi_plan_comes_as_token(m, n, n->in[i], &unused, &gate) || !gate) continue;
+      holder = gate;
+    }
+    for (int32_t c = 0; c < holder->ncontrol; c++) {
+      df_node *by = holder->control[c];
+      df_output from = by->nout ? dfi_plan_origin(m, (df_output){ by, 0 }) : (df_output){ by, 0 };
+      if (feed_of(m, from) >= 0 || dfi_plan_is_given(m, from)) continue;
+      if (dfi_plan_is_loop_constant(from.node)) {
+        *cu = dfi_xrealloc(*cu, sizeof **cu * (*ncu + 1u));
+        (*cu)[(*ncu)++] = (const_user){ (int32_t)q->scope, m->mark[from.node->id].slot, self };
+        continue;
+      }
+      send(m, d, from, dfi_plan_passes_on(by) ? from.index : -1, self, merge ? DFI_TO_MERGE_CONTROL : DFI_TO_PLAIN);
+      if (merge) controls++; else tokens++;
+    }
+  }
+  while (*operand_at - q->in < 3) { p->operand[*operand_at] = n->nin ? p->operand[q->in] : DFI_OPERAND(DFI_CONSTANT, 0); (*operand_at)++; }
+  if (q->kind == DFI_K_CONST) p->operand[q->in] = DFI_OPERAND(DFI_CONSTANT, dfi_plan_constant_place(m, n));
+  if (merge) {
+    if (n->nin > 0x7fff || controls > 0x7fff)
+      return dfi_fail(m->err, DF_UNIMPLEMENTED, n->where, "the Merge `%s` has more than 32767 inputs", dfi_node_name(n));
+    s->counts[self] = (uint32_t)n->nin | controls * DFI_MERGE_CONTROL;
+  } else {
+    s->counts[self] = tokens;
+    if (!tokens) s->roots[s->nroots++] = self;
+  }
+  return DF_OK;
+}
+
+/* Sorts the gathered edges to their producers. */
+static void lay_edges(maker *m, const drafts *d) {
+  dfi_plan *p = m->plan;
+  p->edge = dfi_xmalloc(sizeof *p->edge * (d->n + 1));
+  uint32_t *count = dfi_xcalloc((size_t)p->nnodes * 3 + 1, sizeof *count);
+  for (uint32_t i = 0; i < d->n; i++) count[d->at[i].from * 3 + d->at[i].list]++;
+  uint32_t at = 0;
+  for (int32_t i = 0; i < p->nnodes; i++) {
+    p->node[i].edge[0] = at;
+    for (int32_t l = 0; l < 3; l++) {
+      uint32_t n = count[i * 3 + l];
+      count[i * 3 + l] = at;
+      at += n;
+      p->node[i].edge[l + 1] = at;
+    }
+    if (at - p->node[i].edge[0] > p->widest) p->widest = at - p->node[i].edge[0];
+  }
+  for (uint32_t i = 0; i < d->n; i++) p->edge[count[d->at[i].from * 3 + d->at[i].list]++] = d->at[i].edge;
+  free(count);
+}
+
+static void lay_const_users(dfi_plan *p, const const_user *cu, uint32_t ncu) {
+  for (int32_t i = 0; i < p->nscopes; i++) {
+    dfi_scope *s = &p->scope[i];
+    s->const_first = dfi_xcalloc(s->nconsts + 2, sizeof *s->const_first);
+    uint32_t total = 0;
+    for (uint32_t k = 0; k < ncu; k++) if (cu[k].scope == i) { s->const_first[cu[k].constant + 1]++; total++; }
+    for (uint32_t c = 0; c < s->nconsts; c++) s->const_first[c + 1] += s->const_first[c];
+    s->const_users = dfi_xmalloc(sizeof *s->const_users * (total + 1));
+    uint32_t *at = dfi_xmalloc(sizeof *at * (s->nconsts + 1));
+    memcpy(at, s->const_first, sizeof *at * s->nconsts);
+    for (uint32_t k = 0; k < ncu; k++) if (cu[k].scope == i) s->const_users[at[cu[k].constant]++] = cu[k].node;
+    free(at);
+  }
+}
+
+int32_t dfi_plan_look_up(maker *m, int32_t i) {
+  enum { EVERY = 8192 };
+  if (i % EVERY != EVERY - 1 || atomic_load_explicit(&dfi_calls_interrupted, memory_order_relaxed) == m->interrupts) return DF_OK;
+  return dfi_fail(m->err, DF_CANCELLED, NULL, "the run was interrupted while its plan of %d nodes was made", m->nneeded);
+}
+
+static int32_t lay_out(maker *m) {
+  dfi_plan *p = m->plan;
+  dfi_plan_find_twins(m);
+  dfi_plan_prune_tokens(m);
+  dfi_plan_find_merged(m);
+  number_nodes(m);
+  if (posix_memalign((void **)&p->node, sizeof *p->node, sizeof *p->node * ((size_t)p->nnodes + 1))) abort();
+  memset(p->node, 0, sizeof *p->node * ((size_t)p->nnodes + 1));
+  _Static_assert(sizeof *p->node == 128, "one node, two cache lines");
+  int32_t status = DF_OK;
+  uint32_t operands = 0;
+  for (int32_t i = 0; i < m->nneeded && !status; i++) {
+    df_node *n = m->graph->node[m->needed[i]];
+    operands += (uint32_t)n->nin + 3;
+    if ((status = dfi_plan_look_up(m, i))) break;
+    if (m->mark[n->id].number >= 0) status = make_node(m, n, &p->node[m->mark[n->id].number]);
+  }
+  p->operand = dfi_xmalloc(sizeof *p->operand * (operands + 1));
+  drafts d = { 0 };
+  const_user *cu = NULL; uint32_t ncu = 0, at = 0;
+  for (int32_t i = 0; i < m->nneeded && !status; i++) {
+    df_node *n = m->graph->node[m->needed[i]];
+    if ((status = dfi_plan_look_up(m, i))) break;
+    if (m->mark[n->id].number >= 0) status = wire(m, n, &p->node[m->mark[n->id].number], &at, &d, &cu, &ncu);
+  }
+  if (!status) {
+    lay_edges(m, &d);
+    lay_const_users(p, cu, ncu);
+  }
+  free(d.at); free(cu);
+  return status;
+}
+
+/* ---- the plan ---------------------------------------------------------------------------------------------- */
+
+static int32_t check_pair(maker *m, const int32_t *pair, const char *what) {
+  if (pair[0] < 0 || pair[0] >= m->nids)
+    return dfi_fail(m->err, DF_INVALID_ARGUMENT, NULL, "%s: there is no node %d in this graph of %d nodes", what, pair[0], m->nids);
+  df_node *n = m->graph->node[pair[0]];
+  if (pair[1] < -1 || pair[1] >= n->nout)
+    return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "%s: `%s` (%s) has %d outputs, so there is no output %d", what,
+                    dfi_node_name(n), op_of(n)->type, n->nout, pair[1]);
+  return DF_OK;
+}
+
+static int32_t find_fetches(maker *m) {
+  dfi_plan *p = m->plan;
+  for (int32_t i = 0; i < p->nfetch; i++) {
+    df_node *n = m->graph->node[p->signature[2 * i]];
+    int32_t index = p->signature[2 * i + 1];
+    int32_t home = m->mark[n->id].scope;
+    if (home > 0 && flow_of(n) == DF_EXIT) home = p->scope[home].parent;   /* what leaves a loop is outside */
+    p->fetch[i] = ~0u;
+    if (index < 0) {
+      if (home > 0) goto inside;
+      continue;
+    }
+    df_output o = { n, index }, from; bool token;
+    if (dfi_dtype(o) == DF_RESOURCE)
+      return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s:%d` is the handle of a variable or TensorArray and cannot be fetched", dfi_node_name(n), index);
+    if (feed_of(m, o) >= 0) home = 0;
+    if (home == 0 && feed_of(m, o) < 0 && flow_of(n) == DF_ENTER) home = 1;
+    if (home > 0) goto inside;
+    p->fetch[i] = dfi_plan_place(m, NULL, o, &from, &token);
+    if (token) {
+      if (m->mark[from.node->id].merged) goto inside;
+      const dfi_pnode *by = &p->node[m->mark[from.node->id].number];
+      if (by->kind == DFI_K_ENTER || (by->kind != DFI_K_EXIT && by->scope)) goto inside;
+      p->scope[0].uses[DFI_INDEX(p->fetch[i])]++;
+      p->fetch_node[i] = &p->node[m->mark[from.node->id].number];
+    }
+    continue;
+  inside:;
+    const int32_t in = m->mark[n->id].scope > 0 ? m->mark[n->id].scope : (int32_t)m->mark[n->id].child_scope;
+    return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` is inside the loop `%s` and has a value for each iteration: return it from the body, or write it to a TensorArray, to fetch it",
+                    dfi_node_name(n), p->scope[in].name);
+  }
+  return DF_OK;
+}
+
+/* In a branch of an imported graph, what is fed is alive whether the branch is taken or not. */
+static bool may_be_fed(const df_context *c) {
+  while (c && c->kind == DFI_BRANCH && c->raised) c = c->parent;
+  return !c || c->kind == DFI_TOP;
+}
+
+dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const int32_t *fetches,
+                        int32_t nfeed, const int32_t *feeds, bool reference_kernels, df_error *err) {
+  return dfi_plan_make_and_tell(s, g, nfetch, fetches, nfeed, feeds, reference_kernels, NULL, err);
+}
+
+dfi_plan *dfi_plan_make_and_tell(struct df_session *s, df_graph *g, int32_t nfetch, const int32_t *fetches,
+                                 int32_t nfeed, const int32_t *feeds, bool reference_kernels, int32_t *tell, df_error *err) {
+  maker m = { .graph = g, .err = err, .reference = reference_kernels, .interrupts = atomic_load(&dfi_calls_interrupted) };
+  dfi_plan *p = m.plan = dfi_xcalloc(1, sizeof *p);
+  p->session = s;
+  p->graph = g;
+  p->nfetch = nfetch; p->nfeed = nfeed;
+  pthread_mutex_init(&p->lock, NULL);
+  m.nids = g->n;
+  m.mark = dfi_xcalloc((size_t)m.nids + 1, sizeof *m.mark);
+  m.const_index = dfi_xmalloc(sizeof *m.const_index * ((size_t)m.nids + 1));
+  m.variable_index = dfi_xmalloc(sizeof *m.variable_index * ((size_t)m.nids + 1));
+  for (int32_t i = 0; i < m.nids; i++) { m.mark[i].scope = m.mark[i].number = m.mark[i].twin = m.mark[i].copy_scope = -1; m.const_index[i] = m.variable_index[i] = -1; }
+  p->signature = dfi_xmalloc(sizeof *p->signature * (size_t)(2 * (nfetch + nfeed) + 1));
+  memcpy(p->signature, fetches, sizeof *p->signature * 2 * (size_t)nfetch);
+  if (nfeed) memcpy(p->signature + 2 * nfetch, feeds, sizeof *p->signature * 2 * (size_t)nfeed);
+  p->fetch = dfi_xcalloc((size_t)nfetch + 1, sizeof *p->fetch);
+  p->fetch_node = dfi_xcalloc((size_t)nfetch + 1, sizeof *p->fetch_node);
+  p->feed = dfi_xcalloc((size_t)nfeed + 1, sizeof *p->feed);
+  m.given = dfi_xcalloc((size_t)nfeed + 1, sizeof *m.given);
+  p->constant = dfi_xcalloc(16, sizeof *p->constant); m.constant_cap = 16;
+  dfi_plan_scope_new(&m, -1, "");
+
+  int32_t status = DF_OK;
+  for (int32_t i = 0; i < nfetch && !status; i++) status = check_pair(&m, fetches + 2 * i, "fetch");
+  for (int32_t i = 0; i < nfeed && !status; i++) {
+    status = check_pair(&m, feeds + 2 * i, "feed");
+    if (status) break;
+    df_output o = { g->node[feeds[2 * i]], feeds[2 * i + 1] };
+    if (o.index < 0 || dfi_dtype(o) == DF_RESOURCE)
+      status = dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "`%s` cannot be fed: it is %s", dfi_node_name(o.node), o.index < 0 ? "an operation" : "a handle");
+    else if (!may_be_fed(o.node->context))
+      status = dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "`%s` cannot be fed: it is inside a loop or branch", dfi_node_name(o.node));
+    m.given[m.ngiven++] = p->feed[i] = o;
+    m.mark[o.node->id].fed_out = true;
+  }
+  if (!status) dfi_plan_prune(&m, nfetch, fetches);
+  for (int32_t i = 0; i < m.nneeded && !status; i++) {
+    df_node *n = g->node[m.needed[i]];
+    if (flow_of(n) == DF_CALL && !dfi_plan_function_of(&m, n))
+      status = dfi_fail(err, DF_NOT_FOUND, n->where, "`%s` calls a function `%s`, which the graph does not have", dfi_node_name(n), attr_of(n, "function")->s);
+  }
+  if (!status) status = dfi_plan_find_scopes(&m);
+  if (!status) status = lay_out(&m);
+  if (!status) status = find_fetches(&m);
+  if (!status && tell) dfi_plan_tell(&m, tell);
+  for (int32_t i = 0; i < p->nscopes && !status; i++) p->scope[i].record_bytes = dfi_record_bytes(&p->scope[i]);
+  free(m.mark); free(m.needed); free(m.function); free(m.given); free(m.const_index); free(m.variable_index);
+  if (status) { dfi_plan_free(p); return NULL; }
+  return p;
+}
+
+void dfi_plan_free(dfi_plan *p) {
+  if (!p) return;
+  for (int32_t i = 0; i < p->nscopes; i++) {
+    dfi_scope *s = &p->scope[i];
+    free(s->counts); free(s->uses); free(s->copies); free(s->roots); free(s->enters); free(s->exits); free(s->const_users); free(s->const_first);
+  }
+  for (int32_t i = 0; i < p->nconstants; i++) dfi_value_drop(&p->constant[i]);
+  if (p->node) for (int32_t i = 0; i < p->nnodes; i++) { free(p->node[i].out_dtypes); free(p->node[i].reads); }
+  free(p->scope); free(p->node); free(p->operand); free(p->edge); free(p->constant); free(p->fetch); free(p->fetch_node);
+  free(p->feed); free(p->variable); free(p->signature);
+  pthread_mutex_destroy(&p->lock);
+  free(p);
+}

@@ -1,0 +1,122 @@
+/* plan.h: a graph pruned and laid out for the executor.
+ *
+ * A plan is made once per signature (what is fetched, what is fed) and never changes: any number of runs
+ * share it. It is a set of scopes, the top level and one per loop frame. A scope has its nodes with dense
+ * numbers, a dense range of value slots, and a template of the counts each iteration starts with. All
+ * scheduling data is here; everything that changes during a run is in executor.h.
+ *
+ * Where an operand lies (two bits of space, thirty of index):
+ *   ITERATION  a slot of the iteration's record: written once by its producer, read in place
+ *   FRAME      a loop constant, kept once per frame instance: read, never re-sent
+ *   CONSTANT   a Const of the graph: kept in the plan
+ *   GIVEN      a feed or a variable's handle: kept in the run
+ * Only ITERATION operands arrive as tokens; the others are there before the first one. Scalar constants that a loop reads
+ * are copied into each record when it is made, and found there like any other slot.
+ *
+ * A loop's Merge has no node of its own: each iteration gets exactly one of its inputs (iteration 0 from the Enter, the others
+ * from the NextIteration), so these write to the Merge's slot and send on its tokens.
+ */
+#ifndef DFLOW_PLAN_H
+#define DFLOW_PLAN_H
+#include "base/internal.h"
+#include "op/op.h"
+
+enum { DFI_ITERATION = 0, DFI_FRAME = 1, DFI_CONSTANT = 2, DFI_GIVEN = 3 };
+typedef uint32_t dfi_operand;
+#define DFI_OPERAND(space, index) (((uint32_t)(space) << 30) | (uint32_t)(index))
+#define DFI_SPACE(operand)        ((operand) >> 30)
+#define DFI_INDEX(operand)        ((operand) & 0x3fffffffu)
+
+/* What the executor does with a node. */
+typedef enum dfi_kind {
+  DFI_K_SCALAR,     /* a function on unboxed numbers; the kernel when an operand turns out to be a tensor */
+  DFI_K_KERNEL, DFI_K_SWITCH, DFI_K_MERGE, DFI_K_ENTER, DFI_K_EXIT, DFI_K_NEXT, DFI_K_CONST, DFI_K_CALL, DFI_K_ARG, DFI_K_RETURN, DFI_K_NOOP, DFI_K_UNFED,
+  DFI_K_TRIGGER     /* as NOOP, but it runs whatever its inputs are */
+} dfi_kind;
+
+/* A token's way from an output to a node. */
+typedef struct dfi_edge { uint32_t node; uint32_t to; } dfi_edge;   /* `to`: DFI_TO_*, and above it a Merge's input number */
+enum { DFI_TO_PLAIN = 0, DFI_TO_MERGE = 1, DFI_TO_MERGE_CONTROL = 2, DFI_TO_EXIT = 3 };
+
+/* Counts a node of an iteration starts with. Plain nodes: tokens still to come, and DFI_DEAD once one was dead.
+ * Merges: dead inputs still missing to make it dead (low 15 bits), controls to come (15 bits), whether it has its value. */
+#define DFI_DEAD          0x80000000u
+#define DFI_MERGE_LIVE    0x40000000u
+#define DFI_MERGE_FIRED   0x80000000u
+#define DFI_MERGE_CONTROL 0x00008000u
+#define DFI_MERGE_CONTROLS(c) (((c) >> 15) & 0x7fffu)
+#define DFI_MERGE_DEADS(c)    ((c) & 0x7fffu)
+
+typedef struct dfi_pnode {
+  uint8_t      kind;
+  uint8_t      out_dtype;
+  uint8_t      constant;     /* ENTER: it is a loop constant */
+  uint8_t      merges;       /* ENTER, NEXT: delivers for a Merge too, see below */
+  uint32_t     in;           /* first operand in plan->operand; at least three are there, the first again where nin < 3 */
+  uint32_t     out;          /* first slot; of the child's record or constants for ENTER, of the parent's for EXIT, of the next iteration for NEXT */
+  uint32_t     edge[4];      /* edges in plan->edge: [0,1) of output 0 (all outputs unless SWITCH), SWITCH: [1,2) of output 1, [2,3) of the node itself */
+  df_scalar_fn scalar;
+  uint32_t     nin, nout;
+  uint16_t     child;        /* ENTER, CALL: which child frame of the iteration; EXIT: which exit of the frame */
+  uint32_t     enter;        /* ENTER: its number among the child's Enters; ARG: which argument */
+  uint32_t     target;       /* ENTER, CALL: the child's scope */
+  uint32_t     scope;        /* the scope its operands lie in */
+  uint8_t      has_handle, offload, iteration_operands, waits;
+  df_kernel_fn kernel;
+  const df_op *op;
+  df_node     *node;         /* for attributes, names and messages */
+  uint8_t     *out_dtypes;   /* nout */
+  uint8_t     *reads;        /* nin: inputs that are references and wanted as values; NULL where there are none */
+} __attribute__((aligned(128))) dfi_pnode;   /* its address is a shift away from its number */
+
+enum { DFI_FUNCTION = -2 };
+typedef struct dfi_scope {
+  int32_t      id, parent;   /* parent -1: the top level; DFI_FUNCTION: a function, whose frames may open anywhere */
+  uint32_t     child;        /* which child of the parent */
+  const char  *name;         /* the frame's name */
+  uint64_t     salt;         /* made of the name alone: what is drawn at random does not depend on what else is in the plan */
+  const char  *where;        /* Lua line of the loop */
+  int64_t      parallel_iterations;
+  uint32_t     first, n;     /* nodes in plan->node: a node's number is its place after `first` */
+  uint32_t     nslots, nconsts, nchildren, nenters, nexits;
+  uint32_t    *counts;       /* n: the template */
+  uint32_t    *uses;         /* nslots: readers of each slot */
+  struct { uint32_t slot, constant; } *copies; uint32_t ncopies;   /* scalar constants that every record holds */
+  uint32_t    *roots, nroots;/* nodes that wait for nothing: they start with the iteration */
+  dfi_pnode  **enters;       /* nenters */
+  dfi_pnode  **exits;        /* nexits */
+  uint32_t    *const_users, *const_first;  /* readers of loop constant c: const_users[const_first[c] … const_first[c+1]) */
+  size_t       record_bytes;
+} dfi_scope;
+
+typedef struct dfi_plan {
+  struct df_session *session;
+  uint64_t     hash;
+  int32_t      nfetch, nfeed;
+  int32_t     *signature;    /* fetch pairs, then feed pairs */
+  struct dfi_plan *next;     /* in the session's table */
+  int32_t      nnodes, nscopes;
+  dfi_pnode   *node;
+  dfi_scope   *scope;        /* [0] is the top level */
+  dfi_operand *operand;
+  dfi_edge    *edge;
+  uint32_t     widest;       /* tokens that one node can send at most */
+  df_value    *constant; int32_t nconstants;
+  dfi_operand *fetch;        /* nfetch; where each fetched value lies at the end; for an operation ~0 */
+  dfi_pnode  **fetch_node;   /* nfetch; the node that makes it, or NULL */
+  df_output   *feed;         /* nfeed */
+  df_node    **variable; int32_t nvariables;   /* handles, in the GIVEN space after the feeds */
+  _Atomic int64_t ready_epoch;                 /* all variables were initialised in this epoch of the session */
+  pthread_mutex_t lock;
+  struct dfi_exec *idle;     /* states of finished runs, kept for the next; guarded by lock */
+  df_graph    *graph;
+} dfi_plan;
+
+/* Makes the plan for a signature. Pairs as in df_session_run. NULL: err is filled. */
+dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const int32_t *fetches,
+                        int32_t nfeed, const int32_t *feeds, bool reference_kernels, df_error *err);
+void dfi_plan_free(dfi_plan *p);
+/* The same; `tell`, unless it is NULL, gets what df_plan_describe gives. */
+dfi_plan *dfi_plan_make_and_tell(struct df_session *s, df_graph *g, int32_t nfetch, const int32_t *fetches,
+                                 int32_t nfeed, const int32_t *feeds, bool reference_kernels, int32_t *tell, df_error *err);
+#endif

@@ -1,0 +1,75 @@
+/* resource.c: the session's resources by container and name. */
+#include "resource/resource.h"
+#include "session/session.h"
+#include <stdio.h>
+
+void dfi_resources_init(dfi_resources *r) { pthread_mutex_init(&r->lock, NULL); }
+
+void dfi_resources_free(dfi_resources *r) {
+  for (int32_t i = 0; i < r->n; i++) {
+    dfi_handle_release(r->list[i].handle);
+    free(r->list[i].container);
+    free(r->list[i].name);
+  }
+  free(r->list);
+  pthread_mutex_destroy(&r->lock);
+}
+
+df_node *dfi_run_node(void *run) { return ((dfi_call *)run)->node->node; }
+
+static const char *noun(int32_t type) {
+  switch (type) {
+    case DFI_VARIABLE:     return "a variable";
+    case DFI_TENSOR_ARRAY: return "a TensorArray";
+    case DFI_QUEUE:        return "a queue";
+    case DFI_STACK:        return "a stack";
+    default:               return "something else";
+  }
+}
+
+static dfi_resource *find(dfi_resources *r, const char *container, const char *name) {
+  for (int32_t i = 0; i < r->n; i++)
+    if (!strcmp(r->list[i].name, name) && !strcmp(r->list[i].container, container)) return &r->list[i];
+  return NULL;
+}
+
+static void *find_or_make(dfi_resources *r, int32_t type, const char *container, const char *name,
+                          dfi_handle *(*make)(void *, df_error *), void *user, df_error *err) {
+  dfi_resource *found = find(r, container, name);
+  if (found) {
+    if (found->handle->type == type) return found->handle;
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "'%s' is %s in this session, not %s", name, noun(found->handle->type), noun(type));
+    return NULL;
+  }
+  dfi_handle *fresh = make(user, err);
+  if (!fresh) return NULL;
+  if (r->n == r->capacity) {
+    r->capacity = r->capacity ? 2 * r->capacity : 8;
+    r->list = dfi_xrealloc(r->list, sizeof *r->list * (size_t)r->capacity);
+  }
+  r->list[r->n++] = (dfi_resource){ dfi_xstrdup(container), dfi_xstrdup(name), fresh };
+  return fresh;
+}
+
+void *dfi_resource_get(void *run, int32_t type, const char *container, const char *name,
+                       dfi_handle *(*make)(void *user, df_error *err), void *user, df_error *err) {
+  if (name[0] == '_') {
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the shared name '%s' begins with an underscore, which stands for private names", name);
+    return NULL;
+  }
+  char *private = NULL;
+  if (!name[0]) {
+    const char *node = dfi_node_name(dfi_run_node(run));
+    size_t n = strlen(node);
+    private = dfi_xmalloc(n + 2);
+    private[0] = '_';
+    memcpy(private + 1, node, n + 1);
+    name = private;
+  }
+  dfi_resources *r = &((dfi_call *)run)->exec->session->resources;
+  pthread_mutex_lock(&r->lock);
+  void *resource = find_or_make(r, type, container, name, make, user, err);
+  pthread_mutex_unlock(&r->lock);
+  free(private);
+  return resource;
+}

@@ -1,0 +1,526 @@
+/* tensor_array.c: the life of a TensorArray: made, written, read, its gradient array, its end. */
+#include "resource/tensor_array.h"
+#include "kernels/update.h"
+#include <stdio.h>
+
+/* ---- words ------------------------------------------------------------------------------------- */
+
+char *dfi_tensor_array_title(const dfi_tensor_array *a, char buffer[128]) {
+  int32_t order = 0;
+  for (const dfi_tensor_array *f = a; f->forward; f = f->forward) order++;
+  size_t n = 0;
+  for (; order > 0 && n < 100; order--) n += (size_t)snprintf(buffer + n, 128 - n, "gradient of ");
+  const char *name = *a->name ? a->name : a->node ? dfi_node_name(a->node) : "";
+  snprintf(buffer + n, 128 - n, *name ? "TensorArray '%.80s'" : "TensorArray", name);
+  return buffer;
+}
+
+int32_t dfi_index_fail(const dfi_tensor_array *a, int64_t i, bool write, df_error *err) {
+  char title[128];
+  int64_t size = dfi_tensor_array_size(a);
+  return dfi_fail(err, DF_OUT_OF_RANGE, NULL, "%s: index %lld is out of range: the array has %lld location%s%s",
+                  dfi_tensor_array_title(a, title), (long long)i, (long long)size, size == 1 ? "" : "s",
+                  i < 0 || !write ? "" : " and does not grow (dynamic_size = true would let it)");
+}
+
+int32_t dfi_element_missing(const dfi_tensor_array *a, int64_t i, uint8_t state, df_error *err) {
+  char title[128];
+  dfi_tensor_array_title(a, title);
+  if (state == DFI_SLOT_CLEARED)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                    "%s: index %lld was read before and cleared (clear_after_read = false would keep it)", title, (long long)i);
+  if (a->accumulates)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: nothing came to index %lld, and the shape of its zeros is not known",
+                    title, (long long)i);
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is read but was never written", title, (long long)i);
+}
+
+static int32_t no_memory(const dfi_tensor_array *a, df_error *err) {
+  char title[128];
+  return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "%s: out of memory", dfi_tensor_array_title(a, title));
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+static void drop_chunk(dfi_tensor_array *a, int64_t c) {
+  if (!a->chunk[c]) return;
+  int64_t n = dfi_chunk_slots(a, c);
+  if (a->store != DFI_STORE_NUMBERS) {
+    void **cell = a->chunk[c];
+    const uint8_t *state = dfi_chunk_states(a, c);
+    for (int64_t i = 0; i < n; i++) {
+      if (state[i] == DFI_SLOT_CLEARED) free(cell[i]);                       /* the shape that was there, or NULL */
+      else if (state[i] != DFI_SLOT_WRITTEN) continue;
+      else if (a->store == DFI_STORE_TENSORS) df_tensor_release(cell[i]);
+      else dfi_handle_release(cell[i]);
+    }
+  }
+  dfi_release(a->chunk[c], n * (a->cell + 1));
+  a->chunk[c] = NULL;
+}
+
+static void end(dfi_tensor_array *a) {
+  for (int32_t c = 0; c < a->nchunks; c++) drop_chunk(a, c);
+  df_tensor_release(a->whole);
+  for (dfi_tensor_array *g = a->gradients, *next; g; g = next) {
+    next = g->next;
+    df_assert(g->base.refs == 0);
+    end(g);
+  }
+  if (a->chunk != a->few) free(a->chunk);
+  free(a->source);
+  dfi_release(a, sizeof *a);
+}
+
+static void destroy(dfi_handle *h) {
+  dfi_tensor_array *a = (dfi_tensor_array *)h, *forward = a->forward;
+  if (!a->source) end(a);                     /* else the forward array keeps it, to be found again */
+  if (forward) dfi_handle_release(forward);
+}
+
+dfi_tensor_array *dfi_tensor_array_new(uint8_t dtype, int64_t size, bool dynamic, bool clear_after_read,
+                                       const dfi_shape *element, const char *name, df_error *err) {
+  if (size < 0) {
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "TensorArray%s%s%s: the size is %lld but must not be negative", *name ? " '" : "",
+             name, *name ? "'" : "", (long long)size);
+    return NULL;
+  }
+  dfi_tensor_array *a = dfi_alloc(sizeof *a);
+  if (!a) {
+    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory for a TensorArray");
+    return NULL;
+  }
+  int32_t log2 = dynamic ? 4 : 0;
+  while (log2 < 12 && (int64_t)1 << log2 < size) log2++;
+  *a = (dfi_tensor_array){
+    .base = { .refs = 1, .type = DFI_TENSOR_ARRAY, .destroy = destroy }, .dtype = dtype, .dynamic = dynamic,
+    .clear_after_read = clear_after_read, .size = size, .element = *element, .name = name, .first_log2 = (uint8_t)log2,
+  };
+  a->chunk = a->few;
+  a->nchunks = (int32_t)(sizeof a->few / sizeof *a->few);
+  return a;
+}
+
+int64_t dfi_tensor_array_size(const dfi_tensor_array *a) {
+  if (DFI_LIKELY(!a->forward) || !a->dynamic) return a->size;
+  int64_t forward = dfi_tensor_array_size(a->forward);
+  return forward > a->size ? forward : a->size;
+}
+
+dfi_tensor_array *dfi_tensor_array_grad(dfi_tensor_array *a, const char *source, df_error *err) {
+  bool named = source && *source;
+  for (dfi_tensor_array *g = named ? a->gradients : NULL; g; g = g->next)
+    if (!strcmp(g->source, source)) {
+      if (g->base.refs == 0) dfi_handle_retain(a);
+      return dfi_handle_retain(g);
+    }
+  dfi_tensor_array *g = dfi_tensor_array_new(a->dtype, dfi_tensor_array_size(a), a->dynamic, false, &a->element, a->name, err);
+  if (!g) return NULL;
+  g->accumulates = true;
+  g->node = a->node;
+  g->forward = dfi_handle_retain(a);
+  if (named) {
+    g->source = dfi_xstrdup(source);
+    g->next = a->gradients;
+    a->gradients = g;
+  }
+  return g;
+}
+
+dfi_tensor_array *dfi_tensor_array_copy(dfi_tensor_array *a, df_error *err) {
+  dfi_tensor_array *c = dfi_tensor_array_new(a->dtype, a->size, a->dynamic, a->clear_after_read, &a->element, a->name, err);
+  if (!c) return NULL;
+  c->accumulates = a->accumulates;
+  c->saved = a->saved;
+  c->node = a->node;
+  c->store = a->store;
+  c->cell = a->cell;
+  c->first_log2 = a->first_log2;
+  if (a->forward) c->forward = dfi_handle_retain(a->forward);
+  if (a->whole) c->whole = df_tensor_retain(a->whole);
+  if (a->chunk != a->few) c->chunk = dfi_xcalloc((size_t)a->nchunks, sizeof *c->chunk);
+  c->nchunks = a->nchunks;
+  for (int32_t k = 0; k < a->nchunks; k++) {
+    if (!a->chunk[k]) continue;
+    int64_t n = dfi_chunk_slots(a, k);
+    if (!(c->chunk[k] = dfi_alloc(n * (a->cell + 1)))) {
+      no_memory(a, err);
+      dfi_handle_release(c);
+      return NULL;
+    }
+    memcpy(c->chunk[k], a->chunk[k], (size_t)(n * (a->cell + 1)));
+    if (a->store == DFI_STORE_NUMBERS) continue;
+    void **cell = c->chunk[k];
+    const uint8_t *state = dfi_chunk_states(c, k);
+    for (int64_t i = 0; i < n; i++)
+      if (state[i] == DFI_SLOT_CLEARED && cell[i]) cell[i] = memcpy(dfi_xmalloc(sizeof(dfi_shape)), cell[i], sizeof(dfi_shape));
+      else if (state[i] != DFI_SLOT_WRITTEN) continue;
+      else if (a->store == DFI_STORE_TENSORS) df_tensor_retain(cell[i]);
+      else dfi_handle_retain(cell[i]);
+  }
+  return c;
+}
+
+/* ---- locations --------------------------------------------------------------------------------- */
+
+/* A number of `bytes` bytes (1, 2, 4 or 8). */
+static inline void copy_number(void *to, const void *from, uint8_t bytes) {
+  switch (bytes) {
+    case 4:  memcpy(to, from, 4); break;
+    case 8:  memcpy(to, from, 8); break;
+    case 2:  memcpy(to, from, 2); break;
+    default: memcpy(to, from, 1); break;
+  }
+}
+
+/* The state of location i and where it lies; NULL when its chunk was never made. */
+static uint8_t *slot_find(const dfi_tensor_array *a, int64_t i, void **cell) {
+  int64_t c, at;
+  dfi_slot_at(a, i, &c, &at);
+  if (c >= a->nchunks || !a->chunk[c]) return NULL;
+  *cell = (char *)a->chunk[c] + at * a->cell;
+  return dfi_chunk_states(a, c) + at;
+}
+
+/* The same, made where it is missing. NULL: out of memory. */
+static uint8_t *slot_make(dfi_tensor_array *a, int64_t i, void **cell) {
+  int64_t c, at;
+  dfi_slot_at(a, i, &c, &at);
+  if (c >= a->nchunks) {
+    int64_t n = a->dynamic && c < 2 * (int64_t)a->nchunks ? 2 * (int64_t)a->nchunks : c + 1;
+    void **more = dfi_xrealloc(a->chunk == a->few ? NULL : a->chunk, sizeof *more * (size_t)n);
+    if (a->chunk == a->few) memcpy(more, a->few, sizeof a->few);
+    a->chunk = more;
+    memset(a->chunk + a->nchunks, 0, sizeof *a->chunk * (size_t)(n - a->nchunks));
+    a->nchunks = (int32_t)n;
+  }
+  if (!a->chunk[c]) {
+    int64_t n = dfi_chunk_slots(a, c);
+    if (!(a->chunk[c] = dfi_alloc(n * (a->cell + 1)))) return NULL;
+    memset(dfi_chunk_states(a, c), DFI_SLOT_EMPTY, (size_t)n);
+  }
+  *cell = (char *)a->chunk[c] + at * a->cell;
+  return dfi_chunk_states(a, c) + at;
+}
+
+void dfi_element_look(const dfi_tensor_array *a, int64_t i, dfi_element *e) {
+  *e = (dfi_element){ 0 };
+  if (a->whole && i < a->whole->dims[0]) {
+    const df_tensor *w = a->whole;
+    *e = (dfi_element){ .state = DFI_SLOT_WRITTEN, .rank = (int8_t)(w->rank - 1), .dims = w->dims + 1,
+                        .data = (const char *)w->data + i * (w->size / w->dims[0]) * dfi_dtype_size[w->dtype] };
+    return;
+  }
+  void *cell;
+  const uint8_t *state = a->store == DFI_STORE_NONE ? NULL : slot_find(a, i, &cell);
+  if (!state) return;
+  e->state = *state;
+  if (*state != DFI_SLOT_WRITTEN) return;
+  if (a->store == DFI_STORE_TENSORS) {
+    e->tensor = *(df_tensor **)cell;
+    e->rank = e->tensor->rank;
+    e->dims = e->tensor->dims;
+    e->data = e->tensor->data;
+  } else {
+    e->data = cell;
+  }
+}
+
+uint8_t dfi_tensor_array_state(const dfi_tensor_array *a, int64_t i) {
+  if (a->whole && i < a->whole->dims[0]) return DFI_SLOT_WRITTEN;
+  void *cell;
+  const uint8_t *state = a->store == DFI_STORE_NONE ? NULL : slot_find(a, i, &cell);
+  return state ? *state : DFI_SLOT_EMPTY;
+}
+
+bool dfi_element_shape(const dfi_tensor_array *a, int64_t i, dfi_shape *s) {
+  for (; a; a = a->forward) {
+    dfi_element e;
+    void *cell;
+    dfi_element_look(a, i, &e);
+    if (e.data || e.tensor) { *s = dfi_shape_of(e.rank, e.dims); return true; }
+    if (e.state == DFI_SLOT_CLEARED && a->store == DFI_STORE_TENSORS && slot_find(a, i, &cell) && *(dfi_shape **)cell) {
+      *s = **(dfi_shape **)cell;
+      return true;
+    }
+    if (e.state == DFI_SLOT_CLEARED && a->store == DFI_STORE_NUMBERS) { *s = dfi_shape_scalar(); return true; }
+    if (dfi_shape_known(&a->element)) { *s = a->element; return true; }
+  }
+  return false;
+}
+
+void dfi_element_clear(dfi_tensor_array *a, int64_t i) {
+  void *cell;
+  uint8_t *state = slot_find(a, i, &cell);
+  if (!state || *state != DFI_SLOT_WRITTEN) return;
+  if (a->store == DFI_STORE_TENSORS) {
+    df_tensor *t = *(df_tensor **)cell;
+    *(dfi_shape **)cell = NULL;
+    if (!dfi_shape_known(&a->element)) {
+      dfi_shape *kept = *(dfi_shape **)cell = dfi_xmalloc(sizeof *kept);
+      *kept = dfi_shape_of(t->rank, t->dims);
+    }
+    df_tensor_release(t);
+  } else if (a->store == DFI_STORE_HANDLES) {
+    dfi_handle_release(*(void **)cell);
+    *(void **)cell = NULL;
+  }
+  *state = DFI_SLOT_CLEARED;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------- */
+
+static dfi_shape value_shape(const df_value *v) {
+  return v->kind == DF_TENSOR ? dfi_shape_of(v->as.tensor->rank, v->as.tensor->dims) : dfi_shape_scalar();
+}
+
+/* Does v fit the array? An element shape that is not known yet becomes v's. */
+static int32_t check_element(dfi_tensor_array *a, int64_t i, const df_value *v, df_error *err) {
+  char title[128], want[160], found[160];
+  if (v->dtype != a->dtype)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s holds %s but %s is written at index %lld", dfi_tensor_array_title(a, title),
+                    df_dtype_name(a->dtype), df_dtype_name(v->dtype), (long long)i);
+  if (a->accumulates || v->kind == DF_HANDLE) return DF_OK;
+  if (a->element.rank < 0) {
+    if (!a->saved) a->element = value_shape(v);
+    return DF_OK;
+  }
+  dfi_shape shape = value_shape(v), merged;
+  if (dfi_shape_merge(&a->element, &shape, &merged)) return DF_OK;
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                  "%s: its elements are %s but %s is written at index %lld (shapes that vary need element_shape with -1)",
+                  dfi_tensor_array_title(a, title), dfi_typed_shape_text(a->dtype, &a->element, want),
+                  dfi_typed_shape_text(v->dtype, &shape, found), (long long)i);
+}
+
+bool dfi_tensor_exclusive(const df_tensor *t) {
+  return __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && __atomic_load_n(&t->buffer->refs, __ATOMIC_ACQUIRE) == 1;
+}
+
+/* Packed numbers become tensors, because one came that is none. */
+static int32_t unpack(dfi_tensor_array *a, df_error *err) {
+  uint8_t bytes = a->cell;
+  for (int32_t c = 0; c < a->nchunks; c++) {
+    if (!a->chunk[c]) continue;
+    int64_t n = dfi_chunk_slots(a, c);
+    char *from = a->chunk[c];
+    const uint8_t *was = (const uint8_t *)from + n * bytes;
+    void **to = dfi_alloc(n * (int64_t)(sizeof *to + 1));
+    uint8_t *state = (uint8_t *)(to + n);
+    bool ok = to != NULL;
+    if (ok) memset(state, DFI_SLOT_EMPTY, (size_t)n);
+    for (int64_t i = 0; i < n && ok; i++) {
+      to[i] = NULL;
+      if (was[i] == DFI_SLOT_CLEARED) *(dfi_shape *)(to[i] = dfi_xmalloc(sizeof(dfi_shape))) = dfi_shape_scalar();
+      if (was[i] == DFI_SLOT_WRITTEN) {
+        df_tensor *t = dfi_tensor_make(a->dtype, 0, NULL);
+        if ((ok = t != NULL)) memcpy(t->data, from + i * bytes, bytes);
+        to[i] = t;
+      }
+      if (ok) state[i] = was[i];
+    }
+    a->chunk[c] = to;                        /* chunks not yet done hold nothing that needs an end of its own */
+    dfi_release(from, n * (bytes + 1));
+    if (ok) continue;
+    for (int32_t rest = c + 1; rest < a->nchunks; rest++)
+      if (a->chunk[rest]) {
+        dfi_release(a->chunk[rest], dfi_chunk_slots(a, rest) * (bytes + 1));
+        a->chunk[rest] = NULL;
+      }
+    a->store = DFI_STORE_TENSORS;
+    a->cell = sizeof *to;
+    return no_memory(a, err);
+  }
+  a->store = DFI_STORE_TENSORS;
+  a->cell = sizeof(void *);
+  return DF_OK;
+}
+
+static int32_t check_sum(const dfi_tensor_array *a, int64_t i, const df_value *v, const dfi_shape *have, df_error *err) {
+  char title[128], x[160], y[160];
+  dfi_shape came = value_shape(v);
+  if (!dfk_adds(v->dtype))
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: elements of %s cannot be added up", dfi_tensor_array_title(a, title),
+                    df_dtype_name(v->dtype));
+  if (dfi_shape_equal(have, &came)) return DF_OK;
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: %s is added at index %lld, where %s is", dfi_tensor_array_title(a, title),
+                  dfi_typed_shape_text(v->dtype, &came, x), (long long)i, dfi_typed_shape_text(a->dtype, have, y));
+}
+
+static const void *value_data(const df_value *v) { return v->kind == DF_TENSOR ? v->as.tensor->data : (const void *)&v->as; }
+
+/* *t += v, in place where nobody else holds it. Both are of one shape and of a's dtype. */
+static int32_t add_to(const dfi_tensor_array *a, df_tensor **t, const void *data, df_error *err) {
+  df_tensor *old = *t, *sum = old;
+  if (!dfi_tensor_exclusive(old) && !(sum = dfi_tensor_make(old->dtype, old->rank, old->dims))) return no_memory(a, err);
+  dfk_update(DFK_ADD, old->dtype, old->size, sum->data, old->data, data, false);
+  if (sum != old) {
+    df_tensor_release(old);
+    *t = sum;
+  }
+  return DF_OK;
+}
+
+static int32_t add_to_row(dfi_tensor_array *a, int64_t i, const df_value *v, df_error *err) {
+  df_tensor *w = a->whole;
+  dfi_shape have = dfi_shape_of(w->rank - 1, w->dims + 1);
+  int32_t code = check_sum(a, i, v, &have, err);
+  if (code) return code;
+  if (!dfi_tensor_exclusive(w)) {
+    df_tensor *copy = dfi_tensor_make(w->dtype, w->rank, w->dims);
+    if (!copy) return no_memory(a, err);
+    memcpy(copy->data, w->data, (size_t)(w->size * dfi_dtype_size[w->dtype]));
+    df_tensor_release(w);
+    a->whole = w = copy;
+  }
+  int64_t row = w->size / w->dims[0];
+  char *at = (char *)w->data + i * row * dfi_dtype_size[w->dtype];
+  dfk_update(DFK_ADD, w->dtype, row, at, at, value_data(v), false);
+  return DF_OK;
+}
+
+static int32_t add_to_slot(dfi_tensor_array *a, int64_t i, void *cell, const df_value *v, df_error *err) {
+  if (a->store == DFI_STORE_HANDLES) return dfi_tensor_array_join(*(dfi_tensor_array **)cell, v->as.handle, err);
+  dfi_shape have = dfi_shape_scalar();
+  if (a->store == DFI_STORE_TENSORS) have = dfi_shape_of((*(df_tensor **)cell)->rank, (*(df_tensor **)cell)->dims);
+  int32_t code = check_sum(a, i, v, &have, err);
+  if (code) return code;
+  if (a->store == DFI_STORE_TENSORS) return add_to(a, cell, value_data(v), err);
+  dfk_update(DFK_ADD, a->dtype, 1, cell, cell, &v->as, false);
+  return DF_OK;
+}
+
+static int32_t write_twice(const dfi_tensor_array *a, int64_t i, uint8_t state, df_error *err) {
+  char title[128];
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is written a second time%s; each location is written once",
+                  dfi_tensor_array_title(a, title), (long long)i, state == DFI_SLOT_CLEARED ? " (it was read and cleared)" : "");
+}
+
+int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v, df_error *err) {
+  /* What a loop does a million times: an unboxed number into a chunk that is there. */
+  if (DFI_LIKELY(a->store == DFI_STORE_NUMBERS && v->kind == DF_SCALAR && v->dtype == a->dtype && !a->whole &&
+                 i >= 0 && (i < a->size || (a->dynamic && i < INT32_MAX)))) {
+    void *cell;
+    uint8_t *state = slot_find(a, i, &cell);
+    if (DFI_LIKELY(state && *state == DFI_SLOT_EMPTY)) {
+      copy_number(cell, &v->as, a->cell);
+      *state = DFI_SLOT_WRITTEN;
+      if (i >= a->size) a->size = i + 1;
+      return DF_OK;
+    }
+  }
+  int64_t size = dfi_tensor_array_size(a);
+  if (i < 0 || (i >= size && !a->dynamic) || i >= INT32_MAX) return dfi_index_fail(a, i, true, err);
+  int32_t code = check_element(a, i, v, err);
+  if (code) return code;
+  if (a->whole && i < a->whole->dims[0])
+    return a->accumulates ? add_to_row(a, i, v, err) : write_twice(a, i, DFI_SLOT_WRITTEN, err);
+
+  dfi_store store = v->kind == DF_SCALAR ? DFI_STORE_NUMBERS : v->kind == DF_HANDLE ? DFI_STORE_HANDLES : DFI_STORE_TENSORS;
+  if (a->store == DFI_STORE_NONE) {
+    a->store = (uint8_t)store;
+    a->cell = store == DFI_STORE_NUMBERS ? dfi_dtype_size[a->dtype] : (uint8_t)sizeof(void *);
+  } else if (a->store == DFI_STORE_NUMBERS && store != DFI_STORE_NUMBERS) {
+    if ((code = unpack(a, err))) return code;
+  }
+  void *cell;
+  uint8_t *state = slot_make(a, i, &cell);
+  if (!state) return no_memory(a, err);
+  if (*state != DFI_SLOT_EMPTY) return a->accumulates ? add_to_slot(a, i, cell, v, err) : write_twice(a, i, *state, err);
+
+  if (a->store == DFI_STORE_NUMBERS) {
+    copy_number(cell, &v->as, a->cell);
+  } else if (v->kind == DF_SCALAR) {
+    df_tensor *t = dfi_tensor_from_scalar(v);
+    if (!t) return no_memory(a, err);
+    *(df_tensor **)cell = t;
+  } else if (v->kind == DF_TENSOR) {
+    *(df_tensor **)cell = df_tensor_retain(v->as.tensor);
+  } else {
+    *(void **)cell = dfi_handle_retain(v->as.handle);
+  }
+  *state = DFI_SLOT_WRITTEN;
+  if (i >= a->size) a->size = i + 1;
+  return DF_OK;
+}
+
+int32_t dfi_tensor_array_join(dfi_tensor_array *a, dfi_tensor_array *other, df_error *err) {
+  if (a == other) return DF_OK;
+  char title[128];
+  if (!a->accumulates || !other->accumulates)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s is not a gradient array: it cannot be added to another",
+                    dfi_tensor_array_title(a->accumulates ? other : a, title));
+  int32_t code = other->whole ? dfi_tensor_array_unstack(a, other->whole, err) : DF_OK;
+  for (int64_t c = 0; c < other->nchunks && !code; c++) {
+    if (!other->chunk[c]) continue;
+    const uint8_t *state = dfi_chunk_states(other, c);
+    const char *cell = other->chunk[c];
+    for (int64_t i = 0, n = dfi_chunk_slots(other, c); i < n && !code; i++, cell += other->cell) {
+      if (state[i] != DFI_SLOT_WRITTEN) continue;
+      df_value v = { .dtype = other->dtype };
+      memcpy(&v.as, cell, other->cell);
+      v.kind = other->store == DFI_STORE_NUMBERS ? DF_SCALAR : other->store == DFI_STORE_TENSORS ? DF_TENSOR : DF_HANDLE;
+      code = dfi_tensor_array_write(a, dfi_chunk_begin(other, c) + i, &v, err);
+    }
+  }
+  return code;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------- */
+
+/* A gradient array where nothing came: zeros; of an array of arrays, a gradient array with nothing in it. */
+static int32_t read_zeros(dfi_tensor_array *a, int64_t i, df_value *out, df_error *err) {
+  if (a->dtype == DF_RESOURCE) {
+    df_value forward;
+    int32_t code = dfi_tensor_array_read(a->forward, i, &forward, err);
+    if (code) return code;
+    if (((dfi_handle *)forward.as.handle)->type != DFI_TENSOR_ARRAY) {
+      dfi_value_drop(&forward);
+      return dfi_element_missing(a, i, DFI_SLOT_EMPTY, err);
+    }
+    out->as.handle = dfi_tensor_array_grad(forward.as.handle, "", err);
+    dfi_value_drop(&forward);
+    out->kind = out->as.handle ? DF_HANDLE : DF_EMPTY;
+    return out->as.handle ? DF_OK : err ? err->code : DF_RESOURCE_EXHAUSTED;
+  }
+  dfi_shape s;
+  if (!dfi_element_shape(a, i, &s)) return dfi_element_missing(a, i, DFI_SLOT_EMPTY, err);
+  if (s.rank == 0 && dfi_unboxed(a->dtype)) {
+    out->kind = DF_SCALAR;
+    out->as.i64 = 0;
+    return DF_OK;
+  }
+  df_tensor *t = dfi_tensor_make(a->dtype, s.rank, s.dims);
+  if (!t) return no_memory(a, err);
+  if (dfk_plain(a->dtype)) memset(t->data, 0, (size_t)(t->size * dfi_dtype_size[a->dtype]));
+  out->kind = DF_TENSOR;
+  out->as.tensor = t;
+  return DF_OK;
+}
+
+int32_t dfi_tensor_array_read(dfi_tensor_array *a, int64_t i, df_value *out, df_error *err) {
+  *out = (df_value){ .dtype = a->dtype };
+  if (DFI_UNLIKELY(i < 0 || (i >= a->size && i >= dfi_tensor_array_size(a)))) return dfi_index_fail(a, i, false, err);
+  if (a->whole && i < a->whole->dims[0]) return dfi_row_value(a->whole, i, out) ? DF_OK : no_memory(a, err);
+  void *cell;
+  const uint8_t *state = a->store == DFI_STORE_NONE ? NULL : slot_find(a, i, &cell);
+  if (DFI_UNLIKELY(!state || *state != DFI_SLOT_WRITTEN)) {
+    if (a->accumulates && !(state && *state == DFI_SLOT_CLEARED)) return read_zeros(a, i, out, err);
+    return dfi_element_missing(a, i, state ? *state : DFI_SLOT_EMPTY, err);
+  }
+  switch (a->store) {
+    case DFI_STORE_NUMBERS:
+      out->kind = DF_SCALAR;
+      copy_number(&out->as, cell, a->cell);
+      break;
+    case DFI_STORE_TENSORS:
+      dfi_value_from_tensor(out, df_tensor_retain(*(df_tensor **)cell));
+      break;
+    default:
+      out->kind = DF_HANDLE;
+      out->as.handle = dfi_handle_retain(*(void **)cell);
+      break;
+  }
+  if (a->clear_after_read) dfi_element_clear(a, i);
+  return DF_OK;
+}

@@ -1,0 +1,130 @@
+/* tensor_array.h: the array that one TensorArray op made in one run.
+ *
+ * A location is empty, written, or cleared (read once, under clear_after_read). Where the elements lie:
+ *   numbers  rank-0 numbers, packed: an element's bytes and one byte of state each
+ *   tensors  references
+ *   handles  other arrays
+ *   whole    locations 0 … rows - 1 are the rows of one tensor that was unstacked; no copy was made
+ * Packed elements and references lie in chunks that never move: a few small ones first, then 4096 locations each.
+ *
+ * A gradient array belongs to a forward array. It is as long as that one, adds up what is written to a location, and
+ * where nothing was written reads as zeros of the shape that the forward array's element has. Named ones (a gradient
+ * call each) are found again: while somebody holds one it holds its forward array, and when nobody does the
+ * forward array keeps it until its own end.
+ *
+ * All calls happen on the run's owner thread; only the count of references is atomic.
+ */
+#ifndef DFLOW_TENSOR_ARRAY_H
+#define DFLOW_TENSOR_ARRAY_H
+#include "op/op.h"
+
+enum { DFI_SLOT_EMPTY = 0, DFI_SLOT_WRITTEN = 1, DFI_SLOT_CLEARED = 2 };
+typedef enum dfi_store { DFI_STORE_NONE = 0, DFI_STORE_NUMBERS, DFI_STORE_TENSORS, DFI_STORE_HANDLES } dfi_store;
+
+typedef struct dfi_tensor_array dfi_tensor_array;
+struct dfi_tensor_array {
+  dfi_handle  base;
+  uint8_t     dtype;             /* of the elements; DF_RESOURCE: arrays */
+  uint8_t     store;             /* dfi_store: what the chunks hold; NONE until the first write */
+  uint8_t     cell;              /* bytes of a location in a chunk, without its state */
+  uint8_t     first_log2;        /* chunk 0 has 2^this locations */
+  bool        dynamic, clear_after_read;
+  bool        accumulates;       /* a gradient array */
+  bool        saved;             /* made by the gradient pass: elements of any shape; pushes and pops are counted */
+  int64_t     size;              /* locations; a gradient array's own count, see dfi_tensor_array_size */
+  dfi_shape   element;           /* what every element must fit; unknown rank until the first write unless given */
+  int32_t     nchunks;
+  void      **chunk;             /* `few`, or owned; NULL where nothing was written yet */
+  void       *few[10];           /* chunks of the first 8192 locations at least: most arrays need no more */
+  df_tensor  *whole;             /* owned, or NULL */
+  const char *name;              /* borrowed from the graph; "" for none */
+  df_node    *node;              /* the TensorArray op that made it, whose name stands in for `name`; may be NULL */
+  dfi_tensor_array *forward;     /* of a gradient array: one reference while this one has any */
+  char       *source;            /* owned; NULL: nobody looks for it */
+  dfi_tensor_array *gradients;   /* named gradient arrays of this one; those without references are owned */
+  dfi_tensor_array *next;        /* in the forward array's list */
+};
+
+/* One reference, owned. NULL: err is filled. `element` is copied, `name` borrowed for the array's life. */
+dfi_tensor_array *dfi_tensor_array_new(uint8_t dtype, int64_t size, bool dynamic, bool clear_after_read,
+                                       const dfi_shape *element, const char *name, df_error *err);
+int64_t dfi_tensor_array_size(const dfi_tensor_array *a);
+/* The gradient array that `source` names, found or made; "" makes a new one. Owned. */
+dfi_tensor_array *dfi_tensor_array_grad(dfi_tensor_array *a, const char *source, df_error *err);
+/* A new array with the same elements. Owned. */
+dfi_tensor_array *dfi_tensor_array_copy(dfi_tensor_array *a, df_error *err);
+/* Adds the elements of `other` to those of `a`, both gradient arrays, unless they are one. */
+int32_t dfi_tensor_array_join(dfi_tensor_array *a, dfi_tensor_array *other, df_error *err);
+
+/* v borrowed. A gradient array adds. */
+int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v, df_error *err);
+/* out owned. */
+int32_t dfi_tensor_array_read(dfi_tensor_array *a, int64_t i, df_value *out, df_error *err);
+
+/* What location i, one of the array's, is: DFI_SLOT_… */
+uint8_t dfi_tensor_array_state(const dfi_tensor_array *a, int64_t i);
+
+/* The elements `index` names (NULL: 0 … n - 1), stacked; owned. `hint` is the element shape if there is no element. */
+df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *index, const dfi_shape *hint);
+/* The rows of t (borrowed) become elements 0, 1, …, or those that `index` names. */
+int32_t dfi_tensor_array_unstack(dfi_tensor_array *a, df_tensor *t, df_error *err);
+int32_t dfi_tensor_array_scatter(dfi_tensor_array *a, const df_tensor *index, df_tensor *t, df_error *err);
+/* The first n elements joined along axis 0, owned. lengths (int64[n], fresh) receives their rows. `known` gives the rows of
+ * elements that a gradient array has no shape for; NULL: none. `hint` is the element shape if there is no element. */
+df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *known, const dfi_shape *hint,
+                                   int64_t *lengths);
+int32_t dfi_tensor_array_split(dfi_tensor_array *a, df_tensor *t, const df_tensor *lengths, df_error *err);
+
+/* ---- what tensor_array.c and tensor_array_move.c share ------------------------------------------------------------- */
+
+/* An element laid open. data NULL: nothing is there (state says why). Borrowed until the array changes. */
+typedef struct dfi_element {
+  const void      *data;
+  uint8_t          state;
+  int8_t           rank;
+  const int64_t   *dims;
+  df_tensor       *tensor;       /* where it lies in a tensor of its own */
+} dfi_element;
+void dfi_element_look(const dfi_tensor_array *a, int64_t i, dfi_element *e);   /* not for handles */
+/* The shape that location i has or would have; false when nobody knows. */
+bool dfi_element_shape(const dfi_tensor_array *a, int64_t i, dfi_shape *s);
+/* Why location i cannot be read: fills err. `state` is that of the location. */
+int32_t dfi_element_missing(const dfi_tensor_array *a, int64_t i, uint8_t state, df_error *err);
+void dfi_element_clear(dfi_tensor_array *a, int64_t i);
+int32_t dfi_index_fail(const dfi_tensor_array *a, int64_t i, bool write, df_error *err);
+char *dfi_tensor_array_title(const dfi_tensor_array *a, char buffer[128]);     /* "TensorArray 'rows'" */
+bool dfi_tensor_exclusive(const df_tensor *t);
+/* Row i of t as a value, owned: sharing t's storage where the row is aligned as kernel.h promises. False: out of memory. */
+bool dfi_row_value(df_tensor *t, int64_t i, df_value *out);
+/* Elements [first, first + size of dims) of t, shared or copied as a row is; owned. NULL: out of memory. */
+df_tensor *dfi_tensor_part(df_tensor *t, int64_t first, int32_t rank, const int64_t *dims);
+
+/* Where location i lies: its chunk and the place in it. */
+static inline void dfi_slot_at(const dfi_tensor_array *a, int64_t i, int64_t *chunk, int64_t *at) {
+  if (i >> a->first_log2 == 0) { *chunk = 0; *at = i; return; }
+  if (i < 4096) {
+    int32_t log2 = 63 - __builtin_clzll((uint64_t)i);
+    *chunk = log2 - a->first_log2 + 1;
+    *at = i - ((int64_t)1 << log2);
+    return;
+  }
+  *chunk = 12 - a->first_log2 + (i >> 12);
+  *at = i & 4095;
+}
+static inline int64_t dfi_chunk_begin(const dfi_tensor_array *a, int64_t chunk) {
+  if (chunk == 0) return 0;
+  int64_t small = 12 - a->first_log2;
+  return chunk <= small ? (int64_t)1 << (a->first_log2 + chunk - 1) : (chunk - small) << 12;
+}
+/* Locations of a chunk: full, but for the last one of an array that cannot grow. */
+static inline int64_t dfi_chunk_slots(const dfi_tensor_array *a, int64_t chunk) {
+  int64_t small = 12 - a->first_log2;
+  int64_t n = chunk == 0 ? (int64_t)1 << a->first_log2 : chunk <= small ? (int64_t)1 << (a->first_log2 + chunk - 1) : 4096;
+  if (a->dynamic) return n;
+  int64_t left = a->size - dfi_chunk_begin(a, chunk);
+  return left < n ? left : n;
+}
+static inline uint8_t *dfi_chunk_states(const dfi_tensor_array *a, int64_t chunk) {
+  return (uint8_t *)a->chunk[chunk] + dfi_chunk_slots(a, chunk) * a->cell;
+}
+#endif

@@ -1,0 +1,249 @@
+/* train_step.c: an optimizer's step on a variable and its slots, fused.
+ *
+ * The variables of a step are locked together, in the order of their addresses, and nothing is written before
+ * everything has been checked: a step happens wholly or not at all. Dense steps split over the workers; what each
+ * element becomes does not depend on the split. A sparse step first sums the rows that name the same index, in
+ * their order, and then changes each named row once; rows not named keep their values (Adam's slots and values
+ * decay everywhere, as the dense step's do).
+ */
+#include "resource/train_step.h"
+#include <math.h>
+
+enum { GRAIN = 32768 };
+
+int32_t dfi_step_lock(dfi_step *s, df_kernel *k, int32_t n) {
+  *s = (dfi_step){ .k = k, .n = n };
+  for (int32_t i = 0; i < n; i++)
+    if (!(s->var[i] = dfi_variable_in(k, i))) return k->error->code;
+  for (int32_t i = 0; i < n; i++)
+    for (int32_t j = 0; j < i; j++)
+      if (s->var[i] == s->var[j])
+        return dfk_fail(k, DF_INVALID_ARGUMENT, "variable '%s' is given twice: a variable and its slots must differ",
+                        s->var[i]->name);
+  dfi_variable *order[DFI_STEP_VARS];
+  for (int32_t i = 0; i < n; i++) {
+    int32_t at = i;
+    for (; at > 0 && (uintptr_t)order[at - 1] > (uintptr_t)s->var[i]; at--) order[at] = order[at - 1];
+    order[at] = s->var[i];
+  }
+  for (int32_t i = 0; i < n; i++) pthread_mutex_lock(&order[i]->lock);
+  return DF_OK;
+}
+
+int32_t dfi_step_unlock(dfi_step *s, int32_t code) {
+  for (int32_t i = 0; i < s->n; i++) pthread_mutex_unlock(&s->var[i]->lock);
+  return code;
+}
+
+/* Makes all of them writable. They must agree in shape and have the dtype of the gradient. */
+int32_t dfi_step_open(dfi_step *s, const df_value *grad) {
+  char a[160], b[160];
+  for (int32_t i = 0; i < s->n; i++) {
+    dfi_variable *v = s->var[i];
+    if (!(s->data[i] = dfi_variable_writable(v, s->k->error))) return s->k->error->code;
+    dfi_shape shape = dfi_value_shape(&v->value);
+    if (i == 0) s->shape = shape;
+    if (v->dtype != grad->dtype || !dfi_shape_equal(&shape, &s->shape))
+      return dfk_fail(s->k, DF_INVALID_ARGUMENT, "variable '%s' holds %s but the step of variable '%s' needs %s", v->name,
+                      dfi_typed_shape_text(v->dtype, &shape, a), s->var[0]->name,
+                      dfi_typed_shape_text(grad->dtype, &s->shape, b));
+  }
+  return DF_OK;
+}
+
+int32_t dfi_step_dense(dfi_step *s, df_kernel *k, int32_t n, int32_t grad) {
+  int32_t code = dfi_step_lock(s, k, n);
+  if (code) return code;
+  if ((code = dfi_step_open(s, k->raw[grad]))) return dfi_step_unlock(s, code);
+  dfi_shape given = dfi_value_shape(k->raw[grad]);
+  char a[160], b[160];
+  if (!dfi_shape_equal(&given, &s->shape))
+    return dfi_step_unlock(s, dfk_fail(k, DF_INVALID_ARGUMENT, "variable '%s' holds %s but its gradient is %s", s->var[0]->name,
+                                  dfi_typed_shape_text(s->var[0]->dtype, &s->shape, a),
+                                  dfi_typed_shape_text(k->raw[grad]->dtype, &given, b)));
+  return DF_OK;
+}
+
+static double number(const df_kernel *k, int32_t i) { return df_tensor_get(k->in[i], 0); }
+
+/* Inputs from … to are one number each; otherwise err is filled. */
+static int32_t check_numbers(df_kernel *k, int32_t from, int32_t to) {
+  char text[160];
+  for (int32_t i = from; i <= to; i++)
+    if (k->in[i]->rank != 0)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a scalar", i, dfk_shape_text(k->in[i], text, sizeof text));
+  return DF_OK;
+}
+
+/* ---- dense ----------------------------------------------------------------------------------- */
+
+typedef struct work {
+  const dfi_step *s;
+  int32_t     dtype;
+  const char *grad;
+  double      rate, momentum;
+  bool        nesterov;
+  dfk_adam    adam;
+} work;
+
+static void descent_part(void *arg, int64_t begin, int64_t end) {
+  const work *w = arg;
+  int64_t at = begin * dfi_dtype_size[w->dtype];
+  dfk_step_descent(w->dtype, end - begin, w->s->data[0] + at, w->grad + at, w->rate);
+}
+static void momentum_part(void *arg, int64_t begin, int64_t end) {
+  const work *w = arg;
+  int64_t at = begin * dfi_dtype_size[w->dtype];
+  dfk_step_momentum(w->dtype, end - begin, w->s->data[0] + at, w->s->data[1] + at, w->grad + at, w->rate, w->momentum,
+                    w->nesterov);
+}
+static void adam_part(void *arg, int64_t begin, int64_t end) {
+  const work *w = arg;
+  int64_t at = begin * dfi_dtype_size[w->dtype];
+  dfk_step_adam(w->dtype, end - begin, w->s->data[0] + at, w->s->data[1] + at, w->s->data[2] + at, w->grad + at, &w->adam);
+}
+
+static int32_t dense(df_kernel *k, int32_t n, int32_t grad, work *w, df_range_fn part) {
+  dfi_step s;
+  int32_t code = dfi_step_dense(&s, k, n, grad);
+  if (code) return code;
+  w->s = &s;
+  w->dtype = k->in[grad]->dtype;
+  w->grad = k->in[grad]->data;
+  dfk_parallel(k, k->in[grad]->size, GRAIN, part, w);
+  return dfi_step_unlock(&s, DF_OK);
+}
+
+/* var alpha delta */
+int32_t dfi_kernel_descent(df_kernel *k) {
+  if (check_numbers(k, 1, 1)) return DF_INVALID_ARGUMENT;
+  work w = { .rate = number(k, 1) };
+  return dense(k, 1, 2, &w, descent_part);
+}
+
+/* var accum lr grad momentum; use_nesterov */
+int32_t dfi_kernel_momentum(df_kernel *k) {
+  if (check_numbers(k, 2, 2) || check_numbers(k, 4, 4)) return DF_INVALID_ARGUMENT;
+  work w = { .rate = number(k, 2), .momentum = number(k, 4), .nesterov = dfk_bool(k, 0) };
+  return dense(k, 2, 3, &w, momentum_part);
+}
+
+/* var m v beta1_power beta2_power lr beta1 beta2 epsilon grad; use_nesterov */
+static dfk_adam adam_options(const df_kernel *k) {
+  return (dfk_adam){ .rate = number(k, 5) * sqrt(1 - number(k, 4)) / (1 - number(k, 3)), .beta1 = number(k, 6),
+                     .beta2 = number(k, 7), .epsilon = number(k, 8), .nesterov = dfk_bool(k, 0) };
+}
+int32_t dfi_kernel_adam(df_kernel *k) {
+  if (check_numbers(k, 3, 8)) return DF_INVALID_ARGUMENT;
+  work w = { .adam = adam_options(k) };
+  return dense(k, 3, 9, &w, adam_part);
+}
+
+/* ---- sparse ---------------------------------------------------------------------------------- */
+
+/* The gradient's rows summed by index: rows[i] belongs at index[i], each index once. */
+typedef struct rows {
+  int64_t  n, row;             /* row: elements of one */
+  int64_t *index;              /* owned */
+  char    *sum;                /* owned; n rows */
+} rows;
+
+static void rows_free(rows *r) {
+  dfk_free(r->index);
+  dfk_free(r->sum);
+}
+
+static int32_t open_sparse(dfi_step *s, rows *r, df_kernel *k, int32_t n, int32_t grad, int32_t indices) {
+  *r = (rows){ 0 };
+  int32_t code = dfi_step_lock(s, k, n);
+  if (code) return code;
+  if ((code = dfi_step_open(s, k->raw[grad]))) return dfi_step_unlock(s, code);
+  const df_tensor *ix = k->in[indices], *g = k->in[grad];
+  dfi_shape given = dfi_value_shape(k->raw[grad]), want = s->shape;
+  char a[160], b[160];
+  if (s->shape.rank > 0) want.dims[0] = ix->size;
+  if (s->shape.rank == 0 || ix->rank != 1 || !dfi_shape_equal(&given, &want))
+    return dfi_step_unlock(s, dfk_fail(k, DF_INVALID_ARGUMENT,
+      "variable '%s' holds %s, so %lld indices need a gradient of %s; it is %s", s->var[0]->name,
+      dfi_typed_shape_text(s->var[0]->dtype, &s->shape, a), (long long)ix->size,
+      s->shape.rank ? "as many rows" : "a shape with rows", dfi_typed_shape_text(g->dtype, &given, b)));
+  int64_t top = s->shape.dims[0];
+  r->row = ix->size ? g->size / ix->size : 0;
+  int64_t bytes = r->row * dfi_dtype_size[g->dtype];
+  r->index = dfk_scratch(k, (ix->size + 1) * (int64_t)sizeof *r->index);
+  r->sum = dfk_scratch(k, g->size * dfi_dtype_size[g->dtype] + 1);
+  int64_t *seen = dfk_scratch(k, (top + 1) * (int64_t)sizeof *seen);    /* by index: place among the sums + 1 */
+  if (!r->index || !r->sum || !seen) code = k->error->code;
+  else memset(seen, 0, (size_t)top * sizeof *seen);
+  for (int64_t i = 0; !code && i < ix->size; i++) {
+    int64_t at = dfk_index(ix, i);
+    const char *from = (const char *)g->data + i * bytes;
+    if (at < 0 || at >= top) {
+      code = dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld but variable '%s' has rows 0 to %lld", (long long)i,
+                      (long long)at, s->var[0]->name, (long long)top - 1);
+    } else if (!seen[at]) {
+      memcpy(r->sum + r->n * bytes, from, (size_t)bytes);
+      r->index[r->n] = at;
+      seen[at] = ++r->n;
+    } else {
+      char *sum = r->sum + (seen[at] - 1) * bytes;
+      dfk_update(DFK_ADD, g->dtype, r->row, sum, sum, from, false);
+    }
+  }
+  dfk_free(seen);
+  if (!code) return DF_OK;
+  rows_free(r);
+  return dfi_step_unlock(s, code);
+}
+
+/* var alpha grad indices */
+int32_t dfi_kernel_sparse_descent(df_kernel *k) {
+  dfi_step s;
+  rows r;
+  if (check_numbers(k, 1, 1)) return DF_INVALID_ARGUMENT;
+  int32_t code = open_sparse(&s, &r, k, 1, 2, 3), dtype = k->in[2]->dtype;
+  if (code) return code;
+  int64_t bytes = r.row * dfi_dtype_size[dtype];
+  for (int64_t i = 0; i < r.n; i++)
+    dfk_step_descent(dtype, r.row, s.data[0] + r.index[i] * bytes, r.sum + i * bytes, number(k, 1));
+  rows_free(&r);
+  return dfi_step_unlock(&s, DF_OK);
+}
+
+/* var accum lr grad indices momentum; use_nesterov */
+int32_t dfi_kernel_sparse_momentum(df_kernel *k) {
+  dfi_step s;
+  rows r;
+  if (check_numbers(k, 2, 2) || check_numbers(k, 5, 5)) return DF_INVALID_ARGUMENT;
+  int32_t code = open_sparse(&s, &r, k, 2, 3, 4), dtype = k->in[3]->dtype;
+  if (code) return code;
+  int64_t bytes = r.row * dfi_dtype_size[dtype];
+  for (int64_t i = 0; i < r.n; i++) {
+    int64_t at = r.index[i] * bytes;
+    dfk_step_momentum(dtype, r.row, s.data[0] + at, s.data[1] + at, r.sum + i * bytes, number(k, 2), number(k, 5),
+                      dfk_bool(k, 0));
+  }
+  rows_free(&r);
+  return dfi_step_unlock(&s, DF_OK);
+}
+
+/* var m v beta1_power beta2_power lr beta1 beta2 epsilon grad indices; use_nesterov. A row that is not named has gradient
+ * zero, and its slots decay: the dense step on a gradient that is laid out in full. */
+int32_t dfi_kernel_sparse_adam(df_kernel *k) {
+  dfi_step s;
+  rows r;
+  if (check_numbers(k, 3, 8)) return DF_INVALID_ARGUMENT;
+  int32_t code = open_sparse(&s, &r, k, 3, 9, 10), dtype = k->in[9]->dtype;
+  if (code) return code;
+  int64_t size = dfi_value_size(&s.var[0]->value), bytes = r.row * dfi_dtype_size[dtype];
+  char *full = dfk_scratch(k, size * dfi_dtype_size[dtype] + 1);
+  if (full) {
+    memset(full, 0, (size_t)(size * dfi_dtype_size[dtype]));
+    for (int64_t i = 0; i < r.n; i++) memcpy(full + r.index[i] * bytes, r.sum + i * bytes, (size_t)bytes);
+    work w = { .s = &s, .dtype = dtype, .grad = full, .adam = adam_options(k) };
+    dfk_parallel(k, size, GRAIN, adam_part, &w);
+    dfk_free(full);
+  }
+  rows_free(&r);
+  return dfi_step_unlock(&s, full ? DF_OK : k->error->code);
+}

@@ -1,0 +1,24 @@
+/* train_step.h: the variables of an optimizer's step, locked together; what train_step.c and train_rule.c share. */
+#ifndef DFLOW_TRAIN_STEP_H
+#define DFLOW_TRAIN_STEP_H
+#include "resource/variable.h"
+
+enum { DFI_STEP_VARS = 4 };
+
+/* The variables of one step: [0] the trained one, then its slots. */
+typedef struct dfi_step {
+  df_kernel    *k;
+  int32_t       n;
+  dfi_variable *var[DFI_STEP_VARS];
+  char         *data[DFI_STEP_VARS];   /* to write to, once all is checked */
+  dfi_shape     shape;
+} dfi_step;
+
+/* Locks the first n inputs of k, in the order of their addresses. They must be n different variables. */
+int32_t dfi_step_lock(dfi_step *s, df_kernel *k, int32_t n);
+int32_t dfi_step_unlock(dfi_step *s, int32_t code);                    /* gives code again */
+/* Makes all of them writable. They must agree in shape and have the dtype of the gradient. The locks stay. */
+int32_t dfi_step_open(dfi_step *s, const df_value *grad);
+/* All of this for a gradient (input `grad`) of the variable's shape. On failure nothing is locked. */
+int32_t dfi_step_dense(dfi_step *s, df_kernel *k, int32_t n, int32_t grad);
+#endif

@@ -1,0 +1,191 @@
+/* variable.c: the life of a variable's value: read, assigned, updated in place or on a copy. */
+#include "resource/variable.h"
+
+static void destroy(dfi_handle *h) {
+  dfi_variable *v = (dfi_variable *)h;
+  dfi_value_drop(&v->value);
+  pthread_mutex_destroy(&v->lock);
+  free(v->name);
+  free(v->key);
+  free(v);
+}
+
+dfi_variable *dfi_variable_new(uint8_t dtype, const dfi_shape *shape, const char *name) {
+  dfi_variable *v = dfi_xcalloc(1, sizeof *v);
+  v->base = (dfi_handle){ .refs = 1, .type = DFI_VARIABLE, .destroy = destroy };
+  pthread_mutex_init(&v->lock, NULL);
+  v->dtype = dtype;
+  v->shape = *shape;
+  v->name = dfi_xstrdup(name ? name : "");
+  v->where = "";
+  return v;
+}
+
+bool dfi_variable_initialised(dfi_variable *v) {
+  pthread_mutex_lock(&v->lock);
+  bool yes = v->value.kind != DF_EMPTY;
+  pthread_mutex_unlock(&v->lock);
+  return yes;
+}
+
+void dfi_variable_reset(dfi_variable *v) {
+  pthread_mutex_lock(&v->lock);
+  df_value old = v->value;
+  v->value = (df_value){ 0 };
+  pthread_mutex_unlock(&v->lock);
+  dfi_value_drop(&old);
+}
+
+static int32_t uninitialised(const dfi_variable *v, df_error *err) {
+  return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "variable '%s' is used before it is initialised", v->name);
+}
+
+int32_t dfi_variable_read(dfi_variable *v, df_value *out, df_error *err) {
+  pthread_mutex_lock(&v->lock);
+  *out = dfi_value_copy(&v->value);
+  pthread_mutex_unlock(&v->lock);
+  return DFI_LIKELY(out->kind != DF_EMPTY) ? DF_OK : uninitialised(v, err);
+}
+
+static int32_t check(const dfi_variable *v, const df_value *value, df_error *err) {
+  dfi_shape given = dfi_value_shape(value), merged;
+  char a[160], b[160];
+  if (value->dtype == v->dtype && dfi_shape_merge(&v->shape, &given, &merged)) return DF_OK;
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "variable '%s' holds %s but is given %s", v->name,
+                  dfi_typed_shape_text(v->dtype, &v->shape, a), dfi_typed_shape_text(value->dtype, &given, b));
+}
+
+static int32_t put(dfi_variable *v, const df_value *value) {
+  df_value mine = dfi_value_copy(value), old;
+  mine.dead = mine.flags = 0;
+  mine.uses = 0;
+  pthread_mutex_lock(&v->lock);
+  old = v->value;
+  v->value = mine;
+  pthread_mutex_unlock(&v->lock);
+  dfi_value_drop(&old);
+  return DF_OK;
+}
+
+int32_t dfi_variable_assign(dfi_variable *v, const df_value *value, df_error *err) {
+  int32_t code = check(v, value, err);
+  return code ? code : put(v, value);
+}
+
+int32_t dfi_variable_replace(dfi_variable *v, const df_value *value, bool same_shape, df_error *err) {
+  dfi_shape given = dfi_value_shape(value), now = v->shape;
+  if (value->dtype != v->dtype) return check(v, value, err);
+  if (same_shape) {
+    if (now.rank < 0) now = dfi_shape_scalar();      /* what TensorFlow makes of a shape that is not known */
+    pthread_mutex_lock(&v->lock);
+    if (v->value.kind != DF_EMPTY) now = dfi_value_shape(&v->value);
+    pthread_mutex_unlock(&v->lock);
+    char a[160], b[160];
+    if (!dfi_shape_equal(&now, &given))
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "variable '%s' holds %s but is given %s (validate_shape = false would allow it)",
+                      v->name, dfi_typed_shape_text(v->dtype, &now, a), dfi_typed_shape_text(value->dtype, &given, b));
+  }
+  return put(v, value);
+}
+
+static bool exclusive(const df_tensor *t) {
+  return __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && __atomic_load_n(&t->buffer->refs, __ATOMIC_ACQUIRE) == 1;
+}
+
+static int32_t no_memory(const dfi_variable *v, df_error *err) {
+  char a[160];
+  dfi_shape s = dfi_value_shape(&v->value);
+  return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory for a new value of variable '%s', %s", v->name,
+                  dfi_typed_shape_text(v->dtype, &s, a));
+}
+
+void *dfi_variable_writable(dfi_variable *v, df_error *err) {
+  if (v->value.kind == DF_EMPTY) return uninitialised(v, err), NULL;
+  if (v->value.kind == DF_SCALAR) return &v->value.as;
+  df_tensor *t = v->value.as.tensor;
+  if (exclusive(t)) return t->data;
+  df_tensor *copy = dfi_tensor_make(t->dtype, t->rank, t->dims);
+  if (!copy) return no_memory(v, err), NULL;
+  memcpy(copy->data, t->data, (size_t)(t->size * dfi_dtype_size[t->dtype]));
+  v->value.as.tensor = copy;
+  df_tensor_release(t);
+  return copy->data;
+}
+
+/* Under the lock. */
+static int32_t update(dfi_variable *v, dfk_update_op op, const df_value *by, df_error *err) {
+  if (v->value.kind == DF_EMPTY) return uninitialised(v, err);
+  dfi_shape old = dfi_value_shape(&v->value), given = dfi_value_shape(by);
+  if (by->dtype != v->dtype || !dfi_shape_equal(&old, &given)) {
+    char a[160], b[160];
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "variable '%s' holds %s but is given %s", v->name,
+                    dfi_typed_shape_text(v->dtype, &old, a), dfi_typed_shape_text(by->dtype, &given, b));
+  }
+  int64_t n = dfi_value_size(by);
+  const void *b = dfi_value_data(by);
+  if (!dfk_update_allowed(op, v->dtype, n, b)) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "integer division by zero");
+  if (v->value.kind == DF_SCALAR) {
+    dfk_update(op, v->dtype, 1, &v->value.as, &v->value.as, b, false);
+    return DF_OK;
+  }
+  df_tensor *t = v->value.as.tensor, *to = t;
+  if (!exclusive(t) && !(to = dfi_tensor_make(t->dtype, t->rank, t->dims))) return no_memory(v, err);
+  dfk_update(op, v->dtype, n, to->data, t->data, b, false);
+  if (to != t) {
+    v->value.as.tensor = to;
+    df_tensor_release(t);
+  }
+  return DF_OK;
+}
+
+int32_t dfi_variable_update(dfi_variable *v, dfk_update_op op, const df_value *by, df_value *out, df_error *err) {
+  pthread_mutex_lock(&v->lock);
+  int32_t code = update(v, op, by, err);
+  if (!code && out) *out = dfi_value_copy(&v->value);
+  pthread_mutex_unlock(&v->lock);
+  return code;
+}
+
+/* Under the lock. */
+static int32_t scatter(dfi_variable *v, dfk_update_op op, const df_tensor *indices, const df_value *updates, df_error *err) {
+  if (v->value.kind == DF_EMPTY) return uninitialised(v, err);
+  dfi_shape now = dfi_value_shape(&v->value), given = dfi_value_shape(updates), want = { 0 };
+  char a[160], b[160];
+  if (now.rank < 1)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "variable '%s' is a scalar: it has no rows to scatter to", v->name);
+  bool one = given.rank == 0, fits = updates->dtype == v->dtype;
+  for (int32_t i = 0; i < indices->rank && i < DF_MAX_RANK; i++) want.dims[want.rank++] = indices->dims[i];
+  for (int32_t i = 1; i < now.rank && want.rank < DF_MAX_RANK; i++) want.dims[want.rank++] = now.dims[i];
+  if (!fits || (!one && !dfi_shape_equal(&want, &given)))
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the updates of variable '%s' must be %s but are %s", v->name,
+                    dfi_typed_shape_text(v->dtype, &want, a), dfi_typed_shape_text(updates->dtype, &given, b));
+  for (int64_t i = 0; i < indices->size; i++) {
+    int64_t at = dfk_index(indices, i);
+    if (at < 0 || at >= now.dims[0])
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "indices[%lld] is %lld but variable '%s' has rows 0 to %lld",
+                      (long long)i, (long long)at, v->name, (long long)now.dims[0] - 1);
+  }
+  const char *from = dfi_value_data(updates);
+  if (!dfk_update_allowed(op, v->dtype, dfi_value_size(updates), from))
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "integer division by zero");
+  char *to = dfi_variable_writable(v, err);
+  if (!to) return err ? err->code : DF_RESOURCE_EXHAUSTED;
+  int64_t row = 1;
+  for (int32_t i = 1; i < now.rank; i++) row *= now.dims[i];
+  int64_t bytes = row * dfi_dtype_size[v->dtype];
+  for (int64_t i = 0; i < indices->size; i++) {
+    char *at = to + dfk_index(indices, i) * bytes;
+    if (op == DFK_SET && !one) memcpy(at, from + i * bytes, (size_t)bytes);
+    else dfk_update(op, v->dtype, row, at, at, one ? from : from + i * bytes, one);
+  }
+  return DF_OK;
+}
+
+int32_t dfi_variable_scatter(dfi_variable *v, dfk_update_op op, const df_tensor *indices, const df_value *updates,
+                             df_value *out, df_error *err) {
+  pthread_mutex_lock(&v->lock);
+  int32_t code = scatter(v, op, indices, updates, err);
+  if (!code && out) *out = dfi_value_copy(&v->value);
+  pthread_mutex_unlock(&v->lock);
+  return code;
+}

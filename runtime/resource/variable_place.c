@@ -1,0 +1,129 @@
+/* variable_place.c: parts of a variable's value changed in place: slices named by indices or by a strided slice, and a counter.
+ *
+ * As everywhere (variable.h) the update works on the value itself while nobody else holds it and on a copy otherwise, under the
+ * variable's lock; all that can be wrong is found before anything changes.
+ */
+#include "resource/variable.h"
+#include "kernels/array.h"
+#include "kernels/index.h"
+#include "kernels/move.h"
+
+/* The value as a tensor to look at; `view` is used for a number. The lock is held. NULL: not initialised, error is filled. */
+static const df_tensor *look(dfi_variable *v, df_tensor *view, df_error *err) {
+  if (v->value.kind == DF_TENSOR) return v->value.as.tensor;
+  if (v->value.kind == DF_EMPTY) return dfi_variable_writable(v, err), NULL;
+  *view = (df_tensor){ .refs = 1, .dtype = v->dtype, .view = 1, .size = 1, .data = &v->value.as };
+  return view;
+}
+
+static int32_t no_strings(const dfi_variable *v, df_kernel *k) {
+  if (dfk_plain(v->dtype)) return DF_OK;
+  return dfk_fail(k, DF_UNIMPLEMENTED, "variable '%s' holds %s, which cannot be changed in parts", v->name, df_dtype_name(v->dtype));
+}
+
+static int32_t scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices, const df_value *updates) {
+  df_tensor view;
+  const df_tensor *now = look(v, &view, k->error);
+  char a[160], b[160];
+  if (!now || no_strings(v, k)) return k->error->code;
+  dfk_places p;
+  if (!dfk_places_of(k, indices, now->rank, now->dims, "variable", &p)) return k->error->code;
+  dfi_shape given = dfi_value_shape(updates), want = dfi_shape_of(indices->rank - 1, indices->dims);
+  for (int32_t d = p.depth; d < now->rank && want.rank < DF_MAX_RANK; d++) want.dims[want.rank++] = now->dims[d];
+  int32_t code = DF_OK;
+  if (updates->dtype != v->dtype || !dfi_shape_equal(&given, &want))
+    code = dfk_fail(k, DF_INVALID_ARGUMENT, "the updates of variable '%s' must be %s but are %s", v->name,
+                    dfi_typed_shape_text(v->dtype, &want, a), dfi_typed_shape_text(updates->dtype, &given, b));
+  else if (!dfk_update_allowed(op, v->dtype, dfi_value_size(updates), dfi_value_data(updates)))
+    code = dfk_fail(k, DF_INVALID_ARGUMENT, "integer division by zero");
+  char *to = code ? NULL : dfi_variable_writable(v, k->error);
+  const char *from = dfi_value_data(updates);
+  int64_t width = dfi_dtype_size[v->dtype];
+  for (int64_t i = 0; to && i < p.picks; i++) {
+    char *at = to + p.offset[i] * width;
+    dfk_update(op, v->dtype, p.row, at, at, from + i * p.row * width, false);
+  }
+  dfk_free(p.offset);
+  return to ? DF_OK : k->error->code;
+}
+
+int32_t dfi_variable_scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices, const df_value *updates) {
+  pthread_mutex_lock(&v->lock);
+  int32_t code = scatter_nd(v, k, op, indices, updates);
+  pthread_mutex_unlock(&v->lock);
+  return code;
+}
+
+/* begin, end and strides as integers. */
+static bool read_slice(df_kernel *k, int32_t at, const df_tensor *x, dfk_slice *s) {
+  const df_attr *a = k->attrs;
+  dfk_slice_spec spec = { .n = (int32_t)k->in[at]->size, .begin_mask = a[0].i, .end_mask = a[1].i, .ellipsis_mask = a[2].i,
+                          .new_axis_mask = a[3].i, .shrink_axis_mask = a[4].i };
+  int64_t *to[] = { spec.begin, spec.end, spec.strides };
+  char message[256];
+  for (int32_t i = 0; i < 3; i++) {
+    const df_tensor *t = k->in[at + i];
+    if (t->rank != 1 || t->size != spec.n || spec.n > 2 * DF_MAX_RANK) {
+      dfk_fail(k, DF_INVALID_ARGUMENT, "begin, end and strides must be vectors of one length, at most %d", 2 * DF_MAX_RANK);
+      return false;
+    }
+    for (int32_t d = 0; d < spec.n; d++) to[i][d] = dfk_index(t, d);
+  }
+  if (dfk_slice_resolve(&spec, x->rank, x->dims, s, message, sizeof message)) return true;
+  dfk_fail(k, DF_INVALID_ARGUMENT, "%s", message);
+  return false;
+}
+
+static int32_t place_slice(dfi_variable *v, df_kernel *k, int32_t at, const df_value *update) {
+  df_tensor view;
+  const df_tensor *now = look(v, &view, k->error);
+  dfk_slice s;
+  char a[160], b[160];
+  if (!now || no_strings(v, k) || !read_slice(k, at, now, &s)) return k->error->code;
+  dfi_shape given = dfi_value_shape(update), want = dfi_shape_of(s.rank, s.dims);
+  bool one = dfi_value_size(update) == 1;
+  if (update->dtype != v->dtype || (!one && !dfi_shape_equal(&given, &want)))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the slice of variable '%s' is %s but is given %s", v->name,
+                    dfi_typed_shape_text(v->dtype, &want, a), dfi_typed_shape_text(update->dtype, &given, b));
+  int32_t rank = now->rank;
+  int64_t dims[DF_MAX_RANK], index[DF_MAX_RANK] = { 0 }, to[DF_MAX_RANK], width = dfi_dtype_size[v->dtype];
+  memcpy(dims, now->dims, sizeof dims);
+  char *data = dfi_variable_writable(v, k->error);
+  const char *from = dfi_value_data(update);
+  if (!data) return k->error->code;
+  for (int64_t i = 0, n = dfi_shape_size(&want); i < n; i++) {
+    for (int32_t d = 0; d < rank; d++) to[d] = s.begin[d] + index[d] * s.stride[d];
+    memcpy(data + dfk_position(rank, dims, to) * width, from + (one ? 0 : i * width), (size_t)width);
+    dfk_next(rank, s.size, index);
+  }
+  return DF_OK;
+}
+
+int32_t dfi_variable_place_slice(dfi_variable *v, df_kernel *k, int32_t at, const df_value *update) {
+  pthread_mutex_lock(&v->lock);
+  int32_t code = place_slice(v, k, at, update);
+  pthread_mutex_unlock(&v->lock);
+  return code;
+}
+
+int32_t dfi_variable_count_up(dfi_variable *v, int64_t limit, df_value *out, df_error *err) {
+  pthread_mutex_lock(&v->lock);
+  int32_t code = DF_OK;
+  if (v->value.kind == DF_EMPTY) dfi_variable_writable(v, err), code = DF_FAILED_PRECONDITION;
+  else if (v->value.kind != DF_SCALAR || (v->dtype != DF_INT32 && v->dtype != DF_INT64)) {
+    dfi_shape s = dfi_value_shape(&v->value);
+    char a[160];
+    code = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "variable '%s' is %s but must be one int32 or int64 to count with", v->name,
+                    dfi_typed_shape_text(v->dtype, &s, a));
+  } else {
+    int64_t now = v->dtype == DF_INT32 ? v->value.as.i32 : v->value.as.i64;
+    if (now >= limit) code = dfi_fail(err, DF_OUT_OF_RANGE, NULL, "variable '%s' has reached its limit of %lld", v->name, (long long)limit);
+    else {
+      *out = v->value;
+      if (v->dtype == DF_INT32) v->value.as.i32++;
+      else v->value.as.i64++;
+    }
+  }
+  pthread_mutex_unlock(&v->lock);
+  return code;
+}

@@ -1,0 +1,344 @@
+/* run.c: runs in the background, and what their handles can do: wait, cancel, pause, step, break, look. */
+#include "session/session.h"
+#include "plan/make.h"
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+struct df_run {
+  df_session *session;             /* may be gone once the thread has ended, and the plan with it */
+  df_graph   *graph;               /* retained */
+  int32_t     nscopes;
+  const char **scope;              /* name and Lua line of each, in turn; the graph's */
+  int32_t     nfetch, nfeed;
+  dfi_plan   *plan;
+  df_value   *values, *results;    /* owned */
+  double      timeout;
+  pthread_t   thread;
+  bool        joined;
+  atomic_int  cancel, done;
+  dfi_watch  *watch;               /* owned */
+  int32_t     status;
+  df_stats    stats;
+  df_error    error;
+};
+
+static void *background(void *arg) {
+  df_run *r = arg;
+  r->status = dfi_session_run_plan(r->session, r->plan, r->values, r->timeout, &r->cancel, r->watch, r->results, &r->stats, &r->error);
+  pthread_mutex_lock(&r->watch->lock);       /* it may have failed before its first token */
+  r->watch->state = DF_RUN_OVER;
+  pthread_cond_broadcast(&r->watch->changed);
+  pthread_mutex_unlock(&r->watch->lock);
+  atomic_fetch_sub(&r->session->in_progress, 1);
+  atomic_fetch_sub(&r->session->active, 1);
+  atomic_store(&r->done, 1);
+  return NULL;
+}
+
+/* Runs started one after the other come to a queue in that order: a start returns when its run is over, stands still, waits for
+ * something outside of it, or has gone on for a moment. */
+static void get_going(df_run *r) {
+  dfi_watch *w = r->watch;
+  const int64_t interrupts = atomic_load(&dfi_calls_interrupted);
+  pthread_mutex_lock(&w->lock);
+  double until = dfi_now() + 0.2;          /* until its thread has a processor */
+  while (w->state == DF_RUN_NEW && dfi_watch_wait(w, until, interrupts)) {}
+  until = dfi_now() + 0.02;
+  while (w->state == DF_RUN_RUNNING && !w->waits && dfi_watch_wait(w, until, interrupts)) {}
+  pthread_mutex_unlock(&w->lock);
+}
+
+df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
+                         const df_value *values, double timeout, const char *options, df_error *err) {
+  df_error local;
+  if (!err) err = &local;
+  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, err);
+  if (!p) return NULL;
+  for (int32_t i = 0; i < nfeed; i++) if (dfi_session_check_feed(p->feed[i], &values[i], err)) return NULL;
+  dfi_watch *w = dfi_watch_new(options, err);
+  if (!w) return NULL;
+  df_run *r = dfi_xcalloc(1, sizeof *r);
+  r->watch = w;
+  r->graph = df_graph_retain(s->graph);
+  r->nscopes = p->nscopes;
+  r->scope = dfi_xcalloc((size_t)p->nscopes * 2 + 1, sizeof *r->scope);
+  for (int32_t i = 0; i < p->nscopes; i++) {
+    r->scope[2 * i] = p->scope[i].name;
+    r->scope[2 * i + 1] = p->scope[i].where ? p->scope[i].where : "";
+  }
+  r->session = s; r->plan = p; r->timeout = timeout; r->nfetch = nfetch; r->nfeed = nfeed;
+  r->values = dfi_xcalloc((size_t)nfeed + 1, sizeof *r->values);
+  r->results = dfi_xcalloc((size_t)nfetch + 1, sizeof *r->results);
+  for (int32_t i = 0; i < nfeed; i++) r->values[i] = dfi_value_copy(&values[i]);
+  atomic_fetch_add(&s->active, 1);         /* until the thread ends: the session waits for it */
+  atomic_fetch_add(&s->in_progress, 1);
+  if (pthread_create(&r->thread, NULL, background, r)) {
+    atomic_fetch_sub(&s->in_progress, 1);
+    atomic_fetch_sub(&s->active, 1);
+    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no thread could be started for the run");
+    r->joined = true;
+    df_run_release(r);
+    return NULL;
+  }
+  get_going(r);
+  return r;
+}
+
+static void join(df_run *r) {
+  if (!r->joined) pthread_join(r->thread, NULL);
+  r->joined = true;
+}
+
+int32_t df_run_wait(df_run *r, df_value *results, df_error *err) {
+  const int64_t interrupts = atomic_load(&dfi_interrupts);
+  const int32_t state = r->joined || atomic_load(&r->cancel) ? DF_RUN_OVER : df_run_settle(r, -1, NULL);
+  if (state == DF_RUN_PAUSED)
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is paused: it would never end; let it go on (resume, step) or cancel it first");
+  if (state != DF_RUN_OVER && interrupts == atomic_load(&dfi_interrupts))      /* else the run itself was interrupted, and ends */
+    return dfi_fail(err, DF_CANCELLED, NULL, "waiting for the run was interrupted; the run goes on");
+  join(r);
+  for (int32_t i = 0; i < r->nfetch; i++) {
+    results[i] = r->results[i];
+    r->results[i] = (df_value){ 0 };
+  }
+  if (r->status && err) *err = r->error;
+  return r->status;
+}
+
+bool df_run_done(df_run *r)   { return atomic_load(&r->done) != 0; }
+void df_run_cancel(df_run *r) {
+  atomic_store(&r->cancel, 1);
+  pthread_mutex_lock(&r->watch->lock);      /* it may stand still */
+  pthread_cond_broadcast(&r->watch->changed);
+  pthread_mutex_unlock(&r->watch->lock);
+}
+void df_run_stats(df_run *r, df_stats *out) {
+  const int64_t *from[] = { &r->stats.runs, &r->stats.nodes_run, &r->stats.dead_tokens, &r->stats.frames, &r->stats.iterations,
+                            &r->stats.stack_pushes, &r->stats.stack_pops };
+  int64_t *to[] = { &out->runs, &out->nodes_run, &out->dead_tokens, &out->frames, &out->iterations, &out->stack_pushes, &out->stack_pops };
+  for (int32_t i = 0; i < 7; i++) *to[i] = __atomic_load_n(from[i], __ATOMIC_RELAXED);
+}
+
+void df_run_release(df_run *r) {
+  if (!r) return;
+  if (!r->joined) { df_run_cancel(r); join(r); }
+  for (int32_t i = 0; i < r->nfeed; i++) df_value_release(&r->values[i]);
+  for (int32_t i = 0; i < r->nfetch; i++) df_value_release(&r->results[i]);
+  dfi_watch_free(r->watch);
+  df_graph_release(r->graph);
+  free(r->values); free(r->results); free(r->scope); free(r);
+}
+
+/* ---- pausing, stepping, breaking ------------------------------------------------------------------------ */
+
+int32_t df_run_pause(df_run *r, df_stop *stop) {
+  bool mine;
+  int32_t state = dfi_watch_hold(r->watch, &mine);
+  r->watch->stays = true;
+  if (state == DF_RUN_RUNNING) {            /* the wish stands */
+    r->watch->want_pause = true;
+    atomic_store(&r->watch->wanted, 1);
+  }
+  pthread_cond_broadcast(&r->watch->changed);
+  if (stop) *stop = r->watch->stop;
+  dfi_watch_let_go(r->watch, false);
+  return state;
+}
+
+void df_run_patience(df_run *r, double seconds) {
+  pthread_mutex_lock(&r->watch->lock);
+  r->watch->patience = seconds;
+  pthread_mutex_unlock(&r->watch->lock);
+}
+
+int32_t df_run_at(df_run *r) {
+  pthread_mutex_lock(&r->watch->lock);
+  int32_t at = r->watch->exec ? atomic_load_explicit(&r->watch->exec->at, memory_order_relaxed) : -1;
+  pthread_mutex_unlock(&r->watch->lock);
+  return at;
+}
+
+void df_run_resume(df_run *r, int32_t step, int64_t n) {
+  dfi_watch *w = r->watch;
+  pthread_mutex_lock(&w->lock);
+  if (w->state == DF_RUN_PAUSED && w->stays) {
+    const dfi_exec *x = w->exec;
+    w->step = step;
+    w->left = n > 0 ? n : 1;
+    w->step_frame = (uint32_t)w->stop.frame;
+    w->step_number = step == DF_STEP_FRAME ? x->count.frames : w->stop.iteration;
+    w->stays = false;
+    w->state = DF_RUN_RUNNING;
+    pthread_cond_broadcast(&w->changed);
+  } else if (w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW) {
+    w->want_pause = w->stays = false;       /* it was asked to pause, and has not yet */
+  }
+  pthread_mutex_unlock(&w->lock);
+}
+
+int32_t df_run_settle(df_run *r, double seconds, df_stop *stop) {
+  dfi_watch *w = r->watch;
+  const int64_t interrupts = atomic_load(&dfi_calls_interrupted);
+  const double until = seconds < 0 ? -1 : dfi_now() + seconds;
+  pthread_mutex_lock(&w->lock);
+  bool in_time = true;
+  while (w->state != DF_RUN_OVER && !(w->state == DF_RUN_PAUSED && w->stays) && in_time) in_time = dfi_watch_wait(w, until, interrupts);
+  int32_t state = w->state == DF_RUN_PAUSED && !w->stays ? DF_RUN_RUNNING : w->state;      /* somebody only looks */
+  if (stop) *stop = w->stop;
+  pthread_mutex_unlock(&w->lock);
+  return state;
+}
+
+/* Marks the plan nodes that stand for graph node n: its own, those that deliver for a loop's Merge, a Switch of the same. */
+static int32_t mark_nodes(const dfi_plan *p, const df_node *n, uint8_t *match) {
+  int32_t found = 0;
+  const df_flow flow = dfi_op_info_at(n->op)->op->flow;
+  for (int32_t i = 0; i < p->nnodes; i++) {
+    const df_node *q = p->node[i].node;
+    bool delivers = flow == DF_MERGE && p->node[i].merges && n->nin == 2 && (q == n->in[0].node || q == n->in[1].node);
+    bool twin = flow == DF_SWITCH && p->node[i].kind == DFI_K_SWITCH && dfi_same(q->in[0], n->in[0]) && dfi_same(q->in[1], n->in[1]);
+    if (q == n || delivers || twin) { match[i] = 1; found++; }
+  }
+  return found;
+}
+
+/* The loop's name in a tag such as `outer:4/inner`. */
+static const char *innermost(const char *tag) {
+  const char *colon = strrchr(tag, ':');
+  if (!colon) return tag;
+  colon += 1 + strspn(colon + 1, "0123456789");
+  return *colon == '/' ? colon + 1 : tag;
+}
+
+static int32_t no_frame(const df_run *r, const char *frame, df_error *err) {
+  char names[400] = "";
+  size_t at = 0;
+  for (int32_t i = 1; i < r->nscopes && at < sizeof names - 1; i++)
+    at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 1 ? ", " : "", r->scope[2 * i]);
+  return dfi_fail(err, DF_NOT_FOUND, NULL, r->nscopes > 1 ? "this run has no frame `%s` (it has %s)" : "this run has no frame `%s`%s", frame, names), 0;
+}
+
+/* Marks what stands for these nodes; where none of them has a token, those that made what they only pass on. How many. */
+static int32_t mark_all(const dfi_plan *p, int32_t nnodes, const int32_t *nodes, uint8_t *match) {
+  int32_t found = 0;
+  for (int32_t further = 0; further < 2 && !found; further++)
+    for (int32_t i = 0; i < nnodes; i++) {
+      if (nodes[i] < 0 || nodes[i] >= p->graph->n) continue;
+      const df_node *n = p->graph->node[nodes[i]];
+      for (int32_t patience = 1000; further && patience && dfi_plan_passes_on(n); patience--) n = n->in[0].node;
+      found += mark_nodes(p, n, match);
+    }
+  return found;
+}
+
+int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char *frame, int64_t iteration, int32_t conditions, df_error *err) {
+  dfi_break b = { .iteration = iteration, .conditions = conditions };
+  if (frame) {
+    bool known = false;
+    for (int32_t i = 1; i < r->nscopes; i++) known |= !strcmp(r->scope[2 * i], innermost(frame));
+    if (!known) return no_frame(r, frame, err);
+  }
+  dfi_watch *w = r->watch;
+  bool mine;
+  const int32_t state = dfi_watch_hold(w, &mine);
+  if (state != DF_RUN_PAUSED) {
+    dfi_watch_refuse(w, state, "the run is over", err);
+    dfi_watch_let_go(w, mine);
+    return 0;
+  }
+  if (nnodes >= 0) {
+    b.match = dfi_xcalloc((size_t)r->plan->nnodes + 1, 1);
+    if (!mark_all(r->plan, nnodes, nodes, b.match)) {
+      dfi_watch_let_go(w, mine);
+      free(b.match);
+      return dfi_fail(err, DF_NOT_FOUND, NULL, "no such node has a token in this run: its fetches do not need it"), 0;
+    }
+  }
+  b.frame = frame ? dfi_xstrdup(frame) : NULL;
+  b.id = ++w->break_serial;
+  w->breaks = dfi_xrealloc(w->breaks, sizeof *w->breaks * (size_t)(w->nbreaks + 1));
+  w->breaks[w->nbreaks++] = b;
+  dfi_watch_let_go(w, mine);
+  return b.id;
+}
+
+bool df_run_unbreak(df_run *r, int32_t breakpoint) {
+  dfi_watch *w = r->watch;
+  bool mine, found = false;
+  const int32_t state = dfi_watch_hold(w, &mine);
+  int32_t kept = 0;
+  for (int32_t i = 0; i < w->nbreaks && state != DF_RUN_RUNNING; i++) {
+    if (breakpoint && w->breaks[i].id != breakpoint) { w->breaks[kept++] = w->breaks[i]; continue; }
+    free(w->breaks[i].match);
+    free(w->breaks[i].frame);
+    found = true;
+  }
+  if (state != DF_RUN_RUNNING) w->nbreaks = kept;
+  dfi_watch_let_go(w, mine);
+  return found;
+}
+
+/* ---- looking -------------------------------------------------------------------------------------------------- */
+
+df_snapshot *df_run_look(df_run *r, df_error *err) { return dfi_snapshot_take(r->watch, err); }
+
+df_snapshot *df_run_frames(df_run *r, int32_t frame, df_error *err) { return dfi_snapshot_frames(r->watch, frame, err); }
+
+int32_t df_run_ledger(df_run *r, df_ledger *out, df_error *err) { return dfi_ledger_balance(r->watch, out, err); }
+
+int32_t df_run_history(df_run *r, int32_t n, df_token_info *out) {
+  pthread_mutex_lock(&r->watch->lock);
+  int32_t found = r->watch->state == DF_RUN_PAUSED ? dfi_snapshot_history(r->watch, n, out) : 0;
+  pthread_mutex_unlock(&r->watch->lock);
+  return found;
+}
+
+static df_node *node_of(df_run *r, int32_t node, df_error *err) {
+  if (node >= 0 && node < r->graph->n) return r->graph->node[node];
+  dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no node %d", node);
+  return NULL;
+}
+
+static bool paused(df_run *r, df_error *err) {
+  if (r->watch->state == DF_RUN_PAUSED) return true;
+  dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is not paused");
+  return false;
+}
+
+int32_t df_run_value(df_run *r, int32_t node, int32_t index, int32_t frame, int64_t iteration, df_value *out, df_error *err) {
+  df_error local;
+  if (!err) err = &local;
+  df_node *n = node_of(r, node, err);
+  if (!n) return DF_INVALID_ARGUMENT;
+  if (index < 0 || index >= n->nout) return dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "`%s` has no output %d", dfi_node_name(n), index);
+  pthread_mutex_lock(&r->watch->lock);
+  int32_t status = paused(r, err) ? dfi_snapshot_value(r->watch, (df_output){ n, index }, frame, iteration, out, err) : DF_FAILED_PRECONDITION;
+  pthread_mutex_unlock(&r->watch->lock);
+  return status;
+}
+
+int32_t df_run_waits_for(df_run *r, int32_t node, int32_t frame, int64_t iteration, int32_t *state, int32_t n, int32_t *missing, df_error *err) {
+  df_node *of = node_of(r, node, err);
+  if (!of) return -1;
+  pthread_mutex_lock(&r->watch->lock);
+  int32_t found = paused(r, err) ? dfi_snapshot_waits_for(r->watch, of, frame, iteration, state, n, missing, err) : -1;
+  pthread_mutex_unlock(&r->watch->lock);
+  return found;
+}
+
+int64_t df_run_events(df_run *r, int64_t first, int64_t n, df_event *out) {
+  const dfi_watch *w = r->watch;
+  if (first < 0) first = 0;
+  int64_t all = atomic_load_explicit(&w->nevents, memory_order_acquire), there = all > first ? all - first : 0;
+  for (int64_t i = 0; i < n && i < there; i++) out[i] = w->chunk[(first + i) / DFI_CHUNK_EVENTS][(first + i) % DFI_CHUNK_EVENTS];
+  return there;
+}
+
+int64_t df_run_events_lost(df_run *r) { return atomic_load(&r->watch->dropped); }
+
+const char *df_run_scope(df_run *r, int32_t scope, const char **where) {
+  if (scope < 0 || scope >= r->nscopes) return NULL;
+  if (where) *where = r->scope[2 * scope + 1];
+  return r->scope[2 * scope];
+}

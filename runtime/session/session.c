@@ -1,0 +1,385 @@
+/* session.c: runs, and what outlives them: plans by signature, variables, counters.
+ *
+ * A run looks its plan up (or makes it), sees to it that the variables it needs are initialised, takes an idle
+ * executor state of that plan (or makes one), and runs it on the calling thread. Runs of one session may overlap.
+ */
+#include "session/session.h"
+#include <stdio.h>
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+#include <unistd.h>
+
+/* ---- options and life ----------------------------------------------------------------------- */
+
+static int32_t read_option(df_session *s, const char *key, const char *value, df_error *err) {
+  char *end;
+  if (!strcmp(key, "threads")) {
+    long n = strtol(value, &end, 10);
+    if (*end || n < 1 || n > 1024) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "threads = %s, but it must be a number from 1 to 1024", value);
+    s->threads = (int32_t)n;
+  } else if (!strcmp(key, "timeout")) {
+    double t = strtod(value, &end);
+    if (*end || !(t >= 0)) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "timeout = %s, but it must be a number of seconds", value);
+    s->timeout = t;
+  } else if (!strcmp(key, "kernels")) {
+    if (strcmp(value, "ref") && strcmp(value, "cpu")) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "kernels = %s, but it must be cpu or ref", value);
+    s->reference_kernels = !strcmp(value, "ref");
+  } else if (!strcmp(key, "engine")) {
+    if (strcmp(value, "auto") && strcmp(value, "tokens"))
+      return dfi_fail(err, strcmp(value, "program") ? DF_INVALID_ARGUMENT : DF_UNIMPLEMENTED, NULL, "engine = %s, but it must be auto or tokens", value);
+  } else if (!strcmp(key, "lone")) {
+    s->lone = !strcmp(value, "yes");
+  } else
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no session option `%s`; there are threads, timeout, kernels, engine and lone", key);
+  return DF_OK;
+}
+
+static int32_t read_options(df_session *s, const char *text, df_error *err) {
+  char *copy = dfi_xstrdup(text ? text : ""), *save = NULL;
+  int32_t status = DF_OK;
+  for (char *w = strtok_r(copy, " ", &save); w && !status; w = strtok_r(NULL, " ", &save)) {
+    char *eq = strchr(w, '=');
+    if (!eq) status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "session option `%s` has no value", w);
+    else { *eq = 0; status = read_option(s, w, eq + 1, err); }
+  }
+  free(copy);
+  return status;
+}
+
+static uint64_t stress_shuffle(void) {
+  const char *e = getenv("DFLOW_STRESS");
+  e = e ? strstr(e, "shuffle:") : NULL;
+  return e ? strtoull(e + 8, NULL, 10) * 2 + 1 : 0;
+}
+
+df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
+  df_session *s = dfi_xcalloc(1, sizeof *s);
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  s->threads = cores > 0 ? (int32_t)cores : 1;
+  const char *engine = getenv("DFLOW_ENGINE");
+  if ((engine && engine[0] && read_option(s, "engine", engine, err)) || read_options(s, options, err)) { free(s); return NULL; }
+  s->graph = df_graph_retain(g);
+  s->shuffle = stress_shuffle();
+  s->pool = dfi_pool_get(s->threads - 1);
+  s->epoch = 1;
+  pthread_mutex_init(&s->lock, NULL);
+  dfi_resources_init(&s->resources);
+  pthread_mutexattr_t recursive;
+  pthread_mutexattr_init(&recursive);
+  pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+  pthread_mutex_init(&s->init_lock, &recursive);
+  pthread_mutexattr_destroy(&recursive);
+  return s;
+}
+
+void df_session_release(df_session *s) {
+  if (!s) return;
+  atomic_store(&s->closing, 1);
+  while (atomic_load(&s->active)) usleep(200);
+  for (int32_t b = 0; b < DFI_PLAN_BUCKETS; b++)
+    for (dfi_plan *p = s->plan[b], *next; p; p = next) {
+      next = p->next;
+      for (dfi_exec *x = p->idle, *n; x; x = n) { n = x->next_idle; dfi_exec_free(x); }
+      dfi_plan_free(p);
+    }
+  for (int32_t i = 0; i < s->nvariables; i++) dfi_handle_release(s->variable[i]);
+  free(s->variable); free(s->variable_node);
+  dfi_resources_free(&s->resources);
+  pthread_mutex_destroy(&s->lock);
+  pthread_mutex_destroy(&s->init_lock);
+  df_graph_release(s->graph);
+  free(s);
+}
+
+/* ---- variables ---------------------------------------------------------------------------------- */
+
+/* What a variable is found by: its container and shared name, or the node's name where it has none. A reference and a handle of
+ * one name are different variables. Owned. */
+static char *variable_key(df_node *n) {
+  const dfi_op_info *o = dfi_op_info_at(n->op);
+  int32_t container = dfi_op_attr_index(o, "container"), shared = dfi_op_attr_index(o, "shared_name");
+  const char *in = container >= 0 && n->attrs[container].i ? n->attrs[container].s : "";
+  const char *name = shared >= 0 && n->attrs[shared].i ? n->attrs[shared].s : dfi_node_name(n);
+  size_t bytes = strlen(in) + strlen(name) + 16;
+  char *key = dfi_xmalloc(bytes);
+  snprintf(key, bytes, "%s %s/%s", n->out[0].ref ? "reference" : "handle", in, name);
+  return key;
+}
+
+/* May the node be that variable? */
+static int32_t check_variable(const dfi_variable *v, df_node *n, df_error *err) {
+  const dfi_out *o = &n->out[0];
+  uint8_t dtype = o->ref ? o->dtype : o->of;
+  char text[160];
+  if (v->dtype != dtype)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "`%s` is for %s, but the variable of that name holds %s", dfi_node_name(n),
+                    df_dtype_name(dtype), df_dtype_name(v->dtype));
+  if (o->ref && o->shape.rank >= 0 && !dfi_shape_known(&o->shape))
+    return dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the shape of variable `%s`, %s, must be known in full or not at all", dfi_node_name(n),
+                    dfi_shape_text(&o->shape, text));
+  return DF_OK;
+}
+
+dfi_variable *dfi_session_variable(df_session *s, df_node *handle) {
+  pthread_mutex_lock(&s->lock);
+  dfi_variable *v = NULL;
+  for (int32_t i = 0; i < s->nvariables && !v; i++) if (s->variable_node[i] == handle) v = s->variable[i];
+  if (!v) {
+    if (s->nvariables == s->variable_capacity) {
+      s->variable_capacity = s->variable_capacity ? s->variable_capacity * 2 : 16;
+      s->variable = dfi_xrealloc(s->variable, sizeof *s->variable * (size_t)s->variable_capacity);
+      s->variable_node = dfi_xrealloc(s->variable_node, sizeof *s->variable_node * (size_t)s->variable_capacity);
+    }
+    const dfi_out *o = &handle->out[0];
+    char *key = variable_key(handle);
+    for (int32_t i = 0; i < s->nvariables && !v; i++)
+      if (!strcmp(s->variable[i]->key, key)) v = dfi_handle_retain(s->variable[i]);
+    if (!v) {
+      v = dfi_variable_new(o->ref ? o->dtype : o->of, &o->shape, dfi_node_name(handle));
+      v->where = handle->where;
+      v->key = key;
+    } else free(key);
+    s->variable_node[s->nvariables] = handle;
+    s->variable[s->nvariables++] = v;
+  }
+  pthread_mutex_unlock(&s->lock);
+  return v;
+}
+
+void *dfi_run_variable(void *run, const df_kernel *k) {
+  dfi_call *c = run;
+  return dfi_handle_retain(dfi_session_variable(c->exec->session, c->node->node));
+}
+
+int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node, int32_t init_index, df_error *err) {
+  if (handle_node < 0 || handle_node >= g->n || init_node < 0 || init_node >= g->n)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no node %d or %d in this graph of %d nodes", handle_node, init_node, g->n);
+  df_node *h = g->node[handle_node], *i = g->node[init_node];
+  if (init_index < 0 || init_index >= i->nout || h->nout != 1 || h->out[0].dtype != DF_RESOURCE)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, h->where, "`%s` is not a variable, or `%s` has no output %d", dfi_node_name(h), dfi_node_name(i), init_index);
+  if (i->context->kind != DFI_TOP)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, h->where, "the initial value of `%s` is made inside a loop or branch (`%s`, %s): it must be made outside",
+                    dfi_node_name(h), dfi_node_name(i), i->where);
+  if (!g->variable_init) g->variable_init = dfi_map_new();
+  pthread_mutex_lock(&g->lock);
+  dfi_map_put(g->variable_init, (df_output){ h, 0 }, (df_output){ i, init_index });
+  pthread_mutex_unlock(&g->lock);
+  return DF_OK;
+}
+
+static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
+                        atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, df_error *err);
+
+static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, atomic_int *cancel, df_error *err) {
+  pthread_mutex_lock(&s->graph->lock);
+  df_output init = dfi_map_get(s->graph->variable_init, (df_output){ handle, 0 });
+  pthread_mutex_unlock(&s->graph->lock);
+  if (!init.node) return DF_OK;             /* reading it will say so */
+  if (s->initialising > s->nvariables + 1)
+    return dfi_fail(err, DF_FAILED_PRECONDITION, handle->where, "the initial value of variable `%s` needs the variable itself", dfi_node_name(handle));
+  int32_t fetch[2] = { init.node->id, init.index };
+  dfi_plan *p = dfi_session_plan(s, 1, fetch, 0, NULL, err);
+  if (!p) return err ? err->code : DF_INTERNAL;
+  s->initialising++;
+  df_value value = { 0 };
+  int32_t status = run_plan(s, p, NULL, 0, 0, cancel, NULL, &value, NULL, err);      /* number 0: no run of the caller's */
+  s->initialising--;
+  if (!status && !dfi_variable_initialised(v)) status = dfi_variable_assign(v, &value, err);
+  df_value_release(&value);
+  return status;
+}
+
+/* Sees to it that all variables of the plan have values. */
+static int32_t initialise_variables(df_session *s, dfi_plan *p, atomic_int *cancel, df_error *err) {
+  int64_t epoch = atomic_load(&s->epoch);
+  if (DFI_LIKELY(atomic_load_explicit(&p->ready_epoch, memory_order_acquire) == epoch)) return DF_OK;
+  int32_t status = DF_OK;
+  pthread_mutex_lock(&s->init_lock);
+  for (int32_t i = 0; i < p->nvariables && !status; i++) {
+    dfi_variable *v = dfi_session_variable(s, p->variable[i]);
+    status = check_variable(v, p->variable[i], err);
+    if (!status && !dfi_variable_initialised(v)) status = initialise(s, p->variable[i], v, cancel, err);
+  }
+  pthread_mutex_unlock(&s->init_lock);
+  if (!status) atomic_store_explicit(&p->ready_epoch, epoch, memory_order_release);
+  return status;
+}
+
+void df_session_reset(df_session *s) {
+  pthread_mutex_lock(&s->init_lock);
+  pthread_mutex_lock(&s->lock);
+  for (int32_t i = 0; i < s->nvariables; i++) dfi_variable_reset(s->variable[i]);
+  atomic_fetch_add(&s->epoch, 1);
+  pthread_mutex_unlock(&s->lock);
+  pthread_mutex_unlock(&s->init_lock);
+}
+
+int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, df_error *err) {
+  *out = (df_value){ 0 };
+  if (handle_node < 0 || handle_node >= s->graph->n)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no node %d in this graph of %d nodes", handle_node, s->graph->n);
+  df_node *h = s->graph->node[handle_node];
+  if (!dfi_is_variable(h))
+    return dfi_fail(err, DF_INVALID_ARGUMENT, h->where, "`%s` is no variable", dfi_node_name(h));
+  return dfi_variable_read(dfi_session_variable(s, h), out, err);
+}
+
+/* ---- plans ----------------------------------------------------------------------------------------- */
+
+static uint64_t hash_pairs(uint64_t h, int32_t n, const int32_t *pairs) {
+  for (int32_t i = 0; i < 2 * n; i++) {
+    h = (h ^ (uint32_t)pairs[i]) * 0x9e3779b97f4a7c15u;
+    h ^= h >> 32;
+  }
+  return h * 31 + (uint64_t)n;
+}
+
+dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds, df_error *err) {
+  uint64_t hash = hash_pairs(hash_pairs(17, nfetch, fetches), nfeed, feeds);
+  dfi_plan **bucket = &s->plan[hash % DFI_PLAN_BUCKETS], *p;
+  pthread_mutex_lock(&s->lock);
+  for (p = *bucket; p; p = p->next)
+    if (p->hash == hash && p->nfetch == nfetch && p->nfeed == nfeed &&
+        !memcmp(p->signature, fetches, sizeof *fetches * 2 * (size_t)nfetch) &&
+        (!nfeed || !memcmp(p->signature + 2 * nfetch, feeds, sizeof *feeds * 2 * (size_t)nfeed))) break;
+  if (!p) {
+    pthread_mutex_lock(&s->graph->lock);              /* somebody may be building meanwhile */
+    p = dfi_plan_make(s, s->graph, nfetch, fetches, nfeed, feeds, s->reference_kernels, err);
+    pthread_mutex_unlock(&s->graph->lock);
+    if (p) {
+      p->hash = hash;
+      p->next = *bucket;
+      *bucket = p;
+      s->nplans++;
+    }
+  }
+  pthread_mutex_unlock(&s->lock);
+  return p;
+}
+
+int32_t df_session_plans(df_session *s) { return s->nplans; }
+
+/* ---- a run ------------------------------------------------------------------------------------------- */
+
+int32_t dfi_session_check_feed(df_output o, const df_value *v, df_error *err) {
+  dfi_shape found = dfi_value_shape(v), merged;
+  if (v->kind != DF_SCALAR && v->kind != DF_TENSOR)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "the feed for `%s` is no value", dfi_node_name(o.node));
+  if (v->dtype == dfi_dtype(o) && dfi_shape_merge(&found, dfi_shape_at(o), &merged)) return DF_OK;
+  char a[200], b[200];
+  return dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "`%s:%d` was fed %s, but it is %s", dfi_node_name(o.node), o.index,
+                  dfi_typed_shape_text(v->dtype, &found, a), dfi_typed_shape_text(dfi_dtype(o), dfi_shape_at(o), b));
+}
+
+static dfi_exec *exec_take(df_session *s, dfi_plan *p) {
+  pthread_mutex_lock(&p->lock);
+  dfi_exec *x = p->idle;
+  if (x) p->idle = x->next_idle;
+  pthread_mutex_unlock(&p->lock);
+  if (x) return x;
+  x = dfi_exec_new(p);
+  x->session = s;
+  x->pool = s->pool;
+  x->closing = &s->closing;
+  for (int32_t i = 0; i < p->nvariables; i++)      /* borrowed: the session keeps its variables to its end */
+    x->given[p->nfeed + i] = (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_session_variable(s, p->variable[i]) };
+  return x;
+}
+
+static void exec_give_back(dfi_plan *p, dfi_exec *x) {
+  dfi_exec_reset(x);
+  pthread_mutex_lock(&p->lock);
+  x->next_idle = p->idle;
+  p->idle = x;
+  pthread_mutex_unlock(&p->lock);
+}
+
+static void count_run(df_session *s, const dfi_exec *x) {
+  const df_stats d = dfi_exec_stats(x);
+  pthread_mutex_lock(&s->lock);
+  df_stats *t = &s->stats;
+  t->runs += x->run_number > 0; t->nodes_run += d.nodes_run; t->dead_tokens += d.dead_tokens; t->frames += d.frames;
+  t->iterations += d.iterations; t->stack_pushes += d.stack_pushes; t->stack_pops += d.stack_pops;
+  pthread_mutex_unlock(&s->lock);
+  if (x->live) dfi_exec_publish(x);
+}
+
+static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
+                        atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, df_error *err) {
+  for (int32_t i = 0; i < p->nfetch; i++) results[i] = (df_value){ 0 };
+  const _Atomic int64_t *interrupter = cancel ? &dfi_interrupts : &dfi_calls_interrupted;
+  int64_t interrupts = atomic_load(interrupter);
+  for (int32_t i = 0; i < p->nfeed; i++) {
+    int32_t status = dfi_session_check_feed(p->feed[i], &values[i], err);
+    if (status) return status;
+  }
+  int32_t status = p->nvariables ? initialise_variables(s, p, cancel, err) : DF_OK;
+  if (status) return status;
+  dfi_exec *x = exec_take(s, p);
+  for (int32_t i = 0; i < p->nfeed; i++) {
+    x->given[i] = dfi_value_copy(&values[i]);
+    x->given[i].dead = 0;
+    if (values[i].kind == DF_TENSOR && values[i].as.tensor->rank == 0 && dfi_unboxed(values[i].dtype)) {
+      dfi_value_from_tensor(&x->given[i], x->given[i].as.tensor);
+    }
+  }
+  if (timeout <= 0) timeout = s->timeout;
+  x->cancel = cancel;
+  x->watch = watch;
+  x->live = stats;
+  x->interrupter = interrupter;
+  x->interrupts = interrupts;
+  atomic_store_explicit(&x->at, -1, memory_order_relaxed);
+  x->deadline = timeout > 0 ? dfi_now() + timeout : 0;
+  x->shuffle = s->shuffle ? s->shuffle * 0x9e3779b97f4a7c15u + (uint64_t)number : 0;
+  x->run_number = number;
+  x->foreground = s->lone && !cancel;
+#if defined(__SSE__)
+  unsigned int mode = _mm_getcsr();
+  _mm_setcsr(mode | 0x8040);               /* denormals are zero: they cost up to twenty times */
+#endif
+  if (!cancel) atomic_fetch_add(&s->in_progress, 1);     /* one in the background has been counted since it was started */
+  status = dfi_exec_run(x, err);
+  if (!cancel) atomic_fetch_sub(&s->in_progress, 1);
+#if defined(__SSE__)
+  _mm_setcsr(mode);
+#endif
+  for (int32_t i = 0; i < p->nfetch && !status; i++) status = dfi_exec_fetch(x, i, &results[i], err);
+  if (status) for (int32_t i = 0; i < p->nfetch; i++) df_value_release(&results[i]);
+  count_run(s, x);
+  exec_give_back(p, x);
+  return status;
+}
+
+int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, atomic_int *cancel, dfi_watch *watch,
+                             df_value *results, df_stats *stats, df_error *err) {
+  if (atomic_load(&s->closing)) return dfi_fail(err, DF_CANCELLED, NULL, "the session is closed");
+  atomic_fetch_add(&s->active, 1);
+  int32_t status = run_plan(s, p, values, timeout, 1 + atomic_fetch_add(&s->runs, 1), cancel, watch, results, stats, err);
+  atomic_fetch_sub(&s->active, 1);
+  return status;
+}
+
+int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
+                       const df_value *values, double timeout, df_value *results, df_error *err) {
+  df_error local;
+  if (!err) err = &local;
+  err->code = 0; err->message[0] = err->op[0] = err->frame[0] = err->source[0] = 0;
+  for (int32_t i = 0; i < nfetch; i++) results[i] = (df_value){ 0 };
+  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, err);
+  if (!p) return err->code;
+  return dfi_session_run_plan(s, p, values, timeout, NULL, NULL, results, NULL, err);
+}
+
+void df_interrupt(void) {
+  atomic_fetch_add(&dfi_interrupts, 1);
+  atomic_fetch_add(&dfi_calls_interrupted, 1);
+}
+void df_interrupt_calls(void) { atomic_fetch_add(&dfi_calls_interrupted, 1); }
+
+void df_session_stats(df_session *s, df_stats *out) {
+  pthread_mutex_lock(&s->lock);
+  *out = s->stats;
+  pthread_mutex_unlock(&s->lock);
+}

@@ -1,0 +1,44 @@
+/* session.h: what a session owns: variables' values, plans, and the numbers it counts. */
+#ifndef DFLOW_SESSION_H
+#define DFLOW_SESSION_H
+#include "engine/executor.h"
+#include "resource/variable.h"
+#include "inspect/watch.h"
+#include "resource/resource.h"
+
+enum { DFI_PLAN_BUCKETS = 256 };
+
+struct df_session {
+  df_graph   *graph;           /* retained */
+  int32_t     threads;
+  bool        reference_kernels;
+  double      timeout;         /* seconds; 0: none */
+  uint64_t    shuffle;         /* seed of DFLOW_STRESS=shuffle; 0: off */
+  dfi_pool   *pool;
+  pthread_mutex_t lock;        /* guards plans, variables and the counters; held for lookups, never for a run */
+  dfi_plan   *plan[DFI_PLAN_BUCKETS];
+  int32_t     nplans;
+  df_node   **variable_node; dfi_variable **variable; int32_t nvariables, variable_capacity;
+  pthread_mutex_t init_lock;   /* recursive; held while variables are initialised. Order: init_lock, lock */
+  _Atomic int64_t epoch;       /* changes whenever a variable may have become uninitialised; from 1 */
+  int32_t     initialising;    /* depth of initial values that wait for initial values; guarded by init_lock */
+  _Atomic int64_t runs;        /* also numbers the runs for random ops; initial values draw as run 0 */
+  atomic_int  closing, active; /* runs that the session waits for before it ends */
+  atomic_int  in_progress, stuck;  /* runs begun and not over, and those of them that cannot move: see dfi_calls_stuck */
+  bool        lone;            /* whoever calls df_session_run starts all other runs too */
+  df_stats    stats;           /* guarded by lock */
+  dfi_resources resources;     /* queues */
+};
+
+/* The session's variable of a handle node; made when it is new. Borrowed. */
+dfi_variable *dfi_session_variable(df_session *s, df_node *handle);
+void dfi_run_count_push(void *run);
+void dfi_run_count_pop(void *run);
+void *dfi_run_variable(void *run, const df_kernel *k);
+
+/* For runs in the background (run.c): the plan of a signature; does a value fit what it is fed to; one run, on this thread. */
+dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds, df_error *err);
+int32_t   dfi_session_check_feed(df_output o, const df_value *v, df_error *err);
+int32_t   dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, atomic_int *cancel, dfi_watch *watch,
+                               df_value *results, df_stats *stats, df_error *err);
+#endif

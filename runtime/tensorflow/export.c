@@ -1,0 +1,322 @@
+/* export.c: which nodes of a graph are written, under which names, and the bytes.
+ *
+ * Needed is what the outputs depend on. A loop of which anything is needed is needed with its predicate and its pivots, and with each
+ * variable of it its Exit, because TensorFlow's gradients begin there. Names that TensorFlow would not take are changed. The reader
+ * need not have nodes in an order, so they come as they were built.
+ */
+#include "tensorflow/export.h"
+#include "graph/flow.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+/* ---- names ------------------------------------------------------------------------------------------------ */
+
+static uint32_t hash(const char *s) {
+  uint32_t h = 2166136261u;
+  while (*s) h = (h ^ (uint8_t)*s++) * 16777619u;
+  return h;
+}
+
+static void claim(dfi_export *e, const char *name) {
+  if (e->ntaken * 2 >= e->taken_mask) {
+    uint32_t mask = e->taken_mask ? e->taken_mask * 2 + 1 : 1023;
+    const char **wider = dfi_xcalloc((size_t)mask + 1, sizeof *wider);
+    for (uint32_t i = 0; e->taken && i <= e->taken_mask; i++) {
+      if (!e->taken[i]) continue;
+      uint32_t at = hash(e->taken[i]) & mask;
+      while (wider[at]) at = (at + 1) & mask;
+      wider[at] = e->taken[i];
+    }
+    free(e->taken);
+    e->taken = wider;
+    e->taken_mask = mask;
+  }
+  uint32_t at = hash(name) & e->taken_mask;
+  while (e->taken[at]) at = (at + 1) & e->taken_mask;
+  e->taken[at] = name;
+  e->ntaken++;
+}
+
+static bool letter(char c, bool first) {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
+         (!first && (c == '_' || c == '/' || c == '-' || c == '\\' || c == '>'));
+}
+
+static bool is_taken(const dfi_export *e, const char *name) {
+  if (!e->taken) return false;
+  uint32_t at = hash(name) & e->taken_mask;
+  for (; e->taken[at]; at = (at + 1) & e->taken_mask)
+    if (!strcmp(e->taken[at], name)) return true;
+  return false;
+}
+
+/* The name, or one like it that is free. With parts: so that a node's second halves have theirs, too. */
+static const char *claim_free(dfi_export *e, char *name, bool parts) {
+  static const char *const part[] = { "body", "handle", "flow" };
+  enum { PARTS = sizeof part / sizeof *part };
+  for (char *p = name; *p; p++)
+    if (!letter(*p, p == name)) *p = p == name ? '.' : '_';
+  const char *free_one = name, *half[PARTS] = { NULL };
+  for (int32_t i = 1; ; i++) {
+    bool good = !is_taken(e, free_one);
+    for (int32_t k = 0; k < PARTS && parts && good; k++)
+      good = !is_taken(e, half[k] = dfi_lower_text(&e->l, "%s/%s", free_one, part[k]));
+    if (good) break;
+    free_one = dfi_lower_text(&e->l, "%s_%d", name, i);
+  }
+  claim(e, free_one);
+  for (int32_t k = 0; k < PARTS && parts; k++) claim(e, half[k]);
+  return free_one;
+}
+
+const char *dfi_export_name(dfi_export *e, const char *format, ...) {
+  char text[1024];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  return claim_free(e, dfi_lower_text(&e->l, "%s", text), false);
+}
+
+/* ---- what is needed --------------------------------------------------------------------------------------- */
+
+static void need(dfi_export *e, df_node *n) {
+  if (!n || e->needed[n->id]) return;
+  e->needed[n->id] = 1;
+  DFI_GROW(e->need, e->nneed, e->need_cap);
+  e->need[e->nneed++] = n;
+}
+
+static void need_loop(dfi_export *e, df_loop *l, df_node *n) {
+  need(e, l->loop_cond);
+  need(e, l->pred->pivot);
+  need(e, l->body->pivot);
+  if (!flow_is(n, FLOW_MERGE)) return;
+  for (int32_t i = 0; i < l->n; i++)
+    if (l->var[i].merge == n) { need(e, l->var[i].enter); need(e, l->var[i].exit); }
+}
+
+static void need_around(dfi_export *e, df_node *n) {
+  df_context *c = n->context;
+  if (c->kind == DFI_BRANCH) {
+    need(e, c->cond->pred.node);
+    need(e, c->pivot);
+    if (c->cond->branch[!c->side]) need(e, c->cond->branch[!c->side]->pivot);
+  } else if (c->kind != DFI_TOP) need_loop(e, c->loop, n);
+}
+
+static void need_all(dfi_export *e) {
+  for (int32_t at = 0; at < e->nneed; at++) {
+    df_node *n = e->need[at];
+    for (int32_t i = 0; i < n->nin; i++) need(e, n->in[i].node);
+    for (int32_t i = 0; i < n->ncontrol; i++) need(e, n->control[i]);
+    need_around(e, n);
+    if (!dfi_is_variable(n)) continue;
+    df_output init = e->graph->variable_init ? dfi_map_get(e->graph->variable_init, (df_output){ n, 0 }) : DFI_NONE;
+    need(e, init.node);
+  }
+}
+
+/* ---- making nodes ------------------------------------------------------------------------------------------- */
+
+void dfi_export_refuse(dfi_export *e, const char *why) {
+  for (int32_t i = 0; i < e->nrefused; i++) if (e->refused[i].node == e->current) return;
+  DFI_GROW(e->refused, e->nrefused, e->refused_cap);
+  e->refused[e->nrefused].node = e->current;
+  e->refused[e->nrefused++].why = why;
+}
+
+Pb__NodeDef *dfi_export_node(dfi_export *e, const char *op, const char *name, int32_t outputs) {
+  if (e->l.n == e->place_cap) {
+    e->place_cap = e->place_cap ? e->place_cap * 2 : 256;
+    e->place = dfi_xrealloc(e->place, sizeof *e->place * e->place_cap);
+  }
+  e->place[e->l.n] = (dfi_export_place){ e->current->context, outputs, e->current };
+  Pb__NodeDef *n = dfi_lower_node(&e->l, op, name);
+  if (*e->current->device == '/') n->device = (char *)(uintptr_t)e->current->device;
+  return n;
+}
+
+/* The output of a Switch that its loop's body or its branch uses, through an Identity: TensorFlow's gradients count on one consumer in
+ * a body, and its optimizer makes dead what adds a Switch's output to itself. -1: there is none. */
+static int32_t twin_of(const df_node *n) {
+  if (!flow_is(n, FLOW_SWITCH) || n->out[0].ref) return -1;      /* an Identity would read a reference */
+  if (n->context->kind == DFI_BRANCH) return n->context->side;
+  return n->context->kind == DFI_BODY && flow_is(n->in[1].node, FLOW_LOOP_COND) ? 1 : -1;
+}
+
+const char *dfi_export_ref(dfi_export *e, df_output o) {
+  const char *name = e->name[o.node->id];
+  if (dfi_dtype(o) == DF_RESOURCE && dfi_export_is_array(e, o)) {
+    dfi_export_refuse(e, "it takes a TensorArray as no op of TensorFlow does");
+    return name;
+  }
+  if (twin_of(o.node) == o.index) return dfi_lower_text(&e->l, "%s/body", name);
+  return o.index ? dfi_lower_text(&e->l, "%s:%d", name, o.index) : name;
+}
+
+void dfi_export_hang(dfi_export *e, Pb__NodeDef *n) {
+  df_node *pivot = e->current->context->pivot;
+  if (e->current->context->kind != DFI_TOP && pivot && pivot != e->current)
+    dfi_lower_input(&e->l, n, dfi_lower_text(&e->l, "^%s", e->name[pivot->id]));
+}
+
+void dfi_export_controls(dfi_export *e, Pb__NodeDef *def) {
+  const df_node *n = e->current;
+  for (int32_t i = 0; i < n->ncontrol; i++)
+    if (n->control[i]) dfi_lower_input(&e->l, def, dfi_lower_text(&e->l, "^%s", e->name[n->control[i]->id]));
+  if (n->nin == 0 && n->ncontrol == 0) dfi_export_hang(e, def);
+}
+
+static const char *constant(dfi_export *e, const char *name, df_tensor *t) {
+  Pb__NodeDef *n = dfi_export_node(e, "Const", name, 1);
+  dfi_export_hang(e, n);
+  dfi_lower_type(&e->l, n, "dtype", t->dtype);
+  dfi_export_tensor(e, n, "value", t);
+  df_tensor_release(t);
+  return name;
+}
+
+const char *dfi_export_ints(dfi_export *e, const char *name, uint8_t dtype, int32_t rank, int32_t n, const int64_t *v) {
+  int64_t size = n;
+  df_tensor *t = df_tensor_new(dtype, rank, &size, NULL);
+  for (int32_t i = 0; i < n; i++) df_tensor_set_int(t, i, v[i]);
+  return constant(e, name, t);
+}
+
+const char *dfi_export_number(dfi_export *e, const char *name, uint8_t dtype, double v) {
+  df_tensor *t = df_tensor_new(dtype, 0, NULL, NULL);
+  df_tensor_set(t, 0, v);
+  return constant(e, name, t);
+}
+
+/* TensorFlow's op of this type, or the one that took its place: the second TensorArrays have gone, the third have the same inputs. */
+static const dfi_export_op *op_of(dfi_export *e, const char *type) {
+  size_t n = strlen(type);
+  if (!strncmp(type, "TensorArray", 11) && !strcmp(type + n - 2, "V2")) type = dfi_lower_text(&e->l, "%.*sV3", (int)n - 2, type);
+  return dfi_export_find(type);
+}
+
+static void write_node(dfi_export *e, df_node *n) {
+  e->current = n;
+  const char *type = dfi_op_info_at(n->op)->op->type;
+  if (dfi_export_array_node(e, n) || dfi_export_special(e, n)) return;
+  const dfi_export_op *op = op_of(e, type);
+  if (!op) dfi_export_refuse(e, "TensorFlow has no such op, nor has dflow other words for it");
+  else dfi_export_plain(e, op, e->name[n->id]);
+  int32_t side = twin_of(n);
+  if (side < 0) return;
+  Pb__NodeDef *twin = dfi_export_node(e, "Identity", dfi_lower_text(&e->l, "%s/body", e->name[n->id]), 1);
+  dfi_lower_input(&e->l, twin, dfi_lower_text(&e->l, "%s:%d", e->name[n->id], side));
+  dfi_lower_type(&e->l, twin, "T", n->out[side].dtype);
+}
+
+/* An op `init` that gives all variables their initial values. */
+static void write_init(dfi_export *e) {
+  const char *group = NULL;
+  Pb__NodeDef *all = NULL;
+  for (int32_t i = 0; i < e->graph->n; i++) {
+    df_node *n = e->graph->node[i];
+    if (!e->needed[i] || !dfi_is_variable(n) || dfi_dtype((df_output){ n, 0 }) != DF_RESOURCE || !e->graph->variable_init) continue;
+    df_output init = dfi_map_get(e->graph->variable_init, (df_output){ n, 0 });
+    if (!init.node) continue;
+    e->current = n;
+    const char *name = dfi_export_name(e, "%s/Assign", e->name[i]);
+    Pb__NodeDef *assign = dfi_export_node(e, "AssignVariableOp", name, 0);
+    dfi_lower_input(&e->l, assign, e->name[i]);
+    dfi_lower_input(&e->l, assign, dfi_export_ref(e, init));
+    dfi_lower_type(&e->l, assign, "dtype", dfi_dtype(init));
+    if (!group) {
+      group = dfi_export_name(e, "init");
+      all = dfi_export_node(e, "NoOp", group, 0);
+    }
+    dfi_lower_input(&e->l, all, dfi_lower_text(&e->l, "^%s", name));
+  }
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------- */
+
+/* One error for all nodes that cannot be written. */
+static int32_t refuse_all(dfi_export *e) {
+  char text[sizeof ((df_error *)0)->message];
+  size_t at = 0;
+  enum { SHOWN = 8 };
+  for (int32_t i = 0; i < e->nrefused && i < SHOWN && at < sizeof text - 1; i++) {
+    const df_node *n = e->refused[i].node;
+    int k = snprintf(text + at, sizeof text - at, "%s%s `%s`%s%s%s: %s", i ? "; " : "", dfi_op_info_at(n->op)->op->type,
+                     e->name[n->id], *n->where ? " (" : "", n->where, *n->where ? ")" : "", e->refused[i].why);
+    at += (size_t)k;
+  }
+  if (e->nrefused > SHOWN && at < sizeof text - 1) snprintf(text + at, sizeof text - at, "; and %d more", e->nrefused - SHOWN);
+  return dfi_fail(e->err, DF_UNIMPLEMENTED, e->refused[0].node->where, "%d node%s cannot be written for TensorFlow: %s", e->nrefused,
+                  e->nrefused == 1 ? "" : "s", text);
+}
+
+/* Is it part of a gradient? Those stand under gradients/. */
+static bool of_gradient(const df_node *n) {
+  const char *at = n->scope;
+  while ((at = strstr(at, "gradients"))) {
+    const char *end = at + strlen("gradients");
+    if ((at == n->scope || at[-1] == '/') && (*end == '/' || *end == '_')) return true;
+    at = end;
+  }
+  return false;
+}
+
+static bool is_primitive(const df_node *n) {
+  df_flow flow = dfi_op_info_at(n->op)->op->flow;
+  return flow >= DF_SWITCH && flow <= DF_LOOP_COND;
+}
+
+static bool has_parts(const df_node *n) {
+  return is_primitive(n) || (n->nout && n->out[0].dtype == DF_RESOURCE && !strncmp(dfi_op_info_at(n->op)->op->type, "TensorArray", 11));
+}
+
+static int32_t start(dfi_export *e, int32_t n, const int32_t *outputs) {
+  df_graph *g = e->graph;
+  for (int32_t i = 0; i < n; i++) {
+    int32_t id = outputs[2 * i], index = outputs[2 * i + 1];
+    if (id < 0 || id >= g->n || index < -1 || index >= g->node[id]->nout)
+      return dfi_fail(e->err, DF_INVALID_ARGUMENT, NULL, "export_graph_def: outputs has an entry that is no output of this graph");
+    need(e, g->node[id]);
+  }
+  for (int32_t i = 0; i < g->n && n < 0; i++)
+    if (!of_gradient(g->node[i]) && !is_primitive(g->node[i])) need(e, g->node[i]);
+  need_all(e);
+  for (int32_t i = 0; i < g->n; i++)
+    if (e->needed[i]) e->name[i] = claim_free(e, dfi_lower_text(&e->l, "%s", dfi_node_name(g->node[i])), has_parts(g->node[i]));
+  dfi_export_arrays_meet(e);
+  for (int32_t i = 0; i < g->n; i++) if (e->needed[i]) write_node(e, g->node[i]);
+  write_init(e);
+  return e->nrefused ? refuse_all(e) : DF_OK;
+}
+
+df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, bool with_context, bool text, df_error *err) {
+  size_t nodes = (size_t)g->n + 1;
+  df_error own;
+  if (!err) err = &own;
+  dfi_export e = { .graph = g, .err = err, .d = dfi_xcalloc(1, sizeof *e.d), .needed = dfi_xcalloc(nodes, 1), .array = dfi_xcalloc(nodes, 1),
+                   .moves = dfi_xcalloc(nodes, sizeof *e.moves), .name = dfi_xcalloc(nodes, sizeof *e.name) };
+  e.l.d = e.d;
+  e.l.err = err;
+  df_tensor *result = NULL;
+  if (start(&e, n, outputs) == DF_OK) {
+    Pb__VersionDef versions = PB__VERSION_DEF__INIT;
+    versions.producer = 1087;                  /* TensorFlow 2.12 and later; any of TensorFlow 1's ops is known there */
+    Pb__GraphDef graph = PB__GRAPH_DEF__INIT;
+    graph.n_node = e.l.n;
+    graph.node = e.l.node;
+    graph.versions = &versions;
+    const ProtobufCMessage *m = with_context ? &dfi_export_meta(&e, &graph)->base : &graph.base;
+    if (text) result = dfi_export_text(m, err);
+    else {
+      int64_t size = (int64_t)protobuf_c_message_get_packed_size(m);
+      result = df_tensor_new(DF_UINT8, 1, &size, err);
+      if (result) protobuf_c_message_pack(m, result->data);
+    }
+  }
+  free(e.need); free(e.needed); free(e.array); free(e.moves); free(e.name); free(e.taken); free(e.refused);
+  free(e.place); free(e.l.node);
+  dfi_graphdef_free(e.d);
+  return result;
+}

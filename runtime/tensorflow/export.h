@@ -1,0 +1,72 @@
+/* export.h: a graph as TensorFlow's GraphDef.
+ *
+ * Every node that is needed becomes one NodeDef of the same op, or a few whose last has the node's name, so that output i of a node is
+ * `name:i` on both sides. What needs more words than the table of TensorFlow's ops has is in export_op.c; TensorArrays, which are one
+ * value here and a handle and a flow there, are in export_array.c.
+ */
+#ifndef DFLOW_EXPORT_H
+#define DFLOW_EXPORT_H
+#include "tensorflow/functions.h"
+#include "op/op.h"
+
+/* An op of TensorFlow: see export_table.c. */
+typedef struct dfi_export_op { const char *type, *in, *out, *attrs; } dfi_export_op;
+extern const dfi_export_op dfi_export_table[];
+extern const int32_t dfi_export_table_size;
+
+/* One NodeDef: the context it lies in, and how many outputs TensorFlow's op has. */
+typedef struct dfi_export_place { df_context *context; int32_t outputs; const df_node *node; } dfi_export_place;
+
+typedef struct dfi_export {
+  df_graph     *graph;
+  df_error     *err;
+  dfi_graphdef *d;              /* the arena */
+  dfi_lower     l;              /* the nodes so far */
+  dfi_export_place *place;      /* as many as l.n; owned */
+  size_t        place_cap;
+  const df_node *current;       /* the node that is being written */
+  df_node     **need; int32_t nneed, need_cap;    /* owned; in no order */
+  uint8_t      *needed;         /* by id; owned */
+  const char  **name;           /* by id: the name in the GraphDef, or NULL */
+  uint8_t      *array;          /* by id: is its handle a TensorArray's? dfi_export_is_array */
+  bool         *moves;          /* by id, of a Merge: the arrays that come together there are not one; and of what brings them there */
+  const char  **taken; uint32_t ntaken, taken_mask;   /* names; open addressing; owned */
+  struct { const df_node *node; const char *why; } *refused; int32_t nrefused, refused_cap;   /* owned */
+  bool          failed;
+} dfi_export;
+
+/* ---- export.c ------------------------------------------------------------------------------------------ */
+/* Starts a NodeDef in the context of the current node. `outputs`: how many TensorFlow's op has. */
+Pb__NodeDef *dfi_export_node(dfi_export *e, const char *op, const char *name, int32_t outputs);
+/* As printf, and not taken yet. */
+const char  *dfi_export_name(dfi_export *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* How an input that is this output is written. */
+const char  *dfi_export_ref(dfi_export *e, df_output o);
+/* The current node cannot be written. `why` lives as long as the export. */
+void         dfi_export_refuse(dfi_export *e, const char *why);
+/* The control edges of the current node; hang: something in a context that has no token of its own waits for the context's pivot. */
+void         dfi_export_controls(dfi_export *e, Pb__NodeDef *n);
+void         dfi_export_hang(dfi_export *e, Pb__NodeDef *n);
+/* A new Const beside the current node, which hangs on its context; its name. */
+const char  *dfi_export_ints(dfi_export *e, const char *name, uint8_t dtype, int32_t rank, int32_t n, const int64_t *v);
+const char  *dfi_export_number(dfi_export *e, const char *name, uint8_t dtype, double v);
+/* export_attr.c */
+void dfi_export_tensor(dfi_export *e, Pb__NodeDef *n, const char *key, const df_tensor *t);
+void dfi_export_shape(dfi_export *e, Pb__NodeDef *n, const char *key, int32_t rank, const int64_t *dims);
+/* Says what shape a Merge has: TensorFlow would have to see the loop's other side to know. */
+void dfi_export_output_shapes(dfi_export *e, Pb__NodeDef *n, const dfi_shape *first);
+/* All attributes, inputs and controls of the current node, as the table has them. */
+void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name);
+const dfi_export_op *dfi_export_find(const char *type);
+/* export_op.c: writes the node in its own way; false: it has none. */
+bool dfi_export_special(dfi_export *e, const df_node *n);
+/* export_array.c */
+bool dfi_export_is_array(dfi_export *e, df_output o);
+void dfi_export_arrays_meet(dfi_export *e);                       /* fills moves */
+bool dfi_export_array_node(dfi_export *e, const df_node *n);      /* false: it has nothing to do with arrays */
+const char *dfi_export_flow(dfi_export *e, df_output o);
+/* export_context.c: a MetaGraphDef with the graph and its contexts, in the arena. */
+Pb__MetaGraphDef *dfi_export_meta(dfi_export *e, Pb__GraphDef *graph);
+/* export_text.c: the message in text form, uint8; owned. NULL: err is filled. */
+df_tensor *dfi_export_text(const ProtobufCMessage *m, df_error *err);
+#endif

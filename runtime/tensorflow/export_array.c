@@ -1,0 +1,368 @@
+/* export_array.c: TensorArrays, which are one value here and in TensorFlow two: a handle that stays what it is, and a flow, a number
+ * without a meaning that brings the order of writes and reads.
+ *
+ * A node's flow has the node's name; what has a handle of its own has it under `x/handle`. Where the arrays that meet at a Merge are
+ * one, whatever was written to it, its handle goes round no loop: it is a loop constant, as TensorFlow's gradients want it. That is
+ * found out by supposing it of all and taking it back where two roots meet, until no more have to go.
+ */
+#include "tensorflow/export.h"
+#include "graph/flow.h"
+#include <stdio.h>
+
+static const char *type_of(const df_node *n) { return dfi_op_info_at(n->op)->op->type; }
+static bool is(const df_node *n, const char *word) { return !strcmp(type_of(n) + strlen("TensorArray"), word); }
+
+/* Is it one of our own ops of arrays, and not TensorFlow's with a version at its end? */
+static bool array_op(const df_node *n) {
+  const char *t = type_of(n);
+  if (strncmp(t, "TensorArray", 11)) return false;
+  static const char *const word[] = { "", "Write", "Read", "Stack", "Take", "Gather", "Unstack", "Scatter", "Concat", "ConcatParts", "Split",
+                                      "Size", "Grad", "Join", "JoinGrad", "Copy" };
+  for (size_t i = 0; i < sizeof word / sizeof *word; i++) if (!strcmp(t + 11, word[i])) return true;
+  return false;
+}
+
+static bool writes(const df_node *n) { return is(n, "Write") || is(n, "Unstack") || is(n, "Scatter") || is(n, "Split"); }
+static df_flow flow_kind(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
+static bool passes(const df_node *n) {
+  df_flow f = flow_kind(n);
+  return flow_is(n, FLOW_IDENTITY) || f == DF_SWITCH || f == DF_MERGE || f == DF_ENTER || f == DF_EXIT || f == DF_NEXT_ITERATION;
+}
+
+enum { UNKNOWN = 0, NO = 1, YES = 2 };
+
+bool dfi_export_is_array(dfi_export *e, df_output o) {
+  df_node *n = o.node;
+  if (dfi_dtype(o) != DF_RESOURCE) return false;
+  while (!e->array[n->id] && !array_op(n) && passes(n) && n->nin) n = n->in[0].node;
+  uint8_t answer = e->array[n->id] ? e->array[n->id] : array_op(n) ? YES : NO;
+  e->array[o.node->id] = answer;
+  return answer == YES;
+}
+
+/* ---- which array it is ---------------------------------------------------------------------------------------- */
+
+static df_node *root(const dfi_export *e, df_output o) {
+  df_node *n = o.node;
+  for (;;) {
+    if (array_op(n)) {
+      if (!writes(n) && !is(n, "Join")) return n;
+    } else if (flow_kind(n) == DF_MERGE && e->moves[n->id]) return n;
+    else if (!passes(n)) return n;
+    n = n->in[0].node;
+  }
+}
+
+void dfi_export_arrays_meet(dfi_export *e) {
+  for (bool again = true; again; ) {
+    again = false;
+    for (int32_t i = 0; i < e->nneed; i++) {
+      df_node *n = e->need[i];
+      if (flow_kind(n) != DF_MERGE || e->moves[n->id] || !dfi_export_is_array(e, (df_output){ n, 0 })) continue;
+      for (int32_t k = 1; k < n->nin && !e->moves[n->id]; k++)
+        if (root(e, n->in[k]) != root(e, n->in[0])) again = e->moves[n->id] = true;
+    }
+  }
+  for (int32_t i = 0; i < e->nneed; i++) {                            /* and what brings them to the Merge */
+    df_node *n = e->need[i];
+    for (int32_t k = 0; flow_kind(n) == DF_MERGE && e->moves[n->id] && k < n->nin; k++) {
+      df_flow f = flow_kind(n->in[k].node);
+      if (f == DF_ENTER || f == DF_NEXT_ITERATION) e->moves[n->in[k].node->id] = true;
+    }
+  }
+}
+
+/* ---- its handle, and its flow ------------------------------------------------------------------------------------ */
+
+static const char *handle_of(dfi_export *e, df_output o);
+
+/* The handle of a Merge that does not move, in the Merge's context: what came into the cond. */
+static const char *handle_around(dfi_export *e, df_node *merge) {
+  const df_context *home = merge->context;
+  for (df_node *n = merge->in[0].node; ; n = n->in[0].node) {
+    df_flow f = flow_kind(n);
+    if (f == DF_SWITCH && n->context->parent == home && n->context->kind == DFI_BRANCH) return handle_of(e, n->in[0]);
+    if (n->context == home || n->nin == 0) return handle_of(e, (df_output){ n, 0 });
+  }
+}
+
+static df_node *merge_of_exit(const df_node *exit) { return exit->in[0].node->in[0].node; }
+static const char *handle_of(dfi_export *e, df_output o) {
+  df_node *n = o.node;
+  const char *name = e->name[n->id];
+  for (; array_op(n); n = n->in[0].node, name = e->name[n->id]) {
+    if (is(n, "Read")) return name;
+    if (is(n, "") || is(n, "Grad")) return name;
+    if (!writes(n) && !is(n, "Join")) return name;                    /* refused where it is written */
+    o = n->in[0];
+  }
+  switch (flow_kind(n)) {
+  case DF_ENTER: return dfi_lower_text(&e->l, "%s/handle", name);
+  case DF_MERGE:
+    if (e->moves[n->id]) return dfi_lower_text(&e->l, "%s/handle", name);
+    return n->context->kind == DFI_PRED || flow_kind(n->in[0].node) == DF_ENTER ? handle_of(e, n->in[0]) : handle_around(e, n);
+  case DF_SWITCH:
+    if (flow_is(n->in[1].node, FLOW_LOOP_COND) && !e->moves[n->in[0].node->id]) return handle_of(e, n->in[0]);
+    return dfi_lower_text(&e->l, "%s/handle:%d", name, o.index);
+  case DF_NEXT_ITERATION: return dfi_lower_text(&e->l, "%s/handle", name);
+  case DF_EXIT: {
+    df_node *merge = merge_of_exit(n);
+    if (e->moves[merge->id]) return dfi_lower_text(&e->l, "%s/handle", name);
+    return handle_of(e, merge->in[0].node->in[0]);
+  }
+  default: return handle_of(e, n->in[0]);                             /* Identity */
+  }
+}
+
+const char *dfi_export_flow(dfi_export *e, df_output o) {
+  df_node *n = o.node;
+  const char *name = e->name[n->id];
+  if (array_op(n)) {
+    if (is(n, "Read")) return dfi_lower_text(&e->l, "%s/flow", name);
+    return is(n, "") || is(n, "Grad") ? dfi_lower_text(&e->l, "%s:1", name) : name;
+  }
+  if (flow_kind(n) == DF_SWITCH && o.index == 1 && n->context->kind == DFI_BODY && flow_is(n->in[1].node, FLOW_LOOP_COND))
+    return dfi_lower_text(&e->l, "%s/body", name);
+  return o.index ? dfi_lower_text(&e->l, "%s:%d", name, o.index) : name;
+}
+
+/* ---- the primitives ------------------------------------------------------------------------------------------------ */
+
+static void enter_attrs(dfi_export *e, Pb__NodeDef *def, const df_node *n, bool constant) {
+  const df_attr *frame = &n->attrs[DFI_ENTER_FRAME_NAME];
+  dfi_lower_string(&e->l, def, "frame_name", frame->s);
+  dfi_lower_bool(&e->l, def, "is_constant", constant);
+  dfi_lower_int(&e->l, def, "parallel_iterations", n->attrs[DFI_ENTER_PARALLEL_ITERATIONS].i);
+}
+
+/* The primitive n, of the array's flow (float32) or of its handle. */
+static Pb__NodeDef *primitive(dfi_export *e, const df_node *n, bool handle, bool constant) {
+  df_flow f = flow_kind(n);
+  int32_t outputs = f == DF_SWITCH || f == DF_MERGE ? 2 : 1, arrays = f == DF_MERGE ? n->nin : 1;
+  const char *name = e->name[n->id];
+  Pb__NodeDef *def = dfi_export_node(e, type_of(n), handle ? dfi_lower_text(&e->l, "%s/handle", name) : name, outputs);
+  for (int32_t i = 0; i < arrays; i++) dfi_lower_input(&e->l, def, handle ? handle_of(e, n->in[i]) : dfi_export_flow(e, n->in[i]));
+  if (f == DF_SWITCH) dfi_lower_input(&e->l, def, dfi_export_ref(e, n->in[1]));
+  dfi_export_controls(e, def);
+  dfi_lower_type(&e->l, def, "T", handle ? DF_RESOURCE : DF_FLOAT32);
+  if (f == DF_MERGE) {
+    dfi_shape scalar = dfi_shape_scalar();
+    dfi_lower_int(&e->l, def, "N", n->nin);
+    if (!handle) dfi_export_output_shapes(e, def, &scalar);
+  }
+  if (f == DF_ENTER) enter_attrs(e, def, n, constant);
+  return def;
+}
+
+static void write_primitive(dfi_export *e, const df_node *n) {
+  df_flow f = flow_kind(n);
+  bool loop_switch = f == DF_SWITCH && flow_is(n->in[1].node, FLOW_LOOP_COND), own = false, constant = false;
+  switch (f) {
+  case DF_ENTER:
+    constant = n->attrs[DFI_ENTER_IS_CONSTANT].i != 0;
+    own = true;
+    break;
+  case DF_MERGE: own = e->moves[n->id]; break;
+  case DF_SWITCH: own = !loop_switch || e->moves[n->in[0].node->id]; break;
+  case DF_EXIT: own = e->moves[merge_of_exit(n)->id]; break;
+  case DF_NEXT_ITERATION: own = e->moves[n->id]; break;
+  default: break;
+  }
+  primitive(e, n, false, constant);
+  if (loop_switch && n->context->kind == DFI_BODY) {
+    Pb__NodeDef *twin = dfi_export_node(e, "Identity", dfi_lower_text(&e->l, "%s/body", e->name[n->id]), 1);
+    dfi_lower_input(&e->l, twin, dfi_lower_text(&e->l, "%s:1", e->name[n->id]));
+    dfi_lower_type(&e->l, twin, "T", DF_FLOAT32);
+  }
+  if (own) primitive(e, n, true, constant || (f == DF_ENTER && !e->moves[n->id]));
+}
+
+/* ---- the ops ---------------------------------------------------------------------------------------------------------- */
+
+static const df_attr *attr(const df_node *n, const char *name) {
+  int32_t i = dfi_op_attr_index(dfi_op_info_at(n->op), name);
+  return i < 0 ? NULL : &n->attrs[i];
+}
+
+static const char *as_int(dfi_export *e, int32_t i, uint8_t want) {
+  df_output o = e->current->in[i];
+  const char *in = dfi_export_ref(e, o);
+  if (dfi_dtype(o) == want) return in;
+  Pb__NodeDef *c = dfi_export_node(e, "Cast", dfi_export_name(e, "%s/int", e->name[e->current->id]), 1);
+  dfi_lower_input(&e->l, c, in);
+  dfi_lower_type(&e->l, c, "SrcT", dfi_dtype(o));
+  dfi_lower_type(&e->l, c, "DstT", want);
+  return c->name;
+}
+
+static const char *count_up(dfi_export *e, const char *count) {
+  const char *own = e->name[e->current->id];
+  const char *zero = dfi_export_number(e, dfi_export_name(e, "%s/start", own), DF_INT32, 0);
+  const char *one = dfi_export_number(e, dfi_export_name(e, "%s/step", own), DF_INT32, 1);
+  Pb__NodeDef *r = dfi_export_node(e, "Range", dfi_export_name(e, "%s/range", own), 1);
+  dfi_lower_input(&e->l, r, zero);
+  dfi_lower_input(&e->l, r, count);
+  dfi_lower_input(&e->l, r, one);
+  dfi_lower_type(&e->l, r, "Tidx", DF_INT32);
+  return r->name;
+}
+
+static const char *size_of(dfi_export *e, const char *name, df_output h) {
+  Pb__NodeDef *n = dfi_export_node(e, "TensorArraySizeV3", name, 1);
+  dfi_lower_input(&e->l, n, handle_of(e, h));
+  dfi_lower_input(&e->l, n, dfi_export_flow(e, h));
+  return name;
+}
+
+/* The dimension of the current node's input along its first axis. */
+static const char *rows_of(dfi_export *e, int32_t i) {
+  const char *own = e->name[e->current->id];
+  df_output o = e->current->in[i];
+  const dfi_shape *s = dfi_shape_at(o);
+  if (s->rank > 0 && s->dims[0] >= 0) return dfi_export_number(e, dfi_export_name(e, "%s/rows", own), DF_INT32, (double)s->dims[0]);
+  Pb__NodeDef *shape = dfi_export_node(e, "Shape", dfi_export_name(e, "%s/shape", own), 1);
+  dfi_lower_input(&e->l, shape, dfi_export_ref(e, o));
+  dfi_lower_type(&e->l, shape, "T", dfi_dtype(o));
+  dfi_lower_type(&e->l, shape, "out_type", DF_INT32);
+  const char *zero = dfi_export_number(e, dfi_export_name(e, "%s/first", own), DF_INT32, 0);
+  const char *axis = dfi_export_number(e, dfi_export_name(e, "%s/axis", own), DF_INT32, 0);
+  Pb__NodeDef *rows = dfi_export_node(e, "GatherV2", dfi_export_name(e, "%s/rows", own), 1);
+  dfi_lower_input(&e->l, rows, shape->name);
+  dfi_lower_input(&e->l, rows, zero);
+  dfi_lower_input(&e->l, rows, axis);
+  dfi_lower_type(&e->l, rows, "Tparams", DF_INT32);
+  dfi_lower_type(&e->l, rows, "Tindices", DF_INT32);
+  dfi_lower_type(&e->l, rows, "Taxis", DF_INT32);
+  return rows->name;
+}
+
+/* An op on the array of input 0: handle, the inputs between, flow; then the control edges. */
+static Pb__NodeDef *on_array(dfi_export *e, const char *type, int32_t outputs, const char *a, const char *b) {
+  const df_node *n = e->current;
+  Pb__NodeDef *def = dfi_export_node(e, type, e->name[n->id], outputs);
+  dfi_lower_input(&e->l, def, handle_of(e, n->in[0]));
+  if (a) dfi_lower_input(&e->l, def, a);
+  if (b) dfi_lower_input(&e->l, def, b);
+  dfi_lower_input(&e->l, def, dfi_export_flow(e, n->in[0]));
+  return def;
+}
+
+static void element_shape(dfi_export *e, Pb__NodeDef *def, const char *key, int32_t skip) {
+  const df_attr *a = attr(e->current, "element_shape");
+  bool known = a->i >= skip;
+  dfi_export_shape(e, def, key, known ? (int32_t)a->i - skip : -1, a->ints + (known ? skip : 0));
+}
+
+/* An element that is an array itself: its handle is written, once all is done that its flow stands for. */
+static void write_op(dfi_export *e) {
+  const df_node *n = e->current;
+  bool array = dfi_export_is_array(e, n->in[2]);
+  const char *index = as_int(e, 1, DF_INT32), *value = array ? handle_of(e, n->in[2]) : dfi_export_ref(e, n->in[2]);
+  Pb__NodeDef *def = on_array(e, "TensorArrayWriteV3", 1, index, value);
+  if (array) {
+    const char *flow = dfi_export_flow(e, n->in[2]);
+    dfi_lower_input(&e->l, def, dfi_lower_text(&e->l, "^%.*s", (int)strcspn(flow, ":"), flow));
+  }
+  dfi_export_controls(e, def);
+  dfi_lower_type(&e->l, def, "T", dfi_dtype(n->in[2]));
+}
+
+static void read_op(dfi_export *e) {
+  const df_node *n = e->current;
+  const char *name = e->name[n->id];
+  Pb__NodeDef *def = on_array(e, "TensorArrayReadV3", 1, as_int(e, 1, DF_INT32), NULL);
+  dfi_export_controls(e, def);
+  dfi_lower_type(&e->l, def, "dtype", n->out[0].dtype);
+  if (n->out[0].dtype != DF_RESOURCE) return;
+  Pb__NodeDef *flow = dfi_export_node(e, "Identity", dfi_lower_text(&e->l, "%s/flow", name), 1);
+  dfi_lower_input(&e->l, flow, dfi_export_flow(e, n->in[0]));
+  dfi_lower_input(&e->l, flow, dfi_lower_text(&e->l, "^%s", name));
+  dfi_lower_type(&e->l, flow, "T", DF_FLOAT32);
+}
+
+static void gather_op(dfi_export *e, const char *indices) {
+  Pb__NodeDef *def = on_array(e, "TensorArrayGatherV3", 1, indices, NULL);
+  dfi_export_controls(e, def);
+  dfi_lower_type(&e->l, def, "dtype", e->current->out[0].dtype);
+  element_shape(e, def, "element_shape", 0);
+}
+
+static void scatter_op(dfi_export *e, const char *indices, int32_t value) {
+  Pb__NodeDef *def = on_array(e, "TensorArrayScatterV3", 1, indices, dfi_export_ref(e, e->current->in[value]));
+  dfi_export_controls(e, def);
+  dfi_lower_type(&e->l, def, "T", dfi_dtype(e->current->in[value]));
+}
+
+static void array_new(dfi_export *e) {
+  const df_node *n = e->current;
+  const char *size = as_int(e, 0, DF_INT32);
+  Pb__NodeDef *def = dfi_export_node(e, "TensorArrayV3", e->name[n->id], 2);
+  dfi_lower_input(&e->l, def, size);
+  dfi_export_controls(e, def);
+  dfi_lower_type(&e->l, def, "dtype", (int32_t)attr(n, "dtype")->i);
+  element_shape(e, def, "element_shape", 0);
+  dfi_lower_bool(&e->l, def, "dynamic_size", attr(n, "dynamic_size")->i != 0);
+  dfi_lower_bool(&e->l, def, "clear_after_read", attr(n, "clear_after_read")->i != 0);
+  const df_attr *name = attr(n, "tensor_array_name");
+  dfi_lower_string(&e->l, def, "tensor_array_name", name->i ? name->s : e->name[n->id]);
+}
+
+static void grad_op(dfi_export *e) {
+  const df_node *n = e->current;
+  const df_attr *source = attr(n, "source");
+  Pb__NodeDef *def = on_array(e, "TensorArrayGradV3", 2, NULL, NULL);
+  dfi_export_controls(e, def);
+  dfi_lower_string(&e->l, def, "source", source->i ? source->s : e->name[n->id]);
+}
+
+static void concat_op(dfi_export *e) {
+  Pb__NodeDef *def = on_array(e, "TensorArrayConcatV3", 2, NULL, NULL);
+  dfi_export_controls(e, def);
+  dfi_lower_type(&e->l, def, "dtype", e->current->out[0].dtype);
+  element_shape(e, def, "element_shape_except0", 1);
+}
+
+static void split_op(dfi_export *e) {
+  Pb__NodeDef *def = on_array(e, "TensorArraySplitV3", 1, dfi_export_ref(e, e->current->in[1]), as_int(e, 2, DF_INT64));
+  dfi_export_controls(e, def);
+  dfi_lower_type(&e->l, def, "T", dfi_dtype(e->current->in[1]));
+}
+
+static void size_op(dfi_export *e) { dfi_export_controls(e, on_array(e, "TensorArraySizeV3", 1, NULL, NULL)); }
+
+/* Arrays that are one are done when all their flows are there. */
+static void join_op(dfi_export *e) {
+  const df_node *n = e->current;
+  for (int32_t i = 1; i < n->nin; i++)
+    if (root(e, n->in[i]) != root(e, n->in[0])) { dfi_export_refuse(e, "it adds one gradient array to another"); return; }
+  Pb__NodeDef *def = dfi_export_node(e, "AddN", e->name[n->id], 1);
+  for (int32_t i = 0; i < n->nin; i++) dfi_lower_input(&e->l, def, dfi_export_flow(e, n->in[i]));
+  dfi_export_controls(e, def);
+  dfi_lower_int(&e->l, def, "N", n->nin);
+  dfi_lower_type(&e->l, def, "T", DF_FLOAT32);
+}
+
+bool dfi_export_array_node(dfi_export *e, const df_node *n) {
+  if (!array_op(n)) {
+    if (!passes(n) || !n->nout || !dfi_export_is_array(e, (df_output){ (df_node *)(uintptr_t)n, 0 })) return false;
+    write_primitive(e, n);
+    return true;
+  }
+  const df_attr *again = attr(n, "again");
+  if (again && again->i) dfi_export_refuse(e, "it writes again what a recomputed iteration wrote");
+  else if (is(n, "")) array_new(e);
+  else if (is(n, "Write")) write_op(e);
+  else if (is(n, "Read")) read_op(e);
+  else if (is(n, "Gather")) gather_op(e, as_int(e, 1, DF_INT32));
+  else if (is(n, "Stack")) gather_op(e, count_up(e, size_of(e, dfi_export_name(e, "%s/size", e->name[n->id]), n->in[0])));
+  else if (is(n, "Take")) gather_op(e, count_up(e, as_int(e, 1, DF_INT32)));
+  else if (is(n, "Unstack")) scatter_op(e, count_up(e, rows_of(e, 1)), 1);
+  else if (is(n, "Scatter")) scatter_op(e, as_int(e, 1, DF_INT32), 2);
+  else if (is(n, "Concat") || is(n, "ConcatParts")) concat_op(e);
+  else if (is(n, "Split")) split_op(e);
+  else if (is(n, "Size")) size_op(e);
+  else if (is(n, "Grad")) grad_op(e);
+  else if (is(n, "Join")) join_op(e);
+  else dfi_export_refuse(e, "TensorFlow cannot copy an array");
+  return true;
+}

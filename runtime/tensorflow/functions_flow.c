@@ -1,0 +1,300 @@
+/* functions_flow.c: If, Case, While and For as the five primitives, their functions in line.
+ *
+ *   If     Switch per argument, both branches in line behind it, Merge per result
+ *   Case   the same with a predicate per branch; an index out of range takes the last branch, as in TensorFlow
+ *   While  Enter, Merge, cond, LoopCond, Switch, body, NextIteration, Exit; an argument that the body returns as it came is a loop constant
+ *   For    a While that counts
+ */
+#include "tensorflow/functions.h"
+
+/* The name of a bool that says whether `condition` holds. */
+static const char *as_bool(dfi_lower *l, const Pb__NodeDef *n, const char *condition, const char *base) {
+  const Pb__AttrValue *t = dfi_attr_find(n, "Tcond");
+  if (t && t->value_case == PB__ATTR_VALUE__VALUE_TYPE && t->type == PB__DATA_TYPE__DT_BOOL) return condition;
+  Pb__NodeDef *b = dfi_lower_node(l, "ToBool", dfi_lower_text(l, "%s/%s", n->name, base));
+  dfi_lower_input(l, b, condition);
+  return b->name;
+}
+
+/* Branch `function` behind the side of `pred` that `side` names. Adds its results to merge[i], and a node for the order of effects to *done. */
+static int32_t put_branch(dfi_lower *l, Pb__NodeDef *n, int32_t function, const Pb__NameAttrList *f, const char *pred, int32_t side, const char *label,
+                          const dfi_texts *in, const char *gate, dfi_texts *ret, const char **done) {
+  dfi_texts args = dfi_texts_new(l, in->n), control;
+  Pb__NodeDef *pivot = dfi_lower_node(l, "Switch", dfi_lower_text(l, "%s/%s/pivot_switch", n->name, label));
+  dfi_lower_input(l, pivot, pred);
+  dfi_lower_input(l, pivot, pred);
+  if (gate) dfi_lower_input(l, pivot, gate);
+  Pb__NodeDef *live = dfi_lower_node(l, "Identity", dfi_lower_text(l, "%s/%s/pivot", n->name, label));
+  dfi_lower_input(l, live, dfi_lower_text(l, "%s:%d", pivot->name, side));
+  for (size_t i = 0; i < in->n; i++) {
+    Pb__NodeDef *s = dfi_lower_node(l, "Switch", dfi_lower_text(l, "%s/%s/switch_%zu", n->name, label, i));
+    dfi_lower_input(l, s, in->at[i]);
+    dfi_lower_input(l, s, pred);
+    if (gate && !dfi_lower_hangs(s)) dfi_lower_input(l, s, gate);
+    args.at[i] = dfi_lower_text(l, "%s:%d", s->name, side);
+  }
+  int32_t code = dfi_lower_function(l, function, (const Pb__AttrEntry *const *)f->attr, f->n_attr, dfi_lower_text(l, "%s/%s", n->name, label), &args,
+                          dfi_lower_text(l, "^%s", live->name), ret, &control);
+  if (code) return code;
+  Pb__NodeDef *d = dfi_lower_node(l, "Identity", dfi_lower_text(l, "%s/%s/done", n->name, label));
+  dfi_lower_input(l, d, live->name);
+  dfi_lower_add(l, d, &control);
+  *done = d->name;
+  return DF_OK;
+}
+
+/* Merges what n branches gave, and gives it the call's name. */
+static int32_t merge_branches(dfi_lower *l, Pb__NodeDef *call, size_t n, const dfi_texts *ret, const char **done, const char *gate) {
+  dfi_texts merged = dfi_texts_new(l, ret[0].n), control = dfi_texts_new(l, 1);
+  for (size_t b = 1; b < n; b++)
+    if (ret[b].n != ret[0].n) return dfi_lower_fail(l, "the branches of `%s` (%s) give %zu and %zu results", call->name, call->op, ret[0].n, ret[b].n);
+  for (size_t i = 0; i < merged.n; i++) {
+    Pb__NodeDef *m = dfi_lower_node(l, "Merge", dfi_lower_text(l, "%s/merge_%zu", call->name, i));
+    for (size_t b = 0; b < n; b++) dfi_lower_input(l, m, ret[b].at[i]);
+    merged.at[i] = m->name;
+  }
+  Pb__NodeDef *d = dfi_lower_node(l, "Merge", dfi_lower_text(l, "%s/done", call->name));
+  for (size_t b = 0; b < n; b++) dfi_lower_input(l, d, done[b]);
+  control.at[0] = dfi_lower_text(l, "^%s", d->name);
+  dfi_lower_result(l, call, &merged, &control, gate);
+  return DF_OK;
+}
+
+int32_t dfi_lower_if(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
+  dfi_texts in = dfi_lower_inputs(l, n), ret[2];
+  if (!in.n) return dfi_lower_fail(l, "node `%s` (%s) has no predicate", n->name, n->op);
+  const char *pred = as_bool(l, n, in.at[0], "predicate"), *done[2];
+  in.at++; in.n--;
+  gate = dfi_lower_gate(l, n, gate);
+  for (int32_t side = 0; side < 2; side++) {
+    Pb__NameAttrList *attrs;
+    int32_t f = dfi_lower_function_attr(l, n, side ? "then_branch" : "else_branch", &attrs);
+    int32_t code = f < 0 ? l->err->code : put_branch(l, n, f, attrs, pred, side, side ? "then" : "else", &in, gate, &ret[side], &done[side]);
+    if (code) return code;
+  }
+  return merge_branches(l, n, 2, ret, done, gate);
+}
+
+int32_t dfi_lower_case(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
+  const Pb__AttrValue *list = dfi_attr_find(n, "branches");
+  dfi_texts in = dfi_lower_inputs(l, n);
+  size_t branches = list && list->value_case == PB__ATTR_VALUE__VALUE_LIST && list->list ? list->list->n_func : 0;
+  if (!branches || !in.n) return dfi_lower_fail(l, "node `%s` (%s) has no index or no branches", n->name, n->op);
+  const char *index = in.at[0];
+  in.at++; in.n--;
+  gate = dfi_lower_gate(l, n, gate);
+  dfi_texts *ret = dfi_arena_take(&l->d->arena, sizeof *ret * branches);
+  const char **done = dfi_arena_take(&l->d->arena, sizeof *done * branches);
+  const char *last = NULL;                       /* none of the branches before */
+  for (size_t b = 0; b < branches; b++) {
+    const char *label = dfi_lower_text(l, "branch_%zu", b), *pred;
+    if (b + 1 == branches) {
+      if (!last) {                               /* the only branch is always taken */
+        Pb__NodeDef *eq = dfi_lower_node(l, "Equal", dfi_lower_text(l, "%s/%s/taken", n->name, label));
+        dfi_lower_input(l, eq, index);
+        dfi_lower_input(l, eq, index);
+        last = eq->name;
+      }
+      pred = last;
+    } else {
+      Pb__NodeDef *eq = dfi_lower_node(l, "Equal", dfi_lower_text(l, "%s/%s/taken", n->name, label)), *not, *and = NULL;
+      dfi_lower_input(l, eq, index);
+      dfi_lower_input(l, eq, dfi_lower_const(l, dfi_lower_text(l, "%s/%s/number", n->name, label), (int32_t)b, gate));
+      not = dfi_lower_node(l, "LogicalNot", dfi_lower_text(l, "%s/%s/not_taken", n->name, label));
+      dfi_lower_input(l, not, eq->name);
+      if (last) {
+        and = dfi_lower_node(l, "LogicalAnd", dfi_lower_text(l, "%s/%s/none_yet", n->name, label));
+        dfi_lower_input(l, and, last);
+        dfi_lower_input(l, and, not->name);
+      }
+      last = and ? and->name : not->name;
+      pred = eq->name;
+    }
+    Pb__NameAttrList *attrs = dfi_graphdef_function(l->d, list->list->func[b], l->err);
+    int32_t f = attrs ? dfi_lower_find(l, attrs->name) : -1;
+    if (attrs && f < 0) return dfi_lower_fail(l, "node `%s` (%s): there is no function `%s` in the library (branch %zu)", n->name, n->op, attrs->name, b);
+    int32_t code = f < 0 ? l->err->code : put_branch(l, n, f, attrs, pred, 1, label, &in, gate, &ret[b], &done[b]);
+    if (code) return code;
+  }
+  return merge_branches(l, n, branches, ret, done, gate);
+}
+
+/* Does f return its argument i as its result i? */
+static bool returns_as_it_came(const Pb__FunctionDef *f, size_t i) {
+  const Pb__OpDef *s = f->signature;
+  if (i >= s->n_input_arg || i >= s->n_output_arg) return false;
+  const char *value = NULL;
+  for (size_t k = 0; k < f->n_ret; k++) if (!strcmp(f->ret[k]->key, s->output_arg[i]->name)) value = f->ret[k]->value;
+  for (int32_t patience = 0; value && patience < 100; patience++) {
+    size_t n = strcspn(value, ":");
+    if (!strncmp(s->input_arg[i]->name, value, n) && !s->input_arg[i]->name[n]) return true;
+    const Pb__NodeDef *by = NULL;
+    for (size_t k = 0; k < f->n_node_def; k++)
+      if (!strncmp(f->node_def[k]->name, value, n) && !f->node_def[k]->name[n]) by = f->node_def[k];
+    if (!by || strcmp(by->op, "Identity") || by->n_input != 1) return false;
+    value = by->input[0];
+  }
+  return false;
+}
+
+static void frame_attrs(dfi_lower *l, Pb__NodeDef *enter, const Pb__NodeDef *loop, bool constant) {
+  const Pb__AttrValue *p = dfi_attr_find(loop, "parallel_iterations");
+  dfi_lower_string(l, enter, "frame_name", dfi_lower_text(l, "%s/while", loop->name));
+  dfi_lower_bool(l, enter, "is_constant", constant);
+  dfi_lower_int(l, enter, "parallel_iterations", p && p->value_case == PB__ATTR_VALUE__VALUE_I && p->i > 0 ? p->i : 10);
+}
+
+/* A loop over in. The predicate is cond(in…), or with count >= 0 "i < limit" of a For; the body's function gets the arguments from the
+ * place `hidden` on. */
+typedef struct loop { int32_t cond, body; Pb__NameAttrList *cond_attrs, *body_attrs; } loop;
+
+int32_t dfi_lower_while(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
+  loop w;
+  dfi_texts in = dfi_lower_inputs(l, n);
+  w.cond = dfi_lower_function_attr(l, n, "cond", &w.cond_attrs);
+  w.body = w.cond < 0 ? -1 : dfi_lower_function_attr(l, n, "body", &w.body_attrs);
+  if (w.body < 0) return l->err->code;
+  if (!in.n) return dfi_lower_fail(l, "node `%s` (%s) has no loop variable", n->name, n->op);
+  const Pb__FunctionDef *body = l->function[w.body].def;
+  gate = dfi_lower_gate(l, n, gate);
+  bool *constant = memset(dfi_arena_take(&l->d->arena, in.n), 0, in.n);
+  dfi_texts merged = dfi_texts_new(l, in.n), inside = dfi_texts_new(l, in.n), exits = dfi_texts_new(l, in.n), ret, control;
+  Pb__NodeDef **merge = dfi_arena_take(&l->d->arena, sizeof *merge * in.n);
+  size_t variables = 0;
+  for (size_t i = 0; i < in.n; i++) {
+    constant[i] = returns_as_it_came(body, i) && !(i + 1 == in.n && !variables);
+    variables += !constant[i];
+  }
+  const char *first = NULL;
+  for (size_t i = 0; i < in.n; i++) {
+    Pb__NodeDef *enter = dfi_lower_node(l, "Enter", dfi_lower_text(l, constant[i] ? "%s/constant_%zu" : "%s/enter_%zu", n->name, i));
+    dfi_lower_input(l, enter, in.at[i]);
+    if (gate) dfi_lower_input(l, enter, gate);
+    frame_attrs(l, enter, n, constant[i]);
+    merged.at[i] = inside.at[i] = enter->name;
+    if (constant[i]) continue;
+    merge[i] = dfi_lower_node(l, "Merge", dfi_lower_text(l, "%s/merge_%zu", n->name, i));
+    dfi_lower_input(l, merge[i], enter->name);
+    dfi_lower_input(l, merge[i], dfi_lower_text(l, "%s/next_%zu", n->name, i));
+    merged.at[i] = merge[i]->name;
+    if (!first) first = merge[i]->name;
+  }
+  int32_t code = dfi_lower_function(l, w.cond, (const Pb__AttrEntry *const *)w.cond_attrs->attr, w.cond_attrs->n_attr, dfi_lower_text(l, "%s/cond", n->name), &merged,
+                          dfi_lower_text(l, "^%s", first), &ret, &control);
+  if (code) return code;
+  if (ret.n != 1) return dfi_lower_fail(l, "the cond of `%s` (%s) gives %zu results, it must give one", n->name, n->op, ret.n);
+  const Pb__OpDef__ArgDef *type = l->function[w.cond].def->signature->output_arg[0];
+  const char *pred = ret.at[0];
+  if (type->type != PB__DATA_TYPE__DT_BOOL) {
+    Pb__NodeDef *b = dfi_lower_node(l, "ToBool", dfi_lower_text(l, "%s/predicate", n->name));
+    dfi_lower_input(l, b, pred);
+    pred = b->name;
+  }
+  Pb__NodeDef *condition = dfi_lower_node(l, "LoopCond", dfi_lower_text(l, "%s/loop_cond", n->name));
+  dfi_lower_input(l, condition, pred);
+  dfi_lower_add(l, condition, &control);
+  const char *pivot = NULL;
+  for (size_t i = 0; i < in.n; i++) {
+    exits.at[i] = in.at[i];
+    if (constant[i]) continue;
+    Pb__NodeDef *s = dfi_lower_node(l, "Switch", dfi_lower_text(l, "%s/switch_%zu", n->name, i));
+    dfi_lower_input(l, s, merge[i]->name);
+    dfi_lower_input(l, s, condition->name);
+    Pb__NodeDef *id = dfi_lower_node(l, "Identity", dfi_lower_text(l, "%s/body_%zu", n->name, i));
+    dfi_lower_input(l, id, dfi_lower_text(l, "%s:1", s->name));
+    Pb__NodeDef *exit = dfi_lower_node(l, "Exit", dfi_lower_text(l, "%s/exit_%zu", n->name, i));
+    dfi_lower_input(l, exit, s->name);
+    exits.at[i] = exit->name;
+    inside.at[i] = id->name;
+    if (!pivot) pivot = dfi_lower_text(l, "^%s", id->name);
+  }
+  code = dfi_lower_function(l, w.body, (const Pb__AttrEntry *const *)w.body_attrs->attr, w.body_attrs->n_attr, dfi_lower_text(l, "%s/body", n->name), &inside, pivot,
+                  &ret, &control);
+  if (code) return code;
+  if (ret.n != in.n) return dfi_lower_fail(l, "the body of `%s` (%s) gives %zu results for %zu loop variables", n->name, n->op, ret.n, in.n);
+  for (size_t i = 0; i < in.n; i++) {
+    if (constant[i]) continue;
+    Pb__NodeDef *next = dfi_lower_node(l, "NextIteration", dfi_lower_text(l, "%s/next_%zu", n->name, i));
+    dfi_lower_input(l, next, ret.at[i]);
+    if (!dfi_lower_hangs(next)) dfi_lower_input(l, next, pivot);
+    dfi_lower_add(l, next, &control);
+  }
+  control.n = 0;
+  dfi_lower_result(l, n, &exits, &control, gate);
+  return DF_OK;
+}
+
+/* For(start, limit, delta, in…): the body gets the counter and the variables, and gives the variables. */
+int32_t dfi_lower_for(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
+  dfi_texts in = dfi_lower_inputs(l, n), ret, control;
+  Pb__NameAttrList *attrs;
+  int32_t body = dfi_lower_function_attr(l, n, "body", &attrs);
+  if (body < 0) return l->err->code;
+  if (in.n < 3) return dfi_lower_fail(l, "node `%s` (For) needs start, limit and delta", n->name);
+  gate = dfi_lower_gate(l, n, gate);
+  const size_t vars = in.n - 2;                 /* the counter, then the variables */
+  dfi_texts inside = dfi_texts_new(l, vars), exits = dfi_texts_new(l, in.n - 3);
+  const char *limit = NULL, *delta = NULL;
+  for (size_t i = 1; i < 3; i++) {
+    Pb__NodeDef *enter = dfi_lower_node(l, "Enter", dfi_lower_text(l, "%s/constant_%s", n->name, i == 1 ? "limit" : "delta"));
+    dfi_lower_input(l, enter, in.at[i]);
+    if (gate) dfi_lower_input(l, enter, gate);
+    frame_attrs(l, enter, n, true);
+    if (i == 1) limit = enter->name; else delta = enter->name;
+  }
+  Pb__NodeDef *range = dfi_lower_node(l, "Range", dfi_lower_text(l, "%s/constant_range", n->name));    /* an error where it never ends */
+  for (size_t i = 0; i < 3; i++) dfi_lower_input(l, range, in.at[i]);
+  if (gate) dfi_lower_input(l, range, gate);
+  for (size_t i = 0; i < vars; i++) {
+    Pb__NodeDef *enter = dfi_lower_node(l, "Enter", dfi_lower_text(l, "%s/enter_%zu", n->name, i));
+    dfi_lower_input(l, enter, in.at[i ? i + 2 : 0]);
+    if (gate) dfi_lower_input(l, enter, gate);
+    if (!i) dfi_lower_input(l, enter, dfi_lower_text(l, "^%s", range->name));
+    frame_attrs(l, enter, n, false);
+    Pb__NodeDef *merge = dfi_lower_node(l, "Merge", dfi_lower_text(l, "%s/merge_%zu", n->name, i));
+    dfi_lower_input(l, merge, enter->name);
+    dfi_lower_input(l, merge, dfi_lower_text(l, "%s/next_%zu", n->name, i));
+  }
+  /* (limit - i) * delta > 0: up or down */
+  Pb__NodeDef *left = dfi_lower_node(l, "Sub", dfi_lower_text(l, "%s/left", n->name));
+  dfi_lower_input(l, left, limit);
+  dfi_lower_input(l, left, dfi_lower_text(l, "%s/merge_0", n->name));
+  Pb__NodeDef *sign = dfi_lower_node(l, "Sign", dfi_lower_text(l, "%s/direction", n->name));
+  dfi_lower_input(l, sign, delta);
+  Pb__NodeDef *go = dfi_lower_node(l, "Mul", dfi_lower_text(l, "%s/to_go", n->name));
+  dfi_lower_input(l, go, left->name);
+  dfi_lower_input(l, go, sign->name);
+  Pb__NodeDef *more = dfi_lower_node(l, "Greater", dfi_lower_text(l, "%s/more", n->name));
+  dfi_lower_input(l, more, go->name);
+  dfi_lower_input(l, more, dfi_lower_const(l, dfi_lower_text(l, "%s/zero", n->name), 0, dfi_lower_text(l, "^%s/merge_0", n->name)));
+  Pb__NodeDef *condition = dfi_lower_node(l, "LoopCond", dfi_lower_text(l, "%s/loop_cond", n->name));
+  dfi_lower_input(l, condition, more->name);
+  for (size_t i = 0; i < vars; i++) {
+    Pb__NodeDef *s = dfi_lower_node(l, "Switch", dfi_lower_text(l, "%s/switch_%zu", n->name, i));
+    dfi_lower_input(l, s, dfi_lower_text(l, "%s/merge_%zu", n->name, i));
+    dfi_lower_input(l, s, condition->name);
+    Pb__NodeDef *id = dfi_lower_node(l, "Identity", dfi_lower_text(l, "%s/body_%zu", n->name, i));
+    dfi_lower_input(l, id, dfi_lower_text(l, "%s:1", s->name));
+    inside.at[i] = id->name;
+    if (!i) continue;
+    Pb__NodeDef *exit = dfi_lower_node(l, "Exit", dfi_lower_text(l, "%s/exit_%zu", n->name, i));
+    dfi_lower_input(l, exit, s->name);
+    exits.at[i - 1] = exit->name;
+  }
+  int32_t code = dfi_lower_function(l, body, (const Pb__AttrEntry *const *)attrs->attr, attrs->n_attr, dfi_lower_text(l, "%s/body", n->name), &inside,
+                          dfi_lower_text(l, "^%s", inside.at[0]), &ret, &control);
+  if (code) return code;
+  if (ret.n != vars - 1) return dfi_lower_fail(l, "the body of `%s` (For) gives %zu results for %zu variables", n->name, ret.n, vars - 1);
+  Pb__NodeDef *add = dfi_lower_node(l, "Add", dfi_lower_text(l, "%s/counted", n->name));
+  dfi_lower_input(l, add, inside.at[0]);
+  dfi_lower_input(l, add, delta);
+  for (size_t i = 0; i < vars; i++) {
+    Pb__NodeDef *next = dfi_lower_node(l, "NextIteration", dfi_lower_text(l, "%s/next_%zu", n->name, i));
+    dfi_lower_input(l, next, i ? ret.at[i - 1] : add->name);
+    if (!dfi_lower_hangs(next)) dfi_lower_input(l, next, dfi_lower_text(l, "^%s", inside.at[0]));
+    dfi_lower_add(l, next, &control);
+  }
+  control.n = 0;
+  dfi_lower_result(l, n, &exits, &control, gate);
+  return DF_OK;
+}

@@ -1,0 +1,21 @@
+/* import.h: what the files that turn TensorFlow's messages into nodes share. */
+#ifndef DFLOW_IMPORT_H
+#define DFLOW_IMPORT_H
+#include "tensorflow/graphdef.h"
+
+/* The attributes of a node in its entry's order. Lists and strings lie in `arena`; tensors are owned: dfi_attrs_drop. */
+typedef struct dfi_attrs { df_attr value[16]; uint32_t given; } dfi_attrs;
+
+/* The NodeDef's attributes as the entry has them: types are checked, what is not given is the default. What the entry does not have
+ * is ignored. */
+int32_t dfi_attrs_take(dfi_attrs *a, const dfi_op_info *o, const Pb__NodeDef *def, dfi_arena *arena, df_error *err);
+void    dfi_attrs_drop(dfi_attrs *a, const dfi_op_info *o);
+/* The attributes that say what the inputs are (T, N, Tidx, …) against the inputs; the outputs' dtypes that only they say. */
+int32_t dfi_attrs_check(const dfi_op_info *o, const Pb__NodeDef *def, int32_t nin, const df_output *in, df_error *err);
+
+/* import.c: adds the nodes of d to g, as df_import_graph_def does; functions in d are put in line. */
+int32_t dfi_import(df_graph *g, dfi_graphdef *d, const char *where, df_error *err);
+
+/* raise.c: finds the conds and loops among nodes first … g->n - 1, so that they can be differentiated and printed like any. */
+void dfi_raise(df_graph *g, int32_t first);
+#endif

@@ -1,0 +1,519 @@
+/* raise.c: finds the conds and loops of an imported graph.
+ *
+ * The nodes are read once, each after its inputs, and get their places (raise.h): that of their innermost input, data or control.
+ * A Switch whose predicate is no LoopCond leads into a new cond; two conds turn out to be one where a node takes inputs from both, or
+ * a Merge brings their sides together. An Enter leads into the loop of its frame's name, an Exit out of it.
+ *
+ * TensorFlow's gradients of a cond stand in the cond's own branches, and depend on its results as well. No single cond can be
+ * differentiated like that, so what depends on a cond's results is not part of it: it stays loose, at the top, and still runs.
+ */
+#include "tensorflow/raise.h"
+
+enum { DEEPEST = 200, ROUNDS = 16 };
+
+/* ---- places ------------------------------------------------------------------------------------------ */
+
+static int32_t place_new(raiser *r, place_kind kind, int32_t of, int32_t side) {
+  DFI_GROW(r->place, r->nplace, r->place_cap);
+  r->place[r->nplace] = (place){ kind, of, side };
+  return r->nplace++;
+}
+
+int32_t raise_cond(raiser *r, int32_t c) {
+  while (r->conds[c].joined != c) c = r->conds[c].joined = r->conds[r->conds[c].joined].joined;
+  return c;
+}
+
+int32_t raise_resolve(raiser *r, int32_t p) {
+  for (;;) {
+    const place *at = &r->place[p];
+    if (at->kind == PLACE_TOP) return p;
+    if (at->kind == PLACE_BRANCH) {
+      const raised_cond *c = &r->conds[raise_cond(r, at->of)];
+      if (!c->given_up) return c->branch[at->side];
+      p = c->parent;
+    } else {
+      if (!r->loops[at->of].given_up) return p;
+      p = r->loops[at->of].parent;
+    }
+  }
+}
+
+int32_t raise_up(raiser *r, int32_t p) {
+  const place *at = &r->place[p];
+  switch (at->kind) {
+  case PLACE_TOP: return p;
+  case PLACE_BRANCH: return raise_resolve(r, r->conds[raise_cond(r, at->of)].parent);
+  case PLACE_CONSTANTS: return raise_resolve(r, r->loops[at->of].parent);
+  default: return r->loops[at->of].place;
+  }
+}
+
+static int32_t depth_of(raiser *r, int32_t p) {
+  int32_t d = 0;
+  for (; p != PLACE_FIRST && d <= DEEPEST; p = raise_up(r, p)) d++;
+  return d;
+}
+
+/* Are two places of one depth the same? Conds that may be the same are made so. */
+static bool same(raiser *r, int32_t a, int32_t b) {
+  if (a == b) return true;
+  const place *x = &r->place[a], *y = &r->place[b];
+  if (x->kind != PLACE_BRANCH || y->kind != PLACE_BRANCH || x->side != y->side) return false;
+  int32_t c = raise_cond(r, x->of), d = raise_cond(r, y->of);
+  if (!dfi_same(r->conds[c].pred, r->conds[d].pred) || !same(r, raise_up(r, a), raise_up(r, b))) return false;
+  c = raise_cond(r, c);
+  d = raise_cond(r, d);
+  if (c != d) r->conds[c > d ? c : d].joined = c > d ? d : c;
+  return true;
+}
+
+/* The inner of two places that lie one within the other; PLACE_NONE when they do not. */
+static int32_t inner_of(raiser *r, int32_t a, int32_t b) {
+  a = raise_resolve(r, a);
+  b = raise_resolve(r, b);
+  if (a == b || b == PLACE_FIRST) return a;
+  if (a == PLACE_FIRST) return b;
+  int32_t da = depth_of(r, a), db = depth_of(r, b);
+  if (da > DEEPEST || db > DEEPEST) return PLACE_NONE;
+  if (da < db) { int32_t t = a; a = b; b = t; t = da; da = db; db = t; }
+  int32_t at = a;
+  for (; da > db; da--) at = raise_up(r, at);
+  return same(r, at, b) ? raise_resolve(r, a) : PLACE_NONE;
+}
+
+void raise_give_up(raiser *r, int32_t p) {
+  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = raise_resolve(r, p)) {
+    if (r->place[p].kind == PLACE_BRANCH) r->conds[raise_cond(r, r->place[p].of)].given_up = true;
+    else r->loops[r->place[p].of].given_up = true;
+  }
+}
+
+static int32_t meet(raiser *r, int32_t a, int32_t b) {
+  int32_t p = inner_of(r, a, b);
+  if (p != PLACE_NONE) return p;
+  raise_give_up(r, a);
+  raise_give_up(r, b);
+  return PLACE_FIRST;
+}
+
+df_output raise_origin(df_output o) {
+  while (!o.node->ncontrol && flow_is(o.node, FLOW_IDENTITY)) o = o.node->in[0];
+  return o;
+}
+
+static bool is_loop_switch(const df_node *n) {
+  return raise_flow(n) == DF_SWITCH && raise_flow(raise_origin(n->in[1]).node) == DF_LOOP_COND;
+}
+
+int32_t raise_place_of(raiser *r, df_output o) {
+  if (!raise_mine(r, o.node)) return PLACE_FIRST;
+  int32_t i = o.node->id - r->first;
+  if (raise_flow(o.node) == DF_SWITCH && !r->loose[i]) {
+    if (r->cond[i] >= 0) return raise_resolve(r, r->conds[raise_cond(r, r->cond[i])].branch[o.index]);
+    int32_t at = raise_resolve(r, r->at[i]);
+    if (is_loop_switch(o.node) && r->place[at].kind == PLACE_PRED) return at + (o.index ? 1 : 2);
+  }
+  return raise_resolve(r, r->at[i]);
+}
+
+/* Where a node runs, for those that wait for it. */
+static int32_t place_of_control(raiser *r, const df_node *n) {
+  return raise_mine(r, n) ? raise_resolve(r, r->at[n->id - r->first]) : PLACE_FIRST;
+}
+
+/* ---- the first reading ----------------------------------------------------------------------------------- */
+
+static uint32_t hash(const char *s) {
+  uint32_t h = 2166136261u;
+  for (; *s; s++) h = (h ^ (uint8_t)*s) * 16777619u;
+  return h ^ h >> 15;
+}
+
+static int32_t loop_named(raiser *r, const char *name, int32_t parent) {
+  uint32_t i = hash(name) & r->loop_mask;
+  for (; r->loop_table[i]; i = (i + 1) & r->loop_mask)
+    if (!strcmp(r->loops[r->loop_table[i] - 1].name, name)) return r->loop_table[i] - 1;
+  DFI_GROW(r->loops, r->nloops, r->loops_cap);
+  raised_loop *l = &r->loops[r->nloops];
+  *l = (raised_loop){ .parent = parent, .name = name, .place = place_new(r, PLACE_CONSTANTS, r->nloops, 0) };
+  place_new(r, PLACE_PRED, r->nloops, 0);
+  place_new(r, PLACE_BODY, r->nloops, 0);
+  place_new(r, PLACE_LEFT, r->nloops, 0);
+  return (r->loop_table[i] = ++r->nloops) - 1;
+}
+
+static void enter(raiser *r, df_node *n, int32_t at) {
+  const char *name = n->attrs[dfi_op_attr_index(dfi_op_info_at(n->op), "frame_name")].s;
+  int32_t l = loop_named(r, name, at);
+  raised_loop *loop = &r->loops[l];
+  loop->parent = meet(r, loop->parent, at);
+  r->at[n->id - r->first] = loop->place + (flow_is_constant_enter(n) ? 0 : 1);
+  if (!flow_is(n, FLOW_ENTER)) raise_give_up(r, loop->place);
+}
+
+static void split(raiser *r, df_node *n, int32_t at) {
+  int32_t i = n->id - r->first;
+  r->at[i] = at;
+  if (is_loop_switch(n)) return;
+  DFI_GROW(r->conds, r->nconds, r->conds_cap);
+  raised_cond *c = &r->conds[r->nconds];
+  *c = (raised_cond){ .joined = r->nconds, .parent = at, .pred = raise_origin(n->in[1]) };
+  c->branch[0] = place_new(r, PLACE_BRANCH, r->nconds, 0);
+  c->branch[1] = place_new(r, PLACE_BRANCH, r->nconds, 1);
+  r->cond[i] = r->nconds++;
+  if (!flow_is(n, FLOW_SWITCH)) raise_give_up(r, c->branch[0]);
+}
+
+/* The cond whose sides a Merge brings together, or -1. Conds that it shows to be one are joined. */
+static int32_t cond_of_merge(raiser *r, const df_node *n) {
+  if (n->nin != 2 || !flow_is(n, FLOW_MERGE)) return -1;
+  int32_t a = raise_place_of(r, n->in[0]), b = raise_place_of(r, n->in[1]);
+  if (r->place[a].kind != PLACE_BRANCH || r->place[b].kind != PLACE_BRANCH || r->place[a].side == r->place[b].side) return -1;
+  int32_t other = r->conds[raise_cond(r, r->place[b].of)].branch[r->place[a].side];
+  return same(r, a, raise_resolve(r, other)) ? raise_cond(r, r->place[a].of) : -1;
+}
+
+static int32_t merge(raiser *r, df_node *n) {
+  int32_t c = cond_of_merge(r, n);
+  if (c >= 0) return raise_resolve(r, r->conds[c].parent);
+  for (int32_t i = 0; i < n->nin; i++) raise_give_up(r, raise_place_of(r, n->in[i]));
+  return PLACE_FIRST;
+}
+
+static int32_t leave(raiser *r, df_node *n) {
+  int32_t p = raise_place_of(r, n->in[0]);
+  if (r->place[p].kind == PLACE_LEFT && flow_is(n, FLOW_EXIT)) return raise_up(r, raise_up(r, p));
+  raise_give_up(r, p);
+  return PLACE_FIRST;
+}
+
+static bool is_trigger(const df_node *n) { return !strcmp(dfi_op_info_at(n->op)->op->type, "ControlTrigger"); }
+
+static void read_node(raiser *r, df_node *n) {
+  int32_t at = PLACE_FIRST, i = n->id - r->first;
+  df_flow flow = raise_flow(n);
+  bool loop_merge = raise_is_loop_merge(r, n);
+  if (flow == DF_MERGE && !loop_merge) at = merge(r, n);
+  else if (flow == DF_EXIT) at = leave(r, n);
+  else
+    for (int32_t j = 0; j < n->nin; j++)
+      if (!loop_merge || raise_flow(n->in[j].node) != DF_NEXT_ITERATION) at = meet(r, at, raise_place_of(r, n->in[j]));
+  for (int32_t j = 0; j < n->ncontrol; j++) {
+    int32_t p = place_of_control(r, n->control[j]);
+    while (is_trigger(n) && r->place[p].kind == PLACE_BRANCH) p = raise_up(r, p);   /* it runs whatever its inputs are: in no branch */
+    at = meet(r, at, p);
+  }
+  r->at[i] = at;
+  if (flow == DF_ENTER) enter(r, n, at);
+  else if (flow == DF_SWITCH) split(r, n, at);
+  else if (flow == DF_LOOP_COND) {
+    at = raise_resolve(r, at);
+    raised_loop *l = r->place[at].kind == PLACE_PRED ? &r->loops[r->place[at].of] : NULL;
+    if (!l || l->loop_cond) raise_give_up(r, at);
+    else l->loop_cond = n;
+  }
+}
+
+/* A Switch of the predicate by itself gives the branches their pivots, but nothing may hang on those. Then it goes with the next cond
+ * on the same predicate in the same place. */
+static void adopt_pivots(raiser *r) {
+  uint32_t mask = 63;
+  while (mask < 2 * (uint32_t)r->nconds) mask = 2 * mask + 1;
+  int32_t *table = dfi_xcalloc((size_t)mask + 1, sizeof *table), *members = dfi_xcalloc((size_t)r->nconds + 1, sizeof *members);
+  bool *alone = dfi_xcalloc((size_t)r->nconds + 1, sizeof *alone);
+  for (int32_t c = 0; c < r->nconds; c++) members[raise_cond(r, c)]++;
+  for (int32_t i = 0; i < r->n; i++) {
+    df_node *n = r->graph->node[r->first + i];
+    if (r->cond[i] >= 0) alone[r->cond[i]] = members[raise_cond(r, r->cond[i])] == 1 && dfi_same(raise_origin(n->in[0]), r->conds[r->cond[i]].pred);
+  }
+  for (int32_t c = r->nconds - 1; c >= 0; c--) {
+    raised_cond *k = &r->conds[c];
+    if (k->joined != c || k->given_up) continue;
+    int32_t parent = raise_resolve(r, k->parent);
+    uint32_t at = ((uint32_t)k->pred.node->id * 0x9e3779b1u ^ (uint32_t)k->pred.index ^ (uint32_t)parent * 0x85ebca6bu) & mask;
+    for (; table[at]; at = (at + 1) & mask) {
+      raised_cond *other = &r->conds[table[at] - 1];
+      if (dfi_same(other->pred, k->pred) && raise_resolve(r, other->parent) == parent) break;
+    }
+    if (!alone[c]) table[at] = c + 1;
+    else if (table[at]) r->conds[raise_cond(r, table[at] - 1)].joined = c;
+  }
+  free(table); free(members); free(alone);
+}
+
+/* ---- what depends on a cond's own results ------------------------------------------------------------------ */
+
+static void find_users(raiser *r) {
+  if (r->user) return;
+  df_graph *g = r->graph;
+  int32_t edges = 0, *first = r->first_user = dfi_xcalloc((size_t)r->n + 2, sizeof *first);
+  for (int32_t pass = 0; pass < 2; pass++) {
+    for (int32_t i = 0; i < r->n; i++) {
+      df_node *n = g->node[r->first + i];
+      for (int32_t j = 0; j < n->nin + n->ncontrol; j++) {
+        df_node *from = j < n->nin ? n->in[j].node : n->control[j - n->nin];
+        if (!raise_mine(r, from)) continue;
+        if (pass) r->user[first[from->id - r->first]++] = i;
+        else { first[from->id - r->first + 1]++; edges++; }
+      }
+    }
+    if (pass) break;
+    for (int32_t i = 0; i < r->n; i++) first[i + 1] += first[i];
+    r->user = dfi_xmalloc(sizeof *r->user * ((size_t)edges + 1));
+  }
+  memmove(first + 1, first, sizeof *first * (size_t)r->n);         /* filling moved each to its end */
+  first[0] = 0;
+}
+
+static bool within(raiser *r, int32_t p, int32_t cond) {
+  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = raise_up(r, p))
+    if (r->place[p].kind == PLACE_BRANCH && raise_cond(r, r->place[p].of) == cond) return true;
+  return false;
+}
+
+/* A node of a cond that depends on the cond's results: it is none of the cond's. */
+static void let_loose(raiser *r, int32_t i) {
+  df_node *n = r->graph->node[r->first + i];
+  if (raise_flow(n) == DF_ENTER && !r->loose[i]) r->loops[r->place[r->at[i]].of].given_up = true;
+  r->cond[i] = -1;
+  r->loose[i] = true;
+  r->at[i] = PLACE_FIRST;
+}
+
+/* Of each cond, its Switches and its Merges, of each loop its Enters: lists through `next`. */
+typedef struct lists { int32_t *next, *switches, *merges, *enters, *seen, *queue; int64_t left; bool whole; } lists;
+
+/* seen: c + 1 when something led to the node, -1 - c for a result of c to which nothing led yet. */
+static void see(lists *l, int32_t c, int32_t i, int32_t *tail) {
+  if (l->seen[i] == c + 1) return;
+  if (l->seen[i] != -1 - c) l->queue[(*tail)++] = i;
+  l->seen[i] = c + 1;
+}
+
+/* Finds what depends on the results of cond c. True: some of c's own Switches do. A loop depends as a whole, and so does another cond
+ * when `whole` says so; the iterations that follow do not count. */
+static bool reach(raiser *r, int32_t c, lists *l, int32_t *count) {
+  int32_t head = 0, tail = 0, first = INT32_MAX, last = -1;
+  for (int32_t m = l->merges[c]; m >= 0; m = l->next[m]) {
+    if (r->loose[m]) continue;
+    l->seen[m] = -1 - c;
+    l->queue[tail++] = m;
+    if (m < first) first = m;
+  }
+  for (int32_t s = l->switches[c]; s >= 0; s = l->next[s]) if (!r->loose[s] && s > last) last = s;
+  if (first > last) return false;
+  find_users(r);
+  bool again = false;
+  for (; head < tail && l->left > 0; head++) {
+    int32_t i = l->queue[head], other = r->cond[i] >= 0 ? raise_cond(r, r->cond[i]) : c;
+    df_flow flow = raise_flow(r->graph->node[r->first + i]);
+    again |= r->cond[i] >= 0 && other == c;
+    if (flow == DF_NEXT_ITERATION) continue;
+    for (int32_t m = other == c || !l->whole ? -1 : l->merges[other]; m >= 0; m = l->next[m], l->left--) see(l, c, m, &tail);
+    for (int32_t m = flow == DF_ENTER && !r->loose[i] ? l->enters[r->place[r->at[i]].of] : -1; m >= 0; m = l->next[m], l->left--) see(l, c, m, &tail);
+    for (int32_t e = r->first_user[i]; e < r->first_user[i + 1]; e++, l->left--) see(l, c, r->user[e], &tail);
+  }
+  *count = tail;
+  return again || l->left <= 0;
+}
+
+static void part(raiser *r, int32_t c, lists *l) {
+  int32_t count = 0;
+  if (!reach(r, c, l, &count)) return;
+  if (l->left <= 0 || raise_resolve(r, r->conds[c].parent) != PLACE_FIRST) {
+    raise_give_up(r, r->conds[c].branch[0]);
+    return;
+  }
+  int32_t loose = 0;
+  for (int32_t k = 0; k < count; k++) {
+    int32_t u = l->queue[k];
+    if (l->seen[u] != c + 1) continue;
+    df_node *n = r->graph->node[r->first + u];
+    bool merged = raise_flow(n) == DF_MERGE && !raise_is_loop_merge(r, n) && cond_of_merge(r, n) == c;
+    bool entered = r->cond[u] >= 0 && raise_cond(r, r->cond[u]) == c;
+    if (merged || entered || within(r, r->at[u], c)) l->queue[loose++] = u;
+  }
+  while (loose) let_loose(r, l->queue[--loose]);
+}
+
+static void part_conds(raiser *r) {
+  size_t n = (size_t)r->n + 1, conds = (size_t)r->nconds + 1;
+  lists l = { .next = dfi_xmalloc(sizeof *l.next * n), .switches = dfi_xmalloc(sizeof *l.switches * conds),
+              .merges = dfi_xmalloc(sizeof *l.merges * conds), .enters = dfi_xmalloc(sizeof *l.enters * ((size_t)r->nloops + 1)), .seen = dfi_xcalloc(n, sizeof *l.seen), .queue = dfi_xmalloc(sizeof *l.queue * n) };
+  for (int32_t c = 0; c < r->nconds; c++) l.switches[c] = l.merges[c] = -1;
+  for (int32_t k = 0; k < r->nloops; k++) l.enters[k] = -1;
+  for (int32_t i = 0; i < r->n; i++) {
+    df_node *node = r->graph->node[r->first + i];
+    bool merge = raise_flow(node) == DF_MERGE && !raise_is_loop_merge(r, node);
+    int32_t c = merge ? cond_of_merge(r, node) : r->cond[i] >= 0 ? raise_cond(r, r->cond[i]) : -1;
+    bool enter = raise_flow(node) == DF_ENTER;
+    if (c < 0 && !enter) continue;
+    int32_t *head = enter ? &l.enters[r->place[r->at[i]].of] : merge ? &l.merges[c] : &l.switches[c];
+    l.next[i] = *head;
+    *head = i;
+  }
+  for (int32_t pass = 0; pass < 2; pass++, l.whole = true) {
+    l.left = 40 * (int64_t)r->n + 100000;
+    memset(l.seen, 0, sizeof *l.seen * n);
+    for (int32_t c = 0; c < r->nconds; c++)                 /* what is outside comes first */
+      if (r->conds[c].joined == c && !r->conds[c].given_up) part(r, c, &l);
+  }
+  free(l.next); free(l.switches); free(l.merges); free(l.enters); free(l.seen); free(l.queue);
+}
+
+/* ---- what contradicts itself inside a cond of the top ----------------------------------------------------------- */
+
+static bool one_structure(raiser *r, int32_t a, int32_t b) {
+  const place *x = &r->place[a], *y = &r->place[b];
+  if ((x->kind == PLACE_BRANCH) != (y->kind == PLACE_BRANCH) || x->kind == PLACE_TOP || y->kind == PLACE_TOP) return false;
+  return x->kind == PLACE_BRANCH ? raise_cond(r, x->of) == raise_cond(r, y->of) : x->of == y->of;
+}
+
+static bool inside(raiser *r, int32_t p, int32_t structure) {
+  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = raise_up(r, p)) if (one_structure(r, p, structure)) return true;
+  return false;
+}
+
+/* Lets loose what stands directly in the outermost cond around p, with what depends on it; the rest of that cond stays. False: p
+ * is not in such a place, or this was done too often. */
+static bool isolate(raiser *r, int32_t p) {
+  int32_t outer = PLACE_FIRST, inner = PLACE_FIRST;
+  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = raise_up(r, p)) {
+    if (outer != PLACE_FIRST && !one_structure(r, outer, p)) inner = outer;
+    outer = p;
+  }
+  if (inner == PLACE_FIRST || r->place[outer].kind != PLACE_BRANCH || ++r->isolated > 50) return false;
+  int32_t cond = raise_cond(r, r->place[outer].of), head = 0, tail = 0;
+  find_users(r);
+  bool *seen = dfi_xcalloc((size_t)r->n + 1, sizeof *seen);
+  int32_t *queue = dfi_xmalloc(sizeof *queue * ((size_t)r->n + 1));
+  for (int32_t i = 0; i < r->n; i++)
+    if (!r->loose[i] && (inside(r, r->at[i], inner) || (r->cond[i] >= 0 && inside(r, r->conds[raise_cond(r, r->cond[i])].branch[0], inner)))) {
+      seen[i] = true;
+      queue[tail++] = i;
+    }
+  for (; head < tail; head++) {
+    int32_t i = queue[head];
+    if (raise_flow(r->graph->node[r->first + i]) == DF_NEXT_ITERATION) continue;
+    for (int32_t e = r->first_user[i]; e < r->first_user[i + 1]; e++)
+      if (!seen[r->user[e]]) { seen[r->user[e]] = true; queue[tail++] = r->user[e]; }
+  }
+  int32_t loose = 0;
+  for (int32_t k = 0; k < tail; k++) {
+    df_node *n = r->graph->node[r->first + queue[k]];
+    bool merged = raise_flow(n) == DF_MERGE && !raise_is_loop_merge(r, n) && cond_of_merge(r, n) == cond;
+    bool entered = r->cond[queue[k]] >= 0 && raise_cond(r, r->cond[queue[k]]) == cond;
+    if (merged || entered || within(r, r->at[queue[k]], cond)) queue[loose++] = queue[k];
+  }
+  while (loose) let_loose(r, queue[--loose]);
+  free(seen); free(queue);
+  return true;
+}
+
+void raise_contradiction(raiser *r, int32_t p) {
+  if (!isolate(r, p)) raise_give_up(r, p);
+}
+
+/* ---- checks ------------------------------------------------------------------------------------------------- */
+
+static bool is_around(raiser *r, int32_t outer, int32_t p, bool *crossed) {
+  *crossed = false;
+  for (;; p = raise_up(r, p)) {
+    if (p == outer) return true;
+    if (p == PLACE_FIRST) return false;
+    *crossed |= r->place[p].kind == PLACE_CONSTANTS;
+  }
+}
+
+/* A node of a loop's constants alone belongs to the predicate or to the body: where it is used. */
+static void settle(raiser *r, int32_t i) {
+  int32_t at = raise_resolve(r, r->at[i]), chosen = PLACE_NONE;
+  df_node *n = r->graph->node[r->first + i];
+  if (r->loose[i] || r->place[at].kind != PLACE_CONSTANTS || raise_flow(n) == DF_ENTER) return;
+  find_users(r);
+  for (int32_t e = r->first_user[i]; e < r->first_user[i + 1]; e++) {
+    int32_t p = raise_resolve(r, r->at[r->user[e]]);
+    while (p != PLACE_FIRST && raise_up(r, p) != at) p = raise_up(r, p);
+    if (p == PLACE_FIRST || (chosen != PLACE_NONE && chosen != p)) { raise_give_up(r, at); return; }
+    chosen = p;
+  }
+  r->at[i] = chosen == PLACE_NONE ? at + 2 : chosen;
+}
+
+/* Is each node where its inputs can be used? Gives up what is not. */
+static bool consistent(raiser *r) {
+  bool good = true, crossed;
+  for (int32_t i = 0; i < r->n; i++) {
+    df_node *n = r->graph->node[r->first + i];
+    df_flow flow = raise_flow(n);
+    if (r->loose[i] || is_trigger(n)) continue;
+    int32_t at = raise_resolve(r, r->at[i]);
+    bool loop_merge = raise_is_loop_merge(r, n);
+    if (flow == DF_MERGE && !loop_merge) {
+      int32_t c = cond_of_merge(r, n);
+      if (c >= 0 && raise_resolve(r, r->conds[c].parent) == at) continue;
+      if (c < 0 && at == PLACE_FIRST && raise_place_of(r, n->in[0]) == PLACE_FIRST && (n->nin < 2 || raise_place_of(r, n->in[1]) == PLACE_FIRST)) continue;
+      for (int32_t j = 0; j < n->nin && !r->loose[i]; j++) raise_contradiction(r, raise_place_of(r, n->in[j]));
+      if (!r->loose[i]) raise_contradiction(r, at);
+      good = false;
+      continue;
+    }
+    if (flow == DF_EXIT) {
+      int32_t p = raise_place_of(r, n->in[0]);
+      bool fits = r->place[p].kind == PLACE_LEFT ? raise_up(r, raise_up(r, p)) == at : p == PLACE_FIRST && at == PLACE_FIRST;
+      if (fits) continue;
+      raise_contradiction(r, p);
+      if (!r->loose[i]) raise_contradiction(r, at);
+      good = false;
+      continue;
+    }
+    int32_t home = flow == DF_ENTER && at != PLACE_FIRST && r->place[at].kind != PLACE_BRANCH ? raise_resolve(r, r->loops[r->place[at].of].parent) : at;
+    if (r->place[at].kind == PLACE_LEFT || (r->place[at].kind == PLACE_CONSTANTS && flow != DF_ENTER)) { raise_contradiction(r, at); good = false; continue; }
+    for (int32_t j = 0; j < n->nin + n->ncontrol; j++) {
+      bool back = loop_merge && j < n->nin && raise_flow(n->in[j].node) == DF_NEXT_ITERATION;
+      int32_t p = j < n->nin ? raise_place_of(r, n->in[j]) : place_of_control(r, n->control[j - n->nin]);
+      bool fits = back ? (r->place[at].kind == PLACE_PRED && p == at + 1) || (at == PLACE_FIRST && p == PLACE_FIRST)
+                       : is_around(r, p, home, &crossed) && !crossed;
+      if (fits) continue;
+      raise_contradiction(r, p);
+      if (!r->loose[i]) raise_contradiction(r, at);
+      good = false;
+      break;
+    }
+  }
+  return good;
+}
+
+void dfi_raise(df_graph *g, int32_t first) {
+  raiser r = { .graph = g, .first = first, .n = g->n - first };
+  size_t n = (size_t)r.n + 1;
+  int32_t enters = 0, switches = 0;
+  for (int32_t i = 0; i < r.n; i++) {
+    df_node *node = g->node[first + i];
+    df_flow f = raise_flow(node);
+    node->loose = f == DF_SWITCH || f == DF_MERGE || f == DF_ENTER || f == DF_EXIT || f == DF_NEXT_ITERATION;
+    enters += f == DF_ENTER;
+    switches += f == DF_SWITCH;
+  }
+  if (!enters && !switches) return;
+  r.at = dfi_xcalloc(n, sizeof *r.at);
+  r.cond = dfi_xmalloc(sizeof *r.cond * n);
+  memset(r.cond, -1, sizeof *r.cond * n);
+  r.loose = dfi_xcalloc(n, sizeof *r.loose);
+  for (r.loop_mask = 15; r.loop_mask < 2 * (uint32_t)enters; r.loop_mask = 2 * r.loop_mask + 1) ;
+  r.loop_table = dfi_xcalloc((size_t)r.loop_mask + 1, sizeof *r.loop_table);
+  place_new(&r, PLACE_TOP, 0, 0);
+  for (int32_t i = 0; i < r.n; i++) read_node(&r, g->node[first + i]);
+  adopt_pivots(&r);
+  part_conds(&r);
+  for (int32_t i = r.n - 1; i >= 0; i--) settle(&r, i);
+  int32_t round = 0;
+  for (bool good = false; !good && round < ROUNDS; round++) {
+    good = consistent(&r);
+    good &= !raise_check_loops(&r);
+  }
+  if (round < ROUNDS) raise_build(&r);
+  for (int32_t l = 0; l < r.nloops; l++) free(r.loops[l].var);
+  free(r.at); free(r.cond); free(r.loose); free(r.loop_table); free(r.place); free(r.conds); free(r.loops); free(r.first_user); free(r.user);
+}
