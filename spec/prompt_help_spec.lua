@@ -89,10 +89,10 @@ describe('asking at the prompt', function()
         if n == tonumber(at) then assert.is_truthy(text:find('matmul') or text:find('abs'), text) end
       end
     end
-    assert.is_truthy(a[3]:find('ops_queue%.c:%d+'), a[3])
+    assert.is_truthy(a[3]:find('ops/queue%.c:%d+'), a[3])
     assert.is_truthy(a[4]:find('^df%.nn%.dense: [^\n]*nn%.lua:%d+\n  function M%.dense'), a[4])
     assert.is_truthy(a[5]:find('^Tensor:at: [^\n]*tensor%.lua:%d+'), a[5])
-    assert.is_truthy(a[6]:find('the op Mul, [^\n]*ops_math%.c:%d+'), a[6])
+    assert.is_truthy(a[6]:find('the op Mul, [^\n]*ops/math%.c:%d+'), a[6])
   end)
 
   it('knows where each op of the registry has its entry', function()

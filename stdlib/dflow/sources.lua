@@ -5,7 +5,7 @@
 local M = {}
 
 local FOLDERS = {
-  'runtime/graph', 'runtime/op', 'runtime/ops', 'runtime/gradient', 'runtime/resource', 'runtime/engine', 'runtime/session',
+  'runtime/graph', 'runtime/op', 'runtime/check', 'runtime/ops', 'runtime/gradient', 'runtime/resource', 'runtime/engine', 'runtime/session',
   'kernels', 'kernels/ref', 'kernels/cpu',
 }
 local ROLES = { 'shapes', 'gradient', 'reference', 'cpu' }
@@ -86,7 +86,7 @@ function M.scan(tree, folder)
       if name:find('%.c$') then
         local path = dir .. '/' .. name
         read_functions(path, tree, functions, made)
-        if dir == 'runtime/ops' then read_entries(path, tree, entries) end
+        if dir:find('^runtime/') then read_entries(path, tree, entries) end
       end
     end
   end
