@@ -60,7 +60,7 @@ BIND_OBJ := $(BIND_SRC:%.c=$(BUILD)/%.o)
 PROG_OBJ := $(PROG_SRC:%.c=$(BUILD)/%.o)
 CSPEC    := $(CSPEC_SRC:spec/%.c=$(BUILD)/spec/%)
 OBJ      := $(LIB_OBJ) $(BIND_OBJ) $(PROG_OBJ)
-STDLIB   := $(wildcard stdlib/dflow.lua stdlib/dflow/*.lua stdlib/dflow/*/*.lua)
+STDLIB   := $(wildcard stdlib/dflow.lua $(foreach d,* */* */*/*,stdlib/dflow/$(d).lua))
 
 all: lib core program   ## build everything (the default)
 lib: $(BUILD)/libdflow.so
@@ -130,7 +130,7 @@ install: all            ## install under PREFIX=/usr/local (DESTDIR= for package
 	$(Q)for d in $(LMOD) $(JITMOD); do for f in $(STDLIB:stdlib/%=%); do \
 	  install -D -m 644 stdlib/$$f $(DEST)/$$d/$$f || exit 1; done; done
 	$(Q)echo "return '$(PREFIX)/lib/libdflow.so.$(SOMAJOR)'" > $(DEST)/$(JITMOD)/dflow/libpath.lua
-	$(Q)$(BUILD)/dflow -E -e "require 'dflow.sources'.write('$(DEST)/$(LMOD)/dflow/docs/places.lua', require 'dflow.program'.folder)"
+	$(Q)$(BUILD)/dflow -E -e "require 'dflow.docs.sources'.write('$(DEST)/$(LMOD)/dflow/docs/places.lua', require 'dflow.program'.folder)"
 	$(Q)install -m 644 interp/dflow.1 $(DEST)/share/man/man1/dflow.1
 	$(Q)install -m 644 README.md LICENSE $(DEST)/$(DOC)
 	$(Q)for f in $(EXAMPLES); do install -m 644 $$f $(DEST)/$(DOC)/$$f || exit 1; done

@@ -189,7 +189,7 @@ static void push_line(lua_State *L, const lua_Debug *ar, int line) {
   lua_pushfstring(L, "%s:%d", plain ? ar->source + 1 : ar->short_src, line);
 }
 
-/* Is this a frame of stdlib/dflow/call.lua, which calls the user's functions? */
+/* Is this a frame of stdlib/dflow/front/call.lua, which calls the user's functions? */
 static bool is_call(const lua_Debug *ar) {
   return ar->srclen > 9 && memcmp(ar->source + ar->srclen - 9, "/call.lua", 9) == 0;
 }

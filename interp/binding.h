@@ -1,6 +1,6 @@
 /* binding.h: what the files of the Lua 5.4 module `dflow.core` share.
  *
- * The module is a flat table of functions that mirror dflow.h; stdlib/dflow/ffi.lua gives LuaJIT the same table. Both are
+ * The module is a flat table of functions that mirror dflow.h; stdlib/dflow/backend/ffi.lua gives LuaJIT the same table. Both are
  * called by the Lua front end only. Conventions of the table:
  *   - a graph, session or run is a userdata that owns it; a tensor is a Lua table {handle = userdata} whose metatable is core.Tensor;
  *   - lists of outputs are flat Lua lists {node, index, node, index, ...}; node ids and indices count from 0;

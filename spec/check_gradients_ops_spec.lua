@@ -1,7 +1,7 @@
 --- The gradient function of every op is right, and df.check_gradients finds the one that is not.
 local df = require 'dflow'
 local core = require 'dflow.backend'
-local registry = require 'dflow.registry'
+local registry = require 'dflow.front.registry'
 local graphs = require 'spec.op_gradients'
 
 local types = graphs.types()

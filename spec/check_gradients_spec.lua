@@ -113,7 +113,7 @@ describe('check_gradients', function()
   end)
 
   it('names the loop or cond whose gradient is wrong where each node is right', function()
-    local core, registry = require 'dflow.backend', require 'dflow.registry'
+    local core, registry = require 'dflow.backend', require 'dflow.front.registry'
     local function broken(kind, y)
       core.op_break_gradient(registry.need(kind).id, 1.01)
       local _, ok, report = pcall(df.check_gradients, y, x)

@@ -3,7 +3,7 @@
 -- (spec/tensorflow/export.lua, written by spec/export_check.py from the folder that DFLOW_EXPORT_FOLDER keeps).
 local df = require 'dflow'
 local support = require 'spec.support'
-local registry = require 'dflow.registry'
+local registry = require 'dflow.front.registry'
 local random_program = require 'spec.random_program'
 local recorded = require 'spec.tensorflow.export'
 

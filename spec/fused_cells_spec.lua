@@ -1,6 +1,6 @@
 --- TensorFlow's fused LSTM and GRU cells, against what TensorFlow 2.15.1 computed.
 local df = require 'dflow'
-local op = require('dflow.registry').op
+local op = require('dflow.front.registry').op
 local support = require 'spec.support'
 local near = support.near
 local cases = require 'spec.tensorflow.lstm'

@@ -1,7 +1,7 @@
 --- Runs the examples of help and writes down what each gives: stdlib/dflow/docs/outputs.lua is made by `dflow spec/help_examples.lua`.
 local df = require 'dflow'
-local help = require 'dflow.help'
-local text = require 'dflow.text'
+local help = require 'dflow.docs.help'
+local text = require 'dflow.front.text'
 
 local M = {}
 local builtins = { cond = df.cond, while_loop = df.while_loop, TensorArray = df.TensorArray, gradients = df.gradients, df = df }

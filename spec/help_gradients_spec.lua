@@ -1,6 +1,6 @@
 -- What help says of an op's gradient is the op's gradient.
 local df = require 'dflow'
-local registry = require 'dflow.registry'
+local registry = require 'dflow.front.registry'
 local derivatives = require 'dflow.docs.derivatives'
 local graphs = require 'spec.op_gradients'
 local support = require 'spec.support'

@@ -1,12 +1,12 @@
 -- What `?name` says is there for every public name, and true as far as a machine can tell.
 local df = require 'dflow'
 local docs = require 'dflow.docs'
-local errors = require 'dflow.errors'
-local graph = require 'dflow.graph'
-local help = require 'dflow.help'
-local ops = require 'dflow.ops'
-local registry = require 'dflow.registry'
-local sessions = require 'dflow.session'
+local errors = require 'dflow.front.errors'
+local graph = require 'dflow.front.graph'
+local help = require 'dflow.docs.help'
+local ops = require 'dflow.front.ops'
+local registry = require 'dflow.front.registry'
+local sessions = require 'dflow.front.session'
 local examples = require 'spec.help_examples'
 
 --- The table of methods that an __index function of a type keeps to itself.
@@ -24,7 +24,7 @@ local function real_methods()
   local g = df.Graph()
   return g:as_default(function()
     local list = {
-      Run = sessions.Run.__index, Session = sessions.Session.__index, Tensor = require('dflow.tensor').methods, Operation = graph.operation_methods,
+      Run = sessions.Run.__index, Session = sessions.Session.__index, Tensor = require('dflow.front.tensor').methods, Operation = graph.operation_methods,
       Graph = methods_of(g, 'graph_methods'), TensorArray = methods_of(df.TensorArray('float32', 1), 'methods'),
       Queue = methods_of(df.FIFOQueue(1, 'float32'), 'methods'), Variable = methods_of(df.Variable(1.0), 'methods'), Output = {}, Optimizer = {},
     }

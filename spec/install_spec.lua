@@ -18,7 +18,7 @@ describe('make install', function()
   it('puts every file in its place', function()
     for _, file in ipairs{ 'bin/dflow', 'lib/libdflow.so.0.1.0', 'lib/libdflow.so.0', 'lib/libdflow.so', 'include/dflow.h',
                            'lib/pkgconfig/dflow.pc', 'share/lua/5.4/dflow.lua', 'lib/lua/5.4/dflow/core.so',
-                           'share/lua/5.1/dflow.lua', 'share/lua/5.1/dflow/ffi.lua', 'share/man/man1/dflow.1',
+                           'share/lua/5.1/dflow.lua', 'share/lua/5.1/dflow/backend/ffi.lua', 'share/man/man1/dflow.1',
                            'share/doc/dflow/README.md', 'share/doc/dflow/examples/digits_rnn.lua',
                            'share/doc/dflow/examples/data/names.txt' } do
       local f = io.open(prefix .. '/' .. file)
@@ -50,7 +50,7 @@ describe('make install', function()
     local r = shell.run(('unset LUA_PATH LUA_CPATH; %s %s/bin/dflow -E -i'):format(environment, prefix), '??matmul\n??map_fn\n')
     assert.is_truthy(r.out:match('matmul: the op MatMul, runtime/ops/linalg%.c:%d+\n.*  gradient   runtime/ops/linalg%.c:%d+\n'
       .. '  reference  kernels/ref/linalg%.c:%d+\n  cpu        kernels/cpu/matmul%.c:%d+'), r.out .. r.err)
-    assert.is_truthy(r.out:match('df%.map_fn: [^\n]*share/lua/5%.4/dflow/functional%.lua:%d+\n  function M%.map_fn'), r.out)
+    assert.is_truthy(r.out:match('df%.map_fn: [^\n]*share/lua/5%.4/dflow/front/functional%.lua:%d+\n  function M%.map_fn'), r.out)
   end)
 
   it('tells pkg-config where things are', function()

@@ -3,7 +3,7 @@
 -- An entry is a function of a builder `b` that gives y and the list of its xs. b.x(shape, low, high) makes a fed float64
 -- placeholder, b.op(type, inputs, attrs) a node of a type that has no function of its own.
 local df = require 'dflow'
-local registry = require 'dflow.registry'
+local registry = require 'dflow.front.registry'
 local support = require 'spec.support'
 
 local M = {}

@@ -1,6 +1,6 @@
 --- The steps of TensorFlow's optimizers, against what TensorFlow 2.15.1 made of them.
 local df = require 'dflow'
-local op = require('dflow.registry').op
+local op = require('dflow.front.registry').op
 local support = require 'spec.support'
 local cases = require 'spec.tensorflow.optimizers'
 

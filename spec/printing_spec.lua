@@ -1,6 +1,6 @@
 -- How values look: tensors, numbers, tables, at the prompt and printed.
 local df = require 'dflow'
-local text = require 'dflow.text'
+local text = require 'dflow.front.text'
 local values = require 'dflow.repl.values'
 
 describe('a tensor as text', function()

@@ -1,7 +1,7 @@
 -- What one can ask at the prompt: ?name, ??name, :cmd?, and what Tab offers for each.
 local shell = require 'spec.shell'
 local df = require 'dflow'
-local help = require 'dflow.help'
+local help = require 'dflow.docs.help'
 local editor = require 'dflow.repl.editor'
 local values = require 'dflow.repl.values'
 local session = require 'dflow.repl.session'
@@ -96,7 +96,7 @@ describe('asking at the prompt', function()
   end)
 
   it('knows where each op of the registry has its entry', function()
-    local r = shell.run(shell.dflow .. [[ -e 'local sources, registry = require "dflow.sources", require "dflow.registry"
+    local r = shell.run(shell.dflow .. [[ -e 'local sources, registry = require "dflow.docs.sources", require "dflow.front.registry"
       for _, name in ipairs(registry.types()) do
         local place, tree = sources.of(name, require "dflow.program".folder)
         if not place then print("no entry", name)

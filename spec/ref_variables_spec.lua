@@ -1,6 +1,6 @@
 --- TensorFlow 1's reference variables: an output that is a variable, read where its value is wanted.
 local df = require 'dflow'
-local op = require('dflow.registry').op
+local op = require('dflow.front.registry').op
 local support = require 'spec.support'
 local same = support.same
 

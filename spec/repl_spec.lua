@@ -10,7 +10,7 @@ local values = require 'dflow.repl.values'
 local hints = require 'dflow.repl.hints'
 local complete = require 'dflow.repl.complete'
 local editor = require 'dflow.repl.editor'
-local text = require 'dflow.text'
+local text = require 'dflow.front.text'
 
 local globals = { df = df, cond = df.cond, while_loop = df.while_loop, TensorArray = df.TensorArray, gradients = df.gradients }
 setup(function()
@@ -52,7 +52,7 @@ describe('the lexer', function()
   end)
 
   it('gives the same tokens whole and line by line, for all of the library', function()
-    for _, path in ipairs{ 'stdlib/dflow/registry.lua', 'stdlib/dflow/repl/lexer.lua', 'examples/tour.lua' } do
+    for _, path in ipairs{ 'stdlib/dflow/front/registry.lua', 'stdlib/dflow/repl/lexer.lua', 'examples/tour.lua' } do
       local file = assert(io.open(path))
       local source = file:read('*a')
       file:close()
@@ -61,7 +61,7 @@ describe('the lexer', function()
   end)
 
   it('lexes a line in well under a millisecond', function()
-    local file = assert(io.open('stdlib/dflow/registry.lua'))
+    local file = assert(io.open('stdlib/dflow/front/registry.lua'))
     local source = file:read('*a')
     file:close()
     local start = os.clock()

@@ -1,6 +1,6 @@
 --- opts.report: a run as a page, looked at in headless Chromium with the network off.
 local df = require 'dflow'
-local trace = require 'dflow.trace'
+local trace = require 'dflow.inspect.trace'
 local browser = require 'spec.browser'
 
 --- A cond in a loop with a loop inside: live and dead tokens, frames in frames.
@@ -63,7 +63,7 @@ describe('a report', function()
   end)
 
   for what, many in pairs{ [''] = 500, [' of a large graph'] = 3 } do it('lays nodes' .. what .. ' out without two of them in one place, frames around their nodes', function()
-    local layout = require 'dflow.report.layout'
+    local layout = require 'dflow.inspect.report.layout'
     local usual = layout.many
     layout.many = many
     finally(function() layout.many = usual end)
@@ -333,7 +333,7 @@ describe('a report in a browser', function()
   it('says what is missing: of a long run the middle, of a full log the end', function()
     df.reset()
     local i = df.while_loop(function(i) return i:lt(df.int32(400)) end, function(i) return i + 1 end, { df.int32(0) })
-    local pages = require 'dflow.report'
+    local pages = require 'dflow.inspect.report'
     local first, last = pages.first, pages.last
     pages.first, pages.last = 100, 50
     local h = open(i)

@@ -1,6 +1,6 @@
 --- Sparse and ragged tensors in one tensor and out of it again; optionals.
 local df = require 'dflow'
-local op = require('dflow.registry').op
+local op = require('dflow.front.registry').op
 local same = require('spec.support').same
 
 local function invalid(x)

@@ -1,6 +1,6 @@
 --- TensorFlow's stacks: last in, first out, one for each time that the node runs.
 local df = require 'dflow'
-local registry = require 'dflow.registry'
+local registry = require 'dflow.front.registry'
 local support = require 'spec.support'
 local same, message_of = support.same, support.message_of
 local op = registry.op

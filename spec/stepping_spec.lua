@@ -1,7 +1,7 @@
 --- Stepping, breaking and walking back over random programs, gradient loops too, against the list of all tokens that the run has.
 local df = require 'dflow'
 local core = require 'dflow.backend'
-local graph = require 'dflow.graph'
+local graph = require 'dflow.front.graph'
 local sampling = require 'spec.sampling'
 
 local function start(seed, opts)

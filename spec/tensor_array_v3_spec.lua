@@ -1,6 +1,6 @@
 --- TensorFlow's TensorArrayV3: handle and flow apart, its rules and its error codes.
 local df = require 'dflow'
-local op = require('dflow.registry').op
+local op = require('dflow.front.registry').op
 local support = require 'spec.support'
 local same, near = support.same, support.near
 

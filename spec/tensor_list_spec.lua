@@ -1,6 +1,6 @@
 --- TensorFlow's TensorLists: lists of tensors that are values.
 local df = require 'dflow'
-local op = require('dflow.registry').op
+local op = require('dflow.front.registry').op
 local support = require 'spec.support'
 local same = support.same
 

@@ -23,7 +23,7 @@ def arg(a):
 
 
 def main():
-  code = 'for _, t in ipairs(require("dflow.registry").types()) do print(t) end'
+  code = 'for _, t in ipairs(require("dflow.front.registry").types()) do print(t) end'
   types = subprocess.run([sys.argv[1], '-e', code], capture_output=True, text=True, check=True).stdout.split()
   print('''/* export_table.c: the arguments and attributes of TensorFlow's ops, as far as dflow has an entry of that type.
  *

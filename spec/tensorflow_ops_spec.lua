@@ -2,7 +2,7 @@
 --- dtype and mistake by mistake, is in spec/recordings/ops.
 local df = require 'dflow'
 local support = require 'spec.support'
-local registry = require 'dflow.registry'
+local registry = require 'dflow.front.registry'
 local same, near = support.same, support.near
 
 --- The outputs of a node of this type.

@@ -1,7 +1,7 @@
 --- Copies of graphs, and graphs unrolled as a run of them went: what df.check_gradients stands on.
 local df = require 'dflow'
 local core = require 'dflow.backend'
-local graph = require 'dflow.graph'
+local graph = require 'dflow.front.graph'
 local copy = require 'dflow.check.copy'
 local support = require 'spec.support'
 local near, message_of = support.near, support.message_of
@@ -55,7 +55,7 @@ describe('a copied graph', function()
       near(df.run(y, copy.feeds{ [x] = df.tensor({ 1, 2 }, 'float32') }), 0.3, { rtol = 1e-7 })
     end)
     assert.equal('float32', y.dtype)
-    local registry = require 'dflow.registry'
+    local registry = require 'dflow.front.registry'
     local a, w, p = df.zeros{ 1, 2 }, df.zeros{ 4, 8 }, df.zeros{ 2 }
     local h = select(7, registry.op('LSTMBlockCell', { a, a, a, w, p, p, p, df.zeros{ 8 } }))
     assert.matches('LSTMBlockCell%) does not compute in float64', message_of(copy.within, h.graph, { wide = true }, { h }, function() end))

@@ -3,18 +3,18 @@
 -- One table, no globals. Every op of the registry is a function here and a method of Outputs; `df.train`, `df.data`, `df.nn` and
 -- other parts are loaded when they are first named. The manual's short form is `?name` at the prompt of `dflow`.
 local core = require 'dflow.backend'
-local errors = require 'dflow.errors'
-local dtypes = require 'dflow.dtypes'
-local tensor = require 'dflow.tensor'
-local graph = require 'dflow.graph'
-local ops = require 'dflow.ops'
-require 'dflow.ops_nn'
-local variable = require 'dflow.variable'
-local tensor_array = require 'dflow.tensor_array'
-local control = require 'dflow.control'
-local gradients = require 'dflow.gradients'
-local functional = require 'dflow.functional'
-local session = require 'dflow.session'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local tensor = require 'dflow.front.tensor'
+local graph = require 'dflow.front.graph'
+local ops = require 'dflow.front.ops'
+require 'dflow.front.ops_nn'
+local variable = require 'dflow.front.variable'
+local tensor_array = require 'dflow.front.tensor_array'
+local control = require 'dflow.front.control'
+local gradients = require 'dflow.front.gradients'
+local functional = require 'dflow.front.functional'
+local session = require 'dflow.front.session'
 
 local df = { _VERSION = 'dflow ' .. core.version }
 
@@ -88,10 +88,10 @@ local parts = {
   train = 'dflow.train', data = 'dflow.data', nn = 'dflow.nn',
 }
 local inside = {
-  load_npy = 'dflow.npy', save_npy = 'dflow.npy', load_npz = 'dflow.npy', save_npz = 'dflow.npy',
-  FIFOQueue = 'dflow.queue', PaddingFIFOQueue = 'dflow.queue', RandomShuffleQueue = 'dflow.queue', PriorityQueue = 'dflow.queue',
-  check_gradients = 'dflow.check', checkpoint = 'dflow.checkpoint', saved = 'dflow.saved', draw = 'dflow.draw',
-  import_graph_def = 'dflow.graphdef', export_onnx = 'dflow.onnx', export_graph_def = 'dflow.export',
+  load_npy = 'dflow.exchange.npy', save_npy = 'dflow.exchange.npy', load_npz = 'dflow.exchange.npy', save_npz = 'dflow.exchange.npy',
+  FIFOQueue = 'dflow.front.queue', PaddingFIFOQueue = 'dflow.front.queue', RandomShuffleQueue = 'dflow.front.queue', PriorityQueue = 'dflow.front.queue',
+  check_gradients = 'dflow.check', checkpoint = 'dflow.front.checkpoint', saved = 'dflow.inspect.saved', draw = 'dflow.draw',
+  import_graph_def = 'dflow.exchange.graphdef', export_onnx = 'dflow.exchange.onnx', export_graph_def = 'dflow.exchange.export',
 }
 
 local function names()

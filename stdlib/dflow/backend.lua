@@ -1,7 +1,7 @@
 --- Chooses the core table: the C module under Lua 5.4, the FFI under LuaJIT. Both have the same functions.
 local core
 if rawget(_G, 'jit') then
-  core = require 'dflow.ffi'
+  core = require 'dflow.backend.ffi'
 else
   core = require 'dflow.core'
 end

@@ -11,20 +11,20 @@
 -- Order 2 is the same for the gradient's weighted sum, and so on. What is wrong is then looked for node by node
 -- (dflow.check.nodes), or, where each node is right by itself, loop by loop.
 local core = require 'dflow.backend'
-local errors = require 'dflow.errors'
-local dtypes = require 'dflow.dtypes'
-local tensor = require 'dflow.tensor'
-local graph = require 'dflow.graph'
-local nest = require 'dflow.nest'
-local convert = require 'dflow.convert'
-local registry = require 'dflow.registry'
-local gradients = require 'dflow.gradients'
-local session = require 'dflow.session'
-local ops = require 'dflow.ops'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local tensor = require 'dflow.front.tensor'
+local graph = require 'dflow.front.graph'
+local nest = require 'dflow.front.nest'
+local convert = require 'dflow.front.convert'
+local registry = require 'dflow.front.registry'
+local gradients = require 'dflow.front.gradients'
+local session = require 'dflow.front.session'
+local ops = require 'dflow.front.ops'
 local copy = require 'dflow.check.copy'
 local differences = require 'dflow.check.differences'
 local nodes = require 'dflow.check.nodes'
-local Variable = require('dflow.variable').Variable
+local Variable = require('dflow.front.variable').Variable
 
 local M = {}
 local unpack = graph.unpack

@@ -1,9 +1,9 @@
 --- df.data: readers of data sets, and batches of them.
 local core = require 'dflow.backend'
-local errors = require 'dflow.errors'
-local dtypes = require 'dflow.dtypes'
-local tensor = require 'dflow.tensor'
-local nest = require 'dflow.nest'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local tensor = require 'dflow.front.tensor'
+local nest = require 'dflow.front.nest'
 
 local M = {}
 

@@ -1,8 +1,8 @@
 --- df.draw: the graph that leads to an Output, as text, for Graphviz, or as a picture, at the stages that it goes through.
 local core = require 'dflow.backend'
-local errors = require 'dflow.errors'
-local dtypes = require 'dflow.dtypes'
-local graph = require 'dflow.graph'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local graph = require 'dflow.front.graph'
 local model = require 'dflow.draw.model'
 local read = require 'dflow.draw.read'
 
@@ -22,7 +22,7 @@ local DEVICES = { 'cpu:0' }      -- what a session has
 local function model_of_gradient(asked, g)
   local m = model.make(g.handle, asked, 'gradient', DEVICES)
   for _, pair in ipairs(asked) do
-    local saved = require('dflow.saved').by_name(g, pair[1])
+    local saved = require('dflow.inspect.saved').by_name(g, pair[1])
     for _, box in ipairs(m.flows) do
       local found = not box.saved and saved[box.flow.name]
       if found then
@@ -42,7 +42,7 @@ local function with_gradient(asked, g)
     if core.node_pass(g.handle, id) > 0 then return model_of_gradient(asked, g) end   -- it is a gradient already
   end
   local copy = require 'dflow.check.copy'
-  local gradients = require 'dflow.gradients'
+  local gradients = require 'dflow.front.gradients'
   copy.check_idle(g, 'draw')
   local ys, all = {}, { whole = asked.whole }
   for _, pair in ipairs(asked) do
@@ -53,7 +53,7 @@ local function with_gradient(asked, g)
   if #ys == 0 then errors.bad('draw: only a float Output has a gradient, so there is none to show') end
   local xs = {}
   for _, y in ipairs(ys) do
-    for _, x in ipairs(require('dflow.saved').sources(g, y)) do xs[#xs + 1] = x end
+    for _, x in ipairs(require('dflow.inspect.saved').sources(g, y)) do xs[#xs + 1] = x end
   end
   if #xs == 0 then errors.bad('draw: %s depends on no float Variable or placeholder, so it has no gradient to show', ys[1].name) end
   return copy.within(g, {}, ys, function()

@@ -3,9 +3,9 @@
 -- Frames go by tags. The top level is ''; `while` is the frame of a loop there, `while:17` its iteration 17, and
 -- `while:17/inner:2` iteration 2 of a loop inside. A run stops between two tokens, so whatever is seen is one consistent cut.
 local core = require 'dflow.backend'
-local errors = require 'dflow.errors'
-local dtypes = require 'dflow.dtypes'
-local graph = require 'dflow.graph'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local graph = require 'dflow.front.graph'
 
 local M = {}
 local Output, Operation = graph.Output, graph.Operation

@@ -1,14 +1,14 @@
 --- df.nn: layers and recurrent cells, made of variables and ops. The ops of df are here, too: `df.nn.relu` is `df.relu`.
-local errors = require 'dflow.errors'
-local dtypes = require 'dflow.dtypes'
-local tensor = require 'dflow.tensor'
-local graph = require 'dflow.graph'
-local convert = require 'dflow.convert'
-local variable = require 'dflow.variable'
-local tensor_array = require 'dflow.tensor_array'
-local control = require 'dflow.control'
-local ops = require 'dflow.ops'
-local arguments = require 'dflow.arguments'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local tensor = require 'dflow.front.tensor'
+local graph = require 'dflow.front.graph'
+local convert = require 'dflow.front.convert'
+local variable = require 'dflow.front.variable'
+local tensor_array = require 'dflow.front.tensor_array'
+local control = require 'dflow.front.control'
+local ops = require 'dflow.front.ops'
+local arguments = require 'dflow.front.arguments'
 
 local M = {}
 local f = ops.functions

@@ -6,7 +6,7 @@ local session = require 'dflow.repl.session'
 local values = require 'dflow.repl.values'
 local commands = require 'dflow.repl.commands'
 local inspector = require 'dflow.repl.inspector'
-local graph = require 'dflow.graph'
+local graph = require 'dflow.front.graph'
 
 local M = {}
 local unpack = table.unpack or unpack

@@ -2,16 +2,16 @@
 --
 -- A step waits for the loss and for all gradients before it changes a variable, so what is fetched beside it belongs to the
 -- values from before. Dense gradients go through one fused op per variable, sparse ones change only the rows they name.
-local errors = require 'dflow.errors'
-local dtypes = require 'dflow.dtypes'
-local graph = require 'dflow.graph'
-local nest = require 'dflow.nest'
-local convert = require 'dflow.convert'
-local registry = require 'dflow.registry'
-local ops = require 'dflow.ops'
-local arguments = require 'dflow.arguments'
-local variable = require 'dflow.variable'
-local gradients = require 'dflow.gradients'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local graph = require 'dflow.front.graph'
+local nest = require 'dflow.front.nest'
+local convert = require 'dflow.front.convert'
+local registry = require 'dflow.front.registry'
+local ops = require 'dflow.front.ops'
+local arguments = require 'dflow.front.arguments'
+local variable = require 'dflow.front.variable'
+local gradients = require 'dflow.front.gradients'
 
 local M = {}
 local f = ops.functions

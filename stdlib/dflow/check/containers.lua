@@ -2,10 +2,10 @@
 --
 -- Each type is put into small graphs with different partners. Its gradient function is wrong when all of these graphs have a wrong
 -- gradient, and right when one has not: what these ops do is move elements, so any elements will do.
-local dtypes = require 'dflow.dtypes'
-local graph = require 'dflow.graph'
-local convert = require 'dflow.convert'
-local registry = require 'dflow.registry'
+local dtypes = require 'dflow.front.dtypes'
+local graph = require 'dflow.front.graph'
+local convert = require 'dflow.front.convert'
+local registry = require 'dflow.front.registry'
 local differences = require 'dflow.check.differences'
 
 local M = {}

@@ -4,12 +4,12 @@
 -- `within` runs its function they mean the copy: what is built, differentiated and run leaves the user's graph and
 -- sessions as they were.
 local core = require 'dflow.backend'
-local errors = require 'dflow.errors'
-local dtypes = require 'dflow.dtypes'
-local tensor = require 'dflow.tensor'
-local graph = require 'dflow.graph'
-local convert = require 'dflow.convert'
-local Variable = require('dflow.variable').Variable
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local tensor = require 'dflow.front.tensor'
+local graph = require 'dflow.front.graph'
+local convert = require 'dflow.front.convert'
+local Variable = require('dflow.front.variable').Variable
 
 local M = {}
 local getmetatable, rawget, rawset, pairs = getmetatable, rawget, rawset, pairs

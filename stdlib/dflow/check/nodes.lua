@@ -5,14 +5,14 @@
 -- nothing else is differentiated. TensorArrays cannot be fed: where a node writes to one, what it wrote is read again; where it
 -- reads from one, it is built once more on an array of its own.
 local core = require 'dflow.backend'
-local dtypes = require 'dflow.dtypes'
-local tensor = require 'dflow.tensor'
-local graph = require 'dflow.graph'
-local convert = require 'dflow.convert'
-local registry = require 'dflow.registry'
-local gradients = require 'dflow.gradients'
-local tensor_array = require 'dflow.tensor_array'
-local ops = require 'dflow.ops'
+local dtypes = require 'dflow.front.dtypes'
+local tensor = require 'dflow.front.tensor'
+local graph = require 'dflow.front.graph'
+local convert = require 'dflow.front.convert'
+local registry = require 'dflow.front.registry'
+local gradients = require 'dflow.front.gradients'
+local tensor_array = require 'dflow.front.tensor_array'
+local ops = require 'dflow.front.ops'
 local differences = require 'dflow.check.differences'
 local containers = require 'dflow.check.containers'
 

@@ -3,11 +3,11 @@
 -- Calls of gradients at the top level are noted, those of optimizers among them, and what each run was fed. A gradient is then checked
 -- with the feeds of the last run that fed all the placeholders it needs, and with the values that variables have in that run's session.
 local core = require 'dflow.backend'
-local dtypes = require 'dflow.dtypes'
-local graph = require 'dflow.graph'
-local gradients = require 'dflow.gradients'
-local convert = require 'dflow.convert'
-local session = require 'dflow.session'
+local dtypes = require 'dflow.front.dtypes'
+local graph = require 'dflow.front.graph'
+local gradients = require 'dflow.front.gradients'
+local convert = require 'dflow.front.convert'
+local session = require 'dflow.front.session'
 local check = require 'dflow.check'
 
 local M = {}

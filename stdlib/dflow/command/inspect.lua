@@ -2,7 +2,7 @@
 local df = require 'dflow'
 local core = require 'dflow.backend'
 local options = require 'dflow.command.options'
-local shape_text = require('dflow.tensor').shape_text
+local shape_text = require('dflow.front.tensor').shape_text
 
 local help = [[
 usage: dflow inspect GRAPH [options]

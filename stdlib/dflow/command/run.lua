@@ -1,6 +1,6 @@
 --- `dflow run`: runs a TensorFlow graph from the command line.
 local df = require 'dflow'
-local graph = require 'dflow.graph'
+local graph = require 'dflow.front.graph'
 local options = require 'dflow.command.options'
 
 local help = [==[

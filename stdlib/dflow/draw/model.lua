@@ -10,7 +10,7 @@
 -- A box: {kind, title, where, items, parent, ...}; its items are nodes and boxes in an order in which they could run.
 -- An edge: {from, to, kind, text}: kind is 'data', 'back' (a loop's way back), 'control', 'saved' (from a loop to its gradient) or
 -- 'sent' (to another device).
-local errors = require 'dflow.errors'
+local errors = require 'dflow.front.errors'
 local read = require 'dflow.draw.read'
 
 local M = {}

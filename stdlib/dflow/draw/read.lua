@@ -1,11 +1,11 @@
 --- What a picture is made of, read out of the graph: the nodes that lead to what was asked for, and the conds, loops and frames around
 -- them. Plain tables: the graph may go while they stay.
 local core = require 'dflow.backend'
-local errors = require 'dflow.errors'
-local dtypes = require 'dflow.dtypes'
-local graph = require 'dflow.graph'
-local nest = require 'dflow.nest'
-local text = require 'dflow.text'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local graph = require 'dflow.front.graph'
+local nest = require 'dflow.front.nest'
+local text = require 'dflow.front.text'
 
 local M = {}
 local SMALL = 4              -- constants of up to this many elements are shown as they are written

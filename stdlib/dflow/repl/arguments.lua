@@ -2,8 +2,8 @@
 --
 -- A function is given the rest of the line up to the cursor and add(word, about); nothing changes by its looking.
 local core = require 'dflow.backend'
-local graph = require 'dflow.graph'
-local help = require 'dflow.help'
+local graph = require 'dflow.front.graph'
+local help = require 'dflow.docs.help'
 local inspector = require 'dflow.repl.inspector'
 local session = require 'dflow.repl.session'
 local values = require 'dflow.repl.values'

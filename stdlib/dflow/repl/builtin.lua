@@ -1,6 +1,6 @@
 --- The prompt's own commands.
 local df = require 'dflow'
-local text = require 'dflow.text'
+local text = require 'dflow.front.text'
 local commands = require 'dflow.repl.commands'
 local session = require 'dflow.repl.session'
 local values = require 'dflow.repl.values'
@@ -24,11 +24,11 @@ end
 -- ---- help ---------------------------------------------------------------------------------------------------------
 command('help', function(rest, say)
   if rest ~= '' then return require('dflow.repl.where').what(rest) end
-  local help = require 'dflow.help'             -- with all that is told of names: not while the prompt begins
+  local help = require 'dflow.docs.help'             -- with all that is told of names: not while the prompt begins
   say('?name        what there is to know about an op, a function, an option, a value or a node: ?matmul, ?Run, ?h:step, ?x, ?12')
   say('?pattern*    the names that match')
   say('??name       where it is defined: the Lua lines, the C file and line of its entry, gradient and kernels')
-  local help = require 'dflow.help'
+  local help = require 'dflow.docs.help'
   help.width = math.max(60, math.min(110, values.terminal().columns))
   local indent = (' '):rep(26)
   for _, name in ipairs(commands.names()) do
@@ -48,7 +48,7 @@ end, 'help [name] - this list, or what there is to know about a name')
 command('doc', function(rest, say)
   if rest ~= '' then return require('dflow.repl.where').what(rest) end
   local line = ''
-  for _, name in ipairs(require('dflow.help').names()) do
+  for _, name in ipairs(require('dflow.docs.help').names()) do
     if #line + #name > values.terminal().columns - 4 then
       say(line)
       line = ''
@@ -189,7 +189,7 @@ command('set', function(rest, say)
     return
   end
   local s = settings[name]
-  if not s then error(("there is no setting '%s'%s"):format(name, require('dflow.errors').hint(name, setting_names())), 0) end
+  if not s then error(("there is no setting '%s'%s"):format(name, require('dflow.front.errors').hint(name, setting_names())), 0) end
   if value == '' then return ('%s %s'):format(name, s[2]()) end
   s[3](value)
 end, 'set [name [value]] - how values are shown; alone: all settings', function(rest)

@@ -3,7 +3,7 @@
 -- A command is called as fn(rest, say, repl, path): the rest of its line, a function that prints a line, and the file that it goes to,
 -- if any; what it returns as a string is printed too. `true` leaves the prompt. On every command: `:cmd?` shows its doc, `:cmd … ~pattern` keeps the lines
 -- that match, `:cmd … > file` writes to a file. Any unique beginning of a name will do.
-local errors = require 'dflow.errors'
+local errors = require 'dflow.front.errors'
 
 local M = {}
 local commands, order, repl = {}, {}, nil

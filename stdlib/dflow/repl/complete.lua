@@ -4,11 +4,11 @@
 -- Nothing is called for it: a table is read with rawget and next, and of its metatable only an __index that is a table is
 -- followed. What dflow's own types have is known from their modules.
 local df = require 'dflow'
-local dtypes = require 'dflow.dtypes'
-local graph = require 'dflow.graph'
-local help = require 'dflow.help'
+local dtypes = require 'dflow.front.dtypes'
+local graph = require 'dflow.front.graph'
+local help = require 'dflow.docs.help'
 local docs = require 'dflow.docs'
-local registry = require 'dflow.registry'
+local registry = require 'dflow.front.registry'
 local lexer = require 'dflow.repl.lexer'
 local hints = require 'dflow.repl.hints'
 local values = require 'dflow.repl.values'

@@ -2,10 +2,10 @@
 local core = require 'dflow.backend'
 local df = require 'dflow'
 local docs = require 'dflow.docs'
-local graph = require 'dflow.graph'
-local help = require 'dflow.help'
-local registry = require 'dflow.registry'
-local text = require 'dflow.text'
+local graph = require 'dflow.front.graph'
+local help = require 'dflow.docs.help'
+local registry = require 'dflow.front.registry'
+local text = require 'dflow.front.text'
 local values = require 'dflow.repl.values'
 
 local M = {}

@@ -1,7 +1,7 @@
 --- What the editor in C asks of Lua (interp/prompt.h lists it): colours, hints, Enter, Tab, and what was pasted.
 local df = require 'dflow'
 local lua_docs = require 'dflow.docs.lua'
-local dtypes = require 'dflow.dtypes'
+local dtypes = require 'dflow.front.dtypes'
 local buffers = require 'dflow.repl.buffer'
 local session = require 'dflow.repl.session'
 

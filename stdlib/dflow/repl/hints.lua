@@ -1,10 +1,10 @@
 --- Which call the cursor is in, and the line under the input that shows its signature with the current argument in bold.
 --
 -- Nothing here calls a function or an __index of the user's: names are looked up with rawget, and in tables that are known.
-local help = require 'dflow.help'
+local help = require 'dflow.docs.help'
 local df = require 'dflow'
 local docs = require 'dflow.docs'
-local registry = require 'dflow.registry'
+local registry = require 'dflow.front.registry'
 
 local M = {}
 

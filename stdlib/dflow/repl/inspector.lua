@@ -3,9 +3,9 @@
 -- The prompt's own runs go on in the background while it waits for them, so Ctrl-C can pause one at a token boundary and open a prompt
 -- on it. The commands speak of that run, or of the newest one that df.start began.
 local core = require 'dflow.backend'
-local errors = require 'dflow.errors'
-local graph = require 'dflow.graph'
-local runs = require 'dflow.session'
+local errors = require 'dflow.front.errors'
+local graph = require 'dflow.front.graph'
+local runs = require 'dflow.front.session'
 local commands = require 'dflow.repl.commands'
 local values = require 'dflow.repl.values'
 local progress = require 'dflow.repl.progress'
@@ -446,7 +446,7 @@ command('trace', function(rest, say)
   file:close()
   local seen, _, ok, value = logged_runs(expression)
   if #seen > 0 then
-    require(path:find('%.html?$') and 'dflow.report' or 'dflow.trace').write(seen[#seen], path)
+    require(path:find('%.html?$') and 'dflow.inspect.report' or 'dflow.inspect.trace').write(seen[#seen], path)
     say(('%s was written%s'):format(path, #seen > 1 and (', of the last of %d runs'):format(#seen) or ''))
   end
   if not ok then error(value, 0) end

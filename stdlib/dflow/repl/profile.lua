@@ -3,7 +3,7 @@
 -- What no kernel took is overhead: Lua, compiling and starting the runs, and waiting. Kernels and overhead together are all of the time,
 -- which is the time on the clock unless kernels ran at the same time.
 local core = require 'dflow.backend'
-local trace = require 'dflow.trace'
+local trace = require 'dflow.inspect.trace'
 
 local M = {}
 local TOKEN, DONE, OPEN = 0, 1, 2

@@ -1,7 +1,7 @@
 --- How long things take: an expression once, or as often as it needs for a number that can be trusted.
 local df = require 'dflow'
-local graph = require 'dflow.graph'
-local text = require 'dflow.text'
+local graph = require 'dflow.front.graph'
+local text = require 'dflow.front.text'
 
 local M = {}
 

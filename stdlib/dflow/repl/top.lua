@@ -3,7 +3,7 @@
 -- A picture may cost a thousandth of a second, so that all of it takes at most one per cent of a core. The frames and tokens of a large run
 -- cost more than that; they are then looked at less often, and only as many frames are read as have room.
 local core = require 'dflow.backend'
-local graph = require 'dflow.graph'
+local graph = require 'dflow.front.graph'
 local inspect = require 'dflow.inspect'
 
 local M = {}

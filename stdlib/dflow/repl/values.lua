@@ -2,9 +2,9 @@
 -- need no feed and have no effect; tables with a depth, cycles marked.
 local core = require 'dflow.backend'
 local df = require 'dflow'
-local graph = require 'dflow.graph'
-local tensor = require 'dflow.tensor'
-local text = require 'dflow.text'
+local graph = require 'dflow.front.graph'
+local tensor = require 'dflow.front.tensor'
+local text = require 'dflow.front.text'
 
 local M = {}
 

@@ -1,12 +1,12 @@
 --- Where things are defined: a Lua function's file and line with its text, an op's entry in the sources, what a name holds.
-local help = require 'dflow.help'
+local help = require 'dflow.docs.help'
 local df = require 'dflow'
-local ops = require 'dflow.ops'
-local registry = require 'dflow.registry'
+local ops = require 'dflow.front.ops'
+local registry = require 'dflow.front.registry'
 local docs = require 'dflow.docs'
-local graph = require 'dflow.graph'
-local sources = require 'dflow.sources'
-local errors = require 'dflow.errors'
+local graph = require 'dflow.front.graph'
+local sources = require 'dflow.docs.sources'
+local errors = require 'dflow.front.errors'
 local session = require 'dflow.repl.session'
 local values = require 'dflow.repl.values'
 local hints = require 'dflow.repl.hints'
@@ -73,7 +73,7 @@ local function library(name)
   local owner, method = name:match('^(%a+):([%w_]+)$')
   if owner then
     local t = docs.types[owner]
-    for _, module in ipairs{ 'dflow.session', 'dflow.tensor', 'dflow.graph', 'dflow.tensor_array', 'dflow.variable', 'dflow.queue' } do
+    for _, module in ipairs{ 'dflow.front.session', 'dflow.front.tensor', 'dflow.front.graph', 'dflow.front.tensor_array', 'dflow.front.variable', 'dflow.front.queue' } do
       local class = require(module)[owner]
       local index = type(class) == 'table' and rawget(class, '__index')
       local methods = type(index) == 'table' and index

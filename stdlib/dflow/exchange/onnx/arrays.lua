@@ -1,0 +1,166 @@
+--- TensorArrays in ONNX. A handle is a table that says how the elements lie there:
+--
+--   {kind = 'new'}   nothing has been written yet
+--   {kind = 'rows'}  a tensor whose rows are the elements: an array that was unstacked, or that a loop wrote in order and handed out as
+--                    a scan output
+--   {kind = 'list'}  a sequence of as many elements as there are locations; those not written yet are zeros
+--
+-- and beside it d, the dtype of the elements; shape, what is known of theirs; size, the name of the size it was made with; dynamic.
+local proto = require 'dflow.exchange.onnx.proto'
+local dtypes = require 'dflow.front.dtypes'
+
+local I = proto.int
+local INT32, INT64, BOOL = 3, 9, 10
+local M = { ops = {} }
+
+local function like(a, kind, name)
+  return { kind = kind, name = name, d = a.d, shape = a.shape, size = a.size, fixed = a.fixed, dynamic = a.dynamic }
+end
+M.like = like
+
+local function known(shape)
+  for _, dim in ipairs(shape or { -1 }) do if dim < 0 then return false end end
+  return true
+end
+
+--- The number of elements, an int64 scalar.
+local function length(x, a)
+  if a.kind == 'new' or (a.kind == 'rows' and not a.dynamic) then return x:cast(a.size, INT64) end
+  if a.kind == 'list' then return x:op('SequenceLength', { a.name }) end
+  local rows = x:op('Gather', { x:op('Shape', { a.name }), x:number(0, INT64) })
+  return x:op('Max', { rows, x:cast(a.size, INT64) })
+end
+
+--- [n, element…], int64: what the rows' shape is.
+local function rows_shape(x, n, a)
+  local count = x:op('Unsqueeze', { n, x:ints { 0 } })
+  if #a.shape == 0 then return count end
+  return x:op('Concat', { count, x:ints(a.shape) }, { axis = I(0) })
+end
+
+--- The array as a sequence.
+function M.list(x, a)
+  if a.kind == 'list' then return a end
+  if a.kind == 'rows' then return like(a, 'list', x:op('SplitToSequence', { a.name }, { axis = I(0), keepdims = I(0) })) end
+  if a.fixed == 0 then return like(a, 'list', x:op('SequenceEmpty', {}, { dtype = I(proto.dtype[a.d]) })) end
+  local d = a.d == BOOL and INT32 or a.d
+  local n = x:cast(a.size, INT64)
+  local function zeros(shape)
+    local z = x:op('Expand', { d == dtypes.STRING and x:constant(d, {}, { '' }) or x:number(0, d), shape })
+    return x:op('SplitToSequence', { d == a.d and z or x:cast(z, a.d) }, { axis = I(0), keepdims = I(0) })
+  end
+  if known(a.shape) then return like(a, 'list', zeros(rows_shape(x, n, a))) end
+  -- Whoever infers shapes would take the zeros' for that of all elements: of two shapes nothing is inferred.
+  local function of(...)
+    local tail = { ... }
+    return function()
+      local count = x:op('Unsqueeze', { n, x:ints { 0 } })
+      return zeros(#tail > 0 and x:op('Concat', { count, x:ints(tail) }, { axis = I(0) }) or count)
+    end
+  end
+  return like(a, 'list', x:choice(x:number(1, BOOL), of(), of(1), { d = a.d, sequence = true }))
+end
+
+--- The array with what is known of its elements later: (node, index) is a handle of it.
+function M.learn(x, a, node, index)
+  if known(a.shape) then return a end
+  local after = like(a, a.kind, a.name)
+  after.shape = x:handle_shape(node, index) or a.shape
+  return after
+end
+
+--- The elements along a new axis 0.
+local function stacked(x, a, n)
+  if a.kind == 'rows' then return a.name end
+  if a.kind == 'new' then
+    if not known(a.shape) then n:refuse('nothing was written to the array') end
+    return x:op('Expand', { x:number(0, a.d), rows_shape(x, x:cast(a.size, INT64), a) })
+  end
+  local function joined() return x:op('ConcatFromSequence', { a.name }, { axis = I(0), new_axis = I(1) }) end
+  if not known(a.shape) or (a.fixed and a.fixed > 0) then return joined() end
+  -- ONNX joins no empty sequence.
+  local some = x:op('Greater', { x:op('SequenceLength', { a.name }), x:number(0, INT64) })
+  local shape = { -1 }
+  for i, dim in ipairs(a.shape) do shape[i + 1] = dim end
+  return x:choice(some, joined, function() return x:op('Expand', { x:number(0, a.d), rows_shape(x, x:number(0, INT64), a) }) end,
+                  { d = a.d, shape = shape })
+end
+
+--- The sequence with v at location i.
+local function written(x, a, i, v)
+  local at = x:cast(i, INT64)
+  local function without() return x:op('SequenceErase', { a.name, at }) end
+  if not a.dynamic then return x:op('SequenceInsert', { without(), v, at }) end
+  local inside = x:op('Less', { at, x:op('SequenceLength', { a.name }) })
+  return x:op('SequenceInsert', { x:choice(inside, without, function() return x:op('Identity', { a.name }) end,
+                                           { d = a.d, sequence = true }), v, at })
+end
+
+-- ---- the ops: fn(x, n, a) with the array a of input 1; gives a name or an array -----------------------------------------------------
+local ops = M.ops
+
+function ops.TensorArrayWrite(x, n, a)
+  if n:d(3) == dtypes.RESOURCE then n:refuse('ONNX has no sequence of sequences') end
+  a = M.learn(x, a, n.node, 0)
+  if a.kind == 'new' and not known(a.shape) then
+    a = like(a, 'new')
+    a.shape = n:shape(3)
+  end
+  a = M.list(x, a)
+  return like(a, 'list', written(x, a, n[2], n[3]))
+end
+
+function ops.TensorArrayRead(x, n, a)
+  if a.kind == 'rows' then return x:op('Gather', { a.name, n[2] }, { axis = I(0) }) end
+  if a.kind == 'new' then n:refuse('nothing was written to the array') end
+  return x:op('SequenceAt', { a.name, n[2] })
+end
+
+function ops.TensorArrayStack(x, n, a) return stacked(x, a, n) end
+
+function ops.TensorArrayTake(x, n, a)
+  local zero = x:ints { 0 }
+  return x:op('Slice', { stacked(x, a, n), zero, x:op('Reshape', { x:index(n, 2), x:ints { 1 } }), zero })
+end
+
+function ops.TensorArrayGather(x, n, a) return x:op('Gather', { stacked(x, a, n), n[2] }, { axis = I(0) }) end
+
+function ops.TensorArrayUnstack(_, n, a)
+  if a.kind ~= 'new' then n:refuse('the array was written to before') end
+  local after = like(a, 'rows', n[2])
+  local shape = n:shape(2)
+  if shape then after.shape = { (table.unpack or unpack)(shape, 2) } end
+  return after
+end
+
+function ops.TensorArrayScatter(x, n, a)
+  if a.kind == 'list' then n:refuse('the array was written to before') end
+  local at = x:op('Unsqueeze', { x:index(n, 2), x:ints { 1 } })
+  if a.kind == 'rows' then return like(a, 'rows', x:op('ScatterND', { a.name, at, n[3] })) end
+  if a.dynamic and not (a.fixed and a.fixed > 0) then n:refuse('the array may grow') end
+  local element = x:op('Slice', { x:op('Shape', { n[3] }), x:ints { 1 }, x:ints { 2 ^ 53 } })
+  local shape = x:op('Concat', { x:op('Unsqueeze', { x:cast(a.size, INT64), x:ints { 0 } }), element }, { axis = I(0) })
+  local after = like(a, 'rows', x:op('ScatterND', { x:op('Expand', { x:number(0, a.d), shape }), at, n[3] }))
+  after.shape = n:shape(3) and { (table.unpack or unpack)(n:shape(3), 2) }
+  return after
+end
+
+function ops.TensorArraySplit(x, n, a)
+  if a.kind ~= 'new' then n:refuse('the array was written to before') end
+  return like(a, 'list', x:op('SplitToSequence', { n[2], x:index(n, 3) }, { axis = I(0) }))
+end
+
+function ops.TensorArrayConcat(x, n, a)
+  if n.uses(1) then n:refuse('the lengths of its elements are asked for') end
+  return x:op('ConcatFromSequence', { M.list(x, a).name }, { axis = I(0) })
+end
+
+function ops.TensorArraySize(x, n, a) return x:cast(length(x, a), INT32) end
+function ops.TensorArrayCopy(_, _, a) return a end
+function ops.Identity(_, _, a) return a end
+
+--- The ops that change nothing: an array that is only read after a loop may be its scan output.
+M.reads = { TensorArrayRead = true, TensorArrayStack = true, TensorArrayTake = true, TensorArrayGather = true, TensorArraySize = true,
+            TensorArrayConcat = true }
+
+return M

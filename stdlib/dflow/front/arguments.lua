@@ -1,0 +1,123 @@
+--- Arguments of ops whose Lua surface differs from the node: what is given by place, what by name, what each means.
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local graph = require 'dflow.front.graph'
+local nest = require 'dflow.front.nest'
+local convert = require 'dflow.front.convert'
+local registry = require 'dflow.front.registry'
+
+local M = {}
+M.functions = {}      -- name -> function: adapters, and registry functions once they were asked for
+local to_output, op1, typed = convert.to_output, registry.op1, convert.typed
+
+local is_checked = {}
+
+--- What every op means by these: an axis is a whole number, a list or an Output; a shape a list or an Output.
+function is_checked.axis(what, v)
+  if type(v) == 'number' and dtypes.is_whole(v) and math.abs(v) < 2^31 then return end
+  if nest.is_plain(v) or (type(v) == 'table' and typed(v)) then return end
+  errors.bad('%s: axis is %s, a whole number is expected', what, errors.describe(v))
+end
+function is_checked.shape(what, v)
+  if type(v) == 'number' and dtypes.is_whole(v) and math.abs(v) < 2^53 then return end
+  if type(v) == 'table' and typed(v) then return end
+  if not nest.is_plain(v) then
+    errors.bad('%s: shape is %s, a list of whole numbers is expected', what, errors.describe(v))
+  end
+  for i = 1, #v do
+    local d = v[i]
+    if type(d) ~= 'number' or not dtypes.is_whole(d) or math.abs(d) >= 2^53 then
+      errors.bad('%s: dimension %d of the shape is %s, a whole number is expected', what, i - 1, errors.describe(d))
+    end
+  end
+end
+function is_checked.name(what, v)
+  if type(v) ~= 'string' then errors.bad('%s: name is %s, a string is expected', what, errors.describe(v)) end
+end
+function is_checked.dtype(what, v)
+  dtypes.of(v)
+end
+for _, key in ipairs{ 'keep_dims', 'exclusive', 'reverse', 'transpose_a', 'transpose_b', 'sorted' } do
+  is_checked[key] = function(what, v)
+    if type(v) ~= 'boolean' then
+      errors.bad('%s: %s is %s, true or false is expected', what, key, errors.describe(v))
+    end
+  end
+end
+
+--- Takes positional arguments and an options table apart.
+-- @param what   the op's name, for messages
+-- @param names  names of what may be given by place, in order; these are options too
+-- @param more   names of further options
+-- @return       a table of them all by name
+local function take(what, names, more, ...)
+  local n, out = select('#', ...), {}
+  while n > 0 and (select(n, ...)) == nil do n = n - 1 end
+  local last = n > 0 and (select(n, ...)) or nil
+  if n > 0 and nest.is_plain(last) and (nest.has_names(last) or (n > #names and next(last) == nil)) then
+    for key, v in pairs(last) do
+      local known = key == 'name'
+      for i = 1, #names do known = known or names[i] == key end
+      for i = 1, #more do known = known or more[i] == key end
+      if not known then
+        local all = {}
+        for i = 1, #names do if i > 1 then all[#all + 1] = names[i] end end
+        for i = 1, #more do all[#all + 1] = more[i] end
+        all[#all + 1] = 'name'
+        errors.bad("%s has no option '%s'%s (it knows: %s)", what, tostring(key), errors.hint(key, all), table.concat(all, ', '))
+      end
+      out[key] = v
+    end
+    n = n - 1
+  end
+  if n > #names then
+    errors.bad('%s takes at most %d arguments (%s), %d were given', what, #names, table.concat(names, ', '), n)
+  end
+  for i = 1, n do
+    local v = select(i, ...)
+    if v ~= nil then out[names[i]] = v end
+  end
+  for key, v in pairs(out) do
+    local check = is_checked[key]
+    if check then check(what, v) end
+  end
+  return out
+end
+M.take = take
+
+local function required(what, o, ...)
+  for i = 1, select('#', ...) do
+    local name = select(i, ...)
+    if o[name] == nil then errors.bad('%s: %s is missing', what, name) end
+  end
+end
+M.required = required
+
+M.of = {}      -- of adapters: name -> {what may be given by place, what only by name}
+--- Defines the function df.name: fn gets take's table.
+local function def(name, names, more, fn)
+  M.of[name] = { names, more }
+  M.functions[name] = function(...) return fn(take(name, names, more, ...)) end
+end
+M.def = def
+
+--- An Output of the value; bare numbers are int32 (indices, axes, sizes).
+local function int32(v, g)
+  return to_output(v, 3, g)
+end
+M.int32 = int32
+
+--- The axes of x as something that a reduction takes: all of them when axis is nil.
+local function axes_of(x, axis)
+  if axis ~= nil then return int32(axis, x.graph) end
+  local rank = graph.rank(x)
+  if rank then
+    local list = {}
+    for i = 1, rank do list[i] = i - 1 end
+    return convert.constant(x.graph, list, 3, { rank })
+  end
+  return op1('Range', int32(0, x.graph), op1('Rank', x), int32(1, x.graph))
+end
+M.axes_of = axes_of
+
+return M

@@ -1,0 +1,456 @@
+--- map_fn, foldl, foldr, scan, case, switch_case: made of cond, while_loop and TensorArray only, so their gradients need no
+-- words of their own.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local graph = require 'dflow.front.graph'
+local nest = require 'dflow.front.nest'
+local convert = require 'dflow.front.convert'
+local tensor = require 'dflow.front.tensor'
+local tensor_array = require 'dflow.front.tensor_array'
+local control = require 'dflow.front.control'
+local ops = require 'dflow.front.ops'
+local gradients = require 'dflow.front.gradients'
+
+local M = {}
+local call_user = require 'dflow.front.call'
+local unpack = graph.unpack
+local f = ops.functions
+
+local loop_options = { 'parallel_iterations', 'back_prop', 'save', 'swap_memory', 'name' }
+
+local function loop_opts(opts, what, more)
+  local known = {}
+  for i = 1, #loop_options do known[i] = loop_options[i] end
+  for _, name in ipairs(more or {}) do known[#known + 1] = name end
+  opts = errors.options(opts, what, known)
+  local out = {}
+  for _, name in ipairs(loop_options) do out[name] = opts[name] end
+  out.name = out.name or what
+  return out, opts
+end
+
+--- The elems as a list of Outputs; whether fn gets one value for a row (a list gives as many as it has elements); and a
+-- function from the list's rows to what fn gets.
+local function take_elems(elems, what)
+  if elems == nil then errors.bad('%s: elems is missing', what) end
+  local one = not nest.is_structure(elems)
+  local single = one or nest.has_names(elems)
+  if one then return { convert.to_output(elems, nil, nil, what) }, single, function(rows) return rows end end
+  local like, list = single and { elems } or elems, {}
+  nest.each(like, nest.is_structure, function(v) list[#list + 1] = convert.to_output(v, nil, nil, what) end)
+  return list, single, function(rows) return nest.pack(like, rows) end
+end
+
+--- One array per tensor, each with the rows of its tensor; and how many rows there are.
+local function unstacked(list, what)
+  local rows = list[1].shape and list[1].shape[1]
+  for _, x in ipairs(list) do
+    if graph.rank(x) == 0 then errors.bad('%s: elems %s is a scalar; it goes over axis 0', what, x.name) end
+  end
+  local n, arrays = f.dim(list[1], 0), {}
+  for i, x in ipairs(list) do
+    local shape = x.shape
+    if shape and rows and rows >= 0 and shape[1] >= 0 and shape[1] ~= rows then
+      errors.bad('%s: elems have different numbers of rows, %d and %d', what, rows, shape[1])
+    end
+    arrays[i] = tensor_array.new(x.dtype, n):unstack(x)
+  end
+  return arrays, n
+end
+
+local function read_all(arrays, i)
+  local values = {}
+  for k, ta in ipairs(arrays) do values[k] = ta:read(i) end
+  return values
+end
+
+local function check_function(fn, what)
+  if type(fn) ~= 'function' then errors.bad('%s takes a function first, not %s', what, errors.describe(fn)) end
+end
+
+--- An array around the loop whose body is being built, as that body sees it; `close` gives the array after the loop. The
+-- dtype may be one that only the body knows.
+local function carried(g, d, size)
+  core.push_outer(g.handle)
+  local ok, ta = pcall(tensor_array.new, d, size)
+  core.pop_outer(g.handle)
+  if not ok then error(ta, 0) end
+  local number, node, index = core.while_add_var(g.handle, ta.handle.node, ta.handle.index)
+  local inside = tensor_array.wrap(graph.output(g, node, index), ta.d)
+  return inside, function(last)
+    return tensor_array.wrap(graph.output(g, core.while_close_var(g.handle, number, last.handle.node, last.handle.index)), ta.d)
+  end
+end
+
+--- The whole array, which has as many rows as x: known while building where x's are.
+local function stacked(ta, x)
+  local out = ta:stack()
+  local shape, from = out.shape, x.shape
+  if shape and from and from[1] >= 0 then
+    shape[1] = from[1]
+    out:set_shape(shape)
+  end
+  return out
+end
+
+--- df.map_fn(fn, elems, opts): fn of each row, stacked. fn is called once, while the graph is built; rows run in parallel.
+-- @param elems  [n, ...], or a list of such: fn(a, b) then
+-- @return       [n, ...]; a list of them where fn returns several; the structure that fn returns
+function M.map_fn(fn, elems, opts)
+  check_function(fn, 'map_fn')
+  opts = loop_opts(opts, 'map_fn', { 'dtype' })
+  local list, _, arguments = take_elems(elems, 'map_fn')
+  local g = list[1].graph
+  local depth = graph.depth()
+  graph.push(g)
+  local ok, result = pcall(function()
+    local arrays, n = unstacked(list, 'map_fn')
+    local like, finished
+    control.while_loop(function(i) return f.less(i, n) end, function(i)
+      local rows = arguments(read_all(arrays, i))
+      local results = call_user(fn, unpack(rows, 1, #rows))
+      results.n = nil
+      if #results == 0 then errors.bad('map_fn: the function returns nothing') end
+      like = #results == 1 and results[1] or results
+      finished = {}
+      nest.each(like, nest.is_structure, function(v)
+        local o = convert.to_output(v, nil, g, 'map_fn')
+        local ta, close = carried(g, o.dtype, n)
+        finished[#finished + 1] = close(ta:write(i, o))
+      end)
+      return f.add(i, 1)
+    end, { f.int32(0) }, opts)
+    local k = 0
+    return nest.map(like, nest.is_structure, function()
+      k = k + 1
+      return stacked(finished[k], list[1])
+    end)
+  end)
+  graph.restore(depth)
+  if not ok then error(result, 0) end
+  return result
+end
+
+--- Positions 0 .. n-1 as the loop takes them; from the end when reversed.
+local function position(i, n, reverse)
+  if reverse then return f.subtract(f.subtract(n, 1), i) end
+  return i
+end
+
+--- What fn(acc, row...) returned as the accumulator's structure: several results are a list.
+local function as_acc(acc, results, n)
+  if n == 1 then return results[1] end
+  return results
+end
+
+--- The first accumulator: init, or the first row.
+local function first_acc(init, arrays, n, reverse, single, arguments)
+  if init ~= nil then
+    return nest.map(init, nest.is_structure, function(v) return convert.to_output(v, nil, arrays[1].graph) end), 0
+  end
+  local at = reverse and f.subtract(n, 1) or f.int32(0)
+  local values = arguments(read_all(arrays, at))
+  return single and values[1] or values, 1
+end
+
+--- build(init), where a bare number is what it is alone; when the function refuses that, of the elements' dtype: a sum of
+-- floats may begin at 0.
+local function with_init(init, d, build)
+  local ok, result = pcall(build, init)
+  if ok then return result end
+  if errors.is(result) and result.code == 'invalid_argument' and init ~= nil then
+    local bare = false
+    local fitted, as = pcall(nest.map, init, nest.is_structure, function(v)
+      if type(v) ~= 'number' or dtypes.of_bare(v) == d then return v end
+      bare = true
+      return convert.constant(graph.current(), v, d)
+    end)
+    if fitted and bare then
+      local again, value = pcall(build, as)
+      if again then return value end
+    end
+  end
+  error(result, 0)
+end
+
+local function fold(what, reverse)
+  return function(fn, elems, init, opts)
+    check_function(fn, what)
+    if opts == nil and nest.is_plain(init) and nest.has_names(init) and not nest.is_structure({ (next(init)) }) then
+      local is_options = true       -- foldl(fn, elems, {parallel_iterations = 1})
+      for key in pairs(init) do
+        local known = false
+        for _, name in ipairs(loop_options) do known = known or name == key end
+        is_options = is_options and known
+      end
+      if is_options then init, opts = nil, init end
+    end
+    opts = loop_opts(opts, what)
+    local list, single, arguments = take_elems(elems, what)
+    local g = list[1].graph
+    local depth = graph.depth()
+    graph.push(g)
+    local ok, result = pcall(with_init, init, graph.dtype(list[1]), function(first)
+      local arrays, n = unstacked(list, what)
+      local acc, start = first_acc(first, arrays, n, reverse, single, arguments)
+      local _, last = control.while_loop(function(i) return f.less(i, n) end, function(i, a)
+        local rows = arguments(read_all(arrays, position(i, n, reverse)))
+        local results = call_user(fn, a, unpack(rows, 1, #rows))
+        results.n = nil
+        return f.add(i, 1), as_acc(a, results, #results)
+      end, { f.int32(start), acc }, opts)
+      return last
+    end)
+    graph.restore(depth)
+    if not ok then error(result, 0) end
+    return result
+  end
+end
+
+--- df.foldl(fn, elems, init?): fn(... fn(fn(init, row 0), row 1) ..., row n-1); without init the first row is where it starts.
+M.foldl = fold('foldl', false)
+--- df.foldr(fn, elems, init?): the same from the last row to the first.
+M.foldr = fold('foldr', true)
+
+--- df.scan(fn, elems, init?, {reverse=}): all accumulators of the fold, stacked along axis 0.
+function M.scan(fn, elems, init, opts)
+  check_function(fn, 'scan')
+  if opts == nil and nest.is_plain(init) and nest.has_names(init) then
+    local known = true
+    for key in pairs(init) do
+      local own = key == 'reverse'
+      for _, name in ipairs(loop_options) do own = own or name == key end
+      known = known and own
+    end
+    if known then init, opts = nil, init end
+  end
+  local loop, given = loop_opts(opts, 'scan', { 'reverse' })
+  local reverse = given.reverse == true
+  local list, single, arguments = take_elems(elems, 'scan')
+  local g = list[1].graph
+  local depth = graph.depth()
+  graph.push(g)
+  local ok, result = pcall(with_init, init, graph.dtype(list[1]), function(first)
+    local arrays, n = unstacked(list, 'scan')
+    local acc, start = first_acc(first, arrays, n, reverse, single, arguments)
+    local outputs = nest.map(acc, nest.is_structure, function(v)
+      local ta = tensor_array.new(v.dtype, n)
+      if start == 1 then ta = ta:write(position(f.int32(0), n, reverse), v) end
+      return ta
+    end)
+    local _, _, last = control.while_loop(function(i) return f.less(i, n) end, function(i, a, out)
+      local at = position(i, n, reverse)
+      local rows = arguments(read_all(arrays, at))
+      local results = call_user(fn, a, unpack(rows, 1, #rows))
+      results.n = nil
+      local value = as_acc(a, results, #results)
+      local leaves, k = {}, 0
+      local function collect(like, v, path)
+        if nest.is_structure(like) and nest.is_plain(like) then
+          if not nest.is_plain(v) then
+            errors.bad('scan: the function returns %s where the accumulator is a table', errors.describe(v))
+          end
+          for _, key in ipairs(nest.keys(like)) do collect(like[key], v[key], key) end
+        else
+          if v == nil then
+            errors.bad('scan: the function returns nothing for %s', tostring(path or 'the accumulator'))
+          end
+          leaves[#leaves + 1] = convert.to_output(v, graph.dtype(like), g, 'scan')
+        end
+      end
+      collect(a, value)
+      local next_acc = nest.pack(a, leaves, nest.is_structure)
+      local next_out = nest.map(out, nest.is_structure, function(ta)
+        k = k + 1
+        return ta:write(at, leaves[k])
+      end)
+      return f.add(i, 1), next_acc, next_out
+    end, { f.int32(start), acc, outputs }, loop)
+    return nest.map(last, nest.is_structure, function(ta) return stacked(ta, list[1]) end)
+  end)
+  graph.restore(depth)
+  if not ok then error(result, 0) end
+  return result
+end
+
+-- ---- case -----------------------------------------------------------------------------------------------------------
+--- df.case{{p1, f1}, {p2, f2}, default = f}: what the function of the first true predicate returns.
+-- Without a default one of the predicates must be true, else the run stops.
+function M.case(pairs_list, opts)
+  if not nest.is_plain(pairs_list) then
+    errors.bad('case takes a table {{p1, f1}, {p2, f2}, default = f}, not %s', errors.describe(pairs_list))
+  end
+  opts = errors.options(opts, 'case', { 'name' })
+  for key in pairs(pairs_list) do
+    if type(key) == 'string' and key ~= 'default' and key ~= 'name' then
+      errors.bad("case has no option '%s'%s (it knows: default, name)", key, errors.hint(key, { 'default', 'name' }))
+    end
+  end
+  local n, default = #pairs_list, pairs_list.default
+  if n == 0 and not default then errors.bad('case: there is no pair and no default') end
+  for i = 1, n do
+    local p = pairs_list[i]
+    if type(p) ~= 'table' or type(p[2]) ~= 'function' then
+      errors.bad('case: pair %d is not {predicate, function}', i)
+    end
+  end
+  if default ~= nil and type(default) ~= 'function' then
+    errors.bad('case: default is %s, a function is expected', errors.describe(default))
+  end
+  local name = opts.name or pairs_list.name or 'case'
+  local function build(i)
+    if i > n then return default() end
+    local p, fn = pairs_list[i][1], pairs_list[i][2]
+    if i == n and not default then
+      return control.cond(p, fn, function()
+        local stop = f.assert(false, {}, { message = 'case: none of the predicates is true' })
+        return graph.control_dependencies({ stop }, fn)
+      end, { name = name })
+    end
+    return control.cond(p, fn, function() return build(i + 1) end, { name = name })
+  end
+  return build(1)
+end
+
+--- df.switch_case(i, {f0, f1, ...}, default?): what function number i returns; default, or the last one, for other numbers.
+function M.switch_case(index, functions, default)
+  if not nest.is_plain(functions) or #functions == 0 then
+    errors.bad('switch_case takes an index and a list of functions')
+  end
+  for i, fn in ipairs(functions) do
+    if type(fn) ~= 'function' then
+      errors.bad('switch_case: branch %d is %s, a function is expected', i - 1, errors.describe(fn))
+    end
+  end
+  if default ~= nil and type(default) ~= 'function' then
+    errors.bad('switch_case: default is %s, a function is expected', errors.describe(default))
+  end
+  local last = default or functions[#functions]
+  index = convert.to_output(index, dtypes.INT32, nil, 'switch_case')
+  -- A tree of conds: as deep as the logarithm of the number of branches.
+  local function build(low, high)     -- one of branches low .. high - 1 is wanted
+    if high - low == 1 then return functions[low + 1]() end
+    local middle = math.floor((low + high) / 2)
+    return control.cond(f.less(index, middle), function() return build(low, middle) end, function() return build(middle, high) end,
+                        { name = 'switch_case' })
+  end
+  local n = #functions
+  local known = f.logical_and(f.greater_equal(index, 0), f.less(index, n))
+  return control.cond(known, function() return build(0, n) end, function() return last() end, { name = 'switch_case' })
+end
+
+-- ---- derivatives of derivatives -----------------------------------------------------------------------------------------
+--- The gradient as a dense Output; zeros where there is none.
+local function dense_gradient(y, x, opts)
+  opts = opts or {}
+  opts.unconnected = 'zero'
+  return convert.to_output(gradients.gradients(y, x, opts), nil, x.graph)
+end
+
+local function variable_or_output(x, what)
+  if x == nil then errors.bad('%s: x is missing', what) end
+  if convert.typed(x) == nil then
+    errors.bad('%s: x is %s, an Output or Variable is expected', what, errors.describe(x))
+  end
+  return x
+end
+
+--- v as an Output that goes with x: of its dtype, and of its shape or a scalar.
+local function direction(x, v, g, what)
+  if v == nil then errors.bad('%s: v is missing', what) end
+  local d = convert.typed(x)
+  local o = convert.to_output(v, d, g, what)
+  local shape, expected = o.shape, x.shape
+  local same = graph.dtype(o) == d
+  if same and shape and expected and #shape > 0 then
+    same = #shape == #expected
+    for i = 1, same and #shape or 0 do same = same and (shape[i] == expected[i] or shape[i] < 0 or expected[i] < 0) end
+  end
+  if not same then
+    errors.bad('%s: v is %s, but x (`%s`) is %s', what, tensor.shape_text(o.dtype, shape), x.name, tensor.shape_text(x.dtype, expected))
+  end
+  return o
+end
+
+--- Calls each(x, v) for the leaves of a structure of x and the vectors of the same structure.
+local function directions(x, v, what, each)
+  if not nest.is_plain(v) then errors.bad('%s: v is %s, a table like x is expected', what, errors.describe(v)) end
+  for _, k in ipairs(nest.keys(x)) do
+    if v[k] == nil then errors.bad('%s: v has nothing for x.%s', what, tostring(k)) end
+    if nest.is_structure(x[k]) then directions(x[k], v[k], what, each) else each(x[k], v[k]) end
+  end
+end
+
+--- df.jvp(y, x, v): J v, the derivative of y along v. By two reverse passes: the first is linear in its grad_ys u, and J v is
+-- its gradient with respect to u.
+-- Of a list of x the sum over them all.
+function M.jvp(y, x, v)
+  if nest.is_structure(x) then
+    local sum
+    directions(x, v, 'jvp', function(xi, vi)
+      local part = M.jvp(y, xi, vi)
+      sum = sum and f.add(sum, part) or part
+    end)
+    return sum
+  end
+  x = variable_or_output(x, 'jvp')
+  y = convert.to_output(y, nil, nil, 'jvp')
+  v = direction(x, v, y.graph, 'jvp')
+  local u = f.placeholder_with_default(f.zeros_like(y), y.shape)
+  local g = convert.to_output(gradients.gradients(y, x, { grad_ys = u, unconnected = 'zero' }), nil, y.graph)
+  return convert.to_output(gradients.gradients(g, u, { grad_ys = v, unconnected = 'zero' }), nil, y.graph)
+end
+
+--- df.hvp(y, x, v): H v, for a scalar y. Of a list of x a list: the rows of H that belong to each.
+function M.hvp(y, x, v)
+  if nest.is_structure(x) then
+    local gs, vs = {}, {}
+    directions(x, v, 'hvp', function(xi, vi)
+      gs[#gs + 1] = dense_gradient(y, xi)
+      vs[#vs + 1] = direction(xi, vi, gs[1].graph, 'hvp')
+    end)
+    return nest.map(x, nest.is_structure, function(xi) return dense_gradient(gs, xi, { grad_ys = vs }) end)
+  end
+  x = variable_or_output(x, 'hvp')
+  local g = dense_gradient(y, x)
+  v = direction(x, v, g.graph, 'hvp')
+  return dense_gradient(g, x, { grad_ys = v })
+end
+
+--- df.jacobian(y, x): dy[i] / dx[j], of shape y.shape + x.shape. Of a list of x a list.
+function M.jacobian(y, x)
+  if nest.is_structure(x) then
+    return nest.map(x, nest.is_structure, function(xi) return M.jacobian(y, xi) end)
+  end
+  x = variable_or_output(x, 'jacobian')
+  y = convert.to_output(y, nil, nil, 'jacobian')
+  local flat = f.reshape(y, { -1 })
+  local n = f.size(y)
+  local rows = M.map_fn(function(i)
+    local pick = f.one_hot(i, n, { dtype = y.dtype })
+    return dense_gradient(flat, x, { grad_ys = pick })
+  end, f.range(n))
+  local x_shape = f.shape(convert.to_output(x))
+  local out = f.reshape(rows, f.concat({ f.shape(y), x_shape }, 0))
+  local ys, xs = y.shape, x.shape
+  if ys and xs then
+    local shape = {}
+    for _, d in ipairs(ys) do shape[#shape + 1] = d end
+    for _, d in ipairs(xs) do shape[#shape + 1] = d end
+    out:set_shape(shape)
+  end
+  return out
+end
+
+--- df.hessian(y, x): the second derivatives of a scalar y, of shape x.shape + x.shape; of a larger y those of its sum. Of a list of x a
+-- list, without the mixed ones.
+function M.hessian(y, x)
+  if nest.is_structure(x) then
+    return nest.map(x, nest.is_structure, function(xi) return M.hessian(y, xi) end)
+  end
+  x = variable_or_output(x, 'hessian')
+  return M.jacobian(dense_gradient(y, x), x)
+end
+
+return M

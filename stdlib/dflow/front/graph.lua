@@ -1,0 +1,411 @@
+--- Graph, Operation and Output: the symbolic side. An Output is one output of one node of a graph.
+--
+-- Two mentions of the same output are the same Lua object: each graph keeps its Outputs in weak tables by node and index.
+-- The raw fields of an Output are `graph`, `node` (an id) and `index`; everything else is looked up when asked for.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local shape_text = require('dflow.front.tensor').shape_text
+
+local M = {}
+local Graph, Output, Operation = { __name = 'dflow.Graph' }, { __name = 'dflow.Output' }, { __name = 'dflow.Operation' }
+M.Graph, M.Output, M.Operation = Graph, Output, Operation
+
+local setmetatable, rawget, rawset, type = setmetatable, rawget, rawset, type
+local weak_values = { __mode = 'v' }
+local unpack = table.unpack or unpack
+
+-- ---- graphs --------------------------------------------------------------------------------------------------
+local stack = {}     -- what as_default has put in front
+local all = setmetatable({}, { __mode = 'k' })      -- every graph there is
+local sessions = {}  -- by as_default: {graph, the session that was its default before}
+local base           -- the default graph below them
+
+--- A new, empty graph.
+function M.new_graph()
+  local g = setmetatable({ handle = core.graph_new(), first = setmetatable({}, weak_values), more = {},
+                           operations = setmetatable({}, weak_values), variables = {} }, Graph)
+  all[g] = true
+  return g
+end
+
+--- The graph that ops without Output arguments are built in.
+function M.current()
+  local g = stack[#stack]
+  if g then return g end
+  if not base then base = M.new_graph() end
+  return base
+end
+
+--- A new default graph; the old one's default session is closed.
+function M.reset()
+  if #stack > 0 then errors.raise('failed_precondition', 'df.reset inside as_default, cond or while_loop') end
+  if base and base.session then base.session:close() end
+  base = nil
+  return M.current()
+end
+
+--- Calls fn(...) with g as the default graph, also when it fails; returns what fn returns.
+function M.with(g, fn, ...)
+  local depth = #stack
+  stack[depth + 1] = g
+  local function finish(ok, ...)
+    for i = #stack, depth + 1, -1 do stack[i] = nil end
+    if not ok then error((...), 0) end
+    return ...
+  end
+  return finish(pcall(fn, ...))
+end
+
+--- For cond and while_loop, which undo it themselves.
+function M.push(g) stack[#stack + 1] = g end
+function M.depth() return #stack end
+function M.restore(depth) for i = #stack, depth + 1, -1 do stack[i] = nil end end
+
+--- Makes s the default session of its graph, until leave_session.
+function M.enter_session(s)
+  sessions[#sessions + 1] = { s.graph, s.graph.session }
+  s.graph.session = s
+end
+function M.leave_session()
+  local last = table.remove(sessions)
+  last[1].session = last[2]
+end
+
+--- All that stands while one builds, in every graph; for M.unwind.
+function M.standing()
+  local list = { depth = #stack, sessions = #sessions }
+  for g in pairs(all) do list[g] = { g.controls or false, core.graph_standing(g.handle) } end
+  return list
+end
+
+--- Gives up what was begun and not ended since M.standing gave `before`: for whoever may be thrown out of the middle of anything, as by Ctrl-C.
+function M.unwind(before)
+  M.restore(before.depth)
+  while #sessions > before.sessions do M.leave_session() end
+  for g in pairs(all) do
+    local at = before[g] or { false, 0, 1, 1, 0 }
+    g.controls = at[1] or nil
+    core.graph_unwind(g.handle, at[2], at[3], at[4], at[5])
+  end
+end
+
+--- The Output (node, index) of g: always the same object.
+function M.output(g, node, index)
+  local list = g.first
+  if index ~= 0 then
+    list = g.more[index]
+    if not list then
+      list = setmetatable({}, weak_values)
+      g.more[index] = list
+    end
+  end
+  local o = list[node]
+  if o == nil then
+    o = setmetatable({ graph = g, node = node, index = index }, Output)
+    list[node] = o
+  end
+  return o
+end
+
+--- Output 0 of a node that was just made.
+function M.fresh(g, node)
+  local o = setmetatable({ graph = g, node = node, index = 0 }, Output)
+  g.first[node] = o
+  return o
+end
+
+function M.operation(g, node)
+  local o = g.operations[node]
+  if not o then
+    o = setmetatable({ graph = g, node = node }, Operation)
+    g.operations[node] = o
+  end
+  return o
+end
+
+local graph_methods = {}
+Graph.__index = graph_methods
+
+function graph_methods.as_default(g, fn, ...)
+  if type(fn) ~= 'function' then
+    errors.bad('as_default takes a function to call, not %s', errors.describe(fn))
+  end
+  return M.with(g, fn, ...)
+end
+
+--- The names that `name` may have meant: alike, or with more in front. Of a huge graph not all are compared.
+local function hint(g, name)
+  local alike, wanted, within = {}, name:lower(), nil
+  for node = 0, core.graph_nodes(g.handle) - 1 do
+    local other = core.node_name_of(g.handle, node)
+    if other:lower() == wanted then return ("; did you mean '%s'?"):format(other) end
+    within = within or other:lower():match('[^/]+$') == wanted and other
+    if #alike < 4000 and math.abs(#other - #name) <= #name / 3 then alike[#alike + 1] = other end
+  end
+  return within and ("; did you mean '%s'?"):format(within) or errors.hint(name, alike)
+end
+
+local function missing(g, name) errors.raise('not_found', "the graph has no operation '%s'%s", name, hint(g, name)) end
+
+--- g:op('name'): the operation of that name.
+function graph_methods.op(g, name)
+  if type(name) ~= 'string' then errors.bad('g:op takes a name, not %s', errors.describe(name)) end
+  local node = core.node_by_name(g.handle, name)
+  if node < 0 then missing(g, name) end
+  return M.operation(g, node)
+end
+
+--- g:output('name:0'): that output; ':0' may be left out.
+function graph_methods.output(g, name)
+  if type(name) ~= 'string' then errors.bad('g:output takes a name, not %s', errors.describe(name)) end
+  local op, index = name:match('^(.*):(%d+)$')
+  op, index = op or name, tonumber(index or 0)
+  local node = core.node_by_name(g.handle, op)
+  if node < 0 then missing(g, op) end
+  if index >= core.node_outputs(g.handle, node) then
+    local n = core.node_outputs(g.handle, node)
+    errors.raise('not_found', "the operation '%s' has %d output%s, there is none with index %d", op, n, n == 1 and '' or 's', index)
+  end
+  return M.output(g, node, index)
+end
+
+--- All operations, in the order they were built.
+function graph_methods.ops(g)
+  local list = {}
+  for node = 0, core.graph_nodes(g.handle) - 1 do list[node + 1] = M.operation(g, node) end
+  return list
+end
+
+function graph_methods.size(g)
+  return core.graph_nodes(g.handle)
+end
+
+Graph.__tostring = function(g)
+  return ('Graph of %d operations'):format(core.graph_nodes(g.handle))
+end
+
+-- ---- operations ------------------------------------------------------------------------------------------------
+local operation_fields = {
+  name = function(o) return core.node_name_of(o.graph.handle, o.node) end,
+  type = function(o) return core.node_type(o.graph.handle, o.node) end,
+  source = function(o)
+    local where = core.node_where(o.graph.handle, o.node)
+    return where ~= '' and where or nil
+  end,
+  inputs = function(o)
+    local list = {}
+    for i = 0, core.node_inputs(o.graph.handle, o.node) - 1 do
+      list[i + 1] = M.output(o.graph, core.node_input_of(o.graph.handle, o.node, i))
+    end
+    return list
+  end,
+  outputs = function(o)
+    local list = {}
+    for i = 0, core.node_outputs(o.graph.handle, o.node) - 1 do list[i + 1] = M.output(o.graph, o.node, i) end
+    return list
+  end,
+}
+local operation_methods = {}
+M.operation_methods = operation_methods
+
+Operation.__index = function(o, key)
+  local method = operation_methods[key]
+  if method then return method end
+  local field = operation_fields[key]
+  return field and field(o)
+end
+
+Operation.__tostring = function(o)
+  return ('%s = %s()%s'):format(o.name, o.type, o.source and '  -- ' .. o.source or '')
+end
+
+-- ---- outputs -----------------------------------------------------------------------------------------------------
+--- Filled by the other modules: methods of every Output, and the function that finds an op by its name.
+M.methods = {}
+local methods = M.methods
+
+--- The dtype's number; kept in the raw field `d`.
+function M.dtype(o)
+  local d = rawget(o, 'd')
+  if not d then
+    d = core.output_dtype(o.graph.handle, o.node, o.index)
+    rawset(o, 'd', d)
+  end
+  return d
+end
+local dtype_of = M.dtype
+
+local fields = {
+  dtype = function(o) return dtypes.name[dtype_of(o)] end,
+  shape = function(o) return core.output_shape(o.graph.handle, o.node, o.index) end,
+  name = function(o) return core.node_name_of(o.graph.handle, o.node) .. ':' .. o.index end,
+  op = function(o) return M.operation(o.graph, o.node) end,
+  source = function(o)
+    local where = core.node_where(o.graph.handle, o.node)
+    return where ~= '' and where or nil
+  end,
+}
+
+--- The static rank, nil when it is not known.
+function M.rank(o)
+  local rank = core.output_rank(o.graph.handle, o.node, o.index)
+  return rank >= 0 and rank or nil
+end
+
+--- Set by the ops module.
+M.hooks = { find_method = function() end, element = nil, names = function() return {} end }
+local hooks = M.hooks
+
+local function no_field(key, what)
+  if key == 'rank' or key == 'size' then
+    errors.bad("an %s has no field '%s': write df.%s(x) for the op, or #x.shape for what is known while building", what, key, key)
+  end
+  errors.bad("an %s has no field or method '%s'%s", what, tostring(key), errors.hint(key, hooks.names()))
+end
+
+Output.__index = function(o, key)
+  local method = methods[key]
+  if method then return method end
+  local field = fields[key]
+  if field then return field(o) end
+  if type(key) == 'string' then
+    if key == 'd' or key == 'read' then return nil end
+    method = hooks.find_method(key)
+    if method then return method end
+    return no_field(key, 'Output')
+  end
+  return hooks.element(o, key)
+end
+
+Output.__newindex = function(_, key)
+  errors.bad("an Output cannot be changed (the field '%s' was to be set)", tostring(key))
+end
+
+--- `MatMul:0: float32[2,?] = MatMul(x:0, w:0)  -- file:line`
+Output.__tostring = function(o)
+  local op = o.op
+  local inputs = {}
+  for i, input in ipairs(op.inputs) do inputs[i] = input.name end
+  return ('%s: %s = %s(%s)%s'):format(o.name, shape_text(o.dtype, o.shape), op.type, table.concat(inputs, ', '),
+                                      op.source and '  -- ' .. op.source or '')
+end
+
+local function no_order()
+  errors.bad("Lua turns the result of < into a boolean, so it cannot build a node: write a:lt(b), a:le(b), a:gt(b) or a:ge(b)")
+end
+Output.__lt, Output.__le = no_order, no_order
+Output.__len = function()
+  errors.bad('# of an Output is not known while building: write df.dim(x, 0) for its first dimension, #x.shape for its rank')
+end
+Output.__concat = function(a, b)
+  if getmetatable(a) == Output or getmetatable(b) == Output then
+    errors.bad('an Output has no value while building, so .. cannot join it: run it first, or use df.concat({a, b}, axis)')
+  end
+end
+Output.__call = function(o)
+  errors.bad('an Output cannot be called: %s', o.name)
+end
+
+-- LuaJIT's ipairs looks at raw fields only: a stray ipairs(x) would be a loop of no rounds, and nobody would hear of it. There,
+-- and for what stands for an Output only, it goes by x[i] as Lua 5.4's does, and ends with the message of x[i].
+local function by_index(t, i)
+  i = i + 1
+  local v = t[i]
+  if v ~= nil then return i, v end
+end
+
+local function asks_index()
+  local step, t, i = ipairs(setmetatable({}, { __index = function() return true end }))
+  return step(t, i) ~= nil
+end
+
+if not asks_index() then
+  local plain = ipairs
+  function _G.ipairs(t)
+    local mt = type(t) == 'table' and getmetatable(t)
+    if mt and (mt == Output or (type(mt) == 'table' and rawget(mt, 'as_output'))) then return by_index, t, 0 end
+    return plain(t)
+  end
+end
+
+-- ---- what stands while nodes are built ------------------------------------------------------------------------------
+--- Calls push(g, ...) before and pop(g) after fn, also when fn fails; returns what fn returns.
+local function under(g, pop, fn)
+  local function finish(ok, ...)
+    pop(g.handle)
+    if not ok then error((...), 0) end
+    return ...
+  end
+  return finish(pcall(fn))
+end
+
+local function check_function(fn, what)
+  if type(fn) ~= 'function' then
+    errors.bad('%s takes a function as its last argument, not %s', what, errors.describe(fn))
+  end
+end
+
+--- df.name_scope(name, fn): the names of what fn builds begin with name.
+function M.name_scope(name, fn)
+  check_function(fn, 'name_scope')
+  if type(name) ~= 'string' or name == '' then
+    errors.bad('name_scope takes a name, not %s', errors.describe(name))
+  end
+  local g = M.current()
+  core.push_scope(g.handle, name)
+  return under(g, core.pop_scope, fn)
+end
+
+--- df.device(spec, fn): what fn builds is to be placed there. There is one device now: cpu:0.
+function M.device(spec, fn)
+  check_function(fn, 'device')
+  local known = { ['cpu:0'] = true, cpu = true, ['/cpu:0'] = true, ['/device:CPU:0'] = true, [''] = true }
+  if type(spec) ~= 'string' or not (known[spec] or known[spec:lower()]) then
+    errors.bad("there is no device '%s' (devices are: cpu:0)", tostring(spec))
+  end
+  local g = M.current()
+  core.push_device(g.handle, 'cpu:0')
+  return under(g, core.pop_device, fn)
+end
+
+--- df.control_dependencies(list, fn): what fn builds runs after the operations (or Outputs) of the list.
+function M.control_dependencies(list, fn)
+  check_function(fn, 'control_dependencies')
+  if type(list) ~= 'table' then
+    errors.bad('control_dependencies takes a list of operations, not %s', errors.describe(list))
+  end
+  local mt = getmetatable(list)
+  if mt == Output or mt == Operation or (mt and rawget(mt, 'as_output')) then list = { list } end
+  local nodes, g = {}, nil
+  for i = 1, #list do
+    local x = list[i]
+    mt = getmetatable(x)
+    if mt and rawget(mt, 'as_output') then x = mt.as_output(x) end
+    mt = getmetatable(x)
+    if mt ~= Output and mt ~= Operation then
+      errors.bad('control_dependencies: element %d is %s, an operation or Output is expected', i, errors.describe(x))
+    end
+    g = g or x.graph
+    nodes[i] = x.node
+  end
+  g = g or M.current()
+  core.push_control(g.handle, nodes)
+  g.controls = (g.controls or 0) + 1
+  return under(g, function(handle)
+    g.controls = g.controls > 1 and g.controls - 1 or nil
+    core.pop_control(handle)
+  end, fn)
+end
+
+--- df.colocate_with(x, fn): what fn builds is placed where x is.
+function M.colocate_with(x, fn)
+  check_function(fn, 'colocate_with')
+  if type(x) ~= 'table' or getmetatable(x) == nil then
+    errors.bad('colocate_with takes an Output, an operation or a Variable, not %s', errors.describe(x))
+  end
+  return M.device('cpu:0', fn)
+end
+
+M.unpack = unpack
+return M

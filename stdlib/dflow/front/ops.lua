@@ -1,0 +1,133 @@
+--- The ops of df: what the registry gives, and adapters where Lua's surface differs from the node (an axis in the options,
+-- a list that is split, a default that depends on the rank), which are in ops_array.lua, ops_make.lua and ops_nn.lua.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+local nest = require 'dflow.front.nest'
+local dtypes = require 'dflow.front.dtypes'
+local tensor = require 'dflow.front.tensor'
+local graph = require 'dflow.front.graph'
+local convert = require 'dflow.front.convert'
+local registry = require 'dflow.front.registry'
+local arguments = require 'dflow.front.arguments'
+require 'dflow.front.ops_array'
+require 'dflow.front.ops_make'
+
+local M = { functions = arguments.functions, arguments = arguments.of }
+local functions = M.functions
+local op, typed = registry.op, convert.typed
+local Output = graph.Output
+local getmetatable, type = getmetatable, type
+
+-- ---- finding functions ------------------------------------------------------------------------------------------------------
+functions.divide = functions.div
+local aliases = { lt = 'less', le = 'less_equal', gt = 'greater', ge = 'greater_equal', eq = 'equal', ne = 'not_equal',
+                  neg = 'negative', multiply = 'mul', subtract = 'sub', mod = 'floormod', floor_mod = 'floormod', floor_div = 'floordiv',
+                  reverse_v2 = 'reverse',
+                  negative = 'neg', mul = 'multiply', sub = 'subtract', floormod = 'floor_mod', floordiv = 'floor_div',
+                  batch_matmul = 'matmul', logsumexp = 'reduce_logsumexp' }
+
+M.aliases = aliases
+
+--- The function of this name, or nil: an adapter, a registry entry, or an alias of one.
+function M.find(name)
+  local f = rawget(functions, name)
+  if f then return f end
+  local e = registry.entry(name)
+  if e and e.lua == name then
+    f = registry.make(e)
+  else
+    local other = aliases[name]
+    if other then
+      e = registry.entry(other)
+      f = rawget(functions, other) or (e and e.lua == other and registry.make(e)) or nil
+    end
+  end
+  functions[name] = f
+  return f
+end
+
+setmetatable(functions, { __index = function(_, name) return M.find(name) end })
+
+--- Names of all functions, sorted.
+function M.names()
+  local seen, list = {}, {}
+  local function add(name)
+    if not seen[name] then
+      seen[name] = true
+      list[#list + 1] = name
+    end
+  end
+  for name in pairs(functions) do add(name) end
+  for _, name in ipairs(registry.names()) do add(name) end
+  table.sort(list)
+  return list
+end
+
+-- ---- methods, operators and indexing ----------------------------------------------------------------------------------------
+--- What a metatable of something usable as an Output gets: __add and so on, which build nodes.
+function M.operators(mt)
+  local function call(name)
+    local f
+    return function(a, b)
+      f = f or functions[name]
+      if type(b) == 'table' and getmetatable(b) == nil and nest.has_names(b) and not dtypes.is_complex_value(b) then   -- it has no options
+        errors.bad("%s: a table with the key '%s' was given where an Output is expected", name, tostring(next(b)))
+      end
+      return f(a, b)
+    end
+  end
+  local function logical(on_bool, on_int)
+    return function(a, b)
+      local d = typed(a) or typed(b)
+      return functions[(d == dtypes.BOOL or not d) and on_bool or on_int](a, b)
+    end
+  end
+  mt.__add, mt.__sub, mt.__mul, mt.__pow = call 'add', call 'sub', call 'mul', call 'pow'
+  mt.__div, mt.__mod, mt.__idiv = call 'div', call 'floormod', call 'floordiv'
+  mt.__band, mt.__bor, mt.__bxor = logical('logical_and', 'bitwise_and'), logical('logical_or', 'bitwise_or'), logical('logical_xor', 'bitwise_xor')
+  mt.__unm = function(a) return functions.neg(a) end
+  mt.__bnot = function(a) return functions[typed(a) == dtypes.BOOL and 'logical_not' or 'invert'](a) end
+end
+
+--- x[i]: element i along axis 0, for a number or a scalar Output.
+function M.element(x, i)
+  local shape = x.shape
+  if shape and #shape == 0 then errors.bad('x[i] of a scalar: %s has no axis to index', x.name) end
+  if type(i) ~= 'number' then
+    local mt = type(i) == 'table' and getmetatable(i)
+    if not mt then
+      errors.bad('x[i] takes a number or a scalar Output, not %s; x:gather, x:slice and x:strided_slice take lists', errors.describe(i))
+    end
+    return functions.gather(x, i)
+  end
+  if not dtypes.is_whole(i) then errors.bad('x[%s]: an index is a whole number', tostring(i)) end
+  local n = shape and shape[1] or -1
+  if n >= 0 and (i >= n or i < -n) then
+    errors.raise('out_of_range', 'x[%d] is past the end of axis 0 of %s %s; to go over the rows in Lua write ipairs(df.unstack(x))',
+                 i, x.name, tensor.shape_text(x.dtype, shape))
+  end
+  return op('StridedSlice', { x, { i }, { i == -1 and 0 or i + 1 }, { 1 } }, { shrink_axis_mask = 1, end_mask = i == -1 and 1 or nil })
+end
+
+-- Ops that are functions only, because an Output has a field of that name or a method would mislead.
+local no_method = { shape = true, dtype = true, name = true, op = true, index = true, graph = true, rank = true, size = true,
+                    constant = true, placeholder = true, zeros = true, ones = true, range = true, d = true, read = true, node = true }
+
+function M.find_method(name)
+  if no_method[name] then return nil end
+  local f = functions[name]
+  if f then graph.methods[name] = f end
+  return f
+end
+
+graph.hooks.find_method = M.find_method
+graph.hooks.element = M.element
+graph.hooks.names = M.names
+M.operators(Output)
+
+function graph.methods.set_shape(x, shape)
+  core.output_set_shape(x.graph.handle, x.node, x.index, shape)
+  return x
+end
+
+return M

@@ -1,0 +1,318 @@
+--- Ops on whole arrays whose Lua surface differs from the node: reductions, dtypes, shapes, picking elements.
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local tensor = require 'dflow.front.tensor'
+local graph = require 'dflow.front.graph'
+local convert = require 'dflow.front.convert'
+local registry = require 'dflow.front.registry'
+local arguments = require 'dflow.front.arguments'
+
+local functions, def, required = arguments.functions, arguments.def, arguments.required
+local int32, axes_of = arguments.int32, arguments.axes_of
+local op, op1, to_output, typed = registry.op, registry.op1, convert.to_output, convert.typed
+local Output = graph.Output
+
+-- ---- reductions -------------------------------------------------------------------------------------------------
+for name, type_name in pairs { reduce_sum = 'Sum', reduce_mean = 'Mean', reduce_prod = 'Prod', reduce_max = 'Max', reduce_min = 'Min',
+                               reduce_all = 'All', reduce_any = 'Any', reduce_logsumexp = 'LogSumExp',
+                               reduce_euclidean_norm = 'EuclideanNorm' } do
+  def(name, { 'x', 'axis', 'keep_dims' }, {}, function(o)
+    required(name, o, 'x')
+    local bool = name == 'reduce_all' or name == 'reduce_any'
+    local x = to_output(o.x, bool and 10 or nil, nil, name)
+    return op(type_name, { x, axes_of(x, o.axis) }, { keep_dims = o.keep_dims, name = o.name })
+  end)
+end
+
+for name, type_name in pairs { argmax = 'ArgMax', argmin = 'ArgMin' } do
+  def(name, { 'x', 'axis' }, { 'output_type' }, function(o)
+    required(name, o, 'x')
+    return op(type_name, { o.x, int32(o.axis or 0, convert.graph_of(o.x)) }, { output_type = o.output_type, name = o.name })
+  end)
+end
+
+for name, type_name in pairs { cumsum = 'Cumsum', cumprod = 'Cumprod' } do
+  def(name, { 'x', 'axis' }, { 'exclusive', 'reverse' }, function(o)
+    required(name, o, 'x')
+    return op(type_name, { o.x, int32(o.axis or 0, convert.graph_of(o.x)) }, { exclusive = o.exclusive, reverse = o.reverse, name = o.name })
+  end)
+end
+
+-- ---- dtypes ---------------------------------------------------------------------------------------------------------
+def('cast', { 'x', 'dtype' }, {}, function(o)
+  required('cast', o, 'x', 'dtype')
+  local d = dtypes.of(o.dtype)
+  if typed(o.x) == d and o.name == nil then return to_output(o.x) end
+  local x = to_output(o.x, nil, nil, 'cast')
+  if graph.dtype(x) == d and o.name == nil then return x end
+  return op('Cast', { x }, { DstT = dtypes.name[d], name = o.name })
+end)
+
+--- True division: integers are cast to float32, int64 to float64.
+def('truediv', { 'x', 'y' }, {}, function(o)
+  required('truediv', o, 'x', 'y')
+  local x, y = o.x, o.y
+  local dx, dy = typed(x), typed(y)
+  if dx and dy and dx ~= dy then
+    errors.bad("/: the operands have different dtypes, %s and %s: cast one of them, as in df.cast(x, '%s')", dtypes.name[dx],
+               dtypes.name[dy], dtypes.name[dx])
+  end
+  local d = dx or dy
+  if not d then
+    d = dtypes.FLOAT32
+    x, y = to_output(x, d, nil, '/'), to_output(y, d, nil, '/')
+  elseif dtypes.is_int(d) then
+    d = d == dtypes.INT64 and dtypes.FLOAT64 or dtypes.FLOAT32
+    local g = convert.graph_of(x) or convert.graph_of(y)
+    x = dx and functions.cast(x, dtypes.name[d]) or to_output(x, d, g, '/')
+    y = dy and functions.cast(y, dtypes.name[d]) or to_output(y, d, g, '/')
+  end
+  return op('RealDiv', { x, y }, o.name and { name = o.name })
+end)
+
+local real_div = registry.has('RealDiv') and registry.make(registry.entry('RealDiv'))
+--- a / b: the short way for two floats.
+function functions.div(a, b, opts)
+  if opts == nil and real_div and getmetatable(a) == Output and dtypes.is_float(graph.dtype(a)) then return real_div(a, b) end
+  if opts == nil then return functions.truediv(a, b) end
+  return functions.truediv(a, b, opts)
+end
+
+-- ---- shapes -----------------------------------------------------------------------------------------------------------
+def('concat', { 'values', 'axis' }, {}, function(o)
+  required('concat', o, 'values', 'axis')
+  local values = o.values
+  if type(values) ~= 'table' then
+    errors.bad('concat takes a list of values, not %s', errors.describe(values))
+  end
+  if getmetatable(values) ~= nil then values = { values } end
+  if #values == 0 then errors.bad('concat: the list is empty') end
+  return op('ConcatV2', { values, int32(o.axis, convert.graph_of(values)) }, { name = o.name })
+end)
+
+def('stack', { 'values', 'axis' }, {}, function(o)
+  required('stack', o, 'values')
+  if type(o.values) ~= 'table' or #o.values == 0 then
+    errors.bad('stack takes a list of values, not %s', errors.describe(o.values))
+  end
+  return op('Pack', { o.values }, { axis = o.axis, name = o.name })
+end)
+functions.pack = functions.stack
+convert.pack = function(parts) return op('Pack', { parts }, nil) end
+
+def('unstack', { 'x', 'num', 'axis' }, {}, function(o)
+  required('unstack', o, 'x')
+  local x = to_output(o.x, nil, nil, 'unstack')
+  local shape, axis, num = x.shape, o.axis or 0, o.num
+  if type(axis) ~= 'number' then
+    errors.bad('unstack: axis is %s, a whole number is expected', errors.describe(axis))
+  end
+  if not num then
+    num = shape and shape[(axis < 0 and axis + #shape or axis) + 1]
+    if not num or num < 0 then
+      errors.bad('unstack: how many parts axis %d has is not known while building: %s; give num', axis, tensor.shape_text(x.dtype, shape))
+    end
+  end
+  return op('Unpack', { x }, { num = num, axis = axis, name = o.name })
+end)
+
+--- split(x, n) into n equal parts, split(x, {2, 3}) into parts of these sizes, along axis 0 unless given.
+def('split', { 'x', 'parts', 'axis' }, { 'num' }, function(o)
+  required('split', o, 'x', 'parts')
+  local x = to_output(o.x, nil, nil, 'split')
+  local axis = int32(o.axis or 0, x.graph)
+  if type(o.parts) == 'number' then
+    return op('Split', { axis, x }, { num_split = o.parts, name = o.name })
+  end
+  local sizes = to_output(o.parts, 3, x.graph, 'split')
+  local shape = sizes.shape
+  local n = o.num or (shape and shape[1])
+  if not n or n < 0 then errors.bad('split: the number of sizes is not known while building; give num') end
+  return op('SplitV', { x, sizes, axis }, { num_split = n, name = o.name })
+end)
+
+def('expand_dims', { 'x', 'axis' }, {}, function(o)
+  required('expand_dims', o, 'x', 'axis')
+  return op('ExpandDims', { o.x, int32(o.axis, convert.graph_of(o.x)) }, { name = o.name })
+end)
+
+def('squeeze', { 'x', 'axis' }, {}, function(o)
+  required('squeeze', o, 'x')
+  local axis = o.axis
+  if type(axis) == 'number' then axis = { axis } end
+  return op('Squeeze', { o.x }, { squeeze_dims = axis, name = o.name })
+end)
+
+def('transpose', { 'x', 'perm' }, {}, function(o)
+  required('transpose', o, 'x')
+  local x, perm = to_output(o.x, nil, nil, 'transpose'), o.perm
+  if perm == nil then
+    local rank = graph.rank(x)
+    if rank then
+      local list = {}
+      for i = 1, rank do list[i] = rank - i end
+      perm = convert.constant(x.graph, list, 3, { rank })
+    else
+      local r = op1('Rank', x)
+      perm = (r - 1) - op1('Range', int32(0, x.graph), r, int32(1, x.graph))
+    end
+  end
+  return op('Transpose', { x, int32(perm, x.graph) }, { name = o.name })
+end)
+
+def('reshape', { 'x', 'shape' }, {}, function(o)
+  required('reshape', o, 'x', 'shape')
+  local x = to_output(o.x, nil, nil, 'reshape')
+  return op('Reshape', { x, typed(o.shape) and o.shape or int32(o.shape, x.graph) }, { name = o.name })
+end)
+
+--- df.dim(x, axis): that dimension as a scalar int32; a constant where it is known.
+def('dim', { 'x', 'axis' }, {}, function(o)
+  required('dim', o, 'x', 'axis')
+  local x, axis = to_output(o.x, nil, nil, 'dim'), o.axis
+  if type(axis) ~= 'number' then return op1('GatherV2', op1('Shape', x), int32(axis, x.graph), int32(0, x.graph)) end
+  local shape = x.shape
+  if shape then
+    local at = axis < 0 and axis + #shape or axis
+    local d = shape[at + 1]
+    if not d then errors.bad('dim: there is no axis %d in %s', axis, tensor.shape_text(x.dtype, shape)) end
+    if d >= 0 then return convert.constant(x.graph, d, 3) end
+    axis = at
+  end
+  return op('StridedSlice', { op1('Shape', x), { axis }, { axis == -1 and 0 or axis + 1 }, { 1 } },
+            { shrink_axis_mask = 1, end_mask = axis == -1 and 1 or nil })
+end)
+
+def('slice', { 'x', 'begin', 'size' }, {}, function(o)
+  required('slice', o, 'x', 'begin', 'size')
+  local g = convert.graph_of(o.x)
+  return op('Slice', { o.x, int32(o.begin, g), int32(o.size, g) }, { name = o.name })
+end)
+
+def('strided_slice', { 'x', 'begin', 'end_', 'strides' },
+    { 'begin_mask', 'end_mask', 'ellipsis_mask', 'new_axis_mask', 'shrink_axis_mask' }, function(o)
+  required('strided_slice', o, 'x', 'begin', 'end_')
+  local g = convert.graph_of(o.x)
+  local begin, strides = int32(o.begin, g), o.strides
+  if strides == nil then
+    strides = {}
+    for i = 1, (begin.shape and begin.shape[1] or 1) do strides[i] = 1 end
+  end
+  return op('StridedSlice', { o.x, begin, int32(o.end_, g), int32(strides, g) },
+            { begin_mask = o.begin_mask, end_mask = o.end_mask, ellipsis_mask = o.ellipsis_mask, new_axis_mask = o.new_axis_mask,
+              shrink_axis_mask = o.shrink_axis_mask, name = o.name })
+end)
+
+def('tile', { 'x', 'multiples' }, {}, function(o)
+  required('tile', o, 'x', 'multiples')
+  return op('Tile', { o.x, int32(o.multiples, convert.graph_of(o.x)) }, { name = o.name })
+end)
+
+def('pad', { 'x', 'paddings' }, { 'mode', 'constant_values' }, function(o)
+  required('pad', o, 'x', 'paddings')
+  local mode = (o.mode or 'constant'):upper()
+  local x = to_output(o.x, nil, nil, 'pad')
+  local paddings = int32(o.paddings, x.graph)
+  if mode == 'CONSTANT' then
+    if o.constant_values ~= nil and registry.has('PadV2') then return op('PadV2', { x, paddings, o.constant_values }, { name = o.name }) end
+    return op('Pad', { x, paddings }, { name = o.name })
+  elseif mode == 'REFLECT' or mode == 'SYMMETRIC' then
+    return op('MirrorPad', { x, paddings }, { mode = mode, name = o.name })
+  end
+  errors.bad("pad: the mode is 'constant', 'reflect' or 'symmetric', not '%s'", o.mode)
+end)
+
+def('reverse', { 'x', 'axis' }, {}, function(o)
+  required('reverse', o, 'x', 'axis')
+  local axis = type(o.axis) == 'number' and { o.axis } or o.axis
+  return op('ReverseV2', { o.x, int32(axis, convert.graph_of(o.x)) }, { name = o.name })
+end)
+
+--- reverse_sequence(x, lengths, {seq_axis, batch_axis = 0}): the first lengths[i] elements of row i in reverse order.
+def('reverse_sequence', { 'x', 'lengths' }, { 'seq_axis', 'batch_axis', 'seq_dim', 'batch_dim' }, function(o)
+  required('reverse_sequence', o, 'x', 'lengths')
+  local g = convert.graph_of(o.x) or convert.graph_of(o.lengths)
+  return op('ReverseSequence', { o.x, typed(o.lengths) and o.lengths or int32(o.lengths, g) },
+            { seq_dim = o.seq_axis or o.seq_dim, batch_dim = o.batch_axis or o.batch_dim, name = o.name })
+end)
+
+def('broadcast_to', { 'x', 'shape' }, {}, function(o)
+  required('broadcast_to', o, 'x', 'shape')
+  local x = to_output(o.x, nil, nil, 'broadcast_to')
+  return op('BroadcastTo', { x, typed(o.shape) and o.shape or int32(o.shape, x.graph) }, { name = o.name })
+end)
+
+-- ---- picking ------------------------------------------------------------------------------------------------------------
+def('gather', { 'x', 'indices', 'axis' }, { 'batch_dims' }, function(o)
+  required('gather', o, 'x', 'indices')
+  local g = convert.graph_of(o.x) or convert.graph_of(o.indices)
+  local indices = typed(o.indices) and o.indices or int32(o.indices, g)
+  return op('GatherV2', { o.x, indices, int32(o.axis or 0, g) }, { batch_dims = o.batch_dims, name = o.name })
+end)
+
+def('one_hot', { 'indices', 'depth', 'on_value', 'off_value', 'axis', 'dtype' }, {}, function(o)
+  required('one_hot', o, 'indices', 'depth')
+  local g = convert.graph_of(o.indices)
+  local indices = typed(o.indices) and o.indices or int32(o.indices, g)
+  local d = o.dtype and dtypes.of(o.dtype) or typed(o.on_value) or typed(o.off_value) or (o.on_value ~= nil and dtypes.of_bare(o.on_value)) or dtypes.FLOAT32
+  local on, off = o.on_value, o.off_value
+  if on == nil then on = d ~= dtypes.BOOL and 1 or true end
+  if off == nil then off = d ~= dtypes.BOOL and 0 or false end
+  return op('OneHot', { indices, int32(o.depth, g), to_output(on, d, g, 'one_hot'), to_output(off, d, g, 'one_hot') },
+            { axis = o.axis, name = o.name })
+end)
+
+--- boolean_mask(x, mask): the elements of x along its first axes where mask is true.
+def('boolean_mask', { 'x', 'mask' }, {}, function(o)
+  required('boolean_mask', o, 'x', 'mask')
+  local x = to_output(o.x, nil, nil, 'boolean_mask')
+  local mask = to_output(o.mask, dtypes.BOOL, x.graph, 'boolean_mask')
+  local rank = graph.rank(mask)
+  if not rank or rank == 0 then errors.bad('boolean_mask: the rank of the mask must be known and above 0') end
+  if rank > 1 then
+    local rest = functions.strided_slice(op1('Shape', x), { rank }, { 0 }, { 1 }, { end_mask = 1 })
+    x, mask = functions.reshape(x, functions.concat({ { -1 }, rest }, 0)), functions.reshape(mask, { -1 })
+  end
+  return functions.gather(x, functions.squeeze(op1('Where', mask), { axis = 1 }))
+end)
+
+--- sequence_mask(lengths, maxlen?): bool[n, maxlen], true in the first lengths[i] places of row i.
+def('sequence_mask', { 'lengths', 'maxlen' }, { 'dtype' }, function(o)
+  required('sequence_mask', o, 'lengths')
+  local lengths = typed(o.lengths) and to_output(o.lengths) or int32(o.lengths)
+  local most = o.maxlen == nil and functions.reduce_max(lengths) or to_output(o.maxlen, graph.dtype(lengths), lengths.graph)
+  local mask = functions.less(functions.range(most), functions.expand_dims(lengths, -1))
+  return o.dtype and functions.cast(mask, o.dtype) or mask
+end)
+
+--- repeat_(x, repeats, {axis}): each element repeats times, or element i repeats[i] times.
+def('repeat_', { 'x', 'repeats', 'axis' }, {}, function(o)
+  required('repeat_', o, 'x', 'repeats')
+  local x, axis = to_output(o.x, nil, nil, 'repeat_'), o.axis
+  if axis == nil then x, axis = functions.reshape(x, { -1 }), 0 end
+  local n = op('GatherV2', { op1('Shape', x), int32(axis, x.graph), int32(0, x.graph) })
+  local repeats = op('BroadcastTo', { typed(o.repeats) and o.repeats or int32(o.repeats, x.graph), functions.stack{ n } })
+  local places = op1('Where', functions.sequence_mask(repeats))
+  return functions.gather(x, op('StridedSlice', { places, { 0, 0 }, { 0, 1 }, { 1, 1 } }, { begin_mask = 1, end_mask = 1, shrink_axis_mask = 2 }), axis)
+end)
+
+--- where(c): the indices of the true elements, int64[n, rank]. where(c, x, y): x where c is true, else y; as in TensorFlow 1 a
+-- vector c chooses whole rows of a matrix and more. Otherwise all three broadcast.
+def('where', { 'condition', 'x', 'y' }, {}, function(o)
+  required('where', o, 'condition')
+  if o.x == nil and o.y == nil then return op('Where', { o.condition }, { name = o.name }) end
+  required('where', o, 'x', 'y')
+  local g = convert.graph_of(o.condition) or convert.graph_of(o.x) or convert.graph_of(o.y)
+  local c = to_output(o.condition, dtypes.BOOL, g, 'where')
+  local d = typed(o.x) or typed(o.y)
+  local x = to_output(o.x, d, g, 'where')
+  local y = to_output(o.y, d or graph.dtype(x), g, 'where')
+  local rank = graph.rank(x)
+  local rows = rank and rank > 1 and graph.rank(y) == rank and graph.rank(c) == 1
+  return op(rows and 'Select' or 'SelectV2', { c, x, y }, { name = o.name })
+end)
+
+def('top_k', { 'x', 'k' }, { 'sorted' }, function(o)
+  required('top_k', o, 'x')
+  return op('TopKV2', { o.x, int32(o.k or 1, convert.graph_of(o.x)) }, { sorted = o.sorted, name = o.name })
+end)

@@ -1,0 +1,275 @@
+--- Ops whose Lua surface differs from the node: making values, products, random numbers, side effects.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local tensor = require 'dflow.front.tensor'
+local graph = require 'dflow.front.graph'
+local nest = require 'dflow.front.nest'
+local convert = require 'dflow.front.convert'
+local registry = require 'dflow.front.registry'
+local arguments = require 'dflow.front.arguments'
+
+local functions, def, required, int32 = arguments.functions, arguments.def, arguments.required, arguments.int32
+local op, op1, to_output, typed = registry.op, registry.op1, convert.to_output, convert.typed
+local Output = graph.Output
+
+-- ---- making -----------------------------------------------------------------------------------------------------------------
+--- df.constant(v, dtype?, shape?)
+def('constant', { 'v', 'dtype', 'shape' }, {}, function(o)
+  required('constant', o, 'v')
+  local d = o.dtype and dtypes.of(o.dtype)
+  if getmetatable(o.v) == Output then errors.bad('constant takes a value; this is the Output %s', o.v.name) end
+  if d and getmetatable(o.v) == tensor.Tensor then o.v = o.v:astype(dtypes.name[d]) end
+  return convert.constant(graph.current(), o.v, d, o.shape, o.name, 'constant')
+end)
+
+--- df.float32(v) and so on: a constant of that dtype; an Output is cast.
+for _, name in ipairs(dtypes.list) do
+  functions[name] = function(v, shape)
+    if v == nil then errors.bad('%s: the value is missing', name) end
+    local mt = type(v) == 'table' and getmetatable(v)
+    if mt and mt ~= tensor.Tensor or (not mt and nest.is_structure(v)) then return functions.cast(v, name) end
+    if mt then v = v:astype(name) end
+    return convert.constant(graph.current(), v, dtypes.number[name], shape, nil, name)
+  end
+end
+
+--- df.placeholder(dtype, shape?, name?): a value that every run is fed with.
+def('placeholder', { 'dtype', 'shape', 'name' }, {}, function(o)
+  required('placeholder', o, 'dtype')
+  return op('Placeholder', {}, { dtype = dtypes.name[dtypes.of(o.dtype)], shape = o.shape or nil, name = o.name })
+end)
+
+def('placeholder_with_default', { 'x', 'shape', 'name' }, {}, function(o)
+  required('placeholder_with_default', o, 'x')
+  local x = to_output(o.x, nil, nil, 'placeholder_with_default')
+  return op('PlaceholderWithDefault', { x }, { shape = o.shape or x.shape, name = o.name })
+end)
+
+local function filled(name, value)
+  def(name, { 'shape', 'dtype' }, {}, function(o)
+    required(name, o, 'shape')
+    local d = o.dtype and dtypes.of(o.dtype) or dtypes.FLOAT32
+    local v = value
+    if d == dtypes.BOOL then v = value == 1 elseif d == dtypes.STRING then v = '' end
+    local shape = type(o.shape) == 'number' and { o.shape } or o.shape
+    if nest.is_plain(shape) and not nest.is_structure(shape) then
+      local n = 1
+      for i = 1, #shape do n = n * shape[i] end
+      if n >= 0 and n <= 4096 then return convert.constant(graph.current(), tensor.from(v, d, shape, name), nil, nil, o.name) end
+    end
+    local dims = typed(shape) and to_output(shape) or int32(shape)
+    return op('Fill', { dims, to_output(v, d, dims.graph) }, { name = o.name })
+  end)
+end
+filled('zeros', 0)
+filled('ones', 1)
+
+def('fill', { 'shape', 'value' }, {}, function(o)
+  required('fill', o, 'shape', 'value')
+  local g = convert.graph_of(o.shape) or convert.graph_of(o.value)
+  return op('Fill', { typed(o.shape) and o.shape or int32(type(o.shape) == 'number' and { o.shape } or o.shape, g), to_output(o.value, nil, g, 'fill') },
+            { name = o.name })
+end)
+
+for name, type_name in pairs { zeros_like = 'ZerosLike', ones_like = 'OnesLike' } do
+  def(name, { 'x', 'dtype' }, {}, function(o)
+    required(name, o, 'x')
+    local x = to_output(o.x, nil, nil, name)
+    if o.dtype and dtypes.of(o.dtype) ~= graph.dtype(x) then
+      return functions[name == 'zeros_like' and 'zeros' or 'ones'](op1('Shape', x), o.dtype)
+    end
+    return op(type_name, { x }, { name = o.name })
+  end)
+end
+
+--- range(limit), range(start, limit), range(start, limit, delta). Whole numbers are int32.
+def('range', { 'start', 'limit', 'delta' }, { 'dtype' }, function(o)
+  local start, limit = o.start, o.limit
+  if limit == nil then start, limit = 0, start end
+  if limit == nil then errors.bad('range: limit is missing') end
+  local delta = o.delta == nil and 1 or o.delta
+  local d = o.dtype and dtypes.of(o.dtype) or typed(start) or typed(limit) or typed(delta)
+  if not d then
+    d = dtypes.INT32
+    for _, v in ipairs { start, limit, delta } do
+      local own = dtypes.of_bare(v)
+      if not dtypes.is_whole(v) or (dtypes.has_integers and own == dtypes.FLOAT32) then d = dtypes.FLOAT32 break end
+      if own == dtypes.INT64 then d = own end
+    end
+  end
+  local g = convert.graph_of(start) or convert.graph_of(limit) or convert.graph_of(delta)
+  return op('Range', { to_output(start, d, g, 'range'), to_output(limit, d, g, 'range'), to_output(delta, d, g, 'range') }, { name = o.name })
+end)
+
+def('linspace', { 'start', 'stop', 'num' }, {}, function(o)
+  required('linspace', o, 'start', 'stop', 'num')
+  local d = typed(o.start) or typed(o.stop) or dtypes.FLOAT32
+  local g = convert.graph_of(o.start) or convert.graph_of(o.stop) or convert.graph_of(o.num)
+  return op('LinSpace', { to_output(o.start, d, g, 'linspace'), to_output(o.stop, d, g, 'linspace'), int32(o.num, g) }, { name = o.name })
+end)
+functions.lin_space = functions.linspace
+
+--- eye(n, m?): ones on the diagonal of float32[n, m].
+def('eye', { 'n', 'm' }, { 'dtype' }, function(o)
+  required('eye', o, 'n')
+  local rows = functions.range(int32(o.n))
+  return functions.one_hot(rows, o.m or o.n, { dtype = o.dtype or 'float32' })
+end)
+
+-- ---- products ---------------------------------------------------------------------------------------------------------------
+--- matmul(a, b): over the last two axes; more axes than two are batches.
+def('matmul', { 'a', 'b' }, { 'transpose_a', 'transpose_b' }, function(o)
+  required('matmul', o, 'a', 'b')
+  local g = convert.graph_of(o.a) or convert.graph_of(o.b)
+  local a = to_output(o.a, typed(o.a) or typed(o.b) or (type(o.a) == 'table' and dtypes.FLOAT32) or nil, g, 'matmul')
+  local b = to_output(o.b, graph.dtype(a), g, 'matmul')
+  if (graph.rank(a) or 0) > 2 or (graph.rank(b) or 0) > 2 then
+    return op('BatchMatMulV2', { a, b }, { adj_x = o.transpose_a, adj_y = o.transpose_b, name = o.name })
+  end
+  return op('MatMul', { a, b }, { transpose_a = o.transpose_a, transpose_b = o.transpose_b, name = o.name })
+end)
+
+-- Two matrices of one dtype, without options: most products.
+do
+  local any, id = functions.matmul, registry.need('MatMul').id
+  local add_node, where, fresh, dtype_of = core.add_node, core.where, graph.fresh, graph.dtype
+  function functions.matmul(a, b, ...)
+    if select('#', ...) == 0 and getmetatable(a) == Output and getmetatable(b) == Output then
+      local g = a.graph
+      if b.graph == g and (graph.rank(a) or 2) <= 2 and (graph.rank(b) or 2) <= 2 and dtype_of(a) == dtype_of(b) then
+        return fresh(g, add_node(g.handle, id, where(), a.node, a.index, b.node, b.index))
+      end
+    end
+    return any(a, b, ...)
+  end
+end
+
+--- einsum('ij,jk->ik', a, b)
+function functions.einsum(equation, ...)
+  local args, n, name = { ... }, select('#', ...), nil
+  if n > 0 and nest.is_plain(args[n]) and nest.has_names(args[n]) then
+    name = errors.options(args[n], 'einsum', { 'name' }).name
+    args[n] = nil
+    n = n - 1
+  end
+  if type(equation) ~= 'string' then
+    errors.bad("einsum takes an equation such as 'ij,jk->ik' first, not %s", errors.describe(equation))
+  end
+  if n == 1 and nest.is_plain(args[1]) and nest.is_structure(args[1]) then args = args[1] end
+  return op('Einsum', { args }, { equation = (equation:gsub('%s', '')), name = name })
+end
+
+--- tensordot(a, b, axes): the sum over the last `axes` axes of a and the first of b, or over {axes of a, axes of b}.
+def('tensordot', { 'a', 'b', 'axes' }, {}, function(o)
+  required('tensordot', o, 'a', 'b', 'axes')
+  local g = convert.graph_of(o.a) or convert.graph_of(o.b)
+  local a = to_output(o.a, typed(o.b), g, 'tensordot')
+  local b = to_output(o.b, graph.dtype(a), g, 'tensordot')
+  local ra, rb = graph.rank(a), graph.rank(b)
+  if not ra or not rb then errors.bad('tensordot: both ranks must be known while building') end
+  local la, lb = {}, {}
+  if type(o.axes) == 'number' then
+    for i = 1, o.axes do la[i], lb[i] = ra - o.axes + i - 1, i - 1 end
+  else
+    la, lb = (nest.is_plain(o.axes) and o.axes or {})[1], (nest.is_plain(o.axes) and o.axes or {})[2]
+    if type(la) == 'number' then la, lb = { la }, { lb } end
+    if type(la) ~= 'table' or type(lb) ~= 'table' or #la ~= #lb then
+      errors.bad('tensordot: axes is a number or two lists of axes of one length')
+    end
+  end
+  for i = 1, #la do
+    for _, pair in ipairs{ { la[i], ra }, { lb[i], rb } } do
+      local axis, rank = pair[1], pair[2]
+      if type(axis) ~= 'number' or axis >= rank or axis < -rank then
+        errors.bad('tensordot: there is no axis %s in a tensor of rank %d', tostring(axis), rank)
+      end
+    end
+  end
+  local letters, names_a, names_b, out = 'abcdefghijklmnopqrstuvwxyz', {}, {}, {}
+  for i = 1, ra do names_a[i] = letters:sub(i, i) end
+  for i = 1, rb do names_b[i] = letters:sub(ra + i, ra + i) end
+  local summed = {}
+  for i = 1, #la do
+    local ia, ib = la[i] < 0 and la[i] + ra or la[i], lb[i] < 0 and lb[i] + rb or lb[i]
+    names_b[ib + 1] = names_a[ia + 1]
+    summed[names_a[ia + 1]] = true
+  end
+  for _, list in ipairs { names_a, names_b } do
+    for _, c in ipairs(list) do
+      if not summed[c] then out[#out + 1] = c end
+    end
+  end
+  return op('Einsum', { { a, b } }, { equation = table.concat(names_a) .. ',' .. table.concat(names_b) .. '->' .. table.concat(out), name = o.name })
+end)
+
+-- ---- random numbers --------------------------------------------------------------------------------------------------------
+local function random_shape(shape)
+  if type(shape) == 'number' then shape = { shape } end
+  return typed(shape) and to_output(shape) or int32(shape)
+end
+
+def('random_uniform', { 'shape', 'min', 'max' }, { 'dtype', 'seed' }, function(o)
+  required('random_uniform', o, 'shape')
+  local d = o.dtype and dtypes.of(o.dtype) or typed(o.min) or typed(o.max) or dtypes.FLOAT32
+  local shape, low, high = random_shape(o.shape), o.min or 0, o.max
+  if dtypes.is_int(d) then
+    if high == nil then errors.bad('random_uniform of %s needs max', dtypes.name[d]) end
+    return op('RandomUniformInt', { shape, to_output(low, d, shape.graph), to_output(high, d, shape.graph) }, { seed = o.seed, name = o.name })
+  end
+  local x = op('RandomUniform', { shape }, { dtype = dtypes.name[d], seed = o.seed, name = o.name })
+  if high == nil then high = 1 end
+  if low == 0 and high == 1 then return x end
+  local width = (type(low) == 'number' and type(high) == 'number') and high - low or to_output(high, d, shape.graph) - low
+  x = x * width
+  return low == 0 and x or x + low
+end)
+
+for name, type_name in pairs { random_normal = 'RandomStandardNormal', truncated_normal = 'TruncatedNormal' } do
+  def(name, { 'shape', 'mean', 'stddev' }, { 'dtype', 'seed' }, function(o)
+    required(name, o, 'shape')
+    local x = op(type_name, { random_shape(o.shape) }, { dtype = o.dtype or 'float32', seed = o.seed, name = o.name })
+    if o.stddev ~= nil and o.stddev ~= 1 then x = x * o.stddev end
+    if o.mean ~= nil and o.mean ~= 0 then x = x + o.mean end
+    return x
+  end)
+end
+
+-- ---- side effects -----------------------------------------------------------------------------------------------------------
+--- df.print(x, {message=, summarize=}) or df.print(x, {a, b}, {message=}): x, and a line on standard error.
+def('print', { 'x', 'data' }, { 'message', 'summarize', 'first_n' }, function(o)
+  required('print', o, 'x')
+  local data = o.data
+  if data == nil then data = { o.x } elseif getmetatable(data) ~= nil or type(data) ~= 'table' then data = { data } end
+  local x = to_output(o.x, nil, nil, 'print')
+  if o.data == nil then data = { x } end
+  return op('Print', { x, data }, { message = o.message, summarize = o.summarize, first_n = o.first_n, name = o.name })
+end)
+
+def('assert', { 'condition', 'data' }, { 'message', 'summarize' }, function(o)
+  required('assert', o, 'condition')
+  local data = o.data or {}
+  if getmetatable(data) ~= nil or type(data) ~= 'table' then data = { data } end
+  return op('Assert', { o.condition, data }, { message = o.message, summarize = o.summarize, name = o.name })
+end)
+
+--- df.group(a, b, ...) or df.group{a, b}: an operation that runs when all of these have.
+function functions.group(...)
+  local list = { ... }
+  if #list == 1 and nest.is_plain(list[1]) then list = list[1] end
+  local members = {}
+  for _, x in ipairs(list) do
+    if nest.is_plain(x) then
+      for _, y in ipairs((nest.flatten(x))) do members[#members + 1] = y end
+    else
+      members[#members + 1] = x
+    end
+  end
+  return graph.control_dependencies(members, function() return functions.no_op() end)
+end
+
+function functions.no_op()
+  local g = convert.graph_of(graph.current()) or graph.current()
+  core.node_begin(g.handle, registry.need('NoOp').id, core.where())
+  return graph.operation(g, core.node_end(g.handle))
+end

@@ -1,0 +1,184 @@
+--- Ops of neural networks whose Lua surface differs from the node: losses given by name, softmax along any axis, clipping.
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local graph = require 'dflow.front.graph'
+local nest = require 'dflow.front.nest'
+local convert = require 'dflow.front.convert'
+local registry = require 'dflow.front.registry'
+local gradients = require 'dflow.front.gradients'
+local ops = require 'dflow.front.ops'
+local arguments = require 'dflow.front.arguments'
+
+local f, def, required = ops.functions, arguments.def, arguments.required
+local op, to_output, typed = registry.op, convert.to_output, convert.typed
+
+-- ---- softmax and losses -------------------------------------------------------------------------------------------
+for name, type_name in pairs { softmax = 'Softmax', log_softmax = 'LogSoftmax' } do
+  def(name, { 'logits', 'axis' }, {}, function(o)
+    required(name, o, 'logits')
+    local x = to_output(o.logits, typed(o.logits) or dtypes.FLOAT32, nil, name)
+    local rank, axis = graph.rank(x), o.axis
+    if axis ~= nil and type(axis) ~= 'number' then
+      errors.bad('%s: axis is %s, a whole number is expected', name, errors.describe(axis))
+    end
+    if axis == nil or axis == -1 or (rank and axis == rank - 1) then return op(type_name, { x }, { name = o.name }) end
+    if not rank then errors.bad('%s: the rank must be known for an axis that is not the last', name) end
+    local perm = {}
+    for i = 1, rank do perm[i] = i - 1 end
+    local at = axis < 0 and axis + rank or axis
+    if at < 0 or at >= rank then
+      errors.bad('%s: there is no axis %d in a tensor of rank %d', name, axis, rank)
+    end
+    perm[at + 1], perm[rank] = rank - 1, at
+    return f.transpose(op(type_name, { f.transpose(x, perm) }, { name = o.name }), perm)
+  end)
+end
+
+local function labels_and_logits(name)
+  return function(o)
+    required(name, o, 'labels', 'logits')
+    local d = typed(o.logits) or typed(o.labels) or dtypes.FLOAT32
+    local logits = to_output(o.logits, d, nil, name)
+    return logits, o.labels
+  end
+end
+
+--- softmax_cross_entropy_with_logits{labels =, logits =}: labels are distributions; T[batch] of losses.
+def('softmax_cross_entropy_with_logits', { 'logits', 'labels' }, {}, function(o)
+  local logits, labels = labels_and_logits('softmax_cross_entropy_with_logits')(o)
+  return (op('SoftmaxCrossEntropyWithLogits', { logits, to_output(labels, graph.dtype(logits), logits.graph) }, { name = o.name }))
+end)
+
+--- sparse_softmax_cross_entropy_with_logits{labels =, logits =}: labels are the numbers of classes.
+def('sparse_softmax_cross_entropy_with_logits', { 'logits', 'labels' }, {}, function(o)
+  required('sparse_softmax_cross_entropy_with_logits', o, 'labels', 'logits')
+  local logits = to_output(o.logits, typed(o.logits) or dtypes.FLOAT32, nil, 'sparse_softmax_cross_entropy_with_logits')
+  local labels = typed(o.labels) and to_output(o.labels) or arguments.int32(o.labels, logits.graph)
+  local rank = graph.rank(logits)
+  if not rank or rank == 2 then return (op('SparseSoftmaxCrossEntropyWithLogits', { logits, labels }, { name = o.name })) end
+  local classes = f.dim(logits, -1)
+  local loss = op('SparseSoftmaxCrossEntropyWithLogits', { f.reshape(logits, { -1, classes }), f.reshape(labels, { -1 }) }, { name = o.name })
+  return f.reshape(loss, f.shape(labels))
+end)
+
+--- sigmoid_cross_entropy_with_logits{labels =, logits =}: elementwise, without overflow.
+def('sigmoid_cross_entropy_with_logits', { 'logits', 'labels' }, {}, function(o)
+  local x, z = labels_and_logits('sigmoid_cross_entropy_with_logits')(o)
+  z = to_output(z, graph.dtype(x), x.graph)
+  return f.relu(x) - x * z + f.softplus(-f.abs(x))
+end)
+
+-- ---- statistics ------------------------------------------------------------------------------------------------------
+--- moments(x, axes, {keep_dims}): mean and variance.
+def('moments', { 'x', 'axes' }, { 'keep_dims' }, function(o)
+  required('moments', o, 'x')
+  local x = to_output(o.x, nil, nil, 'moments')
+  local mean = f.reduce_mean(x, { axis = o.axes, keep_dims = true })
+  local variance = f.reduce_mean(f.squared_difference(x, f.stop_gradient(mean)), { axis = o.axes, keep_dims = o.keep_dims })
+  if not o.keep_dims then mean = f.reduce_mean(x, { axis = o.axes }) end
+  return mean, variance
+end)
+
+def('l2_normalize', { 'x', 'axis' }, { 'epsilon' }, function(o)
+  required('l2_normalize', o, 'x')
+  local x = to_output(o.x, nil, nil, 'l2_normalize')
+  local sum = f.reduce_sum(f.square(x), { axis = o.axis, keep_dims = true })
+  return x * f.rsqrt(f.maximum(sum, o.epsilon or 1e-12))
+end)
+
+-- ---- clipping ---------------------------------------------------------------------------------------------------------
+def('clip_by_value', { 'x', 'min', 'max' }, {}, function(o)
+  required('clip_by_value', o, 'x', 'min', 'max')
+  local x = to_output(o.x, nil, nil, 'clip_by_value')
+  return f.minimum(f.maximum(x, o.min), o.max)
+end)
+
+def('clip_by_norm', { 'x', 'clip_norm', 'axes' }, {}, function(o)
+  required('clip_by_norm', o, 'x', 'clip_norm')
+  local x = to_output(o.x, nil, nil, 'clip_by_norm')
+  local sum = f.reduce_sum(f.square(x), { axis = o.axes, keep_dims = true })
+  local positive = f.greater(sum, 0)
+  local norm = f.where(positive, f.sqrt(f.where(positive, sum, f.ones_like(sum))), sum)
+  return x * o.clip_norm / f.maximum(norm, o.clip_norm)
+end)
+
+--- The members of a list of gradients that are there: nil, false and sparse ones are dealt with by the caller.
+local function members(list, what)
+  if not nest.is_plain(list) then errors.bad('%s takes a list, not %s', what, errors.describe(list)) end
+  local n = 0
+  for k in pairs(list) do
+    if type(k) ~= 'number' then errors.bad('%s takes a list, this table has the key %s', what, tostring(k)) end
+    if k > n then n = k end
+  end
+  return n
+end
+
+--- global_norm(list): the square root of the sum of all squares. false and nil count for nothing.
+function f.global_norm(list)
+  local n, sums = members(list, 'global_norm'), {}
+  for i = 1, n do
+    local x = list[i]
+    if x then sums[#sums + 1] = f.l2_loss(gradients.is_slices(x) and x.values or to_output(x)) end
+  end
+  if #sums == 0 then errors.bad('global_norm: the list holds no tensor') end
+  local total = sums[1]
+  for i = 2, #sums do total = total + sums[i] end
+  return f.sqrt(total * 2)
+end
+
+--- clip_by_global_norm(list, clip_norm, {use_norm}): the list scaled down so that its norm is at most clip_norm, and the norm.
+function f.clip_by_global_norm(list, clip_norm, opts)
+  if clip_norm == nil then errors.bad('clip_by_global_norm: clip_norm is missing') end
+  opts = errors.options(opts, 'clip_by_global_norm', { 'use_norm', 'name' })
+  local norm = opts.use_norm or f.global_norm(list)
+  local limit = to_output(clip_norm, graph.dtype(norm), norm.graph)
+  local scale = limit / f.maximum(norm, limit)
+  local out = {}
+  for i = 1, members(list, 'clip_by_global_norm') do
+    local x = list[i]
+    if not x then
+      out[i] = x == nil and false or x
+    elseif gradients.is_slices(x) then
+      out[i] = gradients.indexed_slices(x.values * scale, x.indices, x.dense_shape)
+    else
+      out[i] = to_output(x) * scale
+    end
+  end
+  return out, norm
+end
+
+-- ---- the rest -----------------------------------------------------------------------------------------------------------
+--- dropout(x, rate, {seed, noise_shape}): each element is zero with probability `rate`, the others are scaled up.
+def('dropout', { 'x', 'rate' }, { 'seed', 'noise_shape', 'keep_prob' }, function(o)
+  required('dropout', o, 'x')
+  local x = to_output(o.x, nil, nil, 'dropout')
+  local keep = o.keep_prob
+  if keep == nil then
+    required('dropout', o, 'rate')
+    keep = type(o.rate) == 'number' and 1 - o.rate or f.subtract(to_output(1, graph.dtype(x), x.graph), o.rate)
+  end
+  if type(keep) == 'number' and (keep <= 0 or keep > 1) then
+    errors.bad('dropout: the rate is at least 0 and below 1')
+  end
+  local noise = f.random_uniform(o.noise_shape or f.shape(x), { dtype = x.dtype, seed = o.seed })
+  return x / keep * f.floor(noise + keep)
+end)
+
+--- norm(x, {axis, keep_dims}): the square root of the sum of squares.
+def('norm', { 'x', 'axis', 'keep_dims' }, {}, function(o)
+  required('norm', o, 'x')
+  local x = to_output(o.x, typed(o.x) or dtypes.FLOAT32, nil, 'norm')
+  return registry.op('EuclideanNorm', { x, arguments.axes_of(x, o.axis) }, { keep_dims = o.keep_dims, name = o.name })
+end)
+
+--- log_sigmoid(x): log(sigmoid(x)) without underflow.
+function f.log_sigmoid(x)
+  return -f.softplus(-to_output(x, typed(x) or dtypes.FLOAT32, nil, 'log_sigmoid'))
+end
+
+--- embedding_lookup(params, ids): rows of params. Its gradient is sparse.
+function f.embedding_lookup(params, ids, opts)
+  return f.gather(params, ids, opts)
+end
+
+return f

@@ -1,0 +1,529 @@
+--- The op registry, taken apart when an op is first used, and the function that builds a node from Lua arguments.
+--
+-- Every entry with a Lua name becomes a function `f(inputs..., {attributes})`. Bare numbers take the dtype that the entry gives
+-- the input, or that of another operand with the same type variable, or their own.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local tensor = require 'dflow.front.tensor'
+local graph = require 'dflow.front.graph'
+local convert = require 'dflow.front.convert'
+
+local M = {}
+local Output = graph.Output
+local typed, to_output = convert.typed, convert.to_output
+local unpack = graph.unpack
+local getmetatable, type, rawget = getmetatable, type, rawget
+
+local RESOURCE = dtypes.RESOURCE
+local classes = {
+  float = { 'float16', 'bfloat16', 'float32', 'float64' },
+  int = { 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64' },
+  number = { 'float16', 'bfloat16', 'float32', 'float64', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64' },
+  complex = { 'complex64', 'complex128' },
+  quantized = { 'qint8', 'quint8', 'qint16', 'quint16', 'qint32' },
+  any = dtypes.list,
+  all = { 'resource' },
+  handle = { 'resource' },
+}
+for _, name in ipairs(dtypes.list) do classes.all[#classes.all + 1] = name end
+
+--- 'float|int32' as a set of dtype numbers, nil when a word is no dtype and no class.
+local function dtype_set(text)
+  local set, n, only = {}, 0, nil
+  for word in text:gmatch('[^|]+') do
+    for _, name in ipairs(classes[word] or { word }) do
+      local number = dtypes.number[name]
+      if not number then return nil end
+      if not set[number] then n, only = n + 1, number end
+      set[number] = true
+    end
+  end
+  return set, n == 1 and only or nil
+end
+
+local attr_kinds = {}
+for kind in ('int float bool string dtype shape tensor ints types shapes'):gmatch('%a+') do attr_kinds[kind] = kind end
+
+--- Takes an entry apart: inputs, outputs, type variables and attributes as lists.
+local function parse(info)
+  local e = { id = info.id, type = info.type, lua = info.lua, doc = info.doc, example = info.example, stateful = info.stateful,
+              gradient = info.gradient, info = info, types = {}, attrs = {}, attr = {}, inputs = {}, outputs = {} }
+  for word in (info.attrs or ''):gmatch('%S+') do
+    local name, kind, default = word:match('^([^:]+):([^=]+)=?(.*)$')
+    local a = { name = name, kind = attr_kinds[kind], required = not word:find('=', 1, true), default = default }
+    e.attrs[#e.attrs + 1] = a
+    e.attr[name] = a
+  end
+  for word in (info.types or ''):gmatch('%S+') do
+    local name, set = word:match('^([^=]+)=(.*)$')
+    e.types[name] = dtype_set(set)
+  end
+  local function arguments(text, into)
+    for word in (text or ''):gmatch('%S+') do
+      local name, kind = word:match('^([^:]+):&?(.*)$')
+      local a = { name = name }
+      local star = kind:find('*', 1, true)
+      if star then
+        a.list = true
+        kind = kind:sub(1, star - 1)
+      elseif kind:sub(-1) == '?' then
+        a.optional = true
+        kind = kind:sub(1, -2)
+      end
+      if e.types[kind] then
+        a.var = kind
+      else
+        local set, only = dtype_set(kind)
+        if a.list and e.attr[kind] and e.attr[kind].kind == 'types' then
+          a.set = dtype_set('all')
+        elseif set then
+          a.set, a.dtype = set, only
+        else
+          a.var = kind
+          e.types[kind] = dtype_set('any')
+        end
+      end
+      into[#into + 1] = a
+    end
+  end
+  arguments(info.inputs, e.inputs)
+  arguments(info.outputs, e.outputs)
+  e.has_list_output = false
+  for _, a in ipairs(e.outputs) do e.has_list_output = e.has_list_output or a.list end
+  e.ninputs, e.noutputs = #e.inputs, #e.outputs
+  local handle = e.inputs[1]
+  e.takes_handle = handle and handle.dtype == RESOURCE
+  return e
+end
+
+-- ---- finding entries -----------------------------------------------------------------------------------------
+local by_lua, by_type, parsed = {}, {}, {}
+for id = 0, core.op_count() - 1 do
+  local info = core.op_info(id)
+  if info.lua then by_lua[info.lua] = info end
+  by_type[info.type] = info
+end
+
+local function entry(info)
+  local e = parsed[info.type]
+  if not e then
+    e = parse(info)
+    parsed[info.type] = e
+  end
+  return e
+end
+
+--- The entry of a type ('MatMul') or of a Lua name ('matmul'); nil when there is none.
+function M.entry(name)
+  local info = by_type[name] or by_lua[name]
+  return info and entry(info)
+end
+
+--- By TensorFlow's type; the entry must exist.
+function M.need(name)
+  local info = by_type[name]
+  if not info then errors.raise('unimplemented', "this libdflow has no op '%s'", name) end
+  return entry(info)
+end
+
+function M.has(name) return by_type[name] ~= nil end
+
+--- Lua names of all ops, sorted.
+function M.names()
+  local list = {}
+  for name in pairs(by_lua) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
+--- Types of all ops, sorted.
+function M.types()
+  local list = {}
+  for name in pairs(by_type) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
+-- ---- dtypes of bare values -----------------------------------------------------------------------------------
+local function name_of(set)
+  local names = {}
+  for _, name in ipairs(dtypes.list) do
+    if set[dtypes.number[name]] then names[#names + 1] = name end
+  end
+  return table.concat(names, ', ')
+end
+
+--- Are all numbers of a bare value whole?
+local function all_whole(v)
+  if type(v) == 'table' then
+    for i = 1, #v do
+      if not all_whole(v[i]) then return false end
+    end
+    return true
+  end
+  return dtypes.is_whole(v)
+end
+
+--- The dtype of a bare value that may only have dtypes of `set`.
+local function bare_dtype(v, set, what)
+  local d
+  if type(v) == 'table' then
+    d = tensor.dtype_of_list((tensor.flatten(v)))
+  else
+    d = dtypes.of_bare(v)
+  end
+  if not d or not set or set[d] then return d end
+  if d == 10 or d == 7 then
+    errors.bad('%s: %s given, expected one of: %s', what, dtypes.name[d], name_of(set))
+  end
+  if all_whole(v) and (set[3] or set[9]) then return set[3] and 3 or 9 end
+  if set[1] then return 1 end
+  if set[2] then return 2 end
+  return d
+end
+
+local function mismatch(e, a, first, da, db)
+  errors.bad("%s: the operands have different dtypes, %s (%s) and %s (%s): cast one of them, as in df.cast(x, '%s')",
+             e.lua or e.type, dtypes.name[da], first, dtypes.name[db], a.name, dtypes.name[da])
+end
+
+-- ---- attributes ------------------------------------------------------------------------------------------------
+local setters = {
+  int = function(g, name, v, e)
+    if type(v) ~= 'number' or not dtypes.is_whole(v) or math.abs(v) >= 2^63 then
+      errors.bad('%s: the option %s is an integer, not %s', e.lua or e.type, name, errors.describe(v))
+    end
+    core.node_int(g, name, v)
+  end,
+  float = function(g, name, v, e)
+    if type(v) ~= 'number' then
+      errors.bad('%s: the option %s is a number, not %s', e.lua or e.type, name, errors.describe(v))
+    end
+    core.node_float(g, name, v)
+  end,
+  bool = function(g, name, v, e)
+    if type(v) ~= 'boolean' then
+      errors.bad('%s: the option %s is true or false, not %s', e.lua or e.type, name, errors.describe(v))
+    end
+    core.node_bool(g, name, v)
+  end,
+  string = function(g, name, v, e)
+    if type(v) ~= 'string' then
+      errors.bad('%s: the option %s is a string, not %s', e.lua or e.type, name, errors.describe(v))
+    end
+    core.node_string(g, name, v)
+  end,
+  dtype = function(g, name, v) core.node_dtype(g, name, v == RESOURCE and v or dtypes.of(v)) end,
+  shape = function(g, name, v, e)
+    if v == false then v = nil end
+    if type(v) == 'number' then v = { v } end
+    if v ~= nil and type(v) ~= 'table' then
+      errors.bad('%s: the option %s is a list of dimensions, not %s', e.lua or e.type, name, errors.describe(v))
+    end
+    core.node_shape(g, name, v)
+  end,
+  tensor = function(g, name, v) core.node_tensor(g, name, tensor.from(v)) end,
+  ints = function(g, name, v, e)
+    if type(v) == 'number' then v = { v } end
+    if type(v) ~= 'table' then
+      errors.bad('%s: the option %s is a list of integers, not %s', e.lua or e.type, name, errors.describe(v))
+    end
+    for _, x in ipairs(v) do
+      if type(x) ~= 'number' or not dtypes.is_whole(x) or math.abs(x) >= 2^31 then
+        errors.bad('%s: the option %s holds %s, an integer is expected', e.lua or e.type, name, errors.describe(x))
+      end
+    end
+    core.node_ints(g, name, v)
+  end,
+  types = function(g, name, v, e)
+    if type(v) ~= 'table' then
+      errors.bad('%s: the option %s is a list of dtypes, not %s', e.lua or e.type, name, errors.describe(v))
+    end
+    local list = {}
+    for i, d in ipairs(v) do list[i] = d == RESOURCE and d or dtypes.of(d) end
+    core.node_ints(g, name, list)
+  end,
+  shapes = function(g, name, v, e)
+    if type(v) ~= 'table' then
+      errors.bad('%s: the option %s is a list of shapes, not %s', e.lua or e.type, name, errors.describe(v))
+    end
+    local list = {}
+    for _, shape in ipairs(v) do
+      list[#list + 1] = shape and #shape or -1
+      for _, dim in ipairs(shape or {}) do list[#list + 1] = dim end
+    end
+    core.node_ints(g, name, list)
+  end,
+}
+
+local function option_names(e)
+  if not e.option_names then
+    local names = {}
+    for _, a in ipairs(e.attrs) do names[#names + 1] = a.name end
+    names[#names + 1] = 'name'
+    e.option_names = names
+  end
+  return e.option_names
+end
+
+local function unknown_option(e, key)
+  local names = option_names(e)
+  errors.bad("%s has no option '%s'%s (it knows: %s)", e.lua or e.type, tostring(key), errors.hint(key, names), table.concat(names, ', '))
+end
+
+-- ---- building ------------------------------------------------------------------------------------------------------
+--- Builds a node of entry e.
+-- @param args   values, one per input; a Lua list for a list input
+-- @param attrs  attributes by name, and `name`; nil for none
+-- @return       graph, node id
+local function build(e, args, attrs)
+  local what = e.lua or e.type
+  local inputs, n = e.inputs, e.ninputs
+  local g, bound, first
+  -- What the type variables are, as far as arguments say.
+  for i = 1, n do
+    local a, v = inputs[i], args[i]
+    if type(v) == 'table' then g = g or convert.graph_of(v) end
+    if a.dtype == RESOURCE and e.types.T and type(v) == 'table' and getmetatable(v) ~= Output then   -- T is what the variable holds
+      local d = rawget(v, 'd')
+      if d then
+        bound, first = bound or {}, first or {}
+        bound.T, first.T = bound.T or d, first.T or a.name
+      end
+    end
+    if a.var then
+      local list = a.list and v or { v }
+      if type(list) ~= 'table' or (a.list and not errors.is_data(list)) then
+        errors.bad('%s: %s is a list of values, not %s', what, a.name, errors.describe(list))
+      end
+      for j = 1, #list do
+        local d = typed(list[j])
+        if d == RESOURCE and not e.types[a.var][RESOURCE] then to_output(list[j], nil, nil, what) end   -- says what to write instead
+        if d then
+          bound, first = bound or {}, first or {}
+          local known = bound[a.var]
+          if not known then
+            bound[a.var], first[a.var] = d, a.name
+          elseif known ~= d then
+            mismatch(e, a, first[a.var], known, d)
+          end
+        end
+      end
+    end
+  end
+  g = g or graph.current()
+  if attrs then
+    for key, v in pairs(attrs) do
+      if e.types[key] and v ~= nil and type(v) == 'string' then
+        bound = bound or {}
+        bound[key] = bound[key] or dtypes.of(v)
+      end
+    end
+  end
+  -- What the others are: of the widest bare value.
+  for i = 1, n do
+    local a, v = inputs[i], args[i]
+    if a.var and not (bound and bound[a.var]) then
+      bound = bound or {}
+      local d
+      for j = i, n do
+        if inputs[j].var == a.var then
+          local list = inputs[j].list and args[j] or { args[j] }
+          for k = 1, #list do
+            local own = list[k] ~= nil and bare_dtype(list[k], e.types[a.var], what)
+            if own and (not d or (d == 3 and (own == 9 or own == 1)) or (d == 9 and own == 1)) then d = own end
+          end
+        end
+      end
+      bound[a.var] = d
+    end
+    if v == nil and not a.optional then
+      errors.bad('%s: the input %s (number %d) is missing', what, a.name, i)
+    end
+  end
+  -- Outputs of all inputs, before the node is begun: they may be nodes themselves.
+  local nodes, indices, count = {}, {}, 0
+  for i = 1, n do
+    local a, v = inputs[i], args[i]
+    local d = a.dtype or (a.var and bound[a.var]) or nil
+    local list = a.list and v or { v }
+    if not errors.is_data(list) then
+      errors.bad('%s: %s is a list of values, not %s', what, a.name, errors.describe(list))
+    end
+    for j = 1, #list do
+      local x = list[j]
+      local o
+      if d == RESOURCE or (a.set and a.set[RESOURCE] and getmetatable(x) and rawget(getmetatable(x), 'handle_of')) then
+        local mt = getmetatable(x)
+        local of = mt and rawget(mt, 'handle_of')
+        o = of and of(x) or x
+        if getmetatable(o) ~= Output then
+          errors.bad('%s: %s was given for %s, a Variable or TensorArray is expected', what, errors.describe(x), a.name)
+        end
+      else
+        local want = d
+        if not want and a.set and not typed(x) then want = bare_dtype(x, a.set, what) end
+        if not want and a.list and not a.var then want = nil end
+        o = to_output(x, want, g, what)
+        local own = graph.dtype(o)
+        if d and own ~= d then
+          if a.dtype then
+            errors.bad("%s: %s is %s, %s is expected: write df.cast(x, '%s')", what, a.name, dtypes.name[own], dtypes.name[d], dtypes.name[d])
+          end
+          mismatch(e, a, first and first[a.var] or 'the others', d, own)
+        end
+      end
+      if o.graph ~= g then errors.bad('%s: %s belongs to another graph', what, o.name) end
+      count = count + 1
+      nodes[count], indices[count] = o.node, o.index
+    end
+  end
+  local handle, where = g.handle, core.where()
+  core.node_begin(handle, e.id, where)
+  for i = 1, count do core.node_input(handle, nodes[i], indices[i]) end
+  if attrs then
+    for key, v in pairs(attrs) do
+      local a = e.attr[key]
+      if key == 'name' then
+        if type(v) ~= 'string' then
+          errors.bad('%s: the option name is a string, not %s', what, errors.describe(v))
+        end
+        core.node_name(handle, v)
+      elseif a then
+        setters[a.kind](handle, key, v, e)
+      elseif not e.types[key] then
+        unknown_option(e, key)
+      end
+    end
+  end
+  for name, d in pairs(bound or {}) do       -- a type variable that is an attribute, too
+    if e.attr[name] and not (attrs and attrs[name] ~= nil) then core.node_dtype(handle, name, d) end
+  end
+  local node = core.node_end(handle)
+  return g, node
+end
+M.build = build
+
+--- What a node gives to Lua: its output, its outputs, a list of them, or the operation when it has none.
+local function results(e, g, node)
+  if e.noutputs == 1 and not e.has_list_output then return graph.fresh(g, node) end
+  if e.noutputs == 0 then return graph.operation(g, node) end
+  local n, list = core.node_outputs(g.handle, node), {}
+  for i = 1, n do list[i] = graph.output(g, node, i - 1) end
+  if e.has_list_output then
+    if e.noutputs == 1 then return list end
+    return unpack(list, 1, n)
+  end
+  return unpack(list, 1, n)
+end
+
+--- Builds by type, from a list of inputs and a table of attributes: what adapters are made of.
+function M.op(type_name, args, attrs)
+  local e = M.need(type_name)
+  local g, node = build(e, args, attrs)
+  return results(e, g, node)
+end
+
+--- The same for the common case of inputs in place and no attributes.
+function M.op1(type_name, ...)
+  local e = M.need(type_name)
+  local g, node = build(e, { ... }, nil)
+  return results(e, g, node)
+end
+
+-- ---- functions for Lua ----------------------------------------------------------------------------------------------
+--- Is the last argument the options table? It is one when it has names, or stands behind the inputs.
+local function is_options(v, behind)
+  if not errors.is_data(v) then return false end
+  local k = next(v)
+  if type(k) == 'string' then return not dtypes.is_complex_value(v) end
+  return behind and k == nil
+end
+
+--- The generic function of an entry: inputs in place, options by name or (after the inputs) by place.
+local function general(e)
+  local nin = e.ninputs
+  return function(...)
+    local n, args = select('#', ...), { ... }
+    while n > nin and args[n] == nil do n = n - 1 end
+    local attrs
+    if n > 0 and is_options(args[n], n > nin) then
+      attrs = {}
+      for k, v in pairs(args[n]) do attrs[k] = v end
+      args[n] = nil
+      n = n - 1
+      for i = 1, nin do                      -- inputs given by name
+        local name = e.inputs[i].name
+        if args[i] == nil and attrs[name] ~= nil then args[i], attrs[name] = attrs[name], nil end
+      end
+    end
+    if n > nin then
+      local at = 0
+      for i = nin + 1, n do
+        at = at + 1
+        local a = e.attrs[at]
+        if not a then
+          errors.bad('%s takes %d inputs and %d options; %d values were given', e.lua, nin, #e.attrs, n)
+        end
+        attrs = attrs or {}
+        if args[i] ~= nil then attrs[a.name] = args[i] end
+        args[i] = nil
+      end
+    end
+    local g, node = build(e, args, attrs)
+    return results(e, g, node)
+  end
+end
+
+local add_node, where = core.add_node, core.where
+
+--- Two operands of one type variable, no attributes: the way most nodes are made, without the general function's tables.
+local function binary(e)
+  local slow, id, fresh, constant = general(e), e.id, graph.fresh, convert.constant
+  local name, dtype_of = e.lua, graph.dtype
+  return function(a, b, opts)
+    if opts == nil then
+      if getmetatable(a) == Output then
+        local g = a.graph
+        if getmetatable(b) == Output then
+          if b.graph == g and dtype_of(a) == dtype_of(b) then
+            return fresh(g, add_node(g.handle, id, where(), a.node, a.index, b.node, b.index))
+          end
+        elseif type(b) == 'number' then
+          local line = where()
+          b = constant(g, b, dtype_of(a), nil, nil, name, line)
+          return fresh(g, add_node(g.handle, id, line, a.node, a.index, b.node, b.index))
+        end
+      elseif type(a) == 'number' and getmetatable(b) == Output then
+        local g, line = b.graph, where()
+        a = constant(g, a, dtype_of(b), nil, nil, name, line)
+        return fresh(g, add_node(g.handle, id, line, a.node, a.index, b.node, b.index))
+      end
+    end
+    return slow(a, b, opts)
+  end
+end
+
+local function unary(e)
+  local slow, id, fresh = general(e), e.id, graph.fresh
+  return function(a, opts)
+    if opts == nil and getmetatable(a) == Output then
+      local g = a.graph
+      return fresh(g, add_node(g.handle, id, where(), a.node, a.index))
+    end
+    return slow(a, opts)
+  end
+end
+
+--- The Lua function of an entry.
+function M.make(e)
+  local a, b = e.inputs[1], e.inputs[2]
+  if e.noutputs == 1 and not e.has_list_output and #e.attrs == 0 then
+    if e.ninputs == 2 and a.var and a.var == b.var and not (a.list or b.list or a.optional or b.optional) then return binary(e) end
+    if e.ninputs == 1 and a.var and not a.list then return unary(e) end
+  end
+  return general(e)
+end
+
+return M

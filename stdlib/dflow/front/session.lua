@@ -1,0 +1,460 @@
+--- Session: runs what is fetched, keeps the variables' values. Run: one run in the background.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local tensor = require 'dflow.front.tensor'
+local graph = require 'dflow.front.graph'
+local nest = require 'dflow.front.nest'
+local convert = require 'dflow.front.convert'
+local gradients = require 'dflow.front.gradients'
+local tensor_array = require 'dflow.front.tensor_array'
+local Variable = require('dflow.front.variable').Variable
+local variable_read = require('dflow.front.variable').as_output
+
+local M = {}
+local Output, Operation, Tensor, Graph = graph.Output, graph.Operation, tensor.Tensor, graph.Graph
+local Session, Run = { __name = 'dflow.Session' }, { __name = 'dflow.Run' }
+M.Session, M.Run = Session, Run
+local methods, run_methods = {}, {}
+Session.__index, Run.__index = methods, run_methods
+
+local getmetatable, setmetatable, type, next, pairs = getmetatable, setmetatable, type, next, pairs
+local session_run = core.session_run
+
+-- ---- fetches ---------------------------------------------------------------------------------------------------------
+local function is_fetch_table(v) return nest.is_plain(v) end
+
+--- Appends what a leaf needs to the flat list and returns how it is put together again: a place, or false, or a function.
+local function add_fetch(s, x, flat)
+  local g = s.graph
+  if type(x) == 'string' then      -- a name, as TensorFlow's users write it
+    x = x:find(':%d+$') and g:output(x) or g:op((x:gsub('^%^', '')))
+  end
+  local mt = getmetatable(x)
+  if mt == Variable then
+    x = variable_read(x)
+    mt = Output
+  end
+  if x == false then return false end
+  if mt == Output then
+    if x.graph ~= g then errors.bad('fetch: %s belongs to another graph than the session', x.name) end
+    local has_value = graph.dtype(x) ~= dtypes.RESOURCE     -- a handle has none: it comes back as its operation does
+    flat[#flat + 1], flat[#flat + 2] = x.node, has_value and x.index or -1
+    return #flat / 2
+  elseif mt == Operation then
+    if x.graph ~= g then
+      errors.bad('fetch: the operation %s belongs to another graph than the session', x.name)
+    end
+    flat[#flat + 1], flat[#flat + 2] = x.node, -1
+    return #flat / 2
+  elseif mt == gradients.IndexedSlices then
+    local values, indices = add_fetch(s, x.values, flat), add_fetch(s, x.indices, flat)
+    local shape = x.dense_shape and add_fetch(s, x.dense_shape, flat)
+    local dense = shape and add_fetch(s, gradients.IndexedSlices.as_output(x), flat)
+    return function(results)      -- the dense Tensor, which has the slices as fields
+      local t = dense and results[dense] or {}
+      rawset(t, 'values', results[values])
+      rawset(t, 'indices', results[indices])
+      rawset(t, 'dense_shape', shape and results[shape])
+      return t
+    end
+  elseif mt == tensor_array.TensorArray then
+    errors.bad('fetch: %s cannot leave a run; fetch ta:stack(), ta:concat() or ta:read(i)', tostring(x))
+  end
+  errors.bad('fetch: %s cannot be fetched; expected an Output, an operation, a Variable or a table of these', errors.describe(x))
+end
+
+-- ---- feeds --------------------------------------------------------------------------------------------------------------
+--- Value v as the placeholder o takes it: a number or boolean as it is, everything else a Tensor.
+local function feed_value(o, v)
+  local d = graph.dtype(o)
+  local kind = type(v)
+  if (kind == 'number' or kind == 'boolean' or kind == 'cdata') and not dtypes.is_boxed(d) then return v end
+  local mt = getmetatable(v)
+  if mt == Tensor then
+    local own = core.tensor_info(v)
+    if own ~= d then
+      errors.bad("feed: a Tensor of %s was fed for %s, which is %s: write t:astype('%s')", dtypes.name[own], o.name, dtypes.name[d], dtypes.name[d])
+    end
+    return v
+  end
+  if mt == Output or (mt and kind == 'table' and not errors.is_data(v)) then
+    errors.bad('feed: %s was fed for %s; a number, a table or a Tensor is expected', errors.describe(v), o.name)
+  end
+  return tensor.from(v, d, nil, o.name)
+end
+
+local function feed_key(s, k)
+  local mt = getmetatable(k)
+  if mt == Output then
+    if k.graph ~= s.graph then errors.bad('feed: %s belongs to another graph than the session', k.name) end
+    return k
+  end
+  if type(k) == 'string' then return s.graph:output(k) end
+  errors.bad('feed: the keys of the feeds are Outputs, this is %s', errors.describe(k))
+end
+
+local function check_fed(o, v)
+  local d = graph.dtype(o)
+  if type(v) == 'number' and dtypes.is_whole_only(d) then
+    errors.bad('feed: the number %s for %s cannot be held by dtype %s', tostring(v), o.name, dtypes.name[d])
+  end
+  errors.bad('feed: %s for %s is no value of dtype %s', errors.describe(v), o.name, dtypes.name[d])
+end
+
+local feed_buffer = {}     -- reused by every run: {node, index, dtype, value, ...}
+local feed_count = 0
+
+local function take_feeds(s, feeds)
+  local buffer, n = feed_buffer, 0
+  if feeds ~= nil then
+    if not errors.is_data(feeds) then
+      errors.bad('run: feeds is a table {[x] = value}, not %s', errors.describe(feeds))
+    end
+    for k, v in pairs(feeds) do
+      local o = k
+      if getmetatable(k) ~= Output or k.graph ~= s.graph then o = feed_key(s, k) end
+      local d = rawget(o, 'd') or graph.dtype(o)
+      if type(v) ~= 'number' or dtypes.is_boxed(d) then v = feed_value(o, v) end
+      if type(v) == 'number' and d ~= 1 and d ~= 2 and (not dtypes.is_whole_only(d) or not dtypes.is_whole(v)) then check_fed(o, v) end
+      if type(v) == 'boolean' and d ~= 10 then check_fed(o, v) end
+      buffer[n + 1], buffer[n + 2], buffer[n + 3], buffer[n + 4] = o.node, o.index, d, v
+      n = n + 4
+    end
+  end
+  for i = n + 1, feed_count do buffer[i] = nil end
+  feed_count = n
+  return buffer
+end
+
+--- Values are not to outlive the run in the buffer.
+local function drop_feeds()
+  for i = 4, feed_count, 4 do
+    if type(feed_buffer[i]) == 'table' then feed_buffer[i] = false end
+  end
+end
+
+local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log' }
+local function timeout_of(opts)
+  if opts == nil then return 0 end
+  errors.options(opts, 'run', run_options)
+  for _, key in ipairs{ 'trace', 'report' } do
+    if opts[key] ~= nil and type(opts[key]) ~= 'string' then
+      errors.bad('run: %s is the path of a file to write, not %s', key, errors.describe(opts[key]))
+    end
+  end
+  local log = opts.log
+  if log ~= nil and type(log) ~= 'boolean' and (type(log) ~= 'number' or log < 1 or log % 1 ~= 0) then
+    errors.bad('run: log is true, or how many events it may hold, not %s', errors.describe(log))
+  end
+  local t = opts.timeout
+  if t == nil then return 0 end
+  if type(t) ~= 'number' or t ~= t or t <= 0 then
+    errors.bad('run: timeout is a positive number of seconds, not %s', errors.describe(t))
+  end
+  return t
+end
+
+--- Flattens any fetch; returns the flat list and a function that puts the results together.
+local function prepare(s, fetches)
+  local flat = {}
+  if nest.is_plain(fetches) then
+    local plan = nest.map(fetches, is_fetch_table, function(x) return { add_fetch(s, x, flat) } end)
+    local n = #flat / 2
+    return flat, function(results)
+      if n == 1 then results = { results } end
+      return (nest.map(plan, function(t) return type(t[1]) == 'table' or t[1] == nil or nest.has_names(t) end, function(leaf)
+        local at = leaf[1]
+        if type(at) == 'number' then return results[at] end
+        return at and at(results)
+      end))
+    end
+  end
+  local at = add_fetch(s, fetches, flat)
+  local n = #flat / 2
+  return flat, function(results)
+    if type(at) == 'function' then return at(n == 1 and { results } or results) end
+    return results
+  end
+end
+
+local run_one = core.session_run_one
+local watch         -- nil, or a function that is told of each run: session, feeds
+function M.watch(fn) watch = fn end
+
+--- The flat list and the keys of a table of Outputs that is one level deep; nil when it is anything else.
+local function flat_table(s, fetches)
+  local flat, keys, n, g = {}, {}, 0, s.graph
+  for k, x in pairs(fetches) do
+    if getmetatable(x) ~= Output or x.graph ~= g or graph.dtype(x) == 20 then return nil end
+    n = n + 1
+    flat[2 * n - 1], flat[2 * n], keys[n] = x.node, x.index, k
+  end
+  return n > 0 and flat or nil, keys, n
+end
+
+--- Set by the prompt: `foreground(s, fetches, feeds, opts)` runs in place of s:run, so that Ctrl-C can pause the run and look at it;
+-- `started(handle)` hears of every run in the background.
+-- `attend(handle)` is called before somebody waits for one.
+M.foreground, M.started, M.attend = nil, nil, nil
+
+--- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these.
+function methods.run(s, fetches, feeds, opts)
+  local foreground = M.foreground
+  if foreground then return foreground(s, fetches, feeds, opts) end
+  if opts and (opts.trace or opts.report) then return methods.start(s, fetches, feeds, opts):wait() end
+  if watch then watch(s, feeds) end
+  local mt, flat, finish, keys, n = getmetatable(fetches), nil, nil, nil, nil
+  if mt == Output and opts == nil and fetches.graph == s.graph and (rawget(fetches, 'd') or graph.dtype(fetches)) ~= 20 then
+    if feeds == nil then return run_one(s.handle, fetches.node, fetches.index) end
+    local k, v
+    if type(feeds) == 'table' then k, v = next(feeds) end
+    if type(v) == 'number' and getmetatable(k) == Output and k.graph == s.graph and next(feeds, k) == nil and getmetatable(feeds) == nil then
+      local d = rawget(k, 'd') or graph.dtype(k)
+      if d == 1 or d == 2 or (dtypes.is_whole_only(d) and dtypes.is_whole(v)) then
+        return run_one(s.handle, fetches.node, fetches.index, k.node, k.index, d, v)
+      end
+    end
+  end
+  if mt == Operation and feeds == nil and opts == nil and fetches.graph == s.graph then
+    run_one(s.handle, fetches.node, -1)
+    return true
+  end
+  if fetches == nil then errors.bad('run: there is nothing to fetch') end
+  local timeout = timeout_of(opts)
+  if mt == nil and type(fetches) == 'table' then flat, keys, n = flat_table(s, fetches) end
+  if not flat then flat, finish = prepare(s, fetches) end
+  local buffer = take_feeds(s, feeds)
+  local ok, result = pcall(session_run, s.handle, flat, buffer, timeout)
+  drop_feeds()
+  if not ok then error(result, 0) end
+  if finish then return finish(result) end
+  if n == 1 then return { [keys[1]] = result } end
+  local out = {}
+  for i = 1, n do out[keys[i]] = result[i] end
+  return out
+end
+
+--- Words for df_session_start; nil for none.
+local function start_options(opts)
+  if not opts or not (opts.paused or opts.values or opts.log or opts.trace or opts.report) then return nil end
+  return (opts.paused and 'paused=yes ' or '') .. (opts.values and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
+    .. (type(opts.log) == 'number' and ('events=%.0f'):format(opts.log) or '')
+end
+
+--- Can the files be written that a run is to leave behind? Better asked before it than after. The list of those that are new.
+local function try_files(opts)
+  local made = {}
+  for _, what in ipairs{ 'trace', 'report' } do
+    local path = opts and opts[what]
+    if path then
+      local there = io.open(path)
+      if there then there:close() end
+      local file, why = io.open(path, 'a')
+      if not file then errors.raise('invalid_argument', '%s: %s', what, why) end
+      file:close()
+      if not there then made[#made + 1] = path end
+    end
+  end
+  return made
+end
+
+--- s:start(fetches, feeds?, opts?): the same in the background; gives a handle. opts.paused stops it before its first token,
+--- opts.values keeps the last few thousand values that its nodes made, for h:value; opts.log every token with its time, for a trace
+--- (a number: at most so many events). opts.trace and opts.report are files that h:wait() writes, however the run ends.
+function methods.start(s, fetches, feeds, opts)
+  if fetches == nil then errors.bad('start: there is nothing to fetch') end
+  if watch then watch(s, feeds) end
+  local flat, finish = prepare(s, fetches)
+  local timeout = timeout_of(opts)
+  local buffer = take_feeds(s, feeds)
+  local made = try_files(opts)
+  local _, peak = core.memory()
+  local ok, handle = pcall(core.session_start, s.handle, flat, buffer, timeout, start_options(opts))
+  drop_feeds()
+  if not ok then
+    for _, path in ipairs(made) do os.remove(path) end
+    error(handle, 0)
+  end
+  local run = setmetatable({ handle = handle, session = s, count = #flat / 2, finish = finish,
+    trace = opts and opts.trace, report = opts and opts.report, peak_before = peak }, Run)
+  if M.started then M.started(run) end
+  return run
+end
+
+--- Sets all variables back: the next run that needs one initialises it.
+function methods.init(s)
+  core.session_reset(s.handle)
+end
+
+function methods.close(s)
+  if s.closed then return end
+  s.closed = true
+  core.close(s.handle)
+  if s.graph.session == s then s.graph.session = nil end
+end
+
+--- Counters since the session began; memory is the process's.
+local function with_memory(stats)
+  local in_use, peak, limit = core.memory()
+  stats.memory = { ['cpu:0'] = { in_use = in_use, peak = peak, limit = limit } }
+  stats.swap = { bytes_out = 0, bytes_in = 0, tensors_out = 0, tensors_in = 0, stall_seconds = 0, resident_bytes = 0 }
+  return stats
+end
+
+function methods.stats(s)
+  return with_memory(core.session_stats(s.handle))
+end
+
+--- How many plans were compiled so far.
+function methods.plans(s)
+  return core.session_plans(s.handle)
+end
+
+--- Makes s the session of df.run, x:eval and so on while fn runs.
+function methods.as_default(s, fn, ...)
+  if type(fn) ~= 'function' then
+    errors.bad('as_default takes a function to call, not %s', errors.describe(fn))
+  end
+  graph.enter_session(s)
+  local function finish(ok, ...)
+    graph.leave_session()
+    if not ok then error((...), 0) end
+    return ...
+  end
+  return finish(pcall(graph.with, s.graph, fn, ...))
+end
+
+Session.__call = function(s, ...) return methods.run(s, ...) end
+Session.__tostring = function(s) return s.closed and 'Session (closed)' or ('Session of a %s'):format(tostring(s.graph)) end
+Session.__close = function(s) s:close() end
+
+-- ---- making sessions ---------------------------------------------------------------------------------------------------------
+local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'kernels' }
+local engines = { auto = true, tokens = true, program = true }
+
+--- df.Session{graph=, threads=, engine=, timeout=, kernels=, devices=}
+function M.new(opts)
+  opts = errors.options(opts, 'Session', known)
+  local g = opts.graph or graph.current()
+  if getmetatable(g) ~= Graph then
+    errors.bad('Session: graph is %s, a Graph is expected', errors.describe(g))
+  end
+  local words = { 'lone=yes' }        -- a Lua state has one thread: nobody else starts runs
+  if opts.threads ~= nil then
+    if type(opts.threads) ~= 'number' or opts.threads < 1 or not dtypes.is_whole(opts.threads) then
+      errors.bad('Session: threads is a whole number from 1 up, not %s', errors.describe(opts.threads))
+    end
+    words[#words + 1] = ('threads=%d'):format(opts.threads)
+  end
+  if opts.engine ~= nil then
+    if not engines[opts.engine] then
+      errors.bad("Session: engine is 'auto', 'tokens' or 'program', not %s", errors.describe(opts.engine))
+    end
+    if opts.engine ~= 'auto' then words[#words + 1] = 'engine=' .. opts.engine end
+  end
+  if opts.timeout ~= nil then
+    if type(opts.timeout) ~= 'number' or opts.timeout ~= opts.timeout or opts.timeout <= 0 then
+      errors.bad('Session: timeout is a positive number of seconds, not %s', errors.describe(opts.timeout))
+    end
+    words[#words + 1] = ('timeout=%.9g'):format(opts.timeout)
+  end
+  if opts.kernels ~= nil then words[#words + 1] = 'kernels=' .. tostring(opts.kernels) end
+  if opts.devices ~= nil then
+    for _, d in ipairs(type(opts.devices) == 'table' and opts.devices or { opts.devices }) do
+      if d ~= 'cpu:0' then errors.bad("Session: there is no device '%s' (devices are: cpu:0)", tostring(d)) end
+    end
+  end
+  local handle = core.session_new(g.handle, #words > 0 and table.concat(words, ' ') or nil)
+  return setmetatable({ handle = handle, graph = g }, Session)
+end
+
+--- The session that df.run uses for a graph; made when it is first needed.
+function M.default(g)
+  g = g or graph.current()
+  local s = g.session
+  if not s then
+    s = M.new{ graph = g }
+    g.session = s
+  end
+  return s
+end
+local default = M.default
+
+--- df.run(fetches, feeds?, opts?) in the default session of the graph that the fetches belong to.
+function M.run(fetches, feeds, opts)
+  local g = getmetatable(fetches) == Output and fetches.graph or convert.graph_of(fetches) or graph.current()
+  return methods.run(g.session or default(g), fetches, feeds, opts)
+end
+
+function M.start(fetches, feeds, opts)
+  return methods.start(default(convert.graph_of(fetches)), fetches, feeds, opts)
+end
+
+--- df.init(): all variables of the default session uninitialised again.
+function M.init()
+  return default():init()
+end
+
+function M.stats()
+  return default():stats()
+end
+
+--- x:eval(feeds?, opts?) in the default session.
+function graph.methods.eval(x, feeds, opts)
+  local g = x.graph
+  return methods.run(g.session or default(g), x, feeds, opts)
+end
+function graph.operation_methods.run(op, feeds, opts)
+  return methods.run(default(op.graph), op, feeds, opts)
+end
+
+-- ---- runs in the background ------------------------------------------------------------------------------------------------------
+--- Waits for the run and returns (or raises) what run would have. May be called again.
+function run_methods.wait(r)
+  if M.attend and not r.over then M.attend(r) end
+  if not r.over then
+    local ok, result = pcall(core.run_wait, r.handle, r.count)
+    if not ok and not core.run_done(r.handle) then
+      error(result, 0)                     -- it is paused, or the wait was interrupted: it may be waited for later
+    end
+    r.over = true
+    r.ok = ok
+    if ok then r.result = r.finish(result) else r.result = result end
+    for _, what in ipairs{ 'trace', 'report' } do
+      if r[what] then
+        local written, why = pcall(require('dflow.inspect.' .. what).write, r, r[what])
+        if not written and ok then error(why, 0) end        -- else what the run says is more important
+      end
+    end
+  end
+  if not r.ok then error(r.result, 0) end
+  return r.result
+end
+
+--- Is it over?
+function run_methods.done(r)
+  return r.over or core.run_done(r.handle)
+end
+
+--- Asks it to stop; wait then raises `cancelled`, unless it was over already.
+function run_methods.cancel(r)
+  r.cancelled = true
+  if not r.over then core.run_cancel(r.handle) end
+end
+
+--- Counters of this run.
+function run_methods.stats(r)
+  return with_memory(core.run_stats(r.handle))
+end
+
+for name, method in pairs(require('dflow.inspect').methods) do run_methods[name] = method end
+for name, method in pairs(require('dflow.inspect.why')) do run_methods[name] = method end
+
+Run.__tostring = function(r)
+  if not r:done() then return r:state() == 'paused' and 'Run (paused)' or 'Run (in progress)' end
+  local code = r.over and not r.ok and type(r.result) == 'table' and r.result.code
+  return code and (code == 'cancelled' and 'Run (cancelled)' or ('Run (failed: %s)'):format(code)) or 'Run (done)'
+end
+
+return M

@@ -1,0 +1,152 @@
+--- Variable: a value that a session keeps between runs. Usable wherever an Output is: there it is read.
+--
+-- A Variable has the methods and operators of an Output, applied to a read that is made where it is used; at the top level
+-- without control dependencies one read serves all uses.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local tensor = require 'dflow.front.tensor'
+local graph = require 'dflow.front.graph'
+local convert = require 'dflow.front.convert'
+local registry = require 'dflow.front.registry'
+local ops = require 'dflow.front.ops'
+local arguments = require 'dflow.front.arguments'
+
+local M = {}
+local Variable = { __name = 'dflow.Variable' }
+M.Variable = Variable
+
+local methods = {}
+local rawget, type = rawget, type
+
+--- A read of the variable's value as it is now, on its own.
+local function read(v)
+  return registry.op('ReadVariableOp', { v }, { dtype = v.d })
+end
+
+--- The Output that stands for v where it is used.
+local function as_output(v)
+  local g = v.graph
+  if core.current_context(g.handle) ~= 0 or g.controls then return read(v) end
+  local o = rawget(v, 'snapshot')
+  if not o then
+    o = read(v)
+    v.snapshot = o
+  end
+  return o
+end
+M.as_output = as_output
+
+Variable.as_output = as_output
+Variable.handle_of = function(v) return v.handle end
+Variable.dtype_of = function(v) return v.d end
+Variable.is_trainable = function(v) return v.trainable end
+
+local fields = {
+  dtype = function(v) return dtypes.name[v.d] end,
+  shape = function(v) return core.output_shape(v.graph.handle, v.handle.node, 0) end,
+  name = function(v) return core.node_name_of(v.graph.handle, v.handle.node) end,
+  op = function(v) return v.handle.op end,
+  index = function() return 0 end,
+  source = function(v) return v.handle.source end,
+}
+
+Variable.__index = function(v, key)
+  local method = methods[key]
+  if method then return method end
+  local field = fields[key]
+  if field then return field(v) end
+  if type(key) == 'number' or type(key) == 'table' then return ops.element(as_output(v), key) end
+  if key == 'snapshot' or key == 'd' or key == 'trainable' then return nil end
+  method = graph.methods[key] or ops.find_method(key)
+  if method then return method end
+  return as_output(v)[key]
+end
+
+--- `w: variable float32[2,3]  -- file:line`
+Variable.__tostring = function(v)
+  return ('%s: variable %s%s'):format(v.name, tensor.shape_text(v.dtype, v.shape), v.source and '  -- ' .. v.source or '')
+end
+
+Variable.__lt, Variable.__le, Variable.__len, Variable.__concat = graph.Output.__lt, graph.Output.__le, graph.Output.__len, graph.Output.__concat
+ops.operators(Variable)
+
+--- A read of its value, on its own.
+methods.value = read
+methods.read_value = read
+
+--- v:assign(x), v:assign_add(x), v:assign_sub(x): the new value, as an Output.
+for name, type_name in pairs { assign = 'AssignVariableOp', assign_add = 'AssignAddVariableOp', assign_sub = 'AssignSubVariableOp' } do
+  methods[name] = function(v, x, opts)
+    if x == nil then errors.bad('%s: the value is missing', name) end
+    opts = errors.options(opts, name, { 'name' })
+    local given = convert.typed(x)
+    if given and given ~= v.d then
+      errors.bad("%s: the variable %s is %s, the value is %s: cast it, as in df.cast(x, '%s')", name, v.name, v.dtype, dtypes.name[given], v.dtype)
+    end
+    return registry.op(type_name, { v, convert.to_output(x, v.d, v.graph, name) }, opts)
+  end
+end
+
+for name, type_name in pairs { scatter_update = 'ResourceScatterUpdate', scatter_add = 'ResourceScatterAdd', scatter_sub = 'ResourceScatterSub',
+                               scatter_mul = 'ResourceScatterMul', scatter_div = 'ResourceScatterDiv', scatter_min = 'ResourceScatterMin',
+                               scatter_max = 'ResourceScatterMax' } do
+  methods[name] = function(v, indices, updates, opts)
+    if getmetatable(indices) and rawget(getmetatable(indices), 'is_slices') then indices, updates = indices.indices, indices.values end
+    opts = errors.options(opts, name, { 'name' })
+    local at = convert.typed(indices) and indices or arguments.int32(indices, v.graph)
+    return registry.op(type_name, { v, at, convert.to_output(updates, v.d, v.graph, name) }, opts)
+  end
+end
+
+--- The value in the default session, as a run gives it.
+function methods.eval(v, feeds, opts)
+  return as_output(v):eval(feeds, opts)
+end
+
+--- df.Variable(init, {name=, trainable=true, dtype=})
+-- @param init  a value, a Tensor, an Output, or a function that gives one of these: assigned before the first run of a session
+--              that needs the variable. In a body or under control dependencies give a function: it is called outside them
+function M.new(init, opts)
+  opts = errors.options(opts, 'Variable', { 'name', 'trainable', 'dtype', 'shape' })
+  if init == nil then errors.bad('Variable: the initial value is missing') end
+  local d = opts.dtype and dtypes.of(opts.dtype)
+  local g = convert.graph_of(init) or graph.current()
+  if getmetatable(init) == tensor.Tensor and d then init = core.tensor_cast(init, d) end
+  if getmetatable(init) == graph.Output and core.node_context(g.handle, init.node) ~= 0 then
+    errors.bad('Variable: the initial value %s was built in a body or branch, the variable lives outside: give a function that '
+               .. 'builds it, as in df.Variable(function() return df.zeros{2} end)', init.name)
+  end
+  core.push_top(g.handle)
+  local ok, result = pcall(function()
+    if type(init) == 'function' then init = init() end
+    local first = convert.to_output(init, d, g, 'Variable')
+    if d and graph.dtype(first) ~= d then first = ops.functions.cast(first, dtypes.name[d]) end
+    local shape = opts.shape
+    if shape == nil then shape = first.shape end
+    local handle = registry.op('VarHandleOp', {}, { dtype = graph.dtype(first), shape = shape or nil, name = opts.name or 'Variable' })
+    core.variable_set_init(g.handle, handle.node, first.node, first.index)
+    return setmetatable({ graph = handle.graph, handle = handle, d = graph.dtype(first), trainable = opts.trainable ~= false, initial = first }, Variable)
+  end)
+  core.pop_top(g.handle)
+  if not ok then error(result, 0) end
+  g.variables[#g.variables + 1] = result
+  return result
+end
+
+--- df.trainable_variables(): those of the default graph, in the order they were made.
+function M.trainable()
+  local list = {}
+  for _, v in ipairs(graph.current().variables) do
+    if v.trainable then list[#list + 1] = v end
+  end
+  return list
+end
+
+function M.all()
+  local list = {}
+  for i, v in ipairs(graph.current().variables) do list[i] = v end
+  return list
+end
+
+return M

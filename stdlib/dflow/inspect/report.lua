@@ -1,0 +1,250 @@
+--- A run as one page that needs no network: opts.report = 'run.html' of df.run and df.start. The graph with its frames as nested boxes,
+-- a slider over the tokens (back and forth, iterations in colours, dead ones visibly dead), memory and open iterations over time, and
+-- the Lua source beside it. What the page looks like is in report/page.lua, what it does in report/script.lua, where things stand in
+-- report/layout.lua.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+local graph = require 'dflow.front.graph'
+local trace = require 'dflow.inspect.trace'
+local text = require 'dflow.front.text'
+local layout = require 'dflow.inspect.report.layout'
+local page = require 'dflow.inspect.report.page'
+local script = require 'dflow.inspect.report.script'
+
+local M = {}
+local TOKEN, OPEN, END = 0, 2, 3
+local quote = trace.quote
+
+--- Tokens that a page holds: of a longer run so many from its beginning and so many from its end.
+M.first, M.last = 60000, 40000
+
+local MOST_LINES = 2000            -- of one file
+local SMALL = 4                    -- elements of a constant that is written out where it is used
+
+-- ---- JSON ------------------------------------------------------------------------------------------------------------
+local function json(v)
+  local kind = type(v)
+  if kind == 'string' then return quote(v) end
+  if kind == 'number' then return v == math.floor(v) and ('%.0f'):format(v) or ('%.1f'):format(v) end
+  if kind ~= 'table' then return tostring(v) end
+  local parts = {}
+  if #v > 0 or next(v) == nil then
+    for i, x in ipairs(v) do parts[i] = json(x) end
+    return '[' .. table.concat(parts, ',') .. ']'
+  end
+  local keys = {}
+  for k in pairs(v) do keys[#keys + 1] = k end
+  table.sort(keys)
+  for i, k in ipairs(keys) do parts[i] = quote(k) .. ':' .. json(v[k]) end
+  return '{' .. table.concat(parts, ',') .. '}'
+end
+
+--- A column of whole numbers as the steps from one to the next, which are short.
+local function steps(column)
+  local list, last = {}, 0
+  for i, v in ipairs(column) do
+    list[i] = v - last
+    last = v
+  end
+  return list
+end
+
+-- ---- the source ------------------------------------------------------------------------------------------------------
+local function lines_of(path)
+  local repl = package.loaded['dflow.repl.session']
+  local lines = {}
+  if path == 'stdin' and repl then              -- typed at the prompt, whose inputs count as one file
+    for _, input in ipairs(repl.inputs) do
+      local at = input.line
+      for line in (input.text .. '\n'):gmatch('(.-)\n') do
+        for gap = #lines + 1, at do lines[gap] = '' end
+        lines[at] = line
+        at = at + 1
+      end
+    end
+    return #lines > 0 and lines or nil
+  end
+  local file = io.open(path)
+  if not file then return nil end
+  for line in file:lines() do
+    lines[#lines + 1] = line
+    if #lines == MOST_LINES then break end
+  end
+  file:close()
+  return #lines > 0 and lines or nil
+end
+
+--- The files that nodes were built in: {{name, lines}, …}, and for each node {file, line}, both from 1. Nodes whose Lua line cannot be
+--- read, or only says that their graph was imported, are lines of a list of their own.
+local function sources(nodes)
+  local files, by_path, at, rest = {}, {}, {}, nil
+  for i, n in ipairs(nodes) do
+    local path, line = n.source:match('^(.-):(%d+)$')
+    if path and by_path[path] == nil then
+      local lines = lines_of(path)
+      by_path[path] = lines and #files + 1 or false
+      if lines then files[#files + 1] = { name = path, lines = lines } end
+    end
+    local file = path and by_path[path]
+    local shown = file and files[file].lines[tonumber(line)]
+    if shown and not shown:find('import_graph_def', 1, true) then
+      at[i] = { file, tonumber(line) }
+    else
+      if not rest then
+        rest = { name = 'nodes that have no Lua line', lines = {}, plain = true }
+        files[#files + 1] = rest
+        rest.at = #files
+      end
+      rest.lines[#rest.lines + 1] = ('%s = %s(%s)'):format(n.name, n.type, table.concat(n.args, ', '))
+      at[i] = { rest.at, #rest.lines }
+    end
+  end
+  return files, at
+end
+
+-- ---- the log ---------------------------------------------------------------------------------------------------------
+local function literal(g, o)
+  if o.op.type ~= 'Const' then return nil end
+  local t = core.output_constant(g.handle, o.node, 0)
+  if not t or t.size > SMALL then return nil end
+  return (text.array(t):gsub('\n%s*', ' '):gsub('^(-?%d+)%.$', '%1'))
+end
+
+--- What a node's inputs are called, and what its box says: the end of its name, and a number that it is always given.
+local function describe(g, op, name)
+  local args, given = {}, nil
+  for i, o in ipairs(op.inputs) do
+    local number = literal(g, o)
+    args[i] = number or (o.index > 0 and ('%s:%d'):format(o.op.name, o.index) or o.op.name)
+    if number and #number <= 8 and #op.inputs == 2 then given = i end
+  end
+  local label = name:match('([^/]*)$')
+  return args, given == 1 and args[1] .. ' · ' .. label or given and label .. ' · ' .. args[2] or label
+end
+
+--- What the page shows of a run's log.
+local function gather(h)
+  local names, g = trace.names(h), h.session.graph
+  local data = { nodes = {}, edges = {}, scopes = {}, total = 0, most = 0 }
+  local place, scopes = {}, { [0] = { id = 0, name = '', where = '' } }
+  local scope_of, frames = {}, {}                         -- by frame
+  local columns = { node = {}, frame = {}, iteration = {}, at = {}, took = {}, memory = {}, dead = {} }
+  local last, head = {}, M.first                          -- a ring of the last tokens
+  local function keep(into, k, ...)
+    into.node[k], into.frame[k], into.iteration[k], into.at[k], into.took[k], into.memory[k], into.dead[k] = ...
+  end
+  for name in pairs(columns) do last[name] = {} end
+  trace.each(h, function(at, took, iteration, memory, node, frame, scope, kind, dead)
+    if memory > data.most then data.most = memory end
+    if kind == OPEN then
+      names.open(frame, node, iteration, scope)
+      if not scopes[scope] then
+        local s = names.scope(scope)
+        scopes[scope] = { id = scope, name = s.name, where = s.where, parent = scope_of[node] or 0 }
+      end
+      scope_of[frame] = scope
+      frames[frame] = { node, iteration, scope }
+    elseif kind == TOKEN then
+      local k = data.total
+      data.total = k + 1
+      local index = place[node]
+      if not index then
+        local n, op = names.node(node), graph.operation(g, node)
+        local args, label = describe(g, op, n.name)
+        index = #data.nodes + 1
+        data.nodes[index] = { id = node, name = n.name, type = n.type, source = n.source, scope = scope, args = args, label = label }
+        place[node] = index
+      end
+      if k < head then keep(columns, k + 1, index - 1, frame, iteration, at, took, memory, dead and 1 or 0)
+      else keep(last, (k - head) % M.last + 1, index - 1, frame, iteration, at, took, memory, dead and 1 or 0) end
+    elseif kind == END then
+      scope_of[frame] = nil
+    end
+  end)
+  local behind = math.min(M.last, math.max(0, data.total - head))
+  for name, column in pairs(columns) do
+    for i = 0, behind - 1 do column[head + i + 1] = last[name][(data.total - head - behind + i) % M.last + 1] end
+  end
+  data.columns, data.missing = columns, data.total - #columns.node
+  for _, s in pairs(scopes) do data.scopes[#data.scopes + 1] = s end
+  table.sort(data.scopes, function(a, b) return a.id < b.id end)
+  -- the frames that its tokens are in, by numbers of their own, and those around them
+  local number, order = { [0] = 0 }, {}
+  local function number_of(frame)
+    if not number[frame] then
+      local f = frames[frame]
+      local parent = f and number_of(f[1]) or 0
+      order[#order + 1] = { parent, f and f[2] or 0, f and f[3] or 0 }
+      number[frame] = #order
+    end
+    return number[frame]
+  end
+  for i, frame in ipairs(columns.frame) do columns.frame[i] = number_of(frame) end
+  data.frames = order
+  -- edges between what ran; what only hands a value on is passed over
+  for index, n in ipairs(data.nodes) do
+    local op, seen = graph.operation(g, n.id), {}
+    local function from(o, depth)
+      local at = place[o.node]
+      if at then
+        local key = at .. ':' .. o.index
+        if not seen[key] then
+          seen[key] = true
+          data.edges[#data.edges + 1] = { at - 1, index - 1, o.index }
+        end
+      elseif depth < 6 then
+        for _, input in ipairs(graph.operation(g, o.node).inputs) do from(input, depth + 1) end
+      end
+    end
+    for _, input in ipairs(op.inputs) do from(input, 0) end
+  end
+  return data
+end
+
+--- What became of a run that failed: the message, and the node and token where it did, as far as they are on the page.
+local function failure(h, data)
+  local err = h.result
+  local fail = { message = tostring(err):gsub('\n%s*', '\n') }
+  if not errors.is(err) or not err.op then return fail end
+  local name = err.op:match('^%S+')
+  for i, n in ipairs(data.nodes) do if n.name == name then fail.node = i - 1 end end
+  local node = data.columns.node
+  for k = #node, 1, -1 do
+    if node[k] == fail.node then
+      fail.token = k - 1
+      break
+    end
+  end
+  return fail
+end
+
+--- Writes the page. Called by h:wait() when opts.report was given.
+function M.write(h, path)
+  local file, why = io.open(path, 'w')
+  if not file then errors.raise('invalid_argument', 'report: %s', why) end
+  local data = gather(h)
+  local where = layout.place(data)
+  local files, lines = sources(data.nodes)
+  local c = data.columns
+  local _, peak = core.memory()
+  local stats = h:stats()
+  local shown = { nodes = {}, edges = data.edges, ways = where.paths, scopes = {}, frames = data.frames, width = where.width, height = where.height, files = files,
+                  total = data.total, first = math.min(M.first, #c.node), missing = data.missing, lost = core.run_events_lost(h.handle),
+                  node = c.node, frame = steps(c.frame), iteration = steps(c.iteration), at = steps(c.at), took = c.took, memory = steps(c.memory),
+                  dead = table.concat(c.dead), ok = h.ok, fail = not h.ok and failure(h, data) or nil, swap = stats.swap,
+                  peak = peak > (h.peak_before or peak) and peak or data.most }
+  for i, n in ipairs(data.nodes) do
+    local at = where.nodes[i]
+    shown.nodes[i] = { name = n.name, type = n.type, label = n.label, args = n.args, source = n.source, line = lines[i], x = at.x, y = at.y, w = at.w, h = at.h,
+                       scope = n.scope }
+  end
+  for i, s in ipairs(data.scopes) do
+    local at = where.scopes[s.id]
+    shown.scopes[i] = { id = s.id, name = s.name, where = s.where, parent = s.parent, x = at.x, y = at.y, w = at.w, h = at.h, depth = at.depth }
+  end
+  file:write(page.head, 'const run = ', json(shown), ';\n', script.text, page.tail)
+  local ok, wrong = file:close()
+  if not ok then errors.raise('invalid_argument', 'report: %s: %s', path, wrong) end
+end
+
+return M

@@ -1,0 +1,431 @@
+--- What the page of a run does: it is given `run`, made in dflow/inspect/report.lua. The picture of token k is a function of k alone, so walking
+-- there and back again changes nothing.
+local M = {}
+
+M.text = [==[
+'use strict';
+const $ = id => document.getElementById(id), NS = 'http://www.w3.org/2000/svg';
+const make = (name, attrs, parent, text) => {
+  const e = document.createElementNS(NS, name);
+  for (const k in attrs) e.setAttribute(k, attrs[k]);
+  if (text !== undefined) e.textContent = text;
+  if (parent) parent.appendChild(e);
+  return e;
+};
+const element = (name, attrs, parent, text) => {
+  const e = document.createElement(name);
+  for (const k in attrs) e.setAttribute(k, attrs[k]);
+  if (text !== undefined) e.textContent = text;
+  if (parent) parent.appendChild(e);
+  return e;
+};
+
+// ---- the log ----
+const N = run.node.length;
+const sums = list => { let s = 0; return Float64Array.from(list, d => s += d); };
+const node = run.node, frame = sums(run.frame), iteration = sums(run.iteration), at = sums(run.at), took = run.took, memory = sums(run.memory);
+const dead = i => run.dead.charCodeAt(i) === 49;
+const whole = run.missing || run.lost ? 'on this page' : 'in all';
+const number = i => 1 + (run.missing && i >= run.first ? i + run.missing : i);       // of all tokens of the run
+const scopes = new Map(run.scopes.map(s => [s.id, s]));
+const MANY = iteration.reduce((a, b) => Math.max(a, b), 0) + 2;
+const place = (f, it) => f * MANY + it;                      // a frame and an iteration as one number
+const paths = new Map();                                     // by place: the iterations around it, outermost first
+const pathOf = (f, it) => {
+  if (!f) return [];
+  const key = place(f, it);
+  let p = paths.get(key);
+  if (!p) { const [up, n] = run.frames[f - 1]; p = pathOf(up, n).concat(it); paths.set(key, p); }
+  return p;
+};
+const tagOf = (f, it) => {
+  if (!f) return '';
+  const [up, n, s] = run.frames[f - 1], outer = tagOf(up, n);
+  return (outer ? outer + '/' : '') + scopes.get(s).name + ':' + it;
+};
+const tag = i => tagOf(frame[i], iteration[i]);
+// White text is easy to read on each of these.
+const colors = ['#0b63c4', '#a8501c', '#1f7a3d', '#a2307a', '#6450c4', '#0d727d', '#b02f38', '#6f6200', '#44648a', '#84478a'];
+const colorOf = path => colors[path.reduce((sum, n, i) => sum + n * (path.length - i === 1 ? 1 : 3), 0) % colors.length];
+const of = run.nodes.map(() => []);                          // the tokens of each node
+for (let i = 0; i < N; i++) of[node[i]].push(i);
+const upTo = (list, k) => {                                  // how many of a rising list are at most k
+  let low = 0, high = list.length;
+  while (low < high) { const m = (low + high) >> 1; if (list[m] <= k) low = m + 1; else high = m; }
+  return low;
+};
+
+// ---- what lies on the edges: pairs of the token that made a value and the token that used it ----
+const children = new Map();
+run.frames.forEach(([up, n, s], i) => {
+  const key = up + ':' + n + ':' + s;
+  if (!children.has(key)) children.set(key, []);
+  children.get(key).push(i + 1);
+});
+const byPlace = run.nodes.map(() => new Map());
+for (let i = 0; i < N; i++) byPlace[node[i]].set(place(frame[i], iteration[i]), i);
+const wires = run.edges.map(([a, b, port]) => {
+  const pairs = [], kind = run.nodes[a].type.replace(/^Ref/, ''), own = byPlace[a];
+  const left = kind === 'Exit' ? new Map(of[a].map(i => [frame[i], i])) : null;
+  for (const j of of[b]) {
+    const f = frame[j], it = iteration[j];
+    let i;
+    if (kind === 'NextIteration') i = it ? own.get(place(f, it - 1)) : undefined;
+    else if (kind === 'Enter') i = f && it === 0 ? own.get(place(run.frames[f - 1][0], run.frames[f - 1][1])) : undefined;
+    else if (kind === 'Exit') {
+      const inside = children.get(f + ':' + it + ':' + run.nodes[a].scope) || [];
+      for (const c of inside) i = left.get(c) !== undefined ? left.get(c) : i;
+    } else i = own.get(place(f, it));
+    if (i !== undefined && i < j) pairs.push([i, j]);
+  }
+  pairs.sort((x, y) => x[0] - y[0] || x[1] - y[1]);
+  return { made: pairs.map(p => p[0]), used: pairs.map(p => p[1]), port, a, b };
+});
+// A Switch does not log where its value went, but whoever lives behind it tells.
+const side = new Map();
+for (const w of wires) {
+  if (!/Switch$/.test(run.nodes[w.a].type) || /Merge$/.test(run.nodes[w.b].type)) continue;
+  w.made.forEach((i, n) => { if (!dead(w.used[n])) side.set(i, w.port); });
+}
+const deadOn = (w, n) => {
+  const i = w.made[n];
+  if (dead(i)) return true;
+  if (!/Switch$/.test(run.nodes[w.a].type)) return false;
+  return side.has(i) ? side.get(i) !== w.port : dead(w.used[n]);
+};
+
+// ---- the graph ----
+const world = $('world');
+for (const s of [...run.scopes].sort((a, b) => a.depth - b.depth)) {
+  if (!s.id) continue;
+  const g = make('g', { class: s.depth % 2 ? 'frame' : 'frame odd' }, world);
+  make('rect', { x: s.x, y: s.y, width: s.w, height: s.h, rx: 9 }, g);
+  const t = make('text', { x: s.x + 10, y: s.y + 16 }, g);
+  make('tspan', {}, t, s.name);
+  t.appendChild(document.createTextNode(s.where ? '  ' + s.where : ''));
+}
+const chainOf = id => { const list = []; for (let s = scopes.get(id); s && s.id; s = scopes.get(s.parent)) list.push(s); return list; };
+const large = run.ways.length > 0 && run.ways[0] === '';
+if (large) world.setAttribute('data-large', 1);
+const curve = (p, q) => {                                    // in a large graph, from one end to the other
+  const x1 = p.x + p.w / 2, y1 = p.y + p.h, x2 = q.x + q.w / 2, y2 = q.y - 1, bend = Math.max(14, Math.min(120, Math.abs(y2 - y1) / 2));
+  return `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`;
+};
+wires.forEach((w, i) => {
+  const d = run.ways[i] || curve(run.nodes[w.a], run.nodes[w.b]);
+  w.back = run.nodes[w.b].y < run.nodes[w.a].y + run.nodes[w.a].h;
+  w.plain = w.back ? 'edge back' : 'edge';
+  w.shown = w.plain;
+  w.path = make('path', { class: w.plain, d }, world);
+});
+const roomOn = w => {                                        // how many chips have room on an edge
+  w.length = w.length || w.path.getTotalLength();
+  return large ? 1 : Math.max(1, Math.min(5, Math.floor((w.length - 4) / 20)));
+};
+const spot = (w, n) => {                                     // where the n-th chip lies
+  w.spots = w.spots || [];
+  return w.spots[n] = w.spots[n] || w.path.getPointAtLength(Math.max(8, Math.min(w.length - 8, w.length * .5 + (n % 2 ? 1 : -1) * Math.ceil(n / 2) * 18)));
+};
+const boxes = run.nodes.map((n, i) => {
+  const g = make('g', { class: 'node', 'data-name': n.name, 'data-runs': 0, 'data-tag': '', 'data-dead': 0, role: 'button', 'aria-label': n.name }, world);
+  if (run.nodes.length <= 300) g.setAttribute('tabindex', 0);
+  const rect = make('rect', { x: n.x, y: n.y, width: n.w, height: n.h, rx: 5, style: '' }, g);
+  make('text', { x: n.x + n.w / 2, y: n.y + n.h / 2 + 4 }, g, n.label);
+  make('title', {}, g, `${n.name} = ${n.type}(${n.args.join(', ')})\n${n.source}`);
+  g.addEventListener('click', () => { if (!moved) nextOf([i]); });
+  g.addEventListener('keydown', e => { if (e.key === 'Enter') nextOf([i]); });
+  return { g, rect, n, shown: '', style: '' };
+});
+const chips = make('g', { class: 'chips' }, world);
+function chip(x, y, text, path, gone) {
+  const g = make('g', { class: gone ? 'gone' : '' }, chips), w = 6 + 6.2 * text.length;
+  make('rect', { x: x - w / 2, y: y - 7.5, width: w, height: 15, rx: 7, style: gone ? '' : `fill:${colorOf(path)}` }, g);
+  make('text', { class: 'chip', x, y: y + 3.5 }, g, text);
+}
+
+// ---- where one looks ----
+let view = null, moved = false, following = true;
+const svg = $('svg'), glide = () => world.setAttribute('class', 'glide');
+function look(x, y, k) {
+  view = { x, y, k };
+  world.style.transform = `translate(${x}px, ${y}px) scale(${k})`;
+}
+const centred = (from, size, whole, seen, k) => {            // a stretch in the middle, no empty space beyond the graph
+  if (whole * k <= seen) return (seen - whole * k) / 2;
+  return Math.min(0, Math.max(seen - whole * k, seen / 2 - (from + size / 2) * k));
+};
+let room = null;                                             // asked for once: the answer makes the browser lay out all that is new
+const measure = () => { room = svg.getBoundingClientRect(); };
+function follow(i) {                                         // to the outermost frame around a node that fits, else to the page it is on
+  if (!following) return;
+  const r = room, n = run.nodes[i];
+  const k = Math.min(1.3, Math.max(.8, Math.min(r.width / run.width, r.height / run.height)));
+  const fits = chainOf(n.scope).reverse().find(s => s.w * k <= r.width && s.h * k <= r.height);
+  const half = size => size / k / 2, page = (from, seen) => Math.floor(from / half(seen)) * half(seen);
+  const box = fits || { x: page(n.x, r.width), y: page(n.y, r.height), w: half(r.width), h: half(r.height) };
+  look(centred(box.x, box.w, run.width, r.width, k), centred(box.y, box.h, run.height, r.height, k), k);
+}
+svg.addEventListener('wheel', e => {
+  e.preventDefault();
+  leave();
+  const r = svg.getBoundingClientRect(), x = e.clientX - r.left, y = e.clientY - r.top;
+  const k = Math.min(6, Math.max(.05, view.k * Math.exp(-e.deltaY / 400))), f = k / view.k;
+  look(x - (x - view.x) * f, y - (y - view.y) * f, k);
+}, { passive: false });
+function leave() { following = false; world.removeAttribute('class'); }
+let drag = null;
+svg.addEventListener('pointerdown', e => { drag = [e.clientX - view.x, e.clientY - view.y, e.clientX, e.clientY]; moved = false; });
+addEventListener('pointermove', e => {
+  if (!drag || (!moved && Math.hypot(e.clientX - drag[2], e.clientY - drag[3]) < 4)) return;
+  moved = true;
+  leave();
+  look(e.clientX - drag[0], e.clientY - drag[1], view.k);
+});
+addEventListener('pointerup', () => { drag = null; });
+
+// ---- the source ----
+const onLine = new Map();                                    // by file and line: the nodes
+run.nodes.forEach((n, i) => { const key = n.line.join(':'); if (!onLine.has(key)) onLine.set(key, []); onLine.get(key).push(i); });
+// Lua's comments, strings and words.
+const words = new RegExp([/(--\[\[[^]*?\]\]|--.*)/, /('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\[\[.*?\]\])/,
+  /\b(and|break|do|else|elseif|end|false|for|function|goto|if|in|local|nil|not|or|repeat|return|then|true|until|while)\b/].map(r => r.source).join('|'), 'g');
+function painted(text, parent) {
+  let from = 0;
+  for (const m of text.matchAll(words)) {
+    parent.appendChild(document.createTextNode(text.slice(from, m.index)));
+    element('span', { class: m[1] ? 'c' : m[2] ? 's' : 'w' }, parent, m[0]);
+    from = m.index + m[0].length;
+  }
+  parent.appendChild(document.createTextNode(text.slice(from)));
+}
+const sheets = run.files.map((file, f) => {
+  const list = document.createElement('ol');
+  list.items = file.lines.map((line, l) => {
+    const nodes = onLine.get(`${f + 1}:${l + 1}`), li = element('li', { class: nodes ? 'code' : '' }, list);
+    const count = nodes ? nodes.reduce((s, n) => s + of[n].length, 0) : 0;
+    element('i', { class: 'n' }, li, l + 1);
+    element('i', { class: 'runs' }, li, count ? count + '×' : '');
+    if (file.plain) element('span', {}, li, line); else painted(line, element('span', {}, li));
+    if (nodes) {
+      li.title = `${count} tokens ${whole}, of ${nodes.length} node${nodes.length === 1 ? '' : 's'}; a click goes to the next`;
+      li.addEventListener('click', () => nextOf(nodes));
+    }
+    return li;
+  });
+  return list;
+});
+let sheet = null, line = null, scrolling = 0;
+function source([file, l]) {
+  const list = sheets[file - 1];
+  if (sheet !== list) {
+    $('files').replaceChildren();
+    element('h2', {}, $('files'), run.files[file - 1].name);
+    $('files').appendChild(list);
+    sheet = list;
+  }
+  const li = list.items[l - 1];
+  if (line !== li) {
+    if (line) line.setAttribute('class', 'code');
+    li.setAttribute('class', 'code now');
+    line = li;
+    cancelAnimationFrame(scrolling);
+    scrolling = requestAnimationFrame(() => {
+      const r = li.getBoundingClientRect(), pane = $('files').getBoundingClientRect();
+      if (r.top < pane.top + 30 || r.bottom > pane.bottom) $('files').scrollTop += r.top - pane.top - pane.height / 2;
+    });
+  }
+}
+
+// ---- one moment ----
+const TRAIL = 10;
+let now = 0;
+const micro = ns => ns >= 1e7 ? (ns / 1e6).toLocaleString('en', { maximumFractionDigits: 1 }) + ' ms' : (ns / 1e3).toLocaleString('en', { maximumFractionDigits: 1 }) + ' µs';
+const plural = (n, one) => `${n.toLocaleString('en')} ${one}${n === 1 ? '' : 's'}`;
+function show(k) {
+  if (!N) { $('now').textContent = 'nothing ran'; return; }
+  now = Math.max(0, Math.min(N - 1, k));
+  $('at').value = now;
+  $('at').setAttribute('aria-valuetext', `token ${number(now)} of ${run.total}`);
+  chips.replaceChildren();
+  boxes.forEach((b, i) => {
+    const ran = upTo(of[i], now), last = ran ? of[i][ran - 1] : -1, age = now - last, lit = ran && age <= TRAIL, gone = ran && dead(last);
+    const path = ran ? pathOf(frame[last], iteration[last]) : [];
+    const shown = 'node' + (ran ? ' ran' : '') + (gone ? ' dead' : '') + (lit ? ' lit' : '') + (i === node[now] ? ' now' : '')
+      + (run.fail && run.fail.token === last && i === run.fail.node ? ' failed' : '');
+    const style = ran && !gone && shown.indexOf('failed') < 0 ? `stroke:${path.length ? colorOf(path) : 'var(--soft)'}` : '';
+    if (b.shown !== shown) { b.g.setAttribute('class', shown); b.shown = shown; }
+    if (b.style !== style) { b.rect.setAttribute('style', style); b.style = style; }
+    if (b.last !== last) {
+      b.g.setAttribute('data-runs', ran); b.g.setAttribute('data-tag', ran ? tag(last) : ''); b.g.setAttribute('data-dead', gone ? 1 : 0);
+      b.last = last;
+    }
+    if (lit && path.length) chip(b.n.x + b.n.w - 2, b.n.y, path.join('·'), path, gone);
+  });
+  wires.forEach(w => {
+    const made = upTo(w.made, now);
+    let n = 0, fed = false;
+    const there = [];
+    for (let p = made - 1; p >= 0 && p > made - 64; p--) {
+      if (w.used[p] === now) fed = true;
+      if (w.used[p] > now) there[n++] = p;
+    }
+    for (let c = 0, most = n ? roomOn(w) : 0; c < n && c < most; c++) {
+      const i = w.made[there[c]], path = pathOf(frame[i], iteration[i]), s = spot(w, c), more = c === 0 && n > most ? ' +' + (n - most) : '';
+      chip(s.x, s.y, (path.length ? path.join('·') : '•') + more, path, deadOn(w, there[c]));
+    }
+    const shown = fed ? w.plain + ' fed' : w.plain;
+    if (w.shown !== shown) { w.path.setAttribute('class', shown); w.shown = shown; }
+  });
+  const i = node[now], n = run.nodes[i], t = tag(now), ran = upTo(of[i], now);
+  $('now').textContent = `${micro(at[now])}   ${n.name} (${n.type})${t ? ' in ' + t : ''}${dead(now) ? ', dead' : ''}`;
+  $('count').textContent = `token ${number(now).toLocaleString('en')} of ${run.total.toLocaleString('en')}`;
+  const card = $('card'), died = of[i].slice(0, ran).filter(dead).length;
+  card.replaceChildren();
+  element('b', {}, card, `${n.name} = ${n.type}(${n.args.join(', ')})`);
+  element('p', {}, card, `${t ? 'in ' + t + (dead(now) ? ', dead: nothing is computed' : '') : 'at the top level'}${dead(now) ? '' : `, took about ${micro(took[now])}`}`);
+  element('p', { class: 'soft' }, card, `${plural(ran, 'time')} so far${died ? `, ${died} of them dead` : ''}; ${plural(of[i].length, 'time')} ${whole}`);
+  const list = $('open'), going = openAt(now);
+  list.replaceChildren();
+  if (going.length) element('i', {}, list, 'open:');
+  going.slice(0, 6).forEach(o => element('span', { style: `background:${colorOf(o.path)}` }, list, o.tag));
+  if (going.length > 6) element('span', { class: 'more' }, list, `${going.length - 6} more`);
+  source(n.line);
+  follow(i);
+  const x = timeX(at[now]);
+  cursor.setAttribute('x1', x); cursor.setAttribute('x2', x);
+  remember();
+}
+let later = null;
+function remember() {                                        // so that the page's address leads back here
+  clearTimeout(later);
+  later = setTimeout(() => { try { history.replaceState(null, '', '#' + number(now)); } catch (e) { /* a page without an address */ } }, 400);
+}
+//- The next token of one of these nodes, after the last one the first again.
+function nextOf(nodes) {
+  let first = N, next = N;
+  for (const i of nodes) {
+    if (of[i].length) first = Math.min(first, of[i][0]);
+    const k = of[i][upTo(of[i], now)];
+    if (k !== undefined) next = Math.min(next, k);
+  }
+  show(next < N ? next : first);
+}
+
+// ---- iterations that are open: from their first token to their last ----
+const spans = (() => {
+  const map = new Map();
+  for (let i = 0; i < N; i++) {
+    if (!frame[i]) continue;
+    const key = place(frame[i], iteration[i]), s = map.get(key);
+    if (s) s.to = i; else map.set(key, { from: i, to: i, frame: frame[i], iteration: iteration[i] });
+  }
+  return [...map.values()];
+})();
+const open = new Int32Array(N + 1);
+for (const s of spans) { open[s.from]++; open[s.to + 1]--; }
+for (let i = 1; i <= N; i++) open[i] += open[i - 1];
+const widest = spans.reduce((m, s) => Math.max(m, s.to - s.from), 0), starts = spans.map(s => s.from);
+function openAt(k) {
+  const list = [];
+  for (let n = upTo(starts, k) - 1; n >= 0 && spans[n].from >= k - widest; n--) {
+    const s = spans[n];
+    if (s.to >= k) list.push({ tag: tagOf(s.frame, s.iteration), path: pathOf(s.frame, s.iteration) });
+    if (list.length > 200) break;
+  }
+  return list.reverse();
+}
+
+// ---- over time ----
+const chart = $('time'), cursor = make('line', { class: 'cursor' });
+let timeX = () => 0;
+const bytes = n => n < 1024 ? `${n} B` : n < 1048576 ? `${(n / 1024).toFixed(1)} KiB` : n < 1073741824 ? `${(n / 1048576).toFixed(1)} MiB` : `${(n / 1073741824).toFixed(2)} GiB`;
+function draw() {
+  const r = chart.getBoundingClientRect(), w = r.width, h = r.height, left = 190, end = N ? at[N - 1] + took[N - 1] : 1, begin = N ? at[0] : 0;
+  chart.replaceChildren();
+  timeX = t => left + (t - begin) / Math.max(1, end - begin) * (w - left - 6);
+  const top = 4, low = h * .48, high2 = h * .56, low2 = h * .76;
+  const curve = (values, most, y0, y1, close) => {           // per column of pixels the highest value
+    const columns = new Map();
+    let d = '', last = null;
+    for (let i = 0; i < N; i++) {
+      const x = Math.round(timeX(at[i]) * 2) / 2;
+      if (x !== last) columns.set(x, values[i]); else if (values[i] > columns.get(x)) columns.set(x, values[i]);
+      last = x;
+    }
+    let y = null;
+    for (const [x, v] of columns) {
+      const to = (y1 - v / most * (y1 - y0)).toFixed(1);
+      d += y === null ? `M${x} ${close ? y1 : to}V${to}` : `H${x}V${to}`;
+      y = to;
+    }
+    return d && `${d}H${timeX(end)}` + (close ? `V${y1}` : '');
+  };
+  let best = 0, busiest = 0;
+  for (let i = 0; i < N; i++) { if (memory[i] > memory[best]) best = i; busiest = Math.max(busiest, open[i]); }
+  const most = Math.max(1, run.peak, N ? memory[best] : 1);
+  for (const y of [low, low2]) make('line', { class: 'axis', x1: left, x2: w - 6, y1: y, y2: y }, chart);
+  make('path', { class: 'area', d: curve(memory, most, top, low, true) }, chart);
+  make('path', { class: 'live', d: curve(open, Math.max(1, busiest), high2, low2) }, chart);
+  if (N) {
+    make('circle', { class: 'peak', cx: timeX(at[best]), cy: low - memory[best] / most * (low - top), r: 3 }, chart);
+    make('text', { x: 0, y: top + 12 }, chart, 'memory in use, cpu:0');
+    make('text', { x: 0, y: top + 27 }, chart, `peak ${bytes(run.peak)}${run.peak > memory[best] ? ', inside a kernel' : ''}`);
+    make('text', { class: 'live', x: 0, y: low2 - 4 }, chart, `iterations open, at most ${busiest}`);
+    const s = run.swap, moved = s.bytes_out + s.bytes_in;
+    make('text', { x: 0, y: h - 4 }, chart, moved ? `swapped out ${bytes(s.bytes_out)}, in ${bytes(s.bytes_in)}` : 'swap: nothing was swapped');
+    make('line', { class: 'axis', x1: left + 70, x2: Math.max(left + 70, w - 80), y1: h - 8, y2: h - 8 }, chart);
+    make('text', { x: left, y: h - 4 }, chart, micro(begin));
+    make('text', { x: w - 6, y: h - 4, 'text-anchor': 'end' }, chart, micro(end));
+  }
+  cursor.setAttribute('y1', 0); cursor.setAttribute('y2', h - 14);
+  chart.appendChild(cursor);
+}
+chart.addEventListener('pointerdown', e => {
+  const x = e.clientX - chart.getBoundingClientRect().left;
+  let low = 0, high = N;
+  while (low < high) { const m = (low + high) >> 1; if (timeX(at[m]) <= x) low = m + 1; else high = m; }
+  show(low - 1);
+});
+
+// ---- keys and buttons ----
+let timer = null;
+function play(yes) {
+  clearInterval(timer);
+  timer = yes ? setInterval(() => { if (now >= N - 1) play(false); else show(now + 1); }, 150) : null;
+  $('play').textContent = timer ? 'stop' : 'play';
+}
+$('play').onclick = () => play(!timer); $('back').onclick = () => show(now - 1); $('forth').onclick = () => show(now + 1);
+$('help').onclick = () => $('keys').showModal();
+$('at').max = Math.max(0, N - 1); $('at').oninput = e => show(+e.target.value);
+addEventListener('keydown', e => {
+  if ($('keys').open || e.ctrlKey || e.altKey || e.metaKey) return;
+  const n = e.shiftKey ? 10 : 1, mine = N ? of[node[now]] : [];
+  if (e.key === 'ArrowRight') show(now + n); else if (e.key === 'ArrowLeft') show(now - n); else if (e.key === 'Home') show(0);
+  else if (e.key === 'End') show(N - 1); else if (e.key === 'PageDown') show(now + 100); else if (e.key === 'PageUp') show(now - 100);
+  else if (e.key === 'ArrowDown') show(mine[Math.min(mine.length, upTo(mine, now) + 1) - 1]);
+  else if (e.key === 'ArrowUp') show(mine[Math.max(1, upTo(mine, now) - 1) - 1]);
+  else if (e.key === ' ') play(!timer);
+  else if (e.key === 'f') { following = true; glide(); show(now); }
+  else if (e.key === '?') $('keys').showModal();
+  else return;
+  e.preventDefault();
+});
+addEventListener('resize', () => { measure(); draw(); show(now); });
+
+// ---- what is to be said ----
+const notice = (text, bad) => element('div', { class: bad ? 'notice bad' : 'notice' }, $('notices'), text);
+$('about').textContent = `${plural(run.nodes.length, 'node')}, ${plural(run.total, 'token')}, ${plural(run.scopes.length - 1, 'loop')}`
+  + (N ? `, ${micro(at[N - 1] + took[N - 1])}` : '') + (run.ok ? '' : ', failed');
+if (run.fail) notice(run.fail.message, true);
+if (run.missing) notice(`Tokens ${(run.first + 1).toLocaleString('en')} to ${(run.first + run.missing).toLocaleString('en')} of ${run.total.toLocaleString('en')}`
+  + ' are not on this page: of a long run it holds the first and the last.');
+if (run.lost) notice(`The log was full: the last ${plural(run.lost, 'event')} of the run are missing here.`);
+measure();
+draw();
+const asked = /^#(\d+)$/.exec(location.hash), wanted = asked ? +asked[1] - 1 : run.fail ? run.fail.token === undefined ? N - 1 : run.fail.token : 0;
+show(run.missing && wanted >= run.first ? Math.max(run.first, wanted - run.missing) : wanted);
+world.getBoundingClientRect();                               // it is there now, and glides from here on
+glide();
+]==]
+
+return M

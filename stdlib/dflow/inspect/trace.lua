@@ -1,0 +1,181 @@
+--- What a run logged, as a timeline that Perfetto and chrome://tracing open: opts.trace = 'run.json' of df.run and df.start.
+--
+-- Nodes are slices of the thread that ran them: one after the other on the run's own, overlapping ones on lanes of the workers.
+-- Iterations and frames overlap freely, so they are async spans, an id each. Memory is a counter. Times are microseconds, and the
+-- lines of the file are in their order.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+local graph = require 'dflow.front.graph'
+
+local M = {}
+local TOKEN, DONE, OPEN = 0, 1, 2
+local FIELDS = 9
+local format, concat = string.format, table.concat
+
+--- Calls fn(at, took, iteration, memory, node, frame, scope, kind, dead) for every event of a run that is over, or so far.
+function M.each(h, fn)
+  local first = 0
+  while true do
+    local list = core.run_events(h.handle, first, 4096)
+    for i = 0, #list / FIELDS - 1 do
+      local b = i * FIELDS
+      fn(list[b + 1], list[b + 2], list[b + 3], list[b + 4], list[b + 5], list[b + 6], list[b + 7], list[b + 8], list[b + 9] ~= 0)
+    end
+    if #list < 4096 * FIELDS then return end
+    first = first + 4096
+  end
+end
+
+--- A Lua string as JSON.
+local escapes = { ['"'] = '\\"', ['\\'] = '\\\\', ['\n'] = '\\n', ['\r'] = '\\r', ['\t'] = '\\t' }
+function M.quote(s)
+  return '"' .. s:gsub('[%c"\\<]', function(c) return escapes[c] or format('\\u%04x', c:byte()) end) .. '"'
+end
+local quote = M.quote
+
+--- Facts about nodes and frames, looked up once: node(id) -> name, type, source; tag(frame, iteration) -> 'while:17'.
+function M.names(h)
+  local g, nodes, frames, scopes = h.session.graph, {}, { [0] = { tag = '' } }, {}
+  local names = {}
+  function names.node(id)
+    local n = nodes[id]
+    if not n then
+      local op = graph.operation(g, id)
+      n = { name = op.name, type = op.type, source = op.source or '' }
+      nodes[id] = n
+    end
+    return n
+  end
+  function names.scope(id)
+    if not scopes[id] then
+      local name, where = core.run_scope(h.handle, id)
+      scopes[id] = { name = name or '', where = where or '' }
+    end
+    return scopes[id]
+  end
+  function names.open(frame, parent, iteration, scope)
+    local p = frames[parent] or frames[0]
+    local tag = names.scope(scope).name
+    if p.tag ~= '' then tag = format('%s:%d/%s', p.tag, iteration, tag) end
+    frames[frame] = { tag = tag, parent = parent, iteration = iteration, scope = scope }
+  end
+  function names.frame(frame) return frames[frame] or frames[0] end
+  function names.tag(frame, iteration)
+    local tag = names.frame(frame).tag
+    return tag == '' and '' or format('%s:%d', tag, iteration)
+  end
+  return names
+end
+
+-- ---- the file ----------------------------------------------------------------------------------------------------------
+local META = '{"ph":"M","pid":1,"tid":%d,"name":"thread_name","args":{"name":"%s"}}'
+
+--- What has to be known before the first line is written, since all lines stand in the order of their times: which nodes ran
+--- elsewhere, and with which of its tokens an iteration ends. Both by event number.
+function M.look_ahead(h)
+  local away, last, begun, i = {}, {}, {}, 0
+  M.each(h, function(_, _, iteration, _, node, frame, _, kind)
+    i = i + 1
+    if kind == TOKEN then
+      if frame ~= 0 then last[frame .. ':' .. iteration] = i end
+      begun[node .. '@' .. frame .. '@' .. iteration] = i
+    elseif kind == DONE then
+      away[begun[node .. '@' .. frame .. '@' .. iteration] or 0] = true
+    end
+  end)
+  local ends = {}
+  for key, event in pairs(last) do ends[event] = key end
+  return away, ends
+end
+
+--- Writes the run's timeline to a file. Called by h:wait() when opts.trace was given.
+function M.write(h, path)
+  local file, why = io.open(path, 'w')
+  if not file then errors.raise('invalid_argument', 'trace: %s', why) end
+  local names = M.names(h)
+  local away, ends = M.look_ahead(h)
+  local lines, comma = {}, ''
+  local function put(...)
+    lines[#lines + 1] = comma
+    lines[#lines + 1] = format(...)
+    comma = ',\n'
+    if #lines > 4000 then
+      file:write(concat(lines))
+      lines = {}
+    end
+  end
+  local quoted = {}                                  -- by node: name, the same when dead, op and source
+  local function words(id)
+    local q = quoted[id]
+    if not q then
+      local n = names.node(id)
+      q = { name = quote(n.name), gone = quote(n.name .. ' (dead)'), about = format('"op":%s,"source":%s', quote(n.type), quote(n.source)) }
+      quoted[id] = q
+    end
+    return q
+  end
+  file:write('{"displayTimeUnit":"ns","traceEvents":[\n')
+  put('{"ph":"M","pid":1,"name":"process_name","args":{"name":"dflow"}}')
+  put(META, 1, 'tokens')
+  local open, iterations, lane_of, busy, lanes = {}, {}, {}, {}, 0
+  local i, now, last_memory = 0, 0, nil
+  M.each(h, function(at, took, iteration, memory, node, frame, scope, kind, dead)
+    i = i + 1
+    now = at + took
+    if kind == OPEN then
+      names.open(frame, node, iteration, scope)
+      open[frame] = true
+      put('{"ph":"b","cat":"frame","pid":1,"tid":1,"id":"f%d","ts":%.3f,"name":%s,"args":{"source":%s}}', frame, at / 1000, quote(names.frame(frame).tag),
+        quote(names.scope(scope).where))
+    elseif kind == TOKEN then
+      local q, tag = words(node), quote(names.tag(frame, iteration))
+      local key = frame ~= 0 and frame .. ':' .. iteration
+      if key and not iterations[key] then
+        iterations[key] = true
+        put('{"ph":"b","cat":"iteration","pid":1,"tid":1,"id":"i%s","ts":%.3f,"name":%s}', key, at / 1000, tag)
+      end
+      put('{"ph":"X","cat":"%s","pid":1,"tid":1,"ts":%.3f,"dur":%.3f,"name":%s,"args":{%s,"tag":%s,"dead":%s}}', dead and 'dead' or 'node', at / 1000, took / 1000,
+        dead and q.gone or q.name, q.about, tag, tostring(dead))
+      if ends[i] then put('{"ph":"e","cat":"iteration","pid":1,"tid":1,"id":"i%s","ts":%.3f,"name":%s}', key, now / 1000, tag) end
+      if away[i] then
+        local lane = 2
+        while busy[lane] do lane = lane + 1 end
+        if lane > lanes then
+          put(META, lane, 'worker ' .. lane - 1)
+          lanes = lane
+        end
+        busy[lane], lane_of[node .. '@' .. frame .. '@' .. iteration] = true, lane
+        put('{"ph":"B","cat":"away","pid":1,"tid":%d,"ts":%.3f,"name":%s,"args":{%s,"tag":%s}}', lane, at / 1000, q.name, q.about, tag)
+      end
+    elseif kind == DONE then
+      local key = node .. '@' .. frame .. '@' .. iteration
+      local lane = lane_of[key]
+      if lane then
+        busy[lane], lane_of[key] = nil, nil
+        put('{"ph":"E","cat":"away","pid":1,"tid":%d,"ts":%.3f}', lane, at / 1000)
+      end
+    else
+      open[frame] = nil
+      put('{"ph":"e","cat":"frame","pid":1,"tid":1,"id":"f%d","ts":%.3f,"name":%s}', frame, at / 1000, quote(names.frame(frame).tag))
+    end
+    if memory ~= last_memory then
+      put('{"ph":"C","pid":1,"name":"memory","ts":%.3f,"args":{"cpu:0":%.0f}}', now / 1000, memory)
+      last_memory = memory
+    end
+  end)
+  -- What a run that failed or was stopped left open, innermost first; and what the log had no room for.
+  for lane = 2, lanes do
+    if busy[lane] then put('{"ph":"E","cat":"away","pid":1,"tid":%d,"ts":%.3f}', lane, now / 1000) end
+  end
+  local left = {}
+  for frame in pairs(open) do left[#left + 1] = frame end
+  table.sort(left, function(a, b) return a > b end)
+  for _, frame in ipairs(left) do put('{"ph":"e","cat":"frame","pid":1,"tid":1,"id":"f%d","ts":%.3f,"name":%s}', frame, now / 1000, quote(names.frame(frame).tag)) end
+  local lost = core.run_events_lost(h.handle)
+  if lost > 0 then put('{"ph":"i","s":"g","pid":1,"tid":1,"ts":%.3f,"name":"the log was full: %.0f events are missing"}', now / 1000, lost) end
+  file:write(concat(lines), '\n]}\n')
+  local ok, wrong = file:close()
+  if not ok then errors.raise('invalid_argument', 'trace: %s: %s', path, wrong) end
+end
+
+return M
