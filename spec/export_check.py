@@ -2,7 +2,7 @@
 
   python3 spec/export_check.py FOLDER > spec/tensorflow/export.lua
 
-The folder is what spec/export_spec.lua leaves when DFLOW_EXPORT_FOLDER names it. Of each NAME.txt, lines `fetch TENSOR`, `gradient TENSOR`,
+The folder is what spec/exchange/export_spec.lua leaves when DFLOW_EXPORT_FOLDER names it. Of each NAME.txt, lines `fetch TENSOR`, `gradient TENSOR`,
 `feed TENSOR KEY` and `by TENSOR`: NAME.pb is imported, `init` run if there is one, and all of fetch and gradient run with the arrays of
 NAME.npz; NAME.meta is imported with its contexts, and TensorFlow differentiates the sum of the first fetch by each `by`.
 """
@@ -69,7 +69,7 @@ def check(base):
   return values, again[n:]
 
 
-print('--- What TensorFlow %s gave for the programs of spec/export_spec.lua; written by spec/export_check.py.' % tf.__version__)
+print('--- What TensorFlow %s gave for the programs of spec/exchange/export_spec.lua; written by spec/export_check.py.' % tf.__version__)
 print('return {')
 for path in sorted(glob.glob(sys.argv[1] + '/*.txt')):
   name = os.path.basename(path)[:-4]

@@ -5,7 +5,7 @@
  * A round is a graph: nodes of random ops with random attributes on random inputs (some do not exist), conds and
  * while_loops around them, gradients, TensorFlow graphs (the files, too), copies; then runs with random feeds, several at a time,
  * that are paused, looked at and cancelled (fuzz_runs.c). Each round has a seed of its own, which is printed when the round crashes or
- * hangs. What comes out of a run is not judged here; that is spec/random_programs_spec.lua's business.
+ * hangs. What comes out of a run is not judged here; that is spec/engine/random_programs_spec.lua's business.
  */
 #include "fuzz.h"
 #include <signal.h>

@@ -79,7 +79,7 @@ if arg and arg[0] and arg[0]:find('help_examples%.lua$') then
     if why then io.stderr:write(name, ': ', example, '\n  ', why, '\n') end
     if output and output ~= '' and not seen[name] then lines[#lines + 1] = ('  [%q] = %q,'):format(name, output):gsub('\\\n', '\\n') end
   end
-  print('--- What the examples of help give; made by spec/help_examples.lua, compared by spec/help_spec.lua.\nreturn {')
+  print('--- What the examples of help give; made by spec/help_examples.lua, compared by spec/repl/help_spec.lua.\nreturn {')
   print(table.concat(lines, '\n'))
   print('}')
 end

@@ -1,4 +1,4 @@
---- A small graph around each op that has a gradient function: what spec/check_gradients_ops_spec.lua goes through.
+--- A small graph around each op that has a gradient function: what spec/gradient/check_gradients_ops_spec.lua goes through.
 --
 -- An entry is a function of a builder `b` that gives y and the list of its xs. b.x(shape, low, high) makes a fed float64
 -- placeholder, b.op(type, inputs, attrs) a node of a type that has no function of its own.

@@ -2,7 +2,7 @@
 # run.sh: reads the sentences of spec/ aloud and counts them.
 #
 #   spec/run.sh lua5.4:debug luajit:release        each pair is an interpreter and a build in build/
-#   SPECS='spec/cond_spec.lua' spec/run.sh …       these files only
+#   SPECS='spec/graph/cond_spec.lua' spec/run.sh …       these files only
 #
 # The last line is `N passed, N failed` over all pairs, and the exit status says the same. A run that ends early
 # (a crash, a sanitizer's report) counts as one more failure.

@@ -1,4 +1,4 @@
--- loops.lua: one of the loops whose instructions spec/instructions_spec.lua counts: NAME TRIPS, and `values` when the values are to be kept.
+-- loops.lua: one of the loops whose instructions spec/engine/instructions_spec.lua counts: NAME TRIPS, and `values` when the values are to be kept.
 -- Everything but the trips is the same for every count, so that the difference of two counts is the loop's alone.
 local df = require 'dflow'
 local name, trips = arg[1], tonumber(arg[2])

@@ -1,4 +1,4 @@
---- What TensorFlow 2.15.1 gave for the programs of spec/export_spec.lua; written by spec/export_check.py.
+--- What TensorFlow 2.15.1 gave for the programs of spec/exchange/export_spec.lua; written by spec/export_check.py.
 return {
   ['another_array_each_time'] = {
     values = { { dtype = "float32", shape = { 2 }, 8, 16 } },

@@ -1,4 +1,4 @@
---- What the gradient of each op is, for help. spec/help_gradients_spec.lua computes each formula and compares.
+--- What the gradient of each op is, for help. spec/repl/help_gradients_spec.lua computes each formula and compares.
 local M = {}
 
 --- By Lua name, then by input: Lua in terms of the op's inputs, outputs and options and of dy, what

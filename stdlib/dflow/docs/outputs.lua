@@ -1,4 +1,4 @@
---- What the examples of help give; made by spec/help_examples.lua, compared by spec/help_spec.lua.
+--- What the examples of help give; made by spec/help_examples.lua, compared by spec/repl/help_spec.lua.
 return {
   ["FIFOQueue"] = "1",
   ["Graph"] = "6.0",

@@ -2,7 +2,7 @@
 -- machine. The build is one of its own (build/valgrind, no AVX-512), the count is the difference between two trip
 -- counts, so start-up and building drop out.
 --
--- When the executor gets faster, `lua5.4 spec/instructions_spec.lua` prints the new counts to be written here.
+-- When the executor gets faster, `lua5.4 spec/engine/instructions_spec.lua` prints the new counts to be written here.
 --
 -- What looking costs is in them. The counters cost nothing but for dead tokens, iterations and values of loops' Merges: tokens are counted by
 -- the queue that they are in anyway (with a count of its own the counter loop took 748 instructions, and 715 without). `values` keeps every value.
