@@ -12,6 +12,7 @@
  * parallel_iterations iterations of a frame are open.
  */
 #include "engine/token.h"
+#include "engine/engine.h"
 #include "inspect/watch.h"
 #include <stdio.h>
 #include <time.h>
@@ -178,6 +179,7 @@ static dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   f->call = NULL;
   f->origin = origin;
   f->first = f->next = 0;
+  f->window = s->parallel_iterations;
   f->enters_missing = (int32_t)s->nenters;
   f->some_dead = false;
   memset(f->exit_fired, 0, s->nexits);
@@ -211,12 +213,22 @@ static bool entered_dead(const dfi_frame *f) {
   return some;
 }
 
+/* The loop stands at an iteration boundary: its other engine may go on for a while. */
+static void offer(dfi_exec *x, dfi_frame *f, dfi_record *r) {
+  if (x->watched != DFI_UNWATCHED || x->shuffle || dfi_engine_stops(x)) return;
+  f->scope->turner->turn(f->scope->turner, x, f, r);
+}
+
 /* All Enters have come: iteration 0 gets its tokens. */
 static void frame_start(dfi_exec *x, dfi_frame *f) {
   const dfi_scope *s = f->scope;
   dfi_record *r = f->ring[0];
   if (DFI_UNLIKELY(f->some_dead) && entered_dead(f)) return;
   if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);     /* not known yet when the record was made */
+  if (DFI_UNLIKELY(s->turner != NULL) && !f->some_dead) {
+    offer(x, f, r);
+    if (x->failed) return;
+  }
   record_start(x, r);
   for (uint32_t i = 0; i < s->nenters; i++) {
     const dfi_pnode *p = s->enters[i];
@@ -279,6 +291,30 @@ static inline __attribute__((always_inline)) dfi_record *iteration_open(dfi_exec
   return r;
 }
 
+/* No iteration of f is open, and n values wait for the next one. If these are all its variables it is at a boundary: the
+ * iteration opens with its values in place, the other engine may take it further, and then it gets its tokens. False: it is not. */
+static bool boundary(dfi_exec *x, dfi_frame *f, int32_t n) {
+  const dfi_scope *s = f->scope;
+  int32_t variables = 0;
+  for (uint32_t i = 0; i < s->nenters; i++) variables += !s->enters[i]->constant;
+  if (n != variables || f->some_dead) return false;
+  dfi_record *r = record_new(x, f, f->next);
+  ring_put(f, r);
+  x->count.iterations++;
+  for (int32_t i = 0; i < n; i++) {
+    const dfi_pnode *p = f->deferred[i].node;
+    df_value *slot = r->base[DFI_ITERATION] + p->out;
+    *slot = f->deferred[i].value;
+    slot_filled(r, slot, s->uses[p->out]);
+    x->count.merged += p->merges;
+  }
+  offer(x, f, r);
+  if (x->failed) return true;
+  record_start(x, r);
+  for (int32_t i = 0; i < n; i++) dfi_exec_send(x, r, f->deferred[i].node->edge[0], f->deferred[i].node->edge[1], 0);
+  return true;
+}
+
 /* r has nothing outstanding: iterations, frames and in the end the run may be done. */
 void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
   for (;;) {
@@ -288,10 +324,14 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
     f->first++;
     record_free(x, r);
     if (f->ndeferred) {                     /* the window has moved */
-      dfi_record *fresh = iteration_open(x, f);
-      int32_t n = f->ndeferred;
+      const int32_t n = f->ndeferred;
       f->ndeferred = 0;
-      for (int32_t i = 0; i < n; i++) deliver_next(x, fresh, f->deferred[i].node, f->deferred[i].value);
+      if (DFI_UNLIKELY(f->scope->turner != NULL) && f->first == f->next && boundary(x, f, n)) {
+        if (x->failed) return;
+      } else {
+        dfi_record *fresh = iteration_open(x, f);
+        for (int32_t i = 0; i < n; i++) deliver_next(x, fresh, f->deferred[i].node, f->deferred[i].value);
+      }
     }
     if (f->first < f->next) {
       r = f->ring[f->first & (f->capacity - 1)];
@@ -325,7 +365,8 @@ static void do_enter(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t de
   }
   if (--f->enters_missing == 0) {
     frame_start(x, f);
-    if (!f->ring[0]->outstanding) dfi_exec_iteration_done(x, f->ring[0]);
+    dfi_record *begun = f->ring[f->first & (f->capacity - 1)];      /* another engine may have gone on from iteration 0 */
+    if (!begun->outstanding) dfi_exec_iteration_done(x, begun);
   }
 }
 
@@ -409,6 +450,32 @@ static void too_late(dfi_exec *x) {
   } else {
     dfi_exec_fail(x, NULL, NULL, DF_DEADLINE_EXCEEDED, message);
   }
+}
+
+/* ---- other engines: engine.h ------------------------------------------------------------------- */
+
+bool dfi_engine_stops(dfi_exec *x) {
+  return x->failed || (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed)) ||
+         (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) || dfi_interrupted(x) || dfi_watch_wanted(x) ||
+         (x->deadline && dfi_now() > x->deadline);
+}
+
+void dfi_engine_advanced(dfi_exec *x, dfi_record *r, const dfi_turned *turned) {
+  dfi_frame *f = r->frame;
+  df_assert(f->next == f->first + 1 && f->ring[f->first & (f->capacity - 1)] == r && !r->outstanding);
+  f->first += turned->iterations;
+  f->next = f->first + 1;
+  f->ring[f->first & (f->capacity - 1)] = r;
+  r->number = f->first;
+  r->stamp = dfi_stamp(f->serial, r->number);
+  x->count.iterations += turned->iterations;
+  x->count.taken += turned->ran + turned->died;
+  x->count.died += turned->died;
+  x->count.merged += turned->merged;
+  x->count.pushes += turned->pushes;
+  x->count.pops += turned->pops;
+  x->patience = 0;                          /* what made the other engine stop is looked at before the next token */
+  if (x->live) dfi_exec_publish(x);
 }
 
 /* Every so many tokens: is the run to stop? */
@@ -599,7 +666,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       int64_t number = r->number + 1;
       dfi_record *to;
       if (number < f->next) to = f->ring[number & (f->capacity - 1)];
-      else if (f->next - f->first < f->scope->parallel_iterations) {
+      else if (f->next - f->first < f->window) {
         hot_save(&q, x);
         to = iteration_open(x, f);
         hot_load(&q, x);

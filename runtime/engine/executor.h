@@ -40,6 +40,7 @@ struct dfi_frame {
   dfi_record **ring;         /* records of the open iterations, at number & (capacity - 1) */
   int64_t      capacity;
   int64_t      first, next;  /* open iterations are first … next - 1 */
+  int64_t      window;       /* how many may be open: the scope's parallel_iterations, or fewer */
   df_value    *constants;    /* nconsts */
   uint8_t     *enter_dead;   /* nenters: the Enter brought a dead token */
   uint8_t     *exit_fired;   /* nexits */

@@ -87,6 +87,7 @@ typedef struct dfi_scope {
   dfi_pnode  **exits;        /* nexits */
   uint32_t    *const_users, *const_first;  /* readers of loop constant c: const_users[const_first[c] … const_first[c+1]) */
   size_t       record_bytes;
+  struct dfi_turner *turner; /* another engine that may run its iterations: engine/engine.h; NULL: none */
 } dfi_scope;
 
 typedef struct dfi_plan {
