@@ -31,7 +31,7 @@ flow_entry *flow_top(df_graph *g) {
 flow_entry *flow_push(df_graph *g) {
   flow *f = flow_of(g);
   if (f->nopen == f->open_cap) f->open = dfi_xrealloc(f->open, sizeof *f->open * (size_t)(f->open_cap = f->open_cap * 2 + 8));
-  f->open[f->nopen] = (flow_entry){ .outer = g->current };
+  f->open[f->nopen] = (flow_entry){ .outer = g->current, .scope = dfi_builder_of(g)->nscope };
   return &f->open[f->nopen++];
 }
 
@@ -78,7 +78,32 @@ static void pop_other(df_graph *g) {
   flow_pop(g);
 }
 
-void df_push_top(df_graph *g) { push_other(g, g->top, dfi_current_scope(g)); }      /* the names stay in their scope */
+static bool is_construct(const flow *f, int32_t scope) {
+  for (int32_t i = 0; i < f->nopen; i++)
+    if (f->open[i].scope == scope && (f->open[i].cond || f->open[i].loop)) return true;
+  return false;
+}
+
+/* The scope that was chosen by name: the current one without what loops and branches put into it, so that a variable is called
+ * the same wherever it is first asked for. */
+static const char *chosen_scope(df_graph *g) {
+  const dfi_builder *b = dfi_builder_of(g);
+  size_t bytes = 1, n = 0;
+  for (int32_t i = 1; i < b->nscope; i++) bytes += strlen(b->scope[i]->text);
+  char *text = dfi_xcalloc(bytes, 1);
+  for (int32_t i = 1; i < b->nscope; i++) {
+    const char *outer = b->scope[i - 1]->text, *own = b->scope[i]->text;
+    const size_t shared = strlen(outer);
+    if (is_construct(flow_of(g), i)) continue;
+    if (strncmp(own, outer, shared)) { n = 0; text[0] = 0; } else own += shared;      /* one scope may be entered from anywhere */
+    n += (size_t)snprintf(text + n, bytes - n, "%s", own);
+  }
+  const char *interned = dfi_intern(g, text);
+  free(text);
+  return interned;
+}
+
+void df_push_top(df_graph *g) { push_other(g, g->top, chosen_scope(g)); }
 void df_pop_top(df_graph *g)  { pop_other(g); }
 void df_push_outer(df_graph *g) {
   flow_entry *e = flow_top(g);

@@ -11,6 +11,7 @@ typedef struct flow_entry {
   df_loop    *loop;
   int32_t     stage;         /* cond: branches ended; loop: 0 in the predicate, 1 in the body */
   int32_t     nuser;         /* loop: the variables that the caller knows; a hidden counter may follow */
+  int32_t     scope;         /* where its scope stands among the builder's: names of variables leave it out */
   df_context *outer;         /* current before it began */
 } flow_entry;
 

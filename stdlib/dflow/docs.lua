@@ -86,7 +86,7 @@ M.families = {
     .. 'Graph',
   'Graph default_graph reset name_scope', 'FIFOQueue PaddingFIFOQueue RandomShuffleQueue '
     .. 'PriorityQueue', 'constant placeholder placeholder_with_default tensor Variable',
-  'Variable trainable_variables global_variables assign assign_add assign_sub '
+  'Variable variable_scope get_variable trainable_variables global_variables assign assign_add assign_sub '
     .. 'is_variable_initialized init', 'assign assign_add assign_sub scatter_update scatter_add',
   'scatter_update scatter_add scatter_sub scatter_mul scatter_div scatter_min scatter_max',
     'apply_gradient_descent apply_momentum apply_adam sparse_apply_gradient_descent',

@@ -300,6 +300,19 @@ df.name_scope(name, fn)
   Names of what fn builds begin with name/. Returns what fn returns.
   example   df.name_scope('layer', function() return df.float32(1) end).name
 
+df.variable_scope(name, {reuse}, fn)
+  Variables that get_variable makes in fn are called name/...; reuse = true shares those that are there, 'auto' makes the others. fn gets the scope, which
+  may be entered again in the place of a name. Returns what fn returns.
+  example   local function layer() return df.get_variable('w', {2}, {initializer = 1}) end
+            local a = df.variable_scope('layer', layer)
+            local b = df.variable_scope('layer', {reuse = true}, layer)
+            return a == b, a.name
+
+df.get_variable(name, shape, {initializer, dtype = 'float32', trainable = true})
+  The variable of that name in the current variable scope. An initializer is a value or a function(shape, dtype); without one Glorot's uniform is
+  drawn. Loops, branches and name scopes have no part in the name.
+  example   df.get_variable('w', {2, 3}, {initializer = 0}):eval()
+
 df.control_dependencies(list, fn)
   What fn builds runs after all of list. Returns what fn returns.
   example   local v = df.Variable(1.0)

@@ -46,6 +46,21 @@ def('placeholder_with_default', { 'x', 'shape', 'name' }, {}, function(o)
   return op('PlaceholderWithDefault', { x }, { shape = o.shape or x.shape, name = o.name })
 end)
 
+--- `name` is said that a shape is a list when its first arguments are numbers: f(3, 4) means f{3, 4}.
+local function takes_one_shape(name, numbers)
+  local plain = functions[name]
+  functions[name] = function(...)
+    local n = 0
+    while type((select(n + 1, ...))) == 'number' do n = n + 1 end
+    if n >= numbers then
+      local dims = { ... }
+      for i = 1, n do dims[i] = tostring(dims[i]) end
+      errors.bad('%s: %d numbers were given; the shape is one list: write {%s}', name, n, table.concat(dims, ', ', 1, n))
+    end
+    return plain(...)
+  end
+end
+
 local function filled(name, value)
   def(name, { 'shape', 'dtype' }, {}, function(o)
     required(name, o, 'shape')
@@ -64,6 +79,8 @@ local function filled(name, value)
 end
 filled('zeros', 0)
 filled('ones', 1)
+takes_one_shape('zeros', 2)
+takes_one_shape('ones', 2)
 
 def('fill', { 'shape', 'value' }, {}, function(o)
   required('fill', o, 'shape', 'value')
@@ -71,6 +88,8 @@ def('fill', { 'shape', 'value' }, {}, function(o)
   return op('Fill', { typed(o.shape) and o.shape or int32(type(o.shape) == 'number' and { o.shape } or o.shape, g), to_output(o.value, nil, g, 'fill') },
             { name = o.name })
 end)
+
+takes_one_shape('fill', 3)
 
 for name, type_name in pairs { zeros_like = 'ZerosLike', ones_like = 'OnesLike' } do
   def(name, { 'x', 'dtype' }, {}, function(o)
@@ -234,6 +253,8 @@ for name, type_name in pairs { random_normal = 'RandomStandardNormal', truncated
     return x
   end)
 end
+
+for _, name in ipairs { 'random_uniform', 'random_normal', 'truncated_normal' } do takes_one_shape(name, 2) end
 
 -- ---- side effects -----------------------------------------------------------------------------------------------------------
 --- df.print(x, {message=, summarize=}) or df.print(x, {a, b}, {message=}): x, and a line on standard error.
