@@ -98,9 +98,10 @@ fuzz:                   ## random calls of the C API and damaged graphs, each fo
 	$(Q)build/asan/fuzz_api $(FUZZ_SECONDS) "$(FUZZ_SEED)" $(wildcard spec/graphs/*.pb spec/graphs/gradients/*.pb)
 	$(Q)FUZZ_SEED=$(FUZZ_SEED) build/asan/fuzz_graphdef $(FUZZ_SECONDS) spec/graphs
 
-lint:                   ## luacheck and cppcheck
+lint:                   ## luacheck, cppcheck and the floors
 	$(Q).ci/deps build test
 	$(Q)luacheck --quiet stdlib examples spec
+	$(Q)lua5.4 spec/floors.lua
 	$(Q)cppcheck --quiet --std=c11 --enable=warning --inline-suppr --error-exitcode=1 \
 	  --suppressions-list=spec/cppcheck.supp -j $(NPROC) runtime kernels interp
 

@@ -12,6 +12,8 @@
 #include <signal.h>
 #include <time.h>
 
+_Atomic int64_t dfi_interrupts, dfi_calls_interrupted;
+
 static atomic_int  active;          /* guarded calls in progress */
 static atomic_int  interrupts;      /* SIGINTs since `active` was last zero */
 static atomic_bool enabled = true;

@@ -1,5 +1,5 @@
 /* shape.c: static shapes. A rank or dimension of -1 is not known yet; nothing here allocates. */
-#include "op/op.h"
+#include "base/internal.h"
 #include <stdio.h>
 
 dfi_shape dfi_shape_unknown(void) { return (dfi_shape){ .rank = -1 }; }

@@ -68,7 +68,11 @@ static instance *instance_of(instance *i, const df_context *c) {
 }
 
 dfi_unrolled *dfi_unrolled_of(df_graph *g) {
-  if (!g->unrolled) g->unrolled = dfi_xcalloc(1, sizeof(dfi_unrolled));
+  if (!g->unrolled) {
+    g->unrolled = dfi_xcalloc(1, sizeof(dfi_unrolled));
+    g->unrolled_free = dfi_unrolled_free;
+    g->stand_in = dfi_stand_in;
+  }
   return g->unrolled;
 }
 

@@ -29,9 +29,6 @@ void          dfi_unrolled_free(df_graph *g);
  * function names one. DFI_NONE: there is none. */
 df_output     dfi_stand_in(df_graph *g, df_node *at, df_output o);
 
-/* grad.c: by how much gradients of this op come out wrong; 1 but in specs. */
-double dfi_gradient_fault(int32_t op);
-
 /* copy.c: marks, by id, of what the outputs depend on; owned. */
 uint8_t *dfi_graph_needs(df_graph *g, int32_t n, const int32_t *outputs);
 #endif

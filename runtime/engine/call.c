@@ -4,8 +4,8 @@
  * are the only things that others touch, under inbox_lock.
  */
 #include "engine/token.h"
-#include "session/session.h"
-#include "inspect/watch.h"
+#include "resource/variable.h"
+#include "engine/watch.h"
 #include <stdio.h>
 #include <time.h>
 
@@ -118,7 +118,7 @@ static void post(dfi_call *c) {
   __atomic_store_n(&x->inbox, c, __ATOMIC_RELAXED);     /* the owner peeps without the lock */
   if (x->stuck) {
     x->stuck = false;
-    atomic_fetch_sub(&x->session->stuck, 1);
+    atomic_fetch_sub(&x->shared->stuck, 1);
   }
   pthread_cond_signal(&x->inbox_bell);
   pthread_mutex_unlock(&x->inbox_lock);
@@ -264,7 +264,7 @@ size_t dfi_calls_text(dfi_exec *x, char *text, size_t bytes) {
  * but by a run that is yet to be started, and the foreground, which would have to end first, can give up. */
 bool dfi_calls_stuck(dfi_exec *x) {
   if (x->waiting < x->running) return false;
-  df_session *s = x->session;
+  dfi_shared *s = x->shared;
   bool newly = false;
   pthread_mutex_lock(&x->inbox_lock);
   if (!x->inbox && !x->stuck) {
@@ -295,7 +295,7 @@ void dfi_calls_stop(dfi_exec *x) {
   }
   while (x->running) dfi_inbox_take(x, true);   /* after an error, what workers still do is waited for */
   pthread_mutex_lock(&x->inbox_lock);
-  if (x->stuck) atomic_fetch_sub(&x->session->stuck, 1);
+  if (x->stuck) atomic_fetch_sub(&x->shared->stuck, 1);
   x->stuck = false;
   pthread_mutex_unlock(&x->inbox_lock);
 }

@@ -13,11 +13,10 @@
  */
 #include "engine/token.h"
 #include "engine/engine.h"
-#include "inspect/watch.h"
+#include "engine/watch.h"
 #include <stdio.h>
 #include <time.h>
 
-_Atomic int64_t dfi_interrupts, dfi_calls_interrupted;
 
 double dfi_now(void) {
   struct timespec t;
@@ -92,8 +91,12 @@ void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint3
 
 enum { RECORD_HEAD = (sizeof(dfi_record) + 15) & ~15 };
 
-size_t dfi_record_bytes(const dfi_scope *s) {
+static size_t record_bytes(const dfi_scope *s) {
   return RECORD_HEAD + sizeof(df_value) * s->nslots + sizeof(dfi_frame *) * s->nchildren + sizeof(uint32_t) * s->n;
+}
+
+void dfi_exec_lay_out(dfi_plan *p) {
+  for (int32_t i = 0; i < p->nscopes; i++) p->scope[i].record_bytes = record_bytes(&p->scope[i]);
 }
 
 /* Readers of a dead loop constant are dead from the start. */

@@ -99,10 +99,17 @@ typedef struct dfi_counters {
   int64_t frames, iterations, pushes, pops;
 } dfi_counters;
 
+/* What the runs of one session share; the session's. */
+typedef struct dfi_shared {
+  atomic_int in_progress, stuck;   /* runs begun and not over, and those of them that cannot move: see dfi_calls_stuck */
+  struct dfi_resources *resources; /* queues */
+} dfi_shared;
+
 struct dfi_exec {
   dfi_plan    *plan;
   const dfi_edge *edge;          /* the plan's */
-  struct df_session *session;
+  struct df_session *session;    /* for variables alone */
+  dfi_shared  *shared;
   df_value    *given;            /* feeds, then variables' handles */
   dfi_frame   *root;
   dfi_token   *queue;            /* a ring; capacity is a power of two */
@@ -144,7 +151,8 @@ struct dfi_exec {
   dfi_exec    *next_idle;
 };
 
-size_t    dfi_record_bytes(const dfi_scope *s);
+/* Once for a plan, before its first run: how large the records of its scopes are. */
+void      dfi_exec_lay_out(dfi_plan *p);
 dfi_exec *dfi_exec_new(dfi_plan *p);
 void      dfi_exec_free(dfi_exec *x);
 /* Runs the plan to its end on this thread. given[] and the stop fields are set by the caller. On success the fetched values
@@ -180,8 +188,6 @@ void      dfi_exec_reset(dfi_exec *x);
 void      dfi_exec_blame(const dfi_record *r, const dfi_pnode *p, df_error *err);
 /* "while/1:17", outermost first; returns the buffer. */
 char     *dfi_frame_path(const dfi_record *r, char *buffer, size_t bytes);
-/* How often df_interrupt was called; how often that or df_interrupt_calls was. */
-extern _Atomic int64_t dfi_interrupts, dfi_calls_interrupted;
 static inline bool dfi_interrupted(const dfi_exec *x) { return atomic_load_explicit(x->interrupter, memory_order_relaxed) != x->interrupts; }
 double    dfi_now(void);         /* seconds, monotonic */
 #endif

@@ -1,5 +1,6 @@
 /* kernel.c: the services that kernels ask of the runtime: outputs, scratch, errors, workers, tags. */
-#include "session/session.h"
+#include "engine/executor.h"
+#include "op/run.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -174,5 +175,8 @@ void dfk_print(df_kernel *k, const char *bytes, int64_t length) {
   pthread_mutex_unlock(&lock);
 }
 
+df_node *dfi_run_node(const void *run) { return ((const dfi_call *)run)->node->node; }
+uint64_t dfi_run_id(const void *run) { return (uint64_t)(uintptr_t)((const dfi_call *)run)->exec; }
+struct dfi_resources *dfi_run_resources(const void *run) { return ((const dfi_call *)run)->exec->shared->resources; }
 void dfi_run_count_push(void *run) { if (run) ((dfi_call *)run)->exec->count.pushes++; }
 void dfi_run_count_pop(void *run)  { if (run) ((dfi_call *)run)->exec->count.pops++; }

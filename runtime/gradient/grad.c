@@ -10,8 +10,6 @@
  * Gradient nodes stand under `gradients/` and carry the Lua line of the forward node they belong to.
  */
 #include "gradient/gradient.h"
-#include "engine/executor.h"
-#include "check/unroll.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -389,7 +387,7 @@ static bool passes(const df_node *n) {
 /* For specs that check the checker: see df_op_break_gradient. */
 static struct { int32_t op; double factor; } broken = { -1, 1 };
 void df_op_break_gradient(int32_t op, double factor) { broken.op = op; broken.factor = factor; }
-double dfi_gradient_fault(int32_t op) { return DFI_LIKELY(op != broken.op) ? 1 : broken.factor; }
+static double gradient_fault(int32_t op) { return DFI_LIKELY(op != broken.op) ? 1 : broken.factor; }
 
 /* Multiplies the dense ones among d. Were there any? */
 static bool scale(pass *p, int32_t n, df_output *d, double factor) {
@@ -403,7 +401,7 @@ static bool scale(pass *p, int32_t n, df_output *d, double factor) {
 }
 
 df_output with_fault(pass *p, df_node *n, df_output d) {
-  double factor = dfi_gradient_fault(n->op);
+  double factor = gradient_fault(n->op);
   if (factor != 1) scale(p, 1, &d, factor);
   return d;
 }
@@ -417,7 +415,7 @@ static bool grad_node(pass *p, region *r, df_node *n) {
   }
   if (!any) return true;
   p->b.where = n->where;
-  double fault = dfi_gradient_fault(n->op);
+  double fault = gradient_fault(n->op);
   if (n->loose) return no_gradient(p, n);
   if (passes(n) && fault == 1) {
     for (int32_t i = 0; i < n->nout; i++)
@@ -543,7 +541,7 @@ static df_output copy_of(pass *p, df_output o) {
   return copy_within(p->now, copy.node ? copy : o);
 }
 
-df_output dfg_foreign(df_graph *g, df_output o) {
+static df_output forward_value(df_graph *g, df_output o) {
   for (pass *p = g->gradient; p; p = p->outer) {
     df_output v = copy_of(p, o);
     for (region *r = p->now; r && r->parent; r = r->parent)
@@ -679,6 +677,7 @@ int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *
   df_push_scope(g, "gradients");
   if (!p.outer) g->ngradients++;
   g->gradient = &p;
+  g->foreign = forward_value;
   bool ok = run_pass(&p, ny, ys, grad_ys, nx, xs, nstop, stops, unconnected, out);
   g->gradient = p.outer;
   if (!ok) df_flow_abort(g, depth);

@@ -7,7 +7,7 @@
 #ifndef DFLOW_GRADIENT_H
 #define DFLOW_GRADIENT_H
 #include "graph/flow.h"
-#include "op/grad.h"
+#include "graph/grad.h"
 
 /* One contribution to the gradient of an output. */
 typedef enum term_kind { TERM_DENSE, TERM_SPARSE, TERM_ARRAY } term_kind;

@@ -2,6 +2,7 @@
  *
  * Errors are sticky: after the first every call gives nothing, so a function builds a whole formula and asks once.
  */
+#include "graph/build.h"
 #include "op/op.h"
 #include <stdio.h>
 

@@ -13,7 +13,6 @@
  */
 #include "graph/flow.h"
 #include "graph/graph.h"
-#include "check/unroll.h"
 #include <stdio.h>
 
 /* ---- what is open -------------------------------------------------------------------------- */
@@ -271,19 +270,16 @@ static df_output out_of_sight(df_output o, const df_context *c, df_error *err) {
   return DFI_NONE;
 }
 
-/* grad.c: a forward value, where a custom gradient's function names it. */
-df_output dfg_foreign(df_graph *g, df_output o);
-
 df_output dfi_resolve(df_graph *g, df_output o, df_context *c, df_error *err) {
   if (o.node->context == c) return o;
   for (const df_context *x = c; x; x = x->parent)
     if (in_sight(o, x)) return capture(g, o, c, err);
-  if (g->gradient) {
-    df_output v = dfg_foreign(g, o);
+  if (g->foreign) {
+    df_output v = g->foreign(g, o);
     if (v.node && dfi_context_inside(c, v.node->context)) return dfi_resolve(g, v, c, err);
   }
-  if (g->stands_at) {
-    df_output v = dfi_stand_in(g, g->stands_at, o);
+  if (g->stands_at && g->stand_in) {
+    df_output v = g->stand_in(g, g->stands_at, o);
     if (v.node) return dfi_resolve(g, v, c, err);
   }
   return out_of_sight(o, c, err);

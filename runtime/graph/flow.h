@@ -3,7 +3,7 @@
  */
 #ifndef DFLOW_FLOW_H
 #define DFLOW_FLOW_H
-#include "op/op.h"
+#include "graph/build.h"
 
 /* A cond or a loop that is being built. */
 typedef struct flow_entry {

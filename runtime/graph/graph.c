@@ -5,7 +5,6 @@
  * n, node[] and what changes in a node that exists (its inputs and control edges).
  */
 #include "graph/graph.h"
-#include "check/unroll.h"
 #include <stdio.h>
 
 /* ---- arena --------------------------------------------------------------------------------- */
@@ -70,7 +69,7 @@ void df_graph_release(df_graph *g) {
     for (int32_t a = 0; a < o->nattr; a++)
       if (o->attr[a].type == 't') df_tensor_release(n->attrs[a].tensor);
   }
-  dfi_unrolled_free(g);
+  if (g->unrolled_free) g->unrolled_free(g);
   dfi_flow_free(g);
   dfi_map_free(g->top->captures);
   dfi_map_free(g->top->cache);

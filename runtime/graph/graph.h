@@ -1,7 +1,7 @@
 /* graph.h: what the files that make the graph (graph.c, names.c, node.c, order.c, fold.c) share. g->build is a dfi_builder. */
 #ifndef DFLOW_GRAPH_H
 #define DFLOW_GRAPH_H
-#include "op/op.h"
+#include "graph/build.h"
 
 /* A bump allocator: nothing is freed before all of it is. */
 typedef struct dfi_arena { char *at, *end; struct dfi_chunk *chunks; } dfi_arena;

@@ -13,7 +13,7 @@
  * Nothing is changed but each record's `seen`. A graph that was imported and whose loops could not be raised may have let a
  * NextIteration die in an iteration that is over and not known any more; there (4) is what is possible.
  */
-#include "inspect/watch.h"
+#include "inspect/inspect.h"
 #include "engine/token.h"
 
 /* What the sources of a node in an iteration have sent it, or will. */

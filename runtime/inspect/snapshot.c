@@ -3,7 +3,7 @@
  * All that the engine knows of an iteration is its record, so everything here is read out of records, the queue and the list of
  * calls that are away. Nothing is changed but each record's `seen`.
  */
-#include "inspect/watch.h"
+#include "inspect/inspect.h"
 #include "engine/token.h"
 #include "resource/tensor_array.h"
 #include "resource/variable.h"

@@ -26,7 +26,7 @@
  */
 #ifndef DFLOW_OP_H
 #define DFLOW_OP_H
-#include "base/internal.h"
+#include "op/node.h"
 
 enum { DF_REF = 0, DF_CPU = 1, DF_CUDA = 2, DF_DEVICES = 3 };
 
@@ -114,22 +114,6 @@ const df_tensor *dfi_in_const(const dfi_infer *c, int32_t i);
 dfi_shape dfi_in_as_shape(const dfi_infer *c, int32_t i);
 int32_t dfi_infer_fail(dfi_infer *c, const char *format, ...) __attribute__((format(printf, 2, 3))); /* DF_INVALID_ARGUMENT */
 
-/* Shapes. Text goes to the caller's buffer of 160 bytes: "float32[2,?]" or "[2,?]". */
-dfi_shape dfi_shape_unknown(void);
-dfi_shape dfi_shape_scalar(void);
-dfi_shape dfi_shape_of(int32_t rank, const int64_t *dims);
-dfi_shape dfi_shape_vector(int64_t n);
-bool   dfi_shape_known(const dfi_shape *s);                    /* rank and every dim */
-bool   dfi_shape_equal(const dfi_shape *a, const dfi_shape *b);
-bool   dfi_shape_merge(const dfi_shape *a, const dfi_shape *b, dfi_shape *out);  /* both must hold; false: they contradict */
-void   dfi_shape_relax(const dfi_shape *a, const dfi_shape *b, dfi_shape *out);  /* either may hold */
-bool   dfi_shape_broadcast(const dfi_shape *a, const dfi_shape *b, dfi_shape *out);
-int64_t dfi_shape_size(const dfi_shape *s);                    /* -1 when not known */
-char  *dfi_shape_text(const dfi_shape *s, char *buffer);
-char  *dfi_typed_shape_text(uint8_t dtype, const dfi_shape *s, char *buffer);
-/* A `shapes` attribute: how many there are, and shape i. It lies in ints as rank, dims, rank, dims, …; rank -1: unknown. */
-int32_t   dfi_shapes_count(const df_attr *a);
-dfi_shape dfi_shapes_at(const df_attr *a, int32_t i);
 /* Ready-made .shape functions. */
 int32_t dfi_shape_same(dfi_infer *c);        /* every output as input 0 */
 int32_t dfi_shape_binary(dfi_infer *c);      /* broadcast of inputs 0 and 1; error names both shapes */

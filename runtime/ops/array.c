@@ -1,6 +1,6 @@
 /* array.c: the entries of the array family: asking for shapes, changing them, joining, cutting, repeating, filling.
  *
- * Types, inputs and attributes are TensorFlow's. Shapes are inferred in infer_array.c and infer_slice.c, gradients are made
+ * Types, inputs and attributes are TensorFlow's. Shapes are inferred in array_shape.c and slice_shape.c, gradients are made
  * in ops/array_grad.c, kernels live in kernels/ref/{array,slice,make}.c and kernels/cpu/array.c.
  */
 #include "resource/list.h"

@@ -2,9 +2,9 @@
 #ifndef DFLOW_OPS_ARRAY_H
 #define DFLOW_OPS_ARRAY_H
 #include "op/op.h"
-#include "op/grad.h"
+#include "graph/grad.h"
 
-/* ---- shapes (infer_array.c, infer_slice.c, infer_index.c) -------------------------------------------------- */
+/* ---- shapes (infer_array.c, infer_slice.c, index_shape.c) -------------------------------------------------- */
 int32_t dfi_infer_shape(dfi_infer *c);
 int32_t dfi_infer_scalar(dfi_infer *c);
 int32_t dfi_infer_reshape(dfi_infer *c);

@@ -4,8 +4,8 @@
  * runs. The V2 ops are the same under other names.
  */
 #include "resource/array_v3.h"
-#include "engine/executor.h"
-#include "op/grad.h"
+#include "op/run.h"
+#include "graph/grad.h"
 #include "resource/tensor_array.h"
 #include "resource/values.h"
 #include "resource/variable.h"
@@ -201,7 +201,7 @@ static int32_t kernel_array(df_kernel *k) {
   if (!index_in(k, 0, "size", &size)) return k->error->code;
   dfi_shape element = shape_attr(k, A_ELEMENT_SHAPE);
   const char *name = dfk_string(k, A_NAME);
-  if (!*name && k->run) name = dfi_node_name(((dfi_call *)k->run)->node->node);
+  if (!*name && k->run) name = dfi_node_name(dfi_run_node(k->run));
   dfi_array_v3 *a = dfi_array_v3_new((uint8_t)dfk_int(k, A_DTYPE), size, &element, name, k->error);
   if (!a) return k->error->code;
   a->dynamic = dfk_bool(k, A_DYNAMIC);

@@ -2,7 +2,7 @@
  * Kernels are in kernels/ref/blocks.c.
  */
 #include "op/op.h"
-#include "op/grad.h"
+#include "graph/grad.h"
 #include "kernels/blocks.h"
 
 /* The rank stays; sizes are known when the graph runs. */

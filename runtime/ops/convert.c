@@ -2,7 +2,7 @@
  * Gradients of complex numbers are TensorFlow's.
  */
 #include "op/op.h"
-#include "op/grad.h"
+#include "graph/grad.h"
 #include "kernels/convert_ops.h"
 
 /* ---- dtypes and shapes ------------------------------------------------------------------------------------ */

@@ -3,7 +3,7 @@
  * The primitives have no gradient functions here: the gradient pass differentiates conds and loops as a whole.
  */
 #include "op/op.h"
-#include "op/grad.h"
+#include "graph/grad.h"
 #include "kernels/flow.h"
 
 static void hand_on(dfi_infer *c, int32_t out, int32_t in) {

@@ -1,5 +1,5 @@
 /* grad.c: ops that only the gradient pass builds. */
-#include "op/grad.h"
+#include "graph/grad.h"
 #include "op/op.h"
 #include "kernels/gradient.h"
 

@@ -1,7 +1,7 @@
 /* index.c: the entries of the index family: reading and writing rows by number.
  *
  * Types, inputs and attributes are TensorFlow's. Indices count from 0 and never from the end; one out of range is an
- * error that names its position, its value and the bound. Shapes are inferred in infer_index.c, gradients are made in
+ * error that names its position, its value and the bound. Shapes are inferred in index_shape.c, gradients are made in
  * ops/index_grad.c, kernels live in kernels/{ref,cpu}/index.c.
  */
 #include "ops/array.h"

@@ -2,7 +2,7 @@
  * with the transpositions in their attributes.
  */
 #include "op/op.h"
-#include "op/grad.h"
+#include "graph/grad.h"
 #include "kernels/linalg.h"
 #include <stdio.h>
 

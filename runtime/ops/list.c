@@ -4,7 +4,7 @@
  * element is zeros of the shape that this input, the list, and the list's other elements say together.
  */
 #include "resource/list.h"
-#include "op/grad.h"
+#include "graph/grad.h"
 #include "resource/tensor_array.h"
 #include "resource/values.h"
 #include "resource/variable.h"

@@ -4,7 +4,7 @@
  * gradient ops take them.
  */
 #include "op/op.h"
-#include "op/grad.h"
+#include "graph/grad.h"
 #include "kernels/lstm.h"
 
 /* ---- shapes --------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* math.h: the gradients of elementwise math (ops/math_grad.c), for the entries (ops/math.c). */
 #ifndef DFLOW_OPS_MATH_H
 #define DFLOW_OPS_MATH_H
-#include "op/grad.h"
+#include "graph/grad.h"
 
 #define DFI_MATH_GRADIENTS(X) \
   X(add) X(sub) X(mul) X(real_div) X(div_no_nan) X(floor_mod) X(truncate_mod) X(pow) X(maximum) X(minimum) \

@@ -1,6 +1,6 @@
 /* nn.c: the entries of softmax, the cross entropies, bias_add and l2_loss. Classes lie along the last axis. */
 #include "op/op.h"
-#include "op/grad.h"
+#include "graph/grad.h"
 #include "kernels/nn.h"
 
 /* ---- shapes ------------------------------------------------------------------------------------------- */

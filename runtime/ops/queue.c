@@ -4,6 +4,7 @@
  * What a queue holds is known while building where its handle comes straight from the node that makes it; elsewhere it shows when
  * the node runs.
  */
+#include "op/run.h"
 #include "resource/queue.h"
 #include "resource/resource.h"
 #include <stdio.h>

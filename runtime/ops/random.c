@@ -4,6 +4,7 @@
  * the run's number in its session and the iteration, and of nothing else. An op that is given no seed (-1) has one
  * made of its place in the graph, so that two ops never draw the same by accident.
  */
+#include "graph/build.h"
 #include "op/op.h"
 #include "kernels/random.h"
 

@@ -4,7 +4,7 @@
  * Where shapes are known while building, a gradient holds no shape arithmetic.
  */
 #include "op/op.h"
-#include "op/grad.h"
+#include "graph/grad.h"
 #include "kernels/reduce.h"
 
 /* ---- shapes ------------------------------------------------------------------------------------------- */

@@ -5,8 +5,8 @@
  * variable gives the reference on, so that what follows it in the graph follows it in time.
  */
 #include "resource/variable.h"
-#include "engine/executor.h"
-#include "op/grad.h"
+#include "op/run.h"
+#include "graph/grad.h"
 #include "resource/tensor_array.h"
 #include "kernels/flow.h"
 #include <stdio.h>
@@ -151,7 +151,7 @@ static temporary *temporaries;
 static pthread_mutex_t temporaries_lock = PTHREAD_MUTEX_INITIALIZER;
 static void (*destroy_variable)(dfi_handle *h);
 
-static uint64_t tag_of(const df_kernel *k) { return dfk_tag(k) ^ (uint64_t)(uintptr_t)((dfi_call *)k->run)->exec; }
+static uint64_t tag_of(const df_kernel *k) { return dfk_tag(k) ^ dfi_run_id(k->run); }
 
 /* Takes it out of the list. */
 static bool forget(const dfi_variable *v) {
@@ -175,7 +175,7 @@ static void destroy_temporary(dfi_handle *h) {
 
 static const char *temporary_name(const df_kernel *k, int32_t attr) {
   const char *name = dfk_string(k, attr);
-  return *name ? name : dfi_node_name(((dfi_call *)k->run)->node->node);
+  return *name ? name : dfi_node_name(dfi_run_node(k->run));
 }
 
 /* dtype shape var_name. Its value is there from the start: zeros. */

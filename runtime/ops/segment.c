@@ -2,7 +2,7 @@
  * kernels/ref/segment_sorted.c.
  */
 #include "op/op.h"
-#include "op/grad.h"
+#include "graph/grad.h"
 #include "kernels/segment.h"
 
 static int32_t shape_segments(dfi_infer *c) {

@@ -3,8 +3,8 @@
  * A sparse tensor becomes three strings, each a TensorProto as TensorFlow writes it, or three variants.
  */
 #include "resource/box.h"
-#include "tensorflow/graphdef.h"
-#include "op/grad.h"
+#include "ops/tensor_proto.h"
+#include "graph/grad.h"
 #include "resource/variable.h"
 #include "kernels/move.h"
 

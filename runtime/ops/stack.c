@@ -2,7 +2,7 @@
  * a stack never outlives its run. Order of pushes and pops is the graph's own: control edges say it.
  */
 #include "op/op.h"
-#include "session/session.h"
+#include "op/run.h"
 #include "resource/tensor_array.h"
 #include <stdio.h>
 
@@ -43,7 +43,7 @@ static stack *stack_in(df_kernel *k) {
 
 static int32_t make(df_kernel *k, int64_t most) {
   const char *name = dfk_string(k, 1);
-  df_node *n = ((dfi_call *)k->run)->node->node;
+  df_node *n = dfi_run_node(k->run);
   stack *s = dfi_xcalloc(1, sizeof *s);
   *s = (stack){ .base = { .refs = 1, .type = DFI_STACK, .destroy = destroy }, .name = name[0] ? name : dfi_node_name(n),
                 .dtype = (uint8_t)dfk_int(k, 0), .most = most < 0 ? INT64_MAX : most };

@@ -3,8 +3,9 @@
  * A variable is reached through its handle, whose static shape and `of` say what the variable holds; so what does not
  * fit is an error where it is built, and again where it runs. An op that changes a variable gives the new value.
  */
+#include "op/run.h"
 #include "resource/variable.h"
-#include "op/grad.h"
+#include "graph/grad.h"
 #include <math.h>
 
 /* The session's variable of a VarHandleOp node, made when it is first asked for; a dfi_variable, retained (session.c). */

@@ -5,8 +5,8 @@
  * of arrays has `of` DF_RESOURCE and the shape of the innermost elements; a handle read from it has `of` DF_INVALID: not
  * known. Every gradient is an op on the gradient array (grad.h), which adds up what is written to a location.
  */
-#include "engine/executor.h"
-#include "op/grad.h"
+#include "op/run.h"
+#include "graph/grad.h"
 #include "resource/tensor_array.h"
 #include <stdio.h>
 
@@ -356,7 +356,7 @@ static int32_t kernel_array(df_kernel *k) {
                                              dfk_string(k, A_NAME), k->error);
   if (a) {
     a->saved = dfk_bool(k, A_SAVED);
-    if (k->run) a->node = ((dfi_call *)k->run)->node->node;
+    if (k->run) a->node = dfi_run_node(k->run);
   }
   return give(k, a);
 }

@@ -10,7 +10,6 @@
  * A Const of a branch or body hangs on the pivot by a control edge, so that it is dead when the branch is. A plain node of the
  * same context that reads it has another input that says the same, so the constant itself needs no token.
  */
-#include "engine/executor.h"
 #include "plan/make.h"
 #include <stdio.h>
 
@@ -473,7 +472,6 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, df_graph *g, int32_t nfet
   if (!status) status = lay_out(&m);
   if (!status) status = find_fetches(&m);
   if (!status && tell) dfi_plan_tell(&m, tell);
-  for (int32_t i = 0; i < p->nscopes && !status; i++) p->scope[i].record_bytes = dfi_record_bytes(&p->scope[i]);
   free(m.mark); free(m.needed); free(m.function); free(m.given); free(m.const_index); free(m.variable_index);
   if (status) { dfi_plan_free(p); return NULL; }
   return p;

@@ -86,7 +86,7 @@ typedef struct dfi_scope {
   dfi_pnode  **enters;       /* nenters */
   dfi_pnode  **exits;        /* nexits */
   uint32_t    *const_users, *const_first;  /* readers of loop constant c: const_users[const_first[c] … const_first[c+1]) */
-  size_t       record_bytes;
+  size_t       record_bytes; /* of the engine that runs it: dfi_exec_lay_out */
   struct dfi_turner *turner; /* another engine that may run its iterations: engine/engine.h; NULL: none */
 } dfi_scope;
 

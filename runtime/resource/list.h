@@ -6,7 +6,7 @@
 #ifndef DFLOW_LIST_H
 #define DFLOW_LIST_H
 #include "op/op.h"
-#include "op/grad.h"
+#include "graph/grad.h"
 
 typedef struct dfi_list {
   dfi_handle base;

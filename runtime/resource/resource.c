@@ -1,6 +1,6 @@
 /* resource.c: the session's resources by container and name. */
 #include "resource/resource.h"
-#include "session/session.h"
+#include "op/run.h"
 #include <stdio.h>
 
 void dfi_resources_init(dfi_resources *r) { pthread_mutex_init(&r->lock, NULL); }
@@ -14,8 +14,6 @@ void dfi_resources_free(dfi_resources *r) {
   free(r->list);
   pthread_mutex_destroy(&r->lock);
 }
-
-df_node *dfi_run_node(void *run) { return ((dfi_call *)run)->node->node; }
 
 static const char *noun(int32_t type) {
   switch (type) {
@@ -66,7 +64,7 @@ void *dfi_resource_get(void *run, int32_t type, const char *container, const cha
     memcpy(private + 1, node, n + 1);
     name = private;
   }
-  dfi_resources *r = &((dfi_call *)run)->exec->session->resources;
+  dfi_resources *r = dfi_run_resources(run);
   pthread_mutex_lock(&r->lock);
   void *resource = find_or_make(r, type, container, name, make, user, err);
   pthread_mutex_unlock(&r->lock);

@@ -25,6 +25,4 @@ void  dfi_resources_free(dfi_resources *r);
  * of another type or begins with an underscore. Any thread. */
 void *dfi_resource_get(void *run, int32_t type, const char *container, const char *name,
                        dfi_handle *(*make)(void *user, df_error *err), void *user, df_error *err);
-/* The node that a kernel runs for. */
-df_node *dfi_run_node(void *run);
 #endif

@@ -1,5 +1,6 @@
 /* run.c: runs in the background, and what their handles can do: wait, cancel, pause, step, break, look. */
 #include "session/session.h"
+#include "inspect/inspect.h"
 #include "plan/make.h"
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ static void *background(void *arg) {
   r->watch->state = DF_RUN_OVER;
   pthread_cond_broadcast(&r->watch->changed);
   pthread_mutex_unlock(&r->watch->lock);
-  atomic_fetch_sub(&r->session->in_progress, 1);
+  atomic_fetch_sub(&r->session->shared.in_progress, 1);
   atomic_fetch_sub(&r->session->active, 1);
   atomic_store(&r->done, 1);
   return NULL;
@@ -72,9 +73,9 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   r->results = dfi_xcalloc((size_t)nfetch + 1, sizeof *r->results);
   for (int32_t i = 0; i < nfeed; i++) r->values[i] = dfi_value_copy(&values[i]);
   atomic_fetch_add(&s->active, 1);         /* until the thread ends: the session waits for it */
-  atomic_fetch_add(&s->in_progress, 1);
+  atomic_fetch_add(&s->shared.in_progress, 1);
   if (pthread_create(&r->thread, NULL, background, r)) {
-    atomic_fetch_sub(&s->in_progress, 1);
+    atomic_fetch_sub(&s->shared.in_progress, 1);
     atomic_fetch_sub(&s->active, 1);
     dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no thread could be started for the run");
     r->joined = true;

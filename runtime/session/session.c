@@ -65,6 +65,7 @@ df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
   s->epoch = 1;
   pthread_mutex_init(&s->lock, NULL);
   dfi_resources_init(&s->resources);
+  s->shared.resources = &s->resources;
   pthread_mutexattr_t recursive;
   pthread_mutexattr_init(&recursive);
   pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
@@ -248,6 +249,7 @@ dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches
     p = dfi_plan_make(s, s->graph, nfetch, fetches, nfeed, feeds, s->reference_kernels, err);
     pthread_mutex_unlock(&s->graph->lock);
     if (p) {
+      dfi_exec_lay_out(p);
       p->hash = hash;
       p->next = *bucket;
       *bucket = p;
@@ -280,6 +282,7 @@ static dfi_exec *exec_take(df_session *s, dfi_plan *p) {
   if (x) return x;
   x = dfi_exec_new(p);
   x->session = s;
+  x->shared = &s->shared;
   x->pool = s->pool;
   x->closing = &s->closing;
   for (int32_t i = 0; i < p->nvariables; i++)      /* borrowed: the session keeps its variables to its end */
@@ -339,9 +342,9 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   unsigned int mode = _mm_getcsr();
   _mm_setcsr(mode | 0x8040);               /* denormals are zero: they cost up to twenty times */
 #endif
-  if (!cancel) atomic_fetch_add(&s->in_progress, 1);     /* one in the background has been counted since it was started */
+  if (!cancel) atomic_fetch_add(&s->shared.in_progress, 1);     /* one in the background has been counted since it was started */
   status = dfi_exec_run(x, err);
-  if (!cancel) atomic_fetch_sub(&s->in_progress, 1);
+  if (!cancel) atomic_fetch_sub(&s->shared.in_progress, 1);
 #if defined(__SSE__)
   _mm_setcsr(mode);
 #endif

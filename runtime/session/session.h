@@ -3,7 +3,7 @@
 #define DFLOW_SESSION_H
 #include "engine/executor.h"
 #include "resource/variable.h"
-#include "inspect/watch.h"
+#include "engine/watch.h"
 #include "resource/resource.h"
 
 enum { DFI_PLAN_BUCKETS = 256 };
@@ -24,7 +24,7 @@ struct df_session {
   int32_t     initialising;    /* depth of initial values that wait for initial values; guarded by init_lock */
   _Atomic int64_t runs;        /* also numbers the runs for random ops; initial values draw as run 0 */
   atomic_int  closing, active; /* runs that the session waits for before it ends */
-  atomic_int  in_progress, stuck;  /* runs begun and not over, and those of them that cannot move: see dfi_calls_stuck */
+  dfi_shared  shared;          /* what its runs share */
   bool        lone;            /* whoever calls df_session_run starts all other runs too */
   df_stats    stats;           /* guarded by lock */
   dfi_resources resources;     /* queues */
@@ -32,9 +32,6 @@ struct df_session {
 
 /* The session's variable of a handle node; made when it is new. Borrowed. */
 dfi_variable *dfi_session_variable(df_session *s, df_node *handle);
-void dfi_run_count_push(void *run);
-void dfi_run_count_pop(void *run);
-void *dfi_run_variable(void *run, const df_kernel *k);
 
 /* For runs in the background (run.c): the plan of a signature; does a value fit what it is fed to; one run, on this thread. */
 dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds, df_error *err);

@@ -2,7 +2,7 @@
 #ifndef DFLOW_GRAPHDEF_H
 #define DFLOW_GRAPHDEF_H
 #include "graph/graph.h"
-#include "graphdef.pb-c.h"
+#include "ops/tensor_proto.h"
 
 typedef struct dfi_graphdef {
   Pb__GraphDef     *graph;   /* never NULL; all of it lies in the arena */
@@ -24,8 +24,4 @@ Pb__NameAttrList *dfi_graphdef_function(dfi_graphdef *d, ProtobufCBinaryData fun
 /* graphdef_text.c: is this text form? Its wire form, allocated with malloc; the message's type is found out. */
 bool    dfi_graphdef_is_text(const char *bytes, int64_t n);
 char   *dfi_graphdef_from_text(const char *text, int64_t n, const ProtobufCMessageDescriptor **type, int64_t *size, df_error *err);
-
-/* import_attr.c */
-/* A TensorProto as a tensor, owned. `what` (`attr value of node x`) begins the message. NULL: err is filled. */
-df_tensor *dfi_tensor_from_proto(const Pb__TensorProto *p, const char *what, df_error *err);
 #endif

@@ -362,7 +362,6 @@ static int32_t fail_cycle(importer *m, const step *stack, int32_t depth, int32_t
   return fail(m, "nodes wait for each other in a cycle that has no NextIteration: %s`%.60s`", text, m->item[stack[depth - 1].item].def->name);
 }
 
-extern _Atomic int64_t dfi_calls_interrupted;      /* see executor.h, whose scopes are not those of names */
 
 /* Makes the nodes, each after its inputs. */
 static int32_t make_nodes(importer *m) {

@@ -1,4 +1,4 @@
-/* infer_index.c: static shapes of the ops that take indices. Indices that are known already are checked already. */
+/* index_shape.c: static shapes of the ops that take indices. Indices that are known already are checked already. */
 #include "ops/array.h"
 
 static char *in_text(const dfi_infer *c, int32_t i, char *text) {

@@ -74,13 +74,6 @@ int32_t dfi_watch_refuse(dfi_watch *w, int32_t state, const char *over, df_error
 /* For who waits for `changed` under the lock, at most until a time of dfi_now(), < 0: for ever. Comes back now and then. False: too late, or
  * interrupted since `interrupts`, which was dfi_calls_interrupted when it began. */
 bool    dfi_watch_wait(dfi_watch *w, double until, int64_t interrupts);
-/* snapshot.c; the run stands still. */
-df_snapshot *dfi_snapshot_take(dfi_watch *w, df_error *err);      /* takes the lock itself */
-df_snapshot *dfi_snapshot_frames(dfi_watch *w, int32_t frame, df_error *err);      /* so does this */
-int32_t dfi_ledger_balance(dfi_watch *w, df_ledger *out, df_error *err);           /* and this; ledger.c */
-int32_t dfi_snapshot_history(dfi_watch *w, int32_t n, df_token_info *out);
-int32_t dfi_snapshot_value(dfi_watch *w, df_output o, int32_t frame, int64_t iteration, df_value *out, df_error *err);
-int32_t dfi_snapshot_waits_for(dfi_watch *w, df_node *n, int32_t frame, int64_t iteration, int32_t *state, int32_t room, int32_t *out, df_error *err);
 /* The iteration and the true serial of the frame that a token of the queue belonged to. */
 void    dfi_watch_place(const dfi_exec *x, const dfi_token *t, uint32_t *serial, int64_t *number);
 #endif

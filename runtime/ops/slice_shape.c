@@ -1,4 +1,4 @@
-/* infer_slice.c: static shapes of the ops that take parts of an array or put parts into one. */
+/* slice_shape.c: static shapes of the ops that take parts of an array or put parts into one. */
 #include "ops/array.h"
 #include "kernels/array.h"
 

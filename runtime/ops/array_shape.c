@@ -1,4 +1,4 @@
-/* infer_array.c: what is known of the results of array ops before anything runs. A dim or rank that cannot be known stays -1;
+/* array_shape.c: what is known of the results of array ops before anything runs. A dim or rank that cannot be known stays -1;
  * what is wrong already is an error here, with the shapes and the range that would do.
  */
 #include "ops/array.h"

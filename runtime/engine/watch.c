@@ -1,5 +1,5 @@
 /* watch.c: a run is paused, stepped and broken into, and its tokens are logged. */
-#include "inspect/watch.h"
+#include "engine/watch.h"
 #include "engine/token.h"
 #include <errno.h>
 #include <math.h>

@@ -14,7 +14,7 @@
  */
 #ifndef DFLOW_GRAD_H
 #define DFLOW_GRAD_H
-#include "base/internal.h"
+#include "graph/build.h"
 typedef struct dfi_grad dfi_grad;
 dfi_build *dfg_build(dfi_grad *g);
 df_output  dfg_in(dfi_grad *g, df_node *n, int32_t i);         /* the forward value of input i, usable here */

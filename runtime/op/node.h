@@ -1,0 +1,137 @@
+/* node.h: what a graph is made of: nodes, the control-flow contexts that they stand in, the conds and loops that contexts
+ * belong to. Structs only: graph/build.h has the functions that add to a graph.
+ */
+#ifndef DFLOW_NODE_H
+#define DFLOW_NODE_H
+#include "base/internal.h"
+
+typedef struct df_context  df_context;
+typedef struct df_loop     df_loop;
+typedef struct df_cond     df_cond;
+typedef struct dfi_out {
+  uint8_t   dtype;
+  bool      ref;            /* a reference to a variable of this dtype and shape: the slot holds its handle */
+  uint8_t   of;             /* dtype DF_RESOURCE: the dtype of the variable or of the array's elements */
+  dfi_shape shape;          /* dtype DF_RESOURCE: the shape of the variable's value or of the array's elements */
+  df_tensor *constant;      /* owned, or NULL; the value where it is known while building */
+} dfi_out;
+
+struct df_node {
+  int32_t      id;
+  int32_t      op;          /* id in the registry */
+  int32_t      nin, nout, ncontrol;
+  int32_t      serial;      /* makes the name, with the scope and the type, when none was given */
+  df_output   *in;          /* owned; final once the node exists, but for a loop's Merge and for added captures */
+  df_node    **control;     /* owned */
+  dfi_out     *out;         /* owned */
+  df_attr     *attrs;       /* owned; in the entry's order */
+  df_context  *context;     /* where its outputs can be used */
+  const char  *where;       /* interned; "" when not known */
+  const char  *name;        /* interned; NULL until asked for when none was given: dfi_node_name */
+  const char  *scope;       /* interned; "" or "a/b/" */
+  const char  *device;      /* interned; "" for no request */
+  df_graph    *graph;
+  int32_t      pass;        /* which call of df_gradients made it, from 1; 0: none */
+  bool         loose;       /* a primitive of an imported graph that is part of no cond or loop: it has no gradient */
+};
+
+/* A control-flow context: the top level, a branch of a cond, the predicate or the body of a loop.
+ * A value of context c can be used in c and in every context inside c, there through captures. */
+typedef enum df_context_kind { DFI_TOP = 0, DFI_BRANCH, DFI_PRED, DFI_BODY } df_context_kind;
+struct df_context {
+  df_context_kind kind;
+  int32_t     id, depth;
+  df_context *parent;
+  df_node    *pivot;        /* nodes without data inputs of this context hang on it by a control edge; NULL at the top */
+  df_cond    *cond;         /* of a branch */
+  int32_t     side;         /* of a branch: 1 true, 0 false */
+  df_loop    *loop;         /* of a predicate or body; both share the loop's captures */
+  bool        raised;       /* found in an imported graph: its values may be fed where no loop is around them */
+  df_node    *last_effect;  /* the last node with a side effect built here: effects keep program order */
+  df_node   **reads;        /* stateful reads since last_effect */
+  int32_t     nreads;
+  struct dfi_map *captures; /* of a branch: outer output -> Switch output. dfi_map: graph.c */
+  struct dfi_map *cache;    /* read-once values such as a variable's top-level read; by (node, index) */
+  struct dfi_map *assigned; /* handles of the variables assigned in here so far, and in contexts inside; control_flow.c */
+};
+
+/* Contexts, conds and loops know each other and nodes: a field that points is copied in copy.c, too. */
+
+/* A cond as it was built: enough to add outputs later and to differentiate it. */
+struct df_cond {
+  int32_t     id;
+  const char *name, *where;
+  df_graph   *graph;
+  df_context *parent, *branch[2];     /* [0] false, [1] true */
+  df_output   pred;                   /* in parent */
+  int32_t     n;
+  df_output  *result[2];              /* what the branches gave, inside the branch; owned */
+  df_node   **merge;                  /* n; owned; in parent. Inputs: [0] false side, [1] true side */
+  df_cond    *undoes;                 /* of a cond that a gradient is made of: the cond whose gradient it is, or NULL */
+  df_node    *done;                   /* runs when the cond has run (a Merge of the branches' last effects) or NULL */
+  struct dfi_map *saved;              /* branch output -> handle, in parent, of the one-slot TensorArray that saves it; gradient/value.c */
+  struct dfi_map *notes;              /* what gradients needed of it, where no loop is around: saved.c */
+};
+
+/* A while_loop as it was built. */
+typedef struct dfi_loop_var {
+  df_node    *enter, *merge, *swtch, *next, *exit;
+  df_output   init;                    /* in parent */
+  df_output   result;                  /* what the body gave, in body */
+  const char *name;                    /* for messages; interned or NULL */
+  bool        has_invariant;
+  dfi_shape   invariant;
+} dfi_loop_var;
+struct df_loop {
+  int32_t     id;
+  const char *name, *where;            /* the frame's name, unique in the graph */
+  df_graph   *graph;
+  df_context *parent, *pred, *body;
+  df_node    *loop_cond;
+  int32_t     n, cap;
+  dfi_loop_var *var;                   /* owned */
+  struct dfi_map *captures;            /* outer output -> output of the constant Enter */
+  int64_t     parallel_iterations, maximum_iterations;
+  bool        back_prop, built;
+  const char *save;                    /* "keep", "swap", "recompute" */
+  int32_t     trip_var;                /* index of the variable that counts trips (int32 from 0), or -1 */
+  df_output    down;                   /* of a backward loop: the iteration that it undoes, N - 1 … 0, in the body; variable 0 is one more */
+  struct dfi_map *saved;               /* body output -> handle, in parent, of the TensorArray that saves it; gradient/value.c */
+  struct dfi_map *notes;               /* what gradients needed of its iterations: saved.c */
+  df_loop     *undoes;                 /* of a backward loop: the loop whose gradient it is, or NULL */
+  df_loop     *again;                  /* of save = 'recompute': the loop that runs its iterations again, or NULL */
+  df_cond     *mark;                   /* of save = 'recompute': taken in the iterations whose variables are kept; NULL: none yet */
+  df_output    marks, marks_exit;      /* how many were kept before: in the body, and after the loop */
+  struct dfi_map *replayed;            /* of iterations run again that hold custom gradients: forward output -> its copy; may be NULL */
+  struct dfi_map *kept;                /* true side of a variable's Switch -> handle, in parent, of the array that keeps it */
+};
+
+struct df_graph {
+  int32_t      refs;
+  int64_t      serial;                 /* unique in the process */
+  int32_t      n, cap;
+  df_node    **node;                   /* by id; addresses never change */
+  df_context  *top, *current;
+  int32_t      ncontexts, nloops, nconds, ngradients;
+  int64_t      seed;
+  void        *build;                  /* graph.c's own: the open node, scopes, names, interned strings, arenas */
+  void        *flow;                   /* control_flow.c's own: what is begun and not ended */
+  df_custom_gradient_fn custom; void *custom_user;
+  struct dfi_map *variable_init;       /* handle output -> initial value */
+  void        *gradient;               /* grad.c's own: the pass that is building, or NULL */
+  /* Where an output that is out of sight is looked for besides: set by the rooms that know of further copies of values. */
+  df_output  (*foreign)(df_graph *g, df_output o);     /* the gradient pass that builds: a forward value */
+  df_output  (*stand_in)(df_graph *g, df_node *at, df_output o);   /* an unrolled graph: an iteration's value */
+  void       (*unrolled_free)(df_graph *g);
+  void        *unrolled;               /* unroll.c's own: what was recorded and unrolled, or NULL */
+  df_node     *stands_at;              /* an unrolled CustomGradient whose function runs: see dfi_stand_in */
+  pthread_mutex_t lock;                /* guards n, node[] growth, and variable_init against sessions that compile */
+};
+
+static inline uint8_t dfi_dtype(df_output o) { return o.node->out[o.index].dtype; }
+static inline const dfi_shape *dfi_shape_at(df_output o) { return &o.node->out[o.index].shape; }
+const char *dfi_node_name(df_node *n);                         /* borrowed, for ever */
+bool dfi_context_inside(const df_context *inner, const df_context *outer);      /* equal counts */
+/* Position of Enter's attributes. */
+enum { DFI_ENTER_FRAME_NAME = 0, DFI_ENTER_IS_CONSTANT, DFI_ENTER_PARALLEL_ITERATIONS };
+#endif

@@ -1,0 +1,31 @@
+-- The house: which folder may know which.
+local floors = require 'spec.floors'
+local shell = require 'spec.shell'
+
+describe('the floors of runtime/', function()
+  it('include downward only, and in no circle', function()
+    assert.are.same({}, floors.check())
+  end)
+
+  it('are checked by something that sees an upward include, an unknown folder and a circle', function()
+    local here = shell.run('pwd').out:gsub('%s+$', '')
+    local dir = shell.run('mktemp -d').out:gsub('%s+$', '')
+    local function write(path, text)
+      shell.run(('mkdir -p %s/%s'):format(dir, path:match('^(.*)/')))
+      shell.write(dir .. '/' .. path, text)
+    end
+    write('runtime/base/low.h', '#include "engine/high.h"\n')
+    write('runtime/engine/high.h', '#include "engine/other.h"\n')
+    write('runtime/engine/other.h', '#include "engine/high.h"\n')
+    write('runtime/attic/box.c', '#include "base/low.h"\n')
+    write('kernels/cpu/add.c', '#include "../../runtime/base/low.h"\n')
+    write('interp/.keep', '')
+    local r = shell.run(("cd %s && ${DFLOW_LUA:-lua5.4} %s/spec/floors.lua; echo status $?"):format(dir, here))
+    shell.run('rm -rf ' .. dir)
+    assert.is_truthy(r.out:find('runtime/base/low.h: includes runtime/engine/high.h, and engine is above base', 1, true), r.out)
+    assert.is_truthy(r.out:find('runtime/engine/high.h -> runtime/engine/other.h -> runtime/engine/high.h', 1, true), r.out)
+    assert.is_truthy(r.out:find('does not know the folder attic', 1, true), r.out)
+    assert.is_truthy(r.out:find('kernels/cpu/add.c: includes runtime/base/low.h', 1, true), r.out)
+    assert.is_truthy(r.out:find('status 1'), r.out)
+  end)
+end)
