@@ -13,7 +13,7 @@ typedef struct ew_op {
   ew_loop loop[DF_UINT64 + 1];  /* by the dtype of the last input; halves go through the float32 loop if they have none */
   int64_t grain;                  /* elements worth a thread of their own */
 } ew_op;
-enum { EW_LIGHT = 65536, EW_HEAVY = 16384 };
+enum { EW_LIGHT = 16384, EW_HEAVY = 4096 };
 
 /* An input seen with these dims instead of its own. */
 typedef struct ew_view { int32_t rank; const int64_t *dims; } ew_view;

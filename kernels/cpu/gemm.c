@@ -21,6 +21,7 @@ enum { MR = 4 };
 enum {
   ROOM = 4096,                    /* elements of b that a small product keeps on the stack */
   KC = 192, PACK = 8,             /* how much of k is done at a time, a multiple of how much is packed at a time */
+  UNSPLIT = 512 * 512,            /* a result so large or smaller is ours: OpenBLAS's tiles are too few for the threads */
   A_PAYS = 1024, A_ROWS = 128,    /* from so many columns and rows on a is packed */
   FEW = 8 * MR, STRIP = 16 * FEW, PANELS = 8, STRIPS = 16,   /* see strips(); the least number of strips wanted */
 };
@@ -113,7 +114,7 @@ static int32_t large(df_kernel *k, const gemm *g, const way *w, const void *a, c
   job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, .b_t = g->b_t,
             .a = a, .b = b, .c = c };
   bool fits = g->m < INT32_MAX && g->n < INT32_MAX && g->k < INT32_MAX && g->lda < INT32_MAX && g->ldb < INT32_MAX;
-  if (fits && dfk_blas()) {
+  if (fits && g->m * g->n > UNSPLIT && dfk_blas()) {
     set_tiles(&s, 256, 512, 32, 64);
     dfk_parallel(k, (g->m + s.tile_rows - 1) / s.tile_rows * ((g->n + s.tile_columns - 1) / s.tile_columns), 1, w->blas, &s);
     return DF_OK;

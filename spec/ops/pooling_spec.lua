@@ -1,0 +1,53 @@
+--- Pooling beside its definition, evaluated pixel by pixel in Lua.
+local df = require 'dflow'
+
+--- An image [h, w, c] of few different numbers, so that windows have several greatest pixels.
+local function image(h, w, c, seed)
+  local t, x = {}, seed
+  for i = 1, h * w * c do
+    x = (x * 16807) % 2147483647
+    t[i] = x % 5 - 2
+  end
+  return t
+end
+
+--- The gradient of a sum of maxima weighted by `dy`: to the first greatest pixel of every window.
+local function expected(x, dy, h, w, c, k, stride, oh, ow)
+  local to = {}
+  for i = 1, h * w * c do to[i] = 0 end
+  for oy = 0, oh - 1 do
+    for ox = 0, ow - 1 do
+      for ch = 0, c - 1 do
+        local best
+        for iy = oy * stride, oy * stride + k - 1 do
+          for ix = ox * stride, ox * stride + k - 1 do
+            local p = (iy * w + ix) * c + ch + 1
+            if not best or x[p] > x[best] then best = p end
+          end
+        end
+        to[best] = to[best] + dy[(oy * ow + ox) * c + ch + 1]
+      end
+    end
+  end
+  return to
+end
+
+describe('the gradient of max_pool', function()
+  before_each(df.reset)
+
+  for _, case in ipairs{ { 6, 6, 3, 2, 2 }, { 7, 6, 5, 3, 1 }, { 5, 5, 131, 3, 2 }, { 4, 4, 300, 2, 1 } } do
+    local h, w, c, k, stride = case[1], case[2], case[3], case[4], case[5]
+    it(('goes to the first of the greatest pixels: %dx%dx%d, window %d, stride %d'):format(h, w, c, k, stride), function()
+      local oh, ow = math.floor((h - k) / stride) + 1, math.floor((w - k) / stride) + 1
+      local x, dy = image(h, w, c, 7), image(oh, ow, c, 11)
+      for _, dtype in ipairs{ 'float32', 'float64' } do
+        local input = df.placeholder(dtype, { 1, h, w, c })
+        local y = df.max_pool(input, { ksize = { 1, k, k, 1 }, strides = { 1, stride, stride, 1 }, padding = 'VALID' })
+        local weights = df.reshape(df.constant(dy, dtype), { 1, oh, ow, c })
+        local g = df.reshape(df.gradients(df.reduce_sum(y * weights), input), { -1 })
+        local feed = df.run(df.reshape(df.constant(x, dtype), { 1, h, w, c }))
+        assert.same(expected(x, dy, h, w, c, k, stride, oh, ow), df.run(g, { [input] = feed }):totable())
+      end
+    end)
+  end
+end)
