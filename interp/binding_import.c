@@ -26,13 +26,21 @@ static int core_import_graph_def(lua_State *L) {
   return 0;
 }
 
-/* export_graph_def(g, {node, index, ...} or nil, with_context, text) -> uint8 tensor */
+/* export_graph_def(g, {node, index, ...} or nil, form, {variable, trainable, ...}, {tensor or false, ...}) -> uint8 tensor */
 static int core_export_graph_def(lua_State *L) {
   df_graph *g = dfb_arg(L, 1, DFB_GRAPH);
   int32_t n = -2, few[64], *outputs = NULL;
   if (!lua_isnil(L, 2)) outputs = dfb_ints_arg(L, 2, &n, few, 64);
+  int32_t nvariable, some[64], *variable = dfb_ints_arg(L, 4, &nvariable, some, 64);
+  df_tensor **value = lua_newuserdatauv(L, sizeof *value * (size_t)(nvariable / 2 + 1), 0);
+  luaL_checktype(L, 5, LUA_TTABLE);
+  for (int32_t i = 0; i < nvariable / 2; i++) {
+    lua_rawgeti(L, 5, i + 1);
+    value[i] = dfb_tensor_or_null(L, -1);
+    lua_pop(L, 1);                       /* the list keeps it */
+  }
   df_error err;
-  df_tensor *t = df_export_graph_def(g, n / 2, outputs, lua_toboolean(L, 3), lua_toboolean(L, 4), &err);
+  df_tensor *t = df_export_graph_def(g, n / 2, outputs, (int32_t)luaL_checkinteger(L, 3), nvariable / 2, variable, value, &err);
   if (!t) return dfb_raise(L, &err);
   dfb_push_tensor(L, t);
   return 1;

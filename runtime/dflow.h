@@ -291,10 +291,19 @@ int32_t df_while_close_var(df_graph *g, int32_t number, int32_t result_node, int
  * When it fails, g is as it was. */
 int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const char *prefix, int32_t nmap, const char *const *map_name,
                             const int32_t *map_to, const char *where, df_error *err);
+/* How a graph is written: the forms that it may have, one or'ed with another.
+ *   context  a MetaGraphDef, with the conds and loops as TensorFlow's gradients need them, and the collections of variables
+ *   text     in text form
+ *   frozen   variables are constants, which have the values that are given; what changes a variable is left out, with all that
+ *            depends on it, or an error where an output needs it */
+typedef enum df_export_form { DF_EXPORT_CONTEXT = 1, DF_EXPORT_TEXT = 2, DF_EXPORT_FROZEN = 4 } df_export_form;
 /* The bytes of a GraphDef, uint8, owned, with the nodes that the n outputs depend on: pairs of node and index, index -1 for an
- * operation. n -1: all of the graph but what only gradients need. with_context: a MetaGraphDef, with the conds and loops as TensorFlow's
- * gradients need them. Nodes that TensorFlow has no words for are one error that lists them. NULL: err is filled. */
-df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, bool with_context, bool text, df_error *err);
+ * operation. n -1: all of the graph. Nodes that TensorFlow has no words for are one error that lists them. NULL: err is filled.
+ *   variable  nvariable pairs of a variable's node and whether it is trainable
+ *   value     borrowed; NULL, or for each variable its value or NULL: what the operation `init` gives it, in the place of its
+ *             initial value */
+df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, int32_t form, int32_t nvariable, const int32_t *variable,
+                               df_tensor *const *value, df_error *err);
 
 /* ---- gradients --------------------------------------------------------------------------------- */
 /* Called while building, for a CustomGradient node: `id` is its attribute, dy are n pairs ({-1,0}: none), fill

@@ -1,6 +1,6 @@
 /* export.c: which nodes of a graph are written, under which names, and the bytes.
  *
- * Needed is what the outputs depend on. A loop of which anything is needed is needed with its predicate and its pivots, and with each
+ * Needed is what the outputs depend on, or all. A loop of which anything is needed is needed with its predicate and its pivots, and with each
  * variable of it its Exit, because TensorFlow's gradients begin there. Names that TensorFlow would not take are changed. The reader
  * need not have nodes in an order, so they come as they were built.
  */
@@ -112,7 +112,7 @@ static void need_all(dfi_export *e) {
     for (int32_t i = 0; i < n->ncontrol; i++) need(e, n->control[i]);
     need_around(e, n);
     if (!dfi_is_variable(n)) continue;
-    df_output init = e->graph->variable_init ? dfi_map_get(e->graph->variable_init, (df_output){ n, 0 }) : DFI_NONE;
+    df_output init = e->graph->variable_init && !e->frozen && !dfi_export_value(e, n) ? dfi_map_get(e->graph->variable_init, (df_output){ n, 0 }) : DFI_NONE;
     need(e, init.node);
   }
 }
@@ -197,10 +197,16 @@ static const dfi_export_op *op_of(dfi_export *e, const char *type) {
   return dfi_export_find(type);
 }
 
+static bool is_primitive(const df_node *n) {
+  df_flow flow = dfi_op_info_at(n->op)->op->flow;
+  return flow >= DF_SWITCH && flow <= DF_LOOP_COND;
+}
+
 static void write_node(dfi_export *e, df_node *n) {
   e->current = n;
   const char *type = dfi_op_info_at(n->op)->op->type;
-  if (dfi_export_array_node(e, n) || dfi_export_special(e, n)) return;
+  if (dfi_export_array_node(e, n) || dfi_export_frozen_node(e, n) || dfi_export_special(e, n)) return;
+  if (e->frozen && !strncmp(type, "Ref", 3) && is_primitive(n)) type += 3;       /* what was a reference is a value */
   const dfi_export_op *op = op_of(e, type);
   if (!op) dfi_export_refuse(e, "TensorFlow has no such op, nor has dflow other words for it");
   else dfi_export_plain(e, op, e->name[n->id]);
@@ -208,30 +214,7 @@ static void write_node(dfi_export *e, df_node *n) {
   if (side < 0) return;
   Pb__NodeDef *twin = dfi_export_node(e, "Identity", dfi_lower_text(&e->l, "%s/body", e->name[n->id]), 1);
   dfi_lower_input(&e->l, twin, dfi_lower_text(&e->l, "%s:%d", e->name[n->id], side));
-  dfi_lower_type(&e->l, twin, "T", n->out[side].dtype);
-}
-
-/* An op `init` that gives all variables their initial values. */
-static void write_init(dfi_export *e) {
-  const char *group = NULL;
-  Pb__NodeDef *all = NULL;
-  for (int32_t i = 0; i < e->graph->n; i++) {
-    df_node *n = e->graph->node[i];
-    if (!e->needed[i] || !dfi_is_variable(n) || dfi_dtype((df_output){ n, 0 }) != DF_RESOURCE || !e->graph->variable_init) continue;
-    df_output init = dfi_map_get(e->graph->variable_init, (df_output){ n, 0 });
-    if (!init.node) continue;
-    e->current = n;
-    const char *name = dfi_export_name(e, "%s/Assign", e->name[i]);
-    Pb__NodeDef *assign = dfi_export_node(e, "AssignVariableOp", name, 0);
-    dfi_lower_input(&e->l, assign, e->name[i]);
-    dfi_lower_input(&e->l, assign, dfi_export_ref(e, init));
-    dfi_lower_type(&e->l, assign, "dtype", dfi_dtype(init));
-    if (!group) {
-      group = dfi_export_name(e, "init");
-      all = dfi_export_node(e, "NoOp", group, 0);
-    }
-    dfi_lower_input(&e->l, all, dfi_lower_text(&e->l, "^%s", name));
-  }
+  dfi_lower_type(&e->l, twin, "T", dfi_export_dtype(e, (df_output){ n, side }));
 }
 
 /* ---- the whole ---------------------------------------------------------------------------------------------- */
@@ -252,20 +235,11 @@ static int32_t refuse_all(dfi_export *e) {
                   e->nrefused == 1 ? "" : "s", text);
 }
 
-/* Is it part of a gradient? Those stand under gradients/. */
-static bool of_gradient(const df_node *n) {
-  const char *at = n->scope;
-  while ((at = strstr(at, "gradients"))) {
-    const char *end = at + strlen("gradients");
-    if ((at == n->scope || at[-1] == '/') && (*end == '/' || *end == '_')) return true;
-    at = end;
-  }
-  return false;
-}
-
-static bool is_primitive(const df_node *n) {
+/* Is the node one of those that the whole graph has? A primitive that is not there for a result of its cond or loop comes with what
+ * needs it. */
+static bool is_whole(const df_node *n) {
   df_flow flow = dfi_op_info_at(n->op)->op->flow;
-  return flow >= DF_SWITCH && flow <= DF_LOOP_COND;
+  return !is_primitive(n) || ((flow == DF_MERGE || flow == DF_EXIT) && n->nin && n->in[0].node);
 }
 
 static bool has_parts(const df_node *n) {
@@ -280,27 +254,45 @@ static int32_t start(dfi_export *e, int32_t n, const int32_t *outputs) {
       return dfi_fail(e->err, DF_INVALID_ARGUMENT, NULL, "export_graph_def: outputs has an entry that is no output of this graph");
     need(e, g->node[id]);
   }
-  for (int32_t i = 0; i < g->n && n < 0; i++)
-    if (!of_gradient(g->node[i]) && !is_primitive(g->node[i])) need(e, g->node[i]);
+  bool *left_out = dfi_xcalloc((size_t)g->n + 1, sizeof *left_out);
+  if (n < 0 && e->frozen) dfi_export_mark_changes(e, left_out);
+  for (int32_t i = 0; i < g->n && n < 0; i++) if (!left_out[i] && is_whole(g->node[i])) need(e, g->node[i]);
+  free(left_out);
   need_all(e);
   for (int32_t i = 0; i < g->n; i++)
     if (e->needed[i]) e->name[i] = claim_free(e, dfi_lower_text(&e->l, "%s", dfi_node_name(g->node[i])), has_parts(g->node[i]));
   dfi_export_arrays_meet(e);
   for (int32_t i = 0; i < g->n; i++) if (e->needed[i]) write_node(e, g->node[i]);
-  write_init(e);
+  dfi_export_init(e);
   return e->nrefused ? refuse_all(e) : DF_OK;
 }
 
-df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, bool with_context, bool text, df_error *err) {
+/* Takes what is said of variables. */
+static int32_t take_variables(dfi_export *e, int32_t n, const int32_t *variable, df_tensor *const *value) {
+  e->variable = dfi_xcalloc((size_t)n + 1, sizeof *e->variable);
+  for (int32_t i = 0; i < n; i++) {
+    const int32_t id = variable[2 * i];
+    if (id < 0 || id >= e->graph->n || !dfi_is_variable(e->graph->node[id]))
+      return dfi_fail(e->err, DF_INVALID_ARGUMENT, NULL, "export_graph_def: entry %d of the variables is no variable of this graph", i);
+    e->variable[e->nvariable++] = (dfi_export_variable){ .node = e->graph->node[id], .trainable = variable[2 * i + 1] != 0,
+                                                         .value = value ? value[i] : NULL };
+  }
+  return DF_OK;
+}
+
+df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, int32_t form, int32_t nvariable, const int32_t *variable,
+                               df_tensor *const *value, df_error *err) {
   size_t nodes = (size_t)g->n + 1;
   df_error own;
   if (!err) err = &own;
-  dfi_export e = { .graph = g, .err = err, .d = dfi_xcalloc(1, sizeof *e.d), .needed = dfi_xcalloc(nodes, 1), .array = dfi_xcalloc(nodes, 1),
+  const bool with_context = form & DF_EXPORT_CONTEXT;
+  dfi_export e = { .graph = g, .err = err, .frozen = form & DF_EXPORT_FROZEN, .d = dfi_xcalloc(1, sizeof *e.d), .needed = dfi_xcalloc(nodes, 1), .array = dfi_xcalloc(nodes, 1),
                    .moves = dfi_xcalloc(nodes, sizeof *e.moves), .name = dfi_xcalloc(nodes, sizeof *e.name) };
   e.l.d = e.d;
   e.l.err = err;
   df_tensor *result = NULL;
-  if (start(&e, n, outputs) == DF_OK) {
+  if (take_variables(&e, nvariable, variable, value) == DF_OK && start(&e, n, outputs) == DF_OK) {
+    if (with_context) dfi_export_snapshots(&e);
     Pb__VersionDef versions = PB__VERSION_DEF__INIT;
     versions.producer = 1087;                  /* TensorFlow 2.12 and later; any of TensorFlow 1's ops is known there */
     Pb__GraphDef graph = PB__GRAPH_DEF__INIT;
@@ -308,7 +300,7 @@ df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, b
     graph.node = e.l.node;
     graph.versions = &versions;
     const ProtobufCMessage *m = with_context ? &dfi_export_meta(&e, &graph)->base : &graph.base;
-    if (text) result = dfi_export_text(m, err);
+    if (form & DF_EXPORT_TEXT) result = dfi_export_text(m, err);
     else {
       int64_t size = (int64_t)protobuf_c_message_get_packed_size(m);
       result = df_tensor_new(DF_UINT8, 1, &size, err);
@@ -316,7 +308,7 @@ df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, b
     }
   }
   free(e.need); free(e.needed); free(e.array); free(e.moves); free(e.name); free(e.taken); free(e.refused);
-  free(e.place); free(e.l.node);
+  free(e.place); free(e.l.node); free(e.variable);
   dfi_graphdef_free(e.d);
   return result;
 }

@@ -17,6 +17,14 @@ extern const int32_t dfi_export_table_size;
 /* One NodeDef: the context it lies in, and how many outputs TensorFlow's op has. */
 typedef struct dfi_export_place { df_context *context; int32_t outputs; const df_node *node; } dfi_export_place;
 
+/* A variable: what is said of it, and, once they are written, the names of what gives it its value and of a read of it. */
+typedef struct dfi_export_variable {
+  df_node *node;
+  bool trainable;
+  const df_tensor *value;       /* borrowed; NULL: not given */
+  const char *initializer, *initial, *snapshot;      /* NULL: there is none */
+} dfi_export_variable;
+
 typedef struct dfi_export {
   df_graph     *graph;
   df_error     *err;
@@ -32,6 +40,8 @@ typedef struct dfi_export {
   bool         *moves;          /* by id, of a Merge: the arrays that come together there are not one; and of what brings them there */
   const char  **taken; uint32_t ntaken, taken_mask;   /* names; open addressing; owned */
   struct { const df_node *node; const char *why; } *refused; int32_t nrefused, refused_cap;   /* owned */
+  dfi_export_variable *variable; int32_t nvariable;                     /* owned */
+  bool          frozen;         /* variables are constants */
   bool          failed;
 } dfi_export;
 
@@ -65,6 +75,15 @@ bool dfi_export_is_array(dfi_export *e, df_output o);
 void dfi_export_arrays_meet(dfi_export *e);                       /* fills moves */
 bool dfi_export_array_node(dfi_export *e, const df_node *n);      /* false: it has nothing to do with arrays */
 const char *dfi_export_flow(dfi_export *e, df_output o);
+/* export_variable.c */
+dfi_export_variable *dfi_export_variable_of(const dfi_export *e, const df_node *n);     /* NULL: nothing is said of it */
+const df_tensor *dfi_export_value(const dfi_export *e, const df_node *n);     /* what a variable begins with, or is; NULL: not given */
+int32_t dfi_export_dtype(const dfi_export *e, df_output o);                   /* a frozen variable's handle has the dtype of its value */
+void dfi_export_mark_changes(const dfi_export *e, bool *left_out);            /* by id: what changes variables, and all that depends on it */
+bool dfi_export_frozen_node(dfi_export *e, const df_node *n);                 /* false: it is written as any */
+void dfi_export_init(dfi_export *e);                                          /* the operation `init` */
+void dfi_export_snapshots(dfi_export *e);                                     /* a read of each variable, for the collections */
+Pb__VariableDef *dfi_export_variable_def(dfi_export *e, const dfi_export_variable *v);     /* in the arena; NULL: it is in no collection */
 /* export_context.c: a MetaGraphDef with the graph and its contexts, in the arena. */
 Pb__MetaGraphDef *dfi_export_meta(dfi_export *e, Pb__GraphDef *graph);
 /* export_text.c: the message in text form, uint8; owned. NULL: err is filled. */

@@ -188,9 +188,9 @@ static void write_attr(dfi_export *e, Pb__NodeDef *def, const char *key, char ki
 static bool fits(char kind, char ours) { return kind == ours || (kind == 'B' && ours == 'l'); }
 
 /* The handles of TensorFlow's first queues and stacks are references to strings there. */
-static int32_t their_dtype(const df_node *n, const df_output o) {
+static int32_t their_dtype(const dfi_export *e, const df_node *n, const df_output o) {
   bool reference = !strncmp(dfi_op_info_at(n->op)->op->type, "Ref", 3);
-  return reference && dfi_dtype(o) == DF_RESOURCE ? DF_STRING : dfi_dtype(o);
+  return reference && dfi_dtype(o) == DF_RESOURCE ? DF_STRING : dfi_export_dtype(e, o);
 }
 
 /* The attribute as the inputs give it. */
@@ -203,11 +203,11 @@ static bool from_inputs(dfi_export *e, Pb__NodeDef *def, const char *key, const 
     if (strcmp(in[i].type, key)) continue;
     if (in[i].types) {
       int32_t *type = type_list(e, def, key, (size_t)in[i].length);
-      for (int32_t k = 0; k < in[i].length; k++) type[k] = their_dtype(n, n->in[at + k]);
+      for (int32_t k = 0; k < in[i].length; k++) type[k] = their_dtype(e, n, n->in[at + k]);
       return true;
     }
     if (!in[i].length) continue;
-    dfi_lower_type(&e->l, def, key, their_dtype(n, n->in[at]));
+    dfi_lower_type(&e->l, def, key, their_dtype(e, n, n->in[at]));
     return true;
   }
   return false;

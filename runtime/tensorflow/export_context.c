@@ -205,14 +205,22 @@ Pb__MetaGraphDef *dfi_export_meta(dfi_export *e, Pb__GraphDef *graph) {
   }
   for (int32_t i = 0; i < b.n; i++) free(b.entry[i].node);
   free(b.entry);
+  Pb__MetaGraphDef__CollectionEntry *all = collection(e, "variables"), *trainable = collection(e, "trainable_variables");
+  for (int32_t i = 0; i < e->nvariable; i++) {
+    const Pb__VariableDef *d = dfi_export_variable_def(e, &e->variable[i]);
+    if (d) collect(e, all, (size_t)e->nvariable, &d->base);
+    if (d && d->trainable) collect(e, trainable, (size_t)e->nvariable, &d->base);
+  }
   Pb__MetaGraphDef *meta = take(e, sizeof *meta);
   pb__meta_graph_def__init(meta);
   meta->meta_info_def = take(e, sizeof *meta->meta_info_def);
   pb__meta_graph_def__meta_info_def__init(meta->meta_info_def);
   meta->meta_info_def->tensorflow_version = (char *)(uintptr_t)"1.15.0";
   meta->graph_def = graph;
-  meta->collection_def = take(e, sizeof *meta->collection_def * 2);
-  if (loops->value->bytes_list->n_value) meta->collection_def[meta->n_collection_def++] = loops;
-  if (conds->value->bytes_list->n_value) meta->collection_def[meta->n_collection_def++] = conds;
+  Pb__MetaGraphDef__CollectionEntry *const entry[] = { loops, conds, all, trainable };
+  enum { ENTRIES = sizeof entry / sizeof *entry };
+  meta->collection_def = take(e, sizeof *meta->collection_def * ENTRIES);
+  for (int32_t i = 0; i < ENTRIES; i++)
+    if (entry[i]->value->bytes_list->n_value) meta->collection_def[meta->n_collection_def++] = entry[i];
   return meta;
 }

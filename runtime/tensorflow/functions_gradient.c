@@ -96,7 +96,7 @@ static int32_t differentiate(own *o, const df_node *call, df_error *err) {
 static const Pb__GraphDef *write_down(own *o, dfi_lower *l) {
   int32_t *out = dfi_xmalloc(sizeof *out * 2 * ((size_t)o->nx + 1));
   for (int32_t i = 0; i < o->nx; i++) { out[2 * i] = node_of(o, "dx", i)->id; out[2 * i + 1] = 0; }
-  df_tensor *bytes = df_export_graph_def(o->graph, o->nx, out, false, false, l->err);
+  df_tensor *bytes = df_export_graph_def(o->graph, o->nx, out, 0, 0, NULL, NULL, l->err);
   free(out);
   dfi_graphdef *d = bytes ? dfi_graphdef_read(bytes->data, bytes->size, l->err) : NULL;
   df_tensor_release(bytes);

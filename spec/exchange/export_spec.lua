@@ -333,16 +333,81 @@ describe('export_graph_def', function()
     assert.matches('export_spec.lua:%d+', err.message)
   end)
 
-  it('writes all of a graph but its gradients when no outputs are named', function()
+  it('writes all of a graph when no outputs are named, its gradients and the results of its conds and loops that nobody uses included', function()
     df.reset()
-    local x = df.placeholder('float32', { 3 }, 'x')
-    local y = df.identity(x * x, { name = 'y' })
+    local x = df.placeholder('float32', {}, 'x')
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y) return i + 1, y * x end, { df.int32(0), df.float32(2) })
     local slope = df.gradients(y, x)
+    local z = df.cond(y:gt(1), function() return y * 2 end, function() return y end)
     local path = folder .. '/all.pb'
     df.export_graph_def(path)
-    local g = df.import_graph_def(path)
-    assert.is_truthy(g:output('y:0'))
-    assert.is_false((pcall(g.op, g, slope.op.name)))
+    local s = df.Session{ graph = df.import_graph_def(path) }
+    support.near(s:run({ s.graph:output(y.name), s.graph:output(slope.name), s.graph:output(z.name) }, { ['x:0'] = 2 }), { 16, 24, 32 })
+    s:close()
+  end)
+
+  --- A model with a loop, trained a little: the outputs' names, the session, and what they are fed.
+  local function trained()
+    df.reset()
+    local x = df.placeholder('float32', { -1, 2 }, 'x')
+    local w = df.Variable({ { 1.0 }, { 2.0 } }, { name = 'w' })
+    local b = df.Variable(0.5, { name = 'b', trainable = false })
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y) return i + 1, y * 0.5 + x:matmul(w):reduce_sum() + b end,
+                               { df.int32(0), df.float32(0) })
+    local loss = df.identity(df.square(y), { name = 'loss' })
+    local slope = df.gradients(loss, w)
+    local step = df.train.Adam(0.1):minimize(loss, { var_list = { w } })
+    local s = df.Session{}
+    for _ = 1, 3 do s:run(step, { [x] = { { 1, 2 } } }) end
+    return { loss = loss.name, slope = slope.name, step = step.name }, s, s:run({ loss, slope }, { [x] = { { 1, 2 } } })
+  end
+
+  local function run_again(path, names)
+    local s = df.Session{ graph = df.import_graph_def(path) }
+    if pcall(s.graph.op, s.graph, 'init') then s:run(s.graph:op 'init') end
+    local r = s:run({ s.graph:output(names.loss), s.graph:output(names.slope) }, { ['x:0'] = { { 1, 2 } } })
+    return r, s
+  end
+
+  it('lets variables begin with their values in a session', function()
+    local names, trained_session, expected = trained()
+    df.export_graph_def(folder .. '/trained.pb', { session = trained_session })
+    local r, s = run_again(folder .. '/trained.pb', names)
+    support.near(r[1], expected[1])
+    support.near(r[2], expected[2]:totable())
+    s:run(s.graph:op(names.step), { ['x:0'] = { { 1, 2 } } })          -- and trains on
+    trained_session:run(trained_session.graph:op(names.step), { ['x:0'] = { { 1, 2 } } })
+    support.near(s:run(s.graph:output(names.loss), { ['x:0'] = { { 1, 2 } } }),
+                 trained_session:run(trained_session.graph:output(names.loss), { ['x:0'] = { { 1, 2 } } }))
+    assert.matches('a Session is expected', support.message_of(df.export_graph_def, folder .. '/x.pb', { session = 7 }))
+  end)
+
+  it('freezes variables to constants, inside loops and gradients too, and leaves out what changes them', function()
+    local names, session, expected = trained()
+    for _, opts in ipairs{ {}, { outputs = { df.default_graph():output(names.loss), df.default_graph():output(names.slope) } } } do
+      opts.session, opts.frozen = session, true
+      df.export_graph_def(folder .. '/frozen.pb', opts)
+      local r, s = run_again(folder .. '/frozen.pb', names)
+      support.near(r[1], expected[1])
+      support.near(r[2], expected[2]:totable())
+      assert.equal('Const', s.graph:op('w').type)
+      for _, op in ipairs(s.graph:ops()) do assert.is_nil(op.type:match('Variable') or op.type:match('^ResourceApply')) end
+    end
+    local ok, err = pcall(df.export_graph_def, folder .. '/x.pb', { outputs = df.default_graph():op(names.step), session = session, frozen = true })
+    assert.is_false(ok)
+    assert.equal('unimplemented', err.code)
+    assert.matches('frozen variables are constants', err.message)
+  end)
+
+  it('writes the collections by which TensorFlow finds the variables', function()
+    local _, session = trained()
+    df.export_graph_def(folder .. '/trained.meta', { session = session })
+    local file = assert(io.open(folder .. '/trained.meta', 'rb'))
+    local bytes = file:read '*a'
+    file:close()
+    for _, word in ipairs{ '\9variables', '\19trainable_variables', 'w/Read/ReadVariableOp:0', 'w/Assign', 'b/Assign' } do
+      assert.is_truthy(bytes:find(word, 1, true), word)
+    end
   end)
 
   it('refuses what is no path, no option and no output', function()

@@ -304,8 +304,11 @@ return function(core, C, own)
     charge(NODE_CHARGE * (C.df_graph_nodes(g) - before))
   end
 
-  function core.export_graph_def(g, outputs, with_context, text)
-    local list = outputs and pairs_of(outputs)
-    return checked(C.df_export_graph_def(g, outputs and #outputs / 2 or -1, list, with_context, text, err))
+  function core.export_graph_def(g, outputs, form, variables, values)
+    local list, variable = outputs and pairs_of(outputs), pairs_of(variables)
+    local count = #variables / 2
+    local value = new('df_tensor *[?]', count + 1)
+    for i = 1, count do if values[i] then value[i - 1] = values[i].handle end end
+    return checked(C.df_export_graph_def(g, outputs and #outputs / 2 or -1, list, form, count, variable, value, err))
   end
 end

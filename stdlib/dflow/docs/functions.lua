@@ -357,8 +357,11 @@ df.export_graph_def(path, {…})
   where it ends in .meta. Its operation `init` gives variables their initial values.
   option    outputs: Output or table = nil  only what leads to these; the whole graph otherwise
   option    with_context: bool = false  writes path .. '.meta' too, with loops and conds, so
-              that tf.gradients goes through them
+              that tf.gradients goes through them, and the collections of variables
   option    graph: Graph = nil  the default graph otherwise
+  option    session: Session = nil  `init` gives variables the values that they have in it
+  option    frozen: bool = false  variables are constants, with their values in the session; what
+              changes them is left out
   example   local path = os.tmpname() .. '.pb'
             df.export_graph_def(path, {outputs = {df.float32(2) * 3}})
             return

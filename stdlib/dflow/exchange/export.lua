@@ -4,10 +4,13 @@ local errors = require 'dflow.front.errors'
 local files = require 'dflow.exchange.file'
 local graph = require 'dflow.front.graph'
 local nest = require 'dflow.front.nest'
+local sessions = require 'dflow.front.session'
 
 local M = {}
 local Graph, Output, Operation = graph.Graph, graph.Output, graph.Operation
-local known = { 'outputs', 'with_context', 'graph' }
+local tensor = require 'dflow.front.tensor'
+local known = { 'outputs', 'with_context', 'graph', 'session', 'frozen' }
+local CONTEXT, TEXT, FROZEN = 1, 2, 4
 
 local function add(g, x, flat)
   local mt = getmetatable(x)
@@ -35,10 +38,47 @@ local function graph_of(x)
   end
 end
 
---- df.export_graph_def(path, {outputs =, with_context =, graph =}): writes the graph, or what `outputs` need of it, so that TensorFlow
--- imports and runs it. The form is binary, or text where path ends in `.pbtxt`. Variables have an operation `init` that gives them
--- their initial values. With with_context a second file, path .. '.meta', is a MetaGraphDef with the conds and loops as contexts, so that
--- tf.compat.v1.train.import_meta_graph reads a graph that tf.gradients can differentiate; a path that ends in `.meta` is that file alone.
+--- What a variable is in a session, as a Tensor; nil where it has no value yet.
+local function value_of(v, s)
+  core.push_top(v.graph.handle)
+  local made, read = pcall(getmetatable(v).as_output, v)
+  core.pop_top(v.graph.handle)
+  if not made then error(read, 0) end
+  local ok, value = pcall(s.run, s, read)
+  if not ok then
+    if type(value) == 'table' and value.code == 'failed_precondition' then return nil end
+    error(value, 0)
+  end
+  return getmetatable(value) == tensor.Tensor and value or tensor.tensor(value, v.dtype)
+end
+
+--- The pairs of node and trainable of the variables that are written, and, where a session is given, the list of their values.
+local function variables_of(g, flat, s)
+  local needed, pairs_list, values = nil, {}, {}
+  if flat then
+    needed = {}
+    local outputs = {}
+    for i = 1, #flat, 2 do outputs[i], outputs[i + 1] = flat[i], math.max(flat[i + 1], 0) end
+    for _, node in ipairs(core.graph_needs(g.handle, outputs)) do needed[node] = true end
+  end
+  for _, v in ipairs(g.variables) do
+    local node = v.handle.node
+    if not needed or needed[node] then
+      local n = #pairs_list / 2 + 1
+      pairs_list[2 * n - 1], pairs_list[2 * n] = node, v.trainable and 1 or 0
+      values[n] = s and value_of(v, s) or false
+    end
+  end
+  return pairs_list, values
+end
+
+--- df.export_graph_def(path, {outputs =, with_context =, graph =, session =, frozen =}): writes the graph, or what `outputs` need of it, so that
+-- TensorFlow imports and runs it. The form is binary, or text where path ends in `.pbtxt`. Variables have an operation `init` that gives
+-- them their initial values, or with `session` those that they have in that session. frozen: variables are constants, with their values
+-- in the session (the default one); without `outputs`, what changes a variable is then left out, with all that depends on it. With
+-- with_context a second file, path .. '.meta', is a MetaGraphDef with the conds and loops as contexts and the variables as collections, so
+-- that tf.compat.v1.train.import_meta_graph reads a graph that tf.gradients can differentiate and a Saver can save; a path that ends in
+-- `.meta` is that file alone.
 function M.export_graph_def(path, opts)
   if type(path) ~= 'string' or path == '' then errors.bad('export_graph_def takes a path, not %s', errors.describe(path)) end
   opts = errors.options(opts, 'export_graph_def', known)
@@ -51,9 +91,15 @@ function M.export_graph_def(path, opts)
     add(g, outputs, flat)
     if #flat == 0 then errors.bad('export_graph_def: outputs is empty') end
   end
+  local s = opts.session
+  if s ~= nil and getmetatable(s) ~= sessions.Session then errors.bad('export_graph_def: session is %s, a Session is expected', errors.describe(s)) end
+  if s and s.graph ~= g then errors.bad('export_graph_def: the session runs another graph than the one that is written') end
+  if opts.frozen then s = s or sessions.default(g) end
+  local variables, values = variables_of(g, flat, s)
   local meta = path:find('%.meta$') ~= nil
+  local form = (path:find('%.pbtxt$') and TEXT or 0) + (opts.frozen and FROZEN or 0)
   local function bytes(with_context)
-    return core.tensor_bytes(core.export_graph_def(g.handle, flat, with_context, path:find('%.pbtxt$') ~= nil))
+    return core.tensor_bytes(core.export_graph_def(g.handle, flat, form + (with_context and CONTEXT or 0), variables, values))
   end
   if not meta then files.write(path, bytes(false)) end
   if meta or opts.with_context then files.write(meta and path or path .. '.meta', bytes(true)) end
