@@ -156,20 +156,45 @@ bool dfk_update_allowed(dfk_update_op op, int32_t dtype, int64_t n, const void *
 STEPS(float, float, sqrtf)
 STEPS(double, double, sqrt)
 
+/* Halves are stepped as float32, a few at a time: at most four arrays, of which the last is the gradient. */
+enum { HALVES = 256, STEP_ARRAYS = 4 };
+typedef struct halves { int32_t dtype; int32_t arrays; uint16_t *at[STEP_ARRAYS]; float x[STEP_ARRAYS][HALVES]; } halves;
+
+static void halves_load(halves *h, int64_t from, int64_t n) {
+  for (int32_t i = 0; i < h->arrays; i++) dfk_half_to_floats((uint8_t)h->dtype, h->x[i], h->at[i] + from, n);
+}
+static void halves_store(halves *h, int64_t from, int64_t n) {
+  for (int32_t i = 0; i + 1 < h->arrays; i++) dfk_half_from_floats((uint8_t)h->dtype, h->at[i] + from, h->x[i], n);
+}
+#define STEP_HALVES(N, STEP, ...) do { \
+    uint16_t *arrays[] = { __VA_ARGS__ }; \
+    halves h = { .dtype = dtype, .arrays = (int32_t)(sizeof arrays / sizeof *arrays) }; \
+    memcpy(h.at, arrays, sizeof arrays); \
+    for (int64_t from = 0; from < (N); from += HALVES) { \
+      int64_t m = (N) - from < HALVES ? (N) - from : HALVES; \
+      halves_load(&h, from, m); \
+      STEP; \
+      halves_store(&h, from, m); \
+    } \
+  } while (0)
+#define HALF(p) (uint16_t *)(uintptr_t)(p)
+
 void dfk_step_descent(int32_t dtype, int64_t n, void *var, const void *grad, double alpha) {
   if (dtype == DF_FLOAT32) float_descent(n, var, grad, (float)alpha);
-  else double_descent(n, var, grad, alpha);
+  else if (dtype == DF_FLOAT64) double_descent(n, var, grad, alpha);
+  else STEP_HALVES(n, float_descent(m, h.x[0], h.x[1], (float)alpha), var, HALF(grad));
 }
 
 void dfk_step_momentum(int32_t dtype, int64_t n, void *var, void *accum, const void *grad, double lr, double momentum,
                        bool nesterov) {
   if (dtype == DF_FLOAT32) float_momentum(n, var, accum, grad, (float)lr, (float)momentum, nesterov);
-  else double_momentum(n, var, accum, grad, lr, momentum, nesterov);
+  else if (dtype == DF_FLOAT64) double_momentum(n, var, accum, grad, lr, momentum, nesterov);
+  else STEP_HALVES(n, float_momentum(m, h.x[0], h.x[1], h.x[2], (float)lr, (float)momentum, nesterov), var, accum, HALF(grad));
 }
 
-void dfk_step_adam(int32_t dtype, int64_t n, void *var, void *m, void *v, const void *grad, const dfk_adam *o) {
-  if (dtype == DF_FLOAT32)
-    float_adam(n, var, m, v, grad, (float)o->rate, (float)o->beta1, (float)o->beta2, (float)o->epsilon, o->nesterov);
-  else
-    double_adam(n, var, m, v, grad, o->rate, o->beta1, o->beta2, o->epsilon, o->nesterov);
+void dfk_step_adam(int32_t dtype, int64_t n, void *var, void *mean, void *v, const void *grad, const dfk_adam *o) {
+  float rate = (float)o->rate, beta1 = (float)o->beta1, beta2 = (float)o->beta2, epsilon = (float)o->epsilon;
+  if (dtype == DF_FLOAT32) float_adam(n, var, mean, v, grad, rate, beta1, beta2, epsilon, o->nesterov);
+  else if (dtype == DF_FLOAT64) double_adam(n, var, mean, v, grad, o->rate, o->beta1, o->beta2, o->epsilon, o->nesterov);
+  else STEP_HALVES(n, float_adam(m, h.x[0], h.x[1], h.x[2], h.x[3], rate, beta1, beta2, epsilon, o->nesterov), var, mean, v, HALF(grad));
 }

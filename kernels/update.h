@@ -18,7 +18,7 @@ bool dfk_adds(int32_t dtype);
 /* False: integers are divided by a zero among the n of b. */
 bool dfk_update_allowed(dfk_update_op op, int32_t dtype, int64_t n, const void *b);
 
-/* Fused training steps on n elements, all of one dtype (float32 or float64).
+/* Fused training steps on n elements, all of one float dtype; halves compute in float32.
  *   gradient descent  var -= alpha * grad
  *   momentum          accum = momentum * accum + grad; var -= lr * accum (nesterov: lr * (grad + momentum * accum))
  *   adam              m += (grad - m) * (1 - beta1); v += (grad^2 - v) * (1 - beta2);
@@ -29,5 +29,5 @@ void dfk_step_descent(int32_t dtype, int64_t n, void *var, const void *grad, dou
 void dfk_step_momentum(int32_t dtype, int64_t n, void *var, void *accum, const void *grad, double lr,
                        double momentum, bool nesterov);
 typedef struct dfk_adam { double rate, beta1, beta2, epsilon; bool nesterov; } dfk_adam; /* rate: lr' above */
-void dfk_step_adam(int32_t dtype, int64_t n, void *var, void *m, void *v, const void *grad, const dfk_adam *o);
+void dfk_step_adam(int32_t dtype, int64_t n, void *var, void *mean, void *v, const void *grad, const dfk_adam *o);
 #endif

@@ -172,21 +172,25 @@ static int32_t open_sparse(dfi_step *s, rows *r, df_kernel *k, int32_t n, int32_
   int64_t bytes = r->row * dfi_dtype_size[g->dtype];
   r->index = dfk_scratch(k, (ix->size + 1) * (int64_t)sizeof *r->index);
   r->sum = dfk_scratch(k, g->size * dfi_dtype_size[g->dtype] + 1);
-  int64_t *seen = dfk_scratch(k, (top + 1) * (int64_t)sizeof *seen);    /* by index: place among the sums + 1 */
+  int64_t places = 16;                                  /* a table of hashes: the cost is that of the rows named, not of the variable */
+  while (places < 2 * ix->size) places *= 2;
+  int64_t *seen = dfk_scratch(k, places * (int64_t)sizeof *seen);    /* place among the sums + 1 */
   if (!r->index || !r->sum || !seen) code = k->error->code;
-  else memset(seen, 0, (size_t)top * sizeof *seen);
+  else memset(seen, 0, (size_t)places * sizeof *seen);
   for (int64_t i = 0; !code && i < ix->size; i++) {
     int64_t at = dfk_index(ix, i);
     const char *from = (const char *)g->data + i * bytes;
+    int64_t place = (int64_t)((uint64_t)at * 0x9E3779B97F4A7C15u >> 32) & (places - 1);
+    while (seen[place] && r->index[seen[place] - 1] != at) place = (place + 1) & (places - 1);
     if (at < 0 || at >= top) {
       code = dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld but variable '%s' has rows 0 to %lld", (long long)i,
                       (long long)at, s->var[0]->name, (long long)top - 1);
-    } else if (!seen[at]) {
+    } else if (!seen[place]) {
       memcpy(r->sum + r->n * bytes, from, (size_t)bytes);
       r->index[r->n] = at;
-      seen[at] = ++r->n;
+      seen[place] = ++r->n;
     } else {
-      char *sum = r->sum + (seen[at] - 1) * bytes;
+      char *sum = r->sum + (seen[place] - 1) * bytes;
       dfk_update(DFK_ADD, g->dtype, r->row, sum, sum, from, false);
     }
   }

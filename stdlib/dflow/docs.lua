@@ -105,8 +105,13 @@ M.families = {
   'decode_raw bitcast string_to_number', 'non_max_suppression top_k',
     'IndexedSlices embedding_lookup gather gradients', 'tensor Tensor type dtypes',
     'names type unpack _VERSION dtypes',
-  'train train.SGD train.Momentum train.Adam train.exponential_decay',
-    'train.GradientDescentOptimizer train.MomentumOptimizer train.AdamOptimizer train',
+  'train train.SGD train.Momentum train.Adam train.exponential_decay', 'train.SGD train.Momentum train.Nesterov train.Adagrad',
+  'train.Adagrad train.Adadelta train.RMSProp train.Ftrl', 'train.Adam train.AdamW train.Nadam train.Lamb train.SGD',
+    'train.GradientDescentOptimizer train.MomentumOptimizer train.AdamOptimizer train.AdagradOptimizer train.AdadeltaOptimizer '
+    .. 'train.RMSPropOptimizer train.FtrlOptimizer train',
+  'train.exponential_decay train.natural_exp_decay train.inverse_time_decay train.polynomial_decay train.cosine_decay '
+    .. 'train.piecewise_constant', 'train.cosine_decay train.cosine_decay_restarts train.linear_cosine_decay',
+  'train.ExponentialMovingAverage train.SGD Variable',
   'nn nn.dense nn.lstm_cell nn.gru_cell nn.dynamic_rnn nn.glorot_uniform',
     'data data.idx data.batches data.read data.permutation', 'moments reduce_mean l2_normalize',
   'dropout random_uniform nn.dense', 'saved while_loop checkpoint', 'draw saved Graph gradients',

@@ -601,44 +601,6 @@ df.PriorityQueue(capacity, dtypes, {…})
 
 -- ---- parts -------------------------------------------------------------------------------------
 
-df.train
-  Optimizers: df.train.SGD, df.train.Momentum, df.train.Adam, each with :minimize(loss);
-  df.train.exponential_decay.
-  example   local w = df.Variable(5.0)
-            df.run(df.train.SGD(0.1):minimize(w * w))
-            return df.run(w)
-
-df.train.SGD(learning_rate, {…})
-  Gradient descent: v -= learning_rate * gradient. GradientDescentOptimizer is its long name.
-  option    clip_norm: number = nil  all gradients are clipped to this global norm
-  example   local w = df.Variable(5.0)
-            df.run(df.train.SGD(0.1):minimize(w * w))
-            return df.run(w)
-
-df.train.Momentum(learning_rate, momentum = 0.9, {…})
-  a = momentum * a + gradient; v -= learning_rate * a. MomentumOptimizer is its long name.
-  option    use_nesterov: bool = false  looks ahead along the momentum
-  option    clip_norm: number = nil  all gradients are clipped to this global norm
-  example   local w = df.Variable(5.0)
-            local step = df.train.Momentum(0.1):minimize(w * w)
-            df.run(step)
-            df.run(step)
-            return df.run(w)
-
-df.train.Adam(learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, {…})
-  Adam, with its running means of the gradient and of its square. AdamOptimizer is its long name.
-  option    use_nesterov: bool = false  looks ahead along the momentum
-  option    clip_norm: number = nil  all gradients are clipped to this global norm
-  example   local w = df.Variable(5.0)
-            df.run(df.train.Adam(0.1):minimize(w * w))
-            return df.run(w)
-
-df.train.exponential_decay(rate, step, decay_steps, decay_rate, {…})
-  rate * decay_rate ^ (step / decay_steps), a learning rate that goes down with the step.
-  option    staircase: bool = false  whole powers only
-@name
-  example   df.train.exponential_decay(0.5, df.int32(10), 10, 0.9)
-
 df.nn
   Layers and recurrent cells: df.nn.dense, df.nn.lstm_cell, df.nn.gru_cell, df.nn.dynamic_rnn. The
   ops of df are here, too: df.nn.relu is df.relu.
@@ -684,44 +646,6 @@ df.nn.glorot_uniform(rows, columns, dtype?, seed?)
   Weights as Glorot and Bengio draw them: uniform within sqrt(6 / (rows + columns)).
   example   df.nn.glorot_uniform(2, 3, 'float32', 1).shape
 
-df.data
-  Readers of data sets and batches of them: df.data.idx, df.data.batches, df.data.read,
-  df.data.permutation.
-  example   type(df.data.idx)
-
-df.data.idx(path)
-  The Tensor of an IDX file (MNIST's format), plain or gzip.
-  example   local path = os.tmpname()
-            local f = io.open(path, 'wb')
-            f:write('\0\0\8\1\0\0\0\3abc') f:close()
-            local t = df.data.idx(path)
-            os.remove(path)
-            return t
-
-df.data.read(path)
-  A file's bytes as a string; a gzip file comes unpacked.
-  example   local path = os.tmpname()
-            local f = io.open(path, 'wb')
-            f:write('abc') f:close()
-            local s = df.data.read(path)
-            os.remove(path)
-            return s
-
-df.data.permutation(n, seed)
-  The numbers from 0 to n - 1 in random order, the same for a seed under every Lua.
-  example   df.data.permutation(5, 1)
-
-df.data.batches(tensors, size, {…})
-  An iterator over batches of rows: the number of the batch from 1, then a Tensor for each tensor.
-  option    shuffle: bool = true  each epoch in another random order
-  option    seed: int = nil  of that order; the time otherwise
-  option    drop_remainder: bool = true  false: the last batch may be smaller
-  option    epochs: int = 1  how often all rows come
-  example   local n = 0
-            for i, x in df.data.batches(df.tensor{1.5, 2, 3, 4}, 2, {seed = 1}) do
-              n = n + x.size
-            end
-            return n
 ]==]
 
 M.macros = macros
@@ -732,13 +656,9 @@ for _, page in ipairs(pages.read(text, macros)) do
   M.functions[page[1]:gsub('^df%.', ''):match('^[%w_.]+')] = page
 end
 
--- Longer names of the optimizers.
-for short, long in pairs{ SGD = 'GradientDescentOptimizer', Momentum = 'MomentumOptimizer',
-                          Adam = 'AdamOptimizer' } do
-  local f = M.functions['train.' .. short]
-  local signature = f[1]:gsub('%.' .. short, '.' .. long)
-  local about = f[2]:gsub(long .. ' is its long name', short .. ' is its short name')
-  M.functions['train.' .. long] = { signature, about, f[3], options = f.options, fields = f.fields }
+-- df.train and df.data have files of their own.
+for _, part in ipairs{ 'dflow.docs.train', 'dflow.docs.data' } do
+  for name, page in pairs(require(part)(macros)) do M.functions[name] = page end
 end
 
 return M

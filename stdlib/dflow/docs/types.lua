@@ -518,14 +518,18 @@ h:whynot(x, tag?)
 -- -------------------------------------------------------------------------------------------------
 
 Optimizer (optimizer, o)
-  An optimizer: df.train.SGD, df.train.Momentum or df.train.Adam makes one.
+  An optimizer: df.train.SGD, df.train.Adam and their like make one.
   example   local w = df.Variable(5.0)
             df.run(df.train.SGD(0.1):minimize(w * w))
             return df.run(w)
 
-o:minimize(loss, vars?)
-  The operation that does one step: compute_gradients, then apply_gradients. vars: all trainable
-  variables unless given; {var_list =, global_step =} will do.
+o:minimize(loss, {…})
+  The operation that does one step: compute_gradients, then apply_gradients. A list of variables
+  may stand in the place of the options.
+  option    variables: list = nil  what is trained; all trainable variables otherwise
+  option    var_list: list = nil  TensorFlow's name of variables
+  option    global_step: Variable = nil  1 is added to it
+@name
   example   local w = df.Variable(5.0)
             df.run(df.train.SGD(0.1):minimize(w * w))
             return df.run(w)
@@ -547,6 +551,17 @@ o:variables()
   The optimizer's own variables, such as momenta.
   example   local o, w = df.train.Momentum(0.1), df.Variable(5.0) o:minimize(w * w)
             return #o:variables()
+
+o:get_slot(v, name)
+  The variable that the optimizer keeps beside v, such as 'momentum' or 'm'; nil before
+  apply_gradients made it.
+  example   local o, w = df.train.Momentum(0.1), df.Variable(5.0) o:minimize(w * w)
+            return o:get_slot(w, 'momentum').name
+
+o:get_slot_names()
+  The names of what the optimizer keeps beside its variables.
+  example   local o, w = df.train.Adam(0.1), df.Variable(5.0) o:minimize(w * w)
+            return o:get_slot_names()
 
 -- -------------------------------------------------------------------------------------------------
 

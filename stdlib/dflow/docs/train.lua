@@ -1,0 +1,189 @@
+--- The pages of df.train, as docs/functions.lua has those of df.
+local pages = require 'dflow.docs.pages'
+
+local text = [==[
+df.train
+  What one trains with: optimizers, each with :minimize(loss), learning rates that change with the
+  step, averages of weights.
+  example   local w = df.Variable(5.0)
+            df.run(df.train.SGD(0.1):minimize(w * w))
+            return df.run(w)
+
+df.train.SGD(learning_rate, {…})
+  Gradient descent: v -= learning_rate * gradient. GradientDescentOptimizer is its long name.
+  option    clip_norm: number = nil  all gradients are clipped to this global norm
+  example   local w = df.Variable(5.0)
+            df.run(df.train.SGD(0.1):minimize(w * w))
+            return df.run(w)
+
+df.train.Momentum(learning_rate, momentum = 0.9, {…})
+  a = momentum * a + gradient; v -= learning_rate * a. MomentumOptimizer is its long name.
+  option    use_nesterov: bool = false  looks ahead along the momentum
+  option    clip_norm: number = nil  all gradients are clipped to this global norm
+  example   local w = df.Variable(5.0)
+            local step = df.train.Momentum(0.1):minimize(w * w)
+            df.run(step)
+            df.run(step)
+            return df.run(w)
+
+df.train.Nesterov(learning_rate, momentum = 0.9, {…})
+  Momentum that looks ahead: v -= learning_rate * (gradient + momentum * a).
+  option    clip_norm: number = nil  all gradients are clipped to this global norm
+  example   local w = df.Variable(5.0)
+            df.run(df.train.Nesterov(0.1):minimize(w * w))
+            return df.run(w)
+
+df.train.Adagrad(learning_rate, initial_accumulator = 0.1, {…})
+  a += gradient ^ 2; v -= learning_rate * gradient / sqrt(a). AdagradOptimizer is its long name.
+  option    initial_accumulator_value: number = nil  TensorFlow's name of initial_accumulator
+  option    clip_norm: number = nil  all gradients are clipped to this global norm
+  example   local w = df.Variable(5.0)
+            df.run(df.train.Adagrad(0.1):minimize(w * w))
+            return df.run(w)
+
+df.train.Adadelta(learning_rate = 0.001, rho = 0.95, epsilon = 1e-8, {…})
+  Steps as long as the root mean square of former steps over that of gradients (Zeiler, 2012).
+  AdadeltaOptimizer is its long name.
+  option    clip_norm: number = nil  all gradients are clipped to this global norm
+  example   local w = df.Variable(5.0)
+            df.run(df.train.Adadelta(1):minimize(w * w))
+            return df.run(w)
+
+df.train.RMSProp(learning_rate, decay = 0.9, momentum = 0, epsilon = 1e-10, {…})
+  Gradients over the root of their mean square. RMSPropOptimizer is its long name.
+  option    centered: bool = false  over their standard deviation
+  option    clip_norm: number = nil  all gradients are clipped to this global norm
+  example   local w = df.Variable(5.0)
+            df.run(df.train.RMSProp(0.1):minimize(w * w))
+            return df.run(w)
+
+df.train.Ftrl(learning_rate, learning_rate_power = -0.5, initial_accumulator = 0.1, l1 = 0, l2 = 0, {…})
+  Follow the regularised leader (McMahan et al., 2013): with l1 many weights end at 0. FtrlOptimizer
+  is its long name.
+  option    l2_shrinkage: number = 0  a penalty on the weights' size, beside l2
+  option    initial_accumulator_value: number = nil  TensorFlow's name of initial_accumulator
+  option    l1_regularization_strength: number = nil  TensorFlow's name of l1
+  option    l2_regularization_strength: number = nil  TensorFlow's name of l2
+  option    l2_shrinkage_regularization_strength: number = nil  TensorFlow's name of l2_shrinkage
+  option    clip_norm: number = nil  all gradients are clipped to this global norm
+  example   local w = df.Variable(5.0)
+            df.run(df.train.Ftrl(0.1):minimize(w * w))
+            return df.run(w)
+
+df.train.Adam(learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, {…})
+  Adam, with its running means of the gradient and of its square. AdamOptimizer is its long name.
+  option    use_nesterov: bool = false  looks ahead along the momentum
+  option    clip_norm: number = nil  all gradients are clipped to this global norm
+  example   local w = df.Variable(5.0)
+            df.run(df.train.Adam(0.1):minimize(w * w))
+            return df.run(w)
+
+df.train.AdamW(learning_rate = 0.001, {…})
+  Adam whose weights decay on their own: learning_rate * weight_decay * v is taken off v before each
+  step, as in PyTorch. A sparse gradient's decay is that of its rows.
+  option    weight_decay: number = 0.01  how much of the weights
+  option    beta1: number = 0.9  of the mean of gradients
+  option    beta2: number = 0.999  of the mean of their squares
+  option    epsilon: number = 1e-8  added to the root of that mean
+  option    clip_norm: number = nil  all gradients are clipped to this global norm
+  example   local w = df.Variable(5.0)
+            df.run(df.train.AdamW(0.1):minimize(w * w))
+            return df.run(w)
+
+df.train.Nadam(learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, {…})
+  Adam with Nesterov's momentum, as TensorFlow 1's contrib.
+  option    clip_norm: number = nil  all gradients are clipped to this global norm
+  example   local w = df.Variable(5.0)
+            df.run(df.train.Nadam(0.1):minimize(w * w))
+            return df.run(w)
+
+df.train.Lamb(learning_rate = 0.001, {…})
+  AdamW's step, scaled per variable by the norm of the weights over that of the step (You et al.,
+  2020): for large batches.
+  option    weight_decay: number = 0.01  how much of the weights
+  option    beta1: number = 0.9  of the mean of gradients
+  option    beta2: number = 0.999  of the mean of their squares
+  option    epsilon: number = 1e-6  added to the root of that mean
+  option    clip_norm: number = nil  all gradients are clipped to this global norm
+  example   local w = df.Variable(5.0)
+            df.run(df.train.Lamb(0.1):minimize(w * w))
+            return df.run(w)
+
+df.train.exponential_decay(learning_rate, global_step, decay_steps, decay_rate, {…})
+  learning_rate * decay_rate ^ (global_step / decay_steps), a learning rate that goes down with the
+  step.
+  option    staircase: bool = false  whole multiples of decay_steps only
+@name
+  example   df.train.exponential_decay(0.5, df.int32(10), 10, 0.9)
+
+df.train.natural_exp_decay(learning_rate, global_step, decay_steps, decay_rate, {…})
+  learning_rate * e ^ (-decay_rate * global_step / decay_steps).
+  option    staircase: bool = false  whole multiples of decay_steps only
+@name
+  example   df.train.natural_exp_decay(0.5, df.int32(10), 10, 0.9)
+
+df.train.inverse_time_decay(learning_rate, global_step, decay_steps, decay_rate, {…})
+  learning_rate / (1 + decay_rate * global_step / decay_steps).
+  option    staircase: bool = false  whole multiples of decay_steps only
+@name
+  example   df.train.inverse_time_decay(0.5, df.int32(10), 10, 0.9)
+
+df.train.polynomial_decay(learning_rate, global_step, decay_steps, end_learning_rate = 0.0001, power = 1, {…})
+  From learning_rate to end_learning_rate in decay_steps, along (1 - step / decay_steps) ^ power.
+  option    cycle: bool = false  begins again, over more steps each time
+@name
+  example   df.train.polynomial_decay(0.1, df.int32(50), 100)
+
+df.train.cosine_decay(learning_rate, global_step, decay_steps, alpha = 0, {…})
+  From learning_rate to alpha * learning_rate in decay_steps, along half a cosine.
+@name
+  example   df.train.cosine_decay(0.1, df.int32(50), 100)
+
+df.train.cosine_decay_restarts(learning_rate, global_step, first_decay_steps, t_mul = 2, m_mul = 1, alpha = 0, {…})
+  cosine_decay that begins again and again, each time t_mul as long and m_mul as high (Loshchilov
+  and Hutter, 2017).
+@name
+  example   df.train.cosine_decay_restarts(0.1, df.int32(200), 100)
+
+df.train.linear_cosine_decay(learning_rate, global_step, decay_steps, num_periods = 0.5, alpha = 0, beta = 0.001, {…})
+  learning_rate * ((alpha + 1 - step / decay_steps) * a cosine of num_periods + beta).
+@name
+  example   df.train.linear_cosine_decay(0.1, df.int32(50), 100)
+
+df.train.piecewise_constant(x, boundaries, values, {…})
+  values[1] up to boundaries[1], values[2] beyond it up to boundaries[2], and so on; the last one
+  beyond them all. x is a step count.
+@name
+  example   df.train.piecewise_constant(df.int32(7), {5, 10}, {1.0, 0.5, 0.1})
+
+df.train.ExponentialMovingAverage(decay, num_updates, {…})
+  Averages of variables: :apply(vars) gives the operation that moves them once, shadow = decay *
+  shadow + (1 - decay) * value; :average(v) the Variable that holds one. num_updates may be a step
+  count: early averages move faster then. :variables_to_restore(vars) is a map for df.restore.
+@name
+  example   local v = df.Variable(1.0)
+            local average = df.train.ExponentialMovingAverage(0.9)
+            local move = average:apply{v}
+            df.run(v:assign(2.0))
+            df.run(move)
+            return df.run(average:average(v))
+]==]
+
+-- The optimizers' longer names.
+local long_names = { SGD = 'GradientDescentOptimizer', Momentum = 'MomentumOptimizer', Adagrad = 'AdagradOptimizer',
+                     Adadelta = 'AdadeltaOptimizer', RMSProp = 'RMSPropOptimizer', Ftrl = 'FtrlOptimizer', Adam = 'AdamOptimizer' }
+
+--- By name without `df.`: a page.
+return function(macros)
+  local found = {}
+  for _, page in ipairs(pages.read(text, macros)) do
+    found[page[1]:gsub('^df%.', ''):match('^[%w_.]+')] = page
+  end
+  for short, long in pairs(long_names) do
+    local page = found['train.' .. short]
+    local about = page[2]:gsub(long .. ' is its long name', short .. ' is its short name')
+    local signature = page[1]:gsub('%.' .. short, '.' .. long)
+    found['train.' .. long] = { signature, about, page[3], options = page.options, fields = page.fields }
+  end
+  return found
+end

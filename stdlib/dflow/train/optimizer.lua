@@ -1,0 +1,264 @@
+--- What all optimizers share: from a loss to gradients, from gradients to one operation that steps.
+--
+-- A step waits for the loss and for all gradients before it changes a variable, so what is fetched beside it belongs to the
+-- values from before. A subclass says what becomes of a dense gradient and of a sparse one (`dense`, `sparse`), what it needs once
+-- per step (`prepare`) and what happens after all variables were changed (`finish`).
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local graph = require 'dflow.front.graph'
+local nest = require 'dflow.front.nest'
+local convert = require 'dflow.front.convert'
+local registry = require 'dflow.front.registry'
+local ops = require 'dflow.front.ops'
+local arguments = require 'dflow.front.arguments'
+local variable = require 'dflow.front.variable'
+local gradients = require 'dflow.front.gradients'
+
+local M = {}
+local f = ops.functions
+local Optimizer = { __name = 'dflow.Optimizer' }
+Optimizer.__index = Optimizer
+Optimizer.__tostring = function(o) return o.what end
+M.Optimizer = Optimizer
+
+-- ---- what rules are made of --------------------------------------------------------------------------------------
+--- The learning rate and the like as an Output of the variable's dtype.
+function M.hyper(v, x)
+  local d = convert.typed(x)
+  if d and d ~= v.d then return f.cast(x, v.dtype) end
+  return convert.to_output(x, v.d, v.graph)
+end
+
+--- A variable beside v, made once per optimizer; it begins with `value` (0) everywhere.
+function M.slot(optimizer, v, name, value)
+  local slots = optimizer.slots[v]
+  if not slots then
+    slots = {}
+    optimizer.slots[v] = slots
+    optimizer.order[#optimizer.order + 1] = v
+  end
+  if not slots[name] then
+    local static = v.shape
+    for _, d in ipairs(static or { -1 }) do
+      if d < 0 then static = nil end
+    end
+    slots[name] = graph.with(v.graph, function()
+      return variable.new(function()
+        if static then return f.fill(static, f.constant(value or 0, v.dtype)) end
+        return value and f.zeros_like(v.initial) + value or f.zeros_like(v.initial)
+      end, { name = v.name .. '/' .. name, trainable = false })
+    end)
+  end
+  return slots[name]
+end
+
+--- A scalar variable of the optimizer itself.
+function M.scalar(optimizer, g, d, name, value)
+  local key = name .. '/' .. d
+  if not optimizer.scalars[key] then
+    optimizer.scalars[key] = graph.with(g, function()
+      return variable.new(value, { name = name, trainable = false, dtype = dtypes.name[d] })
+    end)
+    optimizer.scalars[#optimizer.scalars + 1] = optimizer.scalars[key]
+  end
+  return optimizer.scalars[key]
+end
+
+--- A sparse gradient in which each row is named once: rows named twice are added, as TensorFlow does before it steps.
+-- @return  values, indices
+function M.unique_rows(x)
+  local indices, at = f.unique(x.indices)
+  return f.unsorted_segment_sum(x.values, at, f.size(indices)), indices
+end
+
+-- ---- from a loss to a step ---------------------------------------------------------------------------------------
+function M.check_variables(vars, what)
+  if type(vars) ~= 'table' then
+    errors.bad('%s takes a list of Variables, not %s', what, errors.describe(vars))
+  end
+  if getmetatable(vars) == variable.Variable then vars = { vars } end
+  local seen = {}
+  for i, v in ipairs(vars) do
+    if getmetatable(v) ~= variable.Variable then
+      errors.bad('%s: element %d is %s, a Variable is expected', what, i, errors.describe(v))
+    end
+    if seen[v] then errors.bad('%s: the variable %s is in the list twice', what, v.name) end
+    seen[v] = true
+  end
+  return vars
+end
+
+--- The trainable variables of a graph that gradients can change.
+function M.trainable(g)
+  local vars = {}
+  for _, v in ipairs(g.variables) do
+    if variable.Variable.is_trainable(v) and dtypes.is_float(v.d) then vars[#vars + 1] = v end
+  end
+  return vars
+end
+
+--- o:compute_gradients(loss, vars?): a list of {gradient, variable}; false where the loss does not depend on the variable.
+-- @param vars  nil: all trainable variables of the loss's graph
+function Optimizer:compute_gradients(loss, vars)
+  if convert.typed(loss) == nil then
+    errors.bad('compute_gradients takes a loss, an Output, not %s', errors.describe(loss))
+  end
+  loss = convert.to_output(loss)
+  vars = M.check_variables(vars == nil and M.trainable(loss.graph) or vars, 'compute_gradients')
+  if #vars == 0 then errors.bad('there are no trainable variables') end
+  local grads = gradients.gradients(loss, vars, { unconnected = 'none' })
+  local list = {}
+  for i, v in ipairs(vars) do list[i] = { grads[i], v } end
+  return list
+end
+
+--- The pairs that have a gradient.
+function M.check_pairs(list)
+  if not nest.is_plain(list) then
+    errors.bad('apply_gradients takes a list of {gradient, Variable}, not %s', errors.describe(list))
+  end
+  local found, seen = {}, {}
+  for i, pair in ipairs(list) do
+    local v = nest.is_plain(pair) and pair[2]
+    if getmetatable(v) ~= variable.Variable then
+      errors.bad('apply_gradients: pair %d is not {gradient, Variable}', i)
+    end
+    if seen[v] then errors.bad('apply_gradients: the variable %s is in the list twice', v.name) end
+    seen[v] = true
+    if pair[1] then found[#found + 1] = { pair[1], v } end
+  end
+  if #found == 0 then errors.bad('apply_gradients: no variable has a gradient') end
+  return found
+end
+
+--- The same pairs, their gradients clipped to this global norm.
+function M.clip(pairs_list, norm)
+  local grads = {}
+  for i, pair in ipairs(pairs_list) do grads[i] = pair[1] end
+  local clipped = f.clip_by_global_norm(grads, norm)
+  for i, pair in ipairs(pairs_list) do pair[1] = clipped[i] end
+end
+
+--- o:apply_gradients(list, {global_step=, name=}): the operation that does one step.
+-- @param list  of {gradient, variable}; pairs whose gradient is false or nil are left out
+function Optimizer:apply_gradients(list, opts)
+  opts = errors.options(opts, 'apply_gradients', { 'global_step', 'name', 'after' })
+  local pairs_list = M.check_pairs(list)
+  local g = pairs_list[1][2].graph
+  return graph.with(g, function()
+    if self.clip_norm then M.clip(pairs_list, self.clip_norm) end
+    local waits = {}
+    for i, pair in ipairs(pairs_list) do
+      local x = pair[1]
+      waits[i] = gradients.is_slices(x) and x.values or convert.to_output(x, pair[2].d, g)
+    end
+    if opts.after then waits[#waits + 1] = opts.after end
+    local before = self:prepare(g, pairs_list)
+    local updates = {}
+    graph.control_dependencies(waits, function()
+      for i, pair in ipairs(pairs_list) do
+        local x, v = pair[1], pair[2]
+        if gradients.is_slices(x) then
+          updates[i] = self:sparse(v, x, before)
+        else
+          updates[i] = self:dense(v, waits[i], before)
+        end
+      end
+    end)
+    graph.control_dependencies(updates, function() self:finish(updates, before) end)
+    if opts.global_step then
+      graph.control_dependencies(updates, function() updates[#updates + 1] = opts.global_step:assign_add(1) end)
+    end
+    return graph.control_dependencies(updates, function() return registry.op('NoOp', {}, { name = opts.name }) end)
+  end)
+end
+
+--- The second argument of minimize: a list of variables, or {variables =, global_step =, name =}.
+function M.minimize_options(vars)
+  if not (nest.is_plain(vars) and nest.has_names(vars)) then return { variables = vars } end
+  local opts = errors.options(vars, 'minimize', { 'variables', 'var_list', 'global_step', 'name' })
+  return { variables = opts.variables or opts.var_list, global_step = opts.global_step, name = opts.name }
+end
+
+--- o:minimize(loss, {variables =, global_step =, name =}): the operation that does one step. A list of variables will do, too.
+function Optimizer:minimize(loss, vars)
+  local opts = M.minimize_options(vars)
+  local list = self:compute_gradients(loss, opts.variables)
+  local any = false
+  for _, pair in ipairs(list) do any = any or pair[1] end
+  if not any then
+    errors.bad('minimize: the loss %s depends on none of the variables', convert.to_output(loss).name)
+  end
+  return self:apply_gradients(list, { global_step = opts.global_step, name = opts.name, after = convert.to_output(loss) })
+end
+
+--- For subclasses: what is made once per step, and what happens after all variables were changed.
+function Optimizer:prepare() return {} end
+function Optimizer:finish() end
+
+--- The Optimizer's own variables, in the order they were made.
+function Optimizer:variables()
+  local list = {}
+  for _, v in ipairs(self.order) do
+    local names = {}
+    for name in pairs(self.slots[v]) do names[#names + 1] = name end
+    table.sort(names)
+    for _, name in ipairs(names) do list[#list + 1] = self.slots[v][name] end
+  end
+  for _, v in ipairs(self.scalars) do list[#list + 1] = v end
+  return list
+end
+
+--- o:get_slot(v, name): the variable that the optimizer keeps beside v, or nil.
+function Optimizer:get_slot(v, name)
+  return self.slots[v] and self.slots[v][name]
+end
+
+--- o:get_slot_names(): the names of what the optimizer keeps beside its variables, sorted.
+function Optimizer:get_slot_names()
+  local seen, names = {}, {}
+  for _, v in ipairs(self.order) do
+    for name in pairs(self.slots[v]) do
+      if not seen[name] then names[#names + 1] = name end
+      seen[name] = true
+    end
+  end
+  table.sort(names)
+  return names
+end
+
+-- ---- making classes ----------------------------------------------------------------------------------------------
+--- A constructor: takes its parameters by place, or one table with names.
+-- @param parameters  names, in the order they may be given by place
+-- @param more        further options
+-- @param defaults    by name
+-- @param methods     dense, sparse, prepare, finish; `check(o)` for what the numbers must be
+function M.class(name, parameters, more, defaults, methods)
+  methods.__index = methods
+  methods.__tostring, methods.__name = Optimizer.__tostring, Optimizer.__name
+  setmetatable(methods, { __index = Optimizer })
+  local options = { 'clip_norm' }
+  for _, key in ipairs(more) do options[#options + 1] = key end
+  return function(...)
+    local n = select('#', ...)
+    local last = n > 0 and select(n, ...) or nil
+    if n == 1 and nest.is_plain(last) and next(last) == nil then n = 0 end      -- no options
+    local o = arguments.take(name, parameters, options, graph.unpack({ ... }, 1, n))
+    for key, v in pairs(defaults) do
+      if o[key] == nil then o[key] = v end
+    end
+    if o.learning_rate == nil then errors.bad('%s: the learning rate is missing', name) end
+    for key, v in pairs(o) do
+      local wanted = type(defaults[key]) == 'boolean' and 'boolean' or 'number'
+      if key ~= 'name' and type(v) ~= wanted and not (wanted == 'number' and convert.typed(v)) then
+        errors.bad('%s: %s is %s, %s is expected', name, key, errors.describe(v),
+                   wanted == 'number' and 'a number or an Output' or 'true or false')
+      end
+    end
+    o.slots, o.scalars, o.order, o.what = setmetatable({}, { __mode = 'k' }), {}, {}, name
+    if methods.check then methods.check(o) end
+    return setmetatable(o, methods)
+  end
+end
+
+return M
