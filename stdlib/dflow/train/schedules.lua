@@ -74,7 +74,8 @@ schedule('cosine_decay_restarts', { 'learning_rate', 'global_step', 'first_decay
   if type(o.t_mul) ~= 'number' or o.t_mul < 1 then
     errors.bad('cosine_decay_restarts: t_mul is a number from 1 up, not %s', errors.describe(o.t_mul))
   end
-  local p, alpha, round = step / number(o.first_decay_steps, step), number(o.alpha, step), nil
+  local p, alpha = step / number(o.first_decay_steps, step), number(o.alpha, step)
+  local round
   if o.t_mul == 1 then
     round = f.floor(p)
     p = p - round
