@@ -81,7 +81,7 @@ static uint32_t *find_flows(const df_graph *g) {
       const dfi_op_info *o = dfi_op_info_at(n->op);
       uint32_t marks = flow[id];
       for (int32_t i = 0; i < n->nout && i < 32; i++) if (is_flow(arg_of(o->out, o->nout, n->nout, i))) marks |= 1u << i;
-      bool passes = (o->op->flow >= DF_SWITCH && o->op->flow <= DF_NEXT_ITERATION) || !strcmp(o->op->type, "Identity");
+      bool passes = (o->op->flow >= DF_SWITCH && o->op->flow <= DF_NEXT_ITERATION) || (o->traits & DFO_PASSES);
       for (int32_t j = 0; j < n->nin && passes; j++)
         if (n->in[j].index < 32 && flow[n->in[j].node->id] >> n->in[j].index & 1) marks |= o->op->flow == DF_SWITCH ? 3 : 1;
       more |= marks != flow[id];

@@ -94,12 +94,7 @@ const dfi_op_table dfi_ops_trace = { ops, (int32_t)(sizeof ops / sizeof *ops) };
 
 /* ---- where it stands ---------------------------------------------------------------------------- */
 
-bool dfi_is_random(const df_node *n) {
-  const df_op *op = dfi_op_info_at(n->op)->op;
-  return op->stateful && !op->effect && op->no_grad &&
-         (!strncmp(op->type, "Random", 6) || !strcmp(op->type, "TruncatedNormal") || !strcmp(op->type, "Multinomial") ||
-          !strcmp(op->type, "ParameterizedTruncatedNormal"));
-}
+bool dfi_is_random(const df_node *n) { return dfi_has_trait(n, DFO_RANDOM); }
 
 static df_node *trace(df_graph *g, df_context *c, df_output o, int32_t id, int32_t index, df_error *err) {
   df_attr attrs[2] = { { .i = id, .f = id }, { .i = index, .f = index } };

@@ -131,7 +131,7 @@ static bool is_ordered(const df_node *n) {
   for (int32_t i = 0; i < n->nin && op->stateful; i++) {
     df_node *h = n->in[i].node;
     while (flow_is_constant_enter(h) || flow_is(h, FLOW_SWITCH) || flow_is(h, FLOW_IDENTITY)) h = h->in[0].node;
-    if (dfi_dtype(n->in[i]) == DF_RESOURCE && !strcmp(dfi_op_info_at(h->op)->op->type, "VarHandleOp")) return true;
+    if (dfi_dtype(n->in[i]) == DF_RESOURCE && dfi_is_variable(h)) return true;
   }
   return false;
 }

@@ -216,7 +216,7 @@ static origin origin_of(recompute *c, df_output handle) {
     dfi_map_at(seen, i, &h, &at);
     df_node *n = h.node;
     const char *t = op_type(n);
-    bool made = !strcmp(t, "TensorArray"), grad = !strcmp(t, "TensorArrayGrad");
+    bool made = dfi_has_trait(n, DFO_ARRAY_NEW), grad = dfi_has_trait(n, DFO_ARRAY_GRAD);
     if (made || grad || n->nin == 0 || i > 2000) {
       bool inside = dfi_context_inside(n->context, c->l->body);
       o.inside |= inside;
@@ -239,20 +239,18 @@ typedef enum again_how { COPIED, SAVED, HANDED_ON, ASSIGNED, REFUSED } again_how
 static again_how how_again(recompute *c, df_node *n, const char **why) {
   const df_op *op = dfi_op_info_at(n->op)->op;
   const char *t = op->type;
-  if (!op->stateful || !strcmp(t, "VarHandleOp") || !strcmp(t, "TensorArray")) return COPIED;
+  if (!op->stateful || op->traits & DFO_ARRAY_NEW || (op->traits & DFO_VARIABLE && n->out[0].dtype == DF_RESOURCE)) return COPIED;
   if (!strcmp(t, "Print")) return HANDED_ON;
   if (!strcmp(t, "AssignVariableOp")) return ASSIGNED;
   bool active = mark_of(c->p, n) & DEPENDS && !op->no_grad;
   if (!strncmp(t, "TensorArray", 11) && n->nin && dfi_dtype(n->in[0]) == DF_RESOURCE) {
     origin o = origin_of(c, n->in[0]);
-    if (!strcmp(t, "TensorArrayGrad")) {
+    if (op->traits & DFO_ARRAY_GRAD) {
       if (!n->attrs[0].s || !n->attrs[0].i) return COPIED;
       *why = "it names a gradient array, which would be added to twice";
       return REFUSED;
     }
-    bool takes = !strcmp(t, "TensorArrayRead") || !strcmp(t, "TensorArrayGather");
-    bool whole = !strcmp(t, "TensorArrayStack") || !strcmp(t, "TensorArrayTake") || !strcmp(t, "TensorArrayConcat") ||
-                 !strcmp(t, "TensorArrayConcatParts") || !strcmp(t, "TensorArraySize");
+    bool takes = op->traits & DFO_ARRAY_TAKES, whole = op->traits & DFO_ARRAY_WHOLE;
     if (!o.outside) return COPIED;
     if (takes && !o.gradient && !o.clears) return COPIED;
     if (whole && !o.gradient && !o.clears && !o.grows) return COPIED;
@@ -266,7 +264,7 @@ static again_how how_again(recompute *c, df_node *n, const char **why) {
     *why = "it adds to a gradient array of outside";
     return REFUSED;
   }
-  if (active && op->grad && strcmp(t, "ReadVariableOp")) {
+  if (active && op->grad && !(op->traits & DFO_READS_VARIABLE)) {
     *why = "it has effects, and a gradient through it is asked for";
     return REFUSED;
   }

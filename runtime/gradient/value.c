@@ -28,7 +28,7 @@ df_output variable_handle(df_output o) {
   while (flow_is_constant_enter(o.node) || flow_is(o.node, FLOW_IDENTITY) ||
          (flow_is(o.node, FLOW_SWITCH) && o.node->context->kind == DFI_BRANCH))
     o = o.node->in[0];
-  return !strcmp(op_type(o.node), "VarHandleOp") ? o : DFI_NONE;
+  return dfi_is_variable(o.node) && dfi_dtype(o) == DF_RESOURCE ? o : DFI_NONE;
 }
 
 bool is_variable(df_output o) { return dfi_dtype(o) == DF_RESOURCE && variable_handle(o).node; }
@@ -77,50 +77,21 @@ static bool is_counter(const region *r, df_output v, dfi_loop_var **var, df_outp
 bool stays(df_output h) {
   for (int32_t i = 0; i < 1000; i++) {
     df_node *n = h.node;
-    const char *t = op_type(n);
-    if (!strcmp(t, "TensorArray")) {
+    if (dfi_has_trait(n, DFO_ARRAY_NEW)) {
       int32_t a = dfi_op_attr_index(dfi_op_info_at(n->op), "clear_after_read");
       return a < 0 || !n->attrs[a].i;
     }
     df_flow f = dfi_op_info_at(n->op)->op->flow;
-    bool passes = f == DF_ENTER || f == DF_EXIT || f == DF_SWITCH || f == DF_MERGE || !strcmp(t, "Identity") ||
-                  !strcmp(t, "TensorArrayWrite") || !strcmp(t, "TensorArrayUnstack") || !strcmp(t, "TensorArrayScatter") ||
-                  !strcmp(t, "TensorArraySplit");
+    bool passes = f == DF_ENTER || f == DF_EXIT || f == DF_SWITCH || f == DF_MERGE || dfi_has_trait(n, DFO_PASSES | DFO_ARRAY_FILLS);
     if (!passes) return false;
     h = n->in[0];
   }
   return false;
 }
 
-enum { COSTLY = 1, CHEAP, CURVE };
-
-static uint8_t price_of_op(const df_op *op) {
-  static const char *const curve[] = { "Exp", "Log", "Sin", "Cos", "Sinh", "Cosh", "Tanh", "Sigmoid" };
-  static const char *const cheap[] = {
-    "Identity", "StopGradient", "Cast", "Reshape", "ExpandDims", "Squeeze", "ZerosLike", "OnesLike", "Fill", "Range", "Pack",
-    "Shape", "Size", "Rank", "Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr",
-    "LogicalNot", "SelectV2", "Add", "AddV2", "Sub", "Mul", "RealDiv", "FloorDiv", "FloorMod", "Maximum", "Minimum", "Neg", "Abs", "Sign",
-    "Square", "Sqrt", "Rsqrt", "Reciprocal", "Relu", "TanhGrad",
-    "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "ReluGrad" };
-  if (op->stateful) return COSTLY;
-  for (size_t i = 0; i < sizeof curve / sizeof *curve; i++) if (!strcmp(op->type, curve[i])) return CURVE;
-  for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++) if (!strcmp(op->type, cheap[i])) return CHEAP;
-  return COSTLY;
-}
-
-/* Elementwise, or a matter of shapes: to compute it again costs no more than to save and read it. CURVE: tens of instructions an
- * element. */
-static uint8_t price_of(const df_node *n) {
-  enum { OPS = 2048 };
-  static uint8_t known[OPS];                            /* by op; 0: not looked at yet */
-  if (n->nout != 1) return COSTLY;
-  if (n->op >= OPS) return price_of_op(dfi_op_info_at(n->op)->op);
-  uint8_t price = __atomic_load_n(&known[n->op], __ATOMIC_RELAXED);
-  if (!price) __atomic_store_n(&known[n->op], price = price_of_op(dfi_op_info_at(n->op)->op), __ATOMIC_RELAXED);
-  return price;
-}
-static bool is_cheap(const df_node *n) { return price_of(n) != COSTLY; }
-static bool is_curve(const df_node *n) { return price_of(n) == CURVE; }
+/* Elementwise, or a matter of shapes: to compute it again costs no more than to save and read it. */
+static bool is_cheap(const df_node *n) { return n->nout == 1 && dfi_has_trait(n, DFO_CHEAP); }
+static bool is_curve(const df_node *n) { return dfi_has_trait(n, DFO_CURVE); }
 
 static df_cond *outermost_cond(const region *r) {
   while (r->parent->cond) r = r->parent;

@@ -411,7 +411,7 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
   df_context *context = spec->raw && spec->context ? spec->context : g->current;
 
   bool inner = !spec->raw && context->kind != DFI_TOP;
-  if (inner && o->reads_variable) {
+  if (inner && (o->traits & DFO_READS_VARIABLE)) {
     bool failed;
     df_node *read = dfi_read_hook(g, spec, &failed, err);
     if (read || failed) return read;

@@ -298,7 +298,6 @@ static dfi_record *find_record(dfi_frame *f, uint32_t serial, int64_t number) {
   return NULL;
 }
 
-static const char *type_of(const df_node *n) { return dfi_op_info_at(n->op)->op->type; }
 static df_flow flow_of(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
 
 /* The plan's node that computes o in the scope s: its own, or that of the value it passes on, or of a Switch with the same inputs. *o
@@ -312,8 +311,7 @@ static const dfi_pnode *find_pnode(const dfi_exec *x, const dfi_scope *s, df_out
       if (p->kind == DFI_K_SWITCH && flow_of(o->node) == DF_SWITCH && dfi_same(p->node->in[0], o->node->in[0]) && dfi_same(p->node->in[1], o->node->in[1])) twin = p;
     }
     if (twin) return twin;
-    bool passes = o->node->nin == 1 && (flow_of(o->node) == DF_LOOP_COND || !strcmp(type_of(o->node), "Identity") ||
-                                        !strcmp(type_of(o->node), "StopGradient") || !strcmp(type_of(o->node), "RefIdentity"));
+    bool passes = o->node->nin == 1 && dfi_has_trait(o->node, DFO_PASSES);
     if (!passes) return NULL;
     *o = o->node->in[0];
   }

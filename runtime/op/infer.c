@@ -32,7 +32,7 @@ static int64_t attr(df_output o, const char *name) {
 
 /* Does the op hand its first input on as it is? */
 static bool passes(df_output o) {
-  return is(o, "Identity") || is(o, "Cast") || is(o, "Switch") || is(o, "StopGradient") ||
+  return dfi_has_trait(o.node, DFO_PASSES) || is(o, "Cast") || is(o, "Switch") ||
          (is(o, "Enter") && o.node->attrs[DFI_ENTER_IS_CONSTANT].i);
 }
 

@@ -36,12 +36,33 @@ typedef enum df_flow {
   DF_CALL, DF_FUNCTION_BEGIN, DF_FUNCTION_ARG, DF_FUNCTION_RETURN    /* functions that call themselves: ops/function.c */
 } df_flow;
 
+/* What is asked of an op besides, by plans, gradients, checks and whoever looks: each is in its entry, and nowhere is a list of names. */
+enum {
+  DFO_PASSES         = 1 << 0,    /* its output is its first input as it is: plans read the value where that lies */
+  DFO_CHEAP          = 1 << 1,    /* elementwise or a matter of shapes: to compute it again costs no more than to save and read it */
+  DFO_CURVE          = 1 << 2,    /* the same, at tens of instructions an element: cheap while there are few */
+  DFO_RANDOM         = 1 << 3,    /* draws from the session's generator: another value in each run and iteration */
+  DFO_VARIABLE       = 1 << 5,    /* its one output names a variable of the session */
+  DFO_READS_VARIABLE = 1 << 6,    /* gives the variable's value, and does nothing else */
+  /* The TensorArray ops, by what they do with the array of input 0. */
+  DFO_ARRAY_NEW      = 1 << 8,    /* makes one */
+  DFO_ARRAY_GRAD     = 1 << 9,    /* gives its gradient array */
+  DFO_ARRAY_FILLS    = 1 << 10,   /* writes locations and hands the array on */
+  DFO_ARRAY_TAKES    = 1 << 11,   /* reads locations that it names */
+  DFO_ARRAY_WHOLE    = 1 << 12,   /* reads all of it, or its size */
+};
+
+/* How its value is known while the graph is built (graph/fold.c). By default a plain op of constants is computed by its kernel. */
+enum dfi_fold { DFI_FOLD_DEFAULT = 0, DFI_FOLD_KERNEL, DFI_FOLD_PASS /* input 0 */, DFI_FOLD_SHAPE, DFI_FOLD_SIZE, DFI_FOLD_RANK /* of input 0 */ };
+
 typedef struct dfi_infer dfi_infer;     /* below */
 typedef struct dfi_grad  dfi_grad;      /* grad.h */
 
 typedef struct df_op {
   const char *type, *lua, *in, *out, *types, *attrs, *doc, *example;
   df_flow  flow;
+  uint32_t traits;        /* DFO_*: above */
+  uint8_t  fold;          /* enum dfi_fold */
   bool     stateful;      /* reads or changes something beyond its inputs: never folded, merged or pruned in a body */
   bool     effect;        /* changes something (assign, print, assert, enqueue): in a body it runs in program order */
   bool     ordered;       /* reads what others change: in a body it keeps its place among the effects (so do reads of variables) */
@@ -82,20 +103,19 @@ typedef struct dfi_op_info {
   bool     in_types;                   /* an attribute lists the dtypes of a list of inputs */
   bool     in_pair;                    /* the inputs are two lists of one length */
   bool     needs_attr;                 /* an attr without a default */
-  bool     reads_variable;             /* it is ReadVariableOp */
-  bool     variable;                   /* VarHandleOp, VariableV2, Variable: its one output names a variable of the session */
+  uint32_t traits;                     /* the entry's */
   uint8_t  fold;                       /* how constants are known while building: enum dfi_fold, fold.c */
   df_attr *defaults;                   /* nattr; what a node without attributes of its own points at */
   dfi_arg  in[18], out[12];
   dfi_attr_def attr[16];
   struct { char name[16]; uint64_t allowed; /* bit per dtype number */ int8_t attr; } var[8];
 } dfi_op_info;
-enum dfi_fold { DFI_FOLD_NEVER = 0, DFI_FOLD_KERNEL, DFI_FOLD_PASS, DFI_FOLD_SHAPE, DFI_FOLD_SIZE, DFI_FOLD_RANK };
 const dfi_op_info *dfi_op_info_at(int32_t id);              /* borrowed, for ever */
 const dfi_op_info *dfi_op_find(const char *type);           /* by type; NULL when there is none */
 /* Does input i of n want the reference itself (`name:&T`) and not the value it refers to? */
 bool dfi_input_is_reference(const df_node *n, int32_t i);
-static inline bool dfi_is_variable(const df_node *n) { return dfi_op_info_at(n->op)->variable; }
+static inline bool dfi_has_trait(const df_node *n, uint32_t traits) { return (dfi_op_info_at(n->op)->traits & traits) != 0; }
+static inline bool dfi_is_variable(const df_node *n) { return dfi_has_trait(n, DFO_VARIABLE); }
 int32_t dfi_op_attr_index(const dfi_op_info *o, const char *name);  /* -1 when there is none */
 
 /* ---- shape inference: what a .shape function is given. Output dtypes are filled before it is called. ------------ */

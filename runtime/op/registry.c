@@ -232,16 +232,9 @@ static void parse(dfi_op_info *o, const df_op *op, int32_t id) {
     if (a->list && o->out_list) bad(op->type, "two lists among the outputs", op->out);
     o->out_list |= a->list;
   }
-  o->reads_variable = !strcmp(op->type, "ReadVariableOp");
-  o->variable = !strcmp(op->type, "VarHandleOp") || !strcmp(op->type, "VariableV2") || !strcmp(op->type, "Variable");
-  static const struct { const char *type; uint8_t fold; } known[] = {
-    { "Shape", DFI_FOLD_SHAPE }, { "ShapeN", DFI_FOLD_SHAPE }, { "Size", DFI_FOLD_SIZE }, { "Rank", DFI_FOLD_RANK },
-    { "Identity", DFI_FOLD_PASS }, { "IdentityN", DFI_FOLD_PASS }, { "StopGradient", DFI_FOLD_PASS },
-    { "Switch", DFI_FOLD_PASS }, { "Enter", DFI_FOLD_PASS },
-  };
+  o->traits = op->traits;
   if (op->flow == DF_PLAIN && !op->stateful && !op->expensive && op->kernel[DF_REF] && o->nin > 0) o->fold = DFI_FOLD_KERNEL;
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (!strcmp(known[i].type, op->type)) o->fold = known[i].fold;
+  if (op->fold) o->fold = op->fold;
   if (!op->stateful && op->effect) bad(op->type, "an op with an effect is stateful", op->type);
 }
 

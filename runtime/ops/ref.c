@@ -227,11 +227,11 @@ static int32_t kernel_destroy_temporary(df_kernel *k) {
 #define ANY_NUMBER "number|complex"
 
 static const df_op ops[] = {
-  { .type = "VariableV2", .in = "", .out = "ref:&dtype", .types = "dtype=any",
+  { .type = "VariableV2", .traits = DFO_VARIABLE, .in = "", .out = "ref:&dtype", .types = "dtype=any",
     .attrs = "dtype:dtype shape:shape=? container:string='' shared_name:string=''",
     .doc = "a reference to the session's variable; those of one container and shared name are one variable",
     .stateful = true, .no_grad = true, .shape = shape_variable, .kernel = { [DF_REF] = kernel_variable } },
-  { .type = "Variable", .in = "", .out = "ref:&dtype", .types = "dtype=any",
+  { .type = "Variable", .traits = DFO_VARIABLE, .in = "", .out = "ref:&dtype", .types = "dtype=any",
     .attrs = "dtype:dtype shape:shape=? container:string='' shared_name:string=''",
     .doc = "as VariableV2; a shape without dimensions says that it is not known",
     .stateful = true, .no_grad = true, .shape = shape_variable_v1, .kernel = { [DF_REF] = kernel_variable } },
@@ -266,7 +266,7 @@ static const df_op ops[] = {
       "begin_mask:int=0 end_mask:int=0 ellipsis_mask:int=0 new_axis_mask:int=0 shrink_axis_mask:int=0",
       "the strided slice of the variable becomes value", dfi_shape_same, kernel_strided_slice_assign),
 
-  { .type = "RefIdentity", .in = "input:&T", .out = "output:&T", .types = "T=any", .doc = "the same reference",
+  { .type = "RefIdentity", .traits = DFO_PASSES, .in = "input:&T", .out = "output:&T", .types = "T=any", .doc = "the same reference",
     .shape = dfi_shape_same, .grad = grad_pass, .stateful = true, .kernel = { [DF_REF] = ref_identity } },
   { .type = "RefSelect", .in = "index:int32 inputs:&T*", .out = "output:&T", .types = "T=any", .doc = "the reference that index names",
     .stateful = true, .no_grad = true, .shape = shape_select, .kernel = { [DF_REF] = kernel_select } },

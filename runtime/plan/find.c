@@ -211,8 +211,7 @@ bool dfi_plan_is_given(const maker *m, df_output o) {
 bool dfi_plan_passes_on(const df_node *n) {
   if (n->ncontrol || n->nin != 1 || n->nout != 1) return false;
   if (n->in[0].node->out[n->in[0].index].ref != n->out[0].ref) return false;     /* it reads the variable, here and now */
-  const char *t = op_of(n)->type;
-  return flow_of(n) == DF_LOOP_COND || !strcmp(t, "Identity") || !strcmp(t, "RefIdentity") || !strcmp(t, "StopGradient");
+  return dfi_has_trait(n, DFO_PASSES);
 }
 
 bool dfi_plan_is_loop_constant(const df_node *n) {
