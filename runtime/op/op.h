@@ -81,7 +81,7 @@ typedef struct df_op {
 typedef struct dfi_op_table { const df_op *ops; int32_t n; } dfi_op_table;
 extern const dfi_op_table dfi_ops_flow, dfi_ops_state, dfi_ops_math, dfi_ops_reduce, dfi_ops_nn,
                           dfi_ops_array, dfi_ops_index, dfi_ops_random, dfi_ops_tensor_array, dfi_ops_linalg, dfi_ops_grad, dfi_ops_convert, dfi_ops_string, dfi_ops_v1, dfi_ops_segment, dfi_ops_blocks, dfi_ops_search, dfi_ops_window, dfi_ops_function,
-                          dfi_ops_array_v3, dfi_ops_ref, dfi_ops_train, dfi_ops_resource, dfi_ops_lstm, dfi_ops_list, dfi_ops_sparse, dfi_ops_ragged, dfi_ops_optional, dfi_ops_queue, dfi_ops_stack, dfi_ops_trace;
+                          dfi_ops_array_v3, dfi_ops_ref, dfi_ops_train, dfi_ops_resource, dfi_ops_lstm, dfi_ops_list, dfi_ops_sparse, dfi_ops_ragged, dfi_ops_optional, dfi_ops_unknown, dfi_ops_queue, dfi_ops_stack, dfi_ops_trace;
 
 /* The entry taken apart, made once when the library loads. */
 typedef struct dfi_arg {

@@ -1,6 +1,7 @@
 /* import.c: a TensorFlow graph as nodes of ours.
  *
- * 1. names    every node's name once, every input's name one of them (or one of the input map), every op known
+ * 1. names    every node's name once, every input's name one of them (or one of the input map), an op that is not known
+ *             becomes one that says so when it has to run
  * 2. order    each node after its inputs, otherwise as the file has them. A loop's Merge does not wait for its NextIteration: its
  *             input from there is put in when all nodes are made. Any other cycle is an error.
  * 3. nodes    at the top level, through the same checks as any node, but that shapes which contradict each other are left
@@ -25,6 +26,7 @@ typedef struct item {
   df_node *node;
   uint32_t first;            /* its sources in importer.source: the data inputs, then the controls */
   int32_t  nin, ncontrol;
+  dfi_unknown *unknown;      /* in the arena; NULL: dflow knows the op */
   uint8_t  state;            /* of the search: 0 not seen, 1 begun, 2 made */
 } item;
 
@@ -104,29 +106,28 @@ static const dfi_op_info *entry_of(const Pb__NodeDef *def) {
   return dfi_op_find(def->op);
 }
 
-/* All ops that are not known, in one message. */
+/* The entry of each node's op; Unknown where there is none. */
 static int32_t take_ops(importer *m) {
-  int32_t unknown = 0, kinds = 0;
   for (int32_t i = 0; i < m->n; i++) {
     m->item[i].op = entry_of(m->item[i].def);
-    unknown += !m->item[i].op;
-  }
-  if (!unknown) return DF_OK;
-  char text[900];
-  size_t at = 0;
-  struct kind { const char *op; int32_t n; } *kind = dfi_xcalloc((size_t)unknown, sizeof *kind);
-  for (int32_t i = 0; i < m->n; i++) {
     if (m->item[i].op) continue;
-    int32_t k = 0;
-    while (k < kinds && k < 1000 && strcmp(kind[k].op, m->item[i].def->op)) k++;
-    if (k == kinds) kind[kinds++].op = m->item[i].def->op;
-    kind[k].n++;
+    if (!*m->item[i].def->op) return fail(m, "node `%s` has no op", m->item[i].def->name);
+    m->item[i].op = dfi_op_find("Unknown");
+    m->item[i].unknown = dfi_arena_take(&m->arena, sizeof *m->item[i].unknown);
+    *m->item[i].unknown = (dfi_unknown){ 0 };
   }
-  for (int32_t k = 0; k < kinds && at < sizeof text - 80; k++)
-    at += (size_t)snprintf(text + at, sizeof text - at, "%s%.60s (%d node%s)", k ? ", " : "", *kind[k].op ? kind[k].op : "one without a name",
-                           kind[k].n, kind[k].n == 1 ? "" : "s");
-  free(kind);
-  return dfi_fail(m->err, DF_NOT_FOUND, m->where, "the graph has %d op%s that dflow does not know: %s", kinds, kinds == 1 ? "" : "s", text);
+  return DF_OK;
+}
+
+/* Tells the unknown ones who takes their outputs, and as what. */
+static void see_takers(importer *m) {
+  for (int32_t i = 0; i < m->n; i++) {
+    const item *it = &m->item[i];
+    for (int32_t k = 0; k < it->nin + it->ncontrol; k++) {
+      const source s = m->source[it->first + (uint32_t)k];
+      if (s.item >= 0 && m->item[s.item].unknown) dfi_unknown_taken(m->item[s.item].unknown, &m->arena, it->op, it->def, it->nin, k, s.index);
+    }
+  }
 }
 
 /* ---- inputs ----------------------------------------------------------------------------------------- */
@@ -320,8 +321,14 @@ static int32_t make_node(importer *m, item *it) {
       m->in[i] = entered;
     }
   dfi_attrs attrs;
-  int32_t code = dfi_attrs_take(&attrs, o, it->def, &m->arena, m->err);
-  if (!code) code = dfi_attrs_check(o, it->def, it->nin, m->in, m->err);
+  int32_t code = DF_OK;
+  if (it->unknown) {
+    attrs.given = 1;
+    dfi_unknown_attrs(it->unknown, &m->arena, it->def, attrs.value);
+  } else {
+    code = dfi_attrs_take(&attrs, o, it->def, &m->arena, m->err);
+  }
+  if (!code && !it->unknown) code = dfi_attrs_check(o, it->def, it->nin, m->in, m->err);
   if (!code && flow == DF_ENTER) {
     df_attr *name = &attrs.value[dfi_op_attr_index(o, "frame_name")];
     name->s = frame_name(m, name->s);
@@ -478,6 +485,7 @@ static int32_t import(importer *m) {
   int32_t merges = 0, code = take_names(m);
   if (!code) code = take_ops(m);
   if (!code) code = take_inputs(m);
+  if (!code) see_takers(m);
   if (!code) enter_references(m);
   if (!code) code = make_nodes(m);
   if (!code) code = close_loops(m, &merges);

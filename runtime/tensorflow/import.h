@@ -13,6 +13,20 @@ void    dfi_attrs_drop(dfi_attrs *a, const dfi_op_info *o);
 /* The attributes that say what the inputs are (T, N, Tidx, …) against the inputs; the outputs' dtypes that only they say. */
 int32_t dfi_attrs_check(const dfi_op_info *o, const Pb__NodeDef *def, int32_t nin, const df_output *in, df_error *err);
 
+/* What the entry has for input i of nin. The number of inputs has been checked. */
+const dfi_arg *dfi_attrs_arg(const dfi_op_info *o, int32_t nin, int32_t i);
+
+/* import_unknown.c: a node of an op that dflow does not know. */
+typedef struct dfi_unknown {
+  int32_t  n;                /* outputs that somebody takes */
+  int64_t *type;             /* n; what they are taken as, 0: nobody says */
+  const char *needed_by;     /* the first node that takes one, or waits for it */
+} dfi_unknown;
+/* Input i of nin of a node takes output `index` of it, -1: waits for it. */
+void dfi_unknown_taken(dfi_unknown *u, dfi_arena *arena, const dfi_op_info *o, const Pb__NodeDef *taker, int32_t nin, int32_t i, int32_t index);
+/* The attributes of the op Unknown for it. */
+void dfi_unknown_attrs(dfi_unknown *u, dfi_arena *arena, const Pb__NodeDef *def, df_attr *attr);
+
 /* import.c: adds the nodes of d to g, as df_import_graph_def does; functions in d are put in line. */
 int32_t dfi_import(df_graph *g, dfi_graphdef *d, const char *where, df_error *err);
 

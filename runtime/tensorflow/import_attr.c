@@ -147,7 +147,7 @@ void dfi_attrs_drop(dfi_attrs *a, const dfi_op_info *o) {
  *
  * The handles of TensorFlow's first queues, stacks and TensorArrays are references to strings there and handles here. */
 
-static const dfi_arg *arg_of(const dfi_op_info *o, int32_t nin, int32_t i) {
+const dfi_arg *dfi_attrs_arg(const dfi_op_info *o, int32_t nin, int32_t i) {
   if (!o->in_list) return &o->in[i];
   if (o->in_pair) return &o->in[i >= nin / 2];
   int32_t length = nin - (o->nin - 1), a = 0;
@@ -170,7 +170,7 @@ int32_t dfi_attrs_check(const dfi_op_info *o, const Pb__NodeDef *def, int32_t ni
       int32_t code = take_dtype(v->type, name, def, &dtype, err);
       if (code) return code;
       for (int32_t i = 0; i < nin; i++)
-        if (arg_of(o, nin, i)->var == t && dfi_dtype(in[i]) != dtype && !(dtype == DF_STRING && dfi_dtype(in[i]) == DF_RESOURCE))
+        if (dfi_attrs_arg(o, nin, i)->var == t && dfi_dtype(in[i]) != dtype && !(dtype == DF_STRING && dfi_dtype(in[i]) == DF_RESOURCE))
           return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "attr `%s` of node `%s` is %s, but its input %d (`%s:%d`) is %s", name, def->name,
                           df_dtype_name((int32_t)dtype), i, dfi_node_name(in[i].node), in[i].index, df_dtype_name(dfi_dtype(in[i])));
     }

@@ -226,13 +226,47 @@ describe('the gradient of an imported graph', function()
   end)
 end)
 
-describe('a graph that is none', function()
-  it('lists all ops that nobody knows', function()
-    local err = refused(node('a', 'FrobnicateV2'), node('b', 'Quux'), node('c', 'FrobnicateV2'))
-    assert.equal('not_found', err.code)
-    assert.matches('2 ops that dflow does not know: FrobnicateV2 %(2 nodes%), Quux %(1 node%)', err.message)
+describe('an op that dflow does not know', function()
+  local function graph()
+    return import(placeholder('x'), node('it', 'IteratorFrob', {}, { output_types = 'list { type: DT_FLOAT }', output_shapes = 'list { shape { dim { size: 2 } } }' }),
+                  node('bad', 'FrobnicateV2', { 'x', 'it' }, FLOAT), node('y', 'Neg', { 'x' }, FLOAT), node('z', 'Add', { 'bad:1', 'it' }, FLOAT),
+                  node('group', 'NoOp', { '^it' }))
+  end
+
+  it('does no harm where it does not run', function()
+    local g = graph()
+    assert.equal(-3, df.Session{ graph = g }:run(g:output 'y:0', { ['x:0'] = 3 }))
   end)
 
+  it('names itself and who needs it when it has to run', function()
+    local g = graph()
+    local s = df.Session{ graph = g }
+    local ok, err = pcall(s.run, s, g:output 'z:0', { ['x:0'] = 3 })
+    assert.is_false(ok)
+    assert.equal('unimplemented', err.code)
+    assert.matches('^it ', err.op)
+    assert.matches('dflow does not know the op IteratorFrob; `bad` needs it', err.message)
+    assert.is_false((pcall(s.run, s, g:op 'group')))
+  end)
+
+  it('can be fed, with the dtype that those who take its outputs say and the shape that it says itself', function()
+    local g = graph()
+    assert.equal('float32', g:output('bad:1').dtype)
+    assert.same({ 2 }, g:output('it:0').shape)
+    local z = df.Session{ graph = g }:run(g:output 'z:0', { ['bad:1'] = { 1, 2 }, ['it:0'] = { 10, 20 } })
+    assert.same({ 11, 22 }, z:totable())
+  end)
+
+  it('does not run in the branch that is not taken', function()
+    local g = import(placeholder('x'), placeholder('p', 'DT_BOOL'), node('s', 'Switch', { 'x', 'p' }, FLOAT), node('bad', 'Frob', { 's:1' }, FLOAT),
+                     node('good', 'Neg', { 's' }, FLOAT), node('y', 'Merge', { 'good', 'bad' }, { T = 'type: DT_FLOAT', N = 'i: 2' }))
+    local s = df.Session{ graph = g }
+    assert.equal(-4, s:run(g:output 'y:0', { ['x:0'] = 4, ['p:0'] = false }))
+    assert.is_false((pcall(s.run, s, g:output 'y:0', { ['x:0'] = 4, ['p:0'] = true })))
+  end)
+end)
+
+describe('a graph that is none', function()
   local function const(tensor)
     return node('c', 'Const', {}, { dtype = 'type: DT_FLOAT', value = ('tensor { dtype: DT_FLOAT tensor_shape { %s }'):format(tensor) })
   end
