@@ -40,8 +40,8 @@ int32_t dfk_bad_format(df_kernel *k, int32_t attr) {
            ? dfk_fail(k, DF_UNIMPLEMENTED, "data_format %s is not supported on the CPU: it must be NHWC", dfk_string(k, attr)) : DF_OK;
 }
 
-/* Geometry from the sizes of input and filter. */
-static int32_t conv_of(df_kernel *k, dfk_conv *c, const int64_t *in, const int64_t *filter) {
+/* Geometry from the sizes of input and filter; of a depthwise convolution each channel gives filter[3] channels. */
+static int32_t conv_of(df_kernel *k, dfk_conv *c, const int64_t *in, const int64_t *filter, bool depthwise) {
   const df_attr *strides = &k->attrs[STRIDES], *pads = &k->attrs[EXPLICIT], *dilations = &k->attrs[DILATIONS];
   bool given = !strcmp(dfk_string(k, PADDING), "EXPLICIT");
   char why[200];
@@ -53,7 +53,7 @@ static int32_t conv_of(df_kernel *k, dfk_conv *c, const int64_t *in, const int64
     return dfk_fail(k, DF_INVALID_ARGUMENT, "strides and dilations of the batch and of the channels must be 1");
   if (in[3] != filter[2])
     return dfk_fail(k, DF_INVALID_ARGUMENT, "the input has %lld channels, the filter is for %lld", (long long)in[3], (long long)filter[2]);
-  *c = (dfk_conv){ .n = in[0], .ci = in[3], .co = filter[3],
+  *c = (dfk_conv){ .n = in[0], .ci = in[3], .co = depthwise ? in[3] * filter[3] : filter[3],
                .y = { .in = in[1], .window = filter[0], .stride = strides->ints[1], .dilation = dilations->ints[1] },
                .x = { .in = in[2], .window = filter[1], .stride = strides->ints[2], .dilation = dilations->ints[2] } };
   if (!dfk_slide_of(&c->y, dfk_string(k, PADDING), given ? pads->ints[2] : 0, given ? pads->ints[3] : 0, why, sizeof why) ||
@@ -109,12 +109,12 @@ static int32_t convolve(df_kernel *k, dfk_conv *c, dfk_side to, dfk_conv_fn run,
   return code;
 }
 
-int32_t dfk_conv2d(df_kernel *k, dfk_conv_fn run) {
+static int32_t forward(df_kernel *k, dfk_conv_fn run, bool depthwise) {
   const df_tensor *in = k->in[0], *filter = k->in[1];
   dfk_conv c;
   int32_t code = dfk_four_axes(k, in, "the input");
   if (!code) code = dfk_four_axes(k, filter, "the filter");
-  if (!code) code = conv_of(k, &c, in->dims, filter->dims);
+  if (!code) code = conv_of(k, &c, in->dims, filter->dims, depthwise);
   return code ? code : convolve(k, &c, DFK_OUTPUT, run, in, filter, NULL, (int64_t[]){ c.n, c.y.out, c.x.out, c.co });
 }
 
@@ -126,23 +126,29 @@ static int32_t check_out(df_kernel *k, const dfk_conv *c, const df_tensor *dy) {
                   (long long)c->n, (long long)c->y.out, (long long)c->x.out, (long long)c->co);
 }
 
-int32_t dfk_conv2d_backprop_input(df_kernel *k, dfk_conv_fn run) {
+static int32_t to_input(df_kernel *k, dfk_conv_fn run, bool depthwise) {
   int64_t sizes[4];
   dfk_conv c;
   int32_t code = dfk_four_sizes(k, k->in[0], "input_sizes", sizes);
   if (!code) code = dfk_four_axes(k, k->in[1], "the filter");
-  if (!code) code = conv_of(k, &c, sizes, k->in[1]->dims);
+  if (!code) code = conv_of(k, &c, sizes, k->in[1]->dims, depthwise);
   if (!code) code = check_out(k, &c, k->in[2]);
   return code ? code : convolve(k, &c, DFK_INPUT, run, NULL, k->in[1], k->in[2], sizes);
 }
 
-int32_t dfk_conv2d_backprop_filter(df_kernel *k, dfk_conv_fn run) {
+static int32_t to_filter(df_kernel *k, dfk_conv_fn run, bool depthwise) {
   int64_t sizes[4];
   dfk_conv c;
   int32_t code = dfk_four_axes(k, k->in[0], "the input");
   if (!code) code = dfk_four_sizes(k, k->in[1], "filter_sizes", sizes);
-  if (!code) code = conv_of(k, &c, k->in[0]->dims, sizes);
+  if (!code) code = conv_of(k, &c, k->in[0]->dims, sizes, depthwise);
   if (!code) code = check_out(k, &c, k->in[2]);
   return code ? code : convolve(k, &c, DFK_FILTER, run, k->in[0], NULL, k->in[2], sizes);
 }
 
+int32_t dfk_conv2d(df_kernel *k, dfk_conv_fn run)                      { return forward(k, run, false); }
+int32_t dfk_conv2d_backprop_input(df_kernel *k, dfk_conv_fn run)       { return to_input(k, run, false); }
+int32_t dfk_conv2d_backprop_filter(df_kernel *k, dfk_conv_fn run)      { return to_filter(k, run, false); }
+int32_t dfk_depthwise_conv2d(df_kernel *k, dfk_conv_fn run)            { return forward(k, run, true); }
+int32_t dfk_depthwise_backprop_input(df_kernel *k, dfk_conv_fn run)    { return to_input(k, run, true); }
+int32_t dfk_depthwise_backprop_filter(df_kernel *k, dfk_conv_fn run)   { return to_filter(k, run, true); }

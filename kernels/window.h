@@ -26,12 +26,19 @@ typedef int32_t (*dfk_conv_fn)(df_kernel *k, const dfk_conv *c, dfk_side to, boo
 int32_t dfk_conv2d(df_kernel *k, dfk_conv_fn run);
 int32_t dfk_conv2d_backprop_input(df_kernel *k, dfk_conv_fn run);
 int32_t dfk_conv2d_backprop_filter(df_kernel *k, dfk_conv_fn run);
+/* The same where each channel is by itself: filter [y.window, x.window, ci, co / ci], channel i of in gives channels i * (co / ci) on. */
+int32_t dfk_depthwise_conv2d(df_kernel *k, dfk_conv_fn run);
+int32_t dfk_depthwise_backprop_input(df_kernel *k, dfk_conv_fn run);
+int32_t dfk_depthwise_backprop_filter(df_kernel *k, dfk_conv_fn run);
 
 /* (input, filter; strides, padding, explicit_paddings, data_format, dilations), (input_sizes, filter, out_backprop; the same) and
  * (input, filter_sizes, out_backprop; the same). */
 int32_t cpu_conv2d(df_kernel *k), ref_conv2d(df_kernel *k);
 int32_t cpu_conv2d_backprop_input(df_kernel *k), ref_conv2d_backprop_input(df_kernel *k);
 int32_t cpu_conv2d_backprop_filter(df_kernel *k), ref_conv2d_backprop_filter(df_kernel *k);
+int32_t cpu_depthwise_conv2d(df_kernel *k), ref_depthwise_conv2d(df_kernel *k);
+int32_t cpu_depthwise_backprop_input(df_kernel *k), ref_depthwise_backprop_input(df_kernel *k);
+int32_t cpu_depthwise_backprop_filter(df_kernel *k), ref_depthwise_backprop_filter(df_kernel *k);
 int32_t cpu_max_pool(df_kernel *k);                   /* (input; ksize, strides, padding, data_format) */
 int32_t cpu_max_pool_grad(df_kernel *k);              /* (orig_input, orig_output, grad; the same) */
 int32_t cpu_avg_pool(df_kernel *k);                   /* (value; the same) */

@@ -240,6 +240,15 @@ function ops.Conv2DBackpropFilter(b)
   local x, d = b.x(image), b.x(image)
   return b.op('Conv2DBackpropFilter', { x, df.int32(filter), d }, conv), { x, d }
 end
+function ops.DepthwiseConv2dNative(b) local x, w = b.x(image), b.x(filter) return b.op('DepthwiseConv2dNative', { x, w }, conv), { x, w } end
+function ops.DepthwiseConv2dNativeBackpropInput(b)
+  local w, d = b.x(filter), b.x{ 1, 3, 3, 4 }
+  return b.op('DepthwiseConv2dNativeBackpropInput', { df.int32(image), w, d }, conv), { w, d }
+end
+function ops.DepthwiseConv2dNativeBackpropFilter(b)
+  local x, d = b.x(image), b.x{ 1, 3, 3, 4 }
+  return b.op('DepthwiseConv2dNativeBackpropFilter', { x, df.int32(filter), d }, conv), { x, d }
+end
 function ops.MaxPool(b) local x = b.x(image) return b.op('MaxPool', { x }, pool), { x } end
 function ops.AvgPool(b) local x = b.x(image) return b.op('AvgPool', { x }, pool), { x } end
 function ops.AvgPoolGrad(b) local d = b.x{ 1, 2, 2, 2 } return b.op('AvgPoolGrad', { df.int32(image), d }, pool), { d } end

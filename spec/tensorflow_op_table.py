@@ -43,7 +43,7 @@ const dfi_export_op dfi_export_table[] = {''' % tf.__version__)
     fields = [name, ' '.join(map(arg, op.input_arg)), ' '.join(map(arg, op.output_arg)), ' '.join(attrs)]
     print('  { %s },' % ', '.join('"%s"' % f for f in fields))
     n += 1
-  print('};\nconst int32_t dfi_export_table_size = %d;' % n)
+  print('};\nconst int32_t dfi_export_table_size = sizeof dfi_export_table / sizeof *dfi_export_table;')
 
 
 main()

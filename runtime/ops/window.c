@@ -19,7 +19,7 @@ static int32_t need_four(dfi_infer *c, const df_attr *a, const char *name) {
   return a->i == 4 ? DF_OK : dfi_infer_fail(c, "%s has %lld numbers, one for each of the 4 axes is expected", name, (long long)a->i);
 }
 
-static int32_t shape_conv(dfi_infer *c) {
+static int32_t shape_conv_of(dfi_infer *c, bool depthwise) {
   const df_attr *a = c->node->attrs;              /* strides padding explicit_paddings data_format dilations */
   int32_t code = dfi_infer_rank(c, 0, 4, "the input");
   if (!code) code = dfi_infer_rank(c, 1, 4, "the filter");
@@ -39,10 +39,12 @@ static int32_t shape_conv(dfi_infer *c) {
         return c->error->code;
   }
   if (x->rank == 4) y.dims[0] = x->dims[0];
-  if (f->rank == 4) y.dims[3] = f->dims[3];
+  if (f->rank == 4) y.dims[3] = !depthwise ? f->dims[3] : f->dims[2] < 0 || f->dims[3] < 0 ? -1 : f->dims[2] * f->dims[3];
   *dfi_set_shape(c, 0) = y;
   return DF_OK;
 }
+static int32_t shape_conv(dfi_infer *c)      { return shape_conv_of(c, false); }
+static int32_t shape_depthwise(dfi_infer *c) { return shape_conv_of(c, true); }
 
 static int32_t shape_sizes(dfi_infer *c, int32_t input) {
   dfi_shape s = dfi_in_as_shape(c, input);
@@ -80,21 +82,33 @@ static df_output like(dfi_build *b, df_node *n, const char *type, int32_t count,
 }
 #define LIKE(type, ...) like(dfg_build(g), n, type, (int32_t)(sizeof((df_output[]){ __VA_ARGS__ }) / sizeof(df_output)), (df_output[]){ __VA_ARGS__ })
 
-static int32_t grad_conv(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
-  if (dfg_wants(g, n, 0)) { df_output s = dfg_in_shape(g, n, 0), f = dfg_in(g, n, 1); dx[0] = LIKE("Conv2DBackpropInput", s, f, dy[0]); }
-  if (dfg_wants(g, n, 1)) { df_output x = dfg_in(g, n, 0), s = dfg_in_shape(g, n, 1); dx[1] = LIKE("Conv2DBackpropFilter", x, s, dy[0]); }
+/* The three ops of a family are each other's gradients: each is linear in each of its inputs. */
+typedef struct family { const char *forward, *to_input, *to_filter; } family;
+static const family plain = { "Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter" };
+static const family depthwise = { "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropInput", "DepthwiseConv2dNativeBackpropFilter" };
+
+static int32_t grad_forward(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx, const family *of) {
+  if (dfg_wants(g, n, 0)) { df_output s = dfg_in_shape(g, n, 0), f = dfg_in(g, n, 1); dx[0] = LIKE(of->to_input, s, f, dy[0]); }
+  if (dfg_wants(g, n, 1)) { df_output x = dfg_in(g, n, 0), s = dfg_in_shape(g, n, 1); dx[1] = LIKE(of->to_filter, x, s, dy[0]); }
   return dfg_end(g);
 }
-static int32_t grad_to_input(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
-  if (dfg_wants(g, n, 1)) { df_output s = dfg_in_shape(g, n, 1), o = dfg_in(g, n, 2); dx[1] = LIKE("Conv2DBackpropFilter", dy[0], s, o); }
-  if (dfg_wants(g, n, 2)) { df_output f = dfg_in(g, n, 1); dx[2] = LIKE("Conv2D", dy[0], f); }
+static int32_t grad_to_input(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx, const family *of) {
+  if (dfg_wants(g, n, 1)) { df_output s = dfg_in_shape(g, n, 1), o = dfg_in(g, n, 2); dx[1] = LIKE(of->to_filter, dy[0], s, o); }
+  if (dfg_wants(g, n, 2)) { df_output f = dfg_in(g, n, 1); dx[2] = LIKE(of->forward, dy[0], f); }
   return dfg_end(g);
 }
-static int32_t grad_to_filter(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
-  if (dfg_wants(g, n, 0)) { df_output s = dfg_in_shape(g, n, 0), o = dfg_in(g, n, 2); dx[0] = LIKE("Conv2DBackpropInput", s, dy[0], o); }
-  if (dfg_wants(g, n, 2)) { df_output x = dfg_in(g, n, 0); dx[2] = LIKE("Conv2D", x, dy[0]); }
+static int32_t grad_to_filter(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx, const family *of) {
+  if (dfg_wants(g, n, 0)) { df_output s = dfg_in_shape(g, n, 0), o = dfg_in(g, n, 2); dx[0] = LIKE(of->to_input, s, dy[0], o); }
+  if (dfg_wants(g, n, 2)) { df_output x = dfg_in(g, n, 0); dx[2] = LIKE(of->forward, x, dy[0]); }
   return dfg_end(g);
 }
+#define FAMILY(name)                                                                                                                            \
+  static int32_t grad_##name(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx)           { return grad_forward(g, n, dy, dx, &name); }   \
+  static int32_t grad_##name##_input(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx)   { return grad_to_input(g, n, dy, dx, &name); }  \
+  static int32_t grad_##name##_filter(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx)  { return grad_to_filter(g, n, dy, dx, &name); }
+FAMILY(plain)
+FAMILY(depthwise)
+
 static int32_t grad_max_pool(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   df_output x = dfg_in(g, n, 0), y = dfg_out(g, n, 0);
   dx[0] = LIKE("MaxPoolGrad", x, y, dy[0]);
@@ -127,13 +141,24 @@ static const df_op ops[] = {
     .doc = "T[n, oh, ow, co] = conv2d(input T[n, h, w, ci], filter T[kh, kw, ci, co]; strides, padding, explicit_paddings, dilations): the sum of products "
            "of the filter and the window at each place; padding is 'SAME', 'VALID' or 'EXPLICIT'",
     .example = "df.conv2d(df.ones{1, 5, 5, 1}, df.ones{3, 3, 1, 2}, {strides = {1, 1, 1, 1}, padding = 'SAME'})",
-    .shape = shape_conv, .grad = grad_conv, .kernel = { [DF_REF] = ref_conv2d, [DF_CPU] = cpu_conv2d } },
+    .shape = shape_conv, .grad = grad_plain, .kernel = { [DF_REF] = ref_conv2d, [DF_CPU] = cpu_conv2d } },
   { .type = "Conv2DBackpropInput", .in = "input_sizes:int32 filter:T out_backprop:T", .out = "output:T", CONV,
-    .doc = "the gradient of Conv2D with respect to its input", .shape = shape_sizes_0, .grad = grad_to_input,
+    .doc = "the gradient of Conv2D with respect to its input", .shape = shape_sizes_0, .grad = grad_plain_input,
     .kernel = { [DF_REF] = ref_conv2d_backprop_input, [DF_CPU] = cpu_conv2d_backprop_input } },
   { .type = "Conv2DBackpropFilter", .in = "input:T filter_sizes:int32 out_backprop:T", .out = "output:T", CONV,
-    .doc = "the gradient of Conv2D with respect to its filter", .shape = shape_sizes_1, .grad = grad_to_filter,
+    .doc = "the gradient of Conv2D with respect to its filter", .shape = shape_sizes_1, .grad = grad_plain_filter,
     .kernel = { [DF_REF] = ref_conv2d_backprop_filter, [DF_CPU] = cpu_conv2d_backprop_filter } },
+  { .type = "DepthwiseConv2dNative", .lua = "depthwise_conv2d_native", .in = "input:T filter:T", .out = "output:T", CONV,
+    .doc = "T[n, oh, ow, ci * m] = depthwise_conv2d_native(input T[n, h, w, ci], filter T[kh, kw, ci, m]; strides, padding, explicit_paddings, dilations): "
+           "a convolution of each channel by itself, which gives m channels; padding is 'SAME', 'VALID' or 'EXPLICIT'",
+    .example = "df.depthwise_conv2d_native(df.ones{1, 3, 3, 2}, df.ones{2, 2, 2, 1}, {strides = {1, 1, 1, 1}, padding = 'VALID'})",
+    .shape = shape_depthwise, .grad = grad_depthwise, .kernel = { [DF_REF] = ref_depthwise_conv2d, [DF_CPU] = cpu_depthwise_conv2d } },
+  { .type = "DepthwiseConv2dNativeBackpropInput", .in = "input_sizes:int32 filter:T out_backprop:T", .out = "output:T", CONV,
+    .doc = "the gradient of DepthwiseConv2dNative with respect to its input", .shape = shape_sizes_0, .grad = grad_depthwise_input,
+    .kernel = { [DF_REF] = ref_depthwise_backprop_input, [DF_CPU] = cpu_depthwise_backprop_input } },
+  { .type = "DepthwiseConv2dNativeBackpropFilter", .in = "input:T filter_sizes:int32 out_backprop:T", .out = "output:T", CONV,
+    .doc = "the gradient of DepthwiseConv2dNative with respect to its filter", .shape = shape_sizes_1, .grad = grad_depthwise_filter,
+    .kernel = { [DF_REF] = ref_depthwise_backprop_filter, [DF_CPU] = cpu_depthwise_backprop_filter } },
   { .type = "MaxPool", .lua = "max_pool", .in = "input:T", .out = "output:T", POOL,
     .doc = "T[n, oh, ow, c] = max_pool(input T[n, h, w, c]; ksize, strides, padding): the greatest of each window; the first of equals has the gradient",
     .example = "df.max_pool(df.ones{1, 4, 4, 1}, {ksize = {1, 2, 2, 1}, strides = {1, 2, 2, 1}, padding = 'VALID'})",

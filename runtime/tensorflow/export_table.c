@@ -96,6 +96,9 @@ const dfi_export_op dfi_export_table[] = {
   { "DecodeRaw", "=7", "out_type", "out_type:d! little_endian:b" },
   { "DeepCopy", "T", "T", "T:d!" },
   { "DepthToSpace", "T", "T", "T:d! block_size:i! data_format:s" },
+  { "DepthwiseConv2dNative", "T T", "T", "T:d! strides:l! padding:s! explicit_paddings:l data_format:s dilations:l" },
+  { "DepthwiseConv2dNativeBackpropFilter", "T =3 T", "T", "T:d! strides:l! padding:s! explicit_paddings:l data_format:s dilations:l" },
+  { "DepthwiseConv2dNativeBackpropInput", "=3 T T", "T", "T:d! strides:l! padding:s! explicit_paddings:l data_format:s dilations:l" },
   { "DeserializeManySparse", "=7", "=9 dtype =9", "dtype:d!" },
   { "DeserializeSparse", "Tserialized", "=9 dtype =9", "dtype:d! Tserialized:d" },
   { "DestroyResourceOp", "=20", "", "ignore_lookup_error:b" },
@@ -495,4 +498,4 @@ const dfi_export_op dfi_export_table[] = {
   { "ZerosLike", "T", "T", "T:d!" },
   { "Zeta", "T T", "T", "T:d!" },
 };
-const int32_t dfi_export_table_size = 487;
+const int32_t dfi_export_table_size = sizeof dfi_export_table / sizeof *dfi_export_table;

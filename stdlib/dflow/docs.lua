@@ -113,6 +113,12 @@ M.families = {
     .. 'train.piecewise_constant', 'train.cosine_decay train.cosine_decay_restarts train.linear_cosine_decay',
   'train.ExponentialMovingAverage train.SGD Variable',
   'nn nn.dense nn.lstm_cell nn.gru_cell nn.dynamic_rnn nn.glorot_uniform',
+  'nn nn.Dense nn.Embedding nn.Dropout nn.Flatten nn.Sequential nn.initializers',
+  'nn.Conv2D nn.Conv1D nn.DepthwiseConv2D nn.Conv2DTranspose nn.MaxPool2D nn.AvgPool2D conv2d',
+  'conv2d depthwise_conv2d_native nn.Conv2D nn.DepthwiseConv2D',
+  'nn.MaxPool2D nn.AvgPool2D nn.MaxPool1D nn.AvgPool1D nn.GlobalMaxPool nn.GlobalAvgPool',
+  'nn.BatchNorm nn.LayerNorm nn.GroupNorm nn.RMSNorm',
+  'nn.attention nn.AdditiveAttention nn.MultiHeadAttention nn.TransformerBlock nn.gelu',
     'data data.idx data.batches data.read data.permutation', 'moments reduce_mean l2_normalize',
   'dropout random_uniform nn.dense', 'saved while_loop checkpoint', 'draw saved Graph gradients',
 }

@@ -91,6 +91,7 @@ M.words = {
   concat = 'dy is sliced: each value gets its part',
   conv2d = 'by the input a convolution of dy with the filter turned round, by the filter one '
     .. 'of the input with dy',
+  depthwise_conv2d_native = 'as of conv2d, each channel by itself',
   cumprod = 'of each element the sum over the products it is part of, exact where elements are '
     .. 'zero',
   depth_to_space = 'space_to_depth of dy', dynamic_partition = 'the parts of dy go back to the '

@@ -23,6 +23,25 @@ local macros = {
   option    values: bool = false  keeps the values of the last few thousand tokens, for h:value,
               h:why and :back
   option    log: bool = false  keeps every token with its time, for a trace written afterwards]],
+  convolution = [[
+  option    strides: int or list = 1  how far the window moves
+  option    padding: string = 'VALID'  or 'SAME'
+  option    dilation: int or list = 1  how far its taps are apart
+  option    activation: function = nil  such as df.relu
+  option    use_bias: bool = true  whether there is a bias
+  option    kernel_initializer: any = nil  as of df.nn.Dense
+  option    bias_initializer: any = nil  zeros otherwise
+  option    name: string = nil  what the layer is called; one is found without it]],
+  pooling = [[
+  option    strides: int or list = nil  as far as the window is long otherwise
+  option    padding: string = 'VALID'  or 'SAME'
+  option    name: string = nil  what the layer is called; one is found without it]],
+  affine = [[
+  option    center: bool = true  whether there is a beta
+  option    scale: bool = true  whether there is a gamma
+  option    gamma_initializer: any = nil  ones otherwise
+  option    beta_initializer: any = nil  zeros otherwise
+  option    name: string = nil  what the layer is called; one is found without it]],
   queue = [[
   option    shapes: list = nil  a shape for each component; without them elements come out one
               by one only
@@ -602,8 +621,9 @@ df.PriorityQueue(capacity, dtypes, {…})
 -- ---- parts -------------------------------------------------------------------------------------
 
 df.nn
-  Layers and recurrent cells: df.nn.dense, df.nn.lstm_cell, df.nn.gru_cell, df.nn.dynamic_rnn. The
-  ops of df are here, too: df.nn.relu is df.relu.
+  Layers: df.nn.Dense, df.nn.Conv2D, df.nn.BatchNorm, df.nn.MultiHeadAttention and others are made
+  once and called; l:parameters() lists their variables. Losses, samplers, metrics and initializers
+  are here, and the ops of df, too: df.nn.relu is df.relu.
   example   df.nn.relu == df.relu
 
 df.nn.dense(x, units, {…})
@@ -652,8 +672,10 @@ M.macros = macros
 
 --- By name: a page.
 M.functions = {}
-for _, page in ipairs(pages.read(text, macros)) do
-  M.functions[page[1]:gsub('^df%.', ''):match('^[%w_.]+')] = page
+for _, part in ipairs{ text, (require 'dflow.docs.layers') } do
+  for _, page in ipairs(pages.read(part, macros)) do
+    M.functions[page[1]:gsub('^df%.', ''):match('^[%w_.]+')] = page
+  end
 end
 
 -- df.train and df.data have files of their own.
