@@ -313,6 +313,11 @@ static int core_node_attr(lua_State *L) {
   }
 }
 
+static int core_graph_effects(lua_State *L) {
+  lua_pushinteger(L, df_graph_effects(graph_arg(L)));
+  return 1;
+}
+
 static int core_current_context(lua_State *L) {
   lua_pushinteger(L, df_current_context(graph_arg(L)));
   return 1;
@@ -562,6 +567,7 @@ const luaL_Reg dfb_graph_functions[] = {
   { "output_dim", core_output_dim },             { "output_shape", core_output_shape },
   { "output_constant", core_output_constant },   { "output_set_shape", core_output_set_shape },
   { "node_context", core_node_context },         { "current_context", core_current_context },
+  { "graph_effects", core_graph_effects },
   { "needs_nothing", core_needs_nothing },
   { "flow_describe", core_flow_describe },       { "flow_name", core_flow_name }, { "saved", core_saved },
   { "node_capture", core_node_capture },         { "node_attrs_text", core_node_attrs_text }, { "node_attr", core_node_attr },

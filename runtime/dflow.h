@@ -186,6 +186,7 @@ df_tensor  *df_output_constant(df_graph *g, int32_t node, int32_t index); /* own
 int32_t     df_output_set_shape(df_graph *g, int32_t node, int32_t index, int32_t rank, const int64_t *dims, df_error *err);
 int32_t     df_node_context(df_graph *g, int32_t node);   /* id of the node's control-flow context; 0 is the top level */
 int32_t     df_current_context(df_graph *g);
+int64_t     df_graph_effects(df_graph *g);              /* how many side effects were built so far in branches and loops */
 /* Builds at the top level, whatever is open (a variable made in a body lives outside it); pop goes back. */
 void        df_push_top(df_graph *g);
 void        df_pop_top(df_graph *g);

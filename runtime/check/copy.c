@@ -196,7 +196,6 @@ static void copy_context(const copier *c, df_context *to, const df_context *from
   for (int32_t i = 0; i < from->nreads; i++) to->reads[i] = node_in(c, from->reads[i]);
   to->captures = map_in(c, from->captures);
   to->cache = map_in(c, from->cache);
-  to->assigned = map_in(c, from->assigned);
 }
 
 static void copy_loop(const copier *c, df_loop *to, const df_loop *from) {

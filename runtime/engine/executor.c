@@ -14,6 +14,7 @@
 #include "engine/token.h"
 #include "engine/engine.h"
 #include "engine/watch.h"
+#include "resource/variable.h"
 #include <stdio.h>
 #include <time.h>
 
@@ -637,6 +638,15 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       out->kind = DF_SCALAR; out->dtype = p->out_dtype;
       if (keeps) keep(x, t, 0, out);
       hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
+      break;
+    }
+    case DFI_K_READ: {
+      df_value *out = r->base[DFI_ITERATION] + p->out;
+      if (DFI_UNLIKELY(!dfi_variable_peek(operand(r, operands[p->in]), out))) goto kernel;
+      if (keeps) keep(x, t, 0, out);
+      slot_filled(r, out, r->frame->scope->uses[p->out]);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
+      if (DFI_UNLIKELY(p->iteration_operands)) drop_inputs(x, r, p);
       break;
     }
     kernel:

@@ -381,7 +381,7 @@ static bool grad_custom(pass *p, df_node *n, const df_output *dy, df_output *dx)
 
 /* Does n hand its input on, so that what was gathered can pass as it is, sparse or not yet summed? */
 static bool passes(const df_node *n) {
-  return flow_kind(n) == DF_ENTER || flow_kind(n) == DF_SWITCH || flow_is(n, FLOW_IDENTITY) || flow_is(n, FLOW_READ);
+  return flow_kind(n) == DF_ENTER || flow_kind(n) == DF_SWITCH || flow_is(n, FLOW_IDENTITY) || dfi_op_info_at(n->op)->op->traits & DFO_GRAD_PASSES;
 }
 
 /* For specs that check the checker: see df_op_break_gradient. */

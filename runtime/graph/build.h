@@ -49,12 +49,7 @@ int32_t dfi_loop_close_var(df_loop *l, int32_t var, df_output result, df_output 
 int32_t dfi_cond_add_result(df_cond *c, df_output if_false, df_output if_true, df_output *out, df_error *err);
 /* The trip counter of a loop (int32 from 0), made on demand: its value in the body, and after the loop. */
 int32_t dfi_loop_trips(df_loop *l, df_output *in_body, df_output *exit, df_error *err);
-/* Hooks that dfi_node_add calls for a non-raw stateful op outside the top level.
- * read: a ReadVariableOp, before the node exists. A node: use it, nothing more to add. NULL with *failed: err is filled. NULL
- *   otherwise: go on.
- * effect_before: before the node exists. effect_after: when it exists; adds the control edges of program order. */
-df_node *dfi_read_hook(df_graph *g, const dfi_node_spec *spec, bool *failed, df_error *err);
-int32_t  dfi_effect_before(df_graph *g, const dfi_node_spec *spec, df_error *err);
+/* dfi_node_add calls it for a non-raw stateful op outside the top level: adds the control edges of program order. */
 void     dfi_effect_after(df_graph *g, df_node *n);
 /* Frees what control_flow.c holds for a graph that goes: g->flow and the maps of its contexts and loops. */
 void     dfi_flow_free(df_graph *g);

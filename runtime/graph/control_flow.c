@@ -7,9 +7,8 @@
  * Side effects of a context happen in program order: `last_effect` is the last node of the context that changed
  * something and `reads` the reads since. The first effect of a branch or loop waits for what was done before outside.
  *
- * A variable read in a loop that does not assign it is a loop constant, and is built as one: the read stands in the
- * outermost context where this is so and is captured. When an assign comes later in the same body, the captured
- * read becomes a read of the iteration, which was its meaning all along.
+ * A variable is read where the read was built, in each iteration, whether or not the loop assigns it: another run, or
+ * another loop of this one, may. What is captured is the handle; the engine makes the read cheap (DFI_K_READ).
  */
 #include "graph/flow.h"
 #include "graph/graph.h"
@@ -62,6 +61,7 @@ void df_graph_unwind(df_graph *g, const df_standing *to) {
 }
 
 int32_t df_current_context(df_graph *g) { return g->current->id; }
+int64_t df_graph_effects(df_graph *g) { return dfi_builder_of(g)->neffects; }
 
 /* An entry that is neither cond nor loop: another context, without control dependencies, until the pop. */
 static void push_other(df_graph *g, df_context *c, const char *scope) {
@@ -127,7 +127,7 @@ void dfi_flow_free(df_graph *g) {
   if (!f) return;
   for (int32_t i = 0; i < f->ncontext; i++) {
     df_context *c = f->context[i];
-    dfi_map_free(c->captures); dfi_map_free(c->cache); dfi_map_free(c->assigned);
+    dfi_map_free(c->captures); dfi_map_free(c->cache);
     free(c->reads); free(c);
   }
   for (int32_t i = 0; i < f->nloop; i++) {
@@ -148,7 +148,7 @@ void dfi_flow_free(df_graph *g) {
 
 const dfi_op_info *flow_info(flow_op op) {
   static const char *const type[FLOW_OPS] = { "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "Identity",
-                                              "ReadVariableOp", "RefSwitch", "RefEnter" };
+                                              "RefSwitch", "RefEnter" };
   static const dfi_op_info *_Atomic info[FLOW_OPS];
   const dfi_op_info *i = atomic_load_explicit(&info[op], memory_order_acquire);
   if (!i) atomic_store_explicit(&info[op], i = dfi_op_find(type[op]), memory_order_release);
@@ -193,11 +193,11 @@ df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_o
   return node;
 }
 
-/* Does a reference enter context c as itself? It does where TensorFlow's nodes want it so; what is built here reads it outside. */
-static bool stays_reference(df_output o, const df_context *c) { return o.node->out[o.index].ref && c->raised; }
+/* A captured reference stays one, so that it is read where it is used, in each iteration. */
+static bool is_reference(df_output o) { return o.node->out[o.index].ref; }
 
 df_node *flow_enter(df_loop *l, df_output outer, bool constant, df_error *err) {
-  const flow_op enter = constant && stays_reference(outer, l->body) ? FLOW_REF_ENTER : FLOW_ENTER;
+  const flow_op enter = constant && is_reference(outer) ? FLOW_REF_ENTER : FLOW_ENTER;
   const dfi_op_info *o = flow_info(enter);
   df_attr attrs[16];
   for (int32_t i = 0; i < o->nattr; i++) attrs[i] = o->attr[i].value;
@@ -223,24 +223,17 @@ static bool at_home(df_output o, const df_context *c) {
   return home == c || (c->kind == DFI_BODY && home == c->loop->pred && flow_is_constant_enter(o.node));
 }
 
-/* Can o be used in c? A read that the predicate and the body share has a twin in the body: see read_returns. */
-static bool in_sight(df_output o, const df_context *c) {
-  return at_home(o, c) || (c->kind == DFI_BODY && o.node->context == c->loop->pred && c->loop->captures &&
-                           dfi_map_get(c->loop->captures, o).node);
-}
-
 static df_output capture(df_graph *g, df_output o, df_context *c, df_error *err) {
   if (at_home(o, c)) return o;
-  bool theirs = c->kind == DFI_BODY && o.node->context == c->loop->pred;   /* see read_returns */
-  df_output up = theirs ? o : capture(g, o, c->parent, err);
+  df_output up = capture(g, o, c->parent, err);
   if (!up.node) return DFI_NONE;
   struct dfi_map **map = c->kind == DFI_BRANCH ? &c->captures : &c->loop->captures;
   if (!*map) *map = dfi_map_new();
   df_output found = dfi_map_get(*map, up);
-  if (found.node || theirs) return found;
+  if (found.node) return found;
   df_node *n;
   if (c->kind == DFI_BRANCH) {
-    const flow_op op = stays_reference(up, c) ? FLOW_REF_SWITCH : FLOW_SWITCH;
+    const flow_op op = is_reference(up) ? FLOW_REF_SWITCH : FLOW_SWITCH;
     n = flow_node(g, op, c, 2, (df_output[]){ up, c->cond->pred }, NULL, c->parent->pivot, up, c->cond->where, err);
     found = (df_output){ n, c->side };
   } else {
@@ -273,7 +266,7 @@ static df_output out_of_sight(df_output o, const df_context *c, df_error *err) {
 df_output dfi_resolve(df_graph *g, df_output o, df_context *c, df_error *err) {
   if (o.node->context == c) return o;
   for (const df_context *x = c; x; x = x->parent)
-    if (in_sight(o, x)) return capture(g, o, c, err);
+    if (at_home(o, x)) return capture(g, o, c, err);
   if (g->foreign) {
     df_output v = g->foreign(g, o);
     if (v.node && dfi_context_inside(c, v.node->context)) return dfi_resolve(g, v, c, err);
@@ -304,12 +297,11 @@ static void wait_for(df_loop *l, df_context *c, bool effect) {
 }
 
 /* Makes n wait for what was done before it in its context; the first of a context for what was done outside. Across a
- * loop's border it is the loop's variables that wait, so nothing of the loop begins sooner. `begins`: n's place is before all
- * effects of its context, although they were built before it. */
-static void put_in_order(df_node *n, bool effect, bool begins) {
+ * loop's border it is the loop's variables that wait, so nothing of the loop begins sooner. */
+static void put_in_order(df_node *n, bool effect) {
   df_loop *border = NULL;
   for (df_context *c = n->context; c->kind != DFI_TOP; c = c->parent) {
-    df_node *last = begins && c == n->context ? NULL : c->last_effect;
+    df_node *last = c->last_effect;
     if (border) wait_for(border, c, effect);
     else {
       if (effect) wait_for_reads(n, c);
@@ -321,7 +313,19 @@ static void put_in_order(df_node *n, bool effect, bool begins) {
   }
 }
 
-void flow_order(df_node *n) { put_in_order(n, true, false); }
+void flow_order(df_node *n) { put_in_order(n, true); }
+
+static bool follows(const df_node *n, const df_node *read, const df_context *c, int32_t *left) {
+  if (n == read) return true;
+  if (n->context != c || flow_kind(n) == DF_MERGE || --*left < 0) return false;
+  for (int32_t i = 0; i < n->nin; i++) if (follows(n->in[i].node, read, c, left)) return true;
+  return false;
+}
+
+bool flow_follows(const df_node *n, const df_node *read, const df_context *c) {
+  int32_t left = 16;
+  return follows(n, read, c, &left);
+}
 
 static void add_read(df_context *c, df_node *n) {
   c->reads = dfi_xrealloc(c->reads, sizeof *c->reads * (size_t)(c->nreads + 1));
@@ -354,151 +358,11 @@ static df_node *variable_among(int32_t nin, const df_output *in) {
   return NULL;
 }
 
-static bool assigned_in(const df_context *c, df_node *variable) {
-  return c->assigned && dfi_map_get(c->assigned, (df_output){ variable, 0 }).node;
-}
-
-static void mark_assigned(df_context *c, df_node *variable) {
-  df_output v = { variable, 0 };
-  for (; c->kind != DFI_TOP; c = c->parent) {
-    df_context *both[2] = { c, c->kind == DFI_PRED ? c->loop->body : c->kind == DFI_BODY ? c->loop->pred : NULL };
-    for (int32_t i = 0; i < 2; i++) {
-      if (!both[i]) continue;
-      if (!both[i]->assigned) both[i]->assigned = dfi_map_new();
-      dfi_map_put(both[i]->assigned, v, v);
-      if (both[i]->cache) dfi_map_put(both[i]->cache, v, DFI_NONE);
-    }
-  }
-}
-
-/* ---- reads as loop constants --------------------------------------------------------------- */
-
-df_node *dfi_read_hook(df_graph *g, const dfi_node_spec *spec, bool *failed, df_error *err) {
-  df_context *c = g->current, *home = c;
-  *failed = false;
-  /* a read that was told what to wait for keeps its place */
-  df_node *variable = c->kind == DFI_TOP || spec->ncontrol || dfi_controls_any(g) ? NULL : variable_of(spec->in[0]);
-  if (!variable) return NULL;
-  for (df_context *x = c; x->kind != DFI_TOP && !assigned_in(x, variable); x = x->parent)
-    if (x->kind != DFI_BRANCH) home = x->parent;
-  if (home == c) return NULL;
-  df_output key = { variable, 0 }, read = DFI_NONE;
-  if (home->cache) read = dfi_map_get(home->cache, key);
-  if (!read.node) {
-    dfi_node_spec there = *spec;
-    there.in = &key;
-    g->current = home;
-    read = (df_output){ dfi_node_add(g, &there, err), 0 };
-    g->current = c;
-    if (!read.node) { *failed = true; return NULL; }
-    if (!home->cache) home->cache = dfi_map_new();
-    dfi_map_put(home->cache, key, read);
-  }
-  df_output here = dfi_resolve(g, read, c, err);
-  if (here.node && here.index != 0) {                   /* a branch's Switch: its node is no read by itself */
-    df_output same = c->cache ? dfi_map_get(c->cache, here) : DFI_NONE;
-    if (!same.node) {
-      same = (df_output){ flow_node(g, FLOW_IDENTITY, c, 1, &here, NULL, NULL, here, spec->where, err), 0 };
-      if (!c->cache) c->cache = dfi_map_new();
-      if (same.node) dfi_map_put(c->cache, here, same);
-    }
-    here = same;
-  }
-  *failed = !here.node;
-  return here.node;
-}
-
-/* Is o a captured read of the variable? */
-static bool is_read_of(df_output o, df_node *variable) {
-  while (flow_is_constant_enter(o.node) || (flow_is(o.node, FLOW_SWITCH) && o.node->context->kind == DFI_BRANCH)) o = o.node->in[0];
-  return flow_is(o.node, FLOW_READ) && variable_of(o.node->in[0]) == variable;
-}
-
-/* A constant Enter becomes a read in c; whoever holds the node keeps it. */
-static int32_t become_read(df_node *enter, df_context *c, df_output handle, df_node *like, df_error *err) {
-  df_output h = dfi_resolve(enter->graph, handle, c, err);
-  if (!h.node) return err ? err->code : DF_INTERNAL;
-  for (int32_t i = 0, n = flow_info(FLOW_READ)->nattr; i < n; i++) enter->attrs[i] = like->attrs[i];
-  enter->op = like->op;
-  enter->in[0] = h;
-  enter->context = c;
-  enter->where = like->where;
-  enter->ncontrol = 0;
-  dfi_node_add_control(enter, c->pivot);
-  put_in_order(enter, false, true);
-  add_read(c, enter);
-  return DF_OK;
-}
-
-static df_node *read_in(df_context *c, df_output handle, df_node *like, df_error *err) {
-  df_graph *g = c->loop->graph;
-  df_output h = dfi_resolve(g, handle, c, err);
-  if (!h.node) return NULL;
-  dfi_node_spec spec = { .op = like->op, .nin = 1, .in = &h, .ncontrol = 1, .control = &c->pivot, .attrs = like->attrs,
-                         .where = like->where, .raw = true, .context = c };
-  df_node *n = dfi_node_add(g, &spec, err);
-  if (!n) return NULL;
-  n->out[0].shape = like->out[0].shape;
-  put_in_order(n, false, true);
-  add_read(c, n);
-  return n;
-}
-
-/* One captured read of a variable that the loop assigns after all. */
-static int32_t read_returns(df_loop *l, df_output outer, df_output inner, df_output handle, df_error *err) {
-  df_graph *g = l->graph;
-  df_node *source = outer.node, *enter = inner.node;
-  while (!flow_is(source, FLOW_READ)) source = source->in[0].node;
-  bool in_pred = !l->loop_cond, in_body = l->loop_cond != NULL;
-  for (int32_t k = enter->id + 1; k < g->n && !in_pred; k++)
-    for (int32_t j = 0; j < g->node[k]->nin; j++)
-      if (dfi_same(g->node[k]->in[j], inner) && dfi_context_inside(g->node[k]->context, l->pred)) in_pred = true;
-  dfi_map_put(l->captures, outer, DFI_NONE);
-  int32_t code = become_read(enter, in_pred ? l->pred : l->body, handle, source, err);
-  if (code || !in_pred || !in_body) return code;
-  /* read by both: the body gets a read of its own, also for those who hold the predicate's */
-  df_node *again = read_in(l->body, handle, source, err);
-  if (!again) return err ? err->code : DF_INTERNAL;
-  for (int32_t k = enter->id + 1; k < again->id; k++)
-    for (int32_t j = 0; j < g->node[k]->nin; j++)
-      if (dfi_same(g->node[k]->in[j], inner) && dfi_context_inside(g->node[k]->context, l->body)) g->node[k]->in[j].node = again;
-  dfi_map_put(l->captures, inner, (df_output){ again, 0 });
-  dfi_node_add_control(l->loop_cond, enter);
-  return DF_OK;
-}
-
-static int32_t reads_return(df_loop *l, df_node *variable, df_error *err) {
-  if (!l->captures) return DF_OK;
-  for (int32_t i = 0, count = dfi_map_count(l->captures); i < count; i++) {
-    df_output outer, inner;
-    dfi_map_at(l->captures, i, &outer, &inner);
-    if (!inner.node || !flow_is_constant_enter(inner.node) || dfi_dtype(outer) == DF_RESOURCE || !is_read_of(outer, variable)) continue;
-    int32_t code = read_returns(l, outer, inner, (df_output){ variable, 0 }, err);
-    if (code) return code;
-  }
-  return DF_OK;
-}
-
-int32_t dfi_effect_before(df_graph *g, const dfi_node_spec *spec, df_error *err) {
-  if (!dfi_op_info_at(spec->op)->op->effect || g->current->kind == DFI_TOP) return DF_OK;
-  df_node *variable = variable_among(spec->nin, spec->in);
-  if (!variable) return DF_OK;
-  df_loop *chain[64];
-  int32_t n = 0;
-  for (df_context *c = g->current; c->kind != DFI_TOP; c = c->parent)
-    if (c->kind != DFI_BRANCH && !assigned_in(c, variable) && n < 64) chain[n++] = c->loop;
-  mark_assigned(g->current, variable);
-  while (n > 0) {                                       /* from the outermost loop inward */
-    int32_t code = reads_return(chain[--n], variable, err);
-    if (code) return code;
-  }
-  return DF_OK;
-}
-
 void dfi_effect_after(df_graph *g, df_node *n) {
   const df_op *op = dfi_op_info_at(n->op)->op;
   df_context *c = n->context;
   if (c->kind == DFI_TOP || (!op->effect && !op->ordered && !variable_among(n->nin, n->in))) return;
-  put_in_order(n, op->effect, false);
+  put_in_order(n, op->effect);
+  if (op->effect || op->ordered) dfi_builder_of(g)->neffects++;
   flow_happened(c, n, op->effect);
 }

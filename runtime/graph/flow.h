@@ -32,7 +32,7 @@ flow_entry *flow_push(df_graph *g);
 void flow_pop(df_graph *g);
 flow_entry *flow_top(df_graph *g);                /* NULL when nothing is open */
 df_context *flow_context(df_graph *g, df_context_kind kind, df_context *parent);
-typedef enum flow_op { FLOW_SWITCH, FLOW_MERGE, FLOW_ENTER, FLOW_EXIT, FLOW_NEXT, FLOW_LOOP_COND, FLOW_IDENTITY, FLOW_READ,
+typedef enum flow_op { FLOW_SWITCH, FLOW_MERGE, FLOW_ENTER, FLOW_EXIT, FLOW_NEXT, FLOW_LOOP_COND, FLOW_IDENTITY,
   FLOW_REF_SWITCH, FLOW_REF_ENTER, FLOW_OPS } flow_op;
 const dfi_op_info *flow_info(flow_op op);
 bool flow_is(const df_node *n, flow_op op);
@@ -47,6 +47,8 @@ bool flow_is_constant_enter(const df_node *n);
 df_node *flow_enter(df_loop *l, df_output outer, bool constant, df_error *err);
 /* Makes n, the first of its context, wait for what was done outside. */
 void flow_order(df_node *n);
+/* Does n, of context c, wait for `read` by what it is computed from? Looks at a few nodes only: false says perhaps not. */
+bool flow_follows(const df_node *n, const df_node *read, const df_context *c);
 /* A construct inside c has effects (or reads) and is over when `n` has run. */
 void flow_happened(df_context *c, df_node *n, bool effect);
 void flow_blame(df_error *err, const char *where);  /* fills err->source when it is empty */

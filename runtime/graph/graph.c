@@ -411,12 +411,6 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
   df_context *context = spec->raw && spec->context ? spec->context : g->current;
 
   bool inner = !spec->raw && context->kind != DFI_TOP;
-  if (inner && (o->traits & DFO_READS_VARIABLE)) {
-    bool failed;
-    df_node *read = dfi_read_hook(g, spec, &failed, err);
-    if (read || failed) return read;
-  }
-  if (inner && o->op->stateful && dfi_effect_before(g, spec, err)) return NULL;
 
   /* Inputs as they can be used here; a capture adds nodes of its own first. */
   df_output few[16], *in = (df_output *)spec->in;

@@ -38,6 +38,7 @@ typedef struct dfi_builder {
   dfi_control *control;  int32_t ncontrol, control_cap;
   const char **device;   int32_t ndevice, device_cap;
   const char *last_where;        /* interned */
+  int64_t     neffects;          /* side effects built so far in branches and loops */
   /* The open node: from df_node_begin to df_node_end. */
   bool        open;
   int32_t     op;

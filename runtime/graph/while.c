@@ -185,7 +185,8 @@ int32_t df_while_pred_end(df_graph *g, int32_t pred_node, int32_t pred_index, in
   if (p.node) l->loop_cond = flow_node(g, FLOW_LOOP_COND, l->pred, 1, &p, NULL, l->pred->pivot, p, l->where, err);
   if (!p.node || !l->loop_cond) return err ? err->code : DF_INTERNAL;
   if (l->pred->last_effect) dfi_node_add_control(l->loop_cond, l->pred->last_effect);
-  for (int32_t i = 0; i < l->pred->nreads; i++) dfi_node_add_control(l->loop_cond, l->pred->reads[i]);
+  for (int32_t i = 0; i < l->pred->nreads; i++)
+    if (!flow_follows(l->loop_cond, l->pred->reads[i], l->pred)) dfi_node_add_control(l->loop_cond, l->pred->reads[i]);
   df_output carrier = DFI_NONE;
   for (int32_t i = 0; i < l->n; i++) {
     if (!var_switch(l, &l->var[i], err)) return err ? err->code : DF_INTERNAL;
@@ -285,17 +286,21 @@ int32_t df_while_end(df_graph *g, int32_t n, const int32_t *results, int32_t *ex
     if (!l->var[n].result.node) return err ? err->code : DF_INTERNAL;
     own++;
   }
+  dfi_loop_var *carrier = &l->var[0];
   for (int32_t i = 0; i < own; i++) {
     dfi_loop_var *v = &l->var[i];
     if (!var_next(l, v, err)) return err ? err->code : DF_INTERNAL;
     exit_shape(v);
     if (body->last_effect) dfi_node_add_control(v->next, body->last_effect);
-    for (int32_t r = 0; r < body->nreads; r++) dfi_node_add_control(v->next, body->reads[r]);
+    if (v->merge == l->pred->pivot) carrier = v;
   }
+  /* What the next iteration does waits for the carrier, and that for this iteration's reads: one edge a read is enough. */
+  for (int32_t r = 0; r < body->nreads; r++)
+    if (!flow_follows(carrier->next, body->reads[r], body)) dfi_node_add_control(carrier->next, body->reads[r]);
   for (int32_t i = 0; i < n; i++) { exits[2 * i] = l->var[i].exit->id; exits[2 * i + 1] = 0; }
   l->built = true;
   bool effect = body->last_effect || l->pred->last_effect;
-  if (effect || body->nreads || l->pred->nreads) flow_happened(l->parent, l->var[0].exit, effect);
+  if (effect || body->nreads || l->pred->nreads) flow_happened(l->parent, carrier->exit, effect);
   flow_pop(g);
   return DF_OK;
 }

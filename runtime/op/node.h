@@ -52,7 +52,6 @@ struct df_context {
   int32_t     nreads;
   struct dfi_map *captures; /* of a branch: outer output -> Switch output. dfi_map: graph.c */
   struct dfi_map *cache;    /* read-once values such as a variable's top-level read; by (node, index) */
-  struct dfi_map *assigned; /* handles of the variables assigned in here so far, and in contexts inside; control_flow.c */
 };
 
 /* Contexts, conds and loops know each other and nodes: a field that points is copied in copy.c, too. */

@@ -44,6 +44,7 @@ enum {
   DFO_RANDOM         = 1 << 3,    /* draws from the session's generator: another value in each run and iteration */
   DFO_VARIABLE       = 1 << 5,    /* its one output names a variable of the session */
   DFO_READS_VARIABLE = 1 << 6,    /* gives the variable's value, and does nothing else */
+  DFO_GRAD_PASSES    = 1 << 7,    /* the gradient of its first input is that of its output, which may be sparse */
   /* The TensorArray ops, by what they do with the array of input 0. */
   DFO_ARRAY_NEW      = 1 << 8,    /* makes one */
   DFO_ARRAY_GRAD     = 1 << 9,    /* gives its gradient array */

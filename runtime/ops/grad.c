@@ -40,7 +40,7 @@ static int32_t grad_array_saved(dfi_grad *g, df_node *n, const df_output *dy, df
 }
 
 static const df_op ops[] = {
-  { .type = "ReadVariableSaved", .in = "resource:handle value:T", .out = "output:T", .types = "T=all",
+  { .type = "ReadVariableSaved", .traits = DFO_GRAD_PASSES, .in = "resource:handle value:T", .out = "output:T", .types = "T=all",
     .doc = "value, which a read of the variable gave before",
     .shape = shape_last, .grad = grad_variable_saved, .kernel = { [DF_REF] = kernel_variable_saved } },
   { .type = "TensorArrayReadSaved", .in = "handle:handle index:I value:T", .out = "output:T", .types = "I=int32|int64 T=all",

@@ -225,7 +225,7 @@ static const df_op ops[] = {
     .attrs = "dtype:dtype shape:shape=? shared_name:string='' container:string=''",
     .doc = "a handle of the session's variable; those of one container and shared name are one variable",
     .stateful = true, .no_grad = true, .shape = shape_handle, .kernel = { [DF_REF] = kernel_handle } },
-  { .type = "ReadVariableOp", .traits = DFO_READS_VARIABLE, .in = "resource:handle", .out = "value:dtype", .types = "dtype=any", .attrs = "dtype:dtype",
+  { .type = "ReadVariableOp", .traits = DFO_READS_VARIABLE | DFO_GRAD_PASSES, .in = "resource:handle", .out = "value:dtype", .types = "dtype=any", .attrs = "dtype:dtype",
     .doc = "the variable's value as it is now; what is assigned later does not change it",
     .stateful = true, .shape = shape_read, .grad = grad_pass, .kernel = { [DF_REF] = kernel_read } },
   { .type = "AssignVariableOp", .lua = "assign", .in = "resource:handle value:T", .out = "output:T", .types = "T=any",

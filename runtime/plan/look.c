@@ -5,7 +5,7 @@
 static int32_t fate_with_token(const dfi_pnode *q) {
   switch ((dfi_kind)q->kind) {
   case DFI_K_SCALAR: return DF_FATE_SCALAR;
-  case DFI_K_KERNEL: return DF_FATE_KERNEL;
+  case DFI_K_KERNEL: case DFI_K_READ: return DF_FATE_KERNEL;
   case DFI_K_UNFED: return DF_FATE_KERNEL;
   default: return DF_FATE_FLOW;
   }

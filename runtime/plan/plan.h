@@ -30,6 +30,7 @@ typedef uint32_t dfi_operand;
 /* What the executor does with a node. */
 typedef enum dfi_kind {
   DFI_K_SCALAR,     /* a function on unboxed numbers; the kernel when an operand turns out to be a tensor */
+  DFI_K_READ,       /* of a variable; the kernel when there is no value */
   DFI_K_KERNEL, DFI_K_SWITCH, DFI_K_MERGE, DFI_K_ENTER, DFI_K_EXIT, DFI_K_NEXT, DFI_K_CONST, DFI_K_CALL, DFI_K_ARG, DFI_K_RETURN, DFI_K_NOOP, DFI_K_UNFED,
   DFI_K_TRIGGER     /* as NOOP, but it runs whatever its inputs are */
 } dfi_kind;

@@ -26,12 +26,12 @@ int32_t dfi_step_lock(dfi_step *s, df_kernel *k, int32_t n) {
     for (; at > 0 && (uintptr_t)order[at - 1] > (uintptr_t)s->var[i]; at--) order[at] = order[at - 1];
     order[at] = s->var[i];
   }
-  for (int32_t i = 0; i < n; i++) pthread_mutex_lock(&order[i]->lock);
+  for (int32_t i = 0; i < n; i++) dfi_variable_lock(order[i]);
   return DF_OK;
 }
 
 int32_t dfi_step_unlock(dfi_step *s, int32_t code) {
-  for (int32_t i = 0; i < s->n; i++) pthread_mutex_unlock(&s->var[i]->lock);
+  for (int32_t i = 0; i < s->n; i++) dfi_variable_unlock(s->var[i]);
   return code;
 }
 

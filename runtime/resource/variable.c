@@ -22,17 +22,17 @@ dfi_variable *dfi_variable_new(uint8_t dtype, const dfi_shape *shape, const char
 }
 
 bool dfi_variable_initialised(dfi_variable *v) {
-  pthread_mutex_lock(&v->lock);
+  dfi_variable_lock(v);
   bool yes = v->value.kind != DF_EMPTY;
-  pthread_mutex_unlock(&v->lock);
+  dfi_variable_unlock(v);
   return yes;
 }
 
 void dfi_variable_reset(dfi_variable *v) {
-  pthread_mutex_lock(&v->lock);
+  dfi_variable_lock(v);
   df_value old = v->value;
   v->value = (df_value){ 0 };
-  pthread_mutex_unlock(&v->lock);
+  dfi_variable_unlock(v);
   dfi_value_drop(&old);
 }
 
@@ -41,9 +41,9 @@ static int32_t uninitialised(const dfi_variable *v, df_error *err) {
 }
 
 int32_t dfi_variable_read(dfi_variable *v, df_value *out, df_error *err) {
-  pthread_mutex_lock(&v->lock);
+  dfi_variable_lock(v);
   *out = dfi_value_copy(&v->value);
-  pthread_mutex_unlock(&v->lock);
+  dfi_variable_unlock(v);
   return DFI_LIKELY(out->kind != DF_EMPTY) ? DF_OK : uninitialised(v, err);
 }
 
@@ -59,10 +59,10 @@ static int32_t put(dfi_variable *v, const df_value *value) {
   df_value mine = dfi_value_copy(value), old;
   mine.dead = mine.flags = 0;
   mine.uses = 0;
-  pthread_mutex_lock(&v->lock);
+  dfi_variable_lock(v);
   old = v->value;
   v->value = mine;
-  pthread_mutex_unlock(&v->lock);
+  dfi_variable_unlock(v);
   dfi_value_drop(&old);
   return DF_OK;
 }
@@ -77,9 +77,9 @@ int32_t dfi_variable_replace(dfi_variable *v, const df_value *value, bool same_s
   if (value->dtype != v->dtype) return check(v, value, err);
   if (same_shape) {
     if (now.rank < 0) now = dfi_shape_scalar();      /* what TensorFlow makes of a shape that is not known */
-    pthread_mutex_lock(&v->lock);
+    dfi_variable_lock(v);
     if (v->value.kind != DF_EMPTY) now = dfi_value_shape(&v->value);
-    pthread_mutex_unlock(&v->lock);
+    dfi_variable_unlock(v);
     char a[160], b[160];
     if (!dfi_shape_equal(&now, &given))
       return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "variable '%s' holds %s but is given %s (validate_shape = false would allow it)",
@@ -139,10 +139,10 @@ static int32_t update(dfi_variable *v, dfk_update_op op, const df_value *by, df_
 }
 
 int32_t dfi_variable_update(dfi_variable *v, dfk_update_op op, const df_value *by, df_value *out, df_error *err) {
-  pthread_mutex_lock(&v->lock);
+  dfi_variable_lock(v);
   int32_t code = update(v, op, by, err);
   if (!code && out) *out = dfi_value_copy(&v->value);
-  pthread_mutex_unlock(&v->lock);
+  dfi_variable_unlock(v);
   return code;
 }
 
@@ -183,9 +183,9 @@ static int32_t scatter(dfi_variable *v, dfk_update_op op, const df_tensor *indic
 
 int32_t dfi_variable_scatter(dfi_variable *v, dfk_update_op op, const df_tensor *indices, const df_value *updates,
                              df_value *out, df_error *err) {
-  pthread_mutex_lock(&v->lock);
+  dfi_variable_lock(v);
   int32_t code = scatter(v, op, indices, updates, err);
   if (!code && out) *out = dfi_value_copy(&v->value);
-  pthread_mutex_unlock(&v->lock);
+  dfi_variable_unlock(v);
   return code;
 }

@@ -4,6 +4,8 @@
  * update does is never seen through it. An update works in place while nobody else holds the tensor and on a
  * copy otherwise. Any thread; the lock guards `value` and is held for one read or one update, never for two
  * (but for the training steps, which lock their variables in the order of their addresses).
+ *
+ * A number is read without the lock: `number` is the value as of the last unlock, for as long as `is_number` says so.
  */
 #ifndef DFLOW_VARIABLE_H
 #define DFLOW_VARIABLE_H
@@ -14,6 +16,8 @@ typedef struct dfi_variable {
   dfi_handle      base;
   pthread_mutex_t lock;         /* guards value */
   df_value        value;        /* kind DF_EMPTY until it is initialised */
+  _Atomic uint64_t number;      /* written under the lock, read without it */
+  _Atomic bool    is_number;    /* the same */
   uint8_t         dtype;
   dfi_shape       shape;        /* what every value must fit; -1: any */
   char           *name;         /* owned */
@@ -47,6 +51,28 @@ int32_t dfi_variable_scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op,
 int32_t dfi_variable_place_slice(dfi_variable *v, df_kernel *k, int32_t at, const df_value *update);
 /* The value, an int32 or int64 number below `limit`, goes up by one; *out is what it was. DF_OUT_OF_RANGE at the limit. */
 int32_t dfi_variable_count_up(dfi_variable *v, int64_t limit, df_value *out, df_error *err);
+/* Every change of `value` lies between these two. */
+static inline void dfi_variable_lock(dfi_variable *v) { pthread_mutex_lock(&v->lock); }
+static inline void dfi_variable_unlock(dfi_variable *v) {
+  bool number = v->value.kind == DF_SCALAR;
+  if (number) atomic_store_explicit(&v->number, v->value.as.u64, memory_order_relaxed);
+  atomic_store_explicit(&v->is_number, number, memory_order_release);
+  pthread_mutex_unlock(&v->lock);
+}
+/* The value of the variable whose handle this is, owned: what a read in a loop costs. False: there is none. The number may be
+ * that of a moment ago, when the variable is becoming a tensor meanwhile: then the read came before that. */
+static inline bool dfi_variable_peek(const df_value *handle, df_value *out) {
+  dfi_variable *v = handle->as.handle;
+  if (DFI_UNLIKELY(handle->kind != DF_HANDLE || v->base.type != DFI_VARIABLE)) return false;
+  if (DFI_LIKELY(atomic_load_explicit(&v->is_number, memory_order_acquire))) {
+    *out = (df_value){ .kind = DF_SCALAR, .dtype = v->dtype, .as.u64 = atomic_load_explicit(&v->number, memory_order_acquire) };
+    return true;
+  }
+  pthread_mutex_lock(&v->lock);
+  *out = dfi_value_copy(&v->value);
+  pthread_mutex_unlock(&v->lock);
+  return out->kind != DF_EMPTY;
+}
 /* For the training steps: the lock is held by the caller. The value's elements to write to, nobody else's from now on;
  * NULL: not initialised, or no memory for the copy. */
 void   *dfi_variable_writable(dfi_variable *v, df_error *err);

@@ -48,9 +48,9 @@ static int32_t scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const
 }
 
 int32_t dfi_variable_scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices, const df_value *updates) {
-  pthread_mutex_lock(&v->lock);
+  dfi_variable_lock(v);
   int32_t code = scatter_nd(v, k, op, indices, updates);
-  pthread_mutex_unlock(&v->lock);
+  dfi_variable_unlock(v);
   return code;
 }
 
@@ -100,14 +100,14 @@ static int32_t place_slice(dfi_variable *v, df_kernel *k, int32_t at, const df_v
 }
 
 int32_t dfi_variable_place_slice(dfi_variable *v, df_kernel *k, int32_t at, const df_value *update) {
-  pthread_mutex_lock(&v->lock);
+  dfi_variable_lock(v);
   int32_t code = place_slice(v, k, at, update);
-  pthread_mutex_unlock(&v->lock);
+  dfi_variable_unlock(v);
   return code;
 }
 
 int32_t dfi_variable_count_up(dfi_variable *v, int64_t limit, df_value *out, df_error *err) {
-  pthread_mutex_lock(&v->lock);
+  dfi_variable_lock(v);
   int32_t code = DF_OK;
   if (v->value.kind == DF_EMPTY) dfi_variable_writable(v, err), code = DF_FAILED_PRECONDITION;
   else if (v->value.kind != DF_SCALAR || (v->dtype != DF_INT32 && v->dtype != DF_INT64)) {
@@ -124,6 +124,6 @@ int32_t dfi_variable_count_up(dfi_variable *v, int64_t limit, df_value *out, df_
       else v->value.as.i64++;
     }
   }
-  pthread_mutex_unlock(&v->lock);
+  dfi_variable_unlock(v);
   return code;
 }

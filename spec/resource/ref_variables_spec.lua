@@ -27,7 +27,7 @@ local function open(x) return df.placeholder_with_default(x, { -1 }) end
 describe('a reference variable', function()
   before_each(df.reset)
 
-  it('is read where it enters a loop or a branch', function()
+  it('is read where it is used in a loop or a branch', function()
     local v = filled(df.float32{ 1, 2 })
     local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, x) return i + 1, x + v end, { df.int32(0), v })
     same(df.run(y), { 4, 8 })

@@ -1,7 +1,7 @@
 --- Variable: a value that a session keeps between runs. Usable wherever an Output is: there it is read.
 --
--- A Variable has the methods and operators of an Output, applied to a read that is made where it is used; at the top level
--- without control dependencies one read serves all uses.
+-- A Variable has the methods and operators of an Output, applied to a read that is made where it is used. Without control
+-- dependencies one read serves all uses at the top level, and all of a body or branch between two side effects there.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -27,7 +27,15 @@ end
 --- The Output that stands for v where it is used.
 local function as_output(v)
   local g = v.graph
-  if core.current_context(g.handle) ~= 0 or g.controls then return read(v) end
+  if g.controls then return read(v) end
+  local context = core.current_context(g.handle)
+  if context ~= 0 then
+    local last, effects = rawget(v, 'within'), core.graph_effects(g.handle)
+    if last and last.context == context and last.effects == effects then return last.read end
+    last = { context = context, effects = effects, read = read(v) }
+    v.within = last
+    return last.read
+  end
   local o = rawget(v, 'snapshot')
   if not o then
     o = read(v)
@@ -57,7 +65,7 @@ Variable.__index = function(v, key)
   local field = fields[key]
   if field then return field(v) end
   if type(key) == 'number' or type(key) == 'table' then return ops.element(as_output(v), key) end
-  if key == 'snapshot' or key == 'd' or key == 'trainable' then return nil end
+  if key == 'snapshot' or key == 'within' or key == 'd' or key == 'trainable' then return nil end
   method = graph.methods[key] or ops.find_method(key)
   if method then return method end
   return as_output(v)[key]
