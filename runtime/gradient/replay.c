@@ -226,9 +226,9 @@ static int32_t var_of_merge(dfi_replayed_loop *k, df_node *merge) {
 /* The rest of the variable whose Merge was copied: its Switch, what the body gives, and its Exit. */
 static bool come_back(dfi_replay *c, df_node *merge) {
   df_loop *l = merge->context->loop;
-  dfi_loop_var *v = &l->var[var_of_merge(copied_loop(c, l), merge)];
-  if (!copy_all(c, (df_output){ v->swtch, 1 }) || !copy_all(c, first_of(v->next)) || !copy_all(c, first_of(v->exit))) return false;
-  dfi_node_add_input(dfi_replay_find(c, first_of(merge)).node, dfi_replay_find(c, first_of(v->next)));
+  const dfi_loop_var v = l->var[var_of_merge(copied_loop(c, l), merge)];   /* a copy: what is saved on the way adds variables to l */
+  if (!copy_all(c, (df_output){ v.swtch, 1 }) || !copy_all(c, first_of(v.next)) || !copy_all(c, first_of(v.exit))) return false;
+  dfi_node_add_input(dfi_replay_find(c, first_of(merge)).node, dfi_replay_find(c, first_of(v.next)));
   return true;
 }
 
