@@ -85,7 +85,7 @@ local function part(name)
   return module
 end
 local parts = {
-  train = 'dflow.train', data = 'dflow.data', nn = 'dflow.nn',
+  train = 'dflow.train', data = 'dflow.data', nn = 'dflow.nn', rnn = 'dflow.rnn',
 }
 local inside = {
   load_npy = 'dflow.exchange.npy', save_npy = 'dflow.exchange.npy', load_npz = 'dflow.exchange.npy', save_npz = 'dflow.exchange.npy',

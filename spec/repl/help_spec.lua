@@ -43,7 +43,7 @@ local function public()
   local list = {}
   for _, name in ipairs(df.names()) do list[#list + 1] = name end
   for name in pairs(ops.aliases) do list[#list + 1] = name end
-  for _, part in ipairs{ 'train', 'nn', 'data' } do
+  for _, part in ipairs{ 'train', 'nn', 'rnn', 'data' } do
     for name, v in pairs(df[part]) do
       if type(v) == 'function' and not ops.find(name) then list[#list + 1] = part .. '.' .. name end
     end
@@ -142,7 +142,7 @@ describe('help', function()
     end
     local checked = 0
     for what, known in pairs(taken) do
-      for _, name in ipairs{ what, 'nn.' .. what, 'data.' .. what, 'train.' .. what, 'Queue:' .. what, 'Run:' .. what, 'Optimizer:' .. what } do
+      for _, name in ipairs{ what, 'nn.' .. what, 'rnn.' .. what, 'data.' .. what, 'train.' .. what, 'Queue:' .. what, 'Run:' .. what, 'Optimizer:' .. what } do
         local list = help.signature(name) and not registry.entry(name) and help.options(name) or {}
         if #list > 0 then
           checked = checked + 1

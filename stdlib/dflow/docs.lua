@@ -117,6 +117,12 @@ M.families = {
   'nn.Conv2D nn.Conv1D nn.DepthwiseConv2D nn.Conv2DTranspose nn.MaxPool2D nn.AvgPool2D conv2d',
   'conv2d depthwise_conv2d_native nn.Conv2D nn.DepthwiseConv2D',
   'nn.MaxPool2D nn.AvgPool2D nn.MaxPool1D nn.AvgPool1D nn.GlobalMaxPool nn.GlobalAvgPool',
+  'rnn rnn.RNNCell rnn.LSTMCell rnn.GRUCell rnn.MultiRNNCell rnn.dynamic_rnn',
+  'rnn.DropoutWrapper rnn.ResidualWrapper rnn.AttentionWrapper rnn.ACTCell rnn.MultiRNNCell',
+  'rnn.BahdanauAttention rnn.LuongAttention rnn.AttentionWrapper nn.AdditiveAttention',
+  'rnn.dynamic_rnn rnn.bidirectional_rnn rnn.raw_rnn rnn.decode rnn.beam_search while_loop',
+  'rnn.decode rnn.TrainingHelper rnn.ScheduledEmbeddingTrainingHelper rnn.GreedyEmbeddingHelper '
+    .. 'rnn.SampleEmbeddingHelper rnn.beam_search',
   'nn.BatchNorm nn.LayerNorm nn.GroupNorm nn.RMSNorm',
   'nn.attention nn.AdditiveAttention nn.MultiHeadAttention nn.TransformerBlock nn.gelu',
     'data data.idx data.batches data.read data.permutation', 'moments reduce_mean l2_normalize',

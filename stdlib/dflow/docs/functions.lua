@@ -36,6 +36,24 @@ local macros = {
   option    strides: int or list = nil  as far as the window is long otherwise
   option    padding: string = 'VALID'  or 'SAME'
   option    name: string = nil  what the layer is called; one is found without it]],
+  cell = [[
+  option    kernel_initializer: any = nil  as of df.nn.Dense
+  option    bias_initializer: any = nil  as of df.nn.Dense; TensorFlow's otherwise
+  option    name: string = nil  what the cell is called; one is found without it]],
+  over = [[
+  option    parallel_iterations: int = 32  as for while_loop
+  option    save: string = 'keep'  as for while_loop
+  option    swap_memory: bool = false  as for while_loop
+  option    name: string = nil  what the loop is called]],
+  rnn = [[
+  option    lengths: int = nil  [batch]: past them outputs are zeros and the state stays; the loop
+              ends after the longest
+  option    initial_state: table = nil  cell:zero_state otherwise
+  option    time_major: bool = false  x is [time, batch, inputs]
+  option    parallel_iterations: int = 32  as for while_loop
+  option    save: string = 'keep'  as for while_loop
+  option    swap_memory: bool = false  as for while_loop
+  option    name: string = 'rnn'  what the loop is called]],
   affine = [[
   option    center: bool = true  whether there is a beta
   option    scale: bool = true  whether there is a gamma
@@ -650,18 +668,6 @@ df.nn.gru_cell(units, {…})
   example   local cell = df.nn.gru_cell(4)
             return cell.step(df.ones{2, 3}, cell.zero_state(2)).shape
 
-df.nn.dynamic_rnn(cell, x, {…})
-  The cell over time, in a while_loop: the outputs, laid out as x, and the last state. x is
-  [batch, time, inputs].
-  option    initial_state: table = nil  cell.zero_state otherwise
-  option    time_major: bool = false  x is [time, batch, inputs]
-  option    parallel_iterations: int = 32  as for while_loop
-  option    save: string = 'keep'  as for while_loop
-  option    swap_memory: bool = false  as for while_loop
-  option    name: string = 'rnn'  what the loop is called
-  gradient  backpropagation through time: a loop that goes backwards
-  example   df.nn.dynamic_rnn(df.nn.gru_cell(4), df.ones{2, 5, 3}).shape
-
 df.nn.glorot_uniform(rows, columns, dtype?, seed?)
   Weights as Glorot and Bengio draw them: uniform within sqrt(6 / (rows + columns)).
   example   df.nn.glorot_uniform(2, 3, 'float32', 1).shape
@@ -672,7 +678,7 @@ M.macros = macros
 
 --- By name: a page.
 M.functions = {}
-for _, part in ipairs{ text, (require 'dflow.docs.layers') } do
+for _, part in ipairs{ text, (require 'dflow.docs.layers'), (require 'dflow.docs.recurrent') } do
   for _, page in ipairs(pages.read(part, macros)) do
     M.functions[page[1]:gsub('^df%.', ''):match('^[%w_.]+')] = page
   end

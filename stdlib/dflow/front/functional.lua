@@ -1,6 +1,5 @@
 --- map_fn, foldl, foldr, scan, case, switch_case: made of cond, while_loop and TensorArray only, so their gradients need no
 -- words of their own.
-local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -69,20 +68,6 @@ local function check_function(fn, what)
   if type(fn) ~= 'function' then errors.bad('%s takes a function first, not %s', what, errors.describe(fn)) end
 end
 
---- An array around the loop whose body is being built, as that body sees it; `close` gives the array after the loop. The
--- dtype may be one that only the body knows.
-local function carried(g, d, size)
-  core.push_outer(g.handle)
-  local ok, ta = pcall(tensor_array.new, d, size)
-  core.pop_outer(g.handle)
-  if not ok then error(ta, 0) end
-  local number, node, index = core.while_add_var(g.handle, ta.handle.node, ta.handle.index)
-  local inside = tensor_array.wrap(graph.output(g, node, index), ta.d)
-  return inside, function(last)
-    return tensor_array.wrap(graph.output(g, core.while_close_var(g.handle, number, last.handle.node, last.handle.index)), ta.d)
-  end
-end
-
 --- The whole array, which has as many rows as x: known while building where x's are.
 local function stacked(ta, x)
   local out = ta:stack()
@@ -116,7 +101,7 @@ function M.map_fn(fn, elems, opts)
       finished = {}
       nest.each(like, nest.is_structure, function(v)
         local o = convert.to_output(v, nil, g, 'map_fn')
-        local ta, close = carried(g, o.dtype, n)
+        local ta, close = tensor_array.carried(g, o.dtype, n)
         finished[#finished + 1] = close(ta:write(i, o))
       end)
       return f.add(i, 1)

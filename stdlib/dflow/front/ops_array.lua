@@ -85,7 +85,7 @@ def('concat', { 'values', 'axis' }, {}, function(o)
   if type(values) ~= 'table' then
     errors.bad('concat takes a list of values, not %s', errors.describe(values))
   end
-  if getmetatable(values) ~= nil then values = { values } end
+  if not errors.is_data(values) then values = { values } end
   if #values == 0 then errors.bad('concat: the list is empty') end
   return op('ConcatV2', { values, int32(o.axis, convert.graph_of(values)) }, { name = o.name })
 end)

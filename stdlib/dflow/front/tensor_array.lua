@@ -5,6 +5,7 @@ local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
+local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
 local registry = require 'dflow.front.registry'
 local ops = require 'dflow.front.ops'
@@ -54,6 +55,20 @@ function M.new(dtype, size, opts)
     dtype = d, dynamic_size = opts.dynamic_size, clear_after_read = opts.clear_after_read, name = opts.name,
     tensor_array_name = opts.name, element_shape = opts.element_shape or nil })
   return M.wrap(handle, d, opts.name)
+end
+
+--- An array around the loop whose body is being built, as that body sees it; `close` gives the array after the loop from the array at
+-- the body's end. The dtype may be one that only the body knows.
+function M.carried(g, d, size, opts)
+  core.push_outer(g.handle)
+  local ok, ta = pcall(M.new, d, size, opts)
+  core.pop_outer(g.handle)
+  if not ok then error(ta, 0) end
+  local number, node, index = core.while_add_var(g.handle, ta.handle.node, ta.handle.index)
+  local inside = M.wrap(graph.output(g, node, index), ta.d)
+  return inside, function(last)
+    return M.wrap(graph.output(g, core.while_close_var(g.handle, number, last.handle.node, last.handle.index)), ta.d)
+  end
 end
 
 local function value_of(ta, v, what)

@@ -170,4 +170,24 @@ function M.get_variable(name, shape, opts)
   return v
 end
 
+--- What names in g's current variable scope begin with: '' or 'encoder/'.
+function M.prefix(g)
+  local name = scope_of(g).name
+  return name == '' and '' or name .. '/'
+end
+
+--- A layer's variable of this full name: shared where the scope says so and it is there, else made and known to get_variable by the name.
+-- @param start  function() -> the initial value
+function M.named(g, full, start, shape, dtype, trainable)
+  g.named_variables = g.named_variables or {}
+  local known = g.named_variables[full]
+  if known and scope_of(g).reuse then return share(known, full, shape, dtype) end
+  core.push_scope(g.handle, '')
+  local ok, v = pcall(variable.new, start, { name = full, trainable = trainable, shape = shape })
+  core.pop_scope(g.handle)
+  if not ok then error(v, 0) end
+  if not known then g.named_variables[full] = v end
+  return v
+end
+
 return M

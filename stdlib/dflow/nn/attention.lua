@@ -164,7 +164,7 @@ local MultiHead = layer.class{
   text = function(l) return ('%d, %d'):format(l.heads, l.width) end,
   build = function(l)
     l.wide = l.width
-    for _, name in ipairs(parts) do l[name].given_name = l.scope .. '/' .. name end
+    for _, name in ipairs(parts) do l[name].full_name = l.scope .. '/' .. name end
   end,
   call = function(l, opts, query, keys, values)
     query = l:input(query, 3, 3, SEQUENCE, 'its query')
@@ -231,7 +231,7 @@ local Block = layer.class{
   build = function(l, x)
     l.width = l:size_of(x, -1)
     if l.width ~= l.size then l:bad('its input is %s, [batch, time, %d] is expected', shown(x), l.size) end
-    for _, name in ipairs{ 'norm1', 'attention', 'norm2', 'dense1', 'dense2' } do l[name].given_name = l.scope .. '/' .. name end
+    for _, name in ipairs{ 'norm1', 'attention', 'norm2', 'dense1', 'dense2' } do l[name].full_name = l.scope .. '/' .. name end
   end,
   call = function(l, opts, x)
     x = l:input(x, 3, 3, SEQUENCE)

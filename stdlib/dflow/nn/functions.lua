@@ -6,8 +6,6 @@ local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
 local variable = require 'dflow.front.variable'
-local tensor_array = require 'dflow.front.tensor_array'
-local control = require 'dflow.front.control'
 local ops = require 'dflow.front.ops'
 local arguments = require 'dflow.front.arguments'
 
@@ -112,29 +110,7 @@ function M.gru_cell(units, opts)
   return cell
 end
 
---- df.nn.dynamic_rnn(cell, x, {initial_state, time_major = false, parallel_iterations, save}): the cell over time, in a while_loop.
--- @param x  [batch, time, inputs], or [time, batch, inputs] when time_major
--- @return   the outputs, laid out as x, and the last state
-function M.dynamic_rnn(cell, x, opts)
-  opts = errors.options(opts, 'dynamic_rnn', { 'initial_state', 'time_major', 'parallel_iterations', 'save', 'swap_memory', 'name' })
-  x = convert.to_output(x, nil, nil, 'dynamic_rnn')
-  if graph.rank(x) ~= 3 then
-    errors.bad('dynamic_rnn: x is %s, [batch, time, inputs] is expected', tensor.shape_text(x.dtype, x.shape))
-  end
-  return graph.with(x.graph, function()
-    local by_time = opts.time_major and x or f.transpose(x, { 1, 0, 2 })
-    local shape = by_time.shape
-    local time = f.dim(by_time, 0)
-    local state = opts.initial_state or cell.zero_state(shape[2] >= 0 and shape[2] or f.dim(by_time, 1), x.dtype)
-    local rows = tensor_array.new(x.dtype, time):unstack(by_time)
-    local _, out, last = control.while_loop(function(t) return f.less(t, time) end, function(t, ta, s)
-      local h, after = cell.step(rows:read(t), s)
-      return f.add(t, 1), ta:write(t, h), after
-    end, { f.int32(0), tensor_array.new(x.dtype, time), state },
-       { parallel_iterations = opts.parallel_iterations, save = opts.save, swap_memory = opts.swap_memory, name = opts.name or 'rnn' })
-    local stacked = out:stack()
-    return opts.time_major and stacked or f.transpose(stacked, { 1, 0, 2 }), last
-  end)
-end
+--- df.nn.dynamic_rnn: that of df.rnn, which takes these cells, too.
+function M.dynamic_rnn(...) return require('dflow.rnn').dynamic_rnn(...) end
 
 return M

@@ -8,7 +8,7 @@ local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
-local variable = require 'dflow.front.variable'
+local variable_scope = require 'dflow.front.variable_scope'
 local initializers = require 'dflow.nn.initializers'
 
 local M = {}
@@ -55,13 +55,14 @@ end
 --- A class of layers.
 -- @param spec  {kind = 'Dense', made = {names of the fields that the first call makes}, known = {names of the other fields},
 --              options = {names of what a call's options may be}, build = function(l, x, …), call = function(l, opts, x, …),
---              inputs = how many values a call takes, text = function(l) -> what stands in the parentheses, methods = {…}}
+--              inputs = how many values a call takes, text = function(l) -> what stands in the parentheses, methods = {…},
+--              cell = true: a call takes a value and a state, which may be a table with names, and no options}
 function M.class(spec)
   local class = { kind = spec.kind, build = spec.build, call = spec.call, text = spec.text, inputs = spec.inputs or 1,
-                  options = spec.options or {}, methods = spec.methods or {}, made = {}, known = {}, open = spec.open }
+                  options = spec.options or {}, methods = spec.methods or {}, made = {}, known = {}, cell = spec.cell or false }
   for _, name in ipairs(spec.made or {}) do class.made[name] = true end
   for _, name in ipairs(spec.known or {}) do class.known[name] = true end
-  for _, name in ipairs{ 'given_name', 'scope', 'graph', 'own', 'inner', 'mode', 'dtype', 'in_shape', 'out_shape', 'user_name' } do class.known[name] = true end
+  for _, name in ipairs{ 'given_name', 'scope', 'graph', 'own', 'inner', 'mode', 'dtype', 'in_shape', 'out_shape', 'full_name' } do class.known[name] = true end
   return class
 end
 
@@ -92,8 +93,8 @@ end
 -- @param trainable    false: a running average or the like, which is no parameter
 function methods.weight(l, field, shape, initializer, trainable)
   local dtype, title = l.dtype, ("%s: the initializer of '%s'"):format(l:title(), field)
-  local v = variable.new(function() return initializers.value(initializer, shape, dtype, title) end,
-                         { name = l.scope .. '/' .. field:gsub('%.', '/'), trainable = trainable ~= false })
+  local v = variable_scope.named(l.graph, l.scope .. '/' .. field, function() return initializers.value(initializer, shape, dtype, title) end,
+                                 shape, dtype, trainable ~= false)
   l.own[#l.own + 1] = v
   rawset(l, field, v)
   return v
@@ -176,10 +177,15 @@ function methods.size_of(l, x, axis, what)
   return d
 end
 
---- Before the variables are made: which graph they belong to, of which dtype, and what their names begin with.
-function methods.settle(l, x, base)
+--- Before the variables are made: which graph they belong to, of which dtype, and what their names begin with: the variable scope's name
+-- and the layer's own, which is found where none is given; of a layer inside another what that one says.
+function methods.settle(l, x)
   l.graph, l.dtype = x.graph, x.dtype
-  l.scope = rawget(l, 'given_name') or base or automatic_name(x.graph, snake(l.class.kind))
+  l.scope = rawget(l, 'full_name')
+  if l.scope then return end
+  local prefix = variable_scope.prefix(x.graph)
+  local name = rawget(l, 'given_name')
+  l.scope = name and prefix .. name or automatic_name(x.graph, prefix .. snake(l.class.kind))
 end
 
 --- Builds what is not built yet; checks what is. A build that fails leaves the layer as it was.
@@ -209,7 +215,7 @@ local function split(l, n, ...)
   if n > 1 and errors.is_data(last) then
     local key = next(last)
     if type(key) == 'string' or (key == nil and n > 1) then
-      if not l.class.open then errors.options(last, 'the call of ' .. l:title(), l.class.options) end
+      errors.options(last, 'the call of ' .. l:title(), l.class.options)
       args[n] = nil
       return last, args, n - 1
     end
@@ -218,10 +224,12 @@ local function split(l, n, ...)
 end
 
 Layer.__call = function(l, ...)
-  local opts, args, n = split(l, select('#', ...), ...)
+  local opts, args, n
+  if l.class.cell then opts, args, n = {}, { ... }, select('#', ...) else opts, args, n = split(l, select('#', ...), ...) end
   local inputs = l.class.inputs
   if n > inputs then
-    l:bad('it takes %d value%s and a table of options; value %d is %s', inputs, inputs == 1 and '' or 's', inputs + 1, errors.describe(args[inputs + 1]))
+    l:bad('it takes %d value%s%s; value %d is %s', inputs, inputs == 1 and '' or 's', l.class.cell and '' or ' and a table of options', inputs + 1,
+          errors.describe(args[inputs + 1]))
   end
   local g = convert.graph_of(args)
   local function run() return l.class.call(l, opts, graph.unpack(args, 1, inputs)) end

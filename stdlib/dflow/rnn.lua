@@ -1,0 +1,21 @@
+--- df.rnn: recurrent cells, what wraps them, and the loops that run them over time; the door to the rooms in rnn/.
+local errors = require 'dflow.front.errors'
+
+local M = {}
+for room, names in pairs{
+  cells = { 'RNNCell', 'LSTMCell', 'GRUCell' },
+  wrappers = { 'MultiRNNCell', 'DropoutWrapper', 'ResidualWrapper', 'BahdanauAttention', 'LuongAttention', 'AttentionWrapper', 'ACTCell' },
+  loops = { 'dynamic_rnn', 'bidirectional_rnn', 'raw_rnn' },
+  decode = { 'TrainingHelper', 'ScheduledEmbeddingTrainingHelper', 'GreedyEmbeddingHelper', 'SampleEmbeddingHelper', 'decode' },
+  beam = { 'beam_search' },
+} do
+  local from = require('dflow.rnn.' .. room)
+  for _, name in ipairs(names) do M[name] = from[name] end
+end
+
+return setmetatable(M, { __index = function(_, name)
+  local names = {}
+  for known in pairs(M) do names[#names + 1] = known end
+  table.sort(names)
+  errors.bad("df.rnn has no '%s'%s (it has: %s)", tostring(name), errors.hint(name, names), table.concat(names, ', '))
+end })
