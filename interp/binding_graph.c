@@ -394,6 +394,40 @@ static int core_cond_end(lua_State *L) {
   return 2;
 }
 
+/* function_begin(g, name, dtypes, results or nil, where) -> number, list of argument nodes */
+static int core_function_begin(lua_State *L) {
+  df_graph *g = graph_arg(L);
+  int32_t n, nresults = -1, few[64], more[64], *dtypes = dfb_ints_arg(L, 3, &n, few, 64), *results = NULL;
+  if (!lua_isnil(L, 4)) results = dfb_ints_arg(L, 4, &nresults, more, 64);
+  int32_t *args = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *args, 0);
+  df_error err;
+  int32_t f = df_function_begin(g, text_or_null(L, 2), n, dtypes, nresults, results, text_or_null(L, 5), args, &err);
+  if (f < 0) return dfb_raise(L, &err);
+  lua_pushinteger(L, f);
+  dfb_push_ints(L, n, args);
+  return 2;
+}
+
+/* function_end(g, results) */
+static int core_function_end(lua_State *L) {
+  df_graph *g = graph_arg(L);
+  int32_t n, few[64], *results = dfb_ints_arg(L, 2, &n, few, 64);
+  df_error err;
+  if (df_function_end(g, n / 2, results, &err)) return dfb_raise(L, &err);
+  return 0;
+}
+
+/* function_call(g, function, args, name, where) -> node */
+static int core_function_call(lua_State *L) {
+  df_graph *g = graph_arg(L);
+  int32_t n, few[64], *args = dfb_ints_arg(L, 3, &n, few, 64);
+  df_error err;
+  int32_t node = df_function_call(g, int_arg(L, 2), n / 2, args, text_or_null(L, 4), text_or_null(L, 5), &err);
+  if (node < 0) return dfb_raise(L, &err);
+  lua_pushinteger(L, node);
+  return 1;
+}
+
 static int core_while_invariant(lua_State *L) {
   int64_t dims[DF_MAX_RANK];
   int32_t rank = dfb_dims_arg(L, 3, dims);
@@ -575,7 +609,8 @@ const luaL_Reg dfb_graph_functions[] = {
   { "graph_standing", core_graph_standing },     { "graph_unwind", core_graph_unwind },
   { "flow_abort", core_flow_abort },             { "cond_begin", core_cond_begin },
   { "cond_branch_end", core_cond_branch_end },   { "cond_end", core_cond_end },
-  { "cond_turn", core_cond_turn },
+  { "cond_turn", core_cond_turn },               { "function_begin", core_function_begin },
+  { "function_end", core_function_end },         { "function_call", core_function_call },
   { "push_top", core_push_top },                 { "pop_top", core_pop_top },
   { "while_invariant", core_while_invariant },   { "while_var_name", core_while_var_name },
   { "while_begin", core_while_begin },           { "while_pred_end", core_while_pred_end },

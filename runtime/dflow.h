@@ -243,6 +243,15 @@ int32_t     df_node_attr(df_graph *g, int32_t node, const char *name, df_attr_va
 /* True when a run of this output needs no feed and has no side effect: a prompt may run it to show its value. */
 bool        df_output_needs_nothing(df_graph *g, int32_t node, int32_t index);
 
+/* ---- graph functions: begin; build the body from the arguments; end(results); call. A body may call functions that are begun and not
+ * ended, itself among them, if what they return was said (nresults -1: it was not). begin gives a number and writes the n argument nodes;
+ * -1: an error. call gives the id of a node whose first outputs are the results, behind them one that is the library's own; -1. A body
+ * that is given up is left by df_flow_abort, and its function cannot be called. ------------------- */
+int32_t df_function_begin(df_graph *g, const char *name, int32_t n, const int32_t *dtypes, int32_t nresults, const int32_t *results, const char *where,
+                          int32_t *args, df_error *err);
+int32_t df_function_end(df_graph *g, int32_t n, const int32_t *results, df_error *err);
+int32_t df_function_call(df_graph *g, int32_t function, int32_t n, const int32_t *args, const char *name, const char *where, df_error *err);
+
 /* ---- control flow: begin … end, no callbacks. After a failed call or a Lua error in a branch or body, call
  * df_flow_abort with the depth from before; what was built stays, unreachable. ------------------- */
 int32_t df_flow_depth(df_graph *g);

@@ -55,7 +55,7 @@ static inline void dfi_value_drop(df_value *v) {
 }
 /* Handles: variables and TensorArrays begin with this. */
 typedef struct dfi_handle { int32_t refs; /* atomic */ int32_t type; void (*destroy)(struct dfi_handle *h); } dfi_handle;
-enum { DFI_VARIABLE = 1, DFI_TENSOR_ARRAY = 2, DFI_QUEUE = 3, DFI_STACK = 4, DFI_ARRAY_V3 = 16, DFI_LIST = 17, DFI_BOX = 18, DFI_RAGGED = 19, DFI_OPTIONAL = 20 };
+enum { DFI_VARIABLE = 1, DFI_TENSOR_ARRAY = 2, DFI_QUEUE = 3, DFI_STACK = 4, DFI_ARRAY_V3 = 16, DFI_LIST = 17, DFI_BOX = 18, DFI_RAGGED = 19, DFI_OPTIONAL = 20, DFI_TAPE = 21 };
 static inline void *dfi_handle_retain(void *h) { __atomic_add_fetch(&((dfi_handle *)h)->refs, 1, __ATOMIC_RELAXED); return h; }
 static inline void dfi_handle_release(void *h) {
   dfi_handle *p = h;

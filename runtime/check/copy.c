@@ -29,6 +29,8 @@ static df_context *context_in(const copier *c, const df_context *x) {
 static df_loop *loop_in(const copier *c, const df_loop *l) { return l ? flow_of(c->to)->loop[l->id] : NULL; }
 static df_cond *cond_in(const copier *c, const df_cond *k) { return k ? flow_of(c->to)->cond[k->id] : NULL; }
 
+static dfi_function *function_in(const copier *c, const dfi_function *f) { return f ? flow_of(c->to)->function[f->id] : NULL; }
+
 static struct dfi_map *map_in(const copier *c, const struct dfi_map *m) {
   if (!m) return NULL;
   struct dfi_map *copy = dfi_map_new();
@@ -190,6 +192,7 @@ static void copy_context(const copier *c, df_context *to, const df_context *from
   to->pivot = node_in(c, from->pivot);
   to->cond = cond_in(c, from->cond);
   to->loop = loop_in(c, from->loop);
+  to->function = function_in(c, from->function);
   to->last_effect = node_in(c, from->last_effect);
   to->reads = NULL;
   if (from->nreads) to->reads = dfi_xmalloc(sizeof *to->reads * (size_t)from->nreads);
@@ -257,17 +260,56 @@ static void copy_cond(const copier *c, df_cond *to, const df_cond *from) {
   to->notes = map_in(c, from->notes);
 }
 
+/* Its gradients are differentiated anew in the copy; those that are there stay functions that are called. */
+static void copy_function(const copier *c, dfi_function *to, const dfi_function *from) {
+  *to = *from;
+  to->name = text_in(c, from->name);
+  to->where = text_in(c, from->where);
+  to->graph = c->to;
+  to->body = context_in(c, from->body);
+  to->caller = context_in(c, from->caller);
+  to->begin = node_in(c, from->begin);
+  to->tape = node_in(c, from->tape);
+  to->ret = node_in(c, from->ret);
+  to->cap = from->n;
+  to->arg = dfi_xcalloc((size_t)from->n + 1, sizeof *to->arg);
+  to->outer = dfi_xcalloc((size_t)from->n + 1, sizeof *to->outer);
+  for (int32_t i = 0; i < from->n; i++) {
+    to->arg[i] = node_in(c, from->arg[i]);
+    to->outer[i] = output_in(c, from->outer[i]);
+  }
+  const size_t n = (size_t)(from->nresults > 0 ? from->nresults : 0);
+  to->result = dfi_xcalloc(n + 1, 1);
+  for (size_t i = 0; i < n; i++) to->result[i] = c->wide && is_narrow(from->result[i]) ? DF_FLOAT64 : from->result[i];
+  to->call = NULL;
+  to->ncall = 0;
+  to->captures = map_in(c, from->captures);
+  to->saved = map_in(c, from->saved);
+  to->backward = NULL;
+  to->nbackward = 0;
+}
+
 static void make_room(df_graph *to, const flow *f) {
   flow *t = flow_of(to);
   t->context = dfi_xcalloc((size_t)f->ncontext + 1, sizeof *t->context);
   t->loop = dfi_xcalloc((size_t)f->nloop + 1, sizeof *t->loop);
   t->cond = dfi_xcalloc((size_t)f->ncond + 1, sizeof *t->cond);
+  t->function = dfi_xcalloc((size_t)f->nfunction + 1, sizeof *t->function);
+  t->nfunction = f->nfunction; t->function_cap = f->nfunction + 1;
   t->ncontext = f->ncontext; t->context_cap = f->ncontext + 1;
   t->nloop = f->nloop; t->loop_cap = f->nloop + 1;
   t->ncond = f->ncond; t->cond_cap = f->ncond + 1;
   for (int32_t i = 0; i < f->ncontext; i++) t->context[i] = dfi_xcalloc(1, sizeof(df_context));
   for (int32_t i = 0; i < f->nloop; i++) t->loop[i] = dfi_xcalloc(1, sizeof(df_loop));
   for (int32_t i = 0; i < f->ncond; i++) t->cond[i] = dfi_xcalloc(1, sizeof(df_cond));
+  for (int32_t i = 0; i < f->nfunction; i++) t->function[i] = dfi_xcalloc(1, sizeof(dfi_function));
+}
+
+/* What n needs beside its inputs: the end of the function that it calls, the keeping of the value that it loads. */
+static df_node *needs_besides(df_graph *g, const df_node *n) {
+  const df_op *op = dfi_op_info_at(n->op)->op;
+  const dfi_function *f = op->flow == DF_CALL ? flow_function_find(g, n->attrs[0].s) : NULL;
+  return f ? f->ret : strcmp(op->type, "FunctionLoad") ? NULL : dfi_function_save(g, n->attrs[0].s, n->attrs[1].i);
 }
 
 uint8_t *dfi_graph_needs(df_graph *g, int32_t n, const int32_t *outputs) {
@@ -281,6 +323,8 @@ uint8_t *dfi_graph_needs(df_graph *g, int32_t n, const int32_t *outputs) {
       int32_t id = j < u->nin ? u->in[j].node->id : u->control[j - u->nin]->id;
       if (!mark[id]) { mark[id] = 1; stack[top++] = id; }
     }
+    const df_node *more = needs_besides(g, u);
+    if (more && !mark[more->id]) { mark[more->id] = 1; stack[top++] = more->id; }
   }
   free(stack);
   return mark;
@@ -324,6 +368,10 @@ df_graph *df_graph_copy(df_graph *g, bool wide, int32_t nneed, const int32_t *ne
   for (int32_t i = 0; i < f->ncond; i++) {
     copy_cond(&c, flow_of(to)->cond[i], f->cond[i]);
     if (f->cond[i]->name) dfi_names_take(to, NULL, f->cond[i]->name);
+  }
+  for (int32_t i = 0; i < f->nfunction; i++) {
+    copy_function(&c, flow_of(to)->function[i], f->function[i]);
+    dfi_names_take(to, NULL, f->function[i]->name);
   }
   to->ncontexts = g->ncontexts; to->nloops = g->nloops; to->nconds = g->nconds; to->ngradients = g->ngradients;
   to->seed = g->seed;

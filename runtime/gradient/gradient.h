@@ -39,9 +39,11 @@ typedef struct region region;
 struct region {
   region      *parent;       /* NULL: the root */
   df_loop     *loop;         /* the body of this loop; or */
-  df_cond     *cond;         /* the branch `side` of this cond; or the root */
+  df_cond     *cond;         /* the branch `side` of this cond; or */
+  dfi_function *function;    /* the body of this function; or the root */
   int32_t      side;
   df_loop     *back;         /* of a loop: the backward loop */
+  df_output    tape;         /* of a function: what the call that is undone has kept, in backward */
   df_context  *forward;      /* the context that is differentiated */
   df_context  *backward;     /* where its gradient is built */
   df_output    index;        /* of a loop: where the forward iteration saves, in backward: its number, or what it counts down */
@@ -135,6 +137,9 @@ df_output saved_array(pass *p, region *r, df_output v);
 
 /* gradient/cond.c */
 bool grad_cond(pass *p, region *r, df_cond *c);
+
+/* gradient/function.c: dx[i] of the inputs of n, a FunctionCall, that are wanted. */
+bool grad_call(pass *p, region *r, df_node *n, const df_output *dy, df_output *dx);
 
 /* gradient/loop.c */
 bool grad_while(pass *p, region *r, df_loop *l);

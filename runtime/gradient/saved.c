@@ -14,7 +14,7 @@ void note(pass *p, region *r, df_output v, enum note_how how) {
   while (base->cond && base->parent && !base->loop) base = base->parent;
   df_cond *cond = NULL;
   if (!base->loop) for (base = r; base->cond; base = base->parent) cond = base->cond;
-  note_of(base->loop, cond, p->asks, v, how);
+  if (base->loop || cond) note_of(base->loop, cond, p->asks, v, how);      /* else a function's tape has it */
 }
 
 void note_of(df_loop *l, df_cond *cond, df_node *asks, df_output v, enum note_how how) {
@@ -62,6 +62,7 @@ int32_t df_saved(df_graph *g, int32_t node, int32_t room, int32_t *out) {
   while (head < tail) {
     const df_node *n = g->node[queue[head++]];
     for (const df_context *c = n->context; c->kind != DFI_TOP; c = c->parent) {
+      if (c->kind == DFI_CALLED) break;
       uint8_t *mark = c->kind == DFI_BRANCH ? &cond[c->cond->id] : &loop[c->loop->id];
       if (*mark) break;
       *mark = 1;

@@ -8,7 +8,7 @@
  *   what the body returns as a loop variable                   carried: it is what the iteration undone before began with,
  *                                                              and in the first of all what the loop gave
  *   anything else                                              saved: written to a TensorArray by the forward iteration,
- *                                                              read by the backward one
+ *                                                              read by the backward one; of a function to the call's tape
  * The array is one more variable of the forward loop, written at the trip counter in the value's own context and handed
  * out through the conds around it. Its handle after the loop is a forward value like any other, so in a loop within a loop
  * the arrays are saved in an array. A branch in no loop saves in an array of one location. What a loop or cond saves is
@@ -28,6 +28,8 @@ df_output variable_handle(df_output o) {
   while (flow_is_constant_enter(o.node) || flow_is(o.node, FLOW_IDENTITY) ||
          (flow_is(o.node, FLOW_SWITCH) && o.node->context->kind == DFI_BRANCH))
     o = o.node->in[0];
+  const df_output outer = flow_captured(o);             /* a function's argument */
+  if (outer.node) return variable_handle(outer);
   return dfi_is_variable(o.node) && dfi_dtype(o) == DF_RESOURCE ? o : DFI_NONE;
 }
 
@@ -41,7 +43,8 @@ static df_output outside(const region *r, df_output v) {
   if (r->loop && loop_capture(r->loop, v)) return n->in[0];
   if (n->context != r->forward) return v;
   if (r->cond && flow_is(n, FLOW_SWITCH)) return n->in[0];
-  return DFI_NONE;
+  const df_output outer = r->function ? flow_captured(v) : DFI_NONE;
+  return outer.node && outer.node->context->kind == DFI_TOP ? outer : DFI_NONE;
 }
 
 /* Is v the iteration that a backward loop undoes, or its counter, one more? */
@@ -102,7 +105,7 @@ static df_cond *outermost_cond(const region *r) {
 static struct dfi_map **memory_of(region *r) {
   region *base = r;
   while (base->cond) base = base->parent;
-  return base->loop ? &base->loop->saved : &outermost_cond(r)->saved;
+  return base->loop ? &base->loop->saved : r->function ? &r->function->saved : &outermost_cond(r)->saved;
 }
 
 static bool is_read_again(const region *r, const df_node *n) {
@@ -262,12 +265,35 @@ df_output saved_array(pass *p, region *r, df_output v) {
   return exit;
 }
 
+/* The call keeps v, a value of a function's body, in its tape; the slot's number is the place among all that it keeps. */
+static df_output save_in_tape(pass *p, region *r, df_output v) {
+  dfi_function *f = r->function;
+  df_output known = dfi_map_get(f->saved, v);
+  if (!known.node) {
+    known.index = dfi_map_count(f->saved);
+    known.node = dfi_function_node(f, "FunctionSave", 2, (df_output[]){ { f->tape, 0 }, v }, 2, (df_attr[]){ { 0 }, { .i = known.index } }, false, p->err);
+    if (!known.node) { p->b.failed = true; return DFI_NONE; }
+    if (!f->saved) f->saved = dfi_map_new();
+    dfi_map_put(f->saved, v, known);
+  }
+  dfi_attr_string(&p->b, "function", f->name);
+  dfi_attr_int(&p->b, "slot", known.index);
+  dfi_attr_int(&p->b, "dtype", dfi_dtype(v));
+  df_output load = dfi_op(&p->b, "FunctionLoad", r->tape);
+  if (load.node) {
+    load.node->out[0].shape = *dfi_shape_at(v);
+    load.node->out[0].of = v.node->out[v.index].of;
+  }
+  return load;
+}
+
 static df_output save(pass *p, region *r, df_output v) {
+  if (r->function) return save_in_tape(p, r, v);
   region *base = r;
   while (base->cond) base = base->parent;
   df_output exit = saved_array(p, r, v);
   if (!exit.node) return DFI_NONE;
-  df_output h = base->loop ? value(p, base->parent, exit) : exit;
+  df_output h = base->loop ? value(p, base->parent, exit) : base->function ? value(p, base, exit) : exit;
   df_output at = base->loop ? base->index : dfi_const_int(&p->b, 0);
   if (!h.node) return DFI_NONE;
   dfi_attr_int(&p->b, "dtype", dfi_dtype(v));

@@ -42,6 +42,8 @@ void dfi_node_add_control(df_node *n, df_node *control);        /* no duplicates
 /* ---- control flow (control_flow.c) ---------------------------------------------------------- */
 /* The output as it can be used in context c: itself, or captured through every context between. An error names both lines. */
 df_output dfi_resolve(df_graph *g, df_output o, df_context *c, df_error *err);
+/* The node that keeps a value of that slot of the function's calls; NULL: none does. */
+df_node *dfi_function_save(df_graph *g, const char *function, int64_t slot);
 /* Adds a variable to a loop that is built already: exits where the parent is. result is given with dfi_loop_close_var. */
 int32_t dfi_loop_add_var(df_loop *l, df_output init, const char *name, df_output *in_pred, df_output *in_body, df_error *err);
 int32_t dfi_loop_close_var(df_loop *l, int32_t var, df_output result, df_output *exit, df_error *err);

@@ -72,14 +72,14 @@ static void push_other(df_graph *g, df_context *c, const char *scope) {
 }
 static void pop_other(df_graph *g) {
   flow_entry *e = flow_top(g);
-  if (!e || e->cond || e->loop) return;
+  if (!e || e->cond || e->loop || e->function) return;
   df_pop_control(g);
   flow_pop(g);
 }
 
 static bool is_construct(const flow *f, int32_t scope) {
   for (int32_t i = 0; i < f->nopen; i++)
-    if (f->open[i].scope == scope && (f->open[i].cond || f->open[i].loop)) return true;
+    if (f->open[i].scope == scope && (f->open[i].cond || f->open[i].loop || f->open[i].function)) return true;
   return false;
 }
 
@@ -106,7 +106,7 @@ void df_push_top(df_graph *g) { push_other(g, g->top, chosen_scope(g)); }
 void df_pop_top(df_graph *g)  { pop_other(g); }
 void df_push_outer(df_graph *g) {
   flow_entry *e = flow_top(g);
-  push_other(g, e && (e->loop || e->cond) ? e->outer : g->current, NULL);
+  push_other(g, e && (e->loop || e->cond || e->function) ? e->outer : g->current, NULL);
 }
 void df_pop_outer(df_graph *g) { pop_other(g); }
 
@@ -139,6 +139,7 @@ void dfi_flow_free(df_graph *g) {
     dfi_map_free(f->cond[i]->saved); dfi_map_free(f->cond[i]->notes);
     free(f->cond[i]->result[0]); free(f->cond[i]->result[1]); free(f->cond[i]->merge); free(f->cond[i]);
   }
+  flow_functions_free(f);
   free(f->open); free(f->invariant); free(f->name); free(f->context); free(f->loop); free(f->cond);
   free(f);
   g->flow = NULL;
@@ -225,6 +226,7 @@ static bool at_home(df_output o, const df_context *c) {
 
 static df_output capture(df_graph *g, df_output o, df_context *c, df_error *err) {
   if (at_home(o, c)) return o;
+  if (c->kind == DFI_CALLED) return flow_function_capture(c->function, o, err);
   df_output up = capture(g, o, c->parent, err);
   if (!up.node) return DFI_NONE;
   struct dfi_map **map = c->kind == DFI_BRANCH ? &c->captures : &c->loop->captures;
@@ -245,6 +247,14 @@ static df_output capture(df_graph *g, df_output o, df_context *c, df_error *err)
   return found;
 }
 
+/* Is o a value of where the function that c stands in is being built, which is as good as its first call's? */
+static bool seen_by_caller(df_output o, const df_context *c) {
+  while (c && c->kind != DFI_CALLED) c = c->parent;
+  if (!c || !c->function->caller) return false;
+  for (const df_context *x = c->function->caller; x; x = x->parent) if (at_home(o, x)) return true;
+  return seen_by_caller(o, c->function->caller);
+}
+
 static const char *known_line(const char *where) { return where && *where ? where : "a line not known"; }
 
 static df_output out_of_sight(df_output o, const df_context *c, df_error *err) {
@@ -253,6 +263,9 @@ static df_output out_of_sight(df_output o, const df_context *c, df_error *err) {
   if (home->kind == DFI_PRED && c && dfi_context_inside(c, home->loop->body))
     dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "`%s:%d`, built at %s in the predicate of the while_loop `%s` (%s), cannot be used in its body: "
              "compute it there again", name, o.index, line, home->loop->name, known_line(home->loop->where));
+  else if (home->kind == DFI_CALLED)
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "`%s:%d`, built at %s in the function `%s` (%s), cannot be used outside it: return it",
+             name, o.index, line, home->function->name, known_line(home->function->where));
   else if (home->kind == DFI_BRANCH)
     dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "`%s:%d`, built at %s in the %s branch of the cond `%s` (%s), cannot be used outside that branch: "
              "return it from the branch", name, o.index, line, home->side ? "true" : "false", home->cond->name, known_line(home->cond->where));
@@ -267,6 +280,7 @@ df_output dfi_resolve(df_graph *g, df_output o, df_context *c, df_error *err) {
   if (o.node->context == c) return o;
   for (const df_context *x = c; x; x = x->parent)
     if (at_home(o, x)) return capture(g, o, c, err);
+  if (seen_by_caller(o, c)) return capture(g, o, c, err);
   if (g->foreign) {
     df_output v = g->foreign(g, o);
     if (v.node && dfi_context_inside(c, v.node->context)) return dfi_resolve(g, v, c, err);
@@ -308,7 +322,7 @@ static void put_in_order(df_node *n, bool effect) {
       if (last) dfi_node_add_control(n, last);
       else if (c == n->context && c->pivot && c->pivot != n) dfi_node_add_control(n, c->pivot);
     }
-    if (last) return;
+    if (last || c->kind == DFI_CALLED) return;      /* what the outside did, the call has waited for */
     if (c->kind != DFI_BRANCH) border = c->loop;
   }
 }
@@ -344,8 +358,9 @@ static df_node *variable_of(df_output handle) {
     df_node *n = handle.node;
     if (dfi_is_variable(n)) return n;
     bool passes = flow_is_constant_enter(n) || flow_is(n, FLOW_IDENTITY) || (flow_is(n, FLOW_SWITCH) && n->context->kind == DFI_BRANCH);
-    if (!passes) return NULL;
-    handle = n->in[0];
+    const df_output outer = flow_captured(handle);
+    if (!passes && !outer.node) return NULL;
+    handle = passes ? n->in[0] : outer;
   }
 }
 

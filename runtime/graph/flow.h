@@ -7,8 +7,9 @@
 
 /* A cond or a loop that is being built. */
 typedef struct flow_entry {
-  df_cond    *cond;          /* one of the two */
+  df_cond    *cond;          /* one of the three, or none: another context until it is popped */
   df_loop    *loop;
+  dfi_function *function;
   int32_t     stage;         /* cond: branches ended; loop: 0 in the predicate, 1 in the body */
   int32_t     nuser;         /* loop: the variables that the caller knows; a hidden counter may follow */
   int32_t     scope;         /* where its scope stands among the builder's: names of variables leave it out */
@@ -25,6 +26,7 @@ typedef struct flow {
   df_context **context; int32_t ncontext, context_cap;  /* all but the top one; owned */
   df_loop    **loop; int32_t nloop, loop_cap;     /* owned */
   df_cond    **cond; int32_t ncond, cond_cap;     /* owned */
+  dfi_function **function; int32_t nfunction, function_cap;  /* owned */
 } flow;
 
 flow *flow_of(df_graph *g);
@@ -44,6 +46,20 @@ df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_o
 df_loop *flow_loop_new(df_graph *g, const char *name, const char *where);
 df_cond *flow_cond_new(df_graph *g, const char *name, const char *where);
 bool flow_is_constant_enter(const df_node *n);
+/* function.c */
+df_output flow_function_capture(dfi_function *f, df_output o, df_error *err);      /* the argument of f that o is inside */
+dfi_function *flow_function_find(df_graph *g, const char *name);                   /* NULL: none of this name was built here */
+bool flow_is_argument(const df_node *n);                                           /* a FunctionArg */
+df_output flow_captured(df_output o);                                              /* what a captured argument is outside; none of others */
+void flow_functions_free(flow *f);
+void flow_functions_infer(df_graph *g);                                            /* function_shapes.c: of those that are being built */
+/* As df_function_begin and its fellows, for C. */
+dfi_function *dfi_function_begin(df_graph *g, const char *name, int32_t n, const dfi_out *args, int32_t nresults, const uint8_t *results,
+                                 const char *where, df_error *err);
+int32_t  dfi_function_end(df_graph *g, int32_t n, const df_output *results, df_error *err);
+df_node *dfi_function_call(dfi_function *f, int32_t n, const df_output *args, const char *name, const char *where, df_error *err);
+/* A node of f's body in its frame, in no order but that of its inputs and, where it hangs, of the call's begin. */
+df_node *dfi_function_node(dfi_function *f, const char *type, int32_t nin, const df_output *in, int32_t nattr, const df_attr *attrs, bool hangs, df_error *err);
 df_node *flow_enter(df_loop *l, df_output outer, bool constant, df_error *err);
 /* Makes n, the first of its context, wait for what was done outside. */
 void flow_order(df_node *n);

@@ -8,6 +8,7 @@
 typedef struct df_context  df_context;
 typedef struct df_loop     df_loop;
 typedef struct df_cond     df_cond;
+typedef struct dfi_function dfi_function;
 typedef struct dfi_out {
   uint8_t   dtype;
   bool      ref;            /* a reference to a variable of this dtype and shape: the slot holds its handle */
@@ -35,9 +36,9 @@ struct df_node {
   bool         loose;       /* a primitive of an imported graph that is part of no cond or loop: it has no gradient */
 };
 
-/* A control-flow context: the top level, a branch of a cond, the predicate or the body of a loop.
+/* A control-flow context: the top level, a branch of a cond, the predicate or the body of a loop, the body of a function.
  * A value of context c can be used in c and in every context inside c, there through captures. */
-typedef enum df_context_kind { DFI_TOP = 0, DFI_BRANCH, DFI_PRED, DFI_BODY } df_context_kind;
+typedef enum df_context_kind { DFI_TOP = 0, DFI_BRANCH, DFI_PRED, DFI_BODY, DFI_CALLED /* the body of a graph function */ } df_context_kind;
 struct df_context {
   df_context_kind kind;
   int32_t     id, depth;
@@ -46,6 +47,7 @@ struct df_context {
   df_cond    *cond;         /* of a branch */
   int32_t     side;         /* of a branch: 1 true, 0 false */
   df_loop    *loop;         /* of a predicate or body; both share the loop's captures */
+  dfi_function *function;   /* of a function's body */
   bool        raised;       /* found in an imported graph: its values may be fed where no loop is around them */
   df_node    *last_effect;  /* the last node with a side effect built here: effects keep program order */
   df_node   **reads;        /* stateful reads since last_effect */
@@ -55,6 +57,28 @@ struct df_context {
 };
 
 /* Contexts, conds and loops know each other and nodes: a field that points is copied in copy.c, too. */
+
+/* A graph function (graph/function.c). Its body stands in the graph once; each FunctionCall opens a frame of it. What the body uses of
+ * the outside is an argument behind those that the caller knows, and the last result of every call is its tape, where the call's
+ * values that a gradient needs are kept: gradient/function.c. */
+struct dfi_function {
+  int32_t     id;
+  const char *name, *where;            /* the frame's name, unique in the graph; interned */
+  df_graph   *graph;
+  df_context *body, *caller;           /* caller: where its building was begun; NULL once it is built */
+  df_node    *begin, *tape, *ret;      /* ret is NULL while it is built, and for ever where that failed */
+  int32_t     nknown, n, cap;          /* arguments: those the caller knows, all */
+  df_node   **arg;                     /* n FunctionArgs; owned */
+  df_output  *outer;                   /* n; owned: what a captured argument is outside; none for the others */
+  int32_t     nresults;                /* without the tape; -1: not known yet */
+  uint8_t    *result;                  /* dtypes; owned */
+  df_node   **call; int32_t ncall;     /* calls of it in bodies that were begun before it was built: its captures are added to them */
+  struct dfi_map *captures;            /* outer output -> its FunctionArg */
+  struct dfi_map *saved;               /* value of the body -> (FunctionSave, slot) */
+  int32_t     nbackward; struct dfi_backward *backward;    /* the functions of its gradient: gradient/function.c; owned */
+};
+/* The gradient of a function with regard to some of its arguments, of some of its results. */
+typedef struct dfi_backward { dfi_function *function; char *key; /* owned; which results, which arguments: a 1 or 0 each */ } dfi_backward;
 
 /* A cond as it was built: enough to add outputs later and to differentiate it. */
 struct df_cond {

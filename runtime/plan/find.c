@@ -2,6 +2,7 @@
  * The first three steps of plan.c, whose head tells how they hang together.
  */
 #include "plan/make.h"
+#include "graph/build.h"
 #include <stdio.h>
 
 /* ---- functions that call themselves ------------------------------------------------------------------ */
@@ -30,6 +31,13 @@ static void need(maker *m, df_node *n, int32_t **stack, int32_t *depth, int32_t 
   (*stack)[(*depth)++] = n->id;
 }
 
+/* A value that a call keeps is kept where somebody loads it. */
+static void need_saved(maker *m, df_node *n, int32_t **stack, int32_t *depth, int32_t *cap) {
+  if (strcmp(op_of(n)->type, "FunctionLoad")) return;
+  df_node *save = dfi_function_save(m->graph, attr_of(n, "function")->s, attr_of(n, "slot")->i);
+  if (save) need(m, save, stack, depth, cap);
+}
+
 void dfi_plan_prune(maker *m, int32_t nfetch, const int32_t *fetches) {
   int32_t *stack = NULL, depth = 0, cap = 0;
   for (int32_t i = 0; i < nfetch; i++) {
@@ -44,6 +52,7 @@ void dfi_plan_prune(maker *m, int32_t nfetch, const int32_t *fetches) {
     for (int32_t i = 0; i < n->ncontrol; i++) need(m, n->control[i], &stack, &depth, &cap);
     struct function *f = flow_of(n) == DF_CALL ? dfi_plan_function_of(m, n) : NULL;
     if (f) need(m, f->ret, &stack, &depth, &cap);
+    need_saved(m, n, &stack, &depth, &cap);
   }
   free(stack);
   m->needed = dfi_xmalloc(sizeof *m->needed * (size_t)(m->nneeded + 1));
@@ -340,6 +349,7 @@ void dfi_plan_prune_tokens(maker *m) {
     df_node *n = m->graph->node[stack[--depth]];
     if (m->mark[n->id].given_token) continue;       /* its inputs are beside the point */
     if (flow_of(n) == DF_CALL) need(m, dfi_plan_function_of(m, n)->ret, &stack, &depth, &cap);
+    need_saved(m, n, &stack, &depth, &cap);
     int32_t tokens = n->ncontrol, ngates = 0;
     df_output from;
     df_node *gate;

@@ -207,6 +207,29 @@ return function(core, C, own)
     return op, list_of(out, 2 * n)
   end
 
+  function core.function_begin(g, name, dtypes, results, where)
+    local d, n = pairs_of(dtypes)
+    local args, r, nresults = new('int32_t[?]', n + 1), nil, -1
+    local own = new('int32_t[?]', n + 1)
+    for i = 0, n - 1 do own[i] = d[i] end
+    if results then r, nresults = pairs_of(results) end
+    local f = C.df_function_begin(g, name, n, own, nresults, r, where, args, err)
+    if f < 0 then raise() end
+    return f, list_of(args, n)
+  end
+
+  function core.function_end(g, results)
+    local p, n = pairs_of(results)
+    if C.df_function_end(g, n / 2, p, err) ~= 0 then raise() end
+  end
+
+  function core.function_call(g, f, args, name, where)
+    local p, n = pairs_of(args)
+    local node = C.df_function_call(g, f, n / 2, p, name, where, err)
+    if node < 0 then raise() end
+    return node
+  end
+
   function core.while_invariant(g, var, dims)
     local rank = take_dims(dims)
     C.df_while_invariant(g, var, rank, dims_buffer)

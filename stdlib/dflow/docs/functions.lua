@@ -350,6 +350,16 @@ df.get_variable(name, shape, {initializer, dtype = 'float32', trainable = true})
   drawn. Loops, branches and name scopes have no part in the name.
   example   df.get_variable('w', {2, 3}, {initializer = 0}):eval()
 
+df.func(name, {dtypes}, fn, {returns, shapes, result_shapes})
+  A graph function: called like a Lua function, with values or Outputs, and may call itself and others; each call is a frame. fn is called when the
+  function is first called in a graph, and again where later calls have arguments of other shapes. `returns` lists the dtypes of its results and is needed
+  where it calls itself. What it uses of the outside is passed along; gradients go through the recursion.
+  example   local fib
+            fib = df.func('fib', {'int32'}, function(n)
+              return df.cond(n:lt(2), function() return n end, function() return fib(n - 1) + fib(n - 2) end)
+            end, {returns = {'int32'}})
+            return fib(10)
+
 df.control_dependencies(list, fn)
   What fn builds runs after all of list. Returns what fn returns.
   example   local v = df.Variable(1.0)

@@ -212,6 +212,7 @@ return {
   ["floormod"] = "[2 1] int32[2]",
   ["foldl"] = "6.0",
   ["foldr"] = "0.0",
+  ["func"] = "55",
   ["gather"] = "[[5. 6.]\n [1. 2.]] float32[2,2]",
   ["gather_nd"] = "[2. 5.] float32[2]",
   ["ge"] = "[false  true  true] bool[3]",

@@ -155,6 +155,8 @@ function M.cond(pred, true_fn, false_fn, opts)
   end)
 end
 
+M.guarded, M.branch_value = guarded, branch_value
+
 -- ---- while_loop ----------------------------------------------------------------------------------------------------
 local known = { 'parallel_iterations', 'save', 'swap_memory', 'maximum_iterations', 'shape_invariants', 'back_prop', 'name' }
 

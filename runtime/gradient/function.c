@@ -1,0 +1,146 @@
+/* function.c: the gradient of a call of a graph function is a call of another.
+ *
+ *   y…, tape = f(x…)         dx… = f_gradient(tape, dy…)
+ *
+ * f_gradient undoes f's body as any region is undone; what it needs of f's values the call of f has kept in its tape, from within its
+ * own frame (value.c). The tape of a call in f's body is such a value itself, and its gradient is a call of f_gradient, of whose
+ * building nothing but its arguments and results need be known by then. So a recursion is undone by a recursion, in reverse.
+ *
+ * There is one such function for each set of results that have a gradient and of arguments that want one. What f took from outside are
+ * arguments too, so the gradients of variables and captured values are results like the others.
+ */
+#include "gradient/gradient.h"
+#include <stdio.h>
+
+/* 1 for each of n outputs (then n inputs) that takes part; owned. */
+static char *key_of(pass *p, const dfi_function *f, df_node *n, const df_output *dy) {
+  char *key = dfi_xcalloc((size_t)(f->nresults + n->nin) + 2, 1);
+  for (int32_t i = 0; i < f->nresults; i++) key[i] = dy[i].node ? '1' : '0';
+  for (int32_t i = 0; i < n->nin; i++) key[f->nresults + i] = wanted(p, n->in[i]) && flows(p, n, i) ? '1' : '0';
+  return key;
+}
+
+static df_output argument(const dfi_function *f, int32_t i) { return (df_output){ f->arg[i], 0 }; }
+
+/* Has argument i a gradient that a call can return: a tensor's, or a variable's, which is dense? */
+static bool returns(const dfi_function *f, const char *key, int32_t i) {
+  return key[f->nresults + i] == '1' && continuous(gradient_dtype(argument(f, i))) &&
+         (dfi_dtype(argument(f, i)) != DF_RESOURCE || is_variable(argument(f, i)));
+}
+
+/* A handle of anything but a variable whose gradient is gathered: a TensorArray, or a tape where this is a gradient already. */
+static bool refuse(pass *p, const dfi_function *f, int32_t i) {
+  const df_output x = argument(f, i);
+  if (gather_empty(gather_find(p, x))) return true;
+  op_error(p, NULL, "a gradient through the function `%s`, built at %s, reaches a TensorArray (argument %d): stack it first and give the function the tensor",
+             f->name, *f->where ? f->where : "a line not known", i + 1);
+  return false;
+}
+
+/* The body of the gradient of f: between its arguments tape, dy… and its results dx…, in the context that is current. */
+static bool undo(pass *p, dfi_function *f, const dfi_function *back, const char *key) {
+  df_graph *g = p->graph;
+  df_output *y = pass_alloc(p, sizeof *y * (size_t)(f->nresults + 1)), *x = pass_alloc(p, sizeof *x * (size_t)(f->n + 1));
+  df_output *dx = pass_alloc(p, sizeof *dx * (size_t)(f->n + 1));
+  int32_t ny = 0, nx = 0, n = 0;
+  for (int32_t i = 0; i < f->nresults; i++) if (key[i] == '1') y[ny++] = f->ret->in[i];
+  for (int32_t i = 0; i < f->n; i++) if (key[f->nresults + i] == '1') x[nx++] = argument(f, i);
+  marks_begin(p, 0, ny, y, nx, x);
+  region top = { .forward = g->top, .backward = g->top };
+  region r = { .parent = &top, .function = f, .forward = f->body, .backward = g->current, .tape = argument(back, 0) };
+  p->now = &r;
+  for (int32_t i = 0; i < ny; i++) add_gradient(p, y[i], argument(back, i + 1));
+  bool ok = backprop(p, &r, ny, y);
+  for (int32_t i = 0; i < f->n && ok; i++) {
+    if (key[f->nresults + i] != '1') continue;
+    if (!returns(f, key, i)) { ok = refuse(p, f, i); continue; }
+    df_context *was = enter_context(p, r.backward);
+    p->now = &r;
+    dx[n] = gather_sum(p, &r, argument(f, i));
+    if (!dx[n].node && !failed(p)) dx[n] = full(p, &r, argument(f, i), 0, r.backward);
+    p->graph->current = was;
+    ok = dx[n++].node && !failed(p);
+  }
+  ok = ok && !dfi_function_end(g, n, dx, p->err);
+  region_free(&r);
+  region_free(&top);
+  return ok;
+}
+
+/* The arguments and results of the gradient: what is known before it is built. */
+static dfi_function *begin(pass *p, dfi_function *f, const char *key) {
+  dfi_out *args = pass_alloc(p, sizeof *args * (size_t)(f->nresults + 2));
+  uint8_t *results = pass_alloc(p, (size_t)f->n + 1);
+  int32_t n = 0, nresults = 0;
+  args[n++] = (dfi_out){ .dtype = DF_RESOURCE, .shape = dfi_shape_scalar() };
+  for (int32_t i = 0; i < f->nresults; i++) {
+    if (key[i] != '1') continue;
+    const df_output y = f->ret->in[i];
+    args[n++] = (dfi_out){ .dtype = dfi_dtype(y), .shape = *dfi_shape_at(y) };
+  }
+  for (int32_t i = 0; i < f->n; i++) if (returns(f, key, i)) results[nresults++] = gradient_dtype(argument(f, i));
+  const char *slash = strrchr(f->name, '/');
+  char name[200];
+  snprintf(name, sizeof name, "%.180s_gradient", slash && slash[1] ? slash + 1 : f->name);
+  return dfi_function_begin(p->graph, name, n, args, nresults, results, f->where, p->err);
+}
+
+/* The gradient of f of that key, found or built. */
+static dfi_function *backward_of(pass *p, dfi_function *f, const char *key) {
+  for (int32_t i = 0; i < f->nbackward; i++) if (!strcmp(f->backward[i].key, key)) return f->backward[i].function;
+  df_graph *g = p->graph;
+  pass own = { .graph = g, .err = p->err, .where = p->where, .home = f->body, .outer = p, .interrupts = p->interrupts };
+  dfi_build_init(&own.b, g, f->where, p->err);
+  const int32_t depth = df_flow_depth(g);
+  df_context *current = g->current;
+  dfi_function *b = begin(&own, f, key);
+  if (b) {
+    f->backward = dfi_xrealloc(f->backward, sizeof *f->backward * (size_t)(f->nbackward + 1));
+    f->backward[f->nbackward++] = (dfi_backward){ b, dfi_xstrdup(key) };
+    g->gradient = &own;
+    if (!undo(&own, f, b, key)) {
+      df_flow_abort(g, depth);
+      for (int32_t i = 0; i < f->nbackward; i++)         /* it is no function */
+        if (f->backward[i].function == b) { free(f->backward[i].key); f->backward[i] = f->backward[--f->nbackward]; break; }
+      b = NULL;
+    }
+    g->gradient = p;
+  }
+  g->current = current;
+  pass_end(&own);
+  if (!b && !p->err->code) op_error(p, NULL, "the gradient of the function `%s` could not be built", f->name);
+  if (!b) p->b.failed = true;
+  return b;
+}
+
+bool grad_call(pass *p, region *r, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_function *f = flow_function_find(p->graph, n->attrs[0].s);
+  if (!f || !f->ret) return no_gradient(p, n);
+  bool any = false;
+  for (int32_t i = 0; i < f->nresults; i++) any |= dy[i].node != NULL;
+  if (dy[f->nresults].node) {
+    op_error(p, n, "second derivatives through the function `%s`, built at %s, are not built", f->name, *f->where ? f->where : "a line not known");
+    return false;
+  }
+  if (!any) return true;
+  char *key = key_of(p, f, n, dy);
+  dfi_function *b = backward_of(p, f, key);
+  bool ok = b != NULL;
+  if (ok) {
+    df_output *in = pass_alloc(p, sizeof *in * (size_t)(f->nresults + 2));
+    int32_t nin = 1, k = 0;
+    p->graph->current = r->backward;
+    in[0] = value(p, r, (df_output){ n, f->nresults });
+    for (int32_t i = 0; i < f->nresults; i++) if (dy[i].node) in[nin++] = dy[i];
+    df_node *call = failed(p) ? NULL : dfi_function_call(b, nin, in, NULL, n->where, p->err);
+    ok = call != NULL;
+    for (int32_t i = 0; i < n->nin && ok; i++) {
+      if (!returns(f, key, i)) continue;
+      dx[i] = (df_output){ call, k++ };
+      call->out[dx[i].index].shape = *gradient_shape(n->in[i]);
+    }
+    if (!ok) p->b.failed = true;
+  }
+  free(key);
+  return ok;
+}
