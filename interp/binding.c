@@ -288,6 +288,13 @@ static int core_op_info(lua_State *L) {
   return 1;
 }
 
+/* op_about(i, what): dflow.h's text, or nil. */
+static int core_op_about(lua_State *L) {
+  const char *about = df_op_about((int32_t)luaL_checkinteger(L, 1), luaL_checkstring(L, 2));
+  if (*about) lua_pushstring(L, about); else lua_pushnil(L);
+  return 1;
+}
+
 static int core_sigint_guard(lua_State *L) {
   df_sigint_guard(lua_toboolean(L, 1));
   return 0;
@@ -305,7 +312,7 @@ static const luaL_Reg functions[] = {
   { "own", core_own },           { "where", core_where },
   { "memory_reset_peak", core_memory_reset_peak },
   { "memory", core_memory },     { "memory_set_limit", core_memory_set_limit },
-  { "op_count", core_op_count }, { "op_info", core_op_info },
+  { "op_count", core_op_count }, { "op_info", core_op_info }, { "op_about", core_op_about },
   { "close", box_close },        { "sigint_guard", core_sigint_guard },
   { "clock", core_clock },
   { NULL, NULL }

@@ -3,13 +3,14 @@
  * same bits as cpu_x, or NULL for a dtype that has none. */
 #ifndef DFLOW_ELEMENTWISE_H
 #define DFLOW_ELEMENTWISE_H
+#include "formulas.h"
 #include "kernel.h"
 
 /* One operand. */
 #define DFK_UNARY(X) \
   X(neg) X(abs) X(sign) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(expm1) X(log) X(log1p) X(sin) X(cos) X(tan) \
   X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(lgamma) X(floor) X(ceil) \
-  X(round) X(rint) X(is_nan) X(is_inf) X(is_finite) X(sigmoid) X(softplus) X(softsign) X(relu) X(relu6) X(elu) X(selu) \
+  X(round) X(rint) X(is_nan) X(is_inf) X(is_finite) X(sigmoid) X(softplus) X(relu) X(relu6) X(elu) X(selu) \
   X(logical_not) X(invert)
 /* Two operands. The gradients take theirs in TensorFlow's order. */
 #define DFK_BINARY(X) \
@@ -18,11 +19,15 @@
   X(less) X(less_equal) X(greater) X(greater_equal) X(equal) X(not_equal) X(logical_and) X(logical_or) X(logical_xor) \
   X(bitwise_and) X(bitwise_or) X(bitwise_xor) X(left_shift) X(right_shift) \
   X(tanh_grad) X(sigmoid_grad) X(sqrt_grad) X(rsqrt_grad) X(reciprocal_grad) X(relu_grad) X(relu6_grad) X(elu_grad) \
-  X(selu_grad) X(softplus_grad) X(softsign_grad)
+  X(selu_grad) X(softplus_grad)
 #define X(name) int32_t ref_##name(df_kernel *k); int32_t cpu_##name(df_kernel *k); \
                 df_scalar_fn scalar_##name(const uint8_t *in_dtypes, uint8_t out_dtype);
+#define ROW(name, ...) X(name)
 DFK_UNARY(X)
 DFK_BINARY(X)
+DFK_FORMULAS1(ROW)
+DFK_FORMULAS2(ROW)
+#undef ROW
 X(select)                                   /* Select: the condition has the shape of the others, or one element, or one per row */
 X(select_v2)
 X(clip_by_value)

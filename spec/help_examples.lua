@@ -71,13 +71,14 @@ function M.run(name)
 end
 
 if arg and arg[0] and arg[0]:find('help_examples%.lua$') then
-  local lines, seen = {}, {}
+  local lines, seen, said = {}, {}, {}
+  require('dflow.docs').each_about('output', function(name) said[name] = true end)       -- their entries say it
   for _, name in ipairs(help.names()) do
     local example = help.example(name)
     local output, why = nil, nil
     if example then output, why = M.run(name) end
     if why then io.stderr:write(name, ': ', example, '\n  ', why, '\n') end
-    if output and output ~= '' and not seen[name] then lines[#lines + 1] = ('  [%q] = %q,'):format(name, output):gsub('\\\n', '\\n') end
+    if output and output ~= '' and not seen[name] and not said[name] then lines[#lines + 1] = ('  [%q] = %q,'):format(name, output):gsub('\\\n', '\\n') end
   end
   print('--- What the examples of help give; made by spec/help_examples.lua, compared by spec/repl/help_spec.lua.\nreturn {')
   print(table.concat(lines, '\n'))

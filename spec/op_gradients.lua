@@ -3,6 +3,7 @@
 -- An entry is a function of a builder `b` that gives y and the list of its xs. b.x(shape, low, high) makes a fed float64
 -- placeholder, b.op(type, inputs, attrs) a node of a type that has no function of its own.
 local df = require 'dflow'
+local core = require 'dflow.backend'
 local registry = require 'dflow.front.registry'
 local support = require 'spec.support'
 
@@ -39,7 +40,7 @@ local unary = {
   Expm1 = { -1, 1 }, Log = { 0.5, 3 }, Log1p = { 0.1, 2 }, Sin = { -2, 2 }, Cos = { -2, 2 }, Tan = { -1, 1 }, Asin = { -0.8, 0.8 },
   Acos = { -0.8, 0.8 }, Atan = { -2, 2 }, Sinh = { -2, 2 }, Cosh = { 0.2, 2 }, Tanh = { -1, 1 }, Asinh = { -2, 2 }, Acosh = { 1.5, 3 },
   Atanh = { -0.7, 0.7 }, Erf = { -1, 1 }, Erfc = { -1, 1 }, Lgamma = { 2.2, 4 }, Digamma = { 1.2, 4 }, Sigmoid = { -2, 2 },
-  Softplus = { -2, 2 }, Softsign = { 0.2, 2 }, Relu = { 0.3, 2 }, Relu6 = { 1, 5 }, Elu = { -2, -0.2 }, Selu = { -2, -0.2 },
+  Softplus = { -2, 2 }, Relu = { 0.3, 2 }, Relu6 = { 1, 5 }, Elu = { -2, -0.2 }, Selu = { -2, -0.2 },
   LeakyRelu = { -2, -0.2 }, Inv = { 0.5, 3 }, L2Loss = { -2, 2 }, Softmax = { -1, 1 }, LogSoftmax = { -1, 1 }, Identity = { -1, 1 },
 }
 
@@ -49,7 +50,7 @@ local binary = {
   Xdivy = { 0.5, 2 }, Xlogy = { 0.5, 2 }, Atan2 = { 0.5, 2 }, TanhGrad = { 0.2, 0.8 }, SigmoidGrad = { 0.2, 0.4 }, SqrtGrad = { 0.5, 2 },
   RsqrtGrad = { 0.5, 2 }, ReciprocalGrad = { 0.5, 2 }, ReluGrad = { 0.3, 2 }, Relu6Grad = { 0.3, 2 }, EluGrad = { -0.8, -0.2 },
   AddV2 = { -2, 2 }, Div = { 0.5, 2 }, MulNoNan = { 0.5, 2 }, Xlog1py = { 0.5, 2 }, InvGrad = { 0.5, 2 },
-  SeluGrad = { -0.8, -0.2 }, SoftplusGrad = { -2, 2 }, SoftsignGrad = { 0.3, 2 }, LeakyReluGrad = { -2, -0.3 },
+  SeluGrad = { -0.8, -0.2 }, SoftplusGrad = { -2, 2 }, LeakyReluGrad = { -2, -0.3 },
 }
 
 -- What all of these have in common is built on these two lines.
@@ -324,6 +325,18 @@ local not_here = {
   PreventGradient = true, TensorListResize = true, TensorArrayCopy = true, TensorArrayJoin = true, TensorArrayJoinGrad = true,
   TensorArrayGradV3 = true, RefIdentity = true, ReadVariableSaved = true, TensorArrayReadSaved = true,
 }
+
+-- Ops whose entry says where their gradient is looked at.
+for op = 0, core.op_count() - 1 do
+  local domain = core.op_about(op, 'domain')
+  if domain then
+    local info = core.op_info(op)
+    local low, high = domain:match('^(%S+) (%S+)$')
+    local one_input = not info.inputs:find(' ')
+    local into = one_input and unary or binary
+    into[info.type] = { tonumber(low), tonumber(high) }
+  end
+end
 
 --- Types that have an entry, sorted.
 function M.types()

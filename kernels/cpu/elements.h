@@ -7,6 +7,7 @@
  */
 #ifndef DFLOW_ELEMENTS_H
 #define DFLOW_ELEMENTS_H
+#include "../formulas.h"
 #include "vec.h"
 #include <stdbool.h>
 #include <tgmath.h>
@@ -56,7 +57,7 @@ FLOAT1(relu, !(x <= 0) ? x : 0)                      /* NaN stays */
 INT1(relu, x > 0 ? x : 0)
 FLOAT1(relu6, !(x <= 0) ? (x >= 6 ? 6 : x) : 0)
 INT1(relu6, x > 0 ? (x > 6 ? 6 : x) : 0)
-FLOAT1(softsign, fabs(x) == (t)INFINITY ? copysign((t)1, x) : x / (1 + fabs(x)))
+DFK_FORMULAS1(FLOAT1)
 INT1(invert, ~x)
 BOOL1(logical_not, !x)
 TEST1(is_nan, x != x)
@@ -124,7 +125,7 @@ FLOAT2(rsqrt_grad, y * (t)-0.5 * (x * x * x))
 FLOAT2(reciprocal_grad, -y * (x * x))
 NUMBER2(relu_grad, y > 0 ? x : 0)                     /* (dy, x) or (dy, y) */
 NUMBER2(relu6_grad, y > 0 && y < 6 ? x : 0)
-FLOAT2(softsign_grad, x / ((1 + fabs(y)) * (1 + fabs(y))))
+DFK_FORMULAS2(FLOAT2)
 FLOAT2(elu_grad, y < 0 ? x * (y + 1) : x)
 #define SELU_SCALE 1.0507009873554804934193349852946
 #define SELU_ALPHA 1.6732632423543772848170429916717

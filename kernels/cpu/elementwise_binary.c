@@ -99,7 +99,9 @@ NUMBERS(relu_grad)
 NUMBERS(relu6_grad)
 FLOATS(elu_grad)
 FLOATS(selu_grad)
-FLOATS(softsign_grad)
+#define ROW(name, ...) FLOATS(name)
+DFK_FORMULAS2(ROW)
+#undef ROW
 VECTORS(softplus_grad, softplus_grad)
 
 int32_t cpu_div(df_kernel *k) {

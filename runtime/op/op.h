@@ -59,6 +59,9 @@ enum dfi_fold { DFI_FOLD_DEFAULT = 0, DFI_FOLD_KERNEL, DFI_FOLD_PASS /* input 0 
 typedef struct dfi_infer dfi_infer;     /* below */
 typedef struct dfi_grad  dfi_grad;      /* grad.h */
 
+/* An op as TensorFlow's registry has it: see tensorflow/export_table.c for the words. */
+typedef struct dfi_tensorflow_op { const char *type, *in, *out, *attrs; } dfi_tensorflow_op;
+
 typedef struct df_op {
   const char *type, *lua, *in, *out, *types, *attrs, *doc, *example;
   df_flow  flow;
@@ -74,15 +77,30 @@ typedef struct df_op {
   bool     no_grad;       /* its gradient is zero everywhere or meaningless (comparisons, indices): stops silently */
   double   (*cost)(const df_kernel *k);                                            /* ns; NULL: 1 ns per input element */
   df_kernel_fn kernel[DF_DEVICES];                                                 /* CPU falls back to REF */
+  /* For help, gradient checks and exports; where an entry has none of these, their own tables are asked. */
+  const char *output;     /* what .example prints */
+  const char *see;        /* Lua names of related ops */
+  const char *derivative; /* `x = dy * y; y = …`: Lua, in terms of inputs, outputs, attributes and dy; or `none: why` */
+  const char *domain;     /* `-0.9 0.9`: where the inputs lie when its gradient is compared with differences */
+  const dfi_tensorflow_op *tensorflow;     /* NULL: as export_table.c has it, if it has */
+  const char *onnx;       /* the ONNX op of the same inputs and outputs, without attributes */
   df_scalar_fn (*scalar)(const uint8_t *in_dtypes, uint8_t out_dtype);             /* NULL, or may return NULL */
   int32_t  (*check)(dfi_infer *c);                                                 /* extra build-time checks; may be NULL */
 } df_op;
 
 /* A table of entries, registered at load. */
 typedef struct dfi_op_table { const df_op *ops; int32_t n; } dfi_op_table;
-extern const dfi_op_table dfi_ops_flow, dfi_ops_state, dfi_ops_math, dfi_ops_reduce, dfi_ops_nn,
-                          dfi_ops_array, dfi_ops_index, dfi_ops_random, dfi_ops_tensor_array, dfi_ops_linalg, dfi_ops_grad, dfi_ops_convert, dfi_ops_string, dfi_ops_v1, dfi_ops_segment, dfi_ops_blocks, dfi_ops_search, dfi_ops_window, dfi_ops_function,
-                          dfi_ops_array_v3, dfi_ops_ref, dfi_ops_train, dfi_ops_resource, dfi_ops_lstm, dfi_ops_list, dfi_ops_sparse, dfi_ops_ragged, dfi_ops_optional, dfi_ops_unknown, dfi_ops_queue, dfi_ops_stack, dfi_ops_trace;
+/* The families, one table each in ops/ (and check/trace.c). */
+#define DFI_OP_TABLES(X) \
+  X(flow) X(state) X(math) X(reduce) X(nn) X(array) \
+  X(index) X(random) X(tensor_array) X(linalg) X(grad) X(convert) \
+  X(string) X(v1) X(segment) X(blocks) X(search) X(window) \
+  X(function) X(array_v3) X(ref) X(train) X(resource) X(lstm) \
+  X(list) X(sparse) X(ragged) X(optional) X(unknown) X(queue) \
+  X(stack) X(trace) X(elementwise)
+#define X(name) extern const dfi_op_table dfi_ops_##name;
+DFI_OP_TABLES(X)
+#undef X
 
 /* The entry taken apart, made once when the library loads. */
 typedef struct dfi_arg {

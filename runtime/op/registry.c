@@ -7,11 +7,9 @@
 #include "op/op.h"
 #include <stdio.h>
 
-static const dfi_op_table *const tables[] = {
-  &dfi_ops_flow, &dfi_ops_state, &dfi_ops_math, &dfi_ops_reduce, &dfi_ops_nn,
-  &dfi_ops_array, &dfi_ops_index, &dfi_ops_random, &dfi_ops_tensor_array, &dfi_ops_linalg, &dfi_ops_grad, &dfi_ops_convert, &dfi_ops_string, &dfi_ops_v1, &dfi_ops_segment, &dfi_ops_blocks, &dfi_ops_search, &dfi_ops_window, &dfi_ops_function,
-  &dfi_ops_array_v3, &dfi_ops_ref, &dfi_ops_train, &dfi_ops_resource, &dfi_ops_lstm, &dfi_ops_list, &dfi_ops_sparse, &dfi_ops_ragged, &dfi_ops_optional, &dfi_ops_unknown, &dfi_ops_queue, &dfi_ops_stack, &dfi_ops_trace,
-};
+#define X(name) &dfi_ops_##name,
+static const dfi_op_table *const tables[] = { DFI_OP_TABLES(X) };
+#undef X
 
 static struct {
   dfi_op_info *info;
@@ -318,6 +316,16 @@ const char *df_op_inputs(int32_t op)  { return text(at(op)->in); }
 const char *df_op_outputs(int32_t op) { return text(at(op)->out); }
 const char *df_op_types(int32_t op)   { return text(at(op)->types); }
 const char *df_op_attrs(int32_t op)   { return text(at(op)->attrs); }
+const char *df_op_about(int32_t op, const char *what) {
+  const df_op *o = at(op);
+  if (!what) return "";
+  if (!strcmp(what, "output")) return text(o->output);
+  if (!strcmp(what, "see")) return text(o->see);
+  if (!strcmp(what, "derivative")) return text(o->derivative);
+  if (!strcmp(what, "domain")) return text(o->domain);
+  if (!strcmp(what, "onnx")) return text(o->onnx);
+  return "";
+}
 const char *df_op_example(int32_t op) { return text(at(op)->example); }
 bool df_op_has_gradient(int32_t op)   { return at(op)->grad != NULL; }
 bool df_op_is_stateful(int32_t op)    { return at(op)->stateful; }

@@ -96,7 +96,6 @@ GRAD(relu6)    { dx[0] = dfi_op(dfg_build(g), "Relu6Grad", dy[0], OUT); return d
 GRAD(elu)      { dx[0] = dfi_op(dfg_build(g), "EluGrad", dy[0], OUT); return dfg_end(g); }
 GRAD(selu)     { dx[0] = dfi_op(dfg_build(g), "SeluGrad", dy[0], OUT); return dfg_end(g); }
 GRAD(softplus) { dx[0] = dfi_op(dfg_build(g), "SoftplusGrad", dy[0], IN(0)); return dfg_end(g); }
-GRAD(softsign) { dx[0] = dfi_op(dfg_build(g), "SoftsignGrad", dy[0], IN(0)); return dfg_end(g); }
 GRAD(leaky_relu) {
   dfi_build *b = dfg_build(g);
   double alpha = n->attrs[0].f;
@@ -326,14 +325,3 @@ GRAD(softplus_grad) {
   return dfg_end(g);
 }
 /* op(v, x) = v / (1 + |x|)^2 */
-GRAD(softsign_grad) {
-  dfi_build *b = dfg_build(g);
-  df_output w = dy[0], x = IN(1);
-  if (dfg_wants(g, n, 0)) dx[0] = dfi_op(b, "SoftsignGrad", w, x);
-  if (dfg_wants(g, n, 1)) {
-    df_output wide = add(b, number(b, x, 1), dfi_op(b, "Abs", x));
-    df_output slope = mul(b, mul(b, IN(0), w), times(b, -2, dfi_op(b, "Sign", x)));
-    dx[1] = quotient(b, slope, mul(b, wide, square(b, wide)));
-  }
-  return dfg_end(g);
-}

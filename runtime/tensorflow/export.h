@@ -10,7 +10,7 @@
 #include "op/op.h"
 
 /* An op of TensorFlow: see export_table.c. */
-typedef struct dfi_export_op { const char *type, *in, *out, *attrs; } dfi_export_op;
+typedef dfi_tensorflow_op dfi_export_op;
 extern const dfi_export_op dfi_export_table[];
 extern const int32_t dfi_export_table_size;
 

@@ -72,7 +72,8 @@ const dfi_export_op *dfi_export_find(const char *type) {
     if (!order) return &dfi_export_table[middle];
     if (order < 0) high = middle; else low = middle + 1;
   }
-  return NULL;
+  const dfi_op_info *o = dfi_op_find(type);
+  return o ? o->op->tensorflow : NULL;
 }
 
 /* A word of the table, taken apart. */

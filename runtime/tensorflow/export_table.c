@@ -358,8 +358,6 @@ const dfi_export_op dfi_export_table[] = {
   { "SoftmaxCrossEntropyWithLogits", "T T", "T T", "T:d!" },
   { "Softplus", "T", "T", "T:d!" },
   { "SoftplusGrad", "T T", "T", "T:d!" },
-  { "Softsign", "T", "T", "T:d!" },
-  { "SoftsignGrad", "T T", "T", "T:d!" },
   { "SpaceToBatch", "T Tpaddings", "T", "T:d! Tpaddings:d block_size:i!" },
   { "SpaceToBatchND", "T Tblock_shape Tpaddings", "T", "T:d! Tblock_shape:d Tpaddings:d" },
   { "SpaceToDepth", "T", "T", "T:d! block_size:i! data_format:s" },

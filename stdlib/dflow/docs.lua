@@ -5,6 +5,16 @@ local M = {}
 
 local parts = {}
 
+--- Calls fn(name, text) for each op with a Lua name whose entry says `what`: see df_op_about in dflow.h.
+function M.each_about(what, fn)
+  local core = require 'dflow.backend'
+  for op = 0, core.op_count() - 1 do
+    local text = core.op_about(op, what)
+    local name = text and core.op_info(op).lua
+    if name then fn(name, text) end
+  end
+end
+
 --- Of df that are no ops: pages by name.
 function parts.functions() return require('dflow.docs.functions').functions end
 --- What a type is, its fields and methods.
@@ -14,7 +24,11 @@ function parts.calls() return require('dflow.docs.calls').calls end
 function parts.kinds() return require('dflow.docs.calls').kinds end
 --- Examples of ops that need something to work on, and what every example gives.
 function parts.examples() return require 'dflow.docs.examples' end
-function parts.outputs() return require 'dflow.docs.outputs' end
+function parts.outputs()
+  local outputs = require 'dflow.docs.outputs'
+  M.each_about('output', function(name, text) outputs[name] = text end)
+  return outputs
+end
 --- What the gradient of an op is, as formulas or in words, and why there is none.
 function parts.formulas() return require('dflow.docs.derivatives').formulas end
 function parts.words() return require('dflow.docs.derivatives').words end
@@ -66,7 +80,7 @@ M.families = {
     'reverse reverse_sequence roll invert_permutation',
     'random_uniform random_uniform_int random_normal truncated_normal set_random_seed',
   'random_shuffle multinomial random_uniform set_random_seed dropout',
-    'relu relu6 leaky_relu elu selu softplus softsign sigmoid tanh log_sigmoid',
+    'relu relu6 leaky_relu elu selu softplus sigmoid tanh log_sigmoid',
     'softplus log_sigmoid sigmoid',
   'softmax log_softmax softmax_cross_entropy_with_logits '
     .. 'sparse_softmax_cross_entropy_with_logits sigmoid_cross_entropy_with_logits',
@@ -128,6 +142,7 @@ M.families = {
     'data data.idx data.batches data.read data.permutation', 'moments reduce_mean l2_normalize',
   'dropout random_uniform nn.dense', 'saved while_loop checkpoint', 'draw saved Graph gradients',
 }
+M.each_about('see', function(name, text) M.families[#M.families + 1] = name .. ' ' .. text end)
 
 --- What holds for each dtype's numbers.
 M.dtypes = {

@@ -150,6 +150,8 @@ end
 
 function core.sigint_guard(on) C.df_sigint_guard(on and true or false) end
 
+function core.op_about(op, what) return text_or_nil(C.df_op_about(op, what)) end
+
 function core.op_info(op)
   return { id = op, type = str(C.df_op_type(op)), lua = text_or_nil(C.df_op_lua(op)), doc = text_or_nil(C.df_op_doc(op)),
            inputs = text_or_nil(C.df_op_inputs(op)), outputs = text_or_nil(C.df_op_outputs(op)),

@@ -53,8 +53,7 @@ M.formulas = {
   softmax_cross_entropy_with_logits = { features = 'expand_dims(dy, -1) * backprop',
     labels = '-expand_dims(dy, -1) * log_softmax(features)' },
   sparse_softmax_cross_entropy_with_logits = { features = 'expand_dims(dy, -1) * backprop' },
-  softplus = { features = 'dy * sigmoid(features)' }, softsign = { features = 'dy / (1 + '
-    .. 'abs(features))^2' }, sqrt = { x = 'dy / (2 * y)' },
+  softplus = { features = 'dy * sigmoid(features)' }, sqrt = { x = 'dy / (2 * y)' },
   square = { x = 'dy * 2 * x' }, squared_difference = { x = '2 * dy * (x - y)',
     y = '-2 * dy * (x - y)' }, subtract = { x = 'dy', y = '-dy' },
   tan = { x = 'dy * (1 + y^2)' }, tanh = { x = 'dy * (1 - y^2)' },
@@ -168,5 +167,17 @@ M.none = {
 }
 for _, how in ipairs{ 'add', 'sub', 'mul', 'div', 'min', 'max', 'update' } do M.none['scatter_'
   .. how] = change end
+
+-- ---- ops whose entry says it --------------------------------------------------------------------------------------------
+require('dflow.docs').each_about('derivative', function(name, text)
+  local why = text:match('^none: (.*)')
+  if why then M.none[name] = why return end
+  local formulas = {}
+  for part in (text .. ';'):gmatch('%s*(.-);') do
+    local input, formula = part:match('^(%w+) = (.*)$')
+    formulas[input] = formula
+  end
+  M.formulas[name] = formulas
+end)
 
 return M

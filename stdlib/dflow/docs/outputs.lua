@@ -425,7 +425,6 @@ return {
   ["softmax"] = "[0.0900 0.2447 0.6652] float32[3]",
   ["softmax_cross_entropy_with_logits"] = "[0.3133] float32[1]",
   ["softplus"] = "[  0.3133   0.6931 100.0000] float32[3]",
-  ["softsign"] = "[-0.50  0.75] float32[2]",
   ["space_to_batch_nd"] = "[[[1.]]\n\n [[2.]]\n\n [[3.]]\n\n [[4.]]] float32[4,1,1]",
   ["space_to_depth"] = "[[[[1. 2. 3. 4.]]]] float32[1,1,1,4]",
   ["sparse_apply_adam"] = "[0.999 2.000] float32[2]",

@@ -3,6 +3,7 @@
 -- x:op(type, inputs, attributes, count) adds one node and gives its outputs' names; n[i] is the name of input i, n:d(i) its dtype, n:rank(i)
 -- and n:shape(i) what is known of its shape, n:numbers(i) its elements where they are known, n.attr(name) an attribute. What cannot be
 -- said in ONNX is refused: n:refuse(why).
+local core = require 'dflow.backend'
 local proto = require 'dflow.exchange.onnx.proto'
 local dtypes = require 'dflow.front.dtypes'
 
@@ -72,11 +73,16 @@ local double = {
   Softsign = function(x, v, d) return x:op('Div', { v, x:op('Add', { x:op('Abs', { v }), x:number(1, d) }) }) end,
 }
 
-for type, onnx in pairs { Neg = 'Neg', Abs = 'Abs', Sign = 'Sign', Sqrt = 'Sqrt', Exp = 'Exp', Log = 'Log', Sin = 'Sin', Cos = 'Cos', Tan = 'Tan',
+local unary = { Neg = 'Neg', Abs = 'Abs', Sign = 'Sign', Sqrt = 'Sqrt', Exp = 'Exp', Log = 'Log', Sin = 'Sin', Cos = 'Cos', Tan = 'Tan',
                           Asin = 'Asin', Acos = 'Acos', Atan = 'Atan', Sinh = 'Sinh', Cosh = 'Cosh', Tanh = 'Tanh', Asinh = 'Asinh',
                           Acosh = 'Acosh', Atanh = 'Atanh', Erf = 'Erf', Floor = 'Floor', Ceil = 'Ceil', Rint = 'Round', Sigmoid = 'Sigmoid',
-                          Softplus = 'Softplus', Softsign = 'Softsign', Elu = 'Elu', Reciprocal = 'Reciprocal', Inv = 'Reciprocal',
-                          IsNan = 'IsNaN', IsInf = 'IsInf', LogicalNot = 'Not' } do
+                          Softplus = 'Softplus', Elu = 'Elu', Reciprocal = 'Reciprocal', Inv = 'Reciprocal',
+                          IsNan = 'IsNaN', IsInf = 'IsInf', LogicalNot = 'Not' }
+for op = 0, core.op_count() - 1 do                 -- and what entries say of themselves
+  local onnx = core.op_about(op, 'onnx')
+  if onnx then unary[core.op_info(op).type] = onnx end
+end
+for type, onnx in pairs(unary) do
   M[type] = function(x, n)
     local d = n:d(1)
     if d == FLOAT64 and double[type] then return double[type](x, n[1], d) end

@@ -1,0 +1,54 @@
+/* elementwise.c: elementwise ops of floats that are one C expression, each whole: entry, derivative, help, test domain and foreign
+ * names. Adding one is a worked example in runtime/README.md: a row of kernels/formulas.h, the reference in
+ * kernels/ref/elementwise.c, what stands here, and its sentences in spec/.
+ */
+#include "op/op.h"
+#include "graph/grad.h"
+#include "kernels/elementwise.h"
+
+#define GRAD(name) static int32_t grad_##name(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx)
+#define KERNELS(name) .kernel = { [DF_REF] = ref_##name, [DF_CPU] = cpu_##name }, .scalar = scalar_##name
+#define FLOAT1  .in = "x:T", .out = "y:T", .types = "T=float", .shape = dfi_shape_same
+#define FLOAT2  .in = "x:T y:T", .out = "z:T", .types = "T=float", .shape = dfi_shape_binary
+/* TensorFlow's op has the same name, inputs of one type and no further attribute. */
+#define AS_IN_TENSORFLOW1(type) .tensorflow = &(const dfi_tensorflow_op){ type, "T", "T", "T:d!" }
+#define AS_IN_TENSORFLOW2(type) .tensorflow = &(const dfi_tensorflow_op){ type, "T T", "T", "T:d!" }
+
+/* ---- costs: nanoseconds ---- */
+static double per_element(const df_kernel *k, double ns) {
+  int64_t most = 0;
+  for (int32_t i = 0; i < k->nin; i++) if (k->in[i]->size > most) most = k->in[i]->size;
+  return ns * (double)most;
+}
+static double cheap(const df_kernel *k)  { return per_element(k, 0.25); }
+
+/* ---- softsign: x / (1 + |x|) ---- */
+GRAD(softsign) {
+  dx[0] = dfi_op(dfg_build(g), "SoftsignGrad", dy[0], dfg_in(g, n, 0));
+  return dfg_end(g);
+}
+
+/* SoftsignGrad(w, x) = w / (1 + |x|)^2; by x: -2 w sign(x) / (1 + |x|)^3. */
+GRAD(softsign_grad) {
+  dfi_build *b = dfg_build(g);
+  df_output w = dfg_in(g, n, 0), x = dfg_in(g, n, 1);
+  if (dfg_wants(g, n, 0)) dx[0] = dfi_op(b, "SoftsignGrad", dy[0], x);
+  if (dfg_wants(g, n, 1)) {
+    df_output wide = dfi_op(b, "AddV2", dfi_const_like(b, x, 1), dfi_op(b, "Abs", x));
+    df_output slope = dfi_op(b, "Mul", dfi_const_like(b, x, -2), dfi_op(b, "Mul", dfi_op(b, "Mul", w, dy[0]), dfi_op(b, "Sign", x)));
+    dx[1] = dfi_op(b, "RealDiv", slope, dfi_op(b, "Mul", wide, dfi_op(b, "Square", wide)));
+  }
+  return dfg_end(g);
+}
+
+static const df_op ops[] = {
+  { .type = "Softsign", .lua = "softsign", .in = "features:T", .out = "activations:T", .types = "T=float", .shape = dfi_shape_same,
+    .doc = "T[...] = softsign(features T[...]): x / (1 + |x|)",
+    .example = "df.softsign({-1.0, 3.0})", .output = "[-0.50  0.75] float32[2]",
+    .see = "softplus relu tanh sigmoid", .derivative = "features = dy / (1 + abs(features))^2", .domain = "0.2 2",
+    AS_IN_TENSORFLOW1("Softsign"), .onnx = "Softsign", .grad = grad_softsign, .cost = cheap, KERNELS(softsign) },
+  { .type = "SoftsignGrad", .in = "gradients:T features:T", .out = "z:T", .types = "T=float", .shape = dfi_shape_binary,
+    .doc = "T[...] = SoftsignGrad: dy / (1 + |x|)^2", .domain = "0.3 2",
+    AS_IN_TENSORFLOW2("SoftsignGrad"), .grad = grad_softsign_grad, .cost = cheap, KERNELS(softsign_grad) },
+};
+const dfi_op_table dfi_ops_elementwise = { ops, (int32_t)(sizeof ops / sizeof *ops) };
