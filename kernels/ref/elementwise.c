@@ -160,6 +160,17 @@ UNARY_TEST(is_inf, isinf(x))
 UNARY_TEST(is_finite, isfinite(x))
 UNARY(sigmoid, 1 / (1 + exp(-x)), 0, 1 / (1 + cexp(-x)))
 UNARY(softplus, (x > 0 ? x : 0) + log1p(exp(-fabs(x))), 0, 0)
+/* The inverse of erf by bisection: slow, and with no formula to be wrong. */
+static double inverse_erf(double y) {
+  if (!(fabs(y) < 1)) return fabs(y) == 1 ? copysign(INFINITY, y) : NAN;
+  double low = 0, high = 6;
+  for (int i = 0; i < 200; i++) {
+    const double middle = (low + high) / 2;
+    if (erfc(middle) > 1 - fabs(y) && erf(middle) < fabs(y)) low = middle; else high = middle;
+  }
+  return copysign(low, y);
+}
+UNARY(erfinv, inverse_erf(x), 0, 0)
 UNARY(softsign, isinf(x) ? copysign(1, x) : x / (1 + fabs(x)), 0, 0)
 UNARY(relu, isnan(x) || x > 0 ? x : 0, x > 0 ? x : 0, 0)
 UNARY(relu6, isnan(x) ? x : x <= 0 ? 0 : x > 6 ? 6 : x, x <= 0 ? 0 : x > 6 ? 6 : x, 0)

@@ -22,6 +22,8 @@ static double per_element(const df_kernel *k, double ns) {
 }
 static double cheap(const df_kernel *k)  { return per_element(k, 0.25); }
 
+static double costly(const df_kernel *k) { return per_element(k, 60); }
+
 /* ---- softsign: x / (1 + |x|) ---- */
 GRAD(softsign) {
   dx[0] = dfi_op(dfg_build(g), "SoftsignGrad", dy[0], dfg_in(g, n, 0));
@@ -41,6 +43,15 @@ GRAD(softsign_grad) {
   return dfg_end(g);
 }
 
+/* ---- erfinv: the derivative is 1 over that of erf, at y: sqrt(pi) / 2 exp(y^2) ---- */
+GRAD(erfinv) {
+  dfi_build *b = dfg_build(g);
+  df_output y = dfg_out(g, n, 0);
+  df_output slope = dfi_op(b, "Mul", dfi_const_like(b, y, 0.886226925452758013649), dfi_op(b, "Exp", dfi_op(b, "Square", y)));
+  dx[0] = dfi_op(b, "Mul", dy[0], slope);
+  return dfg_end(g);
+}
+
 static const df_op ops[] = {
   { .type = "Softsign", .lua = "softsign", .in = "features:T", .out = "activations:T", .types = "T=float", .shape = dfi_shape_same,
     .doc = "T[...] = softsign(features T[...]): x / (1 + |x|)",
@@ -50,5 +61,10 @@ static const df_op ops[] = {
   { .type = "SoftsignGrad", .in = "gradients:T features:T", .out = "z:T", .types = "T=float", .shape = dfi_shape_binary,
     .doc = "T[...] = SoftsignGrad: dy / (1 + |x|)^2", .domain = "0.3 2",
     AS_IN_TENSORFLOW2("SoftsignGrad"), .grad = grad_softsign_grad, .cost = cheap, KERNELS(softsign_grad) },
+  { .type = "Erfinv", .lua = "erfinv", FLOAT1,
+    .doc = "T[...] = erfinv(x T[...]): the y with erf(y) = x; infinite at -1 and 1, NaN beyond",
+    .example = "df.erfinv({-0.5, 0.0, 0.9})", .output = "[-0.4769363  0.         1.1630871] float32[3]",
+    .see = "erf erfc random_normal", .derivative = "x = dy * 0.886226925452758 * exp(y^2)", .domain = "-0.8 0.8",
+    AS_IN_TENSORFLOW1("Erfinv"), .grad = grad_erfinv, .cost = costly, KERNELS(erfinv) },
 };
 const dfi_op_table dfi_ops_elementwise = { ops, (int32_t)(sizeof ops / sizeof *ops) };

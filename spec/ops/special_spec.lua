@@ -1,0 +1,28 @@
+-- Inverses of distributions, and other functions that are one formula.
+local df = require 'dflow'
+local support = require 'spec.support'
+
+local function agrees(name, low, high, ...)
+  for _, dtype in ipairs{ 'float32', 'float64', 'float16', 'bfloat16' } do
+    local coarse = ({ float32 = 2e-6, float64 = 1e-14 })[dtype] or 1e-2
+    for _, shape in ipairs{ {}, { 37 }, { 2, 0 }, { 3, 5 } } do
+      local xs = { support.tensor(shape, low, high, dtype, 1) }
+      for i, range in ipairs{ ... } do xs[i + 1] = support.tensor(shape, range[1], range[2], dtype, i + 1) end
+      support.cpu_equals_ref(df[name], xs, { rtol = coarse, atol = coarse / 100, what = name .. ' of ' .. dtype })
+    end
+  end
+end
+
+describe('erfinv', function()
+  it('undoes erf', function()
+    local x = df.float64{ -0.999999, -0.5, -1e-12, 0, 1e-5, 0.3, 0.9, 0.99999 }
+    support.near(df.run(x:erfinv():erf()), df.run(x), { rtol = 4e-16, atol = 1e-30 })
+  end)
+  it('is infinite at -1 and 1, and NaN beyond', function()
+    local t = df.run(df.erfinv{ -1.0, 1.0, 1.5 })
+    assert.are.equal(-math.huge, t:at(0))
+    assert.are.equal(math.huge, t:at(1))
+    assert.are_not.equal(t:at(2), t:at(2))
+  end)
+  it('agrees with the reference', function() agrees('erfinv', -0.99, 0.99) end)
+end)
