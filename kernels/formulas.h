@@ -22,10 +22,23 @@ static inline double dfk_erfinv(double y) {
   return m < 1e-9 ? half_root_pi * y : copysign(x, y);
 }
 
+/* erfinv(2 p - 1), without losing the digits of a small p. */
+static inline double dfk_erfinv_of_tail(double p) {
+  if (!(p > 0 && p < 0.25)) return dfk_erfinv(2 * p - 1);
+  double x = -dfk_erfinv(1 - 2 * p);
+  if (!isfinite(x)) x = -sqrt(-log(p));
+  for (int step = 0; step < 6; step++) {                   /* Newton on log(erfc(-x) / 2) = log p */
+    const double q = erfc(-x) / 2, miss = log(q / p);
+    x -= miss * q * 1.772453850905516027298 * exp(x * x);
+  }
+  return x;
+}
+
 /* Of one operand. */
 #define DFK_FORMULAS1(X) \
   X(softsign, fabs(x) == (t)INFINITY ? copysign((t)1, x) : x / (1 + fabs(x))) \
-  X(erfinv, dfk_erfinv(x))
+  X(erfinv, dfk_erfinv(x)) \
+  X(ndtri, 1.4142135623730950488 * dfk_erfinv_of_tail(x))
 
 /* Of two operands. The gradients take theirs in TensorFlow's order. */
 #define DFK_FORMULAS2(X) \

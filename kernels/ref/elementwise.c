@@ -171,6 +171,16 @@ static double inverse_erf(double y) {
   return copysign(low, y);
 }
 UNARY(erfinv, inverse_erf(x), 0, 0)
+static double normal_quantile(double p) {
+  if (!(p > 0 && p < 1)) return p == 0 ? -INFINITY : p == 1 ? INFINITY : NAN;
+  double low = -40, high = 40;
+  for (int i = 0; i < 200; i++) {
+    const double middle = (low + high) / 2;
+    if (middle < 0 ? erfc(-middle / sqrt(2)) < 2 * p : erfc(middle / sqrt(2)) > 2 * (1 - p)) low = middle; else high = middle;
+  }
+  return low;
+}
+UNARY(ndtri, normal_quantile(x), 0, 0)
 UNARY(softsign, isinf(x) ? copysign(1, x) : x / (1 + fabs(x)), 0, 0)
 UNARY(relu, isnan(x) || x > 0 ? x : 0, x > 0 ? x : 0, 0)
 UNARY(relu6, isnan(x) ? x : x <= 0 ? 0 : x > 6 ? 6 : x, x <= 0 ? 0 : x > 6 ? 6 : x, 0)

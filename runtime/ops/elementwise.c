@@ -52,6 +52,14 @@ GRAD(erfinv) {
   return dfg_end(g);
 }
 
+/* ---- ndtri: 1 over the density of the normal distribution at y: sqrt(2 pi) exp(y^2 / 2) ---- */
+GRAD(ndtri) {
+  dfi_build *b = dfg_build(g);
+  df_output y = dfg_out(g, n, 0), half = dfi_op(b, "Mul", dfi_const_like(b, y, 0.5), dfi_op(b, "Square", y));
+  dx[0] = dfi_op(b, "Mul", dy[0], dfi_op(b, "Mul", dfi_const_like(b, y, 2.50662827463100050242), dfi_op(b, "Exp", half)));
+  return dfg_end(g);
+}
+
 static const df_op ops[] = {
   { .type = "Softsign", .lua = "softsign", .in = "features:T", .out = "activations:T", .types = "T=float", .shape = dfi_shape_same,
     .doc = "T[...] = softsign(features T[...]): x / (1 + |x|)",
@@ -63,8 +71,14 @@ static const df_op ops[] = {
     AS_IN_TENSORFLOW2("SoftsignGrad"), .grad = grad_softsign_grad, .cost = cheap, KERNELS(softsign_grad) },
   { .type = "Erfinv", .lua = "erfinv", FLOAT1,
     .doc = "T[...] = erfinv(x T[...]): the y with erf(y) = x; infinite at -1 and 1, NaN beyond",
-    .example = "df.erfinv({-0.5, 0.0, 0.9})", .output = "[-0.4769363  0.         1.1630871] float32[3]",
+    .example = "df.erfinv({-0.5, 0.0, 0.9})", .output = "[-0.4769  0.0000  1.1631] float32[3]",
     .see = "erf erfc random_normal", .derivative = "x = dy * 0.886226925452758 * exp(y^2)", .domain = "-0.8 0.8",
     AS_IN_TENSORFLOW1("Erfinv"), .grad = grad_erfinv, .cost = costly, KERNELS(erfinv) },
+  { .type = "Ndtri", .lua = "ndtri", FLOAT1,
+    .doc = "T[...] = ndtri(x T[...]): the quantile of the standard normal distribution: below it lies the share x; infinite at 0 and 1, "
+           "NaN beyond",
+    .example = "df.ndtri({0.025, 0.5, 0.975})", .output = "[-1.96  0.00  1.96] float32[3]",
+    .see = "erfinv erf random_normal", .derivative = "x = dy * 2.5066282746310002 * exp(y^2 / 2)", .domain = "0.2 0.8",
+    AS_IN_TENSORFLOW1("Ndtri"), .grad = grad_ndtri, .cost = costly, KERNELS(ndtri) },
 };
 const dfi_op_table dfi_ops_elementwise = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -26,3 +26,25 @@ describe('erfinv', function()
   end)
   it('agrees with the reference', function() agrees('erfinv', -0.99, 0.99) end)
 end)
+
+describe('ndtri', function()
+  it('is the quantile of the normal distribution, far into its tails', function()
+    -- the published quantiles
+    local found = df.run(df.ndtri(df.float64{ 1e-300, 1e-20, 1e-5, 0.025, 0.5, 0.9 }))
+    local expected = { -37.0471, -9.262340089798408, -4.264890793922825, -1.9599639845400545, 0, 1.2815515655446004 }
+    for i, v in ipairs(expected) do
+      assert.is_true(math.abs(found:at(i - 1) - v) <= (i == 1 and 1e-4 or 1e-13) * math.max(1, math.abs(v)), tostring(found:at(i - 1)))
+    end
+  end)
+  it('is odd around a half', function()
+    local p = 2 ^ -20
+    support.near(df.run(df.ndtri(df.float64(1 - p))), -df.run(df.ndtri(df.float64(p))), { rtol = 1e-10, atol = 0 })
+  end)
+  it('is infinite at 0 and 1, and NaN beyond', function()
+    local t = df.run(df.ndtri{ 0.0, 1.0, -0.5 })
+    assert.are.equal(-math.huge, t:at(0))
+    assert.are.equal(math.huge, t:at(1))
+    assert.are_not.equal(t:at(2), t:at(2))
+  end)
+  it('agrees with the reference', function() agrees('ndtri', 0.01, 0.99) end)
+end)
