@@ -42,6 +42,7 @@ static inline double dfk_erfinv_of_tail(double p) {
 
 /* Of two operands. The gradients take theirs in TensorFlow's order. */
 #define DFK_FORMULAS2(X) \
-  X(softsign_grad, x / ((1 + fabs(y)) * (1 + fabs(y))))
+  X(softsign_grad, x / ((1 + fabs(y)) * (1 + fabs(y)))) \
+  X(next_after, nextafter(x, y))
 
 #endif

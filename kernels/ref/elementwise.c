@@ -291,6 +291,10 @@ BINARY(relu6_grad, y > 0 && y < 6 ? x : 0, y > 0 && y < 6 ? x : 0, 0)
 BINARY(elu_grad, y < 0 ? x * (y + 1) : x, 0, 0)
 BINARY(selu_grad, y < 0 ? x * (y + selu_scale * selu_alpha) : x * selu_scale, 0, 0)
 BINARY(softplus_grad, x / (1 + exp(-y)), 0, 0)
+static double next_float(double x, double y) { return nextafterf((float)x, (float)y); }
+int32_t ref_next_after(df_kernel *k) {
+  return dfk_ref_binary(k, k->in[0]->dtype == DF_FLOAT64 ? nextafter : next_float, NULL, NULL, NULL);
+}
 BINARY(softsign_grad, x / ((1 + fabs(y)) * (1 + fabs(y))), 0, 0)
 
 int32_t ref_leaky_relu(df_kernel *k) {

@@ -60,6 +60,12 @@ GRAD(ndtri) {
   return dfg_end(g);
 }
 
+/* ---- next_after: one step from x1, whose derivative is taken to be 1 ---- */
+GRAD(next_after) {
+  dx[0] = dfg_unbroadcast(g, n, 0, dy[0]);
+  return dfg_end(g);
+}
+
 static const df_op ops[] = {
   { .type = "Softsign", .lua = "softsign", .in = "features:T", .out = "activations:T", .types = "T=float", .shape = dfi_shape_same,
     .doc = "T[...] = softsign(features T[...]): x / (1 + |x|)",
@@ -80,5 +86,11 @@ static const df_op ops[] = {
     .example = "df.ndtri({0.025, 0.5, 0.975})", .output = "[-1.96  0.00  1.96] float32[3]",
     .see = "erfinv erf random_normal", .derivative = "x = dy * 2.5066282746310002 * exp(y^2 / 2)", .domain = "0.2 0.8",
     AS_IN_TENSORFLOW1("Ndtri"), .grad = grad_ndtri, .cost = costly, KERNELS(ndtri) },
+  { .type = "NextAfter", .lua = "next_after", .in = "x1:T x2:T", .out = "output:T", .types = "T=float32|float64", .shape = dfi_shape_binary,
+    .doc = "T[...] = next_after(x1 T[...], x2 T[...]): the number of that dtype next to x1 in the direction of x2; the gradient goes to "
+           "x1 alone",
+    .example = "df.next_after({1.0}, 2.0) - 1", .output = "[1.1921e-07] float32[1]", .see = "round rint floor ceil",
+    .derivative = "x1 = dy", .domain = "0.3 1.7",
+    AS_IN_TENSORFLOW2("NextAfter"), .grad = grad_next_after, .cost = cheap, KERNELS(next_after) },
 };
 const dfi_op_table dfi_ops_elementwise = { ops, (int32_t)(sizeof ops / sizeof *ops) };
