@@ -46,7 +46,7 @@ static dfb_box *box_at(lua_State *L, int arg, uint32_t magic) {
 }
 
 void *dfb_arg(lua_State *L, int arg, uint32_t magic) {
-  static const char *const names[] = { "tensor", "graph", "session", "run" };
+  static const char *const names[] = { "tensor", "graph", "session", "run", "snapshot", "file" };
   dfb_box *b = box_at(L, arg, magic);
   if (!b) dfb_fail(L, DF_INVALID_ARGUMENT, "argument %d is not a %s", arg, names[magic - DFB_TENSOR]);
   if (!b->p) dfb_fail(L, DF_FAILED_PRECONDITION, "the %s is closed", names[magic - DFB_TENSOR]);
@@ -64,6 +64,7 @@ static int box_close(lua_State *L) {
     case DFB_SESSION: df_session_release(p); break;
     case DFB_RUN:     df_run_release(p); break;
     case DFB_SNAPSHOT: df_snapshot_release(p); break;
+    case DFB_FILE:    df_file_discard(p); break;
   }
   return 0;
 }
@@ -352,6 +353,7 @@ __attribute__((visibility("default"))) int luaopen_dflow_core(lua_State *L) {
   set_functions(L, module, dfb_check_functions);
   set_functions(L, module, dfb_draw_functions);
   set_functions(L, module, dfb_watch_functions);
+  set_functions(L, module, dfb_file_functions);
   lua_settop(L, module);
   return 1;
 }

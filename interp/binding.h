@@ -14,7 +14,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 
-enum { DFB_TENSOR = 0x7e450001, DFB_GRAPH, DFB_SESSION, DFB_RUN, DFB_SNAPSHOT };
+enum { DFB_TENSOR = 0x7e450001, DFB_GRAPH, DFB_SESSION, DFB_RUN, DFB_SNAPSHOT, DFB_FILE };
 
 /* A userdata of ours. `p` is NULL once it was closed. */
 typedef struct dfb_box { uint32_t magic; void *p; } dfb_box;
@@ -56,5 +56,5 @@ void       dfb_push_value(lua_State *L, df_value *v);         /* consumes what v
 void       dfb_push_element(lua_State *L, const df_tensor *t, int64_t i);
 
 extern const luaL_Reg dfb_tensor_functions[], dfb_graph_functions[], dfb_run_functions[], dfb_import_functions[],
-                      dfb_check_functions[], dfb_draw_functions[], dfb_watch_functions[];
+                      dfb_check_functions[], dfb_draw_functions[], dfb_watch_functions[], dfb_file_functions[];
 #endif

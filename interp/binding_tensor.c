@@ -369,42 +369,12 @@ static int core_tensor_rows(lua_State *L) {
   return 1;
 }
 
-static int core_read_file(lua_State *L) {
-  df_error err;
-  df_tensor *t = df_read_file(luaL_checkstring(L, 1), &err);
-  if (!t) return dfb_raise(L, &err);
-  dfb_push_tensor(L, t);
-  return 1;
-}
-
-/* inflate(bytes, size): the unpacked string. */
-static int core_inflate(lua_State *L) {
-  size_t n;
-  const char *bytes = luaL_checklstring(L, 1, &n);
-  df_error err;
-  df_tensor *t = df_inflate(bytes, (int64_t)n, (int64_t)luaL_checknumber(L, 2), &err);
-  if (!t) return dfb_raise(L, &err);
-  const char *data = df_tensor_data(t);
-  lua_pushlstring(L, data ? data : "", (size_t)df_tensor_size(t));
-  df_tensor_release(t);
-  return 1;
-}
-
-static int core_crc32(lua_State *L) {
-  size_t n;
-  const char *bytes = luaL_checklstring(L, 1, &n);
-  lua_pushinteger(L, df_crc32(bytes, (int64_t)n));
-  return 1;
-}
-
 const luaL_Reg dfb_tensor_functions[] = {
-  { "inflate", core_inflate },           { "crc32", core_crc32 },
   { "tensor_new", core_tensor_new },     { "tensor_from_bytes", core_tensor_from_bytes },
   { "tensor_bytes", core_tensor_bytes }, { "tensor_info", core_tensor_info },
   { "tensor_summary", core_tensor_summary },
   { "tensor_shape", core_tensor_shape }, { "tensor_get", core_tensor_get },
   { "tensor_list", core_tensor_list },   { "tensor_reshape", core_tensor_reshape },
   { "tensor_cast", core_tensor_cast },   { "tensor_rows", core_tensor_rows },
-  { "read_file", core_read_file },
   { NULL, NULL }
 };

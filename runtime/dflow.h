@@ -119,6 +119,24 @@ df_tensor *df_read_file(const char *path, df_error *err);
 /* A raw deflate stream of n bytes that unpacks to `size` bytes, as a uint8[size] tensor, owned. NULL: err is filled (DF_DATA_LOSS). */
 df_tensor *df_inflate(const char *bytes, int64_t n, int64_t size, df_error *err);
 int64_t    df_crc32(const char *bytes, int64_t n);   /* zip's checksum */
+int64_t    df_crc32c(const char *bytes, int64_t n);  /* Castagnoli's, of TFRecord and event files */
+
+/* How long a file is, as it lies there. -1: err is filled. */
+int64_t    df_file_size(const char *path, df_error *err);
+/* The bytes of a file from `offset` on (as they lie there, nothing is unpacked) as a tensor of this dtype and shape, owned. Not for
+ * strings and variants. NULL: err is filled, with DF_DATA_LOSS where the file ends before the tensor does. */
+df_tensor *df_file_read(const char *path, int64_t offset, int32_t dtype, int32_t rank, const int64_t *dims, df_error *err);
+/* The names in a folder, sorted, as a string[n] tensor, owned; those of folders end in '/'. NULL: err is filled. */
+df_tensor *df_folder_list(const char *path, df_error *err);
+
+/* A file that is there whole or not at all: what is written takes the name `path` in df_file_commit, in one step and when it is on the
+ * disk; before, and when anything fails, what was there stays. Links are followed, permissions kept. Errors name the path and
+ * the system's reason: DF_PERMISSION_DENIED, DF_NOT_FOUND, DF_RESOURCE_EXHAUSTED (the disk is full), .... One thread at a time. */
+typedef struct df_file df_file;
+df_file *df_file_create(const char *path, df_error *err);                               /* owned; NULL: err is filled */
+int32_t  df_file_write(df_file *f, const void *bytes, int64_t n, df_error *err);         /* a df_code */
+int32_t  df_file_commit(df_file *f, df_error *err);                                      /* consumes f, also when it fails */
+void     df_file_discard(df_file *f);                                                    /* consumes f; NULL is ignored */
 /* The text of this header: a LuaJIT ffi.cdef declares this one function, and then has all of them. */
 const char *df_header(void);
 

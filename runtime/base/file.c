@@ -1,9 +1,13 @@
-/* file.c: a file's bytes as a tensor, and the text of dflow.h.
+/* file.c: a file's bytes as a tensor, what is in a folder, and the text of dflow.h.
  *
  * zlib reads plain and gzip files alike, so a reader need not know which one it was given. */
 #include "base/internal.h"
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 df_tensor *df_read_file(const char *path, df_error *err) {
@@ -13,8 +17,7 @@ df_tensor *df_read_file(const char *path, df_error *err) {
   errno = 0;
   gzFile f = gzopen(path, "rb");
   if (!f) {
-    dfi_fail(err, errno == ENOENT ? DF_NOT_FOUND : errno == EACCES ? DF_PERMISSION_DENIED : DF_UNKNOWN, NULL,
-             "cannot open %s: %s", path, errno ? strerror(errno) : "out of memory");
+    dfi_fail(err, errno ? dfi_errno_code(errno) : DF_RESOURCE_EXHAUSTED, NULL, "cannot open %s: %s", path, errno ? strerror(errno) : "out of memory");
     return NULL;
   }
   gzbuffer(f, 1 << 17);
@@ -33,7 +36,7 @@ df_tensor *df_read_file(const char *path, df_error *err) {
     if (got < 0) {
       int code = 0;
       const char *why = gzerror(f, &code);
-      dfi_fail(err, code == Z_ERRNO ? DF_UNKNOWN : DF_DATA_LOSS, NULL, "cannot read %s: %s", path,
+      dfi_fail(err, code == Z_ERRNO ? dfi_errno_code(errno) : DF_DATA_LOSS, NULL, "cannot read %s: %s", path,
                code == Z_ERRNO ? strerror(errno) : why);
       goto done;
     }
@@ -51,6 +54,102 @@ df_tensor *df_read_file(const char *path, df_error *err) {
 done:
   free(bytes);
   gzclose(f);
+  return t;
+}
+
+static int32_t cannot(df_error *err, const char *what, const char *path, int number) {
+  return dfi_fail(err, dfi_errno_code(number), NULL, "cannot %s %s: %s", what, path, strerror(number));
+}
+
+int64_t df_file_size(const char *path, df_error *err) {
+  struct stat s;
+  if (stat(path, &s) != 0) return cannot(err, "open", path, errno), -1;
+  if (!S_ISREG(s.st_mode)) return cannot(err, "read", path, S_ISDIR(s.st_mode) ? EISDIR : ESPIPE), -1;
+  return s.st_size;
+}
+
+df_tensor *df_file_read(const char *path, int64_t offset, int32_t dtype, int32_t rank, const int64_t *dims, df_error *err) {
+  if (dtype == DF_STRING || dtype == DF_VARIANT || dtype == DF_RESOURCE) {
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s cannot be read as they lie in a file", df_dtype_name(dtype));
+    return NULL;
+  }
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return cannot(err, "open", path, errno), NULL;
+  struct stat s;
+  df_tensor *t = NULL;
+  int64_t size = df_dtype_bytes(dtype), at = 0;        /* asked before the tensor is made: a size that lies costs nothing */
+  bool fits = fstat(file, &s) == 0;
+  for (int32_t i = 0; fits && i < rank; i++) fits = dims[i] >= 0 && !__builtin_mul_overflow(size, dims[i], &size);
+  if (!fits || offset < 0 || offset > s.st_size || size > s.st_size - offset) {
+    dfi_fail(err, DF_DATA_LOSS, NULL, "%s ends before the %lld bytes from byte %lld on: it has %lld", path, (long long)size,
+             (long long)offset, (long long)s.st_size);
+    goto done;
+  }
+  if (!(t = df_tensor_new(dtype, rank, dims, err))) goto done;
+  while (at < size) {
+    ssize_t got = pread(file, (char *)df_tensor_data(t) + at, (size_t)(size - at), offset + at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      if (got < 0) cannot(err, "read", path, errno);
+      else dfi_fail(err, DF_DATA_LOSS, NULL, "%s became shorter while it was read", path);
+      df_tensor_release(t);
+      t = NULL;
+      break;
+    }
+    at += got;
+  }
+done:
+  close(file);
+  return t;
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* The entry as it is listed; owned. */
+static char *entry_name(int folder, const struct dirent *e) {
+  struct stat s;
+  size_t n = strlen(e->d_name);
+  bool inside = e->d_type == DT_DIR;
+  if (e->d_type == DT_UNKNOWN || e->d_type == DT_LNK) inside = fstatat(folder, e->d_name, &s, 0) == 0 && S_ISDIR(s.st_mode);
+  char *name = malloc(n + 2);
+  if (name) {
+    memcpy(name, e->d_name, n);
+    memcpy(name + n, inside ? "/" : "", inside ? 2 : 1);
+  }
+  return name;
+}
+
+df_tensor *df_folder_list(const char *path, df_error *err) {
+  DIR *d = opendir(path);
+  if (!d) return cannot(err, "open", path, errno), NULL;
+  char **names = NULL;
+  int64_t n = 0, room = 0;
+  bool full = false;
+  for (struct dirent *e; !full && (e = readdir(d));) {
+    if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
+    if (n == room) {
+      room = room ? 2 * room : 64;
+      char **more = realloc(names, (size_t)room * sizeof *names);
+      if (!more) { full = true; break; }
+      names = more;
+    }
+    full = !(names[n] = entry_name(dirfd(d), e));
+    n += !full;
+  }
+  closedir(d);
+  df_tensor *t = NULL;
+  if (full) dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory: %s holds more than %lld names", path, (long long)n);
+  else {
+    if (n) qsort(names, (size_t)n, sizeof *names, by_name);
+    t = df_tensor_new(DF_STRING, 1, &n, err);
+    for (int64_t i = 0; t && i < n; i++)
+      if (df_tensor_set_string(t, i, names[i], (int64_t)strlen(names[i]), err)) {
+        df_tensor_release(t);
+        t = NULL;
+      }
+  }
+  for (int64_t i = 0; i < n; i++) free(names[i]);
+  free(names);
   return t;
 }
 

@@ -27,6 +27,7 @@ static inline bool dfi_same(df_output a, df_output b) { return a.node == b.node 
 
 /* ---- errors (error.c) ---------------------------------------------------------------------- */
 /* Fills err (may be NULL) and returns code. `where` may be NULL. */
+int32_t dfi_errno_code(int number);           /* the df_code of an errno */
 int32_t dfi_fail(df_error *err, int32_t code, const char *where, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* ---- interrupts (interrupt.c): how often df_interrupt was called; how often that or df_interrupt_calls was ---- */

@@ -1,5 +1,6 @@
 --- df.draw: the graph that leads to an Output, as text, for Graphviz, or as a picture, at the stages that it goes through.
 local core = require 'dflow.backend'
+local files = require 'dflow.exchange.file'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -91,10 +92,7 @@ function M.draw(x, opts)
   if not write then errors.bad("draw: `as` is 'tree', 'let', 'dot' or 'svg', not %s", errors.describe(form)) end
   local text = write(M.model(x, opts.at or 'built'), { lines = opts.lines or (opts.path and math.huge or nil), source = opts.source })
   if not opts.path then return text end
-  local file, why = io.open(opts.path, 'w')
-  if not file then errors.raise('invalid_argument', 'draw: %s', why) end
-  file:write(text, '\n')
-  file:close()
+  files.with(opts.path, function(f) f:write(text, '\n') end, 'draw')
 end
 
 return M

@@ -154,18 +154,4 @@ return function(core, C, own)
     end
     return wrap(r)
   end
-
-  function core.read_file(path)
-    return checked(C.df_read_file(path, err))
-  end
-
-  function core.inflate(bytes, size)
-    local t = C.df_inflate(bytes, #bytes, size, err)
-    if t == nil then raise() end
-    local text = size == 0 and '' or str(C.df_tensor_data(t), size)
-    release_tensor(t)
-    return text
-  end
-
-  function core.crc32(bytes) return tonumber(C.df_crc32(bytes, #bytes)) end
 end

@@ -153,9 +153,7 @@ function M.write(path, folder)
     end
     lines[i] = ('  %s = { %s },\n'):format(name, table.concat(parts, ', '))
   end
-  local file = assert(io.open(path, 'w'))
-  file:write('--- Where the ops of this release are defined in its sources.\nreturn {\n', table.concat(lines), '}\n')
-  file:close()
+  require('dflow.exchange.file').write(path, '--- Where the ops of this release are defined in its sources.\nreturn {\n', table.concat(lines), '}\n')
 end
 
 return M

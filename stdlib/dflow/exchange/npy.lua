@@ -26,10 +26,7 @@ local function put(v, n)
   return table.concat(out)
 end
 
-local function write_file(path, ...)
-  if type(path) ~= 'string' then errors.bad('a path is expected, not %s', errors.describe(path)) end
-  files.write(path, ...)
-end
+local write_file = files.write
 
 local function read_file(path)
   if type(path) ~= 'string' then errors.bad('a path is expected, not %s', errors.describe(path)) end

@@ -242,21 +242,11 @@ local function start_options(opts)
     .. (type(opts.log) == 'number' and ('events=%.0f'):format(opts.log) or '')
 end
 
---- Can the files be written that a run is to leave behind? Better asked before it than after. The list of those that are new.
+--- Can the files be written that a run is to leave behind? Better asked before it than after.
 local function try_files(opts)
-  local made = {}
   for _, what in ipairs{ 'trace', 'report' } do
-    local path = opts and opts[what]
-    if path then
-      local there = io.open(path)
-      if there then there:close() end
-      local file, why = io.open(path, 'a')
-      if not file then errors.raise('invalid_argument', '%s: %s', what, why) end
-      file:close()
-      if not there then made[#made + 1] = path end
-    end
+    if opts and opts[what] then require('dflow.exchange.file').probe(opts[what], what) end
   end
-  return made
 end
 
 --- s:start(fetches, feeds?, opts?): the same in the background; gives a handle. opts.paused stops it before its first token,
@@ -268,14 +258,11 @@ function methods.start(s, fetches, feeds, opts)
   local flat, finish = prepare(s, fetches)
   local timeout = timeout_of(opts)
   local buffer = take_feeds(s, feeds)
-  local made = try_files(opts)
+  try_files(opts)
   local _, peak = core.memory()
   local ok, handle = pcall(core.session_start, s.handle, flat, buffer, timeout, start_options(opts))
   drop_feeds()
-  if not ok then
-    for _, path in ipairs(made) do os.remove(path) end
-    error(handle, 0)
-  end
+  if not ok then error(handle, 0) end
   local run = setmetatable({ handle = handle, session = s, count = #flat / 2, finish = finish,
     trace = opts and opts.trace, report = opts and opts.report, peak_before = peak }, Run)
   if M.started then M.started(run) end

@@ -3,6 +3,7 @@
 -- the Lua source beside it. What the page looks like is in report/page.lua, what it does in report/script.lua, where things stand in
 -- report/layout.lua.
 local core = require 'dflow.backend'
+local writer = require 'dflow.exchange.file'
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local trace = require 'dflow.inspect.trace'
@@ -220,8 +221,6 @@ end
 
 --- Writes the page. Called by h:wait() when opts.report was given.
 function M.write(h, path)
-  local file, why = io.open(path, 'w')
-  if not file then errors.raise('invalid_argument', 'report: %s', why) end
   local data = gather(h)
   local where = layout.place(data)
   local files, lines = sources(data.nodes)
@@ -242,9 +241,7 @@ function M.write(h, path)
     local at = where.scopes[s.id]
     shown.scopes[i] = { id = s.id, name = s.name, where = s.where, parent = s.parent, x = at.x, y = at.y, w = at.w, h = at.h, depth = at.depth }
   end
-  file:write(page.head, 'const run = ', json(shown), ';\n', script.text, page.tail)
-  local ok, wrong = file:close()
-  if not ok then errors.raise('invalid_argument', 'report: %s: %s', path, wrong) end
+  writer.with(path, function(f) f:write(page.head, 'const run = ', json(shown), ';\n', script.text, page.tail) end, 'report')
 end
 
 return M

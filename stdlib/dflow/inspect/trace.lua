@@ -4,7 +4,7 @@
 -- Iterations and frames overlap freely, so they are async spans, an id each. Memory is a counter. Times are microseconds, and the
 -- lines of the file are in their order.
 local core = require 'dflow.backend'
-local errors = require 'dflow.front.errors'
+local files = require 'dflow.exchange.file'
 local graph = require 'dflow.front.graph'
 
 local M = {}
@@ -90,8 +90,11 @@ end
 
 --- Writes the run's timeline to a file. Called by h:wait() when opts.trace was given.
 function M.write(h, path)
-  local file, why = io.open(path, 'w')
-  if not file then errors.raise('invalid_argument', 'trace: %s', why) end
+  return files.with(path, function(file) M.write_to(h, file) end, 'trace')
+end
+
+--- The lines of the timeline.
+function M.write_to(h, file)
   local names = M.names(h)
   local away, ends = M.look_ahead(h)
   local lines, comma = {}, ''
@@ -174,8 +177,6 @@ function M.write(h, path)
   local lost = core.run_events_lost(h.handle)
   if lost > 0 then put('{"ph":"i","s":"g","pid":1,"tid":1,"ts":%.3f,"name":"the log was full: %.0f events are missing"}', now / 1000, lost) end
   file:write(concat(lines), '\n]}\n')
-  local ok, wrong = file:close()
-  if not ok then errors.raise('invalid_argument', 'trace: %s: %s', path, wrong) end
 end
 
 return M

@@ -1,5 +1,6 @@
 --- The prompt's own commands.
 local df = require 'dflow'
+local files = require 'dflow.exchange.file'
 local text = require 'dflow.front.text'
 local commands = require 'dflow.repl.commands'
 local session = require 'dflow.repl.session'
@@ -81,10 +82,7 @@ end, [[history [n | all] - the inputs of this session, numbered as Out is; the l
 
 command('save', function(rest, say)
   if rest == '' then error('usage: :save file.lua', 0) end
-  local file, why = io.open(rest, 'w')
-  if not file then error(why, 0) end
-  file:write(require('dflow.repl.script').of(session.inputs, ('a session of %s'):format(os.date('%Y-%m-%d %H:%M'))))
-  file:close()
+  files.write(rest, require('dflow.repl.script').of(session.inputs, ('a session of %s'):format(os.date('%Y-%m-%d %H:%M'))))
   local n = 0
   for _, input in ipairs(session.inputs) do n = n + (input.ok and 1 or 0) end
   say(('%d inputs are in %s; run it with: dflow %s'):format(n, rest, rest))
@@ -125,16 +123,18 @@ command('edit', function(rest, _, repl)
     if not input and rest ~= '' then error(('there is no input %s'):format(rest), 0) end
     source = input and input.text or ''
   end
-  local path = n and os.tmpname() .. '.lua' or rest
+  local free = n and os.tmpname()                  -- a file that is there, so that its name stays free
+  local path = n and free .. '.lua' or rest
   if n then
-    local file = assert(io.open(path, 'w'))
-    file:write(source, '\n')
-    file:close()
+    files.write(path, source, '\n')
   end
   local editor = os.getenv 'VISUAL' or os.getenv 'EDITOR' or 'vi'
   local ok = os.execute(("%s '%s'"):format(editor, path:gsub("'", "'\\''")))
   local edited = ok and read_file(path)
-  if n then os.remove(path) end
+  if n then
+    os.remove(path)
+    os.remove(free)
+  end
   if not ok then error(editor .. ' did not end well: nothing was run', 0) end
   edited = edited:gsub('%s+$', '')
   if edited == '' then return end

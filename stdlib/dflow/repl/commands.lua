@@ -4,6 +4,7 @@
 -- if any; what it returns as a string is printed too. `true` leaves the prompt. On every command: `:cmd?` shows its doc, `:cmd … ~pattern` keeps the lines
 -- that match, `:cmd … > file` writes to a file. Any unique beginning of a name will do.
 local errors = require 'dflow.front.errors'
+local files = require 'dflow.exchange.file'
 
 local M = {}
 local commands, order, repl = {}, {}, nil
@@ -82,10 +83,7 @@ function M.run(line)
   end
   local pattern, path, file
   if line:sub(1, 1) == ':' and not command.whole then rest, pattern, path = redirected(rest) end
-  if path then
-    file, why = io.open(path, 'w')
-    if not file then error(why, 0) end
-  end
+  if path then file = files.create(path) end
   local function say(text)
     for row in (tostring(text) .. '\n'):gmatch('([^\n]*)\n') do
       if not pattern or row:find(pattern) then
@@ -95,8 +93,11 @@ function M.run(line)
   end
   local ok, result = pcall(command.fn, rest, say, repl, path)
   if ok and type(result) == 'string' then say(result) end
-  if file then file:close() end
-  if not ok then error(result, 0) end
+  if not ok then
+    if file then file:discard() end
+    error(result, 0)
+  end
+  if file then file:commit() end
   return result == true
 end
 

@@ -3,6 +3,7 @@
 -- The prompt's own runs go on in the background while it waits for them, so Ctrl-C can pause one at a token boundary and open a prompt
 -- on it. The commands speak of that run, or of the newest one that df.start began.
 local core = require 'dflow.backend'
+local files = require 'dflow.exchange.file'
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local runs = require 'dflow.front.session'
@@ -441,9 +442,7 @@ Several runs are added up. Where kernels ran at the same time their times add up
 command('trace', function(rest, say)
   local path, expression = rest:match('^(%S+)%s+(.+)$')
   if not path then error('usage: :trace run.json EXPRESSION, or :trace run.html EXPRESSION for a page', 0) end
-  local file, why = io.open(path, 'a')                -- better known before it runs
-  if not file then error(why, 0) end
-  file:close()
+  files.probe(path)                                    -- better known before it runs
   local seen, _, ok, value = logged_runs(expression)
   if #seen > 0 then
     require(path:find('%.html?$') and 'dflow.inspect.report' or 'dflow.inspect.trace').write(seen[#seen], path)

@@ -1,0 +1,224 @@
+/* writer.c: files that are there whole, or not at all.
+ *
+ * What is written goes to a file of its own beside the target: one without a name where the system has such files, so that nothing
+ * is left of it whatever ends the process; else one with a name that nobody guesses, opened with O_EXCL. When all has been written
+ * and is on the disk, it takes the target's name in one step. Until then who reads the target sees what was there before.
+ *
+ * Links are followed: the file they lead to is replaced, they stay. A target that was there keeps its permissions and, where
+ * the system lets us, its owner; one that we may not write is not replaced, though its folder would allow it. What is no
+ * plain file (a terminal, a pipe, /dev/null) has no whole to keep: it is written as it comes.
+ */
+#define _GNU_SOURCE 1    /* O_TMPFILE */
+#include "base/internal.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BUFFER = 1 << 16, NAME = 48, MAX_LINKS = 40, DIRECT = 1 << 14 };
+
+struct df_file {
+  char    path[PATH_MAX];       /* as it was given, for messages */
+  char    target[PATH_MAX];     /* the end of its links */
+  char    name[NAME];           /* of the file beside it; "" while it has none */
+  int     folder, file;         /* -1: none */
+  bool    in_place;             /* the target is no plain file */
+  int64_t used;                 /* bytes in the buffer */
+  char    buffer[BUFFER];
+};
+
+int32_t dfi_errno_code(int number) {
+  switch (number) {
+    case ENOENT: case ENODEV: case ENXIO: return DF_NOT_FOUND;
+    case EACCES: case EPERM: case EROFS: return DF_PERMISSION_DENIED;
+    case ENOSPC: case EDQUOT: case EFBIG: case ENOMEM: case EMFILE: case ENFILE: return DF_RESOURCE_EXHAUSTED;
+    case EISDIR: case ENOTDIR: case ENOTEMPTY: case EBUSY: case ETXTBSY: return DF_FAILED_PRECONDITION;
+    case EINVAL: case ENAMETOOLONG: case ELOOP: return DF_INVALID_ARGUMENT;
+    case EEXIST: return DF_ALREADY_EXISTS;
+    case EIO: return DF_DATA_LOSS;
+    default: return DF_UNKNOWN;
+  }
+}
+
+static int32_t fail(const df_file *f, df_error *err, int number) {
+  return dfi_fail(err, dfi_errno_code(number), NULL, "cannot write %s: %s", f->path, strerror(number));
+}
+
+/* The path at the end of the links that begin at f->path, whether it is there or not. */
+static int follow(df_file *f) {
+  memcpy(f->target, f->path, sizeof f->target);
+  for (int hops = 0; hops < MAX_LINKS; hops++) {
+    char to[PATH_MAX];
+    ssize_t n = readlink(f->target, to, sizeof to - 1);
+    if (n < 0) return errno == EINVAL || errno == ENOENT ? 0 : errno;      /* no link, or nothing yet */
+    to[n] = 0;
+    char *slash = strrchr(f->target, '/');
+    size_t lead = to[0] == '/' || !slash ? 0 : (size_t)(slash - f->target) + 1;
+    if (lead + (size_t)n + 1 > sizeof f->target) return ENAMETOOLONG;
+    memcpy(f->target + lead, to, (size_t)n + 1);
+  }
+  return ELOOP;
+}
+
+static int make_name(df_file *f) {
+  unsigned char bytes[16];
+  for (size_t got = 0; got < sizeof bytes;) {
+    ssize_t n = getrandom(bytes + got, sizeof bytes - got, 0);
+    if (n < 0 && errno != EINTR) return errno;
+    if (n > 0) got += (size_t)n;
+  }
+  int at = snprintf(f->name, sizeof f->name, ".dflow-");
+  for (size_t i = 0; i < sizeof bytes; i++) at += snprintf(f->name + at, sizeof f->name - (size_t)at, "%02x", bytes[i]);
+  return 0;
+}
+
+/* Opens the folder of the target, and in it the file to write. */
+static int open_beside(df_file *f, const struct stat *there) {
+  char folder[PATH_MAX];
+  snprintf(folder, sizeof folder, "%s", f->target);
+  char *slash = strrchr(folder, '/');
+  if (slash) slash[slash == folder] = 0;
+  f->folder = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (f->folder < 0) return errno;
+  mode_t mode = there ? 0600 : 0666;            /* a new file's permissions are the caller's mask's affair */
+  if (access("/proc/self/fd", X_OK) == 0) f->file = openat(f->folder, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+  while (f->file < 0) {
+    int code = make_name(f);
+    if (code) return code;
+    f->file = openat(f->folder, f->name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (f->file < 0) {
+      f->name[0] = 0;
+      if (errno != EEXIST) return errno;
+    }
+  }
+  if (there) {
+    if (fchown(f->file, there->st_uid, there->st_gid) != 0 && fchown(f->file, (uid_t)-1, there->st_gid) != 0)
+      mode = there->st_mode & 0777;             /* another's: without the bits that lend rights */
+    else mode = there->st_mode & 07777;
+    if (fchmod(f->file, mode) != 0) return errno;
+  }
+  return 0;
+}
+
+df_file *df_file_create(const char *path, df_error *err) {
+  df_file *f = calloc(1, sizeof *f);
+  if (!f) {
+    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "cannot write %s: out of memory", path);
+    return NULL;
+  }
+  f->folder = f->file = -1;
+  struct stat s;
+  int code = 0;
+  if (strlen(path) >= sizeof f->path) {
+    snprintf(f->path, 64, "%.60s...", path);
+    code = ENAMETOOLONG;
+  } else {
+    snprintf(f->path, sizeof f->path, "%s", path);
+    code = path[0] ? follow(f) : ENOENT;
+  }
+  if (!code) {
+    bool there = stat(f->target, &s) == 0;
+    if (!there && errno != ENOENT) code = errno;
+    else if (there && S_ISDIR(s.st_mode)) code = EISDIR;
+    else if (there && !S_ISREG(s.st_mode)) {
+      f->in_place = true;
+      f->file = open(f->target, O_WRONLY | O_CLOEXEC);
+      if (f->file < 0) code = errno;
+    } else if (there && faccessat(AT_FDCWD, f->target, W_OK, AT_EACCESS) != 0) code = errno;
+    else code = open_beside(f, there ? &s : NULL);
+  }
+  if (!code) return f;
+  fail(f, err, code);
+  df_file_discard(f);
+  return NULL;
+}
+
+/* Writes all of it. A limit on the size of files is an error like a full disk: the signal that would end the process is taken away. */
+static int put(df_file *f, const char *bytes, int64_t n) {
+  sigset_t limit, before, pending;
+  sigemptyset(&limit);
+  sigaddset(&limit, SIGXFSZ);
+  pthread_sigmask(SIG_BLOCK, &limit, &before);
+  int code = 0;
+  while (n > 0 && !code) {
+    ssize_t done = write(f->file, bytes, (size_t)(n < (1 << 30) ? n : 1 << 30));
+    if (done < 0) {
+      if (errno != EINTR) code = errno;
+      continue;
+    }
+    bytes += done;
+    n -= done;
+  }
+  const struct timespec none = { 0 };
+  if (code == EFBIG && sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1) sigtimedwait(&limit, NULL, &none);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return code;
+}
+
+static int flush(df_file *f) {
+  int64_t n = f->used;
+  f->used = 0;
+  return n ? put(f, f->buffer, n) : 0;
+}
+
+int32_t df_file_write(df_file *f, const void *bytes, int64_t n, df_error *err) {
+  int code = 0;
+  if (f->used + n > BUFFER || n >= DIRECT) code = flush(f);
+  if (!code && n >= DIRECT) code = put(f, bytes, n);
+  else if (!code && n > 0) {
+    memcpy(f->buffer + f->used, bytes, (size_t)n);
+    f->used += n;
+  }
+  return code ? fail(f, err, code) : DF_OK;
+}
+
+/* Gives a file that has no name one. */
+static int give_name(df_file *f) {
+  char from[64];
+  snprintf(from, sizeof from, "/proc/self/fd/%d", f->file);
+  for (;;) {
+    int code = make_name(f);
+    if (code) return code;
+    if (linkat(AT_FDCWD, from, f->folder, f->name, AT_SYMLINK_FOLLOW) == 0) return 0;
+    code = errno;
+    f->name[0] = 0;
+    if (code != EEXIST) return code;
+  }
+}
+
+static int commit(df_file *f) {
+  int code = flush(f);
+  if (f->in_place) {
+    if (close(f->file) != 0 && !code) code = errno;
+    f->file = -1;
+    return code;
+  }
+  if (!code && fsync(f->file) != 0) code = errno;
+  if (!code && !f->name[0]) code = give_name(f);
+  if (close(f->file) != 0 && !code) code = errno;
+  f->file = -1;
+  if (code) return code;
+  const char *slash = strrchr(f->target, '/'), *last = slash ? slash + 1 : f->target;
+  if (renameat(f->folder, f->name, f->folder, last) != 0) return errno;
+  f->name[0] = 0;
+  return fsync(f->folder) != 0 && errno != EINVAL && errno != EROFS ? errno : 0;
+}
+
+int32_t df_file_commit(df_file *f, df_error *err) {
+  int code = commit(f);
+  if (code) fail(f, err, code);
+  df_file_discard(f);
+  return code ? dfi_errno_code(code) : DF_OK;
+}
+
+void df_file_discard(df_file *f) {
+  if (!f) return;
+  if (f->file >= 0) close(f->file);
+  if (f->name[0]) unlinkat(f->folder, f->name, 0);
+  if (f->folder >= 0) close(f->folder);
+  free(f);
+}

@@ -1,0 +1,182 @@
+--- Whatever dflow writes is there whole, or as it was before: when the process is killed, when the disk is full, when the folder is not ours.
+local df = require 'dflow'
+local files = require 'dflow.exchange.file'
+
+local build = os.getenv 'DFLOW_BUILD' or 'build/release'
+local program = build .. '/dflow spec/exchange/files_writer.lua '
+
+local function shell(line, ...)
+  local pipe = io.popen('{ ' .. line:format(...) .. '; } 2>&1')
+  local said = pipe:read '*a'
+  pipe:close()
+  return said
+end
+
+local function read(path)
+  local f = io.open(path, 'rb')
+  local bytes = f and f:read '*a'
+  if f then f:close() end
+  return bytes
+end
+
+local function write(path, bytes)
+  local f = assert(io.open(path, 'wb'))
+  f:write(bytes)
+  f:close()
+end
+
+local function left_in(folder) return shell('ls -A %s', folder):gsub('%s+', ' '):gsub(' $', '') end
+
+local kinds = {}
+for kind in shell(program .. 'list list'):gmatch '%S+' do kinds[#kinds + 1] = kind end
+local can_mount = shell('unshare -m true'):match '%S' == nil
+local is_root = shell('id -u'):match '^0' ~= nil
+
+describe('a file that dflow writes', function()
+  local folder
+  before_each(function()
+    folder = shell('mktemp -d'):match '%S+'
+  end)
+  after_each(function()
+    shell('chmod 755 %s; rm -rf %s', folder, folder)
+  end)
+
+  it('is of one of these kinds', function()
+    assert.is_true(#kinds >= 8, table.concat(kinds, ' '))
+  end)
+
+  for _, kind in ipairs(kinds) do
+    -- What a kind's whole file is: its bytes, but for a trace and a report, in which times are.
+    local function whole(bytes, reference)
+      if kind == 'trace' then return bytes:find('^{"displayTimeUnit"') and bytes:find(']}\n$') ~= nil end
+      if kind == 'report' then return bytes:find('^<!doctype html') ~= nil and bytes:find('</html>%s*$') ~= nil end
+      if kind == 'save' then return bytes:gsub('%d%d%d%d%-%d%d%-%d%d %d%d:%d%d', '') == reference:gsub('%d%d%d%d%-%d%d%-%d%d %d%d:%d%d', '') end
+      return bytes == reference
+    end
+
+    it(('is whole or as before when it is killed at any moment: %s'):format(kind), function()
+      local path = folder .. '/file'
+      local clock = require('dflow.backend').clock
+      local began = clock()
+      assert.matches('^ok', shell(program .. '%s %s', kind, path))
+      local once = clock() - began
+      local reference = read(path)
+      assert.is_true(whole(reference, reference), reference:sub(1, 100))
+      write(path, 'old')
+      local changed = 0
+      for i = 1, 25 do
+        shell('timeout -s KILL %.3f ' .. program .. '%s %s for ever', once * (0.6 + i * 37 % 25 * 0.04), kind, path)
+        local bytes = read(path)
+        assert.is_true(bytes == 'old' or whole(bytes, reference), ('kill %d left %d bytes'):format(i, #bytes))
+        if bytes ~= 'old' then
+          changed = changed + 1
+          write(path, 'old')
+        end
+      end
+      assert.is_true(changed > 0, 'no kill came while the file was written')
+    end)
+
+    it(('stays as it was when there is no room for the new one: %s'):format(kind), function()
+      local path = folder .. '/file'
+      write(path, 'old')
+      local said = shell('ulimit -f 0; ' .. program .. '%s %s', kind, path)
+      assert.matches('^resource_exhausted', said)
+      assert.is_truthy(said:find(path, 1, true), said)
+      assert.equal('old', read(path))
+      assert.equal('file', left_in(folder))
+      if can_mount and is_root then
+        said = shell("unshare -m sh -c 'mount -t tmpfs -o size=32k,mode=755 tmpfs %s && printf old > %s; head -c 99999 /dev/zero > %s/other 2>/dev/null; " .. program
+                     .. "%s %s; cat %s; ls -A %s'", folder, path, folder, kind, path, path, folder)
+        assert.matches('^resource_exhausted', said)
+        assert.matches('No space left', said)
+        assert.is_truthy(said:find('oldfile\nother', 1, true), said)
+      end
+    end)
+
+    it(('is not begun where nothing may be written: %s'):format(kind), function()
+      local path = folder .. '/file'
+      write(path, 'old')
+      local said
+      if is_root then
+        if not can_mount then return pending 'root may write everywhere, and cannot mount here' end
+        said = shell("unshare -m sh -c 'mount -t tmpfs tmpfs %s && printf old > %s && mount -o remount,ro %s && " .. program .. "%s %s; cat %s; ls -A %s'",
+                     folder, path, folder, kind, path, path, folder)
+      else
+        said = shell('chmod 555 %s; ' .. program .. '%s %s; cat %s; ls -A %s', folder, kind, path, path, folder)
+      end
+      assert.matches('^permission_denied', said)
+      assert.is_truthy(said:find('oldfile', 1, true), said)
+      said = shell(program .. '%s %s/none/file', kind, folder)
+      assert.matches('^not_found', said)
+    end)
+  end
+
+  it('keeps its permissions and the links that lead to it', function()
+    local path, link = folder .. '/file', folder .. '/link'
+    write(path, 'old')
+    shell('chmod 640 %s; ln -s file %s; ln -s link %s/link2', path, link, folder)
+    files.write(folder .. '/link2', 'new')
+    assert.equal('new', read(path))
+    assert.equal('640 file', (shell('stat -c "%%a" %s', path):gsub('%s', '')) .. ' ' .. shell('readlink %s', link):match '%S+')
+    files.write(folder .. '/fresh', 'x')
+    assert.equal(shell('touch %s/plain; stat -c %%a %s/plain', folder, folder), shell('stat -c %%a %s/fresh', folder))
+    shell('ln -s nowhere %s/dangling', folder)
+    files.write(folder .. '/dangling', 'there')
+    assert.equal('there', read(folder .. '/nowhere'))
+    shell('ln -s circle %s/circle', folder)
+    assert.matches('symbolic link', tostring(select(2, pcall(files.write, folder .. '/circle', 'x'))))
+  end)
+
+  it('is written in place where it is no plain file', function()
+    files.write('/dev/null', 'gone')
+    local ok, e = pcall(files.write, '/dev/full', ('x'):rep(100))
+    assert.is_false(ok)
+    assert.equal('resource_exhausted', e.code)
+    assert.matches('/dev/full: No space left', e.message)
+  end)
+
+  it('is not there when what writes it fails or forgets it', function()
+    local path = folder .. '/file'
+    assert.is_false(pcall(files.with, path, function(f)
+      f:write('half')
+      error 'no more'
+    end))
+    files.create(path):write('half'):discard()
+    local f = files.create(path)
+    f:write(('x'):rep(1e6))
+    assert.equal('', left_in(folder))        -- nothing can be seen of it, or its name begins with a dot: see below
+    f = nil
+    collectgarbage() collectgarbage()
+    assert.equal('', left_in(folder))
+    assert.equal(nil, f)
+  end)
+
+  it('says so when it is used after its end, and what a path must be', function()
+    local f = files.create(folder .. '/a')
+    f:commit()
+    assert.equal('failed_precondition', select(2, pcall(f.write, f, 'x')).code)
+    f:discard()
+    for _, path in ipairs{ '', 'a\0b', 3, {} } do
+      local ok, e = pcall(df.save_npy, path, df.tensor{ 1 })
+      assert.is_false(ok)
+      assert.equal('invalid_argument', e.code)
+    end
+    assert.equal('invalid_argument', select(2, pcall(files.write, ('x'):rep(5000), '')).code)
+  end)
+
+  it('takes strings and tensors, much or little', function()
+    local path = folder .. '/file'
+    local t = df.tensor({ 1, 2, 3 }, 'uint8')
+    files.write(path, 'a', t, '', ('b'):rep(70000), t, 'c', df.tensor({}, 'uint8', { 0 }))
+    assert.equal('a\1\2\3' .. ('b'):rep(70000) .. '\1\2\3c', read(path))
+    assert.is_false(pcall(files.write, path, df.tensor{ 'words' }))
+    assert.equal(70008, #read(path))
+  end)
+
+  it('has a checksum of Castagnoli that is known', function()
+    local core = require 'dflow.backend'
+    assert.equal(0xE3069283, core.crc32c('123456789'))
+    assert.equal(0x8A9136AA, core.crc32c(('\0'):rep(32)))
+    assert.equal(0, core.crc32c(''))
+  end)
+end)
