@@ -88,6 +88,7 @@ local parts = {
   train = 'dflow.train', data = 'dflow.data', nn = 'dflow.nn', rnn = 'dflow.rnn',
 }
 local inside = {
+  sampled_softmax_loss = 'dflow.nn.sampled', nce_loss = 'dflow.nn.sampled', ctc_loss = 'dflow.nn.ctc',
   load_npy = 'dflow.exchange.npy', save_npy = 'dflow.exchange.npy', load_npz = 'dflow.exchange.npy', save_npz = 'dflow.exchange.npy',
   FIFOQueue = 'dflow.front.queue', PaddingFIFOQueue = 'dflow.front.queue', RandomShuffleQueue = 'dflow.front.queue', PriorityQueue = 'dflow.front.queue',
   func = 'dflow.front.func', variable_scope = 'dflow.front.variable_scope', get_variable = 'dflow.front.variable_scope',

@@ -23,7 +23,7 @@ def lua(v):
         return '{' + ', '.join(lua(x) for x in v) + '}'
     if isinstance(v, np.ndarray):
         return lua(v.tolist())
-    return '%.7g' % float(v)
+    return ('%.7g' % float(v)).replace('inf', '1 / 0')
 
 
 results = []

@@ -137,6 +137,13 @@ M.families = {
   'rnn.dynamic_rnn rnn.bidirectional_rnn rnn.raw_rnn rnn.decode rnn.beam_search while_loop',
   'rnn.decode rnn.TrainingHelper rnn.ScheduledEmbeddingTrainingHelper rnn.GreedyEmbeddingHelper '
     .. 'rnn.SampleEmbeddingHelper rnn.beam_search',
+  'sampled_softmax_loss nce_loss embedding_lookup nn.log_uniform_candidate_sampler',
+  'nn.uniform_candidate_sampler nn.log_uniform_candidate_sampler '
+    .. 'nn.fixed_unigram_candidate_sampler nn.learned_unigram_candidate_sampler',
+  'nn.mean_squared_error nn.absolute_difference nn.huber_loss nn.hinge_loss nn.log_loss '
+    .. 'nn.kl_divergence nn.cosine_distance',
+  'nn.softmax_cross_entropy nn.sparse_softmax_cross_entropy nn.sigmoid_cross_entropy '
+    .. 'softmax_cross_entropy_with_logits', 'ctc_loss while_loop rnn.dynamic_rnn', 'nn.metrics nn',
   'nn.BatchNorm nn.LayerNorm nn.GroupNorm nn.RMSNorm',
   'nn.attention nn.AdditiveAttention nn.MultiHeadAttention nn.TransformerBlock nn.gelu',
     'data data.idx data.batches data.read data.permutation', 'moments reduce_mean l2_normalize',

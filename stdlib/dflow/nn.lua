@@ -3,12 +3,19 @@
 local errors = require 'dflow.front.errors'
 local ops = require 'dflow.front.ops'
 
-local M = { initializers = require 'dflow.nn.initializers' }
-for _, room in ipairs{ 'functions', 'basic', 'convolution', 'normalization', 'attention' } do
-  for name, fn in pairs(require('dflow.nn.' .. room)) do M[name] = fn end
+local M = { initializers = require 'dflow.nn.initializers', metrics = require 'dflow.nn.metrics' }
+local inside = { classes = true }      -- of these rooms for each other
+for _, room in ipairs{ 'functions', 'basic', 'convolution', 'normalization', 'attention', 'losses', 'samplers' } do
+  for name, fn in pairs(require('dflow.nn.' .. room)) do
+    if not inside[name] then M[name] = fn end
+  end
 end
 
+-- Of df themselves, as the ops are.
+local own = { sampled_softmax_loss = 'dflow.nn.sampled', nce_loss = 'dflow.nn.sampled', ctc_loss = 'dflow.nn.ctc' }
+
 return setmetatable(M, { __index = function(_, name)
+  if own[name] then return require(own[name])[name] end
   local fn = type(name) == 'string' and ops.find(name)
   if fn then return fn end
   local names = {}

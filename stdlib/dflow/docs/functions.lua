@@ -54,6 +54,18 @@ local macros = {
   option    save: string = 'keep'  as for while_loop
   option    swap_memory: bool = false  as for while_loop
   option    name: string = 'rnn'  what the loop is called]],
+  loss = [[
+  option    weights: number = nil  of each loss, or each example
+  option    reduction: string = 'sum_by_nonzero_weights'  or 'mean' by the sum of weights, 'sum',
+              'none']],
+  sampler = [[
+  option    seed: int = nil  of what is drawn]],
+  sampled = [[
+  option    num_true: int = 1  true classes of an example
+  option    sampled_values: list = nil  {ids, expected counts of true, of sampled}; drawn by the
+              log-uniform sampler otherwise
+  option    partition_strategy: string = 'mod'  as of df.embedding_lookup
+  option    seed: int = nil  of what is drawn]],
   affine = [[
   option    center: bool = true  whether there is a beta
   option    scale: bool = true  whether there is a gamma
@@ -604,11 +616,6 @@ df.sigmoid_cross_entropy_with_logits(logits, labels)
   gradient  logits: dy * (sigmoid(logits) - labels)
   example   df.sigmoid_cross_entropy_with_logits{labels = {1.0, 0.0}, logits = {2.0, 2.0}}
 
-df.embedding_lookup(params, ids)
-  Rows `ids` of params: df.gather along axis 0.
-  gradient  params: IndexedSlices, the rows that were looked up
-  example   df.embedding_lookup(df.float32{{1, 2}, {3, 4}}, {1, 1})
-
 -- ---- queues ------------------------------------------------------------------------------------
 
 df.FIFOQueue(capacity, dtypes, {…})
@@ -688,7 +695,7 @@ M.macros = macros
 
 --- By name: a page.
 M.functions = {}
-for _, part in ipairs{ text, (require 'dflow.docs.layers'), (require 'dflow.docs.recurrent') } do
+for _, part in ipairs{ text, (require 'dflow.docs.layers'), (require 'dflow.docs.recurrent'), (require 'dflow.docs.losses') } do
   for _, page in ipairs(pages.read(part, macros)) do
     M.functions[page[1]:gsub('^df%.', ''):match('^[%w_.]+')] = page
   end

@@ -176,9 +176,77 @@ function f.log_sigmoid(x)
   return -f.softplus(-to_output(x, typed(x) or dtypes.FLOAT32, nil, 'log_sigmoid'))
 end
 
---- embedding_lookup(params, ids): rows of params. Its gradient is sparse.
-function f.embedding_lookup(params, ids, opts)
-  return f.gather(params, ids, opts)
+-- ---- embeddings ----------------------------------------------------------------------------------------------------------
+--- For ids [k] in tables cut in `parts`: which table, and which of its rows. 'mod' deals the rows out one by one; 'div' in blocks, the
+-- first ones a row longer where they do not come out even.
+local function places(ids, tables, parts, strategy)
+  if strategy == 'mod' then return f.floormod(ids, parts), f.floordiv(ids, parts) end
+  local rows = 0
+  for _, t in ipairs(tables) do
+    local shape = t.shape
+    rows = rows + (shape and shape[1] >= 0 and shape[1] or f.cast(f.dim(t, 0), ids.dtype))
+  end
+  local each, more
+  if type(rows) == 'number' then
+    each = math.floor(rows / parts)
+    more = rows - each * parts
+  else
+    each, more = f.floordiv(rows, parts), f.floormod(rows, parts)
+  end
+  local part = f.maximum(f.floordiv(ids, each + 1), f.floordiv(ids - more, type(each) == 'number' and math.max(each, 1) or f.maximum(each, 1)))
+  local long = f.less(part, f.zeros_like(part) + more)
+  return part, f.where(long, f.floormod(ids, each + 1), f.floormod(ids - more, type(each) == 'number' and math.max(each, 1) or f.maximum(each, 1)))
+end
+
+--- Rows clipped to the norm, when there is one.
+local function within(rows, max_norm)
+  if max_norm == nil then return rows end
+  local axes = {}
+  for i = 1, graph.rank(rows) - 1 do axes[i] = i end
+  return f.clip_by_norm(rows, max_norm, { axes = axes })
+end
+
+--- embedding_lookup(tables, ids, {partition_strategy = 'mod', max_norm}): rows of a table [n, ...], or of one that is cut into a list of
+-- tables. Its gradient is sparse: it has the rows that ids name, in each table those that lie there.
+-- @param ids  int32 or int64 of any shape
+-- @return     ids' shape and that of a row
+function f.embedding_lookup(tables, ids, opts)
+  local what = 'embedding_lookup'
+  opts = errors.options(opts, what, { 'partition_strategy', 'max_norm', 'name' })
+  local strategy = opts.partition_strategy or 'mod'
+  if strategy ~= 'mod' and strategy ~= 'div' then errors.bad("%s: partition_strategy is 'mod' or 'div', not %s", what, errors.describe(strategy)) end
+  if tables == nil then errors.bad('%s: the tables are missing', what) end
+  if ids == nil then errors.bad('%s: the ids are missing', what) end
+  local list = errors.is_data(tables) and nest.is_structure(tables) and tables or { tables }
+  if #list == 0 or nest.has_names(list) then errors.bad('%s takes a table or a list of them, not %s', what, errors.describe(tables)) end
+  local d = typed(ids)
+  if d and d ~= dtypes.INT32 and d ~= dtypes.INT64 then
+    errors.bad("%s: the ids are %s, int32 or int64 is expected: cast them, as in df.cast(ids, 'int32')", what, dtypes.name[d])
+  end
+  ids = to_output(ids, d or dtypes.INT32, convert.graph_of(tables), what)
+  if #list == 1 then
+    local rows = f.gather(list[1], ids, opts.name and { name = opts.name } or nil)
+    if opts.max_norm == nil then return rows end
+    local shape = rows.shape
+    return f.reshape(within(f.gather(list[1], f.reshape(ids, { -1 })), opts.max_norm), f.shape(rows)):set_shape(shape)
+  end
+  local flat = f.reshape(ids, { -1 })
+  local part, row = places(flat, list, #list, strategy)
+  part = f.cast(part, 'int32')
+  local rows_of, order = f.dynamic_partition(row, part, #list), f.dynamic_partition(f.range(f.size(flat)), part, #list)
+  local found = {}
+  for i, t in ipairs(list) do found[i] = within(f.gather(t, rows_of[i]), opts.max_norm) end
+  local rows = f.dynamic_stitch(order, found)
+  local tail, static = rows.shape, ids.shape
+  local shape = f.concat({ f.shape(ids), f.slice(f.shape(found[1]), { 1 }, { -1 }) }, 0)
+  rows = f.reshape(rows, shape)
+  if tail and static then
+    local all = {}
+    for _, n in ipairs(static) do all[#all + 1] = n end
+    for i = 2, #tail do all[#all + 1] = tail[i] end
+    rows:set_shape(all)
+  end
+  return rows
 end
 
 return f

@@ -30,9 +30,9 @@ local Multi = cells.class{
     if not errors.is_data(state) or #state ~= #l.inner then
       l:bad('its state is %s, a list of %d states is expected', errors.is_data(state) and 'a list of ' .. #state or errors.describe(state), #l.inner)
     end
-    local from, after = nil, {}
     x = l:input(x, 2, 2, '[batch, features]')
-    from, l.graph = x, x.graph
+    local from, after = x, {}
+    l.graph = x.graph
     for i, cell in ipairs(l.inner) do x, after[i] = cell(x, state[i]) end
     l:shaped(from, x)
     return x, after

@@ -1,0 +1,131 @@
+--- Connectionist temporal classification (Graves et al., 2006): the forward variables of all examples at once, in a while_loop over time,
+-- in logarithms. The gradient is that of the loop.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local tensor = require 'dflow.front.tensor'
+local graph = require 'dflow.front.graph'
+local convert = require 'dflow.front.convert'
+local control = require 'dflow.front.control'
+local tensor_array = require 'dflow.front.tensor_array'
+local ops = require 'dflow.front.ops'
+local layer = require 'dflow.nn.layer'
+local loops = require 'dflow.rnn.loops'
+
+local M = {}
+local f, int32 = ops.functions, require('dflow.front.arguments').int32
+local NEVER = -1e30        -- the logarithm of what cannot be: finite, so that differences of two of them are no NaN
+
+local function constant(x) return core.output_constant(x.graph.handle, x.node, x.index) end
+
+--- The labels {indices [n, 2], values [n], dense_shape} as int32 [batch, longest], zeros behind each example's, and lengths [batch].
+local function dense(labels, batch)
+  local what = 'ctc_loss: labels'
+  if not errors.is_data(labels) or labels.indices == nil or labels.values == nil or labels.dense_shape == nil then
+    errors.bad('%s is %s, a table {indices =, values =, dense_shape =} is expected', what, errors.describe(labels))
+  end
+  local indices = convert.to_output(labels.indices, convert.typed(labels.indices) or dtypes.INT64, nil, what)
+  local values = convert.to_output(labels.values, convert.typed(labels.values) or dtypes.INT32, nil, what)
+  local shape = convert.to_output(labels.dense_shape, convert.typed(labels.dense_shape) or dtypes.INT64, nil, what)
+  if not dtypes.is_int(graph.dtype(values)) then errors.bad('%s: the values are %s, int32 is expected', what, values.dtype) end
+  local s = indices.shape
+  if s and (#s ~= 2 or (s[2] >= 0 and s[2] ~= 2)) then errors.bad('%s: the indices are %s, [n, 2] is expected', what, tensor.shape_text(indices.dtype, s)) end
+  local static, examples = constant(shape), constant(batch)
+  if static and examples and static:at(0) ~= examples:item() then
+    errors.bad('ctc_loss: labels and logits have different numbers of examples, %d and %d', static:at(0), examples:item())
+  end
+  indices, values, shape = f.cast(indices, 'int32'), f.cast(values, 'int32'), f.cast(shape, 'int32')
+  local rows = f.slice(indices, { 0, 0 }, { -1, 1 })
+  local fits = f.assert(f.equal(shape[0], batch), { shape[0], batch }, { message = 'ctc_loss: labels and logits have different numbers of examples' })
+  return graph.control_dependencies({ fits }, function()
+    return f.scatter_nd(indices, values, int32{ shape[0], f.maximum(shape[1], 1) }), f.scatter_nd(rows, f.ones_like(values), f.expand_dims(shape[0], 0))
+  end)
+end
+
+--- Labels without those that repeat the one before; the rest move up.
+local function collapsed(labels, lengths)
+  local batch, longest = f.dim(labels, 0), f.dim(labels, 1)
+  local before = f.concat({ f.fill(int32{ batch, 1 }, f.int32(-1)), f.slice(labels, { 0, 0 }, int32{ -1, longest - 1 }) }, 1)
+  local keep = f.logical_and(f.not_equal(labels, before), f.sequence_mask(lengths, longest))
+  local at = f.where(keep)
+  local place = f.gather_nd(f.cumsum(f.cast(keep, 'int32'), { axis = 1 }), at) - 1
+  local to = f.stack({ f.cast(f.squeeze(f.slice(at, { 0, 0 }, { -1, 1 }), 1), 'int32'), place }, { axis = 1 })
+  return f.scatter_nd(to, f.gather_nd(labels, at), f.shape(labels)), f.reduce_sum(f.cast(keep, 'int32'), { axis = 1 })
+end
+
+--- x [batch, n] moved right by k places, with NEVER in front.
+local function shifted(x, k)
+  local front = f.fill(int32{ f.dim(x, 0), k }, f.constant(NEVER, x.dtype))
+  return f.slice(f.concat({ front, x }, 1), { 0, 0 }, f.shape(x))
+end
+
+local names = { 'lengths', 'time_major', 'preprocess_collapse_repeated', 'ctc_merge_repeated', 'ignore_longer_outputs_than_inputs', 'name' }
+
+--- df.ctc_loss(labels, logits, {lengths, time_major = true, preprocess_collapse_repeated = false, ctc_merge_repeated = true,
+-- ignore_longer_outputs_than_inputs = false}): [batch] of -log p(labels | logits), over all ways to stretch the labels over time.
+-- @param labels   {indices =, values =, dense_shape =} of a sparse int32 [batch, longest]; the blank is the last class
+-- @param logits   [time, batch, classes], or [batch, time, classes] when not time_major
+-- @param opts     lengths int32 [batch]: where each example's logits end; nil: all do at the last step
+-- @return         labels longer than their time stop the run, or, if so asked, have loss 0; labels that fit into it in no way, as two
+--                 that are alike in two steps, have the loss inf, and no gradient
+function M.ctc_loss(labels, logits, opts)
+  local what = 'ctc_loss'
+  opts = errors.options(opts, what, names)
+  if logits == nil then errors.bad('%s: the logits are missing', what) end
+  logits = convert.to_output(logits, dtypes.FLOAT32, nil, what)
+  if graph.rank(logits) ~= 3 then
+    errors.bad('%s: the logits are %s, [time, batch, classes] is expected', what, tensor.shape_text(logits.dtype, logits.shape))
+  end
+  local merge = layer.flag(opts.ctc_merge_repeated, what, 'ctc_merge_repeated', true)
+  local ignore = layer.flag(opts.ignore_longer_outputs_than_inputs, what, 'ignore_longer_outputs_than_inputs', false)
+  local by_time = layer.flag(opts.time_major, what, 'time_major', true) and logits or loops.swap(logits)
+  local shape = by_time.shape
+  local time, batch = shape[1] >= 0 and shape[1] or f.dim(by_time, 0), shape[2] >= 0 and shape[2] or f.dim(by_time, 1)
+  local times
+  if opts.lengths == nil then times = f.fill(int32{ batch }, int32(time, logits.graph))
+  else times = loops.lengths(opts.lengths, logits, batch, time, what) end
+  local symbols, lengths = dense(labels, int32(batch, logits.graph))
+  if layer.flag(opts.preprocess_collapse_repeated, what, 'preprocess_collapse_repeated', false) then symbols, lengths = collapsed(symbols, lengths) end
+  local classes, longest = f.dim(by_time, 2), f.dim(symbols, 1)
+  local wrong = f.logical_or(f.less(symbols, 0), f.greater_equal(symbols, classes - 1))
+  wrong = f.reduce_any(f.logical_and(wrong, f.sequence_mask(lengths, longest)))
+  local checks = { f.assert(f.logical_not(wrong), { symbols, classes }, { message = 'ctc_loss: a label is below 0 or not below the blank, the last class' }) }
+
+  -- blank l1 blank l2 ... blank, and where one may come two places on, over the blank between
+  local count = 2 * longest + 1
+  local blanks = f.zeros_like(symbols) + (classes - 1)
+  local path = f.concat({ f.reshape(f.stack({ blanks, symbols }, { axis = 2 }), int32{ -1, 2 * longest }), f.slice(blanks, { 0, 0 }, { -1, 1 }) }, 1)
+  local blank = f.equal(path, classes - 1)
+  local back = f.concat({ f.slice(blanks, { 0, 0 }, { -1, 1 }), f.slice(blanks, { 0, 0 }, { -1, 1 }), path }, 1)
+  local alike = f.equal(path, f.slice(back, { 0, 0 }, f.shape(path)))
+  local skips = merge and f.logical_not(f.logical_or(blank, alike)) or f.logical_not(blank)
+  local fits = f.less_equal(lengths, times)
+  if not ignore then
+    checks[2] = f.assert(f.reduce_all(fits), { lengths, times }, { message = 'ctc_loss: Not enough time for target transition sequence (required, available)' })
+  end
+
+  local p = graph.control_dependencies(checks, function() return f.log_softmax(by_time) end)
+  local never = f.fill(f.shape(path), f.constant(NEVER, p.dtype))
+  local rows = tensor_array.new(p.dtype, time):unstack(p)
+  local offsets = f.expand_dims(f.range(f.dim(path, 0)), 1) * classes + path
+  local function of_path(t) return f.gather(f.reshape(rows:read(t), { -1 }), offsets) end
+  local first = f.less(f.range(count), 2)
+  local alpha = f.where(f.logical_and(f.logical_or(blank, f.logical_not(blank)), f.expand_dims(first, 0)), of_path(f.int32(0)), never)
+  local stays = merge and f.logical_or(blank, f.logical_not(blank)) or blank
+  local _, last = control.while_loop(function(t) return f.less(t, f.reduce_max(times)) end, function(t, a)
+    local ways = f.stack{ f.where(stays, a, never), shifted(a, 1), f.where(skips, shifted(a, 2), never) }
+    local after = f.reduce_logsumexp(ways, { axis = 0 }) + of_path(t)
+    return f.add(t, 1), f.select(f.less(t, times), after, a)
+  end, { f.int32(1), alpha }, { name = opts.name or 'ctc', shape_invariants = { [2] = { -1, -1 } } })
+  -- It may end with the last label or the blank behind it; without labels with the blank.
+  local ends = 2 * lengths
+  local line, at = f.reshape(last, { -1 }), f.range(f.dim(path, 0)) * count
+  local with_blank, with_label = f.gather(line, at + ends), f.gather(line, at + f.maximum(ends - 1, 0))
+  with_label = f.where(f.greater(lengths, 0), with_label, f.zeros_like(with_label) + NEVER)
+  local loss = -f.reduce_logsumexp(f.stack{ with_blank, with_label }, { axis = 0 })
+  loss = f.where(f.greater(loss, -NEVER / 2), f.ones_like(loss) * math.huge, loss)
+  if ignore then loss = f.where(fits, loss, f.zeros_like(loss)) end
+  return loss:set_shape{ shape[2] }
+end
+
+return M
