@@ -289,6 +289,12 @@ static int core_op_info(lua_State *L) {
   return 1;
 }
 
+/* header(): the text of dflow.h. */
+static int core_header(lua_State *L) {
+  lua_pushstring(L, df_header());
+  return 1;
+}
+
 /* op_about(i, what): dflow.h's text, or nil. */
 static int core_op_about(lua_State *L) {
   const char *about = df_op_about((int32_t)luaL_checkinteger(L, 1), luaL_checkstring(L, 2));
@@ -313,7 +319,7 @@ static const luaL_Reg functions[] = {
   { "own", core_own },           { "where", core_where },
   { "memory_reset_peak", core_memory_reset_peak },
   { "memory", core_memory },     { "memory_set_limit", core_memory_set_limit },
-  { "op_count", core_op_count }, { "op_info", core_op_info }, { "op_about", core_op_about },
+  { "op_count", core_op_count }, { "op_info", core_op_info }, { "op_about", core_op_about }, { "header", core_header },
   { "close", box_close },        { "sigint_guard", core_sigint_guard },
   { "clock", core_clock },
   { NULL, NULL }

@@ -9,11 +9,12 @@ local graph = require 'dflow.front.graph'
 
 local M = {}
 local Output, Operation = graph.Output, graph.Operation
-local NEW, RUNNING, PAUSED = 0, 1, 2
+local enums = require 'dflow.backend.enums'
+local NEW, RUNNING, PAUSED = enums.DF_RUN_NEW, enums.DF_RUN_RUNNING, enums.DF_RUN_PAUSED
 local states = { [0] = 'running', 'running', 'paused', 'done' }
 local reasons = { [0] = 'asked', 'step', 'break' }
 local token_states = { [0] = 'ready', 'running', 'waiting', 'partial', 'ran' }
-local units = { token = 1, node = 2, iteration = 3, frame = 4 }
+local units = { token = enums.DF_STEP_TOKEN, node = enums.DF_STEP_NODE, iteration = enums.DF_STEP_ITERATION, frame = enums.DF_STEP_FRAME }
 
 -- ---- frames by tag ------------------------------------------------------------------------------------------------------
 -- A run may have very many frames. The list has a table for each of them, but what is in it is read out of the snapshot when it is first asked for.

@@ -150,6 +150,7 @@ end
 
 function core.sigint_guard(on) C.df_sigint_guard(on and true or false) end
 
+function core.header() return str(C.df_header()) end
 function core.op_about(op, what) return text_or_nil(C.df_op_about(op, what)) end
 
 function core.op_info(op)

@@ -10,7 +10,8 @@ local M = {}
 local Graph, Output, Operation = graph.Graph, graph.Output, graph.Operation
 local tensor = require 'dflow.front.tensor'
 local known = { 'outputs', 'with_context', 'graph', 'session', 'frozen' }
-local CONTEXT, TEXT, FROZEN = 1, 2, 4
+local enums = require 'dflow.backend.enums'
+local CONTEXT, TEXT, FROZEN = enums.DF_EXPORT_CONTEXT, enums.DF_EXPORT_TEXT, enums.DF_EXPORT_FROZEN
 
 local function add(g, x, flat)
   local mt = getmetatable(x)

@@ -1,11 +1,15 @@
 --- Dtypes: names to TensorFlow's numbers and back, and what a bare Lua value is by itself.
+local enums = require 'dflow.backend.enums'
 local errors = require 'dflow.front.errors'
 
 local M = {}
 
-M.number = { float32 = 1, float64 = 2, int32 = 3, uint8 = 4, int16 = 5, int8 = 6, string = 7, complex64 = 8, int64 = 9, bool = 10,
-             qint8 = 11, quint8 = 12, qint32 = 13, bfloat16 = 14, qint16 = 15, quint16 = 16, uint16 = 17, complex128 = 18,
-             float16 = 19, resource = 20, variant = 21, uint32 = 22, uint64 = 23 }
+M.number = {}
+for _, name in ipairs{ 'float32', 'float64', 'int32', 'uint8', 'int16', 'int8', 'string', 'complex64', 'int64', 'bool', 'qint8', 'quint8',
+                       'qint32', 'bfloat16', 'qint16', 'quint16', 'uint16', 'complex128', 'float16', 'resource', 'variant', 'uint32',
+                       'uint64' } do
+  M.number[name] = enums['DF_' .. name:upper()]
+end
 M.name = {}
 for name, number in pairs(M.number) do M.name[number] = name end
 
@@ -13,15 +17,21 @@ for name, number in pairs(M.number) do M.name[number] = name end
 M.list = { 'float32', 'float64', 'float16', 'bfloat16', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64',
            'bool', 'string', 'complex64', 'complex128', 'qint8', 'quint8', 'qint16', 'quint16', 'qint32', 'variant' }
 
-M.FLOAT32, M.FLOAT64, M.INT32, M.INT64, M.BOOL, M.STRING, M.RESOURCE = 1, 2, 3, 9, 10, 7, 20
+for name, number in pairs(M.number) do M[name:upper()] = number end
 
-local float = { [1] = true, [2] = true, [14] = true, [19] = true }
-local int = { [3] = true, [4] = true, [5] = true, [6] = true, [9] = true, [17] = true, [22] = true, [23] = true }
-local boxed = { [7] = true, [8] = true, [14] = true, [18] = true, [19] = true, [21] = true }
-local quantized = { [11] = true, [12] = true, [13] = true, [15] = true, [16] = true }
+local function set(names)
+  local members = {}
+  for name in names:gmatch('%S+') do members[M.number[name]] = true end
+  return members
+end
+local float = set 'float32 float64 float16 bfloat16'
+local int = set 'int8 uint8 int16 uint16 int32 uint32 int64 uint64'
+local boxed = set 'string complex64 complex128 float16 bfloat16 variant'
+local quantized = set 'qint8 quint8 qint16 quint16 qint32'
+local complex = set 'complex64 complex128'
 function M.is_float(d) return float[d] == true end
 function M.is_int(d) return int[d] == true end
-function M.is_complex(d) return d == 8 or d == 18 end
+function M.is_complex(d) return complex[d] == true end
 --- Is it made of a Lua number or boolean only by way of a Tensor?
 function M.is_boxed(d) return boxed[d] == true end
 --- Do only whole numbers fit?

@@ -13,7 +13,8 @@ local page = require 'dflow.inspect.report.page'
 local script = require 'dflow.inspect.report.script'
 
 local M = {}
-local TOKEN, OPEN, END = 0, 2, 3
+local enums = require 'dflow.backend.enums'
+local TOKEN, OPEN, END = enums.DF_EVENT_TOKEN, enums.DF_EVENT_FRAME_OPEN, enums.DF_EVENT_FRAME_END
 local quote = trace.quote
 
 --- Tokens that a page holds: of a longer run so many from its beginning and so many from its end.

@@ -8,7 +8,8 @@ local files = require 'dflow.exchange.file'
 local graph = require 'dflow.front.graph'
 
 local M = {}
-local TOKEN, DONE, OPEN = 0, 1, 2
+local enums = require 'dflow.backend.enums'
+local TOKEN, DONE, OPEN = enums.DF_EVENT_TOKEN, enums.DF_EVENT_DONE, enums.DF_EVENT_FRAME_OPEN
 local FIELDS = 9
 local format, concat = string.format, table.concat
 

@@ -15,7 +15,8 @@ local session = require 'dflow.repl.session'
 
 local M = { depth = 0, record = nil, handles = setmetatable({}, { __mode = 'v' }), count = 0 }
 local command = commands.command
-local RUNNING, PAUSED, OVER = 1, 2, 3
+local enums = require 'dflow.backend.enums'
+local RUNNING, PAUSED, OVER = enums.DF_RUN_RUNNING, enums.DF_RUN_PAUSED, enums.DF_RUN_OVER
 local repl, program
 local cursor = setmetatable({}, { __mode = 'k' })          -- by handle: how far :back went
 

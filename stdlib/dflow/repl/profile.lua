@@ -6,7 +6,8 @@ local core = require 'dflow.backend'
 local trace = require 'dflow.inspect.trace'
 
 local M = {}
-local TOKEN, DONE, OPEN = 0, 1, 2
+local enums = require 'dflow.backend.enums'
+local TOKEN, DONE, OPEN = enums.DF_EVENT_TOKEN, enums.DF_EVENT_DONE, enums.DF_EVENT_FRAME_OPEN
 
 --- Adds a run's log to the sums; the ns in which something of it was running.
 local function add_run(all, h)

@@ -1,0 +1,58 @@
+-- The READMEs of the rooms speak of files and functions that exist.
+local shell = require 'spec.shell'
+
+local function contents(path)
+  local file = assert(io.open(path))
+  local text = file:read '*a'
+  file:close()
+  return text
+end
+
+local function exists(path)
+  local file = io.open(path)
+  if file then file:close() end
+  return file ~= nil
+end
+
+local sources = shell.run("cat $(find runtime kernels interp stdlib spec -name '*.[ch]' -o -name '*.lua') Makefile").out
+
+describe('a README', function()
+  for _, room in ipairs{ 'runtime', 'kernels', 'stdlib', 'spec' } do
+    local text = contents(room .. '/README.md')
+
+    it('of ' .. room .. ' fits on two pages', function()
+      local lines = select(2, text:gsub('\n', ''))
+      assert.is_true(lines <= 120, lines .. ' lines')
+    end)
+
+    it('of ' .. room .. ' names files and folders that are there', function()
+      local missing = {}
+      for path in text:gmatch('`([%w_/%.]+%.%l+)`') do
+        if path:find('%.[chl]u?a?$') or path:find('%.md$') then
+          local found = exists(path) or exists(room .. '/' .. path) or exists('stdlib/dflow/' .. path)
+            or shell.run(("find %s -path '*/%s' | head -1"):format(room, path)).out ~= ''
+          if not found then missing[#missing + 1] = path end
+        end
+      end
+      for folder in text:gmatch('`([%w_/]+)/`') do
+        local found = false
+        for _, at in ipairs{ '', room .. '/', 'stdlib/dflow/', 'kernels/cpu/' } do
+          found = found or shell.run(('test -d %s%s'):format(at, folder)).status == 0
+        end
+        if not found then missing[#missing + 1] = folder .. '/' end
+      end
+      assert.are.same({}, missing)
+    end)
+
+    it('of ' .. room .. ' names functions and types that are there', function()
+      local missing = {}
+      for name in text:gmatch('%f[%w_](df[ik]?_[%l_]+)%f[^%l_]') do
+        if not sources:find(name, 1, true) then missing[#missing + 1] = name end
+      end
+      for name in text:gmatch('%f[%w_](DF[OIK]?_[%u_]+)%f[^%u_]') do
+        if not sources:find(name, 1, true) then missing[#missing + 1] = name end
+      end
+      assert.are.same({}, missing)
+    end)
+  end
+end)
