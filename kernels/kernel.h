@@ -79,6 +79,12 @@ df_tensor *dfk_own(df_kernel *k, int32_t i);
 /* Scratch memory that dies with the call. NULL: error is filled. Free with dfk_free. */
 void      *dfk_scratch(df_kernel *k, int64_t bytes);
 void       dfk_free(void *p);
+/* A copy of t in an order that suits a kernel, kept until t's storage is written to or let go. `how` tells the ways apart; its words
+ * that are not used are 0. NULL, but *room is set: fill its `bytes` bytes, then call dfk_packed_done, and it is what the next one gets.
+ * Both NULL: do without; nothing is kept of what is read so for the first time. Any thread. */
+typedef struct dfk_packing { int64_t words[4]; } dfk_packing;
+const void *dfk_packed(const df_tensor *t, const dfk_packing *how, int64_t bytes, void **room);
+void        dfk_packed_done(const df_tensor *t, const void *room);
 /* Strings. bytes are copied. The tensor must be fresh (from dfk_out). False: out of memory, error is filled. */
 bool       dfk_set_string(df_kernel *k, df_tensor *t, int64_t i, const char *bytes, int64_t length);
 /* Variants: element i of a fresh tensor becomes this handle (borrowed; may be NULL). */

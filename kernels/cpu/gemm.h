@@ -9,6 +9,7 @@ typedef struct gemm {
   int64_t m, n, k;
   bool    a_t, b_t;
   int64_t lda, ldb, ldc;
+  const df_tensor *weights;   /* the tensor that b is, where it may be read again and again; NULL: not known */
 } gemm;
 
 /* Uses dfk_parallel when it is large. Memory for packing is taken with dfk_scratch: DF_OK or DF_RESOURCE_EXHAUSTED. */

@@ -276,6 +276,14 @@ static void S(pack_b)(const job *s, int64_t p, int64_t kc, int64_t j0, int64_t j
   }
 }
 
+static void S(pack_all_b)(void *arg, int64_t begin, int64_t end) {  /* chunks of KC rows, all panels of each */
+  const job *s = (const job *)arg;
+  enum { NR = 2 * L };
+  int64_t np = (s->n + NR - 1) / NR * NR;
+  for (int64_t p = begin * KC; p < end * KC && p < s->k; p += KC)
+    S(pack_b)(s, p, s->k - p < KC ? s->k - p : KC, 0, s->n, (T *)s->pb + p * np);
+}
+
 /* c[rows of MR at i, columns of the panel at j] = or += a times the panel b. */
 static inline __attribute__((always_inline)) void S(cell)(const job *s, int64_t i, int64_t j, int64_t p, int64_t kc, int64_t mp, const T *b) {
   enum { NR = 2 * L };
@@ -295,22 +303,32 @@ static inline __attribute__((always_inline)) void S(cell)(const job *s, int64_t 
     for (int64_t q = 0; q < columns; q++) c[r * s->ldc + q] = edge[r * NR + q] + (add ? c[r * s->ldc + q] : 0);
 }
 
+/* An eighth of a panel is on its way into the second-level cache while the one before it is used: kept panels lie in the third. */
+static inline void S(come)(const T *panel, int64_t eighth) {
+  const char *from = (const char *)panel + eighth * (KC * 2 * L * (int64_t)sizeof(T) / 8);
+  for (int64_t i = 0; i < KC * 2 * L * (int64_t)sizeof(T) / 8; i += 64) __builtin_prefetch(from + i, 0, 2);
+}
+
 /* Strips of c: s->strip_rows x s->strip_panels panels of NR columns, row blocks outside. A chunk of b's panels is packed just before
  * all rows of the strip are multiplied with it, FEW rows at a time, so that one side or the other is in the first-level cache. */
 static void S(strips)(void *arg, int64_t begin, int64_t end) {
   const job *s = (const job *)arg;
   enum { NR = 2 * L, PANEL = KC * NR };
-  int64_t mp = (s->m + MR - 1) / MR * MR, wide = s->strip_panels * NR, across = (s->n + wide - 1) / wide;
-  T b[PANELS * PANEL] __attribute__((aligned(64)));
+  int64_t mp = (s->m + MR - 1) / MR * MR, np = (s->n + NR - 1) / NR * NR, wide = s->strip_panels * NR, across = (s->n + wide - 1) / wide;
+  T room[PANELS * PANEL] __attribute__((aligned(64)));
   for (int64_t t = begin; t < end; t++) {
     int64_t i0 = t / across * s->strip_rows, i1 = i0 + s->strip_rows < s->m ? i0 + s->strip_rows : s->m;
     int64_t j0 = t % across * wide, j1 = j0 + wide < s->n ? j0 + wide : s->n;
     for (int64_t p = 0; p < s->k; p += KC) {
       int64_t kc = s->k - p < KC ? s->k - p : KC;
-      S(pack_b)(s, p, kc, j0, j1, b);
+      const T *b = s->pb ? (const T *)s->pb + p * np + j0 * KC : room;
+      if (!s->pb) S(pack_b)(s, p, kc, j0, j1, room);
       for (int64_t few = i0; few < i1; few += FEW)
         for (int64_t j = j0; j < j1; j += NR)
-          for (int64_t i = few; i < few + FEW && i < i1; i += MR) S(cell)(s, i, j, p, kc, mp, b + (j - j0) * KC);
+          for (int64_t i = few; i < few + FEW && i < i1; i += MR) {
+            if (s->far && few == i0) S(come)(b + (j - j0 + NR) * KC, (i - few) / MR);
+            S(cell)(s, i, j, p, kc, mp, b + (j - j0) * KC);
+          }
     }
   }
 }

@@ -22,7 +22,7 @@ int32_t cpu_matmul(df_kernel *k) {
   if (dfk_is_rare(a->dtype)) return ref_matmul(k);
   bool a_t = dfk_bool(k, 0), b_t = dfk_bool(k, 1);
   if (a->rank != 2 || b->rank != 2 || a->dims[!a_t] != b->dims[b_t]) return ref_matmul(k);   /* says what is wrong */
-  gemm g = { a->dims[a_t], b->dims[!b_t], a->dims[!a_t], a_t, b_t, a->dims[1], b->dims[1], b->dims[!b_t] };
+  gemm g = { a->dims[a_t], b->dims[!b_t], a->dims[!a_t], a_t, b_t, a->dims[1], b->dims[1], b->dims[!b_t], k->in[1] };
   df_tensor *c = dfk_out(k, 0, a->dtype, 2, (const int64_t[]){ g.m, g.n });
   if (!c) return DF_RESOURCE_EXHAUSTED;
   switch (a->dtype) {

@@ -42,12 +42,21 @@ void *dfi_xrealloc(void *p, size_t bytes);
 char *dfi_xstrdup(const char *s);
 
 /* owns: DF_STRING or DF_VARIANT where the elements own what they point at, otherwise 0. */
-struct df_buffer { int32_t refs; /* atomic */ uint8_t owns; int64_t bytes; void *data; };
+/* packed: dfi_packed_forget has something to forget. */
+struct df_buffer { int32_t refs; /* atomic */ uint8_t owns, packed; int64_t bytes; void *data; };
 /* One plain tensor, its buffer of its own; as df_tensor_new but without a df_error. NULL: out of memory. */
 df_tensor *dfi_tensor_make(uint8_t dtype, int32_t rank, const int64_t *dims);
 /* Elements [first, first + size of dims) of t as a tensor of its own header, sharing t's storage; owned. NULL: out of memory.
  * The caller sees to it that the data keep the alignment that kernel.h promises. */
 df_tensor *dfi_tensor_view(df_tensor *t, int64_t first, int32_t rank, const int64_t *dims);
+/* Forgets what dfk_packed keeps of a buffer that nobody else reads. */
+void dfi_packed_forget(struct df_buffer *b);
+/* Does nobody else read t? Who asks is going to write to it: copies in another order are forgotten. */
+static inline bool dfi_tensor_exclusive(const df_tensor *t) {
+  if (__atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) != 1 || __atomic_load_n(&t->buffer->refs, __ATOMIC_ACQUIRE) != 1) return false;
+  if (DFI_UNLIKELY(t->buffer->packed)) dfi_packed_forget(t->buffer);
+  return true;
+}
 df_tensor *dfi_tensor_from_scalar(const df_value *v);               /* owned; rank 0 */
 bool       dfi_value_from_tensor(df_value *out, df_tensor *t);       /* consumes t; unboxes rank-0 numbers */
 df_value   dfi_value_copy(const df_value *v);                        /* retains what it holds */

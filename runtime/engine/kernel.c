@@ -45,8 +45,7 @@ df_tensor *dfk_out_reuse(df_kernel *k, int32_t i, int32_t from, int32_t dtype, i
   df_tensor *t = (df_tensor *)k->in[from];
   if (from < 32 && (k->reusable >> from & 1) && t && !t->view && (rank > 0 || !dfi_unboxed((uint8_t)dtype)) &&
       dfk_plain((uint8_t)dtype) && dfk_plain(t->dtype) &&
-      __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && __atomic_load_n(&t->buffer->refs, __ATOMIC_ACQUIRE) == 1 &&
-      t->data == t->buffer->data) {
+      t->data == t->buffer->data && dfi_tensor_exclusive(t)) {
     int64_t size = 1;
     for (int32_t d = 0; d < rank; d++) size *= dims[d];
     if (size * dfi_dtype_size[dtype] == t->size * dfi_dtype_size[t->dtype] && t->size) {

@@ -293,10 +293,6 @@ static int32_t check_element(dfi_tensor_array *a, int64_t i, const df_value *v, 
                   dfi_typed_shape_text(v->dtype, &shape, found), (long long)i);
 }
 
-bool dfi_tensor_exclusive(const df_tensor *t) {
-  return __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && __atomic_load_n(&t->buffer->refs, __ATOMIC_ACQUIRE) == 1;
-}
-
 /* Packed numbers become tensors, because one came that is none. */
 static int32_t unpack(dfi_tensor_array *a, df_error *err) {
   uint8_t bytes = a->cell;

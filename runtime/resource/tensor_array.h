@@ -93,7 +93,6 @@ int32_t dfi_element_missing(const dfi_tensor_array *a, int64_t i, uint8_t state,
 void dfi_element_clear(dfi_tensor_array *a, int64_t i);
 int32_t dfi_index_fail(const dfi_tensor_array *a, int64_t i, bool write, df_error *err);
 char *dfi_tensor_array_title(const dfi_tensor_array *a, char buffer[128]);     /* "TensorArray 'rows'" */
-bool dfi_tensor_exclusive(const df_tensor *t);
 /* Row i of t as a value, owned: sharing t's storage where the row is aligned as kernel.h promises. False: out of memory. */
 bool dfi_row_value(df_tensor *t, int64_t i, df_value *out);
 /* Elements [first, first + size of dims) of t, shared or copied as a row is; owned. NULL: out of memory. */

@@ -88,10 +88,6 @@ int32_t dfi_variable_replace(dfi_variable *v, const df_value *value, bool same_s
   return put(v, value);
 }
 
-static bool exclusive(const df_tensor *t) {
-  return __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && __atomic_load_n(&t->buffer->refs, __ATOMIC_ACQUIRE) == 1;
-}
-
 static int32_t no_memory(const dfi_variable *v, df_error *err) {
   char a[160];
   dfi_shape s = dfi_value_shape(&v->value);
@@ -103,7 +99,7 @@ void *dfi_variable_writable(dfi_variable *v, df_error *err) {
   if (v->value.kind == DF_EMPTY) return uninitialised(v, err), NULL;
   if (v->value.kind == DF_SCALAR) return &v->value.as;
   df_tensor *t = v->value.as.tensor;
-  if (exclusive(t)) return t->data;
+  if (dfi_tensor_exclusive(t)) return t->data;
   df_tensor *copy = dfi_tensor_make(t->dtype, t->rank, t->dims);
   if (!copy) return no_memory(v, err), NULL;
   memcpy(copy->data, t->data, (size_t)(t->size * dfi_dtype_size[t->dtype]));
@@ -129,7 +125,7 @@ static int32_t update(dfi_variable *v, dfk_update_op op, const df_value *by, df_
     return DF_OK;
   }
   df_tensor *t = v->value.as.tensor, *to = t;
-  if (!exclusive(t) && !(to = dfi_tensor_make(t->dtype, t->rank, t->dims))) return no_memory(v, err);
+  if (!dfi_tensor_exclusive(t) && !(to = dfi_tensor_make(t->dtype, t->rank, t->dims))) return no_memory(v, err);
   dfk_update(op, v->dtype, n, to->data, t->data, b, false);
   if (to != t) {
     v->value.as.tensor = to;
