@@ -50,7 +50,7 @@ LIBS       := $(shell pkg-config --libs $(filter-out openblas,$(PKGS)) 2>/dev/nu
 LUA_CFLAGS := $(shell pkg-config --cflags $(LUA_PC) 2>/dev/null)
 LUA_LIBS   := $(shell pkg-config --libs $(LUA_PC) 2>/dev/null)
 
-LIB_SRC  := $(wildcard runtime/*/*.c kernels/*.c kernels/cpu/*.c kernels/ref/*.c)
+LIB_SRC  := $(wildcard runtime/*/*.c runtime/engine/native/*.c kernels/*.c kernels/cpu/*.c kernels/ref/*.c)
 PROG_SRC := $(wildcard interp/main.c interp/program*.c interp/prompt*.c)
 BIND_SRC := $(filter-out $(PROG_SRC),$(wildcard interp/*.c))
 CSPEC_SRC := $(filter-out spec/fuzz_%.c,$(wildcard spec/*.c))
@@ -62,10 +62,20 @@ CSPEC    := $(CSPEC_SRC:spec/%.c=$(BUILD)/spec/%)
 OBJ      := $(LIB_OBJ) $(BIND_OBJ) $(PROG_OBJ)
 STDLIB   := $(wildcard stdlib/dflow.lua $(foreach d,* */* */*/*,stdlib/dflow/$(d).lua))
 
-all: lib core program   ## build everything (the default)
+# Native code for hot loops: a plug-in, where LLVM is.
+LLVM_CONFIG ?= $(firstword $(foreach v,19 18 17 16 15,$(shell command -v llvm-config-$(v) 2>/dev/null)))
+JIT      := $(BUILD)/libdflow_jit.so
+
+all: lib core program jit   ## build everything (the default)
 lib: $(BUILD)/libdflow.so
 core: $(BUILD)/lua/dflow/core.so
 program: $(if $(PROG_SRC),$(BUILD)/dflow)
+ifneq ($(LLVM_CONFIG),)
+jit: $(JIT)
+else
+jit:
+	@echo 'dflow: without native code for hot loops: llvm-19-dev is not there' >&2
+endif
 
 run:                    ## the prompt; without a terminal, a guided tour (installs what is missing)
 	$(Q).ci/deps build
@@ -121,6 +131,7 @@ install: all            ## install under PREFIX=/usr/local (DESTDIR= for package
 	$(Q)install -d $(addprefix $(DEST)/,bin lib/pkgconfig include share/man/man1 $(DOC)/examples/data $(CMOD)/dflow)
 	$(Q)install -m 755 $(BUILD)/dflow $(DEST)/bin/dflow
 	$(Q)install -m 644 $(BUILD)/libdflow.so $(DEST)/lib/$(SOFULL)
+	$(Q)if [ -f $(JIT) ]; then install -m 755 $(JIT) $(DEST)/lib/libdflow_jit.so; fi
 	$(Q)ln -sf $(SOFULL) $(DEST)/lib/libdflow.so.$(SOMAJOR)
 	$(Q)ln -sf libdflow.so.$(SOMAJOR) $(DEST)/lib/libdflow.so
 	$(Q)install -m 644 $(BUILD)/lua/dflow/core.so $(DEST)/$(CMOD)/dflow/core.so
@@ -138,7 +149,7 @@ install: all            ## install under PREFIX=/usr/local (DESTDIR= for package
 	$(Q)if [ -z '$(DESTDIR)' ]; then ldconfig 2>/dev/null || true; fi
 
 uninstall:              ## remove what install put there
-	$(Q)rm -f $(addprefix $(DEST)/,bin/dflow lib/$(SOFULL) lib/libdflow.so.$(SOMAJOR) lib/libdflow.so \
+	$(Q)rm -f $(addprefix $(DEST)/,bin/dflow lib/libdflow_jit.so lib/$(SOFULL) lib/libdflow.so.$(SOMAJOR) lib/libdflow.so \
 	  include/dflow.h lib/pkgconfig/dflow.pc $(LMOD)/dflow.lua $(JITMOD)/dflow.lua share/man/man1/dflow.1)
 	$(Q)rm -rf $(addprefix $(DEST)/,$(LMOD)/dflow $(CMOD)/dflow $(JITMOD)/dflow $(DOC))
 
@@ -177,6 +188,11 @@ $(BUILD)/libdflow.so: $(LIB_OBJ) runtime/libdflow.map
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,-soname,libdflow.so.$(SOMAJOR) -Wl,--version-script=runtime/libdflow.map \
 	  -Wl,-z,nodelete -Wl,--no-undefined $(LDFLAGS) $(LIB_OBJ) $(LIBS) -o $@
 	@ln -sf libdflow.so $(BUILD)/libdflow.so.$(SOMAJOR)
+# It links to nothing of libdflow, which loads it: runtime/engine/native/plugin.h.
+$(JIT): runtime/engine/native/llvm/jit.c runtime/engine/native/plugin.h $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=hidden -iquote runtime $(shell $(LLVM_CONFIG) --cflags) -shared $(LDFLAGS) $< \
+	  $(shell $(LLVM_CONFIG) --ldflags --libs) -o $@
 # The run paths are those of the build tree and, after the colon, of an installation.
 $(BUILD)/lua/dflow/core.so: $(BIND_OBJ) $(BUILD)/libdflow.so
 	@mkdir -p $(@D)
@@ -209,4 +225,4 @@ $(BUILD)/bench_c: spec/bench/bench_c.c $(BUILD)/libdflow.so
 	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $< -L$(BUILD) -ldflow -Wl,-rpath,'$$ORIGIN' -o $@
 
 -include $(OBJ:.o=.d)
-.PHONY: all lib core program cspec run test bench debug asan ubsan tsan fuzz lint deps install uninstall clean help force
+.PHONY: all lib core program jit cspec run test bench debug asan ubsan tsan fuzz lint deps install uninstall clean help force

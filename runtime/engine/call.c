@@ -3,6 +3,7 @@
  * A call that does not end at once comes back through the run's inbox, and the owner goes on from there. The inbox and `stuck`
  * are the only things that others touch, under inbox_lock.
  */
+#include "engine/engine.h"
 #include "engine/token.h"
 #include "resource/variable.h"
 #include "engine/watch.h"
@@ -179,6 +180,7 @@ static void away_remove(dfi_exec *x, dfi_call *c) {
 }
 
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  if (DFI_UNLIKELY(x->replay != NULL) && x->plan->turner->replay(x, r, p)) return false;
   call_space space;
   df_error error;
   dfi_call *c = call_make(x, r, p, p->waits ? NULL : &space);

@@ -9,33 +9,32 @@
  *
  * The token engine offers a loop whose scope has a `turner` at each boundary it comes to: when the loop's frame starts, and
  * when the window of parallel iterations, closed to one by frame->window = 1, lets the next iteration in. The turner runs
- * any number of whole iterations, leaves the variables in the slots, says how far it came (dfi_engine_advanced) and what
- * was counted, and returns; the tokens go on from there as if each had been there. So a turner never needs to know how a loop ends:
- * it stops before the iteration whose predicate is false (or that it cannot run), and that one is run as tokens. Whoever pauses,
+ * any number of whole iterations, leaves the variables in the slots, counts what tokens would have counted, and returns; the tokens
+ * go on from there as if each had been there. Or it runs the loop to its end: then it has sent the Exits. Whoever pauses,
  * looks at or breaks into a run therefore finds records, tokens and counters as ever: the materialised state is the only one.
+ * And at each look_up it is asked whether the loop at hand is one it wants: it closes the window of those.
  *
- * While it turns, the turner asks dfi_engine_stops every so often, at least each 50 µs; when it says true, it returns.
+ * While it turns, the turner asks dfi_engine_stops every so often, at least each millisecond; when it says true, it returns.
  */
 #ifndef DFLOW_ENGINE_H
 #define DFLOW_ENGINE_H
 #include "engine/executor.h"
 
-/* How the counters of a run grew in iterations that had no tokens: what the token engine would have counted. */
-typedef struct dfi_turned {
-  int64_t iterations;              /* bodies run: NextIterations that went round */
-  int64_t ran, died, merged;       /* tokens of nodes that ran, dead ones, values that loops' Merges passed on */
-  int64_t pushes, pops;
-} dfi_turned;
-
-/* A loop's other engine. `turn` may fail the run (dfi_exec_fail). Called on the owner's thread; r has no token yet, and is the only open
- * iteration of f. It is not called while tokens are watched one by one. */
+/* A loop's other engine. Called on the owner's thread.
+ *   turn     r has no token yet, and is the only open iteration of f. True: the loop has ended, its Exits have been sent, and r, still without
+ *            a token, is its last iteration. False: r, perhaps some iterations later, is to be started. It may fail the run (dfi_exec_fail)
+ *   look     now and then, while tokens are run: the next one is at the queue's head
+ *   replay   asked of kernels while x->replay is set: p had its effect in r already; true: its outputs have been sent again */
 typedef struct dfi_turner {
-  void (*turn)(struct dfi_turner *t, dfi_exec *x, dfi_frame *f, dfi_record *r);
+  bool (*turn)(dfi_exec *x, dfi_frame *f, dfi_record *r);
+  void (*look)(dfi_exec *x);
+  bool (*replay)(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 } dfi_turner;
+
+/* May whoever turns go without tokens: does nobody watch them, or want them in another order? */
+static inline bool dfi_engine_unwatched(const dfi_exec *x) { return x->watched == DFI_UNWATCHED && !x->kept && !x->shuffle; }
 
 /* Shall who turns the run return to the token engine: cancelled, closed, interrupted, too late, or somebody wants to look? Cheap, but
  * it may read the clock. */
 bool dfi_engine_stops(dfi_exec *x);
-/* r, which its frame has open alone, is `turned->iterations` iterations later now; its variables are in its slots already. */
-void dfi_engine_advanced(dfi_exec *x, dfi_record *r, const dfi_turned *turned);
 #endif

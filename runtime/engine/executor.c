@@ -13,6 +13,7 @@
  */
 #include "engine/token.h"
 #include "engine/engine.h"
+#include "engine/native/native.h"
 #include "engine/watch.h"
 #include "resource/variable.h"
 #include <stdio.h>
@@ -184,6 +185,7 @@ static dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   f->origin = origin;
   f->first = f->next = 0;
   f->window = s->parallel_iterations;
+  f->tokens_only = false;
   f->enters_missing = (int32_t)s->nenters;
   f->some_dead = false;
   memset(f->exit_fired, 0, s->nexits);
@@ -217,12 +219,6 @@ static bool entered_dead(const dfi_frame *f) {
   return some;
 }
 
-/* The loop stands at an iteration boundary: its other engine may go on for a while. */
-static void offer(dfi_exec *x, dfi_frame *f, dfi_record *r) {
-  if (x->watched != DFI_UNWATCHED || x->shuffle || dfi_engine_stops(x)) return;
-  f->scope->turner->turn(f->scope->turner, x, f, r);
-}
-
 /* All Enters have come: iteration 0 gets its tokens. */
 static void frame_start(dfi_exec *x, dfi_frame *f) {
   const dfi_scope *s = f->scope;
@@ -230,8 +226,12 @@ static void frame_start(dfi_exec *x, dfi_frame *f) {
   if (DFI_UNLIKELY(f->some_dead) && entered_dead(f)) return;
   if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);     /* not known yet when the record was made */
   if (DFI_UNLIKELY(s->turner != NULL) && !f->some_dead) {
-    offer(x, f, r);
+    const bool ended = s->turner->turn(x, f, r);
     if (x->failed) return;
+    if (ended) {
+      for (uint32_t i = 0; i < s->nenters; i++) x->count.merged += !s->enters[i]->constant && s->enters[i]->merges;
+      return;
+    }
   }
   record_start(x, r);
   for (uint32_t i = 0; i < s->nenters; i++) {
@@ -312,8 +312,7 @@ static bool boundary(dfi_exec *x, dfi_frame *f, int32_t n) {
     slot_filled(r, slot, s->uses[p->out]);
     x->count.merged += p->merges;
   }
-  offer(x, f, r);
-  if (x->failed) return true;
+  if (s->turner->turn(x, f, r) || x->failed) return true;
   record_start(x, r);
   for (int32_t i = 0; i < n; i++) dfi_exec_send(x, r, f->deferred[i].node->edge[0], f->deferred[i].node->edge[1], 0);
   return true;
@@ -464,24 +463,6 @@ bool dfi_engine_stops(dfi_exec *x) {
          (x->deadline && dfi_now() > x->deadline);
 }
 
-void dfi_engine_advanced(dfi_exec *x, dfi_record *r, const dfi_turned *turned) {
-  dfi_frame *f = r->frame;
-  df_assert(f->next == f->first + 1 && f->ring[f->first & (f->capacity - 1)] == r && !r->outstanding);
-  f->first += turned->iterations;
-  f->next = f->first + 1;
-  f->ring[f->first & (f->capacity - 1)] = r;
-  r->number = f->first;
-  r->stamp = dfi_stamp(f->serial, r->number);
-  x->count.iterations += turned->iterations;
-  x->count.taken += turned->ran + turned->died;
-  x->count.died += turned->died;
-  x->count.merged += turned->merged;
-  x->count.pushes += turned->pushes;
-  x->count.pops += turned->pops;
-  x->patience = 0;                          /* what made the other engine stop is looked at before the next token */
-  if (x->live) dfi_exec_publish(x);
-}
-
 /* Every so many tokens: is the run to stop? */
 static void look_up(dfi_exec *x) {
   x->patience = 256;
@@ -494,6 +475,7 @@ static void look_up(dfi_exec *x) {
     dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was interrupted");
   else if (x->deadline && dfi_now() > x->deadline) too_late(x);
   if (x->watch && !x->failed) dfi_watch_look(x);
+  if (x->plan->turner && !x->failed) x->plan->turner->look(x);
   if (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED)) dfi_inbox_take(x, false);
 }
 
@@ -816,6 +798,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
 }
 
 void dfi_exec_reset(dfi_exec *x) {
+  if (x->replay) dfi_native_forget_replays(x);
   if (x->root) frame_abandon(x, x->root);
   x->root = NULL;
   for (int32_t i = 0; i < x->plan->nfeed; i++) {

@@ -41,6 +41,7 @@ struct dfi_frame {
   int64_t      capacity;
   int64_t      first, next;  /* open iterations are first … next - 1 */
   int64_t      window;       /* how many may be open: the scope's parallel_iterations, or fewer */
+  bool         tokens_only;  /* another engine could not run it */
   df_value    *constants;    /* nconsts */
   uint8_t     *enter_dead;   /* nenters: the Enter brought a dead token */
   uint8_t     *exit_fired;   /* nexits */
@@ -124,6 +125,9 @@ struct dfi_exec {
   uint32_t     logged;
   struct dfi_kept *kept;         /* a ring of what nodes made; NULL: not wanted */
   uint32_t     nkept, kept_held; /* filled so far; of those that are there, tensors */
+  uint8_t      engine;           /* dfi_engine: which one the session wants */
+  uint64_t     osr;              /* DFLOW_STRESS=osr: engines change at random; state of the generator; 0: off */
+  struct dfi_replay *replay;     /* effects of iterations that tokens do over: engine/native/native.h */
   bool         finished, failed;
   df_error    *error;            /* the caller's */
   dfi_counters count;

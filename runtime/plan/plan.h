@@ -88,7 +88,7 @@ typedef struct dfi_scope {
   dfi_pnode  **exits;        /* nexits */
   uint32_t    *const_users, *const_first;  /* readers of loop constant c: const_users[const_first[c] … const_first[c+1]) */
   size_t       record_bytes; /* of the engine that runs it: dfi_exec_lay_out */
-  struct dfi_turner *turner; /* another engine that may run its iterations: engine/engine.h; NULL: none */
+  const struct dfi_turner *turner; /* another engine that may run its iterations: engine/engine.h; NULL: none */
 } dfi_scope;
 
 typedef struct dfi_plan {
@@ -112,6 +112,8 @@ typedef struct dfi_plan {
   pthread_mutex_t lock;
   struct dfi_exec *idle;     /* states of finished runs, kept for the next; guarded by lock */
   df_graph    *graph;
+  const struct dfi_turner *turner;             /* of all its loops; NULL: none */
+  struct dfi_units *native;                    /* its loops as machine code, that turner's; NULL until one is wanted */
 } dfi_plan;
 
 /* Makes the plan for a signature. Pairs as in df_session_run. NULL: err is filled. */

@@ -4,6 +4,7 @@
  * executor state of that plan (or makes one), and runs it on the calling thread. Runs of one session may overlap.
  */
 #include "session/session.h"
+#include "engine/native/native.h"
 #include <stdio.h>
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -26,8 +27,10 @@ static int32_t read_option(df_session *s, const char *key, const char *value, df
     if (strcmp(value, "ref") && strcmp(value, "cpu")) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "kernels = %s, but it must be cpu or ref", value);
     s->reference_kernels = !strcmp(value, "ref");
   } else if (!strcmp(key, "engine")) {
-    if (strcmp(value, "auto") && strcmp(value, "tokens"))
-      return dfi_fail(err, strcmp(value, "program") ? DF_INVALID_ARGUMENT : DF_UNIMPLEMENTED, NULL, "engine = %s, but it must be auto or tokens", value);
+    if (!strcmp(value, "auto")) s->engine = DFI_ENGINE_AUTO;
+    else if (!strcmp(value, "tokens")) s->engine = DFI_ENGINE_TOKENS;
+    else if (!strcmp(value, "native")) s->engine = DFI_ENGINE_NATIVE;
+    else return dfi_fail(err, strcmp(value, "program") ? DF_INVALID_ARGUMENT : DF_UNIMPLEMENTED, NULL, "engine = %s, but it must be auto, tokens or native", value);
   } else if (!strcmp(key, "lone")) {
     s->lone = !strcmp(value, "yes");
   } else
@@ -47,10 +50,11 @@ static int32_t read_options(df_session *s, const char *text, df_error *err) {
   return status;
 }
 
-static uint64_t stress_shuffle(void) {
+/* The seed of a kind of stress, odd; 0: it is not wanted. */
+static uint64_t stress(const char *kind) {
   const char *e = getenv("DFLOW_STRESS");
-  e = e ? strstr(e, "shuffle:") : NULL;
-  return e ? strtoull(e + 8, NULL, 10) * 2 + 1 : 0;
+  e = e ? strstr(e, kind) : NULL;
+  return e ? strtoull(e + strlen(kind), NULL, 10) * 2 + 1 : 0;
 }
 
 df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
@@ -60,7 +64,9 @@ df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
   const char *engine = getenv("DFLOW_ENGINE");
   if ((engine && engine[0] && read_option(s, "engine", engine, err)) || read_options(s, options, err)) { free(s); return NULL; }
   s->graph = df_graph_retain(g);
-  s->shuffle = stress_shuffle();
+  s->shuffle = stress("shuffle:");
+  s->osr = stress("osr:");
+  if (s->osr) s->engine = DFI_ENGINE_NATIVE;
   s->pool = dfi_pool_get(s->threads - 1);
   s->epoch = 1;
   pthread_mutex_init(&s->lock, NULL);
@@ -82,6 +88,7 @@ void df_session_release(df_session *s) {
     for (dfi_plan *p = s->plan[b], *next; p; p = next) {
       next = p->next;
       for (dfi_exec *x = p->idle, *n; x; x = n) { n = x->next_idle; dfi_exec_free(x); }
+      dfi_native_forget(p);
       dfi_plan_free(p);
     }
   for (int32_t i = 0; i < s->nvariables; i++) dfi_handle_release(s->variable[i]);
@@ -250,6 +257,7 @@ dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches
     pthread_mutex_unlock(&s->graph->lock);
     if (p) {
       dfi_exec_lay_out(p);
+      if (s->engine != DFI_ENGINE_TOKENS) dfi_native_attach(p);
       p->hash = hash;
       p->next = *bucket;
       *bucket = p;
@@ -337,6 +345,8 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   x->deadline = timeout > 0 ? dfi_now() + timeout : 0;
   x->shuffle = s->shuffle ? s->shuffle * 0x9e3779b97f4a7c15u + (uint64_t)number : 0;
   x->run_number = number;
+  x->engine = s->engine;
+  x->osr = s->osr ? s->osr * 0x9e3779b97f4a7c15u + (uint64_t)number : 0;
   x->foreground = s->lone && !cancel;
 #if defined(__SSE__)
   unsigned int mode = _mm_getcsr();

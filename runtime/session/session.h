@@ -13,7 +13,8 @@ struct df_session {
   int32_t     threads;
   bool        reference_kernels;
   double      timeout;         /* seconds; 0: none */
-  uint64_t    shuffle;         /* seed of DFLOW_STRESS=shuffle; 0: off */
+  uint64_t    shuffle, osr;    /* seeds of DFLOW_STRESS=shuffle and osr; 0: off */
+  uint8_t     engine;          /* dfi_engine */
   dfi_pool   *pool;
   pthread_mutex_t lock;        /* guards plans, variables and the counters; held for lookups, never for a run */
   dfi_plan   *plan[DFI_PLAN_BUCKETS];

@@ -341,7 +341,7 @@ local ways = {
   { what = "save = 'swap'", save = 'swap', loops = true, like = "save = 'keep'" },
   { what = "save = 'recompute'", save = 'recompute', loops = true, rounds = again },
   { what = "engine = 'tokens'", session = { engine = 'tokens' } },
-  { what = "engine = 'program'", session = { engine = 'program' } },
+  { what = "engine = 'native'", session = { engine = 'native' }, loops = true },
   { what = "kernels = 'ref'", session = { kernels = 'ref' }, rounds = { float64 = 1e-8, float32 = 1e-3 } },
 }
 

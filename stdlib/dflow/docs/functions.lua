@@ -461,8 +461,9 @@ df.Session({…})
   A session of its own, with its own values of the variables; ?Session tells what it can do.
   option    graph: Graph = nil  the default graph otherwise
   option    threads: int = nil  as many as the machine has cores otherwise
-  option    engine: string = 'auto'  'tokens': every node by tagged tokens; 'program': loops as
-              programs where that is possible; the results are the same
+  option    engine: string = 'auto'  'tokens': every node by tagged tokens; 'native': loops of
+              numbers as machine code from their first iteration on; 'auto': once they have become
+              hot, compiled meanwhile. The results are the same, bit for bit
   option    timeout: number = nil  seconds that a run may take
   option    devices: list = nil  such as {'cpu:0'}
   option    kernels: string = nil  'ref': the reference kernels, to compare with

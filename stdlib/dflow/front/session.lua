@@ -318,7 +318,7 @@ Session.__close = function(s) s:close() end
 
 -- ---- making sessions ---------------------------------------------------------------------------------------------------------
 local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'kernels' }
-local engines = { auto = true, tokens = true, program = true }
+local engines = { auto = true, tokens = true, native = true, program = true }
 
 --- df.Session{graph=, threads=, engine=, timeout=, kernels=, devices=}
 function M.new(opts)
@@ -336,7 +336,7 @@ function M.new(opts)
   end
   if opts.engine ~= nil then
     if not engines[opts.engine] then
-      errors.bad("Session: engine is 'auto', 'tokens' or 'program', not %s", errors.describe(opts.engine))
+      errors.bad("Session: engine is 'auto', 'tokens' or 'native', not %s", errors.describe(opts.engine))
     end
     if opts.engine ~= 'auto' then words[#words + 1] = 'engine=' .. opts.engine end
   end

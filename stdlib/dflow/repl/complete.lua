@@ -129,7 +129,7 @@ local takes_dtype = { cast = true, astype = true, placeholder = true, constant =
                       FIFOQueue = true, PriorityQueue = true, RandomShuffleQueue = true, PaddingFIFOQueue = true }
 local words_of = {
   save = { 'keep', 'swap', 'recompute' }, unconnected = { 'error', 'zero', 'none' }, mode = { 'constant', 'reflect', 'symmetric' },
-  padding = { 'SAME', 'VALID' }, engine = { 'auto', 'tokens', 'program' },
+  padding = { 'SAME', 'VALID' }, engine = { 'auto', 'tokens', 'native' },
 }
 
 local function in_string(add, prefix, call, folder_of)

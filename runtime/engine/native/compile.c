@@ -1,0 +1,162 @@
+/* compile.c: the plug-in is found and loaded, and units are compiled: by a thread of their own, one after the other, or at once by who asks.
+ *
+ * Units belong to their plan, which waits for the compiler before it goes.
+ */
+#define _GNU_SOURCE
+#include "engine/native/native.h"
+#include "engine/native/look.h"
+#include "engine/native/plugin.h"
+#include <dlfcn.h>
+#include <stdio.h>
+
+struct dfi_units { int32_t n; dfi_unit unit[]; };
+
+static struct {
+  pthread_mutex_t lock;            /* guards what follows */
+  pthread_cond_t  changed;
+  bool            running;         /* the thread was started */
+  bool            leaving;         /* the process ends */
+  dfi_unit       *first;           /* those that wait */
+  dfi_unit       *now;             /* the one that the thread is compiling */
+  pthread_mutex_t compiling;       /* the plug-in does one thing at a time; guards what follows */
+  bool            looked;          /* for the plug-in */
+  const dfi_jit_api *api;
+  char            why[600];        /* there is none */
+  int64_t         ncompiled;
+} jit = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .compiling = PTHREAD_MUTEX_INITIALIZER };
+
+/* ---- the plug-in -------------------------------------------------------------------------------------- */
+
+/* Beside libdflow, or where the system looks for libraries. */
+static void *load(void) {
+  Dl_info here;
+  char path[4096];
+  if (dladdr((void *)df_version, &here) && here.dli_fname) {
+    const char *slash = strrchr(here.dli_fname, '/');
+    const int n = slash ? (int)(slash - here.dli_fname) + 1 : 0;
+    if (snprintf(path, sizeof path, "%.*slibdflow_jit.so", n, here.dli_fname) < (int)sizeof path) {
+      void *lib = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+      if (lib) return lib;
+    }
+  }
+  return dlopen("libdflow_jit.so", RTLD_LAZY | RTLD_LOCAL);
+}
+
+/* The compiler's thread must not stand in LLVM while the process takes that down. */
+static void at_exit(void) {
+  pthread_mutex_lock(&jit.lock);
+  jit.leaving = true;
+  while (jit.now) pthread_cond_wait(&jit.changed, &jit.lock);
+  pthread_mutex_unlock(&jit.lock);
+}
+
+/* Under `compiling`. */
+static const dfi_jit_api *plugin(void) {
+  if (jit.looked) return jit.api;
+  jit.looked = true;
+  void *lib = load();
+  const dfi_jit_api *api = lib ? dlsym(lib, DFI_JIT_SYMBOL) : NULL;
+  if (!api) snprintf(jit.why, sizeof jit.why, "libdflow_jit.so, the plug-in that makes native code, is not there (%.400s)", dlerror());
+  else if (api->version != DFI_JIT_VERSION) snprintf(jit.why, sizeof jit.why, "libdflow_jit.so is of version %d, where %d is expected", api->version, DFI_JIT_VERSION);
+  else {
+    const char *bad = api->open();
+    if (bad) snprintf(jit.why, sizeof jit.why, "libdflow_jit.so: %s", bad);
+    else jit.api = api;
+    atexit(at_exit);
+  }
+  return jit.api;
+}
+
+/* ---- compiling -------------------------------------------------------------------------------------------- */
+
+static void compile(dfi_unit *u) {
+  char error[500] = "";
+  const double began = dfi_now();
+  pthread_mutex_lock(&jit.compiling);
+  const dfi_jit_api *api = plugin();
+  if (!api) dfi_unit_refuse(u, NULL, "%s", jit.why);
+  else if (snprintf(u->symbol, sizeof u->symbol, "dflow_loop_%lld", (long long)++jit.ncompiled), dfi_unit_write(u)) {
+    u->run = (int32_t (*)(dfi_native_frame *))api->compile(u->text.at, u->text.n, u->symbol, &u->code, error, sizeof error);
+    if (!u->run) dfi_unit_refuse(u, NULL, "LLVM: %s", error);
+  }
+  pthread_mutex_unlock(&jit.compiling);
+  u->compile_ms = (dfi_now() - began) * 1e3;
+  atomic_store_explicit(&u->state, u->run ? DFI_UNIT_READY : DFI_UNIT_REFUSED, memory_order_release);
+}
+
+static void *work(void *unused) {
+  pthread_mutex_lock(&jit.lock);
+  for (;;) {
+    while (!jit.first || jit.leaving) pthread_cond_wait(&jit.changed, &jit.lock);
+    jit.now = jit.first;
+    jit.first = jit.now->next;
+    pthread_mutex_unlock(&jit.lock);
+    compile(jit.now);
+    pthread_mutex_lock(&jit.lock);
+    jit.now = NULL;
+    pthread_cond_broadcast(&jit.changed);
+  }
+  return unused;
+}
+
+/* Under `lock`. */
+static void start(void) {
+  pthread_t thread;
+  pthread_attr_t detached;
+  pthread_attr_init(&detached);
+  pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&detached, 8 << 20);
+  jit.running = pthread_create(&thread, &detached, work, NULL) == 0;
+  pthread_attr_destroy(&detached);
+}
+
+void dfi_unit_want(dfi_unit *u, bool now) {
+  int32_t cold = DFI_UNIT_COLD;
+  if (!atomic_compare_exchange_strong(&u->state, &cold, DFI_UNIT_WAITING)) return;
+  if (now) { compile(u); return; }
+  pthread_mutex_lock(&jit.lock);
+  if (!jit.running) start();
+  dfi_unit **at = &jit.first;
+  while (*at) at = &(*at)->next;
+  u->next = NULL;
+  *at = u;
+  pthread_cond_broadcast(&jit.changed);
+  pthread_mutex_unlock(&jit.lock);
+}
+
+/* ---- a plan's units ----------------------------------------------------------------------------------------- */
+
+static struct dfi_units *units_new(const dfi_plan *p) {
+  struct dfi_units *all = dfi_xcalloc(1, sizeof *all + sizeof *all->unit * (size_t)p->nscopes);
+  all->n = p->nscopes;
+  for (int32_t i = 0; i < p->nscopes; i++) { all->unit[i].plan = p; all->unit[i].scope = &p->scope[i]; }
+  return all;
+}
+
+dfi_unit *dfi_unit_of(dfi_exec *x, const dfi_scope *s) {
+  struct dfi_units *all = __atomic_load_n(&x->plan->native, __ATOMIC_ACQUIRE);
+  if (!all) {
+    pthread_mutex_lock(&x->plan->lock);
+    if (!x->plan->native) __atomic_store_n(&x->plan->native, units_new(x->plan), __ATOMIC_RELEASE);
+    all = x->plan->native;
+    pthread_mutex_unlock(&x->plan->lock);
+  }
+  return &all->unit[s->id];
+}
+
+void dfi_native_forget(dfi_plan *p) {
+  struct dfi_units *all = p->native;
+  if (!all) return;
+  pthread_mutex_lock(&jit.lock);
+  for (dfi_unit **at = &jit.first; *at; ) if ((*at)->plan == p) *at = (*at)->next; else at = &(*at)->next;
+  while (jit.now && jit.now->plan == p) pthread_cond_wait(&jit.changed, &jit.lock);
+  pthread_mutex_unlock(&jit.lock);
+  pthread_mutex_lock(&jit.compiling);
+  for (int32_t i = 0; i < all->n; i++) {
+    if (all->unit[i].code) jit.api->drop(all->unit[i].code);
+    dfi_unit_free(&all->unit[i]);
+  }
+  pthread_mutex_unlock(&jit.compiling);
+  free(all);
+  p->native = NULL;
+}

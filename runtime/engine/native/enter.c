@@ -1,0 +1,355 @@
+/* enter.c: from tokens to native code and back. What is said of dfi_replay in native.h is done here. */
+#include "engine/native/native.h"
+#include "engine/token.h"
+#include "engine/engine.h"
+#include "engine/watch.h"
+#include "resource/tensor_array.h"
+
+enum {
+  BUDGET = 60000,          /* units of work until the next poll: some hundred microseconds */
+  SLICES = 16,             /* polls before other tokens have their turn */
+  TRIES = 8,               /* a unit that never got through its first iteration is given up */
+};
+
+/* ---- frames ----------------------------------------------------------------------------------------- */
+
+/* The frame's only open iteration becomes another one. */
+static void renumber(dfi_frame *f, dfi_record *r, int64_t number) {
+  f->first = number;
+  f->next = number + 1;
+  f->ring[number & (f->capacity - 1)] = r;
+  r->number = number;
+  r->stamp = dfi_stamp(f->serial, number);
+}
+
+/* A cell as a number of this dtype; what lies above its bytes is not its. */
+static df_value number_of(uint8_t dtype, int64_t cell) {
+  df_value v = { .kind = DF_SCALAR, .dtype = dtype };
+  memcpy(&v.as, &cell, dfi_dtype_size[dtype]);
+  return v;
+}
+static df_value array_of(int64_t cell) { return (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_handle_retain((void *)(uintptr_t)cell) }; }
+
+/* The loop has ended: value (consumed) leaves by Exit p. */
+static void send_exit(dfi_exec *x, dfi_frame *f, const dfi_pnode *p, df_value value) {
+  dfi_record *origin = f->origin;
+  df_value *slot = origin->base[DFI_ITERATION] + p->out;
+  f->exit_fired[p->child] = 1;
+  *slot = value;
+  slot_filled(origin, slot, origin->frame->scope->uses[p->out]);
+  dfi_exec_send(x, origin, p->edge[0], p->edge[1], 0);
+}
+
+static void set_variables(dfi_record *r, const dfi_nloop *l, const df_value *v) {
+  for (int32_t k = 0; k < l->nvars; k++) if (l->var[k].root < 0) {
+    df_value *slot = r->base[DFI_ITERATION] + l->var[k].enter->out;
+    const uint32_t uses = slot->uses;
+    *slot = v[k];
+    slot->uses = uses;
+  }
+}
+
+/* ---- what has been done of an iteration that tokens do over ---------------------------------------------- */
+
+static void replay_free(dfi_replay *p) {
+  for (int32_t i = 0; i < p->nlevels; i++) free(p->level[i].var);
+  for (int32_t i = 0; i < p->ndone; i++) {
+    for (int32_t k = 0; k < p->done[i].nvalues; k++) dfi_value_drop(&p->done[i].value[k]);
+    free(p->done[i].value);
+  }
+  free(p->level); free(p->done); free(p);
+}
+
+void dfi_native_forget_replays(dfi_exec *x) {
+  for (dfi_replay *p = x->replay, *next; p; p = next) { next = p->next; replay_free(p); }
+  x->replay = NULL;
+}
+
+/* What was kept of an earlier way out of this frame is behind it. */
+static void forget_frame(dfi_exec *x, const dfi_frame *f) {
+  for (dfi_replay **at = &x->replay, *p; (p = *at); )
+    if (p->level[0].serial == f->serial) { *at = p->next; replay_free(p); } else at = &p->next;
+}
+
+static bool is_level(const dfi_replay_level *l, const dfi_record *r) { return l->found && l->serial == r->frame->serial && l->number == r->number; }
+
+static void remember(dfi_exec *x, dfi_unit *u, const dfi_site *s, dfi_frame *f, const dfi_native_frame *c) {
+  dfi_replay *p = dfi_xcalloc(1, sizeof *p);
+  p->unit = u;
+  p->level = dfi_xcalloc((size_t)s->nlevels, sizeof *p->level);
+  p->nlevels = s->nlevels;
+  for (int32_t i = 0; i < s->nlevels; i++) {
+    const dfi_nloop *l = &u->loop[s->level[i].loop];
+    dfi_replay_level *to = &p->level[i];
+    *to = (dfi_replay_level){ .scope = l->scope->id, .serial = f->serial, .number = c->out[s->level[i].number], .found = i == 0, .nvars = l->nvars };
+    to->var = dfi_xcalloc((size_t)l->nvars + 1, sizeof *to->var);
+    for (int32_t k = 0; k < l->nvars; k++)
+      if (l->var[k].root < 0) to->var[k] = number_of(l->var[k].enter->out_dtypes[0], c->out[s->level[i].number + 1 + (uint32_t)k]);
+  }
+  p->done = dfi_xcalloc((size_t)s->ndone + 1, sizeof *p->done);
+  p->ndone = s->ndone;
+  for (int32_t i = 0; i < s->ndone; i++) {
+    const dfi_done *d = &s->done[i];
+    dfi_replay_done *to = &p->done[i];
+    const dfi_nloop *l = d->loop < 0 ? NULL : &u->loop[d->loop];
+    *to = (dfi_replay_done){ .level = d->level, .scope = l ? l->scope->id : -1, .node = d->node, .nvalues = l ? (int32_t)l->scope->nexits : 1 };
+    to->value = dfi_xcalloc((size_t)to->nvalues + 1, sizeof *to->value);
+    for (int32_t k = 0; k < to->nvalues; k++) {
+      const dfi_pnode *n = l ? l->scope->exits[k] : d->node;
+      if (n->out_dtypes[0] != DF_RESOURCE) to->value[k] = number_of(n->out_dtypes[0], c->out[d->cell + (uint32_t)k]);
+      else if (l && l->exit_root[k] >= 0) to->value[k] = array_of(c->in[u->root[l->exit_root[k]].cell]);
+    }
+  }
+  p->next = x->replay;
+  x->replay = p;
+}
+
+static bool replays(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  for (dfi_replay *q = x->replay; q; q = q->next)
+    for (int32_t i = 0; i < q->ndone; i++) {
+      dfi_replay_done *d = &q->done[i];
+      if (d->used || d->node != p || !is_level(&q->level[d->level], r)) continue;
+      d->used = true;
+      df_value *out = r->base[DFI_ITERATION] + p->out;
+      *out = p->out_dtypes[0] == DF_RESOURCE ? dfi_value_copy(operand(r, x->plan->operand[p->in])) : d->value[0];
+      if (x->kept) dfi_watch_keep_all(x, r, p);
+      slot_filled(r, out, r->frame->scope->uses[p->out]);
+      drop_inputs(x, r, p);
+      dfi_exec_send(x, r, p->edge[0], p->edge[1], 0);
+      return true;
+    }
+  return false;
+}
+
+typedef enum resumed { NOT_RESUMED, RESUMED, OVER } resumed;
+
+/* The frame f begins inside an iteration that is done over: had it been begun, or run to its end? */
+static resumed resume(dfi_exec *x, dfi_frame *f, dfi_record *r) {
+  for (dfi_replay *q = x->replay; q; q = q->next) {
+    for (int32_t i = 0; i < q->ndone; i++) {
+      dfi_replay_done *d = &q->done[i];
+      if (d->used || d->scope != f->scope->id || !is_level(&q->level[d->level], f->origin)) continue;
+      d->used = true;
+      for (int32_t k = 0; k < d->nvalues; k++) {
+        send_exit(x, f, f->scope->exits[k], d->value[k]);
+        d->value[k] = (df_value){ 0 };
+      }
+      return OVER;
+    }
+    for (int32_t i = 1; i < q->nlevels; i++) {
+      dfi_replay_level *l = &q->level[i];
+      if (l->found || l->scope != f->scope->id || !is_level(l - 1, f->origin)) continue;
+      l->found = true;
+      l->serial = f->serial;
+      renumber(f, r, l->number);
+      for (int32_t k = 0; k < q->unit->nloops; k++) if (q->unit->loop[k].scope == f->scope) set_variables(r, &q->unit->loop[k], l->var);
+      return RESUMED;
+    }
+  }
+  return NOT_RESUMED;
+}
+
+/* ---- arrays ------------------------------------------------------------------------------------------------ */
+
+/* As much of the array as lies in one piece around location i becomes the access's window; none where every access must be asked. */
+static void open_window(dfi_native_frame *c, dfi_access *a, int64_t i) {
+  static uint8_t written[8] = { DFI_SLOT_WRITTEN };
+  const dfi_tensor_array *t = a->array;
+  const bool writes = c->unit->root[c->unit->access[a - c->access].root].written;
+  const dfi_pnode *p = c->unit->access[a - c->access].node;
+  const bool reads = p->out_dtypes[0] != DF_RESOURCE;
+  a->n = 0;
+  if (!reads && p->node->attrs[0].i) return;                     /* `again`: the runtime looks whether it was written before */
+  if (t->whole && i < t->whole->dims[0]) {
+    if (!reads || t->whole->rank != 1 || (t->accumulates && writes)) return;
+    a->low = 0; a->n = t->whole->dims[0]; a->data = t->whole->data; a->state = written; a->mask = 0; a->after = DFI_SLOT_WRITTEN;
+    return;
+  }
+  if (t->store != DFI_STORE_NUMBERS || t->whole) return;
+  int64_t chunk, at;
+  dfi_slot_at(t, i, &chunk, &at);
+  if (chunk >= t->nchunks || !t->chunk[chunk]) return;
+  a->low = i - at; a->n = dfi_chunk_slots(t, chunk); a->data = t->chunk[chunk]; a->state = dfi_chunk_states(t, chunk); a->mask = -1;
+  a->after = t->clear_after_read ? DFI_SLOT_CLEARED : DFI_SLOT_WRITTEN;
+}
+
+int32_t dfi_native_read(dfi_native_frame *c, int64_t access, int64_t i) {
+  dfi_access *a = &c->access[access];
+  const uint8_t dtype = c->unit->access[access].node->out_dtypes[0];
+  dfi_tensor_array *t = a->array;
+  df_error error;
+  df_value v;
+  if (t->dtype != dtype || i < 0 || t->store == DFI_STORE_HANDLES) return 0;
+  if (i < dfi_tensor_array_size(t)) {
+    dfi_element e;
+    dfi_shape s;
+    dfi_element_look(t, i, &e);
+    if (e.data ? e.rank > 0 : !dfi_element_shape(t, i, &s) || s.rank > 0) return 0;
+  }
+  if (dfi_tensor_array_read(t, i, &v, &error)) return 0;
+  df_assert(v.kind == DF_SCALAR);
+  c->value[0] = v.as.i64;
+  open_window(c, a, i);
+  return 1;
+}
+
+int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i) {
+  dfi_access *a = &c->access[access];
+  const dfi_pnode *p = c->unit->access[access].node;
+  dfi_tensor_array *t = a->array;
+  df_error error;
+  const df_output from = p->node->in[2];
+  const df_value v = number_of(dfi_dtype(from), c->value[0]);
+  if (p->node->attrs[0].i) {
+    if (!t->accumulates && i >= 0 && i < dfi_tensor_array_size(t) && dfi_tensor_array_state(t, i) != DFI_SLOT_EMPTY) return 1;
+    if (dfi_tensor_array_write(t, i, &v, &error)) return 0;
+    c->count[DFI_COUNT_PUSHES] += t->saved;
+    return 1;
+  }
+  if (dfi_tensor_array_write(t, i, &v, &error)) return 0;
+  open_window(c, a, i);
+  return 1;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------ */
+
+static void take_counts(dfi_exec *x, int64_t *n) {
+  dfi_counters *c = &x->count;
+  c->taken += n[DFI_COUNT_TAKEN]; c->died += n[DFI_COUNT_DIED]; c->merged += n[DFI_COUNT_MERGED]; c->ended += n[DFI_COUNT_ENDED];
+  c->frames += n[DFI_COUNT_FRAMES]; c->iterations += n[DFI_COUNT_ITERATIONS]; c->pushes += n[DFI_COUNT_PUSHES]; c->pops += n[DFI_COUNT_POPS];
+  memset(n, 0, sizeof *n * DFI_COUNTS);
+}
+
+static uint64_t dice(dfi_exec *x) {
+  uint64_t s = x->osr;
+  s ^= s << 13; s ^= s >> 7; s ^= s << 17;
+  return (x->osr = s) >> 11;
+}
+
+int64_t dfi_native_poll(dfi_native_frame *c) {
+  dfi_exec *x = c->exec;
+  take_counts(x, c->count);
+  if (x->live) dfi_exec_publish(x);
+  if (dfi_engine_stops(x)) { x->patience = 0; return -1; }
+  if (x->osr) return dice(x) % 3 ? (int64_t)(dice(x) % 16) : -1;
+  const bool others = x->head != x->tail || (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED));
+  if (others && ++c->slice >= SLICES) { x->patience = 0; return -1; }
+  return BUDGET;
+}
+
+/* Fills the cells that the unit reads. False: something is not what it was compiled for. */
+static bool fill_cells(dfi_exec *x, const dfi_unit *u, dfi_frame *f, const dfi_record *r, int64_t *in) {
+  const dfi_scope *s = f->scope;
+  for (uint32_t k = 0; k < u->ncells; k++) {
+    const dfi_cell *c = &u->cell[k];
+    if (!c->used) continue;
+    const df_value *v = k < s->nenters ? r->base[DFI_ITERATION] + s->enters[k]->out : k < s->nenters + s->nconsts ? &f->constants[k - s->nenters]
+                      : &x->given[DFI_INDEX(u->given[k - s->nenters - s->nconsts])];
+    if (v->kind != (c->handle ? DF_HANDLE : DF_SCALAR) || v->dtype != c->dtype) return false;
+    in[k] = c->handle ? (int64_t)(uintptr_t)v->as.handle : v->as.i64;
+  }
+  return true;
+}
+
+static bool fill_accesses(const dfi_unit *u, const int64_t *in, dfi_access *a) {
+  for (uint32_t k = 0; k < u->narrays; k++) {
+    dfi_tensor_array *t = (dfi_tensor_array *)(uintptr_t)in[u->root[u->access[k].root].cell];
+    if (t->base.type != DFI_TENSOR_ARRAY) return false;
+    a[k] = (dfi_access){ .array = t, .size = &t->size, .counts = t->saved, .state = NULL };
+  }
+  return true;
+}
+
+/* It was left: the frame stands before the iteration that goes on with tokens. */
+static void leave(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r, const dfi_native_frame *c, const dfi_site *s) {
+  const dfi_nloop *l = &u->loop[0];
+  const uint32_t at = s->level[0].number;
+  df_value *v = dfi_xcalloc((size_t)l->nvars + 1, sizeof *v);
+  for (int32_t k = 0; k < l->nvars; k++) if (l->var[k].root < 0) v[k] = number_of(l->var[k].enter->out_dtypes[0], c->out[at + 1 + (uint32_t)k]);
+  if (s->failing) {
+    f->tokens_only = true;
+    if (c->out[at] == r->number && s->nlevels == 1 && atomic_fetch_add(&u->failures, 1) >= TRIES) atomic_store(&u->state, DFI_UNIT_REFUSED);
+  }
+  renumber(f, r, c->out[at]);
+  set_variables(r, l, v);
+  f->window = f->scope->parallel_iterations;
+  if (s->nlevels > 1 || s->ndone) remember(x, u, s, f, c);
+  free(v);
+}
+
+static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
+  enum { ROOM = 48, ARRAYS = 8 };
+  int64_t in_room[ROOM], out_room[ROOM], counts[DFI_COUNTS] = { 0 };
+  dfi_access access_room[ARRAYS];
+  int64_t *in = u->ncells <= ROOM ? in_room : dfi_xmalloc(sizeof *in * u->ncells), *out = u->nout <= ROOM ? out_room : dfi_xmalloc(sizeof *out * u->nout);
+  dfi_access *access = u->narrays <= ARRAYS ? access_room : dfi_xmalloc(sizeof *access * u->narrays);
+  bool over = false;
+  if (fill_cells(x, u, f, r, in) && fill_accesses(u, in, access)) {
+    dfi_native_frame c = { .in = in, .out = out, .count = counts, .access = access, .exec = x, .unit = u, .record = r, .number = r->number,
+                           .budget = x->osr ? (int64_t)(dice(x) % 16) : BUDGET };
+    const int32_t site = u->run(&c);
+    take_counts(x, counts);
+    over = site == 0;
+    if (over) {
+      for (uint32_t k = 0; k < f->scope->nexits; k++) {
+        const dfi_pnode *p = f->scope->exits[k];
+        send_exit(x, f, p, p->out_dtypes[0] == DF_RESOURCE ? array_of(in[u->root[u->loop[0].exit_root[k]].cell]) : number_of(p->out_dtypes[0], out[k]));
+      }
+      renumber(f, r, c.number);
+    } else leave(x, u, f, r, &c, &u->site[site - 1]);
+  } else f->tokens_only = true;
+  if (in != in_room) free(in);
+  if (out != out_room) free(out);
+  if (access != access_room) free(access);
+  return over;
+}
+
+static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
+  if (DFI_UNLIKELY(x->replay != NULL)) {
+    const resumed how = resume(x, f, r);
+    if (how != NOT_RESUMED) return how == OVER;
+  }
+  if (f->tokens_only || f->call || !dfi_engine_unwatched(x) || dfi_engine_stops(x)) return false;
+  dfi_unit *u = dfi_unit_of(x, f->scope);
+  if (!u) return false;
+  if (x->engine == DFI_ENGINE_NATIVE && atomic_load(&u->state) == DFI_UNIT_COLD) dfi_unit_want(u, true);
+  if (atomic_load_explicit(&u->state, memory_order_acquire) != DFI_UNIT_READY) return false;
+  if (x->osr && dice(x) % 2) return false;
+  if (DFI_UNLIKELY(x->replay != NULL)) forget_frame(x, f);
+  return run(x, u, f, r);
+}
+
+/* ---- which loops are hot --------------------------------------------------------------------------------------- */
+
+static void look(dfi_exec *x) {
+  enum { HOT = 200 /* looks, of 256 tokens each: half a millisecond */, DEEP = 64 };
+  if (x->head == x->tail || !dfi_engine_unwatched(x)) return;
+  dfi_frame *frame[DEEP];
+  int32_t n = 0;
+  for (dfi_frame *f = x->queue[x->head & x->queue_mask].record->frame; f->origin && n < DEEP; f = f->parent) {
+    if (f->call) n = 0;                    /* a loop inside a call begins anew: its frames are not of one kind */
+    else frame[n++] = f;
+  }
+  bool inside = false;                     /* of a loop that is compiled, in one long iteration of it */
+  while (n--) {
+    dfi_frame *f = frame[n];
+    dfi_unit *u = dfi_unit_of(x, f->scope);
+    if (!u) return;
+    const int32_t state = atomic_load_explicit(&u->state, memory_order_acquire);
+    if (state == DFI_UNIT_REFUSED || (state == DFI_UNIT_READY && f->tokens_only)) continue;
+    if (state == DFI_UNIT_WAITING) return;
+    if (state == DFI_UNIT_READY) {
+      if (!x->osr || dice(x) % 2) f->window = 1;      /* its iterations come one by one, and after the next it is entered */
+      inside = true;
+      continue;
+    }
+    if (atomic_fetch_add_explicit(&u->heat, 1, memory_order_relaxed) >= (inside ? 4 * HOT : HOT) || x->engine == DFI_ENGINE_NATIVE) dfi_unit_want(u, x->engine == DFI_ENGINE_NATIVE);
+    return;
+  }
+}
+
+static const dfi_turner native = { turn, look, replays };
+
+void dfi_native_attach(dfi_plan *p) {
+  for (int32_t i = 1; i < p->nscopes; i++) if (p->scope[i].parent >= 0) { p->scope[i].turner = &native; p->turner = &native; }
+}

@@ -1,0 +1,121 @@
+/* jit.c: LLVM behind plugin.h, through its C API: text is parsed, optimised for this machine and laid into memory by ORC's LLJIT, one
+ * resource tracker per module, so that each can be dropped.
+ */
+#include "engine/native/plugin.h"
+#include <llvm-c/Core.h>
+#include <llvm-c/IRReader.h>
+#include <llvm-c/LLJIT.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static LLVMOrcLLJITRef jit;
+static LLVMTargetMachineRef machine;
+static char title[200];
+
+/* LLVM's error as text; consumes it. */
+static void tell(LLVMErrorRef e, char *error, size_t room) {
+  char *text = LLVMGetErrorMessage(e);
+  snprintf(error, room, "%s", text);
+  LLVMDisposeErrorMessage(text);
+}
+
+static LLVMTargetMachineRef machine_new(const char **why) {
+  char *triple = LLVMGetDefaultTargetTriple(), *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures(), *text = NULL;
+  LLVMTargetRef target;
+  LLVMTargetMachineRef m = NULL;
+  if (LLVMGetTargetFromTriple(triple, &target, &text)) { *why = "LLVM knows no such machine"; LLVMDisposeMessage(text); }
+  else m = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+  unsigned major = 0, minor = 0;
+  LLVMGetVersion(&major, &minor, NULL);
+  snprintf(title, sizeof title, "%s %s, LLVM %u.%u", triple, cpu, major, minor);
+  LLVMDisposeMessage(triple); LLVMDisposeMessage(cpu); LLVMDisposeMessage(features);
+  return m;
+}
+
+static const char *jit_open(void) {
+  static char why[400];
+  const char *reason = "LLVM has no code generator for this machine";
+  if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter() || LLVMInitializeNativeAsmParser()) return reason;
+  LLVMTargetMachineRef for_jit = machine_new(&reason);
+  machine = machine_new(&reason);
+  if (!for_jit || !machine) return reason;
+  LLVMOrcLLJITBuilderRef b = LLVMOrcCreateLLJITBuilder();
+  LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(for_jit));
+  LLVMErrorRef e = LLVMOrcCreateLLJIT(&jit, b);
+  if (!e) return NULL;
+  tell(e, why, sizeof why);
+  return why;
+}
+
+/* The text as an optimised module of the context; NULL: error says why. */
+static LLVMModuleRef optimised(LLVMContextRef c, const char *text, size_t bytes, char *error, size_t room) {
+  LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(text, bytes, "loop");
+  LLVMModuleRef m = NULL;
+  char *message = NULL;
+  if (LLVMParseIRInContext(c, buffer, &m, &message)) {
+    snprintf(error, room, "%s", message);
+    LLVMDisposeMessage(message);
+    return NULL;
+  }
+  char *triple = LLVMGetTargetMachineTriple(machine);
+  LLVMSetTarget(m, triple);
+  LLVMDisposeMessage(triple);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+  LLVMSetModuleDataLayout(m, layout);
+  LLVMDisposeTargetData(layout);
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef e = LLVMRunPasses(m, "default<O2>", machine, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (!e) return m;
+  tell(e, error, room);
+  LLVMDisposeModule(m);
+  return NULL;
+}
+
+static void *jit_compile(const char *text, size_t bytes, const char *symbol, void **code, char *error, size_t room) {
+  LLVMOrcThreadSafeContextRef safe = LLVMOrcCreateNewThreadSafeContext();
+  LLVMModuleRef m = optimised(LLVMOrcThreadSafeContextGetContext(safe), text, bytes, error, room);
+  if (!m) { LLVMOrcDisposeThreadSafeContext(safe); return NULL; }
+  LLVMOrcThreadSafeModuleRef module = LLVMOrcCreateNewThreadSafeModule(m, safe);
+  LLVMOrcDisposeThreadSafeContext(safe);           /* the module holds it */
+  LLVMOrcResourceTrackerRef tracker = LLVMOrcJITDylibCreateResourceTracker(LLVMOrcLLJITGetMainJITDylib(jit));
+  LLVMErrorRef e = LLVMOrcLLJITAddLLVMIRModuleWithRT(jit, tracker, module);
+  LLVMOrcExecutorAddress at = 0;
+  if (e) LLVMOrcDisposeThreadSafeModule(module);
+  else e = LLVMOrcLLJITLookup(jit, &at, symbol);
+  if (!e) { *code = tracker; return (void *)(uintptr_t)at; }
+  tell(e, error, room);
+  LLVMOrcReleaseResourceTracker(tracker);
+  return NULL;
+}
+
+static void jit_drop(void *code) {
+  LLVMErrorRef e = LLVMOrcResourceTrackerRemove(code);
+  if (e) LLVMConsumeError(e);
+  LLVMOrcReleaseResourceTracker(code);
+}
+
+static char *jit_assembly(const char *text, size_t bytes) {
+  char error[200], *message = NULL, *out = NULL;
+  LLVMContextRef c = LLVMContextCreate();
+  LLVMModuleRef m = optimised(c, text, bytes, error, sizeof error);
+  LLVMMemoryBufferRef buffer;
+  if (m && !LLVMTargetMachineEmitToMemoryBuffer(machine, m, LLVMAssemblyFile, &message, &buffer)) {
+    out = strndup(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+    LLVMDisposeMemoryBuffer(buffer);
+  }
+  if (message) LLVMDisposeMessage(message);
+  if (m) LLVMDisposeModule(m);
+  LLVMContextDispose(c);
+  return out;
+}
+
+static const char *jit_target(void) { return title; }
+
+__attribute__((visibility("default")))
+const dfi_jit_api dflow_jit = { DFI_JIT_VERSION, jit_open, jit_compile, jit_drop, jit_assembly, jit_target };

@@ -1,0 +1,321 @@
+/* look.c: can a loop be compiled, and under which condition is each of its nodes alive?
+ *
+ * One iteration is gone through as the token engine would, but with conditions in place of values: a Switch sends its data on
+ * under `pred` and under `not pred`, a node is alive under the deepest condition that its tokens came with, and a Merge whose inputs came under
+ * the two sides of one Switch is alive where that Switch is. What does not fit this (an imported graph may have anything) is
+ * left to the tokens. Every array that a handle may stand for is known: a loop gives the array back that it got.
+ */
+#include "engine/native/look.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+bool dfi_unit_refuse(dfi_unit *u, const dfi_pnode *p, const char *format, ...) {
+  if (u->reason) return false;
+  char text[600];
+  size_t at = 0;
+  if (p) at = (size_t)snprintf(text, sizeof text, "`%.200s` (%s): ", dfi_node_name(p->node), p->op->type);
+  va_list more;
+  va_start(more, format);
+  vsnprintf(text + at, sizeof text - at, format, more);
+  va_end(more);
+  u->reason = dfi_xstrdup(text);
+  return false;
+}
+
+bool dfi_guard_inside(const dfi_look_loop *l, int32_t inner, int32_t outer) {
+  while (inner > outer) inner = l->guard[inner].parent;      /* a condition comes after those around it */
+  return inner == outer;
+}
+
+uint32_t dfi_look_given(dfi_look *l, dfi_operand o) {
+  for (uint32_t i = 0; i < l->ngiven; i++) if (l->given[i] == o) return i;
+  l->given = dfi_xrealloc(l->given, sizeof *l->given * (l->ngiven + 1));
+  l->given[l->ngiven] = o;
+  return l->ngiven++;
+}
+
+int32_t dfi_look_root(dfi_look *l, int32_t i, dfi_operand o) {
+  if (DFI_SPACE(o) == DFI_ITERATION) return l->loop[i].slot_root[DFI_INDEX(o)];
+  if (DFI_SPACE(o) == DFI_FRAME) return l->loop[i].const_root[DFI_INDEX(o)];
+  return -1;
+}
+
+/* ---- the conditions of nodes ------------------------------------------------------------------------ */
+
+/* The first of the two conditions that a Switch on pred makes of g. */
+static int32_t guard_pair(dfi_look_loop *l, int32_t g, dfi_operand pred) {
+  for (int32_t i = 1; i < l->nguards; i += 2) if (l->guard[i].parent == g && l->guard[i].pred == pred) return i;
+  l->guard = dfi_xrealloc(l->guard, sizeof *l->guard * (size_t)(l->nguards + 2));
+  for (uint8_t side = 0; side < 2; side++) l->guard[l->nguards++] = (dfi_guard){ .parent = g, .side = side, .pred = pred };
+  return l->nguards - 2;
+}
+
+typedef struct walk { dfi_look *look; int32_t at; uint32_t *ready; uint32_t nready, ndone; } walk;
+
+static bool arrive(walk *w, const dfi_edge *e, int32_t g) {
+  dfi_look_loop *l = &w->look->loop[w->at];
+  dfi_look_node *n = &l->node[e->node];
+  const dfi_pnode *p = l->nodes + e->node;
+  if ((e->to & 0xff) == DFI_TO_MERGE_CONTROL) return dfi_unit_refuse(w->look->unit, p, "it waits for something else too");
+  if ((e->to & 0xff) == DFI_TO_MERGE) n->input[(e->to >> 8) & 1] = g;
+  else if (n->guard < 0 || dfi_guard_inside(l, g, n->guard)) n->guard = g;
+  else if (!dfi_guard_inside(l, n->guard, g)) return dfi_unit_refuse(w->look->unit, p, "its inputs are alive under different conditions");
+  if (--n->missing == 0) w->ready[w->nready++] = e->node;
+  return true;
+}
+
+static bool arrive_all(walk *w, uint32_t from, uint32_t to, int32_t g) {
+  for (const dfi_edge *e = w->look->plan->edge + from, *end = w->look->plan->edge + to; e < end; e++)
+    if (!arrive(w, e, g)) return false;
+  return true;
+}
+
+static void count_edges(dfi_look_loop *l, const dfi_plan *p, uint32_t from, uint32_t to) {
+  for (uint32_t e = from; e < to; e++) l->node[p->edge[e].node].missing++;
+}
+
+void dfi_look_count(dfi_look_loop *l, const dfi_plan *p) {
+  const dfi_scope *s = l->scope;
+  for (uint32_t i = 0; i < s->n; i++) l->node[i].missing = 0;
+  for (uint32_t i = 0; i < s->n; i++) {
+    const dfi_pnode *n = l->nodes + i;
+    if (n->kind != DFI_K_NEXT && n->kind != DFI_K_ENTER && n->kind != DFI_K_EXIT) count_edges(l, p, n->edge[0], n->edge[3]);
+  }
+  for (uint32_t i = 0; i < s->nenters; i++) if (!s->enters[i]->constant) count_edges(l, p, s->enters[i]->edge[0], s->enters[i]->edge[1]);
+  for (int32_t c = 0; c < p->nscopes; c++)
+    if (p->scope[c].parent == s->id)
+      for (uint32_t i = 0; i < p->scope[c].nexits; i++) count_edges(l, p, p->scope[c].exits[i]->edge[0], p->scope[c].exits[i]->edge[1]);
+}
+
+/* ---- what values are ---------------------------------------------------------------------------------- */
+
+static bool check_output(dfi_look *l, const dfi_pnode *p, int32_t i) {
+  const dfi_out *o = &p->node->out[i];
+  char text[200];
+  if (o->ref) return dfi_unit_refuse(l->unit, p, "it is a reference to a variable");
+  if (o->dtype == DF_RESOURCE) return true;
+  if (!dfi_unboxed(o->dtype)) return dfi_unit_refuse(l->unit, p, "%s is not compiled", df_dtype_name(o->dtype));
+  if (o->shape.rank > 0) return dfi_unit_refuse(l->unit, p, "it is %s, and only numbers are compiled", dfi_typed_shape_text(o->dtype, &o->shape, text));
+  return true;
+}
+
+static bool set_slot(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, uint32_t slot, int32_t root) {
+  if (!check_output(l, p, i)) return false;
+  l->loop[loop].slot_dtype[slot] = p->node->out[i].dtype;
+  l->loop[loop].slot_root[slot] = root;
+  return true;
+}
+
+static bool check_operand(dfi_look *l, int32_t loop, const dfi_pnode *p, dfi_operand o) {
+  switch (DFI_SPACE(o)) {
+    case DFI_ITERATION: return true;
+    case DFI_FRAME: return true;
+    case DFI_CONSTANT: return l->plan->constant[DFI_INDEX(o)].kind == DF_SCALAR || dfi_unit_refuse(l->unit, p, "it reads a constant that is no number");
+    default: dfi_look_given(l, o); return true;
+  }
+}
+
+/* A number's or a handle's operands: can they be read? */
+static bool check_operands(dfi_look *l, int32_t loop, const dfi_pnode *p) {
+  for (uint32_t i = 0; i < p->nin; i++) if (!check_operand(l, loop, p, l->plan->operand[p->in + i])) return false;
+  return true;
+}
+
+static bool look_array(dfi_look *l, int32_t loop, const dfi_pnode *p) {
+  const int32_t root = dfi_look_root(l, loop, l->plan->operand[p->in]);
+  if (root < 0) return dfi_unit_refuse(l->unit, p, "it is not known which array it %s", dfi_is_read(p) ? "reads" : "writes to");
+  if (!dfi_is_write(p)) return set_slot(l, loop, p, 0, p->out, -1);
+  const dfi_out *o = &p->node->in[2].node->out[p->node->in[2].index];
+  char text[200];
+  if (o->dtype == DF_RESOURCE || !dfi_unboxed(o->dtype) || o->shape.rank > 0)
+    return dfi_unit_refuse(l->unit, p, "it writes %s, and only numbers are compiled", dfi_typed_shape_text(o->dtype, &o->shape, text));
+  l->unit->root[root].written = true;
+  return set_slot(l, loop, p, 0, p->out, root);
+}
+
+/* ---- loops ---------------------------------------------------------------------------------------------- */
+
+static bool look_loop(dfi_look *l, int32_t parent, int32_t guard, const dfi_scope *s);
+
+static int32_t root_new(dfi_look *l, uint32_t cell) {
+  dfi_unit *u = l->unit;
+  u->root = dfi_xrealloc(u->root, sizeof *u->root * (size_t)(u->nroots + 1));
+  u->root[u->nroots] = (dfi_root){ cell, false };
+  return u->nroots++;
+}
+
+/* An Enter delivers to loop `to`. */
+static bool look_enter(dfi_look *l, int32_t to, const dfi_pnode *p) {
+  dfi_look_loop *c = &l->loop[to];
+  int32_t root = -1;
+  if (p->node->out[0].dtype == DF_RESOURCE)
+    root = c->parent >= 0 ? dfi_look_root(l, c->parent, l->plan->operand[p->in]) : root_new(l, p->constant ? c->scope->nenters + p->out : p->enter);
+  if (!p->constant) return (p->merges || dfi_unit_refuse(l->unit, p, "its loop is not an ordinary while_loop")) && set_slot(l, to, p, 0, p->out, root);
+  c->const_dtype[p->out] = p->node->out[0].ref ? 0 : p->node->out[0].dtype;      /* whoever reads it is looked at */
+  c->const_root[p->out] = root;
+  if (!dfi_unboxed(c->const_dtype[p->out]) || p->node->out[0].shape.rank > 0) c->const_dtype[p->out] = c->const_dtype[p->out] == DF_RESOURCE ? DF_RESOURCE : 0;
+  return true;
+}
+
+/* An inner loop has all its Enters. */
+static bool look_child(walk *w, const dfi_scope *s, int32_t g) {
+  dfi_look *l = w->look;
+  const int32_t at = w->at;
+  if (!look_loop(l, at, g, s)) return false;
+  const int32_t inner = l->nloops - 1 >= 0 ? dfi_loop_of(l, (uint32_t)s->id) : -1;
+  for (uint32_t i = 0; i < s->nexits; i++) {
+    const dfi_pnode *e = s->exits[i];
+    if (!set_slot(l, at, e, 0, e->out, dfi_look_root(l, inner, l->plan->operand[e->in])) || !arrive_all(w, e->edge[0], e->edge[1], g)) return false;
+  }
+  return true;
+}
+
+static bool look_enter_node(walk *w, const dfi_pnode *p, int32_t g) {
+  dfi_look *l = w->look;
+  const dfi_scope *s = &l->plan->scope[p->target];
+  int32_t come = 0;
+  for (uint32_t i = 0; i < s->nenters; i++) {
+    const int32_t other = l->loop[w->at].node[s->enters[i] - l->loop[w->at].nodes].guard;
+    const bool there = l->loop[w->at].node[s->enters[i] - l->loop[w->at].nodes].written;
+    if (there && other != g) return dfi_unit_refuse(l->unit, p, "what enters its loop is alive under different conditions");
+    come += there;
+  }
+  return come < (int32_t)s->nenters || look_child(w, s, g);
+}
+
+static bool look_node(walk *w, uint32_t number) {
+  dfi_look *l = w->look;
+  dfi_look_loop *c = &l->loop[w->at];
+  const dfi_pnode *p = c->nodes + number;
+  dfi_look_node *n = &c->node[number];
+  if (n->guard < 0) n->guard = 0;
+  const int32_t g = n->guard;
+  const dfi_operand *in = l->plan->operand + p->in;
+  n->written = true;               /* that is: seen; write.c begins anew */
+  w->ndone++;
+  switch ((dfi_kind)p->kind) {
+    case DFI_K_SWITCH: {
+      if (!check_operands(l, w->at, p)) return false;
+      const int32_t pair = guard_pair(c, g, in[1]), root = dfi_look_root(l, w->at, in[0]);
+      return set_slot(l, w->at, p, 0, p->out, root) && set_slot(l, w->at, p, 1, p->out + 1, root) && arrive_all(w, p->edge[0], p->edge[1], pair) &&
+             arrive_all(w, p->edge[1], p->edge[2], pair + 1) && arrive_all(w, p->edge[2], p->edge[3], g);
+    }
+    case DFI_K_MERGE: {
+      const int32_t a = n->input[0], b = n->input[1];
+      if (p->nin != 2 || a < 1 || b < 1 || c->guard[a].parent != c->guard[b].parent || c->guard[a].pred != c->guard[b].pred || a == b)
+        return dfi_unit_refuse(l->unit, p, "it does not join the two sides of a cond");
+      n->guard = c->guard[a].parent;
+      const int32_t root = dfi_look_root(l, w->at, in[0]);
+      if (root != dfi_look_root(l, w->at, in[1])) return dfi_unit_refuse(l->unit, p, "it chooses between two arrays");
+      return set_slot(l, w->at, p, 0, p->out, root) && set_slot(l, w->at, p, 1, p->out + 1, -1) && arrive_all(w, p->edge[0], p->edge[1], n->guard);
+    }
+    case DFI_K_ENTER: return check_operands(l, w->at, p) && look_enter_node(w, p, g);
+    case DFI_K_NEXT: case DFI_K_EXIT: return check_operands(l, w->at, p);
+    case DFI_K_CONST:
+      if (l->plan->constant[DFI_INDEX(in[0])].kind != DF_SCALAR) return dfi_unit_refuse(l->unit, p, "it is a constant that is no number");
+      return set_slot(l, w->at, p, 0, p->out, -1) && arrive_all(w, p->edge[0], p->edge[1], g);
+    case DFI_K_NOOP: return arrive_all(w, p->edge[0], p->edge[1], g);
+    case DFI_K_SCALAR: case DFI_K_KERNEL:
+      if (!check_operands(l, w->at, p)) return false;
+      if (p->kind == DFI_K_KERNEL && (dfi_is_read(p) || dfi_is_write(p)))
+        return look_array(l, w->at, p) && arrive_all(w, p->edge[0], p->edge[1], g);
+      if (!check_output(l, p, 0)) return false;
+      if (!dfi_op_known(p)) return dfi_unit_refuse(l->unit, p, p->op->stateful ? "it has effects, or reads what others change" : "it has no native code");
+      return set_slot(l, w->at, p, 0, p->out, -1) && arrive_all(w, p->edge[0], p->edge[1], g);
+    default: return dfi_unit_refuse(l->unit, p, "it has no native code");
+  }
+}
+
+static int32_t loop_new(dfi_look *l, int32_t parent, int32_t guard, const dfi_scope *s) {
+  l->loop = dfi_xrealloc(l->loop, sizeof *l->loop * (size_t)(l->nloops + 1));
+  dfi_look_loop *c = &l->loop[l->nloops];
+  *c = (dfi_look_loop){ .scope = s, .nodes = l->plan->node + s->first, .parent = parent, .guard_in_parent = guard, .go_on = -1 };
+  c->node = dfi_xcalloc(s->n + 1, sizeof *c->node);
+  for (uint32_t i = 0; i < s->n; i++) c->node[i].guard = c->node[i].input[0] = c->node[i].input[1] = -1;
+  c->guard = dfi_xcalloc(1, sizeof *c->guard);
+  c->guard[0].parent = -1;
+  c->nguards = 1;
+  c->slot_dtype = dfi_xcalloc(s->nslots + 1, 1);
+  c->slot_root = dfi_xmalloc(sizeof *c->slot_root * (s->nslots + 1));
+  c->slot_copy = dfi_xmalloc(sizeof *c->slot_copy * (s->nslots + 1));
+  for (uint32_t i = 0; i < s->nslots; i++) c->slot_root[i] = c->slot_copy[i] = -1;
+  for (uint32_t i = 0; i < s->ncopies; i++) {
+    c->slot_copy[s->copies[i].slot] = (int32_t)s->copies[i].constant;
+    c->slot_dtype[s->copies[i].slot] = l->plan->constant[s->copies[i].constant].dtype;
+  }
+  c->const_dtype = dfi_xcalloc(s->nconsts + 1, 1);
+  c->const_root = dfi_xmalloc(sizeof *c->const_root * (s->nconsts + 1));
+  for (uint32_t i = 0; i < s->nconsts; i++) c->const_root[i] = -1;
+  dfi_look_count(c, l->plan);
+  return l->nloops++;
+}
+
+/* Each variable comes from an Enter and a NextIteration that share a slot; a loop goes on under one condition and ends under its opposite. */
+static bool look_ends(dfi_look *l, int32_t at) {
+  dfi_look_loop *c = &l->loop[at];
+  dfi_unit *u = l->unit;
+  const dfi_scope *s = c->scope;
+  if (u->nloops < l->nloops) {
+    u->loop = dfi_xrealloc(u->loop, sizeof *u->loop * (size_t)l->nloops);
+    memset(u->loop + u->nloops, 0, sizeof *u->loop * (size_t)(l->nloops - u->nloops));
+    u->nloops = l->nloops;
+  }
+  dfi_nloop *v = &u->loop[at];
+  *v = (dfi_nloop){ .scope = s, .parent = c->parent };
+  v->var = dfi_xcalloc(s->nenters + 1, sizeof *v->var);
+  v->exit_root = dfi_xcalloc(s->nexits + 1, sizeof *v->exit_root);
+  for (uint32_t i = 0; i < s->nenters; i++) if (!s->enters[i]->constant) {
+    v->var[v->nvars].enter = s->enters[i];
+    v->var[v->nvars++].root = c->slot_root[s->enters[i]->out];
+  }
+  int32_t nnext = 0;
+  for (uint32_t i = 0; i < s->n; i++) {
+    const dfi_pnode *p = c->nodes + i;
+    if (p->kind != DFI_K_NEXT && p->kind != DFI_K_EXIT) continue;
+    const int32_t g = c->node[i].guard, go_on = p->kind == DFI_K_NEXT ? g : g + 1;
+    if (g < 1 || c->guard[g].parent != 0 || c->guard[g].side != (p->kind == DFI_K_NEXT) || (c->go_on >= 0 && c->go_on != go_on))
+      return dfi_unit_refuse(u, p, "its loop does not go on under one condition");
+    if (p->kind == DFI_K_EXIT && p->node->ncontrol) return dfi_unit_refuse(u, p, "it waits for something else too");
+    c->go_on = go_on;
+    if (p->kind == DFI_K_EXIT) { v->exit_root[p->child] = dfi_look_root(l, at, l->plan->operand[p->in]); continue; }
+    int32_t k = 0;
+    while (k < v->nvars && (v->var[k].enter->out != p->out || v->var[k].next)) k++;
+    if (k == v->nvars || !p->merges) return dfi_unit_refuse(u, p, "its loop is not an ordinary while_loop");
+    v->var[k].next = p;
+    nnext++;
+    if (dfi_look_root(l, at, l->plan->operand[p->in]) != v->var[k].root) return dfi_unit_refuse(u, p, "the loop's arrays change places");
+    if (p->node->out[0].dtype == DF_RESOURCE && v->var[k].root < 0) return dfi_unit_refuse(u, p, "it is a handle of something else than an array");
+  }
+  if (nnext != v->nvars || c->go_on < 0) return dfi_unit_refuse(u, v->nvars ? v->var[0].enter : NULL, "its loop is not an ordinary while_loop");
+  return true;
+}
+
+static bool look_loop(dfi_look *l, int32_t parent, int32_t guard, const dfi_scope *s) {
+  const int32_t at = loop_new(l, parent, guard, s);
+  if (l->nloops > 64) return dfi_unit_refuse(l->unit, NULL, "it has more than 64 loops inside each other");
+  walk w = { .look = l, .at = at };
+  w.ready = dfi_xmalloc(sizeof *w.ready * (s->n + 1));
+  bool ok = true;
+  for (uint32_t i = 0; i < s->nroots; i++) w.ready[w.nready++] = s->roots[i];
+  for (uint32_t i = 0; i < s->nenters && ok; i++) ok = look_enter(l, at, s->enters[i]) && (s->enters[i]->constant || arrive_all(&w, s->enters[i]->edge[0], s->enters[i]->edge[1], 0));
+  while (w.nready && ok) ok = look_node(&w, w.ready[--w.nready]);
+  free(w.ready);
+  if (ok && w.ndone < s->n) ok = dfi_unit_refuse(l->unit, NULL, "some of its nodes wait for what never comes");
+  return ok && look_ends(l, at);
+}
+
+bool dfi_look_at(dfi_look *l) {
+  l->plan = l->unit->plan;
+  if (!look_loop(l, -1, 0, l->unit->scope)) return false;
+  for (int32_t i = 0; i < l->nloops; i++)
+    for (uint32_t k = 0; k < l->loop[i].scope->n; k++) l->loop[i].node[k].written = false;
+  return true;
+}
+
+void dfi_look_free(dfi_look *l) {
+  for (int32_t i = 0; i < l->nloops; i++) {
+    dfi_look_loop *c = &l->loop[i];
+    free(c->node); free(c->guard); free(c->slot_dtype); free(c->slot_root); free(c->slot_copy); free(c->const_dtype); free(c->const_root);
+  }
+  free(l->loop); free(l->given);
+}

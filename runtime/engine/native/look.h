@@ -1,0 +1,60 @@
+/* look.h: what look.c finds out about a unit, for write.c. */
+#ifndef DFLOW_LOOK_H
+#define DFLOW_LOOK_H
+#include "engine/native/native.h"
+
+/* A condition: `parent` holds, and pred is `side`. Condition 0 always holds; the others come in pairs, side 0 first. */
+typedef struct dfi_guard { int32_t parent; uint8_t side; bool begun; dfi_operand pred; } dfi_guard;
+
+typedef struct dfi_look_node {
+  int32_t missing;               /* tokens that have not come */
+  int32_t guard;                 /* the condition under which it is alive */
+  int32_t input[2];              /* of a Merge: the conditions of its inputs, or -1 */
+  bool    written;
+  uint8_t sides;                 /* of a Merge: the inputs that were written, as bits */
+} dfi_look_node;
+
+typedef struct dfi_look_loop {
+  const dfi_scope *scope;
+  const dfi_pnode *nodes;        /* the scope's */
+  int32_t  parent;               /* -1: the outermost */
+  int32_t  guard_in_parent;      /* the condition under which it runs */
+  int32_t  enters_missing;
+  bool     written;
+  dfi_look_node *node;           /* scope->n */
+  dfi_guard *guard; int32_t nguards;
+  int32_t  go_on;                /* the condition under which there is another iteration; the one before it: it is the last */
+  uint8_t *slot_dtype;           /* nslots; 0: nobody writes there */
+  int32_t *slot_root;            /* nslots; of a handle: the array, or -1 */
+  int32_t *slot_copy;            /* nslots; the plan's constant that lies there, or -1 */
+  uint8_t *const_dtype; int32_t *const_root;     /* nconsts */
+} dfi_look_loop;
+
+typedef struct dfi_look {
+  dfi_unit *unit;
+  const dfi_plan *plan;
+  dfi_look_loop *loop; int32_t nloops;
+  dfi_operand *given; uint32_t ngiven;
+} dfi_look;
+
+/* Why the unit cannot be compiled; the first reason stays. Returns false. */
+bool dfi_unit_refuse(dfi_unit *u, const dfi_pnode *p, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool dfi_look_at(dfi_look *l);
+void dfi_look_free(dfi_look *l);
+/* How many tokens each node of an iteration waits for: fills missing. */
+void dfi_look_count(dfi_look_loop *l, const dfi_plan *p);
+/* Is condition `inner` the same as `outer`, or inside it? */
+bool dfi_guard_inside(const dfi_look_loop *l, int32_t inner, int32_t outer);
+/* The place of a feed or a variable's handle among the unit's cells. */
+uint32_t dfi_look_given(dfi_look *l, dfi_operand o);
+/* The array that an operand of loop i is; -1: it is none. */
+int32_t dfi_look_root(dfi_look *l, int32_t i, dfi_operand o);
+/* write_op.c: can the node's arithmetic be written? */
+bool dfi_op_known(const dfi_pnode *p);
+static inline bool dfi_is_read(const dfi_pnode *p)  { return !strcmp(p->op->type, "TensorArrayRead"); }
+static inline bool dfi_is_write(const dfi_pnode *p) { return !strcmp(p->op->type, "TensorArrayWrite"); }
+static inline int32_t dfi_loop_of(const dfi_look *l, uint32_t scope) {
+  for (int32_t i = 0; i < l->nloops; i++) if ((uint32_t)l->loop[i].scope->id == scope) return i;
+  return -1;
+}
+#endif

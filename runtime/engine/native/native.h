@@ -1,0 +1,135 @@
+/* native.h: hot loops as machine code: what the engine asks, and what the files of this folder share.
+ *
+ * A unit is one loop of a plan with all the loops inside it. look.c finds out whether it can be compiled, and under which
+ * conditions each of its nodes is alive; write.c writes it down in LLVM's assembly language; compile.c has the plug-in compile
+ * that in the background, once per plan; enter.c runs it for a frame and comes back.
+ *
+ * The state of a loop between two iterations is its variables, its constants and the iteration's number, so native code is entered
+ * there, and left there: when the run is to stop, be looked at, or give way, and when something is about to fail. Then
+ * the frame stands at the beginning of an iteration, with its variables in their slots, and the token engine goes on. Where that
+ * iteration has been begun natively the tokens do it over: its pure nodes compute the same again, and those that had an
+ * effect (a write to an array, an inner loop's whole run) are not done a second time but give what they gave: see dfi_replay.
+ * So an error is always reported by the token engine, which knows how.
+ */
+#ifndef DFLOW_NATIVE_H
+#define DFLOW_NATIVE_H
+#include "engine/executor.h"
+
+/* ---- for the engine ----------------------------------------------------------------------------- */
+
+typedef enum dfi_engine { DFI_ENGINE_AUTO = 0, DFI_ENGINE_TOKENS, DFI_ENGINE_NATIVE /* compiles before the first trip */ } dfi_engine;
+
+/* A plan's loops may be compiled from now on. */
+void dfi_native_attach(dfi_plan *p);
+/* The run is over. */
+void dfi_native_forget_replays(dfi_exec *x);
+/* The plan goes. Nobody runs it. */
+void dfi_native_forget(dfi_plan *p);
+
+/* ---- a unit ------------------------------------------------------------------------------------- */
+
+typedef struct dfi_text { char *at; size_t n, room; } dfi_text;       /* at: malloc's */
+void dfi_text_add(dfi_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A cell holds eight bytes: a number as it lies in df_value.as, or a handle. What it must be when the unit is entered. */
+typedef struct dfi_cell { uint8_t used, handle, dtype; } dfi_cell;
+
+typedef struct dfi_level { int32_t loop; uint32_t number; } dfi_level;    /* number: the cell with the iteration's; its variables follow */
+typedef struct dfi_done { int32_t level; const dfi_pnode *node; int32_t loop; uint32_t cell; } dfi_done;    /* loop -1: a node, its value; else all of the loop's exits */
+/* A place where the unit is left: which iterations it is in, outermost first, and what effects these have had so far. */
+typedef struct dfi_site { dfi_level *level; int32_t nlevels; dfi_done *done; int32_t ndone; bool failing; } dfi_site;
+
+/* A loop of a unit; 0 is the outermost. */
+typedef struct dfi_nloop {
+  const dfi_scope *scope;
+  int32_t  parent;
+  int32_t  nvars;
+  struct { const dfi_pnode *enter, *next; int32_t root; /* of a handle, or -1 */ } *var;
+  int32_t *exit_root;            /* scope->nexits */
+} dfi_nloop;
+
+/* An array that flows through the unit under many names. */
+typedef struct dfi_root { uint32_t cell; bool written; } dfi_root;
+
+typedef enum dfi_unit_state { DFI_UNIT_COLD = 0, DFI_UNIT_WAITING, DFI_UNIT_READY, DFI_UNIT_REFUSED } dfi_unit_state;
+
+typedef struct dfi_native_frame dfi_native_frame;
+typedef struct dfi_unit {
+  const dfi_plan *plan;
+  const dfi_scope *scope;
+  _Atomic int32_t state;
+  _Atomic int32_t heat;          /* how often a look found it running */
+  _Atomic int32_t failures;      /* how often it was left because something was about to fail */
+  char    *reason;               /* REFUSED: why */
+  char     symbol[40];
+  dfi_text text;                 /* LLVM assembly */
+  int32_t (*run)(dfi_native_frame *);
+  void    *code;                 /* the plug-in's */
+  double   compile_ms;
+  /* the cells that it reads when entered: the outermost loop's variables, its constants, then what is given */
+  dfi_cell *cell; uint32_t ncells;
+  dfi_operand *given; uint32_t ngiven;
+  uint32_t nout;                 /* cells that it writes when left, at most */
+  dfi_nloop *loop; int32_t nloops;
+  dfi_root *root; int32_t nroots;
+  dfi_site *site; int32_t nsites;      /* it returns 0 at its end, 1 + site where it is left */
+  uint32_t narrays;              /* places that read or write an array: see dfi_access */
+  struct { int32_t root; const dfi_pnode *node; } *access;
+  struct dfi_unit *next;         /* in the compiler's queue */
+} dfi_unit;
+
+/* Where one node reads or writes an array: as much of it as lies in one piece. Native code keeps it in registers; the layout is known to write.c. */
+typedef struct dfi_access {
+  int64_t  low, n;               /* locations low … low + n - 1 */
+  char    *data;
+  uint8_t *state;                /* of location i: state[(i - low) & mask] */
+  int64_t  mask;                 /* 0: the rows of one tensor, which are all written */
+  int64_t  after;                /* a read leaves this state */
+  int64_t *size;                 /* the array's */
+  int64_t  counts;               /* 1: its pushes and pops are counted */
+  struct dfi_tensor_array *array;
+} dfi_access;
+
+/* What native code is given. Its layout is known to write.c. */
+struct dfi_native_frame {
+  int64_t  *in, *out;
+  int64_t  *count;               /* DFI_COUNT_… */
+  int64_t   budget;              /* trips until the next poll */
+  int64_t   number;              /* the first iteration's; at the end the last one's */
+  dfi_access *access;
+  int64_t   value[4];            /* operands of calls */
+  dfi_exec *exec;
+  dfi_unit *unit;
+  dfi_record *record;
+  int64_t   slice;               /* polls so far */
+};
+enum { DFI_COUNT_TAKEN = 0, DFI_COUNT_DIED, DFI_COUNT_MERGED, DFI_COUNT_ENDED, DFI_COUNT_FRAMES, DFI_COUNT_ITERATIONS, DFI_COUNT_PUSHES, DFI_COUNT_POPS, DFI_COUNTS };
+enum { DFI_AT_IN = 0, DFI_AT_OUT = 8, DFI_AT_COUNT = 16, DFI_AT_BUDGET = 24, DFI_AT_NUMBER = 32, DFI_AT_ACCESS = 40, DFI_AT_VALUE = 48 };
+_Static_assert(offsetof(dfi_native_frame, value) == DFI_AT_VALUE && offsetof(dfi_native_frame, access) == DFI_AT_ACCESS, "as write.c knows it");
+
+/* Looks at the loop and writes it down: fills all of the unit but run and code. False: reason says why not. */
+bool dfi_unit_write(dfi_unit *u);
+void dfi_unit_free(dfi_unit *u);
+
+/* What native code calls (enter.c). */
+int64_t dfi_native_poll(dfi_native_frame *c);                                     /* a new budget; negative: leave */
+int32_t dfi_native_read(dfi_native_frame *c, int64_t access, int64_t i);          /* value[0]; 0: it is about to fail */
+int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i);         /* of value[0] */
+
+/* ---- compile.c ---------------------------------------------------------------------------------- */
+
+/* The unit of a scope; NULL: there is no native code (the plug-in is missing, or the session wants none). */
+dfi_unit *dfi_unit_of(dfi_exec *x, const dfi_scope *s);
+/* Has it compiled: in the background, or here and now. */
+void dfi_unit_want(dfi_unit *u, bool now);
+
+/* ---- what has been done of an iteration that tokens do over ------------------------------------------ */
+typedef struct dfi_replay_level { int32_t scope; uint32_t serial; int64_t number; bool found; df_value *var; int32_t nvars; } dfi_replay_level;
+typedef struct dfi_replay_done { int32_t level, scope; const dfi_pnode *node; df_value *value; int32_t nvalues; bool used; } dfi_replay_done;
+typedef struct dfi_replay {
+  struct dfi_replay *next;
+  dfi_unit *unit;
+  dfi_replay_level *level; int32_t nlevels;
+  dfi_replay_done *done; int32_t ndone;
+} dfi_replay;
+#endif

@@ -1,0 +1,25 @@
+/* plugin.h: what libdflow and its plug-in for native code know of each other. The plug-in (llvm/jit.c) is LLVM behind this table; it
+ * is loaded when the first loop has become hot, links to nothing of libdflow, and knows nothing of plans and frames: it is given
+ * a module in LLVM's assembly language and gives back where its function lies.
+ */
+#ifndef DFLOW_PLUGIN_H
+#define DFLOW_PLUGIN_H
+#include <stddef.h>
+#include <stdint.h>
+
+enum { DFI_JIT_VERSION = 1 };
+typedef struct dfi_jit_api {
+  int32_t version;
+  /* Makes the compiler for this machine. NULL: it is ready. Else why it is not, in static memory. Called once. */
+  const char *(*open)(void);
+  /* Compiles `text` (`bytes` long, with a 0 behind it) and finds `symbol` in it. Returns its address, and in *code what `drop` wants; NULL: error, at most
+   * `room` bytes, says why. One call at a time. */
+  void *(*compile)(const char *text, size_t bytes, const char *symbol, void **code, char *error, size_t room);
+  /* The function's memory goes. Nobody runs in it. */
+  void (*drop)(void *code);
+  /* The machine's assembly of the same text; malloc's, NULL when there is none. One call at a time, as of compile. */
+  char *(*assembly)(const char *text, size_t bytes);
+  const char *(*target)(void);          /* "x86_64-pc-linux-gnu sapphirerapids, LLVM 19.1"; static */
+} dfi_jit_api;
+#define DFI_JIT_SYMBOL "dflow_jit"      /* of type dfi_jit_api */
+#endif

@@ -1,0 +1,248 @@
+/* write_op.c: arithmetic on numbers, as kernels/cpu/elements.h has it for each dtype, bit for bit. What needs a polynomial, and what is rare, is called:
+ * the function that the token engine would call.
+ */
+#include "engine/native/write.h"
+#include "kernels/elementwise.h"
+#include <stdio.h>
+
+#define SAY(w, ...) dfi_text_add(&(w)->body, __VA_ARGS__)
+typedef df_scalar_fn (*chooser)(const uint8_t *, uint8_t);
+
+/* One instruction on two operands of one dtype. */
+static const struct { chooser op; const char *on_floats, *on_ints; } instruction[] = {
+  { scalar_add, "fadd", "add" }, { scalar_sub, "fsub", "sub" }, { scalar_mul, "fmul", "mul" }, { scalar_real_div, "fdiv", NULL },
+  { scalar_bitwise_and, NULL, "and" }, { scalar_bitwise_or, NULL, "or" }, { scalar_bitwise_xor, NULL, "xor" },
+};
+static const struct { chooser op; const char *on_floats, *on_ints; } comparison[] = {
+  { scalar_less, "fcmp olt", "icmp slt" }, { scalar_less_equal, "fcmp ole", "icmp sle" }, { scalar_greater, "fcmp ogt", "icmp sgt" },
+  { scalar_greater_equal, "fcmp oge", "icmp sge" }, { scalar_equal, "fcmp oeq", "icmp eq" }, { scalar_not_equal, "fcmp une", "icmp ne" },
+};
+static const struct { chooser op; const char *name; } intrinsic[] = {
+  { scalar_sqrt, "sqrt" }, { scalar_floor, "floor" }, { scalar_ceil, "ceil" }, { scalar_rint, "rint" },
+};
+#define EACH(table, k) for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+
+static bool is_float(uint8_t t) { return t == DF_FLOAT32 || t == DF_FLOAT64; }
+
+typedef struct op { dfi_writer *w; const char *type; uint8_t dtype; bool floats; } op;
+
+static dfi_name two(const op *o, const char *what, dfi_name a, dfi_name b) {
+  const dfi_name r = dfi_temp(o->w);
+  SAY(o->w, "  %s = %s %s %s, %s\n", r.s, what, o->type, a.s, b.s);
+  return r;
+}
+static dfi_name plain(const char *text) {
+  dfi_name n;
+  snprintf(n.s, sizeof n.s, "%s", text);
+  return n;
+}
+/* A whole number as a literal of the op's type. */
+static dfi_name number(const op *o, int32_t v) {
+  dfi_name n;
+  snprintf(n.s, sizeof n.s, o->floats ? "%d.0" : "%d", v);
+  return n;
+}
+static dfi_name pick(const op *o, dfi_name condition, dfi_name a, dfi_name b) {
+  const dfi_name r = dfi_temp(o->w);
+  SAY(o->w, "  %s = select i1 %s, %s %s, %s %s\n", r.s, condition.s, o->type, a.s, o->type, b.s);
+  return r;
+}
+static dfi_name bits(const op *o, const char *what, dfi_name a, dfi_name b) {      /* of conditions */
+  const op c = { o->w, "i1", DF_BOOL, false };
+  return two(&c, what, a, b);
+}
+static dfi_name byte(dfi_writer *w, dfi_name condition) {
+  const dfi_name r = dfi_temp(w);
+  SAY(w, "  %s = zext i1 %s to i8\n", r.s, condition.s);
+  return r;
+}
+static dfi_name condition(dfi_writer *w, dfi_name b) {
+  const dfi_name r = dfi_temp(w);
+  SAY(w, "  %s = icmp ne i8 %s, 0\n", r.s, b.s);
+  return r;
+}
+static dfi_name call(const op *o, const char *name, dfi_name a) {
+  const dfi_name r = dfi_temp(o->w);
+  SAY(o->w, "  %s = call %s @llvm.%s.f%d(%s %s)\n", r.s, o->type, name, o->dtype == DF_FLOAT32 ? 32 : 64, o->type, a.s);
+  return r;
+}
+
+/* ---- integers divide --------------------------------------------------------------------------------- */
+
+/* By 0: the kernel reports it. By -1: the quotient is 0 - x, which wraps, and nothing remains. */
+static dfi_name divide(const op *o, int32_t loop, dfi_name x, dfi_name y, bool floors, bool remainder) {
+  dfi_write_fail(o->w, loop, two(o, "icmp eq", y, plain("0")));
+  const dfi_name minus = two(o, "icmp eq", y, plain("-1")), by = pick(o, minus, plain("1"), y);
+  const dfi_name q = two(o, "sdiv", x, by), r = two(o, "srem", x, by);
+  dfi_name adjust = { "" };
+  if (floors) {
+    const dfi_name unlike = two(o, "xor", r, by);
+    adjust = bits(o, "and", two(o, "icmp ne", r, plain("0")), two(o, "icmp slt", unlike, plain("0")));
+  }
+  if (remainder) {
+    const dfi_name up = floors ? pick(o, adjust, two(o, "add", r, by), r) : r;
+    return pick(o, minus, plain("0"), up);
+  }
+  dfi_name down = q;
+  if (floors) down = pick(o, adjust, two(o, "sub", q, plain("1")), q);
+  return pick(o, minus, two(o, "sub", plain("0"), x), down);
+}
+
+/* ---- casts ------------------------------------------------------------------------------------------------ */
+
+static const char *range(uint8_t to, bool most) {      /* the first float outside, as the bits of a double */
+  switch (to) {
+    case DF_INT8:  return most ? "128.0" : "-128.0";
+    case DF_UINT8: return most ? "256.0" : "-1.0";
+    case DF_INT32: return most ? "0x41E0000000000000" : "0xC1E0000000000000";
+    default:       return most ? "0x43E0000000000000" : "0xC3E0000000000000";
+  }
+}
+static const char *limit(uint8_t to, bool most) {
+  switch (to) {
+    case DF_INT8:  return most ? "127" : "-128";
+    case DF_UINT8: return most ? "-1" : "0";
+    case DF_INT32: return most ? "2147483647" : "-2147483648";
+    default:       return most ? "9223372036854775807" : "-9223372036854775808";
+  }
+}
+static bool casts(uint8_t t) { return is_float(t) || t == DF_INT8 || t == DF_UINT8 || t == DF_INT32 || t == DF_INT64 || t == DF_BOOL; }
+
+static dfi_name cast(dfi_writer *w, dfi_name x, uint8_t from, uint8_t to) {
+  const char *f = dfi_type(from), *t = dfi_type(to);
+  const bool from_unsigned = from == DF_UINT8 || from == DF_BOOL;
+  const dfi_name r = dfi_temp(w);
+  if (from == to) return x;
+  if (to == DF_BOOL) {
+    SAY(w, is_float(from) ? "  %s = fcmp une %s %s, 0.0\n" : "  %s = icmp ne %s %s, 0\n", r.s, f, x.s);
+    return byte(w, r);
+  }
+  if (is_float(from) && is_float(to)) SAY(w, "  %s = %s %s %s to %s\n", r.s, to == DF_FLOAT64 ? "fpext" : "fptrunc", f, x.s, t);
+  else if (is_float(to)) SAY(w, "  %s = %s %s %s to %s\n", r.s, from_unsigned ? "uitofp" : "sitofp", f, x.s, t);
+  else if (!is_float(from)) {
+    const int32_t a = dfi_dtype_size[from], b = dfi_dtype_size[to];
+    if (a == b) return x;
+    SAY(w, "  %s = %s %s %s to %s\n", r.s, a > b ? "trunc" : from_unsigned ? "zext" : "sext", f, x.s, t);
+  } else {
+    const op o = { w, f, from, true }, i = { w, t, to, false };
+    const dfi_name inside = bits(&o, "and", two(&o, "fcmp ogt", x, plain(range(to, false))), two(&o, "fcmp olt", x, plain(range(to, true))));
+    const dfi_name safe = pick(&o, inside, x, plain("0.0"));
+    SAY(w, "  %s = %s %s %s to %s\n", r.s, to == DF_UINT8 ? "fptoui" : "fptosi", f, safe.s, t);
+    const dfi_name above = pick(&i, two(&o, "fcmp oge", x, plain(range(to, true))), plain(limit(to, true)), r);
+    return pick(&i, two(&o, "fcmp ole", x, plain(range(to, false))), plain(limit(to, false)), above);
+  }
+  return r;
+}
+
+/* ---- ops ----------------------------------------------------------------------------------------------------- */
+
+/* The function that the token engine calls, called. */
+static dfi_name called(dfi_writer *w, int32_t loop, const dfi_pnode *p, const dfi_name *in, const uint8_t *dtype) {
+  for (uint32_t k = 0; k < 3; k++) {
+    const uint32_t from = k < p->nin ? k : 0;
+    SAY(w, "  store %s %s, ptr %%x%u.as\n", dfi_type(dtype[from]), in[from].s, k + 1);
+  }
+  const dfi_name good = dfi_temp(w), bad = dfi_temp(w), fn = dfi_temp(w), r = dfi_temp(w);
+  SAY(w, "  %s = inttoptr i64 %llu to ptr\n", fn.s, (unsigned long long)(uintptr_t)p->scalar);
+  SAY(w, "  %s = call zeroext i1 %s(ptr %%x0, ptr %%x1, ptr %%x2, ptr %%x3)\n  %s = xor i1 %s, true\n", good.s, fn.s, bad.s, good.s);
+  dfi_write_fail(w, loop, bad);
+  SAY(w, "  %s = load %s, ptr %%x0.as\n", r.s, dfi_type(p->out_dtypes[0]));
+  return r;
+}
+
+/* What is written out for floats. False: nothing was written. */
+static bool on_floats(const op *o, chooser f, const dfi_name *in, dfi_name *r) {
+  const dfi_name x = in[0], y = in[1], zero = plain("0.0");
+  EACH(intrinsic, k) if (intrinsic[k].op == f) { *r = call(o, intrinsic[k].name, x); return true; }
+  if (f == scalar_round) *r = call(o, "rint", x);
+  else if (f == scalar_abs) *r = call(o, "fabs", x);
+  else if (f == scalar_neg) { *r = dfi_temp(o->w); SAY(o->w, "  %s = fneg %s %s\n", r->s, o->type, x.s); }
+  else if (f == scalar_reciprocal) *r = two(o, "fdiv", number(o, 1), x);
+  else if (f == scalar_rsqrt) *r = two(o, "fdiv", number(o, 1), call(o, "sqrt", x));
+  else if (f == scalar_square) *r = two(o, "fmul", x, x);
+  else if (f == scalar_div) *r = two(o, "fdiv", x, y);
+  else if (f == scalar_floor_div) *r = call(o, "floor", two(o, "fdiv", x, y));
+  else if (f == scalar_truncate_div) *r = call(o, "trunc", two(o, "fdiv", x, y));
+  else if (f == scalar_squared_difference) { const dfi_name d = two(o, "fsub", x, y); *r = two(o, "fmul", d, d); }
+  else if (f == scalar_maximum || f == scalar_minimum)
+    *r = pick(o, bits(o, "or", two(o, f == scalar_maximum ? "fcmp oge" : "fcmp ole", x, y), two(o, "fcmp uno", x, x)), x, y);
+  else if (f == scalar_relu) *r = pick(o, two(o, "fcmp ole", x, zero), zero, x);
+  else if (f == scalar_relu_grad) *r = pick(o, two(o, "fcmp ogt", y, zero), x, zero);
+  else if (f == scalar_tanh_grad) {
+    const dfi_name less = two(o, "fsub", number(o, 1), x), more = two(o, "fadd", number(o, 1), x);
+    *r = two(o, "fmul", y, two(o, "fmul", less, more));
+  } else if (f == scalar_sigmoid_grad) {
+    const dfi_name yx = two(o, "fmul", y, x);
+    *r = two(o, "fmul", yx, two(o, "fsub", number(o, 1), x));
+  } else return false;
+  return true;
+}
+
+static bool on_ints(const op *o, int32_t loop, chooser f, const dfi_name *in, dfi_name *r) {
+  const dfi_name x = in[0], y = in[1], zero = plain("0");
+  if (f == scalar_neg) *r = two(o, "sub", zero, x);
+  else if (f == scalar_abs) *r = pick(o, two(o, "icmp slt", x, zero), two(o, "sub", zero, x), x);
+  else if (f == scalar_square) *r = two(o, "mul", x, x);
+  else if (f == scalar_invert) *r = two(o, "xor", x, plain("-1"));
+  else if (f == scalar_maximum || f == scalar_minimum) *r = pick(o, two(o, f == scalar_maximum ? "icmp sge" : "icmp sle", x, y), x, y);
+  else if (f == scalar_floor_div) *r = divide(o, loop, x, y, true, false);
+  else if (f == scalar_floor_mod) *r = divide(o, loop, x, y, true, true);
+  else if (f == scalar_truncate_div || f == scalar_div) *r = divide(o, loop, x, y, false, false);
+  else if (f == scalar_truncate_mod) *r = divide(o, loop, x, y, false, true);
+  else return false;
+  return true;
+}
+
+static bool on_bools(const op *o, chooser f, const dfi_name *in, dfi_name *r) {
+  const char *what = f == scalar_logical_and ? "and" : f == scalar_logical_or ? "or" : f == scalar_logical_xor || f == scalar_not_equal ? "xor" : NULL;
+  if (f == scalar_logical_not || f == scalar_equal) {
+    const dfi_name a = condition(o->w, in[0]), b = f == scalar_equal ? condition(o->w, in[1]) : plain("false");
+    *r = byte(o->w, bits(o, "icmp eq", a, b));
+    return true;
+  }
+  if (!what) return false;
+  const dfi_name a = condition(o->w, in[0]), b = condition(o->w, in[1]);
+  *r = byte(o->w, bits(o, what, a, b));
+  return true;
+}
+
+/* Values that are passed on. */
+static bool is_identity(const dfi_pnode *p) {
+  static _Atomic(df_scalar_fn) identity;
+  if (!identity) identity = dfi_op_find("Identity")->op->scalar((uint8_t[]){ DF_INT32 }, DF_INT32);
+  return p->scalar == identity;
+}
+
+dfi_name dfi_write_op(dfi_writer *w, int32_t loop, const dfi_pnode *p, const dfi_name *in, const uint8_t *dtype) {
+  const chooser f = p->op->scalar;
+  const op o = { w, dfi_type(dtype[0]), dtype[0], is_float(dtype[0]) };
+  const bool ints = dtype[0] == DF_INT32 || dtype[0] == DF_INT64;
+  dfi_name r;
+  if (is_identity(p)) return in[0];
+  if (f == scalar_cast && casts(dtype[0]) && casts(p->out_dtypes[0])) return cast(w, in[0], dtype[0], p->out_dtypes[0]);
+  if (f == scalar_select || f == scalar_select_v2) {
+    const op chosen = { w, dfi_type(dtype[1]), dtype[1], is_float(dtype[1]) };
+    return pick(&chosen, condition(w, in[0]), in[1], in[2]);
+  }
+  if (dtype[0] == DF_BOOL && on_bools(&o, f, in, &r)) return r;
+  if (!o.floats && !ints) return called(w, loop, p, in, dtype);
+  EACH(instruction, k) {
+    const char *what = o.floats ? instruction[k].on_floats : instruction[k].on_ints;
+    if (instruction[k].op == f && what) return two(&o, what, in[0], in[1]);
+  }
+  EACH(comparison, k) if (comparison[k].op == f) return byte(w, two(&o, o.floats ? comparison[k].on_floats : comparison[k].on_ints, in[0], in[1]));
+  if (o.floats ? on_floats(&o, f, in, &r) : on_ints(&o, loop, f, in, &r)) return r;
+  return called(w, loop, p, in, dtype);
+}
+
+dfi_name dfi_write_sum(dfi_writer *w, uint8_t dtype, dfi_name sum, dfi_name more) {
+  const op o = { w, dfi_type(dtype), dtype, is_float(dtype) };
+  return two(&o, o.floats ? "fadd" : "add", sum, more);
+}
+
+bool dfi_is_sum(const dfi_pnode *p) {
+  const uint8_t t = p->out_dtypes[0];
+  return !strcmp(p->op->type, "AddN") && p->kernel == p->op->kernel[DF_CPU] && p->nin && (is_float(t) || t == DF_INT32 || t == DF_INT64);
+}
+
+bool dfi_op_known(const dfi_pnode *p) { return p->kind == DFI_K_SCALAR || dfi_is_sum(p); }

@@ -1,0 +1,176 @@
+--- Hot loops as machine code: the numbers, errors and counts of the token engine, bit for bit.
+local df = require 'dflow'
+local random_program = require 'spec.random_program'
+local support = require 'spec.support'
+
+--- What the run gives under an engine, with what it counted: a table, or an error's fields.
+local function under(engine, fetches, feeds)
+  local s = df.Session{ engine = engine }
+  local ok, found = pcall(s.run, s, fetches, feeds)
+  local c = s:stats()
+  local counts = ('%d nodes, %d dead, %d frames, %d iterations, %d pushed, %d popped'):format(c.nodes_run, c.dead_tokens, c.frames,
+    c.iterations, c.stack_pushes, c.stack_pops)
+  s:close()
+  if not ok then return { error = found.message or tostring(found), op = found.op, frame = found.frame, source = found.source } end
+  return { found = found, counts = counts }
+end
+
+local function bits(v)
+  if support.is_tensor(v) then v = v:totable() end
+  if type(v) == 'table' then
+    local t = {}
+    for k, x in pairs(v) do t[k] = bits(x) end
+    return t
+  end
+  return type(v) == 'number' and ('%a'):format(v) or v
+end
+
+local function same_under_both(fetches, feeds)
+  local tokens, native = under('tokens', fetches, feeds), under('native', fetches, feeds)
+  assert.same(tokens.error, native.error)
+  assert.same({ tokens.op, tokens.frame, tokens.source }, { native.op, native.frame, native.source })
+  assert.same(bits(tokens.found), bits(native.found))
+  assert.equal(tokens.counts, native.counts)
+  return native
+end
+
+describe('native code', function()
+  before_each(df.reset)
+
+  it('computes a loop of an int and a float', function()
+    local n = df.placeholder('int32', {})
+    local i, y = df.while_loop(function(i) return i:lt(n) end, function(i, y) return i + 1, y * 1.01 + 0.5 end, { df.int32(0), df.float32(1) })
+    for _, trips in ipairs{ 0, 1, 2, 1000, 100000 } do same_under_both({ i, y }, { [n] = trips }) end
+  end)
+
+  it('wraps integers, and divides them as TensorFlow does', function()
+    local a, b = df.placeholder('int32', {}), df.placeholder('int32', {})
+    local function more(i) return i:lt(3) end
+    local function body(i, q, r, m)
+      local x, y = a + i, b
+      return i + 1, q * 31 + x:floor_div(y), r * 31 + x:floor_mod(y), m * 2147483647 + df.truncatediv(x, y) - df.truncatemod(x, y)
+    end
+    local out = { df.while_loop(more, body, { df.int32(0), df.int32(1), df.int32(1), df.int32(1) }) }
+    for _, x in ipairs{ 7, -7, 0, 2147483647, -2147483648 } do
+      for _, y in ipairs{ 1, -1, 2, -2, 3, -3, 2147483647, -2147483648 } do same_under_both(out, { [a] = x, [b] = y }) end
+    end
+  end)
+
+  it('leaves a division by zero to the tokens, which name op, frame and iteration', function()
+    local k = df.placeholder('int32', {})
+    local i, y = df.while_loop(function(i) return i:lt(100) end, function(i, y) return i + 1, y + df.int32(1000):floor_div(k - i) end,
+      { df.int32(0), df.int32(0) }, { name = 'divides' })
+    local r = same_under_both({ i, y }, { [k] = 57 })
+    assert.matches('zero', r.error)
+    assert.equal('divides:57', r.frame)
+    same_under_both({ i, y }, { [k] = 157 })
+  end)
+
+  it('has the casts, comparisons, selects and functions of each dtype', function()
+    for _, t in ipairs{ 'float32', 'float64', 'int32', 'int64' } do
+      df.reset()
+      local x0 = df.placeholder(t, {})
+      local function body(i, x, s)
+        local y = df.select(x:lt(s), x * 3 - s, s - x)
+        local z = df.maximum(df.minimum(y, s), -x) + df.abs(y) + df.square(x)
+        if t:find 'float' then z = z + df.tanh(y) * df.exp(-df.abs(x)) / (df.sqrt(df.abs(s)) + 1) + df.floor(x) + df.sin(s) end
+        local low = df.cast(df.cast(z, 'int8'), t) + df.cast(df.cast(z, 'uint8'), t) + df.cast(df.cast(z, 'float32'), t)
+        local test = df.logical_or(df.logical_and(x:ge(s), y:ne(z)), df.logical_not(x:le(y)))
+        return i + 1, low, s + df.cast(test, t) + df.cast(df.cast(z, 'int32'), t)
+      end
+      local out = { df.while_loop(function(i) return i:lt(40) end, body, { df.int32(0), x0, df.cast(1, t) }) }
+      for _, x in ipairs{ 0, 1, -1, 3, 100, -77, 1000003 } do same_under_both(out, { [x0] = x }) end
+      if t:find 'float' then for _, x in ipairs{ 0.3, -1e30, 1e-42, 1 / 0, -1 / 0, 0 / 0 } do same_under_both(out, { [x0] = x }) end end
+    end
+  end)
+
+  it('treats numbers below the least normal one as tokens do', function()
+    local x0 = df.placeholder('float32', {})
+    local out = { df.while_loop(function(i) return i:lt(3) end, function(i, x, y) return i + 1, x * 1.0, y + x * 1.0 - 0.0 end,
+      { df.int32(0), x0, df.float32(0) }) }
+    for _, x in ipairs{ 1e-40, -1e-40, 1.2e-38, 0, -0.0 } do same_under_both(out, { [x0] = x }) end
+  end)
+
+  it('takes the branches of conds, inside each other and one after the other', function()
+    local n = df.placeholder('int32', {})
+    local function body(i, y)
+      local even = (i % 2):eq(0)
+      local a = df.cond(even, function()
+        return df.cond((i % 3):eq(0), function() return y + 1.5 end, function() return y * 0.5 end)
+      end, function() return y end)
+      return i + 1, df.cond(even, function() return a - 0.25 end, function() return a:sin() + y end)
+    end
+    local out = { df.while_loop(function(i) return i:lt(n) end, body, { df.int32(0), df.float32(1) }) }
+    for _, trips in ipairs{ 0, 1, 7, 1000 } do same_under_both(out, { [n] = trips }) end
+  end)
+
+  it('runs loops inside loops and inside branches', function()
+    local n = df.placeholder('int32', {})
+    local function inner(y, times)
+      local _, z = df.while_loop(function(j) return j:lt(times) end, function(j, z) return j + 1, z * 0.99 + 1.0 end, { df.int32(0), y })
+      return z
+    end
+    local function body(i, y)
+      return i + 1, df.cond((i % 3):eq(1), function() return inner(y, i) end, function() return inner(inner(y, i % 5), 3) - 2.0 end)
+    end
+    local out = { df.while_loop(function(i) return i:lt(n) end, body, { df.int32(0), df.float32(1) }) }
+    for _, trips in ipairs{ 0, 1, 50 } do same_under_both(out, { [n] = trips }) end
+  end)
+
+  it('keeps arrays as they are: map_fn, scan, what gradients save, and gradients of these', function()
+    local xs = df.placeholder('float64', { -1 })
+    local ys = df.map_fn(function(x) return x * x + df.cond(x:gt(0), function() return x end, function() return -x * 2 end) end, xs)
+    local zs = df.scan(function(a, x) return a * 0.9 + x end, ys, df.float64(0))
+    local loss = zs:reduce_sum()
+    local g = df.gradients(loss, xs)
+    local feed = {}
+    for i = 1, 5000 do feed[i] = math.sin(i * 0.37) end
+    same_under_both({ ys, zs, loss, g, df.gradients(g:reduce_sum(), xs) }, { [xs] = feed })
+    same_under_both({ ys, zs, loss, g }, { [xs] = { 0.5 } })
+  end)
+
+  it('leaves an array written twice, read before it was written, or read past its end to the tokens', function()
+    local k = df.placeholder('int32', {})
+    local function loop(body)
+      local ta = df.TensorArray('float32', 10)
+      local i, a = df.while_loop(function(i) return i:lt(10) end, body, { df.int32(0), ta }, { name = 'writes' })
+      return { i, a:size() }
+    end
+    local twice = loop(function(i, a) return i + 1, a:write(i % k, df.cast(i, 'float32')) end)
+    assert.matches('second time', same_under_both(twice, { [k] = 6 }).error)
+    local past = loop(function(i, a) return i + 1, a:write(i + k, df.cast(i, 'float32')) end)
+    assert.equal('writes_1:7', same_under_both(past, { [k] = 3 }).frame)
+    assert.is_nil(same_under_both(past, { [k] = 0 }).error)
+  end)
+
+  it('agrees on random programs and their gradients, also where engines change at random', function()
+    local feed = { 0.7, -0.4, 0.3 }
+    for seed = 1, tonumber(os.getenv 'DFLOW_NATIVE_PROGRAMS') or 12 do
+      df.reset()
+      local y, xs = random_program.build(df, random_program.make(seed, 3))
+      local g = df.gradients(y, xs, { unconnected = 'zero' })
+      same_under_both({ y, g[1], g[2], g[3] }, { [xs[1]] = feed[1], [xs[2]] = feed[2], [xs[3]] = feed[3] })
+    end
+  end)
+
+  it('is left when the run is to stop: cancelled, too late, paused', function()
+    local i = df.while_loop(function(i) return i:ge(0) end, function(i) return (i + 1) % 1000003 end, { df.int32(0) }, { name = 'endless' })
+    local s = df.Session{ engine = 'native', timeout = 0.3 }
+    local ok, err = pcall(s.run, s, i)
+    assert.is_false(ok)
+    assert.equal('deadline_exceeded', err.code)
+    assert.matches('^endless:%d+$', err.frame)
+    s:close()
+    s = df.Session{ engine = 'native' }
+    local h = s:start(i)
+    h:pause()
+    local before = h:frames()
+    assert.is_truthy(tostring(before))
+    h:resume()
+    h:cancel()
+    ok, err = pcall(h.wait, h)
+    assert.is_false(ok)
+    assert.equal('cancelled', err.code)
+    s:close()
+  end)
+end)
