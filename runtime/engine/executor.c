@@ -326,7 +326,7 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
     if (r->number != f->first || f->enters_missing) return;
     f->first++;
     record_free(x, r);
-    if (f->ndeferred) {                     /* the window has moved */
+    if (f->ndeferred && f->next - f->first < f->window) {      /* the window has moved */
       const int32_t n = f->ndeferred;
       f->ndeferred = 0;
       if (DFI_UNLIKELY(f->scope->turner != NULL) && f->first == f->next && boundary(x, f, n)) {
