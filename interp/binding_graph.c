@@ -235,6 +235,11 @@ static int core_output_set_shape(lua_State *L) {
   return 0;
 }
 
+static int core_node_stops_gradient(lua_State *L) {
+  lua_pushboolean(L, df_node_stops_gradient(graph_arg(L), int_arg(L, 2)));
+  return 1;
+}
+
 static int core_node_context(lua_State *L) {
   lua_pushinteger(L, df_node_context(graph_arg(L), int_arg(L, 2)));
   return 1;
@@ -601,7 +606,7 @@ const luaL_Reg dfb_graph_functions[] = {
   { "output_dim", core_output_dim },             { "output_shape", core_output_shape },
   { "output_constant", core_output_constant },   { "output_set_shape", core_output_set_shape },
   { "node_context", core_node_context },         { "current_context", core_current_context },
-  { "graph_effects", core_graph_effects },
+  { "graph_effects", core_graph_effects },       { "node_stops_gradient", core_node_stops_gradient },
   { "needs_nothing", core_needs_nothing },
   { "flow_describe", core_flow_describe },       { "flow_name", core_flow_name }, { "saved", core_saved },
   { "node_capture", core_node_capture },         { "node_attrs_text", core_node_attrs_text }, { "node_attr", core_node_attr },

@@ -204,6 +204,7 @@ int32_t     df_output_rank(df_graph *g, int32_t node, int32_t index);  /* -1: un
 int64_t     df_output_dim(df_graph *g, int32_t node, int32_t index, int32_t axis); /* -1: unknown */
 df_tensor  *df_output_constant(df_graph *g, int32_t node, int32_t index); /* owned; NULL unless known while building */
 int32_t     df_output_set_shape(df_graph *g, int32_t node, int32_t index, int32_t rank, const int64_t *dims, df_error *err);
+bool        df_node_stops_gradient(df_graph *g, int32_t node);   /* StopGradient, or an Exit of a loop with back_prop = false */
 int32_t     df_node_context(df_graph *g, int32_t node);   /* id of the node's control-flow context; 0 is the top level */
 int32_t     df_current_context(df_graph *g);
 int64_t     df_graph_effects(df_graph *g);              /* how many side effects were built so far in branches and loops */

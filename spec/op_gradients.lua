@@ -9,24 +9,37 @@ local support = require 'spec.support'
 
 local M = {}
 
---- A builder: its placeholders' feeds are in b.feeds.
-function M.builder()
-  local b = { feeds = {}, seed = 0 }
-  function b.x(shape, low, high)
-    b.seed = b.seed + 1
-    local p = df.placeholder('float64', shape)
-    b.feeds[p] = support.tensor(shape, low or 0.3, high or 1.7, 'float64', b.seed)
+--- How an input is made, outside of all bodies and branches: each gives what the op is handed, and what the gradient is asked of.
+local kinds = {
+  fed = function(value, b)
+    local p = df.placeholder(value.dtype, value.shape)
+    b.feeds[p] = value
     return p
+  end,
+  constant = function(value) return df.constant(value) end,
+  variable = function(value) return df.Variable(value) end,
+}
+kinds.computed = kinds.fed      -- and handed on by an op of the place
+
+--- A builder: its placeholders' feeds are in b.feeds, and what stands for its inputs outside in b.outside, in their order.
+-- @param kind  'fed' (the default), 'constant', 'variable' or 'computed', which is fed and computed with in the body
+function M.builder(kind)
+  local b = { feeds = {}, seed = 0, outside = {} }
+  local function make(shape, low, high, dtype)
+    b.seed = b.seed + 1
+    local value = support.tensor(shape, low, high, dtype, b.seed)
+    local g = df.default_graph().handle
+    core.push_top(g)
+    local x = kinds[kind or 'fed'](value, b)
+    core.pop_top(g)
+    b.outside[#b.outside + 1] = x
+    return kind == 'computed' and x * 1 or x
   end
+  function b.x(shape, low, high) return make(shape, low or 0.3, high or 1.7, 'float64') end
   --- Inputs of a recurrent cell of two units, of which some knows no float64: x, c, h, weights, peepholes, biases.
   function b.cell(columns)
-    local function make(shape)
-      local p = df.placeholder('float32', shape)
-      b.seed = b.seed + 1
-      b.feeds[p] = support.tensor(shape, -0.8, 0.8, 'float32', b.seed)
-      return p
-    end
-    return { x = make{ 2, 3 }, c = make{ 2, 2 }, h = make{ 2, 2 }, w = make{ 5, columns }, v = make{ 5, 2 }, p = make{ 2 }, b = make{ columns } }
+    local function make_one(shape) return make(shape, -0.8, 0.8, 'float32') end
+    return { x = make_one{ 2, 3 }, c = make_one{ 2, 2 }, h = make_one{ 2, 2 }, w = make_one{ 5, columns }, v = make_one{ 5, 2 }, p = make_one{ 2 }, b = make_one{ columns } }
   end
   function b.op(kind, inputs, attrs) return (registry.op(kind, inputs, attrs)) end
   function b.list(kind, inputs, attrs) return { registry.op(kind, inputs, attrs) } end
@@ -60,9 +73,9 @@ local function two(b, kind, range) local x, y = b.x({ 2, 3 }, range[1], range[2]
 local ops = {
   PlaceholderWithDefault = function(b) local x = b.x{ 2 } return df.placeholder_with_default(x * 2), { x } end,
   IdentityN = function(b) local x, y = b.x{ 2 }, b.x{ 2 } local l = df.identity_n{ x, y } return l[1] * l[2], { x, y } end,
-  AssignVariableOp = function(b) local x, w = b.x{ 2 }, df.Variable(df.float64{ 0.5, 1.5 }) return df.square(w:assign(x)), { x } end,
-  AssignAddVariableOp = function(b) local x, w = b.x{ 2 }, df.Variable(df.float64{ 0.5, 1.5 }) return df.square(w:assign_add(x)), { x, w } end,
-  AssignSubVariableOp = function(b) local x, w = b.x{ 2 }, df.Variable(df.float64{ 0.5, 1.5 }) return df.square(w:assign_sub(x)), { x, w } end,
+  AssignVariableOp = function(b) local x, w = b.x{ 2 }, df.Variable({ 0.5, 1.5 }, { dtype = 'float64' }) return df.square(w:assign(x)), { x } end,
+  AssignAddVariableOp = function(b) local x, w = b.x{ 2 }, df.Variable({ 0.5, 1.5 }, { dtype = 'float64' }) return df.square(w:assign_add(x)), { x, w } end,
+  AssignSubVariableOp = function(b) local x, w = b.x{ 2 }, df.Variable({ 0.5, 1.5 }, { dtype = 'float64' }) return df.square(w:assign_sub(x)), { x, w } end,
   ReadVariableOp = function() local w = df.Variable({ 0.5, 1.5 }, { dtype = 'float64' }) return df.square(w:value()), { w } end,
   Print = function(b) local x = b.x{ 2 } return df.print(x), { x } end,
   Polygamma = function(b) local x = b.x({ 3 }, 1.2, 3) return df.polygamma(df.float64(1), x), { x } end,
@@ -323,7 +336,7 @@ local not_twice = { Cast = true, MaxPool = true, LSTMBlockCell = true, BlockLSTM
 -- PreventGradient has an error for a gradient.
 local not_here = {
   PreventGradient = true, TensorListResize = true, TensorArrayCopy = true, TensorArrayJoin = true, TensorArrayJoinGrad = true,
-  TensorArrayGradV3 = true, RefIdentity = true, ReadVariableSaved = true, TensorArrayReadSaved = true,
+  TensorArrayGradV3 = true, RefIdentity = true, ReadVariableSaved = true, ReadReferenceSaved = true, TensorArrayReadSaved = true,
 }
 
 -- Ops whose entry says where their gradient is looked at.
@@ -354,8 +367,9 @@ function M.has(kind) return (unary[kind] or binary[kind] or ops[kind] or not_her
 function M.factor(kind) return kind:find('Block') and 1.5 or 1.01 end
 
 --- The graph of a type: y, xs, feeds, and the orders that can be checked.
-function M.build(kind)
-  local b = M.builder()
+-- @param b  a builder; a new one when it is left out
+function M.build(kind, b)
+  b = b or M.builder()
   local y, xs
   if unary[kind] then y, xs = one(b, kind, unary[kind])
   elseif binary[kind] then y, xs = two(b, kind, binary[kind])

@@ -125,7 +125,7 @@ static int32_t prepare_cond(df_graph *g, df_cond *c, df_error *err) {
     for (int32_t i = 0; i < dfi_map_count(c->branch[s]->captures); i++) {
       df_output key, in;
       dfi_map_at(c->branch[s]->captures, i, &key, &in);
-      if (in.node && flow_is(in.node, FLOW_SWITCH)) in.node->in[1] = (df_output){ t, 0 };
+      if (in.node && flow_is_switch(in.node)) in.node->in[1] = (df_output){ t, 0 };
     }
   pthread_mutex_unlock(&g->lock);
   return DF_OK;

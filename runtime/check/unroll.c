@@ -130,7 +130,7 @@ static bool is_ordered(const df_node *n) {
   if (op->effect) return true;
   for (int32_t i = 0; i < n->nin && op->stateful; i++) {
     df_node *h = n->in[i].node;
-    while (flow_is_constant_enter(h) || flow_is(h, FLOW_SWITCH) || flow_is(h, FLOW_IDENTITY)) h = h->in[0].node;
+    while (flow_is_constant_enter(h) || flow_is_switch(h) || flow_is(h, FLOW_IDENTITY)) h = h->in[0].node;
     if (dfi_dtype(n->in[i]) == DF_RESOURCE && dfi_is_variable(h)) return true;
   }
   return false;
@@ -203,6 +203,16 @@ static const char *path_of(unroller *u, const instance *around, const df_loop *l
   return dfi_intern(u->graph, text);
 }
 
+/* What a loop with back_prop = false gives: to gradients a constant. */
+static df_output stopped(unroller *u, const df_loop *l, df_output o) {
+  if (dfi_dtype(o) == DF_RESOURCE) return o;
+  dfi_build b;
+  dfi_build_init(&b, u->graph, l->where, u->err);
+  o = dfi_op(&b, "StopGradient", o);
+  if (!o.node) u->failed = true;
+  return o;
+}
+
 /* All iterations of a loop inside `around`. The values that it ends with are noted as those of its Exits. */
 static bool run_loop(unroller *u, instance *around, df_loop *l) {
   df_output *now = dfi_graph_alloc(u->graph, sizeof *now * (size_t)(l->n + 1));
@@ -227,7 +237,7 @@ static bool run_loop(unroller *u, instance *around, df_loop *l) {
   }
   if (last) around->last = last;
   for (int32_t i = 0; i < l->n && !u->failed; i++)
-    if (now[i].node && l->var[i].exit) dfi_map_put(around->value, (df_output){ l->var[i].exit, 0 }, now[i]);
+    if (now[i].node && l->var[i].exit) dfi_map_put(around->value, (df_output){ l->var[i].exit, 0 }, l->back_prop ? now[i] : stopped(u, l, now[i]));
   return !u->failed;
 }
 

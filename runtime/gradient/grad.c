@@ -236,7 +236,7 @@ static int32_t representative(unit u) {
 static bool is_leaf(pass *p, const region *r, df_node *n) {
   if (r->loop)
     return n->context == r->loop->pred || (flow_is(n, FLOW_SWITCH) && n->context == r->forward && n->in[1].node == r->loop->loop_cond);
-  if (r->cond) return flow_is(n, FLOW_SWITCH) && n->context == r->forward;
+  if (r->cond) return flow_is_switch(n) && n->context == r->forward;
   return is_open_variable(p, n);
 }
 
@@ -454,10 +454,16 @@ static bool grad_node(pass *p, region *r, df_node *n) {
 /* ---- what gradient functions are given ------------------------------------------------------- */
 
 dfi_build *dfg_build(dfi_grad *g) { return &g->b; }
-df_output dfg_in(dfi_grad *g, df_node *n, int32_t i)  { return value(g, g->now, n->in[i]); }
-df_output dfg_out(dfi_grad *g, df_node *n, int32_t i) { return value(g, g->now, (df_output){ n, i }); }
-df_output dfg_in_shape(dfi_grad *g, df_node *n, int32_t i)  { return shape_of(g, g->now, n->in[i]); }
-df_output dfg_out_shape(dfi_grad *g, df_node *n, int32_t i) { return shape_of(g, g->now, (df_output){ n, i }); }
+
+/* What is asked for may have to be built, and attributes that are set would land on that: they are set last. */
+static region *here(dfi_grad *g) {
+  df_assert(!g->b.nkeys);
+  return g->now;
+}
+df_output dfg_in(dfi_grad *g, df_node *n, int32_t i)  { return value(g, here(g), n->in[i]); }
+df_output dfg_out(dfi_grad *g, df_node *n, int32_t i) { return value(g, here(g), (df_output){ n, i }); }
+df_output dfg_in_shape(dfi_grad *g, df_node *n, int32_t i)  { return shape_of(g, here(g), n->in[i]); }
+df_output dfg_out_shape(dfi_grad *g, df_node *n, int32_t i) { return shape_of(g, here(g), (df_output){ n, i }); }
 bool dfg_wants(dfi_grad *g, df_node *n, int32_t i) { return wanted(g, n->in[i]) && flows(g, n, i); }
 
 df_output dfg_in_dim(dfi_grad *g, df_node *n, int32_t i, int32_t axis) {

@@ -126,6 +126,7 @@ df_output full(pass *p, region *r, df_output v, double x, df_context *where); /*
 df_output fresh_array(pass *p, region *r, df_output handle, df_context *where); /* a gradient array of its own */
 const dfi_shape *gradient_shape(df_output o);
 bool      is_variable(df_output o);
+bool      reads_reference(const df_node *n);
 
 void region_free(region *r);
 

@@ -224,13 +224,6 @@ bool grad_while(pass *p, region *r, df_loop *l) {
     any |= !gather_empty(gather_find(p, (df_output){ l->var[i].exit, 0 }));
   }
   if (!any) return true;
-  if (!l->back_prop) {
-    dfi_fail(p->err, DF_INVALID_ARGUMENT, *l->where ? l->where : p->where,
-             "the while_loop `%s`, built at %s, was made with back_prop = false, and a gradient is asked for through it",
-             l->name, *l->where ? l->where : "a line not known");
-    p->b.failed = true;
-    return false;
-  }
   region b = { .parent = r, .loop = l, .forward = l->body, .begun = dfi_map_new(), .returned = dfi_map_new() };
   for (int32_t i = 0; i < forward; i++) {
     dfi_loop_var *v = &l->var[i];

@@ -32,6 +32,19 @@ bool is_open_variable(pass *p, df_node *n) {
   return carries && (dfi_context_inside(p->home, c->loop->body) || dfi_context_inside(p->home, c->loop->pred));
 }
 
+/* The loop whose Exit n is, when it was built with back_prop = false; NULL otherwise. */
+static const df_loop *stopping_loop(const df_node *n) {
+  if (flow_kind(n) != DF_EXIT) return NULL;
+  const df_context *c = n->in[0].node->context;
+  const df_loop *l = c->kind == DFI_BODY || c->kind == DFI_PRED ? c->loop : NULL;
+  return l && !l->back_prop ? l : NULL;
+}
+
+bool df_node_stops_gradient(df_graph *g, int32_t node) {
+  if (node < 0 || node >= g->n) return false;
+  return !strcmp(op_type(g->node[node]), "StopGradient") || stopping_loop(g->node[node]);
+}
+
 /* Does a gradient flow from n to its input j? */
 bool flows(pass *p, df_node *n, int32_t j) {
   const df_op *op = dfi_op_info_at(n->op)->op;
@@ -39,7 +52,8 @@ bool flows(pass *p, df_node *n, int32_t j) {
   switch (op->flow) {
     case DF_SWITCH: return j == 0 && !is_open_variable(p, n);
     case DF_MERGE: case DF_ENTER: return !is_open_variable(p, n);
-    case DF_EXIT: case DF_NEXT_ITERATION: return true;
+    case DF_EXIT: return !stopping_loop(n);
+    case DF_NEXT_ITERATION: return true;
     case DF_PLAIN: case DF_CALL: break;
     default: return false;
   }
@@ -249,6 +263,9 @@ void why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, char
     if (by_predicate) put(&w, "y depends on it only through a predicate");
     else if (!cut) put(&w, "the gradient is stopped on the way");
     else if (is_stop(p, cut->in[slot])) put(&w, "`%s` is in stop_gradients", dfi_node_name(cut->in[slot].node));
+    else if (stopping_loop(cut))
+      put(&w, "on the way stands the while_loop `%s` at %s, which was built with back_prop = false", stopping_loop(cut)->name,
+          *stopping_loop(cut)->where ? stopping_loop(cut)->where : "a line not known");
     else if (!differentiable(cut->in[slot]))
       put(&w, "on the way stands `%s` (%s) at %s, whose dtype is %s", dfi_node_name(cut->in[slot].node), op_type(cut->in[slot].node),
           line_of(cut->in[slot].node), df_dtype_name(gradient_dtype(cut->in[slot])));

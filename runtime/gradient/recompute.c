@@ -239,7 +239,8 @@ typedef enum again_how { COPIED, SAVED, HANDED_ON, ASSIGNED, REFUSED } again_how
 static again_how how_again(recompute *c, df_node *n, const char **why) {
   const df_op *op = dfi_op_info_at(n->op)->op;
   const char *t = op->type;
-  if (!op->stateful || op->traits & DFO_ARRAY_NEW || (op->traits & DFO_VARIABLE && n->out[0].dtype == DF_RESOURCE)) return COPIED;
+  if (reads_reference(n)) return SAVED;
+  if (!op->stateful || op->traits & (DFO_ARRAY_NEW | DFO_REPEATS) || (op->traits & DFO_VARIABLE && n->out[0].dtype == DF_RESOURCE)) return COPIED;
   if (!strcmp(t, "Print")) return HANDED_ON;
   if (!strcmp(t, "AssignVariableOp")) return ASSIGNED;
   bool active = mark_of(c->p, n) & DEPENDS && !op->no_grad;
@@ -265,7 +266,7 @@ static again_how how_again(recompute *c, df_node *n, const char **why) {
     return REFUSED;
   }
   if (active && op->grad && !(op->traits & DFO_READS_VARIABLE)) {
-    *why = "it has effects, and a gradient through it is asked for";
+    *why = op->effect ? "it has effects, and a gradient through it is asked for" : "it reads a variable, and a gradient through it is asked for";
     return REFUSED;
   }
   return SAVED;
@@ -398,6 +399,7 @@ static df_output other_way(recompute *c, df_output v) {
   df_output was = saved(c, v);
   if (!was.node || !active) return was;
   in[0] = dfi_replay_value(&c->copy, n->in[0]);          /* the value is what it was, the gradient goes where it would go */
+  if (reads_reference(n)) { in[1] = was; return instead(c, v, "ReadReferenceSaved", 2, in); }
   if (!strcmp(t, "ReadVariableOp")) { in[1] = was; return instead(c, v, "ReadVariableSaved", 2, in); }
   in[1] = dfi_replay_value(&c->copy, n->in[1]);
   in[2] = was;

@@ -26,7 +26,7 @@ static bool is_constant(const region *r, df_output v) {
 
 df_output variable_handle(df_output o) {
   while (flow_is_constant_enter(o.node) || flow_is(o.node, FLOW_IDENTITY) ||
-         (flow_is(o.node, FLOW_SWITCH) && o.node->context->kind == DFI_BRANCH))
+         (flow_is_switch(o.node) && o.node->context->kind == DFI_BRANCH))
     o = o.node->in[0];
   const df_output outer = flow_captured(o);             /* a function's argument */
   if (outer.node) return variable_handle(outer);
@@ -42,7 +42,7 @@ static df_output outside(const region *r, df_output v) {
   df_node *n = v.node;
   if (r->loop && loop_capture(r->loop, v)) return n->in[0];
   if (n->context != r->forward) return v;
-  if (r->cond && flow_is(n, FLOW_SWITCH)) return n->in[0];
+  if (r->cond && flow_is_switch(n)) return n->in[0];
   const df_output outer = r->function ? flow_captured(v) : DFI_NONE;
   return outer.node && outer.node->context->kind == DFI_TOP ? outer : DFI_NONE;
 }
@@ -92,8 +92,15 @@ bool stays(df_output h) {
   return false;
 }
 
+/* Does n read a reference variable? Later it would read another value. */
+bool reads_reference(const df_node *n) {
+  for (int32_t i = 0; i < n->nin; i++)
+    if (n->in[i].node->out[n->in[i].index].ref && !dfi_input_is_reference(n, i)) return true;
+  return false;
+}
+
 /* Elementwise, or a matter of shapes: to compute it again costs no more than to save and read it. */
-static bool is_cheap(const df_node *n) { return n->nout == 1 && dfi_has_trait(n, DFO_CHEAP); }
+static bool is_cheap(const df_node *n) { return n->nout == 1 && dfi_has_trait(n, DFO_CHEAP) && !reads_reference(n); }
 static bool is_curve(const df_node *n) { return dfi_has_trait(n, DFO_CURVE); }
 
 static df_cond *outermost_cond(const region *r) {

@@ -52,7 +52,7 @@ int32_t dfi_cond_add_result(df_cond *c, df_output if_false, df_output if_true, d
 /* The trip counter of a loop (int32 from 0), made on demand: its value in the body, and after the loop. */
 int32_t dfi_loop_trips(df_loop *l, df_output *in_body, df_output *exit, df_error *err);
 /* dfi_node_add calls it for a non-raw stateful op outside the top level: adds the control edges of program order. */
-void     dfi_effect_after(df_graph *g, df_node *n);
+void     dfi_effect_after(df_graph *g, df_node *n, bool reads);   /* reads: a reference variable, as a value */
 /* Frees what control_flow.c holds for a graph that goes: g->flow and the maps of its contexts and loops. */
 void     dfi_flow_free(df_graph *g);
 /* Is the output there without a token: a Const without controls, a loop constant, a variable's handle? A node whose inputs are

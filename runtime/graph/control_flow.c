@@ -373,10 +373,10 @@ static df_node *variable_among(int32_t nin, const df_output *in) {
   return NULL;
 }
 
-void dfi_effect_after(df_graph *g, df_node *n) {
+void dfi_effect_after(df_graph *g, df_node *n, bool reads) {
   const df_op *op = dfi_op_info_at(n->op)->op;
   df_context *c = n->context;
-  if (c->kind == DFI_TOP || (!op->effect && !op->ordered && !variable_among(n->nin, n->in))) return;
+  if (c->kind == DFI_TOP || (!op->effect && !op->ordered && !reads && !variable_among(n->nin, n->in))) return;
   put_in_order(n, op->effect);
   if (op->effect || op->ordered) dfi_builder_of(g)->neffects++;
   flow_happened(c, n, op->effect);

@@ -46,6 +46,7 @@ df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_o
 df_loop *flow_loop_new(df_graph *g, const char *name, const char *where);
 df_cond *flow_cond_new(df_graph *g, const char *name, const char *where);
 bool flow_is_constant_enter(const df_node *n);
+static inline bool flow_is_switch(const df_node *n) { return flow_is(n, FLOW_SWITCH) || flow_is(n, FLOW_REF_SWITCH); }
 /* function.c */
 df_output flow_function_capture(dfi_function *f, df_output o, df_error *err);      /* the argument of f that o is inside */
 dfi_function *flow_function_find(df_graph *g, const char *name);                   /* NULL: none of this name was built here */

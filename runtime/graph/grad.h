@@ -3,7 +3,7 @@
  * grad(g, n, dy, dx): dy[i] is the gradient of output i (node NULL: none came); fill dx[j] for the inputs that have a gradient
  * and leave the others. All nodes built here land in the backward context; forward values must be taken through
  * dfg_in / dfg_out, which save them where the backward pass is a loop of its own. Ask only for what the formula needs: each
- * distinct value asked for is saved once per iteration. Prefer outputs (tanh, sigmoid, exp, softmax) to inputs, and shapes
+ * distinct value asked for is saved once per iteration. Ask before attributes are set for the next op. Prefer outputs (tanh, sigmoid, exp, softmax) to inputs, and shapes
  * (dfg_in_shape) to values.
  *
  *   static int32_t grad_tanh(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {

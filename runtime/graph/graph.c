@@ -379,12 +379,14 @@ bool dfi_node_infer_again(df_node *n) {
   return changed;
 }
 
-/* A primitive passes values on: where a reference to a variable enters a loop or a branch, its value is read first. */
+/* Where a reference is wanted as a value: a primitive passes values on, so where a reference enters a loop or a branch as one its
+ * value is read first; and in a body or branch a read is a node of its own, which keeps its place among the effects and whose
+ * value gradients can save. */
 static bool read_references(df_graph *g, const dfi_op_info *o, const dfi_node_spec *spec, df_output *in, df_error *err) {
   for (int32_t i = 0; i < spec->nin; i++) {
-    if (!in[i].node->out[in[i].index].ref) continue;
+    if (!in[i].node->out[in[i].index].ref || dfi_op_takes_reference(o, spec->nin, i)) continue;
     in[i] = (df_output){ dfi_node_add(g, &(dfi_node_spec){ .op = dfi_op_find("Identity")->id, .nin = 1, .in = &(df_output){ in[i].node, in[i].index },
-                                                           .where = spec->where, .raw = true, .context = in[i].node->context }, err), 0 };
+                                                           .where = spec->where, .raw = spec->raw, .context = in[i].node->context }, err), 0 };
     if (!in[i].node) return false;
   }
   return true;
@@ -428,7 +430,10 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
       }
     }
 
-  if (DFI_UNLIKELY(passes_tokens(o->op->flow)) && !o->in[0].ref) {
+  bool reads = false;                                   /* some input is a reference that is wanted as a value */
+  for (int32_t i = 0; i < spec->nin && inner; i++) reads |= in[i].node->out[in[i].index].ref && !dfi_op_takes_reference(o, spec->nin, i);
+  bool is_read = reads && !strcmp(o->op->type, "Identity");
+  if (DFI_UNLIKELY((passes_tokens(o->op->flow) && !o->in[0].ref) || (reads && !is_read))) {
     if (in == spec->in) in = memcpy(dfi_arena_take(&b->nodes, sizeof *in * (size_t)spec->nin + 1), in, sizeof *in * (size_t)spec->nin);
     if (!read_references(g, o, spec, in, err)) return NULL;
   }
@@ -481,7 +486,7 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
     return NULL;
   }
   publish(g, n);
-  if (inner && o->op->stateful) dfi_effect_after(g, n);
+  if (inner && (o->op->stateful || is_read)) dfi_effect_after(g, n, is_read);
   return n;
 }
 

@@ -42,6 +42,7 @@ enum {
   DFO_CHEAP          = 1 << 1,    /* elementwise or a matter of shapes: to compute it again costs no more than to save and read it */
   DFO_CURVE          = 1 << 2,    /* the same, at tens of instructions an element: cheap while there are few */
   DFO_RANDOM         = 1 << 3,    /* draws from the session's generator: another value in each run and iteration */
+  DFO_REPEATS        = 1 << 4,    /* stateful only so that it is not folded: with the same inputs it gives the same again */
   DFO_VARIABLE       = 1 << 5,    /* its one output names a variable of the session */
   DFO_READS_VARIABLE = 1 << 6,    /* gives the variable's value, and does nothing else */
   DFO_GRAD_PASSES    = 1 << 7,    /* the gradient of its first input is that of its output, which may be sparse */
@@ -133,6 +134,7 @@ const dfi_op_info *dfi_op_info_at(int32_t id);              /* borrowed, for eve
 const dfi_op_info *dfi_op_find(const char *type);           /* by type; NULL when there is none */
 /* Does input i of n want the reference itself (`name:&T`) and not the value it refers to? */
 bool dfi_input_is_reference(const df_node *n, int32_t i);
+bool dfi_op_takes_reference(const dfi_op_info *o, int32_t nin, int32_t i);         /* a node of op o with nin inputs */
 static inline bool dfi_has_trait(const df_node *n, uint32_t traits) { return (dfi_op_info_at(n->op)->traits & traits) != 0; }
 static inline bool dfi_is_variable(const df_node *n) { return dfi_has_trait(n, DFO_VARIABLE); }
 int32_t dfi_op_attr_index(const dfi_op_info *o, const char *name);  /* -1 when there is none */

@@ -330,9 +330,9 @@ const char *df_op_example(int32_t op) { return text(at(op)->example); }
 bool df_op_has_gradient(int32_t op)   { return at(op)->grad != NULL; }
 bool df_op_is_stateful(int32_t op)    { return at(op)->stateful; }
 
-bool dfi_input_is_reference(const df_node *n, int32_t i) {
-  const dfi_op_info *o = dfi_op_info_at(n->op);
-  int32_t a = 0, each = o->in_pair ? n->nin / 2 : n->nin - (o->nin - 1);     /* elements of a list */
+bool dfi_input_is_reference(const df_node *n, int32_t i) { return dfi_op_takes_reference(dfi_op_info_at(n->op), n->nin, i); }
+bool dfi_op_takes_reference(const dfi_op_info *o, int32_t nin, int32_t i) {
+  int32_t a = 0, each = o->in_pair ? nin / 2 : nin - (o->nin - 1);     /* elements of a list */
   for (int32_t at = 0; a < o->nin; a++) {
     at += o->in[a].list ? each : 1;
     if (i < at) break;

@@ -614,7 +614,7 @@ int32_t dfi_list_add_n(df_kernel *k) {
 /* ---- entries ----------------------------------------------------------------------------------------------------------------------- */
 
 #define ENTRY(TYPE, IN, OUT, TYPES, ATTRS, DOC, SHAPE, GRAD, KERNEL) \
-  { .type = TYPE, .in = IN, .out = OUT, .types = TYPES, .attrs = ATTRS, .doc = DOC, .stateful = true, \
+  { .type = TYPE, .in = IN, .out = OUT, .types = TYPES, .attrs = ATTRS, .doc = DOC, .stateful = true, .traits = DFO_REPEATS, \
     .shape = SHAPE, GRAD, .kernel = { [DF_REF] = KERNEL } }
 #define GRAD(NAME) .grad = dfi_grad_list_##NAME
 #define NO_GRAD    .no_grad = true

@@ -25,8 +25,9 @@ static df_output parts_shape(dfi_build *b, df_output shape) {
 
 static df_output list_length(dfi_grad *g, df_node *n) { return dfi_op(dfg_build(g), "TensorListLength", dfg_in(g, n, 0)); }
 static df_output list_shape(dfi_grad *g, df_node *n) {
+  df_output list = dfg_in(g, n, 0);
   dfi_attr_int(dfg_build(g), "shape_type", DF_INT32);
-  return dfi_op(dfg_build(g), "TensorListElementShape", dfg_in(g, n, 0));
+  return dfi_op(dfg_build(g), "TensorListElementShape", list);
 }
 static df_output zeros(dfi_grad *g, df_node *n, int32_t i) { return dfi_op(dfg_build(g), "ZerosLike", dfg_in(g, n, i)); }
 

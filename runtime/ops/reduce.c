@@ -270,8 +270,9 @@ static int32_t grad_extreme(dfi_grad *g, df_node *n, const df_output *dy, df_out
   df_output equal = dfi_op(b, "Equal", dfg_in(g, n, 0), kept(g, n, dfg_out(g, n, 0)));
   dfi_attr_int(b, "DstT", n->out[0].dtype);
   df_output chosen = dfi_op(b, "Cast", equal);
+  df_output axes = dfg_in(g, n, 1);
   dfi_attr_int(b, "keep_dims", n->attrs[0].i);
-  df_output count = dfi_op(b, "Sum", chosen, dfg_in(g, n, 1));
+  df_output count = dfi_op(b, "Sum", chosen, axes);
   dx[0] = dfi_op(b, "Mul", chosen, kept(g, n, dfi_op(b, "RealDiv", dy[0], count)));
   return dfg_end(g);
 }
@@ -322,9 +323,10 @@ static int32_t grad_norm(dfi_grad *g, df_node *n, const df_output *dy, df_output
 
 static int32_t grad_cumsum(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
+  df_output axis = dfg_in(g, n, 1);
   dfi_attr_int(b, "exclusive", n->attrs[0].i);
   dfi_attr_int(b, "reverse", !n->attrs[1].i);
-  dx[0] = dfi_op(b, "Cumsum", dy[0], dfg_in(g, n, 1));
+  dx[0] = dfi_op(b, "Cumsum", dy[0], axis);
   return dfg_end(g);
 }
 

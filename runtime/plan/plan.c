@@ -174,7 +174,7 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   q->reads = references_read(n);
   q->waits = op->waits;
   q->offload = !q->has_handle && !op->stateful && !q->reads;
-  if (op->traits & DFO_READS_VARIABLE && !reference) q->kind = DFI_K_READ;
+  if ((op->traits & DFO_READS_VARIABLE || (q->reads && !strcmp(op->type, "Identity"))) && !reference) q->kind = DFI_K_READ;
   if (plain && op->scalar && !reference && !q->reads) {
     q->scalar = op->scalar(types, q->out_dtype);
     if (q->scalar) q->kind = DFI_K_SCALAR;

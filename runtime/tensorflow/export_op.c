@@ -552,7 +552,7 @@ bool dfi_export_special(dfi_export *e, const df_node *n) {
     { "ReducedCount", reduced_count }, { "GatherGrad", gather_grad }, { "TakeAlong", take_along }, { "PutAlong", put_along },
     { "SegmentGather", segment_gather }, { "DynamicStitchGrad", stitch_grad }, { "TopK", top_k }, { "PackHandles", pack_handles },
     { "GatherHandle", gather_handle }, { "CustomGradient", custom_gradient }, { "TensorArrayReadSaved", saved_read },
-    { "ReadVariableSaved", saved_read }, { "ResourceSparseApplyGradientDescent", sparse_descent }, { "VarHandleOp", variable },
+    { "ReadReferenceSaved", saved_read }, { "ReadVariableSaved", saved_read }, { "ResourceSparseApplyGradientDescent", sparse_descent }, { "VarHandleOp", variable },
     { "Assert", assertion }, { "GatherNdLast", gather_nd_last }, { "LinearRecurrence", linear_recurrence },
     { "ResourceSparseApplyAdam", sparse_adam }, { "TensorListConcat", list_concat },
     { "TensorListGatherGrad", list_gather_grad },

@@ -45,7 +45,7 @@ int32_t dfi_export_dtype(const dfi_export *e, df_output o) {
 }
 
 static bool is_read(const df_node *n) {
-  static const char *const reads[] = { "ReadVariableOp", "ReadVariableSaved", "VariableShape", "VarIsInitializedOp", "IsVariableInitialized",
+  static const char *const reads[] = { "ReadVariableOp", "ReadVariableSaved", "ReadReferenceSaved", "VariableShape", "VarIsInitializedOp", "IsVariableInitialized",
                                        "ResourceGather", "ResourceGatherNd" };
   for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) if (!strcmp(type_of(n), reads[i])) return true;
   return false;

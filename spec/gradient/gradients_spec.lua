@@ -201,3 +201,43 @@ describe('a gradient that does not exist', function()
     fails(function() return gradient(y, x) end, 'steps', 'back_prop')
   end)
 end)
+
+describe('a loop with back_prop = false', function()
+  before_each(df.reset)
+  local function thrice(x, w, opts)
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y) return i + 1, y * w end, { df.int32(0), x }, opts)
+    return y
+  end
+
+  it('counts as stop_gradient of its results', function()
+    local x, w = df.float32(2), df.Variable(df.float32(3))
+    local y = thrice(x, w, { back_prop = false })
+    local stopped = df.stop_gradient(thrice(x, w))
+    for _, f in ipairs { function(y) return y * x + w end, function(y) return y * y * w + x end } do
+      local a, b = df.gradients(f(y), { x, w }), df.gradients(f(stopped), { x, w })
+      near(df.run(a), df.run(b))
+    end
+    near(df.run(df.gradients(y, x, { unconnected = 'zero' })), 0)
+    assert.is_false(df.gradients(y, x, { unconnected = 'none' }))
+    near(df.run(df.gradients(df.gradients(y * x * x, x), x)), 2 * 54)
+  end)
+
+  it('stops gradients within other loops and branches, and of what it captured or wrote to an array', function()
+    local x = df.float32(2)
+    local _, z = df.while_loop(function(i) return i:lt(2) end, function(i, z)
+      return i + 1, df.cond(i:lt(5), function() return z * x + thrice(z, x, { back_prop = false }) end, function() return z end)
+    end, { df.int32(0), df.float32(1) })
+    near(df.run { z, df.gradients(z, x) }, { 100, 10 + 2 * 1 })
+    local _, ta = df.while_loop(function(i) return i:lt(3) end, function(i, ta) return i + 1, ta:write(i, x * x) end,
+                                { df.int32(0), df.TensorArray('float32', 3) }, { back_prop = false })
+    near(df.run(df.gradients(df.reduce_sum(ta:stack()) * x, x)), 12)
+  end)
+
+  it('is checked as such, and lets gradients be taken inside of it', function()
+    local x = df.float64(1.5)
+    assert(df.check_gradients(thrice(x, x, { back_prop = false }) * x, x))
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y) return i + 1, df.gradients(y * y, y) end,
+                               { df.int32(0), x }, { back_prop = false })
+    near(df.run(y), 12)
+  end)
+end)

@@ -257,7 +257,32 @@ describe('an imported reference variable', function()
     s:close()
   end)
 
-  it('has the gradient of the values that were read', function()
+  it('keeps its reads among the effects of a body, and has the gradient of the values that the iterations read', function()
+    local op = require('dflow.front.registry').op
+    for _, save in ipairs { 'keep', 'recompute' } do
+      df.reset()
+      local v = op('VariableV2', {}, { dtype = 'float32', shape = {} })
+      df.run(op('Assign', { v, df.float32(0) }))
+      local asked, done = df.FIFOQueue(1, { 'int32' }, { shapes = { {} } }), df.FIFOQueue(1, { 'int32' }, { shapes = { {} } })
+      local write = df.while_loop(function(i) return i:lt(3) end, function(i)
+        asked:dequeue()
+        op('Assign', { v, df.cast(i, 'float32') + 2 })
+        done:enqueue(i)
+        return i + 1
+      end, { int(0) })
+      local x0 = df.float32(1)
+      local _, x = df.while_loop(function(i) return i:lt(3) end, function(i, x)
+        asked:enqueue(int(0))
+        done:dequeue()
+        return i + 1, df.cond(i:lt(5), function() return x * v end, function() return x end)
+      end, { int(0), x0 }, { save = save })
+      local gx, gv = df.unpack(df.gradients(x, { x0, v }))
+      local r = df.run { x, gx, gv, write }
+      assert.are.same({ 24, 24, 12 + 8 + 6 }, { r[1], r[2], r[3] })
+    end
+  end)
+
+  it('has the gradient of the value that was read', function()
     local g = df.import_graph_def(text)
     local v, p = g:output('v'), g:output('p')
     local s = df.Session { graph = g }

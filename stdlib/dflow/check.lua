@@ -107,7 +107,7 @@ end
 local function held(c, total)
   local feeds, list, g = {}, {}, total.graph
   for _, node in ipairs(core.graph_needs(g.handle, { total.node, total.index })) do
-    if core.node_type(g.handle, node) == 'StopGradient' and core.node_context(g.handle, node) == 0 then list[#list + 1] = graph.output(g, node, 0) end
+    if core.node_stops_gradient(g.handle, node) and core.node_context(g.handle, node) == 0 then list[#list + 1] = graph.output(g, node, 0) end
   end
   for _, o in ipairs(c.stops) do list[#list + 1] = o end
   local values = #list > 0 and c.s:run(list, c.feeds) or {}

@@ -124,6 +124,7 @@ return function(core, C, own)
     if C.df_output_set_shape(g, node, index, rank, dims_buffer, err) ~= 0 then raise() end
   end
 
+  function core.node_stops_gradient(g, node) return C.df_node_stops_gradient(g, node) end
   function core.node_context(g, node) return C.df_node_context(g, node) end
   function core.needs_nothing(g, node, index) return C.df_output_needs_nothing(g, node, index) end
   function core.flow_describe(g, node)

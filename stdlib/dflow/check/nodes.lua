@@ -188,7 +188,7 @@ local function check_reading(c, o, feeds)
 end
 
 --- A variable's read hands its gradient on as it is, and so do assignments: by which input, and with which sign.
-local hands_on = { ReadVariableOp = { 1, 1 }, ReadVariableSaved = { 1, 1 }, AssignVariableOp = { 2, 1 }, AssignAddVariableOp = { 2, 1 },
+local hands_on = { ReadVariableOp = { 1, 1 }, ReadVariableSaved = { 1, 1 }, ReadReferenceSaved = { 1, 1 }, AssignVariableOp = { 2, 1 }, AssignAddVariableOp = { 2, 1 },
                    AssignSubVariableOp = { 2, -1 } }
 local function check_read(c, o, feeds)
   local input, sign = o.inputs[hands_on[o.type][1]], hands_on[o.type][2]

@@ -12,7 +12,7 @@ local macros = {
   option    save: string = 'keep'  what becomes of values that the gradient needs: 'keep',
               'swap' to the host, or 'recompute'
   option    swap_memory: bool = false  true is save = 'swap'
-  option    back_prop: bool = true  false: no gradient goes through it, and nothing is saved]],
+  option    back_prop: bool = true  false: to gradients its results are constants, as of df.stop_gradient, and nothing is saved]],
   run = [[
   option    timeout: number = nil  seconds, then the run ends with deadline_exceeded
   option    trace: string = nil  the path of a timeline that is written, such as 'run.json';

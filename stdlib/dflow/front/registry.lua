@@ -16,6 +16,12 @@ local unpack = graph.unpack
 local getmetatable, type, rawget = getmetatable, type, rawget
 
 local RESOURCE = dtypes.RESOURCE
+
+--- Where an op takes values and handles alike, a TensorArray is its handle, and a Variable the value that it has.
+local function is_handle(x)
+  local mt = getmetatable(x)
+  return mt and rawget(mt, 'handle_of') and not rawget(mt, 'is_value')
+end
 local classes = {
   float = { 'float16', 'bfloat16', 'float32', 'float64' },
   int = { 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64' },
@@ -354,7 +360,7 @@ local function build(e, args, attrs)
     for j = 1, #list do
       local x = list[j]
       local o
-      if d == RESOURCE or (a.set and a.set[RESOURCE] and getmetatable(x) and rawget(getmetatable(x), 'handle_of')) then
+      if d == RESOURCE or (a.set and a.set[RESOURCE] and is_handle(x)) then
         local mt = getmetatable(x)
         local of = mt and rawget(mt, 'handle_of')
         o = of and of(x) or x

@@ -46,6 +46,7 @@ end
 M.as_output = as_output
 
 Variable.as_output = as_output
+Variable.is_value = true
 Variable.handle_of = function(v) return v.handle end
 Variable.dtype_of = function(v) return v.d end
 Variable.is_trainable = function(v) return v.trainable end
