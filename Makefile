@@ -40,7 +40,7 @@ CFLAGS   ?=
 LDFLAGS  ?=
 # libdflow.map exports df_* and nothing else, so calls inside the library need no indirection.
 ALL_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -fPIC \
-              -fno-semantic-interposition -MMD -MP $(CFLAGS_$(MODE)) \
+              -fno-semantic-interposition -MMD -MP $(if $(CI),-Werror) $(CFLAGS_$(MODE)) \
               $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
 KERNEL_CFLAGS := $(KERNEL_CFLAGS_$(MODE)) -march=$(ARCH) -fno-math-errno -fno-trapping-math
 # A number must not depend on the shape it came in, nor on what the compiler fused.
