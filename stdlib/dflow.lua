@@ -121,7 +121,7 @@ return setmetatable(df, {
     end
     if fn == nil then
       if name:sub(1, 1) == '_' then return nil end
-      errors.bad("df has no '%s'%s", name, errors.hint(name, names()))
+      errors.bad("df has no '%s'%s", name, errors.hint_of_others(name, names()))
     end
     rawset(t, name, fn)
     return fn

@@ -454,7 +454,7 @@ function M.help(name)
   end
   local text = of_option(name)
   if text then return text end
-  return nil, ("nothing is known of '%s'%s"):format(name, errors.hint(name, M.names()))
+  return nil, ("nothing is known of '%s'%s"):format(name, errors.hint_of_others(name, M.names()))
 end
 
 --- Names that match a pattern with * and ?, or that contain a word, sorted.

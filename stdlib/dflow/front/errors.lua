@@ -90,10 +90,31 @@ function M.nearest(word, names)
   if best and best_distance <= math.max(1, math.floor(#word / 3)) then return best end
 end
 
---- `; did you mean 'x'?`, or nothing.
+--- Names that the word is a part of, case aside, at most three and shortest first: 'optim' is in 'AdamOptimizer'.
+local function holding(word, names)
+  local list = {}
+  if #word < 4 then return list end
+  for _, name in ipairs(names) do
+    if name:lower():find(word:lower(), 1, true) then list[#list + 1] = name end
+  end
+  table.sort(list, function(a, b) return #a < #b or (#a == #b and a < b) end)
+  return { list[1], list[2], list[3] }
+end
+
+--- `; did you mean 'x'?`, `; there are 'x', 'y'`, or nothing.
 function M.hint(word, names)
-  local near = type(word) == 'string' and M.nearest(word, names)
-  return near and ("; did you mean '%s'?"):format(near) or ''
+  if type(word) ~= 'string' then return '' end
+  local near = M.nearest(word, names)
+  if near then return ("; did you mean '%s'?"):format(near) end
+  local list = holding(word, names)
+  if #list == 0 then return '' end
+  return ("; there %s '%s'"):format(#list == 1 and 'is' or 'are', table.concat(list, "', '"))
+end
+
+--- As hint, of names that other libraries have, too: `; NumPy's sum is df.reduce_sum(x, axis)`.
+function M.hint_of_others(word, names)
+  local says = type(word) == 'string' and require('dflow.front.glossary').says(word)
+  return says and '; ' .. says or M.hint(word, names)
 end
 
 --- Checks an options table: nil or a table that has only known keys.

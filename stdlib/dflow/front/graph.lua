@@ -261,7 +261,7 @@ local function no_field(key, what)
   if key == 'rank' or key == 'size' then
     errors.bad("an %s has no field '%s': write df.%s(x) for the op, or #x.shape for what is known while building", what, key, key)
   end
-  errors.bad("an %s has no field or method '%s'%s", what, tostring(key), errors.hint(key, hooks.names()))
+  errors.bad("an %s has no field or method '%s'%s", what, tostring(key), errors.hint_of_others(key, hooks.names()))
 end
 
 Output.__index = function(o, key)

@@ -30,7 +30,7 @@ Tensor.__index = function(t, key)
   for name in pairs(methods) do names[#names + 1] = name end
   for name in pairs(fields) do names[#names + 1] = name end
   errors.bad("a Tensor has no field or method '%s'%s; a Tensor is a value, ops are functions of df", tostring(key),
-             errors.hint(key, names))
+             errors.hint_of_others(key, names))
 end
 
 Tensor.__newindex = function()

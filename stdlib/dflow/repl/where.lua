@@ -118,7 +118,7 @@ function M.where(name, repl)
     local source = type(value) == 'table' and df.type(value) and value.source
     return ('%s: %s'):format(name, source and 'built at ' .. source .. ': ' .. values.brief(value) or values.brief(value))
   end
-  return ("nothing is known of '%s'%s"):format(name, errors.hint(short, help.names()))
+  return ("nothing is known of '%s'%s"):format(name, errors.hint_of_others(short, help.names()))
 end
 
 --- The text of a line of source, 'file:line'.

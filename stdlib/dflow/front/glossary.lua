@@ -1,0 +1,58 @@
+--- What people who come from NumPy, PyTorch, TensorFlow 2 or Keras look for, and what it is called here.
+local M = {}
+
+-- word -> whose it is, and the way to say it. A word that names an op of dflow is not listed: it is there.
+local words = {
+  -- NumPy
+  sum = { 'NumPy', 'df.reduce_sum(x, axis)' }, mean = { 'NumPy', 'df.reduce_mean(x, axis)' }, max = { 'NumPy', 'df.reduce_max(x, axis)' },
+  min = { 'NumPy', 'df.reduce_min(x, axis)' }, prod = { 'NumPy', 'df.reduce_prod(x, axis)' }, all = { 'NumPy', 'df.reduce_all(x, axis)' },
+  any = { 'NumPy', 'df.reduce_any(x, axis)' }, var = { 'NumPy', 'select(2, df.moments(x, {axis}))' },
+  std = { 'NumPy', 'df.sqrt(select(2, df.moments(x, {axis})))' }, array = { 'NumPy', 'df.constant(v), or df.tensor(v) for a value outside graphs' },
+  asarray = { 'NumPy', 'df.constant(v)' }, arange = { 'NumPy', 'df.range(first, last, step)' }, dot = { 'NumPy', 'df.matmul(a, b)' },
+  mm = { 'PyTorch', 'df.matmul(a, b)' }, bmm = { 'PyTorch', 'df.matmul(a, b)' }, T = { 'NumPy', 'df.transpose(x)' },
+  t = { 'PyTorch', 'df.transpose(x)' }, concatenate = { 'NumPy', 'df.concat(list, axis)' }, cat = { 'PyTorch', 'df.concat(list, axis)' },
+  vstack = { 'NumPy', 'df.concat(list, 0)' }, hstack = { 'NumPy', 'df.concat(list, 1)' }, power = { 'NumPy', 'x ^ y or df.pow(x, y)' },
+  remainder = { 'NumPy', 'x % y' }, clip = { 'NumPy', 'df.clip_by_value(x, low, high)' },
+  clamp = { 'PyTorch', 'df.clip_by_value(x, low, high)' }, astype = { 'NumPy', 'df.cast(x, dtype)' }, flatten = { 'NumPy', 'df.reshape(x, {-1})' },
+  ravel = { 'NumPy', 'df.reshape(x, {-1})' }, newaxis = { 'NumPy', 'df.expand_dims(x, axis)' }, unsqueeze = { 'PyTorch', 'df.expand_dims(x, axis)' },
+  view = { 'PyTorch', 'df.reshape(x, shape)' }, permute = { 'PyTorch', 'df.transpose(x, perm)' }, full = { 'NumPy', 'df.fill(shape, v)' },
+  absolute = { 'NumPy', 'df.abs(x)' },
+  isnan = { 'NumPy', 'df.is_nan(x)' }, isinf = { 'NumPy', 'df.is_inf(x)' }, isfinite = { 'NumPy', 'df.is_finite(x)' },
+  nonzero = { 'NumPy', 'df.where(condition)' },
+  amax = { 'NumPy', 'df.reduce_max(x, axis)' }, amin = { 'NumPy', 'df.reduce_min(x, axis)' },
+  -- PyTorch
+  item = { 'PyTorch', 'df.run(x), which gives a number' }, backward = { 'PyTorch', 'gradients(loss, {w, b}), which builds their gradients' },
+  grad = { 'PyTorch', 'gradients(y, x)' }, detach = { 'PyTorch', 'df.stop_gradient(x)' }, no_grad = { 'PyTorch', 'df.stop_gradient(x)' },
+  requires_grad = { 'PyTorch', 'not needed: gradients(y, x) goes by any x' }, Linear = { 'PyTorch', 'df.nn.Dense(units)' },
+  tolist = { 'PyTorch', 'df.run(x):totable()' }, numpy = { 'TensorFlow 2', 'df.run(x), which gives a Tensor' },
+  zero_grad = { 'PyTorch', 'not needed: gradients do not add up between runs' }, rand = { 'PyTorch', 'df.random_uniform(shape)' },
+  randn = { 'PyTorch', 'df.random_normal(shape)' }, manual_seed = { 'PyTorch', 'df.set_random_seed(n)' },
+  cross_entropy = { 'PyTorch', 'df.sparse_softmax_cross_entropy_with_logits(labels, logits)' },
+  softmax_cross_entropy = { 'PyTorch', 'df.softmax_cross_entropy_with_logits(labels, logits)' },
+  long = { 'PyTorch', "df.cast(x, 'int64')" }, float = { 'PyTorch', "df.cast(x, 'float32')" }, double = { 'PyTorch', "df.cast(x, 'float64')" },
+  int = { 'PyTorch', "df.cast(x, 'int32')" }, optim = { 'PyTorch', 'df.train, such as df.train.Adam(1e-3)' },
+
+  -- TensorFlow 2 and Keras
+  GradientTape = { 'TensorFlow 2', 'gradients(y, x)' }, ['function'] = { 'TensorFlow 2', 'df.func(name, dtypes, fn, {returns = …}); plain code is a graph already' },
+  keras = { 'TensorFlow 2', 'df.nn and df.train' }, layers = { 'TensorFlow', 'df.nn, such as df.nn.Dense(64)' },
+  global_variables_initializer = { 'TensorFlow', 'not needed: a variable is initialised when a run first needs it; df.init() sets all back' },
+  to_float = { 'TensorFlow', "df.cast(x, 'float32')" }, to_int32 = { 'TensorFlow', "df.cast(x, 'int32')" },
+  ['while'] = { 'TensorFlow', 'while_loop(predicate, body, variables)' }, ['if'] = { 'TensorFlow', 'cond(p, fn, fn)' },
+  fori_loop = { 'JAX', 'while_loop(predicate, body, variables)' }, vmap = { 'JAX', 'df.map_fn(fn, x)' }, value_and_grad = { 'JAX', 'gradients(y, x) beside y' },
+}
+
+--- `NumPy's sum is df.reduce_sum(x, axis)`; nil for a word that it does not know.
+function M.says(word)
+  local found = words[word]
+  return found and ("%s's %s is %s"):format(found[1], word, found[2]) or nil
+end
+
+--- All words, sorted.
+function M.words()
+  local list = {}
+  for word in pairs(words) do list[#list + 1] = word end
+  table.sort(list)
+  return list
+end
+
+return M
