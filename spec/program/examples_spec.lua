@@ -78,6 +78,43 @@ describe('the example', function()
     assert.is_truthy(out:match('360 digits to learn from, 1437 held out'), out)
   end)
 
+  --- Runs one that learns: in full where it is fast, else a few steps of it, and then nothing is asked of what it reached.
+  local function learner(name, few, reached)
+    local out = example(name, mode == 'release' and '' or few)
+    if mode == 'release' then assert.is_true(reached(out), out) else assert.is_truthy(out:match('step +%d+'), out) end
+  end
+
+  it('addition gets 95 % of the sums right that it never saw', function()
+    learner('addition', '20', function(out) return tonumber(out:match('([%d.]+) %% of the held%-out sums')) >= 95 end)
+  end)
+
+  it('act gets all signs right, and its ponder cost falls', function()
+    learner('act', '20', function(out)
+      local right, from, to = out:match('([%d.]+) %% right; the ponder cost fell from ([%d.]+) to ([%d.]+)')
+      return tonumber(right) >= 99 and tonumber(to) < 0.6 * tonumber(from)
+    end)
+  end)
+
+  it('experts finds an expert for each move, and runs no other', function()
+    learner('experts', '20', function(out)
+      local symbols, seen, n = out:match('each move goes to: +([%d ]+)'), {}, 0
+      for k in symbols:gmatch('%d') do
+        n = n + (seen[k] and 0 or 1)
+        seen[k] = true
+      end
+      for share in out:match('an expert ran: +([^\n]*)'):gmatch('(%d+) %%') do if tonumber(share) > 90 then return false end end
+      return n == 4 and tonumber(out:match('squared error ([%d.]+)\n$')) < 0.01
+    end)
+  end)
+
+  it('transformer spells names', function()
+    learner('transformer', '10', function(out) return tonumber(out:match('([%d.]+) nats per letter of 500')) < 2 end)
+  end)
+
+  it('trees reads expressions larger than those it learned from', function()
+    learner('trees', '250', function(out) return tonumber(out:match('([%d.]+) %% of trees with 12 leaves are right\n$')) >= 98 end)
+  end)
+
   it('tour makes twenty stops', function()
     local out = example('tour', '1 epochs=1')
     for n = 1, 20 do assert.is_truthy(out:match('\n' .. n .. '%. '), 'stop ' .. n) end
