@@ -149,6 +149,7 @@ static int core_pop_control(lua_State *L) { df_pop_control(graph_arg(L)); return
 static int core_push_scope(lua_State *L)  { df_push_scope(graph_arg(L), luaL_checkstring(L, 2)); return 0; }
 static int core_pop_scope(lua_State *L)   { df_pop_scope(graph_arg(L)); return 0; }
 static int core_push_device(lua_State *L) { df_push_device(graph_arg(L), luaL_checkstring(L, 2)); return 0; }
+static int core_set_node_device(lua_State *L) { df_node_set_device(graph_arg(L), (int32_t)luaL_checkinteger(L, 2), luaL_checkstring(L, 3)); return 0; }
 static int core_pop_device(lua_State *L)  { df_pop_device(graph_arg(L)); return 0; }
 
 /* ---- looking at nodes ------------------------------------------------------------------------------- */
@@ -598,7 +599,7 @@ const luaL_Reg dfb_graph_functions[] = {
   { "constant_tensor", core_constant_tensor },   { "push_control", core_push_control },
   { "pop_control", core_pop_control },           { "push_scope", core_push_scope },
   { "pop_scope", core_pop_scope },               { "push_device", core_push_device },
-  { "pop_device", core_pop_device },             { "node_type", core_node_type },
+  { "set_node_device", core_set_node_device }, { "pop_device", core_pop_device },             { "node_type", core_node_type },
   { "node_name_of", core_node_name_of },         { "node_where", core_node_where },
   { "node_by_name", core_node_by_name },         { "node_outputs", core_node_outputs },
   { "node_inputs", core_node_inputs },           { "node_input_of", core_node_input_of },

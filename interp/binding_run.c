@@ -187,7 +187,46 @@ static int core_session_variable(lua_State *L) {
   return 1;
 }
 
+/* Lines of text whose length is not known before. */
+static int push_text(lua_State *L, int32_t n, int32_t (*fill)(void *of, int32_t room, char *out), void *of) {
+  char *out = lua_newuserdatauv(L, (size_t)n + 1, 0);
+  int32_t m = fill(of, n + 1, out);
+  lua_pushlstring(L, out, (size_t)(m < n ? m : n));
+  return 1;
+}
+static int32_t fill_devices(void *s, int32_t room, char *out) { return df_session_devices(s, room, out); }
+static int32_t fill_session(void *s, int32_t room, char *out) { return df_session_report(s, room, out); }
+static int32_t fill_run(void *r, int32_t room, char *out)     { return df_run_report(r, room, out); }
+
+static int core_session_devices(lua_State *L) {
+  df_session *s = session_arg(L);
+  return push_text(L, df_session_devices(s, 0, NULL), fill_devices, s);
+}
+static int core_session_report(lua_State *L) {
+  df_session *s = session_arg(L);
+  return push_text(L, df_session_report(s, 0, NULL) + 200, fill_session, s);
+}
+static int core_run_report(lua_State *L) {
+  df_run *r = run_arg(L);
+  return push_text(L, df_run_report(r, 0, NULL) + 200, fill_run, r);
+}
+
+/* session_placement(s, fetches) */
+static int core_session_placement(lua_State *L) {
+  df_session *s = session_arg(L);
+  int32_t n, room[64], *fetches = dfb_ints_arg(L, 2, &n, room, 64);
+  df_error err;
+  int32_t length = df_session_placement(s, n / 2, fetches, 0, NULL, &err);
+  if (length < 0) return dfb_raise(L, &err);
+  char *out = lua_newuserdatauv(L, (size_t)length + 1, 0);
+  df_session_placement(s, n / 2, fetches, length + 1, out, &err);
+  lua_pushlstring(L, out, (size_t)length);
+  return 1;
+}
+
 const luaL_Reg dfb_run_functions[] = {
+  { "session_devices", core_session_devices }, { "session_report", core_session_report },
+  { "session_placement", core_session_placement }, { "run_report", core_run_report },
   { "session_new", core_session_new },     { "session_reset", core_session_reset },
   { "session_run_one", core_session_run_one },
   { "session_run", core_session_run },     { "session_start", core_session_start },

@@ -191,6 +191,9 @@ void df_push_control(df_graph *g, int32_t n, const int32_t *nodes); void df_pop_
 void df_push_scope(df_graph *g, const char *name);                  void df_pop_scope(df_graph *g);
 void df_push_device(df_graph *g, const char *spec);                 void df_pop_device(df_graph *g);
 
+/* The device that a node asks for, after it was built. */
+void df_node_set_device(df_graph *g, int32_t node, const char *spec);
+
 /* Looking at nodes. Strings are borrowed and live as long as the graph. */
 const char *df_node_type_of(df_graph *g, int32_t node);
 const char *df_node_name_of(df_graph *g, int32_t node);
@@ -549,6 +552,16 @@ typedef struct df_stats {
 void df_session_stats(df_session *s, df_stats *out);
 void df_run_stats(df_run *r, df_stats *out);
 int32_t df_session_plans(df_session *s);            /* plans compiled so far */
+
+/* Devices. Each of these gives lines of text: how long it is; as much of it as fits `room` is written to out.
+ * devices    `KIND memory NAME in_use peak limit`, the host first
+ * placement  where the nodes run that the fetches need: `node TAB op TAB device TAB id TAB why`; -1: there is no such run, and err says why
+ * report     `seconds S`, `memory NAME in_use peak limit`, `transfer FROM -> TO messages bytes dead`, and
+ *            `swap bytes_out bytes_in tensors_out tensors_in resident_bytes stall_seconds`, of a run that is over or of the session since it began */
+int32_t df_session_devices(df_session *s, int32_t room, char *out);
+int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t room, char *out, df_error *err);
+int32_t df_session_report(df_session *s, int32_t room, char *out);
+int32_t df_run_report(df_run *r, int32_t room, char *out);
 
 /* A variable's value in a session: owned (df_value_release), or DF_FAILED_PRECONDITION before it is initialised. */
 int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, df_error *err);

@@ -54,6 +54,7 @@ df.run = session.run
 df.start = session.start
 df.init = session.init
 df.stats = session.stats
+df.devices = session.devices
 df.default_session = function() return session.default() end
 
 --- df.reset_peak_memory(): df.stats().memory[device].peak begins anew, from what is in use now.

@@ -41,9 +41,18 @@ void *dfi_xcalloc(size_t n, size_t bytes);
 void *dfi_xrealloc(void *p, size_t bytes);
 char *dfi_xstrdup(const char *s);
 
-/* owns: DF_STRING or DF_VARIANT where the elements own what they point at, otherwise 0. */
+/* The size classes of both: which one holds so many bytes, and how many it holds. 112 and up: too large to be kept. */
+int32_t dfi_size_class(int64_t bytes);
+int64_t dfi_size_class_bytes(int32_t size_class);
+
+/* The memory of a device that has its own (devmem.h). While one is a thread's own, the tensors that the thread makes lie in it. */
+typedef struct dfi_devmem dfi_devmem;
+extern __thread dfi_devmem *dfi_devmem_here __attribute__((tls_model("initial-exec")));
+static inline dfi_devmem *dfi_devmem_use(dfi_devmem *a) { dfi_devmem *before = dfi_devmem_here; dfi_devmem_here = a; return before; }
+
+/* owns: DF_STRING or DF_VARIANT where the elements own what they point at, otherwise 0. arena: where it lies; NULL: on the host. */
 /* packed: dfi_packed_forget has something to forget. */
-struct df_buffer { int32_t refs; /* atomic */ uint8_t owns, packed; int64_t bytes; void *data; };
+struct df_buffer { int32_t refs; /* atomic */ uint8_t owns, packed; int64_t bytes; void *data; dfi_devmem *arena; };
 /* One plain tensor, its buffer of its own; as df_tensor_new but without a df_error. NULL: out of memory. */
 df_tensor *dfi_tensor_make(uint8_t dtype, int32_t rank, const int64_t *dims);
 /* Elements [first, first + size of dims) of t as a tensor of its own header, sharing t's storage; owned. NULL: out of memory.

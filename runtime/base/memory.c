@@ -53,16 +53,19 @@ static __thread stock *mine __attribute__((tls_model("initial-exec")));
 #define STORE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELAXED)
 
 /* The class of a size and the bytes of a class: 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, … */
-static int32_t class_of(int64_t bytes) {
+static inline int32_t class_of(int64_t bytes) {
   if (bytes <= 256) return bytes <= 64 ? 0 : (int32_t)((bytes - 1) >> 6);
   int32_t shift = 63 - __builtin_clzll((uint64_t)(bytes - 1));            /* 2^shift <= bytes - 1 */
   return 4 + (shift - 8) * 4 + (int32_t)(((bytes - 1) >> (shift - 2)) & 3);
 }
-static int64_t class_bytes(int32_t c) {
+static inline int64_t class_bytes(int32_t c) {
   if (c < 4) return (c + 1) * 64;
   int32_t shift = 8 + (c - 4) / 4;
   return ((int64_t)(5 + (c - 4) % 4)) << (shift - 2);
 }
+
+int32_t dfi_size_class(int64_t bytes) { return class_of(bytes); }
+int64_t dfi_size_class_bytes(int32_t size_class) { return class_bytes(size_class); }
 
 static void settle(stock *s) {
   int64_t delta = LOAD(s->in_use), all = LOAD(s->allocated);

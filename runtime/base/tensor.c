@@ -5,7 +5,7 @@
  * is freed with the buffer's last reference. Once shared a tensor is immutable. Strings own their bytes, variants
  * their handles.
  */
-#include "base/internal.h"
+#include "base/devmem.h"
 #include "kernels/convert.h"
 #include "kernels/half.h"
 #include <math.h>
@@ -62,10 +62,11 @@ df_tensor *dfi_tensor_make(uint8_t dtype, int32_t rank, const int64_t *dims) {
   int64_t n = count(dtype, rank, dims);
   if (n < 0) return NULL;
   int64_t bytes = n * dfi_dtype_size[dtype];
-  df_tensor *t = dfi_alloc(HEAD_BYTES + bytes);
+  dfi_devmem *a = dfi_devmem_here;
+  df_tensor *t = DFI_LIKELY(!a) ? dfi_alloc(HEAD_BYTES + bytes) : dfi_devmem_alloc(a, HEAD_BYTES + bytes);
   if (!t) return NULL;
   struct df_buffer *b = buffer_of(t);
-  *b = (struct df_buffer){ .refs = 1, .owns = dfk_plain(dtype) ? 0 : dtype, .bytes = bytes, .data = (char *)t + HEAD_BYTES };
+  *b = (struct df_buffer){ .refs = 1, .owns = dfk_plain(dtype) ? 0 : dtype, .bytes = bytes, .data = (char *)t + HEAD_BYTES, .arena = a };
   t->refs = 1;
   t->dtype = dtype;
   t->rank = (int8_t)rank;
@@ -120,7 +121,9 @@ static void buffer_drop(struct df_buffer *b) {
     for (int64_t i = 0, n = b->bytes / (int64_t)sizeof *h; i < n; i++)
       if (h[i]) dfi_handle_release(h[i]);
   }
-  dfi_release((char *)b - sizeof(df_tensor), HEAD_BYTES + b->bytes);
+  void *piece = (char *)b - sizeof(df_tensor);
+  if (DFI_LIKELY(!b->arena)) dfi_release(piece, HEAD_BYTES + b->bytes);
+  else dfi_devmem_free(b->arena, piece, HEAD_BYTES + b->bytes);
 }
 
 void df_tensor_release(df_tensor *t) {

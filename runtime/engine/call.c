@@ -6,6 +6,9 @@
 #include "engine/engine.h"
 #include "engine/token.h"
 #include "resource/variable.h"
+#include "engine/holders.h"
+#include "engine/timed.h"
+#include "engine/transfer.h"
 #include "engine/watch.h"
 #include <stdio.h>
 #include <time.h>
@@ -77,6 +80,14 @@ static dfi_call *call_make(dfi_exec *x, dfi_record *r, dfi_pnode *p, call_space 
   return c;
 }
 
+/* Memory ran out: on which device, and whose values take most of it. */
+static void say_who_holds(dfi_exec *x, const dfi_pnode *p) {
+  const dfi_device *d = x->plan->devices ? x->plan->devices->at[p->device] : NULL;
+  size_t at = strlen(x->error->message);
+  if (d) at += (size_t)snprintf(x->error->message + at, sizeof x->error->message - at, " on %s", d->name);
+  if (at < sizeof x->error->message) dfi_holders_text(x, p->device, x->error->message + at, sizeof x->error->message - at);
+}
+
 /* The kernel has run: its outputs are sent, or its error is kept. */
 static void call_end(dfi_exec *x, dfi_call *c) {
   dfi_record *r = c->record;
@@ -99,11 +110,13 @@ static void call_end(dfi_exec *x, dfi_call *c) {
       if (x->error) {
         *x->error = *c->kernel.error;
         x->error->code = c->status;
+        if (c->status == DF_RESOURCE_EXHAUSTED && !strncmp(x->error->message, "out of memory", 13)) say_who_holds(x, p);
         dfi_exec_blame(r, p, x->error);
       }
     }
     return;
   }
+  if (DFI_UNLIKELY(x->timed != NULL)) { dfi_timed_call(x, r, p, &c->kernel); dfi_timed_ended(x, r); }
   if (DFI_UNLIKELY(x->kept != NULL)) dfi_watch_keep_all(x, r, p);
   const uint32_t *uses = r->frame->scope->uses + p->out;
   for (uint32_t i = 0; i < p->nout; i++) slot_filled(r, &out[i], uses[i]);
@@ -125,9 +138,14 @@ static void post(dfi_call *c) {
   pthread_mutex_unlock(&x->inbox_lock);
 }
 
+/* The memory that tensors made for a node lie in. */
+static dfi_devmem *arena_of(const dfi_exec *x, const dfi_pnode *p) { return x->plan->cut ? x->plan->devices->at[p->device]->arena : NULL; }
+
 static void worker_main(void *arg) {
   dfi_call *c = arg;
+  dfi_devmem_use(arena_of(c->exec, c->node));
   c->status = c->node->kernel(&c->kernel);
+  dfi_devmem_use(NULL);
   post(c);
 }
 
@@ -156,13 +174,14 @@ static bool has_other_work(const dfi_exec *x) {
 
 static bool worth_a_worker(const dfi_exec *x, const dfi_call *c) {
   const double worker_ns = 40e3;
+  if (x->timed) return false;                               /* by the virtual clock all comes in order */
   if (x->head == x->tail && !x->running) return false;      /* nothing else to do meanwhile */
   if (c->status) return false;                              /* a reference could not be read: an input is missing */
   const double ns = c->node->op->cost ? c->node->op->cost(&c->kernel) : (double)c->size;
   return (c->node->op->expensive || ns > worker_ns) && has_other_work(x);
 }
 
-static void away_add(dfi_exec *x, dfi_call *c) {
+void dfi_call_away(dfi_exec *x, dfi_call *c) {
   c->away_next = x->away;
   c->away_link = &x->away;
   if (x->away) x->away->away_link = &c->away_next;
@@ -171,7 +190,7 @@ static void away_add(dfi_exec *x, dfi_call *c) {
   x->running++;
 }
 
-static void away_remove(dfi_exec *x, dfi_call *c) {
+void dfi_call_back(dfi_exec *x, dfi_call *c) {
   if (c->away_next) c->away_next->away_link = c->away_link;
   *c->away_link = c->away_next;
   c->away_link = NULL;
@@ -189,7 +208,7 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
     dfi_call *h = call_make(x, r, p, NULL);
     if (dfi_pool_try(x->pool, worker_main, h)) {
       if (c->heap) free(c);
-      away_add(x, h);
+      dfi_call_away(x, h);
       return true;
     }
     free(h);
@@ -200,9 +219,11 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   }
   if (c->status == DF_OK) {                 /* else a reference among the inputs could not be read */
     atomic_store_explicit(&x->at, p->node->id, memory_order_relaxed);
+    if (DFI_UNLIKELY(x->plan->cut)) dfi_devmem_use(arena_of(x, p));
     int32_t status = p->kernel(&c->kernel);
+    if (DFI_UNLIKELY(x->plan->cut)) dfi_devmem_use(NULL);
     if (DFI_UNLIKELY(p->waits && status == DFK_PENDING)) {
-      away_add(x, c);                       /* it may be completed already, and c->status with it; only the owner takes it out */
+      dfi_call_away(x, c);                       /* it may be completed already, and c->status with it; only the owner takes it out */
       return true;
     }
     c->status = status;
@@ -225,6 +246,22 @@ static void inbox_wait(dfi_exec *x) {
   while (!x->inbox && !dfi_watch_wanted(x) && pthread_cond_timedwait(&x->inbox_bell, &x->inbox_lock, &until) == 0) { }
 }
 
+void dfi_inbox_wait(dfi_exec *x, double seconds) {
+  if (seconds < 30e-6) {                    /* waking takes longer than that */
+    for (const double until = dfi_now() + seconds; dfi_now() < until && !__atomic_load_n(&x->inbox, __ATOMIC_RELAXED);) __builtin_ia32_pause();
+  } else {
+    if (seconds > 0.01) seconds = 0.01;     /* a cancellation rings no bell */
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += (int64_t)(seconds * 1e9);
+    if (until.tv_nsec >= 1000000000) { until.tv_sec++; until.tv_nsec -= 1000000000; }
+    pthread_mutex_lock(&x->inbox_lock);
+    if (!x->inbox && !dfi_watch_wanted(x)) pthread_cond_timedwait(&x->inbox_bell, &x->inbox_lock, &until);
+    pthread_mutex_unlock(&x->inbox_lock);
+  }
+  if (__atomic_load_n(&x->inbox, __ATOMIC_RELAXED)) dfi_inbox_take(x, false);
+}
+
 void dfi_inbox_take(dfi_exec *x, bool wait) {
   dfi_call *list = NULL;
   const int spins = x->waiting ? 0 : 2000;
@@ -238,7 +275,7 @@ void dfi_inbox_take(dfi_exec *x, bool wait) {
     dfi_call *c = list;
     list = c->next;
     dfi_record *r = c->record;
-    away_remove(x, c);
+    dfi_call_back(x, c);
     if (DFI_UNLIKELY(x->watched)) dfi_watch_done(x, r, c->node);
     call_end(x, c);
     call_free(c);
@@ -295,6 +332,7 @@ void dfi_calls_stop(dfi_exec *x) {
     next = c->away_next;
     if (c->stop) c->stop(&c->kernel, c->user);
   }
+  while (x->flights) dfi_transfer_arrivals(x);
   while (x->running) dfi_inbox_take(x, true);   /* after an error, what workers still do is waited for */
   pthread_mutex_lock(&x->inbox_lock);
   if (x->stuck) atomic_fetch_sub(&x->shared->stuck, 1);

@@ -14,6 +14,8 @@
 #include "engine/token.h"
 #include "engine/engine.h"
 #include "engine/native/native.h"
+#include "engine/timed.h"
+#include "engine/transfer.h"
 #include "engine/watch.h"
 #include "resource/variable.h"
 #include <stdio.h>
@@ -34,6 +36,7 @@ static void queue_grow(dfi_exec *x) {
   for (uint32_t i = x->tail - old; i != x->tail; i++) q[i & (old * 2 - 1)] = x->queue[i & x->queue_mask];   /* the history too */
   free(x->queue);
   x->queue = q; x->queue_mask = old * 2 - 1;
+  if (x->timed) dfi_timed_grown(x);
 }
 
 /* Nothing is written over before it ran, and before it is logged. */
@@ -76,8 +79,28 @@ static readiness arrive(dfi_exec *x, dfi_record *r, const dfi_edge *e, uint32_t 
   return ready;
 }
 
+static void push_timed(dfi_exec *x, dfi_record *r, uint32_t node, uint32_t dead) {
+  push(x, r, node, dead);
+  dfi_timed_queued(x, x->tail - 1, r, node);
+}
+
+/* dfi_exec_send by the virtual clock. */
+static void send_timed(dfi_exec *x, dfi_record *r, const dfi_edge *e, const dfi_edge *end, uint32_t dead) {
+  for (; e < end; e++) {
+    dfi_timed_arrive(x, r, e->node);
+    if (e->to != DFI_TO_PLAIN) {
+      readiness ready = arrive(x, r, e, dead);
+      if (ready) push_timed(x, r, e->node, ready == READY ? 0 : DFI_DEAD);
+      continue;
+    }
+    uint32_t c = r->counts[e->node] = (r->counts[e->node] - 1) | dead;
+    if ((c & ~DFI_DEAD) == 0) push_timed(x, r, e->node, c);
+  }
+}
+
 /* Sends a token along edges [from, to) inside r. `dead` is 0 or DFI_DEAD. The engine has the same with its queue in registers. */
 void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead) {
+  if (DFI_UNLIKELY(x->timed != NULL)) { send_timed(x, r, x->edge + from, x->edge + to, dead); return; }
   for (const dfi_edge *e = x->edge + from, *end = x->edge + to; e < end; e++) {
     if (DFI_UNLIKELY(e->to != DFI_TO_PLAIN)) {
       readiness ready = arrive(x, r, e, dead);
@@ -132,6 +155,7 @@ static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) 
   r->stamp = dfi_stamp(f->serial, number);
   r->outstanding = 0;
   memcpy(r->counts, s->counts, sizeof(uint32_t) * s->n);
+  if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_record(r);
   if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);
   return r;
 }
@@ -139,7 +163,11 @@ static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) 
 /* Nodes of a new iteration that wait for nothing. */
 static inline void record_start(dfi_exec *x, dfi_record *r) {
   const dfi_scope *s = r->frame->scope;
-  for (uint32_t i = 0; i < s->nroots; i++) push(x, r, s->roots[i], r->counts[s->roots[i]] & DFI_DEAD);
+  for (uint32_t i = 0; i < s->nroots; i++) {
+    if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_arrive(x, r, s->roots[i]);
+    push(x, r, s->roots[i], r->counts[s->roots[i]] & DFI_DEAD);
+    if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_queued(x, x->tail - 1, r, s->roots[i]);
+  }
 }
 
 static void record_clear(dfi_record *r) {
@@ -188,6 +216,7 @@ static dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   f->tokens_only = false;
   f->enters_missing = (int32_t)s->nenters;
   f->some_dead = false;
+  f->ends = 0;
   memset(f->exit_fired, 0, s->nexits);
   x->count.frames += origin != NULL;
   f->serial = (uint32_t)x->count.frames;
@@ -260,6 +289,7 @@ static void call_done(dfi_exec *x, dfi_frame *f) {
 static dfi_record *frame_done(dfi_exec *x, dfi_frame *f) {
   const dfi_scope *s = f->scope;
   dfi_record *origin = f->origin;
+  if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_frame_done(x, f);
   if (DFI_UNLIKELY(f->call != NULL)) call_done(x, f);
   else {
     for (uint32_t i = 0; i < s->nexits; i++)
@@ -325,6 +355,7 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
     if (!f->origin) { x->finished = true; x->patience = 0; return; }
     if (r->number != f->first || f->enters_missing) return;
     f->first++;
+    if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_iteration_done(x, f, r);
     record_free(x, r);
     if (f->ndeferred && f->next - f->first < f->window) {      /* the window has moved */
       const int32_t n = f->ndeferred;
@@ -332,6 +363,7 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
       if (DFI_UNLIKELY(f->scope->turner != NULL) && f->first == f->next && boundary(x, f, n)) {
         if (x->failed) return;
       } else {
+        if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_gate(x, f, f->next);
         dfi_record *fresh = iteration_open(x, f);
         for (int32_t i = 0; i < n; i++) deliver_next(x, fresh, f->deferred[i].node, f->deferred[i].value);
       }
@@ -465,7 +497,7 @@ bool dfi_engine_stops(dfi_exec *x) {
 
 /* Every so many tokens: is the run to stop? */
 static void look_up(dfi_exec *x) {
-  x->patience = 256;
+  x->patience = x->flights ? 16 : 256;
   x->count.taken += x->head - x->counted;
   x->counted = x->head;
   if (x->live) dfi_exec_publish(x);
@@ -503,6 +535,16 @@ static bool waits_for_enters(const dfi_frame *f) {
 /* What happens only now and then: false when the engine has to stop. */
 static bool pause_for_thought(dfi_exec *x) {
   if (x->finished || x->failed) return false;
+  if (DFI_UNLIKELY(x->flights != NULL)) {
+    const double next = dfi_transfer_arrivals(x);
+    if (x->finished || x->failed) return false;
+    if (x->head == x->tail && next > 0) {
+      look_up(x);
+      if (!x->failed && x->head == x->tail) dfi_inbox_wait(x, next);
+      return !x->failed;
+    }
+    if (x->head == x->tail && !x->finished) return true;
+  }
   if (x->head == x->tail) {
     if (!x->running) {
       if (waits_for_enters(x->root)) { x->finished = true; return false; }
@@ -533,11 +575,12 @@ ALWAYS void hot_load(hot_queue *q, const dfi_exec *x) {
 ALWAYS void hot_save(const hot_queue *q, dfi_exec *x) { x->head = q->head; x->tail = q->tail; }
 
 /* As activate. There is room: the engine sees to it before each node. */
-ALWAYS void hot_activate(dfi_exec *x, hot_queue *q, dfi_record *r, const dfi_edge *e, const dfi_edge *end, uint32_t dead) {
+ALWAYS void hot_activate(dfi_exec *x, hot_queue *q, dfi_record *r, const dfi_edge *e, const dfi_edge *end, uint32_t dead, const bool timed) {
   uint32_t *counts = r->counts;
   const uint32_t stamp = r->stamp;
   for (; e < end; e++) {
     uint32_t c;
+    if (timed) dfi_timed_arrive(x, r, e->node);
     if (DFI_UNLIKELY(e->to != DFI_TO_PLAIN)) {
       readiness ready = arrive(x, r, e, dead);
       if (!ready) continue;
@@ -548,6 +591,7 @@ ALWAYS void hot_activate(dfi_exec *x, hot_queue *q, dfi_record *r, const dfi_edg
       if (c & ~DFI_DEAD) continue;
     }
     q->at[q->tail++ & q->mask] = (dfi_token){ r, e->node, c | stamp };
+    if (timed) dfi_timed_queued(x, q->tail - 1, r, e->node);
   }
 }
 
@@ -576,7 +620,7 @@ ALWAYS void keep(dfi_exec *x, const dfi_token t, uint32_t index, const df_value 
 }
 
 /* The engine, once without and once with what watch.c wants. Returns when the run is over, or when something else is wanted. */
-ALWAYS void engine_body(dfi_exec *x, const bool watched) {
+ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
   const dfi_operand *operands = x->plan->operand;
   const dfi_edge *edges = x->plan->edge;
   const uint32_t widest = x->plan->widest;
@@ -593,22 +637,24 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       hot_load(&q, x);
       continue;
     }
-    if (DFI_UNLIKELY(x->shuffle)) { hot_save(&q, x); shuffle_head(x); }
+    if (timed) { hot_save(&q, x); dfi_timed_pick(x); }
+    else if (DFI_UNLIKELY(x->shuffle)) { hot_save(&q, x); shuffle_head(x); }
     if (every) {
       hot_save(&q, x);
       if (!dfi_watch_token(x)) break;
     }
+    if (timed) dfi_timed_take(x);
     const dfi_token t = q.at[q.head++ & q.mask];
     const uint32_t dead = t.mark & DFI_DEAD;
     dfi_record *r = t.record;
     dfi_pnode *p = r->nodes + t.node;
     const uint32_t before = q.tail;
-    if (DFI_UNLIKELY(dead) && p->kind != DFI_K_ENTER && p->kind != DFI_K_TRIGGER) {
+    if (DFI_UNLIKELY(dead) && p->kind != DFI_K_ENTER && p->kind != DFI_K_TRIGGER && p->kind != DFI_K_TRANSFER) {
       x->count.died++;
       if (keeps) keep(x, t, 0, &(df_value){ .dead = 1 });
       if (p->kind != DFI_K_EXIT && p->kind != DFI_K_NEXT) {
         if (p->iteration_operands) drop_inputs(x, r, p);
-        hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[p->kind == DFI_K_SWITCH ? 3 : 1], DFI_DEAD);
+        hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[p->kind == DFI_K_SWITCH ? 3 : 1], DFI_DEAD, timed);
       }
     } else switch ((dfi_kind)p->kind) {
     case DFI_K_SCALAR: {
@@ -619,7 +665,8 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       if (DFI_UNLIKELY(!unboxed || !p->scalar(out, a, b, c))) goto kernel;
       out->kind = DF_SCALAR; out->dtype = p->out_dtype;
       if (keeps) keep(x, t, 0, out);
-      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
+      if (timed) dfi_timed_compute(x, r, p, 1, 4.0 * (p->nin + 1));
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed);
       break;
     }
     case DFI_K_READ: {
@@ -627,7 +674,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       if (DFI_UNLIKELY(!dfi_variable_peek(operand(r, operands[p->in]), out))) goto kernel;
       if (keeps) keep(x, t, 0, out);
       slot_filled(r, out, r->frame->scope->uses[p->out]);
-      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed);
       if (DFI_UNLIKELY(p->iteration_operands)) drop_inputs(x, r, p);
       break;
     }
@@ -650,9 +697,9 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       *out = operand_take(r, operands[p->in]);
       if (keeps) keep(x, t, side, out);
       slot_filled(r, out, r->frame->scope->uses[p->out + side]);
-      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], side ? DFI_DEAD : 0);
-      hot_activate(x, &q, r, edges + p->edge[1], edges + p->edge[2], side ? 0 : DFI_DEAD);
-      if (DFI_UNLIKELY(p->edge[2] != p->edge[3])) hot_activate(x, &q, r, edges + p->edge[2], edges + p->edge[3], 0);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], side ? DFI_DEAD : 0, timed);
+      hot_activate(x, &q, r, edges + p->edge[1], edges + p->edge[2], side ? 0 : DFI_DEAD, timed);
+      if (DFI_UNLIKELY(p->edge[2] != p->edge[3])) hot_activate(x, &q, r, edges + p->edge[2], edges + p->edge[3], 0, timed);
       break;
     }
     case DFI_K_NEXT: {
@@ -660,6 +707,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       df_value v = operand_take(r, operands[p->in]);
       int64_t number = r->number + 1;
       dfi_record *to;
+      if (timed) { dfi_timed_ended(x, r); dfi_timed_gate(x, f, number); }
       if (number < f->next) to = f->ring[number & (f->capacity - 1)];
       else if (f->next - f->first < f->window) {
         hot_save(&q, x);
@@ -671,9 +719,9 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       slot_filled(to, slot, f->scope->uses[p->out]);
       x->count.merged += p->merges;
       uint32_t sent = q.tail;
-      hot_activate(x, &q, to, edges + p->edge[0], edges + p->edge[1], 0);
+      hot_activate(x, &q, to, edges + p->edge[0], edges + p->edge[1], 0, timed);
       to->outstanding += (int32_t)(q.tail - sent);
-      if (--r->outstanding == 0 && !iteration_passed(x, r)) goto done;
+      if (--r->outstanding == 0 && (timed || !iteration_passed(x, r))) goto done;
       continue;
     }
     case DFI_K_MERGE: {
@@ -681,7 +729,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       *out = operand_take(r, operands[p->in + (uint32_t)out[1].as.i32]);
       if (keeps) keep(x, t, 0, out);
       slot_filled(r, out, r->frame->scope->uses[p->out]);
-      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed);
       break;
     }
     case DFI_K_ENTER:
@@ -699,8 +747,15 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       *out = dfi_value_copy(operand(r, operands[p->in]));
       if (keeps) keep(x, t, 0, out);
       slot_filled(r, out, r->frame->scope->uses[p->out]);
-      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed);
       break;
+    }
+    case DFI_K_TRANSFER: {
+      hot_save(&q, x);
+      const bool under_way = dfi_transfer_run(x, r, p, dead);
+      hot_load(&q, x);
+      if (under_way) continue;
+      goto slowly;
     }
     case DFI_K_CALL:
       hot_save(&q, x);
@@ -713,14 +768,14 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
       *out = dfi_value_copy(operand(f->origin, operands[f->call->in + p->enter]));
       if (keeps) keep(x, t, 0, out);
       slot_filled(r, out, f->scope->uses[p->out]);
-      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed);
       break;
     }
     case DFI_K_RETURN:
       do_return(x, r, p);
-      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0);
+      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed);
       break;
-    case DFI_K_NOOP: case DFI_K_TRIGGER: hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0); break;
+    case DFI_K_NOOP: case DFI_K_TRIGGER: hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed); break;
     case DFI_K_UNFED: {
       char shape[200], message[400];
       dfi_typed_shape_text(p->node->out[0].dtype, &p->node->out[0].shape, shape);
@@ -732,7 +787,8 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
     /* what was sent from here is in r; what was sent slowly has been counted */
     r->outstanding += (int32_t)(q.tail - before);
   slowly:
-    if (--r->outstanding || iteration_passed(x, r)) continue;
+    if (timed) dfi_timed_ended(x, r);
+    if (--r->outstanding || (!timed && iteration_passed(x, r))) continue;
   done:
     hot_save(&q, x);
     dfi_exec_iteration_done(x, r);
@@ -740,12 +796,13 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched) {
   }
 }
 
-static void engine_plain(dfi_exec *x)   { engine_body(x, false); }
-static void engine_watched(dfi_exec *x) { engine_body(x, true); }
+static void engine_plain(dfi_exec *x)   { engine_body(x, false, false); }
+static void engine_watched(dfi_exec *x) { engine_body(x, true, false); }
+static void engine_timed(dfi_exec *x)   { engine_body(x, true, true); }
 
 static void engine(dfi_exec *x) {
   while (!x->finished && !x->failed)
-    if (x->watched) engine_watched(x); else engine_plain(x);
+    if (x->timed) engine_timed(x); else if (x->watched) engine_watched(x); else engine_plain(x);
 }
 
 /* ---- a run ------------------------------------------------------------------------------------- */
@@ -753,7 +810,9 @@ static void engine(dfi_exec *x) {
 dfi_exec *dfi_exec_new(dfi_plan *p) {
   dfi_exec *x = dfi_xcalloc(1, sizeof *x);
   x->plan = p;
-  x->given = dfi_xcalloc((size_t)(p->nfeed + p->nvariables + 1), sizeof *x->given);
+  x->given = dfi_xcalloc((size_t)(p->nfeed + p->nvariables + p->ncrossings + 1), sizeof *x->given);
+  x->traffic = dfi_xcalloc((size_t)p->nlinks + 1, sizeof *x->traffic);
+  x->line = dfi_xcalloc((size_t)p->nlinks + 1, sizeof *x->line);
   x->queue = dfi_xcalloc(DFI_HISTORY, sizeof *x->queue);
   x->queue_mask = DFI_HISTORY - 1;
   x->free_records = dfi_xcalloc((size_t)p->nscopes, sizeof *x->free_records);
@@ -787,12 +846,19 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   x->kept = NULL;
   x->edge = x->plan->edge;
   x->count = (dfi_counters){ 0 };
+  x->root = NULL;
   if (x->watch) dfi_watch_begin(x);
+  if (x->timed) dfi_timed_begin(x);
+  const double began = dfi_now();
   x->root = frame_open(x, &x->plan->scope[0], NULL);
+  if (x->plan->cut) dfi_transfer_begin(x);
   dfi_record *r = x->root->ring[0];
   record_start(x, r);
-  if (r->outstanding) engine(x); else x->finished = true;
+  if (x->failed) { }
+  else if (r->outstanding) engine(x);
+  else x->finished = true;
   if (x->running || x->stuck) dfi_calls_stop(x);
+  x->seconds = x->timed && x->plan->devices->virtual_clock ? x->timed->last : dfi_now() - began;
   if (x->watch) dfi_watch_end(x);
   return x->failed ? x->error->code : DF_OK;
 }
@@ -805,17 +871,24 @@ void dfi_exec_reset(dfi_exec *x) {
     dfi_value_drop(&x->given[i]);
     x->given[i].kind = DF_EMPTY;
   }
+  for (int32_t i = 0; i < x->plan->ncrossings; i++) {
+    df_value *v = &x->given[x->plan->nfeed + x->plan->nvariables + i];
+    dfi_value_drop(v);
+    v->kind = DF_EMPTY;
+  }
 }
 
 void dfi_exec_free(dfi_exec *x) {
   dfi_exec_reset(x);
   for (int32_t s = 0; s < x->plan->nscopes; s++) {
-    for (dfi_record *r = x->free_records[s], *n; r; r = n) { n = r->next_free; free(r); }
+    for (dfi_record *r = x->free_records[s], *n; r; r = n) { n = r->next_free; free(r->when); free(r); }
     for (dfi_frame *f = x->free_frames[s], *n; f; f = n) {
       n = f->next_free;
-      free(f->ring); free(f->constants); free(f->enter_dead); free(f->deferred); free(f);
+      free(f->ring); free(f->gate); free(f->constants); free(f->enter_dead); free(f->deferred); free(f);
     }
   }
+  dfi_timed_free(x->timed);
+  free(x->traffic); free(x->line);
   free(x->free_records); free(x->free_frames); free(x->queue); free(x->past); free(x->given);
   pthread_mutex_destroy(&x->inbox_lock);
   pthread_cond_destroy(&x->inbox_bell);

@@ -25,6 +25,8 @@ struct dfi_record {
   int32_t     seen;          /* a snapshot's own */
   int32_t     outstanding;   /* tokens ready or running, and child frames open */
   int32_t     held;          /* slots that hold a tensor or a handle */
+  double     *when;          /* by node: when the last of its tokens came, by the virtual clock; NULL: the real one runs */
+  double      ends;          /* when the last of its nodes ended, by that clock */
   dfi_frame **children;      /* in this block; NULL where none is open */
   dfi_record *next_free;
 };
@@ -50,6 +52,8 @@ struct dfi_frame {
   bool         returned;     /* of a call: its results are in the caller's slots */
   int32_t      depth;        /* frames around it */
   dfi_pnode   *call;         /* the FunctionCall that opened it; NULL: it is a loop's */
+  double       ends;         /* by the virtual clock: when its iterations that are done had ended */
+  double      *gate; int64_t ngates;     /* owned; of the last `window` of them, each */
   dfi_deferred *deferred;    /* NextIterations that wait for the window of parallel iterations to move */
   int32_t      ndeferred, deferred_capacity;
   dfi_frame   *next_free;
@@ -90,6 +94,9 @@ typedef struct dfi_call {
   void       *user;
   struct dfi_call *away_next, **away_link;   /* in x->away */
 } dfi_call;
+
+/* A message on its way from device to device. The run's list goes by the time of arrival. */
+typedef struct dfi_flight { dfi_call call; double due; uint32_t dead; struct dfi_flight *next; } dfi_flight;
 
 /* What the engine counts. The queue counts the tokens itself: `taken` is brought up to its head now and then, so a token costs nothing. */
 typedef struct dfi_counters {
@@ -147,6 +154,12 @@ struct dfi_exec {
   int32_t      running;          /* calls that are not done: workers have them, or they wait */
   int32_t      waiting;          /* of these, calls that wait for something outside the run */
   dfi_call    *away;             /* the list of those that run */
+  /* devices: transfer.c, timed.c */
+  struct dfi_traffic *traffic;   /* by link of the plan */
+  double      *line;             /* by link: when it has carried what it was given (the real clock) */
+  dfi_flight  *flights;          /* messages on their way; also among those away */
+  struct dfi_timed *timed;       /* the virtual clock; NULL: the real one */
+  double       seconds;          /* how long the run took */
   bool         foreground;       /* nobody can start another run before this one ends */
   bool         stuck;            /* counted in the session's `stuck`: all calls wait and nothing is in the inbox; guarded by inbox_lock */
   pthread_mutex_t inbox_lock;
@@ -169,10 +182,15 @@ void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint3
 void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r);
 /* The run has failed here; the first error wins. r and p may be NULL. */
 void dfi_exec_fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t code, const char *message);
+/* A call goes into and out of the list of those that are away. */
+void dfi_call_away(dfi_exec *x, dfi_call *c);
+void dfi_call_back(dfi_exec *x, dfi_call *c);
 /* Runs p's kernel. True: it is elsewhere (with a worker, or waiting) and comes back through the inbox. */
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 /* Takes what has come back. Told to wait, it waits for something, or 10 ms when calls wait for what is outside. */
 void dfi_inbox_take(dfi_exec *x, bool wait);
+/* Waits so many seconds, or until something is in the inbox or somebody wants to look; and takes it. */
+void dfi_inbox_wait(dfi_exec *x, double seconds);
 /* Writes what the calls in progress wait for; how long that is, at most bytes. */
 size_t dfi_calls_text(dfi_exec *x, char *text, size_t bytes);
 /* All calls in progress are waiting and no run of the session can move: fails the run with what waits for what. */

@@ -1,6 +1,7 @@
 /* outcome.c: what a run tells when it is over, or has failed: fetched values, why one is dead, and where an error happened. */
 #include "engine/token.h"
 #include "resource/variable.h"
+#include "base/devmem.h"
 #include <stdio.h>
 
 /* Was this node's token dead in the top-level iteration? */
@@ -92,7 +93,7 @@ int32_t dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err) {
   }
   if (v->kind == DF_HANDLE && ((dfi_handle *)v->as.handle)->type == DFI_VARIABLE)      /* a reference: the value it refers to now */
     return dfi_variable_read(v->as.handle, out, err);
-  *out = dfi_value_copy(v);
+  if (!dfi_value_in(v, NULL, out)) return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory for the fetched value %d", i);
   out->uses = 0;
   return DF_OK;
 }

@@ -437,7 +437,9 @@ static bool grad_node(pass *p, region *r, df_node *n) {
   else if (!op->grad) return no_gradient(p, n);
   else {
     p->node = n;
+    df_push_device(p->graph, n->device);           /* a gradient runs where its forward operation does */
     int32_t code = op->grad(p, n, dy, dx);
+    df_pop_device(p->graph);
     if (code || failed(p)) {
       p->b.failed = true;
       if (!p->err->code) op_error(p, n, "the gradient of op %s (`%s`) could not be built", op->type, dfi_node_name(n));

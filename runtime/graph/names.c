@@ -366,6 +366,9 @@ void df_push_device(df_graph *g, const char *spec) {
   DFI_GROW(b->device, b->ndevice, b->device_cap);
   b->device[b->ndevice++] = dfi_intern(g, spec ? spec : "");
 }
+void df_node_set_device(df_graph *g, int32_t node, const char *spec) {
+  if (node >= 0 && node < g->n) g->node[node]->device = dfi_intern(g, spec ? spec : "");
+}
 void df_pop_device(df_graph *g) {
   dfi_builder *b = g->build;
   if (b->ndevice > 1) b->ndevice--;

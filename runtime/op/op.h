@@ -33,7 +33,8 @@ enum { DF_REF = 0, DF_CPU = 1, DF_CUDA = 2, DF_DEVICES = 3 };
 /* How the executor treats a node. Everything but DF_PLAIN is one of the primitives. */
 typedef enum df_flow {
   DF_PLAIN = 0, DF_SWITCH, DF_MERGE, DF_ENTER, DF_EXIT, DF_NEXT_ITERATION, DF_LOOP_COND, DF_CONSTANT, DF_FEED, DF_NO_OP,
-  DF_CALL, DF_FUNCTION_BEGIN, DF_FUNCTION_ARG, DF_FUNCTION_RETURN    /* functions that call themselves: ops/function.c */
+  DF_CALL, DF_FUNCTION_BEGIN, DF_FUNCTION_ARG, DF_FUNCTION_RETURN,   /* functions that call themselves: ops/function.c */
+  DF_TRANSFER                                                        /* from device to device; only plans have them: plan/cut.c */
 } df_flow;
 
 /* What is asked of an op besides, by plans, gradients, checks and whoever looks: each is in its entry, and nowhere is a list of names. */

@@ -187,6 +187,8 @@ static const df_op ops[] = {
     .doc = "data goes back to where its frame was entered from", .shape = shape_hand_on },
   { .type = "NextIteration", .in = "data:T", .out = "output:T", .types = "T=all", .flow = DF_NEXT_ITERATION,
     .doc = "data goes into the next iteration of its frame", .shape = shape_hand_on },
+  { .type = "Transfer", .in = "input:T", .out = "output:T", .types = "T=all", .flow = DF_TRANSFER,
+    .doc = "the value on another device; plans alone have it", .shape = shape_hand_on, .no_grad = true },
   { .type = "LoopCond", .traits = DFO_PASSES, .in = "input:bool", .out = "output:bool", .flow = DF_LOOP_COND,
     .doc = "the predicate of a while_loop", .shape = shape_loop_cond, .no_grad = true },
 };

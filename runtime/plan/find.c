@@ -1,7 +1,7 @@
 /* find.c: what a run needs, in which frame each node runs, where each value really comes from, and what must come as a token.
  * The first three steps of plan.c, whose head tells how they hang together.
  */
-#include "plan/make.h"
+#include "plan/place.h"
 #include "graph/build.h"
 #include <stdio.h>
 
@@ -132,7 +132,7 @@ static int32_t check_frames(maker *m) {
   bool *ends = dfi_xcalloc((size_t)p->nscopes, sizeof *ends);
   int32_t status = DF_OK;
   for (int32_t i = 0; i < m->nneeded && !status; i++) {
-    df_node *n = m->graph->node[m->needed[i]];
+    df_node *n = dfi_plan_node(m, m->needed[i]);
     if (flow_of(n) == DF_SWITCH) ends[m->mark[n->id].scope] = true;
     if (flow_of(n) == DF_NEXT_ITERATION) loops[m->mark[n->id].scope] = n;
     if (flow_of(n) == DF_LOOP_COND) {
@@ -162,7 +162,7 @@ int32_t dfi_plan_find_scopes(maker *m) {
   /* consumers, as a compressed list by node id */
   int32_t *first = dfi_xcalloc((size_t)m->nids + 2, sizeof *first), status = DF_OK, edges = 0;
   for (int32_t i = 0; i < m->nneeded; i++) {
-    df_node *n = m->graph->node[m->needed[i]];
+    df_node *n = dfi_plan_node(m, m->needed[i]);
     for (int32_t k = 0; k < n->nin; k++) if (feed_of(m, n->in[k]) < 0) { first[n->in[k].node->id + 1]++; edges++; }
     for (int32_t k = 0; k < n->ncontrol; k++) { first[n->control[k]->id + 1]++; edges++; }
   }
@@ -171,7 +171,7 @@ int32_t dfi_plan_find_scopes(maker *m) {
   memcpy(at, first, sizeof *at * (size_t)m->nids);
   int32_t *stack = dfi_xmalloc(sizeof *stack * (size_t)(m->nneeded + 1)), depth = 0, reached = 0;
   for (int32_t i = 0; i < m->nneeded; i++) {
-    df_node *n = m->graph->node[m->needed[i]];
+    df_node *n = dfi_plan_node(m, m->needed[i]);
     mark *k = &m->mark[n->id];
     for (int32_t j = 0; j < n->nin; j++) if (feed_of(m, n->in[j]) < 0) { user[at[n->in[j].node->id]++] = n->id; k->waiting++; }
     for (int32_t j = 0; j < n->ncontrol; j++) { user[at[n->control[j]->id]++] = n->id; k->waiting++; }
@@ -200,7 +200,7 @@ int32_t dfi_plan_find_scopes(maker *m) {
   if (!status && reached < m->nneeded)
     for (int32_t i = 0; i < m->nneeded; i++)
       if (m->mark[m->needed[i]].waiting > 0) {
-        df_node *n = m->graph->node[m->needed[i]];
+        df_node *n = dfi_plan_node(m, m->needed[i]);
         status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` (%s) waits for itself: a cycle without a NextIteration and an Enter",
                           dfi_node_name(n), op_of(n)->type);
         break;
@@ -231,7 +231,7 @@ bool dfi_plan_is_loop_constant(const df_node *n) {
 /* The output whose slot holds the value of o. */
 df_output dfi_plan_origin(const maker *m, df_output o) {
   while (feed_of(m, o) < 0) {
-    if (dfi_plan_passes_on(o.node)) { o = o.node->in[0]; continue; }
+    if (dfi_plan_passes_on(o.node) && !m->mark[o.node->id].stays) { o = o.node->in[0]; continue; }
     if (m->mark[o.node->id].twin >= 0) { o.node = m->graph->node[m->mark[o.node->id].twin]; continue; }
     if (dfi_plan_is_loop_constant(o.node) && !o.node->ncontrol) {
       df_output outer = dfi_plan_origin(m, o.node->in[0]);
@@ -277,20 +277,32 @@ static bool given_as_token(const maker *m, const df_node *reader, df_output from
   return reader && flow_of(reader) == DF_MERGE && m->mark[reader->id].scope == 0 && (feed_of(m, from) >= 0 || dfi_plan_is_given(m, from));
 }
 
+dfi_comes dfi_plan_comes(const maker *m, const df_node *reader, df_output from) {
+  if (given_as_token(m, reader, from)) return DFI_COMES_TOKEN;
+  if (feed_of(m, from) >= 0) return DFI_COMES_FED;
+  if (dfi_plan_is_given(m, from)) return dfi_is_variable(from.node) ? DFI_COMES_VARIABLE : DFI_COMES_GIVEN;
+  if (reader && reads_constant(reader, from.node)) return DFI_COMES_CONSTANT;
+  return dfi_plan_is_loop_constant(from.node) ? DFI_COMES_LOOP_CONSTANT : DFI_COMES_TOKEN;
+}
+
 /* Where the value of o lies for a reader in its scope. `reader` may be NULL (a fetch). *token: it arrives along an edge from *from. */
 dfi_operand dfi_plan_place(maker *m, const df_node *reader, df_output o, df_output *from, bool *token) {
   *from = dfi_plan_origin(m, o);
-  *token = given_as_token(m, reader, *from);
-  if (*token) return DFI_OPERAND(DFI_ITERATION, m->mark[from->node->id].slot + (uint32_t)from->index);
-  int32_t f = feed_of(m, *from);
-  if (f >= 0) return DFI_OPERAND(DFI_GIVEN, f);
+  const dfi_comes how = dfi_plan_comes(m, reader, *from);
+  *token = how == DFI_COMES_TOKEN;
+  if (DFI_UNLIKELY(m->cut)) {
+    int32_t given;
+    *from = dfi_plan_across(m, *from, how, reader ? m->mark[reader->id].device : 0, &given);
+    if (given >= 0) return DFI_OPERAND(DFI_GIVEN, (uint32_t)given | DFI_CROSSES);
+  }
   df_node *n = from->node;
-  if (dfi_plan_is_given(m, *from))
-    return dfi_is_variable(n) ? DFI_OPERAND(DFI_GIVEN, m->plan->nfeed + variable_place(m, n))
-                          : DFI_OPERAND(DFI_CONSTANT, dfi_plan_constant_place(m, n));
-  if (reader && reads_constant(reader, n)) return DFI_OPERAND(DFI_CONSTANT, dfi_plan_constant_place(m, n));
-  if (dfi_plan_is_loop_constant(n)) return DFI_OPERAND(DFI_FRAME, m->mark[n->id].slot);
-  *token = true;
+  switch (how) {
+  case DFI_COMES_FED: return DFI_OPERAND(DFI_GIVEN, feed_of(m, *from));
+  case DFI_COMES_VARIABLE: return DFI_OPERAND(DFI_GIVEN, m->plan->nfeed + variable_place(m, n));
+  case DFI_COMES_GIVEN: case DFI_COMES_CONSTANT: return DFI_OPERAND(DFI_CONSTANT, dfi_plan_constant_place(m, n));
+  case DFI_COMES_LOOP_CONSTANT: return DFI_OPERAND(DFI_FRAME, m->mark[n->id].slot);
+  case DFI_COMES_TOKEN: break;
+  }
   return DFI_OPERAND(DFI_ITERATION, m->mark[n->id].slot + (uint32_t)from->index);
 }
 
@@ -316,11 +328,11 @@ bool dfi_plan_comes_as_token(maker *m, const df_node *n, df_output o, df_output 
 void dfi_plan_find_twins(maker *m) {
   uint32_t mask = 63;
   int32_t switches = 0;
-  for (int32_t i = 0; i < m->nneeded; i++) switches += flow_of(m->graph->node[m->needed[i]]) == DF_SWITCH;
+  for (int32_t i = 0; i < m->nneeded; i++) switches += flow_of(dfi_plan_node(m, m->needed[i])) == DF_SWITCH;
   while (mask < (uint32_t)switches * 2) mask = mask * 2 + 1;
   df_node **table = dfi_xcalloc(mask + 1, sizeof *table);
   for (int32_t i = 0; i < m->nneeded; i++) {
-    df_node *n = m->graph->node[m->needed[i]];
+    df_node *n = dfi_plan_node(m, m->needed[i]);
     if (flow_of(n) != DF_SWITCH || n->ncontrol || m->mark[n->id].fed_out) continue;
     df_output data = dfi_plan_origin(m, n->in[0]), pred = dfi_plan_origin(m, n->in[1]);
     if (flow_of(data.node) == DF_CONSTANT) continue;
@@ -385,14 +397,14 @@ void dfi_plan_prune_tokens(maker *m) {
 /* A loop's Merge whose Enter and NextIteration serve nobody else needs no node: they deliver for it. */
 void dfi_plan_find_merged(maker *m) {
   for (int32_t i = 0; i < m->nneeded; i++) {
-    df_node *n = m->graph->node[m->needed[i]];
+    df_node *n = dfi_plan_node(m, m->needed[i]);
     if (flow_of(n) != DF_MERGE || n->ncontrol || n->nin != 2) continue;
     df_node *enter = dfi_plan_origin(m, n->in[0]).node, *next = dfi_plan_origin(m, n->in[1]).node;
     m->mark[n->id].merged = flow_of(enter) == DF_ENTER && !dfi_plan_is_loop_constant(enter) && flow_of(next) == DF_NEXT_ITERATION &&
                             m->mark[enter->id].users == 1 && m->mark[next->id].users == 1;
   }
   for (int32_t i = 0; i < m->nneeded; i++) {      /* somebody asks which input it was */
-    df_node *n = m->graph->node[m->needed[i]];
+    df_node *n = dfi_plan_node(m, m->needed[i]);
     for (int32_t k = 0; k < n->nin; k++) {
       df_output o = dfi_plan_origin(m, n->in[k]);
       if (o.index == 1 && flow_of(o.node) == DF_MERGE) m->mark[o.node->id].merged = false;

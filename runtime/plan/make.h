@@ -21,6 +21,11 @@ typedef struct mark {
   int32_t  number;             /* pnode, or -1 when it needs none */
   uint32_t slot;               /* of output 0 */
   uint32_t child_scope;        /* Enter */
+  int16_t  device;             /* place in the session's list */
+  uint8_t  why;                /* dfi_why */
+  bool     asked;              /* its device was asked for */
+  bool     stays;              /* passes its input on, but to another device, as was asked */
+  int32_t  why_node;           /* whose device it follows, or -1 */
 } mark;
 
 typedef struct maker {
@@ -36,9 +41,17 @@ typedef struct maker {
   int32_t  *variable_index;    /* by id: place among the variables, or -1 */
   int32_t   scope_cap, constant_cap;
   int64_t   interrupts;        /* dfi_calls_interrupted when it began */
+  dfi_devices *devices;        /* NULL: the host alone */
+  bool      cut;               /* there are nodes elsewhere */
+  int32_t   extra_cap;
+  struct crossing_place { int32_t node, index, device, to; } *across;   /* a table; to: id of the extra node, or -2 - place among what crosses */
+  uint32_t  nacross, across_mask;
+  struct { df_output from; int32_t device; } *crossed;                  /* what is given and crosses: plan->ncrossings of them */
   struct function { const char *name; df_node *ret; int32_t scope; } *function; int32_t nfunctions;
 } maker;
 
+/* A node of the graph, or one that the plan alone has. */
+static inline df_node *dfi_plan_node(const maker *m, int32_t id) { return id < m->nids ? m->graph->node[id] : m->plan->extra[id - m->nids]; }
 static inline const df_op *op_of(const df_node *n) { return dfi_op_info_at(n->op)->op; }
 static inline df_flow flow_of(const df_node *n) { return op_of(n)->flow; }
 
@@ -65,6 +78,10 @@ bool dfi_plan_passes_on(const df_node *n);
 bool dfi_plan_is_loop_constant(const df_node *n);
 df_output dfi_plan_origin(const maker *m, df_output o);
 int32_t dfi_plan_constant_place(maker *m, df_node *n);
+enum { DFI_CROSSES = 1 << 29 };       /* in an operand of the GIVEN space, while the plan is made: a place among what crosses */
+/* How a value comes to its reader (NULL: a fetch): along an edge, or it is there already. */
+typedef enum dfi_comes { DFI_COMES_TOKEN, DFI_COMES_FED, DFI_COMES_GIVEN, DFI_COMES_VARIABLE, DFI_COMES_CONSTANT, DFI_COMES_LOOP_CONSTANT } dfi_comes;
+dfi_comes dfi_plan_comes(const maker *m, const df_node *reader, df_output from);
 dfi_operand dfi_plan_place(maker *m, const df_node *reader, df_output o, df_output *from, bool *token);
 bool dfi_plan_comes_as_token(maker *m, const df_node *n, df_output o, df_output *from, df_node **gate);
 void dfi_plan_find_twins(maker *m);

@@ -10,7 +10,7 @@
  * A Const of a branch or body hangs on the pivot by a control edge, so that it is dead when the branch is. A plain node of the
  * same context that reads it has another input that says the same, so the constant itself needs no token.
  */
-#include "plan/make.h"
+#include "plan/place.h"
 #include <stdio.h>
 
 /* ---- layout -------------------------------------------------------------------------------------------- */
@@ -20,7 +20,7 @@ static void number_nodes(maker *m) {
   dfi_plan *p = m->plan;
   uint32_t *per_scope = dfi_xcalloc((size_t)p->nscopes + 1, sizeof *per_scope);
   for (int32_t i = 0; i < m->nneeded; i++) {
-    df_node *n = m->graph->node[m->needed[i]];
+    df_node *n = dfi_plan_node(m, m->needed[i]);
     mark *k = &m->mark[n->id];
     k->number = k->merged ? -1 : 0;
     if (k->merged) {
@@ -36,7 +36,7 @@ static void number_nodes(maker *m) {
     p->scope[home].nslots += (uint32_t)n->nout;
   }
   for (int32_t i = 0; i < m->nneeded; i++) {      /* Enter and NextIteration write where their Merge is read */
-    df_node *n = m->graph->node[m->needed[i]];
+    df_node *n = dfi_plan_node(m, m->needed[i]);
     for (int32_t k = 0; k < n->nin && m->mark[n->id].merged; k++) {
       mark *by = &m->mark[dfi_plan_origin(m, n->in[k]).node->id];
       by->slot = m->mark[n->id].slot;
@@ -83,7 +83,7 @@ static int32_t check_call(maker *m, df_node *n, const struct function *f) {
       return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` wants a result of %s of the function `%s`, whose result %d is %s", dfi_node_name(n),
                       df_dtype_name(n->out[i].dtype), f->name, i, df_dtype_name(dfi_dtype(r->in[i])));
   for (int32_t k = 0; k < m->nneeded; k++) {
-    const df_node *a = m->graph->node[m->needed[k]];
+    const df_node *a = dfi_plan_node(m, m->needed[k]);
     if (flow_of(a) != DF_FUNCTION_ARG || strcmp(attr_of(a, "function")->s, f->name)) continue;
     int64_t i = attr_of(a, "index")->i;
     if (i < 0 || i >= n->nin || dfi_dtype(n->in[i]) != a->out[0].dtype)
@@ -111,6 +111,7 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   q->out_dtypes = dfi_xmalloc((size_t)n->nout + 1);
   for (int32_t i = 0; i < n->nout; i++) q->out_dtypes[i] = n->out[i].dtype;
   q->out_dtype = n->nout ? n->out[0].dtype : 0;
+  q->device = (uint16_t)k->device;
   dfi_scope *s = &m->plan->scope[k->scope];
   if (k->given_token) {
     q->kind = DFI_K_CONST;
@@ -155,6 +156,12 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   case DF_FUNCTION_RETURN: q->kind = DFI_K_RETURN; return check_home(m, n);
   case DF_NO_OP: q->kind = strcmp(op->type, "ControlTrigger") ? DFI_K_NOOP : DFI_K_TRIGGER; return DF_OK;
   case DF_FEED: q->kind = DFI_K_UNFED; return DF_OK;
+  case DF_TRANSFER:
+    if (n->id < m->nids) return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s`: a graph cannot have a Transfer, only a plan", dfi_node_name(n));
+    q->kind = DFI_K_TRANSFER;
+    q->child = (uint16_t)k->child_scope;
+    q->device = m->plan->link[q->child].to;
+    return DF_OK;
   case DF_LOOP_COND: case DF_PLAIN: break;
   }
   q->kind = DFI_K_KERNEL;
@@ -273,11 +280,14 @@ static int32_t wire(maker *m, df_node *n, dfi_pnode *q, uint32_t *operand_at, dr
       df_output from = by->nout ? dfi_plan_origin(m, (df_output){ by, 0 }) : (df_output){ by, 0 };
       if (feed_of(m, from) >= 0 || dfi_plan_is_given(m, from)) continue;
       if (dfi_plan_is_loop_constant(from.node)) {
+        if (DFI_UNLIKELY(m->cut)) from = dfi_plan_control_across(m, from, &(int32_t){ 0 }, m->mark[n->id].device);
         *cu = dfi_xrealloc(*cu, sizeof **cu * (*ncu + 1u));
         (*cu)[(*ncu)++] = (const_user){ (int32_t)q->scope, m->mark[from.node->id].slot, self };
         continue;
       }
-      send(m, d, from, dfi_plan_passes_on(by) ? from.index : -1, self, merge ? DFI_TO_MERGE_CONTROL : DFI_TO_PLAIN);
+      int32_t index = dfi_plan_passes_on(by) && by != from.node ? from.index : -1;
+      if (DFI_UNLIKELY(m->cut)) from = dfi_plan_control_across(m, from, &index, m->mark[n->id].device);
+      send(m, d, from, index, self, merge ? DFI_TO_MERGE_CONTROL : DFI_TO_PLAIN);
       if (merge) controls++; else tokens++;
     }
   }
@@ -341,14 +351,15 @@ static int32_t lay_out(maker *m) {
   dfi_plan_find_twins(m);
   dfi_plan_prune_tokens(m);
   dfi_plan_find_merged(m);
+  if (m->cut) dfi_plan_cut(m);
   number_nodes(m);
   if (posix_memalign((void **)&p->node, sizeof *p->node, sizeof *p->node * ((size_t)p->nnodes + 1))) abort();
   memset(p->node, 0, sizeof *p->node * ((size_t)p->nnodes + 1));
   _Static_assert(sizeof *p->node == 128, "one node, two cache lines");
   int32_t status = DF_OK;
-  uint32_t operands = 0;
+  uint32_t operands = 0;                               /* what the plan alone has is among the nodes by now */
   for (int32_t i = 0; i < m->nneeded && !status; i++) {
-    df_node *n = m->graph->node[m->needed[i]];
+    df_node *n = dfi_plan_node(m, m->needed[i]);
     operands += (uint32_t)n->nin + 3;
     if ((status = dfi_plan_look_up(m, i))) break;
     if (m->mark[n->id].number >= 0) status = make_node(m, n, &p->node[m->mark[n->id].number]);
@@ -357,10 +368,11 @@ static int32_t lay_out(maker *m) {
   drafts d = { 0 };
   const_user *cu = NULL; uint32_t ncu = 0, at = 0;
   for (int32_t i = 0; i < m->nneeded && !status; i++) {
-    df_node *n = m->graph->node[m->needed[i]];
+    df_node *n = dfi_plan_node(m, m->needed[i]);
     if ((status = dfi_plan_look_up(m, i))) break;
     if (m->mark[n->id].number >= 0) status = wire(m, n, &p->node[m->mark[n->id].number], &at, &d, &cu, &ncu);
   }
+  p->noperands = at;
   if (!status) {
     lay_edges(m, &d);
     lay_const_users(p, cu, ncu);
@@ -416,30 +428,62 @@ static int32_t find_fetches(maker *m) {
   return DF_OK;
 }
 
+/* What crosses when the run begins has its place now, behind the variables; extra nodes go by the number of the node they are of. */
+static void finish_cut(maker *m) {
+  dfi_plan *p = m->plan;
+  p->cut = true;
+  p->variable_device = dfi_xcalloc((size_t)p->nvariables + 1, sizeof *p->variable_device);
+  for (int32_t i = 0; i < p->nvariables; i++) p->variable_device[i] = (uint16_t)m->mark[p->variable[i]->id].device;
+  const uint32_t behind = (uint32_t)(p->nfeed + p->nvariables);
+  for (uint32_t i = 0; i < p->noperands; i++)
+    if (DFI_SPACE(p->operand[i]) == DFI_GIVEN && DFI_INDEX(p->operand[i]) & DFI_CROSSES)
+      p->operand[i] = DFI_OPERAND(DFI_GIVEN, behind + (DFI_INDEX(p->operand[i]) & ~(uint32_t)DFI_CROSSES));
+  p->crossing = dfi_xcalloc((size_t)p->ncrossings + 1, sizeof *p->crossing);
+  for (int32_t i = 0; i < p->ncrossings; i++) {
+    const df_output from = m->crossed[i].from;
+    const int32_t f = feed_of(m, from);
+    p->crossing[i].from = f >= 0 ? DFI_OPERAND(DFI_GIVEN, f) : DFI_OPERAND(DFI_CONSTANT, dfi_plan_constant_place(m, from.node));
+    p->crossing[i].link = (uint16_t)dfi_plan_link(p, f >= 0 ? 0 : m->mark[from.node->id].device, m->crossed[i].device);
+    p->crossing[i].node = from.node;
+  }
+}
+
+/* Keeps where every node of the graph runs, and why. */
+static void tell_places(maker *m) {
+  dfi_plan *p = m->plan;
+  p->place = dfi_xcalloc((size_t)m->nids + 1, sizeof *p->place);
+  for (int32_t i = 0; i < m->nids; i++) {
+    const mark *k = &m->mark[i];
+    if (k->scope < 0) continue;
+    p->place[p->nplaces++] = (struct dfi_place){ i, k->device < 0 ? 0 : k->device, k->why, k->why_node };
+  }
+}
+
 /* In a branch of an imported graph, what is fed is alive whether the branch is taken or not. */
 static bool may_be_fed(const df_context *c) {
   while (c && c->kind == DFI_BRANCH && c->raised) c = c->parent;
   return !c || c->kind == DFI_TOP;
 }
 
-dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const int32_t *fetches,
+dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch, const int32_t *fetches,
                         int32_t nfeed, const int32_t *feeds, bool reference_kernels, df_error *err) {
-  return dfi_plan_make_and_tell(s, g, nfetch, fetches, nfeed, feeds, reference_kernels, NULL, err);
+  return dfi_plan_make_and_tell(s, devices, g, nfetch, fetches, nfeed, feeds, reference_kernels, NULL, err);
 }
 
-dfi_plan *dfi_plan_make_and_tell(struct df_session *s, df_graph *g, int32_t nfetch, const int32_t *fetches,
+dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch, const int32_t *fetches,
                                  int32_t nfeed, const int32_t *feeds, bool reference_kernels, int32_t *tell, df_error *err) {
-  maker m = { .graph = g, .err = err, .reference = reference_kernels, .interrupts = atomic_load(&dfi_calls_interrupted) };
+  maker m = { .graph = g, .devices = devices, .err = err, .reference = reference_kernels, .interrupts = atomic_load(&dfi_calls_interrupted) };
   dfi_plan *p = m.plan = dfi_xcalloc(1, sizeof *p);
   p->session = s;
   p->graph = g;
+  p->devices = devices;
   p->nfetch = nfetch; p->nfeed = nfeed;
   pthread_mutex_init(&p->lock, NULL);
   m.nids = g->n;
   m.mark = dfi_xcalloc((size_t)m.nids + 1, sizeof *m.mark);
   m.const_index = dfi_xmalloc(sizeof *m.const_index * ((size_t)m.nids + 1));
   m.variable_index = dfi_xmalloc(sizeof *m.variable_index * ((size_t)m.nids + 1));
-  for (int32_t i = 0; i < m.nids; i++) { m.mark[i].scope = m.mark[i].number = m.mark[i].twin = m.mark[i].copy_scope = -1; m.const_index[i] = m.variable_index[i] = -1; }
+  for (int32_t i = 0; i < m.nids; i++) { m.mark[i].scope = m.mark[i].number = m.mark[i].twin = m.mark[i].copy_scope = m.mark[i].why_node = -1; m.const_index[i] = m.variable_index[i] = -1; }
   p->signature = dfi_xmalloc(sizeof *p->signature * (size_t)(2 * (nfetch + nfeed) + 1));
   memcpy(p->signature, fetches, sizeof *p->signature * 2 * (size_t)nfetch);
   if (nfeed) memcpy(p->signature + 2 * nfetch, feeds, sizeof *p->signature * 2 * (size_t)nfeed);
@@ -465,14 +509,22 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, df_graph *g, int32_t nfet
   }
   if (!status) dfi_plan_prune(&m, nfetch, fetches);
   for (int32_t i = 0; i < m.nneeded && !status; i++) {
-    df_node *n = g->node[m.needed[i]];
+    df_node *n = dfi_plan_node(&m, m.needed[i]);
     if (flow_of(n) == DF_CALL && !dfi_plan_function_of(&m, n))
       status = dfi_fail(err, DF_NOT_FOUND, n->where, "`%s` calls a function `%s`, which the graph does not have", dfi_node_name(n), attr_of(n, "function")->s);
   }
   if (!status) status = dfi_plan_find_scopes(&m);
+  if (!status) status = dfi_plan_place_nodes(&m);
   if (!status) status = lay_out(&m);
   if (!status) status = find_fetches(&m);
+  if (!status && m.cut) finish_cut(&m);
+  if (!status && devices) tell_places(&m);
   if (!status && tell) dfi_plan_tell(&m, tell);
+  for (int32_t i = 0; i < p->nextra; i++) {             /* it is looked at as the node that it is of */
+    df_node *n = p->extra[i];
+    n->id = flow_of(n) == DF_TRANSFER ? n->nin ? n->in[0].node->id : n->control[0]->id : n->in[0].node->id;
+  }
+  free(m.across); free(m.crossed);
   free(m.mark); free(m.needed); free(m.function); free(m.given); free(m.const_index); free(m.variable_index);
   if (status) { dfi_plan_free(p); return NULL; }
   return p;
@@ -487,7 +539,12 @@ void dfi_plan_free(dfi_plan *p) {
   for (int32_t i = 0; i < p->nconstants; i++) dfi_value_drop(&p->constant[i]);
   if (p->node) for (int32_t i = 0; i < p->nnodes; i++) { free(p->node[i].out_dtypes); free(p->node[i].reads); }
   free(p->scope); free(p->node); free(p->operand); free(p->edge); free(p->constant); free(p->fetch); free(p->fetch_node);
-  free(p->feed); free(p->variable); free(p->signature);
+  for (int32_t i = 0; i < p->nextra; i++) {
+    df_node *n = p->extra[i];
+    free(n->in); free(n->control); free(n->out); free((char *)(uintptr_t)n->name); free(n);
+  }
+  free(p->extra); free(p->link); free(p->crossing); free(p->place);
+  free(p->feed); free(p->variable); free(p->variable_device); free(p->signature);
   pthread_mutex_destroy(&p->lock);
   free(p);
 }

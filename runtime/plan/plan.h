@@ -20,6 +20,7 @@
 #define DFLOW_PLAN_H
 #include "base/internal.h"
 #include "op/op.h"
+#include "device/device.h"
 
 enum { DFI_ITERATION = 0, DFI_FRAME = 1, DFI_CONSTANT = 2, DFI_GIVEN = 3 };
 typedef uint32_t dfi_operand;
@@ -32,7 +33,8 @@ typedef enum dfi_kind {
   DFI_K_SCALAR,     /* a function on unboxed numbers; the kernel when an operand turns out to be a tensor */
   DFI_K_READ,       /* of a variable; the kernel when there is no value */
   DFI_K_KERNEL, DFI_K_SWITCH, DFI_K_MERGE, DFI_K_ENTER, DFI_K_EXIT, DFI_K_NEXT, DFI_K_CONST, DFI_K_CALL, DFI_K_ARG, DFI_K_RETURN, DFI_K_NOOP, DFI_K_UNFED,
-  DFI_K_TRIGGER     /* as NOOP, but it runs whatever its inputs are */
+  DFI_K_TRIGGER,    /* as NOOP, but it runs whatever its inputs are */
+  DFI_K_TRANSFER    /* a Send and its Recv */
 } dfi_kind;
 
 /* A token's way from an output to a node. */
@@ -58,7 +60,8 @@ typedef struct dfi_pnode {
   uint32_t     edge[4];      /* edges in plan->edge: [0,1) of output 0 (all outputs unless SWITCH), SWITCH: [1,2) of output 1, [2,3) of the node itself */
   df_scalar_fn scalar;
   uint32_t     nin, nout;
-  uint16_t     child;        /* ENTER, CALL: which child frame of the iteration; EXIT: which exit of the frame */
+  uint16_t     child;        /* ENTER, CALL: which child frame of the iteration; EXIT: which exit of the frame; TRANSFER: which link */
+  uint16_t     device;       /* where it runs; of a TRANSFER: where its value arrives */
   uint32_t     enter;        /* ENTER: its number among the child's Enters; ARG: which argument */
   uint32_t     target;       /* ENTER, CALL: the child's scope */
   uint32_t     scope;        /* the scope its operands lie in */
@@ -91,6 +94,17 @@ typedef struct dfi_scope {
   const struct dfi_turner *turner; /* another engine that may run its iterations: engine/engine.h; NULL: none */
 } dfi_scope;
 
+/* Why a node is where it is: plan/place.c. */
+typedef enum dfi_why {
+  DFI_WHY_DEFAULT = 0, DFI_WHY_ASKED, DFI_WHY_RESOURCE, DFI_WHY_FLOW, DFI_WHY_BYTES, DFI_WHY_HOST, DFI_WHY_SOFT, DFI_WHY_CONSTANT, DFI_WHY_FED,
+  DFI_WHY_SCATTERED, DFI_WHY_COLOCATED, DFI_WHY_FUNCTION
+} dfi_why;
+
+/* A way between two devices that the plan uses. */
+typedef struct dfi_link { uint16_t from, to; } dfi_link;
+/* Something given (a feed, a constant that somebody put on a device) that crosses when the run begins. */
+typedef struct dfi_crossing { dfi_operand from; uint16_t link; df_node *node; } dfi_crossing;
+
 typedef struct dfi_plan {
   struct df_session *session;
   uint64_t     hash;
@@ -100,13 +114,14 @@ typedef struct dfi_plan {
   int32_t      nnodes, nscopes;
   dfi_pnode   *node;
   dfi_scope   *scope;        /* [0] is the top level */
-  dfi_operand *operand;
+  dfi_operand *operand; uint32_t noperands;
   dfi_edge    *edge;
   uint32_t     widest;       /* tokens that one node can send at most */
   df_value    *constant; int32_t nconstants;
   dfi_operand *fetch;        /* nfetch; where each fetched value lies at the end; for an operation ~0 */
   dfi_pnode  **fetch_node;   /* nfetch; the node that makes it, or NULL */
   df_output   *feed;         /* nfeed */
+  uint16_t    *variable_device;                /* of each, where it lives; of a plan that is cut */
   df_node    **variable; int32_t nvariables;   /* handles, in the GIVEN space after the feeds */
   _Atomic int64_t ready_epoch;                 /* all variables were initialised in this epoch of the session */
   pthread_mutex_t lock;
@@ -114,13 +129,20 @@ typedef struct dfi_plan {
   df_graph    *graph;
   const struct dfi_turner *turner;             /* of all its loops; NULL: none */
   struct dfi_units *native;                    /* its loops as machine code, that turner's; NULL until one is wanted */
+  /* where it runs */
+  dfi_devices *devices;      /* the session's; NULL: the host alone */
+  bool         cut;          /* it is on more devices than the host */
+  dfi_link    *link; int32_t nlinks;
+  dfi_crossing *crossing; int32_t ncrossings;  /* their values, in the GIVEN space after the variables */
+  df_node    **extra; int32_t nextra;          /* nodes of the plan alone; owned */
+  struct dfi_place { int32_t node, device; uint8_t why; int32_t because; } *place; int32_t nplaces;   /* of every node that is needed */
 } dfi_plan;
 
 /* Makes the plan for a signature. Pairs as in df_session_run. NULL: err is filled. */
-dfi_plan *dfi_plan_make(struct df_session *s, df_graph *g, int32_t nfetch, const int32_t *fetches,
+dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch, const int32_t *fetches,
                         int32_t nfeed, const int32_t *feeds, bool reference_kernels, df_error *err);
 void dfi_plan_free(dfi_plan *p);
 /* The same; `tell`, unless it is NULL, gets what df_plan_describe gives. */
-dfi_plan *dfi_plan_make_and_tell(struct df_session *s, df_graph *g, int32_t nfetch, const int32_t *fetches,
+dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch, const int32_t *fetches,
                                  int32_t nfeed, const int32_t *feeds, bool reference_kernels, int32_t *tell, df_error *err);
 #endif

@@ -95,6 +95,18 @@ static int32_t no_memory(const dfi_variable *v, df_error *err) {
                   dfi_typed_shape_text(v->dtype, &s, a));
 }
 
+int32_t dfi_variable_settle(dfi_variable *v, dfi_devmem *a, df_error *err) {
+  int32_t status = DF_OK;
+  pthread_mutex_lock(&v->lock);
+  if (v->value.kind == DF_TENSOR && v->value.as.tensor->buffer->arena != a) {
+    df_value moved;
+    if (dfi_value_in(&v->value, a, &moved)) { dfi_value_drop(&v->value); v->value = moved; }
+    else status = no_memory(v, err);
+  }
+  pthread_mutex_unlock(&v->lock);
+  return status;
+}
+
 void *dfi_variable_writable(dfi_variable *v, df_error *err) {
   if (v->value.kind == DF_EMPTY) return uninitialised(v, err), NULL;
   if (v->value.kind == DF_SCALAR) return &v->value.as;

@@ -10,6 +10,7 @@
 #ifndef DFLOW_VARIABLE_H
 #define DFLOW_VARIABLE_H
 #include "op/op.h"
+#include "base/devmem.h"
 #include "kernels/update.h"
 
 typedef struct dfi_variable {
@@ -32,6 +33,8 @@ bool    dfi_variable_initialised(dfi_variable *v);
 void    dfi_variable_reset(dfi_variable *v);
 /* The value, owned. DF_FAILED_PRECONDITION before it is initialised. */
 int32_t dfi_variable_read(dfi_variable *v, df_value *out, df_error *err);
+/* Its value lies in this arena from now on (NULL: on the host). */
+int32_t dfi_variable_settle(dfi_variable *v, dfi_devmem *a, df_error *err);
 /* The value from now on (borrowed, retained). */
 int32_t dfi_variable_assign(dfi_variable *v, const df_value *value, df_error *err);
 /* The same as TensorFlow's Assign has it: with `same_shape` the value must have the shape of the present one, or of the

@@ -21,12 +21,19 @@ struct df_run {
   dfi_watch  *watch;               /* owned */
   int32_t     status;
   df_stats    stats;
+  dfi_tally   tally;               /* filled when it is over */
+  char       *report;              /* owned; when it is over */
   df_error    error;
 };
 
+static size_t report(df_run *r, size_t room, char *out);
+
 static void *background(void *arg) {
   df_run *r = arg;
-  r->status = dfi_session_run_plan(r->session, r->plan, r->values, r->timeout, &r->cancel, r->watch, r->results, &r->stats, &r->error);
+  r->status = dfi_session_run_plan(r->session, r->plan, r->values, r->timeout, &r->cancel, r->watch, r->results, &r->stats, &r->tally, &r->error);
+  const size_t length = report(r, 0, NULL) + 200;      /* the session may be gone when somebody asks */
+  r->report = dfi_xcalloc(length + 1, 1);
+  report(r, length, r->report);
   pthread_mutex_lock(&r->watch->lock);       /* it may have failed before its first token */
   r->watch->state = DF_RUN_OVER;
   pthread_cond_broadcast(&r->watch->changed);
@@ -121,12 +128,28 @@ void df_run_stats(df_run *r, df_stats *out) {
   for (int32_t i = 0; i < 7; i++) *to[i] = __atomic_load_n(from[i], __ATOMIC_RELAXED);
 }
 
+static size_t report(df_run *r, size_t room, char *out) {
+  pthread_mutex_lock(&r->session->lock);
+  const size_t n = dfi_tally_text(&r->tally, &r->session->devices, r->session->memory_limit, out, room);
+  pthread_mutex_unlock(&r->session->lock);
+  return n;
+}
+
+int32_t df_run_report(df_run *r, int32_t room, char *out) {
+  if (!atomic_load(&r->done)) return (int32_t)report(r, room > 0 ? (size_t)room : 0, out);
+  const size_t n = strlen(r->report);
+  if (room > 0) snprintf(out, (size_t)room, "%s", r->report);
+  return (int32_t)n;
+}
+
 void df_run_release(df_run *r) {
   if (!r) return;
   if (!r->joined) { df_run_cancel(r); join(r); }
   for (int32_t i = 0; i < r->nfeed; i++) df_value_release(&r->values[i]);
   for (int32_t i = 0; i < r->nfetch; i++) df_value_release(&r->results[i]);
   dfi_watch_free(r->watch);
+  dfi_tally_free(&r->tally);
+  free(r->report);
   df_graph_release(r->graph);
   free(r->values); free(r->results); free(r->scope); free(r);
 }

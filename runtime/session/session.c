@@ -5,6 +5,7 @@
  */
 #include "session/session.h"
 #include "engine/native/native.h"
+#include "engine/timed.h"
 #include <stdio.h>
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -33,8 +34,26 @@ static int32_t read_option(df_session *s, const char *key, const char *value, df
     else return dfi_fail(err, strcmp(value, "program") ? DF_INVALID_ARGUMENT : DF_UNIMPLEMENTED, NULL, "engine = %s, but it must be auto, tokens or native", value);
   } else if (!strcmp(key, "lone")) {
     s->lone = !strcmp(value, "yes");
+  } else if (!strcmp(key, "device")) {
+    const int32_t at = dfi_device_add(&s->devices, value, err);
+    if (at < 0) return DF_INVALID_ARGUMENT;
+    if (!s->devices.listed) { s->devices.fallback = at; s->devices.fallback_asked = at > 0; }
+    s->devices.listed = true;
+  } else if (!strcmp(key, "soft")) {
+    s->devices.soft = !strcmp(value, "yes");
+  } else if (!strcmp(key, "clock")) {
+    if (strcmp(value, "real") && strcmp(value, "virtual")) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "clock = %s, but it must be real or virtual", value);
+    s->devices.virtual_clock = !strcmp(value, "virtual");
+  } else if (!strcmp(key, "owners")) {
+    long n = strtol(value, &end, 10);
+    if (*end || n < 1 || n > 1024) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "owners = %s, but it must be a number from 1 to 1024", value);
+    s->devices.owners = (int32_t)n;
+  } else if (!strcmp(key, "memory")) {
+    s->memory_limit = (int64_t)strtod(value, &end);
+    if (*end || s->memory_limit <= 0) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "memory = %s, but it must be a number of bytes", value);
   } else
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no session option `%s`; there are threads, timeout, kernels, engine and lone", key);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                    "there is no session option `%s`; there are threads, timeout, kernels, engine, lone, device, soft, clock, owners and memory", key);
   return DF_OK;
 }
 
@@ -57,12 +76,28 @@ static uint64_t stress(const char *kind) {
   return e ? strtoull(e + strlen(kind), NULL, 10) * 2 + 1 : 0;
 }
 
+/* DFLOW_DEFAULT_DEVICE and DFLOW_STRESS=devices:SEED. */
+static int32_t devices_of_environment(df_session *s, df_error *err) {
+  const char *asked = getenv("DFLOW_DEFAULT_DEVICE");
+  s->devices.scatter = stress("devices:");
+  if (!asked || !asked[0]) return DF_OK;
+  const int32_t at = dfi_device_of(&s->devices, asked, NULL, err);
+  if (at == -1) return DF_INVALID_ARGUMENT;
+  if (at >= 0) { s->devices.fallback = at; s->devices.fallback_asked = true; }
+  return DF_OK;
+}
+
 df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
   df_session *s = dfi_xcalloc(1, sizeof *s);
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   s->threads = cores > 0 ? (int32_t)cores : 1;
+  dfi_devices_init(&s->devices);
   const char *engine = getenv("DFLOW_ENGINE");
-  if ((engine && engine[0] && read_option(s, "engine", engine, err)) || read_options(s, options, err)) { free(s); return NULL; }
+  if ((engine && engine[0] && read_option(s, "engine", engine, err)) || read_options(s, options, err) || devices_of_environment(s, err)) {
+    dfi_devices_free(&s->devices);
+    free(s);
+    return NULL;
+  }
   s->graph = df_graph_retain(g);
   s->shuffle = stress("shuffle:");
   s->osr = stress("osr:");
@@ -94,6 +129,8 @@ void df_session_release(df_session *s) {
   for (int32_t i = 0; i < s->nvariables; i++) dfi_handle_release(s->variable[i]);
   free(s->variable); free(s->variable_node);
   dfi_resources_free(&s->resources);
+  dfi_devices_free(&s->devices);
+  dfi_tally_free(&s->tally);
   pthread_mutex_destroy(&s->lock);
   pthread_mutex_destroy(&s->init_lock);
   df_graph_release(s->graph);
@@ -177,7 +214,7 @@ int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node
 }
 
 static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
-                        atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, df_error *err);
+                        atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, dfi_tally *tally, df_error *err);
 
 static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, atomic_int *cancel, df_error *err) {
   pthread_mutex_lock(&s->graph->lock);
@@ -191,7 +228,7 @@ static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, atomi
   if (!p) return err ? err->code : DF_INTERNAL;
   s->initialising++;
   df_value value = { 0 };
-  int32_t status = run_plan(s, p, NULL, 0, 0, cancel, NULL, &value, NULL, err);      /* number 0: no run of the caller's */
+  int32_t status = run_plan(s, p, NULL, 0, 0, cancel, NULL, &value, NULL, NULL, err);      /* number 0: no run of the caller's */
   s->initialising--;
   if (!status && !dfi_variable_initialised(v)) status = dfi_variable_assign(v, &value, err);
   df_value_release(&value);
@@ -230,7 +267,12 @@ int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, d
   df_node *h = s->graph->node[handle_node];
   if (!dfi_is_variable(h))
     return dfi_fail(err, DF_INVALID_ARGUMENT, h->where, "`%s` is no variable", dfi_node_name(h));
-  return dfi_variable_read(dfi_session_variable(s, h), out, err);
+  df_value found;
+  const int32_t status = dfi_variable_read(dfi_session_variable(s, h), &found, err);
+  if (status) return status;
+  const bool room = dfi_value_in(&found, NULL, out);
+  dfi_value_drop(&found);
+  return room ? DF_OK : dfi_fail(err, DF_RESOURCE_EXHAUSTED, h->where, "out of memory for the value of `%s`", dfi_node_name(h));
 }
 
 /* ---- plans ----------------------------------------------------------------------------------------- */
@@ -253,11 +295,11 @@ dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches
         (!nfeed || !memcmp(p->signature + 2 * nfetch, feeds, sizeof *feeds * 2 * (size_t)nfeed))) break;
   if (!p) {
     pthread_mutex_lock(&s->graph->lock);              /* somebody may be building meanwhile */
-    p = dfi_plan_make(s, s->graph, nfetch, fetches, nfeed, feeds, s->reference_kernels, err);
+    p = dfi_plan_make(s, &s->devices, s->graph, nfetch, fetches, nfeed, feeds, s->reference_kernels, err);
     pthread_mutex_unlock(&s->graph->lock);
     if (p) {
       dfi_exec_lay_out(p);
-      if (s->engine != DFI_ENGINE_TOKENS) dfi_native_attach(p);
+      if (s->engine != DFI_ENGINE_TOKENS && !p->cut && !s->devices.virtual_clock) dfi_native_attach(p);    /* it knows one device and the real clock */
       p->hash = hash;
       p->next = *bucket;
       *bucket = p;
@@ -293,6 +335,7 @@ static dfi_exec *exec_take(df_session *s, dfi_plan *p) {
   x->shared = &s->shared;
   x->pool = s->pool;
   x->closing = &s->closing;
+  if (s->devices.virtual_clock) x->timed = dfi_timed_new(p);
   for (int32_t i = 0; i < p->nvariables; i++)      /* borrowed: the session keeps its variables to its end */
     x->given[p->nfeed + i] = (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_session_variable(s, p->variable[i]) };
   return x;
@@ -306,18 +349,30 @@ static void exec_give_back(dfi_plan *p, dfi_exec *x) {
   pthread_mutex_unlock(&p->lock);
 }
 
-static void count_run(df_session *s, const dfi_exec *x) {
+static void count_run(df_session *s, const dfi_exec *x, dfi_tally *tally) {
   const df_stats d = dfi_exec_stats(x);
   pthread_mutex_lock(&s->lock);
   df_stats *t = &s->stats;
   t->runs += x->run_number > 0; t->nodes_run += d.nodes_run; t->dead_tokens += d.dead_tokens; t->frames += d.frames;
   t->iterations += d.iterations; t->stack_pushes += d.stack_pushes; t->stack_pops += d.stack_pops;
+  dfi_tally_add(&s->tally, x);
+  if (tally) dfi_tally_add(tally, x);
   pthread_mutex_unlock(&s->lock);
   if (x->live) dfi_exec_publish(x);
 }
 
+/* The plan's variables lie where their devices keep them. */
+static int32_t settle_variables(df_session *s, const dfi_plan *p, df_error *err) {
+  for (int32_t i = 0; i < p->nvariables; i++) {
+    dfi_devmem *a = s->devices.at[p->variable_device[i]]->arena;
+    const int32_t status = dfi_variable_settle(dfi_session_variable(s, p->variable[i]), a, err);
+    if (status) return status;
+  }
+  return DF_OK;
+}
+
 static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
-                        atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, df_error *err) {
+                        atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, dfi_tally *tally, df_error *err) {
   for (int32_t i = 0; i < p->nfetch; i++) results[i] = (df_value){ 0 };
   const _Atomic int64_t *interrupter = cancel ? &dfi_interrupts : &dfi_calls_interrupted;
   int64_t interrupts = atomic_load(interrupter);
@@ -326,6 +381,7 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
     if (status) return status;
   }
   int32_t status = p->nvariables ? initialise_variables(s, p, cancel, err) : DF_OK;
+  if (!status && p->cut) status = settle_variables(s, p, err);
   if (status) return status;
   dfi_exec *x = exec_take(s, p);
   for (int32_t i = 0; i < p->nfeed; i++) {
@@ -353,23 +409,26 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   _mm_setcsr(mode | 0x8040);               /* denormals are zero: they cost up to twenty times */
 #endif
   if (!cancel) atomic_fetch_add(&s->shared.in_progress, 1);     /* one in the background has been counted since it was started */
+  int64_t limit = 0;
+  if (DFI_UNLIKELY(s->memory_limit)) { df_memory(NULL, NULL, &limit, NULL); df_memory_set_limit(s->memory_limit); }
   status = dfi_exec_run(x, err);
+  if (DFI_UNLIKELY(s->memory_limit)) df_memory_set_limit(limit);
   if (!cancel) atomic_fetch_sub(&s->shared.in_progress, 1);
 #if defined(__SSE__)
   _mm_setcsr(mode);
 #endif
   for (int32_t i = 0; i < p->nfetch && !status; i++) status = dfi_exec_fetch(x, i, &results[i], err);
   if (status) for (int32_t i = 0; i < p->nfetch; i++) df_value_release(&results[i]);
-  count_run(s, x);
+  count_run(s, x, tally);
   exec_give_back(p, x);
   return status;
 }
 
 int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, atomic_int *cancel, dfi_watch *watch,
-                             df_value *results, df_stats *stats, df_error *err) {
+                             df_value *results, df_stats *stats, dfi_tally *tally, df_error *err) {
   if (atomic_load(&s->closing)) return dfi_fail(err, DF_CANCELLED, NULL, "the session is closed");
   atomic_fetch_add(&s->active, 1);
-  int32_t status = run_plan(s, p, values, timeout, 1 + atomic_fetch_add(&s->runs, 1), cancel, watch, results, stats, err);
+  int32_t status = run_plan(s, p, values, timeout, 1 + atomic_fetch_add(&s->runs, 1), cancel, watch, results, stats, tally, err);
   atomic_fetch_sub(&s->active, 1);
   return status;
 }
@@ -382,7 +441,7 @@ int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, in
   for (int32_t i = 0; i < nfetch; i++) results[i] = (df_value){ 0 };
   dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, err);
   if (!p) return err->code;
-  return dfi_session_run_plan(s, p, values, timeout, NULL, NULL, results, NULL, err);
+  return dfi_session_run_plan(s, p, values, timeout, NULL, NULL, results, NULL, NULL, err);
 }
 
 void df_interrupt(void) {

@@ -5,6 +5,7 @@
 #include "resource/variable.h"
 #include "engine/watch.h"
 #include "resource/resource.h"
+#include "session/tally.h"
 
 enum { DFI_PLAN_BUCKETS = 256 };
 
@@ -29,6 +30,9 @@ struct df_session {
   bool        lone;            /* whoever calls df_session_run starts all other runs too */
   df_stats    stats;           /* guarded by lock */
   dfi_resources resources;     /* queues */
+  dfi_devices devices;
+  int64_t     memory_limit;    /* of the host while its runs go on; 0: as it is */
+  dfi_tally   tally;           /* guarded by lock */
 };
 
 /* The session's variable of a handle node; made when it is new. Borrowed. */
@@ -38,5 +42,5 @@ dfi_variable *dfi_session_variable(df_session *s, df_node *handle);
 dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds, df_error *err);
 int32_t   dfi_session_check_feed(df_output o, const df_value *v, df_error *err);
 int32_t   dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, atomic_int *cancel, dfi_watch *watch,
-                               df_value *results, df_stats *stats, df_error *err);
+                               df_value *results, df_stats *stats, dfi_tally *tally, df_error *err);
 #endif

@@ -357,8 +357,9 @@ describe('what is used wrongly', function()
       local ok, e = pcall(df[name])
       assert(not ok and type(e) == 'table' and e.code ~= nil, name)
     end
-    assert.matches('sim:7', failure(df.Session, { devices = { 'cpu:0', 'sim:7' } }).message)
-    assert.matches('gpu:9', failure(df.device, 'gpu:9', function() end).message)
+    assert.matches('tpu:7', failure(df.Session, { devices = { 'cpu:0', 'tpu:7' } }).message)
+    local elsewhere = df.device('gpu:9', function() return df.placeholder_with_default(1.0) + 1 end)
+    assert.matches('gpu:9', failure(df.run, elsewhere).message)
   end)
 end)
 

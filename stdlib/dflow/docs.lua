@@ -96,8 +96,8 @@ M.families = {
   'map_fn scan foldl foldr while_loop', 'func cond while_loop custom_gradient', 'gradients jacobian hessian jvp hvp check_gradients '
     .. 'custom_gradient checkpoint saved stop_gradient',
   'stop_gradient identity identity_n', 'run start Session default_session stats init '
-    .. 'reset_peak_memory', 'control_dependencies group no_op name_scope device colocate_with '
-    .. 'Graph',
+    .. 'reset_peak_memory', 'control_dependencies group no_op name_scope device devices '
+    .. 'colocate_with Graph',
   'Graph default_graph reset name_scope', 'FIFOQueue PaddingFIFOQueue RandomShuffleQueue '
     .. 'PriorityQueue', 'constant placeholder placeholder_with_default tensor Variable',
   'Variable variable_scope get_variable trainable_variables global_variables assign assign_add assign_sub '

@@ -86,6 +86,7 @@ return function(core, C, own)
   function core.push_scope(g, name) C.df_push_scope(g, name) end
   function core.pop_scope(g) C.df_pop_scope(g) end
   function core.push_device(g, spec) C.df_push_device(g, spec) end
+  function core.set_node_device(g, node, spec) C.df_node_set_device(g, node, spec) end
   function core.pop_device(g) C.df_pop_device(g) end
 
   function core.node_type(g, node) return str(C.df_node_type_of(g, node)) end

@@ -144,6 +144,32 @@ return function(core, C, own)
     return stats_table()
   end
 
+  --- Lines of text whose length is not known before: fill(room, buffer) gives the length.
+  local function text_of(fill)
+    local n = fill(0, nil)
+    if n < 0 then raise() end
+    n = n + 200                      -- it may have grown meanwhile
+    local buffer = new('char[?]', n + 1)
+    return str(buffer, math.min(fill(n + 1, buffer), n))
+  end
+
+  function core.session_devices(s)
+    local p = open(s, 'session')
+    return text_of(function(room, out) return C.df_session_devices(p, room, out) end)
+  end
+  function core.session_report(s)
+    local p = open(s, 'session')
+    return text_of(function(room, out) return C.df_session_report(p, room, out) end)
+  end
+  function core.run_report(r)
+    local p = open(r, 'run')
+    return text_of(function(room, out) return C.df_run_report(p, room, out) end)
+  end
+  function core.session_placement(s, fetches)
+    local p, list = open(s, 'session'), own.pairs_of(fetches)
+    return text_of(function(room, out) return C.df_session_placement(p, #fetches / 2, list, room, out, err) end)
+  end
+
   function core.session_plans(s) return C.df_session_plans(open(s, 'session')) end
 
   function core.session_variable(s, node)

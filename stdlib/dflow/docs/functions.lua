@@ -378,8 +378,16 @@ df.control_dependencies(list, fn)
             return df.control_dependencies({v:assign_add(1)}, function() return v:value() end):eval()
 
 df.device(spec, fn)
-  What fn builds is to be placed on that device, such as 'cpu:0'. Returns what fn returns.
-  example   df.device('cpu:0', function() return df.float32(1) + 1 end)
+  What fn builds is to be placed on that device: 'cpu:0', 'sim:1', TensorFlow's '/device:SIM:1', or a
+  function of a node's op type that returns one. x.device is what was asked for. A device that the
+  session does not have is an error of the run. Returns what fn returns.
+  example   df.device('sim:0', function() return df.float32(1) + 1 end).device
+
+df.devices()
+  The devices of the default session: {{name =, kind =, memory = {in_use =, peak =, limit =}}, …}, in
+  bytes, the host first. 'sim:N' are simulated accelerators, with memory of their own, that every
+  session has which lists no devices; they are there once a graph names them.
+  example   df.devices()[1].name
 
 df.colocate_with(x, fn)
   What fn builds is to be placed where x is. Returns what fn returns.
@@ -465,7 +473,14 @@ df.Session({…})
               numbers as machine code from their first iteration on; 'auto': once they have become
               hot, compiled meanwhile. The results are the same, bit for bit
   option    timeout: number = nil  seconds that a run may take
-  option    devices: list = nil  such as {'cpu:0'}
+  option    devices: list = nil  such as {'cpu:0', 'sim:0', {'sim:1', memory = '64MB', bandwidth =
+              '1GB/s', latency = '5us', speed = 2}}; the first takes what asks for no device
+  option    owners: int = 1  threads that compute the kernels of different devices
+  option    clock: string = 'real'  'virtual': a clock of the simulated devices, by a cost model of
+              flops and bytes: stats().seconds is what such hardware would take
+  option    soft_placement: bool = false  true: what cannot run where it was asked to runs elsewhere
+  option    memory: int or string = nil  a limit for 'cpu:0' while runs go on, such as '512MB'
+  option    save: string = 'keep'  for loops that say nothing: 'keep', 'swap', 'recompute' or 'auto'
   option    kernels: string = nil  'ref': the reference kernels, to compare with
   example   local s = df.Session{threads = 1} return s:run(df.float32(2) * 3)
 
@@ -475,7 +490,8 @@ df.default_session()
 
 df.stats()
   Counters of the default session since it began: runs, nodes_run, dead_tokens, frames,
-  iterations, stack_pushes, stack_pops, memory = {[device] = {in_use, peak, limit}}, swap.
+  iterations, stack_pushes, stack_pops, memory = {[device] = {in_use, peak, limit}}, swap, seconds,
+  transfers = {['cpu:0 -> sim:0'] = {messages, bytes, dead}}.
   example   df.run(df.float32(2) * 3) return df.stats().runs
 
 df.init()

@@ -340,6 +340,15 @@ s:stats()
   Counters since it began, as df.stats().
   example   local s = df.Session{} s:run(df.float32(2) * 3) return s:stats().runs
 
+s:devices()
+  Its devices: {{name =, kind =, memory = {in_use =, peak =, limit =}}, …}, in bytes, the host first.
+  example   return #df.Session{devices = {'cpu:0', 'sim:0'}}:devices()
+
+s:placement(fetches)
+  Where the nodes run that the fetches need: {{node =, op =, device =, why =}, …}.
+  example   local x = df.device('sim:0', function() return df.placeholder_with_default(1.0):sin() end)
+            for _, p in ipairs(df.Session{}:placement(x)) do if p.op == 'Sin' then return p.why end end
+
 s:plans()
   How many plans were compiled so far: one per signature of fetches and feeds.
   example   local x, s = df.float32(2) * 3, df.Session{} s:run(x) s:run(x) return s:plans()

@@ -186,7 +186,15 @@ Graph.__tostring = function(g)
 end
 
 -- ---- operations ------------------------------------------------------------------------------------------------
+--- The device that was asked for; nil for none.
+local function device_of(o)
+  local spec = core.node_device(o.graph.handle, o.node)
+  if spec == '' or spec:sub(1, 1) == '@' then return nil end
+  return require('dflow.front.devices').canonical(spec)
+end
+
 local operation_fields = {
+  device = device_of,
   name = function(o) return core.node_name_of(o.graph.handle, o.node) end,
   type = function(o) return core.node_type(o.graph.handle, o.node) end,
   source = function(o)
@@ -241,6 +249,7 @@ local fields = {
   shape = function(o) return core.output_shape(o.graph.handle, o.node, o.index) end,
   name = function(o) return core.node_name_of(o.graph.handle, o.node) .. ':' .. o.index end,
   op = function(o) return M.operation(o.graph, o.node) end,
+  device = device_of,
   source = function(o)
     local where = core.node_where(o.graph.handle, o.node)
     return where ~= '' and where or nil
@@ -357,16 +366,50 @@ function M.name_scope(name, fn)
   return under(g, core.pop_scope, fn)
 end
 
---- df.device(spec, fn): what fn builds is to be placed there. There is one device now: cpu:0.
+--- What asks for a device now; '' for none.
+local function asked_now(g) return g.asked and g.asked[#g.asked] or '' end
+
+local function under_device(g, spec, fn)
+  g.asked = g.asked or {}
+  g.asked[#g.asked + 1] = spec
+  core.push_device(g.handle, spec)
+  return under(g, function(handle)
+    g.asked[#g.asked] = nil
+    core.pop_device(handle)
+  end, fn)
+end
+
+--- The nodes from `first` on that ask for nothing ask for what choose(type) says, else for `outer`.
+local function choose_devices(g, first, choose, outer)
+  for node = first, core.graph_nodes(g.handle) - 1 do
+    if core.node_device(g.handle, node) == '' then
+      local spec = choose(core.node_type(g.handle, node))
+      if spec ~= nil and type(spec) ~= 'string' then
+        errors.bad('device: the function returned %s for %s; a device such as \'sim:0\', or nil, is expected', errors.describe(spec),
+          core.node_type(g.handle, node))
+      end
+      core.set_node_device(g.handle, node, spec or outer)
+    end
+  end
+end
+
+--- df.device(spec, fn): what fn builds is to be placed there: 'sim:1', TensorFlow's '/device:SIM:1', or a function of a node's op type that
+-- returns one. '' or nil: what stands around it asks for nothing.
 function M.device(spec, fn)
   check_function(fn, 'device')
-  local known = { ['cpu:0'] = true, cpu = true, ['/cpu:0'] = true, ['/device:CPU:0'] = true, [''] = true }
-  if type(spec) ~= 'string' or not (known[spec] or known[spec:lower()]) then
-    errors.bad("there is no device '%s' (devices are: cpu:0)", tostring(spec))
-  end
   local g = M.current()
-  core.push_device(g.handle, 'cpu:0')
-  return under(g, core.pop_device, fn)
+  if type(spec) == 'function' then
+    local first, outer = core.graph_nodes(g.handle), asked_now(g)
+    local function finish(...)
+      choose_devices(g, first, spec, outer)
+      return ...
+    end
+    return finish(under_device(g, '', fn))
+  end
+  if spec ~= nil and type(spec) ~= 'string' then
+    errors.bad("device: a device is a name such as 'sim:0' or a function of an op's type, not %s", errors.describe(spec))
+  end
+  return under_device(g, spec or '', fn)
 end
 
 --- df.control_dependencies(list, fn): what fn builds runs after the operations (or Outputs) of the list.
@@ -404,7 +447,9 @@ function M.colocate_with(x, fn)
   if type(x) ~= 'table' or getmetatable(x) == nil then
     errors.bad('colocate_with takes an Output, an operation or a Variable, not %s', errors.describe(x))
   end
-  return M.device('cpu:0', fn)
+  if rawget(getmetatable(x), 'as_output') then x = getmetatable(x).as_output(x) end
+  if x.node == nil or x.graph == nil then errors.bad('colocate_with takes an Output, an operation or a Variable, not %s', errors.describe(x)) end
+  return under_device(x.graph, '@' .. core.node_name_of(x.graph.handle, x.node), fn)
 end
 
 M.unpack = unpack

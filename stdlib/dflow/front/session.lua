@@ -8,6 +8,7 @@ local nest = require 'dflow.front.nest'
 local convert = require 'dflow.front.convert'
 local gradients = require 'dflow.front.gradients'
 local tensor_array = require 'dflow.front.tensor_array'
+local devices = require 'dflow.front.devices'
 local Variable = require('dflow.front.variable').Variable
 local variable_read = require('dflow.front.variable').as_output
 
@@ -281,16 +282,18 @@ function methods.close(s)
   if s.graph.session == s then s.graph.session = nil end
 end
 
---- Counters since the session began; memory is the process's.
-local function with_memory(stats)
-  local in_use, peak, limit = core.memory()
-  stats.memory = { ['cpu:0'] = { in_use = in_use, peak = peak, limit = limit } }
-  stats.swap = { bytes_out = 0, bytes_in = 0, tensors_out = 0, tensors_in = 0, stall_seconds = 0, resident_bytes = 0 }
-  return stats
+--- Counters since the session began, with what devices did.
+function methods.stats(s)
+  return devices.read_report(core.session_report(s.handle), core.session_stats(s.handle))
 end
 
-function methods.stats(s)
-  return with_memory(core.session_stats(s.handle))
+--- s:devices(): {{name =, kind =, memory = {in_use =, peak =, limit =}}, …}.
+function methods.devices(s) return devices.list(s.handle) end
+
+--- s:placement(fetches): {{node =, op =, device =, why =}, …} of the nodes that a run of them needs.
+function methods.placement(s, fetches)
+  if fetches == nil then errors.bad('placement: there is nothing to fetch') end
+  return devices.placement(s.handle, (prepare(s, fetches)))
 end
 
 --- How many plans were compiled so far.
@@ -317,10 +320,10 @@ Session.__tostring = function(s) return s.closed and 'Session (closed)' or ('Ses
 Session.__close = function(s) s:close() end
 
 -- ---- making sessions ---------------------------------------------------------------------------------------------------------
-local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'kernels' }
+local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'kernels', 'owners', 'clock', 'soft_placement', 'memory', 'save' }
 local engines = { auto = true, tokens = true, native = true, program = true }
 
---- df.Session{graph=, threads=, engine=, timeout=, kernels=, devices=}
+--- df.Session{graph=, threads=, engine=, timeout=, kernels=, devices=, owners=, clock=, soft_placement=, memory=, save=}
 function M.new(opts)
   opts = errors.options(opts, 'Session', known)
   local g = opts.graph or graph.current()
@@ -347,11 +350,7 @@ function M.new(opts)
     words[#words + 1] = ('timeout=%.9g'):format(opts.timeout)
   end
   if opts.kernels ~= nil then words[#words + 1] = 'kernels=' .. tostring(opts.kernels) end
-  if opts.devices ~= nil then
-    for _, d in ipairs(type(opts.devices) == 'table' and opts.devices or { opts.devices }) do
-      if d ~= 'cpu:0' then errors.bad("Session: there is no device '%s' (devices are: cpu:0)", tostring(d)) end
-    end
-  end
+  devices.session_words(opts, words)
   local handle = core.session_new(g.handle, #words > 0 and table.concat(words, ' ') or nil)
   return setmetatable({ handle = handle, graph = g }, Session)
 end
@@ -385,6 +384,11 @@ end
 
 function M.stats()
   return default():stats()
+end
+
+--- df.devices(): those of the default session.
+function M.devices()
+  return default():devices()
 end
 
 --- x:eval(feeds?, opts?) in the default session.
@@ -432,7 +436,7 @@ end
 
 --- Counters of this run.
 function run_methods.stats(r)
-  return with_memory(core.run_stats(r.handle))
+  return devices.read_report(core.run_report(r.handle), core.run_stats(r.handle))
 end
 
 for name, method in pairs(require('dflow.inspect').methods) do run_methods[name] = method end

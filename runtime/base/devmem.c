@@ -1,0 +1,148 @@
+/* devmem.c: bounded memory with a stock of blocks by size. See devmem.h. */
+#include "base/devmem.h"
+
+enum { CLASSES = 112 };
+
+typedef struct block { struct block *next; } block;
+struct dfi_devmem {
+  pthread_mutex_t lock;            /* guards all below; taken for a look, never while make_room runs */
+  int64_t refs;                    /* the owner, and each block in use */
+  int64_t in_use, peak, limit, kept, allocations;
+  block  *free[CLASSES];
+  dfi_devmem_make_room make_room;
+  void   *user;
+};
+
+__thread dfi_devmem *dfi_devmem_here __attribute__((tls_model("initial-exec")));
+
+dfi_devmem *dfi_devmem_new(int64_t limit) {
+  dfi_devmem *a = dfi_xcalloc(1, sizeof *a);
+  pthread_mutex_init(&a->lock, NULL);
+  a->refs = 1;
+  a->limit = limit;
+  return a;
+}
+
+/* Under the lock. */
+static void drop_kept(dfi_devmem *a) {
+  for (int32_t c = 0; c < CLASSES; c++) {
+    for (block *b = a->free[c], *next; b; b = next) { next = b->next; free(b); }
+    a->free[c] = NULL;
+  }
+  a->kept = 0;
+}
+
+/* Under the lock, which it gives back. */
+static void let_go(dfi_devmem *a) {
+  const bool last = --a->refs == 0;
+  if (last) drop_kept(a);
+  pthread_mutex_unlock(&a->lock);
+  if (!last) return;
+  pthread_mutex_destroy(&a->lock);
+  free(a);
+}
+
+void dfi_devmem_release(dfi_devmem *a) {
+  if (!a) return;
+  pthread_mutex_lock(&a->lock);
+  a->make_room = NULL;
+  let_go(a);
+}
+
+int64_t dfi_devmem_takes(int64_t bytes) {
+  const int32_t c = dfi_size_class(bytes);
+  return c < CLASSES ? dfi_size_class_bytes(c) : bytes;
+}
+
+void *dfi_devmem_alloc(dfi_devmem *a, int64_t bytes) {
+  const int32_t c = dfi_size_class(bytes);
+  bytes = dfi_devmem_takes(bytes);
+  pthread_mutex_lock(&a->lock);
+  if (a->limit && a->in_use + bytes > a->limit && a->make_room) {
+    const dfi_devmem_make_room fn = a->make_room;
+    void *user = a->user;
+    const int64_t missing = a->in_use + bytes - a->limit;
+    pthread_mutex_unlock(&a->lock);                    /* making room gives memory back */
+    fn(user, missing);
+    pthread_mutex_lock(&a->lock);
+  }
+  void *p = NULL;
+  if (!a->limit || a->in_use + bytes <= a->limit) {
+    if (c < CLASSES && a->free[c]) {
+      block *b = a->free[c];
+      a->free[c] = b->next;
+      a->kept -= bytes;
+      p = b;
+    } else {
+      if (a->limit && a->in_use + a->kept + bytes > a->limit) drop_kept(a);
+      if (bytes >= INT64_MAX / 2 || posix_memalign(&p, 64, (size_t)bytes)) p = NULL;
+    }
+  }
+  if (p) {
+    a->in_use += bytes;
+    if (a->in_use > a->peak) a->peak = a->in_use;
+    a->allocations++;
+    a->refs++;
+  }
+  pthread_mutex_unlock(&a->lock);
+  return p;
+}
+
+void dfi_devmem_free(dfi_devmem *a, void *p, int64_t bytes) {
+  const int32_t c = dfi_size_class(bytes);
+  bytes = dfi_devmem_takes(bytes);
+  pthread_mutex_lock(&a->lock);
+  a->in_use -= bytes;
+  if (c < CLASSES && (!a->limit || a->in_use + a->kept + bytes <= a->limit)) {
+    block *b = p;
+    b->next = a->free[c];
+    a->free[c] = b;
+    a->kept += bytes;
+  } else free(p);
+  let_go(a);
+}
+
+void dfi_devmem_look(dfi_devmem *a, dfi_devmem_stats *out) {
+  pthread_mutex_lock(&a->lock);
+  *out = (dfi_devmem_stats){ a->in_use, a->peak, a->limit, a->in_use + a->kept, a->allocations };
+  pthread_mutex_unlock(&a->lock);
+}
+
+void dfi_devmem_reset_peak(dfi_devmem *a) {
+  pthread_mutex_lock(&a->lock);
+  a->peak = a->in_use;
+  pthread_mutex_unlock(&a->lock);
+}
+
+void dfi_devmem_on_full(dfi_devmem *a, dfi_devmem_make_room fn, void *user) {
+  pthread_mutex_lock(&a->lock);
+  a->make_room = fn;
+  a->user = user;
+  pthread_mutex_unlock(&a->lock);
+}
+
+int64_t dfi_value_bytes(const df_value *v) {
+  if (v->kind == DF_SCALAR) return dfi_dtype_size[v->dtype];
+  if (v->kind != DF_TENSOR) return 0;
+  const df_tensor *t = v->as.tensor;
+  if (t->dtype != DF_STRING) return t->size * dfi_dtype_size[t->dtype];
+  int64_t sum = 0;
+  for (int64_t i = 0; i < t->size; i++) sum += ((const df_str *)t->data)[i].length;
+  return sum;
+}
+
+bool dfi_value_in(const df_value *v, dfi_devmem *a, df_value *out) {
+  if (v->kind != DF_TENSOR || !dfk_plain(v->dtype) || v->as.tensor->buffer->arena == a) {
+    *out = dfi_value_copy(v);
+    return true;
+  }
+  const df_tensor *t = v->as.tensor;
+  dfi_devmem *before = dfi_devmem_use(a);
+  df_tensor *copy = dfi_tensor_make(t->dtype, t->rank, t->dims);
+  dfi_devmem_use(before);
+  *out = *v;
+  out->as.tensor = copy;
+  if (!copy) { out->kind = DF_EMPTY; return false; }
+  memcpy(copy->data, t->data, (size_t)(t->size * dfi_dtype_size[t->dtype]));
+  return true;
+}

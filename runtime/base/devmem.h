@@ -1,0 +1,31 @@
+/* devmem.h: the memory of a device that has memory of its own.
+ *
+ * An arena is bounded. What is let go stays with the arena, by size, and is handed out again; when the bound is
+ * near it goes back to the system first. A tensor made while an arena is this thread's (dfi_devmem_use) lies in it, and
+ * finds its way back by itself, so an arena lives until its owner and its last tensor are done with it. Any thread.
+ */
+#ifndef DFLOW_DEVMEM_H
+#define DFLOW_DEVMEM_H
+#include "base/internal.h"
+
+typedef struct dfi_devmem_stats { int64_t in_use, peak, limit, reserved, allocations; } dfi_devmem_stats;   /* bytes; reserved: with what is kept for later */
+
+/* limit 0: none. Owned. */
+dfi_devmem *dfi_devmem_new(int64_t limit);
+void  dfi_devmem_release(dfi_devmem *a);
+/* 64-byte aligned; NULL: past the limit, or the system has none. */
+void *dfi_devmem_alloc(dfi_devmem *a, int64_t bytes);
+void  dfi_devmem_free(dfi_devmem *a, void *p, int64_t bytes);
+/* Bytes that an allocation of this size takes. */
+int64_t dfi_devmem_takes(int64_t bytes);
+void  dfi_devmem_look(dfi_devmem *a, dfi_devmem_stats *out);
+void  dfi_devmem_reset_peak(dfi_devmem *a);
+/* Who is asked to make room before an allocation is refused; it frees at least `bytes` of a, or returns false. fn NULL: nobody. */
+typedef bool (*dfi_devmem_make_room)(void *user, int64_t bytes);
+void  dfi_devmem_on_full(dfi_devmem *a, dfi_devmem_make_room fn, void *user);
+/* A value as it lies in an arena (NULL: on the host): itself, retained, where it lies there already, else a copy. Strings and handles stay
+ * where they are. False: there is no room. */
+bool  dfi_value_in(const df_value *v, dfi_devmem *a, df_value *out);
+/* Bytes that a value carries: of numbers, their size; of strings, their letters. */
+int64_t dfi_value_bytes(const df_value *v);
+#endif

@@ -1,0 +1,66 @@
+/* cost.c: how long things take by the virtual clock: a model of flops and bytes, and of nothing else.
+ *
+ * At speed 1 a device computes 100 GF/s and moves 20 GB/s through its memory, whichever takes longer, and a kernel costs 1 µs to begin
+ * with: one core of a laptop. An accelerator is a device of speed 40 or so. The primitives of control flow cost nothing.
+ */
+#include "device/device.h"
+
+static const double flops_per_second = 100e9, bytes_per_second = 20e9, begin_seconds = 1e-6;
+
+double dfi_device_seconds(const dfi_device *d, double flops, double bytes) {
+  const double compute = flops / flops_per_second, memory = bytes / bytes_per_second;
+  return (begin_seconds + (compute > memory ? compute : memory)) / (d->speed > 0 ? d->speed : 1);
+}
+
+/* The slower end is what counts. The host has no links of its own. */
+double dfi_link_seconds(const dfi_device *from, const dfi_device *to, int64_t bytes, double *busy) {
+  double bandwidth = from->bandwidth;
+  if (to->bandwidth > 0 && (bandwidth <= 0 || to->bandwidth < bandwidth)) bandwidth = to->bandwidth;
+  *busy = bandwidth > 0 ? (double)bytes / bandwidth : 0;
+  return *busy + (from->latency > to->latency ? from->latency : to->latency);
+}
+
+static double size_of(const df_kernel *k, int32_t i) { return i < k->nin && k->in[i] ? (double)k->in[i]->size : 1; }
+static double dim_of(const df_kernel *k, int32_t i, int32_t axis) {
+  if (i >= k->nin || !k->in[i] || axis >= k->in[i]->rank) return 1;
+  return (double)k->in[i]->dims[axis < 0 ? k->in[i]->rank + axis : axis];
+}
+
+static double value_size(const df_value *v) { return v->kind == DF_TENSOR ? (double)v->as.tensor->size : 1; }
+
+void dfi_kernel_work(const char *op, const df_kernel *k, double *flops, double *bytes) {
+  double in = 0, out = 0, elements = 0, largest = 1;
+  for (int32_t i = 0; i < k->nin; i++) {
+    if (!k->in[i]) continue;
+    in += (double)k->in[i]->size * df_dtype_bytes(k->in[i]->dtype);
+    elements += (double)k->in[i]->size;
+    if ((double)k->in[i]->size > largest) largest = (double)k->in[i]->size;
+  }
+  for (int32_t i = 0; i < k->nout; i++) {
+    const double n = value_size(&k->out[i]);
+    out += n * df_dtype_bytes(k->out[i].dtype);
+    if (n > largest) largest = n;
+  }
+  *bytes = in + out;
+  *flops = largest;
+  if (!strcmp(op, "MatMul") || !strncmp(op, "BatchMatMul", 11) || !strcmp(op, "Einsum")) {
+    /* a [.., m, k] by b [.., k, n]: 2 m k n = 2 sqrt(|a| |b| |out|), whatever is transposed; of a batch of b of them the root has sqrt(b) in it */
+    const double n = k->nout ? value_size(&k->out[0]) : 1, product = size_of(k, 0) * size_of(k, 1) * n;
+    double batch = 1;
+    for (int32_t d = 0; k->in[0] && d + 2 < k->in[0]->rank; d++) batch *= (double)k->in[0]->dims[d];
+    *flops = 2 * __builtin_sqrt(product / batch);
+  } else if (!strncmp(op, "Conv2D", 6) || !strncmp(op, "DepthwiseConv2d", 15)) {
+    const int32_t filter = strcmp(op, "Conv2DBackpropFilter") ? 1 : 0;      /* h, w, in, out */
+    const double images = strcmp(op, "Conv2D") ? size_of(k, 2) : k->nout ? value_size(&k->out[0]) : 1;
+    *flops = 2 * images * (filter ? dim_of(k, 1, 0) * dim_of(k, 1, 1) * dim_of(k, 1, 2) : 9);
+  } else if (strstr(op, "LSTM") || strstr(op, "GRU")) {
+    *flops = 0;
+    for (int32_t i = 0; i < k->nin; i++)                /* each matrix by as many rows as the batch has */
+      if (k->in[i] && k->in[i]->rank == 2) *flops += 2 * (double)k->in[i]->size;
+    *flops *= dim_of(k, 0, 0) > 1 ? dim_of(k, 0, 0) : 1;
+  } else if (!strcmp(op, "Cholesky") || !strncmp(op, "Matrix", 6) || !strcmp(op, "Qr") || !strcmp(op, "Svd")) {
+    *flops = size_of(k, 0) * dim_of(k, 0, -1);
+  } else if (strstr(op, "Exp") || strstr(op, "Tanh") || strstr(op, "Sigmoid") || strstr(op, "Log") || strstr(op, "Sin") || strstr(op, "Cos") || strstr(op, "Pow")) {
+    *flops = 10 * largest;
+  } else if (elements > largest) *flops = elements;
+}

@@ -1,0 +1,79 @@
+/* device.h: where nodes run and values lie.
+ *
+ * A device is a name, a memory, and the speeds of what it computes with and of the links that lead to it. There are two
+ * kinds here: `cpu`, whose memory is the host's, and `sim`, an accelerator that every machine has: it computes with the CPU's
+ * kernels in an arena of its own, which is bounded, and everything that comes to it or leaves it is a copy over a link. CUDA is to be one more
+ * kind. Devices belong to a session; they are known by their place in its list, 0 being the host, where feeds come from and fetched
+ * values go.
+ *
+ * How a graph is cut (plan/place.c, plan/cut.c). Every node of a plan has a device. An edge between two devices becomes a Transfer, a Send
+ * and its Recv in one node: it takes the token on one side and puts it out on the other, once for each destination however many read it
+ * there, dead tokens too. Its rendezvous key is the paper's (edge, tag): the node, and the record that it fires in. All partitions of a run
+ * are turned by one owner, so they share the tables of frames and iterations: the state machine that the paper gives each partition of a loop is
+ * one record of that table, and a partition takes part in an iteration by the predicate that is sent to its Switches, as there. Nothing waits
+ * for all devices: they are in different iterations, as far apart as parallel_iterations allows.
+ *
+ * Time. With the real clock a message takes as long as its link says, and kernels as long as they take. The virtual clock (engine/timed.c)
+ * is a discrete-event one: tokens run in the order of the time at which they are ready, each device computes one kernel after the other and
+ * each direction of a link carries one message after the other, and how long that takes is dfi_device_seconds and dfi_link_seconds, functions of
+ * shapes alone. So its times are the same wherever, however often and by however many threads the run is made.
+ *
+ * Memory. Kernels of a device with an arena run with the arena as their thread's own, so whatever tensors they make lie there. What does not
+ * fit is an error that names the largest holders (engine/holders.c).
+ */
+#ifndef DFLOW_DEVICE_H
+#define DFLOW_DEVICE_H
+#include "base/devmem.h"
+
+typedef enum dfi_device_kind { DFI_DEVICE_CPU = 0, DFI_DEVICE_SIM, DFI_DEVICE_GPU } dfi_device_kind;
+
+typedef struct dfi_device {
+  char       name[24];             /* 'sim:1' */
+  int32_t    kind, number;
+  double     bandwidth;            /* of its links to and from others, bytes a second; 0: no limit */
+  double     latency;              /* of a message, seconds */
+  double     speed;                /* 1: as the cost model has it */
+  dfi_devmem *arena;                /* NULL: the host's memory */
+} dfi_device;
+
+/* What shall go wrong, for those who try what happens then. */
+typedef struct dfi_fault {
+  int32_t device, from;            /* the device that dies, from -1; or the link that leads from `from` to it */
+  int64_t at;                      /* the n-th message of the link or kernel of the device, from 1 */
+  double  stall;                   /* seconds that the message is late; 0: it never comes */
+} dfi_fault;
+
+enum { DFI_DEVICES_MOST = 1024 };
+typedef struct dfi_devices {
+  int32_t     n;                   /* at[0] is the host, always */
+  dfi_device *at[DFI_DEVICES_MOST];    /* owned; they never move */
+  bool        listed;              /* there are no others than these; else a sim is made when a graph names it */
+  bool        soft;                /* what cannot run where it was asked to runs elsewhere */
+  bool        virtual_clock;
+  int32_t     fallback;            /* where goes what asked for nothing */
+  bool        fallback_asked;      /* somebody said so: DFLOW_DEFAULT_DEVICE */
+  int32_t     owners;
+  uint64_t    scatter;             /* DFLOW_STRESS=devices: seed; 0: off */
+  dfi_fault   fault[16]; int32_t nfaults;
+  pthread_mutex_t lock;            /* guards n and at[] while a device is added */
+} dfi_devices;
+
+void dfi_devices_init(dfi_devices *d);
+void dfi_devices_free(dfi_devices *d);
+/* Takes a device string apart: 'sim:1', 'cpu', '/device:SIM:1', '/job:worker/task:0/device:GPU:1'. *kind and *number are -1 where the string
+ * does not say. False: it is none. Case does not count. */
+bool dfi_device_parse(const char *spec, int32_t *kind, int32_t *number);
+/* The place of a device; -1: there is none. */
+int32_t dfi_device_find(dfi_devices *d, int32_t kind, int32_t number);
+/* The same for a string. A sim that nobody has listed is made where the list is open. -1: err says what there is. An empty string: -2. */
+int32_t dfi_device_of(dfi_devices *d, const char *spec, const char *where, df_error *err);
+/* Adds a device, or changes what it can do. `text`: name,memory=N,bandwidth=N,latency=S,speed=X in bytes and seconds. */
+int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err);
+/* 'sim:1' as a static text of the kind. */
+const char *dfi_device_kind_name(int32_t kind);
+/* cost.c: seconds that a kernel takes on the device, and that a message takes from one to the other: the line is busy for *busy of it. */
+double dfi_device_seconds(const dfi_device *d, double flops, double bytes);
+double dfi_link_seconds(const dfi_device *from, const dfi_device *to, int64_t bytes, double *busy);
+/* cost.c: what a kernel call does, by op and shapes alone. */
+void   dfi_kernel_work(const char *op, const df_kernel *k, double *flops, double *bytes);
+#endif

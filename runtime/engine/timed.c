@@ -1,0 +1,170 @@
+/* timed.c: the virtual clock, a discrete-event simulation that the token engine drives.
+ *
+ * A token is ready when the last of its inputs has come. Tokens run in the order of that time, and those of one time in the order in which they
+ * became ready; each device computes one after the other, each direction of a link carries one after the other, and each takes what the cost
+ * model says. The primitives take no time. An iteration begins when the one `parallel_iterations` before it has ended. Nothing here
+ * looks at a clock, and kernels are never given to workers, so the times of a run are those of its graph, its shapes and its devices.
+ */
+#include "engine/timed.h"
+#include "engine/record.h"
+
+dfi_timed *dfi_timed_new(const dfi_plan *p) {
+  dfi_timed *t = dfi_xcalloc(1, sizeof *t);
+  t->device = dfi_xcalloc(DFI_DEVICES_MOST, sizeof *t->device);
+  t->line = dfi_xcalloc((size_t)p->nlinks + 1, sizeof *t->line);
+  t->given = dfi_xcalloc((size_t)p->ncrossings + 1, sizeof *t->given);
+  return t;
+}
+
+void dfi_timed_free(dfi_timed *t) {
+  if (!t) return;
+  dfi_recorder_free(t->recorder);
+  free(t->device); free(t->line); free(t->given); free(t->heap); free(t->heap_at); free(t);
+}
+
+void dfi_timed_begin(dfi_exec *x) {
+  dfi_timed *t = x->timed;
+  t->now = t->last = 0;
+  t->n = 0;
+  t->serial = 0;
+  memset(t->device, 0, sizeof *t->device * DFI_DEVICES_MOST);
+  memset(t->line, 0, sizeof *t->line * (size_t)(x->plan->nlinks + 1));
+  dfi_timed_grown(x);
+}
+
+void dfi_timed_given(dfi_exec *x, int32_t i, double at) {
+  x->timed->given[i] = at;
+  if (at > x->timed->last) x->timed->last = at;
+}
+
+double dfi_timed_message(dfi_exec *x, int32_t link, double from, int64_t bytes) {
+  const dfi_link *l = &x->plan->link[link];
+  double busy;
+  const double takes = dfi_link_seconds(x->plan->devices->at[l->from], x->plan->devices->at[l->to], bytes, &busy);
+  const double begins = x->timed->line[link] > from ? x->timed->line[link] : from;
+  x->timed->line[link] = begins + busy;
+  if (begins + takes > x->timed->last) x->timed->last = begins + takes;
+  return begins + takes;
+}
+
+/* ---- tokens by time ----------------------------------------------------------------------------------- */
+
+static bool before(const dfi_due *a, const dfi_due *b) { return a->at < b->at || (a->at == b->at && a->serial < b->serial); }
+
+static void put(dfi_timed *t, uint32_t i, dfi_due d) {
+  t->heap[i] = d;
+  t->heap_at[d.place & (t->ring - 1)] = i;
+}
+
+static void rise(dfi_timed *t, uint32_t i, dfi_due d) {
+  for (; i && before(&d, &t->heap[(i - 1) / 2]); i = (i - 1) / 2) put(t, i, t->heap[(i - 1) / 2]);
+  put(t, i, d);
+}
+
+static void sink(dfi_timed *t, uint32_t i, dfi_due d) {
+  for (uint32_t child; (child = 2 * i + 1) < t->n; i = child) {
+    if (child + 1 < t->n && before(&t->heap[child + 1], &t->heap[child])) child++;
+    if (!before(&t->heap[child], &d)) break;
+    put(t, i, t->heap[child]);
+  }
+  put(t, i, d);
+}
+
+void dfi_timed_arrive(dfi_exec *x, dfi_record *r, uint32_t node) {
+  if (x->timed->now > r->when[node]) r->when[node] = x->timed->now;
+  if (x->timed->recorder) dfi_record_edge(x, r, node);
+}
+
+void dfi_timed_queued(dfi_exec *x, uint32_t place, const dfi_record *r, uint32_t node) {
+  dfi_timed *t = x->timed;
+  if (t->n == t->room) t->heap = dfi_xrealloc(t->heap, sizeof *t->heap * (t->room = t->room * 2 + 256));
+  t->n++;
+  rise(t, t->n - 1, (dfi_due){ r->when[node], t->serial++, place });
+}
+
+void dfi_timed_grown(dfi_exec *x) {
+  dfi_timed *t = x->timed;
+  if (t->ring != x->queue_mask + 1) {
+    t->ring = x->queue_mask + 1;
+    t->heap_at = dfi_xrealloc(t->heap_at, sizeof *t->heap_at * t->ring);
+  }
+  for (uint32_t i = 0; i < t->n; i++) t->heap_at[t->heap[i].place & (t->ring - 1)] = i;
+}
+
+void dfi_timed_pick(dfi_exec *x) {
+  dfi_timed *t = x->timed;
+  const uint32_t from = t->heap[0].place;
+  if (from != x->head) {                   /* the token that lies at the head takes its place */
+    dfi_token *a = &x->queue[x->head & x->queue_mask], *b = &x->queue[from & x->queue_mask], token = *a;
+    *a = *b; *b = token;
+    const uint32_t other = t->heap_at[x->head & (t->ring - 1)];
+    t->heap[other].place = from;
+    t->heap_at[from & (t->ring - 1)] = other;
+    t->heap[0].place = x->head;
+    t->heap_at[x->head & (t->ring - 1)] = 0;
+  }
+  t->now = t->heap[0].at;
+}
+
+void dfi_timed_take(dfi_exec *x) {
+  dfi_timed *t = x->timed;
+  const dfi_due last = t->heap[--t->n];
+  if (t->n) sink(t, 0, last);
+}
+
+/* ---- computing --------------------------------------------------------------------------------------------- */
+
+void dfi_timed_compute(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, double flops, double bytes) {
+  dfi_timed *t = x->timed;
+  const dfi_plan *plan = x->plan;
+  double begins = t->now > r->when[p - r->nodes] ? t->now : r->when[p - r->nodes];
+  const uint32_t behind = (uint32_t)(plan->nfeed + plan->nvariables);
+  for (uint32_t i = 0; plan->ncrossings && i < p->nin; i++) {
+    const dfi_operand o = plan->operand[p->in + i];
+    if (DFI_SPACE(o) == DFI_GIVEN && DFI_INDEX(o) >= behind && t->given[DFI_INDEX(o) - behind] > begins) begins = t->given[DFI_INDEX(o) - behind];
+  }
+  if (t->device[p->device] > begins) begins = t->device[p->device];
+  t->now = begins + dfi_device_seconds(plan->devices->at[p->device], flops, bytes);
+  t->device[p->device] = t->now;
+  if (t->recorder) dfi_record_work(x, flops, bytes);
+}
+
+void dfi_timed_call(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, const df_kernel *k) {
+  double flops, bytes;
+  dfi_kernel_work(p->op->type, k, &flops, &bytes);
+  dfi_timed_compute(x, r, p, flops, bytes);
+}
+
+/* ---- iterations ----------------------------------------------------------------------------------------------- */
+
+enum { GATES_AT_MOST = 1 << 16 };          /* a wider window holds nothing back */
+
+void dfi_timed_record(dfi_record *r) {
+  const uint32_t n = r->frame->scope->n;
+  if (!r->when) r->when = dfi_xmalloc(sizeof *r->when * (n + 1));
+  memset(r->when, 0, sizeof *r->when * n);
+  r->ends = 0;
+}
+
+void dfi_timed_iteration_done(dfi_exec *x, dfi_frame *f, const dfi_record *r) {
+  (void)x;
+  if (r->ends > f->ends) f->ends = r->ends;            /* it is not done before the one before it */
+  if (f->window > GATES_AT_MOST) return;
+  if (f->ngates != f->window) {
+    free(f->gate);
+    f->gate = dfi_xcalloc((size_t)f->window, sizeof *f->gate);
+    f->ngates = f->window;
+  }
+  f->gate[r->number % f->ngates] = f->ends;
+}
+
+void dfi_timed_frame_done(dfi_exec *x, dfi_frame *f) {
+  if (f->ends > f->origin->ends) f->origin->ends = f->ends;
+  if (f->ends > x->timed->now) x->timed->now = f->ends;
+}
+
+void dfi_timed_gate(dfi_exec *x, const dfi_frame *f, int64_t n) {
+  if (n < f->window || f->ngates != f->window) return;
+  const double begins = f->gate[(n - f->window) % f->ngates];
+  if (begins > x->timed->now) x->timed->now = begins;
+}

@@ -1,0 +1,395 @@
+/* place.c: which device each node of a plan runs on, and why.
+ *
+ *   1. what was asked for (df.device), where the device has a kernel for the op
+ *   2. a resource (variable, TensorArray, queue) lives where it was asked to, else where its first user was, and all its users run there: an
+ *      operation on it is served where it lives
+ *   3. control flow goes with its values: a Switch, an Exit and a constant Enter with what they take, a cond's Merge with what comes to it, and
+ *      the Enter, Merge and NextIteration of a loop variable with what the body makes of it
+ *   4. anything else where it takes the least time, as estimated: its own (cost.c), and that of what would cross to it and from it
+ *   5. what none of this decides, to the session's first device, or where DFLOW_DEFAULT_DEVICE says
+ *
+ * A constant that nobody placed is wherever it is read. What is fed comes from the host, and fetches go there.
+ */
+#include "plan/place.h"
+#include <stdio.h>
+
+enum { NOWHERE = -1 };
+
+static bool is_handle(df_output o) {
+  const dfi_out *out = &o.node->out[o.index];
+  return out->dtype == DF_RESOURCE || out->dtype == DF_VARIANT || out->ref;
+}
+
+int32_t dfi_plan_device_of(const maker *m, df_output from, dfi_comes how) {
+  if (from.index >= 0 && from.index < from.node->nout && is_handle(from)) return DFI_ANY_DEVICE;
+  const mark *k = &m->mark[from.node->id];
+  switch (how) {
+  case DFI_COMES_FED: return 0;
+  case DFI_COMES_GIVEN: return k->asked ? k->device : DFI_ANY_DEVICE;
+  case DFI_COMES_VARIABLE: case DFI_COMES_CONSTANT: return DFI_ANY_DEVICE;
+  case DFI_COMES_TOKEN:
+    if (!k->given_token) break;
+    if (feed_of(m, from) >= 0) return 0;
+    return k->asked ? k->device : DFI_ANY_DEVICE;
+  case DFI_COMES_LOOP_CONSTANT: break;
+  }
+  return k->device;
+}
+
+static void settle(maker *m, const df_node *n, int32_t device, dfi_why why, int32_t because) {
+  mark *k = &m->mark[n->id];
+  k->device = (int16_t)device;
+  k->why = (uint8_t)why;
+  k->why_node = because;
+}
+
+/* Has the device a kernel for n? An accelerator has none for strings. */
+static bool has_kernel(const dfi_device *d, const df_node *n) {
+  if (d->kind == DFI_DEVICE_CPU || flow_of(n) != DF_PLAIN) return true;
+  for (int32_t i = 0; i < n->nin; i++) if (dfi_dtype(n->in[i]) == DF_STRING) return false;
+  for (int32_t i = 0; i < n->nout; i++) if (n->out[i].dtype == DF_STRING) return false;
+  return true;
+}
+
+/* ---- what was asked for ------------------------------------------------------------------------------------ */
+
+static uint64_t mix(uint64_t h) {
+  h ^= h >> 33; h *= 0xff51afd7ed558ccdu; h ^= h >> 33; h *= 0xc4ceb9fe1a85ec53u;
+  return h ^ h >> 33;
+}
+
+static int32_t no_kernel(maker *m, const df_node *n, const dfi_device *d) {
+  return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "op %s (`%s`) has no kernel for %s, where it was asked to run%s", op_of(n)->type, dfi_node_name((df_node *)n),
+                  d->name, m->devices->soft ? "" : "; soft_placement = true runs it elsewhere");
+}
+
+/* The device that n was asked to run on: NOWHERE for none; -2: err is filled. */
+static int32_t asked_device(maker *m, df_node *n, dfi_why *why) {
+  dfi_devices *d = m->devices;
+  *why = DFI_WHY_ASKED;
+  const char *spec = n->device ? n->device : "";
+  if (spec[0] == '@') {                                /* where another node is */
+    const int32_t other = df_node_by_name(m->graph, spec + 1);
+    if (other >= 0 && m->graph->node[other] != n && m->graph->node[other]->device[0] != '@') { *why = DFI_WHY_COLOCATED; spec = m->graph->node[other]->device; }
+    else spec = "";
+  }
+  int32_t at = -2;
+  df_error unknown;
+  if (spec[0]) {
+    at = dfi_device_of(d, spec, n->where, d->soft ? &unknown : m->err);
+    if (at == -1) {
+      if (!d->soft) return -2;
+      *why = DFI_WHY_SOFT;
+      return d->fallback;
+    }
+  }
+  if (at < 0 && d->scatter && flow_of(n) != DF_CONSTANT) {
+    *why = DFI_WHY_SCATTERED;
+    at = (int32_t)(mix(d->scatter + (uint64_t)n->id * 0x9e3779b97f4a7c15u) % 5);
+    if (at) at = dfi_device_of(d, (const char *[]){ "sim:0", "sim:1", "sim:2", "sim:3" }[at - 1], NULL, m->err);
+    if (at < 0) return -2;
+    return has_kernel(d->at[at], n) ? at : 0;
+  }
+  if (at < 0) return NOWHERE;
+  if (has_kernel(d->at[at], n)) return at;
+  if (!d->soft) return no_kernel(m, n, d->at[at]), -2;
+  *why = DFI_WHY_SOFT;
+  return 0;
+}
+
+/* ---- resources --------------------------------------------------------------------------------------------- */
+
+/* The input that carries the resource that n is about; -1: none. A Merge's is its first. */
+static int32_t handle_input(const maker *m, const df_node *n) {
+  for (int32_t i = 0; i < n->nin; i++) if (is_handle(n->in[i]) && feed_of(m, n->in[i]) < 0) return i;
+  return -1;
+}
+
+/* Who made the resource that n is about; n itself when it makes one or has none. owner[]: by id, filled as it is found. */
+static int32_t owner_of(const maker *m, df_node *n, int32_t *owner) {
+  df_node *at = n;
+  int32_t patience = 100000, i;
+  while (owner[at->id] < 0 && (i = handle_input(m, at)) >= 0 && --patience) at = at->in[i].node;
+  const int32_t found = owner[at->id] < 0 ? at->id : owner[at->id];
+  for (df_node *k = n; k->id != at->id && owner[k->id] < 0 && (i = handle_input(m, k)) >= 0; k = k->in[i].node) owner[k->id] = found;
+  owner[at->id] = found;
+  return found;
+}
+
+static void place_resources(maker *m, const int32_t *asked, const dfi_why *why, int32_t *owner) {
+  for (int32_t i = 0; i < m->nids; i++) owner[i] = -1;
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    df_node *n = dfi_plan_node(m, m->needed[i]);
+    const bool makes = n->nout && is_handle((df_output){ n, 0 });
+    if (handle_input(m, n) < 0 && !makes) continue;
+    const int32_t of = owner_of(m, n, owner);
+    mark *own = &m->mark[of];
+    if (own->device != NOWHERE) continue;
+    if (asked[of] >= 0) settle(m, m->graph->node[of], asked[of], why[of], -1);
+    else if (asked[n->id] >= 0 && flow_of(n) == DF_PLAIN) settle(m, m->graph->node[of], asked[n->id], DFI_WHY_RESOURCE, n->id);
+  }
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    df_node *n = dfi_plan_node(m, m->needed[i]);
+    if (owner[n->id] < 0) continue;
+    const mark *own = &m->mark[owner[n->id]];
+    if (own->device == NOWHERE) settle(m, m->graph->node[owner[n->id]], m->devices->fallback, DFI_WHY_DEFAULT, -1);
+    if (n->id != owner[n->id]) settle(m, n, own->device, DFI_WHY_RESOURCE, owner[n->id]);
+  }
+}
+
+/* ---- control flow goes with its values ----------------------------------------------------------------------- */
+
+static int32_t device_at(const maker *m, df_output o, int32_t *because) {
+  const df_output from = dfi_plan_origin(m, o);
+  *because = from.node->id;
+  if (feed_of(m, from) >= 0) return 0;
+  if (flow_of(from.node) == DF_CONSTANT && !m->mark[from.node->id].asked) return NOWHERE;
+  return m->mark[from.node->id].device;
+}
+
+static bool follow(maker *m, const df_node *n, df_output o) {
+  int32_t because, d = device_at(m, o, &because);
+  if (d == NOWHERE) return false;
+  settle(m, n, d, DFI_WHY_FLOW, because);
+  return true;
+}
+
+static bool is_loop_merge(const df_node *n) {
+  return flow_of(n) == DF_MERGE && n->nin == 2 && flow_of(n->in[1].node) == DF_NEXT_ITERATION;
+}
+
+/* A loop variable lives where the body makes it; one that the body leaves as it is, where it comes from. */
+static bool place_variable(maker *m, df_node *merge) {
+  df_node *next = merge->in[1].node, *enter = dfi_plan_origin(m, merge->in[0]).node;
+  if (feed_of(m, merge->in[1]) >= 0 || flow_of(next) != DF_NEXT_ITERATION) return false;
+  df_output made = dfi_plan_origin(m, next->in[0]);
+  if (flow_of(made.node) == DF_SWITCH && dfi_plan_origin(m, made.node->in[0]).node == merge) made = flow_of(enter) == DF_ENTER ? enter->in[0] : made;
+  int32_t because, d = device_at(m, made, &because);
+  if (d == NOWHERE) return false;
+  settle(m, merge, d, DFI_WHY_FLOW, because);
+  settle(m, next, d, DFI_WHY_FLOW, because);
+  if (flow_of(enter) == DF_ENTER && m->mark[enter->id].needed) settle(m, enter, d, DFI_WHY_FLOW, because);
+  return true;
+}
+
+/* True: n is settled now. */
+static bool place_flow(maker *m, df_node *n) {
+  switch (flow_of(n)) {
+  case DF_SWITCH: case DF_EXIT: return follow(m, n, n->in[0]);
+  case DF_ENTER: return dfi_plan_is_loop_constant(n) ? follow(m, n, n->in[0]) : false;
+  case DF_MERGE:
+    if (is_loop_merge(n)) return place_variable(m, n);
+    for (int32_t i = 0; i < n->nin; i++) if (follow(m, n, n->in[i])) return true;
+    return false;
+  default: return false;
+  }
+}
+
+static bool is_flow(const df_node *n) {
+  const df_flow f = flow_of(n);
+  return f == DF_SWITCH || f == DF_EXIT || f == DF_ENTER || f == DF_MERGE || f == DF_NEXT_ITERATION;
+}
+
+/* ---- the rest: where it takes the least time --------------------------------------------------------------------- */
+
+typedef struct users { int32_t *first, *at; uint8_t *fetched; } users;
+
+static users find_users(maker *m) {
+  users u = { dfi_xcalloc((size_t)m->nids + 2, sizeof *u.first), NULL, dfi_xcalloc((size_t)m->nids + 1, 1) };
+  for (int32_t pass = 0; pass < 2; pass++) {
+    int32_t *fill = u.at ? dfi_xmalloc(sizeof *fill * ((size_t)m->nids + 1)) : NULL;
+    if (fill) memcpy(fill, u.first, sizeof *fill * (size_t)m->nids);
+    for (int32_t i = 0; i < m->nneeded; i++) {
+      df_node *n = dfi_plan_node(m, m->needed[i]);
+      if (dfi_plan_passes_on(n) && !m->mark[n->id].stays) continue;
+      for (int32_t j = 0; j < n->nin; j++) {
+        const df_output from = dfi_plan_origin(m, n->in[j]);
+        if (fill) u.at[fill[from.node->id]++] = n->id;
+        else u.first[from.node->id + 1]++;
+      }
+    }
+    if (!fill) {
+      for (int32_t i = 0; i < m->nids; i++) u.first[i + 1] += u.first[i];
+      u.at = dfi_xmalloc(sizeof *u.at * (size_t)(u.first[m->nids] + 1));
+    }
+    free(fill);
+  }
+  for (int32_t i = 0; i < m->plan->nfetch; i++) {
+    const int32_t *pair = m->plan->signature + 2 * i;
+    if (pair[1] >= 0) u.fetched[dfi_plan_origin(m, (df_output){ m->graph->node[pair[0]], pair[1] }).node->id] = 1;
+  }
+  return u;
+}
+
+/* Bytes of an output as far as its shape is known. */
+static double bytes_of(df_output o) {
+  const dfi_shape *s = dfi_shape_at(o);
+  double n = 1;
+  for (int32_t d = 0; d < s->rank; d++) n *= s->dims[d] < 0 ? 32 : (double)s->dims[d];
+  return n * dfi_dtype_size[dfi_dtype(o)];
+}
+
+static double crossing_seconds(const maker *m, int32_t from, int32_t to, double bytes) {
+  double busy;
+  return from == to ? 0 : dfi_link_seconds(m->devices->at[from], m->devices->at[to], (int64_t)bytes, &busy) + 1e-6 + bytes / 10e9;
+}
+
+/* What it costs to run n on device d, and to bring it what it takes and give others what it makes, as far as these are placed. */
+static double seconds_on(const maker *m, const users *u, const df_node *n, int32_t d) {
+  double sum = 0, moved = 0, because = 0;
+  for (int32_t i = 0; i < n->nin; i++) {
+    int32_t unused, at = device_at(m, n->in[i], &unused);
+    moved += bytes_of(n->in[i]);
+    if (at != NOWHERE && !is_handle(n->in[i])) sum += crossing_seconds(m, at, d, bytes_of(n->in[i]));
+  }
+  for (int32_t i = 0; i < n->nout; i++) because += bytes_of((df_output){ (df_node *)n, i });
+  uint64_t seen = 0;                                   /* it crosses once for each destination */
+  for (int32_t i = u->first[n->id]; i < u->first[n->id + 1]; i++) {
+    const int32_t at = m->mark[u->at[i]].device;
+    if (at == NOWHERE || (at < 64 && seen >> at & 1)) continue;
+    if (at < 64) seen |= 1ull << at;
+    sum += crossing_seconds(m, d, at, because);
+  }
+  if (u->fetched[n->id] && !(seen & 1)) sum += crossing_seconds(m, d, 0, because);
+  return sum + dfi_device_seconds(m->devices->at[d], (moved + because) / 4, moved + because);
+}
+
+static bool place_cheapest(maker *m, const users *u, df_node *n) {
+  int32_t candidate[16], nc = 0, because[16], unused;
+  candidate[nc] = m->devices->fallback; because[nc++] = -1;
+  bool any = false;
+  const int32_t nusers = u->first[n->id + 1] - u->first[n->id];
+  for (int32_t i = 0; i < n->nin + nusers; i++) {
+    int32_t d, of;
+    if (i < n->nin) d = is_handle(n->in[i]) ? NOWHERE : device_at(m, n->in[i], &unused), of = n->in[i].node->id;
+    else of = u->at[u->first[n->id] + i - n->nin], d = m->mark[of].device;
+    if (d == NOWHERE) continue;
+    any = true;
+    bool there = false;
+    for (int32_t c = 0; c < nc; c++) there |= candidate[c] == d;
+    if (!there && nc < 16 && has_kernel(m->devices->at[d], n)) { candidate[nc] = d; because[nc++] = of; }
+  }
+  if (!any) return false;
+  if (!has_kernel(m->devices->at[candidate[0]], n)) { settle(m, n, 0, DFI_WHY_HOST, -1); return true; }
+  int32_t best = 0;
+  double least = seconds_on(m, u, n, candidate[0]);
+  for (int32_t c = 1; c < nc; c++) {
+    const double s = seconds_on(m, u, n, candidate[c]);
+    if (s < least * 0.999) { least = s; best = c; }
+  }
+  if (nc == 1) settle(m, n, candidate[0], DFI_WHY_DEFAULT, -1);
+  else settle(m, n, candidate[best], DFI_WHY_BYTES, because[best]);
+  return true;
+}
+
+static bool takes_something_placed(const maker *m, const df_node *n) {
+  int32_t unused;
+  for (int32_t i = 0; i < n->nin; i++) if (!is_handle(n->in[i]) && device_at(m, n->in[i], &unused) != NOWHERE) return true;
+  return false;
+}
+
+/* A loop variable that nothing around it says anything of, such as a counter. */
+static void settle_variable(maker *m, df_node *merge) {
+  df_node *made = dfi_plan_origin(m, merge->in[1].node->in[0]).node;
+  settle(m, merge, m->devices->fallback, DFI_WHY_DEFAULT, -1);
+  settle(m, merge->in[1].node, m->devices->fallback, DFI_WHY_DEFAULT, -1);
+  if (m->mark[made->id].device == NOWHERE && flow_of(made) == DF_PLAIN) settle(m, made, m->devices->fallback, DFI_WHY_DEFAULT, -1);
+}
+
+static void place_rest(maker *m) {
+  const users u = find_users(m);
+  for (int32_t pass = 0; pass < 4; pass++)
+    for (int32_t i = 0; i < m->nneeded; i++) {
+      df_node *n = dfi_plan_node(m, m->needed[i]);
+      if (m->mark[n->id].device != NOWHERE) continue;
+      if (is_flow(n)) {
+        if (!place_flow(m, n) && pass == 1 && is_loop_merge(n)) settle_variable(m, n);
+      } else if (!m->devices->fallback_asked && (pass > 0 || takes_something_placed(m, n))) place_cheapest(m, &u, n);
+    }
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    df_node *n = dfi_plan_node(m, m->needed[i]);
+    if (m->mark[n->id].device != NOWHERE || is_flow(n)) continue;
+    const bool can = has_kernel(m->devices->at[m->devices->fallback], n);
+    settle(m, n, can ? m->devices->fallback : 0, can ? DFI_WHY_DEFAULT : DFI_WHY_HOST, -1);
+  }
+  for (int32_t pass = 0; pass < 8; pass++)
+    for (int32_t i = 0; i < m->nneeded; i++) {
+      df_node *n = dfi_plan_node(m, m->needed[i]);
+      if (m->mark[n->id].device == NOWHERE && is_flow(n)) place_flow(m, n);
+    }
+  free(u.first); free(u.at); free(u.fetched);
+}
+
+/* The Enter, Merge and NextIteration of a loop variable that is delivered for must be together, whatever was found for each; what was not
+ * reached goes to the first device. */
+static void join_variables(maker *m) {
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    df_node *n = dfi_plan_node(m, m->needed[i]);
+    if (m->mark[n->id].device == NOWHERE) settle(m, n, m->devices->fallback, DFI_WHY_DEFAULT, -1);
+  }
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    df_node *n = dfi_plan_node(m, m->needed[i]);
+    if (!is_loop_merge(n)) continue;
+    const mark *k = &m->mark[n->id];
+    for (int32_t j = 0; j < 2; j++) {
+      df_node *by = dfi_plan_origin(m, n->in[j]).node;
+      if (flow_of(by) == DF_ENTER || flow_of(by) == DF_NEXT_ITERATION) settle(m, by, k->device, (dfi_why)k->why, k->why_node);
+    }
+  }
+}
+
+static bool of_function(const df_node *n) {
+  const df_flow f = flow_of(n);
+  return f == DF_CALL || f == DF_FUNCTION_BEGIN || f == DF_FUNCTION_ARG || f == DF_FUNCTION_RETURN;
+}
+
+/* Nobody asked for anything, and there is nothing to choose from. */
+static bool nothing_to_place(const maker *m) {
+  const dfi_devices *d = m->devices;
+  if (!d) return true;
+  if (d->scatter || d->fallback || d->n > 1) return false;
+  for (int32_t i = 0; i < m->nneeded; i++) if (dfi_plan_node(m, m->needed[i])->device[0]) return false;
+  return true;
+}
+
+int32_t dfi_plan_place_nodes(maker *m) {
+  if (nothing_to_place(m)) return DF_OK;
+  int32_t *asked = dfi_xmalloc(sizeof *asked * ((size_t)m->nids + 1)), *owner = dfi_xmalloc(sizeof *owner * ((size_t)m->nids + 1)), status = DF_OK;
+  dfi_why *why = dfi_xmalloc(sizeof *why * ((size_t)m->nids + 1));
+  for (int32_t i = 0; i < m->nids; i++) { asked[i] = NOWHERE; m->mark[i].device = NOWHERE; }
+  for (int32_t i = 0; i < m->nneeded && !status; i++) {
+    df_node *n = dfi_plan_node(m, m->needed[i]);
+    asked[n->id] = asked_device(m, n, &why[n->id]);
+    if (asked[n->id] == -2) status = m->err->code;
+  }
+  if (!status) place_resources(m, asked, why, owner);
+  for (int32_t i = 0; i < m->nneeded && !status; i++) {
+    df_node *n = dfi_plan_node(m, m->needed[i]);
+    mark *k = &m->mark[n->id];
+    if (k->device != NOWHERE) continue;
+    if (of_function(n)) settle(m, n, m->devices->fallback, DFI_WHY_FUNCTION, -1);
+    else if (flow_of(n) == DF_FEED) settle(m, n, 0, DFI_WHY_FED, -1);
+    else if (asked[n->id] >= 0 && (!is_flow(n) || m->devices->scatter)) {
+      k->asked = why[n->id] != DFI_WHY_SCATTERED || flow_of(n) != DF_CONSTANT;
+      settle(m, n, asked[n->id], why[n->id], -1);
+    } else if (flow_of(n) == DF_CONSTANT && n->ncontrol == 0) settle(m, n, m->devices->fallback, DFI_WHY_CONSTANT, -1);
+  }
+  if (!status) {
+    place_rest(m);
+    join_variables(m);
+    for (int32_t i = 0; i < m->nneeded; i++) {
+      df_node *n = dfi_plan_node(m, m->needed[i]);
+      mark *k = &m->mark[n->id];
+      if (k->device) m->cut = true;
+      if (!dfi_plan_passes_on(n) || !k->asked || k->why != DFI_WHY_ASKED) continue;
+      int32_t because, at = device_at(m, n->in[0], &because);
+      k->stays = at != NOWHERE && at != k->device && flow_of(n) != DF_LOOP_COND && !is_handle(n->in[0]);
+    }
+    for (int32_t i = 0; i < m->nneeded; i++) {           /* what has no token is where its value is */
+      df_node *n = dfi_plan_node(m, m->needed[i]);
+      if (dfi_plan_passes_on(n) && !m->mark[n->id].stays) follow(m, n, n->in[0]);
+    }
+  }
+  free(asked); free(owner); free(why);
+  return status;
+}

@@ -1,0 +1,21 @@
+/* place.h: where each node of a plan runs, and why. */
+#ifndef DFLOW_PLAN_PLACE_H
+#define DFLOW_PLAN_PLACE_H
+#include "plan/make.h"
+
+enum { DFI_ANY_DEVICE = -1 };
+
+/* Gives every needed node its device: mark.device, mark.why, mark.why_node. */
+int32_t dfi_plan_place_nodes(maker *m);
+/* Where a value is, for a reader on device d: DFI_ANY_DEVICE when it may be read from anywhere. */
+int32_t dfi_plan_device_of(const maker *m, df_output from, dfi_comes how);
+/* The place of a link among the plan's; made when it is new. */
+int32_t dfi_plan_link(dfi_plan *p, int32_t from, int32_t to);
+/* cut.c: puts Transfers where values cross; after it dfi_plan_across finds them. */
+void dfi_plan_cut(maker *m);
+/* What a reader on device d reads instead of `from` (index -1: a control token of its node): itself where it does not cross. *given: a place
+ * among what is given and crosses when the run begins, or -1. */
+df_output dfi_plan_across(const maker *m, df_output from, dfi_comes how, int32_t d, int32_t *given);
+/* For one that reads no value but waits: what it waits for instead of `from`, of which it would wait for `index`; *index then says for what. */
+df_output dfi_plan_control_across(const maker *m, df_output from, int32_t *index, int32_t d);
+#endif

@@ -1,0 +1,116 @@
+/* devices.c: a session's devices and where its runs' nodes are, as others see them: texts of lines, which bindings hand on as they are.
+ */
+#include "session/session.h"
+#include "engine/transfer.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+/* ---- text that may be longer than its room -------------------------------------------------------------- */
+
+typedef struct text { char *at; size_t room, n; } text;
+
+static void __attribute__((format(printf, 2, 3))) say(text *t, const char *format, ...) {
+  va_list a;
+  va_start(a, format);
+  const int n = vsnprintf(t->n < t->room ? t->at + t->n : NULL, t->n < t->room ? t->room - t->n : 0, format, a);
+  va_end(a);
+  if (n > 0) t->n += (size_t)n;
+}
+
+/* ---- what runs did ------------------------------------------------------------------------------------------ */
+
+static dfi_tally_link *link_of(dfi_tally *t, uint16_t from, uint16_t to) {
+  for (int32_t i = 0; i < t->nlinks; i++) if (t->link[i].from == from && t->link[i].to == to) return &t->link[i];
+  t->link = dfi_xrealloc(t->link, sizeof *t->link * (size_t)(t->nlinks + 1));
+  t->link[t->nlinks] = (dfi_tally_link){ .from = from, .to = to };
+  return &t->link[t->nlinks++];
+}
+
+void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
+  const dfi_plan *p = x->plan;
+  t->seconds += x->seconds;
+  for (int32_t i = 0; i < p->nlinks; i++) {
+    dfi_tally_link *l = link_of(t, p->link[i].from, p->link[i].to);
+    l->messages += x->traffic[i].messages;
+    l->dead += x->traffic[i].dead;
+    l->bytes += x->traffic[i].bytes;
+  }
+}
+
+void dfi_tally_free(dfi_tally *t) { free(t->link); }
+
+static void say_memory(text *t, const dfi_device *v, int64_t cpu_limit) {
+  int64_t in_use, peak, limit;
+  if (v->arena) {
+    dfi_devmem_stats s;
+    dfi_devmem_look(v->arena, &s);
+    in_use = s.in_use; peak = s.peak; limit = s.limit;
+  } else df_memory(&in_use, &peak, &limit, NULL);
+  if (!v->arena && cpu_limit) limit = cpu_limit;
+  say(t, "memory %s %lld %lld %lld\n", v->name, (long long)in_use, (long long)peak, (long long)limit);
+}
+
+size_t dfi_tally_text(const dfi_tally *tally, dfi_devices *d, int64_t cpu_limit, char *out, size_t room) {
+  text t = { out, room, 0 };
+  say(&t, "seconds %.17g\n", tally->seconds);
+  for (int32_t i = 0; i < d->n; i++) say_memory(&t, d->at[i], cpu_limit);
+  for (int32_t i = 0; i < tally->nlinks; i++) {
+    const dfi_tally_link *l = &tally->link[i];
+    say(&t, "transfer %s -> %s %lld %lld %lld\n", d->at[l->from]->name, d->at[l->to]->name, (long long)l->messages, (long long)l->bytes, (long long)l->dead);
+  }
+  const dfi_swap *s = &tally->swap;
+  say(&t, "swap %lld %lld %lld %lld %lld %.17g\n", (long long)s->bytes_out, (long long)s->bytes_in, (long long)s->tensors_out, (long long)s->tensors_in,
+      (long long)s->resident_bytes, s->stall_seconds);
+  return t.n;
+}
+
+int32_t df_session_report(df_session *s, int32_t room, char *out) {
+  pthread_mutex_lock(&s->lock);
+  const size_t n = dfi_tally_text(&s->tally, &s->devices, s->memory_limit, out, room > 0 ? (size_t)room : 0);
+  pthread_mutex_unlock(&s->lock);
+  return (int32_t)n;
+}
+
+int32_t df_session_devices(df_session *s, int32_t room, char *out) {
+  text t = { out, room > 0 ? (size_t)room : 0, 0 };
+  for (int32_t i = 0; i < s->devices.n; i++) {
+    say(&t, "%s ", dfi_device_kind_name(s->devices.at[i]->kind));
+    say_memory(&t, s->devices.at[i], s->memory_limit);
+  }
+  return (int32_t)t.n;
+}
+
+/* ---- where nodes are ------------------------------------------------------------------------------------------- */
+
+static void say_why(text *t, const dfi_plan *p, const struct dfi_place *at) {
+  const char *name = at->because >= 0 && at->because < p->graph->n ? dfi_node_name(p->graph->node[at->because]) : "";
+  const char *asked = p->graph->node[at->node]->device;
+  switch ((dfi_why)at->why) {
+  case DFI_WHY_ASKED: say(t, "asked for (%s)", asked); break;
+  case DFI_WHY_COLOCATED: say(t, "asked to be with `%s`", asked[0] == '@' ? asked + 1 : asked); break;
+  case DFI_WHY_RESOURCE: say(t, "with the resource of `%s`", name); break;
+  case DFI_WHY_FLOW: say(t, "control flow goes with its value, of `%s`", name); break;
+  case DFI_WHY_BYTES: say(t, "nothing asked for; it is estimated to take the least time, %s%s%s", name[0] ? "beside `" : "with what it needs here", name, name[0] ? "`" : ""); break;
+  case DFI_WHY_HOST: say(t, "there is a kernel for it on the host alone"); break;
+  case DFI_WHY_SOFT: say(t, "asked for %s, which cannot run it: soft placement", asked); break;
+  case DFI_WHY_CONSTANT: say(t, "a constant: wherever it is read"); break;
+  case DFI_WHY_FED: say(t, "fed from the host"); break;
+  case DFI_WHY_SCATTERED: say(t, "DFLOW_STRESS=devices"); break;
+  case DFI_WHY_FUNCTION: say(t, "frames of functions are on the default device"); break;
+  case DFI_WHY_DEFAULT: say(t, "nothing asked for: the default device"); break;
+  }
+}
+
+int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t room, char *out, df_error *err) {
+  text t = { out, room > 0 ? (size_t)room : 0, 0 };
+  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, 0, NULL, err);
+  if (!p) return -1;
+  for (int32_t i = 0; i < p->nplaces; i++) {
+    const struct dfi_place *at = &p->place[i];
+    df_node *n = p->graph->node[at->node];
+    say(&t, "%s\t%s\t%s\t%d\t", dfi_node_name(n), dfi_op_info_at(n->op)->op->type, s->devices.at[at->device]->name, n->id);
+    say_why(&t, p, at);
+    say(&t, "\n");
+  }
+  return (int32_t)t.n;
+}

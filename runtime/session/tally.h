@@ -1,0 +1,21 @@
+/* tally.h: what a run did with devices: how long it took, what went over which link, what was swapped. */
+#ifndef DFLOW_TALLY_H
+#define DFLOW_TALLY_H
+#include "device/device.h"
+
+typedef struct dfi_tally_link { uint16_t from, to; int64_t messages, dead, bytes; } dfi_tally_link;
+typedef struct dfi_swap { int64_t bytes_out, bytes_in, tensors_out, tensors_in, resident_bytes; double stall_seconds; } dfi_swap;
+typedef struct dfi_tally {
+  double   seconds;
+  dfi_tally_link *link; int32_t nlinks;
+  dfi_swap swap;
+} dfi_tally;
+
+struct dfi_exec;
+/* Adds what x has counted so far. */
+void   dfi_tally_add(dfi_tally *t, const struct dfi_exec *x);
+void   dfi_tally_free(dfi_tally *t);
+/* Lines for those who show it: `seconds 0.5`, `memory cpu:0 in_use peak limit`, `transfer cpu:0 -> sim:0 messages bytes dead`, `swap …`. The length; as
+ * much of it as fits `room` is written. */
+size_t dfi_tally_text(const dfi_tally *t, dfi_devices *d, int64_t cpu_limit, char *out, size_t room);
+#endif

@@ -1,0 +1,338 @@
+--- Graphs and loops cut over devices: placement, transfers, memory, the virtual clock.
+local df = require 'dflow'
+
+local function on(spec, fn) return df.device(spec, fn) end
+
+--- Runs and gives the result and the counters.
+local function counted(s, fetches, feeds)
+  local h = s:start(fetches, feeds)
+  local result = h:wait()
+  return result, h:stats()
+end
+
+local function fails(fn, ...)
+  local ok, err = pcall(fn, ...)
+  assert(not ok, 'it did not fail')
+  return err
+end
+
+describe('devices', function()
+  before_each(function() df.reset() end)
+
+  it('are those of the default session: the host', function()
+    local list = df.devices()
+    assert.equal('cpu:0', list[1].name)
+    assert.equal('cpu', list[1].kind)
+    assert.is_number(list[1].memory.in_use)
+    assert.is_number(list[1].memory.peak)
+  end)
+
+  it('are made when a graph names them, in a session that lists none', function()
+    local x = on('sim:3', function() return df.constant{ 1.0, 2.0 } * 2 end)
+    assert.same({ 2, 4 }, df.run(x):totable())
+    local list = df.devices()
+    assert.equal('sim:3', list[#list].name)
+    assert.equal('sim', list[#list].kind)
+    assert.is_true(list[#list].memory.limit > 0)
+  end)
+
+  it('are asked for by name, in TensorFlow\'s long form, and by a function of the op type', function()
+    local a = on('sim:1', function() return df.constant(1.0) + 1 end)
+    local b = on('/job:worker/task:0/device:SIM:1', function() return df.constant(1.0) + 1 end)
+    local c = on('/device:SIM:1', function() return df.constant(1.0) + 1 end)
+    local d, e = on(function(type) return type == 'Add' and 'sim:1' or nil end, function()
+      local sum = df.constant(1.0) + df.placeholder_with_default(2.0)
+      return sum, sum * 2
+    end)
+    assert.same({ 'sim:1', 'sim:1', 'sim:1', 'sim:1' }, { a.device, b.device, c.device, d.device })
+    assert.is_nil(e.device)
+    assert.equal('sim:1', a.op.device)
+    assert.is_nil(df.constant(1).device)
+  end)
+
+  it('that stand around others give way to them, and come back', function()
+    local x = df.placeholder('float32', {})
+    local a, b, c, d = on('sim:0', function()
+      local first = x + 1
+      local second = on('sim:1', function() return x + 2 end)
+      local none = on('', function() return x + 3 end)
+      return first, second, none, x + 4
+    end)
+    assert.same({ 'sim:0', 'sim:1', 'sim:0' }, { a.device, b.device, d.device })
+    assert.is_nil(c.device)
+  end)
+
+  it('that nobody has are an error when the run begins, with the line', function()
+    local x = on('sim:9', function() return df.placeholder('float32', {}) + 1 end)
+    local s = df.Session{ devices = { 'cpu:0', 'sim:0' } }
+    local err = fails(s.run, s, x, { [x.op.inputs[1]] = 1 })
+    assert.equal('invalid_argument', err.code)
+    assert.matches("there is no device 'sim:9'", tostring(err))
+    assert.matches('cpu:0, sim:0', tostring(err))
+    assert.matches('devices_spec.lua:', err.source)
+    local y = on('tpu:0', function() return df.placeholder_with_default(1.0) + 1 end)
+    err = fails(df.run, y)
+    assert.equal('invalid_argument', err.code)
+    assert.matches("'tpu:0'", tostring(err))
+  end)
+
+  it('without a kernel for an op are an error that names both, or run it elsewhere under soft placement', function()
+    local text = df.placeholder('string', {})
+    local joined = on('sim:0', function() return df.string_join{ text, text } end)
+    local s = df.Session{ devices = { 'cpu:0', 'sim:0' } }
+    local err = fails(s.run, s, joined, { [text] = 'a' })
+    assert.equal('invalid_argument', err.code)
+    assert.matches('StringJoin', tostring(err))
+    assert.matches('sim:0', tostring(err))
+    local soft = df.Session{ devices = { 'cpu:0', 'sim:0' }, soft_placement = true }
+    assert.equal('aa', soft:run(joined, { [text] = 'a' }))
+    local elsewhere = on('sim:5', function() return df.placeholder_with_default(3.0) * 2 end)
+    assert.equal(6, soft:run(elsewhere))
+  end)
+
+  it('are described by options that are checked', function()
+    for _, case in ipairs{
+      { { devices = { 'gpux' } }, 'gpux' }, { { devices = {} }, 'devices is a list' }, { { devices = { { 'sim:0', memory = '12 parsecs' } } }, 'memory of sim:0' },
+      { { devices = { { 'sim:0', bandwidth = -1 } } }, 'bandwidth' }, { { devices = { { 'sim:0', latency = '5 weeks' } } }, 'latency' },
+      { { devices = { { 'sim:0', colour = 1 } } }, "no option 'colour'" }, { { devices = { 'sim:0', 'sim:0' } }, 'twice' }, { { devices = { 7 } }, 'devices%[1%]' },
+      { { owners = 0 }, 'owners' }, { { clock = 'sundial' }, 'clock' }, { { soft_placement = 1 }, 'soft_placement' }, { { memory = 'much' }, 'memory' },
+      { { save = 'maybe' }, 'save' }, { { devices = { { 'sim:0', speed = 0 } } }, 'speed' },
+    } do
+      local err = fails(df.Session, case[1])
+      assert.equal('invalid_argument', err.code)
+      assert.matches(case[2], tostring(err))
+    end
+    local s = df.Session{ devices = { 'cpu:0', { 'sim:1', memory = '64KB', bandwidth = '1GB/s', latency = '5us', speed = 2.5 } } }
+    assert.equal(65536, s:stats().memory['sim:1'].limit)
+  end)
+end)
+
+describe('what crosses', function()
+  local s
+  before_each(function()
+    df.reset()
+    s = df.Session{ devices = { 'cpu:0', 'sim:0', 'sim:1', 'sim:2' } }
+  end)
+
+  it('crosses once for each destination, however many read it there', function()
+    local x = df.placeholder('float32', { 4 })
+    local a = on('sim:0', function() return x * 2 end)
+    local b, c, d = on('sim:1', function() return a + 1, a * a, a:reduce_sum() end)
+    local e = on('sim:2', function() return a - 1 end)
+    local r, stats = counted(s, { b, c, d, e }, { [x] = { 1, 2, 3, 4 } })
+    assert.same({ 3, 5, 7, 9 }, r[1]:totable())
+    assert.same({ messages = 1, bytes = 16, dead = 0 }, stats.transfers['sim:0 -> sim:1'])
+    assert.same({ messages = 1, bytes = 16, dead = 0 }, stats.transfers['sim:0 -> sim:2'])
+    assert.same({ messages = 1, bytes = 16, dead = 0 }, stats.transfers['cpu:0 -> sim:0'])
+    assert.is_nil(stats.transfers['cpu:0 -> sim:1'])
+  end)
+
+  it('is nothing where one device does it all', function()
+    local _, stats = counted(s, df.constant{ 1.0, 2 } * 2)
+    assert.same({}, stats.transfers)
+  end)
+
+  it('may be dead: a signal for each destination', function()
+    local p, x = df.placeholder('bool', {}), df.placeholder('float32', { 2 })
+    local a = on('sim:0', function() return x * 2 end)
+    local y = df.cond(p, function() return on('sim:1', function() return a + 1 end) end, function() return on('sim:2', function() return a - 1 end) end)
+    local r, stats = counted(s, y, { [p] = true, [x] = { 1, 2 } })
+    assert.same({ 3, 5 }, r:totable())
+    assert.equal(0, stats.transfers['sim:0 -> sim:1'].dead)
+    assert.equal(1, stats.transfers['sim:0 -> sim:2'].dead)
+    r, stats = counted(s, y, { [p] = false, [x] = { 1, 2 } })
+    assert.same({ 1, 3 }, r:totable())
+    assert.equal(1, stats.transfers['sim:0 -> sim:1'].dead)
+  end)
+
+  it('of a loop is the predicate, once an iteration for each device that takes part; a loop constant once', function()
+    local w = df.placeholder('float32', { 8 })
+    local _, y = df.while_loop(function(i) return i:lt(10) end, function(i, y)
+      return i + 1, on('sim:0', function() return y * w + w end)
+    end, { df.int32(0), df.zeros{ 8 } })
+    local r, stats = counted(s, y, { [w] = { .5, .5, .5, .5, .5, .5, .5, .5 } })
+    assert.is_true(math.abs(r:at(0) - (1 - 0.5 ^ 10)) < 1e-6)
+    local there = stats.transfers['cpu:0 -> sim:0']
+    assert.equal(11 + 1, there.messages)
+    assert.equal(11 + 32, there.bytes)
+    assert.equal(1, stats.transfers['sim:0 -> cpu:0'].messages)
+  end)
+
+  it('adds up over the runs of a session', function()
+    local x = df.placeholder('float32', {})
+    local y = on('sim:0', function() return x * 2 end)
+    for i = 1, 3 do assert.equal(2 * i, s:run(y, { [x] = i })) end
+    assert.equal(3, s:stats().transfers['cpu:0 -> sim:0'].messages)
+    assert.equal(12, s:stats().transfers['cpu:0 -> sim:0'].bytes)
+    assert.is_true(s:stats().seconds > 0)
+  end)
+
+  it('goes by an identity that somebody put on another device', function()
+    local x = df.placeholder('float32', { 2 })
+    local y = on('sim:1', function() return df.identity(on('sim:0', function() return x * 2 end)) end)
+    local _, stats = counted(s, y, { [x] = { 1, 2 } })
+    assert.equal(1, stats.transfers['sim:0 -> sim:1'].messages)
+  end)
+end)
+
+describe('a placement', function()
+  before_each(function() df.reset() end)
+
+  local function placed(s, x, op)
+    for _, p in ipairs(s:placement(x)) do if p.op == op then return p end end
+  end
+
+  it('lists the nodes of a run with their devices and why they are there', function()
+    local x = df.placeholder('float32', {})
+    local y = on('sim:0', function() return x:sin() end)
+    local p = placed(df.Session{ devices = { 'cpu:0', 'sim:0' } }, y, 'Sin')
+    assert.equal('sim:0', p.device)
+    assert.equal(y.op.name, p.node)
+    assert.matches('asked for', p.why)
+  end)
+
+  it('has a resource with its users, wherever these asked to be', function()
+    local v = on('sim:1', function() return df.Variable{ 1.0, 2 } end)
+    local y = on('sim:0', function() return v:assign_add{ 1, 1 } end)
+    local s = df.Session{ devices = { 'cpu:0', 'sim:0', 'sim:1' } }
+    assert.equal('sim:1', placed(s, y, 'AssignAddVariableOp').device)
+    assert.same({ 2, 3 }, s:run(y):totable())
+    assert.is_true(s:stats().memory['sim:1'].in_use > 0)
+    assert.same({ 2, 3 }, s:run(v):totable())
+  end)
+
+  it('has gradients with their forward operations', function()
+    local x, w = df.placeholder('float32', { 2, 2 }), df.placeholder('float32', { 2, 2 })
+    local y = on('sim:1', function() return x:matmul(w) end)
+    local g = df.gradients(y:reduce_sum(), w)
+    local s = df.Session{ devices = { 'cpu:0', 'sim:1' } }
+    for _, p in ipairs(s:placement(g)) do if p.op == 'MatMul' then assert.equal('sim:1', p.device) end end
+  end)
+
+  it('takes colocate_with at its word', function()
+    local x = df.placeholder('float32', {})
+    local a = on('sim:1', function() return x + 1 end)
+    local b = df.colocate_with(a, function() return x:cos() end)
+    assert.equal('sim:1', placed(df.Session{ devices = { 'cpu:0', 'sim:1' } }, b, 'Cos').device)
+  end)
+
+  it('puts what asked for nothing on the first device of the list', function()
+    local x = df.placeholder('float32', {})
+    local s = df.Session{ devices = { 'sim:0', 'cpu:0' } }
+    assert.equal('sim:0', placed(s, x:exp():sin(), 'Sin').device)
+  end)
+end)
+
+describe('memory of a device', function()
+  before_each(function() df.reset() end)
+
+  it('is counted, and given back', function()
+    local s = df.Session{ devices = { 'cpu:0', { 'sim:0', memory = '1MB' } } }
+    local x = on('sim:0', function() return (df.zeros{ 100, 100 } + 1):reduce_sum() end)
+    assert.equal(10000, s:run(x))
+    local m = s:stats().memory['sim:0']
+    assert.equal(2 ^ 20, m.limit)
+    assert.is_true(m.peak >= 40000)
+    assert.equal(0, m.in_use)
+  end)
+
+  it('that is not enough is an error that names the largest holders, and the session goes on', function()
+    local s = df.Session{ devices = { 'cpu:0', { 'sim:0', memory = '256KB' } } }
+    local x = df.placeholder('float32', { 128, 128 })
+    local y = on('sim:0', function()
+      local big = x + 1
+      return df.concat({ big, big * 2, big * 3, big * 4 }, 0)
+    end)
+    local err = fails(s.run, s, y, { [x] = df.run(df.zeros{ 128, 128 }) })
+    assert.equal('resource_exhausted', err.code)
+    assert.matches('sim:0', tostring(err))
+    assert.matches('largest holders', tostring(err))
+    assert.matches('devices_spec.lua:%d+', tostring(err))
+    assert.equal(0, s:stats().memory['sim:0'].in_use)
+    assert.equal(3, s:run(on('sim:0', function() return df.placeholder_with_default(1.0) + 2 end)))
+  end)
+end)
+
+describe('the virtual clock', function()
+  before_each(function() df.reset() end)
+
+  local function chain(devices, n, parallel, options)
+    local list = { 'cpu:0' }
+    for d = 0, devices - 1 do
+      local v = { ('sim:%d'):format(d), bandwidth = '10GB/s', latency = '10us', speed = 10 }
+      list[#list + 1] = v
+    end
+    local x = df.placeholder('float32', { 64, 64 })
+    local _, y = df.while_loop(function(i) return i:lt(n) end, function(i, y)
+      local h = y
+      for d = 0, devices - 1 do h = on(('sim:%d'):format(d), function() return h:matmul(x) end) end
+      return i + 1, y
+    end, { df.int32(0), df.zeros{ 64, 64 } }, { parallel_iterations = parallel })
+    local all = { devices = list, clock = 'virtual' }
+    for k, v in pairs(options or {}) do all[k] = v end
+    local s = df.Session(all)
+    return s, y, { [x] = df.run(df.zeros{ 64, 64 }) }
+  end
+
+  it('gives the same seconds every time, whatever the owners and threads', function()
+    local seconds = {}
+    for _, options in ipairs{ {}, { owners = 4 }, { threads = 1 }, { owners = 2, threads = 2 } } do
+      df.reset()
+      local s, y, feeds = chain(2, 10, 8, options)
+      for _ = 1, 2 do
+        local _, stats = counted(s, y, feeds)
+        seconds[#seconds + 1] = stats.seconds
+      end
+    end
+    assert.is_true(seconds[1] > 0)
+    for i = 2, #seconds do assert.equal(seconds[1], seconds[i]) end
+  end)
+
+  it('has an iteration begin after the last has ended where the window is 1, and overlaps them where it is wider', function()
+    local function time(parallel)
+      df.reset()
+      local x = df.placeholder('float32', { 256, 256 })
+      local list = { 'cpu:0' }
+      for d = 0, 7 do list[#list + 1] = ('sim:%d'):format(d) end
+      local out = df.TensorArray('float32', 32)
+      local _, ta = df.while_loop(function(i) return i:lt(32) end, function(i, ta)
+        local h = x
+        for d = 0, 7 do h = on(('sim:%d'):format(d), function() return h:matmul(x) end) end
+        return i + 1, ta:write(i, h:reduce_sum())
+      end, { df.int32(0), out }, { parallel_iterations = parallel })
+      local s = df.Session{ devices = list, clock = 'virtual' }
+      local _, stats = counted(s, ta:stack(), { [x] = df.run(df.zeros{ 256, 256 }) })
+      return stats.seconds
+    end
+    local one, wide = time(1), time(32)
+    assert.is_true(one / wide > 5, ('%g / %g'):format(one, wide))
+  end)
+
+  it('takes longer over a slower link, and on a slower device', function()
+    local function time(bandwidth, speed)
+      df.reset()
+      local x = df.placeholder('float32', { 128, 128 })
+      local y = on('sim:0', function() return x:matmul(x) end)
+      local s = df.Session{ devices = { 'cpu:0', { 'sim:0', bandwidth = bandwidth, latency = '1us', speed = speed } }, clock = 'virtual' }
+      local _, stats = counted(s, y, { [x] = df.run(df.zeros{ 128, 128 }) })
+      return stats.seconds
+    end
+    assert.is_true(time('1GB/s', 1) > time('10GB/s', 1))
+    assert.is_true(time('1GB/s', 1) > time('1GB/s', 10))
+    local s, bytes = time('1GB/s', 1000), 128 * 128 * 4
+    assert.is_true(math.abs(s - (2 * bytes / 2 ^ 30 + 2e-6)) < 1e-5, tostring(s))
+  end)
+end)
+
+describe('the real clock', function()
+  it('makes messages take as long as their link says', function()
+    df.reset()
+    local x = df.placeholder('float32', {})
+    local y = on('sim:0', function() return x * 2 end)
+    local s = df.Session{ devices = { 'cpu:0', { 'sim:0', latency = '20ms' } } }
+    local h = s:start(on('cpu:0', function() return y + 1 end), { [x] = 1 })
+    assert.equal(3, h:wait())
+    assert.is_true(h:stats().seconds >= 0.02)
+    assert.is_true(h:stats().seconds < 2)
+  end)
+end)

@@ -1,0 +1,172 @@
+--- Devices as users write them: names, sizes, bandwidths, times; and the lines of text in which the core tells of them.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+
+local M = {}
+
+-- ---- names -----------------------------------------------------------------------------------------------------------
+--- 'sim:1' of 'sim:1', 'SIM:1', '/device:SIM:1' or '/job:worker/task:0/device:SIM:1'; nil where none is named.
+function M.canonical(spec)
+  local last = spec:match '[^/]*$'
+  if last:lower():match '^job:' or last:lower():match '^replica:' or last:lower():match '^task:' then return nil end
+  last = last:lower():gsub('^device:', '')
+  if last == '' then return nil end
+  return last:find(':', 1, true) and last or last .. ':0'
+end
+
+-- ---- amounts ------------------------------------------------------------------------------------------------------------
+local sizes = { B = 1, KB = 1024, MB = 1024 ^ 2, GB = 1024 ^ 3, TB = 1024 ^ 4, KIB = 1024, MIB = 1024 ^ 2, GIB = 1024 ^ 3, TIB = 1024 ^ 4, [''] = 1 }
+local times = { s = 1, ms = 1e-3, us = 1e-6, ns = 1e-9, [''] = 1 }
+
+local function amount(v, what, units, example, fold)
+  local n, unit
+  if type(v) == 'number' then n, unit = v, ''
+  elseif type(v) == 'string' then
+    n, unit = v:match '^%s*([%d.]+[eE]?[+-]?%d*)%s*(%a*)%s*$'
+    n = tonumber(n)
+  end
+  local factor = unit and units[fold and fold(unit) or unit]
+  if not n or not factor or n ~= n or n < 0 or n == math.huge then
+    errors.bad("%s is %s, not %s", what, example, type(v) == 'string' and ("'%s'"):format(v) or errors.describe(v))
+  end
+  return n * factor
+end
+
+--- Bytes of 65536, '64KB', '64MB' or '1GB' (powers of 1024).
+function M.bytes(v, what)
+  local n = amount(v, what, sizes, "a number of bytes or a size such as '64KB', '64MB', '1GB'", string.upper)
+  if n < 1 then errors.bad("%s is a size of at least one byte, not %s", what, tostring(v)) end
+  return math.floor(n)
+end
+
+--- Bytes a second of 1e9 or '1GB/s'.
+function M.bandwidth(v, what)
+  if type(v) == 'string' then
+    local size = v:match '^(.-)%s*/%s*s$' or v
+    local n = amount(size, what, sizes, "a number of bytes a second or such as '1GB/s'", string.upper)
+    if n <= 0 then errors.bad("%s is more than nothing, not '%s'", what, v) end
+    return n
+  end
+  local n = amount(v, what, sizes, "a number of bytes a second or such as '1GB/s'", string.upper)
+  if n <= 0 then errors.bad('%s is more than nothing, not %s', what, tostring(v)) end
+  return n
+end
+
+--- Seconds of 5e-6 or '5us'.
+function M.seconds(v, what)
+  return amount(v, what, times, "a number of seconds or a time such as '5us', '1ms', '2s'")
+end
+
+function M.speed(v, what)
+  if v == 'measured' then return 1 end
+  if type(v) ~= 'number' or v ~= v or v <= 0 or v == math.huge then
+    errors.bad("%s is a positive number, 1 for the built-in cost model, not %s", what, errors.describe(v))
+  end
+  return v
+end
+
+-- ---- sessions -----------------------------------------------------------------------------------------------------------
+local fields = { memory = M.bytes, bandwidth = M.bandwidth, latency = M.seconds, speed = M.speed }
+local order = { 'memory', 'bandwidth', 'latency', 'speed' }
+
+local function device_word(d, i)
+  local t = type(d) == 'table' and getmetatable(d) == nil and d or { d }
+  local name = t[1]
+  if type(name) ~= 'string' then
+    errors.bad("Session: devices[%d] is a name such as 'sim:0', or a table that begins with one, not %s", i, errors.describe(d))
+  end
+  local own = M.canonical(name)
+  if not own or own:find '[^%w:]' then errors.bad("Session: there is no device '%s' (devices are: cpu:0, and sim:0, sim:1, …)", name) end
+  for key in pairs(t) do
+    if key ~= 1 and not fields[key] then
+      errors.bad("Session: device %s has no option '%s' (options are: %s)", own, tostring(key), table.concat(order, ', '))
+    end
+  end
+  local words = { own }
+  for _, key in ipairs(order) do
+    if t[key] ~= nil then words[#words + 1] = ('%s=%.17g'):format(key, fields[key](t[key], ('Session: the %s of %s'):format(key, own))) end
+  end
+  return 'device=' .. table.concat(words, ','), own
+end
+
+--- Appends the words for df_session_new that these options of a Session ask for.
+function M.session_words(opts, words)
+  if opts.soft_placement ~= nil and type(opts.soft_placement) ~= 'boolean' then
+    errors.bad('Session: soft_placement is true or false, not %s', errors.describe(opts.soft_placement))
+  end
+  if opts.devices ~= nil then
+    local list = type(opts.devices) == 'string' and { opts.devices } or opts.devices
+    if type(list) ~= 'table' or #list == 0 then
+      errors.bad("Session: devices is a list such as {'cpu:0', 'sim:0'}, not %s", errors.describe(opts.devices))
+    end
+    local seen = {}
+    for i, d in ipairs(list) do
+      local word, name = device_word(d, i)
+      if seen[name] then errors.bad('Session: devices has %s twice', name) end
+      seen[name] = true
+      words[#words + 1] = word
+    end
+  end
+  if opts.owners ~= nil then
+    if type(opts.owners) ~= 'number' or opts.owners < 1 or opts.owners > 1024 or opts.owners % 1 ~= 0 then
+      errors.bad('Session: owners is a whole number of threads from 1 to 1024, not %s', errors.describe(opts.owners))
+    end
+    words[#words + 1] = ('owners=%d'):format(opts.owners)
+  end
+  if opts.clock ~= nil then
+    if opts.clock ~= 'real' and opts.clock ~= 'virtual' then
+      errors.bad("Session: clock is 'real' or 'virtual', not %s", errors.describe(opts.clock))
+    end
+    words[#words + 1] = 'clock=' .. opts.clock
+  end
+  if opts.memory ~= nil then words[#words + 1] = ('memory=%.0f'):format(M.bytes(opts.memory, 'Session: memory')) end
+  if opts.soft_placement then words[#words + 1] = 'soft=yes' end
+  if opts.save ~= nil then
+    if not ({ keep = true, swap = true, recompute = true, auto = true })[opts.save] then
+      errors.bad("Session: save is 'keep', 'swap', 'recompute' or 'auto', not %s", errors.describe(opts.save))
+    end
+    words[#words + 1] = 'save=' .. opts.save
+  end
+end
+
+-- ---- what the core tells -------------------------------------------------------------------------------------------------
+--- Puts memory, transfers, swap and seconds into a table of counters.
+function M.read_report(text, stats)
+  stats.memory, stats.transfers = {}, {}
+  for line in text:gmatch '[^\n]+' do
+    local kind, rest = line:match '^(%S+) (.*)$'
+    if kind == 'seconds' then stats.seconds = tonumber(rest)
+    elseif kind == 'memory' then
+      local name, in_use, peak, limit = rest:match '^(%S+) (%S+) (%S+) (%S+)$'
+      stats.memory[name] = { in_use = tonumber(in_use), peak = tonumber(peak), limit = tonumber(limit) }
+    elseif kind == 'transfer' then
+      local link, messages, bytes, dead = rest:match '^(%S+ %-> %S+) (%S+) (%S+) (%S+)$'
+      stats.transfers[link] = { messages = tonumber(messages), bytes = tonumber(bytes), dead = tonumber(dead) }
+    elseif kind == 'swap' then
+      local n = {}
+      for word in rest:gmatch '%S+' do n[#n + 1] = tonumber(word) end
+      stats.swap = { bytes_out = n[1], bytes_in = n[2], tensors_out = n[3], tensors_in = n[4], resident_bytes = n[5], stall_seconds = n[6] }
+    end
+  end
+  return stats
+end
+
+--- {{name =, kind =, memory =}, …} of a session.
+function M.list(handle)
+  local list = {}
+  for kind, name, in_use, peak, limit in core.session_devices(handle):gmatch '(%S+) memory (%S+) (%S+) (%S+) (%S+)\n' do
+    list[#list + 1] = { name = name, kind = kind, memory = { in_use = tonumber(in_use), peak = tonumber(peak), limit = tonumber(limit) } }
+  end
+  return list
+end
+
+--- {{node =, op =, device =, why =}, …} of the nodes that the fetches (flat pairs) need.
+function M.placement(handle, flat)
+  local list = {}
+  for node, op, device, id, why in core.session_placement(handle, flat):gmatch '([^\t\n]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\n]*)\n' do
+    list[#list + 1] = { node = node, op = op, device = device, id = tonumber(id), why = why }
+  end
+  return list
+end
+
+return M
