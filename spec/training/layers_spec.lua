@@ -110,6 +110,7 @@ describe('a layer', function()
     assert.matches('step 2 is the number 3', message_of(df.nn.Sequential, { df.nn.Dense(1), 3 }))
     assert.matches("no initializer 'glorot_unifrom'; did you mean 'glorot_uniform'", message_of(df.nn.Dense, 1, { kernel_initializer = 'glorot_unifrom' }))
     assert.matches("the initializer of 'kernel' gives float32%[2%], float32%[4,2%]", message_of(df.nn.Dense(2, { kernel_initializer = { 1, 2 } }), df.ones{ 1, 4 }))
+    assert.matches("activation is a function such as df.relu, or a name such as 'relu', not the string", message_of(df.nn.Dense, 1, { activation = 'rellu' }))
     df.reset()
     assert.matches("Dense 'out': its variables belong to another graph", message_of(l, df.ones{ 1, 4 }))
   end)
@@ -148,6 +149,24 @@ describe('a layer', function()
     local g = df.gradients(df.reduce_sum(y), l.table)
     assert.equal('indexed_slices', df.type(g))
     assert.matches('int32 or int64 is expected', message_of(l, df.ones{ 2 }))
+  end)
+end)
+
+describe('layers', function()
+  it('have gradients by differences, most of second order', function()
+    local x2, x3 = support.tensor({ 3, 4 }, -1, 1, 'float64', 2), support.tensor({ 2, 3, 4 }, -1, 1, 'float64', 1)
+    local x4 = support.tensor({ 1, 3, 4, 2 }, -1, 1, 'float64', 3)
+    for _, c in ipairs{
+      { x2, function(x) return df.nn.BatchNorm{}(x, { training = true }) end }, { x2, function(x) return df.nn.LayerNorm{}(x) end },
+      { x2, function(x) return df.nn.RMSNorm{}(x) end }, { x4, function(x) return df.nn.GroupNorm{ groups = 2 }(x) end, 1 },
+      { x3, function(x) return (df.nn.MultiHeadAttention(2, 4)(x, { causal = true })) end },
+      { x3, function(x) return (df.nn.TransformerBlock(2, 4)(x)) end, 1 },
+      { x4, function(x) return df.nn.DepthwiseConv2D(2, { depth_multiplier = 2, padding = 'SAME' })(x) end },
+      { x4, function(x) return df.nn.Conv2DTranspose(2, 2, { strides = 2 })(x) end },
+      { x3, function(x) return df.nn.Conv1D(2, 2, { padding = 'CAUSAL', dilation = 2, activation = 'tanh' })(x) end },
+    } do
+      assert.is_true(support.check_gradient(c[2], { c[1] }, { order = c[3] or 2, rtol = 1e-4, atol = 1e-5 }))
+    end
   end)
 end)
 

@@ -9,6 +9,7 @@ local rnn = df.rnn
 local function grads(y, xs)
   return df.gradients(df.reduce_sum(y * df.constant(numbers(y.shape, 99))), xs)
 end
+local function constant(...) return df.constant(numbers(...)) end
 local function fed(shape, k) return df.placeholder_with_default(df.constant(numbers(shape, k))) end
 
 --- Gives the variables the numbers 20, 21, … as the script does.
@@ -200,10 +201,46 @@ describe('dynamic_rnn', function()
     s:close()
   end)
 
+  it('trains for a hundred steps as TensorFlow does, with normalisation and lengths', function()
+    local cell, head = rnn.LSTMCell(5), df.nn.Dense(2)
+    local _, state = rnn.dynamic_rnn(cell, constant({ 4, 6, 3 }, 1), { lengths = { 6, 3, 1, 5 } })
+    local loss = df.nn.mean_squared_error(constant({ 4, 2 }, 2), head(df.nn.BatchNorm{}(state.h, { training = true })))
+    local train = df.train.Adam(0.01):minimize(loss)
+    fill{ cell.kernel, cell.bias, head.kernel, head.bias }
+    local losses = {}
+    for i = 1, 100 do losses[i] = df.run{ loss, train }[1] end
+    near({ losses[1], losses[2], losses[10], losses[50], losses[100] }, expected.training, { rtol = 2e-3 })
+  end)
+
+  it('has gradients by differences, of second order, for every cell', function()
+    local memory, x = support.tensor({ 2, 5, 3 }, -1, 1, 'float64', 4), support.tensor({ 2, 3, 4 }, -1, 1, 'float64', 1)
+    local function check(tensors, fn) assert.is_true(support.check_gradient(fn, tensors, { order = 2, rtol = 1e-4, atol = 1e-5 })) end
+    for _, make in ipairs{ function() return rnn.RNNCell(3) end, function() return rnn.LSTMCell(3, { peepholes = true, projection = 2 }) end,
+                           function() return rnn.LSTMCell(2, { layer_norm = true }) end, function() return rnn.GRUCell(3) end } do
+      check({ x }, function(v) return (rnn.dynamic_rnn(make(), v, { lengths = { 3, 2 } })) end)
+    end
+    check({ x }, function(v)
+      local y, state = rnn.dynamic_rnn(rnn.ACTCell(rnn.RNNCell(3), { halting_bias = -1 }), v, { lengths = { 3, 2 } })
+      return y, state.ponder
+    end)
+    check({ x, memory }, function(v, m)
+      local how = rnn.BahdanauAttention(3, m, { lengths = { 2, 5 } })
+      return (rnn.dynamic_rnn(rnn.AttentionWrapper(rnn.GRUCell(3), how, { attention_size = 2 }), v))
+    end)
+    check({ x }, function(v)
+      local helper = rnn.TrainingHelper(v, { lengths = { 3, 1 } })
+      local out, state = rnn.decode{ cell = rnn.GRUCell(3), helper = helper, initial_state = df.zeros({ 2, 3 }, 'float64') }
+      return out.logits, state
+    end)
+  end)
+
   it('runs a function for a cell, and structures of outputs', function()
     local x = df.float32{ { 1, 2, 3 } }
     local y, last = rnn.dynamic_rnn(function(v, s) return { sum = v + s, twice = v * 2 }, v + s end, x, { initial_state = df.zeros{ 1 } })
     near(df.run{ y, last }, { { sum = { { 1, 3, 6 } }, twice = { { 2, 4, 6 } } }, { 6 } })
+    local own = setmetatable({ zero_state = function(self, n, dtype) return df.zeros({ n }, dtype) + self.from end, from = 10 },
+                             { __call = function(self, v, s) return v + s, v + s + self.from end })
+    near(df.run((rnn.dynamic_rnn(own, x))), { { 11, 23, 36 } })
   end)
 
   it('says what is wrong with lengths, ranks and cells', function()

@@ -26,3 +26,19 @@ x = tf.constant(numbers([2, 4, 2], 1))
 (yf, yb), (sf, sb) = v1.nn.bidirectional_dynamic_rnn(fw, bw, x, sequence_length=[4, 2], dtype=tf.float32)
 vs = v1.trainable_variables()
 case('bidirectional', {'fw': yf, 'bw': yb, 'sf': sf, 'sb': sb.h}, [(v, numbers([int(d) for d in v.shape], 20 + i, 0.5)) for i, v in enumerate(vs)])
+
+# A hundred steps of training: the losses of some of them.
+x, goal = tf.constant(numbers([4, 6, 3], 1)), tf.constant(numbers([4, 2], 2))
+y, state = v1.nn.dynamic_rnn(v1.nn.rnn_cell.LSTMCell(5), x, sequence_length=[6, 3, 1, 5], dtype=tf.float32)
+normal = v1.layers.BatchNormalization()
+out = v1.layers.Dense(2)(normal(state.h, training=True))
+loss = v1.losses.mean_squared_error(goal, out)
+train = v1.train.AdamOptimizer(0.01).minimize(loss)
+with v1.Session() as s:
+    s.run(v1.global_variables_initializer())
+    vs = [v for v in v1.trainable_variables() if 'gamma' not in v.name and 'beta' not in v.name]
+    for i, v in enumerate(vs):
+        v.load(numbers([int(d) for d in v.shape], 20 + i, 0.5), s)
+    losses = [s.run([loss, train])[0] for _ in range(100)]
+results.append('  training = { %s },' % ', '.join('%.7g' % losses[i] for i in (0, 1, 9, 49, 99)))
+v1.reset_default_graph()

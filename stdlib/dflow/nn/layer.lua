@@ -9,6 +9,7 @@ local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
 local variable_scope = require 'dflow.front.variable_scope'
+local ops = require 'dflow.front.ops'
 local initializers = require 'dflow.nn.initializers'
 
 local M = {}
@@ -304,10 +305,12 @@ function M.flag(v, kind, what, default)
   return v
 end
 
+--- A function, a layer, or the name of an op of one input.
 function M.activation(v, kind)
-  if v == nil or type(v) == 'function' then return v end
-  if M.is(v) then return v end
-  errors.bad('%s: activation is a function such as df.relu, not %s', kind, errors.describe(v))
+  if v == nil or type(v) == 'function' or M.is(v) then return v end
+  local fn = type(v) == 'string' and ops.find(v)
+  if fn then return fn end
+  errors.bad("%s: activation is a function such as df.relu, or a name such as 'relu', not %s", kind, errors.describe(v))
 end
 
 return M

@@ -14,11 +14,18 @@ local M = {}
 local f = ops.functions
 local TensorArray = tensor_array.TensorArray
 
---- What is called at each step: of a cell the cell, of the older tables with `step` that, else a function(x, state) -> y, state.
+--- Is v an object of the user's that can be called?
+local function is_callable(v)
+  local mt = type(v) == 'table' and getmetatable(v)
+  return type(mt) == 'table' and type(mt.__call) == 'function' and getmetatable(v) ~= graph.Output
+end
+
+--- What is called at each step: of a cell the cell, of the older tables with `step` that, else whatever is called (x, state) -> y, state.
 function M.step_of(cell, what)
   if layer.is(cell) and cell.class.cell then return cell end
   if type(cell) == 'function' then return cell end
   if errors.is_data(cell) and type(cell.step) == 'function' then return cell.step end
+  if is_callable(cell) then return cell end
   errors.bad('%s: the cell is %s; one such as df.rnn.LSTMCell(64), or a function(x, state) is expected', what, errors.describe(cell))
 end
 
@@ -31,8 +38,11 @@ function M.first_state(cell, given, batch, dtype, g, what)
     end)
   end
   if layer.is(cell) then return cell:zero_state(batch, dtype) end
-  if type(cell) == 'table' and cell.zero_state then return cell.zero_state(batch, dtype) end
-  errors.bad('%s: a function has no zero_state: give initial_state', what)
+  if type(cell) == 'table' and cell.zero_state then
+    if cell.step then return cell.zero_state(batch, dtype) end
+    return cell:zero_state(batch, dtype)
+  end
+  errors.bad('%s: a %s has no zero_state: give initial_state', what, type(cell) == 'function' and 'function' or 'cell of this kind')
 end
 
 -- ---- lengths ----------------------------------------------------------------------------------------------------------------
