@@ -27,6 +27,7 @@ local function real_methods()
       Run = sessions.Run.__index, Session = sessions.Session.__index, Tensor = require('dflow.front.tensor').methods, Operation = graph.operation_methods,
       Graph = methods_of(g, 'graph_methods'), TensorArray = methods_of(df.TensorArray('float32', 1), 'methods'),
       Queue = methods_of(df.FIFOQueue(1, 'float32'), 'methods'), Variable = methods_of(df.Variable(1.0), 'methods'), Output = {}, Optimizer = {},
+      Plot = getmetatable(df.plot{ 1 }).__index,
     }
     for name in pairs(graph.methods) do if not ops.find(name) then list.Output[name] = true end end
     for _, name in ipairs{ 'lt', 'le', 'gt', 'ge', 'eq', 'ne' } do list.Output[name] = true end
@@ -43,7 +44,7 @@ local function public()
   local list = {}
   for _, name in ipairs(df.names()) do list[#list + 1] = name end
   for name in pairs(ops.aliases) do list[#list + 1] = name end
-  for _, part in ipairs{ 'train', 'nn', 'rnn', 'data' } do
+  for _, part in ipairs{ 'train', 'nn', 'rnn', 'data', 'plot' } do
     for name, v in pairs(df[part]) do
       if type(v) == 'function' and not ops.find(name) then list[#list + 1] = part .. '.' .. name end
     end
@@ -142,7 +143,7 @@ describe('help', function()
     end
     local checked = 0
     for what, known in pairs(taken) do
-      for _, name in ipairs{ what, 'nn.' .. what, 'rnn.' .. what, 'data.' .. what, 'train.' .. what, 'Queue:' .. what, 'Run:' .. what, 'Optimizer:' .. what } do
+      for _, name in ipairs{ what, 'nn.' .. what, 'rnn.' .. what, 'data.' .. what, 'train.' .. what, 'plot.' .. what, 'Queue:' .. what, 'Run:' .. what, 'Optimizer:' .. what } do
         local list = help.signature(name) and not registry.entry(name) and help.options(name) or {}
         if #list > 0 then
           checked = checked + 1

@@ -712,7 +712,7 @@ M.macros = macros
 
 --- By name: a page.
 M.functions = {}
-for _, part in ipairs{ text, (require 'dflow.docs.layers'), (require 'dflow.docs.recurrent'), (require 'dflow.docs.losses') } do
+for _, part in ipairs{ text, (require 'dflow.docs.layers'), (require 'dflow.docs.recurrent'), (require 'dflow.docs.losses'), (require 'dflow.docs.plots') } do
   for _, page in ipairs(pages.read(part, macros)) do
     M.functions[page[1]:gsub('^df%.', ''):match('^[%w_.]+')] = page
   end

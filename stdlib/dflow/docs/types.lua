@@ -17,6 +17,27 @@ local q = df.FIFOQueue(10, 'float32', {shapes = {}})
 }
 
 local text = [==[
+Plot (plot, p)
+  A picture of numbers, made by df.plot and its kinds. Its tostring is the picture in braille.
+  example   df.plot.scatter({1, 2}, {1, 2}):text{columns = 4, rows = 2, ascii = true}
+
+p:text{…}
+  The picture as lines of text, axes beside it.
+  option    columns: int = 60  how many cells are wide
+  option    rows: int = 15  how many are high
+  option    ascii: bool = false  true: for terminals without UTF-8
+  example   df.plot{1, 2, 3}:text{columns = 6, rows = 2, ascii = true}
+
+p:svg{…}
+  The picture as an SVG document.
+  option    width: number = 640  pixels
+  option    height: number = 400  pixels
+  example   df.plot{1, 2, 3}:svg():sub(1, 4)
+
+p:save(path)
+  Writes it: as SVG, or as text where path ends in .txt.
+  example   pcall(df.plot{1, 2}.save, df.plot{1, 2}, 'picture.bmp')
+
 Output (output, x)
   One output of one node of a graph: symbolic, without a value until it is run. Every op is a
   method of it, x:tanh(), and + - * / % ^ build nodes. x[i] is element i along axis 0. Two

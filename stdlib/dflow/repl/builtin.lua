@@ -256,6 +256,19 @@ gradient of x by its variables and placeholders, or what x is the gradient of; p
   if rest:find '%sat%s+%a*$' then return graph_stages end
 end)
 
+command('plot', function(rest, _, _, path)
+  local kind, expression = rest:match '^(%l+)%s+(.+)$'
+  local plot = require 'dflow.plot'
+  if not (kind and rawget(plot, kind) and kind ~= 'line' or kind == 'line') then kind, expression = 'line', rest end
+  local v = value_of(expression, ':plot [line | histogram | heatmap | image] x')
+  local p = df.type(v) == 'plot' and v or plot[kind](v)
+  if path and path:match '%.svg$' then return p:svg() end
+  local t = values.terminal()
+  return p:text{ columns = math.max(20, math.min(100, t.columns - 14)), rows = math.max(5, math.min(20, t.rows - 8)), ascii = not t.utf8 }
+end, [[plot [kind] x - numbers as a picture
+x is numbers, a table of them by name, a Tensor, an Output or what df.plot gives; kind is line, histogram, heatmap or image.
+:plot x > x.svg writes an SVG; in a script: df.plot(x):save 'x.svg']])
+
 command('saved', function(rest)
   return tostring(df.saved(value_of(rest, ':saved loss')))
 end, [[saved loss - what gradients save of each loop and cond that leads to loss, why, and what they compute again

@@ -1,0 +1,56 @@
+-- Numbers as pictures.
+local df = require 'dflow'
+local shell = require 'spec.shell'
+local support = require 'spec.support'
+local message_of = support.message_of
+
+describe('df.plot', function()
+  it('draws a line, with ticks at both axes', function()
+    assert.are.equal('6+         *\n4+       **\n |   ****\n2+***\n +----------\n  0        2',
+      df.plot({ 2, 4, 6 }):text{ columns = 10, rows = 4, ascii = true })
+  end)
+  it('draws in braille, eight dots a cell', function()
+    local text = df.plot({ 0, 1 }):text{ columns = 2, rows = 2 }
+    assert.are.equal('1.0┤ ⡜\n0.0┤⡜\n   └──\n    0 1', text)
+  end)
+  it('takes tables, Tensors, Outputs and several series by name', function()
+    local expected = df.plot({ 1, 2, 3 }):text()
+    assert.are.equal(expected, df.plot(df.tensor{ 1, 2, 3 }):text())
+    assert.are.equal(expected, df.plot(df.int32{ 0, 1, 2 } + 1):text())
+    local svg = df.plot({ loss = { 3, 2, 1 }, ['a<b'] = { 1, 2, 3 } }):svg()
+    assert.is_truthy(svg:find('>loss<', 1, true))
+    assert.is_truthy(svg:find('>a&lt;b<', 1, true))
+  end)
+  it('leaves a gap where there is no number, and does not stop at infinities', function()
+    local svg = df.plot({ 1, 0 / 0, 3, 1 / 0, 2 }):svg()
+    assert.is_falsy(svg:find('nan', 1, true))
+    assert.is_falsy(svg:find('inf', 1, true))
+    assert.is_truthy(df.plot({ 0 / 0, 0 / 0 }):text())
+  end)
+  it('counts values into bins; the greatest belongs to the last', function()
+    local p = df.plot.histogram({ 0, 1, 1, 2, 4 }, { bins = 4 })
+    assert.are.same({ 1, 2, 1, 1 }, p.counts)
+    assert.are.same({ 3 }, df.plot.histogram(df.ones{ 3, 1 }, { bins = 1 }).counts)
+  end)
+  it('shades a matrix and an image', function()
+    assert.are.equal('0+  ..\n1+oo##\n +----\n  0  1', df.plot.heatmap{ { 0, 1.4 }, { 2.9, 4 } }:text{ columns = 4, rows = 2, ascii = true })
+    assert.are.same({ { 2, 5 } }, df.plot.image(df.tensor{ { { 1, 2, 3 }, { 4, 5, 6 } } }).matrix)
+  end)
+  it('writes SVG with plain colours, whole or not at all', function()
+    local path = os.tmpname() .. '.svg'
+    df.plot({ 1, 2 }, { title = 'a & b' }):save(path)
+    local text = shell.run('cat ' .. path).out
+    os.remove(path)
+    assert.is_truthy(text:find('a &amp; b', 1, true))
+    assert.is_falsy(text:find('style', 1, true) or text:find('class=', 1, true) or text:find('currentColor', 1, true))
+  end)
+  it('says what is wrong with its arguments', function()
+    assert.matches("plot: y is numbers as a table, a Tensor or an Output, not nil", message_of(df.plot), 1, true)
+    assert.matches("plot: y has rank 2", message_of(df.plot, df.ones{ 2, 2 }), 1, true)
+    assert.matches("plot: x has 2 numbers and y has 3", message_of(df.plot.scatter, { 1, 2 }, { 1, 2, 3 }), 1, true)
+    assert.matches("bins is a whole number", message_of(df.plot.histogram, { 1 }, { bins = 0 }), 1, true)
+    assert.matches("has no 'piechart'", message_of(function() return df.plot.piechart end), 1, true)
+    assert.matches("writes .svg and .txt", message_of(function() df.plot{ 1 }:save 'x.bmp' end), 1, true)
+    assert.matches("no option 'colour'", message_of(df.plot, { 1 }, { colour = 'red' }), 1, true)
+  end)
+end)

@@ -1,0 +1,147 @@
+--- df.plot: numbers as pictures, in the terminal and as SVG.
+--
+-- df.plot(y) is a line; df.plot.line, scatter, histogram, heatmap and image are the kinds. Numbers come as tables, Tensors or Outputs, which are run. A plot's
+-- tostring is the picture in braille; p:text{columns =, rows =} and p:svg{width =, height =} give it, p:save(path) writes a file whose ending is .svg or .txt.
+local errors = require 'dflow.front.errors'
+local files = require 'dflow.exchange.file'
+local tensor = require 'dflow.front.tensor'
+
+local M = {}
+local methods = {}
+local Plot = { __name = 'dflow.Plot', __index = methods }
+
+local LABELS = { 'title', 'xlabel', 'ylabel' }
+
+--- A table of numbers, however it is given; `rank` is what its rank must be.
+local function numbers(v, what, rank)
+  local df = require 'dflow'
+  if df.type(v) == 'output' or df.type(v) == 'variable' then v = df.run(v) end
+  local ok, t = pcall(tensor.tensor, v)
+  if df.type(v) == 'tensor' then t, ok = v, true end
+  if not ok then errors.bad('plot: %s is numbers as a table, a Tensor or an Output, not %s', what, errors.describe(v)) end
+  if t.dtype == 'string' or t.dtype:find('^complex') or t.dtype == 'variant' then errors.bad('plot: %s is of dtype %s, which has no place on an axis', what, t.dtype) end
+  if t.rank ~= rank then
+    errors.bad('plot: %s has rank %d (%s), expected rank %d', what, t.rank, tostring(t):match('[%w]+%[[%d,]*%]%s*$') or t.dtype, rank)
+  end
+  if t.size == 0 then errors.bad('plot: %s is empty', what) end
+  if t.dtype == 'bool' then t = t:astype('int32') end
+  return t:totable()
+end
+
+local function counted(n)
+  local list = {}
+  for i = 1, n do list[i] = i - 1 end
+  return list
+end
+
+local function made(kind, fields, opts, known)
+  opts = errors.options(opts, kind == 'line' and 'plot' or kind, known)
+  fields.kind, fields.title, fields.xlabel, fields.ylabel = kind, opts.title, opts.xlabel, opts.ylabel
+  return setmetatable(fields, Plot)
+end
+
+--- One series, or several: {name = y, …} or a list of them.
+local function series_of(x, y)
+  local list = {}
+  local function add(name, values)
+    values = numbers(values, name and ("the series '%s'"):format(name) or 'y', 1)
+    local xs = x ~= nil and numbers(x, 'x', 1) or counted(#values)
+    if #xs ~= #values then errors.bad('plot: x has %d numbers and y has %d', #xs, #values) end
+    list[#list + 1] = { name = name, x = xs, y = values }
+  end
+  local plain = type(y) == 'table' and getmetatable(y) == nil
+  if plain and type(next(y)) == 'string' then
+    local names = {}
+    for name in pairs(y) do names[#names + 1] = tostring(name) end
+    table.sort(names)
+    for _, name in ipairs(names) do add(name, y[name]) end
+  elseif plain and type(y[1]) ~= 'number' and type(y[1]) ~= 'boolean' and y[1] ~= nil then
+    for _, values in ipairs(y) do add(nil, values) end
+  else
+    add(nil, y)
+  end
+  return { series = list }
+end
+
+--- df.plot.line(y, opts), df.plot.line(x, y, opts): lines. y is numbers, a list of such, or {name = numbers}.
+function M.line(x, y, opts)
+  local is_options = type(y) == 'table' and getmetatable(y) == nil and y[1] == nil and next(y) ~= nil
+  for _, v in pairs(is_options and y or {}) do is_options = is_options and type(v) == 'string' end
+  if y == nil or is_options then x, y, opts = nil, x, y end
+  return made('line', series_of(x, y), opts, LABELS)
+end
+
+--- df.plot.scatter(x, y, opts): a dot for each pair.
+function M.scatter(x, y, opts) return made('scatter', series_of(x, y), opts, LABELS) end
+
+--- df.plot.histogram(values, {bins = 20}): how many values fall into each of the bins, which are equally wide.
+function M.histogram(values, opts)
+  local bins = opts and opts.bins or 20
+  if type(bins) ~= 'number' or bins < 1 or bins > 10000 or bins ~= math.floor(bins) then
+    errors.bad('plot.histogram: bins is a whole number from 1 to 10000, not %s', errors.describe(bins))
+  end
+  local df = require 'dflow'
+  if df.type(values) == 'output' or df.type(values) == 'variable' then values = df.run(values) end
+  if df.type(values) == 'tensor' then values = values:reshape{ -1 } end
+  local list = numbers(values, 'values', 1)
+  local low, high = require('dflow.plot.scale').range{ list }
+  local counts = {}
+  for i = 1, bins do counts[i] = 0 end
+  for _, v in ipairs(list) do
+    local at = math.floor((v - low) / (high - low) * bins) + 1
+    if at == at and at >= 1 and at <= bins + 1 then at = math.min(at, bins) counts[at] = counts[at] + 1 end
+  end
+  return made('histogram', { counts = counts, low = low, high = high }, opts, { 'bins', 'title', 'xlabel', 'ylabel' })
+end
+
+--- df.plot.heatmap(m, opts): a cell for each element of a matrix [rows, columns], darker for greater.
+function M.heatmap(m, opts) return made('heatmap', { matrix = numbers(m, 'the matrix', 2) }, opts, { 'title' }) end
+
+--- df.plot.image(t, opts): a grey image [height, width], or [height, width, channels], of which the mean is shown.
+function M.image(t, opts)
+  local df = require 'dflow'
+  if df.type(t) == 'output' or df.type(t) == 'variable' then t = df.run(t) end
+  if df.type(t) ~= 'tensor' then t = tensor.tensor(t) end
+  if t.rank == 3 then
+    local rows = t:totable()
+    for _, row in ipairs(rows) do
+      for x, channels in ipairs(row) do
+        local sum = 0
+        for _, v in ipairs(channels) do sum = sum + v end
+        row[x] = sum / #channels
+      end
+    end
+    return made('image', { matrix = rows }, opts, { 'title' })
+  end
+  return made('image', { matrix = numbers(t, 'the image', 2) }, opts, { 'title' })
+end
+
+--- p:text{columns = 60, rows = 15, ascii = false}: the picture as lines of text.
+function methods:text(opts)
+  opts = errors.options(opts, 'Plot:text', { 'columns', 'rows', 'ascii' })
+  local columns, rows = opts.columns or 60, opts.rows or 15
+  for name, n in pairs{ columns = columns, rows = rows } do
+    if type(n) ~= 'number' or n < 2 or n > 1000 then errors.bad('Plot:text: %s is a number from 2 to 1000, not %s', name, errors.describe(n)) end
+  end
+  return require('dflow.plot.terminal').text(self, math.floor(columns), math.floor(rows), opts.ascii)
+end
+
+--- p:svg{width = 640, height = 400}: the picture as an SVG document.
+function methods:svg(opts)
+  opts = errors.options(opts, 'Plot:svg', { 'width', 'height' })
+  return require('dflow.plot.svg').write(self, opts.width or 640, opts.height or 400)
+end
+
+--- p:save(path): writes path, as SVG, or as text where it ends in .txt.
+function methods:save(path)
+  if type(path) ~= 'string' then errors.bad('Plot:save takes a path, not %s', errors.describe(path)) end
+  local ending = path:match('%.(%a+)$')
+  if ending ~= 'svg' and ending ~= 'txt' then errors.bad("Plot:save writes .svg and .txt, not '%s'", path) end
+  files.write(path, ending == 'svg' and self:svg() or self:text() .. '\n')
+end
+
+Plot.__tostring = function(p) return p:text() end
+
+return setmetatable(M, { __call = function(_, ...) return M.line(...) end, __index = function(_, name)
+  errors.bad("df.plot has no '%s'%s", tostring(name), errors.hint(name, { 'line', 'scatter', 'histogram', 'heatmap', 'image' }))
+end })

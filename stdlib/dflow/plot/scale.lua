@@ -1,0 +1,44 @@
+--- Axes: where the ticks of a range lie and how they are written.
+local M = {}
+
+--- The least and greatest finite number of lists; 0 and 1 where there is none, a little apart where they are one.
+function M.range(lists)
+  local low, high = math.huge, -math.huge
+  for _, list in ipairs(lists) do
+    for i = 1, #list do
+      local v = list[i]
+      if v == v and v > -math.huge and v < math.huge then
+        if v < low then low = v end
+        if v > high then high = v end
+      end
+    end
+  end
+  if low > high then return 0, 1 end
+  if low == high then
+    local apart = low == 0 and 1 or math.abs(low) * 0.5
+    return low - apart, high + apart
+  end
+  return low, high
+end
+
+--- 1, 2 or 5 times a power of ten, so that about `n` steps make the range.
+local function step_of(low, high, n)
+  local rough = (high - low) / n
+  local power = 10 ^ math.floor(math.log(rough) / math.log(10) + 1e-9)
+  local digit = rough / power
+  return (digit < 1.5 and 1 or digit < 3.5 and 2 or digit < 7.5 and 5 or 10) * power
+end
+
+--- Ticks within the range: {{at, text}, …}, about n of them.
+function M.ticks(low, high, n)
+  local step, list = step_of(low, high, n), {}
+  local digits = math.max(0, -math.floor(math.log(step) / math.log(10) + 1e-9))
+  local largest = math.max(math.abs(low), math.abs(high))
+  local form = (largest >= 1e6 or digits > 5) and '%.3g' or '%.' .. digits .. 'f'
+  for i = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) do
+    list[#list + 1] = { i * step, (form:format(i * step):gsub('^%-(0%.?0*)$', '%1')) }
+  end
+  return list
+end
+
+return M

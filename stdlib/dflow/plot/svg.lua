@@ -1,0 +1,111 @@
+--- Plots as SVG, with plain colours and no style sheet, so that every reader of SVG shows the same.
+local scale = require 'dflow.plot.scale'
+
+local M = {}
+
+-- Colours that stay apart for the colour-blind (Okabe and Ito).
+local COLOURS = { '#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000' }
+local LEFT, RIGHT, TOP, BOTTOM = 64, 16, 34, 40
+
+local function escaped(s) return (tostring(s):gsub('[%z\1-\8\11\12\14-\31]', ''):gsub('&', '&amp;'):gsub('<', '&lt;'):gsub('>', '&gt;')) end
+
+local function begun(plot, width, height)
+  local out = { ('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">')
+    :format(width, height, width, height), ('<rect width="%d" height="%d" fill="#ffffff"/>'):format(width, height) }
+  if plot.title then
+    out[#out + 1] = ('<text x="%g" y="20" text-anchor="middle" font-size="14" fill="#222222">%s</text>'):format(width / 2, escaped(plot.title))
+  end
+  return out
+end
+
+local function axes(out, plot, box, low_x, high_x, low_y, high_y)
+  for _, tick in ipairs(scale.ticks(low_y, high_y, 5)) do
+    local y = box.y + box.h - (tick[1] - low_y) / (high_y - low_y) * box.h
+    out[#out + 1] = ('<line x1="%g" y1="%.2f" x2="%g" y2="%.2f" stroke="#dddddd"/>'):format(box.x, y, box.x + box.w, y)
+    out[#out + 1] = ('<text x="%g" y="%.2f" text-anchor="end" fill="#444444">%s</text>'):format(box.x - 6, y + 4, tick[2])
+  end
+  for _, tick in ipairs(scale.ticks(low_x, high_x, 6)) do
+    local x = box.x + (tick[1] - low_x) / (high_x - low_x) * box.w
+    out[#out + 1] = ('<text x="%.2f" y="%g" text-anchor="middle" fill="#444444">%s</text>'):format(x, box.y + box.h + 16, tick[2])
+  end
+  out[#out + 1] = ('<rect x="%g" y="%g" width="%g" height="%g" fill="none" stroke="#444444"/>'):format(box.x, box.y, box.w, box.h)
+  if plot.xlabel then
+    out[#out + 1] = ('<text x="%g" y="%g" text-anchor="middle" fill="#222222">%s</text>')
+      :format(box.x + box.w / 2, box.y + box.h + 33, escaped(plot.xlabel))
+  end
+  if plot.ylabel then
+    local y = box.y + box.h / 2
+    out[#out + 1] = ('<text x="14" y="%g" text-anchor="middle" transform="rotate(-90 14 %g)" fill="#222222">%s</text>'):format(y, y, escaped(plot.ylabel))
+  end
+end
+
+local function points(out, plot, box)
+  local xs, ys = {}, {}
+  for i, s in ipairs(plot.series) do xs[i], ys[i] = s.x, s.y end
+  local low_x, high_x = scale.range(xs)
+  local low_y, high_y = scale.range(ys)
+  axes(out, plot, box, low_x, high_x, low_y, high_y)
+  for k, s in ipairs(plot.series) do
+    local colour, way = COLOURS[(k - 1) % #COLOURS + 1], {}
+    for i = 1, #s.y do
+      local x, y = (s.x[i] - low_x) / (high_x - low_x) * box.w + box.x, box.y + box.h - (s.y[i] - low_y) / (high_y - low_y) * box.h
+      local fine = x == x and y == y and math.abs(x) < 1e9 and math.abs(y) < 1e9
+      if plot.kind == 'scatter' then
+        if fine then out[#out + 1] = ('<circle cx="%.2f" cy="%.2f" r="2.5" fill="%s"/>'):format(x, y, colour) end
+      else
+        way[#way + 1] = fine and ('%s%.2f %.2f'):format((#way == 0 or way[#way] == '') and 'M' or 'L', x, y) or ''
+      end
+    end
+    if #way > 0 then out[#out + 1] = ('<path d="%s" fill="none" stroke="%s" stroke-width="1.5"/>'):format(table.concat(way, ' '), colour) end
+    if s.name then
+      local y = box.y + 14 * k
+      out[#out + 1] = ('<rect x="%g" y="%g" width="10" height="10" fill="%s"/>'):format(box.x + box.w - 110, y - 9, colour)
+      out[#out + 1] = ('<text x="%g" y="%g" fill="#222222">%s</text>'):format(box.x + box.w - 95, y, escaped(s.name))
+    end
+  end
+end
+
+local function bars(out, plot, box)
+  local _, most = scale.range{ plot.counts, { 0 } }
+  axes(out, plot, box, plot.low, plot.high, 0, most)
+  local wide = box.w / #plot.counts
+  for i, n in ipairs(plot.counts) do
+    local high = n / most * box.h
+    out[#out + 1] = ('<rect x="%.2f" y="%.2f" width="%.2f" height="%.2f" fill="%s" stroke="#ffffff"/>')
+      :format(box.x + (i - 1) * wide, box.y + box.h - high, wide, high, COLOURS[1])
+  end
+end
+
+--- White to dark blue; images of three channels in their own colours.
+local function colour(v, low, high)
+  local share = math.max(0, math.min(1, (v - low) / (high - low)))
+  if share ~= share then return '#ff00ff' end
+  return ('#%02x%02x%02x'):format(255 - math.floor(share * 247), 255 - math.floor(share * 207), 255 - math.floor(share * 148))
+end
+
+local function cells(out, plot, box)
+  local m = plot.matrix
+  local low, high = scale.range(m)
+  local wide, tall = box.w / #m[1], box.h / #m
+  for y, row in ipairs(m) do
+    for x, v in ipairs(row) do
+      out[#out + 1] = ('<rect x="%.2f" y="%.2f" width="%.2f" height="%.2f" fill="%s"/>')
+        :format(box.x + (x - 1) * wide, box.y + (y - 1) * tall, wide + 0.3, tall + 0.3, colour(v, low, high))
+    end
+  end
+  out[#out + 1] = ('<text x="%g" y="%g" fill="#444444">%.4g … %.4g</text>'):format(box.x, box.y + box.h + 16, low, high)
+  out[#out + 1] = ('<rect x="%g" y="%g" width="%g" height="%g" fill="none" stroke="#444444"/>'):format(box.x, box.y, box.w, box.h)
+end
+
+--- The plot as an SVG document.
+function M.write(plot, width, height)
+  local out = begun(plot, width, height)
+  local box = { x = LEFT, y = TOP, w = width - LEFT - RIGHT, h = height - TOP - BOTTOM }
+  if plot.kind == 'histogram' then bars(out, plot, box)
+  elseif plot.matrix then cells(out, plot, box)
+  else points(out, plot, box) end
+  out[#out + 1] = '</svg>'
+  return table.concat(out, '\n') .. '\n'
+end
+
+return M
