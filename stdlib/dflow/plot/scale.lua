@@ -32,9 +32,9 @@ end
 --- Ticks within the range: {{at, text}, …}, about n of them.
 function M.ticks(low, high, n)
   local step, list = step_of(low, high, n), {}
-  local digits = math.max(0, -math.floor(math.log(step) / math.log(10) + 1e-9))
+  local digits = math.max(0, -math.floor(math.log(step) / math.log(10) + 1e-9)) + 0      -- not -0, which LuaJIT writes so
   local largest = math.max(math.abs(low), math.abs(high))
-  local form = (largest >= 1e6 or digits > 5) and '%.3g' or '%.' .. digits .. 'f'
+  local form = (largest >= 1e6 or digits > 5) and '%.3g' or ('%%.%df'):format(digits)
   for i = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) do
     list[#list + 1] = { i * step, (form:format(i * step):gsub('^%-(0%.?0*)$', '%1')) }
   end
