@@ -53,10 +53,16 @@ describe('the example', function()
     assert.is_truthy(out:match('24 generations, 5 cells alive'), out)
   end)
 
-  it('names_rnn makes up names', function()
-    local out = example('names_rnn', '20')
+  it('names_rnn makes up names, and foresees held-out ones to 1.95 nats per letter', function()
+    local out = example('names_rnn', mode == 'release' and '' or '20')
     local names = out:match('([%a ]+)\n$')
     assert.is_true(select(2, names:gsub('%S+', '')) >= 10, out)
+    assert.is_true(mode ~= 'release' or tonumber(out:match('\n([%d.]+) nats per letter of 500')) <= 1.95, out)
+  end)
+
+  it('digits_cnn reads at least 98 % of the held-out digits', function()
+    local out = example('digits_cnn', mode == 'release' and '' or 'epochs=2')
+    assert.is_true(mode ~= 'release' or tonumber(out:match('([%d.]+) %% of the held%-out digits')) >= 98, out)
   end)
 
   it('digits_rnn reads at least 96 % of the held-out digits', function()
