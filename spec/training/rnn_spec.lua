@@ -253,6 +253,10 @@ describe('dynamic_rnn', function()
     assert.matches('length 1 is 6, but x has 5 steps', bad{ lengths = { 5, 6 } })
     assert.matches("dynamic_rnn has no option 'sequence_length'", bad{ sequence_length = { 1, 2 } })
     assert.matches('the cell is the number 3', message_of(rnn.dynamic_rnn, 3, x))
+    assert.matches('its state is float32%[3,3%], but its input float32%[2,3%] has 2 examples', bad{ initial_state = df.zeros{ 3, 3 } })
+    local function grows(v) return v, { a = df.zeros{ 2, 5 } } end
+    assert.matches('the cell gives state.a as float32%[2,5%], but it began as float32%[2,4%]',
+                   message_of(rnn.dynamic_rnn, grows, x, { initial_state = { a = df.zeros{ 2, 4 } }, lengths = { 1, 2 } }))
     assert.matches('a function has no zero_state', message_of(rnn.dynamic_rnn, function(v, s) return v, s end, x))
     local lengths = df.placeholder('int32', { -1 })
     local y = rnn.dynamic_rnn(cell, x, { lengths = lengths })

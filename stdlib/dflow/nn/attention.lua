@@ -173,6 +173,9 @@ local MultiHead = layer.class{
     if keys.shape[2] >= 0 and values.shape[2] >= 0 and keys.shape[2] ~= values.shape[2] then
       l:bad('its keys %s and values %s are of different times', shown(keys), shown(values))
     end
+    if query.shape[1] >= 0 and keys.shape[1] >= 0 and query.shape[1] ~= keys.shape[1] then
+      l:bad('its query %s and keys %s have different numbers of examples', shown(query), shown(keys))
+    end
     if opts.causal ~= nil and type(opts.causal) ~= 'boolean' then l:bad('causal is true or false, not %s', errors.describe(opts.causal)) end
     l:prepare(query)
     local d = math.floor(l.width / l.heads)

@@ -277,6 +277,7 @@ end
 
 --- Notes what went in and came out, for tostring; returns y.
 function methods.shaped(l, x, y)
+  if getmetatable(y) ~= graph.Output then l:bad('its activation gives %s, an Output is expected', errors.describe(y)) end
   l.in_shape, l.out_shape = x.shape, y.shape
   return y
 end

@@ -47,13 +47,17 @@ function methods.zero_state(l, batch, dtype)
 end
 
 --- One tensor of a state, checked: [batch, size].
-local function part(l, v, size, what)
+local function part(l, v, size, what, x)
   if v == nil then l:bad('%s is missing', what) end
   if errors.is_data(v) and nest.has_names(v) then l:bad('%s is a table with names, float [batch, %d] is expected', what, size) end
   v = convert.to_output(v, convert.typed(v) or dtypes.FLOAT32, nil, l:title())
   local s = v.shape
   if s and (#s ~= 2 or (s[2] >= 0 and s[2] ~= size)) then
     l:bad('%s is %s, [batch, %d] is expected', what, tensor.shape_text(v.dtype, s), size)
+  end
+  local n = x.shape[1]
+  if s and s[1] >= 0 and n >= 0 and s[1] ~= n then
+    l:bad('%s is %s, but its input %s has %d examples', what, tensor.shape_text(v.dtype, s), tensor.shape_text(x.dtype, x.shape), n)
   end
   return v
 end
@@ -105,7 +109,7 @@ local RNNCell = M.class{
   end,
   call = function(l, _, x, h)
     x = input(l, x, h)
-    h = part(l, h, l.units, 'its state')
+    h = part(l, h, l.units, 'its state', x)
     l:prepare(x)
     check_features(l, x, l.kernel, l.units)
     local y = l.activation(f.matmul(f.concat({ x, h }, 1), l.kernel) + l.bias)
@@ -143,9 +147,9 @@ local LSTMCell = M.class{
   call = function(l, _, x, state)
     x = input(l, x, state)
     if not errors.is_data(state) or state.c == nil or state.h == nil then
-      l:bad('its state is %s, a table {c =, h =} is expected', errors.describe(state))
+      l:bad('its state is %s, a table {c =, h =} is expected', errors.is_data(state) and 'a table without c and h' or errors.describe(state))
     end
-    local c, h = part(l, state.c, l.units, "its state's c"), part(l, state.h, l.output_size, "its state's h")
+    local c, h = part(l, state.c, l.units, "its state's c", x), part(l, state.h, l.output_size, "its state's h", x)
     l:prepare(x)
     check_features(l, x, l.kernel, l.output_size)
     local z = f.matmul(f.concat({ x, h }, 1), l.kernel)
@@ -200,7 +204,7 @@ local GRUCell = M.class{
   end,
   call = function(l, _, x, h)
     x = input(l, x, h)
-    h = part(l, h, l.units, 'its state')
+    h = part(l, h, l.units, 'its state', x)
     l:prepare(x)
     check_features(l, x, l.gate_kernel, l.units)
     local r, u = graph.unpack(f.split(f.sigmoid(f.matmul(f.concat({ x, h }, 1), l.gate_kernel) + l.gate_bias), 2, { axis = 1 }))

@@ -77,18 +77,26 @@ function M.lengths(lengths, x, batch, time, what)
 end
 
 --- where(running [batch], new, old) for a state: what is no row per example (an array, a scalar) is the new.
-function M.keep(running, new, old)
+-- @param path  for messages: '' or '.c'
+function M.keep(running, new, old, path)
+  path = path or ''
   if errors.is_data(old) then
     local out = {}
     for _, k in ipairs(nest.keys(old)) do
-      if not errors.is_data(new) or new[k] == nil then errors.bad('the cell gives no state for %s', tostring(k)) end
-      out[k] = M.keep(running, new[k], old[k])
+      if not errors.is_data(new) or new[k] == nil then errors.bad('the cell gives no state%s.%s', path, tostring(k)) end
+      out[k] = M.keep(running, new[k], old[k], path .. '.' .. tostring(k))
     end
     return out
   end
   if getmetatable(new) == TensorArray or getmetatable(old) == TensorArray then return new end
   new = convert.to_output(new, graph.dtype(old), old.graph)
-  if (graph.rank(old) or 1) == 0 then return new end
+  local a, b = new.shape, old.shape
+  if b and #b == 0 then return new end
+  local same = not a or not b or #a == #b
+  for i = 1, same and a and b and #a or 0 do same = same and (a[i] == b[i] or a[i] < 0 or b[i] < 0) end
+  if not same then
+    errors.bad('the cell gives state%s as %s, but it began as %s', path, tensor.shape_text(new.dtype, a), tensor.shape_text(old.dtype, b))
+  end
   return f.select(running, new, old)
 end
 
