@@ -12,6 +12,7 @@
  * parallel_iterations iterations of a frame are open.
  */
 #include "engine/token.h"
+#include "engine/audit.h"
 #include "engine/engine.h"
 #include "engine/native/native.h"
 #include "engine/timed.h"
@@ -354,6 +355,8 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
     dfi_frame *f = r->frame;
     if (!f->origin) { x->finished = true; x->patience = 0; return; }
     if (r->number != f->first || f->enters_missing) return;
+    dfi_audit_iteration(x, r);
+    dfi_audit_queue(x, r);
     f->first++;
     if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_iteration_done(x, f, r);
     record_free(x, r);
@@ -373,6 +376,7 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
       if (r->outstanding) return;
       continue;
     }
+    dfi_audit_frame(x, f);
     r = frame_done(x, f);
     if (--r->outstanding) return;
   }
@@ -601,6 +605,8 @@ ALWAYS bool iteration_passed(dfi_exec *x, dfi_record *r) {
   int64_t second = f->first + 1;
   if (r->number != f->first || second >= f->next || f->ndeferred || r->held || f->enters_missing) return false;
   if (!f->ring[second & (f->capacity - 1)]->outstanding) return false;
+  dfi_audit_iteration(x, r);
+  dfi_audit_frame(x, f);
   f->first = second;
   r->next_free = x->free_records[f->scope->id];
   x->free_records[f->scope->id] = r;
@@ -860,6 +866,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   if (x->running || x->stuck) dfi_calls_stop(x);
   x->seconds = x->timed && x->plan->devices->virtual_clock ? x->timed->last : dfi_now() - began;
   if (x->watch) dfi_watch_end(x);
+  if (!x->failed) dfi_audit_end(x);
   return x->failed ? x->error->code : DF_OK;
 }
 
