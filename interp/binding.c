@@ -332,11 +332,22 @@ static void set_functions(lua_State *L, int module, const luaL_Reg *list) {
   lua_pop(L, 1);
 }
 
+static int collect_state(lua_State *L) {
+  const dfb_state *s = lua_touserdata(L, 1);
+  if (s->host >= 0) df_host_close(s->host);
+  return 0;
+}
+
 __attribute__((visibility("default"))) int luaopen_dflow_core(lua_State *L) {
   lua_newtable(L);
   int module = lua_gettop(L);
   dfb_state *s = lua_newuserdatauv(L, sizeof *s, 0);       /* DFB_UP_STATE */
   memset(s, 0, sizeof *s);
+  s->host = -1;
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, collect_state);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
   s->threshold = CHARGE_MIN;
   lua_newtable(L);                                         /* DFB_UP_TENSOR */
   lua_newtable(L);                                         /* DFB_UP_ERROR */

@@ -22,6 +22,8 @@ typedef struct dfb_box { uint32_t magic; void *p; } dfb_box;
 /* One per Lua state: the upvalue of every function. */
 typedef struct dfb_state {
   lua_State *L;              /* the thread that is in df_gradients, for the custom gradient's callback */
+  lua_State *host_L;         /* the thread that is in a run, or waits for one, for functions that are ops */
+  int32_t    host;           /* df_host_open's; -1: none yet */
   char       own[2][512];    /* prefixes of the chunk names that are dflow's own */
   size_t     own_length[2];
   int64_t    charged;        /* bytes of tensors and nodes made since the last full collection */

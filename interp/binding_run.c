@@ -1,5 +1,6 @@
 /* binding_run.c: sessions, runs and their counters. */
 #include "binding.h"
+#include <stdio.h>
 #include <string.h>
 
 static df_session *session_arg(lua_State *L) { return dfb_arg(L, 1, DFB_SESSION); }
@@ -69,6 +70,74 @@ static void take_request(lua_State *L, request *r) {
   r->timeout = luaL_optnumber(L, 4, 0);
 }
 
+/* ---- functions that are ops ------------------------------------------------------------------------------ */
+static const char host_key, answer_key;      /* of the callback and of run_host in the registry */
+
+typedef struct host_call { int64_t id; int32_t nin, nout; df_value *in; df_tensor **out; df_error *err; } host_call;
+
+/* (call): the callback is given an id and a list of values; it gives a list of Tensors, or nil and what went wrong. */
+static int run_host(lua_State *L) {
+  host_call *c = lua_touserdata(L, 1);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &host_key);
+  lua_pushinteger(L, c->id);
+  lua_createtable(L, c->nin, 0);
+  for (int32_t i = 0; i < c->nin; i++) {
+    df_value v = c->in[i];
+    c->in[i].kind = DF_EMPTY;                          /* the Lua value has it now */
+    dfb_push_value(L, &v);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_pushinteger(L, c->nin);
+  lua_call(L, 3, 3);
+  if (!lua_istable(L, -3)) {
+    c->err->code = (int32_t)luaL_optinteger(L, -2, DF_INVALID_ARGUMENT);
+    snprintf(c->err->message, sizeof c->err->message, "%s", luaL_tolstring(L, -1, NULL));
+    return 0;
+  }
+  for (int32_t i = 0; i < c->nout; i++) {
+    lua_rawgeti(L, -3, i + 1);
+    df_tensor *t = dfb_tensor_or_null(L, -1);
+    c->out[i] = t ? df_tensor_retain(t) : NULL;
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
+static int32_t on_host(void *user, int64_t id, int32_t nin, df_value *in, int32_t nout, df_tensor **out, df_error *err) {
+  dfb_state *s = user;
+  lua_State *L = s->host_L;
+  const int top = lua_gettop(L);
+  host_call c = { id, nin, nout, in, out, err };
+  err->code = DF_OK;
+  err->message[0] = 0;
+  if (!lua_checkstack(L, 8)) return DF_RESOURCE_EXHAUSTED;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &answer_key);
+  lua_pushlightuserdata(L, &c);
+  if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
+    err->code = DF_INTERNAL;
+    snprintf(err->message, sizeof err->message, "%s", lua_tostring(L, -1) ? lua_tostring(L, -1) : "the function failed");
+  }
+  s->host_L = L;
+  lua_settop(L, top);
+  return err->code;
+}
+
+/* host(fn) -> number: fn(id, values, n) answers the HostCalls of that host; it is opened once. */
+static int core_host(lua_State *L) {
+  dfb_state *s = dfb_state_of(L);
+  lua_settop(L, 1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &host_key);
+  for (int i = 1; i <= DFB_UPVALUES; i++) lua_pushvalue(L, lua_upvalueindex(i));
+  lua_pushcclosure(L, run_host, DFB_UPVALUES);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &answer_key);
+  if (s->host < 0) s->host = df_host_open(on_host, s);
+  lua_pushinteger(L, s->host);
+  return 1;
+}
+
+/* Functions that are ops run on this Lua thread from here on. */
+static inline void hosts_here(lua_State *L) { dfb_state_of(L)->host_L = L; }
+
 /* One value by itself, several as a list. */
 static int push_results(lua_State *L, int32_t n, df_value *results) {
   if (n == 1) {
@@ -89,6 +158,7 @@ static int core_session_run(lua_State *L) {
   request r;
   df_error err;
   take_request(L, &r);
+  hosts_here(L);
   if (df_session_run_guarded(s, r.nfetch, r.fetches, r.nfeed, r.feeds, r.values, r.timeout, r.results, &err))
     return dfb_raise(L, &err);
   return push_results(L, r.nfetch, r.results);
@@ -109,6 +179,7 @@ static int core_session_run_one(lua_State *L) {
     if (!dfb_to_scalar(L, 7, dtype, &value))
       return dfb_fail(L, DF_INVALID_ARGUMENT, "the fed value %s cannot be held by dtype %s", luaL_tolstring(L, 7, NULL), df_dtype_name(dtype));
   }
+  hosts_here(L);
   if (df_session_run_guarded(s, 1, fetch, nfeed, feed, &value, 0, &result, &err)) return dfb_raise(L, &err);
   dfb_push_value(L, &result);
   return 1;
@@ -133,11 +204,13 @@ static int core_run_wait(lua_State *L) {
   int32_t n = (int32_t)luaL_checkinteger(L, 2);
   df_value *results = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *results, 0);
   df_error err;
+  hosts_here(L);
   if (df_run_wait_guarded(r, results, &err)) return dfb_raise(L, &err);
   return push_results(L, n, results);
 }
 
 static int core_run_done(lua_State *L) {
+  hosts_here(L);
   lua_pushboolean(L, df_run_done(run_arg(L)));
   return 1;
 }
@@ -227,6 +300,7 @@ static int core_session_placement(lua_State *L) {
 const luaL_Reg dfb_run_functions[] = {
   { "session_devices", core_session_devices }, { "session_report", core_session_report },
   { "session_placement", core_session_placement }, { "run_report", core_run_report },
+  { "host", core_host },
   { "session_new", core_session_new },     { "session_reset", core_session_reset },
   { "session_run_one", core_session_run_one },
   { "session_run", core_session_run },     { "session_start", core_session_start },

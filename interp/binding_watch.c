@@ -47,6 +47,7 @@ static int core_run_at(lua_State *L) {
 /* run_settle(r, seconds): state, stop */
 static int core_run_settle(lua_State *L) {
   df_stop stop;
+  dfb_state_of(L)->host_L = L;
   int32_t state = df_run_settle(run_arg(L), luaL_checknumber(L, 2), &stop);
   return push_stop(L, state, &stop);
 }

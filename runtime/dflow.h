@@ -267,6 +267,14 @@ int32_t     df_node_attr(df_graph *g, int32_t node, const char *name, df_attr_va
 /* True when a run of this output needs no feed and has no side effect: a prompt may run it to show its value. */
 bool        df_output_needs_nothing(df_graph *g, int32_t node, int32_t index);
 
+/* ---- ops that the program computes (HostCall): fn belongs to the thread that opens the host. A run on that thread calls it at once; one
+ * in the background waits until the thread waits for it (df_run_wait, df_run_settle), asks df_run_done, or runs something that has to wait.
+ * in: borrowed values, no handles. out: nout tensors to be filled, owned by the caller afterwards. What it returns is DF_OK, or a code
+ * after filling err->message. It may run other things. Close it when fn can be called no more. */
+typedef int32_t (*df_host_fn)(void *user, int64_t id, int32_t nin, df_value *in, int32_t nout, df_tensor **out, df_error *err);
+int32_t df_host_open(df_host_fn fn, void *user);
+void    df_host_close(int32_t host);
+
 /* ---- graph functions: begin; build the body from the arguments; end(results); call. A body may call functions that are begun and not
  * ended, itself among them, if what they return was said (nresults -1: it was not). begin gives a number and writes the n argument nodes;
  * -1: an error. call gives the id of a node whose first outputs are the results, behind them one that is the library's own; -1. A body

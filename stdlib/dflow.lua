@@ -92,7 +92,7 @@ local inside = {
   sampled_softmax_loss = 'dflow.nn.sampled', nce_loss = 'dflow.nn.sampled', ctc_loss = 'dflow.nn.ctc',
   load_npy = 'dflow.exchange.npy', save_npy = 'dflow.exchange.npy', load_npz = 'dflow.exchange.npy', save_npz = 'dflow.exchange.npy',
   FIFOQueue = 'dflow.front.queue', PaddingFIFOQueue = 'dflow.front.queue', RandomShuffleQueue = 'dflow.front.queue', PriorityQueue = 'dflow.front.queue',
-  func = 'dflow.front.func', variable_scope = 'dflow.front.variable_scope', get_variable = 'dflow.front.variable_scope',
+  func = 'dflow.front.func', lua_func = 'dflow.front.lua_func', variable_scope = 'dflow.front.variable_scope', get_variable = 'dflow.front.variable_scope',
   check_gradients = 'dflow.check', checkpoint = 'dflow.front.checkpoint', saved = 'dflow.inspect.saved', draw = 'dflow.draw',
   import_graph_def = 'dflow.exchange.graphdef', export_onnx = 'dflow.exchange.onnx', export_graph_def = 'dflow.exchange.export',
 }

@@ -4,6 +4,7 @@
  * are the only things that others touch, under inbox_lock.
  */
 #include "engine/engine.h"
+#include "resource/host.h"
 #include "engine/token.h"
 #include "resource/variable.h"
 #include "engine/holders.h"
@@ -302,6 +303,7 @@ size_t dfi_calls_text(dfi_exec *x, char *text, size_t bytes) {
  * completes one of its calls counts it out again, under the same lock. So when all are counted, no call can be completed
  * but by a run that is yet to be started, and the foreground, which would have to end first, can give up. */
 bool dfi_calls_stuck(dfi_exec *x) {
+  if (dfi_host_asked() && dfi_host_serve() > 0) return false;      /* another run waits for this thread */
   if (x->waiting < x->running) return false;
   dfi_shared *s = x->shared;
   bool newly = false;

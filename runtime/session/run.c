@@ -1,5 +1,6 @@
 /* run.c: runs in the background, and what their handles can do: wait, cancel, pause, step, break, look. */
 #include "session/session.h"
+#include "resource/host.h"
 #include "inspect/inspect.h"
 #include "plan/make.h"
 #include <errno.h>
@@ -114,7 +115,10 @@ int32_t df_run_wait(df_run *r, df_value *results, df_error *err) {
   return r->status;
 }
 
-bool df_run_done(df_run *r)   { return atomic_load(&r->done) != 0; }
+bool df_run_done(df_run *r) {
+  dfi_host_serve();                         /* it may wait for us */
+  return atomic_load(&r->done) != 0;
+}
 void df_run_cancel(df_run *r) {
   atomic_store(&r->cancel, 1);
   pthread_mutex_lock(&r->watch->lock);      /* it may stand still */
@@ -205,12 +209,24 @@ int32_t df_run_settle(df_run *r, double seconds, df_stop *stop) {
   dfi_watch *w = r->watch;
   const int64_t interrupts = atomic_load(&dfi_calls_interrupted);
   const double until = seconds < 0 ? -1 : dfi_now() + seconds;
+  dfi_host_bell(&w->lock, &w->changed);
+  dfi_host_serve();
   pthread_mutex_lock(&w->lock);
   bool in_time = true;
-  while (w->state != DF_RUN_OVER && !(w->state == DF_RUN_PAUSED && w->stays) && in_time) in_time = dfi_watch_wait(w, until, interrupts);
+  while (w->state != DF_RUN_OVER && !(w->state == DF_RUN_PAUSED && w->stays) && in_time) {
+    if (dfi_host_asked()) {
+      pthread_mutex_unlock(&w->lock);
+      const int32_t served = dfi_host_serve();
+      dfi_host_bell(&w->lock, &w->changed);              /* what was called may have waited elsewhere */
+      pthread_mutex_lock(&w->lock);
+      if (served) continue;
+    }
+    in_time = dfi_watch_wait(w, until, interrupts);
+  }
   int32_t state = w->state == DF_RUN_PAUSED && !w->stays ? DF_RUN_RUNNING : w->state;      /* somebody only looks */
   if (stop) *stop = w->stop;
   pthread_mutex_unlock(&w->lock);
+  dfi_host_bell(NULL, NULL);
   return state;
 }
 

@@ -1,6 +1,7 @@
 --- Sessions and runs under LuaJIT: see dflow.ffi.
 local ffi = require 'ffi'
 local element = require 'dflow.backend.ffi_element'
+local unpack = unpack
 local new, str, gc = ffi.new, ffi.string, ffi.gc
 local put, take, holds, VARIANT = element.put, element.take, element.holds, element.VARIANT
 
@@ -36,6 +37,41 @@ return function(core, C, own)
     while room < n do room = room * 2 end
     fetch_buffer, feed_buffer = new('int32_t[?]', 2 * room), new('int32_t[?]', 2 * room)
     values, results = new('df_value[?]', room), new('df_value[?]', room)
+  end
+
+  -- ---- functions that are ops ----------------------------------------------------------------------------
+  local host, host_number, host_callback, host_end
+
+  --- Answers a call: host(id, values, n) gives a list of Tensors, or nil, a code and what went wrong. It may run things, so the buffers of the run
+  -- that stands behind it are set aside.
+  local function on_host(_, id, nin, inputs, nout, out, e)
+    local saved = { fetch_buffer, feed_buffer, values, results, room }
+    grow(room)
+    local list = {}
+    for i = 1, nin do list[i] = own.value_of(inputs[i - 1]) inputs[i - 1].kind = 0 end
+    local ok, given, code, message = pcall(host, tonumber(id), list, nin)
+    fetch_buffer, feed_buffer, values, results, room = unpack(saved)
+    if not ok then given, code, message = nil, 13, tostring(given) end
+    if not given then
+      e.code = code or 3
+      e.message = tostring(message):sub(1, ffi.sizeof(e.message) - 1)
+      return e.code
+    end
+    for i = 1, nout do out[i - 1] = C.df_tensor_retain(given[i].handle) end
+    return 0
+  end
+  jit.off(on_host, true)
+
+  function core.host(fn)
+    host = fn
+    if not host_number then
+      host_callback = ffi.cast('df_host_fn', on_host)
+      host_number = C.df_host_open(host_callback, nil)
+      host_end = gc(new('int32_t[1]', host_number), function(n) C.df_host_close(n[0]) end)
+      for _, name in ipairs { 'session_run', 'session_run_one', 'run_wait', 'run_done', 'run_settle' } do jit.off(core[name]) end
+      jit.flush()               -- a callback must not happen inside compiled code
+    end
+    return host_number, host_end
   end
 
   --- Fills the buffers from (fetches, feeds); returns their counts.

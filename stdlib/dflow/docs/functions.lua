@@ -372,6 +372,13 @@ df.func(name, {dtypes}, fn, {returns, shapes, result_shapes})
             end, {returns = {'int32'}})
             return fib(10)
 
+df.lua_func(fn, inputs, out_dtypes, {gradient, stateful = true, shapes, name})
+  A Lua function as an op: fn is called each time it runs, with numbers for inputs of rank 0 and Tensors for others, on the thread of this Lua state; it
+  returns as many values as out_dtypes lists. gradient(x..., y..., dy...) gets and returns Outputs. An error in fn ends the run.
+  example   local seen = {}
+            local y = df.lua_func(function(x, t) seen[#seen + 1] = x return x * t:at(1) end, {df.float32(2), df.float32{3, 4}}, {'float32'})
+            return df.run(y), seen
+
 df.control_dependencies(list, fn)
   What fn builds runs after all of list. Returns what fn returns.
   example   local v = df.Variable(1.0)

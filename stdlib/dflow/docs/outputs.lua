@@ -275,6 +275,7 @@ return {
   ["logsumexp"] = "1000.69",
   ["lower_bound"] = "[[1 4]] int32[1,2]",
   ["lt"] = "[ true false false] bool[3]",
+  ["lua_func"] = "8.0, {2.0}",
   ["map_fn"] = "[1. 4. 9.] float32[3]",
   ["matmul"] = "[[3.]\n [7.]] float32[2,1]",
   ["matrix_band_part"] = "[[1. 2.]\n [0. 4.]] float32[2,2]",
