@@ -52,6 +52,8 @@ typedef struct dfi_devices {
   bool        virtual_clock;
   int32_t     fallback;            /* where goes what asked for nothing */
   bool        fallback_asked;      /* somebody said so: DFLOW_DEFAULT_DEVICE */
+  bool        swap_unsaid;         /* loops that say nothing of what they save have it swapped */
+  bool        swap_always;         /* DFLOW_STRESS=swap: at every write */
   int32_t     owners;
   uint64_t    scatter;             /* DFLOW_STRESS=devices: seed; 0: off */
   dfi_fault   fault[16]; int32_t nfaults;

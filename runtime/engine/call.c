@@ -7,6 +7,7 @@
 #include "resource/host.h"
 #include "engine/token.h"
 #include "resource/variable.h"
+#include "op/run.h"
 #include "engine/holders.h"
 #include "engine/timed.h"
 #include "engine/transfer.h"
@@ -223,6 +224,11 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
     if (DFI_UNLIKELY(x->plan->cut)) dfi_devmem_use(arena_of(x, p));
     int32_t status = p->kernel(&c->kernel);
     if (DFI_UNLIKELY(x->plan->cut)) dfi_devmem_use(NULL);
+    if (DFI_UNLIKELY(status == DFI_AGAIN)) {
+      call_free(c);
+      dfi_exec_again(x, r, p);
+      return true;
+    }
     if (DFI_UNLIKELY(p->waits && status == DFK_PENDING)) {
       dfi_call_away(x, c);                       /* it may be completed already, and c->status with it; only the owner takes it out */
       return true;

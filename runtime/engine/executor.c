@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "engine/native/native.h"
 #include "engine/timed.h"
+#include "engine/swap.h"
 #include "engine/transfer.h"
 #include "engine/watch.h"
 #include "resource/variable.h"
@@ -83,6 +84,18 @@ static readiness arrive(dfi_exec *x, dfi_record *r, const dfi_edge *e, uint32_t 
 static void push_timed(dfi_exec *x, dfi_record *r, uint32_t node, uint32_t dead) {
   push(x, r, node, dead);
   dfi_timed_queued(x, x->tail - 1, r, node);
+}
+
+void dfi_exec_again(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
+  const uint32_t node = (uint32_t)(p - r->nodes);
+  x->count.taken--;                        /* it has not had its turn */
+  r->outstanding--;
+  if (!x->timed) { push(x, r, node, 0); return; }
+  double later = r->when[node];            /* when the next thing happens that is not of this moment */
+  for (uint32_t i = 0; i < x->timed->n; i++)
+    if (x->timed->heap[i].at > x->timed->now && (later <= x->timed->now || x->timed->heap[i].at < later)) later = x->timed->heap[i].at;
+  if (later > r->when[node]) r->when[node] = later;
+  push_timed(x, r, node, 0);
 }
 
 /* dfi_exec_send by the virtual clock. */
@@ -855,6 +868,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   x->root = NULL;
   if (x->watch) dfi_watch_begin(x);
   if (x->timed) dfi_timed_begin(x);
+  if (x->swapper) dfi_swap_begin(x);
   const double began = dfi_now();
   x->root = frame_open(x, &x->plan->scope[0], NULL);
   if (x->plan->cut) dfi_transfer_begin(x);
@@ -871,6 +885,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
 }
 
 void dfi_exec_reset(dfi_exec *x) {
+  if (x->swapper) dfi_swap_end(x);
   if (x->replay) dfi_native_forget_replays(x);
   if (x->root) frame_abandon(x, x->root);
   x->root = NULL;
@@ -895,6 +910,7 @@ void dfi_exec_free(dfi_exec *x) {
     }
   }
   dfi_timed_free(x->timed);
+  dfi_swapper_free(x->swapper);
   free(x->traffic); free(x->line);
   free(x->free_records); free(x->free_frames); free(x->queue); free(x->past); free(x->given);
   pthread_mutex_destroy(&x->inbox_lock);

@@ -160,6 +160,7 @@ struct dfi_exec {
   dfi_flight  *flights;          /* messages on their way; also among those away */
   struct dfi_timed *timed;       /* the virtual clock; NULL: the real one */
   double       seconds;          /* how long the run took */
+  struct dfi_swapper *swapper;   /* swap.c; NULL: nothing was moved */
   bool         foreground;       /* nobody can start another run before this one ends */
   bool         stuck;            /* counted in the session's `stuck`: all calls wait and nothing is in the inbox; guarded by inbox_lock */
   pthread_mutex_t inbox_lock;
@@ -182,6 +183,8 @@ void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint3
 void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r);
 /* The run has failed here; the first error wins. r and p may be NULL. */
 void dfi_exec_fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t code, const char *message);
+/* The token that ran last, of p in r, comes again after those that are ready now. */
+void dfi_exec_again(dfi_exec *x, dfi_record *r, const dfi_pnode *p);
 /* A call goes into and out of the list of those that are away. */
 void dfi_call_away(dfi_exec *x, dfi_call *c);
 void dfi_call_back(dfi_exec *x, dfi_call *c);

@@ -215,6 +215,10 @@ df_output new_array(pass *p, df_output v, bool grows) {
   dfi_attr_int(b, "dtype", dfi_dtype(v));
   dfi_attr_int(b, "dynamic_size", grows);
   dfi_attr_int(b, "saved", 1);
+  const df_context *c = v.node->context;              /* what the loop around v wants of its values */
+  while (c && !c->loop) c = c->parent;
+  if (c && !strcmp(c->loop->save, "swap")) dfi_attr_int(b, "swap", 1);
+  else if (c && c->loop->save_unsaid) dfi_attr_int(b, "swap", 2);
   dfi_attr_string(b, "tensor_array_name", dfi_node_name(v.node));
   df_output h = dfi_op(b, "TensorArray", size);
   if (h.node) h.node->out[0].of = dfi_dtype(v);

@@ -123,7 +123,8 @@ int32_t df_while_begin(df_graph *g, int32_t n, const int32_t *init, int64_t para
                        const char *save, const char *name, const char *where, int32_t *vars, df_error *err) {
   flow *f = flow_of(g);
   int32_t code = DF_OK;
-  if (!save || !*save) save = "keep";
+  const bool unsaid = !save || !*save;
+  if (unsaid) save = "keep";
   if (n < 1) code = dfi_fail(err, DF_INVALID_ARGUMENT, where, "while_loop needs at least one loop variable, but has none");
   else if (parallel_iterations < 1)
     code = dfi_fail(err, DF_INVALID_ARGUMENT, where, "parallel_iterations must be 1 or more, but is %lld", (long long)parallel_iterations);
@@ -137,6 +138,7 @@ int32_t df_while_begin(df_graph *g, int32_t n, const int32_t *init, int64_t para
   l->maximum_iterations = maximum_iterations;
   l->back_prop = back_prop;
   l->save = dfi_intern(g, save);
+  l->save_unsaid = unsaid;
   flow_entry *e = flow_push(g);
   e->loop = l;
   e->nuser = n;

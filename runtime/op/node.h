@@ -117,6 +117,7 @@ struct df_loop {
   int64_t     parallel_iterations, maximum_iterations;
   bool        back_prop, built;
   const char *save;                    /* "keep", "swap", "recompute" */
+  bool        save_unsaid;             /* nobody said: the session may */
   int32_t     trip_var;                /* index of the variable that counts trips (int32 from 0), or -1 */
   df_output    down;                   /* of a backward loop: the iteration that it undoes, N - 1 … 0, in the body; variable 0 is one more */
   struct dfi_map *saved;               /* body output -> handle, in parent, of the TensorArray that saves it; gradient/value.c */

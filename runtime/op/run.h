@@ -13,4 +13,10 @@ void     *dfi_run_variable(void *run, const df_kernel *k);
 /* Counts a value saved for a gradient, and one taken back. Without a run: nothing. */
 void      dfi_run_count_push(void *run);
 void      dfi_run_count_pop(void *run);
+/* For arrays whose elements may leave the device's memory (engine/swap.c): one was written; one is read, and *out has it where it had left: true. */
+void      dfi_run_swap_written(void *run, void *array, int64_t i);
+bool      dfi_run_swap_read(void *run, void *array, int64_t i, df_value *out);
+/* Shall the read come again later, because it would fill the device before what was read is used? Then the kernel returns DFI_AGAIN. */
+enum { DFI_AGAIN = -2 };
+bool      dfi_run_swap_later(void *run, void *array, int64_t i);
 #endif

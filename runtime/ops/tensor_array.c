@@ -109,7 +109,7 @@ static int32_t must_be_vector(dfi_infer *c, int32_t i, const char *name) {
 }
 
 /* Attributes of TensorArray. */
-enum { A_DTYPE, A_ELEMENT_SHAPE, A_DYNAMIC, A_CLEAR, A_NAME, A_SAVED };
+enum { A_DTYPE, A_ELEMENT_SHAPE, A_DYNAMIC, A_CLEAR, A_NAME, A_SAVED, A_SWAP };
 
 static int32_t shape_array(dfi_infer *c) {
   const df_attr *a = c->node->attrs;
@@ -356,6 +356,7 @@ static int32_t kernel_array(df_kernel *k) {
                                              dfk_string(k, A_NAME), k->error);
   if (a) {
     a->saved = dfk_bool(k, A_SAVED);
+    a->swap = (uint8_t)dfk_int(k, A_SWAP);
     if (k->run) a->node = dfi_run_node(k->run);
   }
   return give(k, a);
@@ -373,7 +374,9 @@ static int32_t kernel_write(df_kernel *k) {
   if (!a || !index_in(k, 1, &i)) return k->error->code;
   if (is_again(k, a, i)) return give(k, dfi_handle_retain(a));
   if (a->saved) dfi_run_count_push(k->run);
-  return give_again(k, a, dfi_tensor_array_write(a, i, k->raw[2], k->error));
+  const int32_t status = dfi_tensor_array_write(a, i, k->raw[2], k->error);
+  if (DFI_UNLIKELY(a->swap) && !status) dfi_run_swap_written(k->run, a, i);
+  return give_again(k, a, status);
 }
 
 static __attribute__((noinline)) int32_t wrong_dtype(df_kernel *k, const dfi_tensor_array *a) {
@@ -386,8 +389,10 @@ static int32_t kernel_read(df_kernel *k) {
   dfi_tensor_array *a = array_in(k, 0);
   int64_t i;
   if (!a || !index_in(k, 1, &i)) return k->error->code;
+  if (DFI_UNLIKELY(a->swap) && dfi_run_swap_later(k->run, a, i)) return DFI_AGAIN;
   if (a->saved) dfi_run_count_pop(k->run);
   if (DFI_UNLIKELY(a->dtype != k->out_dtype[0])) return wrong_dtype(k, a);
+  if (DFI_UNLIKELY(a->swap) && dfi_run_swap_read(k->run, a, i, &k->out[0])) return DF_OK;
   return dfi_tensor_array_read(a, i, &k->out[0], k->error);
 }
 
@@ -522,7 +527,7 @@ static int32_t kernel_copy(df_kernel *k) {
 static const df_op ops[] = {
   { .type = "TensorArray", .traits = DFO_ARRAY_NEW, .in = "size:I", .out = "handle:handle", .types = "I=int32|int64",
     .attrs = "dtype:dtype element_shape:shape=? dynamic_size:bool=false clear_after_read:bool=false "
-             "tensor_array_name:string='' saved:bool=false",
+             "tensor_array_name:string='' saved:bool=false swap:int=0",
     .doc = "a new array of `size` locations each time it runs; with dynamic_size a write beyond the end makes it longer. "
            "Each location is written once. Elements have the shape of the first one unless element_shape is given",
     .stateful = true, .no_grad = true, .shape = shape_array, .kernel = { [DF_REF] = kernel_array } },

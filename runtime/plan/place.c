@@ -116,6 +116,17 @@ static int32_t owner_of(const maker *m, df_node *n, int32_t *owner) {
   return found;
 }
 
+/* The device that was asked for whatever makes o; control flow hands on what comes to it. NOWHERE: none. */
+static int32_t asked_origin(const maker *m, const int32_t *asked, df_output o) {
+  for (int32_t patience = 100; patience; patience--) {
+    const df_output from = dfi_plan_origin(m, o);
+    const df_flow f = flow_of(from.node);
+    if (f == DF_PLAIN || feed_of(m, from) >= 0 || !from.node->nin) return f == DF_PLAIN ? asked[from.node->id] : NOWHERE;
+    o = from.node->in[f == DF_MERGE && flow_of(from.node->in[from.node->nin - 1].node) == DF_NEXT_ITERATION ? from.node->nin - 1 : 0];
+  }
+  return NOWHERE;
+}
+
 static void place_resources(maker *m, const int32_t *asked, const dfi_why *why, int32_t *owner) {
   for (int32_t i = 0; i < m->nids; i++) owner[i] = -1;
   for (int32_t i = 0; i < m->nneeded; i++) {
@@ -127,6 +138,10 @@ static void place_resources(maker *m, const int32_t *asked, const dfi_why *why, 
     if (own->device != NOWHERE) continue;
     if (asked[of] >= 0) settle(m, m->graph->node[of], asked[of], why[of], -1);
     else if (asked[n->id] >= 0 && flow_of(n) == DF_PLAIN) settle(m, m->graph->node[of], asked[n->id], DFI_WHY_RESOURCE, n->id);
+    else if (!strncmp(op_of(n)->type, "TensorArrayWrite", 16) && n->nin > 2) {      /* it lives where what it holds is made */
+      const int32_t at = asked_origin(m, asked, n->in[2]);
+      if (at >= 0) settle(m, m->graph->node[of], at, DFI_WHY_RESOURCE, n->in[2].node->id);
+    }
   }
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);

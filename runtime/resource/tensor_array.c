@@ -132,6 +132,7 @@ dfi_tensor_array *dfi_tensor_array_copy(dfi_tensor_array *a, df_error *err) {
   if (!c) return NULL;
   c->accumulates = a->accumulates;
   c->saved = a->saved;
+  c->swap = a->swap;
   c->node = a->node;
   c->store = a->store;
   c->cell = a->cell;
@@ -224,6 +225,13 @@ void dfi_element_look(const dfi_tensor_array *a, int64_t i, dfi_element *e) {
   } else {
     e->data = cell;
   }
+}
+
+df_tensor **dfi_tensor_array_element(const dfi_tensor_array *a, int64_t i) {
+  if (a->store != DFI_STORE_TENSORS || i < 0 || i >= a->size || (a->whole && i < a->whole->dims[0])) return NULL;
+  void *cell;
+  const uint8_t *state = slot_find(a, i, &cell);
+  return state && *state == DFI_SLOT_WRITTEN ? cell : NULL;
 }
 
 uint8_t dfi_tensor_array_state(const dfi_tensor_array *a, int64_t i) {

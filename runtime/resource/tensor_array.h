@@ -19,6 +19,7 @@
 #include "op/op.h"
 
 enum { DFI_SLOT_EMPTY = 0, DFI_SLOT_WRITTEN = 1, DFI_SLOT_CLEARED = 2 };
+enum { DFI_SWAP_NEVER = 0, DFI_SWAP_WANTED, DFI_SWAP_UNSAID /* as the session has it */ };
 typedef enum dfi_store { DFI_STORE_NONE = 0, DFI_STORE_NUMBERS, DFI_STORE_TENSORS, DFI_STORE_HANDLES } dfi_store;
 
 typedef struct dfi_tensor_array dfi_tensor_array;
@@ -30,6 +31,7 @@ struct dfi_tensor_array {
   uint8_t     first_log2;        /* chunk 0 has 2^this locations */
   bool        dynamic, clear_after_read;
   bool        accumulates;       /* a gradient array */
+  uint8_t     swap;              /* DFI_SWAP_: may its elements leave the memory of their device? */
   bool        saved;             /* made by the gradient pass: elements of any shape; pushes and pops are counted */
   int64_t     size;              /* locations; a gradient array's own count, see dfi_tensor_array_size */
   dfi_shape   element;           /* what every element must fit; unknown rank until the first write unless given */
@@ -85,6 +87,8 @@ typedef struct dfi_element {
   const int64_t   *dims;
   df_tensor       *tensor;       /* where it lies in a tensor of its own */
 } dfi_element;
+/* Where the tensor of a written element lies, to be exchanged for an equal one; NULL: it is not written, or no tensor of its own. */
+df_tensor **dfi_tensor_array_element(const dfi_tensor_array *a, int64_t i);
 void dfi_element_look(const dfi_tensor_array *a, int64_t i, dfi_element *e);   /* not for handles */
 /* The shape that location i has or would have; false when nobody knows. */
 bool dfi_element_shape(const dfi_tensor_array *a, int64_t i, dfi_shape *s);

@@ -29,6 +29,11 @@ static dfi_tally_link *link_of(dfi_tally *t, uint16_t from, uint16_t to) {
 void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
   const dfi_plan *p = x->plan;
   t->seconds += x->seconds;
+  const dfi_swap s = dfi_swap_stats(x);
+  t->swap.bytes_out += s.bytes_out; t->swap.tensors_out += s.tensors_out;
+  t->swap.bytes_in += s.bytes_in; t->swap.tensors_in += s.tensors_in;
+  t->swap.stall_seconds += s.stall_seconds;
+  t->swap.resident_bytes = s.resident_bytes;
   for (int32_t i = 0; i < p->nlinks; i++) {
     dfi_tally_link *l = link_of(t, p->link[i].from, p->link[i].to);
     l->messages += x->traffic[i].messages;

@@ -44,6 +44,12 @@ static int32_t read_option(df_session *s, const char *key, const char *value, df
   } else if (!strcmp(key, "clock")) {
     if (strcmp(value, "real") && strcmp(value, "virtual")) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "clock = %s, but it must be real or virtual", value);
     s->devices.virtual_clock = !strcmp(value, "virtual");
+  } else if (!strcmp(key, "save")) {
+    if (!strcmp(value, "recompute"))
+      return dfi_fail(err, DF_UNIMPLEMENTED, NULL, "save = 'recompute' is decided while a loop is built: write it in the loop's options");
+    if (strcmp(value, "keep") && strcmp(value, "swap") && strcmp(value, "auto"))
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "save = %s, but it must be keep, swap or auto", value);
+    s->devices.swap_unsaid = strcmp(value, "keep") != 0;
   } else if (!strcmp(key, "owners")) {
     long n = strtol(value, &end, 10);
     if (*end || n < 1 || n > 1024) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "owners = %s, but it must be a number from 1 to 1024", value);
@@ -80,6 +86,8 @@ static uint64_t stress(const char *kind) {
 static int32_t devices_of_environment(df_session *s, df_error *err) {
   const char *asked = getenv("DFLOW_DEFAULT_DEVICE");
   s->devices.scatter = stress("devices:");
+  const char *stresses = getenv("DFLOW_STRESS");
+  s->devices.swap_always = stresses && strstr(stresses, "swap");
   if (!asked || !asked[0]) return DF_OK;
   const int32_t at = dfi_device_of(&s->devices, asked, NULL, err);
   if (at == -1) return DF_INVALID_ARGUMENT;

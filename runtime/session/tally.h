@@ -1,10 +1,9 @@
 /* tally.h: what a run did with devices: how long it took, what went over which link, what was swapped. */
 #ifndef DFLOW_TALLY_H
 #define DFLOW_TALLY_H
-#include "device/device.h"
+#include "engine/swap.h"
 
 typedef struct dfi_tally_link { uint16_t from, to; int64_t messages, dead, bytes; } dfi_tally_link;
-typedef struct dfi_swap { int64_t bytes_out, bytes_in, tensors_out, tensors_in, resident_bytes; double stall_seconds; } dfi_swap;
 typedef struct dfi_tally {
   double   seconds;
   dfi_tally_link *link; int32_t nlinks;

@@ -336,3 +336,57 @@ describe('the real clock', function()
     assert.is_true(h:stats().seconds < 2)
   end)
 end)
+
+describe('swapping', function()
+  local rows = {}
+  for i = 1, 32 do
+    rows[i] = {}
+    for j = 1, 32 do rows[i][j] = ((i * 7 + j * 13) % 17 - 8) / 40 end
+  end
+
+  --- The gradient of a loop of products on sim:0, and the counters of its run.
+  local function gradient(save, memory, options)
+    df.reset()
+    local x = df.placeholder('float32', { 32, 32 })
+    local y = on('sim:0', function()
+      local _, y = df.while_loop(function(i) return i:lt(60) end, function(i, y) return i + 1, (y:matmul(x)):tanh() end, { df.int32(0), x }, { save = save })
+      return y
+    end)
+    local g = df.gradients(y:reduce_sum(), x)
+    local all = { devices = { 'cpu:0', { 'sim:0', memory = memory, bandwidth = '5GB/s' } } }
+    for k, v in pairs(options or {}) do all[k] = v end
+    local s = df.Session(all)
+    local h = s:start(g, { [x] = rows })
+    local ok, result = pcall(h.wait, h)
+    return ok and result:totable() or nil, h:stats(), result
+  end
+
+  it('gives the same bits, in a memory that keeping does not fit in, by either clock', function()
+    local whole, kept = gradient('keep', '64MB')
+    assert.equal(0, kept.swap.tensors_out)
+    for _, clock in ipairs{ 'real', 'virtual' } do
+      local result, stats, err = gradient('keep', '120KB', { clock = clock })
+      assert.is_nil(result)
+      assert.equal('resource_exhausted', err.code)
+      assert.matches('largest holders', tostring(err))
+      assert.equal(0, stats.memory['sim:0'].in_use)
+      for _, how in ipairs{ { 'swap' }, { nil, 'swap' }, { nil, 'auto' } } do
+        result, stats, err = gradient(how[1], '120KB', { clock = clock, save = how[2] })
+        assert.same(whole, result, tostring(err))
+        assert.is_true(stats.swap.tensors_out > 0)
+        assert.equal(stats.swap.tensors_out * 4096, stats.swap.bytes_out)
+        assert.equal(stats.swap.tensors_in * 4096, stats.swap.bytes_in)
+        assert.is_true(stats.swap.stall_seconds >= 0)
+        assert.equal(0, stats.memory['sim:0'].in_use)
+        assert.is_true(stats.memory['sim:0'].peak <= 120 * 1024)
+      end
+    end
+  end)
+
+  it('moves nothing while there is room, and nothing that a loop wants kept', function()
+    local _, stats = gradient('swap', '64MB')
+    assert.equal(0, stats.swap.tensors_out)
+    _, stats = gradient('keep', '512KB', { save = 'swap' })
+    assert.equal(0, stats.swap.tensors_out)
+  end)
+end)

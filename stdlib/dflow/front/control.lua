@@ -263,7 +263,7 @@ function M.while_loop(pred, body, vars, opts)
   if vars == nil then errors.bad('while_loop: the loop variables are missing') end
   if not nest.is_plain(vars) then vars = { vars } end
   local by_name = nest.has_names(vars)
-  local save = opts.save or (opts.swap_memory and 'swap') or 'keep'
+  local save = opts.save or (opts.swap_memory and 'swap') or ''      -- '': it says nothing; 'keep', unless the session says otherwise
   local parallel, maximum = opts.parallel_iterations or 32, opts.maximum_iterations
   if type(parallel) ~= 'number' or not dtypes.is_whole(parallel) or math.abs(parallel) > 2^53 then
     errors.bad('while_loop: parallel_iterations is a whole number from 1 up, not %s', errors.describe(parallel))

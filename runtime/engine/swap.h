@@ -1,0 +1,15 @@
+/* swap.h: values saved for gradients leave a device's memory for the host and come back. */
+#ifndef DFLOW_SWAP_H
+#define DFLOW_SWAP_H
+#include "engine/executor.h"
+
+typedef struct dfi_swap { int64_t bytes_out, bytes_in, tensors_out, tensors_in, resident_bytes; double stall_seconds; } dfi_swap;
+typedef struct dfi_swapper dfi_swapper;
+/* What was moved in this run. */
+dfi_swap dfi_swap_stats(const dfi_exec *x);
+/* A run begins. */
+void dfi_swap_begin(dfi_exec *x);
+/* The run is over: what is on the host is forgotten, its arrays go. */
+void dfi_swap_end(dfi_exec *x);
+void dfi_swapper_free(dfi_swapper *w);
+#endif
