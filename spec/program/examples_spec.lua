@@ -121,6 +121,13 @@ describe('the example', function()
     learner('trees', '250', function(out) return tonumber(out:match('([%d.]+) %% of trees with 12 leaves are right\n$')) >= 98 end)
   end)
 
+  it('words foresees a word by its neighbour better than by how frequent it is', function()
+    learner('words', '500', function(out)
+      local nats, frequent = out:match('([%d.]+) nats per neighbour of %d+ held%-out pairs, by frequency ([%d.]+)')
+      return tonumber(nats) < tonumber(frequent) - 0.1
+    end)
+  end)
+
   it('tour makes twenty stops', function()
     local out = example('tour', '1 epochs=1')
     for n = 1, 20 do assert.is_truthy(out:match('\n' .. n .. '%. '), 'stop ' .. n) end
