@@ -1,6 +1,7 @@
 /* nn.c: softmax, its logarithm, the cross entropies, bias_add and l2_loss, vectorised along rows and parallel across them. */
 #include "../nn.h"
 #include "../half.h"
+#include "elementwise.h"
 #include "lanes.h"
 
 enum { PIECE = 32768 };
@@ -26,7 +27,7 @@ static inline double log_of_f64(double x) { return log(x); }
 #include "softmax_body.h"
 
 static void over_rows(df_kernel *k, int64_t n, int64_t count, df_range_fn fn, rows *r) {
-  dfk_parallel(k, count, n >= 16384 ? 1 : 16384 / n, fn, r);
+  dfk_parallel(k, count, n >= EW_HEAVY ? 1 : EW_HEAVY / n, fn, r);
 }
 
 static int32_t softmax(df_kernel *k, df_range_fn f32, df_range_fn f64) {
@@ -123,8 +124,7 @@ int32_t cpu_bias_add(df_kernel *k) {
   df_range_fn fn = x->dtype == DF_FLOAT32 ? bias_f32 : x->dtype == DF_FLOAT64 ? bias_f64 : x->dtype == DF_INT32 ? bias_i32 :
                    x->dtype == DF_INT64 ? bias_i64 : bias_i8;
   int64_t each = c.n * c.inner;
-  if (x->size <= 65536) fn(&s, 0, c.outer);
-  else dfk_parallel(k, c.outer, each >= 65536 ? 1 : 65536 / each, fn, &s);
+  dfk_parallel(k, c.outer, each >= EW_LIGHT ? 1 : EW_LIGHT / each, fn, &s);
   return DF_OK;
 }
 

@@ -115,6 +115,8 @@ dfi_pool *dfi_pool_get(int32_t threads);      /* borrowed, for ever; the pool wi
 void dfi_pool_range(dfi_pool *p, int64_t n, int64_t grain, df_range_fn fn, void *arg);
 /* Runs fn(arg) on a worker when one is idle: true. Otherwise false, and nothing happened. */
 bool dfi_pool_try(dfi_pool *p, void (*fn)(void *), void *arg);
+/* fn(arg) on a thread of its own, which may take long or wait; threads are kept for the next. False: none could be made. */
+bool dfi_background(void (*fn)(void *), void *arg);
 
 /* ---- maps (map.c) --------------------------------------------------------------------------------- */
 struct dfi_map;                        /* (node, index) -> (node, index); insertion order is kept */

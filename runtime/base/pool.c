@@ -131,22 +131,26 @@ static bool claim(worker *w) {
          atomic_compare_exchange_strong(&w->slot, &none, RESERVED);
 }
 
+/* A detached thread without signals, which are for the threads that the user made. */
+static bool thread_new(void *(*fn)(void *), void *arg) {
+  pthread_t id;
+  pthread_attr_t attr;
+  pthread_attr_init(&attr);
+  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool made = !pthread_create(&id, &attr, fn, arg);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&attr);
+  return made;
+}
+
 static dfi_pool *pool_new(int32_t threads) {
   dfi_pool *p = dfi_xcalloc(1, sizeof *p);
   if (posix_memalign((void **)&p->workers, 64, sizeof(worker) * (size_t)(threads ? threads : 1))) abort();
   memset((void *)p->workers, 0, sizeof(worker) * (size_t)(threads ? threads : 1));
-  pthread_attr_t attr;
-  pthread_attr_init(&attr);
-  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-  sigset_t all, before;                               /* signals are for the threads that the user made */
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  for (; p->n < threads; p->n++) {
-    pthread_t id;
-    if (pthread_create(&id, &attr, work, &p->workers[p->n])) break;  /* fewer threads: slower, not wrong */
-  }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy(&attr);
+  while (p->n < threads && thread_new(work, &p->workers[p->n])) p->n++;   /* fewer threads: slower, not wrong */
   return p;
 }
 
@@ -250,6 +254,80 @@ void dfi_pool_range(dfi_pool *p, int64_t n, int64_t grain, df_range_fn fn, void 
     relax();
     if (++spins > 256) { sched_yield(); spins = 0; }
   }
+}
+
+/* ---- threads for what may take long or wait: runs in the background ------------------------------ */
+
+/* A thread that has done its work waits for more, spinning a moment first: a run that follows another begins in a microsecond, where
+ * making a thread takes twenty. There are as many as there were runs at a time; IDLE of them stay. */
+enum { IDLE = 16, HAND_SPIN_NS = 50000 };
+typedef struct hand {
+  _Atomic(void *) fn;                /* NULL: idle */
+  void *arg;
+  uint32_t mode;                     /* of the floating-point unit, of the thread that asked */
+  _Atomic int32_t parked;
+  struct hand *next;                 /* of the idle ones */
+} hand;
+static pthread_mutex_t hands_lock = PTHREAD_MUTEX_INITIALIZER;
+static hand *idle_hands;             /* guarded by hands_lock, as is their number */
+static int32_t nidle;
+
+static void wait_for_work(hand *h) {
+  int64_t begin = now_ns(), now = begin;
+  do {
+    if (now - begin > YIELD_AFTER_NS) sched_yield();
+    for (int32_t i = 0; i < SPINS_PER_LOOK; i++) {
+      if (atomic_load_explicit(&h->fn, memory_order_acquire)) return;
+      relax();
+    }
+    now = now_ns();
+  } while (now - begin < HAND_SPIN_NS);
+  atomic_store(&h->parked, 1);
+  while (!atomic_load(&h->fn)) syscall(SYS_futex, &h->parked, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+  atomic_store(&h->parked, 0);
+}
+
+static void *hand_work(void *arg) {
+  hand *h = arg;
+  for (;;) {
+    set_float_mode(h->mode);
+    ((void (*)(void *))atomic_load(&h->fn))(h->arg);
+    atomic_store(&h->fn, NULL);
+    pthread_mutex_lock(&hands_lock);
+    bool stays = nidle < IDLE;
+    if (stays) {
+      h->next = idle_hands;
+      idle_hands = h;
+      nidle++;
+    }
+    pthread_mutex_unlock(&hands_lock);
+    if (!stays) break;
+    wait_for_work(h);
+  }
+  free(h);
+  return NULL;
+}
+
+bool dfi_background(void (*fn)(void *), void *arg) {
+  pthread_mutex_lock(&hands_lock);
+  hand *h = idle_hands;
+  if (h) {
+    idle_hands = h->next;
+    nidle--;
+  }
+  pthread_mutex_unlock(&hands_lock);
+  bool fresh = !h;
+  if (fresh) h = dfi_xcalloc(1, sizeof *h);
+  h->arg = arg;
+  h->mode = float_mode();
+  atomic_store(&h->fn, (void *)fn);
+  if (fresh) {
+    if (thread_new(hand_work, h)) return true;
+    free(h);
+    return false;
+  }
+  if (atomic_load(&h->parked)) syscall(SYS_futex, &h->parked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+  return true;
 }
 
 static void single_run(task *t) {

@@ -4,6 +4,7 @@
 #include "inspect/inspect.h"
 #include "plan/make.h"
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -16,9 +17,7 @@ struct df_run {
   dfi_plan   *plan;
   df_value   *values, *results;    /* owned */
   double      timeout;
-  pthread_t   thread;
-  bool        joined;
-  atomic_int  cancel, done;
+  atomic_int  cancel, done;        /* done: its thread has nothing more to do with it */
   dfi_watch  *watch;               /* owned */
   int32_t     status;
   df_stats    stats;
@@ -29,7 +28,9 @@ struct df_run {
 
 static size_t report(df_run *r, size_t room, char *out);
 
-static void *background(void *arg) {
+enum { SHORT_LOOKS = 1024 };
+
+static void background(void *arg) {
   df_run *r = arg;
   r->status = dfi_session_run_plan(r->session, r->plan, r->values, r->timeout, &r->cancel, r->watch, r->results, &r->stats, &r->tally, &r->error);
   const size_t length = report(r, 0, NULL) + 200;      /* the session may be gone when somebody asks */
@@ -42,7 +43,6 @@ static void *background(void *arg) {
   atomic_fetch_sub(&r->session->shared.in_progress, 1);
   atomic_fetch_sub(&r->session->active, 1);
   atomic_store(&r->done, 1);
-  return NULL;
 }
 
 /* Runs started one after the other come to a queue in that order: a start returns when its run is over, stands still, waits for
@@ -50,6 +50,10 @@ static void *background(void *arg) {
 static void get_going(df_run *r) {
   dfi_watch *w = r->watch;
   const int64_t interrupts = atomic_load(&dfi_calls_interrupted);
+  for (int32_t i = 0; i < SHORT_LOOKS; i++) {         /* a short run is over before this thread could sleep and wake */
+    if (atomic_load(&r->done)) return;
+    if (i % 64 == 63) sched_yield();
+  }
   pthread_mutex_lock(&w->lock);
   double until = dfi_now() + 0.2;          /* until its thread has a processor */
   while (w->state == DF_RUN_NEW && dfi_watch_wait(w, until, interrupts)) {}
@@ -82,11 +86,12 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   for (int32_t i = 0; i < nfeed; i++) r->values[i] = dfi_value_copy(&values[i]);
   atomic_fetch_add(&s->active, 1);         /* until the thread ends: the session waits for it */
   atomic_fetch_add(&s->shared.in_progress, 1);
-  if (pthread_create(&r->thread, NULL, background, r)) {
+  if (!dfi_background(background, r)) {
     atomic_fetch_sub(&s->shared.in_progress, 1);
     atomic_fetch_sub(&s->active, 1);
     dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no thread could be started for the run");
-    r->joined = true;
+    r->watch->state = DF_RUN_OVER;
+    atomic_store(&r->done, 1);
     df_run_release(r);
     return NULL;
   }
@@ -94,14 +99,18 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   return r;
 }
 
+/* Waits for its thread to have done with it. */
 static void join(df_run *r) {
-  if (!r->joined) pthread_join(r->thread, NULL);
-  r->joined = true;
+  if (atomic_load(&r->done)) return;
+  pthread_mutex_lock(&r->watch->lock);
+  while (r->watch->state != DF_RUN_OVER) pthread_cond_wait(&r->watch->changed, &r->watch->lock);
+  pthread_mutex_unlock(&r->watch->lock);
+  while (!atomic_load(&r->done)) sched_yield();       /* the last lines of background */
 }
 
 int32_t df_run_wait(df_run *r, df_value *results, df_error *err) {
   const int64_t interrupts = atomic_load(&dfi_interrupts);
-  const int32_t state = r->joined || atomic_load(&r->cancel) ? DF_RUN_OVER : df_run_settle(r, -1, NULL);
+  const int32_t state = atomic_load(&r->done) || atomic_load(&r->cancel) ? DF_RUN_OVER : df_run_settle(r, -1, NULL);
   if (state == DF_RUN_PAUSED)
     return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is paused: it would never end; let it go on (resume, step) or cancel it first");
   if (state != DF_RUN_OVER && interrupts == atomic_load(&dfi_interrupts))      /* else the run itself was interrupted, and ends */
@@ -148,7 +157,7 @@ int32_t df_run_report(df_run *r, int32_t room, char *out) {
 
 void df_run_release(df_run *r) {
   if (!r) return;
-  if (!r->joined) { df_run_cancel(r); join(r); }
+  if (!atomic_load(&r->done)) { df_run_cancel(r); join(r); }
   for (int32_t i = 0; i < r->nfeed; i++) df_value_release(&r->values[i]);
   for (int32_t i = 0; i < r->nfetch; i++) df_value_release(&r->results[i]);
   dfi_watch_free(r->watch);

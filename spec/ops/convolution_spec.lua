@@ -37,7 +37,8 @@ describe('a convolution', function()
         local terms = o == 3 and case.n * case.h * case.w or case.k * case.k * math.max(case.ci, case.co)
         local bound = terms * 2 ^ -24 * math.sqrt(terms)
         for j = 1, #ref[o] do
-          if not (math.abs(one[o][j] - ref[o][j]) <= bound) then
+          local off = math.abs(one[o][j] - ref[o][j])
+          if off > bound or off ~= off then
             error(('%s %d: %.9g, expected %.9g within %.2g'):format(name, j, one[o][j], ref[o][j], bound))
           end
         end
