@@ -89,10 +89,19 @@ test:                   ## read every sentence in spec/ aloud, assertions on (in
 	$(Q)$(SUBMAKE) MODE=debug all cspec
 	$(Q)spec/run.sh lua5.4:debug luajit:release
 
-bench:                  ## measure the workloads of spec/bench, beside whichever peers PYTHON can import
+bench:                  ## the scoreboard: dflow beside whichever peers are installed, turn about; BENCH="lstm softmax --out FILE" chooses
 	$(Q).ci/deps build
-	$(Q)$(SUBMAKE) all $(BUILD)/bench_c
-	$(Q)DFLOW_BUILD=$(BUILD) $(BUILD)/dflow spec/bench/run.lua $(BENCH)
+	$(Q)$(SUBMAKE) all
+	$(Q)DFLOW=$(BUILD)/dflow python3 spec/bench/bench.py $(BENCH)
+
+bench-quick:            ## instructions per iteration beside those written down, which COUNTS=write writes anew
+	$(Q).ci/deps build test
+	$(Q)lua5.4 spec/bench/quick.lua $(COUNTS)
+
+bench-peers:            ## install TensorFlow, JAX, PyTorch and ONNX Runtime under build/peers, for bench
+	$(Q)python3 -m venv build/peers/tf && build/peers/tf/bin/pip install --quiet 'tensorflow-cpu==2.15.*'
+	$(Q)python3 -m venv build/peers/jt && build/peers/jt/bin/pip install --quiet jax onnx onnxruntime
+	$(Q)build/peers/jt/bin/pip install --quiet torch --index-url https://download.pytorch.org/whl/cpu || build/peers/jt/bin/pip install --quiet torch
 
 debug:                  ## build with assertions, in build/debug
 	$(Q)$(SUBMAKE) MODE=debug all
@@ -157,7 +166,7 @@ clean:                  ## remove what was built
 	$(Q)rm -rf build
 
 help:                   ## this list
-	@awk -F ':.*## ' '/^[a-z ]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z -]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' Makefile
 
 # ---- how each thing is made ----------------------------------------------------------------------
 # Rewritten only when the flags differ, so that a change of flags rebuilds what it touches.
@@ -221,8 +230,7 @@ $(BUILD)/traced/%.o: runtime/tensorflow/%.c $(BUILD)/flags | $(PROTO).h
 	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize-coverage=trace-pc -iquote runtime -iquote . -I$(BUILD)/gen -c $< -o $@
 $(BUILD)/fuzz_graphdef: spec/fuzz_graphdef.c $(TRACED:%=$(BUILD)/traced/%.o) $(LIB_OBJ)
 	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $(filter-out $(TRACED:%=$(BUILD)/runtime/tensorflow/%.o),$(filter %.c %.o,$^)) $(LIBS) -o $@
-$(BUILD)/bench_c: spec/bench/bench_c.c $(BUILD)/libdflow.so
-	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $< -L$(BUILD) -ldflow -Wl,-rpath,'$$ORIGIN' -o $@
 
 -include $(OBJ:.o=.d)
-.PHONY: all lib core program jit cspec run test bench debug asan ubsan tsan fuzz lint deps install uninstall clean help force
+.PHONY: all lib core program jit cspec run test bench bench-quick bench-peers debug asan ubsan tsan fuzz lint deps install uninstall clean \
+  help force

@@ -32,6 +32,23 @@ function loops.rnn(n)                          -- the cell of the bench's grad_r
   return df.reduce_sum(x)
 end
 
+function loops.lstm_gradient(n)                -- n steps of a cell of 16 units, batch 8, forth and back
+  local w = df.Variable(df.constant(df.run(df.random_normal({ 32, 64 }, { seed = 1 }) * 0.17)))
+  local x, zero = df.constant(df.run(df.random_normal({ 8, 16 }, { seed = 2 }))), df.zeros{ 8, 16 }
+  local _, _, h = df.while_loop(function(t) return t:lt(n) end, function(t, c, h)
+    local z = df.split(df.matmul(df.concat({ x, h }, 1), w), 4, { axis = 1 })
+    c = c * df.sigmoid(z[3] + 1) + df.sigmoid(z[1]) * df.tanh(z[2])
+    return t + 1, c, df.tanh(c) * df.sigmoid(z[4])
+  end, { df.int32(0), zero, zero })
+  return df.reduce_sum(df.gradients(df.reduce_sum(h), w))
+end
+
+function loops.softmax(n)
+  local x = df.constant(df.run(df.random_normal({ 64, 100 }, { seed = 1 })))
+  local _, y = df.while_loop(function(i) return i:lt(n) end, function(i, y) return i + 1, df.softmax(y) end, { df.int32(0), x })
+  return df.reduce_sum(y)
+end
+
 local n = df.placeholder('int32', {})
 local session = df.Session{ threads = 1 }
 if arg[3] == 'values' then session:start(loops[name](n), { [n] = trips }, { values = true }):wait()

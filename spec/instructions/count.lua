@@ -1,0 +1,40 @@
+--- Counts the instructions of loops.lua with valgrind. The build is one of its own (build/valgrind, no AVX-512); a count is the
+-- difference between two trip counts, so start-up and building drop out.
+local M = {}
+local BUILD = 'build/valgrind'
+local LOOPS = { -- trips of the two counts, iterations of the innermost loop per trip
+  counter = { 2000, 12000, 1 },
+  nested = { 20, 120, 100 },
+  cond_in_loop = { 2000, 12000, 1 },
+  rnn = { 200, 1200, 1 },
+  lstm_gradient = { 5, 45, 1 },
+  softmax = { 10, 110, 1 },
+}
+M.names = { 'counter', 'nested', 'cond_in_loop', 'rnn', 'counter values', 'rnn values', 'lstm_gradient', 'softmax' }
+
+function M.read(command)
+  local pipe = assert(io.popen(command))
+  local text = pipe:read('*a')
+  pipe:close()
+  return text
+end
+
+--- Makes the build that is counted.
+function M.build()
+  assert(M.read('make -s MODE=valgrind lib core 2>&1; echo $?'):match('0\n$'), 'make MODE=valgrind lib core')
+end
+
+local function instructions(name, trips)
+  local text = M.read(('LD_PRELOAD= LUA_PATH="stdlib/?.lua;;" LUA_CPATH="%s/lua/?.so;;" DFLOW_LIB=%s/libdflow.so '
+    .. 'OPENBLAS_NUM_THREADS=1 valgrind --tool=callgrind --callgrind-out-file=/dev/null '
+    .. 'lua5.4 spec/instructions/loops.lua %s %d %s 2>&1'):format(BUILD, BUILD, name:match('^%S+'), trips, name:match(' (%S+)$') or ''))
+  local collected = text:match('Collected : (%d+)')
+  return assert(tonumber(collected), text)
+end
+
+--- Of one of M.names.
+function M.per_iteration(name)
+  local few, many, per_trip = (table.unpack or unpack)(LOOPS[name:match('^%S+')])
+  return (instructions(name, many) - instructions(name, few)) / ((many - few) * per_trip)
+end
+return M
