@@ -138,21 +138,22 @@ static int core_host(lua_State *L) {
 /* Functions that are ops run on this Lua thread from here on. */
 static inline void hosts_here(lua_State *L) { dfb_state_of(L)->host_L = L; }
 
-/* One value by itself, several as a list. */
-static int push_results(lua_State *L, int32_t n, df_value *results) {
+/* One value by itself, several as a list; with `tensors` rank 0 stays a tensor. */
+static int push_results(lua_State *L, int32_t n, df_value *results, bool tensors) {
+  void (*push)(lua_State *, df_value *) = tensors ? dfb_push_value_as_tensor : dfb_push_value;
   if (n == 1) {
-    dfb_push_value(L, results);
+    push(L, results);
     return 1;
   }
   lua_createtable(L, n, 0);
   for (int32_t i = 0; i < n; i++) {
-    dfb_push_value(L, &results[i]);
+    push(L, &results[i]);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
 }
 
-/* session_run(s, fetches, feeds, timeout) */
+/* session_run(s, fetches, feeds, timeout, tensors) */
 static int core_session_run(lua_State *L) {
   df_session *s = session_arg(L);
   request r;
@@ -161,7 +162,7 @@ static int core_session_run(lua_State *L) {
   hosts_here(L);
   if (df_session_run_guarded(s, r.nfetch, r.fetches, r.nfeed, r.feeds, r.values, r.timeout, r.results, &err))
     return dfb_raise(L, &err);
-  return push_results(L, r.nfetch, r.results);
+  return push_results(L, r.nfetch, r.results, lua_toboolean(L, 5));
 }
 
 /* session_run_one(s, node, index[, feed_node, feed_index, dtype, number]): one fetch and at most one fed number, the run that is
@@ -198,7 +199,7 @@ static int core_session_start(lua_State *L) {
   return 1;
 }
 
-/* run_wait(r, nfetch): once. */
+/* run_wait(r, nfetch, tensors): once. */
 static int core_run_wait(lua_State *L) {
   df_run *r = run_arg(L);
   int32_t n = (int32_t)luaL_checkinteger(L, 2);
@@ -206,7 +207,7 @@ static int core_run_wait(lua_State *L) {
   df_error err;
   hosts_here(L);
   if (df_run_wait_guarded(r, results, &err)) return dfb_raise(L, &err);
-  return push_results(L, n, results);
+  return push_results(L, n, results, lua_toboolean(L, 3));
 }
 
 static int core_run_done(lua_State *L) {
@@ -251,12 +252,12 @@ static int core_session_plans(lua_State *L) {
   return 1;
 }
 
-/* session_variable(s, handle_node): the value, as a run gives it. */
+/* session_variable(s, handle_node, tensor): the value, as a run gives it. */
 static int core_session_variable(lua_State *L) {
   df_value v;
   df_error err;
   if (df_session_variable(session_arg(L), (int32_t)luaL_checkinteger(L, 2), &v, &err)) return dfb_raise(L, &err);
-  dfb_push_value(L, &v);
+  (lua_toboolean(L, 3) ? dfb_push_value_as_tensor : dfb_push_value)(L, &v);
   return 1;
 }
 
@@ -297,6 +298,27 @@ static int core_session_placement(lua_State *L) {
   return 1;
 }
 
+/* session_set_variable(s, handle_node, tensor) */
+static int core_session_set_variable(lua_State *L) {
+  df_tensor *t = dfb_tensor_arg(L, 3);
+  df_value v = { .kind = DF_TENSOR, .dtype = (uint8_t)df_tensor_dtype(t), .as.tensor = t };
+  df_error err;
+  if (df_session_set_variable(session_arg(L), (int32_t)luaL_checkinteger(L, 2), &v, &err)) return dfb_raise(L, &err);
+  return 0;
+}
+
+/* session_position(s): the number of its runs; session_seek(s, position) */
+static int core_session_position(lua_State *L) {
+  lua_pushinteger(L, df_session_position(session_arg(L)));
+  return 1;
+}
+
+static int core_session_seek(lua_State *L) {
+  df_error err;
+  if (df_session_seek(session_arg(L), (int64_t)luaL_checknumber(L, 2), &err)) return dfb_raise(L, &err);
+  return 0;
+}
+
 const luaL_Reg dfb_run_functions[] = {
   { "session_devices", core_session_devices }, { "session_report", core_session_report },
   { "session_placement", core_session_placement }, { "run_report", core_run_report },
@@ -307,6 +329,7 @@ const luaL_Reg dfb_run_functions[] = {
   { "run_wait", core_run_wait },           { "run_done", core_run_done },
   { "run_cancel", core_run_cancel },       { "session_stats", core_session_stats },
   { "run_stats", core_run_stats },         { "session_plans", core_session_plans },
-  { "session_variable", core_session_variable },
+  { "session_variable", core_session_variable }, { "session_set_variable", core_session_set_variable },
+  { "session_position", core_session_position }, { "session_seek", core_session_seek },
   { NULL, NULL }
 };

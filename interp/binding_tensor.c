@@ -157,6 +157,23 @@ void dfb_push_value(lua_State *L, df_value *v) {
   }
 }
 
+void dfb_push_value_as_tensor(lua_State *L, df_value *v) {
+  df_tensor *t = v->as.tensor;
+  if (v->kind == DF_SCALAR) {
+    df_error err;
+    if (!(t = df_tensor_new(v->dtype, 0, NULL, &err))) {
+      dfb_raise(L, &err);
+      return;
+    }
+    memcpy(df_tensor_data(t), &v->as, (size_t)df_dtype_bytes(v->dtype));
+  } else if (v->kind != DF_TENSOR) {
+    dfb_push_value(L, v);
+    return;
+  }
+  v->kind = DF_EMPTY;
+  dfb_push_tensor(L, t);
+}
+
 /* ---- tables ------------------------------------------------------------------------------------ */
 /* A number, or a table {re =, im =}. */
 static bool set_complex(lua_State *L, df_tensor *t, int64_t i) {

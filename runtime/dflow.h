@@ -573,6 +573,11 @@ int32_t df_run_report(df_run *r, int32_t room, char *out);
 
 /* A variable's value in a session: owned (df_value_release), or DF_FAILED_PRECONDITION before it is initialised. */
 int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, df_error *err);
+/* Gives a variable a value in a session, as a run that assigns it would: dtype and shape must be its own. value is borrowed. */
+int32_t df_session_set_variable(df_session *s, int32_t handle_node, const df_value *value, df_error *err);
+/* Where the session's random ops are: the number of its runs so far. A session that is put there draws what the other would. */
+int64_t df_session_position(df_session *s);
+int32_t df_session_seek(df_session *s, int64_t position, df_error *err);
 /* Tells a variable how it is initialised: `init` is the output assigned before the first run that needs it. */
 int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node, int32_t init_index, df_error *err);
 

@@ -90,6 +90,8 @@ local parts = {
 }
 local inside = {
   sampled_softmax_loss = 'dflow.nn.sampled', nce_loss = 'dflow.nn.sampled', ctc_loss = 'dflow.nn.ctc',
+  save = 'dflow.train.checkpoint', restore = 'dflow.train.checkpoint',
+  load_safetensors = 'dflow.exchange.safetensors', save_safetensors = 'dflow.exchange.safetensors',
   load_npy = 'dflow.exchange.npy', save_npy = 'dflow.exchange.npy', load_npz = 'dflow.exchange.npy', save_npz = 'dflow.exchange.npy',
   FIFOQueue = 'dflow.front.queue', PaddingFIFOQueue = 'dflow.front.queue', RandomShuffleQueue = 'dflow.front.queue', PriorityQueue = 'dflow.front.queue',
   func = 'dflow.front.func', lua_func = 'dflow.front.lua_func', variable_scope = 'dflow.front.variable_scope', get_variable = 'dflow.front.variable_scope',

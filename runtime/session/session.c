@@ -268,19 +268,39 @@ void df_session_reset(df_session *s) {
   pthread_mutex_unlock(&s->init_lock);
 }
 
+static df_node *variable_node(df_session *s, int32_t handle_node, df_error *err) {
+  if (handle_node < 0 || handle_node >= s->graph->n)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no node %d in this graph of %d nodes", handle_node, s->graph->n), NULL;
+  df_node *h = s->graph->node[handle_node];
+  if (dfi_is_variable(h)) return h;
+  dfi_fail(err, DF_INVALID_ARGUMENT, h->where, "`%s` is no variable", dfi_node_name(h));
+  return NULL;
+}
+
 int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, df_error *err) {
   *out = (df_value){ 0 };
-  if (handle_node < 0 || handle_node >= s->graph->n)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no node %d in this graph of %d nodes", handle_node, s->graph->n);
-  df_node *h = s->graph->node[handle_node];
-  if (!dfi_is_variable(h))
-    return dfi_fail(err, DF_INVALID_ARGUMENT, h->where, "`%s` is no variable", dfi_node_name(h));
+  df_node *h = variable_node(s, handle_node, err);
+  if (!h) return err->code;
   df_value found;
   const int32_t status = dfi_variable_read(dfi_session_variable(s, h), &found, err);
   if (status) return status;
   const bool room = dfi_value_in(&found, NULL, out);
   dfi_value_drop(&found);
   return room ? DF_OK : dfi_fail(err, DF_RESOURCE_EXHAUSTED, h->where, "out of memory for the value of `%s`", dfi_node_name(h));
+}
+
+int32_t df_session_set_variable(df_session *s, int32_t handle_node, const df_value *value, df_error *err) {
+  df_node *h = variable_node(s, handle_node, err);
+  return h ? dfi_variable_assign(dfi_session_variable(s, h), value, err) : err->code;
+}
+
+int64_t df_session_position(df_session *s) { return atomic_load(&s->runs); }
+
+int32_t df_session_seek(df_session *s, int64_t position, df_error *err) {
+  if (position < 0)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a session's position is the number of its runs, not %lld", (long long)position);
+  atomic_store(&s->runs, position);
+  return DF_OK;
 }
 
 /* ---- plans ----------------------------------------------------------------------------------------- */

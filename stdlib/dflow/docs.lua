@@ -125,7 +125,9 @@ M.families = {
     .. 'train.RMSPropOptimizer train.FtrlOptimizer train',
   'train.exponential_decay train.natural_exp_decay train.inverse_time_decay train.polynomial_decay train.cosine_decay '
     .. 'train.piecewise_constant', 'train.cosine_decay train.cosine_decay_restarts train.linear_cosine_decay',
-  'train.ExponentialMovingAverage train.SGD Variable',
+  'train.ExponentialMovingAverage train.SGD Variable', 'train.lbfgs train.conjugate_gradient train.loop', 'train.loop while_loop',
+  'train.Saver save restore', 'save restore load_safetensors save_safetensors '
+    .. 'save_npz train.Saver',
   'nn nn.dense nn.lstm_cell nn.gru_cell nn.dynamic_rnn nn.glorot_uniform',
   'nn nn.Dense nn.Embedding nn.Dropout nn.Flatten nn.Sequential nn.initializers',
   'nn.Conv2D nn.Conv1D nn.DepthwiseConv2D nn.Conv2DTranspose nn.MaxPool2D nn.AvgPool2D conv2d',

@@ -113,20 +113,34 @@ return function(core, C, own)
     return x
   end
 
-  local function give_results(n, from)
-    if n == 1 then return value_of(from[0]) end
+  --- The same, but rank 0 stays a tensor.
+  local function tensor_of(v)
+    if v.kind ~= SCALAR and v.kind ~= TENSOR then return value_of(v) end
+    local t = v.as.tensor
+    if v.kind == SCALAR then
+      t = C.df_tensor_new(v.dtype, 0, nil, err)
+      if t == nil then raise() end
+      ffi.copy(C.df_tensor_data(t), v.as, C.df_dtype_bytes(v.dtype))
+    end
+    v.kind = 0
+    return wrap(t)
+  end
+
+  local function give_results(n, from, tensors)
+    local give = tensors and tensor_of or value_of
+    if n == 1 then return give(from[0]) end
     local list = {}
-    for i = 1, n do list[i] = value_of(from[i - 1]) end
+    for i = 1, n do list[i] = give(from[i - 1]) end
     return list
   end
 
-  function core.session_run(s, fetches, feeds, timeout)
+  function core.session_run(s, fetches, feeds, timeout, tensors)
     local p = s.p or open(s, 'session')
     local nfetch, nfeed = take_request(fetches, feeds)
     if C.df_session_run_guarded(p, nfetch, fetch_buffer, nfeed, feed_buffer, values, timeout or 0, results, err) ~= 0 then
       raise()
     end
-    return give_results(nfetch, results)
+    return give_results(nfetch, results, tensors)
   end
 
   function core.session_run_one(s, node, index, feed_node, feed_index, dtype, x)
@@ -154,10 +168,10 @@ return function(core, C, own)
     return { p = gc(r, C.df_run_release), release = C.df_run_release, session = s }
   end
 
-  function core.run_wait(r, nfetch)
+  function core.run_wait(r, nfetch, tensors)
     local own = new('df_value[?]', nfetch + 1)
     if C.df_run_wait_guarded(open(r, 'run'), own, err) ~= 0 then raise() end
-    return give_results(nfetch, own)
+    return give_results(nfetch, own, tensors)
   end
 
   function core.run_done(r) return C.df_run_done(open(r, 'run')) end
@@ -208,9 +222,23 @@ return function(core, C, own)
 
   function core.session_plans(s) return C.df_session_plans(open(s, 'session')) end
 
-  function core.session_variable(s, node)
+  function core.session_variable(s, node, tensor)
     if C.df_session_variable(open(s, 'session'), node, one_value, err) ~= 0 then raise() end
-    return value_of(one_value[0])
+    return (tensor and tensor_of or value_of)(one_value[0])
+  end
+
+  function core.session_set_variable(s, node, object)
+    local v = one_value[0]
+    v.kind, v.dtype, v.as.tensor = TENSOR, C.df_tensor_dtype(object.handle), object.handle
+    local code = C.df_session_set_variable(open(s, 'session'), node, one_value, err)
+    v.kind = 0
+    if code ~= 0 then raise() end
+  end
+
+  function core.session_position(s) return tonumber(C.df_session_position(open(s, 'session'))) end
+
+  function core.session_seek(s, position)
+    if C.df_session_seek(open(s, 'session'), position, err) ~= 0 then raise() end
   end
 
   own.value_of = value_of

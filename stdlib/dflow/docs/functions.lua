@@ -19,6 +19,7 @@ local macros = {
               Perfetto opens it
   option    report: string = nil  the path of a page that is written, such as 'run.html', with
               graph, tokens and source
+  option    tensors: bool = false  results of rank 0 are Tensors, too
   option    paused: bool = false  stops before the first token, to be stepped
   option    values: bool = false  keeps the values of the last few thousand tokens, for h:value,
               h:why and :back
@@ -475,6 +476,7 @@ df.start(fetches, feeds?, {…})
 df.Session({…})
   A session of its own, with its own values of the variables; ?Session tells what it can do.
   option    graph: Graph = nil  the default graph otherwise
+  option    tensors: bool = false  results of rank 0 are Tensors, too, in all its runs
   option    threads: int = nil  as many as the machine has cores otherwise
   option    engine: string = 'auto'  'tokens': every node by tagged tokens; 'native': loops of
               numbers as machine code from their first iteration on; 'auto': once they have become

@@ -167,6 +167,102 @@ df.train.ExponentialMovingAverage(decay, num_updates, {…})
             df.run(v:assign(2.0))
             df.run(move)
             return df.run(average:average(v))
+
+df.train.lbfgs(fn, x0, {…})
+  The x near x0 where fn(x), a scalar, is least: x, fn(x) and how many iterations that took. All of
+  it is one loop in the graph, around one that searches along a line.
+  option    memory: int = 10  how many steps back curvature is remembered
+  option    max_iterations: int = 100  it ends after so many
+  option    tolerance: number = 1e-5  it ends when no element of the gradient is larger
+@name
+  example   local x = df.train.lbfgs(function(x) return df.reduce_sum((x - 3) ^ 2) end, df.zeros{2})
+            return df.round(x)
+
+df.train.conjugate_gradient(fn, x0, {…})
+  As df.train.lbfgs, by nonlinear conjugate gradients: it remembers one direction.
+  option    max_iterations: int = 100  it ends after so many
+  option    tolerance: number = 1e-5  it ends when no element of the gradient is larger
+@name
+  example   local function f(x) return df.reduce_sum((x - 3) ^ 2) end
+            return df.round((df.train.conjugate_gradient(f, df.zeros{2})))
+
+df.train.loop(steps, fn, {…})
+  The whole training loop in the graph: fn(i, carry) builds a step once and gives the next carry, or
+  nothing; what it assigns is assigned in each step. Gives the last carry; without one, the number
+  of steps. Fetch it to run the loop.
+  option    carry: table = nil  a structure that goes from step to step
+  option    stop: function = nil  stop(i, carry) is a scalar bool: the loop ends early
+  option    report: function = nil  report(i, carry), whose effects, such as df.print, happen
+  option    every: int = 1  in each so many-th step
+  option    parallel_iterations: int = 1  as for while_loop
+  option    save: string = 'keep'  as for while_loop
+@name
+  example   local w, o = df.Variable(5.0), df.train.SGD(0.1)
+            df.run(df.train.loop(10, function() o:minimize(w * w) end))
+            return df.run(w)
+
+df.train.Saver({…})
+  Checkpoints of a training run: :save(prefix, {step =, session =, metric =}) writes
+  prefix-STEP.safetensors and removes the oldest; :latest(prefix) and :best(prefix) name one;
+  :restore(path) reads one; :checkpoints(prefix) lists them.
+  option    max_to_keep: int = 5  how many are kept; 0: all
+  option    variables: list = nil  what is saved; all variables otherwise, with optimizers' slots
+  option    best: string = nil  'min' or 'max': the one with the best metric is kept besides
+  option    shard_bytes: int = nil  as for df.save
+  example   local v, saver = df.Variable(1.0, {name = 'v'}), df.train.Saver{max_to_keep = 1}
+            local prefix = os.tmpname()
+            local path = saver:save(prefix, {step = 3})
+            v:load(7)
+            saver:restore(saver:latest(prefix))
+            os.remove(path) os.remove(prefix)
+            return df.run(v)
+
+df.save(path, {…})
+  Writes the values that variables have in a session to a safetensors file, whole or not at all,
+  and where the session's random ops are.
+  option    variables: list = nil  a list or {name = Variable}; all of the default graph otherwise
+  option    session: Session = nil  the default session otherwise
+  option    metadata: table = nil  {string = string}, which df.restore gives back
+  option    shard_bytes: int = nil  several files, none larger, and an index of them
+  example   local path = os.tmpname()
+            local v = df.Variable(1.0, {name = 'v'})
+            df.save(path)
+            v:load(7)
+            df.restore(path)
+            os.remove(path)
+            return df.run(v)
+
+df.restore(path, {…})
+  Sets variables to what a safetensors file, its index or an .npz file holds, all of them or none;
+  gives the names of those that were set, and the file's metadata. What does not fit is an error
+  that says so.
+  option    variables: list = nil  a list or {name = Variable}; all of the default graph otherwise
+  option    session: Session = nil  the default session otherwise
+  option    map: table or function = nil  name in the file -> Variable or its name; false: left out
+  option    partial: bool = false  true: variables that the file does not have keep their values
+  example   local path = os.tmpname()
+            local v = df.Variable(1.0, {name = 'v'})
+            df.save_safetensors(path, {old = df.tensor(5.0)})
+            local names = df.restore(path, {map = {old = v}})
+            os.remove(path)
+            return names
+
+df.load_safetensors(path)
+  {name = Tensor} of a safetensors file, and its metadata. Damaged files are an error of code
+  data_loss that names the file.
+  example   local path = os.tmpname()
+            df.save_safetensors(path, {x = df.tensor{1.0, 2.0}})
+            local list = df.load_safetensors(path)
+            os.remove(path)
+            return list.x
+
+df.save_safetensors(path, list, metadata?)
+  Writes {name = Tensor} to a safetensors file. metadata is {string = string}.
+  example   local path = os.tmpname()
+            df.save_safetensors(path, {x = df.tensor{1.0, 2.0}})
+            local list = df.load_safetensors(path)
+            os.remove(path)
+            return list.x
 ]==]
 
 -- The optimizers' longer names.

@@ -155,6 +155,11 @@ Variable (variable, v)
   field     source  'file:line' that made it
   example   local v = df.Variable(1.0) df.run(v:assign_add(2)) return df.run(v)
 
+v:load(x, session?)
+  Sets its value in a session, the default one otherwise, without building anything.
+  example   local v = df.Variable(1.5) v:load(4)
+            return df.run(v)
+
 v:eval(feeds?, {…})
   Its value in the default session.
 @run
@@ -356,6 +361,14 @@ s:init()
   Its variables are uninitialised again: the next run that needs one initialises it.
   example   local v, s = df.Variable(1.0), df.Session{} s:run(v:assign(5)) s:init()
             return s:run(v)
+
+s:position()
+  Where its random ops are: the number of its runs.
+  example   local s = df.Session{} s:run(df.float32(2) * 3) return s:position()
+
+s:seek(n)
+  Puts its random ops where s:position() gave n: it draws what that session would have drawn.
+  example   local s = df.Session{} s:seek(7) return s:position()
 
 s:stats()
   Counters since it began, as df.stats().

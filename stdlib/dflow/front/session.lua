@@ -135,10 +135,13 @@ local function drop_feeds()
   end
 end
 
-local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log' }
+local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log', 'tensors' }
 local function timeout_of(opts)
   if opts == nil then return 0 end
   errors.options(opts, 'run', run_options)
+  if opts.tensors ~= nil and type(opts.tensors) ~= 'boolean' then
+    errors.bad('run: tensors is true or false, not %s', errors.describe(opts.tensors))
+  end
   for _, key in ipairs{ 'trace', 'report' } do
     if opts[key] ~= nil and type(opts[key]) ~= 'string' then
       errors.bad('run: %s is the path of a file to write, not %s', key, errors.describe(opts[key]))
@@ -205,8 +208,10 @@ function methods.run(s, fetches, feeds, opts)
   if foreground then return foreground(s, fetches, feeds, opts) end
   if opts and (opts.trace or opts.report) then return methods.start(s, fetches, feeds, opts):wait() end
   if watch then watch(s, feeds) end
+  local tensors = s.tensors
+  if opts and opts.tensors ~= nil then tensors = opts.tensors end
   local mt, flat, finish, keys, n = getmetatable(fetches), nil, nil, nil, nil
-  if mt == Output and opts == nil and fetches.graph == s.graph and (rawget(fetches, 'd') or graph.dtype(fetches)) ~= 20 then
+  if mt == Output and opts == nil and not tensors and fetches.graph == s.graph and (rawget(fetches, 'd') or graph.dtype(fetches)) ~= 20 then
     if feeds == nil then return run_one(s.handle, fetches.node, fetches.index) end
     local k, v
     if type(feeds) == 'table' then k, v = next(feeds) end
@@ -226,7 +231,7 @@ function methods.run(s, fetches, feeds, opts)
   if mt == nil and type(fetches) == 'table' then flat, keys, n = flat_table(s, fetches) end
   if not flat then flat, finish = prepare(s, fetches) end
   local buffer = take_feeds(s, feeds)
-  local ok, result = pcall(session_run, s.handle, flat, buffer, timeout)
+  local ok, result = pcall(session_run, s.handle, flat, buffer, timeout, tensors)
   drop_feeds()
   if not ok then error(result, 0) end
   if finish then return finish(result) end
@@ -261,11 +266,13 @@ function methods.start(s, fetches, feeds, opts)
   local buffer = take_feeds(s, feeds)
   try_files(opts)
   local _, peak = core.memory()
+  local tensors = s.tensors
+  if opts and opts.tensors ~= nil then tensors = opts.tensors end
   local ok, handle = pcall(core.session_start, s.handle, flat, buffer, timeout, start_options(opts))
   drop_feeds()
   if not ok then error(handle, 0) end
   local run = setmetatable({ handle = handle, session = s, count = #flat / 2, finish = finish,
-    trace = opts and opts.trace, report = opts and opts.report, peak_before = peak }, Run)
+    trace = opts and opts.trace, report = opts and opts.report, peak_before = peak, tensors = tensors }, Run)
   if M.started then M.started(run) end
   return run
 end
@@ -273,6 +280,16 @@ end
 --- Sets all variables back: the next run that needs one initialises it.
 function methods.init(s)
   core.session_reset(s.handle)
+end
+
+--- s:position(): where its random ops are, a number; s:seek(n) puts them there, so that a session which goes on where another was
+--- saved draws what that one would have drawn.
+function methods.position(s) return core.session_position(s.handle) end
+function methods.seek(s, n)
+  if type(n) ~= 'number' or n < 0 or not dtypes.is_whole(n) then
+    errors.bad('seek takes a whole number from 0 up, as s:position() gives it, not %s', errors.describe(n))
+  end
+  core.session_seek(s.handle, n)
 end
 
 function methods.close(s)
@@ -320,7 +337,7 @@ Session.__tostring = function(s) return s.closed and 'Session (closed)' or ('Ses
 Session.__close = function(s) s:close() end
 
 -- ---- making sessions ---------------------------------------------------------------------------------------------------------
-local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'kernels', 'owners', 'clock', 'soft_placement', 'memory', 'save' }
+local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'kernels', 'owners', 'clock', 'soft_placement', 'memory', 'save', 'tensors' }
 local engines = { auto = true, tokens = true, native = true, program = true }
 
 --- df.Session{graph=, threads=, engine=, timeout=, kernels=, devices=, owners=, clock=, soft_placement=, memory=, save=}
@@ -352,7 +369,10 @@ function M.new(opts)
   if opts.kernels ~= nil then words[#words + 1] = 'kernels=' .. tostring(opts.kernels) end
   devices.session_words(opts, words)
   local handle = core.session_new(g.handle, #words > 0 and table.concat(words, ' ') or nil)
-  return setmetatable({ handle = handle, graph = g }, Session)
+  if opts.tensors ~= nil and type(opts.tensors) ~= 'boolean' then
+    errors.bad('Session: tensors is true or false, not %s', errors.describe(opts.tensors))
+  end
+  return setmetatable({ handle = handle, graph = g, tensors = opts.tensors or nil }, Session)
 end
 
 --- The session that df.run uses for a graph; made when it is first needed.
@@ -405,7 +425,7 @@ end
 function run_methods.wait(r)
   if M.attend and not r.over then M.attend(r) end
   if not r.over then
-    local ok, result = pcall(core.run_wait, r.handle, r.count)
+    local ok, result = pcall(core.run_wait, r.handle, r.count, r.tensors)
     if not ok and not core.run_done(r.handle) then
       error(result, 0)                     -- it is paused, or the wait was interrupted: it may be waited for later
     end

@@ -108,6 +108,21 @@ for name, type_name in pairs { scatter_update = 'ResourceScatterUpdate', scatter
   end
 end
 
+--- v:load(x, session?): sets the value in a session (the default one) without building anything.
+function methods.load(v, x, s)
+  if x == nil then errors.bad('load: the value is missing') end
+  local t = getmetatable(x) == tensor.Tensor and x or tensor.from(x, v.d, nil, v.name)
+  local given = core.tensor_info(t)
+  if given ~= v.d then
+    errors.bad("load: the variable %s is %s, the value is %s: write t:astype('%s')", v.name, v.dtype, dtypes.name[given], v.dtype)
+  end
+  s = s or require('dflow.front.session').default(v.graph)
+  if type(s) ~= 'table' or not rawget(s, 'handle') or s.graph ~= v.graph then
+    errors.bad('load: %s is no session of the graph that %s belongs to', errors.describe(s), v.name)
+  end
+  core.session_set_variable(s.handle, v.handle.node, t)
+end
+
 --- The value in the default session, as a run gives it.
 function methods.eval(v, feeds, opts)
   return as_output(v):eval(feeds, opts)

@@ -1,0 +1,277 @@
+--- Checkpoints: df.save, df.restore, df.train.Saver, safetensors as such, and results that stay Tensors.
+local df = require 'dflow'
+local support = require 'spec.support'
+local near, message_of = support.near, support.message_of
+
+local function shell(line) local p = io.popen(line) local s = p:read '*a' p:close() return s end
+local function write(path, bytes) local f = assert(io.open(path, 'wb')) f:write(bytes) f:close() end
+local function read(path) local f = assert(io.open(path, 'rb')) local s = f:read '*a' f:close() return s end
+local function error_of(fn, ...)
+  local ok, e = pcall(fn, ...)
+  assert.is_false(ok)
+  return e
+end
+
+describe('checkpoints', function()
+  local folder, path
+  before_each(function()
+    df.reset()
+    folder = shell('mktemp -d'):match '%S+'
+    path = folder .. '/model.safetensors'
+  end)
+  after_each(function() shell('rm -rf ' .. folder) end)
+
+  local function model()
+    local w = df.Variable({ { 1.0, 2.0 }, { 3.0, 4.0 } }, { name = 'w' })
+    local b = df.Variable(df.float64{ 0.5 }, { name = 'b' })
+    return w, b, df.train.Adam(0.1):minimize(df.reduce_sum(w ^ 2) + df.cast(df.reduce_sum(b ^ 2), 'float32'))
+  end
+
+  it('bring back all variables, slots and where the random ops were', function()
+    local w, b, step = model()
+    local noise = df.random_normal({ 3 }, { seed = 4 })
+    for _ = 1, 3 do df.run(step) end
+    df.save(path)
+    local function go_on() return df.run{ noise, step } and { df.run(noise), df.run(w), df.run(b) } end
+    local first = go_on()
+    df.restore(path)
+    near(go_on(), first, { rtol = 0, atol = 0 })
+    df.reset()                                          -- another process would build the model anew
+    w, b, step = model()
+    noise = df.random_normal({ 3 }, { seed = 4 })
+    assert.same({ 'b', 'b/m', 'b/v', 'beta1_power', 'beta1_power_1', 'beta2_power', 'beta2_power_1', 'w', 'w/m', 'w/v' }, (df.restore(path)))
+    near(go_on(), first, { rtol = 0, atol = 0 })
+  end)
+
+  it('keep every dtype and rank', function()
+    local vars, values = {}, {}
+    for _, d in ipairs{ 'float64', 'float32', 'float16', 'bfloat16', 'int64', 'int32', 'int8', 'uint8', 'bool' } do
+      for rank = 0, 2 do
+        local t = df.tensor(d == 'bool' and true or 3, d, ({ {}, { 2 }, { 2, 0 } })[rank + 1])
+        local v = df.Variable(t, { name = d .. rank })
+        vars[#vars + 1], values[v] = v, t
+      end
+    end
+    df.save(path, { variables = vars })
+    local list = df.load_safetensors(path)
+    for v, t in pairs(values) do
+      assert.same({ t.dtype, t.shape }, { list[v.name].dtype, list[v.name].shape })
+      assert.equal(tostring(t), tostring(list[v.name]))
+    end
+    df.restore(path, { variables = vars })
+  end)
+
+  it('are of the session that is named', function()
+    local w = df.Variable(1.0, { name = 'w' })
+    local s = df.Session{}
+    s:run(w:assign(5.0))
+    df.save(path, { session = s })
+    assert.equal(1, df.run(w))
+    df.restore(path)
+    assert.equal(5, df.run(w))
+    w:load(7, s)
+    assert.equal(7, s:run(w))
+    df.restore(path, { session = s })
+    assert.equal(5, s:run(w))
+    assert.matches('belongs to another graph', message_of(df.save, path, { session = df.Session{ graph = df.Graph() }, variables = { w } }))
+  end)
+
+  it('set all variables or none, and say what differs', function()
+    local w, b = df.Variable({ 1.0, 2.0 }, { name = 'w' }), df.Variable(3.0, { name = 'b' })
+    df.save_safetensors(path, { w = df.tensor{ 8.0, 9.0 }, b = df.tensor({ 1.0, 2.0, 3.0 }), other = df.tensor{ 1 } })
+    local e = error_of(df.restore, path)
+    assert.equal('invalid_argument', e.code)
+    for _, part in ipairs{ path, "'b' is float32[3] in the file", 'the variable b is float32[]', "'other'" } do
+      assert.is_truthy(e.message:find(part, 1, true), e.message)
+    end
+    near(df.run{ w, b }, { { 1, 2 }, 3 })
+    df.save_safetensors(path, { w = df.tensor{ 8.0, 9.0 }, old = df.tensor(4.0) })
+    e = error_of(df.restore, path)
+    assert.equal('not_found', e.code)
+    assert.matches("it has no 'b'", e.message)
+    assert.matches("it has 'old'", e.message)
+    near(df.run(w), { 1, 2 })
+    df.save_safetensors(path, { w = df.tensor({ 8, 9 }, 'float64') })
+    assert.matches("'w' is float64%[2%]", error_of(df.restore, path, { variables = { w } }).message)
+  end)
+
+  it('are restored in part, under other names, and from npz', function()
+    local w, b = df.Variable({ 1.0, 2.0 }, { name = 'w' }), df.Variable(3.0, { name = 'b' })
+    df.save_safetensors(path, { ['model.w'] = df.tensor{ 8.0, 9.0 } })
+    assert.same({ 'w' }, (df.restore(path, { map = { ['model.w'] = w }, partial = true })))
+    near(df.run{ w, b }, { { 8, 9 }, 3 })
+    w:load{ 0, 0 }
+    df.restore(path, { map = function(name) return name:gsub('^model%.', '') .. '' end, variables = { w } })
+    near(df.run(w), { 8, 9 })
+    assert.matches("no variable has that name", message_of(df.restore, path, { map = { ['model.w'] = 'v' } }))
+    df.save_npz(folder .. '/x.npz', { w = df.tensor{ 5.0, 6.0 }, b = df.tensor(7.0) })
+    df.restore(folder .. '/x.npz')
+    near(df.run{ w, b }, { { 5, 6 }, 7 })
+    df.save(path, { variables = { first = w } })
+    assert.is_truthy(df.load_safetensors(path).first)
+    df.restore(path, { variables = { first = w } })
+  end)
+
+  it('are kept, the last few and the best', function()
+    local w = df.Variable(1.0, { name = 'w' })
+    local prefix = folder .. '/run'
+    local saver = df.train.Saver{ max_to_keep = 2 }
+    assert.is_nil(saver:latest(prefix))
+    for step = 8, 12 do
+      w:load(step)
+      assert.equal(('%s-%d.safetensors'):format(prefix, step), saver:save(prefix, { step = step }))
+    end
+    assert.same({ prefix .. '-11.safetensors', prefix .. '-12.safetensors' }, saver:checkpoints(prefix))
+    assert.equal(prefix .. '-12.safetensors', saver:latest(prefix))
+    assert.equal(prefix .. '-12.safetensors', df.train.Saver():latest(prefix))
+    assert.equal('run-11.safetensors run-12.safetensors ', (shell('ls ' .. folder):gsub('%s', ' ')))
+    w:load(0)
+    saver:restore(prefix .. '-11')
+    assert.equal(11, df.run(w))
+    local best = df.train.Saver{ max_to_keep = 1, best = 'min' }
+    prefix = folder .. '/best'
+    for step, metric in ipairs{ 3, 1, 2, 0 / 0 } do best:save(prefix, { step = step, metric = metric }) end
+    assert.same({ prefix .. '-2.safetensors', prefix .. '-4.safetensors' }, best:checkpoints(prefix))
+    assert.same({ prefix .. '-2.safetensors', 1 }, { df.train.Saver{ best = 'min' }:best(prefix) })
+    local all = df.train.Saver{ max_to_keep = 0 }
+    local count = df.Variable(df.int64(3), { name = 'count' })
+    for _ = 1, 7 do
+      all:save(folder .. '/all', { step = count })
+      df.run(count:assign_add(1))
+    end
+    assert.equal(7, #all:checkpoints(folder .. '/all'))
+    assert.equal(folder .. '/all.safetensors', all:save(folder .. '/all'))
+  end)
+
+  it('lie in several files where one would be too large', function()
+    local w = df.Variable(df.tensor({ 1, 2, 3, 4 }, 'float64'), { name = 'w' })
+    local b = df.Variable(df.tensor({ 5, 6 }, 'float32'), { name = 'b' })
+    local prefix = folder .. '/m'
+    local saver = df.train.Saver{ max_to_keep = 1, shard_bytes = 16 }
+    for step = 1, 3 do saver:save(prefix, { step = step }) end
+    assert.equal(3, select(2, shell('ls ' .. folder):gsub('\n', '')))
+    w:load{ 0, 0, 0, 0 }
+    b:load{ 0, 0 }
+    saver:restore(prefix .. '-3')
+    near(df.run{ w, b }, { { 1, 2, 3, 4 }, { 5, 6 } })
+    shell(('rm %s/m-3-*-00001*'):format(folder))
+    assert.equal('not_found', error_of(df.restore, prefix .. '-3.safetensors.index.json').code)
+    write(folder .. '/evil.json', '{"weight_map": {"w": "../../etc/passwd"}}')
+    assert.equal('data_loss', error_of(df.restore, folder .. '/evil.json').code)
+  end)
+
+  it('are refused when they are damaged, at whatever byte', function()
+    local w = df.Variable({ 1.0, 2.0 }, { name = 'w' })
+    df.save(path)
+    local bytes = read(path)
+    for n = 0, #bytes - 1 do
+      write(path, bytes:sub(1, n))
+      assert.equal('data_loss', error_of(df.restore, path).code)
+    end
+    write(path, bytes .. 'x')
+    assert.equal('data_loss', error_of(df.restore, path).code)
+    local function head(text, data)
+      write(path, string.char(#text, 0, 0, 0, 0, 0, 0, 0) .. text .. (data or ''))
+      local e = error_of(df.load_safetensors, path)
+      assert.is_truthy(e.message:find(path, 1, true), e.message)
+      return e.code
+    end
+    local eight = ('x'):rep(8)
+    for _, text in ipairs{ '[]', '{', '{"w":3}', '{"w":{}}', '{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,7]}}',
+                           '{"w":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}', '{"w":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}',
+                           '{"w":{"dtype":"F32","shape":[1e18,1e18],"data_offsets":[0,8]}}', '{"w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}',
+                           '{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}',
+                           '{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"v":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}',
+                           '{"w":{"dtype":"F32","shape":[1.5],"data_offsets":[0,6]}}', '{"\\ud800":1}' } do
+      assert.equal('data_loss', head(text, eight), text)
+    end
+    assert.equal('unimplemented', head('{"w":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}}', eight))
+    write(path, ('\255'):rep(8) .. 'x')
+    assert.equal('data_loss', error_of(df.restore, path).code)
+    assert.equal('not_found', error_of(df.restore, folder .. '/none').code)
+    near(df.run(w), { 1, 2 })
+  end)
+
+  it('are whole or as before when the process is killed', function()
+    local program = (os.getenv 'DFLOW_BUILD' or 'build/release') .. '/dflow'
+    write(folder .. '/loop.lua', ([[local df = require 'dflow'
+      local v = df.Variable(function() return df.zeros{100000} end, {name = 'v'})
+      for i = 1, 1e9 do v:load(df.tensor(i, 'float32', {100000})) df.save(%q) end]]):format(path))
+    local seen = 0
+    for i = 1, 20 do
+      shell(('timeout -s KILL %.3f %s %s/loop.lua 2>&1'):format(0.1 + i * 7 % 20 * 0.01, program, folder))
+      local ok, list = pcall(df.load_safetensors, path)
+      if ok then
+        seen = seen + 1
+        assert.equal(list.v:at(0), list.v:at(99999))
+      else
+        assert.equal('not_found', list.code)
+      end
+    end
+    assert.is_true(seen > 0)
+  end)
+
+  it('say what they are asked wrongly', function()
+    local w = df.Variable(1.0, { name = 'w' })
+    assert.matches('path is expected', message_of(df.save, 3))
+    assert.matches("no option 'vars'", message_of(df.save, path, { vars = { w } }))
+    assert.matches('a list of Variables', message_of(df.save, path, { variables = { 3 } }))
+    assert.matches('session is table', message_of(df.save, path, { session = {} }))
+    assert.matches('max_to_keep', message_of(df.train.Saver, { max_to_keep = -1 }))
+    assert.matches('metric is a number', message_of(function() df.train.Saver{ best = 'max' }:save(folder .. '/x') end))
+    local s = df.Variable('words', { name = 's' })
+    assert.matches('no string', message_of(df.save, path, { variables = { s } }))
+    assert.matches('none of the variables', message_of(function()
+      df.save(path, { variables = { w } })
+      df.restore(path, { variables = { s }, partial = true })
+    end))
+  end)
+end)
+
+describe('v:load', function()
+  before_each(df.reset)
+  it('sets a value without building anything', function()
+    local v = df.Variable({ 1.0, 2.0 })
+    df.run(v)
+    local n = df.default_graph():size()
+    v:load{ 3, 4 }
+    near(df.run(v), { 3, 4 })
+    v:load(df.tensor{ 5.0, 6.0 })
+    near(df.run(v), { 5, 6 })
+    assert.equal(n, df.default_graph():size())
+    local fresh = df.Variable(1.0)
+    fresh:load(2)
+    near(df.run(fresh), 2)
+    assert.matches('float64', message_of(v.load, v, df.tensor({ 1, 2 }, 'float64')))
+    assert.matches('%[3%]', message_of(v.load, v, { 1, 2, 3 }))
+    assert.matches('no session', message_of(v.load, v, { 1, 2 }, 3))
+  end)
+end)
+
+describe('a run with tensors = true', function()
+  before_each(df.reset)
+  it('leaves results of rank 0 Tensors, with their dtype', function()
+    local x, i, t = df.constant(1.5, 'float64'), df.int64(7), df.constant('words')
+    local got = df.run({ x, { i }, t, df.constant{ 1, 2 } }, nil, { tensors = true })
+    assert.same({ 'float64', 'int64', 'string' }, { got[1].dtype, got[2][1].dtype, got[3].dtype })
+    assert.equal(1.5, got[1]:item())
+    assert.equal('float32', df.run(df.float32(1), nil, { tensors = true }).dtype)
+    assert.equal('bool', df.run(df.constant(true), nil, { tensors = true }).dtype)
+    assert.equal(1.5, df.run(x))
+    assert.equal('float64', df.start(x, nil, { tensors = true }):wait().dtype)
+    local s = df.Session{ tensors = true }
+    assert.equal('int64', s:run(i).dtype)
+    assert.equal(7, s:run(i, nil, { tensors = false }))
+    assert.is_true(df.run(df.no_op(), nil, { tensors = true }))
+    assert.matches('tensors is true or false', message_of(df.run, x, nil, { tensors = 1 }))
+  end)
+
+  it('saves scalars with their dtype', function()
+    local path = os.tmpname()
+    df.save_npz(path, df.run({ a = df.float64(0.1), b = df.int64(5), c = df.constant(true) }, nil, { tensors = true }))
+    local list = df.load_npz(path)
+    os.remove(path)
+    assert.same({ 'float64', 'int64', 'bool', 0 }, { list.a.dtype, list.b.dtype, list.c.dtype, list.a.rank })
+    assert.equal(0.1, list.a:item())
+  end)
+end)

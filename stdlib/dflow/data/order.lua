@@ -1,0 +1,24 @@
+--- Random orders that are the same for a seed under every Lua.
+local M = {}
+
+--- A generator of whole numbers below n: Park and Miller's, begun at the seed.
+function M.generator(seed)
+  local state = math.floor(seed) % 2147483646 + 1
+  return function(n)
+    state = state * 16807 % 2147483647
+    return math.floor((state - 1) / 2147483646 * n)
+  end
+end
+
+--- A permutation of 0 .. n-1.
+function M.permutation(n, seed)
+  local order, draw = {}, M.generator(seed or os.time())
+  for i = 1, n do order[i] = i - 1 end
+  for i = n, 2, -1 do
+    local j = draw(i) + 1
+    order[i], order[j] = order[j], order[i]
+  end
+  return order
+end
+
+return M

@@ -1,0 +1,344 @@
+--- df.data.pipeline: elements from a source, through stages, to a loop: df.data.pipeline{x, y}:shuffle(1000, 1):batch(32):each().
+--
+-- A pipeline is a description; each() opens it, and everything is pulled through it one element at a time. With its seeds it gives the same
+-- elements each time, so a place in it is the number of elements that came out: it:state() says it, each{state =} goes on there.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local tensor = require 'dflow.front.tensor'
+local order = require 'dflow.data.order'
+
+local M = {}
+local Tensor = tensor.Tensor
+local Pipeline, Iterator = { __name = 'dflow.Pipeline' }, { __name = 'dflow.PipelineIterator' }
+local methods, iterator_methods = {}, {}
+Pipeline.__index, Iterator.__index = methods, iterator_methods
+Pipeline.__tostring = function(p) return 'Pipeline: ' .. p.what end
+local unpack = table.unpack or unpack
+
+-- ---- elements --------------------------------------------------------------------------------------------------------
+-- An element is {n =, part, …}, or a row of the source that nobody has looked at yet: {row =, of = {tensors}}.
+
+local function part_at(t, row)
+  if #core.tensor_shape(t) == 1 then return core.tensor_get(t, row) end
+  return t:at(row)
+end
+
+local function parts_of(e)
+  if e.row then
+    for i, t in ipairs(e.of) do e[i] = part_at(t, e.row) end
+    e.n, e.row = #e.of, nil
+  end
+  return e
+end
+
+local function whole(v, what, least)
+  if type(v) ~= 'number' or v < least or not dtypes.is_whole(v) then
+    errors.bad('%s is a whole number from %d up, not %s', what, least, errors.describe(v))
+  end
+  return v
+end
+
+local function is_function(fn, what)
+  if type(fn) ~= 'function' then errors.bad('%s takes a function of the element, not %s', what, errors.describe(fn)) end
+end
+
+--- A pipeline behind another: `open(pull, state)` gives the function that pulls an element.
+local function stage(p, what, open)
+  return setmetatable({ before = p, open = open, what = p.what .. ' -> ' .. what, dtypes = p.dtypes }, Pipeline)
+end
+
+-- ---- sources ---------------------------------------------------------------------------------------------------------
+local function rows_of(list)
+  local n
+  for i, t in ipairs(list) do
+    if getmetatable(t) ~= Tensor or t.rank < 1 then
+      errors.bad('pipeline: part %d of the source is %s, a Tensor with rows is expected', i, errors.describe(t))
+    end
+    n = n or t.shape[1]
+    if t.shape[1] ~= n then errors.bad('pipeline: the tensors have %d and %d rows', n, t.shape[1]) end
+  end
+  return n
+end
+
+--- What a Lua iterator gives, as an element; nil at its end.
+local function packed(n, ...)
+  if n == 0 or (...) == nil then return nil end
+  return { n = n, ... }
+end
+
+--- df.data.pipeline(source)
+-- @param source  a Tensor, whose rows are the elements; a list of Tensors with equally many rows; a function that is called for each element
+--                and gives its parts, nil at the end (from then on the pipeline cannot be opened again); or a table with `open()`, which
+--                gives such a function each time, as df.data.tfrecord and df.data.text do
+function M.pipeline(source)
+  if type(source) == 'function' then
+    local used = false
+    return setmetatable({ what = 'function', open = function()
+      if used then errors.raise('failed_precondition', 'pipeline: an iterator can be gone through once; give a table with open() to begin again') end
+      used = true
+      return function() return packed((function(...) return select('#', ...), ... end)(source())) end
+    end }, Pipeline)
+  end
+  if getmetatable(source) == Tensor then source = { source } end
+  if type(source) == 'table' and type(source.open) == 'function' then
+    return setmetatable({ what = source.what or 'source', open = function()
+      local pull = source.open()
+      return function() return packed((function(...) return select('#', ...), ... end)(pull())) end
+    end }, Pipeline)
+  end
+  if not errors.is_data(source) or #source == 0 then
+    errors.bad('pipeline takes a Tensor, a list of Tensors or a function, not %s', errors.describe(source))
+  end
+  local list, kinds = {}, {}
+  for i, t in ipairs(source) do list[i] = t end
+  local n = rows_of(list)
+  for i, t in ipairs(list) do kinds[i] = t.dtype end
+  return setmetatable({ what = ('%d rows'):format(n), dtypes = kinds, open = function()
+    local row = -1
+    return function()
+      row = row + 1
+      if row < n then return { row = row, of = list } end
+    end
+  end }, Pipeline)
+end
+
+-- ---- stages ----------------------------------------------------------------------------------------------------------
+--- p:map(fn): fn gets an element's parts and gives those of another.
+function methods.map(p, fn)
+  is_function(fn, 'map')
+  return stage(p, 'map', function(pull)
+    return function()
+      local e = pull()
+      if not e then return nil end
+      parts_of(e)
+      local function made(...)
+        local n = select('#', ...)
+        if n == 0 or (...) == nil then errors.bad('map: the function returned nothing; p:filter(fn) leaves elements out') end
+        return { n = n, ... }
+      end
+      return made(fn(unpack(e, 1, e.n)))
+    end
+  end)
+end
+
+--- p:filter(fn): only elements for which fn gives something true.
+function methods.filter(p, fn)
+  is_function(fn, 'filter')
+  return stage(p, 'filter', function(pull)
+    return function()
+      for e in pull do
+        parts_of(e)
+        if fn(unpack(e, 1, e.n)) then return e end
+      end
+    end
+  end)
+end
+
+--- p:shuffle(n, seed?): random order; n elements wait at a time, and each that comes out makes room for the next. Each time the pipeline is gone
+--- through (see repeat_) the order is another.
+function methods.shuffle(p, n, seed)
+  whole(n, 'shuffle: the number of elements that wait', 1)
+  if seed ~= nil then whole(seed, 'shuffle: the seed', 0) end
+  seed = seed or math.floor(core.clock() * 1e6) % 2 ^ 31
+  return stage(p, ('shuffle(%d)'):format(n), function(pull, epoch)
+    local draw, waiting, filled = order.generator(seed + 7919 * epoch), {}, false
+    return function()
+      while not filled and #waiting < n do
+        local e = pull()
+        filled = not e
+        waiting[#waiting + 1] = e
+      end
+      if #waiting == 0 then return nil end
+      local i = draw(#waiting) + 1
+      local e = waiting[i]
+      waiting[i] = waiting[#waiting]
+      waiting[#waiting] = nil
+      return e
+    end
+  end)
+end
+
+--- p:repeat_(n?): all of it n times, one after another; without n for ever.
+function methods.repeat_(p, n)
+  if n ~= nil then whole(n, 'repeat_: how often', 0) end
+  local out = stage(p, n and ('repeat_(%d)'):format(n) or 'repeat_', nil)
+  out.open_self = function(epoch)
+    local round, pull, any = 0, nil, false
+    return function()
+      while true do
+        if not pull then
+          if (n and round >= n) or (round > 0 and not any) then return nil end
+          pull, any = M.open(p, epoch * 104729 + round), false
+          round = round + 1
+        end
+        local e = pull()
+        if e then
+          any = true
+          return e
+        end
+        pull = nil
+      end
+    end
+  end
+  return out
+end
+
+--- p:take(n): the first n elements. p:skip(n): all but these.
+function methods.take(p, n)
+  whole(n, 'take: how many', 0)
+  return stage(p, ('take(%d)'):format(n), function(pull)
+    local given = 0
+    return function()
+      given = given + 1
+      return given <= n and pull() or nil
+    end
+  end)
+end
+function methods.skip(p, n)
+  whole(n, 'skip: how many', 0)
+  return stage(p, ('skip(%d)'):format(n), function(pull)
+    local left = n
+    return function()
+      while left > 0 and pull() do left = left - 1 end
+      return pull()
+    end
+  end)
+end
+
+local batching = require 'dflow.data.batch'
+
+--- p:batch(n, {drop_remainder = false, pad = false, pad_value = 0}): n elements as one, whose parts have one axis more, in front.
+-- @param pad  parts of different shapes are filled up to the largest of the batch
+function methods.batch(p, n, opts)
+  whole(n, 'batch: the size', 1)
+  opts = errors.options(opts, 'Pipeline:batch', { 'drop_remainder', 'pad', 'pad_value' })
+  return stage(p, ('batch(%d)'):format(n), function(pull)
+    local kinds = {}
+    return function()
+      local list = {}
+      while #list < n do
+        local e = pull()
+        if not e then break end
+        list[#list + 1] = e
+      end
+      if #list == 0 or (#list < n and opts.drop_remainder) then return nil end
+      return batching.stack(list, parts_of, p.dtypes, kinds, opts)
+    end
+  end)
+end
+
+--- p:padded_batch(n, {drop_remainder, pad_value}): batch with pad = true.
+function methods.padded_batch(p, n, opts)
+  opts = errors.options(opts, 'Pipeline:padded_batch', { 'drop_remainder', 'pad_value' })
+  return methods.batch(p, n, { drop_remainder = opts.drop_remainder, pad_value = opts.pad_value, pad = true })
+end
+
+--- p:bucket_by_length(length, boundaries, n, {drop_remainder, pad_value}): padded batches of elements of about one length.
+-- @param length      function(part, …) -> the element's length
+-- @param boundaries  numbers that rise: a bucket for lengths up to each, and one for all above
+function methods.bucket_by_length(p, length, boundaries, n, opts)
+  is_function(length, 'bucket_by_length')
+  whole(n, 'bucket_by_length: the size of a batch', 1)
+  if not errors.is_data(boundaries) then errors.bad('bucket_by_length: the boundaries are a list of numbers, not %s', errors.describe(boundaries)) end
+  for i, b in ipairs(boundaries) do
+    if type(b) ~= 'number' or (i > 1 and b <= boundaries[i - 1]) then errors.bad('bucket_by_length: the boundaries must rise') end
+  end
+  opts = errors.options(opts, 'Pipeline:bucket_by_length', { 'drop_remainder', 'pad_value' })
+  local stacked = { pad = true, pad_value = opts.pad_value }
+  return stage(p, 'bucket_by_length', function(pull)
+    local buckets, kinds, last = {}, {}, 1
+    for i = 1, #boundaries + 1 do buckets[i] = {} end
+    return function()
+      for e in pull do
+        parts_of(e)
+        local long, at = length(unpack(e, 1, e.n)), #boundaries + 1
+        if type(long) ~= 'number' then errors.bad('bucket_by_length: the length is %s, a number is expected', errors.describe(long)) end
+        for i = #boundaries, 1, -1 do
+          if long <= boundaries[i] then at = i end
+        end
+        local bucket = buckets[at]
+        bucket[#bucket + 1] = e
+        if #bucket == n then
+          buckets[at] = {}
+          return batching.stack(bucket, parts_of, p.dtypes, kinds, stacked)
+        end
+      end
+      while last <= #buckets do
+        local bucket = buckets[last]
+        last = last + 1
+        if #bucket > 0 and not opts.drop_remainder then return batching.stack(bucket, parts_of, p.dtypes, kinds, stacked) end
+      end
+    end
+  end)
+end
+
+--- p:prefetch(k): k elements are ready before they are asked for: made while the run that uses the last one is in the background (df.start),
+--- when the loop comes back here.
+function methods.prefetch(p, k)
+  whole(k, 'prefetch: how many', 1)
+  return stage(p, ('prefetch(%d)'):format(k), function(pull)
+    local ready, first, over = {}, 1, false
+    local function fill()
+      while not over and #ready - first + 1 < k do
+        local e = pull()
+        over = not e
+        ready[#ready + 1] = e
+      end
+    end
+    return function()
+      if first > #ready then ready, first = {}, 1 end
+      fill()
+      local e = ready[first]
+      ready[first] = nil
+      if e then first = first + 1 end
+      if first > 256 then
+        local rest = {}
+        for i = first, #ready do rest[#rest + 1] = ready[i] end
+        ready, first = rest, 1
+      end
+      return e
+    end
+  end)
+end
+
+-- ---- going through it ------------------------------------------------------------------------------------------------
+--- The function that pulls the elements of a pipeline; `epoch` tells one opening from another.
+function M.open(p, epoch)
+  if p.open_self then return p.open_self(epoch) end
+  if not p.before then return p.open() end
+  return p.open(M.open(p.before, epoch), epoch)
+end
+
+--- p:each{state =}: an iterator for `for`: each time the parts of an element. it:state() says where it is, and each{state =} goes on there.
+function methods.each(p, opts)
+  opts = errors.options(opts, 'Pipeline:each', { 'state' })
+  local skipped = 0
+  if opts.state ~= nil then
+    skipped = type(opts.state) == 'string' and tonumber(opts.state:match '^dflow%-pipeline%-1:(%d+)$')
+    if not skipped then errors.bad('each: state is %s, what it:state() gave is expected', errors.describe(opts.state)) end
+  end
+  local it = setmetatable({ pull = M.open(p, 0), count = 0 }, Iterator)
+  for i = 1, skipped do
+    if not it.pull() then errors.raise('out_of_range', 'each: the state is element %d, the pipeline ends after %d', skipped, i - 1) end
+    it.count = i
+  end
+  return it
+end
+
+Iterator.__call = function(it)
+  local e = not it.over and it.pull()
+  if not e then
+    it.over = true
+    return nil
+  end
+  it.count = it.count + 1
+  parts_of(e)
+  return unpack(e, 1, e.n)
+end
+
+--- it:state(): where it is, as a string for a checkpoint's metadata.
+function iterator_methods.state(it) return ('dflow-pipeline-1:%.0f'):format(it.count) end
+
+M.methods = methods
+return M

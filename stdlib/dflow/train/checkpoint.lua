@@ -1,0 +1,207 @@
+--- df.save and df.restore: the variables of a session in a safetensors file, and from there (or from .npz) into a session.
+--
+-- A file is written whole or not at all. Restoring sets all variables or none: every name, dtype and shape is compared before the
+-- first of them is changed. The metadata say where the session's random ops are, so that what goes on from a checkpoint draws what would
+-- have been drawn.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+local graph = require 'dflow.front.graph'
+local tensor = require 'dflow.front.tensor'
+local session = require 'dflow.front.session'
+local variable = require 'dflow.front.variable'
+local files = require 'dflow.exchange.file'
+local safetensors = require 'dflow.exchange.safetensors'
+local shards = require 'dflow.train.shards'
+
+local M = {}
+local POSITION = 'dflow.position'
+
+--- The variables of a call by name. Given: nil (all of the graph), a list, or {name = Variable}.
+function M.variables_of(given, g, what)
+  local out, names = {}, {}
+  local function add(name, v)
+    if getmetatable(v) ~= variable.Variable then
+      errors.bad('%s: variables is a list of Variables or {name = Variable}, %s is %s', what, tostring(name), errors.describe(v))
+    end
+    if out[name] then errors.bad("%s: two variables have the name '%s'", what, name) end
+    if g and v.graph ~= g then errors.bad('%s: the variable %s belongs to another graph than the session', what, v.name) end
+    g = v.graph
+    out[name] = v
+    names[#names + 1] = name
+  end
+  if given == nil then
+    g = g or graph.current()
+    given = g.variables
+  end
+  if getmetatable(given) == variable.Variable then given = { given } end
+  if not errors.is_data(given) then errors.bad('%s: variables is a list of Variables or {name = Variable}, not %s', what, errors.describe(given)) end
+  for key, v in pairs(given) do
+    if type(key) == 'string' then add(key, v) end
+  end
+  for i, v in ipairs(given) do add(getmetatable(v) == variable.Variable and v.name or i, v) end
+  if #names == 0 then errors.bad('%s: there are no variables', what) end
+  table.sort(names)
+  return out, names, g
+end
+
+local function session_of(s, g, what)
+  if s == nil then return session.default(g) end
+  if getmetatable(s) ~= session.Session then errors.bad('%s: session is %s, a Session is expected', what, errors.describe(s)) end
+  return s
+end
+
+--- The values of variables in a session: {name = Tensor}. One that has none yet gets the one it begins with.
+local function values_of(s, vars, names)
+  local out, missing = {}, {}
+  for _, name in ipairs(names) do
+    local ok, t = pcall(core.session_variable, s.handle, vars[name].handle.node, true)
+    if ok then out[name] = t elseif type(t) == 'table' and t.code == 'failed_precondition' then missing[#missing + 1] = name else error(t, 0) end
+  end
+  if #missing > 0 then
+    local fetch = {}
+    for i, name in ipairs(missing) do fetch[i] = variable.as_output(vars[name]) end
+    local got = s:run(fetch, nil, { tensors = true })
+    for i, name in ipairs(missing) do out[name] = got[i] end
+  end
+  return out
+end
+
+--- df.save(path, {variables =, session =, metadata =, shard_bytes =}): writes the variables' values in a session.
+-- @param variables    a list, or {name = Variable} to save under other names; nil: all of the default graph
+-- @param metadata     {string = string} that df.restore gives back
+-- @param shard_bytes  no file is larger than this: several are written, and <path>.index.json, which says what is where
+function M.save(path, opts)
+  opts = errors.options(opts, 'save', { 'variables', 'session', 'metadata', 'shard_bytes' })
+  files.path(path, 'save')
+  local s = opts.session and session_of(opts.session, nil, 'save')
+  local vars, names, g = M.variables_of(opts.variables, s and s.graph, 'save')
+  s = s or session_of(nil, g, 'save')
+  local metadata = { format = 'dflow' }
+  for key, v in pairs(opts.metadata or {}) do metadata[key] = v end
+  local values = values_of(s, vars, names)
+  metadata[POSITION] = ('%.0f'):format(core.session_position(s.handle))
+  if opts.shard_bytes ~= nil then return shards.write(path, values, metadata, opts.shard_bytes) end
+  safetensors.write(path, values, metadata)
+end
+
+-- ---- restoring -------------------------------------------------------------------------------------------------------
+--- What is in a file of either kind: names, a function that gives the dtype and shape of one, one that gives its tensor, metadata.
+function M.open(path, what)
+  files.path(path, what)
+  local f = io.open(path, 'rb')
+  local mark = f and f:read(4)
+  if f then f:close() end
+  if mark == 'PK\3\4' or mark == 'PK\5\6' then
+    local list, names = require('dflow.exchange.npy').load_npz(path), {}
+    for name in pairs(list) do names[#names + 1] = name end
+    table.sort(names)
+    return { names = names, about = function(name) return list[name] end, tensor = function(name) return list[name] end, metadata = {} }
+  end
+  if path:find('%.json$') then return shards.open(path) end
+  local file = safetensors.open(path)
+  return { names = file.names, about = function(name) return file.entries[name] end, tensor = function(name) return safetensors.tensor(file, name) end,
+           metadata = file.metadata }
+end
+
+local function fits(v, found)
+  if found.dtype ~= v.dtype then return false end
+  local shape = v.shape
+  if not shape then return true end
+  if #shape ~= #found.shape then return false end
+  for i, d in ipairs(shape) do
+    if d >= 0 and d ~= found.shape[i] then return false end
+  end
+  return true
+end
+
+--- The variable that each name of the file is for. map: {name in the file = Variable or its name}, or function(name) -> that, or nil.
+local function target_of(map, vars, by_name, what)
+  local function find(name, to)
+    if type(to) == 'string' then
+      if not vars[to] then errors.bad("%s: map sends '%s' to '%s', but no variable has that name%s", what, name, to, errors.hint(to, by_name)) end
+      return vars[to]
+    elseif getmetatable(to) == variable.Variable then
+      return to
+    end
+    errors.bad("%s: map sends '%s' to %s, a Variable or its name is expected", what, name, errors.describe(to))
+  end
+  return function(name)
+    if type(map) == 'function' then
+      local to = map(name)
+      if to == nil then return vars[name] end
+      return to and find(name, to) or nil
+    elseif map and map[name] ~= nil then
+      return map[name] and find(name, map[name]) or nil
+    end
+    return vars[name]
+  end
+end
+
+--- At most a few names, for a message.
+local function some(list)
+  if #list <= 6 then return table.concat(list, ', ') end
+  return table.concat(list, ', ', 1, 5) .. (' and %d more'):format(#list - 5)
+end
+
+--- Reads `sources`, opened files, into variables: all or none.
+function M.apply(sources, path, vars, names, s, opts, what)
+  local target = target_of(opts.map, vars, names, what)
+  local from, wrong, extra, taken = {}, {}, {}, {}
+  for _, file in ipairs(sources) do
+    for _, name in ipairs(file.names) do
+      local v = target(name)
+      if v then
+        if v.graph ~= s.graph then errors.bad('%s: the variable %s belongs to another graph than the session', what, v.name) end
+        if taken[v] then errors.bad("%s: both '%s' and '%s' of %s are for the variable %s", what, taken[v], name, path, v.name) end
+        taken[v] = name
+        local about = file.about(name)
+        if not fits(v, about) then
+          wrong[#wrong + 1] = ("'%s' is %s in the file, the variable %s is %s"):format(name, tensor.shape_text(about.dtype, about.shape), v.name,
+                                                                                     tensor.shape_text(v.dtype, v.shape))
+        end
+        from[#from + 1] = { v = v, file = file, name = name }
+      else
+        extra[#extra + 1] = "'" .. name .. "'"
+      end
+    end
+  end
+  local missing = {}
+  for _, name in ipairs(names) do
+    if not taken[vars[name]] then missing[#missing + 1] = "'" .. name .. "'" end
+  end
+  local said = {}
+  if #wrong > 0 then said[#said + 1] = table.concat(wrong, '; ', 1, math.min(#wrong, 6)) end
+  if #missing > 0 and not opts.partial then said[#said + 1] = ('it has no %s'):format(some(missing)) end
+  if #said > 0 then
+    if #extra > 0 then said[#said + 1] = ('it has %s, for which there is no variable'):format(some(extra)) end
+    errors.raise((#wrong > 0) and 'invalid_argument' or 'not_found', '%s: %s does not fit: %s%s', what, path, table.concat(said, '; '),
+                 #wrong == 0 and '; partial = true restores what is there' or '')
+  end
+  if #from == 0 then errors.raise('not_found', '%s: %s has none of the variables; it has %s', what, path, some(extra)) end
+  for _, e in ipairs(from) do e.tensor = e.file.tensor(e.name) end        -- everything is read before anything changes
+  local position = tonumber(sources[1].metadata[POSITION])
+  for _, e in ipairs(from) do core.session_set_variable(s.handle, e.v.handle.node, e.tensor) end
+  if position and not opts.partial and position >= 0 then core.session_seek(s.handle, position) end
+  local restored = {}
+  for i, e in ipairs(from) do restored[i] = e.v.name end
+  table.sort(restored)
+  return restored, sources[1].metadata
+end
+
+--- df.restore(path, {variables =, session =, map =, partial =}): sets variables to what a file holds, all of them or none.
+-- @param map      {name in the file = Variable or its name}, or a function of the name; false leaves that tensor out
+-- @param partial  true: variables that the file does not have keep their values
+-- @return         the names of the variables that were set, and the file's metadata
+function M.restore(path, opts)
+  opts = errors.options(opts, 'restore', { 'variables', 'session', 'map', 'partial' })
+  if opts.map ~= nil and type(opts.map) ~= 'function' and not errors.is_data(opts.map) then
+    errors.bad('restore: map is a table {name in the file = Variable}, not %s', errors.describe(opts.map))
+  end
+  local s = opts.session and session_of(opts.session, nil, 'restore')
+  local vars, names, g = M.variables_of(opts.variables, s and s.graph, 'restore')
+  s = s or session_of(nil, g, 'restore')
+  return M.apply({ M.open(path, 'restore') }, path, vars, names, s, opts, 'restore')
+end
+
+M.session_of = session_of
+return M
