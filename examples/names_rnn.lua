@@ -10,9 +10,10 @@ local STEPS, BATCH, HIDDEN, LETTERS, LONGEST, END = tonumber((...)) or 2000, 64,
 df.set_random_seed(3)
 math.randomseed(3)
 
-local names, held = {}, {}
+local names, held, line = {}, {}, 0
 for name in io.lines(here .. '/data/names.txt') do
-  local list = math.random(10) == 1 and #held < 500 and held or names
+  line = line + 1
+  local list = line % 10 == 0 and #held < 500 and held or names
   list[#list + 1] = name
 end
 
