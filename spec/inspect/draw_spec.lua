@@ -437,6 +437,8 @@ describe('the picture of a graph', function()
     local list = elements(svg)
     assert.are.equal('svg', list[1].name)
     assert.is_truthy(svg:find('prefers-color-scheme: dark', 1, true))
+    assert.is_nil(svg:find('var(--', 1, true))          -- readers that know no CSS variables would paint it black
+    assert.is_nil(svg:gsub('@media', ''):find('@%l'))
     for _, e in ipairs(list) do
       assert.is_false(e.name == 'script' or e.name == 'a' or e.name == 'image' or e.name == 'use')
       for key, value in pairs(e.attributes) do

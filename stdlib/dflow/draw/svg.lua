@@ -8,23 +8,29 @@ local SOFT = 6.1                     -- width of the small ones, 10px
 local LONGEST = 34                   -- letters of a line in a node; longer ones are cut in their middle
 local MANY = 150                     -- nodes from which on constants and straight chains are drawn together
 
-local style = [[
-svg { --bg: #fff; --fg: #1d1f21; --soft: #686d75; --line: #b9bec6; --node: #fff; --edge: #7d848e; --back: #1f6feb; --saved: #a03fb5; --sent: #c4561a;
-  --frame: #4673b40f; --cond: #b98a1f12; --grad: #a03fb50d; --flow: #edf2fa; --var: #eef6ec; --test: #fff6df; background: var(--bg); }
-@media (prefers-color-scheme: dark) { svg { --bg: #16181b; --fg: #e6e6e3; --soft: #9aa0a9; --line: #474c55; --node: #212429; --edge: #848b96; --back: #6ea8fe;
-  --saved: #d58be6; --sent: #f0965e; --frame: #6e9fe614; --cond: #e6c06a12; --grad: #d58be60f; --flow: #232c3a; --var: #223026; --test: #3a3320; } }
-text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: var(--fg); }
-.soft { font-size: 10px; fill: var(--soft); } .name { fill: var(--soft); } .op { font-weight: 600; }
-.box > rect { fill: var(--frame); stroke: var(--line); } .cond > rect { fill: var(--cond); } .gradient > rect { fill: var(--grad); }
-.inner > rect { stroke-dasharray: 2 3; }
-.title { paint-order: stroke; stroke: var(--bg); stroke-width: 4px; stroke-linejoin: round; font-weight: 600; } .title .soft { font-weight: 400; }
-.node > rect, .node > path { fill: var(--node); stroke: var(--line); }
-.flow > rect { fill: var(--flow); } .variable > rect, .result > rect { fill: var(--var); } .test > path, .decides > rect { fill: var(--test); }
-.free > rect { stroke-dasharray: 3 3; } .free text { fill: var(--soft); }
-.edge { fill: none; stroke: var(--edge); } .control { stroke-dasharray: 3 3; } .back { stroke: var(--back); stroke-width: 1.4; }
-.saved { stroke: var(--saved); stroke-width: 1.6; } .sent { stroke: var(--sent); stroke-width: 1.6; stroke-dasharray: 7 3; }
-.tip { fill: var(--edge); } .tip-back { fill: var(--back); } .tip-saved { fill: var(--saved); } .tip-sent { fill: var(--sent); }
+-- Colours by name, for light paper and for dark. They are written out in every rule: many readers of SVG (rsvg, Inkscape, LaTeX) know no CSS
+-- variables and would paint all of it black.
+local light = { bg = '#ffffff', fg = '#1d1f21', soft = '#686d75', line = '#b9bec6', node = '#ffffff', edge = '#7d848e', back = '#1f6feb',
+                saved = '#a03fb5', sent = '#c4561a', frame = '#4673b4', cond = '#b98a1f', grad = '#a03fb5', flow = '#edf2fa', var = '#eef6ec',
+                test = '#fff6df' }
+local dark = { bg = '#16181b', fg = '#e6e6e3', soft = '#9aa0a9', line = '#474c55', node = '#212429', edge = '#848b96', back = '#6ea8fe',
+               saved = '#d58be6', sent = '#f0965e', frame = '#6e9fe6', cond = '#e6c06a', grad = '#d58be6', flow = '#232c3a', var = '#223026',
+               test = '#3a3320' }
+local rules = [[
+svg { background: @bg; }
+text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: @fg; }
+.soft { font-size: 10px; fill: @soft; } .name { fill: @soft; } .op { font-weight: 600; }
+.box > rect { fill: @frame; fill-opacity: 0.06; stroke: @line; } .cond > rect { fill: @cond; fill-opacity: 0.07; }
+.gradient > rect { fill: @grad; fill-opacity: 0.05; } .inner > rect { stroke-dasharray: 2 3; }
+.title { paint-order: stroke; stroke: @bg; stroke-width: 4px; stroke-linejoin: round; font-weight: 600; } .title .soft { font-weight: 400; }
+.node > rect, .node > path { fill: @node; stroke: @line; }
+.flow > rect { fill: @flow; } .variable > rect, .result > rect { fill: @var; } .test > path, .decides > rect { fill: @test; }
+.free > rect { stroke-dasharray: 3 3; } .free text { fill: @soft; }
+.edge { fill: none; stroke: @edge; } .control { stroke-dasharray: 3 3; } .back { stroke: @back; stroke-width: 1.4; }
+.saved { stroke: @saved; stroke-width: 1.6; } .sent { stroke: @sent; stroke-width: 1.6; stroke-dasharray: 7 3; }
+.tip { fill: @edge; } .tip-back { fill: @back; } .tip-saved { fill: @saved; } .tip-sent { fill: @sent; }
 ]]
+local style = rules:gsub('@(%l+)', light) .. '@media (prefers-color-scheme: dark) {\n' .. rules:gsub('@(%l+)', dark) .. '}\n'
 
 -- ---- text -----------------------------------------------------------------------------------------------------------
 local function escaped(s)
