@@ -41,6 +41,9 @@ function M.builder(kind)
     local function make_one(shape) return make(shape, -0.8, 0.8, 'float32') end
     return { x = make_one{ 2, 3 }, c = make_one{ 2, 2 }, h = make_one{ 2, 2 }, w = make_one{ 5, columns }, v = make_one{ 5, 2 }, p = make_one{ 2 }, b = make_one{ columns } }
   end
+  --- A matrix that makes another regular, and a product that is symmetric.
+  function b.shift(n) return df.cast(df.eye(n), 'float64') * 3 end
+  function b.gram(x) return df.matmul(x, x, { transpose_b = true }) end
   function b.op(kind, inputs, attrs) return (registry.op(kind, inputs, attrs)) end
   function b.list(kind, inputs, attrs) return { registry.op(kind, inputs, attrs) } end
   function b.array(n) return df.TensorArray('float64', n) end
@@ -127,6 +130,32 @@ local ops = {
   UnsortedSegmentMin = function(b) local x = b.x{ 3 } return df.unsorted_segment_min(x, { 1, 0, 1 }, 2), { x } end,
   SegmentSum = function(b) local x = b.x{ 3 } return df.segment_sum(x, { 0, 0, 1 }), { x } end,
   SegmentGather = function(b) local x = b.x{ 2 } return b.op('SegmentGather', { x, df.int32{ 0, 1, 1 } }), { x } end,
+  MatrixSolve = function(b) local x, y = b.x{ 3, 3 }, b.x{ 3, 2 } return df.matrix_solve(x + b.shift(3), y), { x, y } end,
+  MatrixTriangularSolve = function(b) local x, y = b.x{ 3, 3 }, b.x{ 3, 2 } return df.matrix_triangular_solve(x, y, { lower = false, adjoint = true }), { x, y } end,
+  MatrixInverse = function(b) local x = b.x{ 2, 3, 3 } return df.matrix_inverse(x + b.shift(3)), { x } end,
+  MatrixDeterminant = function(b) local x = b.x{ 2, 3, 3 } return df.matrix_determinant(x + b.shift(3)), { x } end,
+  LogMatrixDeterminant = function(b) local x = b.x{ 3, 3 } return (select(2, df.log_matrix_determinant(x + b.shift(3)))), { x } end,
+  Cholesky = function(b) local x = b.x{ 3, 3 } return df.cholesky(b.gram(x) + b.shift(1)), { x } end,
+  Qr = function(b) local x = b.x{ 3, 2 } local q, r = df.qr(x + df.float64{ { 2, 0 }, { 0, 1 }, { 1, 1 } }) return df.reduce_sum(q) * r, { x } end,
+  Svd = function(b)
+    local x = b.x{ 3, 2 }
+    local s, u, v = df.svd(x + df.float64{ { 2, 0 }, { 0, 1 }, { 1, 1 } })
+    return df.matmul(u * s * s, v, { transpose_b = true }) + df.reduce_sum(df.square(u) * df.float64{ { 1 }, { 2 }, { 3 } }), { x }
+  end,
+  SelfAdjointEigV2 = function(b)
+    local x = b.x{ 3, 3 }
+    local e, v = df.self_adjoint_eig(b.gram(x) + df.matrix_diag(df.float64{ 0, 2, 5 }))
+    return df.reduce_sum(e * e * e) + df.square(v) * e, { x }
+  end,
+  TridiagonalSolve = function(b) local d, y = b.x{ 3, 4 }, b.x{ 4, 2 } return df.tridiagonal_solve(d + df.float64{ { 0 }, { 3 }, { 0 } }, y), { d, y } end,
+  FFT = function(b) local x, y = b.x{ 3 }, b.x{ 3 } local z = df.fft(df.complex(x, y)) return df.real(z) * df.imag(z), { x, y } end,
+  IFFT = function(b) local x, y = b.x{ 4 }, b.x{ 4 } local z = df.ifft(df.complex(x, y)) return df.real(z) * df.imag(z), { x, y } end,
+  FFT2D = function(b) local x, y = b.x{ 2, 3 }, b.x{ 2, 3 } local z = df.fft2d(df.complex(x, y)) return df.real(z) * df.imag(z), { x, y } end,
+  IFFT2D = function(b) local x, y = b.x{ 2, 3 }, b.x{ 2, 3 } local z = df.ifft2d(df.complex(x, y)) return df.real(z) * df.imag(z), { x, y } end,
+  RFFT = function(b) local x = b.x{ 5 } local z = df.rfft(x, { 4 }) return df.real(z) * df.real(z) + df.imag(z), { x } end,
+  IRFFT = function(b) local x, y = b.x{ 3 }, b.x{ 3 } return df.square(df.irfft(df.complex(x, y), { 5 })), { x, y } end,
+  RFFTGrad = function(b) local x, y = b.x{ 3 }, b.x{ 3 } return b.op('RFFTGrad', { df.complex(x, y), df.int32{ 4 }, df.int32(4) }, { Treal = 'float64' }), { x, y } end,
+  IRFFTGrad = function(b) local x = b.x{ 4 } local z = b.op('IRFFTGrad', { x, df.int32{ 4 }, df.int32(3) }, { Tcomplex = 'complex128' }) return df.real(z) + df.imag(z), { x } end,
   Bincount = function(b) local x = b.x{ 3 } return df.bincount(df.int32{ 1, 2, 1 }, 3, x), { x } end,
   SoftmaxCrossEntropyWithLogits = function(b) local x, l = b.x{ 2, 3 }, b.x{ 2, 3 } l = df.softmax(l) return b.op('SoftmaxCrossEntropyWithLogits', { x, l }), { x, l } end,
   SparseSoftmaxCrossEntropyWithLogits = function(b) local x = b.x{ 2, 3 } return b.op('SparseSoftmaxCrossEntropyWithLogits', { x, df.int32{ 2, 0 } }), { x } end,

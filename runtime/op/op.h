@@ -95,7 +95,7 @@ typedef struct dfi_op_table { const df_op *ops; int32_t n; } dfi_op_table;
 /* The families, one table each in ops/ (and check/trace.c). */
 #define DFI_OP_TABLES(X) \
   X(flow) X(state) X(math) X(reduce) X(nn) X(array) \
-  X(index) X(random) X(tensor_array) X(linalg) X(grad) X(convert) \
+  X(index) X(random) X(tensor_array) X(linalg) X(decompose) X(grad) X(convert) \
   X(string) X(v1) X(segment) X(blocks) X(search) X(window) \
   X(function) X(host) X(array_v3) X(ref) X(train) X(resource) X(lstm) \
   X(list) X(sparse) X(ragged) X(optional) X(unknown) X(queue) \

@@ -9,7 +9,6 @@
  * FunctionSave runs where some FunctionLoad of its slot is needed: plan/find.c.
  */
 #include "op/op.h"
-#include "graph/grad.h"
 #include "resource/tape.h"
 
 static int32_t kernel_tape(df_kernel *k) {
@@ -37,11 +36,6 @@ static int32_t kernel_load(df_kernel *k) {
   return DF_OK;
 }
 
-static int32_t grad_load(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
-  (void)dy; (void)dx;
-  return dfg_fail(g, n, "second derivatives through the function `%s` are not built", n->attrs[0].s);
-}
-
 static const df_op ops[] = {
   { .type = "FunctionCall", .in = "args:all*", .out = "results:Tout*", .attrs = "function:string Tout:types=[]",
     .doc = "the results of a graph function; each call is a frame", .flow = DF_CALL, .stateful = true, .effect = true },
@@ -57,6 +51,6 @@ static const df_op ops[] = {
   { .type = "FunctionSave", .in = "tape:resource value:all", .out = "", .attrs = "function:string slot:int",
     .doc = "keeps a value of the call", .stateful = true, .no_grad = true, .kernel = { [DF_REF] = kernel_save } },
   { .type = "FunctionLoad", .in = "tape:resource", .out = "value:dtype", .types = "dtype=all", .attrs = "function:string slot:int dtype:dtype",
-    .doc = "a value that the call kept", .stateful = true, .grad = grad_load, .kernel = { [DF_REF] = kernel_load } },
+    .doc = "a value that the call kept", .stateful = true, .kernel = { [DF_REF] = kernel_load } },
 };
 const dfi_op_table dfi_ops_function = { ops, sizeof ops / sizeof *ops };

@@ -567,7 +567,7 @@ static const df_op ops[] = {
   { .type = "SegmentGather",
     .in = "rows:T segment_ids:Tindices", .out = "output:T", .types = "T=number|bool|complex Tindices=int32|int64",
     .doc = "rows[segment_ids], zeros for negative ids.", .shape = shape_segment_gather, .grad = grad_segment_gather, KERNEL(segment_gather) },
-  { .type = "Bincount", .lua = "bincount",
+  { .type = "Bincount",
     .in = "arr:Tidx size:int32 weights:T", .out = "bins:T", .types = "Tidx=int32|int64 T=int32|int64|float32|float64",
     .doc = "bins[v] is how often v occurs in arr, or the sum of the weights there; weights may be empty. Values of size or more are left "
            "out; negative ones are an error.",

@@ -70,11 +70,19 @@ M.formulas = {
     .. '{message = message})' },
   print = { input = 'dy' }, ensure_shape = { input = 'dy' }, conj = { input = 'conj(dy)' },
   unsorted_segment_sum = { data = 'gather(dy, segment_ids), zero where an id is negative' },
-  bincount = { weights = 'gather(dy, arr), zero where a value was left out' },
 }
 
 --- The gradients that one says better in words.
 M.words = {
+  matrix_solve = 'rhs gets the solution of the transposed system for dy, matrix minus that times the solution transposed',
+  matrix_triangular_solve = 'as of matrix_solve, within the triangle',
+  matrix_inverse = 'minus the transposed inverse times dy times the transposed inverse',
+  matrix_determinant = 'dy times the determinant times the transposed inverse',
+  log_matrix_determinant = 'dy of log_abs_determinant times the transposed inverse; the sign has none',
+  cholesky = 'of L: L^-T (the lower half of L^T dy) L^-1, made symmetric',
+  qr = 'as in Walter and Lehmann: of matrices with as many rows as columns at least',
+  tridiagonal_solve = 'as of matrix_solve, within the diagonals',
+  fft = 'n times ifft of dy', ifft = 'fft of dy, divided by n', fft2d = 'm n times ifft2d of dy', ifft2d = 'fft2d of dy, divided by m n',
   add_n = 'each input gets dy', angle = 'dy turned by a right angle and divided by the '
     .. 'distance from 0',
   assign = 'value gets dy; the old value of the variable has none',

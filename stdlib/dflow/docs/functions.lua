@@ -380,6 +380,62 @@ df.lua_func(fn, inputs, out_dtypes, {gradient, stateful = true, shapes, name})
             local y = df.lua_func(function(x, t) seen[#seen + 1] = x return x * t:at(1) end, {df.float32(2), df.float32{3, 4}}, {'float32'})
             return df.run(y), seen
 
+df.svd(tensor, {full_matrices = false, compute_uv = true})
+  s, u, v of matrices: tensor is u diag(s) v^T, and s falls; s alone without compute_uv.
+  example   df.svd({{3.0, 0.0}, {0.0, 2.0}}, {compute_uv = false})
+
+df.self_adjoint_eig(tensor)
+  The eigenvalues of symmetric matrices, rising, and the eigenvectors in columns. Only the lower triangle is read.
+  example   (df.self_adjoint_eig{{2.0, 1.0}, {1.0, 2.0}})
+
+df.self_adjoint_eigvals(tensor)
+  The eigenvalues of symmetric matrices, rising.
+  example   df.self_adjoint_eigvals{{2.0, 1.0}, {1.0, 2.0}}
+
+df.cholesky_solve(chol, rhs)
+  x with A x = rhs, where chol is the Cholesky factor of A.
+  example   df.cholesky_solve({{2.0, 0.0}, {0.0, 1.0}}, {{4.0}, {3.0}})
+
+df.lstsq(matrix, rhs, {l2_regularizer = 0, fast = true})
+  x that makes |matrix x - rhs|^2 + l2_regularizer |x|^2 least: by the normal equations, or by QR where fast is false.
+  example   df.lstsq({{1.0, 1.0}, {1.0, 2.0}, {1.0, 3.0}}, {{1.0}, {2.0}, {3.0}})
+
+df.matrix_solve_ls(matrix, rhs, {l2_regularizer = 0, fast = true})
+  The same as lstsq, by TensorFlow 1's name.
+  example   df.matrix_solve_ls({{2.0}}, {{4.0}})
+
+df.tridiagonal_matmul(diagonals, rhs)
+  The product of tridiagonal matrices, given as rows above, main and below, with rhs.
+  example   df.tridiagonal_matmul({{1.0, 0.0}, {2.0, 2.0}, {0.0, 1.0}}, {{1.0}, {1.0}})
+
+df.rfft(input, fft_length)
+  The first fft_length / 2 + 1 elements of the Fourier transform of real numbers; fft_length is as many as there are unless it is given.
+  example   df.rfft{1.0, 2.0, 3.0, 4.0}
+
+df.irfft(input, fft_length)
+  The real numbers whose Fourier transform begins so; 2 (n - 1) of them unless fft_length is given.
+  example   df.irfft(df.rfft{1.0, 2.0, 3.0, 4.0})
+
+df.sort(values, axis = -1, direction = 'ASCENDING')
+  The values in order along an axis.
+  example   df.sort{3, 1, 2}
+
+df.argsort(values, axis = -1, direction = 'ASCENDING', stable = false)
+  Where the values of the sorted axis stand; equal ones keep their order.
+  example   df.argsort{3, 1, 2}
+
+df.searchsorted(sorted_sequence, values, side = 'left', out_type = 'int32')
+  Where each value would go so that the sequence stays sorted, row by row along the last axis.
+  example   df.searchsorted({1, 3, 5}, {0, 3, 6})
+
+df.histogram_fixed_width(values, value_range, nbins = 100, dtype = 'int32')
+  How many values fall into each of nbins parts of value_range; what lies outside counts for the first or the last.
+  example   df.histogram_fixed_width({-1.0, 0.0, 1.5, 2.0, 5.0, 15.0}, {0.0, 5.0}, 5)
+
+df.bincount(arr, weights, {minlength, maxlength, dtype = 'int32'})
+  How often each number from 0 up is in arr, or the sum of its weights.
+  example   df.bincount{1, 2, 1}
+
 df.control_dependencies(list, fn)
   What fn builds runs after all of list. Returns what fn returns.
   example   local v = df.Variable(1.0)

@@ -11,6 +11,7 @@ local registry = require 'dflow.front.registry'
 local arguments = require 'dflow.front.arguments'
 require 'dflow.front.ops_array'
 require 'dflow.front.ops_make'
+require 'dflow.front.ops_linalg'
 
 local M = { functions = arguments.functions, arguments = arguments.of }
 local functions = M.functions

@@ -1,0 +1,167 @@
+/* fourier.c: discrete Fourier transforms, in double: by halves where the length is a power of two, else as a convolution of such a
+ * length (Bluestein); and histograms.
+ */
+#include "../decompose.h"
+#include "element.h"
+#include <complex.h>
+#include <math.h>
+#include <string.h>
+
+/* In place; n a power of two. sign -1 forward, 1 backward, which is not divided by n. */
+static void by_halves(double complex *x, int64_t n, int sign) {
+  for (int64_t i = 1, j = 0; i < n; i++) {
+    int64_t bit = n >> 1;
+    for (; j & bit; bit >>= 1) j ^= bit;
+    j ^= bit;
+    if (i < j) { double complex t = x[i]; x[i] = x[j]; x[j] = t; }
+  }
+  for (int64_t half = 1; half < n; half *= 2)
+    for (int64_t j = 0; j < half; j++) {
+      const double complex w = cexp(sign * M_PI * I * (double)j / (double)half);
+      for (int64_t i = j; i < n; i += 2 * half) {
+        const double complex t = w * x[i + half];
+        x[i + half] = x[i] - t;
+        x[i] += t;
+      }
+    }
+}
+
+/* Room that a transform of length n needs beside x. */
+static int64_t room_of(int64_t n) {
+  if (!(n & (n - 1))) return 0;
+  int64_t m = 1;
+  while (m < 2 * n - 1) m *= 2;
+  return 2 * m + n;
+}
+
+static void transform(double complex *x, int64_t n, int sign, double complex *room) {
+  if (n < 2) return;
+  if (!(n & (n - 1))) { by_halves(x, n, sign); return; }
+  int64_t m = 1;
+  while (m < 2 * n - 1) m *= 2;
+  double complex *a = room, *b = room + m, *chirp = room + 2 * m;
+  memset(room, 0, sizeof *room * (size_t)(2 * m));
+  for (int64_t i = 0; i < n; i++) {
+    chirp[i] = cexp(sign * M_PI * I * (double)(i * i % (2 * n)) / (double)n);
+    a[i] = x[i] * chirp[i];
+    b[i] = conj(chirp[i]);
+    if (i) b[m - i] = b[i];
+  }
+  by_halves(a, m, -1);
+  by_halves(b, m, -1);
+  for (int64_t i = 0; i < m; i++) a[i] *= b[i];
+  by_halves(a, m, 1);
+  for (int64_t i = 0; i < n; i++) x[i] = a[i] / (double)m * chirp[i];
+}
+
+static int32_t complex_transform(df_kernel *k, int32_t axes, int sign) {
+  const df_tensor *in = k->in[0];
+  char text[160];
+  if (in->rank < axes) return dfk_fail(k, DF_INVALID_ARGUMENT, "Input must have rank of at least %d but got: %s", axes, dfk_shape_text(in, text, sizeof text));
+  df_tensor *out = dfk_out_like(k, 0, in);
+  if (!out) return DF_RESOURCE_EXHAUSTED;
+  const int64_t n = in->dims[in->rank - 1], m = axes == 2 ? in->dims[in->rank - 2] : 1, per = n * m;
+  const int64_t longest = n > m ? n : m, more = room_of(n) > room_of(m) ? room_of(n) : room_of(m);
+  double complex *x = dfk_scratch(k, (per + longest + more + 1) * (int64_t)sizeof *x);
+  if (!x) return DF_RESOURCE_EXHAUSTED;
+  double complex *line = x + per, *room = line + longest;
+  for (int64_t at = 0; per && at < in->size; at += per) {
+    for (int64_t i = 0; i < per; i++) x[i] = ref_get_complex(in, at + i);
+    for (int64_t i = 0; i < m; i++) transform(x + i * n, n, sign, room);
+    for (int64_t j = 0; j < n && axes == 2; j++) {
+      for (int64_t i = 0; i < m; i++) line[i] = x[i * n + j];
+      transform(line, m, sign, room);
+      for (int64_t i = 0; i < m; i++) x[i * n + j] = line[i];
+    }
+    for (int64_t i = 0; i < per; i++) ref_put_complex(out, at + i, sign > 0 ? x[i] / (double)per : x[i]);
+  }
+  dfk_free(x);
+  return DF_OK;
+}
+int32_t ref_fft(df_kernel *k)    { return complex_transform(k, 1, -1); }
+int32_t ref_ifft(df_kernel *k)   { return complex_transform(k, 1, 1); }
+int32_t ref_fft2d(df_kernel *k)  { return complex_transform(k, 2, -1); }
+int32_t ref_ifft2d(df_kernel *k) { return complex_transform(k, 2, 1); }
+
+/* Between n real numbers and the n/2 + 1 first of their transform; input is cut or filled up with zeros to what n asks for. */
+static int32_t real_transform(df_kernel *k, bool forward) {
+  const df_tensor *in = k->in[0], *length = k->in[1];
+  char text[160];
+  if (in->rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "Input must have rank of at least 1 but got: %s", dfk_shape_text(in, text, sizeof text));
+  if (length->rank != 1 || length->size != 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "fft_length must have shape [1]");
+  const int64_t n = dfk_index(length, 0), half = n / 2 + 1, given = in->dims[in->rank - 1], made = forward ? half : n;
+  if (n < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "fft_length[0] must >= 0, but got: %lld", (long long)n);
+  int64_t dims[DF_MAX_RANK];
+  memcpy(dims, in->dims, sizeof *dims * (size_t)in->rank);
+  dims[in->rank - 1] = n ? made : 0;
+  df_tensor *out = dfk_out(k, 0, k->out_dtype[0], in->rank, dims);
+  double complex *x = out ? dfk_scratch(k, (n + room_of(n) + 1) * (int64_t)sizeof *x) : NULL;
+  if (!x) return DF_RESOURCE_EXHAUSTED;
+  const int64_t rows = n && made ? out->size / made : 0;
+  for (int64_t r = 0; r < rows; r++) {
+    for (int64_t i = 0; i < n; i++) x[i] = 0;
+    for (int64_t i = 0; i < given && i < (forward ? n : half); i++) {
+      x[i] = forward ? ref_get(in, r * given + i) : ref_get_complex(in, r * given + i);
+      if (!forward && i && i < n - i) x[n - i] = conj(x[i]);
+      if (!forward && (i == 0 || 2 * i == n)) x[i] = creal(x[i]);
+    }
+    transform(x, n, forward ? -1 : 1, x + n);
+    for (int64_t i = 0; i < made; i++)
+      if (forward) ref_put_complex(out, r * made + i, x[i]); else ref_put(out, r * made + i, creal(x[i]) / (double)n);
+  }
+  dfk_free(x);
+  return DF_OK;
+}
+int32_t ref_rfft(df_kernel *k)  { return real_transform(k, true); }
+int32_t ref_irfft(df_kernel *k) { return real_transform(k, false); }
+
+/* The adjoints: what each input has to do with all outputs. dy is cut to what the transform gave, the result to what it was given. */
+static int32_t real_adjoint(df_kernel *k, bool forward) {
+  const df_tensor *in = k->in[0], *length = k->in[1];
+  int64_t made;
+  if (!dfk_integer(k, 2, "length", &made)) return DF_INVALID_ARGUMENT;
+  if (in->rank < 1 || length->size != 1 || made < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "dy of rank 1 at least, fft_length of shape [1] and a length are expected");
+  const int64_t n = dfk_index(length, 0), half = n / 2 + 1, given = in->dims[in->rank - 1];
+  int64_t dims[DF_MAX_RANK];
+  memcpy(dims, in->dims, sizeof *dims * (size_t)in->rank);
+  dims[in->rank - 1] = made;
+  df_tensor *out = dfk_out(k, 0, k->out_dtype[0], in->rank, dims);
+  double complex *x = out ? dfk_scratch(k, (n + room_of(n) + 1) * (int64_t)sizeof *x) : NULL;
+  if (!x) return DF_RESOURCE_EXHAUSTED;
+  for (int64_t r = 0; made && r < out->size / made; r++) {
+    for (int64_t i = 0; i < n; i++) x[i] = 0;
+    for (int64_t i = 0; i < given && i < (forward ? half : n); i++) x[i] = forward ? ref_get_complex(in, r * given + i) : ref_get(in, r * given + i);
+    transform(x, n, forward ? 1 : -1, x + n);
+    for (int64_t i = 0; i < made; i++) {
+      if (forward) ref_put(out, r * made + i, i < n ? creal(x[i]) : 0);
+      else if (i >= half || i >= n) ref_put_complex(out, r * made + i, 0);
+      else ref_put_complex(out, r * made + i, (i == 0 || 2 * i == n ? creal(x[i]) : 2 * x[i]) / (double)n);
+    }
+  }
+  dfk_free(x);
+  return DF_OK;
+}
+int32_t ref_rfft_grad(df_kernel *k)  { return real_adjoint(k, true); }
+int32_t ref_irfft_grad(df_kernel *k) { return real_adjoint(k, false); }
+
+int32_t ref_histogram_fixed_width(df_kernel *k) {
+  const df_tensor *values = k->in[0], *range = k->in[1];
+  int64_t n;
+  if (!dfk_integer(k, 2, "nbins", &n)) return DF_INVALID_ARGUMENT;
+  if (range->rank != 1 || range->size != 2) return dfk_fail(k, DF_INVALID_ARGUMENT, "value_range should be a vector of 2 elements.");
+  const double low = ref_is_float(range->dtype) ? ref_get(range, 0) : (double)ref_get_int(range, 0);
+  const double high = ref_is_float(range->dtype) ? ref_get(range, 1) : (double)ref_get_int(range, 1);
+  if (!(low < high)) return dfk_fail(k, DF_INVALID_ARGUMENT, "value_range should satisfy value_range[0] < value_range[1], but got '[%g, %g]'", low, high);
+  if (n <= 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "nbins should be a positive number, but got '%lld'", (long long)n);
+  df_tensor *out = dfk_out(k, 0, k->out_dtype[0], 1, &n);
+  if (!out) return DF_RESOURCE_EXHAUSTED;
+  const double step = (high - low) / (double)n;
+  for (int64_t i = 0; i < n; i++) ref_put_int(out, i, 0);
+  for (int64_t i = 0; i < values->size; i++) {
+    const double v = ref_is_float(values->dtype) ? ref_get(values, i) : (double)ref_get_int(values, i);
+    const double at = (v - low) / step;
+    const int64_t bin = !(at > 0) ? 0 : at >= (double)n ? n - 1 : (int64_t)at;
+    ref_put_int(out, bin, ref_get_int(out, bin) + 1);
+  }
+  return DF_OK;
+}

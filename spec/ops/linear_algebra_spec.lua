@@ -1,0 +1,158 @@
+-- Solvers, decompositions, Fourier transforms, sorting and counting; values of NumPy and TensorFlow 2.15.
+local df = require 'dflow'
+local support = require 'spec.support'
+local near = support.near
+
+local function fails(fn, code, ...)
+  local ok, e = pcall(fn)
+  assert.is_false(ok)
+  assert.are.equal(code, e.code)
+  for _, words in ipairs{ ... } do
+    assert(tostring(e):find(words, 1, true), ('%q was not said in: %s'):format(words, tostring(e)))
+  end
+end
+
+local function close(found, expected) near(found, expected, { rtol = 1e-5, atol = 1e-5 }) end
+local function t(x) return { transpose_b = x ~= 'a', transpose_a = x == 'a' } end
+
+describe('linear algebra', function()
+  before_each(df.reset)
+  local a = { { 4.0, 1.0, 0.5 }, { 1.0, 3.0, -0.2 }, { 0.5, -0.2, 2.0 } }
+  local b = { { 1.0, 2.0 }, { 0.0, -1.0 }, { 3.0, 0.5 } }
+
+  it('solves, in batches, with the matrix or its transpose', function()
+    close(df.run(df.matmul(a, df.matrix_solve(a, b))), b)
+    local m = df.stack{ df.float32(a), df.float32{ { 0, 2, 0 }, { 1, 0, 0 }, { 0, 1, 5 } } }
+    local rhs = df.stack{ df.float32(b), df.float32(b) }
+    close(df.run(df.matmul(m, df.matrix_solve(m, rhs))), { b, b })
+    close(df.run(df.matmul(m, df.matrix_solve(m, rhs, { adjoint = true }), { transpose_a = true })), { b, b })
+    local x = df.run(df.matrix_solve(df.float64(a), df.float64(b)))
+    assert.are.equal('float64', x.dtype)
+    close(df.run(df.matrix_triangular_solve(a, b)), { { 0.25, 0.5 }, { -0.0833333, -0.5 }, { 1.4291667, 0.075 } })
+    close(df.run(df.matmul(df.matrix_band_part(a, 0, -1), df.matrix_triangular_solve(a, b, { lower = false }))), b)
+    close(df.run(df.matmul(df.matrix_band_part(a, -1, 0), df.matrix_triangular_solve(a, b, { adjoint = true }), t 'a')), b)
+  end)
+
+  it('inverts, and knows determinants', function()
+    close(df.run(df.matmul(a, df.matrix_inverse(a))), { { 1, 0, 0 }, { 0, 1, 0 }, { 0, 0, 1 } })
+    close(df.run(df.matrix_determinant{ { { 1.0, 2.0 }, { 3.0, 4.0 } }, { { 2.0, 0.0 }, { 0.0, 3.0 } } }), { -2, 6 })
+    local sign, log = df.log_matrix_determinant{ { 0.0, 2.0 }, { 3.0, 4.0 } }
+    assert.are.equal(-1, df.run(sign))
+    close(df.run(log), math.log(6))
+    assert.are.equal(0, df.run(df.matrix_determinant{ { 1.0, 2.0 }, { 2.0, 4.0 } }))
+  end)
+
+  it('decomposes: cholesky, qr, svd, self_adjoint_eig', function()
+    local l = df.cholesky(a)
+    close(df.run(l), { { 2, 0, 0 }, { 0.5, 1.6583124, 0 }, { 0.25, -0.1959799, 1.3780751 } })
+    close(df.run(df.matmul(a, df.cholesky_solve(l, b))), b)
+    local q, r = df.qr(b)
+    close(df.run(df.matmul(q, r)), b)
+    close(df.run(df.matmul(q, q, t 'a')), { { 1, 0 }, { 0, 1 } })
+    close(df.run(r), { { -3.1622777, -1.1067972 }, { 0, 2.0062403 } })
+    local whole = df.qr(b, { full_matrices = true })
+    close(df.run(df.matmul(whole, whole, t 'a')), { { 1, 0, 0 }, { 0, 1, 0 }, { 0, 0, 1 } })
+    local s, u, v = df.svd(b)
+    close(df.run(df.matmul(u * s, v, t())), b)
+    close(df.run(df.svd(b, { compute_uv = false })), df.run(s))
+    local _, whole_u = df.svd(b, { full_matrices = true })
+    assert.are.same({ 3, 3 }, df.run(whole_u).shape)
+    local e, w = df.self_adjoint_eig(a)
+    close(df.run(df.matmul(w * e, w, t())), a)
+    close(df.run(df.self_adjoint_eigvals(a)), df.run(e))
+    close(df.run(df.self_adjoint_eigvals{ { 2.0, 1.0 }, { 1.0, 2.0 } }), { 1, 3 })
+  end)
+
+  it('finds least squares', function()
+    local m, rhs = { { 1.0, 1.0 }, { 1.0, 2.0 }, { 1.0, 3.0 } }, { { 1.0 }, { 2.0 }, { 4.0 } }
+    close(df.run(df.lstsq(m, rhs)), { { -0.6666667 }, { 1.5 } })
+    close(df.run(df.lstsq(m, rhs, { fast = false })), { { -0.6666667 }, { 1.5 } })
+    close(df.run(df.lstsq({ { 1.0, 2.0, 2.0 } }, { { 9.0 } })), { { 1 }, { 2 }, { 2 } })
+    close(df.run(df.lstsq({ { 1.0, 2.0, 2.0 } }, { { 9.0 } }, { fast = false })), { { 1 }, { 2 }, { 2 } })
+    close(df.run(df.lstsq({ { 2.0 } }, { { 4.0 } }, { l2_regularizer = 4 })), { { 1 } })
+  end)
+
+  it('solves and multiplies by tridiagonal matrices', function()
+    local d = df.float64{ { 1, 2, 0.5, 9 }, { 0.1, 3, 4, 1 }, { 9, 5, 1, 2 } }
+    local x = df.float64{ { 1, 2 }, { 3, 4 }, { 5, 6 }, { 7, 8 } }
+    local y = df.tridiagonal_matmul(d, x)
+    close(df.run(y), { { 3.1, 4.2 }, { 24, 34 }, { 26.5, 32 }, { 17, 20 } })
+    close(df.run(df.tridiagonal_solve(d, y)), df.run(x))
+  end)
+
+  it('says what is wrong with a matrix', function()
+    local singular = { { 1.0, 2.0 }, { 2.0, 4.0 } }
+    fails(function() df.run(df.matrix_inverse(singular)) end, 'invalid_argument', 'Input is not invertible.')
+    fails(function() df.run(df.matrix_solve(singular, { { 1.0 }, { 1.0 } })) end, 'invalid_argument', 'Input matrix is not invertible.')
+    fails(function() df.run(df.matrix_triangular_solve({ { 0.0 } }, { { 1.0 } })) end, 'invalid_argument', 'Input matrix is not invertible.')
+    fails(function() df.run(df.cholesky{ { 1.0, 2.0 }, { 2.0, 1.0 } }) end, 'invalid_argument', 'Cholesky decomposition was not successful')
+    fails(function() df.run(df.svd({ { 0 / 0 } }, { compute_uv = false })) end, 'invalid_argument', 'not finite')
+    fails(function() df.matrix_inverse(df.ones{ 2, 3 }) end, 'invalid_argument', 'Dimensions must be equal, but are 2 and 3')
+    fails(function() df.cholesky{ 1.0, 2.0 } end, 'invalid_argument', 'rank')
+    fails(function() df.matrix_solve(a, { { 1.0 } }) end, 'invalid_argument', 'Dimensions must be equal')
+    local x = df.placeholder('float32')
+    fails(function() df.run(df.matrix_inverse(x), { [x] = { { 1, 2, 3 } } }) end, 'invalid_argument', 'Input matrices must be squares, got 1 != 3')
+  end)
+
+  it('takes empty matrices', function()
+    assert.are.same({ 0, 2, 2 }, df.run(df.matrix_inverse(df.zeros{ 0, 2, 2 })).shape)
+    assert.are.equal(1, df.run(df.matrix_determinant(df.zeros{ 0, 0 })))
+    assert.are.same({ 0 }, df.run(df.svd(df.zeros{ 0, 3 }, { compute_uv = false })).shape)
+  end)
+end)
+
+describe('a Fourier transform', function()
+  it('is the sum that it is, of any length', function()
+    for _, n in ipairs{ 1, 2, 4, 5, 7, 8, 12 } do
+      local x = support.tensor({ n }, -1, 1, 'float64', n)
+      local z = df.fft(df.complex(x, df.zeros({ n }, 'float64')))
+      local re, im = df.run(df.real(z)):totable(), df.run(df.imag(z)):totable()
+      for k = 0, n - 1 do
+        local sum, other = 0, 0
+        for i = 0, n - 1 do
+          sum = sum + x:at(i) * math.cos(2 * math.pi * i * k / n)
+          other = other - x:at(i) * math.sin(2 * math.pi * i * k / n)
+        end
+        close({ re[k + 1], im[k + 1] }, { sum, other })
+      end
+      close(df.run(df.real(df.ifft(z))), x)
+      close(df.run(df.irfft(df.rfft(x), { n })), x)
+    end
+  end)
+  it('of two axes, and of real numbers cut or filled up', function()
+    local x = df.float32{ { 1, 2, 3 }, { 4, 5, 6 } }
+    close(df.run(df.real(df.ifft2d(df.fft2d(df.cast(x, 'complex64'))))), { { 1, 2, 3 }, { 4, 5, 6 } })
+    close(df.run(df.real(df.rfft({ 1.0, 2.0, 3.0 }, 2))), { 3, -1 })
+    close(df.run(df.real(df.rfft({ 1.0, 2.0 }, { 4 }))), { 3, 1, -1 })
+  end)
+end)
+
+describe('sorting and counting', function()
+  it('along any axis, either way, keeping the order of equals', function()
+    local x = { { 3, 1, 2 }, { 0, 5, -1 } }
+    assert.are.same({ { 1, 2, 3 }, { -1, 0, 5 } }, df.run(df.sort(x)):totable())
+    assert.are.same({ { 0, 1, -1 }, { 3, 5, 2 } }, df.run(df.sort(x, 0)):totable())
+    assert.are.same({ { 3, 2, 1 }, { 5, 0, -1 } }, df.run(df.sort(x, -1, 'DESCENDING')):totable())
+    assert.are.same({ { 1, 2, 0 }, { 2, 0, 1 } }, df.run(df.argsort(x)):totable())
+    assert.are.same({ 0, 2, 1, 3 }, df.run(df.argsort{ 1, 2, 1, 3 }):totable())
+    assert.are.same({ -128, 0, 127 }, df.run(df.sort(df.constant({ 127, -128, 0 }, 'int8'))):totable())
+    local p = df.placeholder('float32', { 3 })
+    close(df.run(df.gradients(df.reduce_sum(df.sort(p) * df.float32{ 1, 10, 100 }), p), { [p] = { 3, 1, 2 } }), { 100, 1, 10 })
+    fails(function() df.sort({ 1, 2 }, 0, 'UP') end, 'invalid_argument', "'ASCENDING' or 'DESCENDING'")
+  end)
+  it('finds places in what is sorted', function()
+    assert.are.same({ 0, 1, 3 }, df.run(df.searchsorted({ 1, 3, 5 }, { 0, 3, 6 })):totable())
+    assert.are.same({ 0, 2, 3 }, df.run(df.searchsorted({ 1, 3, 5 }, { 0, 3, 6 }, { side = 'right' })):totable())
+    assert.are.same({ { 1 }, { 0 } }, df.run(df.searchsorted({ { 1, 3 }, { 5, 7 } }, { { 2 }, { 2 } })):totable())
+  end)
+  it('counts into bins, and by number', function()
+    assert.are.same({ 2, 1, 1, 0, 2 }, df.run(df.histogram_fixed_width({ -1.0, 0.0, 1.5, 2.0, 5.0, 15.0 }, { 0.0, 5.0 }, 5)):totable())
+    assert.are.equal(100, df.run(df.histogram_fixed_width({ 1.0 }, { 0.0, 5.0 })).size)
+    fails(function() df.run(df.histogram_fixed_width({ 1.0 }, { 5.0, 0.0 }, 3)) end, 'invalid_argument', 'value_range')
+    assert.are.same({ 0, 2, 1 }, df.run(df.bincount{ 1, 2, 1 }):totable())
+    assert.are.same({ 0, 2, 1, 0 }, df.run(df.bincount({ 1, 2, 1 }, { minlength = 4 })):totable())
+    assert.are.same({ 0, 2 }, df.run(df.bincount({ 1, 2, 1 }, { maxlength = 2 })):totable())
+    assert.are.same({ 0, 4, 2 }, df.run(df.bincount({ 1, 2, 1 }, { 1.0, 2.0, 3.0 })):totable())
+    assert.are.same({ 0, 2, 1 }, df.run(df.bincount({ 1, 2, 1 }, 3, df.int32{})):totable())
+  end)
+end)
