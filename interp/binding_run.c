@@ -252,6 +252,18 @@ static int core_session_plans(lua_State *L) {
   return 1;
 }
 
+/* session_native(s, what, loop or nil): text. */
+static int core_session_native(lua_State *L) {
+  df_session *s = session_arg(L);
+  const int32_t what = (int32_t)luaL_checkinteger(L, 2);
+  const char *loop = luaL_optstring(L, 3, NULL);
+  const int32_t room = df_session_native(s, what, loop, 0, NULL) + 4000;      /* it may have become longer meanwhile */
+  char *text = lua_newuserdatauv(L, (size_t)room, 0);
+  df_session_native(s, what, loop, room, text);
+  lua_pushstring(L, text);
+  return 1;
+}
+
 /* session_variable(s, handle_node, tensor): the value, as a run gives it. */
 static int core_session_variable(lua_State *L) {
   df_value v;
@@ -331,5 +343,6 @@ const luaL_Reg dfb_run_functions[] = {
   { "run_stats", core_run_stats },         { "session_plans", core_session_plans },
   { "session_variable", core_session_variable }, { "session_set_variable", core_session_set_variable },
   { "session_position", core_session_position }, { "session_seek", core_session_seek },
+  { "session_native", core_session_native },
   { NULL, NULL }
 };

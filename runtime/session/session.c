@@ -340,6 +340,18 @@ dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches
 
 int32_t df_session_plans(df_session *s) { return s->nplans; }
 
+int32_t df_session_native(df_session *s, int32_t what, const char *loop, int32_t room, char *out) {
+  dfi_text t = { 0 };
+  dfi_text_add(&t, "%s", "");
+  pthread_mutex_lock(&s->lock);
+  for (int32_t b = 0; b < DFI_PLAN_BUCKETS; b++) for (dfi_plan *p = s->plan[b]; p; p = p->next) dfi_native_tell(p, what, loop, &t);
+  pthread_mutex_unlock(&s->lock);
+  const int32_t n = (int32_t)t.n;
+  if (room > 0) snprintf(out, (size_t)room, "%s", t.at);
+  free(t.at);
+  return n;
+}
+
 /* ---- a run ------------------------------------------------------------------------------------------- */
 
 int32_t dfi_session_check_feed(df_output o, const df_value *v, df_error *err) {

@@ -6,6 +6,7 @@ local session = require 'dflow.repl.session'
 local values = require 'dflow.repl.values'
 local commands = require 'dflow.repl.commands'
 local inspector = require 'dflow.repl.inspector'
+require 'dflow.repl.native'
 local graph = require 'dflow.front.graph'
 
 local M = {}

@@ -9,8 +9,6 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-struct dfi_units { int32_t n; dfi_unit unit[]; };
-
 static struct {
   pthread_mutex_t lock;            /* guards what follows */
   pthread_cond_t  changed;
@@ -126,7 +124,7 @@ void dfi_unit_want(dfi_unit *u, bool now) {
 
 /* ---- a plan's units ----------------------------------------------------------------------------------------- */
 
-static struct dfi_units *units_new(const dfi_plan *p) {
+static dfi_units *units_new(const dfi_plan *p) {
   struct dfi_units *all = dfi_xcalloc(1, sizeof *all + sizeof *all->unit * (size_t)p->nscopes);
   all->n = p->nscopes;
   for (int32_t i = 0; i < p->nscopes; i++) { all->unit[i].plan = p; all->unit[i].scope = &p->scope[i]; }
@@ -142,6 +140,13 @@ dfi_unit *dfi_unit_of(dfi_exec *x, const dfi_scope *s) {
     pthread_mutex_unlock(&x->plan->lock);
   }
   return &all->unit[s->id];
+}
+
+char *dfi_native_assembly(const dfi_unit *u) {
+  pthread_mutex_lock(&jit.compiling);
+  char *text = jit.api->assembly(u->text.at, u->text.n);
+  pthread_mutex_unlock(&jit.compiling);
+  return text;
 }
 
 void dfi_native_forget(dfi_plan *p) {

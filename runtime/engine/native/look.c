@@ -216,12 +216,12 @@ static bool look_node(walk *w, uint32_t number) {
       return set_slot(l, w->at, p, 0, p->out, -1) && arrive_all(w, p->edge[0], p->edge[1], g);
     case DFI_K_NOOP: return arrive_all(w, p->edge[0], p->edge[1], g);
     case DFI_K_SCALAR: case DFI_K_KERNEL:
-      if (!check_operands(l, w->at, p)) return false;
       if (p->kind == DFI_K_KERNEL && (dfi_is_read(p) || dfi_is_write(p)))
-        return look_array(l, w->at, p) && arrive_all(w, p->edge[0], p->edge[1], g);
-      if (!check_output(l, p, 0)) return false;
-      if (!dfi_op_known(p)) return dfi_unit_refuse(l->unit, p, p->op->stateful ? "it has effects, or reads what others change" : "it has no native code");
-      return set_slot(l, w->at, p, 0, p->out, -1) && arrive_all(w, p->edge[0], p->edge[1], g);
+        return check_operands(l, w->at, p) && look_array(l, w->at, p) && arrive_all(w, p->edge[0], p->edge[1], g);
+      if (p->op->stateful) return dfi_unit_refuse(l->unit, p, "it has effects, or reads what others change");
+      if (p->nout && !check_output(l, p, 0)) return false;
+      if (!dfi_op_known(p)) return dfi_unit_refuse(l->unit, p, "it has no native code");
+      return check_operands(l, w->at, p) && set_slot(l, w->at, p, 0, p->out, -1) && arrive_all(w, p->edge[0], p->edge[1], g);
     default: return dfi_unit_refuse(l->unit, p, "it has no native code");
   }
 }

@@ -116,12 +116,19 @@ int64_t dfi_native_poll(dfi_native_frame *c);                                   
 int32_t dfi_native_read(dfi_native_frame *c, int64_t access, int64_t i);          /* value[0]; 0: it is about to fail */
 int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i);         /* of value[0] */
 
+typedef struct dfi_units { int32_t n; dfi_unit unit[]; } dfi_units;      /* a plan's, by scope */
+
+/* ---- tell.c: what became of the plan's loops (of `loop` alone unless it is NULL) is added to the text. what: df_native. */
+void dfi_native_tell(dfi_plan *p, int32_t what, const char *loop, dfi_text *t);
+
 /* ---- compile.c ---------------------------------------------------------------------------------- */
 
 /* The unit of a scope; NULL: there is no native code (the plug-in is missing, or the session wants none). */
 dfi_unit *dfi_unit_of(dfi_exec *x, const dfi_scope *s);
 /* Has it compiled: in the background, or here and now. */
 void dfi_unit_want(dfi_unit *u, bool now);
+/* The machine's assembly of a unit that is ready; malloc's, or NULL. */
+char *dfi_native_assembly(const dfi_unit *u);
 
 /* ---- what has been done of an iteration that tokens do over ------------------------------------------ */
 typedef struct dfi_replay_level { int32_t scope; uint32_t serial; int64_t number; bool found; df_value *var; int32_t nvars; } dfi_replay_level;

@@ -219,6 +219,10 @@ return function(core, C, own)
     local p, list = open(s, 'session'), own.pairs_of(fetches)
     return text_of(function(room, out) return C.df_session_placement(p, #fetches / 2, list, room, out, err) end)
   end
+  function core.session_native(s, what, loop)
+    local p = open(s, 'session')
+    return text_of(function(room, out) return C.df_session_native(p, what, loop, room, out) end)
+  end
 
   function core.session_plans(s) return C.df_session_plans(open(s, 'session')) end
 

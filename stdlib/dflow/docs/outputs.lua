@@ -67,6 +67,7 @@ return {
   ["Session:close"] = "\"Session (closed)\"",
   ["Session:devices"] = "2",
   ["Session:init"] = "1.0",
+  ["Session:native"] = "\"while  tokens: the session's engine is tokens\\\n\"",
   ["Session:placement"] = "\"asked for (sim:0)\"",
   ["Session:plans"] = "1",
   ["Session:position"] = "1",

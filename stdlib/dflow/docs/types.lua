@@ -387,6 +387,16 @@ s:plans()
   How many plans were compiled so far: one per signature of fetches and feeds.
   example   local x, s = df.float32(2) * 3, df.Session{} s:run(x) s:run(x) return s:plans()
 
+s:native(opts?)
+  What became of the loops of its runs as machine code: a line of text for each, with the types
+  of its variables, or the reason why it ran as tokens.
+  option    code: string = nil  the code of those that were compiled instead: 'llvm' for LLVM's
+              assembly language, 'machine' for the machine's
+  option    loop: string = nil  of the loop of this name alone
+  example   local i = df.while_loop(function(i) return i:lt(9) end, function(i) return i * 2 end, {df.int32(1)})
+            local s = df.Session{engine = 'tokens'} s:run(i)
+            return s:native()
+
 s:as_default(fn, …)
   df.run, x:eval and so on use it while fn runs; gives what fn gives.
   example   df.Session{}:as_default(function() return df.run(df.float32(2) * 3) end)

@@ -313,6 +313,20 @@ function methods.placement(s, fetches)
   return devices.placement(s.handle, (prepare(s, fetches)))
 end
 
+local native_code = { llvm = 1, machine = 2 }
+
+--- What became of the loops of its runs as machine code, as text.
+function methods.native(s, opts)
+  opts = errors.options(opts, 'Session:native', { 'code', 'loop' })
+  if opts.code ~= nil and not native_code[opts.code] then
+    errors.bad("Session:native: code is 'llvm' or 'machine', not %s", errors.describe(opts.code))
+  end
+  if opts.loop ~= nil and type(opts.loop) ~= 'string' then
+    errors.bad('Session:native: loop is the name of a loop, not %s', errors.describe(opts.loop))
+  end
+  return core.session_native(s.handle, native_code[opts.code] or 0, opts.loop)
+end
+
 --- How many plans were compiled so far.
 function methods.plans(s)
   return core.session_plans(s.handle)

@@ -1,0 +1,64 @@
+/* tell.c: what became of a plan's loops, in words, and their code. */
+#include "engine/native/native.h"
+#include "engine/native/plugin.h"
+#include <stdio.h>
+
+/* The compiled unit that the loop is part of, other than its own; NULL: none. */
+static const dfi_unit *around(const dfi_unit *all, const dfi_plan *p, const dfi_scope *s) {
+  for (int32_t i = 0; i < p->nscopes; i++) {
+    if (&all[i] == &all[s->id] || atomic_load_explicit(&all[i].state, memory_order_acquire) != DFI_UNIT_READY) continue;
+    for (int32_t k = 1; k < all[i].nloops; k++) if (all[i].loop[k].scope == s) return &all[i];
+  }
+  return NULL;
+}
+
+static void tell_types(const dfi_unit *u, dfi_text *t) {
+  const dfi_scope *s = u->scope;
+  const char *between = "";
+  for (uint32_t i = 0; i < s->nenters; i++) {
+    const dfi_cell *c = &u->cell[i];
+    if (s->enters[i]->constant || !c->used) continue;
+    dfi_text_add(t, "%s%s", between, c->handle ? "array" : df_dtype_name(c->dtype));
+    between = ", ";
+  }
+}
+
+static void tell_unit(const dfi_unit *all, const dfi_unit *u, dfi_text *t) {
+  const dfi_scope *s = u->scope;
+  const dfi_unit *outer = around(all, u->plan, s);
+  dfi_text_add(t, "%s  ", s->name);
+  switch ((dfi_unit_state)atomic_load_explicit(&u->state, memory_order_acquire)) {
+    case DFI_UNIT_READY:
+      dfi_text_add(t, "native: variables ");
+      tell_types(u, t);
+      if (u->nloops > 1) dfi_text_add(t, "; %d loop%s inside", u->nloops - 1, u->nloops > 2 ? "s" : "");
+      dfi_text_add(t, "; compiled in %.1f ms", u->compile_ms);
+      break;
+    case DFI_UNIT_REFUSED: dfi_text_add(t, "tokens: %s", u->reason ? u->reason : "what it reads is not what it was compiled for"); break;
+    case DFI_UNIT_WAITING: dfi_text_add(t, "tokens: it is being compiled"); break;
+    case DFI_UNIT_COLD:
+      if (outer) dfi_text_add(t, "native: part of %s", outer->scope->name);
+      else dfi_text_add(t, "tokens: it has not become hot");
+  }
+  if (s->where && s->where[0]) dfi_text_add(t, "  %s", s->where);
+  dfi_text_add(t, "\n");
+}
+
+void dfi_native_tell(dfi_plan *p, int32_t what, const char *loop, dfi_text *t) {
+  dfi_units *units = __atomic_load_n(&p->native, __ATOMIC_ACQUIRE);
+  for (int32_t i = 1; i < p->nscopes; i++) {
+    const dfi_scope *s = &p->scope[i];
+    if (s->parent < 0 || (loop && strcmp(loop, s->name))) continue;
+    if (!units || !p->turner) {
+      if (what == DF_NATIVE_SUMMARY) dfi_text_add(t, "%s  tokens: %s\n", s->name, p->turner ? "it has not run" : "the session's engine is tokens");
+      continue;
+    }
+    const dfi_unit *u = &units->unit[i];
+    if (what == DF_NATIVE_SUMMARY) tell_unit(units->unit, u, t);
+    else if (atomic_load_explicit(&u->state, memory_order_acquire) == DFI_UNIT_READY) {
+      char *machine = what == DF_NATIVE_MACHINE ? dfi_native_assembly(u) : NULL;
+      dfi_text_add(t, "%s", machine ? machine : what == DF_NATIVE_LLVM ? u->text.at : "");
+      free(machine);
+    }
+  }
+}

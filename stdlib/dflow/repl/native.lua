@@ -1,0 +1,20 @@
+--- `:explain` and `:disasm`: which loops are machine code, why others are not, and what the code is.
+local commands = require 'dflow.repl.commands'
+local df = require 'dflow'
+
+local function told(loop, code)
+  local text = df.default_session():native{ loop = loop ~= '' and loop or nil, code = code }
+  if text ~= '' then return (text:gsub('\n$', '')) end
+  if loop ~= '' then
+    error(code and ('no loop `%s` was compiled; :explain tells why'):format(loop) or ('no loop `%s` has run in this session'):format(loop), 0)
+  end
+  return code and 'no loop was compiled; :explain tells why' or 'no loop has run in this session'
+end
+
+commands.command('explain', function(rest) return told(rest) end,
+  [[explain [loop] - which loops ran as machine code, with variables of which types, and why others ran as tokens
+A loop is named as :frames names it: while_1. It is compiled once it is hot; df.Session{engine = 'native'} compiles all that can be before
+their first trip.]])
+
+commands.command('disasm', function(rest) return told(rest, 'machine') end,
+  'disasm [loop] - the assembly of the loops that were compiled; :disasm > loop.s writes it to a file')
