@@ -21,7 +21,7 @@ int luaopen_dflow_core(lua_State *L);
 
 enum {
   OPT_ERROR = 1, OPT_INTERACTIVE = 2, OPT_VERSION = 4, OPT_EXECUTE = 8, OPT_NO_ENV = 16, OPT_HELP = 32,
-  OPT_LONG_VERSION = 64, OPT_RESUME = 128, OPT_CHECK = 256
+  OPT_LONG_VERSION = 64, OPT_RESUME = 128, OPT_CHECK = 256, OPT_LOOK = 512
 };
 
 static const char *progname = "dflow";     /* NULL at the prompt: messages stand alone there */
@@ -71,6 +71,7 @@ static const char usage_text[] =
   "  --version show version information\n"
   "  run graph      run a TensorFlow graph: see run --help\n"
   "  inspect graph  show what is in a TensorFlow graph: see inspect --help\n"
+  "  --check   look at the scripts for Outputs taken for Lua booleans, and run nothing\n"
   "  --check-gradients  when all has run, check the gradients that were built\n"
   "  --resume  interactive mode, with the inputs of the session that ended last\n"
   "  --color=when   colours at the prompt: auto, always or never\n";
@@ -167,6 +168,7 @@ static int collect_options(char **argv, int *first) {
       case '-':
         if (strcmp(argv[i], "--help") == 0) { flags |= OPT_HELP; break; }
         if (strcmp(argv[i], "--version") == 0) { flags |= OPT_LONG_VERSION; break; }
+        if (strcmp(argv[i], "--check") == 0) { flags |= OPT_LOOK; break; }
         if (strcmp(argv[i], "--check-gradients") == 0) { flags |= OPT_CHECK; break; }
         if (strcmp(argv[i], "--resume") == 0) { flags |= OPT_RESUME | OPT_INTERACTIVE; break; }
         if (strncmp(argv[i], "--color=", 8) == 0) {
@@ -292,10 +294,10 @@ static int do_script(lua_State *L, char **argv) {
 /* `dflow run` and `dflow inspect`. A script of that name is `./run`. */
 static bool is_command(const char *word) { return strcmp(word, "run") == 0 || strcmp(word, "inspect") == 0; }
 
-/* Calls what the module of the command returns with the words after it. Is what that returns true? */
-static bool do_command(lua_State *L, char **argv) {
+/* Calls what the module of the command returns with the words after argv[0]. Is what that returns true? */
+static bool do_command(lua_State *L, const char *name, char **argv) {
   lua_getglobal(L, "require");
-  lua_pushfstring(L, "dflow.command.%s", argv[0]);
+  lua_pushfstring(L, "dflow.command.%s", name);
   if (program_report(L, program_call(L, 1, 1)) != LUA_OK) return false;
   int n = 0;
   for (; argv[n + 1]; n++) {
@@ -354,7 +356,11 @@ static int protected_main(lua_State *L) {
   lua_gc(L, LUA_GCRESTART);
   lua_gc(L, LUA_GCGEN, 0, 0);
   if (script == 1 && script < argc && is_command(argv[1])) {
-    lua_pushboolean(L, do_command(L, argv + 1));
+    lua_pushboolean(L, do_command(L, argv[1], argv + 1));
+    return 1;
+  }
+  if (flags & OPT_LOOK) {
+    lua_pushboolean(L, do_command(L, "check", argv + script - 1));
     return 1;
   }
   if (flags & OPT_CHECK) check_gradients(L, "start");

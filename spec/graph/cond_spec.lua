@@ -70,7 +70,7 @@ describe('cond', function()
   end)
 
   it('takes true and false themselves', function()
-    same(df.run(cond(true, function() return x end, function() return x * 2 end)), 3)
+    same(df.run(cond(df.constant(true), function() return x end, function() return x * 2 end)), 3)
   end)
 
   it('has gradients through both branches, zero where a branch does not use the value', function()

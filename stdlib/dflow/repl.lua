@@ -48,6 +48,9 @@ M.call = call
 
 --- Runs an input of Lua and shows what it gives. Returns the input's record.
 function M.run(text, quiet)
+  for _, w in ipairs(require('dflow.check.conditions').find(text)) do
+    io.stderr:write(values.paint(('stdin:%d: warning: %s'):format(session.next_line() + w.line - 1, w.message), 'e', 'error_color'), '\n')
+  end
   local began = program and program.clock()
   local input = session.run(text, call)
   if program then input.seconds = program.clock() - began end

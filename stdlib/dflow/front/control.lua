@@ -38,6 +38,15 @@ local function is_typed(v)
   return type(v) == 'table' and (getmetatable(v) ~= nil or convert.typed(v) ~= nil)
 end
 
+--- A predicate that Lua computed is the same whatever runs: an error, for it was meant otherwise.
+local function predicate(p, g, what)
+  if type(p) == 'boolean' then
+    errors.bad('%s: the predicate is the Lua boolean %s, known while the graph is built: Lua\'s ==, ~=, not, and, or compare nothing in '
+               .. 'the graph, use i:eq(3), i:ne(3), df.logical_not(p), df.logical_and(p, q); a constant is df.constant(%s)', what, tostring(p), tostring(p))
+  end
+  return convert.to_output(p, dtypes.BOOL, g, what)
+end
+
 -- ---- cond -------------------------------------------------------------------------------------------------------
 --- The Output (or handle) of one result of a branch, in that branch's context; the kind is what it comes back as.
 local function branch_value(g, v, dtype, what)
@@ -83,7 +92,7 @@ function M.cond(pred, true_fn, false_fn, opts)
   end
   if pred == nil then errors.bad('cond: the predicate is missing') end
   local g = convert.graph_of(pred) or graph.current()
-  pred = convert.to_output(pred, dtypes.BOOL, g, 'cond')
+  pred = predicate(pred, g, 'cond')
   local where = core.where()
   return guarded(g, function()
     local handle = g.handle
@@ -322,7 +331,7 @@ function M.while_loop(pred, body, vars, opts)
     end
     local more = call(pred, at)[1]
     if more == nil then errors.bad('while_loop: the predicate returns nothing, a scalar bool is expected') end
-    more = convert.to_output(more, dtypes.BOOL, g, 'while_loop: the predicate')
+    more = predicate(more, g, 'while_loop')
     if most then more = ops.functions.logical_and(more, ops.functions.less(graph.output(g, at[2 * trips - 1], at[2 * trips]), most)) end
     at = core.while_pred_end(handle, more.node, more.index, #leaves)
 

@@ -312,6 +312,24 @@ Output.__concat = function(a, b)
     errors.bad('an Output has no value while building, so .. cannot join it: run it first, or use df.concat({a, b}, axis)')
   end
 end
+-- `==` on two Outputs asks whether they are the same one, which is seldom what was meant; of others (`i == 3`) Lua tells nobody.
+-- Equal ones never come here, and two tables of our own compare in peace.
+local compared = {}
+local ours = debug.getinfo(1, 'S').source:match('^(.*)front[/\\]graph%.lua$') or '@'
+function Output.__eq(a, b)
+  local info = debug.getinfo(2, 'Sl')
+  if info and info.what ~= 'C' and info.source:sub(1, #ours) ~= ours then
+    local text = '== on an Output asks whether both are the same output, which is known while the graph is built: false; '
+      .. 'to compare values write x:eq(y)'
+    if os.getenv 'DFLOW_STRICT' == '1' then errors.bad('%s (rawequal(x, y) compares outputs)', text) end
+    local line = ('%s:%d'):format(info.short_src, info.currentline)
+    if not compared[line] then
+      compared[line] = true
+      io.stderr:write(line, ': warning: ', text, ' (DFLOW_STRICT=1 makes this an error)\n')
+    end
+  end
+  return rawequal(a, b)
+end
 Output.__call = function(o)
   errors.bad('an Output cannot be called: %s', o.name)
 end

@@ -78,6 +78,7 @@ Variable.__tostring = function(v)
 end
 
 Variable.__lt, Variable.__le, Variable.__len, Variable.__concat = graph.Output.__lt, graph.Output.__le, graph.Output.__len, graph.Output.__concat
+Variable.__eq = graph.Output.__eq
 ops.operators(Variable)
 
 --- A read of its value, on its own.

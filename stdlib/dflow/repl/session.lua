@@ -70,6 +70,9 @@ local function keep(n, value)
   _G._ = value
 end
 
+--- The number that the next input's first line has.
+function M.next_line() return next_line end
+
 --- Runs an input.
 -- @param call  call(f): true and the results, or false, a message and the error: a pcall that minds Ctrl-C
 -- @return      the input's record: {ok, kind, muted, n = number of results, results = {…}} or {message, error}

@@ -1,0 +1,117 @@
+-- An Output taken for a Lua boolean: what a running program can see is an error or a warning, the rest is found in the text.
+local df = require 'dflow'
+local shell = require 'spec.shell'
+local conditions = require 'dflow.check.conditions'
+
+local function message_of(fn, ...)
+  local ok, e = pcall(fn, ...)
+  assert(not ok, 'no error was raised')
+  return e.message or e, e.code
+end
+
+describe('a Lua boolean as a predicate', function()
+  before_each(df.reset)
+  local x = function() return df.float32(1) end
+
+  it('is an error of cond, while_loop, case, and a predicate function that returns one, and says what to write', function()
+    for _, fn in ipairs {
+      function() df.cond(true, x, x) end,
+      function() df.cond(not x(), x, x) end,
+      function() df.cond(x() == x(), x, x) end,
+      function() df.while_loop(function(i) return i == 3 end, function(i) return i + 1 end, { df.int32(0) }) end,
+      function() df.while_loop(function() return true end, function(i) return i + 1 end, { df.int32(0) }, { maximum_iterations = 3 }) end,
+      function() df.case { { false, x }, default = x } end,
+    } do
+      local message, code = message_of(fn)
+      assert.equal('invalid_argument', code)
+      assert.matches('use i:eq(3)', message, 1, true)
+    end
+    assert.equal(0, df.run(df.while_loop(function() return df.constant(false) end, function(i) return i + 1 end, { df.int32(0) })))
+  end)
+end)
+
+describe('== on an Output', function()
+  local function run(text, environment)
+    local path = os.tmpname()
+    local file = assert(io.open(path, 'w'))
+    file:write(text)
+    file:close()
+    local r = shell.run(('%s %s %s'):format(environment or '', shell.dflow, path))
+    os.remove(path)
+    return r
+  end
+  local text = [[
+    local x, y, v = df.float32(1), df.float32(2), df.Variable(1.0)
+    local same = {}
+    for i = 1, 3 do same[i] = x == y end
+    print(x ~= y, x == x, v == x, df.default_graph():output(x.name) == x)
+    local t = { [x] = 1 }
+    print(t[x], t[y])
+    df.run { x, y }
+    df.run(df.map_fn(function(a) return a + x end, df.float32 { 1, 2 }))
+  ]]
+
+  it('asks whether both are the same output, and warns once per line', function()
+    local r = run(text)
+    assert.equal('true\ttrue\tfalse\ttrue\n1\tnil\n', r.out)
+    local _, lines = r.err:gsub('warning: == on an Output', '')
+    assert.equal(2, lines)
+    assert.matches(':3: warning', r.err)
+    assert.matches(':4: warning', r.err)
+  end)
+
+  it('is an error under DFLOW_STRICT=1', function()
+    local r = run(text, 'DFLOW_STRICT=1')
+    assert.not_equal(0, r.status)
+    assert.matches(':3: == on an Output', r.err)
+  end)
+end)
+
+describe('dflow --check', function()
+  local function warnings(text)
+    local list = {}
+    for i, w in ipairs(conditions.find(text)) do list[i] = ('%d %s'):format(w.line, w.message:match('^`([^`]*)`')) end
+    return table.concat(list, '; ')
+  end
+
+  it('finds conditions, comparisons and logic on Outputs', function()
+    assert.equal('1 if', warnings 'if x:gt(0) then f() end')
+    assert.equal('1 elseif; 2 while', warnings 'if a then elseif df.less(x, y) then end\nwhile i:lt(10) do end')
+    assert.equal('2 if', warnings 'local p = x:gt(0)\nif p then end')
+    assert.equal('1 ==', warnings 'while_loop(function(i) return i == 3 end, function(i) return i + 1 end, {0})')
+    assert.equal('1 ~=', warnings 'df.while_loop(function(i) return 3 ~= i end, function(i) return i + 1 end, {0})')
+    assert.equal('1 not', warnings 'while_loop(function(i, p) return not p end, function(i, p) return i, p end, {0, p})')
+    assert.equal('1 and', warnings 'while_loop(function(i, p) return i:lt(3) and p end, body, {0, p})')
+    assert.equal('1 not', warnings 'cond(not x:eq(y), f, g)')
+    assert.equal('1 or', warnings 'cond(x:eq(y) or x:gt(z), f, g)')
+    assert.equal('1 ==', warnings 'df.map_fn(function(row) return row == 0 end, xs)')
+  end)
+
+  it('says nothing of Lua values', function()
+    for _, text in ipairs {
+      'if df.run(x:gt(0)) then end', 'if x:gt(0):eval() then end', 'if #x.shape == 2 then end',
+      'while_loop(function(i) if i.dtype == "int32" then end return i:lt(3) end, function(i) return i + 1 end, {0})',
+      'while_loop(function(i) return i:lt(3) end, function(i, s) if s ~= nil then end return i + 1 end, {0})',
+      'local n = 3 if n == 3 then end', '-- if x:gt(0) then', 's = "if x:gt(0) then"',
+      'while_loop(function(i) return df.logical_and(i:lt(3), p) end, function(i) return n == 3 and i + 1 or i + 2 end, {0})',
+    } do assert.equal('', warnings(text), text) end
+  end)
+
+  it('says nothing of the examples', function()
+    local paths = shell.run('ls examples/*.lua').out
+    assert(shell.run(shell.dflow .. ' --check ' .. paths:gsub('\n', ' ')).status == 0)
+  end)
+
+  it('runs nothing, tells line and file, and ends with status 1 when there is something', function()
+    local path = os.tmpname()
+    local file = assert(io.open(path, 'w'))
+    file:write('#!/usr/bin/env dflow\nprint "ran"\nif df.float32(1):gt(0) then end\n')
+    file:close()
+    local r = shell.run(shell.dflow .. ' --check ' .. path)
+    os.remove(path)
+    assert.equal(1, r.status)
+    assert.equal('', (r.out:gsub('^[^\n]*:3: warning: `if` on an Output[^\n]*\n', '')))
+    assert.equal(1, shell.run(shell.dflow .. ' --check no_such_file.lua').status)
+    assert.equal(1, shell.run(shell.dflow .. ' --check').status)
+  end)
+end)

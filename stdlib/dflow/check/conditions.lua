@@ -1,0 +1,163 @@
+--- Lua source in which an Output seems to be taken for a Lua boolean: what no running program can see, found in the text.
+--
+-- `if x:gt(0) then` is always taken, `i == 3` is always false, `not p` too, and `p and q` is q: an Output is a table to Lua. Looked
+-- at are conditions that hold a comparison which builds a node, and, in the functions that are given to cond, while_loop and
+-- their like, comparisons and logic on the functions' parameters and on comparisons. It is a search among tokens, not
+-- a proof: it says nothing where it is not sure.
+local lexer = require 'dflow.repl.lexer'
+
+local M = {}
+
+local function set(words)
+  local s = {}
+  for word in words:gmatch('%S+') do s[word] = true end
+  return s
+end
+
+--- Methods and functions whose result is a bool Output.
+local predicates = set 'lt le gt ge eq ne less less_equal greater greater_equal equal not_equal logical_and logical_or logical_not logical_xor'
+--- What turns an Output into a Lua value.
+local values = set 'run eval item totable rawequal wait tostring type'
+--- Functions that call the functions they are given with Outputs.
+local builders = set 'while_loop map_fn scan foldl foldr'
+local makers = set 'while_loop cond map_fn scan foldl foldr case switch_case'
+local opens, closes = set '( { [', set ') } ]'
+local comparisons = { ['=='] = 'eq', ['~='] = 'ne' }
+
+--- Place of the bracket that closes the one at i, or the last token.
+local function close_of(t, i)
+  local depth = 0
+  for k = i, #t do
+    if opens[t[k].text] and t[k].kind == 'op' then depth = depth + 1
+    elseif closes[t[k].text] and t[k].kind == 'op' then
+      depth = depth - 1
+      if depth == 0 then return k end
+    end
+  end
+  return #t
+end
+
+--- Place of the bracket that opens what the one at i closes, or 1.
+local function open_of(t, i)
+  local depth = 0
+  for k = i, 1, -1 do
+    if closes[t[k].text] and t[k].kind == 'op' then depth = depth + 1
+    elseif opens[t[k].text] and t[k].kind == 'op' then
+      depth = depth - 1
+      if depth == 0 then return k end
+    end
+  end
+  return 1
+end
+
+--- Is a call of a predicate, as in `x:gt(`, at i?
+local function is_predicate(t, i)
+  local before, after = t[i - 1], t[i + 1]
+  return predicates[t[i].text] and before and (before.text == ':' or before.text == '.') and after and (after.text == '(' or after.kind == 'number')
+end
+
+--- Is token i a whole operand that is one of these names: no field, call or element of it, nor a field of another?
+local function is_name(t, i, names)
+  if not t[i] or t[i].kind ~= 'name' or not names[t[i].text] then return false end
+  local before, after = t[i - 1] and t[i - 1].text, t[i + 1] and t[i + 1].text
+  return before ~= '.' and before ~= ':' and after ~= '.' and after ~= ':' and after ~= '[' and after ~= '('
+end
+
+--- Does an operand that is a predicate's result begin at i, as in `x:gt(0)` or `df.less(x, y)`?
+local function begins_predicate(t, i)
+  local k = i
+  if not t[k] or t[k].kind ~= 'name' then return false end
+  while t[k] and t[k].kind == 'name' and t[k + 1] and (t[k + 1].text == ':' or t[k + 1].text == '.') do k = k + 2 end
+  if not (t[k] and is_predicate(t, k)) then return false end
+  local after = t[close_of(t, k + 1) + 1]
+  return not (after and (after.text == ':' or after.text == '.'))
+end
+
+--- Does one end at i, a closing bracket?
+local function ends_predicate(t, i)
+  if not t[i] or t[i].text ~= ')' then return false end
+  local open = open_of(t, i)
+  return t[open - 1] ~= nil and t[open - 1].kind == 'name' and is_predicate(t, open - 1) or false
+end
+
+--- Parameters of the functions that stand in t[from … to].
+local function parameters(t, from, to)
+  local names = {}
+  for i = from, to do
+    if t[i].text == 'function' and t[i + 1] and t[i + 1].text == '(' then
+      local k = i + 2
+      while t[k] and t[k].text ~= ')' do
+        if t[k].kind == 'name' then names[t[k].text] = true end
+        k = k + 1
+      end
+    end
+  end
+  return names
+end
+
+--- Warnings for a text: a list of {line =, message =}, in the order of the lines.
+function M.find(text)
+  local t, found, seen = {}, {}, {}
+  for _, token in ipairs(lexer.tokens(text)) do if token.kind ~= 'comment' then t[#t + 1] = token end end
+  local function warn(token, ...)
+    local message = (...):format(select(2, ...))
+    local key = token.line .. message
+    if not seen[key] then
+      seen[key] = true
+      found[#found + 1] = { line = token.line, message = message }
+    end
+  end
+
+  -- Local names that were given a predicate: `local p = x:gt(0)`.
+  local named = {}
+  for i = 1, #t - 2 do
+    if t[i].kind == 'name' and t[i + 1].text == '=' and begins_predicate(t, i + 2) and (t[i - 1] == nil or (t[i - 1].text ~= '.' and t[i - 1].text ~= ',')) then
+      named[t[i].text] = true
+    end
+  end
+
+  -- if, elseif, while, until.
+  for i = 1, #t do
+    local word = t[i].text
+    if t[i].kind == 'keyword' and (word == 'if' or word == 'elseif' or word == 'while' or word == 'until') then
+      local what, evaluated, k = nil, false, i + 1
+      while t[k] and not (t[k].kind == 'keyword' and (t[k].text == 'then' or t[k].text == 'do' or t[k].text == 'function'))
+            and not (word == 'until' and t[k].line ~= t[i].line) do
+        if values[t[k].text] then evaluated = true end
+        if is_predicate(t, k) or is_name(t, k, named) then what = what or t[k] end
+        k = k + 1
+      end
+      if what and not evaluated then
+        warn(t[i], '`%s` on an Output is decided while the graph is built, and an Output is always true: use cond or while_loop, or run it first', word)
+      end
+    end
+  end
+
+  -- Comparisons and logic in bodies and branches.
+  for i = 1, #t - 1 do
+    local before = t[i - 1] and t[i - 1].text
+    if t[i].kind == 'name' and makers[t[i].text] and (t[i + 1].text == '(' or t[i + 1].text == '{') and before ~= 'function' then
+      local last = close_of(t, i + 1)
+      local names = builders[t[i].text] and parameters(t, i + 1, last) or {}
+      for name in pairs(named) do names[name] = true end
+      for k = i + 2, last do
+        local o = t[k]
+        local left, right = is_name(t, k - 1, names) or ends_predicate(t, k - 1), is_name(t, k + 1, names) or begins_predicate(t, k + 1)
+        if comparisons[o.text] and o.kind == 'op' and (left or right) then
+          local name = is_name(t, k - 1, names) and t[k - 1].text or 'x'
+          if not (t[k + 1].text == 'nil' or t[k - 1].text == 'nil') then
+            warn(o, '`%s` on an Output is decided while the graph is built: use %s:%s(…)', o.text, name, comparisons[o.text])
+          end
+        elseif o.kind == 'keyword' and o.text == 'not' and right then
+          warn(o, '`not` on an Output is false while the graph is built: use df.logical_not(…)')
+        elseif o.kind == 'keyword' and (o.text == 'and' or o.text == 'or') and (ends_predicate(t, k - 1) or begins_predicate(t, k + 1) or (left and right)) then
+          warn(o, '`%s` on Outputs gives one of them while the graph is built: use df.logical_%s(…)', o.text, o.text)
+        end
+      end
+    end
+  end
+  table.sort(found, function(a, b) if a.line ~= b.line then return a.line < b.line end return a.message < b.message end)
+  return found
+end
+
+return M
