@@ -291,7 +291,12 @@ int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, d
 
 int32_t df_session_set_variable(df_session *s, int32_t handle_node, const df_value *value, df_error *err) {
   df_node *h = variable_node(s, handle_node, err);
-  return h ? dfi_variable_assign(dfi_session_variable(s, h), value, err) : err->code;
+  if (!h) return err->code;
+  df_value own = dfi_value_copy(value);
+  if (own.kind == DF_TENSOR) dfi_value_from_tensor(&own, own.as.tensor);      /* a number is kept unboxed, as runs have it */
+  const int32_t status = dfi_variable_assign(dfi_session_variable(s, h), &own, err);
+  dfi_value_drop(&own);
+  return status;
 }
 
 int64_t df_session_position(df_session *s) { return atomic_load(&s->runs); }

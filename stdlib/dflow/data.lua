@@ -76,6 +76,8 @@ end
 
 --- A permutation of 0 .. n-1.
 function M.permutation(n, seed)
+  if type(n) ~= 'number' or n < 0 or n % 1 ~= 0 then errors.bad('permutation takes a count, not %s', errors.describe(n)) end
+  if seed ~= nil and type(seed) ~= 'number' then errors.bad('permutation: the seed is a number, not %s', errors.describe(seed)) end
   local order, draw = {}, generator(seed or os.time())
   for i = 1, n do order[i] = i - 1 end
   for i = n, 2, -1 do

@@ -228,8 +228,17 @@ local function random_shape(shape)
   return typed(shape) and to_output(shape) or int32(shape)
 end
 
+--- An empty table where a bound or a mean may stand is options of which none is given.
+local function without_empty(o, ...)
+  for _, key in ipairs { ... } do
+    local v = o[key]
+    if type(v) == 'table' and getmetatable(v) == nil and next(v) == nil then o[key] = nil end
+  end
+end
+
 def('random_uniform', { 'shape', 'min', 'max' }, { 'dtype', 'seed' }, function(o)
   required('random_uniform', o, 'shape')
+  without_empty(o, 'min', 'max')
   local d = o.dtype and dtypes.of(o.dtype) or typed(o.min) or typed(o.max) or dtypes.FLOAT32
   local shape, low, high = random_shape(o.shape), o.min or 0, o.max
   if dtypes.is_int(d) then
@@ -247,6 +256,7 @@ end)
 for name, type_name in pairs { random_normal = 'RandomStandardNormal', truncated_normal = 'TruncatedNormal' } do
   def(name, { 'shape', 'mean', 'stddev' }, { 'dtype', 'seed' }, function(o)
     required(name, o, 'shape')
+    without_empty(o, 'mean', 'stddev')
     local x = op(type_name, { random_shape(o.shape) }, { dtype = o.dtype or 'float32', seed = o.seed, name = o.name })
     if o.stddev ~= nil and o.stddev ~= 1 then x = x * o.stddev end
     if o.mean ~= nil and o.mean ~= 0 then x = x + o.mean end

@@ -138,6 +138,9 @@ end
 local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log', 'tensors' }
 local function timeout_of(opts)
   if opts == nil then return 0 end
+  if not errors.is_data(opts) then
+    errors.bad('run: the options are a table such as {timeout = 1}, not %s; what is fetched together is one list: df.run{x, y}', errors.describe(opts))
+  end
   errors.options(opts, 'run', run_options)
   if opts.tensors ~= nil and type(opts.tensors) ~= 'boolean' then
     errors.bad('run: tensors is true or false, not %s', errors.describe(opts.tensors))
@@ -204,6 +207,7 @@ M.foreground, M.started, M.attend = nil, nil, nil
 
 --- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these.
 function methods.run(s, fetches, feeds, opts)
+  if opts ~= nil then timeout_of(opts) end
   local foreground = M.foreground
   if foreground then return foreground(s, fetches, feeds, opts) end
   if opts and (opts.trace or opts.report) then return methods.start(s, fetches, feeds, opts):wait() end
@@ -427,6 +431,10 @@ end
 
 --- x:eval(feeds?, opts?) in the default session.
 function graph.methods.eval(x, feeds, opts)
+  local mt = getmetatable(x)
+  if mt ~= Output and not (mt and rawget(mt, 'as_output')) then
+    errors.bad('eval is a method: write x:eval(feeds), with a colon; its first argument is %s', errors.describe(x))
+  end
   local g = x.graph
   return methods.run(g.session or default(g), x, feeds, opts)
 end

@@ -258,6 +258,7 @@ end
 
 --- Rows `list[1]`, `list[2]`, ... (counted from 0) as a new tensor.
 function methods.rows(t, list)
+  if not errors.is_data(list) then errors.bad('rows takes a list of row numbers, counted from 0, not %s', errors.describe(list)) end
   return core.tensor_rows(t, list, 1, #list)
 end
 

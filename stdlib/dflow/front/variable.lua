@@ -109,24 +109,35 @@ for name, type_name in pairs { scatter_update = 'ResourceScatterUpdate', scatter
   end
 end
 
---- v:load(x, session?): sets the value in a session (the default one) without building anything.
-function methods.load(v, x, s)
-  if x == nil then errors.bad('load: the value is missing') end
-  local t = getmetatable(x) == tensor.Tensor and x or tensor.from(x, v.d, nil, v.name)
-  local given = core.tensor_info(t)
-  if given ~= v.d then
-    errors.bad("load: the variable %s is %s, the value is %s: write t:astype('%s')", v.name, v.dtype, dtypes.name[given], v.dtype)
-  end
-  s = s or require('dflow.front.session').default(v.graph)
-  if type(s) ~= 'table' or not rawget(s, 'handle') or s.graph ~= v.graph then
-    errors.bad('load: %s is no session of the graph that %s belongs to', errors.describe(s), v.name)
-  end
-  core.session_set_variable(s.handle, v.handle.node, t)
-end
-
 --- The value in the default session, as a run gives it.
 function methods.eval(v, feeds, opts)
+  if getmetatable(v) ~= Variable then errors.bad('eval is a method: write v:eval(feeds), with a colon; its first argument is %s', errors.describe(v)) end
   return as_output(v):eval(feeds, opts)
+end
+
+--- v:load(x, session?): the value is x from now on, in that session or the default one. Builds and runs nothing.
+-- @param x  a Tensor of the variable's dtype, a number, or a table of numbers
+function methods.load(v, x, session)
+  if x == nil then errors.bad('load: the value is missing') end
+  local mt = getmetatable(x)
+  if mt == graph.Output or (mt and rawget(mt, 'as_output')) then
+    errors.bad('load: %s has no value while building: run it first, or write df.run(%s:assign(x))', errors.describe(x), v.name)
+  end
+  if session == nil then session = require('dflow.front.session').default(v.graph) end
+  local of = getmetatable(session)
+  if type(of) ~= 'table' or rawget(of, '__name') ~= 'dflow.Session' then
+    errors.bad('load: %s was given for the session', errors.describe(session))
+  end
+  if session.graph ~= v.graph then errors.bad('load: the variable %s belongs to another graph than the session', v.name) end
+  if mt == tensor.Tensor then
+    local own = core.tensor_info(x)
+    if own ~= v.d then
+      errors.bad("load: the variable %s is %s, the Tensor is %s: write t:astype('%s')", v.name, v.dtype, dtypes.name[own], v.dtype)
+    end
+  else
+    x = tensor.from(x, v.d, nil, v.name)
+  end
+  core.session_set_variable(session.handle, v.handle.node, x)
 end
 
 --- df.Variable(init, {name=, trainable=true, dtype=})

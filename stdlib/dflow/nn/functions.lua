@@ -23,6 +23,9 @@ end
 
 --- Weights of [rows, columns] as Glorot and Bengio draw them: uniform within sqrt(6 / (rows + columns)).
 function M.glorot_uniform(rows, columns, dtype, seed)
+  for i, n in ipairs{ rows or false, columns or false } do
+    if type(n) ~= 'number' or n < 1 then errors.bad('glorot_uniform: argument %d is a number of units, not %s', i, errors.describe(n or nil)) end
+  end
   local limit = math.sqrt(6 / (rows + columns))
   return f.random_uniform({ rows, columns }, { min = -limit, max = limit, dtype = dtype, seed = seed })
 end

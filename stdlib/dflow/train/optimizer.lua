@@ -97,9 +97,18 @@ function M.trainable(g)
   return vars
 end
 
+--- Was the method called with a dot?
+local function with_colon(o, name)
+  local mt = getmetatable(o)
+  if type(o) ~= 'table' or mt == nil or type(mt.__index) == 'function' or o.compute_gradients == nil then
+    errors.bad('%s is a method of an optimizer: write optimizer:%s(…), with a colon; its first argument is %s', name, name, errors.describe(o))
+  end
+end
+
 --- o:compute_gradients(loss, vars?): a list of {gradient, variable}; false where the loss does not depend on the variable.
 -- @param vars  nil: all trainable variables of the loss's graph
 function Optimizer:compute_gradients(loss, vars)
+  with_colon(self, 'compute_gradients')
   if convert.typed(loss) == nil then
     errors.bad('compute_gradients takes a loss, an Output, not %s', errors.describe(loss))
   end
@@ -142,6 +151,7 @@ end
 --- o:apply_gradients(list, {global_step=, name=}): the operation that does one step.
 -- @param list  of {gradient, variable}; pairs whose gradient is false or nil are left out
 function Optimizer:apply_gradients(list, opts)
+  with_colon(self, 'apply_gradients')
   opts = errors.options(opts, 'apply_gradients', { 'global_step', 'name', 'after' })
   local pairs_list = M.check_pairs(list)
   local g = pairs_list[1][2].graph
@@ -182,6 +192,7 @@ end
 
 --- o:minimize(loss, {variables =, global_step =, name =}): the operation that does one step. A list of variables will do, too.
 function Optimizer:minimize(loss, vars)
+  with_colon(self, 'minimize')
   local opts = M.minimize_options(vars)
   local list = self:compute_gradients(loss, opts.variables)
   local any = false

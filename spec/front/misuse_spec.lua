@@ -1,0 +1,110 @@
+-- Calls that are wrong in ways people do get them wrong: an error of ours that says what to write, never Lua's from inside a file of ours.
+local df = require 'dflow'
+
+local function message_of(fn, ...)
+  local ok, e = pcall(fn, ...)
+  assert(not ok, 'no error was raised')
+  assert(type(e) == 'table' and e.code, 'an error of Lua\'s: ' .. tostring(e))
+  return e.message
+end
+
+describe('a call that is wrong', function()
+  before_each(df.reset)
+
+  it('with a dot for a colon says so', function()
+    local x, v = df.placeholder('float32', { 3 }), df.Variable(df.ones { 3 })
+    assert.matches('x:eval', message_of(function() return x.eval { [x] = { 1, 2, 3 } } end))
+    assert.matches('x:eval', message_of(function() return x.eval() end))
+    assert.matches('v:eval', message_of(function() return v.eval {} end))
+    for _, name in ipairs { 'minimize', 'compute_gradients', 'apply_gradients' } do
+      for _, o in ipairs { df.train.Adam(0.1), df.train.SGD(0.1) } do
+        assert.matches('with a colon', message_of(function() return o[name](df.reduce_sum(x)) end))
+        assert.matches('with a colon', message_of(function() return o[name]({}) end))
+      end
+    end
+  end)
+
+  it('says what is expected and what was given', function()
+    local v = df.Variable(df.ones { 3 })
+    assert.matches('options are a table', message_of(df.run, v, nil, v * 1))
+    assert.matches('rows takes a list', message_of(function() return df.run(v):rows() end))
+    assert.matches('permutation takes a count', message_of(df.data.permutation))
+    assert.matches('number of units', message_of(df.nn.glorot_uniform))
+  end)
+
+  it('is none: an empty options table', function()
+    for _, name in ipairs { 'random_uniform', 'random_normal', 'truncated_normal' } do
+      assert.are.same({ 3 }, df.run(df[name]({ 3 }, {})).shape)
+    end
+  end)
+end)
+
+describe('every function of the module, called with nothing or with the wrong kinds,', function()
+  local skip = { reset = true, enter = true }
+  local arguments = { {}, { 3 }, { 'x' }, { {} }, { true }, { print }, { {}, {} }, { 'x', 'y', 'z' }, { { 1, 2 }, 3, {} } }
+
+  it('fails with an error of ours or works', function()
+    local wrong = {}
+    local function try(name, f)
+      for i, list in ipairs(arguments) do
+        local ok, e = pcall(f, (table.unpack or unpack)(list))
+        if not ok and not (type(e) == 'table' and e.code) and tostring(e):find('stdlib/dflow/', 1, true) then
+          wrong[#wrong + 1] = ('%s, arguments %d: %s'):format(name, i, tostring(e))
+        end
+      end
+    end
+    for _, room in ipairs { 'nn', 'rnn', 'train', 'data' } do
+      for name, f in pairs(df[room] or {}) do if type(f) == 'function' then try(room .. '.' .. name, f) end end
+    end
+    for name, f in pairs(df) do if type(f) == 'function' and not skip[name] then try(name, f) end end
+    df.reset()
+    assert(#wrong == 0, ('%d\n%s'):format(#wrong, table.concat(wrong, '\n')))
+  end)
+end)
+
+describe('v:load', function()
+  before_each(df.reset)
+
+  it('sets the value, and builds and plans nothing', function()
+    local v, w = df.Variable(df.zeros { 2 }), df.Variable(df.int32(1))
+    df.run { v, w }
+    local g = df.default_graph()
+    local size = g:size()
+    for i = 1, 100 do
+      v:load { i, i }
+      w:load(i)
+    end
+    assert.are.equal(size, g:size())
+    assert.are.same({ 100, 100 }, df.run(v):totable())
+    assert.are.equal(100, df.run(w))
+    local stop = df.Variable(df.constant(false))
+    stop:load(true)
+    assert.are.equal(2, df.run(df.cond(stop, function() return df.int32(2) end, function() return df.int32(3) end)))
+    v:load(df.tensor({ 5, 6 }, 'float32'))
+    assert.are.same({ 5, 6 }, df.run(v):totable())
+  end)
+
+  it('comes before the initial value, and is of the session that is named', function()
+    local v = df.Variable(df.float32(1))
+    local s = df.Session { graph = df.default_graph() }
+    v:load(7, s)
+    assert.are.equal(7, s:run(v))
+    assert.are.equal(1, df.run(v))
+    s:init()
+    assert.are.equal(1, s:run(v))
+    s:close()
+  end)
+
+  it('refuses another dtype or shape, an Output, another graph and what is no session', function()
+    local v = df.Variable(df.zeros { 2 }, { name = 'v' })
+    assert.matches('variable', message_of(function() v:load { 1, 2, 3 } end))
+    assert.matches('float32', message_of(function() v:load(df.tensor({ 1, 2 }, 'int32')) end))
+    assert.matches('no value while building', message_of(function() v:load(df.zeros { 2 }) end))
+    assert.matches('missing', message_of(function() v:load() end))
+    assert.matches('session', message_of(function() v:load({ 1, 2 }, 3) end))
+    local s = df.Session { graph = df.Graph() }
+    assert.matches('another graph', message_of(function() v:load({ 1, 2 }, s) end))
+    s:close()
+    assert.are.same({ 0, 0 }, df.run(v):totable())
+  end)
+end)
