@@ -26,6 +26,11 @@ static int core_import_graph_def(lua_State *L) {
   return 0;
 }
 
+static int core_graph_allow_files(lua_State *L) {
+  df_graph_allow_files(dfb_arg(L, 1, DFB_GRAPH));
+  return 0;
+}
+
 /* export_graph_def(g, {node, index, ...} or nil, form, {variable, trainable, ...}, {tensor or false, ...}) -> uint8 tensor */
 static int core_export_graph_def(lua_State *L) {
   df_graph *g = dfb_arg(L, 1, DFB_GRAPH);
@@ -48,6 +53,7 @@ static int core_export_graph_def(lua_State *L) {
 
 const luaL_Reg dfb_import_functions[] = {
   { "import_graph_def", core_import_graph_def },
+  { "graph_allow_files", core_graph_allow_files },
   { "export_graph_def", core_export_graph_def },
   { NULL, NULL }
 };

@@ -333,6 +333,8 @@ int32_t df_while_close_var(df_graph *g, int32_t number, int32_t result_node, int
  * When it fails, g is as it was. */
 int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const char *prefix, int32_t nmap, const char *const *map_name,
                             const int32_t *map_to, const char *where, df_error *err);
+/* From now on nodes of g that came from a file may read and write files by themselves; without it only under a path that a run is fed. */
+void df_graph_allow_files(df_graph *g);
 /* How a graph is written: the forms that it may have, one or'ed with another.
  *   context  a MetaGraphDef, with the conds and loops as TensorFlow's gradients need them, and the collections of variables
  *   text     in text form

@@ -39,6 +39,9 @@ void  dfi_release(void *p, int64_t bytes);
 void *dfi_xmalloc(size_t bytes);       /* bookkeeping; ends the process when the system has no memory at all */
 void *dfi_xcalloc(size_t n, size_t bytes);
 void *dfi_xrealloc(void *p, size_t bytes);
+/* Room for one more in a list of n. */
+#define DFI_GROW(list, n, cap) \
+  do { if ((n) == (cap)) { (cap) = (cap) ? 2 * (cap) : 8; (list) = dfi_xrealloc((list), sizeof *(list) * (size_t)(cap)); } } while (0)
 char *dfi_xstrdup(const char *s);
 
 /* The size classes of both: which one holds so many bytes, and how many it holds. 112 and up: too large to be kept. */

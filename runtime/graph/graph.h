@@ -52,9 +52,6 @@ typedef struct dfi_builder {
 
 static inline dfi_builder *dfi_builder_of(df_graph *g) { return g->build; }
 
-#define DFI_GROW(list, n, cap) \
-  do { if ((n) == (cap)) { (cap) = (cap) ? 2 * (cap) : 8; (list) = dfi_xrealloc((list), sizeof *(list) * (size_t)(cap)); } } while (0)
-
 /* names.c */
 uint32_t    dfi_hash_name(const char *s, size_t n);
 void        dfi_names_init(dfi_builder *b);

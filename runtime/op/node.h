@@ -141,6 +141,7 @@ struct df_graph {
   void        *build;                  /* graph.c's own: the open node, scopes, names, interned strings, arenas */
   void        *flow;                   /* control_flow.c's own: what is begun and not ended */
   df_custom_gradient_fn custom; void *custom_user;
+  bool files;                          /* its nodes may touch files by themselves: ops/checkpoint.c */
   struct dfi_map *variable_init;       /* handle output -> initial value */
   void        *gradient;               /* grad.c's own: the pass that is building, or NULL */
   /* Where an output that is out of sight is looked for besides: set by the rooms that know of further copies of values. */

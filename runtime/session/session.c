@@ -205,6 +205,28 @@ void *dfi_run_variable(void *run, const df_kernel *k) {
   return dfi_handle_retain(dfi_session_variable(c->exec->session, c->node->node));
 }
 
+/* Does the rest of a path climb out of where it begins? */
+static bool climbs(const char *rest, int64_t n) {
+  for (int64_t i = 0; i + 1 < n; i++) if (rest[i] == '.' && rest[i + 1] == '.') return true;
+  return false;
+}
+
+bool dfi_run_may_touch(const void *run, const char *path, int64_t n) {
+  const dfi_call *c = run;
+  if (!c) return false;
+  if (c->exec->session->graph->files) return true;
+  for (int32_t i = 0; i < c->exec->plan->nfeed; i++) {
+    const df_value *v = &c->exec->given[i];
+    int64_t length;
+    if (v->kind != DF_TENSOR || v->dtype != DF_STRING || v->as.tensor->size != 1) continue;
+    const char *fed = df_tensor_string(v->as.tensor, 0, &length);
+    if (length && length <= n && !memcmp(fed, path, (size_t)length) && !climbs(path + length, n - length)) return true;
+  }
+  return false;
+}
+
+void df_graph_allow_files(df_graph *g) { g->files = true; }
+
 int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node, int32_t init_index, df_error *err) {
   if (handle_node < 0 || handle_node >= g->n || init_node < 0 || init_node >= g->n)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no node %d or %d in this graph of %d nodes", handle_node, init_node, g->n);

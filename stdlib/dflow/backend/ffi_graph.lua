@@ -330,6 +330,8 @@ return function(core, C, own)
     charge(NODE_CHARGE * (C.df_graph_nodes(g) - before))
   end
 
+  function core.graph_allow_files(g) C.df_graph_allow_files(g) end
+
   function core.export_graph_def(g, outputs, form, variables, values)
     local list, variable = outputs and pairs_of(outputs), pairs_of(variables)
     local count = #variables / 2

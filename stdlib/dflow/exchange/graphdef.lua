@@ -5,7 +5,7 @@ local graph = require 'dflow.front.graph'
 
 local M = {}
 local Graph, Output, Operation = graph.Graph, graph.Output, graph.Operation
-local known = { 'input_map', 'prefix', 'into' }
+local known = { 'input_map', 'prefix', 'into', 'files' }
 
 --- The bytes of a graph: those given, or those of the file (or of a SavedModel's folder) that was named. A graph's bytes have
 -- control characters or a brace among them, which no path has.
@@ -70,6 +70,7 @@ function M.import_graph_def(source, opts)
     errors.bad('import_graph_def: prefix is %s, a name is expected', errors.describe(prefix))
   end
   local names, to = take_map(g, opts.input_map)
+  if opts.files then core.graph_allow_files(g.handle) end
   local bytes, path = read(source)
   local ok, err = pcall(core.import_graph_def, g.handle, bytes, prefix, names, to, core.where())
   if not ok then

@@ -1,0 +1,470 @@
+/* checkpoint.c: reads and writes TensorFlow's checkpoints.
+ *
+ * The index is a table as LevelDB has it: blocks of sorted keys, each key without what it shares with the one before; a block that finds the
+ * blocks; a footer that finds that one. The key "" holds a BundleHeaderProto, every other one a tensor's name and its BundleEntryProto: where
+ * in which data file its bytes lie, and their CRC-32C. The bytes are little-endian; of strings, all lengths come first.
+ */
+#include "resource/checkpoint.h"
+#include "graphdef.pb-c.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- sums ------------------------------------------------------------------------------------------------ */
+
+/* CRC-32C (Castagnoli), eight bytes at a time; the tables are made once. */
+static uint32_t crc_table[8][256];
+__attribute__((constructor)) static void make_tables(void) {
+  for (uint32_t i = 0; i < 256; i++) {
+    uint32_t c = i;
+    for (int32_t k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0x82f63b78u : c >> 1;
+    crc_table[0][i] = c;
+  }
+  for (int32_t t = 1; t < 8; t++)
+    for (uint32_t i = 0; i < 256; i++) crc_table[t][i] = crc_table[t - 1][i] >> 8 ^ crc_table[0][crc_table[t - 1][i] & 255];
+}
+
+static uint32_t crc_extend(uint32_t crc, const void *bytes, size_t n) {
+  const uint8_t *p = bytes;
+  crc = ~crc;
+  for (; n >= 8; n -= 8, p += 8) {
+    const uint32_t low = crc ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+    crc = crc_table[7][low & 255] ^ crc_table[6][low >> 8 & 255] ^ crc_table[5][low >> 16 & 255] ^ crc_table[4][low >> 24] ^
+          crc_table[3][p[4]] ^ crc_table[2][p[5]] ^ crc_table[1][p[6]] ^ crc_table[0][p[7]];
+  }
+  for (; n; n--) crc = crc >> 8 ^ crc_table[0][(crc ^ *p++) & 255];
+  return ~crc;
+}
+
+/* A sum that stands in a file is turned, so that the sum of bytes with sums in them means something. */
+static uint32_t masked(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
+
+/* ---- bytes ------------------------------------------------------------------------------------------------- */
+
+typedef struct bytes { uint8_t *at; size_t n, cap; } bytes;
+
+static void put(bytes *b, const void *from, size_t n) {
+  if (b->n + n > b->cap) b->at = dfi_xrealloc(b->at, b->cap = (b->n + n) * 2 + 256);
+  if (n) memcpy(b->at + b->n, from, n);
+  b->n += n;
+}
+static void put_varint(bytes *b, uint64_t v) {
+  for (; v >= 128; v >>= 7) put(b, &(uint8_t){ (uint8_t)(v | 128) }, 1);
+  put(b, &(uint8_t){ (uint8_t)v }, 1);
+}
+static void put32(bytes *b, uint32_t v) { put(b, (uint8_t[]){ (uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24) }, 4); }
+static uint32_t get32(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+
+static bool get_varint(const uint8_t **p, const uint8_t *end, uint64_t *v) {
+  *v = 0;
+  for (int32_t shift = 0; *p < end && shift < 64; shift += 7) {
+    const uint8_t byte = *(*p)++;
+    *v |= (uint64_t)(byte & 127) << shift;
+    if (!(byte & 128)) return true;
+  }
+  return false;
+}
+
+/* ---- reading the index --------------------------------------------------------------------------------------- */
+
+typedef struct entry { char *name; Pb__BundleEntryProto *e; } entry;
+struct dfi_checkpoint {
+  char    *prefix;
+  entry   *entry;                 /* sorted by name; owned */
+  int32_t  n, cap, shards;
+  bool     header;
+  int     *file;                  /* by shard; -1: not open */
+};
+
+enum { FOOTER = 48, TRAILER = 5, HANDLES_AT_MOST = 40, SHARDS_AT_MOST = 1 << 16 };
+static const uint8_t magic[8] = { 0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb };
+
+static int32_t broken(const dfi_checkpoint *c, df_error *err, const char *what) {
+  return dfi_fail(err, DF_DATA_LOSS, NULL, "%s.index is no index of a TensorFlow checkpoint, or a damaged one: %s", c->prefix, what);
+}
+
+static int32_t take_entry(dfi_checkpoint *c, const char *key, size_t length, const uint8_t *value, size_t n, df_error *err) {
+  if (!length) {
+    Pb__BundleHeaderProto *h = pb__bundle_header_proto__unpack(NULL, n, value);
+    const bool good = h && h->num_shards > 0 && h->num_shards <= SHARDS_AT_MOST && !c->header, little = h && h->endianness == 0;
+    if (good) c->shards = h->num_shards;
+    if (h) pb__bundle_header_proto__free_unpacked(h, NULL);
+    if (!good) return broken(c, err, "its header is");
+    if (!little) return dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s.index was written by a big-endian machine", c->prefix);
+    c->header = true;
+    return DF_OK;
+  }
+  Pb__BundleEntryProto *e = pb__bundle_entry_proto__unpack(NULL, n, value);
+  if (!e) return broken(c, err, "an entry is");
+  DFI_GROW(c->entry, c->n, c->cap);
+  c->entry[c->n++] = (entry){ memcpy(dfi_xcalloc(length + 1, 1), key, length), e };
+  if (memchr(key, 0, length)) return broken(c, err, "a name has a byte 0");
+  if (c->n > 1 && strcmp(c->entry[c->n - 2].name, c->entry[c->n - 1].name) >= 0) return broken(c, err, "its names are not in order");
+  return DF_OK;
+}
+
+/* Walks the keys of a block. In the block that finds the others, values are their places. */
+static int32_t walk(dfi_checkpoint *c, const uint8_t *file, size_t size, uint64_t offset, uint64_t length, bool finds, df_error *err) {
+  if (length < 4 || offset > size || length > size - offset || size - offset - length < TRAILER) return broken(c, err, "a block lies outside of it");
+  const uint8_t *p = file + offset;
+  if (p[length]) return dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s.index is compressed, which TensorFlow's are not", c->prefix);
+  if (masked(crc_extend(0, p, length + 1)) != get32(p + length + 1)) return broken(c, err, "the sum of a block is wrong");
+  const uint64_t restarts = get32(p + length - 4);
+  if (restarts > (length - 4) / 4) return broken(c, err, "a block is cut");
+  const uint8_t *end = p + length - 4 - 4 * restarts;
+  bytes key = { 0 };
+  int32_t code = DF_OK;
+  while (p < end && !code) {
+    uint64_t shared, own, value;
+    if (!get_varint(&p, end, &shared) || !get_varint(&p, end, &own) || !get_varint(&p, end, &value) || shared > key.n ||
+        own > (uint64_t)(end - p) || value > (uint64_t)(end - p) - own) { code = broken(c, err, "a key is cut"); break; }
+    key.n = shared;
+    put(&key, p, own);
+    p += own;
+    uint64_t at, n;
+    const uint8_t *v = p;
+    p += value;
+    if (!finds) code = take_entry(c, (const char *)key.at, key.n, v, value, err);
+    else if (!get_varint(&v, p, &at) || !get_varint(&v, p, &n)) code = broken(c, err, "the place of a block is cut");
+    else code = walk(c, file, size, at, n, false, err);
+  }
+  free(key.at);
+  return code;
+}
+
+dfi_checkpoint *dfi_checkpoint_open(const char *prefix, df_error *err) {
+  dfi_checkpoint *c = dfi_xcalloc(1, sizeof *c);
+  c->prefix = strcpy(dfi_xmalloc(strlen(prefix) + 1), prefix);
+  char *path = dfi_xmalloc(strlen(prefix) + 8);
+  sprintf(path, "%s.index", prefix);
+  df_tensor *t = df_read_file(path, err);
+  free(path);
+  int32_t code = t ? DF_OK : DF_NOT_FOUND;
+  if (t) {
+    const uint8_t *file = t->data, *p = file + t->size - FOOTER;
+    const size_t size = (size_t)t->size;
+    uint64_t skip, at, n;
+    if (size < FOOTER || memcmp(file + size - 8, magic, 8)) code = broken(c, err, "it does not end as one");
+    else if (!get_varint(&p, file + size, &skip) || !get_varint(&p, file + size, &skip) || !get_varint(&p, file + size, &at) ||
+             !get_varint(&p, file + size, &n)) code = broken(c, err, "its footer is");
+    else code = walk(c, file, size, at, n, true, err);
+    if (!code && !c->header) code = broken(c, err, "it has no header");
+    df_tensor_release(t);
+  }
+  if (code) { dfi_checkpoint_close(c); return NULL; }
+  c->file = dfi_xmalloc(sizeof *c->file * (size_t)c->shards);
+  for (int32_t i = 0; i < c->shards; i++) c->file[i] = -1;
+  return c;
+}
+
+void dfi_checkpoint_close(dfi_checkpoint *c) {
+  if (!c) return;
+  for (int32_t i = 0; i < c->n; i++) {
+    free(c->entry[i].name);
+    pb__bundle_entry_proto__free_unpacked(c->entry[i].e, NULL);
+  }
+  for (int32_t i = 0; c->file && i < c->shards; i++) if (c->file[i] >= 0) close(c->file[i]);
+  free(c->entry); free(c->file); free(c->prefix); free(c);
+}
+
+int32_t dfi_checkpoint_count(const dfi_checkpoint *c) { return c->n; }
+const char *dfi_checkpoint_name(const dfi_checkpoint *c, int32_t i) { return c->entry[i].name; }
+
+/* ---- reading tensors --------------------------------------------------------------------------------------------- */
+
+static int open_shard(dfi_checkpoint *c, int32_t shard, df_error *err) {
+  if (c->file[shard] >= 0) return c->file[shard];
+  char *path = dfi_xmalloc(strlen(c->prefix) + 64);
+  sprintf(path, "%s.data-%05d-of-%05d", c->prefix, shard, c->shards);
+  c->file[shard] = open(path, O_RDONLY | O_CLOEXEC);
+  if (c->file[shard] < 0) dfi_fail(err, errno == ENOENT ? DF_NOT_FOUND : errno == EACCES ? DF_PERMISSION_DENIED : DF_UNKNOWN, NULL, "cannot open %s: %s", path, strerror(errno));
+  free(path);
+  return c->file[shard];
+}
+
+/* Lengths as varints, four bytes of their sum, the strings. */
+static bool strings_from(df_tensor *t, const uint8_t *p, size_t n, uint32_t *sum, df_error *err) {
+  const uint8_t *end = p + n, *length = p;
+  uint64_t v;
+  *sum = 0;
+  for (int64_t i = 0; i < t->size; i++) {
+    if (!get_varint(&p, end, &v)) return false;
+    if (v <= UINT32_MAX) *sum = crc_extend(*sum, (uint8_t[]){ (uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24) }, 4);
+    else return false;
+  }
+  if (end - p < 4 || get32(p) != masked(*sum)) return false;
+  *sum = crc_extend(*sum, p, 4);
+  p += 4;
+  for (int64_t i = 0; i < t->size; i++) {
+    get_varint(&length, end, &v);
+    if (v > (uint64_t)(end - p) || df_tensor_set_string(t, i, (const char *)p, (int64_t)v, err)) return false;
+    *sum = crc_extend(*sum, p, (size_t)v);
+    p += v;
+  }
+  return p == end;
+}
+
+static df_tensor *read_entry(dfi_checkpoint *c, const entry *at, df_error *err) {
+  const Pb__BundleEntryProto *e = at->e;
+  const Pb__TensorShapeProto *s = e->shape;
+  const int32_t dtype = (int32_t)e->dtype, rank = s ? (int32_t)s->n_dim : 0;
+  const int64_t each = dtype > 0 && dtype < 32 ? df_dtype_bytes(dtype) : 0;
+  struct stat st;
+  if (each <= 0 || dtype == DF_VARIANT || rank > DF_MAX_RANK || (s && s->unknown_rank)) {
+    dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s of the checkpoint %s is a tensor of dtype %d and rank %d", at->name, c->prefix, dtype, rank);
+    return NULL;
+  }
+  if (e->n_slices) {
+    dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s of the checkpoint %s is stored in slices, as a partitioned variable is", at->name, c->prefix);
+    return NULL;
+  }
+  int64_t dims[DF_MAX_RANK], size = 1;
+  bool good = e->shard_id >= 0 && e->shard_id < c->shards && e->offset >= 0 && e->size >= 0;
+  for (int32_t i = 0; i < rank && good; i++) {
+    dims[i] = s->dim[i]->size;
+    good = dims[i] >= 0 && !__builtin_mul_overflow(size, dims[i], &size) && size <= INT64_MAX / each;
+  }
+  good = good && (dtype == DF_STRING ? size <= e->size : size * each == e->size);
+  const int fd = good ? open_shard(c, e->shard_id, err) : -1;
+  if (good && fd < 0) return NULL;
+  good = good && !fstat(fd, &st) && e->size <= st.st_size && e->offset <= st.st_size - e->size;
+  df_tensor *t = good ? df_tensor_new(dtype, rank, dims, err) : NULL;
+  if (good && !t) return NULL;
+  uint8_t *buffer = good && dtype != DF_STRING && size ? t->data : NULL, *own = !good || buffer ? NULL : malloc((size_t)e->size + 1);
+  if (good && !buffer && !own) {
+    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory for %s of the checkpoint %s", at->name, c->prefix);
+    df_tensor_release(t);
+    return NULL;
+  }
+  if (!buffer) buffer = own;
+  for (int64_t have = 0; good && have < e->size; ) {
+    const ssize_t got = pread(fd, buffer + have, (size_t)(e->size - have), e->offset + have);
+    if (got <= 0 && !(got < 0 && errno == EINTR)) good = false;
+    have += got > 0 ? got : 0;
+  }
+  uint32_t sum = 0;
+  if (good && dtype == DF_STRING) good = strings_from(t, buffer, (size_t)e->size, &sum, err);
+  else if (good) sum = crc_extend(0, buffer, (size_t)e->size);
+  free(own);
+  if (good && masked(sum) == e->crc32c) return t;
+  df_tensor_release(t);
+  dfi_fail(err, DF_DATA_LOSS, NULL, "%s of the checkpoint %s is damaged: %s", at->name, c->prefix, good ? "the sum of its bytes is wrong" : "its bytes are not there");
+  return NULL;
+}
+
+df_tensor *dfi_checkpoint_read(dfi_checkpoint *c, const char *name, df_error *err) {
+  int32_t low = 0, high = c->n;
+  while (low < high) {
+    const int32_t middle = (low + high) / 2, order = strcmp(name, c->entry[middle].name);
+    if (!order) return read_entry(c, &c->entry[middle], err);
+    if (order < 0) high = middle; else low = middle + 1;
+  }
+  dfi_fail(err, DF_NOT_FOUND, NULL, "the checkpoint %s has no %s", c->prefix, name);
+  return NULL;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------- */
+
+/* A file that takes its name when it is whole. */
+typedef struct draft { char *path, *own; FILE *f; } draft;
+
+static int32_t fail_write(const draft *d, df_error *err) {
+  return dfi_fail(err, errno == ENOSPC || errno == EDQUOT ? DF_RESOURCE_EXHAUSTED : errno == EACCES || errno == EROFS ? DF_PERMISSION_DENIED :
+                  errno == ENOENT ? DF_NOT_FOUND : DF_UNKNOWN, NULL, "cannot write %s: %s", d->path, strerror(errno));
+}
+
+static int32_t draft_open(draft *d, const char *prefix, const char *ending, df_error *err) {
+  const size_t n = strlen(prefix) + strlen(ending) + 16;
+  d->path = dfi_xmalloc(n);
+  d->own = dfi_xmalloc(n);
+  snprintf(d->path, n, "%s%s", prefix, ending);
+  snprintf(d->own, n, "%s.XXXXXX", d->path);
+  const int fd = mkstemp(d->own);
+  if (fd >= 0) {
+    const mode_t mask = umask(0);
+    umask(mask);
+    fchmod(fd, 0666 & ~mask);
+    d->f = fdopen(fd, "wb");
+  }
+  return d->f ? DF_OK : fail_write(d, err);
+}
+
+/* Whole on the disk, under its own name still. */
+static int32_t draft_end(draft *d, df_error *err) {
+  const bool good = !fflush(d->f) && !ferror(d->f) && !fsync(fileno(d->f));
+  const int why = errno;
+  const bool closed = !fclose(d->f);
+  d->f = NULL;
+  if (good && closed) return DF_OK;
+  if (!good) errno = why;
+  return fail_write(d, err);
+}
+
+static void draft_free(draft *d) {
+  if (d->f) fclose(d->f);
+  if (d->own && *d->own) unlink(d->own);
+  free(d->path); free(d->own);
+}
+
+typedef struct block { bytes b; bytes last; uint32_t *restart; int32_t n, cap, since; } block;
+
+static void block_add(block *k, int32_t interval, const char *key, size_t length, const bytes *value) {
+  size_t shared = 0;
+  if (!k->n || k->since == interval) {
+    DFI_GROW(k->restart, k->n, k->cap);
+    k->restart[k->n++] = (uint32_t)k->b.n;
+    k->since = 0;
+  } else while (shared < length && shared < k->last.n && (char)k->last.at[shared] == key[shared]) shared++;
+  put_varint(&k->b, shared);
+  put_varint(&k->b, length - shared);
+  put_varint(&k->b, value->n);
+  put(&k->b, key + shared, length - shared);
+  put(&k->b, value->at, value->n);
+  k->last.n = 0;
+  put(&k->last, key, length);
+  k->since++;
+}
+
+/* Puts the block at the end of the file; its place, as a value. */
+static void block_end(block *k, bytes *file, bytes *place) {
+  const size_t start = file->n;
+  if (!k->n) { DFI_GROW(k->restart, k->n, k->cap); k->restart[k->n++] = 0; }
+  for (int32_t i = 0; i < k->n; i++) put32(&k->b, k->restart[i]);
+  put32(&k->b, (uint32_t)k->n);
+  place->n = 0;
+  put_varint(place, start);
+  put_varint(place, k->b.n);
+  put(file, k->b.at, k->b.n);
+  put(file, &(uint8_t){ 0 }, 1);
+  put32(file, masked(crc_extend(0, file->at + start, k->b.n + 1)));
+  k->b.n = k->last.n = 0;
+  k->n = k->since = 0;
+}
+
+static void block_free(block *k) { free(k->b.at); free(k->last.at); free(k->restart); }
+
+static void pack(bytes *b, const ProtobufCMessage *m) {
+  b->n = 0;
+  const size_t n = protobuf_c_message_get_packed_size(m);
+  if (n + 1 > b->cap) b->at = dfi_xrealloc(b->at, b->cap = n + 1);
+  b->n = protobuf_c_message_pack(m, b->at);
+}
+
+/* The bytes of the tensor's data, behind what is there; how many, and their sum. */
+static int64_t write_data(FILE *f, const df_tensor *t, uint32_t *sum) {
+  *sum = 0;
+  if (t->dtype != DF_STRING) {
+    const size_t n = (size_t)t->size * (size_t)df_dtype_bytes(t->dtype);
+    if (n) fwrite(t->data, 1, n, f);
+    *sum = crc_extend(0, t->data, n);
+    return (int64_t)n;
+  }
+  bytes head = { 0 };
+  int64_t all = 0;
+  for (int64_t i = 0, n; i < t->size; i++) {
+    df_tensor_string(t, i, &n);
+    put_varint(&head, (uint64_t)n);
+    *sum = crc_extend(*sum, (uint8_t[]){ (uint8_t)n, (uint8_t)(n >> 8), (uint8_t)(n >> 16), (uint8_t)(n >> 24) }, 4);
+    all += n;
+  }
+  const size_t lengths = head.n;
+  put32(&head, masked(*sum));
+  *sum = crc_extend(*sum, head.at + lengths, 4);
+  fwrite(head.at, 1, head.n, f);
+  for (int64_t i = 0, n; i < t->size; i++) {
+    const char *s = df_tensor_string(t, i, &n);
+    if (n) fwrite(s, 1, (size_t)n, f);
+    *sum = crc_extend(*sum, s, (size_t)n);
+  }
+  all += (int64_t)head.n;
+  free(head.at);
+  return all;
+}
+
+/* The entry of a tensor whose bytes lie at `offset`. */
+static void pack_entry(bytes *b, const df_tensor *t, int64_t offset, int64_t size, uint32_t sum) {
+  Pb__TensorShapeProto__Dim dim[DF_MAX_RANK], *dims[DF_MAX_RANK];
+  Pb__TensorShapeProto shape = PB__TENSOR_SHAPE_PROTO__INIT;
+  Pb__BundleEntryProto e = PB__BUNDLE_ENTRY_PROTO__INIT;
+  for (int32_t i = 0; i < t->rank; i++) {
+    pb__tensor_shape_proto__dim__init(&dim[i]);
+    dim[i].size = t->dims[i];
+    dims[i] = &dim[i];
+  }
+  shape.n_dim = (size_t)t->rank;
+  shape.dim = dims;
+  e.dtype = (Pb__DataType)t->dtype;
+  e.shape = &shape;
+  e.offset = offset;
+  e.size = size;
+  e.crc32c = masked(sum);
+  pack(b, &e.base);
+}
+
+typedef struct named { const char *name; const df_tensor *tensor; } named;
+static int by_name(const void *a, const void *b) { return strcmp(((const named *)a)->name, ((const named *)b)->name); }
+
+/* The index of what lies in the data file, which is written meanwhile. */
+static void write_table(const named *all, int32_t n, FILE *data, bytes *file) {
+  enum { BLOCK = 4096, INTERVAL = 16 };
+  Pb__VersionDef version = { .base = PROTOBUF_C_MESSAGE_INIT(&pb__version_def__descriptor), .producer = 1 };
+  Pb__BundleHeaderProto header = PB__BUNDLE_HEADER_PROTO__INIT;
+  block keys = { 0 }, index = { 0 };
+  bytes value = { 0 }, place = { 0 }, none = { 0 };
+  int64_t offset = 0;
+  header.num_shards = 1;
+  header.version = &version;
+  pack(&value, &header.base);
+  block_add(&keys, INTERVAL, "", 0, &value);
+  for (int32_t i = 0; i < n; i++) {
+    uint32_t sum;
+    const int64_t size = write_data(data, all[i].tensor, &sum);
+    pack_entry(&value, all[i].tensor, offset, size, sum);
+    block_add(&keys, INTERVAL, all[i].name, strlen(all[i].name), &value);
+    offset += size;
+    if (keys.b.n < BLOCK && i < n - 1) continue;
+    block_end(&keys, file, &place);
+    block_add(&index, 1, all[i].name, strlen(all[i].name), &place);
+  }
+  if (!n) {
+    block_end(&keys, file, &place);
+    block_add(&index, 1, "", 0, &place);
+  }
+  block_end(&keys, file, &none);                    /* the table of further facts, of which there are none */
+  block_end(&index, file, &place);
+  put(&none, place.at, place.n);
+  none.at = dfi_xrealloc(none.at, HANDLES_AT_MOST + 64);
+  memset(none.at + none.n, 0, HANDLES_AT_MOST - none.n);
+  put(file, none.at, HANDLES_AT_MOST);
+  put(file, magic, 8);
+  block_free(&keys); block_free(&index);
+  free(value.at); free(place.at); free(none.at);
+}
+
+int32_t dfi_checkpoint_write(const char *prefix, int32_t n, const char *const *name, const df_tensor *const *tensor, df_error *err) {
+  named *all = dfi_xmalloc(sizeof *all * ((size_t)n + 1));
+  for (int32_t i = 0; i < n; i++) all[i] = (named){ name[i], tensor[i] };
+  qsort(all, (size_t)n, sizeof *all, by_name);
+  int32_t code = DF_OK;
+  for (int32_t i = 1; i < n && !code; i++)
+    if (!strcmp(all[i - 1].name, all[i].name)) code = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the checkpoint %s would have two tensors %s", prefix, all[i].name);
+  draft data = { 0 }, index = { 0 };
+  bytes file = { 0 };
+  if (!code) code = draft_open(&data, prefix, ".data-00000-of-00001", err);
+  if (!code) code = draft_open(&index, prefix, ".index", err);
+  if (!code) {
+    write_table(all, n, data.f, &file);
+    fwrite(file.at, 1, file.n, index.f);
+    code = draft_end(&data, err);
+  }
+  if (!code) code = draft_end(&index, err);
+  if (!code) code = rename(data.own, data.path) ? fail_write(&data, err) : DF_OK;
+  if (!code) *data.own = 0;
+  if (!code) code = rename(index.own, index.path) ? fail_write(&index, err) : DF_OK;
+  if (!code) *index.own = 0;
+  draft_free(&data); draft_free(&index);
+  free(file.at); free(all);
+  return code;
+}
