@@ -1,7 +1,7 @@
 /* binding_import.c: TensorFlow's graphs, as dflow.h has them. */
 #include "binding.h"
 
-/* import_graph_def(g, bytes or uint8 tensor, prefix or nil, {name, ...}, {node, index, ...}, where) */
+/* import_graph_def(g, bytes or uint8 tensor, prefix or nil, {name, ...}, {node, index, ...}, where) -> int32[n,4]: its variables, as dflow.h has them */
 static int core_import_graph_def(lua_State *L) {
   df_graph *g = dfb_arg(L, 1, DFB_GRAPH);
   size_t bytes;
@@ -20,10 +20,50 @@ static int core_import_graph_def(lua_State *L) {
     lua_pop(L, 1);                       /* the list keeps it */
   }
   df_error err;
+  df_tensor *variables = NULL;
   int32_t before = df_graph_nodes(g);
-  if (df_import_graph_def(g, data, (int64_t)bytes, prefix, names, name, to, where, &err)) return dfb_raise(L, &err);
+  if (df_import_graph_def(g, data, (int64_t)bytes, prefix, names, name, to, where, &variables, &err)) return dfb_raise(L, &err);
+  dfb_push_tensor(L, variables);
   dfb_charge(L, 400 * (int64_t)(df_graph_nodes(g) - before));
-  return 0;
+  return 1;
+}
+
+/* checkpoint_names(prefix) -> string[n] */
+static int core_checkpoint_names(lua_State *L) {
+  df_error err;
+  df_tensor *t = df_checkpoint_names(luaL_checkstring(L, 1), &err);
+  if (!t) return dfb_raise(L, &err);
+  dfb_push_tensor(L, t);
+  return 1;
+}
+
+/* checkpoint_read(prefix, name) -> tensor */
+static int core_checkpoint_read(lua_State *L) {
+  df_error err;
+  df_tensor *t = df_checkpoint_read(luaL_checkstring(L, 1), luaL_checkstring(L, 2), &err);
+  if (!t) return dfb_raise(L, &err);
+  dfb_push_tensor(L, t);
+  return 1;
+}
+
+/* checkpoint_write(prefix, {name, ...}, {tensor, ...}) */
+static int core_checkpoint_write(lua_State *L) {
+  const char *prefix = luaL_checkstring(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  luaL_checktype(L, 3, LUA_TTABLE);
+  const int32_t n = (int32_t)lua_rawlen(L, 2);
+  const char **name = lua_newuserdatauv(L, sizeof *name * (size_t)(n + 1), 0);
+  df_tensor **tensor = lua_newuserdatauv(L, sizeof *tensor * (size_t)(n + 1), 0);
+  for (int32_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, i + 1);
+    lua_rawgeti(L, 3, i + 1);
+    name[i] = luaL_checkstring(L, -2);
+    tensor[i] = dfb_tensor_or_null(L, -1);
+    if (!tensor[i]) return dfb_fail(L, DF_INVALID_ARGUMENT, "%s is not a Tensor", name[i]);
+    lua_pop(L, 2);                       /* the lists keep them */
+  }
+  df_error err;
+  return df_checkpoint_write(prefix, n, name, tensor, &err) ? dfb_raise(L, &err) : 0;
 }
 
 static int core_graph_allow_files(lua_State *L) {
@@ -53,6 +93,9 @@ static int core_export_graph_def(lua_State *L) {
 
 const luaL_Reg dfb_import_functions[] = {
   { "import_graph_def", core_import_graph_def },
+  { "checkpoint_names", core_checkpoint_names },
+  { "checkpoint_read", core_checkpoint_read },
+  { "checkpoint_write", core_checkpoint_write },
   { "graph_allow_files", core_graph_allow_files },
   { "export_graph_def", core_export_graph_def },
   { NULL, NULL }

@@ -330,9 +330,18 @@ int32_t df_while_close_var(df_graph *g, int32_t number, int32_t result_node, int
  *   bytes    borrowed; n of them
  *   prefix   NULL, or what comes before all names: `p` makes `p/x` of `x`
  *   map      nmap inputs as the graph names them (`x:0`, `^init`) and the pairs of g that replace them; {node, -1} for a control
+ *   variables  NULL, or becomes int32[n,4], owned: of each variable among the new nodes its node, whether it is trainable (1, 0, or -1
+ *            where the file does not say), and the node and index of what it begins with (-1, -1: the file does not say)
  * When it fails, g is as it was. */
 int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const char *prefix, int32_t nmap, const char *const *map_name,
-                            const int32_t *map_to, const char *where, df_error *err);
+                            const int32_t *map_to, const char *where, df_tensor **variables, df_error *err);
+/* TensorFlow's checkpoints, PREFIX.index and the data files beside it.
+ *   names  string[n], in byte order, owned; NULL: err is filled
+ *   read   the tensor of that name, owned; NULL: err is filled
+ *   write  n tensors under n names that differ; what was there is replaced when all is written */
+df_tensor *df_checkpoint_names(const char *prefix, df_error *err);
+df_tensor *df_checkpoint_read(const char *prefix, const char *name, df_error *err);
+int32_t    df_checkpoint_write(const char *prefix, int32_t n, const char *const *names, df_tensor *const *tensors, df_error *err);
 /* From now on nodes of g that came from a file may read and write files by themselves; without it only under a path that a run is fed. */
 void df_graph_allow_files(df_graph *g);
 /* How a graph is written: the forms that it may have, one or'ed with another.

@@ -63,7 +63,7 @@ static void use(df_graph *g) {
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   df_graph *g = df_graph_new();
   df_error err = { 0 };
-  int32_t code = df_import_graph_def(g, (const char *)bytes, (int64_t)n, draw(4) ? NULL : "p", 0, NULL, NULL, "fuzz:1", &err);
+  int32_t code = df_import_graph_def(g, (const char *)bytes, (int64_t)n, draw(4) ? NULL : "p", 0, NULL, NULL, "fuzz:1", NULL, &err);
   promise(!code || (err.code == code && *err.message), "an import failed without saying why");
   promise(!code || df_graph_nodes(g) == 0, "an import failed and left nodes behind");
   if (!code && !draw(8)) use(g);

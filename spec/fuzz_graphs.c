@@ -238,7 +238,7 @@ void make_import(world *w) {
     some_output(w, map_to + 2 * i);
     if (*map_name[i] == '^' && !once_in(5)) map_to[2 * i + 1] = -1;
   }
-  int32_t code = df_import_graph_def(w->graph, bytes, n, prefixes[below(8)], nmap, map_name, map_to, once_in(2) ? "fuzz.lua:10" : NULL, &w->err);
+  int32_t code = df_import_graph_def(w->graph, bytes, n, prefixes[below(8)], nmap, map_name, map_to, once_in(2) ? "fuzz.lua:10" : NULL, NULL, &w->err);
   free(own);
   int32_t after = df_graph_nodes(w->graph);
   promise(!code || after == before, "an import failed and left nodes behind");

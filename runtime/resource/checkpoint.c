@@ -468,3 +468,29 @@ int32_t dfi_checkpoint_write(const char *prefix, int32_t n, const char *const *n
   free(file.at); free(all);
   return code;
 }
+
+/* ---- the public door ------------------------------------------------------------------------------------------------ */
+
+df_tensor *df_checkpoint_names(const char *prefix, df_error *err) {
+  dfi_checkpoint *c = dfi_checkpoint_open(prefix, err);
+  const int64_t n = c ? c->n : 0;
+  df_tensor *t = c ? df_tensor_new(DF_STRING, 1, &n, err) : NULL;
+  for (int64_t i = 0; t && i < n; i++)
+    if (df_tensor_set_string(t, i, c->entry[i].name, (int64_t)strlen(c->entry[i].name), err)) { df_tensor_release(t); t = NULL; }
+  dfi_checkpoint_close(c);
+  return t;
+}
+
+df_tensor *df_checkpoint_read(const char *prefix, const char *name, df_error *err) {
+  dfi_checkpoint *c = dfi_checkpoint_open(prefix, err);
+  df_tensor *t = c ? dfi_checkpoint_read(c, name, err) : NULL;
+  dfi_checkpoint_close(c);
+  return t;
+}
+
+int32_t df_checkpoint_write(const char *prefix, int32_t n, const char *const *names, df_tensor *const *tensors, df_error *err) {
+  for (int32_t i = 0; i < n; i++)
+    if (tensors[i]->dtype == DF_VARIANT || tensors[i]->dtype == DF_RESOURCE)
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s is of dtype %s, which no file holds", names[i], df_dtype_name(tensors[i]->dtype));
+  return dfi_checkpoint_write(prefix, n, names, (const df_tensor *const *)tensors, err);
+}

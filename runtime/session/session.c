@@ -231,7 +231,7 @@ int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node
   if (handle_node < 0 || handle_node >= g->n || init_node < 0 || init_node >= g->n)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no node %d or %d in this graph of %d nodes", handle_node, init_node, g->n);
   df_node *h = g->node[handle_node], *i = g->node[init_node];
-  if (init_index < 0 || init_index >= i->nout || h->nout != 1 || h->out[0].dtype != DF_RESOURCE)
+  if (init_index < 0 || init_index >= i->nout || !dfi_is_variable(h))
     return dfi_fail(err, DF_INVALID_ARGUMENT, h->where, "`%s` is not a variable, or `%s` has no output %d", dfi_node_name(h), dfi_node_name(i), init_index);
   if (i->context->kind != DFI_TOP)
     return dfi_fail(err, DF_INVALID_ARGUMENT, h->where, "the initial value of `%s` is made inside a loop or branch (`%s`, %s): it must be made outside",

@@ -138,7 +138,7 @@ static const char *own_initializer(const dfi_export *e, const df_node *variable)
 static const char *assign(dfi_export *e, df_node *n, dfi_export_variable *v) {
   const bool resource = dfi_dtype((df_output){ n, 0 }) == DF_RESOURCE;
   const df_tensor *value = v ? v->value : NULL;
-  const df_output init = e->graph->variable_init && resource ? dfi_map_get(e->graph->variable_init, (df_output){ n, 0 }) : DFI_NONE;
+  const df_output init = e->graph->variable_init ? dfi_map_get(e->graph->variable_init, (df_output){ n, 0 }) : DFI_NONE;
   if (!value && !init.node) return NULL;
   e->current = n;
   const char *own = e->name[n->id], *from = value ? dfi_export_name(e, "%s/Initializer/value", own) : dfi_export_ref(e, init);

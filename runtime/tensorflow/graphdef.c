@@ -260,3 +260,8 @@ Pb__NameAttrList *dfi_graphdef_function(dfi_graphdef *d, ProtobufCBinaryData fun
   else complete_attrs(f->n_attr, f->attr);
   return f;
 }
+
+Pb__VariableDef *dfi_graphdef_variable(dfi_graphdef *d, ProtobufCBinaryData variable) {
+  d->budget += (int64_t)variable.len * BUDGET_PER_BYTE + 4096;
+  return (Pb__VariableDef *)unpack(d, &pb__variable_def__descriptor, variable.data, variable.len);
+}

@@ -21,6 +21,9 @@ void          dfi_graphdef_free(dfi_graphdef *d);
 /* The bytes of a `func` attribute as a message, which lives as long as d. NULL: err is filled. */
 Pb__NameAttrList *dfi_graphdef_function(dfi_graphdef *d, ProtobufCBinaryData func, df_error *err);
 
+/* The bytes of an entry of the collection `variables`, likewise; NULL: they are none. */
+Pb__VariableDef *dfi_graphdef_variable(dfi_graphdef *d, ProtobufCBinaryData variable);
+
 /* graphdef_text.c: is this text form? Its wire form, allocated with malloc; the message's type is found out. */
 bool    dfi_graphdef_is_text(const char *bytes, int64_t n);
 char   *dfi_graphdef_from_text(const char *text, int64_t n, const ProtobufCMessageDescriptor **type, int64_t *size, df_error *err);

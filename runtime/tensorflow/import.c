@@ -52,6 +52,7 @@ typedef struct importer {
   frame    *frame;           /* open addressing by the file's name; at most half full */
   uint32_t  nframe, frame_mask;
   int32_t   first;           /* the graph's nodes before */
+  df_tensor **variables;     /* what is asked of variables; or NULL */
   df_output *in; df_node **control; size_t in_cap, control_cap;
 } importer;
 
@@ -498,6 +499,7 @@ static int32_t lower_and_import(importer *m, dfi_graphdef *d) {
   m->def = d;
   int32_t code = dfi_functions_lower(d, m->err);
   if (!code) code = import(m);
+  if (!code && m->variables && !(*m->variables = dfi_import_variables(m->graph, m->first, d, m->prefix, m->err))) code = m->err->code;
   if (code) dfi_graph_cut(m->graph, m->first);
   dfi_arena_free(&m->arena);
   free(m->item); free(m->source); free(m->table); free(m->frame); free(m->in); free(m->control);
@@ -509,9 +511,10 @@ int32_t dfi_import(df_graph *g, dfi_graphdef *d, const char *where, df_error *er
 }
 
 int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const char *prefix, int32_t nmap, const char *const *map_name,
-                            const int32_t *map_to, const char *where, df_error *err) {
+                            const int32_t *map_to, const char *where, df_tensor **variables, df_error *err) {
   df_error own;
-  importer m = { .graph = g, .nmap = nmap, .map_name = map_name, .map_to = map_to, .where = dfi_where(g, where), .err = err ? err : &own, .first = g->n };
+  importer m = { .graph = g, .nmap = nmap, .map_name = map_name, .map_to = map_to, .where = dfi_where(g, where), .err = err ? err : &own, .first = g->n,
+                 .variables = variables };
   m.err->code = DF_OK;
   dfi_graphdef *d = dfi_graphdef_read(bytes, n, m.err);
   size_t length = prefix ? strlen(prefix) : 0;

@@ -27,6 +27,9 @@ void dfi_unknown_taken(dfi_unknown *u, dfi_arena *arena, const dfi_op_info *o, c
 /* The attributes of the op Unknown for it. */
 void dfi_unknown_attrs(dfi_unknown *u, dfi_arena *arena, const Pb__NodeDef *def, df_attr *attr);
 
+/* import_variable.c: the variables among nodes first … of g, as dflow.h has them; owned. NULL: err is filled. */
+df_tensor *dfi_import_variables(df_graph *g, int32_t first, dfi_graphdef *d, const char *prefix, df_error *err);
+
 /* import.c: adds the nodes of d to g, as df_import_graph_def does; functions in d are put in line. */
 int32_t dfi_import(df_graph *g, dfi_graphdef *d, const char *where, df_error *err);
 

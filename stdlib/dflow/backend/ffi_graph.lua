@@ -325,9 +325,22 @@ return function(core, C, own)
       count = tonumber(C.df_tensor_size(bytes.handle))
       bytes = cast('const char *', C.df_tensor_data(bytes.handle))
     end
-    local before = C.df_graph_nodes(g)
-    if C.df_import_graph_def(g, bytes, count, prefix, n, list, (pairs_of(to)), where, err) ~= 0 then raise() end
+    local before, out = C.df_graph_nodes(g), new('df_tensor *[1]')
+    if C.df_import_graph_def(g, bytes, count, prefix, n, list, (pairs_of(to)), where, out, err) ~= 0 then raise() end
     charge(NODE_CHARGE * (C.df_graph_nodes(g) - before))
+    return checked(out[0])
+  end
+
+  function core.checkpoint_names(prefix) return checked(C.df_checkpoint_names(prefix, err)) end
+  function core.checkpoint_read(prefix, name) return checked(C.df_checkpoint_read(prefix, name, err)) end
+  function core.checkpoint_write(prefix, names, tensors)
+    local n = #names
+    local name, handle = new('const char *[?]', n + 1), new('df_tensor *[?]', n + 1)
+    for i = 1, n do
+      if type(tensors[i]) ~= 'table' then fail('invalid_argument', names[i] .. ' is not a Tensor') end
+      name[i - 1], handle[i - 1] = names[i], tensors[i].handle
+    end
+    if C.df_checkpoint_write(prefix, n, name, handle, err) ~= 0 then raise() end
   end
 
   function core.graph_allow_files(g) C.df_graph_allow_files(g) end

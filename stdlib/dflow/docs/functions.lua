@@ -471,17 +471,38 @@ df.set_random_seed(n)
 
 df.import_graph_def(path or bytes, {…})
   A TensorFlow graph as a Graph: a GraphDef (binary or text, gzipped or not), a MetaGraphDef or a
-  SavedModel. Its nodes keep their names: g:output('while/Exit:0'). All that works on a graph
-  works on it, gradients too.
+  SavedModel (its folder: variables begin with its checkpoint). An op that dflow does not know is
+  an error when it has to run. Nodes keep their names: g:output('while/Exit:0'). All that works on
+  a graph works on it, gradients too.
   option    into: Graph = nil  the graph it is put into; a new one otherwise
   option    prefix: string = nil  names begin with prefix/
   option    input_map: table = nil  {['x:0'] = Output of `into`}: these take the place of the
               file's
+  option    files: bool = false  its operations (RestoreV2, SaveV2) may name files by themselves;
+              otherwise they only touch files whose path begins with a string that the run is fed
   example   local path = os.tmpname() .. '.pb'
             df.export_graph_def(path, {outputs = df.placeholder('float32', {}, 'x') * 2})
             local g = df.import_graph_def(path)
             os.remove(path)
             return df.run(g:output('Mul:0'), {[g:output('x:0')] = 4})
+
+df.load_checkpoint(prefix)
+  The tensors of a TensorFlow checkpoint (prefix.index, prefix.data-00000-of-00001) as
+  {name = Tensor}. Their bytes are checked against their sums.
+  example   local path = os.tmpname()
+            df.save_checkpoint(path, {w = df.tensor{1, 2}})
+            local t = df.load_checkpoint(path)
+            for _, ending in ipairs{'', '.index', '.data-00000-of-00001'} do os.remove(path .. ending) end
+            return t.w
+
+df.save_checkpoint(prefix, {name = Tensor})
+  Writes a TensorFlow checkpoint, which a Saver of TensorFlow restores. Files that are there are
+  replaced when all is written.
+  example   local path = os.tmpname()
+            df.save_checkpoint(path, {w = df.tensor{1, 2}, step = df.tensor(3, 'int64')})
+            local t = df.load_checkpoint(path)
+            for _, ending in ipairs{'', '.index', '.data-00000-of-00001'} do os.remove(path .. ending) end
+            return t.step
 
 df.export_graph_def(path, {…})
   Writes a graph as TensorFlow's GraphDef: binary, text where path ends in .pbtxt, a MetaGraphDef

@@ -2,6 +2,7 @@
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
+local convert = require 'dflow.front.convert'
 
 local M = {}
 local Graph, Output, Operation = graph.Graph, graph.Output, graph.Operation
@@ -17,9 +18,11 @@ local function read(source)
   if source:find('[%c{]') then return source end
   local ok, bytes = pcall(core.read_file, source)
   if ok then return bytes, source end
-  local inside = source:gsub('/+$', '') .. '/saved_model.pb'
-  local there, model = pcall(core.read_file, inside)
-  if there then return model, inside end
+  local folder = source:gsub('/+$', '')
+  for _, name in ipairs{ 'saved_model.pb', 'saved_model.pbtxt' } do
+    local there, model = pcall(core.read_file, folder .. '/' .. name)
+    if there then return model, folder .. '/' .. name, folder end
+  end
   error(bytes, 0)
 end
 
@@ -55,9 +58,62 @@ local function take_map(g, map)
   return names, to
 end
 
+-- ---- variables ----------------------------------------------------------------------------------------------------
+--- The node and index behind all that hands a value on.
+local function origin(g, node, index)
+  while true do
+    local type_name = core.node_type(g.handle, node)
+    local i = type_name == 'Identity' and 0 or type_name == 'IdentityN' and index
+    if not i then return node, index end
+    node, index = core.node_input_of(g.handle, node, i)
+  end
+end
+
+--- Which tensor of a checkpoint each variable is restored from: {[node] = key}, as the graph's own restoring operations have it.
+local function restored_keys(g, first)
+  local keys = {}
+  for node = first, core.graph_nodes(g.handle) - 1 do
+    local type_name = core.node_type(g.handle, node)
+    if type_name == 'AssignVariableOp' or type_name == 'Assign' then
+      local from, index = origin(g, core.node_input_of(g.handle, node, 1))
+      if core.node_type(g.handle, from) == 'RestoreV2' then
+        local names = core.output_constant(g.handle, core.node_input_of(g.handle, from, 1))
+        local list = names and names:list()
+        keys[(origin(g, core.node_input_of(g.handle, node, 0)))] = list and list[index + 1]
+      end
+    end
+  end
+  return keys
+end
+
+--- Makes Variables of the variables of an imported graph. `facts` is int32[n,4] as dflow.h says; those of a SavedModel begin with what its
+-- checkpoint holds.
+local function adopt(g, first, facts, folder)
+  local list, variable = facts:list(), require 'dflow.front.variable'
+  local prefix = folder and folder .. '/variables/variables'
+  local keys = prefix and #list > 0 and pcall(core.read_file, prefix .. '.index') and restored_keys(g, first) or {}
+  core.push_top(g.handle)
+  local ok, err = pcall(function()
+    for i = 1, #list, 4 do
+      local node, trainable, init, index = list[i], list[i + 1], list[i + 2], list[i + 3]
+      local initial = init >= 0 and graph.output(g, init, index) or nil
+      if keys[node] then
+        initial = convert.constant(g, core.checkpoint_read(prefix, keys[node]))
+      end
+      local known = nil
+      if trainable >= 0 then known = trainable == 1 end
+      variable.adopt(graph.output(g, node, 0), known, initial)
+    end
+  end)
+  core.pop_top(g.handle)
+  if not ok then error(err, 0) end
+end
+
 --- df.import_graph_def(path or bytes, {into =, prefix =, input_map =}): a TensorFlow graph as a Graph, a new one unless `into` is given.
 -- Nodes are found by the names they have in the file, g:output('while/Exit:0'), behind prefix .. '/' where there is a prefix.
--- `input_map` replaces inputs: {['x:0'] = an Output of `into`, ['^init'] = an operation}.
+-- `input_map` replaces inputs: {['x:0'] = an Output of `into`, ['^init'] = an operation}. Its variables are df.Variables, trainable as the
+-- file's collections say; those of a SavedModel's folder begin with what its checkpoint holds. `files` lets its operations read and write
+-- files by themselves; without it they do under a path that a run feeds.
 function M.import_graph_def(source, opts)
   opts = errors.options(opts, 'import_graph_def', known)
   local g = opts.into
@@ -71,12 +127,14 @@ function M.import_graph_def(source, opts)
   end
   local names, to = take_map(g, opts.input_map)
   if opts.files then core.graph_allow_files(g.handle) end
-  local bytes, path = read(source)
-  local ok, err = pcall(core.import_graph_def, g.handle, bytes, prefix, names, to, core.where())
+  local bytes, path, folder = read(source)
+  local first = core.graph_nodes(g.handle)
+  local ok, result = pcall(core.import_graph_def, g.handle, bytes, prefix, names, to, core.where())
   if not ok then
-    if path and type(err) == 'table' and err.message then err.message = path .. ': ' .. err.message end
-    error(err, 0)
+    if path and type(result) == 'table' and result.message then result.message = path .. ': ' .. result.message end
+    error(result, 0)
   end
+  adopt(g, first, result, folder)
   return g
 end
 

@@ -21,6 +21,7 @@ local rawget, type = rawget, type
 
 --- A read of the variable's value as it is now, on its own.
 local function read(v)
+  if rawget(v, 'reference') then return registry.op('Identity', { v.handle }) end
   return registry.op('ReadVariableOp', { v }, { dtype = v.d })
 end
 
@@ -60,13 +61,16 @@ local fields = {
   source = function(v) return v.handle.source end,
 }
 
+--- What a Variable may have or not, and its value has not either.
+local unset = { snapshot = true, within = true, d = true, trainable = true, reference = true, initial = true }
+
 Variable.__index = function(v, key)
   local method = methods[key]
   if method then return method end
   local field = fields[key]
   if field then return field(v) end
   if type(key) == 'number' or type(key) == 'table' then return ops.element(as_output(v), key) end
-  if key == 'snapshot' or key == 'within' or key == 'd' or key == 'trainable' then return nil end
+  if unset[key] then return nil end
   method = graph.methods[key] or ops.find_method(key)
   if method then return method end
   return as_output(v)[key]
@@ -94,7 +98,8 @@ for name, type_name in pairs { assign = 'AssignVariableOp', assign_add = 'Assign
     if given and given ~= v.d then
       errors.bad("%s: the variable %s is %s, the value is %s: cast it, as in df.cast(x, '%s')", name, v.name, v.dtype, dtypes.name[given], v.dtype)
     end
-    return registry.op(type_name, { v, convert.to_output(x, v.d, v.graph, name) }, opts)
+    if v.reference then type_name = type_name:gsub('VariableOp$', '') end
+    return registry.op(type_name, { v.reference and v.handle or v, convert.to_output(x, v.d, v.graph, name) }, opts)
   end
 end
 
@@ -105,7 +110,8 @@ for name, type_name in pairs { scatter_update = 'ResourceScatterUpdate', scatter
     if getmetatable(indices) and rawget(getmetatable(indices), 'is_slices') then indices, updates = indices.indices, indices.values end
     opts = errors.options(opts, name, { 'name' })
     local at = convert.typed(indices) and indices or arguments.int32(indices, v.graph)
-    return registry.op(type_name, { v, at, convert.to_output(updates, v.d, v.graph, name) }, opts)
+    if v.reference then type_name = type_name:gsub('^Resource', '') end
+    return registry.op(type_name, { v.reference and v.handle or v, at, convert.to_output(updates, v.d, v.graph, name) }, opts)
   end
 end
 
@@ -168,6 +174,19 @@ function M.new(init, opts)
   if not ok then error(result, 0) end
   g.variables[#g.variables + 1] = result
   return result
+end
+
+--- A variable that an imported graph has: `handle` is the Output of its node, a resource or a reference.
+-- @param initial  the Output that it begins with, or nil: the graph says nothing, or has an operation for it
+function M.adopt(handle, trainable, initial)
+  local g = handle.graph
+  local reference = graph.dtype(handle) ~= dtypes.RESOURCE
+  local d = reference and graph.dtype(handle) or core.node_attr(g.handle, handle.node, 'dtype')
+  if initial then core.variable_set_init(g.handle, handle.node, initial.node, initial.index) end
+  if trainable == nil then trainable = dtypes.is_float(d) end
+  local v = setmetatable({ graph = g, handle = handle, d = d, trainable = trainable, initial = initial, reference = reference or nil }, Variable)
+  g.variables[#g.variables + 1] = v
+  return v
 end
 
 --- df.trainable_variables(): those of the default graph, in the order they were made.

@@ -1,0 +1,201 @@
+--- Models as TensorFlow's users save them, recorded by spec/models/record.py: a Saver's MetaGraph with its checkpoint, SavedModels of
+-- TensorFlow 1, TensorFlow 2 and Keras.
+local df = require 'dflow'
+local support = require 'spec.support'
+local values = dofile 'spec/models/values.lua'
+
+local folder = os.tmpname()
+os.remove(folder)
+os.execute('mkdir ' .. folder)
+teardown(function() os.execute('rm -r ' .. folder) end)
+
+local function trainable(g)
+  local names = {}
+  for _, v in ipairs(g:as_default(df.trainable_variables)) do names[#names + 1] = v.name end
+  table.sort(names)
+  return names
+end
+
+--- The numbers a, …, b, n of them.
+local function linspace(a, b, n)
+  local list = {}
+  for i = 0, n - 1 do list[i + 1] = a + (b - a) * i / (n - 1) end
+  return list
+end
+
+describe('a MetaGraph with a Saver', function()
+  local x = { ['x:0'] = { { 1, 2, 3 } } }
+
+  local function restored(prefix)
+    local g = df.import_graph_def('spec/models/saver.meta')
+    local s = df.Session{ graph = g }
+    s:run(g:op 'save/restore_all', { ['save/Const:0'] = prefix })
+    return s, g
+  end
+
+  it('restores what TensorFlow saved, and trains on as TensorFlow does', function()
+    local s, g = restored('spec/models/saver')
+    support.near(s:run(g:output 'y:0', x), values.saver_y)
+    support.near(s:run(g:output 'loss:0', x), values.saver_loss)
+    s:run(g:op 'train', x)
+    support.near(s:run(g:output 'y:0', x), values.saver_after)
+    assert.equal(values.saver_step, tonumber(s:run(g:output 'global_step:0')))
+  end)
+
+  it('saves a checkpoint that it restores', function()
+    local s, g = restored('spec/models/saver')
+    s:run(g:op 'train', x)
+    s:run(g:op 'save/control_dependency', { ['save/Const:0'] = folder .. '/again' })
+    local t, h = restored(folder .. '/again')
+    support.near(t:run(h:output 'y:0', x), values.saver_after)
+    assert.equal(2, df.load_checkpoint(folder .. '/again').frozen:item())
+  end)
+
+  it('has df.Variables, trainable as its collections say, that begin as TensorFlow would let them', function()
+    local g = df.import_graph_def('spec/models/saver.meta')
+    assert.same({ 'b', 'w' }, trainable(g))
+    assert.equal(6, #g:as_default(df.global_variables))
+    local s = df.Session{ graph = g }
+    g:as_default(function()
+      local by = {}
+      for _, v in ipairs(df.global_variables()) do by[v.name] = v end
+      assert.equal(2, s:run(by.frozen))
+      s:run(by.w:assign(df.ones{ 3, 2 }))                -- a reference variable
+      assert.same({ { 1, 1 }, { 1, 1 }, { 1, 1 } }, s:run(by.w):totable())
+      s:run(by.b:assign_add(df.ones{ 2 }))               -- a resource
+      assert.same({ 1, 1 }, s:run(by.b):totable())
+      assert.same({ { 13, 13 } }, s:run(g:output 'y:0', x):totable())
+      local slope = df.gradients(g:output 'loss:0', by.w)
+      support.near(s:run(slope, x), { { 52, 52 }, { 104, 104 }, { 156, 156 } })
+    end)
+  end)
+
+  it('touches no file but under a path that the run is fed', function()
+    local s, g = restored('spec/models/saver')
+    local ok, err = pcall(s.run, s, g:op 'save/restore_all')
+    assert.is_false(ok)
+    assert.equal('permission_denied', err.code)
+    assert.matches('may not touch the file model', err.message)
+    local free = df.import_graph_def('spec/models/saver.meta', { files = true })
+    ok, err = pcall(function() df.Session{ graph = free }:run(free:op 'save/restore_all') end)
+    assert.is_false(ok)
+    assert.equal('not_found', err.code)
+  end)
+
+  it('lets its iterator be fed, and says so where it has to run', function()
+    local s, g = restored('spec/models/saver')
+    support.near(s:run(g:output 'from_rows:0', { ['IteratorGetNext:0'] = { { 1, 0, 0 } } }), { values.saver_w[1] })
+    assert.matches('does not know the op', support.message_of(s.run, s, g:output 'from_rows:0'))
+  end)
+end)
+
+describe('a SavedModel', function()
+  it('of TensorFlow 1 is itself with the values of its checkpoint', function()
+    local g = df.import_graph_def('spec/models/v1')
+    assert.same({ 'kernel', 'scale' }, trainable(g))
+    local y = df.Session{ graph = g }:run(g:output 'features:0', { ['image:0'] = df.tensor(linspace(-1, 1, 32)):reshape{ 1, 4, 4, 2 } })
+    support.near(y:reshape{ 48 }, values.v1_features)
+  end)
+
+  it('of TensorFlow 2 with its loop and cond, differentiable', function()
+    local g = df.import_graph_def('spec/models/v2')
+    assert.same({ 'w' }, trainable(g))
+    local s = df.Session{ graph = g }
+    local feeds = { ['serving_default_x:0'] = { { 1, 2 } }, ['serving_default_n:0'] = 4 }
+    support.near(s:run(g:output 'StatefulPartitionedCall:0', feeds), values.v2_y)
+  end)
+
+  it('of Keras layers', function()
+    local g = df.import_graph_def('spec/models/keras')
+    assert.equal(9, #trainable(g))
+    local x = df.tensor(linspace(-1, 1, 15)):reshape{ 1, 5, 3 }
+    support.near(df.Session{ graph = g }:run(g:output 'StatefulPartitionedCall_1:0', { ['serving_default_conv1d_input:0'] = x }), values.keras_y)
+  end)
+end)
+
+describe('FusedBatchNormV3', function()
+  --- It and the same of plain ops, as functions of x, scale and offset.
+  local function both(format, training)
+    local channel_last = format == 'NHWC'
+    local mean, variance = df.float32{ 0.5, -0.5 }, df.float32{ 2, 3 }
+    local function column(v) return channel_last and v or v:reshape{ 2, 1, 1 } end
+    local function fused(x, scale, offset)
+      local y = require('dflow.front.registry').op('FusedBatchNormV3', { x, scale, offset, mean, variance },
+                                                   { data_format = format, is_training = training, epsilon = 0.01 })
+      return y
+    end
+    local function plain(x, scale, offset)
+      local m, v = mean, variance
+      if training then
+        local axes = channel_last and { 0, 1, 2 } or { 0, 2, 3 }
+        m = x:reduce_mean{ axis = axes }
+        v = df.square(x - column(m)):reduce_mean{ axis = axes }
+      end
+      return (x - column(m)) * column(df.rsqrt(v + 0.01) * scale) + column(offset)
+    end
+    return fused, plain
+  end
+
+  for _, format in ipairs{ 'NHWC', 'NCHW' } do
+    for _, training in ipairs{ true, false } do
+      it(('has the values and gradients of plain ops, %s, %s'):format(format, training and 'in training' or 'with moving averages'), function()
+        df.reset()
+        local fused, plain = both(format, training)
+        local x = df.constant(support.tensor(format == 'NHWC' and { 2, 3, 3, 2 } or { 2, 2, 3, 3 }, -1, 1, 'float32'))
+        local scale, offset = df.float32{ 1.5, 0.5 }, df.float32{ 0.1, 0.2 }
+        local results = {}
+        for i, fn in ipairs{ fused, plain } do
+          local y = fn(x, scale, offset)
+          y = type(y) == 'table' and getmetatable(y) == nil and y[1] or y
+          results[i] = df.run{ y, df.gradients(df.square(y):reduce_sum() + (y * x):reduce_sum(), { x, scale, offset }) }
+        end
+        support.near(results[1][1], results[2][1]:totable(), { rtol = 1e-3, atol = 1e-4 })
+        for k = 1, 3 do support.near(results[1][2][k], results[2][2][k]:totable(), { rtol = 1e-3, atol = 1e-4 }) end
+      end)
+    end
+  end
+end)
+
+describe('a checkpoint', function()
+  it('holds tensors of any dtype, shape and length under their names', function()
+    local tensors = { ['a/b'] = df.tensor({ 1, 2 }, 'float64'), empty = df.tensor({}, 'int32'), text = df.tensor{ 'x', '', ('y'):rep(300) },
+                      yes = df.tensor(true), half = df.tensor({ { 1, 2 } }, 'bfloat16') }
+    for i = 1, 200 do tensors[('layer_%03d/kernel'):format(i)] = df.tensor({ i }, 'int64') end
+    df.save_checkpoint(folder .. '/many', tensors)
+    local found = df.load_checkpoint(folder .. '/many')
+    for name, t in pairs(tensors) do
+      assert.equal(t.dtype, found[name].dtype)
+      assert.same(t.shape, found[name].shape)
+      assert.same(t:list(), found[name]:list())
+    end
+  end)
+
+  it('that is damaged anywhere is an error', function()
+    local function bytes_of(path)
+      local f = assert(io.open(path, 'rb'))
+      local bytes = f:read '*a'
+      f:close()
+      return bytes
+    end
+    local index, data = bytes_of 'spec/models/saver.index', bytes_of 'spec/models/saver.data-00000-of-00001'
+    local function write(path, bytes)
+      local f = assert(io.open(path, 'wb'))
+      f:write(bytes)
+      f:close()
+    end
+    for i = 1, #index - 8, 3 do
+      write(folder .. '/bad.index', index:sub(1, i - 1) .. string.char((index:byte(i) + 1) % 256) .. index:sub(i + 1))
+      write(folder .. '/bad.data-00000-of-00001', data)
+      local ok, err = pcall(df.load_checkpoint, folder .. '/bad')
+      assert.is_true(ok or err.code ~= nil)
+    end
+    write(folder .. '/bad.index', index)
+    write(folder .. '/bad.data-00000-of-00001', data:sub(1, 20) .. '\255' .. data:sub(22))
+    local ok, err = pcall(df.load_checkpoint, folder .. '/bad')
+    assert.is_false(ok)
+    assert.equal('data_loss', err.code)
+    write(folder .. '/bad.data-00000-of-00001', data:sub(1, 20))
+    assert.is_false((pcall(df.load_checkpoint, folder .. '/bad')))
+    assert.equal('not_found', select(2, pcall(df.load_checkpoint, folder .. '/nowhere')).code)
+  end)
+end)
