@@ -97,7 +97,7 @@ local inside = {
   func = 'dflow.front.func', lua_func = 'dflow.front.lua_func', variable_scope = 'dflow.front.variable_scope', get_variable = 'dflow.front.variable_scope',
   check_gradients = 'dflow.check', checkpoint = 'dflow.front.checkpoint', saved = 'dflow.inspect.saved', draw = 'dflow.draw',
   import_graph_def = 'dflow.exchange.graphdef', load_checkpoint = 'dflow.exchange.checkpoint', save_checkpoint = 'dflow.exchange.checkpoint',
-  export_onnx = 'dflow.exchange.onnx', export_graph_def = 'dflow.exchange.export',
+  export_onnx = 'dflow.exchange.onnx', import_onnx = 'dflow.exchange.onnx_import', export_graph_def = 'dflow.exchange.export',
 }
 
 local function names()

@@ -5,11 +5,12 @@ local options = require 'dflow.command.options'
 
 local help = [==[
 usage: dflow run GRAPH [options]
-Runs a TensorFlow graph: a GraphDef (binary or text, gzipped or not), a MetaGraphDef or a SavedModel.
+Runs a TensorFlow graph, a GraphDef (binary or text, gzipped or not), a MetaGraphDef or a SavedModel, or an ONNX model (.onnx).
 
   --feed NAME=VALUE   feeds a tensor: a number, true, false, a list such as [[1,2],[3,4]], a .npy file, or text for strings.
                       @FILE.npy is the file whatever its name; FILE.npz alone feeds all its arrays by their names
-  --fetch NAME[,...]  what to compute: x or x:0 is a tensor, ^x an operation that only has to run; may be repeated
+  --fetch NAME[,...]  what to compute: x or x:0 is a tensor, ^x an operation that only has to run; may be repeated. Without it
+                      an ONNX model gives its outputs
   --init NAME         runs this operation once before the first run, such as an initializer
   --out FILE          where the results go: .npz by their names, .npy for a single one; without it they are printed
   --repeat N          runs N times and says how long a run took
@@ -180,8 +181,8 @@ local function run(words)
   if #rest > 1 then options.wrong('%d graphs were named, one is expected', #rest) end
   local times, threads, timeout = number_option(opts, 'repeat', true), number_option(opts, 'threads', true), number_option(opts, 'timeout')
   if opts.out and not opts.out:match('%.np[yz]$') then options.wrong("--out is '%s', a .npz or .npy file is expected", opts.out) end
-  local g = df.import_graph_def(rest[1])
-  local names, fetches = take_fetches(g, opts.fetch)
+  local g = (rest[1]:match('%.onnx$') and df.import_onnx or df.import_graph_def)(rest[1])
+  local names, fetches = take_fetches(g, #opts.fetch == 0 and g.onnx and g.onnx.outputs or opts.fetch)
   local feeds = take_feeds(g, opts.feed)
   local s = df.Session{ graph = g, threads = threads, timeout = timeout, devices = opts.device and { opts.device } or nil }
   for _, name in ipairs(opts.init) do s:run(g:op((name:gsub('^%^', '')))) end

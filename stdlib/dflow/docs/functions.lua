@@ -519,6 +519,18 @@ df.export_graph_def(path, {…})
             return
             os.remove(path)
 
+df.import_onnx(path or bytes, {…})
+  An ONNX model as a Graph: its inputs are placeholders, and they and its outputs are found under
+  their names, g:output('x'). g.onnx.inputs and g.onnx.outputs list them. Loop, If and Scan become
+  while_loops and conds, so gradients go through them.
+  option    into: Graph = nil  the graph it is put into; a new one otherwise
+  option    prefix: string = nil  names begin with prefix/
+  example   local path = os.tmpname() .. '.onnx'
+            df.export_onnx(path, {outputs = {y = df.placeholder('float32', {}, 'x') * 2}})
+            local g = df.import_onnx(path)
+            os.remove(path)
+            return df.run(g:output('y'), {[g:output('x')] = 4})
+
 df.export_onnx(path, {…})
   Writes what leads to the outputs as an ONNX model. Variables become initializers with their
   values in the session. A cond becomes an If, a while_loop a Loop; a TensorArray becomes a scan

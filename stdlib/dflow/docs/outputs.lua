@@ -250,6 +250,7 @@ return {
   ["ifft2d"] = "[[1.+0.j 1.+0.j]\n [1.+0.j 1.+0.j]] complex64[2,2]",
   ["imag"] = "2.0",
   ["import_graph_def"] = "8.0",
+  ["import_onnx"] = "8.0",
   ["in_top_k"] = "[true] bool[1]",
   ["init"] = "1.0",
   ["int16"] = "[1 2] int16[2]",

@@ -159,6 +159,8 @@ end
 --- g:output('name:0'): that output; ':0' may be left out.
 function graph_methods.output(g, name)
   if type(name) ~= 'string' then errors.bad('g:output takes a name, not %s', errors.describe(name)) end
+  local alias = rawget(g, 'aliases') and (g.aliases[name] or g.aliases[name:match('^(.*):0$') or ''])
+  if alias then return alias end
   local op, index = name:match('^(.*):(%d+)$')
   op, index = op or name, tonumber(index or 0)
   local node = core.node_by_name(g.handle, op)

@@ -1,0 +1,104 @@
+--- ONNX models as graphs. spec/models/record_onnx.py recorded the small ones with ONNX Runtime's values; with ONNX_NODES naming the folder
+-- onnx/backend/test/data/node of the `onnx` package the standard's own tests of operators are asked, too (spec/onnx_nodes.lua).
+local df = require 'dflow'
+local support = require 'spec.support'
+local folder = 'spec/models/onnx/'
+
+local function models()
+  local list, pipe = {}, assert(io.popen('ls ' .. folder))
+  for name in pipe:lines() do list[#list + 1] = name:match '^(.*)%.onnx$' end
+  pipe:close()
+  return list
+end
+
+--- The model, and what it is fed.
+local function model(name)
+  local g = df.import_onnx(folder .. name .. '.onnx')
+  local feeds = {}
+  for key, value in pairs(df.load_npz(folder .. name .. '.in.npz')) do feeds[g:output(key)] = value end
+  return g, feeds
+end
+
+describe('import_onnx', function()
+  for _, name in ipairs(models()) do
+    it('gives what ONNX Runtime gives: ' .. name, function()
+      local g, feeds = model(name)
+      local s = df.Session{ graph = g }
+      for key, value in pairs(df.load_npz(folder .. name .. '.out.npz')) do
+        local y = g:output(key)
+        assert.equal(value.dtype, y.dtype)
+        local found = s:run(y, feeds)
+        support.near(df.type(found) == 'tensor' and found:list() or { found }, value:list(), { rtol = 1e-4, atol = 1e-5, what = key })
+        assert.same(value.shape, df.type(found) == 'tensor' and found.shape or {})
+      end
+    end)
+  end
+
+  it('finds inputs and outputs under their names, with :0 or without, and lists them', function()
+    local g = df.import_onnx(folder .. 'loop.onnx')
+    assert.equal(g:output 'x', g:output 'x:0')
+    assert.same({ 'x', 'most' }, g.onnx.inputs)
+    assert.same({ 'last', 'rows' }, g.onnx.outputs)
+    assert.same({ 2 }, g:output('last').shape)
+  end)
+
+  it('takes bytes, and puts a model into a graph behind a prefix', function()
+    df.reset()
+    local file = assert(io.open(folder .. 'if.onnx', 'rb'))
+    local bytes = file:read '*a'
+    file:close()
+    local g = df.import_onnx(bytes, { into = df.default_graph(), prefix = 'm' })
+    assert.equal(df.default_graph(), g)
+    assert.same({ 2, 4 }, df.run(g:output 'm/y', { [g:output 'm/x'] = { 1, 2 } }):totable())
+  end)
+
+  it('gives a graph that can be differentiated, its loops too', function()
+    local g, feeds = model 'loop'
+    local slope = g:as_default(function() return df.gradients(g:output('last'):reduce_sum(), g:output 'x') end)
+    local s = df.Session{ graph = g }
+    local n = s:run(g:output 'rows', feeds).shape[1]
+    support.near(s:run(slope, feeds), { 1.5 ^ n, 2 ^ n })
+  end)
+
+  it('reads what export_onnx writes', function()
+    df.reset()
+    local x = df.placeholder('float32', { 2 }, 'x')
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y)
+      return i + 1, df.cond(y:reduce_sum():gt(4), function() return y * 0.5 end, function() return y * 2 + x end)
+    end, { df.int32(0), x })
+    local path = os.tmpname()
+    df.export_onnx(path, { outputs = { y = y } })
+    local g = df.import_onnx(path)
+    os.remove(path)
+    support.near(df.Session{ graph = g }:run(g:output 'y', { [g:output 'x'] = { 1, 0.5 } }), df.run(y, { [x] = { 1, 0.5 } }):totable())
+  end)
+
+  it('says what it cannot read', function()
+    local function refused(...) return select(2, pcall(df.import_onnx, ...)) end
+    assert.equal('invalid_argument', refused(7).code)
+    assert.equal('not_found', refused('/nowhere.onnx').code)
+    assert.equal('data_loss', refused('\8\1\18').code)
+    assert.equal('data_loss', refused('\1\2\3\4').code)
+    local file = assert(io.open(folder .. 'if.onnx', 'rb'))
+    local bytes = file:read '*a'
+    file:close()
+    local err = refused((bytes:gsub('Greater', 'Frobnic')))
+    assert.equal('unimplemented', err.code)
+    assert.matches('Frobnic', err.message)
+    for i = 1, #bytes, 5 do                                        -- damaged anywhere: an error of ours, or another model
+      local ok, e = pcall(df.import_onnx, bytes:sub(1, i - 1) .. string.char((bytes:byte(i) + 37) % 256) .. bytes:sub(i + 1))
+      assert.is_true(ok or (type(e) == 'table' and e.code ~= nil), tostring(e))
+      ok, e = pcall(df.import_onnx, '\8\1' .. bytes:sub(1, i))
+      assert.is_true(ok or (type(e) == 'table' and e.code ~= nil), tostring(e))
+    end
+  end)
+
+  local nodes = os.getenv 'ONNX_NODES'
+  it('passes the tests of the standard itself', function()
+    if not nodes then return pending 'ONNX_NODES names no folder' end
+    local pipe = assert(io.popen(("build/release/dflow spec/onnx_nodes.lua '%s' 2>&1"):format(nodes)))
+    local right, wrong = pipe:read('*a'):match '(%d+) right, (%d+) wrong'
+    pipe:close()
+    assert.is_true(tonumber(right) >= 700 and tonumber(wrong) <= 15)
+  end)
+end)

@@ -1,0 +1,107 @@
+"""Records small ONNX models with what ONNX Runtime makes of them: python spec/models/record_onnx.py
+
+NAME.onnx is fed NAME.in.npz and gives NAME.out.npz, in spec/models/onnx.
+"""
+import os
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto as T
+from onnx import helper as h
+
+here = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'onnx')
+F, I, B = T.FLOAT, T.INT64, T.BOOL
+rng = np.random.RandomState(0)
+
+
+def v(name, dtype=F, shape=()):
+  return h.make_tensor_value_info(name, dtype, shape)
+
+
+def const(name, array):
+  return onnx.numpy_helper.from_array(np.asarray(array), name)
+
+
+def record(name, nodes, inputs, outputs, feeds, initializers=(), functions=(), opset=17):
+  graph = h.make_graph(nodes, name, inputs, outputs, list(initializers))
+  opsets = [h.make_opsetid('', opset)] + ([h.make_opsetid('own', 1)] if functions else [])
+  model = h.make_model(graph, opset_imports=opsets, functions=list(functions), ir_version=8)
+  onnx.checker.check_model(model)
+  path = os.path.join(here, name)
+  onnx.save(model, path + '.onnx')
+  session = onnxruntime.InferenceSession(path + '.onnx', providers=['CPUExecutionProvider'])
+  feeds = {k: np.asarray(a) for k, a in feeds.items()}
+  results = session.run(None, feeds)
+  np.savez(path + '.in.npz', **feeds)
+  np.savez(path + '.out.npz', **{o.name: r for o, r in zip(session.get_outputs(), results)})
+
+
+def x(*shape):
+  return rng.uniform(-1, 1, shape).astype(np.float32)
+
+
+body = h.make_graph([
+    h.make_node('Mul', ['a', 'w'], ['next']), h.make_node('ReduceSum', ['next'], ['sum'], keepdims=0),
+    h.make_node('Less', ['sum', 'limit'], ['go']), h.make_node('Identity', ['next'], ['row']), h.make_node('Identity', ['go'], ['more'])],
+    'body', [v('i', I), v('c', B), v('a', F, [2])], [v('more', B), v('next', F, [2]), v('row', F, [2])])
+record('loop', [h.make_node('Loop', ['most', 'start', 'x'], ['last', 'rows'], body=body)], [v('x', F, [2]), v('most', I)],
+       [v('last', F, [2]), v('rows', F, [None, 2])], {'x': np.float32([1, 2]), 'most': np.int64(20)},
+       [const('w', np.float32([1.5, 2])), const('limit', np.float32(100)), const('start', True)])
+
+grow = h.make_graph([
+    h.make_node('Concat', ['s', 's'], ['twice'], axis=0), h.make_node('Identity', ['c'], ['more'])],
+    'grow', [v('i', I), v('c', B), v('s', F, [None])], [v('more', B), v('twice', F, [None])])
+record('grow', [h.make_node('Loop', ['most', '', 'x'], ['y'], body=grow)], [v('x', F, [1]), v('most', I)], [v('y', F, [None])],
+       {'x': np.float32([3]), 'most': np.int64(3)})
+
+inner = [h.make_graph([h.make_node('Mul', ['x', 'two'], ['m'])], 'yes', [], [v('m', F, [2])]),
+         h.make_graph([h.make_node('Neg', ['x'], ['n'])], 'no', [], [v('n', F, [2])])]
+record('if', [h.make_node('ReduceSum', ['x'], ['s'], keepdims=0), h.make_node('Greater', ['s', 'zero'], ['p']),
+              h.make_node('If', ['p'], ['y'], then_branch=inner[0], else_branch=inner[1])], [v('x', F, [2])], [v('y', F, [2])],
+       {'x': np.float32([1, -3])}, [const('two', np.float32(2)), const('zero', np.float32(0))])
+
+step = h.make_graph([h.make_node('Add', ['s', 'e'], ['t']), h.make_node('Identity', ['t'], ['u'])], 'step',
+                    [v('s', F, [2]), v('e', F, [2])], [v('t', F, [2]), v('u', F, [2])])
+record('scan', [h.make_node('Scan', ['s', 'x'], ['last', 'all'], body=step, num_scan_inputs=1, scan_input_directions=[1])],
+       [v('s', F, [2]), v('x', F, [3, 2])], [v('last', F, [2]), v('all', F, [3, 2])], {'s': np.float32([0, 0]), 'x': x(3, 2)})
+
+put = h.make_graph([h.make_node('Add', ['x', 'f'], ['e']), h.make_node('Cast', ['i'], ['f'], to=F)][::-1] +
+                   [h.make_node('SequenceInsert', ['s', 'e'], ['longer']), h.make_node('Identity', ['c'], ['more'])],
+                   'put', [v('i', I), v('c', B), h.make_tensor_sequence_value_info('s', F, None)],
+                   [v('more', B), h.make_tensor_sequence_value_info('longer', F, None)])
+record('sequence', [h.make_node('SequenceEmpty', [], ['none']), h.make_node('Loop', ['most', '', 'none'], ['q'], body=put),
+                    h.make_node('ConcatFromSequence', ['q'], ['y'], axis=0, new_axis=1), h.make_node('SequenceLength', ['q'], ['n']),
+                    h.make_node('SequenceAt', ['q', 'two'], ['third'])], [v('x', F, [2]), v('most', I)],
+       [v('y', F, [None, 2]), v('n', I), v('third', F, [2])], {'x': x(2), 'most': np.int64(4)}, [const('two', np.int64(2))])
+
+record('lstm', [h.make_node('LSTM', ['x', 'w', 'r', 'b', 'lengths'], ['y', 'h', 'c'], hidden_size=3, direction='bidirectional')],
+       [v('x', F, [4, 2, 2])], [v('y', F, [4, 2, 2, 3]), v('h', F, [2, 2, 3]), v('c', F, [2, 2, 3])], {'x': x(4, 2, 2)},
+       [const('w', x(2, 12, 2)), const('r', x(2, 12, 3)), const('b', x(2, 24)), const('lengths', np.int32([4, 2]))])
+record('gru', [h.make_node('GRU', ['x', 'w', 'r', 'b'], ['y', 'h'], hidden_size=3, linear_before_reset=1)], [v('x', F, [4, 2, 2])],
+       [v('y', F, [4, 1, 2, 3]), v('h', F, [1, 2, 3])], {'x': x(4, 2, 2)}, [const('w', x(1, 9, 2)), const('r', x(1, 9, 3)), const('b', x(1, 18))])
+
+record('convolutions', [
+    h.make_node('Conv', ['x', 'k', 'b'], ['c'], pads=[1, 0, 1, 2], strides=[2, 1], group=2, dilations=[1, 2]),
+    h.make_node('Relu', ['c'], ['r']), h.make_node('MaxPool', ['r'], ['m'], kernel_shape=[2, 2], strides=[1, 2], ceil_mode=1),
+    h.make_node('AveragePool', ['r'], ['a'], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+    h.make_node('ConvTranspose', ['r', 't'], ['u'], strides=[2, 2], output_padding=[1, 1], pads=[0, 1, 0, 1])],
+    [v('x', F, [1, 4, 6, 7])], [v('m', F, [None] * 4), v('a', F, [None] * 4), v('u', F, [None] * 4)], {'x': x(1, 4, 6, 7)},
+    [const('k', x(4, 2, 3, 2)), const('b', x(4)), const('t', x(4, 2, 3, 3))])
+
+record('shapes', [
+    h.make_node('Shape', ['x'], ['s']), h.make_node('Slice', ['x', 'from', 'to', 'axes', 'steps'], ['sl']),
+    h.make_node('Reshape', ['x', 'minus'], ['flat']), h.make_node('Gather', ['x', 'at'], ['g'], axis=1),
+    h.make_node('GatherElements', ['x', 'each'], ['ge'], axis=1), h.make_node('ScatterElements', ['x', 'each', 'new'], ['se'], axis=1),
+    h.make_node('TopK', ['x', 'k'], ['tv', 'ti'], axis=0), h.make_node('Pad', ['x', 'pads'], ['p'], mode='reflect'),
+    h.make_node('Einsum', ['x', 'x'], ['ein'], equation='ij,kj->ik')], [v('x', F, [None, 4])],
+    [v('s', I, [2]), v('sl', F, [None] * 2), v('flat', F, [None] * 2), v('g', F, [None] * 3), v('ge', F, [None] * 2), v('se', F, [None] * 2), v('tv', F, [None] * 2), v('ti', I, [None] * 2),
+     v('p', F, [None] * 2), v('ein', F, [None] * 2)], {'x': x(3, 4)},
+    [const('from', np.int64([-1, 3])), const('to', np.int64([-100, 0])), const('axes', np.int64([0, 1])), const('steps', np.int64([-1, -2])),
+     const('minus', np.int64([2, -1])), const('at', np.int64([[0, -1]])), const('each', np.int64([[0, 3], [1, -2]])),
+     const('new', np.float32([[10, 20], [30, 40]])), const('k', np.int64([2])), const('pads', np.int64([1, 2, 1, 0]))])
+
+scale = h.make_function('own', 'Scaled', ['a'], ['b'], [h.make_node('Constant', [], ['two'], value_float=2.0), h.make_node('Mul', ['a', 'two'], ['b'])],
+                        [h.make_opsetid('', 17)])
+record('function', [h.make_node('Scaled', ['x'], ['m'], domain='own'), h.make_node('LayerNormalization', ['m', 'g', 'o'], ['y'])],
+       [v('x', F, [2, 3])], [v('y', F, [2, 3])], {'x': x(2, 3)}, [const('g', np.float32([1, 2, 3])), const('o', np.float32([0, 1, 0]))], [scale])

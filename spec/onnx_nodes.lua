@@ -1,0 +1,78 @@
+--- The standard's own tests of its operators: `dflow spec/onnx_nodes.lua FOLDER [PATTERN]`, where FOLDER is onnx/backend/test/data/node of
+-- the `onnx` package. Each case is a model, and inputs and outputs as TensorProtos. Says how many give what is expected, and why others do not.
+local df = require 'dflow'
+local read = require 'dflow.exchange.onnx.read'
+local folder, pattern, verbose = arg[1], arg[2] or '.', os.getenv 'VERBOSE'
+
+local function bytes_of(path)
+  local f = io.open(path, 'rb')
+  if not f then return nil end
+  local bytes = f:read '*a'
+  f:close()
+  return bytes
+end
+
+local function numbers(t) return t:list() end
+
+local function differs(found, expected)
+  if df.type(found) ~= 'tensor' then found = df.tensor(found, expected.dtype) end
+  if found.dtype ~= expected.dtype then return ('dtype %s, %s is expected'):format(found.dtype, expected.dtype) end
+  if table.concat(found.shape, ',') ~= table.concat(expected.shape, ',') then
+    return ('shape [%s], [%s] is expected'):format(table.concat(found.shape, ','), table.concat(expected.shape, ','))
+  end
+  local a, b = numbers(found), numbers(expected)
+  local rtol = (expected.dtype == 'float16' or expected.dtype == 'bfloat16') and 1e-2 or 1e-3
+  for i = 1, #b do
+    local x, y = a[i], b[i]
+    local same = x == y or (x ~= x and y ~= y)
+    if not same and (type(x) ~= 'number' or type(y) ~= 'number' or not (math.abs(x - y) <= 1e-5 + rtol * math.abs(y))) then
+      return ('element %d is %s, %s is expected'):format(i - 1, tostring(x), tostring(y))
+    end
+  end
+end
+
+local function case(dir)
+  local g = df.import_onnx(dir .. '/model.onnx')
+  local s = df.Session{ graph = g }
+  local set = dir .. '/test_data_set_0/'
+  local feeds, fetches = {}, {}
+  for i, name in ipairs(g.onnx.inputs) do
+    local bytes = bytes_of(set .. 'input_' .. i - 1 .. '.pb')
+    if bytes then feeds[g:output(name)] = read.tensor(read.message('tensor', bytes), 'input ' .. name) end
+  end
+  for i, name in ipairs(g.onnx.outputs) do
+    if g.onnx.sequences[name] then
+      local list = {}
+      for k = 1, g.onnx.sequences[name] do list[k] = g:output(('%s[%d]'):format(name, k - 1)) end
+      fetches[i] = list
+    else fetches[i] = g:output(name) end
+  end
+  local results = s:run(fetches, feeds, { timeout = 20 })
+  for i, name in ipairs(g.onnx.outputs) do
+    local bytes = bytes_of(set .. 'output_' .. i - 1 .. '.pb')
+    local list = g.onnx.sequences[name] and read.message('sequence', bytes).tensors or { read.message('tensor', bytes) }
+    local found = g.onnx.sequences[name] and results[i] or { results[i] }
+    if #list ~= #found then return ('%s has %d elements, %d are expected'):format(name, #found, #list) end
+    for k, t in ipairs(list) do
+      local why = differs(found[k], read.tensor(t, 'output ' .. name))
+      if why then return name .. ': ' .. why end
+    end
+  end
+  s:close()
+end
+
+local good, wrong, unknown = 0, 0, 0
+local names = io.popen(("ls '%s'"):format(folder))
+for name in names:lines() do
+  if name:find(pattern) then
+    local ok, why = pcall(case, folder .. '/' .. name)
+    if ok and not why then good = good + 1
+    else
+      local text = type(why) == 'table' and why.message or tostring(why)
+      if type(why) == 'table' and why.code == 'unimplemented' then unknown = unknown + 1 else wrong = wrong + 1 end
+      if verbose or not (type(why) == 'table' and why.code == 'unimplemented') then print(name, (text:gsub('^.*model.onnx: ', ''):gsub('\n', ' '))) end
+    end
+  end
+end
+names:close()
+print(('%d right, %d wrong, %d not implemented'):format(good, wrong, unknown))

@@ -1,0 +1,288 @@
+--- ONNX's If, Loop, Scan and sequences.
+local df = require 'dflow'
+local registry = require 'dflow.front.registry'
+local import_nn = require 'dflow.exchange.onnx.import_nn'
+local import = require 'dflow.exchange.onnx_import'
+
+local ops, help = import_nn.ops, import_nn.help
+local Sequence, sequence = import.Sequence, import.sequence
+local unpack = table.unpack or unpack
+
+local function scalar(x, d) return df.cast(df.reshape(x, help.vector({}, 'int32')), d) end
+local function is_sequence(v) return getmetatable(v) == Sequence end
+
+-- ---- sequences ------------------------------------------------------------------------------------------------------
+--- A sequence as one value: TensorFlow's list, a variant.
+local function as_list(n, s, dtype)
+  if not s.list then return s.handle, s.dtype end
+  dtype = s.list[1] and s.list[1].dtype or s.dtype or dtype
+  if not dtype then n:refuse 'the type of the elements of an empty sequence is not known' end
+  local anything = df.constant(-1, 'int32')
+  local handle = registry.op('EmptyTensorList', { anything, df.int32(-1) }, { element_dtype = dtype })
+  for _, x in ipairs(s.list) do handle = registry.op('TensorListPushBack', { handle, x }, {}) end
+  return handle, dtype
+end
+local function dynamic(handle, dtype) return setmetatable({ handle = handle, dtype = dtype }, Sequence) end
+local function length_of(s) return registry.op('TensorListLength', { s.handle }, {}) end
+local function position(n, s, at, extra)
+  local k = at and help.known(at)
+  if not k then return nil end
+  k = k[1]
+  if k < 0 then k = k + #s.list end
+  if k < 0 or k >= #s.list + (extra or 0) then n:refuse(('the position %d is outside of a sequence of %d'):format(k, #s.list)) end
+  return k + 1
+end
+
+function ops.SequenceEmpty(n)
+  local d = n.attr('dtype', 1)
+  local read, dtypes = require 'dflow.exchange.onnx.read', require 'dflow.front.dtypes'
+  local s = sequence {}
+  s.dtype = dtypes.name[read.dtype[d] or n:refuse 'it is of a type that dflow has not']
+  return s
+end
+function ops.SequenceConstruct(_, ...) return sequence { ... } end
+function ops.SequenceLength(_, s)
+  if s.list then return df.constant(#s.list, 'int64') end
+  return df.cast(length_of(s), 'int64')
+end
+function ops.SequenceAt(n, s, at)
+  if s.list then
+    local k = position(n, s, at)
+    if k then return df.identity(s.list[k]) end
+    s = dynamic(as_list(n, s))
+  end
+  local i = scalar(at, 'int32')
+  i = df.select_v2(df.less(i, 0), i + length_of(s), i)
+  return registry.op('TensorListGetItem', { s.handle, i, df.constant(-1, 'int32') }, { element_dtype = s.dtype })
+end
+function ops.SequenceInsert(n, s, x, at)
+  if s.list then
+    local k = at and position(n, s, at, 1) or not at and #s.list + 1
+    if k then
+      local list = { unpack(s.list) }
+      table.insert(list, k, x)
+      return sequence(list)
+    end
+  end
+  if at then n:refuse 'where it inserts is known only when it runs' end
+  local handle, dtype = as_list(n, s, x.dtype)
+  return dynamic(registry.op('TensorListPushBack', { handle, x }, {}), dtype)
+end
+function ops.SequenceErase(n, s, at)
+  local k = s.list and (at and position(n, s, at) or not at and #s.list)
+  if not k then n:refuse 'the sequence, or what it erases, is known only when it runs' end
+  local list = { unpack(s.list) }
+  table.remove(list, k)
+  return sequence(list)
+end
+function ops.SplitToSequence(n, x, sizes)
+  local axis = help.axis(n, n.attr('axis', 0), help.rank(n, x))
+  local dim = x.shape[axis + 1]
+  if dim < 0 then n:refuse 'the dimension that it splits is known only when it runs' end
+  local list, keep = sizes and help.ints(n, sizes, 'sizes'), n.attr('keepdims', 1) == 1
+  if sizes and sizes.shape and #sizes.shape == 0 then
+    local each, left = list[1], dim
+    list = {}
+    while left > 0 do
+      list[#list + 1] = math.min(each, left)
+      left = left - each
+    end
+  end
+  if not list then
+    list = {}
+    for i = 1, dim do list[i] = 1 end
+  end
+  local parts = df.split_v(x, help.vector(list, 'int32'), axis, { num_split = #list })
+  if not sizes and not keep then for i, p in ipairs(parts) do parts[i] = df.squeeze(p, { axis = { axis } }) end end
+  return sequence(parts)
+end
+function ops.ConcatFromSequence(n, s)
+  local axis, new = n.attr 'axis', n.attr('new_axis', 0) == 1
+  if s.list then return new and df.stack(s.list, { axis = axis }) or df.concat(s.list, axis) end
+  local anything = df.constant(-1, 'int32')
+  if axis ~= 0 then n:refuse 'it joins a sequence of unknown length along another axis than the first' end
+  if new then return registry.op('TensorListStack', { s.handle, anything }, { element_dtype = s.dtype }) end
+  local joined = registry.op('TensorListConcat', { s.handle }, { element_dtype = s.dtype })
+  return type(joined) == 'table' and getmetatable(joined) == nil and joined[1] or joined
+end
+function ops.SequenceMap(n, s, ...)
+  if not s.list then n:refuse 'the length of its sequence is known only when it runs' end
+  local body, others, outs = n.attr 'body', { ... }, {}
+  for i, x in ipairs(s.list) do
+    local inputs = { x }
+    for k, o in ipairs(others) do inputs[k + 1] = is_sequence(o) and o.list[i] or o end
+    for k, y in ipairs(n.importer:subgraph(body, n.env, inputs)) do
+      outs[k] = outs[k] or {}
+      outs[k][i] = y
+    end
+  end
+  for k, list in ipairs(outs) do outs[k] = sequence(list) end
+  return outs
+end
+
+-- ---- optional values ------------------------------------------------------------------------------------------------------
+function ops.Optional(n, x)
+  if x == nil then n:refuse 'it holds nothing' end
+  return x
+end
+function ops.OptionalGetElement(_, x) return is_sequence(x) and x or df.identity(x) end
+function ops.OptionalHasElement(_, x) return df.constant(x ~= nil) end
+
+-- ---- If -------------------------------------------------------------------------------------------------------------------
+function ops.If(n, condition)
+  local sides, kinds = { n.attr 'then_branch', n.attr 'else_branch' }, {}
+  if not sides[1] or not sides[2] then n:refuse 'it has not both branches' end
+  local function branch(g)
+    return function()
+      local results = n.importer:subgraph(g, n.env, {})
+      for i, v in ipairs(results) do
+        if is_sequence(v) then
+          results[i], kinds[i] = as_list(n, v, import.value_dtype(g.outputs[i].type))
+        else
+          results[i] = df.identity(v)
+        end
+      end
+      return unpack(results)
+    end
+  end
+  local results = { df.cond(scalar(condition, 'bool'), branch(sides[1]), branch(sides[2])) }
+  for i, d in pairs(kinds) do results[i] = dynamic(results[i], d) end
+  return results
+end
+
+-- ---- Loop -----------------------------------------------------------------------------------------------------------------
+local function declared(n, v, what)
+  return import.value_dtype(v.type) or n:refuse(('the type of %s (%s) is not said'):format(what, v.name or '?'))
+end
+
+--- The shape that a loop variable keeps: what it enters with, as far as the body's input says no less.
+local function kept_shape(x, v)
+  local shape, said = x.shape, v.type and import.value_shape(v.type)
+  if not shape then return false end
+  if not said or #said ~= #shape then return said and false or nil end
+  local out = {}
+  for i, dim in ipairs(shape) do out[i] = said[i] < 0 and -1 or dim end
+  return out
+end
+
+--- Builds the loop with the shapes of its variables kept as far as that goes: where the body changes one, a second attempt leaves all open.
+local function attempt(build, first, open)
+  local ok, result = pcall(build, first)
+  if ok then return result end
+  if type(result) ~= 'table' or not tostring(result.message):find('shape', 1, true) then error(result, 0) end
+  return build(open)
+end
+
+function ops.Loop(n, most, condition, ...)
+  local body, given, kinds, scans = n.attr 'body', { ... }, {}, {}
+  local carried = #n.node.inputs - 2
+  if #body.inputs ~= carried + 2 or #body.outputs < carried + 1 then n:refuse 'its body has not the inputs and outputs that the loop carries' end
+  local limit = most and scalar(most, 'int64')
+  local start = condition and scalar(condition, 'bool') or df.constant(true)
+  local vars, kept, open = { df.constant(0, 'int64'), start }, { {}, {} }, { {}, {} }
+  for i = 1, carried do
+    local v = given[i]
+    if is_sequence(v) then
+      v, kinds[i] = as_list(n, v, import.value_dtype(body.inputs[i + 2].type))
+      kept[i + 2], open[i + 2] = {}, {}
+    else
+      local shape = kept_shape(v, body.inputs[i + 2])
+      if shape == nil then shape = v.shape end
+      kept[i + 2], open[i + 2] = shape, false
+      v = df.identity(v)
+    end
+    vars[i + 2] = v
+  end
+  for i = carried + 2, #body.outputs do
+    local v = body.outputs[i]
+    local element = import.value_shape(v.type)
+    scans[#scans + 1] = df.TensorArray(declared(n, v, 'a scan output'), df.int32(0), { dynamic_size = true, element_shape = element or false })
+  end
+  local function build(shapes)
+    local all = { unpack(vars) }
+    for i, ta in ipairs(scans) do all[carried + 2 + i] = ta end
+    for i = 1, #scans do shapes[carried + 2 + i] = nil end
+    local function more(i, go) return limit and df.logical_and(df.less(i, limit), go) or go end
+    local function step(i, go, ...)
+      local now, inputs = { ... }, { i, go }
+      for k = 1, carried do inputs[k + 2] = kinds[k] and dynamic(now[k], kinds[k]) or now[k] end
+      local out = n.importer:subgraph(body, n.env, inputs)
+      local next_values = { i + 1, scalar(out[1], 'bool') }
+      for k = 1, carried do
+        local v = out[k + 1]
+        if is_sequence(v) then v = as_list(n, v, kinds[k]) end
+        next_values[k + 2] = v
+      end
+      for k = 1, #scans do next_values[carried + 2 + k] = now[carried + k]:write(df.cast(i, 'int32'), out[carried + 1 + k]) end
+      return unpack(next_values)
+    end
+    return { df.while_loop(more, step, all, { shape_invariants = #scans == 0 and shapes or nil }) }
+  end
+  local results
+  if #scans == 0 then results = attempt(build, kept, open) else results = build(kept) end
+  local outs = {}
+  for i = 1, carried do outs[i] = kinds[i] and dynamic(results[i + 2], kinds[i]) or results[i + 2] end
+  for i = 1, #scans do outs[carried + i] = results[carried + 2 + i]:stack() end
+  return outs
+end
+
+-- ---- Scan -----------------------------------------------------------------------------------------------------------------
+--- x with the axis brought to the front.
+local function to_front(n, x, axis)
+  local rank = help.rank(n, x)
+  axis = help.axis(n, axis, rank)
+  if axis == 0 then return x end
+  local perm = { axis }
+  for d = 0, rank - 1 do if d ~= axis then perm[#perm + 1] = d end end
+  return df.transpose(x, perm)
+end
+local function from_front(n, x, axis)
+  local rank = help.rank(n, x)
+  axis = help.axis(n, axis, rank)
+  if axis == 0 then return x end
+  local perm = {}
+  for d = 0, rank - 1 do perm[d + 1] = d < axis and d + 1 or d == axis and 0 or d end
+  return df.transpose(x, perm)
+end
+
+function ops.Scan(n, ...)
+  local given, body, scanned = { ... }, n.attr 'body', n.attr 'num_scan_inputs'
+  if n.opset < 9 then n:refuse 'it is of an opset before 9' end
+  local states = #given - scanned
+  local in_axes, out_axes = n.attr('scan_input_axes', {}), n.attr('scan_output_axes', {})
+  local in_ways, out_ways = n.attr('scan_input_directions', {}), n.attr('scan_output_directions', {})
+  local rows, time = {}, nil
+  for i = 1, scanned do
+    local x = to_front(n, given[states + i], in_axes[i] or 0)
+    if in_ways[i] == 1 then x = df.reverse(x, { 0 }) end
+    time = time or df.dim(x, 0)
+    rows[i] = df.TensorArray(x.dtype, time):unstack(x)
+  end
+  local count = #body.outputs - states
+  local vars = { df.int32(0) }
+  for i = 1, states do vars[i + 1] = df.identity(given[i]) end
+  for i = 1, count do
+    local v = body.outputs[states + i]
+    vars[states + 1 + i] = df.TensorArray(declared(n, v, 'a scan output'), time, { element_shape = import.value_shape(v.type) or false })
+  end
+  local results = { df.while_loop(function(t) return df.less(t, time) end, function(t, ...)
+    local now, inputs = { ... }, {}
+    for i = 1, states do inputs[i] = now[i] end
+    for i = 1, scanned do inputs[states + i] = rows[i]:read(t) end
+    local out = n.importer:subgraph(body, n.env, inputs)
+    local next_values = { t + 1 }
+    for i = 1, states do next_values[i + 1] = out[i] end
+    for i = 1, count do next_values[states + 1 + i] = now[states + i]:write(t, out[states + i]) end
+    return unpack(next_values)
+  end, vars) }
+  local outs = {}
+  for i = 1, states do outs[i] = results[i + 1] end
+  for i = 1, count do
+    local y = results[states + 1 + i]:stack()
+    if out_ways[i] == 1 then y = df.reverse(y, { 0 }) end
+    outs[states + i] = from_front(n, y, out_axes[i] or 0)
+  end
+  return outs
+end
+
+return ops

@@ -1,0 +1,200 @@
+--- ONNX's messages out of bytes: what onnx.proto's fields are called stands here and nowhere else (proto.lua writes them).
+--
+-- The wire format is read as it is, message by message, into Lua tables: nothing is made that the file does not pay for, and messages
+-- within messages end at DEEPEST. Numbers of 64 bits that Lua may not hold are kept as bytes where they are a tensor's.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local proto = require 'dflow.exchange.onnx.proto'
+
+local M = {}
+local byte, char, sub, concat = string.byte, string.char, string.sub, table.concat
+local DEEPEST = 60
+
+--- ONNX's dtype numbers to dflow's.
+M.dtype = {}
+for ours, theirs in pairs(proto.dtype) do M.dtype[theirs] = ours end
+
+-- ---- the wire format --------------------------------------------------------------------------------------------
+local function broken(text, ...) errors.raise('data_loss', 'this is no ONNX file, or a damaged one: ' .. text, ...) end
+
+--- The groups of seven bits of a varint, lowest first, and where the next thing begins.
+local function groups_of(s, at, last)
+  local groups = {}
+  for i = 1, 10 do
+    local b = at <= last and byte(s, at)
+    if not b then broken('a number is cut at byte %d', at - 1) end
+    at = at + 1
+    groups[i] = b % 128
+    if b < 128 then return groups, at end
+  end
+  broken('a number is too long at byte %d', at - 1)
+end
+
+local function varint(s, at, last)
+  local b = at <= last and byte(s, at)
+  if b and b < 128 then return b, at + 1 end
+  local groups, after = groups_of(s, at, last)
+  local v = 0
+  at = after
+  if #groups < 10 then
+    for i = #groups, 1, -1 do v = v * 128 + groups[i] end
+    return v, at
+  end
+  for i = 9, 1, -1 do v = v * 128 + 127 - groups[i] end     -- ten groups: a negative number, as its complement
+  return -v - 1, at
+end
+
+--- A varint as eight bytes, little-endian.
+local function varint8(s, at, last)
+  local groups, after = groups_of(s, at, last)
+  local out, acc, bits = {}, 0, 0
+  for i = 1, 10 do
+    acc = acc + (groups[i] or 0) * 2 ^ bits
+    bits = bits + 7
+    if bits >= 8 and #out < 8 then
+      out[#out + 1] = char(acc % 256)
+      acc, bits = math.floor(acc / 256), bits - 8
+    end
+  end
+  return concat(out), after
+end
+
+local function float_of(bytes) return core.tensor_from_bytes(1, {}, bytes):item() end
+
+--- What each field is: { name, kind, schema }. Kinds: int, float, bytes, message; with a star a list; int8* and raw* are tensors'
+-- elements as bytes.
+local schemas = {}
+
+local function read(schema, s, at, last, deep)
+  if deep > DEEPEST then broken('messages within messages are more than %d deep', DEEPEST) end
+  local m = {}
+  for _, f in pairs(schema) do if f[2]:sub(-1) == '*' then m[f[1]] = {} end end
+  while at <= last do
+    local tag, start, stop, v
+    tag, at = varint(s, at, last)
+    local number, wire = math.floor(tag / 8), tag % 8
+    if number < 1 then broken('a field has the number %d at byte %d', number, at - 1) end
+    if wire == 0 then
+      start = at
+      v, at = varint(s, at, last)
+      stop = at - 1
+    elseif wire == 1 or wire == 5 then
+      start, stop = at, at + (wire == 1 and 7 or 3)
+    elseif wire == 2 then
+      local n
+      n, start = varint(s, at, last)
+      if n < 0 then broken('a field has the length %d at byte %d', n, at - 1) end
+      stop = start + n - 1
+    else
+      broken('a field has the wire type %d at byte %d', wire, at - 1)
+    end
+    if stop > last then broken('a field ends after its message, at byte %d', start - 1) end
+    at = stop + 1
+    local f = schema[number]
+    if f then
+      local name, kind = f[1], f[2]
+      local list = m[name]
+      if kind == 'int' and wire == 0 then m[name] = v
+      elseif kind == 'float' and wire == 5 then m[name] = float_of(sub(s, start, stop))
+      elseif kind == 'bytes' and wire == 2 then m[name] = sub(s, start, stop)
+      elseif kind == 'message' and wire == 2 then m[name] = read(schemas[f[3]], s, start, stop, deep + 1)
+      elseif kind == 'message*' and wire == 2 then list[#list + 1] = read(schemas[f[3]], s, start, stop, deep + 1)
+      elseif kind == 'bytes*' and wire == 2 then list[#list + 1] = sub(s, start, stop)
+      elseif kind == 'raw*' and wire ~= 0 then list[#list + 1] = sub(s, start, stop)
+      elseif kind == 'float*' and (wire == 2 or wire == 5) then
+        for i = start, stop - 3, 4 do list[#list + 1] = float_of(sub(s, i, i + 3)) end
+      elseif kind == 'int*' and (wire == 0 or wire == 2) then
+        local i = start
+        while i <= stop do list[#list + 1], i = varint(s, i, stop) end
+      elseif kind == 'int8*' and (wire == 0 or wire == 2) then
+        local i = start
+        while i <= stop do list[#list + 1], i = varint8(s, i, stop) end
+      else
+        broken('the field %s has the wire type %d at byte %d', name, wire, start - 1)
+      end
+    end
+  end
+  return m
+end
+
+schemas.model = { [1] = { 'ir_version', 'int' }, [2] = { 'producer', 'bytes' }, [7] = { 'graph', 'message', 'graph' },
+                  [8] = { 'opsets', 'message*', 'opset' }, [25] = { 'functions', 'message*', 'func' } }
+schemas.opset = { [1] = { 'domain', 'bytes' }, [2] = { 'version', 'int' } }
+schemas.graph = { [1] = { 'nodes', 'message*', 'node' }, [2] = { 'name', 'bytes' }, [5] = { 'initializers', 'message*', 'tensor' },
+                  [11] = { 'inputs', 'message*', 'value' }, [12] = { 'outputs', 'message*', 'value' }, [13] = { 'values', 'message*', 'value' },
+                  [15] = { 'sparse', 'raw*' } }
+schemas.node = { [1] = { 'inputs', 'bytes*' }, [2] = { 'outputs', 'bytes*' }, [3] = { 'name', 'bytes' }, [4] = { 'op', 'bytes' },
+                 [5] = { 'attributes', 'message*', 'attribute' }, [7] = { 'domain', 'bytes' } }
+schemas.attribute = { [1] = { 'name', 'bytes' }, [2] = { 'f', 'float' }, [3] = { 'i', 'int' }, [4] = { 's', 'bytes' }, [5] = { 't', 'message', 'tensor' },
+                      [6] = { 'g', 'message', 'graph' }, [7] = { 'floats', 'float*' }, [8] = { 'ints', 'int*' }, [9] = { 'strings', 'bytes*' },
+                      [14] = { 'tp', 'message', 'type' }, [20] = { 'type', 'int' }, [21] = { 'ref', 'bytes' }, [22] = { 'sparse', 'bytes' } }
+schemas.tensor = { [1] = { 'dims', 'int*' }, [2] = { 'd', 'int' }, [4] = { 'floats', 'raw*' }, [5] = { 'int32s', 'int*' }, [6] = { 'strings', 'bytes*' },
+                   [7] = { 'int64s', 'int8*' }, [8] = { 'name', 'bytes' }, [9] = { 'raw', 'bytes' }, [10] = { 'doubles', 'raw*' },
+                   [11] = { 'uint64s', 'int8*' }, [13] = { 'external', 'raw*' }, [14] = { 'location', 'int' } }
+schemas.value = { [1] = { 'name', 'bytes' }, [2] = { 'type', 'message', 'type' } }
+schemas.type = { [1] = { 'tensor', 'message', 'tensor_type' }, [4] = { 'sequence', 'message', 'sequence_type' },
+                 [9] = { 'optional', 'message', 'sequence_type' } }
+schemas.tensor_type = { [1] = { 'd', 'int' }, [2] = { 'shape', 'message', 'shape' } }
+schemas.sequence_type = { [1] = { 'element', 'message', 'type' } }
+schemas.shape = { [1] = { 'dims', 'message*', 'dim' } }
+schemas.dim = { [1] = { 'value', 'int' }, [2] = { 'name', 'bytes' } }
+schemas.func = { [1] = { 'name', 'bytes' }, [4] = { 'inputs', 'bytes*' }, [5] = { 'outputs', 'bytes*' }, [6] = { 'attributes', 'bytes*' },
+                 [7] = { 'nodes', 'message*', 'node' }, [9] = { 'opsets', 'message*', 'opset' }, [10] = { 'domain', 'bytes' } }
+schemas.sequence = { [1] = { 'name', 'bytes' }, [2] = { 'kind', 'int' }, [3] = { 'tensors', 'message*', 'tensor' } }
+
+--- A message of that kind: 'model', 'tensor', …
+function M.message(kind, bytes) return read(schemas[kind], bytes, 1, #bytes, 1) end
+
+-- ---- tensors ----------------------------------------------------------------------------------------------------
+--- Whole numbers of `width` bytes each, little-endian.
+local function little(list, width)
+  local out, top = {}, 256 ^ width
+  for i, v in ipairs(list) do
+    v = v % top
+    local bytes = {}
+    for k = 1, width do bytes[k], v = char(v % 256), math.floor(v / 256) end
+    out[i] = concat(bytes)
+  end
+  return concat(out)
+end
+
+local widths = { float32 = 4, float64 = 8, float16 = 2, bfloat16 = 2, int8 = 1, uint8 = 1, int16 = 2, uint16 = 2, int32 = 4, uint32 = 4, int64 = 8,
+                 uint64 = 8, bool = 1 }
+
+--- The Tensor that a TensorProto is.
+function M.tensor(t, what)
+  local d = M.dtype[t.d or 0]
+  if not d or dtypes.is_complex(d) then errors.raise('unimplemented', '%s is a tensor of the ONNX type %d, which dflow has not', what, t.d or 0) end
+  if #t.external > 0 or t.location == 1 then
+    errors.raise('unimplemented', '%s lies in another file, and an imported graph reads no files but its own', what)
+  end
+  local size = 1
+  for _, dim in ipairs(t.dims) do
+    if dim < 0 then errors.raise('data_loss', '%s has the dimension %d', what, dim) end
+    size = size * dim
+  end
+  local width = widths[dtypes.name[d]]
+  if dtypes.name[d] == 'string' then
+    if #t.strings ~= size then errors.raise('data_loss', '%s has %d strings, %.0f are expected', what, #t.strings, size) end
+    return core.tensor_new(d, t.dims, size > 0 and t.strings or { '' })
+  end
+  local bytes = t.raw
+  if not bytes or bytes == '' then
+    local name = dtypes.name[d]
+    bytes = name == 'float32' and concat(t.floats) or name == 'float64' and concat(t.doubles) or name == 'int64' and concat(t.int64s)
+      or name == 'uint64' and concat(t.uint64s) or nil
+    if name == 'uint32' then
+      local parts = {}
+      for i, v in ipairs(t.uint64s) do parts[i] = v:sub(1, 4) end
+      bytes = concat(parts)
+    end
+    bytes = bytes or little(t.int32s, width)
+  end
+  if #bytes ~= size * width then
+    errors.raise('data_loss', '%s has %d bytes, %.0f elements of %d bytes are expected', what, #bytes, size, width)
+  end
+  return core.tensor_from_bytes(d, t.dims, bytes)
+end
+
+return M
