@@ -12,6 +12,7 @@ local ops = require 'dflow.front.ops'
 local M = {}
 local Output, Operation, TensorArray = graph.Output, graph.Operation, tensor_array.TensorArray
 local call_user = require 'dflow.front.call'
+local protect = require 'dflow.front.protect'
 local unpack = graph.unpack
 local getmetatable, type = getmetatable, type
 
@@ -23,7 +24,7 @@ end
 local function guarded(g, fn)
   local depth, standing = core.flow_depth(g.handle), graph.depth()
   graph.push(g)
-  local results = pack(pcall(fn))
+  local results = pack(protect(fn))
   graph.restore(standing)
   if not results[1] then
     core.flow_abort(g.handle, depth)

@@ -5,6 +5,7 @@
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
+local protect = require 'dflow.front.protect'
 local shape_text = require('dflow.front.tensor').shape_text
 
 local M = {}
@@ -54,7 +55,7 @@ function M.with(g, fn, ...)
     if not ok then error((...), 0) end
     return ...
   end
-  return finish(pcall(fn, ...))
+  return finish(protect(fn, ...))
 end
 
 --- For cond and while_loop, which undo it themselves.
@@ -366,7 +367,7 @@ local function under(g, pop, fn)
     if not ok then error((...), 0) end
     return ...
   end
-  return finish(pcall(fn))
+  return finish(protect(fn))
 end
 
 local function check_function(fn, what)

@@ -2,6 +2,7 @@
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
+local protect = require 'dflow.front.protect'
 local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
 local nest = require 'dflow.front.nest'
@@ -347,7 +348,7 @@ function methods.as_default(s, fn, ...)
     if not ok then error((...), 0) end
     return ...
   end
-  return finish(pcall(graph.with, s.graph, fn, ...))
+  return finish(protect(graph.with, s.graph, fn, ...))
 end
 
 Session.__call = function(s, ...) return methods.run(s, ...) end

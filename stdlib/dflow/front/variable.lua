@@ -5,6 +5,7 @@
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
+local protect = require 'dflow.front.protect'
 local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
@@ -160,7 +161,7 @@ function M.new(init, opts)
                .. 'builds it, as in df.Variable(function() return df.zeros{2} end)', init.name)
   end
   core.push_top(g.handle)
-  local ok, result = pcall(function()
+  local ok, result = protect(function()
     if type(init) == 'function' then init = init() end
     local first = convert.to_output(init, d, g, 'Variable')
     if d and graph.dtype(first) ~= d then first = ops.functions.cast(first, dtypes.name[d]) end

@@ -2,6 +2,7 @@
 --
 -- A graph keeps what get_variable made by full name. The scope says what a name begins with and whether variables are made,
 -- shared, or either; loops, branches and name scopes have no part in the names.
+local protect = require 'dflow.front.protect'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -59,8 +60,8 @@ function M.variable_scope(name, opts, fn)
   end
   g.variable_scope = scope
   local leaf = again and full:match('[^/]+$') or not again and name
-  if not leaf then return finish(pcall(fn, scope)) end
-  return finish(pcall(graph.name_scope, leaf, function() return fn(scope) end))
+  if not leaf then return finish(protect(fn, scope)) end
+  return finish(protect(graph.name_scope, leaf, function() return fn(scope) end))
 end
 
 --- What get_variable draws when it is told nothing, as TensorFlow does: Glorot's uniform for floats, zeros and false for others.
