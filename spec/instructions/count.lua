@@ -26,7 +26,7 @@ end
 
 local function instructions(name, trips)
   local text = M.read(('LD_PRELOAD= LUA_PATH="stdlib/?.lua;;" LUA_CPATH="%s/lua/?.so;;" DFLOW_LIB=%s/libdflow.so '
-    .. 'OPENBLAS_NUM_THREADS=1 valgrind --tool=callgrind --callgrind-out-file=/dev/null '
+    .. 'OPENBLAS_NUM_THREADS=1 DFLOW_ENGINE=tokens valgrind --tool=callgrind --callgrind-out-file=/dev/null '
     .. 'lua5.4 spec/instructions/loops.lua %s %d %s 2>&1'):format(BUILD, BUILD, name:match('^%S+'), trips, name:match(' (%S+)$') or ''))
   local collected = text:match('Collected : (%d+)')
   return assert(tonumber(collected), text)

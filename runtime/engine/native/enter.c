@@ -304,12 +304,20 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
   return over;
 }
 
+/* Of a run that one can look at: is the loop, or one around it, asked for more iterations at once than is usual? Then somebody wants to see them. */
+static bool wants_many(const dfi_exec *x, const dfi_frame *f) {
+  enum { USUAL = 32 };
+  if (!x->watch || x->engine != DFI_ENGINE_AUTO) return false;
+  for (; f->origin; f = f->parent) if (f->scope->parallel_iterations > USUAL) return true;
+  return false;
+}
+
 static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
   if (DFI_UNLIKELY(x->replay != NULL)) {
     const resumed how = resume(x, f, r);
     if (how != NOT_RESUMED) return how == OVER;
   }
-  if (f->tokens_only || f->call || !dfi_engine_unwatched(x) || dfi_engine_stops(x)) return false;
+  if (f->tokens_only || f->call || !dfi_engine_unwatched(x) || dfi_engine_stops(x) || wants_many(x, f)) return false;
   dfi_unit *u = dfi_unit_of(x, f->scope);
   if (!u) return false;
   if (x->engine == DFI_ENGINE_NATIVE && atomic_load(&u->state) == DFI_UNIT_COLD) dfi_unit_want(u, true);
@@ -323,7 +331,7 @@ static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
 
 static void look(dfi_exec *x) {
   enum { HOT = 200 /* looks, of 256 tokens each: half a millisecond */, DEEP = 64 };
-  if (x->head == x->tail || !dfi_engine_unwatched(x)) return;
+  if (x->head == x->tail || !dfi_engine_unwatched(x) || wants_many(x, x->queue[x->head & x->queue_mask].record->frame)) return;
   dfi_frame *frame[DEEP];
   int32_t n = 0;
   for (dfi_frame *f = x->queue[x->head & x->queue_mask].record->frame; f->origin && n < DEEP; f = f->parent) {
