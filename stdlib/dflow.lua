@@ -86,7 +86,7 @@ local function part(name)
   return module
 end
 local parts = {
-  train = 'dflow.train', data = 'dflow.data', nn = 'dflow.nn', plot = 'dflow.plot', rnn = 'dflow.rnn',
+  train = 'dflow.train', data = 'dflow.data', summary = 'dflow.summary', nn = 'dflow.nn', plot = 'dflow.plot', rnn = 'dflow.rnn',
 }
 local inside = {
   sampled_softmax_loss = 'dflow.nn.sampled', nce_loss = 'dflow.nn.sampled', ctc_loss = 'dflow.nn.ctc',

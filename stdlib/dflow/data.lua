@@ -1,9 +1,11 @@
---- df.data: readers of data sets, and batches of them.
+--- df.data: readers of data sets, and batches of them. The door to dflow.data: tables of text (csv.lua), records and lines (records.lua),
+-- pipelines (pipeline.lua, batch.lua).
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
 local nest = require 'dflow.front.nest'
+local order = require 'dflow.data.order'
 
 local M = {}
 
@@ -65,27 +67,7 @@ function M.idx(path)
   return core.tensor_from_bytes(dtypes.number[name], shape, body)
 end
 
---- A generator of whole numbers below n, the same under every Lua.
-local function generator(seed)
-  local state = math.floor(seed) % 2147483646 + 1
-  return function(n)
-    state = state * 16807 % 2147483647
-    return math.floor((state - 1) / 2147483646 * n)
-  end
-end
-
---- A permutation of 0 .. n-1.
-function M.permutation(n, seed)
-  if type(n) ~= 'number' or n < 0 or n % 1 ~= 0 then errors.bad('permutation takes a count, not %s', errors.describe(n)) end
-  if seed ~= nil and type(seed) ~= 'number' then errors.bad('permutation: the seed is a number, not %s', errors.describe(seed)) end
-  local order, draw = {}, generator(seed or os.time())
-  for i = 1, n do order[i] = i - 1 end
-  for i = n, 2, -1 do
-    local j = draw(i) + 1
-    order[i], order[j] = order[j], order[i]
-  end
-  return order
-end
+M.permutation = order.permutation
 
 --- df.data.batches(tensors, size, {shuffle = true, seed =, drop_remainder = true, epochs = 1}): an iterator over batches.
 -- @param tensors  a Tensor, or a list of Tensors with the same number of rows
@@ -109,14 +91,14 @@ function M.batches(tensors, size, opts)
   end
   local seed, epoch, number = opts.seed or os.time(), 1, 0
   local epochs, drop = opts.epochs or 1, opts.drop_remainder ~= false
-  local order, first
+  local rows, first
   local function start()
     first = 1
     if opts.shuffle == false then
-      order = {}
-      for i = 1, n do order[i] = i - 1 end
+      rows = {}
+      for i = 1, n do rows[i] = i - 1 end
     else
-      order = M.permutation(n, seed + 7919 * (epoch - 1))
+      rows = M.permutation(n, seed + 7919 * (epoch - 1))
     end
   end
   start()
@@ -126,7 +108,7 @@ function M.batches(tensors, size, opts)
       local count = left >= size and size or (not drop and left > 0 and left or 0)
       if count > 0 then
         local out = {}
-        for i, t in ipairs(tensors) do out[i] = core.tensor_rows(t, order, first, count) end
+        for i, t in ipairs(tensors) do out[i] = core.tensor_rows(t, rows, first, count) end
         first, number = first + count, number + 1
         return number, (table.unpack or unpack)(out, 1, #tensors)
       end
@@ -136,5 +118,11 @@ function M.batches(tensors, size, opts)
     end
   end
 end
+
+for _, room in ipairs{ 'csv', 'records' } do
+  for name, v in pairs(require('dflow.data.' .. room)) do M[name] = v end
+end
+M.frame, M.masked = nil, nil
+M.pipeline = require('dflow.data.pipeline').pipeline
 
 return M

@@ -130,7 +130,8 @@ M.families = {
   'train.exponential_decay train.natural_exp_decay train.inverse_time_decay train.polynomial_decay train.cosine_decay '
     .. 'train.piecewise_constant', 'train.cosine_decay train.cosine_decay_restarts train.linear_cosine_decay',
   'train.ExponentialMovingAverage train.SGD Variable', 'train.lbfgs train.conjugate_gradient train.loop', 'train.loop while_loop',
-  'train.Saver save restore', 'save restore load_safetensors save_safetensors '
+  'train.Saver save restore', 'summary summary.FileWriter train.loop',
+    'save restore load_safetensors save_safetensors '
     .. 'save_npz train.Saver',
   'nn nn.dense nn.lstm_cell nn.gru_cell nn.dynamic_rnn nn.glorot_uniform',
   'nn nn.Dense nn.Embedding nn.Dropout nn.Flatten nn.Sequential nn.initializers',
@@ -152,7 +153,8 @@ M.families = {
     .. 'softmax_cross_entropy_with_logits', 'ctc_loss while_loop rnn.dynamic_rnn', 'nn.metrics nn',
   'nn.BatchNorm nn.LayerNorm nn.GroupNorm nn.RMSNorm',
   'nn.attention nn.AdditiveAttention nn.MultiHeadAttention nn.TransformerBlock nn.gelu',
-    'data data.idx data.batches data.read data.permutation', 'moments reduce_mean l2_normalize',
+    'data data.idx data.batches data.read data.permutation data.pipeline', 'data.csv data.text data.tfrecord data.idx',
+    'data.tfrecord data.write_tfrecord data.example', 'data.pipeline data.batches', 'moments reduce_mean l2_normalize',
   'dropout random_uniform nn.dense', 'saved while_loop checkpoint', 'draw saved Graph gradients',
 }
 M.each_about('see', function(name, text) M.families[#M.families + 1] = name .. ' ' .. text end)

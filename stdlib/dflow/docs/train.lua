@@ -217,6 +217,23 @@ df.train.Saver({…})
             os.remove(path) os.remove(prefix)
             return df.run(v)
 
+df.summary
+  What TensorBoard shows: df.summary.FileWriter.
+  example   type(df.summary.FileWriter)
+
+df.summary.FileWriter(folder, {…})
+  Writes an event file into a folder, which is made if it is not there: :scalar(tag, v, step),
+  :histogram(tag, t, step), :image(tag, t, step), :text(tag, s, step), :graph(g), :close().
+  option    graph: Graph = nil  is written at once
+  example   local folder = os.tmpname()
+            os.remove(folder)
+            local w = df.summary.FileWriter(folder)
+            for step = 0, 9 do w:scalar('loss', 1 / (step + 1), step) end
+            w:close()
+            os.remove(w.path)
+            os.remove(folder)
+            return w.path:match('tfevents')
+
 df.save(path, {…})
   Writes the values that variables have in a session to a safetensors file, whole or not at all,
   and where the session's random ops are.

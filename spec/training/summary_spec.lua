@@ -1,0 +1,75 @@
+--- df.summary: event files that TensorBoard reads back (PYTHON names a Python that has tensorboard).
+local df = require 'dflow'
+local support = require 'spec.support'
+local message_of = support.message_of
+
+local function shell(line) local p = io.popen(line) local s = p:read '*a' p:close() return s end
+
+describe('an event file', function()
+  local folder
+  before_each(function()
+    df.reset()
+    folder = shell('mktemp -d'):match '%S+'
+  end)
+  after_each(function() shell('rm -rf ' .. folder) end)
+
+  local function fill()
+    local w = df.summary.FileWriter(folder .. '/a/run')
+    for i = 0, 3 do w:scalar('loss', 1 / (i + 1), i) end
+    w:scalar('one', df.tensor(2.5), 7)
+    w:histogram('weights', df.tensor{ 1, 2, 2, 3, 0 / 0 }, 3, { bins = 4 })
+    w:image('picture', df.tensor(0.5, 'float32', { 5, 7, 3 }), 2)
+    w:text('note', 'hello *world*', 1)
+    df.identity(df.constant{ 1.0, 2.0 } * 2)
+    w:graph()
+    w:close()
+    return w
+  end
+
+  it('is a list of records whose checksums are right', function()
+    local w = fill()
+    local list = {}
+    for r in df.data.tfrecord(w.path) do list[#list + 1] = r end
+    assert.equal(10, #list)
+    assert.is_truthy(list[1]:find('brain.Event:2', 1, true))
+    assert.is_truthy(list[2]:find('loss', 1, true))
+    assert.is_truthy(list[10]:find('Const', 1, true))
+    assert.matches('tfevents', w.path)
+  end)
+
+  it('holds pictures that are PNG files', function()
+    local w = fill()
+    local png
+    for r in df.data.tfrecord(w.path) do png = png or r:match('\137PNG.*IEND....') end
+    assert.equal('\0\0\0\13IHDR\0\0\0\7\0\0\0\5\8\2\0\0\0', png:sub(9, 29))
+    local core = require 'dflow.backend'
+    -- before IEND stand its length, the checksum of the chunk and that of Adler, four bytes each
+    local rows = core.inflate(png:sub(png:find('IDAT', 1, true) + 6, png:find('IEND', 1, true) - 13), 5 * 22)
+    assert.equal(('\0' .. ('\128'):rep(21)):rep(5), rows)
+  end)
+
+  it('is read back by TensorBoard', function()
+    local python = os.getenv 'PYTHON'
+    if not python or shell(python .. ' -c "import tensorboard" 2>&1'):find '%S' then return pending 'PYTHON names no Python that has tensorboard' end
+    fill()
+    local said = shell(('%s spec/training/summary_check.py %s/a/run 2>/dev/null'):format(python, folder))
+    for _, line in ipairs{ 'scalar loss %[%(0, 1.0%), %(1, 0.5%), %(2, 0.333333%), %(3, 0.25%)%]', 'scalar one %[%(7, 2.5%)%]',
+                           'histogram weights 4.0 1.0 3.0 4.0 4', 'image picture/image 5 7', "tensor note %[b'hello %*world%*'%]", 'graph %d' } do
+      assert.matches(line, said)
+    end
+  end)
+
+  it('says what it does not take', function()
+    local w = df.summary.FileWriter(folder)
+    assert.matches('one number is expected', message_of(w.scalar, w, 'x', { 1, 2 }, 0))
+    assert.matches('step is a whole number', message_of(w.scalar, w, 'x', 1, -1))
+    assert.matches('the tag is a name', message_of(w.scalar, w, 3, 1, 0))
+    assert.matches('%[height, width%]', message_of(w.image, w, 'x', df.tensor{ 1, 2 }, 0))
+    assert.matches('a string is expected', message_of(w.text, w, 'x', 3, 0))
+    w:close()
+    assert.matches('is closed', message_of(w.scalar, w, 'x', 1, 0))
+    local f = io.open(folder .. '/plain', 'w')
+    f:close()
+    assert.is_false(pcall(df.summary.FileWriter, folder .. '/plain'))
+  end)
+end)

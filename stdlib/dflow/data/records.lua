@@ -1,0 +1,196 @@
+--- Records one after another: TFRecord files and lines of text, as sources of pipelines and iterators.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local files = require 'dflow.exchange.file'
+
+local M = {}
+local Source = { __name = 'dflow.Source' }
+Source.__index = Source
+Source.__tostring = function(s) return s.what end
+
+--- A source is called for each record, as an iterator is, and opened anew by a pipeline.
+Source.__call = function(s)
+  s.pull = s.pull or s.open()
+  return s.pull()
+end
+
+local function source(what, open) return setmetatable({ what = what, open = open }, Source) end
+
+local function paths_of(path, what)
+  local list = type(path) == 'table' and errors.is_data(path) and path or { path }
+  if #list == 0 then errors.bad('%s: the list of paths is empty', what) end
+  for _, p in ipairs(list) do files.path(p, what) end
+  return list
+end
+
+local function little(bytes, at, n)
+  local v = 0
+  for i = n - 1, 0, -1 do v = v * 256 + bytes:byte(at + i) end
+  return v
+end
+
+--- TensorFlow's mask of a checksum: rotated by 15 bits, so that a checksum of checksums is no fixed point.
+function M.masked(crc)
+  local low = crc % 32768
+  return ((crc - low) / 32768 + low * 131072 + 0xa282ead8) % 4294967296
+end
+
+--- df.data.tfrecord(path): the records of a TFRecord file (or of a list of them), plain or gzip, as strings: call it until nil, or give it to
+--- df.data.pipeline. Both checksums of a record are compared; what is wrong is an error of code data_loss that names file, record and byte.
+function M.tfrecord(path)
+  local list = paths_of(path, 'tfrecord')
+  return source('tfrecord', function()
+    local file, bytes, at, number = 0, '', 1, 0
+    return function()
+      while at > #bytes do
+        file = file + 1
+        if not list[file] then return nil end
+        bytes, at, number = core.tensor_bytes(core.read_file(list[file])), 1, 0
+      end
+      local function broken(text, ...)
+        errors.raise('data_loss', '%s: record %d, at byte %d: ' .. text, list[file], number, at - 1, ...)
+      end
+      if #bytes - at + 1 < 12 then broken('the file ends in its header') end
+      local length = little(bytes, at, 8)
+      if M.masked(core.crc32c(bytes:sub(at, at + 7))) ~= little(bytes, at + 8, 4) then
+        broken('the checksum of its length is wrong')
+      end
+      if length > #bytes - at - 15 then broken('it has %.0f bytes, the file ends after %d', length, math.max(0, #bytes - at - 15)) end
+      local data = bytes:sub(at + 12, at + 11 + length)
+      if M.masked(core.crc32c(data)) ~= little(bytes, at + 12 + length, 4) then broken('the checksum of its data is wrong') end
+      at, number = at + 16 + length, number + 1
+      return data
+    end
+  end)
+end
+
+local function little_bytes(v, n)
+  local out = {}
+  for i = 1, n do
+    out[i] = string.char(v % 256)
+    v = math.floor(v / 256)
+  end
+  return table.concat(out)
+end
+
+--- A record as it lies in a file.
+function M.frame(data)
+  local head = little_bytes(#data, 8)
+  return head .. little_bytes(M.masked(core.crc32c(head)), 4) .. data .. little_bytes(M.masked(core.crc32c(data)), 4)
+end
+
+--- df.data.write_tfrecord(path, {string, …}): the file is there whole or not at all.
+function M.write_tfrecord(path, list)
+  if not errors.is_data(list) then errors.bad('write_tfrecord takes a list of strings, not %s', errors.describe(list)) end
+  files.with(path, function(f)
+    for i, data in ipairs(list) do
+      if type(data) ~= 'string' then errors.bad('write_tfrecord: record %d is %s, a string is expected', i, errors.describe(data)) end
+      f:write(M.frame(data))
+    end
+  end, 'write_tfrecord')
+end
+
+--- df.data.text(path): the lines of a file (or of a list of them), plain or gzip, without their ends.
+function M.text(path)
+  local list = paths_of(path, 'text')
+  return source('text', function()
+    local file, bytes, at = 0, '', 1
+    return function()
+      while at > #bytes do
+        file = file + 1
+        if not list[file] then return nil end
+        bytes, at = core.tensor_bytes(core.read_file(list[file])), 1
+      end
+      local stop = bytes:find('\n', at, true) or #bytes + 1
+      local line = bytes:sub(at, stop - 1)
+      at = stop + 1
+      return (line:gsub('\r$', ''))
+    end
+  end)
+end
+
+-- ---- tf.train.Example ------------------------------------------------------------------------------------------------
+local function broken(text, at) errors.raise('data_loss', 'the record is no tf.train.Example: %s at byte %d', text, at - 1) end
+
+--- A varint at a place: its value as a signed number of 64 bits, and the place behind it.
+local function varint(bytes, at)
+  local v, complement, scale = 0, 0, 1
+  for i = 1, 10 do
+    local b = bytes:byte(at)
+    if not b then broken('it ends in a number', at) end
+    at = at + 1
+    if i == 10 then
+      return b % 2 == 1 and -complement - 1 or v, at
+    end
+    v, complement, scale = v + b % 128 * scale, complement + (127 - b % 128) * scale, scale * 128
+    if b < 128 then return v, at end
+  end
+end
+
+--- Calls fn(field, value) for each field of a message: numbers for varints, strings for what has a length.
+local function fields(bytes, fn)
+  local at = 1
+  while at <= #bytes do
+    local key, n, v
+    key, at = varint(bytes, at)
+    local kind, field = key % 8, math.floor(key / 8)
+    if kind == 0 then
+      v, at = varint(bytes, at)
+    elseif kind == 2 or kind == 5 or kind == 1 then
+      n = kind == 5 and 4 or 8
+      if kind == 2 then n, at = varint(bytes, at) end
+      if n < 0 or n > #bytes - at + 1 then broken('a field ends beyond its message', at) end
+      v, at = bytes:sub(at, at + n - 1), at + n
+    else
+      broken('there is a field of wire type ' .. kind, at)
+    end
+    fn(field, v)
+  end
+end
+
+local kinds = { 'string', 'float32', 'int64' }     -- a Feature's fields: bytes_list, float_list, int64_list
+
+local function feature_of(bytes)
+  local result
+  fields(bytes, function(kind, list)
+    if type(list) ~= 'string' or not kinds[kind] then return end
+    local values = {}
+    fields(list, function(field, v)
+      if field ~= 1 then return end
+      if kind == 3 and type(v) == 'string' then
+        local at, x = 1, nil
+        while at <= #v do
+          x, at = varint(v, at)
+          values[#values + 1] = x
+        end
+      else
+        values[#values + 1] = v
+      end
+    end)
+    if kind == 2 then
+      local data = table.concat(values)
+      if #data % 4 ~= 0 then broken('a float is cut', #data) end
+      result = core.tensor_from_bytes(dtypes.number.float32, { #data / 4 }, data)
+    else
+      result = core.tensor_new(dtypes.number[kinds[kind]], { #values }, #values > 0 and values or { kind == 3 and 0 or '' })
+    end
+  end)
+  return result
+end
+
+--- df.data.example(bytes): the features of a tf.train.Example as {name = Tensor}, each of rank 1: string, float32 or int64.
+function M.example(bytes)
+  if type(bytes) ~= 'string' then errors.bad('example takes the bytes of a tf.train.Example, not %s', errors.describe(bytes)) end
+  local out = {}
+  fields(bytes, function(_, features)
+    fields(features, function(_, entry)
+      local name, feature = nil, ''
+      fields(entry, function(field, v) if field == 1 then name = v elseif field == 2 then feature = v end end)
+      if name then out[name] = feature_of(feature) end
+    end)
+  end)
+  return out
+end
+
+return M

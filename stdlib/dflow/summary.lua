@@ -1,0 +1,193 @@
+--- df.summary: what TensorBoard shows: event files of scalars, histograms, images, texts and the graph.
+--
+-- An event file grows while a run is watched, so it is no file that is written whole: it is a list of records with checksums, each written at
+-- once, and what a killed process leaves can be read up to its last record. Formats: tensorflow/core/util/event.proto and
+-- framework/summary.proto.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
+local graph = require 'dflow.front.graph'
+local tensor = require 'dflow.front.tensor'
+local records = require 'dflow.data.records'
+local files = require 'dflow.exchange.file'
+
+local M = {}
+local Writer = { __name = 'dflow.FileWriter' }
+local methods = {}
+Writer.__index = methods
+Writer.__tostring = function(w) return 'FileWriter of ' .. w.path end
+local Tensor = tensor.Tensor
+
+-- ---- protocol buffers ------------------------------------------------------------------------------------------------
+local function varint(v)
+  local out = {}
+  repeat
+    local low = v % 128
+    v = (v - low) / 128
+    out[#out + 1] = string.char(v > 0 and low + 128 or low)
+  until v == 0
+  return table.concat(out)
+end
+local function number(field, v) return varint(field * 8) .. varint(v) end
+local function bytes(field, s) return varint(field * 8 + 2) .. varint(#s) .. s end
+local function doubles(list) return core.tensor_bytes(core.tensor_new(dtypes.number.float64, { #list }, list)) end
+local function double(field, v) return varint(field * 8 + 1) .. doubles{ v } end
+local function float(field, v) return varint(field * 8 + 5) .. core.tensor_bytes(core.tensor_new(dtypes.number.float32, { 1 }, { v })) end
+
+-- ---- writing ---------------------------------------------------------------------------------------------------------
+local function put(w, event)
+  if not w.file then errors.raise('failed_precondition', 'summary: the file %s is closed', w.path) end
+  local ok, why = w.file:write(records.frame(double(1, os.time()) .. event))
+  if ok then ok, why = w.file:flush() end
+  if not ok then errors.raise('resource_exhausted', 'summary: cannot write %s', why or w.path) end
+end
+
+local opened = 0
+
+--- df.summary.FileWriter(folder, {graph =}): a writer of an event file in a folder, which is made if it is not there.
+-- Its methods: w:scalar(tag, v, step), w:histogram(tag, t, step), w:image(tag, t, step), w:text(tag, s, step), w:graph(g), w:close().
+function M.FileWriter(folder, opts)
+  files.path(folder, 'FileWriter')
+  opts = errors.options(opts, 'FileWriter', { 'graph' })
+  if not pcall(core.folder_list, folder) then
+    os.execute(("mkdir -p -- '%s' 2>/dev/null"):format(folder:gsub("'", "'\\''")))
+    core.folder_list(folder)                      -- raises what is wrong with it
+  end
+  opened = opened + 1
+  local path = ('%s/events.out.tfevents.%010d.%06d.%d'):format(folder:gsub('/+$', ''), os.time(), math.floor(core.clock() * 1e6) % 1e6, opened)
+  local file, why = io.open(path, 'wb')
+  if not file then errors.raise('permission_denied', 'FileWriter: cannot write %s', why) end
+  local w = setmetatable({ path = path, file = file }, Writer)
+  put(w, bytes(3, 'brain.Event:2'))
+  if opts.graph then w:graph(opts.graph) end
+  return w
+end
+
+local function value(w, what, tag, step, body)
+  if type(tag) ~= 'string' or tag == '' then errors.bad('%s: the tag is a name, not %s', what, errors.describe(tag)) end
+  if type(step) ~= 'number' or step < 0 or not dtypes.is_whole(step) then
+    errors.bad('%s: step is a whole number from 0 up, not %s', what, errors.describe(step))
+  end
+  put(w, number(2, step) .. bytes(5, bytes(1, bytes(1, tag) .. body)))
+end
+
+--- Numbers as a list.
+local function numbers_of(v, what)
+  if type(v) == 'number' then return { v }, {} end
+  if getmetatable(v) ~= Tensor then v = tensor.from(v, nil, nil, what) end
+  local d = core.tensor_info(v)
+  if dtypes.is_boxed(d) then errors.bad('%s: numbers are expected, not %s', what, v.dtype) end
+  local list = core.tensor_list(v)
+  for i, x in ipairs(list) do
+    if type(x) == 'boolean' then list[i] = x and 1 or 0 end
+  end
+  return list, v.shape, v.dtype
+end
+
+--- w:scalar(tag, v, step): a point of a curve. v is a number or a Tensor of one.
+function methods.scalar(w, tag, v, step)
+  local list = numbers_of(v, 'scalar')
+  if #list ~= 1 then errors.bad('scalar: one number is expected, not %d', #list) end
+  value(w, 'scalar', tag, step, float(2, list[1]))
+end
+
+--- w:histogram(tag, t, step, {bins = 30}): how the elements of a Tensor are spread. Those that are not finite are left out.
+function methods.histogram(w, tag, t, step, opts)
+  opts = errors.options(opts, 'histogram', { 'bins' })
+  local bins = opts.bins or 30
+  if type(bins) ~= 'number' or bins < 1 or not dtypes.is_whole(bins) then errors.bad('histogram: bins is a whole number from 1 up, not %s', errors.describe(bins)) end
+  local low, high, n, sum, squares, finite = math.huge, -math.huge, 0, 0, 0, {}
+  for _, x in ipairs((numbers_of(t, 'histogram'))) do
+    if x == x and math.abs(x) < math.huge then
+      low, high, n, sum, squares = math.min(low, x), math.max(high, x), n + 1, sum + x, squares + x * x
+      finite[n] = x
+    end
+  end
+  if n == 0 then low, high = 0, 0 end
+  local limits, counts, width = {}, {}, (high - low) / bins
+  for i = 1, bins do limits[i], counts[i] = low + width * i, 0 end
+  limits[bins] = high
+  for _, x in ipairs(finite) do
+    local i = width > 0 and math.min(bins, math.floor((x - low) / width) + 1) or bins
+    counts[i] = counts[i] + 1
+  end
+  value(w, 'histogram', tag, step, bytes(5, double(1, low) .. double(2, high) .. double(3, n) .. double(4, sum) .. double(5, squares)
+                                          .. bytes(6, doubles(limits)) .. bytes(7, doubles(counts))))
+end
+
+local function big(v)
+  return string.char(math.floor(v / 16777216) % 256, math.floor(v / 65536) % 256, math.floor(v / 256) % 256, v % 256)
+end
+
+local function chunk(kind, data) return big(#data) .. kind .. data .. big(core.crc32(kind .. data)) end
+
+--- Rows of bytes as a PNG, stored as they are.
+local function png(height, width, channels, pixels)
+  local rows, span = {}, width * channels
+  for y = 0, height - 1 do rows[y + 1] = '\0' .. pixels:sub(y * span + 1, (y + 1) * span) end
+  local raw, parts = table.concat(rows), { '\120\1' }
+  local a, b = 1, 0
+  for i = 1, #raw do
+    a = (a + raw:byte(i)) % 65521
+    b = (b + a) % 65521
+  end
+  for at = 1, #raw, 65535 do
+    local part = raw:sub(at, at + 65534)
+    local n = #part
+    parts[#parts + 1] = string.char(at + n > #raw and 1 or 0, n % 256, math.floor(n / 256), 255 - n % 256, 255 - math.floor(n / 256)) .. part
+  end
+  parts[#parts + 1] = big(b * 65536 + a)
+  local kind = ({ 0, 4, 2, 6 })[channels]
+  return '\137PNG\r\n\26\n' .. chunk('IHDR', big(width) .. big(height) .. string.char(8, kind, 0, 0, 0)) .. chunk('IDAT', table.concat(parts))
+    .. chunk('IEND', '')
+end
+
+--- w:image(tag, t, step): t is [height, width], [height, width, channels] or [batch, height, width, channels] with 1 to 4 channels; uint8, or floats
+--- from 0 to 1.
+function methods.image(w, tag, t, step)
+  if getmetatable(t) ~= Tensor then t = tensor.from(t, nil, nil, 'image') end
+  local list, shape, d = numbers_of(t, 'image')
+  if #shape == 2 then shape = { 1, shape[1], shape[2], 1 } elseif #shape == 3 then shape = { 1, shape[1], shape[2], shape[3] } end
+  if #shape ~= 4 or shape[4] < 1 or shape[4] > 4 or shape[2] < 1 or shape[3] < 1 then
+    errors.bad('image: [height, width], [height, width, channels] or [batch, height, width, channels] is expected, not %s', tensor.shape_text(t.dtype, t.shape))
+  end
+  local scale, out = (d ~= 'uint8') and 255 or 1, {}
+  local each = shape[2] * shape[3] * shape[4]
+  for i, x in ipairs(list) do
+    x = x == x and math.floor(x * scale + 0.5) or 0
+    out[i] = string.char(math.max(0, math.min(255, x)))
+  end
+  for k = 0, shape[1] - 1 do
+    local picture = png(shape[2], shape[3], shape[4], table.concat(out, '', k * each + 1, (k + 1) * each))
+    value(w, 'image', shape[1] > 1 and ('%s/image/%d'):format(tag, k) or tag .. '/image', step,
+          bytes(4, number(1, shape[2]) .. number(2, shape[3]) .. number(3, shape[4]) .. bytes(4, picture)))
+  end
+end
+
+--- w:text(tag, s, step): a text, which may be Markdown.
+function methods.text(w, tag, s, step)
+  if type(s) ~= 'string' then errors.bad('text: a string is expected, not %s', errors.describe(s)) end
+  value(w, 'text', tag, step, bytes(8, number(1, 7) .. bytes(2, bytes(2, number(1, 1))) .. bytes(8, s)) .. bytes(9, bytes(1, bytes(1, 'text'))))
+end
+
+--- w:graph(g?): the graph, the default one unless given.
+function methods.graph(w, g)
+  g = g or graph.current()
+  if getmetatable(g) ~= graph.Graph then errors.bad('graph: a Graph is expected, not %s', errors.describe(g)) end
+  local path = os.tmpname()
+  local ok, why = pcall(graph.with, g, require('dflow.exchange.export').export_graph_def, path)
+  local def = ok and core.tensor_bytes(core.read_file(path))
+  os.remove(path)
+  if not ok then error(why, 0) end
+  put(w, bytes(4, def))
+end
+
+--- w:flush() and w:close(). Every event is on its way to the file when it was written.
+function methods.flush(w) if w.file then w.file:flush() end end
+function methods.close(w)
+  if w.file then w.file:close() end
+  w.file = nil
+end
+Writer.__close = methods.close
+
+return M
