@@ -156,7 +156,7 @@ static uint64_t mix(uint64_t h, uint64_t v) {
 static uint64_t tag_of(const dfi_record *r, uint64_t run) {
   if (!r->frame->origin) return mix(run, 0x5eed);
   const uint64_t which = r->frame->call ? r->frame->call->child : 0;
-  return mix(mix(tag_of(r->frame->origin, run), r->frame->scope->salt + which), (uint64_t)r->number);
+  return mix(mix(tag_of(r->frame->origin, run), 0x10095 + which), (uint64_t)r->number);
 }
 
 uint64_t dfk_tag(const df_kernel *k) {

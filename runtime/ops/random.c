@@ -1,7 +1,8 @@
 /* random.c: random numbers.
  *
  * Every op draws anew in each run, frame and iteration; what it draws is a function of the graph's seed, the op's seed,
- * the run's number in its session and the iteration, and of nothing else. An op that is given no seed (-1) has one
+ * the run's number in its session and the iterations of the frames around it, and of nothing else: two loops written alike whose ops have the
+ * same seed draw alike. An op that is given no seed (-1) has one
  * made of its place in the graph, so that two ops never draw the same by accident.
  */
 #include "graph/build.h"
@@ -67,6 +68,15 @@ static int32_t shape_multinomial(dfi_infer *c) {
   return DF_OK;
 }
 
+/* shape[n], seed[2] */
+static int32_t shape_stateless(dfi_infer *c) {
+  const dfi_shape *s = dfi_in_shape(c, 1);
+  char a[160];
+  if (s->rank >= 0 && (s->rank != 1 || (s->dims[0] >= 0 && s->dims[0] != 2)))
+    return dfi_infer_fail(c, "seed must have shape [2], not %s", dfi_shape_text(s, a));
+  return check_shape_input(c);
+}
+
 static double cost_uniform(const df_kernel *k) {
   double n = 1;
   for (int64_t i = 0; i < k->in[0]->size; i++) n *= (double)dfk_index(k->in[0], i);
@@ -111,5 +121,11 @@ static const df_op ops[] = {
            "never drawn; NaN, +inf or a row of nothing but -inf is an error." SEEDED,
     .example = "df.multinomial({{0.0, 1.0, 2.0}}, 5)",
     .stateful = true, .no_grad = true, .shape = shape_multinomial, .kernel = { [DF_REF] = ref_multinomial } },
+#define STATELESS(kernel_) .in = "shape:S seed:Tseed", .out = "output:dtype", .types = "dtype=float32|float64 S=int32|int64 Tseed=int32|int64", \
+  .attrs = "dtype:dtype=float32", .no_grad = true, .shape = shape_stateless, .cost = cost_uniform, .kernel = { [DF_REF] = kernel_ }
+  { .type = "StatelessRandomUniform", STATELESS(ref_stateless_uniform), .doc = "uniform numbers in [0, 1): a function of shape and seed, TensorFlow's" },
+  { .type = "StatelessRandomNormal", STATELESS(ref_stateless_normal), .doc = "normal numbers: a function of shape and seed, TensorFlow's" },
+  { .type = "StatelessTruncatedNormal", STATELESS(ref_stateless_truncated_normal),
+    .doc = "normal numbers within two deviations: a function of shape and seed, TensorFlow's" },
 };
 const dfi_op_table dfi_ops_random = { ops, (int32_t)(sizeof ops / sizeof *ops) };

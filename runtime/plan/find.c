@@ -73,8 +73,6 @@ int32_t dfi_plan_scope_new(maker *m, int32_t parent, const char *name) {
   s->id = p->nscopes;
   s->parent = parent;
   s->name = name;
-  s->salt = 14695981039346656037u;                    /* FNV-1a */
-  for (const char *c = name; c && *c; c++) s->salt = (s->salt ^ (uint8_t)*c) * 1099511628211u;
   s->parallel_iterations = 1;
   if (parent >= 0) s->child = p->scope[parent].nchildren++;
   return p->nscopes++;

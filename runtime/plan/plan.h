@@ -78,7 +78,6 @@ typedef struct dfi_scope {
   int32_t      id, parent;   /* parent -1: the top level; DFI_FUNCTION: a function, whose frames may open anywhere */
   uint32_t     child;        /* which child of the parent */
   const char  *name;         /* the frame's name */
-  uint64_t     salt;         /* made of the name alone: what is drawn at random does not depend on what else is in the plan */
   const char  *where;        /* Lua line of the loop */
   int64_t      parallel_iterations;
   uint32_t     first, n;     /* nodes in plan->node: a node's number is its place after `first` */

@@ -436,6 +436,18 @@ df.bincount(arr, weights, {minlength, maxlength, dtype = 'int32'})
   How often each number from 0 up is in arr, or the sum of its weights.
   example   df.bincount{1, 2, 1}
 
+df.stateless_random_uniform(shape, seed, minval = 0, maxval = 1, {dtype})
+  Uniform numbers that are a function of the shape and the seed, a list of two integers, alone; the same as TensorFlow's.
+  example   df.stateless_random_uniform({2}, {1, 2})
+
+df.stateless_random_normal(shape, seed, mean = 0, stddev = 1, {dtype})
+  Normal numbers that are a function of the shape and the seed alone; the same as TensorFlow's.
+  example   df.stateless_random_normal({2}, {1, 2})
+
+df.stateless_truncated_normal(shape, seed, mean = 0, stddev = 1, {dtype})
+  Normal numbers within two deviations that are a function of the shape and the seed alone; the same as TensorFlow's.
+  example   df.stateless_truncated_normal({2}, {1, 2})
+
 df.control_dependencies(list, fn)
   What fn builds runs after all of list. Returns what fn returns.
   example   local v = df.Variable(1.0)

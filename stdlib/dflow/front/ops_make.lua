@@ -264,6 +264,26 @@ for name, type_name in pairs { random_normal = 'RandomStandardNormal', truncated
   end)
 end
 
+for name, type_name in pairs { stateless_random_normal = 'StatelessRandomNormal', stateless_truncated_normal = 'StatelessTruncatedNormal' } do
+  def(name, { 'shape', 'seed', 'mean', 'stddev' }, { 'dtype' }, function(o)
+    required(name, o, 'shape', 'seed')
+    local shape = random_shape(o.shape)
+    local x = op(type_name, { shape, int32(o.seed, shape.graph) }, { dtype = o.dtype or 'float32', name = o.name })
+    if o.stddev ~= nil and o.stddev ~= 1 then x = x * o.stddev end
+    if o.mean ~= nil and o.mean ~= 0 then x = x + o.mean end
+    return x
+  end)
+end
+
+def('stateless_random_uniform', { 'shape', 'seed', 'minval', 'maxval' }, { 'dtype' }, function(o)
+  required('stateless_random_uniform', o, 'shape', 'seed')
+  local shape = random_shape(o.shape)
+  local x = op('StatelessRandomUniform', { shape, int32(o.seed, shape.graph) }, { dtype = o.dtype or 'float32', name = o.name })
+  local low, high = o.minval or 0, o.maxval == nil and 1 or o.maxval
+  if low == 0 and high == 1 then return x end
+  return x * (high - low) + low
+end)
+
 for _, name in ipairs { 'random_uniform', 'random_normal', 'truncated_normal' } do takes_one_shape(name, 2) end
 
 -- ---- side effects -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,59 @@
+-- Seeds: what draws alike, and what does not.
+local df = require 'dflow'
+local near = require('spec.support').near
+
+local function loop(seed)
+  local _, x = df.while_loop(function(i) return i:lt(3) end, function(i, x)
+    return i + 1, df.concat({ x, df.random_uniform({ 2 }, seed and { seed = seed } or nil) }, 0)
+  end, { df.int32(0), df.zeros{ 0 } }, { shape_invariants = { {}, { -1 } } })
+  return x
+end
+
+local function draws(...)
+  local s = df.Session()
+  local r = s:run{ ... }
+  for i = 1, #r do r[i] = r[i]:totable() end
+  s:close()
+  return r
+end
+
+describe('a seed', function()
+  before_each(df.reset)
+
+  it('makes two loops written alike draw alike, and each iteration anew', function()
+    local r = draws(loop(7), loop(7), loop(8))
+    assert.are.same(r[1], r[2])
+    assert.are_not.same(r[1], r[3])
+    assert.are_not.equal(r[1][1], r[1][3])
+  end)
+  it('is one of its own for each op that has none', function()
+    local r = draws(loop(), loop(), df.random_uniform{ 6 }, df.random_uniform{ 6 })
+    assert.are_not.same(r[1], r[2])
+    assert.are_not.same(r[3], r[4])
+  end)
+  it('makes calls of a function draw each for itself', function()
+    local f = df.func('f', { 'float32' }, function(x) return df.random_uniform({ 3 }, { seed = 1 }) + x end, { shapes = { {} } })
+    local r = draws(f(0.0), f(0.0))
+    assert.are_not.same(r[1], r[2])
+  end)
+end)
+
+describe('a stateless draw', function()
+  before_each(df.reset)
+
+  it('is a function of shape and seed: the numbers of TensorFlow 2.15', function()
+    near(df.run(df.stateless_random_uniform({ 7 }, { 3, 17 })), { 0.8790513277, 0.8249487877, 0.4704920053, 0.1077059507, 0.5869967937, 0.5131052732, 0.4019982815 })
+    near(df.run(df.stateless_random_uniform({ 3 }, { 3, 17 }, { dtype = 'float64' })), { 0.03241104786274729, 0.7639364211032278, 0.6959745725860917 })
+    near(df.run(df.stateless_random_normal({ 7 }, { 3, 17 })), { -0.4524948895, 0.2303743511, 0.7690294981, 0.9573641419, -0.0848997831, -1.0287195444, -1.0720611811 })
+    near(df.run(df.stateless_truncated_normal({ 7 }, { 3, 17 })), { -0.4524948895, 0.2303743511, 0.7690294981, 0.9573641419, 0.6846148968, -0.0124487710, 0.4479214549 })
+    near(df.run(df.stateless_truncated_normal({ 3 }, { 3, 17 }, { dtype = 'float64' })), { 0.22902923950508705, 0.8320322009092496, -0.14806436120053318 })
+    local x = df.stateless_random_uniform({ 2, 2 }, { 1, 2 }, 5, 6)
+    assert.are.same(df.run(x):totable(), df.run(x):totable())
+    assert.is_true(df.run(x):at(0, 0) >= 5)
+  end)
+  it('wants a seed of two integers', function()
+    local ok, e = pcall(df.stateless_random_uniform, { 2 }, { 1, 2, 3 })
+    assert.is_false(ok)
+    assert(tostring(e):find('seed must have shape [2]', 1, true))
+  end)
+end)
