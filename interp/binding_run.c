@@ -331,7 +331,21 @@ static int core_session_seek(lua_State *L) {
   return 0;
 }
 
+/* run_whatif(r, options) */
+static int core_run_whatif(lua_State *L) {
+  df_run *r = run_arg(L);
+  const char *options = luaL_optstring(L, 2, "");
+  df_error err;
+  int32_t n = df_run_whatif(r, options, 0, NULL, &err);
+  if (n < 0) return dfb_raise(L, &err);
+  char *out = lua_newuserdatauv(L, (size_t)n + 1, 0);
+  df_run_whatif(r, options, n + 1, out, &err);
+  lua_pushlstring(L, out, (size_t)n);
+  return 1;
+}
+
 const luaL_Reg dfb_run_functions[] = {
+  { "run_whatif", core_run_whatif },
   { "session_devices", core_session_devices }, { "session_report", core_session_report },
   { "session_placement", core_session_placement }, { "run_report", core_run_report },
   { "host", core_host },

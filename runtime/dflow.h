@@ -586,6 +586,10 @@ int32_t df_session_devices(df_session *s, int32_t room, char *out);
 int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t room, char *out, df_error *err);
 int32_t df_session_report(df_session *s, int32_t room, char *out);
 int32_t df_run_report(df_run *r, int32_t room, char *out);
+/* How long a run that was started with "record=yes" and is over would take on other devices, by the virtual clock. options: words bandwidth=, latency=, speed=
+ * (of all simulated devices), parallel_iterations= (of all loops), devices= (as many simulated ones). `seconds S`, then of each step of the critical path
+ * `op TAB iteration TAB device TAB seconds`. -1: err says why not. */
+int32_t df_run_whatif(df_run *r, const char *options, int32_t room, char *out, df_error *err);
 
 /* A variable's value in a session: owned (df_value_release), or DF_FAILED_PRECONDITION before it is initialised. */
 int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, df_error *err);

@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "engine/native/native.h"
 #include "engine/timed.h"
+#include "engine/record.h"
 #include "engine/swap.h"
 #include "engine/transfer.h"
 #include "engine/watch.h"
@@ -169,7 +170,7 @@ static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) 
   r->stamp = dfi_stamp(f->serial, number);
   r->outstanding = 0;
   memcpy(r->counts, s->counts, sizeof(uint32_t) * s->n);
-  if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_record(r);
+  if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_record(r, x->timed->recorder != NULL);
   if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);
   return r;
 }
@@ -268,7 +269,7 @@ static void frame_start(dfi_exec *x, dfi_frame *f) {
   dfi_record *r = f->ring[0];
   if (DFI_UNLIKELY(f->some_dead) && entered_dead(f)) return;
   if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);     /* not known yet when the record was made */
-  if (DFI_UNLIKELY(s->turner != NULL) && !f->some_dead) {
+  if (DFI_UNLIKELY(s->turner != NULL) && !f->some_dead && !x->timed) {
     const bool ended = s->turner->turn(x, f, r);
     if (x->failed) return;
     if (ended) {
@@ -376,12 +377,15 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
     if (f->ndeferred && f->next - f->first < f->window) {      /* the window has moved */
       const int32_t n = f->ndeferred;
       f->ndeferred = 0;
-      if (DFI_UNLIKELY(f->scope->turner != NULL) && f->first == f->next && boundary(x, f, n)) {
+      if (DFI_UNLIKELY(f->scope->turner != NULL) && !x->timed && f->first == f->next && boundary(x, f, n)) {
         if (x->failed) return;
       } else {
         if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_gate(x, f, f->next);
         dfi_record *fresh = iteration_open(x, f);
-        for (int32_t i = 0; i < n; i++) deliver_next(x, fresh, f->deferred[i].node, f->deferred[i].value);
+        for (int32_t i = 0; i < n; i++) {
+          if (DFI_UNLIKELY(x->timed != NULL) && x->timed->recorder) dfi_record_speak(x, f->deferred[i].event);
+          deliver_next(x, fresh, f->deferred[i].node, f->deferred[i].value);
+        }
       }
     }
     if (f->first < f->next) {
@@ -456,12 +460,12 @@ static void do_return(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
 }
 
 /* The window of parallel iterations is full: the value waits until it moves. */
-static void defer_next(dfi_frame *f, dfi_pnode *p, df_value v) {
+static void defer_next(dfi_frame *f, dfi_pnode *p, df_value v, uint32_t event) {
   if (f->ndeferred == f->deferred_capacity) {
     f->deferred_capacity = f->deferred_capacity ? f->deferred_capacity * 2 : 8;
     f->deferred = dfi_xrealloc(f->deferred, sizeof *f->deferred * (size_t)f->deferred_capacity);
   }
-  f->deferred[f->ndeferred++] = (dfi_deferred){ p, v };
+  f->deferred[f->ndeferred++] = (dfi_deferred){ p, v, event };
 }
 
 void dfi_exec_fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t code, const char *message) {
@@ -668,6 +672,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
     dfi_record *r = t.record;
     dfi_pnode *p = r->nodes + t.node;
     const uint32_t before = q.tail;
+    if (timed && x->timed->recorder) dfi_record_token(x, r, t.node);
     if (DFI_UNLIKELY(dead) && p->kind != DFI_K_ENTER && p->kind != DFI_K_TRIGGER && p->kind != DFI_K_TRANSFER) {
       x->count.died++;
       if (keeps) keep(x, t, 0, &(df_value){ .dead = 1 });
@@ -732,7 +737,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
         hot_save(&q, x);
         to = iteration_open(x, f);
         hot_load(&q, x);
-      } else { defer_next(f, p, v); break; }
+      } else { defer_next(f, p, v, timed && x->timed->recorder ? dfi_record_current(x) : 0); break; }
       df_value *slot = to->base[DFI_ITERATION] + p->out;
       *slot = v;
       slot_filled(to, slot, f->scope->uses[p->out]);
@@ -868,6 +873,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   x->root = NULL;
   if (x->watch) dfi_watch_begin(x);
   if (x->timed) dfi_timed_begin(x);
+  if (x->timed && x->timed->recorder) dfi_record_begin(x);
   if (x->swapper) dfi_swap_begin(x);
   const double began = dfi_now();
   x->root = frame_open(x, &x->plan->scope[0], NULL);
@@ -903,13 +909,13 @@ void dfi_exec_reset(dfi_exec *x) {
 void dfi_exec_free(dfi_exec *x) {
   dfi_exec_reset(x);
   for (int32_t s = 0; s < x->plan->nscopes; s++) {
-    for (dfi_record *r = x->free_records[s], *n; r; r = n) { n = r->next_free; free(r->when); free(r); }
+    for (dfi_record *r = x->free_records[s], *n; r; r = n) { n = r->next_free; free(r->when); free(r->sources); free(r); }
     for (dfi_frame *f = x->free_frames[s], *n; f; f = n) {
       n = f->next_free;
       free(f->ring); free(f->gate); free(f->constants); free(f->enter_dead); free(f->deferred); free(f);
     }
   }
-  dfi_timed_free(x->timed);
+  dfi_timed_free(x->clock);
   dfi_swapper_free(x->swapper);
   free(x->traffic); free(x->line);
   free(x->free_records); free(x->free_frames); free(x->queue); free(x->past); free(x->given);

@@ -27,11 +27,12 @@ struct dfi_record {
   int32_t     held;          /* slots that hold a tensor or a handle */
   double     *when;          /* by node: when the last of its tokens came, by the virtual clock; NULL: the real one runs */
   double      ends;          /* when the last of its nodes ended, by that clock */
+  uint32_t   *sources, place;/* of a run that is recorded: record.c; NULL, 0 */
   dfi_frame **children;      /* in this block; NULL where none is open */
   dfi_record *next_free;
 };
 
-typedef struct dfi_deferred { dfi_pnode *node; df_value value; } dfi_deferred;
+typedef struct dfi_deferred { dfi_pnode *node; df_value value; uint32_t event; /* record.c */ } dfi_deferred;
 
 /* One running instance of a loop (or the top level). */
 struct dfi_frame {
@@ -159,6 +160,7 @@ struct dfi_exec {
   double      *line;             /* by link: when it has carried what it was given (the real clock) */
   dfi_flight  *flights;          /* messages on their way; also among those away */
   struct dfi_timed *timed;       /* the virtual clock; NULL: the real one */
+  struct dfi_timed *clock;       /* owned; what timed is when it is wanted */
   double       seconds;          /* how long the run took */
   struct dfi_swapper *swapper;   /* swap.c; NULL: nothing was moved */
   bool         foreground;       /* nobody can start another run before this one ends */

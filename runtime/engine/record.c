@@ -1,7 +1,318 @@
-/* record.c */
+/* record.c: what a run did, and how long it would take otherwise. See record.h.
+ *
+ * An event is a token that ran, dead ones too. It knows the events that sent its inputs, where it ran, what it computed or carried, and its
+ * iteration. To time it again is the simulation of timed.c without values: an event is ready when the events before it have ended and its iteration may begin,
+ * which is when the one `window` before it has ended; events run in the order in which they are ready.
+ */
 #include "engine/record.h"
-struct dfi_recorder { int32_t unused; };
+#include "engine/timed.h"
+#include <stdio.h>
+
+typedef struct event {
+  int32_t  node, device, link;     /* link: of a Transfer, else -1 */
+  uint32_t iteration;              /* which of w->iteration */
+  uint32_t sources;                /* first of its edges; 0: none */
+  double   flops, bytes;           /* flops < 0: takes no time */
+  const char *op;
+} event;
+typedef struct edge { uint32_t from, next; } edge;
+typedef struct iteration { uint32_t frame, own; int64_t number; } iteration;       /* own: its events */
+typedef struct frame { uint32_t parent /* iteration */, first /* iteration */; int64_t n, window; uint32_t serial; } frame;
+
+struct dfi_recorder {
+  event     *event;     uint32_t nevents, event_room;         /* [0] is the run itself */
+  edge      *edge;      uint32_t nedges, edge_room;           /* [0] is none */
+  iteration *iteration; uint32_t niterations, iteration_room;
+  frame     *frame;     uint32_t nframes, frame_room;         /* by serial */
+  dfi_device *device;   int32_t ndevices;
+  dfi_link  *link;      int32_t nlinks;
+  uint32_t  *crossing;                    /* by crossing of the plan: its event */
+  uint32_t   current;
+};
+
+#define GROW(array, n, room) \
+  do { if ((n) == (room)) (array) = dfi_xrealloc((array), sizeof *(array) * (size_t)((room) = (room) * 2 + 256)); } while (0)
+
 dfi_recorder *dfi_recorder_new(void) { return dfi_xcalloc(1, sizeof(dfi_recorder)); }
-void dfi_recorder_free(dfi_recorder *w) { free(w); }
-void dfi_record_edge(dfi_exec *x, dfi_record *r, uint32_t node) { (void)x; (void)r; (void)node; }
-void dfi_record_work(dfi_exec *x, double flops, double bytes) { (void)x; (void)flops; (void)bytes; }
+
+void dfi_recorder_free(dfi_recorder *w) {
+  if (!w) return;
+  free(w->event); free(w->edge); free(w->iteration); free(w->frame); free(w->device); free(w->link); free(w->crossing); free(w);
+}
+
+static dfi_recorder *of(const dfi_exec *x) { return x->timed->recorder; }
+
+void dfi_record_begin(dfi_exec *x) {
+  dfi_recorder *w = of(x);
+  const dfi_plan *p = x->plan;
+  w->ndevices = p->devices->n;
+  w->device = dfi_xcalloc((size_t)w->ndevices, sizeof *w->device);
+  for (int32_t i = 0; i < w->ndevices; i++) w->device[i] = *p->devices->at[i];
+  w->nlinks = p->nlinks;
+  w->link = dfi_xcalloc((size_t)p->nlinks + 1, sizeof *w->link);
+  if (p->nlinks) memcpy(w->link, p->link, sizeof *w->link * (size_t)p->nlinks);
+  w->crossing = dfi_xcalloc((size_t)p->ncrossings + 1, sizeof *w->crossing);
+  GROW(w->event, w->nevents, w->event_room);
+  w->event[w->nevents++] = (event){ .node = -1, .link = -1, .flops = -1, .op = "" };
+  GROW(w->edge, w->nedges, w->edge_room);
+  w->edge[w->nedges++] = (edge){ 0, 0 };
+}
+
+static uint32_t frame_of(dfi_recorder *w, const dfi_frame *f);
+
+/* The number of r among the iterations that were written down. */
+static uint32_t iteration_of(dfi_recorder *w, const dfi_record *r) {
+  const uint32_t f = frame_of(w, r->frame);
+  if (w->niterations && w->frame[f].n > r->number) {   /* one of the last ones of its frame */
+    for (uint32_t i = w->niterations; i-- > 0;) if (w->iteration[i].frame == f && w->iteration[i].number == r->number) return i;
+  }
+  GROW(w->iteration, w->niterations, w->iteration_room);
+  w->iteration[w->niterations] = (iteration){ f, 0, r->number };
+  w->frame[f].n = r->number + 1;
+  return w->niterations++;
+}
+
+static uint32_t frame_of(dfi_recorder *w, const dfi_frame *f) {
+  for (uint32_t i = w->nframes; i-- > 0;) if (w->frame[i].serial == f->serial) return i;
+  const uint32_t parent = f->origin ? iteration_of(w, f->origin) : UINT32_MAX;
+  GROW(w->frame, w->nframes, w->frame_room);
+  w->frame[w->nframes] = (frame){ parent, 0, 0, f->window, f->serial };
+  return w->nframes++;
+}
+
+void dfi_record_token(dfi_exec *x, dfi_record *r, uint32_t node) {
+  dfi_recorder *w = of(x);
+  const dfi_pnode *p = r->nodes + node;
+  if (!r->place) r->place = 1 + iteration_of(w, r);
+  GROW(w->event, w->nevents, w->event_room);
+  w->current = w->nevents;
+  w->event[w->nevents++] = (event){ p->node->id, p->device, -1, r->place - 1, r->sources[node], -1, 0, p->op->type };
+  w->iteration[r->place - 1].own++;
+}
+
+void dfi_record_crossing(dfi_exec *x, int32_t i, df_node *node, int32_t device) {
+  dfi_recorder *w = of(x);
+  const uint32_t top = iteration_of(w, x->root->ring[0]);
+  x->root->ring[0]->place = 1 + top;
+  GROW(w->event, w->nevents, w->event_room);
+  w->current = w->crossing[i] = w->nevents;
+  w->event[w->nevents++] = (event){ node->id, device, -1, top, 0, -1, 0, "Transfer" };
+  w->iteration[top].own++;
+}
+
+void dfi_record_uses(dfi_exec *x, int32_t i) {
+  dfi_recorder *w = of(x);
+  GROW(w->edge, w->nedges, w->edge_room);
+  w->edge[w->nedges] = (edge){ w->crossing[i], w->event[w->current].sources };
+  w->event[w->current].sources = w->nedges++;
+}
+
+void dfi_record_edge(dfi_exec *x, dfi_record *r, uint32_t node) {
+  dfi_recorder *w = of(x);
+  GROW(w->edge, w->nedges, w->edge_room);
+  w->edge[w->nedges] = (edge){ w->current, r->sources[node] };
+  r->sources[node] = w->nedges++;
+}
+
+void dfi_record_work(dfi_exec *x, double flops, double bytes) {
+  event *e = &of(x)->event[of(x)->current];
+  e->flops = flops;
+  e->bytes = bytes;
+}
+
+void dfi_record_message(dfi_exec *x, int32_t link, int64_t bytes) {
+  event *e = &of(x)->event[of(x)->current];
+  e->link = link;
+  e->bytes = (double)bytes;
+}
+
+uint32_t dfi_record_current(const dfi_exec *x) { return of(x)->current; }
+void dfi_record_speak(dfi_exec *x, uint32_t event) { of(x)->current = event; }
+
+/* ---- once more ------------------------------------------------------------------------------------------------ */
+
+typedef struct replay {
+  const dfi_recorder *w;
+  const dfi_whatif *how;
+  dfi_device *device;
+  double   *ready, *end, *device_free, *line;
+  uint32_t *missing, *because, *device_last, *line_last;
+  uint32_t *user_first, *user;           /* by event: those that wait for it */
+  uint32_t *pending, *ends_with, *waits_first, *waits_next;      /* by iteration: what is not over; the event it ended with; events that wait for it to begin */
+  double   *done;                        /* by iteration: when it had ended; < 0: not yet */
+  uint32_t *before, *gate;               /* by iteration: the one before, the one that it waits for; UINT32_MAX: none */
+  uint32_t *after, *lets;                /* by iteration: the one after, the one that waits for it */
+  uint32_t *open;                        /* by frame: iterations that are not over */
+  dfi_due  *heap; uint32_t n;
+  uint64_t  serial;
+} replay;
+
+static bool earlier(dfi_due a, dfi_due b) { return a.at < b.at || (a.at == b.at && a.serial < b.serial); }
+
+static void put(replay *k, dfi_due d) {
+  uint32_t i = k->n++;
+  for (; i && earlier(d, k->heap[(i - 1) / 2]); i = (i - 1) / 2) k->heap[i] = k->heap[(i - 1) / 2];
+  k->heap[i] = d;
+}
+
+static dfi_due take(replay *k) {
+  const dfi_due top = k->heap[0], d = k->heap[--k->n];
+  uint32_t i = 0;
+  for (uint32_t c; (c = 2 * i + 1) < k->n; i = c) {
+    if (c + 1 < k->n && earlier(k->heap[c + 1], k->heap[c])) c++;
+    if (!earlier(k->heap[c], d)) break;
+    k->heap[i] = k->heap[c];
+  }
+  if (k->n) k->heap[i] = d;
+  return top;
+}
+
+/* All that event e waits for is there, but perhaps its iteration may not begin yet. */
+static void may_run(replay *k, uint32_t e) {
+  const uint32_t i = k->w->event[e].iteration, gate = k->gate[i];
+  if (gate != UINT32_MAX) {
+    if (k->done[gate] < 0) { k->waits_next[e] = k->waits_first[i]; k->waits_first[i] = e; return; }
+    if (k->done[gate] > k->ready[e]) { k->ready[e] = k->done[gate]; k->because[e] = k->ends_with[gate]; }
+  }
+  put(k, (dfi_due){ k->ready[e], k->serial++, e });
+}
+
+/* Something of iteration i is over. */
+static void over(replay *k, uint32_t i, uint32_t e) {
+  for (;;) {
+    if (e != UINT32_MAX && (k->ends_with[i] == 0 || k->end[e] > k->end[k->ends_with[i]])) k->ends_with[i] = e;
+    if (k->pending[i] && --k->pending[i]) return;
+    if (k->before[i] != UINT32_MAX && k->done[k->before[i]] < 0) return;
+    uint32_t at = i;
+    for (;;) {                                          /* it is done, and those after it that had nothing left */
+      k->done[at] = k->end[k->ends_with[at]];
+      const uint32_t before = k->before[at];
+      if (before != UINT32_MAX && k->done[before] > k->done[at]) { k->done[at] = k->done[before]; k->ends_with[at] = k->ends_with[before]; }
+      const uint32_t lets = k->lets[at];
+      for (uint32_t waiting = lets == UINT32_MAX ? 0 : k->waits_first[lets], next; waiting; waiting = next) {
+        next = k->waits_next[waiting];
+        may_run(k, waiting);
+      }
+      if (lets != UINT32_MAX) k->waits_first[lets] = 0;
+      k->open[k->w->iteration[at].frame]--;
+      const uint32_t after = k->after[at];
+      if (after == UINT32_MAX || k->pending[after]) break;
+      at = after;
+    }
+    const frame *f = &k->w->frame[k->w->iteration[i].frame];
+    if (k->open[k->w->iteration[i].frame] || f->parent == UINT32_MAX) return;
+    e = k->ends_with[at];
+    i = f->parent;
+  }
+}
+
+static void run_event(replay *k, uint32_t e) {
+  const dfi_recorder *w = k->w;
+  const event *v = &w->event[e];
+  double begins = k->ready[e], ends = begins;
+  if (v->link >= 0) {
+    const dfi_link *l = &w->link[v->link];
+    const int32_t from = l->from, to = l->to;
+    double busy;
+    const double takes = dfi_link_seconds(&k->device[from], &k->device[to], (int64_t)v->bytes, &busy);
+    if (k->line[v->link] > begins) { begins = k->line[v->link]; k->because[e] = k->line_last[v->link]; }
+    k->line[v->link] = begins + busy;
+    k->line_last[v->link] = e;
+    ends = begins + takes;
+  } else if (v->flops >= 0) {
+    int32_t d = v->device;
+    if (k->how->devices > 0 && k->device[d].kind == DFI_DEVICE_SIM) d = 1 + (k->device[d].number % k->how->devices);
+    if (d >= w->ndevices) d = v->device;
+    if (k->device_free[d] > begins) { begins = k->device_free[d]; k->because[e] = k->device_last[d]; }
+    ends = begins + dfi_device_seconds(&k->device[d], v->flops, v->bytes);
+    k->device_free[d] = ends;
+    k->device_last[d] = e;
+  }
+  k->end[e] = ends;
+  for (uint32_t u = k->user_first[e]; u < k->user_first[e + 1]; u++) {
+    const uint32_t to = k->user[u];
+    if (ends > k->ready[to] || !k->because[to]) { if (ends > k->ready[to]) k->ready[to] = ends; k->because[to] = e; }
+    if (--k->missing[to] == 0) may_run(k, to);
+  }
+  over(k, v->iteration, e);
+}
+
+static void link_iterations(replay *k) {
+  const dfi_recorder *w = k->w;
+  uint32_t *last = dfi_xmalloc(sizeof *last * ((size_t)w->nframes + 1));
+  memset(last, 0xff, sizeof *last * ((size_t)w->nframes + 1));
+  for (uint32_t i = 0; i < w->niterations; i++) {
+    const iteration *t = &w->iteration[i];
+    const int64_t window = k->how->window > 0 && w->frame[t->frame].parent != UINT32_MAX ? k->how->window : w->frame[t->frame].window;
+    k->before[i] = last[t->frame];
+    k->after[i] = k->lets[i] = k->gate[i] = UINT32_MAX;
+    if (last[t->frame] != UINT32_MAX) k->after[last[t->frame]] = i;
+    last[t->frame] = i;
+    k->open[t->frame]++;
+    k->pending[i] += t->own;
+    if (t->number < window) continue;
+    uint32_t back = i;
+    for (int64_t n = 0; n < window && back != UINT32_MAX; n++) back = k->before[back];
+    k->gate[i] = back;
+    if (back != UINT32_MAX) k->lets[back] = i;
+  }
+  for (uint32_t f = 0; f < w->nframes; f++) if (w->frame[f].parent != UINT32_MAX) k->pending[w->frame[f].parent]++;
+  free(last);
+}
+
+static void link_events(replay *k) {
+  const dfi_recorder *w = k->w;
+  for (uint32_t e = 1; e < w->nevents; e++)
+    for (uint32_t s = w->event[e].sources; s; s = w->edge[s].next) { k->user_first[w->edge[s].from + 1]++; k->missing[e]++; }
+  for (uint32_t e = 0; e < w->nevents; e++) k->user_first[e + 1] += k->user_first[e];
+  uint32_t *at = dfi_xmalloc(sizeof *at * ((size_t)w->nevents + 1));
+  memcpy(at, k->user_first, sizeof *at * ((size_t)w->nevents));
+  for (uint32_t e = 1; e < w->nevents; e++)
+    for (uint32_t s = w->event[e].sources; s; s = w->edge[s].next) k->user[at[w->edge[s].from]++] = e;
+  free(at);
+}
+
+static size_t say(const replay *k, char *out, size_t room) {
+  const dfi_recorder *w = k->w;
+  uint32_t last = 0, *path = dfi_xmalloc(sizeof *path * ((size_t)w->nevents + 1)), steps = 0;
+  for (uint32_t e = 1; e < w->nevents; e++) if (k->end[e] > k->end[last]) last = e;
+  size_t n = (size_t)snprintf(out, room, "seconds %.17g\n", k->end[last]);
+  for (uint32_t e = last; e && steps < w->nevents; e = k->because[e]) path[steps++] = e;
+  while (steps--) {
+    const event *v = &w->event[path[steps]];
+    const double took = k->end[path[steps]] - (k->because[path[steps]] ? k->end[k->because[path[steps]]] : 0);
+    if (took <= 0) continue;
+    n += (size_t)snprintf(n < room ? out + n : NULL, n < room ? room - n : 0, "%s\t%lld\t%s\t%.17g\n", v->op, (long long)w->iteration[v->iteration].number,
+                          w->device[v->device].name, took);
+  }
+  free(path);
+  return n;
+}
+
+size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out, size_t room) {
+  const size_t ne = (size_t)w->nevents + 2, ni = (size_t)w->niterations + 1;
+  replay k = { .w = w, .how = how, .device = dfi_xcalloc((size_t)w->ndevices + 1, sizeof *k.device), .ready = dfi_xcalloc(ne, 8), .end = dfi_xcalloc(ne, 8),
+    .device_free = dfi_xcalloc((size_t)w->ndevices + 1, 8), .line = dfi_xcalloc((size_t)w->nlinks + 1, 8), .missing = dfi_xcalloc(ne, 4), .because = dfi_xcalloc(ne, 4),
+    .device_last = dfi_xcalloc((size_t)w->ndevices + 1, 4), .line_last = dfi_xcalloc((size_t)w->nlinks + 1, 4), .user_first = dfi_xcalloc(ne, 4),
+    .user = dfi_xcalloc((size_t)w->nedges + 1, 4), .pending = dfi_xcalloc(ni, 4), .ends_with = dfi_xcalloc(ni, 4), .waits_first = dfi_xcalloc(ni, 4), .waits_next = dfi_xcalloc(ne, 4),
+    .done = dfi_xcalloc(ni, 8), .before = dfi_xcalloc(ni, 4), .gate = dfi_xcalloc(ni, 4), .after = dfi_xcalloc(ni, 4), .lets = dfi_xcalloc(ni, 4),
+    .open = dfi_xcalloc((size_t)w->nframes + 1, 4), .heap = dfi_xcalloc(ne, sizeof *k.heap) };
+  for (int32_t d = 0; d < w->ndevices; d++) {
+    k.device[d] = w->device[d];
+    if (w->device[d].kind != DFI_DEVICE_SIM) continue;
+    if (how->bandwidth > 0) k.device[d].bandwidth = how->bandwidth;
+    if (how->latency >= 0) k.device[d].latency = how->latency;
+    if (how->speed > 0) k.device[d].speed = how->speed;
+  }
+  for (size_t i = 0; i < ni; i++) k.done[i] = -1;
+  link_iterations(&k);
+  link_events(&k);
+  for (uint32_t u = k.user_first[0]; u < k.user_first[1]; u++) if (--k.missing[k.user[u]] == 0) may_run(&k, k.user[u]);
+  for (uint32_t e = 1; e < w->nevents; e++) if (!w->event[e].sources) may_run(&k, e);
+  while (k.n) run_event(&k, take(&k).place);
+  const size_t n = say(&k, out, room);
+  free(k.device); free(k.ready); free(k.end); free(k.device_free); free(k.line); free(k.missing); free(k.because); free(k.device_last); free(k.line_last);
+  free(k.user_first); free(k.user); free(k.pending); free(k.ends_with); free(k.waits_first); free(k.waits_next); free(k.done); free(k.before); free(k.gate);
+  free(k.after); free(k.lets); free(k.open); free(k.heap);
+  return n;
+}

@@ -18,7 +18,6 @@ dfi_timed *dfi_timed_new(const dfi_plan *p) {
 
 void dfi_timed_free(dfi_timed *t) {
   if (!t) return;
-  dfi_recorder_free(t->recorder);
   free(t->device); free(t->line); free(t->given); free(t->heap); free(t->heap_at); free(t);
 }
 
@@ -44,6 +43,7 @@ double dfi_timed_message(dfi_exec *x, int32_t link, double from, int64_t bytes) 
   const double begins = x->timed->line[link] > from ? x->timed->line[link] : from;
   x->timed->line[link] = begins + busy;
   if (begins + takes > x->timed->last) x->timed->last = begins + takes;
+  if (x->timed->recorder) dfi_record_message(x, link, bytes);
   return begins + takes;
 }
 
@@ -121,7 +121,9 @@ void dfi_timed_compute(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, dou
   const uint32_t behind = (uint32_t)(plan->nfeed + plan->nvariables);
   for (uint32_t i = 0; plan->ncrossings && i < p->nin; i++) {
     const dfi_operand o = plan->operand[p->in + i];
-    if (DFI_SPACE(o) == DFI_GIVEN && DFI_INDEX(o) >= behind && t->given[DFI_INDEX(o) - behind] > begins) begins = t->given[DFI_INDEX(o) - behind];
+    if (DFI_SPACE(o) != DFI_GIVEN || DFI_INDEX(o) < behind) continue;
+    if (t->recorder) dfi_record_uses(x, (int32_t)(DFI_INDEX(o) - behind));
+    if (t->given[DFI_INDEX(o) - behind] > begins) begins = t->given[DFI_INDEX(o) - behind];
   }
   if (t->device[p->device] > begins) begins = t->device[p->device];
   t->now = begins + dfi_device_seconds(plan->devices->at[p->device], flops, bytes);
@@ -139,10 +141,15 @@ void dfi_timed_call(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, const 
 
 enum { GATES_AT_MOST = 1 << 16 };          /* a wider window holds nothing back */
 
-void dfi_timed_record(dfi_record *r) {
+void dfi_timed_record(dfi_record *r, bool recorded) {
   const uint32_t n = r->frame->scope->n;
   if (!r->when) r->when = dfi_xmalloc(sizeof *r->when * (n + 1));
   memset(r->when, 0, sizeof *r->when * n);
+  if (recorded) {
+    if (!r->sources) r->sources = dfi_xmalloc(sizeof *r->sources * (n + 1));
+    memset(r->sources, 0, sizeof *r->sources * n);
+    r->place = 0;
+  }
   r->ends = 0;
 }
 

@@ -43,7 +43,7 @@ static inline void dfi_timed_ended(dfi_exec *x, dfi_record *r) {
   if (x->timed->now > x->timed->last) x->timed->last = x->timed->now;
 }
 /* A record stands for another iteration; an iteration is done; its frame is; when iteration n of f may begin. */
-void   dfi_timed_record(dfi_record *r);
+void   dfi_timed_record(dfi_record *r, bool recorded);
 void   dfi_timed_iteration_done(dfi_exec *x, dfi_frame *f, const dfi_record *r);
 void   dfi_timed_frame_done(dfi_exec *x, dfi_frame *f);
 void   dfi_timed_gate(dfi_exec *x, const dfi_frame *f, int64_t n);

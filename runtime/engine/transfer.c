@@ -9,6 +9,7 @@
 #include "engine/holders.h"
 #include "resource/variable.h"
 #include "engine/timed.h"
+#include "engine/record.h"
 #include "engine/watch.h"
 #include <stdio.h>
 
@@ -42,7 +43,6 @@ static bool lost(dfi_exec *x, dfi_record *r, const dfi_pnode *p, int32_t link, d
 void dfi_transfer_begin(dfi_exec *x) {
   dfi_plan *p = x->plan;
   memset(x->traffic, 0, sizeof *x->traffic * (size_t)(p->nlinks + 1));
-  if (x->timed) dfi_timed_begin(x);
   for (int32_t i = 0; i < p->ncrossings && !x->failed; i++) {
     const dfi_crossing *c = &p->crossing[i];
     const dfi_link *l = link_at(x, c->link);
@@ -55,8 +55,10 @@ void dfi_transfer_begin(dfi_exec *x) {
     if (lost(x, NULL, NULL, c->link, &late)) return;
     if (!dfi_value_in(v, device_at(x, l->to)->arena, to)) no_room(x, NULL, NULL, l->to, v, c->node);
     to->uses = 0;
+    if (x->timed && x->timed->recorder) dfi_record_crossing(x, i, c->node, l->to);
     if (x->timed) dfi_timed_given(x, i, dfi_timed_message(x, c->link, 0, dfi_value_bytes(v)) + late);
   }
+  if (x->timed && x->timed->recorder) dfi_record_speak(x, 0);
 }
 
 /* The message has arrived: its value is in the slot already. */

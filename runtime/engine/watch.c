@@ -1,6 +1,7 @@
 /* watch.c: a run is paused, stepped and broken into, and its tokens are logged. */
 #include "engine/watch.h"
 #include "engine/token.h"
+#include "engine/record.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,8 +22,9 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
     if (!strcmp(o, "paused=yes")) { w->want_pause = w->stays = true; atomic_store(&w->wanted, 1); }
     else if (!strcmp(o, "log=tokens")) w->logs = true;
     else if (!strcmp(o, "log=values")) w->keeps = true;
+    else if (!strcmp(o, "record=yes")) w->records = true;
     else if (!strncmp(o, "events=", 7) && atoll(o + 7) > 0) w->most = atoll(o + 7) < w->most ? atoll(o + 7) : w->most;
-    else status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no run option `%s`; there are paused=yes, log=tokens, events=N and log=values", o);
+    else status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no run option `%s`; there are paused=yes, log=tokens, events=N, log=values and record=yes", o);
   }
   free(copy);
   if (!status) return w;
@@ -35,6 +37,7 @@ void dfi_watch_free(dfi_watch *w) {
   for (int32_t i = 0; i < w->nbreaks; i++) { free(w->breaks[i].match); free(w->breaks[i].frame); }
   for (int32_t i = 0; w->chunk && i < DFI_CHUNKS; i++) free(w->chunk[i]);
   free(w->breaks); free(w->chunk);
+  dfi_recorder_free(w->recorder);
   pthread_mutex_destroy(&w->lock);
   pthread_cond_destroy(&w->changed);
   free(w);

@@ -35,6 +35,8 @@ typedef struct dfi_watch {
   int32_t      hit;          /* a nan or inf breakpoint that the last token met; 0: none */
   dfi_token    last; bool has_last;                        /* the token that ran last */
   double       began;
+  bool         records;      /* the run is written down, to be timed again: record.c */
+  struct dfi_recorder *recorder;             /* owned */
   bool         keeps;        /* values are kept: dfi_exec's ring */
   /* the log: written by the owner alone, in chunks that never move; others read as many events as nevents says */
   bool         logs;

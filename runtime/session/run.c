@@ -1,6 +1,7 @@
 /* run.c: runs in the background, and what their handles can do: wait, cancel, pause, step, break, look. */
 #include "session/session.h"
 #include "resource/host.h"
+#include "engine/record.h"
 #include "inspect/inspect.h"
 #include "plan/make.h"
 #include <errno.h>
@@ -153,6 +154,29 @@ int32_t df_run_report(df_run *r, int32_t room, char *out) {
   const size_t n = strlen(r->report);
   if (room > 0) snprintf(out, (size_t)room, "%s", r->report);
   return (int32_t)n;
+}
+
+int32_t df_run_whatif(df_run *r, const char *options, int32_t room, char *out, df_error *err) {
+  if (!atomic_load(&r->done)) return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is not over yet: wait for it first"), -1;
+  if (!r->watch->recorder) return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run was not recorded: start it with {record = true}"), -1;
+  dfi_whatif how = { .latency = -1 };
+  char *copy = dfi_xstrdup(options ? options : ""), *save = NULL;
+  int32_t status = DF_OK;
+  for (char *w = strtok_r(copy, " ", &save); w && !status; w = strtok_r(NULL, " ", &save)) {
+    char *eq = strchr(w, '='), *end = w;
+    const double v = eq ? strtod(eq + 1, &end) : 0;
+    const size_t n = eq ? (size_t)(eq - w) : 0;
+    if (!eq || *end) status = DF_INVALID_ARGUMENT;
+    else if (n == 9 && !strncmp(w, "bandwidth", n)) how.bandwidth = v;
+    else if (n == 7 && !strncmp(w, "latency", n)) how.latency = v;
+    else if (n == 5 && !strncmp(w, "speed", n)) how.speed = v;
+    else if (n == 19 && !strncmp(w, "parallel_iterations", n)) how.window = (int64_t)v;
+    else if (n == 7 && !strncmp(w, "devices", n)) how.devices = (int32_t)v;
+    else status = DF_INVALID_ARGUMENT;
+    if (status) dfi_fail(err, status, NULL, "whatif: `%s` is not understood", w);
+  }
+  free(copy);
+  return status ? -1 : (int32_t)dfi_record_whatif(r->watch->recorder, &how, out, room > 0 ? (size_t)room : 0);
 }
 
 void df_run_release(df_run *r) {

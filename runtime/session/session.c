@@ -6,6 +6,7 @@
 #include "session/session.h"
 #include "engine/native/native.h"
 #include "engine/timed.h"
+#include "engine/record.h"
 #include <stdio.h>
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -402,7 +403,6 @@ static dfi_exec *exec_take(df_session *s, dfi_plan *p) {
   x->shared = &s->shared;
   x->pool = s->pool;
   x->closing = &s->closing;
-  if (s->devices.virtual_clock) x->timed = dfi_timed_new(p);
   for (int32_t i = 0; i < p->nvariables; i++)      /* borrowed: the session keeps its variables to its end */
     x->given[p->nfeed + i] = (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_session_variable(s, p->variable[i]) };
   return x;
@@ -462,6 +462,10 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   x->cancel = cancel;
   x->watch = watch;
   x->live = stats;
+  const bool records = watch && watch->records;
+  if ((s->devices.virtual_clock || records) && !x->clock) x->clock = dfi_timed_new(p);
+  x->timed = s->devices.virtual_clock || records ? x->clock : NULL;
+  if (records) x->timed->recorder = watch->recorder = dfi_recorder_new();
   x->interrupter = interrupter;
   x->interrupts = interrupts;
   atomic_store_explicit(&x->at, -1, memory_order_relaxed);
@@ -486,6 +490,7 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
 #endif
   for (int32_t i = 0; i < p->nfetch && !status; i++) status = dfi_exec_fetch(x, i, &results[i], err);
   if (status) for (int32_t i = 0; i < p->nfetch; i++) df_value_release(&results[i]);
+  if (records) x->timed->recorder = NULL;
   count_run(s, x, tally);
   exec_give_back(p, x);
   return status;

@@ -390,3 +390,54 @@ describe('swapping', function()
     assert.equal(0, stats.swap.tensors_out)
   end)
 end)
+
+describe('what-if', function()
+  local function recorded(parallel, link)
+    df.reset()
+    local x = df.placeholder('float32', { 64, 64 })
+    local list = { 'cpu:0' }
+    for d = 0, 3 do list[#list + 1] = { ('sim:%d'):format(d), bandwidth = link.bandwidth, latency = link.latency, speed = link.speed } end
+    local _, ta = df.while_loop(function(i) return i:lt(20) end, function(i, ta)
+      local h = x
+      for d = 0, 3 do h = on(('sim:%d'):format(d), function() return h:matmul(x) end) end
+      return i + 1, ta:write(i, h:reduce_sum())
+    end, { df.int32(0), df.TensorArray('float32', 20) }, { parallel_iterations = parallel })
+    local h = df.Session{ devices = list, clock = 'virtual' }:start(ta:stack(), { [x] = df.run(df.zeros{ 64, 64 }) }, { record = true })
+    h:wait()
+    return h
+  end
+
+  it('says of a recorded run what runs with other links, speeds and windows take', function()
+    local h = recorded(32, { bandwidth = '1GB/s', latency = '5us', speed = 2 })
+    assert.is_true(math.abs(h:whatif().seconds / h:stats().seconds - 1) < 1e-9)
+    for _, case in ipairs{ { 1, '1GB/s', '5us', 2 }, { 4, '1GB/s', '5us', 2 }, { 32, '10GB/s', '5us', 2 }, { 32, '1GB/s', '50us', 2 }, { 1, '10GB/s', '1us', 20 } } do
+      local link = { bandwidth = case[2], latency = case[3], speed = case[4] }
+      local real = recorded(case[1], link):stats().seconds
+      link.parallel_iterations = case[1]
+      assert.is_true(math.abs(h:whatif(link).seconds / real - 1) < 0.1)
+    end
+  end)
+
+  it('gives the critical path, whose steps add up to the whole', function()
+    local w = recorded(4, { bandwidth = '1GB/s', latency = '5us', speed = 2 }):whatif{}
+    local sum = 0
+    for _, step in ipairs(w.critical_path) do
+      assert.is_string(step.op)
+      assert.is_number(step.iteration)
+      assert.matches('^%a+:%d+$', step.device)
+      sum = sum + step.seconds
+    end
+    assert.is_true(math.abs(sum / w.seconds - 1) < 1e-6)
+  end)
+
+  it('needs a run that was recorded and is over, and knows its options', function()
+    df.reset()
+    local h = df.start(df.placeholder_with_default(1.0) * 2)
+    h:wait()
+    assert.matches('record = true', tostring(fails(h.whatif, h)))
+    assert.matches("no option 'colour'", tostring(fails(h.whatif, h, { colour = 1 })))
+    local r = df.start(df.placeholder_with_default(1.0) * 2, {}, { record = true })
+    assert.equal(2, r:wait())
+    assert.is_true(r:whatif{}.seconds > 0)
+  end)
+end)

@@ -215,6 +215,10 @@ return function(core, C, own)
     local p = open(r, 'run')
     return text_of(function(room, out) return C.df_run_report(p, room, out) end)
   end
+  function core.run_whatif(r, options)
+    local p = open(r, 'run')
+    return text_of(function(room, out) return C.df_run_whatif(p, options, room, out, err) end)
+  end
   function core.session_placement(s, fetches)
     local p, list = open(s, 'session'), own.pairs_of(fetches)
     return text_of(function(room, out) return C.df_session_placement(p, #fetches / 2, list, room, out, err) end)

@@ -21,6 +21,7 @@ local macros = {
               graph, tokens and source
   option    tensors: bool = false  results of rank 0 are Tensors, too
   option    paused: bool = false  stops before the first token, to be stepped
+  option    record: bool = false  the run is written down, for h:whatif
   option    values: bool = false  keeps the values of the last few thousand tokens, for h:value,
               h:why and :back
   option    log: bool = false  keeps every token with its time, for a trace written afterwards]],

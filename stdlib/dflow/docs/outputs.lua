@@ -60,6 +60,7 @@ return {
   ["Run:unbreak"] = "true",
   ["Run:value"] = "true",
   ["Run:wait"] = "6.0",
+  ["Run:whatif"] = "true",
   ["Run:why"] = "\"while/Less:0 @ while:2 is true = Less(while/Merge = 2, while/Const = 5)  example:2\"",
   ["Run:whynot"] = "\"it is ready and runs soon\"",
   ["Session"] = "6.0",

@@ -459,6 +459,18 @@ h:stats()
             h:resume() h:wait()
             return h:stats().iterations
 
+h:whatif({…})
+  How long the run, made with {record = true} and over, would take on other simulated devices:
+  {seconds =, critical_path = {{op =, iteration =, device =, seconds =}, …}}, by the cost model.
+  option    bandwidth: number or string = nil  of their links, such as '10GB/s'
+  option    latency: number or string = nil  of their links, such as '5us'
+  option    speed: number = nil  1 as the cost model has it
+  option    parallel_iterations: int = nil  of all loops
+  option    devices: int = nil  the simulated devices are folded to so many
+  example   local x = df.device('sim:0', function() return df.placeholder_with_default(1.0) * 2 end)
+            local h = df.Session{clock = 'virtual'}:start(x, {}, {record = true}) h:wait()
+            return h:whatif{latency = '1ms'}.seconds > h:stats().seconds
+
 h:wait()
   Waits for it and gives, or raises, what df.run would have.
   example   df.start(df.float32(2) * 3):wait()

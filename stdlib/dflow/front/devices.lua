@@ -169,4 +169,30 @@ function M.placement(handle, flat)
   return list
 end
 
+local changes = { 'bandwidth', 'latency', 'speed', 'parallel_iterations', 'devices' }
+local function count(v, what)
+  if type(v) ~= 'number' or v < 1 or v % 1 ~= 0 then errors.bad('%s is a whole number from 1 up, not %s', what, errors.describe(v)) end
+  return v
+end
+local readers = { bandwidth = M.bandwidth, latency = M.seconds, speed = M.speed, parallel_iterations = count,
+                  devices = function(v, what) return count(type(v) == 'table' and #v or v, what) end }
+
+function M.whatif(handle, opts)
+  opts = errors.options(opts, 'whatif', changes)
+  local words = {}
+  for _, key in ipairs(changes) do
+    if opts[key] ~= nil then words[#words + 1] = ('%s=%.17g'):format(key, readers[key](opts[key], 'whatif: ' .. key)) end
+  end
+  local result = { critical_path = {} }
+  for line in core.run_whatif(handle, table.concat(words, ' ')):gmatch '[^\n]+' do
+    local seconds = line:match '^seconds (.*)$'
+    if seconds then result.seconds = tonumber(seconds)
+    else
+      local op, iteration, device, took = line:match '^([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)$'
+      table.insert(result.critical_path, { op = op, iteration = tonumber(iteration), device = device, seconds = tonumber(took) })
+    end
+  end
+  return result
+end
+
 return M

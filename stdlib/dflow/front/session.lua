@@ -136,7 +136,7 @@ local function drop_feeds()
   end
 end
 
-local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log', 'tensors' }
+local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log', 'tensors', 'record' }
 local function timeout_of(opts)
   if opts == nil then return 0 end
   if not errors.is_data(opts) then
@@ -248,8 +248,8 @@ end
 
 --- Words for df_session_start; nil for none.
 local function start_options(opts)
-  if not opts or not (opts.paused or opts.values or opts.log or opts.trace or opts.report) then return nil end
-  return (opts.paused and 'paused=yes ' or '') .. (opts.values and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
+  if not opts or not (opts.paused or opts.values or opts.log or opts.trace or opts.report or opts.record) then return nil end
+  return (opts.paused and 'paused=yes ' or '') .. (opts.record and 'record=yes ' or '') .. (opts.values and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
     .. (type(opts.log) == 'number' and ('events=%.0f'):format(opts.log) or '')
 end
 
@@ -480,6 +480,11 @@ end
 --- Counters of this run.
 function run_methods.stats(r)
   return devices.read_report(core.run_report(r.handle), core.run_stats(r.handle))
+end
+
+--- How long the run, made with {record = true}, would take otherwise: {seconds =, critical_path = {{op =, iteration =, device =, seconds =}, …}}.
+function run_methods.whatif(r, opts)
+  return devices.whatif(r.handle, opts)
 end
 
 for name, method in pairs(require('dflow.inspect').methods) do run_methods[name] = method end

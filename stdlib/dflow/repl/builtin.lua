@@ -269,6 +269,15 @@ end, [[plot [kind] x - numbers as a picture
 x is numbers, a table of them by name, a Tensor, an Output or what df.plot gives; kind is line, histogram, heatmap or image.
 :plot x > x.svg writes an SVG; in a script: df.plot(x):save 'x.svg']])
 
+command('placement', function(rest, say)
+  local x = value_of(rest, ':placement x')
+  local list, width, op = df.default_session():placement(x), 4, 2
+  for _, p in ipairs(list) do width, op = math.max(width, #p.node), math.max(op, #p.op) end
+  for _, p in ipairs(list) do
+    say(('%-' .. math.min(width, 40) .. 's %-' .. math.min(op, 24) .. 's %-8s %s'):format(p.node, p.op, p.device, p.why))
+  end
+end, 'placement x - the device of every node that x needs, and why it runs there')
+
 command('saved', function(rest)
   return tostring(df.saved(value_of(rest, ':saved loss')))
 end, [[saved loss - what gradients save of each loop and cond that leads to loss, why, and what they compute again

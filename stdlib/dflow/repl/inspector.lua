@@ -210,7 +210,7 @@ command('swap', function(_, say)
   local bytes = listing.bytes
   say(('out %s in %d tensors, in %s in %d tensors, stalled %.3f s, resident %s'):format(bytes(s.bytes_out), s.tensors_out, bytes(s.bytes_in), s.tensors_in,
     s.stall_seconds, bytes(s.resident_bytes)))
-  say('on the CPU nothing is moved: host memory is where the values already are')
+  if s.tensors_out == 0 then say('nothing was moved: what the CPU saves is in the host\'s memory already, and devices had room') end
 end, 'swap - what was moved between device and host')
 
 local function many(n, what) return ('%.0f %s%s'):format(n, what, n == 1 and '' or 's') end
