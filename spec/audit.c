@@ -9,12 +9,13 @@
 #include <unistd.h>
 
 static int passed, failed;
+
+#ifdef DFLOW_DEBUG
 static void says(const char *sentence, bool holds) {
   if (holds) passed++;
   else { failed++; printf("not true: %s\n", sentence); }
 }
 
-#ifdef DFLOW_DEBUG
 /* A loop `l` with one slot, iteration 3 of it open alone, in a run whose queue is empty. */
 typedef struct books {
   dfi_plan plan; dfi_pnode node; dfi_scope scope[2]; dfi_exec x; dfi_frame top, loop; dfi_record outer, r;
