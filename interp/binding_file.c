@@ -56,6 +56,17 @@ static int core_file_read(lua_State *L) {
   return 1;
 }
 
+/* decode_image(bytes, channels) */
+static int core_decode_image(lua_State *L) {
+  size_t n;
+  const char *bytes = luaL_checklstring(L, 1, &n);
+  df_error err;
+  df_tensor *t = df_decode_image(bytes, (int64_t)n, (int32_t)luaL_checkinteger(L, 2), &err);
+  if (!t) return dfb_raise(L, &err);
+  dfb_push_tensor(L, t);
+  return 1;
+}
+
 static int core_folder_list(lua_State *L) {
   df_error err;
   df_tensor *t = df_folder_list(luaL_checkstring(L, 1), &err);
@@ -103,6 +114,6 @@ const luaL_Reg dfb_file_functions[] = {
   { "read_file", core_read_file },     { "inflate", core_inflate },       { "crc32", core_crc32 },
   { "crc32c", core_crc32c },           { "file_size", core_file_size },   { "file_read", core_file_read },
   { "folder_list", core_folder_list }, { "file_create", core_file_create }, { "file_write", core_file_write },
-  { "file_commit", core_file_commit },
+  { "file_commit", core_file_commit }, { "decode_image", core_decode_image },
   { NULL, NULL }
 };

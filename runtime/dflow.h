@@ -126,6 +126,9 @@ int64_t    df_file_size(const char *path, df_error *err);
 /* The bytes of a file from `offset` on (as they lie there, nothing is unpacked) as a tensor of this dtype and shape, owned. Not for
  * strings and variants. NULL: err is filled, with DF_DATA_LOSS where the file ends before the tensor does. */
 df_tensor *df_file_read(const char *path, int64_t offset, int32_t dtype, int32_t rank, const int64_t *dims, df_error *err);
+/* A PNG, JPEG or PNM picture as uint8[height, width, channels], owned; channels 0: as many as it has, else 1 to 4. NULL: err is filled,
+ * with DF_DATA_LOSS where it is damaged, DF_UNIMPLEMENTED where the library that reads it is not there. */
+df_tensor *df_decode_image(const char *bytes, int64_t n, int32_t channels, df_error *err);
 /* The names in a folder, sorted, as a string[n] tensor, owned; those of folders end in '/'. NULL: err is filled. */
 df_tensor *df_folder_list(const char *path, df_error *err);
 

@@ -119,7 +119,7 @@ function M.batches(tensors, size, opts)
   end
 end
 
-for _, room in ipairs{ 'csv', 'records' } do
+for _, room in ipairs{ 'csv', 'records', 'images' } do
   for name, v in pairs(require('dflow.data.' .. room)) do M[name] = v end
 end
 M.frame, M.masked = nil, nil

@@ -154,7 +154,7 @@ M.families = {
   'nn.BatchNorm nn.LayerNorm nn.GroupNorm nn.RMSNorm',
   'nn.attention nn.AdditiveAttention nn.MultiHeadAttention nn.TransformerBlock nn.gelu',
     'data data.idx data.batches data.read data.permutation data.pipeline', 'data.csv data.text data.tfrecord data.idx',
-    'data.tfrecord data.write_tfrecord data.example', 'data.pipeline data.batches', 'moments reduce_mean l2_normalize',
+    'data.tfrecord data.write_tfrecord data.example', 'data.image data.images data.pipeline', 'data.pipeline data.batches', 'moments reduce_mean l2_normalize',
   'dropout random_uniform nn.dense', 'saved while_loop checkpoint', 'draw saved Graph gradients',
 }
 M.each_about('see', function(name, text) M.families[#M.families + 1] = name .. ' ' .. text end)

@@ -37,6 +37,8 @@ return function(core, C, own)
     return checked(C.df_file_read(path, new('int64_t', offset), dtype, rank < 0 and 0 or rank, own.dims_buffer, err))
   end
 
+  function core.decode_image(bytes, channels) return checked(C.df_decode_image(bytes, #bytes, channels, err)) end
+
   function core.folder_list(path) return checked(C.df_folder_list(path, err)) end
 
   function core.file_create(path)

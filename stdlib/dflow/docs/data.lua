@@ -43,6 +43,30 @@ df.data.example(bytes)
   The features of a tf.train.Example as {name = Tensor}, each of rank 1: string, float32 or int64.
   example   df.data.example('\10\15\10\13\10\1a\18\8\26\6\10\4\1\2\3\5').a
 
+df.data.image(path, {…})
+  A PNG, JPEG or PNM picture as a Tensor uint8[height, width, channels].
+  option    channels: int = 0  1 gray, 2 with alpha, 3 RGB, 4 with alpha; 0: as many as it has
+  example   local path = os.tmpname()
+            local f = io.open(path, 'w')
+            f:write('P2 3 1 10 0 5 10') f:close()
+            local t = df.data.image(path)
+            os.remove(path)
+            return t:reshape{3}
+
+df.data.images(path, {…})
+  The pictures of a folder: call it until nil, or give it to df.data.pipeline; each time a Tensor
+  uint8[height, width, channels], the number of its class, and its path. The classes are the
+  folders in it, in the order of their names, in :classes; a folder without folders is one class. A
+  list of paths will do.
+  option    channels: int = 0  as for df.data.image
+  option    classes: table = nil  the folders to take, in the order of their numbers
+  example   local path = os.tmpname()
+            local f = io.open(path, 'w')
+            f:write('P2 3 1 10 0 5 10') f:close()
+            local picture, class = df.data.images{path}()
+            os.remove(path)
+            return picture.shape, class
+
 df.data.text(path)
   The lines of a file, or of a list of them, without their ends, plain or gzip: call it until nil,
   or give it to df.data.pipeline.

@@ -184,6 +184,8 @@ return {
   ["data.csv"] = "[3 4] int32[2], [\"ash\" \"elm\"] string[2]",
   ["data.example"] = "[1 2 3 5] int64[4]",
   ["data.idx"] = "[97 98 99] uint8[3]",
+  ["data.image"] = "[  0 128 255] uint8[3]",
+  ["data.images"] = "{1, 3, 1}, 0",
   ["data.permutation"] = "{4, 3, 1, 0, 2}",
   ["data.pipeline"] = "416",
   ["data.read"] = "\"abc\"",
