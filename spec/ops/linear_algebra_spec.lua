@@ -1,4 +1,4 @@
--- Solvers, decompositions, Fourier transforms, sorting and counting; values of NumPy and TensorFlow 2.15.
+-- Solvers, decompositions, Fourier transforms, sorting and counting; values worked by hand, and products that multiply back.
 local df = require 'dflow'
 local support = require 'spec.support'
 local near = support.near

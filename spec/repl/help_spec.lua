@@ -143,7 +143,7 @@ describe('help', function()
     end
     local checked = 0
     for what, known in pairs(taken) do
-      for _, name in ipairs{ what, 'nn.' .. what, 'rnn.' .. what, 'data.' .. what, 'train.' .. what, 'plot.' .. what, 'Queue:' .. what, 'Run:' .. what, 'Optimizer:' .. what } do
+      for _, name in ipairs{ what, 'nn.' .. what, 'rnn.' .. what, 'data.' .. what, 'train.' .. what, 'Queue:' .. what, 'Run:' .. what, 'Optimizer:' .. what } do
         local list = help.signature(name) and not registry.entry(name) and help.options(name) or {}
         if #list > 0 then
           checked = checked + 1

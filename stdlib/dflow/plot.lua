@@ -35,7 +35,7 @@ local function counted(n)
 end
 
 local function made(kind, fields, opts, known)
-  opts = errors.options(opts, kind == 'line' and 'plot' or kind, known)
+  opts = errors.options(opts, kind == 'line' and 'plot' or 'plot.' .. kind, known)
   fields.kind, fields.title, fields.xlabel, fields.ylabel = kind, opts.title, opts.xlabel, opts.ylabel
   return setmetatable(fields, Plot)
 end

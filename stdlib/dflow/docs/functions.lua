@@ -586,7 +586,8 @@ df.Session({…})
   option    timeout: number = nil  seconds that a run may take
   option    devices: list = nil  such as {'cpu:0', 'sim:0', {'sim:1', memory = '64MB', bandwidth =
               '1GB/s', latency = '5us', speed = 2}}; the first takes what asks for no device
-  option    owners: int = 1  threads that compute the kernels of different devices
+  option    owners: int = 1  how many may turn the partitions of a run; one thread turns all of them
+            today, whatever this says
   option    clock: string = 'real'  'virtual': a clock of the simulated devices, by a cost model of
               flops and bytes: stats().seconds is what such hardware would take
   option    soft_placement: bool = false  true: what cannot run where it was asked to runs elsewhere
