@@ -73,6 +73,13 @@ local binary = {
 local function one(b, kind, range) local x = b.x({ 2, 3 }, range[1], range[2]) return b.op(kind, { x }), { x } end
 local function two(b, kind, range) local x, y = b.x({ 2, 3 }, range[1], range[2]), b.x({ 2, 3 }, range[1], range[2]) return b.op(kind, { x, y }), { x, y } end
 
+--- TensorFlow's batch normalisation of two channels, with the batch's averages or with those given.
+local function norm(b, kind, training)
+  local x, scale, offset, mean, variance = b.x{ 2, 1, 3, 2 }, b.x{ 2 }, b.x{ 2 }, b.x{ 2 }, b.x{ 2 }
+  local y = b.list(kind, { x, scale, offset, mean, variance }, { is_training = training, epsilon = 0.1 })[1]
+  return df.square(y), training and { x, scale, offset } or { x, scale, offset, mean, variance }
+end
+
 local ops = {
   PlaceholderWithDefault = function(b) local x = b.x{ 2 } return df.placeholder_with_default(x * 2), { x } end,
   IdentityN = function(b) local x, y = b.x{ 2 }, b.x{ 2 } local l = df.identity_n{ x, y } return l[1] * l[2], { x, y } end,
@@ -111,6 +118,9 @@ local ops = {
   BlockLSTMV2 = function(b) local l = b.cell(8) return b.list('BlockLSTMV2', { df.int64(1), df.expand_dims(l.x, 0), l.c, l.h, l.w, l.p, l.p, l.p, l.b })[7], { l.x, l.w } end,
   GRUBlockCell = function(b) local l = b.cell(4) return b.list('GRUBlockCell', { l.x, l.h, l.w, l.v, l.b, l.p })[4], { l.x, l.w } end,
   Cast = function(b) local x = b.x{ 2 } return df.cast(x, 'float32'), { x } end,
+  FusedBatchNorm = function(b) return norm(b, 'FusedBatchNorm', true) end,
+  FusedBatchNormV2 = function(b) return norm(b, 'FusedBatchNormV2', false) end,
+  FusedBatchNormV3 = function(b) return norm(b, 'FusedBatchNormV3', true) end,
   Sum = function(b) local x = b.x{ 2, 3 } return df.reduce_sum(x, { axis = 1 }), { x } end,
   Mean = function(b) local x = b.x{ 2, 3 } return df.reduce_mean(x, { axis = 0 }), { x } end,
   Prod = function(b) local x = b.x{ 2, 3 } return df.reduce_prod(x, { axis = 1 }), { x } end,
@@ -389,6 +399,9 @@ function M.types()
   table.sort(list)
   return list
 end
+
+--- Their wrong gradients are found by the whole and not node by node: the statistics among their outputs have no gradient.
+M.unnamed = { FusedBatchNorm = true, FusedBatchNormV2 = true, FusedBatchNormV3 = true }
 
 function M.has(kind) return (unary[kind] or binary[kind] or ops[kind] or not_here[kind]) ~= nil end
 

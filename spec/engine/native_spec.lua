@@ -145,7 +145,7 @@ describe('native code', function()
   end)
 
   it('agrees on random programs and their gradients where engines change at random iterations', function()
-    local r = shell.run(('DFLOW_STRESS=osr:11 %s -e %s'):format(shell.dflow, shell.quote[[
+    local r = shell.run(('DFLOW_STRESS=osr:11 %s -e %s'):format(shell.dflow, shell.quote[==[
       local program = require 'spec.random_program'
       local function text(t) for i, v in ipairs(t) do t[i] = ('%a'):format(v) end return table.concat(t, ' ') end
       for seed = 1, 10 do
@@ -160,7 +160,7 @@ describe('native code', function()
         end
         if found.tokens ~= found.native then print('seed ' .. seed, found.tokens, found.native) end
       end
-      print 'done']]))
+      print 'done']==]))
     assert.are.equal('done\n', r.out, r.err)
   end)
 

@@ -36,7 +36,7 @@ describe(('the gradient functions of %d ops'):format(#types), function()
       with_broken(kind, function()
         local ok, report = df.check_gradients(y, xs, { feeds = feeds, ways = false })
         local found = not ok and report:match('the first wrong node is %S+ = (%w+)%(%)  %-%- [^\n]*op_gradients%.lua:%d+')
-        if found ~= kind then missed[#missed + 1] = ('%s was broken, and the report is: %s'):format(kind, ok and 'all is well' or report) end
+        if found ~= kind and (ok or not graphs.unnamed[kind]) then missed[#missed + 1] = ('%s was broken, and the report is: %s'):format(kind, ok and 'all is well' or report) end
       end)
     end
     assert(#missed == 0, table.concat(missed, '\n'))
