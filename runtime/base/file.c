@@ -2,6 +2,7 @@
  *
  * zlib reads plain and gzip files alike, so a reader need not know which one it was given. */
 #include "base/internal.h"
+#include "base/budget.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,17 @@
 #include <unistd.h>
 #include <zlib.h>
 
+int64_t dfi_unpack_budget(int64_t bytes) {
+  enum { TIMES = 100 };
+  const char *text = getenv("DFLOW_UNPACK_LIMIT");
+  const long long said = text ? strtoll(text, NULL, 10) : 0;
+  const int64_t least = said > 0 ? said : 1 << 30, times = bytes > INT64_MAX / TIMES ? INT64_MAX : bytes * TIMES;
+  return times > least ? times : least;
+}
+
 df_tensor *df_read_file(const char *path, df_error *err) {
+  struct stat facts;
+  const int64_t budget = dfi_unpack_budget(stat(path, &facts) == 0 ? facts.st_size : 0);
   unsigned char *bytes = NULL;
   int64_t size = 0, room = 1 << 16;
   df_tensor *t = NULL;
@@ -42,6 +53,10 @@ df_tensor *df_read_file(const char *path, df_error *err) {
     }
     if (got == 0) break;
     size += got;
+    if (size > budget && !gzdirect(f)) {
+      dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "%s unpacks to more than %lld bytes; DFLOW_UNPACK_LIMIT says how many are taken", path, (long long)budget);
+      goto done;
+    }
   }
   int code = Z_OK;
   gzerror(f, &code);
@@ -154,6 +169,16 @@ df_tensor *df_folder_list(const char *path, df_error *err) {
 }
 
 df_tensor *df_inflate(const char *bytes, int64_t n, int64_t size, df_error *err) {
+  enum { DENSEST = 1032 };                 /* no deflated byte stands for more */
+  if (size < 0 || size / DENSEST > n) {
+    dfi_fail(err, DF_DATA_LOSS, NULL, "the packed data is damaged: %lld bytes cannot unpack to %lld", (long long)n, (long long)size);
+    return NULL;
+  }
+  if (size > dfi_unpack_budget(n)) {
+    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "%lld bytes unpack to %lld, more than %lld; DFLOW_UNPACK_LIMIT says how many are taken", (long long)n,
+             (long long)size, (long long)dfi_unpack_budget(n));
+    return NULL;
+  }
   df_tensor *t = df_tensor_new(DF_UINT8, 1, &size, err);
   if (!t) return NULL;
   z_stream z = { .next_in = (Bytef *)(uintptr_t)bytes };

@@ -102,7 +102,7 @@ static df_tensor *get(df_kernel *k, const df_tensor *from, int64_t at) {
     dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld is no serialized tensor", (long long)at);
     return NULL;
   }
-  df_tensor *t = dfi_tensor_from_proto(p, "a serialized tensor", k->error);
+  df_tensor *t = dfi_tensor_from_proto(p, "a serialized tensor", NULL, k->error);
   pb__tensor_proto__free_unpacked(p, NULL);
   return t;
 }

@@ -110,7 +110,7 @@ static bool copy_listed(df_tensor *t, const Pb__TensorProto *p, int64_t n, df_er
   return true;
 }
 
-df_tensor *dfi_tensor_from_proto(const Pb__TensorProto *p, const char *what, df_error *err) {
+df_tensor *dfi_tensor_from_proto(const Pb__TensorProto *p, const char *what, int64_t *unpack, df_error *err) {
   char text[200];
   int64_t dims[DF_MAX_RANK], size = 1, given = listed(p);
   int32_t rank, bytes = given < 0 ? 0 : df_dtype_bytes((int32_t)p->dtype);
@@ -140,11 +140,18 @@ df_tensor *dfi_tensor_from_proto(const Pb__TensorProto *p, const char *what, df_
     fail(err, what, text);
     return NULL;
   }
-  if (!content && given > size) {
+  if (!content && given > size && !(size == 0 && given == 1)) {          /* TensorFlow writes one value for none */
     snprintf(text, sizeof text, "is a tensor of %lld elements but lists %lld", (long long)size, (long long)given);
     fail(err, what, text);
     return NULL;
   }
+  const int64_t beyond = content || given >= size ? 0 : (size - given) * bytes;
+  if (unpack && beyond > *unpack) {
+    snprintf(text, sizeof text, "of %lld bytes makes the file unpack to more than it may; DFLOW_UNPACK_LIMIT says how many bytes are taken", (long long)(size * bytes));
+    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "%s %s", what, text);
+    return NULL;
+  }
+  if (unpack) *unpack -= beyond;
   df_tensor *t = df_tensor_new((int32_t)p->dtype, rank, dims, err);
   if (!t || !size) return t;
   bool good = true;

@@ -309,6 +309,10 @@ static void array_new(dfi_export *e) {
 
 static void grad_op(dfi_export *e) {
   const df_node *n = e->current;
+  if (is(root(e, n->in[0]), "Grad") && array_op(root(e, n->in[0]))) {
+    dfi_export_refuse(e, "TensorFlow's arrays have no gradient of a gradient");
+    return;
+  }
   const df_attr *source = attr(n, "source");
   Pb__NodeDef *def = on_array(e, "TensorArrayGradV3", 2, NULL, NULL);
   dfi_export_controls(e, def);

@@ -194,6 +194,23 @@ static int32_t their_dtype(const dfi_export *e, const df_node *n, const df_outpu
   return reference && dfi_dtype(o) == DF_RESOURCE ? DF_STRING : dfi_export_dtype(e, o);
 }
 
+/* Index dtypes that are one in TensorFlow may differ here: all are then int64. 0: the argument's inputs are of one dtype with those of
+ * its kin. */
+static int32_t common_index(const dfi_export *e, const df_node *n, const arg *in, int32_t nargs, const char *type) {
+  int32_t first = 0;
+  bool differ = false, indices = *type != 0;
+  for (int32_t i = 0, at = 0; i < nargs; at += in[i++].length) {
+    if (in[i].types || strcmp(in[i].type, type)) continue;
+    for (int32_t k = 0; k < in[i].length; k++) {
+      const int32_t dtype = their_dtype(e, n, n->in[at + k]);
+      indices = indices && (dtype == DF_INT32 || dtype == DF_INT64);
+      differ |= first && dtype != first;
+      if (!first) first = dtype;
+    }
+  }
+  return differ && indices ? DF_INT64 : 0;
+}
+
 /* The attribute as the inputs give it. */
 static bool from_inputs(dfi_export *e, Pb__NodeDef *def, const char *key, const df_node *n, const arg *in, int32_t nargs) {
   for (int32_t i = 0, at = 0; i < nargs; at += in[i++].length) {
@@ -208,7 +225,8 @@ static bool from_inputs(dfi_export *e, Pb__NodeDef *def, const char *key, const 
       return true;
     }
     if (!in[i].length) continue;
-    dfi_lower_type(&e->l, def, key, their_dtype(e, n, n->in[at]));
+    const int32_t common = common_index(e, n, in, nargs, key);
+    dfi_lower_type(&e->l, def, key, common ? common : their_dtype(e, n, n->in[at]));
     return true;
   }
   return false;
@@ -269,7 +287,8 @@ void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name) 
   }
   const char **input = take(e, sizeof *input * (size_t)(n->nin + 1));
   for (int32_t i = 0, at = 0; i < nargs; at += in[i++].length)
-    for (int32_t k = 0; k < in[i].length; k++) input[at + k] = as_type(e, n->in[at + k], in[i].fixed, at + k);
+    for (int32_t k = 0; k < in[i].length; k++)
+      input[at + k] = as_type(e, n->in[at + k], in[i].fixed ? in[i].fixed : common_index(e, n, in, nargs, in[i].type), at + k);
   Pb__NodeDef *def = dfi_export_node(e, op->type, name, n->nout);
   for (int32_t i = 0; i < n->nin; i++) dfi_lower_input(&e->l, def, input[i]);
   dfi_export_controls(e, def);

@@ -72,6 +72,11 @@ static bool is_constant(const Pb__NodeDef *n) {
   return a && a->b;
 }
 
+/* Does the Switch choose between the branches of this cond, and not of one inside? */
+static bool chooses(const df_node *n, const df_context *c) {
+  return n->in[1].node == c->cond->pred.node && n->in[1].index == c->cond->pred.index;
+}
+
 /* The values of a context, and those that came in from outside. */
 static Pb__ValuesDef *values_of(book *b, entry *at) {
   dfi_export *e = b->e;
@@ -85,7 +90,7 @@ static Pb__ValuesDef *values_of(book *b, entry *at) {
     for (int32_t i = 0; i < p->outputs || i == 0; i++) add_value(e, v, &cap, dfi_lower_text(&e->l, "%s:%d", n->name, i));
     if (!branch && !strcmp(n->op, "Enter") && is_constant(n))
       add_external(e, v, &external_cap, &cap, tensor_name(e, n->input[0]), tensor_name(e, n->name));
-    if (branch && !strcmp(n->op, "Switch") && p->context == at->context && flow_is(p->node, FLOW_SWITCH))
+    if (branch && !strcmp(n->op, "Switch") && p->context == at->context && flow_is(p->node, FLOW_SWITCH) && chooses(p->node, at->context))
       add_external(e, v, &external_cap, &cap, tensor_name(e, n->input[0]), dfi_lower_text(&e->l, "%s:%d", n->name, at->context->side));
   }
   if (branch) {

@@ -3,6 +3,8 @@
  * Each becomes a few nodes under its own name, `x/max`, `x/log`, …; the last one has the name itself. Small constants hang on the context.
  */
 #include "tensorflow/export.h"
+#include <ctype.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -438,6 +440,71 @@ static void linear_recurrence(dfi_export *e) {
   pass(e, 2, (const char *[]){ s, beside->name }, NULL, t);
 }
 
+/* ---- einsum ---------------------------------------------------------------------------------------------------------- */
+
+/* The labels of `a` and of `b` (may be NULL) that stand in the rest of the equation too, each once. */
+static char *kept_labels(dfi_export *e, const char *a, size_t na, const char *b, size_t nb, const char *rest) {
+  char *kept = dfi_lower_text(&e->l, "%*s", (int)(na + nb), "");
+  size_t n = 0;
+  for (size_t i = 0; i < na + nb; i++) {
+    const char c = i < na ? a[i] : b[i - na];
+    if (c != ' ' && strchr(rest, c) && !memchr(kept, c, n)) kept[n++] = c;
+  }
+  kept[n] = 0;
+  return kept;
+}
+
+static void einsum_of(dfi_export *e, const char *word, const char *equation, const char *a, const char *b) {
+  Pb__NodeDef *n = put_t(e, "Einsum", word, type_in(e, 0), b ? 2 : 1, a, b, NULL);
+  dfi_lower_string(&e->l, n, "equation", equation);
+  dfi_lower_int(&e->l, n, "N", b ? 2 : 1);
+}
+
+/* What an equation without an arrow gives: the labels that stand in it once, in their order. */
+static char *implied_labels(dfi_export *e, const char *equation) {
+  char *labels = dfi_lower_text(&e->l, "%*s", CHAR_MAX + 1, "");
+  size_t n = 0;
+  for (int c = 'A'; c <= 'z'; c++) {
+    const char *once = isalpha(c) ? strchr(equation, c) : NULL;
+    if (once && !strchr(once + 1, c)) labels[n++] = (char)c;
+  }
+  labels[n] = 0;
+  return labels;
+}
+
+/* TensorFlow's op takes two operands at most: more are a chain. */
+static void einsum(dfi_export *e) {
+  const df_node *n = e->current;
+  const char *equation = n->attrs[dfi_op_attr_index(dfi_op_info_at(n->op), "equation")].s, *arrow = strstr(equation, "->");
+  const char *result = arrow ? arrow + 2 : implied_labels(e, equation);
+  if (n->nin <= 2) {
+    const char *batch = strstr(equation, "...") ? "..." : "";
+    if (!arrow) equation = dfi_lower_text(&e->l, "%s->%s%s", equation, batch, result);
+    einsum_of(e, NULL, equation, in(e, 0), n->nin > 1 ? in(e, 1) : NULL);
+    return;
+  }
+  if (strstr(equation, "...")) {
+    dfi_export_refuse(e, "TensorFlow's op takes two operands, and an equation with `...` has no plain chain");
+    return;
+  }
+  const char *have = in(e, 0), *at = equation, *labels = at;
+  size_t length = strcspn(at, ",-");
+  at += length + 1;
+  for (int32_t i = 1; i < n->nin; i++) {
+    const size_t next = strcspn(at, ",-");
+    const bool last = i == n->nin - 1;
+    const char *rest = last ? result : dfi_lower_text(&e->l, "%s%s", at + next, arrow ? "" : result);
+    const char *to = last ? result : kept_labels(e, labels, length, at, next, rest);
+    const char *step = dfi_lower_text(&e->l, "%.*s,%.*s->%s", (int)length, labels, (int)next, at, to);
+    const char *name = last ? NULL : dfi_lower_text(&e->l, "step_%d", i);
+    einsum_of(e, name, step, have, in(e, i));
+    have = e->l.node[e->l.n - 1]->name;
+    labels = to;
+    length = strlen(to);
+    at += next + 1;
+  }
+}
+
 /* ---- what stands for something else ---------------------------------------------------------------------------------- */
 
 static void custom_gradient(dfi_export *e) {
@@ -555,7 +622,7 @@ bool dfi_export_special(dfi_export *e, const df_node *n) {
     { "ReadReferenceSaved", saved_read }, { "ReadVariableSaved", saved_read }, { "ResourceSparseApplyGradientDescent", sparse_descent }, { "VarHandleOp", variable },
     { "Assert", assertion }, { "GatherNdLast", gather_nd_last }, { "LinearRecurrence", linear_recurrence },
     { "ResourceSparseApplyAdam", sparse_adam }, { "TensorListConcat", list_concat },
-    { "TensorListGatherGrad", list_gather_grad },
+    { "TensorListGatherGrad", list_gather_grad }, { "Einsum", einsum },
     { "AssignVariableOp", assignment }, { "AssignAddVariableOp", assignment }, { "AssignSubVariableOp", assignment },
     { "ResourceScatterUpdate", assignment }, { "ResourceScatterAdd", assignment }, { "ResourceScatterSub", assignment },
     { "ResourceScatterMul", assignment }, { "ResourceScatterDiv", assignment }, { "ResourceScatterMin", assignment },

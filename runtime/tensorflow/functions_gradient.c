@@ -161,9 +161,11 @@ int32_t dfi_lower_gradient(dfi_lower *l, Pb__NodeDef *n, const Pb__NameAttrList 
   o.l.d = o.d;
   o.l.err = l->err;
   o.d->gradients = l->d->gradients;
+  o.d->unpack = l->d->unpack;
   const Pb__GraphDef *graph = NULL;
   int32_t code = import_call(&o, l, f);
   l->d->gradients = o.d->gradients;
+  l->d->unpack = o.d->unpack;
   const int32_t call = code ? -1 : df_node_by_name(o.graph, "call");
   if (call >= 0 && o.graph->node[call]->nout != o.ny)
     code = dfi_fail(l->err, DF_INVALID_ARGUMENT, NULL, "it has %d results, and gradients of %d are given", o.graph->node[call]->nout, o.ny);

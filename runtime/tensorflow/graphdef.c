@@ -5,6 +5,7 @@
  * here, field by field, to say what is wrong, at which byte and in which node.
  */
 #include "tensorflow/graphdef.h"
+#include "base/budget.h"
 #include <limits.h>
 #include <stdio.h>
 #include <zlib.h>
@@ -144,6 +145,7 @@ static const ProtobufCMessageDescriptor *type_of(const char *bytes, int64_t n) {
 static char *gunzip(const char *bytes, int64_t n, int64_t *size, df_error *err) {
   z_stream z = { .next_in = (Bytef *)(uintptr_t)bytes, .avail_in = (uInt)n };
   char *out = NULL;
+  const int64_t budget = dfi_unpack_budget(n);
   int64_t room = 0;
   if (n > UINT_MAX || inflateInit2(&z, MAX_WBITS + 16) != Z_OK) {
     dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "cannot unpack %lld bytes", (long long)n);
@@ -151,6 +153,7 @@ static char *gunzip(const char *bytes, int64_t n, int64_t *size, df_error *err) 
   }
   int code = Z_OK;
   while (code == Z_OK) {
+    if ((int64_t)z.total_out > budget) break;
     if ((int64_t)z.total_out == room) {
       room = room ? room * 2 : n * 4 + 1024;
       char *more = room > INT_MAX ? NULL : realloc(out, (size_t)room);
@@ -163,8 +166,12 @@ static char *gunzip(const char *bytes, int64_t n, int64_t *size, df_error *err) 
   }
   *size = (int64_t)z.total_out;
   inflateEnd(&z);
-  if (code == Z_STREAM_END) return out;
+  if (code == Z_STREAM_END && *size <= budget) return out;
   free(out);
+  if (*size > budget) {
+    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "the gzipped graph unpacks to more than %lld bytes; DFLOW_UNPACK_LIMIT says how many are taken", (long long)budget);
+    return NULL;
+  }
   if (code == Z_MEM_ERROR) dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "the graph unpacks to more than 2 GiB");
   else dfi_fail(err, DF_DATA_LOSS, NULL, "the gzipped graph is damaged or ends too early, after %lld bytes", (long long)*size);
   return NULL;
@@ -217,6 +224,7 @@ static bool read_wire(dfi_graphdef *d, const ProtobufCMessageDescriptor *type, c
 }
 
 dfi_graphdef *dfi_graphdef_read(const char *bytes, int64_t n, df_error *err) {
+  const int64_t packed = n;
   char *unzipped = NULL, *wire = NULL;
   bool good = false;
   if (n >= 2 && (uint8_t)bytes[0] == 0x1f && (uint8_t)bytes[1] == 0x8b) {
@@ -224,6 +232,7 @@ dfi_graphdef *dfi_graphdef_read(const char *bytes, int64_t n, df_error *err) {
     bytes = unzipped;
   }
   dfi_graphdef *d = dfi_xcalloc(1, sizeof *d);
+  d->unpack = dfi_unpack_budget(packed);
   const ProtobufCMessageDescriptor *type = NULL;
   if (n == 0) dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the graph is empty: there are no bytes");
   else if (n > INT_MAX) dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the graph has %lld bytes; a message has 2 GiB at most", (long long)n);

@@ -10,6 +10,7 @@ typedef struct dfi_graphdef {
   dfi_arena         arena;
   int64_t           budget;  /* bytes that the messages may still take: a file that asks for more is hostile */
   bool              spent;
+  int64_t           unpack;  /* bytes that tensors may still take beyond what the file holds of them */
   int32_t           gradients;   /* functions that were differentiated for this graph */
   struct dfi_graphdef *next;     /* owned: graphs whose messages are used in this one */
 } dfi_graphdef;

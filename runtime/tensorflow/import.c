@@ -34,7 +34,7 @@ typedef struct frame { const char *from, *to; } frame;
 
 typedef struct importer {
   df_graph *graph;
-  const dfi_graphdef *def;
+  dfi_graphdef *def;
   const char *prefix;        /* "" or "p/" */
   int32_t   nmap;
   const char *const *map_name;
@@ -327,7 +327,7 @@ static int32_t make_node(importer *m, item *it) {
     attrs.given = 1;
     dfi_unknown_attrs(it->unknown, &m->arena, it->def, attrs.value);
   } else {
-    code = dfi_attrs_take(&attrs, o, it->def, &m->arena, m->err);
+    code = dfi_attrs_take(&attrs, o, it->def, &m->arena, &m->def->unpack, m->err);
   }
   if (!code && !it->unknown) code = dfi_attrs_check(o, it->def, it->nin, m->in, m->err);
   if (!code && flow == DF_ENTER) {

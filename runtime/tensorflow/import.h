@@ -7,8 +7,9 @@
 typedef struct dfi_attrs { df_attr value[16]; uint32_t given; } dfi_attrs;
 
 /* The NodeDef's attributes as the entry has them: types are checked, what is not given is the default. What the entry does not have
- * is ignored. */
-int32_t dfi_attrs_take(dfi_attrs *a, const dfi_op_info *o, const Pb__NodeDef *def, dfi_arena *arena, df_error *err);
+ * is ignored. Tensors that say more than the file holds are taken from *unpack. */
+int32_t dfi_attrs_take(dfi_attrs *a, const dfi_op_info *o, const Pb__NodeDef *def, dfi_arena *arena, int64_t *unpack,
+                       df_error *err);
 void    dfi_attrs_drop(dfi_attrs *a, const dfi_op_info *o);
 /* The attributes that say what the inputs are (T, N, Tidx, …) against the inputs; the outputs' dtypes that only they say. */
 int32_t dfi_attrs_check(const dfi_op_info *o, const Pb__NodeDef *def, int32_t nin, const df_output *in, df_error *err);

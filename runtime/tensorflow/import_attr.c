@@ -71,7 +71,8 @@ static int32_t take_list(df_attr *a, char type, const Pb__AttrValue__ListValue *
 }
 
 /* One attribute, of the type that the entry says. */
-static int32_t take(df_attr *a, char type, const Pb__AttrValue *v, const char *name, const Pb__NodeDef *def, dfi_arena *arena, df_error *err) {
+static int32_t take(df_attr *a, char type, const Pb__AttrValue *v, const char *name, const Pb__NodeDef *def, dfi_arena *arena, int64_t *unpack,
+                    df_error *err) {
   Pb__AttrValue__ValueCase is = v ? v->value_case : PB__ATTR_VALUE__VALUE__NOT_SET;
   char what[200];
   switch (type) {
@@ -110,7 +111,7 @@ static int32_t take(df_attr *a, char type, const Pb__AttrValue *v, const char *n
   case 't':
     if (is != PB__ATTR_VALUE__VALUE_TENSOR) return mismatch(err, def, name, is, "a tensor");
     snprintf(what, sizeof what, "attr `%.60s` of node `%.100s`", name, def->name);
-    a->tensor = dfi_tensor_from_proto(v->tensor, what, err);
+    a->tensor = dfi_tensor_from_proto(v->tensor, what, unpack, err);
     return a->tensor ? DF_OK : err ? err->code : DF_INVALID_ARGUMENT;
   default:
     if (is != PB__ATTR_VALUE__VALUE_LIST) return mismatch(err, def, name, is, type == 'y' ? "a list of types" : type == 'p' ? "a list of shapes" : "a list of ints");
@@ -118,7 +119,7 @@ static int32_t take(df_attr *a, char type, const Pb__AttrValue *v, const char *n
   }
 }
 
-int32_t dfi_attrs_take(dfi_attrs *a, const dfi_op_info *o, const Pb__NodeDef *def, dfi_arena *arena, df_error *err) {
+int32_t dfi_attrs_take(dfi_attrs *a, const dfi_op_info *o, const Pb__NodeDef *def, dfi_arena *arena, int64_t *unpack, df_error *err) {
   a->given = 0;
   if (o->nattr) memcpy(a->value, o->defaults, sizeof *a->value * (size_t)o->nattr);
   for (size_t k = 0; k < def->n_attr && o->nattr; k++) {
@@ -128,7 +129,7 @@ int32_t dfi_attrs_take(dfi_attrs *a, const dfi_op_info *o, const Pb__NodeDef *de
     if (i < 0) continue;
     if (a->given >> i & 1)
       return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "node `%s` has the attr `%s` twice", def->name, name);
-    int32_t code = take(&a->value[i], o->attr[i].type, def->attr[k]->value, name, def, arena, err);
+    int32_t code = take(&a->value[i], o->attr[i].type, def->attr[k]->value, name, def, arena, unpack, err);
     if (code) return code;
     a->given |= 1u << i;
   }

@@ -93,6 +93,40 @@ function programs.nested_loops()
   return { y, i }, { [x] = f32{ 0.1, 0.2, -0.3 } }, { x }
 end
 
+--- A cond in a cond, once as a whole branch and once beside other values: a context has the predicates of those inside.
+function programs.conds_in_a_cond_in_a_loop()
+  local x = df.placeholder('float32', { 2 }, 'x')
+  local _, y = df.while_loop(function(i) return i:lt(4) end, function(i, y)
+    local sum = y:reduce_sum()
+    return i + 1, df.cond(sum:gt(1), function()
+      local inner = df.cond(df.equal(i % 2, 0), function() return y * 0.5 end, function()
+        return df.cond(sum:gt(4), function() return y - x end, function() return y + x * x end)
+      end)
+      return inner * x
+    end, function() return df.cond(i:gt(1), function() return y + x end, function() return y * 2 + x end) end)
+  end, { df.int32(0), x })
+  return { y }, { [x] = f32{ 1.5, 0.25 } }, { x }
+end
+
+--- Indices of int64: the gradients have shapes of int32 beside them.
+function programs.index_dtypes()
+  local x = df.placeholder('float32', { 3, 4 }, 'x')
+  local a = df.gather_nd(x, df.int64{ { 0, 1 }, { 2, 3 } })
+  local b = df.slice(x, df.int64{ 1, 0 }, df.int64{ 2, 2 })
+  local c = df.strided_slice(x, df.int64{ 0, 3 }, df.int64{ 3, 0 }, df.int64{ 2, -1 })
+  return { df.reduce_sum(a * a) + df.reduce_sum(b * b) + df.reduce_sum(c * c) },
+         { [x] = f32{ { 1, 2, 3, 4 }, { 4, 3, 2, 1 }, { 0, 1, -1, 2 } } }, { x }
+end
+
+function programs.einsum_of_three()
+  local x = df.placeholder('float32', { 2, 3 }, 'x')
+  local y, z = df.constant({ { 1, 2 }, { 3, 4 }, { 5, 6 } }, 'float32'), df.constant({ { 1, -1 }, { 0.5, 2 } }, 'float32')
+  return { df.einsum('ij,jk,kl->il', x, y, z), df.einsum('ij,jk,ki->', x, y, z), df.einsum('ij,jk,kl,ij->jl', x, y, z, x),
+           df.einsum('ij,jk,kl', x, y, z), df.einsum('ij, jk, Lk -> iL', x, y, z), df.einsum('ki,lk,ij', y, x, z), df.einsum('ij,kj', z, y),
+           df.einsum('...j,kj', z, y) },
+         { [x] = f32{ { 0.1, -0.2, 0.3 }, { 0.4, 0.2, 0.3 } } }, { x }
+end
+
 function programs.arrays()
   local x = df.placeholder('float32', { 5, 2 }, 'x')
   local ta = df.TensorArray('float32', 5):unstack(x)
@@ -331,6 +365,26 @@ describe('export_graph_def', function()
     assert.equal('unimplemented', err.code)
     assert.matches('LinearRecurrence', err.message)
     assert.matches('export_spec.lua:%d+', err.message)
+  end)
+
+  it('refuses the second derivative of what goes through arrays, which TensorFlow does not have', function()
+    for _, through in ipairs{
+      function(x)
+        local ta = df.TensorArray('float32', 3):unstack(x)
+        return ta:read(0) * ta:read(1) * ta:read(2)
+      end,
+      function(x) return df.reduce_sum(df.map_fn(function(v) return v * v * v end, x)) end,
+      function(x) return df.reduce_sum(df.scan(function(a, v) return a * v end, x)) end,
+    } do
+      df.reset()
+      local x = df.placeholder('float32', { 3 }, 'x')
+      local slope = df.gradients(through(x), x)
+      df.export_graph_def(folder .. '/once.pb', { outputs = slope })
+      local ok, err = pcall(df.export_graph_def, folder .. '/twice.pb', { outputs = df.gradients(df.reduce_sum(slope * slope), x) })
+      assert.is_false(ok)
+      assert.equal('unimplemented', err.code)
+      assert.matches('arrays have no gradient of a gradient', err.message, 1, true)
+    end
   end)
 
   it('writes all of a graph when no outputs are named, its gradients and the results of its conds and loops that nobody uses included', function()

@@ -319,6 +319,13 @@ describe('a graph that is none', function()
     end
   end)
 
+  it('may list one value for no elements, as TensorFlow does', function()
+    local s = df.Session{ graph = import(const'dim { size: 0 } dim { size: 3 } } float_val: 1') }
+    assert.same({ 0, 3 }, s:run(s.graph:output 'c:0').shape)
+    s:close()
+    assert.matches('0 elements but lists 2', refused(const'dim { size: 0 } } float_val: [1, 2]').message)
+  end)
+
   it('is an error or a graph that runs to an end: bytes that were changed', function()
     local whole, seed = read('loop.pb'), 12345
     for _ = 1, 300 do

@@ -74,6 +74,18 @@ describe('npy and npz', function()
       assert.equal('data_loss', code_of(df.load_npy, path))
       assert.equal('data_loss', code_of(df.load_npz, path))
     end
+    for shape, text in pairs{ ['(-3,)'] = "the dimension '-3'", ['(2, x)'] = "the dimension 'x'", ['(2.5,)'] = "the dimension '2.5'",
+                              ['(1, 1, 1, 1, 1, 1, 1, 1, 1)'] = 'its rank is 9', ['(4294967296, 4294967296)'] = 'elements of 4 bytes',
+                              ['(99999999999999999999,)'] = 'elements of 4 bytes' } do
+      write(npy(("{'descr': '<f4', 'fortran_order': False, 'shape': %s, }"):format(shape), ''))
+      assert.equal('data_loss', code_of(df.load_npy, path))
+      assert.matches(text, support.message_of(df.load_npy, path), 1, true)
+    end
+    for _, descr in ipairs{ '|S0', '<U0' } do          -- any number of elements fit into no bytes
+      write(npy(("{'descr': '%s', 'fortran_order': False, 'shape': (1000000000000,), }"):format(descr), ''))
+      assert.equal('data_loss', code_of(df.load_npy, path))
+      assert.matches('which have no bytes', support.message_of(df.load_npy, path))
+    end
     write(npy("{'descr': '<M8', 'fortran_order': False, 'shape': (1,), }", '12345678'))
     assert.equal('unimplemented', code_of(df.load_npy, path))
     assert.equal('not_found', code_of(df.load_npy, path .. '.missing'))

@@ -47,11 +47,28 @@ return {
       { dtype = "float32", shape = { 3 }, 9, 9, 9 } },
     slopes = { { dtype = "float32", shape = { 3 }, 9, 9, 9 } },
   },
+  ['conds_in_a_cond_in_a_loop'] = {
+    values = { { dtype = "float32", shape = { 2 }, 9.0703125, 0.0163574219 },
+      { dtype = "float32", shape = { 2 }, 25.734375, 0.202148438 } },
+    slopes = { { dtype = "float32", shape = { 2 }, 25.734375, 0.202148438 } },
+  },
   ['custom_gradient'] = {
     values = { { dtype = "float32", shape = { 3 }, 2, 4, 6 },
       { dtype = "float32", shape = { 3 }, 1, 2, 3 },
       { dtype = "float32", shape = { 3 }, 2, 2, 2 } },
     slopes = { { dtype = "float32", shape = { 3 }, 2, 2, 2 } },
+  },
+  ['einsum_of_three'] = {
+    values = { { dtype = "float32", shape = { 2, 2 }, 1.60000002, 1.4000001, 4.19999981, 4.30000019 },
+      { dtype = "float32", shape = {  }, 5.9000001 },
+      { dtype = "float32", shape = { 3, 2 }, 0.340000004, 0.51000005, 0.400000006, 0.400000006, 1.44000006, 1.26000011 },
+      { dtype = "float32", shape = { 2, 2 }, 1.60000002, 1.4000001, 4.19999981, 4.30000019 },
+      { dtype = "float32", shape = { 2, 2 }, -0.200000048, 2.9000001, -0.900000095, 8.05000019 },
+      { dtype = "float32", shape = { 2, 2 }, 1.60000002, 4.19999981, 1.4000001, 4.30000019 },
+      { dtype = "float32", shape = { 2, 3 }, -1, -1, -1, 4.5, 9.5, 14.5 },
+      { dtype = "float32", shape = { 2, 3 }, -1, -1, -1, 4.5, 9.5, 14.5 },
+      { dtype = "float32", shape = { 2, 3 }, 5, 10, 15, 5, 10, 15 } },
+    slopes = { { dtype = "float32", shape = { 2, 3 }, 5, 10, 15, 5, 10, 15 } },
   },
   ['functions'] = {
     values = { { dtype = "float32", shape = { 3 }, 4, 10, 21 },
@@ -62,6 +79,11 @@ return {
     values = { { dtype = "float32", shape = {  }, 84.8333359 },
       { dtype = "float32", shape = { 3, 4 }, 4.08333349, 0.0833333358, 6.08333349, 0.0833333358, 24.083334, 6.08333349, 8.08333397, 2.08333325, 0.0833333358, 6.08333349, 0.0833333358, 6.08333349 } },
     slopes = { { dtype = "float32", shape = { 3, 4 }, 4.08333349, 0.0833333358, 6.08333349, 0.0833333358, 24.083334, 6.08333349, 8.08333302, 2.08333325, 0.0833333358, 6.08333349, 0.0833333358, 6.08333349 } },
+  },
+  ['index_dtypes'] = {
+    values = { { dtype = "float32", shape = {  }, 69 },
+      { dtype = "float32", shape = { 3, 4 }, 0, 8, 6, 8, 8, 6, 0, 0, 0, 4, -2, 8 } },
+    slopes = { { dtype = "float32", shape = { 3, 4 }, 0, 8, 6, 8, 8, 6, 0, 0, 0, 4, -2, 8 } },
   },
   ['list_concat'] = {
     values = { { dtype = "float32", shape = { 6 }, 1, 2, 3, 4, 5, 6 } },

@@ -103,18 +103,22 @@ local function decode(bytes, path)
   if not descr or not fortran or not dims then
     broken('its header does not say descr, fortran_order and shape')
   end
-  local shape, size = {}, 1
-  for d in dims:gmatch('%d+') do
-    shape[#shape + 1] = tonumber(d)
-    size = size * tonumber(d)
+  local shape, size = {}, 1.0               -- a float: no product of dimensions wraps around
+  for d in dims:gmatch('[^,%s]+') do
+    local dim = d:match('^(%d+)L?$')
+    if not dim then broken("its shape (%s) has the dimension '%s'", dims, d) end
+    shape[#shape + 1] = tonumber(dim)
+    size = size * tonumber(dim)
   end
+  if #shape > 8 then broken('its rank is %d, the highest is 8', #shape) end
   local order, kind, width = descr:match('^([<>|=]?)(%a)(%d+)$')
   width = tonumber(width)
   if not kind then errors.raise('unimplemented', '%s holds elements of type %s', path, descr) end
   if kind == 'U' then width = width * 4 end
+  if width == 0 and size > 0 then broken('its elements are %s, which have no bytes', descr) end
   local body = bytes:sub(start + length)
   if #body ~= size * width then
-    broken('%d elements of %d bytes are expected, %d bytes are there', size, width, #body)
+    broken('%.0f elements of %d bytes are expected, %d bytes are there', size, width, #body)
   end
   local storage = shape
   if fortran == 'True' then
@@ -198,6 +202,11 @@ function M.save_npz(path, list)
   write_file(path, table.concat(parts))
 end
 
+--- How many bytes a file of that size may unpack to, as runtime/base/budget.h has it.
+local function budget(bytes)
+  return math.max(100 * bytes, tonumber(os.getenv 'DFLOW_UNPACK_LIMIT' or '') or 2 ^ 30)
+end
+
 --- df.load_npz(path): {name = Tensor}; stored and deflated members.
 function M.load_npz(path)
   local bytes = read_file(path)
@@ -210,7 +219,7 @@ function M.load_npz(path)
   end
   if not last then broken('it has no zip directory') end
   local count, at = little(bytes, last + 10, 2), little(bytes, last + 16, 4) + 1
-  local out = {}
+  local out, left = {}, budget(#bytes)
   for _ = 1, count do
     if bytes:sub(at, at + 3) ~= 'PK\1\2' then broken('its directory is damaged') end
     local method, crc, packed, size = little(bytes, at + 10, 2), little(bytes, at + 16, 4), little(bytes, at + 20, 4), little(bytes, at + 24, 4)
@@ -222,6 +231,11 @@ function M.load_npz(path)
     local start = head + 30 + little(bytes, head + 26, 2) + little(bytes, head + 28, 2)
     local data = bytes:sub(start, start + packed - 1)
     if #data ~= packed then broken('the member %s ends early', name) end
+    left = left - size
+    if left < 0 then
+      errors.raise('resource_exhausted', '%s unpacks to more than %.0f bytes; DFLOW_UNPACK_LIMIT says how many are taken', path,
+                   budget(#bytes))
+    end
     if method == 8 then
       data = core.inflate(data, size)
     elseif method ~= 0 then
