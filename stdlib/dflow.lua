@@ -3,6 +3,7 @@
 -- One table, no globals. Every op of the registry is a function here and a method of Outputs; `df.train`, `df.data`, `df.nn` and
 -- other parts are loaded when they are first named. The manual's short form is `?name` at the prompt of `dflow`.
 local core = require 'dflow.backend'
+if rawget(_G, 'jit') and jit.version:find('beta', 1, true) then jit.off(true, true) end      -- see dflow.backend.interpreted
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
