@@ -441,3 +441,24 @@ describe('what-if', function()
     assert.is_true(r:whatif{}.seconds > 0)
   end)
 end)
+
+describe('frames of a run on several devices', function()
+  it('are found under one name, with the devices that take part', function()
+    df.reset()
+    local s = df.Session{ devices = { 'cpu:0', 'sim:0', 'sim:1' } }
+    local i, x = df.while_loop(function(i) return i:lt(5) end, function(i, x)
+      return i + 1, df.device('sim:1', function() return df.device('sim:0', function() return x * 2 end) + 1 end)
+    end, { df.int32(0), df.float32(1) })
+    local h = s:start({ i, x }, nil, { paused = true })
+    h:step(2, 'iteration')
+    local found = {}
+    for _, f in ipairs(h:frames()) do if f.name == 'while' then found[#found + 1] = f.devices end end
+    assert.are.equal(1, #found)
+    local has = {}
+    for _, name in ipairs(found[1]) do has[name] = true end
+    assert.is_true(has['sim:0'] and has['sim:1'], table.concat(found[1], ' '))
+    h:resume()
+    h:wait()
+    s:close()
+  end)
+end)

@@ -6,10 +6,10 @@ local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
+local enums = require 'dflow.backend.enums'
 
 local M = {}
 local Output, Operation = graph.Output, graph.Operation
-local enums = require 'dflow.backend.enums'
 local NEW, RUNNING, PAUSED = enums.DF_RUN_NEW, enums.DF_RUN_RUNNING, enums.DF_RUN_PAUSED
 local states = { [0] = 'running', 'running', 'paused', 'done' }
 local reasons = { [0] = 'asked', 'step', 'break' }
@@ -60,6 +60,27 @@ end
 function lazy.stacks(f, list)
   list.stacks = list.stacks or all_stacks(list)
   return list.stacks[f.id] or {}
+end
+
+--- The devices that the nodes of each loop run on, by the loop's name; '' is the top level.
+local function devices_by_frame(r)
+  local loops, by_name = require('dflow.inspect.whereabouts').loops(r.session.graph), {}
+  for _, p in ipairs(require('dflow.front.devices').placement(r.session.handle, r.flat)) do
+    local loop = p.id and p.id >= 0 and loops.of(p.id) or nil
+    local name = loop and loop.name or ''
+    by_name[name] = by_name[name] or {}
+    by_name[name][p.device] = true
+  end
+  return by_name
+end
+
+--- The devices that take part in a frame, sorted: {'cpu:0', 'sim:1'}.
+function lazy.devices(f, list)
+  list.devices = list.devices or devices_by_frame(list.run)
+  local names = {}
+  for name in pairs(list.devices[f.parent and f.name or ''] or {}) do names[#names + 1] = name end
+  table.sort(names)
+  return names
 end
 
 function lazy.tag(f)

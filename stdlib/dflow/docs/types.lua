@@ -542,7 +542,8 @@ h:unbreak(n?)
 
 h:frames()
   The frames alive now, parents first; tostring is their tree. Each has name, tag, where, parent,
-  children, first, next, in_flight, limit, live, dead, running, waiting, iterations and stacks.
+  children, first, next, in_flight, limit, live, dead, running, waiting, iterations, stacks and
+  devices, those that take part in it.
   example   @paused
             h:step()
             h:step(2, 'iteration')

@@ -276,7 +276,7 @@ function methods.start(s, fetches, feeds, opts)
   local ok, handle = pcall(core.session_start, s.handle, flat, buffer, timeout, start_options(opts))
   drop_feeds()
   if not ok then error(handle, 0) end
-  local run = setmetatable({ handle = handle, session = s, count = #flat / 2, finish = finish,
+  local run = setmetatable({ handle = handle, session = s, flat = flat, count = #flat / 2, finish = finish,
     trace = opts and opts.trace, report = opts and opts.report, peak_before = peak, tensors = tensors }, Run)
   if M.started then M.started(run) end
   return run
