@@ -219,6 +219,16 @@ describe('export_onnx', function()
     end
   end)
 
+  it('pads no less than nothing where a stride is beyond its window, or refuses when the size is not known', function()
+    local function pool(shape)
+      return df.max_pool(df.placeholder('float32', shape), { ksize = { 1, 1, 2, 1 }, strides = { 1, 3, 4, 1 }, padding = 'SAME' })
+    end
+    local n = find(exported{ outputs = pool{ 1, 6, 5, 2 } }, 'MaxPool')
+    assert.is_nil(n.attrs.auto_pad)
+    assert.same({ 0, 0, 0, 1 }, n.attrs.pads)
+    assert.matches('may be beyond its window', support.message_of(df.export_onnx, 'never.onnx', { outputs = pool{ 1, -1, 5, 2 } }))
+  end)
+
   it('refuses a side effect that nothing but the order of things depends on', function()
     local v = df.Variable(0.0)
     local i = df.while_loop(function(i) return i:lt(3) end, function(i)
@@ -259,6 +269,16 @@ case('reductions, products and softmax', function(feed)
   local x = feed('float32', { { 1, 2, 3 }, { 4, 5, 6 } })
   return { x:reduce_sum{ axis = 0 }, x:reduce_mean{ axis = -1, keep_dims = true }, x:reduce_max(), df.argmax(x, 1), df.softmax(x),
            df.matmul(x, x, { transpose_b = true }), df.cumsum(x, 1), df.reduce_all(x:gt(0)) }
+end)
+case('windows whose strides are beyond them, padded as SAME', function(feed)
+  local x, f = feed('float32', df.range(50):cast('float32'):eval(), { 1, 5, 5, 2 }), feed('float32', { { { { 0.5, 2 }, { 1, -1 } } } })
+  return { df.max_pool(x, { ksize = { 1, 1, 2, 1 }, strides = { 1, 3, 4, 1 }, padding = 'SAME' }),
+           df.avg_pool(x, { ksize = { 1, 2, 1, 1 }, strides = { 1, 3, 2, 1 }, padding = 'SAME' }),
+           df.conv2d(x, f, { strides = { 1, 2, 3, 1 }, padding = 'SAME' }) }
+end)
+case('which half-precision numbers are infinite', function(feed)
+  local x = feed('float16', { 1, math.huge, -math.huge, 0 / 0 })
+  return { df.is_inf(x), df.is_finite(x), df.is_nan(x) }
 end)
 case('moves of elements', function(feed)
   local x, i = feed('float32', { { 1, 2, 3, 4 }, { 5, 6, 7, 8 }, { 9, 10, 11, 12 } }), feed('int32', 1)

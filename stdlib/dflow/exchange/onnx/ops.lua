@@ -8,7 +8,7 @@ local proto = require 'dflow.exchange.onnx.proto'
 local dtypes = require 'dflow.front.dtypes'
 
 local I, B, F, S, L = proto.int, proto.bool, proto.float, proto.string, proto.ints
-local INT32, INT64, BOOL, UINT8, FLOAT64 = 3, 9, 10, 4, 2
+local FLOAT32, FLOAT64, INT32, INT64, BOOL, UINT8 = 1, 2, 3, 9, 10, 4
 local FAR = 2 ^ 53          -- past the end of any axis
 local M = {}
 
@@ -77,7 +77,7 @@ local unary = { Neg = 'Neg', Abs = 'Abs', Sign = 'Sign', Sqrt = 'Sqrt', Exp = 'E
                           Asin = 'Asin', Acos = 'Acos', Atan = 'Atan', Sinh = 'Sinh', Cosh = 'Cosh', Tanh = 'Tanh', Asinh = 'Asinh',
                           Acosh = 'Acosh', Atanh = 'Atanh', Erf = 'Erf', Floor = 'Floor', Ceil = 'Ceil', Rint = 'Round', Sigmoid = 'Sigmoid',
                           Softplus = 'Softplus', Elu = 'Elu', Reciprocal = 'Reciprocal', Inv = 'Reciprocal',
-                          IsNan = 'IsNaN', IsInf = 'IsInf', LogicalNot = 'Not' }
+                          IsNan = 'IsNaN', LogicalNot = 'Not' }
 for op = 0, core.op_count() - 1 do                 -- and what entries say of themselves
   local onnx = core.op_about(op, 'onnx')
   if onnx then unary[core.op_info(op).type] = onnx end
@@ -137,7 +137,12 @@ function M.Selu(x, n)
   return x:op('Mul', { x:number(1.0507009873554805, d), elu(x, n[1], d, 1.6732632423543772) })
 end
 function M.Erfc(x, n) return x:op('Sub', { x:number(1, n:d(1)), x:op('Erf', { n[1] }) }) end
-function M.IsFinite(x, n) return x:op('Not', { x:op('Or', { x:op('IsNaN', { n[1] }), x:op('IsInf', { n[1] }) }) }) end
+--- IsInf has the short floats since opset 20 only.
+function M.IsInf(x, n)
+  local d = n:d(1)
+  return x:op('IsInf', { d ~= FLOAT32 and d ~= FLOAT64 and x.opset < 20 and x:cast(n[1], FLOAT32, d) or n[1] })
+end
+function M.IsFinite(x, n) return x:op('Not', { x:op('Or', { x:op('IsNaN', { n[1] }), M.IsInf(x, n) }) }) end
 
 function M.Relu6(x, n)
   local d = n:d(1)
@@ -353,6 +358,22 @@ function M.BiasAddGrad(x, n)
 end
 
 -- ---- windows: ONNX has the channels before the places -----------------------------------------------------------------
+--- What SAME pads {before, …, after, …}, where a stride is beyond its window: auto_pad has a negative number there. nil: auto_pad does.
+local function same_pads(n, sizes, kernel, strides, dilations)
+  local before, after, beyond = {}, {}, false
+  for i = 1, 2 do
+    local extent = kernel[i] and (kernel[i] - 1) * (dilations and dilations[i] or 1) + 1
+    beyond = beyond or strides[i] > 1 and not (extent and strides[i] <= extent)
+    if extent and sizes[i] and sizes[i] >= 0 then
+      local all = math.max(0, (math.ceil(sizes[i] / strides[i]) - 1) * strides[i] + extent - sizes[i])
+      before[i], after[i] = math.floor(all / 2), math.ceil(all / 2)
+    end
+  end
+  if not beyond then return nil end
+  if not (before[1] and before[2]) then n:refuse('its stride may be beyond its window, and the size of what it pads is not known') end
+  return { before[1], before[2], after[1], after[2] }
+end
+
 local function windowed(x, n, inputs, onnx, attrs)
   local last = n.attr 'data_format' ~= 'NCHW'
   local function places(list) return last and { list[2], list[3] } or { list[3], list[4] } end
@@ -360,7 +381,10 @@ local function windowed(x, n, inputs, onnx, attrs)
   if n.attr 'ksize' then attrs.kernel_shape = L(places(n.attr 'ksize')) end
   if n.attr 'dilations' then attrs.dilations = L(places(n.attr 'dilations')) end
   local padding = n.attr 'padding'
-  if padding == 'SAME' then attrs.auto_pad = S 'SAME_UPPER'
+  if padding == 'SAME' then
+    local filter = n.attr 'ksize' and places(n.attr 'ksize') or n:shape(2) or {}
+    local pads = same_pads(n, places(n:shape(1) or {}), filter, places(n.attr 'strides'), n.attr 'dilations' and places(n.attr 'dilations'))
+    if pads then attrs.pads = L(pads) else attrs.auto_pad = S 'SAME_UPPER' end
   elseif padding == 'EXPLICIT' then
     local p, at = n.attr 'explicit_paddings', last and 3 or 5
     attrs.pads = L { p[at], p[at + 2], p[at + 1], p[at + 3] }
