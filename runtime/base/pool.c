@@ -282,8 +282,12 @@ static void wait_for_work(hand *h) {
     }
     now = now_ns();
   } while (now - begin < HAND_SPIN_NS);
-  atomic_store(&h->parked, 1);
-  while (!atomic_load(&h->fn)) syscall(SYS_futex, &h->parked, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+  /* Whoever brings work takes `parked` back before the wake, so one who looked for work just before it came does not go to sleep. */
+  for (;;) {
+    atomic_store(&h->parked, 1);
+    if (atomic_load(&h->fn)) break;
+    syscall(SYS_futex, &h->parked, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+  }
   atomic_store(&h->parked, 0);
 }
 
@@ -326,7 +330,7 @@ bool dfi_background(void (*fn)(void *), void *arg) {
     free(h);
     return false;
   }
-  if (atomic_load(&h->parked)) syscall(SYS_futex, &h->parked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+  if (atomic_exchange(&h->parked, 0)) syscall(SYS_futex, &h->parked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
   return true;
 }
 

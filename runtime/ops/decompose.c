@@ -390,7 +390,7 @@ static int32_t shape_real_fft_grad(dfi_infer *c) {
 
 #define SQUARE(text, name) .in = "input:T", .out = "output:T", .types = "T=float32|float64", .doc = text, .shape = shape_square, .kernel = { [DF_REF] = ref_##name }
 #define FOURIER(text, name) .in = "input:Tcomplex", .out = "output:Tcomplex", .types = "Tcomplex=complex64|complex128", .doc = text, .shape = dfi_shape_same, \
-  .grad = grad_##name, .kernel = { [DF_REF] = ref_##name }
+  .kernel = { [DF_REF] = ref_##name }
 
 static const df_op ops[] = {
   { .type = "MatrixSolve", .lua = "matrix_solve", .in = "matrix:T rhs:T", .out = "output:T", .types = "T=float32|float64", .attrs = "adjoint:bool=false",
@@ -430,13 +430,13 @@ static const df_op ops[] = {
     .doc = "T[..., n, k] = tridiagonal_solve(diagonals T[..., 3, n], rhs T[..., n, k]): rows above, main and below; the last element above and the first below are not read",
     .example = "df.tridiagonal_solve({{1.0, 0.0}, {2.0, 2.0}, {0.0, 1.0}}, {{3.0}, {3.0}})  --> {{1}, {1}}", .grad = grad_tridiagonal_solve,
     .kernel = { [DF_REF] = ref_tridiagonal_solve } },
-  { .type = "FFT", .lua = "fft", FOURIER("complex64[..., n] = fft(input complex64[..., n]): the discrete Fourier transform along the last axis", fft),
+  { .type = "FFT", .lua = "fft", FOURIER("complex64[..., n] = fft(input complex64[..., n]): the discrete Fourier transform along the last axis", fft), .grad = grad_fft,
     .example = "df.fft(df.cast(df.float32{1, 0, 0, 0}, 'complex64'))" },
-  { .type = "IFFT", .lua = "ifft", FOURIER("complex64[..., n] = ifft(input complex64[..., n]): the inverse of fft", ifft),
+  { .type = "IFFT", .lua = "ifft", FOURIER("complex64[..., n] = ifft(input complex64[..., n]): the inverse of fft", ifft), .grad = grad_ifft,
     .example = "df.ifft(df.cast(df.float32{4, 0, 0, 0}, 'complex64'))" },
-  { .type = "FFT2D", .lua = "fft2d", FOURIER("complex64[..., m, n] = fft2d(input complex64[..., m, n]): along the last two axes", fft2d),
+  { .type = "FFT2D", .lua = "fft2d", FOURIER("complex64[..., m, n] = fft2d(input complex64[..., m, n]): along the last two axes", fft2d), .grad = grad_fft2d,
     .example = "df.fft2d(df.cast(df.float32{{1, 0}, {0, 0}}, 'complex64'))" },
-  { .type = "IFFT2D", .lua = "ifft2d", FOURIER("complex64[..., m, n] = ifft2d(input complex64[..., m, n]): the inverse of fft2d", ifft2d),
+  { .type = "IFFT2D", .lua = "ifft2d", FOURIER("complex64[..., m, n] = ifft2d(input complex64[..., m, n]): the inverse of fft2d", ifft2d), .grad = grad_ifft2d,
     .example = "df.ifft2d(df.cast(df.float32{{4, 0}, {0, 0}}, 'complex64'))" },
   { .type = "RFFT", .in = "input:Treal fft_length:int32", .out = "output:Tcomplex", .types = "Treal=float32|float64 Tcomplex=complex64|complex128",
     .attrs = "Tcomplex:dtype=complex64", .doc = "the fft of real numbers: its first fft_length / 2 + 1 elements", .shape = shape_rfft, .grad = grad_rfft,

@@ -212,7 +212,8 @@ function long(n, opts) return (while_loop(function(i) return i:lt(n) end, functi
 ]]
   local t
   local function open(columns, command)
-    t = terminal.open(columns, 24, { files = { ['.config/dflow/init.lua'] = LOOPS }, command = command })
+    -- As tokens: native code is through before there is anything to see.
+    t = terminal.open(columns, 24, { files = { ['.config/dflow/init.lua'] = LOOPS }, command = command, environment = 'DFLOW_ENGINE=tokens' })
     return t
   end
   after_each(function()

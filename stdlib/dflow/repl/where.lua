@@ -165,7 +165,7 @@ function M.what(name)
   if commands.doc(name) then return (':%s is a command\n  :%s'):format(name, commands.doc(name):gsub('\n', '\n  ')) end
   local near = #name > 2 and help.matching('*' .. name:lower() .. '*') or {}
   if #near == 0 or why:find('did you mean', 1, true) then return why end
-  return ('%s; there is %s'):format(why, table.concat(near, ', ', 1, math.min(#near, 8)))
+  return ('%s; there is %s'):format(why:gsub('; there %l+ .*$', ''), table.concat(near, ', ', 1, math.min(#near, 8)))
 end
 
 return M
