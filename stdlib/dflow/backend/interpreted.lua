@@ -5,6 +5,7 @@
 -- compiler off. Turning single optimisations off (-fwd, -cse, -fold) made it worse. What users write is compiled as ever; building graphs
 -- is a matter of calls into the library. Releases since 2023 are left as they are.
 if not jit.version:find('beta', 1, true) then return true end
+jit.off(true, true)
 
 --- Loads a module of dflow and turns the compiler off for all functions in it.
 local function load_interpreted(name)
