@@ -98,8 +98,8 @@ static void blame(df_error *err, const dfi_op_info *o, const dfi_node_spec *spec
   if (!err) return;
   if (!*err->source && spec->where) snprintf(err->source, sizeof err->source, "%s", spec->where);
   if (*err->op) return;
-  if (spec->name) snprintf(err->op, sizeof err->op, "%.120s (%.30s)", spec->name, o->op->type);
-  else snprintf(err->op, sizeof err->op, "%.30s", o->op->type);
+  if (spec->name) snprintf(err->op, sizeof err->op, "%.90s (%.60s)", spec->name, o->op->type);
+  else snprintf(err->op, sizeof err->op, "%.150s", o->op->type);
 }
 
 static int32_t fail(df_error *err, const dfi_op_info *o, const dfi_node_spec *spec, int32_t code, const char *message) {

@@ -26,8 +26,8 @@ static void wrong(dfi_builder *b, int32_t code, const char *message) {
   dfi_fail(&b->error, code, b->where, "%s", message);
   const dfi_op_info *o = dfi_op_info_at(b->op);
   if (!o) return;
-  if (b->name) snprintf(b->error.op, sizeof b->error.op, "%.120s (%.30s)", b->name, o->op->type);
-  else snprintf(b->error.op, sizeof b->error.op, "%.30s", o->op->type);
+  if (b->name) snprintf(b->error.op, sizeof b->error.op, "%.90s (%.60s)", b->name, o->op->type);
+  else snprintf(b->error.op, sizeof b->error.op, "%.150s", o->op->type);
 }
 
 static void close_node(dfi_builder *b, const dfi_op_info *o) {

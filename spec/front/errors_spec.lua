@@ -123,3 +123,11 @@ describe('an error', function()
     end
   end)
 end)
+
+describe('the op of an error', function()
+  it('is named in full, however long the name is', function()
+    local ok, e = pcall(df.sparse_softmax_cross_entropy_with_logits, df.int32{ 1 }, df.float32{ { 1 } })
+    assert.is_false(ok)
+    assert.are.equal('SparseSoftmaxCrossEntropyWithLogits', e.op)
+  end)
+end)

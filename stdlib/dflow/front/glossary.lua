@@ -27,8 +27,8 @@ local words = {
   tolist = { 'PyTorch', 'df.run(x):totable()' }, numpy = { 'TensorFlow 2', 'df.run(x), which gives a Tensor' },
   zero_grad = { 'PyTorch', 'not needed: gradients do not add up between runs' }, rand = { 'PyTorch', 'df.random_uniform(shape)' },
   randn = { 'PyTorch', 'df.random_normal(shape)' }, manual_seed = { 'PyTorch', 'df.set_random_seed(n)' },
-  cross_entropy = { 'PyTorch', 'df.sparse_softmax_cross_entropy_with_logits(labels, logits)' },
-  softmax_cross_entropy = { 'PyTorch', 'df.softmax_cross_entropy_with_logits(labels, logits)' },
+  cross_entropy = { 'PyTorch', 'df.sparse_softmax_cross_entropy_with_logits(logits, labels)' },
+  softmax_cross_entropy = { 'PyTorch', 'df.softmax_cross_entropy_with_logits(logits, labels)' },
   long = { 'PyTorch', "df.cast(x, 'int64')" }, float = { 'PyTorch', "df.cast(x, 'float32')" }, double = { 'PyTorch', "df.cast(x, 'float64')" },
   int = { 'PyTorch', "df.cast(x, 'int32')" }, optim = { 'PyTorch', 'df.train, such as df.train.Adam(1e-3)' },
 
