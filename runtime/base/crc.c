@@ -1,4 +1,4 @@
-/* crc.c: Castagnoli's checksum, CRC-32C, which TFRecord and event files carry; eight bytes a step. */
+/* crc.c: Castagnoli's checksum, CRC-32C, which TFRecord, event files and TensorFlow's checkpoints carry; eight bytes a step. */
 #include "base/internal.h"
 
 static uint32_t table[8][256];
@@ -14,15 +14,17 @@ static void make_table(void) {
     for (uint32_t i = 0; i < 256; i++) table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 255];
 }
 
-int64_t df_crc32c(const char *bytes, int64_t n) {
+uint32_t dfi_crc32c(uint32_t sum, const void *bytes, size_t n) {
   pthread_once(&once, make_table);
-  uint32_t c = 0xFFFFFFFFu;
-  const unsigned char *p = (const unsigned char *)bytes;
+  uint32_t c = ~sum;
+  const unsigned char *p = bytes;
   for (; n >= 8; n -= 8, p += 8) {
     c ^= (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
     c = table[7][c & 255] ^ table[6][c >> 8 & 255] ^ table[5][c >> 16 & 255] ^ table[4][c >> 24] ^ table[3][p[4]] ^ table[2][p[5]] ^
         table[1][p[6]] ^ table[0][p[7]];
   }
   for (; n > 0; n--, p++) c = table[0][(c ^ *p) & 255] ^ c >> 8;
-  return (int64_t)(c ^ 0xFFFFFFFFu);
+  return ~c;
 }
+
+int64_t df_crc32c(const char *bytes, int64_t n) { return (int64_t)dfi_crc32c(0, bytes, n > 0 ? (size_t)n : 0); }

@@ -33,6 +33,9 @@ int32_t dfi_fail(df_error *err, int32_t code, const char *where, const char *for
 /* ---- interrupts (interrupt.c): how often df_interrupt was called; how often that or df_interrupt_calls was ---- */
 extern _Atomic int64_t dfi_interrupts, dfi_calls_interrupted;
 
+/* ---- sums (crc.c): CRC-32C of what has the sum `sum` (0: nothing) with n bytes more ---- */
+uint32_t dfi_crc32c(uint32_t sum, const void *bytes, size_t n);
+
 /* ---- memory (memory.c): aligned, counted, cached, with stress switches ----------------------- */
 void *dfi_alloc(int64_t bytes);        /* 64-byte aligned tensor memory; NULL when out of memory or past the limit */
 void  dfi_release(void *p, int64_t bytes);

@@ -14,30 +14,6 @@
 
 /* ---- sums ------------------------------------------------------------------------------------------------ */
 
-/* CRC-32C (Castagnoli), eight bytes at a time; the tables are made once. */
-static uint32_t crc_table[8][256];
-__attribute__((constructor)) static void make_tables(void) {
-  for (uint32_t i = 0; i < 256; i++) {
-    uint32_t c = i;
-    for (int32_t k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0x82f63b78u : c >> 1;
-    crc_table[0][i] = c;
-  }
-  for (int32_t t = 1; t < 8; t++)
-    for (uint32_t i = 0; i < 256; i++) crc_table[t][i] = crc_table[t - 1][i] >> 8 ^ crc_table[0][crc_table[t - 1][i] & 255];
-}
-
-static uint32_t crc_extend(uint32_t crc, const void *bytes, size_t n) {
-  const uint8_t *p = bytes;
-  crc = ~crc;
-  for (; n >= 8; n -= 8, p += 8) {
-    const uint32_t low = crc ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
-    crc = crc_table[7][low & 255] ^ crc_table[6][low >> 8 & 255] ^ crc_table[5][low >> 16 & 255] ^ crc_table[4][low >> 24] ^
-          crc_table[3][p[4]] ^ crc_table[2][p[5]] ^ crc_table[1][p[6]] ^ crc_table[0][p[7]];
-  }
-  for (; n; n--) crc = crc >> 8 ^ crc_table[0][(crc ^ *p++) & 255];
-  return ~crc;
-}
-
 /* A sum that stands in a file is turned, so that the sum of bytes with sums in them means something. */
 static uint32_t masked(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
 
@@ -110,7 +86,7 @@ static int32_t walk(dfi_checkpoint *c, const uint8_t *file, size_t size, uint64_
   if (length < 4 || offset > size || length > size - offset || size - offset - length < TRAILER) return broken(c, err, "a block lies outside of it");
   const uint8_t *p = file + offset;
   if (p[length]) return dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s.index is compressed, which TensorFlow's are not", c->prefix);
-  if (masked(crc_extend(0, p, length + 1)) != get32(p + length + 1)) return broken(c, err, "the sum of a block is wrong");
+  if (masked(dfi_crc32c(0, p, length + 1)) != get32(p + length + 1)) return broken(c, err, "the sum of a block is wrong");
   const uint64_t restarts = get32(p + length - 4);
   if (restarts > (length - 4) / 4) return broken(c, err, "a block is cut");
   const uint8_t *end = p + length - 4 - 4 * restarts;
@@ -191,16 +167,16 @@ static bool strings_from(df_tensor *t, const uint8_t *p, size_t n, uint32_t *sum
   *sum = 0;
   for (int64_t i = 0; i < t->size; i++) {
     if (!get_varint(&p, end, &v)) return false;
-    if (v <= UINT32_MAX) *sum = crc_extend(*sum, (uint8_t[]){ (uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24) }, 4);
+    if (v <= UINT32_MAX) *sum = dfi_crc32c(*sum, (uint8_t[]){ (uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24) }, 4);
     else return false;
   }
   if (end - p < 4 || get32(p) != masked(*sum)) return false;
-  *sum = crc_extend(*sum, p, 4);
+  *sum = dfi_crc32c(*sum, p, 4);
   p += 4;
   for (int64_t i = 0; i < t->size; i++) {
     get_varint(&length, end, &v);
     if (v > (uint64_t)(end - p) || df_tensor_set_string(t, i, (const char *)p, (int64_t)v, err)) return false;
-    *sum = crc_extend(*sum, p, (size_t)v);
+    *sum = dfi_crc32c(*sum, p, (size_t)v);
     p += v;
   }
   return p == end;
@@ -246,7 +222,7 @@ static df_tensor *read_entry(dfi_checkpoint *c, const entry *at, df_error *err) 
   }
   uint32_t sum = 0;
   if (good && dtype == DF_STRING) good = strings_from(t, buffer, (size_t)e->size, &sum, err);
-  else if (good) sum = crc_extend(0, buffer, (size_t)e->size);
+  else if (good) sum = dfi_crc32c(0, buffer, (size_t)e->size);
   free(own);
   if (good && masked(sum) == e->crc32c) return t;
   df_tensor_release(t);
@@ -338,7 +314,7 @@ static void block_end(block *k, bytes *file, bytes *place) {
   put_varint(place, k->b.n);
   put(file, k->b.at, k->b.n);
   put(file, &(uint8_t){ 0 }, 1);
-  put32(file, masked(crc_extend(0, file->at + start, k->b.n + 1)));
+  put32(file, masked(dfi_crc32c(0, file->at + start, k->b.n + 1)));
   k->b.n = k->last.n = 0;
   k->n = k->since = 0;
 }
@@ -358,7 +334,7 @@ static int64_t write_data(FILE *f, const df_tensor *t, uint32_t *sum) {
   if (t->dtype != DF_STRING) {
     const size_t n = (size_t)t->size * (size_t)df_dtype_bytes(t->dtype);
     if (n) fwrite(t->data, 1, n, f);
-    *sum = crc_extend(0, t->data, n);
+    *sum = dfi_crc32c(0, t->data, n);
     return (int64_t)n;
   }
   bytes head = { 0 };
@@ -366,17 +342,17 @@ static int64_t write_data(FILE *f, const df_tensor *t, uint32_t *sum) {
   for (int64_t i = 0, n; i < t->size; i++) {
     df_tensor_string(t, i, &n);
     put_varint(&head, (uint64_t)n);
-    *sum = crc_extend(*sum, (uint8_t[]){ (uint8_t)n, (uint8_t)(n >> 8), (uint8_t)(n >> 16), (uint8_t)(n >> 24) }, 4);
+    *sum = dfi_crc32c(*sum, (uint8_t[]){ (uint8_t)n, (uint8_t)(n >> 8), (uint8_t)(n >> 16), (uint8_t)(n >> 24) }, 4);
     all += n;
   }
   const size_t lengths = head.n;
   put32(&head, masked(*sum));
-  *sum = crc_extend(*sum, head.at + lengths, 4);
+  *sum = dfi_crc32c(*sum, head.at + lengths, 4);
   fwrite(head.at, 1, head.n, f);
   for (int64_t i = 0, n; i < t->size; i++) {
     const char *s = df_tensor_string(t, i, &n);
     if (n) fwrite(s, 1, (size_t)n, f);
-    *sum = crc_extend(*sum, s, (size_t)n);
+    *sum = dfi_crc32c(*sum, s, (size_t)n);
   }
   all += (int64_t)head.n;
   free(head.at);
