@@ -36,13 +36,6 @@ typedef struct dfi_device {
   dfi_devmem *arena;                /* NULL: the host's memory */
 } dfi_device;
 
-/* What shall go wrong, for those who try what happens then. */
-typedef struct dfi_fault {
-  int32_t device, from;            /* the device that dies, from -1; or the link that leads from `from` to it */
-  int64_t at;                      /* the n-th message of the link or kernel of the device, from 1 */
-  double  stall;                   /* seconds that the message is late; 0: it never comes */
-} dfi_fault;
-
 enum { DFI_DEVICES_MOST = 1024 };
 typedef struct dfi_devices {
   int32_t     n;                   /* at[0] is the host, always */
@@ -56,7 +49,6 @@ typedef struct dfi_devices {
   bool        swap_always;         /* DFLOW_STRESS=swap: at every write */
   int32_t     owners;
   uint64_t    scatter;             /* DFLOW_STRESS=devices: seed; 0: off */
-  dfi_fault   fault[16]; int32_t nfaults;
   pthread_mutex_t lock;            /* guards n and at[] while a device is added */
 } dfi_devices;
 

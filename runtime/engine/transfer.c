@@ -24,22 +24,6 @@ static void no_room(dfi_exec *x, dfi_record *r, const dfi_pnode *p, int32_t devi
   dfi_exec_fail(x, r, p, DF_RESOURCE_EXHAUSTED, message);
 }
 
-/* Does the n-th message of this link go wrong? Then the run has failed, or *late is how long it is held up. */
-static bool lost(dfi_exec *x, dfi_record *r, const dfi_pnode *p, int32_t link, double *late) {
-  const dfi_devices *d = x->plan->devices;
-  const dfi_link *l = link_at(x, link);
-  for (int32_t i = 0; i < d->nfaults; i++) {
-    const dfi_fault *f = &d->fault[i];
-    if (f->from != l->from || f->device != l->to || f->at != x->traffic[link].messages) continue;
-    if (f->stall > 0) { *late += f->stall; continue; }
-    char message[200];
-    snprintf(message, sizeof message, "the link %s -> %s failed at its message %lld", device_at(x, l->from)->name, device_at(x, l->to)->name, (long long)f->at);
-    dfi_exec_fail(x, r, p, DF_UNAVAILABLE, message);
-    return true;
-  }
-  return false;
-}
-
 void dfi_transfer_begin(dfi_exec *x) {
   dfi_plan *p = x->plan;
   memset(x->traffic, 0, sizeof *x->traffic * (size_t)(p->nlinks + 1));
@@ -49,14 +33,12 @@ void dfi_transfer_begin(dfi_exec *x) {
     const df_value *v = DFI_SPACE(c->from) == DFI_GIVEN ? &x->given[DFI_INDEX(c->from)] : &p->constant[DFI_INDEX(c->from)];
     df_value *to = &x->given[p->nfeed + p->nvariables + i];
     dfi_traffic *t = &x->traffic[c->link];
-    double late = 0;
     t->messages++;
     t->bytes += dfi_value_bytes(v);
-    if (lost(x, NULL, NULL, c->link, &late)) return;
     if (!dfi_value_in(v, device_at(x, l->to)->arena, to)) no_room(x, NULL, NULL, l->to, v, c->node);
     to->uses = 0;
     if (x->timed && x->timed->recorder) dfi_record_crossing(x, i, c->node, l->to);
-    if (x->timed) dfi_timed_given(x, i, dfi_timed_message(x, c->link, 0, dfi_value_bytes(v)) + late);
+    if (x->timed) dfi_timed_given(x, i, dfi_timed_message(x, c->link, 0, dfi_value_bytes(v)));
   }
   if (x->timed && x->timed->recorder) dfi_record_speak(x, 0);
 }
@@ -109,10 +91,10 @@ double dfi_transfer_arrivals(dfi_exec *x) {
 }
 
 /* When the message will have come, after those that the line carries before it; 0: at once. */
-static double due(dfi_exec *x, int32_t link, int64_t bytes, double late) {
+static double due(dfi_exec *x, int32_t link, int64_t bytes) {
   const dfi_link *l = link_at(x, link);
   double busy;
-  const double takes = dfi_link_seconds(device_at(x, l->from), device_at(x, l->to), bytes, &busy) + late;
+  const double takes = dfi_link_seconds(device_at(x, l->from), device_at(x, l->to), bytes, &busy);
   if (takes <= 0) return 0;
   const double now = dfi_now(), begins = x->line[link] > now ? x->line[link] : now;
   x->line[link] = begins + busy;
@@ -124,7 +106,6 @@ bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
   dfi_traffic *t = &x->traffic[link];
   const dfi_operand in = x->plan->operand[p->in];
   int64_t bytes = 0;
-  double late = 0;
   t->messages++;
   if (dead) {
     t->dead++;
@@ -132,7 +113,6 @@ bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
     if (p->iteration_operands) drop_inputs(x, r, p);
   } else if (p->nin) bytes = dfi_value_bytes(operand(r, in));
   t->bytes += bytes;
-  if (DFI_UNLIKELY(x->plan->devices->nfaults) && lost(x, r, p, link, &late)) return false;
   if (!dead && p->nin) {
     df_value v = operand_take(r, in), *slot = r->base[DFI_ITERATION] + p->out;
     const bool there = dfi_value_in(&v, device_at(x, link_at(x, link)->to)->arena, slot);
@@ -142,11 +122,11 @@ bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
     if (!there) return false;
   }
   if (x->timed) {
-    x->timed->now = dfi_timed_message(x, link, x->timed->now, bytes) + late;
+    x->timed->now = dfi_timed_message(x, link, x->timed->now, bytes);
     arrived(x, r, p, dead);
     return false;
   }
-  const double when = due(x, link, bytes, late);
+  const double when = due(x, link, bytes);
   if (when > 0) { depart(x, r, p, dead, when); return true; }
   arrived(x, r, p, dead);
   return false;
