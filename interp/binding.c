@@ -151,7 +151,9 @@ int32_t dfb_dims_arg(lua_State *L, int arg, int64_t *dims) {
     lua_rawgeti(L, arg, i + 1);
     int exact;
     dims[i] = lua_tointegerx(L, -1, &exact);
-    if (!exact) dfb_fail(L, DF_INVALID_ARGUMENT, "dimension %d of the shape is %s, not an integer", i, luaL_tolstring(L, -1, NULL));
+    if (!exact)
+      dfb_fail(L, DF_INVALID_ARGUMENT, "dimension %d of the shape is %s, not an integer", i,
+               luaL_tolstring(L, -1, NULL));
     lua_pop(L, 1);
   }
   return rank;

@@ -1,10 +1,10 @@
 /* binding.h: what the files of the Lua 5.4 module `dflow.core` share.
  *
- * The module is a flat table of functions that mirror dflow.h; stdlib/dflow/backend/ffi.lua gives LuaJIT the same table. Both are
- * called by the Lua front end only. Conventions of the table:
- *   - a graph, session or run is a userdata that owns it; a tensor is a Lua table {handle = userdata} whose metatable is core.Tensor;
- *   - lists of outputs are flat Lua lists {node, index, node, index, ...}; node ids and indices count from 0;
- *   - dtypes are dflow.h's numbers; shapes are Lua lists, nil for an unknown rank;
+ * The module is a flat table of functions that mirror dflow.h; stdlib/dflow/backend/ffi.lua gives LuaJIT the same
+ * table. Both are called by the Lua front end only. Conventions of the table:
+ *   - a graph, session or run is a userdata that owns it; a tensor is a Lua table {handle = userdata} whose metatable
+ *   is core.Tensor; - lists of outputs are flat Lua lists {node, index, node, index, ...}; node ids and indices count
+ *   from 0; - dtypes are dflow.h's numbers; shapes are Lua lists, nil for an unknown rank;
  *   - what fails raises a table {code, message, op, frame, source} whose metatable is core.Error.
  * Errors are raised here and nowhere else, when everything owned has been released: a Lua error jumps over C frames.
  */
@@ -46,13 +46,14 @@ void       dfb_push_tensor(lua_State *L, df_tensor *t);       /* consumes t */
 void       dfb_charge(lua_State *L, int64_t bytes);           /* tells the collector; may collect */
 int        dfb_raise(lua_State *L, const df_error *err);
 int        dfb_fail(lua_State *L, int32_t code, const char *format, ...);
-/* A Lua list of integers; in `buffer` when it fits, else in a userdata that is left on the stack. nil is the empty list. */
+/* A Lua list of integers; in `buffer` when it fits, else in a userdata that is left on the stack. nil is the empty
+   list. */
 int32_t   *dfb_ints_arg(lua_State *L, int arg, int32_t *n, int32_t *buffer, int32_t room);
 /* Dims into dims[DF_MAX_RANK]; the rank, -1 for nil. */
 int32_t    dfb_dims_arg(lua_State *L, int arg, int64_t *dims);
 void       dfb_push_ints(lua_State *L, int32_t n, const int32_t *v);
-/* A Lua number or boolean as an unboxed scalar of that dtype: false when the dtype cannot hold it. Not for strings, float16,
- * bfloat16, complex numbers and variants. */
+/* A Lua number or boolean as an unboxed scalar of that dtype: false when the dtype cannot hold it. Not for strings,
+ * float16, bfloat16, complex numbers and variants. */
 bool       dfb_to_scalar(lua_State *L, int arg, int32_t dtype, df_value *out);
 void       dfb_push_value(lua_State *L, df_value *v);         /* consumes what v holds: rank 0 becomes a Lua value */
 void       dfb_push_value_as_tensor(lua_State *L, df_value *v);  /* the same, but rank 0 stays a tensor */

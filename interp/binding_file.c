@@ -93,7 +93,8 @@ static int core_file_write(lua_State *L) {
   df_error err;
   if (!t) bytes = luaL_checklstring(L, 2, &n);
   else if (df_tensor_dtype(t) == DF_STRING || df_tensor_dtype(t) == DF_VARIANT)
-    return dfb_fail(L, DF_INVALID_ARGUMENT, "a tensor of %ss has no bytes of its own", df_dtype_name(df_tensor_dtype(t)));
+    return dfb_fail(L, DF_INVALID_ARGUMENT, "a tensor of %ss has no bytes of its own",
+                    df_dtype_name(df_tensor_dtype(t)));
   else {
     bytes = df_tensor_data(t);
     n = (size_t)(df_tensor_size(t) * df_dtype_bytes(df_tensor_dtype(t)));

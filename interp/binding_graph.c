@@ -149,7 +149,10 @@ static int core_pop_control(lua_State *L) { df_pop_control(graph_arg(L)); return
 static int core_push_scope(lua_State *L)  { df_push_scope(graph_arg(L), luaL_checkstring(L, 2)); return 0; }
 static int core_pop_scope(lua_State *L)   { df_pop_scope(graph_arg(L)); return 0; }
 static int core_push_device(lua_State *L) { df_push_device(graph_arg(L), luaL_checkstring(L, 2)); return 0; }
-static int core_set_node_device(lua_State *L) { df_node_set_device(graph_arg(L), (int32_t)luaL_checkinteger(L, 2), luaL_checkstring(L, 3)); return 0; }
+static int core_set_node_device(lua_State *L) {
+  df_node_set_device(graph_arg(L), (int32_t)luaL_checkinteger(L, 2), luaL_checkstring(L, 3));
+  return 0;
+}
 static int core_pop_device(lua_State *L)  { df_pop_device(graph_arg(L)); return 0; }
 
 /* ---- looking at nodes ------------------------------------------------------------------------------- */
@@ -252,7 +255,8 @@ static int core_needs_nothing(lua_State *L) {
   return 1;
 }
 
-/* flow_describe(g, node): dflow.h's numbers as a list, nil for what is neither a Merge of a cond nor an Exit of a loop. */
+/* flow_describe(g, node): dflow.h's numbers as a list, nil for what is neither a Merge of a cond nor an Exit of a loop.
+   */
 static int core_flow_describe(lua_State *L) {
   df_graph *g = graph_arg(L);
   int32_t node = int_arg(L, 2), n = df_flow_describe(g, node, 0, NULL);
@@ -298,7 +302,8 @@ static int core_node_attrs_text(lua_State *L) {
   return 1;
 }
 
-/* node_attr(g, node, name): a number, boolean, string or list; nil when there is no such attribute, or the shape has no known rank. */
+/* node_attr(g, node, name): a number, boolean, string or list; nil when there is no such attribute, or the shape has no
+   known rank. */
 static int core_node_attr(lua_State *L) {
   df_attr_value v;
   int32_t type = df_node_attr(graph_arg(L), int_arg(L, 2), luaL_checkstring(L, 3), &v);
@@ -452,8 +457,8 @@ static int core_while_begin(lua_State *L) {
   int32_t n, buffer[64], *init = dfb_ints_arg(L, 2, &n, buffer, 64);
   int32_t *vars = lua_newuserdatauv(L, (size_t)(n + 2) * sizeof *vars, 0);
   df_error err;
-  if (df_while_begin(g, n / 2, init, (int64_t)luaL_checknumber(L, 3), (int64_t)luaL_checknumber(L, 4), lua_toboolean(L, 5),
-                     luaL_checkstring(L, 6), text_or_null(L, 7), text_or_null(L, 8), vars, &err))
+  if (df_while_begin(g, n / 2, init, (int64_t)luaL_checknumber(L, 3), (int64_t)luaL_checknumber(L, 4),
+                     lua_toboolean(L, 5), luaL_checkstring(L, 6), text_or_null(L, 7), text_or_null(L, 8), vars, &err))
     return dfb_raise(L, &err);
   dfb_push_ints(L, n, vars);
   return 1;
@@ -500,7 +505,8 @@ static int core_while_add_var(lua_State *L) {
 static int core_while_close_var(lua_State *L) {
   int32_t out[2];
   df_error err;
-  if (df_while_close_var(graph_arg(L), int_arg(L, 2), int_arg(L, 3), int_arg(L, 4), out, &err)) return dfb_raise(L, &err);
+  if (df_while_close_var(graph_arg(L), int_arg(L, 2), int_arg(L, 3), int_arg(L, 4), out, &err))
+    return dfb_raise(L, &err);
   lua_pushinteger(L, out[0]);
   lua_pushinteger(L, out[1]);
   return 2;
@@ -572,7 +578,8 @@ static int core_gradients(lua_State *L) {
   lua_State *outer = s->L;
   s->L = L;
   df_graph_on_custom_gradient(g, on_custom, s);
-  int32_t code = df_gradients(g, ny / 2, ys, ng ? gys : NULL, nx / 2, xs, ns / 2, stops, int_arg(L, 6), text_or_null(L, 7), out, &err);
+  int32_t code = df_gradients(g, ny / 2, ys, ng ? gys : NULL, nx / 2, xs, ns / 2, stops, int_arg(L, 6),
+                              text_or_null(L, 7), out, &err);
   s->L = outer;
   if (code) {
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, &custom_error_key) != LUA_TNIL) {
@@ -599,7 +606,8 @@ const luaL_Reg dfb_graph_functions[] = {
   { "constant_tensor", core_constant_tensor },   { "push_control", core_push_control },
   { "pop_control", core_pop_control },           { "push_scope", core_push_scope },
   { "pop_scope", core_pop_scope },               { "push_device", core_push_device },
-  { "set_node_device", core_set_node_device }, { "pop_device", core_pop_device },             { "node_type", core_node_type },
+  { "set_node_device", core_set_node_device }, { "pop_device", core_pop_device },             { "node_type",
+  core_node_type },
   { "node_name_of", core_node_name_of },         { "node_where", core_node_where },
   { "node_by_name", core_node_by_name },         { "node_outputs", core_node_outputs },
   { "node_inputs", core_node_inputs },           { "node_input_of", core_node_input_of },
@@ -610,7 +618,8 @@ const luaL_Reg dfb_graph_functions[] = {
   { "graph_effects", core_graph_effects },       { "node_stops_gradient", core_node_stops_gradient },
   { "needs_nothing", core_needs_nothing },
   { "flow_describe", core_flow_describe },       { "flow_name", core_flow_name }, { "saved", core_saved },
-  { "node_capture", core_node_capture },         { "node_attrs_text", core_node_attrs_text }, { "node_attr", core_node_attr },
+  { "node_capture", core_node_capture },         { "node_attrs_text", core_node_attrs_text },
+  { "node_attr", core_node_attr },
   { "variable_set_init", core_variable_set_init }, { "flow_depth", core_flow_depth },
   { "graph_standing", core_graph_standing },     { "graph_unwind", core_graph_unwind },
   { "flow_abort", core_flow_abort },             { "cond_begin", core_cond_begin },

@@ -1,7 +1,8 @@
 /* binding_import.c: TensorFlow's graphs, as dflow.h has them. */
 #include "binding.h"
 
-/* import_graph_def(g, bytes or uint8 tensor, prefix or nil, {name, ...}, {node, index, ...}, where) -> int32[n,4]: its variables, as dflow.h has them */
+/* import_graph_def(g, bytes or uint8 tensor, prefix or nil, {name, ...}, {node, index, ...}, where) -> int32[n,4]: its
+   variables, as dflow.h has them */
 static int core_import_graph_def(lua_State *L) {
   df_graph *g = dfb_arg(L, 1, DFB_GRAPH);
   size_t bytes;
@@ -22,7 +23,8 @@ static int core_import_graph_def(lua_State *L) {
   df_error err;
   df_tensor *variables = NULL;
   int32_t before = df_graph_nodes(g);
-  if (df_import_graph_def(g, data, (int64_t)bytes, prefix, names, name, to, where, &variables, &err)) return dfb_raise(L, &err);
+  if (df_import_graph_def(g, data, (int64_t)bytes, prefix, names, name, to, where, &variables, &err))
+    return dfb_raise(L, &err);
   dfb_push_tensor(L, variables);
   dfb_charge(L, 400 * (int64_t)(df_graph_nodes(g) - before));
   return 1;
@@ -71,7 +73,8 @@ static int core_graph_allow_files(lua_State *L) {
   return 0;
 }
 
-/* export_graph_def(g, {node, index, ...} or nil, form, {variable, trainable, ...}, {tensor or false, ...}) -> uint8 tensor */
+/* export_graph_def(g, {node, index, ...} or nil, form, {variable, trainable, ...}, {tensor or false, ...}) -> uint8
+   tensor */
 static int core_export_graph_def(lua_State *L) {
   df_graph *g = dfb_arg(L, 1, DFB_GRAPH);
   int32_t n = -2, few[64], *outputs = NULL;
@@ -85,7 +88,8 @@ static int core_export_graph_def(lua_State *L) {
     lua_pop(L, 1);                       /* the list keeps it */
   }
   df_error err;
-  df_tensor *t = df_export_graph_def(g, n / 2, outputs, (int32_t)luaL_checkinteger(L, 3), nvariable / 2, variable, value, &err);
+  df_tensor *t =
+      df_export_graph_def(g, n / 2, outputs, (int32_t)luaL_checkinteger(L, 3), nvariable / 2, variable, value, &err);
   if (!t) return dfb_raise(L, &err);
   dfb_push_tensor(L, t);
   return 1;

@@ -63,7 +63,8 @@ static void take_request(lua_State *L, request *r) {
       v->dtype = (uint8_t)df_tensor_dtype(t);
       v->as.tensor = t;
     } else if (!dfb_to_scalar(L, -1, dtype, v)) {
-      dfb_fail(L, DF_INVALID_ARGUMENT, "the fed value %s cannot be held by dtype %s", luaL_tolstring(L, -1, NULL), df_dtype_name(dtype));
+      dfb_fail(L, DF_INVALID_ARGUMENT, "the fed value %s cannot be held by dtype %s", luaL_tolstring(L, -1, NULL),
+               df_dtype_name(dtype));
     }
     lua_pop(L, 4);
   }
@@ -103,7 +104,8 @@ static int run_host(lua_State *L) {
   return 0;
 }
 
-static int32_t on_host(void *user, int64_t id, int32_t nin, df_value *in, int32_t nout, df_tensor **out, df_error *err) {
+static int32_t on_host(void *user, int64_t id, int32_t nin, df_value *in, int32_t nout, df_tensor **out,
+                       df_error *err) {
   dfb_state *s = user;
   lua_State *L = s->host_L;
   const int top = lua_gettop(L);
@@ -115,7 +117,8 @@ static int32_t on_host(void *user, int64_t id, int32_t nin, df_value *in, int32_
   lua_pushlightuserdata(L, &c);
   if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
     err->code = DF_INTERNAL;
-    snprintf(err->message, sizeof err->message, "%s", lua_tostring(L, -1) ? lua_tostring(L, -1) : "the function failed");
+    snprintf(err->message, sizeof err->message, "%s",
+             lua_tostring(L, -1) ? lua_tostring(L, -1) : "the function failed");
   }
   s->host_L = L;
   lua_settop(L, top);
@@ -165,8 +168,8 @@ static int core_session_run(lua_State *L) {
   return push_results(L, r.nfetch, r.results, lua_toboolean(L, 5));
 }
 
-/* session_run_one(s, node, index[, feed_node, feed_index, dtype, number]): one fetch and at most one fed number, the run that is
- * repeated most, without tables. */
+/* session_run_one(s, node, index[, feed_node, feed_index, dtype, number]): one fetch and at most one fed number, the
+ * run that is repeated most, without tables. */
 static int core_session_run_one(lua_State *L) {
   df_session *s = session_arg(L);
   int32_t fetch[2] = { (int32_t)lua_tointeger(L, 2), (int32_t)lua_tointeger(L, 3) }, feed[2] = { 0, 0 }, nfeed = 0;
@@ -178,7 +181,8 @@ static int core_session_run_one(lua_State *L) {
     feed[1] = (int32_t)lua_tointeger(L, 5);
     nfeed = 1;
     if (!dfb_to_scalar(L, 7, dtype, &value))
-      return dfb_fail(L, DF_INVALID_ARGUMENT, "the fed value %s cannot be held by dtype %s", luaL_tolstring(L, 7, NULL), df_dtype_name(dtype));
+      return dfb_fail(L, DF_INVALID_ARGUMENT, "the fed value %s cannot be held by dtype %s", luaL_tolstring(L, 7, NULL),
+                      df_dtype_name(dtype));
   }
   hosts_here(L);
   if (df_session_run_guarded(s, 1, fetch, nfeed, feed, &value, 0, &result, &err)) return dfb_raise(L, &err);

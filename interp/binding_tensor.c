@@ -209,8 +209,8 @@ static bool set_element(lua_State *L, df_tensor *t, int32_t dtype, int64_t i) {
   return true;
 }
 
-/* tensor_new(dtype, dims, flat): a tensor of these elements in row-major order; flat may hold one element to be repeated.
- * When the dtype cannot hold element k: nil, k (from 1). */
+/* tensor_new(dtype, dims, flat): a tensor of these elements in row-major order; flat may hold one element to be
+ * repeated. When the dtype cannot hold element k: nil, k (from 1). */
 static int core_tensor_new(lua_State *L) {
   int32_t dtype = (int32_t)luaL_checkinteger(L, 1);
   int64_t dims[DF_MAX_RANK];
@@ -247,7 +247,8 @@ static int core_tensor_from_bytes(lua_State *L) {
   int64_t want = df_tensor_size(t) * df_dtype_bytes(dtype);
   if (dtype == DF_STRING || dtype == DF_VARIANT || want != (int64_t)n) {
     df_tensor_release(t);
-    return dfb_fail(L, DF_INVALID_ARGUMENT, "%d bytes of %s given, %d expected", (int)n, df_dtype_name(dtype), (int)want);
+    return dfb_fail(L, DF_INVALID_ARGUMENT, "%d bytes of %s given, %d expected", (int)n, df_dtype_name(dtype),
+                    (int)want);
   }
   if (n) memcpy(df_tensor_data(t), bytes, n);
   dfb_push_tensor(L, t);
@@ -278,7 +279,8 @@ static int core_tensor_summary(lua_State *L) {
   df_summary s;
   if (!df_tensor_summary(dfb_tensor_arg(L, 1), &s)) return 0;
   const struct { const char *name; double v; } fields[] = {
-    { "min", s.min }, { "mean", s.mean }, { "max", s.max }, { "finite", (double)s.finite }, { "nan", (double)s.nan }, { "inf", (double)s.inf }
+    { "min", s.min }, { "mean", s.mean }, { "max", s.max }, { "finite", (double)s.finite }, { "nan", (double)s.nan },
+    { "inf", (double)s.inf }
   };
   lua_createtable(L, 0, 7);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
@@ -347,15 +349,16 @@ static int core_tensor_cast(lua_State *L) {
   return 1;
 }
 
-/* tensor_rows(t, rows, first, count): a new tensor of t's rows rows[first], ..., rows[first + count - 1]; rows count from
- * 0, places in the list from 1. */
+/* tensor_rows(t, rows, first, count): a new tensor of t's rows rows[first], ..., rows[first + count - 1]; rows count
+ * from 0, places in the list from 1. */
 static int core_tensor_rows(lua_State *L) {
   df_tensor *t = dfb_tensor_arg(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
   int64_t first = luaL_checkinteger(L, 3), count = luaL_checkinteger(L, 4);
   int32_t rank = df_tensor_rank(t), dtype = df_tensor_dtype(t);
   if (rank < 1 || dtype == DF_VARIANT)
-    return dfb_fail(L, DF_INVALID_ARGUMENT, "rows are taken of numbers or strings of rank 1 or more, not of %s of rank %d",
+    return dfb_fail(L, DF_INVALID_ARGUMENT,
+                    "rows are taken of numbers or strings of rank 1 or more, not of %s of rank %d",
                     df_dtype_name(dtype), rank);
   int64_t dims[DF_MAX_RANK], n = df_tensor_dim(t, 0), each = 1, row;
   dims[0] = count;
@@ -380,7 +383,8 @@ static int core_tensor_rows(lua_State *L) {
         return dfb_raise(L, &err);
       }
     }
-    if (row && dtype != DF_STRING) memcpy((char *)df_tensor_data(r) + i * row, (char *)df_tensor_data(t) + at * row, (size_t)row);
+    if (row && dtype != DF_STRING)
+      memcpy((char *)df_tensor_data(r) + i * row, (char *)df_tensor_data(t) + at * row, (size_t)row);
   }
   dfb_push_tensor(L, r);
   return 1;

@@ -5,7 +5,10 @@ static df_run *run_arg(lua_State *L) { return dfb_arg(L, 1, DFB_RUN); }
 
 static void set_int(lua_State *L, const char *key, int64_t v) { lua_pushinteger(L, v); lua_setfield(L, -2, key); }
 static void set_bool(lua_State *L, const char *key, bool v)   { lua_pushboolean(L, v); lua_setfield(L, -2, key); }
-static void set_text(lua_State *L, const char *key, const char *v) { lua_pushstring(L, v ? v : ""); lua_setfield(L, -2, key); }
+static void set_text(lua_State *L, const char *key, const char *v) {
+  lua_pushstring(L, v ? v : "");
+  lua_setfield(L, -2, key);
+}
 
 /* state, {reason, breakpoint, node, frame, iteration, dead} */
 static int push_stop(lua_State *L, int32_t state, const df_stop *s) {
@@ -58,7 +61,8 @@ static int core_run_break(lua_State *L) {
   int32_t buffer[64], n = -1, *nodes = NULL;
   if (!lua_isnoneornil(L, 2)) nodes = dfb_ints_arg(L, 2, &n, buffer, 64);
   df_error err;
-  int32_t id = df_run_break(r, n, nodes, luaL_optstring(L, 3, NULL), luaL_optinteger(L, 4, -1), (int32_t)luaL_optinteger(L, 5, 0), &err);
+  int32_t id = df_run_break(r, n, nodes, luaL_optstring(L, 3, NULL), luaL_optinteger(L, 4, -1),
+                            (int32_t)luaL_optinteger(L, 5, 0), &err);
   if (!id) return dfb_raise(L, &err);
   lua_pushinteger(L, id);
   return 1;
@@ -107,7 +111,8 @@ static const df_frame_info *frame_arg(lua_State *L, const df_snapshot *s) {
   return &s->frame[i - 1];
 }
 
-/* snapshot_frame(s, i, into): what is known of its frame i, from 1, put into a table; places in the list count from 1, 0: none */
+/* snapshot_frame(s, i, into): what is known of its frame i, from 1, put into a table; places in the list count from 1,
+   0: none */
 static int core_snapshot_frame(lua_State *L) {
   const df_frame_info *f = frame_arg(L, snapshot_arg(L));
   luaL_checktype(L, 3, LUA_TTABLE);
@@ -133,7 +138,8 @@ static int core_snapshot_place(lua_State *L) {
 /* snapshot_sum(s, first, n): {frames, in_flight, live, dead, …} of n frames next to each other and all inside them */
 static int core_snapshot_sum(lua_State *L) {
   df_frame_info sum;
-  int32_t frames = df_snapshot_sum(snapshot_arg(L), (int32_t)luaL_checkinteger(L, 2) - 1, (int32_t)luaL_checkinteger(L, 3), &sum);
+  int32_t frames =
+      df_snapshot_sum(snapshot_arg(L), (int32_t)luaL_checkinteger(L, 2) - 1, (int32_t)luaL_checkinteger(L, 3), &sum);
   lua_createtable(L, 0, 8);
   set_int(L, "frames", frames);
   set_int(L, "in_flight", sum.next);
@@ -145,7 +151,8 @@ static int core_snapshot_sum(lua_State *L) {
 static int core_snapshot_iterations(lua_State *L) {
   const df_snapshot *s = snapshot_arg(L);
   const df_frame_info *f = frame_arg(L, s);
-  int32_t n = (int32_t)(f->next - f->first), end = f->iterations + n <= s->niterations ? f->iterations + n : f->iterations;
+  int32_t n = (int32_t)(f->next - f->first),
+          end = f->iterations + n <= s->niterations ? f->iterations + n : f->iterations;
   lua_createtable(L, n, 0);
   for (int32_t k = f->iterations; k < end; k++) {
     const df_iteration_info *t = &s->iteration[k];
@@ -196,8 +203,14 @@ static int core_run_ledger(lua_State *L) {
   df_ledger d;
   if (df_run_ledger(run_arg(L), &d, &err)) return dfb_raise(L, &err);
   lua_createtable(L, 0, 16);
-  set_int(L, "sent", d.sent);       set_int(L, "ran", d.ran);         set_int(L, "died", d.died);         set_int(L, "live", d.live);
-  set_int(L, "dead", d.dead);       set_int(L, "running", d.running); set_int(L, "merged", d.merged);     set_int(L, "ended", d.ended);
+  set_int(L, "sent", d.sent);
+  set_int(L, "ran", d.ran);
+  set_int(L, "died", d.died);
+  set_int(L, "live", d.live);
+  set_int(L, "dead", d.dead);
+  set_int(L, "running", d.running);
+  set_int(L, "merged", d.merged);
+  set_int(L, "ended", d.ended);
   set_int(L, "pending", d.pending); set_int(L, "owed", d.owed);       set_int(L, "lost", d.lost);
   set_int(L, "frames", d.open_frames);                                set_int(L, "iterations", d.open_iterations);
   set_int(L, "nodes_run", d.nodes_run);                               set_int(L, "dead_tokens", d.dead_tokens);
@@ -221,8 +234,9 @@ static int core_run_history(lua_State *L) {
 static int core_run_value(lua_State *L) {
   df_value v;
   df_error err;
-  if (df_run_value(run_arg(L), (int32_t)luaL_checkinteger(L, 2), (int32_t)luaL_checkinteger(L, 3), (int32_t)luaL_checkinteger(L, 4),
-                   luaL_checkinteger(L, 5), &v, &err)) return dfb_raise(L, &err);
+  if (df_run_value(run_arg(L), (int32_t)luaL_checkinteger(L, 2), (int32_t)luaL_checkinteger(L, 3),
+                   (int32_t)luaL_checkinteger(L, 4), luaL_checkinteger(L, 5), &v, &err))
+    return dfb_raise(L, &err);
   if (v.dead) {
     lua_pushnil(L);
     lua_pushboolean(L, 1);
@@ -236,15 +250,16 @@ static int core_run_value(lua_State *L) {
 static int core_run_waits_for(lua_State *L) {
   int32_t pairs[128], state = 0;
   df_error err;
-  int32_t n = df_run_waits_for(run_arg(L), (int32_t)luaL_checkinteger(L, 2), (int32_t)luaL_checkinteger(L, 3), luaL_checkinteger(L, 4), &state,
-                               64, pairs, &err);
+  int32_t n = df_run_waits_for(run_arg(L), (int32_t)luaL_checkinteger(L, 2), (int32_t)luaL_checkinteger(L, 3),
+                               luaL_checkinteger(L, 4), &state, 64, pairs, &err);
   if (n < 0) return dfb_raise(L, &err);
   lua_pushinteger(L, state);
   dfb_push_ints(L, 2 * (n < 64 ? n : 64), pairs);
   return 2;
 }
 
-/* run_events(r, first, n): a flat list, nine numbers an event: at, took, iteration, memory, node, frame, scope, kind, dead */
+/* run_events(r, first, n): a flat list, nine numbers an event: at, took, iteration, memory, node, frame, scope, kind,
+   dead */
 static int core_run_events(lua_State *L) {
   df_run *r = run_arg(L);
   int64_t first = luaL_checkinteger(L, 2), n = luaL_checkinteger(L, 3);
@@ -255,7 +270,8 @@ static int core_run_events(lua_State *L) {
   if (found < n) n = found;
   lua_createtable(L, (int)n * 9, 0);
   for (int64_t i = 0; i < n; i++) {
-    const int64_t fields[] = { e[i].at, e[i].took, e[i].iteration, e[i].memory, e[i].node, e[i].frame, e[i].scope, e[i].kind, e[i].dead };
+    const int64_t fields[] = { e[i].at,    e[i].took,  e[i].iteration, e[i].memory, e[i].node,
+                               e[i].frame, e[i].scope, e[i].kind,      e[i].dead };
     for (int32_t f = 0; f < 9; f++) { lua_pushinteger(L, fields[f]); lua_rawseti(L, -2, i * 9 + f + 1); }
   }
   return 1;

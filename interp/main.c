@@ -1,8 +1,8 @@
 /* main.c: the `dflow` program: lua(1)'s options, with dflow in the house.
  *
  * What lua(1) 5.4 does with an option, a script, `arg`, LUA_INIT, standard input and its exit status, this does
- * too; spec/program/program_spec.lua compares the two. On top of it: the module is found beside the executable, in the build
- * tree or where `make install` put it; `df` and the four builtins are globals; --help and --version; and Ctrl-C
+ * too; spec/program/program_spec.lua compares the two. On top of it: the module is found beside the executable, in the
+ * build tree or where `make install` put it; `df` and the four builtins are globals; --help and --version; and Ctrl-C
  * cancels the graph that is running, which ends a script with status 130.
  */
 #include <errno.h>

@@ -38,8 +38,8 @@ static int push_read(lua_State *L, prompt_end end, char *text) {
   return 1;
 }
 
-/* read(prompt, more, given): a whole chunk from the editor; nil when the input ends, false when Ctrl-C dropped it. One that is
- * given is shown as if it were typed. */
+/* read(prompt, more, given): a whole chunk from the editor; nil when the input ends, false when Ctrl-C dropped it. One
+ * that is given is shown as if it were typed. */
 static int l_read(lua_State *L) {
   const char *prompt = luaL_checkstring(L, 1), *more = luaL_checkstring(L, 2), *given = luaL_optstring(L, 3, NULL);
   char *text = NULL;

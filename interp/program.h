@@ -16,10 +16,11 @@ typedef struct program_options {
 extern volatile sig_atomic_t program_interrupted;
 /* Set while Ctrl-C shall only set program_interrupted: the prompt waits for a run and deals with it. */
 extern volatile sig_atomic_t program_holds;
-/* Sets it; on: also takes back what Ctrl-C was about to do to the Lua code, so that it cannot come in between. program_call holds nothing while
- * it calls, and leaves this as it was. */
+/* Sets it; on: also takes back what Ctrl-C was about to do to the Lua code, so that it cannot come in between.
+ * program_call holds nothing while it calls, and leaves this as it was. */
 void program_hold(bool yes);
-/* Was Ctrl-C pressed while somebody held who had no use for it? Then the caller raises the error that the Lua code would have got. */
+/* Was Ctrl-C pressed while somebody held who had no use for it? Then the caller raises the error that the Lua code
+   would have got. */
 bool program_late(void);
 
 /* Calls the function below its `nargs` arguments as lua_pcall does, with a traceback for errors that are plain
@@ -42,7 +43,8 @@ void program_now_interactive(void);
 
 void program_print_version(void);
 
-/* Reads, runs and prints until the input ends or `:quit`: stdlib/dflow/repl.lua does, with the module below. Never raises. */
+/* Reads, runs and prints until the input ends or `:quit`: stdlib/dflow/repl.lua does, with the module below. Never
+   raises. */
 void program_repl(lua_State *L, const program_options *options);
 
 /* The Lua module `dflow.program`: the terminal, Ctrl-C and the history, for the prompt's Lua side. */

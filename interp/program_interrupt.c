@@ -1,8 +1,8 @@
 /* program_interrupt.c: how the program calls Lua code, and how Ctrl-C ends that.
  *
- * The handler may come at any instruction. It sets flags, asks the library's calls to end early, and gives the Lua thread that is running a
- * hook, which raises the error between two of its instructions. A hook is one thread's: so that a coroutine is stopped
- * too, resume and wrap are ours, and say which one runs.
+ * The handler may come at any instruction. It sets flags, asks the library's calls to end early, and gives the Lua
+ * thread that is running a hook, which raises the error between two of its instructions. A hook is one thread's: so
+ * that a coroutine is stopped too, resume and wrap are ours, and say which one runs.
  */
 #include <lauxlib.h>
 #include <signal.h>
@@ -15,7 +15,8 @@ volatile sig_atomic_t program_holds;
 bool program_interactive;
 static lua_State *volatile running;        /* the thread that Ctrl-C stops */
 static volatile sig_atomic_t armed;        /* it has a hook that does */
-static volatile sig_atomic_t stopped;      /* 1: a hook has stopped it, and it still runs: something caught the error; 2: and Ctrl-C came again */
+/* 1: a hook has stopped it, and it still runs: something caught the error; 2: and Ctrl-C came again */
+static volatile sig_atomic_t stopped;
 
 /* A string gets a traceback; a table with __tostring, such as every dflow error, is its own whole message. */
 static int message_handler(lua_State *L) {
@@ -30,8 +31,8 @@ static int message_handler(lua_State *L) {
   return 1;
 }
 
-/* What cleans up after an error is Lua too, so the first error is the only one. Where a loop catches it and goes on, the
- * next Ctrl-C gives an error at every instruction, which nothing survives that catches errors. */
+/* What cleans up after an error is Lua too, so the first error is the only one. Where a loop catches it and goes on,
+ * the next Ctrl-C gives an error at every instruction, which nothing survives that catches errors. */
 static void stop(lua_State *L, lua_Debug *ar) {
   (void)ar;
   if (stopped < 2) {
@@ -88,7 +89,8 @@ int program_call(lua_State *L, int nargs, int nresults) {
   int status = lua_pcall(L, nargs, nresults, base);
   signal(SIGINT, before);
   lua_sethook(L, NULL, 0, 0);
-  if (status == LUA_OK && armed && !program_interactive) {      /* a script that ends before its hook comes was interrupted all the same */
+  /* a script that ends before its hook comes was interrupted all the same */
+  if (status == LUA_OK && armed && !program_interactive) {
     lua_settop(L, base);
     lua_pushliteral(L, "interrupted!");
     status = LUA_ERRRUN;

@@ -1,13 +1,14 @@
 /* prompt.c: drives readline as the editor of one buffer of several lines.
  *
- * Readline reads the keys, knows people's inputrc and their vi mode, keeps undo, kill ring and history; what it shows is
- * painted by prompt_paint.c. Its commands that think of one line only are replaced by ours wherever a key leads to
+ * Readline reads the keys, knows people's inputrc and their vi mode, keeps undo, kill ring and history; what it shows
+ * is painted by prompt_paint.c. Its commands that think of one line only are replaced by ours wherever a key leads to
  * them, so that people's own keys for them work too: accept-line runs the buffer when Lua's parser says that it is
  * complete and begins a new line otherwise; previous-history moves up within the buffer first; and so on.
  *
- * The loop waits in ppoll(), with the signals that matter blocked everywhere else in it: a handler only sets a flag, and
- * what it means happens here. No signal handler touches readline. Ctrl-C is a key while one types: readline then ends the line
- * in the same way as with Enter, whatever it was in the middle of (a search, a count, an entry of the history).
+ * The loop waits in ppoll(), with the signals that matter blocked everywhere else in it: a handler only sets a flag,
+ * and what it means happens here. No signal handler touches readline. Ctrl-C is a key while one types: readline then
+ * ends the line in the same way as with Enter, whatever it was in the middle of (a search, a count, an entry of the
+ * history).
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -76,13 +77,14 @@ static bool move_line(int down) {
   }
   int end = end_of_line(start);
   rl_point = start + column < end ? start + column : end;
-  while (rl_point > start && ((unsigned char)rl_line_buffer[rl_point] & 0xC0) == 0x80) rl_point--;   /* not within a character */
+  /* not within a character */
+  while (rl_point > start && ((unsigned char)rl_line_buffer[rl_point] & 0xC0) == 0x80) rl_point--;
   return true;
 }
 
-/* Up and down go through the history entries that begin as the text before the cursor did when the first of them was pressed;
- * an entry that was changed begins a new search. Readline's own place in the history, which a search moves, stays where it is: an
- * entry is a copy, and its undo begins with it. */
+/* Up and down go through the history entries that begin as the text before the cursor did when the first of them was
+ * pressed; an entry that was changed begins a new search. Readline's own place in the history, which a search moves,
+ * stays where it is: an entry is a copy, and its undo begins with it. */
 static char *recalled, *typed;       /* the entry that is shown, what was there before; malloced, or NULL */
 static int   prefix, recalled_at;
 
@@ -173,8 +175,8 @@ static void indent_line(int spaces) {
   rl_point = start + spaces + (point > 0 ? point : 0);
 }
 
-/* Ends the line. One that was found in the history is taken as new: readline would undo its changes to keep the entry as it was, and
- * its lists of changes do not survive every search. */
+/* Ends the line. One that was found in the history is taken as new: readline would undo its changes to keep the entry
+ * as it was, and its lists of changes do not survive every search. */
 static int end_line(void) {
   if (current_history()) {
     using_history();
@@ -328,8 +330,8 @@ static int command_clear(int count, int key) {
   return 0;
 }
 
-/* Readline's way to give up a command is a longjmp, and through its callbacks, in the middle of a search, that ends in a crash
- * (8.2: Ctrl-R, then Meta-Y). So these commands only ring where they would give up. */
+/* Readline's way to give up a command is a longjmp, and through its callbacks, in the middle of a search, that ends in
+ * a crash (8.2: Ctrl-R, then Meta-Y). So these commands only ring where they would give up. */
 extern int _rl_last_command_was_kill __attribute__((weak));
 static bool killed;                  /* something was: there is something to yank */
 
@@ -613,7 +615,7 @@ prompt_end prompt_read(const char *prompt, const char *more, const char *given, 
     if (&_rl_last_command_was_kill && _rl_last_command_was_kill) killed = true;
   }
   for (int i = 0; i < WATCHED; i++) sigaction(watched[i], &before[i], NULL);
-  if (ended) raise_default(ended);                 /* they came behind Enter; so may an interrupt, which is for what was entered */
+  if (ended) raise_default(ended);  /* they came behind Enter; so may an interrupt, which is for what was entered */
   if (suspended) raise_default(SIGTSTP);
   if (dropped) {
     program_interrupted = 0;

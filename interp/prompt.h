@@ -7,8 +7,10 @@
  *   replace(first, removed, text)        lines first … first+removed-1 became the lines of text
  *   look(line, column, columns)          -> hint, its styles, and line, column twice: the brackets to mark
  *   style(line)                          -> a style character per byte of the line; does it begin an input of its own?
- *   enter(line, column)                  -> nil to run it or the text to insert; the indentation the line should have; of several
- *                                           inputs, how many lines the first has: the others come with the next calls of prompt_read
+ *   enter(line, column)                  -> nil to run it or the text to insert; the indentation the line should have;
+ *                                        of several
+ *                                           inputs, how many lines the first has: the others come with the next calls
+ *                                           of prompt_read
  *   complete(line, column)               -> the column where the word begins, a list of words
  *   menu(columns, rows)                  -> a list of text, styles, text, styles, …
  *   paste(text, columns)                 -> what is to be inserted of a pasted text
@@ -37,7 +39,7 @@ extern const char prompt_editor_key;        /* its key in the registry */
 typedef struct paint_place { int line, column; } paint_place;
 void paint_begin(const char *prompt, const char *more);   /* a new, empty buffer on a fresh row */
 void paint(void);                                         /* readline's redisplay function */
-void paint_final(void);                                   /* without what is below the input; the cursor goes to its end */
+void paint_final(void);  /* without what is below the input; the cursor goes to its end */
 void paint_below(void);                                   /* the cursor to the row under everything painted */
 void paint_anew(void);                                    /* nothing of what was painted is there any more */
 void paint_resized(void);                                 /* the window has another size */

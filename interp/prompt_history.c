@@ -1,10 +1,11 @@
 /* prompt_history.c: what was typed before, in one file of the XDG state directory.
  *
  * An entry is one line of the file, its own newlines written \n and its backslashes \\, so that an entry of several
- * lines stays whole whatever happens between two writes. Entries are appended at once, each under a lock on the file, so that
- * two prompts share it and nothing is lost when one is killed. When the file has grown long it is written anew and renamed
- * into place under the same lock; who waited for the lock on the old file opens the new one. Nobody waits long: a prompt
- * that was stopped while it had the lock must not stop the others. A file that cannot be written is read all the same.
+ * lines stays whole whatever happens between two writes. Entries are appended at once, each under a lock on the file,
+ * so that two prompts share it and nothing is lost when one is killed. When the file has grown long it is written anew
+ * and renamed into place under the same lock; who waited for the lock on the old file opens the new one. Nobody waits
+ * long: a prompt that was stopped while it had the lock must not stop the others. A file that cannot be written is read
+ * all the same.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,8 +54,8 @@ static bool lock(int file) {
   return true;
 }
 
-/* The file, open and (`*locked`) locked; -1 when there is none that can be written. Not locked an entry may still be appended: that
- * is one write. */
+/* The file, open and (`*locked`) locked; -1 when there is none that can be written. Not locked an entry may still be
+ * appended: that is one write. */
 static int open_locked(bool *locked) {
   for (int tries = 0; tries < 16; tries++) {
     int file = open(history_path, O_CREAT | O_RDWR | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
@@ -65,7 +66,8 @@ static int open_locked(bool *locked) {
       return -1;
     }
     *locked = lock(file);
-    if (!*locked || (stat(history_path, &named) == 0 && ours.st_ino == named.st_ino && ours.st_dev == named.st_dev)) return file;
+    if (!*locked || (stat(history_path, &named) == 0 && ours.st_ino == named.st_ino && ours.st_dev == named.st_dev))
+      return file;
     close(file);               /* it was replaced while we waited */
   }
   return -1;

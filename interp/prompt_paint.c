@@ -2,8 +2,8 @@
  *
  * A paint makes the rows that the screen should show, compares them with those it does show, and sends the rows that
  * differ, in one write. Rows never fill the last column, so the terminal itself never wraps and the cursor is always
- * where `at_row` and `at_column` say. Of a buffer that is taller than the window a part around the cursor is shown; only
- * the lines of that part are asked for their styles. Lua hears of changes once, as a range of lines (paint_sync).
+ * where `at_row` and `at_column` say. Of a buffer that is taller than the window a part around the cursor is shown;
+ * only the lines of that part are asked for their styles. Lua hears of changes once, as a range of lines (paint_sync).
  */
 #define _GNU_SOURCE 1
 #include <stdio.h>
@@ -182,8 +182,8 @@ static bool has_style(char style) { return theme[style & 127][0] != '\0'; }
 
 /* Rows for n bytes of text behind a prefix; the rows after the first are indented by the prefix's width. Of them those
  * numbered from `from` to below `to` are made. */
-static void make_rows(const char *s, int n, const char *styles, int nstyles, const char *prefix, char prefix_style, int usable,
-                      int from, int to) {
+static void make_rows(const char *s, int n, const char *styles, int nstyles, const char *prefix, char prefix_style,
+                      int usable, int from, int to) {
   int indent = text_width(prefix), number = 0, column = 0, i = 0;
   row *r = NULL;
   char style = ' ';

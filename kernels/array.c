@@ -1,10 +1,10 @@
-/* array.c: reading the arguments of array ops: axes, shapes, and the masks of StridedSlice. Here is how the reference and
- * the CPU version of each op begin, so that they differ only in how they move elements.
+/* array.c: reading the arguments of array ops: axes, shapes, and the masks of StridedSlice. Here is how the reference
+ * and the CPU version of each op begin, so that they differ only in how they move elements.
  *
- * The masks of StridedSlice are TensorFlow's. Entry i of begin/end/strides stands for one dim of the input, except where bit i of ellipsis_mask
- * (as many whole dims as are left) or of new_axis_mask (no dim of the input, a 1 in the result) is set. begin_mask and
- * end_mask mean "from the edge", shrink_axis_mask takes the one element at begin and drops the dim. The shape function calls
- * the same code with what is known, so the two cannot disagree.
+ * The masks of StridedSlice are TensorFlow's. Entry i of begin/end/strides stands for one dim of the input, except
+ * where bit i of ellipsis_mask (as many whole dims as are left) or of new_axis_mask (no dim of the input, a 1 in the
+ * result) is set. begin_mask and end_mask mean "from the edge", shrink_axis_mask takes the one element at begin and
+ * drops the dim. The shape function calls the same code with what is known, so the two cannot disagree.
  */
 #include "array.h"
 #include "move.h"
@@ -33,13 +33,15 @@ static int64_t steps(int64_t begin, int64_t end, int64_t stride) {
 }
 
 /* One entry of the spec against one dim. */
-static bool resolve_dim(const dfk_slice_spec *s, int32_t i, int32_t d, int64_t dim, dfk_slice *out, char *message, int32_t bytes) {
+static bool resolve_dim(const dfk_slice_spec *s, int32_t i, int32_t d, int64_t dim, dfk_slice *out, char *message,
+                        int32_t bytes) {
   bool from_edge = s->begin_mask >> i & 1, to_edge = s->end_mask >> i & 1, shrink = s->shrink_axis_mask >> i & 1;
   int64_t begin = s->begin[i], end = s->end[i], stride = s->strides[i];
   if (stride == 0) return say(message, bytes, "strides[%d] must be non-zero", i);
   if (shrink) {
     if (stride != DFK_UNKNOWN && stride < 0)
-      return say(message, bytes, "strides[%d] is %lld, but an index (shrink_axis_mask) takes stride 1 only", i, (long long)stride);
+      return say(message, bytes, "strides[%d] is %lld, but an index (shrink_axis_mask) takes stride 1 only", i,
+                 (long long)stride);
     if (from_edge) begin = 0;
     out->stride[d] = 1;
     out->size[d] = 1;
@@ -61,17 +63,20 @@ static bool resolve_dim(const dfk_slice_spec *s, int32_t i, int32_t d, int64_t d
   return true;
 }
 
-bool dfk_slice_resolve(const dfk_slice_spec *s, int32_t rank, const int64_t *dims, dfk_slice *out, char *message, int32_t bytes) {
+bool dfk_slice_resolve(const dfk_slice_spec *s, int32_t rank, const int64_t *dims, dfk_slice *out, char *message,
+                       int32_t bytes) {
   int32_t ellipsis = -1, used = 0;
   for (int32_t i = 0; i < s->n; i++) {
     if (s->ellipsis_mask >> i & 1) {
-      if (ellipsis >= 0) return say(message, bytes, "ellipsis_mask has bits %d and %d: expected one ellipsis at most", ellipsis, i);
+      if (ellipsis >= 0)
+        return say(message, bytes, "ellipsis_mask has bits %d and %d: expected one ellipsis at most", ellipsis, i);
       ellipsis = i;
     } else if (!(s->new_axis_mask >> i & 1)) {
       used++;
     }
   }
-  if (used > rank) return say(message, bytes, "%d indices for an input of rank %d: expected at most %d", used, rank, rank);
+  if (used > rank)
+    return say(message, bytes, "%d indices for an input of rank %d: expected at most %d", used, rank, rank);
   int32_t d = 0;
   out->rank = 0;
   for (int32_t i = 0; i <= s->n; i++) {
@@ -81,18 +86,21 @@ bool dfk_slice_resolve(const dfk_slice_spec *s, int32_t rank, const int64_t *dim
     } else if (i == ellipsis) {
       whole = rank - used;
     } else if (s->new_axis_mask >> i & 1) {
-      if (out->rank == DF_MAX_RANK) return say(message, bytes, "the result would have more than %d dimensions", DF_MAX_RANK);
+      if (out->rank == DF_MAX_RANK)
+        return say(message, bytes, "the result would have more than %d dimensions", DF_MAX_RANK);
       out->dims[out->rank++] = 1;
     } else {
       if (!resolve_dim(s, i, d, dims[d], out, message, bytes)) return false;
       if (!(s->shrink_axis_mask >> i & 1)) {
-        if (out->rank == DF_MAX_RANK) return say(message, bytes, "the result would have more than %d dimensions", DF_MAX_RANK);
+        if (out->rank == DF_MAX_RANK)
+          return say(message, bytes, "the result would have more than %d dimensions", DF_MAX_RANK);
         out->dims[out->rank++] = out->size[d];
       }
       d++;
     }
     for (; whole > 0; whole--, d++) {
-      if (out->rank == DF_MAX_RANK) return say(message, bytes, "the result would have more than %d dimensions", DF_MAX_RANK);
+      if (out->rank == DF_MAX_RANK)
+        return say(message, bytes, "the result would have more than %d dimensions", DF_MAX_RANK);
       out->begin[d] = 0;
       out->stride[d] = 1;
       out->size[d] = dims[d] < 0 ? DFK_UNKNOWN : dims[d];
@@ -109,7 +117,8 @@ bool dfk_axis(df_kernel *k, const df_tensor *t, int64_t i, int32_t rank, const c
   }
   int64_t a = dfk_index(t, i);
   if (a < -rank || a >= rank) {
-    dfk_fail(k, DF_INVALID_ARGUMENT, "%s %lld is out of range: expected one in [%d, %d)", what, (long long)a, -rank, rank);
+    dfk_fail(k, DF_INVALID_ARGUMENT, "%s %lld is out of range: expected one in [%d, %d)", what, (long long)a, -rank,
+             rank);
     return false;
   }
   *axis = (int32_t)(a < 0 ? a + rank : a);
@@ -123,7 +132,8 @@ int32_t dfk_dims_of(df_kernel *k, const df_tensor *t, const char *what, int64_t 
     return -1;
   }
   if (t->size > DF_MAX_RANK) {
-    dfk_fail(k, DF_INVALID_ARGUMENT, "%s has %lld dimensions: expected at most %d", what, (long long)t->size, DF_MAX_RANK);
+    dfk_fail(k, DF_INVALID_ARGUMENT, "%s has %lld dimensions: expected at most %d", what, (long long)t->size,
+             DF_MAX_RANK);
     return -1;
   }
   for (int64_t i = 0; i < t->size; i++) {
@@ -191,7 +201,8 @@ int64_t *dfk_split_begin(df_kernel *k, int32_t *axis) {
   char text[160];
   if (!dfk_scalar_axis(k, k->in[0], x->rank, "split_dim", axis)) return NULL;
   if (x->dims[*axis] % k->nout)
-    return FAIL(k, "dimension %d of %s does not split into %d equal parts", *axis, dfk_shape_text(x, text, sizeof text), k->nout);
+    return FAIL(k, "dimension %d of %s does not split into %d equal parts", *axis, dfk_shape_text(x, text, sizeof text),
+                k->nout);
   int64_t *sizes = dfk_scratch(k, (int64_t)sizeof(int64_t) * k->nout);
   for (int32_t i = 0; sizes && i < k->nout; i++) sizes[i] = x->dims[*axis] / k->nout;
   return sizes;
@@ -224,7 +235,8 @@ df_tensor *dfk_pack_begin(df_kernel *k, int32_t *axis) {
   char one[160], other[160];
   int64_t at = dfk_int(k, 0), rank = a->rank + 1, dims[DF_MAX_RANK];
   if (at < -rank || at >= rank)
-    return FAIL(k, "axis %lld is out of range: expected one in [%lld, %lld)", (long long)at, (long long)-rank, (long long)rank);
+    return FAIL(k, "axis %lld is out of range: expected one in [%lld, %lld)", (long long)at, (long long)-rank,
+                (long long)rank);
   if (rank > DF_MAX_RANK) return FAIL(k, "the values have %d dimensions already, the most there can be", DF_MAX_RANK);
   *axis = (int32_t)(at < 0 ? at + rank : at);
   for (int32_t i = 1; i < k->nin; i++) {
@@ -257,16 +269,16 @@ df_tensor *dfk_slice_begin(df_kernel *k, int64_t *begin) {
   int64_t dims[DF_MAX_RANK];
   char text[160];
   if (b->size != x->rank || s->size != x->rank || b->rank != 1 || s->rank != 1)
-    return FAIL(k, "begin has %lld entries and size %lld for %s: expected %d each", (long long)b->size, (long long)s->size,
-                dfk_shape_text(x, text, sizeof text), x->rank);
+    return FAIL(k, "begin has %lld entries and size %lld for %s: expected %d each", (long long)b->size,
+                (long long)s->size, dfk_shape_text(x, text, sizeof text), x->rank);
   for (int32_t d = 0; d < x->rank; d++) {
     int64_t from = dfk_index(b, d), size = dfk_index(s, d), dim = x->dims[d];
     if (from < 0 || from > dim)
       return FAIL(k, "begin[%d] is %lld: expected one in [0, %lld]", d, (long long)from, (long long)dim);
     if (size == -1) size = dim - from;
     if (size < 0 || size > dim - from)
-      return FAIL(k, "size[%d] is %lld: expected one in [0, %lld] or -1, as dimension %d is %lld and begin %lld", d, (long long)size,
-                  (long long)(dim - from), d, (long long)dim, (long long)from);
+      return FAIL(k, "size[%d] is %lld: expected one in [0, %lld] or -1, as dimension %d is %lld and begin %lld", d,
+                  (long long)size, (long long)(dim - from), d, (long long)dim, (long long)from);
     begin[d] = from;
     dims[d] = size;
   }
@@ -279,8 +291,8 @@ static bool read_slice(df_kernel *k, int32_t at, int32_t rank, const int64_t *di
   dfk_slice_spec spec;
   char message[256];
   if (b->rank != 1 || b->size != e->size || b->size != st->size || b->size > 2 * DF_MAX_RANK)
-    return FAIL(k, "begin, end and strides have %lld, %lld and %lld entries: expected as many each, at most %d", (long long)b->size,
-                (long long)e->size, (long long)st->size, 2 * DF_MAX_RANK);
+    return FAIL(k, "begin, end and strides have %lld, %lld and %lld entries: expected as many each, at most %d",
+                (long long)b->size, (long long)e->size, (long long)st->size, 2 * DF_MAX_RANK);
   spec.n = (int32_t)b->size;
   for (int32_t i = 0; i < spec.n; i++) {
     spec.begin[i] = dfk_index(b, i);
@@ -323,7 +335,8 @@ df_tensor *dfk_tile_begin(df_kernel *k, int64_t *times) {
   int64_t dims[DF_MAX_RANK];
   char text[160];
   if (m->rank != 1 || m->size != x->rank)
-    return FAIL(k, "multiples has %lld entries for %s: expected %d", (long long)m->size, dfk_shape_text(x, text, sizeof text), x->rank);
+    return FAIL(k, "multiples has %lld entries for %s: expected %d", (long long)m->size,
+                dfk_shape_text(x, text, sizeof text), x->rank);
   for (int32_t d = 0; d < x->rank; d++) {
     times[d] = dfk_index(m, d);
     if (times[d] < 0) return FAIL(k, "multiples[%d] is %lld: expected 0 or more", d, (long long)times[d]);
@@ -368,7 +381,8 @@ df_tensor *dfk_roll_begin(df_kernel *k, int64_t *shift) {
   const df_tensor *x = k->in[0], *by = k->in[1], *list = k->in[2];
   memset(shift, 0, sizeof(int64_t) * DF_MAX_RANK);
   if (by->size != list->size || by->rank > 1 || list->rank > 1)
-    return FAIL(k, "shift has %lld entries and axis %lld: expected as many", (long long)by->size, (long long)list->size);
+    return FAIL(k, "shift has %lld entries and axis %lld: expected as many", (long long)by->size,
+                (long long)list->size);
   for (int64_t i = 0; i < list->size; i++) {
     int32_t axis;
     if (!dfk_axis(k, list, i, x->rank, "axis", &axis)) return NULL;
@@ -391,8 +405,8 @@ df_tensor *dfk_broadcast_to_begin(df_kernel *k, int64_t *strides) {
     int32_t from = d - (rank - x->rank);
     strides[d] = from < 0 || x->dims[from] == 1 ? 0 : own[from];
     if (from >= 0 && x->dims[from] != 1 && x->dims[from] != dims[d])
-      return FAIL(k, "%s does not broadcast: its dimension %d would have to be %lld or 1", dfk_shape_text(x, text, sizeof text), from,
-                  (long long)dims[d]);
+      return FAIL(k, "%s does not broadcast: its dimension %d would have to be %lld or 1",
+                  dfk_shape_text(x, text, sizeof text), from, (long long)dims[d]);
   }
   return dfk_out(k, 0, x->dtype, rank, dims);
 }

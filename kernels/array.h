@@ -67,7 +67,8 @@ typedef struct dfk_slice_spec {
   int64_t begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask;
 } dfk_slice_spec;
 typedef struct dfk_slice {
-  int64_t begin[DF_MAX_RANK], stride[DF_MAX_RANK], size[DF_MAX_RANK]; /* per dim of the input; size DFK_UNKNOWN: not known */
+  /* per dim of the input; size DFK_UNKNOWN: not known */
+  int64_t begin[DF_MAX_RANK], stride[DF_MAX_RANK], size[DF_MAX_RANK];
   int32_t rank;                                  /* of the result */
   int64_t dims[DF_MAX_RANK];                     /* of the result; DFK_UNKNOWN: not known */
 } dfk_slice;
@@ -92,7 +93,7 @@ static inline int64_t dfk_span(const int64_t *dims, int32_t from, int32_t to) {
 
 /* How both versions of a kernel begin: the arguments are checked, the output (where there is one) is made and returned.
  * NULL or false: error is filled. */
-df_tensor *dfk_transpose_begin(df_kernel *k, int32_t *from);         /* dim d of the result is dim from[d] of the input */
+df_tensor *dfk_transpose_begin(df_kernel *k, int32_t *from);  /* dim d of the result is dim from[d] of the input */
 df_tensor *dfk_concat_begin(df_kernel *k, int32_t *axis);
 int64_t   *dfk_split_begin(df_kernel *k, int32_t *axis);             /* the outputs' sizes; dfk_free them */
 int64_t   *dfk_split_v_begin(df_kernel *k, int32_t *axis);
@@ -106,5 +107,6 @@ df_tensor *dfk_tile_begin(df_kernel *k, int64_t *times);
 df_tensor *dfk_pad_begin(df_kernel *k, int64_t *before);
 df_tensor *dfk_reverse_begin(df_kernel *k, uint32_t *axes);          /* bit d: dim d is reversed */
 df_tensor *dfk_roll_begin(df_kernel *k, int64_t *shift);             /* per dim, in [0, dim) */
-df_tensor *dfk_broadcast_to_begin(df_kernel *k, int64_t *strides);   /* of the input per dim of the output; 0: repeated */
+/* of the input per dim of the output; 0: repeated */
+df_tensor *dfk_broadcast_to_begin(df_kernel *k, int64_t *strides);
 #endif

@@ -1,4 +1,5 @@
-/* convert_ops.h: the kernels of ops that see numbers as numbers of another dtype: complex numbers and their parts, bits, truth. */
+/* convert_ops.h: the kernels of ops that see numbers as numbers of another dtype: complex numbers and their parts,
+   bits, truth. */
 #ifndef DFLOW_CONVERT_OPS_H
 #define DFLOW_CONVERT_OPS_H
 #include "kernel.h"

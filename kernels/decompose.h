@@ -1,4 +1,5 @@
-/* decompose.h: kernels of linear algebra on batches of matrices, [..., m, n], float32 or float64, computed in double and rounded once. */
+/* decompose.h: kernels of linear algebra on batches of matrices, [..., m, n], float32 or float64, computed in double
+   and rounded once. */
 #ifndef DFLOW_KERNELS_DECOMPOSE_H
 #define DFLOW_KERNELS_DECOMPOSE_H
 #include "kernel.h"
@@ -13,7 +14,8 @@ int32_t ref_qr(df_kernel *k);                         /* (input; full_matrices):
 int32_t ref_svd(df_kernel *k);                        /* (input; compute_uv, full_matrices): s, u, v */
 int32_t ref_self_adjoint_eig(df_kernel *k);           /* (input; compute_v): e ascending, v */
 int32_t ref_tridiagonal_solve(df_kernel *k);          /* (diagonals[..., 3, n], rhs[..., n, r]; partial_pivoting) */
-int32_t ref_fft(df_kernel *k), ref_ifft(df_kernel *k), ref_fft2d(df_kernel *k), ref_ifft2d(df_kernel *k);      /* (input complex) */
+/* (input complex) */
+int32_t ref_fft(df_kernel *k), ref_ifft(df_kernel *k), ref_fft2d(df_kernel *k), ref_ifft2d(df_kernel *k);
 int32_t ref_rfft(df_kernel *k), ref_irfft(df_kernel *k);                  /* (input, fft_length[1]) */
 int32_t ref_rfft_grad(df_kernel *k), ref_irfft_grad(df_kernel *k);        /* (dy, fft_length[1], length) */
 int32_t ref_histogram_fixed_width(df_kernel *k);      /* (values, value_range[2], nbins; dtype) */

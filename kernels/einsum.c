@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct part { char name[64]; int32_t n, before; bool ellipsis; } part;   /* `before` letters precede the ellipsis */
+/* `before` letters precede the ellipsis */
+typedef struct part { char name[64]; int32_t n, before; bool ellipsis; } part;
 
 static bool wrong(char *why, size_t bytes, const char *equation, const char *what) {
   snprintf(why, bytes, "einsum equation '%s': %s", equation, what);
@@ -52,7 +53,8 @@ static bool spell(dfk_einsum *e, const part *p, int32_t hidden, int32_t dots, in
   return true;
 }
 
-bool dfk_einsum_parse(const char *equation, int32_t n, const int32_t *ranks, dfk_einsum *e, bool *unknown, char *why, size_t bytes) {
+bool dfk_einsum_parse(const char *equation, int32_t n, const int32_t *ranks, dfk_einsum *e, bool *unknown, char *why,
+                      size_t bytes) {
   part in[DFK_EINSUM_INPUTS], out = { .n = 0 };
   const char *s = equation, *error = NULL;
   int32_t found = 0, dots = 0, hidden[DFK_EINSUM_INPUTS] = { 0 };
@@ -114,7 +116,8 @@ bool dfk_einsum_parse(const char *equation, int32_t n, const int32_t *ranks, dfk
     return wrong(why, bytes, equation, "the output has more than 8 axes");
   for (int32_t j = 0; j < e->out_rank; j++) {
     if (e->out[j] >= known) {
-      snprintf(why, bytes, "einsum equation '%s': output label '%c' is in no operand", equation, e->name[(int)e->out[j]]);
+      snprintf(why, bytes, "einsum equation '%s': output label '%c' is in no operand", equation,
+               e->name[(int)e->out[j]]);
       return false;
     }
     for (int32_t i = 0; i < j; i++)

@@ -1,7 +1,7 @@
 /* einsum.h: what an einsum equation says. Shared by the kernels and by shape inference; knows only ranks.
  *
- * Labels are letters, one per axis; `...` stands for the axes not named, aligned from the right. Digits are labels whose
- * sizes broadcast (1 against n), as the axes of an ellipsis do: the gradient writes them in place of an ellipsis.
+ * Labels are letters, one per axis; `...` stands for the axes not named, aligned from the right. Digits are labels
+ * whose sizes broadcast (1 against n), as the axes of an ellipsis do: the gradient writes them in place of an ellipsis.
  * Without `->` the output is the ellipsis and then, sorted, the labels that occur once.
  */
 #ifndef DFLOW_KERNELS_EINSUM_H
@@ -23,7 +23,9 @@ typedef struct dfk_einsum {
   bool    broadcasts[DFK_EINSUM_LABELS];
 } dfk_einsum;
 
-/* Takes the equation apart for inputs of these ranks; -1 is an unknown rank, which an input without an ellipsis may have.
- * False: `why` (bytes) says what is wrong. *unknown: an ellipsis stands for a rank not known, and e is not filled. */
-bool dfk_einsum_parse(const char *equation, int32_t n, const int32_t *ranks, dfk_einsum *e, bool *unknown, char *why, size_t bytes);
+/* Takes the equation apart for inputs of these ranks; -1 is an unknown rank, which an input without an ellipsis may
+ * have. False: `why` (bytes) says what is wrong. *unknown: an ellipsis stands for a rank not known, and e is not
+ * filled. */
+bool dfk_einsum_parse(const char *equation, int32_t n, const int32_t *ranks, dfk_einsum *e, bool *unknown, char *why,
+                      size_t bytes);
 #endif

@@ -28,7 +28,7 @@ DFK_BINARY(X)
 DFK_FORMULAS1(ROW)
 DFK_FORMULAS2(ROW)
 #undef ROW
-X(select)                                   /* Select: the condition has the shape of the others, or one element, or one per row */
+X(select)  /* Select: the condition has the shape of the others, or one element, or one per row */
 X(select_v2)
 X(clip_by_value)
 X(cast)

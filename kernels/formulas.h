@@ -1,5 +1,6 @@
-/* formulas.h: elementwise functions of float32 and float64 that are one C expression. A row is all that the fast kernels need: the loops
- * over tensors, the function for unboxed scalars and the prototypes come of it; kernels/ref/ has the reference, written apart.
+/* formulas.h: elementwise functions of float32 and float64 that are one C expression. A row is all that the fast
+ * kernels need: the loops over tensors, the function for unboxed scalars and the prototypes come of it; kernels/ref/
+ * has the reference, written apart.
  *
  *   X(name, expression)      in it x (and y) are the operands and `t` is their type; functions are those of <tgmath.h>
  */
@@ -8,8 +9,8 @@
 
 #include <math.h>
 
-/* The inverse of erf, to about an ulp of float64: a start that is good to 0.003 (Winitzki, A handy approximation for the error
- * function, 2008), then Halley steps. The steps compare erfc where erf is near 1 and has no digits left. */
+/* The inverse of erf, to about an ulp of float64: a start that is good to 0.003 (Winitzki, A handy approximation for
+ * the error function, 2008), then Halley steps. The steps compare erfc where erf is near 1 and has no digits left. */
 static inline double dfk_erfinv(double y) {
   const double m = fabs(y), half_root_pi = 0.886226925452758013649;
   if (!(m < 1)) return m == 1 ? copysign(INFINITY, y) : NAN;

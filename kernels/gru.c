@@ -22,9 +22,11 @@ static bool open_cell(dfk_floats *f, cell *c) {
   }
   *c = (cell){ .batch = x->dims[0], .input = x->dims[1], .units = h->dims[1] };
   int64_t row = c->input + c->units;
-  if (!dfk_must_be(k, 1, "h_prev", 2, (int64_t[]){ c->batch, c->units }) || !dfk_must_be(k, 2, "w_ru", 2, (int64_t[]){ row, 2 * c->units }) ||
-      !dfk_must_be(k, 3, "w_c", 2, (int64_t[]){ row, c->units }) || !dfk_must_be(k, 4, "b_ru", 1, (int64_t[]){ 2 * c->units }) ||
-      !dfk_must_be(k, 5, "b_c", 1, &c->units)) return false;
+  if (!dfk_must_be(k, 1, "h_prev", 2, (int64_t[]){ c->batch, c->units }) ||
+      !dfk_must_be(k, 2, "w_ru", 2, (int64_t[]){ row, 2 * c->units }) ||
+      !dfk_must_be(k, 3, "w_c", 2, (int64_t[]){ row, c->units }) ||
+      !dfk_must_be(k, 4, "b_ru", 1, (int64_t[]){ 2 * c->units }) || !dfk_must_be(k, 5, "b_c", 1, &c->units))
+    return false;
   const float **each[] = { &c->x, &c->h_prev, &c->w_ru, &c->w_c, &c->b_ru, &c->b_c };
   for (int32_t i = 0; i < 6; i++) *each[i] = dfk_floats_in(f, i);
   return !f->failed;
@@ -35,7 +37,8 @@ static void join(const cell *c, float *to, const float *r, int64_t r_row) {
   int64_t row = c->input + c->units;
   for (int64_t b = 0; b < c->batch; b++) {
     memcpy(to + b * row, c->x + b * c->input, (size_t)c->input * sizeof *to);
-    for (int64_t u = 0; u < c->units; u++) to[b * row + c->input + u] = c->h_prev[b * c->units + u] * (r ? r[b * r_row + u] : 1);
+    for (int64_t u = 0; u < c->units; u++)
+      to[b * row + c->input + u] = c->h_prev[b * c->units + u] * (r ? r[b * r_row + u] : 1);
   }
 }
 
@@ -45,8 +48,10 @@ int32_t dfk_gru_cell(df_kernel *k, dfk_product_fn product) {
   if (!open_cell(&f, &c)) return dfk_floats_end(&f, k->error->code);
   int64_t n = c.units, row = c.input + n;
   const int64_t dims[] = { c.batch, n };
-  float *r = dfk_floats_out(&f, 0, 2, dims), *u = dfk_floats_out(&f, 1, 2, dims), *cc = dfk_floats_out(&f, 2, 2, dims), *h = dfk_floats_out(&f, 3, 2, dims);
-  float *xh = dfk_floats_scratch(&f, c.batch * row), *ru = dfk_floats_scratch(&f, c.batch * 2 * n), *sum = dfk_floats_scratch(&f, c.batch * n);
+  float *r = dfk_floats_out(&f, 0, 2, dims), *u = dfk_floats_out(&f, 1, 2, dims), *cc = dfk_floats_out(&f, 2, 2, dims),
+        *h = dfk_floats_out(&f, 3, 2, dims);
+  float *xh = dfk_floats_scratch(&f, c.batch * row), *ru = dfk_floats_scratch(&f, c.batch * 2 * n),
+        *sum = dfk_floats_scratch(&f, c.batch * n);
   if (f.failed) return dfk_floats_end(&f, k->error->code);
   join(&c, xh, NULL, 0);
   int32_t code = product(k, c.batch, 2 * n, row, false, false, xh, c.w_ru, ru);
@@ -73,9 +78,12 @@ int32_t dfk_gru_cell_grad(df_kernel *k, dfk_product_fn product) {
   const int64_t dims[] = { c.batch, n };
   for (int32_t i = 6; i < 10; i++)
     if (!dfk_must_be(k, i, "a gate or a gradient", 2, dims)) return dfk_floats_end(&f, k->error->code);
-  const float *r = dfk_floats_in(&f, 6), *u = dfk_floats_in(&f, 7), *cc = dfk_floats_in(&f, 8), *dh = dfk_floats_in(&f, 9);
-  float *dx = dfk_floats_out(&f, 0, 2, k->in[0]->dims), *dh_prev = dfk_floats_out(&f, 1, 2, dims), *dc = dfk_floats_out(&f, 2, 2, dims);
-  float *dru = dfk_floats_out(&f, 3, 2, (int64_t[]){ c.batch, 2 * n }), *by_c = dfk_floats_scratch(&f, c.batch * row), *by_ru = dfk_floats_scratch(&f, c.batch * row);
+  const float *r = dfk_floats_in(&f, 6), *u = dfk_floats_in(&f, 7), *cc = dfk_floats_in(&f, 8),
+              *dh = dfk_floats_in(&f, 9);
+  float *dx = dfk_floats_out(&f, 0, 2, k->in[0]->dims), *dh_prev = dfk_floats_out(&f, 1, 2, dims),
+        *dc = dfk_floats_out(&f, 2, 2, dims);
+  float *dru = dfk_floats_out(&f, 3, 2, (int64_t[]){ c.batch, 2 * n }), *by_c = dfk_floats_scratch(&f, c.batch * row),
+        *by_ru = dfk_floats_scratch(&f, c.batch * row);
   if (f.failed) return dfk_floats_end(&f, k->error->code);
   for (int64_t i = 0; i < c.batch * n; i++) dc[i] = dh[i] * (1 - u[i]) * (1 - cc[i] * cc[i]);
   int32_t code = product(k, c.batch, row, n, false, true, dc, c.w_c, by_c);

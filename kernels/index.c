@@ -1,6 +1,7 @@
 /* index.c: how the kernels that take indices begin: every index is checked before anything is read or written.
  *
- * An index out of range is an error that names its position, its value and the bound; negative indices do not count from the end.
+ * An index out of range is an error that names its position, its value and the bound; negative indices do not count
+ * from the end.
  */
 #include "index.h"
 #include "array.h"
@@ -30,7 +31,8 @@ static int64_t first_outside(const df_tensor *t, int64_t limit) {
   return t->size;
 }
 
-bool dfk_gather_plan(df_kernel *k, int32_t params_rank, const int64_t *params_dims, dfk_gather *g, int32_t *rank, int64_t *dims) {
+bool dfk_gather_plan(df_kernel *k, int32_t params_rank, const int64_t *params_dims, dfk_gather *g, int32_t *rank,
+                     int64_t *dims) {
   const df_tensor *indices = k->in[1];
   int64_t batch = dfk_int(k, 0);
   char text[160];
@@ -44,41 +46,44 @@ bool dfk_gather_plan(df_kernel *k, int32_t params_rank, const int64_t *params_di
   int32_t b = (int32_t)batch, n = 0;
   for (int32_t d = 0; d < b; d++)
     if (params_dims[d] != indices->dims[d])
-      return FAIL(k, "dimension %d is %lld in params and %lld in indices: expected the first %d to be equal", d, (long long)params_dims[d],
-                  (long long)indices->dims[d], b);
+      return FAIL(k, "dimension %d is %lld in params and %lld in indices: expected the first %d to be equal", d,
+                  (long long)params_dims[d], (long long)indices->dims[d], b);
   for (int32_t d = 0; d < axis; d++) dims[n++] = params_dims[d];
   for (int32_t d = b; d < indices->rank; d++) dims[n++] = indices->dims[d];
   for (int32_t d = axis + 1; d < params_rank; d++) dims[n++] = params_dims[d];
   if (n > DF_MAX_RANK) return FAIL(k, "the result would have %d dimensions: expected at most %d", n, DF_MAX_RANK);
   *rank = n;
-  *g = (dfk_gather){ dfk_span(params_dims, 0, b), dfk_span(params_dims, b, axis), dfk_span(indices->dims, b, indices->rank),
-                     params_dims[axis], dfk_span(params_dims, axis + 1, params_rank) };
+  *g = (dfk_gather){ dfk_span(params_dims, 0, b), dfk_span(params_dims, b, axis),
+                     dfk_span(indices->dims, b, indices->rank), params_dims[axis],
+                     dfk_span(params_dims, axis + 1, params_rank) };
   int64_t bad = first_outside(indices, g->limit);
   if (bad == indices->size) return true;
   if (indices->rank == 0)
-    return FAIL(k, "index %lld is not in [0, %lld), the range of dimension %d of params", (long long)dfk_index(indices, 0),
-                (long long)g->limit, axis);
+    return FAIL(k, "index %lld is not in [0, %lld), the range of dimension %d of params",
+                (long long)dfk_index(indices, 0), (long long)g->limit, axis);
   dfk_index_text(indices->rank, indices->dims, bad, text, sizeof text);
-  return FAIL(k, "indices[%s] = %lld is not in [0, %lld), the range of dimension %d of params", text, (long long)dfk_index(indices, bad),
-              (long long)g->limit, axis);
+  return FAIL(k, "indices[%s] = %lld is not in [0, %lld), the range of dimension %d of params", text,
+              (long long)dfk_index(indices, bad), (long long)g->limit, axis);
 }
 
 df_tensor *dfk_gather_begin(df_kernel *k, dfk_gather *g) {
   const df_tensor *params = k->in[0];
   int64_t dims[2 * DF_MAX_RANK];
   int32_t rank;
-  return dfk_gather_plan(k, params->rank, params->dims, g, &rank, dims) ? dfk_out(k, 0, params->dtype, rank, dims) : NULL;
+  return dfk_gather_plan(k, params->rank, params->dims, g, &rank, dims) ? dfk_out(k, 0, params->dtype, rank, dims)
+                                                                        : NULL;
 }
 
-bool dfk_places_of(df_kernel *k, const df_tensor *indices, int32_t rank, const int64_t *dims, const char *what, dfk_places *p) {
+bool dfk_places_of(df_kernel *k, const df_tensor *indices, int32_t rank, const int64_t *dims, const char *what,
+                   dfk_places *p) {
   char text[160], at[160];
   int64_t strides[DF_MAX_RANK];
   if (indices->rank < 1)
     return FAIL(k, "indices is %s: expected rank 1 or more", dfk_shape_text(indices, text, sizeof text));
   int64_t depth = indices->dims[indices->rank - 1];
   if (depth > rank)
-    return FAIL(k, "indices is %s, %lld numbers to an index, for a %s of rank %d", dfk_shape_text(indices, text, sizeof text),
-                (long long)depth, what, rank);
+    return FAIL(k, "indices is %s, %lld numbers to an index, for a %s of rank %d",
+                dfk_shape_text(indices, text, sizeof text), (long long)depth, what, rank);
   p->depth = (int32_t)depth;
   p->picks = dfk_span(indices->dims, 0, indices->rank - 1);
   p->row = dfk_span(dims, p->depth, rank);
@@ -96,7 +101,8 @@ bool dfk_places_of(df_kernel *k, const df_tensor *indices, int32_t rank, const i
       dfk_free(p->offset);
       p->offset = NULL;
       dfk_index_text(indices->rank, indices->dims, i * depth + d, at, sizeof at);
-      return FAIL(k, "indices[%s] = %lld is not in [0, %lld), the range of dimension %d of the %s", at, (long long)v, (long long)dims[d], d, what);
+      return FAIL(k, "indices[%s] = %lld is not in [0, %lld), the range of dimension %d of the %s", at, (long long)v,
+                  (long long)dims[d], d, what);
     }
   }
   return true;
@@ -110,8 +116,9 @@ df_tensor *dfk_gather_nd_begin(df_kernel *k, dfk_places *p) {
   if (!dfk_places_of(k, indices, params->rank, params->dims, "params", p)) return NULL;
   for (int32_t d = 0; d < indices->rank - 1; d++) dims[rank++] = indices->dims[d];
   for (int32_t d = p->depth; d < params->rank; d++) dims[rank++] = params->dims[d];
-  df_tensor *out = rank > DF_MAX_RANK ? FAIL(k, "the result would have %d dimensions: expected at most %d", rank, DF_MAX_RANK)
-                                      : dfk_out(k, 0, params->dtype, rank, dims);
+  df_tensor *out = rank > DF_MAX_RANK
+                       ? FAIL(k, "the result would have %d dimensions: expected at most %d", rank, DF_MAX_RANK)
+                       : dfk_out(k, 0, params->dtype, rank, dims);
   if (out) return out;
   dfk_free(p->offset);
   p->offset = NULL;
@@ -123,13 +130,15 @@ df_tensor *dfk_one_hot_begin(df_kernel *k, int64_t *prefix, int64_t *depth, int6
   static const char *const names[] = { "indices", "depth", "on_value", "off_value" };
   char text[160];
   for (int32_t i = 1; i < 4; i++)
-    if (k->in[i]->rank != 0) return FAIL(k, "%s is %s: expected a scalar", names[i], dfk_shape_text(k->in[i], text, sizeof text));
+    if (k->in[i]->rank != 0)
+      return FAIL(k, "%s is %s: expected a scalar", names[i], dfk_shape_text(k->in[i], text, sizeof text));
   int64_t axis = dfk_int(k, 0), dims[DF_MAX_RANK];
   *depth = dfk_index(k->in[1], 0);
   if (*depth < 0) return FAIL(k, "depth is %lld: expected 0 or more", (long long)*depth);
   if (axis < -1 || axis > indices->rank)
     return FAIL(k, "axis is %lld: expected one in [-1, %d]", (long long)axis, indices->rank);
-  if (indices->rank == DF_MAX_RANK) return FAIL(k, "indices has %d dimensions already, the most there can be", DF_MAX_RANK);
+  if (indices->rank == DF_MAX_RANK)
+    return FAIL(k, "indices has %d dimensions already, the most there can be", DF_MAX_RANK);
   if (axis < 0) axis = indices->rank;
   for (int32_t d = 0, from = 0; d <= indices->rank; d++) dims[d] = d == axis ? *depth : indices->dims[from++];
   *prefix = dfk_span(indices->dims, 0, (int32_t)axis);

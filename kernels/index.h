@@ -23,17 +23,19 @@ int32_t ref_dynamic_stitch_grad(df_kernel *k);
 
 /* ---- how both versions begin (kernels/index.c). NULL: error is filled. ---------------------------------- */
 
-/* Gather as copies: for batch b < batches, o < outer, i < picks: row `index` of params (params[(b * outer + o) * limit + index],
- * each row `row` elements) goes to the next row of the output. The indices are in range. */
+/* Gather as copies: for batch b < batches, o < outer, i < picks: row `index` of params (params[(b * outer + o) * limit
+ * + index], each row `row` elements) goes to the next row of the output. The indices are in range. */
 typedef struct dfk_gather { int64_t batches, outer, picks, limit, row; } dfk_gather;
 df_tensor *dfk_gather_begin(df_kernel *k, dfk_gather *g);
 /* The same for params of these dims, without an output: dims and rank of the result. False: error is filled. */
-bool dfk_gather_plan(df_kernel *k, int32_t params_rank, const int64_t *params_dims, dfk_gather *g, int32_t *rank, int64_t *dims);
+bool dfk_gather_plan(df_kernel *k, int32_t params_rank, const int64_t *params_dims, dfk_gather *g, int32_t *rank,
+                     int64_t *dims);
 
-/* The last dimension of an index tensor names a place in the first `depth` dims of an array. offset: the first element of
- * slice i of `picks`, in a list to be freed with dfk_free; each slice has `row` elements. */
+/* The last dimension of an index tensor names a place in the first `depth` dims of an array. offset: the first element
+ * of slice i of `picks`, in a list to be freed with dfk_free; each slice has `row` elements. */
 typedef struct dfk_places { int32_t depth; int64_t picks, row, *offset; } dfk_places;
-bool dfk_places_of(df_kernel *k, const df_tensor *indices, int32_t rank, const int64_t *dims, const char *what, dfk_places *p);
+bool dfk_places_of(df_kernel *k, const df_tensor *indices, int32_t rank, const int64_t *dims, const char *what,
+                   dfk_places *p);
 df_tensor *dfk_gather_nd_begin(df_kernel *k, dfk_places *p);
 
 /* OneHot as a box [prefix, depth, suffix]. */

@@ -12,8 +12,8 @@
 #define DFLOW_KERNEL_H
 #include "../runtime/dflow.h"
 
-/* A tensor, laid open for kernels. Row-major, no strides. Strings: data is an array of df_str. Variants: an array of `void *`, handles
- * that the buffer owns, or NULL. */
+/* A tensor, laid open for kernels. Row-major, no strides. Strings: data is an array of df_str. Variants: an array of
+ * `void *`, handles that the buffer owns, or NULL. */
 typedef struct df_buffer df_buffer;
 struct df_tensor {
   int32_t    refs;      /* atomic; of this header */
@@ -68,7 +68,8 @@ df_tensor *dfk_out(df_kernel *k, int32_t i, int32_t dtype, int32_t rank, const i
 /* dfk_out with the dtype and dims of a tensor. */
 df_tensor *dfk_out_like(df_kernel *k, int32_t i, const df_tensor *like);
 /* As dfk_out, but in the memory of input `from` where that may be overwritten and has the same byte size. The result's
- * data may then equal k->in[from]->data: element i of the output may be written once element i of the input was read. */
+ * data may then equal k->in[from]->data: element i of the output may be written once element i of the input was read.
+ * */
 df_tensor *dfk_out_reuse(df_kernel *k, int32_t i, int32_t from, int32_t dtype, int32_t rank, const int64_t *dims);
 /* Output i is input `from`, with other dims of the same size (dims NULL: the same). No copy. */
 int32_t    dfk_out_forward(df_kernel *k, int32_t i, int32_t from, int32_t rank, const int64_t *dims);
@@ -79,9 +80,10 @@ df_tensor *dfk_own(df_kernel *k, int32_t i);
 /* Scratch memory that dies with the call. NULL: error is filled. Free with dfk_free. */
 void      *dfk_scratch(df_kernel *k, int64_t bytes);
 void       dfk_free(void *p);
-/* A copy of t in an order that suits a kernel, kept until t's storage is written to or let go. `how` tells the ways apart; its words
- * that are not used are 0. NULL, but *room is set: fill its `bytes` bytes, then call dfk_packed_done, and it is what the next one gets.
- * Both NULL: do without; nothing is kept of what is read so for the first time. Any thread. */
+/* A copy of t in an order that suits a kernel, kept until t's storage is written to or let go. `how` tells the ways
+ * apart; its words that are not used are 0. NULL, but *room is set: fill its `bytes` bytes, then call dfk_packed_done,
+ * and it is what the next one gets. Both NULL: do without; nothing is kept of what is read so for the first time. Any
+ * thread. */
 typedef struct dfk_packing { int64_t words[4]; } dfk_packing;
 const void *dfk_packed(const df_tensor *t, const dfk_packing *how, int64_t bytes, void **room);
 void        dfk_packed_done(const df_tensor *t, const void *room);
@@ -95,25 +97,26 @@ int32_t dfk_fail(df_kernel *k, int32_t code, const char *format, ...) __attribut
 /* "float32[2,3]" in a buffer of the caller's; returns it. */
 char   *dfk_shape_text(const df_tensor *t, char *buffer, size_t bytes);
 
-/* Splits [0, n) over the worker threads in pieces of at least `grain`; runs fn(arg, begin, end). Runs here and now when n
- * <= grain or nobody is idle. fn must not fail. Results must not depend on how it was split. */
+/* Splits [0, n) over the worker threads in pieces of at least `grain`; runs fn(arg, begin, end). Runs here and now when
+ * n <= grain or nobody is idle. fn must not fail. Results must not depend on how it was split. */
 typedef void (*df_range_fn)(void *arg, int64_t begin, int64_t end);
 void dfk_parallel(df_kernel *k, int64_t n, int64_t grain, df_range_fn fn, void *arg);
 
-/* A kernel that waits (a full or empty queue). The op's entry says .waits; then k outlives the call, and the kernel may put it into a
- * list of its resource, call dfk_on_stop, and return DFK_PENDING. Nobody is blocked meanwhile. dfk_complete ends the call, from any
- * thread, exactly once: status DF_OK with the outputs made, or a code with k->error filled; k is gone afterwards. When the run has
- * to stop first, its owner calls fn(k, user) once: it takes k out of the list and completes it with DF_CANCELLED, or does nothing
- * when another thread has already taken k out to complete it. `what` says in one line what is waited for; it is called by the
- * owner too, and takes the resource's lock like fn. A resource's lock is taken before the run's inbox, never the other way. */
+/* A kernel that waits (a full or empty queue). The op's entry says .waits; then k outlives the call, and the kernel may
+ * put it into a list of its resource, call dfk_on_stop, and return DFK_PENDING. Nobody is blocked meanwhile.
+ * dfk_complete ends the call, from any thread, exactly once: status DF_OK with the outputs made, or a code with
+ * k->error filled; k is gone afterwards. When the run has to stop first, its owner calls fn(k, user) once: it takes k
+ * out of the list and completes it with DF_CANCELLED, or does nothing when another thread has already taken k out to
+ * complete it. `what` says in one line what is waited for; it is called by the owner too, and takes the resource's lock
+ * like fn. A resource's lock is taken before the run's inbox, never the other way. */
 enum { DFK_PENDING = -1 };
 typedef void (*dfk_stop_fn)(df_kernel *k, void *user);
 typedef void (*dfk_what_fn)(df_kernel *k, void *user, char *text, size_t bytes);
 void dfk_on_stop(df_kernel *k, dfk_stop_fn fn, dfk_what_fn what, void *user);
 void dfk_complete(df_kernel *k, int32_t status);
 
-/* The tag of this call as a number: equal for the same (run number, frame path, iterations) and nothing else, whatever the
- * threads. Random ops make their Philox counter of it. `seed` is the graph's. */
+/* The tag of this call as a number: equal for the same (run number, frame path, iterations) and nothing else, whatever
+ * the threads. Random ops make their Philox counter of it. `seed` is the graph's. */
 uint64_t dfk_tag(const df_kernel *k);
 int64_t  dfk_graph_seed(const df_kernel *k);
 /* Writes a line to standard error, whole, in program order (df.print). */
@@ -131,7 +134,8 @@ static inline int64_t dfk_index(const df_tensor *t, int64_t i) {
 static inline bool dfk_integer(df_kernel *k, int32_t i, const char *name, int64_t *out) {
   const df_tensor *t = k->in[i];
   if (t->rank != 0) {
-    dfk_fail(k, DF_INVALID_ARGUMENT, "%s must be one integer, it has rank %d and %lld elements", name, t->rank, (long long)t->size);
+    dfk_fail(k, DF_INVALID_ARGUMENT, "%s must be one integer, it has rank %d and %lld elements", name, t->rank,
+             (long long)t->size);
     return false;
   }
   *out = dfk_index(t, 0);

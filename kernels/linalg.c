@@ -7,16 +7,16 @@ int32_t dfk_product_of(df_kernel *k, dfk_product *p) {
   p->a_t = dfk_bool(k, 0);
   p->b_t = dfk_bool(k, 1);
   if (a->rank < 2 || b->rank < 2)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "a matrix product needs matrices, got %s and %s", dfk_shape_text(a, s, sizeof s),
-                    dfk_shape_text(b, t, sizeof t));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "a matrix product needs matrices, got %s and %s",
+                    dfk_shape_text(a, s, sizeof s), dfk_shape_text(b, t, sizeof t));
   p->m = a->dims[a->rank - 2 + p->a_t];
   p->k = a->dims[a->rank - 1 - p->a_t];
   p->n = b->dims[b->rank - 1 - p->b_t];
   int64_t inner = b->dims[b->rank - 2 + p->b_t];
   if (inner != p->k)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the inner dimensions differ, %lld and %lld: a is %s%s, b is %s%s", (long long)p->k,
-                    (long long)inner, dfk_shape_text(a, s, sizeof s), p->a_t ? " transposed" : "", dfk_shape_text(b, t, sizeof t),
-                    p->b_t ? " transposed" : "");
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the inner dimensions differ, %lld and %lld: a is %s%s, b is %s%s",
+                    (long long)p->k, (long long)inner, dfk_shape_text(a, s, sizeof s), p->a_t ? " transposed" : "",
+                    dfk_shape_text(b, t, sizeof t), p->b_t ? " transposed" : "");
   p->rank = a->rank > b->rank ? a->rank : b->rank;
   p->batch_rank = p->rank - 2;
   p->count = 1;
@@ -25,8 +25,8 @@ int32_t dfk_product_of(df_kernel *k, dfk_product *p) {
     int32_t ia = i - (p->rank - a->rank), ib = i - (p->rank - b->rank);
     int64_t da = ia >= 0 ? a->dims[ia] : 1, db = ib >= 0 ? b->dims[ib] : 1;
     if (da != db && da != 1 && db != 1)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "the batch axes of %s and %s do not broadcast", dfk_shape_text(a, s, sizeof s),
-                      dfk_shape_text(b, t, sizeof t));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "the batch axes of %s and %s do not broadcast",
+                      dfk_shape_text(a, s, sizeof s), dfk_shape_text(b, t, sizeof t));
     p->dims[i] = da == 1 ? db : da;
     p->step_a[i] = da == 1 ? 0 : at_a;
     p->step_b[i] = db == 1 ? 0 : at_b;
@@ -62,8 +62,9 @@ int32_t dfk_einsum_of(df_kernel *k, dfk_einsum *e, int64_t *sizes) {
       int64_t d = k->in[i]->dims[a];
       if (sizes[l] < 0 || (sizes[l] == 1 && e->broadcasts[l])) sizes[l] = d;
       else if (sizes[l] != d && !(d == 1 && e->broadcasts[l]))
-        return dfk_fail(k, DF_INVALID_ARGUMENT, "einsum equation '%s': label '%c' is %lld in operand %d and %lld before",
-                        dfk_string(k, 0), e->name[l], (long long)d, i, (long long)sizes[l]);
+        return dfk_fail(k, DF_INVALID_ARGUMENT,
+                        "einsum equation '%s': label '%c' is %lld in operand %d and %lld before", dfk_string(k, 0),
+                        e->name[l], (long long)d, i, (long long)sizes[l]);
     }
   return DF_OK;
 }

@@ -5,7 +5,8 @@
 #include "kernel.h"
 
 int32_t ref_matmul(df_kernel *k), cpu_matmul(df_kernel *k);               /* (a, b; transpose_a, transpose_b) */
-int32_t ref_batch_matmul(df_kernel *k), cpu_batch_matmul(df_kernel *k);   /* (x, y; adj_x, adj_y), batch axes broadcast */
+/* (x, y; adj_x, adj_y), batch axes broadcast */
+int32_t ref_batch_matmul(df_kernel *k), cpu_batch_matmul(df_kernel *k);
 int32_t ref_einsum(df_kernel *k), cpu_einsum(df_kernel *k);               /* (inputs...; equation) */
 int32_t ref_matrix_band_part(df_kernel *k);                               /* (input, num_lower, num_upper) */
 int32_t ref_matrix_diag(df_kernel *k);                                    /* (diagonal[..., n]): [..., n, n] */
@@ -18,7 +19,8 @@ typedef struct dfk_product {
   int32_t rank;
   int64_t dims[DF_MAX_RANK];                 /* of the result */
   int32_t batch_rank;
-  int64_t step_a[DF_MAX_RANK], step_b[DF_MAX_RANK];   /* elements between neighbours along each batch axis; 0: repeated */
+  /* elements between neighbours along each batch axis; 0: repeated */
+  int64_t step_a[DF_MAX_RANK], step_b[DF_MAX_RANK];
 } dfk_product;
 int32_t dfk_product_of(df_kernel *k, dfk_product *p);
 /* Where matrix i of the batch begins in a and b, in elements. */

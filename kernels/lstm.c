@@ -53,9 +53,12 @@ bool dfk_must_be(df_kernel *k, int32_t i, const char *name, int32_t rank, const 
   for (int32_t d = 0; same && d < rank; d++) same = t->dims[d] == dims[d];
   if (same) return true;
   char text[160];
-  dfk_fail(k, DF_INVALID_ARGUMENT, rank == 1 ? "%s is %s: expected [%lld]" : rank == 2 ? "%s is %s: expected [%lld,%lld]"
-           : "%s is %s: expected [%lld,%lld,%lld]", name, dfk_shape_text(t, text, sizeof text), (long long)dims[0],
-           (long long)(rank > 1 ? dims[1] : 0), (long long)(rank > 2 ? dims[2] : 0));
+  dfk_fail(k, DF_INVALID_ARGUMENT,
+           rank == 1   ? "%s is %s: expected [%lld]"
+           : rank == 2 ? "%s is %s: expected [%lld,%lld]"
+                       : "%s is %s: expected [%lld,%lld,%lld]",
+           name, dfk_shape_text(t, text, sizeof text), (long long)dims[0], (long long)(rank > 1 ? dims[1] : 0),
+           (long long)(rank > 2 ? dims[2] : 0));
   return false;
 }
 
@@ -80,8 +83,8 @@ static void join(const cell *c, float *xh, const float *x, const float *h) {
   }
 }
 
-static int32_t forward(df_kernel *k, const cell *c, dfk_product_fn product, float *xh, float *sums, const float *x, const float *cs_prev,
-                       const float *h_prev, const gates *g) {
+static int32_t forward(df_kernel *k, const cell *c, dfk_product_fn product, float *xh, float *sums, const float *x,
+                       const float *cs_prev, const float *h_prev, const gates *g) {
   int64_t n = c->units;
   join(c, xh, x, h_prev);
   int32_t code = product(k, c->batch, 4 * n, c->input + n, false, false, xh, c->w, sums);
@@ -90,7 +93,8 @@ static int32_t forward(df_kernel *k, const cell *c, dfk_product_fn product, floa
       const float *s = sums + r * 4 * n + u;
       int64_t at = r * n + u;
       float was = cs_prev[at];
-      float i = s[0] + c->b[u], ci = s[c->ci * n] + c->b[c->ci * n + u], f = s[c->f * n] + c->b[c->f * n + u] + c->forget_bias;
+      float i = s[0] + c->b[u], ci = s[c->ci * n] + c->b[c->ci * n + u],
+            f = s[c->f * n] + c->b[c->f * n + u] + c->forget_bias;
       float o = s[3 * n] + c->b[3 * n + u];
       if (c->peephole) { i += was * c->wci[u]; f += was * c->wcf[u]; }
       i = sigmoid(i);
@@ -107,14 +111,16 @@ static int32_t forward(df_kernel *k, const cell *c, dfk_product_fn product, floa
   return code;
 }
 
-/* From the gradients of cs and h to those of the gates (d: [batch, 4 units]) and of cs_prev. Those of the peepholes are added to. */
-static void backward(const cell *c, const float *cs_prev, const gates *g, const float *cs_grad, const float *h_grad, float *d,
-                     float *cs_prev_grad, float *dwci, float *dwcf, float *dwco) {
+/* From the gradients of cs and h to those of the gates (d: [batch, 4 units]) and of cs_prev. Those of the peepholes are
+   added to. */
+static void backward(const cell *c, const float *cs_prev, const gates *g, const float *cs_grad, const float *h_grad,
+                     float *d, float *cs_prev_grad, float *dwci, float *dwcf, float *dwco) {
   int64_t n = c->units;
   for (int64_t r = 0; r < c->batch; r++)
     for (int64_t u = 0; u < n; u++) {
       int64_t at = r * n + u;
-      float i = g->i[at], f = g->f[at], o = g->o[at], ci = g->ci[at], co = g->co[at], dh = h_grad[at], was = cs_prev[at];
+      float i = g->i[at], f = g->f[at], o = g->o[at], ci = g->ci[at], co = g->co[at], dh = h_grad[at],
+            was = cs_prev[at];
       float go = o * (1 - o) * dh * co, dcs = (1 - co * co) * dh * o + cs_grad[at];
       if (c->peephole) dcs += go * c->wco[u];
       float gci = (1 - ci * ci) * dcs * i, gf = f * (1 - f) * dcs * was, gi = i * (1 - i) * dcs * ci;
@@ -141,7 +147,8 @@ static bool open_cell(dfk_floats *f, cell *c, int32_t x, bool v2) {
   char text[160];
   if (cs->rank != 2 || t->rank < 2) {
     dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s: expected %s", cs->rank != 2 ? "cs_prev" : "x",
-             dfk_shape_text(cs->rank != 2 ? cs : t, text, sizeof text), cs->rank != 2 ? "[batch, units]" : "[batch, inputs]");
+             dfk_shape_text(cs->rank != 2 ? cs : t, text, sizeof text),
+             cs->rank != 2 ? "[batch, units]" : "[batch, inputs]");
     return false;
   }
   c->batch = t->dims[t->rank - 2];
@@ -149,10 +156,14 @@ static bool open_cell(dfk_floats *f, cell *c, int32_t x, bool v2) {
   c->units = cs->dims[1];
   c->ci = v2 ? 2 : 1;
   c->f = v2 ? 1 : 2;
-  const int64_t state[] = { c->batch, c->units }, weights[] = { c->input + c->units, 4 * c->units }, gate[] = { c->units }, bias[] = { 4 * c->units };
-  if (!dfk_must_be(k, x + 1, "cs_prev", 2, state) || !dfk_must_be(k, x + 2, "h_prev", 2, state) || !dfk_must_be(k, x + 3, "w", 2, weights) ||
-      (c->peephole && (!dfk_must_be(k, x + 4, "wci", 1, gate) || !dfk_must_be(k, x + 5, "wcf", 1, gate) || !dfk_must_be(k, x + 6, "wco", 1, gate))) ||
-      !dfk_must_be(k, x + 7, "b", 1, bias)) return false;
+  const int64_t state[] = { c->batch, c->units }, weights[] = { c->input + c->units, 4 * c->units },
+                gate[] = { c->units }, bias[] = { 4 * c->units };
+  if (!dfk_must_be(k, x + 1, "cs_prev", 2, state) || !dfk_must_be(k, x + 2, "h_prev", 2, state) ||
+      !dfk_must_be(k, x + 3, "w", 2, weights) ||
+      (c->peephole && (!dfk_must_be(k, x + 4, "wci", 1, gate) || !dfk_must_be(k, x + 5, "wcf", 1, gate) ||
+                       !dfk_must_be(k, x + 6, "wco", 1, gate))) ||
+      !dfk_must_be(k, x + 7, "b", 1, bias))
+    return false;
   c->w = dfk_floats_in(f, x + 3);
   c->wci = dfk_floats_in(f, x + 4);
   c->wcf = dfk_floats_in(f, x + 5);
@@ -179,7 +190,8 @@ int32_t dfk_lstm_cell(df_kernel *k, dfk_product_fn product) {
   const float *x = dfk_floats_in(&f, 0), *cs_prev = dfk_floats_in(&f, 1), *h_prev = dfk_floats_in(&f, 2);
   gates g;
   open_gates(&f, &g, 2, (int64_t[]){ c.batch, c.units });
-  float *xh = dfk_floats_scratch(&f, c.batch * (c.input + c.units)), *sums = dfk_floats_scratch(&f, c.batch * 4 * c.units);
+  float *xh = dfk_floats_scratch(&f, c.batch * (c.input + c.units)),
+        *sums = dfk_floats_scratch(&f, c.batch * 4 * c.units);
   int32_t code = f.failed ? k->error->code : forward(k, &c, product, xh, sums, x, cs_prev, h_prev, &g);
   return dfk_floats_end(&f, code);
 }
@@ -192,8 +204,12 @@ int32_t dfk_lstm_cell_grad(df_kernel *k) {
   const int64_t state[] = { c.batch, c.units }, sums[] = { c.batch, 4 * c.units };
   for (int32_t i = 8; i < 16; i++)
     if (!dfk_must_be(k, i, "a gate or a gradient", 2, state)) return dfk_floats_end(&f, k->error->code);
-  gates g = { .i = (float *)dfk_floats_in(&f, 8), .cs = (float *)dfk_floats_in(&f, 9), .f = (float *)dfk_floats_in(&f, 10),
-              .o = (float *)dfk_floats_in(&f, 11), .ci = (float *)dfk_floats_in(&f, 12), .co = (float *)dfk_floats_in(&f, 13) };
+  gates g = { .i = (float *)dfk_floats_in(&f, 8),
+              .cs = (float *)dfk_floats_in(&f, 9),
+              .f = (float *)dfk_floats_in(&f, 10),
+              .o = (float *)dfk_floats_in(&f, 11),
+              .ci = (float *)dfk_floats_in(&f, 12),
+              .co = (float *)dfk_floats_in(&f, 13) };
   const float *cs_prev = dfk_floats_in(&f, 1), *cs_grad = dfk_floats_in(&f, 14), *h_grad = dfk_floats_in(&f, 15);
   float *cs_prev_grad = dfk_floats_out(&f, 0, 2, state), *d = dfk_floats_out(&f, 1, 2, sums);
   float *dwci = dfk_floats_out(&f, 2, 1, k->in[4]->dims), *dwcf = dfk_floats_out(&f, 3, 1, k->in[5]->dims);
@@ -202,7 +218,7 @@ int32_t dfk_lstm_cell_grad(df_kernel *k) {
   return dfk_floats_end(&f, DF_OK);
 }
 
-/* ---- the whole sequence --------------------------------------------------------------------------------------------- */
+/* ---- the whole sequence ------------------------------------------------------------------------------------------ */
 
 /* The number of steps to take. */
 static bool steps_of(df_kernel *k, int64_t *steps) {
@@ -210,28 +226,34 @@ static bool steps_of(df_kernel *k, int64_t *steps) {
   const df_tensor *x = k->in[1];
   if (!dfk_integer(k, 0, "seq_len_max", steps)) return false;
   if (x->rank != 3 || *steps < 0 || *steps > x->dims[0]) {
-    dfk_fail(k, DF_INVALID_ARGUMENT, "seq_len_max is %lld for x %s: expected x [time, batch, inputs] and at most its time", (long long)*steps,
+    dfk_fail(k, DF_INVALID_ARGUMENT,
+             "seq_len_max is %lld for x %s: expected x [time, batch, inputs] and at most its time", (long long)*steps,
              dfk_shape_text(x, text, sizeof text));
     return false;
   }
   return true;
 }
 
-/* seq_len_max x cs_prev h_prev w wci wcf wco b; (forget_bias) cell_clip use_peephole. Steps after seq_len_max are zeros. */
+/* seq_len_max x cs_prev h_prev w wci wcf wco b; (forget_bias) cell_clip use_peephole. Steps after seq_len_max are
+   zeros. */
 int32_t dfk_block_lstm(df_kernel *k, dfk_product_fn product, bool v2) {
   dfk_floats f = { .k = k };
-  cell c = { .peephole = dfk_bool(k, v2 ? 1 : 2), .forget_bias = v2 ? 0 : (float)dfk_float(k, 0), .clip = (float)dfk_float(k, v2 ? 0 : 1) };
+  cell c = { .peephole = dfk_bool(k, v2 ? 1 : 2),
+             .forget_bias = v2 ? 0 : (float)dfk_float(k, 0),
+             .clip = (float)dfk_float(k, v2 ? 0 : 1) };
   int64_t steps;
   if (!steps_of(k, &steps) || !open_cell(&f, &c, 1, v2)) return dfk_floats_end(&f, k->error->code);
   const float *x = dfk_floats_in(&f, 1), *cs_prev = dfk_floats_in(&f, 2), *h_prev = dfk_floats_in(&f, 3);
   gates all;
   open_gates(&f, &all, 3, (int64_t[]){ k->in[1]->dims[0], c.batch, c.units });
-  float *xh = dfk_floats_scratch(&f, c.batch * (c.input + c.units)), *sums = dfk_floats_scratch(&f, c.batch * 4 * c.units);
+  float *xh = dfk_floats_scratch(&f, c.batch * (c.input + c.units)),
+        *sums = dfk_floats_scratch(&f, c.batch * 4 * c.units);
   int64_t state = c.batch * c.units;
   int32_t code = f.failed ? k->error->code : DF_OK;
   for (int64_t t = 0; t < steps && !code; t++) {
     gates g = gates_at(&all, t * state);
-    code = forward(k, &c, product, xh, sums, x + t * c.batch * c.input, t ? g.cs - state : cs_prev, t ? g.h - state : h_prev, &g);
+    code = forward(k, &c, product, xh, sums, x + t * c.batch * c.input, t ? g.cs - state : cs_prev,
+                   t ? g.h - state : h_prev, &g);
   }
   return dfk_floats_end(&f, code);
 }
@@ -251,16 +273,22 @@ int32_t dfk_block_lstm_grad(df_kernel *k, dfk_product_fn product, bool v2) {
   for (int32_t i = 9; i < 18; i++)
     if (!dfk_must_be(k, i, "a gate or a gradient", 3, each)) return dfk_floats_end(&f, k->error->code);
   const float *x = dfk_floats_in(&f, 1), *cs_prev = dfk_floats_in(&f, 2), *h_prev = dfk_floats_in(&f, 3);
-  gates all = { .i = (float *)dfk_floats_in(&f, 9), .cs = (float *)dfk_floats_in(&f, 10), .f = (float *)dfk_floats_in(&f, 11),
-                .o = (float *)dfk_floats_in(&f, 12), .ci = (float *)dfk_floats_in(&f, 13), .co = (float *)dfk_floats_in(&f, 14),
+  gates all = { .i = (float *)dfk_floats_in(&f, 9),
+                .cs = (float *)dfk_floats_in(&f, 10),
+                .f = (float *)dfk_floats_in(&f, 11),
+                .o = (float *)dfk_floats_in(&f, 12),
+                .ci = (float *)dfk_floats_in(&f, 13),
+                .co = (float *)dfk_floats_in(&f, 14),
                 .h = (float *)dfk_floats_in(&f, 15) };
   const float *cs_grad = dfk_floats_in(&f, 16), *h_grad = dfk_floats_in(&f, 17);
-  float *dx = dfk_floats_out(&f, 0, 3, tx->dims), *dcs = dfk_floats_out(&f, 1, 2, k->in[2]->dims), *dh = dfk_floats_out(&f, 2, 2, k->in[3]->dims);
+  float *dx = dfk_floats_out(&f, 0, 3, tx->dims), *dcs = dfk_floats_out(&f, 1, 2, k->in[2]->dims),
+        *dh = dfk_floats_out(&f, 2, 2, k->in[3]->dims);
   float *dw = dfk_floats_out(&f, 3, 2, k->in[4]->dims), *dwci = dfk_floats_out(&f, 4, 1, k->in[5]->dims);
   float *dwcf = dfk_floats_out(&f, 5, 1, k->in[6]->dims), *dwco = dfk_floats_out(&f, 6, 1, k->in[7]->dims);
   float *db = dfk_floats_out(&f, 7, 1, k->in[8]->dims);
   int64_t n = c.units, row = c.input + n, state = c.batch * n;
-  float *xh = dfk_floats_scratch(&f, c.batch * row), *d = dfk_floats_scratch(&f, c.batch * 4 * n), *step_w = dfk_floats_scratch(&f, row * 4 * n);
+  float *xh = dfk_floats_scratch(&f, c.batch * row), *d = dfk_floats_scratch(&f, c.batch * 4 * n),
+        *step_w = dfk_floats_scratch(&f, row * 4 * n);
   float *h_all = dfk_floats_scratch(&f, state), *cs_all = dfk_floats_scratch(&f, state);
   int32_t code = f.failed ? k->error->code : DF_OK;
   for (int64_t t = steps - 1; t >= 0 && !code; t--) {

@@ -1,10 +1,10 @@
 /* move.c: the strided copy that transposes, slices, tiles, reverses, broadcasts and pads.
  *
- * A box is first made small: dims of 1 go, the others are ordered by their stride on the writing side, and neighbours that are
- * contiguous on both sides become one. What is left is a 2-D copy inside a few outer loops, and the 2-D copy is one of four:
- * rows to rows (memcpy), one element to a row (fill), columns to rows (a transpose in 8 x 8 tiles held in
- * registers), or anything (a plain loop). Large boxes are split over the workers by blocks of rows, each written by one
- * worker, so the result does not depend on the split.
+ * A box is first made small: dims of 1 go, the others are ordered by their stride on the writing side, and neighbours
+ * that are contiguous on both sides become one. What is left is a 2-D copy inside a few outer loops, and the 2-D copy
+ * is one of four: rows to rows (memcpy), one element to a row (fill), columns to rows (a transpose in 8 x 8 tiles held
+ * in registers), or anything (a plain loop). Large boxes are split over the workers by blocks of rows, each written by
+ * one worker, so the result does not depend on the split.
  */
 #include "move.h"
 #include <stdio.h>
@@ -114,8 +114,8 @@ static inline void tile8_uint8_t(uint8_t *restrict to, const uint8_t *restrict f
   copy_tile_uint8_t(to, from, 8, 8, t0, f1);
 }
 
-/* Columns to rows: f0 and t1 are 1. Bands of 32 columns keep the lines being read in the first-level cache. Larger blocks by
- * way of a buffer were tried and were no faster. */
+/* Columns to rows: f0 and t1 are 1. Bands of 32 columns keep the lines being read in the first-level cache. Larger
+ * blocks by way of a buffer were tried and were no faster. */
 #define DEFINE_TRANSPOSE(T)                                                                          \
   static void transpose_##T(T *to, const T *from, const plane *p) {                                  \
     for (int64_t jj = 0; jj < p->n1; jj += 32) {                                                     \
@@ -214,7 +214,8 @@ static int32_t simplify(const dfk_box *box, int64_t *dims, int64_t *to, int64_t 
   return r ? m + 1 : 0;
 }
 
-static bool move_owned(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, const dfk_box *box) {
+static bool move_owned(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at,
+                       const dfk_box *box) {
   int64_t at[DFK_MOVE_RANK] = { 0 }, n = 1;
   for (int32_t d = 0; d < box->rank; d++) n *= box->dims[d];
   for (int64_t i = 0; i < n; i++) {

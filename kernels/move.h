@@ -1,8 +1,8 @@
 /* move.h: moving elements of any dtype without knowing what they mean.
  *
- * The array and index kernels are all one thing: "this element goes there". Here is the element (dfk_copy), the walk over an
- * index space (dfk_next, dfk_position) that the reference kernels use, and the fast strided copy (dfk_move) that the
- * CPU kernels use. Strings and variants are copied one by one, everything else as bytes.
+ * The array and index kernels are all one thing: "this element goes there". Here is the element (dfk_copy), the walk
+ * over an index space (dfk_next, dfk_position) that the reference kernels use, and the fast strided copy (dfk_move)
+ * that the CPU kernels use. Strings and variants are copied one by one, everything else as bytes.
  */
 #ifndef DFLOW_MOVE_H
 #define DFLOW_MOVE_H
@@ -22,9 +22,11 @@ static inline int64_t dfk_width(uint8_t dtype) {
   }
 }
 
-/* Copies n elements that lie side by side. False: out of memory for a string, error is filled. dfk_copy_owned: of a dtype that is not plain. */
+/* Copies n elements that lie side by side. False: out of memory for a string, error is filled. dfk_copy_owned: of a
+   dtype that is not plain. */
 bool dfk_copy_owned(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, int64_t n);
-static inline bool dfk_copy(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, int64_t n) {
+static inline bool dfk_copy(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at,
+                            int64_t n) {
   if (n == 0) return true;
   if (!dfk_plain(to->dtype)) return dfk_copy_owned(k, to, to_at, from, from_at, n);
   int64_t w = dfk_width(to->dtype);
@@ -37,14 +39,14 @@ static inline void dfk_clear(df_tensor *t) {
   if (dfk_plain(t->dtype) && t->size) memset(t->data, 0, (size_t)(t->size * dfk_width(t->dtype)));
 }
 
-/* A box of elements: element (i0, i1, …) is at sum of i * stride on either side. Strides count elements; a `from` stride may
- * be 0 (repeat) or negative (backwards); no two `to` elements may be the same. */
+/* A box of elements: element (i0, i1, …) is at sum of i * stride on either side. Strides count elements; a `from`
+ * stride may be 0 (repeat) or negative (backwards); no two `to` elements may be the same. */
 typedef struct dfk_box {
   int32_t rank;
   int64_t dims[DFK_MOVE_RANK], to[DFK_MOVE_RANK], from[DFK_MOVE_RANK];
 } dfk_box;
-/* Copies the box, to_at and from_at being where element (0, 0, …) is. Uses the worker threads when it is large. False: out of
- * memory for a string, error is filled. */
+/* Copies the box, to_at and from_at being where element (0, 0, …) is. Uses the worker threads when it is large. False:
+ * out of memory for a string, error is filled. */
 bool dfk_move(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, const dfk_box *box);
 
 /* `strides` of a row-major array, in elements. */

@@ -1,4 +1,5 @@
-/* nn.h: kernels of neural networks' last steps. Classes lie along the last axis. float16 and bfloat16 are computed in float. */
+/* nn.h: kernels of neural networks' last steps. Classes lie along the last axis. float16 and bfloat16 are computed in
+   float. */
 #ifndef DFLOW_KERNELS_NN_H
 #define DFLOW_KERNELS_NN_H
 #include "kernel.h"

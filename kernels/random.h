@@ -28,7 +28,8 @@ static inline dfk_stream dfk_stream_of(const df_kernel *k, int64_t seed) {
 }
 
 /* One block. ref/random.c has Random123's own; this is the same, written out for the vectoriser. */
-static inline __attribute__((always_inline)) void dfk_philox(const dfk_stream *s, uint64_t block, uint32_t attempt, uint32_t w[4]) {
+static inline __attribute__((always_inline)) void dfk_philox(const dfk_stream *s, uint64_t block, uint32_t attempt,
+                                                             uint32_t w[4]) {
   uint32_t a = (uint32_t)block, b = (uint32_t)(block >> 32) | attempt << 16, c = s->tag[0], d = s->tag[1];
   uint32_t k0 = s->key[0], k1 = s->key[1];
   for (int r = 0; r < 10; r++) {
@@ -88,7 +89,8 @@ static inline __attribute__((always_inline)) void dfk_normal_pair(uint32_t u, ui
 }
 /* The same in float64, from four words. */
 static inline void dfk_normal_pair_double(const uint32_t w[4], double *x, double *y) {
-  double u = 1.0 - dfk_unit_double(w[0], w[1]), r = sqrt(-2.0 * log(u)), v = dfk_unit_double(w[2], w[3]) * 6.283185307179586;
+  double u = 1.0 - dfk_unit_double(w[0], w[1]), r = sqrt(-2.0 * log(u)),
+         v = dfk_unit_double(w[2], w[3]) * 6.283185307179586;
   *x = r * cos(v);
   *y = r * sin(v);
 }
@@ -106,5 +108,6 @@ int32_t ref_multinomial(df_kernel *k);
 bool dfk_random_dims(df_kernel *k, int32_t *rank, int64_t dims[DF_MAX_RANK]);
 
 /* (shape, seed[2]; dtype): a function of these alone, with TensorFlow's values. ref/stateless.c. */
-int32_t ref_stateless_uniform(df_kernel *k), ref_stateless_normal(df_kernel *k), ref_stateless_truncated_normal(df_kernel *k);
+int32_t ref_stateless_uniform(df_kernel *k), ref_stateless_normal(df_kernel *k),
+    ref_stateless_truncated_normal(df_kernel *k);
 #endif

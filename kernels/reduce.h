@@ -61,5 +61,5 @@ int32_t ref_segment_gather(df_kernel *k);                 /* (rows, ids): rows[i
 int32_t ref_bincount(df_kernel *k);                       /* (arr, size, weights) */
 
 int32_t ref_reduced_shape(df_kernel *k);                  /* (shape, axes): the shape with ones at the axes */
-int32_t ref_reduced_count(df_kernel *k);                  /* (shape, axes): the product of the dims at the axes, int64 */
+int32_t ref_reduced_count(df_kernel *k);  /* (shape, axes): the product of the dims at the axes, int64 */
 #endif

@@ -1,4 +1,5 @@
-/* string.h: the kernels of string ops (ref/string.c, ref/string_text.c). Strings are bytes; none of them ends with a zero. */
+/* string.h: the kernels of string ops (ref/string.c, ref/string_text.c). Strings are bytes; none of them ends with a
+   zero. */
 #ifndef DFLOW_STRING_H
 #define DFLOW_STRING_H
 #include "kernel.h"

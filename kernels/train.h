@@ -16,9 +16,9 @@ typedef enum dfk_rule {
   DFK_ADADELTA,            /* accum accum_update        lr rho epsilon */
   DFK_RMSPROP,             /* ms mom                    lr rho momentum epsilon */
   DFK_CENTERED_RMSPROP,    /* mg ms mom                 lr rho momentum epsilon */
-  DFK_FTRL,                /* accum linear              lr l1 l2 lr_power                  flag: linear is multiplied by lr */
+  DFK_FTRL,  /* accum linear              lr l1 l2 lr_power                  flag: linear is multiplied by lr */
   DFK_FTRL_V2,             /* accum linear              lr l1 l2 l2_shrinkage lr_power     flag: the same */
-  DFK_ADAM,                /* m v                       beta1_power beta2_power lr beta1 beta2 epsilon  flag: nesterov */
+  DFK_ADAM,  /* m v                       beta1_power beta2_power lr beta1 beta2 epsilon  flag: nesterov */
   DFK_ADAMAX,              /* m v                       beta1_power lr beta1 beta2 epsilon */
   DFK_ADD_SIGN,            /* m                         lr alpha sign_decay beta */
   DFK_POWER_SIGN           /* m                         lr logbase sign_decay beta */

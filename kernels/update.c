@@ -158,7 +158,12 @@ STEPS(double, double, sqrt)
 
 /* Halves are stepped as float32, a few at a time: at most four arrays, of which the last is the gradient. */
 enum { HALVES = 256, STEP_ARRAYS = 4 };
-typedef struct halves { int32_t dtype; int32_t arrays; uint16_t *at[STEP_ARRAYS]; float x[STEP_ARRAYS][HALVES]; } halves;
+typedef struct halves {
+  int32_t dtype;
+  int32_t arrays;
+  uint16_t *at[STEP_ARRAYS];
+  float x[STEP_ARRAYS][HALVES];
+} halves;
 
 static void halves_load(halves *h, int64_t from, int64_t n) {
   for (int32_t i = 0; i < h->arrays; i++) dfk_half_to_floats((uint8_t)h->dtype, h->x[i], h->at[i] + from, n);
@@ -189,12 +194,17 @@ void dfk_step_momentum(int32_t dtype, int64_t n, void *var, void *accum, const v
                        bool nesterov) {
   if (dtype == DF_FLOAT32) float_momentum(n, var, accum, grad, (float)lr, (float)momentum, nesterov);
   else if (dtype == DF_FLOAT64) double_momentum(n, var, accum, grad, lr, momentum, nesterov);
-  else STEP_HALVES(n, float_momentum(m, h.x[0], h.x[1], h.x[2], (float)lr, (float)momentum, nesterov), var, accum, HALF(grad));
+  else
+    STEP_HALVES(n, float_momentum(m, h.x[0], h.x[1], h.x[2], (float)lr, (float)momentum, nesterov), var, accum,
+                HALF(grad));
 }
 
 void dfk_step_adam(int32_t dtype, int64_t n, void *var, void *mean, void *v, const void *grad, const dfk_adam *o) {
   float rate = (float)o->rate, beta1 = (float)o->beta1, beta2 = (float)o->beta2, epsilon = (float)o->epsilon;
   if (dtype == DF_FLOAT32) float_adam(n, var, mean, v, grad, rate, beta1, beta2, epsilon, o->nesterov);
-  else if (dtype == DF_FLOAT64) double_adam(n, var, mean, v, grad, o->rate, o->beta1, o->beta2, o->epsilon, o->nesterov);
-  else STEP_HALVES(n, float_adam(m, h.x[0], h.x[1], h.x[2], h.x[3], rate, beta1, beta2, epsilon, o->nesterov), var, mean, v, HALF(grad));
+  else if (dtype == DF_FLOAT64)
+    double_adam(n, var, mean, v, grad, o->rate, o->beta1, o->beta2, o->epsilon, o->nesterov);
+  else
+    STEP_HALVES(n, float_adam(m, h.x[0], h.x[1], h.x[2], h.x[3], rate, beta1, beta2, epsilon, o->nesterov), var, mean,
+                v, HALF(grad));
 }

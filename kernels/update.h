@@ -1,6 +1,7 @@
 /* update.h: arithmetic in place, for what changes where it lies: variables and gradient arrays.
  *
- * DFK_SET is for every plain dtype; the others are for numbers, min and max not for complex ones. Integers wrap; min and max give NaN where either side is NaN; halves compute in float32.
+ * DFK_SET is for every plain dtype; the others are for numbers, min and max not for complex ones. Integers wrap; min
+ * and max give NaN where either side is NaN; halves compute in float32.
  */
 #ifndef DFLOW_UPDATE_H
 #define DFLOW_UPDATE_H

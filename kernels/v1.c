@@ -1,5 +1,5 @@
-/* v1.c: the kernels of TensorFlow's older ops whose inputs stand in another order or number than those of the newer ones, and of a
- * few ops of their kind. Most call the newer op's kernel with the inputs as that one wants them.
+/* v1.c: the kernels of TensorFlow's older ops whose inputs stand in another order or number than those of the newer
+ * ones, and of a few ops of their kind. Most call the newer op's kernel with the inputs as that one wants them.
  */
 #include "v1.h"
 #include "array.h"
@@ -14,7 +14,8 @@ enum { FEW = 32 };
 /* ---- calling one op's kernel with other inputs --------------------------------------------------------- */
 
 /* fn with n inputs; none of them may be overwritten. */
-static int32_t with_inputs(df_kernel *k, df_kernel_fn fn, int32_t n, const df_tensor *const *in, const df_value *const *raw) {
+static int32_t with_inputs(df_kernel *k, df_kernel_fn fn, int32_t n, const df_tensor *const *in,
+                           const df_value *const *raw) {
   df_kernel other = *k;
   other.nin = n;
   other.in = in;
@@ -54,7 +55,8 @@ static int32_t gather(df_kernel *k, df_kernel_fn fn) {
   df_tensor axis = number_in(&zero);
   df_kernel other = *k;
   other.attrs = &no_batch;
-  return with_inputs(&other, fn, 3, (const df_tensor *[]){ k->in[0], k->in[1], &axis }, (const df_value *[]){ k->raw[0], k->raw[1], &zero });
+  return with_inputs(&other, fn, 3, (const df_tensor *[]){ k->in[0], k->in[1], &axis },
+                     (const df_value *[]){ k->raw[0], k->raw[1], &zero });
 }
 int32_t ref_v1_gather(df_kernel *k) { return gather(k, ref_gather); }
 int32_t cpu_v1_gather(df_kernel *k) { return gather(k, cpu_gather); }
@@ -65,8 +67,8 @@ static int32_t reverse(df_kernel *k, df_kernel_fn fn) {
   char a[160], b[160];
   int32_t axes[DF_MAX_RANK];
   if (dims->rank != 1 || dims->size != x->rank)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "dims is %s but must have one bool for each axis of %s", dfk_shape_text(dims, a, sizeof a),
-                    dfk_shape_text(x, b, sizeof b));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "dims is %s but must have one bool for each axis of %s",
+                    dfk_shape_text(dims, a, sizeof a), dfk_shape_text(x, b, sizeof b));
   df_tensor list = { .refs = 1, .dtype = DF_INT32, .view = 1, .rank = 1, .data = axes };
   for (int32_t d = 0; d < x->rank; d++)
     if (((const bool *)dims->data)[d]) axes[list.size++] = d;
@@ -116,7 +118,8 @@ int32_t ref_v1_list_diff(df_kernel *k) {
   char text[160];
   for (int32_t i = 0; i < 2; i++)
     if (k->in[i]->rank != 1)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s but must be a vector", i ? "y" : "x", dfk_shape_text(k->in[i], text, sizeof text));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s but must be a vector", i ? "y" : "x",
+                      dfk_shape_text(k->in[i], text, sizeof text));
   int64_t n = 0, *kept = dfk_scratch(k, (x->size + 1) * (int64_t)sizeof *kept);
   if (!kept) return k->error->code;
   for (int64_t i = 0; i < x->size; i++) {
@@ -156,15 +159,16 @@ int32_t ref_v1_parallel_concat(df_kernel *k) {
   df_tensor like = { .dtype = k->in[0]->dtype, .rank = (int8_t)shape->i };
   for (int32_t d = 0; d < shape->i; d++) like.dims[d] = shape->ints[d];
   if (shape->i < 1 || shape->ints[0] != k->nin)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%d values make no %s", k->nin, shape->i < 0 ? "tensor of unknown shape" : dfk_shape_text(&like, one, sizeof one));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%d values make no %s", k->nin,
+                    shape->i < 0 ? "tensor of unknown shape" : dfk_shape_text(&like, one, sizeof one));
   for (int32_t i = 0; i < k->nin; i++) {
     const df_tensor *v = k->in[i];
     bool fits = v->rank == shape->i && v->dims[0] == 1;
     for (int32_t d = 1; fits && d < v->rank; d++) fits = v->dims[d] == shape->ints[d];
     char other[160];
     if (!fits)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "values[%d] is %s, but each is to be one row of %s", i, dfk_shape_text(v, other, sizeof other),
-                      dfk_shape_text(&like, one, sizeof one));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "values[%d] is %s, but each is to be one row of %s", i,
+                      dfk_shape_text(v, other, sizeof other), dfk_shape_text(&like, one, sizeof one));
   }
   df_tensor *out = dfk_out(k, 0, like.dtype, like.rank, shape->ints);
   if (!out) return k->error->code;

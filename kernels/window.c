@@ -7,8 +7,8 @@
 bool dfk_slide_of(dfk_slide *s, const char *padding, int64_t before, int64_t after, char *why, size_t bytes) {
   int64_t reach = (s->window - 1) * s->dilation + 1, total;
   if (s->stride < 1 || s->dilation < 1 || s->window < 1) {
-    snprintf(why, bytes, "a window of %lld with stride %lld and dilation %lld: expected 1 or more of each", (long long)s->window,
-             (long long)s->stride, (long long)s->dilation);
+    snprintf(why, bytes, "a window of %lld with stride %lld and dilation %lld: expected 1 or more of each",
+             (long long)s->window, (long long)s->stride, (long long)s->dilation);
     return false;
   }
   if (!strcmp(padding, "SAME")) {
@@ -24,7 +24,7 @@ bool dfk_slide_of(dfk_slide *s, const char *padding, int64_t before, int64_t aft
   }
   s->before = given ? before : 0;
   total = s->in + (given ? before + after : 0);
-  s->out = (total - reach + s->stride) / s->stride;             /* none where the window is a little too large, as in TensorFlow */
+  s->out = (total - reach + s->stride) / s->stride;  /* none where the window is a little too large, as in TensorFlow */
   if (s->out < 0) {
     snprintf(why, bytes, "a window that reaches over %lld does not fit into %lld", (long long)reach, (long long)total);
     return false;
@@ -37,7 +37,9 @@ enum { STRIDES, PADDING, EXPLICIT, FORMAT, DILATIONS };
 
 int32_t dfk_bad_format(df_kernel *k, int32_t attr) {
   return strcmp(dfk_string(k, attr), "NHWC")
-           ? dfk_fail(k, DF_UNIMPLEMENTED, "data_format %s is not supported on the CPU: it must be NHWC", dfk_string(k, attr)) : DF_OK;
+             ? dfk_fail(k, DF_UNIMPLEMENTED, "data_format %s is not supported on the CPU: it must be NHWC",
+                        dfk_string(k, attr))
+             : DF_OK;
 }
 
 /* Geometry from the sizes of input and filter; of a depthwise convolution each channel gives filter[3] channels. */
@@ -48,16 +50,20 @@ static int32_t conv_of(df_kernel *k, dfk_conv *c, const int64_t *in, const int64
   int32_t code = dfk_bad_format(k, FORMAT);
   if (code) return code;
   if (strides->i != 4 || dilations->i != 4 || (given && pads->i != 8))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "strides and dilations have one number for each of the 4 axes, explicit_paddings two");
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "strides and dilations have one number for each of the 4 axes, explicit_paddings two");
   if (strides->ints[0] != 1 || strides->ints[3] != 1 || dilations->ints[0] != 1 || dilations->ints[3] != 1)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "strides and dilations of the batch and of the channels must be 1");
   if (in[3] != filter[2])
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the input has %lld channels, the filter is for %lld", (long long)in[3], (long long)filter[2]);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the input has %lld channels, the filter is for %lld", (long long)in[3],
+                    (long long)filter[2]);
   *c = (dfk_conv){ .n = in[0], .ci = in[3], .co = depthwise ? in[3] * filter[3] : filter[3],
                .y = { .in = in[1], .window = filter[0], .stride = strides->ints[1], .dilation = dilations->ints[1] },
                .x = { .in = in[2], .window = filter[1], .stride = strides->ints[2], .dilation = dilations->ints[2] } };
-  if (!dfk_slide_of(&c->y, dfk_string(k, PADDING), given ? pads->ints[2] : 0, given ? pads->ints[3] : 0, why, sizeof why) ||
-      !dfk_slide_of(&c->x, dfk_string(k, PADDING), given ? pads->ints[4] : 0, given ? pads->ints[5] : 0, why, sizeof why))
+  if (!dfk_slide_of(&c->y, dfk_string(k, PADDING), given ? pads->ints[2] : 0, given ? pads->ints[3] : 0, why,
+                    sizeof why) ||
+      !dfk_slide_of(&c->x, dfk_string(k, PADDING), given ? pads->ints[4] : 0, given ? pads->ints[5] : 0, why,
+                    sizeof why))
     return dfk_fail(k, DF_INVALID_ARGUMENT, "%s", why);
   return DF_OK;
 }
@@ -68,15 +74,18 @@ int32_t dfk_four_axes(df_kernel *k, const df_tensor *t, const char *name) {
   return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s: expected 4 axes", name, dfk_shape_text(t, text, sizeof text));
 }
 int32_t dfk_four_sizes(df_kernel *k, const df_tensor *t, const char *name, int64_t *dims) {
-  if (t->size != 4) return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has %lld numbers: expected 4", name, (long long)t->size);
+  if (t->size != 4)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has %lld numbers: expected 4", name, (long long)t->size);
   for (int i = 0; i < 4; i++) dims[i] = dfk_index(t, i);
   for (int i = 0; i < 4; i++)
-    if (dims[i] < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has a negative number: %lld", name, (long long)dims[i]);
+    if (dims[i] < 0)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has a negative number: %lld", name, (long long)dims[i]);
   return DF_OK;
 }
 
 /* One of the three tensors is made of the other two; `made` has its dims. */
-static int32_t convolve(df_kernel *k, dfk_conv *c, dfk_side to, dfk_conv_fn run, const df_tensor *in, const df_tensor *filter, const df_tensor *out, const int64_t *made) {
+static int32_t convolve(df_kernel *k, dfk_conv *c, dfk_side to, dfk_conv_fn run, const df_tensor *in,
+                        const df_tensor *filter, const df_tensor *out, const int64_t *made) {
   const df_tensor *given[3] = { out, in, filter };
   uint8_t dtype = k->out_dtype[0];
   df_tensor *y = dfk_out(k, 0, dtype, 4, made);
@@ -120,10 +129,12 @@ static int32_t forward(df_kernel *k, dfk_conv_fn run, bool depthwise) {
 
 static int32_t check_out(df_kernel *k, const dfk_conv *c, const df_tensor *dy) {
   char text[160];
-  bool fits = dy->rank == 4 && dy->dims[0] == c->n && dy->dims[1] == c->y.out && dy->dims[2] == c->x.out && dy->dims[3] == c->co;
+  bool fits = dy->rank == 4 && dy->dims[0] == c->n && dy->dims[1] == c->y.out && dy->dims[2] == c->x.out &&
+              dy->dims[3] == c->co;
   if (fits) return DF_OK;
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "out_backprop is %s but must be [%lld,%lld,%lld,%lld]", dfk_shape_text(dy, text, sizeof text),
-                  (long long)c->n, (long long)c->y.out, (long long)c->x.out, (long long)c->co);
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "out_backprop is %s but must be [%lld,%lld,%lld,%lld]",
+                  dfk_shape_text(dy, text, sizeof text), (long long)c->n, (long long)c->y.out, (long long)c->x.out,
+                  (long long)c->co);
 }
 
 static int32_t to_input(df_kernel *k, dfk_conv_fn run, bool depthwise) {

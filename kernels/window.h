@@ -8,12 +8,14 @@ typedef struct dfk_slide { int64_t in, window, stride, dilation, out, before; } 
 /* padding is SAME, VALID or EXPLICIT (then before and after are given). False: `why` says what is wrong. */
 bool dfk_slide_of(dfk_slide *s, const char *padding, int64_t before, int64_t after, char *why, size_t bytes);
 
-/* Is data_format (this attribute) not NHWC? Is t not of rank 4? Four sizes from a tensor. DF_OK, or the error is filled. */
+/* Is data_format (this attribute) not NHWC? Is t not of rank 4? Four sizes from a tensor. DF_OK, or the error is
+   filled. */
 int32_t dfk_bad_format(df_kernel *k, int32_t attr);
 int32_t dfk_four_axes(df_kernel *k, const df_tensor *t, const char *name);
 int32_t dfk_four_sizes(df_kernel *k, const df_tensor *t, const char *name, int64_t *dims);
 
-/* A convolution: in [n, y.in, x.in, ci], filter [y.window, x.window, ci, co], out [n, y.out, x.out, co], of floats or doubles. */
+/* A convolution: in [n, y.in, x.in, ci], filter [y.window, x.window, ci, co], out [n, y.out, x.out, co], of floats or
+   doubles. */
 typedef struct dfk_conv {
   int64_t   n, ci, co;
   dfk_slide y, x;
@@ -26,13 +28,14 @@ typedef int32_t (*dfk_conv_fn)(df_kernel *k, const dfk_conv *c, dfk_side to, boo
 int32_t dfk_conv2d(df_kernel *k, dfk_conv_fn run);
 int32_t dfk_conv2d_backprop_input(df_kernel *k, dfk_conv_fn run);
 int32_t dfk_conv2d_backprop_filter(df_kernel *k, dfk_conv_fn run);
-/* The same where each channel is by itself: filter [y.window, x.window, ci, co / ci], channel i of in gives channels i * (co / ci) on. */
+/* The same where each channel is by itself: filter [y.window, x.window, ci, co / ci], channel i of in gives channels i
+   * (co / ci) on. */
 int32_t dfk_depthwise_conv2d(df_kernel *k, dfk_conv_fn run);
 int32_t dfk_depthwise_backprop_input(df_kernel *k, dfk_conv_fn run);
 int32_t dfk_depthwise_backprop_filter(df_kernel *k, dfk_conv_fn run);
 
-/* (input, filter; strides, padding, explicit_paddings, data_format, dilations), (input_sizes, filter, out_backprop; the same) and
- * (input, filter_sizes, out_backprop; the same). */
+/* (input, filter; strides, padding, explicit_paddings, data_format, dilations), (input_sizes, filter, out_backprop; the
+ * same) and (input, filter_sizes, out_backprop; the same). */
 int32_t cpu_conv2d(df_kernel *k), ref_conv2d(df_kernel *k);
 int32_t cpu_conv2d_backprop_input(df_kernel *k), ref_conv2d_backprop_input(df_kernel *k);
 int32_t cpu_conv2d_backprop_filter(df_kernel *k), ref_conv2d_backprop_filter(df_kernel *k);

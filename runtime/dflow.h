@@ -39,8 +39,8 @@ typedef struct df_error {
   char    source[256];   /* `file:line` of the Lua call that built the op */
 } df_error;
 
-/* TensorFlow's DataType numbers. DF_RESOURCE is a variable or a TensorArray: it never leaves a run. The elements of a DF_VARIANT
- * tensor are such handles too, or nothing. Complex elements are two floats or doubles: real, imaginary. */
+/* TensorFlow's DataType numbers. DF_RESOURCE is a variable or a TensorArray: it never leaves a run. The elements of a
+ * DF_VARIANT tensor are such handles too, or nothing. Complex elements are two floats or doubles: real, imaginary. */
 typedef enum df_dtype {
   DF_INVALID = 0, DF_FLOAT32 = 1, DF_FLOAT64 = 2, DF_INT32 = 3, DF_UINT8 = 4, DF_INT16 = 5, DF_INT8 = 6,
   DF_STRING = 7, DF_COMPLEX64 = 8, DF_INT64 = 9, DF_BOOL = 10, DF_QINT8 = 11, DF_QUINT8 = 12, DF_QINT32 = 13,
@@ -64,7 +64,17 @@ typedef struct df_value {
   uint8_t  flags; /* the executor's own */
   uint32_t uses;  /* the executor's own: readers still to come */
   union {
-    bool b; int8_t i8; uint8_t u8; int16_t i16; uint16_t u16; int32_t i32; uint32_t u32; int64_t i64; uint64_t u64; float f32; double f64;
+    bool b;
+    int8_t i8;
+    uint8_t u8;
+    int16_t i16;
+    uint16_t u16;
+    int32_t i32;
+    uint32_t u32;
+    int64_t i64;
+    uint64_t u64;
+    float f32;
+    double f64;
     df_tensor *tensor; /* kind DF_TENSOR: holds one reference */
     void      *handle; /* kind DF_HANDLE: a variable or a TensorArray, holds one reference */
   } as;
@@ -86,13 +96,15 @@ int32_t     df_tensor_rank(const df_tensor *t);
 int64_t     df_tensor_dim(const df_tensor *t, int32_t axis); /* axis from 0; -1 when out of range */
 int64_t     df_tensor_size(const df_tensor *t);       /* elements */
 int64_t     df_tensor_bytes(const df_tensor *t);      /* bytes of storage this tensor keeps alive */
-void       *df_tensor_data(const df_tensor *t);       /* borrowed; NULL for strings and variants. Write only before sharing */
+/* borrowed; NULL for strings and variants. Write only before sharing */
+void       *df_tensor_data(const df_tensor *t);
 const char *df_tensor_string(const df_tensor *t, int64_t i, int64_t *length); /* borrowed */
 int32_t     df_tensor_set_string(df_tensor *t, int64_t i, const char *bytes, int64_t length, df_error *err);
-df_tensor  *df_tensor_reshape(df_tensor *t, int32_t rank, const int64_t *dims, df_error *err); /* owned; shares storage */
+/* owned; shares storage */
+df_tensor  *df_tensor_reshape(df_tensor *t, int32_t rank, const int64_t *dims, df_error *err);
 df_tensor  *df_tensor_cast(df_tensor *t, int32_t dtype, df_error *err); /* owned; as the op Cast */
-/* Elements as numbers, whatever the dtype. get: 0 for strings; of complex ones the real part; get_int: a uint64 past INT64_MAX wraps.
- * set: false when the dtype cannot hold v; a complex element's imaginary part becomes 0. */
+/* Elements as numbers, whatever the dtype. get: 0 for strings; of complex ones the real part; get_int: a uint64 past
+ * INT64_MAX wraps. set: false when the dtype cannot hold v; a complex element's imaginary part becomes 0. */
 double      df_tensor_get(const df_tensor *t, int64_t i);
 int64_t     df_tensor_get_int(const df_tensor *t, int64_t i);
 bool        df_tensor_set(df_tensor *t, int64_t i, double v);
@@ -105,7 +117,7 @@ enum { DF_SUMMARY_BINS = 16 };
 typedef struct df_summary {
   double  min, mean, max;
   int64_t finite, nan, inf;
-  int64_t histogram[DF_SUMMARY_BINS];                 /* of the finite ones, from min to max; zeros when all are equal */
+  int64_t histogram[DF_SUMMARY_BINS];  /* of the finite ones, from min to max; zeros when all are equal */
 } df_summary;
 bool        df_tensor_summary(const df_tensor *t, df_summary *out);
 
@@ -114,32 +126,38 @@ void    df_memory(int64_t *in_use, int64_t *peak, int64_t *limit, int64_t *alloc
 void    df_memory_reset_peak(void);         /* the peak begins anew from what is in use now */
 void    df_memory_set_limit(int64_t bytes);
 
-/* A file's bytes as a uint8[n] tensor, owned; a gzip file comes unpacked. NULL: err is filled (DF_NOT_FOUND, DF_DATA_LOSS, ...). */
+/* A file's bytes as a uint8[n] tensor, owned; a gzip file comes unpacked. NULL: err is filled (DF_NOT_FOUND,
+   DF_DATA_LOSS, ...). */
 df_tensor *df_read_file(const char *path, df_error *err);
-/* A raw deflate stream of n bytes that unpacks to `size` bytes, as a uint8[size] tensor, owned. NULL: err is filled (DF_DATA_LOSS). */
+/* A raw deflate stream of n bytes that unpacks to `size` bytes, as a uint8[size] tensor, owned. NULL: err is filled
+   (DF_DATA_LOSS). */
 df_tensor *df_inflate(const char *bytes, int64_t n, int64_t size, df_error *err);
 int64_t    df_crc32(const char *bytes, int64_t n);   /* zip's checksum */
 int64_t    df_crc32c(const char *bytes, int64_t n);  /* Castagnoli's, of TFRecord and event files */
 
 /* How long a file is, as it lies there. -1: err is filled. */
 int64_t    df_file_size(const char *path, df_error *err);
-/* The bytes of a file from `offset` on (as they lie there, nothing is unpacked) as a tensor of this dtype and shape, owned. Not for
- * strings and variants. NULL: err is filled, with DF_DATA_LOSS where the file ends before the tensor does. */
-df_tensor *df_file_read(const char *path, int64_t offset, int32_t dtype, int32_t rank, const int64_t *dims, df_error *err);
-/* A PNG, JPEG or PNM picture as uint8[height, width, channels], owned; channels 0: as many as it has, else 1 to 4. NULL: err is filled,
- * with DF_DATA_LOSS where it is damaged, DF_UNIMPLEMENTED where the library that reads it is not there. */
+/* The bytes of a file from `offset` on (as they lie there, nothing is unpacked) as a tensor of this dtype and shape,
+ * owned. Not for strings and variants. NULL: err is filled, with DF_DATA_LOSS where the file ends before the tensor
+ * does. */
+df_tensor *df_file_read(const char *path, int64_t offset, int32_t dtype, int32_t rank, const int64_t *dims,
+                        df_error *err);
+/* A PNG, JPEG or PNM picture as uint8[height, width, channels], owned; channels 0: as many as it has, else 1 to 4.
+ * NULL: err is filled, with DF_DATA_LOSS where it is damaged, DF_UNIMPLEMENTED where the library that reads it is not
+ * there. */
 df_tensor *df_decode_image(const char *bytes, int64_t n, int32_t channels, df_error *err);
 /* The names in a folder, sorted, as a string[n] tensor, owned; those of folders end in '/'. NULL: err is filled. */
 df_tensor *df_folder_list(const char *path, df_error *err);
 
-/* A file that is there whole or not at all: what is written takes the name `path` in df_file_commit, in one step and when it is on the
- * disk; before, and when anything fails, what was there stays. Links are followed, permissions kept. Errors name the path and
- * the system's reason: DF_PERMISSION_DENIED, DF_NOT_FOUND, DF_RESOURCE_EXHAUSTED (the disk is full), .... One thread at a time. */
+/* A file that is there whole or not at all: what is written takes the name `path` in df_file_commit, in one step and
+ * when it is on the disk; before, and when anything fails, what was there stays. Links are followed, permissions kept.
+ * Errors name the path and the system's reason: DF_PERMISSION_DENIED, DF_NOT_FOUND, DF_RESOURCE_EXHAUSTED (the disk is
+ * full), .... One thread at a time. */
 typedef struct df_file df_file;
 df_file *df_file_create(const char *path, df_error *err);                               /* owned; NULL: err is filled */
 int32_t  df_file_write(df_file *f, const void *bytes, int64_t n, df_error *err);         /* a df_code */
-int32_t  df_file_commit(df_file *f, df_error *err);                                      /* consumes f, also when it fails */
-void     df_file_discard(df_file *f);                                                    /* consumes f; NULL is ignored */
+int32_t  df_file_commit(df_file *f, df_error *err);  /* consumes f, also when it fails */
+void     df_file_discard(df_file *f);  /* consumes f; NULL is ignored */
 /* The text of this header: a LuaJIT ffi.cdef declares this one function, and then has all of them. */
 const char *df_header(void);
 
@@ -153,7 +171,8 @@ const char *df_op_inputs(int32_t op);                    /* "a:T b:T" ; see runt
 const char *df_op_outputs(int32_t op);                   /* "product:T" */
 const char *df_op_types(int32_t op);                     /* "T=float" */
 const char *df_op_attrs(int32_t op);                     /* "transpose_a:bool=false transpose_b:bool=false" */
-/* What else the entry says: `what` is "output" (what the example prints), "see", "derivative", "domain" (of its gradient's test) or "onnx". */
+/* What else the entry says: `what` is "output" (what the example prints), "see", "derivative", "domain" (of its
+   gradient's test) or "onnx". */
 const char *df_op_about(int32_t op, const char *what);      /* "" when it says nothing */
 const char *df_op_example(int32_t op);                   /* a line of Lua, or "" */
 bool        df_op_has_gradient(int32_t op);
@@ -181,15 +200,17 @@ void    df_node_string(df_graph *g, const char *attr, const char *bytes, int64_t
 void    df_node_dtype(df_graph *g, const char *attr, int32_t dtype);
 void    df_node_shape(df_graph *g, const char *attr, int32_t rank, const int64_t *dims); /* rank -1: unknown */
 void    df_node_tensor(df_graph *g, const char *attr, df_tensor *t);                      /* retained */
-/* Lists of ints; lists of dtypes as their numbers; lists of shapes as rank, dims, rank, dims, … with rank -1 for unknown. */
+/* Lists of ints; lists of dtypes as their numbers; lists of shapes as rank, dims, rank, dims, … with rank -1 for
+   unknown. */
 void    df_node_ints(df_graph *g, const char *attr, int32_t n, const int64_t *v);
 int32_t df_node_end(df_graph *g, df_error *err);
 /* Shortcuts: a Const node from a value (borrowed), and any op without attributes. `io` is pairs. */
 int32_t df_constant(df_graph *g, const df_value *v, const char *name, const char *where, df_error *err);
 int32_t df_add_node(df_graph *g, int32_t op, int32_t n, const int32_t *io, const char *where, df_error *err);
 
-/* What stands while nodes are built. Each push is undone by its pop. Control with n = -1: until the pop, none stands. A scope's
- * name is made unique (`a`, then `a_1`); one that ends in a slash is entered exactly (`a/b/`), and "" is the outermost. */
+/* What stands while nodes are built. Each push is undone by its pop. Control with n = -1: until the pop, none stands. A
+ * scope's name is made unique (`a`, then `a_1`); one that ends in a slash is entered exactly (`a/b/`), and "" is the
+ * outermost. */
 void df_push_control(df_graph *g, int32_t n, const int32_t *nodes); void df_pop_control(df_graph *g);
 void df_push_scope(df_graph *g, const char *name);                  void df_pop_scope(df_graph *g);
 void df_push_device(df_graph *g, const char *spec);                 void df_pop_device(df_graph *g);
@@ -209,26 +230,30 @@ int32_t     df_output_dtype(df_graph *g, int32_t node, int32_t index);
 int32_t     df_output_rank(df_graph *g, int32_t node, int32_t index);  /* -1: unknown */
 int64_t     df_output_dim(df_graph *g, int32_t node, int32_t index, int32_t axis); /* -1: unknown */
 df_tensor  *df_output_constant(df_graph *g, int32_t node, int32_t index); /* owned; NULL unless known while building */
-int32_t     df_output_set_shape(df_graph *g, int32_t node, int32_t index, int32_t rank, const int64_t *dims, df_error *err);
-bool        df_node_stops_gradient(df_graph *g, int32_t node);   /* StopGradient, or an Exit of a loop with back_prop = false */
-int32_t     df_node_context(df_graph *g, int32_t node);   /* id of the node's control-flow context; 0 is the top level */
+int32_t df_output_set_shape(df_graph *g, int32_t node, int32_t index, int32_t rank, const int64_t *dims, df_error *err);
+/* StopGradient, or an Exit of a loop with back_prop = false */
+bool        df_node_stops_gradient(df_graph *g, int32_t node);
+int32_t     df_node_context(df_graph *g, int32_t node);  /* id of the node's control-flow context; 0 is the top level */
 int32_t     df_current_context(df_graph *g);
-int64_t     df_graph_effects(df_graph *g);              /* how many side effects were built so far in branches and loops */
+int64_t     df_graph_effects(df_graph *g);  /* how many side effects were built so far in branches and loops */
 /* Builds at the top level, whatever is open (a variable made in a body lives outside it); pop goes back. */
 void        df_push_top(df_graph *g);
 void        df_pop_top(df_graph *g);
 /* The control flow that a Merge or an Exit belongs to, as it was built, as numbers (nodes are -1 where there is none):
- *   cond:  1, its number, predicate (node, index), n, then for each result: Merge, true side's (node, index), false side's (node, index)
- *   loop:  2, its number, predicate (node, index), n, then for each variable: Exit, Merge, Switch, first value (node, index), next (node, index)
+ *   cond:  1, its number, predicate (node, index), n, then for each result: Merge, true side's (node, index), false
+ *          side's (node, index)
+ *   loop:  2, its number, predicate (node, index), n, then for each variable: Exit, Merge, Switch, first value (node,
+ *          index), next (node, index)
  * How many there are, 0 for other nodes; those that fit `room` are written. */
 int32_t     df_flow_describe(df_graph *g, int32_t node, int32_t room, int32_t *out);
 const char *df_flow_name(df_graph *g, int32_t node);      /* of that cond or loop; "" when there is none */
-/* All conds, then all loops of the graph: how many; those that fit `room` are written. Texts are borrowed and live as long as the graph. */
+/* All conds, then all loops of the graph: how many; those that fit `room` are written. Texts are borrowed and live as
+   long as the graph. */
 typedef struct df_flow_info {
   int32_t kind;                    /* 1 cond, 2 loop */
   int32_t number;                  /* among those of its kind, from 0 */
-  int32_t parent;                  /* the context that it stands in: df_node_context; -1 of what was begun and given up */
-  int32_t inside[2];               /* its own contexts: a cond's false and true branch, a loop's predicate and body; -1: none */
+  int32_t parent;  /* the context that it stands in: df_node_context; -1 of what was begun and given up */
+  int32_t inside[2];  /* its own contexts: a cond's false and true branch, a loop's predicate and body; -1: none */
   int32_t pred_node, pred_index;   /* -1: none */
   int32_t undoes;                  /* the cond or loop whose gradient it is; -1: none */
   int32_t repeats;                 /* the loop whose iterations it runs again for a gradient; -1: none */
@@ -237,18 +262,31 @@ typedef struct df_flow_info {
   const char *name, *where, *save; /* save: "keep", "swap", "recompute"; "" of a cond */
 } df_flow_info;
 int32_t df_flows(df_graph *g, int32_t room, df_flow_info *out);
-/* What each node of the graph is in a cond or loop: three numbers a node (room for all of them), its role, the number of that cond or loop,
- * and which variable, capture or result it is of. */
-enum { DF_ROLE_NONE = 0, DF_ROLE_ENTER, DF_ROLE_VARIABLE /* the Merge */, DF_ROLE_SWITCH, DF_ROLE_NEXT, DF_ROLE_EXIT, DF_ROLE_CAPTURE,
-       DF_ROLE_LOOP_COND, DF_ROLE_PIVOT, DF_ROLE_RESULT /* a cond's Merge */, DF_ROLE_DONE };
+/* What each node of the graph is in a cond or loop: three numbers a node (room for all of them), its role, the number
+ * of that cond or loop, and which variable, capture or result it is of. */
+enum {
+  DF_ROLE_NONE = 0,
+  DF_ROLE_ENTER,
+  DF_ROLE_VARIABLE /* the Merge */,
+  DF_ROLE_SWITCH,
+  DF_ROLE_NEXT,
+  DF_ROLE_EXIT,
+  DF_ROLE_CAPTURE,
+  DF_ROLE_LOOP_COND,
+  DF_ROLE_PIVOT,
+  DF_ROLE_RESULT /* a cond's Merge */,
+  DF_ROLE_DONE
+};
 void        df_flow_roles(df_graph *g, int32_t *out);
-const char *df_loop_variable(df_graph *g, int32_t loop, int32_t variable);  /* its name: `h`, `2`; "" when it has none */
+/* its name: `h`, `2`; "" when it has none */
+const char *df_loop_variable(df_graph *g, int32_t loop, int32_t variable);
 /* The nodes that a node waits for without taking a value of them: how many; those that fit are written. */
 int32_t     df_node_controls(df_graph *g, int32_t node, int32_t room, int32_t *out);
 const char *df_node_device(df_graph *g, int32_t node);    /* the device asked for; "" for none */
 int32_t     df_node_pass(df_graph *g, int32_t node);      /* which call of df_gradients made it, from 1; 0: none did */
-/* What a run of these fetches and feeds makes of each node: two numbers a node (room for all of them), DF_FATE_* and its frame as the
- * plan counts them (0 the top level, -1 none). Returns how many nodes have tokens; -1: there is no such run, and err says why. */
+/* What a run of these fetches and feeds makes of each node: two numbers a node (room for all of them), DF_FATE_* and
+ * its frame as the plan counts them (0 the top level, -1 none). Returns how many nodes have tokens; -1: there is no
+ * such run, and err says why. */
 enum { DF_FATE_UNNEEDED = 0,  /* nothing that is fetched depends on it */
        DF_FATE_FED,           /* its value is given */
        DF_FATE_KERNEL, DF_FATE_SCALAR /* a function on the numbers in the slots */, DF_FATE_FLOW /* moves tokens */,
@@ -257,42 +295,47 @@ enum { DF_FATE_UNNEEDED = 0,  /* nothing that is fetched depends on it */
        DF_FATE_MERGED,        /* a loop's Merge: its Enter and NextIteration deliver for it */
        DF_FATE_TWIN,          /* a Switch of what another Switch sends on already */
        DF_FATE_UNUSED };      /* only what needs no token hangs on it */
-int32_t     df_plan_describe(df_graph *g, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds, int32_t *out, df_error *err);
+int32_t df_plan_describe(df_graph *g, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
+                         int32_t *out, df_error *err);
 /* True when the node only brings an outer value into a branch or a loop; then `from` is that value. */
 bool        df_node_capture(df_graph *g, int32_t node, int32_t *from_node, int32_t *from_index);
 /* Attributes that differ from their defaults, `transpose_b=true axis=1`; the length, at most room - 1. */
 int32_t     df_node_attrs_text(df_graph *g, int32_t node, int32_t room, char *out);
-/* One attribute of a node: the first letter of its type (int, float, bool, string, dtype; h shape, l ints, y types), 0 when there is no such
- * attribute or it is of another type. Numbers, bools and dtypes are in *number; strings and lists are borrowed, *n long (a shape of unknown
- * rank: -1). */
+/* One attribute of a node: the first letter of its type (int, float, bool, string, dtype; h shape, l ints, y types), 0
+ * when there is no such attribute or it is of another type. Numbers, bools and dtypes are in *number; strings and lists
+ * are borrowed, *n long (a shape of unknown rank: -1). */
 typedef struct df_attr_value { double number; int64_t n; const char *bytes; const int64_t *ints; } df_attr_value;
 int32_t     df_node_attr(df_graph *g, int32_t node, const char *name, df_attr_value *out);
 /* True when a run of this output needs no feed and has no side effect: a prompt may run it to show its value. */
 bool        df_output_needs_nothing(df_graph *g, int32_t node, int32_t index);
 
-/* ---- ops that the program computes (HostCall): fn belongs to the thread that opens the host. A run on that thread calls it at once; one
- * in the background waits until the thread waits for it (df_run_wait, df_run_settle), asks df_run_done, or runs something that has to wait.
- * in: borrowed values, no handles. out: nout tensors to be filled, owned by the caller afterwards. What it returns is DF_OK, or a code
- * after filling err->message. It may run other things. Close it when fn can be called no more. */
-typedef int32_t (*df_host_fn)(void *user, int64_t id, int32_t nin, df_value *in, int32_t nout, df_tensor **out, df_error *err);
+/* ---- ops that the program computes (HostCall): fn belongs to the thread that opens the host. A run on that thread
+ * calls it at once; one in the background waits until the thread waits for it (df_run_wait, df_run_settle), asks
+ * df_run_done, or runs something that has to wait. in: borrowed values, no handles. out: nout tensors to be filled,
+ * owned by the caller afterwards. What it returns is DF_OK, or a code after filling err->message. It may run other
+ * things. Close it when fn can be called no more. */
+typedef int32_t (*df_host_fn)(void *user, int64_t id, int32_t nin, df_value *in, int32_t nout, df_tensor **out,
+                              df_error *err);
 int32_t df_host_open(df_host_fn fn, void *user);
 void    df_host_close(int32_t host);
 
-/* ---- graph functions: begin; build the body from the arguments; end(results); call. A body may call functions that are begun and not
- * ended, itself among them, if what they return was said (nresults -1: it was not). begin gives a number and writes the n argument nodes;
- * -1: an error. call gives the id of a node whose first outputs are the results, behind them one that is the library's own; -1. A body
- * that is given up is left by df_flow_abort, and its function cannot be called. ------------------- */
-int32_t df_function_begin(df_graph *g, const char *name, int32_t n, const int32_t *dtypes, int32_t nresults, const int32_t *results, const char *where,
-                          int32_t *args, df_error *err);
+/* ---- graph functions: begin; build the body from the arguments; end(results); call. A body may call functions that
+ * are begun and not ended, itself among them, if what they return was said (nresults -1: it was not). begin gives a
+ * number and writes the n argument nodes; -1: an error. call gives the id of a node whose first outputs are the
+ * results, behind them one that is the library's own; -1. A body that is given up is left by df_flow_abort, and its
+ * function cannot be called. ------------------- */
+int32_t df_function_begin(df_graph *g, const char *name, int32_t n, const int32_t *dtypes, int32_t nresults,
+                          const int32_t *results, const char *where, int32_t *args, df_error *err);
 int32_t df_function_end(df_graph *g, int32_t n, const int32_t *results, df_error *err);
-int32_t df_function_call(df_graph *g, int32_t function, int32_t n, const int32_t *args, const char *name, const char *where, df_error *err);
+int32_t df_function_call(df_graph *g, int32_t function, int32_t n, const int32_t *args, const char *name,
+                         const char *where, df_error *err);
 
 /* ---- control flow: begin … end, no callbacks. After a failed call or a Lua error in a branch or body, call
  * df_flow_abort with the depth from before; what was built stays, unreachable. ------------------- */
 int32_t df_flow_depth(df_graph *g);
 void    df_flow_abort(df_graph *g, int32_t depth);
-/* All that stands while one builds: contexts, scopes, devices, control dependencies. Whoever may be thrown out of the middle of building, at any
- * place, asks for it before; df_graph_unwind then gives up what was begun since. */
+/* All that stands while one builds: contexts, scopes, devices, control dependencies. Whoever may be thrown out of the
+ * middle of building, at any place, asks for it before; df_graph_unwind then gives up what was begun since. */
 typedef struct df_standing { int32_t flow, scopes, devices, controls; } df_standing;
 void    df_graph_standing(df_graph *g, df_standing *out);
 void    df_graph_unwind(df_graph *g, const df_standing *to);
@@ -300,10 +343,11 @@ void    df_graph_unwind(df_graph *g, const df_standing *to);
 /* cond: begin(pred); build the true branch; branch_end(outputs); build the false branch; branch_end(outputs); end.
  * Each branch gives n outputs (pairs). end writes n pairs (the Merges) to `out`.
  * A branch without outputs gives n = 0; its side effects still run, and cond's own op is then df_cond_op. */
-int32_t df_cond_begin(df_graph *g, int32_t pred_node, int32_t pred_index, const char *name, const char *where, df_error *err);
+int32_t df_cond_begin(df_graph *g, int32_t pred_node, int32_t pred_index, const char *name, const char *where,
+                      df_error *err);
 int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_error *err);
-/* Before the branches end, nodes may be built in either: `side` true is the true branch. For results whose dtype the other
- * branch decides. */
+/* Before the branches end, nodes may be built in either: `side` true is the true branch. For results whose dtype the
+ * other branch decides. */
 int32_t df_cond_turn(df_graph *g, bool side, df_error *err);
 int32_t df_cond_end(df_graph *g, int32_t *out, df_error *err); /* returns the id of an op that runs when the cond has */
 
@@ -319,76 +363,88 @@ int32_t df_while_begin(df_graph *g, int32_t n, const int32_t *init, int64_t para
                        const char *where, int32_t *vars, df_error *err);
 int32_t df_while_pred_end(df_graph *g, int32_t pred_node, int32_t pred_index, int32_t *vars, df_error *err);
 int32_t df_while_end(df_graph *g, int32_t n, const int32_t *results, int32_t *exits, df_error *err);
-/* In a body: one more loop variable, as map_fn's results are, whose dtype only the body knows. Its initial value is built
- * between df_push_outer and df_pop_outer, in the context around the loop. add_var gives its number, or -1, and the pair `var`
- * that the body sees; close_var takes its value at the end of the body and gives its exit. Not counted in df_while_end's n. */
+/* In a body: one more loop variable, as map_fn's results are, whose dtype only the body knows. Its initial value is
+ * built between df_push_outer and df_pop_outer, in the context around the loop. add_var gives its number, or -1, and
+ * the pair `var` that the body sees; close_var takes its value at the end of the body and gives its exit. Not counted
+ * in df_while_end's n. */
 void    df_push_outer(df_graph *g);
 void    df_pop_outer(df_graph *g);
 int32_t df_while_add_var(df_graph *g, int32_t init_node, int32_t init_index, int32_t *var, df_error *err);
-int32_t df_while_close_var(df_graph *g, int32_t number, int32_t result_node, int32_t result_index, int32_t *exit, df_error *err);
+int32_t df_while_close_var(df_graph *g, int32_t number, int32_t result_node, int32_t result_index, int32_t *exit,
+                           df_error *err);
 
 /* ---- TensorFlow's graphs -------------------------------------------------------------------------- */
-/* Adds the nodes of a TensorFlow graph to g, at the top level: a GraphDef, or the first graph of a MetaGraphDef or SavedModel, in
- * binary or text form, gzipped or not.
+/* Adds the nodes of a TensorFlow graph to g, at the top level: a GraphDef, or the first graph of a MetaGraphDef or
+ * SavedModel, in binary or text form, gzipped or not.
  *   bytes    borrowed; n of them
  *   prefix   NULL, or what comes before all names: `p` makes `p/x` of `x`
- *   map      nmap inputs as the graph names them (`x:0`, `^init`) and the pairs of g that replace them; {node, -1} for a control
- *   variables  NULL, or becomes int32[n,4], owned: of each variable among the new nodes its node, whether it is trainable (1, 0, or -1
- *            where the file does not say), and the node and index of what it begins with (-1, -1: the file does not say)
+ *   map      nmap inputs as the graph names them (`x:0`, `^init`) and the pairs of g that replace them; {node, -1} for
+ *            a control
+ *   variables  NULL, or becomes int32[n,4], owned: of each variable among the new nodes its node, whether it is
+ *              trainable (1, 0, or -1
+ *            where the file does not say), and the node and index of what it begins with (-1, -1: the file does not
+ *            say)
  * When it fails, g is as it was. */
-int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const char *prefix, int32_t nmap, const char *const *map_name,
-                            const int32_t *map_to, const char *where, df_tensor **variables, df_error *err);
+int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const char *prefix, int32_t nmap,
+                            const char *const *map_name, const int32_t *map_to, const char *where,
+                            df_tensor **variables, df_error *err);
 /* TensorFlow's checkpoints, PREFIX.index and the data files beside it.
  *   names  string[n], in byte order, owned; NULL: err is filled
  *   read   the tensor of that name, owned; NULL: err is filled
  *   write  n tensors under n names that differ; what was there is replaced when all is written */
 df_tensor *df_checkpoint_names(const char *prefix, df_error *err);
 df_tensor *df_checkpoint_read(const char *prefix, const char *name, df_error *err);
-int32_t    df_checkpoint_write(const char *prefix, int32_t n, const char *const *names, df_tensor *const *tensors, df_error *err);
-/* From now on nodes of g that came from a file may read and write files by themselves; without it only under a path that a run is fed. */
+int32_t df_checkpoint_write(const char *prefix, int32_t n, const char *const *names, df_tensor *const *tensors,
+                            df_error *err);
+/* From now on nodes of g that came from a file may read and write files by themselves; without it only under a path
+   that a run is fed. */
 void df_graph_allow_files(df_graph *g);
 /* How a graph is written: the forms that it may have, one or'ed with another.
- *   context  a MetaGraphDef, with the conds and loops as TensorFlow's gradients need them, and the collections of variables
+ *   context  a MetaGraphDef, with the conds and loops as TensorFlow's gradients need them, and the collections of
+ *            variables
  *   text     in text form
- *   frozen   variables are constants, which have the values that are given; what changes a variable is left out, with all that
- *            depends on it, or an error where an output needs it */
+ *   frozen   variables are constants, which have the values that are given; what changes a variable is left out, with
+ *            all that depends on it, or an error where an output needs it */
 typedef enum df_export_form { DF_EXPORT_CONTEXT = 1, DF_EXPORT_TEXT = 2, DF_EXPORT_FROZEN = 4 } df_export_form;
-/* The bytes of a GraphDef, uint8, owned, with the nodes that the n outputs depend on: pairs of node and index, index -1 for an
- * operation. n -1: all of the graph. Nodes that TensorFlow has no words for are one error that lists them. NULL: err is filled.
+/* The bytes of a GraphDef, uint8, owned, with the nodes that the n outputs depend on: pairs of node and index, index -1
+ * for an operation. n -1: all of the graph. Nodes that TensorFlow has no words for are one error that lists them. NULL:
+ * err is filled.
  *   variable  nvariable pairs of a variable's node and whether it is trainable
- *   value     borrowed; NULL, or for each variable its value or NULL: what the operation `init` gives it, in the place of its
- *             initial value */
-df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, int32_t form, int32_t nvariable, const int32_t *variable,
-                               df_tensor *const *value, df_error *err);
+ *   value     borrowed; NULL, or for each variable its value or NULL: what the operation `init` gives it, in the place
+ *             of its initial value */
+df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, int32_t form, int32_t nvariable,
+                               const int32_t *variable, df_tensor *const *value, df_error *err);
 
 /* ---- gradients --------------------------------------------------------------------------------- */
 /* Called while building, for a CustomGradient node: `id` is its attribute, dy are n pairs ({-1,0}: none), fill
  * dx with m pairs ({-1,0}: none). Returns 0, or a code with err filled. */
-typedef int32_t (*df_custom_gradient_fn)(void *user, int64_t id, int32_t n, const int32_t *dy, int32_t m, int32_t *dx, df_error *err);
+typedef int32_t (*df_custom_gradient_fn)(void *user, int64_t id, int32_t n, const int32_t *dy, int32_t m, int32_t *dx,
+                                         df_error *err);
 void df_graph_on_custom_gradient(df_graph *g, df_custom_gradient_fn fn, void *user);
-/* dx of the sum of ys (weighted by grad_ys; pair {-1,0} means ones), one per x. An x is an output or a variable's handle.
- * unconnected: 0 error, 1 zero, 2 none. A result is 6 int32: {node,index} of the dense gradient or of the values, then
- * {node,index} of indices and {node,index} of dense_shape, -1 where there is none. */
+/* dx of the sum of ys (weighted by grad_ys; pair {-1,0} means ones), one per x. An x is an output or a variable's
+ * handle. unconnected: 0 error, 1 zero, 2 none. A result is 6 int32: {node,index} of the dense gradient or of the
+ * values, then {node,index} of indices and {node,index} of dense_shape, -1 where there is none. */
 int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *grad_ys, int32_t nx, const int32_t *xs,
-                     int32_t nstop, const int32_t *stops, int32_t unconnected, const char *where, int32_t *out, df_error *err);
+                     int32_t nstop, const int32_t *stops, int32_t unconnected, const char *where, int32_t *out,
+                     df_error *err);
 
-/* What the gradients built so far save of the loops and conds that the node depends on, and what they compute again. Six numbers a
- * row: the loop's Exit or the cond's Merge (df_flow_name, df_node_where_of), its policy (0 keep, 1 swap, 2 recompute), how (1 saved by
- * each iteration, 2 carried backwards, 3 computed again, 4 counted, 5 a loop constant, 6 a variable kept now and then, 7 saved because
- * running it again would give another value), the value (node, index), and the node whose gradient asks for it. How many
- * numbers there are; those that fit `room` are written. */
+/* What the gradients built so far save of the loops and conds that the node depends on, and what they compute again.
+ * Six numbers a row: the loop's Exit or the cond's Merge (df_flow_name, df_node_where_of), its policy (0 keep, 1 swap,
+ * 2 recompute), how (1 saved by each iteration, 2 carried backwards, 3 computed again, 4 counted, 5 a loop constant, 6
+ * a variable kept now and then, 7 saved because running it again would give another value), the value (node, index),
+ * and the node whose gradient asks for it. How many numbers there are; those that fit `room` are written. */
 int32_t df_saved(df_graph *g, int32_t node, int32_t room, int32_t *out);
 
 /* ---- checking gradients: what df.check_gradients is made of ------------------------------------- */
-/* A copy, owned, with the same nodes under the same ids; it grows on its own and prints nothing. wide: all floats that the
- * `nneed` outputs depend on are float64; DF_UNIMPLEMENTED when an op among them cannot. NULL: err is filled. */
+/* A copy, owned, with the same nodes under the same ids; it grows on its own and prints nothing. wide: all floats that
+ * the `nneed` outputs depend on are float64; DF_UNIMPLEMENTED when an op among them cannot. NULL: err is filled. */
 df_graph *df_graph_copy(df_graph *g, bool wide, int32_t nneed, const int32_t *need, df_error *err);
 /* All loops so far: how many iterations overlap (0: as they are), what becomes of saved values (NULL: as it is). */
 void      df_graph_set_loops(df_graph *g, int64_t parallel_iterations, const char *save);
 /* Ids, in order, of all nodes that the n outputs depend on, to `nodes` (room for df_graph_nodes). How many. */
 int32_t   df_graph_needs(df_graph *g, int32_t n, const int32_t *outputs, int32_t *nodes);
-/* From now on runs of g can be recorded: which way its loops and conds went and what its random ops drew. Once more after
- * new loops were built. df_graph_record(true) forgets what was recorded and records from then on. */
+/* From now on runs of g can be recorded: which way its loops and conds went and what its random ops drew. Once more
+ * after new loops were built. df_graph_record(true) forgets what was recorded and records from then on. */
 int32_t   df_graph_prepare(df_graph *g, df_error *err);
 void      df_graph_record(df_graph *g, bool on);
 /* The n outputs without loops and conds: nodes at the top level for each iteration of the run that was recorded, and
@@ -406,7 +462,8 @@ void      df_op_break_gradient(int32_t op, double factor);
 /* options: "threads=2 engine=tokens timeout=2.5", keys in any order; NULL for defaults. */
 df_session *df_session_new(df_graph *g, const char *options, df_error *err);
 void        df_session_release(df_session *s);      /* cancels what runs, waits for it */
-void        df_session_reset(df_session *s);        /* variables uninitialised again: the next run that needs them sets them */
+/* variables uninitialised again: the next run that needs them sets them */
+void        df_session_reset(df_session *s);
 /* Runs what the fetches need. A fetch {node, -1} is an operation: it only has to run, and its result is empty.
  *   feeds    nfeed pairs; values borrowed (a scalar may come unboxed)
  *   results  nfetch values, owned (df_value_release); all empty when the run fails
@@ -415,49 +472,55 @@ void        df_session_reset(df_session *s);        /* variables uninitialised a
 int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                        const df_value *values, double timeout, df_value *results, df_error *err);
 /* The same on a thread of its own. NULL when the fetches or feeds are bad.
- *   options  NULL, or words: "paused=yes" stops before the first token; "log=tokens" keeps an event for every token (df_run_events),
- *            at most as many as "events=N" says, else 8,388,608; "log=values" the recent values too (df_run_value) */
+ *   options  NULL, or words: "paused=yes" stops before the first token; "log=tokens" keeps an event for every token
+ *            (df_run_events), at most as many as "events=N" says, else 8,388,608; "log=values" the recent values too
+ *            (df_run_value) */
 df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                          const df_value *values, double timeout, const char *options, df_error *err);
-int32_t df_run_wait(df_run *r, df_value *results, df_error *err); /* once; as df_session_run would have returned; a paused run: an error */
+/* once; as df_session_run would have returned; a paused run: an error */
+int32_t df_run_wait(df_run *r, df_value *results, df_error *err);
 bool    df_run_done(df_run *r);
 void    df_run_cancel(df_run *r);
 void    df_run_release(df_run *r);                  /* cancels and waits if it has not been waited for */
 
 /* ---- looking at a run --------------------------------------------------------------------------------
- * A run stops between two tokens, so what one sees is a consistent cut; workers finish the kernels they have. Nothing here
- * changes what the run computes or how many iterations may be open. Frames are known by their serial number: 0 is the top
- * level, the others are counted as they open. Any thread. */
+ * A run stops between two tokens, so what one sees is a consistent cut; workers finish the kernels they have. Nothing
+ * here changes what the run computes or how many iterations may be open. Frames are known by their serial number: 0 is
+ * the top level, the others are counted as they open. Any thread. */
 typedef enum df_run_state { DF_RUN_NEW = 0, DF_RUN_RUNNING, DF_RUN_PAUSED, DF_RUN_OVER } df_run_state;
 typedef enum df_stop_reason { DF_STOP_ASKED = 0, DF_STOP_STEP, DF_STOP_BREAK } df_stop_reason;
 typedef struct df_stop {
   int32_t reason;         /* df_stop_reason */
   int32_t breakpoint;     /* DF_STOP_BREAK: which */
-  int32_t node;           /* the node that runs next (after a breakpoint on what was made: that made it); -1: nothing is ready */
+  int32_t node;  /* the node that runs next (after a breakpoint on what was made: that made it); -1: nothing is ready */
   int32_t frame;
   int64_t iteration;
   bool    dead;
 } df_stop;
 typedef enum df_step { DF_STEP_NONE = 0, DF_STEP_TOKEN, DF_STEP_NODE, DF_STEP_ITERATION, DF_STEP_FRAME } df_step;
-/* Pauses the run, or finds it paused or over; the state. `stop` says where it stands; may be NULL. DF_RUN_RUNNING when it has not come to stand
- * still in time (df_run_patience) or waiting for that was interrupted: then it pauses as soon as it can, unless df_run_resume comes first. */
+/* Pauses the run, or finds it paused or over; the state. `stop` says where it stands; may be NULL. DF_RUN_RUNNING when
+ * it has not come to stand still in time (df_run_patience) or waiting for that was interrupted: then it pauses as soon
+ * as it can, unless df_run_resume comes first. */
 int32_t df_run_pause(df_run *r, df_stop *stop);
-/* How many seconds the functions here wait for a run to come to the end of a kernel, so that it can stand still; then they fail with
- * DF_DEADLINE_EXCEEDED. < 0, as at first: for as long as it takes. */
+/* How many seconds the functions here wait for a run to come to the end of a kernel, so that it can stand still; then
+ * they fail with DF_DEADLINE_EXCEEDED. < 0, as at first: for as long as it takes. */
 void    df_run_patience(df_run *r, double seconds);
-/* The node whose kernel was called last, which may run still; -1: there is none: its variables are initialised first, or it is over. */
+/* The node whose kernel was called last, which may run still; -1: there is none: its variables are initialised first,
+   or it is over. */
 int32_t df_run_at(df_run *r);
-/* Lets a run go on that is paused, or was asked to: for good (DF_STEP_NONE), or n tokens, live nodes, iterations of the frame it stands in, or until n
- * frames have opened or ended. */
+/* Lets a run go on that is paused, or was asked to: for good (DF_STEP_NONE), or n tokens, live nodes, iterations of the
+ * frame it stands in, or until n frames have opened or ended. */
 void    df_run_resume(df_run *r, int32_t step, int64_t n);
 /* Waits until the run is paused or over, at most `seconds`, or until interrupted; the state then. */
 int32_t df_run_settle(df_run *r, double seconds, df_stop *stop);
-/* Stops before a token of these nodes (nnodes < 0: any), in the frame of this name or tag, such as `outer:4/inner` (NULL: any), or, of
- * nodes that are named, in a loop inside of it, in this iteration (< 0: any), if it is dead (DF_IF_DEAD), or after a live one that made a
- * value (DF_IF_MADE) or one that holds a NaN or an infinity (DF_IF_NAN, DF_IF_INF). A node that only passes its input on has no token; the
- * break is then at the node that made the value. Gives the breakpoint's number, from 1; 0: err is filled. */
+/* Stops before a token of these nodes (nnodes < 0: any), in the frame of this name or tag, such as `outer:4/inner`
+ * (NULL: any), or, of nodes that are named, in a loop inside of it, in this iteration (< 0: any), if it is dead
+ * (DF_IF_DEAD), or after a live one that made a value (DF_IF_MADE) or one that holds a NaN or an infinity (DF_IF_NAN,
+ * DF_IF_INF). A node that only passes its input on has no token; the break is then at the node that made the value.
+ * Gives the breakpoint's number, from 1; 0: err is filled. */
 enum { DF_IF_DEAD = 1, DF_IF_NAN = 2, DF_IF_INF = 4, DF_IF_MADE = 8 };
-int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char *frame, int64_t iteration, int32_t conditions, df_error *err);
+int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char *frame, int64_t iteration,
+                     int32_t conditions, df_error *err);
 bool    df_run_unbreak(df_run *r, int32_t breakpoint);      /* 0: all */
 
 /* What is alive at one moment. Strings are the graph's. */
@@ -467,11 +530,13 @@ typedef struct df_frame_info {
   int64_t first, next, limit;      /* open iterations are first … next - 1; limit: parallel_iterations */
   int32_t enters_missing;          /* Enters that have not come */
   int32_t deferred;                /* values for the next iteration that wait for the window to move */
-  int32_t live, dead;              /* of all its iterations: tokens ready to run, and those of them that are dead; 0 from df_run_frames */
+  /* of all its iterations: tokens ready to run, and those of them that are dead; 0 from df_run_frames */
+  int32_t live, dead;
   int32_t running, partial;
   int32_t iterations;              /* where its first one is in the snapshot's list */
   int32_t around;                  /* its parent's place in the snapshot's list; -1 */
-  int32_t inside, ninside;         /* the place there of the first frame opened by its iterations, which are next to each other, and how many */
+  /* the place there of the first frame opened by its iterations, which are next to each other, and how many */
+  int32_t inside, ninside;
   const char *name, *where;        /* "" for the top level; the Lua line of the loop */
 } df_frame_info;
 typedef struct df_iteration_info {
@@ -481,7 +546,13 @@ typedef struct df_iteration_info {
   int32_t outstanding;             /* the executor's own count: ready + running + children */
   int64_t number;
 } df_iteration_info;
-typedef enum df_token_state { DF_TOKEN_READY = 0, DF_TOKEN_RUNNING, DF_TOKEN_WAITING, DF_TOKEN_PARTIAL, DF_TOKEN_RAN } df_token_state;
+typedef enum df_token_state {
+  DF_TOKEN_READY = 0,
+  DF_TOKEN_RUNNING,
+  DF_TOKEN_WAITING,
+  DF_TOKEN_PARTIAL,
+  DF_TOKEN_RAN
+} df_token_state;
 typedef struct df_token_info {
   int32_t node, frame;
   int64_t iteration;
@@ -505,17 +576,19 @@ typedef struct df_snapshot {
   df_token_info     *token;
   df_array_info     *array;
 } df_snapshot;
-/* A snapshot, owned (df_snapshot_release); pauses the run for it where it is not paused. NULL: err is filled (the run is over). */
+/* A snapshot, owned (df_snapshot_release); pauses the run for it where it is not paused. NULL: err is filled (the run
+   is over). */
 df_snapshot *df_run_look(df_run *r, df_error *err);
 void         df_snapshot_release(df_snapshot *s);
-/* Sums over n frames next to each other, from place `first`, and over all inside them: live to partial, deferred, and in `next` the iterations in
- * flight. How many frames they are. */
+/* Sums over n frames next to each other, from place `first`, and over all inside them: live to partial, deferred, and
+ * in `next` the iterations in flight. How many frames they are. */
 int32_t      df_snapshot_sum(const df_snapshot *s, int32_t first, int32_t n, df_frame_info *out);
-/* The same of the frames alone, which is quick in a run of very many iterations: of all, or of one and those around it (none, if it has ended). */
+/* The same of the frames alone, which is quick in a run of very many iterations: of all, or of one and those around it
+   (none, if it has ended). */
 df_snapshot *df_run_frames(df_run *r, int32_t frame /* < 0: all */, df_error *err);
-/* The books of a run at one moment: all tokens there have been, and where they are. ran, died, merged, ended and the last two are counted as
- * the run goes; what is alive is found. sent == ran + died + live + dead; nodes_run == ran + merged; dead_tokens == died + ended;
- * pending == owed + lost. */
+/* The books of a run at one moment: all tokens there have been, and where they are. ran, died, merged, ended and the
+ * last two are counted as the run goes; what is alive is found. sent == ran + died + live + dead; nodes_run == ran +
+ * merged; dead_tokens == died + ended; pending == owed + lost. */
 typedef struct df_ledger {
   int64_t sent;                    /* tokens that made a node ready to run */
   int64_t ran, died;               /* whose turn has come: of nodes that ran, or run still; dead ones */
@@ -524,25 +597,27 @@ typedef struct df_ledger {
   int64_t merged;                  /* values that loops' Merges passed on: they have no tokens of their own */
   int64_t ended;                   /* dead Exits, told by the end of their frame */
   int64_t pending;                 /* inputs that nodes of open iterations wait for */
-  int64_t owed, lost;              /* what nodes that have not run will send there; what never comes, as of dead NextIterations */
+  int64_t owed, lost;  /* what nodes that have not run will send there; what never comes, as of dead NextIterations */
   int64_t open_frames, open_iterations;
   int64_t nodes_run, dead_tokens;  /* as df_run_stats says */
 } df_ledger;
-/* Closes the books, node by node of every open iteration. DF_INTERNAL: they do not balance, and where: the engine or the snapshot is wrong.
- * DF_FAILED_PRECONDITION: the run is over. Pauses the run for it where it is not paused. */
+/* Closes the books, node by node of every open iteration. DF_INTERNAL: they do not balance, and where: the engine or
+ * the snapshot is wrong. DF_FAILED_PRECONDITION: the run is over. Pauses the run for it where it is not paused. */
 int32_t df_run_ledger(df_run *r, df_ledger *out, df_error *err);
 /* The tokens that ran last, newest first, at most n; how many there are. Paused runs only, else 0. */
 int32_t df_run_history(df_run *r, int32_t n, df_token_info *out);
-/* The value that an output has in an iteration of a frame, owned. DF_NOT_FOUND: not computed yet, or no longer kept (message). A dead one:
- * DF_OK and out->dead. Paused runs only. */
-int32_t df_run_value(df_run *r, int32_t node, int32_t index, int32_t frame, int64_t iteration, df_value *out, df_error *err);
-/* The state of a node in an iteration, and the inputs that have not come: pairs (node, index; index -1: a control edge), at most n of them in
- * `missing`; their number, or -1 with err filled. Paused runs only. */
-int32_t df_run_waits_for(df_run *r, int32_t node, int32_t frame, int64_t iteration, int32_t *state, int32_t n, int32_t *missing, df_error *err);
+/* The value that an output has in an iteration of a frame, owned. DF_NOT_FOUND: not computed yet, or no longer kept
+ * (message). A dead one: DF_OK and out->dead. Paused runs only. */
+int32_t df_run_value(df_run *r, int32_t node, int32_t index, int32_t frame, int64_t iteration, df_value *out,
+                     df_error *err);
+/* The state of a node in an iteration, and the inputs that have not come: pairs (node, index; index -1: a control
+ * edge), at most n of them in `missing`; their number, or -1 with err filled. Paused runs only. */
+int32_t df_run_waits_for(df_run *r, int32_t node, int32_t frame, int64_t iteration, int32_t *state, int32_t n,
+                         int32_t *missing, df_error *err);
 /* What was logged. */
 typedef enum df_event_kind { DF_EVENT_TOKEN = 0, DF_EVENT_DONE, DF_EVENT_FRAME_OPEN, DF_EVENT_FRAME_END } df_event_kind;
 typedef struct df_event {
-  int64_t at, took;                /* ns since the run began; of a TOKEN: how long its node took, 0 when it came back as DONE */
+  int64_t at, took;  /* ns since the run began; of a TOKEN: how long its node took, 0 when it came back as DONE */
   int64_t iteration;               /* FRAME_OPEN, FRAME_END: of the parent */
   int64_t memory;                  /* bytes in use when it was over */
   int32_t node, frame;             /* FRAME_OPEN, FRAME_END: node is the frame's parent */
@@ -557,13 +632,15 @@ int64_t df_run_events_lost(df_run *r);
 const char *df_run_scope(df_run *r, int32_t scope, const char **where);
 /* Asks every run of the process to stop, and what df_interrupt_calls does. Safe in a signal handler, as that is. */
 void    df_interrupt(void);
-/* Asks what threads are in the middle of to end early: runs that are a call of their own (df_session_run), gradients, imports, plans, and
- * waiting for a run to stand still. Runs in the background go on. */
+/* Asks what threads are in the middle of to end early: runs that are a call of their own (df_session_run), gradients,
+ * imports, plans, and waiting for a run to stand still. Runs in the background go on. */
 void    df_interrupt_calls(void);
-/* df_session_run and df_run_wait for programs without a SIGINT handler of their own: meanwhile Ctrl-C is df_interrupt; at
- * other times, and the second time, it does what it did before. df_sigint_guard(false) makes them leave SIGINT alone. */
-int32_t df_session_run_guarded(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
-                               const df_value *values, double timeout, df_value *results, df_error *err);
+/* df_session_run and df_run_wait for programs without a SIGINT handler of their own: meanwhile Ctrl-C is df_interrupt;
+ * at other times, and the second time, it does what it did before. df_sigint_guard(false) makes them leave SIGINT
+ * alone. */
+int32_t df_session_run_guarded(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed,
+                               const int32_t *feeds, const df_value *values, double timeout, df_value *results,
+                               df_error *err);
 int32_t df_run_wait_guarded(df_run *r, df_value *results, df_error *err);
 void    df_sigint_guard(bool on);
 
@@ -574,31 +651,37 @@ typedef struct df_stats {
 void df_session_stats(df_session *s, df_stats *out);
 void df_run_stats(df_run *r, df_stats *out);
 int32_t df_session_plans(df_session *s);            /* plans compiled so far */
-/* What became of the loops of the session's plans as machine code: a line for each (compiled, with which types of variables and how fast, or why not),
- * or the code of those that were compiled. `loop` is the name of one, or NULL for all. Writes at most room - 1 bytes and a 0, and returns
- * how long the whole text is. */
+/* What became of the loops of the session's plans as machine code: a line for each (compiled, with which types of
+ * variables and how fast, or why not), or the code of those that were compiled. `loop` is the name of one, or NULL for
+ * all. Writes at most room - 1 bytes and a 0, and returns how long the whole text is. */
 typedef enum df_native { DF_NATIVE_SUMMARY = 0, DF_NATIVE_LLVM, DF_NATIVE_MACHINE } df_native;
 int32_t     df_session_native(df_session *s, int32_t what, const char *loop, int32_t room, char *out);
 
 /* Devices. Each of these gives lines of text: how long it is; as much of it as fits `room` is written to out.
  * devices    `KIND memory NAME in_use peak limit`, the host first
- * placement  where the nodes run that the fetches need: `node TAB op TAB device TAB id TAB why`; -1: there is no such run, and err says why
+ * placement  where the nodes run that the fetches need: `node TAB op TAB device TAB id TAB why`; -1: there is no such
+ * run, and err says why
  * report     `seconds S`, `memory NAME in_use peak limit`, `transfer FROM -> TO messages bytes dead`, and
- *            `swap bytes_out bytes_in tensors_out tensors_in resident_bytes stall_seconds`, of a run that is over or of the session since it began */
+ *            `swap bytes_out bytes_in tensors_out tensors_in resident_bytes stall_seconds`, of a run that is over or of
+ *            the session since it began */
 int32_t df_session_devices(df_session *s, int32_t room, char *out);
-int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t room, char *out, df_error *err);
+int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t room, char *out,
+                             df_error *err);
 int32_t df_session_report(df_session *s, int32_t room, char *out);
 int32_t df_run_report(df_run *r, int32_t room, char *out);
-/* How long a run that was started with "record=yes" and is over would take on other devices, by the virtual clock. options: words bandwidth=, latency=, speed=
- * (of all simulated devices), parallel_iterations= (of all loops), devices= (as many simulated ones). `seconds S`, then of each step of the critical path
- * `op TAB iteration TAB device TAB seconds`. -1: err says why not. */
+/* How long a run that was started with "record=yes" and is over would take on other devices, by the virtual clock.
+ * options: words bandwidth=, latency=, speed= (of all simulated devices), parallel_iterations= (of all loops), devices=
+ * (as many simulated ones). `seconds S`, then of each step of the critical path `op TAB iteration TAB device TAB
+ * seconds`. -1: err says why not. */
 int32_t df_run_whatif(df_run *r, const char *options, int32_t room, char *out, df_error *err);
 
 /* A variable's value in a session: owned (df_value_release), or DF_FAILED_PRECONDITION before it is initialised. */
 int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, df_error *err);
-/* Gives a variable a value in a session, as a run that assigns it would: dtype and shape must be its own. value is borrowed. */
+/* Gives a variable a value in a session, as a run that assigns it would: dtype and shape must be its own. value is
+   borrowed. */
 int32_t df_session_set_variable(df_session *s, int32_t handle_node, const df_value *value, df_error *err);
-/* Where the session's random ops are: the number of its runs so far. A session that is put there draws what the other would. */
+/* Where the session's random ops are: the number of its runs so far. A session that is put there draws what the other
+   would. */
 int64_t df_session_position(df_session *s);
 int32_t df_session_seek(df_session *s, int64_t position, df_error *err);
 /* Tells a variable how it is initialised: `init` is the output assigned before the first run that needs it. */

@@ -1,5 +1,5 @@
-/* audit.c: the checks of engine/audit.h see what they are there to see: books that are wrong in one place end a process that was forked
- * for it, and books that are right do not. The release build has no such checks and nothing to say.
+/* audit.c: the checks of engine/audit.h see what they are there to see: books that are wrong in one place end a process
+ * that was forked for it, and books that are right do not. The release build has no such checks and nothing to say.
  */
 #include "engine/audit.h"
 #include <fcntl.h>
@@ -31,8 +31,15 @@ static void books_right(books *b) {
   b->top = (dfi_frame){ .scope = &b->scope[0], .ring = b->top_ring, .capacity = 4, .next = 1, .window = 1 };
   b->outer = (dfi_record){ .nodes = &b->node, .frame = &b->top, .children = b->child };
   b->top_ring[0] = &b->outer; b->child[0] = &b->loop;
-  b->loop = (dfi_frame){ .scope = &b->scope[1], .parent = &b->top, .origin = &b->outer, .ring = b->ring, .capacity = 4, .first = 3, .next = 4,
-                         .window = 2, .depth = 1 };
+  b->loop = (dfi_frame){ .scope = &b->scope[1],
+                         .parent = &b->top,
+                         .origin = &b->outer,
+                         .ring = b->ring,
+                         .capacity = 4,
+                         .first = 3,
+                         .next = 4,
+                         .window = 2,
+                         .depth = 1 };
   b->r = (dfi_record){ .base = { b->slot }, .nodes = &b->node, .frame = &b->loop, .number = 3 };
   b->ring[3] = &b->r;
 }

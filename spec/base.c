@@ -29,9 +29,11 @@ static void tensors(void) {
   df_tensor_release(t);
   says("elements live as long as the last tensor that has them", df_tensor_get(r, 5) == 2.5);
   says("a reshape to another number of elements is refused", !df_tensor_reshape(r, 1, (int64_t[]){ 5 }, &err));
-  says("element numbers out of range read as 0 and cannot be set", df_tensor_get(r, 6) == 0 && !df_tensor_set(r, -1, 1));
+  says("element numbers out of range read as 0 and cannot be set",
+       df_tensor_get(r, 6) == 0 && !df_tensor_set(r, -1, 1));
   df_tensor *i8 = df_tensor_cast(r, DF_INT8, &err);
-  says("a cast to whole numbers truncates toward zero", df_tensor_get_int(i8, 0) == -2 && df_tensor_get_int(i8, 5) == 2);
+  says("a cast to whole numbers truncates toward zero",
+       df_tensor_get_int(i8, 0) == -2 && df_tensor_get_int(i8, 5) == 2);
   df_tensor_release(i8);
   df_tensor_release(r);
 
@@ -40,8 +42,9 @@ static void tensors(void) {
   for (int i = 0; i < 4; i++) df_tensor_set(t, i, odd[i]);
   df_tensor *i32 = df_tensor_cast(t, DF_INT32, &err), *i64 = df_tensor_cast(t, DF_INT64, &err);
   says("a cast out of range saturates, and NaN gives 0",
-       df_tensor_get_int(i32, 0) == INT32_MAX && df_tensor_get_int(i32, 1) == INT32_MIN && df_tensor_get_int(i32, 2) == 0 &&
-       df_tensor_get_int(i64, 3) == INT64_MAX && df_tensor_get_int(i64, 1) == INT64_MIN);
+       df_tensor_get_int(i32, 0) == INT32_MAX && df_tensor_get_int(i32, 1) == INT32_MIN &&
+           df_tensor_get_int(i32, 2) == 0 && df_tensor_get_int(i64, 3) == INT64_MAX &&
+           df_tensor_get_int(i64, 1) == INT64_MIN);
   df_tensor_release(i32);
   df_tensor_release(i64);
   df_tensor_release(t);
@@ -62,7 +65,8 @@ static void tensors(void) {
   df_tensor_release(t);
 
   says("a tensor that no machine could hold is an error",
-       !df_tensor_new(DF_FLOAT32, 2, (int64_t[]){ INT64_C(1) << 40, INT64_C(1) << 40 }, &err) && err.code == DF_RESOURCE_EXHAUSTED);
+       !df_tensor_new(DF_FLOAT32, 2, (int64_t[]){ INT64_C(1) << 40, INT64_C(1) << 40 }, &err) &&
+           err.code == DF_RESOURCE_EXHAUSTED);
   says("so are a negative dimension, a rank of nine and an unknown dtype",
        !df_tensor_new(DF_FLOAT32, 1, (int64_t[]){ -1 }, &err) && !df_tensor_new(DF_FLOAT32, 9, dims, &err) &&
        !df_tensor_new(99, 0, NULL, &err) && !df_tensor_new(DF_RESOURCE, 0, NULL, &err));
@@ -187,7 +191,8 @@ static void registry(void) {
   }
   says("every op is documented", documented);
   says("every op is found by its type and by its Lua name, and has a reference kernel", found);
-  says("an op that is not there is not found", df_op_find("Nothing") == -1 && *df_op_doc(-1) == 0 && *df_op_type(1 << 20) == 0);
+  says("an op that is not there is not found",
+       df_op_find("Nothing") == -1 && *df_op_doc(-1) == 0 && *df_op_type(1 << 20) == 0);
 }
 
 int main(void) {

@@ -3,9 +3,10 @@
  *   fuzz_api SECONDS [SEED [FILE...]]   rounds for that long; 0 seconds with a seed repeats that one round
  *
  * A round is a graph: nodes of random ops with random attributes on random inputs (some do not exist), conds and
- * while_loops around them, gradients, TensorFlow graphs (the files, too), copies; then runs with random feeds, several at a time,
- * that are paused, looked at and cancelled (fuzz_runs.c). Each round has a seed of its own, which is printed when the round crashes or
- * hangs. What comes out of a run is not judged here; that is spec/engine/random_programs_spec.lua's business.
+ * while_loops around them, gradients, TensorFlow graphs (the files, too), copies; then runs with random feeds, several
+ * at a time, that are paused, looked at and cancelled (fuzz_runs.c). Each round has a seed of its own, which is printed
+ * when the round crashes or hangs. What comes out of a run is not judged here; that is
+ * spec/engine/random_programs_spec.lua's business.
  */
 #include "fuzz.h"
 #include <signal.h>
@@ -21,9 +22,10 @@ static uint64_t round_seed;
 static int64_t  good_nodes;
 
 int32_t some_dtype(void) {
-  static const int32_t all[] = { DF_FLOAT32, DF_FLOAT32, DF_FLOAT32, DF_FLOAT64, DF_INT32, DF_INT32, DF_INT64, DF_BOOL,
-                                 DF_UINT8, DF_INT8, DF_FLOAT16, DF_BFLOAT16, DF_STRING, DF_INT16, DF_UINT16, DF_UINT32, DF_UINT64,
-                                 DF_COMPLEX64, DF_COMPLEX128, DF_QINT8, DF_QUINT8, DF_QINT16, DF_QUINT16, DF_QINT32, DF_VARIANT };
+  static const int32_t all[] = { DF_FLOAT32, DF_FLOAT32, DF_FLOAT32, DF_FLOAT64,   DF_INT32,      DF_INT32,  DF_INT64,
+                                 DF_BOOL,    DF_UINT8,   DF_INT8,    DF_FLOAT16,   DF_BFLOAT16,   DF_STRING, DF_INT16,
+                                 DF_UINT16,  DF_UINT32,  DF_UINT64,  DF_COMPLEX64, DF_COMPLEX128, DF_QINT8,  DF_QUINT8,
+                                 DF_QINT16,  DF_QUINT16, DF_QINT32,  DF_VARIANT };
   return once_in(60) ? below(40) - 5 : all[below((int32_t)(sizeof all / sizeof *all))];
 }
 
@@ -263,8 +265,9 @@ static void make_while(world *w, int32_t depth) {
   static const char *const save[] = { "keep", "keep", "swap", "recompute", "nonsense" };
   int32_t before = df_flow_depth(w->graph), n = 1 + below(3), init[8], vars[8], results[8], exits[8];
   for (int32_t i = 0; i < n; i++) some_output(w, init + 2 * i);
-  if (df_while_begin(w->graph, n, init, once_in(20) ? some_int() : 1 + below(33), once_in(30) ? -1 : below(5), !once_in(5),
-                     save[below(once_in(30) ? 5 : 4)], once_in(4) ? "loop" : NULL, "fuzz.lua:4", vars, &w->err))
+  if (df_while_begin(w->graph, n, init, once_in(20) ? some_int() : 1 + below(33), once_in(30) ? -1 : below(5),
+                     !once_in(5), save[below(once_in(30) ? 5 : 4)], once_in(4) ? "loop" : NULL, "fuzz.lua:4", vars,
+                     &w->err))
     return;
   for (int32_t i = 0; i < n; i++) know(w, vars[2 * i], vars[2 * i + 1]);
   for (int32_t i = below(3); i > 0; i--) act(w, depth + 1);
@@ -328,7 +331,9 @@ static void act(world *w, int32_t depth) {
 }
 
 static void play(uint64_t seed) {
-  static const char *const options[] = { NULL, "threads=1", "threads=2", "kernels=ref", "threads=3 timeout=0.2", "bad=1" };
+  static const char *const options[] = {
+    NULL, "threads=1", "threads=2", "kernels=ref", "threads=3 timeout=0.2", "bad=1"
+  };
   round_seed = fuzz_state = seed;
   for (int i = 0; i < 4; i++) draw();
   alarm(HANG_SECONDS);
@@ -396,7 +401,7 @@ int main(int argc, char **argv) {
   do {
     play(seed + (uint64_t)rounds++ * 7919);
   } while (time(NULL) < end);
-  printf("%lld rounds, %lld calls, %lld nodes, %lld runs that succeeded: no crash\n", (long long)rounds, (long long)fuzz_calls,
-         (long long)good_nodes, (long long)fuzz_runs);
+  printf("%lld rounds, %lld calls, %lld nodes, %lld runs that succeeded: no crash\n", (long long)rounds,
+         (long long)fuzz_calls, (long long)good_nodes, (long long)fuzz_runs);
   return 0;
 }

@@ -3,10 +3,10 @@
  *   fuzz_graphdef SECONDS CORPUS…      damages the files of the corpus, and what came of them and reached new code
  *   fuzz_graphdef FILE…                imports each once, to see again what was found
  *
- * Whatever the bytes are, an import ends with a graph or with an error that has a message; what it made is given back. Now and then
- * a graph that came of it is run and differentiated, too: that may fail, but not crash or hang. The files that read graphs are compiled
- * with -fsanitize-coverage=trace-pc, so that an input is kept when it leads where none was before. What is being tried lies in
- * fuzz_graphdef.last. The same entry, LLVMFuzzerTestOneInput, is libFuzzer's.
+ * Whatever the bytes are, an import ends with a graph or with an error that has a message; what it made is given back.
+ * Now and then a graph that came of it is run and differentiated, too: that may fail, but not crash or hang. The files
+ * that read graphs are compiled with -fsanitize-coverage=trace-pc, so that an input is kept when it leads where none
+ * was before. What is being tried lies in fuzz_graphdef.last. The same entry, LLVMFuzzerTestOneInput, is libFuzzer's.
  */
 #include "dflow.h"
 #include <dirent.h>
@@ -48,7 +48,8 @@ static void use(df_graph *g) {
   df_session *s = df_session_new(g, "threads=1 timeout=0.05", &err);
   if (!s) return;
   for (int32_t k = 0; k < 3 && n > 0; k++) {
-    int32_t node = (int32_t)draw((uint32_t)n), outputs = df_node_outputs(g, node), fetch[2] = { node, outputs ? (int32_t)draw((uint32_t)outputs) : -1 };
+    int32_t node = (int32_t)draw((uint32_t)n), outputs = df_node_outputs(g, node),
+            fetch[2] = { node, outputs ? (int32_t)draw((uint32_t)outputs) : -1 };
     df_value result = { 0 };
     err.code = 0;
     int32_t code = df_session_run(s, 1, fetch, 0, NULL, NULL, 0, &result, &err);
@@ -63,7 +64,8 @@ static void use(df_graph *g) {
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   df_graph *g = df_graph_new();
   df_error err = { 0 };
-  int32_t code = df_import_graph_def(g, (const char *)bytes, (int64_t)n, draw(4) ? NULL : "p", 0, NULL, NULL, "fuzz:1", NULL, &err);
+  int32_t code = df_import_graph_def(g, (const char *)bytes, (int64_t)n, draw(4) ? NULL : "p", 0, NULL, NULL, "fuzz:1",
+                                     NULL, &err);
   promise(!code || (err.code == code && *err.message), "an import failed without saying why");
   promise(!code || df_graph_nodes(g) == 0, "an import failed and left nodes behind");
   if (!code && !draw(8)) use(g);
@@ -92,14 +94,17 @@ static void load(const char *path) {
     DIR *d = opendir(path);
     for (struct dirent *e; d && (e = readdir(d));) {
       char inside[4096];
-      if (*e->d_name == '.' || snprintf(inside, sizeof inside, "%s/%s", path, e->d_name) >= (int)sizeof inside) continue;
+      if (*e->d_name == '.' || snprintf(inside, sizeof inside, "%s/%s", path, e->d_name) >= (int)sizeof inside)
+        continue;
       load(inside);
     }
     if (d) closedir(d);
     return;
   }
   const char *dot = strrchr(path, '.');
-  if (!dot || (strcmp(dot, ".pb") && strcmp(dot, ".pbtxt") && strcmp(dot, ".meta") && strcmp(dot, ".gz") && strcmp(dot, ".bin"))) return;
+  if (!dot || (strcmp(dot, ".pb") && strcmp(dot, ".pbtxt") && strcmp(dot, ".meta") && strcmp(dot, ".gz") &&
+               strcmp(dot, ".bin")))
+    return;
   df_error err;
   df_tensor *t = df_read_file(path, &err);
   if (!t) return;
@@ -110,7 +115,9 @@ static void load(const char *path) {
 /* ---- damage --------------------------------------------------------------------------------------- */
 
 static size_t damage(uint8_t *b, size_t n) {
-  static const uint8_t telling[] = { 0, 1, 0x0a, 0x12, 0x1a, 0x2a, 0x7f, 0x80, 0xff, '{', '}', ':', '"', '\\', '^', '/' };
+  static const uint8_t telling[] = {
+    0, 1, 0x0a, 0x12, 0x1a, 0x2a, 0x7f, 0x80, 0xff, '{', '}', ':', '"', '\\', '^', '/'
+  };
   for (uint32_t times = 1 + draw(draw(4) ? 3 : 12); times; times--) {
     size_t at = draw((uint32_t)n + 1), length = 1 + draw(draw(3) ? 8 : 200);
     if (length > n - at) length = n - at;
@@ -138,7 +145,10 @@ static size_t damage(uint8_t *b, size_t n) {
       }
       case 7: if (!draw(6)) n = at; break;                 /* cut */
       case 8:                                              /* a name for another of the same file */
-        if (n > 40) { size_t from = draw((uint32_t)(n - 20)), to = draw((uint32_t)(n - 20)), k = 1 + draw(20); memmove(b + to, b + from, k); }
+        if (n > 40) {
+          size_t from = draw((uint32_t)(n - 20)), to = draw((uint32_t)(n - 20)), k = 1 + draw(20);
+          memmove(b + to, b + from, k);
+        }
         break;
     }
   }
@@ -202,7 +212,8 @@ int main(int argc, char **argv) {
     }
   }
   remove("fuzz_graphdef.last");
-  printf("fuzz_graphdef: %lld graphs, %d of them new, the slowest %.3f s, nothing wrong\n", (long long)tried, nkept - noriginal, slowest);
+  printf("fuzz_graphdef: %lld graphs, %d of them new, the slowest %.3f s, nothing wrong\n", (long long)tried,
+         nkept - noriginal, slowest);
   for (int32_t i = 0; i < nkept; i++) free(kept[i].bytes);
   free(bytes);
   return 0;

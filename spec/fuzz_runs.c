@@ -1,5 +1,6 @@
-/* fuzz_runs.c: runs of a random graph, in the foreground and several at once in the background: paused, stepped, broken into, looked
- * at, cancelled and let go by two threads in any order, also after they are over and after their session is closed.
+/* fuzz_runs.c: runs of a random graph, in the foreground and several at once in the background: paused, stepped, broken
+ * into, looked at, cancelled and let go by two threads in any order, also after they are over and after their session
+ * is closed.
  */
 #include "fuzz.h"
 #include <pthread.h>
@@ -90,12 +91,15 @@ static void poke(const looker *l) {
     case 0: case 1:
       df_run_pause(r, once_in(2) ? NULL : &stop);
       break;
-    case 2: case 3: case 4: df_run_resume(r, once_in(20) ? (int32_t)some_int() : below(5), once_in(9) ? some_int() : below(30)); break;
+    case 2:
+    case 3:
+    case 4: df_run_resume(r, once_in(20) ? (int32_t)some_int() : below(5), once_in(9) ? some_int() : below(30)); break;
     case 5: case 6: df_run_settle(r, below(4) * 0.002, once_in(2) ? NULL : &stop); break;
     case 7: case 8: {
       int32_t n = once_in(3) ? -1 : below(4);
       for (int32_t i = 0; i < n; i++) nodes[i] = below(l->nodes + 2) - 1;
-      int32_t b = df_run_break(r, n, nodes, frames[once_in(2) ? 0 : below(7)], once_in(2) ? -1 : some_int(), once_in(2) ? 0 : below(8), &err);
+      int32_t b = df_run_break(r, n, nodes, frames[once_in(2) ? 0 : below(7)], once_in(2) ? -1 : some_int(),
+                               once_in(2) ? 0 : below(8), &err);
       promise(b > 0 || (b == 0 && err.code && *err.message), "a breakpoint was refused without saying why");
       break;
     }
@@ -113,7 +117,8 @@ static void poke(const looker *l) {
       if (code == DF_INTERNAL) fprintf(stderr, "%s: %s\n", err.frame, err.message);
       promise(code != DF_INTERNAL, "the books of a run do not balance");
       promise(!code || (err.code == code && *err.message), "a run gave no books without saying why");
-      promise(code || (d.sent == d.ran + d.died + d.live + d.dead && d.pending == d.owed + d.lost), "the sums of the books are wrong");
+      promise(code || (d.sent == d.ran + d.died + d.live + d.dead && d.pending == d.owed + d.lost),
+              "the sums of the books are wrong");
       break;
     }
     case 12: df_run_history(r, once_in(9) ? -below(3) : below(40), tokens); break;
@@ -164,11 +169,15 @@ static int32_t finish(df_run *r, df_value *results, df_error *err) {
 
 /* Several runs at once; what one puts into a queue another may take out. */
 static void start_some(world *w, df_session **s, given *a) {
-  static const char *const options[] = { NULL, "paused=yes", "log=tokens", "log=values", "paused=yes log=values", "log=tokens paused=yes", "paused=no", "log=all x" };
+  static const char *const options[] = {
+    NULL,        "paused=yes", "log=tokens", "log=values", "paused=yes log=values", "log=tokens paused=yes",
+    "paused=no", "log=all x"
+  };
   df_run *run[3];
   int32_t nfetch[3], n = 0;
   for (int32_t i = 1 + below(3); i > 0; i--) {
-    run[n] = df_session_start(*s, a->nfetch, a->fetch, a->nfeed, a->feed, a->value, once_in(3) ? 0.2 : 0.02, options[below(once_in(9) ? 8 : 6)], &w->err);
+    run[n] = df_session_start(*s, a->nfetch, a->fetch, a->nfeed, a->feed, a->value, once_in(3) ? 0.2 : 0.02,
+                              options[below(once_in(9) ? 8 : 6)], &w->err);
     nfetch[n] = a->nfetch;
     if (run[n]) n++;
     some_fetches(w, a);
@@ -203,7 +212,8 @@ void run_some(world *w, df_session **s) {
   give_all(w, &a);
   if (once_in(2)) start_some(w, s, &a);
   else {
-    fuzz_runs += df_session_run(*s, a.nfetch, a.fetch, a.nfeed, a.feed, a.value, once_in(3) ? 0.3 : 0.05, results, &w->err) == 0;
+    fuzz_runs +=
+        df_session_run(*s, a.nfetch, a.fetch, a.nfeed, a.feed, a.value, once_in(3) ? 0.3 : 0.05, results, &w->err) == 0;
     for (int32_t i = 0; i < a.nfetch; i++) df_value_release(results + i);
   }
   for (int32_t i = 0; i < a.nfeed; i++) df_tensor_release(a.value[i].as.tensor);

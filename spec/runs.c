@@ -1,5 +1,6 @@
-/* runs.c: what C programs may do with a run in the background from several threads, after it is over and after its session is closed,
- * and calls of the API that name what is not there. Each check is a sentence; the last line counts them.
+/* runs.c: what C programs may do with a run in the background from several threads, after it is over and after its
+ * session is closed, and calls of the API that name what is not there. Each check is a sentence; the last line counts
+ * them.
  */
 #include "dflow.h"
 #include <pthread.h>
@@ -56,8 +57,10 @@ static void two_threads(void) {
   says("it stays paused, whoever has looked meanwhile", df_run_settle(r, 0, NULL) == DF_RUN_PAUSED);
   df_session_release(s);
   const char *where = NULL, *name = df_run_scope(r, 1, &where);
-  says("a run's handle knows the names of its loops when its session is closed", name && !strcmp(name, "loop") && where && !strcmp(where, "runs.c:3"));
-  says("a run of a closed session takes no breakpoint", df_run_break(r, 1, fetch, NULL, -1, 0, &err) == 0 && err.code == DF_FAILED_PRECONDITION);
+  says("a run's handle knows the names of its loops when its session is closed",
+       name && !strcmp(name, "loop") && where && !strcmp(where, "runs.c:3"));
+  says("a run of a closed session takes no breakpoint",
+       df_run_break(r, 1, fetch, NULL, -1, 0, &err) == 0 && err.code == DF_FAILED_PRECONDITION);
   df_value result = { 0 };
   says("a run of a closed session was cancelled", df_run_wait(r, &result, &err) == DF_CANCELLED);
   df_run_release(r);
@@ -76,9 +79,11 @@ static void odd_numbers(void) {
   df_run_resume(r, DF_STEP_TOKEN, 4);
   df_run_settle(r, 10, NULL);
   says("fewer than no tokens of the past are none", df_run_history(r, -1, &token) == 0);
-  says("events before the first one begin with it", df_run_events(r, -3, 1, &event) == df_run_events(r, 0, 0, &event) && df_run_events(r, 0, 0, &event) > 0);
+  says("events before the first one begin with it",
+       df_run_events(r, -3, 1, &event) == df_run_events(r, 0, 0, &event) && df_run_events(r, 0, 0, &event) > 0);
   df_run_release(r);
-  says("an output that is not there cannot be unrolled", df_graph_unroll(g, 1, (int32_t[]){ 1 << 20, 0 }, 0, NULL, 100, out, &err) == DF_INVALID_ARGUMENT);
+  says("an output that is not there cannot be unrolled",
+       df_graph_unroll(g, 1, (int32_t[]){ 1 << 20, 0 }, 0, NULL, 100, out, &err) == DF_INVALID_ARGUMENT);
   df_session_release(s);
   df_graph_release(g);
 }
@@ -106,7 +111,8 @@ static void no_function(void) {
   df_node_dtype(g, "dtype", DF_INT32);
   int32_t fetch[2] = { df_node_end(g, &err), 0 };
   df_value result = { 0 };
-  says("an argument of a function that is not there cannot be run", df_session_run(s, 1, fetch, 0, NULL, NULL, 0, &result, &err) != DF_OK && *err.message);
+  says("an argument of a function that is not there cannot be run",
+       df_session_run(s, 1, fetch, 0, NULL, NULL, 0, &result, &err) != DF_OK && *err.message);
   df_session_release(s);
   df_graph_release(g);
 }

@@ -1,7 +1,7 @@
 /* array.c: the movers of the array family, fast. All but the joins and parts are one strided copy (dfk_move).
  *
- * A slice that is one run of memory (x[i], a range of rows) is one memcpy, found before anything else: recurrent networks do
- * little else with their input.
+ * A slice that is one run of memory (x[i], a range of rows) is one memcpy, found before anything else: recurrent
+ * networks do little else with their input.
  */
 #include "../array.h"
 #include "../move.h"
@@ -26,13 +26,14 @@ int32_t cpu_transpose(df_kernel *k) {
 /* ---- concat, split, pack, unpack: rows of the many beside rows of the one ----------------------------- */
 
 /* Copies `rows` rows of `row` elements, to_step and from_step elements apart. */
-static bool copy_rows(df_kernel *k, df_tensor *to, int64_t to_at, int64_t to_step, const df_tensor *from, int64_t from_at,
-                      int64_t from_step, int64_t rows, int64_t row) {
+static bool copy_rows(df_kernel *k, df_tensor *to, int64_t to_at, int64_t to_step, const df_tensor *from,
+                      int64_t from_at, int64_t from_step, int64_t rows, int64_t row) {
   if (rows * row <= 1 << 14 && dfk_plain(to->dtype)) {
     int64_t width = dfk_width(to->dtype);
     char *t = (char *)to->data + to_at * width;
     const char *f = (const char *)from->data + from_at * width;
-    for (int64_t r = 0; r < rows; r++, t += to_step * width, f += from_step * width) memcpy(t, f, (size_t)(row * width));
+    for (int64_t r = 0; r < rows; r++, t += to_step * width, f += from_step * width)
+      memcpy(t, f, (size_t)(row * width));
     return true;
   }
   dfk_box box = { .rank = 2, .dims = { rows, row }, .to = { to_step, 1 }, .from = { from_step, 1 } };

@@ -1,8 +1,8 @@
 /* blas.c: finds OpenBLAS and judges it.
  *
  * Threads are ours: a call runs on the thread that makes it. Debian 12's OpenBLAS (0.3.21) does not know some AVX-512
- * processors (Sapphire Rapids) and runs AVX2 code on them, at 60 % of our own speed (65 against 105 Gflop/s, 1024^3 float,
- * one core). So on AVX-512 it is used only where it says that it has kernels for it.
+ * processors (Sapphire Rapids) and runs AVX2 code on them, at 60 % of our own speed (65 against 105 Gflop/s, 1024^3
+ * float, one core). So on AVX-512 it is used only where it says that it has kernels for it.
  */
 #include "blas.h"
 #include "vec.h"

@@ -1,12 +1,13 @@
 /* convolution.c: convolutions of images as matrix products (gemm.h).
  *
- * The taps that the window sees from one place are a row of a matrix `cols`, [places, taps]; a convolution is cols times
- * the filter [taps, co]. cols is made a block of places at a time, small enough for the second-level cache, and
+ * The taps that the window sees from one place are a row of a matrix `cols`, [places, taps]; a convolution is cols
+ * times the filter [taps, co]. cols is made a block of places at a time, small enough for the second-level cache, and
  * multiplied at once. The filter's gradient is dy' cols, summed over groups of blocks and then over the groups; the
  * input's is dy filter', each row of which is added to where its taps came from. Blocks and groups depend on the sizes
  * alone, so the results do not depend on the threads.
  *
- * oneDNN does this 1.5 to 2.5 times as fast for floats; this here is for doubles, for little work and where the library is missing.
+ * oneDNN does this 1.5 to 2.5 times as fast for floats; this here is for doubles, for little work and where the library
+ * is missing.
  */
 #include "../window.h"
 #include "gemm.h"
@@ -45,7 +46,8 @@ typedef struct run { int64_t ky, kx, pixels, tap, from; } run;
 
 static run run_at(const conv *c, const place *at, int64_t ky, int64_t kx) {
   const dfk_slide *y = &c->of.y, *x = &c->of.x;
-  int64_t iy = at->oy * y->stride + ky * y->dilation - y->before, ix = at->ox * x->stride + kx * x->dilation - x->before;
+  int64_t iy = at->oy * y->stride + ky * y->dilation - y->before,
+          ix = at->ox * x->stride + kx * x->dilation - x->before;
   run r = { ky, kx, ky < y->window, (ky * x->window + kx) * c->of.ci, -1 };
   if (iy < 0 || iy >= y->in || ix < 0 || ix >= x->in) return r;
   r.from = ((at->image * y->in + iy) * x->in + ix) * c->of.ci;

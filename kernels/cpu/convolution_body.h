@@ -55,7 +55,7 @@ static void S(to_input)(void *arg, int64_t begin, int64_t end) {             /* 
   }
 }
 
-static void S(to_filter)(void *arg, int64_t begin, int64_t end) {            /* groups of places; a sum [co, taps] for each */
+static void S(to_filter)(void *arg, int64_t begin, int64_t end) {  /* groups of places; a sum [co, taps] for each */
   const conv *c = (const conv *)arg;
   for (int64_t g = begin; g < end; g++) {
     T *sum = (T *)(c->room + g * c->room_bytes), *cols = sum + c->of.co * c->taps, *packed = cols + c->block * c->taps;

@@ -1,9 +1,10 @@
 /* depthwise.c: depthwise convolutions of images. There is no product to make of them: memory is what they wait for.
  *
- * With one channel out per channel in (what networks use) a tap is a multiplication of rows of channels, which the compiler makes
- * vectors of. More channels out are made the same: each channel of the input is written as often as it is used, or summed up again.
- * Output and the input's gradient are done by rows of images at once; the filter's gradient by taps, each of which goes over all
- * places. Every element is added up by one thread in an order that the sizes alone give.
+ * With one channel out per channel in (what networks use) a tap is a multiplication of rows of channels, which the
+ * compiler makes vectors of. More channels out are made the same: each channel of the input is written as often as it
+ * is used, or summed up again. Output and the input's gradient are done by rows of images at once; the filter's
+ * gradient by taps, each of which goes over all places. Every element is added up by one thread in an order that the
+ * sizes alone give.
  */
 #include "../window.h"
 #include <string.h>
@@ -95,7 +96,9 @@ static void by_rows(df_kernel *k, const work *w, dfk_side to, bool wide) {
   switch (to) {
   case DFK_OUTPUT: dfk_parallel(k, c->n * c->y.out, 65536 / row + 1, wide ? output_f64 : output_f32, (void *)w); break;
   case DFK_INPUT:  dfk_parallel(k, c->n, 65536 / (row * c->y.out) + 1, wide ? input_f64 : input_f32, (void *)w); break;
-  case DFK_FILTER: dfk_parallel(k, taps, 65536 / (c->n * c->y.out * c->x.out * c->co) + 1, wide ? filter_f64 : filter_f32, (void *)w); break;
+  case DFK_FILTER:
+    dfk_parallel(k, taps, 65536 / (c->n * c->y.out * c->x.out * c->co) + 1, wide ? filter_f64 : filter_f32, (void *)w);
+    break;
   }
 }
 

@@ -1,9 +1,9 @@
 /* einsum.c: einsum as a chain of matrix products.
  *
- * Inputs are folded from the left: each step multiplies what there is so far with the next input, summing the labels that
- * nobody needs any more. A step is a batch of matrix products: labels of both sides that are kept make the batch, those
- * that are summed the inner dimension, those of one side its rows or columns. A side is copied only when its axes do not lie
- * in such an order. Axes of size 1 are dropped from a side, which makes their broadcasting nothing special.
+ * Inputs are folded from the left: each step multiplies what there is so far with the next input, summing the labels
+ * that nobody needs any more. A step is a batch of matrix products: labels of both sides that are kept make the batch,
+ * those that are summed the inner dimension, those of one side its rows or columns. A side is copied only when its axes
+ * do not lie in such an order. Axes of size 1 are dropped from a side, which makes their broadcasting nothing special.
  */
 #include "../linalg.h"
 #include "../half.h"
@@ -226,7 +226,8 @@ static int32_t multiply(const work *w, term *x, term *y, const bool *needed) {
     stride *= r.dim[i];
   }
   int64_t *at = NULL;
-  if (!code && (!(r.owned = dfk_scratch(w->k, stride * w->width + 8)) || !(at = (int64_t *)dfk_scratch(w->k, count * 16 + 8))))
+  if (!code &&
+      (!(r.owned = dfk_scratch(w->k, stride * w->width + 8)) || !(at = (int64_t *)dfk_scratch(w->k, count * 16 + 8))))
     code = DF_RESOURCE_EXHAUSTED;
   r.data = (const char *)r.owned;
   if (!code && ni == 0) {

@@ -19,18 +19,25 @@
   static inline R name##_##s(T x) { EW_TYPES(T, U); return (R)(__VA_ARGS__); }
 #define DEFINE2(name, s, T, U, R, ...) \
   static inline R name##_##s(T x, T y) { EW_TYPES(T, U); return (R)(__VA_ARGS__); }
-#define FLOAT1(name, ...) DEFINE1(name, f32, float, float, float, __VA_ARGS__) DEFINE1(name, f64, double, double, double, __VA_ARGS__)
-#define FLOAT2(name, ...) DEFINE2(name, f32, float, float, float, __VA_ARGS__) DEFINE2(name, f64, double, double, double, __VA_ARGS__)
+#define FLOAT1(name, ...) DEFINE1(name, f32, float, float, float, __VA_ARGS__) DEFINE1(name, f64, double, double, \
+  double, __VA_ARGS__)
+#define FLOAT2(name, ...) DEFINE2(name, f32, float, float, float, __VA_ARGS__) DEFINE2(name, f64, double, double, \
+  double, __VA_ARGS__)
 #define INT1(name, ...) \
-  DEFINE1(name, i8, int8_t, uint8_t, int8_t, __VA_ARGS__)     DEFINE1(name, u8, uint8_t, uint8_t, uint8_t, __VA_ARGS__) \
-  DEFINE1(name, i32, int32_t, uint32_t, int32_t, __VA_ARGS__) DEFINE1(name, i64, int64_t, uint64_t, int64_t, __VA_ARGS__)
+  DEFINE1(name, i8, int8_t, uint8_t, int8_t, __VA_ARGS__)     DEFINE1(name, u8, uint8_t, uint8_t, uint8_t, \
+    __VA_ARGS__) \
+  DEFINE1(name, i32, int32_t, uint32_t, int32_t, __VA_ARGS__) DEFINE1(name, i64, int64_t, uint64_t, int64_t, \
+    __VA_ARGS__)
 #define INT2(name, ...) \
-  DEFINE2(name, i8, int8_t, uint8_t, int8_t, __VA_ARGS__)     DEFINE2(name, u8, uint8_t, uint8_t, uint8_t, __VA_ARGS__) \
-  DEFINE2(name, i32, int32_t, uint32_t, int32_t, __VA_ARGS__) DEFINE2(name, i64, int64_t, uint64_t, int64_t, __VA_ARGS__)
+  DEFINE2(name, i8, int8_t, uint8_t, int8_t, __VA_ARGS__)     DEFINE2(name, u8, uint8_t, uint8_t, uint8_t, \
+    __VA_ARGS__) \
+  DEFINE2(name, i32, int32_t, uint32_t, int32_t, __VA_ARGS__) DEFINE2(name, i64, int64_t, uint64_t, int64_t, \
+    __VA_ARGS__)
 #define NUMBER1(name, ...) FLOAT1(name, __VA_ARGS__) INT1(name, __VA_ARGS__)
 #define NUMBER2(name, ...) FLOAT2(name, __VA_ARGS__) INT2(name, __VA_ARGS__)
 /* Answers are bool. */
-#define TEST1(name, ...) DEFINE1(name, f32, float, float, bool, __VA_ARGS__) DEFINE1(name, f64, double, double, bool, __VA_ARGS__)
+#define TEST1(name, ...) DEFINE1(name, f32, float, float, bool, __VA_ARGS__) DEFINE1(name, f64, double, double, bool, \
+  __VA_ARGS__)
 #define TEST2(name, ...) \
   DEFINE2(name, f32, float, float, bool, __VA_ARGS__)      DEFINE2(name, f64, double, double, bool, __VA_ARGS__) \
   DEFINE2(name, i8, int8_t, uint8_t, bool, __VA_ARGS__)    DEFINE2(name, u8, uint8_t, uint8_t, bool, __VA_ARGS__) \
@@ -175,7 +182,8 @@ SLEEF2(atan2_, atan2, u10)
  * within 1 and takes twice as long, which recurrent networks feel. */
 static inline vf32 tanh__vf32(vf32 x) {
   vf32 z = x * x, a = size_f32(x);
-  vf32 p = (((z * -5.70498872745e-3f + 2.06390887954e-2f) * z - 5.37397155531e-2f) * z + 1.33314422036e-1f) * z - 3.33332819422e-1f;
+  vf32 p = (((z * -5.70498872745e-3f + 2.06390887954e-2f) * z - 5.37397155531e-2f) * z + 1.33314422036e-1f) * z -
+           3.33332819422e-1f;
   vf32 far = 1 - 2 / (exp__vf32(a + a) + 1);
   return (vf32)((vi32)pick_f32(a < 0.625f, p * z * a + a, far) | ((vi32)x & INT32_MIN));
 }

@@ -25,9 +25,10 @@ typedef struct task {
 } task;
 
 static const uint8_t dtype_bytes[DF_UINT64 + 1] = {
-  [DF_FLOAT32] = 4, [DF_FLOAT64] = 8, [DF_INT32] = 4, [DF_UINT8] = 1, [DF_INT8] = 1, [DF_INT64] = 8, [DF_BOOL] = 1,
-  [DF_BFLOAT16] = 2, [DF_FLOAT16] = 2, [DF_INT16] = 2, [DF_UINT16] = 2, [DF_UINT32] = 4, [DF_UINT64] = 8, [DF_COMPLEX64] = 8,
-  [DF_QINT8] = 1, [DF_QUINT8] = 1, [DF_QINT16] = 2, [DF_QUINT16] = 2, [DF_QINT32] = 4
+  [DF_FLOAT32] = 4, [DF_FLOAT64] = 8, [DF_INT32] = 4,    [DF_UINT8] = 1,     [DF_INT8] = 1,
+  [DF_INT64] = 8,   [DF_BOOL] = 1,    [DF_BFLOAT16] = 2, [DF_FLOAT16] = 2,   [DF_INT16] = 2,
+  [DF_UINT16] = 2,  [DF_UINT32] = 4,  [DF_UINT64] = 8,   [DF_COMPLEX64] = 8, [DF_QINT8] = 1,
+  [DF_QUINT8] = 1,  [DF_QINT16] = 2,  [DF_QUINT16] = 2,  [DF_QINT32] = 4
 };
 static uint8_t half_or_0(uint8_t dtype) { return dfk_is_half(dtype) ? dtype : 0; }
 
@@ -117,7 +118,8 @@ GATHER(16)
 GATHER(32)
 GATHER(64)
 
-/* Where the innermost run is short, inputs are laid out in blocks first: a call for each run of 4 took three times as long. */
+/* Where the innermost run is short, inputs are laid out in blocks first: a call for each run of 4 took three times as
+   long. */
 static void gathered_range(void *arg, int64_t begin, int64_t end) {
   task flat = *(const task *)arg;
   const task *t = arg;
@@ -198,8 +200,9 @@ static int32_t no_broadcast(df_kernel *k) {
   if (k->nin == 2)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "shapes %s and %s do not broadcast",
                     dfk_shape_text(k->in[0], a, sizeof a), dfk_shape_text(k->in[1], b, sizeof b));
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "shapes %s, %s and %s do not broadcast", dfk_shape_text(k->in[0], a, sizeof a),
-                  dfk_shape_text(k->in[1], b, sizeof b), dfk_shape_text(k->in[2], c, sizeof c));
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "shapes %s, %s and %s do not broadcast",
+                  dfk_shape_text(k->in[0], a, sizeof a), dfk_shape_text(k->in[1], b, sizeof b),
+                  dfk_shape_text(k->in[2], c, sizeof c));
 }
 
 /* The output, in the memory of an input that nobody will read again where there is one of its size. */

@@ -10,7 +10,8 @@
 typedef void (*ew_loop)(void *out, const void *const *in, uint32_t fixed, int64_t n, double param);
 
 typedef struct ew_op {
-  ew_loop loop[DF_UINT64 + 1];  /* by the dtype of the last input; halves go through the float32 loop if they have none */
+  /* by the dtype of the last input; halves go through the float32 loop if they have none */
+  ew_loop loop[DF_UINT64 + 1];
   int64_t grain;                  /* elements worth a thread of their own */
 } ew_op;
 enum { EW_LIGHT = 16384, EW_HEAVY = 4096 };

@@ -45,10 +45,12 @@
 static inline int32_t anything(df_kernel *k) { return DF_OK; }
 #define KERNEL(op, work, ...) KERNEL_CHECKED(op, work, anything, __VA_ARGS__)
 #define FLOAT_LOOPS(name) [DF_FLOAT32] = name##_f32_loop, [DF_FLOAT64] = name##_f64_loop
-#define INT_LOOPS(name) [DF_INT8] = name##_i8_loop, [DF_UINT8] = name##_u8_loop, [DF_INT32] = name##_i32_loop, [DF_INT64] = name##_i64_loop
+#define INT_LOOPS(name) [DF_INT8] = name##_i8_loop, [DF_UINT8] = name##_u8_loop, [DF_INT32] = name##_i32_loop, \
+  [DF_INT64] = name##_i64_loop
 #define FLOAT_LOOP_SET(name) LOOP2(name, f32, float, float) LOOP2(name, f64, double, double)
 #define INT_LOOP_SET(name) \
-  LOOP2(name, i8, int8_t, int8_t) LOOP2(name, u8, uint8_t, uint8_t) LOOP2(name, i32, int32_t, int32_t) LOOP2(name, i64, int64_t, int64_t)
+  LOOP2(name, i8, int8_t, int8_t) LOOP2(name, u8, uint8_t, uint8_t) LOOP2(name, i32, int32_t, int32_t) LOOP2(name, \
+    i64, int64_t, int64_t)
 #define TEST_LOOP_SET(name) \
   LOOP2(name, f32, float, bool) LOOP2(name, f64, double, bool) LOOP2(name, i8, int8_t, bool) \
   LOOP2(name, u8, uint8_t, bool) LOOP2(name, i32, int32_t, bool) LOOP2(name, i64, int64_t, bool)
@@ -56,7 +58,8 @@ static inline int32_t anything(df_kernel *k) { return DF_OK; }
 #define FLOATS(op)  FLOAT_LOOP_SET(op) KERNEL(op, EW_LIGHT, FLOAT_LOOPS(op))
 #define INTS(op)    INT_LOOP_SET(op) KERNEL(op, EW_LIGHT, INT_LOOPS(op))
 #define NUMBERS(op) FLOAT_LOOP_SET(op) INT_LOOP_SET(op) KERNEL(op, EW_LIGHT, FLOAT_LOOPS(op), INT_LOOPS(op))
-#define DIVIDES(op) FLOAT_LOOP_SET(op) INT_LOOP_SET(op) KERNEL_CHECKED(op, EW_HEAVY, dfk_check_divisor, FLOAT_LOOPS(op), INT_LOOPS(op))
+#define DIVIDES(op) FLOAT_LOOP_SET(op) INT_LOOP_SET(op) KERNEL_CHECKED(op, EW_HEAVY, dfk_check_divisor, \
+  FLOAT_LOOPS(op), INT_LOOPS(op))
 #define TESTS(op)   TEST_LOOP_SET(op) KERNEL(op, EW_LIGHT, FLOAT_LOOPS(op), INT_LOOPS(op))
 #define BOOLS(op)   LOOP2(op, b, bool, bool) KERNEL(op, EW_LIGHT, [DF_BOOL] = op##_b_loop)
 #define VECTORS(op, name) VLOOP2(name, f32, float) VLOOP2(name, f64, double) KERNEL(op, EW_HEAVY, FLOAT_LOOPS(name))
@@ -106,17 +109,21 @@ VECTORS(softplus_grad, softplus_grad)
 
 int32_t cpu_div(df_kernel *k) {
   uint8_t t = k->in[0]->dtype;
-  return t == DF_FLOAT32 || t == DF_FLOAT64 || dfk_is_half(t) || dfk_is_complex(t) ? cpu_real_div(k) : cpu_truncate_div(k);
+  return t == DF_FLOAT32 || t == DF_FLOAT64 || dfk_is_half(t) || dfk_is_complex(t) ? cpu_real_div(k)
+                                                                                   : cpu_truncate_div(k);
 }
 
 /* Equality is for strings and whatever else is no number, too. */
-static bool numbers_or_bool(const df_tensor *t) { return t->dtype != DF_STRING && !dfk_is_rare(t->dtype) && dfk_underlying(t->dtype) == t->dtype; }
+static bool numbers_or_bool(const df_tensor *t) {
+  return t->dtype != DF_STRING && !dfk_is_rare(t->dtype) && dfk_underlying(t->dtype) == t->dtype;
+}
 TEST_LOOP_SET(equal)
 TEST_LOOP_SET(not_equal)
 LOOP2(equal, b, bool, bool)
 LOOP2(not_equal, b, bool, bool)
 int32_t cpu_equal(df_kernel *k) {
-  static const ew_op entry = { .grain = EW_LIGHT, .loop = { FLOAT_LOOPS(equal), INT_LOOPS(equal), [DF_BOOL] = equal_b_loop } };
+  static const ew_op entry = { .grain = EW_LIGHT,
+                               .loop = { FLOAT_LOOPS(equal), INT_LOOPS(equal), [DF_BOOL] = equal_b_loop } };
   return numbers_or_bool(k->in[0]) ? ew_run(k, &entry, 0, NULL) : ref_equal(k);
 }
 int32_t cpu_not_equal(df_kernel *k) {
@@ -157,7 +164,8 @@ int32_t cpu_leaky_relu_grad(df_kernel *k) {
 }
 
 #define APPROXIMATE_LOOP(s, T) \
-  static void approximate_equal_##s##_loop(void *out, const void *const *in, uint32_t fixed, int64_t n, double param) { \
+  static void approximate_equal_##s##_loop(void *out, const void *const *in, uint32_t fixed, int64_t n, double param) \
+    { \
     const T *x = in[0], *y = in[1]; \
     bool *o = out; \
     int64_t a = fixed != 1, b = fixed != 2; \
@@ -170,7 +178,8 @@ APPROXIMATE_LOOP(u8, uint8_t)
 APPROXIMATE_LOOP(i32, int32_t)
 APPROXIMATE_LOOP(i64, int64_t)
 int32_t cpu_approximate_equal(df_kernel *k) {
-  static const ew_op entry = { .grain = EW_LIGHT, .loop = { FLOAT_LOOPS(approximate_equal), INT_LOOPS(approximate_equal) } };
+  static const ew_op entry = { .grain = EW_LIGHT,
+                               .loop = { FLOAT_LOOPS(approximate_equal), INT_LOOPS(approximate_equal) } };
   if (dfk_is_rare(k->in[0]->dtype)) return ref_approximate_equal(k);
   return ew_run(k, &entry, dfk_float(k, 0), NULL);
 }
@@ -204,6 +213,7 @@ int32_t dfk_check_exponent(df_kernel *k) {
     case DF_INT64: SCAN(int64_t, v < 0) break;
     default: return DF_OK;
   }
-  return bad ? dfk_fail(k, DF_INVALID_ARGUMENT, "an integer to a negative power is no integer: cast to a float dtype first")
+  return bad ? dfk_fail(k, DF_INVALID_ARGUMENT,
+                        "an integer to a negative power is no integer: cast to a float dtype first")
              : DF_OK;
 }

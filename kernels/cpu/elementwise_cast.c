@@ -26,7 +26,8 @@ ODD_LOOP(f64, double, dfk_odd_from_double)
 ODD_LOOP(i32, int32_t, dfk_odd_from_int)
 ODD_LOOP(i64, int64_t, dfk_odd_from_int)
 
-#define ROW(from) { [DF_FLOAT32] = from##_to_f32_loop, [DF_FLOAT64] = from##_to_f64_loop, [DF_INT8] = from##_to_i8_loop, \
+#define ROW(from) { [DF_FLOAT32] = from##_to_f32_loop, [DF_FLOAT64] = from##_to_f64_loop, \
+  [DF_INT8] = from##_to_i8_loop, \
                     [DF_UINT8] = from##_to_u8_loop, [DF_INT32] = from##_to_i32_loop, [DF_INT64] = from##_to_i64_loop, \
                     [DF_BOOL] = from##_to_b_loop }
 static const cast_loop loops[DF_RESOURCE][DF_RESOURCE] = {
@@ -34,7 +35,13 @@ static const cast_loop loops[DF_RESOURCE][DF_RESOURCE] = {
   [DF_INT64] = ROW(i64), [DF_BOOL] = ROW(b)
 };
 
-typedef struct task { cast_loop loop; const char *in; char *out; int64_t in_bytes, out_bytes; uint8_t in_half, out_half; } task;
+typedef struct task {
+  cast_loop loop;
+  const char *in;
+  char *out;
+  int64_t in_bytes, out_bytes;
+  uint8_t in_half, out_half;
+} task;
 
 static void range(void *arg, int64_t begin, int64_t end) {
   const task *t = arg;
@@ -57,12 +64,16 @@ int32_t cpu_cast(df_kernel *k) {
   const df_tensor *x = k->in[0];
   uint8_t from = x->dtype, to = k->out_dtype[0];
   if (from == to) return dfk_out_forward(k, 0, 0, x->rank, NULL);
-  if (dfk_is_rare(from) || dfk_is_rare(to) || dfk_underlying(from) != from || dfk_underlying(to) != to) return ref_cast(k);
+  if (dfk_is_rare(from) || dfk_is_rare(to) || dfk_underlying(from) != from || dfk_underlying(to) != to)
+    return ref_cast(k);
   task t = { .in = x->data, .in_bytes = df_dtype_bytes(from), .out_bytes = df_dtype_bytes(to) };
   if (dfk_is_half(from)) t.in_half = from, from = DF_FLOAT32;
   if (dfk_is_half(to)) {
     t.out_half = to, to = DF_FLOAT32;
-    t.loop = from == DF_FLOAT64 ? f64_to_odd_loop : from == DF_INT32 ? i32_to_odd_loop : from == DF_INT64 ? i64_to_odd_loop : NULL;
+    t.loop = from == DF_FLOAT64 ? f64_to_odd_loop
+             : from == DF_INT32 ? i32_to_odd_loop
+             : from == DF_INT64 ? i64_to_odd_loop
+                                : NULL;
   }
   if (!t.loop && from < DF_RESOURCE && to < DF_RESOURCE) t.loop = loops[from][to];
   if (!t.loop) return dfk_fail(k, DF_UNIMPLEMENTED, "no cast from %s to %s", df_dtype_name(from), df_dtype_name(to));

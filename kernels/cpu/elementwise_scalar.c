@@ -46,7 +46,8 @@
   SCALAR2(name, f32, f32, b) SCALAR2(name, f64, f64, b) SCALAR2(name, i32, i32, b) SCALAR2(name, i64, i64, b) \
   CHOOSE(op, ALL_FLOATS(name), ALL_INTS(name), __VA_ARGS__)
 #define DIVIDES(op, name, good) \
-  SCALAR2(name, f32, f32, f32) SCALAR2(name, f64, f64, f64) SCALAR2_IF(name, i32, i32, good) SCALAR2_IF(name, i64, i64, good) \
+  SCALAR2(name, f32, f32, f32) SCALAR2(name, f64, f64, f64) SCALAR2_IF(name, i32, i32, good) SCALAR2_IF(name, i64, \
+    i64, good) \
   CHOOSE(op, ALL_FLOATS(name), ALL_INTS(name))
 #define BOOLS2(op) SCALAR2(op, b, b, b) CHOOSE(op, [DF_BOOL] = op##_b_scalar)
 
@@ -176,8 +177,10 @@ CHOOSE(clip_by_value, ALL_FLOATS(clip), ALL_INTS(clip))
     return true; \
   }
 CAST_PAIRS(CAST)
-#define ROW(from) { [DF_FLOAT32] = from##_to_f32_scalar, [DF_FLOAT64] = from##_to_f64_scalar, [DF_INT8] = from##_to_i8_scalar, \
-                    [DF_UINT8] = from##_to_u8_scalar, [DF_INT32] = from##_to_i32_scalar, [DF_INT64] = from##_to_i64_scalar, \
+#define ROW(from) { [DF_FLOAT32] = from##_to_f32_scalar, [DF_FLOAT64] = from##_to_f64_scalar, \
+  [DF_INT8] = from##_to_i8_scalar, \
+                    [DF_UINT8] = from##_to_u8_scalar, [DF_INT32] = from##_to_i32_scalar, \
+                      [DF_INT64] = from##_to_i64_scalar, \
                     [DF_BOOL] = from##_to_b_scalar }
 df_scalar_fn scalar_cast(const uint8_t *in, uint8_t out) {
   static const df_scalar_fn casts[DF_UINT64 + 1][DF_UINT64 + 1] = {

@@ -1,5 +1,5 @@
-/* elementwise_select.c: the elementwise ops of three operands, and AddN. Select moves elements by their width, so one loop
- * serves all dtypes of that width. */
+/* elementwise_select.c: the elementwise ops of three operands, and AddN. Select moves elements by their width, so one
+ * loop serves all dtypes of that width. */
 #include "elementwise.h"
 #include "../half.h"
 
@@ -30,12 +30,26 @@ SELECT_LOOP(8)
 SELECT_LOOP(16)
 SELECT_LOOP(32)
 SELECT_LOOP(64)
-static const ew_op select_entry = { .grain = EW_LIGHT, .loop = {
-  [DF_FLOAT32] = select_32_loop, [DF_FLOAT64] = select_64_loop, [DF_INT32] = select_32_loop, [DF_INT64] = select_64_loop,
-  [DF_FLOAT16] = select_16_loop, [DF_BFLOAT16] = select_16_loop, [DF_INT8] = select_8_loop, [DF_UINT8] = select_8_loop,
-  [DF_BOOL] = select_8_loop, [DF_INT16] = select_16_loop, [DF_UINT16] = select_16_loop, [DF_UINT32] = select_32_loop,
-  [DF_UINT64] = select_64_loop, [DF_COMPLEX64] = select_64_loop, [DF_QINT8] = select_8_loop, [DF_QUINT8] = select_8_loop,
-  [DF_QINT16] = select_16_loop, [DF_QUINT16] = select_16_loop, [DF_QINT32] = select_32_loop } };
+static const ew_op select_entry = { .grain = EW_LIGHT,
+                                    .loop = { [DF_FLOAT32] = select_32_loop,
+                                              [DF_FLOAT64] = select_64_loop,
+                                              [DF_INT32] = select_32_loop,
+                                              [DF_INT64] = select_64_loop,
+                                              [DF_FLOAT16] = select_16_loop,
+                                              [DF_BFLOAT16] = select_16_loop,
+                                              [DF_INT8] = select_8_loop,
+                                              [DF_UINT8] = select_8_loop,
+                                              [DF_BOOL] = select_8_loop,
+                                              [DF_INT16] = select_16_loop,
+                                              [DF_UINT16] = select_16_loop,
+                                              [DF_UINT32] = select_32_loop,
+                                              [DF_UINT64] = select_64_loop,
+                                              [DF_COMPLEX64] = select_64_loop,
+                                              [DF_QINT8] = select_8_loop,
+                                              [DF_QUINT8] = select_8_loop,
+                                              [DF_QINT16] = select_16_loop,
+                                              [DF_QUINT16] = select_16_loop,
+                                              [DF_QINT32] = select_32_loop } };
 
 /* Not one of the widths above. */
 static bool boxed(const df_tensor *t) { return !dfk_plain(t->dtype) || t->dtype == DF_COMPLEX128; }
@@ -57,9 +71,11 @@ int32_t cpu_select(df_kernel *k) {
   if (boxed(a)) return ref_select(k);
   bool rows = c->rank == 1 && a->rank > 1 && c->dims[0] == a->dims[0];
   if (!same_dims(a, b) || !(c->rank == 0 || rows || same_dims(c, a)))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "condition %s does not choose between %s and %s: these must have one shape, and the "
-                    "condition that shape, one element, or one for each row", dfk_shape_text(c, text[0], sizeof text[0]),
-                    dfk_shape_text(a, text[1], sizeof text[1]), dfk_shape_text(b, text[2], sizeof text[2]));
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "condition %s does not choose between %s and %s: these must have one shape, and the "
+                    "condition that shape, one element, or one for each row",
+                    dfk_shape_text(c, text[0], sizeof text[0]), dfk_shape_text(a, text[1], sizeof text[1]),
+                    dfk_shape_text(b, text[2], sizeof text[2]));
   if (c->rank == 0) return dfk_out_forward(k, 0, *(const bool *)c->data ? 1 : 2, a->rank, NULL);
   if (!rows) return ew_run(k, &select_entry, 0, NULL);
   int64_t dims[DF_MAX_RANK] = { c->dims[0], 1, 1, 1, 1, 1, 1, 1 };
@@ -95,7 +111,7 @@ int32_t cpu_clip_by_value(df_kernel *k) {
   return ew_run(k, &entry, 0, NULL);
 }
 
-/* ---- AddN: in the order of the inputs, a block at a time, so that each input is read once and the sum stays near -- */
+/* ---- AddN: in the order of the inputs, a block at a time, so that each input is read once and the sum stays near - */
 enum { BLOCK = 2048 };
 typedef struct sum_task { df_kernel *k; void *out; uint8_t dtype; } sum_task;
 
@@ -149,7 +165,8 @@ int32_t cpu_add_n(df_kernel *k) {
   for (int32_t i = 0; i < k->nin; i++) {
     if (!same_dims(first, k->in[i]))
       return dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but input 0 is %s: they must have one shape", i,
-                      dfk_shape_text(k->in[i], text[0], sizeof text[0]), dfk_shape_text(first, text[1], sizeof text[1]));
+                      dfk_shape_text(k->in[i], text[0], sizeof text[0]),
+                      dfk_shape_text(first, text[1], sizeof text[1]));
     if (from < 0 && i < 32 && (k->reusable >> i & 1)) from = i;
   }
   if (k->nin == 1) return dfk_out_forward(k, 0, 0, first->rank, NULL);

@@ -24,13 +24,17 @@
     return ew_run(k, &entry, 0, NULL); \
   }
 #define FLOAT_LOOPS(name) [DF_FLOAT32] = name##_f32_loop, [DF_FLOAT64] = name##_f64_loop
-#define INT_LOOPS(name) [DF_INT8] = name##_i8_loop, [DF_UINT8] = name##_u8_loop, [DF_INT32] = name##_i32_loop, [DF_INT64] = name##_i64_loop
+#define INT_LOOPS(name) [DF_INT8] = name##_i8_loop, [DF_UINT8] = name##_u8_loop, [DF_INT32] = name##_i32_loop, \
+  [DF_INT64] = name##_i64_loop
 
-#define FLOATS(op, name)  LOOP1(name, f32, float, float) LOOP1(name, f64, double, double) KERNEL(op, EW_LIGHT, FLOAT_LOOPS(name))
-#define TESTS(op, name)   LOOP1(name, f32, float, bool) LOOP1(name, f64, double, bool) KERNEL(op, EW_LIGHT, FLOAT_LOOPS(name))
+#define FLOATS(op, name)  LOOP1(name, f32, float, float) LOOP1(name, f64, double, double) KERNEL(op, EW_LIGHT, \
+  FLOAT_LOOPS(name))
+#define TESTS(op, name)   LOOP1(name, f32, float, bool) LOOP1(name, f64, double, bool) KERNEL(op, EW_LIGHT, \
+  FLOAT_LOOPS(name))
 #define VECTORS(op, name) VLOOP1(name, f32, float) VLOOP1(name, f64, double) KERNEL(op, EW_HEAVY, FLOAT_LOOPS(name))
 #define INT_LOOP_SET(name) \
-  LOOP1(name, i8, int8_t, int8_t) LOOP1(name, u8, uint8_t, uint8_t) LOOP1(name, i32, int32_t, int32_t) LOOP1(name, i64, int64_t, int64_t)
+  LOOP1(name, i8, int8_t, int8_t) LOOP1(name, u8, uint8_t, uint8_t) LOOP1(name, i32, int32_t, int32_t) LOOP1(name, \
+    i64, int64_t, int64_t)
 #define NUMBERS(op, name) \
   LOOP1(name, f32, float, float) LOOP1(name, f64, double, double) INT_LOOP_SET(name) \
   KERNEL(op, EW_LIGHT, FLOAT_LOOPS(name), INT_LOOPS(name))

@@ -60,7 +60,8 @@ static void NAME(rows)(const void *from, int64_t rows, int64_t n, void *to) {
   for (; r < rows; r++) NAME(row)(x + r * n, n, y + r);
 }
 
-/* rows >= 1 rows of w elements, `stride` apart, folded into one row. Blocks of 128 rows at a time, for the same reason. */
+/* rows >= 1 rows of w elements, `stride` apart, folded into one row. Blocks of 128 rows at a time, for the same reason.
+   */
 static void NAME(columns)(const void *from, int64_t rows, int64_t stride, int64_t w, void *to) {
   const T *x = (const T *)from;
   T *restrict y = (T *)to;

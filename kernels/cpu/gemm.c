@@ -21,13 +21,14 @@ enum { MR = 4 };
 enum {
   ROOM = 4096,                    /* elements of b that a small product keeps on the stack */
   KC = 192, PACK = 8,             /* how much of k is done at a time, a multiple of how much is packed at a time */
-  UNSPLIT = 512 * 512,            /* a result so large or smaller is ours: OpenBLAS's tiles are too few for the threads */
+  UNSPLIT = 512 * 512,  /* a result so large or smaller is ours: OpenBLAS's tiles are too few for the threads */
   FAR_BYTES = 1 << 19, MANY_ROWS = 512,                /* from here on packing b weighs nothing */
   A_PAYS = 256, A_ROWS = 32,     /* from so many columns and rows on a is packed */
   FEW = 8 * MR, STRIP = 16 * FEW, PANELS = 8, STRIPS = 16,   /* see strips(); the least number of strips wanted */
 };
 
-/* A product in pieces. Of vectors with a matrix: m vectors, `vector` apart in a, their elements lda apart; n results each. */
+/* A product in pieces. Of vectors with a matrix: m vectors, `vector` apart in a, their elements lda apart; n results
+   each. */
 typedef struct job {
   int64_t     m, n, k, lda, ldb, ldc, vector, tile_rows, tile_columns, strip_rows, strip_panels;
   bool        a_t, b_t, add, far;     /* far: pb is past the second-level cache */
@@ -58,10 +59,12 @@ static void blas_tiles_f32(void *arg, int64_t begin, int64_t end) {
   int64_t across = (s->n + s->tile_columns - 1) / s->tile_columns;
   for (int64_t t = begin; t < end; t++) {
     int64_t i = t / across * s->tile_rows, j = t % across * s->tile_columns;
-    int64_t m = s->m - i < s->tile_rows ? s->m - i : s->tile_rows, n = s->n - j < s->tile_columns ? s->n - j : s->tile_columns;
-    dfk_blas()->sgemm(CblasRowMajor, s->a_t ? CblasTrans : CblasNoTrans, s->b_t ? CblasTrans : CblasNoTrans, (int)m, (int)n,
-                      (int)s->k, 1, (const float *)s->a + (s->a_t ? i : i * s->lda), (int)s->lda,
-                      (const float *)s->b + (s->b_t ? j * s->ldb : j), (int)s->ldb, 0, (float *)s->c + i * s->ldc + j, (int)s->ldc);
+    int64_t m = s->m - i < s->tile_rows ? s->m - i : s->tile_rows,
+            n = s->n - j < s->tile_columns ? s->n - j : s->tile_columns;
+    dfk_blas()->sgemm(CblasRowMajor, s->a_t ? CblasTrans : CblasNoTrans, s->b_t ? CblasTrans : CblasNoTrans, (int)m,
+                      (int)n, (int)s->k, 1, (const float *)s->a + (s->a_t ? i : i * s->lda), (int)s->lda,
+                      (const float *)s->b + (s->b_t ? j * s->ldb : j), (int)s->ldb, 0, (float *)s->c + i * s->ldc + j,
+                      (int)s->ldc);
   }
 }
 
@@ -70,10 +73,12 @@ static void blas_tiles_f64(void *arg, int64_t begin, int64_t end) {
   int64_t across = (s->n + s->tile_columns - 1) / s->tile_columns;
   for (int64_t t = begin; t < end; t++) {
     int64_t i = t / across * s->tile_rows, j = t % across * s->tile_columns;
-    int64_t m = s->m - i < s->tile_rows ? s->m - i : s->tile_rows, n = s->n - j < s->tile_columns ? s->n - j : s->tile_columns;
-    dfk_blas()->dgemm(CblasRowMajor, s->a_t ? CblasTrans : CblasNoTrans, s->b_t ? CblasTrans : CblasNoTrans, (int)m, (int)n,
-                      (int)s->k, 1, (const double *)s->a + (s->a_t ? i : i * s->lda), (int)s->lda,
-                      (const double *)s->b + (s->b_t ? j * s->ldb : j), (int)s->ldb, 0, (double *)s->c + i * s->ldc + j, (int)s->ldc);
+    int64_t m = s->m - i < s->tile_rows ? s->m - i : s->tile_rows,
+            n = s->n - j < s->tile_columns ? s->n - j : s->tile_columns;
+    dfk_blas()->dgemm(CblasRowMajor, s->a_t ? CblasTrans : CblasNoTrans, s->b_t ? CblasTrans : CblasNoTrans, (int)m,
+                      (int)n, (int)s->k, 1, (const double *)s->a + (s->a_t ? i : i * s->lda), (int)s->lda,
+                      (const double *)s->b + (s->b_t ? j * s->ldb : j), (int)s->ldb, 0, (double *)s->c + i * s->ldc + j,
+                      (int)s->ldc);
   }
 }
 
@@ -83,8 +88,10 @@ typedef struct way {
   df_range_fn vectors, rows, pack_a, turn_a, pack_all_b, strips, blas;
   int64_t     width, nr;
 } way;
-static const way way_f32 = { vector_pieces_f32, row_pieces_f32, pack_a_f32, turn_a_f32, pack_all_b_f32, strips_f32, blas_tiles_f32, 4, 2 * LANES_f32 };
-static const way way_f64 = { vector_pieces_f64, row_pieces_f64, pack_a_f64, turn_a_f64, pack_all_b_f64, strips_f64, blas_tiles_f64, 8, 2 * LANES_f64 };
+static const way way_f32 = { vector_pieces_f32, row_pieces_f32, pack_a_f32, turn_a_f32,   pack_all_b_f32,
+                             strips_f32,        blas_tiles_f32, 4,          2 * LANES_f32 };
+static const way way_f64 = { vector_pieces_f64, row_pieces_f64, pack_a_f64, turn_a_f64,   pack_all_b_f64,
+                             strips_f64,        blas_tiles_f64, 8,          2 * LANES_f64 };
 
 static void set_tiles(job *s, int64_t rows, int64_t columns, int64_t unit_rows, int64_t unit_columns) {
   s->tile_rows = rows;
@@ -98,8 +105,8 @@ static int64_t strips_of(const job *s, int64_t nr) {
   return (s->m + s->strip_rows - 1) / s->strip_rows * ((s->n + wide - 1) / wide);
 }
 
-/* Enough strips for the threads. Each packs its part of b, which weighs the more the fewer its rows. But halves by rows are what
- * the kernels before and after have in their caches, so rows are cut first where there are many. */
+/* Enough strips for the threads. Each packs its part of b, which weighs the more the fewer its rows. But halves by rows
+ * are what the kernels before and after have in their caches, so rows are cut first where there are many. */
 static void choose_strips(job *s, int64_t nr) {
   s->strip_rows = STRIP;
   s->strip_panels = s->m >= 512 && s->n >= 1024 ? PANELS : 2;
@@ -108,8 +115,8 @@ static void choose_strips(job *s, int64_t nr) {
   while (strips_of(s, nr) < STRIPS / 2 && s->strip_rows > FEW) s->strip_rows /= 2;
 }
 
-/* b's panels as they were kept when the same matrix was multiplied with before, or made now to be kept. Where there are many rows
- * packing weighs little; kept panels make 128 rows 1.07 times as fast and 32 rows 1.2
+/* b's panels as they were kept when the same matrix was multiplied with before, or made now to be kept. Where there are
+ * many rows packing weighs little; kept panels make 128 rows 1.07 times as fast and 32 rows 1.2
  * times. The sums are the same. */
 static void packed_b(df_kernel *k, const gemm *g, const way *w, job *s) {
   if (!g->weights || g->m > MANY_ROWS) return;
@@ -125,16 +132,18 @@ static void packed_b(df_kernel *k, const gemm *g, const way *w, job *s) {
   dfk_packed_done(g->weights, room);
 }
 
-/* Packing a costs 8 % of a product of 512 x 512 matrices and gains nothing there: eight rows stream well. From A_PAYS columns on it
- * pays, since rows that lie a page apart crowd one set of the first-level cache. Tried and no faster: kernels of 12 and of 14 rows
- * (at 256 rows their ends halve the speed), chunks of 256. b packed as a whole beforehand is slower for thin products. */
+/* Packing a costs 8 % of a product of 512 x 512 matrices and gains nothing there: eight rows stream well. From A_PAYS
+ * columns on it pays, since rows that lie a page apart crowd one set of the first-level cache. Tried and no faster:
+ * kernels of 12 and of 14 rows (at 256 rows their ends halve the speed), chunks of 256. b packed as a whole beforehand
+ * is slower for thin products. */
 static int32_t large(df_kernel *k, const gemm *g, const way *w, const void *a, const void *b, void *c) {
   job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, .b_t = g->b_t,
             .a = a, .b = b, .c = c };
   bool fits = g->m < INT32_MAX && g->n < INT32_MAX && g->k < INT32_MAX && g->lda < INT32_MAX && g->ldb < INT32_MAX;
   if (fits && g->m * g->n > UNSPLIT && dfk_blas()) {
     set_tiles(&s, 256, 512, 32, 64);
-    dfk_parallel(k, (g->m + s.tile_rows - 1) / s.tile_rows * ((g->n + s.tile_columns - 1) / s.tile_columns), 1, w->blas, &s);
+    dfk_parallel(k, (g->m + s.tile_rows - 1) / s.tile_rows * ((g->n + s.tile_columns - 1) / s.tile_columns), 1, w->blas,
+                 &s);
     return DF_OK;
   }
   int64_t panels = (g->m + MR - 1) / MR;
@@ -175,11 +184,14 @@ static bool vectors(df_kernel *k, const gemm *g, const way *w, const void *a, co
   return true;
 }
 
-/* b fits the second-level cache, where the kernels walk it as it lies: no packing. Not where it is transposed: packing turns it. */
+/* b fits the second-level cache, where the kernels walk it as it lies: no packing. Not where it is transposed: packing
+   turns it. */
 static bool is_near(const gemm *g) { return g->n * g->k <= 32768 && !g->b_t; }
 
 static int32_t rows(df_kernel *k, const gemm *g, const way *w, const void *a, const void *b, void *c) {
-  job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, .a = a, .b = b, .c = c };
+  job s = {
+    .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, .a = a, .b = b, .c = c
+  };
   int64_t grain = 524288 / (MR * g->n * g->k);
   dfk_parallel(k, (g->m + MR - 1) / MR, grain < 1 ? 1 : grain, w->rows, &s);
   return DF_OK;
@@ -206,7 +218,8 @@ GEMM(dfk_gemm_f64, double, way_f64, alone_f64)
 /* On one thread, as a part of something larger. */
 #define PIECE(NAME, T, WAY)                                                                                         \
   void NAME(const gemm *g, const T *a, const T *b, T *c, bool add, T *room) {                                       \
-    job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, .b_t = g->b_t, \
+    job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, \
+      .b_t = g->b_t, \
               .a = a, .b = b, .c = c, .add = add, .strip_rows = STRIP, .strip_panels = 2 };                         \
     if (g->a_t) {                                                                                                   \
       s.pa = room;                                                                                                  \

@@ -15,15 +15,15 @@ typedef struct gemm {
 /* Uses dfk_parallel when it is large. Memory for packing is taken with dfk_scratch: DF_OK or DF_RESOURCE_EXHAUSTED. */
 int32_t dfk_gemm_f32(df_kernel *k, const gemm *g, const float *a, const float *b, float *c);
 int32_t dfk_gemm_f64(df_kernel *k, const gemm *g, const double *a, const double *b, double *c);
-/* A product on this thread alone; added to c when `add`. m, n and k are above 0. room, where a_t: k times m rounded up to a multiple
- * of 8 elements; else it may be NULL. */
+/* A product on this thread alone; added to c when `add`. m, n and k are above 0. room, where a_t: k times m rounded up
+ * to a multiple of 8 elements; else it may be NULL. */
 void dfk_gemm_piece_f32(const gemm *g, const float *a, const float *b, float *c, bool add, float *room);
 void dfk_gemm_piece_f64(const gemm *g, const double *a, const double *b, double *c, bool add, double *room);
 int32_t dfk_gemm_i32(df_kernel *k, const gemm *g, const uint32_t *a, const uint32_t *b, uint32_t *c);
 int32_t dfk_gemm_i64(df_kernel *k, const gemm *g, const uint64_t *a, const uint64_t *b, uint64_t *c);
 
-/* count products of one shape: c[i] = a[at_a[i]] b[at_b[i]], where offsets count elements. dtype DF_FLOAT32, DF_FLOAT64,
- * DF_INT32 or DF_INT64. at_a or at_b NULL: every product reads offset 0. c[i] begins at i m n (ldc = n). */
+/* count products of one shape: c[i] = a[at_a[i]] b[at_b[i]], where offsets count elements. dtype DF_FLOAT32,
+ * DF_FLOAT64, DF_INT32 or DF_INT64. at_a or at_b NULL: every product reads offset 0. c[i] begins at i m n (ldc = n). */
 int32_t dfk_gemm_batch(df_kernel *k, const gemm *g, int32_t dtype, int64_t count, const void *a, const int64_t *at_a,
                        const void *b, const int64_t *at_b, void *c);
 #endif

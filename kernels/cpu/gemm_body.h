@@ -1,11 +1,12 @@
-/* gemm_body.h: products of one float type. Included by gemm.c with T, V (its vector), L (its lanes) and S(f), f's name for it.
+/* gemm_body.h: products of one float type. Included by gemm.c with T, V (its vector), L (its lanes) and S(f), f's name
+ * for it.
  *
  * The inner kernels hold up to MR rows by 2 vectors of c in registers and walk k, broadcasting an element of a against
  * two vectors of b. Small products use them on the matrices as they lie; large ones on panels packed beforehand.
  */
 
-/* c[R rows, 2 vectors (nv 1: one)] = or += a b. Element (i, p) of a is a[i ars + p acs]; row p of b is b + p brs. The last
- * vector has `last` lanes when `part`. */
+/* c[R rows, 2 vectors (nv 1: one)] = or += a b. Element (i, p) of a is a[i ars + p acs]; row p of b is b + p brs. The
+ * last vector has `last` lanes when `part`. */
 #define KERNEL(R, ROWS)                                                                                            \
   static inline __attribute__((always_inline)) void S(kernel_##R)(                                                 \
       const int nv, const bool part, int64_t last, int64_t k, const T *a, int64_t ars, int64_t acs, const T *b,    \
@@ -61,8 +62,8 @@ KERNEL(8, ROWS8)
 #endif
 
 /* b row-major; a as strides say. */
-static void S(small)(int64_t m, int64_t n, int64_t k, const T *a, int64_t ars, int64_t acs, const T *b, int64_t ldb, T *c,
-                     int64_t ldc) {
+static void S(small)(int64_t m, int64_t n, int64_t k, const T *a, int64_t ars, int64_t acs, const T *b, int64_t ldb,
+                     T *c, int64_t ldc) {
   int64_t i = 0;
 #if VEC_BYTES >= 64
   for (; i + 8 <= m; i += 8) S(block_8)(n, k, a + i * ars, ars, acs, b, ldb, c + i * ldc, ldc);
@@ -115,7 +116,10 @@ static inline __attribute__((always_inline)) void S(square)(const T *from, int64
 static void S(corner)(int64_t rows, int64_t columns, const T *from, int64_t ld, T *to, int64_t ldt) {
   T in[L * L], out[L * L];
   for (int64_t i = 0; i < L; i++)
-    S(store)(in + i * L, i >= rows ? (V){ 0 } : columns == L ? S(load)(from + i * ld) : S(load_part)(from + i * ld, columns, 0));
+    S(store)
+    (in + i * L, i >= rows      ? (V){ 0 }
+                 : columns == L ? S(load)(from + i * ld)
+                                : S(load_part)(from + i * ld, columns, 0));
   S(square)(in, L, out, L);
   for (int64_t p = 0; p < columns; p++) {
     if (rows == L) S(store)(to + p * ldt, S(load)(out + p * L));
@@ -140,7 +144,8 @@ static void S(vector_matrix)(int64_t n, int64_t k, const T *x, int64_t xs, const
   if (k < 8) memset(y, 0, (size_t)n * sizeof(T));
   for (; p + 8 <= k; p += 8) {
     const T *b0 = b + p * ldb, *b4 = b0 + 4 * ldb, *xp = x + p * xs;
-    T x0 = xp[0], x1 = xp[xs], x2 = xp[2 * xs], x3 = xp[3 * xs], x4 = xp[4 * xs], x5 = xp[5 * xs], x6 = xp[6 * xs], x7 = xp[7 * xs];
+    T x0 = xp[0], x1 = xp[xs], x2 = xp[2 * xs], x3 = xp[3 * xs], x4 = xp[4 * xs], x5 = xp[5 * xs], x6 = xp[6 * xs],
+      x7 = xp[7 * xs];
     int64_t j = 0;
     for (; j + L <= n; j += L) {
       V u = S(splat)(x0) * S(load)(b0 + j), v = S(splat)(x4) * S(load)(b4 + j);
@@ -219,14 +224,16 @@ static void S(vector_pieces)(void *arg, int64_t begin, int64_t end) {
 /* Panels of MR rows against a b that is row-major and near. */
 static void S(row_pieces)(void *arg, int64_t begin, int64_t end) {
   const job *s = (const job *)arg;
-  int64_t i = begin * MR, m = (end * MR < s->m ? end * MR : s->m) - i, ars = s->a_t ? 1 : s->lda, acs = s->a_t ? s->lda : 1;
+  int64_t i = begin * MR, m = (end * MR < s->m ? end * MR : s->m) - i, ars = s->a_t ? 1 : s->lda,
+          acs = s->a_t ? s->lda : 1;
   S(small)(m, s->n, s->k, (const T *)s->a + i * ars, ars, acs, (const T *)s->b, s->ldb, (T *)s->c + i * s->ldc, s->ldc);
 }
 
 /* ---- large products: strips of c, as wide as the kernel --------------------------------------------------------- */
 
 /* a packed: for each chunk of KC columns, for each MR rows, [kc][MR]; missing rows are 0. */
-static void S(pack_a)(void *arg, int64_t begin, int64_t end) {     /* where a_t: rows of k, PACK at a time, read from end to end */
+/* where a_t: rows of k, PACK at a time, read from end to end */
+static void S(pack_a)(void *arg, int64_t begin, int64_t end) {
   const job *s = (const job *)arg;
   const T *a = (const T *)s->a;
   int64_t mp = (s->m + MR - 1) / MR * MR;
@@ -257,7 +264,8 @@ static void S(turn_a)(void *arg, int64_t begin, int64_t end) {     /* where not 
     }
 }
 
-/* Rows [p, p + kc), columns [j0, j1) of b as panels of NR columns, KC NR elements apart: [kc][NR], missing columns 0. */
+/* Rows [p, p + kc), columns [j0, j1) of b as panels of NR columns, KC NR elements apart: [kc][NR], missing columns 0.
+   */
 static void S(pack_b)(const job *s, int64_t p, int64_t kc, int64_t j0, int64_t j1, T *to) {
   enum { NR = 2 * L };
   const T *b = (const T *)s->b;
@@ -285,7 +293,8 @@ static void S(pack_all_b)(void *arg, int64_t begin, int64_t end) {  /* chunks of
 }
 
 /* c[rows of MR at i, columns of the panel at j] = or += a times the panel b. */
-static inline __attribute__((always_inline)) void S(cell)(const job *s, int64_t i, int64_t j, int64_t p, int64_t kc, int64_t mp, const T *b) {
+static inline __attribute__((always_inline)) void S(cell)(const job *s, int64_t i, int64_t j, int64_t p, int64_t kc,
+                                                          int64_t mp, const T *b) {
   enum { NR = 2 * L };
   int64_t rows = s->m - i < MR ? s->m - i : MR, columns = s->n - j < NR ? s->n - j : NR;
   int64_t ars = s->pa ? 1 : s->lda, acs = s->pa ? MR : 1;
@@ -303,18 +312,21 @@ static inline __attribute__((always_inline)) void S(cell)(const job *s, int64_t 
     for (int64_t q = 0; q < columns; q++) c[r * s->ldc + q] = edge[r * NR + q] + (add ? c[r * s->ldc + q] : 0);
 }
 
-/* An eighth of a panel is on its way into the second-level cache while the one before it is used: kept panels lie in the third. */
+/* An eighth of a panel is on its way into the second-level cache while the one before it is used: kept panels lie in
+   the third. */
 static inline void S(come)(const T *panel, int64_t eighth) {
   const char *from = (const char *)panel + eighth * (KC * 2 * L * (int64_t)sizeof(T) / 8);
   for (int64_t i = 0; i < KC * 2 * L * (int64_t)sizeof(T) / 8; i += 64) __builtin_prefetch(from + i, 0, 2);
 }
 
-/* Strips of c: s->strip_rows x s->strip_panels panels of NR columns, row blocks outside. A chunk of b's panels is packed just before
- * all rows of the strip are multiplied with it, FEW rows at a time, so that one side or the other is in the first-level cache. */
+/* Strips of c: s->strip_rows x s->strip_panels panels of NR columns, row blocks outside. A chunk of b's panels is
+ * packed just before all rows of the strip are multiplied with it, FEW rows at a time, so that one side or the other is
+ * in the first-level cache. */
 static void S(strips)(void *arg, int64_t begin, int64_t end) {
   const job *s = (const job *)arg;
   enum { NR = 2 * L, PANEL = KC * NR };
-  int64_t mp = (s->m + MR - 1) / MR * MR, np = (s->n + NR - 1) / NR * NR, wide = s->strip_panels * NR, across = (s->n + wide - 1) / wide;
+  int64_t mp = (s->m + MR - 1) / MR * MR, np = (s->n + NR - 1) / NR * NR, wide = s->strip_panels * NR,
+          across = (s->n + wide - 1) / wide;
   T room[PANELS * PANEL] __attribute__((aligned(64)));
   for (int64_t t = begin; t < end; t++) {
     int64_t i0 = t / across * s->strip_rows, i1 = i0 + s->strip_rows < s->m ? i0 + s->strip_rows : s->m;

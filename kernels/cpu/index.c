@@ -1,7 +1,7 @@
 /* index.c: gathers and one_hot, fast.
  *
- * x[i] (a scalar index along axis 0) is one check and one memcpy. Otherwise rows are copied by workers in blocks; rows of
- * one element are loads and stores.
+ * x[i] (a scalar index along axis 0) is one check and one memcpy. Otherwise rows are copied by workers in blocks; rows
+ * of one element are loads and stores.
  */
 #include "../index.h"
 #include "../array.h"
@@ -35,7 +35,8 @@ static void gather_rows(void *arg, int64_t begin, int64_t end) {
     } else if (bytes == 8) {
       for (; i < stop; i++, to += 8) *(uint64_t *)to = ((const uint64_t *)from)[wide ? i64[base + i] : i32[base + i]];
     } else {
-      for (; i < stop; i++, to += bytes) memcpy(to, from + (wide ? i64[base + i] : i32[base + i]) * bytes, (size_t)bytes);
+      for (; i < stop; i++, to += bytes)
+        memcpy(to, from + (wide ? i64[base + i] : i32[base + i]) * bytes, (size_t)bytes);
     }
     i = 0;
     plane++;
@@ -45,7 +46,8 @@ static void gather_rows(void *arg, int64_t begin, int64_t end) {
 /* x[i]. Returns false when it is not that, or when something is wrong: the general kernel says what. */
 static bool gather_one(df_kernel *k) {
   const df_tensor *x = k->in[0], *index = k->in[1], *axis = k->in[2];
-  if (index->rank != 0 || x->rank == 0 || axis->rank != 0 || dfk_index(axis, 0) != 0 || dfk_int(k, 0) != 0) return false;
+  if (index->rank != 0 || x->rank == 0 || axis->rank != 0 || dfk_index(axis, 0) != 0 || dfk_int(k, 0) != 0)
+    return false;
   int64_t i = dfk_index(index, 0);
   if ((uint64_t)i >= (uint64_t)x->dims[0] || !dfk_plain(x->dtype)) return false;
   df_tensor *out = dfk_out(k, 0, x->dtype, x->rank - 1, x->dims + 1);

@@ -2,7 +2,8 @@
 #include "../lstm.h"
 #include "gemm.h"
 
-static int32_t product(df_kernel *k, int64_t m, int64_t n, int64_t inner, bool a_t, bool b_t, const float *a, const float *b, float *c) {
+static int32_t product(df_kernel *k, int64_t m, int64_t n, int64_t inner, bool a_t, bool b_t, const float *a,
+                       const float *b, float *c) {
   gemm g = { m, n, inner, a_t, b_t, a_t ? m : inner, b_t ? inner : n, n };
   return dfk_gemm_f32(k, &g, a, b, c);
 }

@@ -4,7 +4,8 @@
 #include "gemm.h"
 
 /* The half types: both sides as floats, the result rounded once. */
-static int32_t half_product(df_kernel *k, const dfk_product *p, const gemm *g, df_tensor *c, const int64_t *at_a, const int64_t *at_b) {
+static int32_t half_product(df_kernel *k, const dfk_product *p, const gemm *g, df_tensor *c, const int64_t *at_a,
+                            const int64_t *at_b) {
   const df_tensor *a = k->in[0], *b = k->in[1];
   float *fa = (float *)dfk_scratch(k, (a->size + b->size + c->size) * 4 + 4);
   if (!fa) return DF_RESOURCE_EXHAUSTED;
@@ -28,8 +29,10 @@ int32_t cpu_matmul(df_kernel *k) {
   switch (a->dtype) {
     case DF_FLOAT32: return dfk_gemm_f32(k, &g, (const float *)a->data, (const float *)b->data, (float *)c->data);
     case DF_FLOAT64: return dfk_gemm_f64(k, &g, (const double *)a->data, (const double *)b->data, (double *)c->data);
-    case DF_INT32:   return dfk_gemm_i32(k, &g, (const uint32_t *)a->data, (const uint32_t *)b->data, (uint32_t *)c->data);
-    case DF_INT64:   return dfk_gemm_i64(k, &g, (const uint64_t *)a->data, (const uint64_t *)b->data, (uint64_t *)c->data);
+    case DF_INT32:
+      return dfk_gemm_i32(k, &g, (const uint32_t *)a->data, (const uint32_t *)b->data, (uint32_t *)c->data);
+    case DF_INT64:
+      return dfk_gemm_i64(k, &g, (const uint64_t *)a->data, (const uint64_t *)b->data, (uint64_t *)c->data);
     default: {
       dfk_product p = { .count = 1 };
       return half_product(k, &p, &g, c, NULL, NULL);

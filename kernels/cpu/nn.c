@@ -1,4 +1,5 @@
-/* nn.c: softmax, its logarithm, the cross entropies, bias_add and l2_loss, vectorised along rows and parallel across them. */
+/* nn.c: softmax, its logarithm, the cross entropies, bias_add and l2_loss, vectorised along rows and parallel across
+   them. */
 #include "../nn.h"
 #include "../half.h"
 #include "elementwise.h"
@@ -64,7 +65,9 @@ static int32_t xent(df_kernel *k, bool sparse, df_range_fn f32, df_range_fn f64)
     if (e.rows) memset(e.loss->data, 0, (size_t)(e.rows * df_dtype_bytes(x->dtype)));
     return DF_OK;
   }
-  rows r = { .x = x->data, .labels = labels->data, .ids = labels, .y = e.backprop->data, .loss = e.loss->data, .n = e.classes };
+  rows r = {
+    .x = x->data, .labels = labels->data, .ids = labels, .y = e.backprop->data, .loss = e.loss->data, .n = e.classes
+  };
   if (!dfk_is_half(x->dtype)) {
     over_rows(k, e.classes, e.rows, x->dtype == DF_FLOAT64 ? f64 : f32, &r);
     return DF_OK;
@@ -121,8 +124,11 @@ int32_t cpu_bias_add(df_kernel *k) {
   if (!y) return DF_RESOURCE_EXHAUSTED;
   if (x->size == 0) return DF_OK;
   bias s = { x->data, b->data, y->data, c.n, c.inner };
-  df_range_fn fn = x->dtype == DF_FLOAT32 ? bias_f32 : x->dtype == DF_FLOAT64 ? bias_f64 : x->dtype == DF_INT32 ? bias_i32 :
-                   x->dtype == DF_INT64 ? bias_i64 : bias_i8;
+  df_range_fn fn = x->dtype == DF_FLOAT32   ? bias_f32
+                   : x->dtype == DF_FLOAT64 ? bias_f64
+                   : x->dtype == DF_INT32   ? bias_i32
+                   : x->dtype == DF_INT64   ? bias_i64
+                                            : bias_i8;
   int64_t each = c.n * c.inner;
   dfk_parallel(k, c.outer, each >= EW_LIGHT ? 1 : EW_LIGHT / each, fn, &s);
   return DF_OK;

@@ -57,7 +57,8 @@ static int64_t kept, calls;
 
 static uint32_t hash_of(const dfk_dnn_key *key) {
   uint64_t h = 0;
-  for (size_t i = 0; i < sizeof key->words / sizeof *key->words; i++) h = (h ^ (uint64_t)key->words[i]) * 0x9e3779b97f4a7c15u;
+  for (size_t i = 0; i < sizeof key->words / sizeof *key->words; i++)
+    h = (h ^ (uint64_t)key->words[i]) * 0x9e3779b97f4a7c15u;
   return (uint32_t)(h >> 40) % BUCKETS;
 }
 
@@ -136,7 +137,10 @@ void dfk_dnn_put(const dfk_dnn_primitive *p) {
 static own *own_of(const dfk_dnn *d, int64_t scratch_bytes) {
   if (!mine) {
     own *o = calloc(1, sizeof *o);
-    if (!o || d->stream_create(&o->stream, d->engine, dnnl_stream_default_flags) != dnnl_success) { free(o); return NULL; }
+    if (!o || d->stream_create(&o->stream, d->engine, dnnl_stream_default_flags) != dnnl_success) {
+      free(o);
+      return NULL;
+    }
     pthread_setspecific(at_thread_end, mine = o);
   }
   if (mine->scratch_bytes < scratch_bytes) {
@@ -176,11 +180,12 @@ bool dfk_dnn_run(const dfk_dnn_primitive *p, void *const *data) {
   return fine;
 }
 
-/* ---- layouts ------------------------------------------------------------------------------------------------------ */
+/* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
 typedef struct layouts { const dnnl_memory_desc_t *from, *to; } layouts;
 
-static dnnl_primitive_desc_t make_reorder(const dfk_dnn *d, const void *what, dnnl_primitive_attr_t attr, dfk_dnn_primitive *p) {
+static dnnl_primitive_desc_t make_reorder(const dfk_dnn *d, const void *what, dnnl_primitive_attr_t attr,
+                                          dfk_dnn_primitive *p) {
   const layouts *l = what;
   dnnl_primitive_desc_t pd;
   if (d->reorder_primitive_desc_create(&pd, l->from, d->engine, l->to, d->engine, attr) != dnnl_success) return NULL;
@@ -207,7 +212,8 @@ const dfk_dnn_primitive *dfk_dnn_reorder(const dnnl_memory_desc_t *from, const d
 
 dnnl_memory_desc_t dfk_dnn_matrix(const dfk_dnn *d, int64_t rows, int64_t columns, int64_t apart, bool transposed) {
   dnnl_memory_desc_t md;
-  dnnl_dims_t dims = { transposed ? columns : rows, transposed ? rows : columns }, strides = { transposed ? 1 : apart, transposed ? apart : 1 };
+  dnnl_dims_t dims = { transposed ? columns : rows, transposed ? rows : columns },
+              strides = { transposed ? 1 : apart, transposed ? apart : 1 };
   d->memory_desc_init_by_strides(&md, 2, dims, dnnl_f32, strides);
   return md;
 }

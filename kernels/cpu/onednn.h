@@ -1,10 +1,10 @@
 /* onednn.h: oneDNN, loaded when the first work that is worth it asks for it.
  *
- * A primitive is code that the library makes for one shape, in 0.1 to 0.7 ms. It is made when its shape first comes, by size alone
- * and not by how often it comes, so that a number never depends on what ran before; the last few hundred are kept. A primitive is
- * made for one thread and runs on the thread that calls it: the work is split before, into parts that depend on the shapes alone.
- * Where the library is missing, is not version 2, or has no generated code for the processor, dfk_dnn_get gives NULL, and our own
- * kernels do the work.
+ * A primitive is code that the library makes for one shape, in 0.1 to 0.7 ms. It is made when its shape first comes, by
+ * size alone and not by how often it comes, so that a number never depends on what ran before; the last few hundred are
+ * kept. A primitive is made for one thread and runs on the thread that calls it: the work is split before, into parts
+ * that depend on the shapes alone. Where the library is missing, is not version 2, or has no generated code for the
+ * processor, dfk_dnn_get gives NULL, and our own kernels do the work.
  */
 #ifndef DFLOW_CPU_ONEDNN_H
 #define DFLOW_CPU_ONEDNN_H
@@ -24,7 +24,8 @@
   X(engine_create) X(stream_create) X(stream_destroy) X(memory_create) X(memory_destroy) X(memory_desc_init_by_tag) \
   X(memory_desc_init_by_strides) X(memory_desc_get_size) X(primitive_attr_create) X(primitive_attr_destroy) \
   X(primitive_attr_set_scratchpad_mode) X(primitive_desc_create) X(primitive_desc_destroy) X(primitive_desc_query) \
-  X(primitive_desc_query_md) X(primitive_create) X(primitive_destroy) X(primitive_execute) X(reorder_primitive_desc_create) \
+  X(primitive_desc_query_md) X(primitive_create) X(primitive_destroy) X(primitive_execute) \
+    X(reorder_primitive_desc_create) \
   X(dilated_convolution_forward_desc_init) X(dilated_convolution_backward_data_desc_init) \
   X(dilated_convolution_backward_weights_desc_init) X(matmul_desc_init)
 
@@ -52,11 +53,14 @@ typedef struct dfk_dnn_primitive {
   int32_t            refs;
 } dfk_dnn_primitive;
 
-/* Fills in args and md from a primitive description that it makes with attr; returns it, or NULL where the library knows none. */
-typedef dnnl_primitive_desc_t (*dfk_dnn_make)(const dfk_dnn *d, const void *what, dnnl_primitive_attr_t attr, dfk_dnn_primitive *p);
+/* Fills in args and md from a primitive description that it makes with attr; returns it, or NULL where the library
+   knows none. */
+typedef dnnl_primitive_desc_t (*dfk_dnn_make)(const dfk_dnn *d, const void *what, dnnl_primitive_attr_t attr,
+                                              dfk_dnn_primitive *p);
 
 const dfk_dnn *dfk_dnn_calls(void);       /* the library, or NULL; loads it */
-/* The primitive of this key, made if need be. NULL: there is none, or no library. Give it back with dfk_dnn_put. Any thread. */
+/* The primitive of this key, made if need be. NULL: there is none, or no library. Give it back with dfk_dnn_put. Any
+   thread. */
 const dfk_dnn_primitive *dfk_dnn_get(const dfk_dnn_key *key, dfk_dnn_make make, const void *what);
 void dfk_dnn_put(const dfk_dnn_primitive *p);
 /* Runs it here and now; data[i] belongs to args[i]. False: out of memory. */

@@ -1,8 +1,8 @@
 /* onednn_convolution.c: convolutions of floats by oneDNN, a group of images at a time.
  *
- * Images are split into groups that depend on the sizes alone; a group is one call of a primitive, on one thread. The library wants
- * filters in a layout of its own, into which they are copied first; images stay as they are. The filter's gradient is a sum for each
- * group, in that layout, and then the groups' sums in their order.
+ * Images are split into groups that depend on the sizes alone; a group is one call of a primitive, on one thread. The
+ * library wants filters in a layout of its own, into which they are copied first; images stay as they are. The filter's
+ * gradient is a sum for each group, in that layout, and then the groups' sums in their order.
  */
 #include "onednn_convolution.h"
 #include "onednn.h"
@@ -20,21 +20,26 @@ static int64_t after(const dfk_slide *s) {
   return pad > 0 ? pad : 0;
 }
 
-static dnnl_primitive_desc_t make_part(const dfk_dnn *d, const void *what, dnnl_primitive_attr_t attr, dfk_dnn_primitive *p) {
+static dnnl_primitive_desc_t make_part(const dfk_dnn *d, const void *what, dnnl_primitive_attr_t attr,
+                                       dfk_dnn_primitive *p) {
   const part *t = what;
   const dfk_slide *y = &t->c->y, *x = &t->c->x;
   dnnl_dims_t in = { t->images, t->c->ci, y->in, x->in }, out = { t->images, t->c->co, y->out, x->out };
   dnnl_dims_t filter = { t->c->co, t->c->ci, y->window, x->window }, strides = { y->stride, x->stride };
-  dnnl_dims_t dilates = { y->dilation - 1, x->dilation - 1 }, before = { y->before, x->before }, behind = { after(y), after(x) };
+  dnnl_dims_t dilates = { y->dilation - 1, x->dilation - 1 }, before = { y->before, x->before },
+              behind = { after(y), after(x) };
   dnnl_memory_desc_t src, dst, weights;
-  if (d->memory_desc_init_by_tag(&src, 4, in, dnnl_f32, dnnl_nhwc) || d->memory_desc_init_by_tag(&dst, 4, out, dnnl_f32, dnnl_nhwc) ||
-      d->memory_desc_init_by_tag(&weights, 4, filter, dnnl_f32, dnnl_format_tag_any)) return NULL;
+  if (d->memory_desc_init_by_tag(&src, 4, in, dnnl_f32, dnnl_nhwc) ||
+      d->memory_desc_init_by_tag(&dst, 4, out, dnnl_f32, dnnl_nhwc) ||
+      d->memory_desc_init_by_tag(&weights, 4, filter, dnnl_f32, dnnl_format_tag_any))
+    return NULL;
   if (t->filter) weights = *t->filter;
   dnnl_convolution_desc_t desc;
   dnnl_primitive_desc_t forward = NULL, pd = NULL;
-  if (d->dilated_convolution_forward_desc_init(&desc, dnnl_forward_training, dnnl_convolution_direct, &src, &weights, NULL, &dst, strides,
-                                               dilates, before, behind) ||
-      d->primitive_desc_create(&forward, &desc, attr, d->engine, NULL)) return NULL;
+  if (d->dilated_convolution_forward_desc_init(&desc, dnnl_forward_training, dnnl_convolution_direct, &src, &weights,
+                                               NULL, &dst, strides, dilates, before, behind) ||
+      d->primitive_desc_create(&forward, &desc, attr, d->engine, NULL))
+    return NULL;
   static const int args[3][3] = { [DFK_OUTPUT] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST },
                                   [DFK_INPUT] = { DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST },
                                   [DFK_FILTER] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST } };
@@ -43,11 +48,14 @@ static dnnl_primitive_desc_t make_part(const dfk_dnn *d, const void *what, dnnl_
     pd = forward;
     forward = NULL;
   } else if (t->to == DFK_INPUT) {
-    if (!d->dilated_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, &src, &weights, &dst, strides, dilates, before, behind) &&
-        d->primitive_desc_create(&pd, &desc, attr, d->engine, forward)) pd = NULL;
-  } else if (!d->dilated_convolution_backward_weights_desc_init(&desc, dnnl_convolution_direct, &src, &weights, NULL, &dst, strides, dilates,
-                                                                before, behind) &&
-             d->primitive_desc_create(&pd, &desc, attr, d->engine, forward)) pd = NULL;
+    if (!d->dilated_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, &src, &weights, &dst, strides,
+                                                        dilates, before, behind) &&
+        d->primitive_desc_create(&pd, &desc, attr, d->engine, forward))
+      pd = NULL;
+  } else if (!d->dilated_convolution_backward_weights_desc_init(&desc, dnnl_convolution_direct, &src, &weights, NULL,
+                                                                &dst, strides, dilates, before, behind) &&
+             d->primitive_desc_create(&pd, &desc, attr, d->engine, forward))
+    pd = NULL;
   if (forward) d->primitive_desc_destroy(forward);
   if (!pd) return NULL;
   p->nargs = 3;
@@ -58,13 +66,15 @@ static dnnl_primitive_desc_t make_part(const dfk_dnn *d, const void *what, dnnl_
   return pd;
 }
 
-static const dfk_dnn_primitive *part_of(const dfk_conv *c, dfk_side to, int64_t images, const dnnl_memory_desc_t *filter) {
-  dfk_dnn_key key = { { 'C', to, images, dfk_dnn_layout(filter), c->ci, c->co, c->y.in, c->y.window, c->y.stride, c->y.dilation, c->y.out, c->y.before,
-                        c->x.in, c->x.window, c->x.stride, c->x.dilation, c->x.out, c->x.before } };
+static const dfk_dnn_primitive *part_of(const dfk_conv *c, dfk_side to, int64_t images,
+                                        const dnnl_memory_desc_t *filter) {
+  dfk_dnn_key key = { { 'C', to, images, dfk_dnn_layout(filter), c->ci, c->co, c->y.in, c->y.window, c->y.stride,
+                        c->y.dilation, c->y.out, c->y.before, c->x.in, c->x.window, c->x.stride, c->x.dilation,
+                        c->x.out, c->x.before } };
   return dfk_dnn_get(&key, make_part, &(part){ c, to, images, filter });
 }
 
-/* ---- groups of images ---------------------------------------------------------------------------------------------- */
+/* ---- groups of images -------------------------------------------------------------------------------------------- */
 
 typedef struct job {
   const dfk_conv          *c;
@@ -81,10 +91,12 @@ static void groups(void *arg, int64_t begin, int64_t end) {
   const dfk_conv *c = s->c;
   for (int64_t g = begin; g < end; g++) {
     int64_t first = g * s->per;
-    float *in = (float *)c->in + first * c->y.in * c->x.in * c->ci, *out = (float *)c->out + first * c->y.out * c->x.out * c->co;
+    float *in = (float *)c->in + first * c->y.in * c->x.in * c->ci,
+          *out = (float *)c->out + first * c->y.out * c->x.out * c->co;
     char *filter = s->filter + (s->to == DFK_FILTER ? g * s->filter_bytes : 0);
     bool last = g == s->groups - 1 && s->rest;
-    if (!dfk_dnn_run(last ? s->rest : s->whole, (void *[]){ in, filter, out })) __atomic_store_n(&s->failed, true, __ATOMIC_RELAXED);
+    if (!dfk_dnn_run(last ? s->rest : s->whole, (void *[]){ in, filter, out }))
+      __atomic_store_n(&s->failed, true, __ATOMIC_RELAXED);
   }
 }
 
@@ -97,7 +109,8 @@ static void add_sums(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* Few images are better split by places, as our own products do it. A filter that sees few channels has a slow gradient of the input. */
+/* Few images are better split by places, as our own products do it. A filter that sees few channels has a slow gradient
+   of the input. */
 static bool suits(const dfk_conv *c, dfk_side to, int64_t image_work) {
   return c->n > 1 && c->n * image_work >= LEAST_WORK && !(to == DFK_INPUT && c->ci < 16);
 }

@@ -1,5 +1,5 @@
-/* pick.c: argmax, argmin and top_k. Lines are independent of each other; each is searched in order, so the first of equals
- * wins on any number of threads. */
+/* pick.c: argmax, argmin and top_k. Lines are independent of each other; each is searched in order, so the first of
+ * equals wins on any number of threads. */
 #include "../reduce.h"
 #include "../half.h"
 #include "lanes.h"
@@ -21,8 +21,8 @@ static inline void put(const search *s, int64_t i, int64_t v) {
 /* Does b come before a, which was found earlier? NaN comes before everything. */
 #define BEATS(a, b, least) (((least) ? (b) < (a) : (b) > (a)) || ((b) != (b) && (a) == (a)))
 
-/* Lines side by side in memory are searched together, a block of WIDTH; a line of its own is searched for its best element,
- * and then for where that is. N is an integer as wide as T. ANY(mask): is any lane set? */
+/* Lines side by side in memory are searched together, a block of WIDTH; a line of its own is searched for its best
+ * element, and then for where that is. N is an integer as wide as T. ANY(mask): is any lane set? */
 enum { WIDTH = 128 };
 #define ARG(NAME, T, V, N, ANY)                                                                                    \
   static int64_t NAME##_line(const T *x, int64_t n, bool least) {                                                  \
@@ -175,8 +175,8 @@ static int32_t arg(df_kernel *k, bool least) {
   }
   char text[160];
   if (s.n == 0 && lines > 0)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s of an empty axis: axis %d of %s has no elements", least ? "argmin" : "argmax",
-                    axis, dfk_shape_text(x, text, sizeof text));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s of an empty axis: axis %d of %s has no elements",
+                    least ? "argmin" : "argmax", axis, dfk_shape_text(x, text, sizeof text));
   df_tensor *y = dfk_out(k, 0, k->out_dtype[0], rank, dims);
   if (!y) return DF_RESOURCE_EXHAUSTED;
   s.y = y->data;
@@ -194,8 +194,8 @@ int32_t cpu_top_k(df_kernel *k) {
   search s = { .n = x->dims[x->rank - 1], .inner = 1 };
   if (!dfk_integer(k, 1, "k", &s.k)) return k->error->code;
   if (s.k < 0 || s.k > s.n)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k of %lld among the last axis of %s: expected 0 to %lld", (long long)s.k,
-                    dfk_shape_text(x, text, sizeof text), (long long)s.n);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k of %lld among the last axis of %s: expected 0 to %lld",
+                    (long long)s.k, dfk_shape_text(x, text, sizeof text), (long long)s.n);
   int64_t dims[DF_MAX_RANK], lines = 1;
   for (int32_t i = 0; i < x->rank - 1; i++) lines *= dims[i] = x->dims[i];
   dims[x->rank - 1] = s.k;

@@ -10,7 +10,8 @@ enum { LANES = 16, GRAIN_BLOCKS = 16384 };
 typedef struct draw { dfk_stream s; int32_t dtype; int64_t size; void *data; uint64_t low, range; } draw;
 
 /* The words of LANES blocks from `first` on: word j of block l in w[j][l]. */
-static inline __attribute__((always_inline)) void philox_lanes(const dfk_stream *s, uint64_t first, uint32_t w[4][LANES]) {
+static inline __attribute__((always_inline)) void philox_lanes(const dfk_stream *s, uint64_t first,
+                                                               uint32_t w[4][LANES]) {
   uint32_t a[LANES], b[LANES], c[LANES], d[LANES], k0 = s->key[0], k1 = s->key[1];
   for (int l = 0; l < LANES; l++) {
     a[l] = (uint32_t)(first + l), b[l] = (uint32_t)((first + l) >> 32);
@@ -150,12 +151,14 @@ static void int_part(void *arg, int64_t begin, int64_t end) {
   if (o->dtype == DF_INT32) {
     FOR_BLOCKS(int32_t, 2, {
       for (int l = 0; l < LANES; l++)
-        for (int j = 0; j < 2; j++) v[2 * l + j] = (int32_t)(o->low + dfk_below(w[2 * j][l], w[2 * j + 1][l], o->range));
+        for (int j = 0; j < 2; j++)
+          v[2 * l + j] = (int32_t)(o->low + dfk_below(w[2 * j][l], w[2 * j + 1][l], o->range));
     })
   } else {
     FOR_BLOCKS(int64_t, 2, {
       for (int l = 0; l < LANES; l++)
-        for (int j = 0; j < 2; j++) v[2 * l + j] = (int64_t)(o->low + dfk_below(w[2 * j][l], w[2 * j + 1][l], o->range));
+        for (int j = 0; j < 2; j++)
+          v[2 * l + j] = (int64_t)(o->low + dfk_below(w[2 * j][l], w[2 * j + 1][l], o->range));
     })
   }
 }
@@ -174,9 +177,13 @@ static int32_t run(df_kernel *k, int32_t seed_attr, draw o, int64_t per, df_rang
   return DF_OK;
 }
 
-int32_t cpu_random_uniform(df_kernel *k) { return run(k, 1, (draw){ 0 }, dfk_per_block(k->out_dtype[0]), uniform_part); }
+int32_t cpu_random_uniform(df_kernel *k) {
+  return run(k, 1, (draw){ 0 }, dfk_per_block(k->out_dtype[0]), uniform_part);
+}
 int32_t cpu_random_normal(df_kernel *k) { return run(k, 1, (draw){ 0 }, dfk_per_block(k->out_dtype[0]), normal_part); }
-int32_t cpu_truncated_normal(df_kernel *k) { return run(k, 1, (draw){ 0 }, dfk_per_block(k->out_dtype[0]), truncated_part); }
+int32_t cpu_truncated_normal(df_kernel *k) {
+  return run(k, 1, (draw){ 0 }, dfk_per_block(k->out_dtype[0]), truncated_part);
+}
 
 int32_t cpu_random_uniform_int(df_kernel *k) {
   int64_t low, high;

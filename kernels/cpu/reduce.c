@@ -1,7 +1,7 @@
 /* reduce.c: fast reductions.
  *
- * The axes are collapsed into alternating kept and folded ones, and folded one after the other, the innermost first. Each
- * such stage is [A, R, B] -> [A, B]: rows when B is 1, columns otherwise. A stage is cut into pieces by its size
+ * The axes are collapsed into alternating kept and folded ones, and folded one after the other, the innermost first.
+ * Each such stage is [A, R, B] -> [A, B]: rows when B is 1, columns otherwise. A stage is cut into pieces by its size
  * alone, and pieces are folded in order, so that results do not depend on threads.
  */
 #include "../nn.h"
@@ -136,11 +136,20 @@ PICK(vi8, vi8) PICK(vu8, vi8) PICK(vi32, vi32) PICK(vi64, vi64)
 typedef enum kind { SUM, MEAN, PROD, MAX, MIN, LOG_SUM_EXP, NORM } kind;
 
 static const fold *fold_of(kind f, int32_t dtype) {
-  static const fold *const sums[] = { &sum_f32_fold, &sum_f64_fold, &sum_u8_fold, &sum_u8_fold, &sum_u32_fold, &sum_u64_fold };
-  static const fold *const prods[] = { &prod_f32_fold, &prod_f64_fold, &prod_u8_fold, &prod_u8_fold, &prod_u32_fold, &prod_u64_fold };
-  static const fold *const maxs[] = { &max_f32_fold, &max_f64_fold, &max_i8_fold, &max_u8_fold, &max_i32_fold, &max_i64_fold };
-  static const fold *const mins[] = { &min_f32_fold, &min_f64_fold, &min_i8_fold, &min_u8_fold, &min_i32_fold, &min_i64_fold };
-  int i = dtype == DF_FLOAT32 ? 0 : dtype == DF_FLOAT64 ? 1 : dtype == DF_INT8 ? 2 : dtype == DF_INT32 ? 4 : dtype == DF_INT64 ? 5 : 3;
+  static const fold *const sums[] = { &sum_f32_fold, &sum_f64_fold, &sum_u8_fold,
+                                      &sum_u8_fold,  &sum_u32_fold, &sum_u64_fold };
+  static const fold *const prods[] = { &prod_f32_fold, &prod_f64_fold, &prod_u8_fold,
+                                       &prod_u8_fold,  &prod_u32_fold, &prod_u64_fold };
+  static const fold *const maxs[] = { &max_f32_fold, &max_f64_fold, &max_i8_fold,
+                                      &max_u8_fold,  &max_i32_fold, &max_i64_fold };
+  static const fold *const mins[] = { &min_f32_fold, &min_f64_fold, &min_i8_fold,
+                                      &min_u8_fold,  &min_i32_fold, &min_i64_fold };
+  int i = dtype == DF_FLOAT32   ? 0
+          : dtype == DF_FLOAT64 ? 1
+          : dtype == DF_INT8    ? 2
+          : dtype == DF_INT32   ? 4
+          : dtype == DF_INT64   ? 5
+                                : 3;
   return f == PROD ? prods[i] : f == MAX ? maxs[i] : f == MIN ? mins[i] : sums[i];
 }
 
@@ -163,7 +172,8 @@ static void fold_pieces(void *arg, int64_t begin, int64_t end) {
     return;
   }
   for (int64_t i = begin; i < end; i++) {
-    int64_t c = i % s->column_pieces, p = i / s->column_pieces % s->row_pieces, a = i / s->column_pieces / s->row_pieces;
+    int64_t c = i % s->column_pieces, p = i / s->column_pieces % s->row_pieces,
+            a = i / s->column_pieces / s->row_pieces;
     int64_t row = p * s->rows, rows = row + s->rows < s->r ? s->rows : s->r - row, column = c * s->columns;
     int64_t columns = column + s->columns < s->b ? s->columns : s->b - column;
     const char *x = s->x + ((a * s->r + row) * s->b + column) * w;
@@ -185,7 +195,9 @@ static void fold_pieces(void *arg, int64_t begin, int64_t end) {
 }
 
 static int32_t fold_stage(df_kernel *k, const fold *f, const char *x, char *y, int64_t a, int64_t r, int64_t b) {
-  stage s = { .fold = f, .x = x, .y = y, .a = a, .r = r, .b = b, .rows = r, .row_pieces = 1, .columns = b, .column_pieces = 1 };
+  stage s = {
+    .fold = f, .x = x, .y = y, .a = a, .r = r, .b = b, .rows = r, .row_pieces = 1, .columns = b, .column_pieces = 1
+  };
   if (b > FOLD_WIDTH) { s.columns = FOLD_WIDTH; s.column_pieces = (b + FOLD_WIDTH - 1) / FOLD_WIDTH; }
   if (r > 256 && r * b > 2 * PIECE) {
     s.rows = PIECE / b < 128 ? 128 : PIECE / b;
@@ -279,7 +291,8 @@ static int32_t lse_stage(df_kernel *k, bool wide, const char *x, char *y, int64_
     dfk_parallel(k, a, r >= 8192 ? 1 : 8192 / r, wide ? lse_rows_f64 : lse_rows_f32, &l);
   } else {
     int64_t width = b < LSE_WIDTH ? b : LSE_WIDTH, grain = 8192 / (r * width);
-    dfk_parallel(k, a * ((b + LSE_WIDTH - 1) / LSE_WIDTH), grain < 1 ? 1 : grain, wide ? lse_columns_f64 : lse_columns_f32, &l);
+    dfk_parallel(k, a * ((b + LSE_WIDTH - 1) / LSE_WIDTH), grain < 1 ? 1 : grain,
+                 wide ? lse_columns_f64 : lse_columns_f32, &l);
   }
   return DF_OK;
 }
@@ -343,7 +356,11 @@ static int32_t fold_all(df_kernel *k, kind what, int32_t dtype, const char *x, c
 /* What folding nothing gives. */
 static void fill_neutral(kind what, df_tensor *y) {
   for (int64_t i = 0; i < y->size; i++) {
-    double v = what == PROD ? 1 : what == MEAN ? NAN : what == MAX || what == LOG_SUM_EXP ? -INFINITY : what == MIN ? INFINITY : 0;
+    double v = what == PROD                         ? 1
+               : what == MEAN                       ? NAN
+               : what == MAX || what == LOG_SUM_EXP ? -INFINITY
+               : what == MIN                        ? INFINITY
+                                                    : 0;
     switch (y->dtype) {
       case DF_FLOAT32:  ((float *)y->data)[i] = (float)v; break;
       case DF_FLOAT64:  ((double *)y->data)[i] = v; break;
@@ -372,8 +389,18 @@ static void widen_range(void *arg, int64_t begin, int64_t end) {
       dfk_half_to_floats(x->dtype, f + begin, (const uint16_t *)x->data + begin, end - begin);
       if (w->square) for (int64_t i = begin; i < end; i++) f[i] *= f[i];
       break;
-    case DF_FLOAT32: for (int64_t i = begin; i < end; i++) { float v = ((const float *)x->data)[i]; f[i] = v * v; } break;
-    case DF_FLOAT64: for (int64_t i = begin; i < end; i++) { double v = ((const double *)x->data)[i]; d[i] = v * v; } break;
+    case DF_FLOAT32:
+      for (int64_t i = begin; i < end; i++) {
+        float v = ((const float *)x->data)[i];
+        f[i] = v * v;
+      }
+      break;
+    case DF_FLOAT64:
+      for (int64_t i = begin; i < end; i++) {
+        double v = ((const double *)x->data)[i];
+        d[i] = v * v;
+      }
+      break;
     case DF_INT8:    for (int64_t i = begin; i < end; i++) n[i] = ((const int8_t *)x->data)[i]; break;
     case DF_UINT8:   for (int64_t i = begin; i < end; i++) n[i] = ((const uint8_t *)x->data)[i]; break;
     case DF_INT32:   for (int64_t i = begin; i < end; i++) n[i] = ((const int32_t *)x->data)[i]; break;
@@ -403,8 +430,9 @@ static void finish(kind what, int32_t dtype, const void *from, void *to, int32_t
 }
 
 static int32_t reduce(df_kernel *k, kind what) {
-  static const df_kernel_fn reference[] = { [SUM] = ref_sum, [PROD] = ref_prod, [MAX] = ref_max, [MIN] = ref_min, [MEAN] = ref_mean,
-                                            [NORM] = ref_euclidean_norm };
+  static const df_kernel_fn reference[] = {
+    [SUM] = ref_sum, [PROD] = ref_prod, [MAX] = ref_max, [MIN] = ref_min, [MEAN] = ref_mean, [NORM] = ref_euclidean_norm
+  };
   dfk_reduction r;
   if (dfk_is_rare(k->in[0]->dtype)) return reference[what](k);
   int32_t code = dfk_reduction_of(k, &r);

@@ -1,4 +1,5 @@
-/* scan.c: cumsum and cumprod. Independent lines run side by side: vectors across the inner axes, threads across the outer. */
+/* scan.c: cumsum and cumprod. Independent lines run side by side: vectors across the inner axes, threads across the
+   outer. */
 #include "../reduce.h"
 #include "../half.h"
 #include <string.h>

@@ -1,4 +1,5 @@
-/* segment.c: sums, products and extremes by segment. Rows are folded in their order, one thread for each range of columns. */
+/* segment.c: sums, products and extremes by segment. Rows are folded in their order, one thread for each range of
+   columns. */
 #include "../reduce.h"
 #include "../half.h"
 #include <float.h>
@@ -44,7 +45,8 @@ SEGMENTS(fold_i64, int64_t, uint64_t, INT64_MIN, INT64_MAX)
 static int32_t run(df_kernel *k, kind what, df_kernel_fn reference) {
   const df_tensor *data = k->in[0], *ids = k->in[1];
   int64_t n = k->in[2]->rank == 0 ? dfk_index(k->in[2], 0) : -1, dims[DF_MAX_RANK];
-  bool usual = n >= 0 && ids->rank <= data->rank && !dfk_is_half(data->dtype) && !dfk_is_rare(data->dtype) && data->rank - ids->rank < DF_MAX_RANK;
+  bool usual = n >= 0 && ids->rank <= data->rank && !dfk_is_half(data->dtype) && !dfk_is_rare(data->dtype) &&
+               data->rank - ids->rank < DF_MAX_RANK;
   for (int32_t i = 0; usual && i < ids->rank; i++) usual = ids->dims[i] == data->dims[i];
   for (int64_t i = 0; usual && i < ids->size; i++) usual = dfk_index(ids, i) < n;
   if (!usual) return reference(k);
@@ -55,8 +57,12 @@ static int32_t run(df_kernel *k, kind what, df_kernel_fn reference) {
   df_tensor *y = dfk_out(k, 0, data->dtype, rank, dims);
   if (!y) return DF_RESOURCE_EXHAUSTED;
   s.y = y->data;
-  df_range_fn fn = data->dtype == DF_FLOAT32 ? fold_f32 : data->dtype == DF_FLOAT64 ? fold_f64 : data->dtype == DF_INT8 ? fold_i8 :
-                   data->dtype == DF_UINT8 ? fold_u8 : data->dtype == DF_INT32 ? fold_i32 : fold_i64;
+  df_range_fn fn = data->dtype == DF_FLOAT32   ? fold_f32
+                   : data->dtype == DF_FLOAT64 ? fold_f64
+                   : data->dtype == DF_INT8    ? fold_i8
+                   : data->dtype == DF_UINT8   ? fold_u8
+                   : data->dtype == DF_INT32   ? fold_i32
+                                               : fold_i64;
   if (y->size) dfk_parallel(k, s.row, data->size + y->size > 65536 ? 64 : s.row, fn, &s);
   return DF_OK;
 }

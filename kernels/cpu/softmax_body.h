@@ -1,5 +1,6 @@
-/* softmax_body.h: rows of one float type. Included by nn.c with T, V (its vector), L (its lanes) and S(f), f's name for it.
- * The last, partial vector of a row is treated like a whole one, so a row's result does not depend on where it lies.
+/* softmax_body.h: rows of one float type. Included by nn.c with T, V (its vector), L (its lanes) and S(f), f's name for
+ * it. The last, partial vector of a row is treated like a whole one, so a row's result does not depend on where it
+ * lies.
  */
 
 /* The first n lanes of p, or all of them; the others `rest`. */

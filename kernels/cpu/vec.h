@@ -46,13 +46,23 @@ static inline void store_f64(double *p, vf64 v) { memcpy(p, &v, sizeof v); }
 /* The first n lanes, 0 < n < LANES, the others 1: a number that no function below finds hard. */
 #if defined(__AVX512F__)
 static inline __mmask16 lanes_(int64_t n) { return (__mmask16)((1u << n) - 1); }
-static inline vf32 load_some_f32(const float *p, int64_t n)  { return _mm512_mask_loadu_ps(splat_f32(1), lanes_(n), p); }
-static inline vf64 load_some_f64(const double *p, int64_t n) { return _mm512_mask_loadu_pd(splat_f64(1), (__mmask8)lanes_(n), p); }
+static inline vf32 load_some_f32(const float *p, int64_t n) { return _mm512_mask_loadu_ps(splat_f32(1), lanes_(n), p); }
+static inline vf64 load_some_f64(const double *p, int64_t n) {
+  return _mm512_mask_loadu_pd(splat_f64(1), (__mmask8)lanes_(n), p);
+}
 static inline void store_some_f32(float *p, vf32 v, int64_t n)  { _mm512_mask_storeu_ps(p, lanes_(n), v); }
 static inline void store_some_f64(double *p, vf64 v, int64_t n) { _mm512_mask_storeu_pd(p, (__mmask8)lanes_(n), v); }
 #else
-static inline vf32 load_some_f32(const float *p, int64_t n)  { vf32 v = splat_f32(1); memcpy(&v, p, (size_t)n * 4); return v; }
-static inline vf64 load_some_f64(const double *p, int64_t n) { vf64 v = splat_f64(1); memcpy(&v, p, (size_t)n * 8); return v; }
+static inline vf32 load_some_f32(const float *p, int64_t n) {
+  vf32 v = splat_f32(1);
+  memcpy(&v, p, (size_t)n * 4);
+  return v;
+}
+static inline vf64 load_some_f64(const double *p, int64_t n) {
+  vf64 v = splat_f64(1);
+  memcpy(&v, p, (size_t)n * 8);
+  return v;
+}
 static inline void store_some_f32(float *p, vf32 v, int64_t n)  { memcpy(p, &v, (size_t)n * 4); }
 static inline void store_some_f64(double *p, vf64 v, int64_t n) { memcpy(p, &v, (size_t)n * 8); }
 #endif

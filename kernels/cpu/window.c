@@ -1,7 +1,7 @@
 /* window.c: pooling, as loops over the places of the window whose innermost run is over channels.
  *
- * Rows of a result that different threads write are apart, and each element is summed in the order of the window's taps, so nothing
- * depends on how the work was split. Halves are computed as floats and rounded once.
+ * Rows of a result that different threads write are apart, and each element is summed in the order of the window's
+ * taps, so nothing depends on how the work was split. Halves are computed as floats and rounded once.
  */
 #include "../window.h"
 #include "../half.h"
@@ -36,8 +36,8 @@ typedef struct pool {
   for (int64_t iy = y_from; iy < y_to; iy++) \
     for (int64_t ix = x_from, p = ((image * s->y.in + iy) * s->x.in + ix) * s->c; ix < x_to; ix++, p += s->c)
 
-/* Channels that the gradient of a maximum takes at a time: `left` is what of theirs has not found its pixel yet. Masks, not branches:
- * 3.6 times as fast. */
+/* Channels that the gradient of a maximum takes at a time: `left` is what of theirs has not found its pixel yet. Masks,
+ * not branches: 3.6 times as fast. */
 enum { CHANNELS = 128 };
 
 #define FIRST_HITS(T, WAS) \
@@ -54,9 +54,11 @@ enum { CHANNELS = 128 };
     T *to = s->to; \
     PLACES( \
       for (int64_t c = 0; c < s->c; c++) to[o + c] = LOWEST; \
-      PIXELS for (int64_t c = 0; c < s->c; c++) to[o + c] = x[p + c] > to[o + c] || x[p + c] != x[p + c] ? x[p + c] : to[o + c];) \
+      PIXELS for (int64_t c = 0; c < s->c; c++) to[o + c] = x[p + c] > to[o + c] || x[p + c] != x[p + c] ? x[p + c] \
+        : to[o + c];) \
   } \
-  static void max_grad_##S(void *arg, int64_t begin, int64_t end) {        /* to the first pixel that is the greatest */ \
+  static void max_grad_##S(void *arg, int64_t begin, int64_t end) \
+    {        /* to the first pixel that is the greatest */ \
     const pool *s = arg; \
     T *to = s->to, left[CHANNELS]; \
     PLACES( \
@@ -98,19 +100,23 @@ static int32_t pool_of(df_kernel *k, pool *s, const int64_t *dims) {
   char why[200];
   int32_t code = dfk_bad_format(k, 3);
   if (code) return code;
-  if (ksize->i != 4 || strides->i != 4) return dfk_fail(k, DF_INVALID_ARGUMENT, "ksize and strides have one number for each of the 4 axes");
+  if (ksize->i != 4 || strides->i != 4)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "ksize and strides have one number for each of the 4 axes");
   if (ksize->ints[0] != 1 || ksize->ints[3] != 1 || strides->ints[0] != 1 || strides->ints[3] != 1)
     return dfk_fail(k, DF_UNIMPLEMENTED, "pooling over the batch or the channels is not supported");
-  *s = (pool){ .n = dims[0], .c = dims[3], .y = { .in = dims[1], .window = ksize->ints[1], .stride = strides->ints[1], .dilation = 1 },
+  *s = (pool){ .n = dims[0],
+               .c = dims[3],
+               .y = { .in = dims[1], .window = ksize->ints[1], .stride = strides->ints[1], .dilation = 1 },
                .x = { .in = dims[2], .window = ksize->ints[2], .stride = strides->ints[2], .dilation = 1 } };
-  if (!dfk_slide_of(&s->y, dfk_string(k, 2), 0, 0, why, sizeof why) || !dfk_slide_of(&s->x, dfk_string(k, 2), 0, 0, why, sizeof why))
+  if (!dfk_slide_of(&s->y, dfk_string(k, 2), 0, 0, why, sizeof why) ||
+      !dfk_slide_of(&s->x, dfk_string(k, 2), 0, 0, why, sizeof why))
     return dfk_fail(k, DF_INVALID_ARGUMENT, "%s", why);
   return DF_OK;
 }
 
 /* Runs fn over the images with these inputs (NULL: none), halves as floats. */
-static int32_t run_pool(df_kernel *k, pool *s, df_range_fn f32, df_range_fn f64, const df_tensor *in, const df_tensor *out, const df_tensor *dy,
-                        const int64_t *made) {
+static int32_t run_pool(df_kernel *k, pool *s, df_range_fn f32, df_range_fn f64, const df_tensor *in,
+                        const df_tensor *out, const df_tensor *dy, const int64_t *made) {
   const df_tensor *given[3] = { in, out, dy };
   const void *data[3];
   uint8_t dtype = k->out_dtype[0];
@@ -142,10 +148,12 @@ static int32_t run_pool(df_kernel *k, pool *s, df_range_fn f32, df_range_fn f64,
 
 static int32_t check_pooled(df_kernel *k, const pool *s, const df_tensor *t, const char *name) {
   char text[160];
-  bool fits = t->rank == 4 && t->dims[0] == s->n && t->dims[1] == s->y.out && t->dims[2] == s->x.out && t->dims[3] == s->c;
+  bool fits =
+      t->rank == 4 && t->dims[0] == s->n && t->dims[1] == s->y.out && t->dims[2] == s->x.out && t->dims[3] == s->c;
   if (fits) return DF_OK;
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s but must be [%lld,%lld,%lld,%lld]", name, dfk_shape_text(t, text, sizeof text), (long long)s->n,
-                  (long long)s->y.out, (long long)s->x.out, (long long)s->c);
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s but must be [%lld,%lld,%lld,%lld]", name,
+                  dfk_shape_text(t, text, sizeof text), (long long)s->n, (long long)s->y.out, (long long)s->x.out,
+                  (long long)s->c);
 }
 
 static int32_t pooled(df_kernel *k, df_range_fn f32, df_range_fn f64) {

@@ -1,7 +1,7 @@
 /* array.c: reference kernels that ask for shapes, change them, and move whole blocks about.
  *
- * Shape, Size, Rank, Reshape, ExpandDims and Squeeze touch no element: the last three hand their input on. The movers walk the
- * index space of the result and look up where each element comes from.
+ * Shape, Size, Rank, Reshape, ExpandDims and Squeeze touch no element: the last three hand their input on. The movers
+ * walk the index space of the result and look up where each element comes from.
  */
 #include "../array.h"
 #include "../move.h"
@@ -26,7 +26,8 @@ static int32_t put_count(df_kernel *k, int64_t n) {
   if (!out) return k->error->code;
   if (out->dtype == DF_INT64) { *(int64_t *)out->data = n; return DF_OK; }
   if (n > INT32_MAX)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%lld elements, which int32 does not hold: use out_type int64", (long long)n);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%lld elements, which int32 does not hold: use out_type int64",
+                    (long long)n);
   *(int32_t *)out->data = (int32_t)n;
   return DF_OK;
 }
@@ -57,11 +58,13 @@ int32_t ref_reshape(df_kernel *k) {
   if (shape->rank != 1)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "shape is %s: expected a vector", dfk_shape_text(shape, text, sizeof text));
   if (shape->size > DF_MAX_RANK)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "shape has %lld dimensions: expected at most %d", (long long)shape->size, DF_MAX_RANK);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "shape has %lld dimensions: expected at most %d", (long long)shape->size,
+                    DF_MAX_RANK);
   for (int32_t d = 0; d < shape->size; d++) {
     dims[d] = dfk_index(shape, d);
     if (dims[d] == -1) {
-      if (open >= 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "shape has -1 at %d and at %d: expected one at most", open, d);
+      if (open >= 0)
+        return dfk_fail(k, DF_INVALID_ARGUMENT, "shape has -1 at %d and at %d: expected one at most", open, d);
       open = d;
     } else if (dims[d] < 0) {
       return dfk_fail(k, DF_INVALID_ARGUMENT, "shape[%d] is %lld: expected 0 or more, or -1", d, (long long)dims[d]);
@@ -74,8 +77,10 @@ int32_t ref_reshape(df_kernel *k) {
     if (empty && x->size == 0) {
       dims[open] = positive(x->rank, x->dims) / positive((int32_t)shape->size, dims);
     } else if (known == 0 || x->size % known) {
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has %lld elements, which is no multiple of the %lld that the shape's known dimensions ask for",
-                      dfk_shape_text(x, text, sizeof text), (long long)x->size, (long long)known);
+      return dfk_fail(
+          k, DF_INVALID_ARGUMENT,
+          "%s has %lld elements, which is no multiple of the %lld that the shape's known dimensions ask for",
+          dfk_shape_text(x, text, sizeof text), (long long)x->size, (long long)known);
     } else {
       dims[open] = x->size / known;
     }
@@ -90,7 +95,8 @@ int32_t ref_expand_dims(df_kernel *k) {
   const df_tensor *x = k->in[0];
   int32_t axis;
   if (!dfk_one_axis(k, k->in[1], x->rank + 1, "dim", &axis)) return k->error->code;
-  if (x->rank == DF_MAX_RANK) return dfk_fail(k, DF_INVALID_ARGUMENT, "the input has %d dimensions already, the most there can be", DF_MAX_RANK);
+  if (x->rank == DF_MAX_RANK)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the input has %d dimensions already, the most there can be", DF_MAX_RANK);
   int64_t dims[DF_MAX_RANK];
   for (int32_t d = 0, from = 0; d <= x->rank; d++) dims[d] = d == axis ? 1 : x->dims[from++];
   return dfk_out_forward(k, 0, 0, x->rank + 1, dims);
@@ -107,8 +113,8 @@ int32_t ref_squeeze(df_kernel *k) {
       return dfk_fail(k, DF_INVALID_ARGUMENT, "squeeze_dims[%lld] is %lld: expected one in [%d, %d)", (long long)i,
                       (long long)which->ints[i], -x->rank, x->rank);
     if (x->dims[a] != 1)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "dimension %lld of %s is to be squeezed, but is %lld: expected 1", (long long)a,
-                      dfk_shape_text(x, text, sizeof text), (long long)x->dims[a]);
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "dimension %lld of %s is to be squeezed, but is %lld: expected 1",
+                      (long long)a, dfk_shape_text(x, text, sizeof text), (long long)x->dims[a]);
     drop |= 1u << a;
   }
   int64_t dims[DF_MAX_RANK];
@@ -155,10 +161,12 @@ int32_t ref_concat_offset(df_kernel *k) {
   for (int32_t i = 0; i < n; i++) {
     const df_tensor *shape = k->in[1 + i];
     if (shape->size != rank)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "shape[%d] has %lld entries and shape[0] has %lld", i, (long long)shape->size, (long long)rank);
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "shape[%d] has %lld entries and shape[0] has %lld", i,
+                      (long long)shape->size, (long long)rank);
     for (int64_t d = 0; d < rank; d++)
       if (d != axis && dfk_index(shape, d) != dfk_index(k->in[1], d))
-        return dfk_fail(k, DF_INVALID_ARGUMENT, "dimension %lld of shape[%d] is %lld and of shape[0] %lld: expected them equal but for axis %d",
+        return dfk_fail(k, DF_INVALID_ARGUMENT,
+                        "dimension %lld of shape[%d] is %lld and of shape[0] %lld: expected them equal but for axis %d",
                         (long long)d, i, (long long)dfk_index(shape, d), (long long)dfk_index(k->in[1], d), axis);
     df_tensor *out = dfk_out(k, i, DF_INT32, 1, &rank);
     if (!out) return k->error->code;
@@ -172,7 +180,8 @@ int32_t ref_concat_offset(df_kernel *k) {
 /* Outputs i of `sizes[i]` along `axis`, in order. Frees sizes. */
 static int32_t part(df_kernel *k, const df_tensor *x, int32_t axis, int64_t *sizes) {
   if (!sizes) return k->error->code;
-  int64_t dims[DF_MAX_RANK], outer = dfk_span(x->dims, 0, axis), inner = dfk_span(x->dims, axis + 1, x->rank), start = 0;
+  int64_t dims[DF_MAX_RANK], outer = dfk_span(x->dims, 0, axis), inner = dfk_span(x->dims, axis + 1, x->rank),
+                             start = 0;
   int32_t code = DF_OK;
   memcpy(dims, x->dims, sizeof dims);
   for (int32_t i = 0; i < k->nout && !code; i++) {

@@ -91,7 +91,8 @@ int32_t ref_bitcast(df_kernel *k) {
       return dfk_fail(k, DF_INVALID_ARGUMENT, "%s cannot be cast to %s bit by bit: its last axis must be %lld",
                       dfk_shape_text(x, text, sizeof text), df_dtype_name(type), (long long)(to / from));
   }
-  if (rank > DF_MAX_RANK) return dfk_fail(k, DF_INVALID_ARGUMENT, "the result would have %d axes, more than %d", rank, DF_MAX_RANK);
+  if (rank > DF_MAX_RANK)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the result would have %d axes, more than %d", rank, DF_MAX_RANK);
   df_tensor *y = dfk_out(k, 0, type, rank, dims);
   if (!y) return k->error->code;
   if (x->size) memcpy(y->data, x->data, (size_t)(x->size * from));

@@ -1,5 +1,5 @@
-/* decompose.c: solving and decomposing batches of matrices. LAPACK does the work; matrices go to it and come back column by column, in
- * double. Triangular and tridiagonal systems are a few loops of our own.
+/* decompose.c: solving and decomposing batches of matrices. LAPACK does the work; matrices go to it and come back
+ * column by column, in double. Triangular and tridiagonal systems are a few loops of our own.
  */
 #include "../decompose.h"
 #include "../cpu/lapack.h"
@@ -8,7 +8,9 @@
 #include <string.h>
 
 static int32_t no_lapack(df_kernel *k) {
-  return dfk_fail(k, DF_UNIMPLEMENTED, "this op needs LAPACK, and neither libopenblas.so.0 nor liblapack.so.3 was found: install libopenblas0");
+  return dfk_fail(
+      k, DF_UNIMPLEMENTED,
+      "this op needs LAPACK, and neither libopenblas.so.0 nor liblapack.so.3 was found: install libopenblas0");
 }
 
 /* Input i as a batch of matrices. */
@@ -17,9 +19,12 @@ typedef struct batch { const df_tensor *t; int64_t count; int m, n; } batch;
 static int32_t take(df_kernel *k, int32_t i, batch *b) {
   const df_tensor *t = k->in[i];
   char text[160];
-  if (t->rank < 2) return dfk_fail(k, DF_INVALID_ARGUMENT, "Input tensor %d must have rank >= 2, it is %s", i, dfk_shape_text(t, text, sizeof text));
+  if (t->rank < 2)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "Input tensor %d must have rank >= 2, it is %s", i,
+                    dfk_shape_text(t, text, sizeof text));
   *b = (batch){ .t = t, .count = 1 };
-  if (t->dims[t->rank - 2] > 0x3fffffff || t->dims[t->rank - 1] > 0x3fffffff) return dfk_fail(k, DF_INVALID_ARGUMENT, "matrices of this size are too large");
+  if (t->dims[t->rank - 2] > 0x3fffffff || t->dims[t->rank - 1] > 0x3fffffff)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "matrices of this size are too large");
   b->m = (int)t->dims[t->rank - 2];
   b->n = (int)t->dims[t->rank - 1];
   for (int32_t d = 0; d < t->rank - 2; d++) b->count *= t->dims[d];
@@ -35,7 +40,8 @@ static int32_t take_square(df_kernel *k, int32_t i, batch *b) {
 /* Matrix `at` of the batch, column by column. */
 static void get(const batch *b, int64_t at, double *a) {
   const int64_t first = at * b->m * b->n;
-  for (int64_t i = 0; i < b->m; i++) for (int64_t j = 0; j < b->n; j++) a[j * b->m + i] = ref_get(b->t, first + i * b->n + j);
+  for (int64_t i = 0; i < b->m; i++)
+    for (int64_t j = 0; j < b->n; j++) a[j * b->m + i] = ref_get(b->t, first + i * b->n + j);
 }
 
 /* Matrix `at` of t from columns of leading dimension ld. */
@@ -64,9 +70,10 @@ static int32_t same_batch(df_kernel *k, const batch *a, const batch *b) {
   for (int32_t d = 0; d < a->t->rank - 2 && same; d++) same = a->t->dims[d] == b->t->dims[d];
   if (same) return DF_OK;
   if (a->t->rank == b->t->rank && a->m != b->m)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "Input matrix and rhs are incompatible: %s and %s", dfk_shape_text(a->t, s, sizeof s), dfk_shape_text(b->t, t, sizeof t));
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "All input tensors must have the same outer dimensions, got %s and %s", dfk_shape_text(a->t, s, sizeof s),
-                  dfk_shape_text(b->t, t, sizeof t));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "Input matrix and rhs are incompatible: %s and %s",
+                    dfk_shape_text(a->t, s, sizeof s), dfk_shape_text(b->t, t, sizeof t));
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "All input tensors must have the same outer dimensions, got %s and %s",
+                  dfk_shape_text(a->t, s, sizeof s), dfk_shape_text(b->t, t, sizeof t));
 }
 
 /* a X = b for each, or its adjoint; b NULL: the identity. */
@@ -195,7 +202,9 @@ int32_t ref_matrix_triangular_solve(df_kernel *k) {
     dims[d] = x == 1 ? y : x;
     count *= dims[d];
   }
-  if (!ok) return dfk_fail(k, DF_INVALID_ARGUMENT, "In[0] and In[1] have incompatible shapes: %s and %s", dfk_shape_text(a.t, s, sizeof s), dfk_shape_text(b.t, t, sizeof t));
+  if (!ok)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "In[0] and In[1] have incompatible shapes: %s and %s",
+                    dfk_shape_text(a.t, s, sizeof s), dfk_shape_text(b.t, t, sizeof t));
   dims[rank - 2] = b.m;
   dims[rank - 1] = b.n;
   df_tensor *x = dfk_out(k, 0, a.t->dtype, rank, dims);
@@ -206,7 +215,8 @@ int32_t ref_matrix_triangular_solve(df_kernel *k) {
     get(&a, place(a.t, rank, dims, at), tri);
     get(&b, place(b.t, rank, dims, at), y);
     for (int64_t j = 0; j < b.n && !code; j++)
-      if (!substitute(tri, a.n, dfk_bool(k, 0), dfk_bool(k, 1), y + j * b.m)) code = dfk_fail(k, DF_INVALID_ARGUMENT, "Input matrix is not invertible.");
+      if (!substitute(tri, a.n, dfk_bool(k, 0), dfk_bool(k, 1), y + j * b.m))
+        code = dfk_fail(k, DF_INVALID_ARGUMENT, "Input matrix is not invertible.");
     put(x, at, b.m, b.n, y, b.m);
   }
   dfk_free(tri);
@@ -227,7 +237,9 @@ int32_t ref_cholesky(df_kernel *k) {
     int info = 0;
     get(&a, t, x);
     lp->dpotrf("L", &n, x, &n, &info, 1);
-    if (info) code = dfk_fail(k, DF_INVALID_ARGUMENT, "Cholesky decomposition was not successful. The input might not be valid.");
+    if (info)
+      code =
+          dfk_fail(k, DF_INVALID_ARGUMENT, "Cholesky decomposition was not successful. The input might not be valid.");
     for (int64_t j = 1; j < n; j++) for (int64_t i = 0; i < j; i++) x[j * n + i] = 0;
     put(l, t, n, n, x, n);
   }
@@ -235,8 +247,8 @@ int32_t ref_cholesky(df_kernel *k) {
   return code;
 }
 
-/* diagonals: above (its last element means nothing), main, below (its first one neither). Gauss's elimination, with a row's neighbour as
- * pivot where that is larger; a row then reaches two to the right. */
+/* diagonals: above (its last element means nothing), main, below (its first one neither). Gauss's elimination, with a
+ * row's neighbour as pivot where that is larger; a row then reaches two to the right. */
 static bool solve_bands(double *u, double *d, double *l, double *v, double *b, int64_t n, int64_t nrhs, bool pivoting) {
   for (int64_t i = 0; i < n; i++) v[i] = 0;
   for (int64_t i = 0; i + 1 < n; i++) {
@@ -244,7 +256,11 @@ static bool solve_bands(double *u, double *d, double *l, double *v, double *b, i
       double s = d[i]; d[i] = l[i + 1]; l[i + 1] = s;
       s = u[i]; u[i] = d[i + 1]; d[i + 1] = s;
       if (i + 2 < n) { v[i] = u[i + 1]; u[i + 1] = 0; }
-      for (int64_t j = 0; j < nrhs; j++) { s = b[i * nrhs + j]; b[i * nrhs + j] = b[(i + 1) * nrhs + j]; b[(i + 1) * nrhs + j] = s; }
+      for (int64_t j = 0; j < nrhs; j++) {
+        s = b[i * nrhs + j];
+        b[i * nrhs + j] = b[(i + 1) * nrhs + j];
+        b[(i + 1) * nrhs + j] = s;
+      }
     }
     if (d[i] == 0) return false;
     const double f = l[i + 1] / d[i];
@@ -272,8 +288,9 @@ int32_t ref_tridiagonal_solve(df_kernel *k) {
   if (code) return code;
   bool ok = a.m == 3 && a.n == b.m && a.t->rank == b.t->rank;
   for (int32_t d = 0; d < a.t->rank - 2 && ok; d++) ok = a.t->dims[d] == b.t->dims[d];
-  if (!ok) return dfk_fail(k, DF_INVALID_ARGUMENT, "diagonals[..., 3, n] and rhs[..., n, m] are expected, got %s and %s", dfk_shape_text(a.t, s, sizeof s),
-                           dfk_shape_text(b.t, t, sizeof t));
+  if (!ok)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "diagonals[..., 3, n] and rhs[..., n, m] are expected, got %s and %s",
+                    dfk_shape_text(a.t, s, sizeof s), dfk_shape_text(b.t, t, sizeof t));
   df_tensor *x = dfk_out_like(k, 0, b.t);
   const int64_t n = a.n, per = (int64_t)b.m * b.n;
   double *w = x ? room(k, 4 * n + per) : NULL;
@@ -282,7 +299,8 @@ int32_t ref_tridiagonal_solve(df_kernel *k) {
     double *y = w + 4 * n;
     for (int64_t i = 0; i < 3 * n; i++) w[i] = ref_get(a.t, at * 3 * n + i);
     for (int64_t i = 0; i < per; i++) y[i] = ref_get(b.t, at * per + i);
-    if (!solve_bands(w, w + n, w + 2 * n, w + 3 * n, y, n, b.n, dfk_bool(k, 0))) code = dfk_fail(k, DF_INVALID_ARGUMENT, "Input matrix is not invertible.");
+    if (!solve_bands(w, w + n, w + 2 * n, w + 3 * n, y, n, b.n, dfk_bool(k, 0)))
+      code = dfk_fail(k, DF_INVALID_ARGUMENT, "Input matrix is not invertible.");
     for (int64_t i = 0; i < per; i++) ref_put(x, at * per + i, y[i]);
   }
   dfk_free(w);
@@ -298,7 +316,8 @@ int32_t ref_qr(df_kernel *k) {
   if (code) return code;
   if (!lp) return no_lapack(k);
   const int m = a.m, n = a.n, p = least(m, n), columns = dfk_bool(k, 0) ? m : p, wide = columns > n ? columns : n;
-  df_tensor *q = give(k, 0, a.t, 2, (int64_t[]){ m, columns }), *r = q ? give(k, 1, a.t, 2, (int64_t[]){ columns, n }) : NULL;
+  df_tensor *q = give(k, 0, a.t, 2, (int64_t[]){ m, columns }),
+            *r = q ? give(k, 1, a.t, 2, (int64_t[]){ columns, n }) : NULL;
   const int work = 64 * (wide + 1);
   double *x = r ? room(k, (int64_t)m * wide + p + work) : NULL;
   if (!x) return DF_RESOURCE_EXHAUSTED;
@@ -351,11 +370,15 @@ int32_t ref_svd(df_kernel *k) {
     get(&a, t, x);
     if (!all_finite(x, (int64_t)m * n)) { code = dfk_fail(k, DF_INVALID_ARGUMENT, "Input is not finite."); break; }
     lp->dgesdd(uv ? full ? "A" : "S" : "N", &m, &n, x, &m, sigma, left, &ldu, right, &ldv, w, &lwork, iwork, &info, 1);
-    if (info) { code = dfk_fail(k, DF_INVALID_ARGUMENT, "the singular values of matrix %lld did not converge", (long long)t); break; }
+    if (info) {
+      code = dfk_fail(k, DF_INVALID_ARGUMENT, "the singular values of matrix %lld did not converge", (long long)t);
+      break;
+    }
     for (int64_t i = 0; i < p; i++) ref_put(s, t * p + i, sigma[i]);
     if (!uv) continue;
     put(u, t, m, cu, left, m);
-    for (int64_t i = 0; i < n; i++) for (int64_t j = 0; j < cv; j++) ref_put(v, (t * n + i) * cv + j, right[i * cv + j]);
+    for (int64_t i = 0; i < n; i++)
+      for (int64_t j = 0; j < cv; j++) ref_put(v, (t * n + i) * cv + j, right[i * cv + j]);
   }
   dfk_free(iwork); dfk_free(x);
   return code;
@@ -369,7 +392,8 @@ int32_t ref_self_adjoint_eig(df_kernel *k) {
   if (!lp) return no_lapack(k);
   const int n = a.n;
   const bool vectors = dfk_bool(k, 0);
-  df_tensor *e = give(k, 0, a.t, 1, (int64_t[]){ n }), *v = e ? vectors ? dfk_out_like(k, 1, a.t) : empty(k, 1, a.t) : NULL;
+  df_tensor *e = give(k, 0, a.t, 1, (int64_t[]){ n }),
+            *v = e ? vectors ? dfk_out_like(k, 1, a.t) : empty(k, 1, a.t) : NULL;
   const int64_t work = 1 + 6 * (int64_t)n + 2 * (int64_t)n * n;
   double *x = v ? room(k, (int64_t)n * n + n + work) : NULL;
   const int lwork = (int)work, liwork = 3 + 5 * n;
@@ -379,9 +403,14 @@ int32_t ref_self_adjoint_eig(df_kernel *k) {
   for (int64_t t = 0; t < a.count && !code && n > 0; t++) {
     int info = 0;
     get(&a, t, x);
-    if (all_finite(x, (int64_t)n * n)) lp->dsyevd(vectors ? "V" : "N", "L", &n, x, &n, w, w + n, &lwork, iwork, &liwork, &info, 1, 1);
+    if (all_finite(x, (int64_t)n * n))
+      lp->dsyevd(vectors ? "V" : "N", "L", &n, x, &n, w, w + n, &lwork, iwork, &liwork, &info, 1, 1);
     else info = 1;
-    if (info) { code = dfk_fail(k, DF_INVALID_ARGUMENT, "Self-adjoint eigen decomposition was not successful. The input might not be valid."); break; }
+    if (info) {
+      code = dfk_fail(k, DF_INVALID_ARGUMENT,
+                      "Self-adjoint eigen decomposition was not successful. The input might not be valid.");
+      break;
+    }
     for (int64_t i = 0; i < n; i++) ref_put(e, t * n + i, w[i]);
     if (vectors) put(v, t, n, n, x, n);
   }

@@ -1,5 +1,5 @@
-/* element.h: elements of any number dtype as a double, an int64 or a double complex, for reference kernels. A uint64 is the int64 of the
- * same bits: what orders or divides integers asks ref_below and takes its quotients by dtype. */
+/* element.h: elements of any number dtype as a double, an int64 or a double complex, for reference kernels. A uint64 is
+ * the int64 of the same bits: what orders or divides integers asks ref_below and takes its quotients by dtype. */
 #ifndef DFLOW_REF_ELEMENT_H
 #define DFLOW_REF_ELEMENT_H
 #include "../kernel.h"

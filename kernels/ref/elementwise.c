@@ -1,5 +1,6 @@
 /* elementwise.c: the reference of elementwise math: one element at a time, floats in double precision through the C
- * library, integers in int64 (uint64: in uint64), complex numbers in double complex. What the fast kernels are compared with.
+ * library, integers in int64 (uint64: in uint64), complex numbers in double complex. What the fast kernels are compared
+ * with.
  */
 #include "../elementwise.h"
 #include "element.h"
@@ -72,7 +73,8 @@ int32_t dfk_ref_binary(df_kernel *k, float2 f, int2 g, unsigned2 u, complex2 h) 
     int64_t a = element_of(x, i, out->rank, out->dims), b = element_of(y, i, out->rank, out->dims);
     if (ref_is_float(x->dtype)) ref_put(out, i, f(ref_get(x, a), ref_get(y, b)));
     else if (dfk_is_complex(x->dtype)) ref_put_complex(out, i, h(ref_get_complex(x, a), ref_get_complex(y, b)));
-    else if (x->dtype == DF_UINT64) ((uint64_t *)out->data)[i] = u(((const uint64_t *)x->data)[a], ((const uint64_t *)y->data)[b]);
+    else if (x->dtype == DF_UINT64)
+      ((uint64_t *)out->data)[i] = u(((const uint64_t *)x->data)[a], ((const uint64_t *)y->data)[b]);
     else ref_put_int(out, i, g(ref_get_int(x, a), ref_get_int(y, b)));
   }
   return DF_OK;
@@ -88,15 +90,18 @@ static int32_t binary_test(df_kernel *k, test2 f, int2 g, unsigned2 u) {
   for (int64_t i = 0; i < out->size; i++) {
     int64_t a = element_of(x, i, out->rank, out->dims), b = element_of(y, i, out->rank, out->dims);
     if (ref_is_float(x->dtype)) ref_put_int(out, i, f(ref_get(x, a), ref_get(y, b)));
-    else if (x->dtype == DF_STRING) ref_put_int(out, i, g(compare_strings((df_str *)x->data + a, (df_str *)y->data + b), 0));
-    else if (x->dtype == DF_UINT64) ref_put_int(out, i, (int64_t)u(((const uint64_t *)x->data)[a], ((const uint64_t *)y->data)[b]));
-    else if (dfk_is_complex(x->dtype)) ref_put_int(out, i, g(ref_get_complex(x, a) != ref_get_complex(y, b), 0));  /* (not) equal */
+    else if (x->dtype == DF_STRING)
+      ref_put_int(out, i, g(compare_strings((df_str *)x->data + a, (df_str *)y->data + b), 0));
+    else if (x->dtype == DF_UINT64)
+      ref_put_int(out, i, (int64_t)u(((const uint64_t *)x->data)[a], ((const uint64_t *)y->data)[b]));
+    /* (not) equal */
+    else if (dfk_is_complex(x->dtype)) ref_put_int(out, i, g(ref_get_complex(x, a) != ref_get_complex(y, b), 0));
     else ref_put_int(out, i, g(ref_get_int(x, a), ref_get_int(y, b)));
   }
   return DF_OK;
 }
 
-/* ---- the ops. f is for floats, g for integers and bool (u: g on uint64), h for complex numbers; 0: there are none -------- */
+/* ---- the ops. f is for floats, g for integers and bool (u: g on uint64), h for complex numbers; 0: there are none  */
 #define UNARY(name, f_of_x, g_of_x, h_of_x) \
   static double f_##name(double x) { return f_of_x; } \
   static int64_t g_##name(int64_t x) { return g_of_x; } \
@@ -176,7 +181,8 @@ static double normal_quantile(double p) {
   double low = -40, high = 40;
   for (int i = 0; i < 200; i++) {
     const double middle = (low + high) / 2;
-    if (middle < 0 ? erfc(-middle / sqrt(2)) < 2 * p : erfc(middle / sqrt(2)) > 2 * (1 - p)) low = middle; else high = middle;
+    if (middle < 0 ? erfc(-middle / sqrt(2)) < 2 * p : erfc(middle / sqrt(2)) > 2 * (1 - p)) low = middle;
+    else high = middle;
   }
   return low;
 }
@@ -245,7 +251,10 @@ static int64_t power(int64_t x, int64_t y) {
   for (; left; left >>= 1, base *= base) if (left & 1) result *= base;
   return (int64_t)result;
 }
-FUNCTIONS(pow, pow(x, y), power(x, y), power((int64_t)x, (int64_t)y), y == 0 ? 1 : x == 0 && creal(y) > 0 ? 0 : cpow(x, y))
+FUNCTIONS(pow, pow(x, y), power(x, y), power((int64_t)x, (int64_t)y),
+          y == 0                   ? 1
+          : x == 0 && creal(y) > 0 ? 0
+                                   : cpow(x, y))
 int32_t ref_pow(df_kernel *k) {
   int32_t bad = dfk_check_exponent(k);
   return bad ? bad : dfk_ref_binary(k, f_pow, g_pow, u_pow, h_pow);
@@ -274,7 +283,10 @@ static int32_t shift(df_kernel *k, bool left) {
     int64_t v = ref_get_int(x, element_of(x, i, out->rank, out->dims));
     int64_t by = ref_get_int(y, element_of(y, i, out->rank, out->dims));
     int64_t n = x->dtype == DF_UINT64 && by < 0 ? bits - 1 : count(by, bits);
-    ref_put_int(out, i, left ? (int64_t)((uint64_t)v << n) : x->dtype == DF_UINT64 ? (int64_t)((uint64_t)v >> n) : v >> n);
+    ref_put_int(out, i,
+                left                    ? (int64_t)((uint64_t)v << n)
+                : x->dtype == DF_UINT64 ? (int64_t)((uint64_t)v >> n)
+                                        : v >> n);
   }
   return DF_OK;
 }
@@ -312,7 +324,8 @@ int32_t ref_leaky_relu_grad(df_kernel *k) {
   df_tensor *out = broadcast_out(k);
   if (!out) return k->error->code;
   for (int64_t i = 0; i < out->size; i++) {
-    double d = ref_get(dy, element_of(dy, i, out->rank, out->dims)), v = ref_get(x, element_of(x, i, out->rank, out->dims));
+    double d = ref_get(dy, element_of(dy, i, out->rank, out->dims)),
+           v = ref_get(x, element_of(x, i, out->rank, out->dims));
     ref_put(out, i, v > 0 ? d : dfk_float(k, 0) * d);
   }
   return DF_OK;
@@ -327,8 +340,12 @@ int32_t ref_approximate_equal(df_kernel *k) {
       ref_put_int(out, i, cabs(ref_get_complex(x, a) - ref_get_complex(y, b)) < dfk_float(k, 0));
       continue;
     }
-    double v = ref_is_float(x->dtype) ? ref_get(x, a) : x->dtype == DF_UINT64 ? (double)((uint64_t *)x->data)[a] : (double)ref_get_int(x, a);
-    double w = ref_is_float(x->dtype) ? ref_get(y, b) : x->dtype == DF_UINT64 ? (double)((uint64_t *)y->data)[b] : (double)ref_get_int(y, b);
+    double v = ref_is_float(x->dtype)  ? ref_get(x, a)
+               : x->dtype == DF_UINT64 ? (double)((uint64_t *)x->data)[a]
+                                       : (double)ref_get_int(x, a);
+    double w = ref_is_float(x->dtype)  ? ref_get(y, b)
+               : x->dtype == DF_UINT64 ? (double)((uint64_t *)y->data)[b]
+                                       : (double)ref_get_int(y, b);
     ref_put_int(out, i, fabs(v - w) < dfk_float(k, 0));
   }
   return DF_OK;
@@ -353,9 +370,11 @@ int32_t ref_select(df_kernel *k) {
   bool rows = c->rank == 1 && a->rank > 1 && c->dims[0] == a->dims[0];
   if (!same_dims(a, b) || !(c->rank == 0 || rows || same_dims(c, a))) {
     char text[3][160];
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "condition %s does not choose between %s and %s: these must have one shape, and the "
-                    "condition that shape, one element, or one for each row", dfk_shape_text(c, text[0], sizeof text[0]),
-                    dfk_shape_text(a, text[1], sizeof text[1]), dfk_shape_text(b, text[2], sizeof text[2]));
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "condition %s does not choose between %s and %s: these must have one shape, and the "
+                    "condition that shape, one element, or one for each row",
+                    dfk_shape_text(c, text[0], sizeof text[0]), dfk_shape_text(a, text[1], sizeof text[1]),
+                    dfk_shape_text(b, text[2], sizeof text[2]));
   }
   df_tensor *out = dfk_out_like(k, 0, a);
   if (!out) return k->error->code;

@@ -1,5 +1,5 @@
-/* elementwise.h: one element after another, with broadcasting: f for float dtypes, g for integers and bool, u for uint64, h for complex
- * numbers. What no entry allows may be NULL. */
+/* elementwise.h: one element after another, with broadcasting: f for float dtypes, g for integers and bool, u for
+ * uint64, h for complex numbers. What no entry allows may be NULL. */
 #ifndef DFLOW_REF_ELEMENTWISE_H
 #define DFLOW_REF_ELEMENTWISE_H
 #include "../kernel.h"

@@ -1,5 +1,5 @@
-/* fourier.c: discrete Fourier transforms, in double: by halves where the length is a power of two, else as a convolution of such a
- * length (Bluestein); and histograms.
+/* fourier.c: discrete Fourier transforms, in double: by halves where the length is a power of two, else as a
+ * convolution of such a length (Bluestein); and histograms.
  */
 #include "../decompose.h"
 #include "element.h"
@@ -57,7 +57,9 @@ static void transform(double complex *x, int64_t n, int sign, double complex *ro
 static int32_t complex_transform(df_kernel *k, int32_t axes, int sign) {
   const df_tensor *in = k->in[0];
   char text[160];
-  if (in->rank < axes) return dfk_fail(k, DF_INVALID_ARGUMENT, "Input must have rank of at least %d but got: %s", axes, dfk_shape_text(in, text, sizeof text));
+  if (in->rank < axes)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "Input must have rank of at least %d but got: %s", axes,
+                    dfk_shape_text(in, text, sizeof text));
   df_tensor *out = dfk_out_like(k, 0, in);
   if (!out) return DF_RESOURCE_EXHAUSTED;
   const int64_t n = in->dims[in->rank - 1], m = axes == 2 ? in->dims[in->rank - 2] : 1, per = n * m;
@@ -83,11 +85,14 @@ int32_t ref_ifft(df_kernel *k)   { return complex_transform(k, 1, 1); }
 int32_t ref_fft2d(df_kernel *k)  { return complex_transform(k, 2, -1); }
 int32_t ref_ifft2d(df_kernel *k) { return complex_transform(k, 2, 1); }
 
-/* Between n real numbers and the n/2 + 1 first of their transform; input is cut or filled up with zeros to what n asks for. */
+/* Between n real numbers and the n/2 + 1 first of their transform; input is cut or filled up with zeros to what n asks
+   for. */
 static int32_t real_transform(df_kernel *k, bool forward) {
   const df_tensor *in = k->in[0], *length = k->in[1];
   char text[160];
-  if (in->rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "Input must have rank of at least 1 but got: %s", dfk_shape_text(in, text, sizeof text));
+  if (in->rank < 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "Input must have rank of at least 1 but got: %s",
+                    dfk_shape_text(in, text, sizeof text));
   if (length->rank != 1 || length->size != 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "fft_length must have shape [1]");
   const int64_t n = dfk_index(length, 0), half = n / 2 + 1, given = in->dims[in->rank - 1], made = forward ? half : n;
   if (n < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "fft_length[0] must >= 0, but got: %lld", (long long)n);
@@ -115,12 +120,14 @@ static int32_t real_transform(df_kernel *k, bool forward) {
 int32_t ref_rfft(df_kernel *k)  { return real_transform(k, true); }
 int32_t ref_irfft(df_kernel *k) { return real_transform(k, false); }
 
-/* The adjoints: what each input has to do with all outputs. dy is cut to what the transform gave, the result to what it was given. */
+/* The adjoints: what each input has to do with all outputs. dy is cut to what the transform gave, the result to what it
+   was given. */
 static int32_t real_adjoint(df_kernel *k, bool forward) {
   const df_tensor *in = k->in[0], *length = k->in[1];
   int64_t made;
   if (!dfk_integer(k, 2, "length", &made)) return DF_INVALID_ARGUMENT;
-  if (in->rank < 1 || length->size != 1 || made < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "dy of rank 1 at least, fft_length of shape [1] and a length are expected");
+  if (in->rank < 1 || length->size != 1 || made < 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "dy of rank 1 at least, fft_length of shape [1] and a length are expected");
   const int64_t n = dfk_index(length, 0), half = n / 2 + 1, given = in->dims[in->rank - 1];
   int64_t dims[DF_MAX_RANK];
   memcpy(dims, in->dims, sizeof *dims * (size_t)in->rank);
@@ -130,7 +137,8 @@ static int32_t real_adjoint(df_kernel *k, bool forward) {
   if (!x) return DF_RESOURCE_EXHAUSTED;
   for (int64_t r = 0; made && r < out->size / made; r++) {
     for (int64_t i = 0; i < n; i++) x[i] = 0;
-    for (int64_t i = 0; i < given && i < (forward ? half : n); i++) x[i] = forward ? ref_get_complex(in, r * given + i) : ref_get(in, r * given + i);
+    for (int64_t i = 0; i < given && i < (forward ? half : n); i++)
+      x[i] = forward ? ref_get_complex(in, r * given + i) : ref_get(in, r * given + i);
     transform(x, n, forward ? 1 : -1, x + n);
     for (int64_t i = 0; i < made; i++) {
       if (forward) ref_put(out, r * made + i, i < n ? creal(x[i]) : 0);
@@ -148,11 +156,15 @@ int32_t ref_histogram_fixed_width(df_kernel *k) {
   const df_tensor *values = k->in[0], *range = k->in[1];
   int64_t n;
   if (!dfk_integer(k, 2, "nbins", &n)) return DF_INVALID_ARGUMENT;
-  if (range->rank != 1 || range->size != 2) return dfk_fail(k, DF_INVALID_ARGUMENT, "value_range should be a vector of 2 elements.");
+  if (range->rank != 1 || range->size != 2)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "value_range should be a vector of 2 elements.");
   const double low = ref_is_float(range->dtype) ? ref_get(range, 0) : (double)ref_get_int(range, 0);
   const double high = ref_is_float(range->dtype) ? ref_get(range, 1) : (double)ref_get_int(range, 1);
-  if (!(low < high)) return dfk_fail(k, DF_INVALID_ARGUMENT, "value_range should satisfy value_range[0] < value_range[1], but got '[%g, %g]'", low, high);
-  if (n <= 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "nbins should be a positive number, but got '%lld'", (long long)n);
+  if (!(low < high))
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "value_range should satisfy value_range[0] < value_range[1], but got '[%g, %g]'", low, high);
+  if (n <= 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "nbins should be a positive number, but got '%lld'", (long long)n);
   df_tensor *out = dfk_out(k, 0, k->out_dtype[0], 1, &n);
   if (!out) return DF_RESOURCE_EXHAUSTED;
   const double step = (high - low) / (double)n;

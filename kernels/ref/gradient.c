@@ -4,7 +4,8 @@
 #include <string.h>
 
 /* y[shape] = x summed over the dimensions that broadcasting a tensor of that shape to x's repeated.
- * Sums are kept in double (complex numbers: two) and taken in the order of x's elements. No copy where the shapes are equal. */
+ * Sums are kept in double (complex numbers: two) and taken in the order of x's elements. No copy where the shapes are
+ * equal. */
 int32_t ref_sum_to_shape(df_kernel *k) {
   const df_tensor *x = k->in[0], *shape = k->in[1];
   int64_t dims[DF_MAX_RANK], stride[DF_MAX_RANK], at[DF_MAX_RANK] = { 0 };
@@ -16,8 +17,10 @@ int32_t ref_sum_to_shape(df_kernel *k) {
     ok = dims[d] == x->dims[lead + d] || dims[d] == 1;
     same &= dims[d] == x->dims[lead + d];
   }
-  if (!ok) return dfk_fail(k, DF_INVALID_ARGUMENT, "a gradient of shape %s cannot be summed to a shape of rank %d that it was not broadcast from",
-                           dfk_shape_text(x, text, sizeof text), rank);
+  if (!ok)
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "a gradient of shape %s cannot be summed to a shape of rank %d that it was not broadcast from",
+                    dfk_shape_text(x, text, sizeof text), rank);
   if (same) return dfk_out_forward(k, 0, 0, x->rank, NULL);
   df_tensor *y = dfk_out(k, 0, x->dtype, rank, dims);
   if (!y) return k->error->code;

@@ -1,5 +1,5 @@
-/* index.c: reference kernels that read and write by index. The indices have been checked (kernels/index.c) before any of these
- * loops runs. Where several writes meet at one place, adds all count and updates leave the last.
+/* index.c: reference kernels that read and write by index. The indices have been checked (kernels/index.c) before any
+ * of these loops runs. Where several writes meet at one place, adds all count and updates leave the last.
  */
 #include "../index.h"
 #include "../array.h"
@@ -20,7 +20,8 @@ int32_t ref_gather(df_kernel *k) {
   return DF_OK;
 }
 
-/* Adds each row of dy (input 3) to the row of an array of shape `shape` (input 0) that a gather would have read it from. */
+/* Adds each row of dy (input 3) to the row of an array of shape `shape` (input 0) that a gather would have read it
+   from. */
 int32_t ref_gather_grad(df_kernel *k) {
   const df_tensor *dy = k->in[3];
   int64_t dims[DF_MAX_RANK], read[2 * DF_MAX_RANK];
@@ -30,7 +31,9 @@ int32_t ref_gather_grad(df_kernel *k) {
   if (rank < 0 || !dfk_gather_plan(k, rank, dims, &g, &n, read)) return k->error->code;
   bool fits = dy->rank == n;
   for (int32_t d = 0; fits && d < n; d++) fits = dy->dims[d] == read[d];
-  if (!fits) return dfk_fail(k, DF_INVALID_ARGUMENT, "dy is %s, which is not what such a gather gives", dfk_shape_text(dy, text, sizeof text));
+  if (!fits)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "dy is %s, which is not what such a gather gives",
+                    dfk_shape_text(dy, text, sizeof text));
   df_tensor *out = dfk_out(k, 0, dy->dtype, rank, dims);
   if (!out) return k->error->code;
   dfk_clear(out);
@@ -79,21 +82,25 @@ int32_t ref_gather_nd_last(df_kernel *k) {
 }
 
 /* ---- scatters ------------------------------------------------------------------------------------------ */
-/* updates is [picks..., slice...]: its first dims those of indices but for the last, then those of `out` behind the depth. */
-static bool updates_fit(df_kernel *k, const df_tensor *indices, const df_tensor *updates, int32_t rank, const int64_t *dims,
-                        int32_t depth) {
+/* updates is [picks..., slice...]: its first dims those of indices but for the last, then those of `out` behind the
+   depth. */
+static bool updates_fit(df_kernel *k, const df_tensor *indices, const df_tensor *updates, int32_t rank,
+                        const int64_t *dims, int32_t depth) {
   char one[160], other[160];
   int32_t lead = indices->rank - 1;
   bool fits = updates->rank == lead + rank - depth;
-  for (int32_t d = 0; fits && d < updates->rank; d++) fits = updates->dims[d] == (d < lead ? indices->dims[d] : dims[d - lead + depth]);
+  for (int32_t d = 0; fits && d < updates->rank; d++)
+    fits = updates->dims[d] == (d < lead ? indices->dims[d] : dims[d - lead + depth]);
   if (fits) return true;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "updates is %s for indices %s: expected the dimensions of indices but the last, then those of a slice",
+  dfk_fail(k, DF_INVALID_ARGUMENT,
+           "updates is %s for indices %s: expected the dimensions of indices but the last, then those of a slice",
            dfk_shape_text(updates, one, sizeof one), dfk_shape_text(indices, other, sizeof other));
   return false;
 }
 
 /* Writes the slices of input `u` into `out` where input `i` says. */
-static int32_t scatter(df_kernel *k, df_tensor *out, const df_tensor *indices, const df_tensor *updates, dfk_update_op op) {
+static int32_t scatter(df_kernel *k, df_tensor *out, const df_tensor *indices, const df_tensor *updates,
+                       dfk_update_op op) {
   dfk_places p;
   if (!dfk_places_of(k, indices, out->rank, out->dims, "result", &p)) return k->error->code;
   bool ok = updates_fit(k, indices, updates, out->rank, out->dims, p.depth);
@@ -153,9 +160,11 @@ int32_t ref_dynamic_partition(df_kernel *k) {
   bool fits = data->rank >= lead;
   for (int32_t d = 0; fits && d < lead; d++) fits = data->dims[d] == parts->dims[d];
   if (!fits)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "data is %s and partitions %s: expected data to begin with the dimensions of partitions",
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "data is %s and partitions %s: expected data to begin with the dimensions of partitions",
                     dfk_shape_text(data, one, sizeof one), dfk_shape_text(parts, other, sizeof other));
-  if (rank > DF_MAX_RANK) return dfk_fail(k, DF_INVALID_ARGUMENT, "a part would have %d dimensions: expected at most %d", rank, DF_MAX_RANK);
+  if (rank > DF_MAX_RANK)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "a part would have %d dimensions: expected at most %d", rank, DF_MAX_RANK);
   int64_t *count = dfk_scratch(k, (int64_t)sizeof(int64_t) * n);
   if (!count) return k->error->code;
   memset(count, 0, sizeof *count * (size_t)n);
@@ -164,7 +173,8 @@ int32_t ref_dynamic_partition(df_kernel *k) {
     int64_t p = dfk_index(parts, i);
     if (p >= 0 && p < n) { count[p]++; continue; }
     dfk_index_text(lead, parts->dims, i, one, sizeof one);
-    code = dfk_fail(k, DF_INVALID_ARGUMENT, "partitions%s%s%s = %lld is not in [0, %d)", lead ? "[" : "", one, lead ? "]" : "", (long long)p, n);
+    code = dfk_fail(k, DF_INVALID_ARGUMENT, "partitions%s%s%s = %lld is not in [0, %d)", lead ? "[" : "", one,
+                    lead ? "]" : "", (long long)p, n);
   }
   int64_t dims[DF_MAX_RANK], row = dfk_span(data->dims, lead, data->rank);
   for (int32_t d = 1; d < rank; d++) dims[d] = data->dims[lead + d - 1];
@@ -191,24 +201,30 @@ int32_t ref_dynamic_stitch(df_kernel *k) {
     bool fits = data->rank >= indices->rank;
     for (int32_t d = 0; fits && d < indices->rank; d++) fits = data->dims[d] == indices->dims[d];
     if (!fits)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "data[%d] is %s and indices[%d] %s: expected data to begin with the dimensions of indices", i,
+      return dfk_fail(k, DF_INVALID_ARGUMENT,
+                      "data[%d] is %s and indices[%d] %s: expected data to begin with the dimensions of indices", i,
                       dfk_shape_text(data, one, sizeof one), i, dfk_shape_text(indices, other, sizeof other));
     fits = data->rank - indices->rank == first->rank - lead0;
-    for (int32_t d = 0; fits && d < first->rank - lead0; d++) fits = data->dims[indices->rank + d] == first->dims[lead0 + d];
+    for (int32_t d = 0; fits && d < first->rank - lead0; d++)
+      fits = data->dims[indices->rank + d] == first->dims[lead0 + d];
     if (!fits)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "data[0] is %s and data[%d] %s: expected rows of the same shape behind the dimensions of indices",
+      return dfk_fail(k, DF_INVALID_ARGUMENT,
+                      "data[0] is %s and data[%d] %s: expected rows of the same shape behind the dimensions of indices",
                       dfk_shape_text(first, one, sizeof one), i, dfk_shape_text(data, other, sizeof other));
     for (int64_t j = 0; j < indices->size; j++) {
       int64_t v = dfk_index(indices, j);
       if (v < 0) {
         dfk_index_text(indices->rank, indices->dims, j, one, sizeof one);
-        return dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%d][%s] = %lld is negative: expected 0 or more", i, one, (long long)v);
+        return dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%d][%s] = %lld is negative: expected 0 or more", i, one,
+                        (long long)v);
       }
       if (v >= rows) rows = v + 1;
     }
   }
   int32_t rank = first->rank - lead0 + 1;
-  if (rank > DF_MAX_RANK) return dfk_fail(k, DF_INVALID_ARGUMENT, "the result would have %d dimensions: expected at most %d", rank, DF_MAX_RANK);
+  if (rank > DF_MAX_RANK)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the result would have %d dimensions: expected at most %d", rank,
+                    DF_MAX_RANK);
   dims[0] = rows;
   for (int32_t d = 1; d < rank; d++) dims[d] = first->dims[lead0 + d - 1];
   df_tensor *out = dfk_out(k, 0, first->dtype, rank, dims);
@@ -232,8 +248,8 @@ int32_t ref_dynamic_stitch_grad(df_kernel *k) {
     for (int64_t j = 0; j < t->size; j++)
       if ((uint64_t)dfk_index(t, j) >= (uint64_t)dy->dims[0]) {
         dfk_index_text(t->rank, t->dims, j, text, sizeof text);
-        return dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%d][%s] = %lld is not in [0, %lld)", i, text, (long long)dfk_index(t, j),
-                        (long long)dy->dims[0]);
+        return dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%d][%s] = %lld is not in [0, %lld)", i, text,
+                        (long long)dfk_index(t, j), (long long)dy->dims[0]);
       }
   }
   uint8_t *taken = dfk_scratch(k, dy->dims[0] + 1);
@@ -248,7 +264,8 @@ int32_t ref_dynamic_stitch_grad(df_kernel *k) {
     for (int32_t d = 1; d < dy->rank; d++) dims[rank++] = dy->dims[d];
     df_tensor *out = rank > DF_MAX_RANK ? NULL : dfk_out(k, i, dy->dtype, rank, dims);
     if (!out) {
-      code = rank > DF_MAX_RANK ? dfk_fail(k, DF_INVALID_ARGUMENT, "a part would have %d dimensions: expected at most %d", rank, DF_MAX_RANK)
+      code = rank > DF_MAX_RANK ? dfk_fail(k, DF_INVALID_ARGUMENT,
+                                           "a part would have %d dimensions: expected at most %d", rank, DF_MAX_RANK)
                                 : k->error->code;
       break;
     }

@@ -39,8 +39,8 @@ static int32_t product(df_kernel *k, bool adjoint) {
 int32_t ref_matmul(df_kernel *k) {
   char a[160], b[160];
   if (k->in[0]->rank != 2 || k->in[1]->rank != 2)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "matmul needs two matrices, got %s and %s", dfk_shape_text(k->in[0], a, sizeof a),
-                    dfk_shape_text(k->in[1], b, sizeof b));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "matmul needs two matrices, got %s and %s",
+                    dfk_shape_text(k->in[0], a, sizeof a), dfk_shape_text(k->in[1], b, sizeof b));
   return product(k, false);
 }
 
@@ -103,10 +103,12 @@ int32_t ref_matrix_band_part(df_kernel *k) {
   char text[160];
   if (!dfk_integer(k, 1, "num_lower", &lower) || !dfk_integer(k, 2, "num_upper", &upper)) return k->error->code;
   if (x->rank < 2)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "matrix_band_part needs a matrix, got %s", dfk_shape_text(x, text, sizeof text));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "matrix_band_part needs a matrix, got %s",
+                    dfk_shape_text(x, text, sizeof text));
   int64_t m = x->dims[x->rank - 2], n = x->dims[x->rank - 1];
   if (lower > m || upper > n)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "num_lower %lld and num_upper %lld must be at most %lld and %lld, or negative for all",
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "num_lower %lld and num_upper %lld must be at most %lld and %lld, or negative for all",
                     (long long)lower, (long long)upper, (long long)m, (long long)n);
   df_tensor *y = dfk_out_like(k, 0, x);
   if (!y) return DF_RESOURCE_EXHAUSTED;
@@ -114,7 +116,8 @@ int32_t ref_matrix_band_part(df_kernel *k) {
   const char *from = (const char *)x->data;
   char *to = (char *)y->data;
   for (int64_t row = 0; n && row < x->size / n; row++, from += n * width, to += n * width) {
-    int64_t i = row % m, begin = lower < 0 || i - lower < 0 ? 0 : i - lower, end = upper < 0 || i + upper + 1 > n ? n : i + upper + 1;
+    int64_t i = row % m, begin = lower < 0 || i - lower < 0 ? 0 : i - lower,
+            end = upper < 0 || i + upper + 1 > n ? n : i + upper + 1;
     if (begin > n) begin = n;
     if (end < begin) end = begin;
     memset(to, 0, (size_t)begin * width);
@@ -146,7 +149,8 @@ int32_t ref_matrix_diag_part(df_kernel *k) {
   const df_tensor *x = k->in[0];
   char text[160];
   if (x->rank < 2)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "matrix_diag_part needs a matrix, got %s", dfk_shape_text(x, text, sizeof text));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "matrix_diag_part needs a matrix, got %s",
+                    dfk_shape_text(x, text, sizeof text));
   int64_t dims[DF_MAX_RANK], m = x->dims[x->rank - 2], n = x->dims[x->rank - 1], least = m < n ? m : n;
   for (int32_t i = 0; i < x->rank - 2; i++) dims[i] = x->dims[i];
   dims[x->rank - 2] = least;
@@ -155,7 +159,8 @@ int32_t ref_matrix_diag_part(df_kernel *k) {
   size_t width = (size_t)df_dtype_bytes(x->dtype);
   for (int64_t i = 0; i < y->size; i++) {
     int64_t d = i % least;
-    memcpy((char *)y->data + (size_t)i * width, (const char *)x->data + (size_t)(i / least * m * n + d * n + d) * width, width);
+    memcpy((char *)y->data + (size_t)i * width, (const char *)x->data + (size_t)(i / least * m * n + d * n + d) * width,
+           width);
   }
   return DF_OK;
 }

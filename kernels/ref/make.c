@@ -42,7 +42,8 @@ static int32_t range_scalars(df_kernel *k, const char *const *names, int32_t n) 
   char text[160];
   for (int32_t i = 0; i < n; i++)
     if (k->in[i]->rank != 0)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s: expected a scalar", names[i], dfk_shape_text(k->in[i], text, sizeof text));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s: expected a scalar", names[i],
+                      dfk_shape_text(k->in[i], text, sizeof text));
   return DF_OK;
 }
 
@@ -50,12 +51,13 @@ static int32_t range_ints(df_kernel *k) {
   int64_t start = dfk_index(k->in[0], 0), limit = dfk_index(k->in[1], 0), delta = dfk_index(k->in[2], 0), n;
   if (delta == 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "delta is 0: expected a step");
   if (delta > 0 ? start > limit : start < limit)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "a range from %lld to %lld by %lld: expected start %s limit", (long long)start, (long long)limit,
-                    (long long)delta, delta > 0 ? "<=" : ">=");
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "a range from %lld to %lld by %lld: expected start %s limit",
+                    (long long)start, (long long)limit, (long long)delta, delta > 0 ? "<=" : ">=");
   uint64_t span = delta > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
   uint64_t step = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
   uint64_t count = span / step + (span % step != 0);
-  if (count > INT64_MAX / 8) return dfk_fail(k, DF_INVALID_ARGUMENT, "a range of %llu elements", (unsigned long long)count);
+  if (count > INT64_MAX / 8)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "a range of %llu elements", (unsigned long long)count);
   n = (int64_t)count;
   df_tensor *out = dfk_out(k, 0, k->in[0]->dtype, 1, &n);
   if (!out) return k->error->code;
@@ -78,10 +80,13 @@ int32_t ref_range(df_kernel *k) {
   for (int32_t i = 0; i < 3; i++) v[i] = wide ? *(const double *)k->in[i]->data : *(const float *)k->in[i]->data;
   if (v[2] == 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "delta is 0: expected a step");
   if (v[2] > 0 ? v[0] > v[1] : v[0] < v[1])
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "a range from %g to %g by %g: expected start %s limit", v[0], v[1], v[2], v[2] > 0 ? "<=" : ">=");
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "a range from %g to %g by %g: expected start %s limit", v[0], v[1], v[2],
+                    v[2] > 0 ? "<=" : ">=");
   /* counted in the range's own precision, so that 0 to 0.3 by 0.1 has three elements in float32 too */
-  double count = wide ? ceil(fabs((v[1] - v[0]) / v[2])) : (double)ceilf(fabsf(((float)v[1] - (float)v[0]) / (float)v[2]));
-  if (!(count <= 1e15)) return dfk_fail(k, DF_INVALID_ARGUMENT, "a range from %g to %g by %g has no size", v[0], v[1], v[2]);
+  double count =
+      wide ? ceil(fabs((v[1] - v[0]) / v[2])) : (double)ceilf(fabsf(((float)v[1] - (float)v[0]) / (float)v[2]));
+  if (!(count <= 1e15))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "a range from %g to %g by %g has no size", v[0], v[1], v[2]);
   int64_t n = (int64_t)count;
   df_tensor *out = dfk_out(k, 0, t, 1, &n);
   if (!out) return k->error->code;
@@ -118,11 +123,13 @@ static int64_t from_back(const df_tensor *s, int64_t d) { return d < s->size ? d
 
 static int32_t shapes_agree(df_kernel *k, int64_t *rank) {
   const df_tensor *a = k->in[0], *b = k->in[1];
-  if (a->rank != 1 || b->rank != 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "shapes are vectors: these have ranks %d and %d", a->rank, b->rank);
+  if (a->rank != 1 || b->rank != 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "shapes are vectors: these have ranks %d and %d", a->rank, b->rank);
   *rank = a->size > b->size ? a->size : b->size;
   for (int64_t d = 0; d < *rank; d++)
     if (from_back(a, d) != from_back(b, d) && from_back(a, d) != 1 && from_back(b, d) != 1)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "the shapes do not broadcast: dimension %lld from the back is %lld and %lld", (long long)d,
+      return dfk_fail(k, DF_INVALID_ARGUMENT,
+                      "the shapes do not broadcast: dimension %lld from the back is %lld and %lld", (long long)d,
                       (long long)from_back(a, d), (long long)from_back(b, d));
   return DF_OK;
 }
@@ -166,17 +173,19 @@ int32_t ref_broadcast_gradient_args(df_kernel *k) {
 int32_t ref_invert_permutation(df_kernel *k) {
   const df_tensor *x = k->in[0];
   char text[160];
-  if (x->rank != 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "x is %s: expected a vector", dfk_shape_text(x, text, sizeof text));
+  if (x->rank != 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "x is %s: expected a vector", dfk_shape_text(x, text, sizeof text));
   df_tensor *out = dfk_out_like(k, 0, x);
   if (!out) return k->error->code;
   for (int64_t i = 0; i < x->size; i++) ref_put_int(out, i, -1);
   for (int64_t i = 0; i < x->size; i++) {
     int64_t v = dfk_index(x, i);
     if (v < 0 || v >= x->size)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "x[%lld] is %lld: expected one in [0, %lld)", (long long)i, (long long)v, (long long)x->size);
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "x[%lld] is %lld: expected one in [0, %lld)", (long long)i, (long long)v,
+                      (long long)x->size);
     if (dfk_index(out, v) != -1)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "x[%lld] is %lld, as x[%lld] is already: expected a permutation", (long long)i, (long long)v,
-                      (long long)dfk_index(out, v));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "x[%lld] is %lld, as x[%lld] is already: expected a permutation",
+                      (long long)i, (long long)v, (long long)dfk_index(out, v));
     ref_put_int(out, v, i);
   }
   return DF_OK;
@@ -204,7 +213,8 @@ int32_t ref_diag_part(df_kernel *k) {
   bool fits = x->rank > 0 && x->rank % 2 == 0;
   for (int32_t d = 0; fits && d < half; d++) fits = x->dims[d] == x->dims[d + half];
   if (!fits)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has no diagonal: expected the same dimensions twice", dfk_shape_text(x, text, sizeof text));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has no diagonal: expected the same dimensions twice",
+                    dfk_shape_text(x, text, sizeof text));
   df_tensor *out = dfk_out(k, 0, x->dtype, half, x->dims);
   if (!out) return k->error->code;
   for (int64_t i = 0; i < out->size; i++)
@@ -231,7 +241,9 @@ int32_t ref_matrix_set_diag(df_kernel *k) {
 
 /* ---- index sets ------------------------------------------------------------------------------------------ */
 static bool is_set(const df_tensor *t, int64_t i) {
-  return dfk_is_complex(t->dtype) ? ref_get_complex(t, i) != 0 : ref_is_float(t->dtype) ? ref_get(t, i) != 0 : ref_get_int(t, i) != 0;
+  return dfk_is_complex(t->dtype) ? ref_get_complex(t, i) != 0
+         : ref_is_float(t->dtype) ? ref_get(t, i) != 0
+                                  : ref_get_int(t, i) != 0;
 }
 
 int32_t ref_where(df_kernel *k) {
@@ -267,7 +279,8 @@ static uint64_t key_of(const df_tensor *t, int64_t i) {
   }
   int64_t w = dfk_width(t->dtype);
   memcpy(&u, (const char *)t->data + i * w, (size_t)(w < 8 ? w : 8));
-  if (dfk_is_complex(t->dtype)) return hash_of(creal(ref_get_complex(t, i))) * 31 + hash_of(cimag(ref_get_complex(t, i)));
+  if (dfk_is_complex(t->dtype))
+    return hash_of(creal(ref_get_complex(t, i))) * 31 + hash_of(cimag(ref_get_complex(t, i)));
   bool zero = (t->dtype == DF_FLOAT32 && u == 0x80000000u) || (t->dtype == DF_FLOAT64 && u == 1ull << 63) ||
               ((t->dtype == DF_FLOAT16 || t->dtype == DF_BFLOAT16) && u == 0x8000u);
   return zero ? 0 : u;
@@ -304,7 +317,8 @@ static int64_t find_distinct(const df_tensor *x, int64_t *table, int64_t slots, 
 int32_t ref_unique(df_kernel *k) {
   const df_tensor *x = k->in[0];
   char text[160];
-  if (x->rank != 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "x is %s: expected a vector", dfk_shape_text(x, text, sizeof text));
+  if (x->rank != 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "x is %s: expected a vector", dfk_shape_text(x, text, sizeof text));
   int64_t slots = 16;
   while (slots < 2 * x->size) slots *= 2;
   int64_t *table = dfk_scratch(k, (int64_t)sizeof(int64_t) * (slots + 2 * x->size));
@@ -336,7 +350,10 @@ int32_t ref_check_numerics(df_kernel *k) {
   }
   if (nan < 0 && inf < 0) return dfk_out_forward(k, 0, 0, x->rank, NULL);
   int64_t first = nan < 0 || (inf >= 0 && inf < nan) ? inf : nan;
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "%.*s : Tensor had %s values, the first at [%s]", (int)k->attrs[0].i, dfk_string(k, 0),
-                  nan >= 0 && inf >= 0 ? "Inf and NaN" : nan >= 0 ? "NaN" : "Inf",
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "%.*s : Tensor had %s values, the first at [%s]", (int)k->attrs[0].i,
+                  dfk_string(k, 0),
+                  nan >= 0 && inf >= 0 ? "Inf and NaN"
+                  : nan >= 0           ? "NaN"
+                                       : "Inf",
                   dfk_index_text(x->rank, x->dims, first, text, sizeof text));
 }

@@ -21,7 +21,8 @@ bool dfk_random_dims(df_kernel *k, int32_t *rank, int64_t dims[DF_MAX_RANK]) {
   *rank = (int32_t)shape->size;
   for (int32_t i = 0; i < *rank; i++)
     if ((dims[i] = dfk_index(shape, i)) < 0) {
-      dfk_fail(k, DF_INVALID_ARGUMENT, "dimension %d of the shape is %lld but must not be negative", i, (long long)dims[i]);
+      dfk_fail(k, DF_INVALID_ARGUMENT, "dimension %d of the shape is %lld but must not be negative", i,
+               (long long)dims[i]);
       return false;
     }
   return true;
@@ -120,7 +121,8 @@ int32_t ref_random_uniform_int(df_kernel *k) {
   int64_t low = dfk_index(k->in[1], 0), high = dfk_index(k->in[2], 0);
   if (out->size == 0) return DF_OK;
   if (low >= high)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "minval is %lld but must be less than maxval, %lld", (long long)low, (long long)high);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "minval is %lld but must be less than maxval, %lld", (long long)low,
+                    (long long)high);
   dfk_stream s = dfk_stream_of(k, dfk_int(k, 0));
   for (int64_t i = 0; i < out->size; i++) {
     uint32_t w[4];
@@ -181,9 +183,11 @@ int32_t ref_multinomial(df_kernel *k) {
     return dfk_fail(k, DF_INVALID_ARGUMENT, "logits is %s but must be a matrix [batch, classes], num_samples a scalar",
                     dfk_shape_text(in, text, sizeof text));
   int64_t batch = in->dims[0], classes = in->dims[1], samples = dfk_index(k->in[1], 0);
-  if (samples < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "num_samples is %lld but must not be negative", (long long)samples);
+  if (samples < 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "num_samples is %lld but must not be negative", (long long)samples);
   if (classes == 0 && batch * samples > 0)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "logits is %s: there is no class to draw", dfk_shape_text(in, text, sizeof text));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "logits is %s: there is no class to draw",
+                    dfk_shape_text(in, text, sizeof text));
   df_tensor *out = dfk_out(k, 0, k->out_dtype[0], 2, (int64_t[]){ batch, samples });
   double *sum = dfk_scratch(k, (classes + 1) * (int64_t)sizeof *sum);
   int32_t code = out && sum ? DF_OK : k->error->code;
@@ -198,7 +202,8 @@ int32_t ref_multinomial(df_kernel *k) {
                         isnan(v) ? "NaN" : "inf");
     }
     if (!code && top == -INFINITY)
-      code = dfk_fail(k, DF_INVALID_ARGUMENT, "every logit of row %lld is -inf: there is no class to draw", (long long)b);
+      code =
+          dfk_fail(k, DF_INVALID_ARGUMENT, "every logit of row %lld is -inf: there is no class to draw", (long long)b);
     if (code) break;
     for (int64_t c = 0; c < classes; c++) sum[c] = all += exp(logit(in, b * classes + c) - top);
     for (int64_t i = 0; i < samples; i++) {

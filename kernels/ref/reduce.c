@@ -1,5 +1,6 @@
 /* reduce.c: reference reductions, argmax and argmin. One pass over the input in storage order; floats are
- * accumulated in double, integers in int64, complex numbers in double complex, and rounded (or cut) to the dtype once at the end.
+ * accumulated in double, integers in int64, complex numbers in double complex, and rounded (or cut) to the dtype once
+ * at the end.
  */
 #include "../reduce.h"
 #include "element.h"
@@ -96,7 +97,8 @@ static void reduce_ints(const df_tensor *x, df_tensor *y, const dfk_reduction *r
     acc[o] = fold_int(f, x->dtype, acc[o], ref_get_int(x, i));
   }
   for (int64_t o = 0; o < r->out_size; o++) {
-    int64_t mean = x->dtype == DF_UINT64 ? (int64_t)((uint64_t)acc[o] / (uint64_t)(r->count ? r->count : 1)) : acc[o] / (r->count ? r->count : 1);
+    int64_t mean = x->dtype == DF_UINT64 ? (int64_t)((uint64_t)acc[o] / (uint64_t)(r->count ? r->count : 1))
+                                         : acc[o] / (r->count ? r->count : 1);
     ref_put_int(y, o, f == MEAN ? mean : acc[o]);
   }
 }
@@ -108,7 +110,8 @@ static void reduce_complex(const df_tensor *x, df_tensor *y, const dfk_reduction
     double complex v = ref_get_complex(x, i);
     acc[o] = f == PROD ? acc[o] * v : f == NORM ? acc[o] + v * conj(v) : acc[o] + v;
   }
-  for (int64_t o = 0; o < r->out_size; o++) ref_put_complex(y, o, f == MEAN ? acc[o] / (double)r->count : f == NORM ? csqrt(acc[o]) : acc[o]);
+  for (int64_t o = 0; o < r->out_size; o++)
+    ref_put_complex(y, o, f == MEAN ? acc[o] / (double)r->count : f == NORM ? csqrt(acc[o]) : acc[o]);
 }
 
 static int32_t reduce(df_kernel *k, fold f) {

@@ -1,4 +1,5 @@
-/* scan.c: reference scans along one axis: cumsum, cumprod and the linear recurrence that cumprod's gradient is made of. */
+/* scan.c: reference scans along one axis: cumsum, cumprod and the linear recurrence that cumprod's gradient is made of.
+   */
 #include "../reduce.h"
 #include "element.h"
 
@@ -57,8 +58,8 @@ int32_t ref_linear_recurrence(df_kernel *k) {
   if (!view(k, k->in[2], x, &v)) return DF_INVALID_ARGUMENT;
   if (d->size != x->size) {
     char one[160], other[160];
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "x is %s and d is %s: expected one shape", dfk_shape_text(x, one, sizeof one),
-                    dfk_shape_text(d, other, sizeof other));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "x is %s and d is %s: expected one shape",
+                    dfk_shape_text(x, one, sizeof one), dfk_shape_text(d, other, sizeof other));
   }
   df_tensor *s = dfk_out_like(k, 0, x), *beside = dfk_out_like(k, 1, x);
   if (!s || !beside) return DF_RESOURCE_EXHAUSTED;
@@ -70,7 +71,8 @@ int32_t ref_linear_recurrence(df_kernel *k) {
         int64_t i = reverse ? v.n - 1 - step : step, at = (o * v.n + i) * v.inner + j;
         if (dfk_is_complex(x->dtype)) {
           ref_put_complex(beside, at, both);
-          both = step == 0 ? ref_get_complex(d, at) : ref_get_complex(d, at) + ref_get_complex(x, reverse ? at + v.inner : at) * both;
+          both = step == 0 ? ref_get_complex(d, at)
+                           : ref_get_complex(d, at) + ref_get_complex(x, reverse ? at + v.inner : at) * both;
           ref_put_complex(s, at, both);
           continue;
         }

@@ -30,14 +30,18 @@ int32_t ref_unique_slices(df_kernel *k) {
   const df_tensor *x = k->in[0], *axes = k->in[1];
   char text[160];
   int32_t axis = 0;
-  if (axes->size > 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "axis is %s but must have at most one element", dfk_shape_text(axes, text, sizeof text));
+  if (axes->size > 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "axis is %s but must have at most one element",
+                    dfk_shape_text(axes, text, sizeof text));
   if (axes->size == 0 && x->rank != 1)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "x is %s: without an axis a vector is expected", dfk_shape_text(x, text, sizeof text));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "x is %s: without an axis a vector is expected",
+                    dfk_shape_text(x, text, sizeof text));
   if (axes->size == 1 && !dfk_axis(k, axes, 0, x->rank, "axis", &axis)) return k->error->code;
   slices s = { x, 1, x->dims[axis], 1 };
   for (int32_t d = 0; d < axis; d++) s.outer *= x->dims[d];
   for (int32_t d = axis + 1; d < x->rank; d++) s.inner *= x->dims[d];
-  int64_t n = 0, dims[DF_MAX_RANK], *first = dfk_scratch(k, (2 * s.n + 1) * (int64_t)sizeof *first), *place = first + s.n;
+  int64_t n = 0, dims[DF_MAX_RANK], *first = dfk_scratch(k, (2 * s.n + 1) * (int64_t)sizeof *first),
+          *place = first + s.n;
   if (!first) return k->error->code;
   for (int64_t i = 0; i < s.n; i++) {
     int64_t j = 0;
@@ -73,8 +77,8 @@ static int32_t bound(df_kernel *k, bool upper) {
   const df_tensor *sorted = k->in[0], *values = k->in[1];
   char a[160], b[160];
   if (sorted->rank != 2 || values->rank != 2 || sorted->dims[0] != values->dims[0])
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s and %s are given: expected two matrices of as many rows", dfk_shape_text(sorted, a, sizeof a),
-                    dfk_shape_text(values, b, sizeof b));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s and %s are given: expected two matrices of as many rows",
+                    dfk_shape_text(sorted, a, sizeof a), dfk_shape_text(values, b, sizeof b));
   df_tensor *out = dfk_out(k, 0, k->out_dtype[0], 2, values->dims);
   if (!out) return k->error->code;
   int64_t n = sorted->dims[1], m = values->dims[1];
@@ -96,10 +100,11 @@ int32_t ref_upper_bound(df_kernel *k) { return bound(k, true); }
 int32_t ref_cross(df_kernel *k) {
   const df_tensor *a = k->in[0], *b = k->in[1];
   char s[160], t[160];
-  bool fits = a->rank == b->rank && a->rank > 0 && a->dims[a->rank - 1] == 3 && !memcmp(a->dims, b->dims, sizeof *a->dims * (size_t)a->rank);
+  bool fits = a->rank == b->rank && a->rank > 0 && a->dims[a->rank - 1] == 3 &&
+              !memcmp(a->dims, b->dims, sizeof *a->dims * (size_t)a->rank);
   if (!fits)
-    return dfk_fail(k, DF_FAILED_PRECONDITION, "%s and %s are given: expected one shape whose last axis is 3", dfk_shape_text(a, s, sizeof s),
-                    dfk_shape_text(b, t, sizeof t));
+    return dfk_fail(k, DF_FAILED_PRECONDITION, "%s and %s are given: expected one shape whose last axis is 3",
+                    dfk_shape_text(a, s, sizeof s), dfk_shape_text(b, t, sizeof t));
   df_tensor *out = dfk_out_like(k, 0, a);
   if (!out) return k->error->code;
   for (int64_t i = 0; i < a->size; i++) {
@@ -141,12 +146,15 @@ int32_t ref_non_max_suppression(df_kernel *k) {
   char a[160], b[160];
   int64_t most, n = 0, chosen = 0;
   if (boxes->rank != 2 || boxes->dims[1] != 4 || scores->rank != 1 || scores->dims[0] != boxes->dims[0])
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "boxes are %s and scores %s: expected [n, 4] and [n]", dfk_shape_text(boxes, a, sizeof a),
-                    dfk_shape_text(scores, b, sizeof b));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "boxes are %s and scores %s: expected [n, 4] and [n]",
+                    dfk_shape_text(boxes, a, sizeof a), dfk_shape_text(scores, b, sizeof b));
   if (!dfk_integer(k, 2, "max_output_size", &most)) return k->error->code;
-  double limit = k->nin > 3 ? ref_get(k->in[3], 0) : dfk_float(k, 0), least = k->nin > 4 ? ref_get(k->in[4], 0) : -INFINITY;
-  if (!(limit >= 0 && limit <= 1)) return dfk_fail(k, DF_INVALID_ARGUMENT, "iou_threshold is %g but must be from 0 to 1", limit);
-  if (most < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "max_output_size is %lld but must not be negative", (long long)most);
+  double limit = k->nin > 3 ? ref_get(k->in[3], 0) : dfk_float(k, 0),
+         least = k->nin > 4 ? ref_get(k->in[4], 0) : -INFINITY;
+  if (!(limit >= 0 && limit <= 1))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "iou_threshold is %g but must be from 0 to 1", limit);
+  if (most < 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "max_output_size is %lld but must not be negative", (long long)most);
   candidate *all = dfk_scratch(k, (boxes->dims[0] + 1) * (int64_t)sizeof *all);
   if (!all) return k->error->code;
   for (int64_t i = 0; i < boxes->dims[0]; i++)
@@ -159,7 +167,8 @@ int32_t ref_non_max_suppression(df_kernel *k) {
   }
   bool pads = k->nout > 1 && dfk_bool(k, 0);
   int64_t size = pads ? most : chosen;
-  df_tensor *out = dfk_out(k, 0, DF_INT32, 1, &size), *valid = out && k->nout > 1 ? dfk_out(k, 1, DF_INT32, 0, NULL) : NULL;
+  df_tensor *out = dfk_out(k, 0, DF_INT32, 1, &size),
+            *valid = out && k->nout > 1 ? dfk_out(k, 1, DF_INT32, 0, NULL) : NULL;
   for (int64_t i = 0; out && i < size; i++) ((int32_t *)out->data)[i] = i < chosen ? all[i].box : 0;
   if (valid) *(int32_t *)valid->data = (int32_t)chosen;
   dfk_free(all);

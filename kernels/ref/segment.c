@@ -39,7 +39,8 @@ static int32_t row_of(df_kernel *k, const df_tensor *data, const df_tensor *ids,
   bool prefix = ids->rank <= data->rank;
   for (int32_t i = 0; prefix && i < ids->rank; i++) prefix = ids->dims[i] == data->dims[i];
   if (!prefix)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the shape of data must begin with that of segment_ids: data is %s, segment_ids %s",
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "the shape of data must begin with that of segment_ids: data is %s, segment_ids %s",
                     dfk_shape_text(data, a, sizeof a), dfk_shape_text(ids, b, sizeof b));
   *row = 1;
   for (int32_t i = ids->rank; i < data->rank; i++) *row *= data->dims[i];
@@ -98,7 +99,9 @@ static int32_t unsorted(df_kernel *k, fold f) {
                       (long long)i, (long long)id, (long long)n);
     for (int64_t j = 0; j < row && id >= 0 && !code; j++) {
       int64_t to = id * row + j;
-      if (both) pairs[to] = f == SUM ? pairs[to] + ref_get_complex(data, i * row + j) : pairs[to] * ref_get_complex(data, i * row + j);
+      if (both)
+        pairs[to] =
+            f == SUM ? pairs[to] + ref_get_complex(data, i * row + j) : pairs[to] * ref_get_complex(data, i * row + j);
       else if (floats) acc[to] = fold_float(f, acc[to], ref_get(data, i * row + j));
       else sums[to] = fold_int(f, data->dtype, sums[to], ref_get_int(data, i * row + j));
     }
@@ -158,7 +161,8 @@ int32_t ref_segment_gather(df_kernel *k) {
   int64_t dims[2 * DF_MAX_RANK], row = 1;
   int32_t rank = 0;
   if (rows->rank < 1 || ids->rank + rows->rank - 1 > DF_MAX_RANK)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "rows of a rank-%d tensor at rank-%d ids are not supported", rows->rank, ids->rank);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "rows of a rank-%d tensor at rank-%d ids are not supported", rows->rank,
+                    ids->rank);
   for (int32_t i = 0; i < ids->rank; i++) dims[rank++] = ids->dims[i];
   for (int32_t i = 1; i < rows->rank; i++) { dims[rank++] = rows->dims[i]; row *= rows->dims[i]; }
   df_tensor *y = dfk_out(k, 0, rows->dtype, rank, dims);
@@ -192,7 +196,8 @@ int32_t ref_bincount(df_kernel *k) {
   for (int64_t i = 0; i < values->size; i++) {
     int64_t v = dfk_index(values, i);
     if (v < 0)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "arr[%lld] is %lld: expected no negative values", (long long)i, (long long)v);
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "arr[%lld] is %lld: expected no negative values", (long long)i,
+                      (long long)v);
     if (v >= n) continue;
     if (floats) ref_put(y, v, ref_get(y, v) + (weights->size ? ref_get(weights, i) : 1));
     else ref_put_int(y, v, ref_get_int(y, v) + (weights->size ? ref_get_int(weights, i) : 1));
@@ -215,8 +220,8 @@ int32_t ref_top_k(df_kernel *k) {
   if (!dfk_integer(k, 1, "k", &count)) return k->error->code;
   if (x->rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k needs at least one axis, got a scalar");
   if (count < 0 || count > n)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k of %lld among the last axis of %s: expected 0 to %lld", (long long)count,
-                    dfk_shape_text(x, text, sizeof text), (long long)n);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k of %lld among the last axis of %s: expected 0 to %lld",
+                    (long long)count, dfk_shape_text(x, text, sizeof text), (long long)n);
   for (int32_t i = 0; i < x->rank - 1; i++) rows *= dims[i] = x->dims[i];
   dims[x->rank - 1] = count;
   df_tensor *values = dfk_out(k, 0, x->dtype, x->rank, dims), *indices = dfk_out(k, 1, DF_INT32, x->rank, dims);
@@ -229,7 +234,8 @@ int32_t ref_top_k(df_kernel *k) {
         if (above(x, r * n + j, r * n + i) || (j < i && !above(x, r * n + i, r * n + j))) place++;
       if (place >= count) continue;
       ((int32_t *)indices->data)[r * count + place] = (int32_t)i;
-      memcpy((char *)values->data + (size_t)(r * count + place) * width, (const char *)x->data + (size_t)(r * n + i) * width, width);
+      memcpy((char *)values->data + (size_t)(r * count + place) * width,
+             (const char *)x->data + (size_t)(r * n + i) * width, width);
     }
   return DF_OK;
 }

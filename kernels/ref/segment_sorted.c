@@ -9,21 +9,22 @@ typedef enum fold { SUM, MEAN, SQRT_N, PROD, MAX, MIN } fold;
 static int32_t check(df_kernel *k, const df_tensor *data, const df_tensor *indices, const df_tensor *ids) {
   char a[160], b[160];
   const df_tensor *rows = indices ? indices : data;
-  if (ids->rank != 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "segment_ids is %s but must be a vector", dfk_shape_text(ids, a, sizeof a));
+  if (ids->rank != 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "segment_ids is %s but must be a vector", dfk_shape_text(ids, a, sizeof a));
   if (data->rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "data is a scalar: expected rank 1 or more");
   if (indices && indices->rank != 1)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "indices is %s but must be a vector", dfk_shape_text(indices, a, sizeof a));
   if (rows->dims[0] != ids->size)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s and segment_ids %s: expected as many rows as ids", indices ? "indices" : "data",
-                    dfk_shape_text(rows, a, sizeof a), dfk_shape_text(ids, b, sizeof b));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s and segment_ids %s: expected as many rows as ids",
+                    indices ? "indices" : "data", dfk_shape_text(rows, a, sizeof a), dfk_shape_text(ids, b, sizeof b));
   for (int64_t i = 0; i < ids->size; i++) {
     int64_t id = dfk_index(ids, i), before = i ? dfk_index(ids, i - 1) : 0, row = indices ? dfk_index(indices, i) : i;
     if (id < before)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "segment_ids must ascend from 0: segment_ids[%lld] is %lld after %lld", (long long)i,
-                      (long long)id, (long long)before);
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "segment_ids must ascend from 0: segment_ids[%lld] is %lld after %lld",
+                      (long long)i, (long long)id, (long long)before);
     if (row < 0 || row >= data->dims[0])
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld: expected one in [0, %lld)", (long long)i, (long long)row,
-                      (long long)data->dims[0]);
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld: expected one in [0, %lld)", (long long)i,
+                      (long long)row, (long long)data->dims[0]);
   }
   return DF_OK;
 }
@@ -70,7 +71,10 @@ static int32_t segments(df_kernel *k, const df_tensor *indices, const df_tensor 
       int64_t n = 0;
       for (int64_t i = begin; i < end; i++) {
         int64_t at = (indices ? dfk_index(indices, i) : i) * row + j;
-        if (both) c = i == begin ? ref_get_complex(data, at) : f == PROD ? c * ref_get_complex(data, at) : c + ref_get_complex(data, at);
+        if (both)
+          c = i == begin  ? ref_get_complex(data, at)
+              : f == PROD ? c * ref_get_complex(data, at)
+                          : c + ref_get_complex(data, at);
         else if (floats) v = i == begin ? ref_get(data, at) : fold_floats(f, v, ref_get(data, at));
         else n = i == begin ? ref_get_int(data, at) : fold_ints(f, data->dtype, n, ref_get_int(data, at));
       }

@@ -84,8 +84,8 @@ int32_t ref_pad(df_kernel *k) {
 }
 
 /* ---- mirrors ------------------------------------------------------------------------------------ */
-/* The paddings of MirrorPad against dims of what lies inside. -1: error is filled; else 1 for SYMMETRIC (the edge is repeated)
- * and 0 for REFLECT (it is not). */
+/* The paddings of MirrorPad against dims of what lies inside. -1: error is filled; else 1 for SYMMETRIC (the edge is
+ * repeated) and 0 for REFLECT (it is not). */
 static int32_t mirror_begin(df_kernel *k, int32_t rank, const int64_t *inside, int64_t *before) {
   const df_tensor *p = k->in[1];
   const char *mode = dfk_string(k, 0);
@@ -93,7 +93,8 @@ static int32_t mirror_begin(df_kernel *k, int32_t rank, const int64_t *inside, i
   for (int32_t d = 0; d < rank; d++) {
     int64_t b = dfk_index(p, 2 * d), a = dfk_index(p, 2 * d + 1), most = inside[d] - !edge;
     if (b < 0 || a < 0 || ((b > most || a > most) && (b || a))) {
-      dfk_fail(k, DF_INVALID_ARGUMENT, "paddings[%d] is [%lld, %lld] for a dimension of %lld: mode %s expects 0 to %lld", d, (long long)b,
+      dfk_fail(k, DF_INVALID_ARGUMENT,
+               "paddings[%d] is [%lld, %lld] for a dimension of %lld: mode %s expects 0 to %lld", d, (long long)b,
                (long long)a, (long long)inside[d], edge ? "SYMMETRIC" : "REFLECT", (long long)(most < 0 ? 0 : most));
       return -1;
     }
@@ -131,9 +132,11 @@ int32_t ref_mirror_pad(df_kernel *k) {
 /* Every padded element adds to the one that it mirrored. */
 int32_t ref_mirror_pad_grad(df_kernel *k) {
   const df_tensor *dy = k->in[0];
-  int64_t before[DF_MAX_RANK], dims[DF_MAX_RANK], at[DF_MAX_RANK] = { 0 }, to[DF_MAX_RANK], width = dfk_width(dy->dtype);
+  int64_t before[DF_MAX_RANK], dims[DF_MAX_RANK], at[DF_MAX_RANK] = { 0 }, to[DF_MAX_RANK],
+                                                  width = dfk_width(dy->dtype);
   if (!mirror_paddings(k, dy->rank)) return k->error->code;
-  for (int32_t d = 0; d < dy->rank; d++) dims[d] = dy->dims[d] - dfk_index(k->in[1], 2 * d) - dfk_index(k->in[1], 2 * d + 1);
+  for (int32_t d = 0; d < dy->rank; d++)
+    dims[d] = dy->dims[d] - dfk_index(k->in[1], 2 * d) - dfk_index(k->in[1], 2 * d + 1);
   int32_t edge = mirror_begin(k, dy->rank, dims, before);
   if (edge < 0) return k->error->code;
   df_tensor *out = dfk_out(k, 0, dy->dtype, dy->rank, dims);
@@ -164,20 +167,24 @@ int32_t ref_reverse_sequence(df_kernel *k) {
   if (seq < 0) seq += x->rank;
   if (batch < 0) batch += x->rank;
   if (seq < 0 || seq >= x->rank || batch < 0 || batch >= x->rank || seq == batch)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "seq_dim %lld and batch_dim %lld for %s: expected two different ones in [%d, %d)",
-                    (long long)dfk_int(k, 0), (long long)dfk_int(k, 1), dfk_shape_text(x, text, sizeof text), -x->rank, x->rank);
+    return dfk_fail(
+        k, DF_INVALID_ARGUMENT, "seq_dim %lld and batch_dim %lld for %s: expected two different ones in [%d, %d)",
+        (long long)dfk_int(k, 0), (long long)dfk_int(k, 1), dfk_shape_text(x, text, sizeof text), -x->rank, x->rank);
   if (lengths->rank != 1 || lengths->size != x->dims[batch])
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "seq_lengths has %lld entries: expected %lld, one for each of dimension %lld", (long long)lengths->size,
-                    (long long)x->dims[batch], (long long)batch);
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "seq_lengths has %lld entries: expected %lld, one for each of dimension %lld",
+                    (long long)lengths->size, (long long)x->dims[batch], (long long)batch);
   for (int64_t i = 0; i < lengths->size; i++) {
     int64_t n = dfk_index(lengths, i);
     if (n < 0 || n > x->dims[seq])
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "seq_lengths[%lld] is %lld: expected one in [0, %lld]", (long long)i, (long long)n, (long long)x->dims[seq]);
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "seq_lengths[%lld] is %lld: expected one in [0, %lld]", (long long)i,
+                      (long long)n, (long long)x->dims[seq]);
   }
   df_tensor *out = dfk_out_like(k, 0, x);
   if (!out) return k->error->code;
   int32_t rank = (int32_t)(seq > batch ? seq : batch) + 1; /* what lies inside moves as a row */
-  int64_t at[DF_MAX_RANK] = { 0 }, from[DF_MAX_RANK], row = dfk_span(x->dims, rank, x->rank), rows = dfk_span(x->dims, 0, rank);
+  int64_t at[DF_MAX_RANK] = { 0 }, from[DF_MAX_RANK], row = dfk_span(x->dims, rank, x->rank),
+          rows = dfk_span(x->dims, 0, rank);
   for (int64_t o = 0; o < rows; o++) {
     int64_t n = dfk_index(lengths, at[batch]);
     memcpy(from, at, sizeof from);

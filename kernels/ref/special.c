@@ -51,7 +51,9 @@ static double digamma(double x) {
   double below = 0;
   for (; x < 10; x += 1) below += 1 / x;
   double z = 1 / (x * x);
-  double tail = z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z / 12))))));
+  double tail =
+      z *
+      (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z / 12))))));
   return log(x) - 0.5 / x - tail - below;
 }
 

@@ -1,5 +1,6 @@
-/* stateless.c: random numbers that are a function of shape and seed alone, TensorFlow's number for number: Philox4x32-10 with the key and
- * counter that its StatelessRandom ops make of the seed, and its ways from words to numbers.
+/* stateless.c: random numbers that are a function of shape and seed alone, TensorFlow's number for number:
+ * Philox4x32-10 with the key and counter that its StatelessRandom ops make of the seed, and its ways from words to
+ * numbers.
  */
 #include "../random.h"
 #include <Random123/philox.h>
@@ -27,7 +28,8 @@ static int32_t begin(df_kernel *k, generator *g, df_tensor **out) {
   int32_t rank;
   int64_t dims[DF_MAX_RANK];
   const df_tensor *seed = k->in[1];
-  if (seed->rank != 1 || seed->size != 2) return dfk_fail(k, DF_INVALID_ARGUMENT, "seed must have shape [2], it has %lld elements", (long long)seed->size);
+  if (seed->rank != 1 || seed->size != 2)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "seed must have shape [2], it has %lld elements", (long long)seed->size);
   if (!dfk_random_dims(k, &rank, dims)) return DF_INVALID_ARGUMENT;
   if (!(*out = dfk_out(k, 0, k->out_dtype[0], rank, dims))) return DF_RESOURCE_EXHAUSTED;
   const uint64_t a = (uint64_t)dfk_index(seed, 0), b = (uint64_t)dfk_index(seed, 1);
@@ -55,12 +57,14 @@ static double unit_double(uint32_t high, uint32_t low) {
 static void pair(generator *g, bool wide, double out[2]) {
   if (wide) {
     const uint32_t a = word(g), b = word(g), c = word(g), d = word(g);
-    const double u = unit_double(a, b) < 1e-7 ? 1e-7 : unit_double(a, b), v = 2 * M_PI * unit_double(c, d), r = sqrt(-2 * log(u));
+    const double u = unit_double(a, b) < 1e-7 ? 1e-7 : unit_double(a, b), v = 2 * M_PI * unit_double(c, d),
+                 r = sqrt(-2 * log(u));
     out[0] = sin(v) * r;
     out[1] = cos(v) * r;
   } else {
     const uint32_t a = word(g), b = word(g);
-    const float u = unit_float(a) < 1e-7f ? 1e-7f : unit_float(a), v = (float)(2 * M_PI) * unit_float(b), r = sqrtf(-2.0f * logf(u));
+    const float u = unit_float(a) < 1e-7f ? 1e-7f : unit_float(a), v = (float)(2 * M_PI) * unit_float(b),
+                r = sqrtf(-2.0f * logf(u));
     out[0] = sinf(v) * r;
     out[1] = cosf(v) * r;
   }

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 
 static const df_str *str_at(const df_tensor *t, int64_t i) { return (const df_str *)t->data + i; }
-static bool is(const df_attr *a, const char *what) { return a->i == (int64_t)strlen(what) && !memcmp(a->s, what, strlen(what)); }
+static bool is(const df_attr *a, const char *what) {
+  return a->i == (int64_t)strlen(what) && !memcmp(a->s, what, strlen(what));
+}
 
 static bool put(df_kernel *k, df_tensor *out, int64_t i, char *bytes, int64_t n) {
   bool ok = dfk_set_string(k, out, i, bytes ? bytes : "", n);
@@ -79,7 +81,10 @@ int32_t ref_reduce_join(df_kernel *k) {
     for (int pass = 0; pass < 2; pass++) {             /* measure, then write */
       for (int64_t j = 0; j < count; j++) {
         int64_t i = base, rest = j;
-        for (int64_t a = 0; a < axes->size; a++) { i += rest % x->dims[order[a]] * strides[order[a]]; rest /= x->dims[order[a]]; }
+        for (int64_t a = 0; a < axes->size; a++) {
+          i += rest % x->dims[order[a]] * strides[order[a]];
+          rest /= x->dims[order[a]];
+        }
         const df_str *s = str_at(x, i);
         if (!pass) { n += s->length + (j ? separator->i : 0); continue; }
         if (j) { memcpy(bytes + at, separator->s, (size_t)separator->i); at += separator->i; }
@@ -130,8 +135,8 @@ int32_t ref_string_to_number(df_kernel *k) {
     const df_str *s = str_at(x, i);
     const char *text = s->length ? s->bytes : "";                 /* a zero follows the bytes of a string */
     if ((int64_t)strlen(text) != s->length || !read_number(text, out, i))
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "'%.*s' is no number of dtype %s", (int)(s->length < 200 ? s->length : 200), text,
-                      df_dtype_name(out->dtype));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "'%.*s' is no number of dtype %s",
+                      (int)(s->length < 200 ? s->length : 200), text, df_dtype_name(out->dtype));
   }
   return DF_OK;
 }
@@ -157,7 +162,8 @@ int32_t ref_string_length(df_kernel *k) {
   const df_tensor *x = k->in[0];
   df_tensor *out = dfk_out(k, 0, DF_INT32, x->rank, x->dims);
   if (!out) return k->error->code;
-  for (int64_t i = 0; i < x->size; i++) ((int32_t *)out->data)[i] = (int32_t)length_of(str_at(x, i), is(&k->attrs[0], "UTF8_CHAR"));
+  for (int64_t i = 0; i < x->size; i++)
+    ((int32_t *)out->data)[i] = (int32_t)length_of(str_at(x, i), is(&k->attrs[0], "UTF8_CHAR"));
   return DF_OK;
 }
 
@@ -168,7 +174,8 @@ int32_t ref_substr(df_kernel *k) {
   bool fits = pos->rank == len->rank && !memcmp(pos->dims, len->dims, sizeof *pos->dims * (size_t)pos->rank) &&
               (one || (pos->rank == x->rank && !memcmp(pos->dims, x->dims, sizeof *pos->dims * (size_t)pos->rank)));
   if (!fits)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "pos is %s and the input is %s: pos and len must be one number each, or one for each string",
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "pos is %s and the input is %s: pos and len must be one number each, or one for each string",
                     dfk_shape_text(pos, a, sizeof a), dfk_shape_text(x, b, sizeof b));
   df_tensor *out = dfk_out(k, 0, DF_STRING, x->rank, x->dims);
   if (!out) return k->error->code;
@@ -176,8 +183,8 @@ int32_t ref_substr(df_kernel *k) {
     const df_str *s = str_at(x, i);
     int64_t n = length_of(s, characters), begin = dfk_any_int(pos, one ? 0 : i), count = dfk_any_int(len, one ? 0 : i);
     if (begin < -n || begin > n)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "pos %lld is out of range for a string of length %lld (element %lld)", (long long)begin,
-                      (long long)n, (long long)i);
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "pos %lld is out of range for a string of length %lld (element %lld)",
+                      (long long)begin, (long long)n, (long long)i);
     if (begin < 0) begin += n;
     if (count < 0) count = 0;
     if (count > n - begin) count = n - begin;
@@ -220,7 +227,8 @@ int32_t ref_string_strip(df_kernel *k) {
 
 /* ---- splitting: the parts as a sparse matrix ------------------------------------------------------------------- */
 /* Part by part of s; every byte of an empty delimiter list is a part. False: no more. */
-static bool next_part(const df_str *s, const df_str *delimiters, bool skip_empty, int64_t *at, int64_t *from, int64_t *to) {
+static bool next_part(const df_str *s, const df_str *delimiters, bool skip_empty, int64_t *at, int64_t *from,
+                      int64_t *to) {
   for (;;) {
     if (delimiters->length == 0) {
       if (*at >= s->length) return false;
@@ -239,17 +247,23 @@ static bool next_part(const df_str *s, const df_str *delimiters, bool skip_empty
 int32_t ref_string_split(df_kernel *k) {
   const df_tensor *x = k->in[0], *delimiter = k->in[1];
   char text[160];
-  if (x->rank != 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "the input is %s but must be a vector", dfk_shape_text(x, text, sizeof text));
+  if (x->rank != 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the input is %s but must be a vector",
+                    dfk_shape_text(x, text, sizeof text));
   if (delimiter->rank != 0)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the delimiter is %s but must be a scalar", dfk_shape_text(delimiter, text, sizeof text));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the delimiter is %s but must be a scalar",
+                    dfk_shape_text(delimiter, text, sizeof text));
   int64_t n = 0, widest = 0, at, from, to;
   for (int64_t i = 0; i < x->size; i++) {
     int64_t parts = 0;
-    for (at = 0; str_at(x, i)->length && next_part(str_at(x, i), str_at(delimiter, 0), dfk_bool(k, 0), &at, &from, &to);) parts++;
+    for (at = 0;
+         str_at(x, i)->length && next_part(str_at(x, i), str_at(delimiter, 0), dfk_bool(k, 0), &at, &from, &to);)
+      parts++;
     n += parts;
     if (parts > widest) widest = parts;
   }
-  df_tensor *indices = dfk_out(k, 0, DF_INT64, 2, (int64_t[]){ n, 2 }), *values = indices ? dfk_out(k, 1, DF_STRING, 1, &n) : NULL;
+  df_tensor *indices = dfk_out(k, 0, DF_INT64, 2, (int64_t[]){ n, 2 }),
+            *values = indices ? dfk_out(k, 1, DF_STRING, 1, &n) : NULL;
   df_tensor *shape = values ? dfk_out(k, 2, DF_INT64, 1, (int64_t[]){ 2 }) : NULL;
   if (!shape) return k->error->code;
   int64_t *index = indices->data, v = 0;
@@ -273,11 +287,14 @@ int32_t ref_decode_raw(df_kernel *k) {
   int64_t width = dfk_width(k->out_dtype[0]), length = x->size ? str_at(x, 0)->length : 0, dims[DF_MAX_RANK + 1];
   for (int64_t i = 1; i < x->size; i++)
     if (str_at(x, i)->length != length)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "strings of %lld and of %lld bytes are decoded: they must have one length", (long long)length,
+      return dfk_fail(k, DF_INVALID_ARGUMENT,
+                      "strings of %lld and of %lld bytes are decoded: they must have one length", (long long)length,
                       (long long)str_at(x, i)->length);
   if (length % width)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "a string of %lld bytes holds no whole number of %s", (long long)length, df_dtype_name(k->out_dtype[0]));
-  if (x->rank == DF_MAX_RANK) return dfk_fail(k, DF_INVALID_ARGUMENT, "the result would have more than %d axes", DF_MAX_RANK);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "a string of %lld bytes holds no whole number of %s", (long long)length,
+                    df_dtype_name(k->out_dtype[0]));
+  if (x->rank == DF_MAX_RANK)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the result would have more than %d axes", DF_MAX_RANK);
   for (int32_t d = 0; d < x->rank; d++) dims[d] = x->dims[d];
   dims[x->rank] = length / width;
   df_tensor *out = dfk_out(k, 0, k->out_dtype[0], x->rank + 1, dims);

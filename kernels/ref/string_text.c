@@ -1,4 +1,5 @@
-/* string_text.c: values as text: AsString, StringFormat, PrintV2. Numbers and nesting are written as TensorFlow writes them.
+/* string_text.c: values as text: AsString, StringFormat, PrintV2. Numbers and nesting are written as TensorFlow writes
+ * them.
  */
 #include "../string.h"
 #include "element.h"
@@ -42,7 +43,8 @@ static bool formats_of(df_kernel *k, format *f) {
     return false;
   }
   if (width > 200 || precision > 200) {
-    dfk_fail(k, DF_INVALID_ARGUMENT, "a number of %lld places is too long", (long long)(width > precision ? width : precision));
+    dfk_fail(k, DF_INVALID_ARGUMENT, "a number of %lld places is too long",
+             (long long)(width > precision ? width : precision));
     return false;
   }
   if (width > -1) snprintf(size, sizeof size, "%lld", (long long)width);
@@ -59,7 +61,8 @@ int32_t ref_as_string(df_kernel *k) {
   if (x->dtype == DF_STRING) return dfk_out_forward(k, 0, 0, x->rank, NULL);
   if (!formats_of(k, &f)) return k->error->code;
   if (dfk_int(k, 0) > -1 && !ref_is_float(x->dtype) && !dfk_is_complex(x->dtype))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "precision is for floating-point numbers, not for %s", df_dtype_name(x->dtype));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "precision is for floating-point numbers, not for %s",
+                    df_dtype_name(x->dtype));
   df_tensor *out = dfk_out(k, 0, DF_STRING, x->rank, x->dims);
   if (!out) return k->error->code;
 #pragma GCC diagnostic push
@@ -156,7 +159,8 @@ int32_t ref_string_format(df_kernel *k) {
     p += width;
   }
   if (found != k->nin)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the template has %lld placeholders '%s' for %d inputs", (long long)found, place, k->nin);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the template has %lld placeholders '%s' for %d inputs", (long long)found,
+                    place, k->nin);
   df_tensor *out = dfk_out(k, 0, DF_STRING, 0, NULL);
   text t;
   if (!out || !text_begin(k, &t)) return k->error->code;
@@ -170,7 +174,9 @@ int32_t ref_string_format(df_kernel *k) {
 }
 
 /* ---- PrintV2 --------------------------------------------------------------------------------------------- */
-static bool is(const char *s, int64_t n, const char *what) { return n == (int64_t)strlen(what) && !memcmp(s, what, (size_t)n); }
+static bool is(const char *s, int64_t n, const char *what) {
+  return n == (int64_t)strlen(what) && !memcmp(s, what, (size_t)n);
+}
 
 /* Standard output, standard error (which the levels of a log go to as well), or the end of a file. */
 int32_t ref_print_v2(df_kernel *k) {
@@ -178,14 +184,19 @@ int32_t ref_print_v2(df_kernel *k) {
   const char *stream = dfk_string(k, 0);
   int64_t n = k->attrs[0].i;
   char shape[160];
-  if (x->rank != 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "the input is %s but must be one string", dfk_shape_text(x, shape, sizeof shape));
+  if (x->rank != 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the input is %s but must be one string",
+                    dfk_shape_text(x, shape, sizeof shape));
   const df_str *s = x->data;
   FILE *file = NULL, *to = stderr;
   if (is(stream, n, "stdout")) to = stdout;
   else if (n > 7 && !memcmp(stream, "file://", 7)) {
-    if (!(to = file = fopen(stream + 7, "a"))) return dfk_fail(k, DF_INVALID_ARGUMENT, "cannot write to %s", stream + 7);
-  } else if (!is(stream, n, "stderr") && !is(stream, n, "log(info)") && !is(stream, n, "log(warning)") && !is(stream, n, "log(error)"))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "output_stream is '%s' but must be stdout, stderr, log(info), log(warning), log(error) or file://",
+    if (!(to = file = fopen(stream + 7, "a")))
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "cannot write to %s", stream + 7);
+  } else if (!is(stream, n, "stderr") && !is(stream, n, "log(info)") && !is(stream, n, "log(warning)") &&
+             !is(stream, n, "log(error)"))
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "output_stream is '%s' but must be stdout, stderr, log(info), log(warning), log(error) or file://",
                     stream);
   flockfile(to);
   if (s->length) fwrite(s->bytes, 1, (size_t)s->length, to);

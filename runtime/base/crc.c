@@ -1,4 +1,5 @@
-/* crc.c: Castagnoli's checksum, CRC-32C, which TFRecord, event files and TensorFlow's checkpoints carry; eight bytes a step. */
+/* crc.c: Castagnoli's checksum, CRC-32C, which TFRecord, event files and TensorFlow's checkpoints carry; eight bytes a
+   step. */
 #include "base/internal.h"
 
 static uint32_t table[8][256];
@@ -20,8 +21,8 @@ uint32_t dfi_crc32c(uint32_t sum, const void *bytes, size_t n) {
   const unsigned char *p = bytes;
   for (; n >= 8; n -= 8, p += 8) {
     c ^= (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-    c = table[7][c & 255] ^ table[6][c >> 8 & 255] ^ table[5][c >> 16 & 255] ^ table[4][c >> 24] ^ table[3][p[4]] ^ table[2][p[5]] ^
-        table[1][p[6]] ^ table[0][p[7]];
+    c = table[7][c & 255] ^ table[6][c >> 8 & 255] ^ table[5][c >> 16 & 255] ^ table[4][c >> 24] ^ table[3][p[4]] ^
+        table[2][p[5]] ^ table[1][p[6]] ^ table[0][p[7]];
   }
   for (; n > 0; n--, p++) c = table[0][(c ^ *p) & 255] ^ c >> 8;
   return ~c;

@@ -8,7 +8,8 @@
 #define DFLOW_DEVMEM_H
 #include "base/internal.h"
 
-typedef struct dfi_devmem_stats { int64_t in_use, peak, limit, reserved, allocations; } dfi_devmem_stats;   /* bytes; reserved: with what is kept for later */
+/* bytes; reserved: with what is kept for later */
+typedef struct dfi_devmem_stats { int64_t in_use, peak, limit, reserved, allocations; } dfi_devmem_stats;
 
 /* limit 0: none. Owned. */
 dfi_devmem *dfi_devmem_new(int64_t limit);
@@ -20,11 +21,12 @@ void  dfi_devmem_free(dfi_devmem *a, void *p, int64_t bytes);
 int64_t dfi_devmem_takes(int64_t bytes);
 void  dfi_devmem_look(dfi_devmem *a, dfi_devmem_stats *out);
 void  dfi_devmem_reset_peak(dfi_devmem *a);
-/* Who is asked to make room before an allocation is refused; it frees at least `bytes` of a, or returns false. fn NULL: nobody. */
+/* Who is asked to make room before an allocation is refused; it frees at least `bytes` of a, or returns false. fn NULL:
+   nobody. */
 typedef bool (*dfi_devmem_make_room)(void *user, int64_t bytes);
 void  dfi_devmem_on_full(dfi_devmem *a, dfi_devmem_make_room fn, void *user);
-/* A value as it lies in an arena (NULL: on the host): itself, retained, where it lies there already, else a copy. Strings and handles stay
- * where they are. False: there is no room. */
+/* A value as it lies in an arena (NULL: on the host): itself, retained, where it lies there already, else a copy.
+ * Strings and handles stay where they are. False: there is no room. */
 bool  dfi_value_in(const df_value *v, dfi_devmem *a, df_value *out);
 /* Bytes that a value carries: of numbers, their size; of strings, their letters. */
 int64_t dfi_value_bytes(const df_value *v);

@@ -28,7 +28,8 @@ df_tensor *df_read_file(const char *path, df_error *err) {
   errno = 0;
   gzFile f = gzopen(path, "rb");
   if (!f) {
-    dfi_fail(err, errno ? dfi_errno_code(errno) : DF_RESOURCE_EXHAUSTED, NULL, "cannot open %s: %s", path, errno ? strerror(errno) : "out of memory");
+    dfi_fail(err, errno ? dfi_errno_code(errno) : DF_RESOURCE_EXHAUSTED, NULL, "cannot open %s: %s", path,
+             errno ? strerror(errno) : "out of memory");
     return NULL;
   }
   gzbuffer(f, 1 << 17);
@@ -37,7 +38,8 @@ df_tensor *df_read_file(const char *path, df_error *err) {
       if (bytes) room *= 2;
       unsigned char *more = realloc(bytes, (size_t)room);
       if (!more) {
-        dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory: %s holds more than %lld bytes", path, (long long)size);
+        dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory: %s holds more than %lld bytes", path,
+                 (long long)size);
         goto done;
       }
       bytes = more;
@@ -54,7 +56,9 @@ df_tensor *df_read_file(const char *path, df_error *err) {
     if (got == 0) break;
     size += got;
     if (size > budget && !gzdirect(f)) {
-      dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "%s unpacks to more than %lld bytes; DFLOW_UNPACK_LIMIT says how many are taken", path, (long long)budget);
+      dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL,
+               "%s unpacks to more than %lld bytes; DFLOW_UNPACK_LIMIT says how many are taken", path,
+               (long long)budget);
       goto done;
     }
   }
@@ -83,7 +87,8 @@ int64_t df_file_size(const char *path, df_error *err) {
   return s.st_size;
 }
 
-df_tensor *df_file_read(const char *path, int64_t offset, int32_t dtype, int32_t rank, const int64_t *dims, df_error *err) {
+df_tensor *df_file_read(const char *path, int64_t offset, int32_t dtype, int32_t rank, const int64_t *dims,
+                        df_error *err) {
   if (dtype == DF_STRING || dtype == DF_VARIANT || dtype == DF_RESOURCE) {
     dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s cannot be read as they lie in a file", df_dtype_name(dtype));
     return NULL;
@@ -92,12 +97,12 @@ df_tensor *df_file_read(const char *path, int64_t offset, int32_t dtype, int32_t
   if (file < 0) return cannot(err, "open", path, errno), NULL;
   struct stat s;
   df_tensor *t = NULL;
-  int64_t size = df_dtype_bytes(dtype), at = 0;        /* asked before the tensor is made: a size that lies costs nothing */
+  int64_t size = df_dtype_bytes(dtype), at = 0;  /* asked before the tensor is made: a size that lies costs nothing */
   bool fits = fstat(file, &s) == 0;
   for (int32_t i = 0; fits && i < rank; i++) fits = dims[i] >= 0 && !__builtin_mul_overflow(size, dims[i], &size);
   if (!fits || offset < 0 || offset > s.st_size || size > s.st_size - offset) {
-    dfi_fail(err, DF_DATA_LOSS, NULL, "%s ends before the %lld bytes from byte %lld on: it has %lld", path, (long long)size,
-             (long long)offset, (long long)s.st_size);
+    dfi_fail(err, DF_DATA_LOSS, NULL, "%s ends before the %lld bytes from byte %lld on: it has %lld", path,
+             (long long)size, (long long)offset, (long long)s.st_size);
     goto done;
   }
   if (!(t = df_tensor_new(dtype, rank, dims, err))) goto done;
@@ -125,7 +130,8 @@ static char *entry_name(int folder, const struct dirent *e) {
   struct stat s;
   size_t n = strlen(e->d_name);
   bool inside = e->d_type == DT_DIR;
-  if (e->d_type == DT_UNKNOWN || e->d_type == DT_LNK) inside = fstatat(folder, e->d_name, &s, 0) == 0 && S_ISDIR(s.st_mode);
+  if (e->d_type == DT_UNKNOWN || e->d_type == DT_LNK)
+    inside = fstatat(folder, e->d_name, &s, 0) == 0 && S_ISDIR(s.st_mode);
   char *name = malloc(n + 2);
   if (name) {
     memcpy(name, e->d_name, n);
@@ -153,7 +159,8 @@ df_tensor *df_folder_list(const char *path, df_error *err) {
   }
   closedir(d);
   df_tensor *t = NULL;
-  if (full) dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory: %s holds more than %lld names", path, (long long)n);
+  if (full)
+    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory: %s holds more than %lld names", path, (long long)n);
   else {
     if (n) qsort(names, (size_t)n, sizeof *names, by_name);
     t = df_tensor_new(DF_STRING, 1, &n, err);
@@ -171,11 +178,13 @@ df_tensor *df_folder_list(const char *path, df_error *err) {
 df_tensor *df_inflate(const char *bytes, int64_t n, int64_t size, df_error *err) {
   enum { DENSEST = 1032 };                 /* no deflated byte stands for more */
   if (size < 0 || size / DENSEST > n) {
-    dfi_fail(err, DF_DATA_LOSS, NULL, "the packed data is damaged: %lld bytes cannot unpack to %lld", (long long)n, (long long)size);
+    dfi_fail(err, DF_DATA_LOSS, NULL, "the packed data is damaged: %lld bytes cannot unpack to %lld", (long long)n,
+             (long long)size);
     return NULL;
   }
   if (size > dfi_unpack_budget(n)) {
-    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "%lld bytes unpack to %lld, more than %lld; DFLOW_UNPACK_LIMIT says how many are taken", (long long)n,
+    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL,
+             "%lld bytes unpack to %lld, more than %lld; DFLOW_UNPACK_LIMIT says how many are taken", (long long)n,
              (long long)size, (long long)dfi_unpack_budget(n));
     return NULL;
   }
@@ -207,7 +216,8 @@ df_tensor *df_inflate(const char *bytes, int64_t n, int64_t size, df_error *err)
   inflateEnd(&z);
   if (code == Z_STREAM_END && made == size) return t;
   df_tensor_release(t);
-  dfi_fail(err, DF_DATA_LOSS, NULL, "the packed data is damaged: %lld of %lld bytes could be unpacked", (long long)made, (long long)size);
+  dfi_fail(err, DF_DATA_LOSS, NULL, "the packed data is damaged: %lld of %lld bytes could be unpacked", (long long)made,
+           (long long)size);
   return NULL;
 }
 

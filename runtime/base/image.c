@@ -1,6 +1,8 @@
-/* image.c: pictures as tensors: PNG by libpng, JPEG by libjpeg, PNM here. The libraries are loaded when a picture first needs one.
+/* image.c: pictures as tensors: PNG by libpng, JPEG by libjpeg, PNM here. The libraries are loaded when a picture first
+ * needs one.
  *
- * A picture says its own size before anything is made of it: what would be larger than LIMIT bytes, or has no pixels, is refused.
+ * A picture says its own size before anything is made of it: what would be larger than LIMIT bytes, or has no pixels,
+ * is refused.
  */
 #include "base/internal.h"
 #include <ctype.h>
@@ -21,8 +23,8 @@ static df_tensor *damaged(const source *s, const char *kind, const char *why) {
 
 static df_tensor *pixels(const source *s, int64_t height, int64_t width, int64_t channels) {
   if (height < 1 || width < 1 || height > LIMIT / channels / width) {
-    dfi_fail(s->err, DF_RESOURCE_EXHAUSTED, NULL, "a picture of %lld x %lld is refused: more than %lld MB", (long long)height,
-             (long long)width, (long long)(LIMIT >> 20));
+    dfi_fail(s->err, DF_RESOURCE_EXHAUSTED, NULL, "a picture of %lld x %lld is refused: more than %lld MB",
+             (long long)height, (long long)width, (long long)(LIMIT >> 20));
     return NULL;
   }
   const int64_t dims[] = { height, width, channels };
@@ -90,8 +92,9 @@ typedef struct jpeg_functions {
 static bool jpeg_load(const source *s, jpeg_functions *f) {
   void *of = library(s, "libjpeg.so.62");
   if (!of) return false;
-  const char *const names[] = { "jpeg_std_error", "jpeg_CreateDecompress", "jpeg_mem_src", "jpeg_read_header", "jpeg_start_decompress",
-                                "jpeg_read_scanlines", "jpeg_finish_decompress", "jpeg_destroy_decompress" };
+  const char *const names[] = { "jpeg_std_error",         "jpeg_CreateDecompress",  "jpeg_mem_src",
+                                "jpeg_read_header",       "jpeg_start_decompress",  "jpeg_read_scanlines",
+                                "jpeg_finish_decompress", "jpeg_destroy_decompress" };
   void **to = (void **)f;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!(to[i] = dlsym(of, names[i]))) {
@@ -130,7 +133,7 @@ static df_tensor *read_jpeg(const source *s) {
       f.lines(&c, &row, 1);
     }
     f.finish(&c);
-    if (failure.base.num_warnings) {                  /* libjpeg fills up what is missing; a picture that ends early is no picture */
+    if (failure.base.num_warnings) {  /* libjpeg fills up what is missing; a picture that ends early is no picture */
       df_tensor_release(t);
       t = damaged(s, "JPEG", "it ends early, or a part of it is not what it should be");
     }
@@ -177,11 +180,14 @@ static int64_t pnm_sample(const source *s, char kind, int64_t most, int64_t *at,
 static df_tensor *read_pnm(const source *s) {
   const char kind = s->bytes[1];
   int64_t at = 2, width = pnm_number(s, &at), height = pnm_number(s, &at);
-  const int64_t most = kind == '1' || kind == '4' ? 1 : pnm_number(s, &at), channels = kind == '3' || kind == '6' ? 3 : 1;
-  if (width < 1 || height < 1 || most < 1 || most > 65535) return damaged(s, "PNM", "its header does not say width, height and the largest value");
+  const int64_t most = kind == '1' || kind == '4' ? 1 : pnm_number(s, &at),
+                channels = kind == '3' || kind == '6' ? 3 : 1;
+  if (width < 1 || height < 1 || most < 1 || most > 65535)
+    return damaged(s, "PNM", "its header does not say width, height and the largest value");
   if (height > LIMIT / 4 / width) return pixels(s, height, width, 4);     /* which refuses it */
   if (kind >= '4') at++;                               /* one white space */
-  const int64_t least = kind == '4' ? (width + 7) / 8 * height : width * height * channels;   /* bytes that its body must have */
+  /* bytes that its body must have */
+  const int64_t least = kind == '4' ? (width + 7) / 8 * height : width * height * channels;
   if (s->n - at < least) return damaged(s, "PNM", "it ends early");
   df_tensor *t = pixels(s, height, width, s->channels ? s->channels : channels);
   if (!t) return NULL;
@@ -193,12 +199,15 @@ static df_tensor *read_pnm(const source *s) {
       for (int64_t c = 0; c < channels; c++)
         if ((v[c] = pnm_sample(s, kind, most, &at, x)) < 0 || v[c] > most) {
           df_tensor_release(t);
-          return damaged(s, "PNM", v[c] < 0 ? "it ends early, or holds what is no number" : "a value is larger than its header says");
+          return damaged(s, "PNM",
+                         v[c] < 0 ? "it ends early, or holds what is no number"
+                                  : "a value is larger than its header says");
         }
       if (channels == 1) v[1] = v[2] = v[0];
       for (int64_t c = 0; c < 3; c++) v[c] = (v[c] * 255 + most / 2) / most;
       const int64_t gray = channels == 1 ? v[0] : (v[0] * 299 + v[1] * 587 + v[2] * 114 + 500) / 1000;
-      for (int64_t c = 0; c < wanted; c++) *to++ = (unsigned char)(wanted <= 2 ? c == 0 ? gray : 255 : c == 3 ? 255 : v[c]);
+      for (int64_t c = 0; c < wanted; c++)
+        *to++ = (unsigned char)(wanted <= 2 ? c == 0 ? gray : 255 : c == 3 ? 255 : v[c]);
     }
     if (kind == '4') at++;
   }

@@ -1,5 +1,5 @@
-/* internal.h: what everything in runtime/ stands on: errors, memory, tensors, shapes, handles, maps, workers. Knows of ops and
- * graphs that outputs point at nodes, and no more. */
+/* internal.h: what everything in runtime/ stands on: errors, memory, tensors, shapes, handles, maps, workers. Knows of
+ * ops and graphs that outputs point at nodes, and no more. */
 #ifndef DFLOW_INTERNAL_H
 #define DFLOW_INTERNAL_H
 #include "dflow.h"
@@ -28,7 +28,8 @@ static inline bool dfi_same(df_output a, df_output b) { return a.node == b.node 
 /* ---- errors (error.c) ---------------------------------------------------------------------- */
 /* Fills err (may be NULL) and returns code. `where` may be NULL. */
 int32_t dfi_errno_code(int number);           /* the df_code of an errno */
-int32_t dfi_fail(df_error *err, int32_t code, const char *where, const char *format, ...) __attribute__((format(printf, 4, 5)));
+int32_t dfi_fail(df_error *err, int32_t code, const char *where, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* ---- interrupts (interrupt.c): how often df_interrupt was called; how often that or df_interrupt_calls was ---- */
 extern _Atomic int64_t dfi_interrupts, dfi_calls_interrupted;
@@ -44,31 +45,39 @@ void *dfi_xcalloc(size_t n, size_t bytes);
 void *dfi_xrealloc(void *p, size_t bytes);
 /* Room for one more in a list of n. */
 #define DFI_GROW(list, n, cap) \
-  do { if ((n) == (cap)) { (cap) = (cap) ? 2 * (cap) : 8; (list) = dfi_xrealloc((list), sizeof *(list) * (size_t)(cap)); } } while (0)
+  do { if ((n) == (cap)) { (cap) = (cap) ? 2 * (cap) : 8; \
+    (list) = dfi_xrealloc((list), sizeof *(list) * (size_t)(cap)); } } while (0)
 char *dfi_xstrdup(const char *s);
 
 /* The size classes of both: which one holds so many bytes, and how many it holds. 112 and up: too large to be kept. */
 int32_t dfi_size_class(int64_t bytes);
 int64_t dfi_size_class_bytes(int32_t size_class);
 
-/* The memory of a device that has its own (devmem.h). While one is a thread's own, the tensors that the thread makes lie in it. */
+/* The memory of a device that has its own (devmem.h). While one is a thread's own, the tensors that the thread makes
+   lie in it. */
 typedef struct dfi_devmem dfi_devmem;
 extern __thread dfi_devmem *dfi_devmem_here __attribute__((tls_model("initial-exec")));
-static inline dfi_devmem *dfi_devmem_use(dfi_devmem *a) { dfi_devmem *before = dfi_devmem_here; dfi_devmem_here = a; return before; }
+static inline dfi_devmem *dfi_devmem_use(dfi_devmem *a) {
+  dfi_devmem *before = dfi_devmem_here;
+  dfi_devmem_here = a;
+  return before;
+}
 
-/* owns: DF_STRING or DF_VARIANT where the elements own what they point at, otherwise 0. arena: where it lies; NULL: on the host. */
+/* owns: DF_STRING or DF_VARIANT where the elements own what they point at, otherwise 0. arena: where it lies; NULL: on
+   the host. */
 /* packed: dfi_packed_forget has something to forget. */
 struct df_buffer { int32_t refs; /* atomic */ uint8_t owns, packed; int64_t bytes; void *data; dfi_devmem *arena; };
 /* One plain tensor, its buffer of its own; as df_tensor_new but without a df_error. NULL: out of memory. */
 df_tensor *dfi_tensor_make(uint8_t dtype, int32_t rank, const int64_t *dims);
-/* Elements [first, first + size of dims) of t as a tensor of its own header, sharing t's storage; owned. NULL: out of memory.
- * The caller sees to it that the data keep the alignment that kernel.h promises. */
+/* Elements [first, first + size of dims) of t as a tensor of its own header, sharing t's storage; owned. NULL: out of
+ * memory. The caller sees to it that the data keep the alignment that kernel.h promises. */
 df_tensor *dfi_tensor_view(df_tensor *t, int64_t first, int32_t rank, const int64_t *dims);
 /* Forgets what dfk_packed keeps of a buffer that nobody else reads. */
 void dfi_packed_forget(struct df_buffer *b);
 /* Does nobody else read t? Who asks is going to write to it: copies in another order are forgotten. */
 static inline bool dfi_tensor_exclusive(const df_tensor *t) {
-  if (__atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) != 1 || __atomic_load_n(&t->buffer->refs, __ATOMIC_ACQUIRE) != 1) return false;
+  if (__atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) != 1 || __atomic_load_n(&t->buffer->refs, __ATOMIC_ACQUIRE) != 1)
+    return false;
   if (DFI_UNLIKELY(t->buffer->packed)) dfi_packed_forget(t->buffer);
   return true;
 }
@@ -79,17 +88,38 @@ static inline void dfi_value_drop(df_value *v) {
   if (v->kind >= DF_TENSOR) df_value_release(v);
 }
 /* Handles: variables and TensorArrays begin with this. */
-typedef struct dfi_handle { int32_t refs; /* atomic */ int32_t type; void (*destroy)(struct dfi_handle *h); } dfi_handle;
-enum { DFI_VARIABLE = 1, DFI_TENSOR_ARRAY = 2, DFI_QUEUE = 3, DFI_STACK = 4, DFI_ARRAY_V3 = 16, DFI_LIST = 17, DFI_BOX = 18, DFI_RAGGED = 19, DFI_OPTIONAL = 20, DFI_TAPE = 21 };
-static inline void *dfi_handle_retain(void *h) { __atomic_add_fetch(&((dfi_handle *)h)->refs, 1, __ATOMIC_RELAXED); return h; }
+typedef struct dfi_handle {
+  int32_t refs; /* atomic */
+  int32_t type;
+  void (*destroy)(struct dfi_handle *h);
+} dfi_handle;
+enum {
+  DFI_VARIABLE = 1,
+  DFI_TENSOR_ARRAY = 2,
+  DFI_QUEUE = 3,
+  DFI_STACK = 4,
+  DFI_ARRAY_V3 = 16,
+  DFI_LIST = 17,
+  DFI_BOX = 18,
+  DFI_RAGGED = 19,
+  DFI_OPTIONAL = 20,
+  DFI_TAPE = 21
+};
+static inline void *dfi_handle_retain(void *h) {
+  __atomic_add_fetch(&((dfi_handle *)h)->refs, 1, __ATOMIC_RELAXED);
+  return h;
+}
 static inline void dfi_handle_release(void *h) {
   dfi_handle *p = h;
   if (__atomic_sub_fetch(&p->refs, 1, __ATOMIC_ACQ_REL) == 0) p->destroy(p);
 }
 extern const uint8_t dfi_dtype_size[32];
-static inline bool dfi_is_float(uint8_t t) { return t == DF_FLOAT32 || t == DF_FLOAT64 || t == DF_FLOAT16 || t == DF_BFLOAT16; }
+static inline bool dfi_is_float(uint8_t t) {
+  return t == DF_FLOAT32 || t == DF_FLOAT64 || t == DF_FLOAT16 || t == DF_BFLOAT16;
+}
 static inline bool dfi_is_int(uint8_t t) {
-  return t == DF_INT32 || t == DF_INT64 || t == DF_INT8 || t == DF_UINT8 || t == DF_INT16 || t == DF_UINT16 || t == DF_UINT32 || t == DF_UINT64;
+  return t == DF_INT32 || t == DF_INT64 || t == DF_INT8 || t == DF_UINT8 || t == DF_INT16 || t == DF_UINT16 ||
+         t == DF_UINT32 || t == DF_UINT64;
 }
 static inline bool dfi_is_complex(uint8_t t) { return dfk_is_complex(t); }
 /* Does a rank-0 value of this dtype lie in the slot itself? */
@@ -105,23 +135,26 @@ dfi_shape dfi_shape_of(int32_t rank, const int64_t *dims);
 dfi_shape dfi_shape_vector(int64_t n);
 bool   dfi_shape_known(const dfi_shape *s);                    /* rank and every dim */
 bool   dfi_shape_equal(const dfi_shape *a, const dfi_shape *b);
-bool   dfi_shape_merge(const dfi_shape *a, const dfi_shape *b, dfi_shape *out);  /* both must hold; false: they contradict */
+/* both must hold; false: they contradict */
+bool   dfi_shape_merge(const dfi_shape *a, const dfi_shape *b, dfi_shape *out);
 void   dfi_shape_relax(const dfi_shape *a, const dfi_shape *b, dfi_shape *out);  /* either may hold */
 bool   dfi_shape_broadcast(const dfi_shape *a, const dfi_shape *b, dfi_shape *out);
 int64_t dfi_shape_size(const dfi_shape *s);                    /* -1 when not known */
 char  *dfi_shape_text(const dfi_shape *s, char *buffer);
 char  *dfi_typed_shape_text(uint8_t dtype, const dfi_shape *s, char *buffer);
-/* A `shapes` attribute: how many there are, and shape i. It lies in ints as rank, dims, rank, dims, …; rank -1: unknown. */
+/* A `shapes` attribute: how many there are, and shape i. It lies in ints as rank, dims, rank, dims, …; rank -1:
+   unknown. */
 int32_t   dfi_shapes_count(const df_attr *a);
 dfi_shape dfi_shapes_at(const df_attr *a, int32_t i);
 
 /* ---- worker threads (pool.c) ------------------------------------------------------------------ */
 typedef struct dfi_pool dfi_pool;
-dfi_pool *dfi_pool_get(int32_t threads);      /* borrowed, for ever; the pool with that many workers beside the caller */
+dfi_pool *dfi_pool_get(int32_t threads);  /* borrowed, for ever; the pool with that many workers beside the caller */
 void dfi_pool_range(dfi_pool *p, int64_t n, int64_t grain, df_range_fn fn, void *arg);
 /* Runs fn(arg) on a worker when one is idle: true. Otherwise false, and nothing happened. */
 bool dfi_pool_try(dfi_pool *p, void (*fn)(void *), void *arg);
-/* fn(arg) on a thread of its own, which may take long or wait; threads are kept for the next. False: none could be made. */
+/* fn(arg) on a thread of its own, which may take long or wait; threads are kept for the next. False: none could be
+   made. */
 bool dfi_background(void (*fn)(void *), void *arg);
 
 /* ---- maps (map.c) --------------------------------------------------------------------------------- */

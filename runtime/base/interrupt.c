@@ -79,8 +79,9 @@ static void guard_end(bool begun) {
   if (begun && atomic_fetch_sub(&active, 1) == 1) atomic_store_explicit(&interrupts, 0, memory_order_relaxed);
 }
 
-int32_t df_session_run_guarded(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
-                               const df_value *values, double timeout, df_value *results, df_error *err) {
+int32_t df_session_run_guarded(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed,
+                               const int32_t *feeds, const df_value *values, double timeout, df_value *results,
+                               df_error *err) {
   bool begun = atomic_load_explicit(&enabled, memory_order_relaxed);
   guard_begin();
   int32_t code = df_session_run(s, nfetch, fetches, nfeed, feeds, values, timeout, results, err);

@@ -19,7 +19,8 @@ void dfi_map_free(struct dfi_map *m) {
 }
 
 static uint32_t hash(df_output o) {
-  uint64_t h = ((uint64_t)(uintptr_t)o.node >> 4) * 0x9e3779b97f4a7c15u + (uint64_t)(uint32_t)o.index * 0xc2b2ae3d27d4eb4fu;
+  uint64_t h =
+      ((uint64_t)(uintptr_t)o.node >> 4) * 0x9e3779b97f4a7c15u + (uint64_t)(uint32_t)o.index * 0xc2b2ae3d27d4eb4fu;
   return (uint32_t)(h >> 32);
 }
 

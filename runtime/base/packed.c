@@ -1,9 +1,10 @@
 /* packed.c: copies of tensors in an order that suits a kernel, kept as long as nobody writes to the tensor.
  *
- * The weights of a recurrent cell are multiplied with at every step and change once a run. A product reads them in panels, and
- * making the panels is a sixth to a third of its time when there are few rows. So the second product that reads the same storage in
- * the same way makes them for all that come after. A buffer knows by one byte whether something is kept of it: freeing one, or
- * finding that it may be written to (dfi_tensor_exclusive), forgets it. What is kept counts as memory of tensors.
+ * The weights of a recurrent cell are multiplied with at every step and change once a run. A product reads them in
+ * panels, and making the panels is a sixth to a third of its time when there are few rows. So the second product that
+ * reads the same storage in the same way makes them for all that come after. A buffer knows by one byte whether
+ * something is kept of it: freeing one, or finding that it may be written to (dfi_tensor_exclusive), forgets it. What
+ * is kept counts as memory of tensors.
  */
 #include "base/internal.h"
 #include "kernels/kernel.h"
@@ -23,7 +24,9 @@ enum { BUCKETS = 256, MOST_WAYS = 4 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;     /* guards the table; the flag of a buffer is atomic */
 static packed *bucket[BUCKETS];
 
-static packed **bucket_of(const struct df_buffer *b) { return &bucket[((uintptr_t)b >> 6) * 0x9e3779b97f4a7c15u >> 56]; }
+static packed **bucket_of(const struct df_buffer *b) {
+  return &bucket[((uintptr_t)b >> 6) * 0x9e3779b97f4a7c15u >> 56];
+}
 
 static packed *find(const df_tensor *t, const dfk_packing *how, int32_t *ways) {
   packed *p = *bucket_of(t->buffer);

@@ -21,9 +21,9 @@
 #include <immintrin.h>
 #endif
 
-/* Between the products of a recurrent cell lie some 100 us that one thread does alone. A thread that spins without yielding takes
- * the core from whoever else wants it, the other share of its own range included: 28 instead of 39 ms for an LSTM beside a busy
- * process. */
+/* Between the products of a recurrent cell lie some 100 us that one thread does alone. A thread that spins without
+ * yielding takes the core from whoever else wants it, the other share of its own range included: 28 instead of 39 ms
+ * for an LSTM beside a busy process. */
 enum { MAX_THREADS = 1024, SPIN_NS = 300000, YIELD_AFTER_NS = 10000, SPINS_PER_LOOK = 64 };
 /* Pieces of work that are worth waking a worker for. */
 enum { WAKE_PIECES = 8 };
@@ -172,9 +172,10 @@ dfi_pool *dfi_pool_get(int32_t threads) {
 
 enum { MAX_SHARES = 64 };
 
-/* Everybody has a share, begins with it and then helps with the others'. So a thread meets the same part of an array in one kernel
- * after another, as long as nobody is late, and finds it in its own cache. With pieces for whoever comes first, a loop of
- * tanh(x w) on 512 x 512 matrices took 1.15 times as long on two cores: dirty lines crossed from one to the other. */
+/* Everybody has a share, begins with it and then helps with the others'. So a thread meets the same part of an array in
+ * one kernel after another, as long as nobody is late, and finds it in its own cache. With pieces for whoever comes
+ * first, a loop of tanh(x w) on 512 x 512 matrices took 1.15 times as long on two cores: dirty lines crossed from one
+ * to the other. */
 typedef struct share {
   task head;
   struct range *range;
@@ -209,7 +210,9 @@ static void range_run(task *t) {
 }
 
 static bool worth_waking(dfi_pool *p, int64_t pieces) {
-  if (pieces < WAKE_PIECES && atomic_fetch_add_explicit(&p->missed, pieces, memory_order_relaxed) + pieces < WAKE_PIECES) return false;
+  if (pieces < WAKE_PIECES &&
+      atomic_fetch_add_explicit(&p->missed, pieces, memory_order_relaxed) + pieces < WAKE_PIECES)
+    return false;
   atomic_store_explicit(&p->missed, 0, memory_order_relaxed);
   return true;
 }
@@ -226,11 +229,12 @@ void dfi_pool_range(dfi_pool *p, int64_t n, int64_t grain, df_range_fn fn, void 
   uint32_t at = atomic_load_explicit(&p->next, memory_order_relaxed);
   for (int32_t i = 0; i < p->n && r.nshares <= wanted; i++) {
     worker *w = &p->workers[(at + (uint32_t)i) % (uint32_t)p->n];
-    if ((!atomic_load_explicit(&w->parked, memory_order_relaxed) || worth_waking(p, pieces)) && claim(w)) helper[r.nshares++] = w;
+    if ((!atomic_load_explicit(&w->parked, memory_order_relaxed) || worth_waking(p, pieces)) && claim(w))
+      helper[r.nshares++] = w;
   }
   if (r.nshares == 1) { fn(arg, 0, n); return; }
-  /* About four pieces a share, so that a thread that begins late or is slow does not hold up the rest. Shares begin at multiples
-   * of a piece. */
+  /* About four pieces a share, so that a thread that begins late or is slow does not hold up the rest. Shares begin at
+   * multiples of a piece. */
   r.piece = n / (r.nshares * 4);
   if (r.piece < grain) r.piece = grain;
   int64_t all = (n + r.piece - 1) / r.piece, end = 0;
@@ -258,8 +262,9 @@ void dfi_pool_range(dfi_pool *p, int64_t n, int64_t grain, df_range_fn fn, void 
 
 /* ---- threads for what may take long or wait: runs in the background ------------------------------ */
 
-/* A thread that has done its work waits for more, spinning a moment first: a run that follows another begins in a microsecond, where
- * making a thread takes twenty. There are as many as there were runs at a time; IDLE of them stay. */
+/* A thread that has done its work waits for more, spinning a moment first: a run that follows another begins in a
+ * microsecond, where making a thread takes twenty. There are as many as there were runs at a time; IDLE of them stay.
+ * */
 enum { IDLE = 16, HAND_SPIN_NS = 50000 };
 typedef struct hand {
   _Atomic(void *) fn;                /* NULL: idle */
@@ -282,7 +287,8 @@ static void wait_for_work(hand *h) {
     }
     now = now_ns();
   } while (now - begin < HAND_SPIN_NS);
-  /* Whoever brings work takes `parked` back before the wake, so one who looked for work just before it came does not go to sleep. */
+  /* Whoever brings work takes `parked` back before the wake, so one who looked for work just before it came does not go
+     to sleep. */
   for (;;) {
     atomic_store(&h->parked, 1);
     if (atomic_load(&h->fn)) break;

@@ -8,7 +8,9 @@ enum { BLOCK = 4096 };
 bool df_tensor_summary(const df_tensor *t, df_summary *out) {
   int32_t dtype = df_tensor_dtype(t);
   *out = (df_summary){ 0 };
-  if (dtype == DF_STRING || dtype == DF_RESOURCE || dtype == DF_VARIANT || dtype == DF_COMPLEX64 || dtype == DF_COMPLEX128) return false;
+  if (dtype == DF_STRING || dtype == DF_RESOURCE || dtype == DF_VARIANT || dtype == DF_COMPLEX64 ||
+      dtype == DF_COMPLEX128)
+    return false;
   int64_t size = df_tensor_size(t);
   double sum = 0, block = 0;
   out->min = INFINITY;

@@ -26,7 +26,8 @@ static const struct { const char *name; int32_t dtype; } dtypes[] = {
   { "float16", DF_FLOAT16 }, { "bfloat16", DF_BFLOAT16 }, { "resource", DF_RESOURCE },
   { "int16", DF_INT16 }, { "uint16", DF_UINT16 }, { "uint32", DF_UINT32 }, { "uint64", DF_UINT64 },
   { "complex64", DF_COMPLEX64 }, { "complex128", DF_COMPLEX128 }, { "variant", DF_VARIANT },
-  { "qint8", DF_QINT8 }, { "quint8", DF_QUINT8 }, { "qint16", DF_QINT16 }, { "quint16", DF_QUINT16 }, { "qint32", DF_QINT32 },
+  { "qint8", DF_QINT8 }, { "quint8", DF_QUINT8 }, { "qint16", DF_QINT16 }, { "quint16", DF_QUINT16 },
+  { "qint32", DF_QINT32 },
 };
 
 const char *df_dtype_name(int32_t dtype) {
@@ -66,7 +67,9 @@ df_tensor *dfi_tensor_make(uint8_t dtype, int32_t rank, const int64_t *dims) {
   df_tensor *t = DFI_LIKELY(!a) ? dfi_alloc(HEAD_BYTES + bytes) : dfi_devmem_alloc(a, HEAD_BYTES + bytes);
   if (!t) return NULL;
   struct df_buffer *b = buffer_of(t);
-  *b = (struct df_buffer){ .refs = 1, .owns = dfk_plain(dtype) ? 0 : dtype, .bytes = bytes, .data = (char *)t + HEAD_BYTES, .arena = a };
+  *b = (struct df_buffer){
+    .refs = 1, .owns = dfk_plain(dtype) ? 0 : dtype, .bytes = bytes, .data = (char *)t + HEAD_BYTES, .arena = a
+  };
   t->refs = 1;
   t->dtype = dtype;
   t->rank = (int8_t)rank;
@@ -111,7 +114,8 @@ df_tensor *df_tensor_retain(df_tensor *t) {
 
 static void buffer_drop(struct df_buffer *b) {
   /* A sole owner needs no locked instruction: nobody else can be counting. */
-  if (__atomic_load_n(&b->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&b->refs, 1, __ATOMIC_ACQ_REL) != 0) return;
+  if (__atomic_load_n(&b->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&b->refs, 1, __ATOMIC_ACQ_REL) != 0)
+    return;
   if (DFI_UNLIKELY(b->packed)) dfi_packed_forget(b);
   if (b->owns == DF_STRING) {
     df_str *s = b->data;
@@ -129,7 +133,8 @@ static void buffer_drop(struct df_buffer *b) {
 void df_tensor_release(df_tensor *t) {
   if (!t) return;
   df_assert(!t->view);
-  if (__atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) != 0) return;
+  if (__atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) != 0)
+    return;
   struct df_buffer *b = t->buffer;
   if (b != buffer_of(t)) dfi_release(t, sizeof *t);      /* a header of its own */
   buffer_drop(b);
@@ -140,8 +145,9 @@ df_tensor *df_tensor_reshape(df_tensor *t, int32_t rank, const int64_t *dims, df
     if (rank < 0 || rank > DF_MAX_RANK)
       dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "rank is %d but must be from 0 to %d", rank, DF_MAX_RANK);
     else
-      dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a tensor of %lld elements cannot be reshaped: the shape asked for has %lld",
-               (long long)t->size, (long long)count(t->dtype, rank, dims));
+      dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+               "a tensor of %lld elements cannot be reshaped: the shape asked for has %lld", (long long)t->size,
+               (long long)count(t->dtype, rank, dims));
     return NULL;
   }
   df_tensor *r = dfi_alloc(sizeof *r);
@@ -199,9 +205,11 @@ const char *df_tensor_string(const df_tensor *t, int64_t i, int64_t *length) {
 
 int32_t df_tensor_set_string(df_tensor *t, int64_t i, const char *bytes, int64_t length, df_error *err) {
   if (t->dtype != DF_STRING)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a string cannot be stored in a tensor of %s", df_dtype_name(t->dtype));
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a string cannot be stored in a tensor of %s",
+                    df_dtype_name(t->dtype));
   if (i < 0 || i >= t->size)
-    return dfi_fail(err, DF_OUT_OF_RANGE, NULL, "element %lld of a tensor of %lld elements", (long long)i, (long long)t->size);
+    return dfi_fail(err, DF_OUT_OF_RANGE, NULL, "element %lld of a tensor of %lld elements", (long long)i,
+                    (long long)t->size);
   if (length < 0)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a string's length is %lld", (long long)length);
   char *copy = NULL;                                   /* 0-terminated as a courtesy; empty strings have no bytes */
@@ -332,7 +340,8 @@ static bool castable(int32_t dtype) {
 df_tensor *df_tensor_cast(df_tensor *t, int32_t dtype, df_error *err) {
   if (dtype == t->dtype) return df_tensor_retain(t);
   if (!castable(t->dtype) || !castable(dtype)) {
-    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no cast from %s to %s", df_dtype_name(t->dtype), df_dtype_name(dtype));
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no cast from %s to %s", df_dtype_name(t->dtype),
+             df_dtype_name(dtype));
     return NULL;
   }
   df_tensor *r = df_tensor_new(dtype, t->rank, t->dims, err);

@@ -1,12 +1,13 @@
 /* writer.c: files that are there whole, or not at all.
  *
- * What is written goes to a file of its own beside the target: one without a name where the system has such files, so that nothing
- * is left of it whatever ends the process; else one with a name that nobody guesses, opened with O_EXCL. When all has been written
- * and is on the disk, it takes the target's name in one step. Until then who reads the target sees what was there before.
+ * What is written goes to a file of its own beside the target: one without a name where the system has such files, so
+ * that nothing is left of it whatever ends the process; else one with a name that nobody guesses, opened with O_EXCL.
+ * When all has been written and is on the disk, it takes the target's name in one step. Until then who reads the target
+ * sees what was there before.
  *
- * Links are followed: the file they lead to is replaced, they stay. A target that was there keeps its permissions and, where
- * the system lets us, its owner; one that we may not write is not replaced, though its folder would allow it. What is no
- * plain file (a terminal, a pipe, /dev/null) has no whole to keep: it is written as it comes.
+ * Links are followed: the file they lead to is replaced, they stay. A target that was there keeps its permissions and,
+ * where the system lets us, its owner; one that we may not write is not replaced, though its folder would allow it.
+ * What is no plain file (a terminal, a pipe, /dev/null) has no whole to keep: it is written as it comes.
  */
 #define _GNU_SOURCE 1    /* O_TMPFILE */
 #include "base/internal.h"
@@ -137,7 +138,8 @@ df_file *df_file_create(const char *path, df_error *err) {
   return NULL;
 }
 
-/* Writes all of it. A limit on the size of files is an error like a full disk: the signal that would end the process is taken away. */
+/* Writes all of it. A limit on the size of files is an error like a full disk: the signal that would end the process is
+   taken away. */
 static int put(df_file *f, const char *bytes, int64_t n) {
   sigset_t limit, before, pending;
   sigemptyset(&limit);
@@ -154,7 +156,8 @@ static int put(df_file *f, const char *bytes, int64_t n) {
     n -= done;
   }
   const struct timespec none = { 0 };
-  if (code == EFBIG && sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1) sigtimedwait(&limit, NULL, &none);
+  if (code == EFBIG && sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1)
+    sigtimedwait(&limit, NULL, &none);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return code;
 }

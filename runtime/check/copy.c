@@ -1,8 +1,8 @@
 /* copy.c: a graph once more.
  *
- * The copy has the same nodes under the same ids, in contexts, loops and conds of its own, so an output of the one names
- * the same output of the other; from then on both grow on their own. It is what df.check_gradients takes apart: a copy may be
- * made in float64, and its loops may be told how many iterations overlap and what becomes of saved values.
+ * The copy has the same nodes under the same ids, in contexts, loops and conds of its own, so an output of the one
+ * names the same output of the other; from then on both grow on their own. It is what df.check_gradients takes apart: a
+ * copy may be made in float64, and its loops may be told how many iterations overlap and what becomes of saved values.
  * A copy prints nothing. Nothing may be open in the graph: no cond, no loop, no pass.
  */
 #include "graph/graph.h"
@@ -13,7 +13,8 @@ typedef struct copier {
   df_graph *from, *to;
   bool      wide;
   const uint8_t *needed;     /* by id */
-  uint32_t *flow;            /* by id; a bit for each output that only says what has happened to a TensorArray, in float32 for ever */
+  /* by id; a bit for each output that only says what has happened to a TensorArray, in float32 for ever */
+  uint32_t *flow;
 } copier;
 
 static bool is_narrow(uint8_t dtype) { return dfi_is_float(dtype) && dtype != DF_FLOAT64; }
@@ -29,7 +30,9 @@ static df_context *context_in(const copier *c, const df_context *x) {
 static df_loop *loop_in(const copier *c, const df_loop *l) { return l ? flow_of(c->to)->loop[l->id] : NULL; }
 static df_cond *cond_in(const copier *c, const df_cond *k) { return k ? flow_of(c->to)->cond[k->id] : NULL; }
 
-static dfi_function *function_in(const copier *c, const dfi_function *f) { return f ? flow_of(c->to)->function[f->id] : NULL; }
+static dfi_function *function_in(const copier *c, const dfi_function *f) {
+  return f ? flow_of(c->to)->function[f->id] : NULL;
+}
 
 static struct dfi_map *map_in(const copier *c, const struct dfi_map *m) {
   if (!m) return NULL;
@@ -82,10 +85,12 @@ static uint32_t *find_flows(const df_graph *g) {
       const df_node *n = g->node[id];
       const dfi_op_info *o = dfi_op_info_at(n->op);
       uint32_t marks = flow[id];
-      for (int32_t i = 0; i < n->nout && i < 32; i++) if (is_flow(arg_of(o->out, o->nout, n->nout, i))) marks |= 1u << i;
+      for (int32_t i = 0; i < n->nout && i < 32; i++)
+        if (is_flow(arg_of(o->out, o->nout, n->nout, i))) marks |= 1u << i;
       bool passes = (o->op->flow >= DF_SWITCH && o->op->flow <= DF_NEXT_ITERATION) || (o->traits & DFO_PASSES);
       for (int32_t j = 0; j < n->nin && passes; j++)
-        if (n->in[j].index < 32 && flow[n->in[j].node->id] >> n->in[j].index & 1) marks |= o->op->flow == DF_SWITCH ? 3 : 1;
+        if (n->in[j].index < 32 && flow[n->in[j].node->id] >> n->in[j].index & 1)
+          marks |= o->op->flow == DF_SWITCH ? 3 : 1;
       more |= marks != flow[id];
       flow[id] = marks;
     }
@@ -129,7 +134,8 @@ static int32_t copy_attrs(const copier *c, df_node *n, const df_node *from, df_e
         if (to->i > 0) {
           int64_t *v = dfi_graph_alloc(c->to, sizeof *v * (size_t)to->i);
           to->ints = memcpy(v, to->ints, sizeof *v * (size_t)to->i);
-          for (int64_t k = 0; k < to->i && c->wide && o->attr[a].type == 'y'; k++) if (is_narrow((uint8_t)v[k])) v[k] = DF_FLOAT64;
+          for (int64_t k = 0; k < to->i && c->wide && o->attr[a].type == 'y'; k++)
+            if (is_narrow((uint8_t)v[k])) v[k] = DF_FLOAT64;
         }
         break;
       case 'd':
@@ -158,8 +164,8 @@ static df_node *copy_node(copier *c, const df_node *from, df_error *err) {
   bool wide = c->wide;
   if (wide && !widens(from)) {
     if (c->needed[from->id]) {
-      dfi_fail(err, DF_UNIMPLEMENTED, from->where, "`%s` (%s) does not compute in float64", dfi_node_name((df_node *)from),
-               dfi_op_info_at(from->op)->op->type);
+      dfi_fail(err, DF_UNIMPLEMENTED, from->where, "`%s` (%s) does not compute in float64",
+               dfi_node_name((df_node *)from), dfi_op_info_at(from->op)->op->type);
       return NULL;
     }
     wide = false;                                     /* nobody will run it */
@@ -316,7 +322,10 @@ uint8_t *dfi_graph_needs(df_graph *g, int32_t n, const int32_t *outputs) {
   uint8_t *mark = dfi_xcalloc((size_t)g->n + 1, 1);
   int32_t *stack = dfi_xmalloc(sizeof *stack * ((size_t)g->n + 1)), top = 0;
   for (int32_t i = 0; i < n; i++)
-    if (outputs[2 * i] >= 0 && outputs[2 * i] < g->n && !mark[outputs[2 * i]]) { mark[outputs[2 * i]] = 1; stack[top++] = outputs[2 * i]; }
+    if (outputs[2 * i] >= 0 && outputs[2 * i] < g->n && !mark[outputs[2 * i]]) {
+      mark[outputs[2 * i]] = 1;
+      stack[top++] = outputs[2 * i];
+    }
   while (top) {
     const df_node *u = g->node[stack[--top]];
     for (int32_t j = 0; j < u->nin + u->ncontrol; j++) {
@@ -341,7 +350,8 @@ int32_t df_graph_needs(df_graph *g, int32_t n, const int32_t *outputs, int32_t *
 df_graph *df_graph_copy(df_graph *g, bool wide, int32_t nneed, const int32_t *need, df_error *err) {
   flow *f = flow_of(g);
   if (f->nopen || g->gradient) {
-    dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "a graph is copied while a cond, a loop or a gradient of it is being built");
+    dfi_fail(err, DF_FAILED_PRECONDITION, NULL,
+             "a graph is copied while a cond, a loop or a gradient of it is being built");
     return NULL;
   }
   uint8_t *needed = dfi_graph_needs(g, nneed, need);

@@ -1,7 +1,8 @@
 /* unroll.c: a graph without its loops and conds, as one run of it went.
  *
- * An instance is one run of a context: an iteration of a loop (predicate and body together) or a branch that was taken, inside the
- * instance of the context around it. It maps the outputs of its context to their copies, which all stand at the top level.
+ * An instance is one run of a context: an iteration of a loop (predicate and body together) or a branch that was taken,
+ * inside the instance of the context around it. It maps the outputs of its context to their copies, which all stand at
+ * the top level.
  *
  *   what came in (a constant Enter, a branch's Switch)   the value in the instance around
  *   a loop variable (Merge, Switch)                      what the iteration began with
@@ -10,8 +11,9 @@
  *   what a random op drew                                a constant
  *   any other op                                         the same op on the copies of its inputs
  *
- * At the top level what depends on none of these is its own copy. Side effects keep their order: a copy waits for the copies of
- * what its original waited for. Nodes of an instance are copied in the order they were built, so nothing here recurses deeply.
+ * At the top level what depends on none of these is its own copy. Side effects keep their order: a copy waits for the
+ * copies of what its original waited for. Nodes of an instance are copied in the order they were built, so nothing here
+ * recurses deeply.
  */
 #include "check/unroll.h"
 #include <stdio.h>
@@ -147,7 +149,8 @@ static df_output copy(unroller *u, instance *in, df_output o) {
   }
   if (dfi_is_random(n)) {
     const df_value *v = dfi_trace_find(g, n->id, o.index, in->path);
-    return v ? constant(u, v, n, n->where) : fail(u, DF_FAILED_PRECONDITION, n->where, "no run recorded what `%s` drew", dfi_node_name(n));
+    return v ? constant(u, v, n, n->where)
+             : fail(u, DF_FAILED_PRECONDITION, n->where, "no run recorded what `%s` drew", dfi_node_name(n));
   }
   df_output few[16], *to = n->nin <= 16 ? few : dfi_graph_alloc(g, sizeof *to * (size_t)n->nin);
   bool same = !in->parent;
@@ -167,7 +170,9 @@ static df_output copy(unroller *u, instance *in, df_output o) {
   bool ordered = in->parent && is_ordered(n);
   if (ordered && in->last && nwait < 64) waits[nwait++] = in->last;
   if (--u->left < 0) return fail(u, DF_RESOURCE_EXHAUSTED, n->where, "the unrolled graph is too large%s", "");
-  dfi_node_spec spec = { .op = n->op, .nin = n->nin, .in = to, .ncontrol = nwait, .control = waits, .attrs = n->attrs, .where = n->where };
+  dfi_node_spec spec = {
+    .op = n->op, .nin = n->nin, .in = to, .ncontrol = nwait, .control = waits, .attrs = n->attrs, .where = n->where
+  };
   df_node *made = dfi_node_add(g, &spec, u->err);
   if (!made) { u->failed = true; return DFI_NONE; }
   for (int32_t i = 0; i < made->nout; i++) {
@@ -222,7 +227,10 @@ static bool run_loop(unroller *u, instance *around, df_loop *l) {
   for (int64_t number = 0; !u->failed; number++) {
     const char *path = path_of(u, around, l, number);
     const df_value *more = dfi_trace_find(u->graph, dfi_trace_loop(l), 0, path);
-    if (!more) { fail(u, DF_FAILED_PRECONDITION, l->where, "no run recorded the trips of `%s`", l->name); return false; }
+    if (!more) {
+      fail(u, DF_FAILED_PRECONDITION, l->where, "no run recorded the trips of `%s`", l->name);
+      return false;
+    }
     if (!truth(more)) break;
     instance *in = instance_new(u, around, l->body, path);
     in->loop = l;
@@ -237,7 +245,8 @@ static bool run_loop(unroller *u, instance *around, df_loop *l) {
   }
   if (last) around->last = last;
   for (int32_t i = 0; i < l->n && !u->failed; i++)
-    if (now[i].node && l->var[i].exit) dfi_map_put(around->value, (df_output){ l->var[i].exit, 0 }, l->back_prop ? now[i] : stopped(u, l, now[i]));
+    if (now[i].node && l->var[i].exit)
+      dfi_map_put(around->value, (df_output){ l->var[i].exit, 0 }, l->back_prop ? now[i] : stopped(u, l, now[i]));
   return !u->failed;
 }
 
@@ -295,13 +304,15 @@ static df_output work_out(unroller *u, instance *in, df_output o) {
     case DF_NEXT_ITERATION: break;
     default: return copy(u, in, o);
   }
-  return fail(u, DF_UNIMPLEMENTED, n->where, "`%s` is no part of a cond or while_loop that could be unrolled", dfi_node_name(n));
+  return fail(u, DF_UNIMPLEMENTED, n->where, "`%s` is no part of a cond or while_loop that could be unrolled",
+              dfi_node_name(n));
 }
 
 static df_output value(unroller *u, instance *in, df_output o) {
   if (u->failed) return DFI_NONE;
   instance *home = instance_of(in, o.node->context);
-  if (!home) return fail(u, DF_INTERNAL, o.node->where, "`%s` is in no iteration that was unrolled", dfi_node_name(o.node));
+  if (!home)
+    return fail(u, DF_INTERNAL, o.node->where, "`%s` is in no iteration that was unrolled", dfi_node_name(o.node));
   df_output known = dfi_map_get(home->value, o);
   if (known.node) return known;
   df_output v = work_out(u, home, o);
@@ -344,17 +355,21 @@ static void unroller_free(unroller *u) {
 int32_t df_graph_unroll(df_graph *g, int32_t n, const int32_t *outputs, int32_t nx, const int32_t *xs, int64_t most,
                         int32_t *out, df_error *err) {
   df_error own;
-  unroller u = { .graph = g, .to = dfi_unrolled_of(g), .err = err ? err : &own, .n0 = g->n, .left = most, .constant = dfi_map_new() };
+  unroller u = {
+    .graph = g, .to = dfi_unrolled_of(g), .err = err ? err : &own, .n0 = g->n, .left = most, .constant = dfi_map_new()
+  };
   u.err->code = DF_OK;
   if (flow_of(g)->nopen) {
     dfi_map_free(u.constant);
-    return dfi_fail(u.err, DF_FAILED_PRECONDITION, NULL, "a graph is unrolled while a cond or a loop of it is being built");
+    return dfi_fail(u.err, DF_FAILED_PRECONDITION, NULL,
+                    "a graph is unrolled while a cond or a loop of it is being built");
   }
   for (int32_t i = 0; i < n + nx; i++) {
     const int32_t *o = i < n ? outputs + 2 * i : xs + 2 * (i - n);
     if (o[0] >= 0 && o[0] < g->n && o[1] >= 0 && o[1] < g->node[o[0]]->nout) continue;
     dfi_map_free(u.constant);
-    return dfi_fail(u.err, DF_INVALID_ARGUMENT, NULL, "there is no output %d of a node %d to unroll: the graph has %d nodes", o[1], o[0], g->n);
+    return dfi_fail(u.err, DF_INVALID_ARGUMENT, NULL,
+                    "there is no output %d of a node %d to unroll: the graph has %d nodes", o[1], o[0], g->n);
   }
   u.needed = dfi_graph_needs(g, n, outputs);
   sort_members(&u);

@@ -25,8 +25,8 @@ typedef struct dfi_unrolled {
 } dfi_unrolled;
 dfi_unrolled *dfi_unrolled_of(df_graph *g);       /* made when there is none */
 void          dfi_unrolled_free(df_graph *g);
-/* A value of a loop or cond, as the iteration sees it that the unrolled node `at` is a copy from: where a custom gradient's
- * function names one. DFI_NONE: there is none. */
+/* A value of a loop or cond, as the iteration sees it that the unrolled node `at` is a copy from: where a custom
+ * gradient's function names one. DFI_NONE: there is none. */
 df_output     dfi_stand_in(df_graph *g, df_node *at, df_output o);
 
 /* copy.c: marks, by id, of what the outputs depend on; owned. */

@@ -1,7 +1,8 @@
 /* cost.c: how long things take by the virtual clock: a model of flops and bytes, and of nothing else.
  *
- * At speed 1 a device computes 100 GF/s and moves 20 GB/s through its memory, whichever takes longer, and a kernel costs 1 µs to begin
- * with: one core of a laptop. An accelerator is a device of speed 40 or so. The primitives of control flow cost nothing.
+ * At speed 1 a device computes 100 GF/s and moves 20 GB/s through its memory, whichever takes longer, and a kernel
+ * costs 1 µs to begin with: one core of a laptop. An accelerator is a device of speed 40 or so. The primitives of
+ * control flow cost nothing.
  */
 #include "device/device.h"
 
@@ -44,7 +45,8 @@ void dfi_kernel_work(const char *op, const df_kernel *k, double *flops, double *
   *bytes = in + out;
   *flops = largest;
   if (!strcmp(op, "MatMul") || !strncmp(op, "BatchMatMul", 11) || !strcmp(op, "Einsum")) {
-    /* a [.., m, k] by b [.., k, n]: 2 m k n = 2 sqrt(|a| |b| |out|), whatever is transposed; of a batch of b of them the root has sqrt(b) in it */
+    /* a [.., m, k] by b [.., k, n]: 2 m k n = 2 sqrt(|a| |b| |out|), whatever is transposed; of a batch of b of them
+       the root has sqrt(b) in it */
     const double n = k->nout ? value_size(&k->out[0]) : 1, product = size_of(k, 0) * size_of(k, 1) * n;
     double batch = 1;
     for (int32_t d = 0; k->in[0] && d + 2 < k->in[0]->rank; d++) batch *= (double)k->in[0]->dims[d];
@@ -60,7 +62,8 @@ void dfi_kernel_work(const char *op, const df_kernel *k, double *flops, double *
     *flops *= dim_of(k, 0, 0) > 1 ? dim_of(k, 0, 0) : 1;
   } else if (!strcmp(op, "Cholesky") || !strncmp(op, "Matrix", 6) || !strcmp(op, "Qr") || !strcmp(op, "Svd")) {
     *flops = size_of(k, 0) * dim_of(k, 0, -1);
-  } else if (strstr(op, "Exp") || strstr(op, "Tanh") || strstr(op, "Sigmoid") || strstr(op, "Log") || strstr(op, "Sin") || strstr(op, "Cos") || strstr(op, "Pow")) {
+  } else if (strstr(op, "Exp") || strstr(op, "Tanh") || strstr(op, "Sigmoid") || strstr(op, "Log") ||
+             strstr(op, "Sin") || strstr(op, "Cos") || strstr(op, "Pow")) {
     *flops = 10 * largest;
   } else if (elements > largest) *flops = elements;
 }

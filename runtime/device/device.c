@@ -66,7 +66,8 @@ bool dfi_device_parse(const char *spec, int32_t *kind, int32_t *number) {
     const size_t n = end ? (size_t)(end - s) : strlen(s);
     static const char *const places[] = { "job:", "replica:", "task:" };
     bool known = false;
-    for (int32_t i = 0; i < 3 && !known; i++) known = n > strlen(places[i]) && !strncasecmp(s, places[i], strlen(places[i]));
+    for (int32_t i = 0; i < 3 && !known; i++)
+      known = n > strlen(places[i]) && !strncasecmp(s, places[i], strlen(places[i]));
     if (!known && n > 7 && !strncasecmp(s, "device:", 7)) known = parse_part(s + 7, n - 7, kind, number);
     else if (!known) known = parse_part(s, n, kind, number);
     if (!known) return false;
@@ -84,8 +85,10 @@ int32_t dfi_device_find(dfi_devices *d, int32_t kind, int32_t number) {
 static int32_t unknown(dfi_devices *d, const char *spec, const char *where, df_error *err) {
   char names[300] = "";
   size_t at = 0;
-  for (int32_t i = 0; i < d->n && at < sizeof names - 40; i++) at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "", d->at[i]->name);
-  dfi_fail(err, DF_INVALID_ARGUMENT, where, "there is no device '%s' (devices are: %s%s)", spec, names, d->listed ? "" : ", and sim:0, sim:1, …");
+  for (int32_t i = 0; i < d->n && at < sizeof names - 40; i++)
+    at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "", d->at[i]->name);
+  dfi_fail(err, DF_INVALID_ARGUMENT, where, "there is no device '%s' (devices are: %s%s)", spec, names,
+           d->listed ? "" : ", and sim:0, sim:1, …");
   return -1;
 }
 
@@ -101,7 +104,8 @@ int32_t dfi_device_of(dfi_devices *d, const char *spec, const char *where, df_er
   if (kind < 0) return -2;                             /* it names a job or nothing */
   pthread_mutex_lock(&d->lock);
   int32_t at = dfi_device_find(d, kind, number);
-  if (at < 0 && !d->listed && kind == DFI_DEVICE_SIM && d->n < DFI_DEVICES_MOST) at = add(d, kind, number < 0 ? 0 : number);
+  if (at < 0 && !d->listed && kind == DFI_DEVICE_SIM && d->n < DFI_DEVICES_MOST)
+    at = add(d, kind, number < 0 ? 0 : number);
   pthread_mutex_unlock(&d->lock);
   return at >= 0 ? at : unknown(d, spec, where, err);
 }
@@ -110,9 +114,12 @@ int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
   char *copy = dfi_xstrdup(text), *save = NULL;
   const char *name = strtok_r(copy, ",", &save);
   int32_t kind = -1, number = -1, status = DF_OK;
-  if (!name || !dfi_device_parse(name, &kind, &number) || kind < 0 || kind == DFI_DEVICE_GPU || (kind == DFI_DEVICE_CPU && number > 0))
-    status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no device '%s' (devices are: cpu:0, and sim:0, sim:1, …)", name ? name : "");
-  else if (d->n >= DFI_DEVICES_MOST) status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a session has at most %d devices", DFI_DEVICES_MOST);
+  if (!name || !dfi_device_parse(name, &kind, &number) || kind < 0 || kind == DFI_DEVICE_GPU ||
+      (kind == DFI_DEVICE_CPU && number > 0))
+    status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                      "there is no device '%s' (devices are: cpu:0, and sim:0, sim:1, …)", name ? name : "");
+  else if (d->n >= DFI_DEVICES_MOST)
+    status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a session has at most %d devices", DFI_DEVICES_MOST);
   int32_t at = -1;
   if (!status) {
     if (number < 0) number = 0;
@@ -122,7 +129,10 @@ int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
   for (char *w = strtok_r(NULL, ",", &save); w && !status; w = strtok_r(NULL, ",", &save)) {
     char *eq = strchr(w, '='), *end = w;
     double value = eq ? strtod(eq + 1, &end) : 0;
-    if (!eq || *end || !(value >= 0)) { status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "device %s: `%s` is not understood", name, w); break; }
+    if (!eq || *end || !(value >= 0)) {
+      status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "device %s: `%s` is not understood", name, w);
+      break;
+    }
     dfi_device *v = d->at[at];
     if (!strncmp(w, "memory=", 7)) {
       if (v->arena) { dfi_devmem_release(v->arena); v->arena = dfi_devmem_new((int64_t)value); }
@@ -130,7 +140,9 @@ int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
     } else if (!strncmp(w, "bandwidth=", 10)) v->bandwidth = value;
     else if (!strncmp(w, "latency=", 8)) v->latency = value;
     else if (!strncmp(w, "speed=", 6)) v->speed = value;
-    else status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "device %s has no `%s`; there are memory, bandwidth, latency and speed", name, w);
+    else
+      status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                        "device %s has no `%s`; there are memory, bandwidth, latency and speed", name, w);
   }
   free(copy);
   return status ? -1 : at;

@@ -1,25 +1,27 @@
 /* device.h: where nodes run and values lie.
  *
  * A device is a name, a memory, and the speeds of what it computes with and of the links that lead to it. There are two
- * kinds here: `cpu`, whose memory is the host's, and `sim`, an accelerator that every machine has: it computes with the CPU's
- * kernels in an arena of its own, which is bounded, and everything that comes to it or leaves it is a copy over a link. CUDA is to be one more
- * kind. Devices belong to a session; they are known by their place in its list, 0 being the host, where feeds come from and fetched
- * values go.
+ * kinds here: `cpu`, whose memory is the host's, and `sim`, an accelerator that every machine has: it computes with the
+ * CPU's kernels in an arena of its own, which is bounded, and everything that comes to it or leaves it is a copy over a
+ * link. CUDA is to be one more kind. Devices belong to a session; they are known by their place in its list, 0 being
+ * the host, where feeds come from and fetched values go.
  *
- * How a graph is cut (plan/place.c, plan/cut.c). Every node of a plan has a device. An edge between two devices becomes a Transfer, a Send
- * and its Recv in one node: it takes the token on one side and puts it out on the other, once for each destination however many read it
- * there, dead tokens too. Its rendezvous key is the paper's (edge, tag): the node, and the record that it fires in. All partitions of a run
- * are turned by one owner, so they share the tables of frames and iterations: the state machine that the paper gives each partition of a loop is
- * one record of that table, and a partition takes part in an iteration by the predicate that is sent to its Switches, as there. Nothing waits
- * for all devices: they are in different iterations, as far apart as parallel_iterations allows.
+ * How a graph is cut (plan/place.c, plan/cut.c). Every node of a plan has a device. An edge between two devices becomes
+ * a Transfer, a Send and its Recv in one node: it takes the token on one side and puts it out on the other, once for
+ * each destination however many read it there, dead tokens too. Its rendezvous key is the paper's (edge, tag): the
+ * node, and the record that it fires in. All partitions of a run are turned by one owner, so they share the tables of
+ * frames and iterations: the state machine that the paper gives each partition of a loop is one record of that table,
+ * and a partition takes part in an iteration by the predicate that is sent to its Switches, as there. Nothing waits for
+ * all devices: they are in different iterations, as far apart as parallel_iterations allows.
  *
- * Time. With the real clock a message takes as long as its link says, and kernels as long as they take. The virtual clock (engine/timed.c)
- * is a discrete-event one: tokens run in the order of the time at which they are ready, each device computes one kernel after the other and
- * each direction of a link carries one message after the other, and how long that takes is dfi_device_seconds and dfi_link_seconds, functions of
- * shapes alone. So its times are the same wherever, however often and by however many threads the run is made.
+ * Time. With the real clock a message takes as long as its link says, and kernels as long as they take. The virtual
+ * clock (engine/timed.c) is a discrete-event one: tokens run in the order of the time at which they are ready, each
+ * device computes one kernel after the other and each direction of a link carries one message after the other, and how
+ * long that takes is dfi_device_seconds and dfi_link_seconds, functions of shapes alone. So its times are the same
+ * wherever, however often and by however many threads the run is made.
  *
- * Memory. Kernels of a device with an arena run with the arena as their thread's own, so whatever tensors they make lie there. What does not
- * fit is an error that names the largest holders (engine/holders.c).
+ * Memory. Kernels of a device with an arena run with the arena as their thread's own, so whatever tensors they make lie
+ * there. What does not fit is an error that names the largest holders (engine/holders.c).
  */
 #ifndef DFLOW_DEVICE_H
 #define DFLOW_DEVICE_H
@@ -54,18 +56,21 @@ typedef struct dfi_devices {
 
 void dfi_devices_init(dfi_devices *d);
 void dfi_devices_free(dfi_devices *d);
-/* Takes a device string apart: 'sim:1', 'cpu', '/device:SIM:1', '/job:worker/task:0/device:GPU:1'. *kind and *number are -1 where the string
- * does not say. False: it is none. Case does not count. */
+/* Takes a device string apart: 'sim:1', 'cpu', '/device:SIM:1', '/job:worker/task:0/device:GPU:1'. *kind and *number
+ * are -1 where the string does not say. False: it is none. Case does not count. */
 bool dfi_device_parse(const char *spec, int32_t *kind, int32_t *number);
 /* The place of a device; -1: there is none. */
 int32_t dfi_device_find(dfi_devices *d, int32_t kind, int32_t number);
-/* The same for a string. A sim that nobody has listed is made where the list is open. -1: err says what there is. An empty string: -2. */
+/* The same for a string. A sim that nobody has listed is made where the list is open. -1: err says what there is. An
+   empty string: -2. */
 int32_t dfi_device_of(dfi_devices *d, const char *spec, const char *where, df_error *err);
-/* Adds a device, or changes what it can do. `text`: name,memory=N,bandwidth=N,latency=S,speed=X in bytes and seconds. */
+/* Adds a device, or changes what it can do. `text`: name,memory=N,bandwidth=N,latency=S,speed=X in bytes and seconds.
+   */
 int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err);
 /* 'sim:1' as a static text of the kind. */
 const char *dfi_device_kind_name(int32_t kind);
-/* cost.c: seconds that a kernel takes on the device, and that a message takes from one to the other: the line is busy for *busy of it. */
+/* cost.c: seconds that a kernel takes on the device, and that a message takes from one to the other: the line is busy
+   for *busy of it. */
 double dfi_device_seconds(const dfi_device *d, double flops, double bytes);
 double dfi_link_seconds(const dfi_device *from, const dfi_device *to, int64_t bytes, double *busy);
 /* cost.c: what a kernel call does, by op and shapes alone. */

@@ -4,7 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { LOOK_BACK = 256 };      /* ready tokens that are looked through for those of one iteration: an end of a long queue is enough */
+/* ready tokens that are looked through for those of one iteration: an end of a long queue is enough */
+enum { LOOK_BACK = 256 };
 
 static void wrong(const dfi_record *r, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
 static void wrong(const dfi_record *r, const char *format, ...) {
@@ -24,11 +25,13 @@ void dfi_audit_iteration(const dfi_exec *x, const dfi_record *r) {
   int32_t held = 0;
   if (r->outstanding) wrong(r, "the iteration ends with %d outstanding", r->outstanding);
   if (r->nodes != x->plan->node + s->first) wrong(r, "the record is one of another loop");
-  for (uint32_t i = 0; i < s->nchildren; i++) if (r->children[i]) wrong(r, "the loop `%s` is open in it", r->children[i]->scope->name);
+  for (uint32_t i = 0; i < s->nchildren; i++)
+    if (r->children[i]) wrong(r, "the loop `%s` is open in it", r->children[i]->scope->name);
   for (uint32_t i = 0; i < s->nslots; i++) {
     if (v[i].kind < DF_TENSOR) continue;
     held++;
-    if (!v[i].uses) wrong(r, "slot %u holds a %s that nobody will read", i, v[i].kind == DF_TENSOR ? "tensor" : "handle");
+    if (!v[i].uses)
+      wrong(r, "slot %u holds a %s that nobody will read", i, v[i].kind == DF_TENSOR ? "tensor" : "handle");
   }
   if (held != r->held) wrong(r, "it holds %d tensors and handles, and counts %d", held, r->held);
 }
@@ -41,14 +44,21 @@ void dfi_audit_queue(const dfi_exec *x, const dfi_record *r) {
 }
 
 void dfi_audit_frame(const dfi_exec *x, const dfi_frame *f) {
-  const int64_t open = f->next - f->first, most = f->window > f->scope->parallel_iterations ? f->window : f->scope->parallel_iterations;
+  const int64_t open = f->next - f->first,
+                most = f->window > f->scope->parallel_iterations ? f->window : f->scope->parallel_iterations;
   const dfi_record *at = f->ring[f->first & (f->capacity - 1)];
   (void)x;
-  if (open < 0 || open > f->capacity) wrong(f->origin, "the loop `%s` has %lld iterations open in a ring of %lld", f->scope->name, (long long)open, (long long)f->capacity);
-  if (open > most) wrong(f->origin, "the loop `%s` has %lld iterations open, and parallel_iterations is %lld", f->scope->name, (long long)open, (long long)most);
+  if (open < 0 || open > f->capacity)
+    wrong(f->origin, "the loop `%s` has %lld iterations open in a ring of %lld", f->scope->name, (long long)open,
+          (long long)f->capacity);
+  if (open > most)
+    wrong(f->origin, "the loop `%s` has %lld iterations open, and parallel_iterations is %lld", f->scope->name,
+          (long long)open, (long long)most);
   if (f->enters_missing < 0) wrong(f->origin, "more Enters came to the loop `%s` than it has", f->scope->name);
-  if (open && (at->frame != f || at->number != f->first)) wrong(at, "the oldest iteration of the loop `%s` should be %lld", f->scope->name, (long long)f->first);
-  if (f->parent && (f->depth != f->parent->depth + 1 || f->origin->frame != f->parent)) wrong(f->origin, "the loop `%s` is not in its parent", f->scope->name);
+  if (open && (at->frame != f || at->number != f->first))
+    wrong(at, "the oldest iteration of the loop `%s` should be %lld", f->scope->name, (long long)f->first);
+  if (f->parent && (f->depth != f->parent->depth + 1 || f->origin->frame != f->parent))
+    wrong(f->origin, "the loop `%s` is not in its parent", f->scope->name);
 }
 
 void dfi_audit_end(const dfi_exec *x) {

@@ -1,7 +1,7 @@
 /* call.c: kernels are called here: on the owner's thread, on a worker, or by a resource that makes them wait.
  *
- * A call that does not end at once comes back through the run's inbox, and the owner goes on from there. The inbox and `stuck`
- * are the only things that others touch, under inbox_lock.
+ * A call that does not end at once comes back through the run's inbox, and the owner goes on from there. The inbox and
+ * `stuck` are the only things that others touch, under inbox_lock.
  */
 #include "engine/engine.h"
 #include "resource/host.h"
@@ -48,7 +48,8 @@ static dfi_call *call_make(dfi_exec *x, dfi_record *r, dfi_pnode *p, call_space 
     c->heap = false; c->read = NULL;
   } else {
     size_t read = p->reads ? sizeof(df_value) * nin : 0;
-    char *m = dfi_xmalloc(sizeof *c + read + (sizeof *in + sizeof *raw + sizeof *view) * (nin + 1) + sizeof *scratch * (nout + 1) + 64);
+    char *m = dfi_xmalloc(sizeof *c + read + (sizeof *in + sizeof *raw + sizeof *view) * (nin + 1) +
+                          sizeof *scratch * (nout + 1) + 64);
     c = (dfi_call *)m;                m += (sizeof *c + 15) & ~(size_t)15;
     c->read = read ? memset(m, 0, read) : NULL;
     m += read;
@@ -58,9 +59,17 @@ static dfi_call *call_make(dfi_exec *x, dfi_record *r, dfi_pnode *p, call_space 
     raw = (const df_value **)m;
     c->heap = true;
   }
-  c->exec = x; c->record = r; c->node = p; c->status = DF_OK; c->size = 0; c->away_link = NULL; c->stop = NULL; c->what = NULL;
+  c->exec = x;
+  c->record = r;
+  c->node = p;
+  c->status = DF_OK;
+  c->size = 0;
+  c->away_link = NULL;
+  c->stop = NULL;
+  c->what = NULL;
   c->kernel = (df_kernel){ .attrs = p->node->attrs, .nin = (int32_t)nin, .nout = (int32_t)nout, .in = in, .raw = raw,
-    .out = r->base[DFI_ITERATION] + p->out, .out_dtype = p->out_dtypes, .scratch = scratch, .run = c, .error = &c->error };
+    .out = r->base[DFI_ITERATION] + p->out, .out_dtype = p->out_dtypes, .scratch = scratch, .run = c,
+    .error = &c->error };
   if (c->heap) c->error.code = 0, c->error.message[0] = c->error.op[0] = c->error.frame[0] = c->error.source[0] = 0;
   const dfi_operand *op = x->plan->operand + p->in;
   for (uint32_t i = 0; i < nin; i++) {
@@ -87,7 +96,8 @@ static void say_who_holds(dfi_exec *x, const dfi_pnode *p) {
   const dfi_device *d = x->plan->devices ? x->plan->devices->at[p->device] : NULL;
   size_t at = strlen(x->error->message);
   if (d) at += (size_t)snprintf(x->error->message + at, sizeof x->error->message - at, " on %s", d->name);
-  if (at < sizeof x->error->message) dfi_holders_text(x, p->device, x->error->message + at, sizeof x->error->message - at);
+  if (at < sizeof x->error->message)
+    dfi_holders_text(x, p->device, x->error->message + at, sizeof x->error->message - at);
 }
 
 /* The kernel has run: its outputs are sent, or its error is kept. */
@@ -141,7 +151,9 @@ static void post(dfi_call *c) {
 }
 
 /* The memory that tensors made for a node lie in. */
-static dfi_devmem *arena_of(const dfi_exec *x, const dfi_pnode *p) { return x->plan->cut ? x->plan->devices->at[p->device]->arena : NULL; }
+static dfi_devmem *arena_of(const dfi_exec *x, const dfi_pnode *p) {
+  return x->plan->cut ? x->plan->devices->at[p->device]->arena : NULL;
+}
 
 static void worker_main(void *arg) {
   dfi_call *c = arg;
@@ -162,14 +174,15 @@ void dfk_complete(df_kernel *k, int32_t status) {
   post(c);
 }
 
-/* Is another kernel waiting that is more than a number? A kernel that runs here can use the workers for its parts, one on a worker
- * cannot; so a large kernel goes to a worker only when the owner has such work of its own meanwhile. Counting and
- * comparing can wait. */
+/* Is another kernel waiting that is more than a number? A kernel that runs here can use the workers for its parts, one
+ * on a worker cannot; so a large kernel goes to a worker only when the owner has such work of its own meanwhile.
+ * Counting and comparing can wait. */
 static bool has_other_work(const dfi_exec *x) {
   enum { LOOK_AT = 16 };
   for (uint32_t i = x->head, n = 0; i != x->tail && n < LOOK_AT; i++, n++) {
     const dfi_token *t = &x->queue[i & x->queue_mask];
-    if (!(t->mark & DFI_DEAD) && t->record->nodes[t->node].kind == DFI_K_KERNEL && t->record->nodes[t->node].offload) return true;
+    if (!(t->mark & DFI_DEAD) && t->record->nodes[t->node].kind == DFI_K_KERNEL && t->record->nodes[t->node].offload)
+      return true;
   }
   return false;
 }
@@ -230,7 +243,7 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
       return true;
     }
     if (DFI_UNLIKELY(p->waits && status == DFK_PENDING)) {
-      dfi_call_away(x, c);                       /* it may be completed already, and c->status with it; only the owner takes it out */
+      dfi_call_away(x, c);  /* it may be completed already, and c->status with it; only the owner takes it out */
       return true;
     }
     c->status = status;
@@ -240,7 +253,8 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   return false;
 }
 
-/* Waits until something is in the inbox; not longer than 10 ms when calls wait for what is outside, which may never come. */
+/* Waits until something is in the inbox; not longer than 10 ms when calls wait for what is outside, which may never
+   come. */
 static void inbox_wait(dfi_exec *x) {
   if (!x->waiting) {
     while (!x->inbox && !dfi_watch_wanted(x)) pthread_cond_wait(&x->inbox_bell, &x->inbox_lock);
@@ -255,7 +269,8 @@ static void inbox_wait(dfi_exec *x) {
 
 void dfi_inbox_wait(dfi_exec *x, double seconds) {
   if (seconds < 30e-6) {                    /* waking takes longer than that */
-    for (const double until = dfi_now() + seconds; dfi_now() < until && !__atomic_load_n(&x->inbox, __ATOMIC_RELAXED);) __builtin_ia32_pause();
+    for (const double until = dfi_now() + seconds; dfi_now() < until && !__atomic_load_n(&x->inbox, __ATOMIC_RELAXED);)
+      __builtin_ia32_pause();
   } else {
     if (seconds > 0.01) seconds = 0.01;     /* a cancellation rings no bell */
     struct timespec until;
@@ -305,9 +320,9 @@ size_t dfi_calls_text(dfi_exec *x, char *text, size_t bytes) {
   return at < bytes ? at : bytes;
 }
 
-/* Every run of the session that is in progress counts itself as stuck when all its calls wait and its inbox is empty; whoever
- * completes one of its calls counts it out again, under the same lock. So when all are counted, no call can be completed
- * but by a run that is yet to be started, and the foreground, which would have to end first, can give up. */
+/* Every run of the session that is in progress counts itself as stuck when all its calls wait and its inbox is empty;
+ * whoever completes one of its calls counts it out again, under the same lock. So when all are counted, no call can be
+ * completed but by a run that is yet to be started, and the foreground, which would have to end first, can give up. */
 bool dfi_calls_stuck(dfi_exec *x) {
   if (dfi_host_asked() && dfi_host_serve() > 0) return false;      /* another run waits for this thread */
   if (x->waiting < x->running) return false;

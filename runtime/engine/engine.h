@@ -1,30 +1,34 @@
 /* engine.h: what an engine is to those around it, and how two engines share a loop.
  *
  * A run is turned by its owner thread. The token engine (executor.c) can do everything; a faster engine may take a loop
- * over for a while. They meet at iteration boundaries only, where the state of a loop is its number, its variables and its
- * constants: no token is under way, and nothing but these has to be handed over.
+ * over for a while. They meet at iteration boundaries only, where the state of a loop is its number, its variables and
+ * its constants: no token is under way, and nothing but these has to be handed over.
  *
  *   variable i   r->base[DFI_ITERATION] + scope->enters[i]->out     (enters that are not `constant`)
  *   constant c   frame->constants + scope->enters[c]->out           (enters that are)
  *
- * The token engine offers a loop whose scope has a `turner` at each boundary it comes to: when the loop's frame starts, and
- * when the window of parallel iterations, closed to one by frame->window = 1, lets the next iteration in. The turner runs
- * any number of whole iterations, leaves the variables in the slots, counts what tokens would have counted, and returns; the tokens
- * go on from there as if each had been there. Or it runs the loop to its end: then it has sent the Exits. Whoever pauses,
- * looks at or breaks into a run therefore finds records, tokens and counters as ever: the materialised state is the only one.
- * And at each look_up it is asked whether the loop at hand is one it wants: it closes the window of those.
+ * The token engine offers a loop whose scope has a `turner` at each boundary it comes to: when the loop's frame starts,
+ * and when the window of parallel iterations, closed to one by frame->window = 1, lets the next iteration in. The
+ * turner runs any number of whole iterations, leaves the variables in the slots, counts what tokens would have counted,
+ * and returns; the tokens go on from there as if each had been there. Or it runs the loop to its end: then it has sent
+ * the Exits. Whoever pauses, looks at or breaks into a run therefore finds records, tokens and counters as ever: the
+ * materialised state is the only one. And at each look_up it is asked whether the loop at hand is one it wants: it
+ * closes the window of those.
  *
- * While it turns, the turner asks dfi_engine_stops every so often, at least each millisecond; when it says true, it returns.
+ * While it turns, the turner asks dfi_engine_stops every so often, at least each millisecond; when it says true, it
+ * returns.
  */
 #ifndef DFLOW_ENGINE_H
 #define DFLOW_ENGINE_H
 #include "engine/executor.h"
 
 /* A loop's other engine. Called on the owner's thread.
- *   turn     r has no token yet, and is the only open iteration of f. True: the loop has ended, its Exits have been sent, and r, still without
- *            a token, is its last iteration. False: r, perhaps some iterations later, is to be started. It may fail the run (dfi_exec_fail)
+ *   turn     r has no token yet, and is the only open iteration of f. True: the loop has ended, its Exits have been
+ *            sent, and r, still without a token, is its last iteration. False: r, perhaps some iterations later, is to
+ *            be started. It may fail the run (dfi_exec_fail)
  *   look     now and then, while tokens are run: the next one is at the queue's head
- *   replay   asked of kernels while x->replay is set: p had its effect in r already; true: its outputs have been sent again */
+ *   replay   asked of kernels while x->replay is set: p had its effect in r already; true: its outputs have been sent
+ *            again */
 typedef struct dfi_turner {
   bool (*turn)(dfi_exec *x, dfi_frame *f, dfi_record *r);
   void (*look)(dfi_exec *x);
@@ -32,9 +36,11 @@ typedef struct dfi_turner {
 } dfi_turner;
 
 /* May whoever turns go without tokens: does nobody watch them, or want them in another order? */
-static inline bool dfi_engine_unwatched(const dfi_exec *x) { return x->watched == DFI_UNWATCHED && !x->kept && !x->shuffle; }
+static inline bool dfi_engine_unwatched(const dfi_exec *x) {
+  return x->watched == DFI_UNWATCHED && !x->kept && !x->shuffle;
+}
 
-/* Shall who turns the run return to the token engine: cancelled, closed, interrupted, too late, or somebody wants to look? Cheap, but
- * it may read the clock. */
+/* Shall who turns the run return to the token engine: cancelled, closed, interrupted, too late, or somebody wants to
+ * look? Cheap, but it may read the clock. */
 bool dfi_engine_stops(dfi_exec *x);
 #endif

@@ -36,7 +36,8 @@ double dfi_now(void) {
 static void queue_grow(dfi_exec *x) {
   uint32_t old = x->queue_mask + 1;
   dfi_token *q = dfi_xcalloc((size_t)old * 2, sizeof *q);
-  for (uint32_t i = x->tail - old; i != x->tail; i++) q[i & (old * 2 - 1)] = x->queue[i & x->queue_mask];   /* the history too */
+  /* the history too */
+  for (uint32_t i = x->tail - old; i != x->tail; i++) q[i & (old * 2 - 1)] = x->queue[i & x->queue_mask];
   free(x->queue);
   x->queue = q; x->queue_mask = old * 2 - 1;
   if (x->timed) dfi_timed_grown(x);
@@ -61,7 +62,7 @@ typedef enum readiness { NOT_READY, READY, READY_DEAD } readiness;
 
 static readiness arrive(dfi_exec *x, dfi_record *r, const dfi_edge *e, uint32_t dead) {
   uint32_t to = e->to & 0xff;
-  if (to == DFI_TO_EXIT) return dead ? NOT_READY : READY;   /* a dead Exit is remembered by not firing: see frame_done */
+  if (to == DFI_TO_EXIT) return dead ? NOT_READY : READY;  /* a dead Exit is remembered by not firing: see frame_done */
   uint32_t *at = &r->counts[e->node], c = *at;
   const dfi_pnode *m = r->nodes + e->node;
   readiness ready = NOT_READY;
@@ -69,7 +70,8 @@ static readiness arrive(dfi_exec *x, dfi_record *r, const dfi_edge *e, uint32_t 
   else if (dead) c -= 1;
   else if (!(c & DFI_MERGE_LIVE)) {
     c |= DFI_MERGE_LIVE;
-    r->base[DFI_ITERATION][m->out + 1] = (df_value){ .kind = DF_SCALAR, .dtype = DF_INT32, .as.i32 = (int32_t)(e->to >> 8) };
+    r->base[DFI_ITERATION][m->out + 1] =
+        (df_value){ .kind = DF_SCALAR, .dtype = DF_INT32, .as.i32 = (int32_t)(e->to >> 8) };
   } else {                                 /* a second live input: it came too late, and is let go here */
     operand_used(r, x->plan->operand[m->in + (e->to >> 8)]);
     return NOT_READY;
@@ -94,7 +96,8 @@ void dfi_exec_again(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   if (!x->timed) { push(x, r, node, 0); return; }
   double later = r->when[node];            /* when the next thing happens that is not of this moment */
   for (uint32_t i = 0; i < x->timed->n; i++)
-    if (x->timed->heap[i].at > x->timed->now && (later <= x->timed->now || x->timed->heap[i].at < later)) later = x->timed->heap[i].at;
+    if (x->timed->heap[i].at > x->timed->now && (later <= x->timed->now || x->timed->heap[i].at < later))
+      later = x->timed->heap[i].at;
   if (later > r->when[node]) r->when[node] = later;
   push_timed(x, r, node, 0);
 }
@@ -113,7 +116,8 @@ static void send_timed(dfi_exec *x, dfi_record *r, const dfi_edge *e, const dfi_
   }
 }
 
-/* Sends a token along edges [from, to) inside r. `dead` is 0 or DFI_DEAD. The engine has the same with its queue in registers. */
+/* Sends a token along edges [from, to) inside r. `dead` is 0 or DFI_DEAD. The engine has the same with its queue in
+   registers. */
 void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead) {
   if (DFI_UNLIKELY(x->timed != NULL)) { send_timed(x, r, x->edge + from, x->edge + to, dead); return; }
   for (const dfi_edge *e = x->edge + from, *end = x->edge + to; e < end; e++) {
@@ -162,7 +166,8 @@ static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) 
     r->nodes = x->plan->node + s->first;
     r->base[DFI_CONSTANT] = x->plan->constant;
     r->base[DFI_GIVEN] = x->given;
-    for (uint32_t i = 0; i < s->ncopies; i++) r->base[DFI_ITERATION][s->copies[i].slot] = x->plan->constant[s->copies[i].constant];
+    for (uint32_t i = 0; i < s->ncopies; i++)
+      r->base[DFI_ITERATION][s->copies[i].slot] = x->plan->constant[s->copies[i].constant];
   }
   r->base[DFI_FRAME] = f->constants;
   r->frame = f;
@@ -340,8 +345,9 @@ static inline __attribute__((always_inline)) dfi_record *iteration_open(dfi_exec
   return r;
 }
 
-/* No iteration of f is open, and n values wait for the next one. If these are all its variables it is at a boundary: the
- * iteration opens with its values in place, the other engine may take it further, and then it gets its tokens. False: it is not. */
+/* No iteration of f is open, and n values wait for the next one. If these are all its variables it is at a boundary:
+ * the iteration opens with its values in place, the other engine may take it further, and then it gets its tokens.
+ * False: it is not. */
 static bool boundary(dfi_exec *x, dfi_frame *f, int32_t n) {
   const dfi_scope *s = f->scope;
   int32_t variables = 0;
@@ -421,7 +427,7 @@ static void do_enter(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t de
   }
   if (--f->enters_missing == 0) {
     frame_start(x, f);
-    dfi_record *begun = f->ring[f->first & (f->capacity - 1)];      /* another engine may have gone on from iteration 0 */
+    dfi_record *begun = f->ring[f->first & (f->capacity - 1)];  /* another engine may have gone on from iteration 0 */
     if (!begun->outstanding) dfi_exec_iteration_done(x, begun);
   }
 }
@@ -512,8 +518,8 @@ static void too_late(dfi_exec *x) {
 
 bool dfi_engine_stops(dfi_exec *x) {
   return x->failed || (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed)) ||
-         (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) || dfi_interrupted(x) || dfi_watch_wanted(x) ||
-         (x->deadline && dfi_now() > x->deadline);
+         (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) || dfi_interrupted(x) ||
+         dfi_watch_wanted(x) || (x->deadline && dfi_now() > x->deadline);
 }
 
 /* Every so many tokens: is the run to stop? */
@@ -522,8 +528,10 @@ static void look_up(dfi_exec *x) {
   x->count.taken += x->head - x->counted;
   x->counted = x->head;
   if (x->live) dfi_exec_publish(x);
-  if (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed)) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was cancelled");
-  else if (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the session was closed");
+  if (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed))
+    dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was cancelled");
+  else if (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed))
+    dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the session was closed");
   else if (dfi_interrupted(x))
     dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was interrupted");
   else if (x->deadline && dfi_now() > x->deadline) too_late(x);
@@ -541,8 +549,8 @@ static void shuffle_head(dfi_exec *x) {
   *a = *b; *b = t;
 }
 
-/* Is a frame open that some of its Enters will never reach, because what feeds them is never run? Where a loop is dead in
- * part, as raw graphs may have it, such a frame stays to the end of the run and its Exits have no value. */
+/* Is a frame open that some of its Enters will never reach, because what feeds them is never run? Where a loop is dead
+ * in part, as raw graphs may have it, such a frame stays to the end of the run and its Exits have no value. */
 static bool waits_for_enters(const dfi_frame *f) {
   if (f->enters_missing) return true;
   for (int64_t i = f->first; i < f->next; i++) {
@@ -596,7 +604,8 @@ ALWAYS void hot_load(hot_queue *q, const dfi_exec *x) {
 ALWAYS void hot_save(const hot_queue *q, dfi_exec *x) { x->head = q->head; x->tail = q->tail; }
 
 /* As activate. There is room: the engine sees to it before each node. */
-ALWAYS void hot_activate(dfi_exec *x, hot_queue *q, dfi_record *r, const dfi_edge *e, const dfi_edge *end, uint32_t dead, const bool timed) {
+ALWAYS void hot_activate(dfi_exec *x, hot_queue *q, dfi_record *r, const dfi_edge *e, const dfi_edge *end,
+                         uint32_t dead, const bool timed) {
   uint32_t *counts = r->counts;
   const uint32_t stamp = r->stamp;
   for (; e < end; e++) {
@@ -616,7 +625,8 @@ ALWAYS void hot_activate(dfi_exec *x, hot_queue *q, dfi_record *r, const dfi_edg
   }
 }
 
-/* r, the oldest iteration, is done and the next one is not: the commonest end of an iteration, without dfi_exec_iteration_done. */
+/* r, the oldest iteration, is done and the next one is not: the commonest end of an iteration, without
+   dfi_exec_iteration_done. */
 ALWAYS bool iteration_passed(dfi_exec *x, dfi_record *r) {
   dfi_frame *f = r->frame;
   int64_t second = f->first + 1;
@@ -637,12 +647,14 @@ ALWAYS void keep(dfi_exec *x, const dfi_token t, uint32_t index, const df_value 
   x->nkept++;
   k->token = t;
   k->value.kind = v->kind; k->value.dtype = v->dtype; k->value.dead = v->dead; k->value.uses = index;
-  if (DFI_LIKELY(dfi_dtype_size[v->dtype] == 4)) k->value.as.u32 = v->as.u32;      /* as wide as it was just written: that is fast */
+  /* as wide as it was just written: that is fast */
+  if (DFI_LIKELY(dfi_dtype_size[v->dtype] == 4)) k->value.as.u32 = v->as.u32;
   else if (dfi_dtype_size[v->dtype] == 1) k->value.as.u8 = v->as.u8;
   else k->value.as.u64 = v->as.u64;
 }
 
-/* The engine, once without and once with what watch.c wants. Returns when the run is over, or when something else is wanted. */
+/* The engine, once without and once with what watch.c wants. Returns when the run is over, or when something else is
+   wanted. */
 ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
   const dfi_operand *operands = x->plan->operand;
   const dfi_edge *edges = x->plan->edge;
@@ -652,7 +664,8 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
   const uint8_t began = x->watched;
   const bool every = watched && began == DFI_EVERY_TOKEN, keeps = watched && x->kept, logs = watched && x->logs;
   for (;;) {
-    if (DFI_UNLIKELY(--x->patience <= 0 || q.head == q.tail || q.tail - (logs ? x->logged : q.head) + widest > q.mask)) {
+    if (DFI_UNLIKELY(--x->patience <= 0 || q.head == q.tail ||
+                     q.tail - (logs ? x->logged : q.head) + widest > q.mask)) {
       hot_save(&q, x);
       queue_room(x, widest);
       if ((x->patience <= 0 || x->head == x->tail) && !pause_for_thought(x)) break;
@@ -713,7 +726,8 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
     case DFI_K_SWITCH: {
       const df_value *pred = operand(r, operands[p->in + 1]);
       if (DFI_UNLIKELY(pred->kind != DF_SCALAR)) {
-        dfi_exec_fail(x, r, p, DF_INVALID_ARGUMENT, "the predicate of a Switch must be a scalar bool, but it is a tensor of rank > 0");
+        dfi_exec_fail(x, r, p, DF_INVALID_ARGUMENT,
+                      "the predicate of a Switch must be a scalar bool, but it is a tensor of rank > 0");
         break;
       }
       const uint32_t side = pred->as.u8 != 0;    /* a byte that a caller fed may be any */
@@ -723,7 +737,8 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
       slot_filled(r, out, r->frame->scope->uses[p->out + side]);
       hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], side ? DFI_DEAD : 0, timed);
       hot_activate(x, &q, r, edges + p->edge[1], edges + p->edge[2], side ? 0 : DFI_DEAD, timed);
-      if (DFI_UNLIKELY(p->edge[2] != p->edge[3])) hot_activate(x, &q, r, edges + p->edge[2], edges + p->edge[3], 0, timed);
+      if (DFI_UNLIKELY(p->edge[2] != p->edge[3]))
+        hot_activate(x, &q, r, edges + p->edge[2], edges + p->edge[3], 0, timed);
       break;
     }
     case DFI_K_NEXT: {
@@ -799,7 +814,8 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
       do_return(x, r, p);
       hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed);
       break;
-    case DFI_K_NOOP: case DFI_K_TRIGGER: hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed); break;
+    case DFI_K_NOOP:
+    case DFI_K_TRIGGER: hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed); break;
     case DFI_K_UNFED: {
       char shape[200], message[400];
       dfi_typed_shape_text(p->node->out[0].dtype, &p->node->out[0].shape, shape);
@@ -909,7 +925,12 @@ void dfi_exec_reset(dfi_exec *x) {
 void dfi_exec_free(dfi_exec *x) {
   dfi_exec_reset(x);
   for (int32_t s = 0; s < x->plan->nscopes; s++) {
-    for (dfi_record *r = x->free_records[s], *n; r; r = n) { n = r->next_free; free(r->when); free(r->sources); free(r); }
+    for (dfi_record *r = x->free_records[s], *n; r; r = n) {
+      n = r->next_free;
+      free(r->when);
+      free(r->sources);
+      free(r);
+    }
     for (dfi_frame *f = x->free_frames[s], *n; f; f = n) {
       n = f->next_free;
       free(f->ring); free(f->gate); free(f->constants); free(f->enter_dead); free(f->deferred); free(f);

@@ -25,7 +25,7 @@ struct dfi_record {
   int32_t     seen;          /* a snapshot's own */
   int32_t     outstanding;   /* tokens ready or running, and child frames open */
   int32_t     held;          /* slots that hold a tensor or a handle */
-  double     *when;          /* by node: when the last of its tokens came, by the virtual clock; NULL: the real one runs */
+  double     *when;  /* by node: when the last of its tokens came, by the virtual clock; NULL: the real one runs */
   double      ends;          /* when the last of its nodes ended, by that clock */
   uint32_t   *sources, place;/* of a run that is recorded: record.c; NULL, 0 */
   dfi_frame **children;      /* in this block; NULL where none is open */
@@ -60,19 +60,28 @@ struct dfi_frame {
   dfi_frame   *next_free;
 };
 
-/* A ready token. `mark` is DFI_DEAD or not, and below it the stamp of its iteration: 20 bits of the number, 11 of the frame's serial.
- * The queue is a ring that forgets late, so what lies before its head is what ran last; the record may stand for
- * another iteration by then, and the stamp still says which one it was. That history costs nothing. */
+/* A ready token. `mark` is DFI_DEAD or not, and below it the stamp of its iteration: 20 bits of the number, 11 of the
+ * frame's serial. The queue is a ring that forgets late, so what lies before its head is what ran last; the record may
+ * stand for another iteration by then, and the stamp still says which one it was. That history costs nothing. */
 typedef struct dfi_token { dfi_record *record; uint32_t node; uint32_t mark; } dfi_token;
-enum { DFI_STAMP_SERIAL_BITS = 11, DFI_STAMP_NUMBER_BITS = 20, DFI_HISTORY = 1024 /* tokens kept at least, with those to come */ };
+enum {
+  DFI_STAMP_SERIAL_BITS = 11,
+  DFI_STAMP_NUMBER_BITS = 20,
+  DFI_HISTORY = 1024 /* tokens kept at least, with those to come */
+};
 static inline uint32_t dfi_stamp(uint32_t serial, int64_t number) {
-  return (serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)) | ((uint32_t)number & ((1u << DFI_STAMP_NUMBER_BITS) - 1)) << DFI_STAMP_SERIAL_BITS;
+  return (serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)) | ((uint32_t)number & ((1u << DFI_STAMP_NUMBER_BITS) - 1))
+                                                              << DFI_STAMP_SERIAL_BITS;
 }
 
 /* A frame that was opened, for as long as the history may mention it. */
-typedef struct dfi_past { uint32_t serial, scope, parent; int64_t number, next; /* of the parent's iteration; iterations it had in the end */ } dfi_past;
+typedef struct dfi_past {
+  uint32_t serial, scope, parent;
+  int64_t number, next; /* of the parent's iteration; iterations it had in the end */
+} dfi_past;
 
-/* What a node made: the token, and the value with the number of the output in its `uses`. Read while the run stands still. */
+/* What a node made: the token, and the value with the number of the output in its `uses`. Read while the run stands
+   still. */
 typedef struct dfi_kept { dfi_token token; df_value value; } dfi_kept;
 enum { DFI_KEPT = 1024 };
 typedef enum dfi_watched { DFI_UNWATCHED, DFI_RECORDED, DFI_EVERY_TOKEN /* is looked at before it runs */ } dfi_watched;
@@ -99,7 +108,8 @@ typedef struct dfi_call {
 /* A message on its way from device to device. The run's list goes by the time of arrival. */
 typedef struct dfi_flight { dfi_call call; double due; uint32_t dead; struct dfi_flight *next; } dfi_flight;
 
-/* What the engine counts. The queue counts the tokens itself: `taken` is brought up to its head now and then, so a token costs nothing. */
+/* What the engine counts. The queue counts the tokens itself: `taken` is brought up to its head now and then, so a
+   token costs nothing. */
 typedef struct dfi_counters {
   int64_t taken;             /* tokens whose turn came, up to where head was `counted` */
   int64_t died;              /* of these, dead ones: their node did not run */
@@ -110,7 +120,7 @@ typedef struct dfi_counters {
 
 /* What the runs of one session share; the session's. */
 typedef struct dfi_shared {
-  atomic_int in_progress, stuck;   /* runs begun and not over, and those of them that cannot move: see dfi_calls_stuck */
+  atomic_int in_progress, stuck;  /* runs begun and not over, and those of them that cannot move: see dfi_calls_stuck */
   struct dfi_resources *resources; /* queues */
 } dfi_shared;
 
@@ -126,7 +136,7 @@ struct dfi_exec {
   dfi_record **free_records;     /* by scope */
   dfi_frame  **free_frames;      /* by scope */
   uint32_t     begun, counted;   /* head when the run began, and when it was last added to count.taken */
-  dfi_past    *past;             /* by serial, 1 << DFI_STAMP_SERIAL_BITS of them; NULL for a run that nobody can look at */
+  dfi_past    *past;  /* by serial, 1 << DFI_STAMP_SERIAL_BITS of them; NULL for a run that nobody can look at */
   struct dfi_watch *watch;       /* where others pause the run and look at it; may be NULL */
   uint8_t      watched;          /* dfi_watched: what watch.c wants of the engine */
   bool         logs;             /* tokens are logged: those from `logged` to head lie in the queue and are not yet */
@@ -144,7 +154,8 @@ struct dfi_exec {
   /* to stop */
   atomic_int  *cancel;           /* the handle's flag; may be NULL */
   atomic_int  *closing;          /* the session's flag */
-  const _Atomic int64_t *interrupter;       /* dfi_interrupts, or dfi_calls_interrupted for a run that is its caller's call */
+  /* dfi_interrupts, or dfi_calls_interrupted for a run that is its caller's call */
+  const _Atomic int64_t *interrupter;
   int64_t      interrupts;       /* what it was when the run began */
   double       deadline;         /* seconds of the monotonic clock; 0: none */
   int32_t      patience;         /* tokens until the next look at the above */
@@ -164,7 +175,8 @@ struct dfi_exec {
   double       seconds;          /* how long the run took */
   struct dfi_swapper *swapper;   /* swap.c; NULL: nothing was moved */
   bool         foreground;       /* nobody can start another run before this one ends */
-  bool         stuck;            /* counted in the session's `stuck`: all calls wait and nothing is in the inbox; guarded by inbox_lock */
+  /* counted in the session's `stuck`: all calls wait and nothing is in the inbox; guarded by inbox_lock */
+  bool         stuck;
   pthread_mutex_t inbox_lock;
   pthread_cond_t  inbox_bell;
   dfi_call    *inbox;            /* guarded by inbox_lock */
@@ -175,8 +187,8 @@ struct dfi_exec {
 void      dfi_exec_lay_out(dfi_plan *p);
 dfi_exec *dfi_exec_new(dfi_plan *p);
 void      dfi_exec_free(dfi_exec *x);
-/* Runs the plan to its end on this thread. given[] and the stop fields are set by the caller. On success the fetched values
- * lie where plan->fetch says, until dfi_exec_reset. */
+/* Runs the plan to its end on this thread. given[] and the stop fields are set by the caller. On success the fetched
+ * values lie where plan->fetch says, until dfi_exec_reset. */
 int32_t   dfi_exec_run(dfi_exec *x, df_error *err);
 /* ---- what executor.c and call.c ask of each other ---- */
 /* Sends a token along edges [from, to) inside r; `dead` is 0 or DFI_DEAD. */
@@ -215,6 +227,8 @@ void      dfi_exec_reset(dfi_exec *x);
 void      dfi_exec_blame(const dfi_record *r, const dfi_pnode *p, df_error *err);
 /* "while/1:17", outermost first; returns the buffer. */
 char     *dfi_frame_path(const dfi_record *r, char *buffer, size_t bytes);
-static inline bool dfi_interrupted(const dfi_exec *x) { return atomic_load_explicit(x->interrupter, memory_order_relaxed) != x->interrupts; }
+static inline bool dfi_interrupted(const dfi_exec *x) {
+  return atomic_load_explicit(x->interrupter, memory_order_relaxed) != x->interrupts;
+}
 double    dfi_now(void);         /* seconds, monotonic */
 #endif

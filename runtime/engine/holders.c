@@ -1,5 +1,5 @@
-/* holders.c: when memory runs out, who holds it: the tensors in the slots and arrays of all open frames, and the variables, by the node that made
- * them.
+/* holders.c: when memory runs out, who holds it: the tensors in the slots and arrays of all open frames, and the
+ * variables, by the node that made them.
  */
 #include "engine/holders.h"
 #include "resource/tensor_array.h"
@@ -55,7 +55,8 @@ static void add_value(holders *h, const df_node *node, const df_value *v) {
   add(h, a->node ? a->node : node, a->whole, true);
   for (int64_t c = 0; a->store == DFI_STORE_TENSORS && c < a->nchunks; c++)
     for (int64_t i = 0; a->chunk[c] && i < dfi_chunk_slots(a, c); i++)
-      if (dfi_chunk_states(a, c)[i] == DFI_SLOT_WRITTEN) add(h, a->node ? a->node : node, ((df_tensor **)a->chunk[c])[i], true);
+      if (dfi_chunk_states(a, c)[i] == DFI_SLOT_WRITTEN)
+        add(h, a->node ? a->node : node, ((df_tensor **)a->chunk[c])[i], true);
 }
 
 static void walk(holders *h, const dfi_exec *x, const dfi_frame *f) {
@@ -104,8 +105,9 @@ char *dfi_holders_text(const dfi_exec *x, int32_t device, char *text, size_t byt
     const holder o = h.at[most];
     h.at[most] = h.at[shown];
     const char *where = o.node->where && o.node->where[0] ? o.node->where : NULL;
-    at += (size_t)snprintf(text + at, bytes - at, "%s`%s`%s%s, %s%s", shown ? "; " : "; the largest holders are ", dfi_node_name((df_node *)o.node), where ? " at " : "",
-                           where ? where : "", size_text(o.bytes, size), o.array ? " saved in an array" : "");
+    at += (size_t)snprintf(text + at, bytes - at, "%s`%s`%s%s, %s%s", shown ? "; " : "; the largest holders are ",
+                           dfi_node_name((df_node *)o.node), where ? " at " : "", where ? where : "",
+                           size_text(o.bytes, size), o.array ? " saved in an array" : "");
   }
   free(h.at); free(h.seen);
   return text;

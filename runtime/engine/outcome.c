@@ -1,4 +1,5 @@
-/* outcome.c: what a run tells when it is over, or has failed: fetched values, why one is dead, and where an error happened. */
+/* outcome.c: what a run tells when it is over, or has failed: fetched values, why one is dead, and where an error
+   happened. */
 #include "engine/token.h"
 #include "resource/variable.h"
 #include "base/devmem.h"
@@ -44,8 +45,8 @@ static const dfi_pnode *killer(const dfi_exec *x, const dfi_record *r, df_output
   return NULL;
 }
 
-/* Back from o to an Exit whose frame ended without a token for it, and on to the Switch of that frame, whose port (*port) it waited
- * for in vain; NULL when there is none. */
+/* Back from o to an Exit whose frame ended without a token for it, and on to the Switch of that frame, whose port
+ * (*port) it waited for in vain; NULL when there is none. */
 static const df_node *exit_switch(df_output o, bool left, int32_t *port, int32_t *patience) {
   int32_t flow = dfi_op_info_at(o.node->op)->op->flow;
   if (--*patience < 0) return NULL;
@@ -81,19 +82,26 @@ int32_t dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err) {
       const df_node *inner = s ? NULL : exit_switch((df_output){ n, sig[1] }, false, &port, &(int32_t){ 10000 });
       if (s) {
         const df_value *pred = operand(r, x->plan->operand[s->in + 1]);
-        dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the fetch `%s:%d` is dead: the Switch `%s`%s%s took %s", dfi_node_name(n), sig[1],
-                 dfi_node_name(s->node), s->node->where[0] ? " built at " : "", s->node->where, pred->as.u8 ? "true" : "false");
+        dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the fetch `%s:%d` is dead: the Switch `%s`%s%s took %s",
+                 dfi_node_name(n), sig[1], dfi_node_name(s->node), s->node->where[0] ? " built at " : "",
+                 s->node->where, pred->as.u8 ? "true" : "false");
       } else if (inner) {
-        dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the fetch `%s:%d` is dead: the Switch `%s`%s%s took %s in every iteration", dfi_node_name(n), sig[1],
-                 dfi_node_name((df_node *)inner), inner->where[0] ? " built at " : "", inner->where, port ? "false" : "true");
-      } else dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the fetch `%s:%d` is dead: a Switch sent its token the other way", dfi_node_name(n), sig[1]);
+        dfi_fail(err, DF_INVALID_ARGUMENT, n->where,
+                 "the fetch `%s:%d` is dead: the Switch `%s`%s%s took %s in every iteration", dfi_node_name(n), sig[1],
+                 dfi_node_name((df_node *)inner), inner->where[0] ? " built at " : "", inner->where,
+                 port ? "false" : "true");
+      } else
+        dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the fetch `%s:%d` is dead: a Switch sent its token the other way",
+                 dfi_node_name(n), sig[1]);
       if (p && err) dfi_exec_blame(r, p, err);
       return DF_INVALID_ARGUMENT;
     }
   }
-  if (v->kind == DF_HANDLE && ((dfi_handle *)v->as.handle)->type == DFI_VARIABLE)      /* a reference: the value it refers to now */
+  /* a reference: the value it refers to now */
+  if (v->kind == DF_HANDLE && ((dfi_handle *)v->as.handle)->type == DFI_VARIABLE)
     return dfi_variable_read(v->as.handle, out, err);
-  if (!dfi_value_in(v, NULL, out)) return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory for the fetched value %d", i);
+  if (!dfi_value_in(v, NULL, out))
+    return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory for the fetched value %d", i);
   out->uses = 0;
   return DF_OK;
 }

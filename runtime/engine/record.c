@@ -1,8 +1,9 @@
 /* record.c: what a run did, and how long it would take otherwise. See record.h.
  *
- * An event is a token that ran, dead ones too. It knows the events that sent its inputs, where it ran, what it computed or carried, and its
- * iteration. To time it again is the simulation of timed.c without values: an event is ready when the events before it have ended and its iteration may begin,
- * which is when the one `window` before it has ended; events run in the order in which they are ready.
+ * An event is a token that ran, dead ones too. It knows the events that sent its inputs, where it ran, what it computed
+ * or carried, and its iteration. To time it again is the simulation of timed.c without values: an event is ready when
+ * the events before it have ended and its iteration may begin, which is when the one `window` before it has ended;
+ * events run in the order in which they are ready.
  */
 #include "engine/record.h"
 #include "engine/timed.h"
@@ -17,7 +18,11 @@ typedef struct event {
 } event;
 typedef struct edge { uint32_t from, next; } edge;
 typedef struct iteration { uint32_t frame, own; int64_t number; } iteration;       /* own: its events */
-typedef struct frame { uint32_t parent /* iteration */, first /* iteration */; int64_t n, window; uint32_t serial; } frame;
+typedef struct frame {
+  uint32_t parent /* iteration */, first /* iteration */;
+  int64_t n, window;
+  uint32_t serial;
+} frame;
 
 struct dfi_recorder {
   event     *event;     uint32_t nevents, event_room;         /* [0] is the run itself */
@@ -31,13 +36,21 @@ struct dfi_recorder {
 };
 
 #define GROW(array, n, room) \
-  do { if ((n) == (room)) (array) = dfi_xrealloc((array), sizeof *(array) * (size_t)((room) = (room) * 2 + 256)); } while (0)
+  do { if ((n) == (room)) (array) = dfi_xrealloc((array), sizeof *(array) * (size_t)((room) = (room) * 2 + 256)); \
+    } while (0)
 
 dfi_recorder *dfi_recorder_new(void) { return dfi_xcalloc(1, sizeof(dfi_recorder)); }
 
 void dfi_recorder_free(dfi_recorder *w) {
   if (!w) return;
-  free(w->event); free(w->edge); free(w->iteration); free(w->frame); free(w->device); free(w->link); free(w->crossing); free(w);
+  free(w->event);
+  free(w->edge);
+  free(w->iteration);
+  free(w->frame);
+  free(w->device);
+  free(w->link);
+  free(w->crossing);
+  free(w);
 }
 
 static dfi_recorder *of(const dfi_exec *x) { return x->timed->recorder; }
@@ -64,7 +77,8 @@ static uint32_t frame_of(dfi_recorder *w, const dfi_frame *f);
 static uint32_t iteration_of(dfi_recorder *w, const dfi_record *r) {
   const uint32_t f = frame_of(w, r->frame);
   if (w->niterations && w->frame[f].n > r->number) {   /* one of the last ones of its frame */
-    for (uint32_t i = w->niterations; i-- > 0;) if (w->iteration[i].frame == f && w->iteration[i].number == r->number) return i;
+    for (uint32_t i = w->niterations; i-- > 0;)
+      if (w->iteration[i].frame == f && w->iteration[i].number == r->number) return i;
   }
   GROW(w->iteration, w->niterations, w->iteration_room);
   w->iteration[w->niterations] = (iteration){ f, 0, r->number };
@@ -138,7 +152,8 @@ typedef struct replay {
   double   *ready, *end, *device_free, *line;
   uint32_t *missing, *because, *device_last, *line_last;
   uint32_t *user_first, *user;           /* by event: those that wait for it */
-  uint32_t *pending, *ends_with, *waits_first, *waits_next;      /* by iteration: what is not over; the event it ended with; events that wait for it to begin */
+  /* by iteration: what is not over; the event it ended with; events that wait for it to begin */
+  uint32_t *pending, *ends_with, *waits_first, *waits_next;
   double   *done;                        /* by iteration: when it had ended; < 0: not yet */
   uint32_t *before, *gate;               /* by iteration: the one before, the one that it waits for; UINT32_MAX: none */
   uint32_t *after, *lets;                /* by iteration: the one after, the one that waits for it */
@@ -187,7 +202,10 @@ static void over(replay *k, uint32_t i, uint32_t e) {
     for (;;) {                                          /* it is done, and those after it that had nothing left */
       k->done[at] = k->end[k->ends_with[at]];
       const uint32_t before = k->before[at];
-      if (before != UINT32_MAX && k->done[before] > k->done[at]) { k->done[at] = k->done[before]; k->ends_with[at] = k->ends_with[before]; }
+      if (before != UINT32_MAX && k->done[before] > k->done[at]) {
+        k->done[at] = k->done[before];
+        k->ends_with[at] = k->ends_with[before];
+      }
       const uint32_t lets = k->lets[at];
       for (uint32_t waiting = lets == UINT32_MAX ? 0 : k->waits_first[lets], next; waiting; waiting = next) {
         next = k->waits_next[waiting];
@@ -243,7 +261,8 @@ static void link_iterations(replay *k) {
   memset(last, 0xff, sizeof *last * ((size_t)w->nframes + 1));
   for (uint32_t i = 0; i < w->niterations; i++) {
     const iteration *t = &w->iteration[i];
-    const int64_t window = k->how->window > 0 && w->frame[t->frame].parent != UINT32_MAX ? k->how->window : w->frame[t->frame].window;
+    const int64_t window =
+        k->how->window > 0 && w->frame[t->frame].parent != UINT32_MAX ? k->how->window : w->frame[t->frame].window;
     k->before[i] = last[t->frame];
     k->after[i] = k->lets[i] = k->gate[i] = UINT32_MAX;
     if (last[t->frame] != UINT32_MAX) k->after[last[t->frame]] = i;
@@ -263,7 +282,10 @@ static void link_iterations(replay *k) {
 static void link_events(replay *k) {
   const dfi_recorder *w = k->w;
   for (uint32_t e = 1; e < w->nevents; e++)
-    for (uint32_t s = w->event[e].sources; s; s = w->edge[s].next) { k->user_first[w->edge[s].from + 1]++; k->missing[e]++; }
+    for (uint32_t s = w->event[e].sources; s; s = w->edge[s].next) {
+      k->user_first[w->edge[s].from + 1]++;
+      k->missing[e]++;
+    }
   for (uint32_t e = 0; e < w->nevents; e++) k->user_first[e + 1] += k->user_first[e];
   uint32_t *at = dfi_xmalloc(sizeof *at * ((size_t)w->nevents + 1));
   memcpy(at, k->user_first, sizeof *at * ((size_t)w->nevents));
@@ -282,8 +304,8 @@ static size_t say(const replay *k, char *out, size_t room) {
     const event *v = &w->event[path[steps]];
     const double took = k->end[path[steps]] - (k->because[path[steps]] ? k->end[k->because[path[steps]]] : 0);
     if (took <= 0) continue;
-    n += (size_t)snprintf(n < room ? out + n : NULL, n < room ? room - n : 0, "%s\t%lld\t%s\t%.17g\n", v->op, (long long)w->iteration[v->iteration].number,
-                          w->device[v->device].name, took);
+    n += (size_t)snprintf(n < room ? out + n : NULL, n < room ? room - n : 0, "%s\t%lld\t%s\t%.17g\n", v->op,
+                          (long long)w->iteration[v->iteration].number, w->device[v->device].name, took);
   }
   free(path);
   return n;
@@ -291,12 +313,30 @@ static size_t say(const replay *k, char *out, size_t room) {
 
 size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out, size_t room) {
   const size_t ne = (size_t)w->nevents + 2, ni = (size_t)w->niterations + 1;
-  replay k = { .w = w, .how = how, .device = dfi_xcalloc((size_t)w->ndevices + 1, sizeof *k.device), .ready = dfi_xcalloc(ne, 8), .end = dfi_xcalloc(ne, 8),
-    .device_free = dfi_xcalloc((size_t)w->ndevices + 1, 8), .line = dfi_xcalloc((size_t)w->nlinks + 1, 8), .missing = dfi_xcalloc(ne, 4), .because = dfi_xcalloc(ne, 4),
-    .device_last = dfi_xcalloc((size_t)w->ndevices + 1, 4), .line_last = dfi_xcalloc((size_t)w->nlinks + 1, 4), .user_first = dfi_xcalloc(ne, 4),
-    .user = dfi_xcalloc((size_t)w->nedges + 1, 4), .pending = dfi_xcalloc(ni, 4), .ends_with = dfi_xcalloc(ni, 4), .waits_first = dfi_xcalloc(ni, 4), .waits_next = dfi_xcalloc(ne, 4),
-    .done = dfi_xcalloc(ni, 8), .before = dfi_xcalloc(ni, 4), .gate = dfi_xcalloc(ni, 4), .after = dfi_xcalloc(ni, 4), .lets = dfi_xcalloc(ni, 4),
-    .open = dfi_xcalloc((size_t)w->nframes + 1, 4), .heap = dfi_xcalloc(ne, sizeof *k.heap) };
+  replay k = { .w = w,
+               .how = how,
+               .device = dfi_xcalloc((size_t)w->ndevices + 1, sizeof *k.device),
+               .ready = dfi_xcalloc(ne, 8),
+               .end = dfi_xcalloc(ne, 8),
+               .device_free = dfi_xcalloc((size_t)w->ndevices + 1, 8),
+               .line = dfi_xcalloc((size_t)w->nlinks + 1, 8),
+               .missing = dfi_xcalloc(ne, 4),
+               .because = dfi_xcalloc(ne, 4),
+               .device_last = dfi_xcalloc((size_t)w->ndevices + 1, 4),
+               .line_last = dfi_xcalloc((size_t)w->nlinks + 1, 4),
+               .user_first = dfi_xcalloc(ne, 4),
+               .user = dfi_xcalloc((size_t)w->nedges + 1, 4),
+               .pending = dfi_xcalloc(ni, 4),
+               .ends_with = dfi_xcalloc(ni, 4),
+               .waits_first = dfi_xcalloc(ni, 4),
+               .waits_next = dfi_xcalloc(ne, 4),
+               .done = dfi_xcalloc(ni, 8),
+               .before = dfi_xcalloc(ni, 4),
+               .gate = dfi_xcalloc(ni, 4),
+               .after = dfi_xcalloc(ni, 4),
+               .lets = dfi_xcalloc(ni, 4),
+               .open = dfi_xcalloc((size_t)w->nframes + 1, 4),
+               .heap = dfi_xcalloc(ne, sizeof *k.heap) };
   for (int32_t d = 0; d < w->ndevices; d++) {
     k.device[d] = w->device[d];
     if (w->device[d].kind != DFI_DEVICE_SIM) continue;
@@ -311,8 +351,24 @@ size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out
   for (uint32_t e = 1; e < w->nevents; e++) if (!w->event[e].sources) may_run(&k, e);
   while (k.n) run_event(&k, take(&k).place);
   const size_t n = say(&k, out, room);
-  free(k.device); free(k.ready); free(k.end); free(k.device_free); free(k.line); free(k.missing); free(k.because); free(k.device_last); free(k.line_last);
-  free(k.user_first); free(k.user); free(k.pending); free(k.ends_with); free(k.waits_first); free(k.waits_next); free(k.done); free(k.before); free(k.gate);
+  free(k.device);
+  free(k.ready);
+  free(k.end);
+  free(k.device_free);
+  free(k.line);
+  free(k.missing);
+  free(k.because);
+  free(k.device_last);
+  free(k.line_last);
+  free(k.user_first);
+  free(k.user);
+  free(k.pending);
+  free(k.ends_with);
+  free(k.waits_first);
+  free(k.waits_next);
+  free(k.done);
+  free(k.before);
+  free(k.gate);
   free(k.after); free(k.lets); free(k.open); free(k.heap);
   return n;
 }

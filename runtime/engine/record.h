@@ -1,4 +1,5 @@
-/* record.h: a run by the virtual clock is written down, token by token, so that it can be timed again as if on other devices. */
+/* record.h: a run by the virtual clock is written down, token by token, so that it can be timed again as if on other
+   devices. */
 #ifndef DFLOW_RECORD_H
 #define DFLOW_RECORD_H
 #include "engine/executor.h"
@@ -6,7 +7,8 @@
 typedef struct dfi_recorder dfi_recorder;
 dfi_recorder *dfi_recorder_new(void);
 void dfi_recorder_free(dfi_recorder *w);
-/* For the engine and timed.c: the run begins; the token of a node of r runs now; it sends one to a node of r; it computes, or carries, that much. */
+/* For the engine and timed.c: the run begins; the token of a node of r runs now; it sends one to a node of r; it
+   computes, or carries, that much. */
 void dfi_record_begin(dfi_exec *x);
 void dfi_record_token(dfi_exec *x, dfi_record *r, uint32_t node);
 void dfi_record_edge(dfi_exec *x, dfi_record *r, uint32_t node);
@@ -15,13 +17,14 @@ void dfi_record_message(dfi_exec *x, int32_t link, int64_t bytes);
 /* What is given and crosses when the run begins is an event too; a token uses what came so. */
 void dfi_record_crossing(dfi_exec *x, int32_t i, df_node *node, int32_t device);
 void dfi_record_uses(dfi_exec *x, int32_t i);
-/* The token that runs now, and who speaks as it: a value that waited for the window of parallel iterations was sent by another. */
+/* The token that runs now, and who speaks as it: a value that waited for the window of parallel iterations was sent by
+   another. */
 uint32_t dfi_record_current(const dfi_exec *x);
 void     dfi_record_speak(dfi_exec *x, uint32_t event);
 
 /* What to change: < 0 or 0: as it was. */
 typedef struct dfi_whatif { double bandwidth, latency, speed; int64_t window; int32_t devices; } dfi_whatif;
-/* Times the run again. Lines of text: `seconds S`, then of each step of the critical path that takes time `op TAB iteration TAB device TAB seconds`. Returns the
- * length; as much of it as fits `room` is written to out. */
+/* Times the run again. Lines of text: `seconds S`, then of each step of the critical path that takes time `op TAB
+ * iteration TAB device TAB seconds`. Returns the length; as much of it as fits `room` is written to out. */
 size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out, size_t room);
 #endif

@@ -1,10 +1,11 @@
 /* swap.c: save = 'swap' (or the session's, for loops that say nothing).
  *
- * Each element that such an array receives on a device with memory of its own is noted. Once the device is filled past half, and whenever it is
- * full, the oldest ones that nobody else holds are copied to the host and their memory on the device is given back; small ones stay. A
- * read of such an element gets a copy on the device, while the array keeps the host's; and as a backward loop reads downwards, the elements below
- * are fetched ahead of it, more of them as reads had to wait. By the virtual clock copies out and in go over the device's link to and from
- * the host, each direction one after the other, beside what the device computes; a read that comes before its copy waits.
+ * Each element that such an array receives on a device with memory of its own is noted. Once the device is filled past
+ * half, and whenever it is full, the oldest ones that nobody else holds are copied to the host and their memory on the
+ * device is given back; small ones stay. A read of such an element gets a copy on the device, while the array keeps the
+ * host's; and as a backward loop reads downwards, the elements below are fetched ahead of it, more of them as reads had
+ * to wait. By the virtual clock copies out and in go over the device's link to and from the host, each direction one
+ * after the other, beside what the device computes; a read that comes before its copy waits.
  *
  * All of this is done by the run's owner.
  */
@@ -16,7 +17,8 @@
 enum { SMALL_BYTES = 256, AHEAD_AT_MOST = 16 };
 
 typedef struct noted { dfi_tensor_array *array; int64_t index; } noted;                         /* array: retained */
-typedef struct ahead { dfi_tensor_array *array; int64_t index; df_tensor *tensor; double at; } ahead;   /* tensor: owned, on the device */
+/* tensor: owned, on the device */
+typedef struct ahead { dfi_tensor_array *array; int64_t index; df_tensor *tensor; double at; } ahead;
 
 typedef struct swap_device {
   dfi_device *device;
@@ -30,7 +32,7 @@ struct dfi_swapper {
   pthread_t owner;
   swap_device *at[DFI_DEVICES_MOST];
   dfi_swap  sum;
-  int64_t   ran; uint32_t tries;           /* tokens that had run when a read was last put off, and how often since then */
+  int64_t   ran; uint32_t tries;  /* tokens that had run when a read was last put off, and how often since then */
 };
 
 dfi_swap dfi_swap_stats(const dfi_exec *x) { return x->swapper ? x->swapper->sum : (dfi_swap){ 0 }; }
@@ -126,7 +128,8 @@ void dfi_run_swap_written(void *run, void *array, int64_t i) {
   const dfi_call *c = run;
   dfi_tensor_array *a = array;
   swap_device *s = c ? swap_device_of(c->exec, c->node->device) : NULL;
-  if (!s || (a->swap == DFI_SWAP_UNSAID && !c->exec->plan->devices->swap_unsaid) || !dfi_tensor_array_element(a, i)) return;
+  if (!s || (a->swap == DFI_SWAP_UNSAID && !c->exec->plan->devices->swap_unsaid) || !dfi_tensor_array_element(a, i))
+    return;
   if (s->n == s->room) {
     memmove(s->list, s->list + s->first, sizeof *s->list * (size_t)(s->n - s->first));
     s->n -= s->first;
@@ -155,27 +158,33 @@ static void fetch_ahead(dfi_swapper *w, swap_device *s, dfi_tensor_array *a, int
   if (!t) return;
   w->sum.bytes_in += bytes;
   w->sum.tensors_in++;
-  s->ahead[s->nahead++] = (ahead){ dfi_handle_retain(a), i, t, w->exec->timed ? transfer_ends(s, &s->in_line, w->exec->timed->now, bytes) : 0 };
+  s->ahead[s->nahead++] = (ahead){ dfi_handle_retain(a), i, t,
+                                   w->exec->timed ? transfer_ends(s, &s->in_line, w->exec->timed->now, bytes) : 0 };
 }
 
-/* Reads of a backward loop are ready long before what they read is needed: past five eighths they wait, as long as something else can move. */
+/* Reads of a backward loop are ready long before what they read is needed: past five eighths they wait, as long as
+   something else can move. */
 bool dfi_run_swap_later(void *run, void *array, int64_t i) {
   const dfi_call *c = run;
   dfi_tensor_array *a = array;
   dfi_exec *x = c ? c->exec : NULL;
   if (!x || !x->swapper || i < 0 || i >= dfi_tensor_array_size(a) || (x->head == x->tail && !x->running)) return false;
-  if (c->record->number == c->record->frame->first) return false;      /* the oldest iteration always goes on, so that something does */
+  /* the oldest iteration always goes on, so that something does */
+  if (c->record->number == c->record->frame->first) return false;
   df_tensor **at = dfi_tensor_array_element(a, i);
   swap_device *s = at && !(*at)->buffer->arena ? swap_device_of(x, c->node->device) : NULL;
   if (!s) return false;
   for (int32_t k = 0; k < s->nahead; k++) if (s->ahead[k].array == a && s->ahead[k].index == i) return false;
   dfi_devmem_stats now;
   dfi_devmem_look(s->device->arena, &now);
-  if (!now.limit || now.in_use + dfi_devmem_takes((*at)->size * dfi_dtype_size[(*at)->dtype] + 128) <= now.limit / 8 * 5) return false;
+  if (!now.limit ||
+      now.in_use + dfi_devmem_takes((*at)->size * dfi_dtype_size[(*at)->dtype] + 128) <= now.limit / 8 * 5)
+    return false;
   dfi_swapper *w = x->swapper;
   const int64_t ran = x->count.taken + (x->head - x->counted) - 1;      /* but this one */
   if (w->ran != ran) { w->ran = ran; w->tries = 0; }
-  return x->running || w->tries++ <= 8 * (x->tail - x->head + 1);      /* all that is ready waits like this: one of them goes on */
+  /* all that is ready waits like this: one of them goes on */
+  return x->running || w->tries++ <= 8 * (x->tail - x->head + 1);
 }
 
 /* Element i is on the host and read on a device: *out gets it there. False: it is not so. */
@@ -229,7 +238,10 @@ void dfi_swap_end(dfi_exec *x) {
     if (!s) continue;
     dfi_devmem_on_full(s->device->arena, NULL, NULL);
     for (int64_t i = s->first; i < s->n; i++) dfi_handle_release(s->list[i].array);
-    for (int32_t i = 0; i < s->nahead; i++) { df_tensor_release(s->ahead[i].tensor); dfi_handle_release(s->ahead[i].array); }
+    for (int32_t i = 0; i < s->nahead; i++) {
+      df_tensor_release(s->ahead[i].tensor);
+      dfi_handle_release(s->ahead[i].array);
+    }
     free(s->list);
     *s = (swap_device){ .device = s->device, .depth = 1 };
   }

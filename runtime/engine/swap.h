@@ -3,7 +3,10 @@
 #define DFLOW_SWAP_H
 #include "engine/executor.h"
 
-typedef struct dfi_swap { int64_t bytes_out, bytes_in, tensors_out, tensors_in, resident_bytes; double stall_seconds; } dfi_swap;
+typedef struct dfi_swap {
+  int64_t bytes_out, bytes_in, tensors_out, tensors_in, resident_bytes;
+  double stall_seconds;
+} dfi_swap;
 typedef struct dfi_swapper dfi_swapper;
 /* What was moved in this run. */
 dfi_swap dfi_swap_stats(const dfi_exec *x);

@@ -1,9 +1,10 @@
 /* timed.c: the virtual clock, a discrete-event simulation that the token engine drives.
  *
- * A token is ready when the last of its inputs has come. Tokens run in the order of that time, and those of one time in the order in which they
- * became ready; each device computes one after the other, each direction of a link carries one after the other, and each takes what the cost
- * model says. The primitives take no time. An iteration begins when the one `parallel_iterations` before it has ended. Nothing here
- * looks at a clock, and kernels are never given to workers, so the times of a run are those of its graph, its shapes and its devices.
+ * A token is ready when the last of its inputs has come. Tokens run in the order of that time, and those of one time in
+ * the order in which they became ready; each device computes one after the other, each direction of a link carries one
+ * after the other, and each takes what the cost model says. The primitives take no time. An iteration begins when the
+ * one `parallel_iterations` before it has ended. Nothing here looks at a clock, and kernels are never given to workers,
+ * so the times of a run are those of its graph, its shapes and its devices.
  */
 #include "engine/timed.h"
 #include "engine/record.h"
@@ -49,7 +50,9 @@ double dfi_timed_message(dfi_exec *x, int32_t link, double from, int64_t bytes) 
 
 /* ---- tokens by time ----------------------------------------------------------------------------------- */
 
-static bool before(const dfi_due *a, const dfi_due *b) { return a->at < b->at || (a->at == b->at && a->serial < b->serial); }
+static bool before(const dfi_due *a, const dfi_due *b) {
+  return a->at < b->at || (a->at == b->at && a->serial < b->serial);
+}
 
 static void put(dfi_timed *t, uint32_t i, dfi_due d) {
   t->heap[i] = d;

@@ -3,7 +3,8 @@
 #define DFLOW_TIMED_H
 #include "engine/executor.h"
 
-typedef struct dfi_due { double at; uint64_t serial; uint32_t place; } dfi_due;      /* a token in the queue, by the time at which it is ready */
+/* a token in the queue, by the time at which it is ready */
+typedef struct dfi_due { double at; uint64_t serial; uint32_t place; } dfi_due;
 typedef struct dfi_timed {
   double    now;             /* when what is being done has ended: what it sends comes then */
   double    last;            /* when everything has ended so far: the run's seconds */

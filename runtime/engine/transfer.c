@@ -1,8 +1,8 @@
 /* transfer.c: a Send and its Recv. See device/device.h for how plans are cut.
  *
- * A message takes the token of a value, puts a copy of the value where the destination's kernels find it, and sends the token on there. With the
- * real clock and a link that has a latency or a bandwidth it is on its way for as long: a call that is away, so that the books balance
- * with messages in flight, and whoever looks at the run sees it.
+ * A message takes the token of a value, puts a copy of the value where the destination's kernels find it, and sends the
+ * token on there. With the real clock and a link that has a latency or a bandwidth it is on its way for as long: a call
+ * that is away, so that the books balance with messages in flight, and whoever looks at the run sees it.
  */
 #include "engine/transfer.h"
 #include "engine/token.h"
@@ -20,7 +20,8 @@ static void no_room(dfi_exec *x, dfi_record *r, const dfi_pnode *p, int32_t devi
   char what[200], holders[600], message[1000];
   dfi_shape s = dfi_value_shape(v);
   dfi_holders_text(x, device, holders, sizeof holders);
-  snprintf(message, sizeof message, "out of memory on %s for %s of `%s`%s", device_at(x, device)->name, dfi_typed_shape_text(v->dtype, &s, what), dfi_node_name(node), holders);
+  snprintf(message, sizeof message, "out of memory on %s for %s of `%s`%s", device_at(x, device)->name,
+           dfi_typed_shape_text(v->dtype, &s, what), dfi_node_name(node), holders);
   dfi_exec_fail(x, r, p, DF_RESOURCE_EXHAUSTED, message);
 }
 
@@ -30,7 +31,8 @@ void dfi_transfer_begin(dfi_exec *x) {
   for (int32_t i = 0; i < p->ncrossings && !x->failed; i++) {
     const dfi_crossing *c = &p->crossing[i];
     const dfi_link *l = link_at(x, c->link);
-    const df_value *v = DFI_SPACE(c->from) == DFI_GIVEN ? &x->given[DFI_INDEX(c->from)] : &p->constant[DFI_INDEX(c->from)];
+    const df_value *v =
+        DFI_SPACE(c->from) == DFI_GIVEN ? &x->given[DFI_INDEX(c->from)] : &p->constant[DFI_INDEX(c->from)];
     df_value *to = &x->given[p->nfeed + p->nvariables + i];
     dfi_traffic *t = &x->traffic[c->link];
     t->messages++;
@@ -55,7 +57,8 @@ static void arrived(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t dea
 
 /* ---- messages on their way ------------------------------------------------------------------------------- */
 
-static void flight_stop(df_kernel *k, void *user) { (void)k; ((dfi_flight *)user)->due = 0; }      /* it arrives at once, where nobody waits any more */
+/* it arrives at once, where nobody waits any more */
+static void flight_stop(df_kernel *k, void *user) { (void)k; ((dfi_flight *)user)->due = 0; }
 static void flight_text(df_kernel *k, void *user, char *text, size_t bytes) {
   (void)k; (void)user;
   snprintf(text, bytes, "is on its way");
@@ -63,7 +66,9 @@ static void flight_text(df_kernel *k, void *user, char *text, size_t bytes) {
 
 static void depart(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead, double due) {
   dfi_flight *f = dfi_xcalloc(1, sizeof *f);
-  f->call = (dfi_call){ .exec = x, .record = r, .node = p, .heap = true, .stop = flight_stop, .what = flight_text, .user = f };
+  f->call = (dfi_call){
+    .exec = x, .record = r, .node = p, .heap = true, .stop = flight_stop, .what = flight_text, .user = f
+  };
   f->due = due;
   f->dead = dead;
   dfi_flight **at = &x->flights;

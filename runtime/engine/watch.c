@@ -24,7 +24,10 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
     else if (!strcmp(o, "log=values")) w->keeps = true;
     else if (!strcmp(o, "record=yes")) w->records = true;
     else if (!strncmp(o, "events=", 7) && atoll(o + 7) > 0) w->most = atoll(o + 7) < w->most ? atoll(o + 7) : w->most;
-    else status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no run option `%s`; there are paused=yes, log=tokens, events=N, log=values and record=yes", o);
+    else
+      status = dfi_fail(
+          err, DF_INVALID_ARGUMENT, NULL,
+          "there is no run option `%s`; there are paused=yes, log=tokens, events=N, log=values and record=yes", o);
   }
   free(copy);
   if (!status) return w;
@@ -143,7 +146,8 @@ void dfi_watch_look(dfi_exec *x) {
 
 static int64_t since_begin(const dfi_watch *w) { return (int64_t)((dfi_now() - w->began) * 1e9); }
 
-/* Where the next event goes, of `n` (the events behind the last one published) that are not yet; NULL: there is no room. */
+/* Where the next event goes, of `n` (the events behind the last one published) that are not yet; NULL: there is no
+   room. */
 static df_event *event_at(dfi_watch *w, int64_t n) {
   int64_t i = atomic_load_explicit(&w->nevents, memory_order_relaxed) + n, c = i / DFI_CHUNK_EVENTS;
   if (DFI_UNLIKELY(i >= w->most)) return NULL;
@@ -195,7 +199,11 @@ void dfi_watch_flush(dfi_exec *x) {
 bool dfi_watch_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   dfi_watch *w = x->watch;
   const dfi_frame *f = r->frame;
-  df_event e = { .kind = DF_EVENT_TOKEN, .node = p->node->id, .frame = (int32_t)f->serial, .iteration = r->number, .scope = f->scope->id };
+  df_event e = { .kind = DF_EVENT_TOKEN,
+                 .node = p->node->id,
+                 .frame = (int32_t)f->serial,
+                 .iteration = r->number,
+                 .scope = f->scope->id };
   e.at = since_begin(w);
   df_memory(&e.memory, NULL, NULL, NULL);
   log_tokens(x, x->head - 1, e.at, e.memory);
@@ -212,8 +220,12 @@ void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened) {
   dfi_watch *w = x->watch;
   if (!x->logs || !f->origin) return;
   dfi_watch_flush(x);
-  df_event e = { .kind = opened ? DF_EVENT_FRAME_OPEN : DF_EVENT_FRAME_END, .frame = (int32_t)f->serial, .at = w->flushed,
-    .scope = f->scope->id, .node = (int32_t)f->origin->frame->serial, .iteration = f->origin->number };
+  df_event e = { .kind = opened ? DF_EVENT_FRAME_OPEN : DF_EVENT_FRAME_END,
+                 .frame = (int32_t)f->serial,
+                 .at = w->flushed,
+                 .scope = f->scope->id,
+                 .node = (int32_t)f->origin->frame->serial,
+                 .iteration = f->origin->number };
   df_memory(&e.memory, NULL, NULL, NULL);
   log_event(w, e);
 }
@@ -284,7 +296,8 @@ static bool matches(const dfi_exec *x, const dfi_break *b, const dfi_token *t, c
   const dfi_frame *f = t->record->frame;
   if (b->frame) {
     size_t n = strlen(b->frame);
-    while (!goes_by(f, b->frame, n)) {       /* of nodes that are asked for by name: a loop inside of the one named will do */
+    /* of nodes that are asked for by name: a loop inside of the one named will do */
+    while (!goes_by(f, b->frame, n)) {
       if (!b->match || !f->parent || !f->parent->parent) return false;
       number = f->origin->number;
       f = f->parent;
@@ -318,8 +331,11 @@ static void look_back(dfi_exec *x, dfi_watch *w) {
   const dfi_token t = w->last;
   const dfi_pnode *p = &t.record->nodes[t.node];
   w->has_last = false;
-  if (t.mark & DFI_DEAD || p->kind == DFI_K_ENTER || p->kind == DFI_K_EXIT || p->kind == DFI_K_NEXT || t.record->stamp != (t.mark & ~DFI_DEAD)) return;
-  for (const dfi_call *c = x->away; c; c = c->away_next) if (c->record == t.record && c->node == p) return;      /* dfi_watch_done will look */
+  if (t.mark & DFI_DEAD || p->kind == DFI_K_ENTER || p->kind == DFI_K_EXIT || p->kind == DFI_K_NEXT ||
+      t.record->stamp != (t.mark & ~DFI_DEAD))
+    return;
+  /* dfi_watch_done will look */
+  for (const dfi_call *c = x->away; c; c = c->away_next) if (c->record == t.record && c->node == p) return;
   look_at_results(x, w, t, p);
 }
 
@@ -341,7 +357,7 @@ void dfi_watch_end(dfi_exec *x) {
   if (w->has_last) look_back(x, w);
   if (x->logs) dfi_watch_flush(x);
   pthread_mutex_lock(&w->lock);
-  if (w->hit && !x->failed) stand_still(x, w, DF_STOP_BREAK, w->hit, &w->last);      /* the last token of all made a NaN */
+  if (w->hit && !x->failed) stand_still(x, w, DF_STOP_BREAK, w->hit, &w->last);  /* the last token of all made a NaN */
   w->exec = NULL;
   w->state = DF_RUN_OVER;
   pthread_cond_broadcast(&w->changed);
@@ -352,7 +368,8 @@ void dfi_watch_end(dfi_exec *x) {
 }
 
 /* The breakpoint that stops before t; 0: none. */
-static int32_t broken_at(const dfi_exec *x, const dfi_watch *w, const dfi_token *t, const dfi_pnode *p, int64_t number) {
+static int32_t broken_at(const dfi_exec *x, const dfi_watch *w, const dfi_token *t, const dfi_pnode *p,
+                         int64_t number) {
   for (int32_t i = 0; i < w->nbreaks; i++) {
     const dfi_break *b = &w->breaks[i];
     if (b->conditions & AFTERWARDS) continue;
@@ -367,9 +384,11 @@ static bool stepped(const dfi_exec *x, dfi_watch *w, const dfi_token *t, uint32_
   switch (w->step) {
   case DF_STEP_TOKEN: return w->left-- <= 0;
   case DF_STEP_NODE: return !(t->mark & DFI_DEAD) && w->left-- <= 0;
-  case DF_STEP_FRAME: return x->count.frames - w->step_number >= w->left || x->past[w->step_frame & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next >= 0;
+  case DF_STEP_FRAME:
+    return x->count.frames - w->step_number >= w->left ||
+           x->past[w->step_frame & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next >= 0;
   case DF_STEP_ITERATION:
-    if (!w->step_frame) return serial && number >= w->left;        /* at the top level: of the first loop that gets so far */
+    if (!w->step_frame) return serial && number >= w->left;  /* at the top level: of the first loop that gets so far */
     if (serial == w->step_frame && number >= w->step_number + w->left) return true;
     return x->past[w->step_frame & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next >= 0;      /* the frame has ended */
   default: return false;
@@ -433,7 +452,8 @@ int32_t dfi_watch_hold(dfi_watch *w, bool *mine) {
   const double until = w->patience < 0 ? -1 : dfi_now() + w->patience;
   *mine = w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW;
   bool in_time = true;
-  while ((w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW) && in_time) {      /* another may have let it go before this one woke */
+  /* another may have let it go before this one woke */
+  while ((w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW) && in_time) {
     w->want_pause = true;
     call_owner(w);
     in_time = dfi_watch_wait(w, until, interrupts);
@@ -448,7 +468,9 @@ int32_t dfi_watch_refuse(dfi_watch *w, int32_t state, const char *over, df_error
   if (state == DF_RUN_OVER) return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "%s", over);
   const int32_t at = w->exec ? atomic_load_explicit(&w->exec->at, memory_order_relaxed) : -1;
   const char *what = at >= 0 ? dfi_node_name(w->exec->plan->graph->node[at]) : NULL;
-  if (!what) return dfi_fail(err, DF_DEADLINE_EXCEEDED, NULL, "the run does not stand still yet: %s", w->exec ? "it has just begun" : "its variables are initialised first");
+  if (!what)
+    return dfi_fail(err, DF_DEADLINE_EXCEEDED, NULL, "the run does not stand still yet: %s",
+                    w->exec ? "it has just begun" : "its variables are initialised first");
   return dfi_fail(err, DF_DEADLINE_EXCEEDED, NULL, "the run does not stand still yet: `%s` is being computed", what);
 }
 

@@ -1,7 +1,7 @@
 /* watch.h: how others stop a run between two tokens, step it, and read what it kept.
  *
- * The owner of a run comes by when `wanted` is set, and before every token while the run is watched. While it stands still it waits
- * for `changed`, so whoever holds `lock` and finds `state` PAUSED may read all of the run's frames.
+ * The owner of a run comes by when `wanted` is set, and before every token while the run is watched. While it stands
+ * still it waits for `changed`, so whoever holds `lock` and finds `state` PAUSED may read all of the run's frames.
  * Lock order: watch->lock, then the run's inbox_lock.
  */
 #ifndef DFLOW_WATCH_H
@@ -47,12 +47,13 @@ typedef struct dfi_watch {
   int64_t      flushed;      /* ns since the run began, when the log was up to date */
 } dfi_watch;
 
-enum { DFI_CHUNK_EVENTS = 4096, DFI_CHUNKS = 2048 };        /* 400 MB unless fewer are asked for; after that events are only counted */
+/* 400 MB unless fewer are asked for; after that events are only counted */
+enum { DFI_CHUNK_EVENTS = 4096, DFI_CHUNKS = 2048 };
 
 dfi_watch *dfi_watch_new(const char *options, df_error *err);
 void dfi_watch_free(dfi_watch *w);
-/* For the owner: the run begins and ends; it comes by; a token is next (false: the engine has to look again); a frame opens or ends;
- * a kernel came back. */
+/* For the owner: the run begins and ends; it comes by; a token is next (false: the engine has to look again); a frame
+ * opens or ends; a kernel came back. */
 void dfi_watch_begin(dfi_exec *x);
 void dfi_watch_end(dfi_exec *x);
 void dfi_watch_look(dfi_exec *x);
@@ -66,15 +67,17 @@ bool dfi_watch_call(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 void dfi_watch_keep(dfi_exec *x, dfi_token t, uint32_t index, const df_value *v);
 void dfi_watch_keep_all(dfi_exec *x, dfi_record *r, const dfi_pnode *p);
 void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p);
-static inline bool dfi_watch_wanted(const dfi_exec *x) { return x->watch && atomic_load_explicit(&x->watch->wanted, memory_order_relaxed); }
-/* For others: takes the lock and sees to it that the run stands still: PAUSED, or OVER, or RUNNING when it does not in time or the wait is
- * interrupted. *mine: it ran before, and goes on with dfi_watch_let_go. */
+static inline bool dfi_watch_wanted(const dfi_exec *x) {
+  return x->watch && atomic_load_explicit(&x->watch->wanted, memory_order_relaxed);
+}
+/* For others: takes the lock and sees to it that the run stands still: PAUSED, or OVER, or RUNNING when it does not in
+ * time or the wait is interrupted. *mine: it ran before, and goes on with dfi_watch_let_go. */
 int32_t dfi_watch_hold(dfi_watch *w, bool *mine);
 void    dfi_watch_let_go(dfi_watch *w, bool mine);
 /* Why dfi_watch_hold gave RUNNING or OVER: fills err with what it stands for. Under the lock. */
 int32_t dfi_watch_refuse(dfi_watch *w, int32_t state, const char *over, df_error *err);
-/* For who waits for `changed` under the lock, at most until a time of dfi_now(), < 0: for ever. Comes back now and then. False: too late, or
- * interrupted since `interrupts`, which was dfi_calls_interrupted when it began. */
+/* For who waits for `changed` under the lock, at most until a time of dfi_now(), < 0: for ever. Comes back now and
+ * then. False: too late, or interrupted since `interrupts`, which was dfi_calls_interrupted when it began. */
 bool    dfi_watch_wait(dfi_watch *w, double until, int64_t interrupts);
 /* The iteration and the true serial of the frame that a token of the queue belonged to. */
 void    dfi_watch_place(const dfi_exec *x, const dfi_token *t, uint32_t *serial, int64_t *number);

@@ -1,9 +1,9 @@
 /* cond.c: the gradient of a cond is a cond on the same predicate.
  *
  * Each branch of it undoes the forward branch. What came into either forward branch gets a result: from the branch that
- * used it what backprop gathered, from the other zeros of its shape, made in that branch. Where all that was gathered is
- * sparse the results are rows and indices, none of them from a branch that has none. A TensorArray's gradient is handed
- * through the branch that does nothing to it.
+ * used it what backprop gathered, from the other zeros of its shape, made in that branch. Where all that was gathered
+ * is sparse the results are rows and indices, none of them from a branch that has none. A TensorArray's gradient is
+ * handed through the branch that does nothing to it.
  */
 #include "gradient/gradient.h"
 
@@ -152,7 +152,8 @@ static bool build(pass *p, region *r, df_cond *c, region b[2], int32_t n, const 
   df_output pred = value(p, r, c->pred);
   const char *slash = strrchr(c->name, '/');
   if (failed(p)) return false;
-  if (df_cond_begin(g, pred.node->id, pred.index, slash && slash[1] ? slash + 1 : c->name, c->where, p->err)) return false;
+  if (df_cond_begin(g, pred.node->id, pred.index, slash && slash[1] ? slash + 1 : c->name, c->where, p->err))
+    return false;
   df_cond *k = flow_top(g)->cond;
   k->undoes = c;
   for (int32_t side = 1; side >= 0; side--) {

@@ -2,12 +2,13 @@
  *
  *   y…, tape = f(x…)         dx… = f_gradient(tape, dy…)
  *
- * f_gradient undoes f's body as any region is undone; what it needs of f's values the call of f has kept in its tape, from within its
- * own frame (value.c). The tape of a call in f's body is such a value itself, and its gradient is a call of f_gradient, of whose
- * building nothing but its arguments and results need be known by then. So a recursion is undone by a recursion, in reverse.
+ * f_gradient undoes f's body as any region is undone; what it needs of f's values the call of f has kept in its tape,
+ * from within its own frame (value.c). The tape of a call in f's body is such a value itself, and its gradient is a
+ * call of f_gradient, of whose building nothing but its arguments and results need be known by then. So a recursion is
+ * undone by a recursion, in reverse.
  *
- * There is one such function for each set of results that have a gradient and of arguments that want one. What f took from outside are
- * arguments too, so the gradients of variables and captured values are results like the others.
+ * There is one such function for each set of results that have a gradient and of arguments that want one. What f took
+ * from outside are arguments too, so the gradients of variables and captured values are results like the others.
  */
 #include "gradient/gradient.h"
 #include <stdio.h>
@@ -28,19 +29,24 @@ static bool returns(const dfi_function *f, const char *key, int32_t i) {
          (dfi_dtype(argument(f, i)) != DF_RESOURCE || is_variable(argument(f, i)));
 }
 
-/* A handle of anything but a variable whose gradient is gathered: a TensorArray, or a tape where this is a gradient already. */
+/* A handle of anything but a variable whose gradient is gathered: a TensorArray, or a tape where this is a gradient
+   already. */
 static bool refuse(pass *p, const dfi_function *f, int32_t i) {
   const df_output x = argument(f, i);
   if (gather_empty(gather_find(p, x))) return true;
-  op_error(p, NULL, "a gradient through the function `%s`, built at %s, reaches a TensorArray (argument %d): stack it first and give the function the tensor",
-             f->name, *f->where ? f->where : "a line not known", i + 1);
+  op_error(p, NULL,
+           "a gradient through the function `%s`, built at %s, reaches a TensorArray (argument %d): stack it first and "
+           "give the function the tensor",
+           f->name, *f->where ? f->where : "a line not known", i + 1);
   return false;
 }
 
-/* The body of the gradient of f: between its arguments tape, dy… and its results dx…, in the context that is current. */
+/* The body of the gradient of f: between its arguments tape, dy… and its results dx…, in the context that is current.
+   */
 static bool undo(pass *p, dfi_function *f, const dfi_function *back, const char *key) {
   df_graph *g = p->graph;
-  df_output *y = pass_alloc(p, sizeof *y * (size_t)(f->nresults + 1)), *x = pass_alloc(p, sizeof *x * (size_t)(f->n + 1));
+  df_output *y = pass_alloc(p, sizeof *y * (size_t)(f->nresults + 1)),
+            *x = pass_alloc(p, sizeof *x * (size_t)(f->n + 1));
   df_output *dx = pass_alloc(p, sizeof *dx * (size_t)(f->n + 1));
   int32_t ny = 0, nx = 0, n = 0;
   for (int32_t i = 0; i < f->nresults; i++) if (key[i] == '1') y[ny++] = f->ret->in[i];
@@ -101,7 +107,11 @@ static dfi_function *backward_of(pass *p, dfi_function *f, const char *key) {
     if (!undo(&own, f, b, key)) {
       df_flow_abort(g, depth);
       for (int32_t i = 0; i < f->nbackward; i++)         /* it is no function */
-        if (f->backward[i].function == b) { free(f->backward[i].key); f->backward[i] = f->backward[--f->nbackward]; break; }
+        if (f->backward[i].function == b) {
+          free(f->backward[i].key);
+          f->backward[i] = f->backward[--f->nbackward];
+          break;
+        }
       b = NULL;
     }
     g->gradient = p;
@@ -119,7 +129,8 @@ bool grad_call(pass *p, region *r, df_node *n, const df_output *dy, df_output *d
   bool any = false;
   for (int32_t i = 0; i < f->nresults; i++) any |= dy[i].node != NULL;
   if (dy[f->nresults].node) {
-    op_error(p, n, "second derivatives through the function `%s`, built at %s, are not built", f->name, *f->where ? f->where : "a line not known");
+    op_error(p, n, "second derivatives through the function `%s`, built at %s, are not built", f->name,
+             *f->where ? f->where : "a line not known");
     return false;
   }
   if (!any) return true;

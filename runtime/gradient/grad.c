@@ -113,7 +113,8 @@ static df_output concat_rows(pass *p, int32_t n, df_output *v) {
 
 /* The sparse terms of a gather, as one. */
 static bool join_sparse(pass *p, gather *a, df_output *values, df_output *indices) {
-  df_output *v = pass_alloc(p, sizeof *v * (size_t)(a->nterms + 1)), *i = pass_alloc(p, sizeof *i * (size_t)(a->nterms + 1));
+  df_output *v = pass_alloc(p, sizeof *v * (size_t)(a->nterms + 1)),
+            *i = pass_alloc(p, sizeof *i * (size_t)(a->nterms + 1));
   int32_t n = 0;
   bool wide = false;
   for (term *t = a->first; t; t = t->next)
@@ -224,7 +225,8 @@ static unit unit_of(df_node *n) {
   if (n->loose) return (unit){ .node = n };
   df_loop *l = flow_is(n, FLOW_EXIT) ? n->in[0].node->context->loop : NULL;
   if (l) return (unit){ .loop = l, .exit = n };
-  if (flow_is(n, FLOW_MERGE) && n->in[0].node->context->kind == DFI_BRANCH) return (unit){ .cond = n->in[0].node->context->cond };
+  if (flow_is(n, FLOW_MERGE) && n->in[0].node->context->kind == DFI_BRANCH)
+    return (unit){ .cond = n->in[0].node->context->cond };
   return (unit){ .node = n };
 }
 
@@ -235,7 +237,8 @@ static int32_t representative(unit u) {
 /* Is n where the region begins: what came in from outside, or with the iteration? */
 static bool is_leaf(pass *p, const region *r, df_node *n) {
   if (r->loop)
-    return n->context == r->loop->pred || (flow_is(n, FLOW_SWITCH) && n->context == r->forward && n->in[1].node == r->loop->loop_cond);
+    return n->context == r->loop->pred ||
+           (flow_is(n, FLOW_SWITCH) && n->context == r->forward && n->in[1].node == r->loop->loop_cond);
   if (r->cond) return flow_is_switch(n) && n->context == r->forward;
   return is_open_variable(p, n);
 }
@@ -381,7 +384,8 @@ static bool grad_custom(pass *p, df_node *n, const df_output *dy, df_output *dx)
 
 /* Does n hand its input on, so that what was gathered can pass as it is, sparse or not yet summed? */
 static bool passes(const df_node *n) {
-  return flow_kind(n) == DF_ENTER || flow_kind(n) == DF_SWITCH || flow_is(n, FLOW_IDENTITY) || dfi_op_info_at(n->op)->op->traits & DFO_GRAD_PASSES;
+  return flow_kind(n) == DF_ENTER || flow_kind(n) == DF_SWITCH || flow_is(n, FLOW_IDENTITY) ||
+         dfi_op_info_at(n->op)->op->traits & DFO_GRAD_PASSES;
 }
 
 /* For specs that check the checker: see df_op_break_gradient. */
@@ -576,8 +580,9 @@ static bool check_output(pass *p, df_graph *g, int32_t id, int32_t index, const 
 static bool check_float(pass *p, df_output o, const char *what) {
   char text[160];
   if (differentiable(o)) return true;
-  dfi_fail(p->err, DF_INVALID_ARGUMENT, p->where, "gradients: %s `%s:%d`, built at %s, is %s; only float values have gradients%s", what,
-           dfi_node_name(o.node), o.index, line_of(o.node), dfi_typed_shape_text(gradient_dtype(o), gradient_shape(o), text),
+  dfi_fail(p->err, DF_INVALID_ARGUMENT, p->where,
+           "gradients: %s `%s:%d`, built at %s, is %s; only float values have gradients%s", what, dfi_node_name(o.node),
+           o.index, line_of(o.node), dfi_typed_shape_text(gradient_dtype(o), gradient_shape(o), text),
            dfi_is_int(gradient_dtype(o)) ? ": cast it to float32 first" : "");
   return false;
 }
@@ -593,7 +598,8 @@ static bool seed(pass *p, region *root, int32_t i, df_output y, const int32_t *g
     if (!check_output(p, g, grad_ys[2 * i], grad_ys[2 * i + 1], "grad_ys", i, &d)) return false;
     if (dfi_dtype(d) != dfi_dtype(y) || !dfi_shape_merge(dfi_shape_at(d), dfi_shape_at(y), &both)) {
       dfi_fail(p->err, DF_INVALID_ARGUMENT, p->where, "gradients: grad_ys %d is %s, but its y is %s", i + 1,
-               dfi_typed_shape_text(dfi_dtype(d), dfi_shape_at(d), a), dfi_typed_shape_text(dfi_dtype(y), dfi_shape_at(y), b));
+               dfi_typed_shape_text(dfi_dtype(d), dfi_shape_at(d), a),
+               dfi_typed_shape_text(dfi_dtype(y), dfi_shape_at(y), b));
       return false;
     }
   } else d = full(p, root, y, 1, root->backward);
@@ -619,9 +625,10 @@ static bool give(pass *p, region *root, int32_t ny, const df_output *ys, df_outp
     char why[700], which[16] = "";
     if (nx > 1) snprintf(which, sizeof which, " %d", i + 1);
     why_unconnected(p, ny, ys, x, why, sizeof why);
-    dfi_fail(p->err, DF_INVALID_ARGUMENT, p->where, "gradients: y (`%s`, built at %s) does not depend on x%s (`%s`, built at %s): %s; "
-             "unconnected = 'zero' or 'none' would allow it", dfi_node_name(ys[0].node), line_of(ys[0].node), which,
-             dfi_node_name(x.node), line_of(x.node), why);
+    dfi_fail(p->err, DF_INVALID_ARGUMENT, p->where,
+             "gradients: y (`%s`, built at %s) does not depend on x%s (`%s`, built at %s): %s; "
+             "unconnected = 'zero' or 'none' would allow it",
+             dfi_node_name(ys[0].node), line_of(ys[0].node), which, dfi_node_name(x.node), line_of(x.node), why);
     return false;
   }
   if (gather_sparse(p, x, &values, &indices)) {
@@ -645,15 +652,18 @@ static bool run_pass(pass *p, int32_t ny, const int32_t *ys, const int32_t *grad
   char what[32];
   for (int32_t i = 0; i < ny; i++) {
     snprintf(what, sizeof what, "y %d", i + 1);
-    if (!check_output(p, g, ys[2 * i], ys[2 * i + 1], "y", i, &y[i]) || !check_float(p, y[i], ny == 1 ? "y" : what)) return false;
+    if (!check_output(p, g, ys[2 * i], ys[2 * i + 1], "y", i, &y[i]) || !check_float(p, y[i], ny == 1 ? "y" : what))
+      return false;
     if (dfi_dtype(y[i]) == DF_RESOURCE && (!grad_ys || grad_ys[2 * i] < 0)) {
-      dfi_fail(p->err, DF_INVALID_ARGUMENT, p->where, "gradients: %s `%s` is a handle: read it first", what, dfi_node_name(y[i].node));
+      dfi_fail(p->err, DF_INVALID_ARGUMENT, p->where, "gradients: %s `%s` is a handle: read it first", what,
+               dfi_node_name(y[i].node));
       return false;
     }
   }
   for (int32_t i = 0; i < nx; i++) {
     snprintf(what, sizeof what, "x %d", i + 1);
-    if (!check_output(p, g, xs[2 * i], xs[2 * i + 1], "x", i, &x[i]) || !check_float(p, x[i], nx == 1 ? "x" : what)) return false;
+    if (!check_output(p, g, xs[2 * i], xs[2 * i + 1], "x", i, &x[i]) || !check_float(p, x[i], nx == 1 ? "x" : what))
+      return false;
   }
   for (int32_t i = 0; i < nstop; i++) {
     if (!check_output(p, g, stops[2 * i], stops[2 * i + 1], "stop_gradients", i, &stop)) return false;
@@ -674,7 +684,8 @@ static bool run_pass(pass *p, int32_t ny, const int32_t *ys, const int32_t *grad
 }
 
 int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *grad_ys, int32_t nx, const int32_t *xs,
-                     int32_t nstop, const int32_t *stops, int32_t unconnected, const char *where, int32_t *out, df_error *err) {
+                     int32_t nstop, const int32_t *stops, int32_t unconnected, const char *where, int32_t *out,
+                     df_error *err) {
   pass p = { .graph = g, .err = err, .where = where ? where : "", .home = g->current, .outer = g->gradient };
   p.interrupts = atomic_load(&dfi_calls_interrupted);
   if (!err) p.err = &p.own_error;

@@ -1,8 +1,9 @@
 /* gradient.h: what grad.c, gradient/value.c, gradient/loop.c and gradient/cond.c share.
  *
- * A pass is one call of df_gradients, or one within it (gradient/recompute.c). It walks regions: the context that the call was made in (with those around it), and inside it
- * the bodies of loops and the branches of conds. Each region is differentiated as a graph of plain nodes and of whole loops
- * and conds, in reverse topological order; a loop or cond is differentiated by recursion.
+ * A pass is one call of df_gradients, or one within it (gradient/recompute.c). It walks regions: the context that the
+ * call was made in (with those around it), and inside it the bodies of loops and the branches of conds. Each region is
+ * differentiated as a graph of plain nodes and of whole loops and conds, in reverse topological order; a loop or cond
+ * is differentiated by recursion.
  */
 #ifndef DFLOW_GRADIENT_H
 #define DFLOW_GRADIENT_H
@@ -46,9 +47,11 @@ struct region {
   df_output    tape;         /* of a function: what the call that is undone has kept, in backward */
   df_context  *forward;      /* the context that is differentiated */
   df_context  *backward;     /* where its gradient is built */
-  df_output    index;        /* of a loop: where the forward iteration saves, in backward: its number, or what it counts down */
+  /* of a loop: where the forward iteration saves, in backward: its number, or what it counts down */
+  df_output    index;
   df_output    next;         /* of a loop: what the backward loop's counter becomes */
-  struct dfi_map *begun;     /* of a loop: value that an iteration begins with -> (merge, number) of its variable; numbers, not handles */
+  /* of a loop: value that an iteration begins with -> (merge, number) of its variable; numbers, not handles */
+  struct dfi_map *begun;
   struct dfi_map *returned;  /* of a loop: value that the body returns -> the same */
   struct dfi_map *memo;      /* forward output -> its value in backward */
   struct dfi_map *shapes;    /* forward output -> its shape in backward */
@@ -81,12 +84,13 @@ typedef struct dfi_grad pass;
 /* grad.c */
 void     *pass_alloc(pass *p, size_t bytes);
 void      pass_end(pass *p);                               /* frees what it holds */
-gather   *gather_of(pass *p, df_output o);                 /* made when there is none; NULL for nodes of this pass itself */
+gather   *gather_of(pass *p, df_output o);  /* made when there is none; NULL for nodes of this pass itself */
 gather   *gather_find(pass *p, df_output o);               /* NULL when nothing was gathered */
 bool      gather_empty(const gather *a);
 void      add_term(pass *p, df_output o, term_kind kind, df_output value, df_output indices);
 void      add_gradient(pass *p, df_output o, df_output d); /* dense or array, by its dtype */
-/* The sum of what was gathered at o, a value of r: a dense tensor or a handle, built in the current context. DFI_NONE: nothing. */
+/* The sum of what was gathered at o, a value of r: a dense tensor or a handle, built in the current context. DFI_NONE:
+   nothing. */
 df_output gather_sum(pass *p, region *r, df_output o);
 bool      gather_sparse(pass *p, df_output o, df_output *values, df_output *indices); /* all terms are sparse: joined */
 df_output join_arrays(pass *p, df_output base, gather *a); /* base (may be none), then a's terms, then its chain */
@@ -95,11 +99,13 @@ df_node  *loop_capture(const df_loop *l, df_output o);
 bool      failed(pass *p);
 df_context *enter_context(pass *p, df_context *c);         /* makes c current; returns what was */
 int32_t   op_error(pass *p, df_node *n, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* The handle to which the gradient of array `o` is added inside a loop or cond of region r, and what it became there. */
+/* The handle to which the gradient of array `o` is added inside a loop or cond of region r, and what it became there.
+   */
 df_output array_start(pass *p, region *r, df_output o);
 void      array_finish(pass *p, region *r, df_output o, df_output handle);
 const char *op_type(const df_node *n);
-df_output with_fault(pass *p, df_node *n, df_output d);    /* d, or what df_op_break_gradient makes of gradients of n's op */
+/* d, or what df_op_break_gradient makes of gradients of n's op */
+df_output with_fault(pass *p, df_node *n, df_output d);
 static inline bool own(const pass *p, const df_node *n) { return n->id >= p->base && n->id < p->n0; }
 static inline uint8_t mark_of(const pass *p, const df_node *n) { return own(p, n) ? p->mark[n->id - p->base] : 0; }
 static inline df_flow flow_kind(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
@@ -122,7 +128,8 @@ void      why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x,
 /* gradient/value.c */
 df_output value(pass *p, region *r, df_output v);          /* the forward value, in r->backward */
 df_output shape_of(pass *p, region *r, df_output v);       /* its shape: int32[rank], in r->backward or a constant */
-df_output full(pass *p, region *r, df_output v, double x, df_context *where); /* a tensor of v's shape and dtype, all x, built in `where` */
+/* a tensor of v's shape and dtype, all x, built in `where` */
+df_output full(pass *p, region *r, df_output v, double x, df_context *where);
 df_output fresh_array(pass *p, region *r, df_output handle, df_context *where); /* a gradient array of its own */
 const dfi_shape *gradient_shape(df_output o);
 bool      is_variable(df_output o);
@@ -131,9 +138,10 @@ bool      reads_reference(const df_node *n);
 void region_free(region *r);
 
 bool      stays(df_output handle);                         /* what an array's locations hold is never taken out again */
-df_output variable_handle(df_output o);                    /* the VarHandleOp's, through captures; DFI_NONE: no variable's */
+df_output variable_handle(df_output o);  /* the VarHandleOp's, through captures; DFI_NONE: no variable's */
 df_output new_array(pass *p, df_output v, bool grows);     /* for values like v, in the current context; to save them */
-/* The handle, outside the innermost loop or outermost cond of r, of the array that holds v, a value of r, of each iteration. */
+/* The handle, outside the innermost loop or outermost cond of r, of the array that holds v, a value of r, of each
+   iteration. */
 df_output saved_array(pass *p, region *r, df_output v);
 
 /* gradient/cond.c */
@@ -152,7 +160,7 @@ typedef struct backward { df_output trips; bool up; int64_t parallel_iterations;
 /* vars: room for 2 (n + 1) numbers. In between, b->backward is filled and c[i].next is set. */
 bool begin_backward(pass *p, region *r, region *b, int32_t n, carried *c, const backward *how, int32_t *vars);
 bool end_backward(pass *p, region *b, int32_t n, const carried *c, int32_t *vars);
-const char *loop_name(const df_loop *l);                   /* that of the forward loop, without the scope of its own pass */
+const char *loop_name(const df_loop *l);  /* that of the forward loop, without the scope of its own pass */
 /* Dense zeros, or a fresh gradient array, for a forward value of r that no gradient came to. */
 df_output nothing(pass *p, region *r, df_output v);
 /* A variable of the backward loop of b that starts as init: its number, or -1; and what it is after the loop. */
@@ -176,7 +184,8 @@ void      note_of(df_loop *l, df_cond *cond, df_node *asks, df_output v, enum no
 
 /* gradient/recompute.c */
 bool grad_again(pass *p, region *r, region *b, int32_t n, carried *c);     /* b as grad_while begins it */
-/* Where p is a pass over iterations run again and x something that they captured: the sum so far. DFI_NONE: it begins with zeros. */
+/* Where p is a pass over iterations run again and x something that they captured: the sum so far. DFI_NONE: it begins
+   with zeros. */
 df_output running_sum(pass *p, region *r, df_output x);
 /* The copy of o in the iterations that p runs again; DFI_NONE: it has none. */
 df_output again_copy(pass *p, df_output o);

@@ -8,8 +8,8 @@
  *     n    = i
  *   gradients of the initial values = g…, of the captured values = a…
  *
- * N is the forward loop's trip counter, so a loop of no trips hands its gradients through. The backward loop is built with
- * the functions that build any loop, and is differentiated like any loop, but that its iterations are known by the
+ * N is the forward loop's trip counter, so a loop of no trips hands its gradients through. The backward loop is built
+ * with the functions that build any loop, and is differentiated like any loop, but that its iterations are known by the
  * forward iteration they undo: what undoes them counts up again, and needs no counter but N.
  */
 #include "gradient/gradient.h"
@@ -37,7 +37,10 @@ int32_t add_sum(pass *p, region *b, df_output init, df_output *in_body) {
 
 df_output close_sum(pass *p, region *b, int32_t var, df_output next) {
   df_output exit;
-  if (failed(p) || !next.node || dfi_loop_close_var(b->back, var, next, &exit, p->err)) { p->b.failed = true; return DFI_NONE; }
+  if (failed(p) || !next.node || dfi_loop_close_var(b->back, var, next, &exit, p->err)) {
+    p->b.failed = true;
+    return DFI_NONE;
+  }
   return exit;
 }
 
@@ -162,16 +165,19 @@ bool begin_backward(pass *p, region *r, region *b, int32_t n, carried *c, const 
     if (!d.node && !failed(p)) d = nothing(p, r, exit);
     if (failed(p)) return false;
     init[2 * i + 2] = d.node->id; init[2 * i + 3] = d.index;
-    dfi_shape wide;                                    /* the variable's shape may differ from one iteration to the next */
+    dfi_shape wide;  /* the variable's shape may differ from one iteration to the next */
     dfi_shape_relax(dfi_shape_at(d), dfi_shape_at((df_output){ l->var[c[i].index].merge, 0 }), &wide);
     if (!is_array(d)) df_while_invariant(g, i + 1, wide.rank, wide.dims);
   }
-  if (df_while_begin(g, n + 1, init, how->parallel_iterations, -1, true, how->save, loop_name(l), l->where, vars, p->err)) return false;
+  if (df_while_begin(g, n + 1, init, how->parallel_iterations, -1, true, how->save, loop_name(l), l->where, vars,
+                     p->err))
+    return false;
   b->back = flow_top(g)->loop;
   b->back->undoes = l;
   p->b.where = l->where;
   df_output n0 = { g->node[vars[0]], vars[1] };
-  df_output more = how->up ? dfi_op(&p->b, "Less", n0, how->trips) : dfi_op(&p->b, "Greater", n0, dfi_const_int(&p->b, 0));
+  df_output more =
+      how->up ? dfi_op(&p->b, "Less", n0, how->trips) : dfi_op(&p->b, "Greater", n0, dfi_const_int(&p->b, 0));
   if (failed(p) || df_while_pred_end(g, more.node->id, more.index, vars, p->err)) return false;
   b->backward = g->current;
   n0 = (df_output){ g->node[vars[0]], vars[1] };

@@ -1,8 +1,8 @@
 /* reach.c: what a pass differentiates, and what it says of what it cannot.
  *
- * Back from the ys along differentiable edges of the lowered graph, then forward from the xs inside what was reached. Loops are
- * cycles here, so the marks are the fixpoint that says which loop variable matters. Both walks are linear in the edges
- * they meet.
+ * Back from the ys along differentiable edges of the lowered graph, then forward from the xs inside what was reached.
+ * Loops are cycles here, so the marks are the fixpoint that says which loop variable matters. Both walks are linear in
+ * the edges they meet.
  */
 #include "gradient/gradient.h"
 #include <stdarg.h>
@@ -27,8 +27,8 @@ bool is_open_variable(pass *p, df_node *n) {
   df_context *c = n->context;
   if (c->kind != DFI_PRED && c->kind != DFI_BODY) return false;
   df_flow f = flow_kind(n);
-  bool carries = (f == DF_SWITCH && n->in[1].node == c->loop->loop_cond) || (f == DF_MERGE && flow_is(n->in[0].node, FLOW_ENTER)) ||
-                 (f == DF_ENTER && !flow_is_constant_enter(n));
+  bool carries = (f == DF_SWITCH && n->in[1].node == c->loop->loop_cond) ||
+                 (f == DF_MERGE && flow_is(n->in[0].node, FLOW_ENTER)) || (f == DF_ENTER && !flow_is_constant_enter(n));
   return carries && (dfi_context_inside(p->home, c->loop->body) || dfi_context_inside(p->home, c->loop->pred));
 }
 
@@ -109,7 +109,10 @@ static void depend(pass *p, int32_t n, const int32_t *order, int32_t nx, const d
   for (int32_t i = 0; i < n; i++) {
     df_node *u = p->graph->node[order[i]];
     for (int32_t j = 0; j < u->nin; j++)
-      if (own(p, u->in[j].node) && flows(p, u, j) && !is_cut(p, u->in[j], nx, xs)) { first[u->in[j].node->id - p->base + 1]++; edges++; }
+      if (own(p, u->in[j].node) && flows(p, u, j) && !is_cut(p, u->in[j], nx, xs)) {
+        first[u->in[j].node->id - p->base + 1]++;
+        edges++;
+      }
   }
   for (int32_t i = 0; i < all; i++) first[i + 1] += first[i];
   int32_t *user = dfi_xmalloc(sizeof *user * ((size_t)edges + 1)), *at = dfi_xmalloc(sizeof *at * ((size_t)all + 1));
@@ -117,7 +120,8 @@ static void depend(pass *p, int32_t n, const int32_t *order, int32_t nx, const d
   for (int32_t i = 0; i < n; i++) {
     df_node *u = p->graph->node[order[i]];
     for (int32_t j = 0; j < u->nin; j++)
-      if (own(p, u->in[j].node) && flows(p, u, j) && !is_cut(p, u->in[j], nx, xs)) user[at[u->in[j].node->id - p->base]++] = u->id;
+      if (own(p, u->in[j].node) && flows(p, u, j) && !is_cut(p, u->in[j], nx, xs))
+        user[at[u->in[j].node->id - p->base]++] = u->id;
   }
   int32_t *queue = dfi_xmalloc(sizeof *queue * ((size_t)n + (size_t)nx + 1)), head = 0, tail = 0;
   for (int32_t i = 0; i < nx; i++) {
@@ -177,8 +181,8 @@ static __attribute__((format(printf, 2, 3))) void put(words *w, const char *form
   w->at += (size_t)k < w->bytes - w->at ? (size_t)k : w->bytes - w->at - 1;
 }
 
-/* A path as one reads it: the first and the last few of its nodes, each with its line where that changes; the primitives of
- * control flow only at its ends. */
+/* A path as one reads it: the first and the last few of its nodes, each with its line where that changes; the
+ * primitives of control flow only at its ends. */
 static void put_path(words *w, df_node *const *node, int32_t n) {
   enum { SHOWN = 7 };
   int32_t said = 0, count = 0, k = 0;
@@ -206,7 +210,11 @@ void path_text(pass *p, df_node *n, char *text, size_t bytes) {
     node[count++] = (x); \
   } while (0)
   for (int32_t id = n->id; id >= 0; id = p->from[id - p->base]) PUT(p->graph->node[id]);
-  for (int32_t i = 0; i < count / 2; i++) { df_node *t = node[i]; node[i] = node[count - 1 - i]; node[count - 1 - i] = t; }
+  for (int32_t i = 0; i < count / 2; i++) {
+    df_node *t = node[i];
+    node[i] = node[count - 1 - i];
+    node[count - 1 - i] = t;
+  }
   for (int32_t id = p->toward[n->id - p->base]; id >= 0; id = p->toward[id - p->base]) PUT(p->graph->node[id]);
 #undef PUT
   put_path(&(words){ text, bytes, 0 }, node, count);
@@ -226,12 +234,13 @@ bool no_gradient(pass *p, df_node *n) {
     return false;
   }
   path_text(p, n, path, sizeof path);
-  op_error(p, n, "op %s (`%s`) has no gradient, and it lies on the way from y to x: %s", op_type(n), dfi_node_name(n), path);
+  op_error(p, n, "op %s (`%s`) has no gradient, and it lies on the way from y to x: %s", op_type(n), dfi_node_name(n),
+           path);
   return false;
 }
 
-/* Why x has no part in the ys: what ends the gradient on a way between them, found without regard to what is differentiable, and
- * that way. */
+/* Why x has no part in the ys: what ends the gradient on a way between them, found without regard to what is
+ * differentiable, and that way. */
 void why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, char *text, size_t bytes) {
   df_graph *g = p->graph;
   words w = { text, bytes, 0 };
@@ -239,7 +248,10 @@ void why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, char
   int32_t head = 0, tail = 0;
   for (int32_t i = 0; i < p->n0; i++) from[i] = -2;
   for (int32_t i = 0; i < ny; i++)
-    if (ys[i].node->id < p->n0 && from[ys[i].node->id] == -2) { from[ys[i].node->id] = -1; queue[tail++] = ys[i].node->id; }
+    if (ys[i].node->id < p->n0 && from[ys[i].node->id] == -2) {
+      from[ys[i].node->id] = -1;
+      queue[tail++] = ys[i].node->id;
+    }
   while (head < tail && from[x.node->id] == -2) {
     df_node *n = g->node[queue[head++]];
     for (int32_t j = 0; j < n->nin + n->ncontrol; j++) {
@@ -268,14 +280,18 @@ void why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, char
     else if (!cut) put(&w, "the gradient is stopped on the way");
     else if (is_stop(p, cut->in[slot])) put(&w, "`%s` is in stop_gradients", dfi_node_name(cut->in[slot].node));
     else if (stopping_loop(cut))
-      put(&w, "on the way stands the while_loop `%s` at %s, which was built with back_prop = false", stopping_loop(cut)->name,
-          *stopping_loop(cut)->where ? stopping_loop(cut)->where : "a line not known");
+      put(&w, "on the way stands the while_loop `%s` at %s, which was built with back_prop = false",
+          stopping_loop(cut)->name, *stopping_loop(cut)->where ? stopping_loop(cut)->where : "a line not known");
     else if (!differentiable(cut->in[slot]))
-      put(&w, "on the way stands `%s` (%s) at %s, whose dtype is %s", dfi_node_name(cut->in[slot].node), op_type(cut->in[slot].node),
-          line_of(cut->in[slot].node), df_dtype_name(gradient_dtype(cut->in[slot])));
+      put(&w, "on the way stands `%s` (%s) at %s, whose dtype is %s", dfi_node_name(cut->in[slot].node),
+          op_type(cut->in[slot].node), line_of(cut->in[slot].node), df_dtype_name(gradient_dtype(cut->in[slot])));
     else put(&w, "on the way stands `%s` (%s) at %s, %s", dfi_node_name(cut), op_type(cut), line_of(cut),
              strcmp(op_type(cut), "StopGradient") ? "whose gradient is zero everywhere" : "which stops it");
-    for (int32_t i = 0; i < length / 2; i++) { df_node *t = way[i]; way[i] = way[length - 1 - i]; way[length - 1 - i] = t; }
+    for (int32_t i = 0; i < length / 2; i++) {
+      df_node *t = way[i];
+      way[i] = way[length - 1 - i];
+      way[length - 1 - i] = t;
+    }
     put(&w, "; the way from y to x is ");
     put_path(&w, way, length);
     free(way);

@@ -2,8 +2,9 @@
  *
  * The forward loop keeps its variables as they are at the start of iterations 0, 1, 3, 6, 10, … (s (s + 1) / 2), in one
  * TensorArray per variable, written in a cond that the other iterations skip. Segment s is the s + 1 iterations from
- * there on. After N trips there are about √(2N) segments and none is longer, whatever N turns out to be; no bound on it is
- * needed and nothing kept is ever dropped. The backward loop goes over the segments, the last one first, one at a time:
+ * there on. After N trips there are about √(2N) segments and none is longer, whatever N turns out to be; no bound on it
+ * is needed and nothing kept is ever dropped. The backward loop goes over the segments, the last one first, one at a
+ * time:
  *
  *   n, g…, a… = segments, gradients of the exits, 0…
  *   while n > 0:
@@ -13,13 +14,14 @@
  *     g…, a…  = gradient of that loop from g…; its sums begin with a…
  *     n = s
  *
- * A segment is not begun before the gradient has come to it: df.checkpoint is such a loop of one trip, and many of them in a row
- * hold the values of one at a time.
+ * A segment is not begun before the gradient has come to it: df.checkpoint is such a loop of one trip, and many of them
+ * in a row hold the values of one at a time.
  *
- * So 2 √(2N) iterations' worth of memory is held at once, and each body runs twice. The sums are added up in the order in which
- * save = 'keep' adds them, and the copy has the order of the original in all that order depends on: the gradients
- * are equal to the bit where the ops are deterministic. The inner loops are ordinary ones and the gradient of the copy is an
- * ordinary pass within this one, so there are gradients of any order, and a loop in the body may recompute, too.
+ * So 2 √(2N) iterations' worth of memory is held at once, and each body runs twice. The sums are added up in the order
+ * in which save = 'keep' adds them, and the copy has the order of the original in all that order depends on: the
+ * gradients are equal to the bit where the ops are deterministic. The inner loops are ordinary ones and the gradient of
+ * the copy is an ordinary pass within this one, so there are gradients of any order, and a loop in the body may
+ * recompute, too.
  *
  * What of the body is run again (replay.c):
  *   an op that is a function of its inputs         copied
@@ -47,9 +49,11 @@ struct recompute {
   region      body;          /* l's body, to save in */
   df_output   i;             /* the forward iteration, in again's body */
   dfi_replay    copy;
-  struct dfi_map *number;    /* true side of a variable's Switch in l -> (node, its number), of the first `known` variables */
+  /* true side of a variable's Switch in l -> (node, its number), of the first `known` variables */
+  struct dfi_map *number;
   int32_t     known;
-  struct { int32_t to; df_output kept, in_body; } *var;    /* by number in l: number in again or -1; what it begins with */
+  /* by number in l: number in again or -1; what it begins with */
+  struct { int32_t to; df_output kept, in_body; } *var;
   int32_t     nvar;
   int32_t    *pending, npending, pending_cap;              /* variables of again that have no next value so far */
   captured   *captured; int32_t ncaptured, captured_cap;
@@ -62,7 +66,8 @@ struct recompute {
 typedef struct recompute recompute;
 
 #define GROW(list, n, cap) \
-  do { if ((n) == (cap)) { (cap) = (cap) ? 2 * (cap) : 8; (list) = dfi_xrealloc((list), sizeof *(list) * (size_t)(cap)); } } while (0)
+  do { if ((n) == (cap)) { (cap) = (cap) ? 2 * (cap) : 8; \
+    (list) = dfi_xrealloc((list), sizeof *(list) * (size_t)(cap)); } } while (0)
 
 /* ---- what the forward loop keeps ----------------------------------------------------------------- */
 
@@ -90,7 +95,10 @@ static bool add_marks(pass *p, df_loop *l) {
   out[0] = dfi_op(b, "Add", count, dfi_const_int(b, 1));
   out[1] = dfi_op(b, "Add", due, out[0]);
   for (int32_t side = 1; side >= 0; side--) {
-    if (side == 0) { out[0] = dfi_resolve(g, count, g->current, p->err); out[1] = dfi_resolve(g, due, g->current, p->err); }
+    if (side == 0) {
+      out[0] = dfi_resolve(g, count, g->current, p->err);
+      out[1] = dfi_resolve(g, due, g->current, p->err);
+    }
     if (failed(p) || !out[0].node || !out[1].node) return false;
     for (int32_t i = 0; i < 2; i++) { ids[2 * i] = out[i].node->id; ids[2 * i + 1] = out[i].index; }
     if (df_cond_branch_end(g, 2, ids, p->err)) return false;
@@ -117,7 +125,9 @@ static df_output keep(pass *p, df_loop *l, df_output v) {
     g->current = l->mark->branch[1];
     side[0] = in_body;
     side[1] = dfi_op(&p->b, "TensorArrayWrite", in_body, l->marks, v);
-    if (failed(p) || dfi_cond_add_result(l->mark, side[0], side[1], &h, p->err) || dfi_loop_close_var(l, var, h, &exit, p->err)) var = -1;
+    if (failed(p) || dfi_cond_add_result(l->mark, side[0], side[1], &h, p->err) ||
+        dfi_loop_close_var(l, var, h, &exit, p->err))
+      var = -1;
   }
   dfi_controls_resume(g, controls);
   p->b.where = line;
@@ -200,7 +210,8 @@ static df_output constant(recompute *c, df_output inner) {
 
 /* ---- what cannot be run again ------------------------------------------------------------------------- */
 
-typedef struct origin { bool inside, outside, gradient, grows, clears; } origin;   /* of the arrays that a handle may name */
+/* of the arrays that a handle may name */
+typedef struct origin { bool inside, outside, gradient, grows, clears; } origin;
 
 static bool attr_of(const df_node *n, const char *name) {
   int32_t a = dfi_op_attr_index(dfi_op_info_at(n->op), name);
@@ -227,7 +238,8 @@ static origin origin_of(recompute *c, df_output handle) {
       continue;
     }
     bool all = flow_kind(n) == DF_MERGE || !strcmp(t, "TensorArrayJoin");
-    for (int32_t k = 0; k < (all ? n->nin : 1); k++) if (!dfi_map_get(seen, n->in[k]).node) dfi_map_put(seen, n->in[k], n->in[k]);
+    for (int32_t k = 0; k < (all ? n->nin : 1); k++)
+      if (!dfi_map_get(seen, n->in[k]).node) dfi_map_put(seen, n->in[k], n->in[k]);
   }
   dfi_map_free(seen);
   return o;
@@ -240,7 +252,9 @@ static again_how how_again(recompute *c, df_node *n, const char **why) {
   const df_op *op = dfi_op_info_at(n->op)->op;
   const char *t = op->type;
   if (reads_reference(n)) return SAVED;
-  if (!op->stateful || op->traits & (DFO_ARRAY_NEW | DFO_REPEATS) || (op->traits & DFO_VARIABLE && n->out[0].dtype == DF_RESOURCE)) return COPIED;
+  if (!op->stateful || op->traits & (DFO_ARRAY_NEW | DFO_REPEATS) ||
+      (op->traits & DFO_VARIABLE && n->out[0].dtype == DF_RESOURCE))
+    return COPIED;
   if (!strcmp(t, "Print")) return HANDED_ON;
   if (!strcmp(t, "AssignVariableOp")) return ASSIGNED;
   bool active = mark_of(c->p, n) & DEPENDS && !op->no_grad;
@@ -266,7 +280,8 @@ static again_how how_again(recompute *c, df_node *n, const char **why) {
     return REFUSED;
   }
   if (active && op->grad && !(op->traits & DFO_READS_VARIABLE)) {
-    *why = op->effect ? "it has effects, and a gradient through it is asked for" : "it reads a variable, and a gradient through it is asked for";
+    *why = op->effect ? "it has effects, and a gradient through it is asked for"
+                      : "it reads a variable, and a gradient through it is asked for";
     return REFUSED;
   }
   return SAVED;
@@ -386,8 +401,11 @@ static df_output other_way(recompute *c, df_output v) {
     case HANDED_ON: in[0] = dfi_replay_value(&c->copy, n->in[0]); return instead(c, v, "Identity", 1, in);
     case ASSIGNED: in[0] = dfi_replay_value(&c->copy, n->in[1]); return instead(c, v, "Identity", 1, in);
     case REFUSED:
-      op_error(p, n, "the while_loop `%s`, built at %s, has save = 'recompute', but `%s` (%s) cannot be run again: %s; save = 'keep' would "
-               "save what it gave", c->l->name, line_of(c->l->loop_cond), dfi_node_name(n), t, why);
+      op_error(p, n,
+               "the while_loop `%s`, built at %s, has save = 'recompute', but `%s` (%s) cannot be run again: %s; save "
+               "= 'keep' would "
+               "save what it gave",
+               c->l->name, line_of(c->l->loop_cond), dfi_node_name(n), t, why);
       p->err->code = DF_UNIMPLEMENTED;
       return DFI_NONE;
     case SAVED: break;
@@ -398,7 +416,7 @@ static df_output other_way(recompute *c, df_output v) {
   note_of(c->l, NULL, NULL, v, NOTE_NOT_REPEATED);
   df_output was = saved(c, v);
   if (!was.node || !active) return was;
-  in[0] = dfi_replay_value(&c->copy, n->in[0]);          /* the value is what it was, the gradient goes where it would go */
+  in[0] = dfi_replay_value(&c->copy, n->in[0]);  /* the value is what it was, the gradient goes where it would go */
   if (reads_reference(n)) { in[1] = was; return instead(c, v, "ReadReferenceSaved", 2, in); }
   if (!strcmp(t, "ReadVariableOp")) { in[1] = was; return instead(c, v, "ReadVariableSaved", 2, in); }
   in[1] = dfi_replay_value(&c->copy, n->in[1]);
@@ -419,7 +437,8 @@ static df_output stand_in(dfi_replay *copy, df_output v, bool *bad) {
     o = value(p, c->r, v);
     if (o.node) o = dfi_resolve(p->graph, o, c->again->body, p->err);
     if (!o.node) p->b.failed = true;
-  } else if (x->kind == DFI_PRED && x->loop->loop_cond && dfi_same(x->loop->loop_cond->in[0], v) && is_replaced(c, x->loop))
+  } else if (x->kind == DFI_PRED && x->loop->loop_cond && dfi_same(x->loop->loop_cond->in[0], v) &&
+             is_replaced(c, x->loop))
     o = counted_pred(c, x->loop);
   else o = other_way(c, v);
   p->b.where = line;
@@ -489,7 +508,8 @@ static bool run_again(recompute *c, int32_t n, const carried *v) {
   trips = value(p, c->r, trips);
   g->current = c->b->backward;
   df_output first = triangle(b, c->b->index), one = dfi_const_int(b, 1);
-  for (int32_t i = 0; i < n && !failed(p); i++) {       /* not before the gradient has come: who runs again early holds it all at once */
+  /* not before the gradient has come: who runs again early holds it all at once */
+  for (int32_t i = 0; i < n && !failed(p); i++) {
     df_output come = dfi_op(b, "Identity", v[i].in_body);
     if (come.node) dfi_node_add_control(first.node, come.node);
   }
@@ -508,7 +528,7 @@ static bool run_again(recompute *c, int32_t n, const carried *v) {
   c->copy = (dfi_replay){ .graph = g, .err = p->err, .from = l->body, .to = c->again->body, .user = c,
                           .stand_in = stand_in, .retouch = retouch };
   for (int32_t i = 0; i < n; i++) if (!variable(c, v[i].index).node) return false;
-  for (int32_t i = 0; i < c->npending / 2; i++) {       /* so that they get their next values in the order of the loop's */
+  for (int32_t i = 0; i < c->npending / 2; i++) {  /* so that they get their next values in the order of the loop's */
     int32_t t = c->pending[i];
     c->pending[i] = c->pending[c->npending - 1 - i];
     c->pending[c->npending - 1 - i] = t;
@@ -525,8 +545,10 @@ df_output running_sum(pass *p, region *r, df_output x) {
   df_context *was = g->current;
   g->current = c->r->backward;
   df_output zero = full(c->p, c->r, k->enter->in[0], 0, c->r->backward);
-  df_node *come = c->b->back->n > 1 ? c->b->back->var[1].init.node : NULL;   /* large zeros are made when the gradient has come */
-  if (zero.node && come && !strcmp(op_type(zero.node), "Fill") && come->context == zero.node->context && come != zero.node)
+  /* large zeros are made when the gradient has come */
+  df_node *come = c->b->back->n > 1 ? c->b->back->var[1].init.node : NULL;
+  if (zero.node && come && !strcmp(op_type(zero.node), "Fill") && come->context == zero.node->context &&
+      come != zero.node)
     dfi_node_add_control(zero.node, come);
   k->sum = add_sum(c->p, c->b, zero, &in_body);
   g->current = was;
@@ -568,7 +590,14 @@ static bool undo_again(recompute *c, int32_t base, int32_t n, carried *v) {
   pass *p = c->p;
   df_graph *g = p->graph;
   df_context *here = c->b->backward;
-  pass in = { .graph = g, .err = p->err, .where = p->where, .home = here, .outer = p, .interrupts = p->interrupts, .again = c, .stops = dfi_map_new() };
+  pass in = { .graph = g,
+              .err = p->err,
+              .where = p->where,
+              .home = here,
+              .outer = p,
+              .interrupts = p->interrupts,
+              .again = c,
+              .stops = dfi_map_new() };
   region root = { .forward = here, .backward = here };
   int32_t nx = n + c->ncaptured;
   df_output *ys = pass_alloc(p, sizeof *ys * (size_t)(n + 1)), *xs = pass_alloc(p, sizeof *xs * (size_t)(nx + 1));
@@ -598,7 +627,8 @@ static bool undo_again(recompute *c, int32_t base, int32_t n, carried *v) {
     if (!v[i].next.node && !failed(&in)) v[i].next = nothing(&in, &root, xs[i]);
     ok = !failed(&in);
   }
-  for (int32_t i = 0; i < c->ncaptured && ok; i++) ok = give_captured(c, &in, &root, &c->captured[i]) && !failed(&in) && !failed(p);
+  for (int32_t i = 0; i < c->ncaptured && ok; i++)
+    ok = give_captured(c, &in, &root, &c->captured[i]) && !failed(&in) && !failed(p);
   g->gradient = p;
   dfi_map_free(root.memo); dfi_map_free(root.shapes);
   pass_end(&in);
@@ -625,9 +655,11 @@ static bool build(recompute *c, int32_t n, carried *v) {
 }
 
 bool grad_again(pass *p, region *r, region *b, int32_t n, carried *v) {
-  recompute c = { .p = p, .r = r, .b = b, .l = b->loop, .body = { .parent = r, .loop = b->loop, .forward = b->loop->body } };
+  recompute c = {
+    .p = p, .r = r, .b = b, .l = b->loop, .body = { .parent = r, .loop = b->loop, .forward = b->loop->body }
+  };
   bool ok = build(&c, n, v);
-  if (ok && c.custom) {                                  /* its function names values of the forward body, in later passes as well */
+  if (ok && c.custom) {  /* its function names values of the forward body, in later passes as well */
     c.again->replayed = c.copy.value;
     c.copy.value = NULL;
   }

@@ -1,18 +1,19 @@
 /* replay.c: a part of a loop's body once more.
  *
- * The copy of a node is the same op on the copies of its inputs, in the copy of its context. Loops and conds are copied with
- * what is asked for of them: a loop with those of its variables that matter, a cond with those of its results. What the
- * graph knows of a loop or cond (its variables, results, captures, in their order) the copy knows as well, so it is
- * differentiated, and added to, like one that was built. Control edges are dropped but for those on pivots: they order
- * effects, and a copy has none that its maker did not choose to copy.
+ * The copy of a node is the same op on the copies of its inputs, in the copy of its context. Loops and conds are copied
+ * with what is asked for of them: a loop with those of its variables that matter, a cond with those of its results.
+ * What the graph knows of a loop or cond (its variables, results, captures, in their order) the copy knows as well, so
+ * it is differentiated, and added to, like one that was built. Control edges are dropped but for those on pivots: they
+ * order effects, and a copy has none that its maker did not choose to copy.
  *
- * Nothing recurses along a chain of nodes. What comes back to a loop's Merge is copied by dfi_replay_finish, so a value never
- * waits for itself; stand_in may ask for copies of its own meanwhile.
+ * Nothing recurses along a chain of nodes. What comes back to a loop's Merge is copied by dfi_replay_finish, so a value
+ * never waits for itself; stand_in may ask for copies of its own meanwhile.
  */
 #include "gradient/replay.h"
 
 #define GROW(list, n, cap) \
-  do { if ((n) == (cap)) { (cap) = (cap) ? 2 * (cap) : 8; (list) = dfi_xrealloc((list), sizeof *(list) * (size_t)(cap)); } } while (0)
+  do { if ((n) == (cap)) { (cap) = (cap) ? 2 * (cap) : 8; \
+    (list) = dfi_xrealloc((list), sizeof *(list) * (size_t)(cap)); } } while (0)
 
 static df_flow kind_of(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
 static df_output first_of(df_node *n) { return (df_output){ n, 0 }; }
@@ -92,7 +93,8 @@ df_context *dfi_replay_context(dfi_replay *c, df_context *from) {
   if (to) return to;
   df_context *parent = dfi_replay_context(c, from->parent);
   if (!parent || (to = context_find(c, from))) return parent ? to : NULL;
-  return from->kind == DFI_BRANCH ? copy_cond(c, from->cond, parent, from->side) : copy_loop(c, from->loop, parent, from->kind);
+  return from->kind == DFI_BRANCH ? copy_cond(c, from->cond, parent, from->side)
+                                  : copy_loop(c, from->loop, parent, from->kind);
 }
 
 /* ---- one node ------------------------------------------------------------------------------------ */
@@ -143,8 +145,15 @@ static df_node *copy_node(dfi_replay *c, df_node *n) {
     name->s = to->loop->name;
     name->i = (int64_t)strlen(name->s);
   } else if (c->retouch) c->retouch(c, n, attrs);
-  dfi_node_spec spec = { .op = n->op, .nin = nin, .in = in, .ncontrol = gate != NULL, .control = &gate, .attrs = o->nattr ? attrs : NULL,
-                         .where = n->where, .raw = true, .context = to };
+  dfi_node_spec spec = { .op = n->op,
+                         .nin = nin,
+                         .in = in,
+                         .ncontrol = gate != NULL,
+                         .control = &gate,
+                         .attrs = o->nattr ? attrs : NULL,
+                         .where = n->where,
+                         .raw = true,
+                         .context = to };
   df_node *copy = dfi_node_add(c->graph, &spec, c->err);
   if (in != few) free(in);
   if (!copy) return NULL;
@@ -154,7 +163,8 @@ static df_node *copy_node(dfi_replay *c, df_node *n) {
     if (!dfi_replay_find(c, (df_output){ n, i }).node) found(c, (df_output){ n, i }, (df_output){ copy, i });
   for (int32_t i = 0; i < n->ncontrol; i++)
     if (is_pivot(c, n->control[i])) {
-      df_output pivot = n->control[i] == c->from->pivot ? first_of(c->to->pivot) : dfi_replay_find(c, first_of(n->control[i]));
+      df_output pivot =
+          n->control[i] == c->from->pivot ? first_of(c->to->pivot) : dfi_replay_find(c, first_of(n->control[i]));
       if (pivot.node) dfi_node_add_control(copy, pivot.node);
     }
   if (merge) { GROW(c->merge, c->nmerge, c->merge_cap); c->merge[c->nmerge++] = n; }
@@ -171,7 +181,10 @@ static bool needs(const dfi_replay *c, df_node *n, int32_t i, df_output *v) {
   if (i < nin) { *v = n->in[i]; return true; }
   i -= nin;
   for (int32_t k = 0; k < n->ncontrol; k++)
-    if (is_pivot(c, n->control[k]) && n->control[k] != c->from->pivot && i-- == 0) { *v = first_of(n->control[k]); return true; }
+    if (is_pivot(c, n->control[k]) && n->control[k] != c->from->pivot && i-- == 0) {
+      *v = first_of(n->control[k]);
+      return true;
+    }
   return false;
 }
 
@@ -226,8 +239,10 @@ static int32_t var_of_merge(dfi_replayed_loop *k, df_node *merge) {
 /* The rest of the variable whose Merge was copied: its Switch, what the body gives, and its Exit. */
 static bool come_back(dfi_replay *c, df_node *merge) {
   df_loop *l = merge->context->loop;
-  const dfi_loop_var v = l->var[var_of_merge(copied_loop(c, l), merge)];   /* a copy: what is saved on the way adds variables to l */
-  if (!copy_all(c, (df_output){ v.swtch, 1 }) || !copy_all(c, first_of(v.next)) || !copy_all(c, first_of(v.exit))) return false;
+  /* a copy: what is saved on the way adds variables to l */
+  const dfi_loop_var v = l->var[var_of_merge(copied_loop(c, l), merge)];
+  if (!copy_all(c, (df_output){ v.swtch, 1 }) || !copy_all(c, first_of(v.next)) || !copy_all(c, first_of(v.exit)))
+    return false;
   dfi_node_add_input(dfi_replay_find(c, first_of(merge)).node, dfi_replay_find(c, first_of(v.next)));
   return true;
 }
@@ -239,7 +254,8 @@ static void order_captures(const dfi_replay *c, const struct dfi_map *from, stru
   for (int32_t i = 0; i < dfi_map_count(from); i++) {
     dfi_map_at(from, i, &key, &in);
     df_output copy = in.node ? dfi_replay_find(c, in) : DFI_NONE;
-    if (!copy.node || kind_of(copy.node) != kind_of(in.node) || copy.node->context->kind != in.node->context->kind) continue;
+    if (!copy.node || kind_of(copy.node) != kind_of(in.node) || copy.node->context->kind != in.node->context->kind)
+      continue;
     if (!m) m = dfi_map_new();
     dfi_map_put(m, copy.node->in[0], copy);
   }

@@ -1,12 +1,13 @@
 /* saved.c: what gradients had to save of loops and conds, told afterwards.
  *
- * Whenever a pass needs a forward value in a backward loop or cond it notes with the forward loop (or, where there is none
- * around it, the outermost cond) how it came by the value and whose gradient asked first. df_saved reads the notes of
- * all that an output depends on.
+ * Whenever a pass needs a forward value in a backward loop or cond it notes with the forward loop (or, where there is
+ * none around it, the outermost cond) how it came by the value and whose gradient asked first. df_saved reads the notes
+ * of all that an output depends on.
  */
 #include "gradient/gradient.h"
 
-/* A note's key is (node, index * NOTES + how); its value the node that asked, or the node itself where nobody is known. */
+/* A note's key is (node, index * NOTES + how); its value the node that asked, or the node itself where nobody is known.
+   */
 enum { NOTES = 16 };
 
 void note(pass *p, region *r, df_output v, enum note_how how) {
@@ -55,7 +56,8 @@ int32_t df_saved(df_graph *g, int32_t node, int32_t room, int32_t *out) {
   table t = { out, 0, room };
   if (node < 0 || node >= g->n) return 0;
   const flow *f = flow_of(g);
-  uint8_t *seen = dfi_xcalloc((size_t)g->n, 1), *loop = dfi_xcalloc((size_t)f->nloop + 1, 1), *cond = dfi_xcalloc((size_t)f->ncond + 1, 1);
+  uint8_t *seen = dfi_xcalloc((size_t)g->n, 1), *loop = dfi_xcalloc((size_t)f->nloop + 1, 1),
+          *cond = dfi_xcalloc((size_t)f->ncond + 1, 1);
   int32_t *queue = dfi_xmalloc(sizeof *queue * (size_t)g->n), head = 0, tail = 0;
   queue[tail++] = node;
   seen[node] = 1;
@@ -74,7 +76,8 @@ int32_t df_saved(df_graph *g, int32_t node, int32_t room, int32_t *out) {
     }
   }
   for (int32_t i = 0; i < f->nloop; i++) if (loop[i]) put_loop(&t, f->loop[i]);
-  for (int32_t i = 0; i < f->ncond; i++) if (cond[i] && f->cond[i]->n && f->cond[i]->merge) put_notes(&t, f->cond[i]->merge[0], 0, f->cond[i]->notes);
+  for (int32_t i = 0; i < f->ncond; i++)
+    if (cond[i] && f->cond[i]->n && f->cond[i]->merge) put_notes(&t, f->cond[i]->merge[0], 0, f->cond[i]->notes);
   free(seen); free(loop); free(cond); free(queue);
   return t.n;
 }

@@ -5,20 +5,24 @@
  *   a counter (a loop variable that grows by a loop constant)  computed from the iteration's number
  *   cheap and made of such values, of values saved already,
  *   or of one loop variable, which is then saved               computed again
- *   what the body returns as a loop variable                   carried: it is what the iteration undone before began with,
+ *   what the body returns as a loop variable                   carried: it is what the iteration undone before began
+ *   with,
  *                                                              and in the first of all what the loop gave
- *   anything else                                              saved: written to a TensorArray by the forward iteration,
- *                                                              read by the backward one; of a function to the call's tape
+ *   anything else                                              saved: written to a TensorArray by the forward
+ *   iteration,
+ *                                                              read by the backward one; of a function to the call's
+ *                                                              tape
  * The array is one more variable of the forward loop, written at the trip counter in the value's own context and handed
- * out through the conds around it. Its handle after the loop is a forward value like any other, so in a loop within a loop
- * the arrays are saved in an array. A branch in no loop saves in an array of one location. What a loop or cond saves is
- * remembered with it: no value is saved twice, however many gradients ask.
+ * out through the conds around it. Its handle after the loop is a forward value like any other, so in a loop within a
+ * loop the arrays are saved in an array. A branch in no loop saves in an array of one location. What a loop or cond
+ * saves is remembered with it: no value is saved twice, however many gradients ask.
  */
 #include "gradient/gradient.h"
 
 static df_tensor *constant_of(df_output o) { return o.node->out[o.index].constant; }
 
-/* Is v, a value of r's own, a constant to be made anew? A number that is made of an outer constant is not: that may be an x. */
+/* Is v, a value of r's own, a constant to be made anew? A number that is made of an outer constant is not: that may be
+   an x. */
 static bool is_constant(const region *r, df_output v) {
   if (!constant_of(v)) return false;
   return !differentiable(v) || (v.node->context == r->forward && dfi_op_info_at(v.node->op)->op->flow == DF_CONSTANT);
@@ -62,7 +66,8 @@ static dfi_loop_var *loop_var_of(const region *r, df_output v) {
 /* Is v a scalar whole number that grows by a loop constant? Then *step is that, and *down says whether it shrinks. */
 static bool is_counter(const region *r, df_output v, dfi_loop_var **var, df_output *step, bool *down) {
   uint8_t t = dfi_dtype(v);
-  if ((t != DF_INT32 && t != DF_INT64) || dfi_shape_at(v)->rank != 0 || !(*var = loop_var_of(r, v)) || !(*var)->next) return false;
+  if ((t != DF_INT32 && t != DF_INT64) || dfi_shape_at(v)->rank != 0 || !(*var = loop_var_of(r, v)) || !(*var)->next)
+    return false;
   df_node *add = (*var)->result.node;
   bool sub = !strcmp(op_type(add), "Sub");
   if (!sub && strcmp(op_type(add), "Add") && strcmp(op_type(add), "AddV2")) return false;
@@ -85,7 +90,8 @@ bool stays(df_output h) {
       return a < 0 || !n->attrs[a].i;
     }
     df_flow f = dfi_op_info_at(n->op)->op->flow;
-    bool passes = f == DF_ENTER || f == DF_EXIT || f == DF_SWITCH || f == DF_MERGE || dfi_has_trait(n, DFO_PASSES | DFO_ARRAY_FILLS);
+    bool passes = f == DF_ENTER || f == DF_EXIT || f == DF_SWITCH || f == DF_MERGE ||
+                  dfi_has_trait(n, DFO_PASSES | DFO_ARRAY_FILLS);
     if (!passes) return false;
     h = n->in[0];
   }
@@ -162,8 +168,9 @@ static bool made_of(pass *p, region *r, df_output v, roots *s) {
   return true;
 }
 
-/* A chain is walked from its end, so its links are asked for before what they are made of. Where that is one loop variable of the
- * same shape it is saved in place of all of them. Of four sin and exp of 256 x 256 numbers, 1.5 times as slow: there each is saved. */
+/* A chain is walked from its end, so its links are asked for before what they are made of. Where that is one loop
+ * variable of the same shape it is saved in place of all of them. Of four sin and exp of 256 x 256 numbers, 1.5 times
+ * as slow: there each is saved. */
 static bool has_root(pass *p, region *r, df_output v) {
   enum { LARGE = 8192 };
   int64_t size = dfi_shape_size(dfi_shape_at(v));
@@ -195,7 +202,7 @@ static df_output again(pass *p, region *r, df_output v) {
 static df_output counter(pass *p, region *r, df_output v, dfi_loop_var *var, df_output step, bool down) {
   dfi_build *b = &p->b;
   df_output i = r->index;
-  if (r->loop->down.node)                               /* the iteration's number, of a loop that saves by what it counts down */
+  if (r->loop->down.node)  /* the iteration's number, of a loop that saves by what it counts down */
     i = dfi_op(b, "Sub", dfi_op(b, "Sub", value(p, r->parent, r->loop->var[0].enter->in[0]), dfi_const_int(b, 1)), i);
   bool wide = dfi_dtype(v) == DF_INT64;
   if (!r->loop->down.node && r->loop->trip_var >= 0 && var == &r->loop->var[r->loop->trip_var] && !wide) return i;
@@ -276,13 +283,15 @@ df_output saved_array(pass *p, region *r, df_output v) {
   return exit;
 }
 
-/* The call keeps v, a value of a function's body, in its tape; the slot's number is the place among all that it keeps. */
+/* The call keeps v, a value of a function's body, in its tape; the slot's number is the place among all that it keeps.
+   */
 static df_output save_in_tape(pass *p, region *r, df_output v) {
   dfi_function *f = r->function;
   df_output known = dfi_map_get(f->saved, v);
   if (!known.node) {
     known.index = dfi_map_count(f->saved);
-    known.node = dfi_function_node(f, "FunctionSave", 2, (df_output[]){ { f->tape, 0 }, v }, 2, (df_attr[]){ { 0 }, { .i = known.index } }, false, p->err);
+    known.node = dfi_function_node(f, "FunctionSave", 2, (df_output[]){ { f->tape, 0 }, v }, 2,
+                                   (df_attr[]){ { 0 }, { .i = known.index } }, false, p->err);
     if (!known.node) { p->b.failed = true; return DFI_NONE; }
     if (!f->saved) f->saved = dfi_map_new();
     dfi_map_put(f->saved, v, known);

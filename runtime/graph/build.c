@@ -89,7 +89,8 @@ df_output dfi_opn(dfi_build *b, const char *type, int32_t n, const df_output *in
 /* Leaves the attributes set so far for the next dfi_op, whose inputs constants often are. */
 static df_output constant(dfi_build *b, df_tensor *t) {
   df_attr attrs[2] = { { .tensor = t }, { .i = t->dtype } };
-  df_node *n = dfi_node_add(b->graph, &(dfi_node_spec){ .op = dfi_op_find("Const")->id, .attrs = attrs, .where = b->where }, b->err);
+  df_node *n = dfi_node_add(
+      b->graph, &(dfi_node_spec){ .op = dfi_op_find("Const")->id, .attrs = attrs, .where = b->where }, b->err);
   b->failed = !n;
   df_tensor_release(t);
   return (df_output){ n, 0 };

@@ -15,19 +15,22 @@ df_cond *flow_cond_new(df_graph *g, const char *name, const char *where) {
   c->graph = g;
   c->name = name;
   c->where = where;
-  if (f->ncond == f->cond_cap) f->cond = dfi_xrealloc(f->cond, sizeof *f->cond * (size_t)(f->cond_cap = f->cond_cap * 2 + 16));
+  if (f->ncond == f->cond_cap)
+    f->cond = dfi_xrealloc(f->cond, sizeof *f->cond * (size_t)(f->cond_cap = f->cond_cap * 2 + 16));
   return f->cond[f->ncond++] = c;
 }
 
-int32_t df_cond_begin(df_graph *g, int32_t pred_node, int32_t pred_index, const char *name, const char *where, df_error *err) {
+int32_t df_cond_begin(df_graph *g, int32_t pred_node, int32_t pred_index, const char *name, const char *where,
+                      df_error *err) {
   char text[160];
   if (pred_node < 0 || pred_node >= g->n || pred_index < 0 || pred_index >= g->node[pred_node]->nout)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, where, "cond: there is no output %d:%d to be the predicate", pred_node, pred_index);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, where, "cond: there is no output %d:%d to be the predicate", pred_node,
+                    pred_index);
   df_output pred = dfi_resolve(g, (df_output){ g->node[pred_node], pred_index }, g->current, err);
   if (!pred.node) { flow_blame(err, where); return err ? err->code : DF_INVALID_ARGUMENT; }
   if (dfi_dtype(pred) != DF_BOOL || dfi_shape_at(pred)->rank > 0)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, where, "the predicate of cond must be a scalar bool, but `%s` is %s", dfi_node_name(pred.node),
-                    dfi_typed_shape_text(dfi_dtype(pred), dfi_shape_at(pred), text));
+    return dfi_fail(err, DF_INVALID_ARGUMENT, where, "the predicate of cond must be a scalar bool, but `%s` is %s",
+                    dfi_node_name(pred.node), dfi_typed_shape_text(dfi_dtype(pred), dfi_shape_at(pred), text));
   const char *full = dfi_unique_name(g, name && *name ? name : "cond");
   df_cond *c = flow_cond_new(g, full, dfi_intern(g, where ? where : ""));
   c->parent = g->current;
@@ -35,7 +38,8 @@ int32_t df_cond_begin(df_graph *g, int32_t pred_node, int32_t pred_index, const 
   flow_entry *e = flow_push(g);
   e->cond = c;
   flow_enter_scope(g, full);
-  df_node *split = flow_node(g, FLOW_SWITCH, c->parent, 2, (df_output[]){ pred, pred }, NULL, c->parent->pivot, pred, c->where, err);
+  df_node *split =
+      flow_node(g, FLOW_SWITCH, c->parent, 2, (df_output[]){ pred, pred }, NULL, c->parent->pivot, pred, c->where, err);
   for (int32_t side = 0; side < 2 && split; side++) {
     df_context *b = c->branch[side] = flow_context(g, DFI_BRANCH, c->parent);
     df_output way = { split, side };
@@ -62,13 +66,15 @@ static df_output branch_result(df_context *b, df_output o, bool wait, df_error *
 
 int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_error *err) {
   flow_entry *e = flow_top(g);
-  if (!e || !e->cond || e->stage > 1) return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_cond_branch_end without a branch that was begun");
+  if (!e || !e->cond || e->stage > 1)
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_cond_branch_end without a branch that was begun");
   df_cond *c = e->cond;
   int32_t side = 1 - e->stage;
   df_context *b = c->branch[side];
   if (e->stage == 1 && n != c->n)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, c->where, "the true branch of cond returns %d value%s, but the false branch returns %d",
-                    c->n, c->n == 1 ? "" : "s", n);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, c->where,
+                    "the true branch of cond returns %d value%s, but the false branch returns %d", c->n,
+                    c->n == 1 ? "" : "s", n);
   g->current = b;
   if (n < 0) return dfi_fail(err, DF_INVALID_ARGUMENT, c->where, "a branch of cond cannot return %d values", n);
   c->n = n;
@@ -77,7 +83,8 @@ int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_er
   for (int32_t i = 0; i < n; i++) {
     int32_t id = outputs[2 * i], index = outputs[2 * i + 1];
     if (id < 0 || id >= g->n || index < 0 || index >= g->node[id]->nout)
-      return dfi_fail(err, DF_INVALID_ARGUMENT, c->where, "cond: result %d of the %s branch is no output of this graph", i + 1, side ? "true" : "false");
+      return dfi_fail(err, DF_INVALID_ARGUMENT, c->where, "cond: result %d of the %s branch is no output of this graph",
+                      i + 1, side ? "true" : "false");
     df_output o = branch_result(b, (df_output){ g->node[id], index }, b->last_effect != NULL, err);
     if (!o.node) { flow_blame(err, c->where); return err ? err->code : DF_INVALID_ARGUMENT; }
     c->result[side][i] = o;
@@ -89,7 +96,8 @@ int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_er
 
 int32_t df_cond_turn(df_graph *g, bool side, df_error *err) {
   flow_entry *e = flow_top(g);
-  if (!e || !e->cond || e->stage > 0) return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_cond_turn without a cond whose branches are open");
+  if (!e || !e->cond || e->stage > 0)
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_cond_turn without a cond whose branches are open");
   g->current = e->cond->branch[side];
   return DF_OK;
 }
@@ -100,22 +108,25 @@ static void relax(df_node *merge, df_output a, df_output b) {
   dfi_out *m = &merge->out[0];
   m->dtype = x->dtype;
   m->of = x->of ? x->of : y->of;
-  if (x->dtype != DF_RESOURCE || !dfi_shape_merge(&x->shape, &y->shape, &m->shape)) dfi_shape_relax(&x->shape, &y->shape, &m->shape);
+  if (x->dtype != DF_RESOURCE || !dfi_shape_merge(&x->shape, &y->shape, &m->shape))
+    dfi_shape_relax(&x->shape, &y->shape, &m->shape);
 }
 
 static df_node *merge_results(df_cond *c, df_output if_false, df_output if_true, df_error *err) {
-  df_node *m = flow_node(c->graph, FLOW_MERGE, c->parent, 2, (df_output[]){ if_false, if_true }, NULL, NULL, if_false, c->where, err);
+  df_node *m = flow_node(c->graph, FLOW_MERGE, c->parent, 2, (df_output[]){ if_false, if_true }, NULL, NULL, if_false,
+                         c->where, err);
   if (m) relax(m, if_false, if_true);
   return m;
 }
 
-/* A node of the branch that runs when all of it has that matters: its effects, and the reads that later effects must wait for. */
+/* A node of the branch that runs when all of it has that matters: its effects, and the reads that later effects must
+   wait for. */
 static df_output branch_done(df_context *b, df_error *err) {
   df_output alive = { b->pivot, 0 };
   df_node *n = flow_node(b->cond->graph, FLOW_IDENTITY, b, 1, &alive, NULL, NULL, alive, b->cond->where, err);
   if (!n) return DFI_NONE;
   if (b->last_effect) dfi_node_add_control(n, b->last_effect);
-  else flow_order(n);                                  /* the other branch may have effects: what follows waits for both */
+  else flow_order(n);  /* the other branch may have effects: what follows waits for both */
   for (int32_t i = 0; i < b->nreads; i++) dfi_node_add_control(n, b->reads[i]);
   return (df_output){ n, 0 };
 }
@@ -130,7 +141,8 @@ int32_t df_cond_end(df_graph *g, int32_t *out, df_error *err) {
   for (int32_t i = 0; i < c->n; i++) {
     df_output f = c->result[0][i], t = c->result[1][i];
     if (dfi_dtype(f) != dfi_dtype(t)) {
-      dfi_fail(err, DF_INVALID_ARGUMENT, c->where, "result %d of cond is %s in the true branch (%s) but %s in the false branch (%s): cast one of them",
+      dfi_fail(err, DF_INVALID_ARGUMENT, c->where,
+               "result %d of cond is %s in the true branch (%s) but %s in the false branch (%s): cast one of them",
                i + 1, df_dtype_name(dfi_dtype(t)), t.node->where, df_dtype_name(dfi_dtype(f)), f.node->where);
       return -1;
     }
@@ -142,7 +154,8 @@ int32_t df_cond_end(df_graph *g, int32_t *out, df_error *err) {
     out[2 * i] = c->merge[i]->id;
     out[2 * i + 1] = 0;
   }
-  bool effect = c->branch[0]->last_effect || c->branch[1]->last_effect, read = c->branch[0]->nreads || c->branch[1]->nreads;
+  bool effect = c->branch[0]->last_effect || c->branch[1]->last_effect,
+       read = c->branch[0]->nreads || c->branch[1]->nreads;
   if (c->n == 0 || (c->parent->kind != DFI_TOP && (effect || read))) {
     df_output f = branch_done(c->branch[0], err), t = branch_done(c->branch[1], err);
     if (!f.node || !t.node || !(c->done = merge_results(c, f, t, err))) return -1;
@@ -153,7 +166,8 @@ int32_t df_cond_end(df_graph *g, int32_t *out, df_error *err) {
 }
 
 int32_t dfi_cond_add_result(df_cond *c, df_output if_false, df_output if_true, df_output *out, df_error *err) {
-  df_output r[2] = { branch_result(c->branch[0], if_false, false, err), branch_result(c->branch[1], if_true, false, err) };
+  df_output r[2] = { branch_result(c->branch[0], if_false, false, err),
+                     branch_result(c->branch[1], if_true, false, err) };
   df_node *m = r[0].node && r[1].node ? merge_results(c, r[0], r[1], err) : NULL;
   if (!m) return err && err->code ? err->code : DF_INTERNAL;
   for (int32_t side = 0; side < 2; side++) {

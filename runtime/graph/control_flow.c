@@ -28,7 +28,8 @@ flow_entry *flow_top(df_graph *g) {
 
 flow_entry *flow_push(df_graph *g) {
   flow *f = flow_of(g);
-  if (f->nopen == f->open_cap) f->open = dfi_xrealloc(f->open, sizeof *f->open * (size_t)(f->open_cap = f->open_cap * 2 + 8));
+  if (f->nopen == f->open_cap)
+    f->open = dfi_xrealloc(f->open, sizeof *f->open * (size_t)(f->open_cap = f->open_cap * 2 + 8));
   f->open[f->nopen] = (flow_entry){ .outer = g->current, .scope = dfi_builder_of(g)->nscope };
   return &f->open[f->nopen++];
 }
@@ -83,8 +84,8 @@ static bool is_construct(const flow *f, int32_t scope) {
   return false;
 }
 
-/* The scope that was chosen by name: the current one without what loops and branches put into it, so that a variable is called
- * the same wherever it is first asked for. */
+/* The scope that was chosen by name: the current one without what loops and branches put into it, so that a variable is
+ * called the same wherever it is first asked for. */
 static const char *chosen_scope(df_graph *g) {
   const dfi_builder *b = dfi_builder_of(g);
   size_t bytes = 1, n = 0;
@@ -94,7 +95,8 @@ static const char *chosen_scope(df_graph *g) {
     const char *outer = b->scope[i - 1]->text, *own = b->scope[i]->text;
     const size_t shared = strlen(outer);
     if (is_construct(flow_of(g), i)) continue;
-    if (strncmp(own, outer, shared)) { n = 0; text[0] = 0; } else own += shared;      /* one scope may be entered from anywhere */
+    /* one scope may be entered from anywhere */
+    if (strncmp(own, outer, shared)) { n = 0; text[0] = 0; } else own += shared;
     n += (size_t)snprintf(text + n, bytes - n, "%s", own);
   }
   const char *interned = dfi_intern(g, text);
@@ -131,7 +133,10 @@ void dfi_flow_free(df_graph *g) {
     free(c->reads); free(c);
   }
   for (int32_t i = 0; i < f->nloop; i++) {
-    dfi_map_free(f->loop[i]->captures); dfi_map_free(f->loop[i]->saved); dfi_map_free(f->loop[i]->kept); dfi_map_free(f->loop[i]->replayed);
+    dfi_map_free(f->loop[i]->captures);
+    dfi_map_free(f->loop[i]->saved);
+    dfi_map_free(f->loop[i]->kept);
+    dfi_map_free(f->loop[i]->replayed);
     dfi_map_free(f->loop[i]->notes);
     free(f->loop[i]->var); free(f->loop[i]);
   }
@@ -148,8 +153,8 @@ void dfi_flow_free(df_graph *g) {
 /* ---- the primitives ------------------------------------------------------------------------ */
 
 const dfi_op_info *flow_info(flow_op op) {
-  static const char *const type[FLOW_OPS] = { "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "Identity",
-                                              "RefSwitch", "RefEnter" };
+  static const char *const type[FLOW_OPS] = { "Switch",   "Merge",    "Enter",     "Exit",    "NextIteration",
+                                              "LoopCond", "Identity", "RefSwitch", "RefEnter" };
   static const dfi_op_info *_Atomic info[FLOW_OPS];
   const dfi_op_info *i = atomic_load_explicit(&info[op], memory_order_acquire);
   if (!i) atomic_store_explicit(&info[op], i = dfi_op_find(type[op]), memory_order_release);
@@ -175,12 +180,21 @@ bool dfi_ambient(df_output o) {
 /* A Const that hangs on its context is there without a token too, where another input brings the token. */
 static bool needs_gate(df_output o) { return dfi_ambient(o) || flow_kind(o.node) == DF_CONSTANT; }
 
-df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_output *in, const df_attr *attrs, df_node *gate,
-                   df_output like, const char *where, df_error *err) {
+df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_output *in, const df_attr *attrs,
+                   df_node *gate, df_output like, const char *where, df_error *err) {
   bool hang = gate != NULL;
   for (int32_t i = 0; i < n && hang; i++) hang = needs_gate(in[i]);
-  dfi_node_spec spec = { .op = flow_info(op)->id, .nin = n, .in = in, .ncontrol = hang, .control = &gate, .attrs = attrs,
-                         .where = where, .raw = true, .context = c, .lenient = !err };   /* with nobody to tell, shapes are left to the run */
+  dfi_node_spec spec = { .op = flow_info(op)->id,
+                         .nin = n,
+                         .in = in,
+                         .ncontrol = hang,
+                         .control = &gate,
+                         .attrs = attrs,
+                         /* with nobody to tell, shapes are left to the run */
+                         .where = where,
+                         .raw = true,
+                         .context = c,
+                         .lenient = !err };
   df_node *node = dfi_node_add(g, &spec, err);
   if (node && like.node) {
     const dfi_out *from = &like.node->out[like.index];
@@ -261,18 +275,25 @@ static df_output out_of_sight(df_output o, const df_context *c, df_error *err) {
   const df_context *home = o.node->context;
   const char *name = dfi_node_name(o.node), *line = known_line(o.node->where);
   if (home->kind == DFI_PRED && c && dfi_context_inside(c, home->loop->body))
-    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "`%s:%d`, built at %s in the predicate of the while_loop `%s` (%s), cannot be used in its body: "
-             "compute it there again", name, o.index, line, home->loop->name, known_line(home->loop->where));
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+             "`%s:%d`, built at %s in the predicate of the while_loop `%s` (%s), cannot be used in its body: "
+             "compute it there again",
+             name, o.index, line, home->loop->name, known_line(home->loop->where));
   else if (home->kind == DFI_CALLED)
-    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "`%s:%d`, built at %s in the function `%s` (%s), cannot be used outside it: return it",
-             name, o.index, line, home->function->name, known_line(home->function->where));
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+             "`%s:%d`, built at %s in the function `%s` (%s), cannot be used outside it: return it", name, o.index,
+             line, home->function->name, known_line(home->function->where));
   else if (home->kind == DFI_BRANCH)
-    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "`%s:%d`, built at %s in the %s branch of the cond `%s` (%s), cannot be used outside that branch: "
-             "return it from the branch", name, o.index, line, home->side ? "true" : "false", home->cond->name, known_line(home->cond->where));
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+             "`%s:%d`, built at %s in the %s branch of the cond `%s` (%s), cannot be used outside that branch: "
+             "return it from the branch",
+             name, o.index, line, home->side ? "true" : "false", home->cond->name, known_line(home->cond->where));
   else
-    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "`%s:%d`, built at %s in the %s of the while_loop `%s` (%s), cannot be used outside it: "
-             "return it from the body as a loop variable, or write it to a TensorArray", name, o.index, line,
-             home->kind == DFI_PRED ? "predicate" : "body", home->loop->name, known_line(home->loop->where));
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+             "`%s:%d`, built at %s in the %s of the while_loop `%s` (%s), cannot be used outside it: "
+             "return it from the body as a loop variable, or write it to a TensorArray",
+             name, o.index, line, home->kind == DFI_PRED ? "predicate" : "body", home->loop->name,
+             known_line(home->loop->where));
   return DFI_NONE;
 }
 
@@ -357,7 +378,8 @@ static df_node *variable_of(df_output handle) {
   for (;;) {
     df_node *n = handle.node;
     if (dfi_is_variable(n)) return n;
-    bool passes = flow_is_constant_enter(n) || flow_is(n, FLOW_IDENTITY) || (flow_is(n, FLOW_SWITCH) && n->context->kind == DFI_BRANCH);
+    bool passes = flow_is_constant_enter(n) || flow_is(n, FLOW_IDENTITY) ||
+                  (flow_is(n, FLOW_SWITCH) && n->context->kind == DFI_BRANCH);
     const df_output outer = flow_captured(handle);
     if (!passes && !outer.node) return NULL;
     handle = passes ? n->in[0] : outer;

@@ -38,33 +38,36 @@ typedef enum flow_op { FLOW_SWITCH, FLOW_MERGE, FLOW_ENTER, FLOW_EXIT, FLOW_NEXT
   FLOW_REF_SWITCH, FLOW_REF_ENTER, FLOW_OPS } flow_op;
 const dfi_op_info *flow_info(flow_op op);
 bool flow_is(const df_node *n, flow_op op);
-/* A primitive in context c. Its outputs get dtype, shape and `of` from `like` (an output of the same kind) unless like.node is NULL.
- * gate: when all inputs are ambient it hangs on this node (NULL: on nothing). */
-df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_output *in, const df_attr *attrs, df_node *gate,
-                   df_output like, const char *where, df_error *err);
+/* A primitive in context c. Its outputs get dtype, shape and `of` from `like` (an output of the same kind) unless
+ * like.node is NULL. gate: when all inputs are ambient it hangs on this node (NULL: on nothing). */
+df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_output *in, const df_attr *attrs,
+                   df_node *gate, df_output like, const char *where, df_error *err);
 /* A loop or cond of nothing yet, which the graph owns. */
 df_loop *flow_loop_new(df_graph *g, const char *name, const char *where);
 df_cond *flow_cond_new(df_graph *g, const char *name, const char *where);
 bool flow_is_constant_enter(const df_node *n);
 static inline bool flow_is_switch(const df_node *n) { return flow_is(n, FLOW_SWITCH) || flow_is(n, FLOW_REF_SWITCH); }
 /* function.c */
-df_output flow_function_capture(dfi_function *f, df_output o, df_error *err);      /* the argument of f that o is inside */
-dfi_function *flow_function_find(df_graph *g, const char *name);                   /* NULL: none of this name was built here */
+df_output flow_function_capture(dfi_function *f, df_output o, df_error *err);  /* the argument of f that o is inside */
+dfi_function *flow_function_find(df_graph *g, const char *name);  /* NULL: none of this name was built here */
 bool flow_is_argument(const df_node *n);                                           /* a FunctionArg */
-df_output flow_captured(df_output o);                                              /* what a captured argument is outside; none of others */
+df_output flow_captured(df_output o);  /* what a captured argument is outside; none of others */
 void flow_functions_free(flow *f);
-void flow_functions_infer(df_graph *g);                                            /* function_shapes.c: of those that are being built */
+void flow_functions_infer(df_graph *g);  /* function_shapes.c: of those that are being built */
 /* As df_function_begin and its fellows, for C. */
-dfi_function *dfi_function_begin(df_graph *g, const char *name, int32_t n, const dfi_out *args, int32_t nresults, const uint8_t *results,
-                                 const char *where, df_error *err);
+dfi_function *dfi_function_begin(df_graph *g, const char *name, int32_t n, const dfi_out *args, int32_t nresults,
+                                 const uint8_t *results, const char *where, df_error *err);
 int32_t  dfi_function_end(df_graph *g, int32_t n, const df_output *results, df_error *err);
-df_node *dfi_function_call(dfi_function *f, int32_t n, const df_output *args, const char *name, const char *where, df_error *err);
+df_node *dfi_function_call(dfi_function *f, int32_t n, const df_output *args, const char *name, const char *where,
+                           df_error *err);
 /* A node of f's body in its frame, in no order but that of its inputs and, where it hangs, of the call's begin. */
-df_node *dfi_function_node(dfi_function *f, const char *type, int32_t nin, const df_output *in, int32_t nattr, const df_attr *attrs, bool hangs, df_error *err);
+df_node *dfi_function_node(dfi_function *f, const char *type, int32_t nin, const df_output *in, int32_t nattr,
+                           const df_attr *attrs, bool hangs, df_error *err);
 df_node *flow_enter(df_loop *l, df_output outer, bool constant, df_error *err);
 /* Makes n, the first of its context, wait for what was done outside. */
 void flow_order(df_node *n);
-/* Does n, of context c, wait for `read` by what it is computed from? Looks at a few nodes only: false says perhaps not. */
+/* Does n, of context c, wait for `read` by what it is computed from? Looks at a few nodes only: false says perhaps not.
+   */
 bool flow_follows(const df_node *n, const df_node *read, const df_context *c);
 /* A construct inside c has effects (or reads) and is over when `n` has run. */
 void flow_happened(df_context *c, df_node *n, bool effect);

@@ -45,8 +45,15 @@ static void by_kernel(df_node *n, const dfi_op_info *o) {
   for (int32_t i = 0; i < n->nout; i++) dtype[i] = n->out[i].dtype;
   df_error error;
   error.code = DF_OK;
-  df_kernel k = { .attrs = n->attrs, .nin = n->nin, .nout = n->nout, .in = in, .raw = raw, .out = out, .out_dtype = dtype,
-                  .scratch = scratch, .error = &error };
+  df_kernel k = { .attrs = n->attrs,
+                  .nin = n->nin,
+                  .nout = n->nout,
+                  .in = in,
+                  .raw = raw,
+                  .out = out,
+                  .out_dtype = dtype,
+                  .scratch = scratch,
+                  .error = &error };
   int32_t code = o->op->kernel[DF_REF](&k);
   for (int32_t i = 0; i < n->nout; i++) {
     df_tensor *t = code ? NULL : out[i].kind == DF_SCALAR ? dfi_tensor_from_scalar(&out[i])

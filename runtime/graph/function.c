@@ -1,11 +1,13 @@
 /* function.c: graph functions, which may call themselves.
  *
- * A function's body is a context of its own below the top level: FunctionArg nodes, what was built, FunctionReturn. It stands in the
- * graph once; a FunctionCall opens a frame of it. Values of the outside that the body uses become arguments too: all calls pass them.
- * A call in the body of a function that is not built yet is made without them and completed at the end, for which the outermost
- * function that is being built waits: until no function gains an argument any more, each such call gets what it lacks.
+ * A function's body is a context of its own below the top level: FunctionArg nodes, what was built, FunctionReturn. It
+ * stands in the graph once; a FunctionCall opens a frame of it. Values of the outside that the body uses become
+ * arguments too: all calls pass them. A call in the body of a function that is not built yet is made without them and
+ * completed at the end, for which the outermost function that is being built waits: until no function gains an argument
+ * any more, each such call gets what it lacks.
  *
- * The last result of each call is its tape (resource/tape.h). Gradients save in it what they need of the call, from within the frame.
+ * The last result of each call is its tape (resource/tape.h). Gradients save in it what they need of the call, from
+ * within the frame.
  */
 #include "graph/flow.h"
 #include "graph/graph.h"
@@ -14,7 +16,8 @@
 bool flow_is_argument(const df_node *n) { return dfi_op_info_at(n->op)->op->flow == DF_FUNCTION_ARG; }
 
 df_output flow_captured(df_output o) {
-  const dfi_function *f = flow_is_argument(o.node) && o.node->context->kind == DFI_CALLED ? o.node->context->function : NULL;
+  const dfi_function *f =
+      flow_is_argument(o.node) && o.node->context->kind == DFI_CALLED ? o.node->context->function : NULL;
   const int64_t i = f ? o.node->attrs[1].i : -1;
   return i >= 0 && i < f->n ? f->outer[i] : DFI_NONE;
 }
@@ -36,18 +39,29 @@ void flow_functions_free(flow *f) {
   free(f->function);
 }
 
-df_node *dfi_function_node(dfi_function *f, const char *type, int32_t nin, const df_output *in, int32_t nattr, const df_attr *attrs, bool hangs, df_error *err) {
+df_node *dfi_function_node(dfi_function *f, const char *type, int32_t nin, const df_output *in, int32_t nattr,
+                           const df_attr *attrs, bool hangs, df_error *err) {
   const dfi_op_info *o = dfi_op_find(type);
   df_attr all[16];
   for (int32_t a = 0; a < o->nattr; a++) all[a] = a < nattr ? attrs[a] : o->attr[a].value;
   if (o->nattr) all[0] = (df_attr){ .s = f->name, .i = (int64_t)strlen(f->name) };
-  return dfi_node_add(f->graph, &(dfi_node_spec){ .op = o->id, .nin = nin, .in = in, .ncontrol = hangs, .control = &f->begin, .attrs = all,
-                                                  .where = f->where, .raw = true, .context = f->body }, err);
+  return dfi_node_add(f->graph,
+                      &(dfi_node_spec){ .op = o->id,
+                                        .nin = nin,
+                                        .in = in,
+                                        .ncontrol = hangs,
+                                        .control = &f->begin,
+                                        .attrs = all,
+                                        .where = f->where,
+                                        .raw = true,
+                                        .context = f->body },
+                      err);
 }
 
 /* One more argument; it has the dtype and shape of `like`. */
 static df_node *argument_add(dfi_function *f, const dfi_out *like, df_output outer, df_error *err) {
-  df_node *a = dfi_function_node(f, "FunctionArg", 0, NULL, 3, (df_attr[]){ { 0 }, { .i = f->n }, { .i = like->dtype } }, false, err);
+  df_node *a = dfi_function_node(f, "FunctionArg", 0, NULL, 3,
+                                 (df_attr[]){ { 0 }, { .i = f->n }, { .i = like->dtype } }, false, err);
   if (!a) return NULL;
   a->out[0].of = like->of;
   a->out[0].shape = like->shape;
@@ -66,7 +80,8 @@ df_output flow_function_capture(dfi_function *f, df_output o, df_error *err) {
   df_output known = dfi_map_get(f->captures, o);
   if (known.node) return known;
   if (!f->caller) {
-    dfi_fail(err, DF_INTERNAL, f->where, "the function `%s` is built and cannot take `%s` from outside any more", f->name, dfi_node_name(o.node));
+    dfi_fail(err, DF_INTERNAL, f->where, "the function `%s` is built and cannot take `%s` from outside any more",
+             f->name, dfi_node_name(o.node));
     return DFI_NONE;
   }
   df_node *a = argument_add(f, &o.node->out[o.index], o, err);
@@ -77,11 +92,13 @@ df_output flow_function_capture(dfi_function *f, df_output o, df_error *err) {
   return known;
 }
 
-static dfi_function *function_new(df_graph *g, const char *name, int32_t nresults, const uint8_t *results, const char *where) {
+static dfi_function *function_new(df_graph *g, const char *name, int32_t nresults, const uint8_t *results,
+                                  const char *where) {
   flow *fl = flow_of(g);
   dfi_function *f = dfi_xcalloc(1, sizeof *f);
   if (fl->nfunction == fl->function_cap)
-    fl->function = dfi_xrealloc(fl->function, sizeof *fl->function * (size_t)(fl->function_cap = fl->function_cap * 2 + 8));
+    fl->function =
+        dfi_xrealloc(fl->function, sizeof *fl->function * (size_t)(fl->function_cap = fl->function_cap * 2 + 8));
   f->id = fl->nfunction;
   fl->function[fl->nfunction++] = f;
   f->name = dfi_unique_name(g, name && *name ? name : "function");
@@ -96,8 +113,8 @@ static dfi_function *function_new(df_graph *g, const char *name, int32_t nresult
   return f;
 }
 
-dfi_function *dfi_function_begin(df_graph *g, const char *name, int32_t n, const dfi_out *args, int32_t nresults, const uint8_t *results,
-                                 const char *where, df_error *err) {
+dfi_function *dfi_function_begin(df_graph *g, const char *name, int32_t n, const dfi_out *args, int32_t nresults,
+                                 const uint8_t *results, const char *where, df_error *err) {
   dfi_function *f = function_new(g, name, nresults, results, where);
   flow_push(g)->function = f;
   flow_enter_scope(g, f->name);
@@ -159,16 +176,19 @@ static df_output result_of(dfi_function *f, df_output o, df_error *err) {
 
 static int32_t check_result(const dfi_function *f, int32_t i, df_output o, df_error *err) {
   if (f->nresults < 0 || f->result[i] == dfi_dtype(o)) return DF_OK;
-  return dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "result %d of the function `%s` is %s, but `returns` says %s: write df.cast(x, '%s')", i + 1,
-                  f->name, df_dtype_name(dfi_dtype(o)), df_dtype_name(f->result[i]), df_dtype_name(f->result[i]));
+  return dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where,
+                  "result %d of the function `%s` is %s, but `returns` says %s: write df.cast(x, '%s')", i + 1, f->name,
+                  df_dtype_name(dfi_dtype(o)), df_dtype_name(f->result[i]), df_dtype_name(f->result[i]));
 }
 
 int32_t dfi_function_end(df_graph *g, int32_t n, const df_output *results, df_error *err) {
   flow_entry *e = flow_top(g);
-  if (!e || !e->function) return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_function_end without a function that was begun");
+  if (!e || !e->function)
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_function_end without a function that was begun");
   dfi_function *f = e->function;
   if (f->nresults >= 0 && n != f->nresults)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, f->where, "the function `%s` returns %d value%s, but `returns` says %d", f->name, n, n == 1 ? "" : "s", f->nresults);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, f->where, "the function `%s` returns %d value%s, but `returns` says %d",
+                    f->name, n, n == 1 ? "" : "s", f->nresults);
   df_output *in = dfi_xcalloc((size_t)n + 1, sizeof *in);
   uint8_t *dtypes = dfi_xcalloc((size_t)n + 1, 1);
   int32_t code = DF_OK;
@@ -204,20 +224,25 @@ static void fill_results(const dfi_function *f, df_node *call) {
 
 static int32_t check_call(const dfi_function *f, int32_t n, const df_output *args, const char *where, df_error *err) {
   if (f->nresults < 0)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, where, "the function `%s` calls itself before it is known what it returns: say so, as in "
-                    "{returns = {'float32'}}", f->name);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, where,
+                    "the function `%s` calls itself before it is known what it returns: say so, as in "
+                    "{returns = {'float32'}}",
+                    f->name);
   if (n != f->nknown)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, where, "the function `%s` takes %d argument%s, %d were given", f->name, f->nknown, f->nknown == 1 ? "" : "s", n);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, where, "the function `%s` takes %d argument%s, %d were given", f->name,
+                    f->nknown, f->nknown == 1 ? "" : "s", n);
   for (int32_t i = 0; i < n; i++) {
     const uint8_t wanted = f->arg[i]->out[0].dtype;
     if (dfi_dtype(args[i]) != wanted)
-      return dfi_fail(err, DF_INVALID_ARGUMENT, where, "argument %d of the function `%s` is %s, %s is expected: write df.cast(x, '%s')", i + 1, f->name,
+      return dfi_fail(err, DF_INVALID_ARGUMENT, where,
+                      "argument %d of the function `%s` is %s, %s is expected: write df.cast(x, '%s')", i + 1, f->name,
                       df_dtype_name(dfi_dtype(args[i])), df_dtype_name(wanted), df_dtype_name(wanted));
   }
   return DF_OK;
 }
 
-df_node *dfi_function_call(dfi_function *f, int32_t n, const df_output *args, const char *name, const char *where, df_error *err) {
+df_node *dfi_function_call(dfi_function *f, int32_t n, const df_output *args, const char *name, const char *where,
+                           df_error *err) {
   df_graph *g = f->graph;
   if (check_call(f, n, args, where, err)) return NULL;
   if (f->caller && !builds_functions(flow_of(g))) {    /* what it was built for was given up */
@@ -231,8 +256,14 @@ df_node *dfi_function_call(dfi_function *f, int32_t n, const df_output *args, co
   for (int32_t i = 0; i < f->nresults; i++) dtypes[i] = f->result[i];
   dtypes[f->nresults] = DF_RESOURCE;
   df_attr attrs[2] = { { .s = f->name, .i = (int64_t)strlen(f->name) }, { .i = f->nresults + 1, .ints = dtypes } };
-  df_node *call = dfi_node_add(g, &(dfi_node_spec){ .op = dfi_op_find("FunctionCall")->id, .nin = all, .in = in, .attrs = attrs,
-                                                    .name = name && *name ? name : NULL, .where = where }, err);
+  df_node *call = dfi_node_add(g,
+                               &(dfi_node_spec){ .op = dfi_op_find("FunctionCall")->id,
+                                                 .nin = all,
+                                                 .in = in,
+                                                 .attrs = attrs,
+                                                 .name = name && *name ? name : NULL,
+                                                 .where = where },
+                               err);
   free(in); free(dtypes);
   if (!call) return NULL;
   fill_results(f, call);
@@ -253,8 +284,8 @@ df_node *dfi_function_save(df_graph *g, const char *function, int64_t slot) {
 
 /* ---- the public way -------------------------------------------------------------------------- */
 
-int32_t df_function_begin(df_graph *g, const char *name, int32_t n, const int32_t *dtypes, int32_t nresults, const int32_t *results, const char *where,
-                          int32_t *args, df_error *err) {
+int32_t df_function_begin(df_graph *g, const char *name, int32_t n, const int32_t *dtypes, int32_t nresults,
+                          const int32_t *results, const char *where, int32_t *args, df_error *err) {
   dfi_out *out = dfi_xcalloc((size_t)n + 1, sizeof *out);
   uint8_t *wanted = dfi_xcalloc((size_t)(nresults > 0 ? nresults : 0) + 1, 1);
   for (int32_t i = 0; i < n; i++) out[i] = (dfi_out){ .dtype = (uint8_t)dtypes[i], .shape = dfi_shape_unknown() };
@@ -284,11 +315,14 @@ int32_t df_function_end(df_graph *g, int32_t n, const int32_t *results, df_error
   return code;
 }
 
-int32_t df_function_call(df_graph *g, int32_t function, int32_t n, const int32_t *args, const char *name, const char *where, df_error *err) {
+int32_t df_function_call(df_graph *g, int32_t function, int32_t n, const int32_t *args, const char *name,
+                         const char *where, df_error *err) {
   const flow *f = flow_of(g);
-  if (function < 0 || function >= f->nfunction) return dfi_fail(err, DF_NOT_FOUND, where, "this graph has no function number %d", function), -1;
+  if (function < 0 || function >= f->nfunction)
+    return dfi_fail(err, DF_NOT_FOUND, where, "this graph has no function number %d", function), -1;
   df_output *in = dfi_xcalloc((size_t)n + 1, sizeof *in);
-  df_node *call = outputs_of(g, n, args, in, where, err) ? dfi_function_call(f->function[function], n, in, name, where, err) : NULL;
+  df_node *call =
+      outputs_of(g, n, args, in, where, err) ? dfi_function_call(f->function[function], n, in, name, where, err) : NULL;
   free(in);
   return call ? call->id : -1;
 }

@@ -1,13 +1,15 @@
 /* function_shapes.c: what is known of the results of functions that call themselves.
  *
- * While a body is built nothing is known of the results of calls in it, so nothing is of what a branch with such a call returns. The
- * other branches say what the recursion ends with. That is assumed of the calls, too; if the bodies then return what was assumed, it
- * holds for every call that returns, however deep. If they do not, nothing is assumed.
+ * While a body is built nothing is known of the results of calls in it, so nothing is of what a branch with such a call
+ * returns. The other branches say what the recursion ends with. That is assumed of the calls, too; if the bodies then
+ * return what was assumed, it holds for every call that returns, however deep. If they do not, nothing is assumed.
  */
 #include "graph/flow.h"
 #include "graph/graph.h"
 
-static bool is_cond_merge(const df_node *n) { return flow_is(n, FLOW_MERGE) && n->nin == 2 && n->in[0].node->context->kind == DFI_BRANCH; }
+static bool is_cond_merge(const df_node *n) {
+  return flow_is(n, FLOW_MERGE) && n->nin == 2 && n->in[0].node->context->kind == DFI_BRANCH;
+}
 
 /* What the branches say of o that know its shape; unknown rank where none does. */
 static dfi_shape guess(df_output o, int32_t depth) {
@@ -21,7 +23,8 @@ static dfi_shape guess(df_output o, int32_t depth) {
   return both;
 }
 
-/* Does n stand in a function's body, in branches at most? A loop's variables keep what was said of them when it was built. */
+/* Does n stand in a function's body, in branches at most? A loop's variables keep what was said of them when it was
+   built. */
 static bool is_reached(const df_node *n) {
   const df_context *c = n->context;
   while (c->kind == DFI_BRANCH) c = c->parent;
@@ -36,7 +39,8 @@ static void infer(df_node *n) {
   if (is_cond_merge(n)) dfi_shape_relax(dfi_shape_at(n->in[0]), dfi_shape_at(n->in[1]), &n->out[0].shape);
   else if (flow_is(n, FLOW_MERGE)) return;
   else dfi_node_infer_again(n);
-  for (int32_t i = 0; i < n->nout; i++) n->out[i].shape = dfi_shape_merge(&n->out[i].shape, &was[i], &both) ? both : was[i];
+  for (int32_t i = 0; i < n->nout; i++)
+    n->out[i].shape = dfi_shape_merge(&n->out[i].shape, &was[i], &both) ? both : was[i];
 }
 
 typedef struct kept { df_node *node; int32_t index; dfi_shape shape; bool constant; } kept;

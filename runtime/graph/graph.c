@@ -117,9 +117,13 @@ static void set_text(uint64_t set, char *to, size_t bytes) {
 
 static __attribute__((noinline)) int32_t fail_arity(df_error *err, const dfi_op_info *o, const dfi_node_spec *spec) {
   char text[400];
-  if (o->in_pair) snprintf(text, sizeof text, "%s takes two lists of one length (%s) but was given %d inputs", o->op->type, o->op->in, spec->nin);
-  else snprintf(text, sizeof text, "%s takes %s%d input%s (%s) but was given %d", o->op->type, o->in_list ? "at least " : "",
-           o->nin - o->in_list, o->nin - o->in_list == 1 ? "" : "s", o->op->in ? o->op->in : "", spec->nin);
+  if (o->in_pair)
+    snprintf(text, sizeof text, "%s takes two lists of one length (%s) but was given %d inputs", o->op->type, o->op->in,
+             spec->nin);
+  else
+    snprintf(text, sizeof text, "%s takes %s%d input%s (%s) but was given %d", o->op->type,
+             o->in_list ? "at least " : "", o->nin - o->in_list, o->nin - o->in_list == 1 ? "" : "s",
+             o->op->in ? o->op->in : "", spec->nin);
   return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
 }
 
@@ -137,7 +141,8 @@ static __attribute__((noinline)) int32_t fail_mixed(df_error *err, const dfi_op_
                                                     int32_t first, const dfi_arg *fa, uint8_t bound,
                                                     int32_t i, const dfi_arg *a, uint8_t found) {
   char text[400];
-  snprintf(text, sizeof text, "%s: input %d (%s) is %s but input %d (%s) is %s; both must have the same dtype, so cast one of them",
+  snprintf(text, sizeof text,
+           "%s: input %d (%s) is %s but input %d (%s) is %s; both must have the same dtype, so cast one of them",
            o->op->type, first, fa->name, df_dtype_name(bound), i, a->name, df_dtype_name(found));
   return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
 }
@@ -153,7 +158,8 @@ static inline const dfi_arg *arg_of(const dfi_op_info *o, int32_t nin, int32_t i
   return i < a + length ? &o->in[a] : &o->in[i - length + 1];
 }
 
-static int32_t check_inputs(const dfi_op_info *o, const dfi_node_spec *spec, const df_output *in, bound *var, df_error *err) {
+static int32_t check_inputs(const dfi_op_info *o, const dfi_node_spec *spec, const df_output *in, bound *var,
+                            df_error *err) {
   for (int32_t i = 0; i < spec->nin; i++) {
     const dfi_arg *a = arg_of(o, spec->nin, i);
     uint8_t found = dfi_dtype(in[i]);
@@ -208,11 +214,11 @@ static int32_t check_listed(const dfi_op_info *o, const dfi_node_spec *spec, con
     uint8_t found = dfi_dtype(in[i]);
     char text[400];
     if (listed->i != length)
-      snprintf(text, sizeof text, "%s: %s lists %lld dtypes but %lld values were given", o->op->type, o->attr[a->types_attr].name,
-               (long long)listed->i, (long long)length);
+      snprintf(text, sizeof text, "%s: %s lists %lld dtypes but %lld values were given", o->op->type,
+               o->attr[a->types_attr].name, (long long)listed->i, (long long)length);
     else if (listed->ints[list] != found)
-      snprintf(text, sizeof text, "%s: input %d (%s) is %s but %s says %s", o->op->type, i, a->name, df_dtype_name(found),
-               o->attr[a->types_attr].name, df_dtype_name((int32_t)listed->ints[list]));
+      snprintf(text, sizeof text, "%s: input %d (%s) is %s but %s says %s", o->op->type, i, a->name,
+               df_dtype_name(found), o->attr[a->types_attr].name, df_dtype_name((int32_t)listed->ints[list]));
     else { list++; continue; }
     return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
   }
@@ -271,7 +277,11 @@ static void output_dtypes(df_node *n, const dfi_op_info *o, const bound *var, co
       const dfi_arg *arg = &o->out[a];
       dfi_out *out = &n->out[k];
       int32_t like = !arg->list ? 0 : in_list + i < n->nin ? in_list + i : 0;
-      out->dtype = arg->types_attr >= 0 ? (uint8_t)attrs[arg->types_attr].ints[i] : arg->var >= 0 ? var[arg->var].dtype : arg->dtype ? arg->dtype : n->nin ? dfi_dtype(n->in[like]) : DF_INVALID;
+      out->dtype = arg->types_attr >= 0 ? (uint8_t)attrs[arg->types_attr].ints[i]
+                   : arg->var >= 0      ? var[arg->var].dtype
+                   : arg->dtype         ? arg->dtype
+                   : n->nin             ? dfi_dtype(n->in[like])
+                                        : DF_INVALID;
       out->of = DF_INVALID;
       out->ref = arg->ref;
       out->shape.rank = -1;
@@ -297,7 +307,8 @@ static void copy_attrs(dfi_builder *b, df_node *n, const dfi_op_info *o, const d
       copy[length] = 0;
       attrs[a].s = copy;
       attrs[a].i = length;
-    } else if ((type == 'h' || type == 'l' || type == 'y' || type == 'p') && !kept && from[a].i > 0 && from[a].ints != o->defaults[a].ints) {
+    } else if ((type == 'h' || type == 'l' || type == 'y' || type == 'p') && !kept && from[a].i > 0 &&
+               from[a].ints != o->defaults[a].ints) {
       attrs[a].ints = dfi_arena_take(&b->nodes, sizeof(int64_t) * (size_t)from[a].i);
       memcpy(attrs[a].ints, from[a].ints, sizeof(int64_t) * (size_t)from[a].i);
     }
@@ -379,14 +390,22 @@ bool dfi_node_infer_again(df_node *n) {
   return changed;
 }
 
-/* Where a reference is wanted as a value: a primitive passes values on, so where a reference enters a loop or a branch as one its
- * value is read first; and in a body or branch a read is a node of its own, which keeps its place among the effects and whose
- * value gradients can save. */
-static bool read_references(df_graph *g, const dfi_op_info *o, const dfi_node_spec *spec, df_output *in, df_error *err) {
+/* Where a reference is wanted as a value: a primitive passes values on, so where a reference enters a loop or a branch
+ * as one its value is read first; and in a body or branch a read is a node of its own, which keeps its place among the
+ * effects and whose value gradients can save. */
+static bool read_references(df_graph *g, const dfi_op_info *o, const dfi_node_spec *spec, df_output *in,
+                            df_error *err) {
   for (int32_t i = 0; i < spec->nin; i++) {
     if (!in[i].node->out[in[i].index].ref || dfi_op_takes_reference(o, spec->nin, i)) continue;
-    in[i] = (df_output){ dfi_node_add(g, &(dfi_node_spec){ .op = dfi_op_find("Identity")->id, .nin = 1, .in = &(df_output){ in[i].node, in[i].index },
-                                                           .where = spec->where, .raw = spec->raw, .context = in[i].node->context }, err), 0 };
+    in[i] = (df_output){ dfi_node_add(g,
+                                      &(dfi_node_spec){ .op = dfi_op_find("Identity")->id,
+                                                        .nin = 1,
+                                                        .in = &(df_output){ in[i].node, in[i].index },
+                                                        .where = spec->where,
+                                                        .raw = spec->raw,
+                                                        .context = in[i].node->context },
+                                      err),
+                         0 };
     if (!in[i].node) return false;
   }
   return true;
@@ -405,7 +424,10 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
     fail(err, o, spec, DF_INVALID_ARGUMENT, "nodes of this type are made by cond and while_loop only");
     return NULL;
   }
-  if (o->in_list ? o->in_pair ? spec->nin % 2 : spec->nin < o->nin - 1 : spec->nin != o->nin) { fail_arity(err, o, spec); return NULL; }
+  if (o->in_list ? o->in_pair ? spec->nin % 2 : spec->nin < o->nin - 1 : spec->nin != o->nin) {
+    fail_arity(err, o, spec);
+    return NULL;
+  }
   if (spec->name && dfi_name_bad(spec->name)) {
     fail(err, o, spec, DF_INVALID_ARGUMENT, "a name must not be empty and must not contain spaces, `:` or `^`");
     return NULL;
@@ -431,24 +453,29 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
     }
 
   bool reads = false;                                   /* some input is a reference that is wanted as a value */
-  for (int32_t i = 0; i < spec->nin && inner; i++) reads |= in[i].node->out[in[i].index].ref && !dfi_op_takes_reference(o, spec->nin, i);
+  for (int32_t i = 0; i < spec->nin && inner; i++)
+    reads |= in[i].node->out[in[i].index].ref && !dfi_op_takes_reference(o, spec->nin, i);
   bool is_read = reads && !strcmp(o->op->type, "Identity");
   if (DFI_UNLIKELY((passes_tokens(o->op->flow) && !o->in[0].ref) || (reads && !is_read))) {
-    if (in == spec->in) in = memcpy(dfi_arena_take(&b->nodes, sizeof *in * (size_t)spec->nin + 1), in, sizeof *in * (size_t)spec->nin);
+    if (in == spec->in)
+      in = memcpy(dfi_arena_take(&b->nodes, sizeof *in * (size_t)spec->nin + 1), in, sizeof *in * (size_t)spec->nin);
     if (!read_references(g, o, spec, in, err)) return NULL;
   }
 
   bound var[8];
   for (int32_t i = 0; i < o->nvar; i++) var[i].dtype = DF_INVALID;
-  if (check_inputs(o, spec, in, var, err) || ((o->needs_attr || o->nvar) && check_attrs(o, spec, var, err))) return NULL;
+  if (check_inputs(o, spec, in, var, err) || ((o->needs_attr || o->nvar) && check_attrs(o, spec, var, err)))
+    return NULL;
   if (o->in_types && check_listed(o, spec, in, err)) return NULL;
   int32_t nout = count_outputs(o, spec, err);
   if (nout < 0) return NULL;
 
   dfi_arena mark = b->nodes;
-  char *piece = dfi_arena_take(&b->nodes, sizeof(df_node) + sizeof(dfi_out) * (size_t)nout + sizeof(df_output) * (size_t)spec->nin);
+  char *piece = dfi_arena_take(&b->nodes, sizeof(df_node) + sizeof(dfi_out) * (size_t)nout +
+                                              sizeof(df_output) * (size_t)spec->nin);
   df_node *n = (df_node *)piece;
-  *n = (df_node){ .op = spec->op, .nin = spec->nin, .nout = nout, .context = context, .graph = g, .attrs = o->defaults };
+  *n =
+      (df_node){ .op = spec->op, .nin = spec->nin, .nout = nout, .context = context, .graph = g, .attrs = o->defaults };
   n->out = (dfi_out *)(n + 1);
   n->in = (df_output *)(n->out + nout);
   for (int32_t i = 0; i < spec->nin; i++) n->in[i] = in[i];
@@ -490,7 +517,9 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
   return n;
 }
 
-df_node *dfi_node_add(df_graph *g, const dfi_node_spec *spec, df_error *err) { return dfi_node_make(g, spec, false, err); }
+df_node *dfi_node_add(df_graph *g, const dfi_node_spec *spec, df_error *err) {
+  return dfi_node_make(g, spec, false, err);
+}
 
 void dfi_graph_cut(df_graph *g, int32_t n) {
   pthread_mutex_lock(&g->lock);

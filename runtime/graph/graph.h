@@ -1,4 +1,5 @@
-/* graph.h: what the files that make the graph (graph.c, names.c, node.c, order.c, fold.c) share. g->build is a dfi_builder. */
+/* graph.h: what the files that make the graph (graph.c, names.c, node.c, order.c, fold.c) share. g->build is a
+   dfi_builder. */
 #ifndef DFLOW_GRAPH_H
 #define DFLOW_GRAPH_H
 #include "graph/build.h"

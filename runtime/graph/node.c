@@ -114,7 +114,8 @@ static df_attr *attr_at(df_graph *g, const char *name, const char *takes, const 
     return NULL;
   }
   if (!strchr(takes, o->attr[a].type)) {
-    snprintf(text, sizeof text, "the attribute %s of %s is %s, not %s", name, o->op->type, kind_name(o->attr[a].type), given);
+    snprintf(text, sizeof text, "the attribute %s of %s is %s, not %s", name, o->op->type, kind_name(o->attr[a].type),
+             given);
     wrong(b, DF_INVALID_ARGUMENT, text);
     return NULL;
   }
@@ -178,7 +179,9 @@ void df_node_ints(df_graph *g, const char *attr, int32_t n, const int64_t *v) {
   if (!a) return;
   if (dfi_op_info_at(b->op)->attr[a - b->attr].type == 'p' && !is_shapes(n, v)) {
     char text[160];
-    snprintf(text, sizeof text, "the attribute %s must be a list of shapes: ranks from -1 to %d, each followed by its dims", attr, DF_MAX_RANK);
+    snprintf(text, sizeof text,
+             "the attribute %s must be a list of shapes: ranks from -1 to %d, each followed by its dims", attr,
+             DF_MAX_RANK);
     wrong(b, DF_INVALID_ARGUMENT, text);
   } else set_ints(g, a, n, v);
 }
@@ -198,7 +201,8 @@ int32_t df_node_end(df_graph *g, df_error *err) {
     if (b->attr_set >> a & 1) continue;
     if (o->attr[a].required) {
       char text[160];
-      snprintf(text, sizeof text, "%s needs the attribute %s (%s)", o->op->type, o->attr[a].name, kind_name(o->attr[a].type));
+      snprintf(text, sizeof text, "%s needs the attribute %s (%s)", o->op->type, o->attr[a].name,
+               kind_name(o->attr[a].type));
       wrong(b, DF_INVALID_ARGUMENT, text);
     }
     b->attr[a] = o->attr[a].value;
@@ -242,7 +246,8 @@ int32_t df_add_node(df_graph *g, int32_t op, int32_t n, const int32_t *io, const
   int32_t id = -1, i = 0;
   for (; i < n; i++) {
     int32_t node = io[2 * i], index = io[2 * i + 1];
-    if (DFI_LIKELY(node >= 0 && node < g->n && index >= 0 && index < g->node[node]->nout)) in[i] = (df_output){ g->node[node], index };
+    if (DFI_LIKELY(node >= 0 && node < g->n && index >= 0 && index < g->node[node]->nout))
+      in[i] = (df_output){ g->node[node], index };
     else if (!(in[i] = output_at(g, node, index, err, where)).node) break;
   }
   if (i == n) {
@@ -306,15 +311,17 @@ df_tensor *df_output_constant(df_graph *g, int32_t node, int32_t index) {
   dfi_out *o = out_at(g, node, index);
   return o && o->constant ? df_tensor_retain(o->constant) : NULL;
 }
-int32_t df_output_set_shape(df_graph *g, int32_t node, int32_t index, int32_t rank, const int64_t *dims, df_error *err) {
+int32_t df_output_set_shape(df_graph *g, int32_t node, int32_t index, int32_t rank, const int64_t *dims,
+                            df_error *err) {
   df_output o = output_at(g, node, index, err, NULL);
   if (!o.node) return DF_INVALID_ARGUMENT;
-  if (rank > DF_MAX_RANK) return dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "rank %d is more than %d", rank, DF_MAX_RANK);
+  if (rank > DF_MAX_RANK)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "rank %d is more than %d", rank, DF_MAX_RANK);
   dfi_shape *now = &o.node->out[index].shape, given = dfi_shape_of(rank, dims), merged;
   char a[160], b[160];
   if (!dfi_shape_merge(now, &given, &merged))
-    return dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "%s:%d has shape %s, which contradicts %s", dfi_node_name(o.node), index,
-                    dfi_shape_text(now, a), dfi_shape_text(&given, b));
+    return dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "%s:%d has shape %s, which contradicts %s",
+                    dfi_node_name(o.node), index, dfi_shape_text(now, a), dfi_shape_text(&given, b));
   pthread_mutex_lock(&g->lock);
   *now = merged;
   pthread_mutex_unlock(&g->lock);

@@ -5,8 +5,8 @@
  * 2. What the node asks for itself, and what df_push_control has standing.
  * Program order of side effects is control_flow.c's.
  *
- * A control edge never crosses a frame. Something outside that is waited for inside a loop arrives there as a loop constant
- * (dfi_control_in), except that what stood when the loop was begun already holds back its Enters.
+ * A control edge never crosses a frame. Something outside that is waited for inside a loop arrives there as a loop
+ * constant (dfi_control_in), except that what stood when the loop was begun already holds back its Enters.
  */
 #include "graph/graph.h"
 
@@ -37,7 +37,8 @@ static bool around(const df_context *c, const df_context *outer, bool *loops) {
 df_node *dfi_control_in(df_graph *g, df_node *control, df_context *c, const char *where, df_error *err) {
   bool loops;
   if (!around(c, control->context, &loops)) {
-    dfi_fail(err, DF_INVALID_ARGUMENT, where, "%s was built inside a cond or while_loop%s%s and cannot be waited for outside of it",
+    dfi_fail(err, DF_INVALID_ARGUMENT, where,
+             "%s was built inside a cond or while_loop%s%s and cannot be waited for outside of it",
              dfi_node_name(control), *control->where ? " at " : "", control->where);
     return NULL;
   }
@@ -96,7 +97,8 @@ int32_t dfi_order(df_graph *g, df_node *n, const dfi_node_spec *spec, dfi_waits 
   }
   if (spec->raw) {
     /* What stands around a loop that is being begun holds back its variables, and with them all of it. */
-    if (o->op->flow == DF_ENTER && dfi_builder_of(g)->ncontrol && c->loop && !c->loop->built && !n->attrs[DFI_ENTER_IS_CONSTANT].i)
+    if (o->op->flow == DF_ENTER && dfi_builder_of(g)->ncontrol && c->loop && !c->loop->built &&
+        !n->attrs[DFI_ENTER_IS_CONSTANT].i)
       return add_standing(g, c->loop->parent, spec->where, w, err);
     return DF_OK;
   }

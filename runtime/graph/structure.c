@@ -78,8 +78,9 @@ bool df_node_capture(df_graph *g, int32_t node, int32_t *from_node, int32_t *fro
   if (node < 0 || node >= g->n) return false;
   const df_node *n = g->node[node];
   df_flow flow = kind_of(n);
-  bool is = (flow == DF_SWITCH && n->context->kind == DFI_BRANCH && n->nin == 2 && dfi_same(n->in[1], n->context->cond->pred))
-            || (flow == DF_ENTER && n->attrs[DFI_ENTER_IS_CONSTANT].i);
+  bool is = (flow == DF_SWITCH && n->context->kind == DFI_BRANCH && n->nin == 2 &&
+             dfi_same(n->in[1], n->context->cond->pred)) ||
+            (flow == DF_ENTER && n->attrs[DFI_ENTER_IS_CONSTANT].i);
   if (!is || !n->in[0].node) return false;
   *from_node = n->in[0].node->id;
   *from_index = n->in[0].index;
@@ -91,16 +92,35 @@ bool df_node_capture(df_graph *g, int32_t node, int32_t *from_node, int32_t *fro
 static int32_t context_id(const df_context *c) { return c ? c->id : -1; }
 
 static df_flow_info cond_info(const df_cond *c) {
-  return (df_flow_info){ .kind = 1, .number = c->id, .parent = context_id(c->parent), .inside = { context_id(c->branch[0]), context_id(c->branch[1]) },
-    .pred_node = c->pred.node ? c->pred.node->id : -1, .pred_index = c->pred.index, .undoes = c->undoes ? c->undoes->id : -1, .repeats = -1,
-    .pass = c->branch[1] && c->branch[1]->pivot ? c->branch[1]->pivot->pass : 0, .name = c->name, .where = c->where, .save = "" };
+  return (df_flow_info){ .kind = 1,
+                         .number = c->id,
+                         .parent = context_id(c->parent),
+                         .inside = { context_id(c->branch[0]), context_id(c->branch[1]) },
+                         .pred_node = c->pred.node ? c->pred.node->id : -1,
+                         .pred_index = c->pred.index,
+                         .undoes = c->undoes ? c->undoes->id : -1,
+                         .repeats = -1,
+                         .pass = c->branch[1] && c->branch[1]->pivot ? c->branch[1]->pivot->pass : 0,
+                         .name = c->name,
+                         .where = c->where,
+                         .save = "" };
 }
 
 static df_flow_info loop_info(const df_loop *l) {
   df_output pred = l->loop_cond ? l->loop_cond->in[0] : DFI_NONE;
-  return (df_flow_info){ .kind = 2, .number = l->id, .parent = context_id(l->parent), .inside = { context_id(l->pred), context_id(l->body) },
-    .pred_node = pred.node ? pred.node->id : -1, .pred_index = pred.index, .undoes = l->undoes ? l->undoes->id : -1, .repeats = -1,
-    .pass = l->loop_cond ? l->loop_cond->pass : 0, .parallel_iterations = l->parallel_iterations, .name = l->name, .where = l->where, .save = l->save };
+  return (df_flow_info){ .kind = 2,
+                         .number = l->id,
+                         .parent = context_id(l->parent),
+                         .inside = { context_id(l->pred), context_id(l->body) },
+                         .pred_node = pred.node ? pred.node->id : -1,
+                         .pred_index = pred.index,
+                         .undoes = l->undoes ? l->undoes->id : -1,
+                         .repeats = -1,
+                         .pass = l->loop_cond ? l->loop_cond->pass : 0,
+                         .parallel_iterations = l->parallel_iterations,
+                         .name = l->name,
+                         .where = l->where,
+                         .save = l->save };
 }
 
 int32_t df_flows(df_graph *g, int32_t room, df_flow_info *out) {
@@ -109,7 +129,8 @@ int32_t df_flows(df_graph *g, int32_t room, df_flow_info *out) {
   for (int32_t i = 0; i < f->ncond; i++, n++) if (n < room) out[n] = cond_info(f->cond[i]);
   for (int32_t i = 0; i < f->nloop; i++, n++) if (n < room) out[n] = loop_info(f->loop[i]);
   for (int32_t i = 0; i < f->nloop; i++)
-    if (f->loop[i]->again && f->ncond + f->loop[i]->again->id < room) out[f->ncond + f->loop[i]->again->id].repeats = f->loop[i]->id;
+    if (f->loop[i]->again && f->ncond + f->loop[i]->again->id < room)
+      out[f->ncond + f->loop[i]->again->id].repeats = f->loop[i]->id;
   return n;
 }
 
@@ -162,7 +183,8 @@ void df_flow_roles(df_graph *g, int32_t *out) {
       play_captures(out, b->captures, DF_ROLE_CAPTURE, i);
       play_pivot(out, b->pivot, DF_ROLE_PIVOT, i);
       const df_node *split = b->pivot && b->pivot->nin == 1 ? b->pivot->in[0].node : NULL;
-      if (split && kind_of(split) == DF_SWITCH && dfi_same(split->in[0], split->in[1])) play(out, split, DF_ROLE_PIVOT, i, 0);
+      if (split && kind_of(split) == DF_SWITCH && dfi_same(split->in[0], split->in[1]))
+        play(out, split, DF_ROLE_PIVOT, i, 0);
       if (c->done && side < c->done->nin) play_pivot(out, c->done->in[side].node, DF_ROLE_PIVOT, i);
     }
   }
@@ -181,7 +203,9 @@ int32_t df_node_controls(df_graph *g, int32_t node, int32_t room, int32_t *out) 
   return n->ncontrol;
 }
 
-const char *df_node_device(df_graph *g, int32_t node) { return node >= 0 && node < g->n && g->node[node]->device ? g->node[node]->device : ""; }
+const char *df_node_device(df_graph *g, int32_t node) {
+  return node >= 0 && node < g->n && g->node[node]->device ? g->node[node]->device : "";
+}
 int32_t df_node_pass(df_graph *g, int32_t node) { return node >= 0 && node < g->n ? g->node[node]->pass : 0; }
 
 /* ---- attributes -------------------------------------------------------------------------------- */

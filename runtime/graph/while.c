@@ -1,9 +1,9 @@
 /* while.c: while_loop, lowered to the five primitives while it is built.
  *
- * Per variable: Enter → Merge → Switch → (body) → NextIteration → the Merge again, and Exit from the Switch's false side. The
- * predicate sees the Merges, the body the Switches' true sides. One variable, a scalar where there is one, carries
- * the pivots: the predicate's is its Merge, the body's an Identity of its Switch, so what hangs on them is dead in the
- * last, unfinished iteration. An outer value comes in through one constant Enter (control_flow.c).
+ * Per variable: Enter → Merge → Switch → (body) → NextIteration → the Merge again, and Exit from the Switch's false
+ * side. The predicate sees the Merges, the body the Switches' true sides. One variable, a scalar where there is one,
+ * carries the pivots: the predicate's is its Merge, the body's an Identity of its Switch, so what hangs on them is dead
+ * in the last, unfinished iteration. An outer value comes in through one constant Enter (control_flow.c).
  *
  * Variables may be added to a loop that is built (the trip counter, arrays that save values for gradients): they have
  * their own chain of primitives and no plan that does not fetch what depends on them ever sees them.
@@ -79,33 +79,40 @@ df_loop *flow_loop_new(df_graph *g, const char *name, const char *where) {
   l->name = name;
   l->where = dfi_intern(g, where ? where : "");
   l->trip_var = -1;
-  if (f->nloop == f->loop_cap) f->loop = dfi_xrealloc(f->loop, sizeof *f->loop * (size_t)(f->loop_cap = f->loop_cap * 2 + 16));
+  if (f->nloop == f->loop_cap)
+    f->loop = dfi_xrealloc(f->loop, sizeof *f->loop * (size_t)(f->loop_cap = f->loop_cap * 2 + 16));
   return f->loop[f->nloop++] = l;
 }
 
-/* The initial values, their names and invariants, checked. The counter of maximum_iterations comes after the caller's variables. */
+/* The initial values, their names and invariants, checked. The counter of maximum_iterations comes after the caller's
+   variables. */
 static int32_t take_inits(df_graph *g, df_loop *l, int32_t n, const int32_t *init, df_error *err) {
   flow *f = flow_of(g);
   char at[80], s1[160], s2[160];
   for (int32_t i = 0; i < n; i++) {
     int32_t id = init[2 * i], index = init[2 * i + 1];
     if (id < 0 || id >= g->n || index < 0 || index >= g->node[id]->nout)
-      return dfi_fail(err, DF_INVALID_ARGUMENT, l->where, "while_loop: the initial value of loop variable %d is no output of this graph", i + 1);
+      return dfi_fail(err, DF_INVALID_ARGUMENT, l->where,
+                      "while_loop: the initial value of loop variable %d is no output of this graph", i + 1);
     df_output o = dfi_resolve(g, (df_output){ g->node[id], index }, l->parent, err);
     if (!o.node) { flow_blame(err, l->where); return err ? err->code : DF_INVALID_ARGUMENT; }
     var_new(l, o, NULL);
   }
-  for (int32_t i = 0; i < f->nname; i++) if (f->name[i].var >= 0 && f->name[i].var < n) l->var[f->name[i].var].name = f->name[i].name;
+  for (int32_t i = 0; i < f->nname; i++)
+    if (f->name[i].var >= 0 && f->name[i].var < n) l->var[f->name[i].var].name = f->name[i].name;
   for (int32_t i = 0; i < f->ninvariant; i++) {
     int32_t k = f->invariant[i].var;
     if (k < 0 || k >= n)
-      return dfi_fail(err, DF_INVALID_ARGUMENT, l->where, "while_loop: shape_invariants has an entry for loop variable %d, but there are %d", k + 1, n);
+      return dfi_fail(err, DF_INVALID_ARGUMENT, l->where,
+                      "while_loop: shape_invariants has an entry for loop variable %d, but there are %d", k + 1, n);
     dfi_loop_var *v = &l->var[k];
     v->has_invariant = true;
     v->invariant = f->invariant[i].shape;
     if (dfi_dtype(v->init) != DF_RESOURCE && !fits(dfi_shape_at(v->init), &v->invariant))
-      return dfi_fail(err, DF_INVALID_ARGUMENT, l->where, "loop variable %s enters as %s, which does not fit its shape_invariants entry %s",
-                      var_text(v, k, at, sizeof at), dfi_typed_shape_text(dfi_dtype(v->init), dfi_shape_at(v->init), s1),
+      return dfi_fail(err, DF_INVALID_ARGUMENT, l->where,
+                      "loop variable %s enters as %s, which does not fit its shape_invariants entry %s",
+                      var_text(v, k, at, sizeof at),
+                      dfi_typed_shape_text(dfi_dtype(v->init), dfi_shape_at(v->init), s1),
                       dfi_shape_text(&v->invariant, s2));
   }
   if (l->maximum_iterations < 0) return DF_OK;
@@ -119,15 +126,18 @@ static int32_t take_inits(df_graph *g, df_loop *l, int32_t n, const int32_t *ini
   return DF_OK;
 }
 
-int32_t df_while_begin(df_graph *g, int32_t n, const int32_t *init, int64_t parallel_iterations, int64_t maximum_iterations, bool back_prop,
-                       const char *save, const char *name, const char *where, int32_t *vars, df_error *err) {
+int32_t df_while_begin(df_graph *g, int32_t n, const int32_t *init, int64_t parallel_iterations,
+                       int64_t maximum_iterations, bool back_prop, const char *save, const char *name,
+                       const char *where, int32_t *vars, df_error *err) {
   flow *f = flow_of(g);
   int32_t code = DF_OK;
   const bool unsaid = !save || !*save;
   if (unsaid) save = "keep";
-  if (n < 1) code = dfi_fail(err, DF_INVALID_ARGUMENT, where, "while_loop needs at least one loop variable, but has none");
+  if (n < 1)
+    code = dfi_fail(err, DF_INVALID_ARGUMENT, where, "while_loop needs at least one loop variable, but has none");
   else if (parallel_iterations < 1)
-    code = dfi_fail(err, DF_INVALID_ARGUMENT, where, "parallel_iterations must be 1 or more, but is %lld", (long long)parallel_iterations);
+    code = dfi_fail(err, DF_INVALID_ARGUMENT, where, "parallel_iterations must be 1 or more, but is %lld",
+                    (long long)parallel_iterations);
   else if (strcmp(save, "keep") && strcmp(save, "swap") && strcmp(save, "recompute"))
     code = dfi_fail(err, DF_INVALID_ARGUMENT, where, "save must be 'keep', 'swap' or 'recompute', but is '%s'", save);
   if (code) { f->ninvariant = f->nname = 0; return code; }
@@ -172,10 +182,12 @@ static df_output bounded(df_loop *l, int32_t counter, df_output pred, df_error *
 int32_t df_while_pred_end(df_graph *g, int32_t pred_node, int32_t pred_index, int32_t *vars, df_error *err) {
   flow_entry *e = flow_top(g);
   char text[160];
-  if (!e || !e->loop || e->stage != 0) return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_while_pred_end without df_while_begin");
+  if (!e || !e->loop || e->stage != 0)
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_while_pred_end without df_while_begin");
   df_loop *l = e->loop;
   if (pred_node < 0 || pred_node >= g->n || pred_index < 0 || pred_index >= g->node[pred_node]->nout)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, l->where, "while_loop: there is no output %d:%d to be the predicate", pred_node, pred_index);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, l->where, "while_loop: there is no output %d:%d to be the predicate",
+                    pred_node, pred_index);
   g->current = l->pred;
   df_output p = dfi_resolve(g, (df_output){ g->node[pred_node], pred_index }, l->pred, err);
   if (!p.node) { flow_blame(err, l->where); return err ? err->code : DF_INVALID_ARGUMENT; }
@@ -203,7 +215,8 @@ int32_t df_while_pred_end(df_graph *g, int32_t pred_node, int32_t pred_index, in
 }
 
 /* The shape_invariants that would have allowed both shapes, as one writes it in Lua. */
-static void invariant_text(const dfi_loop_var *v, int32_t i, const dfi_shape *a, const dfi_shape *b, char *out, size_t bytes) {
+static void invariant_text(const dfi_loop_var *v, int32_t i, const dfi_shape *a, const dfi_shape *b, char *out,
+                           size_t bytes) {
   dfi_shape wide;
   dfi_shape_relax(a, b, &wide);
   size_t at = 0;
@@ -239,13 +252,15 @@ static int32_t check_result(df_loop *l, int32_t i, df_error *err) {
   const char *line = *v->result.node->where ? v->result.node->where : l->where;
   if (in->dtype != out->dtype)
     return dfi_fail(err, DF_INVALID_ARGUMENT, line,
-                    "loop variable %s enters as %s but the body returns %s: cast it; in the while_loop `%s` built at %s",
+                    "loop variable %s enters as %s but the body returns %s: cast it; in the while_loop `%s` built at "
+                    "%s",
                     var_text(v, i, at, sizeof at), dfi_typed_shape_text(in->dtype, &in->shape, s1),
                     dfi_typed_shape_text(out->dtype, &out->shape, s2), l->name, l->where);
   if (in->dtype == DF_RESOURCE || fits(&out->shape, &in->shape)) return DF_OK;
   invariant_text(v, i, dfi_shape_at(v->init), &out->shape, fix, sizeof fix);
   return dfi_fail(err, DF_INVALID_ARGUMENT, line,
-                  "loop variable %s enters as %s but the body returns %s; %s would allow it; in the while_loop `%s` built at %s",
+                  "loop variable %s enters as %s but the body returns %s; %s would allow it; in the while_loop `%s` "
+                  "built at %s",
                   var_text(v, i, at, sizeof at), dfi_typed_shape_text(in->dtype, &in->shape, s1),
                   dfi_typed_shape_text(out->dtype, &out->shape, s2), fix, l->name, l->where);
 }
@@ -262,17 +277,20 @@ static void exit_shape(dfi_loop_var *v) {
 
 int32_t df_while_end(df_graph *g, int32_t n, const int32_t *results, int32_t *exits, df_error *err) {
   flow_entry *e = flow_top(g);
-  if (!e || !e->loop || e->stage != 1) return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_while_end before df_while_pred_end");
+  if (!e || !e->loop || e->stage != 1)
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_while_end before df_while_pred_end");
   df_loop *l = e->loop;
   df_context *body = l->body;
   if (n != e->nuser)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, l->where, "while_loop `%s` has %d loop variable%s, but its body returns %d value%s", l->name,
-                    e->nuser, e->nuser == 1 ? "" : "s", n, n == 1 ? "" : "s");
+    return dfi_fail(err, DF_INVALID_ARGUMENT, l->where,
+                    "while_loop `%s` has %d loop variable%s, but its body returns %d value%s", l->name, e->nuser,
+                    e->nuser == 1 ? "" : "s", n, n == 1 ? "" : "s");
   g->current = body;
   for (int32_t i = 0; i < n; i++) {
     int32_t id = results[2 * i], index = results[2 * i + 1];
     if (id < 0 || id >= g->n || index < 0 || index >= g->node[id]->nout)
-      return dfi_fail(err, DF_INVALID_ARGUMENT, l->where, "while_loop: result %d of the body is no output of this graph", i + 1);
+      return dfi_fail(err, DF_INVALID_ARGUMENT, l->where,
+                      "while_loop: result %d of the body is no output of this graph", i + 1);
     df_output o = dfi_resolve(g, (df_output){ g->node[id], index }, body, err);
     if (!o.node) { flow_blame(err, l->where); return err ? err->code : DF_INVALID_ARGUMENT; }
     l->var[i].result = o;
@@ -296,7 +314,8 @@ int32_t df_while_end(df_graph *g, int32_t n, const int32_t *results, int32_t *ex
     if (body->last_effect) dfi_node_add_control(v->next, body->last_effect);
     if (v->merge == l->pred->pivot) carrier = v;
   }
-  /* What the next iteration does waits for the carrier, and that for this iteration's reads: one edge a read is enough. */
+  /* What the next iteration does waits for the carrier, and that for this iteration's reads: one edge a read is enough.
+     */
   for (int32_t r = 0; r < body->nreads; r++)
     if (!flow_follows(carrier->next, body->reads[r], body)) dfi_node_add_control(carrier->next, body->reads[r]);
   for (int32_t i = 0; i < n; i++) { exits[2 * i] = l->var[i].exit->id; exits[2 * i + 1] = 0; }
@@ -309,7 +328,8 @@ int32_t df_while_end(df_graph *g, int32_t n, const int32_t *results, int32_t *ex
 
 /* ---- variables added later --------------------------------------------------------------------- */
 
-int32_t dfi_loop_add_var(df_loop *l, df_output init, const char *name, df_output *in_pred, df_output *in_body, df_error *err) {
+int32_t dfi_loop_add_var(df_loop *l, df_output init, const char *name, df_output *in_pred, df_output *in_body,
+                         df_error *err) {
   init = dfi_resolve(l->graph, init, l->parent, err);
   if (!init.node) return -1;
   dfi_loop_var *v = var_new(l, init, name);
@@ -352,11 +372,13 @@ int32_t df_while_add_var(df_graph *g, int32_t init_node, int32_t init_index, int
   return number;
 }
 
-int32_t df_while_close_var(df_graph *g, int32_t number, int32_t result_node, int32_t result_index, int32_t *exit, df_error *err) {
+int32_t df_while_close_var(df_graph *g, int32_t number, int32_t result_node, int32_t result_index, int32_t *exit,
+                           df_error *err) {
   df_loop *l = loop_in_body(g, err);
   df_output result = l ? output_of(g, result_node, result_index, err) : DFI_NONE, out;
   if (!result.node) return err ? err->code : DF_INVALID_ARGUMENT;
-  if (number < 0 || number >= l->n) return dfi_fail(err, DF_INVALID_ARGUMENT, l->where, "there is no loop variable %d", number);
+  if (number < 0 || number >= l->n)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, l->where, "there is no loop variable %d", number);
   int32_t code = dfi_loop_close_var(l, number, result, &out, err);
   if (code) return code;
   exit[0] = out.node->id;

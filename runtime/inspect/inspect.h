@@ -1,5 +1,5 @@
-/* inspect.h: what can be told of a run that stands still: what is alive in it (snapshot.c), and whether its books balance
- * (ledger.c). Reads what the engine keeps and changes nothing.
+/* inspect.h: what can be told of a run that stands still: what is alive in it (snapshot.c), and whether its books
+ * balance (ledger.c). Reads what the engine keeps and changes nothing.
  */
 #ifndef DFLOW_INSPECT_H
 #define DFLOW_INSPECT_H
@@ -12,6 +12,6 @@ int32_t      dfi_ledger_balance(dfi_watch *w, df_ledger *out, df_error *err);
 /* For who holds the run already: see dfi_watch_hold. */
 int32_t dfi_snapshot_history(dfi_watch *w, int32_t n, df_token_info *out);
 int32_t dfi_snapshot_value(dfi_watch *w, df_output o, int32_t frame, int64_t iteration, df_value *out, df_error *err);
-int32_t dfi_snapshot_waits_for(dfi_watch *w, df_node *n, int32_t frame, int64_t iteration, int32_t *state, int32_t room, int32_t *out,
-                               df_error *err);
+int32_t dfi_snapshot_waits_for(dfi_watch *w, df_node *n, int32_t frame, int64_t iteration, int32_t *state, int32_t room,
+                               int32_t *out, df_error *err);
 #endif

@@ -1,17 +1,19 @@
 /* ledger.c: the books of a run that stands still: every token there has been, and where it is now.
  *
- * One side is what the engine counts: tokens sent to the queue and taken from it, dead ones, what each iteration has outstanding, what each node
- * still waits for. The other side is found by walking all that is alive. They balance:
+ * One side is what the engine counts: tokens sent to the queue and taken from it, dead ones, what each iteration has
+ * outstanding, what each node still waits for. The other side is found by walking all that is alive. They balance:
  *
- *   (1) sent == ran + died + live + dead                       ran, died: taken from the queue; live, dead: of open iterations, in it
- *   (2) of those that ran, `running` are not done: the engine's own count of calls
+ *   (1) sent == ran + died + live + dead                       ran, died: taken from the queue; live, dead: of open
+ *   iterations, in it (2) of those that ran, `running` are not done: the engine's own count of calls
  *   (3) of every open iteration: outstanding == tokens in the queue + calls that run + open child frames
- *   (4) of every node of every open iteration: the inputs it waits for == the tokens that nodes which have not run yet owe it,
- *       and those that will never come (lost): a NextIteration that was dead sends none. Dead inputs of a Merge are counted apart.
+ *   (4) of every node of every open iteration: the inputs it waits for == the tokens that nodes which have not run yet
+ *   owe it,
+ *       and those that will never come (lost): a NextIteration that was dead sends none. Dead inputs of a Merge are
+ *       counted apart.
  *   (5) pending == owed + lost, the sums of (4)
  *
- * Nothing is changed but each record's `seen`. A graph that was imported and whose loops could not be raised may have let a
- * NextIteration die in an iteration that is over and not known any more; there (4) is what is possible.
+ * Nothing is changed but each record's `seen`. A graph that was imported and whose loops could not be raised may have
+ * let a NextIteration die in an iteration that is over and not known any more; there (4) is what is possible.
  */
 #include "inspect/inspect.h"
 #include "engine/token.h"
@@ -36,7 +38,8 @@ typedef struct book {
   int32_t     status;
 } book;
 
-#define WRONG(k, r, p, ...) do { if (!(k)->status) { (k)->status = dfi_fail((k)->err, DF_INTERNAL, NULL, __VA_ARGS__); dfi_exec_blame(r, p, (k)->err); } } while (0)
+#define WRONG(k, r, p, ...) do { if (!(k)->status) { (k)->status = dfi_fail((k)->err, DF_INTERNAL, NULL, __VA_ARGS__); \
+  dfi_exec_blame(r, p, (k)->err); } } while (0)
 
 static bool started(const dfi_record *r) { return r->number > 0 || !r->frame->enters_missing; }
 
@@ -72,7 +75,8 @@ static void enter(book *k, uint32_t from, uint32_t to, int32_t what) {
 
 /* What will never come in an iteration: a loop's Merge with a node of its own gets one of its inputs only. */
 static void enter_in_vain(book *k, const dfi_pnode *p) {
-  for (uint32_t e = p->edge[0]; e < p->edge[1]; e++) if ((k->x->edge[e].to & 0xff) == DFI_TO_MERGE) k->account[k->x->edge[e].node].lost++;
+  for (uint32_t e = p->edge[0]; e < p->edge[1]; e++)
+    if ((k->x->edge[e].to & 0xff) == DFI_TO_MERGE) k->account[k->x->edge[e].node].lost++;
 }
 
 static void from_node(book *k, const dfi_record *r, const dfi_pnode *p) {
@@ -111,7 +115,10 @@ static void from_exits(book *k, const dfi_record *r, const dfi_scope *loop) {
   bool over = !f;
   for (uint32_t i = 0; over && i < loop->nenters; i++) over = has_run(k, r, loop->enters[i]);
   for (uint32_t i = 0; i < loop->nexits; i++)
-    enter(k, loop->exits[i]->edge[0], loop->exits[i]->edge[1], f ? f->exit_fired[i] ? SENT_LIVE : OWED : over ? SENT_EITHER : OWED);
+    enter(k, loop->exits[i]->edge[0], loop->exits[i]->edge[1],
+          f      ? f->exit_fired[i] ? SENT_LIVE : OWED
+          : over ? SENT_EITHER
+                 : OWED);
 }
 
 static void check_node(book *k, const dfi_record *r, const dfi_pnode *p) {
@@ -121,17 +128,23 @@ static void check_node(book *k, const dfi_record *r, const dfi_pnode *p) {
   int32_t waits;
   if (p->kind == DFI_K_EXIT && !p->node->ncontrol) return;
   if (p->kind == DFI_K_MERGE) {
-    const int32_t none = (int32_t)DFI_MERGE_DEADS(c), live = none - (least - a.controls);      /* inputs that came and were not dead */
-    if ((int32_t)DFI_MERGE_CONTROLS(c) != a.controls || live < a.live || live > a.live + a.either + a.doubtful || (live > 0) != !!(c & DFI_MERGE_LIVE))
-      WRONG(k, r, p, "`%s` has %d inputs that were not dead and %u controls to come, but %d live ones came to it, %d of which nothing is known, and %d are to come",
+    /* inputs that came and were not dead */
+    const int32_t none = (int32_t)DFI_MERGE_DEADS(c), live = none - (least - a.controls);
+    if ((int32_t)DFI_MERGE_CONTROLS(c) != a.controls || live < a.live || live > a.live + a.either + a.doubtful ||
+        (live > 0) != !!(c & DFI_MERGE_LIVE))
+      WRONG(k, r, p,
+            "`%s` has %d inputs that were not dead and %u controls to come, but %d live ones came to it, %d of which "
+            "nothing is known, and %d are to come",
             dfi_node_name(p->node), none, DFI_MERGE_CONTROLS(c), a.live, a.either, least);
     waits = none - live + (int32_t)DFI_MERGE_CONTROLS(c);
   } else {
     waits = (int32_t)(c & ~DFI_DEAD);
-    if (waits < least || waits > most) WRONG(k, r, p, "`%s` waits for %d tokens, but %d are owed to it", dfi_node_name(p->node), waits, least);
+    if (waits < least || waits > most)
+      WRONG(k, r, p, "`%s` waits for %d tokens, but %d are owed to it", dfi_node_name(p->node), waits, least);
     const bool dead = (c & DFI_DEAD) != 0;
     if (dead ? !a.dead && !a.either && !r->frame->some_dead : a.dead > 0)
-      WRONG(k, r, p, "`%s` is %s, but %d dead tokens came to it", dfi_node_name(p->node), dead ? "dead" : "live", a.dead);
+      WRONG(k, r, p, "`%s` is %s, but %d dead tokens came to it", dfi_node_name(p->node), dead ? "dead" : "live",
+            a.dead);
   }
   k->sum->pending += waits;
   k->sum->owed += a.owed;
@@ -153,9 +166,11 @@ static void check_iteration(book *k, const dfi_record *r) {
     else if (p->kind != DFI_K_ENTER && p->kind != DFI_K_EXIT) from_node(k, r, p);
   }
   for (uint32_t i = 0; i < s->nenters; i++) from_enter(k, r, s->enters[i]);
-  for (int32_t i = 0; i < k->x->plan->nscopes; i++) if (k->x->plan->scope[i].parent == s->id) from_exits(k, r, &k->x->plan->scope[i]);
+  for (int32_t i = 0; i < k->x->plan->nscopes; i++)
+    if (k->x->plan->scope[i].parent == s->id) from_exits(k, r, &k->x->plan->scope[i]);
   for (uint32_t c = 0; c < s->nchildren; c++) outstanding += r->children[c] != NULL;
-  if (outstanding != r->outstanding) WRONG(k, r, r->nodes, "the iteration has %d outstanding, but %d are found", r->outstanding, outstanding);
+  if (outstanding != r->outstanding)
+    WRONG(k, r, r->nodes, "the iteration has %d outstanding, but %d are found", r->outstanding, outstanding);
   for (uint32_t i = 0; i < s->n; i++) check_node(k, r, r->nodes + i);
 }
 
@@ -174,7 +189,8 @@ static void find_iterations(book *k) {
       k->places += f->scope->n;
       for (uint32_t c = 0; c < f->scope->nchildren; c++) {
         if (!r->children[c]) continue;
-        if (k->nframes == k->frame_cap) k->frame = dfi_xrealloc(k->frame, sizeof *k->frame * (size_t)(k->frame_cap *= 2));
+        if (k->nframes == k->frame_cap)
+          k->frame = dfi_xrealloc(k->frame, sizeof *k->frame * (size_t)(k->frame_cap *= 2));
         k->frame[k->nframes++] = r->children[c];
       }
     }
@@ -198,7 +214,8 @@ static void find_tokens(book *k) {
     const dfi_token *t = &x->queue[i & x->queue_mask];
     find_token(k, t->record, t->node, t->mark & DFI_DEAD ? READY_DEAD : READY_LIVE);
   }
-  for (const dfi_call *c = x->away; c; c = c->away_next) find_token(k, c->record, (uint32_t)(c->node - c->record->nodes), AWAY);
+  for (const dfi_call *c = x->away; c; c = c->away_next)
+    find_token(k, c->record, (uint32_t)(c->node - c->record->nodes), AWAY);
 }
 
 static int32_t balance(const dfi_exec *x, df_ledger *sum, df_error *err) {
@@ -215,10 +232,14 @@ static int32_t balance(const dfi_exec *x, df_ledger *sum, df_error *err) {
   sum->nodes_run = counted.nodes_run;
   sum->dead_tokens = counted.dead_tokens;
   for (int32_t i = 0; i < k.nframes; i++)
-    for (int64_t n = k.frame[i]->first; n < k.frame[i]->next; n++) check_iteration(&k, k.frame[i]->ring[n & (k.frame[i]->capacity - 1)]);
+    for (int64_t n = k.frame[i]->first; n < k.frame[i]->next; n++)
+      check_iteration(&k, k.frame[i]->ring[n & (k.frame[i]->capacity - 1)]);
   if (!k.status && (sum->sent != taken + sum->live + sum->dead || sum->running != x->running))
-    k.status = dfi_fail(err, DF_INTERNAL, NULL, "%lld tokens were sent, but %lld were taken and %lld are there; %d calls run, but %lld are there", (long long)sum->sent,
-                        (long long)taken, (long long)(sum->live + sum->dead), x->running, (long long)sum->running);
+    k.status =
+        dfi_fail(err, DF_INTERNAL, NULL,
+                 "%lld tokens were sent, but %lld were taken and %lld are there; %d calls run, but %lld are there",
+                 (long long)sum->sent, (long long)taken, (long long)(sum->live + sum->dead), x->running,
+                 (long long)sum->running);
   free(k.frame); free(k.state); free(k.account);
   return k.status;
 }
@@ -228,7 +249,9 @@ int32_t dfi_ledger_balance(dfi_watch *w, df_ledger *out, df_error *err) {
   df_error local;
   *out = (df_ledger){ 0 };
   const int32_t state = dfi_watch_hold(w, &mine);
-  int32_t status = state == DF_RUN_PAUSED ? balance(w->exec, out, err ? err : &local) : dfi_watch_refuse(w, state, "the run is over: it has no tokens any more", err);
+  int32_t status = state == DF_RUN_PAUSED
+                       ? balance(w->exec, out, err ? err : &local)
+                       : dfi_watch_refuse(w, state, "the run is over: it has no tokens any more", err);
   dfi_watch_let_go(w, mine);
   return status;
 }

@@ -1,7 +1,8 @@
-/* snapshot.c: what is alive in a run that stands still: frames, iterations, tokens, arrays, values, and what waits for what.
+/* snapshot.c: what is alive in a run that stands still: frames, iterations, tokens, arrays, values, and what waits for
+ * what.
  *
- * All that the engine knows of an iteration is its record, so everything here is read out of records, the queue and the list of
- * calls that are away. Nothing is changed but each record's `seen`.
+ * All that the engine knows of an iteration is its record, so everything here is read out of records, the queue and the
+ * list of calls that are away. Nothing is changed but each record's `seen`.
  */
 #include "inspect/inspect.h"
 #include "engine/token.h"
@@ -10,11 +11,13 @@
 #include <stdio.h>
 
 #define ROOM(array, n, cap) \
-  do { if ((n) == (cap)) (array) = dfi_xrealloc((array), sizeof *(array) * (size_t)((cap) = (cap) ? (cap) * 2 : 32)); } while (0)
+  do { if ((n) == (cap)) (array) = dfi_xrealloc((array), sizeof *(array) * (size_t)((cap) = (cap) ? (cap) * 2 : 32)); \
+    } while (0)
 
 /* ---- the state of a node in an iteration -------------------------------------------------------------- */
 
-/* Tokens that p still misses in r, and whether what came was dead. -1: it has all (or is an Exit, which keeps no count). */
+/* Tokens that p still misses in r, and whether what came was dead. -1: it has all (or is an Exit, which keeps no
+   count). */
 static int32_t missing(const dfi_record *r, const dfi_pnode *p, bool *dead, bool *some) {
   const dfi_scope *s = r->frame->scope;
   uint32_t i = (uint32_t)(p - r->nodes), c = r->counts[i], whole = s->counts[i];
@@ -47,7 +50,10 @@ static int32_t state_of(const dfi_exec *x, const dfi_record *r, const dfi_pnode 
   *misses = missing(r, p, dead, &some);
   if (*misses >= 0) return DF_TOKEN_PARTIAL;
   *misses = 0;
-  if (p->kind == DFI_K_EXIT && !p->node->ncontrol) { *dead = false; return r->frame->exit_fired[p->child] ? DF_TOKEN_RAN : DF_TOKEN_PARTIAL; }
+  if (p->kind == DFI_K_EXIT && !p->node->ncontrol) {
+    *dead = false;
+    return r->frame->exit_fired[p->child] ? DF_TOKEN_RAN : DF_TOKEN_PARTIAL;
+  }
   if (in_queue(x, r, p)) return DF_TOKEN_READY;
   const dfi_call *away = is_away(x, r, p);
   return away ? away->stop ? DF_TOKEN_WAITING : DF_TOKEN_RUNNING : DF_TOKEN_RAN;
@@ -84,7 +90,8 @@ static bool met_before(taker *k, uintptr_t at) {
 
 static void add_token(taker *k, const dfi_record *r, const dfi_pnode *p, int32_t state, int32_t misses, bool dead) {
   ROOM(k->s->token, k->s->ntokens, k->token_cap);
-  k->s->token[k->s->ntokens++] = (df_token_info){ p->node->id, (int32_t)r->frame->serial, r->number, state, misses, dead };
+  k->s->token[k->s->ntokens++] =
+      (df_token_info){ p->node->id, (int32_t)r->frame->serial, r->number, state, misses, dead };
 }
 
 static void add_array(taker *k, const dfi_record *r, const df_value *v) {
@@ -93,8 +100,14 @@ static void add_array(taker *k, const dfi_record *r, const df_value *v) {
   if (met_before(k, (uintptr_t)a)) return;
   ROOM(k->s->array, k->s->narrays, k->array_cap);
   df_array_info *o = &k->s->array[k->s->narrays++];
-  *o = (df_array_info){ .at = (uintptr_t)a, .node = a->node ? a->node->id : -1, .frame = (int32_t)r->frame->serial, .iteration = r->number,
-    .size = dfi_tensor_array_size(a), .dtype = a->dtype, .saved = a->saved, .where = a->node ? a->node->where : "" };
+  *o = (df_array_info){ .at = (uintptr_t)a,
+                        .node = a->node ? a->node->id : -1,
+                        .frame = (int32_t)r->frame->serial,
+                        .iteration = r->number,
+                        .size = dfi_tensor_array_size(a),
+                        .dtype = a->dtype,
+                        .saved = a->saved,
+                        .where = a->node ? a->node->where : "" };
   snprintf(o->name, sizeof o->name, "%s", a->name && a->name[0] ? a->name : a->node ? dfi_node_name(a->node) : "");
   if (a->whole) { o->written = a->whole->dims[0]; o->bytes = a->whole->size * dfi_dtype_size[a->whole->dtype]; }
   for (int64_t c = 0; c < a->nchunks; c++) {
@@ -144,8 +157,10 @@ static void add_iteration(taker *k, dfi_record *r) {
 
 static void describe_frame(df_frame_info *o, const dfi_frame *f) {
   *o = (df_frame_info){ .id = (int32_t)f->serial, .parent = f->parent ? (int32_t)f->parent->serial : -1,
-    .parent_iteration = f->origin ? f->origin->number : 0, .first = f->first, .next = f->next, .limit = f->scope->parallel_iterations,
-    .enters_missing = f->enters_missing, .deferred = f->ndeferred, .name = f->scope->name, .where = f->scope->where ? f->scope->where : "" };
+    .parent_iteration = f->origin ? f->origin->number : 0, .first = f->first, .next = f->next,
+    .limit = f->scope->parallel_iterations,
+    .enters_missing = f->enters_missing, .deferred = f->ndeferred, .name = f->scope->name, .where = f->scope->where
+    ? f->scope->where : "" };
 }
 
 /* Where the frame at `place` is in the tree, once it is described: those inside it come later. */
@@ -165,7 +180,8 @@ static void add_frame(taker *k, dfi_frame *f) {
   s->frame[s->nframes++].iterations = s->niterations;
   for (int64_t i = f->first; i < f->next; i++) add_iteration(k, f->ring[i & (f->capacity - 1)]);
   if (f->first < f->next)
-    for (uint32_t i = 0; i < f->scope->nconsts; i++) add_array(k, f->ring[f->first & (f->capacity - 1)], &f->constants[i]);
+    for (uint32_t i = 0; i < f->scope->nconsts; i++)
+      add_array(k, f->ring[f->first & (f->capacity - 1)], &f->constants[i]);
 }
 
 static df_snapshot *take(const dfi_exec *x) {
@@ -242,7 +258,9 @@ static df_snapshot *held(dfi_watch *w, int32_t frame, df_error *err) {
 }
 
 df_snapshot *dfi_snapshot_take(dfi_watch *w, df_error *err) { return held(w, EVERYTHING, err); }
-df_snapshot *dfi_snapshot_frames(dfi_watch *w, int32_t frame, df_error *err) { return held(w, frame < 0 ? -1 : frame, err); }
+df_snapshot *dfi_snapshot_frames(dfi_watch *w, int32_t frame, df_error *err) {
+  return held(w, frame < 0 ? -1 : frame, err);
+}
 
 void df_snapshot_release(df_snapshot *s) {
   if (!s) return;
@@ -277,7 +295,9 @@ int32_t dfi_snapshot_history(dfi_watch *w, int32_t n, df_token_info *out) {
   for (int32_t i = 0; i < n; i++) {
     const dfi_token *t = &x->queue[(x->head - 1 - (uint32_t)i) & x->queue_mask];
     uint32_t serial;
-    out[i] = (df_token_info){ .node = t->record->nodes[t->node].node->id, .state = DF_TOKEN_RAN, .dead = (t->mark & DFI_DEAD) != 0 };
+    out[i] = (df_token_info){ .node = t->record->nodes[t->node].node->id,
+                              .state = DF_TOKEN_RAN,
+                              .dead = (t->mark & DFI_DEAD) != 0 };
     dfi_watch_place(x, t, &serial, &out[i].iteration);
     out[i].frame = (int32_t)serial;
   }
@@ -300,15 +320,17 @@ static dfi_record *find_record(dfi_frame *f, uint32_t serial, int64_t number) {
 
 static df_flow flow_of(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
 
-/* The plan's node that computes o in the scope s: its own, or that of the value it passes on, or of a Switch with the same inputs. *o
- * becomes what that node makes. NULL: the scope has none. */
+/* The plan's node that computes o in the scope s: its own, or that of the value it passes on, or of a Switch with the
+ * same inputs. *o becomes what that node makes. NULL: the scope has none. */
 static const dfi_pnode *find_pnode(const dfi_exec *x, const dfi_scope *s, df_output *o) {
   for (int32_t patience = 0; patience < 1000; patience++) {
     const dfi_pnode *twin = NULL;
     for (uint32_t i = 0; i < s->n; i++) {
       const dfi_pnode *p = x->plan->node + s->first + i;
       if (p->node == o->node) return p;
-      if (p->kind == DFI_K_SWITCH && flow_of(o->node) == DF_SWITCH && dfi_same(p->node->in[0], o->node->in[0]) && dfi_same(p->node->in[1], o->node->in[1])) twin = p;
+      if (p->kind == DFI_K_SWITCH && flow_of(o->node) == DF_SWITCH && dfi_same(p->node->in[0], o->node->in[0]) &&
+          dfi_same(p->node->in[1], o->node->in[1]))
+        twin = p;
     }
     if (twin) return twin;
     bool passes = o->node->nin == 1 && dfi_has_trait(o->node, DFO_PASSES);
@@ -318,7 +340,8 @@ static const dfi_pnode *find_pnode(const dfi_exec *x, const dfi_scope *s, df_out
   return NULL;
 }
 
-/* The slot of a value that its own node does not hold: a loop's Merge, a loop constant, an Exit; NULL: it is none of these. */
+/* The slot of a value that its own node does not hold: a loop's Merge, a loop constant, an Exit; NULL: it is none of
+   these. */
 static const df_value *slot_beside(const dfi_exec *x, const dfi_record *r, df_output o) {
   static const df_value nothing = { .kind = DF_EMPTY };
   const dfi_scope *s = r->frame->scope;
@@ -329,13 +352,16 @@ static const df_value *slot_beside(const dfi_exec *x, const dfi_record *r, df_ou
   }
   for (uint32_t i = 0; i < s->nenters; i++)
     if (s->enters[i]->node == o.node)
-      return s->enters[i]->constant ? r->frame->constants + s->enters[i]->out : r->base[DFI_ITERATION] + s->enters[i]->out;
+      return s->enters[i]->constant ? r->frame->constants + s->enters[i]->out
+                                    : r->base[DFI_ITERATION] + s->enters[i]->out;
   for (int32_t i = 0; i < x->plan->nscopes; i++) {
     const dfi_scope *child = &x->plan->scope[i];
     for (uint32_t e = 0; child->parent == s->id && e < child->nexits; e++) {
       if (child->exits[e]->node != o.node) continue;
-      for (uint32_t c = 0; c < s->nchildren; c++)     /* of a loop that goes on the slot holds what an iteration before left there */
-        if (r->children[c] && r->children[c]->scope == child && !r->children[c]->exit_fired[child->exits[e]->child]) return &nothing;
+      /* of a loop that goes on the slot holds what an iteration before left there */
+      for (uint32_t c = 0; c < s->nchildren; c++)
+        if (r->children[c] && r->children[c]->scope == child && !r->children[c]->exit_fired[child->exits[e]->child])
+          return &nothing;
       return r->base[DFI_ITERATION] + child->exits[e]->out;
     }
   }
@@ -358,7 +384,8 @@ static const dfi_scope *scope_of(const dfi_exec *x, int32_t frame) {
 }
 
 /* Looks for o among what was kept; true: *out has it, owned, or is dead. */
-static bool find_kept(const dfi_exec *x, const dfi_scope *s, df_output o, int32_t frame, int64_t iteration, df_value *out) {
+static bool find_kept(const dfi_exec *x, const dfi_scope *s, df_output o, int32_t frame, int64_t iteration,
+                      df_value *out) {
   const dfi_pnode *p = x->kept ? find_pnode(x, s, &o) : NULL;
   if (x->kept && !p && flow_of(o.node) == DF_MERGE && o.node->nin == 2 && iteration > 0) {
     df_output next = o.node->in[1];                    /* a loop variable: made one iteration before */
@@ -393,14 +420,19 @@ int32_t dfi_snapshot_value(dfi_watch *w, df_output o, int32_t frame, int64_t ite
   const dfi_scope *s = r ? r->frame->scope : scope_of(x, frame);
   const dfi_pnode *p = s ? find_pnode(x, s, &o) : NULL;
   if (s && find_kept(x, s, asked, frame, iteration, out)) return DF_OK;
-  if (!r) return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "iteration %lld of frame %d is not open, and its values were not logged", (long long)iteration, frame);
+  if (!r)
+    return dfi_fail(err, DF_NOT_FOUND, asked.node->where,
+                    "iteration %lld of frame %d is not open, and its values were not logged", (long long)iteration,
+                    frame);
   if (!p || p->kind == DFI_K_ENTER || p->kind == DFI_K_NEXT || p->kind == DFI_K_EXIT) v = slot_beside(x, r, o);
   else {
     int32_t misses;
     bool dead;
     int32_t state = state_of(x, r, p, &misses, &dead);
     if (dead && state != DF_TOKEN_PARTIAL) { out->dead = 1; return DF_OK; }
-    if (state != DF_TOKEN_RAN) return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "`%s` has not run in this iteration yet", dfi_node_name(asked.node));
+    if (state != DF_TOKEN_RAN)
+      return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "`%s` has not run in this iteration yet",
+                      dfi_node_name(asked.node));
     if (p->kind == DFI_K_SWITCH) {
       const df_value *pred = operand(r, x->plan->operand[p->in + 1]);
       if (pred->kind == DF_SCALAR && (pred->as.u8 != 0) != (o.index == 1)) { out->dead = 1; return DF_OK; }
@@ -408,10 +440,18 @@ int32_t dfi_snapshot_value(dfi_watch *w, df_output o, int32_t frame, int64_t ite
     v = r->base[DFI_ITERATION] + p->out + o.index;
   }
   if (!v && given_value(x, o, &local)) { *out = local; return DF_OK; }
-  if (!v) return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "`%s` is not part of this run, or has no value in this frame", dfi_node_name(asked.node));
-  if (v->kind == DF_EMPTY) return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "the value of `%s` is not there: not yet, or all its readers are done with it", dfi_node_name(asked.node));
-  if (v->kind == DF_HANDLE && ((dfi_handle *)v->as.handle)->type == DFI_VARIABLE) return dfi_variable_read(v->as.handle, out, err);
-  if (v->kind == DF_HANDLE) return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "`%s` is a handle: its array is among those of the snapshot", dfi_node_name(asked.node));
+  if (!v)
+    return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "`%s` is not part of this run, or has no value in this frame",
+                    dfi_node_name(asked.node));
+  if (v->kind == DF_EMPTY)
+    return dfi_fail(err, DF_NOT_FOUND, asked.node->where,
+                    "the value of `%s` is not there: not yet, or all its readers are done with it",
+                    dfi_node_name(asked.node));
+  if (v->kind == DF_HANDLE && ((dfi_handle *)v->as.handle)->type == DFI_VARIABLE)
+    return dfi_variable_read(v->as.handle, out, err);
+  if (v->kind == DF_HANDLE)
+    return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "`%s` is a handle: its array is among those of the snapshot",
+                    dfi_node_name(asked.node));
   *out = dfi_value_copy(v);
   out->uses = 0;
   return DF_OK;
@@ -419,13 +459,20 @@ int32_t dfi_snapshot_value(dfi_watch *w, df_output o, int32_t frame, int64_t ite
 
 /* ---- what a node waits for ---------------------------------------------------------------------------------- */
 
-int32_t dfi_snapshot_waits_for(dfi_watch *w, df_node *n, int32_t frame, int64_t iteration, int32_t *state, int32_t room, int32_t *out, df_error *err) {
+int32_t dfi_snapshot_waits_for(dfi_watch *w, df_node *n, int32_t frame, int64_t iteration, int32_t *state, int32_t room,
+                               int32_t *out, df_error *err) {
   const dfi_exec *x = w->exec;
   dfi_record *r = find_record(x->root, (uint32_t)frame, iteration);
-  if (!r) { dfi_fail(err, DF_NOT_FOUND, n->where, "iteration %lld of frame %d is not open", (long long)iteration, frame); return -1; }
+  if (!r) {
+    dfi_fail(err, DF_NOT_FOUND, n->where, "iteration %lld of frame %d is not open", (long long)iteration, frame);
+    return -1;
+  }
   df_output o = { n, 0 };
   const dfi_pnode *p = find_pnode(x, r->frame->scope, &o);
-  if (!p) { dfi_fail(err, DF_NOT_FOUND, n->where, "`%s` is not part of this run, or not of this frame", dfi_node_name(n)); return -1; }
+  if (!p) {
+    dfi_fail(err, DF_NOT_FOUND, n->where, "`%s` is not part of this run, or not of this frame", dfi_node_name(n));
+    return -1;
+  }
   int32_t misses, found = 0;
   bool dead;
   *state = state_of(x, r, p, &misses, &dead);

@@ -39,8 +39,8 @@ static bool passes(df_output o) {
 static int64_t wrap(int64_t i, int64_t n) { return i < 0 ? i + n : i; }
 static int64_t clamp(int64_t i, int64_t low, int64_t high) { return i < low ? low : i > high ? high : i; }
 
-/* Of a vector `v` (known or not): elements begin, begin + step, … of a StridedSlice with at most one dimension. False when it is
- * not that simple. `count` -1: a single element was taken. */
+/* Of a vector `v` (known or not): elements begin, begin + step, … of a StridedSlice with at most one dimension. False
+ * when it is not that simple. `count` -1: a single element was taken. */
 static bool strided(df_output o, int32_t n, int64_t *begin, int64_t *step, int64_t *count) {
   const df_tensor *b = constant(o.node->in[1]), *e = constant(o.node->in[2]), *s = constant(o.node->in[3]);
   if (!b || !e || !s || b->size != 1 || e->size != 1 || s->size != 1) return false;
@@ -189,12 +189,14 @@ static int32_t fail_broadcast(dfi_infer *c, int32_t n) {
 }
 
 int32_t dfi_shape_binary(dfi_infer *c) {
-  return dfi_shape_broadcast(dfi_in_shape(c, 0), dfi_in_shape(c, 1), dfi_set_shape(c, 0)) ? DF_OK : fail_broadcast(c, 2);
+  return dfi_shape_broadcast(dfi_in_shape(c, 0), dfi_in_shape(c, 1), dfi_set_shape(c, 0)) ? DF_OK
+                                                                                          : fail_broadcast(c, 2);
 }
 
 int32_t dfi_shape_ternary(dfi_infer *c) {
   dfi_shape s;
-  if (dfi_shape_broadcast(dfi_in_shape(c, 0), dfi_in_shape(c, 1), &s) && dfi_shape_broadcast(&s, dfi_in_shape(c, 2), dfi_set_shape(c, 0)))
+  if (dfi_shape_broadcast(dfi_in_shape(c, 0), dfi_in_shape(c, 1), &s) &&
+      dfi_shape_broadcast(&s, dfi_in_shape(c, 2), dfi_set_shape(c, 0)))
     return DF_OK;
   return fail_broadcast(c, 3);
 }

@@ -1,5 +1,5 @@
-/* node.h: what a graph is made of: nodes, the control-flow contexts that they stand in, the conds and loops that contexts
- * belong to. Structs only: graph/build.h has the functions that add to a graph.
+/* node.h: what a graph is made of: nodes, the control-flow contexts that they stand in, the conds and loops that
+ * contexts belong to. Structs only: graph/build.h has the functions that add to a graph.
  */
 #ifndef DFLOW_NODE_H
 #define DFLOW_NODE_H
@@ -36,14 +36,20 @@ struct df_node {
   bool         loose;       /* a primitive of an imported graph that is part of no cond or loop: it has no gradient */
 };
 
-/* A control-flow context: the top level, a branch of a cond, the predicate or the body of a loop, the body of a function.
- * A value of context c can be used in c and in every context inside c, there through captures. */
-typedef enum df_context_kind { DFI_TOP = 0, DFI_BRANCH, DFI_PRED, DFI_BODY, DFI_CALLED /* the body of a graph function */ } df_context_kind;
+/* A control-flow context: the top level, a branch of a cond, the predicate or the body of a loop, the body of a
+ * function. A value of context c can be used in c and in every context inside c, there through captures. */
+typedef enum df_context_kind {
+  DFI_TOP = 0,
+  DFI_BRANCH,
+  DFI_PRED,
+  DFI_BODY,
+  DFI_CALLED /* the body of a graph function */
+} df_context_kind;
 struct df_context {
   df_context_kind kind;
   int32_t     id, depth;
   df_context *parent;
-  df_node    *pivot;        /* nodes without data inputs of this context hang on it by a control edge; NULL at the top */
+  df_node    *pivot;  /* nodes without data inputs of this context hang on it by a control edge; NULL at the top */
   df_cond    *cond;         /* of a branch */
   int32_t     side;         /* of a branch: 1 true, 0 false */
   df_loop    *loop;         /* of a predicate or body; both share the loop's captures */
@@ -58,9 +64,9 @@ struct df_context {
 
 /* Contexts, conds and loops know each other and nodes: a field that points is copied in copy.c, too. */
 
-/* A graph function (graph/function.c). Its body stands in the graph once; each FunctionCall opens a frame of it. What the body uses of
- * the outside is an argument behind those that the caller knows, and the last result of every call is its tape, where the call's
- * values that a gradient needs are kept: gradient/function.c. */
+/* A graph function (graph/function.c). Its body stands in the graph once; each FunctionCall opens a frame of it. What
+ * the body uses of the outside is an argument behind those that the caller knows, and the last result of every call is
+ * its tape, where the call's values that a gradient needs are kept: gradient/function.c. */
 struct dfi_function {
   int32_t     id;
   const char *name, *where;            /* the frame's name, unique in the graph; interned */
@@ -72,13 +78,17 @@ struct dfi_function {
   df_output  *outer;                   /* n; owned: what a captured argument is outside; none for the others */
   int32_t     nresults;                /* without the tape; -1: not known yet */
   uint8_t    *result;                  /* dtypes; owned */
-  df_node   **call; int32_t ncall;     /* calls of it in bodies that were begun before it was built: its captures are added to them */
+  /* calls of it in bodies that were begun before it was built: its captures are added to them */
+  df_node   **call; int32_t ncall;
   struct dfi_map *captures;            /* outer output -> its FunctionArg */
   struct dfi_map *saved;               /* value of the body -> (FunctionSave, slot) */
-  int32_t     nbackward; struct dfi_backward *backward;    /* the functions of its gradient: gradient/function.c; owned */
+  int32_t     nbackward; struct dfi_backward *backward;  /* the functions of its gradient: gradient/function.c; owned */
 };
 /* The gradient of a function with regard to some of its arguments, of some of its results. */
-typedef struct dfi_backward { dfi_function *function; char *key; /* owned; which results, which arguments: a 1 or 0 each */ } dfi_backward;
+typedef struct dfi_backward {
+  dfi_function *function;
+  char *key; /* owned; which results, which arguments: a 1 or 0 each */
+} dfi_backward;
 
 /* A cond as it was built: enough to add outputs later and to differentiate it. */
 struct df_cond {
@@ -92,7 +102,8 @@ struct df_cond {
   df_node   **merge;                  /* n; owned; in parent. Inputs: [0] false side, [1] true side */
   df_cond    *undoes;                 /* of a cond that a gradient is made of: the cond whose gradient it is, or NULL */
   df_node    *done;                   /* runs when the cond has run (a Merge of the branches' last effects) or NULL */
-  struct dfi_map *saved;              /* branch output -> handle, in parent, of the one-slot TensorArray that saves it; gradient/value.c */
+  /* branch output -> handle, in parent, of the one-slot TensorArray that saves it; gradient/value.c */
+  struct dfi_map *saved;
   struct dfi_map *notes;              /* what gradients needed of it, where no loop is around: saved.c */
 };
 
@@ -119,15 +130,17 @@ struct df_loop {
   const char *save;                    /* "keep", "swap", "recompute" */
   bool        save_unsaid;             /* nobody said: the session may */
   int32_t     trip_var;                /* index of the variable that counts trips (int32 from 0), or -1 */
-  df_output    down;                   /* of a backward loop: the iteration that it undoes, N - 1 … 0, in the body; variable 0 is one more */
-  struct dfi_map *saved;               /* body output -> handle, in parent, of the TensorArray that saves it; gradient/value.c */
+  /* of a backward loop: the iteration that it undoes, N - 1 … 0, in the body; variable 0 is one more */
+  df_output    down;
+  struct dfi_map *saved;  /* body output -> handle, in parent, of the TensorArray that saves it; gradient/value.c */
   struct dfi_map *notes;               /* what gradients needed of its iterations: saved.c */
   df_loop     *undoes;                 /* of a backward loop: the loop whose gradient it is, or NULL */
   df_loop     *again;                  /* of save = 'recompute': the loop that runs its iterations again, or NULL */
-  df_cond     *mark;                   /* of save = 'recompute': taken in the iterations whose variables are kept; NULL: none yet */
+  df_cond     *mark;  /* of save = 'recompute': taken in the iterations whose variables are kept; NULL: none yet */
   df_output    marks, marks_exit;      /* how many were kept before: in the body, and after the loop */
-  struct dfi_map *replayed;            /* of iterations run again that hold custom gradients: forward output -> its copy; may be NULL */
-  struct dfi_map *kept;                /* true side of a variable's Switch -> handle, in parent, of the array that keeps it */
+  /* of iterations run again that hold custom gradients: forward output -> its copy; may be NULL */
+  struct dfi_map *replayed;
+  struct dfi_map *kept;  /* true side of a variable's Switch -> handle, in parent, of the array that keeps it */
 };
 
 struct df_graph {
@@ -144,7 +157,8 @@ struct df_graph {
   bool files;                          /* its nodes may touch files by themselves: ops/checkpoint.c */
   struct dfi_map *variable_init;       /* handle output -> initial value */
   void        *gradient;               /* grad.c's own: the pass that is building, or NULL */
-  /* Where an output that is out of sight is looked for besides: set by the rooms that know of further copies of values. */
+  /* Where an output that is out of sight is looked for besides: set by the rooms that know of further copies of values.
+     */
   df_output  (*foreign)(df_graph *g, df_output o);     /* the gradient pass that builds: a forward value */
   df_output  (*stand_in)(df_graph *g, df_node *at, df_output o);   /* an unrolled graph: an iteration's value */
   void       (*unrolled_free)(df_graph *g);

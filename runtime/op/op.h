@@ -9,20 +9,21 @@
  *     .kernel = { [DF_REF] = ref_matmul, [DF_CPU] = cpu_matmul } },
  *
  * Grammar. in/out: words `name:TYPE`, where TYPE is a type variable (one capital or a word such as DstT), a dtype
- * name, a union such as `int32|int64`, `handle` (DF_RESOURCE), `any` (all but handles) or `all` (handles too). `name:T*` is a list of
- * any length, all of one dtype; in `any*` and `all*` each element has its own. At most one list in `in`, or two of one length
- * and nothing else. In `out`, `name:T*attr` has as
- * many as the int attribute says, `name:T*` as many as the input list, `name:T*-attr` as many as that less the attribute. Outputs of type
- * `any` or `all` begin with the dtype of input 0 (in a list: of the list's element with the same number); the shape function may change it.
- * `name:T?` may be left out from Lua (the front end then passes the
+ * name, a union such as `int32|int64`, `handle` (DF_RESOURCE), `any` (all but handles) or `all` (handles too).
+ * `name:T*` is a list of any length, all of one dtype; in `any*` and `all*` each element has its own. At most one list
+ * in `in`, or two of one length and nothing else. In `out`, `name:T*attr` has as
+ * many as the int attribute says, `name:T*` as many as the input list, `name:T*-attr` as many as that less the
+ * attribute. Outputs of type `any` or `all` begin with the dtype of input 0 (in a list: of the list's element with the
+ * same number); the shape function may change it. `name:T?` may be left out from Lua (the front end then passes the
  * attribute default; used by no kernel: the entry's Lua adapter supplies it).
- * types: words `T=a|b|c` of dtype names or classes: float (float16 bfloat16 float32 float64), int (int8 uint8 int16 uint16 int32 uint32
- * int64 uint64), number (float and int), complex (complex64 complex128), quantized (qint8 quint8 qint16 quint16 qint32), any (all but handles), all. A type variable that no input binds is the dtype attribute of that name.
- * A list `name:attr*`, where attr is a `types` attribute, has its dtypes: in `out` as many outputs as it says; in `in` it must say what
- * was given, and says so by itself when it is left out.
- * attrs: words `name:type=default`, type one of int float bool string dtype shape tensor ints types (dtypes) shapes; without a default it
- * must be given. Defaults: ints, types and shapes as `[1,2]` or `[]`, shape as `?` (unknown rank) or `[2,-1]`, string as '' or 'word', dtype as its name or `invalid`,
- * tensor only as `none`.
+ * types: words `T=a|b|c` of dtype names or classes: float (float16 bfloat16 float32 float64), int (int8 uint8 int16
+ * uint16 int32 uint32 int64 uint64), number (float and int), complex (complex64 complex128), quantized (qint8 quint8
+ * qint16 quint16 qint32), any (all but handles), all. A type variable that no input binds is the dtype attribute of
+ * that name. A list `name:attr*`, where attr is a `types` attribute, has its dtypes: in `out` as many outputs as it
+ * says; in `in` it must say what was given, and says so by itself when it is left out.
+ * attrs: words `name:type=default`, type one of int float bool string dtype shape tensor ints types (dtypes) shapes;
+ * without a default it must be given. Defaults: ints, types and shapes as `[1,2]` or `[]`, shape as `?` (unknown rank)
+ * or `[2,-1]`, string as '' or 'word', dtype as its name or `invalid`, tensor only as `none`.
  */
 #ifndef DFLOW_OP_H
 #define DFLOW_OP_H
@@ -33,17 +34,20 @@ enum { DF_REF = 0, DF_CPU = 1, DF_CUDA = 2, DF_DEVICES = 3 };
 /* How the executor treats a node. Everything but DF_PLAIN is one of the primitives. */
 typedef enum df_flow {
   DF_PLAIN = 0, DF_SWITCH, DF_MERGE, DF_ENTER, DF_EXIT, DF_NEXT_ITERATION, DF_LOOP_COND, DF_CONSTANT, DF_FEED, DF_NO_OP,
-  DF_CALL, DF_FUNCTION_BEGIN, DF_FUNCTION_ARG, DF_FUNCTION_RETURN,   /* functions that call themselves: ops/function.c */
-  DF_TRANSFER                                                        /* from device to device; only plans have them: plan/cut.c */
+  DF_CALL, DF_FUNCTION_BEGIN, DF_FUNCTION_ARG, DF_FUNCTION_RETURN,  /* functions that call themselves: ops/function.c */
+  DF_TRANSFER  /* from device to device; only plans have them: plan/cut.c */
 } df_flow;
 
-/* What is asked of an op besides, by plans, gradients, checks and whoever looks: each is in its entry, and nowhere is a list of names. */
+/* What is asked of an op besides, by plans, gradients, checks and whoever looks: each is in its entry, and nowhere is a
+   list of names. */
 enum {
   DFO_PASSES         = 1 << 0,    /* its output is its first input as it is: plans read the value where that lies */
-  DFO_CHEAP          = 1 << 1,    /* elementwise or a matter of shapes: to compute it again costs no more than to save and read it */
+  /* elementwise or a matter of shapes: to compute it again costs no more than to save and read it */
+  DFO_CHEAP          = 1 << 1,
   DFO_CURVE          = 1 << 2,    /* the same, at tens of instructions an element: cheap while there are few */
   DFO_RANDOM         = 1 << 3,    /* draws from the session's generator: another value in each run and iteration */
-  DFO_REPEATS        = 1 << 4,    /* stateful only so that it is not folded: with the same inputs it gives the same again */
+  /* stateful only so that it is not folded: with the same inputs it gives the same again */
+  DFO_REPEATS        = 1 << 4,
   DFO_VARIABLE       = 1 << 5,    /* its one output names a variable of the session */
   DFO_READS_VARIABLE = 1 << 6,    /* gives the variable's value, and does nothing else */
   DFO_GRAD_PASSES    = 1 << 7,    /* the gradient of its first input is that of its output, which may be sparse */
@@ -55,8 +59,16 @@ enum {
   DFO_ARRAY_WHOLE    = 1 << 12,   /* reads all of it, or its size */
 };
 
-/* How its value is known while the graph is built (graph/fold.c). By default a plain op of constants is computed by its kernel. */
-enum dfi_fold { DFI_FOLD_DEFAULT = 0, DFI_FOLD_KERNEL, DFI_FOLD_PASS /* input 0 */, DFI_FOLD_SHAPE, DFI_FOLD_SIZE, DFI_FOLD_RANK /* of input 0 */ };
+/* How its value is known while the graph is built (graph/fold.c). By default a plain op of constants is computed by its
+   kernel. */
+enum dfi_fold {
+  DFI_FOLD_DEFAULT = 0,
+  DFI_FOLD_KERNEL,
+  DFI_FOLD_PASS /* input 0 */,
+  DFI_FOLD_SHAPE,
+  DFI_FOLD_SIZE,
+  DFI_FOLD_RANK /* of input 0 */
+};
 
 typedef struct dfi_infer dfi_infer;     /* below */
 typedef struct dfi_grad  dfi_grad;      /* grad.h */
@@ -71,13 +83,14 @@ typedef struct df_op {
   uint8_t  fold;          /* enum dfi_fold */
   bool     stateful;      /* reads or changes something beyond its inputs: never folded, merged or pruned in a body */
   bool     effect;        /* changes something (assign, print, assert, enqueue): in a body it runs in program order */
-  bool     ordered;       /* reads what others change: in a body it keeps its place among the effects (so do reads of variables) */
+  /* reads what others change: in a body it keeps its place among the effects (so do reads of variables) */
+  bool     ordered;
   bool     expensive;     /* may run long whatever its inputs' size */
   bool     waits;         /* its kernel may return DFK_PENDING, see kernel.h */
   int32_t  (*shape)(dfi_infer *c);                                                 /* NULL: shapes unknown */
   int32_t  (*grad)(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);   /* NULL: see no_grad */
   bool     no_grad;       /* its gradient is zero everywhere or meaningless (comparisons, indices): stops silently */
-  double   (*cost)(const df_kernel *k);                                            /* ns; NULL: 1 ns per input element */
+  double   (*cost)(const df_kernel *k);  /* ns; NULL: 1 ns per input element */
   df_kernel_fn kernel[DF_DEVICES];                                                 /* CPU falls back to REF */
   /* For help, gradient checks and exports; where an entry has none of these, their own tables are asked. */
   const char *output;     /* what .example prints */
@@ -87,7 +100,7 @@ typedef struct df_op {
   const dfi_tensorflow_op *tensorflow;     /* NULL: as export_table.c has it, if it has */
   const char *onnx;       /* the ONNX op of the same inputs and outputs, without attributes */
   df_scalar_fn (*scalar)(const uint8_t *in_dtypes, uint8_t out_dtype);             /* NULL, or may return NULL */
-  int32_t  (*check)(dfi_infer *c);                                                 /* extra build-time checks; may be NULL */
+  int32_t  (*check)(dfi_infer *c);  /* extra build-time checks; may be NULL */
 } df_op;
 
 /* A table of entries, registered at load. */
@@ -115,7 +128,12 @@ typedef struct dfi_arg {
   int16_t  count_attr;                 /* an output list: attr index; -1: as the input list; -2 - a: that less attr a */
   uint64_t allowed;                    /* without a variable: bit per dtype number */
 } dfi_arg;
-typedef struct dfi_attr_def { char name[40]; char type; /* i f b s d h(shape) t l(ints) y(types) p(shapes) */ bool required; df_attr value; } dfi_attr_def;
+typedef struct dfi_attr_def {
+  char name[40];
+  char type; /* i f b s d h(shape) t l(ints) y(types) p(shapes) */
+  bool required;
+  df_attr value;
+} dfi_attr_def;
 typedef struct dfi_op_info {
   const df_op *op;
   int32_t  id;
@@ -136,7 +154,9 @@ const dfi_op_info *dfi_op_find(const char *type);           /* by type; NULL whe
 /* Does input i of n want the reference itself (`name:&T`) and not the value it refers to? */
 bool dfi_input_is_reference(const df_node *n, int32_t i);
 bool dfi_op_takes_reference(const dfi_op_info *o, int32_t nin, int32_t i);         /* a node of op o with nin inputs */
-static inline bool dfi_has_trait(const df_node *n, uint32_t traits) { return (dfi_op_info_at(n->op)->traits & traits) != 0; }
+static inline bool dfi_has_trait(const df_node *n, uint32_t traits) {
+  return (dfi_op_info_at(n->op)->traits & traits) != 0;
+}
 static inline bool dfi_is_variable(const df_node *n) { return dfi_has_trait(n, DFO_VARIABLE); }
 int32_t dfi_op_attr_index(const dfi_op_info *o, const char *name);  /* -1 when there is none */
 
@@ -146,15 +166,21 @@ struct dfi_infer {
   df_node  *node;            /* inputs and attrs are final; outputs are being made */
   df_error *error;
 };
-static inline const dfi_shape *dfi_in_shape(const dfi_infer *c, int32_t i) { return &c->node->in[i].node->out[c->node->in[i].index].shape; }
-static inline uint8_t dfi_in_dtype(const dfi_infer *c, int32_t i) { return c->node->in[i].node->out[c->node->in[i].index].dtype; }
+static inline const dfi_shape *dfi_in_shape(const dfi_infer *c, int32_t i) {
+  return &c->node->in[i].node->out[c->node->in[i].index].shape;
+}
+static inline uint8_t dfi_in_dtype(const dfi_infer *c, int32_t i) {
+  return c->node->in[i].node->out[c->node->in[i].index].dtype;
+}
 static inline dfi_shape *dfi_set_shape(dfi_infer *c, int32_t i)   { return &c->node->out[i].shape; }
-/* The value of input i where it is known while building (a Const, or small integer arithmetic, Shape, Pack of such); NULL
- * otherwise. Borrowed. */
+/* The value of input i where it is known while building (a Const, or small integer arithmetic, Shape, Pack of such);
+ * NULL otherwise. Borrowed. */
 const df_tensor *dfi_in_const(const dfi_infer *c, int32_t i);
-/* The input as a shape: from its constant, or partly known (a Pack of constants and unknowns, Shape of a partly known shape). Unknown rank when nothing is known. */
+/* The input as a shape: from its constant, or partly known (a Pack of constants and unknowns, Shape of a partly known
+   shape). Unknown rank when nothing is known. */
 dfi_shape dfi_in_as_shape(const dfi_infer *c, int32_t i);
-int32_t dfi_infer_fail(dfi_infer *c, const char *format, ...) __attribute__((format(printf, 2, 3))); /* DF_INVALID_ARGUMENT */
+/* DF_INVALID_ARGUMENT */
+int32_t dfi_infer_fail(dfi_infer *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Ready-made .shape functions. */
 int32_t dfi_shape_same(dfi_infer *c);        /* every output as input 0 */

@@ -47,7 +47,8 @@ static void copy_name(char *to, size_t bytes, const char *from, const char *type
 
 #define BIT(t) ((uint64_t)1 << (t))
 static const uint64_t FLOATS = BIT(DF_FLOAT16) | BIT(DF_BFLOAT16) | BIT(DF_FLOAT32) | BIT(DF_FLOAT64);
-static const uint64_t INTS = BIT(DF_INT8) | BIT(DF_UINT8) | BIT(DF_INT16) | BIT(DF_UINT16) | BIT(DF_INT32) | BIT(DF_UINT32) | BIT(DF_INT64) | BIT(DF_UINT64);
+static const uint64_t INTS = BIT(DF_INT8) | BIT(DF_UINT8) | BIT(DF_INT16) | BIT(DF_UINT16) | BIT(DF_INT32) |
+                             BIT(DF_UINT32) | BIT(DF_INT64) | BIT(DF_UINT64);
 static const uint64_t COMPLEX = BIT(DF_COMPLEX64) | BIT(DF_COMPLEX128);
 static const uint64_t QUANTIZED = BIT(DF_QINT8) | BIT(DF_QUINT8) | BIT(DF_QINT16) | BIT(DF_QUINT16) | BIT(DF_QINT32);
 
@@ -222,7 +223,8 @@ static void parse(dfi_op_info *o, const df_op *op, int32_t id) {
     o->in_list |= a->list;
     o->in_types |= a->types_attr >= 0;
   }
-  if (o->in_pair && (o->nin != 2 || !o->in[0].list || !o->in[1].list)) bad(op->type, "two lists and more among the inputs", op->in);
+  if (o->in_pair && (o->nin != 2 || !o->in[0].list || !o->in[1].list))
+    bad(op->type, "two lists and more among the inputs", op->in);
   while (next_word(&out, word, sizeof word)) {
     if (o->nout == 12) bad(op->type, "too many outputs", op->out);
     dfi_arg *a = &o->out[o->nout++];
@@ -231,7 +233,8 @@ static void parse(dfi_op_info *o, const df_op *op, int32_t id) {
     o->out_list |= a->list;
   }
   o->traits = op->traits;
-  if (op->flow == DF_PLAIN && !op->stateful && !op->expensive && op->kernel[DF_REF] && o->nin > 0) o->fold = DFI_FOLD_KERNEL;
+  if (op->flow == DF_PLAIN && !op->stateful && !op->expensive && op->kernel[DF_REF] && o->nin > 0)
+    o->fold = DFI_FOLD_KERNEL;
   if (op->fold) o->fold = op->fold;
   if (!op->stateful && op->effect) bad(op->type, "an op with an effect is stateful", op->type);
 }
@@ -251,7 +254,8 @@ static bool named(const df_op *op, const char *name) {
 static void index_name(int32_t id, const char *name) {
   uint32_t i = hash(name) & all.mask;
   for (; all.index[i]; i = (i + 1) & all.mask)
-    if (all.index[i] != id + 1 && named(all.info[all.index[i] - 1].op, name)) bad(all.info[id].op->type, "a second op is called", name);
+    if (all.index[i] != id + 1 && named(all.info[all.index[i] - 1].op, name))
+      bad(all.info[id].op->type, "a second op is called", name);
   all.index[i] = id + 1;
 }
 
@@ -330,7 +334,9 @@ const char *df_op_example(int32_t op) { return text(at(op)->example); }
 bool df_op_has_gradient(int32_t op)   { return at(op)->grad != NULL; }
 bool df_op_is_stateful(int32_t op)    { return at(op)->stateful; }
 
-bool dfi_input_is_reference(const df_node *n, int32_t i) { return dfi_op_takes_reference(dfi_op_info_at(n->op), n->nin, i); }
+bool dfi_input_is_reference(const df_node *n, int32_t i) {
+  return dfi_op_takes_reference(dfi_op_info_at(n->op), n->nin, i);
+}
 bool dfi_op_takes_reference(const dfi_op_info *o, int32_t nin, int32_t i) {
   int32_t a = 0, each = o->in_pair ? nin / 2 : nin - (o->nin - 1);     /* elements of a list */
   for (int32_t at = 0; a < o->nin; a++) {

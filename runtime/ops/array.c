@@ -1,13 +1,13 @@
 /* array.c: the entries of the array family: asking for shapes, changing them, joining, cutting, repeating, filling.
  *
- * Types, inputs and attributes are TensorFlow's. Shapes are inferred in array_shape.c and slice_shape.c, gradients are made
- * in ops/array_grad.c, kernels live in kernels/ref/{array,slice,make}.c and kernels/cpu/array.c.
+ * Types, inputs and attributes are TensorFlow's. Shapes are inferred in array_shape.c and slice_shape.c, gradients are
+ * made in ops/array_grad.c, kernels live in kernels/ref/{array,slice,make}.c and kernels/cpu/array.c.
  */
 #include "resource/list.h"
 #include "ops/array.h"
 #include "kernels/array.h"
 
-/* ---- costs, in ns ------------------------------------------------------------------------------------------------------ */
+/* ---- costs, in ns ------------------------------------------------------------------------------------------------ */
 enum { CALL = 30 };              /* what a kernel takes that moves next to nothing */
 #define EACH 0.25                /* an element moved */
 
@@ -46,86 +46,120 @@ static double cost_check(const df_kernel *k) { return CALL + 0.7 * (double)k->in
 
 #define MASKS "begin_mask:int=0 end_mask:int=0 ellipsis_mask:int=0 new_axis_mask:int=0 shrink_axis_mask:int=0"
 
-static int32_t zeros_like(df_kernel *k) { return k->in[0]->dtype == DF_VARIANT ? dfi_list_zeros_like(k) : ref_zeros_like(k); }
+static int32_t zeros_like(df_kernel *k) {
+  return k->in[0]->dtype == DF_VARIANT ? dfi_list_zeros_like(k) : ref_zeros_like(k);
+}
 
 static const df_op ops[] = {
   /* ---- shapes ---- */
-  { .type = "Shape", .traits = DFO_CHEAP, .fold = DFI_FOLD_SHAPE, .lua = "shape", .in = "input:T", .out = "output:out_type", .types = "T=any out_type=int32|int64",
+  { .type = "Shape", .traits = DFO_CHEAP, .fold = DFI_FOLD_SHAPE, .lua = "shape", .in = "input:T",
+    .out = "output:out_type", .types = "T=any out_type=int32|int64",
     .attrs = "out_type:dtype=int32", .doc = "out_type[rank] = shape(input T[...]): the dimensions of the input",
     .example = "df.shape(df.zeros{2, 3})  -- {2, 3}",
     .shape = dfi_infer_shape, .no_grad = true, .cost = cost_nothing, .kernel = { [DF_REF] = ref_shape } },
-  { .type = "ShapeN", .fold = DFI_FOLD_SHAPE, .lua = "shape_n", .in = "input:any*", .out = "output:out_type*", .types = "out_type=int32|int64",
-    .attrs = "out_type:dtype=int32", .doc = "a list of out_type[rank] = shape_n(list of inputs): the dimensions of each",
+  { .type = "ShapeN", .fold = DFI_FOLD_SHAPE, .lua = "shape_n", .in = "input:any*", .out = "output:out_type*",
+    .types = "out_type=int32|int64",
+    .attrs = "out_type:dtype=int32", .doc = "a list of out_type[rank] = shape_n(list of inputs): the dimensions of "
+    "each",
     .example = "df.shape_n({x, y})",
     .shape = dfi_infer_shape, .no_grad = true, .cost = cost_nothing, .kernel = { [DF_REF] = ref_shape } },
-  { .type = "Size", .traits = DFO_CHEAP, .fold = DFI_FOLD_SIZE, .lua = "size", .in = "input:T", .out = "output:out_type", .types = "T=any out_type=int32|int64",
+  { .type = "Size", .traits = DFO_CHEAP, .fold = DFI_FOLD_SIZE, .lua = "size", .in = "input:T",
+    .out = "output:out_type", .types = "T=any out_type=int32|int64",
     .attrs = "out_type:dtype=int32", .doc = "out_type = size(input T[...]): the number of elements",
     .example = "df.size(x)",
     .shape = dfi_infer_scalar, .no_grad = true, .cost = cost_nothing, .kernel = { [DF_REF] = ref_size } },
-  { .type = "Rank", .traits = DFO_CHEAP, .fold = DFI_FOLD_RANK, .lua = "rank", .in = "input:T", .out = "output:int32", .types = "T=any",
+  { .type = "Rank", .traits = DFO_CHEAP, .fold = DFI_FOLD_RANK, .lua = "rank", .in = "input:T", .out = "output:int32",
+    .types = "T=any",
     .doc = "int32 = rank(input T[...]): the number of dimensions",
     .example = "df.rank(x)",
     .shape = dfi_infer_scalar, .no_grad = true, .cost = cost_nothing, .kernel = { [DF_REF] = ref_rank } },
-  { .type = "Reshape", .traits = DFO_CHEAP, .lua = "reshape", .in = "tensor:T shape:Tshape", .out = "output:T", .types = "T=any Tshape=int32|int64",
-    .doc = "T[shape] = reshape(tensor T[...], shape int[rank]): the same elements in another shape; one entry may be -1 and becomes "
+  { .type = "Reshape", .traits = DFO_CHEAP, .lua = "reshape", .in = "tensor:T shape:Tshape", .out = "output:T",
+    .types = "T=any Tshape=int32|int64",
+    .doc = "T[shape] = reshape(tensor T[...], shape int[rank]): the same elements in another shape; one entry may be "
+    "-1 and becomes "
            "what is left over. No element is copied. Error: the numbers of elements differ",
     .example = "df.reshape(x, {-1, 28 * 28})",
     .shape = dfi_infer_reshape, .grad = dfi_grad_reshape, .cost = cost_nothing, .kernel = { [DF_REF] = ref_reshape } },
-  { .type = "ExpandDims", .traits = DFO_CHEAP, .lua = "expand_dims", .in = "input:T dim:Tdim", .out = "output:T", .types = "T=any Tdim=int32|int64",
-    .doc = "T = expand_dims(input T[...], dim int): a dimension of 1 is put in at dim, from -rank - 1 to rank. No element is copied",
+  { .type = "ExpandDims", .traits = DFO_CHEAP, .lua = "expand_dims", .in = "input:T dim:Tdim", .out = "output:T",
+    .types = "T=any Tdim=int32|int64",
+    .doc = "T = expand_dims(input T[...], dim int): a dimension of 1 is put in at dim, from -rank - 1 to rank. No "
+    "element is copied",
     .example = "df.expand_dims(x, 0)",
-    .shape = dfi_infer_expand_dims, .grad = dfi_grad_reshape, .cost = cost_nothing, .kernel = { [DF_REF] = ref_expand_dims } },
-  { .type = "Squeeze", .traits = DFO_CHEAP, .lua = "squeeze", .in = "input:T", .out = "output:T", .types = "T=any", .attrs = "squeeze_dims:ints=[]",
-    .doc = "T = squeeze(input T[...]; squeeze_dims): without the dimensions of 1; those of squeeze_dims only, when given. No element "
+    .shape = dfi_infer_expand_dims, .grad = dfi_grad_reshape, .cost = cost_nothing,
+    .kernel = { [DF_REF] = ref_expand_dims } },
+  { .type = "Squeeze", .traits = DFO_CHEAP, .lua = "squeeze", .in = "input:T", .out = "output:T", .types = "T=any",
+    .attrs = "squeeze_dims:ints=[]",
+    .doc = "T = squeeze(input T[...]; squeeze_dims): without the dimensions of 1; those of squeeze_dims only, when "
+    "given. No element "
            "is copied. Error: a dimension of squeeze_dims is not 1",
     .example = "df.squeeze(x, 0)",
     .shape = dfi_infer_squeeze, .grad = dfi_grad_reshape, .cost = cost_nothing, .kernel = { [DF_REF] = ref_squeeze } },
   { .type = "Transpose", .lua = "transpose", .in = "x:T perm:Tperm", .out = "y:T", .types = "T=any Tperm=int32|int64",
     .doc = "T = transpose(x T[...], perm int[rank]): dimension d of the result is dimension perm[d] of x",
     .example = "df.transpose(x, {1, 0})",
-    .shape = dfi_infer_transpose, .grad = dfi_grad_transpose, .kernel = { [DF_REF] = ref_transpose, [DF_CPU] = cpu_transpose } },
+    .shape = dfi_infer_transpose, .grad = dfi_grad_transpose, .kernel = { [DF_REF] = ref_transpose,
+    [DF_CPU] = cpu_transpose } },
   { .type = "InvertPermutation", .lua = "invert_permutation", .in = "x:T", .out = "y:T", .types = "T=int32|int64",
     .doc = "T[n] = invert_permutation(x T[n]): y[x[i]] = i. Error: x is not a permutation of 0 to n - 1",
     .example = "df.invert_permutation(df.int32{2, 0, 1})  -- {1, 2, 0}",
     .shape = dfi_infer_vector_same, .no_grad = true, .kernel = { [DF_REF] = ref_invert_permutation } },
 
   /* ---- joining, taking apart ---- */
-  { .type = "ConcatV2", .lua = "concat", .in = "values:T* axis:Tidx", .out = "output:T", .types = "T=any Tidx=int32|int64",
-    .doc = "T = concat(list of T[...], axis int): one behind the other along an axis; all other dimensions must be equal",
+  { .type = "ConcatV2", .lua = "concat", .in = "values:T* axis:Tidx", .out = "output:T",
+    .types = "T=any Tidx=int32|int64",
+    .doc = "T = concat(list of T[...], axis int): one behind the other along an axis; all other dimensions must be "
+    "equal",
     .example = "df.concat({a, b}, 0)",
-    .shape = dfi_infer_concat, .grad = dfi_grad_concat, .cost = cost_inputs, .kernel = { [DF_REF] = ref_concat, [DF_CPU] = cpu_concat } },
+    .shape = dfi_infer_concat, .grad = dfi_grad_concat, .cost = cost_inputs, .kernel = { [DF_REF] = ref_concat,
+    [DF_CPU] = cpu_concat } },
   { .type = "ConcatOffset", .in = "concat_dim:int32 shape:int32*", .out = "offset:int32*",
     .doc = "where each of several arrays of these shapes begins in their concatenation along concat_dim",
-    .shape = dfi_infer_concat_offset, .no_grad = true, .cost = cost_nothing, .kernel = { [DF_REF] = ref_concat_offset } },
-  { .type = "Split", .lua = "split", .in = "split_dim:int32 value:T", .out = "output:T*num_split", .types = "T=any", .attrs = "num_split:int",
+    .shape = dfi_infer_concat_offset, .no_grad = true, .cost = cost_nothing,
+    .kernel = { [DF_REF] = ref_concat_offset } },
+  { .type = "Split", .lua = "split", .in = "split_dim:int32 value:T", .out = "output:T*num_split", .types = "T=any",
+    .attrs = "num_split:int",
     .doc = "a list of num_split T[...]: value T[...] in equal parts along split_dim, in order",
     .example = "df.split(x, 3, {axis = 1})",
-    .shape = dfi_infer_split, .grad = dfi_grad_split, .cost = cost_inputs, .kernel = { [DF_REF] = ref_split, [DF_CPU] = cpu_split } },
+    .shape = dfi_infer_split, .grad = dfi_grad_split, .cost = cost_inputs, .kernel = { [DF_REF] = ref_split,
+    [DF_CPU] = cpu_split } },
   { .type = "SplitV", .lua = "split_v", .in = "value:T size_splits:Tlen split_dim:int32", .out = "output:T*num_split",
     .types = "T=any Tlen=int32|int64", .attrs = "num_split:int",
-    .doc = "a list of num_split T[...]: value T[...] in parts of size_splits int[num_split] along split_dim; one size may be -1 and becomes "
+    .doc = "a list of num_split T[...]: value T[...] in parts of size_splits int[num_split] along split_dim; one size "
+    "may be -1 and becomes "
            "what is left over",
     .example = "df.split(x, {2, -1})",
-    .shape = dfi_infer_split_v, .grad = dfi_grad_split_v, .cost = cost_inputs, .kernel = { [DF_REF] = ref_split_v, [DF_CPU] = cpu_split_v } },
-  { .type = "Pack", .traits = DFO_CHEAP, .lua = "stack", .in = "values:T*", .out = "output:T", .types = "T=any", .attrs = "axis:int=0",
+    .shape = dfi_infer_split_v, .grad = dfi_grad_split_v, .cost = cost_inputs, .kernel = { [DF_REF] = ref_split_v,
+    [DF_CPU] = cpu_split_v } },
+  { .type = "Pack", .traits = DFO_CHEAP, .lua = "stack", .in = "values:T*", .out = "output:T", .types = "T=any",
+    .attrs = "axis:int=0",
     .doc = "T[n, ...] = stack(list of n T[...]; axis): the values side by side along a new axis",
     .example = "df.stack({a, b}, {axis = 1})",
-    .shape = dfi_infer_pack, .grad = dfi_grad_pack, .cost = cost_inputs, .kernel = { [DF_REF] = ref_pack, [DF_CPU] = cpu_pack } },
-  { .type = "Unpack", .lua = "unstack", .in = "value:T", .out = "output:T*num", .types = "T=any", .attrs = "num:int axis:int=0",
+    .shape = dfi_infer_pack, .grad = dfi_grad_pack, .cost = cost_inputs, .kernel = { [DF_REF] = ref_pack,
+    [DF_CPU] = cpu_pack } },
+  { .type = "Unpack", .lua = "unstack", .in = "value:T", .out = "output:T*num", .types = "T=any",
+    .attrs = "num:int axis:int=0",
     .doc = "a list of num T[...]: the slices of value T[num, ...] along an axis, each without it",
     .example = "df.unstack(x, {axis = 1})",
-    .shape = dfi_infer_unpack, .grad = dfi_grad_unpack, .cost = cost_inputs, .kernel = { [DF_REF] = ref_unpack, [DF_CPU] = cpu_unpack } },
+    .shape = dfi_infer_unpack, .grad = dfi_grad_unpack, .cost = cost_inputs, .kernel = { [DF_REF] = ref_unpack,
+    [DF_CPU] = cpu_unpack } },
 
   /* ---- cutting ---- */
-  { .type = "Slice", .lua = "slice", .in = "input:T begin:Index size:Index", .out = "output:T", .types = "T=any Index=int32|int64",
-    .doc = "T = slice(input T[...], begin int[rank], size int[rank]): the box of that size from begin on; a size of -1 is all that is left",
+  { .type = "Slice", .lua = "slice", .in = "input:T begin:Index size:Index", .out = "output:T",
+    .types = "T=any Index=int32|int64",
+    .doc = "T = slice(input T[...], begin int[rank], size int[rank]): the box of that size from begin on; a size of -1 "
+    "is all that is left",
     .example = "df.slice(x, {0, 2}, {-1, 3})",
-    .shape = dfi_infer_slice, .grad = dfi_grad_slice, .cost = cost_slice, .kernel = { [DF_REF] = ref_slice, [DF_CPU] = cpu_slice } },
-  { .type = "StridedSlice", .lua = "strided_slice", .in = "input:T begin:Index end:Index strides:Index", .out = "output:T",
+    .shape = dfi_infer_slice, .grad = dfi_grad_slice, .cost = cost_slice, .kernel = { [DF_REF] = ref_slice,
+    [DF_CPU] = cpu_slice } },
+  { .type = "StridedSlice", .lua = "strided_slice", .in = "input:T begin:Index end:Index strides:Index",
+    .out = "output:T",
     .types = "T=any Index=int32|int64", .attrs = MASKS,
-    .doc = "T = strided_slice(input T[...], begin int[n], end int[n], strides int[n]): elements begin, begin + stride, ... before end of each of the "
-           "first n dimensions. Bit i of begin_mask and end_mask: from or to the edge; of shrink_axis_mask: the one element at begin, without its "
-           "dimension; of new_axis_mask: a new dimension of 1; of ellipsis_mask: all dimensions that no other entry names",
+    .doc = "T = strided_slice(input T[...], begin int[n], end int[n], strides int[n]): elements begin, begin + stride, "
+    "... before end of each of the "
+           "first n dimensions. Bit i of begin_mask and end_mask: from or to the edge; of shrink_axis_mask: the one "
+           "element at begin, without its "
+           "dimension; of new_axis_mask: a new dimension of 1; of ellipsis_mask: all dimensions that no other entry "
+           "names",
     .example = "df.strided_slice(x, {0}, {10}, {2})",
     .shape = dfi_infer_strided_slice, .grad = dfi_grad_strided_slice, .cost = cost_strided_slice,
     .kernel = { [DF_REF] = ref_strided_slice, [DF_CPU] = cpu_strided_slice } },
@@ -136,75 +170,106 @@ static const df_op ops[] = {
     .kernel = { [DF_REF] = ref_strided_slice_grad, [DF_CPU] = cpu_strided_slice_grad } },
 
   /* ---- repeating, padding, turning ---- */
-  { .type = "Tile", .lua = "tile", .in = "input:T multiples:Tmultiples", .out = "output:T", .types = "T=any Tmultiples=int32|int64",
+  { .type = "Tile", .lua = "tile", .in = "input:T multiples:Tmultiples", .out = "output:T",
+    .types = "T=any Tmultiples=int32|int64",
     .doc = "T = tile(input T[...], multiples int[rank]): the input repeated along each dimension",
     .example = "df.tile(x, {2, 1})",
-    .shape = dfi_infer_tile, .grad = dfi_grad_tile, .cost = cost_tile, .kernel = { [DF_REF] = ref_tile, [DF_CPU] = cpu_tile } },
-  { .type = "Pad", .lua = "pad", .in = "input:T paddings:Tpaddings", .out = "output:T", .types = "T=any Tpaddings=int32|int64",
+    .shape = dfi_infer_tile, .grad = dfi_grad_tile, .cost = cost_tile, .kernel = { [DF_REF] = ref_tile,
+    [DF_CPU] = cpu_tile } },
+  { .type = "Pad", .lua = "pad", .in = "input:T paddings:Tpaddings", .out = "output:T",
+    .types = "T=any Tpaddings=int32|int64",
     .doc = "T = pad(input T[...], paddings int[rank, 2]): zeros (false, '') before and after, along each dimension",
     .example = "df.pad(x, {{1, 1}, {0, 2}})",
-    .shape = dfi_infer_pad, .grad = dfi_grad_pad, .cost = cost_inputs, .kernel = { [DF_REF] = ref_pad, [DF_CPU] = cpu_pad } },
-  { .type = "PadV2", .lua = "pad_v2", .in = "input:T paddings:Tpaddings constant_values:T", .out = "output:T", .types = "T=any Tpaddings=int32|int64",
+    .shape = dfi_infer_pad, .grad = dfi_grad_pad, .cost = cost_inputs, .kernel = { [DF_REF] = ref_pad,
+    [DF_CPU] = cpu_pad } },
+  { .type = "PadV2", .lua = "pad_v2", .in = "input:T paddings:Tpaddings constant_values:T", .out = "output:T",
+    .types = "T=any Tpaddings=int32|int64",
     .doc = "T = pad_v2(input T[...], paddings int[rank, 2], constant_values T): as pad, with a value of one's own",
     .example = "df.pad(x, {{1, 1}, {0, 2}}, {constant_values = -1})",
-    .shape = dfi_infer_pad, .grad = dfi_grad_pad, .cost = cost_inputs, .kernel = { [DF_REF] = ref_pad, [DF_CPU] = cpu_pad } },
-  { .type = "MirrorPad", .lua = "mirror_pad", .in = "input:T paddings:Tpaddings", .out = "output:T", .types = "T=any Tpaddings=int32|int64",
+    .shape = dfi_infer_pad, .grad = dfi_grad_pad, .cost = cost_inputs, .kernel = { [DF_REF] = ref_pad,
+    [DF_CPU] = cpu_pad } },
+  { .type = "MirrorPad", .lua = "mirror_pad", .in = "input:T paddings:Tpaddings", .out = "output:T",
+    .types = "T=any Tpaddings=int32|int64",
     .attrs = "mode:string='REFLECT'",
-    .doc = "T = mirror_pad(input T[...], paddings int[rank, 2]; mode): padded with its own mirror image; 'REFLECT' leaves the edge out, "
+    .doc = "T = mirror_pad(input T[...], paddings int[rank, 2]; mode): padded with its own mirror image; 'REFLECT' "
+    "leaves the edge out, "
            "'SYMMETRIC' repeats it",
     .example = "df.pad(x, {{1, 1}, {0, 2}}, {mode = 'reflect'})",
-    .shape = dfi_infer_mirror_pad, .grad = dfi_grad_mirror_pad, .cost = cost_walk, .kernel = { [DF_REF] = ref_mirror_pad } },
-  { .type = "MirrorPadGrad", .in = "input:T paddings:Tpaddings", .out = "output:T", .types = "T=number|complex Tpaddings=int32|int64",
+    .shape = dfi_infer_mirror_pad, .grad = dfi_grad_mirror_pad, .cost = cost_walk,
+    .kernel = { [DF_REF] = ref_mirror_pad } },
+  { .type = "MirrorPadGrad", .in = "input:T paddings:Tpaddings", .out = "output:T",
+    .types = "T=number|complex Tpaddings=int32|int64",
     .attrs = "mode:string='REFLECT'", .doc = "every padded element added to the one that it mirrored",
-    .shape = dfi_infer_mirror_pad_grad, .grad = dfi_grad_mirror_pad_grad, .cost = cost_walk, .kernel = { [DF_REF] = ref_mirror_pad_grad } },
-  { .type = "ReverseV2", .lua = "reverse", .in = "tensor:T axis:Tidx", .out = "output:T", .types = "T=any Tidx=int32|int64",
+    .shape = dfi_infer_mirror_pad_grad, .grad = dfi_grad_mirror_pad_grad, .cost = cost_walk,
+    .kernel = { [DF_REF] = ref_mirror_pad_grad } },
+  { .type = "ReverseV2", .lua = "reverse", .in = "tensor:T axis:Tidx", .out = "output:T",
+    .types = "T=any Tidx=int32|int64",
     .doc = "T = reverse(tensor T[...], axis int[n]): back to front along these axes",
     .example = "df.reverse(x, {0})",
-    .shape = dfi_infer_reverse, .grad = dfi_grad_reverse, .cost = cost_inputs, .kernel = { [DF_REF] = ref_reverse, [DF_CPU] = cpu_reverse } },
-  { .type = "ReverseSequence", .lua = "reverse_sequence", .in = "input:T seq_lengths:Tlen", .out = "output:T", .types = "T=any Tlen=int32|int64",
+    .shape = dfi_infer_reverse, .grad = dfi_grad_reverse, .cost = cost_inputs, .kernel = { [DF_REF] = ref_reverse,
+    [DF_CPU] = cpu_reverse } },
+  { .type = "ReverseSequence", .lua = "reverse_sequence", .in = "input:T seq_lengths:Tlen", .out = "output:T",
+    .types = "T=any Tlen=int32|int64",
     .attrs = "seq_dim:int batch_dim:int=0",
-    .doc = "T = reverse_sequence(input T[...], seq_lengths int[batch]; seq_dim, batch_dim): the first seq_lengths[b] elements along seq_dim "
+    .doc = "T = reverse_sequence(input T[...], seq_lengths int[batch]; seq_dim, batch_dim): the first seq_lengths[b] "
+    "elements along seq_dim "
            "of each b of batch_dim back to front, the rest as they were",
     .example = "df.reverse_sequence(x, lengths, {seq_dim = 1, batch_dim = 0})",
-    .shape = dfi_infer_reverse_sequence, .grad = dfi_grad_reverse_sequence, .kernel = { [DF_REF] = ref_reverse_sequence } },
-  { .type = "Roll", .lua = "roll", .in = "input:T shift:Tshift axis:Taxis", .out = "output:T", .types = "T=any Tshift=int32|int64 Taxis=int32|int64",
-    .doc = "T = roll(input T[...], shift int, axis int): moved along an axis, what leaves at the end comes in at the front; both may be lists",
+    .shape = dfi_infer_reverse_sequence, .grad = dfi_grad_reverse_sequence,
+    .kernel = { [DF_REF] = ref_reverse_sequence } },
+  { .type = "Roll", .lua = "roll", .in = "input:T shift:Tshift axis:Taxis", .out = "output:T",
+    .types = "T=any Tshift=int32|int64 Taxis=int32|int64",
+    .doc = "T = roll(input T[...], shift int, axis int): moved along an axis, what leaves at the end comes in at the "
+    "front; both may be lists",
     .example = "df.roll(x, df.int32(1), df.int32(0))",
-    .shape = dfi_infer_roll, .grad = dfi_grad_roll, .cost = cost_inputs, .kernel = { [DF_REF] = ref_roll, [DF_CPU] = cpu_roll } },
-  { .type = "BroadcastTo", .lua = "broadcast_to", .in = "input:T shape:Tidx", .out = "output:T", .types = "T=any Tidx=int32|int64",
-    .doc = "T[shape] = broadcast_to(input T[...], shape int[rank]): dimensions of 1, and those missing in front, are repeated",
+    .shape = dfi_infer_roll, .grad = dfi_grad_roll, .cost = cost_inputs, .kernel = { [DF_REF] = ref_roll,
+    [DF_CPU] = cpu_roll } },
+  { .type = "BroadcastTo", .lua = "broadcast_to", .in = "input:T shape:Tidx", .out = "output:T",
+    .types = "T=any Tidx=int32|int64",
+    .doc = "T[shape] = broadcast_to(input T[...], shape int[rank]): dimensions of 1, and those missing in front, are "
+    "repeated",
     .example = "df.broadcast_to(x, {4, 3})",
     .shape = dfi_infer_broadcast_to, .grad = dfi_grad_broadcast_to, .cost = cost_shape_1,
     .kernel = { [DF_REF] = ref_broadcast_to, [DF_CPU] = cpu_broadcast_to } },
-  { .type = "BroadcastArgs", .lua = "broadcast_dynamic_shape", .in = "s0:T s1:T", .out = "r0:T", .types = "T=int32|int64",
+  { .type = "BroadcastArgs", .lua = "broadcast_dynamic_shape", .in = "s0:T s1:T", .out = "r0:T",
+    .types = "T=int32|int64",
     .doc = "T[rank] = broadcast_dynamic_shape(s0 T[n], s1 T[m]): the shape that arrays of these shapes broadcast to",
     .example = "df.broadcast_dynamic_shape(df.shape(x), df.shape(y))",
-    .shape = dfi_infer_broadcast_args, .no_grad = true, .cost = cost_nothing, .kernel = { [DF_REF] = ref_broadcast_args } },
+    .shape = dfi_infer_broadcast_args, .no_grad = true, .cost = cost_nothing,
+    .kernel = { [DF_REF] = ref_broadcast_args } },
   { .type = "BroadcastGradientArgs", .in = "s0:T s1:T", .out = "r0:T r1:T", .types = "T=int32|int64",
     .doc = "the axes along which each of two shapes is repeated when they are broadcast together",
-    .shape = dfi_infer_broadcast_gradient_args, .no_grad = true, .cost = cost_nothing, .kernel = { [DF_REF] = ref_broadcast_gradient_args } },
+    .shape = dfi_infer_broadcast_gradient_args, .no_grad = true, .cost = cost_nothing,
+    .kernel = { [DF_REF] = ref_broadcast_gradient_args } },
 
   /* ---- making ---- */
-  { .type = "Fill", .traits = DFO_CHEAP, .lua = "fill", .in = "dims:index_type value:T", .out = "output:T", .types = "T=any index_type=int32|int64",
+  { .type = "Fill", .traits = DFO_CHEAP, .lua = "fill", .in = "dims:index_type value:T", .out = "output:T",
+    .types = "T=any index_type=int32|int64",
     .doc = "T[dims] = fill(dims int[rank], value T): the value everywhere",
     .example = "df.fill({2, 3}, 1.5)",
-    .shape = dfi_infer_fill, .grad = dfi_grad_fill, .cost = cost_shape_0, .kernel = { [DF_REF] = ref_fill, [DF_CPU] = cpu_fill } },
+    .shape = dfi_infer_fill, .grad = dfi_grad_fill, .cost = cost_shape_0, .kernel = { [DF_REF] = ref_fill,
+    [DF_CPU] = cpu_fill } },
   { .type = "ZerosLike", .traits = DFO_CHEAP, .lua = "zeros_like", .in = "x:T", .out = "y:T", .types = "T=any",
     .doc = "T[...] = zeros_like(x T[...]): zeros (false, '') of the shape of x",
     .example = "df.zeros_like(x)",
     .shape = dfi_shape_same, .no_grad = true, .cost = cost_inputs, .kernel = { [DF_REF] = zeros_like } },
-  { .type = "OnesLike", .traits = DFO_CHEAP, .lua = "ones_like", .in = "x:T", .out = "y:T", .types = "T=number|bool|complex",
+  { .type = "OnesLike", .traits = DFO_CHEAP, .lua = "ones_like", .in = "x:T", .out = "y:T",
+    .types = "T=number|bool|complex",
     .doc = "T[...] = ones_like(x T[...]): ones (true) of the shape of x",
     .example = "df.ones_like(x)",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_ones_like } },
-  { .type = "Range", .traits = DFO_CHEAP, .lua = "range", .in = "start:Tidx limit:Tidx delta:Tidx", .out = "output:Tidx", .types = "Tidx=int32|int64|float32|float64",
-    .doc = "Tidx[n] = range(start, limit, delta): start, start + delta, ... before limit. Error: delta is 0, or leads away from limit",
+  { .type = "Range", .traits = DFO_CHEAP, .lua = "range", .in = "start:Tidx limit:Tidx delta:Tidx",
+    .out = "output:Tidx", .types = "Tidx=int32|int64|float32|float64",
+    .doc = "Tidx[n] = range(start, limit, delta): start, start + delta, ... before limit. Error: delta is 0, or leads "
+    "away from limit",
     .example = "df.range(0, 10, 2)",
     .shape = dfi_infer_range, .grad = dfi_grad_range, .cost = cost_nothing, .kernel = { [DF_REF] = ref_range } },
-  { .type = "LinSpace", .lua = "linspace", .in = "start:T stop:T num:Tidx", .out = "output:T", .types = "T=float32|float64 Tidx=int32|int64",
+  { .type = "LinSpace", .lua = "linspace", .in = "start:T stop:T num:Tidx", .out = "output:T",
+    .types = "T=float32|float64 Tidx=int32|int64",
     .doc = "T[num] = linspace(start T, stop T, num int): num values evenly spaced from start to stop, both included",
     .example = "df.linspace(0.0, 1.0, 5)",
-    .shape = dfi_infer_lin_space, .grad = dfi_grad_lin_space, .cost = cost_nothing, .kernel = { [DF_REF] = ref_lin_space } },
+    .shape = dfi_infer_lin_space, .grad = dfi_grad_lin_space, .cost = cost_nothing,
+    .kernel = { [DF_REF] = ref_lin_space } },
   { .type = "Diag", .lua = "diag", .in = "diagonal:T", .out = "output:T", .types = "T=any",
     .doc = "T[dims, dims] = diag(diagonal T[dims]): zeros but for the diagonal",
     .example = "df.diag(df.float32{1, 2})  -- {{1, 0}, {0, 2}}",
@@ -214,30 +279,38 @@ static const df_op ops[] = {
     .example = "df.diag_part(df.float32{{1, 2}, {3, 4}})  -- {1, 4}",
     .shape = dfi_infer_diag_part, .grad = dfi_grad_diag_part, .kernel = { [DF_REF] = ref_diag_part } },
   { .type = "MatrixSetDiag", .lua = "matrix_set_diag", .in = "input:T diagonal:T", .out = "output:T", .types = "T=any",
-    .doc = "T[..., m, n] = matrix_set_diag(input T[..., m, n], diagonal T[..., min(m, n)]): matrices with other diagonals",
+    .doc = "T[..., m, n] = matrix_set_diag(input T[..., m, n], diagonal T[..., min(m, n)]): matrices with other "
+    "diagonals",
     .example = "df.matrix_set_diag(x, df.zeros{2})",
-    .shape = dfi_infer_matrix_set_diag, .grad = dfi_grad_matrix_set_diag, .kernel = { [DF_REF] = ref_matrix_set_diag } },
+    .shape = dfi_infer_matrix_set_diag, .grad = dfi_grad_matrix_set_diag,
+    .kernel = { [DF_REF] = ref_matrix_set_diag } },
 
   /* ---- finding ---- */
   { .type = "Where", .lua = "where", .in = "input:T", .out = "index:int64", .types = "T=number|bool|complex",
-    .doc = "int64[n, rank] = where(input T[...]): the indices of the elements that are true or not zero, in row-major order",
+    .doc = "int64[n, rank] = where(input T[...]): the indices of the elements that are true or not zero, in row-major "
+    "order",
     .example = "df.where(x:gt(0))",
     .shape = dfi_infer_where, .no_grad = true, .kernel = { [DF_REF] = ref_where } },
   { .type = "Unique", .lua = "unique", .in = "x:T", .out = "y:T idx:out_idx", .types = "T=any out_idx=int32|int64",
     .attrs = "out_idx:dtype=int32",
-    .doc = "y T[m], idx out_idx[n] = unique(x T[n]): the distinct elements in the order of their first appearance, and where each of x is "
+    .doc = "y T[m], idx out_idx[n] = unique(x T[n]): the distinct elements in the order of their first appearance, and "
+    "where each of x is "
            "among them. A NaN is equal to nothing",
     .example = "y, idx = df.unique(df.int32{3, 1, 3})  -- {3, 1}, {0, 1, 0}",
     .shape = dfi_infer_unique, .cost = cost_walk, .kernel = { [DF_REF] = ref_unique } },
   { .type = "UniqueWithCounts", .lua = "unique_with_counts", .in = "x:T", .out = "y:T idx:out_idx count:out_idx",
     .types = "T=any out_idx=int32|int64", .attrs = "out_idx:dtype=int32",
-    .doc = "y T[m], idx out_idx[n], count out_idx[m] = unique_with_counts(x T[n]): as unique, and how often each one appears",
+    .doc = "y T[m], idx out_idx[n], count out_idx[m] = unique_with_counts(x T[n]): as unique, and how often each one "
+    "appears",
     .example = "y, idx, count = df.unique_with_counts(df.int32{3, 1, 3})",
     .shape = dfi_infer_unique, .cost = cost_walk, .kernel = { [DF_REF] = ref_unique } },
-  { .type = "CheckNumerics", .lua = "check_numerics", .in = "tensor:T", .out = "output:T", .types = "T=float", .attrs = "message:string",
-    .doc = "T[...] = check_numerics(tensor T[...]; message): the tensor itself, and an error where it has a NaN or an infinity; the message comes first",
+  { .type = "CheckNumerics", .lua = "check_numerics", .in = "tensor:T", .out = "output:T", .types = "T=float",
+    .attrs = "message:string",
+    .doc = "T[...] = check_numerics(tensor T[...]; message): the tensor itself, and an error where it has a NaN or an "
+    "infinity; the message comes first",
     .example = "df.check_numerics(x, {message = 'the loss'})",
-    .shape = dfi_shape_same, .grad = dfi_grad_check_numerics, .cost = cost_check, .kernel = { [DF_REF] = ref_check_numerics } },
+    .shape = dfi_shape_same, .grad = dfi_grad_check_numerics, .cost = cost_check,
+    .kernel = { [DF_REF] = ref_check_numerics } },
 };
 
 const dfi_op_table dfi_ops_array = { ops, (int32_t)(sizeof ops / sizeof *ops) };

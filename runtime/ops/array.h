@@ -51,8 +51,8 @@ int32_t dfi_infer_dynamic_partition(dfi_infer *c);
 int32_t dfi_infer_dynamic_stitch(dfi_infer *c);
 int32_t dfi_infer_dynamic_stitch_grad(dfi_infer *c);
 
-/* What they share. An axis that input i gives, for `rank` dims (rank < 0: not known): 1 and *axis counted from the front; 0: not
- * known yet; -1: it is wrong, c->error is filled. */
+/* What they share. An axis that input i gives, for `rank` dims (rank < 0: not known): 1 and *axis counted from the
+ * front; 0: not known yet; -1: it is wrong, c->error is filled. */
 int32_t dfi_infer_axis(dfi_infer *c, int32_t i, int32_t rank, const char *what, int32_t *axis);
 /* The same of a number that is known. */
 int32_t dfi_infer_axis_value(dfi_infer *c, int64_t v, int32_t rank, const char *what, int32_t *axis);
@@ -65,8 +65,8 @@ static inline int64_t dfi_int_at(const df_tensor *t, int64_t i) {
   return t->dtype == DF_INT64 ? ((const int64_t *)t->data)[i] : ((const int32_t *)t->data)[i];
 }
 
-/* ---- gradients (ops/array_grad.c, ops/index_grad.c) ------------------------------------------------------------------- */
-int32_t dfi_grad_reshape(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);       /* and ExpandDims, Squeeze */
+/* ---- gradients (ops/array_grad.c, ops/index_grad.c) -------------------------------------------------------------- */
+int32_t dfi_grad_reshape(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);  /* and ExpandDims, Squeeze */
 int32_t dfi_grad_transpose(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_concat(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
 int32_t dfi_grad_split(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);
@@ -111,6 +111,7 @@ df_output dfi_grad_like_in(dfi_grad *g, df_node *n, int32_t i, df_output dz);  /
 df_output dfi_grad_zeros_out(dfi_grad *g, df_node *n, int32_t i);              /* zeros of the shape of output i */
 df_output dfi_grad_sum_all(dfi_grad *g, df_output x);                          /* the sum of all elements, rank 0 */
 df_output dfi_grad_zeros_like(dfi_grad *g, df_node *n, int32_t i);             /* zeros of the shape of input i */
-/* The gradient of input 0, from which rows were taken along axis 0 at the indices that input 1 gives, in any shape: sparse. */
+/* The gradient of input 0, from which rows were taken along axis 0 at the indices that input 1 gives, in any shape:
+   sparse. */
 void dfi_grad_sparse_rows(dfi_grad *g, df_node *n, df_output dy);
 #endif

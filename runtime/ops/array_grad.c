@@ -1,12 +1,12 @@
 /* array_grad.c: gradients of the array family.
  *
- * An op that moves elements has as its gradient the op that moves them back, so every one of these is differentiable as often as one
- * likes. What is known while building (a perm, an axis, sizes, shapes) becomes a constant, so that nothing need be
- * saved for it; where a shape is needed its dims are asked for, never the value.
+ * An op that moves elements has as its gradient the op that moves them back, so every one of these is differentiable as
+ * often as one likes. What is known while building (a perm, an axis, sizes, shapes) becomes a constant, so that nothing
+ * need be saved for it; where a shape is needed its dims are asked for, never the value.
  */
 #include "ops/array.h"
 
-/* ---- shared ---------------------------------------------------------------------------------------------------------- */
+/* ---- shared ------------------------------------------------------------------------------------------------------ */
 #define AXES(...) ((int64_t[]){ __VA_ARGS__ })
 
 static const df_tensor *known(df_output o) { return o.node ? o.node->out[o.index].constant : NULL; }
@@ -49,7 +49,8 @@ df_output dfi_grad_like_in(dfi_grad *g, df_node *n, int32_t i, df_output dz) {
     empty = empty || want->dims[d] == 0;
   }
   /* one unknown dim is what -1 is for: no shape need be saved */
-  if (want->rank >= 0 && open <= 1 && !(open && empty)) return dfi_op(b, "Reshape", dz, dfi_const_ints(b, want->rank, want->dims));
+  if (want->rank >= 0 && open <= 1 && !(open && empty))
+    return dfi_op(b, "Reshape", dz, dfi_const_ints(b, want->rank, want->dims));
   return dfi_op(b, "Reshape", dz, dfg_in_shape(g, n, i));
 }
 
@@ -57,8 +58,12 @@ static df_output zeros(dfi_grad *g, df_output shape, uint8_t dtype) {
   dfi_build *b = dfg_build(g);
   return dfi_op(b, "Fill", shape, dfi_const(b, dtype, 0));
 }
-df_output dfi_grad_zeros_out(dfi_grad *g, df_node *n, int32_t i) { return zeros(g, dfg_out_shape(g, n, i), n->out[i].dtype); }
-df_output dfi_grad_zeros_like(dfi_grad *g, df_node *n, int32_t i) { return zeros(g, dfg_in_shape(g, n, i), dfi_dtype(n->in[i])); }
+df_output dfi_grad_zeros_out(dfi_grad *g, df_node *n, int32_t i) {
+  return zeros(g, dfg_out_shape(g, n, i), n->out[i].dtype);
+}
+df_output dfi_grad_zeros_like(dfi_grad *g, df_node *n, int32_t i) {
+  return zeros(g, dfg_in_shape(g, n, i), dfi_dtype(n->in[i]));
+}
 
 df_output dfi_grad_sum_all(dfi_grad *g, df_output x) {
   dfi_build *b = dfg_build(g);
@@ -66,7 +71,8 @@ df_output dfi_grad_sum_all(dfi_grad *g, df_output x) {
   int32_t rank = dfi_shape_at(x)->rank;
   if (rank == 0) return x;
   int64_t axes[DF_MAX_RANK] = { 0, 1, 2, 3, 4, 5, 6, 7 };
-  df_output all = rank > 0 ? dfi_const_ints(b, rank, axes) : dfi_op(b, "Range", dfi_const_int(b, 0), dfi_op(b, "Rank", x), dfi_const_int(b, 1));
+  df_output all = rank > 0 ? dfi_const_ints(b, rank, axes)
+                           : dfi_op(b, "Range", dfi_const_int(b, 0), dfi_op(b, "Rank", x), dfi_const_int(b, 1));
   return dfi_op(b, "Sum", x, all);
 }
 
@@ -84,7 +90,7 @@ static df_output *all_or_zeros(dfi_grad *g, df_node *n, const df_output *dy) {
   return list;
 }
 
-/* ---- reshape, transpose -------------------------------------------------------------------------------------------------- */
+/* ---- reshape, transpose ------------------------------------------------------------------------------------------ */
 int32_t dfi_grad_reshape(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dx[0] = dfi_grad_like_in(g, n, 0, dy[0]);
   return dfg_end(g);
@@ -110,7 +116,7 @@ int32_t dfi_grad_transpose(dfi_grad *g, df_node *n, const df_output *dy, df_outp
   return dfg_end(g);
 }
 
-/* ---- concat, split, pack, unpack ---------------------------------------------------------------------------------------------- */
+/* ---- concat, split, pack, unpack --------------------------------------------------------------------------------- */
 /* The slice of dy that is value i, where everything about it is known. */
 static df_output cut(dfi_grad *g, df_node *n, df_output dy, int32_t axis, int32_t i, int64_t begin) {
   dfi_build *b = dfg_build(g);
@@ -187,8 +193,10 @@ static int32_t join(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx,
   free(list);
   return dfg_end(g);
 }
-int32_t dfi_grad_split(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx)   { return join(g, n, dy, dx, 1, 0); }
-int32_t dfi_grad_split_v(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) { return join(g, n, dy, dx, 0, 2); }
+int32_t dfi_grad_split(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) { return join(g, n, dy, dx, 1, 0); }
+int32_t dfi_grad_split_v(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  return join(g, n, dy, dx, 0, 2);
+}
 
 int32_t dfi_grad_pack(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
@@ -196,7 +204,8 @@ int32_t dfi_grad_pack(dfi_grad *g, df_node *n, const df_output *dy, df_output *d
   for (int32_t i = 0; i < n->nin; i++) wanted += dfg_wants(g, n, i);
   if (4 * wanted <= n->nin) { /* few are wanted: pick those out */
     for (int32_t i = 0; i < n->nin; i++)
-      if (dfg_wants(g, n, i)) dx[i] = dfi_op(b, "GatherV2", dy[0], dfi_const_int(b, i), dfi_const_int(b, n->attrs[0].i));
+      if (dfg_wants(g, n, i))
+        dx[i] = dfi_op(b, "GatherV2", dy[0], dfi_const_int(b, i), dfi_const_int(b, n->attrs[0].i));
     return dfg_end(g);
   }
   dfi_attr_int(b, "num", n->nin);
@@ -216,11 +225,11 @@ int32_t dfi_grad_unpack(dfi_grad *g, df_node *n, const df_output *dy, df_output 
   return dfg_end(g);
 }
 
-/* ---- slices ------------------------------------------------------------------------------------------------------------------ */
+/* ---- slices ------------------------------------------------------------------------------------------------------ */
 static bool same_context(df_node *a, df_node *b) { return a->context == b->context; }
 
-/* A begin, end or strides vector. One that was put together of scalars is put together again, so that a scalar is saved and
- * not a vector: for x[i] in a loop that is i. */
+/* A begin, end or strides vector. One that was put together of scalars is put together again, so that a scalar is saved
+ * and not a vector: for x[i] in a loop that is i. */
 static df_output slice_vector(dfi_grad *g, df_node *n, int32_t i) {
   df_node *from = n->in[i].node;
   dfi_build *b = dfg_build(g);
@@ -239,7 +248,8 @@ static void copy_masks(dfi_build *b, df_node *n) {
     if (n->attrs[i].i) dfi_attr_int(b, names[i], n->attrs[i].i);
 }
 
-/* begin, end and strides of n, from its inputs at, at + 1, at + 2. Where every entry takes one element the end means nothing. */
+/* begin, end and strides of n, from its inputs at, at + 1, at + 2. Where every entry takes one element the end means
+   nothing. */
 static void slice_vectors(dfi_grad *g, df_node *n, int32_t at, df_output *v) {
   const dfi_shape *s = dfi_shape_at(n->in[at]);
   int64_t length = s->rank == 1 ? s->dims[0] : -1, all = length >= 0 && length < 32 ? (1ll << length) - 1 : -1;
@@ -266,7 +276,8 @@ int32_t dfi_grad_slice(dfi_grad *g, df_node *n, const df_output *dy, df_output *
     v[0] = slice_vector(g, n, 1);
     if (!v[0].node) return dfg_end(g);
     v[1] = dfi_op(b, "Add", v[0], as_dtype(b, dfg_out_shape(g, n, 0), dfi_dtype(v[0])));
-    v[2] = part->rank >= 0 ? as_dtype(b, dfi_const_ints(b, part->rank, ones), dfi_dtype(v[0])) : dfi_op(b, "OnesLike", v[0]);
+    v[2] = part->rank >= 0 ? as_dtype(b, dfi_const_ints(b, part->rank, ones), dfi_dtype(v[0]))
+                           : dfi_op(b, "OnesLike", v[0]);
   }
   dx[0] = dfi_op(b, "StridedSliceGrad", dfg_in_shape(g, n, 0), v[0], v[1], v[2], dy[0]);
   return dfg_end(g);
@@ -290,7 +301,7 @@ int32_t dfi_grad_strided_slice_grad(dfi_grad *g, df_node *n, const df_output *dy
   return dfg_end(g);
 }
 
-/* ---- tiles, pads ---------------------------------------------------------------------------------------------------------------- */
+/* ---- tiles, pads ------------------------------------------------------------------------------------------------- */
 /* dy as [times, dim, times, dim, …], summed over the times. */
 int32_t dfi_grad_tile(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
@@ -360,7 +371,8 @@ int32_t dfi_grad_pad(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx
     size = dfg_in_shape(g, n, 0);
   }
   dx[0] = dfi_op(b, "Slice", dy[0], begin, size);
-  if (n->nin > 2 && dfg_wants(g, n, 2)) dx[2] = dfi_op(b, "Sub", dfi_grad_sum_all(g, dy[0]), dfi_grad_sum_all(g, dx[0]));
+  if (n->nin > 2 && dfg_wants(g, n, 2))
+    dx[2] = dfi_op(b, "Sub", dfi_grad_sum_all(g, dy[0]), dfi_grad_sum_all(g, dx[0]));
   return dfg_end(g);
 }
 
@@ -379,7 +391,7 @@ int32_t dfi_grad_mirror_pad_grad(dfi_grad *g, df_node *n, const df_output *dy, d
   return dfg_end(g);
 }
 
-/* ---- reversals, rolls, broadcasts ------------------------------------------------------------------------------------------------ */
+/* ---- reversals, rolls, broadcasts -------------------------------------------------------------------------------- */
 int32_t dfi_grad_reverse(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dx[0] = dfi_op(dfg_build(g), "ReverseV2", dy[0], argument(g, n, 1));
   return dfg_end(g);
@@ -402,7 +414,7 @@ int32_t dfi_grad_broadcast_to(dfi_grad *g, df_node *n, const df_output *dy, df_o
   return dfg_end(g);
 }
 
-/* ---- fills, ranges ------------------------------------------------------------------------------------------------------------------ */
+/* ---- fills, ranges ----------------------------------------------------------------------------------------------- */
 int32_t dfi_grad_fill(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dx[1] = dfi_grad_sum_all(g, dy[0]);
   return dfg_end(g);
@@ -431,7 +443,7 @@ int32_t dfi_grad_lin_space(dfi_grad *g, df_node *n, const df_output *dy, df_outp
   return dfg_end(g);
 }
 
-/* ---- diagonals, checks ----------------------------------------------------------------------------------------------------------------- */
+/* ---- diagonals, checks ------------------------------------------------------------------------------------------- */
 int32_t dfi_grad_diag(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dx[0] = dfi_op(dfg_build(g), "DiagPart", dy[0]);
   return dfg_end(g);

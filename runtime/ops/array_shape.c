@@ -1,5 +1,5 @@
-/* array_shape.c: what is known of the results of array ops before anything runs. A dim or rank that cannot be known stays -1;
- * what is wrong already is an error here, with the shapes and the range that would do.
+/* array_shape.c: what is known of the results of array ops before anything runs. A dim or rank that cannot be known
+ * stays -1; what is wrong already is an error here, with the shapes and the range that would do.
  */
 #include "ops/array.h"
 #include <math.h>
@@ -9,7 +9,9 @@ int32_t dfi_infer_axis_value(dfi_infer *c, int64_t v, int32_t rank, const char *
   if (rank < 0) return 0;
   if (v < -rank || v >= rank) {
     if (rank == 0) dfi_infer_fail(c, "%s is %lld for a scalar: expected rank 1 or more", what, (long long)v);
-    else dfi_infer_fail(c, "%s %lld is out of range for rank %d: expected one in [%d, %d)", what, (long long)v, rank, -rank, rank);
+    else
+      dfi_infer_fail(c, "%s %lld is out of range for rank %d: expected one in [%d, %d)", what, (long long)v, rank,
+                     -rank, rank);
     return -1;
   }
   *axis = (int32_t)(v < 0 ? v + rank : v);
@@ -37,7 +39,8 @@ int32_t dfi_infer_rank(dfi_infer *c, int32_t i, int32_t rank, const char *what) 
 }
 
 int32_t dfi_infer_open(dfi_infer *c, int32_t out, int32_t rank) {
-  if (rank > DF_MAX_RANK) return dfi_infer_fail(c, "the result would have %d dimensions: expected at most %d", rank, DF_MAX_RANK);
+  if (rank > DF_MAX_RANK)
+    return dfi_infer_fail(c, "the result would have %d dimensions: expected at most %d", rank, DF_MAX_RANK);
   dfi_shape s = { .rank = (int8_t)rank };
   for (int32_t d = 0; d < rank; d++) s.dims[d] = -1;
   *dfi_set_shape(c, out) = s;
@@ -58,8 +61,8 @@ int32_t dfi_infer_scalar(dfi_infer *c) {
   return DF_OK;
 }
 
-/* The shape that input i spells, checked: a vector, no more than DF_MAX_RANK entries, none negative where the value is known
- * (-1 is let through where `open` says so). */
+/* The shape that input i spells, checked: a vector, no more than DF_MAX_RANK entries, none negative where the value is
+ * known (-1 is let through where `open` says so). */
 static int32_t spelled(dfi_infer *c, int32_t i, const char *what, bool open, dfi_shape *out) {
   const df_tensor *t = dfi_in_const(c, i);
   const dfi_shape *s = dfi_in_shape(c, i);
@@ -69,7 +72,8 @@ static int32_t spelled(dfi_infer *c, int32_t i, const char *what, bool open, dfi
     return dfi_infer_fail(c, "%s has %lld dimensions: expected at most %d", what, (long long)s->dims[0], DF_MAX_RANK);
   for (int64_t d = 0; t && d < t->size; d++)
     if (dfi_int_at(t, d) < (open ? -1 : 0))
-      return dfi_infer_fail(c, "%s[%lld] is %lld: expected 0 or more%s", what, (long long)d, (long long)dfi_int_at(t, d), open ? ", or -1" : "");
+      return dfi_infer_fail(c, "%s[%lld] is %lld: expected 0 or more%s", what, (long long)d,
+                            (long long)dfi_int_at(t, d), open ? ", or -1" : "");
   *out = dfi_in_as_shape(c, i);
   if (out->rank < 0 && s->rank == 1 && s->dims[0] >= 0) {
     out->rank = (int8_t)s->dims[0];
@@ -96,10 +100,12 @@ int32_t dfi_infer_reshape(dfi_infer *c) {
   if (to.rank < 0) return DF_OK;
   for (int32_t d = 0; d < to.rank; d++) {
     if (to.dims[d] >= 0) {
-      if (__builtin_mul_overflow(known, to.dims[d], &known)) return dfi_infer_fail(c, "the shape %s is too large", dfi_shape_text(&to, text));
+      if (__builtin_mul_overflow(known, to.dims[d], &known))
+        return dfi_infer_fail(c, "the shape %s is too large", dfi_shape_text(&to, text));
       continue;
     }
-    if (t && opens > 0) return dfi_infer_fail(c, "shape has -1 at %lld and at %d: expected one at most", (long long)open, d);
+    if (t && opens > 0)
+      return dfi_infer_fail(c, "shape has -1 at %lld and at %d: expected one at most", (long long)open, d);
     open = d;
     opens++;
   }
@@ -109,8 +115,8 @@ int32_t dfi_infer_reshape(dfi_infer *c) {
                           dfi_shape_text(&to, other), (long long)known);
   if (opens == 0) return DF_OK;
   if (known == 0 ? size != 0 : size % known != 0)
-    return dfi_infer_fail(c, "%s has %lld elements, which is no multiple of the %lld that the shape %s asks for", in_text(c, 0, text),
-                          (long long)size, (long long)known, dfi_shape_text(&to, other));
+    return dfi_infer_fail(c, "%s has %lld elements, which is no multiple of the %lld that the shape %s asks for",
+                          in_text(c, 0, text), (long long)size, (long long)known, dfi_shape_text(&to, other));
   if (known > 0) dfi_set_shape(c, 0)->dims[open] = size / known;
   else if (t) dfi_set_shape(c, 0)->dims[open] = positive(dfi_in_shape(c, 0)) / positive(&to);
   return DF_OK;
@@ -137,8 +143,8 @@ int32_t dfi_infer_squeeze(dfi_infer *c) {
     int32_t axis;
     if (dfi_infer_axis_value(c, list->ints[i], x->rank, "squeeze_dims: axis", &axis) < 0) return c->error->code;
     if (x->dims[axis] >= 0 && x->dims[axis] != 1)
-      return dfi_infer_fail(c, "dimension %d of %s is to be squeezed, but is %lld: expected 1", axis, in_text(c, 0, text),
-                            (long long)x->dims[axis]);
+      return dfi_infer_fail(c, "dimension %d of %s is to be squeezed, but is %lld: expected 1", axis,
+                            in_text(c, 0, text), (long long)x->dims[axis]);
     drop |= 1u << axis;
   }
   dfi_shape out = { .rank = 0 };
@@ -159,7 +165,8 @@ int32_t dfi_infer_transpose(dfi_infer *c) {
   if (rank < 0 && p->rank == 1) rank = (int32_t)(p->dims[0] > DF_MAX_RANK ? DF_MAX_RANK + 1 : p->dims[0]);
   if (rank < 0) return DF_OK;
   if (x->rank >= 0 && p->rank == 1 && p->dims[0] >= 0 && p->dims[0] != x->rank)
-    return dfi_infer_fail(c, "perm has %lld entries for %s: expected %d", (long long)p->dims[0], in_text(c, 0, text), x->rank);
+    return dfi_infer_fail(c, "perm has %lld entries for %s: expected %d", (long long)p->dims[0], in_text(c, 0, text),
+                          x->rank);
   if ((code = dfi_infer_open(c, 0, rank)) || !perm) return code;
   uint32_t seen = 0;
   for (int32_t d = 0; d < rank; d++) {
@@ -172,7 +179,7 @@ int32_t dfi_infer_transpose(dfi_infer *c) {
   return DF_OK;
 }
 
-/* ---- concat, split, pack, unpack ---------------------------------------------------------------------------------- */
+/* ---- concat, split, pack, unpack --------------------------------------------------------------------------------- */
 int32_t dfi_infer_concat(dfi_infer *c) {
   int32_t n = c->node->nin - 1, rank = -1, first = -1, axis, known;
   char one[160], other[160];
@@ -180,10 +187,11 @@ int32_t dfi_infer_concat(dfi_infer *c) {
   for (int32_t i = 0; i < n; i++) {
     const dfi_shape *s = dfi_in_shape(c, i);
     if (s->rank < 0) continue;
-    if (s->rank == 0) return dfi_infer_fail(c, "values[%d] is a scalar: expected rank 1 or more (stack takes scalars)", i);
+    if (s->rank == 0)
+      return dfi_infer_fail(c, "values[%d] is a scalar: expected rank 1 or more (stack takes scalars)", i);
     if (first >= 0 && s->rank != rank)
-      return dfi_infer_fail(c, "values[%d] is %s and values[%d] is %s: expected the same rank", first, in_text(c, first, one), i,
-                            in_text(c, i, other));
+      return dfi_infer_fail(c, "values[%d] is %s and values[%d] is %s: expected the same rank", first,
+                            in_text(c, first, one), i, in_text(c, i, other));
     if (first < 0) first = i;
     rank = s->rank;
   }
@@ -203,8 +211,8 @@ int32_t dfi_infer_concat(dfi_infer *c) {
     sum = sum < 0 || s.dims[axis] < 0 ? -1 : sum + s.dims[axis];
     s.dims[axis] = -1;
     if (!dfi_shape_merge(&all, &s, &all))
-      return dfi_infer_fail(c, "values[%d] is %s and values[%d] is %s: expected the same dimensions but for axis %d", first,
-                            in_text(c, first, one), i, in_text(c, i, other), axis);
+      return dfi_infer_fail(c, "values[%d] is %s and values[%d] is %s: expected the same dimensions but for axis %d",
+                            first, in_text(c, first, one), i, in_text(c, i, other), axis);
   }
   all.dims[axis] = sum;
   *dfi_set_shape(c, 0) = all;
@@ -267,8 +275,8 @@ int32_t dfi_infer_split_v(dfi_infer *c) {
   }
   if (!sizes || x->dims[axis] < 0) return DF_OK;
   if (open >= 0 ? sum > x->dims[axis] : sum != x->dims[axis])
-    return dfi_infer_fail(c, "size_splits add up to %lld, but dimension %d of %s is %lld", (long long)sum, axis, in_text(c, 0, text),
-                          (long long)x->dims[axis]);
+    return dfi_infer_fail(c, "size_splits add up to %lld, but dimension %d of %s is %lld", (long long)sum, axis,
+                          in_text(c, 0, text), (long long)x->dims[axis]);
   if (open >= 0) dfi_set_shape(c, open)->dims[axis] = x->dims[axis] - sum;
   return DF_OK;
 }
@@ -280,8 +288,8 @@ int32_t dfi_infer_pack(dfi_infer *c) {
   if (n == 0) return dfi_infer_fail(c, "stack was given no values: expected one or more");
   for (int32_t i = 0; i < n; i++) {
     if (!dfi_shape_merge(&s, dfi_in_shape(c, i), &s))
-      return dfi_infer_fail(c, "values[%d] is %s and values[%d] is %s: expected one shape", first, in_text(c, first, one), i,
-                            in_text(c, i, other));
+      return dfi_infer_fail(c, "values[%d] is %s and values[%d] is %s: expected one shape", first,
+                            in_text(c, first, one), i, in_text(c, i, other));
     if (first < 0 && s.rank >= 0) first = i;
   }
   if (s.rank < 0) return DF_OK;
@@ -299,8 +307,8 @@ int32_t dfi_infer_unpack(dfi_infer *c) {
   if (x->rank < 0) return DF_OK;
   if (dfi_infer_axis_value(c, c->node->attrs[1].i, x->rank, "axis", &axis) < 0) return c->error->code;
   if (x->dims[axis] >= 0 && x->dims[axis] != n)
-    return dfi_infer_fail(c, "%s is to be taken apart into %d values along axis %d: expected that dimension to be %d", in_text(c, 0, text),
-                          n, axis, n);
+    return dfi_infer_fail(c, "%s is to be taken apart into %d values along axis %d: expected that dimension to be %d",
+                          in_text(c, 0, text), n, axis, n);
   dfi_shape out = { .rank = 0 };
   for (int32_t d = 0; d < x->rank; d++)
     if (d != axis) out.dims[out.rank++] = x->dims[d];
@@ -308,14 +316,16 @@ int32_t dfi_infer_unpack(dfi_infer *c) {
   return DF_OK;
 }
 
-/* ---- fills, ranges, broadcasts ------------------------------------------------------------------------------------ */
+/* ---- fills, ranges, broadcasts ----------------------------------------------------------------------------------- */
 int32_t dfi_infer_fill(dfi_infer *c) {
   int32_t code = spelled(c, 0, "dims", false, dfi_set_shape(c, 0));
   return code ? code : dfi_infer_rank(c, 1, 0, "value");
 }
 
 static double number_at(const df_tensor *t) {
-  return t->dtype == DF_FLOAT32 ? *(const float *)t->data : t->dtype == DF_FLOAT64 ? *(const double *)t->data : (double)dfi_int_at(t, 0);
+  return t->dtype == DF_FLOAT32   ? *(const float *)t->data
+         : t->dtype == DF_FLOAT64 ? *(const double *)t->data
+                                  : (double)dfi_int_at(t, 0);
 }
 
 int32_t dfi_infer_range(dfi_infer *c) {
@@ -331,13 +341,15 @@ int32_t dfi_infer_range(dfi_infer *c) {
   if (!t[0] || !t[1] || !t[2]) return DF_OK;
   double start = number_at(t[0]), limit = number_at(t[1]), delta = number_at(t[2]);
   if (delta > 0 ? start > limit : start < limit)
-    return dfi_infer_fail(c, "a range from %g to %g by %g: expected start %s limit", start, limit, delta, delta > 0 ? "<=" : ">=");
+    return dfi_infer_fail(c, "a range from %g to %g by %g: expected start %s limit", start, limit, delta,
+                          delta > 0 ? "<=" : ">=");
   double n;
   if (t[0]->dtype == DF_FLOAT32) n = ceilf(fabsf(((float)limit - (float)start) / (float)delta));
   else if (t[0]->dtype == DF_FLOAT64) n = ceil(fabs((limit - start) / delta));
   else {
     int64_t a = dfi_int_at(t[0], 0), b = dfi_int_at(t[1], 0), by = dfi_int_at(t[2], 0);
-    uint64_t span = by > 0 ? (uint64_t)b - (uint64_t)a : (uint64_t)a - (uint64_t)b, step = by > 0 ? (uint64_t)by : 0 - (uint64_t)by;
+    uint64_t span = by > 0 ? (uint64_t)b - (uint64_t)a : (uint64_t)a - (uint64_t)b,
+             step = by > 0 ? (uint64_t)by : 0 - (uint64_t)by;
     n = (double)(span / step + (span % step != 0));
   }
   if (n < 1e15) *dfi_set_shape(c, 0) = dfi_shape_vector((int64_t)n);
@@ -353,7 +365,8 @@ int32_t dfi_infer_lin_space(dfi_infer *c) {
     if (code) return code;
   }
   if (!num) return DF_OK;
-  if (dfi_int_at(num, 0) < 1) return dfi_infer_fail(c, "num is %lld: expected 1 or more", (long long)dfi_int_at(num, 0));
+  if (dfi_int_at(num, 0) < 1)
+    return dfi_infer_fail(c, "num is %lld: expected 1 or more", (long long)dfi_int_at(num, 0));
   *dfi_set_shape(c, 0) = dfi_shape_vector(dfi_int_at(num, 0));
   return DF_OK;
 }
@@ -378,7 +391,8 @@ int32_t dfi_infer_broadcast_to(dfi_infer *c) {
 int32_t dfi_infer_broadcast_args(dfi_infer *c) {
   const dfi_shape *a = dfi_in_shape(c, 0), *b = dfi_in_shape(c, 1);
   int64_t n = -1;
-  if (a->rank == 1 && b->rank == 1 && a->dims[0] >= 0 && b->dims[0] >= 0) n = a->dims[0] > b->dims[0] ? a->dims[0] : b->dims[0];
+  if (a->rank == 1 && b->rank == 1 && a->dims[0] >= 0 && b->dims[0] >= 0)
+    n = a->dims[0] > b->dims[0] ? a->dims[0] : b->dims[0];
   *dfi_set_shape(c, 0) = dfi_shape_vector(n);
   return DF_OK;
 }
@@ -393,7 +407,7 @@ int32_t dfi_infer_vector_same(dfi_infer *c) {
   return code;
 }
 
-/* ---- diagonals, index sets ----------------------------------------------------------------------------------------- */
+/* ---- diagonals, index sets --------------------------------------------------------------------------------------- */
 int32_t dfi_infer_diag(dfi_infer *c) {
   const dfi_shape *x = dfi_in_shape(c, 0);
   char text[160];
@@ -435,7 +449,8 @@ int32_t dfi_infer_matrix_set_diag(dfi_infer *c) {
   if (x->rank < 2) return dfi_infer_fail(c, "input is %s: expected rank 2 or more", in_text(c, 0, text));
   dfi_shape want = diagonals(x);
   if (!dfi_shape_merge(&want, dfi_in_shape(c, 1), &want))
-    return dfi_infer_fail(c, "diagonal is %s for %s: expected %s", in_text(c, 1, text), in_text(c, 0, other), dfi_shape_text(&want, (char[160]){ 0 }));
+    return dfi_infer_fail(c, "diagonal is %s for %s: expected %s", in_text(c, 1, text), in_text(c, 0, other),
+                          dfi_shape_text(&want, (char[160]){ 0 }));
   return DF_OK;
 }
 

@@ -1,7 +1,7 @@
 /* array_v3.c: TensorArrayV3 and its fellows, as TensorFlow's graphs have them: array_v3.h says by which rules.
  *
- * What a graph was made of passes through here unchanged: nothing is checked while building that TensorFlow checks when it
- * runs. The V2 ops are the same under other names.
+ * What a graph was made of passes through here unchanged: nothing is checked while building that TensorFlow checks when
+ * it runs. The V2 ops are the same under other names.
  */
 #include "resource/array_v3.h"
 #include "op/run.h"
@@ -95,12 +95,14 @@ static df_output shaped(df_output o, const dfi_shape *s) {
 }
 
 /* Of an op that takes elements out: dy is put into the gradient array by `type`, with `where` (may be none). */
-static int32_t put(dfi_grad *g, df_node *n, df_output dy, df_output *dx, int32_t flow, const char *type, df_output index, df_output lengths) {
+static int32_t put(dfi_grad *g, df_node *n, df_output dy, df_output *dx, int32_t flow, const char *type,
+                   df_output index, df_output lengths) {
   if (!dy.node) return dfg_end(g);
   df_node *a = gradient_array(g, n, dfg_in(g, n, flow));
   if (!a) return dfg_end(g);
   df_output h = { a, 0 }, after = { a, 1 };
-  dx[flow] = index.node ? dfi_op(dfg_build(g), type, h, index, dy, after) : dfi_op(dfg_build(g), type, h, dy, lengths, after);
+  dx[flow] =
+      index.node ? dfi_op(dfg_build(g), type, h, index, dy, after) : dfi_op(dfg_build(g), type, h, dy, lengths, after);
   return dfg_end(g);
 }
 static int32_t grad_read(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
@@ -113,7 +115,8 @@ static int32_t grad_concat(dfi_grad *g, df_node *n, const df_output *dy, df_outp
   return dy[0].node ? put(g, n, dy[0], dx, 1, "TensorArraySplitV3", DFI_NONE, dfg_out(g, n, 1)) : dfg_end(g);
 }
 
-/* Of an op that puts elements in: its value's gradient is taken out of the gradient array, after all that dy, the flow, waits for. */
+/* Of an op that puts elements in: its value's gradient is taken out of the gradient array, after all that dy, the flow,
+   waits for. */
 static int32_t grad_write(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   if (!dy[0].node) return dfg_end(g);
   dx[3] = dy[0];
@@ -121,7 +124,9 @@ static int32_t grad_write(dfi_grad *g, df_node *n, const df_output *dy, df_outpu
   df_output index = dfg_in(g, n, 1);
   df_node *a = gradient_array(g, n, dy[0]);
   dfi_attr_int(dfg_build(g), "dtype", dfi_dtype(n->in[2]));
-  if (a) dx[2] = shaped(dfi_op(dfg_build(g), "TensorArrayReadV3", ((df_output){ a, 0 }), index, ((df_output){ a, 1 })), dfi_shape_at(n->in[2]));
+  if (a)
+    dx[2] = shaped(dfi_op(dfg_build(g), "TensorArrayReadV3", ((df_output){ a, 0 }), index, ((df_output){ a, 1 })),
+                   dfi_shape_at(n->in[2]));
   return dfg_end(g);
 }
 static int32_t grad_scatter(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
@@ -132,7 +137,9 @@ static int32_t grad_scatter(dfi_grad *g, df_node *n, const df_output *dy, df_out
   df_output indices = dfg_in(g, n, 1);
   df_node *a = gradient_array(g, n, dy[0]);
   dfi_attr_int(b, "dtype", dfi_dtype(n->in[2]));
-  if (a) dx[2] = shaped(dfi_op(b, "TensorArrayGatherV3", ((df_output){ a, 0 }), indices, ((df_output){ a, 1 })), dfi_shape_at(n->in[2]));
+  if (a)
+    dx[2] = shaped(dfi_op(b, "TensorArrayGatherV3", ((df_output){ a, 0 }), indices, ((df_output){ a, 1 })),
+                   dfi_shape_at(n->in[2]));
   return dfg_end(g);
 }
 static int32_t grad_split(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
@@ -142,11 +149,14 @@ static int32_t grad_split(dfi_grad *g, df_node *n, const df_output *dy, df_outpu
   dfi_build *b = dfg_build(g);
   df_node *a = gradient_array(g, n, dy[0]);
   dfi_attr_int(b, "dtype", dfi_dtype(n->in[1]));
-  if (a) dx[1] = shaped(dfi_op(b, "TensorArrayConcatV3", ((df_output){ a, 0 }), ((df_output){ a, 1 })), dfi_shape_at(n->in[1]));
+  if (a)
+    dx[1] =
+        shaped(dfi_op(b, "TensorArrayConcatV3", ((df_output){ a, 0 }), ((df_output){ a, 1 })), dfi_shape_at(n->in[1]));
   return dfg_end(g);
 }
 
-/* Only the flow: what a gradient array adds up is linear in what is written to it, and its own gradient array has the rest. */
+/* Only the flow: what a gradient array adds up is linear in what is written to it, and its own gradient array has the
+   rest. */
 static int32_t grad_grad(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dx[1] = dy[1];
   return dfg_end(g);
@@ -189,12 +199,14 @@ static bool vector_in(df_kernel *k, int32_t i, const char *name) {
 static bool same_dtype(df_kernel *k, const dfi_array_v3 *a, uint8_t dtype) {
   char title[160];
   if (DFI_LIKELY(a->dtype == dtype)) return true;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "%s holds %s but the op is for %s", dfi_array_v3_title(a, title), df_dtype_name(a->dtype),
-           df_dtype_name(dtype));
+  dfk_fail(k, DF_INVALID_ARGUMENT, "%s holds %s but the op is for %s", dfi_array_v3_title(a, title),
+           df_dtype_name(a->dtype), df_dtype_name(dtype));
   return false;
 }
 
-static dfi_shape shape_attr(const df_kernel *k, int32_t a) { return dfi_shape_of((int32_t)k->attrs[a].i, k->attrs[a].ints); }
+static dfi_shape shape_attr(const df_kernel *k, int32_t a) {
+  return dfi_shape_of((int32_t)k->attrs[a].i, k->attrs[a].ints);
+}
 
 static int32_t kernel_array(df_kernel *k) {
   int64_t size;
@@ -253,19 +265,23 @@ static int32_t kernel_gather(df_kernel *k) {
   int64_t n = k->in[1]->size;
   char title[160], x[160], y[160];
   if (n == 0 && !dfi_shape_known(&asked))
-    return dfk_fail(k, DF_UNIMPLEMENTED, "%s: nothing is gathered, and element_shape (%s) does not say in full what it would be",
+    return dfk_fail(k, DF_UNIMPLEMENTED,
+                    "%s: nothing is gathered, and element_shape (%s) does not say in full what it would be",
                     dfi_array_v3_title(a, title), dfi_shape_text(&asked, x));
   df_value *v = read_all(k, a, n, k->in[1]);
   if (!v) return k->error->code;
   dfi_shape first = n ? dfi_value_shape(&v[0]) : asked;
   if (!dfi_shape_merge(&first, &asked, &first))
-    return drop_all(v, n, dfk_fail(k, DF_INVALID_ARGUMENT, "%s: element_shape is %s but index %lld has %s", dfi_array_v3_title(a, title),
-                                   dfi_shape_text(&asked, x), (long long)dfk_index(k->in[1], 0), dfi_shape_text(&first, y)));
+    return drop_all(v, n,
+                    dfk_fail(k, DF_INVALID_ARGUMENT, "%s: element_shape is %s but index %lld has %s",
+                             dfi_array_v3_title(a, title), dfi_shape_text(&asked, x), (long long)dfk_index(k->in[1], 0),
+                             dfi_shape_text(&first, y)));
   for (int64_t i = 1; i < n; i++) {
     dfi_shape s = dfi_value_shape(&v[i]);
     if (dfi_shape_equal(&first, &s)) continue;
-    return drop_all(v, n, dfk_fail(k, DF_INVALID_ARGUMENT, "%s: elements of different shapes cannot be stacked: %s and %s",
-                                   dfi_array_v3_title(a, title), dfi_shape_text(&first, x), dfi_shape_text(&s, y)));
+    return drop_all(v, n,
+                    dfk_fail(k, DF_INVALID_ARGUMENT, "%s: elements of different shapes cannot be stacked: %s and %s",
+                             dfi_array_v3_title(a, title), dfi_shape_text(&first, x), dfi_shape_text(&s, y)));
   }
   return drop_all(v, n, dfi_values_stack(k, 0, a->dtype, &first, n, v));
 }
@@ -278,7 +294,8 @@ static int32_t kernel_concat(df_kernel *k) {
   int64_t n = a->accumulates && a->marked >= 0 ? a->marked : a->size;
   char title[160], x[160], y[160];
   if (n == 0 && !dfi_shape_known(&asked))
-    return dfk_fail(k, DF_UNIMPLEMENTED, "%s: nothing is concatenated, and element_shape_except0 (%s) does not say in full what it would be",
+    return dfk_fail(k, DF_UNIMPLEMENTED,
+                    "%s: nothing is concatenated, and element_shape_except0 (%s) does not say in full what it would be",
                     dfi_array_v3_title(a, title), dfi_shape_text(&asked, x));
   df_tensor *lengths = dfk_out(k, 1, DF_INT64, 1, &n);
   df_value *v = lengths ? read_all(k, a, n, NULL) : NULL;
@@ -288,13 +305,17 @@ static int32_t kernel_concat(df_kernel *k) {
   for (int64_t i = 0; i < n; i++) {
     dfi_shape s = dfi_value_shape(&v[i]);
     if (s.rank == 0)
-      return drop_all(v, n, dfk_fail(k, DF_INVALID_ARGUMENT, "%s: index %lld is a scalar: scalars are stacked, not concatenated",
-                                     dfi_array_v3_title(a, title), (long long)i));
+      return drop_all(v, n,
+                      dfk_fail(k, DF_INVALID_ARGUMENT,
+                               "%s: index %lld is a scalar: scalars are stacked, not concatenated",
+                               dfi_array_v3_title(a, title), (long long)i));
     total += ((int64_t *)lengths->data)[i] = s.dims[0];
     s = dfi_shape_of(s.rank - 1, s.dims + 1);
     if (i == 0 ? !dfi_shape_merge(&s, &rest, &rest) : !dfi_shape_equal(&s, &rest))
-      return drop_all(v, n, dfk_fail(k, DF_INVALID_ARGUMENT, "%s: index %lld has rows %s, but %s", dfi_array_v3_title(a, title), (long long)i,
-                                     dfi_shape_text(&s, x), dfi_shape_text(&rest, y)));
+      return drop_all(v, n,
+                      dfk_fail(k, DF_INVALID_ARGUMENT, "%s: index %lld has rows %s, but %s",
+                               dfi_array_v3_title(a, title), (long long)i, dfi_shape_text(&s, x),
+                               dfi_shape_text(&rest, y)));
   }
   return drop_all(v, n, dfi_values_concat(k, 0, a->dtype, &rest, total, n, v));
 }
@@ -302,27 +323,32 @@ static int32_t kernel_concat(df_kernel *k) {
 static bool rows_in(df_kernel *k, int32_t i) {
   char text[160];
   if (k->in[i]->rank > 0) return true;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "value is %s but must be a vector at least", dfk_shape_text(k->in[i], text, sizeof text));
+  dfk_fail(k, DF_INVALID_ARGUMENT, "value is %s but must be a vector at least",
+           dfk_shape_text(k->in[i], text, sizeof text));
   return false;
 }
 
 /* handle indices value flow */
 static int32_t kernel_scatter(df_kernel *k) {
   dfi_array_v3 *a = array_in(k);
-  if (!a || !vector_in(k, 1, "indices") || !rows_in(k, 2) || !same_dtype(k, a, k->in[2]->dtype) || dfi_array_v3_check_open(a, k->error))
+  if (!a || !vector_in(k, 1, "indices") || !rows_in(k, 2) || !same_dtype(k, a, k->in[2]->dtype) ||
+      dfi_array_v3_check_open(a, k->error))
     return k->error->code;
   const df_tensor *ix = k->in[1], *value = k->in[2];
   char title[160];
   if (ix->size != value->dims[0])
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s: %lld indices for %lld rows", dfi_array_v3_title(a, title), (long long)ix->size, (long long)value->dims[0]);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s: %lld indices for %lld rows", dfi_array_v3_title(a, title),
+                    (long long)ix->size, (long long)value->dims[0]);
   int64_t top = -1;
   for (int64_t i = 0; i < ix->size; i++) top = dfk_index(ix, i) > top ? dfk_index(ix, i) : top;
   if (top >= a->size && !a->dynamic)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s: index %lld is written, but the array has %lld locations and does not grow",
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "%s: index %lld is written, but the array has %lld locations and does not grow",
                     dfi_array_v3_title(a, title), (long long)top, (long long)a->size);
   for (int64_t i = 0; i < ix->size; i++) {
     df_value row;
-    if (!dfi_row_value((df_tensor *)value, i, &row)) return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for a row");
+    if (!dfi_row_value((df_tensor *)value, i, &row))
+      return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for a row");
     int32_t code = dfi_array_v3_write(a, dfk_index(ix, i), &row, k->error);
     dfi_value_drop(&row);
     if (code) return code;
@@ -333,7 +359,8 @@ static int32_t kernel_scatter(df_kernel *k) {
 /* handle value lengths flow */
 static int32_t kernel_split(df_kernel *k) {
   dfi_array_v3 *a = array_in(k);
-  if (!a || !vector_in(k, 2, "lengths") || !rows_in(k, 1) || !same_dtype(k, a, k->in[1]->dtype) || dfi_array_v3_check_open(a, k->error))
+  if (!a || !vector_in(k, 2, "lengths") || !rows_in(k, 1) || !same_dtype(k, a, k->in[1]->dtype) ||
+      dfi_array_v3_check_open(a, k->error))
     return k->error->code;
   const df_tensor *value = k->in[1], *lengths = k->in[2];
   char title[160];
@@ -344,12 +371,13 @@ static int32_t kernel_split(df_kernel *k) {
     negative |= dfk_index(lengths, i) < 0;
   }
   if (total != value->dims[0] || negative)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s: the lengths add up to %lld%s but the value has %lld rows", dfi_array_v3_title(a, title),
-                    (long long)total, negative ? " and some are negative" : "", (long long)value->dims[0]);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s: the lengths add up to %lld%s but the value has %lld rows",
+                    dfi_array_v3_title(a, title), (long long)total, negative ? " and some are negative" : "",
+                    (long long)value->dims[0]);
   if (a->dynamic) dfi_array_v3_grow(a, n);
   if (a->size != n)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s: %lld lengths for an array of %lld locations", dfi_array_v3_title(a, title),
-                    (long long)n, (long long)a->size);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s: %lld lengths for an array of %lld locations",
+                    dfi_array_v3_title(a, title), (long long)n, (long long)a->size);
   if (!a->accumulates) a->marked = n;
   int64_t dims[DF_MAX_RANK], row = total ? value->size / total : 0;
   memcpy(dims, value->dims, sizeof dims);
@@ -409,43 +437,54 @@ static int32_t kernel_grad_with_shape(df_kernel *k) {
              "identical_element_shapes:bool=false tensor_array_name:string=''", \
     .doc = "a new array of `size` locations each time it runs, and the flow that orders what is done with it", \
     .stateful = true, .no_grad = true, .shape = shape_array, .kernel = { [DF_REF] = kernel_array } }, \
-  { .type = "TensorArrayWrite" V, .in = "handle:handle index:int32 value:T flow_in:float32", .out = "flow_out:float32", .types = "T=all", \
+  { .type = "TensorArrayWrite" V, .in = "handle:handle index:int32 value:T flow_in:float32", \
+    .out = "flow_out:float32", .types = "T=all", \
     .doc = "location index holds value; it must not have been written or read before", \
     .stateful = true, .shape = dfi_shape_all_scalar, .grad = grad_write, .kernel = { [DF_REF] = kernel_write } }, \
-  { .type = "TensorArrayRead" V, .in = "handle:handle index:int32 flow_in:float32", .out = "value:dtype", .types = "dtype=all", \
+  { .type = "TensorArrayRead" V, .in = "handle:handle index:int32 flow_in:float32", .out = "value:dtype", \
+    .types = "dtype=all", \
     .attrs = "dtype:dtype", \
     .doc = "the element at index; zeros where nothing was written and the element shape is known", \
     .stateful = true, .shape = shape_read, .grad = grad_read, .kernel = { [DF_REF] = kernel_read } }, \
-  { .type = "TensorArrayGather" V, .in = "handle:handle indices:int32 flow_in:float32", .out = "value:dtype", .types = "dtype=any", \
+  { .type = "TensorArrayGather" V, .in = "handle:handle indices:int32 flow_in:float32", .out = "value:dtype", \
+    .types = "dtype=any", \
     .attrs = "dtype:dtype element_shape:shape=?", \
     .doc = "T[n, element...]: the elements at indices[n], stacked", \
     .stateful = true, .shape = shape_gather, .grad = grad_gather, .kernel = { [DF_REF] = kernel_gather } }, \
-  { .type = "TensorArrayScatter" V, .in = "handle:handle indices:int32 value:T flow_in:float32", .out = "flow_out:float32", \
+  { .type = "TensorArrayScatter" V, .in = "handle:handle indices:int32 value:T flow_in:float32", \
+    .out = "flow_out:float32", \
     .types = "T=any", .doc = "row i of value becomes element indices[i]", \
     .stateful = true, .shape = dfi_shape_all_scalar, .grad = grad_scatter, .kernel = { [DF_REF] = kernel_scatter } }, \
-  { .type = "TensorArrayConcat" V, .in = "handle:handle flow_in:float32", .out = "value:dtype lengths:int64", .types = "dtype=any", \
+  { .type = "TensorArrayConcat" V, .in = "handle:handle flow_in:float32", .out = "value:dtype lengths:int64", \
+    .types = "dtype=any", \
     .attrs = "dtype:dtype element_shape_except0:shape=?", \
     .doc = "all elements joined along axis 0, and how many rows each has", \
     .stateful = true, .shape = shape_concat, .grad = grad_concat, .kernel = { [DF_REF] = kernel_concat } }, \
-  { .type = "TensorArraySplit" V, .in = "handle:handle value:T lengths:int64 flow_in:float32", .out = "flow_out:float32", \
+  { .type = "TensorArraySplit" V, .in = "handle:handle value:T lengths:int64 flow_in:float32", \
+    .out = "flow_out:float32", \
     .types = "T=any", .doc = "the first lengths[0] rows of value become element 0, the next lengths[1] element 1, …", \
     .stateful = true, .shape = dfi_shape_all_scalar, .grad = grad_split, .kernel = { [DF_REF] = kernel_split } }, \
-  { .type = "TensorArraySize" V, .in = "handle:handle flow_in:float32", .out = "size:int32", .doc = "how many locations the array has now", \
+  { .type = "TensorArraySize" V, .in = "handle:handle flow_in:float32", .out = "size:int32", \
+    .doc = "how many locations the array has now", \
     .stateful = true, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_size } }, \
-  { .type = "TensorArrayClose" V, .in = "handle:handle", .out = "", .doc = "drops all elements; nothing more can be done with the array", \
+  { .type = "TensorArrayClose" V, .in = "handle:handle", .out = "", .doc = "drops all elements; nothing more can be " \
+    "done with the array", \
     .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = kernel_close } }
 
 static const df_op ops[] = {
   FAMILY("V3"),
-  { .type = "TensorArrayGradV3", .in = "handle:handle flow_in:float32", .out = "grad_handle:handle flow_out:float32", .attrs = "source:string",
-    .doc = "the gradient array of this source, found or made; it adds up what is written to a location. The array grows no more",
+  { .type = "TensorArrayGradV3", .in = "handle:handle flow_in:float32", .out = "grad_handle:handle flow_out:float32",
+    .attrs = "source:string",
+    .doc = "the gradient array of this source, found or made; it adds up what is written to a location. The array "
+    "grows no more",
     .stateful = true, .shape = shape_grad, .grad = grad_grad, .kernel = { [DF_REF] = kernel_grad } },
   { .type = "TensorArrayGradWithShape", .in = "handle:handle flow_in:float32 shape_to_prepend:int32",
     .out = "grad_handle:handle flow_out:float32", .attrs = "source:string",
     .doc = "the gradient array of this source, whose elements have shape_to_prepend before their own dimensions",
     .stateful = true, .shape = shape_grad, .no_grad = true, .kernel = { [DF_REF] = kernel_grad_with_shape } },
   FAMILY("V2"),
-  { .type = "TensorArrayGradV2", .in = "handle:handle flow_in:float32", .out = "grad_handle:handle", .attrs = "source:string",
+  { .type = "TensorArrayGradV2", .in = "handle:handle flow_in:float32", .out = "grad_handle:handle",
+    .attrs = "source:string",
     .doc = "as TensorArrayGradV3, without a flow", .stateful = true, .shape = shape_grad, .no_grad = true,
     .kernel = { [DF_REF] = kernel_grad } },
 };

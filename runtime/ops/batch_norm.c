@@ -1,7 +1,9 @@
-/* batch_norm.c: TensorFlow's fused batch normalisation: y = (x - mean) / sqrt(variance + epsilon) * scale + offset, by channel.
+/* batch_norm.c: TensorFlow's fused batch normalisation: y = (x - mean) / sqrt(variance + epsilon) * scale + offset, by
+ * channel.
  *
- * In training, mean and variance are those of x over all but the channel; batch_mean and batch_variance are then what a moving average takes
- * (the variance with n - 1), the reserved ones what the gradient takes. Otherwise they are the inputs. The gradient is made of plain ops.
+ * In training, mean and variance are those of x over all but the channel; batch_mean and batch_variance are then what a
+ * moving average takes (the variance with n - 1), the reserved ones what the gradient takes. Otherwise they are the
+ * inputs. The gradient is made of plain ops.
  */
 #include "graph/grad.h"
 #include <math.h>
@@ -29,14 +31,16 @@ static bool extent_of(df_kernel *k, const df_tensor *x, const char *format, int3
   for (int32_t i = from; i <= to; i++) {
     if (!k->in[i]->size && i > from + 1) continue;               /* mean and variance may be empty in training */
     if (k->in[i]->rank == 1 && k->in[i]->size == e->channels) continue;
-    dfk_fail(k, DF_INVALID_ARGUMENT, "input %d must have one value for each of %lld channels, it has %lld", i, (long long)e->channels,
-             (long long)k->in[i]->size);
+    dfk_fail(k, DF_INVALID_ARGUMENT, "input %d must have one value for each of %lld channels, it has %lld", i,
+             (long long)e->channels, (long long)k->in[i]->size);
     return false;
   }
   return true;
 }
 
-static double at(const df_tensor *t, int64_t i) { return t->dtype == DF_FLOAT64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i]; }
+static double at(const df_tensor *t, int64_t i) {
+  return t->dtype == DF_FLOAT64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
+}
 static void set(df_tensor *t, int64_t i, double v) {
   if (t->dtype == DF_FLOAT64) ((double *)t->data)[i] = v; else ((float *)t->data)[i] = (float)v;
 }
@@ -51,7 +55,8 @@ static int32_t kernel_norm(df_kernel *k) {
   if (!extent_of(k, x, dfk_string(k, FORMAT), 1, 4, &e)) return k->error->code;
   const bool moving = training && factor != 1;
   if ((!training || moving) && (k->in[3]->size != e.channels || k->in[4]->size != e.channels))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "mean and variance must have one value for each of %lld channels", (long long)e.channels);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "mean and variance must have one value for each of %lld channels",
+                    (long long)e.channels);
   for (int32_t i = 0; i < k->nout; i++) {
     out[i] = i == 0 ? dfk_out_like(k, 0, x) : dfk_out(k, i, k->out_dtype[i], i == 5 ? 0 : 1, &e.channels);
     if (!out[i]) return k->error->code;
@@ -91,13 +96,18 @@ static int32_t kernel_norm_grad(df_kernel *k) {
   const double epsilon = dfk_float(k, GRAD_EPSILON);
   extent e;
   if (!extent_of(k, x, dfk_string(k, GRAD_FORMAT), 2, 4, &e)) return k->error->code;
-  if (dy->size != x->size) return dfk_fail(k, DF_INVALID_ARGUMENT, "y_backprop has %lld elements, x %lld", (long long)dy->size, (long long)x->size);
+  if (dy->size != x->size)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "y_backprop has %lld elements, x %lld", (long long)dy->size,
+                    (long long)x->size);
   const int64_t none = 0;
-  df_tensor *dx = dfk_out_like(k, 0, x), *ds = dfk_out(k, 1, k->out_dtype[1], 1, &e.channels), *doff = dfk_out(k, 2, k->out_dtype[2], 1, &e.channels);
+  df_tensor *dx = dfk_out_like(k, 0, x), *ds = dfk_out(k, 1, k->out_dtype[1], 1, &e.channels),
+            *doff = dfk_out(k, 2, k->out_dtype[2], 1, &e.channels);
   df_tensor *r4 = dfk_out(k, 3, k->out_dtype[3], 1, &none), *r5 = dfk_out(k, 4, k->out_dtype[4], 1, &none);
   if (!dx || !ds || !doff || !r4 || !r5) return k->error->code;
   if (k->in[3]->size != e.channels || k->in[4]->size != e.channels)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the reserved mean and variance must have one value for each of %lld channels", (long long)e.channels);
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "the reserved mean and variance must have one value for each of %lld channels",
+                    (long long)e.channels);
   for (int64_t c = 0; c < e.channels; c++) {
     const double mean = at(k->in[3], c), inverse = 1 / sqrt(at(k->in[4], c) + epsilon), n = (double)e.n;
     double sum = 0, dot = 0;
@@ -126,7 +136,8 @@ static int32_t shape_norm(dfi_infer *c) {
   *dfi_set_shape(c, 0) = *x;
   const bool first = !strncmp(c->node->attrs[FORMAT].s, "NC", 2);
   for (int32_t i = 1; i < c->node->nout; i++)
-    *dfi_set_shape(c, i) = i == 5 ? dfi_shape_scalar() : dfi_shape_vector(x->rank > 1 ? x->dims[first ? 1 : x->rank - 1] : -1);
+    *dfi_set_shape(c, i) =
+        i == 5 ? dfi_shape_scalar() : dfi_shape_vector(x->rank > 1 ? x->dims[first ? 1 : x->rank - 1] : -1);
   return DF_OK;
 }
 
@@ -148,7 +159,8 @@ static int32_t grad_norm(dfi_grad *g, df_node *n, const df_output *dy, df_output
   const char *format = n->attrs[FORMAT].s;
   const bool first = !strncmp(format, "NC", 2), training = n->attrs[TRAINING].i != 0;
   const int32_t rank = (int32_t)strlen(format);
-  if (dy[1].node || dy[2].node) return dfg_fail(g, n, "the mean and variance of %s have no gradient", dfi_op_info_at(n->op)->op->type);
+  if (dy[1].node || dy[2].node)
+    return dfg_fail(g, n, "the mean and variance of %s have no gradient", dfi_op_info_at(n->op)->op->type);
   if (!dy[0].node) return dfg_end(g);
   int64_t axis[4], m = 0;
   for (int32_t d = 0; d < rank; d++) if (d != (first ? 1 : rank - 1)) axis[m++] = d;
@@ -156,8 +168,10 @@ static int32_t grad_norm(dfi_grad *g, df_node *n, const df_output *dy, df_output
   const df_output mean = training ? dfi_op(b, "Mean", x, axes) : dfg_in(g, n, 3);
   const df_output centred = dfi_op(b, "Sub", x, by_channel(b, mean, first, rank));
   const df_output variance = training ? dfi_op(b, "Mean", dfi_op(b, "Square", centred), axes) : dfg_in(g, n, 4);
-  const df_output inverse = dfi_op(b, "Rsqrt", dfi_op(b, "Add", variance, dfi_const_like(b, variance, n->attrs[EPSILON].f)));
-  const df_output normal = dfi_op(b, "Mul", centred, by_channel(b, inverse, first, rank)), product = dfi_op(b, "Mul", dy[0], normal);
+  const df_output inverse =
+      dfi_op(b, "Rsqrt", dfi_op(b, "Add", variance, dfi_const_like(b, variance, n->attrs[EPSILON].f)));
+  const df_output normal = dfi_op(b, "Mul", centred, by_channel(b, inverse, first, rank)),
+                  product = dfi_op(b, "Mul", dy[0], normal);
   const df_output by = by_channel(b, dfi_op(b, "Mul", scale, inverse), first, rank);
   df_output d = dy[0];
   if (training) {
@@ -185,12 +199,18 @@ static int32_t grad_norm(dfi_grad *g, df_node *n, const df_output *dy, df_output
     .shape = shape_norm, .grad = grad_norm, .kernel = { [DF_REF] = kernel_norm } }
 #define NORM_GRAD(TYPE, MORE) \
   { .type = TYPE, .in = "y_backprop:T x:T scale:T reserve_space_1:T reserve_space_2:T" MORE, \
-    .out = "x_backprop:T scale_backprop:T offset_backprop:T reserve_space_3:T reserve_space_4:T", .types = "T=float32|float64", \
-    .attrs = "epsilon:float=0.0001 data_format:string='NHWC' is_training:bool=true", .doc = "the gradient of FusedBatchNorm", \
+    .out = "x_backprop:T scale_backprop:T offset_backprop:T reserve_space_3:T reserve_space_4:T", \
+      .types = "T=float32|float64", \
+    .attrs = "epsilon:float=0.0001 data_format:string='NHWC' is_training:bool=true", \
+      .doc = "the gradient of FusedBatchNorm", \
     .shape = shape_norm_grad, .kernel = { [DF_REF] = kernel_norm_grad } }
 
 static const df_op ops[] = {
-  NORM("FusedBatchNorm", ""), NORM("FusedBatchNormV2", ""), NORM("FusedBatchNormV3", " reserve_space_3:T"),
-  NORM_GRAD("FusedBatchNormGrad", ""), NORM_GRAD("FusedBatchNormGradV2", ""), NORM_GRAD("FusedBatchNormGradV3", " reserve_space_3:T"),
+  NORM("FusedBatchNorm", ""),
+  NORM("FusedBatchNormV2", ""),
+  NORM("FusedBatchNormV3", " reserve_space_3:T"),
+  NORM_GRAD("FusedBatchNormGrad", ""),
+  NORM_GRAD("FusedBatchNormGradV2", ""),
+  NORM_GRAD("FusedBatchNormGradV3", " reserve_space_3:T"),
 };
 const dfi_op_table dfi_ops_batch_norm = { ops, sizeof ops / sizeof *ops };

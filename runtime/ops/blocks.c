@@ -1,5 +1,5 @@
-/* blocks.c: entries that move the pixels of blocks to the batch or to the channels, and back. Each is the gradient of its inverse.
- * Kernels are in kernels/ref/blocks.c.
+/* blocks.c: entries that move the pixels of blocks to the batch or to the channels, and back. Each is the gradient of
+ * its inverse. Kernels are in kernels/ref/blocks.c.
  */
 #include "op/op.h"
 #include "graph/grad.h"
@@ -16,13 +16,16 @@ static int32_t shape_rank(dfi_infer *c) {
 static int32_t shape_depth(dfi_infer *c, bool to_depth) {
   dfi_shape s = *dfi_in_shape(c, 0);
   int64_t n = c->node->attrs[0].i, square;
-  if (n < 2 || __builtin_mul_overflow(n, n, &square)) return dfi_infer_fail(c, "block_size is %lld but must be 2 or more", (long long)n);
+  if (n < 2 || __builtin_mul_overflow(n, n, &square))
+    return dfi_infer_fail(c, "block_size is %lld but must be 2 or more", (long long)n);
   if (s.rank >= 0 && s.rank != 4) return dfi_infer_fail(c, "the input must be [n, h, w, c], it has rank %d", s.rank);
   for (int32_t d = 1; d < s.rank; d++) {
     bool grows = (d == 3) == to_depth;
     int64_t by = d == 3 ? square : n;
     if (s.dims[d] < 0) continue;
-    if (!grows && s.dims[d] % by) return dfi_infer_fail(c, "axis %d is %lld, which blocks of %lld do not divide", d, (long long)s.dims[d], (long long)n);
+    if (!grows && s.dims[d] % by)
+      return dfi_infer_fail(c, "axis %d is %lld, which blocks of %lld do not divide", d, (long long)s.dims[d],
+                            (long long)n);
     s.dims[d] = grows ? s.dims[d] * by : s.dims[d] / by;
   }
   *dfi_set_shape(c, 0) = s;
@@ -46,7 +49,8 @@ static int32_t undo(dfi_grad *g, df_node *n, df_output dy, df_output *dx, const 
   return dfg_end(g);
 }
 #define UNDO(name, type) \
-  static int32_t name(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) { return undo(g, n, dy[0], dx, type); }
+  static int32_t name(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) { return undo(g, n, dy[0], dx, \
+    type); }
 UNDO(grad_space_to_batch, "BatchToSpaceND")
 UNDO(grad_batch_to_space, "SpaceToBatchND")
 UNDO(grad_space_to_batch_2d, "BatchToSpace")
@@ -55,25 +59,34 @@ UNDO(grad_space_to_depth, "DepthToSpace")
 UNDO(grad_depth_to_space, "SpaceToDepth")
 
 static const df_op ops[] = {
-  { .type = "SpaceToBatchND", .lua = "space_to_batch_nd", .in = "input:T block_shape:Tblock_shape paddings:Tpaddings", .out = "output:T",
+  { .type = "SpaceToBatchND", .lua = "space_to_batch_nd", .in = "input:T block_shape:Tblock_shape paddings:Tpaddings",
+    .out = "output:T",
     .types = "T=any Tblock_shape=int32|int64 Tpaddings=int32|int64",
-    .doc = "T[batch prod(block_shape), ...] = space_to_batch_nd(input T[batch, space..., ...], block_shape int[n], paddings int[n, 2]): the padded "
+    .doc = "T[batch prod(block_shape), ...] = space_to_batch_nd(input T[batch, space..., ...], block_shape int[n], "
+    "paddings int[n, 2]): the padded "
            "space in blocks, whose pixels become parts of the batch",
     .example = "df.space_to_batch_nd(df.ones{1, 2, 2, 1}, {2, 2}, {{0, 0}, {0, 0}})",
     .shape = shape_rank, .grad = grad_space_to_batch, .kernel = { [DF_REF] = ref_space_to_batch } },
-  { .type = "BatchToSpaceND", .lua = "batch_to_space_nd", .in = "input:T block_shape:Tblock_shape crops:Tcrops", .out = "output:T",
+  { .type = "BatchToSpaceND", .lua = "batch_to_space_nd", .in = "input:T block_shape:Tblock_shape crops:Tcrops",
+    .out = "output:T",
     .types = "T=any Tblock_shape=int32|int64 Tcrops=int32|int64",
-    .doc = "T[batch / prod(block_shape), ...] = batch_to_space_nd(input T[batch, space..., ...], block_shape int[n], crops int[n, 2]): what "
+    .doc = "T[batch / prod(block_shape), ...] = batch_to_space_nd(input T[batch, space..., ...], block_shape int[n], "
+    "crops int[n, 2]): what "
            "space_to_batch_nd undoes",
     .example = "df.batch_to_space_nd(df.ones{4, 1, 1, 1}, {2, 2}, {{0, 0}, {0, 0}})",
     .shape = shape_rank, .grad = grad_batch_to_space, .kernel = { [DF_REF] = ref_batch_to_space } },
-  { .type = "SpaceToBatch", .in = "input:T paddings:Tpaddings", .out = "output:T", .types = "T=any Tpaddings=int32|int64", .attrs = "block_size:int",
-    .doc = "SpaceToBatchND with square blocks", .shape = shape_rank, .grad = grad_space_to_batch_2d, .kernel = { [DF_REF] = ref_space_to_batch_2d } },
-  { .type = "BatchToSpace", .in = "input:T crops:Tidx", .out = "output:T", .types = "T=any Tidx=int32|int64", .attrs = "block_size:int",
-    .doc = "BatchToSpaceND with square blocks", .shape = shape_rank, .grad = grad_batch_to_space_2d, .kernel = { [DF_REF] = ref_batch_to_space_2d } },
+  { .type = "SpaceToBatch", .in = "input:T paddings:Tpaddings", .out = "output:T",
+    .types = "T=any Tpaddings=int32|int64", .attrs = "block_size:int",
+    .doc = "SpaceToBatchND with square blocks", .shape = shape_rank, .grad = grad_space_to_batch_2d,
+    .kernel = { [DF_REF] = ref_space_to_batch_2d } },
+  { .type = "BatchToSpace", .in = "input:T crops:Tidx", .out = "output:T", .types = "T=any Tidx=int32|int64",
+    .attrs = "block_size:int",
+    .doc = "BatchToSpaceND with square blocks", .shape = shape_rank, .grad = grad_batch_to_space_2d,
+    .kernel = { [DF_REF] = ref_batch_to_space_2d } },
   { .type = "SpaceToDepth", .lua = "space_to_depth", .in = "input:T", .out = "output:T", .types = "T=any",
     .attrs = "block_size:int data_format:string='NHWC'",
-    .doc = "T[n, h / s, w / s, c s s] = space_to_depth(input T[n, h, w, c]; block_size): the pixels of a block of s by s side by side in the channels",
+    .doc = "T[n, h / s, w / s, c s s] = space_to_depth(input T[n, h, w, c]; block_size): the pixels of a block of s by "
+    "s side by side in the channels",
     .example = "df.space_to_depth(df.ones{1, 2, 2, 1}, {block_size = 2})",
     .shape = shape_to_depth, .grad = grad_space_to_depth, .kernel = { [DF_REF] = ref_space_to_depth } },
   { .type = "DepthToSpace", .lua = "depth_to_space", .in = "input:T", .out = "output:T", .types = "T=any",

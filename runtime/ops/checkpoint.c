@@ -1,7 +1,7 @@
 /* checkpoint.c: the ops by which TensorFlow's graphs save and restore variables.
  *
- * A graph comes from anywhere, so it may not name files by itself: a path begins with a string that the run was fed, or the graph was
- * imported with leave to touch files.
+ * A graph comes from anywhere, so it may not name files by itself: a path begins with a string that the run was fed, or
+ * the graph was imported with leave to touch files.
  */
 #include "resource/checkpoint.h"
 #include "op/op.h"
@@ -32,7 +32,8 @@ static char *path_of(df_kernel *k, int32_t i) {
     return NULL;
   }
   if (!dfi_run_may_touch(k->run, s, n)) {
-    dfk_fail(k, DF_PERMISSION_DENIED, "this graph may not touch the file %.*s: feed its path to the run, or import the graph with files = true",
+    dfk_fail(k, DF_PERMISSION_DENIED,
+             "this graph may not touch the file %.*s: feed its path to the run, or import the graph with files = true",
              (int)n, s);
     return NULL;
   }
@@ -42,7 +43,8 @@ static char *path_of(df_kernel *k, int32_t i) {
 static bool names_match(df_kernel *k, int64_t tensors) {
   const df_tensor *names = k->in[1], *slices = k->in[2];
   if (names->size != tensors || slices->size != tensors) {
-    dfk_fail(k, DF_INVALID_ARGUMENT, "%lld names and %lld slices for %lld tensors", (long long)names->size, (long long)slices->size, (long long)tensors);
+    dfk_fail(k, DF_INVALID_ARGUMENT, "%lld names and %lld slices for %lld tensors", (long long)names->size,
+             (long long)slices->size, (long long)tensors);
     return false;
   }
   for (int64_t i = 0, n; i < tensors; i++) {
@@ -90,7 +92,8 @@ static int32_t kernel_restore(df_kernel *k) {
     df_tensor *t = dfi_checkpoint_read(c, name, k->error);
     if (!t) code = k->error->code;
     else if (t->dtype != k->out_dtype[i]) {
-      code = dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s in the checkpoint, %s is expected", name, df_dtype_name(t->dtype), df_dtype_name(k->out_dtype[i]));
+      code = dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s in the checkpoint, %s is expected", name,
+                      df_dtype_name(t->dtype), df_dtype_name(k->out_dtype[i]));
       df_tensor_release(t);
     } else dfk_out_tensor(k, i, t);
     free(name);
@@ -140,7 +143,10 @@ static int32_t kernel_merge(df_kernel *k) {
   int32_t code = DF_OK;
   for (int64_t i = 0, n; i < k->in[0]->size && !code; i++) {
     const char *s = df_tensor_string(k->in[0], i, &n);
-    if (!dfi_run_may_touch(k->run, s, n)) { code = dfk_fail(k, DF_PERMISSION_DENIED, "this graph may not touch the file %.*s", (int)n, s); break; }
+    if (!dfi_run_may_touch(k->run, s, n)) {
+      code = dfk_fail(k, DF_PERMISSION_DENIED, "this graph may not touch the file %.*s", (int)n, s);
+      break;
+    }
     char *part = (char *)(uintptr_t)text_of(k->in[0], i);
     code = read_part(k, &m, part);
     free(part);
@@ -162,7 +168,8 @@ static int32_t kernel_sharded(df_kernel *k) {
   if (!dfk_integer(k, 1, "shard", &shard) || !dfk_integer(k, 2, "num_shards", &shards)) return k->error->code;
   const char *s = df_tensor_string(k->in[0], 0, &n);
   char *text = dfi_xmalloc((size_t)n + 64);
-  const int length = snprintf(text, (size_t)n + 64, "%.*s-%05lld-of-%05lld", (int)n, s, (long long)shard, (long long)shards);
+  const int length =
+      snprintf(text, (size_t)n + 64, "%.*s-%05lld-of-%05lld", (int)n, s, (long long)shard, (long long)shards);
   df_tensor *t = dfk_out(k, 0, DF_STRING, 0, NULL);
   const bool good = t && dfk_set_string(k, t, 0, text, length);
   free(text);
@@ -177,7 +184,8 @@ static int32_t kernel_match(df_kernel *k) {
     return dfk_fail(k, DF_UNIMPLEMENTED, "the pattern %.80s is none of the plain ones that are matched here", pattern);
   char whole[256];
   snprintf(whole, sizeof whole, "^(%s)$", pattern);
-  if (regcomp(&r, whole, REG_EXTENDED | REG_NOSUB)) return dfk_fail(k, DF_INVALID_ARGUMENT, "the pattern %.80s is none", pattern);
+  if (regcomp(&r, whole, REG_EXTENDED | REG_NOSUB))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the pattern %.80s is none", pattern);
   df_tensor *t = dfk_out(k, 0, DF_BOOL, k->in[0]->rank, k->in[0]->dims);
   for (int64_t i = 0; t && i < k->in[0]->size; i++) {
     char *s = (char *)(uintptr_t)text_of(k->in[0], i);
@@ -192,19 +200,25 @@ static int32_t kernel_nothing(df_kernel *k) { return DF_OK; }
 
 static const df_op ops[] = {
   { .type = "SaveV2", .in = "prefix:string tensor_names:string shape_and_slices:string tensors:any*", .out = "",
-    .doc = "writes the tensors as a TensorFlow checkpoint under their names. The path begins with a string that the run was fed",
+    .doc = "writes the tensors as a TensorFlow checkpoint under their names. The path begins with a string that the "
+    "run was fed",
     .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = kernel_save } },
-  { .type = "RestoreV2", .in = "prefix:string tensor_names:string shape_and_slices:string", .out = "tensors:dtypes*", .attrs = "dtypes:types",
+  { .type = "RestoreV2", .in = "prefix:string tensor_names:string shape_and_slices:string", .out = "tensors:dtypes*",
+    .attrs = "dtypes:types",
     .doc = "the tensors of these names in a TensorFlow checkpoint. The path begins with a string that the run was fed",
     .stateful = true, .no_grad = true, .kernel = { [DF_REF] = kernel_restore } },
   { .type = "MergeV2Checkpoints", .in = "checkpoint_prefixes:string destination_prefix:string", .out = "",
-    .attrs = "delete_old_dirs:bool=true allow_missing_files:bool=false", .doc = "several checkpoints as one; the several are removed",
+    .attrs = "delete_old_dirs:bool=true allow_missing_files:bool=false",
+    .doc = "several checkpoints as one; the several are removed",
     .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = kernel_merge } },
   { .type = "ShardedFilename", .in = "basename:string shard:int32 num_shards:int32", .out = "filename:string",
-    .doc = "basename-00000-of-00001", .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_sharded } },
+    .doc = "basename-00000-of-00001", .no_grad = true, .shape = dfi_shape_all_scalar,
+    .kernel = { [DF_REF] = kernel_sharded } },
   { .type = "StaticRegexFullMatch", .in = "input:string", .out = "output:bool", .attrs = "pattern:string",
-    .doc = "whether all of each string matches the pattern", .no_grad = true, .shape = dfi_shape_same, .kernel = { [DF_REF] = kernel_match } },
-  { .type = "DisableCopyOnRead", .in = "resource:handle", .out = "", .doc = "nothing: reads of variables never copy here",
+    .doc = "whether all of each string matches the pattern", .no_grad = true, .shape = dfi_shape_same,
+    .kernel = { [DF_REF] = kernel_match } },
+  { .type = "DisableCopyOnRead", .in = "resource:handle", .out = "", .doc = "nothing: reads of variables never copy "
+    "here",
     .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = kernel_nothing } },
 };
 const dfi_op_table dfi_ops_checkpoint = { ops, sizeof ops / sizeof *ops };

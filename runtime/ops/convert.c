@@ -38,7 +38,8 @@ static int32_t shape_bitcast(dfi_infer *c) {
   } else if (from < to) {
     if (s.rank == 0 || (s.dims[s.rank - 1] >= 0 && s.dims[s.rank - 1] != to / from))
       return dfi_infer_fail(c, "%s cannot be cast to %s bit by bit: its last axis must be %d",
-                            dfi_typed_shape_text(dfi_in_dtype(c, 0), &s, text), df_dtype_name(c->node->out[0].dtype), to / from);
+                            dfi_typed_shape_text(dfi_in_dtype(c, 0), &s, text), df_dtype_name(c->node->out[0].dtype),
+                            to / from);
     s.rank--;
   }
   *dfi_set_shape(c, 0) = s;
@@ -87,7 +88,8 @@ static int32_t grad_complex_abs(dfi_grad *g, df_node *n, const df_output *dy, df
 
 /* ---- entries ----------------------------------------------------------------------------------------------- */
 
-#define PART .in = "input:T", .out = "output:any", .types = "T=complex", .attrs = "Tout:dtype=invalid", .shape = shape_part
+#define PART .in = "input:T", .out = "output:any", .types = "T=complex", .attrs = "Tout:dtype=invalid", \
+  .shape = shape_part
 
 static const df_op ops[] = {
   { .type = "Real", .lua = "real", PART,
@@ -99,26 +101,33 @@ static const df_op ops[] = {
   { .type = "Angle", .lua = "angle", PART,
     .doc = "float[...] = angle(input complex[...]): the angle to the positive real axis, from -pi to pi",
     .example = "df.angle(df.complex64{re = 0, im = 2})", .grad = grad_angle, .kernel = { [DF_REF] = ref_angle } },
-  { .type = "ComplexAbs", .lua = "complex_abs", .in = "x:T", .out = "y:any", .types = "T=complex", .attrs = "Tout:dtype=invalid",
+  { .type = "ComplexAbs", .lua = "complex_abs", .in = "x:T", .out = "y:any", .types = "T=complex",
+    .attrs = "Tout:dtype=invalid",
     .doc = "float[...] = complex_abs(x complex[...]): the distance from 0",
     .example = "df.complex_abs(df.complex64{re = 3, im = 4})  --> 5",
     .shape = shape_part, .grad = grad_complex_abs, .kernel = { [DF_REF] = ref_complex_abs } },
   { .type = "Complex", .lua = "complex", .in = "real:T imag:T", .out = "out:any", .types = "T=float32|float64",
     .attrs = "Tout:dtype=invalid",
-    .doc = "complex[...] = complex(real T[...], imag T[...]): complex numbers of these parts, which broadcast: complex64 of float32, "
+    .doc = "complex[...] = complex(real T[...], imag T[...]): complex numbers of these parts, which broadcast: "
+    "complex64 of float32, "
            "complex128 of float64",
     .example = "df.complex({1.0, 2.0}, {0.0, -1.0})", .shape = shape_complex, .grad = grad_complex,
     .kernel = { [DF_REF] = ref_complex } },
   { .type = "Conj", .lua = "conj", .in = "input:T", .out = "output:T", .types = "T=number|complex",
     .doc = "T[...] = conj(input T[...]): the complex conjugate; a real number is its own",
-    .example = "df.conj(df.complex64{re = 1, im = 2})", .shape = dfi_shape_same, .grad = grad_conj, .kernel = { [DF_REF] = ref_conj } },
+    .example = "df.conj(df.complex64{re = 1, im = 2})", .shape = dfi_shape_same, .grad = grad_conj,
+    .kernel = { [DF_REF] = ref_conj } },
   { .type = "ToBool", .lua = "to_bool", .in = "input:T", .out = "output:bool", .types = "T=any",
-    .doc = "bool = to_bool(input): of a scalar, whether it is not 0, false or an empty string; of a larger rank, whether there are any elements",
-    .example = "df.to_bool({0, 0})  --> true", .shape = dfi_shape_all_scalar, .no_grad = true, .kernel = { [DF_REF] = ref_to_bool } },
+    .doc = "bool = to_bool(input): of a scalar, whether it is not 0, false or an empty string; of a larger rank, "
+    "whether there are any elements",
+    .example = "df.to_bool({0, 0})  --> true", .shape = dfi_shape_all_scalar, .no_grad = true,
+    .kernel = { [DF_REF] = ref_to_bool } },
   { .type = "Bitcast", .lua = "bitcast", .in = "input:T", .out = "output:type",
     .types = "T=number|complex|quantized type=number|complex|quantized", .attrs = "type:dtype",
-    .doc = "type[...] = bitcast(input T[...], {type}): the same bytes seen as another dtype. A wider one takes up the last axis, which must be as "
+    .doc = "type[...] = bitcast(input T[...], {type}): the same bytes seen as another dtype. A wider one takes up the "
+    "last axis, which must be as "
            "long as it has parts; a narrower one adds such an axis",
-    .example = "df.bitcast({1.0, -1.0}, {type = 'int32'})", .shape = shape_bitcast, .no_grad = true, .kernel = { [DF_REF] = ref_bitcast } },
+    .example = "df.bitcast({1.0, -1.0}, {type = 'int32'})", .shape = shape_bitcast, .no_grad = true,
+    .kernel = { [DF_REF] = ref_bitcast } },
 };
 const dfi_op_table dfi_ops_convert = { ops, sizeof ops / sizeof *ops };

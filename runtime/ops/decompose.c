@@ -1,7 +1,8 @@
-/* decompose.c: entries of linear solvers, decompositions, Fourier transforms and histograms. Kernels: kernels/ref/decompose.c, fourier.c.
+/* decompose.c: entries of linear solvers, decompositions, Fourier transforms and histograms. Kernels:
+ * kernels/ref/decompose.c, fourier.c.
  *
- * Gradients are those of Giles (An extended collection of matrix derivative results, 2008) and Townsend (Differentiating the singular value
- * decomposition, 2016), which TensorFlow's agree with.
+ * Gradients are those of Giles (An extended collection of matrix derivative results, 2008) and Townsend
+ * (Differentiating the singular value decomposition, 2016), which TensorFlow's agree with.
  */
 #include "op/op.h"
 #include "graph/grad.h"
@@ -16,10 +17,12 @@ static int32_t check_matrix(dfi_infer *c, int32_t i, bool square) {
   const dfi_shape *s = dfi_in_shape(c, i);
   char text[160];
   if (s->rank >= 0 && s->rank < 2)
-    return dfi_infer_fail(c, "Shape must be at least rank 2 but is rank %d: input %d is %s", s->rank, i, dfi_typed_shape_text(dfi_in_dtype(c, i), s, text));
+    return dfi_infer_fail(c, "Shape must be at least rank 2 but is rank %d: input %d is %s", s->rank, i,
+                          dfi_typed_shape_text(dfi_in_dtype(c, i), s, text));
   if (square && s->rank >= 0 && last(s, 1) >= 0 && last(s, 2) >= 0 && last(s, 1) != last(s, 2))
-    return dfi_infer_fail(c, "Dimensions must be equal, but are %lld and %lld: input %d is %s, a square matrix is expected", (long long)last(s, 2),
-                          (long long)last(s, 1), i, dfi_typed_shape_text(dfi_in_dtype(c, i), s, text));
+    return dfi_infer_fail(
+        c, "Dimensions must be equal, but are %lld and %lld: input %d is %s, a square matrix is expected",
+        (long long)last(s, 2), (long long)last(s, 1), i, dfi_typed_shape_text(dfi_in_dtype(c, i), s, text));
   return DF_OK;
 }
 
@@ -48,7 +51,8 @@ static int32_t shape_solve(dfi_infer *c) {
   if (!code) code = check_matrix(c, 1, false);
   const dfi_shape *a = dfi_in_shape(c, 0), *b = dfi_in_shape(c, 1);
   if (!code && last(a, 1) >= 0 && last(b, 2) >= 0 && last(a, 1) != last(b, 2))
-    code = dfi_infer_fail(c, "Dimensions must be equal, but are %lld and %lld: the matrix and the right-hand side", (long long)last(a, 1), (long long)last(b, 2));
+    code = dfi_infer_fail(c, "Dimensions must be equal, but are %lld and %lld: the matrix and the right-hand side",
+                          (long long)last(a, 1), (long long)last(b, 2));
   *dfi_set_shape(c, 0) = a->rank >= 0 && b->rank >= 0 && a->rank == b->rank ? *b : dfi_shape_unknown();
   return code;
 }
@@ -134,7 +138,9 @@ static df_output transposed(dfi_build *b, df_output x) {
 static df_output band(dfi_build *b, df_output x, int32_t lower, int32_t upper) {
   return dfi_op(b, "MatrixBandPart", x, dfi_const_int(b, lower), dfi_const_int(b, upper));
 }
-static df_output axis(dfi_build *b, df_output x, int32_t at) { return dfi_op(b, "ExpandDims", x, dfi_const_int(b, at)); }
+static df_output axis(dfi_build *b, df_output x, int32_t at) {
+  return dfi_op(b, "ExpandDims", x, dfi_const_int(b, at));
+}
 static df_output scaled(dfi_build *b, df_output x, double by) { return dfi_op(b, "Mul", x, dfi_const_like(b, x, by)); }
 
 static df_output solved(dfi_build *b, df_output a, df_output rhs, bool adjoint) {
@@ -202,7 +208,9 @@ static int32_t grad_triangular_solve(dfi_grad *g, df_node *n, const df_output *d
 }
 
 /* Half of the diagonal, all below it. */
-static df_output lower_half(dfi_build *b, df_output x) { return dfi_op(b, "Sub", band(b, x, -1, 0), scaled(b, band(b, x, 0, 0), 0.5)); }
+static df_output lower_half(dfi_build *b, df_output x) {
+  return dfi_op(b, "Sub", band(b, x, -1, 0), scaled(b, band(b, x, 0, 0), 0.5));
+}
 
 static int32_t grad_cholesky(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
@@ -215,7 +223,9 @@ static int32_t grad_cholesky(dfi_grad *g, df_node *n, const df_output *dy, df_ou
 }
 
 /* x R^-T of an upper triangle R. */
-static df_output right_divided(dfi_build *b, df_output x, df_output r) { return transposed(b, solved_triangle(b, r, transposed(b, x), false, false)); }
+static df_output right_divided(dfi_build *b, df_output x, df_output r) {
+  return transposed(b, solved_triangle(b, r, transposed(b, x), false, false));
+}
 static df_output antisymmetric(dfi_build *b, df_output x) { return dfi_op(b, "Sub", x, transposed(b, x)); }
 
 static int32_t grad_qr(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
@@ -223,7 +233,9 @@ static int32_t grad_qr(dfi_grad *g, df_node *n, const df_output *dy, df_output *
   const dfi_shape *a = dfi_shape_at(n->in[0]);
   const int64_t rows = last(a, 2), columns = last(a, 1);
   if (rows >= 0 && columns >= 0 && (rows < columns || (n->attrs[0].i && rows != columns)))
-    return dfg_fail(g, n, "there is no gradient of matrices with fewer rows than columns, nor with full_matrices = true of others than square ones");
+    return dfg_fail(g, n,
+                    "there is no gradient of matrices with fewer rows than columns, nor with full_matrices = true of "
+                    "others than square ones");
   df_output q = dfg_out(g, n, 0), r = dfg_out(g, n, 1), both = DFI_NONE, qdq = DFI_NONE;
   if (dy[0].node) both = antisymmetric(b, qdq = product(b, q, dy[0], T_A));
   if (dy[1].node) {
@@ -233,7 +245,8 @@ static int32_t grad_qr(dfi_grad *g, df_node *n, const df_output *dy, df_output *
   df_output inner = right_divided(b, band(b, both, -1, 0), r);
   if (dy[1].node) inner = dfi_op(b, "Add", dy[1], inner);
   dx[0] = product(b, q, inner, PLAIN);
-  if (dy[0].node) dx[0] = dfi_op(b, "Add", dx[0], right_divided(b, dfi_op(b, "Sub", dy[0], product(b, q, qdq, PLAIN)), r));
+  if (dy[0].node)
+    dx[0] = dfi_op(b, "Add", dx[0], right_divided(b, dfi_op(b, "Sub", dy[0], product(b, q, qdq, PLAIN)), r));
   return dfg_end(g);
 }
 
@@ -259,7 +272,8 @@ static int32_t grad_svd(dfi_grad *g, df_node *n, const df_output *dy, df_output 
     u = (df_output){ again, 1 };
     v = (df_output){ again, 2 };
   }
-  df_output row = axis(b, s, -2), column = axis(b, s, -1), f = moved ? differences(b, dfi_op(b, "Square", s)) : DFI_NONE;
+  df_output row = axis(b, s, -2), column = axis(b, s, -1),
+            f = moved ? differences(b, dfi_op(b, "Square", s)) : DFI_NONE;
   if (dy[0].node) middle = dfi_op(b, "MatrixDiag", dy[0]);
   df_output reciprocal = moved ? dfi_op(b, "DivNoNan", dfi_op(b, "OnesLike", row), row) : DFI_NONE;
   if (vectors && dy[1].node) {
@@ -291,7 +305,8 @@ static int32_t grad_eig(dfi_grad *g, df_node *n, const df_output *dy, df_output 
     v = (df_output){ again, 1 };
   }
   if (dy[0].node) middle = dfi_op(b, "MatrixDiag", dy[0]);
-  if (n->attrs[0].i && dy[1].node) middle = plus(b, middle, dfi_op(b, "Mul", differences(b, e), product(b, v, dy[1], T_A)));
+  if (n->attrs[0].i && dy[1].node)
+    middle = plus(b, middle, dfi_op(b, "Mul", differences(b, e), product(b, v, dy[1], T_A)));
   if (!middle.node) return dfg_end(g);
   df_output a = product(b, v, product(b, middle, v, T_B), PLAIN);
   dx[0] = lower_half(b, dfi_op(b, "Add", a, transposed(b, a)));
@@ -345,19 +360,30 @@ static df_output count_of(dfi_grad *g, df_node *n, int32_t axes, uint8_t dtype) 
   return dfi_op(b, "Cast", size);
 }
 
-static int32_t grad_fourier(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx, const char *back, int32_t axes, bool forward) {
+static int32_t grad_fourier(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx, const char *back, int32_t axes,
+                            bool forward) {
   dfi_build *b = dfg_build(g);
   df_output size = count_of(g, n, axes, dfi_dtype(n->in[0]));
   dx[0] = dfi_op(b, forward ? "Mul" : "RealDiv", dfi_op(b, back, dy[0]), size);
   return dfg_end(g);
 }
-static int32_t grad_fft(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx)    { return grad_fourier(g, n, dy, dx, "IFFT", 1, true); }
-static int32_t grad_ifft(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx)   { return grad_fourier(g, n, dy, dx, "FFT", 1, false); }
-static int32_t grad_fft2d(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx)  { return grad_fourier(g, n, dy, dx, "IFFT2D", 2, true); }
-static int32_t grad_ifft2d(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) { return grad_fourier(g, n, dy, dx, "FFT2D", 2, false); }
+static int32_t grad_fft(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  return grad_fourier(g, n, dy, dx, "IFFT", 1, true);
+}
+static int32_t grad_ifft(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  return grad_fourier(g, n, dy, dx, "FFT", 1, false);
+}
+static int32_t grad_fft2d(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  return grad_fourier(g, n, dy, dx, "IFFT2D", 2, true);
+}
+static int32_t grad_ifft2d(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  return grad_fourier(g, n, dy, dx, "FFT2D", 2, false);
+}
 
-/* The transforms of real numbers are linear; RFFTGrad and IRFFTGrad are their adjoints, and theirs the transforms again. */
-static df_output adjoint(dfi_build *b, const char *type, df_output x, df_output n, df_output length, uint8_t dtype, const char *attr) {
+/* The transforms of real numbers are linear; RFFTGrad and IRFFTGrad are their adjoints, and theirs the transforms
+   again. */
+static df_output adjoint(dfi_build *b, const char *type, df_output x, df_output n, df_output length, uint8_t dtype,
+                         const char *attr) {
   dfi_attr_int(b, attr, dtype);
   return length.node ? dfi_op(b, type, x, n, length) : dfi_op(b, type, x, n);
 }
@@ -388,69 +414,197 @@ static int32_t shape_real_fft_grad(dfi_infer *c) {
   return DF_OK;
 }
 
-#define SQUARE(text, name) .in = "input:T", .out = "output:T", .types = "T=float32|float64", .doc = text, .shape = shape_square, .kernel = { [DF_REF] = ref_##name }
-#define FOURIER(text, name) .in = "input:Tcomplex", .out = "output:Tcomplex", .types = "Tcomplex=complex64|complex128", .doc = text, .shape = dfi_shape_same, \
+#define SQUARE(text, name) .in = "input:T", .out = "output:T", .types = "T=float32|float64", .doc = text, \
+  .shape = shape_square, .kernel = { [DF_REF] = ref_##name }
+#define FOURIER(text, name) .in = "input:Tcomplex", .out = "output:Tcomplex", \
+  .types = "Tcomplex=complex64|complex128", .doc = text, .shape = dfi_shape_same, \
   .kernel = { [DF_REF] = ref_##name }
 
 static const df_op ops[] = {
-  { .type = "MatrixSolve", .lua = "matrix_solve", .in = "matrix:T rhs:T", .out = "output:T", .types = "T=float32|float64", .attrs = "adjoint:bool=false",
-    .doc = "T[..., n, k] = matrix_solve(matrix T[..., n, n], rhs T[..., n, k]): x with matrix x = rhs; adjoint takes the matrix transposed. A singular one is an error",
-    .example = "df.matrix_solve({{2.0, 0.0}, {0.0, 4.0}}, {{2.0}, {2.0}})  --> {{1}, {0.5}}", .shape = shape_solve, .grad = grad_solve, .expensive = true,
+  { .type = "MatrixSolve",
+    .lua = "matrix_solve",
+    .in = "matrix:T rhs:T",
+    .out = "output:T",
+    .types = "T=float32|float64",
+    .attrs = "adjoint:bool=false",
+    .doc = "T[..., n, k] = matrix_solve(matrix T[..., n, n], rhs T[..., n, k]): x with matrix x = rhs; adjoint takes "
+           "the matrix transposed. A singular one is an error",
+    .example = "df.matrix_solve({{2.0, 0.0}, {0.0, 4.0}}, {{2.0}, {2.0}})  --> {{1}, {0.5}}",
+    .shape = shape_solve,
+    .grad = grad_solve,
+    .expensive = true,
     .kernel = { [DF_REF] = ref_matrix_solve } },
-  { .type = "MatrixTriangularSolve", .lua = "matrix_triangular_solve", .in = "matrix:T rhs:T", .out = "output:T", .types = "T=float32|float64",
+  { .type = "MatrixTriangularSolve",
+    .lua = "matrix_triangular_solve",
+    .in = "matrix:T rhs:T",
+    .out = "output:T",
+    .types = "T=float32|float64",
     .attrs = "lower:bool=true adjoint:bool=false",
-    .doc = "T[..., n, k] = matrix_triangular_solve(matrix T[..., n, n], rhs T[..., n, k]): as matrix_solve, reading only the lower (or upper) triangle",
-    .example = "df.matrix_triangular_solve({{2.0, 9.0}, {1.0, 1.0}}, {{2.0}, {3.0}})  --> {{1}, {2}}", .shape = shape_solve, .grad = grad_triangular_solve,
+    .doc = "T[..., n, k] = matrix_triangular_solve(matrix T[..., n, n], rhs T[..., n, k]): as matrix_solve, reading "
+           "only the lower (or upper) triangle",
+    .example = "df.matrix_triangular_solve({{2.0, 9.0}, {1.0, 1.0}}, {{2.0}, {3.0}})  --> {{1}, {2}}",
+    .shape = shape_solve,
+    .grad = grad_triangular_solve,
     .kernel = { [DF_REF] = ref_matrix_triangular_solve } },
-  { .type = "MatrixInverse", .lua = "matrix_inverse", .attrs = "adjoint:bool=false",
-    SQUARE("T[..., n, n] = matrix_inverse(input T[..., n, n]): the inverse of each matrix, or of its transpose (adjoint). A singular one is an error", matrix_inverse),
-    .example = "df.matrix_inverse({{2.0, 0.0}, {0.0, 4.0}})  --> {{0.5, 0}, {0, 0.25}}", .grad = grad_inverse, .expensive = true },
-  { .type = "MatrixDeterminant", .lua = "matrix_determinant", .in = "input:T", .out = "output:T", .types = "T=float32|float64", .shape = shape_determinant,
-    .doc = "T[...] = matrix_determinant(input T[..., n, n]): the determinant of each matrix", .example = "df.matrix_determinant({{1.0, 2.0}, {3.0, 4.0}})  --> -2",
-    .grad = grad_determinant, .kernel = { [DF_REF] = ref_matrix_determinant }, .expensive = true },
-  { .type = "LogMatrixDeterminant", .lua = "log_matrix_determinant", .in = "input:T", .out = "sign:T log_abs_determinant:T", .types = "T=float32|float64",
-    .shape = shape_determinant, .doc = "sign T[...], log_abs T[...] = log_matrix_determinant(input T[..., n, n]): the determinant is sign * exp(log_abs)",
-    .example = "df.log_matrix_determinant({{1.0, 0.0}, {0.0, -1.0}})", .grad = grad_log_determinant, .kernel = { [DF_REF] = ref_log_matrix_determinant }, .expensive = true },
-  { .type = "Cholesky", .lua = "cholesky",
-    SQUARE("T[..., n, n] = cholesky(input T[..., n, n]): the lower triangle L of each symmetric positive definite matrix, which is L L^T. Only its lower triangle is "
-           "read; another matrix is an error", cholesky),
-    .example = "df.cholesky({{4.0, 2.0}, {2.0, 5.0}})  --> {{2, 0}, {1, 2}}", .grad = grad_cholesky, .expensive = true },
-  { .type = "Qr", .in = "input:T", .out = "q:T r:T", .types = "T=float32|float64", .attrs = "full_matrices:bool=false", .lua = "qr",
-    .doc = "q T[..., m, p], r T[..., p, n] = qr(input T[..., m, n]): orthonormal columns and an upper triangle whose product is the input; p is the lesser of m and n, or m "
+  { .type = "MatrixInverse",
+    .lua = "matrix_inverse",
+    .attrs = "adjoint:bool=false",
+    SQUARE("T[..., n, n] = matrix_inverse(input T[..., n, n]): the inverse of each matrix, or of its transpose "
+           "(adjoint). A singular one is an error",
+           matrix_inverse),
+    .example = "df.matrix_inverse({{2.0, 0.0}, {0.0, 4.0}})  --> {{0.5, 0}, {0, 0.25}}",
+    .grad = grad_inverse,
+    .expensive = true },
+  { .type = "MatrixDeterminant",
+    .lua = "matrix_determinant",
+    .in = "input:T",
+    .out = "output:T",
+    .types = "T=float32|float64",
+    .shape = shape_determinant,
+    .doc = "T[...] = matrix_determinant(input T[..., n, n]): the determinant of each matrix",
+    .example = "df.matrix_determinant({{1.0, 2.0}, {3.0, 4.0}})  --> -2",
+    .grad = grad_determinant,
+    .kernel = { [DF_REF] = ref_matrix_determinant },
+    .expensive = true },
+  { .type = "LogMatrixDeterminant",
+    .lua = "log_matrix_determinant",
+    .in = "input:T",
+    .out = "sign:T log_abs_determinant:T",
+    .types = "T=float32|float64",
+    .shape = shape_determinant,
+    .doc = "sign T[...], log_abs T[...] = log_matrix_determinant(input T[..., n, n]): the "
+           "determinant is sign * exp(log_abs)",
+    .example = "df.log_matrix_determinant({{1.0, 0.0}, {0.0, -1.0}})",
+    .grad = grad_log_determinant,
+    .kernel = { [DF_REF] = ref_log_matrix_determinant },
+    .expensive = true },
+  { .type = "Cholesky",
+    .lua = "cholesky",
+    SQUARE("T[..., n, n] = cholesky(input T[..., n, n]): the lower triangle L of each symmetric positive definite "
+           "matrix, which is L L^T. Only its lower triangle is "
+           "read; another matrix is an error",
+           cholesky),
+    .example = "df.cholesky({{4.0, 2.0}, {2.0, 5.0}})  --> {{2, 0}, {1, 2}}",
+    .grad = grad_cholesky,
+    .expensive = true },
+  { .type = "Qr",
+    .in = "input:T",
+    .out = "q:T r:T",
+    .types = "T=float32|float64",
+    .attrs = "full_matrices:bool=false",
+    .lua = "qr",
+    .doc = "q T[..., m, p], r T[..., p, n] = qr(input T[..., m, n]): orthonormal columns and an upper triangle whose "
+           "product is the input; p is the lesser of m and n, or m "
            "with full_matrices",
-    .example = "df.qr({{3.0, 1.0}, {4.0, 2.0}})", .shape = shape_qr, .grad = grad_qr, .kernel = { [DF_REF] = ref_qr }, .expensive = true },
-  { .type = "Svd", .in = "input:T", .out = "s:T u:T v:T", .types = "T=float32|float64", .attrs = "compute_uv:bool=true full_matrices:bool=false",
-    .doc = "s T[..., p], u T[..., m, p], v T[..., n, p] of input T[..., m, n]: the input is u diag(s) v^T, s falls", .shape = shape_svd, .grad = grad_svd,
-    .kernel = { [DF_REF] = ref_svd }, .expensive = true },
-  { .type = "SelfAdjointEigV2", .in = "input:T", .out = "e:T v:T", .types = "T=float32|float64", .attrs = "compute_v:bool=true",
-    .doc = "eigenvalues e T[..., n] in rising order and eigenvectors v T[..., n, n] in columns, of symmetric input T[..., n, n], whose lower triangle is read",
-    .shape = shape_eig, .grad = grad_eig, .kernel = { [DF_REF] = ref_self_adjoint_eig }, .expensive = true },
-  { .type = "TridiagonalSolve", .in = "diagonals:T rhs:T", .out = "output:T", .types = "T=float32|float64", .attrs = "partial_pivoting:bool=true", .shape = shape_tridiagonal,
+    .example = "df.qr({{3.0, 1.0}, {4.0, 2.0}})",
+    .shape = shape_qr,
+    .grad = grad_qr,
+    .kernel = { [DF_REF] = ref_qr },
+    .expensive = true },
+  { .type = "Svd",
+    .in = "input:T",
+    .out = "s:T u:T v:T",
+    .types = "T=float32|float64",
+    .attrs = "compute_uv:bool=true full_matrices:bool=false",
+    .doc = "s T[..., p], u T[..., m, p], v T[..., n, p] of input T[..., m, n]: the input is u diag(s) v^T, s falls",
+    .shape = shape_svd,
+    .grad = grad_svd,
+    .kernel = { [DF_REF] = ref_svd },
+    .expensive = true },
+  { .type = "SelfAdjointEigV2",
+    .in = "input:T",
+    .out = "e:T v:T",
+    .types = "T=float32|float64",
+    .attrs = "compute_v:bool=true",
+    .doc = "eigenvalues e T[..., n] in rising order and eigenvectors v T[..., n, n] in columns, of symmetric input "
+           "T[..., n, n], whose lower triangle is read",
+    .shape = shape_eig,
+    .grad = grad_eig,
+    .kernel = { [DF_REF] = ref_self_adjoint_eig },
+    .expensive = true },
+  { .type = "TridiagonalSolve",
+    .in = "diagonals:T rhs:T",
+    .out = "output:T",
+    .types = "T=float32|float64",
+    .attrs = "partial_pivoting:bool=true",
+    .shape = shape_tridiagonal,
     .lua = "tridiagonal_solve",
-    .doc = "T[..., n, k] = tridiagonal_solve(diagonals T[..., 3, n], rhs T[..., n, k]): rows above, main and below; the last element above and the first below are not read",
-    .example = "df.tridiagonal_solve({{1.0, 0.0}, {2.0, 2.0}, {0.0, 1.0}}, {{3.0}, {3.0}})  --> {{1}, {1}}", .grad = grad_tridiagonal_solve,
+    .doc = "T[..., n, k] = tridiagonal_solve(diagonals T[..., 3, n], rhs T[..., n, k]): rows above, main and below; "
+           "the last element above and the first below are not read",
+    .example = "df.tridiagonal_solve({{1.0, 0.0}, {2.0, 2.0}, {0.0, 1.0}}, {{3.0}, {3.0}})  --> {{1}, {1}}",
+    .grad = grad_tridiagonal_solve,
     .kernel = { [DF_REF] = ref_tridiagonal_solve } },
-  { .type = "FFT", .lua = "fft", FOURIER("complex64[..., n] = fft(input complex64[..., n]): the discrete Fourier transform along the last axis", fft), .grad = grad_fft,
+  { .type = "FFT",
+    .lua = "fft",
+    FOURIER("complex64[..., n] = fft(input complex64[..., n]): the discrete Fourier "
+            "transform along the last axis",
+            fft),
+    .grad = grad_fft,
     .example = "df.fft(df.cast(df.float32{1, 0, 0, 0}, 'complex64'))" },
-  { .type = "IFFT", .lua = "ifft", FOURIER("complex64[..., n] = ifft(input complex64[..., n]): the inverse of fft", ifft), .grad = grad_ifft,
+  { .type = "IFFT",
+    .lua = "ifft",
+    FOURIER("complex64[..., n] = ifft(input complex64[..., n]): the inverse of fft", ifft),
+    .grad = grad_ifft,
     .example = "df.ifft(df.cast(df.float32{4, 0, 0, 0}, 'complex64'))" },
-  { .type = "FFT2D", .lua = "fft2d", FOURIER("complex64[..., m, n] = fft2d(input complex64[..., m, n]): along the last two axes", fft2d), .grad = grad_fft2d,
+  { .type = "FFT2D",
+    .lua = "fft2d",
+    FOURIER("complex64[..., m, n] = fft2d(input complex64[..., m, n]): along the last "
+            "two axes",
+            fft2d),
+    .grad = grad_fft2d,
     .example = "df.fft2d(df.cast(df.float32{{1, 0}, {0, 0}}, 'complex64'))" },
-  { .type = "IFFT2D", .lua = "ifft2d", FOURIER("complex64[..., m, n] = ifft2d(input complex64[..., m, n]): the inverse of fft2d", ifft2d), .grad = grad_ifft2d,
+  { .type = "IFFT2D",
+    .lua = "ifft2d",
+    FOURIER("complex64[..., m, n] = ifft2d(input complex64[..., m, n]): the inverse "
+            "of fft2d",
+            ifft2d),
+    .grad = grad_ifft2d,
     .example = "df.ifft2d(df.cast(df.float32{{4, 0}, {0, 0}}, 'complex64'))" },
-  { .type = "RFFT", .in = "input:Treal fft_length:int32", .out = "output:Tcomplex", .types = "Treal=float32|float64 Tcomplex=complex64|complex128",
-    .attrs = "Tcomplex:dtype=complex64", .doc = "the fft of real numbers: its first fft_length / 2 + 1 elements", .shape = shape_rfft, .grad = grad_rfft,
+  { .type = "RFFT",
+    .in = "input:Treal fft_length:int32",
+    .out = "output:Tcomplex",
+    .types = "Treal=float32|float64 Tcomplex=complex64|complex128",
+    .attrs = "Tcomplex:dtype=complex64",
+    .doc = "the fft of real numbers: its first fft_length / 2 + 1 elements",
+    .shape = shape_rfft,
+    .grad = grad_rfft,
     .kernel = { [DF_REF] = ref_rfft } },
-  { .type = "IRFFT", .in = "input:Tcomplex fft_length:int32", .out = "output:Treal", .types = "Treal=float32|float64 Tcomplex=complex64|complex128",
-    .attrs = "Treal:dtype=float32", .doc = "the inverse of RFFT", .shape = shape_irfft, .grad = grad_irfft, .kernel = { [DF_REF] = ref_irfft } },
-  { .type = "RFFTGrad", .in = "dy:Tcomplex fft_length:int32 length:int32", .out = "output:Treal", .types = "Treal=float32|float64 Tcomplex=complex64|complex128",
-    .attrs = "Treal:dtype=float32", .doc = "the gradient of RFFT of that many numbers", .shape = shape_real_fft_grad, .grad = grad_rfft_grad,
+  { .type = "IRFFT",
+    .in = "input:Tcomplex fft_length:int32",
+    .out = "output:Treal",
+    .types = "Treal=float32|float64 Tcomplex=complex64|complex128",
+    .attrs = "Treal:dtype=float32",
+    .doc = "the inverse of RFFT",
+    .shape = shape_irfft,
+    .grad = grad_irfft,
+    .kernel = { [DF_REF] = ref_irfft } },
+  { .type = "RFFTGrad",
+    .in = "dy:Tcomplex fft_length:int32 length:int32",
+    .out = "output:Treal",
+    .types = "Treal=float32|float64 Tcomplex=complex64|complex128",
+    .attrs = "Treal:dtype=float32",
+    .doc = "the gradient of RFFT of that many numbers",
+    .shape = shape_real_fft_grad,
+    .grad = grad_rfft_grad,
     .kernel = { [DF_REF] = ref_rfft_grad } },
-  { .type = "IRFFTGrad", .in = "dy:Treal fft_length:int32 length:int32", .out = "output:Tcomplex", .types = "Treal=float32|float64 Tcomplex=complex64|complex128",
-    .attrs = "Tcomplex:dtype=complex64", .doc = "the gradient of IRFFT of that many numbers", .shape = shape_real_fft_grad, .grad = grad_irfft_grad,
+  { .type = "IRFFTGrad",
+    .in = "dy:Treal fft_length:int32 length:int32",
+    .out = "output:Tcomplex",
+    .types = "Treal=float32|float64 Tcomplex=complex64|complex128",
+    .attrs = "Tcomplex:dtype=complex64",
+    .doc = "the gradient of IRFFT of that many numbers",
+    .shape = shape_real_fft_grad,
+    .grad = grad_irfft_grad,
     .kernel = { [DF_REF] = ref_irfft_grad } },
-  { .type = "HistogramFixedWidth", .in = "values:T value_range:T nbins:int32", .out = "out:dtype", .types = "T=int32|int64|float32|float64 dtype=int32|int64",
-    .attrs = "dtype:dtype=int32", .doc = "how many values fall into each of nbins parts of value_range; what lies outside counts for the first or last",
-    .shape = shape_histogram, .no_grad = true, .kernel = { [DF_REF] = ref_histogram_fixed_width } },
+  { .type = "HistogramFixedWidth",
+    .in = "values:T value_range:T nbins:int32",
+    .out = "out:dtype",
+    .types = "T=int32|int64|float32|float64 dtype=int32|int64",
+    .attrs = "dtype:dtype=int32",
+    .doc = "how many values fall into each of nbins parts of value_range; what lies "
+           "outside counts for the first or last",
+    .shape = shape_histogram,
+    .no_grad = true,
+    .kernel = { [DF_REF] = ref_histogram_fixed_width } },
 };
 const dfi_op_table dfi_ops_decompose = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -1,5 +1,5 @@
-/* elementwise.c: elementwise ops of floats that are one C expression, each whole: entry, derivative, help, test domain and foreign
- * names. Adding one is a worked example in runtime/README.md: a row of kernels/formulas.h, the reference in
+/* elementwise.c: elementwise ops of floats that are one C expression, each whole: entry, derivative, help, test domain
+ * and foreign names. Adding one is a worked example in runtime/README.md: a row of kernels/formulas.h, the reference in
  * kernels/ref/elementwise.c, what stands here, and its sentences in spec/.
  */
 #include "op/op.h"
@@ -37,7 +37,8 @@ GRAD(softsign_grad) {
   if (dfg_wants(g, n, 0)) dx[0] = dfi_op(b, "SoftsignGrad", dy[0], x);
   if (dfg_wants(g, n, 1)) {
     df_output wide = dfi_op(b, "AddV2", dfi_const_like(b, x, 1), dfi_op(b, "Abs", x));
-    df_output slope = dfi_op(b, "Mul", dfi_const_like(b, x, -2), dfi_op(b, "Mul", dfi_op(b, "Mul", w, dy[0]), dfi_op(b, "Sign", x)));
+    df_output slope =
+        dfi_op(b, "Mul", dfi_const_like(b, x, -2), dfi_op(b, "Mul", dfi_op(b, "Mul", w, dy[0]), dfi_op(b, "Sign", x)));
     dx[1] = dfi_op(b, "RealDiv", slope, dfi_op(b, "Mul", wide, dfi_op(b, "Square", wide)));
   }
   return dfg_end(g);
@@ -47,7 +48,8 @@ GRAD(softsign_grad) {
 GRAD(erfinv) {
   dfi_build *b = dfg_build(g);
   df_output y = dfg_out(g, n, 0);
-  df_output slope = dfi_op(b, "Mul", dfi_const_like(b, y, 0.886226925452758013649), dfi_op(b, "Exp", dfi_op(b, "Square", y)));
+  df_output slope =
+      dfi_op(b, "Mul", dfi_const_like(b, y, 0.886226925452758013649), dfi_op(b, "Exp", dfi_op(b, "Square", y)));
   dx[0] = dfi_op(b, "Mul", dy[0], slope);
   return dfg_end(g);
 }
@@ -56,7 +58,8 @@ GRAD(erfinv) {
 GRAD(ndtri) {
   dfi_build *b = dfg_build(g);
   df_output y = dfg_out(g, n, 0), half = dfi_op(b, "Mul", dfi_const_like(b, y, 0.5), dfi_op(b, "Square", y));
-  dx[0] = dfi_op(b, "Mul", dy[0], dfi_op(b, "Mul", dfi_const_like(b, y, 2.50662827463100050242), dfi_op(b, "Exp", half)));
+  dx[0] =
+      dfi_op(b, "Mul", dy[0], dfi_op(b, "Mul", dfi_const_like(b, y, 2.50662827463100050242), dfi_op(b, "Exp", half)));
   return dfg_end(g);
 }
 
@@ -67,7 +70,8 @@ GRAD(next_after) {
 }
 
 static const df_op ops[] = {
-  { .type = "Softsign", .lua = "softsign", .in = "features:T", .out = "activations:T", .types = "T=float", .shape = dfi_shape_same,
+  { .type = "Softsign", .lua = "softsign", .in = "features:T", .out = "activations:T", .types = "T=float",
+    .shape = dfi_shape_same,
     .doc = "T[...] = softsign(features T[...]): x / (1 + |x|)",
     .example = "df.softsign({-1.0, 3.0})", .output = "[-0.50  0.75] float32[2]",
     .see = "softplus relu tanh sigmoid", .derivative = "features = dy / (1 + abs(features))^2", .domain = "0.2 2",
@@ -81,13 +85,16 @@ static const df_op ops[] = {
     .see = "erf erfc random_normal", .derivative = "x = dy * 0.886226925452758 * exp(y^2)", .domain = "-0.8 0.8",
     .grad = grad_erfinv, .cost = costly, KERNELS(erfinv), AS_IN_TENSORFLOW1("Erfinv") },
   { .type = "Ndtri", .lua = "ndtri", FLOAT1,
-    .doc = "T[...] = ndtri(x T[...]): the quantile of the standard normal distribution: below it lies the share x; infinite at 0 and 1, "
+    .doc = "T[...] = ndtri(x T[...]): the quantile of the standard normal distribution: below it lies the share x; "
+    "infinite at 0 and 1, "
            "NaN beyond",
     .example = "df.ndtri({0.025, 0.5, 0.975})", .output = "[-1.96  0.00  1.96] float32[3]",
     .see = "erfinv erf random_normal", .derivative = "x = dy * 2.5066282746310002 * exp(y^2 / 2)", .domain = "0.2 0.8",
     .grad = grad_ndtri, .cost = costly, KERNELS(ndtri), AS_IN_TENSORFLOW1("Ndtri") },
-  { .type = "NextAfter", .lua = "next_after", .in = "x1:T x2:T", .out = "output:T", .types = "T=float32|float64", .shape = dfi_shape_binary,
-    .doc = "T[...] = next_after(x1 T[...], x2 T[...]): the number of that dtype next to x1 in the direction of x2; the gradient goes to "
+  { .type = "NextAfter", .lua = "next_after", .in = "x1:T x2:T", .out = "output:T", .types = "T=float32|float64",
+    .shape = dfi_shape_binary,
+    .doc = "T[...] = next_after(x1 T[...], x2 T[...]): the number of that dtype next to x1 in the direction of x2; the "
+    "gradient goes to "
            "x1 alone",
     .example = "df.next_after({1.0}, 2.0) - 1", .output = "[1.1921e-07] float32[1]", .see = "round rint floor ceil",
     .derivative = "x1 = dy", .domain = "0.3 1.7",

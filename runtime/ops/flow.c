@@ -40,7 +40,8 @@ static int32_t shape_placeholder_with_default(dfi_infer *c) {
   const dfi_shape *found = dfi_in_shape(c, 0);
   char a[160], b[160];
   if (!dfi_shape_merge(&asked, found, &both))
-    return dfi_infer_fail(c, "the default is %s but the shape asked for is %s", dfi_shape_text(found, a), dfi_shape_text(&asked, b));
+    return dfi_infer_fail(c, "the default is %s but the shape asked for is %s", dfi_shape_text(found, a),
+                          dfi_shape_text(&asked, b));
   *dfi_set_shape(c, 0) = asked.rank < 0 ? *found : asked;
   return DF_OK;
 }
@@ -52,7 +53,8 @@ static int32_t shape_hand_on(dfi_infer *c) {
 
 static int32_t shape_custom_gradient(dfi_infer *c) {
   int64_t nx = c->node->attrs[0].i;
-  if (nx < 0 || nx > c->node->nin) return dfi_infer_fail(c, "nx is %lld but there are %d inputs", (long long)nx, c->node->nin);
+  if (nx < 0 || nx > c->node->nin)
+    return dfi_infer_fail(c, "nx is %lld but there are %d inputs", (long long)nx, c->node->nin);
   for (int32_t i = 0; i < c->node->nout; i++) hand_on(c, i, (int32_t)nx + i);
   return DF_OK;
 }
@@ -60,7 +62,9 @@ static int32_t shape_custom_gradient(dfi_infer *c) {
 static int32_t scalar_bool(dfi_infer *c, int32_t i, const char *name) {
   char text[160];
   const dfi_shape *s = dfi_in_shape(c, i);
-  if (s->rank > 0) return dfi_infer_fail(c, "%s must be a scalar bool but is %s", name, dfi_typed_shape_text(dfi_in_dtype(c, i), s, text));
+  if (s->rank > 0)
+    return dfi_infer_fail(c, "%s must be a scalar bool but is %s", name,
+                          dfi_typed_shape_text(dfi_in_dtype(c, i), s, text));
   return DF_OK;
 }
 
@@ -102,13 +106,16 @@ static int32_t grad_prevented(dfi_grad *g, df_node *n, const df_output *dy, df_o
 }
 
 /* The shape that an attribute gives. */
-static dfi_shape shape_of_attr(const df_attr *a) { return a->i < 0 ? dfi_shape_unknown() : dfi_shape_of((int32_t)a->i, a->ints); }
+static dfi_shape shape_of_attr(const df_attr *a) {
+  return a->i < 0 ? dfi_shape_unknown() : dfi_shape_of((int32_t)a->i, a->ints);
+}
 
 static int32_t shape_ensure(dfi_infer *c) {
   dfi_shape want = shape_of_attr(&c->node->attrs[0]);
   char a[160], b[160];
   if (dfi_shape_merge(dfi_in_shape(c, 0), &want, dfi_set_shape(c, 0))) return DF_OK;
-  return dfi_infer_fail(c, "the input is %s but %s is ensured", dfi_shape_text(dfi_in_shape(c, 0), a), dfi_shape_text(&want, b));
+  return dfi_infer_fail(c, "the input is %s but %s is ensured", dfi_shape_text(dfi_in_shape(c, 0), a),
+                        dfi_shape_text(&want, b));
 }
 
 static int32_t ref_ensure_shape(df_kernel *k) {
@@ -116,7 +123,8 @@ static int32_t ref_ensure_shape(df_kernel *k) {
   dfi_shape want = shape_of_attr(&k->attrs[0]), have = dfi_shape_of(x->rank, x->dims), both;
   char a[160], b[160];
   if (!dfi_shape_merge(&have, &want, &both))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the input is %s but must be %s", dfi_shape_text(&have, a), dfi_shape_text(&want, b));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the input is %s but must be %s", dfi_shape_text(&have, a),
+                    dfi_shape_text(&want, b));
   return dfk_out_forward(k, 0, 0, x->rank, NULL);
 }
 
@@ -134,14 +142,18 @@ static const df_op ops[] = {
     .example = "local x = df.placeholder('float32', {-1, 28})",
     .flow = DF_FEED, .no_grad = true, .shape = shape_placeholder },
   { .type = "PlaceholderV2", .in = "", .out = "output:dtype", .types = "dtype=any",
-    .attrs = "dtype:dtype shape:shape", .doc = "Placeholder under another name", .flow = DF_FEED, .no_grad = true, .shape = shape_placeholder },
-  { .type = "PlaceholderWithDefault", .lua = "placeholder_with_default", .in = "input:T", .out = "output:T", .types = "T=any",
+    .attrs = "dtype:dtype shape:shape", .doc = "Placeholder under another name", .flow = DF_FEED, .no_grad = true,
+    .shape = shape_placeholder },
+  { .type = "PlaceholderWithDefault", .lua = "placeholder_with_default", .in = "input:T", .out = "output:T",
+    .types = "T=any",
     .attrs = "shape:shape=?", .stateful = true, .traits = DFO_REPEATS,
-    .doc = "placeholder_with_default(input, shape): what the run is fed, or input where it is fed nothing; shape is input's unless given",
+    .doc = "placeholder_with_default(input, shape): what the run is fed, or input where it is fed nothing; shape is "
+    "input's unless given",
     .example = "local rate = df.placeholder_with_default(0.1)",
     .shape = shape_placeholder_with_default, .grad = grad_hand_on, .cost = cost_nothing, .scalar = identity_of,
     .kernel = { [DF_REF] = ref_identity } },
-  { .type = "Identity", .traits = DFO_PASSES | DFO_CHEAP, .fold = DFI_FOLD_PASS, .lua = "identity", .in = "input:T", .out = "output:T", .types = "T=all",
+  { .type = "Identity", .traits = DFO_PASSES | DFO_CHEAP, .fold = DFI_FOLD_PASS, .lua = "identity", .in = "input:T",
+    .out = "output:T", .types = "T=all",
     .doc = "T[...] = identity(input T[...]): the same value; nothing is copied",
     .example = "df.identity(x)",
     .shape = shape_hand_on, .grad = grad_hand_on, .cost = cost_nothing, .scalar = identity_of,
@@ -150,39 +162,52 @@ static const df_op ops[] = {
     .doc = "identity_n(inputs): the same values, all of them once all are there",
     .example = "local a, b = df.unpack(df.identity_n{x, y})",
     .shape = shape_hand_on, .grad = grad_hand_on, .cost = cost_nothing, .kernel = { [DF_REF] = ref_identity } },
-  { .type = "StopGradient", .traits = DFO_PASSES | DFO_CHEAP, .fold = DFI_FOLD_PASS, .lua = "stop_gradient", .in = "input:T", .out = "output:T", .types = "T=any",
+  { .type = "StopGradient", .traits = DFO_PASSES | DFO_CHEAP, .fold = DFI_FOLD_PASS, .lua = "stop_gradient",
+    .in = "input:T", .out = "output:T", .types = "T=any",
     .doc = "T[...] = stop_gradient(input T[...]): the same value, a constant in the eyes of gradients",
     .example = "df.stop_gradient(x)",
-    .shape = shape_hand_on, .no_grad = true, .cost = cost_nothing, .scalar = identity_of, .kernel = { [DF_REF] = ref_identity } },
+    .shape = shape_hand_on, .no_grad = true, .cost = cost_nothing, .scalar = identity_of,
+    .kernel = { [DF_REF] = ref_identity } },
   { .type = "PreventGradient", .in = "input:T", .out = "output:T", .types = "T=any", .attrs = "message:string=''",
     .doc = "the same value; asking for its gradient is an error that says message",
-    .shape = shape_hand_on, .grad = grad_prevented, .cost = cost_nothing, .scalar = identity_of, .kernel = { [DF_REF] = ref_identity } },
+    .shape = shape_hand_on, .grad = grad_prevented, .cost = cost_nothing, .scalar = identity_of,
+    .kernel = { [DF_REF] = ref_identity } },
   { .type = "Snapshot", .in = "input:T", .out = "output:T", .types = "T=any", .doc = "the same value",
-    .shape = shape_hand_on, .grad = grad_hand_on, .cost = cost_nothing, .scalar = identity_of, .kernel = { [DF_REF] = ref_identity } },
+    .shape = shape_hand_on, .grad = grad_hand_on, .cost = cost_nothing, .scalar = identity_of,
+    .kernel = { [DF_REF] = ref_identity } },
   { .type = "DeepCopy", .in = "x:T", .out = "y:T", .types = "T=any", .doc = "the same value", .stateful = true,
-    .shape = shape_hand_on, .no_grad = true, .cost = cost_nothing, .scalar = identity_of, .kernel = { [DF_REF] = ref_identity } },
-  { .type = "GuaranteeConst", .in = "input:T", .out = "output:T", .types = "T=any", .doc = "the same value", .stateful = true,
-    .shape = shape_hand_on, .no_grad = true, .cost = cost_nothing, .scalar = identity_of, .kernel = { [DF_REF] = ref_identity } },
-  { .type = "EnsureShape", .lua = "ensure_shape", .in = "input:T", .out = "output:T", .types = "T=any", .attrs = "shape:shape",
-    .doc = "T[shape] = ensure_shape(input T[...]; shape): the same value, and an error in a run in which it does not have this shape",
+    .shape = shape_hand_on, .no_grad = true, .cost = cost_nothing, .scalar = identity_of,
+    .kernel = { [DF_REF] = ref_identity } },
+  { .type = "GuaranteeConst", .in = "input:T", .out = "output:T", .types = "T=any", .doc = "the same value",
+    .stateful = true,
+    .shape = shape_hand_on, .no_grad = true, .cost = cost_nothing, .scalar = identity_of,
+    .kernel = { [DF_REF] = ref_identity } },
+  { .type = "EnsureShape", .lua = "ensure_shape", .in = "input:T", .out = "output:T", .types = "T=any",
+    .attrs = "shape:shape",
+    .doc = "T[shape] = ensure_shape(input T[...]; shape): the same value, and an error in a run in which it does not "
+    "have this shape",
     .example = "df.ensure_shape(x, {shape = {-1, 28}})",
     .shape = shape_ensure, .grad = grad_hand_on, .cost = cost_nothing, .kernel = { [DF_REF] = ref_ensure_shape } },
   { .type = "CustomGradient", .in = "input:all*", .out = "output:all*-nx", .attrs = "nx:int id:int",
-    .doc = "hands on the inputs after the first nx; their gradient is a function that was registered under id, of the first nx",
+    .doc = "hands on the inputs after the first nx; their gradient is a function that was registered under id, of the "
+    "first nx",
     .shape = shape_custom_gradient, .cost = cost_nothing, .kernel = { [DF_REF] = ref_custom_gradient } },
   { .type = "NoOp", .lua = "no_op", .in = "", .out = "",
     .doc = "no_op(): an operation that does nothing; it runs after its control inputs",
     .example = "df.control_dependencies({a, b}, function() return df.no_op() end)",
     .flow = DF_NO_OP, .no_grad = true },
-  { .type = "ControlTrigger", .in = "", .out = "", .doc = "an operation that runs after its control inputs, dead or alive",
+  { .type = "ControlTrigger", .in = "", .out = "", .doc = "an operation that runs after its control inputs, dead or "
+    "alive",
     .flow = DF_NO_OP, .no_grad = true },
-  { .type = "Switch", .fold = DFI_FOLD_PASS, .in = "data:T pred:bool", .out = "output_false:T output_true:T", .types = "T=all", .flow = DF_SWITCH,
+  { .type = "Switch", .fold = DFI_FOLD_PASS, .in = "data:T pred:bool", .out = "output_false:T output_true:T",
+    .types = "T=all", .flow = DF_SWITCH,
     .doc = "data leaves by the port that pred names; the other port carries a dead token", .shape = shape_switch },
   { .type = "Merge", .in = "inputs:T*", .out = "output:T value_index:int32", .types = "T=all", .flow = DF_MERGE,
     .doc = "the first live input, and which it was; dead once all inputs are", .shape = shape_merge },
   { .type = "Enter", .fold = DFI_FOLD_PASS, .in = "data:T", .out = "output:T", .types = "T=all",
     .attrs = "frame_name:string is_constant:bool=false parallel_iterations:int=32", .flow = DF_ENTER,
-    .doc = "data goes into iteration 0 of the frame of this name, or, when it is constant, into all its iterations", .shape = shape_enter },
+    .doc = "data goes into iteration 0 of the frame of this name, or, when it is constant, into all its iterations",
+    .shape = shape_enter },
   { .type = "Exit", .in = "data:T", .out = "output:T", .types = "T=all", .flow = DF_EXIT,
     .doc = "data goes back to where its frame was entered from", .shape = shape_hand_on },
   { .type = "NextIteration", .in = "data:T", .out = "output:T", .types = "T=all", .flow = DF_NEXT_ITERATION,

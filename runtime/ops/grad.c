@@ -40,18 +40,22 @@ static int32_t grad_array_saved(dfi_grad *g, df_node *n, const df_output *dy, df
 }
 
 static const df_op ops[] = {
-  { .type = "ReadVariableSaved", .traits = DFO_GRAD_PASSES, .in = "resource:handle value:T", .out = "output:T", .types = "T=all",
+  { .type = "ReadVariableSaved", .traits = DFO_GRAD_PASSES, .in = "resource:handle value:T", .out = "output:T",
+    .types = "T=all",
     .doc = "value, which a read of the variable gave before",
     .shape = shape_last, .grad = grad_variable_saved, .kernel = { [DF_REF] = kernel_variable_saved } },
-  { .type = "ReadReferenceSaved", .traits = DFO_GRAD_PASSES, .in = "ref:&T value:T", .out = "output:T", .types = "T=any",
+  { .type = "ReadReferenceSaved", .traits = DFO_GRAD_PASSES, .in = "ref:&T value:T", .out = "output:T",
+    .types = "T=any",
     .doc = "value, which a read of the reference variable gave before",
     .shape = shape_last, .grad = grad_variable_saved, .kernel = { [DF_REF] = kernel_variable_saved } },
-  { .type = "TensorArrayReadSaved", .in = "handle:handle index:I value:T", .out = "output:T", .types = "I=int32|int64 T=all",
+  { .type = "TensorArrayReadSaved", .in = "handle:handle index:I value:T", .out = "output:T",
+    .types = "I=int32|int64 T=all",
     .doc = "value, which a read of the array at index gave before",
     .shape = shape_last, .grad = grad_array_saved, .kernel = { [DF_REF] = kernel_array_saved } },
   { .type = "SumToShape", .in = "input:T shape:I", .out = "output:T", .types = "T=float|complex I=int32|int64",
     .doc = "T[shape]: the input summed over what broadcasting a tensor of that shape to the input's shape repeated",
-    .shape = shape_sum_to_shape, .grad = grad_sum_to_shape, .cost = cost_sum, .kernel = { [DF_REF] = ref_sum_to_shape } },
+    .shape = shape_sum_to_shape, .grad = grad_sum_to_shape, .cost = cost_sum,
+    .kernel = { [DF_REF] = ref_sum_to_shape } },
 };
 
 const dfi_op_table dfi_ops_grad = { ops, (int32_t)(sizeof ops / sizeof *ops) };

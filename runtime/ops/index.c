@@ -8,7 +8,7 @@
 #include "kernels/array.h"
 #include "kernels/index.h"
 
-/* ---- costs, in ns ------------------------------------------------------------------------------------------------------ */
+/* ---- costs, in ns ------------------------------------------------------------------------------------------------ */
 enum { CALL = 30 };
 #define EACH 0.3
 
@@ -48,72 +48,105 @@ static double cost_gather_grad(const df_kernel *k) {
 static const df_op ops[] = {
   { .type = "GatherV2", .lua = "gather", .in = "params:Tparams indices:Tindices axis:Taxis", .out = "output:Tparams",
     .types = "Tparams=any Tindices=int32|int64 Taxis=int32|int64", .attrs = "batch_dims:int=0",
-    .doc = "Tparams = gather(params Tparams[...], indices int[...], axis int; batch_dims): the slices of params along axis that indices names, "
-           "in the shape of indices; with batch_dims the first dimensions of both go together. Error: an index outside [0, dimension)",
+    .doc = "Tparams = gather(params Tparams[...], indices int[...], axis int; batch_dims): the slices of params along "
+    "axis that indices names, "
+           "in the shape of indices; with batch_dims the first dimensions of both go together. Error: an index outside "
+           "[0, dimension)",
     .example = "df.gather(embedding, ids)",
-    .shape = dfi_infer_gather, .grad = dfi_grad_gather, .cost = cost_gather, .kernel = { [DF_REF] = ref_gather, [DF_CPU] = cpu_gather } },
+    .shape = dfi_infer_gather, .grad = dfi_grad_gather, .cost = cost_gather, .kernel = { [DF_REF] = ref_gather,
+    [DF_CPU] = cpu_gather } },
   { .type = "GatherGrad", .in = "shape:Tshape indices:Tindices axis:Taxis dy:T", .out = "output:T",
     .types = "T=number|complex Tindices=int32|int64 Taxis=int32|int64 Tshape=int32|int64", .attrs = "batch_dims:int=0",
     .doc = "zeros of a shape, with every slice of dy added where gather would have read it",
-    .shape = dfi_infer_gather_grad, .grad = dfi_grad_gather_grad, .cost = cost_gather_grad, .kernel = { [DF_REF] = ref_gather_grad } },
+    .shape = dfi_infer_gather_grad, .grad = dfi_grad_gather_grad, .cost = cost_gather_grad,
+    .kernel = { [DF_REF] = ref_gather_grad } },
   { .type = "GatherNd", .lua = "gather_nd", .in = "params:Tparams indices:Tindices", .out = "output:Tparams",
     .types = "Tparams=any Tindices=int32|int64",
-    .doc = "Tparams = gather_nd(params Tparams[...], indices int[..., depth]): the element or slice at each index of depth numbers",
+    .doc = "Tparams = gather_nd(params Tparams[...], indices int[..., depth]): the element or slice at each index of "
+    "depth numbers",
     .example = "df.gather_nd(x, {{0, 1}, {2, 0}})",
-    .shape = dfi_infer_gather_nd, .grad = dfi_grad_gather_nd, .cost = cost_gather_nd, .kernel = { [DF_REF] = ref_gather_nd, [DF_CPU] = cpu_gather_nd } },
-  { .type = "GatherNdLast", .in = "params:T indices:Tindices", .out = "output:T", .types = "T=number|complex Tindices=int32|int64",
+    .shape = dfi_infer_gather_nd, .grad = dfi_grad_gather_nd, .cost = cost_gather_nd,
+    .kernel = { [DF_REF] = ref_gather_nd, [DF_CPU] = cpu_gather_nd } },
+  { .type = "GatherNdLast", .in = "params:T indices:Tindices", .out = "output:T",
+    .types = "T=number|complex Tindices=int32|int64",
     .doc = "as GatherNd, but zeros for an index that comes again later",
-    .shape = dfi_infer_gather_nd, .grad = dfi_grad_gather_nd_last, .cost = cost_gather_nd, .kernel = { [DF_REF] = ref_gather_nd_last } },
+    .shape = dfi_infer_gather_nd, .grad = dfi_grad_gather_nd_last, .cost = cost_gather_nd,
+    .kernel = { [DF_REF] = ref_gather_nd_last } },
   { .type = "ScatterNd", .lua = "scatter_nd", .in = "indices:Tindices updates:T shape:Tshape", .out = "output:T",
     .types = "T=number|complex Tindices=int32|int64 Tshape=int32|int64",
-    .doc = "T[shape] = scatter_nd(indices int[..., depth], updates T[...], shape int[rank]): zeros, with each update added at its index",
+    .doc = "T[shape] = scatter_nd(indices int[..., depth], updates T[...], shape int[rank]): zeros, with each update "
+    "added at its index",
     .example = "df.scatter_nd(df.int32{{1}, {3}}, df.float32{5, 6}, df.int32{4})  -- {0, 5, 0, 6}",
-    .shape = dfi_infer_scatter_nd, .grad = dfi_grad_scatter_nd, .cost = cost_scatter_nd, .kernel = { [DF_REF] = ref_scatter_nd } },
-  { .type = "TensorScatterUpdate", .lua = "tensor_scatter_update", .in = "tensor:T indices:Tindices updates:T", .out = "output:T",
+    .shape = dfi_infer_scatter_nd, .grad = dfi_grad_scatter_nd, .cost = cost_scatter_nd,
+    .kernel = { [DF_REF] = ref_scatter_nd } },
+  { .type = "TensorScatterUpdate", .lua = "tensor_scatter_update", .in = "tensor:T indices:Tindices updates:T",
+    .out = "output:T",
     .types = "T=any Tindices=int32|int64",
-    .doc = "T[...] = tensor_scatter_update(tensor T[...], indices int[..., depth], updates T[...]): the tensor with each update in the place of its "
+    .doc = "T[...] = tensor_scatter_update(tensor T[...], indices int[..., depth], updates T[...]): the tensor with "
+    "each update in the place of its "
            "index; where an index comes twice, the later update stays",
     .example = "df.tensor_scatter_update(x, df.int32{{0}}, y)",
-    .shape = dfi_infer_tensor_scatter, .grad = dfi_grad_tensor_scatter_update, .cost = cost_inputs, .kernel = { [DF_REF] = ref_tensor_scatter_update } },
-  { .type = "TensorScatterAdd", .lua = "tensor_scatter_add", .in = "tensor:T indices:Tindices updates:T", .out = "output:T",
+    .shape = dfi_infer_tensor_scatter, .grad = dfi_grad_tensor_scatter_update, .cost = cost_inputs,
+    .kernel = { [DF_REF] = ref_tensor_scatter_update } },
+  { .type = "TensorScatterAdd", .lua = "tensor_scatter_add", .in = "tensor:T indices:Tindices updates:T",
+    .out = "output:T",
     .types = "T=number|complex Tindices=int32|int64",
-    .doc = "T[...] = tensor_scatter_add(tensor T[...], indices int[..., depth], updates T[...]): the tensor with each update added at its index",
+    .doc = "T[...] = tensor_scatter_add(tensor T[...], indices int[..., depth], updates T[...]): the tensor with each "
+    "update added at its index",
     .example = "df.tensor_scatter_add(x, df.int32{{0}}, y)",
-    .shape = dfi_infer_tensor_scatter, .grad = dfi_grad_tensor_scatter_add, .cost = cost_inputs, .kernel = { [DF_REF] = ref_tensor_scatter_add } },
-  { .type = "TensorScatterSub", .lua = "tensor_scatter_sub", .in = "tensor:T indices:Tindices updates:T", .out = "output:T",
+    .shape = dfi_infer_tensor_scatter, .grad = dfi_grad_tensor_scatter_add, .cost = cost_inputs,
+    .kernel = { [DF_REF] = ref_tensor_scatter_add } },
+  { .type = "TensorScatterSub", .lua = "tensor_scatter_sub", .in = "tensor:T indices:Tindices updates:T",
+    .out = "output:T",
     .types = "T=number|complex Tindices=int32|int64",
-    .doc = "T[...] = tensor_scatter_sub(tensor T[...], indices int[..., depth], updates T[...]): the tensor with each update subtracted at its index",
+    .doc = "T[...] = tensor_scatter_sub(tensor T[...], indices int[..., depth], updates T[...]): the tensor with each "
+    "update subtracted at its index",
     .example = "df.tensor_scatter_sub(x, df.int32{{0}}, y)",
-    .shape = dfi_infer_tensor_scatter, .grad = dfi_grad_tensor_scatter_sub, .cost = cost_inputs, .kernel = { [DF_REF] = ref_tensor_scatter_sub } },
-  { .type = "TensorScatterMax", .in = "tensor:T indices:Tindices updates:T", .out = "output:T", .types = "T=number Tindices=int32|int64",
+    .shape = dfi_infer_tensor_scatter, .grad = dfi_grad_tensor_scatter_sub, .cost = cost_inputs,
+    .kernel = { [DF_REF] = ref_tensor_scatter_sub } },
+  { .type = "TensorScatterMax", .in = "tensor:T indices:Tindices updates:T", .out = "output:T",
+    .types = "T=number Tindices=int32|int64",
     .doc = "the tensor with the greatest of what it holds and what the updates have for each index",
-    .shape = dfi_infer_tensor_scatter, .grad = dfi_grad_tensor_scatter_best, .cost = cost_inputs, .kernel = { [DF_REF] = ref_tensor_scatter_max } },
-  { .type = "TensorScatterMin", .in = "tensor:T indices:Tindices updates:T", .out = "output:T", .types = "T=number Tindices=int32|int64",
+    .shape = dfi_infer_tensor_scatter, .grad = dfi_grad_tensor_scatter_best, .cost = cost_inputs,
+    .kernel = { [DF_REF] = ref_tensor_scatter_max } },
+  { .type = "TensorScatterMin", .in = "tensor:T indices:Tindices updates:T", .out = "output:T",
+    .types = "T=number Tindices=int32|int64",
     .doc = "the tensor with the least of what it holds and what the updates have for each index",
-    .shape = dfi_infer_tensor_scatter, .grad = dfi_grad_tensor_scatter_best, .cost = cost_inputs, .kernel = { [DF_REF] = ref_tensor_scatter_min } },
+    .shape = dfi_infer_tensor_scatter, .grad = dfi_grad_tensor_scatter_best, .cost = cost_inputs,
+    .kernel = { [DF_REF] = ref_tensor_scatter_min } },
   { .type = "OneHot", .lua = "one_hot", .in = "indices:TI depth:int32 on_value:T off_value:T", .out = "output:T",
     .types = "TI=uint8|int32|int64 T=any", .attrs = "axis:int=-1",
-    .doc = "T[..., depth] = one_hot(indices int[...], depth int32, on_value T, off_value T; axis): off_value everywhere but on_value where the position "
+    .doc = "T[..., depth] = one_hot(indices int[...], depth int32, on_value T, off_value T; axis): off_value "
+    "everywhere but on_value where the position "
            "along the new axis is the index; an index outside [0, depth) gives off_value only",
     .example = "df.one_hot(labels, 10)",
-    .shape = dfi_infer_one_hot, .grad = dfi_grad_one_hot, .cost = cost_one_hot, .kernel = { [DF_REF] = ref_one_hot, [DF_CPU] = cpu_one_hot } },
-  { .type = "DynamicPartition", .lua = "dynamic_partition", .in = "data:T partitions:int32", .out = "outputs:T*num_partitions", .types = "T=any",
+    .shape = dfi_infer_one_hot, .grad = dfi_grad_one_hot, .cost = cost_one_hot, .kernel = { [DF_REF] = ref_one_hot,
+    [DF_CPU] = cpu_one_hot } },
+  { .type = "DynamicPartition", .lua = "dynamic_partition", .in = "data:T partitions:int32",
+    .out = "outputs:T*num_partitions", .types = "T=any",
     .attrs = "num_partitions:int",
-    .doc = "a list of num_partitions T[n, ...] = dynamic_partition(data T[...], partitions int32[...]; num_partitions): the rows of data, each in the part "
+    .doc = "a list of num_partitions T[n, ...] = dynamic_partition(data T[...], partitions int32[...]; "
+    "num_partitions): the rows of data, each in the part "
            "that partitions names, in order. Error: a part outside [0, num_partitions)",
     .example = "df.dynamic_partition(x, df.int32{0, 1, 0}, 2)",
-    .shape = dfi_infer_dynamic_partition, .grad = dfi_grad_dynamic_partition, .cost = cost_inputs, .kernel = { [DF_REF] = ref_dynamic_partition } },
-  { .type = "DynamicStitch", .lua = "dynamic_stitch", .in = "indices:int32* data:T*", .out = "merged:T", .types = "T=any",
-    .doc = "T[n, ...] = dynamic_stitch(list of indices int32[...], list of data T[...]): row indices[i][j] of the result is row j of data[i]; where an index "
+    .shape = dfi_infer_dynamic_partition, .grad = dfi_grad_dynamic_partition, .cost = cost_inputs,
+    .kernel = { [DF_REF] = ref_dynamic_partition } },
+  { .type = "DynamicStitch", .lua = "dynamic_stitch", .in = "indices:int32* data:T*", .out = "merged:T",
+    .types = "T=any",
+    .doc = "T[n, ...] = dynamic_stitch(list of indices int32[...], list of data T[...]): row indices[i][j] of the "
+    "result is row j of data[i]; where an index "
            "comes twice the later row stays, rows that no index names are zeros",
     .example = "df.dynamic_stitch({df.int32{0, 2}, df.int32{1}}, {x, y})",
-    .shape = dfi_infer_dynamic_stitch, .grad = dfi_grad_dynamic_stitch, .cost = cost_inputs, .kernel = { [DF_REF] = ref_dynamic_stitch } },
+    .shape = dfi_infer_dynamic_stitch, .grad = dfi_grad_dynamic_stitch, .cost = cost_inputs,
+    .kernel = { [DF_REF] = ref_dynamic_stitch } },
   { .type = "ParallelDynamicStitch", .in = "indices:int32* data:T*", .out = "merged:T", .types = "T=any",
     .doc = "DynamicStitch; which of several rows at one index stays is not promised",
-    .shape = dfi_infer_dynamic_stitch, .grad = dfi_grad_dynamic_stitch, .cost = cost_inputs, .kernel = { [DF_REF] = ref_dynamic_stitch } },
+    .shape = dfi_infer_dynamic_stitch, .grad = dfi_grad_dynamic_stitch, .cost = cost_inputs,
+    .kernel = { [DF_REF] = ref_dynamic_stitch } },
   { .type = "DynamicStitchGrad", .in = "indices:int32* dy:T", .out = "data:T*", .types = "T=number|complex",
     .doc = "the rows of dy at each list of indices, zeros where a later list overwrote them in the stitch",
-    .shape = dfi_infer_dynamic_stitch_grad, .grad = dfi_grad_dynamic_stitch_grad, .cost = cost_inputs, .kernel = { [DF_REF] = ref_dynamic_stitch_grad } },
+    .shape = dfi_infer_dynamic_stitch_grad, .grad = dfi_grad_dynamic_stitch_grad, .cost = cost_inputs,
+    .kernel = { [DF_REF] = ref_dynamic_stitch_grad } },
 };
 
 const dfi_op_table dfi_ops_index = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -1,7 +1,8 @@
 /* index_grad.c: gradients of the index family.
  *
- * A gather along axis 0 has a sparse gradient: the rows of dy and where they belong. Every other one is dense, by an op that adds rows
- * where the forward op read them. Where a forward op lets a later write win, its gradient goes to the winner alone.
+ * A gather along axis 0 has a sparse gradient: the rows of dy and where they belong. Every other one is dense, by an op
+ * that adds rows where the forward op read them. Where a forward op lets a later write win, its gradient goes to the
+ * winner alone.
  */
 #include "ops/array.h"
 
@@ -26,8 +27,10 @@ void dfi_grad_sparse_rows(dfi_grad *g, df_node *n, df_output dy) {
   if (rows_known) {
     shape = dfi_const_ints(b, p->rank, dims);
   } else {
-    df_output row = dfi_op(b, "Slice", dfg_in_shape(g, n, 0), dfi_const_ints(b, 1, (int64_t[]){ 1 }), dfi_const_ints(b, 1, (int64_t[]){ -1 }));
-    df_output rows = count >= 0 ? flat : dfi_op(b, "Reshape", dfi_op(b, "Size", indices), dfi_const_ints(b, 1, (int64_t[]){ 1 }));
+    df_output row = dfi_op(b, "Slice", dfg_in_shape(g, n, 0), dfi_const_ints(b, 1, (int64_t[]){ 1 }),
+                           dfi_const_ints(b, 1, (int64_t[]){ -1 }));
+    df_output rows =
+        count >= 0 ? flat : dfi_op(b, "Reshape", dfi_op(b, "Size", indices), dfi_const_ints(b, 1, (int64_t[]){ 1 }));
     shape = dfi_op(b, "ConcatV2", rows, row, dfi_const_int(b, 0));
   }
   df_output values = dfi_op(b, "Reshape", dy, shape);
@@ -66,7 +69,8 @@ int32_t dfi_grad_scatter_nd(dfi_grad *g, df_node *n, const df_output *dy, df_out
 
 int32_t dfi_grad_tensor_scatter_update(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
-  if (dfg_wants(g, n, 0)) dx[0] = dfi_op(b, "TensorScatterUpdate", dy[0], dfg_in(g, n, 1), dfi_grad_zeros_like(g, n, 2));
+  if (dfg_wants(g, n, 0))
+    dx[0] = dfi_op(b, "TensorScatterUpdate", dy[0], dfg_in(g, n, 1), dfi_grad_zeros_like(g, n, 2));
   if (dfg_wants(g, n, 2)) dx[2] = dfi_op(b, "GatherNdLast", dy[0], dfg_in(g, n, 1));
   return dfg_end(g);
 }
@@ -93,7 +97,8 @@ int32_t dfi_grad_tensor_scatter_best(dfi_grad *g, df_node *n, const df_output *d
   const int64_t dtype = n->out[0].dtype;
   df_output best = dfg_out(g, n, 0), indices = dfg_in(g, n, 1), is[2];
   for (int32_t i = 0; i < 2; i++) {
-    df_output equal = i ? dfi_op(b, "Equal", dfg_in(g, n, 2), dfi_op(b, "GatherNd", best, indices)) : dfi_op(b, "Equal", dfg_in(g, n, 0), best);
+    df_output equal = i ? dfi_op(b, "Equal", dfg_in(g, n, 2), dfi_op(b, "GatherNd", best, indices))
+                        : dfi_op(b, "Equal", dfg_in(g, n, 0), best);
     dfi_attr_int(b, "DstT", dtype);
     is[i] = dfi_op(b, "Cast", equal);
   }
@@ -107,7 +112,8 @@ int32_t dfi_grad_tensor_scatter_best(dfi_grad *g, df_node *n, const df_output *d
 int32_t dfi_grad_one_hot(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
   uint8_t dtype = n->out[0].dtype;
-  df_output indices = dfg_in(g, n, 0), depth = dfg_in(g, n, 1), one = dfi_const(b, dtype, 1), zero = dfi_const(b, dtype, 0);
+  df_output indices = dfg_in(g, n, 0), depth = dfg_in(g, n, 1), one = dfi_const(b, dtype, 1),
+            zero = dfi_const(b, dtype, 0);
   dfi_attr_int(b, "axis", n->attrs[0].i);
   df_output hot = dfi_op(b, "OneHot", indices, depth, one, zero);
   dx[2] = dfi_grad_sum_all(g, dfi_op(b, "Mul", dy[0], hot));

@@ -18,7 +18,8 @@ int32_t dfi_infer_gather(dfi_infer *c) {
   if (known < 0) return c->error->code;
   if (i->rank >= 0) {
     if (batch < -i->rank || batch > i->rank)
-      return dfi_infer_fail(c, "batch_dims is %lld for indices %s: expected one in [%d, %d]", (long long)batch, in_text(c, 1, one), -i->rank, i->rank);
+      return dfi_infer_fail(c, "batch_dims is %lld for indices %s: expected one in [%d, %d]", (long long)batch,
+                            in_text(c, 1, one), -i->rank, i->rank);
     if (batch < 0) batch += i->rank;
   }
   if (p->rank < 0 || i->rank < 0) return DF_OK;
@@ -32,8 +33,8 @@ int32_t dfi_infer_gather(dfi_infer *c) {
   for (int32_t d = 0; d < axis; d++) {
     out.dims[to++] = p->dims[d] < 0 && d < b ? i->dims[d] : p->dims[d];
     if (d < b && p->dims[d] >= 0 && i->dims[d] >= 0 && p->dims[d] != i->dims[d])
-      return dfi_infer_fail(c, "params is %s and indices %s: expected the first %d dimensions to be equal", in_text(c, 0, one),
-                            in_text(c, 1, other), b);
+      return dfi_infer_fail(c, "params is %s and indices %s: expected the first %d dimensions to be equal",
+                            in_text(c, 0, one), in_text(c, 1, other), b);
   }
   for (int32_t d = b; d < i->rank; d++) out.dims[to++] = i->dims[d];
   for (int32_t d = axis + 1; d < p->rank; d++) out.dims[to++] = p->dims[d];
@@ -42,10 +43,12 @@ int32_t dfi_infer_gather(dfi_infer *c) {
   for (int64_t at = 0; t && p->dims[axis] >= 0 && at < t->size && at < 1024; at++) {
     int64_t v = dfi_int_at(t, at);
     if (v < 0 || v >= p->dims[axis])
-      return t->rank ? dfi_infer_fail(c, "indices: element %lld is %lld, which is not in [0, %lld), the range of dimension %d of %s", (long long)at,
-                                      (long long)v, (long long)p->dims[axis], axis, in_text(c, 0, one))
-                     : dfi_infer_fail(c, "index %lld is not in [0, %lld), the range of dimension %d of %s", (long long)v,
-                                      (long long)p->dims[axis], axis, in_text(c, 0, one));
+      return t->rank
+                 ? dfi_infer_fail(
+                       c, "indices: element %lld is %lld, which is not in [0, %lld), the range of dimension %d of %s",
+                       (long long)at, (long long)v, (long long)p->dims[axis], axis, in_text(c, 0, one))
+                 : dfi_infer_fail(c, "index %lld is not in [0, %lld), the range of dimension %d of %s", (long long)v,
+                                  (long long)p->dims[axis], axis, in_text(c, 0, one));
   }
   return DF_OK;
 }
@@ -55,7 +58,8 @@ int32_t dfi_infer_gather_grad(dfi_infer *c) {
   return dfi_infer_rank(c, 0, 1, "shape");
 }
 
-/* How many numbers an index of input i has: 1 and *depth when known and right for `array` (a shape of the op's), 0 not known, -1 wrong. */
+/* How many numbers an index of input i has: 1 and *depth when known and right for `array` (a shape of the op's), 0 not
+   known, -1 wrong. */
 static int32_t index_depth(dfi_infer *c, int32_t i, const dfi_shape *array, int64_t *depth) {
   const dfi_shape *s = dfi_in_shape(c, i);
   char one[160], other[160];
@@ -67,8 +71,8 @@ static int32_t index_depth(dfi_infer *c, int32_t i, const dfi_shape *array, int6
   *depth = s->dims[s->rank - 1];
   if (*depth < 0 || array->rank < 0) return 0;
   if (*depth <= array->rank) return 1;
-  dfi_infer_fail(c, "indices is %s, %lld numbers to an index, for an array of shape %s: expected at most %d", in_text(c, i, one),
-                 (long long)*depth, dfi_shape_text(array, other), array->rank);
+  dfi_infer_fail(c, "indices is %s, %lld numbers to an index, for an array of shape %s: expected at most %d",
+                 in_text(c, i, one), (long long)*depth, dfi_shape_text(array, other), array->rank);
   return -1;
 }
 
@@ -99,8 +103,9 @@ static int32_t check_updates(dfi_infer *c, int32_t i, int32_t u, const dfi_shape
   for (int32_t d = 0; d < s->rank - 1; d++) want.dims[want.rank++] = s->dims[d];
   for (int32_t d = (int32_t)depth; d < array->rank; d++) want.dims[want.rank++] = array->dims[d];
   if (dfi_shape_merge(&want, dfi_in_shape(c, u), &merged)) return DF_OK;
-  return dfi_infer_fail(c, "updates is %s for indices %s: expected %s, the dimensions of indices but the last, then those of a slice",
-                        in_text(c, u, one), in_text(c, i, other), dfi_shape_text(&want, (char[160]){ 0 }));
+  return dfi_infer_fail(
+      c, "updates is %s for indices %s: expected %s, the dimensions of indices but the last, then those of a slice",
+      in_text(c, u, one), in_text(c, i, other), dfi_shape_text(&want, (char[160]){ 0 }));
 }
 
 int32_t dfi_infer_scatter_nd(dfi_infer *c) {
@@ -109,7 +114,8 @@ int32_t dfi_infer_scatter_nd(dfi_infer *c) {
   int32_t code = dfi_infer_rank(c, 2, 1, "shape");
   if (code) return code;
   for (int64_t d = 0; t && d < t->size; d++)
-    if (dfi_int_at(t, d) < 0) return dfi_infer_fail(c, "shape[%lld] is %lld: expected 0 or more", (long long)d, (long long)dfi_int_at(t, d));
+    if (dfi_int_at(t, d) < 0)
+      return dfi_infer_fail(c, "shape[%lld] is %lld: expected 0 or more", (long long)d, (long long)dfi_int_at(t, d));
   dfi_shape to = dfi_in_as_shape(c, 2);
   if (to.rank < 0) {
     if (s->rank != 1 || s->dims[0] < 0) return DF_OK;
@@ -134,9 +140,11 @@ int32_t dfi_infer_one_hot(dfi_infer *c) {
   int32_t code;
   for (int32_t i = 1; i < 4; i++)
     if ((code = dfi_infer_rank(c, i, 0, names[i]))) return code;
-  if (depth && dfi_int_at(depth, 0) < 0) return dfi_infer_fail(c, "depth is %lld: expected 0 or more", (long long)dfi_int_at(depth, 0));
+  if (depth && dfi_int_at(depth, 0) < 0)
+    return dfi_infer_fail(c, "depth is %lld: expected 0 or more", (long long)dfi_int_at(depth, 0));
   if (s->rank < 0) return DF_OK;
-  if (axis < -1 || axis > s->rank) return dfi_infer_fail(c, "axis is %lld: expected one in [-1, %d]", (long long)axis, s->rank);
+  if (axis < -1 || axis > s->rank)
+    return dfi_infer_fail(c, "axis is %lld: expected one in [-1, %d]", (long long)axis, s->rank);
   if (axis < 0) axis = s->rank;
   if ((code = dfi_infer_open(c, 0, s->rank + 1))) return code;
   for (int32_t d = 0, from = 0; d <= s->rank; d++)
@@ -152,8 +160,8 @@ int32_t dfi_infer_dynamic_partition(dfi_infer *c) {
   dfi_shape lead = *data, merged;
   if (data->rank >= parts->rank) lead.rank = parts->rank;
   if (!dfi_shape_merge(&lead, parts, &merged))
-    return dfi_infer_fail(c, "data is %s and partitions %s: expected data to begin with the dimensions of partitions", in_text(c, 0, one),
-                          in_text(c, 1, other));
+    return dfi_infer_fail(c, "data is %s and partitions %s: expected data to begin with the dimensions of partitions",
+                          in_text(c, 0, one), in_text(c, 1, other));
   dfi_shape part = { .rank = 1, .dims = { -1 } };
   if (data->rank - parts->rank + 1 > DF_MAX_RANK) return too_many(c, data->rank - parts->rank + 1);
   for (int32_t d = parts->rank; d < data->rank; d++) part.dims[part.rank++] = data->dims[d];
@@ -172,7 +180,9 @@ int32_t dfi_infer_dynamic_stitch(dfi_infer *c) {
     const df_tensor *t = dfi_in_const(c, i);
     for (int64_t j = 0; t && j < t->size; j++) {
       int64_t v = dfi_int_at(t, j);
-      if (v < 0) return dfi_infer_fail(c, "indices[%d]: element %lld is %lld: expected 0 or more", i, (long long)j, (long long)v);
+      if (v < 0)
+        return dfi_infer_fail(c, "indices[%d]: element %lld is %lld: expected 0 or more", i, (long long)j,
+                              (long long)v);
       if (rows >= 0 && v >= rows) rows = v + 1;
     }
     if (!t) rows = -1;
@@ -180,12 +190,13 @@ int32_t dfi_infer_dynamic_stitch(dfi_infer *c) {
     dfi_shape lead = *data, merged, tail = { .rank = 0 };
     if (data->rank >= s->rank) lead.rank = s->rank;
     if (!dfi_shape_merge(&lead, s, &merged))
-      return dfi_infer_fail(c, "data[%d] is %s and indices[%d] %s: expected data to begin with the dimensions of indices", i,
-                            in_text(c, n + i, one), i, in_text(c, i, other));
+      return dfi_infer_fail(c,
+                            "data[%d] is %s and indices[%d] %s: expected data to begin with the dimensions of indices",
+                            i, in_text(c, n + i, one), i, in_text(c, i, other));
     for (int32_t d = s->rank; d < data->rank; d++) tail.dims[tail.rank++] = data->dims[d];
     if (!dfi_shape_merge(&row, &tail, &row))
-      return dfi_infer_fail(c, "data[%d] has rows of %s, but those before it have %s: expected one shape", i, dfi_shape_text(&tail, one),
-                            dfi_shape_text(&row, other));
+      return dfi_infer_fail(c, "data[%d] has rows of %s, but those before it have %s: expected one shape", i,
+                            dfi_shape_text(&tail, one), dfi_shape_text(&row, other));
   }
   if (row.rank < 0) return DF_OK;
   if (row.rank + 1 > DF_MAX_RANK) return too_many(c, row.rank + 1);

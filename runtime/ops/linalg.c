@@ -1,5 +1,5 @@
-/* linalg.c: the entries of matrix products, einsum and diagonals. The gradient of each product is products of the same kind,
- * with the transpositions in their attributes.
+/* linalg.c: the entries of matrix products, einsum and diagonals. The gradient of each product is products of the same
+ * kind, with the transpositions in their attributes.
  */
 #include "op/op.h"
 #include "graph/grad.h"
@@ -15,14 +15,16 @@ static int32_t product(dfi_infer *c, bool batched) {
   bool a_t = c->node->attrs[0].i != 0, b_t = c->node->attrs[1].i != 0;
   char s[160], t[160];
   *y = dfi_shape_unknown();
-  if ((a->rank >= 0 && (a->rank < 2 || (!batched && a->rank != 2))) || (b->rank >= 0 && (b->rank < 2 || (!batched && b->rank != 2))))
+  if ((a->rank >= 0 && (a->rank < 2 || (!batched && a->rank != 2))) ||
+      (b->rank >= 0 && (b->rank < 2 || (!batched && b->rank != 2))))
     return dfi_infer_fail(c, "needs %s, got %s and %s", batched ? "matrices in its last two axes" : "two matrices",
-                          dfi_typed_shape_text(dfi_in_dtype(c, 0), a, s), dfi_typed_shape_text(dfi_in_dtype(c, 1), b, t));
+                          dfi_typed_shape_text(dfi_in_dtype(c, 0), a, s),
+                          dfi_typed_shape_text(dfi_in_dtype(c, 1), b, t));
   int64_t m = a->rank < 0 ? -1 : a->dims[a->rank - 2 + a_t], ka = a->rank < 0 ? -1 : a->dims[a->rank - 1 - a_t];
   int64_t n = b->rank < 0 ? -1 : b->dims[b->rank - 1 - b_t], kb = b->rank < 0 ? -1 : b->dims[b->rank - 2 + b_t];
   if (ka >= 0 && kb >= 0 && ka != kb)
-    return dfi_infer_fail(c, "the inner dimensions differ, %lld and %lld: a is %s%s, b is %s%s", (long long)ka, (long long)kb,
-                          dfi_typed_shape_text(dfi_in_dtype(c, 0), a, s), a_t ? " transposed" : "",
+    return dfi_infer_fail(c, "the inner dimensions differ, %lld and %lld: a is %s%s, b is %s%s", (long long)ka,
+                          (long long)kb, dfi_typed_shape_text(dfi_in_dtype(c, 0), a, s), a_t ? " transposed" : "",
                           dfi_typed_shape_text(dfi_in_dtype(c, 1), b, t), b_t ? " transposed" : "");
   if (batched) {
     if (a->rank < 0 || b->rank < 0) return DF_OK;
@@ -30,7 +32,8 @@ static int32_t product(dfi_infer *c, bool batched) {
     p.rank -= 2;
     q.rank -= 2;
     if (!dfi_shape_broadcast(&p, &q, y))
-      return dfi_infer_fail(c, "the batch axes of %s and %s do not broadcast", dfi_typed_shape_text(dfi_in_dtype(c, 0), a, s),
+      return dfi_infer_fail(c, "the batch axes of %s and %s do not broadcast",
+                            dfi_typed_shape_text(dfi_in_dtype(c, 0), a, s),
                             dfi_typed_shape_text(dfi_in_dtype(c, 1), b, t));
   } else {
     y->rank = 0;
@@ -63,8 +66,8 @@ static int32_t shape_einsum(dfi_infer *c) {
       if (d < 0) { vague[l] = true; continue; }
       if (sizes[l] < 0 || (sizes[l] == 1 && e.broadcasts[l])) sizes[l] = d;
       else if (sizes[l] != d && !(d == 1 && e.broadcasts[l]))
-        return dfi_infer_fail(c, "einsum equation '%s': label '%c' is %lld in operand %d and %lld before", equation, e.name[l],
-                              (long long)d, i, (long long)sizes[l]);
+        return dfi_infer_fail(c, "einsum equation '%s': label '%c' is %lld in operand %d and %lld before", equation,
+                              e.name[l], (long long)d, i, (long long)sizes[l]);
     }
   }
   y->rank = (int8_t)e.out_rank;
@@ -85,7 +88,8 @@ static int32_t shape_band_part(dfi_infer *c) {
 
 static int32_t shape_diag(dfi_infer *c) {
   dfi_shape y = *dfi_in_shape(c, 0);
-  if (y.rank == 0 || y.rank >= DF_MAX_RANK) return dfi_infer_fail(c, "needs 1 to %d axes, got %d", DF_MAX_RANK - 1, y.rank);
+  if (y.rank == 0 || y.rank >= DF_MAX_RANK)
+    return dfi_infer_fail(c, "needs 1 to %d axes, got %d", DF_MAX_RANK - 1, y.rank);
   if (y.rank > 0) {
     y.dims[y.rank] = y.dims[y.rank - 1];
     y.rank++;
@@ -147,8 +151,8 @@ static int32_t grad_batch_matmul(dfi_grad *g, df_node *n, const df_output *dy, d
 static int32_t shape_batch_matmul_v3(dfi_infer *c) {
   uint8_t x = dfi_in_dtype(c, 0), y = dfi_in_dtype(c, 1), out = c->node->out[0].dtype;
   if (x != y || x != out)
-    return dfi_infer_fail(c, "a product of %s and %s as %s is not supported: all three must be one dtype", df_dtype_name(x), df_dtype_name(y),
-                          df_dtype_name(out));
+    return dfi_infer_fail(c, "a product of %s and %s as %s is not supported: all three must be one dtype",
+                          df_dtype_name(x), df_dtype_name(y), df_dtype_name(out));
   df_node other = *c->node;
   other.attrs++;
   return shape_batch_matmul(&(dfi_infer){ c->graph, &other, c->error });
@@ -180,9 +184,11 @@ static char fresh(speller *s, bool digit) {
   return 'z';
 }
 
-/* dx of input i: the einsum of dy and the other inputs that has i's labels as its output. A label that only i has is summed away in the
- * forward pass: ones take its place. A label that i repeats is a diagonal: its later places are new labels, tied by an identity matrix. */
-static df_output einsum_part(dfi_grad *g, df_node *n, df_output dy, const dfk_einsum *e, const speller *letters, int32_t i) {
+/* dx of input i: the einsum of dy and the other inputs that has i's labels as its output. A label that only i has is
+ * summed away in the forward pass: ones take its place. A label that i repeats is a diagonal: its later places are new
+ * labels, tied by an identity matrix. */
+static df_output einsum_part(dfi_grad *g, df_node *n, df_output dy, const dfk_einsum *e, const speller *letters,
+                             int32_t i) {
   dfi_build *b = dfg_build(g);
   speller s = *letters;
   char equation[512], result[DFK_EINSUM_RANK + 1];
@@ -240,7 +246,9 @@ static int32_t grad_einsum(dfi_grad *g, df_node *n, const df_output *dy, df_outp
   bool unknown;
   for (int32_t i = 0; i < n->nin; i++) ranks[i] = dfi_shape_at(n->in[i])->rank;
   if (!dfk_einsum_parse(n->attrs[0].s, n->nin, ranks, &e, &unknown, why, sizeof why)) return dfg_fail(g, n, "%s", why);
-  if (unknown) return dfg_fail(g, n, "the gradient of einsum needs the ranks that an ellipsis stands for to be known while building");
+  if (unknown)
+    return dfg_fail(g, n,
+                    "the gradient of einsum needs the ranks that an ellipsis stands for to be known while building");
   for (int32_t l = 0; l < e.nlabels; l++) s.used[(int)e.name[l]] = true;
   for (int32_t l = 0; l < e.nlabels; l++) s.letter[l] = e.name[l] == '.' ? fresh(&s, true) : e.name[l];
   for (int32_t i = 0; i < n->nin; i++)
@@ -263,7 +271,9 @@ static int32_t grad_diag_part(dfi_grad *g, df_node *n, const df_output *dy, df_o
   const dfi_shape *x = dfi_shape_at(n->in[0]);
   bool square = x->rank >= 2 && x->dims[x->rank - 1] >= 0 && x->dims[x->rank - 1] == x->dims[x->rank - 2];
   if (square) dx[0] = dfi_op(b, "MatrixDiag", dy[0]);
-  else dx[0] = dfi_op(b, "MatrixSetDiag", dfi_op(b, "Fill", dfg_in_shape(g, n, 0), dfi_const(b, n->out[0].dtype, 0)), dy[0]);
+  else
+    dx[0] =
+        dfi_op(b, "MatrixSetDiag", dfi_op(b, "Fill", dfg_in_shape(g, n, 0), dfi_const(b, n->out[0].dtype, 0)), dy[0]);
   return dfg_end(g);
 }
 
@@ -274,7 +284,8 @@ static double cost_product(const df_kernel *k) {
   if (a->rank < 2 || b->rank < 2) return 100;
   bool b_t = k->attrs[1].i != 0;
   double n = (double)b->dims[b->rank - 1 - b_t], batch = a->size ? 1 : 0;
-  if (b->size > a->size && a->rank < b->rank) batch = (double)b->size / (double)(b->dims[b->rank - 1] * b->dims[b->rank - 2]);
+  if (b->size > a->size && a->rank < b->rank)
+    batch = (double)b->size / (double)(b->dims[b->rank - 1] * b->dims[b->rank - 2]);
   double each = a->dtype == DF_FLOAT32 ? 0.02 : a->dtype == DF_FLOAT64 ? 0.04 : 0.2;
   return 60 + each * (double)a->size * n * batch;
 }
@@ -289,39 +300,55 @@ static double cost_einsum(const df_kernel *k) {
 static const df_op ops[] = {
   { .type = "MatMul", .lua = "matmul", .in = "a:T b:T", .out = "product:T", .types = "T=float|int32|int64|complex",
     .attrs = "transpose_a:bool=false transpose_b:bool=false",
-    .doc = "T[m, n] = matmul(a T[m, k], b T[k, n]): the matrix product; transpose_a, transpose_b read that side transposed. With k = 0 the product is zeros.",
+    .doc = "T[m, n] = matmul(a T[m, k], b T[k, n]): the matrix product; transpose_a, transpose_b read that side "
+    "transposed. With k = 0 the product is zeros.",
     .example = "df.matmul({{1, 2}, {3, 4}}, {{1}, {1}})  --> {{3}, {7}}",
     .shape = shape_matmul, .grad = grad_matmul, .cost = cost_product,
     .kernel = { [DF_REF] = ref_matmul, [DF_CPU] = cpu_matmul } },
-  { .type = "BatchMatMulV2", .lua = "batch_matmul", .in = "x:T y:T", .out = "output:T", .types = "T=float|int32|int64|complex",
+  { .type = "BatchMatMulV2", .lua = "batch_matmul", .in = "x:T y:T", .out = "output:T",
+    .types = "T=float|int32|int64|complex",
     .attrs = "adj_x:bool=false adj_y:bool=false",
-    .doc = "T[..., m, n] = batch_matmul(x T[..., m, k], y T[..., k, n]): a product for each index of the leading axes, which broadcast; adj_x, "
+    .doc = "T[..., m, n] = batch_matmul(x T[..., m, k], y T[..., k, n]): a product for each index of the leading axes, "
+    "which broadcast; adj_x, "
            "adj_y read that side transposed.",
     .shape = shape_batch_matmul, .grad = grad_batch_matmul, .cost = cost_product,
     .kernel = { [DF_REF] = ref_batch_matmul, [DF_CPU] = cpu_batch_matmul } },
-  { .type = "BatchMatMul", .in = "x:T y:T", .out = "output:T", .types = "T=float|int32|int64|complex", .attrs = "adj_x:bool=false adj_y:bool=false",
-    .doc = "BatchMatMulV2 under its older name", .shape = shape_batch_matmul, .grad = grad_batch_matmul, .cost = cost_product,
+  { .type = "BatchMatMul", .in = "x:T y:T", .out = "output:T", .types = "T=float|int32|int64|complex",
+    .attrs = "adj_x:bool=false adj_y:bool=false",
+    .doc = "BatchMatMulV2 under its older name", .shape = shape_batch_matmul, .grad = grad_batch_matmul,
+    .cost = cost_product,
     .kernel = { [DF_REF] = ref_batch_matmul, [DF_CPU] = cpu_batch_matmul } },
-  { .type = "BatchMatMulV3", .in = "x:Ta y:Tb", .out = "output:Tout", .attrs = "Tout:dtype adj_x:bool=false adj_y:bool=false",
+  { .type = "BatchMatMulV3", .in = "x:Ta y:Tb", .out = "output:Tout", .attrs = "Tout:dtype adj_x:bool=false "
+    "adj_y:bool=false",
     .types = "Ta=float|int32|int64|complex Tb=float|int32|int64|complex Tout=float|int32|int64|complex",
-    .doc = "BatchMatMulV2; both inputs and the output have one dtype", .shape = shape_batch_matmul_v3, .grad = grad_batch_matmul_v3,
+    .doc = "BatchMatMulV2; both inputs and the output have one dtype", .shape = shape_batch_matmul_v3,
+    .grad = grad_batch_matmul_v3,
     .cost = cost_product, .kernel = { [DF_REF] = kernel_batch_matmul_v3_ref, [DF_CPU] = kernel_batch_matmul_v3 } },
-  { .type = "Einsum", .lua = "einsum", .in = "inputs:T*", .out = "output:T", .types = "T=float|int32|int64|complex", .attrs = "equation:string",
-    .doc = "A sum of products in Einstein's notation: one letter per axis, the operands separated by commas, then `->` and the letters of the "
-           "result. Letters not in the result are summed over; one that an operand repeats reads its diagonal; `...` stands for the axes not "
-           "named, which broadcast. Without `->` the result has the ellipsis and then, sorted, the letters that occur once.",
+  { .type = "Einsum", .lua = "einsum", .in = "inputs:T*", .out = "output:T", .types = "T=float|int32|int64|complex",
+    .attrs = "equation:string",
+    .doc = "A sum of products in Einstein's notation: one letter per axis, the operands separated by commas, then `->` "
+    "and the letters of the "
+           "result. Letters not in the result are summed over; one that an operand repeats reads its diagonal; `...` "
+           "stands for the axes not "
+           "named, which broadcast. Without `->` the result has the ellipsis and then, sorted, the letters that occur "
+           "once.",
     .example = "df.einsum('ij,jk->ik', a, b)",
     .shape = shape_einsum, .grad = grad_einsum, .cost = cost_einsum,
     .kernel = { [DF_REF] = ref_einsum, [DF_CPU] = cpu_einsum } },
-  { .type = "MatrixBandPart", .lua = "matrix_band_part", .in = "input:T num_lower:Tindex num_upper:Tindex", .out = "band:T",
+  { .type = "MatrixBandPart", .lua = "matrix_band_part", .in = "input:T num_lower:Tindex num_upper:Tindex",
+    .out = "band:T",
     .types = "T=number|bool|complex|quantized Tindex=int32|int64",
-    .doc = "The matrices in the last two axes with zeros outside a band of num_lower subdiagonals and num_upper superdiagonals; negative keeps "
+    .doc = "The matrices in the last two axes with zeros outside a band of num_lower subdiagonals and num_upper "
+    "superdiagonals; negative keeps "
            "all of them. matrix_band_part(x, -1, 0) is the lower triangle.",
     .shape = shape_band_part, .grad = grad_band_part, .kernel = { [DF_REF] = ref_matrix_band_part } },
-  { .type = "MatrixDiag", .lua = "matrix_diag", .in = "diagonal:T", .out = "output:T", .types = "T=number|bool|complex|quantized",
-    .doc = "T[..., n, n] with T[..., n] on its diagonals and zeros elsewhere.", .example = "df.matrix_diag({1, 2})  --> {{1, 0}, {0, 2}}",
+  { .type = "MatrixDiag", .lua = "matrix_diag", .in = "diagonal:T", .out = "output:T",
+    .types = "T=number|bool|complex|quantized",
+    .doc = "T[..., n, n] with T[..., n] on its diagonals and zeros elsewhere.",
+    .example = "df.matrix_diag({1, 2})  --> {{1, 0}, {0, 2}}",
     .shape = shape_diag, .grad = grad_diag, .kernel = { [DF_REF] = ref_matrix_diag } },
-  { .type = "MatrixDiagPart", .lua = "matrix_diag_part", .in = "input:T", .out = "diagonal:T", .types = "T=number|bool|complex|quantized",
+  { .type = "MatrixDiagPart", .lua = "matrix_diag_part", .in = "input:T", .out = "diagonal:T",
+    .types = "T=number|bool|complex|quantized",
     .doc = "The main diagonals of the matrices in the last two axes: T[..., min(m, n)] of T[..., m, n].",
     .example = "df.matrix_diag_part({{1, 2}, {3, 4}})  --> {1, 4}",
     .shape = shape_diag_part, .grad = grad_diag_part, .kernel = { [DF_REF] = ref_matrix_diag_part } },

@@ -1,7 +1,7 @@
 /* list.c: TensorList ops: lists of tensors as values in variants (list.h).
  *
- * Nothing is known of a list while building, but an op that takes elements out is told their shape by an input. A missing
- * element is zeros of the shape that this input, the list, and the list's other elements say together.
+ * Nothing is known of a list while building, but an op that takes elements out is told their shape by an input. A
+ * missing element is zeros of the shape that this input, the list, and the list's other elements say together.
  */
 #include "resource/list.h"
 #include "graph/grad.h"
@@ -35,7 +35,9 @@ static int32_t shape_rows(dfi_infer *c, int32_t input, int64_t n) {
   *dfi_set_shape(c, 0) = s;
   return DF_OK;
 }
-static int32_t shape_stack(dfi_infer *c) { return shape_rows(c, 1, c->node->attrs[1].i >= 0 ? c->node->attrs[1].i : -1); }
+static int32_t shape_stack(dfi_infer *c) {
+  return shape_rows(c, 1, c->node->attrs[1].i >= 0 ? c->node->attrs[1].i : -1);
+}
 static int32_t shape_gather(dfi_infer *c) {
   const dfi_shape *ix = dfi_in_shape(c, 1);
   return shape_rows(c, 2, ix->rank == 1 ? ix->dims[0] : -1);
@@ -59,7 +61,8 @@ static dfi_list *list_at(df_kernel *k, int32_t i, int64_t at) {
 static dfi_list *list_in(df_kernel *k, int32_t i) {
   char text[160];
   if (k->in[i] && k->in[i]->rank == 0) return list_at(k, i, 0);
-  dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be one TensorList", i, k->in[i] ? dfk_shape_text(k->in[i], text, sizeof text) : "a handle");
+  dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be one TensorList", i,
+           k->in[i] ? dfk_shape_text(k->in[i], text, sizeof text) : "a handle");
   return NULL;
 }
 
@@ -74,7 +77,8 @@ static int32_t give(df_kernel *k, int32_t out, dfi_list *l) {
 /* The list of input i to be changed, as output `out`: itself where nobody else holds it. NULL: error is filled. */
 static dfi_list *change(df_kernel *k, int32_t i, int32_t out, const dfi_list *l) {
   df_tensor *t = (df_tensor *)k->in[i];
-  if (i < 32 && k->reusable >> i & 1 && dfi_tensor_exclusive(t) && __atomic_load_n(&l->base.refs, __ATOMIC_ACQUIRE) == 1) {
+  if (i < 32 && k->reusable >> i & 1 && dfi_tensor_exclusive(t) &&
+      __atomic_load_n(&l->base.refs, __ATOMIC_ACQUIRE) == 1) {
     k->out[out] = (df_value){ .kind = DF_TENSOR, .dtype = DF_VARIANT, .as.tensor = df_tensor_retain(t) };
     return (dfi_list *)l;
   }
@@ -91,13 +95,16 @@ static bool shape_in(df_kernel *k, int32_t i, dfi_shape *s) {
   bool ok = t->rank == 1 && t->size <= DF_MAX_RANK;
   for (int64_t d = 0; ok && d < t->size; d++) ok = (s->dims[d] = dfk_index(t, d)) >= -1;
   s->rank = (int8_t)t->size;
-  if (!ok) dfk_fail(k, DF_INVALID_ARGUMENT, "element_shape is %s: expected a vector of dimensions, or -1", dfk_shape_text(t, text, sizeof text));
+  if (!ok)
+    dfk_fail(k, DF_INVALID_ARGUMENT, "element_shape is %s: expected a vector of dimensions, or -1",
+             dfk_shape_text(t, text, sizeof text));
   return ok;
 }
 
 static int32_t check_dtype(df_kernel *k, const dfi_list *l, uint8_t dtype) {
   if (l->dtype == dtype) return DF_OK;
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "the list holds %s but the op is for %s", df_dtype_name(l->dtype), df_dtype_name(dtype));
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "the list holds %s but the op is for %s", df_dtype_name(l->dtype),
+                  df_dtype_name(dtype));
 }
 
 static int32_t check_element(df_kernel *k, const dfi_list *l, const df_value *v) {
@@ -105,8 +112,8 @@ static int32_t check_element(df_kernel *k, const dfi_list *l, const df_value *v)
   char a[160], b[160];
   if (check_dtype(k, l, v->dtype)) return k->error->code;
   if (dfi_shape_merge(&l->element, &s, &merged)) return DF_OK;
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "the list's elements are %s but it is given %s", dfi_typed_shape_text(l->dtype, &l->element, a),
-                  dfi_typed_shape_text(v->dtype, &s, b));
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "the list's elements are %s but it is given %s",
+                  dfi_typed_shape_text(l->dtype, &l->element, a), dfi_typed_shape_text(v->dtype, &s, b));
 }
 
 static int32_t merge(df_kernel *k, dfi_shape *s, const dfi_shape *with) {
@@ -116,7 +123,8 @@ static int32_t merge(df_kernel *k, dfi_shape *s, const dfi_shape *with) {
     *s = both;
     return DF_OK;
   }
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "the list's elements are %s but the shape asked for, or that of another element, is %s",
+  return dfk_fail(k, DF_INVALID_ARGUMENT,
+                  "the list's elements are %s but the shape asked for, or that of another element, is %s",
                   dfi_shape_text(s, a), dfi_shape_text(with, b));
 }
 
@@ -131,20 +139,25 @@ static int32_t element_shape(df_kernel *k, const dfi_list *l, int32_t asked, dfi
   return DF_OK;
 }
 
-static int32_t out_of_memory(df_kernel *k) { return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for an element"); }
+static int32_t out_of_memory(df_kernel *k) {
+  return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for an element");
+}
 
 /* Zeros for a missing element, owned. */
 static int32_t zeros(df_kernel *k, const dfi_list *l, const dfi_shape *s, df_value *out) {
   char a[160];
   if (!dfi_shape_known(s))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "an element that was never set is read, and its shape (%s) is not known in full", dfi_shape_text(s, a));
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "an element that was never set is read, and its shape (%s) is not known in full",
+                    dfi_shape_text(s, a));
   return dfi_values_zeros(l->dtype, s, out) ? DF_OK : out_of_memory(k);
 }
 
 static int32_t index_in(df_kernel *k, int32_t i, const dfi_list *l, int64_t *at) {
   if (!dfk_integer(k, i, "index", at)) return k->error->code;
   if (*at >= 0 && *at < l->n) return DF_OK;
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "index %lld is outside the list, which has %lld elements", (long long)*at, (long long)l->n);
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "index %lld is outside the list, which has %lld elements", (long long)*at,
+                  (long long)l->n);
 }
 
 static void give_value(df_kernel *k, int32_t out, df_value v) {   /* consumed */
@@ -177,7 +190,8 @@ static int32_t kernel_reserve(df_kernel *k) {
 static bool rows_in(df_kernel *k, int32_t i) {
   char text[160];
   if (k->in[i]->rank > 0) return true;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "the tensor is %s but must be a vector at least", dfk_shape_text(k->in[i], text, sizeof text));
+  dfk_fail(k, DF_INVALID_ARGUMENT, "the tensor is %s but must be a vector at least",
+           dfk_shape_text(k->in[i], text, sizeof text));
   return false;
 }
 
@@ -188,7 +202,8 @@ static int32_t place_rows(df_kernel *k, dfi_list *l, int32_t from, const df_tens
   char a[160], b[160];
   if (check_dtype(k, l, t->dtype)) return k->error->code;
   if (!dfi_shape_merge(&l->element, &row, &merged))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the list's elements are %s but the rows are %s", dfi_shape_text(&l->element, a), dfi_shape_text(&row, b));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the list's elements are %s but the rows are %s",
+                    dfi_shape_text(&l->element, a), dfi_shape_text(&row, b));
   for (int64_t i = 0; i < t->dims[0]; i++) {
     df_value v;
     if (!dfi_row_value(t, i, &v)) return out_of_memory(k);
@@ -218,7 +233,8 @@ static int32_t scatter_indices(df_kernel *k, int32_t rows, int32_t i, int64_t *t
   *top = -1;
   if (!rows_in(k, rows)) return k->error->code;
   if (ix->rank != 1 || ix->size != k->in[rows]->dims[0])
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "there are %lld indices for %lld rows", (long long)ix->size, (long long)k->in[rows]->dims[0]);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "there are %lld indices for %lld rows", (long long)ix->size,
+                    (long long)k->in[rows]->dims[0]);
   for (int64_t at = 0; at < ix->size; at++) {
     if (dfk_index(ix, at) < 0)
       return dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld but must not be negative", (long long)at,
@@ -232,9 +248,11 @@ static int32_t scatter_indices(df_kernel *k, int32_t rows, int32_t i, int64_t *t
 static int32_t kernel_scatter(df_kernel *k) {
   dfi_shape s;
   int64_t top, n = -1;
-  if (scatter_indices(k, 0, 1, &top) || !shape_in(k, 2, &s) || (k->nin > 3 && !dfk_integer(k, 3, "num_elements", &n))) return k->error->code;
+  if (scatter_indices(k, 0, 1, &top) || !shape_in(k, 2, &s) || (k->nin > 3 && !dfk_integer(k, 3, "num_elements", &n)))
+    return k->error->code;
   if (n < -1 || (n >= 0 && top >= n))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "num_elements is %lld but the largest index is %lld", (long long)n, (long long)top);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "num_elements is %lld but the largest index is %lld", (long long)n,
+                    (long long)top);
   dfi_list *l = dfi_list_new(k->in[0]->dtype, &s, n >= 0 ? n : top + 1);
   return give_or_drop(k, l, place_rows(k, l, 0, k->in[1]));
 }
@@ -264,11 +282,13 @@ static int32_t kernel_split(df_kernel *k) {
     negative |= dfk_index(lengths, i) < 0;
   }
   if (negative || total != t->dims[0])
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "lengths must be a vector of %lld in all, and none negative", (long long)t->dims[0]);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "lengths must be a vector of %lld in all, and none negative",
+                    (long long)t->dims[0]);
   whole = dfi_shape_of(t->rank, t->dims);
   whole.dims[0] = -1;
   if (!dfi_shape_merge(&s, &whole, &merged))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "element_shape is %s but the parts are %s", dfi_shape_text(&s, a), dfi_shape_text(&whole, b));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "element_shape is %s but the parts are %s", dfi_shape_text(&s, a),
+                    dfi_shape_text(&whole, b));
   dfi_list *l = dfi_list_new(t->dtype, &s, lengths->size);
   int64_t row = total ? t->size / total : 0, at = 0, dims[DF_MAX_RANK];
   memcpy(dims, t->dims, sizeof dims);
@@ -282,7 +302,7 @@ static int32_t kernel_split(df_kernel *k) {
   return give(k, 0, l);
 }
 
-/* ---- kernels: one element ------------------------------------------------------------------------------------------ */
+/* ---- kernels: one element ---------------------------------------------------------------------------------------- */
 
 static int32_t check_room(df_kernel *k, const dfi_list *l) {
   if (l->most < 0 || l->n < l->most) return DF_OK;
@@ -304,7 +324,8 @@ static int32_t kernel_push_batch(df_kernel *k) {
   const df_tensor *lists = k->in[0];
   if (!rows_in(k, 1)) return k->error->code;
   if (lists->rank != 1 || lists->size != k->in[1]->dims[0])
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "there are %lld lists for %lld rows", (long long)lists->size, (long long)k->in[1]->dims[0]);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "there are %lld lists for %lld rows", (long long)lists->size,
+                    (long long)k->in[1]->dims[0]);
   df_tensor *out = dfk_out_like(k, 0, lists);
   if (!out) return k->error->code;
   for (int64_t i = 0; i < lists->size; i++) {
@@ -365,16 +386,18 @@ static int32_t kernel_set(df_kernel *k) {
   return DF_OK;
 }
 
-/* ---- kernels: many elements ------------------------------------------------------------------------------------------ */
+/* ---- kernels: many elements -------------------------------------------------------------------------------------- */
 
-/* The elements that indices names (NULL: all n) with zeros for the missing ones, all of shape *s; to be dropped and freed. */
+/* The elements that indices names (NULL: all n) with zeros for the missing ones, all of shape *s; to be dropped and
+   freed. */
 static df_value *take(df_kernel *k, const dfi_list *l, int64_t n, const df_tensor *indices, dfi_shape *s) {
   df_value *v = dfi_xcalloc((size_t)n + 1, sizeof *v);
   int64_t i = 0;
   for (; i < n; i++) {
     int64_t at = indices ? dfk_index(indices, i) : i;
     if (at < 0 || at >= l->n) {
-      dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld, outside the list of %lld elements", (long long)i, (long long)at, (long long)l->n);
+      dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld, outside the list of %lld elements", (long long)i,
+               (long long)at, (long long)l->n);
       break;
     }
     v[i] = dfi_value_copy(&l->item[at]);
@@ -403,7 +426,8 @@ static int32_t stack(df_kernel *k, const dfi_list *l, int32_t asked, int64_t n, 
   char a[160];
   if (check_dtype(k, l, k->out_dtype[0]) || element_shape(k, l, asked, &s)) return k->error->code;
   if (n == 0 && !dfi_shape_known(&s))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "no elements are stacked, and what they would be (%s) is not known in full", dfi_shape_text(&s, a));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "no elements are stacked, and what they would be (%s) is not known in full",
+                    dfi_shape_text(&s, a));
   df_value *v = take(k, l, n, indices, &s);
   return v ? drop_all(v, n, dfi_values_stack(k, 0, l->dtype, &s, n, v)) : k->error->code;
 }
@@ -413,7 +437,8 @@ static int32_t kernel_stack(df_kernel *k) {
   const dfi_list *l = list_in(k, 0);
   if (!l) return k->error->code;
   if (dfk_int(k, 1) >= 0 && dfk_int(k, 1) != l->n)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the list has %lld elements, not %lld", (long long)l->n, (long long)dfk_int(k, 1));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the list has %lld elements, not %lld", (long long)l->n,
+                    (long long)dfk_int(k, 1));
   return stack(k, l, 1, l->n, NULL);
 }
 
@@ -423,10 +448,14 @@ static int32_t kernel_gather(df_kernel *k) {
   dfi_shape s;
   char a[160];
   if (!l) return k->error->code;
-  if (k->in[1]->rank != 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "indices is %s but must be a vector", dfk_shape_text(k->in[1], a, sizeof a));
+  if (k->in[1]->rank != 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "indices is %s but must be a vector",
+                    dfk_shape_text(k->in[1], a, sizeof a));
   if (k->in[1]->size == 0 && (!shape_in(k, 2, &s) || merge(k, &s, &l->element))) return k->error->code;
   if (k->in[1]->size == 0 && !dfi_shape_known(&s))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "no elements are gathered, and what they would be (%s) is not known in full", dfi_shape_text(&s, a));
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "no elements are gathered, and what they would be (%s) is not known in full",
+                    dfi_shape_text(&s, a));
   return stack(k, l, 2, k->in[1]->size, k->in[1]);
 }
 
@@ -441,18 +470,24 @@ static int32_t concat(df_kernel *k, const dfi_list *l, dfi_shape s, const df_ten
   for (int64_t i = 0; i < n; i++) {
     if (l->item[i].kind == DF_EMPTY) continue;
     dfi_shape e = dfi_value_shape(&l->item[i]);
-    if (e.rank == 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld is a scalar: scalars are stacked, not concatenated", (long long)i);
+    if (e.rank == 0)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld is a scalar: scalars are stacked, not concatenated",
+                      (long long)i);
     e = dfi_shape_of(e.rank - 1, e.dims + 1);
     if (!dfi_shape_merge(&rest, &e, &rest))
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld has rows %s, but %s was expected", (long long)i, dfi_shape_text(&e, a), dfi_shape_text(&rest, b));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld has rows %s, but %s was expected", (long long)i,
+                      dfi_shape_text(&e, a), dfi_shape_text(&rest, b));
   }
   if (!dfi_shape_known(&rest))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "nothing is concatenated, and what its rows would be (%s) is not known in full", dfi_shape_text(&rest, a));
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "nothing is concatenated, and what its rows would be (%s) is not known in full",
+                    dfi_shape_text(&rest, a));
   df_value *v = dfi_xcalloc((size_t)n + 1, sizeof *v);
   for (int64_t i = 0; i < n; i++) {
     v[i] = dfi_value_copy(&l->item[i]);
     if (v[i].kind == DF_EMPTY) {
-      dfi_shape full = { .rank = (int8_t)(rest.rank + 1), .dims = { leading && i < leading->size ? dfk_index(leading, i) : first } };
+      dfi_shape full = { .rank = (int8_t)(rest.rank + 1),
+                         .dims = { leading && i < leading->size ? dfk_index(leading, i) : first } };
       memcpy(full.dims + 1, rest.dims, sizeof *rest.dims * (size_t)rest.rank);
       if (zeros(k, l, &full, &v[i])) return drop_all(v, i, k->error->code);
     }
@@ -474,7 +509,7 @@ static int32_t kernel_concat_v2(df_kernel *k) {
   return l && shape_in(k, 1, &s) ? concat(k, l, s, k->in[2]->size ? k->in[2] : NULL) : k->error->code;
 }
 
-/* ---- kernels: whole lists ------------------------------------------------------------------------------------------------ */
+/* ---- kernels: whole lists ---------------------------------------------------------------------------------------- */
 
 static int32_t kernel_length(df_kernel *k) {
   const dfi_list *l = list_in(k, 0);
@@ -510,7 +545,8 @@ static int32_t kernel_resize(df_kernel *k) {
 static int32_t kernel_concat_lists(df_kernel *k) {
   const df_tensor *a = k->in[0], *b = k->in[1];
   if (a->size != b->size || a->rank != b->rank)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "there are %lld lists to join with %lld", (long long)a->size, (long long)b->size);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "there are %lld lists to join with %lld", (long long)a->size,
+                    (long long)b->size);
   df_tensor *out = dfk_out_like(k, 0, a);
   if (!out) return k->error->code;
   for (int64_t i = 0; i < a->size; i++) {
@@ -524,7 +560,7 @@ static int32_t kernel_concat_lists(df_kernel *k) {
   return DF_OK;
 }
 
-/* ---- variants in ops for all dtypes -------------------------------------------------------------------------------------------- */
+/* ---- variants in ops for all dtypes ------------------------------------------------------------------------------ */
 
 static dfi_list *zeros_like(df_kernel *k, const dfi_list *from) {
   dfi_list *l = dfi_list_new(from->dtype, &from->element, from->n);
@@ -560,8 +596,8 @@ static int32_t add_element(df_kernel *k, dfi_list *l, int64_t i, const df_value 
   char x[160], y[160];
   if (to->kind == DF_EMPTY) { dfi_list_set(l, i, v); return DF_OK; }
   if (!dfi_shape_equal(&a, &b) || !dfk_adds(l->dtype))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "elements %s and %s cannot be added up", dfi_typed_shape_text(l->dtype, &a, x),
-                    dfi_typed_shape_text(l->dtype, &b, y));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "elements %s and %s cannot be added up",
+                    dfi_typed_shape_text(l->dtype, &a, x), dfi_typed_shape_text(l->dtype, &b, y));
   if (to->kind == DF_SCALAR) {
     dfk_update(DFK_ADD, l->dtype, 1, &to->as, &to->as, &v->as, false);
     return DF_OK;
@@ -573,12 +609,15 @@ static int32_t add_element(df_kernel *k, dfi_list *l, int64_t i, const df_value 
   return DF_OK;
 }
 
-/* input_handle tensor indices: as long a list as input_handle's, whose element indices[i] has row i of the tensor added to it. */
+/* input_handle tensor indices: as long a list as input_handle's, whose element indices[i] has row i of the tensor added
+   to it. */
 static int32_t kernel_gather_grad(df_kernel *k) {
   const dfi_list *like = list_in(k, 0);
   int64_t top;
   if (!like || scatter_indices(k, 1, 2, &top)) return k->error->code;
-  if (top >= like->n) return dfk_fail(k, DF_INVALID_ARGUMENT, "index %lld is outside the list of %lld elements", (long long)top, (long long)like->n);
+  if (top >= like->n)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "index %lld is outside the list of %lld elements", (long long)top,
+                    (long long)like->n);
   dfi_list *l = dfi_list_new(k->in[1]->dtype, &like->element, like->n);
   int32_t code = DF_OK;
   for (int64_t i = 0; i < k->in[2]->size && !code; i++) {
@@ -603,7 +642,9 @@ int32_t dfi_list_add_n(df_kernel *k) {
     for (int32_t in = 1; in < k->nin; in++) {
       const dfi_list *more = list_at(k, in, at);
       if (!more || check_dtype(k, l, more->dtype)) return k->error->code;
-      if (more->n != l->n) return dfk_fail(k, DF_INVALID_ARGUMENT, "lists of %lld and %lld elements cannot be added up", (long long)l->n, (long long)more->n);
+      if (more->n != l->n)
+        return dfk_fail(k, DF_INVALID_ARGUMENT, "lists of %lld and %lld elements cannot be added up", (long long)l->n,
+                        (long long)more->n);
       for (int64_t i = 0; i < l->n; i++)
         if (more->item[i].kind != DF_EMPTY && add_element(k, l, i, &more->item[i])) return k->error->code;
     }
@@ -611,10 +652,11 @@ int32_t dfi_list_add_n(df_kernel *k) {
   return DF_OK;
 }
 
-/* ---- entries ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- entries ----------------------------------------------------------------------------------------------------- */
 
 #define ENTRY(TYPE, IN, OUT, TYPES, ATTRS, DOC, SHAPE, GRAD, KERNEL) \
-  { .type = TYPE, .in = IN, .out = OUT, .types = TYPES, .attrs = ATTRS, .doc = DOC, .stateful = true, .traits = DFO_REPEATS, \
+  { .type = TYPE, .in = IN, .out = OUT, .types = TYPES, .attrs = ATTRS, .doc = DOC, .stateful = true, \
+    .traits = DFO_REPEATS, \
     .shape = SHAPE, GRAD, .kernel = { [DF_REF] = KERNEL } }
 #define GRAD(NAME) .grad = dfi_grad_list_##NAME
 #define NO_GRAD    .no_grad = true
@@ -625,20 +667,24 @@ int32_t dfi_list_add_n(df_kernel *k) {
 
 static const df_op ops[] = {
   ENTRY("EmptyTensorList", "element_shape:shape_type max_num_elements:int32", "handle:variant", S, DTYPE,
-        "an empty list of elements of this dtype and shape; max_num_elements -1: as many as one likes", dfi_shape_all_scalar, NO_GRAD, kernel_empty),
+        "an empty list of elements of this dtype and shape; max_num_elements -1: as many as one likes",
+        dfi_shape_all_scalar, NO_GRAD, kernel_empty),
   ENTRY("TensorListReserve", "element_shape:shape_type num_elements:int32", "handle:variant", S, DTYPE,
         "a list of num_elements elements that are not set yet", dfi_shape_all_scalar, NO_GRAD, kernel_reserve),
-  ENTRY("TensorListFromTensor", "tensor:T element_shape:shape_type", OUT_LIST, "T=any " S, "", "the rows of a tensor as a list",
-        dfi_shape_all_scalar, GRAD(from_tensor), kernel_from_tensor),
+  ENTRY("TensorListFromTensor", "tensor:T element_shape:shape_type", OUT_LIST, "T=any " S, "",
+        "the rows of a tensor as a list", dfi_shape_all_scalar, GRAD(from_tensor), kernel_from_tensor),
   ENTRY("TensorListScatter", "tensor:T indices:int32 element_shape:shape_type", OUT_LIST, "T=any " S, "",
         "a list whose element indices[i] is row i of the tensor", dfi_shape_all_scalar, GRAD(scatter), kernel_scatter),
-  ENTRY("TensorListScatterV2", "tensor:T indices:int32 element_shape:shape_type num_elements:int32", OUT_LIST, "T=any " S, "",
-        "a list of num_elements elements (-1: as many as are named) whose element indices[i] is row i of the tensor", dfi_shape_all_scalar,
-        GRAD(scatter), kernel_scatter),
+  ENTRY("TensorListScatterV2", "tensor:T indices:int32 element_shape:shape_type num_elements:int32", OUT_LIST,
+        "T=any " S, "",
+        "a list of num_elements elements (-1: as many as are named) whose element indices[i] is row i of the tensor",
+        dfi_shape_all_scalar, GRAD(scatter), kernel_scatter),
   ENTRY("TensorListScatterIntoExistingList", LIST " tensor:T indices:int32", OUT_LIST, "T=any", "",
-        "the list with element indices[i] replaced by row i of the tensor", dfi_shape_all_scalar, GRAD(scatter_into), kernel_scatter_into),
+        "the list with element indices[i] replaced by row i of the tensor", dfi_shape_all_scalar, GRAD(scatter_into),
+        kernel_scatter_into),
   ENTRY("TensorListSplit", "tensor:T element_shape:shape_type lengths:int64", OUT_LIST, "T=any " S, "",
-        "the first lengths[0] rows of the tensor as element 0, the next lengths[1] as element 1, …", dfi_shape_all_scalar, GRAD(split), kernel_split),
+        "the first lengths[0] rows of the tensor as element 0, the next lengths[1] as element 1, …",
+        dfi_shape_all_scalar, GRAD(split), kernel_split),
   ENTRY("TensorListPushBack", LIST " tensor:T", OUT_LIST, "T=any", "", "the list with one element more at its end",
         dfi_shape_all_scalar, GRAD(push), kernel_push),
   ENTRY("TensorListPushBackBatch", "input_handles:variant tensor:T", "output_handles:variant", "T=any", "",
@@ -649,24 +695,30 @@ static const df_op ops[] = {
         "the element at index", shape_get, GRAD(get), kernel_get),
   ENTRY("TensorListSetItem", LIST " index:int32 item:T", OUT_LIST, "T=any", "resize_if_index_out_of_bounds:bool=false",
         "the list with another element at index", dfi_shape_all_scalar, GRAD(set), kernel_set),
-  ENTRY("TensorListStack", LIST " element_shape:int32", "tensor:element_dtype", "element_dtype=any", DTYPE " num_elements:int=-1",
-        "all elements stacked", shape_stack, GRAD(stack), kernel_stack),
-  ENTRY("TensorListGather", LIST " indices:int32 element_shape:int32", "values:element_dtype", "element_dtype=any", DTYPE,
-        "the elements at indices, stacked", shape_gather, GRAD(gather), kernel_gather),
+  ENTRY("TensorListStack", LIST " element_shape:int32", "tensor:element_dtype", "element_dtype=any",
+        DTYPE " num_elements:int=-1", "all elements stacked", shape_stack, GRAD(stack), kernel_stack),
+  ENTRY("TensorListGather", LIST " indices:int32 element_shape:int32", "values:element_dtype", "element_dtype=any",
+        DTYPE, "the elements at indices, stacked", shape_gather, GRAD(gather), kernel_gather),
   ENTRY("TensorListGatherGrad", LIST " tensor:T indices:int32", OUT_LIST, "T=any", "",
-        "a list as long as another whose elements are the sums of the rows that the indices give them", dfi_shape_all_scalar, GRAD(gather_grad),
-        kernel_gather_grad),
-  ENTRY("TensorListConcat", LIST, "tensor:element_dtype lengths:int64", "element_dtype=any", DTYPE " element_shape:shape=?",
-        "all elements joined along axis 0, and how many rows each has", shape_concat, GRAD(concat), kernel_concat),
-  ENTRY("TensorListConcatV2", LIST " element_shape:shape_type leading_dims:int64", "tensor:element_dtype lengths:int64", "element_dtype=any " S, DTYPE,
-        "all elements joined along axis 0, and how many rows each has; leading_dims says how many a missing one has", shape_concat, GRAD(concat),
-        kernel_concat_v2),
+        "a list as long as another whose elements are the sums of the rows that the indices give them",
+        dfi_shape_all_scalar, GRAD(gather_grad), kernel_gather_grad),
+  ENTRY("TensorListConcat", LIST, "tensor:element_dtype lengths:int64", "element_dtype=any",
+        DTYPE " element_shape:shape=?", "all elements joined along axis 0, and how many rows each has", shape_concat,
+        GRAD(concat), kernel_concat),
+  ENTRY("TensorListConcatV2", LIST " element_shape:shape_type leading_dims:int64", "tensor:element_dtype lengths:int64",
+        "element_dtype=any " S, DTYPE,
+        "all elements joined along axis 0, and how many rows each has; leading_dims says how many a missing one has",
+        shape_concat, GRAD(concat), kernel_concat_v2),
   ENTRY("TensorListConcatLists", "input_a:variant input_b:variant", "output:variant", "", DTYPE,
-        "each list of input_a with the elements of its list of input_b after its own", dfi_shape_same, NO_GRAD, kernel_concat_lists),
-  ENTRY("TensorListLength", LIST, "length:int32", "", "", "the number of elements", dfi_shape_all_scalar, NO_GRAD, kernel_length),
-  ENTRY("TensorListElementShape", LIST, "element_shape:shape_type", S, "shape_type:dtype", "the shape that all elements fit; -1 where not even its rank is known",
-        shape_vector, NO_GRAD, kernel_element_shape),
-  ENTRY("TensorListResize", LIST " size:int32", OUT_LIST, "", "", "the list cut, or with elements that are not set at its end",
-        dfi_shape_all_scalar, GRAD(resize), kernel_resize),
+        "each list of input_a with the elements of its list of input_b after its own", dfi_shape_same, NO_GRAD,
+        kernel_concat_lists),
+  ENTRY("TensorListLength", LIST, "length:int32", "", "", "the number of elements", dfi_shape_all_scalar, NO_GRAD,
+        kernel_length),
+  ENTRY("TensorListElementShape", LIST, "element_shape:shape_type", S, "shape_type:dtype",
+        "the shape that all elements fit; -1 where not even its rank is known", shape_vector, NO_GRAD,
+        kernel_element_shape),
+  ENTRY("TensorListResize", LIST " size:int32", OUT_LIST, "", "",
+        "the list cut, or with elements that are not set at its end", dfi_shape_all_scalar, GRAD(resize),
+        kernel_resize),
 };
 const dfi_op_table dfi_ops_list = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -14,22 +14,28 @@ static df_output row_shape(dfi_grad *g, df_node *n, int32_t i) {
     for (int32_t d = 1; d < s->rank; d++) known = known && s->dims[d] >= 0;
     if (known) return dfi_const_ints(b, s->rank - 1, s->dims + 1);
   }
-  return dfi_op(b, "Slice", dfg_in_shape(g, n, i), dfi_const_ints(b, 1, (int64_t[]){ 1 }), dfi_const_ints(b, 1, (int64_t[]){ -1 }));
+  return dfi_op(b, "Slice", dfg_in_shape(g, n, i), dfi_const_ints(b, 1, (int64_t[]){ 1 }),
+                dfi_const_ints(b, 1, (int64_t[]){ -1 }));
 }
 
 /* [-1, rest of the shape of t…] */
 static df_output parts_shape(dfi_build *b, df_output shape) {
-  df_output rest = dfi_op(b, "Slice", shape, dfi_const_ints(b, 1, (int64_t[]){ 1 }), dfi_const_ints(b, 1, (int64_t[]){ -1 }));
+  df_output rest =
+      dfi_op(b, "Slice", shape, dfi_const_ints(b, 1, (int64_t[]){ 1 }), dfi_const_ints(b, 1, (int64_t[]){ -1 }));
   return dfi_op(b, "ConcatV2", dfi_const_ints(b, 1, (int64_t[]){ -1 }), rest, dfi_const_int(b, 0));
 }
 
-static df_output list_length(dfi_grad *g, df_node *n) { return dfi_op(dfg_build(g), "TensorListLength", dfg_in(g, n, 0)); }
+static df_output list_length(dfi_grad *g, df_node *n) {
+  return dfi_op(dfg_build(g), "TensorListLength", dfg_in(g, n, 0));
+}
 static df_output list_shape(dfi_grad *g, df_node *n) {
   df_output list = dfg_in(g, n, 0);
   dfi_attr_int(dfg_build(g), "shape_type", DF_INT32);
   return dfi_op(dfg_build(g), "TensorListElementShape", list);
 }
-static df_output zeros(dfi_grad *g, df_node *n, int32_t i) { return dfi_op(dfg_build(g), "ZerosLike", dfg_in(g, n, i)); }
+static df_output zeros(dfi_grad *g, df_node *n, int32_t i) {
+  return dfi_op(dfg_build(g), "ZerosLike", dfg_in(g, n, i));
+}
 
 int32_t dfi_grad_list_push(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
@@ -99,7 +105,8 @@ int32_t dfi_grad_list_set(dfi_grad *g, df_node *n, const df_output *dy, df_outpu
     dx[2] = dfi_op(b, "TensorListGetItem", dy[0], index, shape);
   }
   if (dfg_wants(g, n, 0))
-    dx[0] = dfi_op(b, "TensorListResize", dfi_op(b, "TensorListSetItem", dy[0], index, zeros(g, n, 2)), list_length(g, n));
+    dx[0] =
+        dfi_op(b, "TensorListResize", dfi_op(b, "TensorListSetItem", dy[0], index, zeros(g, n, 2)), list_length(g, n));
   return dfg_end(g);
 }
 
@@ -134,6 +141,8 @@ int32_t dfi_grad_list_scatter_into(dfi_grad *g, df_node *n, const df_output *dy,
   dfi_build *b = dfg_build(g);
   if (dfg_wants(g, n, 1)) dx[1] = gathered(g, n, dy[0], 1, 2);
   if (dfg_wants(g, n, 0))
-    dx[0] = dfi_op(b, "TensorListResize", dfi_op(b, "TensorListScatterIntoExistingList", dy[0], zeros(g, n, 1), dfg_in(g, n, 2)), list_length(g, n));
+    dx[0] = dfi_op(b, "TensorListResize",
+                   dfi_op(b, "TensorListScatterIntoExistingList", dy[0], zeros(g, n, 1), dfg_in(g, n, 2)),
+                   list_length(g, n));
   return dfg_end(g);
 }

@@ -1,7 +1,7 @@
 /* lstm.c: TensorFlow's fused LSTM and GRU cells, step by step or over a whole sequence.
  *
- * The weights of an LSTM's four gates stand side by side: i, ci, f, o, in BlockLSTMV2 i, f, ci, o. Gates are outputs because the
- * gradient ops take them.
+ * The weights of an LSTM's four gates stand side by side: i, ci, f, o, in BlockLSTMV2 i, f, ci, o. Gates are outputs
+ * because the gradient ops take them.
  */
 #include "op/op.h"
 #include "graph/grad.h"
@@ -13,7 +13,9 @@ static int64_t dim(const dfi_infer *c, int32_t i, int32_t d) {
   const dfi_shape *s = dfi_in_shape(c, i);
   return s->rank > d ? s->dims[d] : -1;
 }
-static dfi_shape of(int32_t rank, int64_t a, int64_t b, int64_t c) { return dfi_shape_of(rank, (int64_t[]){ a, b, c }); }
+static dfi_shape of(int32_t rank, int64_t a, int64_t b, int64_t c) {
+  return dfi_shape_of(rank, (int64_t[]){ a, b, c });
+}
 
 /* x cs_prev …: all outputs are [batch, units]. */
 static int32_t shape_cell(dfi_infer *c) {
@@ -57,11 +59,15 @@ static df_output or_zeros(dfi_grad *g, df_node *n, const df_output *dy, int32_t 
 /* rows of `both` are [x, h]: cut apart. */
 static void cut(dfi_grad *g, df_node *n, df_output both, int32_t x, df_output *dx, df_output *dh) {
   dfi_build *b = dfg_build(g);
-  df_output shape = dfg_in_shape(g, n, x), zeros = dfi_const_ints(b, 2, (int64_t[]){ 0, 0 }), width = dfg_in_dim(g, n, x, 1);
+  df_output shape = dfg_in_shape(g, n, x), zeros = dfi_const_ints(b, 2, (int64_t[]){ 0, 0 }),
+            width = dfg_in_dim(g, n, x, 1);
   *dx = dfi_op(b, "Slice", both, zeros, shape);
-  *dh = dfi_op(b, "Slice", both, dfi_op(b, "Pack", dfi_const_int(b, 0), width), dfi_const_ints(b, 2, (int64_t[]){ -1, -1 }));
+  *dh = dfi_op(b, "Slice", both, dfi_op(b, "Pack", dfi_const_int(b, 0), width),
+               dfi_const_ints(b, 2, (int64_t[]){ -1, -1 }));
 }
-static df_output join(dfi_build *b, df_output x, df_output h) { return dfi_op(b, "ConcatV2", x, h, dfi_const_int(b, 1)); }
+static df_output join(dfi_build *b, df_output x, df_output h) {
+  return dfi_op(b, "ConcatV2", x, h, dfi_const_int(b, 1));
+}
 static df_output product(dfi_build *b, df_output a, df_output c, const char *transposed) {
   dfi_attr_int(b, transposed, 1);
   return dfi_op(b, "MatMul", a, c);
@@ -88,7 +94,8 @@ static int32_t grad_cell(dfi_grad *g, df_node *n, const df_output *dy, df_output
 }
 
 /* seq_len_max x cs_prev h_prev w wci wcf wco b -> i cs f o ci co h */
-static int32_t grad_block_by(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx, const char *type, int32_t peephole) {
+static int32_t grad_block_by(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx, const char *type,
+                             int32_t peephole) {
   dfi_build *b = dfg_build(g);
   df_output in[18];
   for (int32_t i = 0; i < 9; i++) in[i] = dfg_in(g, n, i);
@@ -135,8 +142,10 @@ static int32_t grad_gru(dfi_grad *g, df_node *n, const df_output *dy, df_output 
 #define KERNELS(NAME) .kernel = { [DF_REF] = ref_##NAME, [DF_CPU] = cpu_##NAME }
 
 static const df_op ops[] = {
-  { .type = "LSTMBlockCell", .in = CELL, .out = GATES, .types = TYPES, .attrs = "forget_bias:float=1 cell_clip:float=3 use_peephole:bool=false",
-    .doc = "one step of an LSTM: x T[batch, inputs], cs_prev and h_prev T[batch, units], w T[inputs + units, 4 units], b T[4 units]",
+  { .type = "LSTMBlockCell", .in = CELL, .out = GATES, .types = TYPES, .attrs = "forget_bias:float=1 cell_clip:float=3 "
+    "use_peephole:bool=false",
+    .doc = "one step of an LSTM: x T[batch, inputs], cs_prev and h_prev T[batch, units], w T[inputs + units, 4 units], "
+    "b T[4 units]",
     .shape = shape_cell, .grad = grad_cell, KERNELS(lstm_cell) },
   { .type = "LSTMBlockCellGrad", .in = CELL " i:T cs:T f:T o:T ci:T co:T cs_grad:T h_grad:T",
     .out = "cs_prev_grad:T dicfo:T wci_grad:T wcf_grad:T wco_grad:T", .types = TYPES, .attrs = "use_peephole:bool",
@@ -146,20 +155,27 @@ static const df_op ops[] = {
     .attrs = "forget_bias:float=1 cell_clip:float=3 use_peephole:bool=false",
     .doc = "LSTMBlockCell for each step of x T[time, batch, inputs] up to seq_len_max; zeros after that",
     .shape = shape_block, .grad = grad_block, KERNELS(block_lstm) },
-  { .type = "BlockLSTMV2", .in = "seq_len_max:int64 " CELL, .out = GATES, .types = TYPES, .attrs = "cell_clip:float=0 use_peephole:bool=false",
+  { .type = "BlockLSTMV2", .in = "seq_len_max:int64 " CELL, .out = GATES, .types = TYPES,
+    .attrs = "cell_clip:float=0 use_peephole:bool=false",
     .doc = "as BlockLSTM, the gates in the order i, f, ci, o and without a bias of its own to forget",
     .shape = shape_block, .grad = grad_block_v2, KERNELS(block_lstm_v2) },
   { .type = "BlockLSTMGrad", .in = "seq_len_max:int64 " CELL " " GATES " cs_grad:T h_grad:T",
-    .out = "x_grad:T cs_prev_grad:T h_prev_grad:T w_grad:T wci_grad:T wcf_grad:T wco_grad:T b_grad:T", .types = TYPES, .attrs = "use_peephole:bool",
-    .doc = "the gradients of BlockLSTM's inputs", .no_grad = true, .shape = shape_block_grad, KERNELS(block_lstm_grad) },
+    .out = "x_grad:T cs_prev_grad:T h_prev_grad:T w_grad:T wci_grad:T wcf_grad:T wco_grad:T b_grad:T", .types = TYPES,
+    .attrs = "use_peephole:bool",
+    .doc = "the gradients of BlockLSTM's inputs", .no_grad = true, .shape = shape_block_grad,
+    KERNELS(block_lstm_grad) },
   { .type = "BlockLSTMGradV2", .in = "seq_len_max:int64 " CELL " " GATES " cs_grad:T h_grad:T",
-    .out = "x_grad:T cs_prev_grad:T h_prev_grad:T w_grad:T wci_grad:T wcf_grad:T wco_grad:T b_grad:T", .types = TYPES, .attrs = "use_peephole:bool",
-    .doc = "the gradients of BlockLSTMV2's inputs", .no_grad = true, .shape = shape_block_grad, KERNELS(block_lstm_grad_v2) },
+    .out = "x_grad:T cs_prev_grad:T h_prev_grad:T w_grad:T wci_grad:T wcf_grad:T wco_grad:T b_grad:T", .types = TYPES,
+    .attrs = "use_peephole:bool",
+    .doc = "the gradients of BlockLSTMV2's inputs", .no_grad = true, .shape = shape_block_grad,
+    KERNELS(block_lstm_grad_v2) },
   { .type = "GRUBlockCell", .in = "x:T h_prev:T w_ru:T w_c:T b_ru:T b_c:T", .out = "r:T u:T c:T h:T", .types = TYPES,
-    .doc = "one step of a GRU: x T[batch, inputs], h_prev T[batch, units], w_ru T[inputs + units, 2 units], w_c T[inputs + units, units]",
+    .doc = "one step of a GRU: x T[batch, inputs], h_prev T[batch, units], w_ru T[inputs + units, 2 units], w_c "
+    "T[inputs + units, units]",
     .shape = shape_cell, .grad = grad_gru, KERNELS(gru_cell) },
   { .type = "GRUBlockCellGrad", .in = "x:T h_prev:T w_ru:T w_c:T b_ru:T b_c:T r:T u:T c:T d_h:T",
     .out = "d_x:T d_h_prev:T d_c_bar:T d_r_bar_u_bar:T", .types = TYPES,
-    .doc = "the gradients of GRUBlockCell's x, h_prev and gates", .no_grad = true, .shape = shape_gru_grad, KERNELS(gru_cell_grad) },
+    .doc = "the gradients of GRUBlockCell's x, h_prev and gates", .no_grad = true, .shape = shape_gru_grad,
+    KERNELS(gru_cell_grad) },
 };
 const dfi_op_table dfi_ops_lstm = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -84,13 +84,18 @@ static double costly(const df_kernel *k) { return 2 * largest(k); }
 #define NUMBER2 .in = "x:T y:T", .out = "z:T", .types = "T=number", .shape = dfi_shape_binary
 #define INT2    .in = "x:T y:T", .out = "z:T", .types = "T=int", .shape = dfi_shape_binary
 #define TEST2   .in = "x:T y:T", .out = "z:bool", .types = "T=number", .shape = dfi_shape_binary
-#define EQUAL2  .in = "x:T y:T", .out = "z:bool", .types = "T=number|bool|string|complex|quantized", .shape = shape_equal, \
+#define EQUAL2  .in = "x:T y:T", .out = "z:bool", .types = "T=number|bool|string|complex|quantized", \
+  .shape = shape_equal, \
                 .attrs = "incompatible_shape_error:bool=true"
 #define BOOL2   .in = "x:bool y:bool", .out = "z:bool", .shape = dfi_shape_binary
 
 /* Lists add up element by element. */
-static int32_t add_n_ref(df_kernel *k) { return k->nin && k->in[0]->dtype == DF_VARIANT ? dfi_list_add_n(k) : ref_add_n(k); }
-static int32_t add_n_cpu(df_kernel *k) { return k->nin && k->in[0]->dtype == DF_VARIANT ? dfi_list_add_n(k) : cpu_add_n(k); }
+static int32_t add_n_ref(df_kernel *k) {
+  return k->nin && k->in[0]->dtype == DF_VARIANT ? dfi_list_add_n(k) : ref_add_n(k);
+}
+static int32_t add_n_cpu(df_kernel *k) {
+  return k->nin && k->in[0]->dtype == DF_VARIANT ? dfi_list_add_n(k) : cpu_add_n(k);
+}
 
 static const df_op ops[] = {
 
@@ -102,7 +107,8 @@ static const df_op ops[] = {
     .doc = "T[...] = abs(x T[...]): the distance from 0; the smallest integer stays itself",
     .example = "df.abs({-1.5, 2})", .grad = dfi_grad_abs, .cost = cheap, KERNELS(abs) },
   { .type = "Sign", .traits = DFO_CHEAP, .lua = "sign", RING1,
-    .doc = "T[...] = sign(x T[...]): -1, 0 or 1, as x is below, at or above 0; NaN stays NaN. Its derivative is taken to be 0",
+    .doc = "T[...] = sign(x T[...]): -1, 0 or 1, as x is below, at or above 0; NaN stays NaN. Its derivative is taken "
+    "to be 0",
     .example = "df.sign({-3, 0, 2})", .no_grad = true, .cost = cheap, KERNELS(sign) },
   { .type = "Square", .traits = DFO_CHEAP, .lua = "square", RING1,
     .doc = "T[...] = square(x T[...]): x times itself; integers wrap",
@@ -235,10 +241,12 @@ static const df_op ops[] = {
     .grad = dfi_grad_leaky_relu, .cost = cheap, KERNEL_PAIR(leaky_relu) },
 
   /* Two operands, which broadcast. */
-  { .type = "Add", .traits = DFO_CHEAP, .lua = "add", .in = "x:T y:T", .out = "z:T", .types = "T=number|complex|string", .shape = dfi_shape_binary,
+  { .type = "Add", .traits = DFO_CHEAP, .lua = "add", .in = "x:T y:T", .out = "z:T", .types = "T=number|complex|string",
+    .shape = dfi_shape_binary,
     .doc = "T[...] = add(x T[...], y T[...]): x + y; integers wrap; of two strings the second follows the first",
     .example = "df.add({1, 2}, 10)", .grad = dfi_grad_add, .cost = cheap, KERNELS(add) },
-  { .type = "AddV2", .traits = DFO_CHEAP, RING2, .doc = "T[...] = AddV2: Add under its newer name", .grad = dfi_grad_add, .cost = cheap, KERNELS(add) },
+  { .type = "AddV2", .traits = DFO_CHEAP, RING2, .doc = "T[...] = AddV2: Add under its newer name",
+    .grad = dfi_grad_add, .cost = cheap, KERNELS(add) },
   { .type = "Sub", .traits = DFO_CHEAP, .lua = "subtract", RING2,
     .doc = "T[...] = subtract(x T[...], y T[...]): x - y; integers wrap",
     .example = "df.subtract({1, 2}, 10)", .grad = dfi_grad_sub, .cost = cheap, KERNELS(sub) },
@@ -249,7 +257,8 @@ static const df_op ops[] = {
     .doc = "T[...] = realdiv(x T[...], y T[...]): x / y, by the rules of IEEE 754. The operator / and df.divide "
            "cast integers to float first",
     .example = "df.realdiv({1.0, 2.0}, 4.0)", .grad = dfi_grad_real_div, .cost = cheap, KERNELS(real_div) },
-  { .type = "Div", RING2, .doc = "T[...] = Div: x / y; of integers the quotient without its fraction, and an integer divided by 0 is an error",
+  { .type = "Div", RING2, .doc = "T[...] = Div: x / y; of integers the quotient without its fraction, and an integer "
+    "divided by 0 is an error",
     .grad = dfi_grad_div, .cost = cheap, KERNELS(div) },
   { .type = "MulNoNan", FIELD2, .doc = "T[...] = MulNoNan: x y, and 0 where y is 0, even if x is infinite or NaN",
     .grad = dfi_grad_mul_no_nan, .cost = cheap, KERNELS(mul_no_nan) },
@@ -316,7 +325,8 @@ static const df_op ops[] = {
     .doc = "bool[...] = greater_equal(x T[...], y T[...]): x >= y",
     .example = "df.greater_equal({1, 2}, 2)", .no_grad = true, .cost = cheap, KERNELS(greater_equal) },
   { .type = "Equal", .traits = DFO_CHEAP, .lua = "equal", EQUAL2,
-    .doc = "bool[...] = equal(x T[...], y T[...]): x == y; strings too. Shapes that do not broadcast are an error, or, unless "
+    .doc = "bool[...] = equal(x T[...], y T[...]): x == y; strings too. Shapes that do not broadcast are an error, or, "
+    "unless "
            "incompatible_shape_error, not equal",
     .example = "df.equal({1, 2}, 2)", .no_grad = true, .cost = cheap, .scalar = scalar_equal,
     .kernel = { [DF_REF] = kernel_equal_ref, [DF_CPU] = kernel_equal } },
@@ -324,7 +334,8 @@ static const df_op ops[] = {
     .doc = "bool[...] = not_equal(x T[...], y T[...]): x differs from y; strings too",
     .example = "df.not_equal({1, 2}, 2)", .no_grad = true, .cost = cheap, .scalar = scalar_not_equal,
     .kernel = { [DF_REF] = kernel_not_equal_ref, [DF_CPU] = kernel_not_equal } },
-  { .type = "ApproximateEqual", .lua = "approximate_equal", .in = "x:T y:T", .out = "z:bool", .types = "T=number|complex", .shape = dfi_shape_binary, .attrs = "tolerance:float=1e-05",
+  { .type = "ApproximateEqual", .lua = "approximate_equal", .in = "x:T y:T", .out = "z:bool",
+    .types = "T=number|complex", .shape = dfi_shape_binary, .attrs = "tolerance:float=1e-05",
     .doc = "bool[...] = approximate_equal(x T[...], y T[...]): |x - y| < tolerance",
     .example = "df.approximate_equal({1.0}, {1.1}, {tolerance = 0.2})",
     .no_grad = true, .cost = cheap, KERNEL_PAIR(approximate_equal) },
@@ -337,7 +348,8 @@ static const df_op ops[] = {
   { .type = "LogicalXor", .lua = "logical_xor", BOOL2,
     .doc = "bool[...] = logical_xor(x bool[...], y bool[...]): one of them, not both",
     .example = "df.logical_xor({true, false}, true)", .no_grad = true, .cost = cheap, KERNELS(logical_xor) },
-  { .type = "LogicalNot", .traits = DFO_CHEAP, .lua = "logical_not", .in = "x:bool", .out = "y:bool", .shape = dfi_shape_same,
+  { .type = "LogicalNot", .traits = DFO_CHEAP, .lua = "logical_not", .in = "x:bool", .out = "y:bool",
+    .shape = dfi_shape_same,
     .doc = "bool[...] = logical_not(x bool[...]): false where x is true, true where it is false",
     .example = "df.logical_not({true, false})", .no_grad = true, .cost = cheap, KERNELS(logical_not) },
 
@@ -387,26 +399,32 @@ static const df_op ops[] = {
     .example = "df.add_n({df.constant({1, 2}), df.constant({3, 4})})",
     .grad = dfi_grad_add_n, .cost = cheap, .kernel = { [DF_REF] = add_n_ref, [DF_CPU] = add_n_cpu } },
   { .type = "Cast", .traits = DFO_CHEAP, .lua = "cast", .in = "x:SrcT",
-    .out = "y:DstT", .types = "SrcT=number|bool|complex|quantized DstT=number|bool|complex|quantized", .attrs = "DstT:dtype", .shape = dfi_shape_same,
+    .out = "y:DstT", .types = "SrcT=number|bool|complex|quantized DstT=number|bool|complex|quantized",
+    .attrs = "DstT:dtype", .shape = dfi_shape_same,
     .doc = "DstT[...] = cast(x SrcT[...], dtype): a float becomes an integer without its fraction, the nearest "
            "bound where it does not fit, 0 from NaN; integers wrap into narrower ones; what is not 0 is true; of a "
            "complex number the real part is taken, and quantized numbers are their integers",
     .example = "df.cast({1.7, -1.7}, 'int32')", .grad = dfi_grad_cast, .cost = cheap, KERNELS(cast) },
 
   /* Gradient ops: (y, dy) or (gradients, features), as TensorFlow has them. */
-  { .type = "TanhGrad", .traits = DFO_CHEAP, .in = "y:T dy:T", .out = "z:T", .types = "T=float|complex", .shape = dfi_shape_binary,
+  { .type = "TanhGrad", .traits = DFO_CHEAP, .in = "y:T dy:T", .out = "z:T", .types = "T=float|complex",
+    .shape = dfi_shape_binary,
     .doc = "T[...] = TanhGrad: dy (1 - y^2), y = tanh(x)",
     .grad = dfi_grad_tanh_grad, .cost = cheap, KERNELS(tanh_grad) },
-  { .type = "SigmoidGrad", .traits = DFO_CHEAP, .in = "y:T dy:T", .out = "z:T", .types = "T=float|complex", .shape = dfi_shape_binary,
+  { .type = "SigmoidGrad", .traits = DFO_CHEAP, .in = "y:T dy:T", .out = "z:T", .types = "T=float|complex",
+    .shape = dfi_shape_binary,
     .doc = "T[...] = SigmoidGrad: dy y (1 - y), y = sigmoid(x)",
     .grad = dfi_grad_sigmoid_grad, .cost = cheap, KERNELS(sigmoid_grad) },
-  { .type = "SqrtGrad", .traits = DFO_CHEAP, .in = "y:T dy:T", .out = "z:T", .types = "T=float|complex", .shape = dfi_shape_binary,
+  { .type = "SqrtGrad", .traits = DFO_CHEAP, .in = "y:T dy:T", .out = "z:T", .types = "T=float|complex",
+    .shape = dfi_shape_binary,
     .doc = "T[...] = SqrtGrad: dy / (2 y), y = sqrt(x)",
     .grad = dfi_grad_sqrt_grad, .cost = cheap, KERNELS(sqrt_grad) },
-  { .type = "RsqrtGrad", .traits = DFO_CHEAP, .in = "y:T dy:T", .out = "z:T", .types = "T=float|complex", .shape = dfi_shape_binary,
+  { .type = "RsqrtGrad", .traits = DFO_CHEAP, .in = "y:T dy:T", .out = "z:T", .types = "T=float|complex",
+    .shape = dfi_shape_binary,
     .doc = "T[...] = RsqrtGrad: -dy y^3 / 2, y = rsqrt(x)",
     .grad = dfi_grad_rsqrt_grad, .cost = cheap, KERNELS(rsqrt_grad) },
-  { .type = "ReciprocalGrad", .traits = DFO_CHEAP, .in = "y:T dy:T", .out = "z:T", .types = "T=float|complex", .shape = dfi_shape_binary,
+  { .type = "ReciprocalGrad", .traits = DFO_CHEAP, .in = "y:T dy:T", .out = "z:T", .types = "T=float|complex",
+    .shape = dfi_shape_binary,
     .doc = "T[...] = ReciprocalGrad: -dy y^2, y = 1 / x",
     .grad = dfi_grad_reciprocal_grad, .cost = cheap, KERNELS(reciprocal_grad) },
   { .type = "InvGrad", .in = "y:T dy:T", .out = "z:T", .types = "T=float|complex", .shape = dfi_shape_binary,

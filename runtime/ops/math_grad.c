@@ -1,6 +1,7 @@
 /* math_grad.c: the derivatives of elementwise math, in terms of its own ops, so that they have derivatives in
  * turn. Where a derivative is a function of the output, the output is asked for and not the input: only what is asked
- * for is kept by a loop. In each, dy[0] is what arrives, and what leaves for a broadcast operand is summed to its shape.
+ * for is kept by a loop. In each, dy[0] is what arrives, and what leaves for a broadcast operand is summed to its
+ * shape.
  */
 #include "ops/math.h"
 #include <math.h>
@@ -29,14 +30,36 @@ GRAD(neg)     { dx[0] = neg(dfg_build(g), dy[0]); return dfg_end(g); }
 GRAD(abs)     { dfi_build *b = dfg_build(g); dx[0] = mul(b, dy[0], dfi_op(b, "Sign", IN(0))); return dfg_end(g); }
 GRAD(square)  { dfi_build *b = dfg_build(g); dx[0] = mul(b, dy[0], times(b, 2, IN(0))); return dfg_end(g); }
 GRAD(exp)     { dx[0] = mul(dfg_build(g), dy[0], OUT); return dfg_end(g); }
-GRAD(expm1)   { dfi_build *b = dfg_build(g); df_output y = OUT; dx[0] = mul(b, dy[0], add(b, y, number(b, y, 1))); return dfg_end(g); }
+GRAD(expm1) {
+  dfi_build *b = dfg_build(g);
+  df_output y = OUT;
+  dx[0] = mul(b, dy[0], add(b, y, number(b, y, 1)));
+  return dfg_end(g);
+}
 GRAD(log)     { dx[0] = quotient(dfg_build(g), dy[0], IN(0)); return dfg_end(g); }
-GRAD(log1p)   { dfi_build *b = dfg_build(g); df_output x = IN(0); dx[0] = quotient(b, dy[0], add(b, x, number(b, x, 1))); return dfg_end(g); }
+GRAD(log1p) {
+  dfi_build *b = dfg_build(g);
+  df_output x = IN(0);
+  dx[0] = quotient(b, dy[0], add(b, x, number(b, x, 1)));
+  return dfg_end(g);
+}
 GRAD(sin)     { dfi_build *b = dfg_build(g); dx[0] = mul(b, dy[0], dfi_op(b, "Cos", IN(0))); return dfg_end(g); }
-GRAD(cos)     { dfi_build *b = dfg_build(g); dx[0] = neg(b, mul(b, dy[0], dfi_op(b, "Sin", IN(0)))); return dfg_end(g); }
+GRAD(cos) {
+  dfi_build *b = dfg_build(g);
+  dx[0] = neg(b, mul(b, dy[0], dfi_op(b, "Sin", IN(0))));
+  return dfg_end(g);
+}
 GRAD(tan)     { dfi_build *b = dfg_build(g); dx[0] = mul(b, dy[0], one_and(b, 1, OUT)); return dfg_end(g); }
-GRAD(asin)    { dfi_build *b = dfg_build(g); dx[0] = mul(b, dy[0], dfi_op(b, "Rsqrt", one_and(b, -1, IN(0)))); return dfg_end(g); }
-GRAD(acos)    { dfi_build *b = dfg_build(g); dx[0] = neg(b, mul(b, dy[0], dfi_op(b, "Rsqrt", one_and(b, -1, IN(0))))); return dfg_end(g); }
+GRAD(asin) {
+  dfi_build *b = dfg_build(g);
+  dx[0] = mul(b, dy[0], dfi_op(b, "Rsqrt", one_and(b, -1, IN(0))));
+  return dfg_end(g);
+}
+GRAD(acos) {
+  dfi_build *b = dfg_build(g);
+  dx[0] = neg(b, mul(b, dy[0], dfi_op(b, "Rsqrt", one_and(b, -1, IN(0)))));
+  return dfg_end(g);
+}
 GRAD(atan)    { dfi_build *b = dfg_build(g); dx[0] = quotient(b, dy[0], one_and(b, 1, IN(0))); return dfg_end(g); }
 GRAD(sinh)    { dfi_build *b = dfg_build(g); dx[0] = mul(b, dy[0], dfi_op(b, "Cosh", IN(0))); return dfg_end(g); }
 GRAD(cosh)    { dfi_build *b = dfg_build(g); dx[0] = mul(b, dy[0], dfi_op(b, "Sinh", IN(0))); return dfg_end(g); }
@@ -84,7 +107,8 @@ GRAD(cast) {
 /* ---- one operand, with a gradient op of its own: op(y, dy) or op(dy, x) ------------------------------------- */
 #define FROM_OUTPUT(name, type) GRAD(name) { dx[0] = dfi_op(dfg_build(g), type, OUT, dy[0]); return dfg_end(g); }
 /* These three conjugate by themselves. */
-#define FROM_PLAIN_OUTPUT(name, type) GRAD(name) { dx[0] = dfi_op(dfg_build(g), type, dfg_out(g, n, 0), dy[0]); return dfg_end(g); }
+#define FROM_PLAIN_OUTPUT(name, type) GRAD(name) { dx[0] = dfi_op(dfg_build(g), type, dfg_out(g, n, 0), dy[0]); \
+  return dfg_end(g); }
 FROM_PLAIN_OUTPUT(sqrt, "SqrtGrad")
 FROM_PLAIN_OUTPUT(rsqrt, "RsqrtGrad")
 FROM_PLAIN_OUTPUT(reciprocal, "ReciprocalGrad")
@@ -106,7 +130,9 @@ GRAD(leaky_relu) {
 }
 
 /* ---- two operands --------------------------------------------------------------------------------------------- */
-static void give(dfi_grad *g, df_node *n, df_output *dx, int32_t i, df_output dz) { dx[i] = dfg_unbroadcast(g, n, i, dz); }
+static void give(dfi_grad *g, df_node *n, df_output *dx, int32_t i, df_output dz) {
+  dx[i] = dfg_unbroadcast(g, n, i, dz);
+}
 
 GRAD(add) {
   if (dfg_wants(g, n, 0)) give(g, n, dx, 0, dy[0]);
@@ -149,7 +175,8 @@ GRAD(floor_mod)    { return grad_mod(g, n, dy, dx, "FloorDiv"); }
 GRAD(truncate_mod) { return grad_mod(g, n, dy, dx, "TruncateDiv"); }
 GRAD(squared_difference) {
   dfi_build *b = dfg_build(g);
-  df_output slope = mul(b, dy[0], times(b, 2, sub(b, dfg_in(g, n, 0), dfg_in(g, n, 1))));   /* no conjugates, as in TensorFlow */
+  /* no conjugates, as in TensorFlow */
+  df_output slope = mul(b, dy[0], times(b, 2, sub(b, dfg_in(g, n, 0), dfg_in(g, n, 1))));
   if (dfg_wants(g, n, 0)) give(g, n, dx, 0, slope);
   if (dfg_wants(g, n, 1)) give(g, n, dx, 1, neg(b, slope));
   return dfg_end(g);
@@ -165,8 +192,8 @@ static int32_t grad_extreme(dfi_grad *g, df_node *n, const df_output *dy, df_out
 GRAD(maximum) { return grad_extreme(g, n, dy, dx, "GreaterEqual"); }
 GRAD(minimum) { return grad_extreme(g, n, dy, dx, "LessEqual"); }
 
-/* A constant exponent gives a polynomial's derivative, so that the third of x^2 is 0 everywhere. Otherwise the power below is
- * kept away from 0^-1 where the exponent is 0, and the logarithm from what is not positive. */
+/* A constant exponent gives a polynomial's derivative, so that the third of x^2 is 0 everywhere. Otherwise the power
+ * below is kept away from 0^-1 where the exponent is 0, and the logarithm from what is not positive. */
 GRAD(pow) {
   dfi_build *b = dfg_build(g);
   const df_tensor *known = n->in[1].node->out[n->in[1].index].constant;
@@ -237,7 +264,7 @@ GRAD(atan2) {                                         /* atan2(y, x) */
   return dfg_end(g);
 }
 
-/* ---- three and more ------------------------------------------------------------------------------------------------ */
+/* ---- three and more ---------------------------------------------------------------------------------------------- */
 GRAD(add_n) {
   for (int32_t i = 0; i < n->nin; i++)
     if (dfg_wants(g, n, i)) dx[i] = dy[0];
@@ -268,7 +295,7 @@ GRAD(clip_by_value) {
   return dfg_end(g);
 }
 
-/* ---- the gradient ops themselves. w is what arrives ------------------------------------------------------------------- */
+/* ---- the gradient ops themselves. w is what arrives -------------------------------------------------------------- */
 /* op(y, v) = v f(y): by v it is op(y, w), by y it is v w f'(y). */
 #define BY_OUTPUT(name, type, slope) \
   GRAD(name) { \

@@ -20,14 +20,16 @@ static int32_t xent(dfi_infer *c, bool sparse) {
       dfi_shape rows = logits;
       rows.rank--;
       if (!dfi_shape_merge(&rows, &labels, &loss))
-        return dfi_infer_fail(c, "labels must have the shape of the logits without its last axis: logits are %s, labels %s",
-                              dfi_typed_shape_text(dfi_in_dtype(c, 0), &logits, a), dfi_typed_shape_text(dfi_in_dtype(c, 1), &labels, b));
+        return dfi_infer_fail(
+            c, "labels must have the shape of the logits without its last axis: logits are %s, labels %s",
+            dfi_typed_shape_text(dfi_in_dtype(c, 0), &logits, a), dfi_typed_shape_text(dfi_in_dtype(c, 1), &labels, b));
     }
   } else {
     dfi_shape both;
     if (!dfi_shape_merge(&logits, &labels, &both))
       return dfi_infer_fail(c, "labels must have the shape of the logits: logits are %s, labels %s",
-                            dfi_typed_shape_text(dfi_in_dtype(c, 0), &logits, a), dfi_typed_shape_text(dfi_in_dtype(c, 1), &labels, b));
+                            dfi_typed_shape_text(dfi_in_dtype(c, 0), &logits, a),
+                            dfi_typed_shape_text(dfi_in_dtype(c, 1), &labels, b));
     loss = logits = both;
     if (loss.rank > 0) loss.rank--;
   }
@@ -51,7 +53,8 @@ static int32_t channel_axis(dfi_infer *c, const dfi_shape *x) {
   int32_t axis = channels_first(c->node) ? 1 : x->rank - 1;
   if (x->rank >= 2) return axis;
   if (x->rank < 0) return 0;
-  dfi_infer_fail(c, "%s has no channel axis beside the batch's for data_format '%s'", dfi_typed_shape_text(dfi_in_dtype(c, 0), x, text), format);
+  dfi_infer_fail(c, "%s has no channel axis beside the batch's for data_format '%s'",
+                 dfi_typed_shape_text(dfi_in_dtype(c, 0), x, text), format);
   return -1;
 }
 
@@ -106,8 +109,8 @@ static int32_t grad_log_softmax(dfi_grad *g, df_node *n, const df_output *dy, df
   return dfg_end(g);
 }
 
-/* backprop is the derivative of loss by the logits, so it is all that the first order needs. The gradient of backprop, which the
- * second order asks for, is that of softmax. */
+/* backprop is the derivative of loss by the logits, so it is all that the first order needs. The gradient of backprop,
+ * which the second order asks for, is that of softmax. */
 static int32_t grad_xent(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
   if (dy[0].node) dx[0] = dfi_op(b, "Mul", column(b, dy[0]), dfg_out(g, n, 1));
@@ -115,7 +118,8 @@ static int32_t grad_xent(dfi_grad *g, df_node *n, const df_output *dy, df_output
     df_output second = through_softmax(b, dy[1], dfi_op(b, "Softmax", dfg_in(g, n, 0)));
     dx[0] = dx[0].node ? dfi_op(b, "Add", dx[0], second) : second;
   }
-  if (strcmp(dfi_op_info_at(n->op)->op->type, "SoftmaxCrossEntropyWithLogits") || !dfg_wants(g, n, 1)) return dfg_end(g);
+  if (strcmp(dfi_op_info_at(n->op)->op->type, "SoftmaxCrossEntropyWithLogits") || !dfg_wants(g, n, 1))
+    return dfg_end(g);
   if (dy[0].node) {
     df_output cost = dfi_op(b, "Neg", dfi_op(b, "LogSoftmax", dfg_in(g, n, 0)));
     dx[1] = dfi_op(b, "Mul", column(b, dy[0]), cost);
@@ -141,7 +145,9 @@ static int32_t grad_bias_add_grad(dfi_grad *g, df_node *n, const df_output *dy, 
   df_output t = dy[0];
   int32_t rank = dfi_shape_at(n->in[0])->rank;
   if (channels_first(n)) {
-    if (rank < 0) return dfg_fail(g, n, "the gradient of BiasAddGrad with NCHW needs the rank of its input to be known while building");
+    if (rank < 0)
+      return dfg_fail(g, n,
+                      "the gradient of BiasAddGrad with NCHW needs the rank of its input to be known while building");
     int64_t dims[DF_MAX_RANK];
     for (int32_t i = 0; i < rank; i++) dims[i] = i == 1 ? -1 : 1;
     t = dfi_op(b, "Reshape", t, dfi_const_ints(b, rank, dims));
@@ -166,21 +172,25 @@ static double cost_stream(const df_kernel *k)  { return 30 + 0.2 * (double)k->in
 
 static const df_op ops[] = {
   { .type = "Softmax", .lua = "softmax", .in = "logits:T", .out = "softmax:T", .types = "T=float",
-    .doc = "exp(x) / sum(exp(x)) along the last axis, without overflow. A row that is all -inf, or holds +inf or NaN, gives NaN.",
+    .doc = "exp(x) / sum(exp(x)) along the last axis, without overflow. A row that is all -inf, or holds +inf or NaN, "
+    "gives NaN.",
     .example = "df.softmax({0.0, 0.0})  --> {0.5, 0.5}",
     .shape = shape_softmax, .grad = grad_softmax, .cost = cost_softmax, KERNELS(softmax) },
   { .type = "LogSoftmax", .lua = "log_softmax", .in = "logits:T", .out = "logsoftmax:T", .types = "T=float",
-    .doc = "x - log(sum(exp(x))) along the last axis, without overflow. A row that is all -inf, or holds +inf or NaN, gives NaN.",
+    .doc = "x - log(sum(exp(x))) along the last axis, without overflow. A row that is all -inf, or holds +inf or NaN, "
+    "gives NaN.",
     .example = "df.log_softmax({0.0, 0.0})  --> {-0.6931, -0.6931}",
     .shape = shape_softmax, .grad = grad_log_softmax, .cost = cost_softmax, KERNELS(log_softmax) },
   { .type = "SoftmaxCrossEntropyWithLogits", .lua = "softmax_cross_entropy_with_logits",
     .in = "features:T labels:T", .out = "loss:T backprop:T", .types = "T=float",
-    .doc = "loss[...] is the cross entropy of labels[..., classes] (each row a distribution: it should sum to 1) and softmax(features); "
+    .doc = "loss[...] is the cross entropy of labels[..., classes] (each row a distribution: it should sum to 1) and "
+    "softmax(features); "
            "backprop is its derivative by the features, softmax - labels. Both inputs have the same shape.",
     .shape = shape_xent, .grad = grad_xent, .cost = cost_softmax, KERNELS(softmax_xent) },
   { .type = "SparseSoftmaxCrossEntropyWithLogits", .lua = "sparse_softmax_cross_entropy_with_logits",
     .in = "features:T labels:Tlabels", .out = "loss:T backprop:T", .types = "T=float Tlabels=int32|int64",
-    .doc = "loss[...] is the cross entropy of the class labels[...] and softmax(features[..., classes]); backprop is its derivative by the "
+    .doc = "loss[...] is the cross entropy of the class labels[...] and softmax(features[..., classes]); backprop is "
+    "its derivative by the "
            "features. A label that is no class is an error.",
     .shape = shape_sparse_xent, .grad = grad_xent, .cost = cost_softmax, KERNELS(sparse_softmax_xent) },
   { .type = "BiasAdd", .lua = "bias_add", .in = "value:T bias:T", .out = "output:T", .types = "T=number|complex",
@@ -188,10 +198,12 @@ static const df_op ops[] = {
     .doc = "value plus bias[c] in channel c: the last axis, or axis 1 with data_format 'NCHW'.",
     .example = "df.bias_add({{1, 2}, {3, 4}}, {10, 20})  --> {{11, 22}, {13, 24}}",
     .shape = shape_bias_add, .grad = grad_bias_add, .cost = cost_stream, KERNELS(bias_add) },
-  { .type = "BiasAddV1", .in = "value:T bias:T", .out = "output:T", .types = "T=number|complex", .attrs = "data_format:string='NHWC'",
+  { .type = "BiasAddV1", .in = "value:T bias:T", .out = "output:T", .types = "T=number|complex",
+    .attrs = "data_format:string='NHWC'",
     .doc = "BiasAdd along the last axis, under its older name",
     .shape = shape_bias_add, .grad = grad_bias_add, .cost = cost_stream, KERNELS(bias_add) },
-  { .type = "BiasAddGrad", .lua = "bias_add_grad", .in = "out_backprop:T", .out = "output:T", .types = "T=number|complex",
+  { .type = "BiasAddGrad", .lua = "bias_add_grad", .in = "out_backprop:T", .out = "output:T",
+    .types = "T=number|complex",
     .attrs = "data_format:string='NHWC'",
     .doc = "The sum over all axes but the channels': the last axis, or axis 1 with data_format 'NCHW'.",
     .shape = shape_bias_add_grad, .grad = grad_bias_add_grad, .cost = cost_stream, KERNELS(bias_add_grad) },

@@ -1,4 +1,5 @@
-/* optional.c: variants that hold some values, or none: how TensorFlow's conds hand intermediate values to their gradients. */
+/* optional.c: variants that hold some values, or none: how TensorFlow's conds hand intermediate values to their
+   gradients. */
 #include "op/op.h"
 
 typedef struct optional {
@@ -52,10 +53,12 @@ static int32_t kernel_get_value(df_kernel *k) {
   const optional *o = optional_in(k);
   if (!o) return k->error->code;
   if (o->n < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "the optional has no value");
-  if (o->n != k->nout) return dfk_fail(k, DF_INVALID_ARGUMENT, "the optional has %d values, but %d are asked for", o->n, k->nout);
+  if (o->n != k->nout)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the optional has %d values, but %d are asked for", o->n, k->nout);
   for (int32_t i = 0; i < o->n; i++) {
     if (o->value[i].dtype != k->out_dtype[i])
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "value %d of the optional is %s, not %s", i, df_dtype_name(o->value[i].dtype), df_dtype_name(k->out_dtype[i]));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "value %d of the optional is %s, not %s", i,
+                      df_dtype_name(o->value[i].dtype), df_dtype_name(k->out_dtype[i]));
     k->out[i] = dfi_value_copy(&o->value[i]);
   }
   return DF_OK;
@@ -63,20 +66,28 @@ static int32_t kernel_get_value(df_kernel *k) {
 
 static int32_t shape_get_value(dfi_infer *c) {
   const df_attr *shapes = &c->node->attrs[1];
-  for (int32_t i = 0; i < c->node->nout && i < dfi_shapes_count(shapes); i++) *dfi_set_shape(c, i) = dfi_shapes_at(shapes, i);
+  for (int32_t i = 0; i < c->node->nout && i < dfi_shapes_count(shapes); i++)
+    *dfi_set_shape(c, i) = dfi_shapes_at(shapes, i);
   return DF_OK;
 }
 
 static const df_op ops[] = {
-  { .type = "OptionalFromValue", .in = "components:Toutput_types*", .out = "optional:variant", .attrs = "Toutput_types:types=[]",
-    .doc = "an optional that has these values", .stateful = true, .traits = DFO_REPEATS, .no_grad = true, .shape = dfi_shape_all_scalar,
+  { .type = "OptionalFromValue", .in = "components:Toutput_types*", .out = "optional:variant",
+    .attrs = "Toutput_types:types=[]",
+    .doc = "an optional that has these values", .stateful = true, .traits = DFO_REPEATS, .no_grad = true,
+    .shape = dfi_shape_all_scalar,
     .kernel = { [DF_REF] = kernel_from_value } },
   { .type = "OptionalNone", .in = "", .out = "optional:variant", .doc = "an optional that has no value",
-    .stateful = true, .traits = DFO_REPEATS, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_none } },
-  { .type = "OptionalHasValue", .in = "optional:variant", .out = "has_value:bool", .doc = "whether the optional has values",
-    .stateful = true, .traits = DFO_REPEATS, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_has_value } },
-  { .type = "OptionalGetValue", .in = "optional:variant", .out = "components:output_types*", .attrs = "output_types:types output_shapes:shapes=[]",
-    .doc = "the values of the optional, which must have some", .stateful = true, .traits = DFO_REPEATS, .no_grad = true, .shape = shape_get_value,
+    .stateful = true, .traits = DFO_REPEATS, .no_grad = true, .shape = dfi_shape_all_scalar,
+    .kernel = { [DF_REF] = kernel_none } },
+  { .type = "OptionalHasValue", .in = "optional:variant", .out = "has_value:bool",
+    .doc = "whether the optional has values",
+    .stateful = true, .traits = DFO_REPEATS, .no_grad = true, .shape = dfi_shape_all_scalar,
+    .kernel = { [DF_REF] = kernel_has_value } },
+  { .type = "OptionalGetValue", .in = "optional:variant", .out = "components:output_types*",
+    .attrs = "output_types:types output_shapes:shapes=[]",
+    .doc = "the values of the optional, which must have some", .stateful = true, .traits = DFO_REPEATS, .no_grad = true,
+    .shape = shape_get_value,
     .kernel = { [DF_REF] = kernel_get_value } },
 };
 const dfi_op_table dfi_ops_optional = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -111,7 +111,8 @@ int32_t dfi_kernel_assert(df_kernel *k) {
   char shape[160], *text = NULL;
   size_t length = 0;
   if (ok->rank != 0)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the condition is %s but must be a scalar bool", dfk_shape_text(ok, shape, sizeof shape));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the condition is %s but must be a scalar bool",
+                    dfk_shape_text(ok, shape, sizeof shape));
   if (*(const bool *)ok->data) return DF_OK;
   FILE *f = open_memstream(&text, &length);
   if (!f) return dfk_fail(k, DF_INVALID_ARGUMENT, "assertion failed: %s", dfk_string(k, 1));

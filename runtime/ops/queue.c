@@ -1,15 +1,16 @@
 /* queue.c: queues and what is done with them. The types of TensorFlow 1's first version (FIFOQueue) and of its second
  * (FIFOQueueV2) differ in name only.
  *
- * What a queue holds is known while building where its handle comes straight from the node that makes it; elsewhere it shows when
- * the node runs.
+ * What a queue holds is known while building where its handle comes straight from the node that makes it; elsewhere it
+ * shows when the node runs.
  */
 #include "op/run.h"
 #include "resource/queue.h"
 #include "resource/resource.h"
 #include <stdio.h>
 
-enum { TYPES = 0, SHAPES, CAPACITY, CONTAINER, SHARED_NAME, MIN_AFTER_DEQUEUE, SEED, SEED2 };   /* of the four that make queues */
+/* of the four that make queues */
+enum { TYPES = 0, SHAPES, CAPACITY, CONTAINER, SHARED_NAME, MIN_AFTER_DEQUEUE, SEED, SEED2 };
 
 /* ---- what is known while building ------------------------------------------------------------------------ */
 
@@ -36,16 +37,19 @@ static int32_t check_queue(dfi_infer *c, bool partial) {
   if (!components(c->node)) return dfi_infer_fail(c, "a queue needs at least one component: component_types is empty");
   for (int64_t i = 0; i < types->i; i++)
     if (types->ints[i] == DF_RESOURCE || df_dtype_bytes((int32_t)types->ints[i]) == 0)
-      return dfi_infer_fail(c, "a queue cannot hold %s (component %lld)", df_dtype_name((int32_t)types->ints[i]), (long long)i);
+      return dfi_infer_fail(c, "a queue cannot hold %s (component %lld)", df_dtype_name((int32_t)types->ints[i]),
+                            (long long)i);
   if (n && n != types->i)
-    return dfi_infer_fail(c, "shapes has %d entries but component_types has %lld: there is one shape per component, or none at all", n,
-                          (long long)types->i);
+    return dfi_infer_fail(
+        c, "shapes has %d entries but component_types has %lld: there is one shape per component, or none at all", n,
+        (long long)types->i);
   for (int32_t i = 0; i < n && !partial; i++) {
     dfi_shape s = dfi_shapes_at(shapes, i);
     char text[160];
     if (!dfi_shape_known(&s))
-      return dfi_infer_fail(c, "the shape of component %d is %s but must be known in full; only a PaddingFIFOQueue takes others", i,
-                            dfi_shape_text(&s, text));
+      return dfi_infer_fail(
+          c, "the shape of component %d is %s but must be known in full; only a PaddingFIFOQueue takes others", i,
+          dfi_shape_text(&s, text));
   }
   return DF_OK;
 }
@@ -86,7 +90,8 @@ static int32_t shape_dequeue(dfi_infer *c) {
 static int32_t batch(dfi_infer *c, bool exact) {
   char text[160];
   if (dfi_in_shape(c, 1)->rank > 0)
-    return dfi_infer_fail(c, "n is %s but must be a scalar", dfi_typed_shape_text(dfi_in_dtype(c, 1), dfi_in_shape(c, 1), text));
+    return dfi_infer_fail(c, "n is %s but must be a scalar",
+                          dfi_typed_shape_text(dfi_in_dtype(c, 1), dfi_in_shape(c, 1), text));
   const df_tensor *n = dfi_in_const(c, 1);
   int64_t known = exact && n ? df_tensor_get_int(n, 0) : -1;
   element_shapes(c, known >= 0 ? known : -1);
@@ -108,8 +113,13 @@ static int32_t queue_of_kind(df_kernel *k, dfi_queue_kind kind) {
   dfi_shape *shape = dfi_xcalloc((size_t)count, sizeof *shape);
   for (int32_t c = 0; c < count; c++) { dtype[c] = component_dtype(n, c); shape[c] = component_shape(n, c); }
   int64_t capacity = dfk_int(k, CAPACITY);
-  dfi_queue_spec spec = { .kind = kind, .name = shared[0] ? shared : dfi_node_name((df_node *)n), .n = count, .dtype = dtype,
-    .shape = shaped ? shape : NULL, .capacity = capacity < 0 ? INT64_MAX : capacity, .graph_seed = dfk_graph_seed(k) };
+  dfi_queue_spec spec = { .kind = kind,
+                          .name = shared[0] ? shared : dfi_node_name((df_node *)n),
+                          .n = count,
+                          .dtype = dtype,
+                          .shape = shaped ? shape : NULL,
+                          .capacity = capacity < 0 ? INT64_MAX : capacity,
+                          .graph_seed = dfk_graph_seed(k) };
   if (kind == DFI_QUEUE_SHUFFLE) {
     spec.min_after_dequeue = dfk_int(k, MIN_AFTER_DEQUEUE);
     spec.seed = dfk_int(k, SEED);
@@ -131,14 +141,16 @@ static int32_t kernel_priority(df_kernel *k) { return queue_of_kind(k, DFI_QUEUE
 static dfi_queue *queue_in(df_kernel *k) {
   dfi_handle *h = k->raw[0]->kind == DF_HANDLE ? k->raw[0]->as.handle : NULL;
   if (h && h->type == DFI_QUEUE) return (dfi_queue *)h;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be a queue", h ? "a handle of something else" : "not a handle");
+  dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be a queue",
+           h ? "a handle of something else" : "not a handle");
   return NULL;
 }
 
 /* As queue_in, for those with the attributes (types, timeout_ms). */
 static dfi_queue *patient_queue_in(df_kernel *k) {
   if (dfk_int(k, 1) == -1) return queue_in(k);
-  dfk_fail(k, DF_INVALID_ARGUMENT, "timeout_ms is %lld: a queue op has no timeout of its own, only the run has", (long long)dfk_int(k, 1));
+  dfk_fail(k, DF_INVALID_ARGUMENT, "timeout_ms is %lld: a queue op has no timeout of its own, only the run has",
+           (long long)dfk_int(k, 1));
   return NULL;
 }
 
@@ -196,10 +208,12 @@ static int32_t kernel_pack_handles(df_kernel *k) {
 
 static int32_t kernel_gather_handle(df_kernel *k) {
   const df_tensor *handles = k->in[0];
-  if (k->in[1]->rank) return dfk_fail(k, DF_INVALID_ARGUMENT, "the index of a handle must be a scalar, not of rank %d", k->in[1]->rank);
+  if (k->in[1]->rank)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the index of a handle must be a scalar, not of rank %d", k->in[1]->rank);
   int64_t at = dfk_index(k->in[1], 0);
   if (at < 0 || at >= handles->size)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "indices = %lld is not in [0, %lld)", (long long)at, (long long)handles->size);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "indices = %lld is not in [0, %lld)", (long long)at,
+                    (long long)handles->size);
   void *h = ((void *const *)handles->data)[at];
   if (!h) return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld of the handles is empty", (long long)at);
   k->out[0] = (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_handle_retain(h) };
@@ -236,27 +250,41 @@ static const df_op ops[] = {
   BOTH(QUEUE, "PaddingFIFOQueue", GIVEN, shape_padding, kernel_padding,
        "a FIFOQueue whose elements may differ where shapes has -1; in a batch they are filled up with zeros"),
   BOTH(QUEUE, "PriorityQueue", "component_types:types=[] shapes:shapes=[]", shape_queue, kernel_priority,
-       "a handle of the session's queue whose elements begin with an int64 priority: the smallest comes first, equal ones in order"),
+       "a handle of the session's queue whose elements begin with an int64 priority: the smallest comes first, equal "
+       "ones in order"),
   BOTH(SHUFFLE, "RandomShuffleQueue",
-       "a handle of the session's queue that gives its elements in random order; min_after_dequeue stay in it while it is open"),
+       "a handle of the session's queue that gives its elements in random order; min_after_dequeue stay in it while it "
+       "is open"),
   BOTH(CALL, "QueueEnqueue", "handle:handle components:Tcomponents*", "", PUT, NULL, kernel_enqueue,
        "puts one element into the queue; waits while it is full; cancelled when it is closed"),
   BOTH(CALL, "QueueEnqueueMany", "handle:handle components:Tcomponents*", "", PUT, NULL, kernel_enqueue_many,
        "puts the rows of the components into the queue, one by one as there is room"),
   BOTH(CALL, "QueueDequeue", "handle:handle", "components:component_types*", GET, shape_dequeue, kernel_dequeue,
        "takes the next element; waits for one; out_of_range when the queue is closed and empty"),
-  BOTH(CALL, "QueueDequeueMany", "handle:handle n:int32", "components:component_types*", GET, shape_dequeue_many, kernel_dequeue_many,
+  BOTH(CALL, "QueueDequeueMany", "handle:handle n:int32", "components:component_types*", GET, shape_dequeue_many,
+       kernel_dequeue_many,
        "takes n elements, stacked along axis 0; waits for them; out_of_range when the queue is closed and has fewer"),
-  BOTH(CALL, "QueueDequeueUpTo", "handle:handle n:int32", "components:component_types*", GET, shape_dequeue_up_to, kernel_dequeue_up_to,
-       "takes n elements, stacked along axis 0, or what a closed queue still has"),
+  BOTH(CALL, "QueueDequeueUpTo", "handle:handle n:int32", "components:component_types*", GET, shape_dequeue_up_to,
+       kernel_dequeue_up_to, "takes n elements, stacked along axis 0, or what a closed queue still has"),
   BOTH(CALL, "QueueClose", "handle:handle", "", "cancel_pending_enqueues:bool=false", NULL, kernel_close,
-       "nothing more is put into the queue: at once, with cancel_pending_enqueues, or after what waits for room already"),
+       "nothing more is put into the queue: at once, with cancel_pending_enqueues, or after what waits for room "
+       "already"),
   BOTH(ASK, "QueueSize", "size:int32", kernel_size, "how many elements the queue holds"),
   BOTH(ASK, "QueueIsClosed", "is_closed:bool", kernel_is_closed, "whether the queue is closed"),
-  { .type = "PackHandles", .in = "values:handle*", .out = "output:variant", .doc = "Pack of handles, for GatherHandle",
-    .stateful = true, .no_grad = true, .kernel = { [DF_REF] = kernel_pack_handles } },
-  { .type = "GatherHandle", .in = "params:variant indices:Tindices axis:Taxis", .out = "output:handle", .types = "Tindices=int32|int64 Taxis=int32|int64",
-    .doc = "GatherV2 of one handle among those that PackHandles joined", .stateful = true, .no_grad = true,
+  { .type = "PackHandles",
+    .in = "values:handle*",
+    .out = "output:variant",
+    .doc = "Pack of handles, for GatherHandle",
+    .stateful = true,
+    .no_grad = true,
+    .kernel = { [DF_REF] = kernel_pack_handles } },
+  { .type = "GatherHandle",
+    .in = "params:variant indices:Tindices axis:Taxis",
+    .out = "output:handle",
+    .types = "Tindices=int32|int64 Taxis=int32|int64",
+    .doc = "GatherV2 of one handle among those that PackHandles joined",
+    .stateful = true,
+    .no_grad = true,
     .kernel = { [DF_REF] = kernel_gather_handle } },
 };
 const dfi_op_table dfi_ops_queue = { ops, (int32_t)(sizeof ops / sizeof *ops) };

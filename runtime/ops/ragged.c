@@ -6,7 +6,9 @@
 #include "resource/variable.h"
 #include <math.h>
 
-static int32_t out_of_memory(df_kernel *k) { return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for a part of a ragged tensor"); }
+static int32_t out_of_memory(df_kernel *k) {
+  return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for a part of a ragged tensor");
+}
 
 /* Split i of a vector of int32 or int64 splits, moved to begin at 0: entries [from, to]. Owned. */
 static df_tensor *cut_splits(const df_tensor *t, int64_t from, int64_t to) {
@@ -40,8 +42,8 @@ static bool check_ragged(df_kernel *k, int32_t n) {
   return true;
 }
 
-/* Row r of the ragged tensor in inputs 0 … n (splits, then values), owned: a ragged tensor with n - 1 splits, or for n = 0 a row of the
- * values. NULL: out of memory. */
+/* Row r of the ragged tensor in inputs 0 … n (splits, then values), owned: a ragged tensor with n - 1 splits, or for n
+ * = 0 a row of the values. NULL: out of memory. */
 static dfi_box *row_of(df_kernel *k, int32_t n, int64_t r) {
   dfi_box *b = dfi_box_new(DFI_RAGGED, n ? n : 1);
   bool ok = true;
@@ -122,7 +124,8 @@ static int32_t join_values(df_kernel *k, int32_t out, dfi_box *const *box, int64
     dfi_shape s = t->rank ? dfi_shape_of(t->rank - 1, t->dims + 1) : dfi_shape_scalar();
     if (i == 0) rest = s;
     if (!dfi_shape_equal(&rest, &s) || t->rank == 0)
-      code = dfk_fail(k, DF_INVALID_ARGUMENT, "the values of ragged tensor %lld have other rows than those before it", (long long)i);
+      code = dfk_fail(k, DF_INVALID_ARGUMENT, "the values of ragged tensor %lld have other rows than those before it",
+                      (long long)i);
     v[i] = (df_value){ .kind = DF_TENSOR, .dtype = t->dtype, .as.tensor = t };
     rows += t->rank ? t->dims[0] : 0;
   }
@@ -131,8 +134,8 @@ static int32_t join_values(df_kernel *k, int32_t out, dfi_box *const *box, int64
   return code;
 }
 
-/* The outputs are the ragged tensor whose rows, in the order of an array of these dims (one at least), are the boxes, each of ragged rank
- * `inner`. */
+/* The outputs are the ragged tensor whose rows, in the order of an array of these dims (one at least), are the boxes,
+ * each of ragged rank `inner`. */
 static int32_t give_batch(df_kernel *k, int32_t rank, const int64_t *dims, dfi_box *const *box, int32_t inner) {
   int64_t n = 1, outer = 1;
   for (int32_t d = 0; d < rank; d++) n *= dims[d];
@@ -161,18 +164,21 @@ static int32_t kernel_from_variant(df_kernel *k) {
   dfi_box *const *box = from->data;
   if (inner < 0) inner = levels - from->rank;
   if (inner < 0 || levels != inner + from->rank)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "output_ragged_rank is %lld, but it must be input_ragged_rank %lld and the %d dimensions of the input",
-                    (long long)levels, (long long)inner, from->rank);
+    return dfk_fail(
+        k, DF_INVALID_ARGUMENT,
+        "output_ragged_rank is %lld, but it must be input_ragged_rank %lld and the %d dimensions of the input",
+        (long long)levels, (long long)inner, from->rank);
   for (int64_t i = 0; i < n; i++) {
     if (!box[i] || box[i]->base.type != DFI_RAGGED || box[i]->n != inner + 1)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld holds no ragged tensor of ragged rank %lld", (long long)i, (long long)inner);
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld holds no ragged tensor of ragged rank %lld", (long long)i,
+                      (long long)inner);
     if (box[i]->tensor[inner]->dtype != k->out_dtype[levels])
       return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld holds a ragged tensor of %s, not of %s", (long long)i,
                       df_dtype_name(box[i]->tensor[inner]->dtype), df_dtype_name(k->out_dtype[levels]));
     for (int64_t l = 0; l < inner; l++)
       if (box[i]->tensor[l]->dtype != k->out_dtype[0])
-        return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld has splits of %s, not of %s", (long long)i, df_dtype_name(box[i]->tensor[l]->dtype),
-                        df_dtype_name(k->out_dtype[0]));
+        return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld has splits of %s, not of %s", (long long)i,
+                        df_dtype_name(box[i]->tensor[l]->dtype), df_dtype_name(k->out_dtype[0]));
   }
   if (from->rank == 0) {
     for (int64_t i = 0; i <= inner; i++) dfk_out_tensor(k, (int32_t)i, df_tensor_retain(box[0]->tensor[i]));
@@ -202,14 +208,16 @@ static int32_t kernel_gather(df_kernel *k) {
   if (splits < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "params is not ragged");
   if (!check_ragged(k, splits)) return k->error->code;
   if (k->nout != splits + ix->rank)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "OUTPUT_RAGGED_RANK is %d: expected %d", k->nout - 1, splits + ix->rank - 1);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "OUTPUT_RAGGED_RANK is %d: expected %d", k->nout - 1,
+                    splits + ix->rank - 1);
   int64_t rows = k->in[0]->size - 1, i = 0;
   dfi_box **box = dfi_xcalloc((size_t)ix->size + 1, sizeof *box);
   int32_t code = DF_OK;
   for (; i < ix->size && !code; i++) {
     int64_t at = dfk_index(ix, i);
     if (at < 0 || at >= rows)
-      code = dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld but params has %lld rows", (long long)i, (long long)at, (long long)rows);
+      code = dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld but params has %lld rows", (long long)i,
+                      (long long)at, (long long)rows);
     else if (!(box[i] = row_of(k, splits, at))) code = out_of_memory(k);
   }
   if (!code && ix->rank == 0)
@@ -231,10 +239,12 @@ static int32_t kernel_range(df_kernel *k) {
   int64_t rows = -1, total = 0;
   for (int32_t i = 0; i < 3; i++) {
     const df_tensor *t = k->in[i];
-    if (t->rank > 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has rank %d: expected a scalar or a vector", name[i], t->rank);
+    if (t->rank > 1)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has rank %d: expected a scalar or a vector", name[i], t->rank);
     if (t->rank == 0) continue;
     if (rows >= 0 && rows != t->size)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has %lld elements, those before %lld: expected vectors of one length", name[i], (long long)t->size, (long long)rows);
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has %lld elements, those before %lld: expected vectors of one length",
+                      name[i], (long long)t->size, (long long)rows);
     rows = t->size;
   }
   if (rows < 0) rows = 1;
@@ -247,19 +257,23 @@ static int32_t kernel_range(df_kernel *k) {
     if (whole) {
       const int64_t at[3] = { dfk_index(k->in[0], k->in[0]->rank ? r : 0), dfk_index(k->in[1], k->in[1]->rank ? r : 0),
                               dfk_index(k->in[2], k->in[2]->rank ? r : 0) };
-      if (at[2] == 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "deltas[%lld] is 0: the row would never end", (long long)r);
+      if (at[2] == 0)
+        return dfk_fail(k, DF_INVALID_ARGUMENT, "deltas[%lld] is 0: the row would never end", (long long)r);
       const bool none = at[2] > 0 ? at[0] >= at[1] : at[0] <= at[1];
       const uint64_t span = at[2] > 0 ? (uint64_t)at[1] - (uint64_t)at[0] : (uint64_t)at[0] - (uint64_t)at[1];
       const uint64_t step = at[2] > 0 ? (uint64_t)at[2] : 0 - (uint64_t)at[2];
       size = none ? 0 : (double)(span / step + (span % step != 0));
     } else {
       const double delta = element(k->in[2], r);
-      if (delta == 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "deltas[%lld] is 0: the row would never end", (long long)r);
+      if (delta == 0)
+        return dfk_fail(k, DF_INVALID_ARGUMENT, "deltas[%lld] is 0: the row would never end", (long long)r);
       size = ceil(fabs((element(k->in[1], r) - element(k->in[0], r)) / delta));
-      if (delta > 0 ? element(k->in[0], r) >= element(k->in[1], r) : element(k->in[0], r) <= element(k->in[1], r)) size = 0;
+      if (delta > 0 ? element(k->in[0], r) >= element(k->in[1], r) : element(k->in[0], r) <= element(k->in[1], r))
+        size = 0;
     }
     if (!(size + (double)total <= (k->out_dtype[0] == DF_INT32 ? INT32_MAX : 1e15)))
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "row %lld has more elements than %s splits count", (long long)r, df_dtype_name(k->out_dtype[0]));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "row %lld has more elements than %s splits count", (long long)r,
+                      df_dtype_name(k->out_dtype[0]));
     total += (int64_t)size;
     df_tensor_set_int(splits, r + 1, total);
   }
@@ -268,12 +282,14 @@ static int32_t kernel_range(df_kernel *k) {
   for (int64_t r = 0, at = 0; r < rows; r++) {
     const int64_t end = dfk_index(splits, r + 1);
     if (whole) {
-      uint64_t v = (uint64_t)dfk_index(k->in[0], k->in[0]->rank ? r : 0), by = (uint64_t)dfk_index(k->in[2], k->in[2]->rank ? r : 0);
+      uint64_t v = (uint64_t)dfk_index(k->in[0], k->in[0]->rank ? r : 0),
+               by = (uint64_t)dfk_index(k->in[2], k->in[2]->rank ? r : 0);
       for (; at < end; at++, v += by) df_tensor_set_int(values, at, (int64_t)v);
     } else if (values->dtype == DF_FLOAT64) {
       for (double v = element(k->in[0], r); at < end; at++, v += element(k->in[2], r)) df_tensor_set(values, at, v);
     } else {                                             /* the sum is rounded each time, as in TensorFlow */
-      for (float v = (float)element(k->in[0], r); at < end; at++, v += (float)element(k->in[2], r)) df_tensor_set(values, at, v);
+      for (float v = (float)element(k->in[0], r); at < end; at++, v += (float)element(k->in[2], r))
+        df_tensor_set(values, at, v);
     }
   }
   return DF_OK;
@@ -302,15 +318,19 @@ static int32_t shape_range(dfi_infer *c) {
 }
 
 static const df_op ops[] = {
-  { .type = "RaggedTensorToVariant", .in = "rt_nested_splits:Tsplits* rt_dense_values:Tvalues", .out = "encoded_ragged:variant",
+  { .type = "RaggedTensorToVariant", .in = "rt_nested_splits:Tsplits* rt_dense_values:Tvalues",
+    .out = "encoded_ragged:variant",
     .types = "Tvalues=any Tsplits=int32|int64", .attrs = "batched_input:bool",
     .doc = "a ragged tensor in a variant; with batched_input each of its rows in one",
-    .stateful = true, .traits = DFO_REPEATS, .no_grad = true, .shape = shape_to_variant, .kernel = { [DF_REF] = kernel_to_variant } },
+    .stateful = true, .traits = DFO_REPEATS, .no_grad = true, .shape = shape_to_variant,
+    .kernel = { [DF_REF] = kernel_to_variant } },
   { .type = "RaggedTensorFromVariant", .in = "encoded_ragged:variant",
-    .out = "output_nested_splits:Tsplits*output_ragged_rank output_dense_values:Tvalues", .types = "Tvalues=any Tsplits=int32|int64",
+    .out = "output_nested_splits:Tsplits*output_ragged_rank output_dense_values:Tvalues",
+    .types = "Tvalues=any Tsplits=int32|int64",
     .attrs = "input_ragged_rank:int output_ragged_rank:int Tvalues:dtype Tsplits:dtype=int64",
     .doc = "the ragged tensor whose rows the variants hold",
-    .stateful = true, .traits = DFO_REPEATS, .no_grad = true, .shape = shape_from_variant, .kernel = { [DF_REF] = kernel_from_variant } },
+    .stateful = true, .traits = DFO_REPEATS, .no_grad = true, .shape = shape_from_variant,
+    .kernel = { [DF_REF] = kernel_from_variant } },
   { .type = "RaggedGather", .in = "params_nested_splits:Tsplits* params_dense_values:Tvalues indices:Tindices",
     .out = "output_nested_splits:Tsplits*OUTPUT_RAGGED_RANK output_dense_values:Tvalues",
     .types = "Tvalues=any Tsplits=int32|int64 Tindices=int32|int64", .attrs = "OUTPUT_RAGGED_RANK:int",

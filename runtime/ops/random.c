@@ -1,8 +1,8 @@
 /* random.c: random numbers.
  *
  * Every op draws anew in each run, frame and iteration; what it draws is a function of the graph's seed, the op's seed,
- * the run's number in its session and the iterations of the frames around it, and of nothing else: two loops written alike whose ops have the
- * same seed draw alike. An op that is given no seed (-1) has one
+ * the run's number in its session and the iterations of the frames around it, and of nothing else: two loops written
+ * alike whose ops have the same seed draw alike. An op that is given no seed (-1) has one
  * made of its place in the graph, so that two ops never draw the same by accident.
  */
 #include "graph/build.h"
@@ -12,9 +12,10 @@
 static void seed_by_place(dfi_infer *c, int32_t attr) {
   if (c->node->attrs[attr].i != -1) return;
   const dfi_op_info *o = dfi_op_info_at(c->node->op);
-  df_attr *attrs = dfi_graph_alloc(c->graph, sizeof *attrs * (size_t)o->nattr);   /* the node's may be the entry's defaults */
+  /* the node's may be the entry's defaults */
+  df_attr *attrs = dfi_graph_alloc(c->graph, sizeof *attrs * (size_t)o->nattr);
   memcpy(attrs, c->node->attrs, sizeof *attrs * (size_t)o->nattr);
-  attrs[attr].i = (int64_t)(dfk_mix((uint64_t)c->graph->n + 1) >> 1);             /* the id that the node is about to get */
+  attrs[attr].i = (int64_t)(dfk_mix((uint64_t)c->graph->n + 1) >> 1);  /* the id that the node is about to get */
   c->node->attrs = attrs;
 }
 
@@ -84,7 +85,8 @@ static double cost_uniform(const df_kernel *k) {
 }
 static double cost_normal(const df_kernel *k) { return 2 * cost_uniform(k); }
 
-#define SEEDED " seed: the same one gives the same numbers in the n-th run of a session, whatever the threads; -1: one of the op's own."
+#define SEEDED " seed: the same one gives the same numbers in the n-th run of a session, whatever the threads; -1: " \
+  "one of the op's own."
 
 static const df_op ops[] = {
   { .type = "RandomUniform", .traits = DFO_RANDOM, .lua = "random_uniform", .in = "shape:S", .out = "output:dtype",
@@ -93,7 +95,8 @@ static const df_op ops[] = {
     .example = "df.random_uniform({2, 3}, {seed = 1})",
     .stateful = true, .no_grad = true, .shape = shape_random, .cost = cost_uniform,
     .kernel = { [DF_REF] = ref_random_uniform, [DF_CPU] = cpu_random_uniform } },
-  { .type = "RandomStandardNormal", .traits = DFO_RANDOM, .lua = "random_normal", .in = "shape:S", .out = "output:dtype",
+  { .type = "RandomStandardNormal", .traits = DFO_RANDOM, .lua = "random_normal", .in = "shape:S",
+    .out = "output:dtype",
     .types = "dtype=float S=int32|int64", .attrs = "dtype:dtype=float32 seed:int=-1",
     .doc = "normal numbers of mean 0 and deviation 1, of this shape, anew in each run and iteration." SEEDED,
     .example = "df.random_normal({2, 3}, {seed = 1})",
@@ -105,26 +108,34 @@ static const df_op ops[] = {
     .example = "df.truncated_normal({2, 3}, {seed = 1})",
     .stateful = true, .no_grad = true, .shape = shape_random, .cost = cost_normal,
     .kernel = { [DF_REF] = ref_truncated_normal, [DF_CPU] = cpu_truncated_normal } },
-  { .type = "RandomUniformInt", .traits = DFO_RANDOM, .lua = "random_uniform_int", .in = "shape:T minval:Tout maxval:Tout", .out = "output:Tout",
+  { .type = "RandomUniformInt", .traits = DFO_RANDOM, .lua = "random_uniform_int",
+    .in = "shape:T minval:Tout maxval:Tout", .out = "output:Tout",
     .types = "Tout=int32|int64 T=int32|int64", .attrs = "seed:int=-1",
     .doc = "uniform integers from minval up to, not including, maxval, of this shape." SEEDED,
     .example = "df.random_uniform_int({10}, 1, 7)",
     .stateful = true, .no_grad = true, .shape = shape_random_int, .cost = cost_uniform,
     .kernel = { [DF_REF] = ref_random_uniform_int, [DF_CPU] = cpu_random_uniform_int } },
-  { .type = "RandomShuffle", .traits = DFO_RANDOM, .lua = "random_shuffle", .in = "value:T", .out = "output:T", .types = "T=any",
+  { .type = "RandomShuffle", .traits = DFO_RANDOM, .lua = "random_shuffle", .in = "value:T", .out = "output:T",
+    .types = "T=any",
     .attrs = "seed:int=-1", .doc = "the rows of value along axis 0 in random order; every order is as likely." SEEDED,
     .example = "df.random_shuffle({1, 2, 3, 4})",
     .stateful = true, .no_grad = true, .shape = shape_shuffle, .kernel = { [DF_REF] = ref_random_shuffle } },
-  { .type = "Multinomial", .traits = DFO_RANDOM, .lua = "multinomial", .in = "logits:T num_samples:int32", .out = "output:output_dtype",
+  { .type = "Multinomial", .traits = DFO_RANDOM, .lua = "multinomial", .in = "logits:T num_samples:int32",
+    .out = "output:output_dtype",
     .types = "T=float output_dtype=int32|int64", .attrs = "seed:int=-1 output_dtype:dtype=int64",
-    .doc = "int64[batch, num_samples]: classes drawn with probabilities softmax(logits T[batch, classes]). A logit of -inf is "
+    .doc = "int64[batch, num_samples]: classes drawn with probabilities softmax(logits T[batch, classes]). A logit of "
+    "-inf is "
            "never drawn; NaN, +inf or a row of nothing but -inf is an error." SEEDED,
     .example = "df.multinomial({{0.0, 1.0, 2.0}}, 5)",
     .stateful = true, .no_grad = true, .shape = shape_multinomial, .kernel = { [DF_REF] = ref_multinomial } },
-#define STATELESS(kernel_) .in = "shape:S seed:Tseed", .out = "output:dtype", .types = "dtype=float32|float64 S=int32|int64 Tseed=int32|int64", \
-  .attrs = "dtype:dtype=float32", .no_grad = true, .shape = shape_stateless, .cost = cost_uniform, .kernel = { [DF_REF] = kernel_ }
-  { .type = "StatelessRandomUniform", STATELESS(ref_stateless_uniform), .doc = "uniform numbers in [0, 1): a function of shape and seed, TensorFlow's" },
-  { .type = "StatelessRandomNormal", STATELESS(ref_stateless_normal), .doc = "normal numbers: a function of shape and seed, TensorFlow's" },
+#define STATELESS(kernel_) .in = "shape:S seed:Tseed", .out = "output:dtype", \
+  .types = "dtype=float32|float64 S=int32|int64 Tseed=int32|int64", \
+  .attrs = "dtype:dtype=float32", .no_grad = true, .shape = shape_stateless, .cost = cost_uniform, \
+    .kernel = { [DF_REF] = kernel_ }
+  { .type = "StatelessRandomUniform", STATELESS(ref_stateless_uniform),
+    .doc = "uniform numbers in [0, 1): a function of shape and seed, TensorFlow's" },
+  { .type = "StatelessRandomNormal", STATELESS(ref_stateless_normal), .doc = "normal numbers: a function of shape and "
+    "seed, TensorFlow's" },
   { .type = "StatelessTruncatedNormal", STATELESS(ref_stateless_truncated_normal),
     .doc = "normal numbers within two deviations: a function of shape and seed, TensorFlow's" },
 };

@@ -1,7 +1,7 @@
-/* reduce.c: the entries of ops that fold axes: reductions, scans, argmax, top_k and sums by segment, with their shape rules and
- * gradients. Gradients are made of ops that have gradients themselves, some of them internal (no Lua name), in pairs that
- * are each other's: SegmentGather and UnsortedSegmentSum, TakeAlong and PutAlong, LinearRecurrence and its reverse.
- * Where shapes are known while building, a gradient holds no shape arithmetic.
+/* reduce.c: the entries of ops that fold axes: reductions, scans, argmax, top_k and sums by segment, with their shape
+ * rules and gradients. Gradients are made of ops that have gradients themselves, some of them internal (no Lua name),
+ * in pairs that are each other's: SegmentGather and UnsortedSegmentSum, TakeAlong and PutAlong, LinearRecurrence and
+ * its reverse. Where shapes are known while building, a gradient holds no shape arithmetic.
  */
 #include "op/op.h"
 #include "graph/grad.h"
@@ -52,7 +52,8 @@ static int32_t shape_reduce(dfi_infer *c) {
   if (code) return code;
   int64_t n = axes->rank == 0 ? 1 : axes->rank == 1 ? axes->dims[0] : -1;
   if (n > x->rank)
-    return dfi_infer_fail(c, "%lld reduction axes for %s", (long long)n, dfi_typed_shape_text(dfi_in_dtype(c, 0), x, text));
+    return dfi_infer_fail(c, "%lld reduction axes for %s", (long long)n,
+                          dfi_typed_shape_text(dfi_in_dtype(c, 0), x, text));
   if (!keep && n < 0) return DF_OK;
   y->rank = (int8_t)(keep ? x->rank : x->rank - n);
   for (int32_t i = 0; i < y->rank; i++) y->dims[i] = -1;
@@ -64,7 +65,8 @@ static int32_t axis_known(dfi_infer *c, int32_t i, const dfi_shape *x) {
   const df_tensor *axis = dfi_in_const(c, i);
   char text[160];
   if (dfi_in_shape(c, i)->rank > 0) {
-    dfi_infer_fail(c, "the axis must be a scalar, got %s", dfi_typed_shape_text(dfi_in_dtype(c, i), dfi_in_shape(c, i), text));
+    dfi_infer_fail(c, "the axis must be a scalar, got %s",
+                   dfi_typed_shape_text(dfi_in_dtype(c, i), dfi_in_shape(c, i), text));
     return -2;
   }
   if (x->rank == 0) {
@@ -148,10 +150,12 @@ static int32_t segments(dfi_infer *c, int64_t n) {
   *y = dfi_shape_unknown();
   if (x->rank < 0 || ids->rank < 0) return DF_OK;
   bool prefix = ids->rank <= x->rank;
-  for (int32_t i = 0; prefix && i < ids->rank; i++) prefix = x->dims[i] < 0 || ids->dims[i] < 0 || x->dims[i] == ids->dims[i];
+  for (int32_t i = 0; prefix && i < ids->rank; i++)
+    prefix = x->dims[i] < 0 || ids->dims[i] < 0 || x->dims[i] == ids->dims[i];
   if (!prefix)
     return dfi_infer_fail(c, "the shape of data must begin with that of segment_ids: data is %s, segment_ids %s",
-                          dfi_typed_shape_text(dfi_in_dtype(c, 0), x, a), dfi_typed_shape_text(dfi_in_dtype(c, 1), ids, b));
+                          dfi_typed_shape_text(dfi_in_dtype(c, 0), x, a),
+                          dfi_typed_shape_text(dfi_in_dtype(c, 1), ids, b));
   if (x->rank - ids->rank + 1 > DF_MAX_RANK) return dfi_infer_fail(c, "the result has more than %d axes", DF_MAX_RANK);
   y->rank = 0;
   y->dims[y->rank++] = n;
@@ -407,7 +411,8 @@ static int32_t grad_segment_gather(dfi_grad *g, df_node *n, const df_output *dy,
 
 static int32_t grad_segment_extreme(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
-  df_output ids = dfg_in(g, n, 1), equal = dfi_op(b, "Equal", dfg_in(g, n, 0), dfi_op(b, "SegmentGather", dfg_out(g, n, 0), ids));
+  df_output ids = dfg_in(g, n, 1),
+            equal = dfi_op(b, "Equal", dfg_in(g, n, 0), dfi_op(b, "SegmentGather", dfg_out(g, n, 0), ids));
   dfi_attr_int(b, "DstT", n->out[0].dtype);
   df_output chosen = dfi_op(b, "Cast", equal);
   df_output count = dfi_op(b, "UnsortedSegmentSum", chosen, ids, dfg_in(g, n, 2));
@@ -416,7 +421,8 @@ static int32_t grad_segment_extreme(dfi_grad *g, df_node *n, const df_output *dy
   return dfg_end(g);
 }
 
-/* The product of the others: zeros are left out of the product and counted; an element sees it where no other is zero. */
+/* The product of the others: zeros are left out of the product and counted; an element sees it where no other is zero.
+   */
 static int32_t grad_segment_prod(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
   df_output x = dfg_conj(g, dfg_in(g, n, 0)), ids = dfg_in(g, n, 1), count = dfg_in(g, n, 2);
@@ -452,93 +458,118 @@ static double cost_top_k(const df_kernel *k)   { return 50 + 3.0 * (double)k->in
 
 /* ---- entries ----------------------------------------------------------------------------------------------- */
 
-#define REDUCE(TYPES)                                                                                                    \
-  .in = "input:T reduction_indices:Tidx", .out = "output:T", .types = "T=" TYPES " Tidx=int32|int64",                    \
+#define REDUCE(TYPES) \
+  .in = "input:T reduction_indices:Tidx", .out = "output:T", .types = "T=" TYPES " Tidx=int32|int64", \
   .attrs = "keep_dims:bool=false", .shape = shape_reduce, .cost = cost_reduce
-#define SEGMENT(TYPES)                                                                                                   \
-  .in = "data:T segment_ids:Tindices num_segments:Tnumsegments", .out = "output:T",                                      \
+#define SEGMENT(TYPES) \
+  .in = "data:T segment_ids:Tindices num_segments:Tnumsegments", .out = "output:T", \
   .types = "T=" TYPES " Tindices=int32|int64 Tnumsegments=int32|int64", .shape = shape_unsorted_segment
-#define SCAN                                                                                                             \
-  .in = "x:T axis:Tidx", .out = "out:T", .types = "T=number|complex Tidx=int32|int64",                                   \
+#define SCAN \
+  .in = "x:T axis:Tidx", .out = "out:T", .types = "T=number|complex Tidx=int32|int64", \
   .attrs = "exclusive:bool=false reverse:bool=false", .shape = shape_scan
 #define KERNELS(name) .kernel = { [DF_REF] = ref_##name, [DF_CPU] = cpu_##name }
 #define KERNEL(name)  .kernel = { [DF_REF] = ref_##name }
 
 static const df_op ops[] = {
   { .type = "Sum", .lua = "reduce_sum", REDUCE("number|complex"),
-    .doc = "The sum of the elements along the given axes (all of them by default); the axes stay as ones with keep_dims. No elements sum to "
+    .doc = "The sum of the elements along the given axes (all of them by default); the axes stay as ones with "
+    "keep_dims. No elements sum to "
            "0. Integers wrap. A negative axis counts from the end; one out of range or given twice is an error.",
     .example = "df.reduce_sum({{1, 2}, {3, 4}}, {axis = 0})  --> {4, 6}", .grad = grad_sum, KERNELS(sum) },
   { .type = "Mean", .lua = "reduce_mean", REDUCE("number|complex"),
-    .doc = "The mean of the elements along the given axes (all of them by default); the axes stay as ones with keep_dims. The mean of no "
+    .doc = "The mean of the elements along the given axes (all of them by default); the axes stay as ones with "
+    "keep_dims. The mean of no "
            "elements is NaN; of no integers it is an error. The mean of integers is cut toward zero.",
-    .example = "df.reduce_mean({{1.0, 2.0}, {3.0, 4.0}}, {axis = 1})  --> {1.5, 3.5}", .grad = grad_mean, KERNELS(mean) },
+    .example = "df.reduce_mean({{1.0, 2.0}, {3.0, 4.0}}, {axis = 1})  --> {1.5, 3.5}", .grad = grad_mean,
+    KERNELS(mean) },
   { .type = "Prod", .lua = "reduce_prod", REDUCE("number|complex"),
-    .doc = "The product of the elements along the given axes (all of them by default); the axes stay as ones with keep_dims. No elements "
+    .doc = "The product of the elements along the given axes (all of them by default); the axes stay as ones with "
+    "keep_dims. No elements "
            "multiply to 1. Integers wrap.",
     .example = "df.reduce_prod({{1, 2}, {3, 4}}, {axis = 0})  --> {3, 8}", .grad = grad_prod, KERNELS(prod) },
   { .type = "Max", .lua = "reduce_max", REDUCE("number"),
-    .doc = "The greatest element along the given axes (all of them by default); the axes stay as ones with keep_dims. NaN where any element "
+    .doc = "The greatest element along the given axes (all of them by default); the axes stay as ones with keep_dims. "
+    "NaN where any element "
            "is NaN; the lowest number of the dtype (-inf) of no elements. Equal greatest elements share the gradient.",
     .example = "df.reduce_max({{1, 5}, {3, 4}}, {axis = 0})  --> {3, 5}", .grad = grad_extreme, KERNELS(max) },
   { .type = "Min", .lua = "reduce_min", REDUCE("number"),
-    .doc = "The least element along the given axes (all of them by default); the axes stay as ones with keep_dims. NaN where any element is "
+    .doc = "The least element along the given axes (all of them by default); the axes stay as ones with keep_dims. NaN "
+    "where any element is "
            "NaN; the highest number of the dtype (inf) of no elements. Equal least elements share the gradient.",
     .example = "df.reduce_min({{1, 5}, {3, 4}}, {axis = 0})  --> {1, 4}", .grad = grad_extreme, KERNELS(min) },
   { .type = "All", .lua = "reduce_all",
-    .in = "input:bool reduction_indices:Tidx", .out = "output:bool", .types = "Tidx=int32|int64", .attrs = "keep_dims:bool=false",
+    .in = "input:bool reduction_indices:Tidx", .out = "output:bool", .types = "Tidx=int32|int64",
+    .attrs = "keep_dims:bool=false",
     .doc = "Are all elements along the given axes (all of them by default) true? Of no elements: true.",
     .example = "df.reduce_all({{true, false}, {true, true}}, {axis = 0})  --> {true, false}",
     .shape = shape_reduce, .no_grad = true, .cost = cost_reduce, KERNELS(all) },
   { .type = "Any", .lua = "reduce_any",
-    .in = "input:bool reduction_indices:Tidx", .out = "output:bool", .types = "Tidx=int32|int64", .attrs = "keep_dims:bool=false",
+    .in = "input:bool reduction_indices:Tidx", .out = "output:bool", .types = "Tidx=int32|int64",
+    .attrs = "keep_dims:bool=false",
     .doc = "Is any element along the given axes (all of them by default) true? Of no elements: false.",
     .example = "df.reduce_any({{true, false}, {false, false}}, {axis = 1})  --> {true, false}",
     .shape = shape_reduce, .no_grad = true, .cost = cost_reduce, KERNELS(any) },
   { .type = "LogSumExp", .lua = "reduce_logsumexp",
-    .in = "input:T reduction_indices:Tidx", .out = "output:T", .types = "T=float Tidx=int32|int64", .attrs = "keep_dims:bool=false",
-    .doc = "log(sum(exp(x))) along the given axes (all of them by default), without overflow: the greatest element is taken out first. Of "
+    .in = "input:T reduction_indices:Tidx", .out = "output:T", .types = "T=float Tidx=int32|int64",
+    .attrs = "keep_dims:bool=false",
+    .doc = "log(sum(exp(x))) along the given axes (all of them by default), without overflow: the greatest element is "
+    "taken out first. Of "
            "no elements, or of -inf alone: -inf.",
     .example = "df.reduce_logsumexp({1000.0, 1000.0})  --> 1000.6931",
     .shape = shape_reduce, .grad = grad_log_sum_exp, .cost = cost_exp, KERNELS(log_sum_exp) },
   { .type = "EuclideanNorm", .lua = "reduce_euclidean_norm",
-    .in = "input:T reduction_indices:Tidx", .out = "output:T", .types = "T=float Tidx=int32|int64", .attrs = "keep_dims:bool=false",
+    .in = "input:T reduction_indices:Tidx", .out = "output:T", .types = "T=float Tidx=int32|int64",
+    .attrs = "keep_dims:bool=false",
     .doc = "sqrt(sum(x^2)) along the given axes (all of them by default).",
     .example = "df.reduce_euclidean_norm({3.0, 4.0})  --> 5",
     .shape = shape_reduce, .grad = grad_norm, .cost = cost_reduce, KERNELS(euclidean_norm) },
   { .type = "ArgMax", .lua = "argmax",
-    .in = "input:T dimension:Tidx", .out = "output:output_type", .types = "T=number|bool Tidx=int32|int64 output_type=int32|int64",
+    .in = "input:T dimension:Tidx", .out = "output:output_type", .types = "T=number|bool Tidx=int32|int64 "
+    "output_type=int32|int64",
     .attrs = "output_type:dtype=int64",
-    .doc = "Where along an axis the greatest element is: the first of equals, the first NaN where there is one. An empty axis is an error.",
-    .example = "df.argmax({{1, 5, 5}, {7, 2, 3}}, 1)  --> {1, 0}", .shape = shape_arg, .no_grad = true, KERNELS(arg_max) },
+    .doc = "Where along an axis the greatest element is: the first of equals, the first NaN where there is one. An "
+    "empty axis is an error.",
+    .example = "df.argmax({{1, 5, 5}, {7, 2, 3}}, 1)  --> {1, 0}", .shape = shape_arg, .no_grad = true,
+    KERNELS(arg_max) },
   { .type = "ArgMin", .lua = "argmin",
-    .in = "input:T dimension:Tidx", .out = "output:output_type", .types = "T=number|bool Tidx=int32|int64 output_type=int32|int64",
+    .in = "input:T dimension:Tidx", .out = "output:output_type", .types = "T=number|bool Tidx=int32|int64 "
+    "output_type=int32|int64",
     .attrs = "output_type:dtype=int64",
-    .doc = "Where along an axis the least element is: the first of equals, the first NaN where there is one. An empty axis is an error.",
-    .example = "df.argmin({{1, 5, 5}, {7, 2, 3}}, 1)  --> {0, 1}", .shape = shape_arg, .no_grad = true, KERNELS(arg_min) },
+    .doc = "Where along an axis the least element is: the first of equals, the first NaN where there is one. An empty "
+    "axis is an error.",
+    .example = "df.argmin({{1, 5, 5}, {7, 2, 3}}, 1)  --> {0, 1}", .shape = shape_arg, .no_grad = true,
+    KERNELS(arg_min) },
   { .type = "Cumsum", .lua = "cumsum", SCAN,
-    .doc = "Sums of everything up to each element along an axis: {a, a+b, a+b+c}; exclusive: {0, a, a+b}; reverse runs from the end.",
+    .doc = "Sums of everything up to each element along an axis: {a, a+b, a+b+c}; exclusive: {0, a, a+b}; reverse runs "
+    "from the end.",
     .example = "df.cumsum({1, 2, 3}, 0)  --> {1, 3, 6}", .grad = grad_cumsum, KERNELS(cumsum) },
   { .type = "Cumprod", .lua = "cumprod", SCAN,
-    .doc = "Products of everything up to each element along an axis: {a, ab, abc}; exclusive: {1, a, ab}; reverse runs from the end. The "
+    .doc = "Products of everything up to each element along an axis: {a, ab, abc}; exclusive: {1, a, ab}; reverse runs "
+    "from the end. The "
            "gradient is exact where elements are zero.",
     .example = "df.cumprod({2, 3, 4}, 0)  --> {2, 6, 24}", .grad = grad_cumprod, KERNELS(cumprod) },
   { .type = "LinearRecurrence",
-    .in = "x:T d:T axis:Tidx", .out = "s:T beside:T", .types = "T=float|complex Tidx=int32|int64", .attrs = "reverse:bool=false",
-    .doc = "s[i] = d[i] + x[i] s[i-1] along an axis, and beside[i] = s[i-1]; reverse, its adjoint: s[i] = d[i] + x[i+1] s[i+1] and "
+    .in = "x:T d:T axis:Tidx", .out = "s:T beside:T", .types = "T=float|complex Tidx=int32|int64",
+    .attrs = "reverse:bool=false",
+    .doc = "s[i] = d[i] + x[i] s[i-1] along an axis, and beside[i] = s[i-1]; reverse, its adjoint: s[i] = d[i] + "
+    "x[i+1] s[i+1] and "
            "beside[i] = s[i+1]. beside is 0 where there is no neighbour.",
     .shape = shape_scan, .grad = grad_linear_recurrence, KERNEL(linear_recurrence) },
   { .type = "TopKV2", .lua = "top_k",
-    .in = "input:T k:Tk", .out = "values:T indices:index_type", .types = "T=number Tk=int32|int64|int16 index_type=int32", .attrs = "sorted:bool=true index_type:dtype=int32",
-    .doc = "The k greatest elements along the last axis, greatest first, and where they are. Of equals the first comes first; NaN is taken "
+    .in = "input:T k:Tk", .out = "values:T indices:index_type", .types = "T=number Tk=int32|int64|int16 "
+    "index_type=int32", .attrs = "sorted:bool=true index_type:dtype=int32",
+    .doc = "The k greatest elements along the last axis, greatest first, and where they are. Of equals the first comes "
+    "first; NaN is taken "
            "to be greatest.",
     .example = "df.top_k({1, 9, 4}, 2)  --> {9, 4}, {1, 2}",
     .shape = shape_top_k, .grad = grad_top_k, .cost = cost_top_k, KERNELS(top_k) },
   { .type = "InTopK", .lua = "in_top_k",
     .in = "predictions:float targets:T", .out = "precision:bool", .types = "T=int32|int64", .attrs = "k:int",
-    .doc = "For each row of predictions [batch, classes]: is the target class among the k greatest? Ties count as among; false where the "
+    .doc = "For each row of predictions [batch, classes]: is the target class among the k greatest? Ties count as "
+    "among; false where the "
            "target is no class or a prediction is not finite.",
-    .example = "df.in_top_k({{0.1, 0.7, 0.2}}, {2}, 2)  --> {true}", .shape = shape_in_top_k, .no_grad = true, KERNEL(in_top_k) },
+    .example = "df.in_top_k({{0.1, 0.7, 0.2}}, {2}, 2)  --> {true}", .shape = shape_in_top_k, .no_grad = true,
+    KERNEL(in_top_k) },
   { .type = "TakeAlong",
     .in = "params:T indices:Tidx", .out = "output:T", .types = "T=number|complex Tidx=int32|int64",
     .doc = "params[..., indices[..., j]].", .shape = shape_take_along, .grad = grad_take_along, KERNEL(take_along) },
@@ -547,36 +578,49 @@ static const df_op ops[] = {
     .doc = "Zeros [..., n] with values[..., j] added at indices[..., j].",
     .shape = shape_put_along, .grad = grad_put_along, KERNEL(put_along) },
   { .type = "UnsortedSegmentSum", .lua = "unsorted_segment_sum", SEGMENT("number|complex"),
-    .doc = "Row i of the result is the sum of the rows of data whose segment id is i; 0 where there are none. segment_ids has the leading "
+    .doc = "Row i of the result is the sum of the rows of data whose segment id is i; 0 where there are none. "
+    "segment_ids has the leading "
            "axes of data. Rows with negative ids are dropped; an id of num_segments or more is an error.",
-    .example = "df.unsorted_segment_sum({1, 2, 3}, {1, 0, 1}, 2)  --> {2, 4}", .grad = grad_segment_sum, KERNELS(unsorted_segment_sum) },
+    .example = "df.unsorted_segment_sum({1, 2, 3}, {1, 0, 1}, 2)  --> {2, 4}", .grad = grad_segment_sum,
+    KERNELS(unsorted_segment_sum) },
   { .type = "UnsortedSegmentProd", .lua = "unsorted_segment_prod", SEGMENT("number|complex"),
     .doc = "As unsorted_segment_sum, with products; 1 where a segment is empty.",
-    .example = "df.unsorted_segment_prod({2, 3, 4}, {1, 0, 1}, 2)  --> {3, 8}", .grad = grad_segment_prod, KERNELS(unsorted_segment_prod) },
+    .example = "df.unsorted_segment_prod({2, 3, 4}, {1, 0, 1}, 2)  --> {3, 8}", .grad = grad_segment_prod,
+    KERNELS(unsorted_segment_prod) },
   { .type = "UnsortedSegmentMax", .lua = "unsorted_segment_max", SEGMENT("number"),
-    .doc = "As unsorted_segment_sum, with the greatest element; the lowest finite number of the dtype where a segment is empty.",
-    .example = "df.unsorted_segment_max({1, 2, 3}, {1, 0, 1}, 2)  --> {2, 3}", .grad = grad_segment_extreme, KERNELS(unsorted_segment_max) },
+    .doc = "As unsorted_segment_sum, with the greatest element; the lowest finite number of the dtype where a segment "
+    "is empty.",
+    .example = "df.unsorted_segment_max({1, 2, 3}, {1, 0, 1}, 2)  --> {2, 3}", .grad = grad_segment_extreme,
+    KERNELS(unsorted_segment_max) },
   { .type = "UnsortedSegmentMin", .lua = "unsorted_segment_min", SEGMENT("number"),
-    .doc = "As unsorted_segment_sum, with the least element; the highest finite number of the dtype where a segment is empty.",
-    .example = "df.unsorted_segment_min({1, 2, 3}, {1, 0, 1}, 2)  --> {2, 1}", .grad = grad_segment_extreme, KERNELS(unsorted_segment_min) },
+    .doc = "As unsorted_segment_sum, with the least element; the highest finite number of the dtype where a segment is "
+    "empty.",
+    .example = "df.unsorted_segment_min({1, 2, 3}, {1, 0, 1}, 2)  --> {2, 1}", .grad = grad_segment_extreme,
+    KERNELS(unsorted_segment_min) },
   { .type = "SegmentSum", .lua = "segment_sum",
     .in = "data:T segment_ids:Tindices", .out = "output:T", .types = "T=number|complex Tindices=int32|int64",
-    .doc = "Row i of the result is the sum of the rows of data whose segment id is i. segment_ids is a vector that ascends from 0 or more; "
+    .doc = "Row i of the result is the sum of the rows of data whose segment id is i. segment_ids is a vector that "
+    "ascends from 0 or more; "
            "ids left out give zeros.",
-    .example = "df.segment_sum({1, 2, 3}, {0, 0, 1})  --> {3, 3}", .shape = shape_segment_sum, .grad = grad_segment_sum, KERNEL(segment_sum) },
+    .example = "df.segment_sum({1, 2, 3}, {0, 0, 1})  --> {3, 3}", .shape = shape_segment_sum, .grad = grad_segment_sum,
+    KERNEL(segment_sum) },
   { .type = "SegmentGather",
     .in = "rows:T segment_ids:Tindices", .out = "output:T", .types = "T=number|bool|complex Tindices=int32|int64",
-    .doc = "rows[segment_ids], zeros for negative ids.", .shape = shape_segment_gather, .grad = grad_segment_gather, KERNEL(segment_gather) },
+    .doc = "rows[segment_ids], zeros for negative ids.", .shape = shape_segment_gather, .grad = grad_segment_gather,
+    KERNEL(segment_gather) },
   { .type = "Bincount",
     .in = "arr:Tidx size:int32 weights:T", .out = "bins:T", .types = "Tidx=int32|int64 T=int32|int64|float32|float64",
-    .doc = "bins[v] is how often v occurs in arr, or the sum of the weights there; weights may be empty. Values of size or more are left "
+    .doc = "bins[v] is how often v occurs in arr, or the sum of the weights there; weights may be empty. Values of "
+    "size or more are left "
            "out; negative ones are an error.",
-    .example = "df.bincount({1, 2, 1}, 3, df.int32({}))  --> {0, 2, 1}", .shape = shape_bincount, .grad = grad_bincount, KERNEL(bincount) },
+    .example = "df.bincount({1, 2, 1}, 3, df.int32({}))  --> {0, 2, 1}", .shape = shape_bincount, .grad = grad_bincount,
+    KERNEL(bincount) },
   { .type = "ReducedShape",
     .in = "shape:T axes:Tidx", .out = "output:T", .types = "T=int32|int64 Tidx=int32|int64",
     .doc = "A shape with ones at the axes.", .shape = dfi_shape_same, .no_grad = true, KERNEL(reduced_shape) },
   { .type = "ReducedCount",
     .in = "shape:T axes:Tidx", .out = "output:int64", .types = "T=int32|int64 Tidx=int32|int64",
-    .doc = "The product of a shape's dimensions at the axes.", .shape = dfi_shape_all_scalar, .no_grad = true, KERNEL(reduced_count) },
+    .doc = "The product of a shape's dimensions at the axes.", .shape = dfi_shape_all_scalar, .no_grad = true,
+    KERNEL(reduced_count) },
 };
 const dfi_op_table dfi_ops_reduce = { ops, sizeof ops / sizeof *ops };

@@ -1,8 +1,8 @@
 /* ref.c: TensorFlow 1's reference variables, and the ops on references that control flow is made of.
  *
  * A reference is an output whose slot holds a variable's handle while its static dtype and shape are the value's (op.h,
- * `name:&T`). An op that wants the value gets it read by the executor at the moment it runs; an op here that changes the
- * variable gives the reference on, so that what follows it in the graph follows it in time.
+ * `name:&T`). An op that wants the value gets it read by the executor at the moment it runs; an op here that changes
+ * the variable gives the reference on, so that what follows it in the graph follows it in time.
  */
 #include "resource/variable.h"
 #include "op/run.h"
@@ -134,7 +134,8 @@ static int32_t kernel_strided_slice_assign(df_kernel *k) {
 static int32_t kernel_select(df_kernel *k) {
   if (k->raw[0]->kind != DF_SCALAR) return dfk_fail(k, DF_INVALID_ARGUMENT, "index must be a scalar");
   int32_t i = k->raw[0]->as.i32;
-  if (i < 0 || i >= k->nin - 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "index is %d, but there are %d inputs", i, k->nin - 1);
+  if (i < 0 || i >= k->nin - 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "index is %d, but there are %d inputs", i, k->nin - 1);
   k->out[0] = dfi_value_copy(k->raw[1 + i]);
   return DF_OK;
 }
@@ -185,7 +186,8 @@ static int32_t kernel_temporary(df_kernel *k) {
   uint64_t tag = tag_of(k);
   char text[160];
   if (!dfi_shape_known(&shape))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "temporary variable '%s' must have a known shape, not %s", name, dfi_shape_text(&shape, text));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "temporary variable '%s' must have a known shape, not %s", name,
+                    dfi_shape_text(&shape, text));
   df_tensor *zeros = dfi_tensor_make((uint8_t)dfk_int(k, 0), shape.rank, shape.dims);
   if (!zeros) return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for temporary variable '%s'", name);
   if (dfk_plain(zeros->dtype)) memset(zeros->data, 0, (size_t)(zeros->size * dfi_dtype_size[zeros->dtype]));
@@ -213,7 +215,8 @@ static int32_t kernel_destroy_temporary(df_kernel *k) {
   dfi_variable *v = dfi_variable_in(k, 0);
   const char *name = dfk_string(k, 0);
   if (!v) return k->error->code;
-  if (strcmp(v->name, name) || !forget(v)) return dfk_fail(k, DF_NOT_FOUND, "there is no temporary variable '%s'", name);
+  if (strcmp(v->name, name) || !forget(v))
+    return dfk_fail(k, DF_NOT_FOUND, "there is no temporary variable '%s'", name);
   return dfi_variable_read(v, &k->out[0], k->error);
 }
 
@@ -227,31 +230,78 @@ static int32_t kernel_destroy_temporary(df_kernel *k) {
 #define ANY_NUMBER "number|complex"
 
 static const df_op ops[] = {
-  { .type = "VariableV2", .traits = DFO_VARIABLE, .in = "", .out = "ref:&dtype", .types = "dtype=any",
+  { .type = "VariableV2",
+    .traits = DFO_VARIABLE,
+    .in = "",
+    .out = "ref:&dtype",
+    .types = "dtype=any",
     .attrs = "dtype:dtype shape:shape=? container:string='' shared_name:string=''",
     .doc = "a reference to the session's variable; those of one container and shared name are one variable",
-    .stateful = true, .no_grad = true, .shape = shape_variable, .kernel = { [DF_REF] = kernel_variable } },
-  { .type = "Variable", .traits = DFO_VARIABLE, .in = "", .out = "ref:&dtype", .types = "dtype=any",
+    .stateful = true,
+    .no_grad = true,
+    .shape = shape_variable,
+    .kernel = { [DF_REF] = kernel_variable } },
+  { .type = "Variable",
+    .traits = DFO_VARIABLE,
+    .in = "",
+    .out = "ref:&dtype",
+    .types = "dtype=any",
     .attrs = "dtype:dtype shape:shape=? container:string='' shared_name:string=''",
     .doc = "as VariableV2; a shape without dimensions says that it is not known",
-    .stateful = true, .no_grad = true, .shape = shape_variable_v1, .kernel = { [DF_REF] = kernel_variable } },
-  { .type = "TemporaryVariable", .in = "", .out = "ref:&dtype", .types = "dtype=any",
+    .stateful = true,
+    .no_grad = true,
+    .shape = shape_variable_v1,
+    .kernel = { [DF_REF] = kernel_variable } },
+  { .type = "TemporaryVariable",
+    .in = "",
+    .out = "ref:&dtype",
+    .types = "dtype=any",
     .attrs = "dtype:dtype shape:shape var_name:string=''",
-    .doc = "a reference to a variable of this run and iteration, which DestroyTemporaryVariable ends; a second one of the same name is an error",
-    .stateful = true, .effect = true, .no_grad = true, .shape = shape_variable, .kernel = { [DF_REF] = kernel_temporary } },
-  { .type = "DestroyTemporaryVariable", .in = "ref:&T", .out = "value:T", .types = "T=any", .attrs = "var_name:string",
+    .doc = "a reference to a variable of this run and iteration, which DestroyTemporaryVariable ends; a second one of "
+           "the same name is an error",
+    .stateful = true,
+    .effect = true,
+    .no_grad = true,
+    .shape = shape_variable,
+    .kernel = { [DF_REF] = kernel_temporary } },
+  { .type = "DestroyTemporaryVariable",
+    .in = "ref:&T",
+    .out = "value:T",
+    .types = "T=any",
+    .attrs = "var_name:string",
     .doc = "ends the temporary variable of this name and gives its last value",
-    .stateful = true, .effect = true, .no_grad = true, .shape = dfi_shape_same, .kernel = { [DF_REF] = kernel_destroy_temporary } },
-  { .type = "IsVariableInitialized", .in = "ref:&dtype", .out = "is_initialized:bool", .types = "dtype=any",
+    .stateful = true,
+    .effect = true,
+    .no_grad = true,
+    .shape = dfi_shape_same,
+    .kernel = { [DF_REF] = kernel_destroy_temporary } },
+  { .type = "IsVariableInitialized",
+    .in = "ref:&dtype",
+    .out = "is_initialized:bool",
+    .types = "dtype=any",
     .doc = "whether the variable has a value",
-    .stateful = true, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_initialised } },
+    .stateful = true,
+    .no_grad = true,
+    .shape = dfi_shape_all_scalar,
+    .kernel = { [DF_REF] = kernel_initialised } },
   REF("Assign", "value:T", "T=any", "validate_shape:bool=true",
-      "the variable has this value from now on; without validate_shape its shape may change", shape_assign, kernel_assign),
-  REF("AssignAdd", "value:T", "T=" ANY_NUMBER, "", "adds value, of the variable's shape, to the variable", dfi_shape_same, kernel_assign_add),
-  REF("AssignSub", "value:T", "T=" ANY_NUMBER, "", "subtracts value, of the variable's shape, from the variable", dfi_shape_same, kernel_assign_sub),
-  { .type = "CountUpTo", .in = "ref:&T", .out = "output:T", .types = "T=int32|int64", .attrs = "limit:int",
+      "the variable has this value from now on; without validate_shape its shape may change", shape_assign,
+      kernel_assign),
+  REF("AssignAdd", "value:T", "T=" ANY_NUMBER, "", "adds value, of the variable's shape, to the variable",
+      dfi_shape_same, kernel_assign_add),
+  REF("AssignSub", "value:T", "T=" ANY_NUMBER, "", "subtracts value, of the variable's shape, from the variable",
+      dfi_shape_same, kernel_assign_sub),
+  { .type = "CountUpTo",
+    .in = "ref:&T",
+    .out = "output:T",
+    .types = "T=int32|int64",
+    .attrs = "limit:int",
     .doc = "adds 1 to the variable and gives what it was; out_of_range once it has reached limit",
-    .stateful = true, .effect = true, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_count_up_to } },
+    .stateful = true,
+    .effect = true,
+    .no_grad = true,
+    .shape = dfi_shape_all_scalar,
+    .kernel = { [DF_REF] = kernel_count_up_to } },
   SCATTER("Update", "rows `indices` of the variable become updates", "any", kernel_scatter_update),
   SCATTER("Add", "adds updates to rows `indices` of the variable", ANY_NUMBER, kernel_scatter_add),
   SCATTER("Sub", "subtracts updates from rows `indices` of the variable", ANY_NUMBER, kernel_scatter_sub),
@@ -266,20 +316,60 @@ static const df_op ops[] = {
       "begin_mask:int=0 end_mask:int=0 ellipsis_mask:int=0 new_axis_mask:int=0 shrink_axis_mask:int=0",
       "the strided slice of the variable becomes value", dfi_shape_same, kernel_strided_slice_assign),
 
-  { .type = "RefIdentity", .traits = DFO_PASSES, .in = "input:&T", .out = "output:&T", .types = "T=any", .doc = "the same reference",
-    .shape = dfi_shape_same, .grad = grad_pass, .stateful = true, .kernel = { [DF_REF] = ref_identity } },
-  { .type = "RefSelect", .in = "index:int32 inputs:&T*", .out = "output:&T", .types = "T=any", .doc = "the reference that index names",
-    .stateful = true, .no_grad = true, .shape = shape_select, .kernel = { [DF_REF] = kernel_select } },
-  { .type = "RefSwitch", .in = "data:&T pred:bool", .out = "output_false:&T output_true:&T", .types = "T=all", .flow = DF_SWITCH,
-    .doc = "Switch of a reference", .shape = shape_switch },
-  { .type = "RefMerge", .in = "inputs:&T*", .out = "output:&T value_index:int32", .types = "T=all", .flow = DF_MERGE,
-    .doc = "Merge of references", .shape = shape_merge },
-  { .type = "RefEnter", .in = "data:&T", .out = "output:&T", .types = "T=all",
-    .attrs = "frame_name:string is_constant:bool=false parallel_iterations:int=10", .flow = DF_ENTER,
-    .doc = "Enter of a reference", .shape = dfi_shape_same },
-  { .type = "RefExit", .in = "data:&T", .out = "output:&T", .types = "T=all", .flow = DF_EXIT,
-    .doc = "Exit of a reference", .shape = dfi_shape_same },
-  { .type = "RefNextIteration", .in = "data:&T", .out = "output:&T", .types = "T=all", .flow = DF_NEXT_ITERATION,
-    .doc = "NextIteration of a reference", .shape = dfi_shape_same },
+  { .type = "RefIdentity",
+    .traits = DFO_PASSES,
+    .in = "input:&T",
+    .out = "output:&T",
+    .types = "T=any",
+    .doc = "the same reference",
+    .shape = dfi_shape_same,
+    .grad = grad_pass,
+    .stateful = true,
+    .kernel = { [DF_REF] = ref_identity } },
+  { .type = "RefSelect",
+    .in = "index:int32 inputs:&T*",
+    .out = "output:&T",
+    .types = "T=any",
+    .doc = "the reference that index names",
+    .stateful = true,
+    .no_grad = true,
+    .shape = shape_select,
+    .kernel = { [DF_REF] = kernel_select } },
+  { .type = "RefSwitch",
+    .in = "data:&T pred:bool",
+    .out = "output_false:&T output_true:&T",
+    .types = "T=all",
+    .flow = DF_SWITCH,
+    .doc = "Switch of a reference",
+    .shape = shape_switch },
+  { .type = "RefMerge",
+    .in = "inputs:&T*",
+    .out = "output:&T value_index:int32",
+    .types = "T=all",
+    .flow = DF_MERGE,
+    .doc = "Merge of references",
+    .shape = shape_merge },
+  { .type = "RefEnter",
+    .in = "data:&T",
+    .out = "output:&T",
+    .types = "T=all",
+    .attrs = "frame_name:string is_constant:bool=false parallel_iterations:int=10",
+    .flow = DF_ENTER,
+    .doc = "Enter of a reference",
+    .shape = dfi_shape_same },
+  { .type = "RefExit",
+    .in = "data:&T",
+    .out = "output:&T",
+    .types = "T=all",
+    .flow = DF_EXIT,
+    .doc = "Exit of a reference",
+    .shape = dfi_shape_same },
+  { .type = "RefNextIteration",
+    .in = "data:&T",
+    .out = "output:&T",
+    .types = "T=all",
+    .flow = DF_NEXT_ITERATION,
+    .doc = "NextIteration of a reference",
+    .shape = dfi_shape_same },
 };
 const dfi_op_table dfi_ops_ref = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -99,7 +99,8 @@ static int32_t kernel_destroy(df_kernel *k) {
   dfi_handle *h = k->raw[0]->kind == DF_HANDLE ? k->raw[0]->as.handle : NULL;
   if (!h || h->type != DFI_VARIABLE) return DF_OK;
   dfi_variable *v = (dfi_variable *)h;
-  if (!dfi_variable_initialised(v) && !dfk_bool(k, 0)) return dfk_fail(k, DF_NOT_FOUND, "variable '%s' does not exist", v->name);
+  if (!dfi_variable_initialised(v) && !dfk_bool(k, 0))
+    return dfk_fail(k, DF_NOT_FOUND, "variable '%s' does not exist", v->name);
   dfi_variable_reset(v);
   return DF_OK;
 }
@@ -113,24 +114,48 @@ static int32_t kernel_destroy(df_kernel *k) {
   CHANGE("ResourceScatterNd" OP, "ref:handle indices:I updates:T", "T=" TYPES " I=int32|int64", "", DOC, KERNEL)
 
 static const df_op ops[] = {
-  { .type = "ResourceGather", .in = "resource:handle indices:I", .out = "output:dtype", .types = "dtype=any I=int32|int64",
-    .attrs = "batch_dims:int=0 dtype:dtype", .doc = "rows of the variable, as GatherV2",
-    .stateful = true, .shape = shape_gather, .grad = grad_gather, .kernel = { [DF_REF] = kernel_gather } },
-  { .type = "ResourceGatherNd", .in = "resource:handle indices:I", .out = "output:dtype", .types = "dtype=any I=int32|int64",
-    .attrs = "dtype:dtype", .doc = "slices of the variable, as GatherNd",
-    .stateful = true, .shape = shape_gather_nd, .grad = grad_gather_nd, .kernel = { [DF_REF] = kernel_gather_nd } },
-  { .type = "ResourceCountUpTo", .in = "resource:handle", .out = "output:T", .types = "T=int32|int64", .attrs = "limit:int T:dtype",
+  { .type = "ResourceGather",
+    .in = "resource:handle indices:I",
+    .out = "output:dtype",
+    .types = "dtype=any I=int32|int64",
+    .attrs = "batch_dims:int=0 dtype:dtype",
+    .doc = "rows of the variable, as GatherV2",
+    .stateful = true,
+    .shape = shape_gather,
+    .grad = grad_gather,
+    .kernel = { [DF_REF] = kernel_gather } },
+  { .type = "ResourceGatherNd",
+    .in = "resource:handle indices:I",
+    .out = "output:dtype",
+    .types = "dtype=any I=int32|int64",
+    .attrs = "dtype:dtype",
+    .doc = "slices of the variable, as GatherNd",
+    .stateful = true,
+    .shape = shape_gather_nd,
+    .grad = grad_gather_nd,
+    .kernel = { [DF_REF] = kernel_gather_nd } },
+  { .type = "ResourceCountUpTo",
+    .in = "resource:handle",
+    .out = "output:T",
+    .types = "T=int32|int64",
+    .attrs = "limit:int T:dtype",
     .doc = "adds 1 to the variable and gives what it was; out_of_range once it has reached limit",
-    .stateful = true, .effect = true, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_count_up_to } },
+    .stateful = true,
+    .effect = true,
+    .no_grad = true,
+    .shape = dfi_shape_all_scalar,
+    .kernel = { [DF_REF] = kernel_count_up_to } },
   SCATTER_ND("Update", "the slices that indices names become updates", "any", kernel_scatter_nd_update),
   SCATTER_ND("Add", "adds updates to the slices that indices names", "number|complex", kernel_scatter_nd_add),
   SCATTER_ND("Sub", "subtracts updates from the slices that indices names", "number|complex", kernel_scatter_nd_sub),
-  SCATTER_ND("Min", "the smaller of each element of the slices that indices names and of updates", "number", kernel_scatter_nd_min),
-  SCATTER_ND("Max", "the larger of each element of the slices that indices names and of updates", "number", kernel_scatter_nd_max),
+  SCATTER_ND("Min", "the smaller of each element of the slices that indices names and of updates", "number",
+             kernel_scatter_nd_min),
+  SCATTER_ND("Max", "the larger of each element of the slices that indices names and of updates", "number",
+             kernel_scatter_nd_max),
   CHANGE("ResourceStridedSliceAssign", "ref:handle begin:I end:I strides:I value:T", "T=any I=int32|int64",
          "begin_mask:int=0 end_mask:int=0 ellipsis_mask:int=0 new_axis_mask:int=0 shrink_axis_mask:int=0",
          "the strided slice of the variable becomes value", kernel_strided_slice_assign),
-  CHANGE("DestroyResourceOp", "resource:handle", "", "ignore_lookup_error:bool=true", "the variable is as it was before its first assignment",
-         kernel_destroy),
+  CHANGE("DestroyResourceOp", "resource:handle", "", "ignore_lookup_error:bool=true",
+         "the variable is as it was before its first assignment", kernel_destroy),
 };
 const dfi_op_table dfi_ops_resource = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -1,5 +1,5 @@
-/* search.c: entries that find: distinct slices, places in sorted rows, boxes that do not overlap; and cross products. Kernels are in
- * kernels/ref/search.c.
+/* search.c: entries that find: distinct slices, places in sorted rows, boxes that do not overlap; and cross products.
+ * Kernels are in kernels/ref/search.c.
  */
 #include "ops/array.h"
 #include "kernels/search.h"
@@ -37,37 +37,50 @@ static int32_t grad_cross(dfi_grad *g, df_node *n, const df_output *dy, df_outpu
   return dfg_end(g);
 }
 
-#define UNIQUE .types = "T=any Taxis=int32|int64 out_idx=int32|int64", .attrs = "out_idx:dtype=int32", .shape = shape_unique, .no_grad = true, \
+#define UNIQUE .types = "T=any Taxis=int32|int64 out_idx=int32|int64", .attrs = "out_idx:dtype=int32", \
+  .shape = shape_unique, .no_grad = true, \
   .kernel = { [DF_REF] = ref_unique_slices }
-#define BOUND(name) .in = "sorted_inputs:T values:T", .out = "output:out_type", .types = "T=number out_type=int32|int64", \
+#define BOUND(name) .in = "sorted_inputs:T values:T", .out = "output:out_type", \
+  .types = "T=number out_type=int32|int64", \
   .attrs = "out_type:dtype=int32", .shape = shape_bound, .no_grad = true, .kernel = { [DF_REF] = ref_##name }
 #define BOXES .shape = shape_boxes, .no_grad = true, .kernel = { [DF_REF] = ref_non_max_suppression }
 
 static const df_op ops[] = {
-  { .type = "UniqueV2", .in = "x:T axis:Taxis", .out = "y:T idx:out_idx", .doc = "Unique slices along an axis; of a vector, where axis is empty", UNIQUE },
+  { .type = "UniqueV2", .in = "x:T axis:Taxis", .out = "y:T idx:out_idx",
+    .doc = "Unique slices along an axis; of a vector, where axis is empty", UNIQUE },
   { .type = "UniqueWithCountsV2", .in = "x:T axis:Taxis", .out = "y:T idx:out_idx count:out_idx",
     .doc = "UniqueV2, and how often each slice appears", UNIQUE },
   { .type = "LowerBound", .lua = "lower_bound", BOUND(lower_bound),
-    .doc = "out_type[r, m] = lower_bound(sorted_inputs T[r, n], values T[r, m]): row by row, how many of the sorted numbers are less than each value",
+    .doc = "out_type[r, m] = lower_bound(sorted_inputs T[r, n], values T[r, m]): row by row, how many of the sorted "
+    "numbers are less than each value",
     .example = "df.lower_bound({{1, 3, 3, 5}}, {{3, 6}})  --> {{1, 4}}" },
   { .type = "UpperBound", .lua = "upper_bound", BOUND(upper_bound),
-    .doc = "out_type[r, m] = upper_bound(sorted_inputs T[r, n], values T[r, m]): row by row, how many of the sorted numbers are not greater",
+    .doc = "out_type[r, m] = upper_bound(sorted_inputs T[r, n], values T[r, m]): row by row, how many of the sorted "
+    "numbers are not greater",
     .example = "df.upper_bound({{1, 3, 3, 5}}, {{3, 6}})  --> {{3, 4}}" },
   { .type = "Cross", .lua = "cross", .in = "a:T b:T", .out = "product:T", .types = "T=number", .shape = dfi_shape_same,
     .doc = "T[..., 3] = cross(a T[..., 3], b T[..., 3]): the cross products of vectors",
-    .example = "df.cross({1, 0, 0}, {0, 1, 0})  --> {0, 0, 1}", .grad = grad_cross, .kernel = { [DF_REF] = ref_cross } },
-  { .type = "NonMaxSuppression", .in = "boxes:float32 scores:float32 max_output_size:int32", .out = "selected_indices:int32",
+    .example = "df.cross({1, 0, 0}, {0, 1, 0})  --> {0, 0, 1}", .grad = grad_cross,
+    .kernel = { [DF_REF] = ref_cross } },
+  { .type = "NonMaxSuppression", .in = "boxes:float32 scores:float32 max_output_size:int32",
+    .out = "selected_indices:int32",
     .attrs = "iou_threshold:float=0.5", .doc = "NonMaxSuppressionV2 with the threshold as an attribute", BOXES },
-  { .type = "NonMaxSuppressionV2", .in = "boxes:T scores:T max_output_size:int32 iou_threshold:T_threshold", .out = "selected_indices:int32",
+  { .type = "NonMaxSuppressionV2", .in = "boxes:T scores:T max_output_size:int32 iou_threshold:T_threshold",
+    .out = "selected_indices:int32",
     .types = "T=float T_threshold=float", .doc = "NonMaxSuppressionV3 without a least score", BOXES },
   { .type = "NonMaxSuppressionV3", .lua = "non_max_suppression",
-    .in = "boxes:T scores:T max_output_size:int32 iou_threshold:T_threshold score_threshold:T_threshold", .out = "selected_indices:int32",
+    .in = "boxes:T scores:T max_output_size:int32 iou_threshold:T_threshold score_threshold:T_threshold",
+    .out = "selected_indices:int32",
     .types = "T=float T_threshold=float",
-    .doc = "int32[m] = non_max_suppression(boxes T[n, 4], scores T[n], max_output_size, iou_threshold, score_threshold): which boxes, best first, "
-           "have more than the least score and share no more than iou_threshold of their area with a better one that was taken",
+    .doc = "int32[m] = non_max_suppression(boxes T[n, 4], scores T[n], max_output_size, iou_threshold, "
+    "score_threshold): which boxes, best first, "
+           "have more than the least score and share no more than iou_threshold of their area with a better one that "
+           "was taken",
     .example = "df.non_max_suppression({{0, 0, 1, 1}, {0, 0, 1, 1}}, {0.5, 0.9}, 2, 0.5, 0.0)  --> {1}", BOXES },
-  { .type = "NonMaxSuppressionV4", .in = "boxes:T scores:T max_output_size:int32 iou_threshold:T_threshold score_threshold:T_threshold",
-    .out = "selected_indices:int32 valid_outputs:int32", .types = "T=float T_threshold=float", .attrs = "pad_to_max_output_size:bool=false",
+  { .type = "NonMaxSuppressionV4", .in = "boxes:T scores:T max_output_size:int32 iou_threshold:T_threshold "
+    "score_threshold:T_threshold",
+    .out = "selected_indices:int32 valid_outputs:int32", .types = "T=float T_threshold=float",
+    .attrs = "pad_to_max_output_size:bool=false",
     .doc = "NonMaxSuppressionV3, and how many there are; filled up with zeros if asked for", BOXES },
 };
 const dfi_op_table dfi_ops_search = { ops, sizeof ops / sizeof *ops };

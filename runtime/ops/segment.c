@@ -10,7 +10,8 @@ static int32_t shape_segments(dfi_infer *c) {
   dfi_shape s = *dfi_in_shape(c, 0);
   for (int32_t i = 1; i <= ids; i++)
     if (dfi_in_shape(c, i)->rank >= 0 && dfi_in_shape(c, i)->rank != 1)
-      return dfi_infer_fail(c, "%s must be a vector, got rank %d", i == ids ? "segment_ids" : "indices", dfi_in_shape(c, i)->rank);
+      return dfi_infer_fail(c, "%s must be a vector, got rank %d", i == ids ? "segment_ids" : "indices",
+                            dfi_in_shape(c, i)->rank);
   if (s.rank == 0) return dfi_infer_fail(c, "data is a scalar: expected rank 1 or more");
   if (s.rank > 0) s.dims[0] = -1;
   *dfi_set_shape(c, 0) = s;
@@ -58,8 +59,10 @@ static int32_t grad_extreme(dfi_grad *g, df_node *n, const df_output *dy, df_out
 static int32_t grad_prod(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
   df_output x = dfg_conj(g, dfg_in(g, n, 0)), ids = dfg_in(g, n, 1);
-  df_output zero = cast_to(b, n->out[0].dtype, dfi_op(b, "Equal", x, dfi_const_like(b, x, 0))), others = dfi_op(b, "Add", x, zero);
-  df_output zeros = rows_of(b, dfi_op(b, "SegmentSum", zero, ids), ids), product = rows_of(b, dfi_op(b, "SegmentProd", others, ids), ids);
+  df_output zero = cast_to(b, n->out[0].dtype, dfi_op(b, "Equal", x, dfi_const_like(b, x, 0))),
+            others = dfi_op(b, "Add", x, zero);
+  df_output zeros = rows_of(b, dfi_op(b, "SegmentSum", zero, ids), ids),
+            product = rows_of(b, dfi_op(b, "SegmentProd", others, ids), ids);
   df_output only = cast_to(b, n->out[0].dtype, dfi_op(b, "Equal", zeros, zero));
   dx[0] = dfi_op(b, "Mul", rows_of(b, dy[0], ids), dfi_op(b, "Mul", only, dfi_op(b, "RealDiv", product, others)));
   return dfg_end(g);
@@ -81,7 +84,8 @@ static int32_t grad_sparse_sqrt_n(dfi_grad *g, df_node *n, const df_output *dy, 
 }
 
 /* ---- entries --------------------------------------------------------------------------------------------------- */
-#define SEGMENT(TYPES) .in = "data:T segment_ids:Tindices", .out = "output:T", .types = "T=" TYPES " Tindices=int32|int64", .shape = shape_segments
+#define SEGMENT(TYPES) .in = "data:T segment_ids:Tindices", .out = "output:T", \
+  .types = "T=" TYPES " Tindices=int32|int64", .shape = shape_segments
 #define SPARSE(TYPES) .in = "data:T indices:Tidx segment_ids:Tsegmentids", .out = "output:T", \
   .types = "T=" TYPES " Tidx=int32|int64 Tsegmentids=int32|int64", .shape = shape_segments
 #define KERNEL(name) .kernel = { [DF_REF] = ref_##name }
@@ -101,7 +105,8 @@ static const df_op ops[] = {
     .example = "df.segment_min({2, 3, 4}, {0, 0, 1})  --> {2, 4}", .grad = grad_extreme, KERNEL(segment_min) },
   { .type = "SparseSegmentSum", .lua = "sparse_segment_sum", SPARSE("number"),
     .doc = "Row i of the result is the sum of the rows data[indices[j]] whose segment_ids[j] is i; the ids ascend.",
-    .example = "df.sparse_segment_sum({1, 2, 3}, {2, 0, 1}, {0, 0, 1})  --> {4, 2}", .grad = grad_sparse_sum, KERNEL(sparse_segment_sum) },
+    .example = "df.sparse_segment_sum({1, 2, 3}, {2, 0, 1}, {0, 0, 1})  --> {4, 2}", .grad = grad_sparse_sum,
+    KERNEL(sparse_segment_sum) },
   { .type = "SparseSegmentMean", .lua = "sparse_segment_mean", SPARSE("float"),
     .doc = "As sparse_segment_sum, with means.",
     .example = "df.sparse_segment_mean({1.0, 2.0, 3.0}, {2, 0, 1}, {0, 0, 1})  --> {2, 2}", .grad = grad_sparse_mean,

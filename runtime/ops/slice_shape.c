@@ -6,8 +6,8 @@ static char *in_text(const dfi_infer *c, int32_t i, char *text) {
   return dfi_typed_shape_text(dfi_in_dtype(c, i), dfi_in_shape(c, i), text);
 }
 
-/* Entries of an integer vector, one by one; DFK_UNKNOWN where not known. Returns how many, -1 when that is not known; more than
- * `most` is an error: -2. */
+/* Entries of an integer vector, one by one; DFK_UNKNOWN where not known. Returns how many, -1 when that is not known;
+ * more than `most` is an error: -2. */
 static int32_t entries(dfi_infer *c, int32_t i, const char *what, int32_t most, int64_t *v) {
   const df_tensor *t = dfi_in_const(c, i);
   const dfi_shape *s = dfi_in_shape(c, i);
@@ -32,13 +32,15 @@ int32_t dfi_infer_slice(dfi_infer *c) {
   int32_t rank = x->rank >= 0 ? x->rank : nb >= 0 ? nb : ns;
   if (rank < 0) return DF_OK;
   if ((nb >= 0 && nb != rank) || (ns >= 0 && ns != rank))
-    return dfi_infer_fail(c, "begin has %d entries and size %d for %s: expected %d each", nb < 0 ? rank : nb, ns < 0 ? rank : ns,
-                          in_text(c, 0, text), rank);
+    return dfi_infer_fail(c, "begin has %d entries and size %d for %s: expected %d each", nb < 0 ? rank : nb,
+                          ns < 0 ? rank : ns, in_text(c, 0, text), rank);
   dfi_infer_open(c, 0, rank);
   for (int32_t d = 0; d < rank; d++) {
-    int64_t dim = x->rank < 0 ? -1 : x->dims[d], b = nb < 0 ? DFK_UNKNOWN : begin[d], s = ns < 0 ? DFK_UNKNOWN : size[d];
+    int64_t dim = x->rank < 0 ? -1 : x->dims[d], b = nb < 0 ? DFK_UNKNOWN : begin[d],
+            s = ns < 0 ? DFK_UNKNOWN : size[d];
     if (b != DFK_UNKNOWN && (b < 0 || (dim >= 0 && b > dim)))
-      return dfi_infer_fail(c, "begin[%d] is %lld for %s: expected 0 or more, and no more than the dimension", d, (long long)b, in_text(c, 0, text));
+      return dfi_infer_fail(c, "begin[%d] is %lld for %s: expected 0 or more, and no more than the dimension", d,
+                            (long long)b, in_text(c, 0, text));
     if (s == DFK_UNKNOWN) continue;
     if (s < -1) return dfi_infer_fail(c, "size[%d] is %lld: expected 0 or more, or -1", d, (long long)s);
     if (s == -1) { /* to the end */
@@ -47,17 +49,23 @@ int32_t dfi_infer_slice(dfi_infer *c) {
     }
     if (dim >= 0 && s > dim - (b == DFK_UNKNOWN ? 0 : b))
       return dfi_infer_fail(c, "size[%d] is %lld from begin %lld on for %s: expected at most %lld", d, (long long)s,
-                            (long long)(b == DFK_UNKNOWN ? 0 : b), in_text(c, 0, text), (long long)(dim - (b == DFK_UNKNOWN ? 0 : b)));
+                            (long long)(b == DFK_UNKNOWN ? 0 : b), in_text(c, 0, text),
+                            (long long)(dim - (b == DFK_UNKNOWN ? 0 : b)));
     dfi_set_shape(c, 0)->dims[d] = s;
   }
   return DF_OK;
 }
 
-/* StridedSlice's begin, end and strides are inputs at, at + 1 and at + 2. 1: `s` is right; 0: nothing is known; -1: an error. */
+/* StridedSlice's begin, end and strides are inputs at, at + 1 and at + 2. 1: `s` is right; 0: nothing is known; -1: an
+   error. */
 static int32_t resolve(dfi_infer *c, int32_t at, const dfi_shape *x, dfk_slice *s) {
   static const char *const names[] = { "begin", "end", "strides" };
   const df_attr *a = c->node->attrs;
-  dfk_slice_spec spec = { .n = -1, .begin_mask = a[0].i, .end_mask = a[1].i, .ellipsis_mask = a[2].i, .new_axis_mask = a[3].i,
+  dfk_slice_spec spec = { .n = -1,
+                          .begin_mask = a[0].i,
+                          .end_mask = a[1].i,
+                          .ellipsis_mask = a[2].i,
+                          .new_axis_mask = a[3].i,
                           .shrink_axis_mask = a[4].i };
   int64_t *to[] = { spec.begin, spec.end, spec.strides };
   int32_t n[3];
@@ -113,7 +121,8 @@ int32_t dfi_infer_tile(dfi_infer *c) {
   int32_t n = entries(c, 1, "multiples", DF_MAX_RANK, times), rank = x->rank >= 0 ? x->rank : n;
   if (n < -1) return c->error->code;
   if (rank < 0) return DF_OK;
-  if (n >= 0 && n != rank) return dfi_infer_fail(c, "multiples has %d entries for %s: expected %d", n, in_text(c, 0, text), rank);
+  if (n >= 0 && n != rank)
+    return dfi_infer_fail(c, "multiples has %d entries for %s: expected %d", n, in_text(c, 0, text), rank);
   dfi_infer_open(c, 0, rank);
   for (int32_t d = 0; d < n; d++) {
     int64_t *to = &dfi_set_shape(c, 0)->dims[d];
@@ -121,7 +130,8 @@ int32_t dfi_infer_tile(dfi_infer *c) {
     if (times[d] < 0) return dfi_infer_fail(c, "multiples[%d] is %lld: expected 0 or more", d, (long long)times[d]);
     if (times[d] == 0) *to = 0;
     else if (x->rank >= 0 && x->dims[d] >= 0 && __builtin_mul_overflow(x->dims[d], times[d], to))
-      return dfi_infer_fail(c, "multiples[%d] is %lld for %s: the result is too large", d, (long long)times[d], in_text(c, 0, text));
+      return dfi_infer_fail(c, "multiples[%d] is %lld for %s: the result is too large", d, (long long)times[d],
+                            in_text(c, 0, text));
   }
   return DF_OK;
 }
@@ -133,7 +143,8 @@ static int32_t paddings(dfi_infer *c, int32_t *rank, int64_t pads[DF_MAX_RANK][2
   char one[160], other[160];
   dfi_shape want = { .rank = 2, .dims = { x->rank, 2 } };
   if (!dfi_shape_merge(&want, p, &want)) {
-    dfi_infer_fail(c, "paddings is %s for %s: expected [%d,2]", in_text(c, 1, one), in_text(c, 0, other), x->rank < 0 ? 1 : x->rank);
+    dfi_infer_fail(c, "paddings is %s for %s: expected [%d,2]", in_text(c, 1, one), in_text(c, 0, other),
+                   x->rank < 0 ? 1 : x->rank);
     return -1;
   }
   *rank = (int32_t)(want.dims[0] > DF_MAX_RANK ? DF_MAX_RANK + 1 : want.dims[0]);
@@ -162,7 +173,9 @@ static int32_t padded(dfi_infer *c, int32_t sign) {
   for (int32_t d = 0; d < rank; d++) {
     if (x->dims[d] < 0) continue;
     int64_t to = x->dims[d] + sign * (pads[d][0] + pads[d][1]);
-    if (to < 0) return dfi_infer_fail(c, "paddings[%d] is [%lld, %lld], more than %s has", d, (long long)pads[d][0], (long long)pads[d][1], in_text(c, 0, text));
+    if (to < 0)
+      return dfi_infer_fail(c, "paddings[%d] is [%lld, %lld], more than %s has", d, (long long)pads[d][0],
+                            (long long)pads[d][1], in_text(c, 0, text));
     dfi_set_shape(c, 0)->dims[d] = to;
   }
   return DF_OK;
@@ -178,13 +191,15 @@ static int32_t check_mirror(dfi_infer *c, const dfi_shape *inside) {
   const char *mode = c->node->attrs[0].s;
   int64_t pads[DF_MAX_RANK][2];
   int32_t rank, edge = !strcmp(mode, "SYMMETRIC");
-  if (!edge && strcmp(mode, "REFLECT")) return dfi_infer_fail(c, "mode is '%s': expected 'REFLECT' or 'SYMMETRIC'", mode);
+  if (!edge && strcmp(mode, "REFLECT"))
+    return dfi_infer_fail(c, "mode is '%s': expected 'REFLECT' or 'SYMMETRIC'", mode);
   if (paddings(c, &rank, pads) != 1 || inside->rank < 0) return DF_OK; /* what is wrong with them has been said */
   for (int32_t d = 0; d < rank; d++)
     for (int32_t side = 0; side < 2; side++)
       if (inside->dims[d] >= 0 && pads[d][side] > 0 && pads[d][side] > inside->dims[d] - !edge)
-        return dfi_infer_fail(c, "paddings[%d,%d] is %lld for a dimension of %lld: mode %s expects at most %lld", d, side, (long long)pads[d][side],
-                              (long long)inside->dims[d], mode, (long long)(inside->dims[d] - !edge));
+        return dfi_infer_fail(c, "paddings[%d,%d] is %lld for a dimension of %lld: mode %s expects at most %lld", d,
+                              side, (long long)pads[d][side], (long long)inside->dims[d], mode,
+                              (long long)(inside->dims[d] - !edge));
   return DF_OK;
 }
 int32_t dfi_infer_mirror_pad(dfi_infer *c) {
@@ -220,7 +235,8 @@ int32_t dfi_infer_roll(dfi_infer *c) {
   dfi_shape both;
   char one[160], other[160];
   if (!dfi_shape_merge(shift, axis, &both) || both.rank > 1)
-    return dfi_infer_fail(c, "shift is %s and axis %s: expected two scalars or two vectors of one length", in_text(c, 1, one), in_text(c, 2, other));
+    return dfi_infer_fail(c, "shift is %s and axis %s: expected two scalars or two vectors of one length",
+                          in_text(c, 1, one), in_text(c, 2, other));
   return check_axes(c, 2, true);
 }
 
@@ -232,9 +248,10 @@ int32_t dfi_infer_reverse_sequence(dfi_infer *c) {
   if (code || x->rank < 0) return code;
   if (dfi_infer_axis_value(c, c->node->attrs[0].i, x->rank, "seq_dim", &seq) < 0) return c->error->code;
   if (dfi_infer_axis_value(c, c->node->attrs[1].i, x->rank, "batch_dim", &batch) < 0) return c->error->code;
-  if (seq == batch) return dfi_infer_fail(c, "seq_dim and batch_dim are both %d: expected two different dimensions", seq);
+  if (seq == batch)
+    return dfi_infer_fail(c, "seq_dim and batch_dim are both %d: expected two different dimensions", seq);
   if (lengths->rank == 1 && lengths->dims[0] >= 0 && x->dims[batch] >= 0 && lengths->dims[0] != x->dims[batch])
-    return dfi_infer_fail(c, "seq_lengths has %lld entries for %s: expected %lld, one for each of dimension %d", (long long)lengths->dims[0],
-                          in_text(c, 0, text), (long long)x->dims[batch], batch);
+    return dfi_infer_fail(c, "seq_lengths has %lld entries for %s: expected %lld, one for each of dimension %d",
+                          (long long)lengths->dims[0], in_text(c, 0, text), (long long)x->dims[batch], batch);
   return DF_OK;
 }

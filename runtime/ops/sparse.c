@@ -36,10 +36,12 @@ static int64_t varint_bytes(uint64_t v) {
   return n;
 }
 
-/* t as a TensorProto's bytes, to be freed: dtype, shape, and the elements in one piece; strings as their lengths, then their bytes. */
+/* t as a TensorProto's bytes, to be freed: dtype, shape, and the elements in one piece; strings as their lengths, then
+   their bytes. */
 static char *to_proto(const df_tensor *t, int64_t *bytes) {
   int64_t shape = 0, content = t->size * dfi_dtype_size[t->dtype];
-  for (int32_t d = 0; d < t->rank; d++) shape += t->dims[d] ? 3 + varint_bytes((uint64_t)t->dims[d]) : 2;   /* a zero is left out */
+  /* a zero is left out */
+  for (int32_t d = 0; d < t->rank; d++) shape += t->dims[d] ? 3 + varint_bytes((uint64_t)t->dims[d]) : 2;
   const df_str *s = t->dtype == DF_STRING ? t->data : NULL;
   if (s) content = 0;
   for (int64_t i = 0; s && i < t->size; i++) content += varint_bytes((uint64_t)s[i].length) + s[i].length;
@@ -111,9 +113,11 @@ static df_tensor *get(df_kernel *k, const df_tensor *from, int64_t at) {
 
 static bool check_sparse(df_kernel *k) {
   const df_tensor *ix = k->in[0], *v = k->in[1], *s = k->in[2];
-  if (ix->rank == 2 && v->rank == 1 && s->rank == 1 && ix->dims[0] == v->dims[0] && ix->dims[1] == s->dims[0]) return true;
+  if (ix->rank == 2 && v->rank == 1 && s->rank == 1 && ix->dims[0] == v->dims[0] && ix->dims[1] == s->dims[0])
+    return true;
   char a[160], b[160], c[160];
-  dfk_fail(k, DF_INVALID_ARGUMENT, "indices %s, values %s and shape %s are no sparse tensor: expected [n,rank], [n] and [rank]",
+  dfk_fail(k, DF_INVALID_ARGUMENT,
+           "indices %s, values %s and shape %s are no sparse tensor: expected [n,rank], [n] and [rank]",
            dfk_shape_text(ix, a, sizeof a), dfk_shape_text(v, b, sizeof b), dfk_shape_text(s, c, sizeof c));
   return false;
 }
@@ -132,7 +136,8 @@ static int32_t kernel_serialize(df_kernel *k) {
 static df_tensor *part(const df_tensor *t, int64_t from, int64_t n) {
   df_tensor *p = dfi_tensor_make(t->dtype, 1, &n);
   if (!p) return NULL;
-  if (t->dtype != DF_STRING) memcpy(p->data, (const char *)t->data + from * dfi_dtype_size[t->dtype], (size_t)(n * dfi_dtype_size[t->dtype]));
+  if (t->dtype != DF_STRING)
+    memcpy(p->data, (const char *)t->data + from * dfi_dtype_size[t->dtype], (size_t)(n * dfi_dtype_size[t->dtype]));
   else
     for (int64_t i = 0; i < n; i++) {
       const df_str *s = (const df_str *)t->data + from + i;
@@ -146,16 +151,18 @@ static int32_t kernel_serialize_many(df_kernel *k) {
   if (!check_sparse(k)) return k->error->code;
   const df_tensor *ix = k->in[0], *values = k->in[1], *shape = k->in[2];
   int64_t rank = shape->size, n = ix->dims[0], at = 0;
-  if (rank < 2) return dfk_fail(k, DF_INVALID_ARGUMENT, "the sparse tensor has rank %lld: expected 2 or more", (long long)rank);
+  if (rank < 2)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the sparse tensor has rank %lld: expected 2 or more", (long long)rank);
   int64_t rows = dfk_index(shape, 0);
-  if (rows < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "the first dimension is %lld but must not be negative", (long long)rows);
+  if (rows < 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the first dimension is %lld but must not be negative", (long long)rows);
   df_tensor *out = dfk_out(k, 0, k->out_dtype[0], 2, (int64_t[]){ rows, 3 });
   if (!out) return k->error->code;
   const int64_t *index = ix->data;
   for (int64_t i = 0; i < n; i++)
     if (index[i * rank] < 0 || index[i * rank] >= rows || (i && index[i * rank] < index[(i - 1) * rank]))
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "index %lld begins with %lld: expected numbers from 0 to %lld in order", (long long)i,
-                      (long long)index[i * rank], (long long)rows - 1);
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "index %lld begins with %lld: expected numbers from 0 to %lld in order",
+                      (long long)i, (long long)index[i * rank], (long long)rows - 1);
   for (int64_t r = 0; r < rows; r++) {
     int64_t end = at;
     while (end < n && index[end * rank] == r) end++;
@@ -163,14 +170,15 @@ static int32_t kernel_serialize_many(df_kernel *k) {
     df_tensor *mine = dfi_tensor_make(DF_INT64, 2, dims);
     for (int64_t i = at; mine && i < end; i++)
       memcpy((int64_t *)mine->data + (i - at) * (rank - 1), index + i * rank + 1, sizeof *index * (size_t)(rank - 1));
-    if (put(k, out, 3 * r, mine) || put(k, out, 3 * r + 1, part(values, at, end - at)) || put(k, out, 3 * r + 2, part(shape, 1, rank - 1)))
+    if (put(k, out, 3 * r, mine) || put(k, out, 3 * r + 1, part(values, at, end - at)) ||
+        put(k, out, 3 * r + 2, part(shape, 1, rank - 1)))
       return k->error->code;
     at = end;
   }
   return DF_OK;
 }
 
-/* ---- deserialize -------------------------------------------------------------------------------------------------- */
+/* ---- deserialize ------------------------------------------------------------------------------------------------- */
 
 /* The sparse tensors of a batch while they are put together. */
 typedef struct batch { int64_t n, total, rank; df_tensor **part; int64_t dims[DF_MAX_RANK]; } batch;
@@ -188,15 +196,16 @@ static int32_t read_batch(df_kernel *k, const df_tensor *from, batch *b) {
     for (int32_t p = 0; p < 3; p++)
       if (!(b->part[3 * i + p] = get(k, from, 3 * i + p))) return k->error->code;
     const df_tensor *ix = b->part[3 * i], *v = b->part[3 * i + 1], *s = b->part[3 * i + 2];
-    if (ix->dtype != DF_INT64 || ix->rank != 2 || v->rank != 1 || s->dtype != DF_INT64 || s->rank != 1 || ix->dims[0] != v->size ||
-        ix->dims[1] != s->size)
+    if (ix->dtype != DF_INT64 || ix->rank != 2 || v->rank != 1 || s->dtype != DF_INT64 || s->rank != 1 ||
+        ix->dims[0] != v->size || ix->dims[1] != s->size)
       return dfk_fail(k, DF_INVALID_ARGUMENT, "row %lld holds no sparse tensor", (long long)i);
     if (v->dtype != k->out_dtype[1])
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "row %lld holds a sparse tensor of %s, not of %s", (long long)i, df_dtype_name(v->dtype),
-                      df_dtype_name(k->out_dtype[1]));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "row %lld holds a sparse tensor of %s, not of %s", (long long)i,
+                      df_dtype_name(v->dtype), df_dtype_name(k->out_dtype[1]));
     if (b->rank < 0) b->rank = s->size;
     if (b->rank != s->size || b->rank > DF_MAX_RANK)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "row %lld holds a sparse tensor of rank %lld, those before it have rank %lld", (long long)i,
+      return dfk_fail(k, DF_INVALID_ARGUMENT,
+                      "row %lld holds a sparse tensor of rank %lld, those before it have rank %lld", (long long)i,
                       (long long)s->size, (long long)b->rank);
     for (int32_t d = 0; d < b->rank; d++)
       if (dfk_index(s, d) > b->dims[d]) b->dims[d] = dfk_index(s, d);
@@ -210,12 +219,15 @@ static int32_t kernel_deserialize(df_kernel *k) {
   const df_tensor *from = k->in[0];
   char text[160];
   if (from->rank < 1 || from->dims[from->rank - 1] != 3 || from->size == 0)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "serialized_sparse is %s: expected [..., 3], and one sparse tensor at least", dfk_shape_text(from, text, sizeof text));
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "serialized_sparse is %s: expected [..., 3], and one sparse tensor at least",
+                    dfk_shape_text(from, text, sizeof text));
   batch b = { .n = from->size / 3 };
   if (read_batch(k, from, &b)) return batch_end(&b, k->error->code);
   int32_t outer = from->rank - 1;
   int64_t width = outer + b.rank, at = 0;
-  df_tensor *ix = dfk_out(k, 0, DF_INT64, 2, (int64_t[]){ b.total, width }), *v = dfk_out(k, 1, k->out_dtype[1], 1, &b.total);
+  df_tensor *ix = dfk_out(k, 0, DF_INT64, 2, (int64_t[]){ b.total, width }),
+            *v = dfk_out(k, 1, k->out_dtype[1], 1, &b.total);
   df_tensor *s = dfk_out(k, 2, DF_INT64, 1, &width);
   if (!ix || !v || !s) return batch_end(&b, k->error->code);
   for (int32_t d = 0; d < width; d++) ((int64_t *)s->data)[d] = d < outer ? from->dims[d] : b.dims[d - outer];
@@ -234,7 +246,7 @@ static int32_t kernel_deserialize(df_kernel *k) {
   return batch_end(&b, DF_OK);
 }
 
-/* ---- SparseToDense --------------------------------------------------------------------------------------------------- */
+/* ---- SparseToDense ----------------------------------------------------------------------------------------------- */
 
 /* sparse_indices (a number, [n] or [n, rank]) output_shape sparse_values default_value; validate_indices */
 static int32_t kernel_to_dense(df_kernel *k) {
@@ -242,12 +254,15 @@ static int32_t kernel_to_dense(df_kernel *k) {
   int64_t dims[DF_MAX_RANK], n = ix->rank ? ix->dims[0] : 1, width = ix->rank == 2 ? ix->dims[1] : 1, last = -1;
   char text[160];
   if (ix->rank > 2 || shape->rank != 1 || shape->size > DF_MAX_RANK || width != shape->size)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "sparse_indices is %s for an output of rank %lld", dfk_shape_text(ix, text, sizeof text), (long long)shape->size);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "sparse_indices is %s for an output of rank %lld",
+                    dfk_shape_text(ix, text, sizeof text), (long long)shape->size);
   if (values->rank > 1 || (values->rank == 1 && values->size != n))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "sparse_values is %s: expected one value, or %lld", dfk_shape_text(values, text, sizeof text), (long long)n);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "sparse_values is %s: expected one value, or %lld",
+                    dfk_shape_text(values, text, sizeof text), (long long)n);
   if (k->in[3]->size != 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "default_value must be a scalar");
   for (int64_t d = 0; d < width; d++)
-    if ((dims[d] = dfk_index(shape, d)) < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "output_shape has a negative dimension");
+    if ((dims[d] = dfk_index(shape, d)) < 0)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "output_shape has a negative dimension");
   df_tensor *out = dfk_out(k, 0, values->dtype, (int32_t)width, dims);
   if (!out) return k->error->code;
   for (int64_t i = 0; i < out->size; i++)
@@ -261,7 +276,9 @@ static int32_t kernel_to_dense(df_kernel *k) {
     }
     int64_t place = inside ? dfk_position((int32_t)width, dims, at) : -1;
     if (!inside || (dfk_bool(k, 0) && place <= last))
-      return dfk_fail(k, DF_INVALID_ARGUMENT, inside ? "sparse_indices[%lld] is not after the one before it" : "sparse_indices[%lld] is outside the output",
+      return dfk_fail(k, DF_INVALID_ARGUMENT,
+                      inside ? "sparse_indices[%lld] is not after the one before it"
+                             : "sparse_indices[%lld] is outside the output",
                       (long long)i);
     last = place;
     if (!dfk_copy(k, out, place, values, values->rank ? i : 0, 1)) return k->error->code;
@@ -276,11 +293,12 @@ static int32_t grad_to_dense(dfi_grad *g, df_node *n, const df_output *dy, df_ou
     return dfg_fail(g, n, "SparseToDense has a gradient for indices [n, rank] and values [n] only");
   df_output axes = dfi_op(b, "Range", dfi_const_int(b, 0), dfi_op(b, "Rank", dy[0]), dfi_const_int(b, 1));
   dx[2] = dfi_op(b, "GatherNd", dy[0], ix);
-  dx[3] = dfi_op(b, "Sub", dfi_op(b, "Sum", dy[0], axes), dfi_op(b, "Sum", dx[2], dfi_const_ints(b, 1, (int64_t[]){ 0 })));
+  dx[3] =
+      dfi_op(b, "Sub", dfi_op(b, "Sum", dy[0], axes), dfi_op(b, "Sum", dx[2], dfi_const_ints(b, 1, (int64_t[]){ 0 })));
   return dfg_end(g);
 }
 
-/* ---- shapes ------------------------------------------------------------------------------------------------------------ */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 static int32_t shape_serialize(dfi_infer *c) {
   *dfi_set_shape(c, 0) = dfi_shape_vector(3);
@@ -301,22 +319,32 @@ static int32_t shape_to_dense(dfi_infer *c) {
 }
 
 #define SERIALIZE(TYPE, DOC, SHAPE, KERNEL) \
-  { .type = TYPE, .in = "sparse_indices:int64 sparse_values:T sparse_shape:int64", .out = "serialized_sparse:out_type", \
+  { .type = TYPE, .in = "sparse_indices:int64 sparse_values:T sparse_shape:int64", \
+    .out = "serialized_sparse:out_type", \
     .types = "T=any out_type=string|variant", .attrs = "out_type:dtype=string", .doc = DOC, \
     .stateful = true, .no_grad = true, .shape = SHAPE, .kernel = { [DF_REF] = KERNEL } }
 #define DESERIALIZE(TYPE, TYPES, DOC) \
-  { .type = TYPE, .in = "serialized_sparse:Tserialized", .out = "sparse_indices:int64 sparse_values:dtype sparse_shape:int64", \
+  { .type = TYPE, .in = "serialized_sparse:Tserialized", .out = "sparse_indices:int64 sparse_values:dtype " \
+    "sparse_shape:int64", \
     .types = "dtype=any Tserialized=" TYPES, .attrs = "dtype:dtype", .doc = DOC, \
     .stateful = true, .no_grad = true, .shape = shape_deserialize, .kernel = { [DF_REF] = kernel_deserialize } }
 
 static const df_op ops[] = {
-  SERIALIZE("SerializeSparse", "a sparse tensor's indices, values and shape as three strings or variants", shape_serialize, kernel_serialize),
-  SERIALIZE("SerializeManySparse", "each row of a sparse tensor, serialized: [rows, 3]", shape_serialize_many, kernel_serialize_many),
-  DESERIALIZE("DeserializeSparse", "string|variant", "the sparse tensor made of all those that were serialized, one below the other"),
+  SERIALIZE("SerializeSparse", "a sparse tensor's indices, values and shape as three strings or variants",
+            shape_serialize, kernel_serialize),
+  SERIALIZE("SerializeManySparse", "each row of a sparse tensor, serialized: [rows, 3]", shape_serialize_many,
+            kernel_serialize_many),
+  DESERIALIZE("DeserializeSparse", "string|variant",
+              "the sparse tensor made of all those that were serialized, one below the other"),
   DESERIALIZE("DeserializeManySparse", "string", "the sparse tensor made of the serialized rows [rows, 3]"),
-  { .type = "SparseToDense", .in = "sparse_indices:Tindices output_shape:Tindices sparse_values:T default_value:T", .out = "dense:T",
-    .types = "T=any Tindices=int32|int64", .attrs = "validate_indices:bool=true",
+  { .type = "SparseToDense",
+    .in = "sparse_indices:Tindices output_shape:Tindices sparse_values:T default_value:T",
+    .out = "dense:T",
+    .types = "T=any Tindices=int32|int64",
+    .attrs = "validate_indices:bool=true",
     .doc = "default_value everywhere but at the indices, which with validate_indices must be in order and differ",
-    .shape = shape_to_dense, .grad = grad_to_dense, .kernel = { [DF_REF] = kernel_to_dense } },
+    .shape = shape_to_dense,
+    .grad = grad_to_dense,
+    .kernel = { [DF_REF] = kernel_to_dense } },
 };
 const dfi_op_table dfi_ops_sparse = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -1,5 +1,5 @@
-/* stack.c: stacks. Each time a Stack node runs it makes a new one, which goes with the last token that holds its handle, so
- * a stack never outlives its run. Order of pushes and pops is the graph's own: control edges say it.
+/* stack.c: stacks. Each time a Stack node runs it makes a new one, which goes with the last token that holds its
+ * handle, so a stack never outlives its run. Order of pushes and pops is the graph's own: control edges say it.
  */
 #include "op/op.h"
 #include "op/run.h"
@@ -35,7 +35,8 @@ static void destroy(dfi_handle *h) {
 static stack *stack_in(df_kernel *k) {
   dfi_handle *h = k->raw[0]->kind == DF_HANDLE ? k->raw[0]->as.handle : NULL;
   if (h && h->type == DFI_STACK) return (stack *)h;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be a stack", h ? "a handle of something else" : "not a handle");
+  dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be a stack",
+           h ? "a handle of something else" : "not a handle");
   return NULL;
 }
 
@@ -64,7 +65,8 @@ static int32_t push(df_kernel *k, stack *s) {
                     df_dtype_name(k->raw[1]->dtype));
   if (s->closed) return dfk_fail(k, DF_INVALID_ARGUMENT, "stack '%s' is closed already", s->name);
   if (s->n >= s->most)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "stack '%s' is full: it holds %lld of max_size %lld", s->name, (long long)s->n, (long long)s->most);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "stack '%s' is full: it holds %lld of max_size %lld", s->name,
+                    (long long)s->n, (long long)s->most);
   if (s->n == s->room) {
     s->room = s->room ? 2 * s->room : 8;
     s->value = dfi_xrealloc(s->value, sizeof *s->value * (size_t)s->room);
@@ -122,7 +124,8 @@ static int32_t shape_stack(dfi_infer *c) {
   c->node->out[0].of = (uint8_t)c->node->attrs[0].i;
   c->node->out[0].shape = dfi_shape_unknown();
   if (c->node->nin && dfi_in_shape(c, 0)->rank > 0)
-    return dfi_infer_fail(c, "max_size is %s but must be a scalar", dfi_typed_shape_text(DF_INT32, dfi_in_shape(c, 0), text));
+    return dfi_infer_fail(c, "max_size is %s but must be a scalar",
+                          dfi_typed_shape_text(DF_INT32, dfi_in_shape(c, 0), text));
   return DF_OK;
 }
 
@@ -138,11 +141,13 @@ static int32_t shape_push(dfi_infer *c) {
     .doc = "a handle of a new stack of elem_type, which goes with the run; max_size < 0: no bound", \
     .stateful = true, .no_grad = true, .shape = shape_stack, .kernel = { [DF_REF] = KERNEL } }
 #define PUSH(TYPE) \
-  { .type = TYPE, .in = "handle:handle elem:T", .out = "output:T", .types = "T=all", .attrs = "swap_memory:bool=false", \
+  { .type = TYPE, .in = "handle:handle elem:T", .out = "output:T", .types = "T=all", \
+    .attrs = "swap_memory:bool=false", \
     .doc = "elem, which lies on top of the stack from now on", \
     .stateful = true, .effect = true, .no_grad = true, .shape = shape_push, .kernel = { [DF_REF] = kernel_push } }
 #define POP(TYPE) \
-  { .type = TYPE, .in = "handle:handle", .out = "elem:elem_type", .types = "elem_type=all", .attrs = "elem_type:dtype", \
+  { .type = TYPE, .in = "handle:handle", .out = "elem:elem_type", .types = "elem_type=all", \
+    .attrs = "elem_type:dtype", \
     .doc = "what lay on top of the stack, which is taken off", \
     .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = kernel_pop } }
 #define CLOSE(TYPE) \
@@ -150,7 +155,13 @@ static int32_t shape_push(dfi_infer *c) {
     .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = kernel_close } }
 
 static const df_op ops[] = {
-  STACK("Stack", "", kernel_stack), STACK("StackV2", "max_size:int32", kernel_stack_v2),
-  PUSH("StackPush"), PUSH("StackPushV2"), POP("StackPop"), POP("StackPopV2"), CLOSE("StackClose"), CLOSE("StackCloseV2"),
+  STACK("Stack", "", kernel_stack),
+  STACK("StackV2", "max_size:int32", kernel_stack_v2),
+  PUSH("StackPush"),
+  PUSH("StackPushV2"),
+  POP("StackPop"),
+  POP("StackPopV2"),
+  CLOSE("StackClose"),
+  CLOSE("StackCloseV2"),
 };
 const dfi_op_table dfi_ops_stack = { ops, (int32_t)(sizeof ops / sizeof *ops) };

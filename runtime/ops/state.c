@@ -8,7 +8,8 @@
 #include "graph/grad.h"
 #include <math.h>
 
-/* The session's variable of a VarHandleOp node, made when it is first asked for; a dfi_variable, retained (session.c). */
+/* The session's variable of a VarHandleOp node, made when it is first asked for; a dfi_variable, retained (session.c).
+   */
 void *dfi_run_variable(void *run, const df_kernel *k);
 
 /* ---- what is known while building --------------------------------------------------------------- */
@@ -61,7 +62,8 @@ static int32_t shape_scatter(dfi_infer *c) {
   const dfi_shape *ix = dfi_in_shape(c, 1), *given = dfi_in_shape(c, 2);
   char a[160], b[160];
   *dfi_set_shape(c, 0) = h->shape;
-  if (h->shape.rank == 0) return dfi_infer_fail(c, "variable '%s' is a scalar: it has no rows to scatter to", variable_name(c, 0));
+  if (h->shape.rank == 0)
+    return dfi_infer_fail(c, "variable '%s' is a scalar: it has no rows to scatter to", variable_name(c, 0));
   dfi_shape want = dfi_shape_unknown(), merged;
   if (h->shape.rank > 0 && ix->rank >= 0 && ix->rank + h->shape.rank - 1 <= DF_MAX_RANK) {
     want = *ix;
@@ -88,7 +90,8 @@ static int32_t check_step(dfi_infer *c, int32_t slots, uint32_t scalars, int32_t
       return dfi_infer_fail(c, "input %d is %s but must be a scalar", i, dfi_shape_text(dfi_in_shape(c, i), a));
     if (i > slots) continue;
     const dfi_out *h = in_out(c, i);
-    if ((h->of == DF_INVALID || h->of == dfi_in_dtype(c, grad)) && dfi_shape_merge(&merged, &h->shape, &merged)) continue;
+    if ((h->of == DF_INVALID || h->of == dfi_in_dtype(c, grad)) && dfi_shape_merge(&merged, &h->shape, &merged))
+      continue;
     return dfi_infer_fail(c, "variable '%s' holds %s but the step of variable '%s' needs %s", variable_name(c, i),
                           dfi_typed_shape_text(h->of, &h->shape, a), variable_name(c, 0),
                           dfi_typed_shape_text(dfi_in_dtype(c, grad), &merged, b));
@@ -100,8 +103,8 @@ static int32_t check_step(dfi_infer *c, int32_t slots, uint32_t scalars, int32_t
     if (want.rank > 0) want.dims[0] = dfi_in_shape(c, indices)->rank == 1 ? dfi_in_shape(c, indices)->dims[0] : -1;
   }
   if (dfi_shape_merge(&want, dfi_in_shape(c, grad), &merged)) return DF_OK;
-  return dfi_infer_fail(c, "the gradient of variable '%s' must be %s but is %s", variable_name(c, 0), dfi_shape_text(&want, a),
-                        dfi_shape_text(dfi_in_shape(c, grad), b));
+  return dfi_infer_fail(c, "the gradient of variable '%s' must be %s but is %s", variable_name(c, 0),
+                        dfi_shape_text(&want, a), dfi_shape_text(dfi_in_shape(c, grad), b));
 }
 static int32_t shape_descent(dfi_infer *c)         { return check_step(c, 0, 1u << 1, 2, -1); }
 static int32_t shape_momentum(dfi_infer *c)        { return check_step(c, 1, 1u << 2 | 1u << 4, 3, -1); }
@@ -120,7 +123,8 @@ static int32_t shape_print(dfi_infer *c) {
 static int32_t shape_assert(dfi_infer *c) {
   char a[160];
   if (dfi_in_shape(c, 0)->rank > 0)
-    return dfi_infer_fail(c, "the condition is %s but must be a scalar bool", dfi_typed_shape_text(DF_BOOL, dfi_in_shape(c, 0), a));
+    return dfi_infer_fail(c, "the condition is %s but must be a scalar bool",
+                          dfi_typed_shape_text(DF_BOOL, dfi_in_shape(c, 0), a));
   return DF_OK;
 }
 
@@ -179,7 +183,8 @@ static int32_t kernel_assign_sub(df_kernel *k) { return update(k, DFK_SUB); }
 
 static int32_t scatter(df_kernel *k, dfk_update_op op) {
   dfi_variable *v = dfi_variable_in(k, 0);
-  return v ? dfi_variable_missing(k, dfi_variable_scatter(v, op, k->in[1], k->raw[2], &k->out[0], k->error)) : k->error->code;
+  return v ? dfi_variable_missing(k, dfi_variable_scatter(v, op, k->in[1], k->raw[2], &k->out[0], k->error))
+           : k->error->code;
 }
 static int32_t kernel_scatter_update(df_kernel *k) { return scatter(k, DFK_SET); }
 static int32_t kernel_scatter_add(df_kernel *k)    { return scatter(k, DFK_ADD); }
@@ -214,93 +219,212 @@ static int32_t kernel_variable_shape(df_kernel *k) {
 /* ---- entries --------------------------------------------------------------------------------------- */
 
 #define SCATTER(TYPE, LUA, DOC, KERNEL, TYPES) \
-  { .type = TYPE, .lua = LUA, .in = "resource:handle indices:I updates:T", .out = "output:T", .types = TYPES " I=int32|int64", \
-    .doc = DOC "; updates has the shape indices.shape + variable.shape[1:], or is one number. A row named twice is changed " \
+  { .type = TYPE, .lua = LUA, .in = "resource:handle indices:I updates:T", .out = "output:T", \
+    .types = TYPES " I=int32|int64", \
+    .doc = DOC "; updates has the shape indices.shape + variable.shape[1:], or is one number. A row named twice is " \
+      "changed " \
            "twice, in order. Gives the new value. An index outside the rows is an error and changes nothing", \
     .example = "df." LUA "(v, {0, 2}, {{1, 1}, {2, 2}})", \
     .stateful = true, .effect = true, .shape = shape_scatter, .kernel = { [DF_REF] = KERNEL } }
 
 static const df_op ops[] = {
-  { .type = "VarHandleOp", .traits = DFO_VARIABLE, .in = "", .out = "resource:handle",
+  { .type = "VarHandleOp",
+    .traits = DFO_VARIABLE,
+    .in = "",
+    .out = "resource:handle",
     .attrs = "dtype:dtype shape:shape=? shared_name:string='' container:string=''",
     .doc = "a handle of the session's variable; those of one container and shared name are one variable",
-    .stateful = true, .no_grad = true, .shape = shape_handle, .kernel = { [DF_REF] = kernel_handle } },
-  { .type = "ReadVariableOp", .traits = DFO_READS_VARIABLE | DFO_GRAD_PASSES, .in = "resource:handle", .out = "value:dtype", .types = "dtype=any", .attrs = "dtype:dtype",
+    .stateful = true,
+    .no_grad = true,
+    .shape = shape_handle,
+    .kernel = { [DF_REF] = kernel_handle } },
+  { .type = "ReadVariableOp",
+    .traits = DFO_READS_VARIABLE | DFO_GRAD_PASSES,
+    .in = "resource:handle",
+    .out = "value:dtype",
+    .types = "dtype=any",
+    .attrs = "dtype:dtype",
     .doc = "the variable's value as it is now; what is assigned later does not change it",
-    .stateful = true, .shape = shape_read, .grad = grad_pass, .kernel = { [DF_REF] = kernel_read } },
-  { .type = "AssignVariableOp", .lua = "assign", .in = "resource:handle value:T", .out = "output:T", .types = "T=any",
+    .stateful = true,
+    .shape = shape_read,
+    .grad = grad_pass,
+    .kernel = { [DF_REF] = kernel_read } },
+  { .type = "AssignVariableOp",
+    .lua = "assign",
+    .in = "resource:handle value:T",
+    .out = "output:T",
+    .types = "T=any",
     .doc = "the variable has this value from now on; gives the value",
     .example = "v:assign({1, 2, 3})",
-    .stateful = true, .effect = true, .shape = shape_assign, .grad = grad_assign, .kernel = { [DF_REF] = kernel_assign } },
-  { .type = "AssignAddVariableOp", .lua = "assign_add", .in = "resource:handle value:T", .out = "output:T", .types = "T=number|complex",
+    .stateful = true,
+    .effect = true,
+    .shape = shape_assign,
+    .grad = grad_assign,
+    .kernel = { [DF_REF] = kernel_assign } },
+  { .type = "AssignAddVariableOp",
+    .lua = "assign_add",
+    .in = "resource:handle value:T",
+    .out = "output:T",
+    .types = "T=number|complex",
     .doc = "adds value, of the variable's shape, to the variable; gives the new value",
     .example = "v:assign_add(1)",
-    .stateful = true, .effect = true, .shape = shape_assign, .grad = grad_assign_add, .kernel = { [DF_REF] = kernel_assign_add } },
-  { .type = "AssignSubVariableOp", .lua = "assign_sub", .in = "resource:handle value:T", .out = "output:T", .types = "T=number|complex",
+    .stateful = true,
+    .effect = true,
+    .shape = shape_assign,
+    .grad = grad_assign_add,
+    .kernel = { [DF_REF] = kernel_assign_add } },
+  { .type = "AssignSubVariableOp",
+    .lua = "assign_sub",
+    .in = "resource:handle value:T",
+    .out = "output:T",
+    .types = "T=number|complex",
     .doc = "subtracts value, of the variable's shape, from the variable; gives the new value",
     .example = "v:assign_sub(1)",
-    .stateful = true, .effect = true, .shape = shape_assign, .grad = grad_assign_sub, .kernel = { [DF_REF] = kernel_assign_sub } },
-  SCATTER("ResourceScatterUpdate", "scatter_update", "rows `indices` of the variable become `updates`", kernel_scatter_update, "T=number|bool|complex|quantized"),
-  SCATTER("ResourceScatterAdd", "scatter_add", "adds updates to rows `indices` of the variable", kernel_scatter_add, "T=number|complex"),
-  SCATTER("ResourceScatterSub", "scatter_sub", "subtracts updates from rows `indices` of the variable", kernel_scatter_sub, "T=number|complex"),
-  SCATTER("ResourceScatterMul", "scatter_mul", "multiplies rows `indices` of the variable by updates", kernel_scatter_mul, "T=number|complex"),
-  SCATTER("ResourceScatterDiv", "scatter_div", "divides rows `indices` of the variable by updates", kernel_scatter_div, "T=number|complex"),
-  SCATTER("ResourceScatterMin", "scatter_min", "the smaller of each element of rows `indices` and of updates", kernel_scatter_min, "T=number"),
-  SCATTER("ResourceScatterMax", "scatter_max", "the larger of each element of rows `indices` and of updates", kernel_scatter_max, "T=number"),
-  { .type = "VarIsInitializedOp", .lua = "is_variable_initialized", .in = "resource:handle", .out = "is_initialized:bool",
-    .doc = "whether the variable has a value", .example = "df.is_variable_initialized(v)",
-    .stateful = true, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_initialised } },
-  { .type = "VariableShape", .in = "input:handle", .out = "output:out_type", .types = "out_type=int32|int64",
-    .attrs = "out_type:dtype=int32", .doc = "the shape of the variable's value as it is now",
-    .stateful = true, .no_grad = true, .shape = shape_variable_shape, .kernel = { [DF_REF] = kernel_variable_shape } },
+    .stateful = true,
+    .effect = true,
+    .shape = shape_assign,
+    .grad = grad_assign_sub,
+    .kernel = { [DF_REF] = kernel_assign_sub } },
+  SCATTER("ResourceScatterUpdate", "scatter_update", "rows `indices` of the variable become `updates`",
+          kernel_scatter_update, "T=number|bool|complex|quantized"),
+  SCATTER("ResourceScatterAdd", "scatter_add", "adds updates to rows `indices` of the variable", kernel_scatter_add,
+          "T=number|complex"),
+  SCATTER("ResourceScatterSub", "scatter_sub", "subtracts updates from rows `indices` of the variable",
+          kernel_scatter_sub, "T=number|complex"),
+  SCATTER("ResourceScatterMul", "scatter_mul", "multiplies rows `indices` of the variable by updates",
+          kernel_scatter_mul, "T=number|complex"),
+  SCATTER("ResourceScatterDiv", "scatter_div", "divides rows `indices` of the variable by updates", kernel_scatter_div,
+          "T=number|complex"),
+  SCATTER("ResourceScatterMin", "scatter_min", "the smaller of each element of rows `indices` and of updates",
+          kernel_scatter_min, "T=number"),
+  SCATTER("ResourceScatterMax", "scatter_max", "the larger of each element of rows `indices` and of updates",
+          kernel_scatter_max, "T=number"),
+  { .type = "VarIsInitializedOp",
+    .lua = "is_variable_initialized",
+    .in = "resource:handle",
+    .out = "is_initialized:bool",
+    .doc = "whether the variable has a value",
+    .example = "df.is_variable_initialized(v)",
+    .stateful = true,
+    .no_grad = true,
+    .shape = dfi_shape_all_scalar,
+    .kernel = { [DF_REF] = kernel_initialised } },
+  { .type = "VariableShape",
+    .in = "input:handle",
+    .out = "output:out_type",
+    .types = "out_type=int32|int64",
+    .attrs = "out_type:dtype=int32",
+    .doc = "the shape of the variable's value as it is now",
+    .stateful = true,
+    .no_grad = true,
+    .shape = shape_variable_shape,
+    .kernel = { [DF_REF] = kernel_variable_shape } },
 
-  { .type = "ResourceApplyGradientDescent", .lua = "apply_gradient_descent", .in = "var:handle alpha:T delta:T", .out = "",
+  { .type = "ResourceApplyGradientDescent",
+    .lua = "apply_gradient_descent",
+    .in = "var:handle alpha:T delta:T",
+    .out = "",
     .types = "T=float",
-    .doc = "a step of gradient descent: var -= alpha * delta", .example = "df.apply_gradient_descent(w, 0.1, grad)",
-    .stateful = true, .effect = true, .no_grad = true, .shape = shape_descent, .kernel = { [DF_REF] = dfi_kernel_descent } },
-  { .type = "ResourceApplyMomentum", .lua = "apply_momentum", .in = "var:handle accum:handle lr:T grad:T momentum:T", .out = "",
-    .types = "T=float", .attrs = "use_nesterov:bool=false",
-    .doc = "a step with momentum: accum = momentum * accum + grad; var -= lr * accum (with use_nesterov: lr * (grad + momentum * accum))",
+    .doc = "a step of gradient descent: var -= alpha * delta",
+    .example = "df.apply_gradient_descent(w, 0.1, grad)",
+    .stateful = true,
+    .effect = true,
+    .no_grad = true,
+    .shape = shape_descent,
+    .kernel = { [DF_REF] = dfi_kernel_descent } },
+  { .type = "ResourceApplyMomentum",
+    .lua = "apply_momentum",
+    .in = "var:handle accum:handle lr:T grad:T momentum:T",
+    .out = "",
+    .types = "T=float",
+    .attrs = "use_nesterov:bool=false",
+    .doc = "a step with momentum: accum = momentum * accum + grad; var -= lr * accum (with use_nesterov: lr * (grad + "
+           "momentum * accum))",
     .example = "df.apply_momentum(w, slot, 0.1, grad, 0.9)",
-    .stateful = true, .effect = true, .no_grad = true, .shape = shape_momentum, .kernel = { [DF_REF] = dfi_kernel_momentum } },
-  { .type = "ResourceApplyAdam", .lua = "apply_adam",
-    .in = "var:handle m:handle v:handle beta1_power:T beta2_power:T lr:T beta1:T beta2:T epsilon:T grad:T", .out = "",
-    .types = "T=float", .attrs = "use_nesterov:bool=false",
+    .stateful = true,
+    .effect = true,
+    .no_grad = true,
+    .shape = shape_momentum,
+    .kernel = { [DF_REF] = dfi_kernel_momentum } },
+  { .type = "ResourceApplyAdam",
+    .lua = "apply_adam",
+    .in = "var:handle m:handle v:handle beta1_power:T beta2_power:T lr:T beta1:T beta2:T epsilon:T grad:T",
+    .out = "",
+    .types = "T=float",
+    .attrs = "use_nesterov:bool=false",
     .doc = "a step of Adam: m += (grad - m) * (1 - beta1); v += (grad^2 - v) * (1 - beta2); "
            "var -= lr * sqrt(1 - beta2_power) / (1 - beta1_power) * m / (sqrt(v) + epsilon)",
     .example = "df.apply_adam(w, m, v, b1p, b2p, 0.001, 0.9, 0.999, 1e-8, grad)",
-    .stateful = true, .effect = true, .no_grad = true, .shape = shape_adam, .kernel = { [DF_REF] = dfi_kernel_adam } },
-  { .type = "ResourceSparseApplyGradientDescent", .lua = "sparse_apply_gradient_descent",
-    .in = "var:handle alpha:T grad:T indices:I", .out = "", .types = "T=float I=int32|int64",
+    .stateful = true,
+    .effect = true,
+    .no_grad = true,
+    .shape = shape_adam,
+    .kernel = { [DF_REF] = dfi_kernel_adam } },
+  { .type = "ResourceSparseApplyGradientDescent",
+    .lua = "sparse_apply_gradient_descent",
+    .in = "var:handle alpha:T grad:T indices:I",
+    .out = "",
+    .types = "T=float I=int32|int64",
     .doc = "row indices[i] of var -= alpha * grad[i]; rows named twice are summed first",
     .example = "df.sparse_apply_gradient_descent(w, 0.1, grad.values, grad.indices)",
-    .stateful = true, .effect = true, .no_grad = true, .shape = shape_sparse_descent,
+    .stateful = true,
+    .effect = true,
+    .no_grad = true,
+    .shape = shape_sparse_descent,
     .kernel = { [DF_REF] = dfi_kernel_sparse_descent } },
-  { .type = "ResourceSparseApplyMomentum", .lua = "sparse_apply_momentum",
-    .in = "var:handle accum:handle lr:T grad:T indices:I momentum:T", .out = "", .types = "T=float I=int32|int64",
+  { .type = "ResourceSparseApplyMomentum",
+    .lua = "sparse_apply_momentum",
+    .in = "var:handle accum:handle lr:T grad:T indices:I momentum:T",
+    .out = "",
+    .types = "T=float I=int32|int64",
     .attrs = "use_nesterov:bool=false",
     .doc = "apply_momentum for the rows that indices names, and no other; rows named twice are summed first",
     .example = "df.sparse_apply_momentum(w, slot, 0.1, grad.values, grad.indices, 0.9)",
-    .stateful = true, .effect = true, .no_grad = true, .shape = shape_sparse_momentum,
+    .stateful = true,
+    .effect = true,
+    .no_grad = true,
+    .shape = shape_sparse_momentum,
     .kernel = { [DF_REF] = dfi_kernel_sparse_momentum } },
-  { .type = "ResourceSparseApplyAdam", .lua = "sparse_apply_adam",
-    .in = "var:handle m:handle v:handle beta1_power:T beta2_power:T lr:T beta1:T beta2:T epsilon:T grad:T indices:I", .out = "",
-    .types = "T=float I=int32|int64", .attrs = "use_nesterov:bool=false",
+  { .type = "ResourceSparseApplyAdam",
+    .lua = "sparse_apply_adam",
+    .in = "var:handle m:handle v:handle beta1_power:T beta2_power:T lr:T beta1:T beta2:T epsilon:T grad:T indices:I",
+    .out = "",
+    .types = "T=float I=int32|int64",
+    .attrs = "use_nesterov:bool=false",
     .doc = "apply_adam where rows that indices does not name have gradient zero; rows named twice are summed first",
     .example = "df.sparse_apply_adam(w, m, v, b1p, b2p, 0.001, 0.9, 0.999, 1e-8, grad.values, grad.indices)",
-    .stateful = true, .effect = true, .no_grad = true, .shape = shape_sparse_adam,
+    .stateful = true,
+    .effect = true,
+    .no_grad = true,
+    .shape = shape_sparse_adam,
     .kernel = { [DF_REF] = dfi_kernel_sparse_adam } },
 
-  { .type = "Print", .lua = "print", .in = "input:T data:any*", .out = "output:T", .types = "T=any",
+  { .type = "Print",
+    .lua = "print",
+    .in = "input:T data:any*",
+    .out = "output:T",
+    .types = "T=any",
     .attrs = "message:string='' first_n:int=-1 summarize:int=3",
-    .doc = "gives input, and writes message and data to standard error each time; the first `summarize` elements of each "
+    .doc = "gives input, and writes message and data to standard error each time; the first `summarize` elements of "
+           "each "
            "(-1: all); with first_n, only the first times",
     .example = "df.print(x, {message = 'x = '})",
-    .stateful = true, .effect = true, .shape = shape_print, .grad = grad_pass, .kernel = { [DF_REF] = dfi_kernel_print } },
-  { .type = "Assert", .lua = "assert", .in = "condition:bool data:any*", .out = "",
+    .stateful = true,
+    .effect = true,
+    .shape = shape_print,
+    .grad = grad_pass,
+    .kernel = { [DF_REF] = dfi_kernel_print } },
+  { .type = "Assert",
+    .lua = "assert",
+    .in = "condition:bool data:any*",
+    .out = "",
     .attrs = "summarize:int=3 message:string=''",
     .doc = "stops the run with invalid_argument, message and data, where condition (a scalar) is false",
     .example = "df.assert(x:ge(0), {x}, {message = 'x is negative'})",
-    .stateful = true, .effect = true, .no_grad = true, .shape = shape_assert, .kernel = { [DF_REF] = dfi_kernel_assert } },
+    .stateful = true,
+    .effect = true,
+    .no_grad = true,
+    .shape = shape_assert,
+    .kernel = { [DF_REF] = dfi_kernel_assert } },
 };
 const dfi_op_table dfi_ops_state = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -1,5 +1,5 @@
-/* string.c: entries of ops on strings and of values as text, with TensorFlow's names and attributes. A string is bytes. None has a
- * gradient. Kernels are in kernels/ref/string.c and string_text.c.
+/* string.c: entries of ops on strings and of values as text, with TensorFlow's names and attributes. A string is bytes.
+ * None has a gradient. Kernels are in kernels/ref/string.c and string_text.c.
  */
 #include "op/op.h"
 #include "kernels/string.h"
@@ -14,7 +14,8 @@ static int32_t shape_join(dfi_infer *c) {
     if (s->rank <= 0) continue;
     if (all.rank == 0) all = *s;
     else if (!dfi_shape_merge(&all, s, &all))
-      return dfi_infer_fail(c, "%s and %s are joined: they must have one shape, or be scalars", dfi_shape_text(&all, a), dfi_shape_text(s, b));
+      return dfi_infer_fail(c, "%s and %s are joined: they must have one shape, or be scalars", dfi_shape_text(&all, a),
+                            dfi_shape_text(s, b));
   }
   *dfi_set_shape(c, 0) = open && all.rank == 0 ? dfi_shape_unknown() : all;
   return DF_OK;
@@ -36,63 +37,84 @@ static int32_t shape_decode(dfi_infer *c) {
 }
 
 static const df_op ops[] = {
-  { .type = "AsString", .lua = "as_string", .in = "input:T", .out = "output:string", .types = "T=number|bool|complex|string",
+  { .type = "AsString", .lua = "as_string", .in = "input:T", .out = "output:string",
+    .types = "T=number|bool|complex|string",
     .attrs = "precision:int=-1 scientific:bool=false shortest:bool=false width:int=-1 fill:string=''",
-    .doc = "string[...] = as_string(input T[...]; precision, scientific, shortest, width, fill): each element as text, as C's printf writes it: with "
+    .doc = "string[...] = as_string(input T[...]; precision, scientific, shortest, width, fill): each element as text, "
+    "as C's printf writes it: with "
            "%f, %e where scientific, %g where shortest; true and false; (re,im)",
     .example = "df.as_string({1.5, 2.25}, {precision = 2})  --> {'1.50', '2.25'}",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_as_string } },
   { .type = "StringFormat", .lua = "string_format", .in = "inputs:any*", .out = "output:string",
     .attrs = "template:string='%s' placeholder:string='%s' summarize:int=3",
-    .doc = "string = string_format(inputs; template, placeholder, summarize): the template with a placeholder for each input, of which summarize "
+    .doc = "string = string_format(inputs; template, placeholder, summarize): the template with a placeholder for each "
+    "input, of which summarize "
            "elements from either end of each axis are written",
     .example = "df.string_format({x}, {template = 'x is {}', placeholder = '{}'})",
     .shape = dfi_shape_all_scalar, .no_grad = true, .kernel = { [DF_REF] = ref_string_format } },
   { .type = "PrintV2", .in = "input:string", .out = "", .attrs = "output_stream:string='stderr' end:string='\\n'",
-    .doc = "writes a string and `end` to stdout, stderr or file://path", .stateful = true, .effect = true, .no_grad = true,
+    .doc = "writes a string and `end` to stdout, stderr or file://path", .stateful = true, .effect = true,
+    .no_grad = true,
     .kernel = { [DF_REF] = ref_print_v2 } },
-  { .type = "StringJoin", .lua = "string_join", .in = "inputs:string*", .out = "output:string", .attrs = "separator:string=''",
-    .doc = "string[...] = string_join(list of string[...]; separator): element by element one behind the other; scalars go with every element",
+  { .type = "StringJoin", .lua = "string_join", .in = "inputs:string*", .out = "output:string",
+    .attrs = "separator:string=''",
+    .doc = "string[...] = string_join(list of string[...]; separator): element by element one behind the other; "
+    "scalars go with every element",
     .example = "df.string_join({df.constant({'a', 'b'}), df.constant('!')})  --> {'a!', 'b!'}",
     .shape = shape_join, .no_grad = true, .kernel = { [DF_REF] = ref_string_join } },
   { .type = "ReduceJoin", .lua = "reduce_join", .in = "inputs:string reduction_indices:int32", .out = "output:string",
     .attrs = "keep_dims:bool=false separator:string=''",
-    .doc = "string[...] = reduce_join(inputs string[...], reduction_indices int32; keep_dims, separator): all strings along the axes one behind the "
+    .doc = "string[...] = reduce_join(inputs string[...], reduction_indices int32; keep_dims, separator): all strings "
+    "along the axes one behind the "
            "other, in the order of the axes",
-    .example = "df.reduce_join({{'a', 'b'}, {'c', 'd'}}, {1})  --> {'ab', 'cd'}", .no_grad = true, .kernel = { [DF_REF] = ref_reduce_join } },
+    .example = "df.reduce_join({{'a', 'b'}, {'c', 'd'}}, {1})  --> {'ab', 'cd'}", .no_grad = true,
+    .kernel = { [DF_REF] = ref_reduce_join } },
   { .type = "StringToNumber", .lua = "string_to_number", .in = "string_tensor:string", .out = "output:out_type",
     .types = "out_type=float32|float64|int32|int64|uint32|uint64", .attrs = "out_type:dtype=float32",
-    .doc = "out_type[...] = string_to_number(string_tensor string[...]; out_type): the numbers that the strings are. Error: one is none",
+    .doc = "out_type[...] = string_to_number(string_tensor string[...]; out_type): the numbers that the strings are. "
+    "Error: one is none",
     .example = "df.string_to_number({'1.5', '2'})  --> {1.5, 2}",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_string_to_number } },
-  { .type = "StringLength", .lua = "string_length", .in = "input:string", .out = "output:int32", .attrs = "unit:string='BYTE'",
+  { .type = "StringLength", .lua = "string_length", .in = "input:string", .out = "output:int32",
+    .attrs = "unit:string='BYTE'",
     .doc = "int32[...] = string_length(input string[...]; unit): bytes, or characters with unit 'UTF8_CHAR'",
     .example = "df.string_length({'abc', ''})  --> {3, 0}",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_string_length } },
-  { .type = "Substr", .lua = "substr", .in = "input:string pos:T len:T", .out = "output:string", .types = "T=int32|int64",
+  { .type = "Substr", .lua = "substr", .in = "input:string pos:T len:T", .out = "output:string",
+    .types = "T=int32|int64",
     .attrs = "unit:string='BYTE'",
-    .doc = "string[...] = substr(input string[...], pos, len; unit): len bytes (characters with unit 'UTF8_CHAR') from pos on; a negative pos counts "
+    .doc = "string[...] = substr(input string[...], pos, len; unit): len bytes (characters with unit 'UTF8_CHAR') from "
+    "pos on; a negative pos counts "
            "from the end. pos and len are one number each, or one for each string. Error: pos is outside of a string",
     .example = "df.substr({'hello'}, 1, 3)  --> {'ell'}",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_substr } },
-  { .type = "StringLower", .lua = "string_lower", .in = "input:string", .out = "output:string", .attrs = "encoding:string=''",
-    .doc = "string[...] = string_lower(input string[...]): ASCII letters in lower case", .example = "df.string_lower({'Abc'})  --> {'abc'}",
+  { .type = "StringLower", .lua = "string_lower", .in = "input:string", .out = "output:string",
+    .attrs = "encoding:string=''",
+    .doc = "string[...] = string_lower(input string[...]): ASCII letters in lower case",
+    .example = "df.string_lower({'Abc'})  --> {'abc'}",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_string_lower } },
-  { .type = "StringUpper", .lua = "string_upper", .in = "input:string", .out = "output:string", .attrs = "encoding:string=''",
-    .doc = "string[...] = string_upper(input string[...]): ASCII letters in upper case", .example = "df.string_upper({'Abc'})  --> {'ABC'}",
+  { .type = "StringUpper", .lua = "string_upper", .in = "input:string", .out = "output:string",
+    .attrs = "encoding:string=''",
+    .doc = "string[...] = string_upper(input string[...]): ASCII letters in upper case",
+    .example = "df.string_upper({'Abc'})  --> {'ABC'}",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_string_upper } },
   { .type = "StringStrip", .lua = "string_strip", .in = "input:string", .out = "output:string",
-    .doc = "string[...] = string_strip(input string[...]): without the spaces around", .example = "df.string_strip({' a '})  --> {'a'}",
+    .doc = "string[...] = string_strip(input string[...]): without the spaces around",
+    .example = "df.string_strip({' a '})  --> {'a'}",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_string_strip } },
-  { .type = "StringSplit", .lua = "string_split", .in = "input:string delimiter:string", .out = "indices:int64 values:string shape:int64",
+  { .type = "StringSplit", .lua = "string_split", .in = "input:string delimiter:string",
+    .out = "indices:int64 values:string shape:int64",
     .attrs = "skip_empty:bool=true",
-    .doc = "indices int64[n, 2], values string[n], shape int64[2] = string_split(input string[m], delimiter string; skip_empty): the parts between the "
+    .doc = "indices int64[n, 2], values string[n], shape int64[2] = string_split(input string[m], delimiter string; "
+    "skip_empty): the parts between the "
            "bytes of delimiter, as a sparse matrix; without a delimiter every byte is a part",
     .example = "df.string_split({'a b', 'c'}, ' ')",
     .shape = shape_split, .no_grad = true, .kernel = { [DF_REF] = ref_string_split } },
-  { .type = "DecodeRaw", .lua = "decode_raw", .in = "bytes:string", .out = "output:out_type", .types = "out_type=number|bool|complex",
+  { .type = "DecodeRaw", .lua = "decode_raw", .in = "bytes:string", .out = "output:out_type",
+    .types = "out_type=number|bool|complex",
     .attrs = "out_type:dtype little_endian:bool=true",
-    .doc = "out_type[..., n] = decode_raw(bytes string[...]; out_type, little_endian): the numbers that the bytes of strings of one length are",
+    .doc = "out_type[..., n] = decode_raw(bytes string[...]; out_type, little_endian): the numbers that the bytes of "
+    "strings of one length are",
     .example = "df.decode_raw({'abc'}, {out_type = 'uint8'})  --> {{97, 98, 99}}",
     .shape = shape_decode, .no_grad = true, .kernel = { [DF_REF] = ref_decode_raw } },
 };

@@ -1,9 +1,10 @@
 /* tensor_array.c: TensorArray and its methods.
  *
- * A TensorArray is one value, its handle: an op that changes the array gives the handle again, so that order is a matter
- * of data flow. The handle's static shape is that of an element as far as it is known, `of` the elements' dtype. An array
- * of arrays has `of` DF_RESOURCE and the shape of the innermost elements; a handle read from it has `of` DF_INVALID: not
- * known. Every gradient is an op on the gradient array (grad.h), which adds up what is written to a location.
+ * A TensorArray is one value, its handle: an op that changes the array gives the handle again, so that order is a
+ * matter of data flow. The handle's static shape is that of an element as far as it is known, `of` the elements' dtype.
+ * An array of arrays has `of` DF_RESOURCE and the shape of the innermost elements; a handle read from it has `of`
+ * DF_INVALID: not known. Every gradient is an op on the gradient array (grad.h), which adds up what is written to a
+ * location.
  */
 #include "op/run.h"
 #include "graph/grad.h"
@@ -16,7 +17,9 @@ void dfi_run_count_pop(void *run);
 
 /* ---- what is known while building ----------------------------------------------------------------- */
 
-static const dfi_out *handle_of(const dfi_infer *c, int32_t i) { return &c->node->in[i].node->out[c->node->in[i].index]; }
+static const dfi_out *handle_of(const dfi_infer *c, int32_t i) {
+  return &c->node->in[i].node->out[c->node->in[i].index];
+}
 
 /* "TensorArray 'rows'": the array that input i is a handle of, as well as one can tell. */
 static const char *array_title(const dfi_infer *c, int32_t i, char buffer[128]) {
@@ -48,7 +51,8 @@ static int32_t write_element(dfi_infer *c, uint8_t dtype, const dfi_shape *shape
                           dfi_typed_shape_text(dtype, shape, a));
   if (!dfi_shape_merge(&h->shape, shape, &merged))
     return dfi_infer_fail(c, "%s: its elements are %s but are given %s (shapes that vary need element_shape with -1)",
-                          array_title(c, 0, title), dfi_typed_shape_text(dtype, &h->shape, a), dfi_typed_shape_text(dtype, shape, b));
+                          array_title(c, 0, title), dfi_typed_shape_text(dtype, &h->shape, a),
+                          dfi_typed_shape_text(dtype, shape, b));
   pass_handle(c, 0, h);
   if (h->shape.rank < 0) c->node->out[0].shape = *shape;   /* the first write settles it; a given -1 stays open */
   if (h->of == DF_INVALID) c->node->out[0].of = dtype;
@@ -72,11 +76,12 @@ static int32_t merge_element_shape(dfi_infer *c, int32_t attr, dfi_shape *merged
   dfi_shape asked = dfi_shape_of((int32_t)given->i, given->ints);
   char title[128], a[160], b[160];
   if (!dfi_shape_merge(&h->shape, &asked, merged))
-    return dfi_infer_fail(c, "%s: its elements are %s but element_shape is %s", array_title(c, 0, title), dfi_shape_text(&h->shape, a),
-                          dfi_shape_text(&asked, b));
+    return dfi_infer_fail(c, "%s: its elements are %s but element_shape is %s", array_title(c, 0, title),
+                          dfi_shape_text(&h->shape, a), dfi_shape_text(&asked, b));
   if (merged->rank < 0 || dfi_shape_equal(merged, &asked)) return DF_OK;
   const dfi_op_info *o = dfi_op_info_at(c->node->op);
-  df_attr *attrs = dfi_graph_alloc(c->graph, sizeof *attrs * (size_t)o->nattr);   /* the node's may be the entry's defaults */
+  /* the node's may be the entry's defaults */
+  df_attr *attrs = dfi_graph_alloc(c->graph, sizeof *attrs * (size_t)o->nattr);
   memcpy(attrs, c->node->attrs, sizeof *attrs * (size_t)o->nattr);
   attrs[attr].i = merged->rank;
   attrs[attr].ints = dfi_graph_alloc(c->graph, sizeof *attrs->ints * DF_MAX_RANK);
@@ -89,7 +94,8 @@ static int32_t rows_of(dfi_infer *c, const dfi_shape *element, int64_t n) {
   char a[160];
   if (element->rank < 0) return DF_OK;
   if (element->rank >= DF_MAX_RANK)
-    return dfi_infer_fail(c, "elements of shape %s cannot be stacked: the rank would be above %d", dfi_shape_text(element, a), DF_MAX_RANK);
+    return dfi_infer_fail(c, "elements of shape %s cannot be stacked: the rank would be above %d",
+                          dfi_shape_text(element, a), DF_MAX_RANK);
   dfi_shape s = { .rank = (int8_t)(element->rank + 1), .dims = { n } };
   memcpy(s.dims + 1, element->dims, sizeof *s.dims * (size_t)element->rank);
   *dfi_set_shape(c, 0) = s;
@@ -99,13 +105,15 @@ static int32_t rows_of(dfi_infer *c, const dfi_shape *element, int64_t n) {
 static int32_t must_be_scalar(dfi_infer *c, int32_t i, const char *name) {
   char a[160];
   if (dfi_in_shape(c, i)->rank <= 0) return DF_OK;
-  return dfi_infer_fail(c, "%s is %s but must be a scalar", name, dfi_typed_shape_text(dfi_in_dtype(c, i), dfi_in_shape(c, i), a));
+  return dfi_infer_fail(c, "%s is %s but must be a scalar", name,
+                        dfi_typed_shape_text(dfi_in_dtype(c, i), dfi_in_shape(c, i), a));
 }
 static int32_t must_be_vector(dfi_infer *c, int32_t i, const char *name) {
   char a[160];
   int32_t rank = dfi_in_shape(c, i)->rank;
   if (rank == 1 || rank < 0) return DF_OK;
-  return dfi_infer_fail(c, "%s is %s but must be a vector", name, dfi_typed_shape_text(dfi_in_dtype(c, i), dfi_in_shape(c, i), a));
+  return dfi_infer_fail(c, "%s is %s but must be a vector", name,
+                        dfi_typed_shape_text(dfi_in_dtype(c, i), dfi_in_shape(c, i), a));
 }
 
 /* Attributes of TensorArray. */
@@ -113,10 +121,12 @@ enum { A_DTYPE, A_ELEMENT_SHAPE, A_DYNAMIC, A_CLEAR, A_NAME, A_SAVED, A_SWAP };
 
 static int32_t shape_array(dfi_infer *c) {
   const df_attr *a = c->node->attrs;
-  if (df_dtype_bytes((int32_t)a[A_DTYPE].i) == 0) return dfi_infer_fail(c, "a TensorArray needs the dtype of its elements");
+  if (df_dtype_bytes((int32_t)a[A_DTYPE].i) == 0)
+    return dfi_infer_fail(c, "a TensorArray needs the dtype of its elements");
   const df_tensor *size = dfi_in_const(c, 0);
   if (size && size->size == 1 && df_tensor_get_int(size, 0) < 0)
-    return dfi_infer_fail(c, "the size of a TensorArray is %lld but must not be negative", (long long)df_tensor_get_int(size, 0));
+    return dfi_infer_fail(c, "the size of a TensorArray is %lld but must not be negative",
+                          (long long)df_tensor_get_int(size, 0));
   c->node->out[0].of = (uint8_t)a[A_DTYPE].i;
   c->node->out[0].shape = dfi_shape_of((int32_t)a[A_ELEMENT_SHAPE].i, a[A_ELEMENT_SHAPE].ints);
   return must_be_scalar(c, 0, "size");
@@ -181,7 +191,8 @@ static int32_t shape_concat(dfi_infer *c) {
   int32_t code = check_dtype(c);
   if (code || (code = merge_element_shape(c, 1, &element))) return code;
   if (element.rank == 0)
-    return dfi_infer_fail(c, "%s: its elements are scalars, which are stacked, not concatenated", array_title(c, 0, title));
+    return dfi_infer_fail(c, "%s: its elements are scalars, which are stacked, not concatenated",
+                          array_title(c, 0, title));
   if (element.rank > 0) element.dims[0] = -1;
   *dfi_set_shape(c, 0) = element;
   if (c->node->nout > 1) *dfi_set_shape(c, 1) = dfi_shape_vector(-1);
@@ -193,7 +204,8 @@ static int32_t shape_split(dfi_infer *c) {
   if (code) return code;
   dfi_shape part = *dfi_in_shape(c, 1);
   char title[128];
-  if (part.rank == 0) return dfi_infer_fail(c, "%s: a scalar has no rows to make elements of", array_title(c, 0, title));
+  if (part.rank == 0)
+    return dfi_infer_fail(c, "%s: a scalar has no rows to make elements of", array_title(c, 0, title));
   if (part.rank > 0) part.dims[0] = -1;
   return write_element(c, dfi_in_dtype(c, 1), &part);
 }
@@ -315,7 +327,8 @@ static int32_t grad_join(dfi_grad *g, df_node *n, const df_output *dy, df_output
 /* ---- kernels ---------------------------------------------------------------------------------------- */
 
 static __attribute__((noinline)) dfi_tensor_array *no_array(df_kernel *k, int32_t i) {
-  dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a TensorArray", i, k->raw[i]->kind == DF_HANDLE ? "a variable" : "no handle");
+  dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a TensorArray", i,
+           k->raw[i]->kind == DF_HANDLE ? "a variable" : "no handle");
   return NULL;
 }
 
@@ -343,7 +356,8 @@ static inline bool index_in(df_kernel *k, int32_t i, int64_t *index) {
     return true;
   }
   char text[160];
-  dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a scalar", i, dfk_shape_text(k->in[i], text, sizeof text));
+  dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a scalar", i,
+           dfk_shape_text(k->in[i], text, sizeof text));
   return false;
 }
 
@@ -352,8 +366,8 @@ static int32_t kernel_array(df_kernel *k) {
   if (!index_in(k, 0, &size)) return k->error->code;
   const df_attr *t = k->attrs;
   dfi_shape element = dfi_shape_of((int32_t)t[A_ELEMENT_SHAPE].i, t[A_ELEMENT_SHAPE].ints);
-  dfi_tensor_array *a = dfi_tensor_array_new((uint8_t)t[A_DTYPE].i, size, dfk_bool(k, A_DYNAMIC), dfk_bool(k, A_CLEAR), &element,
-                                             dfk_string(k, A_NAME), k->error);
+  dfi_tensor_array *a = dfi_tensor_array_new((uint8_t)t[A_DTYPE].i, size, dfk_bool(k, A_DYNAMIC), dfk_bool(k, A_CLEAR),
+                                             &element, dfk_string(k, A_NAME), k->error);
   if (a) {
     a->saved = dfk_bool(k, A_SAVED);
     a->swap = (uint8_t)dfk_int(k, A_SWAP);
@@ -381,8 +395,8 @@ static int32_t kernel_write(df_kernel *k) {
 
 static __attribute__((noinline)) int32_t wrong_dtype(df_kernel *k, const dfi_tensor_array *a) {
   char title[128];
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s holds %s but is read as %s", dfi_tensor_array_title(a, title), df_dtype_name(a->dtype),
-                  df_dtype_name(k->out_dtype[0]));
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s holds %s but is read as %s", dfi_tensor_array_title(a, title),
+                  df_dtype_name(a->dtype), df_dtype_name(k->out_dtype[0]));
 }
 
 static int32_t kernel_read(df_kernel *k) {
@@ -406,7 +420,9 @@ static int32_t give_rows(df_kernel *k, dfi_tensor_array *a, df_tensor *t) {
   dfk_out_tensor(k, 0, t);
   return DF_OK;
 }
-static dfi_shape shape_attr(const df_kernel *k, int32_t a) { return dfi_shape_of((int32_t)k->attrs[a].i, k->attrs[a].ints); }
+static dfi_shape shape_attr(const df_kernel *k, int32_t a) {
+  return dfi_shape_of((int32_t)k->attrs[a].i, k->attrs[a].ints);
+}
 
 /* handle; dtype element_shape */
 static int32_t kernel_stack(df_kernel *k) {
@@ -431,7 +447,8 @@ static int32_t kernel_gather(df_kernel *k) {
   char text[160];
   if (!a) return k->error->code;
   if (k->in[1]->rank != 1)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "indices is %s but must be a vector", dfk_shape_text(k->in[1], text, sizeof text));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "indices is %s but must be a vector",
+                    dfk_shape_text(k->in[1], text, sizeof text));
   dfi_shape hint = shape_attr(k, 1);
   return give_rows(k, a, dfi_tensor_array_gather(a, k, k->in[1]->size, k->in[1], &hint));
 }
@@ -528,51 +545,69 @@ static const df_op ops[] = {
   { .type = "TensorArray", .traits = DFO_ARRAY_NEW, .in = "size:I", .out = "handle:handle", .types = "I=int32|int64",
     .attrs = "dtype:dtype element_shape:shape=? dynamic_size:bool=false clear_after_read:bool=false "
              "tensor_array_name:string='' saved:bool=false swap:int=0",
-    .doc = "a new array of `size` locations each time it runs; with dynamic_size a write beyond the end makes it longer. "
+    .doc = "a new array of `size` locations each time it runs; with dynamic_size a write beyond the end makes it "
+    "longer. "
            "Each location is written once. Elements have the shape of the first one unless element_shape is given",
     .stateful = true, .no_grad = true, .shape = shape_array, .kernel = { [DF_REF] = kernel_array } },
-  { .type = "TensorArrayWrite", .traits = DFO_ARRAY_FILLS, .in = "handle:handle index:I value:T", .out = "handle_out:handle", .types = "I=int32|int64 T=all",
+  { .type = "TensorArrayWrite", .traits = DFO_ARRAY_FILLS, .in = "handle:handle index:I value:T",
+    .out = "handle_out:handle", .types = "I=int32|int64 T=all",
     .attrs = "again:bool=false",
     .doc = "location index holds value; a second write there is an error (a gradient array adds)",
     .stateful = true, .shape = shape_write, .grad = grad_write, .kernel = { [DF_REF] = kernel_write } },
-  { .type = "TensorArrayRead", .traits = DFO_ARRAY_TAKES, .in = "handle:handle index:I", .out = "value:dtype", .types = "I=int32|int64 dtype=all",
+  { .type = "TensorArrayRead", .traits = DFO_ARRAY_TAKES, .in = "handle:handle index:I", .out = "value:dtype",
+    .types = "I=int32|int64 dtype=all",
     .attrs = "dtype:dtype",
     .doc = "the element at index; an error where nothing was written (a gradient array gives zeros)",
     .stateful = true, .shape = shape_read, .grad = grad_read, .kernel = { [DF_REF] = kernel_read } },
-  { .type = "TensorArrayStack", .traits = DFO_ARRAY_WHOLE, .in = "handle:handle", .out = "value:dtype", .types = "dtype=any",
+  { .type = "TensorArrayStack", .traits = DFO_ARRAY_WHOLE, .in = "handle:handle", .out = "value:dtype",
+    .types = "dtype=any",
     .attrs = "dtype:dtype element_shape:shape=?",
-    .doc = "T[size, element...]: all elements, which must have one shape. element_shape is needed where there is no element",
+    .doc = "T[size, element...]: all elements, which must have one shape. element_shape is needed where there is no "
+    "element",
     .stateful = true, .shape = shape_stack, .grad = grad_stack, .kernel = { [DF_REF] = kernel_stack } },
-  { .type = "TensorArrayTake", .traits = DFO_ARRAY_WHOLE, .in = "handle:handle count:I", .out = "value:dtype", .types = "I=int32|int64 dtype=any",
+  { .type = "TensorArrayTake", .traits = DFO_ARRAY_WHOLE, .in = "handle:handle count:I", .out = "value:dtype",
+    .types = "I=int32|int64 dtype=any",
     .attrs = "dtype:dtype element_shape:shape=?", .doc = "T[count, element...]: the first `count` elements",
     .stateful = true, .shape = shape_take, .grad = grad_stack, .kernel = { [DF_REF] = kernel_take } },
-  { .type = "TensorArrayGather", .traits = DFO_ARRAY_TAKES, .in = "handle:handle indices:I", .out = "value:dtype", .types = "I=int32|int64 dtype=any",
-    .attrs = "dtype:dtype element_shape:shape=?", .doc = "T[n, element...]: the elements at indices[n], as often as they are named",
+  { .type = "TensorArrayGather", .traits = DFO_ARRAY_TAKES, .in = "handle:handle indices:I", .out = "value:dtype",
+    .types = "I=int32|int64 dtype=any",
+    .attrs = "dtype:dtype element_shape:shape=?", .doc = "T[n, element...]: the elements at indices[n], as often as "
+    "they are named",
     .stateful = true, .shape = shape_gather, .grad = grad_gather, .kernel = { [DF_REF] = kernel_gather } },
-  { .type = "TensorArrayUnstack", .traits = DFO_ARRAY_FILLS, .in = "handle:handle value:T", .out = "handle_out:handle", .types = "T=any",
+  { .type = "TensorArrayUnstack", .traits = DFO_ARRAY_FILLS, .in = "handle:handle value:T", .out = "handle_out:handle",
+    .types = "T=any",
     .attrs = "again:bool=false",
     .doc = "row i of value along axis 0 becomes element i; no more rows than locations, unless the array grows",
     .stateful = true, .shape = shape_unstack, .grad = grad_unstack, .kernel = { [DF_REF] = kernel_unstack } },
-  { .type = "TensorArrayScatter", .traits = DFO_ARRAY_FILLS, .in = "handle:handle indices:I value:T", .out = "handle_out:handle", .types = "I=int32|int64 T=any",
+  { .type = "TensorArrayScatter", .traits = DFO_ARRAY_FILLS, .in = "handle:handle indices:I value:T",
+    .out = "handle_out:handle", .types = "I=int32|int64 T=any",
     .attrs = "again:bool=false",
     .doc = "row i of value along axis 0 becomes element indices[i]",
     .stateful = true, .shape = shape_scatter, .grad = grad_scatter, .kernel = { [DF_REF] = kernel_scatter } },
-  { .type = "TensorArrayConcat", .traits = DFO_ARRAY_WHOLE, .in = "handle:handle", .out = "value:dtype lengths:int64", .types = "dtype=any",
+  { .type = "TensorArrayConcat", .traits = DFO_ARRAY_WHOLE, .in = "handle:handle", .out = "value:dtype lengths:int64",
+    .types = "dtype=any",
     .attrs = "dtype:dtype element_shape:shape=?",
     .doc = "the elements joined along axis 0, and how many rows each had; their other dimensions must agree",
     .stateful = true, .shape = shape_concat, .grad = grad_concat, .kernel = { [DF_REF] = kernel_concat } },
-  { .type = "TensorArrayConcatParts", .traits = DFO_ARRAY_WHOLE, .in = "handle:handle lengths:I", .out = "value:dtype", .types = "I=int32|int64 dtype=any",
+  { .type = "TensorArrayConcatParts", .traits = DFO_ARRAY_WHOLE, .in = "handle:handle lengths:I", .out = "value:dtype",
+    .types = "I=int32|int64 dtype=any",
     .attrs = "dtype:dtype element_shape:shape=?",
-    .doc = "the first elements joined along axis 0, as many as there are lengths; a gradient array's missing ones are zeros of that length",
+    .doc = "the first elements joined along axis 0, as many as there are lengths; a gradient array's missing ones are "
+    "zeros of that length",
     .stateful = true, .shape = shape_concat, .grad = grad_concat_parts, .kernel = { [DF_REF] = kernel_concat_parts } },
-  { .type = "TensorArraySplit", .traits = DFO_ARRAY_FILLS, .in = "handle:handle value:T lengths:I", .out = "handle_out:handle", .types = "I=int32|int64 T=any",
+  { .type = "TensorArraySplit", .traits = DFO_ARRAY_FILLS, .in = "handle:handle value:T lengths:I",
+    .out = "handle_out:handle", .types = "I=int32|int64 T=any",
     .attrs = "again:bool=false",
-    .doc = "the first lengths[0] rows of value become element 0, the next lengths[1] element 1, …; there are as many lengths as locations",
+    .doc = "the first lengths[0] rows of value become element 0, the next lengths[1] element 1, …; there are as many "
+    "lengths as locations",
     .stateful = true, .shape = shape_split, .grad = grad_split, .kernel = { [DF_REF] = kernel_split } },
-  { .type = "TensorArraySize", .traits = DFO_ARRAY_WHOLE, .in = "handle:handle", .out = "size:int32", .doc = "how many locations the array has now",
+  { .type = "TensorArraySize", .traits = DFO_ARRAY_WHOLE, .in = "handle:handle", .out = "size:int32",
+    .doc = "how many locations the array has now",
     .stateful = true, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_size } },
-  { .type = "TensorArrayGrad", .traits = DFO_ARRAY_GRAD, .in = "handle:handle", .out = "grad_handle:handle", .attrs = "source:string=''",
-    .doc = "the gradient array of this array that `source` names, made when there is none; '' makes a new one each time. It adds up "
+  { .type = "TensorArrayGrad", .traits = DFO_ARRAY_GRAD, .in = "handle:handle", .out = "grad_handle:handle",
+    .attrs = "source:string=''",
+    .doc = "the gradient array of this array that `source` names, made when there is none; '' makes a new one each "
+    "time. It adds up "
            "what is written to a location, and reads as zeros where nothing was",
     .stateful = true, .no_grad = true, .shape = shape_same_array, .kernel = { [DF_REF] = kernel_grad } },
   { .type = "TensorArrayJoin", .in = "handles:handle*", .out = "handle:handle",
@@ -581,7 +616,8 @@ static const df_op ops[] = {
   { .type = "TensorArrayJoinGrad", .in = "grad:handle first:handle other:handle", .out = "handle:handle",
     .doc = "grad where first and other are one array, else a copy of it",
     .stateful = true, .shape = shape_same_array, .grad = grad_pass, .kernel = { [DF_REF] = kernel_join_grad } },
-  { .type = "TensorArrayCopy", .in = "handle:handle", .out = "handle_out:handle", .doc = "a new array with the same elements",
+  { .type = "TensorArrayCopy", .in = "handle:handle", .out = "handle_out:handle",
+    .doc = "a new array with the same elements",
     .stateful = true, .shape = shape_same_array, .grad = grad_pass, .kernel = { [DF_REF] = kernel_copy } },
 };
 const dfi_op_table dfi_ops_tensor_array = { ops, (int32_t)(sizeof ops / sizeof *ops) };

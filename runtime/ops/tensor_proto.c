@@ -1,7 +1,7 @@
 /* tensor_proto.c: TensorFlow's tensor message as a tensor.
  *
- * It comes in three forms: the bytes of all elements, a list of them, or a list whose last element is repeated up to the size.
- * Sizes are checked before anything is allocated.
+ * It comes in three forms: the bytes of all elements, a list of them, or a list whose last element is repeated up to
+ * the size. Sizes are checked before anything is allocated.
  */
 #include "ops/tensor_proto.h"
 #include <stdio.h>
@@ -59,7 +59,8 @@ static void spread(df_tensor *t, int64_t given) {
   size_t size = (size_t)df_dtype_bytes(t->dtype);
   char *data = t->data;
   if (!given) { memset(data, 0, size * (size_t)t->size); return; }
-  for (int64_t have = given; have < t->size; have++) memcpy(data + (size_t)have * size, data + (size_t)(given - 1) * size, size);
+  for (int64_t have = given; have < t->size; have++)
+    memcpy(data + (size_t)have * size, data + (size_t)(given - 1) * size, size);
 }
 
 /* How many elements the list that belongs to the dtype has; -1: none does. */
@@ -67,7 +68,14 @@ static int64_t listed(const Pb__TensorProto *p) {
   switch ((int32_t)p->dtype) {
   case DF_FLOAT32: return (int64_t)p->n_float_val;
   case DF_FLOAT64: return (int64_t)p->n_double_val;
-  case DF_INT32: case DF_INT16: case DF_INT8: case DF_UINT8: case DF_UINT16: case DF_QINT8: case DF_QUINT8: case DF_QINT16:
+  case DF_INT32:
+  case DF_INT16:
+  case DF_INT8:
+  case DF_UINT8:
+  case DF_UINT16:
+  case DF_QINT8:
+  case DF_QUINT8:
+  case DF_QINT16:
   case DF_QUINT16: case DF_QINT32: return (int64_t)p->n_int_val;
   case DF_INT64: return (int64_t)p->n_int64_val;
   case DF_UINT32: return (int64_t)p->n_uint32_val;
@@ -115,7 +123,8 @@ df_tensor *dfi_tensor_from_proto(const Pb__TensorProto *p, const char *what, int
   int64_t dims[DF_MAX_RANK], size = 1, given = listed(p);
   int32_t rank, bytes = given < 0 ? 0 : df_dtype_bytes((int32_t)p->dtype);
   if (bytes <= 0) {
-    snprintf(text, sizeof text, "is a tensor of dtype %d (%s), whose elements cannot be in a file", (int)p->dtype, df_dtype_name((int32_t)p->dtype));
+    snprintf(text, sizeof text, "is a tensor of dtype %d (%s), whose elements cannot be in a file", (int)p->dtype,
+             df_dtype_name((int32_t)p->dtype));
     fail(err, what, text);
     return NULL;
   }
@@ -130,13 +139,15 @@ df_tensor *dfi_tensor_from_proto(const Pb__TensorProto *p, const char *what, int
   bool content = p->tensor_content.len > 0;
   if (!known) { fail(err, what, "is a tensor whose shape is not known"); return NULL; }
   if (size > INT64_MAX / bytes || (!content && size > given && size > MOST / bytes)) {
-    snprintf(text, sizeof text, "is a tensor of %lld elements, but the file has %lld of them", (long long)size, (long long)given);
+    snprintf(text, sizeof text, "is a tensor of %lld elements, but the file has %lld of them", (long long)size,
+             (long long)given);
     fail(err, what, text);
     return NULL;
   }
-  if (p->dtype == (Pb__DataType)DF_STRING ? content && (int64_t)p->tensor_content.len < size : content && (int64_t)p->tensor_content.len != size * bytes) {
-    snprintf(text, sizeof text, "is a tensor of %lld elements, %lld bytes, but has %zu bytes of content", (long long)size,
-             (long long)(size * bytes), p->tensor_content.len);
+  if (p->dtype == (Pb__DataType)DF_STRING ? content && (int64_t)p->tensor_content.len < size
+                                          : content && (int64_t)p->tensor_content.len != size * bytes) {
+    snprintf(text, sizeof text, "is a tensor of %lld elements, %lld bytes, but has %zu bytes of content",
+             (long long)size, (long long)(size * bytes), p->tensor_content.len);
     fail(err, what, text);
     return NULL;
   }
@@ -147,7 +158,10 @@ df_tensor *dfi_tensor_from_proto(const Pb__TensorProto *p, const char *what, int
   }
   const int64_t beyond = content || given >= size ? 0 : (size - given) * bytes;
   if (unpack && beyond > *unpack) {
-    snprintf(text, sizeof text, "of %lld bytes makes the file unpack to more than it may; DFLOW_UNPACK_LIMIT says how many bytes are taken", (long long)(size * bytes));
+    snprintf(
+        text, sizeof text,
+        "of %lld bytes makes the file unpack to more than it may; DFLOW_UNPACK_LIMIT says how many bytes are taken",
+        (long long)(size * bytes));
     dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "%s %s", what, text);
     return NULL;
   }
@@ -157,7 +171,8 @@ df_tensor *dfi_tensor_from_proto(const Pb__TensorProto *p, const char *what, int
   bool good = true;
   if (!content) good = copy_listed(t, p, given, err);
   else if (t->dtype == DF_STRING) good = packed_strings(t, p->tensor_content, what, err);
-  else if (t->dtype == DF_BOOL) for (int64_t i = 0; i < size; i++) ((bool *)t->data)[i] = p->tensor_content.data[i] != 0;
+  else if (t->dtype == DF_BOOL)
+    for (int64_t i = 0; i < size; i++) ((bool *)t->data)[i] = p->tensor_content.data[i] != 0;
   else memcpy(t->data, p->tensor_content.data, p->tensor_content.len);
   if (good) return t;
   df_tensor_release(t);

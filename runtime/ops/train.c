@@ -1,15 +1,16 @@
 /* train.c: TensorFlow's optimizers as ops, on references and on handles, dense and on rows.
  *
- * What a step computes is a rule (kernels/train.h); here is only which input of which op is what. As in train_step.c the
- * variable and its slots are locked together and a step happens wholly or not at all. A sparse step takes its rows one after the
- * other, as TensorFlow's do: an index named twice is stepped twice.
+ * What a step computes is a rule (kernels/train.h); here is only which input of which op is what. As in train_step.c
+ * the variable and its slots are locked together and a step happens wholly or not at all. A sparse step takes its rows
+ * one after the other, as TensorFlow's do: an index named twice is stepped twice.
  */
 #include "resource/train_step.h"
 #include "kernels/train.h"
 
 enum { GRAIN = 16384 };
 
-/* Where an op has what: `vars` variables first, then the numbers of the rule, its gradient, and its indices (0: it is dense). */
+/* Where an op has what: `vars` variables first, then the numbers of the rule, its gradient, and its indices (0: it is
+   dense). */
 typedef struct layout {
   dfk_rule rule;
   uint8_t  vars, grad, indices;
@@ -18,7 +19,14 @@ typedef struct layout {
   uint8_t  number[DFK_TRAIN_NUMBERS]; /* inputs, 0: no more */
 } layout;
 
-typedef struct work { const layout *l; const dfi_step *s; int32_t dtype; const char *grad; const double *h; bool flag; } work;
+typedef struct work {
+  const layout *l;
+  const dfi_step *s;
+  int32_t dtype;
+  const char *grad;
+  const double *h;
+  bool flag;
+} work;
 
 static void train_part(void *arg, int64_t begin, int64_t end) {
   const work *w = arg;
@@ -38,13 +46,15 @@ static int32_t train_rows(df_kernel *k, const layout *l, work *w) {
   char a[160], b[160];
   if (want.rank > 0) want.dims[0] = ix->size;
   if (want.rank == 0 || ix->rank != 1 || !dfi_shape_equal(&given, &want))
-    return dfi_step_unlock(&s, dfk_fail(k, DF_INVALID_ARGUMENT, "variable '%s' holds %s, so its gradient at %lld indices cannot be %s",
-                                        s.var[0]->name, dfi_typed_shape_text(g->dtype, &s.shape, a), (long long)ix->size,
-                                        dfi_typed_shape_text(g->dtype, &given, b)));
+    return dfi_step_unlock(&s, dfk_fail(k, DF_INVALID_ARGUMENT,
+                                        "variable '%s' holds %s, so its gradient at %lld indices cannot be %s",
+                                        s.var[0]->name, dfi_typed_shape_text(g->dtype, &s.shape, a),
+                                        (long long)ix->size, dfi_typed_shape_text(g->dtype, &given, b)));
   for (int64_t i = 0; i < ix->size; i++)
     if (dfk_index(ix, i) < 0 || dfk_index(ix, i) >= s.shape.dims[0])
-      return dfi_step_unlock(&s, dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld but variable '%s' has rows 0 to %lld",
-                                          (long long)i, (long long)dfk_index(ix, i), s.var[0]->name, (long long)s.shape.dims[0] - 1));
+      return dfi_step_unlock(&s, dfk_fail(k, DF_INVALID_ARGUMENT,
+                                          "indices[%lld] is %lld but variable '%s' has rows 0 to %lld", (long long)i,
+                                          (long long)dfk_index(ix, i), s.var[0]->name, (long long)s.shape.dims[0] - 1));
   int64_t row = ix->size ? g->size / ix->size : 0, bytes = row * dfi_dtype_size[g->dtype];
   for (int64_t i = 0; i < ix->size; i++) {
     void *x[DFK_TRAIN_VARS];
@@ -60,7 +70,8 @@ static int32_t train(df_kernel *k, const layout *l) {
   for (int32_t i = 0; i < DFK_TRAIN_NUMBERS && l->number[i]; i++) {
     const df_tensor *t = k->in[l->number[i]];
     if (t->rank != 0)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a scalar", l->number[i], dfk_shape_text(t, text, sizeof text));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a scalar", l->number[i],
+                      dfk_shape_text(t, text, sizeof text));
     h[i] = df_tensor_get(t, 0);
   }
   work w = { .l = l, .dtype = k->in[l->grad]->dtype, .h = h, .flag = l->flag >= 0 ? dfk_bool(k, l->flag) : l->on };
@@ -121,7 +132,8 @@ static int32_t shape_out(dfi_infer *c) {
 /* ---- entries ------------------------------------------------------------------------------------------ */
 
 #define ENTRY(TYPE, IN, OUT, TYPES, ATTRS, FN) \
-  { .type = TYPE, .in = IN, .out = OUT, .types = TYPES, .attrs = ATTRS, .doc = "one step of the optimizer; see TensorFlow's " TYPE, \
+  { .type = TYPE, .in = IN, .out = OUT, .types = TYPES, .attrs = ATTRS, \
+    .doc = "one step of the optimizer; see TensorFlow's " TYPE, \
     .stateful = true, .effect = true, .no_grad = true, .shape = shape_out, .kernel = { [DF_REF] = FN } }
 #define T_ONLY "T=float"
 #define T_ROWS "T=float Tindices=int32|int64"
@@ -157,7 +169,8 @@ static const df_op ops[] = {
   ENTRY("ApplyMomentum", ACCUM(":&T") " lr:T grad:T momentum:T", "out:&T", T_ONLY, NESTEROV, momentum),
   ENTRY("SparseApplyMomentum", ACCUM(":&T") " lr:T grad:T" IX " momentum:T", "out:&T", T_ROWS, NESTEROV, momentum_rows),
   ENTRY("ResourceApplyKerasMomentum", ACCUM(":handle") " lr:T grad:T momentum:T", "", T_ONLY, NESTEROV, keras_momentum),
-  ENTRY("ResourceSparseApplyKerasMomentum", ACCUM(":handle") " lr:T grad:T" IX " momentum:T", "", T_ROWS, NESTEROV, keras_momentum_rows),
+  ENTRY("ResourceSparseApplyKerasMomentum", ACCUM(":handle") " lr:T grad:T" IX " momentum:T", "", T_ROWS, NESTEROV,
+        keras_momentum_rows),
   DENSE("Adagrad", ACCUM, "lr:T grad:T", UPDATE, adagrad),
   ROWS("Adagrad", ACCUM, "lr:T grad:T" IX, UPDATE, adagrad_rows),
   DENSE("AdagradV2", ACCUM, "lr:T epsilon:T grad:T", UPDATE, adagrad_v2),
@@ -176,7 +189,8 @@ static const df_op ops[] = {
   ROWS("Ftrl", LINEAR, "grad:T" IX " lr:T l1:T l2:T lr_power:T", BY_LR, ftrl_rows),
   DENSE("FtrlV2", LINEAR, "grad:T lr:T l1:T l2:T l2_shrinkage:T lr_power:T", BY_LR, ftrl_v2),
   ROWS("FtrlV2", LINEAR, "grad:T" IX " lr:T l1:T l2:T l2_shrinkage:T lr_power:T", BY_LR, ftrl_v2_rows),
-  ENTRY("ApplyAdam", M_V(":&T") " beta1_power:T beta2_power:T lr:T beta1:T beta2:T epsilon:T grad:T", "out:&T", T_ONLY, NESTEROV, adam),
+  ENTRY("ApplyAdam", M_V(":&T") " beta1_power:T beta2_power:T lr:T beta1:T beta2:T epsilon:T grad:T", "out:&T", T_ONLY,
+        NESTEROV, adam),
   DENSE("AdaMax", M_V, "beta1_power:T lr:T beta1:T beta2:T epsilon:T grad:T", "", adamax),
   DENSE("AddSign", M, "lr:T alpha:T sign_decay:T beta:T grad:T", "", add_sign),
   DENSE("PowerSign", M, "lr:T logbase:T sign_decay:T beta:T grad:T", "", power_sign),

@@ -1,5 +1,5 @@
-/* v1.c: TensorFlow's older ops whose inputs stand in another order or number than those of the newer ones, and a few ops of their
- * kind that only graphs from TensorFlow use. Kernels are in kernels/v1.c.
+/* v1.c: TensorFlow's older ops whose inputs stand in another order or number than those of the newer ones, and a few
+ * ops of their kind that only graphs from TensorFlow use. Kernels are in kernels/v1.c.
  */
 #include "ops/array.h"
 #include "kernels/array.h"
@@ -71,7 +71,8 @@ static int32_t shape_top_k(dfi_infer *c) {
   if (count < 0) return dfi_infer_fail(c, "k must not be negative, got %lld", (long long)count);
   if (s.rank == 0) return dfi_infer_fail(c, "top_k needs at least one axis, got a scalar");
   if (s.rank > 0 && s.dims[s.rank - 1] >= 0 && s.dims[s.rank - 1] < count)
-    return dfi_infer_fail(c, "the %lld greatest of %lld elements are asked for", (long long)count, (long long)s.dims[s.rank - 1]);
+    return dfi_infer_fail(c, "the %lld greatest of %lld elements are asked for", (long long)count,
+                          (long long)s.dims[s.rank - 1]);
   if (s.rank > 0) s.dims[s.rank - 1] = count;
   *dfi_set_shape(c, 0) = *dfi_set_shape(c, 1) = s;
   return DF_OK;
@@ -87,7 +88,7 @@ static int32_t shape_in_top_k(dfi_infer *c) {
   return dfi_infer_rank(c, 0, 2, "predictions");
 }
 
-/* ---- Empty, ListDiff, ConjugateTranspose, AccumulateNV2 ------------------------------------------------------------------ */
+/* ---- Empty, ListDiff, ConjugateTranspose, AccumulateNV2 ---------------------------------------------------------- */
 static int32_t shape_empty(dfi_infer *c) {
   *dfi_set_shape(c, 0) = dfi_in_as_shape(c, 0);
   return dfi_infer_rank(c, 0, 1, "shape");
@@ -135,23 +136,28 @@ static const df_op ops[] = {
   { .type = "Concat", .in = "concat_dim:int32 values:T*", .out = "output:T", .types = "T=any",
     .doc = "ConcatV2 with the axis first", .shape = shape_concat, .grad = grad_concat,
     .kernel = { [DF_REF] = ref_v1_concat, [DF_CPU] = cpu_v1_concat } },
-  { .type = "Gather", .in = "params:Tparams indices:Tindices", .out = "output:Tparams", .types = "Tparams=any Tindices=int32|int64",
+  { .type = "Gather", .in = "params:Tparams indices:Tindices", .out = "output:Tparams",
+    .types = "Tparams=any Tindices=int32|int64",
     .attrs = "validate_indices:bool=true", .doc = "GatherV2 along axis 0", .shape = shape_gather, .grad = grad_gather,
     .kernel = { [DF_REF] = ref_v1_gather, [DF_CPU] = cpu_v1_gather } },
   { .type = "Reverse", .in = "tensor:T dims:bool", .out = "output:T", .types = "T=any",
     .doc = "ReverseV2 with a bool for each axis", .shape = dfi_shape_same, .grad = grad_reverse,
     .kernel = { [DF_REF] = ref_v1_reverse, [DF_CPU] = cpu_v1_reverse } },
-  { .type = "TopK", .in = "input:T", .out = "values:T indices:int32", .types = "T=number", .attrs = "k:int sorted:bool=true",
+  { .type = "TopK", .in = "input:T", .out = "values:T indices:int32", .types = "T=number",
+    .attrs = "k:int sorted:bool=true",
     .doc = "TopKV2 with k as an attribute", .shape = shape_top_k, .grad = grad_top_k,
     .kernel = { [DF_REF] = ref_v1_top_k, [DF_CPU] = cpu_v1_top_k } },
   { .type = "InTopKV2", .in = "predictions:float32 targets:T k:T", .out = "precision:bool", .types = "T=int32|int64",
-    .doc = "InTopK with k as an input", .shape = shape_in_top_k, .no_grad = true, .kernel = { [DF_REF] = ref_v1_in_top_k } },
-  { .type = "Empty", .in = "shape:int32", .out = "output:dtype", .types = "dtype=any", .attrs = "dtype:dtype init:bool=false",
+    .doc = "InTopK with k as an input", .shape = shape_in_top_k, .no_grad = true,
+    .kernel = { [DF_REF] = ref_v1_in_top_k } },
+  { .type = "Empty", .in = "shape:int32", .out = "output:dtype", .types = "dtype=any",
+    .attrs = "dtype:dtype init:bool=false",
     .doc = "a tensor of this shape and dtype; zeros", .shape = shape_empty, .stateful = true, .no_grad = true,
     .kernel = { [DF_REF] = ref_v1_empty } },
   { .type = "ListDiff", .lua = "setdiff1d", .in = "x:T y:T", .out = "out:T idx:out_idx",
     .types = "T=number|bool|complex|string|quantized out_idx=int32|int64", .attrs = "out_idx:dtype=int32",
-    .doc = "out T[n], idx out_idx[n] = setdiff1d(x T[m], y T[l]): the elements of x that are not in y, in order, and where they are",
+    .doc = "out T[n], idx out_idx[n] = setdiff1d(x T[m], y T[l]): the elements of x that are not in y, in order, and "
+    "where they are",
     .example = "df.setdiff1d({1, 2, 3}, {2})  --> {1, 3}, {0, 2}", .shape = shape_list_diff, .no_grad = true,
     .kernel = { [DF_REF] = ref_v1_list_diff } },
   { .type = "ConjugateTranspose", .in = "x:T perm:Tperm", .out = "y:T", .types = "T=any Tperm=int32|int64",

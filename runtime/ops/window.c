@@ -1,4 +1,5 @@
-/* window.c: entries of what slides a window over images [n, h, w, c]: convolutions and pooling. Kernels are in kernels/cpu/window.c.
+/* window.c: entries of what slides a window over images [n, h, w, c]: convolutions and pooling. Kernels are in
+ * kernels/cpu/window.c.
  */
 #include "ops/array.h"
 #include "kernels/window.h"
@@ -6,7 +7,8 @@
 /* ---- shapes ------------------------------------------------------------------------------------------------ */
 
 /* The size of one axis of the result; -1 when it is not known, -2 when it is wrong and the error is filled. */
-static int64_t slide(dfi_infer *c, int64_t in, int64_t window, int64_t stride, int64_t dilation, const char *padding, int64_t before, int64_t after) {
+static int64_t slide(dfi_infer *c, int64_t in, int64_t window, int64_t stride, int64_t dilation, const char *padding,
+                     int64_t before, int64_t after) {
   dfk_slide s = { .in = in, .window = window, .stride = stride, .dilation = dilation };
   char why[200];
   if (in < 0 || window < 0) return -1;
@@ -16,7 +18,9 @@ static int64_t slide(dfi_infer *c, int64_t in, int64_t window, int64_t stride, i
 }
 
 static int32_t need_four(dfi_infer *c, const df_attr *a, const char *name) {
-  return a->i == 4 ? DF_OK : dfi_infer_fail(c, "%s has %lld numbers, one for each of the 4 axes is expected", name, (long long)a->i);
+  return a->i == 4
+             ? DF_OK
+             : dfi_infer_fail(c, "%s has %lld numbers, one for each of the 4 axes is expected", name, (long long)a->i);
 }
 
 static int32_t shape_conv_of(dfi_infer *c, bool depthwise) {
@@ -26,20 +30,24 @@ static int32_t shape_conv_of(dfi_infer *c, bool depthwise) {
   if (!code) code = need_four(c, &a[0], "strides");
   if (!code) code = need_four(c, &a[4], "dilations");
   bool given = !strcmp(a[1].s, "EXPLICIT");
-  if (!code && given && a[2].i != 8) code = dfi_infer_fail(c, "explicit_paddings has %lld numbers, two for each of the 4 axes are expected", (long long)a[2].i);
+  if (!code && given && a[2].i != 8)
+    code = dfi_infer_fail(c, "explicit_paddings has %lld numbers, two for each of the 4 axes are expected",
+                          (long long)a[2].i);
   if (code || strcmp(a[3].s, "NHWC")) return code;
   const dfi_shape *x = dfi_in_shape(c, 0), *f = dfi_in_shape(c, 1);
   dfi_shape y = { .rank = 4, .dims = { -1, -1, -1, -1 } };
   if (x->rank == 4 && f->rank == 4) {
     if (x->dims[3] >= 0 && f->dims[2] >= 0 && x->dims[3] != f->dims[2])
-      return dfi_infer_fail(c, "the input has %lld channels, the filter is for %lld", (long long)x->dims[3], (long long)f->dims[2]);
+      return dfi_infer_fail(c, "the input has %lld channels, the filter is for %lld", (long long)x->dims[3],
+                            (long long)f->dims[2]);
     for (int32_t d = 1; d < 3; d++)
-      if ((y.dims[d] = slide(c, x->dims[d], f->dims[d - 1], a[0].ints[d], a[4].ints[d], a[1].s, given ? a[2].ints[2 * d] : 0,
-                             given ? a[2].ints[2 * d + 1] : 0)) == -2)
+      if ((y.dims[d] = slide(c, x->dims[d], f->dims[d - 1], a[0].ints[d], a[4].ints[d], a[1].s,
+                             given ? a[2].ints[2 * d] : 0, given ? a[2].ints[2 * d + 1] : 0)) == -2)
         return c->error->code;
   }
   if (x->rank == 4) y.dims[0] = x->dims[0];
-  if (f->rank == 4) y.dims[3] = !depthwise ? f->dims[3] : f->dims[2] < 0 || f->dims[3] < 0 ? -1 : f->dims[2] * f->dims[3];
+  if (f->rank == 4)
+    y.dims[3] = !depthwise ? f->dims[3] : f->dims[2] < 0 || f->dims[3] < 0 ? -1 : f->dims[2] * f->dims[3];
   *dfi_set_shape(c, 0) = y;
   return DF_OK;
 }
@@ -80,32 +88,49 @@ static df_output like(dfi_build *b, df_node *n, const char *type, int32_t count,
   }
   return dfi_opn(b, type, count, in);
 }
-#define LIKE(type, ...) like(dfg_build(g), n, type, (int32_t)(sizeof((df_output[]){ __VA_ARGS__ }) / sizeof(df_output)), (df_output[]){ __VA_ARGS__ })
+#define LIKE(type, ...) like(dfg_build(g), n, type, \
+  (int32_t)(sizeof((df_output[]){ __VA_ARGS__ }) / sizeof(df_output)), (df_output[]){ __VA_ARGS__ })
 
 /* The three ops of a family are each other's gradients: each is linear in each of its inputs. */
 typedef struct family { const char *forward, *to_input, *to_filter; } family;
 static const family plain = { "Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter" };
-static const family depthwise = { "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropInput", "DepthwiseConv2dNativeBackpropFilter" };
+static const family depthwise = { "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropInput",
+                                  "DepthwiseConv2dNativeBackpropFilter" };
 
 static int32_t grad_forward(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx, const family *of) {
-  if (dfg_wants(g, n, 0)) { df_output s = dfg_in_shape(g, n, 0), f = dfg_in(g, n, 1); dx[0] = LIKE(of->to_input, s, f, dy[0]); }
-  if (dfg_wants(g, n, 1)) { df_output x = dfg_in(g, n, 0), s = dfg_in_shape(g, n, 1); dx[1] = LIKE(of->to_filter, x, s, dy[0]); }
+  if (dfg_wants(g, n, 0)) {
+    df_output s = dfg_in_shape(g, n, 0), f = dfg_in(g, n, 1);
+    dx[0] = LIKE(of->to_input, s, f, dy[0]);
+  }
+  if (dfg_wants(g, n, 1)) {
+    df_output x = dfg_in(g, n, 0), s = dfg_in_shape(g, n, 1);
+    dx[1] = LIKE(of->to_filter, x, s, dy[0]);
+  }
   return dfg_end(g);
 }
 static int32_t grad_to_input(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx, const family *of) {
-  if (dfg_wants(g, n, 1)) { df_output s = dfg_in_shape(g, n, 1), o = dfg_in(g, n, 2); dx[1] = LIKE(of->to_filter, dy[0], s, o); }
+  if (dfg_wants(g, n, 1)) {
+    df_output s = dfg_in_shape(g, n, 1), o = dfg_in(g, n, 2);
+    dx[1] = LIKE(of->to_filter, dy[0], s, o);
+  }
   if (dfg_wants(g, n, 2)) { df_output f = dfg_in(g, n, 1); dx[2] = LIKE(of->forward, dy[0], f); }
   return dfg_end(g);
 }
 static int32_t grad_to_filter(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx, const family *of) {
-  if (dfg_wants(g, n, 0)) { df_output s = dfg_in_shape(g, n, 0), o = dfg_in(g, n, 2); dx[0] = LIKE(of->to_input, s, dy[0], o); }
+  if (dfg_wants(g, n, 0)) {
+    df_output s = dfg_in_shape(g, n, 0), o = dfg_in(g, n, 2);
+    dx[0] = LIKE(of->to_input, s, dy[0], o);
+  }
   if (dfg_wants(g, n, 2)) { df_output x = dfg_in(g, n, 0); dx[2] = LIKE(of->forward, x, dy[0]); }
   return dfg_end(g);
 }
-#define FAMILY(name)                                                                                                                            \
-  static int32_t grad_##name(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx)           { return grad_forward(g, n, dy, dx, &name); }   \
-  static int32_t grad_##name##_input(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx)   { return grad_to_input(g, n, dy, dx, &name); }  \
-  static int32_t grad_##name##_filter(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx)  { return grad_to_filter(g, n, dy, dx, &name); }
+#define FAMILY(name) \
+  static int32_t grad_##name(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) \
+    { return grad_forward(g, n, dy, dx, &name); } \
+  static int32_t grad_##name##_input(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) \
+    { return grad_to_input(g, n, dy, dx, &name); } \
+  static int32_t grad_##name##_filter(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) \
+    { return grad_to_filter(g, n, dy, dx, &name); }
 FAMILY(plain)
 FAMILY(depthwise)
 
@@ -127,18 +152,24 @@ static int32_t grad_avg_pool_grad(dfi_grad *g, df_node *n, const df_output *dy, 
 /* ---- costs, in ns; entries -------------------------------------------------------------------------------------- */
 static double cost_conv(const df_kernel *k) {
   const df_tensor *f = k->in[1];
-  double taps = f->rank == 4 ? (double)f->size : 1, pixels = k->in[0]->rank == 4 ? (double)k->in[0]->dims[0] * (double)k->in[0]->dims[1] * (double)k->in[0]->dims[2] : 1;
+  double taps = f->rank == 4 ? (double)f->size : 1,
+         pixels = k->in[0]->rank == 4
+                      ? (double)k->in[0]->dims[0] * (double)k->in[0]->dims[1] * (double)k->in[0]->dims[2]
+                      : 1;
   return 100 + 0.1 * taps * pixels;
 }
 static double cost_pool(const df_kernel *k) { return 100 + 2 * (double)k->in[k->nin - 1]->size; }
 
-#define CONV .attrs = "strides:ints padding:string explicit_paddings:ints=[] data_format:string='NHWC' dilations:ints=[1,1,1,1]", \
+#define CONV .attrs = "strides:ints padding:string explicit_paddings:ints=[] data_format:string='NHWC' " \
+  "dilations:ints=[1,1,1,1]", \
   .types = "T=float", .cost = cost_conv
-#define POOL .attrs = "ksize:ints strides:ints padding:string data_format:string='NHWC'", .types = "T=float", .cost = cost_pool
+#define POOL .attrs = "ksize:ints strides:ints padding:string data_format:string='NHWC'", .types = "T=float", \
+  .cost = cost_pool
 
 static const df_op ops[] = {
   { .type = "Conv2D", .lua = "conv2d", .in = "input:T filter:T", .out = "output:T", CONV,
-    .doc = "T[n, oh, ow, co] = conv2d(input T[n, h, w, ci], filter T[kh, kw, ci, co]; strides, padding, explicit_paddings, dilations): the sum of products "
+    .doc = "T[n, oh, ow, co] = conv2d(input T[n, h, w, ci], filter T[kh, kw, ci, co]; strides, padding, "
+    "explicit_paddings, dilations): the sum of products "
            "of the filter and the window at each place; padding is 'SAME', 'VALID' or 'EXPLICIT'",
     .example = "df.conv2d(df.ones{1, 5, 5, 1}, df.ones{3, 3, 1, 2}, {strides = {1, 1, 1, 1}, padding = 'SAME'})",
     .shape = shape_conv, .grad = grad_plain, .kernel = { [DF_REF] = ref_conv2d, [DF_CPU] = cpu_conv2d } },
@@ -148,28 +179,39 @@ static const df_op ops[] = {
   { .type = "Conv2DBackpropFilter", .in = "input:T filter_sizes:int32 out_backprop:T", .out = "output:T", CONV,
     .doc = "the gradient of Conv2D with respect to its filter", .shape = shape_sizes_1, .grad = grad_plain_filter,
     .kernel = { [DF_REF] = ref_conv2d_backprop_filter, [DF_CPU] = cpu_conv2d_backprop_filter } },
-  { .type = "DepthwiseConv2dNative", .lua = "depthwise_conv2d_native", .in = "input:T filter:T", .out = "output:T", CONV,
-    .doc = "T[n, oh, ow, ci * m] = depthwise_conv2d_native(input T[n, h, w, ci], filter T[kh, kw, ci, m]; strides, padding, explicit_paddings, dilations): "
+  { .type = "DepthwiseConv2dNative", .lua = "depthwise_conv2d_native", .in = "input:T filter:T", .out = "output:T",
+    CONV,
+    .doc = "T[n, oh, ow, ci * m] = depthwise_conv2d_native(input T[n, h, w, ci], filter T[kh, kw, ci, m]; strides, "
+    "padding, explicit_paddings, dilations): "
            "a convolution of each channel by itself, which gives m channels; padding is 'SAME', 'VALID' or 'EXPLICIT'",
-    .example = "df.depthwise_conv2d_native(df.ones{1, 3, 3, 2}, df.ones{2, 2, 2, 1}, {strides = {1, 1, 1, 1}, padding = 'VALID'})",
-    .shape = shape_depthwise, .grad = grad_depthwise, .kernel = { [DF_REF] = ref_depthwise_conv2d, [DF_CPU] = cpu_depthwise_conv2d } },
-  { .type = "DepthwiseConv2dNativeBackpropInput", .in = "input_sizes:int32 filter:T out_backprop:T", .out = "output:T", CONV,
-    .doc = "the gradient of DepthwiseConv2dNative with respect to its input", .shape = shape_sizes_0, .grad = grad_depthwise_input,
+    .example = "df.depthwise_conv2d_native(df.ones{1, 3, 3, 2}, df.ones{2, 2, 2, 1}, {strides = {1, 1, 1, 1}, padding "
+    "= 'VALID'})",
+    .shape = shape_depthwise, .grad = grad_depthwise, .kernel = { [DF_REF] = ref_depthwise_conv2d,
+    [DF_CPU] = cpu_depthwise_conv2d } },
+  { .type = "DepthwiseConv2dNativeBackpropInput", .in = "input_sizes:int32 filter:T out_backprop:T", .out = "output:T",
+    CONV,
+    .doc = "the gradient of DepthwiseConv2dNative with respect to its input", .shape = shape_sizes_0,
+    .grad = grad_depthwise_input,
     .kernel = { [DF_REF] = ref_depthwise_backprop_input, [DF_CPU] = cpu_depthwise_backprop_input } },
-  { .type = "DepthwiseConv2dNativeBackpropFilter", .in = "input:T filter_sizes:int32 out_backprop:T", .out = "output:T", CONV,
-    .doc = "the gradient of DepthwiseConv2dNative with respect to its filter", .shape = shape_sizes_1, .grad = grad_depthwise_filter,
+  { .type = "DepthwiseConv2dNativeBackpropFilter", .in = "input:T filter_sizes:int32 out_backprop:T", .out = "output:T",
+    CONV,
+    .doc = "the gradient of DepthwiseConv2dNative with respect to its filter", .shape = shape_sizes_1,
+    .grad = grad_depthwise_filter,
     .kernel = { [DF_REF] = ref_depthwise_backprop_filter, [DF_CPU] = cpu_depthwise_backprop_filter } },
   { .type = "MaxPool", .lua = "max_pool", .in = "input:T", .out = "output:T", POOL,
-    .doc = "T[n, oh, ow, c] = max_pool(input T[n, h, w, c]; ksize, strides, padding): the greatest of each window; the first of equals has the gradient",
+    .doc = "T[n, oh, ow, c] = max_pool(input T[n, h, w, c]; ksize, strides, padding): the greatest of each window; the "
+    "first of equals has the gradient",
     .example = "df.max_pool(df.ones{1, 4, 4, 1}, {ksize = {1, 2, 2, 1}, strides = {1, 2, 2, 1}, padding = 'VALID'})",
     .shape = shape_pool, .grad = grad_max_pool, .kernel = { [DF_REF] = cpu_max_pool } },
   { .type = "MaxPoolGrad", .in = "orig_input:T orig_output:T grad:T", .out = "output:T", POOL,
     .doc = "the gradient of MaxPool", .shape = dfi_shape_same, .kernel = { [DF_REF] = cpu_max_pool_grad } },
   { .type = "AvgPool", .lua = "avg_pool", .in = "value:T", .out = "output:T", POOL,
-    .doc = "T[n, oh, ow, c] = avg_pool(value T[n, h, w, c]; ksize, strides, padding): the mean of each window; what is padded does not count",
+    .doc = "T[n, oh, ow, c] = avg_pool(value T[n, h, w, c]; ksize, strides, padding): the mean of each window; what is "
+    "padded does not count",
     .example = "df.avg_pool(df.ones{1, 4, 4, 1}, {ksize = {1, 2, 2, 1}, strides = {1, 2, 2, 1}, padding = 'VALID'})",
     .shape = shape_pool, .grad = grad_avg_pool, .kernel = { [DF_REF] = cpu_avg_pool } },
   { .type = "AvgPoolGrad", .in = "orig_input_shape:int32 grad:T", .out = "output:T", POOL,
-    .doc = "the gradient of AvgPool", .shape = shape_sizes_0, .grad = grad_avg_pool_grad, .kernel = { [DF_REF] = cpu_avg_pool_grad } },
+    .doc = "the gradient of AvgPool", .shape = shape_sizes_0, .grad = grad_avg_pool_grad,
+    .kernel = { [DF_REF] = cpu_avg_pool_grad } },
 };
 const dfi_op_table dfi_ops_window = { ops, sizeof ops / sizeof *ops };

@@ -1,9 +1,9 @@
 /* cut.c: a plan is cut over its devices: wherever a value crosses, a Transfer comes between.
  *
- * There is one for each (output, destination), so a value crosses once however many read it there, and so does the news that it is dead. It is a
- * node of the plan in the scope where the value is read: the key of the paper's rendezvous, (edge, tag), is this node and the record that
- * it fires in. A loop constant crosses once a frame: the loop is entered again by a constant Enter on the other device. What is given when the
- * run begins crosses then.
+ * There is one for each (output, destination), so a value crosses once however many read it there, and so does the news
+ * that it is dead. It is a node of the plan in the scope where the value is read: the key of the paper's rendezvous,
+ * (edge, tag), is this node and the record that it fires in. A loop constant crosses once a frame: the loop is entered
+ * again by a constant Enter on the other device. What is given when the run begins crosses then.
  */
 #include "plan/place.h"
 #include <stdio.h>
@@ -26,7 +26,8 @@ static void remember(maker *m, int32_t node, int32_t index, int32_t device, int3
     const uint32_t slots = old ? m->across_mask + 1 : 0;
     m->across_mask = old ? m->across_mask * 2 + 1 : 255;
     m->across = dfi_xcalloc((size_t)m->across_mask + 1, sizeof *m->across);
-    for (uint32_t i = 0; i < slots; i++) if (old[i].to) m->across[slot_of(m, old[i].node, old[i].index, old[i].device)] = old[i];
+    for (uint32_t i = 0; i < slots; i++)
+      if (old[i].to) m->across[slot_of(m, old[i].node, old[i].index, old[i].device)] = old[i];
     free(old);
   }
   m->across[slot_of(m, node, index, device)] = (struct crossing_place){ node, index, device, to };
@@ -76,7 +77,9 @@ int32_t dfi_plan_link(dfi_plan *p, int32_t from, int32_t to) {
 /* The scope in which the outputs of a node are read. */
 static int32_t read_scope(const maker *m, const df_node *n) {
   const mark *k = &m->mark[n->id];
-  return flow_of(n) == DF_EXIT ? m->plan->scope[k->scope].parent : flow_of(n) == DF_ENTER ? (int32_t)k->child_scope : k->scope;
+  return flow_of(n) == DF_EXIT    ? m->plan->scope[k->scope].parent
+         : flow_of(n) == DF_ENTER ? (int32_t)k->child_scope
+                                  : k->scope;
 }
 
 static void transfer_new(maker *m, df_output from, int32_t index, int32_t source, int32_t to) {
@@ -174,7 +177,9 @@ void dfi_plan_cut(maker *m) {
     const df_output from = dfi_plan_origin(m, o);
     const mark *k = &m->mark[from.node->id];
     /* what cannot be fetched is found out later */
-    if (dfi_plan_comes(m, NULL, from) == DFI_COMES_TOKEN && !k->merged && flow_of(from.node) != DF_ENTER && read_scope(m, from.node) == 0) cut_value(m, NULL, o, 0);
+    if (dfi_plan_comes(m, NULL, from) == DFI_COMES_TOKEN && !k->merged && flow_of(from.node) != DF_ENTER &&
+        read_scope(m, from.node) == 0)
+      cut_value(m, NULL, o, 0);
   }
 }
 

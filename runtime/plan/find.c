@@ -1,5 +1,5 @@
-/* find.c: what a run needs, in which frame each node runs, where each value really comes from, and what must come as a token.
- * The first three steps of plan.c, whose head tells how they hang together.
+/* find.c: what a run needs, in which frame each node runs, where each value really comes from, and what must come as a
+ * token. The first three steps of plan.c, whose head tells how they hang together.
  */
 #include "plan/place.h"
 #include "graph/build.h"
@@ -104,9 +104,10 @@ static int32_t arrive(maker *m, df_node *n, int32_t scope, const df_node *from) 
   mark *k = &m->mark[n->id];
   if (k->scope < 0) k->scope = scope;
   else if (k->scope != scope)
-    return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` (%s) has inputs from different frames: `%s` is in %s, others in %s",
-      dfi_node_name(n), op_of(n)->type, dfi_node_name((df_node *)from),
-      scope_text(m, scope, (char[200]){ 0 }, 200), scope_text(m, k->scope, (char[200]){ 0 }, 200));
+    return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where,
+                    "`%s` (%s) has inputs from different frames: `%s` is in %s, others in %s", dfi_node_name(n),
+                    op_of(n)->type, dfi_node_name((df_node *)from), scope_text(m, scope, (char[200]){ 0 }, 200),
+                    scope_text(m, k->scope, (char[200]){ 0 }, 200));
   return DF_OK;
 }
 
@@ -114,8 +115,10 @@ static int32_t arrive(maker *m, df_node *n, int32_t scope, const df_node *from) 
 static int32_t home_of(maker *m, const df_node *n) {
   if (flow_of(n) != DF_FUNCTION_BEGIN && flow_of(n) != DF_FUNCTION_ARG) return 0;
   struct function *f = dfi_plan_function_of(m, n);
-  if (!f) return dfi_fail(m->err, DF_NOT_FOUND, n->where, "`%s` belongs to a function `%s` that the graph does not have", dfi_node_name((df_node *)n),
-                          attr_of(n, "function")->s), -1;
+  if (!f)
+    return dfi_fail(m->err, DF_NOT_FOUND, n->where, "`%s` belongs to a function `%s` that the graph does not have",
+                    dfi_node_name((df_node *)n), attr_of(n, "function")->s),
+           -1;
   if (f->scope < 0) {
     f->scope = dfi_plan_scope_new(m, DFI_FUNCTION, f->name);
     m->plan->scope[f->scope].where = f->ret->where;
@@ -123,10 +126,12 @@ static int32_t home_of(maker *m, const df_node *n) {
   return f->scope;
 }
 
-/* What only an imported graph can have: a frame that is entered from two frames, that has two LoopConds, or that loops without a Switch. */
+/* What only an imported graph can have: a frame that is entered from two frames, that has two LoopConds, or that loops
+   without a Switch. */
 static int32_t check_frames(maker *m) {
   dfi_plan *p = m->plan;
-  df_node **loop_cond = dfi_xcalloc((size_t)p->nscopes, sizeof *loop_cond), **loops = dfi_xcalloc((size_t)p->nscopes, sizeof *loops);
+  df_node **loop_cond = dfi_xcalloc((size_t)p->nscopes, sizeof *loop_cond),
+          **loops = dfi_xcalloc((size_t)p->nscopes, sizeof *loops);
   bool *ends = dfi_xcalloc((size_t)p->nscopes, sizeof *ends);
   int32_t status = DF_OK;
   for (int32_t i = 0; i < m->nneeded && !status; i++) {
@@ -135,22 +140,28 @@ static int32_t check_frames(maker *m) {
     if (flow_of(n) == DF_NEXT_ITERATION) loops[m->mark[n->id].scope] = n;
     if (flow_of(n) == DF_LOOP_COND) {
       df_node **other = &loop_cond[m->mark[n->id].scope];
-      if (*other) status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "the frame `%s` has two LoopConds, `%s` and `%s`",
-                                    p->scope[m->mark[n->id].scope].name, dfi_node_name(*other), dfi_node_name(n));
+      if (*other)
+        status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "the frame `%s` has two LoopConds, `%s` and `%s`",
+                          p->scope[m->mark[n->id].scope].name, dfi_node_name(*other), dfi_node_name(n));
       *other = n;
     }
     for (int32_t s = 1; s < p->nscopes && n->loose && flow_of(n) == DF_ENTER && !status; s++) {
       const dfi_scope *own = &p->scope[m->mark[n->id].child_scope];
       if (s == own->id || p->scope[s].parent == own->parent || strcmp(p->scope[s].name, own->name)) continue;
-      status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "the frame `%s` is entered from two frames; `%s` enters it from %s", own->name,
+      status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where,
+                        "the frame `%s` is entered from two frames; `%s` enters it from %s", own->name,
                         dfi_node_name(n), own->parent > 0 ? p->scope[own->parent].name : "the top level");
     }
   }
   for (int32_t s = 0; s < p->nscopes && !status; s++) {
     if (!loops[s] || (s > 0 && ends[s])) continue;
-    if (s == 0) status = dfi_fail(m->err, DF_INVALID_ARGUMENT, loops[s]->where, "the NextIteration `%s` is in no frame", dfi_node_name(loops[s]));
-    else status = dfi_fail(m->err, DF_INVALID_ARGUMENT, loops[s]->where, "the frame `%s` has the NextIteration `%s` and no Switch: it would never end",
-                           p->scope[s].name, dfi_node_name(loops[s]));
+    if (s == 0)
+      status = dfi_fail(m->err, DF_INVALID_ARGUMENT, loops[s]->where, "the NextIteration `%s` is in no frame",
+                        dfi_node_name(loops[s]));
+    else
+      status = dfi_fail(m->err, DF_INVALID_ARGUMENT, loops[s]->where,
+                        "the frame `%s` has the NextIteration `%s` and no Switch: it would never end", p->scope[s].name,
+                        dfi_node_name(loops[s]));
   }
   free(loop_cond); free(loops); free(ends);
   return status;
@@ -165,15 +176,20 @@ int32_t dfi_plan_find_scopes(maker *m) {
     for (int32_t k = 0; k < n->ncontrol; k++) { first[n->control[k]->id + 1]++; edges++; }
   }
   for (int32_t i = 0; i < m->nids; i++) first[i + 1] += first[i];
-  int32_t *user = dfi_xmalloc(sizeof *user * (size_t)(edges + 1)), *at = dfi_xmalloc(sizeof *at * (size_t)(m->nids + 1));
+  int32_t *user = dfi_xmalloc(sizeof *user * (size_t)(edges + 1)),
+          *at = dfi_xmalloc(sizeof *at * (size_t)(m->nids + 1));
   memcpy(at, first, sizeof *at * (size_t)m->nids);
   int32_t *stack = dfi_xmalloc(sizeof *stack * (size_t)(m->nneeded + 1)), depth = 0, reached = 0;
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
     mark *k = &m->mark[n->id];
-    for (int32_t j = 0; j < n->nin; j++) if (feed_of(m, n->in[j]) < 0) { user[at[n->in[j].node->id]++] = n->id; k->waiting++; }
+    for (int32_t j = 0; j < n->nin; j++)
+      if (feed_of(m, n->in[j]) < 0) {
+        user[at[n->in[j].node->id]++] = n->id;
+        k->waiting++;
+      }
     for (int32_t j = 0; j < n->ncontrol; j++) { user[at[n->control[j]->id]++] = n->id; k->waiting++; }
-    if (flow_of(n) == DF_MERGE && k->waiting > 1) k->waiting = 1;        /* a loop's Merge is reached through its Enter */
+    if (flow_of(n) == DF_MERGE && k->waiting > 1) k->waiting = 1;  /* a loop's Merge is reached through its Enter */
     if (k->waiting) continue;
     k->scope = home_of(m, n);
     if (k->scope < 0) { status = DF_NOT_FOUND; break; }
@@ -186,7 +202,10 @@ int32_t dfi_plan_find_scopes(maker *m) {
     int32_t scope = k->scope;
     if (flow_of(n) == DF_ENTER) { scope = scope_child(m, scope, n); k->child_scope = (uint32_t)scope; }
     else if (flow_of(n) == DF_EXIT) {
-      if (scope == 0) { status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "the Exit `%s` is in no frame", dfi_node_name(n)); break; }
+      if (scope == 0) {
+        status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "the Exit `%s` is in no frame", dfi_node_name(n));
+        break;
+      }
       scope = m->plan->scope[scope].parent;
     }
     for (int32_t e = first[n->id]; e < first[n->id + 1] && !status; e++) {
@@ -199,8 +218,9 @@ int32_t dfi_plan_find_scopes(maker *m) {
     for (int32_t i = 0; i < m->nneeded; i++)
       if (m->mark[m->needed[i]].waiting > 0) {
         df_node *n = dfi_plan_node(m, m->needed[i]);
-        status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` (%s) waits for itself: a cycle without a NextIteration and an Enter",
-                          dfi_node_name(n), op_of(n)->type);
+        status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where,
+                          "`%s` (%s) waits for itself: a cycle without a NextIteration and an Enter", dfi_node_name(n),
+                          op_of(n)->type);
         break;
       }
   free(first); free(user); free(at); free(stack);
@@ -212,12 +232,13 @@ int32_t dfi_plan_find_scopes(maker *m) {
 /* Is this value there before the run's first token, in every frame? */
 bool dfi_plan_is_given(const maker *m, df_output o) {
   if (feed_of(m, o) >= 0) return true;
-  return o.node->ncontrol == 0 && m->mark[o.node->id].scope == 0 && (flow_of(o.node) == DF_CONSTANT || dfi_is_variable(o.node));
+  return o.node->ncontrol == 0 && m->mark[o.node->id].scope == 0 &&
+         (flow_of(o.node) == DF_CONSTANT || dfi_is_variable(o.node));
 }
 
 bool dfi_plan_passes_on(const df_node *n) {
   if (n->ncontrol || n->nin != 1 || n->nout != 1) return false;
-  if (n->in[0].node->out[n->in[0].index].ref != n->out[0].ref) return false;     /* it reads the variable, here and now */
+  if (n->in[0].node->out[n->in[0].index].ref != n->out[0].ref) return false;  /* it reads the variable, here and now */
   return dfi_has_trait(n, DFO_PASSES);
 }
 
@@ -244,8 +265,9 @@ df_output dfi_plan_origin(const maker *m, df_output o) {
 static bool reads_constant(const df_node *n, const df_node *c) {
   if (flow_of(c) != DF_CONSTANT) return false;
   df_flow f = flow_of(n);
-  if (!c->context || c->context->kind == DFI_TOP || c->ncontrol != 1 || c->control[0] != c->context->pivot) return false;
-  if (f == DF_SWITCH && n->context->parent == c->context) return true;    /* a capture: its predicate brings the token */
+  if (!c->context || c->context->kind == DFI_TOP || c->ncontrol != 1 || c->control[0] != c->context->pivot)
+    return false;
+  if (f == DF_SWITCH && n->context->parent == c->context) return true;  /* a capture: its predicate brings the token */
   return n->context == c->context && (f == DF_PLAIN || f == DF_SWITCH);
 }
 
@@ -272,7 +294,8 @@ static int32_t variable_place(maker *m, df_node *n) {
 
 /* A Merge chooses by tokens, so what is given is sent to it by a node of its own. */
 static bool given_as_token(const maker *m, const df_node *reader, df_output from) {
-  return reader && flow_of(reader) == DF_MERGE && m->mark[reader->id].scope == 0 && (feed_of(m, from) >= 0 || dfi_plan_is_given(m, from));
+  return reader && flow_of(reader) == DF_MERGE && m->mark[reader->id].scope == 0 &&
+         (feed_of(m, from) >= 0 || dfi_plan_is_given(m, from));
 }
 
 dfi_comes dfi_plan_comes(const maker *m, const df_node *reader, df_output from) {
@@ -283,7 +306,8 @@ dfi_comes dfi_plan_comes(const maker *m, const df_node *reader, df_output from) 
   return dfi_plan_is_loop_constant(from.node) ? DFI_COMES_LOOP_CONSTANT : DFI_COMES_TOKEN;
 }
 
-/* Where the value of o lies for a reader in its scope. `reader` may be NULL (a fetch). *token: it arrives along an edge from *from. */
+/* Where the value of o lies for a reader in its scope. `reader` may be NULL (a fetch). *token: it arrives along an edge
+   from *from. */
 dfi_operand dfi_plan_place(maker *m, const df_node *reader, df_output o, df_output *from, bool *token) {
   *from = dfi_plan_origin(m, o);
   const dfi_comes how = dfi_plan_comes(m, reader, *from);
@@ -334,7 +358,8 @@ void dfi_plan_find_twins(maker *m) {
     if (flow_of(n) != DF_SWITCH || n->ncontrol || m->mark[n->id].fed_out) continue;
     df_output data = dfi_plan_origin(m, n->in[0]), pred = dfi_plan_origin(m, n->in[1]);
     if (flow_of(data.node) == DF_CONSTANT) continue;
-    uint32_t h = (uint32_t)(data.node->id * 31 + data.index) * 0x9e3779b1u ^ (uint32_t)(pred.node->id * 31 + pred.index);
+    uint32_t h =
+        (uint32_t)(data.node->id * 31 + data.index) * 0x9e3779b1u ^ (uint32_t)(pred.node->id * 31 + pred.index);
     for (h &= mask; table[h]; h = (h + 1) & mask)
       if (dfi_same(dfi_plan_origin(m, table[h]->in[0]), data) && dfi_same(dfi_plan_origin(m, table[h]->in[1]), pred) &&
           m->mark[table[h]->id].scope == m->mark[n->id].scope) break;
@@ -352,8 +377,15 @@ void dfi_plan_prune_tokens(maker *m) {
   for (int32_t i = 0; i < m->plan->nfetch; i++) {
     df_output o = { m->graph->node[m->plan->signature[2 * i]], m->plan->signature[2 * i + 1] }, from = o;
     df_node *gate;
-    if (o.index < 0 && !dfi_plan_passes_on(o.node)) { if (!dfi_plan_is_given(m, (df_output){ o.node, 0 })) { need(m, o.node, &stack, &depth, &cap); m->mark[o.node->id].users++; } }
-    else if (dfi_plan_comes_as_token(m, NULL, o.index < 0 ? (df_output){ o.node, 0 } : o, &from, &gate)) { need(m, from.node, &stack, &depth, &cap); m->mark[from.node->id].users++; }
+    if (o.index < 0 && !dfi_plan_passes_on(o.node)) {
+      if (!dfi_plan_is_given(m, (df_output){ o.node, 0 })) {
+        need(m, o.node, &stack, &depth, &cap);
+        m->mark[o.node->id].users++;
+      }
+    } else if (dfi_plan_comes_as_token(m, NULL, o.index < 0 ? (df_output){ o.node, 0 } : o, &from, &gate)) {
+      need(m, from.node, &stack, &depth, &cap);
+      m->mark[from.node->id].users++;
+    }
   }
   while (depth) {
     df_node *n = m->graph->node[stack[--depth]];
@@ -398,8 +430,9 @@ void dfi_plan_find_merged(maker *m) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
     if (flow_of(n) != DF_MERGE || n->ncontrol || n->nin != 2) continue;
     df_node *enter = dfi_plan_origin(m, n->in[0]).node, *next = dfi_plan_origin(m, n->in[1]).node;
-    m->mark[n->id].merged = flow_of(enter) == DF_ENTER && !dfi_plan_is_loop_constant(enter) && flow_of(next) == DF_NEXT_ITERATION &&
-                            m->mark[enter->id].users == 1 && m->mark[next->id].users == 1;
+    m->mark[n->id].merged = flow_of(enter) == DF_ENTER && !dfi_plan_is_loop_constant(enter) &&
+                            flow_of(next) == DF_NEXT_ITERATION && m->mark[enter->id].users == 1 &&
+                            m->mark[next->id].users == 1;
   }
   for (int32_t i = 0; i < m->nneeded; i++) {      /* somebody asks which input it was */
     df_node *n = dfi_plan_node(m, m->needed[i]);

@@ -30,7 +30,8 @@ void dfi_plan_tell(const maker *m, int32_t *out) {
   }
 }
 
-int32_t df_plan_describe(df_graph *g, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds, int32_t *out, df_error *err) {
+int32_t df_plan_describe(df_graph *g, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
+                         int32_t *out, df_error *err) {
   df_error own;
   pthread_mutex_lock(&g->lock);
   dfi_plan *p = dfi_plan_make_and_tell(NULL, NULL, g, nfetch, fetches, nfeed, feeds, false, out, err ? err : &own);

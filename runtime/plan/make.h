@@ -1,5 +1,5 @@
-/* make.h: what is known while a plan is made; shared by plan/find.c (what is needed, where it runs, where values come from) and
- * plan.c (the layout).
+/* make.h: what is known while a plan is made; shared by plan/find.c (what is needed, where it runs, where values come
+ * from) and plan.c (the layout).
  */
 #ifndef DFLOW_PLAN_MAKE_H
 #define DFLOW_PLAN_MAKE_H
@@ -44,14 +44,17 @@ typedef struct maker {
   dfi_devices *devices;        /* NULL: the host alone */
   bool      cut;               /* there are nodes elsewhere */
   int32_t   extra_cap;
-  struct crossing_place { int32_t node, index, device, to; } *across;   /* a table; to: id of the extra node, or -2 - place among what crosses */
+  /* a table; to: id of the extra node, or -2 - place among what crosses */
+  struct crossing_place { int32_t node, index, device, to; } *across;
   uint32_t  nacross, across_mask;
-  struct { df_output from; int32_t device; } *crossed;                  /* what is given and crosses: plan->ncrossings of them */
+  struct { df_output from; int32_t device; } *crossed;  /* what is given and crosses: plan->ncrossings of them */
   struct function { const char *name; df_node *ret; int32_t scope; } *function; int32_t nfunctions;
 } maker;
 
 /* A node of the graph, or one that the plan alone has. */
-static inline df_node *dfi_plan_node(const maker *m, int32_t id) { return id < m->nids ? m->graph->node[id] : m->plan->extra[id - m->nids]; }
+static inline df_node *dfi_plan_node(const maker *m, int32_t id) {
+  return id < m->nids ? m->graph->node[id] : m->plan->extra[id - m->nids];
+}
 static inline const df_op *op_of(const df_node *n) { return dfi_op_info_at(n->op)->op; }
 static inline df_flow flow_of(const df_node *n) { return op_of(n)->flow; }
 
@@ -78,9 +81,17 @@ bool dfi_plan_passes_on(const df_node *n);
 bool dfi_plan_is_loop_constant(const df_node *n);
 df_output dfi_plan_origin(const maker *m, df_output o);
 int32_t dfi_plan_constant_place(maker *m, df_node *n);
-enum { DFI_CROSSES = 1 << 29 };       /* in an operand of the GIVEN space, while the plan is made: a place among what crosses */
+/* in an operand of the GIVEN space, while the plan is made: a place among what crosses */
+enum { DFI_CROSSES = 1 << 29 };
 /* How a value comes to its reader (NULL: a fetch): along an edge, or it is there already. */
-typedef enum dfi_comes { DFI_COMES_TOKEN, DFI_COMES_FED, DFI_COMES_GIVEN, DFI_COMES_VARIABLE, DFI_COMES_CONSTANT, DFI_COMES_LOOP_CONSTANT } dfi_comes;
+typedef enum dfi_comes {
+  DFI_COMES_TOKEN,
+  DFI_COMES_FED,
+  DFI_COMES_GIVEN,
+  DFI_COMES_VARIABLE,
+  DFI_COMES_CONSTANT,
+  DFI_COMES_LOOP_CONSTANT
+} dfi_comes;
 dfi_comes dfi_plan_comes(const maker *m, const df_node *reader, df_output from);
 dfi_operand dfi_plan_place(maker *m, const df_node *reader, df_output o, df_output *from, bool *token);
 bool dfi_plan_comes_as_token(maker *m, const df_node *n, df_output o, df_output *from, df_node **gate);

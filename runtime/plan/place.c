@@ -1,12 +1,14 @@
 /* place.c: which device each node of a plan runs on, and why.
  *
  *   1. what was asked for (df.device), where the device has a kernel for the op
- *   2. a resource (variable, TensorArray, queue) lives where it was asked to, else where its first user was, and all its users run there: an
+ *   2. a resource (variable, TensorArray, queue) lives where it was asked to, else where its first user was, and all
+ *   its users run there: an
  *      operation on it is served where it lives
- *   3. control flow goes with its values: a Switch, an Exit and a constant Enter with what they take, a cond's Merge with what comes to it, and
+ *   3. control flow goes with its values: a Switch, an Exit and a constant Enter with what they take, a cond's Merge
+ *   with what comes to it, and
  *      the Enter, Merge and NextIteration of a loop variable with what the body makes of it
- *   4. anything else where it takes the least time, as estimated: its own (cost.c), and that of what would cross to it and from it
- *   5. what none of this decides, to the session's first device, or where DFLOW_DEFAULT_DEVICE says
+ *   4. anything else where it takes the least time, as estimated: its own (cost.c), and that of what would cross to it
+ *   and from it 5. what none of this decides, to the session's first device, or where DFLOW_DEFAULT_DEVICE says
  *
  * A constant that nobody placed is wherever it is read. What is fed comes from the host, and fetches go there.
  */
@@ -59,8 +61,10 @@ static uint64_t mix(uint64_t h) {
 }
 
 static int32_t no_kernel(maker *m, const df_node *n, const dfi_device *d) {
-  return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "op %s (`%s`) has no kernel for %s, where it was asked to run%s", op_of(n)->type, dfi_node_name((df_node *)n),
-                  d->name, m->devices->soft ? "" : "; soft_placement = true runs it elsewhere");
+  return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where,
+                  "op %s (`%s`) has no kernel for %s, where it was asked to run%s", op_of(n)->type,
+                  dfi_node_name((df_node *)n), d->name,
+                  m->devices->soft ? "" : "; soft_placement = true runs it elsewhere");
 }
 
 /* The device that n was asked to run on: NOWHERE for none; -2: err is filled. */
@@ -70,8 +74,10 @@ static int32_t asked_device(maker *m, df_node *n, dfi_why *why) {
   const char *spec = n->device ? n->device : "";
   if (spec[0] == '@') {                                /* where another node is */
     const int32_t other = df_node_by_name(m->graph, spec + 1);
-    if (other >= 0 && m->graph->node[other] != n && m->graph->node[other]->device[0] != '@') { *why = DFI_WHY_COLOCATED; spec = m->graph->node[other]->device; }
-    else spec = "";
+    if (other >= 0 && m->graph->node[other] != n && m->graph->node[other]->device[0] != '@') {
+      *why = DFI_WHY_COLOCATED;
+      spec = m->graph->node[other]->device;
+    } else spec = "";
   }
   int32_t at = -2;
   df_error unknown;
@@ -105,13 +111,15 @@ static int32_t handle_input(const maker *m, const df_node *n) {
   return -1;
 }
 
-/* Who made the resource that n is about; n itself when it makes one or has none. owner[]: by id, filled as it is found. */
+/* Who made the resource that n is about; n itself when it makes one or has none. owner[]: by id, filled as it is found.
+   */
 static int32_t owner_of(const maker *m, df_node *n, int32_t *owner) {
   df_node *at = n;
   int32_t patience = 100000, i;
   while (owner[at->id] < 0 && (i = handle_input(m, at)) >= 0 && --patience) at = at->in[i].node;
   const int32_t found = owner[at->id] < 0 ? at->id : owner[at->id];
-  for (df_node *k = n; k->id != at->id && owner[k->id] < 0 && (i = handle_input(m, k)) >= 0; k = k->in[i].node) owner[k->id] = found;
+  for (df_node *k = n; k->id != at->id && owner[k->id] < 0 && (i = handle_input(m, k)) >= 0; k = k->in[i].node)
+    owner[k->id] = found;
   owner[at->id] = found;
   return found;
 }
@@ -121,8 +129,11 @@ static int32_t asked_origin(const maker *m, const int32_t *asked, df_output o) {
   for (int32_t patience = 100; patience; patience--) {
     const df_output from = dfi_plan_origin(m, o);
     const df_flow f = flow_of(from.node);
-    if (f == DF_PLAIN || feed_of(m, from) >= 0 || !from.node->nin) return f == DF_PLAIN ? asked[from.node->id] : NOWHERE;
-    o = from.node->in[f == DF_MERGE && flow_of(from.node->in[from.node->nin - 1].node) == DF_NEXT_ITERATION ? from.node->nin - 1 : 0];
+    if (f == DF_PLAIN || feed_of(m, from) >= 0 || !from.node->nin)
+      return f == DF_PLAIN ? asked[from.node->id] : NOWHERE;
+    o = from.node->in[f == DF_MERGE && flow_of(from.node->in[from.node->nin - 1].node) == DF_NEXT_ITERATION
+                          ? from.node->nin - 1
+                          : 0];
   }
   return NOWHERE;
 }
@@ -137,8 +148,10 @@ static void place_resources(maker *m, const int32_t *asked, const dfi_why *why, 
     mark *own = &m->mark[of];
     if (own->device != NOWHERE) continue;
     if (asked[of] >= 0) settle(m, m->graph->node[of], asked[of], why[of], -1);
-    else if (asked[n->id] >= 0 && flow_of(n) == DF_PLAIN) settle(m, m->graph->node[of], asked[n->id], DFI_WHY_RESOURCE, n->id);
-    else if (!strncmp(op_of(n)->type, "TensorArrayWrite", 16) && n->nin > 2) {      /* it lives where what it holds is made */
+    else if (asked[n->id] >= 0 && flow_of(n) == DF_PLAIN)
+      settle(m, m->graph->node[of], asked[n->id], DFI_WHY_RESOURCE, n->id);
+    /* it lives where what it holds is made */
+    else if (!strncmp(op_of(n)->type, "TensorArrayWrite", 16) && n->nin > 2) {
       const int32_t at = asked_origin(m, asked, n->in[2]);
       if (at >= 0) settle(m, m->graph->node[of], at, DFI_WHY_RESOURCE, n->in[2].node->id);
     }
@@ -178,7 +191,8 @@ static bool place_variable(maker *m, df_node *merge) {
   df_node *next = merge->in[1].node, *enter = dfi_plan_origin(m, merge->in[0]).node;
   if (feed_of(m, merge->in[1]) >= 0 || flow_of(next) != DF_NEXT_ITERATION) return false;
   df_output made = dfi_plan_origin(m, next->in[0]);
-  if (flow_of(made.node) == DF_SWITCH && dfi_plan_origin(m, made.node->in[0]).node == merge) made = flow_of(enter) == DF_ENTER ? enter->in[0] : made;
+  if (flow_of(made.node) == DF_SWITCH && dfi_plan_origin(m, made.node->in[0]).node == merge)
+    made = flow_of(enter) == DF_ENTER ? enter->in[0] : made;
   int32_t because, d = device_at(m, made, &because);
   if (d == NOWHERE) return false;
   settle(m, merge, d, DFI_WHY_FLOW, because);
@@ -246,10 +260,13 @@ static double bytes_of(df_output o) {
 
 static double crossing_seconds(const maker *m, int32_t from, int32_t to, double bytes) {
   double busy;
-  return from == to ? 0 : dfi_link_seconds(m->devices->at[from], m->devices->at[to], (int64_t)bytes, &busy) + 1e-6 + bytes / 10e9;
+  return from == to
+             ? 0
+             : dfi_link_seconds(m->devices->at[from], m->devices->at[to], (int64_t)bytes, &busy) + 1e-6 + bytes / 10e9;
 }
 
-/* What it costs to run n on device d, and to bring it what it takes and give others what it makes, as far as these are placed. */
+/* What it costs to run n on device d, and to bring it what it takes and give others what it makes, as far as these are
+   placed. */
 static double seconds_on(const maker *m, const users *u, const df_node *n, int32_t d) {
   double sum = 0, moved = 0, because = 0;
   for (int32_t i = 0; i < n->nin; i++) {
@@ -299,7 +316,8 @@ static bool place_cheapest(maker *m, const users *u, df_node *n) {
 
 static bool takes_something_placed(const maker *m, const df_node *n) {
   int32_t unused;
-  for (int32_t i = 0; i < n->nin; i++) if (!is_handle(n->in[i]) && device_at(m, n->in[i], &unused) != NOWHERE) return true;
+  for (int32_t i = 0; i < n->nin; i++)
+    if (!is_handle(n->in[i]) && device_at(m, n->in[i], &unused) != NOWHERE) return true;
   return false;
 }
 
@@ -308,7 +326,8 @@ static void settle_variable(maker *m, df_node *merge) {
   df_node *made = dfi_plan_origin(m, merge->in[1].node->in[0]).node;
   settle(m, merge, m->devices->fallback, DFI_WHY_DEFAULT, -1);
   settle(m, merge->in[1].node, m->devices->fallback, DFI_WHY_DEFAULT, -1);
-  if (m->mark[made->id].device == NOWHERE && flow_of(made) == DF_PLAIN) settle(m, made, m->devices->fallback, DFI_WHY_DEFAULT, -1);
+  if (m->mark[made->id].device == NOWHERE && flow_of(made) == DF_PLAIN)
+    settle(m, made, m->devices->fallback, DFI_WHY_DEFAULT, -1);
 }
 
 static void place_rest(maker *m) {
@@ -335,8 +354,8 @@ static void place_rest(maker *m) {
   free(u.first); free(u.at); free(u.fetched);
 }
 
-/* The Enter, Merge and NextIteration of a loop variable that is delivered for must be together, whatever was found for each; what was not
- * reached goes to the first device. */
+/* The Enter, Merge and NextIteration of a loop variable that is delivered for must be together, whatever was found for
+ * each; what was not reached goes to the first device. */
 static void join_variables(maker *m) {
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
@@ -348,7 +367,8 @@ static void join_variables(maker *m) {
     const mark *k = &m->mark[n->id];
     for (int32_t j = 0; j < 2; j++) {
       df_node *by = dfi_plan_origin(m, n->in[j]).node;
-      if (flow_of(by) == DF_ENTER || flow_of(by) == DF_NEXT_ITERATION) settle(m, by, k->device, (dfi_why)k->why, k->why_node);
+      if (flow_of(by) == DF_ENTER || flow_of(by) == DF_NEXT_ITERATION)
+        settle(m, by, k->device, (dfi_why)k->why, k->why_node);
     }
   }
 }
@@ -369,7 +389,8 @@ static bool nothing_to_place(const maker *m) {
 
 int32_t dfi_plan_place_nodes(maker *m) {
   if (nothing_to_place(m)) return DF_OK;
-  int32_t *asked = dfi_xmalloc(sizeof *asked * ((size_t)m->nids + 1)), *owner = dfi_xmalloc(sizeof *owner * ((size_t)m->nids + 1)), status = DF_OK;
+  int32_t *asked = dfi_xmalloc(sizeof *asked * ((size_t)m->nids + 1)),
+          *owner = dfi_xmalloc(sizeof *owner * ((size_t)m->nids + 1)), status = DF_OK;
   dfi_why *why = dfi_xmalloc(sizeof *why * ((size_t)m->nids + 1));
   for (int32_t i = 0; i < m->nids; i++) { asked[i] = NOWHERE; m->mark[i].device = NOWHERE; }
   for (int32_t i = 0; i < m->nneeded && !status; i++) {

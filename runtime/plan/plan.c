@@ -1,14 +1,17 @@
 /* plan.c: from the graph to a plan: prune, find frames, pass values through, lay out.
  *
  * 1. prune     backwards from the fetches, not past what is fed
- * 2. scopes    forwards from the nodes without inputs: Enter leads into a child frame, Exit out of it. A node whose inputs come from
+ * 2. scopes    forwards from the nodes without inputs: Enter leads into a child frame, Exit out of it. A node whose
+ * inputs come from
  *              different frames, or that nothing reaches, is an error: this holds for any graph, however it was made.
- * 3. origins   where a value really comes from: Identity, StopGradient and LoopCond pass it on and need no token of their own; a
+ * 3. origins   where a value really comes from: Identity, StopGradient and LoopCond pass it on and need no token of
+ * their own; a
  *              loop constant that is a constant or a feed is read where it is.
- * 4. layout    (here; the others are in plan/find.c) slots, operands, edges, and the counts that each iteration starts with.
+ * 4. layout    (here; the others are in plan/find.c) slots, operands, edges, and the counts that each iteration starts
+ * with.
  *
- * A Const of a branch or body hangs on the pivot by a control edge, so that it is dead when the branch is. A plain node of the
- * same context that reads it has another input that says the same, so the constant itself needs no token.
+ * A Const of a branch or body hangs on the pivot by a control edge, so that it is dead when the branch is. A plain node
+ * of the same context that reads it has another input that says the same, so the constant itself needs no token.
  */
 #include "plan/place.h"
 #include <stdio.h>
@@ -31,7 +34,9 @@ static void number_nodes(maker *m) {
     p->nnodes++;
     /* outputs lie in the scope that reads them */
     if (dfi_plan_is_loop_constant(n)) { k->slot = p->scope[k->child_scope].nconsts++; continue; }
-    int32_t home = flow_of(n) == DF_ENTER ? (int32_t)k->child_scope : flow_of(n) == DF_EXIT ? p->scope[k->scope].parent : k->scope;
+    int32_t home = flow_of(n) == DF_ENTER  ? (int32_t)k->child_scope
+                   : flow_of(n) == DF_EXIT ? p->scope[k->scope].parent
+                                           : k->scope;
     k->slot = p->scope[home].nslots;
     p->scope[home].nslots += (uint32_t)n->nout;
   }
@@ -73,22 +78,25 @@ static uint8_t *references_read(const df_node *n) {
   return reads;
 }
 
-/* Does the call give the function what its arguments are, and want what it returns? An imported graph may say otherwise. */
+/* Does the call give the function what its arguments are, and want what it returns? An imported graph may say
+   otherwise. */
 static int32_t check_call(maker *m, df_node *n, const struct function *f) {
   const df_node *r = f->ret;
   if (r->nin != n->nout)
-    return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` wants %d results of the function `%s`, which has %d", dfi_node_name(n), n->nout, f->name, r->nin);
+    return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` wants %d results of the function `%s`, which has %d",
+                    dfi_node_name(n), n->nout, f->name, r->nin);
   for (int32_t i = 0; i < n->nout; i++)
     if (n->out[i].dtype != dfi_dtype(r->in[i]))
-      return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` wants a result of %s of the function `%s`, whose result %d is %s", dfi_node_name(n),
+      return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where,
+                      "`%s` wants a result of %s of the function `%s`, whose result %d is %s", dfi_node_name(n),
                       df_dtype_name(n->out[i].dtype), f->name, i, df_dtype_name(dfi_dtype(r->in[i])));
   for (int32_t k = 0; k < m->nneeded; k++) {
     const df_node *a = dfi_plan_node(m, m->needed[k]);
     if (flow_of(a) != DF_FUNCTION_ARG || strcmp(attr_of(a, "function")->s, f->name)) continue;
     int64_t i = attr_of(a, "index")->i;
     if (i < 0 || i >= n->nin || dfi_dtype(n->in[i]) != a->out[0].dtype)
-      return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` gives the function `%s` no argument %lld of %s", dfi_node_name(n), f->name, (long long)i,
-                      df_dtype_name(a->out[0].dtype));
+      return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` gives the function `%s` no argument %lld of %s",
+                      dfi_node_name(n), f->name, (long long)i, df_dtype_name(a->out[0].dtype));
   }
   return DF_OK;
 }
@@ -97,7 +105,8 @@ static int32_t check_call(maker *m, df_node *n, const struct function *f) {
 static int32_t check_home(maker *m, df_node *n) {
   const struct function *f = dfi_plan_function_of(m, n);
   if (f && f->scope >= 0 && f->scope == m->mark[n->id].scope) return DF_OK;
-  return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` (%s) stands outside of the function `%s`", dfi_node_name(n), op_of(n)->type, attr_of(n, "function")->s);
+  return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` (%s) stands outside of the function `%s`",
+                  dfi_node_name(n), op_of(n)->type, attr_of(n, "function")->s);
 }
 
 static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
@@ -157,7 +166,9 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   case DF_NO_OP: q->kind = strcmp(op->type, "ControlTrigger") ? DFI_K_NOOP : DFI_K_TRIGGER; return DF_OK;
   case DF_FEED: q->kind = DFI_K_UNFED; return DF_OK;
   case DF_TRANSFER:
-    if (n->id < m->nids) return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s`: a graph cannot have a Transfer, only a plan", dfi_node_name(n));
+    if (n->id < m->nids)
+      return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s`: a graph cannot have a Transfer, only a plan",
+                      dfi_node_name(n));
     q->kind = DFI_K_TRANSFER;
     q->child = (uint16_t)k->child_scope;
     q->device = m->plan->link[q->child].to;
@@ -169,7 +180,8 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   q->kernel = !reference && op->kernel[DF_CPU] ? op->kernel[DF_CPU] : op->kernel[DF_REF];
   if (!q->kernel && op->flow == DF_LOOP_COND) { q->kernel = dfi_op_find("Identity")->op->kernel[DF_REF]; }
   if (!q->kernel)
-    return dfi_fail(m->err, DF_UNIMPLEMENTED, n->where, "op %s (`%s`) has no kernel for the CPU", op->type, dfi_node_name(n));
+    return dfi_fail(m->err, DF_UNIMPLEMENTED, n->where, "op %s (`%s`) has no kernel for the CPU", op->type,
+                    dfi_node_name(n));
   uint8_t types[4] = { 0 };
   bool plain = n->nin >= 1 && n->nin <= 3 && n->nout == 1;
   for (int32_t i = 0; i < n->nin; i++) {
@@ -181,7 +193,8 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   q->reads = references_read(n);
   q->waits = op->waits;
   q->offload = !q->has_handle && !op->stateful && !q->reads;
-  if ((op->traits & DFO_READS_VARIABLE || (q->reads && !strcmp(op->type, "Identity"))) && !reference) q->kind = DFI_K_READ;
+  if ((op->traits & DFO_READS_VARIABLE || (q->reads && !strcmp(op->type, "Identity"))) && !reference)
+    q->kind = DFI_K_READ;
   if (plain && op->scalar && !reference && !q->reads) {
     q->scalar = op->scalar(types, q->out_dtype);
     if (q->scalar) q->kind = DFI_K_SCALAR;
@@ -210,7 +223,8 @@ typedef struct const_user { int32_t scope; uint32_t constant, node; } const_user
 static dfi_operand constant_copy(maker *m, df_node *c, dfi_scope *s) {
   mark *k = &m->mark[c->id];
   if (k->copy_scope != s->id) {
-    if ((s->ncopies & (s->ncopies - 1)) == 0) s->copies = dfi_xrealloc(s->copies, sizeof *s->copies * (2 * s->ncopies + 1));
+    if ((s->ncopies & (s->ncopies - 1)) == 0)
+      s->copies = dfi_xrealloc(s->copies, sizeof *s->copies * (2 * s->ncopies + 1));
     s->copies[s->ncopies].slot = s->nslots;
     s->copies[s->ncopies++].constant = (uint32_t)dfi_plan_constant_place(m, c);
     k->copy_scope = s->id;
@@ -232,7 +246,8 @@ static void send(maker *m, drafts *d, df_output from, int32_t index, uint32_t se
 }
 
 /* Operands and edges of one node. */
-static int32_t wire(maker *m, df_node *n, dfi_pnode *q, uint32_t *operand_at, drafts *d, const_user **cu, uint32_t *ncu) {
+static int32_t wire(maker *m, df_node *n, dfi_pnode *q, uint32_t *operand_at, drafts *d, const_user **cu,
+                    uint32_t *ncu) {
   dfi_plan *p = m->plan;
   dfi_scope *s = &p->scope[q->scope];
   uint32_t self = (uint32_t)(q - p->node) - s->first, tokens = 0;
@@ -250,7 +265,8 @@ static int32_t wire(maker *m, df_node *n, dfi_pnode *q, uint32_t *operand_at, dr
   for (int32_t i = 0; i < n->nin; i++) {
     df_output from; bool token;
     dfi_operand o = dfi_plan_place(m, n, n->in[i], &from, &token);
-    if (DFI_SPACE(o) == DFI_CONSTANT && s->id > 0 && p->constant[DFI_INDEX(o)].kind == DF_SCALAR) o = constant_copy(m, from.node, s);
+    if (DFI_SPACE(o) == DFI_CONSTANT && s->id > 0 && p->constant[DFI_INDEX(o)].kind == DF_SCALAR)
+      o = constant_copy(m, from.node, s);
     p->operand[(*operand_at)++] = o;
     if (DFI_SPACE(o) == DFI_FRAME) {
       *cu = dfi_xrealloc(*cu, sizeof **cu * (*ncu + 1u));   /* few: loop constants' readers */
@@ -258,12 +274,15 @@ static int32_t wire(maker *m, df_node *n, dfi_pnode *q, uint32_t *operand_at, dr
     }
     if (!token) {
       if (merge)
-        return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "the Merge `%s` has an input that is always there", dfi_node_name(n));
+        return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "the Merge `%s` has an input that is always there",
+                        dfi_node_name(n));
       continue;
     }
     s->uses[DFI_INDEX(o)]++;
     q->iteration_operands = 1;
-    uint32_t to = merge ? DFI_TO_MERGE | (uint32_t)i << 8 : q->kind == DFI_K_EXIT && !n->ncontrol ? DFI_TO_EXIT : DFI_TO_PLAIN;
+    uint32_t to = merge                                   ? DFI_TO_MERGE | (uint32_t)i << 8
+                  : q->kind == DFI_K_EXIT && !n->ncontrol ? DFI_TO_EXIT
+                                                          : DFI_TO_PLAIN;
     send(m, d, from, from.index, self, to);
     tokens++;
   }
@@ -291,11 +310,15 @@ static int32_t wire(maker *m, df_node *n, dfi_pnode *q, uint32_t *operand_at, dr
       if (merge) controls++; else tokens++;
     }
   }
-  while (*operand_at - q->in < 3) { p->operand[*operand_at] = n->nin ? p->operand[q->in] : DFI_OPERAND(DFI_CONSTANT, 0); (*operand_at)++; }
+  while (*operand_at - q->in < 3) {
+    p->operand[*operand_at] = n->nin ? p->operand[q->in] : DFI_OPERAND(DFI_CONSTANT, 0);
+    (*operand_at)++;
+  }
   if (q->kind == DFI_K_CONST) p->operand[q->in] = DFI_OPERAND(DFI_CONSTANT, dfi_plan_constant_place(m, n));
   if (merge) {
     if (n->nin > 0x7fff || controls > 0x7fff)
-      return dfi_fail(m->err, DF_UNIMPLEMENTED, n->where, "the Merge `%s` has more than 32767 inputs", dfi_node_name(n));
+      return dfi_fail(m->err, DF_UNIMPLEMENTED, n->where, "the Merge `%s` has more than 32767 inputs",
+                      dfi_node_name(n));
     s->counts[self] = (uint32_t)n->nin | controls * DFI_MERGE_CONTROL;
   } else {
     s->counts[self] = tokens;
@@ -342,8 +365,10 @@ static void lay_const_users(dfi_plan *p, const const_user *cu, uint32_t ncu) {
 
 int32_t dfi_plan_look_up(maker *m, int32_t i) {
   enum { EVERY = 8192 };
-  if (i % EVERY != EVERY - 1 || atomic_load_explicit(&dfi_calls_interrupted, memory_order_relaxed) == m->interrupts) return DF_OK;
-  return dfi_fail(m->err, DF_CANCELLED, NULL, "the run was interrupted while its plan of %d nodes was made", m->nneeded);
+  if (i % EVERY != EVERY - 1 || atomic_load_explicit(&dfi_calls_interrupted, memory_order_relaxed) == m->interrupts)
+    return DF_OK;
+  return dfi_fail(m->err, DF_CANCELLED, NULL, "the run was interrupted while its plan of %d nodes was made",
+                  m->nneeded);
 }
 
 static int32_t lay_out(maker *m) {
@@ -385,11 +410,12 @@ static int32_t lay_out(maker *m) {
 
 static int32_t check_pair(maker *m, const int32_t *pair, const char *what) {
   if (pair[0] < 0 || pair[0] >= m->nids)
-    return dfi_fail(m->err, DF_INVALID_ARGUMENT, NULL, "%s: there is no node %d in this graph of %d nodes", what, pair[0], m->nids);
+    return dfi_fail(m->err, DF_INVALID_ARGUMENT, NULL, "%s: there is no node %d in this graph of %d nodes", what,
+                    pair[0], m->nids);
   df_node *n = m->graph->node[pair[0]];
   if (pair[1] < -1 || pair[1] >= n->nout)
-    return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "%s: `%s` (%s) has %d outputs, so there is no output %d", what,
-                    dfi_node_name(n), op_of(n)->type, n->nout, pair[1]);
+    return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "%s: `%s` (%s) has %d outputs, so there is no output %d",
+                    what, dfi_node_name(n), op_of(n)->type, n->nout, pair[1]);
   return DF_OK;
 }
 
@@ -407,7 +433,9 @@ static int32_t find_fetches(maker *m) {
     }
     df_output o = { n, index }, from; bool token;
     if (dfi_dtype(o) == DF_RESOURCE)
-      return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s:%d` is the handle of a variable or TensorArray and cannot be fetched", dfi_node_name(n), index);
+      return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where,
+                      "`%s:%d` is the handle of a variable or TensorArray and cannot be fetched", dfi_node_name(n),
+                      index);
     if (feed_of(m, o) >= 0) home = 0;
     if (home == 0 && feed_of(m, o) < 0 && flow_of(n) == DF_ENTER) home = 1;
     if (home > 0) goto inside;
@@ -422,13 +450,16 @@ static int32_t find_fetches(maker *m) {
     continue;
   inside:;
     const int32_t in = m->mark[n->id].scope > 0 ? m->mark[n->id].scope : (int32_t)m->mark[n->id].child_scope;
-    return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` is inside the loop `%s` and has a value for each iteration: return it from the body, or write it to a TensorArray, to fetch it",
+    return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where,
+                    "`%s` is inside the loop `%s` and has a value for each iteration: return it from the body, or "
+                    "write it to a TensorArray, to fetch it",
                     dfi_node_name(n), p->scope[in].name);
   }
   return DF_OK;
 }
 
-/* What crosses when the run begins has its place now, behind the variables; extra nodes go by the number of the node they are of. */
+/* What crosses when the run begins has its place now, behind the variables; extra nodes go by the number of the node
+   they are of. */
 static void finish_cut(maker *m) {
   dfi_plan *p = m->plan;
   p->cut = true;
@@ -442,7 +473,8 @@ static void finish_cut(maker *m) {
   for (int32_t i = 0; i < p->ncrossings; i++) {
     const df_output from = m->crossed[i].from;
     const int32_t f = feed_of(m, from);
-    p->crossing[i].from = f >= 0 ? DFI_OPERAND(DFI_GIVEN, f) : DFI_OPERAND(DFI_CONSTANT, dfi_plan_constant_place(m, from.node));
+    p->crossing[i].from =
+        f >= 0 ? DFI_OPERAND(DFI_GIVEN, f) : DFI_OPERAND(DFI_CONSTANT, dfi_plan_constant_place(m, from.node));
     p->crossing[i].link = (uint16_t)dfi_plan_link(p, f >= 0 ? 0 : m->mark[from.node->id].device, m->crossed[i].device);
     p->crossing[i].node = from.node;
   }
@@ -470,9 +502,14 @@ dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g,
   return dfi_plan_make_and_tell(s, devices, g, nfetch, fetches, nfeed, feeds, reference_kernels, NULL, err);
 }
 
-dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch, const int32_t *fetches,
-                                 int32_t nfeed, const int32_t *feeds, bool reference_kernels, int32_t *tell, df_error *err) {
-  maker m = { .graph = g, .devices = devices, .err = err, .reference = reference_kernels, .interrupts = atomic_load(&dfi_calls_interrupted) };
+dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch,
+                                 const int32_t *fetches, int32_t nfeed, const int32_t *feeds, bool reference_kernels,
+                                 int32_t *tell, df_error *err) {
+  maker m = { .graph = g,
+              .devices = devices,
+              .err = err,
+              .reference = reference_kernels,
+              .interrupts = atomic_load(&dfi_calls_interrupted) };
   dfi_plan *p = m.plan = dfi_xcalloc(1, sizeof *p);
   p->session = s;
   p->graph = g;
@@ -483,7 +520,10 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
   m.mark = dfi_xcalloc((size_t)m.nids + 1, sizeof *m.mark);
   m.const_index = dfi_xmalloc(sizeof *m.const_index * ((size_t)m.nids + 1));
   m.variable_index = dfi_xmalloc(sizeof *m.variable_index * ((size_t)m.nids + 1));
-  for (int32_t i = 0; i < m.nids; i++) { m.mark[i].scope = m.mark[i].number = m.mark[i].twin = m.mark[i].copy_scope = m.mark[i].why_node = -1; m.const_index[i] = m.variable_index[i] = -1; }
+  for (int32_t i = 0; i < m.nids; i++) {
+    m.mark[i].scope = m.mark[i].number = m.mark[i].twin = m.mark[i].copy_scope = m.mark[i].why_node = -1;
+    m.const_index[i] = m.variable_index[i] = -1;
+  }
   p->signature = dfi_xmalloc(sizeof *p->signature * (size_t)(2 * (nfetch + nfeed) + 1));
   memcpy(p->signature, fetches, sizeof *p->signature * 2 * (size_t)nfetch);
   if (nfeed) memcpy(p->signature + 2 * nfetch, feeds, sizeof *p->signature * 2 * (size_t)nfeed);
@@ -501,9 +541,11 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
     if (status) break;
     df_output o = { g->node[feeds[2 * i]], feeds[2 * i + 1] };
     if (o.index < 0 || dfi_dtype(o) == DF_RESOURCE)
-      status = dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "`%s` cannot be fed: it is %s", dfi_node_name(o.node), o.index < 0 ? "an operation" : "a handle");
+      status = dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "`%s` cannot be fed: it is %s", dfi_node_name(o.node),
+                        o.index < 0 ? "an operation" : "a handle");
     else if (!may_be_fed(o.node->context))
-      status = dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "`%s` cannot be fed: it is inside a loop or branch", dfi_node_name(o.node));
+      status = dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "`%s` cannot be fed: it is inside a loop or branch",
+                        dfi_node_name(o.node));
     m.given[m.ngiven++] = p->feed[i] = o;
     m.mark[o.node->id].fed_out = true;
   }
@@ -511,7 +553,8 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
   for (int32_t i = 0; i < m.nneeded && !status; i++) {
     df_node *n = dfi_plan_node(&m, m.needed[i]);
     if (flow_of(n) == DF_CALL && !dfi_plan_function_of(&m, n))
-      status = dfi_fail(err, DF_NOT_FOUND, n->where, "`%s` calls a function `%s`, which the graph does not have", dfi_node_name(n), attr_of(n, "function")->s);
+      status = dfi_fail(err, DF_NOT_FOUND, n->where, "`%s` calls a function `%s`, which the graph does not have",
+                        dfi_node_name(n), attr_of(n, "function")->s);
   }
   if (!status) status = dfi_plan_find_scopes(&m);
   if (!status) status = dfi_plan_place_nodes(&m);
@@ -534,11 +577,24 @@ void dfi_plan_free(dfi_plan *p) {
   if (!p) return;
   for (int32_t i = 0; i < p->nscopes; i++) {
     dfi_scope *s = &p->scope[i];
-    free(s->counts); free(s->uses); free(s->copies); free(s->roots); free(s->enters); free(s->exits); free(s->const_users); free(s->const_first);
+    free(s->counts);
+    free(s->uses);
+    free(s->copies);
+    free(s->roots);
+    free(s->enters);
+    free(s->exits);
+    free(s->const_users);
+    free(s->const_first);
   }
   for (int32_t i = 0; i < p->nconstants; i++) dfi_value_drop(&p->constant[i]);
   if (p->node) for (int32_t i = 0; i < p->nnodes; i++) { free(p->node[i].out_dtypes); free(p->node[i].reads); }
-  free(p->scope); free(p->node); free(p->operand); free(p->edge); free(p->constant); free(p->fetch); free(p->fetch_node);
+  free(p->scope);
+  free(p->node);
+  free(p->operand);
+  free(p->edge);
+  free(p->constant);
+  free(p->fetch);
+  free(p->fetch_node);
   for (int32_t i = 0; i < p->nextra; i++) {
     df_node *n = p->extra[i];
     free(n->in); free(n->control); free(n->out); free((char *)(uintptr_t)n->name); free(n);

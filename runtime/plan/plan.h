@@ -10,11 +10,11 @@
  *   FRAME      a loop constant, kept once per frame instance: read, never re-sent
  *   CONSTANT   a Const of the graph: kept in the plan
  *   GIVEN      a feed or a variable's handle: kept in the run
- * Only ITERATION operands arrive as tokens; the others are there before the first one. Scalar constants that a loop reads
- * are copied into each record when it is made, and found there like any other slot.
+ * Only ITERATION operands arrive as tokens; the others are there before the first one. Scalar constants that a loop
+ * reads are copied into each record when it is made, and found there like any other slot.
  *
- * A loop's Merge has no node of its own: each iteration gets exactly one of its inputs (iteration 0 from the Enter, the others
- * from the NextIteration), so these write to the Merge's slot and send on its tokens.
+ * A loop's Merge has no node of its own: each iteration gets exactly one of its inputs (iteration 0 from the Enter, the
+ * others from the NextIteration), so these write to the Merge's slot and send on its tokens.
  */
 #ifndef DFLOW_PLAN_H
 #define DFLOW_PLAN_H
@@ -30,19 +30,32 @@ typedef uint32_t dfi_operand;
 
 /* What the executor does with a node. */
 typedef enum dfi_kind {
-  DFI_K_SCALAR,     /* a function on unboxed numbers; the kernel when an operand turns out to be a tensor */
-  DFI_K_READ,       /* of a variable; the kernel when there is no value */
-  DFI_K_KERNEL, DFI_K_SWITCH, DFI_K_MERGE, DFI_K_ENTER, DFI_K_EXIT, DFI_K_NEXT, DFI_K_CONST, DFI_K_CALL, DFI_K_ARG, DFI_K_RETURN, DFI_K_NOOP, DFI_K_UNFED,
-  DFI_K_TRIGGER,    /* as NOOP, but it runs whatever its inputs are */
-  DFI_K_TRANSFER    /* a Send and its Recv */
+  DFI_K_SCALAR, /* a function on unboxed numbers; the kernel when an operand turns out to be a tensor */
+  DFI_K_READ,   /* of a variable; the kernel when there is no value */
+  DFI_K_KERNEL,
+  DFI_K_SWITCH,
+  DFI_K_MERGE,
+  DFI_K_ENTER,
+  DFI_K_EXIT,
+  DFI_K_NEXT,
+  DFI_K_CONST,
+  DFI_K_CALL,
+  DFI_K_ARG,
+  DFI_K_RETURN,
+  DFI_K_NOOP,
+  DFI_K_UNFED,
+  DFI_K_TRIGGER, /* as NOOP, but it runs whatever its inputs are */
+  DFI_K_TRANSFER /* a Send and its Recv */
 } dfi_kind;
 
 /* A token's way from an output to a node. */
-typedef struct dfi_edge { uint32_t node; uint32_t to; } dfi_edge;   /* `to`: DFI_TO_*, and above it a Merge's input number */
+/* `to`: DFI_TO_*, and above it a Merge's input number */
+typedef struct dfi_edge { uint32_t node; uint32_t to; } dfi_edge;
 enum { DFI_TO_PLAIN = 0, DFI_TO_MERGE = 1, DFI_TO_MERGE_CONTROL = 2, DFI_TO_EXIT = 3 };
 
 /* Counts a node of an iteration starts with. Plain nodes: tokens still to come, and DFI_DEAD once one was dead.
- * Merges: dead inputs still missing to make it dead (low 15 bits), controls to come (15 bits), whether it has its value. */
+ * Merges: dead inputs still missing to make it dead (low 15 bits), controls to come (15 bits), whether it has its
+ * value. */
 #define DFI_DEAD          0x80000000u
 #define DFI_MERGE_LIVE    0x40000000u
 #define DFI_MERGE_FIRED   0x80000000u
@@ -55,12 +68,17 @@ typedef struct dfi_pnode {
   uint8_t      out_dtype;
   uint8_t      constant;     /* ENTER: it is a loop constant */
   uint8_t      merges;       /* ENTER, NEXT: delivers for a Merge too, see below */
-  uint32_t     in;           /* first operand in plan->operand; at least three are there, the first again where nin < 3 */
-  uint32_t     out;          /* first slot; of the child's record or constants for ENTER, of the parent's for EXIT, of the next iteration for NEXT */
-  uint32_t     edge[4];      /* edges in plan->edge: [0,1) of output 0 (all outputs unless SWITCH), SWITCH: [1,2) of output 1, [2,3) of the node itself */
+  uint32_t     in;  /* first operand in plan->operand; at least three are there, the first again where nin < 3 */
+  /* first slot; of the child's record or constants for ENTER, of the parent's for EXIT, of the next iteration for NEXT
+     */
+  uint32_t     out;
+  /* edges in plan->edge: [0,1) of output 0 (all outputs unless SWITCH), SWITCH: [1,2) of output 1, [2,3) of the node
+     itself */
+  uint32_t     edge[4];
   df_scalar_fn scalar;
   uint32_t     nin, nout;
-  uint16_t     child;        /* ENTER, CALL: which child frame of the iteration; EXIT: which exit of the frame; TRANSFER: which link */
+  /* ENTER, CALL: which child frame of the iteration; EXIT: which exit of the frame; TRANSFER: which link */
+  uint16_t     child;
   uint16_t     device;       /* where it runs; of a TRANSFER: where its value arrives */
   uint32_t     enter;        /* ENTER: its number among the child's Enters; ARG: which argument */
   uint32_t     target;       /* ENTER, CALL: the child's scope */
@@ -88,15 +106,26 @@ typedef struct dfi_scope {
   uint32_t    *roots, nroots;/* nodes that wait for nothing: they start with the iteration */
   dfi_pnode  **enters;       /* nenters */
   dfi_pnode  **exits;        /* nexits */
-  uint32_t    *const_users, *const_first;  /* readers of loop constant c: const_users[const_first[c] … const_first[c+1]) */
+  /* readers of loop constant c: const_users[const_first[c] … const_first[c+1]) */
+  uint32_t    *const_users, *const_first;
   size_t       record_bytes; /* of the engine that runs it: dfi_exec_lay_out */
   const struct dfi_turner *turner; /* another engine that may run its iterations: engine/engine.h; NULL: none */
 } dfi_scope;
 
 /* Why a node is where it is: plan/place.c. */
 typedef enum dfi_why {
-  DFI_WHY_DEFAULT = 0, DFI_WHY_ASKED, DFI_WHY_RESOURCE, DFI_WHY_FLOW, DFI_WHY_BYTES, DFI_WHY_HOST, DFI_WHY_SOFT, DFI_WHY_CONSTANT, DFI_WHY_FED,
-  DFI_WHY_SCATTERED, DFI_WHY_COLOCATED, DFI_WHY_FUNCTION
+  DFI_WHY_DEFAULT = 0,
+  DFI_WHY_ASKED,
+  DFI_WHY_RESOURCE,
+  DFI_WHY_FLOW,
+  DFI_WHY_BYTES,
+  DFI_WHY_HOST,
+  DFI_WHY_SOFT,
+  DFI_WHY_CONSTANT,
+  DFI_WHY_FED,
+  DFI_WHY_SCATTERED,
+  DFI_WHY_COLOCATED,
+  DFI_WHY_FUNCTION
 } dfi_why;
 
 /* A way between two devices that the plan uses. */
@@ -134,7 +163,8 @@ typedef struct dfi_plan {
   dfi_link    *link; int32_t nlinks;
   dfi_crossing *crossing; int32_t ncrossings;  /* their values, in the GIVEN space after the variables */
   df_node    **extra; int32_t nextra;          /* nodes of the plan alone; owned */
-  struct dfi_place { int32_t node, device; uint8_t why; int32_t because; } *place; int32_t nplaces;   /* of every node that is needed */
+  /* of every node that is needed */
+  struct dfi_place { int32_t node, device; uint8_t why; int32_t because; } *place; int32_t nplaces;
 } dfi_plan;
 
 /* Makes the plan for a signature. Pairs as in df_session_run. NULL: err is filled. */
@@ -142,6 +172,7 @@ dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g,
                         int32_t nfeed, const int32_t *feeds, bool reference_kernels, df_error *err);
 void dfi_plan_free(dfi_plan *p);
 /* The same; `tell`, unless it is NULL, gets what df_plan_describe gives. */
-dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch, const int32_t *fetches,
-                                 int32_t nfeed, const int32_t *feeds, bool reference_kernels, int32_t *tell, df_error *err);
+dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch,
+                                 const int32_t *fetches, int32_t nfeed, const int32_t *feeds, bool reference_kernels,
+                                 int32_t *tell, df_error *err);
 #endif

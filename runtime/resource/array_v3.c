@@ -60,7 +60,8 @@ void dfi_array_v3_grow(dfi_array_v3 *a, int64_t size) {
 
 dfi_array_v3 *dfi_array_v3_new(uint8_t dtype, int64_t size, const dfi_shape *element, const char *name, df_error *err) {
   if (size < 0 || size > INT32_MAX) {
-    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "TensorArray '%s': the size is %lld but must not be negative", name, (long long)size);
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "TensorArray '%s': the size is %lld but must not be negative", name,
+             (long long)size);
     return NULL;
   }
   dfi_array_v3 *a = dfi_xcalloc(1, sizeof *a);
@@ -143,7 +144,8 @@ static int32_t add(const dfi_array_v3 *a, df_value *v, const df_value *by, df_er
     return DF_OK;
   }
   df_tensor *old = v->as.tensor, *sum = old;
-  if (!dfi_tensor_exclusive(old) && !(sum = dfi_tensor_make(old->dtype, old->rank, old->dims))) return no_memory(a, err);
+  if (!dfi_tensor_exclusive(old) && !(sum = dfi_tensor_make(old->dtype, old->rank, old->dims)))
+    return no_memory(a, err);
   dfk_update(DFK_ADD, old->dtype, old->size, sum->data, old->data, by->as.tensor->data, false);
   if (sum != old) {
     v->as.tensor = sum;
@@ -156,15 +158,16 @@ static int32_t aggregate(dfi_array_v3 *a, int64_t i, dfi_cell *c, const df_value
   char title[160], x[160], y[160];
   dfi_shape have = cell_shape(c), came = dfi_value_shape(v);
   if (!dfi_shape_equal(&have, &came))
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: %s is added at index %lld, where %s is", dfi_array_v3_title(a, title),
-                    dfi_typed_shape_text(v->dtype, &came, x), (long long)i, dfi_typed_shape_text(a->dtype, &have, y));
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: %s is added at index %lld, where %s is",
+                    dfi_array_v3_title(a, title), dfi_typed_shape_text(v->dtype, &came, x), (long long)i,
+                    dfi_typed_shape_text(a->dtype, &have, y));
   if (c->value.kind == DF_EMPTY) {
     c->value = dfi_value_copy(v);
     return DF_OK;
   }
   if (!dfk_plain(a->dtype) || a->dtype == DF_BOOL)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: elements of %s cannot be added up", dfi_array_v3_title(a, title),
-                    df_dtype_name(a->dtype));
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: elements of %s cannot be added up",
+                    dfi_array_v3_title(a, title), df_dtype_name(a->dtype));
   return add(a, &c->value, v, err);
 }
 
@@ -176,8 +179,8 @@ int32_t dfi_array_v3_write(dfi_array_v3 *a, int64_t i, const df_value *v, df_err
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is written, but the array has %lld locations%s",
                     dfi_array_v3_title(a, title), (long long)i, (long long)a->size, i < 0 ? "" : " and does not grow");
   if (v->dtype != a->dtype)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s holds %s but %s is written at index %lld", dfi_array_v3_title(a, title),
-                    df_dtype_name(a->dtype), df_dtype_name(v->dtype), (long long)i);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s holds %s but %s is written at index %lld",
+                    dfi_array_v3_title(a, title), df_dtype_name(a->dtype), df_dtype_name(v->dtype), (long long)i);
   if (i >= a->size) dfi_array_v3_grow(a, i + 1);
   dfi_shape shape = dfi_value_shape(v), merged;
   if (!dfi_shape_merge(&a->element, &shape, &merged))
@@ -187,11 +190,11 @@ int32_t dfi_array_v3_write(dfi_array_v3 *a, int64_t i, const df_value *v, df_err
   if (a->identical) a->element = shape;
   dfi_cell *c = &a->cell[i];
   if (c->read)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is written, but it was read before", dfi_array_v3_title(a, title),
-                    (long long)i);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is written, but it was read before",
+                    dfi_array_v3_title(a, title), (long long)i);
   if (c->written && !a->accumulates)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is written a second time", dfi_array_v3_title(a, title),
-                    (long long)i);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is written a second time",
+                    dfi_array_v3_title(a, title), (long long)i);
   if (c->written) return aggregate(a, i, c, v, err);
   c->value = dfi_value_copy(v);
   c->value.dead = c->value.flags = 0;
@@ -206,8 +209,10 @@ static int32_t zeros(dfi_array_v3 *a, int64_t i, dfi_cell *c, df_error *err) {
   char title[160], x[160];
   dfi_shape s = c->written ? cell_shape(c) : a->element;
   if (!dfi_shape_known(&s))
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is read but was never written, and the shape of its elements (%s) "
-                    "is not known in full", dfi_array_v3_title(a, title), (long long)i, dfi_shape_text(&s, x));
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                    "%s: index %lld is read but was never written, and the shape of its elements (%s) "
+                    "is not known in full",
+                    dfi_array_v3_title(a, title), (long long)i, dfi_shape_text(&s, x));
   if (!dfk_plain(a->dtype) && dfi_shape_size(&s) > 0)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is read but was never written, and %s has no zeros",
                     dfi_array_v3_title(a, title), (long long)i, df_dtype_name(a->dtype));
@@ -223,7 +228,8 @@ int32_t dfi_array_v3_read(dfi_array_v3 *a, int64_t i, df_value *out, df_error *e
                     dfi_array_v3_title(a, title), (long long)i, (long long)a->size);
   dfi_cell *c = &a->cell[i];
   if (c->cleared)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld was read before and cleared (clear_after_read = false would keep it)",
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                    "%s: index %lld was read before and cleared (clear_after_read = false would keep it)",
                     dfi_array_v3_title(a, title), (long long)i);
   if (c->value.kind == DF_EMPTY && (code = zeros(a, i, c, err))) return code;
   c->read = true;
@@ -246,6 +252,6 @@ int32_t dfi_array_v3_narrow(dfi_array_v3 *a, const dfi_shape *shape, df_error *e
     a->element = merged;
     return DF_OK;
   }
-  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: its elements are %s but element_shape is %s", dfi_array_v3_title(a, title),
-                  dfi_shape_text(&a->element, x), dfi_shape_text(shape, y));
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: its elements are %s but element_shape is %s",
+                  dfi_array_v3_title(a, title), dfi_shape_text(&a->element, x), dfi_shape_text(shape, y));
 }

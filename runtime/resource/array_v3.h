@@ -26,7 +26,8 @@ struct dfi_array_v3 {
   bool          dynamic, clear_after_read, identical, closed;
   bool          accumulates;   /* a gradient array */
   dfi_shape     element;       /* what every element must fit */
-  int64_t       size, capacity, marked;  /* marked: locations when it was split, or -1: what a gradient's concat joins */
+  /* marked: locations when it was split, or -1: what a gradient's concat joins */
+  int64_t       size, capacity, marked;
   dfi_cell     *cell;          /* owned */
   const char   *name;          /* borrowed from the graph */
   char         *source;        /* owned; of a gradient array */
@@ -35,8 +36,8 @@ struct dfi_array_v3 {
 
 /* One reference, owned. NULL: err is filled. */
 dfi_array_v3 *dfi_array_v3_new(uint8_t dtype, int64_t size, const dfi_shape *element, const char *name, df_error *err);
-/* The gradient array of this source, found or made; borrowed. From now on the array does not grow. `prefix` (may be NULL): dims
- * before those of each element. */
+/* The gradient array of this source, found or made; borrowed. From now on the array does not grow. `prefix` (may be
+ * NULL): dims before those of each element. */
 dfi_array_v3 *dfi_array_v3_gradient(dfi_array_v3 *a, const char *source, const dfi_shape *prefix, df_error *err);
 int32_t dfi_array_v3_write(dfi_array_v3 *a, int64_t i, const df_value *v, df_error *err);      /* v borrowed */
 int32_t dfi_array_v3_read(dfi_array_v3 *a, int64_t i, df_value *out, df_error *err);           /* out owned */

@@ -1,8 +1,9 @@
 /* checkpoint.c: reads and writes TensorFlow's checkpoints.
  *
- * The index is a table as LevelDB has it: blocks of sorted keys, each key without what it shares with the one before; a block that finds the
- * blocks; a footer that finds that one. The key "" holds a BundleHeaderProto, every other one a tensor's name and its BundleEntryProto: where
- * in which data file its bytes lie, and their CRC-32C. The bytes are little-endian; of strings, all lengths come first.
+ * The index is a table as LevelDB has it: blocks of sorted keys, each key without what it shares with the one before; a
+ * block that finds the blocks; a footer that finds that one. The key "" holds a BundleHeaderProto, every other one a
+ * tensor's name and its BundleEntryProto: where in which data file its bytes lie, and their CRC-32C. The bytes are
+ * little-endian; of strings, all lengths come first.
  */
 #include "resource/checkpoint.h"
 #include "graphdef.pb-c.h"
@@ -30,8 +31,12 @@ static void put_varint(bytes *b, uint64_t v) {
   for (; v >= 128; v >>= 7) put(b, &(uint8_t){ (uint8_t)(v | 128) }, 1);
   put(b, &(uint8_t){ (uint8_t)v }, 1);
 }
-static void put32(bytes *b, uint32_t v) { put(b, (uint8_t[]){ (uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24) }, 4); }
-static uint32_t get32(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+static void put32(bytes *b, uint32_t v) {
+  put(b, (uint8_t[]){ (uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24) }, 4);
+}
+static uint32_t get32(const uint8_t *p) {
+  return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
 
 static bool get_varint(const uint8_t **p, const uint8_t *end, uint64_t *v) {
   *v = 0;
@@ -58,17 +63,21 @@ enum { FOOTER = 48, TRAILER = 5, HANDLES_AT_MOST = 40, SHARDS_AT_MOST = 1 << 16 
 static const uint8_t magic[8] = { 0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb };
 
 static int32_t broken(const dfi_checkpoint *c, df_error *err, const char *what) {
-  return dfi_fail(err, DF_DATA_LOSS, NULL, "%s.index is no index of a TensorFlow checkpoint, or a damaged one: %s", c->prefix, what);
+  return dfi_fail(err, DF_DATA_LOSS, NULL, "%s.index is no index of a TensorFlow checkpoint, or a damaged one: %s",
+                  c->prefix, what);
 }
 
-static int32_t take_entry(dfi_checkpoint *c, const char *key, size_t length, const uint8_t *value, size_t n, df_error *err) {
+static int32_t take_entry(dfi_checkpoint *c, const char *key, size_t length, const uint8_t *value, size_t n,
+                          df_error *err) {
   if (!length) {
     Pb__BundleHeaderProto *h = pb__bundle_header_proto__unpack(NULL, n, value);
-    const bool good = h && h->num_shards > 0 && h->num_shards <= SHARDS_AT_MOST && !c->header, little = h && h->endianness == 0;
+    const bool good = h && h->num_shards > 0 && h->num_shards <= SHARDS_AT_MOST && !c->header,
+               little = h && h->endianness == 0;
     if (good) c->shards = h->num_shards;
     if (h) pb__bundle_header_proto__free_unpacked(h, NULL);
     if (!good) return broken(c, err, "its header is");
-    if (!little) return dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s.index was written by a big-endian machine", c->prefix);
+    if (!little)
+      return dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s.index was written by a big-endian machine", c->prefix);
     c->header = true;
     return DF_OK;
   }
@@ -77,16 +86,21 @@ static int32_t take_entry(dfi_checkpoint *c, const char *key, size_t length, con
   DFI_GROW(c->entry, c->n, c->cap);
   c->entry[c->n++] = (entry){ memcpy(dfi_xcalloc(length + 1, 1), key, length), e };
   if (memchr(key, 0, length)) return broken(c, err, "a name has a byte 0");
-  if (c->n > 1 && strcmp(c->entry[c->n - 2].name, c->entry[c->n - 1].name) >= 0) return broken(c, err, "its names are not in order");
+  if (c->n > 1 && strcmp(c->entry[c->n - 2].name, c->entry[c->n - 1].name) >= 0)
+    return broken(c, err, "its names are not in order");
   return DF_OK;
 }
 
 /* Walks the keys of a block. In the block that finds the others, values are their places. */
-static int32_t walk(dfi_checkpoint *c, const uint8_t *file, size_t size, uint64_t offset, uint64_t length, bool finds, df_error *err) {
-  if (length < 4 || offset > size || length > size - offset || size - offset - length < TRAILER) return broken(c, err, "a block lies outside of it");
+static int32_t walk(dfi_checkpoint *c, const uint8_t *file, size_t size, uint64_t offset, uint64_t length, bool finds,
+                    df_error *err) {
+  if (length < 4 || offset > size || length > size - offset || size - offset - length < TRAILER)
+    return broken(c, err, "a block lies outside of it");
   const uint8_t *p = file + offset;
-  if (p[length]) return dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s.index is compressed, which TensorFlow's are not", c->prefix);
-  if (masked(dfi_crc32c(0, p, length + 1)) != get32(p + length + 1)) return broken(c, err, "the sum of a block is wrong");
+  if (p[length])
+    return dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s.index is compressed, which TensorFlow's are not", c->prefix);
+  if (masked(dfi_crc32c(0, p, length + 1)) != get32(p + length + 1))
+    return broken(c, err, "the sum of a block is wrong");
   const uint64_t restarts = get32(p + length - 4);
   if (restarts > (length - 4) / 4) return broken(c, err, "a block is cut");
   const uint8_t *end = p + length - 4 - 4 * restarts;
@@ -95,7 +109,10 @@ static int32_t walk(dfi_checkpoint *c, const uint8_t *file, size_t size, uint64_
   while (p < end && !code) {
     uint64_t shared, own, value;
     if (!get_varint(&p, end, &shared) || !get_varint(&p, end, &own) || !get_varint(&p, end, &value) || shared > key.n ||
-        own > (uint64_t)(end - p) || value > (uint64_t)(end - p) - own) { code = broken(c, err, "a key is cut"); break; }
+        own > (uint64_t)(end - p) || value > (uint64_t)(end - p) - own) {
+      code = broken(c, err, "a key is cut");
+      break;
+    }
     key.n = shared;
     put(&key, p, own);
     p += own;
@@ -123,8 +140,9 @@ dfi_checkpoint *dfi_checkpoint_open(const char *prefix, df_error *err) {
     const size_t size = (size_t)t->size;
     uint64_t skip, at, n;
     if (size < FOOTER || memcmp(file + size - 8, magic, 8)) code = broken(c, err, "it does not end as one");
-    else if (!get_varint(&p, file + size, &skip) || !get_varint(&p, file + size, &skip) || !get_varint(&p, file + size, &at) ||
-             !get_varint(&p, file + size, &n)) code = broken(c, err, "its footer is");
+    else if (!get_varint(&p, file + size, &skip) || !get_varint(&p, file + size, &skip) ||
+             !get_varint(&p, file + size, &at) || !get_varint(&p, file + size, &n))
+      code = broken(c, err, "its footer is");
     else code = walk(c, file, size, at, n, true, err);
     if (!code && !c->header) code = broken(c, err, "it has no header");
     df_tensor_release(t);
@@ -155,7 +173,12 @@ static int open_shard(dfi_checkpoint *c, int32_t shard, df_error *err) {
   char *path = dfi_xmalloc(strlen(c->prefix) + 64);
   sprintf(path, "%s.data-%05d-of-%05d", c->prefix, shard, c->shards);
   c->file[shard] = open(path, O_RDONLY | O_CLOEXEC);
-  if (c->file[shard] < 0) dfi_fail(err, errno == ENOENT ? DF_NOT_FOUND : errno == EACCES ? DF_PERMISSION_DENIED : DF_UNKNOWN, NULL, "cannot open %s: %s", path, strerror(errno));
+  if (c->file[shard] < 0)
+    dfi_fail(err,
+             errno == ENOENT   ? DF_NOT_FOUND
+             : errno == EACCES ? DF_PERMISSION_DENIED
+                               : DF_UNKNOWN,
+             NULL, "cannot open %s: %s", path, strerror(errno));
   free(path);
   return c->file[shard];
 }
@@ -167,7 +190,8 @@ static bool strings_from(df_tensor *t, const uint8_t *p, size_t n, uint32_t *sum
   *sum = 0;
   for (int64_t i = 0; i < t->size; i++) {
     if (!get_varint(&p, end, &v)) return false;
-    if (v <= UINT32_MAX) *sum = dfi_crc32c(*sum, (uint8_t[]){ (uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24) }, 4);
+    if (v <= UINT32_MAX)
+      *sum = dfi_crc32c(*sum, (uint8_t[]){ (uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24) }, 4);
     else return false;
   }
   if (end - p < 4 || get32(p) != masked(*sum)) return false;
@@ -189,11 +213,13 @@ static df_tensor *read_entry(dfi_checkpoint *c, const entry *at, df_error *err) 
   const int64_t each = dtype > 0 && dtype < 32 ? df_dtype_bytes(dtype) : 0;
   struct stat st;
   if (each <= 0 || dtype == DF_VARIANT || rank > DF_MAX_RANK || (s && s->unknown_rank)) {
-    dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s of the checkpoint %s is a tensor of dtype %d and rank %d", at->name, c->prefix, dtype, rank);
+    dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s of the checkpoint %s is a tensor of dtype %d and rank %d", at->name,
+             c->prefix, dtype, rank);
     return NULL;
   }
   if (e->n_slices) {
-    dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s of the checkpoint %s is stored in slices, as a partitioned variable is", at->name, c->prefix);
+    dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s of the checkpoint %s is stored in slices, as a partitioned variable is",
+             at->name, c->prefix);
     return NULL;
   }
   int64_t dims[DF_MAX_RANK], size = 1;
@@ -208,7 +234,8 @@ static df_tensor *read_entry(dfi_checkpoint *c, const entry *at, df_error *err) 
   good = good && !fstat(fd, &st) && e->size <= st.st_size && e->offset <= st.st_size - e->size;
   df_tensor *t = good ? df_tensor_new(dtype, rank, dims, err) : NULL;
   if (good && !t) return NULL;
-  uint8_t *buffer = good && dtype != DF_STRING && size ? t->data : NULL, *own = !good || buffer ? NULL : malloc((size_t)e->size + 1);
+  uint8_t *buffer = good && dtype != DF_STRING && size ? t->data : NULL,
+          *own = !good || buffer ? NULL : malloc((size_t)e->size + 1);
   if (good && !buffer && !own) {
     dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory for %s of the checkpoint %s", at->name, c->prefix);
     df_tensor_release(t);
@@ -226,7 +253,8 @@ static df_tensor *read_entry(dfi_checkpoint *c, const entry *at, df_error *err) 
   free(own);
   if (good && masked(sum) == e->crc32c) return t;
   df_tensor_release(t);
-  dfi_fail(err, DF_DATA_LOSS, NULL, "%s of the checkpoint %s is damaged: %s", at->name, c->prefix, good ? "the sum of its bytes is wrong" : "its bytes are not there");
+  dfi_fail(err, DF_DATA_LOSS, NULL, "%s of the checkpoint %s is damaged: %s", at->name, c->prefix,
+           good ? "the sum of its bytes is wrong" : "its bytes are not there");
   return NULL;
 }
 
@@ -241,14 +269,18 @@ df_tensor *dfi_checkpoint_read(dfi_checkpoint *c, const char *name, df_error *er
   return NULL;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 /* A file that takes its name when it is whole. */
 typedef struct draft { char *path, *own; FILE *f; } draft;
 
 static int32_t fail_write(const draft *d, df_error *err) {
-  return dfi_fail(err, errno == ENOSPC || errno == EDQUOT ? DF_RESOURCE_EXHAUSTED : errno == EACCES || errno == EROFS ? DF_PERMISSION_DENIED :
-                  errno == ENOENT ? DF_NOT_FOUND : DF_UNKNOWN, NULL, "cannot write %s: %s", d->path, strerror(errno));
+  return dfi_fail(err,
+                  errno == ENOSPC || errno == EDQUOT  ? DF_RESOURCE_EXHAUSTED
+                  : errno == EACCES || errno == EROFS ? DF_PERMISSION_DENIED
+                  : errno == ENOENT                   ? DF_NOT_FOUND
+                                                      : DF_UNKNOWN,
+                  NULL, "cannot write %s: %s", d->path, strerror(errno));
 }
 
 static int32_t draft_open(draft *d, const char *prefix, const char *ending, df_error *err) {
@@ -419,13 +451,16 @@ static void write_table(const named *all, int32_t n, FILE *data, bytes *file) {
   free(value.at); free(place.at); free(none.at);
 }
 
-int32_t dfi_checkpoint_write(const char *prefix, int32_t n, const char *const *name, const df_tensor *const *tensor, df_error *err) {
+int32_t dfi_checkpoint_write(const char *prefix, int32_t n, const char *const *name, const df_tensor *const *tensor,
+                             df_error *err) {
   named *all = dfi_xmalloc(sizeof *all * ((size_t)n + 1));
   for (int32_t i = 0; i < n; i++) all[i] = (named){ name[i], tensor[i] };
   qsort(all, (size_t)n, sizeof *all, by_name);
   int32_t code = DF_OK;
   for (int32_t i = 1; i < n && !code; i++)
-    if (!strcmp(all[i - 1].name, all[i].name)) code = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the checkpoint %s would have two tensors %s", prefix, all[i].name);
+    if (!strcmp(all[i - 1].name, all[i].name))
+      code =
+          dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the checkpoint %s would have two tensors %s", prefix, all[i].name);
   draft data = { 0 }, index = { 0 };
   bytes file = { 0 };
   if (!code) code = draft_open(&data, prefix, ".data-00000-of-00001", err);
@@ -445,14 +480,17 @@ int32_t dfi_checkpoint_write(const char *prefix, int32_t n, const char *const *n
   return code;
 }
 
-/* ---- the public door ------------------------------------------------------------------------------------------------ */
+/* ---- the public door --------------------------------------------------------------------------------------------- */
 
 df_tensor *df_checkpoint_names(const char *prefix, df_error *err) {
   dfi_checkpoint *c = dfi_checkpoint_open(prefix, err);
   const int64_t n = c ? c->n : 0;
   df_tensor *t = c ? df_tensor_new(DF_STRING, 1, &n, err) : NULL;
   for (int64_t i = 0; t && i < n; i++)
-    if (df_tensor_set_string(t, i, c->entry[i].name, (int64_t)strlen(c->entry[i].name), err)) { df_tensor_release(t); t = NULL; }
+    if (df_tensor_set_string(t, i, c->entry[i].name, (int64_t)strlen(c->entry[i].name), err)) {
+      df_tensor_release(t);
+      t = NULL;
+    }
   dfi_checkpoint_close(c);
   return t;
 }
@@ -464,9 +502,11 @@ df_tensor *df_checkpoint_read(const char *prefix, const char *name, df_error *er
   return t;
 }
 
-int32_t df_checkpoint_write(const char *prefix, int32_t n, const char *const *names, df_tensor *const *tensors, df_error *err) {
+int32_t df_checkpoint_write(const char *prefix, int32_t n, const char *const *names, df_tensor *const *tensors,
+                            df_error *err) {
   for (int32_t i = 0; i < n; i++)
     if (tensors[i]->dtype == DF_VARIANT || tensors[i]->dtype == DF_RESOURCE)
-      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s is of dtype %s, which no file holds", names[i], df_dtype_name(tensors[i]->dtype));
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s is of dtype %s, which no file holds", names[i],
+                      df_dtype_name(tensors[i]->dtype));
   return dfi_checkpoint_write(prefix, n, names, (const df_tensor *const *)tensors, err);
 }

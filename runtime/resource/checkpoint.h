@@ -14,5 +14,6 @@ const char     *dfi_checkpoint_name(const dfi_checkpoint *c, int32_t i);     /* 
 /* The tensor of that name, owned; its bytes are checked against their sum. NULL: err is filled. */
 df_tensor      *dfi_checkpoint_read(dfi_checkpoint *c, const char *name, df_error *err);
 /* Writes n tensors, whose names differ; the files that were there are replaced when all is written. */
-int32_t         dfi_checkpoint_write(const char *prefix, int32_t n, const char *const *name, const df_tensor *const *tensor, df_error *err);
+int32_t dfi_checkpoint_write(const char *prefix, int32_t n, const char *const *name, const df_tensor *const *tensor,
+                             df_error *err);
 #endif

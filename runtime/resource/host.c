@@ -1,8 +1,9 @@
 /* host.c: the queue of calls that wait for a thread of the program around the library.
  *
- * A host is a function and the thread that it belongs to. A run on that thread calls it at once. A run in the background leaves the call
- * here and goes on with what else it has; the thread answers whenever it waits for a run, asks whether one is done, or runs another that
- * has to wait. Lock order: hosts_lock, then a bell's lock; no lock is held while a host's function runs.
+ * A host is a function and the thread that it belongs to. A run on that thread calls it at once. A run in the
+ * background leaves the call here and goes on with what else it has; the thread answers whenever it waits for a run,
+ * asks whether one is done, or runs another that has to wait. Lock order: hosts_lock, then a bell's lock; no lock is
+ * held while a host's function runs.
  */
 #include "resource/host.h"
 #include <stdio.h>
@@ -45,7 +46,9 @@ static df_kernel *take(host *h, const df_kernel *k) {
   return NULL;
 }
 
-static int32_t gone(df_kernel *k) { return dfk_fail(k, DF_FAILED_PRECONDITION, "the program that computes this op is gone"); }
+static int32_t gone(df_kernel *k) {
+  return dfk_fail(k, DF_FAILED_PRECONDITION, "the program that computes this op is gone");
+}
 
 void df_host_close(int32_t n) {
   pthread_mutex_lock(&hosts_lock);
@@ -66,7 +69,8 @@ static void stop(df_kernel *k, void *user) {
 
 static void what(df_kernel *k, void *user, char *text, size_t bytes) {
   (void)k; (void)user;
-  snprintf(text, bytes, "waits for the thread that the function belongs to, which answers when it waits for this run (h:wait)");
+  snprintf(text, bytes,
+           "waits for the thread that the function belongs to, which answers when it waits for this run (h:wait)");
 }
 
 static int32_t answer(df_kernel *k, df_host_fn fn, void *user) {
@@ -83,7 +87,8 @@ static int32_t answer(df_kernel *k, df_host_fn fn, void *user) {
   for (int32_t i = 0; i < k->nout; i++) {
     if (!code && !out[i]) code = dfk_fail(k, DF_INTERNAL, "the function gave no result %d", i + 1);
     else if (!code && out[i]->dtype != k->out_dtype[i])
-      code = dfk_fail(k, DF_INVALID_ARGUMENT, "result %d is %s, %s is expected", i + 1, df_dtype_name(out[i]->dtype), df_dtype_name(k->out_dtype[i]));
+      code = dfk_fail(k, DF_INVALID_ARGUMENT, "result %d is %s, %s is expected", i + 1, df_dtype_name(out[i]->dtype),
+                      df_dtype_name(k->out_dtype[i]));
     else if (!code) { dfk_out_tensor(k, i, out[i]); continue; }
     df_tensor_release(out[i]);
   }
@@ -129,7 +134,10 @@ int32_t dfi_host_serve(void) {
     void *user = NULL;
     pthread_mutex_lock(&hosts_lock);
     for (int32_t i = 0; i < nhosts && !k; i++)
-      if (pthread_equal(hosts[i].thread, pthread_self()) && (k = take(&hosts[i], NULL)) != NULL) { fn = hosts[i].fn; user = hosts[i].user; }
+      if (pthread_equal(hosts[i].thread, pthread_self()) && (k = take(&hosts[i], NULL)) != NULL) {
+        fn = hosts[i].fn;
+        user = hosts[i].user;
+      }
     pthread_mutex_unlock(&hosts_lock);
     if (!k) break;
     dfk_complete(k, fn ? answer(k, fn, user) : gone(k));

@@ -1,8 +1,9 @@
 /* queue.c: the calls that put elements into a queue and take them out, and the lines in which they wait.
  *
- * A call becomes a waiter at the end of its line. The lines are then moved on in turn until neither moves: the first producer
- * puts in what there is room for, the first consumer takes what there is, and nobody overtakes. Waiters that are done leave their
- * line under the lock and are completed after it, each by the thread that took it out and by no other.
+ * A call becomes a waiter at the end of its line. The lines are then moved on in turn until neither moves: the first
+ * producer puts in what there is room for, the first consumer takes what there is, and nobody overtakes. Waiters that
+ * are done leave their line under the lock and are completed after it, each by the thread that took it out and by no
+ * other.
  */
 #include "resource/queue.h"
 #include "resource/variable.h"
@@ -43,13 +44,15 @@ static void destroy(dfi_handle *h) {
 
 dfi_queue *dfi_queue_new(const dfi_queue_spec *s, df_error *err) {
   if (s->kind == DFI_QUEUE_SHUFFLE && (s->min_after_dequeue < 0 || s->min_after_dequeue >= s->capacity)) {
-    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "queue '%s': min_after_dequeue is %lld but must be at least 0 and less than the capacity, %lld",
-             s->name, (long long)s->min_after_dequeue, (long long)s->capacity);
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+             "queue '%s': min_after_dequeue is %lld but must be at least 0 and less than the capacity, %lld", s->name,
+             (long long)s->min_after_dequeue, (long long)s->capacity);
     return NULL;
   }
   for (int32_t c = 0; s->kind == DFI_QUEUE_PADDING && c < s->n; c++)
     if (!s->shape || s->shape[c].rank < 0) {
-      dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "queue '%s': a PaddingFIFOQueue needs a shape of known rank for component %d", s->name, c);
+      dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+               "queue '%s': a PaddingFIFOQueue needs a shape of known rank for component %d", s->name, c);
       return NULL;
     }
   dfi_queue *q = dfi_xcalloc(1, sizeof *q);
@@ -81,7 +84,8 @@ dfi_queue *dfi_queue_new(const dfi_queue_spec *s, df_error *err) {
 }
 
 static int32_t differ(const dfi_queue *q, df_error *err, const char *what, const char *has, const char *asked) {
-  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the shared queue '%s' has %s %s but %s is asked for", q->name, what, has, asked);
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the shared queue '%s' has %s %s but %s is asked for", q->name, what,
+                  has, asked);
 }
 
 static int32_t differ_in_number(const dfi_queue *q, df_error *err, const char *what, int64_t has, int64_t asked) {
@@ -163,7 +167,8 @@ static bool make_cell(const dfi_queue *q, dfi_waiter *w, df_value *cell) {
 /* Does what can be done now; true when the waiter has no more to wait for. */
 static bool produce(dfi_queue *q, dfi_waiter *w, bool *moved) {
   if (q->closed) {
-    w->status = dfk_fail(w->kernel, DF_CANCELLED, w->errand == CLOSE ? "queue '%s' is closed already" : "queue '%s' is closed", q->name);
+    w->status = dfk_fail(w->kernel, DF_CANCELLED,
+                         w->errand == CLOSE ? "queue '%s' is closed already" : "queue '%s' is closed", q->name);
     return true;
   }
   if (w->errand == CLOSE) {
@@ -200,8 +205,9 @@ static bool consume(dfi_queue *q, dfi_waiter *w, bool *moved) {
     give_back(q, w);
     if (w->up_to && q->count) w->wanted = q->count;
     else {
-      w->status = dfk_fail(w->kernel, DF_OUT_OF_RANGE, "queue '%s' is closed and has insufficient elements (%lld asked for, %lld there)",
-                           q->name, (long long)w->wanted, (long long)q->count);
+      w->status = dfk_fail(w->kernel, DF_OUT_OF_RANGE,
+                           "queue '%s' is closed and has insufficient elements (%lld asked for, %lld there)", q->name,
+                           (long long)w->wanted, (long long)q->count);
       return true;
     }
   }
@@ -220,8 +226,10 @@ static bool consume(dfi_queue *q, dfi_waiter *w, bool *moved) {
 static void move_on(dfi_queue *q, dfi_line *done) {
   for (bool moved = true; moved;) {
     moved = false;
-    while (q->producers.first && produce(q, q->producers.first, &moved)) line_add(done, line_take(&q->producers, &q->producers.first));
-    while (q->consumers.first && consume(q, q->consumers.first, &moved)) line_add(done, line_take(&q->consumers, &q->consumers.first));
+    while (q->producers.first && produce(q, q->producers.first, &moved))
+      line_add(done, line_take(&q->producers, &q->producers.first));
+    while (q->consumers.first && consume(q, q->consumers.first, &moved))
+      line_add(done, line_take(&q->consumers, &q->consumers.first));
   }
 }
 
@@ -294,11 +302,13 @@ static void describe(df_kernel *k, void *user, char *text, size_t bytes) {
   char bound[48] = "";
   if (q->capacity != INT64_MAX) snprintf(bound, sizeof bound, " of at most %lld", (long long)q->capacity);
   if (!w) snprintf(text, bytes, "has just got what it waited for from queue '%s'", q->name);
-  else if (w->errand == CLOSE) snprintf(text, bytes, "waits to close queue '%s' behind the enqueues that wait for room in it", q->name);
+  else if (w->errand == CLOSE)
+    snprintf(text, bytes, "waits to close queue '%s' behind the enqueues that wait for room in it", q->name);
   else
-    snprintf(text, bytes, "waits for %s%lld%s element%s %s queue '%s', which holds %lld%s%s", w->errand == ENQUEUE ? "room for " : "",
-             (long long)w->wanted, w->done ? " more" : "", w->wanted == 1 ? "" : "s", w->errand == ENQUEUE ? "in" : "from", q->name,
-             (long long)q->count, bound, w->errand == DEQUEUE && q->min_after_dequeue && !q->closed ? " and keeps min_after_dequeue back" : "");
+    snprintf(text, bytes, "waits for %s%lld%s element%s %s queue '%s', which holds %lld%s%s",
+             w->errand == ENQUEUE ? "room for " : "", (long long)w->wanted, w->done ? " more" : "",
+             w->wanted == 1 ? "" : "s", w->errand == ENQUEUE ? "in" : "from", q->name, (long long)q->count, bound,
+             w->errand == DEQUEUE && q->min_after_dequeue && !q->closed ? " and keeps min_after_dequeue back" : "");
   pthread_mutex_unlock(&q->lock);
 }
 
@@ -325,27 +335,29 @@ static int32_t join(dfi_queue *q, df_kernel *k, errand e, int64_t wanted, bool m
 /* Do the components fit the queue? `many`: along axis 0, and of one length, which is given back. */
 static int32_t check_components(const dfi_queue *q, df_kernel *k, bool many, int64_t *length) {
   if (k->nin - 1 != q->n)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "queue '%s' has %d component%s but %d value%s given", q->name, q->n, q->n == 1 ? "" : "s",
-                    k->nin - 1, k->nin == 2 ? " was" : "s were");
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "queue '%s' has %d component%s but %d value%s given", q->name, q->n,
+                    q->n == 1 ? "" : "s", k->nin - 1, k->nin == 2 ? " was" : "s were");
   for (int32_t c = 0; c < q->n; c++) {
     const df_value *v = k->raw[c + 1];
     dfi_shape given = dfi_value_shape(v), want = q->shape ? q->shape[c] : dfi_shape_unknown(), merged;
     char a[160], b[160];
     if (v->dtype != q->dtype[c])
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d of queue '%s' is %s but %s was given", c, q->name, df_dtype_name(q->dtype[c]),
-                      df_dtype_name(v->dtype));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d of queue '%s' is %s but %s was given", c, q->name,
+                      df_dtype_name(q->dtype[c]), df_dtype_name(v->dtype));
     if (many && given.rank == 0)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d for queue '%s' is a scalar: enqueue_many takes rows along axis 0", c, q->name);
+      return dfk_fail(k, DF_INVALID_ARGUMENT,
+                      "component %d for queue '%s' is a scalar: enqueue_many takes rows along axis 0", c, q->name);
     if (many) {
       if (c == 0) *length = given.dims[0];
       if (given.dims[0] != *length)
-        return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d for queue '%s' has %lld rows but component 0 has %lld", c, q->name,
-                        (long long)given.dims[0], (long long)*length);
+        return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d for queue '%s' has %lld rows but component 0 has %lld", c,
+                        q->name, (long long)given.dims[0], (long long)*length);
       given = dfi_shape_of(given.rank - 1, given.dims + 1);
     }
     if (!dfi_shape_merge(&want, &given, &merged))
       return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d of queue '%s' is %s but %s%s was given", c, q->name,
-                      dfi_typed_shape_text(q->dtype[c], &want, a), dfi_typed_shape_text(v->dtype, &given, b), many ? " in each row" : "");
+                      dfi_typed_shape_text(q->dtype[c], &want, a), dfi_typed_shape_text(v->dtype, &given, b),
+                      many ? " in each row" : "");
     if (c == 0 && q->kind == DFI_QUEUE_PRIORITY && given.rank)
       return dfk_fail(k, DF_INVALID_ARGUMENT, "the priority for queue '%s' must be a scalar but is %s", q->name,
                       dfi_typed_shape_text(v->dtype, &given, a));
@@ -384,8 +396,10 @@ int32_t dfi_queue_dequeue_many(dfi_queue *q, df_kernel *k, int64_t wanted, bool 
   int32_t code = check_outputs(q, k);
   if (code) return code;
   if (!q->shape)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "queue '%s' was made without shapes: its elements can only be dequeued one by one", q->name);
-  if (wanted < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "%lld elements of queue '%s' were asked for", (long long)wanted, q->name);
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "queue '%s' was made without shapes: its elements can only be dequeued one by one", q->name);
+  if (wanted < 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%lld elements of queue '%s' were asked for", (long long)wanted, q->name);
   for (int32_t c = 0; !wanted && c < q->n && !code; c++) code = dfi_cells_stack(q, k, c, NULL, 0);
   return wanted ? join(q, k, DEQUEUE, wanted, true, up_to) : code;
 }
@@ -397,7 +411,8 @@ int32_t dfi_queue_close(dfi_queue *q, df_kernel *k, bool cancel_pending) {
   q->closed = true;
   while (q->producers.first) {
     dfi_waiter *w = line_take(&q->producers, &q->producers.first);
-    w->status = dfk_fail(w->kernel, DF_CANCELLED, "queue '%s' was closed and the calls that waited for room in it cancelled", q->name);
+    w->status = dfk_fail(w->kernel, DF_CANCELLED,
+                         "queue '%s' was closed and the calls that waited for room in it cancelled", q->name);
     line_add(&done, w);
   }
   move_on(q, &done);

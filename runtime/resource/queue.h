@@ -1,17 +1,22 @@
 /* queue.h: a queue of a session: elements, and the calls that wait for them or for room.
  *
- * An element is a tuple of values, one per component. Runs of the session put elements in and take them out; who cannot go on
- * waits in line, producers (and who closes the queue behind them) in one, consumers in another, each first come, first served.
- * Whoever changes the queue moves both lines on as far as they go, and completes the calls that are done once the lock is open
- * again. A call that takes many elements takes them as they come, so it may ask for more than the queue can hold; when it is
- * cancelled, or the queue is closed before it has enough, it gives them back.
+ * An element is a tuple of values, one per component. Runs of the session put elements in and take them out; who cannot
+ * go on waits in line, producers (and who closes the queue behind them) in one, consumers in another, each first come,
+ * first served. Whoever changes the queue moves both lines on as far as they go, and completes the calls that are done
+ * once the lock is open again. A call that takes many elements takes them as they come, so it may ask for more than the
+ * queue can hold; when it is cancelled, or the queue is closed before it has enough, it gives them back.
  */
 #ifndef DFLOW_QUEUE_H
 #define DFLOW_QUEUE_H
 #include "op/op.h"
 #include "kernels/random.h"
 
-typedef enum dfi_queue_kind { DFI_QUEUE_FIFO = 0, DFI_QUEUE_PADDING, DFI_QUEUE_SHUFFLE, DFI_QUEUE_PRIORITY } dfi_queue_kind;
+typedef enum dfi_queue_kind {
+  DFI_QUEUE_FIFO = 0,
+  DFI_QUEUE_PADDING,
+  DFI_QUEUE_SHUFFLE,
+  DFI_QUEUE_PRIORITY
+} dfi_queue_kind;
 typedef struct dfi_waiter dfi_waiter;
 typedef struct dfi_line { dfi_waiter *first, **last; } dfi_line;
 
@@ -28,8 +33,9 @@ typedef struct dfi_queue {
   pthread_mutex_t lock;              /* guards what follows; taken before a run's inbox_lock */
   bool            closed;
   dfi_line        producers, consumers;
-  /* The elements lie in a ring of `room` cells of `stride` values. A FIFO begins at `first`; the others begin at 0: a shuffling queue
-   * in no order, a priority queue as a heap by (component 0, the serial number in the cell's last value). */
+  /* The elements lie in a ring of `room` cells of `stride` values. A FIFO begins at `first`; the others begin at 0: a
+   * shuffling queue in no order, a priority queue as a heap by (component 0, the serial number in the cell's last
+   * value). */
   df_value       *cells;
   int64_t         first, count, room;
   int32_t         stride;
@@ -54,8 +60,8 @@ dfi_queue *dfi_queue_new(const dfi_queue_spec *s, df_error *err);
 /* Could this queue have been made from the spec? Otherwise DF_INVALID_ARGUMENT says in what they differ. */
 int32_t dfi_queue_check(const dfi_queue *q, const dfi_queue_spec *s, df_error *err);
 
-/* The calls. Each is made by a kernel of an op with .waits and returns what that has to return. Inputs of the two that enqueue:
- * the handle, then the components. */
+/* The calls. Each is made by a kernel of an op with .waits and returns what that has to return. Inputs of the two that
+ * enqueue: the handle, then the components. */
 int32_t dfi_queue_enqueue(dfi_queue *q, df_kernel *k);
 int32_t dfi_queue_enqueue_many(dfi_queue *q, df_kernel *k);
 int32_t dfi_queue_dequeue(dfi_queue *q, df_kernel *k);
@@ -67,8 +73,8 @@ int64_t dfi_queue_size(dfi_queue *q);
 bool    dfi_queue_closed(dfi_queue *q);
 
 /* ---- queue_cells.c: the elements, under the lock --------------------------------------------------- */
-/* A cell is `stride` values: the components, and in a priority queue the serial number, which push gives. push and give_back take
- * the values over; take hands them over: those of the next element in the queue's order. */
+/* A cell is `stride` values: the components, and in a priority queue the serial number, which push gives. push and
+ * give_back take the values over; take hands them over: those of the next element in the queue's order. */
 void dfi_cells_push(dfi_queue *q, df_value *cell);
 void dfi_cells_take(dfi_queue *q, df_value *cell);
 /* The cells of a call that goes without them, in the order they were taken. */

@@ -3,7 +3,9 @@
 #include "resource/variable.h"
 #include "kernels/move.h"
 
-static inline df_value *cell_at(const dfi_queue *q, int64_t i) { return q->cells + (q->first + i) % q->room * q->stride; }
+static inline df_value *cell_at(const dfi_queue *q, int64_t i) {
+  return q->cells + (q->first + i) % q->room * q->stride;
+}
 static inline size_t cell_bytes(const dfi_queue *q) { return sizeof(df_value) * (size_t)q->stride; }
 
 static void make_room(dfi_queue *q) {
@@ -29,7 +31,8 @@ static void swap_cells(dfi_queue *q, df_value *a, df_value *b) {
 }
 
 static void rise(dfi_queue *q, int64_t i) {
-  for (int64_t up; i > 0 && before(q, cell_at(q, i), cell_at(q, up = (i - 1) / 2)); i = up) swap_cells(q, cell_at(q, i), cell_at(q, up));
+  for (int64_t up; i > 0 && before(q, cell_at(q, i), cell_at(q, up = (i - 1) / 2)); i = up)
+    swap_cells(q, cell_at(q, i), cell_at(q, up));
 }
 
 static void sink(dfi_queue *q, int64_t i) {
@@ -53,7 +56,8 @@ static void append(dfi_queue *q, const df_value *cell) {
 }
 
 void dfi_cells_push(dfi_queue *q, df_value *cell) {
-  if (q->kind == DFI_QUEUE_PRIORITY) cell[q->n] = (df_value){ .kind = DF_SCALAR, .dtype = DF_INT64, .as.i64 = q->serial++ };
+  if (q->kind == DFI_QUEUE_PRIORITY)
+    cell[q->n] = (df_value){ .kind = DF_SCALAR, .dtype = DF_INT64, .as.i64 = q->serial++ };
   append(q, cell);
 }
 
@@ -125,7 +129,8 @@ int32_t dfi_cells_stack(const dfi_queue *q, df_kernel *k, int32_t c, const df_va
     }
   }
   if (shape.rank == DF_MAX_RANK)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "queue '%s': its elements have rank %d already and cannot be taken in a batch", q->name,
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "queue '%s': its elements have rank %d already and cannot be taken in a batch", q->name,
                     DF_MAX_RANK);
   for (int32_t d = 0; d < shape.rank; d++) dims[d + 1] = shape.dims[d] < 0 ? 0 : shape.dims[d];
   df_tensor *t = dfk_out(k, c, q->dtype[c], shape.rank + 1, dims);

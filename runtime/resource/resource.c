@@ -36,7 +36,8 @@ static void *find_or_make(dfi_resources *r, int32_t type, const char *container,
   dfi_resource *found = find(r, container, name);
   if (found) {
     if (found->handle->type == type) return found->handle;
-    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "'%s' is %s in this session, not %s", name, noun(found->handle->type), noun(type));
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "'%s' is %s in this session, not %s", name, noun(found->handle->type),
+             noun(type));
     return NULL;
   }
   dfi_handle *fresh = make(user, err);
@@ -52,7 +53,8 @@ static void *find_or_make(dfi_resources *r, int32_t type, const char *container,
 void *dfi_resource_get(void *run, int32_t type, const char *container, const char *name,
                        dfi_handle *(*make)(void *user, df_error *err), void *user, df_error *err) {
   if (name[0] == '_') {
-    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the shared name '%s' begins with an underscore, which stands for private names", name);
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+             "the shared name '%s' begins with an underscore, which stands for private names", name);
     return NULL;
   }
   char *private = NULL;

@@ -1,8 +1,8 @@
 /* resource.h: what a session keeps under a name, beside its variables: queues.
  *
  * A resource is made by the first run that asks for it and belongs to the session until that ends. The key is the pair
- * (container, name). A resource without a shared name is private to its node: its name is then an underscore and the node's
- * name, which no shared name can be.
+ * (container, name). A resource without a shared name is private to its node: its name is then an underscore and the
+ * node's name, which no shared name can be.
  */
 #ifndef DFLOW_RESOURCE_H
 #define DFLOW_RESOURCE_H
@@ -20,9 +20,9 @@ typedef struct dfi_resources {
 void  dfi_resources_init(dfi_resources *r);
 void  dfi_resources_free(dfi_resources *r);
 
-/* The resource of that key and handle type, made when it is new; borrowed for the session's life. `run` is the kernel's. An empty
- * name is the private one of the kernel's node. NULL: err is filled, with DF_INVALID_ARGUMENT where the name is taken by something
- * of another type or begins with an underscore. Any thread. */
+/* The resource of that key and handle type, made when it is new; borrowed for the session's life. `run` is the
+ * kernel's. An empty name is the private one of the kernel's node. NULL: err is filled, with DF_INVALID_ARGUMENT where
+ * the name is taken by something of another type or begins with an underscore. Any thread. */
 void *dfi_resource_get(void *run, int32_t type, const char *container, const char *name,
                        dfi_handle *(*make)(void *user, df_error *err), void *user, df_error *err);
 #endif

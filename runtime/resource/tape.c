@@ -1,7 +1,8 @@
-/* tape.c: the life of a tape. Its call writes it, on the run's owner thread; the call of the gradient reads it afterwards.
+/* tape.c: the life of a tape. Its call writes it, on the run's owner thread; the call of the gradient reads it
+ * afterwards.
  *
- * A tape may hold the tapes of calls that its call made, so tapes hang together as deep as functions called each other. They are let go
- * one by one, from a list, because a recursion as deep as that would not fit the stack.
+ * A tape may hold the tapes of calls that its call made, so tapes hang together as deep as functions called each other.
+ * They are let go one by one, from a list, because a recursion as deep as that would not fit the stack.
  */
 #include "resource/tape.h"
 

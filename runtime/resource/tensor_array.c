@@ -28,10 +28,11 @@ int32_t dfi_element_missing(const dfi_tensor_array *a, int64_t i, uint8_t state,
   dfi_tensor_array_title(a, title);
   if (state == DFI_SLOT_CLEARED)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
-                    "%s: index %lld was read before and cleared (clear_after_read = false would keep it)", title, (long long)i);
+                    "%s: index %lld was read before and cleared (clear_after_read = false would keep it)", title,
+                    (long long)i);
   if (a->accumulates)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: nothing came to index %lld, and the shape of its zeros is not known",
-                    title, (long long)i);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                    "%s: nothing came to index %lld, and the shape of its zeros is not known", title, (long long)i);
   return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is read but was never written", title, (long long)i);
 }
 
@@ -81,8 +82,8 @@ static void destroy(dfi_handle *h) {
 dfi_tensor_array *dfi_tensor_array_new(uint8_t dtype, int64_t size, bool dynamic, bool clear_after_read,
                                        const dfi_shape *element, const char *name, df_error *err) {
   if (size < 0) {
-    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "TensorArray%s%s%s: the size is %lld but must not be negative", *name ? " '" : "",
-             name, *name ? "'" : "", (long long)size);
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "TensorArray%s%s%s: the size is %lld but must not be negative",
+             *name ? " '" : "", name, *name ? "'" : "", (long long)size);
     return NULL;
   }
   dfi_tensor_array *a = dfi_alloc(sizeof *a);
@@ -114,7 +115,8 @@ dfi_tensor_array *dfi_tensor_array_grad(dfi_tensor_array *a, const char *source,
       if (g->base.refs == 0) dfi_handle_retain(a);
       return dfi_handle_retain(g);
     }
-  dfi_tensor_array *g = dfi_tensor_array_new(a->dtype, dfi_tensor_array_size(a), a->dynamic, false, &a->element, a->name, err);
+  dfi_tensor_array *g =
+      dfi_tensor_array_new(a->dtype, dfi_tensor_array_size(a), a->dynamic, false, &a->element, a->name, err);
   if (!g) return NULL;
   g->accumulates = true;
   g->node = a->node;
@@ -128,7 +130,8 @@ dfi_tensor_array *dfi_tensor_array_grad(dfi_tensor_array *a, const char *source,
 }
 
 dfi_tensor_array *dfi_tensor_array_copy(dfi_tensor_array *a, df_error *err) {
-  dfi_tensor_array *c = dfi_tensor_array_new(a->dtype, a->size, a->dynamic, a->clear_after_read, &a->element, a->name, err);
+  dfi_tensor_array *c =
+      dfi_tensor_array_new(a->dtype, a->size, a->dynamic, a->clear_after_read, &a->element, a->name, err);
   if (!c) return NULL;
   c->accumulates = a->accumulates;
   c->saved = a->saved;
@@ -154,7 +157,8 @@ dfi_tensor_array *dfi_tensor_array_copy(dfi_tensor_array *a, df_error *err) {
     void **cell = c->chunk[k];
     const uint8_t *state = dfi_chunk_states(c, k);
     for (int64_t i = 0; i < n; i++)
-      if (state[i] == DFI_SLOT_CLEARED && cell[i]) cell[i] = memcpy(dfi_xmalloc(sizeof(dfi_shape)), cell[i], sizeof(dfi_shape));
+      if (state[i] == DFI_SLOT_CLEARED && cell[i])
+        cell[i] = memcpy(dfi_xmalloc(sizeof(dfi_shape)), cell[i], sizeof(dfi_shape));
       else if (state[i] != DFI_SLOT_WRITTEN) continue;
       else if (a->store == DFI_STORE_TENSORS) df_tensor_retain(cell[i]);
       else dfi_handle_retain(cell[i]);
@@ -286,8 +290,8 @@ static dfi_shape value_shape(const df_value *v) {
 static int32_t check_element(dfi_tensor_array *a, int64_t i, const df_value *v, df_error *err) {
   char title[128], want[160], found[160];
   if (v->dtype != a->dtype)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s holds %s but %s is written at index %lld", dfi_tensor_array_title(a, title),
-                    df_dtype_name(a->dtype), df_dtype_name(v->dtype), (long long)i);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s holds %s but %s is written at index %lld",
+                    dfi_tensor_array_title(a, title), df_dtype_name(a->dtype), df_dtype_name(v->dtype), (long long)i);
   if (a->accumulates || v->kind == DF_HANDLE) return DF_OK;
   if (a->element.rank < 0) {
     if (!a->saved) a->element = value_shape(v);
@@ -296,7 +300,8 @@ static int32_t check_element(dfi_tensor_array *a, int64_t i, const df_value *v, 
   dfi_shape shape = value_shape(v), merged;
   if (dfi_shape_merge(&a->element, &shape, &merged)) return DF_OK;
   return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
-                  "%s: its elements are %s but %s is written at index %lld (shapes that vary need element_shape with -1)",
+                  "%s: its elements are %s but %s is written at index %lld (shapes that vary need element_shape with "
+                  "-1)",
                   dfi_tensor_array_title(a, title), dfi_typed_shape_text(a->dtype, &a->element, want),
                   dfi_typed_shape_text(v->dtype, &shape, found), (long long)i);
 }
@@ -340,23 +345,28 @@ static int32_t unpack(dfi_tensor_array *a, df_error *err) {
   return DF_OK;
 }
 
-static int32_t check_sum(const dfi_tensor_array *a, int64_t i, const df_value *v, const dfi_shape *have, df_error *err) {
+static int32_t check_sum(const dfi_tensor_array *a, int64_t i, const df_value *v, const dfi_shape *have,
+                         df_error *err) {
   char title[128], x[160], y[160];
   dfi_shape came = value_shape(v);
   if (!dfk_adds(v->dtype))
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: elements of %s cannot be added up", dfi_tensor_array_title(a, title),
-                    df_dtype_name(v->dtype));
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: elements of %s cannot be added up",
+                    dfi_tensor_array_title(a, title), df_dtype_name(v->dtype));
   if (dfi_shape_equal(have, &came)) return DF_OK;
-  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: %s is added at index %lld, where %s is", dfi_tensor_array_title(a, title),
-                  dfi_typed_shape_text(v->dtype, &came, x), (long long)i, dfi_typed_shape_text(a->dtype, have, y));
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: %s is added at index %lld, where %s is",
+                  dfi_tensor_array_title(a, title), dfi_typed_shape_text(v->dtype, &came, x), (long long)i,
+                  dfi_typed_shape_text(a->dtype, have, y));
 }
 
-static const void *value_data(const df_value *v) { return v->kind == DF_TENSOR ? v->as.tensor->data : (const void *)&v->as; }
+static const void *value_data(const df_value *v) {
+  return v->kind == DF_TENSOR ? v->as.tensor->data : (const void *)&v->as;
+}
 
 /* *t += v, in place where nobody else holds it. Both are of one shape and of a's dtype. */
 static int32_t add_to(const dfi_tensor_array *a, df_tensor **t, const void *data, df_error *err) {
   df_tensor *old = *t, *sum = old;
-  if (!dfi_tensor_exclusive(old) && !(sum = dfi_tensor_make(old->dtype, old->rank, old->dims))) return no_memory(a, err);
+  if (!dfi_tensor_exclusive(old) && !(sum = dfi_tensor_make(old->dtype, old->rank, old->dims)))
+    return no_memory(a, err);
   dfk_update(DFK_ADD, old->dtype, old->size, sum->data, old->data, data, false);
   if (sum != old) {
     df_tensor_release(old);
@@ -396,8 +406,9 @@ static int32_t add_to_slot(dfi_tensor_array *a, int64_t i, void *cell, const df_
 
 static int32_t write_twice(const dfi_tensor_array *a, int64_t i, uint8_t state, df_error *err) {
   char title[128];
-  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is written a second time%s; each location is written once",
-                  dfi_tensor_array_title(a, title), (long long)i, state == DFI_SLOT_CLEARED ? " (it was read and cleared)" : "");
+  return dfi_fail(
+      err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is written a second time%s; each location is written once",
+      dfi_tensor_array_title(a, title), (long long)i, state == DFI_SLOT_CLEARED ? " (it was read and cleared)" : "");
 }
 
 int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v, df_error *err) {
@@ -420,7 +431,9 @@ int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v
   if (a->whole && i < a->whole->dims[0])
     return a->accumulates ? add_to_row(a, i, v, err) : write_twice(a, i, DFI_SLOT_WRITTEN, err);
 
-  dfi_store store = v->kind == DF_SCALAR ? DFI_STORE_NUMBERS : v->kind == DF_HANDLE ? DFI_STORE_HANDLES : DFI_STORE_TENSORS;
+  dfi_store store = v->kind == DF_SCALAR   ? DFI_STORE_NUMBERS
+                    : v->kind == DF_HANDLE ? DFI_STORE_HANDLES
+                                           : DFI_STORE_TENSORS;
   if (a->store == DFI_STORE_NONE) {
     a->store = (uint8_t)store;
     a->cell = store == DFI_STORE_NUMBERS ? dfi_dtype_size[a->dtype] : (uint8_t)sizeof(void *);
@@ -430,7 +443,8 @@ int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v
   void *cell;
   uint8_t *state = slot_make(a, i, &cell);
   if (!state) return no_memory(a, err);
-  if (*state != DFI_SLOT_EMPTY) return a->accumulates ? add_to_slot(a, i, cell, v, err) : write_twice(a, i, *state, err);
+  if (*state != DFI_SLOT_EMPTY)
+    return a->accumulates ? add_to_slot(a, i, cell, v, err) : write_twice(a, i, *state, err);
 
   if (a->store == DFI_STORE_NUMBERS) {
     copy_number(cell, &v->as, a->cell);
@@ -463,7 +477,9 @@ int32_t dfi_tensor_array_join(dfi_tensor_array *a, dfi_tensor_array *other, df_e
       if (state[i] != DFI_SLOT_WRITTEN) continue;
       df_value v = { .dtype = other->dtype };
       memcpy(&v.as, cell, other->cell);
-      v.kind = other->store == DFI_STORE_NUMBERS ? DF_SCALAR : other->store == DFI_STORE_TENSORS ? DF_TENSOR : DF_HANDLE;
+      v.kind = other->store == DFI_STORE_NUMBERS   ? DF_SCALAR
+               : other->store == DFI_STORE_TENSORS ? DF_TENSOR
+                                                   : DF_HANDLE;
       code = dfi_tensor_array_write(a, dfi_chunk_begin(other, c) + i, &v, err);
     }
   }

@@ -67,17 +67,19 @@ int32_t dfi_tensor_array_read(dfi_tensor_array *a, int64_t i, df_value *out, df_
 uint8_t dfi_tensor_array_state(const dfi_tensor_array *a, int64_t i);
 
 /* The elements `index` names (NULL: 0 … n - 1), stacked; owned. `hint` is the element shape if there is no element. */
-df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *index, const dfi_shape *hint);
+df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *index,
+                                   const dfi_shape *hint);
 /* The rows of t (borrowed) become elements 0, 1, …, or those that `index` names. */
 int32_t dfi_tensor_array_unstack(dfi_tensor_array *a, df_tensor *t, df_error *err);
 int32_t dfi_tensor_array_scatter(dfi_tensor_array *a, const df_tensor *index, df_tensor *t, df_error *err);
-/* The first n elements joined along axis 0, owned. lengths (int64[n], fresh) receives their rows. `known` gives the rows of
- * elements that a gradient array has no shape for; NULL: none. `hint` is the element shape if there is no element. */
-df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *known, const dfi_shape *hint,
-                                   int64_t *lengths);
+/* The first n elements joined along axis 0, owned. lengths (int64[n], fresh) receives their rows. `known` gives the
+ * rows of elements that a gradient array has no shape for; NULL: none. `hint` is the element shape if there is no
+ * element. */
+df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *known,
+                                   const dfi_shape *hint, int64_t *lengths);
 int32_t dfi_tensor_array_split(dfi_tensor_array *a, df_tensor *t, const df_tensor *lengths, df_error *err);
 
-/* ---- what tensor_array.c and tensor_array_move.c share ------------------------------------------------------------- */
+/* ---- what tensor_array.c and tensor_array_move.c share ----------------------------------------------------------- */
 
 /* An element laid open. data NULL: nothing is there (state says why). Borrowed until the array changes. */
 typedef struct dfi_element {
@@ -87,7 +89,8 @@ typedef struct dfi_element {
   const int64_t   *dims;
   df_tensor       *tensor;       /* where it lies in a tensor of its own */
 } dfi_element;
-/* Where the tensor of a written element lies, to be exchanged for an equal one; NULL: it is not written, or no tensor of its own. */
+/* Where the tensor of a written element lies, to be exchanged for an equal one; NULL: it is not written, or no tensor
+   of its own. */
 df_tensor **dfi_tensor_array_element(const dfi_tensor_array *a, int64_t i);
 void dfi_element_look(const dfi_tensor_array *a, int64_t i, dfi_element *e);   /* not for handles */
 /* The shape that location i has or would have; false when nobody knows. */
@@ -97,7 +100,8 @@ int32_t dfi_element_missing(const dfi_tensor_array *a, int64_t i, uint8_t state,
 void dfi_element_clear(dfi_tensor_array *a, int64_t i);
 int32_t dfi_index_fail(const dfi_tensor_array *a, int64_t i, bool write, df_error *err);
 char *dfi_tensor_array_title(const dfi_tensor_array *a, char buffer[128]);     /* "TensorArray 'rows'" */
-/* Row i of t as a value, owned: sharing t's storage where the row is aligned as kernel.h promises. False: out of memory. */
+/* Row i of t as a value, owned: sharing t's storage where the row is aligned as kernel.h promises. False: out of
+   memory. */
 bool dfi_row_value(df_tensor *t, int64_t i, df_value *out);
 /* Elements [first, first + size of dims) of t, shared or copied as a row is; owned. NULL: out of memory. */
 df_tensor *dfi_tensor_part(df_tensor *t, int64_t first, int32_t rank, const int64_t *dims);
@@ -122,7 +126,9 @@ static inline int64_t dfi_chunk_begin(const dfi_tensor_array *a, int64_t chunk) 
 /* Locations of a chunk: full, but for the last one of an array that cannot grow. */
 static inline int64_t dfi_chunk_slots(const dfi_tensor_array *a, int64_t chunk) {
   int64_t small = 12 - a->first_log2;
-  int64_t n = chunk == 0 ? (int64_t)1 << a->first_log2 : chunk <= small ? (int64_t)1 << (a->first_log2 + chunk - 1) : 4096;
+  int64_t n = chunk == 0       ? (int64_t)1 << a->first_log2
+              : chunk <= small ? (int64_t)1 << (a->first_log2 + chunk - 1)
+                               : 4096;
   if (a->dynamic) return n;
   int64_t left = a->size - dfi_chunk_begin(a, chunk);
   return left < n ? left : n;

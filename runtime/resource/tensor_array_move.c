@@ -66,10 +66,11 @@ static int32_t element_at(const dfi_tensor_array *a, int64_t i, dfi_element *e, 
   return dfi_element_missing(a, i, e->state, err);
 }
 
-static int32_t differ(const dfi_tensor_array *a, const dfi_shape *first, int64_t i, const dfi_shape *found, const char *what,
-                      df_error *err) {
+static int32_t differ(const dfi_tensor_array *a, const dfi_shape *first, int64_t i, const dfi_shape *found,
+                      const char *what, df_error *err) {
   char title[128], x[160], y[160];
-  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: elements of different shapes cannot be %s: index %lld has %s, those before %s",
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                  "%s: elements of different shapes cannot be %s: index %lld has %s, those before %s",
                   dfi_tensor_array_title(a, title), what, (long long)i, dfi_typed_shape_text(a->dtype, found, x),
                   dfi_typed_shape_text(a->dtype, first, y));
 }
@@ -89,7 +90,8 @@ static df_tensor *shared_rows(const dfi_tensor_array *a, int64_t n, int32_t rank
   if (bytes == 0 || !aligned(first.data, n * bytes)) return NULL;
   for (int64_t i = 1; i < n; i++) {
     dfi_element_look(a, i, &e);
-    if (!e.tensor || e.tensor->buffer != first.tensor->buffer || e.data != (const char *)first.data + i * bytes) return NULL;
+    if (!e.tensor || e.tensor->buffer != first.tensor->buffer || e.data != (const char *)first.data + i * bytes)
+      return NULL;
   }
   df_tensor *t = dfi_tensor_view(first.tensor, 0, first.rank, first.dims);
   if (!t) return NULL;
@@ -132,7 +134,8 @@ static void clear_all(dfi_tensor_array *a, int64_t n, const df_tensor *index) {
     for (int64_t i = 0; i < n; i++) dfi_element_clear(a, index ? dfk_index(index, i) : i);
 }
 
-df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *index, const dfi_shape *hint) {
+df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *index,
+                                   const dfi_shape *hint) {
   df_error *err = k->error;
   if (a->dtype == DF_RESOURCE) return no_stack_of_arrays(a, err), NULL;
   if (a->whole && !index && n == a->whole->dims[0]) return df_tensor_retain(a->whole);
@@ -158,7 +161,8 @@ df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n,
   }
   if (n == 0 && (!dfi_shape_merge(&a->element, hint, &shape) || !dfi_shape_known(&shape))) {
     char title[128], x[160];
-    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s has nothing to stack, and its element shape (%s) is not known in full; give element_shape",
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+             "%s has nothing to stack, and its element shape (%s) is not known in full; give element_shape",
              dfi_tensor_array_title(a, title), dfi_shape_text(hint->rank < 0 ? &a->element : hint, x));
     return NULL;
   }
@@ -175,7 +179,8 @@ df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n,
     if (!(t = dfi_tensor_make(a->dtype, shape.rank + 1, dims))) return no_memory(a, err), NULL;
     gathering g = { a, index, t, row };
     int64_t bytes = row * dfi_dtype_size[a->dtype];
-    if (dfk_plain(a->dtype)) dfk_parallel(k, n, bytes >= GRAIN_BYTES ? 1 : GRAIN_BYTES / (bytes + 1) + 1, gather_rows, &g);
+    if (dfk_plain(a->dtype))
+      dfk_parallel(k, n, bytes >= GRAIN_BYTES ? 1 : GRAIN_BYTES / (bytes + 1) + 1, gather_rows, &g);
     else
       for (int64_t i = 0; i < n; i++) {
         dfi_element e;
@@ -190,8 +195,8 @@ df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n,
   return t;
 }
 
-df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *known, const dfi_shape *hint,
-                                   int64_t *lengths) {
+df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *known,
+                                   const dfi_shape *hint, int64_t *lengths) {
   df_error *err = k->error;
   char title[128], x[160];
   if (a->dtype == DF_RESOURCE) return no_stack_of_arrays(a, err), NULL;
@@ -221,7 +226,8 @@ df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n,
     bool fit = dfi_shape_merge(&a->element, hint, &tail);
     if (tail.rank > 0) tail.dims[0] = 0;
     if (!fit || tail.rank < 1 || !dfi_shape_known(&tail)) {
-      dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s has nothing to concatenate, and its element shape (%s) is not known in full; give element_shape",
+      dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+               "%s has nothing to concatenate, and its element shape (%s) is not known in full; give element_shape",
                dfi_tensor_array_title(a, title), dfi_shape_text(hint->rank < 0 ? &a->element : hint, x));
       return NULL;
     }
@@ -235,7 +241,8 @@ df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n,
     dfi_element_look(a, i, &e);
     if (!e.data) {
       if (dfk_plain(a->dtype))
-        memset((char *)t->data + at * dfi_dtype_size[a->dtype], 0, (size_t)(lengths[i] * row * dfi_dtype_size[a->dtype]));
+        memset((char *)t->data + at * dfi_dtype_size[a->dtype], 0,
+               (size_t)(lengths[i] * row * dfi_dtype_size[a->dtype]));
     } else if (!copy_elements(t, at, t, e.data, lengths[i] * row)) {
       df_tensor_release(t);
       return no_memory(a, err), NULL;
@@ -250,7 +257,8 @@ df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n,
 static int32_t check_rows(const dfi_tensor_array *a, const df_tensor *t, df_error *err) {
   char title[128], x[160];
   if (t->rank == 0)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: a scalar has no rows to make elements of", dfi_tensor_array_title(a, title));
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: a scalar has no rows to make elements of",
+                    dfi_tensor_array_title(a, title));
   if (t->dtype != a->dtype)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s holds %s but is given %s", dfi_tensor_array_title(a, title),
                     df_dtype_name(a->dtype), dfk_shape_text(t, x, sizeof x));
@@ -263,8 +271,9 @@ static int32_t check_row_shape(dfi_tensor_array *a, const dfi_shape *row, df_err
   dfi_shape merged;
   if (a->accumulates) return DF_OK;
   if (!dfi_shape_merge(&a->element, row, &merged))
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: its elements are %s but the rows given are %s", dfi_tensor_array_title(a, title),
-                    dfi_typed_shape_text(a->dtype, &a->element, x), dfi_typed_shape_text(a->dtype, row, y));
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: its elements are %s but the rows given are %s",
+                    dfi_tensor_array_title(a, title), dfi_typed_shape_text(a->dtype, &a->element, x),
+                    dfi_typed_shape_text(a->dtype, row, y));
   if (a->element.rank < 0 && !a->saved) a->element = *row;
   return DF_OK;
 }
@@ -314,7 +323,8 @@ int32_t dfi_tensor_array_scatter(dfi_tensor_array *a, const df_tensor *index, df
   if (code) return code;
   if (index->rank != 1 || index->size != t->dims[0])
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: indices is %s but must have one index for each row of %s",
-                    dfi_tensor_array_title(a, title), dfk_shape_text(index, x, sizeof x), dfk_shape_text(t, y, sizeof y));
+                    dfi_tensor_array_title(a, title), dfk_shape_text(index, x, sizeof x),
+                    dfk_shape_text(t, y, sizeof y));
   dfi_shape row = dfi_shape_of(t->rank - 1, t->dims + 1);
   code = check_row_shape(a, &row, err);
   for (int64_t i = 0; i < index->size && !code; i++) {
@@ -332,8 +342,8 @@ int32_t dfi_tensor_array_split(dfi_tensor_array *a, df_tensor *t, const df_tenso
   if (code) return code;
   int64_t n = lengths->size, rows = 0, size = dfi_tensor_array_size(a);
   if (lengths->rank != 1)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: lengths is %s but must be a vector", dfi_tensor_array_title(a, title),
-                    dfk_shape_text(lengths, x, sizeof x));
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: lengths is %s but must be a vector",
+                    dfi_tensor_array_title(a, title), dfk_shape_text(lengths, x, sizeof x));
   if (!a->accumulates && (n > size ? !a->dynamic : n != size && !a->dynamic))
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s has %lld locations but is split into %lld lengths",
                     dfi_tensor_array_title(a, title), (long long)size, (long long)n);
@@ -345,8 +355,9 @@ int32_t dfi_tensor_array_split(dfi_tensor_array *a, df_tensor *t, const df_tenso
     rows += length;
   }
   if (rows != t->dims[0])
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: lengths add up to %lld but the tensor to split, %s, has %lld rows",
-                    dfi_tensor_array_title(a, title), (long long)rows, dfk_shape_text(t, x, sizeof x), (long long)t->dims[0]);
+    return dfi_fail(
+        err, DF_INVALID_ARGUMENT, NULL, "%s: lengths add up to %lld but the tensor to split, %s, has %lld rows",
+        dfi_tensor_array_title(a, title), (long long)rows, dfk_shape_text(t, x, sizeof x), (long long)t->dims[0]);
   dfi_shape part = dfi_shape_of(t->rank, t->dims);
   part.dims[0] = -1;                         /* parts may differ in length */
   if ((code = check_row_shape(a, &part, err))) return code;

@@ -44,8 +44,8 @@ int32_t dfi_step_open(dfi_step *s, const df_value *grad) {
     dfi_shape shape = dfi_value_shape(&v->value);
     if (i == 0) s->shape = shape;
     if (v->dtype != grad->dtype || !dfi_shape_equal(&shape, &s->shape))
-      return dfk_fail(s->k, DF_INVALID_ARGUMENT, "variable '%s' holds %s but the step of variable '%s' needs %s", v->name,
-                      dfi_typed_shape_text(v->dtype, &shape, a), s->var[0]->name,
+      return dfk_fail(s->k, DF_INVALID_ARGUMENT, "variable '%s' holds %s but the step of variable '%s' needs %s",
+                      v->name, dfi_typed_shape_text(v->dtype, &shape, a), s->var[0]->name,
                       dfi_typed_shape_text(grad->dtype, &s->shape, b));
   }
   return DF_OK;
@@ -58,9 +58,9 @@ int32_t dfi_step_dense(dfi_step *s, df_kernel *k, int32_t n, int32_t grad) {
   dfi_shape given = dfi_value_shape(k->raw[grad]);
   char a[160], b[160];
   if (!dfi_shape_equal(&given, &s->shape))
-    return dfi_step_unlock(s, dfk_fail(k, DF_INVALID_ARGUMENT, "variable '%s' holds %s but its gradient is %s", s->var[0]->name,
-                                  dfi_typed_shape_text(s->var[0]->dtype, &s->shape, a),
-                                  dfi_typed_shape_text(k->raw[grad]->dtype, &given, b)));
+    return dfi_step_unlock(s, dfk_fail(k, DF_INVALID_ARGUMENT, "variable '%s' holds %s but its gradient is %s",
+                                       s->var[0]->name, dfi_typed_shape_text(s->var[0]->dtype, &s->shape, a),
+                                       dfi_typed_shape_text(k->raw[grad]->dtype, &given, b)));
   return DF_OK;
 }
 
@@ -71,7 +71,8 @@ static int32_t check_numbers(df_kernel *k, int32_t from, int32_t to) {
   char text[160];
   for (int32_t i = from; i <= to; i++)
     if (k->in[i]->rank != 0)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a scalar", i, dfk_shape_text(k->in[i], text, sizeof text));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a scalar", i,
+                      dfk_shape_text(k->in[i], text, sizeof text));
   return DF_OK;
 }
 
@@ -100,7 +101,8 @@ static void momentum_part(void *arg, int64_t begin, int64_t end) {
 static void adam_part(void *arg, int64_t begin, int64_t end) {
   const work *w = arg;
   int64_t at = begin * dfi_dtype_size[w->dtype];
-  dfk_step_adam(w->dtype, end - begin, w->s->data[0] + at, w->s->data[1] + at, w->s->data[2] + at, w->grad + at, &w->adam);
+  dfk_step_adam(w->dtype, end - begin, w->s->data[0] + at, w->s->data[1] + at, w->s->data[2] + at, w->grad + at,
+                &w->adam);
 }
 
 static int32_t dense(df_kernel *k, int32_t n, int32_t grad, work *w, df_range_fn part) {
@@ -172,7 +174,7 @@ static int32_t open_sparse(dfi_step *s, rows *r, df_kernel *k, int32_t n, int32_
   int64_t bytes = r->row * dfi_dtype_size[g->dtype];
   r->index = dfk_scratch(k, (ix->size + 1) * (int64_t)sizeof *r->index);
   r->sum = dfk_scratch(k, g->size * dfi_dtype_size[g->dtype] + 1);
-  int64_t places = 16;                                  /* a table of hashes: the cost is that of the rows named, not of the variable */
+  int64_t places = 16;  /* a table of hashes: the cost is that of the rows named, not of the variable */
   while (places < 2 * ix->size) places *= 2;
   int64_t *seen = dfk_scratch(k, places * (int64_t)sizeof *seen);    /* place among the sums + 1 */
   if (!r->index || !r->sum || !seen) code = k->error->code;
@@ -183,8 +185,8 @@ static int32_t open_sparse(dfi_step *s, rows *r, df_kernel *k, int32_t n, int32_
     int64_t place = (int64_t)((uint64_t)at * 0x9E3779B97F4A7C15u >> 32) & (places - 1);
     while (seen[place] && r->index[seen[place] - 1] != at) place = (place + 1) & (places - 1);
     if (at < 0 || at >= top) {
-      code = dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld but variable '%s' has rows 0 to %lld", (long long)i,
-                      (long long)at, s->var[0]->name, (long long)top - 1);
+      code = dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld but variable '%s' has rows 0 to %lld",
+                      (long long)i, (long long)at, s->var[0]->name, (long long)top - 1);
     } else if (!seen[place]) {
       memcpy(r->sum + r->n * bytes, from, (size_t)bytes);
       r->index[r->n] = at;
@@ -231,8 +233,8 @@ int32_t dfi_kernel_sparse_momentum(df_kernel *k) {
   return dfi_step_unlock(&s, DF_OK);
 }
 
-/* var m v beta1_power beta2_power lr beta1 beta2 epsilon grad indices; use_nesterov. A row that is not named has gradient
- * zero, and its slots decay: the dense step on a gradient that is laid out in full. */
+/* var m v beta1_power beta2_power lr beta1 beta2 epsilon grad indices; use_nesterov. A row that is not named has
+ * gradient zero, and its slots decay: the dense step on a gradient that is laid out in full. */
 int32_t dfi_kernel_sparse_adam(df_kernel *k) {
   dfi_step s;
   rows r;

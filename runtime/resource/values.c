@@ -15,12 +15,14 @@ static int32_t copy_owned(df_kernel *k, df_tensor *to, int64_t at, const df_valu
   const df_tensor *from = v->as.tensor;
   for (int64_t i = 0; i < from->size; i++)
     if (to->dtype == DF_VARIANT) dfk_set_variant(to, at + i, ((void **)from->data)[i]);
-    else if (!dfk_set_string(k, to, at + i, ((df_str *)from->data)[i].bytes, ((df_str *)from->data)[i].length)) return k->error->code;
+    else if (!dfk_set_string(k, to, at + i, ((df_str *)from->data)[i].bytes, ((df_str *)from->data)[i].length))
+      return k->error->code;
   return DF_OK;
 }
 
 int32_t dfi_values_stack(df_kernel *k, int32_t out, uint8_t dtype, const dfi_shape *row, int64_t n, const df_value *v) {
-  if (row->rank == DF_MAX_RANK) return dfk_fail(k, DF_INVALID_ARGUMENT, "elements of rank %d cannot be stacked", DF_MAX_RANK);
+  if (row->rank == DF_MAX_RANK)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "elements of rank %d cannot be stacked", DF_MAX_RANK);
   int64_t dims[DF_MAX_RANK] = { n };
   memcpy(dims + 1, row->dims, sizeof *dims * (size_t)row->rank);
   df_tensor *t = dfk_out(k, out, dtype, row->rank + 1, dims);
@@ -35,14 +37,16 @@ int32_t dfi_values_stack(df_kernel *k, int32_t out, uint8_t dtype, const dfi_sha
   return code;
 }
 
-int32_t dfi_values_concat(df_kernel *k, int32_t out, uint8_t dtype, const dfi_shape *rest, int64_t rows, int64_t n, const df_value *v) {
+int32_t dfi_values_concat(df_kernel *k, int32_t out, uint8_t dtype, const dfi_shape *rest, int64_t rows, int64_t n,
+                          const df_value *v) {
   int64_t dims[DF_MAX_RANK] = { rows }, width = dfi_dtype_size[dtype];
   memcpy(dims + 1, rest->dims, sizeof *dims * (size_t)rest->rank);
   df_tensor *t = dfk_out(k, out, dtype, rest->rank + 1, dims);
   if (!t) return k->error->code;
   int32_t code = DF_OK;
   for (int64_t i = 0, at = 0; i < n && !code; at += dfi_value_size(&v[i++]))
-    if (dfk_plain(dtype)) memcpy((char *)t->data + at * width, dfi_value_data(&v[i]), (size_t)(dfi_value_size(&v[i]) * width));
+    if (dfk_plain(dtype))
+      memcpy((char *)t->data + at * width, dfi_value_data(&v[i]), (size_t)(dfi_value_size(&v[i]) * width));
     else code = copy_owned(k, t, at, &v[i]);
   return code;
 }

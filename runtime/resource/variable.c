@@ -82,8 +82,9 @@ int32_t dfi_variable_replace(dfi_variable *v, const df_value *value, bool same_s
     dfi_variable_unlock(v);
     char a[160], b[160];
     if (!dfi_shape_equal(&now, &given))
-      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "variable '%s' holds %s but is given %s (validate_shape = false would allow it)",
-                      v->name, dfi_typed_shape_text(v->dtype, &now, a), dfi_typed_shape_text(value->dtype, &given, b));
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                      "variable '%s' holds %s but is given %s (validate_shape = false would allow it)", v->name,
+                      dfi_typed_shape_text(v->dtype, &now, a), dfi_typed_shape_text(value->dtype, &given, b));
   }
   return put(v, value);
 }
@@ -131,7 +132,8 @@ static int32_t update(dfi_variable *v, dfk_update_op op, const df_value *by, df_
   }
   int64_t n = dfi_value_size(by);
   const void *b = dfi_value_data(by);
-  if (!dfk_update_allowed(op, v->dtype, n, b)) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "integer division by zero");
+  if (!dfk_update_allowed(op, v->dtype, n, b))
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "integer division by zero");
   if (v->value.kind == DF_SCALAR) {
     dfk_update(op, v->dtype, 1, &v->value.as, &v->value.as, b, false);
     return DF_OK;
@@ -155,7 +157,8 @@ int32_t dfi_variable_update(dfi_variable *v, dfk_update_op op, const df_value *b
 }
 
 /* Under the lock. */
-static int32_t scatter(dfi_variable *v, dfk_update_op op, const df_tensor *indices, const df_value *updates, df_error *err) {
+static int32_t scatter(dfi_variable *v, dfk_update_op op, const df_tensor *indices, const df_value *updates,
+                       df_error *err) {
   if (v->value.kind == DF_EMPTY) return uninitialised(v, err);
   dfi_shape now = dfi_value_shape(&v->value), given = dfi_value_shape(updates), want = { 0 };
   char a[160], b[160];

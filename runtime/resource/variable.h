@@ -49,10 +49,13 @@ int32_t dfi_variable_update(dfi_variable *v, dfk_update_op op, const df_value *b
 int32_t dfi_variable_scatter(dfi_variable *v, dfk_update_op op, const df_tensor *indices, const df_value *updates,
                              df_value *out, df_error *err);
 /* The slices that the last dimension of `indices` names become slice op update, in order. variable_place.c. */
-int32_t dfi_variable_scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices, const df_value *updates);
-/* value[begin:end:strides] = update, which may be one number for all. Inputs at, at + 1 and at + 2 of k are begin, end and strides, its first five attributes the masks. */
+int32_t dfi_variable_scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices,
+                                const df_value *updates);
+/* value[begin:end:strides] = update, which may be one number for all. Inputs at, at + 1 and at + 2 of k are begin, end
+   and strides, its first five attributes the masks. */
 int32_t dfi_variable_place_slice(dfi_variable *v, df_kernel *k, int32_t at, const df_value *update);
-/* The value, an int32 or int64 number below `limit`, goes up by one; *out is what it was. DF_OUT_OF_RANGE at the limit. */
+/* The value, an int32 or int64 number below `limit`, goes up by one; *out is what it was. DF_OUT_OF_RANGE at the limit.
+   */
 int32_t dfi_variable_count_up(dfi_variable *v, int64_t limit, df_value *out, df_error *err);
 /* Every change of `value` lies between these two. */
 static inline void dfi_variable_lock(dfi_variable *v) { pthread_mutex_lock(&v->lock); }
@@ -62,13 +65,15 @@ static inline void dfi_variable_unlock(dfi_variable *v) {
   atomic_store_explicit(&v->is_number, number, memory_order_release);
   pthread_mutex_unlock(&v->lock);
 }
-/* The value of the variable whose handle this is, owned: what a read in a loop costs. False: there is none. The number may be
- * that of a moment ago, when the variable is becoming a tensor meanwhile: then the read came before that. */
+/* The value of the variable whose handle this is, owned: what a read in a loop costs. False: there is none. The number
+ * may be that of a moment ago, when the variable is becoming a tensor meanwhile: then the read came before that. */
 static inline bool dfi_variable_peek(const df_value *handle, df_value *out) {
   dfi_variable *v = handle->as.handle;
   if (DFI_UNLIKELY(handle->kind != DF_HANDLE || v->base.type != DFI_VARIABLE)) return false;
   if (DFI_LIKELY(atomic_load_explicit(&v->is_number, memory_order_acquire))) {
-    *out = (df_value){ .kind = DF_SCALAR, .dtype = v->dtype, .as.u64 = atomic_load_explicit(&v->number, memory_order_acquire) };
+    *out = (df_value){ .kind = DF_SCALAR,
+                       .dtype = v->dtype,
+                       .as.u64 = atomic_load_explicit(&v->number, memory_order_acquire) };
     return true;
   }
   pthread_mutex_lock(&v->lock);

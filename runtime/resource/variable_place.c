@@ -1,14 +1,16 @@
-/* variable_place.c: parts of a variable's value changed in place: slices named by indices or by a strided slice, and a counter.
+/* variable_place.c: parts of a variable's value changed in place: slices named by indices or by a strided slice, and a
+ * counter.
  *
- * As everywhere (variable.h) the update works on the value itself while nobody else holds it and on a copy otherwise, under the
- * variable's lock; all that can be wrong is found before anything changes.
+ * As everywhere (variable.h) the update works on the value itself while nobody else holds it and on a copy otherwise,
+ * under the variable's lock; all that can be wrong is found before anything changes.
  */
 #include "resource/variable.h"
 #include "kernels/array.h"
 #include "kernels/index.h"
 #include "kernels/move.h"
 
-/* The value as a tensor to look at; `view` is used for a number. The lock is held. NULL: not initialised, error is filled. */
+/* The value as a tensor to look at; `view` is used for a number. The lock is held. NULL: not initialised, error is
+   filled. */
 static const df_tensor *look(dfi_variable *v, df_tensor *view, df_error *err) {
   if (v->value.kind == DF_TENSOR) return v->value.as.tensor;
   if (v->value.kind == DF_EMPTY) return dfi_variable_writable(v, err), NULL;
@@ -18,10 +20,12 @@ static const df_tensor *look(dfi_variable *v, df_tensor *view, df_error *err) {
 
 static int32_t no_strings(const dfi_variable *v, df_kernel *k) {
   if (dfk_plain(v->dtype)) return DF_OK;
-  return dfk_fail(k, DF_UNIMPLEMENTED, "variable '%s' holds %s, which cannot be changed in parts", v->name, df_dtype_name(v->dtype));
+  return dfk_fail(k, DF_UNIMPLEMENTED, "variable '%s' holds %s, which cannot be changed in parts", v->name,
+                  df_dtype_name(v->dtype));
 }
 
-static int32_t scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices, const df_value *updates) {
+static int32_t scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices,
+                          const df_value *updates) {
   df_tensor view;
   const df_tensor *now = look(v, &view, k->error);
   char a[160], b[160];
@@ -47,7 +51,8 @@ static int32_t scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const
   return to ? DF_OK : k->error->code;
 }
 
-int32_t dfi_variable_scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices, const df_value *updates) {
+int32_t dfi_variable_scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices,
+                                const df_value *updates) {
   dfi_variable_lock(v);
   int32_t code = scatter_nd(v, k, op, indices, updates);
   dfi_variable_unlock(v);
@@ -57,14 +62,19 @@ int32_t dfi_variable_scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op,
 /* begin, end and strides as integers. */
 static bool read_slice(df_kernel *k, int32_t at, const df_tensor *x, dfk_slice *s) {
   const df_attr *a = k->attrs;
-  dfk_slice_spec spec = { .n = (int32_t)k->in[at]->size, .begin_mask = a[0].i, .end_mask = a[1].i, .ellipsis_mask = a[2].i,
-                          .new_axis_mask = a[3].i, .shrink_axis_mask = a[4].i };
+  dfk_slice_spec spec = { .n = (int32_t)k->in[at]->size,
+                          .begin_mask = a[0].i,
+                          .end_mask = a[1].i,
+                          .ellipsis_mask = a[2].i,
+                          .new_axis_mask = a[3].i,
+                          .shrink_axis_mask = a[4].i };
   int64_t *to[] = { spec.begin, spec.end, spec.strides };
   char message[256];
   for (int32_t i = 0; i < 3; i++) {
     const df_tensor *t = k->in[at + i];
     if (t->rank != 1 || t->size != spec.n || spec.n > 2 * DF_MAX_RANK) {
-      dfk_fail(k, DF_INVALID_ARGUMENT, "begin, end and strides must be vectors of one length, at most %d", 2 * DF_MAX_RANK);
+      dfk_fail(k, DF_INVALID_ARGUMENT, "begin, end and strides must be vectors of one length, at most %d",
+               2 * DF_MAX_RANK);
       return false;
     }
     for (int32_t d = 0; d < spec.n; d++) to[i][d] = dfk_index(t, d);
@@ -113,11 +123,13 @@ int32_t dfi_variable_count_up(dfi_variable *v, int64_t limit, df_value *out, df_
   else if (v->value.kind != DF_SCALAR || (v->dtype != DF_INT32 && v->dtype != DF_INT64)) {
     dfi_shape s = dfi_value_shape(&v->value);
     char a[160];
-    code = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "variable '%s' is %s but must be one int32 or int64 to count with", v->name,
-                    dfi_typed_shape_text(v->dtype, &s, a));
+    code = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "variable '%s' is %s but must be one int32 or int64 to count with",
+                    v->name, dfi_typed_shape_text(v->dtype, &s, a));
   } else {
     int64_t now = v->dtype == DF_INT32 ? v->value.as.i32 : v->value.as.i64;
-    if (now >= limit) code = dfi_fail(err, DF_OUT_OF_RANGE, NULL, "variable '%s' has reached its limit of %lld", v->name, (long long)limit);
+    if (now >= limit)
+      code = dfi_fail(err, DF_OUT_OF_RANGE, NULL, "variable '%s' has reached its limit of %lld", v->name,
+                      (long long)limit);
     else {
       *out = v->value;
       if (v->dtype == DF_INT32) v->value.as.i32++;

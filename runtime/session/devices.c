@@ -1,4 +1,5 @@
-/* devices.c: a session's devices and where its runs' nodes are, as others see them: texts of lines, which bindings hand on as they are.
+/* devices.c: a session's devices and where its runs' nodes are, as others see them: texts of lines, which bindings hand
+ * on as they are.
  */
 #include "session/session.h"
 #include "engine/transfer.h"
@@ -61,11 +62,12 @@ size_t dfi_tally_text(const dfi_tally *tally, dfi_devices *d, int64_t cpu_limit,
   for (int32_t i = 0; i < d->n; i++) say_memory(&t, d->at[i], cpu_limit);
   for (int32_t i = 0; i < tally->nlinks; i++) {
     const dfi_tally_link *l = &tally->link[i];
-    say(&t, "transfer %s -> %s %lld %lld %lld\n", d->at[l->from]->name, d->at[l->to]->name, (long long)l->messages, (long long)l->bytes, (long long)l->dead);
+    say(&t, "transfer %s -> %s %lld %lld %lld\n", d->at[l->from]->name, d->at[l->to]->name, (long long)l->messages,
+        (long long)l->bytes, (long long)l->dead);
   }
   const dfi_swap *s = &tally->swap;
-  say(&t, "swap %lld %lld %lld %lld %lld %.17g\n", (long long)s->bytes_out, (long long)s->bytes_in, (long long)s->tensors_out, (long long)s->tensors_in,
-      (long long)s->resident_bytes, s->stall_seconds);
+  say(&t, "swap %lld %lld %lld %lld %lld %.17g\n", (long long)s->bytes_out, (long long)s->bytes_in,
+      (long long)s->tensors_out, (long long)s->tensors_in, (long long)s->resident_bytes, s->stall_seconds);
   return t.n;
 }
 
@@ -95,7 +97,10 @@ static void say_why(text *t, const dfi_plan *p, const struct dfi_place *at) {
   case DFI_WHY_COLOCATED: say(t, "asked to be with `%s`", asked[0] == '@' ? asked + 1 : asked); break;
   case DFI_WHY_RESOURCE: say(t, "with the resource of `%s`", name); break;
   case DFI_WHY_FLOW: say(t, "control flow goes with its value, of `%s`", name); break;
-  case DFI_WHY_BYTES: say(t, "nothing asked for; it is estimated to take the least time, %s%s%s", name[0] ? "beside `" : "with what it needs here", name, name[0] ? "`" : ""); break;
+  case DFI_WHY_BYTES:
+    say(t, "nothing asked for; it is estimated to take the least time, %s%s%s",
+        name[0] ? "beside `" : "with what it needs here", name, name[0] ? "`" : "");
+    break;
   case DFI_WHY_HOST: say(t, "there is a kernel for it on the host alone"); break;
   case DFI_WHY_SOFT: say(t, "asked for %s, which cannot run it: soft placement", asked); break;
   case DFI_WHY_CONSTANT: say(t, "a constant: wherever it is read"); break;
@@ -106,14 +111,16 @@ static void say_why(text *t, const dfi_plan *p, const struct dfi_place *at) {
   }
 }
 
-int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t room, char *out, df_error *err) {
+int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t room, char *out,
+                             df_error *err) {
   text t = { out, room > 0 ? (size_t)room : 0, 0 };
   dfi_plan *p = dfi_session_plan(s, nfetch, fetches, 0, NULL, err);
   if (!p) return -1;
   for (int32_t i = 0; i < p->nplaces; i++) {
     const struct dfi_place *at = &p->place[i];
     df_node *n = p->graph->node[at->node];
-    say(&t, "%s\t%s\t%s\t%d\t", dfi_node_name(n), dfi_op_info_at(n->op)->op->type, s->devices.at[at->device]->name, n->id);
+    say(&t, "%s\t%s\t%s\t%d\t", dfi_node_name(n), dfi_op_info_at(n->op)->op->type, s->devices.at[at->device]->name,
+        n->id);
     say_why(&t, p, at);
     say(&t, "\n");
   }

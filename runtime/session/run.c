@@ -33,7 +33,8 @@ enum { SHORT_LOOKS = 1024 };
 
 static void background(void *arg) {
   df_run *r = arg;
-  r->status = dfi_session_run_plan(r->session, r->plan, r->values, r->timeout, &r->cancel, r->watch, r->results, &r->stats, &r->tally, &r->error);
+  r->status = dfi_session_run_plan(r->session, r->plan, r->values, r->timeout, &r->cancel, r->watch, r->results,
+                                   &r->stats, &r->tally, &r->error);
   const size_t length = report(r, 0, NULL) + 200;      /* the session may be gone when somebody asks */
   r->report = dfi_xcalloc(length + 1, 1);
   report(r, length, r->report);
@@ -46,8 +47,8 @@ static void background(void *arg) {
   atomic_store(&r->done, 1);
 }
 
-/* Runs started one after the other come to a queue in that order: a start returns when its run is over, stands still, waits for
- * something outside of it, or has gone on for a moment. */
+/* Runs started one after the other come to a queue in that order: a start returns when its run is over, stands still,
+ * waits for something outside of it, or has gone on for a moment. */
 static void get_going(df_run *r) {
   dfi_watch *w = r->watch;
   const int64_t interrupts = atomic_load(&dfi_calls_interrupted);
@@ -113,8 +114,10 @@ int32_t df_run_wait(df_run *r, df_value *results, df_error *err) {
   const int64_t interrupts = atomic_load(&dfi_interrupts);
   const int32_t state = atomic_load(&r->done) || atomic_load(&r->cancel) ? DF_RUN_OVER : df_run_settle(r, -1, NULL);
   if (state == DF_RUN_PAUSED)
-    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is paused: it would never end; let it go on (resume, step) or cancel it first");
-  if (state != DF_RUN_OVER && interrupts == atomic_load(&dfi_interrupts))      /* else the run itself was interrupted, and ends */
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL,
+                    "the run is paused: it would never end; let it go on (resume, step) or cancel it first");
+  /* else the run itself was interrupted, and ends */
+  if (state != DF_RUN_OVER && interrupts == atomic_load(&dfi_interrupts))
     return dfi_fail(err, DF_CANCELLED, NULL, "waiting for the run was interrupted; the run goes on");
   join(r);
   for (int32_t i = 0; i < r->nfetch; i++) {
@@ -136,9 +139,10 @@ void df_run_cancel(df_run *r) {
   pthread_mutex_unlock(&r->watch->lock);
 }
 void df_run_stats(df_run *r, df_stats *out) {
-  const int64_t *from[] = { &r->stats.runs, &r->stats.nodes_run, &r->stats.dead_tokens, &r->stats.frames, &r->stats.iterations,
-                            &r->stats.stack_pushes, &r->stats.stack_pops };
-  int64_t *to[] = { &out->runs, &out->nodes_run, &out->dead_tokens, &out->frames, &out->iterations, &out->stack_pushes, &out->stack_pops };
+  const int64_t *from[] = { &r->stats.runs,       &r->stats.nodes_run,    &r->stats.dead_tokens, &r->stats.frames,
+                            &r->stats.iterations, &r->stats.stack_pushes, &r->stats.stack_pops };
+  int64_t *to[] = { &out->runs,       &out->nodes_run,    &out->dead_tokens, &out->frames,
+                    &out->iterations, &out->stack_pushes, &out->stack_pops };
   for (int32_t i = 0; i < 7; i++) *to[i] = __atomic_load_n(from[i], __ATOMIC_RELAXED);
 }
 
@@ -157,8 +161,10 @@ int32_t df_run_report(df_run *r, int32_t room, char *out) {
 }
 
 int32_t df_run_whatif(df_run *r, const char *options, int32_t room, char *out, df_error *err) {
-  if (!atomic_load(&r->done)) return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is not over yet: wait for it first"), -1;
-  if (!r->watch->recorder) return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run was not recorded: start it with {record = true}"), -1;
+  if (!atomic_load(&r->done))
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is not over yet: wait for it first"), -1;
+  if (!r->watch->recorder)
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run was not recorded: start it with {record = true}"), -1;
   dfi_whatif how = { .latency = -1 };
   char *copy = dfi_xstrdup(options ? options : ""), *save = NULL;
   int32_t status = DF_OK;
@@ -263,14 +269,16 @@ int32_t df_run_settle(df_run *r, double seconds, df_stop *stop) {
   return state;
 }
 
-/* Marks the plan nodes that stand for graph node n: its own, those that deliver for a loop's Merge, a Switch of the same. */
+/* Marks the plan nodes that stand for graph node n: its own, those that deliver for a loop's Merge, a Switch of the
+   same. */
 static int32_t mark_nodes(const dfi_plan *p, const df_node *n, uint8_t *match) {
   int32_t found = 0;
   const df_flow flow = dfi_op_info_at(n->op)->op->flow;
   for (int32_t i = 0; i < p->nnodes; i++) {
     const df_node *q = p->node[i].node;
     bool delivers = flow == DF_MERGE && p->node[i].merges && n->nin == 2 && (q == n->in[0].node || q == n->in[1].node);
-    bool twin = flow == DF_SWITCH && p->node[i].kind == DFI_K_SWITCH && dfi_same(q->in[0], n->in[0]) && dfi_same(q->in[1], n->in[1]);
+    bool twin = flow == DF_SWITCH && p->node[i].kind == DFI_K_SWITCH && dfi_same(q->in[0], n->in[0]) &&
+                dfi_same(q->in[1], n->in[1]);
     if (q == n || delivers || twin) { match[i] = 1; found++; }
   }
   return found;
@@ -289,10 +297,14 @@ static int32_t no_frame(const df_run *r, const char *frame, df_error *err) {
   size_t at = 0;
   for (int32_t i = 1; i < r->nscopes && at < sizeof names - 1; i++)
     at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 1 ? ", " : "", r->scope[2 * i]);
-  return dfi_fail(err, DF_NOT_FOUND, NULL, r->nscopes > 1 ? "this run has no frame `%s` (it has %s)" : "this run has no frame `%s`%s", frame, names), 0;
+  return dfi_fail(err, DF_NOT_FOUND, NULL,
+                  r->nscopes > 1 ? "this run has no frame `%s` (it has %s)" : "this run has no frame `%s`%s", frame,
+                  names),
+         0;
 }
 
-/* Marks what stands for these nodes; where none of them has a token, those that made what they only pass on. How many. */
+/* Marks what stands for these nodes; where none of them has a token, those that made what they only pass on. How many.
+   */
 static int32_t mark_all(const dfi_plan *p, int32_t nnodes, const int32_t *nodes, uint8_t *match) {
   int32_t found = 0;
   for (int32_t further = 0; further < 2 && !found; further++)
@@ -305,7 +317,8 @@ static int32_t mark_all(const dfi_plan *p, int32_t nnodes, const int32_t *nodes,
   return found;
 }
 
-int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char *frame, int64_t iteration, int32_t conditions, df_error *err) {
+int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char *frame, int64_t iteration,
+                     int32_t conditions, df_error *err) {
   dfi_break b = { .iteration = iteration, .conditions = conditions };
   if (frame) {
     bool known = false;
@@ -356,7 +369,9 @@ bool df_run_unbreak(df_run *r, int32_t breakpoint) {
 
 df_snapshot *df_run_look(df_run *r, df_error *err) { return dfi_snapshot_take(r->watch, err); }
 
-df_snapshot *df_run_frames(df_run *r, int32_t frame, df_error *err) { return dfi_snapshot_frames(r->watch, frame, err); }
+df_snapshot *df_run_frames(df_run *r, int32_t frame, df_error *err) {
+  return dfi_snapshot_frames(r->watch, frame, err);
+}
 
 int32_t df_run_ledger(df_run *r, df_ledger *out, df_error *err) { return dfi_ledger_balance(r->watch, out, err); }
 
@@ -379,19 +394,23 @@ static bool paused(df_run *r, df_error *err) {
   return false;
 }
 
-int32_t df_run_value(df_run *r, int32_t node, int32_t index, int32_t frame, int64_t iteration, df_value *out, df_error *err) {
+int32_t df_run_value(df_run *r, int32_t node, int32_t index, int32_t frame, int64_t iteration, df_value *out,
+                     df_error *err) {
   df_error local;
   if (!err) err = &local;
   df_node *n = node_of(r, node, err);
   if (!n) return DF_INVALID_ARGUMENT;
-  if (index < 0 || index >= n->nout) return dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "`%s` has no output %d", dfi_node_name(n), index);
+  if (index < 0 || index >= n->nout)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "`%s` has no output %d", dfi_node_name(n), index);
   pthread_mutex_lock(&r->watch->lock);
-  int32_t status = paused(r, err) ? dfi_snapshot_value(r->watch, (df_output){ n, index }, frame, iteration, out, err) : DF_FAILED_PRECONDITION;
+  int32_t status = paused(r, err) ? dfi_snapshot_value(r->watch, (df_output){ n, index }, frame, iteration, out, err)
+                                  : DF_FAILED_PRECONDITION;
   pthread_mutex_unlock(&r->watch->lock);
   return status;
 }
 
-int32_t df_run_waits_for(df_run *r, int32_t node, int32_t frame, int64_t iteration, int32_t *state, int32_t n, int32_t *missing, df_error *err) {
+int32_t df_run_waits_for(df_run *r, int32_t node, int32_t frame, int64_t iteration, int32_t *state, int32_t n,
+                         int32_t *missing, df_error *err) {
   df_node *of = node_of(r, node, err);
   if (!of) return -1;
   pthread_mutex_lock(&r->watch->lock);
@@ -404,7 +423,8 @@ int64_t df_run_events(df_run *r, int64_t first, int64_t n, df_event *out) {
   const dfi_watch *w = r->watch;
   if (first < 0) first = 0;
   int64_t all = atomic_load_explicit(&w->nevents, memory_order_acquire), there = all > first ? all - first : 0;
-  for (int64_t i = 0; i < n && i < there; i++) out[i] = w->chunk[(first + i) / DFI_CHUNK_EVENTS][(first + i) % DFI_CHUNK_EVENTS];
+  for (int64_t i = 0; i < n && i < there; i++)
+    out[i] = w->chunk[(first + i) / DFI_CHUNK_EVENTS][(first + i) % DFI_CHUNK_EVENTS];
   return there;
 }
 

@@ -19,20 +19,25 @@ static int32_t read_option(df_session *s, const char *key, const char *value, df
   char *end;
   if (!strcmp(key, "threads")) {
     long n = strtol(value, &end, 10);
-    if (*end || n < 1 || n > 1024) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "threads = %s, but it must be a number from 1 to 1024", value);
+    if (*end || n < 1 || n > 1024)
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "threads = %s, but it must be a number from 1 to 1024", value);
     s->threads = (int32_t)n;
   } else if (!strcmp(key, "timeout")) {
     double t = strtod(value, &end);
-    if (*end || !(t >= 0)) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "timeout = %s, but it must be a number of seconds", value);
+    if (*end || !(t >= 0))
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "timeout = %s, but it must be a number of seconds", value);
     s->timeout = t;
   } else if (!strcmp(key, "kernels")) {
-    if (strcmp(value, "ref") && strcmp(value, "cpu")) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "kernels = %s, but it must be cpu or ref", value);
+    if (strcmp(value, "ref") && strcmp(value, "cpu"))
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "kernels = %s, but it must be cpu or ref", value);
     s->reference_kernels = !strcmp(value, "ref");
   } else if (!strcmp(key, "engine")) {
     if (!strcmp(value, "auto")) s->engine = DFI_ENGINE_AUTO;
     else if (!strcmp(value, "tokens")) s->engine = DFI_ENGINE_TOKENS;
     else if (!strcmp(value, "native")) s->engine = DFI_ENGINE_NATIVE;
-    else return dfi_fail(err, strcmp(value, "program") ? DF_INVALID_ARGUMENT : DF_UNIMPLEMENTED, NULL, "engine = %s, but it must be auto, tokens or native", value);
+    else
+      return dfi_fail(err, strcmp(value, "program") ? DF_INVALID_ARGUMENT : DF_UNIMPLEMENTED, NULL,
+                      "engine = %s, but it must be auto, tokens or native", value);
   } else if (!strcmp(key, "lone")) {
     s->lone = !strcmp(value, "yes");
   } else if (!strcmp(key, "device")) {
@@ -43,24 +48,29 @@ static int32_t read_option(df_session *s, const char *key, const char *value, df
   } else if (!strcmp(key, "soft")) {
     s->devices.soft = !strcmp(value, "yes");
   } else if (!strcmp(key, "clock")) {
-    if (strcmp(value, "real") && strcmp(value, "virtual")) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "clock = %s, but it must be real or virtual", value);
+    if (strcmp(value, "real") && strcmp(value, "virtual"))
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "clock = %s, but it must be real or virtual", value);
     s->devices.virtual_clock = !strcmp(value, "virtual");
   } else if (!strcmp(key, "save")) {
     if (!strcmp(value, "recompute"))
-      return dfi_fail(err, DF_UNIMPLEMENTED, NULL, "save = 'recompute' is decided while a loop is built: write it in the loop's options");
+      return dfi_fail(err, DF_UNIMPLEMENTED, NULL,
+                      "save = 'recompute' is decided while a loop is built: write it in the loop's options");
     if (strcmp(value, "keep") && strcmp(value, "swap") && strcmp(value, "auto"))
       return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "save = %s, but it must be keep, swap or auto", value);
     s->devices.swap_unsaid = strcmp(value, "keep") != 0;
   } else if (!strcmp(key, "owners")) {
     long n = strtol(value, &end, 10);
-    if (*end || n < 1 || n > 1024) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "owners = %s, but it must be a number from 1 to 1024", value);
+    if (*end || n < 1 || n > 1024)
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "owners = %s, but it must be a number from 1 to 1024", value);
     s->devices.owners = (int32_t)n;
   } else if (!strcmp(key, "memory")) {
     s->memory_limit = (int64_t)strtod(value, &end);
-    if (*end || s->memory_limit <= 0) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "memory = %s, but it must be a number of bytes", value);
+    if (*end || s->memory_limit <= 0)
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "memory = %s, but it must be a number of bytes", value);
   } else
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
-                    "there is no session option `%s`; there are threads, timeout, kernels, engine, lone, device, soft, clock, owners and memory", key);
+                    "there is no session option `%s`; there are threads, timeout, kernels, engine, lone, device, soft, "
+                    "clock, owners and memory", key);
   return DF_OK;
 }
 
@@ -102,7 +112,8 @@ df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
   s->threads = cores > 0 ? (int32_t)cores : 1;
   dfi_devices_init(&s->devices);
   const char *engine = getenv("DFLOW_ENGINE");
-  if ((engine && engine[0] && read_option(s, "engine", engine, err)) || read_options(s, options, err) || devices_of_environment(s, err)) {
+  if ((engine && engine[0] && read_option(s, "engine", engine, err)) || read_options(s, options, err) ||
+      devices_of_environment(s, err)) {
     dfi_devices_free(&s->devices);
     free(s);
     return NULL;
@@ -148,8 +159,8 @@ void df_session_release(df_session *s) {
 
 /* ---- variables ---------------------------------------------------------------------------------- */
 
-/* What a variable is found by: its container and shared name, or the node's name where it has none. A reference and a handle of
- * one name are different variables. Owned. */
+/* What a variable is found by: its container and shared name, or the node's name where it has none. A reference and a
+ * handle of one name are different variables. Owned. */
 static char *variable_key(df_node *n) {
   const dfi_op_info *o = dfi_op_info_at(n->op);
   int32_t container = dfi_op_attr_index(o, "container"), shared = dfi_op_attr_index(o, "shared_name");
@@ -167,10 +178,11 @@ static int32_t check_variable(const dfi_variable *v, df_node *n, df_error *err) 
   uint8_t dtype = o->ref ? o->dtype : o->of;
   char text[160];
   if (v->dtype != dtype)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "`%s` is for %s, but the variable of that name holds %s", dfi_node_name(n),
-                    df_dtype_name(dtype), df_dtype_name(v->dtype));
+    return dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "`%s` is for %s, but the variable of that name holds %s",
+                    dfi_node_name(n), df_dtype_name(dtype), df_dtype_name(v->dtype));
   if (o->ref && o->shape.rank >= 0 && !dfi_shape_known(&o->shape))
-    return dfi_fail(err, DF_INVALID_ARGUMENT, n->where, "the shape of variable `%s`, %s, must be known in full or not at all", dfi_node_name(n),
+    return dfi_fail(err, DF_INVALID_ARGUMENT, n->where,
+                    "the shape of variable `%s`, %s, must be known in full or not at all", dfi_node_name(n),
                     dfi_shape_text(&o->shape, text));
   return DF_OK;
 }
@@ -230,12 +242,15 @@ void df_graph_allow_files(df_graph *g) { g->files = true; }
 
 int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node, int32_t init_index, df_error *err) {
   if (handle_node < 0 || handle_node >= g->n || init_node < 0 || init_node >= g->n)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no node %d or %d in this graph of %d nodes", handle_node, init_node, g->n);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no node %d or %d in this graph of %d nodes", handle_node,
+                    init_node, g->n);
   df_node *h = g->node[handle_node], *i = g->node[init_node];
   if (init_index < 0 || init_index >= i->nout || !dfi_is_variable(h))
-    return dfi_fail(err, DF_INVALID_ARGUMENT, h->where, "`%s` is not a variable, or `%s` has no output %d", dfi_node_name(h), dfi_node_name(i), init_index);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, h->where, "`%s` is not a variable, or `%s` has no output %d",
+                    dfi_node_name(h), dfi_node_name(i), init_index);
   if (i->context->kind != DFI_TOP)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, h->where, "the initial value of `%s` is made inside a loop or branch (`%s`, %s): it must be made outside",
+    return dfi_fail(err, DF_INVALID_ARGUMENT, h->where,
+                    "the initial value of `%s` is made inside a loop or branch (`%s`, %s): it must be made outside",
                     dfi_node_name(h), dfi_node_name(i), i->where);
   if (!g->variable_init) g->variable_init = dfi_map_new();
   pthread_mutex_lock(&g->lock);
@@ -245,7 +260,8 @@ int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node
 }
 
 static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
-                        atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, dfi_tally *tally, df_error *err);
+                        atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, dfi_tally *tally,
+                        df_error *err);
 
 static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, atomic_int *cancel, df_error *err) {
   pthread_mutex_lock(&s->graph->lock);
@@ -253,13 +269,15 @@ static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, atomi
   pthread_mutex_unlock(&s->graph->lock);
   if (!init.node) return DF_OK;             /* reading it will say so */
   if (s->initialising > s->nvariables + 1)
-    return dfi_fail(err, DF_FAILED_PRECONDITION, handle->where, "the initial value of variable `%s` needs the variable itself", dfi_node_name(handle));
+    return dfi_fail(err, DF_FAILED_PRECONDITION, handle->where,
+                    "the initial value of variable `%s` needs the variable itself", dfi_node_name(handle));
   int32_t fetch[2] = { init.node->id, init.index };
   dfi_plan *p = dfi_session_plan(s, 1, fetch, 0, NULL, err);
   if (!p) return err ? err->code : DF_INTERNAL;
   s->initialising++;
   df_value value = { 0 };
-  int32_t status = run_plan(s, p, NULL, 0, 0, cancel, NULL, &value, NULL, NULL, err);      /* number 0: no run of the caller's */
+  /* number 0: no run of the caller's */
+  int32_t status = run_plan(s, p, NULL, 0, 0, cancel, NULL, &value, NULL, NULL, err);
   s->initialising--;
   if (!status && !dfi_variable_initialised(v)) status = dfi_variable_assign(v, &value, err);
   df_value_release(&value);
@@ -293,7 +311,9 @@ void df_session_reset(df_session *s) {
 
 static df_node *variable_node(df_session *s, int32_t handle_node, df_error *err) {
   if (handle_node < 0 || handle_node >= s->graph->n)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no node %d in this graph of %d nodes", handle_node, s->graph->n), NULL;
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "there is no node %d in this graph of %d nodes", handle_node,
+                    s->graph->n),
+           NULL;
   df_node *h = s->graph->node[handle_node];
   if (dfi_is_variable(h)) return h;
   dfi_fail(err, DF_INVALID_ARGUMENT, h->where, "`%s` is no variable", dfi_node_name(h));
@@ -309,14 +329,16 @@ int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, d
   if (status) return status;
   const bool room = dfi_value_in(&found, NULL, out);
   dfi_value_drop(&found);
-  return room ? DF_OK : dfi_fail(err, DF_RESOURCE_EXHAUSTED, h->where, "out of memory for the value of `%s`", dfi_node_name(h));
+  return room ? DF_OK
+              : dfi_fail(err, DF_RESOURCE_EXHAUSTED, h->where, "out of memory for the value of `%s`", dfi_node_name(h));
 }
 
 int32_t df_session_set_variable(df_session *s, int32_t handle_node, const df_value *value, df_error *err) {
   df_node *h = variable_node(s, handle_node, err);
   if (!h) return err->code;
   df_value own = dfi_value_copy(value);
-  if (own.kind == DF_TENSOR) dfi_value_from_tensor(&own, own.as.tensor);      /* a number is kept unboxed, as runs have it */
+  /* a number is kept unboxed, as runs have it */
+  if (own.kind == DF_TENSOR) dfi_value_from_tensor(&own, own.as.tensor);
   const int32_t status = dfi_variable_assign(dfi_session_variable(s, h), &own, err);
   dfi_value_drop(&own);
   return status;
@@ -326,7 +348,8 @@ int64_t df_session_position(df_session *s) { return atomic_load(&s->runs); }
 
 int32_t df_session_seek(df_session *s, int64_t position, df_error *err) {
   if (position < 0)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a session's position is the number of its runs, not %lld", (long long)position);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a session's position is the number of its runs, not %lld",
+                    (long long)position);
   atomic_store(&s->runs, position);
   return DF_OK;
 }
@@ -341,7 +364,8 @@ static uint64_t hash_pairs(uint64_t h, int32_t n, const int32_t *pairs) {
   return h * 31 + (uint64_t)n;
 }
 
-dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds, df_error *err) {
+dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
+                           df_error *err) {
   uint64_t hash = hash_pairs(hash_pairs(17, nfetch, fetches), nfeed, feeds);
   dfi_plan **bucket = &s->plan[hash % DFI_PLAN_BUCKETS], *p;
   pthread_mutex_lock(&s->lock);
@@ -355,7 +379,8 @@ dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches
     pthread_mutex_unlock(&s->graph->lock);
     if (p) {
       dfi_exec_lay_out(p);
-      if (s->engine != DFI_ENGINE_TOKENS && !p->cut && !s->devices.virtual_clock) dfi_native_attach(p);    /* it knows one device and the real clock */
+      /* it knows one device and the real clock */
+      if (s->engine != DFI_ENGINE_TOKENS && !p->cut && !s->devices.virtual_clock) dfi_native_attach(p);
       p->hash = hash;
       p->next = *bucket;
       *bucket = p;
@@ -372,7 +397,8 @@ int32_t df_session_native(df_session *s, int32_t what, const char *loop, int32_t
   dfi_text t = { 0 };
   dfi_text_add(&t, "%s", "");
   pthread_mutex_lock(&s->lock);
-  for (int32_t b = 0; b < DFI_PLAN_BUCKETS; b++) for (dfi_plan *p = s->plan[b]; p; p = p->next) dfi_native_tell(p, what, loop, &t);
+  for (int32_t b = 0; b < DFI_PLAN_BUCKETS; b++)
+    for (dfi_plan *p = s->plan[b]; p; p = p->next) dfi_native_tell(p, what, loop, &t);
   pthread_mutex_unlock(&s->lock);
   const int32_t n = (int32_t)t.n;
   if (room > 0) snprintf(out, (size_t)room, "%s", t.at);
@@ -388,8 +414,9 @@ int32_t dfi_session_check_feed(df_output o, const df_value *v, df_error *err) {
     return dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "the feed for `%s` is no value", dfi_node_name(o.node));
   if (v->dtype == dfi_dtype(o) && dfi_shape_merge(&found, dfi_shape_at(o), &merged)) return DF_OK;
   char a[200], b[200];
-  return dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "`%s:%d` was fed %s, but it is %s", dfi_node_name(o.node), o.index,
-                  dfi_typed_shape_text(v->dtype, &found, a), dfi_typed_shape_text(dfi_dtype(o), dfi_shape_at(o), b));
+  return dfi_fail(err, DF_INVALID_ARGUMENT, o.node->where, "`%s:%d` was fed %s, but it is %s", dfi_node_name(o.node),
+                  o.index, dfi_typed_shape_text(v->dtype, &found, a),
+                  dfi_typed_shape_text(dfi_dtype(o), dfi_shape_at(o), b));
 }
 
 static dfi_exec *exec_take(df_session *s, dfi_plan *p) {
@@ -404,7 +431,8 @@ static dfi_exec *exec_take(df_session *s, dfi_plan *p) {
   x->pool = s->pool;
   x->closing = &s->closing;
   for (int32_t i = 0; i < p->nvariables; i++)      /* borrowed: the session keeps its variables to its end */
-    x->given[p->nfeed + i] = (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_session_variable(s, p->variable[i]) };
+    x->given[p->nfeed + i] =
+        (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_session_variable(s, p->variable[i]) };
   return x;
 }
 
@@ -439,7 +467,8 @@ static int32_t settle_variables(df_session *s, const dfi_plan *p, df_error *err)
 }
 
 static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
-                        atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, dfi_tally *tally, df_error *err) {
+                        atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, dfi_tally *tally,
+                        df_error *err) {
   for (int32_t i = 0; i < p->nfetch; i++) results[i] = (df_value){ 0 };
   const _Atomic int64_t *interrupter = cancel ? &dfi_interrupts : &dfi_calls_interrupted;
   int64_t interrupts = atomic_load(interrupter);
@@ -479,7 +508,8 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   unsigned int mode = _mm_getcsr();
   _mm_setcsr(mode | 0x8040);               /* denormals are zero: they cost up to twenty times */
 #endif
-  if (!cancel) atomic_fetch_add(&s->shared.in_progress, 1);     /* one in the background has been counted since it was started */
+  /* one in the background has been counted since it was started */
+  if (!cancel) atomic_fetch_add(&s->shared.in_progress, 1);
   int64_t limit = 0;
   if (DFI_UNLIKELY(s->memory_limit)) { df_memory(NULL, NULL, &limit, NULL); df_memory_set_limit(s->memory_limit); }
   status = dfi_exec_run(x, err);
@@ -496,11 +526,12 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   return status;
 }
 
-int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, atomic_int *cancel, dfi_watch *watch,
-                             df_value *results, df_stats *stats, dfi_tally *tally, df_error *err) {
+int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, atomic_int *cancel,
+                             dfi_watch *watch, df_value *results, df_stats *stats, dfi_tally *tally, df_error *err) {
   if (atomic_load(&s->closing)) return dfi_fail(err, DF_CANCELLED, NULL, "the session is closed");
   atomic_fetch_add(&s->active, 1);
-  int32_t status = run_plan(s, p, values, timeout, 1 + atomic_fetch_add(&s->runs, 1), cancel, watch, results, stats, tally, err);
+  int32_t status =
+      run_plan(s, p, values, timeout, 1 + atomic_fetch_add(&s->runs, 1), cancel, watch, results, stats, tally, err);
   atomic_fetch_sub(&s->active, 1);
   return status;
 }

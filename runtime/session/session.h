@@ -38,9 +38,11 @@ struct df_session {
 /* The session's variable of a handle node; made when it is new. Borrowed. */
 dfi_variable *dfi_session_variable(df_session *s, df_node *handle);
 
-/* For runs in the background (run.c): the plan of a signature; does a value fit what it is fed to; one run, on this thread. */
-dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds, df_error *err);
+/* For runs in the background (run.c): the plan of a signature; does a value fit what it is fed to; one run, on this
+   thread. */
+dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
+                           df_error *err);
 int32_t   dfi_session_check_feed(df_output o, const df_value *v, df_error *err);
-int32_t   dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, atomic_int *cancel, dfi_watch *watch,
-                               df_value *results, df_stats *stats, dfi_tally *tally, df_error *err);
+int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, atomic_int *cancel,
+                             dfi_watch *watch, df_value *results, df_stats *stats, dfi_tally *tally, df_error *err);
 #endif

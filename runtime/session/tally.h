@@ -14,7 +14,7 @@ struct dfi_exec;
 /* Adds what x has counted so far. */
 void   dfi_tally_add(dfi_tally *t, const struct dfi_exec *x);
 void   dfi_tally_free(dfi_tally *t);
-/* Lines for those who show it: `seconds 0.5`, `memory cpu:0 in_use peak limit`, `transfer cpu:0 -> sim:0 messages bytes dead`, `swap …`. The length; as
- * much of it as fits `room` is written. */
+/* Lines for those who show it: `seconds 0.5`, `memory cpu:0 in_use peak limit`, `transfer cpu:0 -> sim:0 messages bytes
+ * dead`, `swap …`. The length; as much of it as fits `room` is written. */
 size_t dfi_tally_text(const dfi_tally *t, dfi_devices *d, int64_t cpu_limit, char *out, size_t room);
 #endif

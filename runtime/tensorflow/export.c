@@ -1,8 +1,8 @@
 /* export.c: which nodes of a graph are written, under which names, and the bytes.
  *
- * Needed is what the outputs depend on, or all. A loop of which anything is needed is needed with its predicate and its pivots, and with each
- * variable of it its Exit, because TensorFlow's gradients begin there. Names that TensorFlow would not take are changed. The reader
- * need not have nodes in an order, so they come as they were built.
+ * Needed is what the outputs depend on, or all. A loop of which anything is needed is needed with its predicate and its
+ * pivots, and with each variable of it its Exit, because TensorFlow's gradients begin there. Names that TensorFlow
+ * would not take are changed. The reader need not have nodes in an order, so they come as they were built.
  */
 #include "tensorflow/export.h"
 #include "graph/flow.h"
@@ -112,7 +112,9 @@ static void need_all(dfi_export *e) {
     for (int32_t i = 0; i < n->ncontrol; i++) need(e, n->control[i]);
     need_around(e, n);
     if (!dfi_is_variable(n)) continue;
-    df_output init = e->graph->variable_init && !e->frozen && !dfi_export_value(e, n) ? dfi_map_get(e->graph->variable_init, (df_output){ n, 0 }) : DFI_NONE;
+    df_output init = e->graph->variable_init && !e->frozen && !dfi_export_value(e, n)
+                         ? dfi_map_get(e->graph->variable_init, (df_output){ n, 0 })
+                         : DFI_NONE;
     need(e, init.node);
   }
 }
@@ -137,8 +139,8 @@ Pb__NodeDef *dfi_export_node(dfi_export *e, const char *op, const char *name, in
   return n;
 }
 
-/* The output of a Switch that its loop's body or its branch uses, through an Identity: TensorFlow's gradients count on one consumer in
- * a body, and its optimizer makes dead what adds a Switch's output to itself. -1: there is none. */
+/* The output of a Switch that its loop's body or its branch uses, through an Identity: TensorFlow's gradients count on
+ * one consumer in a body, and its optimizer makes dead what adds a Switch's output to itself. -1: there is none. */
 static int32_t twin_of(const df_node *n) {
   if (!flow_is(n, FLOW_SWITCH) || n->out[0].ref) return -1;      /* an Identity would read a reference */
   if (n->context->kind == DFI_BRANCH) return n->context->side;
@@ -190,10 +192,12 @@ const char *dfi_export_number(dfi_export *e, const char *name, uint8_t dtype, do
   return constant(e, name, t);
 }
 
-/* TensorFlow's op of this type, or the one that took its place: the second TensorArrays have gone, the third have the same inputs. */
+/* TensorFlow's op of this type, or the one that took its place: the second TensorArrays have gone, the third have the
+   same inputs. */
 static const dfi_export_op *op_of(dfi_export *e, const char *type) {
   size_t n = strlen(type);
-  if (!strncmp(type, "TensorArray", 11) && !strcmp(type + n - 2, "V2")) type = dfi_lower_text(&e->l, "%.*sV3", (int)n - 2, type);
+  if (!strncmp(type, "TensorArray", 11) && !strcmp(type + n - 2, "V2"))
+    type = dfi_lower_text(&e->l, "%.*sV3", (int)n - 2, type);
   return dfi_export_find(type);
 }
 
@@ -230,20 +234,22 @@ static int32_t refuse_all(dfi_export *e) {
                      e->name[n->id], *n->where ? " (" : "", n->where, *n->where ? ")" : "", e->refused[i].why);
     at += (size_t)k;
   }
-  if (e->nrefused > SHOWN && at < sizeof text - 1) snprintf(text + at, sizeof text - at, "; and %d more", e->nrefused - SHOWN);
-  return dfi_fail(e->err, DF_UNIMPLEMENTED, e->refused[0].node->where, "%d node%s cannot be written for TensorFlow: %s", e->nrefused,
-                  e->nrefused == 1 ? "" : "s", text);
+  if (e->nrefused > SHOWN && at < sizeof text - 1)
+    snprintf(text + at, sizeof text - at, "; and %d more", e->nrefused - SHOWN);
+  return dfi_fail(e->err, DF_UNIMPLEMENTED, e->refused[0].node->where, "%d node%s cannot be written for TensorFlow: %s",
+                  e->nrefused, e->nrefused == 1 ? "" : "s", text);
 }
 
-/* Is the node one of those that the whole graph has? A primitive that is not there for a result of its cond or loop comes with what
- * needs it. */
+/* Is the node one of those that the whole graph has? A primitive that is not there for a result of its cond or loop
+ * comes with what needs it. */
 static bool is_whole(const df_node *n) {
   df_flow flow = dfi_op_info_at(n->op)->op->flow;
   return !is_primitive(n) || ((flow == DF_MERGE || flow == DF_EXIT) && n->nin && n->in[0].node);
 }
 
 static bool has_parts(const df_node *n) {
-  return is_primitive(n) || (n->nout && n->out[0].dtype == DF_RESOURCE && !strncmp(dfi_op_info_at(n->op)->op->type, "TensorArray", 11));
+  return is_primitive(n) ||
+         (n->nout && n->out[0].dtype == DF_RESOURCE && !strncmp(dfi_op_info_at(n->op)->op->type, "TensorArray", 11));
 }
 
 static int32_t start(dfi_export *e, int32_t n, const int32_t *outputs) {
@@ -251,7 +257,8 @@ static int32_t start(dfi_export *e, int32_t n, const int32_t *outputs) {
   for (int32_t i = 0; i < n; i++) {
     int32_t id = outputs[2 * i], index = outputs[2 * i + 1];
     if (id < 0 || id >= g->n || index < -1 || index >= g->node[id]->nout)
-      return dfi_fail(e->err, DF_INVALID_ARGUMENT, NULL, "export_graph_def: outputs has an entry that is no output of this graph");
+      return dfi_fail(e->err, DF_INVALID_ARGUMENT, NULL,
+                      "export_graph_def: outputs has an entry that is no output of this graph");
     need(e, g->node[id]);
   }
   bool *left_out = dfi_xcalloc((size_t)g->n + 1, sizeof *left_out);
@@ -260,7 +267,8 @@ static int32_t start(dfi_export *e, int32_t n, const int32_t *outputs) {
   free(left_out);
   need_all(e);
   for (int32_t i = 0; i < g->n; i++)
-    if (e->needed[i]) e->name[i] = claim_free(e, dfi_lower_text(&e->l, "%s", dfi_node_name(g->node[i])), has_parts(g->node[i]));
+    if (e->needed[i])
+      e->name[i] = claim_free(e, dfi_lower_text(&e->l, "%s", dfi_node_name(g->node[i])), has_parts(g->node[i]));
   dfi_export_arrays_meet(e);
   for (int32_t i = 0; i < g->n; i++) if (e->needed[i]) write_node(e, g->node[i]);
   dfi_export_init(e);
@@ -273,21 +281,29 @@ static int32_t take_variables(dfi_export *e, int32_t n, const int32_t *variable,
   for (int32_t i = 0; i < n; i++) {
     const int32_t id = variable[2 * i];
     if (id < 0 || id >= e->graph->n || !dfi_is_variable(e->graph->node[id]))
-      return dfi_fail(e->err, DF_INVALID_ARGUMENT, NULL, "export_graph_def: entry %d of the variables is no variable of this graph", i);
-    e->variable[e->nvariable++] = (dfi_export_variable){ .node = e->graph->node[id], .trainable = variable[2 * i + 1] != 0,
+      return dfi_fail(e->err, DF_INVALID_ARGUMENT, NULL,
+                      "export_graph_def: entry %d of the variables is no variable of this graph", i);
+    e->variable[e->nvariable++] = (dfi_export_variable){ .node = e->graph->node[id],
+                                                         .trainable = variable[2 * i + 1] != 0,
                                                          .value = value ? value[i] : NULL };
   }
   return DF_OK;
 }
 
-df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, int32_t form, int32_t nvariable, const int32_t *variable,
-                               df_tensor *const *value, df_error *err) {
+df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, int32_t form, int32_t nvariable,
+                               const int32_t *variable, df_tensor *const *value, df_error *err) {
   size_t nodes = (size_t)g->n + 1;
   df_error own;
   if (!err) err = &own;
   const bool with_context = form & DF_EXPORT_CONTEXT;
-  dfi_export e = { .graph = g, .err = err, .frozen = form & DF_EXPORT_FROZEN, .d = dfi_xcalloc(1, sizeof *e.d), .needed = dfi_xcalloc(nodes, 1), .array = dfi_xcalloc(nodes, 1),
-                   .moves = dfi_xcalloc(nodes, sizeof *e.moves), .name = dfi_xcalloc(nodes, sizeof *e.name) };
+  dfi_export e = { .graph = g,
+                   .err = err,
+                   .frozen = form & DF_EXPORT_FROZEN,
+                   .d = dfi_xcalloc(1, sizeof *e.d),
+                   .needed = dfi_xcalloc(nodes, 1),
+                   .array = dfi_xcalloc(nodes, 1),
+                   .moves = dfi_xcalloc(nodes, sizeof *e.moves),
+                   .name = dfi_xcalloc(nodes, sizeof *e.name) };
   e.l.d = e.d;
   e.l.err = err;
   df_tensor *result = NULL;

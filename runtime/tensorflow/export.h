@@ -1,8 +1,8 @@
 /* export.h: a graph as TensorFlow's GraphDef.
  *
- * Every node that is needed becomes one NodeDef of the same op, or a few whose last has the node's name, so that output i of a node is
- * `name:i` on both sides. What needs more words than the table of TensorFlow's ops has is in export_op.c; TensorArrays, which are one
- * value here and a handle and a flow there, are in export_array.c.
+ * Every node that is needed becomes one NodeDef of the same op, or a few whose last has the node's name, so that output
+ * i of a node is `name:i` on both sides. What needs more words than the table of TensorFlow's ops has is in
+ * export_op.c; TensorArrays, which are one value here and a handle and a flow there, are in export_array.c.
  */
 #ifndef DFLOW_EXPORT_H
 #define DFLOW_EXPORT_H
@@ -17,7 +17,8 @@ extern const int32_t dfi_export_table_size;
 /* One NodeDef: the context it lies in, and how many outputs TensorFlow's op has. */
 typedef struct dfi_export_place { df_context *context; int32_t outputs; const df_node *node; } dfi_export_place;
 
-/* A variable: what is said of it, and, once they are written, the names of what gives it its value and of a read of it. */
+/* A variable: what is said of it, and, once they are written, the names of what gives it its value and of a read of it.
+   */
 typedef struct dfi_export_variable {
   df_node *node;
   bool trainable;
@@ -37,7 +38,8 @@ typedef struct dfi_export {
   uint8_t      *needed;         /* by id; owned */
   const char  **name;           /* by id: the name in the GraphDef, or NULL */
   uint8_t      *array;          /* by id: is its handle a TensorArray's? dfi_export_is_array */
-  bool         *moves;          /* by id, of a Merge: the arrays that come together there are not one; and of what brings them there */
+  /* by id, of a Merge: the arrays that come together there are not one; and of what brings them there */
+  bool         *moves;
   const char  **taken; uint32_t ntaken, taken_mask;   /* names; open addressing; owned */
   struct { const df_node *node; const char *why; } *refused; int32_t nrefused, refused_cap;   /* owned */
   dfi_export_variable *variable; int32_t nvariable;                     /* owned */
@@ -54,7 +56,8 @@ const char  *dfi_export_name(dfi_export *e, const char *format, ...) __attribute
 const char  *dfi_export_ref(dfi_export *e, df_output o);
 /* The current node cannot be written. `why` lives as long as the export. */
 void         dfi_export_refuse(dfi_export *e, const char *why);
-/* The control edges of the current node; hang: something in a context that has no token of its own waits for the context's pivot. */
+/* The control edges of the current node; hang: something in a context that has no token of its own waits for the
+   context's pivot. */
 void         dfi_export_controls(dfi_export *e, Pb__NodeDef *n);
 void         dfi_export_hang(dfi_export *e, Pb__NodeDef *n);
 /* A new Const beside the current node, which hangs on its context; its name. */
@@ -76,14 +79,17 @@ void dfi_export_arrays_meet(dfi_export *e);                       /* fills moves
 bool dfi_export_array_node(dfi_export *e, const df_node *n);      /* false: it has nothing to do with arrays */
 const char *dfi_export_flow(dfi_export *e, df_output o);
 /* export_variable.c */
-dfi_export_variable *dfi_export_variable_of(const dfi_export *e, const df_node *n);     /* NULL: nothing is said of it */
-const df_tensor *dfi_export_value(const dfi_export *e, const df_node *n);     /* what a variable begins with, or is; NULL: not given */
-int32_t dfi_export_dtype(const dfi_export *e, df_output o);                   /* a frozen variable's handle has the dtype of its value */
-void dfi_export_mark_changes(const dfi_export *e, bool *left_out);            /* by id: what changes variables, and all that depends on it */
+dfi_export_variable *dfi_export_variable_of(const dfi_export *e, const df_node *n);  /* NULL: nothing is said of it */
+/* what a variable begins with, or is; NULL: not given */
+const df_tensor *dfi_export_value(const dfi_export *e, const df_node *n);
+int32_t dfi_export_dtype(const dfi_export *e, df_output o);  /* a frozen variable's handle has the dtype of its value */
+/* by id: what changes variables, and all that depends on it */
+void dfi_export_mark_changes(const dfi_export *e, bool *left_out);
 bool dfi_export_frozen_node(dfi_export *e, const df_node *n);                 /* false: it is written as any */
 void dfi_export_init(dfi_export *e);                                          /* the operation `init` */
-void dfi_export_snapshots(dfi_export *e);                                     /* a read of each variable, for the collections */
-Pb__VariableDef *dfi_export_variable_def(dfi_export *e, const dfi_export_variable *v);     /* in the arena; NULL: it is in no collection */
+void dfi_export_snapshots(dfi_export *e);  /* a read of each variable, for the collections */
+/* in the arena; NULL: it is in no collection */
+Pb__VariableDef *dfi_export_variable_def(dfi_export *e, const dfi_export_variable *v);
 /* export_context.c: a MetaGraphDef with the graph and its contexts, in the arena. */
 Pb__MetaGraphDef *dfi_export_meta(dfi_export *e, Pb__GraphDef *graph);
 /* export_text.c: the message in text form, uint8; owned. NULL: err is filled. */

@@ -1,9 +1,10 @@
-/* export_array.c: TensorArrays, which are one value here and in TensorFlow two: a handle that stays what it is, and a flow, a number
- * without a meaning that brings the order of writes and reads.
+/* export_array.c: TensorArrays, which are one value here and in TensorFlow two: a handle that stays what it is, and a
+ * flow, a number without a meaning that brings the order of writes and reads.
  *
- * A node's flow has the node's name; what has a handle of its own has it under `x/handle`. Where the arrays that meet at a Merge are
- * one, whatever was written to it, its handle goes round no loop: it is a loop constant, as TensorFlow's gradients want it. That is
- * found out by supposing it of all and taking it back where two roots meet, until no more have to go.
+ * A node's flow has the node's name; what has a handle of its own has it under `x/handle`. Where the arrays that meet
+ * at a Merge are one, whatever was written to it, its handle goes round no loop: it is a loop constant, as TensorFlow's
+ * gradients want it. That is found out by supposing it of all and taking it back where two roots meet, until no more
+ * have to go.
  */
 #include "tensorflow/export.h"
 #include "graph/flow.h"
@@ -16,17 +17,21 @@ static bool is(const df_node *n, const char *word) { return !strcmp(type_of(n) +
 static bool array_op(const df_node *n) {
   const char *t = type_of(n);
   if (strncmp(t, "TensorArray", 11)) return false;
-  static const char *const word[] = { "", "Write", "Read", "Stack", "Take", "Gather", "Unstack", "Scatter", "Concat", "ConcatParts", "Split",
-                                      "Size", "Grad", "Join", "JoinGrad", "Copy" };
+  static const char *const word[] = { "",        "Write",   "Read",     "Stack",       "Take",  "Gather",
+                                      "Unstack", "Scatter", "Concat",   "ConcatParts", "Split", "Size",
+                                      "Grad",    "Join",    "JoinGrad", "Copy" };
   for (size_t i = 0; i < sizeof word / sizeof *word; i++) if (!strcmp(t + 11, word[i])) return true;
   return false;
 }
 
-static bool writes(const df_node *n) { return is(n, "Write") || is(n, "Unstack") || is(n, "Scatter") || is(n, "Split"); }
+static bool writes(const df_node *n) {
+  return is(n, "Write") || is(n, "Unstack") || is(n, "Scatter") || is(n, "Split");
+}
 static df_flow flow_kind(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
 static bool passes(const df_node *n) {
   df_flow f = flow_kind(n);
-  return flow_is(n, FLOW_IDENTITY) || f == DF_SWITCH || f == DF_MERGE || f == DF_ENTER || f == DF_EXIT || f == DF_NEXT_ITERATION;
+  return flow_is(n, FLOW_IDENTITY) || f == DF_SWITCH || f == DF_MERGE || f == DF_ENTER || f == DF_EXIT ||
+         f == DF_NEXT_ITERATION;
 }
 
 enum { UNKNOWN = 0, NO = 1, YES = 2 };
@@ -100,7 +105,8 @@ static const char *handle_of(dfi_export *e, df_output o) {
   case DF_ENTER: return dfi_lower_text(&e->l, "%s/handle", name);
   case DF_MERGE:
     if (e->moves[n->id]) return dfi_lower_text(&e->l, "%s/handle", name);
-    return n->context->kind == DFI_PRED || flow_kind(n->in[0].node) == DF_ENTER ? handle_of(e, n->in[0]) : handle_around(e, n);
+    return n->context->kind == DFI_PRED || flow_kind(n->in[0].node) == DF_ENTER ? handle_of(e, n->in[0])
+                                                                                : handle_around(e, n);
   case DF_SWITCH:
     if (flow_is(n->in[1].node, FLOW_LOOP_COND) && !e->moves[n->in[0].node->id]) return handle_of(e, n->in[0]);
     return dfi_lower_text(&e->l, "%s/handle:%d", name, o.index);
@@ -121,12 +127,13 @@ const char *dfi_export_flow(dfi_export *e, df_output o) {
     if (is(n, "Read")) return dfi_lower_text(&e->l, "%s/flow", name);
     return is(n, "") || is(n, "Grad") ? dfi_lower_text(&e->l, "%s:1", name) : name;
   }
-  if (flow_kind(n) == DF_SWITCH && o.index == 1 && n->context->kind == DFI_BODY && flow_is(n->in[1].node, FLOW_LOOP_COND))
+  if (flow_kind(n) == DF_SWITCH && o.index == 1 && n->context->kind == DFI_BODY &&
+      flow_is(n->in[1].node, FLOW_LOOP_COND))
     return dfi_lower_text(&e->l, "%s/body", name);
   return o.index ? dfi_lower_text(&e->l, "%s:%d", name, o.index) : name;
 }
 
-/* ---- the primitives ------------------------------------------------------------------------------------------------ */
+/* ---- the primitives ---------------------------------------------------------------------------------------------- */
 
 static void enter_attrs(dfi_export *e, Pb__NodeDef *def, const df_node *n, bool constant) {
   const df_attr *frame = &n->attrs[DFI_ENTER_FRAME_NAME];
@@ -141,7 +148,8 @@ static Pb__NodeDef *primitive(dfi_export *e, const df_node *n, bool handle, bool
   int32_t outputs = f == DF_SWITCH || f == DF_MERGE ? 2 : 1, arrays = f == DF_MERGE ? n->nin : 1;
   const char *name = e->name[n->id];
   Pb__NodeDef *def = dfi_export_node(e, type_of(n), handle ? dfi_lower_text(&e->l, "%s/handle", name) : name, outputs);
-  for (int32_t i = 0; i < arrays; i++) dfi_lower_input(&e->l, def, handle ? handle_of(e, n->in[i]) : dfi_export_flow(e, n->in[i]));
+  for (int32_t i = 0; i < arrays; i++)
+    dfi_lower_input(&e->l, def, handle ? handle_of(e, n->in[i]) : dfi_export_flow(e, n->in[i]));
   if (f == DF_SWITCH) dfi_lower_input(&e->l, def, dfi_export_ref(e, n->in[1]));
   dfi_export_controls(e, def);
   dfi_lower_type(&e->l, def, "T", handle ? DF_RESOURCE : DF_FLOAT32);
@@ -177,7 +185,7 @@ static void write_primitive(dfi_export *e, const df_node *n) {
   if (own) primitive(e, n, true, constant || (f == DF_ENTER && !e->moves[n->id]));
 }
 
-/* ---- the ops ---------------------------------------------------------------------------------------------------------- */
+/* ---- the ops ----------------------------------------------------------------------------------------------------- */
 
 static const df_attr *attr(const df_node *n, const char *name) {
   int32_t i = dfi_op_attr_index(dfi_op_info_at(n->op), name);
@@ -219,7 +227,8 @@ static const char *rows_of(dfi_export *e, int32_t i) {
   const char *own = e->name[e->current->id];
   df_output o = e->current->in[i];
   const dfi_shape *s = dfi_shape_at(o);
-  if (s->rank > 0 && s->dims[0] >= 0) return dfi_export_number(e, dfi_export_name(e, "%s/rows", own), DF_INT32, (double)s->dims[0]);
+  if (s->rank > 0 && s->dims[0] >= 0)
+    return dfi_export_number(e, dfi_export_name(e, "%s/rows", own), DF_INT32, (double)s->dims[0]);
   Pb__NodeDef *shape = dfi_export_node(e, "Shape", dfi_export_name(e, "%s/shape", own), 1);
   dfi_lower_input(&e->l, shape, dfi_export_ref(e, o));
   dfi_lower_type(&e->l, shape, "T", dfi_dtype(o));
@@ -338,7 +347,10 @@ static void size_op(dfi_export *e) { dfi_export_controls(e, on_array(e, "TensorA
 static void join_op(dfi_export *e) {
   const df_node *n = e->current;
   for (int32_t i = 1; i < n->nin; i++)
-    if (root(e, n->in[i]) != root(e, n->in[0])) { dfi_export_refuse(e, "it adds one gradient array to another"); return; }
+    if (root(e, n->in[i]) != root(e, n->in[0])) {
+      dfi_export_refuse(e, "it adds one gradient array to another");
+      return;
+    }
   Pb__NodeDef *def = dfi_export_node(e, "AddN", e->name[n->id], 1);
   for (int32_t i = 0; i < n->nin; i++) dfi_lower_input(&e->l, def, dfi_export_flow(e, n->in[i]));
   dfi_export_controls(e, def);
@@ -358,7 +370,8 @@ bool dfi_export_array_node(dfi_export *e, const df_node *n) {
   else if (is(n, "Write")) write_op(e);
   else if (is(n, "Read")) read_op(e);
   else if (is(n, "Gather")) gather_op(e, as_int(e, 1, DF_INT32));
-  else if (is(n, "Stack")) gather_op(e, count_up(e, size_of(e, dfi_export_name(e, "%s/size", e->name[n->id]), n->in[0])));
+  else if (is(n, "Stack"))
+    gather_op(e, count_up(e, size_of(e, dfi_export_name(e, "%s/size", e->name[n->id]), n->in[0])));
   else if (is(n, "Take")) gather_op(e, count_up(e, as_int(e, 1, DF_INT32)));
   else if (is(n, "Unstack")) scatter_op(e, count_up(e, rows_of(e, 1)), 1);
   else if (is(n, "Scatter")) scatter_op(e, as_int(e, 1, DF_INT32), 2);

@@ -194,8 +194,8 @@ static int32_t their_dtype(const dfi_export *e, const df_node *n, const df_outpu
   return reference && dfi_dtype(o) == DF_RESOURCE ? DF_STRING : dfi_export_dtype(e, o);
 }
 
-/* Index dtypes that are one in TensorFlow may differ here: all are then int64. 0: the argument's inputs are of one dtype with those of
- * its kin. */
+/* Index dtypes that are one in TensorFlow may differ here: all are then int64. 0: the argument's inputs are of one
+ * dtype with those of its kin. */
 static int32_t common_index(const dfi_export *e, const df_node *n, const arg *in, int32_t nargs, const char *type) {
   int32_t first = 0;
   bool differ = false, indices = *type != 0;
@@ -212,7 +212,8 @@ static int32_t common_index(const dfi_export *e, const df_node *n, const arg *in
 }
 
 /* The attribute as the inputs give it. */
-static bool from_inputs(dfi_export *e, Pb__NodeDef *def, const char *key, const df_node *n, const arg *in, int32_t nargs) {
+static bool from_inputs(dfi_export *e, Pb__NodeDef *def, const char *key, const df_node *n, const arg *in,
+                        int32_t nargs) {
   for (int32_t i = 0, at = 0; i < nargs; at += in[i++].length) {
     if (!strcmp(in[i].number, key)) {
       dfi_lower_int(&e->l, def, key, in[i].length);
@@ -268,17 +269,20 @@ static const char *as_type(dfi_export *e, df_output o, int32_t type, int32_t i) 
   return name;
 }
 
-/* Does input i want a reference that comes through a primitive of values? That happens where an imported loop was raised. */
+/* Does input i want a reference that comes through a primitive of values? That happens where an imported loop was
+   raised. */
 static bool lost_reference(const df_node *n, int32_t i) {
   const df_node *from = n->in[i].node;
   df_flow flow = dfi_op_info_at(from->op)->op->flow;
-  return flow >= DF_SWITCH && flow <= DF_NEXT_ITERATION && dfi_input_is_reference(n, i) && strncmp(dfi_op_info_at(from->op)->op->type, "Ref", 3);
+  return flow >= DF_SWITCH && flow <= DF_NEXT_ITERATION && dfi_input_is_reference(n, i) &&
+         strncmp(dfi_op_info_at(from->op)->op->type, "Ref", 3);
 }
 
 void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name) {
   const df_node *n = e->current;
   for (int32_t i = 0; i < n->nin; i++)
-    if (lost_reference(n, i)) dfi_export_refuse(e, "the reference that it takes comes through a cond or loop as a value");
+    if (lost_reference(n, i))
+      dfi_export_refuse(e, "the reference that it takes comes through a cond or loop as a value");
   arg in[ARGS];
   int32_t nargs = take_args(op->in, in);
   if (!lengths(n, in, nargs)) {
@@ -288,7 +292,8 @@ void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name) 
   const char **input = take(e, sizeof *input * (size_t)(n->nin + 1));
   for (int32_t i = 0, at = 0; i < nargs; at += in[i++].length)
     for (int32_t k = 0; k < in[i].length; k++)
-      input[at + k] = as_type(e, n->in[at + k], in[i].fixed ? in[i].fixed : common_index(e, n, in, nargs, in[i].type), at + k);
+      input[at + k] =
+          as_type(e, n->in[at + k], in[i].fixed ? in[i].fixed : common_index(e, n, in, nargs, in[i].type), at + k);
   Pb__NodeDef *def = dfi_export_node(e, op->type, name, n->nout);
   for (int32_t i = 0; i < n->nin; i++) dfi_lower_input(&e->l, def, input[i]);
   dfi_export_controls(e, def);
@@ -301,7 +306,8 @@ void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name) 
     while (*p == ' ') p++;
     if (from_inputs(e, def, key, n, in, nargs)) continue;
     const df_attr *v = own_attr(n, key, &ours);
-    if (v && fits(kind, ours) && (kind != 'd' || v->i) && (kind != 't' || v->tensor)) write_attr(e, def, key, kind, ours, v);
+    if (v && fits(kind, ours) && (kind != 'd' || v->i) && (kind != 't' || v->tensor))
+      write_attr(e, def, key, kind, ours, v);
     else if (!from_outputs(e, def, key, n, op->out) && required)
       dfi_export_refuse(e, dfi_lower_text(&e->l, "TensorFlow's op needs the attribute %s", key));
   }

@@ -1,8 +1,9 @@
-/* export_context.c: conds and loops as TensorFlow 1's control-flow contexts, which its gradients need, in a MetaGraphDef.
+/* export_context.c: conds and loops as TensorFlow 1's control-flow contexts, which its gradients need, in a
+ * MetaGraphDef.
  *
- * Predicate and body of a loop are one context there; each branch of a cond is one. Contexts at the top are written to the collections
- * `while_context` and `cond_context`, those inside of others as their nested_contexts. An Exit lies in its loop's context, and its
- * value is one of the context around it.
+ * Predicate and body of a loop are one context there; each branch of a cond is one. Contexts at the top are written to
+ * the collections `while_context` and `cond_context`, those inside of others as their nested_contexts. An Exit lies in
+ * its loop's context, and its value is one of the context around it.
  */
 #include "tensorflow/export.h"
 #include "graph/flow.h"
@@ -16,7 +17,8 @@ static df_context *context_of(df_context *c) { return c->kind == DFI_PRED ? c->l
 /* The context that NodeDef i belongs to in TensorFlow: NULL at the top. */
 static df_context *home_of(const dfi_export *e, size_t i) {
   const df_node *n = e->place[i].node;
-  if (!strcmp(e->l.node[i]->op, "Exit") && flow_is(n->in[0].node, FLOW_SWITCH) && n->in[0].node->context->kind == DFI_BODY)
+  if (!strcmp(e->l.node[i]->op, "Exit") && flow_is(n->in[0].node, FLOW_SWITCH) &&
+      n->in[0].node->context->kind == DFI_BODY)
     return n->in[0].node->context;
   return e->place[i].context->kind == DFI_TOP ? NULL : context_of(e->place[i].context);
 }
@@ -53,7 +55,8 @@ static const char *tensor_name(dfi_export *e, const char *input) {
   return strchr(input, ':') ? input : dfi_lower_text(&e->l, "%s:0", input);
 }
 
-static void add_external(dfi_export *e, Pb__ValuesDef *v, size_t *cap, size_t *values_cap, const char *key, const char *value) {
+static void add_external(dfi_export *e, Pb__ValuesDef *v, size_t *cap, size_t *values_cap, const char *key,
+                         const char *value) {
   for (size_t i = 0; i < v->n_external_values; i++) if (!strcmp(v->external_values[i]->key, key)) return;
   if (v->n_external_values == *cap) {
     Pb__ValuesDef__Entry **wider = take(e, sizeof *wider * (*cap = *cap * 2 + 16));
@@ -87,11 +90,14 @@ static Pb__ValuesDef *values_of(book *b, entry *at) {
   for (size_t k = 0; k < at->n; k++) {
     const Pb__NodeDef *n = e->l.node[at->node[k]];
     const dfi_export_place *p = &e->place[at->node[k]];
-    for (int32_t i = 0; i < p->outputs || i == 0; i++) add_value(e, v, &cap, dfi_lower_text(&e->l, "%s:%d", n->name, i));
+    for (int32_t i = 0; i < p->outputs || i == 0; i++)
+      add_value(e, v, &cap, dfi_lower_text(&e->l, "%s:%d", n->name, i));
     if (!branch && !strcmp(n->op, "Enter") && is_constant(n))
       add_external(e, v, &external_cap, &cap, tensor_name(e, n->input[0]), tensor_name(e, n->name));
-    if (branch && !strcmp(n->op, "Switch") && p->context == at->context && flow_is(p->node, FLOW_SWITCH) && chooses(p->node, at->context))
-      add_external(e, v, &external_cap, &cap, tensor_name(e, n->input[0]), dfi_lower_text(&e->l, "%s:%d", n->name, at->context->side));
+    if (branch && !strcmp(n->op, "Switch") && p->context == at->context && flow_is(p->node, FLOW_SWITCH) &&
+        chooses(p->node, at->context))
+      add_external(e, v, &external_cap, &cap, tensor_name(e, n->input[0]),
+                   dfi_lower_text(&e->l, "%s:%d", n->name, at->context->side));
   }
   if (branch) {
     const char *pred = tensor_name(e, dfi_export_ref(e, at->context->cond->pred));
@@ -101,7 +107,8 @@ static Pb__ValuesDef *values_of(book *b, entry *at) {
     const entry *in = &b->entry[i];
     if (in->context->kind != DFI_BODY || context_of(in->context->parent) != at->context) continue;
     for (size_t k = 0; k < in->n; k++)
-      if (!strcmp(e->l.node[in->node[k]]->op, "Exit")) add_value(e, v, &cap, tensor_name(e, e->l.node[in->node[k]]->name));
+      if (!strcmp(e->l.node[in->node[k]]->op, "Exit"))
+        add_value(e, v, &cap, tensor_name(e, e->l.node[in->node[k]]->name));
   }
   return v;
 }
@@ -134,7 +141,8 @@ static char **names_of(book *b, const entry *at, const char *op, size_t *n) {
   char **all = take(e, sizeof *all * (at->n + 1));
   for (size_t k = 0; k < at->n; k++) {
     const Pb__NodeDef *d = e->l.node[at->node[k]];
-    if (!strcmp(d->op, op) && !(!strcmp(op, "Enter") && is_constant(d))) all[(*n)++] = (char *)(uintptr_t)tensor_name(e, d->name);
+    if (!strcmp(d->op, op) && !(!strcmp(op, "Enter") && is_constant(d)))
+      all[(*n)++] = (char *)(uintptr_t)tensor_name(e, d->name);
   }
   return all;
 }
@@ -210,7 +218,8 @@ Pb__MetaGraphDef *dfi_export_meta(dfi_export *e, Pb__GraphDef *graph) {
   }
   for (int32_t i = 0; i < b.n; i++) free(b.entry[i].node);
   free(b.entry);
-  Pb__MetaGraphDef__CollectionEntry *all = collection(e, "variables"), *trainable = collection(e, "trainable_variables");
+  Pb__MetaGraphDef__CollectionEntry *all = collection(e, "variables"),
+                                    *trainable = collection(e, "trainable_variables");
   for (int32_t i = 0; i < e->nvariable; i++) {
     const Pb__VariableDef *d = dfi_export_variable_def(e, &e->variable[i]);
     if (d) collect(e, all, (size_t)e->nvariable, &d->base);

@@ -1,6 +1,7 @@
 /* export_op.c: ops that TensorFlow has in other words.
  *
- * Each becomes a few nodes under its own name, `x/max`, `x/log`, …; the last one has the name itself. Small constants hang on the context.
+ * Each becomes a few nodes under its own name, `x/max`, `x/log`, …; the last one has the name itself. Small constants
+ * hang on the context.
  */
 #include "tensorflow/export.h"
 #include <ctype.h>
@@ -27,7 +28,8 @@ static Pb__NodeDef *put(dfi_export *e, const char *type, const char *word, int32
 }
 
 /* The same with the attribute T. */
-static Pb__NodeDef *put_t(dfi_export *e, const char *type, const char *word, uint8_t t, int32_t n, const char *a, const char *b, const char *c) {
+static Pb__NodeDef *put_t(dfi_export *e, const char *type, const char *word, uint8_t t, int32_t n, const char *a,
+                          const char *b, const char *c) {
   const char *input[3] = { a, b, c };
   Pb__NodeDef *def = put(e, type, word, 0);
   size_t controls = def->n_input;
@@ -47,7 +49,8 @@ static const char *one(dfi_export *e, const char *type, const char *word, uint8_
 static const char *two(dfi_export *e, const char *type, const char *word, uint8_t t, const char *a, const char *b) {
   return put_t(e, type, word, t, 2, a, b, NULL)->name;
 }
-static const char *reduce(dfi_export *e, const char *type, const char *word, uint8_t t, uint8_t tidx, const char *x, const char *axes, bool keep) {
+static const char *reduce(dfi_export *e, const char *type, const char *word, uint8_t t, uint8_t tidx, const char *x,
+                          const char *axes, bool keep) {
   Pb__NodeDef *n = put_t(e, type, word, t, 2, x, axes, NULL);
   dfi_lower_type(&e->l, n, "Tidx", tidx);
   dfi_lower_bool(&e->l, n, "keep_dims", keep);
@@ -58,7 +61,8 @@ static const char *shape_of(dfi_export *e, const char *word, uint8_t t, const ch
   dfi_lower_type(&e->l, n, "out_type", out);
   return n->name;
 }
-static const char *reshape(dfi_export *e, const char *word, uint8_t t, const char *x, const char *shape, uint8_t tshape) {
+static const char *reshape(dfi_export *e, const char *word, uint8_t t, const char *x, const char *shape,
+                           uint8_t tshape) {
   Pb__NodeDef *n = put_t(e, "Reshape", word, t, 2, x, shape, NULL);
   dfi_lower_type(&e->l, n, "Tshape", tshape);
   return n->name;
@@ -77,7 +81,8 @@ static const char *number(dfi_export *e, const char *word, uint8_t t, double v) 
 static const char *ints(dfi_export *e, const char *word, int32_t n, const int64_t *v) {
   return dfi_export_ints(e, dfi_export_name(e, "%s/%s", own(e), word), DF_INT32, 1, n, v);
 }
-static const char *gather(dfi_export *e, const char *word, uint8_t t, const char *x, const char *indices, uint8_t ti, int64_t axis, int64_t batch) {
+static const char *gather(dfi_export *e, const char *word, uint8_t t, const char *x, const char *indices, uint8_t ti,
+                          int64_t axis, int64_t batch) {
   const char *at = number(e, "axis", DF_INT32, (double)axis);
   Pb__NodeDef *n = put(e, "GatherV2", word, 3, x, indices, at);
   dfi_lower_type(&e->l, n, "Tparams", t);
@@ -108,7 +113,8 @@ static void assignment(dfi_export *e) {
 static void variable(dfi_export *e) {
   const df_node *n = e->current;
   const dfi_op_info *o = dfi_op_info_at(n->op);
-  const df_attr *shape = &n->attrs[dfi_op_attr_index(o, "shape")], *shared = &n->attrs[dfi_op_attr_index(o, "shared_name")];
+  const df_attr *shape = &n->attrs[dfi_op_attr_index(o, "shape")],
+                *shared = &n->attrs[dfi_op_attr_index(o, "shared_name")];
   Pb__NodeDef *def = dfi_export_node(e, "VarHandleOp", own(e), 1);
   dfi_export_controls(e, def);
   dfi_lower_type(&e->l, def, "dtype", (int32_t)n->attrs[dfi_op_attr_index(o, "dtype")].i);
@@ -121,7 +127,8 @@ static void variable(dfi_export *e) {
 static void assertion(dfi_export *e) {
   const df_node *n = e->current;
   const dfi_op_info *o = dfi_op_info_at(n->op);
-  const df_attr *message = &n->attrs[dfi_op_attr_index(o, "message")], *summarize = &n->attrs[dfi_op_attr_index(o, "summarize")];
+  const df_attr *message = &n->attrs[dfi_op_attr_index(o, "message")],
+                *summarize = &n->attrs[dfi_op_attr_index(o, "summarize")];
   const char *text = NULL;
   if (message->i || n->nin == 1) {
     text = dfi_export_name(e, "%s/message", own(e));
@@ -153,7 +160,7 @@ static void assertion(dfi_export *e) {
   dfi_lower_int(&e->l, def, "summarize", summarize->i);
 }
 
-/* ---- arithmetic --------------------------------------------------------------------------------------------------- */
+/* ---- arithmetic -------------------------------------------------------------------------------------------------- */
 
 static void logical_xor(dfi_export *e) { two(e, "NotEqual", NULL, DF_BOOL, in(e, 0), in(e, 1)); }
 
@@ -166,7 +173,8 @@ static void log_sum_exp(dfi_export *e) {
   const char *finite = one(e, "IsFinite", "is_finite", t, most);
   const char *shift = put_t(e, "Select", "shift", t, 3, finite, most, one(e, "ZerosLike", "zeros", t, most))->name;
   const char *still = one(e, "StopGradient", "stop", t, shift);
-  const char *sum = reduce(e, "Sum", "sum", t, tidx, one(e, "Exp", "exp", t, two(e, "Sub", "sub", t, x, still)), axes, keep);
+  const char *sum =
+      reduce(e, "Sum", "sum", t, tidx, one(e, "Exp", "exp", t, two(e, "Sub", "sub", t, x, still)), axes, keep);
   const char *log = one(e, "Log", "log", t, sum);
   if (!keep) still = reshape(e, "flat", t, still, shape_of(e, "shape", t, log, DF_INT32), DF_INT32);
   two(e, "AddV2", NULL, t, log, still);
@@ -175,7 +183,8 @@ static void log_sum_exp(dfi_export *e) {
 static void sum_to_shape(dfi_export *e) {
   uint8_t t = type_in(e, 0), i = type_in(e, 1);
   const char *shape = in(e, 1);
-  Pb__NodeDef *axes = put_t(e, "BroadcastGradientArgs", "axes", i, 2, shape, shape_of(e, "shape", t, in(e, 0), i), NULL);
+  Pb__NodeDef *axes =
+      put_t(e, "BroadcastGradientArgs", "axes", i, 2, shape, shape_of(e, "shape", t, in(e, 0), i), NULL);
   e->place[e->l.n - 1].outputs = 2;
   reshape(e, NULL, t, reduce(e, "Sum", "sum", t, i, in(e, 0), axes->name, false), shape, i);
 }
@@ -195,7 +204,8 @@ static void reduced_shape(dfi_export *e) {
   const char *rank, *axes = plain_axes(e, in(e, 0), t, &rank);
   Pb__NodeDef *all = put(e, "Range", "all", 3, number(e, "zero", DF_INT32, 0), rank, number(e, "one", DF_INT32, 1));
   dfi_lower_type(&e->l, all, "Tidx", DF_INT32);
-  Pb__NodeDef *ones = put(e, "Fill", "ones", 2, shape_of(e, "count", DF_INT32, axes, DF_INT32), number(e, "unit", t, 1));
+  Pb__NodeDef *ones =
+      put(e, "Fill", "ones", 2, shape_of(e, "count", DF_INT32, axes, DF_INT32), number(e, "unit", t, 1));
   dfi_lower_type(&e->l, ones, "T", t);
   dfi_lower_type(&e->l, ones, "index_type", DF_INT32);
   Pb__NodeDef *stitch = put_t(e, "DynamicStitch", "stitch", t, 3, all->name, axes, in(e, 0));
@@ -212,7 +222,7 @@ static void reduced_count(dfi_export *e) {
   cast(e, NULL, all, t, DF_INT64);
 }
 
-/* ---- indices -------------------------------------------------------------------------------------------------------- */
+/* ---- indices ----------------------------------------------------------------------------------------------------- */
 
 static bool constant_int(const df_output o, int64_t *v) {
   const df_tensor *t = o.node->out[o.index].constant;
@@ -221,7 +231,8 @@ static bool constant_int(const df_output o, int64_t *v) {
   return true;
 }
 
-static const char *transposed(dfi_export *e, const char *word, uint8_t t, const char *x, int32_t n, const int64_t *order) {
+static const char *transposed(dfi_export *e, const char *word, uint8_t t, const char *x, int32_t n,
+                              const int64_t *order) {
   Pb__NodeDef *p = put_t(e, "Transpose", word, t, 2, x, ints(e, "order", n, order), NULL);
   dfi_lower_type(&e->l, p, "Tperm", DF_INT32);
   return p->name;
@@ -240,7 +251,8 @@ static void gather_grad(dfi_export *e) {
     return;
   }
   if (axis < 0) axis += rank;
-  const char *dy = in(e, 3), *rows = gather(e, "rows", ts, in(e, 0), number(e, "at", DF_INT32, (double)axis), DF_INT32, 0, 0);
+  const char *dy = in(e, 3),
+             *rows = gather(e, "rows", ts, in(e, 0), number(e, "at", DF_INT32, (double)axis), DF_INT32, 0, 0);
   int64_t there[2 * DF_MAX_RANK], back[DF_MAX_RANK];
   int32_t all = rank - 1 + inner, k = 0;
   if (axis) {
@@ -276,7 +288,8 @@ static void put_along(dfi_export *e) {
 }
 
 /* mask, one per index, with ones after it so that it chooses among slices of x. */
-static const char *mask_rows(dfi_export *e, const char *mask, uint8_t ti, const char *indices, int32_t inner, int32_t rank) {
+static const char *mask_rows(dfi_export *e, const char *mask, uint8_t ti, const char *indices, int32_t inner,
+                             int32_t rank) {
   int64_t ones[DF_MAX_RANK];
   int32_t more = rank - inner;
   for (int32_t i = 0; i < more; i++) ones[i] = 1;
@@ -314,13 +327,17 @@ static void pass(dfi_export *e, int32_t n, const char **input, const df_output *
   types->list = list;
 }
 
-/* Rows of dy where a list's row came last, zeros where a later one overwrote it: who wrote last is found by stitching numbers. */
+/* Rows of dy where a list's row came last, zeros where a later one overwrote it: who wrote last is found by stitching
+   numbers. */
 static void stitch_grad(dfi_export *e) {
   const df_node *n = e->current;
   int32_t lists = n->nout, dy = n->nin - 1, rank = shape_in(e, dy)->rank;
   uint8_t t = type_in(e, dy);
   for (int32_t i = 0; i < lists; i++)
-    if (rank < 1 || dfi_shape_size(shape_in(e, i)) < 0) { dfi_export_refuse(e, "its shapes are not known before it runs"); return; }
+    if (rank < 1 || dfi_shape_size(shape_in(e, i)) < 0) {
+      dfi_export_refuse(e, "its shapes are not known before it runs");
+      return;
+    }
   const char **number_of = dfi_arena_take(&e->d->arena, sizeof *number_of * (size_t)lists);
   int64_t at = 0;
   for (int32_t i = 0; i < lists; i++) {
@@ -339,7 +356,8 @@ static void stitch_grad(dfi_export *e) {
     int32_t inner = shape_in(e, i)->rank;
     const char *rows = gather(e, "rows", t, in(e, dy), in(e, i), DF_INT32, 0, 0);
     const char *winner = gather(e, "winner", DF_INT32, last->name, in(e, i), DF_INT32, 0, 0);
-    const char *mask = mask_rows(e, two(e, "Equal", "won", DF_INT32, winner, number_of[i]), DF_INT32, in(e, i), inner, inner + rank - 1);
+    const char *mask = mask_rows(e, two(e, "Equal", "won", DF_INT32, winner, number_of[i]), DF_INT32, in(e, i), inner,
+                                 inner + rank - 1);
     part[i] = put_t(e, "SelectV2", "part", t, 3, mask, rows, one(e, "ZerosLike", "zeros", t, rows))->name;
   }
   pass(e, lists, part, NULL, t);
@@ -351,14 +369,18 @@ static void gather_nd_last(dfi_export *e) {
   const dfi_shape *at = shape_in(e, 1);
   const int64_t size = dfi_shape_size(at), depth = at->rank > 0 ? at->dims[at->rank - 1] : -1;
   const int32_t rank = e->current->out[0].shape.rank;
-  if (size < 0 || depth <= 0 || rank < 0 || shape_in(e, 0)->rank < 0) { dfi_export_refuse(e, "its shapes are not known before it runs"); return; }
+  if (size < 0 || depth <= 0 || rank < 0 || shape_in(e, 0)->rank < 0) {
+    dfi_export_refuse(e, "its shapes are not known before it runs");
+    return;
+  }
   const int64_t rows = size / depth;
   int64_t *v = dfi_arena_take(&e->d->arena, sizeof *v * (size_t)(rows + 1)), dims[DF_MAX_RANK];
   for (int64_t k = 0; k < rows; k++) v[k] = k;
   for (int32_t d = 0; d < at->rank - 1; d++) dims[d] = at->dims[d];
-  const char *numbers = reshape(e, "number", DF_INT32, ints(e, "numbers", (int32_t)rows, v), ints(e, "rows", at->rank - 1, dims), DF_INT32);
-  Pb__NodeDef *outer = put(e, "Slice", "outer", 3, shape_of(e, "shape", t, in(e, 0), DF_INT32), ints(e, "first", 1, (int64_t[]){ 0 }),
-                           ints(e, "depth", 1, &depth));
+  const char *numbers = reshape(e, "number", DF_INT32, ints(e, "numbers", (int32_t)rows, v),
+                                ints(e, "rows", at->rank - 1, dims), DF_INT32);
+  Pb__NodeDef *outer = put(e, "Slice", "outer", 3, shape_of(e, "shape", t, in(e, 0), DF_INT32),
+                           ints(e, "first", 1, (int64_t[]){ 0 }), ints(e, "depth", 1, &depth));
   dfi_lower_type(&e->l, outer, "T", DF_INT32);
   dfi_lower_type(&e->l, outer, "Index", DF_INT32);
   Pb__NodeDef *none = put_t(e, "Fill", "none", DF_INT32, 2, outer->name, number(e, "minus", DF_INT32, -1), NULL);
@@ -373,22 +395,29 @@ static void gather_nd_last(dfi_export *e) {
     dfi_lower_type(&e->l, n, "Tindices", ti);
     read[i] = n->name;
   }
-  const char *mask = mask_rows(e, two(e, "Equal", "won", DF_INT32, read[0], numbers), DF_INT32, numbers, at->rank - 1, rank);
+  const char *mask =
+      mask_rows(e, two(e, "Equal", "won", DF_INT32, read[0], numbers), DF_INT32, numbers, at->rank - 1, rank);
   put_t(e, "SelectV2", NULL, t, 3, mask, read[1], one(e, "ZerosLike", "zeros", t, read[1]));
 }
 
-/* ---- scans ---------------------------------------------------------------------------------------------------------- */
+/* ---- scans ------------------------------------------------------------------------------------------------------- */
 
-/* s and what stands beside it as products with the matrix of x[j + 1] … x[i], which is 0 where j > i. It has n x n elements for an axis
- * of n: TensorFlow has no scan of this kind but a loop, which its gradients would want to know. */
+/* s and what stands beside it as products with the matrix of x[j + 1] … x[i], which is 0 where j > i. It has n x n
+ * elements for an axis of n: TensorFlow has no scan of this kind but a loop, which its gradients would want to know. */
 static void linear_recurrence(dfi_export *e) {
   const df_node *n = e->current;
   const uint8_t t = type_in(e, 0);
   const bool reverse = n->attrs[0].i != 0;
   const int32_t rank = shape_in(e, 0)->rank;
   int64_t axis, order[DF_MAX_RANK], pads[2 * DF_MAX_RANK] = { 0 }, begin[DF_MAX_RANK] = { 0 };
-  if (rank < 1 || !constant_int(n->in[2], &axis)) { dfi_export_refuse(e, "its axis or its rank is not known before it runs"); return; }
-  if (dfi_is_complex(t) || t == DF_FLOAT16 || t == DF_BFLOAT16) { dfi_export_refuse(e, "it is of a dtype that TensorFlow has no such products for"); return; }
+  if (rank < 1 || !constant_int(n->in[2], &axis)) {
+    dfi_export_refuse(e, "its axis or its rank is not known before it runs");
+    return;
+  }
+  if (dfi_is_complex(t) || t == DF_FLOAT16 || t == DF_BFLOAT16) {
+    dfi_export_refuse(e, "it is of a dtype that TensorFlow has no such products for");
+    return;
+  }
   if (axis < 0) axis += rank;
   const bool turn = axis != rank - 1;
   for (int32_t d = 0; d < rank; d++) order[d] = d;
@@ -401,13 +430,15 @@ static void linear_recurrence(dfi_export *e) {
     dfi_lower_type(&e->l, wide, "Tdim", DF_INT32);
     column[i] = wide->name;
   }
-  Pb__NodeDef *row = put_t(e, "ExpandDims", "row", t, 2, turn ? transposed(e, "x_again", t, in(e, 0), rank, order) : in(e, 0),
-                           number(e, "second", DF_INT32, -2), NULL);
+  Pb__NodeDef *row =
+      put_t(e, "ExpandDims", "row", t, 2, turn ? transposed(e, "x_again", t, in(e, 0), rank, order) : in(e, 0),
+            number(e, "second", DF_INT32, -2), NULL);
   dfi_lower_type(&e->l, row, "Tdim", DF_INT32);
   const char *square = two(e, "AddV2", "square", t, column[0], one(e, "ZerosLike", "zeros", t, row->name));
   const char *ones = one(e, "OnesLike", "ones", t, square), *part[2];
   for (int32_t i = 0; i < 2; i++) {                    /* x below the diagonal, ones elsewhere */
-    Pb__NodeDef *p = put(e, "MatrixBandPart", i ? "upper" : "lower_ones", 3, ones, number(e, "low", DF_INT64, i ? 0 : -1), number(e, "high", DF_INT64, i ? -1 : 0));
+    Pb__NodeDef *p = put(e, "MatrixBandPart", i ? "upper" : "lower_ones", 3, ones,
+                         number(e, "low", DF_INT64, i ? 0 : -1), number(e, "high", DF_INT64, i ? -1 : 0));
     dfi_lower_type(&e->l, p, "T", t);
     dfi_lower_type(&e->l, p, "Tindex", DF_INT64);
     part[i] = p->name;
@@ -419,7 +450,9 @@ static void linear_recurrence(dfi_export *e) {
   const char *matrix = two(e, "Mul", "matrix", t, products->name, part[0]);
   Pb__NodeDef *product = put_t(e, "BatchMatMulV2", "product", t, 2, matrix, column[1], NULL);
   dfi_lower_bool(&e->l, product, "adj_x", reverse);
-  const char *s = reshape(e, "sum", t, product->name, shape_of(e, "shape", t, turn ? transposed(e, "like", t, in(e, 0), rank, order) : in(e, 0), DF_INT32), DF_INT32);
+  const char *s = reshape(
+      e, "sum", t, product->name,
+      shape_of(e, "shape", t, turn ? transposed(e, "like", t, in(e, 0), rank, order) : in(e, 0), DF_INT32), DF_INT32);
   if (turn) s = transposed(e, "s", t, s, rank, order);
   pads[2 * axis + reverse] = 1;
   begin[axis] = reverse;
@@ -434,13 +467,14 @@ static void linear_recurrence(dfi_export *e) {
   df_tensor_release(table);
   Pb__NodeDef *padded = put_t(e, "Pad", "padded", t, 2, s, paddings, NULL);
   dfi_lower_type(&e->l, padded, "Tpaddings", DF_INT32);
-  Pb__NodeDef *beside = put(e, "Slice", "beside", 3, padded->name, ints(e, "begin", rank, begin), shape_of(e, "size", t, s, DF_INT32));
+  Pb__NodeDef *beside =
+      put(e, "Slice", "beside", 3, padded->name, ints(e, "begin", rank, begin), shape_of(e, "size", t, s, DF_INT32));
   dfi_lower_type(&e->l, beside, "T", t);
   dfi_lower_type(&e->l, beside, "Index", DF_INT32);
   pass(e, 2, (const char *[]){ s, beside->name }, NULL, t);
 }
 
-/* ---- einsum ---------------------------------------------------------------------------------------------------------- */
+/* ---- einsum ------------------------------------------------------------------------------------------------------ */
 
 /* The labels of `a` and of `b` (may be NULL) that stand in the rest of the equation too, each once. */
 static char *kept_labels(dfi_export *e, const char *a, size_t na, const char *b, size_t nb, const char *rest) {
@@ -475,7 +509,8 @@ static char *implied_labels(dfi_export *e, const char *equation) {
 /* TensorFlow's op takes two operands at most: more are a chain. */
 static void einsum(dfi_export *e) {
   const df_node *n = e->current;
-  const char *equation = n->attrs[dfi_op_attr_index(dfi_op_info_at(n->op), "equation")].s, *arrow = strstr(equation, "->");
+  const char *equation = n->attrs[dfi_op_attr_index(dfi_op_info_at(n->op), "equation")].s,
+             *arrow = strstr(equation, "->");
   const char *result = arrow ? arrow + 2 : implied_labels(e, equation);
   if (n->nin <= 2) {
     const char *batch = strstr(equation, "...") ? "..." : "";
@@ -505,7 +540,7 @@ static void einsum(dfi_export *e) {
   }
 }
 
-/* ---- what stands for something else ---------------------------------------------------------------------------------- */
+/* ---- what stands for something else ------------------------------------------------------------------------------ */
 
 static void custom_gradient(dfi_export *e) {
   const df_node *n = e->current;
@@ -582,7 +617,8 @@ static void sparse_adam(dfi_export *e) {
 static void list_concat(dfi_export *e) {
   const df_node *n = e->current;
   const df_attr *shape = &n->attrs[dfi_op_attr_index(dfi_op_info_at(n->op), "element_shape")];
-  const char *dims = shape->i < 0 ? number(e, "element_shape", DF_INT32, -1) : ints(e, "element_shape", (int32_t)shape->i, shape->ints);
+  const char *dims = shape->i < 0 ? number(e, "element_shape", DF_INT32, -1)
+                                  : ints(e, "element_shape", (int32_t)shape->i, shape->ints);
   const char *lengths = dfi_export_ints(e, dfi_export_name(e, "%s/leading", own(e)), DF_INT64, 1, 0, NULL);
   Pb__NodeDef *def = put(e, "TensorListConcatV2", NULL, 0);
   char **controls = def->input;
@@ -615,11 +651,15 @@ static void list_gather_grad(dfi_export *e) {
 
 bool dfi_export_special(dfi_export *e, const df_node *n) {
   static const struct { const char *type; void (*write)(dfi_export *); } own_ops[] = {
-    { "LogicalXor", logical_xor }, { "LogSumExp", log_sum_exp }, { "SumToShape", sum_to_shape }, { "ReducedShape", reduced_shape },
-    { "ReducedCount", reduced_count }, { "GatherGrad", gather_grad }, { "TakeAlong", take_along }, { "PutAlong", put_along },
-    { "SegmentGather", segment_gather }, { "DynamicStitchGrad", stitch_grad }, { "TopK", top_k }, { "PackHandles", pack_handles },
+    { "LogicalXor", logical_xor }, { "LogSumExp", log_sum_exp }, { "SumToShape", sum_to_shape },
+    { "ReducedShape", reduced_shape },
+    { "ReducedCount", reduced_count }, { "GatherGrad", gather_grad }, { "TakeAlong", take_along },
+    { "PutAlong", put_along },
+    { "SegmentGather", segment_gather }, { "DynamicStitchGrad", stitch_grad }, { "TopK", top_k },
+    { "PackHandles", pack_handles },
     { "GatherHandle", gather_handle }, { "CustomGradient", custom_gradient }, { "TensorArrayReadSaved", saved_read },
-    { "ReadReferenceSaved", saved_read }, { "ReadVariableSaved", saved_read }, { "ResourceSparseApplyGradientDescent", sparse_descent }, { "VarHandleOp", variable },
+    { "ReadReferenceSaved", saved_read }, { "ReadVariableSaved", saved_read }, { "ResourceSparseApplyGradientDescent",
+    sparse_descent }, { "VarHandleOp", variable },
     { "Assert", assertion }, { "GatherNdLast", gather_nd_last }, { "LinearRecurrence", linear_recurrence },
     { "ResourceSparseApplyAdam", sparse_adam }, { "TensorListConcat", list_concat },
     { "TensorListGatherGrad", list_gather_grad }, { "Einsum", einsum },

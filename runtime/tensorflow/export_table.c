@@ -1,8 +1,8 @@
 /* export_table.c: the arguments and attributes of TensorFlow's ops, as far as dflow has an entry of that type.
  *
- * Written by spec/tensorflow_op_table.py from TensorFlow 2.15.1. An argument is the attribute that holds its type, `=3` where the type
- * is the same always, `N*T` a list of N, `@T` a list whose types the attribute T lists. An attribute is `name:kind`, with `!` where
- * there is no default; kinds are those of op.h, and B, F, S lists of bool, float, string.
+ * Written by spec/tensorflow_op_table.py from TensorFlow 2.15.1. An argument is the attribute that holds its type, `=3`
+ * where the type is the same always, `N*T` a list of N, `@T` a list whose types the attribute T lists. An attribute is
+ * `name:kind`, with `!` where there is no default; kinds are those of op.h, and B, F, S lists of bool, float, string.
  */
 #include "tensorflow/export.h"
 
@@ -84,9 +84,12 @@ const dfi_export_op dfi_export_table[] = {
   { "ConjugateTranspose", "T Tperm", "T", "T:d! Tperm:d" },
   { "Const", "", "dtype", "value:t! dtype:d!" },
   { "ControlTrigger", "", "", "" },
-  { "Conv2D", "T T", "T", "T:d! strides:l! use_cudnn_on_gpu:b padding:s! explicit_paddings:l data_format:s dilations:l" },
-  { "Conv2DBackpropFilter", "T =3 T", "T", "T:d! strides:l! use_cudnn_on_gpu:b padding:s! explicit_paddings:l data_format:s dilations:l" },
-  { "Conv2DBackpropInput", "=3 T T", "T", "T:d! strides:l! use_cudnn_on_gpu:b padding:s! explicit_paddings:l data_format:s dilations:l" },
+  { "Conv2D", "T T", "T", "T:d! strides:l! use_cudnn_on_gpu:b padding:s! explicit_paddings:l data_format:s "
+  "dilations:l" },
+  { "Conv2DBackpropFilter", "T =3 T", "T", "T:d! strides:l! use_cudnn_on_gpu:b padding:s! explicit_paddings:l "
+  "data_format:s dilations:l" },
+  { "Conv2DBackpropInput", "=3 T T", "T", "T:d! strides:l! use_cudnn_on_gpu:b padding:s! explicit_paddings:l "
+  "data_format:s dilations:l" },
   { "Cos", "T", "T", "T:d!" },
   { "Cosh", "T", "T", "T:d!" },
   { "CountUpTo", "T", "T", "limit:i! T:d!" },
@@ -97,8 +100,10 @@ const dfi_export_op dfi_export_table[] = {
   { "DeepCopy", "T", "T", "T:d!" },
   { "DepthToSpace", "T", "T", "T:d! block_size:i! data_format:s" },
   { "DepthwiseConv2dNative", "T T", "T", "T:d! strides:l! padding:s! explicit_paddings:l data_format:s dilations:l" },
-  { "DepthwiseConv2dNativeBackpropFilter", "T =3 T", "T", "T:d! strides:l! padding:s! explicit_paddings:l data_format:s dilations:l" },
-  { "DepthwiseConv2dNativeBackpropInput", "=3 T T", "T", "T:d! strides:l! padding:s! explicit_paddings:l data_format:s dilations:l" },
+  { "DepthwiseConv2dNativeBackpropFilter", "T =3 T", "T", "T:d! strides:l! padding:s! explicit_paddings:l "
+  "data_format:s dilations:l" },
+  { "DepthwiseConv2dNativeBackpropInput", "=3 T T", "T", "T:d! strides:l! padding:s! explicit_paddings:l data_format:s "
+  "dilations:l" },
   { "DeserializeManySparse", "=7", "=9 dtype =9", "dtype:d!" },
   { "DeserializeSparse", "Tserialized", "=9 dtype =9", "dtype:d! Tserialized:d" },
   { "DestroyResourceOp", "=20", "", "ignore_lookup_error:b" },
@@ -238,13 +243,18 @@ const dfi_export_op dfi_export_table[] = {
   { "QueueIsClosedV2", "=20", "=10", "" },
   { "QueueSize", "=7", "=3", "" },
   { "QueueSizeV2", "=20", "=3", "" },
-  { "RaggedGather", "PARAMS_RAGGED_RANK*Tsplits Tvalues Tindices", "OUTPUT_RAGGED_RANK*Tsplits Tvalues", "Tvalues:d! Tindices:d! Tsplits:d PARAMS_RAGGED_RANK:i! OUTPUT_RAGGED_RANK:i!" },
+  { "RaggedGather", "PARAMS_RAGGED_RANK*Tsplits Tvalues Tindices", "OUTPUT_RAGGED_RANK*Tsplits Tvalues",
+  "Tvalues:d! Tindices:d! Tsplits:d PARAMS_RAGGED_RANK:i! OUTPUT_RAGGED_RANK:i!" },
   { "RaggedRange", "T T T", "Tsplits T", "T:d Tsplits:d" },
-  { "RaggedTensorFromVariant", "=21", "output_ragged_rank*Tsplits Tvalues", "input_ragged_rank:i! output_ragged_rank:i! Tvalues:d! Tsplits:d" },
-  { "RaggedTensorToVariant", "RAGGED_RANK*Tsplits Tvalues", "=21", "RAGGED_RANK:i! Tvalues:d! Tsplits:d batched_input:b!" },
+  { "RaggedTensorFromVariant", "=21", "output_ragged_rank*Tsplits Tvalues",
+  "input_ragged_rank:i! output_ragged_rank:i! Tvalues:d! Tsplits:d" },
+  { "RaggedTensorToVariant", "RAGGED_RANK*Tsplits Tvalues", "=21", "RAGGED_RANK:i! Tvalues:d! Tsplits:d "
+  "batched_input:b!" },
   { "RandomShuffle", "T", "T", "seed:i seed2:i T:d!" },
-  { "RandomShuffleQueue", "", "=7", "component_types:y! shapes:p capacity:i min_after_dequeue:i seed:i seed2:i container:s shared_name:s" },
-  { "RandomShuffleQueueV2", "", "=20", "component_types:y! shapes:p capacity:i min_after_dequeue:i seed:i seed2:i container:s shared_name:s" },
+  { "RandomShuffleQueue", "", "=7", "component_types:y! shapes:p capacity:i min_after_dequeue:i seed:i seed2:i "
+  "container:s shared_name:s" },
+  { "RandomShuffleQueueV2", "", "=20", "component_types:y! shapes:p capacity:i min_after_dequeue:i seed:i seed2:i "
+  "container:s shared_name:s" },
   { "RandomStandardNormal", "T", "dtype", "seed:i seed2:i dtype:d! T:d!" },
   { "RandomUniform", "T", "dtype", "seed:i seed2:i dtype:d! T:d!" },
   { "RandomUniformInt", "T Tout Tout", "Tout", "seed:i seed2:i Tout:d! T:d!" },
@@ -305,14 +315,17 @@ const dfi_export_op dfi_export_table[] = {
   { "ResourceSparseApplyAdagradDA", "=20 =20 =20 T Tindices T T T =9", "", "T:d! Tindices:d! use_locking:b" },
   { "ResourceSparseApplyAdagradV2", "=20 =20 T T T Tindices", "", "T:d! Tindices:d! use_locking:b update_slots:b" },
   { "ResourceSparseApplyCenteredRMSProp", "=20 =20 =20 =20 T T T T T Tindices", "", "T:d! Tindices:d! use_locking:b" },
-  { "ResourceSparseApplyFtrl", "=20 =20 =20 T Tindices T T T T", "", "T:d! Tindices:d! use_locking:b multiply_linear_by_lr:b" },
-  { "ResourceSparseApplyFtrlV2", "=20 =20 =20 T Tindices T T T T T", "", "T:d! Tindices:d! use_locking:b multiply_linear_by_lr:b" },
+  { "ResourceSparseApplyFtrl", "=20 =20 =20 T Tindices T T T T", "", "T:d! Tindices:d! use_locking:b "
+  "multiply_linear_by_lr:b" },
+  { "ResourceSparseApplyFtrlV2", "=20 =20 =20 T Tindices T T T T T", "",
+  "T:d! Tindices:d! use_locking:b multiply_linear_by_lr:b" },
   { "ResourceSparseApplyKerasMomentum", "=20 =20 T T Tindices T", "", "T:d! Tindices:d! use_locking:b use_nesterov:b" },
   { "ResourceSparseApplyMomentum", "=20 =20 T T Tindices T", "", "T:d! Tindices:d! use_locking:b use_nesterov:b" },
   { "ResourceSparseApplyProximalAdagrad", "=20 =20 T T T T Tindices", "", "T:d! Tindices:d! use_locking:b" },
   { "ResourceSparseApplyProximalGradientDescent", "=20 T T T T Tindices", "", "T:d! Tindices:d! use_locking:b" },
   { "ResourceSparseApplyRMSProp", "=20 =20 =20 T T T T T Tindices", "", "T:d! Tindices:d! use_locking:b" },
-  { "ResourceStridedSliceAssign", "=20 Index Index Index T", "", "T:d! Index:d! begin_mask:i end_mask:i ellipsis_mask:i new_axis_mask:i shrink_axis_mask:i" },
+  { "ResourceStridedSliceAssign", "=20 Index Index Index T", "", "T:d! Index:d! begin_mask:i end_mask:i "
+  "ellipsis_mask:i new_axis_mask:i shrink_axis_mask:i" },
   { "Reverse", "T =10", "T", "T:d!" },
   { "ReverseSequence", "T Tlen", "T", "seq_dim:i! batch_dim:i T:d! Tlen:d" },
   { "ReverseV2", "T Tidx", "T", "Tidx:d T:d!" },
@@ -393,9 +406,12 @@ const dfi_export_op dfi_export_table[] = {
   { "StackPushV2", "=20 T", "T", "T:d! swap_memory:b" },
   { "StackV2", "=3", "=20", "elem_type:d! stack_name:s" },
   { "StopGradient", "T", "T", "T:d!" },
-  { "StridedSlice", "T Index Index Index", "T", "T:d! Index:d! begin_mask:i end_mask:i ellipsis_mask:i new_axis_mask:i shrink_axis_mask:i" },
-  { "StridedSliceAssign", "T Index Index Index T", "T", "T:d! Index:d! begin_mask:i end_mask:i ellipsis_mask:i new_axis_mask:i shrink_axis_mask:i" },
-  { "StridedSliceGrad", "Index Index Index Index T", "T", "T:d! Index:d! begin_mask:i end_mask:i ellipsis_mask:i new_axis_mask:i shrink_axis_mask:i" },
+  { "StridedSlice", "T Index Index Index", "T", "T:d! Index:d! begin_mask:i end_mask:i ellipsis_mask:i new_axis_mask:i "
+  "shrink_axis_mask:i" },
+  { "StridedSliceAssign", "T Index Index Index T", "T", "T:d! Index:d! begin_mask:i end_mask:i ellipsis_mask:i "
+  "new_axis_mask:i shrink_axis_mask:i" },
+  { "StridedSliceGrad", "Index Index Index Index T", "T", "T:d! Index:d! begin_mask:i end_mask:i ellipsis_mask:i "
+  "new_axis_mask:i shrink_axis_mask:i" },
   { "StringFormat", "@T", "=7", "T:y! template:s placeholder:s summarize:i" },
   { "StringJoin", "N*=7", "=7", "N:i! separator:s" },
   { "StringLength", "=7", "=3", "unit:s" },
@@ -438,7 +454,8 @@ const dfi_export_op dfi_export_table[] = {
   { "TensorArraySplitV2", "=7 T =9 =1", "=1", "T:d!" },
   { "TensorArraySplitV3", "=20 T =9 =1", "=1", "T:d!" },
   { "TensorArrayV2", "=3", "=7", "dtype:d! element_shape:h dynamic_size:b clear_after_read:b tensor_array_name:s" },
-  { "TensorArrayV3", "=3", "=20 =1", "dtype:d! element_shape:h dynamic_size:b clear_after_read:b identical_element_shapes:b tensor_array_name:s" },
+  { "TensorArrayV3", "=3", "=20 =1", "dtype:d! element_shape:h dynamic_size:b clear_after_read:b "
+  "identical_element_shapes:b tensor_array_name:s" },
   { "TensorArrayWrite", "=7 =3 T =1", "=1", "T:d!" },
   { "TensorArrayWriteV2", "=7 =3 T =1", "=1", "T:d!" },
   { "TensorArrayWriteV3", "=20 =3 T =1", "=1", "T:d!" },

@@ -39,7 +39,9 @@ static void real(text *t, double v, int32_t digits) {
 static void value(text *t, const ProtobufCFieldDescriptor *f, const void *v) {
   switch (f->type) {
   case PROTOBUF_C_TYPE_STRING: quoted(t, *(const uint8_t *const *)v, strlen(*(const char *const *)v)); break;
-  case PROTOBUF_C_TYPE_BYTES: quoted(t, ((const ProtobufCBinaryData *)v)->data, ((const ProtobufCBinaryData *)v)->len); break;
+  case PROTOBUF_C_TYPE_BYTES:
+    quoted(t, ((const ProtobufCBinaryData *)v)->data, ((const ProtobufCBinaryData *)v)->len);
+    break;
   case PROTOBUF_C_TYPE_BOOL: say(t, *(const protobuf_c_boolean *)v ? "true" : "false"); break;
   case PROTOBUF_C_TYPE_FLOAT: real(t, *(const float *)v, 9); break;
   case PROTOBUF_C_TYPE_DOUBLE: real(t, *(const double *)v, 17); break;

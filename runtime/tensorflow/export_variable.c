@@ -1,9 +1,9 @@
-/* export_variable.c: variables in an exported graph: what they begin with, what they are when they are frozen, and the collections by
- * which TensorFlow finds them.
+/* export_variable.c: variables in an exported graph: what they begin with, what they are when they are frozen, and the
+ * collections by which TensorFlow finds them.
  *
- * A frozen variable is a Const under the variable's name, and a read of it an Identity; what hands the variable on, into a loop or a
- * branch, hands on the value. What changes a variable has no place beside it. Otherwise an operation `init` assigns to each variable
- * its value, or else its initial value.
+ * A frozen variable is a Const under the variable's name, and a read of it an Identity; what hands the variable on,
+ * into a loop or a branch, hands on the value. What changes a variable has no place beside it. Otherwise an operation
+ * `init` assigns to each variable its value, or else its initial value.
  */
 #include "tensorflow/export.h"
 #include "graph/flow.h"
@@ -45,7 +45,8 @@ int32_t dfi_export_dtype(const dfi_export *e, df_output o) {
 }
 
 static bool is_read(const df_node *n) {
-  static const char *const reads[] = { "ReadVariableOp", "ReadVariableSaved", "ReadReferenceSaved", "VariableShape", "VarIsInitializedOp", "IsVariableInitialized",
+  static const char *const reads[] = { "ReadVariableOp", "ReadVariableSaved",  "ReadReferenceSaved",
+                                       "VariableShape",  "VarIsInitializedOp", "IsVariableInitialized",
                                        "ResourceGather", "ResourceGatherNd" };
   for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) if (!strcmp(type_of(n), reads[i])) return true;
   return false;
@@ -60,7 +61,7 @@ static bool changes_variable(const df_node *n) {
 
 void dfi_export_mark_changes(const dfi_export *e, bool *left_out) {
   const df_graph *g = e->graph;
-  for (bool again = true; again; ) {                   /* more than once only where a loop's Merge stands before what it depends on */
+  for (bool again = true; again; ) {  /* more than once only where a loop's Merge stands before what it depends on */
     again = false;
     for (int32_t i = 0; i < g->n; i++) {
       const df_node *n = g->node[i];
@@ -91,7 +92,12 @@ static void write_read(dfi_export *e, const df_node *n, const df_node *variable)
     return;
   }
   const char *axis = gather ? dfi_export_number(e, dfi_export_name(e, "%s/axis", name), DF_INT32, 0) : NULL;
-  Pb__NodeDef *def = dfi_export_node(e, gather ? "GatherV2" : nd ? "GatherNd" : !strcmp(type, "VariableShape") ? "Shape" : "Identity", name, 1);
+  Pb__NodeDef *def = dfi_export_node(e,
+                                     gather                           ? "GatherV2"
+                                     : nd                             ? "GatherNd"
+                                     : !strcmp(type, "VariableShape") ? "Shape"
+                                                                      : "Identity",
+                                     name, 1);
   dfi_lower_input(&e->l, def, dfi_export_ref(e, n->in[0]));
   if (gather || nd) dfi_lower_input(&e->l, def, dfi_export_ref(e, n->in[1]));
   if (axis) dfi_lower_input(&e->l, def, axis);
@@ -129,7 +135,9 @@ bool dfi_export_frozen_node(dfi_export *e, const df_node *n) {
 static const char *own_initializer(const dfi_export *e, const df_node *variable) {
   for (int32_t i = 0; i < e->graph->n; i++) {
     const df_node *n = e->graph->node[i];
-    if (!e->needed[i] || !n->nin || n->in[0].node != variable || (strcmp(type_of(n), "Assign") && strcmp(type_of(n), "AssignVariableOp"))) continue;
+    if (!e->needed[i] || !n->nin || n->in[0].node != variable ||
+        (strcmp(type_of(n), "Assign") && strcmp(type_of(n), "AssignVariableOp")))
+      continue;
     return e->name[i];
   }
   return NULL;
@@ -141,7 +149,8 @@ static const char *assign(dfi_export *e, df_node *n, dfi_export_variable *v) {
   const df_output init = e->graph->variable_init ? dfi_map_get(e->graph->variable_init, (df_output){ n, 0 }) : DFI_NONE;
   if (!value && !init.node) return NULL;
   e->current = n;
-  const char *own = e->name[n->id], *from = value ? dfi_export_name(e, "%s/Initializer/value", own) : dfi_export_ref(e, init);
+  const char *own = e->name[n->id],
+             *from = value ? dfi_export_name(e, "%s/Initializer/value", own) : dfi_export_ref(e, init);
   if (value) constant(e, from, value);
   const char *name = dfi_export_name(e, "%s/Assign", own);
   Pb__NodeDef *def = dfi_export_node(e, resource ? "AssignVariableOp" : "Assign", name, resource ? 0 : 1);
@@ -192,7 +201,9 @@ Pb__VariableDef *dfi_export_variable_def(dfi_export *e, const dfi_export_variabl
   d->variable_name = dfi_lower_text(&e->l, "%s:0", e->name[v->node->id]);
   d->initializer_name = (char *)(uintptr_t)v->initializer;
   d->snapshot_name = dfi_lower_text(&e->l, "%s:0", v->snapshot);
-  if (v->initial) d->initial_value_name = strchr(v->initial, ':') ? (char *)(uintptr_t)v->initial : dfi_lower_text(&e->l, "%s:0", v->initial);
+  if (v->initial)
+    d->initial_value_name =
+        strchr(v->initial, ':') ? (char *)(uintptr_t)v->initial : dfi_lower_text(&e->l, "%s:0", v->initial);
   d->is_resource = dfi_dtype((df_output){ v->node, 0 }) == DF_RESOURCE;
   d->trainable = v->trainable;
   return d;

@@ -1,10 +1,11 @@
-/* functions.c: calls in line. functions_flow.c has If, Case, While and For, functions_gradient.c the gradient of a function.
+/* functions.c: calls in line. functions_flow.c has If, Case, While and For, functions_gradient.c the gradient of a
+ * function.
  *
- * A call of f becomes f's nodes under the call's name, `call/node`, and an IdentityN with the call's own name that gathers the results
- * and waits for f's control results. So tensors keep their names, and what must run does.
- * Nodes of a body that have no inputs, or only loop constants, hang on a gate, a node that is live when the body is: otherwise a
- * constant in a branch that was not taken would run, and one in a loop would stand outside its frame or run once too often.
- * Who reads a result of a call reads it where it is made, so that nothing but what it needs runs.
+ * A call of f becomes f's nodes under the call's name, `call/node`, and an IdentityN with the call's own name that
+ * gathers the results and waits for f's control results. So tensors keep their names, and what must run does.
+ * Nodes of a body that have no inputs, or only loop constants, hang on a gate, a node that is live when the body is:
+ * otherwise a constant in a branch that was not taken would run, and one in a loop would stand outside its frame or run
+ * once too often. Who reads a result of a call reads it where it is made, so that nothing but what it needs runs.
  * Only what calls itself, directly or round about, stays a function.
  */
 #include "tensorflow/functions.h"
@@ -33,11 +34,14 @@ static void name_functions(dfi_lower *l) {
 
 int32_t dfi_lower_function_attr(dfi_lower *l, const Pb__NodeDef *n, const char *key, Pb__NameAttrList **attrs) {
   const Pb__AttrValue *a = dfi_attr_find(n, key);
-  if (!a || a->value_case != PB__ATTR_VALUE__VALUE_FUNC) return dfi_lower_fail(l, "node `%s` (%s): its attribute `%s` must be a function", n->name, n->op, key), -1;
+  if (!a || a->value_case != PB__ATTR_VALUE__VALUE_FUNC)
+    return dfi_lower_fail(l, "node `%s` (%s): its attribute `%s` must be a function", n->name, n->op, key), -1;
   *attrs = dfi_graphdef_function(l->d, a->func, l->err);
   if (!*attrs) return -1;
   int32_t f = dfi_lower_find(l, (*attrs)->name);
-  if (f < 0) dfi_lower_fail(l, "node `%s` (%s): there is no function `%s` in the library (attribute `%s`)", n->name, n->op, (*attrs)->name, key);
+  if (f < 0)
+    dfi_lower_fail(l, "node `%s` (%s): there is no function `%s` in the library (attribute `%s`)", n->name, n->op,
+                   (*attrs)->name, key);
   return f;
 }
 
@@ -48,7 +52,10 @@ static int32_t count_of(const Pb__OpDef__ArgDef *arg, const Pb__AttrEntry *const
   for (size_t i = 0; i < nattr; i++) {
     if (strcmp(attr[i]->key, key)) continue;
     const Pb__AttrValue *v = attr[i]->value;
-    if (v->value_case == PB__ATTR_VALUE__VALUE_I && v->i >= 0 && v->i < 1 << 20) { *count = (int32_t)v->i; return DF_OK; }
+    if (v->value_case == PB__ATTR_VALUE__VALUE_I && v->i >= 0 && v->i < 1 << 20) {
+      *count = (int32_t)v->i;
+      return DF_OK;
+    }
     if (v->value_case == PB__ATTR_VALUE__VALUE_LIST && v->list) { *count = (int32_t)v->list->n_type; return DF_OK; }
   }
   return DF_INVALID_ARGUMENT;
@@ -56,16 +63,25 @@ static int32_t count_of(const Pb__OpDef__ArgDef *arg, const Pb__AttrEntry *const
 
 /* Outputs of TensorFlow's ops with several, where ours have other names. A function's nodes name them. */
 static const struct { const char *op, *names; } outputs_of[] = {
-  { "Switch", "output_false output_true" }, { "RefSwitch", "output_false output_true" }, { "Merge", "output value_index" },
-  { "RefMerge", "output value_index" }, { "TopKV2", "values indices" }, { "TopK", "values indices" }, { "Unique", "y idx" },
-  { "UniqueV2", "y idx" }, { "UniqueWithCounts", "y idx count" }, { "TensorArrayV3", "handle flow" }, { "TensorArrayGradV3", "grad_handle flow_out" },
-  { "TensorArrayGradWithShape", "grad_handle flow_out" }, { "TensorArrayConcatV3", "value lengths" }, { "BroadcastGradientArgs", "r0 r1" },
-  { "TensorListPopBack", "output_handle tensor" }, { "TensorListConcat", "tensor lengths" }, { "TensorListConcatV2", "tensor lengths" },
+  { "Switch", "output_false output_true" }, { "RefSwitch", "output_false output_true" },
+  { "Merge", "output value_index" },
+  { "RefMerge", "output value_index" }, { "TopKV2", "values indices" }, { "TopK", "values indices" },
+  { "Unique", "y idx" },
+  { "UniqueV2", "y idx" }, { "UniqueWithCounts", "y idx count" }, { "TensorArrayV3", "handle flow" },
+  { "TensorArrayGradV3", "grad_handle flow_out" },
+  { "TensorArrayGradWithShape", "grad_handle flow_out" }, { "TensorArrayConcatV3", "value lengths" },
+  { "BroadcastGradientArgs", "r0 r1" },
+  { "TensorListPopBack", "output_handle tensor" }, { "TensorListConcat", "tensor lengths" }, { "TensorListConcatV2",
+  "tensor lengths" },
   { "LSTMBlockCell", "i cs f o ci co h" }, { "BlockLSTM", "i cs f o ci co h" }, { "BlockLSTMV2", "i cs f o ci co h" },
-  { "LSTMBlockCellGrad", "cs_prev_grad dicfo wci_grad wcf_grad wco_grad" }, { "SoftmaxCrossEntropyWithLogits", "loss backprop" },
-  { "SparseSoftmaxCrossEntropyWithLogits", "loss backprop" }, { "DeserializeSparse", "sparse_indices sparse_values sparse_shape" },
-  { "DeserializeManySparse", "sparse_indices sparse_values sparse_shape" }, { "Qr", "q r" }, { "RaggedRange", "rt_nested_splits rt_dense_values" },
-  { "GRUBlockCell", "r u c h" }, { "Batch", "batched_tensors batch_index id" }, { "MaxPoolWithArgmax", "output argmax" },
+  { "LSTMBlockCellGrad", "cs_prev_grad dicfo wci_grad wcf_grad wco_grad" }, { "SoftmaxCrossEntropyWithLogits",
+  "loss backprop" },
+  { "SparseSoftmaxCrossEntropyWithLogits", "loss backprop" }, { "DeserializeSparse", "sparse_indices sparse_values "
+  "sparse_shape" },
+  { "DeserializeManySparse", "sparse_indices sparse_values sparse_shape" }, { "Qr", "q r" },
+  { "RaggedRange", "rt_nested_splits rt_dense_values" },
+  { "GRUBlockCell", "r u c h" }, { "Batch", "batched_tensors batch_index id" },
+  { "MaxPoolWithArgmax", "output argmax" },
   { "BlockLSTMGrad", "x_grad cs_prev_grad h_prev_grad w_grad wci_grad wcf_grad wco_grad b_grad" },
   { "BlockLSTMGradV2", "x_grad cs_prev_grad h_prev_grad w_grad wci_grad wcf_grad wco_grad b_grad" },
 };
@@ -131,21 +147,30 @@ static const char *resolve(dfi_lower *l, const body *b, const char *input, int32
   for (size_t i = 0; i < s->n_input_arg; i++) {
     if (strncmp(s->input_arg[i]->name, name, n) || s->input_arg[i]->name[n]) continue;
     size_t at = (size_t)(b->arg_first[i] + (colon ? atoi(colon + 1) : 0) + more);
-    if (at >= b->in->n) { dfi_lower_fail(l, "function `%s`: `%s` is more than its argument has", s->name, input); return NULL; }
+    if (at >= b->in->n) {
+      dfi_lower_fail(l, "function `%s`: `%s` is more than its argument has", s->name, input);
+      return NULL;
+    }
     const char *outer = b->in->at[at];
     if (!control) return outer;
     const char *last = strrchr(outer, ':');
     return dfi_lower_text(l, "^%.*s", last ? (int)(last - outer) : (int)strlen(outer), outer);
   }
   const Pb__NodeDef *node = body_node(b, name, n);
-  if (!node) { dfi_lower_fail(l, "function `%s` has no node or argument `%.*s`, which `%s` names", s->name, (int)n, name, input); return NULL; }
+  if (!node) {
+    dfi_lower_fail(l, "function `%s` has no node or argument `%.*s`, which `%s` names", s->name, (int)n, name, input);
+    return NULL;
+  }
   if (control) return dfi_lower_text(l, "^%s/%.*s", b->prefix, (int)n, name);
   int32_t index = more;
   if (colon) {
     const char *arg = colon + 1, *second = strchr(arg, ':');
     bool number = arg[0] >= '0' && arg[0] <= '9';
     int32_t offset = number ? 0 : output_offset(l, node, arg, second ? (size_t)(second - arg) : strlen(arg));
-    if (offset < 0) { dfi_lower_fail(l, "function `%s`: node `%s` (%s) has no output `%s`", s->name, node->name, node->op, arg); return NULL; }
+    if (offset < 0) {
+      dfi_lower_fail(l, "function `%s`: node `%s` (%s) has no output `%s`", s->name, node->name, node->op, arg);
+      return NULL;
+    }
     index += offset + (number ? atoi(arg) : second ? atoi(second + 1) : 0);
   }
   return dfi_lower_text(l, "%s/%.*s:%d", b->prefix, (int)n, name, index);
@@ -154,12 +179,17 @@ static const char *resolve(dfi_lower *l, const body *b, const char *input, int32
 static int32_t lower_node(dfi_lower *l, Pb__NodeDef *n, const char *gate);
 
 /* The attributes of a body's node, with those of the call put in for placeholders. */
-static void copy_attrs(dfi_lower *l, const Pb__NodeDef *from, Pb__NodeDef *to, const Pb__AttrEntry *const *attr, size_t nattr) {
+static void copy_attrs(dfi_lower *l, const Pb__NodeDef *from, Pb__NodeDef *to, const Pb__AttrEntry *const *attr,
+                       size_t nattr) {
   for (size_t i = 0; i < from->n_attr; i++) {
     Pb__AttrValue *v = dfi_lower_attr(l, to, from->attr[i]->key);
     const Pb__AttrValue *value = from->attr[i]->value;
     if (value->value_case == PB__ATTR_VALUE__VALUE_PLACEHOLDER)
-      for (size_t k = 0; k < nattr; k++) if (!strcmp(attr[k]->key, value->placeholder)) { value = attr[k]->value; break; }
+      for (size_t k = 0; k < nattr; k++)
+        if (!strcmp(attr[k]->key, value->placeholder)) {
+          value = attr[k]->value;
+          break;
+        }
     *v = *value;
   }
 }
@@ -175,21 +205,25 @@ bool dfi_lower_hangs(const Pb__NodeDef *n) {
   return false;
 }
 
-/* Puts f's nodes under prefix. in: the arguments; gate: a control input that is live when the body is, or NULL. *ret: the results,
- * *control: control inputs for whoever waits for all that the body must run. */
-static int32_t put_body(dfi_lower *l, int32_t function, const Pb__AttrEntry *const *attr, size_t nattr, const char *prefix, const dfi_texts *in,
-                        const char *gate, dfi_texts *ret, dfi_texts *control) {
+/* Puts f's nodes under prefix. in: the arguments; gate: a control input that is live when the body is, or NULL. *ret:
+ * the results, *control: control inputs for whoever waits for all that the body must run. */
+static int32_t put_body(dfi_lower *l, int32_t function, const Pb__AttrEntry *const *attr, size_t nattr,
+                        const char *prefix, const dfi_texts *in, const char *gate, dfi_texts *ret, dfi_texts *control) {
   const Pb__FunctionDef *f = l->function[function].def;
   const Pb__OpDef *s = f->signature;
-  if (++l->depth > DEPTH_AT_MOST) return dfi_lower_fail(l, "functions are called more than %d deep at `%s`", DEPTH_AT_MOST, prefix);
+  if (++l->depth > DEPTH_AT_MOST)
+    return dfi_lower_fail(l, "functions are called more than %d deep at `%s`", DEPTH_AT_MOST, prefix);
   int32_t *first = dfi_arena_take(&l->d->arena, sizeof *first * (s->n_input_arg + 1)), at = 0, code = DF_OK;
   for (size_t i = 0; i < s->n_input_arg; i++) {
     int32_t count;
     first[i] = at;
-    if (count_of(s->input_arg[i], attr, nattr, &count)) return dfi_lower_fail(l, "`%s` calls function `%s` without saying how many `%s` there are", prefix, s->name, s->input_arg[i]->name);
+    if (count_of(s->input_arg[i], attr, nattr, &count))
+      return dfi_lower_fail(l, "`%s` calls function `%s` without saying how many `%s` there are", prefix, s->name,
+                            s->input_arg[i]->name);
     at += count;
   }
-  if ((size_t)at != in->n) return dfi_lower_fail(l, "`%s` gives %zu arguments to function `%s`, which has %d", prefix, in->n, s->name, at);
+  if ((size_t)at != in->n)
+    return dfi_lower_fail(l, "`%s` gives %zu arguments to function `%s`, which has %d", prefix, in->n, s->name, at);
   uint32_t mask = 15;
   while (mask < 2 * f->n_node_def) mask = mask * 2 + 1;
   named *table = dfi_xcalloc((size_t)mask + 1, sizeof *table);
@@ -201,7 +235,10 @@ static int32_t put_body(dfi_lower *l, int32_t function, const Pb__AttrEntry *con
   const body b = { f, prefix, in, first, table, mask };
   for (size_t i = 0; i < f->n_node_def && !code; i++) {
     const Pb__NodeDef *from = f->node_def[i];
-    if (l->n > NODES_AT_MOST) { code = dfi_lower_fail(l, "the functions of this graph put in line are more than %d nodes", NODES_AT_MOST); break; }
+    if (l->n > NODES_AT_MOST) {
+      code = dfi_lower_fail(l, "the functions of this graph put in line are more than %d nodes", NODES_AT_MOST);
+      break;
+    }
     size_t before = l->n;
     Pb__NodeDef *to = dfi_lower_node(l, from->op, dfi_lower_text(l, "%s/%s", prefix, from->name));
     l->n = before;                           /* lower_node puts it there, or what it becomes */
@@ -217,16 +254,26 @@ static int32_t put_body(dfi_lower *l, int32_t function, const Pb__AttrEntry *con
   size_t nret = 0;
   for (size_t i = 0; i < s->n_output_arg && !code; i++) {
     int32_t count = 1;
-    if (count_of(s->output_arg[i], attr, nattr, &count)) code = dfi_lower_fail(l, "`%s` calls function `%s` without saying how many `%s` it wants", prefix, s->name, s->output_arg[i]->name);
+    if (count_of(s->output_arg[i], attr, nattr, &count))
+      code = dfi_lower_fail(l, "`%s` calls function `%s` without saying how many `%s` it wants", prefix, s->name,
+                            s->output_arg[i]->name);
     nret += (size_t)count;
   }
-  if (!code) { *ret = dfi_texts_new(l, nret); ret->n = 0; *control = dfi_texts_new(l, f->n_control_ret); control->n = 0; }
+  if (!code) {
+    *ret = dfi_texts_new(l, nret);
+    ret->n = 0;
+    *control = dfi_texts_new(l, f->n_control_ret);
+    control->n = 0;
+  }
   for (size_t i = 0; i < s->n_output_arg && !code; i++) {
     int32_t count = 1;
     count_of(s->output_arg[i], attr, nattr, &count);
     const char *value = NULL;
     for (size_t k = 0; k < f->n_ret; k++) if (!strcmp(f->ret[k]->key, s->output_arg[i]->name)) value = f->ret[k]->value;
-    if (!value) { code = dfi_lower_fail(l, "function `%s` does not say what its result `%s` is", s->name, s->output_arg[i]->name); break; }
+    if (!value) {
+      code = dfi_lower_fail(l, "function `%s` does not say what its result `%s` is", s->name, s->output_arg[i]->name);
+      break;
+    }
     for (int32_t k = 0; k < count && !code; k++) {
       const char *r = resolve(l, &b, value, k);
       if (r) ret->at[ret->n++] = r; else code = l->err->code;
@@ -268,21 +315,26 @@ const char *dfi_lower_gate(dfi_lower *l, const Pb__NodeDef *n, const char *gate)
   return dfi_lower_text(l, "^%s", g->name);
 }
 
-void dfi_lower_result(dfi_lower *l, const Pb__NodeDef *call, const dfi_texts *ret, const dfi_texts *control, const char *gate) {
+void dfi_lower_result(dfi_lower *l, const Pb__NodeDef *call, const dfi_texts *ret, const dfi_texts *control,
+                      const char *gate) {
   Pb__NodeDef *n = dfi_lower_node(l, ret->n ? "IdentityN" : "NoOp", call->name);
   dfi_lower_add(l, n, ret);
   dfi_lower_add(l, n, control);
   if (!n->n_input && gate) dfi_lower_input(l, n, gate);
   if (!ret->n) return;
-  if (l->nresults == l->results_cap) l->results = dfi_xrealloc(l->results, sizeof *l->results * (l->results_cap = l->results_cap * 2 + 64));
+  if (l->nresults == l->results_cap)
+    l->results = dfi_xrealloc(l->results, sizeof *l->results * (l->results_cap = l->results_cap * 2 + 64));
   l->results[l->nresults++] = n;
 }
 
-int32_t dfi_lower_function(dfi_lower *l, int32_t function, const Pb__AttrEntry *const *attr, size_t nattr, const char *prefix, const dfi_texts *in,
-                            const char *gate, dfi_texts *ret, dfi_texts *control) {
+int32_t dfi_lower_function(dfi_lower *l, int32_t function, const Pb__AttrEntry *const *attr, size_t nattr,
+                           const char *prefix, const dfi_texts *in, const char *gate, dfi_texts *ret,
+                           dfi_texts *control) {
   if (!l->function[function].recursive) return put_body(l, function, attr, nattr, prefix, in, gate, ret, control);
   const Pb__OpDef *s = l->function[function].def->signature;
-  if (in->n != s->n_input_arg) return dfi_lower_fail(l, "`%s` gives %zu arguments to function `%s`, which has %zu", prefix, in->n, s->name, s->n_input_arg);
+  if (in->n != s->n_input_arg)
+    return dfi_lower_fail(l, "`%s` gives %zu arguments to function `%s`, which has %zu", prefix, in->n, s->name,
+                          s->n_input_arg);
   Pb__NodeDef *call = dfi_lower_node(l, "FunctionCall", prefix);
   dfi_lower_add(l, call, in);
   if (gate) dfi_lower_input(l, call, gate);
@@ -302,7 +354,8 @@ int32_t dfi_lower_function(dfi_lower *l, int32_t function, const Pb__AttrEntry *
   return DF_OK;
 }
 
-static int32_t lower_call(dfi_lower *l, Pb__NodeDef *n, int32_t function, const Pb__AttrEntry *const *attr, size_t nattr, const char *gate, size_t skip) {
+static int32_t lower_call(dfi_lower *l, Pb__NodeDef *n, int32_t function, const Pb__AttrEntry *const *attr,
+                          size_t nattr, const char *gate, size_t skip) {
   dfi_texts in = dfi_lower_inputs(l, n), ret, control;
   in.at += skip;
   in.n -= skip <= in.n ? skip : in.n;
@@ -316,12 +369,15 @@ static int32_t lower_call(dfi_lower *l, Pb__NodeDef *n, int32_t function, const 
 static int32_t lower_gradient(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   const Pb__AttrValue *a = dfi_attr_find(n, "f");
   const Pb__FunctionDefLibrary *library = l->d->graph->library;
-  Pb__NameAttrList *f = a && a->value_case == PB__ATTR_VALUE__VALUE_FUNC ? dfi_graphdef_function(l->d, a->func, l->err) : NULL;
+  Pb__NameAttrList *f =
+      a && a->value_case == PB__ATTR_VALUE__VALUE_FUNC ? dfi_graphdef_function(l->d, a->func, l->err) : NULL;
   if (!f) return dfi_lower_fail(l, "node `%s` (%s): its attribute `f` must be a function", n->name, n->op);
   for (size_t i = 0; i < library->n_gradient; i++) {
     if (strcmp(library->gradient[i]->function_name, f->name)) continue;
     const int32_t g = dfi_lower_find(l, library->gradient[i]->gradient_func);
-    if (g < 0) return dfi_lower_fail(l, "the library says that `%s` is the gradient of `%s`, but has no such function", library->gradient[i]->gradient_func, f->name);
+    if (g < 0)
+      return dfi_lower_fail(l, "the library says that `%s` is the gradient of `%s`, but has no such function",
+                            library->gradient[i]->gradient_func, f->name);
     return lower_call(l, n, g, (const Pb__AttrEntry *const *)f->attr, f->n_attr, gate, 0);
   }
   return dfi_lower_gradient(l, n, f, gate);
@@ -337,7 +393,8 @@ static int32_t lower_node(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   if (remote || !strcmp(op, "PartitionedCall") || !strcmp(op, "StatefulPartitionedCall")) {
     Pb__NameAttrList *attrs;
     int32_t f = dfi_lower_function_attr(l, n, "f", &attrs);
-    return f < 0 ? l->err->code : lower_call(l, n, f, (const Pb__AttrEntry *const *)attrs->attr, attrs->n_attr, gate, remote);
+    return f < 0 ? l->err->code
+                 : lower_call(l, n, f, (const Pb__AttrEntry *const *)attrs->attr, attrs->n_attr, gate, remote);
   }
   if (!strcmp(op, "SymbolicGradient")) return lower_gradient(l, n, gate);
   int32_t f = dfi_lower_find(l, op);
@@ -355,7 +412,8 @@ static int32_t callee(dfi_lower *l, const Pb__NodeDef *n, size_t which) {
   if (which == 0) return dfi_lower_find(l, n->op);
   if (which <= 5) {
     const Pb__AttrValue *a = dfi_attr_find(n, keys[which - 1]);
-    Pb__NameAttrList *f = a && a->value_case == PB__ATTR_VALUE__VALUE_FUNC ? dfi_graphdef_function(l->d, a->func, l->err) : NULL;
+    Pb__NameAttrList *f =
+        a && a->value_case == PB__ATTR_VALUE__VALUE_FUNC ? dfi_graphdef_function(l->d, a->func, l->err) : NULL;
     return f ? dfi_lower_find(l, f->name) : -1;
   }
   const Pb__AttrValue *a = dfi_attr_find(n, "branches");
@@ -407,7 +465,9 @@ static int32_t emit_function(dfi_lower *l, int32_t function) {
   for (size_t i = 0; i < s->n_input_arg; i++) {
     const Pb__OpDef__ArgDef *a = s->input_arg[i];
     if (a->number_attr[0] || a->type_list_attr[0] || a->type_attr[0])
-      return dfi_lower_fail(l, "function `%s` calls itself, and its argument `%s` has no fixed type: that cannot be run", s->name, a->name);
+      return dfi_lower_fail(l,
+                            "function `%s` calls itself, and its argument `%s` has no fixed type: that cannot be run",
+                            s->name, a->name);
     Pb__NodeDef *arg = dfi_lower_node(l, "FunctionArg", dfi_lower_text(l, "%s/argument_%zu", s->name, i));
     dfi_lower_string(l, arg, "function", s->name);
     dfi_lower_int(l, arg, "index", (int64_t)i);
@@ -444,7 +504,9 @@ static void read_directly(dfi_lower *l) {
         if (*input == '^') break;
         const Pb__NodeDef *call = body_node(&calls, input, colon ? (size_t)(colon - input) : strlen(input));
         const size_t index = colon ? (size_t)atoi(colon + 1) : 0;
-        if (!call || call == l->node[i] || index >= call->n_input || call->input[index][0] == '^' || is_loop_constant(call->input[index])) break;
+        if (!call || call == l->node[i] || index >= call->n_input || call->input[index][0] == '^' ||
+            is_loop_constant(call->input[index]))
+          break;
         l->node[i]->input[k] = call->input[index];
       }
   free(table);
@@ -461,7 +523,10 @@ int32_t dfi_functions_lower(dfi_graphdef *d, df_error *err) {
   int32_t code = DF_OK;
   for (size_t i = 0; i < l.nfunctions && !code; i++) {
     l.function[i].def = g->library->function[i];
-    if (!l.function[i].def->signature) { code = dfi_lower_fail(&l, "function %zu of the library has no signature", i); break; }
+    if (!l.function[i].def->signature) {
+      code = dfi_lower_fail(&l, "function %zu of the library has no signature", i);
+      break;
+    }
   }
   if (!code) name_functions(&l);
   if (!code) find_recursion(&l);

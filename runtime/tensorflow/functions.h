@@ -1,10 +1,12 @@
-/* functions.h: graphs with functions become graphs without: calls are put in line, If, Case, While and For become the five primitives. */
+/* functions.h: graphs with functions become graphs without: calls are put in line, If, Case, While and For become the
+   five primitives. */
 #ifndef DFLOW_FUNCTIONS_H
 #define DFLOW_FUNCTIONS_H
 #include "tensorflow/graphdef.h"
 
-/* Rewrites d->graph->node. A node keeps its name: what was a call is then an IdentityN (or NoOp) of the results. Functions that call
- * themselves stay functions: see FunctionCall in ops/function.c. Nothing happens to a graph without a library. */
+/* Rewrites d->graph->node. A node keeps its name: what was a call is then an IdentityN (or NoOp) of the results.
+ * Functions that call themselves stay functions: see FunctionCall in ops/function.c. Nothing happens to a graph without
+ * a library. */
 int32_t dfi_functions_lower(dfi_graphdef *d, df_error *err);
 
 /* functions_node.c: NodeDefs made in the arena of d. */
@@ -12,7 +14,13 @@ typedef struct dfi_lower {
   dfi_graphdef *d;
   df_error     *err;
   Pb__NodeDef **node; size_t n, cap;            /* the result so far */
-  struct { const char *name; Pb__FunctionDef *def; uint8_t state; bool recursive, emitted; } *function; size_t nfunctions;
+  struct {
+    const char *name;
+    Pb__FunctionDef *def;
+    uint8_t state;
+    bool recursive, emitted;
+  } * function;
+  size_t nfunctions;
   int32_t      *find; uint32_t find_mask;       /* by name, open addressing: number + 1 */
   Pb__NodeDef **results; size_t nresults, results_cap;   /* nodes that keep the names of calls */
   int32_t       depth;
@@ -33,20 +41,24 @@ const char  *dfi_lower_const(dfi_lower *l, const char *name, int32_t v, const ch
 const Pb__AttrValue *dfi_attr_find(const Pb__NodeDef *n, const char *key);                  /* NULL: there is none */
 
 /* functions.c: what becomes of a call. Inputs, results and controls are written as a NodeDef's inputs are. */
-int32_t      dfi_lower_find(const dfi_lower *l, const char *name);                          /* the function's number, or -1 */
+int32_t      dfi_lower_find(const dfi_lower *l, const char *name);  /* the function's number, or -1 */
 /* The function that attribute `key` of n names; *attrs are the attributes it is given. -1: err is filled. */
 int32_t      dfi_lower_function_attr(dfi_lower *l, const Pb__NodeDef *n, const char *key, Pb__NameAttrList **attrs);
 dfi_texts    dfi_lower_inputs(dfi_lower *l, const Pb__NodeDef *n);                          /* n's data inputs */
-void         dfi_lower_add(dfi_lower *l, Pb__NodeDef *n, const dfi_texts *t);               /* all of them become inputs of n */
-bool         dfi_lower_hangs(const Pb__NodeDef *n);            /* does it wait for something of the body that it stands in? */
-/* A control input that is live when call n runs: its own gate, which also waits for n's control inputs where it has any. */
+void         dfi_lower_add(dfi_lower *l, Pb__NodeDef *n, const dfi_texts *t);  /* all of them become inputs of n */
+bool         dfi_lower_hangs(const Pb__NodeDef *n);  /* does it wait for something of the body that it stands in? */
+/* A control input that is live when call n runs: its own gate, which also waits for n's control inputs where it has
+   any. */
 const char  *dfi_lower_gate(dfi_lower *l, const Pb__NodeDef *n, const char *gate);
-/* Puts a function's nodes under prefix; one that calls itself is called, by a FunctionCall of that name. gate: a control input that is
- * live when the body is, or NULL. *ret: the results, *control: control inputs for whoever waits for all that the body must run. */
-int32_t      dfi_lower_function(dfi_lower *l, int32_t function, const Pb__AttrEntry *const *attr, size_t nattr, const char *prefix, const dfi_texts *in,
-                                const char *gate, dfi_texts *ret, dfi_texts *control);
+/* Puts a function's nodes under prefix; one that calls itself is called, by a FunctionCall of that name. gate: a
+ * control input that is live when the body is, or NULL. *ret: the results, *control: control inputs for whoever waits
+ * for all that the body must run. */
+int32_t dfi_lower_function(dfi_lower *l, int32_t function, const Pb__AttrEntry *const *attr, size_t nattr,
+                           const char *prefix, const dfi_texts *in, const char *gate, dfi_texts *ret,
+                           dfi_texts *control);
 /* The node that keeps the call's name: its results, after all that must have run. */
-void         dfi_lower_result(dfi_lower *l, const Pb__NodeDef *call, const dfi_texts *ret, const dfi_texts *control, const char *gate);
+void dfi_lower_result(dfi_lower *l, const Pb__NodeDef *call, const dfi_texts *ret, const dfi_texts *control,
+                      const char *gate);
 /* functions_flow.c */
 int32_t      dfi_lower_if(dfi_lower *l, Pb__NodeDef *n, const char *gate);
 int32_t      dfi_lower_case(dfi_lower *l, Pb__NodeDef *n, const char *gate);

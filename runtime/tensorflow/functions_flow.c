@@ -2,7 +2,8 @@
  *
  *   If     Switch per argument, both branches in line behind it, Merge per result
  *   Case   the same with a predicate per branch; an index out of range takes the last branch, as in TensorFlow
- *   While  Enter, Merge, cond, LoopCond, Switch, body, NextIteration, Exit; an argument that the body returns as it came is a loop constant
+ *   While  Enter, Merge, cond, LoopCond, Switch, body, NextIteration, Exit; an argument that the body returns as it
+ *          came is a loop constant
  *   For    a While that counts
  */
 #include "tensorflow/functions.h"
@@ -16,9 +17,11 @@ static const char *as_bool(dfi_lower *l, const Pb__NodeDef *n, const char *condi
   return b->name;
 }
 
-/* Branch `function` behind the side of `pred` that `side` names. Adds its results to merge[i], and a node for the order of effects to *done. */
-static int32_t put_branch(dfi_lower *l, Pb__NodeDef *n, int32_t function, const Pb__NameAttrList *f, const char *pred, int32_t side, const char *label,
-                          const dfi_texts *in, const char *gate, dfi_texts *ret, const char **done) {
+/* Branch `function` behind the side of `pred` that `side` names. Adds its results to merge[i], and a node for the order
+   of effects to *done. */
+static int32_t put_branch(dfi_lower *l, Pb__NodeDef *n, int32_t function, const Pb__NameAttrList *f, const char *pred,
+                          int32_t side, const char *label, const dfi_texts *in, const char *gate, dfi_texts *ret,
+                          const char **done) {
   dfi_texts args = dfi_texts_new(l, in->n), control;
   Pb__NodeDef *pivot = dfi_lower_node(l, "Switch", dfi_lower_text(l, "%s/%s/pivot_switch", n->name, label));
   dfi_lower_input(l, pivot, pred);
@@ -33,8 +36,9 @@ static int32_t put_branch(dfi_lower *l, Pb__NodeDef *n, int32_t function, const 
     if (gate && !dfi_lower_hangs(s)) dfi_lower_input(l, s, gate);
     args.at[i] = dfi_lower_text(l, "%s:%d", s->name, side);
   }
-  int32_t code = dfi_lower_function(l, function, (const Pb__AttrEntry *const *)f->attr, f->n_attr, dfi_lower_text(l, "%s/%s", n->name, label), &args,
-                          dfi_lower_text(l, "^%s", live->name), ret, &control);
+  int32_t code = dfi_lower_function(l, function, (const Pb__AttrEntry *const *)f->attr, f->n_attr,
+                                    dfi_lower_text(l, "%s/%s", n->name, label), &args,
+                                    dfi_lower_text(l, "^%s", live->name), ret, &control);
   if (code) return code;
   Pb__NodeDef *d = dfi_lower_node(l, "Identity", dfi_lower_text(l, "%s/%s/done", n->name, label));
   dfi_lower_input(l, d, live->name);
@@ -44,10 +48,13 @@ static int32_t put_branch(dfi_lower *l, Pb__NodeDef *n, int32_t function, const 
 }
 
 /* Merges what n branches gave, and gives it the call's name. */
-static int32_t merge_branches(dfi_lower *l, Pb__NodeDef *call, size_t n, const dfi_texts *ret, const char **done, const char *gate) {
+static int32_t merge_branches(dfi_lower *l, Pb__NodeDef *call, size_t n, const dfi_texts *ret, const char **done,
+                              const char *gate) {
   dfi_texts merged = dfi_texts_new(l, ret[0].n), control = dfi_texts_new(l, 1);
   for (size_t b = 1; b < n; b++)
-    if (ret[b].n != ret[0].n) return dfi_lower_fail(l, "the branches of `%s` (%s) give %zu and %zu results", call->name, call->op, ret[0].n, ret[b].n);
+    if (ret[b].n != ret[0].n)
+      return dfi_lower_fail(l, "the branches of `%s` (%s) give %zu and %zu results", call->name, call->op, ret[0].n,
+                            ret[b].n);
   for (size_t i = 0; i < merged.n; i++) {
     Pb__NodeDef *m = dfi_lower_node(l, "Merge", dfi_lower_text(l, "%s/merge_%zu", call->name, i));
     for (size_t b = 0; b < n; b++) dfi_lower_input(l, m, ret[b].at[i]);
@@ -69,7 +76,9 @@ int32_t dfi_lower_if(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   for (int32_t side = 0; side < 2; side++) {
     Pb__NameAttrList *attrs;
     int32_t f = dfi_lower_function_attr(l, n, side ? "then_branch" : "else_branch", &attrs);
-    int32_t code = f < 0 ? l->err->code : put_branch(l, n, f, attrs, pred, side, side ? "then" : "else", &in, gate, &ret[side], &done[side]);
+    int32_t code =
+        f < 0 ? l->err->code
+              : put_branch(l, n, f, attrs, pred, side, side ? "then" : "else", &in, gate, &ret[side], &done[side]);
     if (code) return code;
   }
   return merge_branches(l, n, 2, ret, done, gate);
@@ -112,7 +121,9 @@ int32_t dfi_lower_case(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
     }
     Pb__NameAttrList *attrs = dfi_graphdef_function(l->d, list->list->func[b], l->err);
     int32_t f = attrs ? dfi_lower_find(l, attrs->name) : -1;
-    if (attrs && f < 0) return dfi_lower_fail(l, "node `%s` (%s): there is no function `%s` in the library (branch %zu)", n->name, n->op, attrs->name, b);
+    if (attrs && f < 0)
+      return dfi_lower_fail(l, "node `%s` (%s): there is no function `%s` in the library (branch %zu)", n->name, n->op,
+                            attrs->name, b);
     int32_t code = f < 0 ? l->err->code : put_branch(l, n, f, attrs, pred, 1, label, &in, gate, &ret[b], &done[b]);
     if (code) return code;
   }
@@ -144,8 +155,8 @@ static void frame_attrs(dfi_lower *l, Pb__NodeDef *enter, const Pb__NodeDef *loo
   dfi_lower_int(l, enter, "parallel_iterations", p && p->value_case == PB__ATTR_VALUE__VALUE_I && p->i > 0 ? p->i : 10);
 }
 
-/* A loop over in. The predicate is cond(in…), or with count >= 0 "i < limit" of a For; the body's function gets the arguments from the
- * place `hidden` on. */
+/* A loop over in. The predicate is cond(in…), or with count >= 0 "i < limit" of a For; the body's function gets the
+ * arguments from the place `hidden` on. */
 typedef struct loop { int32_t cond, body; Pb__NameAttrList *cond_attrs, *body_attrs; } loop;
 
 int32_t dfi_lower_while(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
@@ -158,7 +169,8 @@ int32_t dfi_lower_while(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   const Pb__FunctionDef *body = l->function[w.body].def;
   gate = dfi_lower_gate(l, n, gate);
   bool *constant = memset(dfi_arena_take(&l->d->arena, in.n), 0, in.n);
-  dfi_texts merged = dfi_texts_new(l, in.n), inside = dfi_texts_new(l, in.n), exits = dfi_texts_new(l, in.n), ret, control;
+  dfi_texts merged = dfi_texts_new(l, in.n), inside = dfi_texts_new(l, in.n), exits = dfi_texts_new(l, in.n), ret,
+            control;
   Pb__NodeDef **merge = dfi_arena_take(&l->d->arena, sizeof *merge * in.n);
   size_t variables = 0;
   for (size_t i = 0; i < in.n; i++) {
@@ -167,7 +179,8 @@ int32_t dfi_lower_while(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   }
   const char *first = NULL;
   for (size_t i = 0; i < in.n; i++) {
-    Pb__NodeDef *enter = dfi_lower_node(l, "Enter", dfi_lower_text(l, constant[i] ? "%s/constant_%zu" : "%s/enter_%zu", n->name, i));
+    Pb__NodeDef *enter =
+        dfi_lower_node(l, "Enter", dfi_lower_text(l, constant[i] ? "%s/constant_%zu" : "%s/enter_%zu", n->name, i));
     dfi_lower_input(l, enter, in.at[i]);
     if (gate) dfi_lower_input(l, enter, gate);
     frame_attrs(l, enter, n, constant[i]);
@@ -179,10 +192,12 @@ int32_t dfi_lower_while(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
     merged.at[i] = merge[i]->name;
     if (!first) first = merge[i]->name;
   }
-  int32_t code = dfi_lower_function(l, w.cond, (const Pb__AttrEntry *const *)w.cond_attrs->attr, w.cond_attrs->n_attr, dfi_lower_text(l, "%s/cond", n->name), &merged,
-                          dfi_lower_text(l, "^%s", first), &ret, &control);
+  int32_t code = dfi_lower_function(l, w.cond, (const Pb__AttrEntry *const *)w.cond_attrs->attr, w.cond_attrs->n_attr,
+                                    dfi_lower_text(l, "%s/cond", n->name), &merged, dfi_lower_text(l, "^%s", first),
+                                    &ret, &control);
   if (code) return code;
-  if (ret.n != 1) return dfi_lower_fail(l, "the cond of `%s` (%s) gives %zu results, it must give one", n->name, n->op, ret.n);
+  if (ret.n != 1)
+    return dfi_lower_fail(l, "the cond of `%s` (%s) gives %zu results, it must give one", n->name, n->op, ret.n);
   const Pb__OpDef__ArgDef *type = l->function[w.cond].def->signature->output_arg[0];
   const char *pred = ret.at[0];
   if (type->type != PB__DATA_TYPE__DT_BOOL) {
@@ -208,10 +223,12 @@ int32_t dfi_lower_while(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
     inside.at[i] = id->name;
     if (!pivot) pivot = dfi_lower_text(l, "^%s", id->name);
   }
-  code = dfi_lower_function(l, w.body, (const Pb__AttrEntry *const *)w.body_attrs->attr, w.body_attrs->n_attr, dfi_lower_text(l, "%s/body", n->name), &inside, pivot,
-                  &ret, &control);
+  code = dfi_lower_function(l, w.body, (const Pb__AttrEntry *const *)w.body_attrs->attr, w.body_attrs->n_attr,
+                            dfi_lower_text(l, "%s/body", n->name), &inside, pivot, &ret, &control);
   if (code) return code;
-  if (ret.n != in.n) return dfi_lower_fail(l, "the body of `%s` (%s) gives %zu results for %zu loop variables", n->name, n->op, ret.n, in.n);
+  if (ret.n != in.n)
+    return dfi_lower_fail(l, "the body of `%s` (%s) gives %zu results for %zu loop variables", n->name, n->op, ret.n,
+                          in.n);
   for (size_t i = 0; i < in.n; i++) {
     if (constant[i]) continue;
     Pb__NodeDef *next = dfi_lower_node(l, "NextIteration", dfi_lower_text(l, "%s/next_%zu", n->name, i));
@@ -236,13 +253,15 @@ int32_t dfi_lower_for(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   dfi_texts inside = dfi_texts_new(l, vars), exits = dfi_texts_new(l, in.n - 3);
   const char *limit = NULL, *delta = NULL;
   for (size_t i = 1; i < 3; i++) {
-    Pb__NodeDef *enter = dfi_lower_node(l, "Enter", dfi_lower_text(l, "%s/constant_%s", n->name, i == 1 ? "limit" : "delta"));
+    Pb__NodeDef *enter =
+        dfi_lower_node(l, "Enter", dfi_lower_text(l, "%s/constant_%s", n->name, i == 1 ? "limit" : "delta"));
     dfi_lower_input(l, enter, in.at[i]);
     if (gate) dfi_lower_input(l, enter, gate);
     frame_attrs(l, enter, n, true);
     if (i == 1) limit = enter->name; else delta = enter->name;
   }
-  Pb__NodeDef *range = dfi_lower_node(l, "Range", dfi_lower_text(l, "%s/constant_range", n->name));    /* an error where it never ends */
+  /* an error where it never ends */
+  Pb__NodeDef *range = dfi_lower_node(l, "Range", dfi_lower_text(l, "%s/constant_range", n->name));
   for (size_t i = 0; i < 3; i++) dfi_lower_input(l, range, in.at[i]);
   if (gate) dfi_lower_input(l, range, gate);
   for (size_t i = 0; i < vars; i++) {
@@ -266,7 +285,8 @@ int32_t dfi_lower_for(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   dfi_lower_input(l, go, sign->name);
   Pb__NodeDef *more = dfi_lower_node(l, "Greater", dfi_lower_text(l, "%s/more", n->name));
   dfi_lower_input(l, more, go->name);
-  dfi_lower_input(l, more, dfi_lower_const(l, dfi_lower_text(l, "%s/zero", n->name), 0, dfi_lower_text(l, "^%s/merge_0", n->name)));
+  dfi_lower_input(
+      l, more, dfi_lower_const(l, dfi_lower_text(l, "%s/zero", n->name), 0, dfi_lower_text(l, "^%s/merge_0", n->name)));
   Pb__NodeDef *condition = dfi_lower_node(l, "LoopCond", dfi_lower_text(l, "%s/loop_cond", n->name));
   dfi_lower_input(l, condition, more->name);
   for (size_t i = 0; i < vars; i++) {
@@ -281,10 +301,12 @@ int32_t dfi_lower_for(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
     dfi_lower_input(l, exit, s->name);
     exits.at[i - 1] = exit->name;
   }
-  int32_t code = dfi_lower_function(l, body, (const Pb__AttrEntry *const *)attrs->attr, attrs->n_attr, dfi_lower_text(l, "%s/body", n->name), &inside,
-                          dfi_lower_text(l, "^%s", inside.at[0]), &ret, &control);
+  int32_t code = dfi_lower_function(l, body, (const Pb__AttrEntry *const *)attrs->attr, attrs->n_attr,
+                                    dfi_lower_text(l, "%s/body", n->name), &inside,
+                                    dfi_lower_text(l, "^%s", inside.at[0]), &ret, &control);
   if (code) return code;
-  if (ret.n != vars - 1) return dfi_lower_fail(l, "the body of `%s` (For) gives %zu results for %zu variables", n->name, ret.n, vars - 1);
+  if (ret.n != vars - 1)
+    return dfi_lower_fail(l, "the body of `%s` (For) gives %zu results for %zu variables", n->name, ret.n, vars - 1);
   Pb__NodeDef *add = dfi_lower_node(l, "Add", dfi_lower_text(l, "%s/counted", n->name));
   dfi_lower_input(l, add, inside.at[0]);
   dfi_lower_input(l, add, delta);

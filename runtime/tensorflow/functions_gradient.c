@@ -1,8 +1,8 @@
 /* functions_gradient.c: SymbolicGradient, which computes the gradient of a function where TensorFlow 1 calls it.
  *
- * Its inputs are the function's arguments x and the gradients dy of its results, its outputs those of x. The library may name
- * the function that computes them. Else the function is imported into a graph of its own, differentiated there as any graph is, and
- * what came of it is written as a GraphDef, whose nodes are put in line as those of a function.
+ * Its inputs are the function's arguments x and the gradients dy of its results, its outputs those of x. The library
+ * may name the function that computes them. Else the function is imported into a graph of its own, differentiated there
+ * as any graph is, and what came of it is written as a GraphDef, whose nodes are put in line as those of a function.
  */
 #include "tensorflow/functions.h"
 #include "tensorflow/import.h"
@@ -50,13 +50,15 @@ static int32_t import_call(own *o, const dfi_lower *l, const Pb__NameAttrList *f
 }
 
 static bool differentiable(int32_t dtype) {
-  return dtype == DF_FLOAT16 || dtype == DF_BFLOAT16 || dtype == DF_FLOAT32 || dtype == DF_FLOAT64 || dtype == DF_COMPLEX64 || dtype == DF_COMPLEX128;
+  return dtype == DF_FLOAT16 || dtype == DF_BFLOAT16 || dtype == DF_FLOAT32 || dtype == DF_FLOAT64 ||
+         dtype == DF_COMPLEX64 || dtype == DF_COMPLEX128;
 }
 
 /* Builds the gradients; node dx_i passes that of x_i on. */
 static int32_t differentiate(own *o, const df_node *call, df_error *err) {
   const size_t most = (size_t)(o->nx + o->ny) + 1;
-  int32_t *y = dfi_xcalloc(most * 2, sizeof *y), *dy = dfi_xcalloc(most * 2, sizeof *dy), *x = dfi_xcalloc(most * 2, sizeof *x);
+  int32_t *y = dfi_xcalloc(most * 2, sizeof *y), *dy = dfi_xcalloc(most * 2, sizeof *dy),
+          *x = dfi_xcalloc(most * 2, sizeof *x);
   int32_t *dx = dfi_xmalloc(sizeof *dx * 6 * most), nx = 0, ny = 0, code = DF_OK;
   for (int32_t i = 0; i < o->ny; i++) {
     if (!differentiable(call->out[i].dtype)) continue;
@@ -64,7 +66,8 @@ static int32_t differentiate(own *o, const df_node *call, df_error *err) {
     dy[2 * ny++] = node_of(o, "dy", i)->id;
   }
   for (int32_t i = 0; i < o->nx; i++)
-    if (differentiable((int32_t)o->type[i]) || o->type[i] == PB__DATA_TYPE__DT_RESOURCE) x[2 * nx++] = node_of(o, "x", i)->id;
+    if (differentiable((int32_t)o->type[i]) || o->type[i] == PB__DATA_TYPE__DT_RESOURCE)
+      x[2 * nx++] = node_of(o, "x", i)->id;
   if (ny && nx) code = df_gradients(o->graph, ny, y, dy, nx, x, 0, NULL, 2, "", dx, err);
   dfi_build b;
   dfi_build_init(&b, o->graph, "", err);
@@ -75,18 +78,24 @@ static int32_t differentiate(own *o, const df_node *call, df_error *err) {
       const int32_t *p = dx + 6 * k++;
       if (ny && p[0] >= 0) d = (df_output){ o->graph->node[p[0]], p[1] };
       if (d.node && p[2] >= 0) {                   /* rows and where they belong: made dense */
-        const df_output rows = dfi_op(&b, "GatherV2", (df_output){ o->graph->node[p[4]], p[5] }, dfi_const_int(&b, 0), dfi_const_int(&b, 0));
+        const df_output rows = dfi_op(&b, "GatherV2", (df_output){ o->graph->node[p[4]], p[5] }, dfi_const_int(&b, 0),
+                                      dfi_const_int(&b, 0));
         d = dfi_op(&b, "UnsortedSegmentSum", d, (df_output){ o->graph->node[p[2]], p[3] }, rows);
       }
     }
     if (!d.node && o->type[i] == PB__DATA_TYPE__DT_RESOURCE)
-      code = dfi_fail(err, DF_UNIMPLEMENTED, NULL, "nothing says what shape the gradient of its argument %d has, a resource that it does not read", i);
+      code =
+          dfi_fail(err, DF_UNIMPLEMENTED, NULL,
+                   "nothing says what shape the gradient of its argument %d has, a resource that it does not read", i);
     else if (!d.node) d = dfi_op(&b, "ZerosLike", from);
     if (!code) code = b.failed ? err->code : DF_OK;
     if (code) break;
     char name[32];
     snprintf(name, sizeof name, "dx_%d", i);
-    if (!dfi_node_add(o->graph, &(dfi_node_spec){ .op = dfi_op_find("Identity")->id, .nin = 1, .in = &d, .name = name, .where = "" }, err)) code = err->code;
+    if (!dfi_node_add(
+            o->graph,
+            &(dfi_node_spec){ .op = dfi_op_find("Identity")->id, .nin = 1, .in = &d, .name = name, .where = "" }, err))
+      code = err->code;
   }
   free(y); free(dy); free(x); free(dx);
   return code;
@@ -111,7 +120,8 @@ static const char *renamed(dfi_lower *l, const char *prefix, const char *input, 
   const bool control = *input == '^';
   const char *name = input + control;
   int i = 0, end = 0;
-  if ((sscanf(name, "x_%d%n", &i, &end) == 1 || sscanf(name, "dy_%d%n", &i, &end) == 1) && (!name[end] || name[end] == ':')) {
+  if ((sscanf(name, "x_%d%n", &i, &end) == 1 || sscanf(name, "dy_%d%n", &i, &end) == 1) &&
+      (!name[end] || name[end] == ':')) {
     const size_t at = (size_t)(*name == 'x' ? i : nx + i);
     if (at >= in->n) return NULL;
     const char *colon = strrchr(in->at[at], ':');
@@ -121,7 +131,8 @@ static const char *renamed(dfi_lower *l, const char *prefix, const char *input, 
   return dfi_lower_text(l, "%s%s/%s", control ? "^" : "", prefix, name);
 }
 
-static int32_t put_in_line(dfi_lower *l, const Pb__NodeDef *n, const Pb__GraphDef *graph, const dfi_texts *in, int32_t nx, const char *gate) {
+static int32_t put_in_line(dfi_lower *l, const Pb__NodeDef *n, const Pb__GraphDef *graph, const dfi_texts *in,
+                           int32_t nx, const char *gate) {
   for (size_t i = 0; i < graph->n_node; i++) {
     const Pb__NodeDef *from = graph->node[i];
     if (!strcmp(from->op, "Placeholder")) continue;
@@ -146,7 +157,8 @@ static int32_t put_in_line(dfi_lower *l, const Pb__NodeDef *n, const Pb__GraphDe
 /* Puts before the error whose gradient it was. */
 static int32_t blame(dfi_lower *l, const Pb__NodeDef *n, const char *f) {
   df_error was = *l->err;
-  return dfi_fail(l->err, was.code, NULL, "node `%s` (SymbolicGradient): the gradient of `%s`: %s", n->name, f, was.message);
+  return dfi_fail(l->err, was.code, NULL, "node `%s` (SymbolicGradient): the gradient of `%s`: %s", n->name, f,
+                  was.message);
 }
 
 int32_t dfi_lower_gradient(dfi_lower *l, Pb__NodeDef *n, const Pb__NameAttrList *f, const char *gate) {
@@ -155,9 +167,16 @@ int32_t dfi_lower_gradient(dfi_lower *l, Pb__NodeDef *n, const Pb__NameAttrList 
   const size_t types = tin && tin->value_case == PB__ATTR_VALUE__VALUE_LIST && tin->list ? tin->list->n_type : 0;
   const size_t nx = tout && tout->value_case == PB__ATTR_VALUE__VALUE_LIST && tout->list ? tout->list->n_type : 0;
   if (!nx || types != in.n || nx > in.n)
-    return dfi_lower_fail(l, "node `%s` (SymbolicGradient) has %zu inputs, %zu types of them (Tin) and %zu of its outputs (Tout)", n->name, in.n, types, nx);
-  if (++l->d->gradients > AT_MOST) return dfi_lower_fail(l, "this graph asks for more than %d gradients of functions", AT_MOST);
-  own o = { .graph = df_graph_new(), .d = dfi_xcalloc(1, sizeof *o.d), .nx = (int32_t)nx, .ny = (int32_t)(in.n - nx), .type = tin->list->type };
+    return dfi_lower_fail(
+        l, "node `%s` (SymbolicGradient) has %zu inputs, %zu types of them (Tin) and %zu of its outputs (Tout)",
+        n->name, in.n, types, nx);
+  if (++l->d->gradients > AT_MOST)
+    return dfi_lower_fail(l, "this graph asks for more than %d gradients of functions", AT_MOST);
+  own o = { .graph = df_graph_new(),
+            .d = dfi_xcalloc(1, sizeof *o.d),
+            .nx = (int32_t)nx,
+            .ny = (int32_t)(in.n - nx),
+            .type = tin->list->type };
   o.l.d = o.d;
   o.l.err = l->err;
   o.d->gradients = l->d->gradients;
@@ -168,7 +187,8 @@ int32_t dfi_lower_gradient(dfi_lower *l, Pb__NodeDef *n, const Pb__NameAttrList 
   l->d->unpack = o.d->unpack;
   const int32_t call = code ? -1 : df_node_by_name(o.graph, "call");
   if (call >= 0 && o.graph->node[call]->nout != o.ny)
-    code = dfi_fail(l->err, DF_INVALID_ARGUMENT, NULL, "it has %d results, and gradients of %d are given", o.graph->node[call]->nout, o.ny);
+    code = dfi_fail(l->err, DF_INVALID_ARGUMENT, NULL, "it has %d results, and gradients of %d are given",
+                    o.graph->node[call]->nout, o.ny);
   if (!code) code = differentiate(&o, o.graph->node[call], l->err);
   if (!code && !(graph = write_down(&o, l))) code = l->err->code;
   if (code) code = blame(l, n, f->name);

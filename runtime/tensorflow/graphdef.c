@@ -1,8 +1,8 @@
 /* graphdef.c: the bytes of a file as TensorFlow's graph message.
  *
- * libprotobuf-c unpacks into the arena of a dfi_graphdef, which has a budget in proportion to the file, so a hostile file can
- * take neither much memory nor the stack (graphdef.proto has no message that can hold itself). What it cannot read is walked once more
- * here, field by field, to say what is wrong, at which byte and in which node.
+ * libprotobuf-c unpacks into the arena of a dfi_graphdef, which has a budget in proportion to the file, so a hostile
+ * file can take neither much memory nor the stack (graphdef.proto has no message that can hold itself). What it cannot
+ * read is walked once more here, field by field, to say what is wrong, at which byte and in which node.
  */
 #include "tensorflow/graphdef.h"
 #include "base/budget.h"
@@ -91,8 +91,8 @@ static bool walk(walker *w, const uint8_t *p, const uint8_t *end, const Protobuf
       }
       if (f && f->type == PROTOBUF_C_TYPE_MESSAGE && !walk(w, p, last, f->descriptor)) return false;
       if (cut) {
-        snprintf(text, sizeof text, "%s says that it has %llu bytes but only %lld are left%s", name, (unsigned long long)length,
-                 (long long)(end - p), end == w->end ? ": the file is cut" : "");
+        snprintf(text, sizeof text, "%s says that it has %llu bytes but only %lld are left%s", name,
+                 (unsigned long long)length, (long long)(end - p), end == w->end ? ": the file is cut" : "");
         return wrong(w, at, text);
       }
       p += length;
@@ -104,7 +104,9 @@ static bool walk(walker *w, const uint8_t *p, const uint8_t *end, const Protobuf
       return wrong(w, at, text);
     }
     if (tag >> 3 == 0) return wrong(w, at, "a field has the number 0");
-    if (f && (f->type == PROTOBUF_C_TYPE_MESSAGE || f->type == PROTOBUF_C_TYPE_STRING || f->type == PROTOBUF_C_TYPE_BYTES) && (tag & 7) != 2) {
+    if (f &&
+        (f->type == PROTOBUF_C_TYPE_MESSAGE || f->type == PROTOBUF_C_TYPE_STRING || f->type == PROTOBUF_C_TYPE_BYTES) &&
+        (tag & 7) != 2) {
       snprintf(text, sizeof text, "%s has the wire type %d, expected 2", name, (int)(tag & 7));
       return wrong(w, at, text);
     }
@@ -112,28 +114,32 @@ static bool walk(walker *w, const uint8_t *p, const uint8_t *end, const Protobuf
   return true;
 }
 
-static int32_t explain(const dfi_graphdef *d, const ProtobufCMessageDescriptor *type, const char *bytes, int64_t n, df_error *err) {
+static int32_t explain(const dfi_graphdef *d, const ProtobufCMessageDescriptor *type, const char *bytes, int64_t n,
+                       df_error *err) {
   if (d->spent)
-    return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "the graph's %lld bytes unpack to far more than any graph's would: the file is damaged",
+    return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL,
+                    "the graph's %lld bytes unpack to far more than any graph's would: the file is damaged",
                     (long long)n);
   walker w = { .start = (const uint8_t *)bytes, .end = (const uint8_t *)bytes + n };
   walk(&w, w.start, w.end, type);
-  return dfi_fail(err, DF_DATA_LOSS, NULL, "this is no GraphDef, or a damaged one: at byte %lld, %s%s", (long long)w.at, w.place,
-                  *w.what ? w.what : "a field is not what TensorFlow's messages have there");
+  return dfi_fail(err, DF_DATA_LOSS, NULL, "this is no GraphDef, or a damaged one: at byte %lld, %s%s", (long long)w.at,
+                  w.place, *w.what ? w.what : "a field is not what TensorFlow's messages have there");
 }
 
 /* ---- which message it is -------------------------------------------------------------------------- */
 
-/* GraphDef begins with a node, whose second field is the op's type: a word. MetaGraphDef's first field has none there. SavedModel
- * begins with a number. */
+/* GraphDef begins with a node, whose second field is the op's type: a word. MetaGraphDef's first field has none there.
+ * SavedModel begins with a number. */
 static const ProtobufCMessageDescriptor *type_of(const char *bytes, int64_t n) {
   const uint8_t *p = (const uint8_t *)bytes, *end = p + n;
   uint64_t length;
   if (n && *p == 0x08) return &pb__saved_model__descriptor;
-  if (!n || *p++ != 0x0a || !varint(&p, end, &length) || length >= (uint64_t)(end - p)) return &pb__graph_def__descriptor;
+  if (!n || *p++ != 0x0a || !varint(&p, end, &length) || length >= (uint64_t)(end - p))
+    return &pb__graph_def__descriptor;
   const uint8_t *inner = p, *last = p + length;
-  for (uint64_t tag, size; inner < last && varint(&inner, last, &tag) && (tag & 7) == 2 && varint(&inner, last, &size) &&
-       size <= (uint64_t)(last - inner); inner += size)
+  for (uint64_t tag, size; inner < last && varint(&inner, last, &tag) && (tag & 7) == 2 &&
+                           varint(&inner, last, &size) && size <= (uint64_t)(last - inner);
+       inner += size)
     if (tag == 0x12 && size && (*inner == '_' || (*inner >= 'A' && *inner <= 'Z') || (*inner >= 'a' && *inner <= 'z')))
       return &pb__graph_def__descriptor;
   return *last == 0x12 ? &pb__meta_graph_def__descriptor : &pb__graph_def__descriptor;
@@ -169,17 +175,22 @@ static char *gunzip(const char *bytes, int64_t n, int64_t *size, df_error *err) 
   if (code == Z_STREAM_END && *size <= budget) return out;
   free(out);
   if (*size > budget) {
-    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "the gzipped graph unpacks to more than %lld bytes; DFLOW_UNPACK_LIMIT says how many are taken", (long long)budget);
+    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL,
+             "the gzipped graph unpacks to more than %lld bytes; DFLOW_UNPACK_LIMIT says how many are taken",
+             (long long)budget);
     return NULL;
   }
   if (code == Z_MEM_ERROR) dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "the graph unpacks to more than 2 GiB");
-  else dfi_fail(err, DF_DATA_LOSS, NULL, "the gzipped graph is damaged or ends too early, after %lld bytes", (long long)*size);
+  else
+    dfi_fail(err, DF_DATA_LOSS, NULL, "the gzipped graph is damaged or ends too early, after %lld bytes",
+             (long long)*size);
   return NULL;
 }
 
 /* ---- what a file leaves out ------------------------------------------------------------------------------ */
 
-/* Messages that TensorFlow always writes are there for those who read: empty ones in the place of those that are missing. */
+/* Messages that TensorFlow always writes are there for those who read: empty ones in the place of those that are
+   missing. */
 static void complete_attrs(size_t n, Pb__AttrEntry **entry) {
   static Pb__AttrValue nothing = { .base = PROTOBUF_C_MESSAGE_INIT(&pb__attr_value__descriptor) };
   for (size_t i = 0; i < n; i++)
@@ -203,7 +214,8 @@ static void complete(Pb__GraphDef *g) {
 
 /* ---- reading --------------------------------------------------------------------------------------------- */
 
-static bool read_wire(dfi_graphdef *d, const ProtobufCMessageDescriptor *type, const char *bytes, int64_t n, df_error *err) {
+static bool read_wire(dfi_graphdef *d, const ProtobufCMessageDescriptor *type, const char *bytes, int64_t n,
+                      df_error *err) {
   d->budget = n * BUDGET_PER_BYTE + BUDGET_BASE;
   ProtobufCMessage *m = unpack(d, type, bytes, (size_t)n);
   if (!m) { explain(d, type, bytes, n, err); return false; }
@@ -218,7 +230,10 @@ static bool read_wire(dfi_graphdef *d, const ProtobufCMessageDescriptor *type, c
   } else {
     d->meta = (Pb__MetaGraphDef *)m;
   }
-  if (!d->meta->graph_def) { dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the MetaGraphDef holds no graph"); return false; }
+  if (!d->meta->graph_def) {
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the MetaGraphDef holds no graph");
+    return false;
+  }
   d->graph = d->meta->graph_def;
   return true;
 }
@@ -235,7 +250,8 @@ dfi_graphdef *dfi_graphdef_read(const char *bytes, int64_t n, df_error *err) {
   d->unpack = dfi_unpack_budget(packed);
   const ProtobufCMessageDescriptor *type = NULL;
   if (n == 0) dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the graph is empty: there are no bytes");
-  else if (n > INT_MAX) dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the graph has %lld bytes; a message has 2 GiB at most", (long long)n);
+  else if (n > INT_MAX)
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the graph has %lld bytes; a message has 2 GiB at most", (long long)n);
   else if (dfi_graphdef_is_text(bytes, n)) {
     int64_t size;
     wire = dfi_graphdef_from_text(bytes, n, &type, &size, err);

@@ -27,5 +27,6 @@ Pb__VariableDef *dfi_graphdef_variable(dfi_graphdef *d, ProtobufCBinaryData vari
 
 /* graphdef_text.c: is this text form? Its wire form, allocated with malloc; the message's type is found out. */
 bool    dfi_graphdef_is_text(const char *bytes, int64_t n);
-char   *dfi_graphdef_from_text(const char *text, int64_t n, const ProtobufCMessageDescriptor **type, int64_t *size, df_error *err);
+char *dfi_graphdef_from_text(const char *text, int64_t n, const ProtobufCMessageDescriptor **type, int64_t *size,
+                             df_error *err);
 #endif

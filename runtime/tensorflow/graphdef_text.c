@@ -1,9 +1,9 @@
 /* graphdef_text.c: the text form of TensorFlow's messages (.pbtxt), turned into the wire form.
  *
- * A small reader over the descriptors that the binary reader uses, so there is one reader of meaning and this one of syntax: fields
- * with or without a colon before a block, lists in brackets, adjacent strings, C escapes, comments. Fields that the descriptors do not
- * have are skipped, whatever is in them. A block's length is not known before its end, so five bytes are kept for it and
- * filled in then: a longer number than needed, which readers accept.
+ * A small reader over the descriptors that the binary reader uses, so there is one reader of meaning and this one of
+ * syntax: fields with or without a colon before a block, lists in brackets, adjacent strings, C escapes, comments.
+ * Fields that the descriptors do not have are skipped, whatever is in them. A block's length is not known before its
+ * end, so five bytes are kept for it and filled in then: a longer number than needed, which readers accept.
  */
 #include "tensorflow/graphdef.h"
 #include <ctype.h>
@@ -24,8 +24,8 @@ static bool fail(text *t, const char *what) {
   int64_t line = 1;
   const char *bol = t->start;
   for (const char *p = t->start; p < t->at && p < t->end; p++) if (*p == '\n') { line++; bol = p + 1; }
-  dfi_fail(t->err, DF_INVALID_ARGUMENT, NULL, "the text graph is wrong in line %lld, column %lld: %s%s", (long long)line,
-           (long long)(t->at - bol + 1), what, t->at >= t->end ? ", but the file ends" : "");
+  dfi_fail(t->err, DF_INVALID_ARGUMENT, NULL, "the text graph is wrong in line %lld, column %lld: %s%s",
+           (long long)line, (long long)(t->at - bol + 1), what, t->at >= t->end ? ", but the file ends" : "");
   return false;
 }
 
@@ -44,7 +44,9 @@ static void put_varint(text *t, uint64_t v) {
   *p = (uint8_t)v;
   t->n++;
 }
-static void put_tag(text *t, const ProtobufCFieldDescriptor *f, uint32_t wire) { put_varint(t, (uint64_t)f->id << 3 | wire); }
+static void put_tag(text *t, const ProtobufCFieldDescriptor *f, uint32_t wire) {
+  put_varint(t, (uint64_t)f->id << 3 | wire);
+}
 static void put_fixed(text *t, const void *v, size_t n) {
   memcpy(room(t, n), v, n);
   t->n += n;
@@ -56,7 +58,8 @@ static size_t begin_block(text *t) {
 }
 static void end_block(text *t, size_t begin) {
   size_t length = t->n - begin;
-  for (int32_t i = 0; i < 5; i++, length >>= 7) t->out[begin - 5 + (size_t)i] = (uint8_t)((length & 0x7f) | (i < 4 ? 0x80 : 0));
+  for (int32_t i = 0; i < 5; i++, length >>= 7)
+    t->out[begin - 5 + (size_t)i] = (uint8_t)((length & 0x7f) | (i < 4 ? 0x80 : 0));
 }
 
 /* ---- words ------------------------------------------------------------------------------------------ */
@@ -91,14 +94,29 @@ static bool word(text *t, char *out, size_t bytes) {
   return true;
 }
 
-static int hex(int c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
+static int hex(int c) {
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                : -1;
+}
 
 static void put_utf8(text *t, uint32_t c) {
   uint8_t *p = room(t, 4);
   if (c < 0x80) { p[0] = (uint8_t)c; t->n += 1; }
-  else if (c < 0x800) { p[0] = (uint8_t)(0xc0 | c >> 6); p[1] = (uint8_t)(0x80 | (c & 63)); t->n += 2; }
-  else if (c < 0x10000) { p[0] = (uint8_t)(0xe0 | c >> 12); p[1] = (uint8_t)(0x80 | (c >> 6 & 63)); p[2] = (uint8_t)(0x80 | (c & 63)); t->n += 3; }
-  else { p[0] = (uint8_t)(0xf0 | (c >> 18 & 7)); p[1] = (uint8_t)(0x80 | (c >> 12 & 63)); p[2] = (uint8_t)(0x80 | (c >> 6 & 63)); p[3] = (uint8_t)(0x80 | (c & 63)); t->n += 4; }
+  else if (c < 0x800) { p[0] = (uint8_t)(0xc0 | c >> 6); p[1] = (uint8_t)(0x80 | (c & 63)); t->n += 2;
+  } else if (c < 0x10000) {
+    p[0] = (uint8_t)(0xe0 | c >> 12);
+    p[1] = (uint8_t)(0x80 | (c >> 6 & 63));
+    p[2] = (uint8_t)(0x80 | (c & 63));
+    t->n += 3;
+  } else {
+    p[0] = (uint8_t)(0xf0 | (c >> 18 & 7));
+    p[1] = (uint8_t)(0x80 | (c >> 12 & 63));
+    p[2] = (uint8_t)(0x80 | (c >> 6 & 63));
+    p[3] = (uint8_t)(0x80 | (c & 63));
+    t->n += 4;
+  }
 }
 
 /* After a backslash. */
@@ -109,14 +127,16 @@ static bool escape(text *t) {
   uint32_t v = 0;
   if (c >= '0' && c <= '7') {
     v = (uint32_t)(c - '0');
-    for (int32_t i = 0; i < 2 && t->at < t->end && *t->at >= '0' && *t->at <= '7'; i++) v = v * 8 + (uint32_t)(*t->at++ - '0');
+    for (int32_t i = 0; i < 2 && t->at < t->end && *t->at >= '0' && *t->at <= '7'; i++)
+      v = v * 8 + (uint32_t)(*t->at++ - '0');
     *room(t, 1) = (uint8_t)v;
     t->n++;
     return true;
   }
   if (c == 'x' || c == 'X' || c == 'u' || c == 'U') {
     int32_t most = c == 'u' ? 4 : c == 'U' ? 8 : 2, n = 0;
-    for (; n < most && t->at < t->end && hex((unsigned char)*t->at) >= 0; n++) v = v * 16 + (uint32_t)hex((unsigned char)*t->at++);
+    for (; n < most && t->at < t->end && hex((unsigned char)*t->at) >= 0; n++)
+      v = v * 16 + (uint32_t)hex((unsigned char)*t->at++);
     if (!n || (most > 2 && n < most)) return fail(t, "an escape in a string has too few digits");
     if (most > 2) put_utf8(t, v);
     else { *room(t, 1) = (uint8_t)v; t->n++; }
@@ -208,7 +228,8 @@ static bool scalar(text *t, const ProtobufCFieldDescriptor *f) {
 }
 
 static bool block(text *t, const ProtobufCFieldDescriptor *f) {
-  const ProtobufCMessageDescriptor *type = f->type == PROTOBUF_C_TYPE_MESSAGE ? f->descriptor : &pb__name_attr_list__descriptor;
+  const ProtobufCMessageDescriptor *type =
+      f->type == PROTOBUF_C_TYPE_MESSAGE ? f->descriptor : &pb__name_attr_list__descriptor;
   int close = take(t, '{') ? '}' : take(t, '<') ? '>' : 0;
   if (!close) return fail(t, "`{` is expected");
   if (++t->depth > DEEPEST) return fail(t, "blocks are nested too deeply");
@@ -269,7 +290,8 @@ static bool message(text *t, const ProtobufCMessageDescriptor *type, int close) 
       if (!colon && c != '{' && c != '<') return fail(t, "`:` is expected");
       if (c == '[' && f->label == PROTOBUF_C_LABEL_REPEATED) {
         t->at++;
-        for (bool more = !take(t, ']'); more; more = take(t, ',') || (!take(t, ']') && fail(t, "`,` or `]` is expected")))
+        for (bool more = !take(t, ']'); more;
+             more = take(t, ',') || (!take(t, ']') && fail(t, "`,` or `]` is expected")))
           if (t->err->code || !value(t, f)) return false;
         if (t->err->code) return false;
       } else if (!value(t, f)) {
@@ -296,8 +318,10 @@ bool dfi_graphdef_is_text(const char *bytes, int64_t n) {
   return t.at < t.end && (c == ':' || c == '{' || c == '<');
 }
 
-char *dfi_graphdef_from_text(const char *bytes, int64_t n, const ProtobufCMessageDescriptor **type, int64_t *size, df_error *err) {
-  static const ProtobufCMessageDescriptor *const types[] = { &pb__graph_def__descriptor, &pb__meta_graph_def__descriptor,
+char *dfi_graphdef_from_text(const char *bytes, int64_t n, const ProtobufCMessageDescriptor **type, int64_t *size,
+                             df_error *err) {
+  static const ProtobufCMessageDescriptor *const types[] = { &pb__graph_def__descriptor,
+                                                             &pb__meta_graph_def__descriptor,
                                                              &pb__saved_model__descriptor };
   df_error own;
   text t = { .at = bytes, .end = bytes + n, .start = bytes, .err = err ? err : &own };

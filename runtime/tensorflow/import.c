@@ -2,11 +2,14 @@
  *
  * 1. names    every node's name once, every input's name one of them (or one of the input map), an op that is not known
  *             becomes one that says so when it has to run
- * 2. order    each node after its inputs, otherwise as the file has them. A loop's Merge does not wait for its NextIteration: its
+ * 2. order    each node after its inputs, otherwise as the file has them. A loop's Merge does not wait for its
+ * NextIteration: its
  *             input from there is put in when all nodes are made. Any other cycle is an error.
- * 3. nodes    at the top level, through the same checks as any node, but that shapes which contradict each other are left
+ * 3. nodes    at the top level, through the same checks as any node, but that shapes which contradict each other are
+ * left
  *             to the run, as TensorFlow does
- * 4. shapes   a Merge's shape is first that of its Enter; where the body gives another, what follows is inferred again until
+ * 4. shapes   a Merge's shape is first that of its Enter; where the body gives another, what follows is inferred again
+ * until
  *             nothing changes
  * 5. raise.c  finds the conds and loops
  *
@@ -17,7 +20,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Where an input comes from: output `index` of node `item`, index -1 for a control; item -1 - k: entry k of the input map. */
+/* Where an input comes from: output `index` of node `item`, index -1 for a control; item -1 - k: entry k of the input
+   map. */
 typedef struct source { int32_t item, index; } source;
 
 typedef struct item {
@@ -88,7 +92,9 @@ static int32_t take_names(importer *m) {
     size_t length = strlen(name);
     uint32_t h = dfi_hash_name(name, length), at = place_of(m, h, name, length);
     int32_t other = m->table[at].item - 1;
-    if (other >= 0) return fail(m, "two nodes are named `%s`: %d (%s) and %d (%s)", name, other, m->item[other].def->op, i, m->item[i].def->op);
+    if (other >= 0)
+      return fail(m, "two nodes are named `%s`: %d (%s) and %d (%s)", name, other, m->item[other].def->op, i,
+                  m->item[i].def->op);
     m->table[at].hash = h;
     m->table[at].item = i + 1;
   }
@@ -101,7 +107,8 @@ static const dfi_op_info *entry_of(const Pb__NodeDef *def) {
   for (size_t i = 0; i < 2; i++)
     for (size_t a = 0; a < def->n_attr && !strcmp(def->op, own[i][0]); a++) {
       const Pb__AttrValue *v = def->attr[a]->value;
-      if (!strcmp(def->attr[a]->key, own[i][1]) && v && v->value_case == PB__ATTR_VALUE__VALUE_TYPE && (int32_t)v->type == DF_RESOURCE)
+      if (!strcmp(def->attr[a]->key, own[i][1]) && v && v->value_case == PB__ATTR_VALUE__VALUE_TYPE &&
+          (int32_t)v->type == DF_RESOURCE)
         return dfi_op_find(own[i][2]);
     }
   return dfi_op_find(def->op);
@@ -126,7 +133,8 @@ static void see_takers(importer *m) {
     const item *it = &m->item[i];
     for (int32_t k = 0; k < it->nin + it->ncontrol; k++) {
       const source s = m->source[it->first + (uint32_t)k];
-      if (s.item >= 0 && m->item[s.item].unknown) dfi_unknown_taken(m->item[s.item].unknown, &m->arena, it->op, it->def, it->nin, k, s.index);
+      if (s.item >= 0 && m->item[s.item].unknown)
+        dfi_unknown_taken(m->item[s.item].unknown, &m->arena, it->op, it->def, it->nin, k, s.index);
     }
   }
 }
@@ -136,7 +144,9 @@ static void see_takers(importer *m) {
 static int32_t map_find(const importer *m, const char *text, size_t name, int32_t index) {
   for (int32_t k = 0; k < m->nmap; k++) {
     const char *key = m->map_name[k];
-    if (index < 0 ? *key != '^' || strncmp(key + 1, text, name) || key[1 + name] : *key == '^' || strncmp(key, text, name)) continue;
+    if (index < 0 ? *key != '^' || strncmp(key + 1, text, name) || key[1 + name]
+                  : *key == '^' || strncmp(key, text, name))
+      continue;
     if (index < 0 || (!key[name] && index == 0)) return k;
     char *end;
     if (key[name] == ':' && strtol(key + name + 1, &end, 10) == index && !*end && end > key + name + 1) return k;
@@ -165,7 +175,9 @@ static int32_t take_input(importer *m, item *it, const char *text) {
     m->map_used[mapped] = true;
   } else {
     uint32_t at = place_of(m, dfi_hash_name(name, n), name, n);
-    if (!m->table[at].item) return fail(m, "input `%s` of node `%s` (%s): there is no node `%.*s`", text, it->def->name, it->def->op, (int)n, name);
+    if (!m->table[at].item)
+      return fail(m, "input `%s` of node `%s` (%s): there is no node `%.*s`", text, it->def->name, it->def->op, (int)n,
+                  name);
     s.item = m->table[at].item - 1;
   }
   for (int32_t k = 0; control && k < it->ncontrol; k++)
@@ -197,13 +209,15 @@ static int32_t take_inputs(importer *m) {
       return fail(m, "input_map gives no %s of this graph for `%s`", control ? "operation" : "output", m->map_name[k]);
     df_node *n = m->graph->node[id];
     if (n->context->kind != DFI_TOP)
-      return fail(m, "input_map gives `%s` for `%s`, which is inside a cond or loop; imported nodes are at the top level", dfi_node_name(n), m->map_name[k]);
+      return fail(m,
+                  "input_map gives `%s` for `%s`, which is inside a cond or loop; imported nodes are at the top level",
+                  dfi_node_name(n), m->map_name[k]);
   }
   return DF_OK;
 }
 
-/* A variable that a loop changes through a reference is read in each iteration, although its value seems to be captured: in
- * TensorFlow an Identity of a reference is the variable's own memory. So what enters is the reference. */
+/* A variable that a loop changes through a reference is read in each iteration, although its value seems to be
+ * captured: in TensorFlow an Identity of a reference is the variable's own memory. So what enters is the reference. */
 static void enter_references(importer *m) {
   bool *changes = NULL;                        /* by item: a reference to it enters a loop */
   for (int32_t i = 0; i < m->n; i++) {
@@ -215,7 +229,8 @@ static void enter_references(importer *m) {
   for (int32_t i = 0; changes && i < m->n; i++) {
     item *it = &m->item[i];
     const Pb__AttrValue *constant = dfi_attr_find(it->def, "is_constant");
-    if (strcmp(it->def->op, "Enter") || it->nin != 1 || !constant || !constant->b || m->source[it->first].item < 0) continue;
+    if (strcmp(it->def->op, "Enter") || it->nin != 1 || !constant || !constant->b || m->source[it->first].item < 0)
+      continue;
     const item *by = &m->item[m->source[it->first].item];
     if (strcmp(by->def->op, "Identity") || by->nin != 1 || by->ncontrol) continue;
     const source read = m->source[by->first];
@@ -230,7 +245,8 @@ static void enter_references(importer *m) {
 
 /* Does the loop's Merge receive this input from its own body? */
 static bool comes_back(const importer *m, const item *it, source s) {
-  return it->op->op->flow == DF_MERGE && s.item >= 0 && s.index >= 0 && m->item[s.item].op->op->flow == DF_NEXT_ITERATION;
+  return it->op->op->flow == DF_MERGE && s.item >= 0 && s.index >= 0 &&
+         m->item[s.item].op->op->flow == DF_NEXT_ITERATION;
 }
 
 static df_output output_of(importer *m, const item *it, int32_t i) {
@@ -238,8 +254,9 @@ static df_output output_of(importer *m, const item *it, int32_t i) {
   if (s.item < 0) return (df_output){ m->graph->node[m->map_to[2 * (-1 - s.item)]], m->map_to[2 * (-1 - s.item) + 1] };
   df_node *n = m->item[s.item].node;
   if (s.index < n->nout) return (df_output){ n, s.index };
-  fail(m, "input %d of node `%s` (%s) is `%s:%d`, but `%s` (%s) has %d output%s", i, it->def->name, it->def->op, m->item[s.item].def->name, s.index,
-       m->item[s.item].def->name, m->item[s.item].def->op, n->nout, n->nout == 1 ? "" : "s");
+  fail(m, "input %d of node `%s` (%s) is `%s:%d`, but `%s` (%s) has %d output%s", i, it->def->name, it->def->op,
+       m->item[s.item].def->name, s.index, m->item[s.item].def->name, m->item[s.item].def->op, n->nout,
+       n->nout == 1 ? "" : "s");
   return DFI_NONE;
 }
 
@@ -257,9 +274,19 @@ static df_output read_reference(importer *m, const item *it, df_output o) {
     size_t n = strlen(own);
     if (!m->table[place_of(m, dfi_hash_name(own, n), own, n)].item && df_node_by_name(m->graph, name) < 0) break;
   }
-  df_node *n = dfi_node_add(m->graph, &(dfi_node_spec){ .op = identity->id, .nin = 1, .in = &o, .ncontrol = it->ncontrol, .control = m->control,
-                                                        .name = name, .where = m->where, .raw = true, .exact = true, .context = m->graph->top,
-                                                        .lenient = true }, m->err);
+  df_node *n = dfi_node_add(m->graph,
+                            &(dfi_node_spec){ .op = identity->id,
+                                              .nin = 1,
+                                              .in = &o,
+                                              .ncontrol = it->ncontrol,
+                                              .control = m->control,
+                                              .name = name,
+                                              .where = m->where,
+                                              .raw = true,
+                                              .exact = true,
+                                              .context = m->graph->top,
+                                              .lenient = true },
+                            m->err);
   free(name);
   return (df_output){ n, 0 };
 }
@@ -310,7 +337,8 @@ static int32_t make_node(importer *m, item *it) {
     if (comes_back(m, it, m->source[it->first + (uint32_t)i])) continue;
     m->in[i] = output_of(m, it, i);
     if (!m->in[i].node) return DF_INVALID_ARGUMENT;
-    if (m->in[i].node->out[m->in[i].index].ref && passes_tokens(flow) && !(i < o->nin && o->in[i].ref) && !o->in[0].ref) {
+    if (m->in[i].node->out[m->in[i].index].ref && passes_tokens(flow) && !(i < o->nin && o->in[i].ref) &&
+        !o->in[0].ref) {
       m->in[i] = read_reference(m, it, m->in[i]);
       if (!m->in[i].node) return m->err->code;
     }
@@ -318,7 +346,8 @@ static int32_t make_node(importer *m, item *it) {
   }
   for (int32_t i = 0; i < it->nin; i++)
     if (!m->in[i].node) {
-      if (!entered.node) return fail(m, "the Merge `%s` has no input but from NextIterations, so nothing ever begins", it->def->name);
+      if (!entered.node)
+        return fail(m, "the Merge `%s` has no input but from NextIterations, so nothing ever begins", it->def->name);
       m->in[i] = entered;
     }
   dfi_attrs attrs;
@@ -344,7 +373,8 @@ static int32_t make_node(importer *m, item *it) {
     char few[256], *name = !*m->prefix ? (char *)it->def->name : bytes <= sizeof few ? few : dfi_xmalloc(bytes);
     if (name != it->def->name) snprintf(name, bytes, "%s%s", m->prefix, it->def->name);
     it->node = dfi_node_add(m->graph, &(dfi_node_spec){
-      .op = o->id, .nin = it->nin, .in = m->in, .ncontrol = it->ncontrol, .control = m->control, .attrs = attrs.given ? attrs.value : NULL, .name = name,
+      .op = o->id, .nin = it->nin, .in = m->in, .ncontrol = it->ncontrol, .control = m->control, .attrs = attrs.given
+      ? attrs.value : NULL, .name = name,
       .where = m->where, .raw = true, .exact = true, .lenient = true, .context = m->graph->top }, m->err);
     if (name != few && name != it->def->name) free(name);
     if (!it->node) code = m->err->code;
@@ -364,10 +394,12 @@ static int32_t fail_cycle(importer *m, const step *stack, int32_t depth, int32_t
   int32_t from = depth - 1;
   while (stack[from].item != back) from--;
   if (from == depth - 1)
-    return fail(m, "node `%s` (%s) has its own output among its inputs", m->item[back].def->name, m->item[back].def->op);
+    return fail(m, "node `%s` (%s) has its own output among its inputs", m->item[back].def->name,
+                m->item[back].def->op);
   for (int32_t i = depth - 1; i >= from && at < sizeof text - 100; i--)
     at += (size_t)snprintf(text + at, sizeof text - at, "`%.60s` → ", m->item[stack[i].item].def->name);
-  return fail(m, "nodes wait for each other in a cycle that has no NextIteration: %s`%.60s`", text, m->item[stack[depth - 1].item].def->name);
+  return fail(m, "nodes wait for each other in a cycle that has no NextIteration: %s`%.60s`", text,
+              m->item[stack[depth - 1].item].def->name);
 }
 
 
@@ -416,8 +448,8 @@ static int32_t close_loops(importer *m, int32_t *merges) {
       df_output back = output_of(m, it, k);
       if (!back.node) return DF_INVALID_ARGUMENT;
       if (dfi_dtype(back) != it->node->out[0].dtype)
-        return fail(m, "the Merge `%s` is %s, but `%s` brings it %s", it->def->name, df_dtype_name(it->node->out[0].dtype), m->item[s.item].def->name,
-                    df_dtype_name(dfi_dtype(back)));
+        return fail(m, "the Merge `%s` is %s, but `%s` brings it %s", it->def->name,
+                    df_dtype_name(it->node->out[0].dtype), m->item[s.item].def->name, df_dtype_name(dfi_dtype(back)));
       it->node->in[k] = back;
       loop = true;
     }
@@ -439,12 +471,14 @@ static bool forget(df_node *n) {
   return known;
 }
 
-/* What a Merge hands on may be what came back: infers again what follows the Merges, until nothing changes. Shapes only become
- * less known, so this ends; a shape function for which that is not so runs into the limit, after which shapes are forgotten. */
+/* What a Merge hands on may be what came back: infers again what follows the Merges, until nothing changes. Shapes only
+ * become less known, so this ends; a shape function for which that is not so runs into the limit, after which shapes
+ * are forgotten. */
 static void settle_shapes(importer *m) {
   df_graph *g = m->graph;
   int32_t count = g->n - m->first, depth = 0, edges = 0;
-  int32_t *first = dfi_xcalloc((size_t)count + 2, sizeof *first), *queue = dfi_xmalloc(sizeof *queue * ((size_t)count + 1));
+  int32_t *first = dfi_xcalloc((size_t)count + 2, sizeof *first),
+          *queue = dfi_xmalloc(sizeof *queue * ((size_t)count + 1));
   bool *waits = dfi_xcalloc((size_t)count + 1, sizeof *waits);
   for (int32_t i = 0; i < count; i++)
     for (int32_t k = 0; k < g->node[m->first + i]->nin; k++) {
@@ -461,7 +495,8 @@ static void settle_shapes(importer *m) {
     }
   for (int32_t i = m->n - 1; i >= 0; i--)
     for (int32_t k = 0; k < m->item[i].nin; k++)
-      if (comes_back(m, &m->item[i], m->source[m->item[i].first + (uint32_t)k]) && !waits[m->item[i].node->id - m->first]) {
+      if (comes_back(m, &m->item[i], m->source[m->item[i].first + (uint32_t)k]) &&
+          !waits[m->item[i].node->id - m->first]) {
         queue[depth++] = m->item[i].node->id - m->first;
         waits[queue[depth - 1]] = true;
       }
@@ -469,7 +504,8 @@ static void settle_shapes(importer *m) {
     int32_t i = queue[--depth];
     df_node *n = g->node[m->first + i];
     waits[i] = false;
-    if (dfi_op_info_at(n->op)->op->flow == DF_CONSTANT || !(steps < limit ? dfi_node_infer_again(n) : forget(n))) continue;
+    if (dfi_op_info_at(n->op)->op->flow == DF_CONSTANT || !(steps < limit ? dfi_node_infer_again(n) : forget(n)))
+      continue;
     for (int32_t e = first[i]; e < first[i + 1]; e++)
       if (!waits[user[e]]) { waits[user[e]] = true; queue[depth++] = user[e]; }
   }
@@ -499,7 +535,8 @@ static int32_t lower_and_import(importer *m, dfi_graphdef *d) {
   m->def = d;
   int32_t code = dfi_functions_lower(d, m->err);
   if (!code) code = import(m);
-  if (!code && m->variables && !(*m->variables = dfi_import_variables(m->graph, m->first, d, m->prefix, m->err))) code = m->err->code;
+  if (!code && m->variables && !(*m->variables = dfi_import_variables(m->graph, m->first, d, m->prefix, m->err)))
+    code = m->err->code;
   if (code) dfi_graph_cut(m->graph, m->first);
   dfi_arena_free(&m->arena);
   free(m->item); free(m->source); free(m->table); free(m->frame); free(m->in); free(m->control);
@@ -510,10 +547,17 @@ int32_t dfi_import(df_graph *g, dfi_graphdef *d, const char *where, df_error *er
   return lower_and_import(&(importer){ .graph = g, .prefix = "", .where = where, .err = err, .first = g->n }, d);
 }
 
-int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const char *prefix, int32_t nmap, const char *const *map_name,
-                            const int32_t *map_to, const char *where, df_tensor **variables, df_error *err) {
+int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const char *prefix, int32_t nmap,
+                            const char *const *map_name, const int32_t *map_to, const char *where,
+                            df_tensor **variables, df_error *err) {
   df_error own;
-  importer m = { .graph = g, .nmap = nmap, .map_name = map_name, .map_to = map_to, .where = dfi_where(g, where), .err = err ? err : &own, .first = g->n,
+  importer m = { .graph = g,
+                 .nmap = nmap,
+                 .map_name = map_name,
+                 .map_to = map_to,
+                 .where = dfi_where(g, where),
+                 .err = err ? err : &own,
+                 .first = g->n,
                  .variables = variables };
   m.err->code = DF_OK;
   dfi_graphdef *d = dfi_graphdef_read(bytes, n, m.err);

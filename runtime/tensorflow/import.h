@@ -3,15 +3,17 @@
 #define DFLOW_IMPORT_H
 #include "tensorflow/graphdef.h"
 
-/* The attributes of a node in its entry's order. Lists and strings lie in `arena`; tensors are owned: dfi_attrs_drop. */
+/* The attributes of a node in its entry's order. Lists and strings lie in `arena`; tensors are owned: dfi_attrs_drop.
+   */
 typedef struct dfi_attrs { df_attr value[16]; uint32_t given; } dfi_attrs;
 
-/* The NodeDef's attributes as the entry has them: types are checked, what is not given is the default. What the entry does not have
- * is ignored. Tensors that say more than the file holds are taken from *unpack. */
+/* The NodeDef's attributes as the entry has them: types are checked, what is not given is the default. What the entry
+ * does not have is ignored. Tensors that say more than the file holds are taken from *unpack. */
 int32_t dfi_attrs_take(dfi_attrs *a, const dfi_op_info *o, const Pb__NodeDef *def, dfi_arena *arena, int64_t *unpack,
                        df_error *err);
 void    dfi_attrs_drop(dfi_attrs *a, const dfi_op_info *o);
-/* The attributes that say what the inputs are (T, N, Tidx, …) against the inputs; the outputs' dtypes that only they say. */
+/* The attributes that say what the inputs are (T, N, Tidx, …) against the inputs; the outputs' dtypes that only they
+   say. */
 int32_t dfi_attrs_check(const dfi_op_info *o, const Pb__NodeDef *def, int32_t nin, const df_output *in, df_error *err);
 
 /* What the entry has for input i of nin. The number of inputs has been checked. */
@@ -24,7 +26,8 @@ typedef struct dfi_unknown {
   const char *needed_by;     /* the first node that takes one, or waits for it */
 } dfi_unknown;
 /* Input i of nin of a node takes output `index` of it, -1: waits for it. */
-void dfi_unknown_taken(dfi_unknown *u, dfi_arena *arena, const dfi_op_info *o, const Pb__NodeDef *taker, int32_t nin, int32_t i, int32_t index);
+void dfi_unknown_taken(dfi_unknown *u, dfi_arena *arena, const dfi_op_info *o, const Pb__NodeDef *taker, int32_t nin,
+                       int32_t i, int32_t index);
 /* The attributes of the op Unknown for it. */
 void dfi_unknown_attrs(dfi_unknown *u, dfi_arena *arena, const Pb__NodeDef *def, df_attr *attr);
 
@@ -34,6 +37,7 @@ df_tensor *dfi_import_variables(df_graph *g, int32_t first, dfi_graphdef *d, con
 /* import.c: adds the nodes of d to g, as df_import_graph_def does; functions in d are put in line. */
 int32_t dfi_import(df_graph *g, dfi_graphdef *d, const char *where, df_error *err);
 
-/* raise.c: finds the conds and loops among nodes first … g->n - 1, so that they can be differentiated and printed like any. */
+/* raise.c: finds the conds and loops among nodes first … g->n - 1, so that they can be differentiated and printed like
+   any. */
 void dfi_raise(df_graph *g, int32_t first);
 #endif

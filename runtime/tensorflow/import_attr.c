@@ -1,7 +1,7 @@
 /* import_attr.c: TensorFlow's attribute values as an entry's attributes.
  *
- * The entry says which attributes there are and of which type; what it does not have is ignored, whether it begins with an
- * underscore or not. Tensors: ops/tensor_proto.c.
+ * The entry says which attributes there are and of which type; what it does not have is ignored, whether it begins with
+ * an underscore or not. Tensors: ops/tensor_proto.c.
  */
 #include "tensorflow/import.h"
 #include <stdio.h>
@@ -24,29 +24,40 @@ static const char *kind_text(Pb__AttrValue__ValueCase kind) {
   }
 }
 
-static int32_t mismatch(df_error *err, const Pb__NodeDef *def, const char *name, Pb__AttrValue__ValueCase found, const char *expected) {
-  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "attr `%s` of node `%s` is %s, expected %s", name, def->name, kind_text(found), expected);
+static int32_t mismatch(df_error *err, const Pb__NodeDef *def, const char *name, Pb__AttrValue__ValueCase found,
+                        const char *expected) {
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "attr `%s` of node `%s` is %s, expected %s", name, def->name,
+                  kind_text(found), expected);
 }
 
 /* A type number as dflow's; a reference to a type counts as the type. 0: dflow has none such. */
 static int32_t dtype_of(int64_t type) {
   if (type > 100) type -= 100;
-  return type > 0 && type < 32 && df_dtype_bytes((int32_t)type) > 0 ? (int32_t)type : type == DF_RESOURCE ? DF_RESOURCE : 0;
+  return type > 0 && type < 32 && df_dtype_bytes((int32_t)type) > 0 ? (int32_t)type
+         : type == DF_RESOURCE                                      ? DF_RESOURCE
+                                                                    : 0;
 }
 
 static int32_t take_dtype(int64_t type, const char *name, const Pb__NodeDef *def, int64_t *out, df_error *err) {
   *out = dtype_of(type);
   if (*out || !type) return DF_OK;
-  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "attr `%s` of node `%s` is the type %lld, which there is not", name, def->name, (long long)type);
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "attr `%s` of node `%s` is the type %lld, which there is not", name,
+                  def->name, (long long)type);
 }
 
-static int32_t take_list(df_attr *a, char type, const Pb__AttrValue__ListValue *l, const char *name, const Pb__NodeDef *def, dfi_arena *arena,
-                         df_error *err) {
+static int32_t take_list(df_attr *a, char type, const Pb__AttrValue__ListValue *l, const char *name,
+                         const Pb__NodeDef *def, dfi_arena *arena, df_error *err) {
   size_t n = type == 'y' ? l->n_type : type == 'p' ? l->n_shape : l->n_i ? l->n_i : l->n_b ? l->n_b : l->n_type;
-  size_t others = l->n_s + l->n_f + l->n_tensor + l->n_func + (type == 'l' ? l->n_shape : type == 'y' ? l->n_shape + l->n_i : l->n_type + l->n_i);
+  size_t others = l->n_s + l->n_f + l->n_tensor + l->n_func +
+                  (type == 'l'   ? l->n_shape
+                   : type == 'y' ? l->n_shape + l->n_i
+                                 : l->n_type + l->n_i);
   if (!n && others)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "attr `%s` of node `%s` is a list of something else, expected a list of %s", name, def->name,
-                    type == 'y' ? "types" : type == 'p' ? "shapes" : "ints");
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                    "attr `%s` of node `%s` is a list of something else, expected a list of %s", name, def->name,
+                    type == 'y'   ? "types"
+                    : type == 'p' ? "shapes"
+                                  : "ints");
   a->i = (int64_t)n;
   if (type != 'p') {
     a->ints = dfi_arena_take(arena, sizeof *a->ints * n);
@@ -63,7 +74,8 @@ static int32_t take_list(df_attr *a, char type, const Pb__AttrValue__ListValue *
     int32_t rank;
     char what[200];
     snprintf(what, sizeof what, "a shape of attr `%.60s` of node `%.100s`", name, def->name);
-    if (!dfi_proto_dims(l->shape[i], &rank, a->ints + a->i + 1, what, err)) return err ? err->code : DF_INVALID_ARGUMENT;
+    if (!dfi_proto_dims(l->shape[i], &rank, a->ints + a->i + 1, what, err))
+      return err ? err->code : DF_INVALID_ARGUMENT;
     a->ints[a->i] = rank;
     a->i += 1 + (rank > 0 ? rank : 0);
   }
@@ -71,8 +83,8 @@ static int32_t take_list(df_attr *a, char type, const Pb__AttrValue__ListValue *
 }
 
 /* One attribute, of the type that the entry says. */
-static int32_t take(df_attr *a, char type, const Pb__AttrValue *v, const char *name, const Pb__NodeDef *def, dfi_arena *arena, int64_t *unpack,
-                    df_error *err) {
+static int32_t take(df_attr *a, char type, const Pb__AttrValue *v, const char *name, const Pb__NodeDef *def,
+                    dfi_arena *arena, int64_t *unpack, df_error *err) {
   Pb__AttrValue__ValueCase is = v ? v->value_case : PB__ATTR_VALUE__VALUE__NOT_SET;
   char what[200];
   switch (type) {
@@ -114,12 +126,17 @@ static int32_t take(df_attr *a, char type, const Pb__AttrValue *v, const char *n
     a->tensor = dfi_tensor_from_proto(v->tensor, what, unpack, err);
     return a->tensor ? DF_OK : err ? err->code : DF_INVALID_ARGUMENT;
   default:
-    if (is != PB__ATTR_VALUE__VALUE_LIST) return mismatch(err, def, name, is, type == 'y' ? "a list of types" : type == 'p' ? "a list of shapes" : "a list of ints");
+    if (is != PB__ATTR_VALUE__VALUE_LIST)
+      return mismatch(err, def, name, is,
+                      type == 'y'   ? "a list of types"
+                      : type == 'p' ? "a list of shapes"
+                                    : "a list of ints");
     return take_list(a, type, v->list, name, def, arena, err);
   }
 }
 
-int32_t dfi_attrs_take(dfi_attrs *a, const dfi_op_info *o, const Pb__NodeDef *def, dfi_arena *arena, int64_t *unpack, df_error *err) {
+int32_t dfi_attrs_take(dfi_attrs *a, const dfi_op_info *o, const Pb__NodeDef *def, dfi_arena *arena, int64_t *unpack,
+                       df_error *err) {
   a->given = 0;
   if (o->nattr) memcpy(a->value, o->defaults, sizeof *a->value * (size_t)o->nattr);
   for (size_t k = 0; k < def->n_attr && o->nattr; k++) {
@@ -135,7 +152,8 @@ int32_t dfi_attrs_take(dfi_attrs *a, const dfi_op_info *o, const Pb__NodeDef *de
   }
   for (int32_t i = 0; i < o->nattr && o->needs_attr; i++)
     if (o->attr[i].required && !(a->given >> i & 1))
-      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "node `%s` (%s) has no attr `%s`, which %s needs", def->name, def->op, o->attr[i].name, def->op);
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "node `%s` (%s) has no attr `%s`, which %s needs", def->name,
+                      def->op, o->attr[i].name, def->op);
   return DF_OK;
 }
 
@@ -146,7 +164,8 @@ void dfi_attrs_drop(dfi_attrs *a, const dfi_op_info *o) {
 
 /* ---- attributes that the entry infers from the inputs ---------------------------------------------------
  *
- * The handles of TensorFlow's first queues, stacks and TensorArrays are references to strings there and handles here. */
+ * The handles of TensorFlow's first queues, stacks and TensorArrays are references to strings there and handles here.
+ * */
 
 const dfi_arg *dfi_attrs_arg(const dfi_op_info *o, int32_t nin, int32_t i) {
   if (!o->in_list) return &o->in[i];
@@ -158,7 +177,7 @@ const dfi_arg *dfi_attrs_arg(const dfi_op_info *o, int32_t nin, int32_t i) {
 }
 
 int32_t dfi_attrs_check(const dfi_op_info *o, const Pb__NodeDef *def, int32_t nin, const df_output *in, df_error *err) {
-  if (o->in_list ? o->in_pair ? nin % 2 : nin < o->nin - 1 : nin != o->nin) return DF_OK;     /* said by the arity check */
+  if (o->in_list ? o->in_pair ? nin % 2 : nin < o->nin - 1 : nin != o->nin) return DF_OK;  /* said by the arity check */
   for (size_t k = 0; k < def->n_attr; k++) {
     const char *name = def->attr[k]->key;
     const Pb__AttrValue *v = def->attr[k]->value;
@@ -171,15 +190,19 @@ int32_t dfi_attrs_check(const dfi_op_info *o, const Pb__NodeDef *def, int32_t ni
       int32_t code = take_dtype(v->type, name, def, &dtype, err);
       if (code) return code;
       for (int32_t i = 0; i < nin; i++)
-        if (dfi_attrs_arg(o, nin, i)->var == t && dfi_dtype(in[i]) != dtype && !(dtype == DF_STRING && dfi_dtype(in[i]) == DF_RESOURCE))
-          return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "attr `%s` of node `%s` is %s, but its input %d (`%s:%d`) is %s", name, def->name,
-                          df_dtype_name((int32_t)dtype), i, dfi_node_name(in[i].node), in[i].index, df_dtype_name(dfi_dtype(in[i])));
+        if (dfi_attrs_arg(o, nin, i)->var == t && dfi_dtype(in[i]) != dtype &&
+            !(dtype == DF_STRING && dfi_dtype(in[i]) == DF_RESOURCE))
+          return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                          "attr `%s` of node `%s` is %s, but its input %d (`%s:%d`) is %s", name, def->name,
+                          df_dtype_name((int32_t)dtype), i, dfi_node_name(in[i].node), in[i].index,
+                          df_dtype_name(dfi_dtype(in[i])));
     }
     if (o->in_list && !strcmp(name, "N") && dfi_op_attr_index(o, "N") < 0) {
       int32_t length = o->in_pair ? nin / 2 : nin - (o->nin - 1);
       if (is != PB__ATTR_VALUE__VALUE_I) return mismatch(err, def, name, is, "an int");
       if (v->i != length)
-        return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "attr `N` of node `%s` is %lld, but its list has %d inputs", def->name, (long long)v->i, length);
+        return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "attr `N` of node `%s` is %lld, but its list has %d inputs",
+                        def->name, (long long)v->i, length);
     }
   }
   return DF_OK;

@@ -1,7 +1,9 @@
-/* import_unknown.c: ops that dflow does not know become nodes of the op Unknown, which are an error when they have to run.
+/* import_unknown.c: ops that dflow does not know become nodes of the op Unknown, which are an error when they have to
+ * run.
  *
- * How many outputs such a node has and what they are is seen from who takes them: the entry of a known op, and the attributes of its
- * NodeDef, say what it takes. For outputs that nobody known takes, the node's own attributes may say it.
+ * How many outputs such a node has and what they are is seen from who takes them: the entry of a known op, and the
+ * attributes of its NodeDef, say what it takes. For outputs that nobody known takes, the node's own attributes may say
+ * it.
  */
 #include "tensorflow/functions.h"
 #include "tensorflow/import.h"
@@ -28,7 +30,9 @@ static int64_t taken_as(const dfi_op_info *o, const Pb__NodeDef *taker, int32_t 
     const int64_t type = type_attr(taker, o->var[a->var].name);
     return type ? type : type_attr(taker, "T");
   }
-  const char *const lists[] = { a->types_attr >= 0 ? o->attr[a->types_attr].name : "T", "T", "Tin", "Tinputs", "dtypes", NULL };
+  const char *const lists[] = {
+    a->types_attr >= 0 ? o->attr[a->types_attr].name : "T", "T", "Tin", "Tinputs", "dtypes", NULL
+  };
   const Pb__AttrValue__ListValue *types = list_attr(taker, lists);
   const int32_t at = i - (nin - (types ? (int32_t)types->n_type : 0));      /* such a list comes last */
   return types && at >= 0 ? (int64_t)types->type[at] : type_attr(taker, "T");
@@ -39,7 +43,8 @@ static int64_t plain(int64_t type) {
   return type > 0 && type < 32 && (df_dtype_bytes((int32_t)type) > 0 || type == DF_RESOURCE) ? type : 0;
 }
 
-void dfi_unknown_taken(dfi_unknown *u, dfi_arena *arena, const dfi_op_info *o, const Pb__NodeDef *taker, int32_t nin, int32_t i, int32_t index) {
+void dfi_unknown_taken(dfi_unknown *u, dfi_arena *arena, const dfi_op_info *o, const Pb__NodeDef *taker, int32_t nin,
+                       int32_t i, int32_t index) {
   if (!u->needed_by) u->needed_by = taker->name;
   if (index < 0) return;
   if (index >= u->n) {
@@ -56,7 +61,8 @@ void dfi_unknown_attrs(dfi_unknown *u, dfi_arena *arena, const Pb__NodeDef *def,
   static const char *const shapes[] = { "output_shapes", "_output_shapes", "shapes", NULL };
   const Pb__AttrValue__ListValue *own = list_attr(def, types), *dims = list_attr(def, shapes);
   const int32_t said = own ? (int32_t)own->n_type : 0, n = u->n > said ? u->n : said;
-  int64_t *type = dfi_arena_take(arena, sizeof *type * (size_t)(n + 1)), *shape = dfi_arena_take(arena, sizeof *shape * (size_t)(n + 1) * (DF_MAX_RANK + 1));
+  int64_t *type = dfi_arena_take(arena, sizeof *type * (size_t)(n + 1)),
+          *shape = dfi_arena_take(arena, sizeof *shape * (size_t)(n + 1) * (DF_MAX_RANK + 1));
   for (int32_t i = 0; i < n; i++) {
     type[i] = i < u->n ? u->type[i] : 0;
     if (!type[i]) type[i] = plain(i < said ? (int64_t)own->type[i] : type_attr(def, "dtype"));

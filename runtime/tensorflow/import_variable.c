@@ -1,7 +1,7 @@
 /* import_variable.c: which nodes of an imported graph are variables, and what the file says of them.
  *
- * TensorFlow 1 lists them in the collections `variables` and `trainable_variables` of a MetaGraphDef, with the tensor that each begins
- * with; TensorFlow 2 in the objects of a SavedModel. A plain GraphDef says nothing.
+ * TensorFlow 1 lists them in the collections `variables` and `trainable_variables` of a MetaGraphDef, with the tensor
+ * that each begins with; TensorFlow 2 in the objects of a SavedModel. A plain GraphDef says nothing.
  */
 #include "tensorflow/functions.h"
 #include "tensorflow/import.h"
@@ -11,7 +11,8 @@ enum { NODE, TRAINABLE, INIT_NODE, INIT_INDEX, FACTS };
 static const Pb__CollectionDef__BytesList *collection(const Pb__MetaGraphDef *m, const char *key) {
   for (size_t i = 0; m && i < m->n_collection_def; i++) {
     const Pb__CollectionDef *c = m->collection_def[i]->value;
-    if (!strcmp(m->collection_def[i]->key, key) && c && c->kind_case == PB__COLLECTION_DEF__KIND_BYTES_LIST) return c->bytes_list;
+    if (!strcmp(m->collection_def[i]->key, key) && c && c->kind_case == PB__COLLECTION_DEF__KIND_BYTES_LIST)
+      return c->bytes_list;
   }
   return NULL;
 }
@@ -32,10 +33,12 @@ static df_node *node_named(df_graph *g, const char *prefix, const char *name, in
 typedef struct facts { int32_t first, *row_of, *row; int32_t n; } facts;
 
 static int32_t *row(const facts *f, const df_node *n) {
-  return n && n->id >= f->first && f->row_of[n->id - f->first] >= 0 ? f->row + FACTS * f->row_of[n->id - f->first] : NULL;
+  return n && n->id >= f->first && f->row_of[n->id - f->first] >= 0 ? f->row + FACTS * f->row_of[n->id - f->first]
+                                                                    : NULL;
 }
 
-static void take_collection(const facts *f, df_graph *g, dfi_graphdef *d, const char *prefix, const char *key, bool trainable) {
+static void take_collection(const facts *f, df_graph *g, dfi_graphdef *d, const char *prefix, const char *key,
+                            bool trainable) {
   const Pb__CollectionDef__BytesList *list = collection(d->meta, key);
   for (size_t i = 0; list && i < list->n_value; i++) {
     const Pb__VariableDef *v = dfi_graphdef_variable(d, list->value[i]);
@@ -43,7 +46,8 @@ static void take_collection(const facts *f, df_graph *g, dfi_graphdef *d, const 
     int32_t *of = v ? row(f, node_named(g, prefix, v->variable_name, &index, &d->arena)) : NULL;
     if (!of) continue;
     of[TRAINABLE] = trainable;
-    const df_node *init = *v->initial_value_name ? node_named(g, prefix, v->initial_value_name, &index, &d->arena) : NULL;
+    const df_node *init =
+        *v->initial_value_name ? node_named(g, prefix, v->initial_value_name, &index, &d->arena) : NULL;
     if (!init || init->id < f->first || init->context->kind != DFI_TOP) continue;
     of[INIT_NODE] = init->id;
     of[INIT_INDEX] = index;

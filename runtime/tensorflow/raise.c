@@ -1,11 +1,13 @@
 /* raise.c: finds the conds and loops of an imported graph.
  *
- * The nodes are read once, each after its inputs, and get their places (raise.h): that of their innermost input, data or control.
- * A Switch whose predicate is no LoopCond leads into a new cond; two conds turn out to be one where a node takes inputs from both, or
- * a Merge brings their sides together. An Enter leads into the loop of its frame's name, an Exit out of it.
+ * The nodes are read once, each after its inputs, and get their places (raise.h): that of their innermost input, data
+ * or control. A Switch whose predicate is no LoopCond leads into a new cond; two conds turn out to be one where a node
+ * takes inputs from both, or a Merge brings their sides together. An Enter leads into the loop of its frame's name, an
+ * Exit out of it.
  *
- * TensorFlow's gradients of a cond stand in the cond's own branches, and depend on its results as well. No single cond can be
- * differentiated like that, so what depends on a cond's results is not part of it: it stays loose, at the top, and still runs.
+ * TensorFlow's gradients of a cond stand in the cond's own branches, and depend on its results as well. No single cond
+ * can be differentiated like that, so what depends on a cond's results is not part of it: it stays loose, at the top,
+ * and still runs.
  */
 #include "tensorflow/raise.h"
 
@@ -169,7 +171,8 @@ static void split(raiser *r, df_node *n, int32_t at) {
 static int32_t cond_of_merge(raiser *r, const df_node *n) {
   if (n->nin != 2 || !flow_is(n, FLOW_MERGE)) return -1;
   int32_t a = raise_place_of(r, n->in[0]), b = raise_place_of(r, n->in[1]);
-  if (r->place[a].kind != PLACE_BRANCH || r->place[b].kind != PLACE_BRANCH || r->place[a].side == r->place[b].side) return -1;
+  if (r->place[a].kind != PLACE_BRANCH || r->place[b].kind != PLACE_BRANCH || r->place[a].side == r->place[b].side)
+    return -1;
   int32_t other = r->conds[raise_cond(r, r->place[b].of)].branch[r->place[a].side];
   return same(r, a, raise_resolve(r, other)) ? raise_cond(r, r->place[a].of) : -1;
 }
@@ -201,7 +204,8 @@ static void read_node(raiser *r, df_node *n) {
       if (!loop_merge || raise_flow(n->in[j].node) != DF_NEXT_ITERATION) at = meet(r, at, raise_place_of(r, n->in[j]));
   for (int32_t j = 0; j < n->ncontrol; j++) {
     int32_t p = place_of_control(r, n->control[j]);
-    while (is_trigger(n) && r->place[p].kind == PLACE_BRANCH) p = raise_up(r, p);   /* it runs whatever its inputs are: in no branch */
+    /* it runs whatever its inputs are: in no branch */
+    while (is_trigger(n) && r->place[p].kind == PLACE_BRANCH) p = raise_up(r, p);
     at = meet(r, at, p);
   }
   r->at[i] = at;
@@ -215,23 +219,27 @@ static void read_node(raiser *r, df_node *n) {
   }
 }
 
-/* A Switch of the predicate by itself gives the branches their pivots, but nothing may hang on those. Then it goes with the next cond
- * on the same predicate in the same place. */
+/* A Switch of the predicate by itself gives the branches their pivots, but nothing may hang on those. Then it goes with
+ * the next cond on the same predicate in the same place. */
 static void adopt_pivots(raiser *r) {
   uint32_t mask = 63;
   while (mask < 2 * (uint32_t)r->nconds) mask = 2 * mask + 1;
-  int32_t *table = dfi_xcalloc((size_t)mask + 1, sizeof *table), *members = dfi_xcalloc((size_t)r->nconds + 1, sizeof *members);
+  int32_t *table = dfi_xcalloc((size_t)mask + 1, sizeof *table),
+          *members = dfi_xcalloc((size_t)r->nconds + 1, sizeof *members);
   bool *alone = dfi_xcalloc((size_t)r->nconds + 1, sizeof *alone);
   for (int32_t c = 0; c < r->nconds; c++) members[raise_cond(r, c)]++;
   for (int32_t i = 0; i < r->n; i++) {
     df_node *n = r->graph->node[r->first + i];
-    if (r->cond[i] >= 0) alone[r->cond[i]] = members[raise_cond(r, r->cond[i])] == 1 && dfi_same(raise_origin(n->in[0]), r->conds[r->cond[i]].pred);
+    if (r->cond[i] >= 0)
+      alone[r->cond[i]] =
+          members[raise_cond(r, r->cond[i])] == 1 && dfi_same(raise_origin(n->in[0]), r->conds[r->cond[i]].pred);
   }
   for (int32_t c = r->nconds - 1; c >= 0; c--) {
     raised_cond *k = &r->conds[c];
     if (k->joined != c || k->given_up) continue;
     int32_t parent = raise_resolve(r, k->parent);
-    uint32_t at = ((uint32_t)k->pred.node->id * 0x9e3779b1u ^ (uint32_t)k->pred.index ^ (uint32_t)parent * 0x85ebca6bu) & mask;
+    uint32_t at =
+        ((uint32_t)k->pred.node->id * 0x9e3779b1u ^ (uint32_t)k->pred.index ^ (uint32_t)parent * 0x85ebca6bu) & mask;
     for (; table[at]; at = (at + 1) & mask) {
       raised_cond *other = &r->conds[table[at] - 1];
       if (dfi_same(other->pred, k->pred) && raise_resolve(r, other->parent) == parent) break;
@@ -291,8 +299,8 @@ static void see(lists *l, int32_t c, int32_t i, int32_t *tail) {
   l->seen[i] = c + 1;
 }
 
-/* Finds what depends on the results of cond c. True: some of c's own Switches do. A loop depends as a whole, and so does another cond
- * when `whole` says so; the iterations that follow do not count. */
+/* Finds what depends on the results of cond c. True: some of c's own Switches do. A loop depends as a whole, and so
+ * does another cond when `whole` says so; the iterations that follow do not count. */
 static bool reach(raiser *r, int32_t c, lists *l, int32_t *count) {
   int32_t head = 0, tail = 0, first = INT32_MAX, last = -1;
   for (int32_t m = l->merges[c]; m >= 0; m = l->next[m]) {
@@ -310,8 +318,11 @@ static bool reach(raiser *r, int32_t c, lists *l, int32_t *count) {
     df_flow flow = raise_flow(r->graph->node[r->first + i]);
     again |= r->cond[i] >= 0 && other == c;
     if (flow == DF_NEXT_ITERATION) continue;
-    for (int32_t m = other == c || !l->whole ? -1 : l->merges[other]; m >= 0; m = l->next[m], l->left--) see(l, c, m, &tail);
-    for (int32_t m = flow == DF_ENTER && !r->loose[i] ? l->enters[r->place[r->at[i]].of] : -1; m >= 0; m = l->next[m], l->left--) see(l, c, m, &tail);
+    for (int32_t m = other == c || !l->whole ? -1 : l->merges[other]; m >= 0; m = l->next[m], l->left--)
+      see(l, c, m, &tail);
+    for (int32_t m = flow == DF_ENTER && !r->loose[i] ? l->enters[r->place[r->at[i]].of] : -1; m >= 0;
+         m = l->next[m], l->left--)
+      see(l, c, m, &tail);
     for (int32_t e = r->first_user[i]; e < r->first_user[i + 1]; e++, l->left--) see(l, c, r->user[e], &tail);
   }
   *count = tail;
@@ -340,7 +351,9 @@ static void part(raiser *r, int32_t c, lists *l) {
 static void part_conds(raiser *r) {
   size_t n = (size_t)r->n + 1, conds = (size_t)r->nconds + 1;
   lists l = { .next = dfi_xmalloc(sizeof *l.next * n), .switches = dfi_xmalloc(sizeof *l.switches * conds),
-              .merges = dfi_xmalloc(sizeof *l.merges * conds), .enters = dfi_xmalloc(sizeof *l.enters * ((size_t)r->nloops + 1)), .seen = dfi_xcalloc(n, sizeof *l.seen), .queue = dfi_xmalloc(sizeof *l.queue * n) };
+              .merges = dfi_xmalloc(sizeof *l.merges * conds),
+              .enters = dfi_xmalloc(sizeof *l.enters * ((size_t)r->nloops + 1)), .seen = dfi_xcalloc(n, sizeof *l.seen),
+              .queue = dfi_xmalloc(sizeof *l.queue * n) };
   for (int32_t c = 0; c < r->nconds; c++) l.switches[c] = l.merges[c] = -1;
   for (int32_t k = 0; k < r->nloops; k++) l.enters[k] = -1;
   for (int32_t i = 0; i < r->n; i++) {
@@ -366,7 +379,8 @@ static void part_conds(raiser *r) {
 
 static bool one_structure(raiser *r, int32_t a, int32_t b) {
   const place *x = &r->place[a], *y = &r->place[b];
-  if ((x->kind == PLACE_BRANCH) != (y->kind == PLACE_BRANCH) || x->kind == PLACE_TOP || y->kind == PLACE_TOP) return false;
+  if ((x->kind == PLACE_BRANCH) != (y->kind == PLACE_BRANCH) || x->kind == PLACE_TOP || y->kind == PLACE_TOP)
+    return false;
   return x->kind == PLACE_BRANCH ? raise_cond(r, x->of) == raise_cond(r, y->of) : x->of == y->of;
 }
 
@@ -375,8 +389,8 @@ static bool inside(raiser *r, int32_t p, int32_t structure) {
   return false;
 }
 
-/* Lets loose what stands directly in the outermost cond around p, with what depends on it; the rest of that cond stays. False: p
- * is not in such a place, or this was done too often. */
+/* Lets loose what stands directly in the outermost cond around p, with what depends on it; the rest of that cond stays.
+ * False: p is not in such a place, or this was done too often. */
 static bool isolate(raiser *r, int32_t p) {
   int32_t outer = PLACE_FIRST, inner = PLACE_FIRST;
   for (p = raise_resolve(r, p); p != PLACE_FIRST; p = raise_up(r, p)) {
@@ -389,7 +403,8 @@ static bool isolate(raiser *r, int32_t p) {
   bool *seen = dfi_xcalloc((size_t)r->n + 1, sizeof *seen);
   int32_t *queue = dfi_xmalloc(sizeof *queue * ((size_t)r->n + 1));
   for (int32_t i = 0; i < r->n; i++)
-    if (!r->loose[i] && (inside(r, r->at[i], inner) || (r->cond[i] >= 0 && inside(r, r->conds[raise_cond(r, r->cond[i])].branch[0], inner)))) {
+    if (!r->loose[i] && (inside(r, r->at[i], inner) ||
+                         (r->cond[i] >= 0 && inside(r, r->conds[raise_cond(r, r->cond[i])].branch[0], inner)))) {
       seen[i] = true;
       queue[tail++] = i;
     }
@@ -453,7 +468,9 @@ static bool consistent(raiser *r) {
     if (flow == DF_MERGE && !loop_merge) {
       int32_t c = cond_of_merge(r, n);
       if (c >= 0 && raise_resolve(r, r->conds[c].parent) == at) continue;
-      if (c < 0 && at == PLACE_FIRST && raise_place_of(r, n->in[0]) == PLACE_FIRST && (n->nin < 2 || raise_place_of(r, n->in[1]) == PLACE_FIRST)) continue;
+      if (c < 0 && at == PLACE_FIRST && raise_place_of(r, n->in[0]) == PLACE_FIRST &&
+          (n->nin < 2 || raise_place_of(r, n->in[1]) == PLACE_FIRST))
+        continue;
       for (int32_t j = 0; j < n->nin && !r->loose[i]; j++) raise_contradiction(r, raise_place_of(r, n->in[j]));
       if (!r->loose[i]) raise_contradiction(r, at);
       good = false;
@@ -461,15 +478,22 @@ static bool consistent(raiser *r) {
     }
     if (flow == DF_EXIT) {
       int32_t p = raise_place_of(r, n->in[0]);
-      bool fits = r->place[p].kind == PLACE_LEFT ? raise_up(r, raise_up(r, p)) == at : p == PLACE_FIRST && at == PLACE_FIRST;
+      bool fits =
+          r->place[p].kind == PLACE_LEFT ? raise_up(r, raise_up(r, p)) == at : p == PLACE_FIRST && at == PLACE_FIRST;
       if (fits) continue;
       raise_contradiction(r, p);
       if (!r->loose[i]) raise_contradiction(r, at);
       good = false;
       continue;
     }
-    int32_t home = flow == DF_ENTER && at != PLACE_FIRST && r->place[at].kind != PLACE_BRANCH ? raise_resolve(r, r->loops[r->place[at].of].parent) : at;
-    if (r->place[at].kind == PLACE_LEFT || (r->place[at].kind == PLACE_CONSTANTS && flow != DF_ENTER)) { raise_contradiction(r, at); good = false; continue; }
+    int32_t home = flow == DF_ENTER && at != PLACE_FIRST && r->place[at].kind != PLACE_BRANCH
+                       ? raise_resolve(r, r->loops[r->place[at].of].parent)
+                       : at;
+    if (r->place[at].kind == PLACE_LEFT || (r->place[at].kind == PLACE_CONSTANTS && flow != DF_ENTER)) {
+      raise_contradiction(r, at);
+      good = false;
+      continue;
+    }
     for (int32_t j = 0; j < n->nin + n->ncontrol; j++) {
       bool back = loop_merge && j < n->nin && raise_flow(n->in[j].node) == DF_NEXT_ITERATION;
       int32_t p = j < n->nin ? raise_place_of(r, n->in[j]) : place_of_control(r, n->control[j - n->nin]);
@@ -515,5 +539,13 @@ void dfi_raise(df_graph *g, int32_t first) {
   }
   if (round < ROUNDS) raise_build(&r);
   for (int32_t l = 0; l < r.nloops; l++) free(r.loops[l].var);
-  free(r.at); free(r.cond); free(r.loose); free(r.loop_table); free(r.place); free(r.conds); free(r.loops); free(r.first_user); free(r.user);
+  free(r.at);
+  free(r.cond);
+  free(r.loose);
+  free(r.loop_table);
+  free(r.place);
+  free(r.conds);
+  free(r.loops);
+  free(r.first_user);
+  free(r.user);
 }

@@ -1,10 +1,11 @@
-/* raise.h: the conds and loops of an imported graph while they are looked for: raise.c finds them, raise_build.c makes df_conds and
- * df_loops of what was found.
+/* raise.h: the conds and loops of an imported graph while they are looked for: raise.c finds them, raise_build.c makes
+ * df_conds and df_loops of what was found.
  *
- * Places. Each node gets a place in a tree of contexts-to-be: the top, the two branches of each cond, and of each loop what is common
- * to its iterations (its constants), and below that its predicate, its body and what leaves it. A Switch begins a cond of its own;
- * conds are joined when a node shows that two are one. What contradicts itself is given up: its nodes then count as its parent's, and
- * since nothing that is given up may stand inside a cond or loop that is not, what is around it is given up too.
+ * Places. Each node gets a place in a tree of contexts-to-be: the top, the two branches of each cond, and of each loop
+ * what is common to its iterations (its constants), and below that its predicate, its body and what leaves it. A Switch
+ * begins a cond of its own; conds are joined when a node shows that two are one. What contradicts itself is given up:
+ * its nodes then count as its parent's, and since nothing that is given up may stand inside a cond or loop that is not,
+ * what is around it is given up too.
  */
 #ifndef DFLOW_RAISE_H
 #define DFLOW_RAISE_H
@@ -58,7 +59,9 @@ int32_t raise_place_of(raiser *r, df_output o);           /* where the value can
 void    raise_give_up(raiser *r, int32_t place);
 void    raise_contradiction(raiser *r, int32_t place);    /* gives up as little as can be */
 df_output raise_origin(df_output o);                      /* back through Identities that wait for nothing */
-static inline bool raise_mine(const raiser *r, const df_node *n) { return n->id >= r->first && n->id < r->first + r->n; }
+static inline bool raise_mine(const raiser *r, const df_node *n) {
+  return n->id >= r->first && n->id < r->first + r->n;
+}
 static inline df_flow raise_flow(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
 static inline bool raise_is_loop_merge(const raiser *r, const df_node *n) {
   if (raise_flow(n) != DF_MERGE) return false;

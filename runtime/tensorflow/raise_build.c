@@ -1,8 +1,9 @@
-/* raise_build.c: makes df_conds and df_loops of what raise.c has found, so that what was imported is like what was built here.
+/* raise_build.c: makes df_conds and df_loops of what raise.c has found, so that what was imported is like what was
+ * built here.
  *
- * A value then is used in its own context only: what TensorFlow lets through (an outer value used in a branch as it is) gets its
- * Switch, a Switch that serves both branches is made two, and a body reads its variables without the Identity that TensorFlow puts
- * between. Each context has a pivot, the one its constants hang on where there is one.
+ * A value then is used in its own context only: what TensorFlow lets through (an outer value used in a branch as it is)
+ * gets its Switch, a Switch that serves both branches is made two, and a body reads its variables without the Identity
+ * that TensorFlow puts between. Each context has a pivot, the one its constants hang on where there is one.
  */
 #include "tensorflow/raise.h"
 
@@ -19,7 +20,9 @@ static void incomplete(raiser *r, parts *p, int32_t place) {
   raise_contradiction(r, place);
 }
 
-static int32_t place_at(raiser *r, const df_node *n) { return raise_mine(r, n) ? raise_resolve(r, r->at[n->id - r->first]) : PLACE_FIRST; }
+static int32_t place_at(raiser *r, const df_node *n) {
+  return raise_mine(r, n) ? raise_resolve(r, r->at[n->id - r->first]) : PLACE_FIRST;
+}
 
 static raised_loop *loop_at(raiser *r, int32_t place, place_kind kind) {
   return r->place[place].kind == kind ? &r->loops[r->place[place].of] : NULL;
@@ -35,12 +38,14 @@ static void take_merge(raiser *r, parts *p, df_node *n) {
   raised_loop *l = loop_at(r, at, PLACE_PRED);
   int32_t back = n->nin == 2 && flow_is(n->in[0].node, FLOW_NEXT) ? 0 : 1;
   df_node *enter = n->nin == 2 ? n->in[1 - back].node : NULL, *next = n->nin == 2 ? n->in[back].node : NULL;
-  bool fits = l && flow_is(n, FLOW_MERGE) && enter && !n->ncontrol && flow_is(next, FLOW_NEXT) && flow_is(enter, FLOW_ENTER) && raise_mine(r, enter) &&
-              raise_mine(r, next) && !flow_is_constant_enter(enter) && place_at(r, enter) == at && p->var[enter->id - r->first] < 0 &&
+  bool fits = l && flow_is(n, FLOW_MERGE) && enter && !n->ncontrol && flow_is(next, FLOW_NEXT) &&
+              flow_is(enter, FLOW_ENTER) && raise_mine(r, enter) && raise_mine(r, next) &&
+              !flow_is_constant_enter(enter) && place_at(r, enter) == at && p->var[enter->id - r->first] < 0 &&
               p->var[next->id - r->first] < 0;
   if (!fits) { incomplete(r, p, at); return; }
   DFI_GROW(l->var, l->nvar, l->var_cap);
-  l->var[l->nvar] = (dfi_loop_var){ .enter = enter, .merge = n, .next = next, .init = enter->in[0], .result = next->in[0] };
+  l->var[l->nvar] =
+      (dfi_loop_var){ .enter = enter, .merge = n, .next = next, .init = enter->in[0], .result = next->in[0] };
   p->var[n->id - r->first] = p->var[enter->id - r->first] = p->var[next->id - r->first] = l->nvar++;
 }
 
@@ -52,7 +57,8 @@ static void take_switch(raiser *r, parts *p, df_node *n) {
   int32_t at = place_at(r, n);
   raised_loop *l = loop_at(r, at, PLACE_PRED);
   dfi_loop_var *v = l ? var_at(r, p, l, n->in[0].node) : NULL;
-  bool fits = v && flow_is(n, FLOW_SWITCH) && v->merge == n->in[0].node && n->in[0].index == 0 && !v->swtch && raise_origin(n->in[1]).node == l->loop_cond;
+  bool fits = v && flow_is(n, FLOW_SWITCH) && v->merge == n->in[0].node && n->in[0].index == 0 && !v->swtch &&
+              raise_origin(n->in[1]).node == l->loop_cond;
   if (!fits) { incomplete(r, p, at); return; }
   v->swtch = n;
   p->var[n->id - r->first] = p->var[v->merge->id - r->first];
@@ -155,7 +161,9 @@ static df_cond *cond_of_switch(raiser *r, int32_t i) {
   return !c || c->given_up ? NULL : c->made;
 }
 
-static bool is_loop_variable(const df_node *n) { return n->context->kind == DFI_BODY && raise_flow(n) == DF_SWITCH && n->in[1].node == n->context->loop->loop_cond; }
+static bool is_loop_variable(const df_node *n) {
+  return n->context->kind == DFI_BODY && raise_flow(n) == DF_SWITCH && n->in[1].node == n->context->loop->loop_cond;
+}
 
 static void place_nodes(raiser *r) {
   for (int32_t i = 0; i < r->n; i++) {
@@ -171,8 +179,10 @@ static void place_nodes(raiser *r) {
     }
     n->context = c;
     if (r->loose[i]) continue;
-    n->loose &= !(f == DF_SWITCH ? c->kind == DFI_BODY || cond_of_switch(r, i) : f == DF_MERGE ? c->kind == DFI_PRED || raise_place_of(r, n->in[0]) != PLACE_FIRST
-                : f == DF_EXIT ? raise_place_of(r, n->in[0]) != PLACE_FIRST : c->kind != DFI_TOP);
+    n->loose &= !(f == DF_SWITCH  ? c->kind == DFI_BODY || cond_of_switch(r, i)
+                  : f == DF_MERGE ? c->kind == DFI_PRED || raise_place_of(r, n->in[0]) != PLACE_FIRST
+                  : f == DF_EXIT  ? raise_place_of(r, n->in[0]) != PLACE_FIRST
+                                  : c->kind != DFI_TOP);
   }
 }
 
@@ -201,7 +211,8 @@ static void place_switches(raiser *r) {
     df_node *n = g->node[r->first + i];
     df_cond *c = cond_of_switch(r, i);
     if (!c || !(used[i] & 3)) continue;
-    if (!(used[i] & 4) && dfi_same(raise_origin(n->in[0]), raise_origin(n->in[1]))) continue;      /* the pivots': it stands outside */
+    /* the pivots': it stands outside */
+    if (!(used[i] & 4) && dfi_same(raise_origin(n->in[0]), raise_origin(n->in[1]))) continue;
     int32_t side = used[i] & 1 ? 0 : 1;
     if ((used[i] & 3) == 3) {
       df_node *t = flow_node(g, FLOW_SWITCH, c->branch[1], 2, n->in, NULL, NULL, n->in[0], n->where, NULL);
@@ -213,12 +224,14 @@ static void place_switches(raiser *r) {
   for (int32_t i = 0; i < r->n && twin; i++) {
     df_node *n = g->node[r->first + i];
     for (int32_t j = 0; j < n->nin; j++)
-      if (raise_mine(r, n->in[j].node) && n->in[j].index == 1 && twin[n->in[j].node->id - r->first]) n->in[j].node = twin[n->in[j].node->id - r->first];
+      if (raise_mine(r, n->in[j].node) && n->in[j].index == 1 && twin[n->in[j].node->id - r->first])
+        n->in[j].node = twin[n->in[j].node->id - r->first];
   }
   for (int32_t i = 0; i < r->n; i++)
     for (int32_t k = 0; k < 2; k++) {
       df_node *n = k ? twin ? twin[i] : NULL : g->node[r->first + i];
-      if (!n || n->context->kind != DFI_BRANCH || n->context->cond != cond_of_switch(r, i)) continue;    /* the pivots' of an inner cond */
+      /* the pivots' of an inner cond */
+      if (!n || n->context->kind != DFI_BRANCH || n->context->cond != cond_of_switch(r, i)) continue;
       df_context *b = n->context;
       if (!b->captures) b->captures = dfi_map_new();
       df_output key = n->in[0];
@@ -254,12 +267,16 @@ static void resolve_inputs(raiser *r) {
   for (int32_t i = 0; i < r->n; i++) {
     df_node *n = r->graph->node[r->first + i];
     df_flow f = raise_flow(n);
-    if (r->loose[i] || n->loose || f == DF_EXIT || f == DF_MERGE || (f == DF_SWITCH && n->context->kind == DFI_BODY) || n->context->kind == DFI_TOP) continue;
+    if (r->loose[i] || n->loose || f == DF_EXIT || f == DF_MERGE || (f == DF_SWITCH && n->context->kind == DFI_BODY) ||
+        n->context->kind == DFI_TOP)
+      continue;
     df_context *c = reads_in(n, f);
     for (int32_t j = 0; j < n->nin; j++) {
       df_error err;
       df_node *from = n->in[j].node;
-      if (from->context == c || (raise_mine(r, from) && raise_flow(from) == DF_SWITCH && cond_of_switch(r, from->id - r->first))) continue;
+      if (from->context == c ||
+          (raise_mine(r, from) && raise_flow(from) == DF_SWITCH && cond_of_switch(r, from->id - r->first)))
+        continue;
       df_output here = dfi_resolve(r->graph, n->in[j], c, &err);
       if (here.node) n->in[j] = here;
     }
@@ -298,7 +315,9 @@ static void make_pivots(raiser *r) {
     df_node *split = NULL;
     for (int32_t side = 0; side < 2; side++) {
       if (c->branch[side]->pivot) continue;
-      if (!split) split = flow_node(g, FLOW_SWITCH, c->parent, 2, (df_output[]){ c->pred, c->pred }, NULL, c->parent->pivot, c->pred, c->where, NULL);
+      if (!split)
+        split = flow_node(g, FLOW_SWITCH, c->parent, 2, (df_output[]){ c->pred, c->pred }, NULL, c->parent->pivot,
+                          c->pred, c->where, NULL);
       df_output way = { split, side };
       c->branch[side]->pivot = flow_node(g, FLOW_IDENTITY, c->branch[side], 1, &way, NULL, NULL, way, c->where, NULL);
     }
@@ -308,7 +327,8 @@ static void make_pivots(raiser *r) {
     if (!l) continue;
     df_output first = { l->var[0].swtch, 1 };
     if (!l->pred->pivot) l->pred->pivot = l->var[0].merge;
-    if (!l->body->pivot) l->body->pivot = flow_node(g, FLOW_IDENTITY, l->body, 1, &first, NULL, NULL, first, l->where, NULL);
+    if (!l->body->pivot)
+      l->body->pivot = flow_node(g, FLOW_IDENTITY, l->body, 1, &first, NULL, NULL, first, l->where, NULL);
   }
 }
 
@@ -337,8 +357,9 @@ static void finish_conds(raiser *r) {
     df_cond *c = r->conds[k].made;
     df_error err;
     if (c) c->pred = dfi_resolve(r->graph, r->conds[k].pred, c->parent, &err);
-    if (c && !c->pred.node) c->pred = r->conds[k].pred;     /* it is no value of the context around: it stays what it was */
-    for (int32_t side = 0; c && side < 2; side++)           /* all its Switches are told by it, whatever Identity was between */
+    /* it is no value of the context around: it stays what it was */
+    if (c && !c->pred.node) c->pred = r->conds[k].pred;
+    for (int32_t side = 0; c && side < 2; side++)  /* all its Switches are told by it, whatever Identity was between */
       for (int32_t i = 0; i < dfi_map_count(c->branch[side]->captures); i++) {
         df_output way;
         dfi_map_at(c->branch[side]->captures, i, NULL, &way);

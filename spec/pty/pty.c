@@ -5,8 +5,8 @@
  * Every line gets one line for an answer. Bytes go as hexadecimal digits.
  *   type BYTES            types them
  *   type BYTES MS         types them MS milliseconds after the last answer
- *   wait SECONDS BYTES…   `yes N MS`, when the program has written the Nth of these, MS milliseconds after something was typed last; what came
- *                         before and with it is forgotten. `no` when none has come
+ *   wait SECONDS BYTES…   `yes N MS`, when the program has written the Nth of these, MS milliseconds after something
+ *                         was typed last; what came before and with it is forgotten. `no` when none has come
  *   seen                  all that was written and not forgotten
  *   modes                 the modes of the terminal
  *   signal NUMBER         is sent to the program
@@ -92,7 +92,8 @@ static void await(double seconds, char *hex) {
   size_t n[MOST], count = 0;
   char *bytes[MOST];
   double until = now() + seconds;
-  for (char *word = strtok(hex, " "); word && count < MOST; word = strtok(NULL, " "), count++) bytes[count] = bytes_of(word, &n[count]);
+  for (char *word = strtok(hex, " "); word && count < MOST; word = strtok(NULL, " "), count++)
+    bytes[count] = bytes_of(word, &n[count]);
   for (;;) {
     char *first = NULL;
     size_t which = 0;
@@ -131,7 +132,9 @@ static void ended(double seconds) {
 static void modes(void) {
   struct termios t;
   if (tcgetattr(slave, &t)) puts("none");
-  else printf("%x %x %x %x %d %d %d\n", t.c_iflag, t.c_oflag, t.c_cflag, t.c_lflag, t.c_cc[VINTR], t.c_cc[VSUSP], t.c_cc[VEOF]);
+  else
+    printf("%x %x %x %x %d %d %d\n", t.c_iflag, t.c_oflag, t.c_cflag, t.c_lflag, t.c_cc[VINTR], t.c_cc[VSUSP],
+           t.c_cc[VEOF]);
 }
 
 int main(int argc, char **argv) {

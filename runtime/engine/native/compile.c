@@ -1,4 +1,5 @@
-/* compile.c: the plug-in is found and loaded, and units are compiled: by a thread of their own, one after the other, or at once by who asks.
+/* compile.c: the plug-in is found and loaded, and units are compiled: by a thread of their own, one after the other, or
+ * at once by who asks.
  *
  * Units belong to their plan, which waits for the compiler before it goes.
  */
@@ -21,7 +22,9 @@ static struct {
   const dfi_jit_api *api;
   char            why[600];        /* there is none */
   int64_t         ncompiled;
-} jit = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .compiling = PTHREAD_MUTEX_INITIALIZER };
+} jit = { .lock = PTHREAD_MUTEX_INITIALIZER,
+          .changed = PTHREAD_COND_INITIALIZER,
+          .compiling = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- the plug-in -------------------------------------------------------------------------------------- */
 
@@ -54,8 +57,12 @@ static const dfi_jit_api *plugin(void) {
   jit.looked = true;
   void *lib = load();
   const dfi_jit_api *api = lib ? dlsym(lib, DFI_JIT_SYMBOL) : NULL;
-  if (!api) snprintf(jit.why, sizeof jit.why, "libdflow_jit.so, the plug-in that makes native code, is not there (%.400s)", dlerror());
-  else if (api->version != DFI_JIT_VERSION) snprintf(jit.why, sizeof jit.why, "libdflow_jit.so is of version %d, where %d is expected", api->version, DFI_JIT_VERSION);
+  if (!api)
+    snprintf(jit.why, sizeof jit.why, "libdflow_jit.so, the plug-in that makes native code, is not there (%.400s)",
+             dlerror());
+  else if (api->version != DFI_JIT_VERSION)
+    snprintf(jit.why, sizeof jit.why, "libdflow_jit.so is of version %d, where %d is expected", api->version,
+             DFI_JIT_VERSION);
   else {
     const char *bad = api->open();
     if (bad) snprintf(jit.why, sizeof jit.why, "libdflow_jit.so: %s", bad);
@@ -74,7 +81,8 @@ static void compile(dfi_unit *u) {
   const dfi_jit_api *api = plugin();
   if (!api) dfi_unit_refuse(u, NULL, "%s", jit.why);
   else if (snprintf(u->symbol, sizeof u->symbol, "dflow_loop_%lld", (long long)++jit.ncompiled), dfi_unit_write(u)) {
-    u->run = (int32_t (*)(dfi_native_frame *))api->compile(u->text.at, u->text.n, u->symbol, &u->code, error, sizeof error);
+    u->run =
+        (int32_t(*)(dfi_native_frame *))api->compile(u->text.at, u->text.n, u->symbol, &u->code, error, sizeof error);
     if (!u->run) dfi_unit_refuse(u, NULL, "LLVM: %s", error);
   }
   pthread_mutex_unlock(&jit.compiling);

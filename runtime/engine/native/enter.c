@@ -28,7 +28,9 @@ static df_value number_of(uint8_t dtype, int64_t cell) {
   memcpy(&v.as, &cell, dfi_dtype_size[dtype]);
   return v;
 }
-static df_value array_of(int64_t cell) { return (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_handle_retain((void *)(uintptr_t)cell) }; }
+static df_value array_of(int64_t cell) {
+  return (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_handle_retain((void *)(uintptr_t)cell) };
+}
 
 /* The loop has ended: value (consumed) leaves by Exit p. */
 static void send_exit(dfi_exec *x, dfi_frame *f, const dfi_pnode *p, df_value value) {
@@ -71,7 +73,9 @@ static void forget_frame(dfi_exec *x, const dfi_frame *f) {
     if (p->level[0].serial == f->serial) { *at = p->next; replay_free(p); } else at = &p->next;
 }
 
-static bool is_level(const dfi_replay_level *l, const dfi_record *r) { return l->found && l->serial == r->frame->serial && l->number == r->number; }
+static bool is_level(const dfi_replay_level *l, const dfi_record *r) {
+  return l->found && l->serial == r->frame->serial && l->number == r->number;
+}
 
 static void remember(dfi_exec *x, dfi_unit *u, const dfi_site *s, dfi_frame *f, const dfi_native_frame *c) {
   dfi_replay *p = dfi_xcalloc(1, sizeof *p);
@@ -81,10 +85,15 @@ static void remember(dfi_exec *x, dfi_unit *u, const dfi_site *s, dfi_frame *f, 
   for (int32_t i = 0; i < s->nlevels; i++) {
     const dfi_nloop *l = &u->loop[s->level[i].loop];
     dfi_replay_level *to = &p->level[i];
-    *to = (dfi_replay_level){ .scope = l->scope->id, .serial = f->serial, .number = c->out[s->level[i].number], .found = i == 0, .nvars = l->nvars };
+    *to = (dfi_replay_level){ .scope = l->scope->id,
+                              .serial = f->serial,
+                              .number = c->out[s->level[i].number],
+                              .found = i == 0,
+                              .nvars = l->nvars };
     to->var = dfi_xcalloc((size_t)l->nvars + 1, sizeof *to->var);
     for (int32_t k = 0; k < l->nvars; k++)
-      if (l->var[k].root < 0) to->var[k] = number_of(l->var[k].enter->out_dtypes[0], c->out[s->level[i].number + 1 + (uint32_t)k]);
+      if (l->var[k].root < 0)
+        to->var[k] = number_of(l->var[k].enter->out_dtypes[0], c->out[s->level[i].number + 1 + (uint32_t)k]);
   }
   p->done = dfi_xcalloc((size_t)s->ndone + 1, sizeof *p->done);
   p->ndone = s->ndone;
@@ -92,7 +101,9 @@ static void remember(dfi_exec *x, dfi_unit *u, const dfi_site *s, dfi_frame *f, 
     const dfi_done *d = &s->done[i];
     dfi_replay_done *to = &p->done[i];
     const dfi_nloop *l = d->loop < 0 ? NULL : &u->loop[d->loop];
-    *to = (dfi_replay_done){ .level = d->level, .scope = l ? l->scope->id : -1, .node = d->node, .nvalues = l ? (int32_t)l->scope->nexits : 1 };
+    *to = (dfi_replay_done){
+      .level = d->level, .scope = l ? l->scope->id : -1, .node = d->node, .nvalues = l ? (int32_t)l->scope->nexits : 1
+    };
     to->value = dfi_xcalloc((size_t)to->nvalues + 1, sizeof *to->value);
     for (int32_t k = 0; k < to->nvalues; k++) {
       const dfi_pnode *n = l ? l->scope->exits[k] : d->node;
@@ -142,7 +153,8 @@ static resumed resume(dfi_exec *x, dfi_frame *f, dfi_record *r) {
       l->found = true;
       l->serial = f->serial;
       renumber(f, r, l->number);
-      for (int32_t k = 0; k < q->unit->nloops; k++) if (q->unit->loop[k].scope == f->scope) set_variables(r, &q->unit->loop[k], l->var);
+      for (int32_t k = 0; k < q->unit->nloops; k++)
+        if (q->unit->loop[k].scope == f->scope) set_variables(r, &q->unit->loop[k], l->var);
       return RESUMED;
     }
   }
@@ -151,7 +163,8 @@ static resumed resume(dfi_exec *x, dfi_frame *f, dfi_record *r) {
 
 /* ---- arrays ------------------------------------------------------------------------------------------------ */
 
-/* As much of the array as lies in one piece around location i becomes the access's window; none where every access must be asked. */
+/* As much of the array as lies in one piece around location i becomes the access's window; none where every access must
+   be asked. */
 static void open_window(dfi_native_frame *c, dfi_access *a, int64_t i) {
   static uint8_t written[8] = { DFI_SLOT_WRITTEN };
   const dfi_tensor_array *t = a->array;
@@ -159,17 +172,26 @@ static void open_window(dfi_native_frame *c, dfi_access *a, int64_t i) {
   const dfi_pnode *p = c->unit->access[a - c->access].node;
   const bool reads = p->out_dtypes[0] != DF_RESOURCE;
   a->n = 0;
-  if (!reads && p->node->attrs[0].i) return;                     /* `again`: the runtime looks whether it was written before */
+  if (!reads && p->node->attrs[0].i) return;  /* `again`: the runtime looks whether it was written before */
   if (t->whole && i < t->whole->dims[0]) {
     if (!reads || t->whole->rank != 1 || (t->accumulates && writes)) return;
-    a->low = 0; a->n = t->whole->dims[0]; a->data = t->whole->data; a->state = written; a->mask = 0; a->after = DFI_SLOT_WRITTEN;
+    a->low = 0;
+    a->n = t->whole->dims[0];
+    a->data = t->whole->data;
+    a->state = written;
+    a->mask = 0;
+    a->after = DFI_SLOT_WRITTEN;
     return;
   }
   if (t->store != DFI_STORE_NUMBERS || t->whole) return;
   int64_t chunk, at;
   dfi_slot_at(t, i, &chunk, &at);
   if (chunk >= t->nchunks || !t->chunk[chunk]) return;
-  a->low = i - at; a->n = dfi_chunk_slots(t, chunk); a->data = t->chunk[chunk]; a->state = dfi_chunk_states(t, chunk); a->mask = -1;
+  a->low = i - at;
+  a->n = dfi_chunk_slots(t, chunk);
+  a->data = t->chunk[chunk];
+  a->state = dfi_chunk_states(t, chunk);
+  a->mask = -1;
   a->after = t->clear_after_read ? DFI_SLOT_CLEARED : DFI_SLOT_WRITTEN;
 }
 
@@ -201,7 +223,8 @@ int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i) {
   const df_output from = p->node->in[2];
   const df_value v = number_of(dfi_dtype(from), c->value[0]);
   if (p->node->attrs[0].i) {
-    if (!t->accumulates && i >= 0 && i < dfi_tensor_array_size(t) && dfi_tensor_array_state(t, i) != DFI_SLOT_EMPTY) return 1;
+    if (!t->accumulates && i >= 0 && i < dfi_tensor_array_size(t) && dfi_tensor_array_state(t, i) != DFI_SLOT_EMPTY)
+      return 1;
     if (dfi_tensor_array_write(t, i, &v, &error)) return 0;
     c->count[DFI_COUNT_PUSHES] += t->saved;
     return 1;
@@ -215,8 +238,14 @@ int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i) {
 
 static void take_counts(dfi_exec *x, int64_t *n) {
   dfi_counters *c = &x->count;
-  c->taken += n[DFI_COUNT_TAKEN]; c->died += n[DFI_COUNT_DIED]; c->merged += n[DFI_COUNT_MERGED]; c->ended += n[DFI_COUNT_ENDED];
-  c->frames += n[DFI_COUNT_FRAMES]; c->iterations += n[DFI_COUNT_ITERATIONS]; c->pushes += n[DFI_COUNT_PUSHES]; c->pops += n[DFI_COUNT_POPS];
+  c->taken += n[DFI_COUNT_TAKEN];
+  c->died += n[DFI_COUNT_DIED];
+  c->merged += n[DFI_COUNT_MERGED];
+  c->ended += n[DFI_COUNT_ENDED];
+  c->frames += n[DFI_COUNT_FRAMES];
+  c->iterations += n[DFI_COUNT_ITERATIONS];
+  c->pushes += n[DFI_COUNT_PUSHES];
+  c->pops += n[DFI_COUNT_POPS];
   memset(n, 0, sizeof *n * DFI_COUNTS);
 }
 
@@ -243,8 +272,9 @@ static bool fill_cells(dfi_exec *x, const dfi_unit *u, dfi_frame *f, const dfi_r
   for (uint32_t k = 0; k < u->ncells; k++) {
     const dfi_cell *c = &u->cell[k];
     if (!c->used) continue;
-    const df_value *v = k < s->nenters ? r->base[DFI_ITERATION] + s->enters[k]->out : k < s->nenters + s->nconsts ? &f->constants[k - s->nenters]
-                      : &x->given[DFI_INDEX(u->given[k - s->nenters - s->nconsts])];
+    const df_value *v = k < s->nenters                ? r->base[DFI_ITERATION] + s->enters[k]->out
+                        : k < s->nenters + s->nconsts ? &f->constants[k - s->nenters]
+                                                      : &x->given[DFI_INDEX(u->given[k - s->nenters - s->nconsts])];
     if (v->kind != (c->handle ? DF_HANDLE : DF_SCALAR) || v->dtype != c->dtype) return false;
     in[k] = c->handle ? (int64_t)(uintptr_t)v->as.handle : v->as.i64;
   }
@@ -265,10 +295,12 @@ static void leave(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r, const d
   const dfi_nloop *l = &u->loop[0];
   const uint32_t at = s->level[0].number;
   df_value *v = dfi_xcalloc((size_t)l->nvars + 1, sizeof *v);
-  for (int32_t k = 0; k < l->nvars; k++) if (l->var[k].root < 0) v[k] = number_of(l->var[k].enter->out_dtypes[0], c->out[at + 1 + (uint32_t)k]);
+  for (int32_t k = 0; k < l->nvars; k++)
+    if (l->var[k].root < 0) v[k] = number_of(l->var[k].enter->out_dtypes[0], c->out[at + 1 + (uint32_t)k]);
   if (s->failing) {
     f->tokens_only = true;
-    if (c->out[at] == r->number && s->nlevels == 1 && atomic_fetch_add(&u->failures, 1) >= TRIES) atomic_store(&u->state, DFI_UNIT_REFUSED);
+    if (c->out[at] == r->number && s->nlevels == 1 && atomic_fetch_add(&u->failures, 1) >= TRIES)
+      atomic_store(&u->state, DFI_UNIT_REFUSED);
   }
   renumber(f, r, c->out[at]);
   set_variables(r, l, v);
@@ -281,11 +313,19 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
   enum { ROOM = 48, ARRAYS = 8 };
   int64_t in_room[ROOM], out_room[ROOM], counts[DFI_COUNTS] = { 0 };
   dfi_access access_room[ARRAYS];
-  int64_t *in = u->ncells <= ROOM ? in_room : dfi_xmalloc(sizeof *in * u->ncells), *out = u->nout <= ROOM ? out_room : dfi_xmalloc(sizeof *out * u->nout);
+  int64_t *in = u->ncells <= ROOM ? in_room : dfi_xmalloc(sizeof *in * u->ncells),
+          *out = u->nout <= ROOM ? out_room : dfi_xmalloc(sizeof *out * u->nout);
   dfi_access *access = u->narrays <= ARRAYS ? access_room : dfi_xmalloc(sizeof *access * u->narrays);
   bool over = false;
   if (fill_cells(x, u, f, r, in) && fill_accesses(u, in, access)) {
-    dfi_native_frame c = { .in = in, .out = out, .count = counts, .access = access, .exec = x, .unit = u, .record = r, .number = r->number,
+    dfi_native_frame c = { .in = in,
+                           .out = out,
+                           .count = counts,
+                           .access = access,
+                           .exec = x,
+                           .unit = u,
+                           .record = r,
+                           .number = r->number,
                            .budget = x->osr ? (int64_t)(dice(x) % 16) : BUDGET };
     const int32_t site = u->run(&c);
     take_counts(x, counts);
@@ -293,7 +333,9 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
     if (over) {
       for (uint32_t k = 0; k < f->scope->nexits; k++) {
         const dfi_pnode *p = f->scope->exits[k];
-        send_exit(x, f, p, p->out_dtypes[0] == DF_RESOURCE ? array_of(in[u->root[u->loop[0].exit_root[k]].cell]) : number_of(p->out_dtypes[0], out[k]));
+        send_exit(x, f, p,
+                  p->out_dtypes[0] == DF_RESOURCE ? array_of(in[u->root[u->loop[0].exit_root[k]].cell])
+                                                  : number_of(p->out_dtypes[0], out[k]));
       }
       renumber(f, r, c.number);
     } else leave(x, u, f, r, &c, &u->site[site - 1]);
@@ -304,7 +346,8 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
   return over;
 }
 
-/* Of a run that one can look at: is the loop, or one around it, asked for more iterations at once than is usual? Then somebody wants to see them. */
+/* Of a run that one can look at: is the loop, or one around it, asked for more iterations at once than is usual? Then
+   somebody wants to see them. */
 static bool wants_many(const dfi_exec *x, const dfi_frame *f) {
   enum { USUAL = 32 };
   if (!x->watch || x->engine != DFI_ENGINE_AUTO) return false;
@@ -331,7 +374,8 @@ static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
 
 static void look(dfi_exec *x) {
   enum { HOT = 200 /* looks, of 256 tokens each: half a millisecond */, DEEP = 64 };
-  if (x->head == x->tail || !dfi_engine_unwatched(x) || wants_many(x, x->queue[x->head & x->queue_mask].record->frame)) return;
+  if (x->head == x->tail || !dfi_engine_unwatched(x) || wants_many(x, x->queue[x->head & x->queue_mask].record->frame))
+    return;
   dfi_frame *frame[DEEP];
   int32_t n = 0;
   for (dfi_frame *f = x->queue[x->head & x->queue_mask].record->frame; f->origin && n < DEEP; f = f->parent) {
@@ -347,11 +391,13 @@ static void look(dfi_exec *x) {
     if (state == DFI_UNIT_REFUSED || (state == DFI_UNIT_READY && f->tokens_only)) continue;
     if (state == DFI_UNIT_WAITING) return;
     if (state == DFI_UNIT_READY) {
-      if (!x->osr || dice(x) % 2) f->window = 1;      /* its iterations come one by one, and after the next it is entered */
+      if (!x->osr || dice(x) % 2) f->window = 1;  /* its iterations come one by one, and after the next it is entered */
       inside = true;
       continue;
     }
-    if (atomic_fetch_add_explicit(&u->heat, 1, memory_order_relaxed) >= (inside ? 4 * HOT : HOT) || x->engine == DFI_ENGINE_NATIVE) dfi_unit_want(u, x->engine == DFI_ENGINE_NATIVE);
+    if (atomic_fetch_add_explicit(&u->heat, 1, memory_order_relaxed) >= (inside ? 4 * HOT : HOT) ||
+        x->engine == DFI_ENGINE_NATIVE)
+      dfi_unit_want(u, x->engine == DFI_ENGINE_NATIVE);
     return;
   }
 }
@@ -359,5 +405,9 @@ static void look(dfi_exec *x) {
 static const dfi_turner native = { turn, look, replays };
 
 void dfi_native_attach(dfi_plan *p) {
-  for (int32_t i = 1; i < p->nscopes; i++) if (p->scope[i].parent >= 0) { p->scope[i].turner = &native; p->turner = &native; }
+  for (int32_t i = 1; i < p->nscopes; i++)
+    if (p->scope[i].parent >= 0) {
+      p->scope[i].turner = &native;
+      p->turner = &native;
+    }
 }

@@ -1,9 +1,10 @@
 /* look.c: can a loop be compiled, and under which condition is each of its nodes alive?
  *
- * One iteration is gone through as the token engine would, but with conditions in place of values: a Switch sends its data on
- * under `pred` and under `not pred`, a node is alive under the deepest condition that its tokens came with, and a Merge whose inputs came under
- * the two sides of one Switch is alive where that Switch is. What does not fit this (an imported graph may have anything) is
- * left to the tokens. Every array that a handle may stand for is known: a loop gives the array back that it got.
+ * One iteration is gone through as the token engine would, but with conditions in place of values: a Switch sends its
+ * data on under `pred` and under `not pred`, a node is alive under the deepest condition that its tokens came with, and
+ * a Merge whose inputs came under the two sides of one Switch is alive where that Switch is. What does not fit this (an
+ * imported graph may have anything) is left to the tokens. Every array that a handle may stand for is known: a loop
+ * gives the array back that it got.
  */
 #include "engine/native/look.h"
 #include <stdarg.h>
@@ -46,7 +47,8 @@ int32_t dfi_look_root(dfi_look *l, int32_t i, dfi_operand o) {
 static int32_t guard_pair(dfi_look_loop *l, int32_t g, dfi_operand pred) {
   for (int32_t i = 1; i < l->nguards; i += 2) if (l->guard[i].parent == g && l->guard[i].pred == pred) return i;
   l->guard = dfi_xrealloc(l->guard, sizeof *l->guard * (size_t)(l->nguards + 2));
-  for (uint8_t side = 0; side < 2; side++) l->guard[l->nguards++] = (dfi_guard){ .parent = g, .side = side, .pred = pred };
+  for (uint8_t side = 0; side < 2; side++)
+    l->guard[l->nguards++] = (dfi_guard){ .parent = g, .side = side, .pred = pred };
   return l->nguards - 2;
 }
 
@@ -56,10 +58,12 @@ static bool arrive(walk *w, const dfi_edge *e, int32_t g) {
   dfi_look_loop *l = &w->look->loop[w->at];
   dfi_look_node *n = &l->node[e->node];
   const dfi_pnode *p = l->nodes + e->node;
-  if ((e->to & 0xff) == DFI_TO_MERGE_CONTROL) return dfi_unit_refuse(w->look->unit, p, "it waits for something else too");
+  if ((e->to & 0xff) == DFI_TO_MERGE_CONTROL)
+    return dfi_unit_refuse(w->look->unit, p, "it waits for something else too");
   if ((e->to & 0xff) == DFI_TO_MERGE) n->input[(e->to >> 8) & 1] = g;
   else if (n->guard < 0 || dfi_guard_inside(l, g, n->guard)) n->guard = g;
-  else if (!dfi_guard_inside(l, n->guard, g)) return dfi_unit_refuse(w->look->unit, p, "its inputs are alive under different conditions");
+  else if (!dfi_guard_inside(l, n->guard, g))
+    return dfi_unit_refuse(w->look->unit, p, "its inputs are alive under different conditions");
   if (--n->missing == 0) w->ready[w->nready++] = e->node;
   return true;
 }
@@ -79,12 +83,15 @@ void dfi_look_count(dfi_look_loop *l, const dfi_plan *p) {
   for (uint32_t i = 0; i < s->n; i++) l->node[i].missing = 0;
   for (uint32_t i = 0; i < s->n; i++) {
     const dfi_pnode *n = l->nodes + i;
-    if (n->kind != DFI_K_NEXT && n->kind != DFI_K_ENTER && n->kind != DFI_K_EXIT) count_edges(l, p, n->edge[0], n->edge[3]);
+    if (n->kind != DFI_K_NEXT && n->kind != DFI_K_ENTER && n->kind != DFI_K_EXIT)
+      count_edges(l, p, n->edge[0], n->edge[3]);
   }
-  for (uint32_t i = 0; i < s->nenters; i++) if (!s->enters[i]->constant) count_edges(l, p, s->enters[i]->edge[0], s->enters[i]->edge[1]);
+  for (uint32_t i = 0; i < s->nenters; i++)
+    if (!s->enters[i]->constant) count_edges(l, p, s->enters[i]->edge[0], s->enters[i]->edge[1]);
   for (int32_t c = 0; c < p->nscopes; c++)
     if (p->scope[c].parent == s->id)
-      for (uint32_t i = 0; i < p->scope[c].nexits; i++) count_edges(l, p, p->scope[c].exits[i]->edge[0], p->scope[c].exits[i]->edge[1]);
+      for (uint32_t i = 0; i < p->scope[c].nexits; i++)
+        count_edges(l, p, p->scope[c].exits[i]->edge[0], p->scope[c].exits[i]->edge[1]);
 }
 
 /* ---- what values are ---------------------------------------------------------------------------------- */
@@ -95,7 +102,9 @@ static bool check_output(dfi_look *l, const dfi_pnode *p, int32_t i) {
   if (o->ref) return dfi_unit_refuse(l->unit, p, "it is a reference to a variable");
   if (o->dtype == DF_RESOURCE) return true;
   if (!dfi_unboxed(o->dtype)) return dfi_unit_refuse(l->unit, p, "%s is not compiled", df_dtype_name(o->dtype));
-  if (o->shape.rank > 0) return dfi_unit_refuse(l->unit, p, "it is %s, and only numbers are compiled", dfi_typed_shape_text(o->dtype, &o->shape, text));
+  if (o->shape.rank > 0)
+    return dfi_unit_refuse(l->unit, p, "it is %s, and only numbers are compiled",
+                           dfi_typed_shape_text(o->dtype, &o->shape, text));
   return true;
 }
 
@@ -110,7 +119,9 @@ static bool check_operand(dfi_look *l, int32_t loop, const dfi_pnode *p, dfi_ope
   switch (DFI_SPACE(o)) {
     case DFI_ITERATION: return true;
     case DFI_FRAME: return true;
-    case DFI_CONSTANT: return l->plan->constant[DFI_INDEX(o)].kind == DF_SCALAR || dfi_unit_refuse(l->unit, p, "it reads a constant that is no number");
+    case DFI_CONSTANT:
+      return l->plan->constant[DFI_INDEX(o)].kind == DF_SCALAR ||
+             dfi_unit_refuse(l->unit, p, "it reads a constant that is no number");
     default: dfi_look_given(l, o); return true;
   }
 }
@@ -123,12 +134,14 @@ static bool check_operands(dfi_look *l, int32_t loop, const dfi_pnode *p) {
 
 static bool look_array(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   const int32_t root = dfi_look_root(l, loop, l->plan->operand[p->in]);
-  if (root < 0) return dfi_unit_refuse(l->unit, p, "it is not known which array it %s", dfi_is_read(p) ? "reads" : "writes to");
+  if (root < 0)
+    return dfi_unit_refuse(l->unit, p, "it is not known which array it %s", dfi_is_read(p) ? "reads" : "writes to");
   if (!dfi_is_write(p)) return set_slot(l, loop, p, 0, p->out, -1);
   const dfi_out *o = &p->node->in[2].node->out[p->node->in[2].index];
   char text[200];
   if (o->dtype == DF_RESOURCE || !dfi_unboxed(o->dtype) || o->shape.rank > 0)
-    return dfi_unit_refuse(l->unit, p, "it writes %s, and only numbers are compiled", dfi_typed_shape_text(o->dtype, &o->shape, text));
+    return dfi_unit_refuse(l->unit, p, "it writes %s, and only numbers are compiled",
+                           dfi_typed_shape_text(o->dtype, &o->shape, text));
   l->unit->root[root].written = true;
   return set_slot(l, loop, p, 0, p->out, root);
 }
@@ -149,11 +162,15 @@ static bool look_enter(dfi_look *l, int32_t to, const dfi_pnode *p) {
   dfi_look_loop *c = &l->loop[to];
   int32_t root = -1;
   if (p->node->out[0].dtype == DF_RESOURCE)
-    root = c->parent >= 0 ? dfi_look_root(l, c->parent, l->plan->operand[p->in]) : root_new(l, p->constant ? c->scope->nenters + p->out : p->enter);
-  if (!p->constant) return (p->merges || dfi_unit_refuse(l->unit, p, "its loop is not an ordinary while_loop")) && set_slot(l, to, p, 0, p->out, root);
+    root = c->parent >= 0 ? dfi_look_root(l, c->parent, l->plan->operand[p->in])
+                          : root_new(l, p->constant ? c->scope->nenters + p->out : p->enter);
+  if (!p->constant)
+    return (p->merges || dfi_unit_refuse(l->unit, p, "its loop is not an ordinary while_loop")) &&
+           set_slot(l, to, p, 0, p->out, root);
   c->const_dtype[p->out] = p->node->out[0].ref ? 0 : p->node->out[0].dtype;      /* whoever reads it is looked at */
   c->const_root[p->out] = root;
-  if (!dfi_unboxed(c->const_dtype[p->out]) || p->node->out[0].shape.rank > 0) c->const_dtype[p->out] = c->const_dtype[p->out] == DF_RESOURCE ? DF_RESOURCE : 0;
+  if (!dfi_unboxed(c->const_dtype[p->out]) || p->node->out[0].shape.rank > 0)
+    c->const_dtype[p->out] = c->const_dtype[p->out] == DF_RESOURCE ? DF_RESOURCE : 0;
   return true;
 }
 
@@ -165,7 +182,9 @@ static bool look_child(walk *w, const dfi_scope *s, int32_t g) {
   const int32_t inner = l->nloops - 1 >= 0 ? dfi_loop_of(l, (uint32_t)s->id) : -1;
   for (uint32_t i = 0; i < s->nexits; i++) {
     const dfi_pnode *e = s->exits[i];
-    if (!set_slot(l, at, e, 0, e->out, dfi_look_root(l, inner, l->plan->operand[e->in])) || !arrive_all(w, e->edge[0], e->edge[1], g)) return false;
+    if (!set_slot(l, at, e, 0, e->out, dfi_look_root(l, inner, l->plan->operand[e->in])) ||
+        !arrive_all(w, e->edge[0], e->edge[1], g))
+      return false;
   }
   return true;
 }
@@ -177,7 +196,8 @@ static bool look_enter_node(walk *w, const dfi_pnode *p, int32_t g) {
   for (uint32_t i = 0; i < s->nenters; i++) {
     const int32_t other = l->loop[w->at].node[s->enters[i] - l->loop[w->at].nodes].guard;
     const bool there = l->loop[w->at].node[s->enters[i] - l->loop[w->at].nodes].written;
-    if (there && other != g) return dfi_unit_refuse(l->unit, p, "what enters its loop is alive under different conditions");
+    if (there && other != g)
+      return dfi_unit_refuse(l->unit, p, "what enters its loop is alive under different conditions");
     come += there;
   }
   return come < (int32_t)s->nenters || look_child(w, s, g);
@@ -197,22 +217,26 @@ static bool look_node(walk *w, uint32_t number) {
     case DFI_K_SWITCH: {
       if (!check_operands(l, w->at, p)) return false;
       const int32_t pair = guard_pair(c, g, in[1]), root = dfi_look_root(l, w->at, in[0]);
-      return set_slot(l, w->at, p, 0, p->out, root) && set_slot(l, w->at, p, 1, p->out + 1, root) && arrive_all(w, p->edge[0], p->edge[1], pair) &&
-             arrive_all(w, p->edge[1], p->edge[2], pair + 1) && arrive_all(w, p->edge[2], p->edge[3], g);
+      return set_slot(l, w->at, p, 0, p->out, root) && set_slot(l, w->at, p, 1, p->out + 1, root) &&
+             arrive_all(w, p->edge[0], p->edge[1], pair) && arrive_all(w, p->edge[1], p->edge[2], pair + 1) &&
+             arrive_all(w, p->edge[2], p->edge[3], g);
     }
     case DFI_K_MERGE: {
       const int32_t a = n->input[0], b = n->input[1];
-      if (p->nin != 2 || a < 1 || b < 1 || c->guard[a].parent != c->guard[b].parent || c->guard[a].pred != c->guard[b].pred || a == b)
+      if (p->nin != 2 || a < 1 || b < 1 || c->guard[a].parent != c->guard[b].parent ||
+          c->guard[a].pred != c->guard[b].pred || a == b)
         return dfi_unit_refuse(l->unit, p, "it does not join the two sides of a cond");
       n->guard = c->guard[a].parent;
       const int32_t root = dfi_look_root(l, w->at, in[0]);
       if (root != dfi_look_root(l, w->at, in[1])) return dfi_unit_refuse(l->unit, p, "it chooses between two arrays");
-      return set_slot(l, w->at, p, 0, p->out, root) && set_slot(l, w->at, p, 1, p->out + 1, -1) && arrive_all(w, p->edge[0], p->edge[1], n->guard);
+      return set_slot(l, w->at, p, 0, p->out, root) && set_slot(l, w->at, p, 1, p->out + 1, -1) &&
+             arrive_all(w, p->edge[0], p->edge[1], n->guard);
     }
     case DFI_K_ENTER: return check_operands(l, w->at, p) && look_enter_node(w, p, g);
     case DFI_K_NEXT: case DFI_K_EXIT: return check_operands(l, w->at, p);
     case DFI_K_CONST:
-      if (l->plan->constant[DFI_INDEX(in[0])].kind != DF_SCALAR) return dfi_unit_refuse(l->unit, p, "it is a constant that is no number");
+      if (l->plan->constant[DFI_INDEX(in[0])].kind != DF_SCALAR)
+        return dfi_unit_refuse(l->unit, p, "it is a constant that is no number");
       return set_slot(l, w->at, p, 0, p->out, -1) && arrive_all(w, p->edge[0], p->edge[1], g);
     case DFI_K_NOOP: return arrive_all(w, p->edge[0], p->edge[1], g);
     case DFI_K_SCALAR: case DFI_K_KERNEL:
@@ -221,7 +245,8 @@ static bool look_node(walk *w, uint32_t number) {
       if (p->op->stateful) return dfi_unit_refuse(l->unit, p, "it has effects, or reads what others change");
       if (p->nout && !check_output(l, p, 0)) return false;
       if (!dfi_op_known(p)) return dfi_unit_refuse(l->unit, p, "it has no native code");
-      return check_operands(l, w->at, p) && set_slot(l, w->at, p, 0, p->out, -1) && arrive_all(w, p->edge[0], p->edge[1], g);
+      return check_operands(l, w->at, p) && set_slot(l, w->at, p, 0, p->out, -1) &&
+             arrive_all(w, p->edge[0], p->edge[1], g);
     default: return dfi_unit_refuse(l->unit, p, "it has no native code");
   }
 }
@@ -229,7 +254,9 @@ static bool look_node(walk *w, uint32_t number) {
 static int32_t loop_new(dfi_look *l, int32_t parent, int32_t guard, const dfi_scope *s) {
   l->loop = dfi_xrealloc(l->loop, sizeof *l->loop * (size_t)(l->nloops + 1));
   dfi_look_loop *c = &l->loop[l->nloops];
-  *c = (dfi_look_loop){ .scope = s, .nodes = l->plan->node + s->first, .parent = parent, .guard_in_parent = guard, .go_on = -1 };
+  *c = (dfi_look_loop){
+    .scope = s, .nodes = l->plan->node + s->first, .parent = parent, .guard_in_parent = guard, .go_on = -1
+  };
   c->node = dfi_xcalloc(s->n + 1, sizeof *c->node);
   for (uint32_t i = 0; i < s->n; i++) c->node[i].guard = c->node[i].input[0] = c->node[i].input[1] = -1;
   c->guard = dfi_xcalloc(1, sizeof *c->guard);
@@ -250,7 +277,8 @@ static int32_t loop_new(dfi_look *l, int32_t parent, int32_t guard, const dfi_sc
   return l->nloops++;
 }
 
-/* Each variable comes from an Enter and a NextIteration that share a slot; a loop goes on under one condition and ends under its opposite. */
+/* Each variable comes from an Enter and a NextIteration that share a slot; a loop goes on under one condition and ends
+   under its opposite. */
 static bool look_ends(dfi_look *l, int32_t at) {
   dfi_look_loop *c = &l->loop[at];
   dfi_unit *u = l->unit;
@@ -273,7 +301,8 @@ static bool look_ends(dfi_look *l, int32_t at) {
     const dfi_pnode *p = c->nodes + i;
     if (p->kind != DFI_K_NEXT && p->kind != DFI_K_EXIT) continue;
     const int32_t g = c->node[i].guard, go_on = p->kind == DFI_K_NEXT ? g : g + 1;
-    if (g < 1 || c->guard[g].parent != 0 || c->guard[g].side != (p->kind == DFI_K_NEXT) || (c->go_on >= 0 && c->go_on != go_on))
+    if (g < 1 || c->guard[g].parent != 0 || c->guard[g].side != (p->kind == DFI_K_NEXT) ||
+        (c->go_on >= 0 && c->go_on != go_on))
       return dfi_unit_refuse(u, p, "its loop does not go on under one condition");
     if (p->kind == DFI_K_EXIT && p->node->ncontrol) return dfi_unit_refuse(u, p, "it waits for something else too");
     c->go_on = go_on;
@@ -283,10 +312,13 @@ static bool look_ends(dfi_look *l, int32_t at) {
     if (k == v->nvars || !p->merges) return dfi_unit_refuse(u, p, "its loop is not an ordinary while_loop");
     v->var[k].next = p;
     nnext++;
-    if (dfi_look_root(l, at, l->plan->operand[p->in]) != v->var[k].root) return dfi_unit_refuse(u, p, "the loop's arrays change places");
-    if (p->node->out[0].dtype == DF_RESOURCE && v->var[k].root < 0) return dfi_unit_refuse(u, p, "it is a handle of something else than an array");
+    if (dfi_look_root(l, at, l->plan->operand[p->in]) != v->var[k].root)
+      return dfi_unit_refuse(u, p, "the loop's arrays change places");
+    if (p->node->out[0].dtype == DF_RESOURCE && v->var[k].root < 0)
+      return dfi_unit_refuse(u, p, "it is a handle of something else than an array");
   }
-  if (nnext != v->nvars || c->go_on < 0) return dfi_unit_refuse(u, v->nvars ? v->var[0].enter : NULL, "its loop is not an ordinary while_loop");
+  if (nnext != v->nvars || c->go_on < 0)
+    return dfi_unit_refuse(u, v->nvars ? v->var[0].enter : NULL, "its loop is not an ordinary while_loop");
   return true;
 }
 
@@ -297,7 +329,9 @@ static bool look_loop(dfi_look *l, int32_t parent, int32_t guard, const dfi_scop
   w.ready = dfi_xmalloc(sizeof *w.ready * (s->n + 1));
   bool ok = true;
   for (uint32_t i = 0; i < s->nroots; i++) w.ready[w.nready++] = s->roots[i];
-  for (uint32_t i = 0; i < s->nenters && ok; i++) ok = look_enter(l, at, s->enters[i]) && (s->enters[i]->constant || arrive_all(&w, s->enters[i]->edge[0], s->enters[i]->edge[1], 0));
+  for (uint32_t i = 0; i < s->nenters && ok; i++)
+    ok = look_enter(l, at, s->enters[i]) &&
+         (s->enters[i]->constant || arrive_all(&w, s->enters[i]->edge[0], s->enters[i]->edge[1], 0));
   while (w.nready && ok) ok = look_node(&w, w.ready[--w.nready]);
   free(w.ready);
   if (ok && w.ndone < s->n) ok = dfi_unit_refuse(l->unit, NULL, "some of its nodes wait for what never comes");
@@ -315,7 +349,13 @@ bool dfi_look_at(dfi_look *l) {
 void dfi_look_free(dfi_look *l) {
   for (int32_t i = 0; i < l->nloops; i++) {
     dfi_look_loop *c = &l->loop[i];
-    free(c->node); free(c->guard); free(c->slot_dtype); free(c->slot_root); free(c->slot_copy); free(c->const_dtype); free(c->const_root);
+    free(c->node);
+    free(c->guard);
+    free(c->slot_dtype);
+    free(c->slot_root);
+    free(c->slot_copy);
+    free(c->const_dtype);
+    free(c->const_root);
   }
   free(l->loop); free(l->given);
 }

@@ -23,7 +23,7 @@ typedef struct dfi_look_loop {
   bool     written;
   dfi_look_node *node;           /* scope->n */
   dfi_guard *guard; int32_t nguards;
-  int32_t  go_on;                /* the condition under which there is another iteration; the one before it: it is the last */
+  int32_t  go_on;  /* the condition under which there is another iteration; the one before it: it is the last */
   uint8_t *slot_dtype;           /* nslots; 0: nobody writes there */
   int32_t *slot_root;            /* nslots; of a handle: the array, or -1 */
   int32_t *slot_copy;            /* nslots; the plan's constant that lies there, or -1 */

@@ -1,15 +1,15 @@
 /* native.h: hot loops as machine code: what the engine asks, and what the files of this folder share.
  *
- * A unit is one loop of a plan with all the loops inside it. look.c finds out whether it can be compiled, and under which
- * conditions each of its nodes is alive; write.c writes it down in LLVM's assembly language; compile.c has the plug-in compile
- * that in the background, once per plan; enter.c runs it for a frame and comes back.
+ * A unit is one loop of a plan with all the loops inside it. look.c finds out whether it can be compiled, and under
+ * which conditions each of its nodes is alive; write.c writes it down in LLVM's assembly language; compile.c has the
+ * plug-in compile that in the background, once per plan; enter.c runs it for a frame and comes back.
  *
- * The state of a loop between two iterations is its variables, its constants and the iteration's number, so native code is entered
- * there, and left there: when the run is to stop, be looked at, or give way, and when something is about to fail. Then
- * the frame stands at the beginning of an iteration, with its variables in their slots, and the token engine goes on. Where that
- * iteration has been begun natively the tokens do it over: its pure nodes compute the same again, and those that had an
- * effect (a write to an array, an inner loop's whole run) are not done a second time but give what they gave: see dfi_replay.
- * So an error is always reported by the token engine, which knows how.
+ * The state of a loop between two iterations is its variables, its constants and the iteration's number, so native code
+ * is entered there, and left there: when the run is to stop, be looked at, or give way, and when something is about to
+ * fail. Then the frame stands at the beginning of an iteration, with its variables in their slots, and the token engine
+ * goes on. Where that iteration has been begun natively the tokens do it over: its pure nodes compute the same again,
+ * and those that had an effect (a write to an array, an inner loop's whole run) are not done a second time but give
+ * what they gave: see dfi_replay. So an error is always reported by the token engine, which knows how.
  */
 #ifndef DFLOW_NATIVE_H
 #define DFLOW_NATIVE_H
@@ -17,7 +17,11 @@
 
 /* ---- for the engine ----------------------------------------------------------------------------- */
 
-typedef enum dfi_engine { DFI_ENGINE_AUTO = 0, DFI_ENGINE_TOKENS, DFI_ENGINE_NATIVE /* compiles before the first trip */ } dfi_engine;
+typedef enum dfi_engine {
+  DFI_ENGINE_AUTO = 0,
+  DFI_ENGINE_TOKENS,
+  DFI_ENGINE_NATIVE /* compiles before the first trip */
+} dfi_engine;
 
 /* A plan's loops may be compiled from now on. */
 void dfi_native_attach(dfi_plan *p);
@@ -31,12 +35,16 @@ void dfi_native_forget(dfi_plan *p);
 typedef struct dfi_text { char *at; size_t n, room; } dfi_text;       /* at: malloc's */
 void dfi_text_add(dfi_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A cell holds eight bytes: a number as it lies in df_value.as, or a handle. What it must be when the unit is entered. */
+/* A cell holds eight bytes: a number as it lies in df_value.as, or a handle. What it must be when the unit is entered.
+   */
 typedef struct dfi_cell { uint8_t used, handle, dtype; } dfi_cell;
 
-typedef struct dfi_level { int32_t loop; uint32_t number; } dfi_level;    /* number: the cell with the iteration's; its variables follow */
-typedef struct dfi_done { int32_t level; const dfi_pnode *node; int32_t loop; uint32_t cell; } dfi_done;    /* loop -1: a node, its value; else all of the loop's exits */
-/* A place where the unit is left: which iterations it is in, outermost first, and what effects these have had so far. */
+/* number: the cell with the iteration's; its variables follow */
+typedef struct dfi_level { int32_t loop; uint32_t number; } dfi_level;
+/* loop -1: a node, its value; else all of the loop's exits */
+typedef struct dfi_done { int32_t level; const dfi_pnode *node; int32_t loop; uint32_t cell; } dfi_done;
+/* A place where the unit is left: which iterations it is in, outermost first, and what effects these have had so far.
+   */
 typedef struct dfi_site { dfi_level *level; int32_t nlevels; dfi_done *done; int32_t ndone; bool failing; } dfi_site;
 
 /* A loop of a unit; 0 is the outermost. */
@@ -78,7 +86,8 @@ typedef struct dfi_unit {
   struct dfi_unit *next;         /* in the compiler's queue */
 } dfi_unit;
 
-/* Where one node reads or writes an array: as much of it as lies in one piece. Native code keeps it in registers; the layout is known to write.c. */
+/* Where one node reads or writes an array: as much of it as lies in one piece. Native code keeps it in registers; the
+   layout is known to write.c. */
 typedef struct dfi_access {
   int64_t  low, n;               /* locations low … low + n - 1 */
   char    *data;
@@ -103,9 +112,28 @@ struct dfi_native_frame {
   dfi_record *record;
   int64_t   slice;               /* polls so far */
 };
-enum { DFI_COUNT_TAKEN = 0, DFI_COUNT_DIED, DFI_COUNT_MERGED, DFI_COUNT_ENDED, DFI_COUNT_FRAMES, DFI_COUNT_ITERATIONS, DFI_COUNT_PUSHES, DFI_COUNT_POPS, DFI_COUNTS };
-enum { DFI_AT_IN = 0, DFI_AT_OUT = 8, DFI_AT_COUNT = 16, DFI_AT_BUDGET = 24, DFI_AT_NUMBER = 32, DFI_AT_ACCESS = 40, DFI_AT_VALUE = 48 };
-_Static_assert(offsetof(dfi_native_frame, value) == DFI_AT_VALUE && offsetof(dfi_native_frame, access) == DFI_AT_ACCESS, "as write.c knows it");
+enum {
+  DFI_COUNT_TAKEN = 0,
+  DFI_COUNT_DIED,
+  DFI_COUNT_MERGED,
+  DFI_COUNT_ENDED,
+  DFI_COUNT_FRAMES,
+  DFI_COUNT_ITERATIONS,
+  DFI_COUNT_PUSHES,
+  DFI_COUNT_POPS,
+  DFI_COUNTS
+};
+enum {
+  DFI_AT_IN = 0,
+  DFI_AT_OUT = 8,
+  DFI_AT_COUNT = 16,
+  DFI_AT_BUDGET = 24,
+  DFI_AT_NUMBER = 32,
+  DFI_AT_ACCESS = 40,
+  DFI_AT_VALUE = 48
+};
+_Static_assert(offsetof(dfi_native_frame, value) == DFI_AT_VALUE && offsetof(dfi_native_frame, access) == DFI_AT_ACCESS,
+               "as write.c knows it");
 
 /* Looks at the loop and writes it down: fills all of the unit but run and code. False: reason says why not. */
 bool dfi_unit_write(dfi_unit *u);
@@ -118,7 +146,8 @@ int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i);       
 
 typedef struct dfi_units { int32_t n; dfi_unit unit[]; } dfi_units;      /* a plan's, by scope */
 
-/* ---- tell.c: what became of the plan's loops (of `loop` alone unless it is NULL) is added to the text. what: df_native. */
+/* ---- tell.c: what became of the plan's loops (of `loop` alone unless it is NULL) is added to the text. what:
+   df_native. */
 void dfi_native_tell(dfi_plan *p, int32_t what, const char *loop, dfi_text *t);
 
 /* ---- compile.c ---------------------------------------------------------------------------------- */
@@ -131,8 +160,21 @@ void dfi_unit_want(dfi_unit *u, bool now);
 char *dfi_native_assembly(const dfi_unit *u);
 
 /* ---- what has been done of an iteration that tokens do over ------------------------------------------ */
-typedef struct dfi_replay_level { int32_t scope; uint32_t serial; int64_t number; bool found; df_value *var; int32_t nvars; } dfi_replay_level;
-typedef struct dfi_replay_done { int32_t level, scope; const dfi_pnode *node; df_value *value; int32_t nvalues; bool used; } dfi_replay_done;
+typedef struct dfi_replay_level {
+  int32_t scope;
+  uint32_t serial;
+  int64_t number;
+  bool found;
+  df_value *var;
+  int32_t nvars;
+} dfi_replay_level;
+typedef struct dfi_replay_done {
+  int32_t level, scope;
+  const dfi_pnode *node;
+  df_value *value;
+  int32_t nvalues;
+  bool used;
+} dfi_replay_done;
 typedef struct dfi_replay {
   struct dfi_replay *next;
   dfi_unit *unit;

@@ -1,6 +1,6 @@
-/* plugin.h: what libdflow and its plug-in for native code know of each other. The plug-in (llvm/jit.c) is LLVM behind this table; it
- * is loaded when the first loop has become hot, links to nothing of libdflow, and knows nothing of plans and frames: it is given
- * a module in LLVM's assembly language and gives back where its function lies.
+/* plugin.h: what libdflow and its plug-in for native code know of each other. The plug-in (llvm/jit.c) is LLVM behind
+ * this table; it is loaded when the first loop has become hot, links to nothing of libdflow, and knows nothing of plans
+ * and frames: it is given a module in LLVM's assembly language and gives back where its function lies.
  */
 #ifndef DFLOW_PLUGIN_H
 #define DFLOW_PLUGIN_H
@@ -12,8 +12,8 @@ typedef struct dfi_jit_api {
   int32_t version;
   /* Makes the compiler for this machine. NULL: it is ready. Else why it is not, in static memory. Called once. */
   const char *(*open)(void);
-  /* Compiles `text` (`bytes` long, with a 0 behind it) and finds `symbol` in it. Returns its address, and in *code what `drop` wants; NULL: error, at most
-   * `room` bytes, says why. One call at a time. */
+  /* Compiles `text` (`bytes` long, with a 0 behind it) and finds `symbol` in it. Returns its address, and in *code what
+   * `drop` wants; NULL: error, at most `room` bytes, says why. One call at a time. */
   void *(*compile)(const char *text, size_t bytes, const char *symbol, void **code, char *error, size_t room);
   /* The function's memory goes. Nobody runs in it. */
   void (*drop)(void *code);

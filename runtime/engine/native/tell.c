@@ -34,7 +34,9 @@ static void tell_unit(const dfi_unit *all, const dfi_unit *u, dfi_text *t) {
       if (u->nloops > 1) dfi_text_add(t, "; %d loop%s inside", u->nloops - 1, u->nloops > 2 ? "s" : "");
       dfi_text_add(t, "; compiled in %.1f ms", u->compile_ms);
       break;
-    case DFI_UNIT_REFUSED: dfi_text_add(t, "tokens: %s", u->reason ? u->reason : "what it reads is not what it was compiled for"); break;
+    case DFI_UNIT_REFUSED:
+      dfi_text_add(t, "tokens: %s", u->reason ? u->reason : "what it reads is not what it was compiled for");
+      break;
     case DFI_UNIT_WAITING: dfi_text_add(t, "tokens: it is being compiled"); break;
     case DFI_UNIT_COLD:
       if (outer) dfi_text_add(t, "native: part of %s", outer->scope->name);
@@ -50,7 +52,8 @@ void dfi_native_tell(dfi_plan *p, int32_t what, const char *loop, dfi_text *t) {
     const dfi_scope *s = &p->scope[i];
     if (s->parent < 0 || (loop && strcmp(loop, s->name))) continue;
     if (!units || !p->turner) {
-      if (what == DF_NATIVE_SUMMARY) dfi_text_add(t, "%s  tokens: %s\n", s->name, p->turner ? "it has not run" : "the session's engine is tokens");
+      if (what == DF_NATIVE_SUMMARY)
+        dfi_text_add(t, "%s  tokens: %s\n", s->name, p->turner ? "it has not run" : "the session's engine is tokens");
       continue;
     }
     const dfi_unit *u = &units->unit[i];

@@ -3,12 +3,13 @@
  * Every slot of a record becomes a stack cell (%v<loop>_<slot>), which LLVM makes a register of. A loop is
  *
  *   head:  the predicate's nodes; to body or exit
- *   body:  its nodes, branches as blocks; the next iteration's variables; number + 1; to head, or to poll when the budget is used up
+ *   body:  its nodes, branches as blocks; the next iteration's variables; number + 1; to head, or to poll when the
+ *          budget is used up
  *   poll:  counts are brought up to date; the engine says whether to go on
  *   exit:  the Exits
  *
- * A loop's variables keep their cells until the end of an iteration, so what a way out has to tell is at hand everywhere. Counts are those
- * that the token engine would have: most follow from the number of iterations.
+ * A loop's variables keep their cells until the end of an iteration, so what a way out has to tell is at hand
+ * everywhere. Counts are those that the token engine would have: most follow from the number of iterations.
  */
 #include "engine/native/write.h"
 #include <stdarg.h>
@@ -33,7 +34,12 @@ void dfi_text_add(dfi_text *t, const char *format, ...) {
 const char *dfi_type(uint8_t dtype) {
   if (dtype == DF_FLOAT32) return "float";
   if (dtype == DF_FLOAT64) return "double";
-  switch (dfi_dtype_size[dtype]) { case 1: return "i8"; case 2: return "i16"; case 4: return "i32"; default: return "i64"; }
+  switch (dfi_dtype_size[dtype]) {
+    case 1: return "i8";
+    case 2: return "i16";
+    case 4: return "i32";
+    default: return "i64";
+  }
 }
 
 dfi_name dfi_temp(dfi_writer *w) {
@@ -49,7 +55,8 @@ static const dfi_pnode *node_at(const dfi_look_loop *l, uint32_t i) { return l->
 /* Arithmetic with 0 and 1 is not folded: where denormals are zero, x * 1 is not always x. */
 static dfi_name opaque(dfi_writer *w, const char *type, const char *text) {
   const int32_t k = w->nopaque++;
-  DECL(w, "  %%o%d.at = alloca %s\n  store volatile %s %s, ptr %%o%d.at\n  %%o%d = load volatile %s, ptr %%o%d.at\n", k, type, type, text, k, k, type, k);
+  DECL(w, "  %%o%d.at = alloca %s\n  store volatile %s %s, ptr %%o%d.at\n  %%o%d = load volatile %s, ptr %%o%d.at\n", k,
+       type, type, text, k, k, type, k);
   dfi_name n;
   snprintf(n.s, sizeof n.s, "%%o%d", k);
   return n;
@@ -92,7 +99,8 @@ static dfi_name operand_of(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dty
       break;
     case DFI_FRAME:
       *dtype = l->const_dtype[at];
-      if (!*dtype) dfi_unit_refuse(w->unit, NULL, "the loop `%s` reads a loop constant that is no number", l->scope->name);
+      if (!*dtype)
+        dfi_unit_refuse(w->unit, NULL, "the loop `%s` reads a loop constant that is no number", l->scope->name);
       if (i == 0) w->unit->cell[l->scope->nenters + at].used = 1;
       snprintf(cell, sizeof cell, "%%c%d_%u", i, at);
       break;
@@ -104,7 +112,9 @@ static dfi_name operand_of(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dty
       if (at >= (uint32_t)w->look->plan->nfeed) { *dtype = DF_RESOURCE; return (dfi_name){ "0" }; }
       const df_output f = w->look->plan->feed[at];
       *dtype = dfi_dtype(f);
-      if (!dfi_unboxed(*dtype) || dfi_shape_at(f)->rank > 0) dfi_unit_refuse(w->unit, NULL, "the loop `%s` reads `%s`, which is no number", l->scope->name, dfi_node_name(f.node));
+      if (!dfi_unboxed(*dtype) || dfi_shape_at(f)->rank > 0)
+        dfi_unit_refuse(w->unit, NULL, "the loop `%s` reads `%s`, which is no number", l->scope->name,
+                        dfi_node_name(f.node));
       snprintf(cell, sizeof cell, "%%g%u", g);
     }
   }
@@ -118,16 +128,19 @@ static void store(dfi_writer *w, uint8_t dtype, dfi_name v, int32_t loop, uint32
 
 /* ---- counts and ways out ----------------------------------------------------------------------------- */
 
-/* Of the nodes under condition g and those inside it: tokens that die when it does not hold, and Exits of loops that die with them. */
+/* Of the nodes under condition g and those inside it: tokens that die when it does not hold, and Exits of loops that
+   die with them. */
 static int64_t dead_tokens(const dfi_look_loop *l, int32_t g) {
   int64_t n = 0;
-  for (uint32_t i = 0; i < l->scope->n; i++) n += node_at(l, i)->kind != DFI_K_EXIT && dfi_guard_inside(l, l->node[i].guard, g);
+  for (uint32_t i = 0; i < l->scope->n; i++)
+    n += node_at(l, i)->kind != DFI_K_EXIT && dfi_guard_inside(l, l->node[i].guard, g);
   return n;
 }
 static int64_t dead_exits(const dfi_writer *w, int32_t loop, int32_t g) {
   int64_t n = 0;
   for (int32_t c = 0; c < w->look->nloops; c++)
-    if (w->look->loop[c].parent == loop && dfi_guard_inside(&w->look->loop[loop], w->look->loop[c].guard_in_parent, g)) n += w->look->loop[c].scope->nexits;
+    if (w->look->loop[c].parent == loop && dfi_guard_inside(&w->look->loop[loop], w->look->loop[c].guard_in_parent, g))
+      n += w->look->loop[c].scope->nexits;
   return n;
 }
 static int64_t children_of(const dfi_writer *w, int32_t loop) {
@@ -137,17 +150,22 @@ static int64_t children_of(const dfi_writer *w, int32_t loop) {
 }
 
 /* counter += n * each + more + *cell, and the cell is 0 again. */
-static void count(dfi_writer *w, dfi_text *t, int32_t counter, const char *n, int64_t each, int64_t more, const char *cell) {
+static void count(dfi_writer *w, dfi_text *t, int32_t counter, const char *n, int64_t each, int64_t more,
+                  const char *cell) {
   if (!each && !more && !cell) return;
   const int32_t k = w->ntemp;
   w->ntemp += 6;
-  dfi_text_add(t, "  %%t%d = mul i64 %s, %lld\n  %%t%d = add i64 %%t%d, %lld\n", k, n, (long long)each, k + 1, k, (long long)more);
-  dfi_text_add(t, "  %%t%d = getelementptr i64, ptr %%count, i64 %d\n  %%t%d = load i64, ptr %%t%d\n", k + 2, counter, k + 3, k + 2);
+  dfi_text_add(t, "  %%t%d = mul i64 %s, %lld\n  %%t%d = add i64 %%t%d, %lld\n", k, n, (long long)each, k + 1, k,
+               (long long)more);
+  dfi_text_add(t, "  %%t%d = getelementptr i64, ptr %%count, i64 %d\n  %%t%d = load i64, ptr %%t%d\n", k + 2, counter,
+               k + 3, k + 2);
   dfi_text_add(t, "  %%t%d = add i64 %%t%d, %%t%d\n", k + 4, k + 3, k + 1);
   if (cell) {
     const int32_t m = w->ntemp;
     w->ntemp += 2;
-    dfi_text_add(t, "  %%t%d = load i64, ptr %s\n  %%t%d = add i64 %%t%d, %%t%d\n  store i64 0, ptr %s\n  store i64 %%t%d, ptr %%t%d\n",
+    dfi_text_add(t,
+                 "  %%t%d = load i64, ptr %s\n  %%t%d = add i64 %%t%d, %%t%d\n  store i64 0, ptr %s\n  store i64 "
+                 "%%t%d, ptr %%t%d\n",
                  m, cell, m + 1, k + 4, m, cell, m + 1, k + 2);
   } else dfi_text_add(t, "  store i64 %%t%d, ptr %%t%d\n", k + 4, k + 2);
 }
@@ -161,7 +179,9 @@ static void flush(dfi_writer *w, dfi_text *t, int32_t i, bool last) {
   for (int32_t k = 0; k < 3; k++) snprintf(cell[k], sizeof cell[k], "%%all.%s%d", kind[k], i);
   const int32_t k = w->ntemp;
   w->ntemp += 3;
-  dfi_text_add(t, "  %%t%d = load i64, ptr %%number%d\n  %%t%d = load i64, ptr %%since%d\n  %%t%d = sub i64 %%t%d, %%t%d\n  store i64 %%t%d, ptr %%since%d\n",
+  dfi_text_add(t,
+               "  %%t%d = load i64, ptr %%number%d\n  %%t%d = load i64, ptr %%since%d\n  %%t%d = sub i64 %%t%d, "
+               "%%t%d\n  store i64 %%t%d, ptr %%since%d\n",
                k, i, k + 1, i, k + 2, k, k + 1, k, i);
   snprintf(n, sizeof n, "%%t%d", k + 2);
   const int64_t nodes = l->scope->n, exits = l->scope->nexits, on = l->go_on, off = l->go_on - 1;
@@ -253,7 +273,8 @@ static void happened(dfi_writer *w, int32_t i, const dfi_pnode *p, int32_t loop)
 /* ---- arrays ------------------------------------------------------------------------------------------ */
 
 static const struct { const char *name, *type; int32_t at; } window[] = {
-  { "low", "i64", 0 }, { "n", "i64", 8 }, { "data", "ptr", 16 }, { "state", "ptr", 24 }, { "mask", "i64", 32 }, { "after", "i64", 40 },
+  { "low", "i64", 0 }, { "n", "i64", 8 }, { "data", "ptr", 16 }, { "state", "ptr", 24 }, { "mask", "i64", 32 },
+  { "after", "i64", 40 },
 };
 enum { WINDOW = sizeof window / sizeof *window };
 
@@ -265,11 +286,15 @@ static uint32_t access_new(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   u->access[k].node = p;
   for (int32_t f = 0; f < WINDOW; f++) {
     DECL(w, "  %%a%u.%s = alloca %s\n", k, window[f].name, window[f].type);
-    DECL(w, "  store %s %s, ptr %%a%u.%s\n", window[f].type, window[f].type[0] == 'p' ? "null" : "0", k, window[f].name);
+    DECL(w, "  store %s %s, ptr %%a%u.%s\n", window[f].type, window[f].type[0] == 'p' ? "null" : "0", k,
+         window[f].name);
   }
   DECL(w, "  %%a%u.at = getelementptr i8, ptr %%access, i64 %zu\n", k, k * sizeof(dfi_access));
-  DECL(w, "  %%a%u.size.at = getelementptr i8, ptr %%a%u.at, i64 48\n  %%a%u.size = load ptr, ptr %%a%u.size.at\n", k, k, k, k);
-  DECL(w, "  %%a%u.counts.at = getelementptr i8, ptr %%a%u.at, i64 56\n  %%a%u.counts = load i64, ptr %%a%u.counts.at\n", k, k, k, k);
+  DECL(w, "  %%a%u.size.at = getelementptr i8, ptr %%a%u.at, i64 48\n  %%a%u.size = load ptr, ptr %%a%u.size.at\n", k,
+       k, k, k);
+  DECL(w,
+       "  %%a%u.counts.at = getelementptr i8, ptr %%a%u.at, i64 56\n  %%a%u.counts = load i64, ptr %%a%u.counts.at\n",
+       k, k, k, k);
   return k;
 }
 
@@ -282,12 +307,13 @@ static dfi_name window_field(dfi_writer *w, uint32_t k, int32_t f) {
 /* Asks the runtime to do it, and learns where it was. */
 static void write_slow(dfi_writer *w, int32_t i, uint32_t k, const dfi_name index, bool reads) {
   const dfi_name r = dfi_temp(w), bad = dfi_temp(w);
-  SAY(w, "  %s = call i32 %%%s(ptr %%c, i64 %u, i64 %s)\n  %s = icmp eq i32 %s, 0\n", r.s, reads ? "do.read" : "do.write", k, index.s, bad.s, r.s);
+  SAY(w, "  %s = call i32 %%%s(ptr %%c, i64 %u, i64 %s)\n  %s = icmp eq i32 %s, 0\n", r.s,
+      reads ? "do.read" : "do.write", k, index.s, bad.s, r.s);
   dfi_write_fail(w, i, bad);
   for (int32_t f = 0; f < WINDOW; f++) {
     const dfi_name at = dfi_temp(w), v = dfi_temp(w);
-    SAY(w, "  %s = getelementptr i8, ptr %%a%u.at, i64 %d\n  %s = load %s, ptr %s\n  store %s %s, ptr %%a%u.%s\n", at.s, k, window[f].at, v.s,
-        window[f].type, at.s, window[f].type, v.s, k, window[f].name);
+    SAY(w, "  %s = getelementptr i8, ptr %%a%u.at, i64 %d\n  %s = load %s, ptr %s\n  store %s %s, ptr %%a%u.%s\n", at.s,
+        k, window[f].at, v.s, window[f].type, at.s, window[f].type, v.s, k, window[f].name);
   }
 }
 
@@ -306,21 +332,31 @@ static void write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   if (reads) dtype = p->out_dtypes[0];
   else value = operand_of(w, i, in[2], &dtype);
   const char *type = dfi_type(dtype);
-  const dfi_name rel = dfi_temp(w), inside = dfi_temp(w), masked = dfi_temp(w), at = dfi_temp(w), state = dfi_temp(w), good = dfi_temp(w), cell = dfi_temp(w);
-  const dfi_name low = window_field(w, k, 0), n = window_field(w, k, 1), data = window_field(w, k, 2), states = window_field(w, k, 3), mask = window_field(w, k, 4);
-  SAY(w, "  %s = sub i64 %s, %s\n  %s = icmp ult i64 %s, %s\n  br i1 %s, label %%near%d, label %%far%d, !prof !1\nnear%d:\n", rel.s, index.s, low.s, inside.s,
-      rel.s, n.s, inside.s, b, b, b);
-  SAY(w, "  %s = and i64 %s, %s\n  %s = getelementptr i8, ptr %s, i64 %s\n  %s = load i8, ptr %s\n  %s = icmp eq i8 %s, %d\n", masked.s, rel.s, mask.s, at.s, states.s,
-      masked.s, state.s, at.s, good.s, state.s, reads ? 1 : 0);
-  SAY(w, "  br i1 %s, label %%hit%d, label %%far%d, !prof !1\nhit%d:\n  %s = getelementptr %s, ptr %s, i64 %s\n", good.s, b, b, b, cell.s, type, data.s, rel.s);
+  const dfi_name rel = dfi_temp(w), inside = dfi_temp(w), masked = dfi_temp(w), at = dfi_temp(w), state = dfi_temp(w),
+                 good = dfi_temp(w), cell = dfi_temp(w);
+  const dfi_name low = window_field(w, k, 0), n = window_field(w, k, 1), data = window_field(w, k, 2),
+                 states = window_field(w, k, 3), mask = window_field(w, k, 4);
+  SAY(w,
+      "  %s = sub i64 %s, %s\n  %s = icmp ult i64 %s, %s\n  br i1 %s, label %%near%d, label %%far%d, !prof "
+      "!1\nnear%d:\n",
+      rel.s, index.s, low.s, inside.s, rel.s, n.s, inside.s, b, b, b);
+  SAY(w,
+      "  %s = and i64 %s, %s\n  %s = getelementptr i8, ptr %s, i64 %s\n  %s = load i8, ptr %s\n  %s = icmp eq i8 %s, "
+      "%d\n",
+      masked.s, rel.s, mask.s, at.s, states.s, masked.s, state.s, at.s, good.s, state.s, reads ? 1 : 0);
+  SAY(w, "  br i1 %s, label %%hit%d, label %%far%d, !prof !1\nhit%d:\n  %s = getelementptr %s, ptr %s, i64 %s\n",
+      good.s, b, b, b, cell.s, type, data.s, rel.s);
   if (reads) {
     const dfi_name v = dfi_temp(w), after = window_field(w, k, 5), byte = dfi_temp(w);
-    SAY(w, "  %s = load %s, ptr %s\n  %s = trunc i64 %s to i8\n  store i8 %s, ptr %s\n", v.s, type, cell.s, byte.s, after.s, byte.s, at.s);
+    SAY(w, "  %s = load %s, ptr %s\n  %s = trunc i64 %s to i8\n  store i8 %s, ptr %s\n", v.s, type, cell.s, byte.s,
+        after.s, byte.s, at.s);
     store(w, dtype, v, i, p->out);
   } else {
     const dfi_name size = dfi_temp(w), more = dfi_temp(w), grows = dfi_temp(w), now = dfi_temp(w);
     SAY(w, "  store %s %s, ptr %s\n  store i8 1, ptr %s\n", type, value.s, cell.s, at.s);
-    SAY(w, "  %s = load i64, ptr %%a%u.size\n  %s = add i64 %s, 1\n  %s = icmp sgt i64 %s, %s\n  %s = select i1 %s, i64 %s, i64 %s\n  store i64 %s, ptr %%a%u.size\n",
+    SAY(w,
+        "  %s = load i64, ptr %%a%u.size\n  %s = add i64 %s, 1\n  %s = icmp sgt i64 %s, %s\n  %s = select i1 %s, i64 "
+        "%s, i64 %s\n  store i64 %s, ptr %%a%u.size\n",
         size.s, k, more.s, index.s, grows.s, more.s, size.s, now.s, grows.s, more.s, size.s, now.s, k);
   }
   SAY(w, "  br label %%had%d\nfar%d:\n", b, b);
@@ -331,7 +367,8 @@ static void write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   if (!again) {
     const dfi_name was = dfi_temp(w), is = dfi_temp(w);
     const char *cells = reads ? "%pops" : "%pushes";
-    SAY(w, "  %s = load i64, ptr %s\n  %s = add i64 %s, %%a%u.counts\n  store i64 %s, ptr %s\n", was.s, cells, is.s, was.s, k, is.s, cells);
+    SAY(w, "  %s = load i64, ptr %s\n  %s = add i64 %s, %%a%u.counts\n  store i64 %s, ptr %s\n", was.s, cells, is.s,
+        was.s, k, is.s, cells);
   }
   happened(w, i, p, -1);
 }
@@ -344,7 +381,7 @@ static void write_loop(dfi_writer *w, int32_t i);
 static void deliver(dfi_writer *w, int32_t i, uint32_t from, uint32_t to) {
   dfi_look_loop *l = &w->look->loop[i];
   for (const dfi_edge *e = w->look->plan->edge + from, *end = w->look->plan->edge + to; e < end; e++)
-    if ((e->to & 0xff) == DFI_TO_MERGE) l->node[e->node].missing &= ~(1 << ((e->to >> 8) & 1));     /* bits, for a Merge */
+    if ((e->to & 0xff) == DFI_TO_MERGE) l->node[e->node].missing &= ~(1 << ((e->to >> 8) & 1));  /* bits, for a Merge */
     else l->node[e->node].missing--;
 }
 
@@ -366,7 +403,8 @@ static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
       const int32_t inner = dfi_loop_of(w->look, p->target);
       v[0] = operand_of(w, i, in[0], dtype);
       if (!p->constant) store(w, dtype[0], v[0], inner, p->out);
-      else if (w->look->loop[inner].const_dtype[p->out] && dtype[0] != DF_RESOURCE) SAY(w, "  store %s %s, ptr %%c%d_%u\n", dfi_type(dtype[0]), v[0].s, inner, p->out);
+      else if (w->look->loop[inner].const_dtype[p->out] && dtype[0] != DF_RESOURCE)
+        SAY(w, "  store %s %s, ptr %%c%d_%u\n", dfi_type(dtype[0]), v[0].s, inner, p->out);
       w->look->loop[inner].enters_missing--;
       return;
     }
@@ -392,7 +430,9 @@ static bool can_write(const dfi_look_loop *l, uint32_t n) {
   const dfi_kind k = l->nodes[n].kind;
   return !l->node[n].written && !l->node[n].missing && k != DFI_K_MERGE && k != DFI_K_NEXT && k != DFI_K_EXIT;
 }
-static bool can_join(const dfi_look_loop *l, uint32_t n) { return l->nodes[n].kind == DFI_K_MERGE && !l->node[n].written && l->node[n].sides == 3; }
+static bool can_join(const dfi_look_loop *l, uint32_t n) {
+  return l->nodes[n].kind == DFI_K_MERGE && !l->node[n].written && l->node[n].sides == 3;
+}
 /* Can a Merge be given its value under condition g? Its side, or -1. */
 static int32_t can_give(const dfi_look_loop *l, uint32_t n, int32_t g) {
   const dfi_look_node *m = &l->node[n];
@@ -414,7 +454,8 @@ static bool pending(const dfi_writer *w, int32_t i, int32_t g) {
     for (int32_t k = 0; k < 2; k++)
       if (can_give(l, n, l->node[n].input[k]) >= 0 && dfi_guard_inside(l, l->node[n].input[k], g)) return true;
   }
-  for (int32_t c = 0; c < w->look->nloops; c++) if (can_enter(w, c, i) && dfi_guard_inside(l, w->look->loop[c].guard_in_parent, g)) return true;
+  for (int32_t c = 0; c < w->look->nloops; c++)
+    if (can_enter(w, c, i) && dfi_guard_inside(l, w->look->loop[c].guard_in_parent, g)) return true;
   return false;
 }
 
@@ -428,7 +469,8 @@ static dfi_name truth(dfi_writer *w, int32_t i, dfi_operand pred) {
 static void add_to(dfi_writer *w, const char *cell, int32_t i, int64_t n) {
   if (!n) return;
   const dfi_name was = dfi_temp(w), is = dfi_temp(w);
-  SAY(w, "  %s = load i64, ptr %%now.%s%d\n  %s = add i64 %s, %lld\n  store i64 %s, ptr %%now.%s%d\n", was.s, cell, i, is.s, was.s, (long long)n, is.s, cell, i);
+  SAY(w, "  %s = load i64, ptr %%now.%s%d\n  %s = add i64 %s, %lld\n  store i64 %s, ptr %%now.%s%d\n", was.s, cell, i,
+      is.s, was.s, (long long)n, is.s, cell, i);
 }
 
 static void write_block(dfi_writer *w, int32_t i, int32_t g);
@@ -482,7 +524,10 @@ static void write_block(dfi_writer *w, int32_t i, int32_t g) {
     for (int32_t c = 0; c < w->look->nloops && !more; c++)
       if (can_enter(w, c, i) && w->look->loop[c].guard_in_parent == g) { write_loop(w, c); more = true; }
     for (int32_t pair = 1; pair < l->nguards && !more; pair += 2)
-      if (l->guard[pair].parent == g && pair + 1 != l->go_on && (pending(w, i, pair) || pending(w, i, pair + 1))) { write_branch(w, i, pair); more = true; }
+      if (l->guard[pair].parent == g && pair + 1 != l->go_on && (pending(w, i, pair) || pending(w, i, pair + 1))) {
+        write_branch(w, i, pair);
+        more = true;
+      }
   }
 }
 
@@ -491,12 +536,16 @@ static void write_block(dfi_writer *w, int32_t i, int32_t g) {
 static void declare_loop(dfi_writer *w, int32_t i) {
   const dfi_look_loop *l = &w->look->loop[i];
   for (uint32_t s = 0; s < l->scope->nslots; s++)
-    if (l->slot_dtype[s] && l->slot_dtype[s] != DF_RESOURCE && l->slot_copy[s] < 0) DECL(w, "  %%v%d_%u = alloca %s\n", i, s, dfi_type(l->slot_dtype[s]));
+    if (l->slot_dtype[s] && l->slot_dtype[s] != DF_RESOURCE && l->slot_copy[s] < 0)
+      DECL(w, "  %%v%d_%u = alloca %s\n", i, s, dfi_type(l->slot_dtype[s]));
   for (uint32_t s = 0; s < l->scope->nconsts; s++)
-    if (l->const_dtype[s] && l->const_dtype[s] != DF_RESOURCE) DECL(w, "  %%c%d_%u = alloca %s\n", i, s, dfi_type(l->const_dtype[s]));
+    if (l->const_dtype[s] && l->const_dtype[s] != DF_RESOURCE)
+      DECL(w, "  %%c%d_%u = alloca %s\n", i, s, dfi_type(l->const_dtype[s]));
   DECL(w, "  %%number%d = alloca i64\n  %%since%d = alloca i64\n", i, i);
   static const char *const kind[] = { "died", "merged", "ended" };
-  for (int32_t k = 0; k < 3; k++) DECL(w, "  %%all.%s%d = alloca i64\n  store i64 0, ptr %%all.%s%d\n  %%now.%s%d = alloca i64\n", kind[k], i, kind[k], i, kind[k], i);
+  for (int32_t k = 0; k < 3; k++)
+    DECL(w, "  %%all.%s%d = alloca i64\n  store i64 0, ptr %%all.%s%d\n  %%now.%s%d = alloca i64\n", kind[k], i,
+         kind[k], i, kind[k], i);
 }
 
 /* This iteration's dead tokens are counted now that it is done. */
@@ -505,8 +554,10 @@ static void commit(dfi_writer *w, int32_t i) {
   for (int32_t k = 0; k < 3; k++) {
     const int32_t t = w->ntemp;
     w->ntemp += 3;
-    SAY(w, "  %%t%d = load i64, ptr %%now.%s%d\n  %%t%d = load i64, ptr %%all.%s%d\n  %%t%d = add i64 %%t%d, %%t%d\n  store i64 %%t%d, ptr %%all.%s%d\n", t, kind[k], i,
-        t + 1, kind[k], i, t + 2, t, t + 1, t + 2, kind[k], i);
+    SAY(w,
+        "  %%t%d = load i64, ptr %%now.%s%d\n  %%t%d = load i64, ptr %%all.%s%d\n  %%t%d = add i64 %%t%d, %%t%d\n  "
+        "store i64 %%t%d, ptr %%all.%s%d\n",
+        t, kind[k], i, t + 1, kind[k], i, t + 2, t, t + 1, t + 2, kind[k], i);
   }
 }
 
@@ -514,7 +565,8 @@ static void write_next(dfi_writer *w, int32_t i) {
   const dfi_nloop *v = &w->unit->loop[i];
   dfi_name *value = dfi_xmalloc(sizeof *value * (size_t)(v->nvars + 1));
   uint8_t dtype;
-  for (int32_t k = 0; k < v->nvars; k++) value[k] = operand_of(w, i, w->look->plan->operand[v->var[k].next->in], &dtype);
+  for (int32_t k = 0; k < v->nvars; k++)
+    value[k] = operand_of(w, i, w->look->plan->operand[v->var[k].next->in], &dtype);
   for (int32_t k = 0; k < v->nvars; k++) store(w, v->var[k].next->out_dtypes[0], value[k], i, v->var[k].enter->out);
   free(value);
 }
@@ -536,7 +588,8 @@ static void write_exits(dfi_writer *w, int32_t i) {
 static void check_written(dfi_writer *w, int32_t i) {
   const dfi_look_loop *l = &w->look->loop[i];
   for (uint32_t n = 0; n < l->scope->n; n++)
-    if (l->nodes[n].kind == DFI_K_NEXT || l->nodes[n].kind == DFI_K_EXIT ? l->node[n].missing != 0 : !l->node[n].written)
+    if (l->nodes[n].kind == DFI_K_NEXT || l->nodes[n].kind == DFI_K_EXIT ? l->node[n].missing != 0
+                                                                         : !l->node[n].written)
       dfi_unit_refuse(w->unit, &l->nodes[n], "no order was found in which it can run");
 }
 
@@ -549,8 +602,10 @@ static void write_loop(dfi_writer *w, int32_t i) {
     add_to(w, "merged", parent, w->unit->loop[i].nvars);
   }
   SAY(w, "  br label %%head%d\nhead%d:\n", i, i);
-  SAY(w, "  store i64 0, ptr %%now.died%d\n  store i64 0, ptr %%now.merged%d\n  store i64 0, ptr %%now.ended%d\n", i, i, i);
-  for (int32_t k = 0; k < w->unit->loop[i].nvars; k++) deliver(w, i, w->unit->loop[i].var[k].enter->edge[0], w->unit->loop[i].var[k].enter->edge[1]);
+  SAY(w, "  store i64 0, ptr %%now.died%d\n  store i64 0, ptr %%now.merged%d\n  store i64 0, ptr %%now.ended%d\n", i, i,
+      i);
+  for (int32_t k = 0; k < w->unit->loop[i].nvars; k++)
+    deliver(w, i, w->unit->loop[i].var[k].enter->edge[0], w->unit->loop[i].var[k].enter->edge[1]);
   write_block(w, i, 0);
   const dfi_name t = truth(w, i, w->look->loop[i].guard[go_on].pred);
   SAY(w, "  br i1 %s, label %%body%d, label %%exit%d\nbody%d:\n", t.s, i, i, i);
@@ -559,16 +614,21 @@ static void write_loop(dfi_writer *w, int32_t i) {
   commit(w, i);
   const int32_t k = w->ntemp;
   w->ntemp += 5;
-  SAY(w, "  %%t%d = load i64, ptr %%number%d\n  %%t%d = add i64 %%t%d, 1\n  store i64 %%t%d, ptr %%number%d\n", k, i, k + 1, k, k + 1, i);
-  SAY(w, "  %%t%d = load i64, ptr %%budget\n  %%t%d = sub i64 %%t%d, %d\n  store i64 %%t%d, ptr %%budget\n  %%t%d = icmp slt i64 %%t%d, 0\n", k + 2, k + 3, k + 2, cost,
-      k + 3, k + 4, k + 3);
+  SAY(w, "  %%t%d = load i64, ptr %%number%d\n  %%t%d = add i64 %%t%d, 1\n  store i64 %%t%d, ptr %%number%d\n", k, i,
+      k + 1, k, k + 1, i);
+  SAY(w,
+      "  %%t%d = load i64, ptr %%budget\n  %%t%d = sub i64 %%t%d, %d\n  store i64 %%t%d, ptr %%budget\n  %%t%d = icmp "
+      "slt i64 %%t%d, 0\n",
+      k + 2, k + 3, k + 2, cost, k + 3, k + 4, k + 3);
   SAY(w, "  br i1 %%t%d, label %%poll%d, label %%head%d, !prof !0\npoll%d:\n", k + 4, i, i, i);
   flush(w, &w->body, i, false);
   w->ndone = mark;                  /* another iteration: nothing of it has been done */
   const int32_t site = site_new(w, i, false);
   const dfi_name more = dfi_temp(w), leave = dfi_temp(w);
-  SAY(w, "  %s = call i64 %%do.poll(ptr %%c)\n  store i64 %s, ptr %%budget\n  %s = icmp slt i64 %s, 0\n  br i1 %s, label %%site%d, label %%head%d\nexit%d:\n", more.s, more.s,
-      leave.s, more.s, leave.s, site, i, i);
+  SAY(w,
+      "  %s = call i64 %%do.poll(ptr %%c)\n  store i64 %s, ptr %%budget\n  %s = icmp slt i64 %s, 0\n  br i1 %s, label "
+      "%%site%d, label %%head%d\nexit%d:\n",
+      more.s, more.s, leave.s, more.s, leave.s, site, i, i);
   write_block(w, i, go_on - 1);
   write_exits(w, i);
   commit(w, i);
@@ -577,11 +637,15 @@ static void write_loop(dfi_writer *w, int32_t i) {
   w->ndone = mark;
   if (i == 0) {
     const dfi_name n = dfi_temp(w), at = dfi_temp(w);
-    SAY(w, "  %s = load i64, ptr %%number0\n  %s = getelementptr i8, ptr %%c, i64 %d\n  store i64 %s, ptr %s\n  ret i32 0\n", n.s, at.s, DFI_AT_NUMBER, n.s, at.s);
+    SAY(w,
+        "  %s = load i64, ptr %%number0\n  %s = getelementptr i8, ptr %%c, i64 %d\n  store i64 %s, ptr %s\n  ret i32 "
+        "0\n",
+        n.s, at.s, DFI_AT_NUMBER, n.s, at.s);
     return;
   }
   const int32_t parent = w->look->loop[i].parent;
-  for (uint32_t e = 0; e < w->look->loop[i].scope->nexits; e++) deliver(w, parent, w->look->loop[i].scope->exits[e]->edge[0], w->look->loop[i].scope->exits[e]->edge[1]);
+  for (uint32_t e = 0; e < w->look->loop[i].scope->nexits; e++)
+    deliver(w, parent, w->look->loop[i].scope->exits[e]->edge[0], w->look->loop[i].scope->exits[e]->edge[1]);
   happened(w, parent, NULL, i);
 }
 
@@ -613,8 +677,10 @@ static void write_cells(dfi_writer *w) {
       DECL(w, "  %s = alloca %s\n", to, dfi_type(c->dtype));
     }
     if (c->handle) continue;
-    DECL(w, "  %%in%u.at = getelementptr i64, ptr %%in, i64 %u\n  %%in%u = load %s, ptr %%in%u.at\n  store %s %%in%u, ptr %s\n", k, k, k, dfi_type(c->dtype), k,
-         dfi_type(c->dtype), k, to);
+    DECL(w,
+         "  %%in%u.at = getelementptr i64, ptr %%in, i64 %u\n  %%in%u = load %s, ptr %%in%u.at\n  store %s %%in%u, ptr "
+         "%s\n",
+         k, k, k, dfi_type(c->dtype), k, dfi_type(c->dtype), k, to);
   }
 }
 
@@ -636,9 +702,11 @@ static void write_unit(dfi_writer *w) {
   dfi_text_add(t, "; %s, %u nodes in its body, %d loops\n", s->name, s->n, u->nloops);
   dfi_text_add(t, "define i32 @%s(ptr %%c) #0 {\nentry:\n", u->symbol);
   static const struct { const char *name; void *at; } fn[] = {
-    { "do.poll", (void *)dfi_native_poll }, { "do.read", (void *)dfi_native_read }, { "do.write", (void *)dfi_native_write },
+    { "do.poll", (void *)dfi_native_poll }, { "do.read", (void *)dfi_native_read },
+    { "do.write", (void *)dfi_native_write },
   };
-  for (size_t k = 0; k < sizeof fn / sizeof *fn; k++) dfi_text_add(t, "  %%%s = inttoptr i64 %llu to ptr\n", fn[k].name, (unsigned long long)(uintptr_t)fn[k].at);
+  for (size_t k = 0; k < sizeof fn / sizeof *fn; k++)
+    dfi_text_add(t, "  %%%s = inttoptr i64 %llu to ptr\n", fn[k].name, (unsigned long long)(uintptr_t)fn[k].at);
   dfi_writer head = { .look = w->look, .unit = u };
   write_field(&head, "in", DFI_AT_IN, "ptr");
   write_field(&head, "out", DFI_AT_OUT, "ptr");
@@ -648,15 +716,23 @@ static void write_unit(dfi_writer *w) {
   write_field(&head, "first", DFI_AT_NUMBER, "i64");
   dfi_text_add(t, "%.*s", (int)head.decl.n, head.decl.at);
   free(head.decl.at);
-  dfi_text_add(t, "  %%value = getelementptr i8, ptr %%c, i64 %d\n  %%budget = alloca i64\n  store i64 %%budget0, ptr %%budget\n", DFI_AT_VALUE);
-  dfi_text_add(t, "  %%pushes = alloca i64\n  store i64 0, ptr %%pushes\n  %%pops = alloca i64\n  store i64 0, ptr %%pops\n");
-  for (int32_t k = 0; k < 4; k++) dfi_text_add(t, "  %%x%d = alloca [16 x i8], align 16\n  %%x%d.as = getelementptr i8, ptr %%x%d, i64 8\n", k, k, k);
-  dfi_text_add(t, "%.*s  store i64 %%first, ptr %%number0\n  store i64 %%first, ptr %%since0\n", (int)w->decl.n, w->decl.at ? w->decl.at : "");
+  dfi_text_add(
+      t,
+      "  %%value = getelementptr i8, ptr %%c, i64 %d\n  %%budget = alloca i64\n  store i64 %%budget0, ptr %%budget\n",
+      DFI_AT_VALUE);
+  dfi_text_add(
+      t, "  %%pushes = alloca i64\n  store i64 0, ptr %%pushes\n  %%pops = alloca i64\n  store i64 0, ptr %%pops\n");
+  for (int32_t k = 0; k < 4; k++)
+    dfi_text_add(t, "  %%x%d = alloca [16 x i8], align 16\n  %%x%d.as = getelementptr i8, ptr %%x%d, i64 8\n", k, k, k);
+  dfi_text_add(t, "%.*s  store i64 %%first, ptr %%number0\n  store i64 %%first, ptr %%since0\n", (int)w->decl.n,
+               w->decl.at ? w->decl.at : "");
   dfi_text_add(t, "%.*s%.*s}\n", (int)w->body.n, w->body.at, (int)w->tail.n, w->tail.at ? w->tail.at : "");
   static const char *const intrinsics[] = { "sqrt", "fabs", "floor", "ceil", "rint", "trunc" };
   for (size_t k = 0; k < sizeof intrinsics / sizeof *intrinsics; k++)
-    dfi_text_add(t, "declare float @llvm.%s.f32(float)\ndeclare double @llvm.%s.f64(double)\n", intrinsics[k], intrinsics[k]);
-  dfi_text_add(t, "attributes #0 = { nounwind \"denormal-fp-math\"=\"preserve-sign,preserve-sign\" }\n!0 = !{!\"branch_weights\", i32 1, i32 100000}\n");
+    dfi_text_add(t, "declare float @llvm.%s.f32(float)\ndeclare double @llvm.%s.f64(double)\n", intrinsics[k],
+                 intrinsics[k]);
+  dfi_text_add(t, "attributes #0 = { nounwind \"denormal-fp-math\"=\"preserve-sign,preserve-sign\" }\n!0 = "
+                  "!{!\"branch_weights\", i32 1, i32 100000}\n");
   dfi_text_add(t, "!1 = !{!\"branch_weights\", i32 100000, i32 1}\n");
 }
 
@@ -672,7 +748,8 @@ static void begin_again(dfi_writer *w) {
 
 bool dfi_unit_write(dfi_unit *u) {
   enum { NODES_AT_MOST = 3000 };
-  if (u->scope->n > NODES_AT_MOST) return dfi_unit_refuse(u, NULL, "its body has %u nodes, more than %d", u->scope->n, NODES_AT_MOST);
+  if (u->scope->n > NODES_AT_MOST)
+    return dfi_unit_refuse(u, NULL, "its body has %u nodes, more than %d", u->scope->n, NODES_AT_MOST);
   dfi_look look = { .unit = u };
   if (dfi_look_at(&look)) {
     dfi_writer w = { .look = &look, .unit = u };
@@ -692,5 +769,12 @@ bool dfi_unit_write(dfi_unit *u) {
 void dfi_unit_free(dfi_unit *u) {
   for (int32_t i = 0; i < u->nsites; i++) { free(u->site[i].level); free(u->site[i].done); }
   for (int32_t i = 0; i < u->nloops; i++) { free(u->loop[i].var); free(u->loop[i].exit_root); }
-  free(u->site); free(u->loop); free(u->cell); free(u->given); free(u->root); free(u->access); free(u->text.at); free(u->reason);
+  free(u->site);
+  free(u->loop);
+  free(u->cell);
+  free(u->given);
+  free(u->root);
+  free(u->access);
+  free(u->text.at);
+  free(u->reason);
 }

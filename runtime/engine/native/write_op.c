@@ -1,5 +1,5 @@
-/* write_op.c: arithmetic on numbers, as kernels/cpu/elements.h has it for each dtype, bit for bit. What needs a polynomial, and what is rare, is called:
- * the function that the token engine would call.
+/* write_op.c: arithmetic on numbers, as kernels/cpu/elements.h has it for each dtype, bit for bit. What needs a
+ * polynomial, and what is rare, is called: the function that the token engine would call.
  */
 #include "engine/native/write.h"
 #include "kernels/elementwise.h"
@@ -10,12 +10,15 @@ typedef df_scalar_fn (*chooser)(const uint8_t *, uint8_t);
 
 /* One instruction on two operands of one dtype. */
 static const struct { chooser op; const char *on_floats, *on_ints; } instruction[] = {
-  { scalar_add, "fadd", "add" }, { scalar_sub, "fsub", "sub" }, { scalar_mul, "fmul", "mul" }, { scalar_real_div, "fdiv", NULL },
+  { scalar_add, "fadd", "add" }, { scalar_sub, "fsub", "sub" }, { scalar_mul, "fmul", "mul" },
+    { scalar_real_div, "fdiv", NULL },
   { scalar_bitwise_and, NULL, "and" }, { scalar_bitwise_or, NULL, "or" }, { scalar_bitwise_xor, NULL, "xor" },
 };
 static const struct { chooser op; const char *on_floats, *on_ints; } comparison[] = {
-  { scalar_less, "fcmp olt", "icmp slt" }, { scalar_less_equal, "fcmp ole", "icmp sle" }, { scalar_greater, "fcmp ogt", "icmp sgt" },
-  { scalar_greater_equal, "fcmp oge", "icmp sge" }, { scalar_equal, "fcmp oeq", "icmp eq" }, { scalar_not_equal, "fcmp une", "icmp ne" },
+  { scalar_less, "fcmp olt", "icmp slt" }, { scalar_less_equal, "fcmp ole", "icmp sle" }, { scalar_greater, "fcmp ogt",
+    "icmp sgt" },
+  { scalar_greater_equal, "fcmp oge", "icmp sge" }, { scalar_equal, "fcmp oeq", "icmp eq" },
+    { scalar_not_equal, "fcmp une", "icmp ne" },
 };
 static const struct { chooser op; const char *name; } intrinsic[] = {
   { scalar_sqrt, "sqrt" }, { scalar_floor, "floor" }, { scalar_ceil, "ceil" }, { scalar_rint, "rint" },
@@ -106,7 +109,9 @@ static const char *limit(uint8_t to, bool most) {
     default:       return most ? "9223372036854775807" : "-9223372036854775808";
   }
 }
-static bool casts(uint8_t t) { return is_float(t) || t == DF_INT8 || t == DF_UINT8 || t == DF_INT32 || t == DF_INT64 || t == DF_BOOL; }
+static bool casts(uint8_t t) {
+  return is_float(t) || t == DF_INT8 || t == DF_UINT8 || t == DF_INT32 || t == DF_INT64 || t == DF_BOOL;
+}
 
 static dfi_name cast(dfi_writer *w, dfi_name x, uint8_t from, uint8_t to) {
   const char *f = dfi_type(from), *t = dfi_type(to);
@@ -117,7 +122,8 @@ static dfi_name cast(dfi_writer *w, dfi_name x, uint8_t from, uint8_t to) {
     SAY(w, is_float(from) ? "  %s = fcmp une %s %s, 0.0\n" : "  %s = icmp ne %s %s, 0\n", r.s, f, x.s);
     return byte(w, r);
   }
-  if (is_float(from) && is_float(to)) SAY(w, "  %s = %s %s %s to %s\n", r.s, to == DF_FLOAT64 ? "fpext" : "fptrunc", f, x.s, t);
+  if (is_float(from) && is_float(to))
+    SAY(w, "  %s = %s %s %s to %s\n", r.s, to == DF_FLOAT64 ? "fpext" : "fptrunc", f, x.s, t);
   else if (is_float(to)) SAY(w, "  %s = %s %s %s to %s\n", r.s, from_unsigned ? "uitofp" : "sitofp", f, x.s, t);
   else if (!is_float(from)) {
     const int32_t a = dfi_dtype_size[from], b = dfi_dtype_size[to];
@@ -125,7 +131,8 @@ static dfi_name cast(dfi_writer *w, dfi_name x, uint8_t from, uint8_t to) {
     SAY(w, "  %s = %s %s %s to %s\n", r.s, a > b ? "trunc" : from_unsigned ? "zext" : "sext", f, x.s, t);
   } else {
     const op o = { w, f, from, true }, i = { w, t, to, false };
-    const dfi_name inside = bits(&o, "and", two(&o, "fcmp ogt", x, plain(range(to, false))), two(&o, "fcmp olt", x, plain(range(to, true))));
+    const dfi_name inside = bits(&o, "and", two(&o, "fcmp ogt", x, plain(range(to, false))),
+                                 two(&o, "fcmp olt", x, plain(range(to, true))));
     const dfi_name safe = pick(&o, inside, x, plain("0.0"));
     SAY(w, "  %s = %s %s %s to %s\n", r.s, to == DF_UINT8 ? "fptoui" : "fptosi", f, safe.s, t);
     const dfi_name above = pick(&i, two(&o, "fcmp oge", x, plain(range(to, true))), plain(limit(to, true)), r);
@@ -144,7 +151,8 @@ static dfi_name called(dfi_writer *w, int32_t loop, const dfi_pnode *p, const df
   }
   const dfi_name good = dfi_temp(w), bad = dfi_temp(w), fn = dfi_temp(w), r = dfi_temp(w);
   SAY(w, "  %s = inttoptr i64 %llu to ptr\n", fn.s, (unsigned long long)(uintptr_t)p->scalar);
-  SAY(w, "  %s = call zeroext i1 %s(ptr %%x0, ptr %%x1, ptr %%x2, ptr %%x3)\n  %s = xor i1 %s, true\n", good.s, fn.s, bad.s, good.s);
+  SAY(w, "  %s = call zeroext i1 %s(ptr %%x0, ptr %%x1, ptr %%x2, ptr %%x3)\n  %s = xor i1 %s, true\n", good.s, fn.s,
+      bad.s, good.s);
   dfi_write_fail(w, loop, bad);
   SAY(w, "  %s = load %s, ptr %%x0.as\n", r.s, dfi_type(p->out_dtypes[0]));
   return r;
@@ -165,7 +173,8 @@ static bool on_floats(const op *o, chooser f, const dfi_name *in, dfi_name *r) {
   else if (f == scalar_truncate_div) *r = call(o, "trunc", two(o, "fdiv", x, y));
   else if (f == scalar_squared_difference) { const dfi_name d = two(o, "fsub", x, y); *r = two(o, "fmul", d, d); }
   else if (f == scalar_maximum || f == scalar_minimum)
-    *r = pick(o, bits(o, "or", two(o, f == scalar_maximum ? "fcmp oge" : "fcmp ole", x, y), two(o, "fcmp uno", x, x)), x, y);
+    *r = pick(o, bits(o, "or", two(o, f == scalar_maximum ? "fcmp oge" : "fcmp ole", x, y), two(o, "fcmp uno", x, x)),
+              x, y);
   else if (f == scalar_relu) *r = pick(o, two(o, "fcmp ole", x, zero), zero, x);
   else if (f == scalar_relu_grad) *r = pick(o, two(o, "fcmp ogt", y, zero), x, zero);
   else if (f == scalar_tanh_grad) {
@@ -184,7 +193,8 @@ static bool on_ints(const op *o, int32_t loop, chooser f, const dfi_name *in, df
   else if (f == scalar_abs) *r = pick(o, two(o, "icmp slt", x, zero), two(o, "sub", zero, x), x);
   else if (f == scalar_square) *r = two(o, "mul", x, x);
   else if (f == scalar_invert) *r = two(o, "xor", x, plain("-1"));
-  else if (f == scalar_maximum || f == scalar_minimum) *r = pick(o, two(o, f == scalar_maximum ? "icmp sge" : "icmp sle", x, y), x, y);
+  else if (f == scalar_maximum || f == scalar_minimum)
+    *r = pick(o, two(o, f == scalar_maximum ? "icmp sge" : "icmp sle", x, y), x, y);
   else if (f == scalar_floor_div) *r = divide(o, loop, x, y, true, false);
   else if (f == scalar_floor_mod) *r = divide(o, loop, x, y, true, true);
   else if (f == scalar_truncate_div || f == scalar_div) *r = divide(o, loop, x, y, false, false);
@@ -194,7 +204,10 @@ static bool on_ints(const op *o, int32_t loop, chooser f, const dfi_name *in, df
 }
 
 static bool on_bools(const op *o, chooser f, const dfi_name *in, dfi_name *r) {
-  const char *what = f == scalar_logical_and ? "and" : f == scalar_logical_or ? "or" : f == scalar_logical_xor || f == scalar_not_equal ? "xor" : NULL;
+  const char *what = f == scalar_logical_and                            ? "and"
+                     : f == scalar_logical_or                           ? "or"
+                     : f == scalar_logical_xor || f == scalar_not_equal ? "xor"
+                                                                        : NULL;
   if (f == scalar_logical_not || f == scalar_equal) {
     const dfi_name a = condition(o->w, in[0]), b = f == scalar_equal ? condition(o->w, in[1]) : plain("false");
     *r = byte(o->w, bits(o, "icmp eq", a, b));
@@ -230,7 +243,9 @@ dfi_name dfi_write_op(dfi_writer *w, int32_t loop, const dfi_pnode *p, const dfi
     const char *what = o.floats ? instruction[k].on_floats : instruction[k].on_ints;
     if (instruction[k].op == f && what) return two(&o, what, in[0], in[1]);
   }
-  EACH(comparison, k) if (comparison[k].op == f) return byte(w, two(&o, o.floats ? comparison[k].on_floats : comparison[k].on_ints, in[0], in[1]));
+  EACH(comparison, k)
+  if (comparison[k].op ==
+      f) return byte(w, two(&o, o.floats ? comparison[k].on_floats : comparison[k].on_ints, in[0], in[1]));
   if (o.floats ? on_floats(&o, f, in, &r) : on_ints(&o, loop, f, in, &r)) return r;
   return called(w, loop, p, in, dtype);
 }
@@ -242,7 +257,8 @@ dfi_name dfi_write_sum(dfi_writer *w, uint8_t dtype, dfi_name sum, dfi_name more
 
 bool dfi_is_sum(const dfi_pnode *p) {
   const uint8_t t = p->out_dtypes[0];
-  return !strcmp(p->op->type, "AddN") && p->kernel == p->op->kernel[DF_CPU] && p->nin && (is_float(t) || t == DF_INT32 || t == DF_INT64);
+  return !strcmp(p->op->type, "AddN") && p->kernel == p->op->kernel[DF_CPU] && p->nin &&
+         (is_float(t) || t == DF_INT32 || t == DF_INT64);
 }
 
 bool dfi_op_known(const dfi_pnode *p) { return p->kind == DFI_K_SCALAR || dfi_is_sum(p); }

@@ -1,5 +1,5 @@
-/* jit.c: LLVM behind plugin.h, through its C API: text is parsed, optimised for this machine and laid into memory by ORC's LLJIT, one
- * resource tracker per module, so that each can be dropped.
+/* jit.c: LLVM behind plugin.h, through its C API: text is parsed, optimised for this machine and laid into memory by
+ * ORC's LLJIT, one resource tracker per module, so that each can be dropped.
  */
 #include "engine/native/plugin.h"
 #include <llvm-c/Core.h>
@@ -25,11 +25,16 @@ static void tell(LLVMErrorRef e, char *error, size_t room) {
 }
 
 static LLVMTargetMachineRef machine_new(const char **why) {
-  char *triple = LLVMGetDefaultTargetTriple(), *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures(), *text = NULL;
+  char *triple = LLVMGetDefaultTargetTriple(), *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures(),
+       *text = NULL;
   LLVMTargetRef target;
   LLVMTargetMachineRef m = NULL;
-  if (LLVMGetTargetFromTriple(triple, &target, &text)) { *why = "LLVM knows no such machine"; LLVMDisposeMessage(text); }
-  else m = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+  if (LLVMGetTargetFromTriple(triple, &target, &text)) {
+    *why = "LLVM knows no such machine";
+    LLVMDisposeMessage(text);
+  } else
+    m = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                LLVMCodeModelDefault);
   unsigned major = 0, minor = 0;
   LLVMGetVersion(&major, &minor, NULL);
   snprintf(title, sizeof title, "%s %s, LLVM %u.%u", triple, cpu, major, minor);
@@ -40,7 +45,8 @@ static LLVMTargetMachineRef machine_new(const char **why) {
 static const char *jit_open(void) {
   static char why[400];
   const char *reason = "LLVM has no code generator for this machine";
-  if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter() || LLVMInitializeNativeAsmParser()) return reason;
+  if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter() || LLVMInitializeNativeAsmParser())
+    return reason;
   LLVMTargetMachineRef for_jit = machine_new(&reason);
   machine = machine_new(&reason);
   if (!for_jit || !machine) return reason;
