@@ -284,17 +284,21 @@ const char *df_loop_variable(df_graph *g, int32_t loop, int32_t variable);
 int32_t     df_node_controls(df_graph *g, int32_t node, int32_t room, int32_t *out);
 const char *df_node_device(df_graph *g, int32_t node);    /* the device asked for; "" for none */
 int32_t     df_node_pass(df_graph *g, int32_t node);      /* which call of df_gradients made it, from 1; 0: none did */
-/* What a run of these fetches and feeds makes of each node: two numbers a node (room for all of them), DF_FATE_* and
+/* What a run of these fetches and feeds makes of each node: two numbers a node (room for all of them), DF_LOWERED_* and
  * its frame as the plan counts them (0 the top level, -1 none). Returns how many nodes have tokens; -1: there is no
  * such run, and err says why. */
-enum { DF_FATE_UNNEEDED = 0,  /* nothing that is fetched depends on it */
-       DF_FATE_FED,           /* its value is given */
-       DF_FATE_KERNEL, DF_FATE_SCALAR /* a function on the numbers in the slots */, DF_FATE_FLOW /* moves tokens */,
-       DF_FATE_IN_PLACE,      /* a constant, a variable's handle or a loop constant that is read where it lies */
-       DF_FATE_PASSED,        /* hands its value on: its readers read the value's own slot */
-       DF_FATE_MERGED,        /* a loop's Merge: its Enter and NextIteration deliver for it */
-       DF_FATE_TWIN,          /* a Switch of what another Switch sends on already */
-       DF_FATE_UNUSED };      /* only what needs no token hangs on it */
+enum {
+  DF_LOWERED_UNNEEDED = 0, /* nothing that is fetched depends on it */
+  DF_LOWERED_FED,          /* its value is given */
+  DF_LOWERED_KERNEL,
+  DF_LOWERED_SCALAR /* a function on the numbers in the slots */,
+  DF_LOWERED_FLOW /* moves tokens */,
+  DF_LOWERED_IN_PLACE,  /* a constant, a variable's handle or a loop constant that is read where it lies */
+  DF_LOWERED_PASSED,    /* hands its value on: its readers read the value's own slot */
+  DF_LOWERED_MERGED,    /* a loop's Merge: its Enter and NextIteration deliver for it */
+  DF_LOWERED_DUPLICATE, /* a Switch of what another Switch sends on already */
+  DF_LOWERED_UNUSED
+}; /* only what needs no token hangs on it */
 int32_t df_plan_describe(df_graph *g, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                          int32_t *out, df_error *err);
 /* True when the node only brings an outer value into a branch or a loop; then `from` is that value. */

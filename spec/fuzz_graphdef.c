@@ -77,14 +77,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
 
 typedef struct input { uint8_t *bytes; size_t n; } input;
 static input kept[MOST_KEPT];
-static int32_t nkept, noriginal;
+static int32_t nmade, noriginal;
 
 static void keep(const uint8_t *bytes, size_t n) {
-  if (nkept == MOST_KEPT || n > MOST_BYTES) return;
+  if (nmade == MOST_KEPT || n > MOST_BYTES) return;
   uint8_t *copy = malloc(n + 1);
   if (!copy) return;
   memcpy(copy, bytes, n);
-  kept[nkept++] = (input){ copy, n };
+  kept[nmade++] = (input){ copy, n };
 }
 
 static void load(const char *path) {
@@ -133,7 +133,7 @@ static size_t damage(uint8_t *b, size_t n) {
         n += length;
         break;
       case 6: {                                            /* a piece of another */
-        const input *o = &kept[draw((uint32_t)nkept)];
+        const input *o = &kept[draw((uint32_t)nmade)];
         size_t from = draw((uint32_t)o->n), most = o->n - from;
         length = 1 + draw(400);
         if (length > most) length = most;
@@ -182,22 +182,22 @@ int main(int argc, char **argv) {
   df_memory_set_limit(256 << 20);
   if (argc > 1 && seconds <= 0) {
     for (int i = 1; i < argc; i++) load(argv[i]);
-    for (int32_t i = 0; i < nkept; i++) LLVMFuzzerTestOneInput(kept[i].bytes, kept[i].n);
-    printf("fuzz_graphdef: %d files, nothing wrong\n", nkept);
+    for (int32_t i = 0; i < nmade; i++) LLVMFuzzerTestOneInput(kept[i].bytes, kept[i].n);
+    printf("fuzz_graphdef: %d files, nothing wrong\n", nmade);
     return 0;
   }
   const char *seed = getenv("FUZZ_SEED");
   if (seed) state = strtoull(seed, NULL, 10) * 0x9e3779b97f4a7c15u + 1;
   for (int i = 2; i < argc; i++) load(argv[i]);
   if (argc < 3) load("spec/graphs");
-  for (int32_t i = 0; i < nkept; i++) { try(kept[i].bytes, kept[i].n); is_new(); }
-  noriginal = nkept;
+  for (int32_t i = 0; i < nmade; i++) { try(kept[i].bytes, kept[i].n); is_new(); }
+  noriginal = nmade;
   uint8_t *bytes = malloc(MOST_BYTES + 512);
-  if (!bytes || !nkept) { fprintf(stderr, "fuzz_graphdef: there is no corpus\n"); return 1; }
+  if (!bytes || !nmade) { fprintf(stderr, "fuzz_graphdef: there is no corpus\n"); return 1; }
   int64_t tried = 0;
   double start = now(), slowest = 0, said = start;
   while (now() - start < seconds) {
-    const input *in = &kept[draw(3) ? draw((uint32_t)nkept) : draw((uint32_t)noriginal)];
+    const input *in = &kept[draw(3) ? draw((uint32_t)nmade) : draw((uint32_t)noriginal)];
     memcpy(bytes, in->bytes, in->n);
     size_t n = damage(bytes, in->n);
     double began = now();
@@ -208,13 +208,13 @@ int main(int argc, char **argv) {
     if (is_new()) keep(bytes, n);
     if (now() - said > 60) {
       said = now();
-      fprintf(stderr, "fuzz_graphdef: %lld tried, %d kept\n", (long long)tried, nkept - noriginal);
+      fprintf(stderr, "fuzz_graphdef: %lld tried, %d kept\n", (long long)tried, nmade - noriginal);
     }
   }
   remove("fuzz_graphdef.last");
   printf("fuzz_graphdef: %lld graphs, %d of them new, the slowest %.3f s, nothing wrong\n", (long long)tried,
-         nkept - noriginal, slowest);
-  for (int32_t i = 0; i < nkept; i++) free(kept[i].bytes);
+         nmade - noriginal, slowest);
+  for (int32_t i = 0; i < nmade; i++) free(kept[i].bytes);
   free(bytes);
   return 0;
 }

@@ -231,9 +231,9 @@ static void copy_loop(const copier *c, df_loop *to, const df_loop *from) {
   to->captures = map_in(c, from->captures);
   to->saved = map_in(c, from->saved);
   to->notes = map_in(c, from->notes);
-  to->kept = map_in(c, from->kept);
+  to->checkpoints = map_in(c, from->checkpoints);
   to->replayed = map_in(c, from->replayed);
-  to->again = loop_in(c, from->again);
+  to->replay = loop_in(c, from->replay);
   to->undoes = loop_in(c, from->undoes);
   to->mark = cond_in(c, from->mark);
   to->marks = output_in(c, from->marks);

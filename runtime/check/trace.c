@@ -98,7 +98,7 @@ bool dfi_is_random(const df_node *n) { return dfi_has_trait(n, DFO_RANDOM); }
 
 static df_node *trace(df_graph *g, df_context *c, df_output o, int32_t id, int32_t index, df_error *err) {
   df_attr attrs[2] = { { .i = id, .f = id }, { .i = index, .f = index } };
-  bool hang = c->pivot && (dfi_ambient(o) || dfi_op_info_at(o.node->op)->op->flow == DF_CONSTANT);
+  bool hang = c->pivot && (dfi_is_tokenless(o) || dfi_op_info_at(o.node->op)->op->flow == DF_CONSTANT);
   dfi_node_spec spec = { .op = dfi_op_find("Trace")->id, .nin = 1, .in = &o, .ncontrol = hang, .control = &c->pivot,
                          .attrs = attrs, .where = o.node->where, .raw = true, .context = c };
   return dfi_node_add(g, &spec, err);

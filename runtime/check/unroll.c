@@ -73,7 +73,7 @@ dfi_unrolled *dfi_unrolled_of(df_graph *g) {
   if (!g->unrolled) {
     g->unrolled = dfi_xcalloc(1, sizeof(dfi_unrolled));
     g->unrolled_free = dfi_unrolled_free;
-    g->stand_in = dfi_stand_in;
+    g->unrolled_value = dfi_unrolled_value;
   }
   return g->unrolled;
 }
@@ -390,7 +390,7 @@ int32_t df_graph_unroll(df_graph *g, int32_t n, const int32_t *outputs, int32_t 
   return u.failed ? u.err->code ? u.err->code : DF_INTERNAL : DF_OK;
 }
 
-df_output dfi_stand_in(df_graph *g, df_node *at, df_output o) {
+df_output dfi_unrolled_value(df_graph *g, df_node *at, df_output o) {
   dfi_unrolled *t = g->unrolled;
   if (!t || at->id >= t->norigin || !t->origin[at->id].in) return DFI_NONE;
   df_error error;

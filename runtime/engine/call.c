@@ -129,7 +129,7 @@ static void call_end(dfi_exec *x, dfi_call *c) {
     return;
   }
   if (DFI_UNLIKELY(x->timed != NULL)) { dfi_timed_call(x, r, p, &c->kernel); dfi_timed_ended(x, r); }
-  if (DFI_UNLIKELY(x->kept != NULL)) dfi_watch_keep_all(x, r, p);
+  if (DFI_UNLIKELY(x->made != NULL)) dfi_watch_keep_all(x, r, p);
   const uint32_t *uses = r->frame->scope->uses + p->out;
   for (uint32_t i = 0; i < p->nout; i++) slot_filled(r, &out[i], uses[i]);
   drop_inputs(x, r, p);

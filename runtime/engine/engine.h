@@ -37,7 +37,7 @@ typedef struct dfi_turner {
 
 /* May whoever turns go without tokens: does nobody watch them, or want them in another order? */
 static inline bool dfi_engine_unwatched(const dfi_exec *x) {
-  return x->watched == DFI_UNWATCHED && !x->kept && !x->shuffle;
+  return x->watched == DFI_UNWATCHED && !x->made && !x->shuffle;
 }
 
 /* Shall who turns the run return to the token engine: cancelled, closed, interrupted, too late, or somebody wants to

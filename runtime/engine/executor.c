@@ -240,9 +240,10 @@ static dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   memset(f->exit_fired, 0, s->nexits);
   x->count.frames += origin != NULL;
   f->serial = (uint32_t)x->count.frames;
-  if (DFI_UNLIKELY(x->past != NULL))
-    x->past[f->serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)] =
-      (dfi_past){ f->serial, (uint32_t)s->id, origin ? origin->frame->serial : 0, origin ? origin->number : 0, -1 };
+  if (DFI_UNLIKELY(x->history != NULL))
+    x->history[f->serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)] =
+        (dfi_frame_history){ f->serial, (uint32_t)s->id, origin ? origin->frame->serial : 0,
+                             origin ? origin->number : 0, -1 };
   if (DFI_UNLIKELY(x->watched)) dfi_watch_frame(x, f, true);
   ring_put(f, record_new(x, f, 0));
   return f;
@@ -319,9 +320,9 @@ static dfi_record *frame_done(dfi_exec *x, dfi_frame *f) {
       }
     origin->children[s->child] = NULL;
   }
-  if (DFI_UNLIKELY(x->past != NULL)) {
-    dfi_past *past = &x->past[f->serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)];
-    if (past->serial == f->serial) past->next = f->next;
+  if (DFI_UNLIKELY(x->history != NULL)) {
+    dfi_frame_history *history = &x->history[f->serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)];
+    if (history->serial == f->serial) history->next = f->next;
   }
   if (DFI_UNLIKELY(x->watched)) dfi_watch_frame(x, f, false);
   frame_free(x, f);
@@ -642,9 +643,9 @@ ALWAYS bool iteration_passed(dfi_exec *x, dfi_record *r) {
 
 /* A node made v: kept, where values are kept. */
 ALWAYS void keep(dfi_exec *x, const dfi_token t, uint32_t index, const df_value *v) {
-  dfi_kept *k = x->kept + (x->nkept & (DFI_KEPT - 1));
-  if (DFI_UNLIKELY(v->kind >= DF_TENSOR || x->kept_held)) { dfi_watch_keep(x, t, index, v); return; }
-  x->nkept++;
+  dfi_made *k = x->made + (x->nmade & (DFI_MADE - 1));
+  if (DFI_UNLIKELY(v->kind >= DF_TENSOR || x->made_held)) { dfi_watch_keep(x, t, index, v); return; }
+  x->nmade++;
   k->token = t;
   k->value.kind = v->kind; k->value.dtype = v->dtype; k->value.dead = v->dead; k->value.uses = index;
   /* as wide as it was just written: that is fast */
@@ -662,7 +663,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
   hot_queue q;
   hot_load(&q, x);
   const uint8_t began = x->watched;
-  const bool every = watched && began == DFI_EVERY_TOKEN, keeps = watched && x->kept, logs = watched && x->logs;
+  const bool every = watched && began == DFI_EVERY_TOKEN, keeps = watched && x->made, logs = watched && x->logs;
   for (;;) {
     if (DFI_UNLIKELY(--x->patience <= 0 || q.head == q.tail ||
                      q.tail - (logs ? x->logged : q.head) + widest > q.mask)) {
@@ -883,7 +884,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   x->patience = 256;
   x->watched = DFI_UNWATCHED;
   x->logs = false;
-  x->kept = NULL;
+  x->made = NULL;
   x->edge = x->plan->edge;
   x->count = (dfi_counters){ 0 };
   x->root = NULL;
@@ -939,7 +940,7 @@ void dfi_exec_free(dfi_exec *x) {
   dfi_timed_free(x->clock);
   dfi_swapper_free(x->swapper);
   free(x->traffic); free(x->line);
-  free(x->free_records); free(x->free_frames); free(x->queue); free(x->past); free(x->given);
+  free(x->free_records); free(x->free_frames); free(x->queue); free(x->history); free(x->given);
   pthread_mutex_destroy(&x->inbox_lock);
   pthread_cond_destroy(&x->inbox_bell);
   free(x);

@@ -75,15 +75,15 @@ static inline uint32_t dfi_stamp(uint32_t serial, int64_t number) {
 }
 
 /* A frame that was opened, for as long as the history may mention it. */
-typedef struct dfi_past {
+typedef struct dfi_frame_history {
   uint32_t serial, scope, parent;
   int64_t number, next; /* of the parent's iteration; iterations it had in the end */
-} dfi_past;
+} dfi_frame_history;
 
 /* What a node made: the token, and the value with the number of the output in its `uses`. Read while the run stands
    still. */
-typedef struct dfi_kept { dfi_token token; df_value value; } dfi_kept;
-enum { DFI_KEPT = 1024 };
+typedef struct dfi_made { dfi_token token; df_value value; } dfi_made;
+enum { DFI_MADE = 1024 };
 typedef enum dfi_watched { DFI_UNWATCHED, DFI_RECORDED, DFI_EVERY_TOKEN /* is looked at before it runs */ } dfi_watched;
 
 /* A kernel call; on the owner's stack, or on the heap while a worker runs it. */
@@ -136,13 +136,14 @@ struct dfi_exec {
   dfi_record **free_records;     /* by scope */
   dfi_frame  **free_frames;      /* by scope */
   uint32_t     begun, counted;   /* head when the run began, and when it was last added to count.taken */
-  dfi_past    *past;  /* by serial, 1 << DFI_STAMP_SERIAL_BITS of them; NULL for a run that nobody can look at */
+  /* by serial, 1 << DFI_STAMP_SERIAL_BITS of them; NULL for a run that nobody can look at */
+  dfi_frame_history    *history;
   struct dfi_watch *watch;       /* where others pause the run and look at it; may be NULL */
   uint8_t      watched;          /* dfi_watched: what watch.c wants of the engine */
   bool         logs;             /* tokens are logged: those from `logged` to head lie in the queue and are not yet */
   uint32_t     logged;
-  struct dfi_kept *kept;         /* a ring of what nodes made; NULL: not wanted */
-  uint32_t     nkept, kept_held; /* filled so far; of those that are there, tensors */
+  struct dfi_made *made;         /* a ring of what nodes made; NULL: not wanted */
+  uint32_t     nmade, made_held; /* filled so far; of those that are there, tensors */
   uint8_t      engine;           /* dfi_engine: which one the session wants */
   uint64_t     osr;              /* DFLOW_STRESS=osr: engines change at random; state of the generator; 0: off */
   struct dfi_replay *replay;     /* effects of iterations that tokens do over: engine/native/native.h */

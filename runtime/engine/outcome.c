@@ -18,13 +18,13 @@ static bool was_dead(const dfi_record *r, const dfi_pnode *p, const dfi_plan *pl
 /* The top level's plan node that stands for a graph node: its own, or that of a Switch with the same inputs. */
 static const dfi_pnode *stands_for(const dfi_exec *x, const df_node *n) {
   const dfi_scope *top = &x->plan->scope[0];
-  const dfi_pnode *first = x->plan->node + top->first, *twin = NULL;
+  const dfi_pnode *first = x->plan->node + top->first, *duplicate = NULL;
   for (uint32_t i = 0; i < top->n; i++) {
     if (first[i].node == n) return &first[i];
     if (first[i].kind == DFI_K_SWITCH && first[i].node->op == n->op && dfi_same(first[i].node->in[0], n->in[0]) &&
-        dfi_same(first[i].node->in[1], n->in[1])) twin = &first[i];
+        dfi_same(first[i].node->in[1], n->in[1])) duplicate = &first[i];
   }
-  return twin;
+  return duplicate;
 }
 
 /* Back along dead inputs from o to the Switch that made it dead; NULL when it is not found. */

@@ -52,15 +52,15 @@ static dfi_watched wanted(const dfi_watch *w) {
 
 void dfi_watch_begin(dfi_exec *x) {
   dfi_watch *w = x->watch;
-  if (!x->past) x->past = dfi_xcalloc((size_t)1 << DFI_STAMP_SERIAL_BITS, sizeof *x->past);
+  if (!x->history) x->history = dfi_xcalloc((size_t)1 << DFI_STAMP_SERIAL_BITS, sizeof *x->history);
   pthread_mutex_lock(&w->lock);
   w->exec = x;
   w->state = DF_RUN_RUNNING;
   w->began = dfi_now();
   x->watched = wanted(w);
   if ((x->logs = w->logs)) w->chunk = dfi_xcalloc(DFI_CHUNKS, sizeof *w->chunk);
-  if (w->keeps) x->kept = dfi_xcalloc(DFI_KEPT, sizeof *x->kept);
-  x->nkept = x->kept_held = 0;
+  if (w->keeps) x->made = dfi_xcalloc(DFI_MADE, sizeof *x->made);
+  x->nmade = x->made_held = 0;
   if (atomic_load(&w->wanted)) x->patience = 0;
   pthread_cond_broadcast(&w->changed);
   pthread_mutex_unlock(&w->lock);
@@ -72,12 +72,12 @@ void dfi_watch_place(const dfi_exec *x, const dfi_token *t, uint32_t *serial, in
   const uint32_t serials = (1u << DFI_STAMP_SERIAL_BITS) - 1, stamp = t->mark & ~DFI_DEAD;
   const int64_t period = (int64_t)1 << DFI_STAMP_NUMBER_BITS;
   if (t->record->frame->scope->id == 0) { *serial = 0; *number = 0; return; }
-  const dfi_past *past = &x->past[stamp & serials];
-  *serial = past->serial;
-  int64_t next = past->next;
+  const dfi_frame_history *history = &x->history[stamp & serials];
+  *serial = history->serial;
+  int64_t next = history->next;
   if (next < 0) {                          /* the frame is alive, or its window says how far it got */
     const dfi_frame *f = t->record->frame;
-    next = f->serial == past->serial ? f->next : period;
+    next = f->serial == history->serial ? f->next : period;
   }
   int64_t low = stamp >> DFI_STAMP_SERIAL_BITS;
   int64_t n = ((next - 1) & ~(period - 1)) | low;
@@ -235,19 +235,19 @@ void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened) {
 /* Tensors stay for a shorter while than numbers do: they hold memory that the run would use again. */
 enum { DFI_KEPT_TENSORS = 128 };
 
-static void forget_tensor(dfi_exec *x, dfi_kept *k) {
+static void forget_tensor(dfi_exec *x, dfi_made *k) {
   if (k->value.kind != DF_TENSOR) return;
   df_value_release(&k->value);
   k->value.kind = DF_EMPTY;
-  x->kept_held--;
+  x->made_held--;
 }
 
 void dfi_watch_keep(dfi_exec *x, dfi_token t, uint32_t index, const df_value *v) {
   if (v->kind != DF_TENSOR && v->kind != DF_SCALAR && !v->dead) return;
-  dfi_kept *k = x->kept + (x->nkept++ & (DFI_KEPT - 1));
+  dfi_made *k = x->made + (x->nmade++ & (DFI_MADE - 1));
   forget_tensor(x, k);
-  forget_tensor(x, x->kept + ((x->nkept - DFI_KEPT_TENSORS) & (DFI_KEPT - 1)));
-  x->kept_held += v->kind == DF_TENSOR;
+  forget_tensor(x, x->made + ((x->nmade - DFI_KEPT_TENSORS) & (DFI_MADE - 1)));
+  x->made_held += v->kind == DF_TENSOR;
   k->token = t;
   k->value = dfi_value_copy(v);
   k->value.uses = index;
@@ -362,9 +362,9 @@ void dfi_watch_end(dfi_exec *x) {
   w->state = DF_RUN_OVER;
   pthread_cond_broadcast(&w->changed);
   pthread_mutex_unlock(&w->lock);
-  for (int32_t i = 0; x->kept && i < DFI_KEPT; i++) dfi_value_drop(&x->kept[i].value);
-  free(x->kept);
-  x->kept = NULL;
+  for (int32_t i = 0; x->made && i < DFI_MADE; i++) dfi_value_drop(&x->made[i].value);
+  free(x->made);
+  x->made = NULL;
 }
 
 /* The breakpoint that stops before t; 0: none. */
@@ -386,11 +386,11 @@ static bool stepped(const dfi_exec *x, dfi_watch *w, const dfi_token *t, uint32_
   case DF_STEP_NODE: return !(t->mark & DFI_DEAD) && w->left-- <= 0;
   case DF_STEP_FRAME:
     return x->count.frames - w->step_number >= w->left ||
-           x->past[w->step_frame & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next >= 0;
+           x->history[w->step_frame & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next >= 0;
   case DF_STEP_ITERATION:
     if (!w->step_frame) return serial && number >= w->left;  /* at the top level: of the first loop that gets so far */
     if (serial == w->step_frame && number >= w->step_number + w->left) return true;
-    return x->past[w->step_frame & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next >= 0;      /* the frame has ended */
+    return x->history[w->step_frame & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next >= 0;      /* the frame has ended */
   default: return false;
   }
 }

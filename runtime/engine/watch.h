@@ -63,7 +63,7 @@ void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened);
 void dfi_watch_flush(dfi_exec *x);
 /* dfi_call_run for the token that ran last, with times of its own in the log. */
 bool dfi_watch_call(dfi_exec *x, dfi_record *r, dfi_pnode *p);
-/* A value is kept, or all that p has made in r; x->kept is there. */
+/* A value is kept, or all that p has made in r; x->made is there. */
 void dfi_watch_keep(dfi_exec *x, dfi_token t, uint32_t index, const df_value *v);
 void dfi_watch_keep_all(dfi_exec *x, dfi_record *r, const dfi_pnode *p);
 void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p);

@@ -222,7 +222,7 @@ static void hand_on(pass *p, region *r, df_output from, df_output to) {
 typedef struct unit { df_node *node, *exit; df_loop *loop; df_cond *cond; } unit;
 
 static unit unit_of(df_node *n) {
-  if (n->loose) return (unit){ .node = n };
+  if (n->unstructured) return (unit){ .node = n };
   df_loop *l = flow_is(n, FLOW_EXIT) ? n->in[0].node->context->loop : NULL;
   if (l) return (unit){ .loop = l, .exit = n };
   if (flow_is(n, FLOW_MERGE) && n->in[0].node->context->kind == DFI_BRANCH)
@@ -344,10 +344,10 @@ static bool grad_custom(pass *p, df_node *n, const df_output *dy, df_output *dx)
   df_error error = { 0 };
   int32_t depth = df_flow_depth(g);
   df_context *here = g->current;
-  df_node *stood = g->stands_at;
-  g->stands_at = n;
+  df_node *stood = g->unrolled_at;
+  g->unrolled_at = n;
   int32_t code = g->custom(g->custom_user, n->attrs[1].i, ny, io, nx, out, &error);
-  g->stands_at = stood;
+  g->unrolled_at = stood;
   if (code) {
     df_flow_abort(g, depth);
     g->current = here;
@@ -420,7 +420,7 @@ static bool grad_node(pass *p, region *r, df_node *n) {
   if (!any) return true;
   p->b.where = n->where;
   double fault = gradient_fault(n->op);
-  if (n->loose) return no_gradient(p, n);
+  if (n->unstructured) return no_gradient(p, n);
   if (passes(n) && fault == 1) {
     for (int32_t i = 0; i < n->nout; i++)
       if (!is_stop(p, (df_output){ n, i })) hand_on(p, r, (df_output){ n, i }, n->in[0]);
@@ -550,7 +550,7 @@ static df_output copy_within(const region *r, df_output o) {
 /* The same for those that p, or a pass around it, is running again. */
 static df_output copy_of(pass *p, df_output o) {
   if (p->outer) o = copy_of(p->outer, o);
-  df_output copy = p->again ? again_copy(p, o) : DFI_NONE;
+  df_output copy = p->replay ? replay_copy(p, o) : DFI_NONE;
   return copy_within(p->now, copy.node ? copy : o);
 }
 

@@ -77,7 +77,7 @@ struct dfi_grad {
   df_context  *home;         /* where df_gradients was called */
   const char  *where;
   dfi_grad    *outer;        /* a pass whose custom gradient called this one, or that this one is part of */
-  struct recompute *again;   /* of a pass over iterations that are run again: gradient/recompute.c */
+  struct recompute *replay;   /* of a pass over iterations that are run again: gradient/recompute.c */
 };
 typedef struct dfi_grad pass;
 
@@ -183,11 +183,11 @@ void      note(pass *p, region *r, df_output v, enum note_how how);
 void      note_of(df_loop *l, df_cond *cond, df_node *asks, df_output v, enum note_how how);
 
 /* gradient/recompute.c */
-bool grad_again(pass *p, region *r, region *b, int32_t n, carried *c);     /* b as grad_while begins it */
+bool grad_replayed(pass *p, region *r, region *b, int32_t n, carried *c);     /* b as grad_while begins it */
 /* Where p is a pass over iterations run again and x something that they captured: the sum so far. DFI_NONE: it begins
    with zeros. */
 df_output running_sum(pass *p, region *r, df_output x);
 /* The copy of o in the iterations that p runs again; DFI_NONE: it has none. */
-df_output again_copy(pass *p, df_output o);
-df_node  *again_original(pass *p, const df_node *copy);    /* NULL: it is none */
+df_output replay_copy(pass *p, df_output o);
+df_node  *replay_original(pass *p, const df_node *copy);    /* NULL: it is none */
 #endif

@@ -237,7 +237,7 @@ bool grad_while(pass *p, region *r, df_loop *l) {
     dfi_map_put(b.begun, (df_output){ v->swtch, 1 }, (df_output){ v->merge, i });
     dfi_map_put(b.returned, v->result, (df_output){ v->merge, i });
   }
-  bool ok = !strcmp(l->save, "recompute") && !l->down.node ? grad_again(p, r, &b, n, c) : build(p, r, &b, n, c);
+  bool ok = !strcmp(l->save, "recompute") && !l->down.node ? grad_replayed(p, r, &b, n, c) : build(p, r, &b, n, c);
   if (!ok) p->b.failed = true;
   region_free(&b);
   return ok;

@@ -227,7 +227,7 @@ bool no_gradient(pass *p, df_node *n) {
     op_error(p, n, "second derivatives through the function `%s` are not built", n->attrs[0].s);
     return false;
   }
-  df_node *forward = p->again ? again_original(p, n) : NULL;
+  df_node *forward = p->replay ? replay_original(p, n) : NULL;
   if (forward) {                                         /* the user knows the node that n is a copy of */
     no_gradient(p->outer, forward);
     p->b.failed = true;

@@ -45,7 +45,7 @@ typedef struct captured {
 struct recompute {
   pass       *p;
   region     *r, *b;         /* around the loop; the backward loop over segments */
-  df_loop    *l, *again;     /* the forward loop; its iterations once more, in the backward loop's body */
+  df_loop    *l, *replay;     /* the forward loop; its iterations once more, in the backward loop's body */
   region      body;          /* l's body, to save in */
   df_output   i;             /* the forward iteration, in again's body */
   dfi_replay    copy;
@@ -113,7 +113,7 @@ static bool add_marks(pass *p, df_loop *l) {
 /* The handle, after the loop, of the array that keeps v, a variable in the body. */
 static df_output keep(pass *p, df_loop *l, df_output v) {
   df_graph *g = p->graph;
-  df_output exit = dfi_map_get(l->kept, v), in_body, side[2], h;
+  df_output exit = dfi_map_get(l->checkpoints, v), in_body, side[2], h;
   if (exit.node) return exit;
   const char *line = p->b.where;
   df_context *was = enter_context(p, l->parent);
@@ -133,8 +133,8 @@ static df_output keep(pass *p, df_loop *l, df_output v) {
   p->b.where = line;
   g->current = was;
   if (var < 0) { p->b.failed = true; return DFI_NONE; }
-  if (!l->kept) l->kept = dfi_map_new();
-  dfi_map_put(l->kept, v, exit);
+  if (!l->checkpoints) l->checkpoints = dfi_map_new();
+  dfi_map_put(l->checkpoints, v, exit);
   return exit;
 }
 
@@ -172,7 +172,7 @@ static df_output variable(recompute *c, int32_t k) {
   if (first.node) {
     first.node->out[0].shape = *dfi_shape_at(v);
     first.node->out[0].of = v.node->out[v.index].of;
-    to = dfi_loop_add_var(c->again, first, c->l->var[k].name, NULL, &in_body, p->err);
+    to = dfi_loop_add_var(c->replay, first, c->l->var[k].name, NULL, &in_body, p->err);
   }
   p->graph->current = was;
   if (to < 0) { p->b.failed = true; return DFI_NONE; }
@@ -203,7 +203,7 @@ static df_output constant(recompute *c, df_output inner) {
     dfi_map_put(c->of_x, o, (df_output){ o.node, c->ncaptured });
     c->captured[c->ncaptured++] = (captured){ .enter = inner.node, .x = o, .sum = -1 };
   }
-  o = dfi_resolve(p->graph, o, c->again->body, p->err);
+  o = dfi_resolve(p->graph, o, c->replay->body, p->err);
   if (!o.node) p->b.failed = true;
   return o;
 }
@@ -424,7 +424,7 @@ static df_output other_way(recompute *c, df_output v) {
   return instead(c, v, "TensorArrayReadSaved", 3, in);
 }
 
-static df_output stand_in(dfi_replay *copy, df_output v, bool *bad) {
+static df_output unrolled_value(dfi_replay *copy, df_output v, bool *bad) {
   recompute *c = copy->user;
   pass *p = c->p;
   df_node *n = v.node;
@@ -435,7 +435,7 @@ static df_output stand_in(dfi_replay *copy, df_output v, bool *bad) {
   else if (loop_capture(c->l, v)) o = constant(c, v);
   else if (!dfi_context_inside(x, c->l->body)) {
     o = value(p, c->r, v);
-    if (o.node) o = dfi_resolve(p->graph, o, c->again->body, p->err);
+    if (o.node) o = dfi_resolve(p->graph, o, c->replay->body, p->err);
     if (!o.node) p->b.failed = true;
   } else if (x->kind == DFI_PRED && x->loop->loop_cond && dfi_same(x->loop->loop_cond->in[0], v) &&
              is_replaced(c, x->loop))
@@ -460,15 +460,15 @@ static bool complete(recompute *c) {
     while (c->npending) {
       int32_t k = c->pending[--c->npending];
       df_output next = dfi_replay_value(&c->copy, c->l->var[k].result);
-      if (!next.node || dfi_loop_close_var(c->again, c->var[k].to, next, NULL, p->err)) return false;
+      if (!next.node || dfi_loop_close_var(c->replay, c->var[k].to, next, NULL, p->err)) return false;
     }
     if (!dfi_replay_finish(&c->copy)) return false;
   } while (c->npending);
   return !failed(p);
 }
 
-df_output again_copy(pass *p, df_output o) {
-  recompute *c = p->again;
+df_output replay_copy(pass *p, df_output o) {
+  recompute *c = p->replay;
   if (!dfi_context_inside(o.node->context, c->l->body) && !loop_capture(c->l, o)) return DFI_NONE;
   df_graph *g = p->graph;
   df_context *was = g->current;
@@ -484,8 +484,8 @@ df_output again_copy(pass *p, df_output o) {
   return copy;
 }
 
-df_node *again_original(pass *p, const df_node *n) {
-  const struct dfi_map *m = p->again->copy.value;
+df_node *replay_original(pass *p, const df_node *n) {
+  const struct dfi_map *m = p->replay->copy.value;
   df_output from, to;
   for (int32_t i = 0; i < dfi_map_count(m); i++) {
     dfi_map_at(m, i, &from, &to);
@@ -517,7 +517,7 @@ static bool run_again(recompute *c, int32_t n, const carried *v) {
   if (failed(p)) return false;
   var[0] = first.node->id; var[1] = first.index;
   if (df_while_begin(g, 1, var, l->parallel_iterations, -1, true, "keep", "again", l->where, var, p->err)) return false;
-  c->again = l->again = flow_top(g)->loop;
+  c->replay = l->replay = flow_top(g)->loop;
   df_output more = dfi_op(b, "Less", (df_output){ g->node[var[0]], var[1] }, end);
   if (failed(p) || df_while_pred_end(g, more.node->id, more.index, var, p->err)) return false;
   c->i = (df_output){ g->node[var[0]], var[1] };
@@ -525,8 +525,8 @@ static bool run_again(recompute *c, int32_t n, const carried *v) {
   if (failed(p)) return false;
   var[0] = next.node->id; var[1] = next.index;
   if (df_while_end(g, 1, var, var, p->err)) return false;
-  c->copy = (dfi_replay){ .graph = g, .err = p->err, .from = l->body, .to = c->again->body, .user = c,
-                          .stand_in = stand_in, .retouch = retouch };
+  c->copy = (dfi_replay){ .graph = g, .err = p->err, .from = l->body, .to = c->replay->body, .user = c,
+                          .unrolled_value = unrolled_value, .retouch = retouch };
   for (int32_t i = 0; i < n; i++) if (!variable(c, v[i].index).node) return false;
   for (int32_t i = 0; i < c->npending / 2; i++) {  /* so that they get their next values in the order of the loop's */
     int32_t t = c->pending[i];
@@ -537,7 +537,7 @@ static bool run_again(recompute *c, int32_t n, const carried *v) {
 }
 
 df_output running_sum(pass *p, region *r, df_output x) {
-  recompute *c = p->again;
+  recompute *c = p->replay;
   df_output at = !r->parent && c ? dfi_map_get(c->of_x, x) : DFI_NONE, in_body = DFI_NONE;
   if (!at.node) return DFI_NONE;
   captured *k = &c->captured[at.index];
@@ -596,7 +596,7 @@ static bool undo_again(recompute *c, int32_t base, int32_t n, carried *v) {
               .home = here,
               .outer = p,
               .interrupts = p->interrupts,
-              .again = c,
+              .replay = c,
               .stops = dfi_map_new() };
   region root = { .forward = here, .backward = here };
   int32_t nx = n + c->ncaptured;
@@ -605,7 +605,7 @@ static bool undo_again(recompute *c, int32_t base, int32_t n, carried *v) {
   in.now = &root;
   for (int32_t i = 0; i < n; i++) {
     int32_t k = v[i].index;
-    ys[i] = (df_output){ c->again->var[c->var[k].to].exit, 0 };
+    ys[i] = (df_output){ c->replay->var[c->var[k].to].exit, 0 };
     xs[i] = c->var[k].kept;
   }
   for (int32_t i = 0; i < c->ncaptured; i++) xs[n + i] = c->captured[i].x;
@@ -654,13 +654,13 @@ static bool build(recompute *c, int32_t n, carried *v) {
   return run_again(c, n, v) && undo_again(c, base, n, v) && end_backward(p, c->b, n, v, vars);
 }
 
-bool grad_again(pass *p, region *r, region *b, int32_t n, carried *v) {
+bool grad_replayed(pass *p, region *r, region *b, int32_t n, carried *v) {
   recompute c = {
     .p = p, .r = r, .b = b, .l = b->loop, .body = { .parent = r, .loop = b->loop, .forward = b->loop->body }
   };
   bool ok = build(&c, n, v);
   if (ok && c.custom) {  /* its function names values of the forward body, in later passes as well */
-    c.again->replayed = c.copy.value;
+    c.replay->replayed = c.copy.value;
     c.copy.value = NULL;
   }
   dfi_replay_free(&c.copy);

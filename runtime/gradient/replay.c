@@ -7,7 +7,7 @@
  * order effects, and a copy has none that its maker did not choose to copy.
  *
  * Nothing recurses along a chain of nodes. What comes back to a loop's Merge is copied by dfi_replay_finish, so a value
- * never waits for itself; stand_in may ask for copies of its own meanwhile.
+ * never waits for itself; unrolled_value may ask for copies of its own meanwhile.
  */
 #include "gradient/replay.h"
 
@@ -106,7 +106,7 @@ static bool is_pivot(const dfi_replay *c, df_node *n) {
 }
 
 /* What a node of the copy hangs on where none of its inputs is a token. */
-static df_node *gate_of(const df_node *n, df_context *to) {
+static df_node *pivot_of(const df_node *n, df_context *to) {
   if (kind_of(n) == DF_ENTER) return to->parent->pivot;
   if (kind_of(n) == DF_SWITCH && n->context->kind == DFI_BRANCH) return to->parent->pivot;
   return to->pivot;
@@ -135,9 +135,9 @@ static df_node *copy_node(dfi_replay *c, df_node *n) {
   for (int32_t i = 0; i < nin; i++) {
     in[i] = dfi_replay_find(c, n->in[i]);
     df_assert(in[i].node);
-    token |= !dfi_ambient(in[i]) && !(flows && kind_of(in[i].node) == DF_CONSTANT);
+    token |= !dfi_is_tokenless(in[i]) && !(flows && kind_of(in[i].node) == DF_CONSTANT);
   }
-  df_node *gate = merge || token ? NULL : gate_of(n, to);
+  df_node *pivot = merge || token ? NULL : pivot_of(n, to);
   df_attr attrs[16];
   if (o->nattr) memcpy(attrs, n->attrs, sizeof *attrs * (size_t)o->nattr);
   if (o->op->flow == DF_ENTER) {
@@ -148,8 +148,8 @@ static df_node *copy_node(dfi_replay *c, df_node *n) {
   dfi_node_spec spec = { .op = n->op,
                          .nin = nin,
                          .in = in,
-                         .ncontrol = gate != NULL,
-                         .control = &gate,
+                         .ncontrol = pivot != NULL,
+                         .control = &pivot,
                          .attrs = o->nattr ? attrs : NULL,
                          .where = n->where,
                          .raw = true,
@@ -201,7 +201,7 @@ static bool copy_all(dfi_replay *c, df_output v) {
     if (dfi_replay_find(c, at).node) { n--; continue; }
     if (top->next < 0) {
       top->next = 0;
-      df_output other = c->stand_in(c, at, &failed);
+      df_output other = c->unrolled_value(c, at, &failed);
       if (failed) break;
       if (other.node) { found(c, at, other); n--; continue; }
       if (!dfi_replay_context(c, at.node->context)) { failed = true; break; }

@@ -25,7 +25,7 @@ struct dfi_replay {
   df_context *from, *to;     /* the body, and the context that stands for it */
   /* What stands for v, usable in the copy of v's context; DFI_NONE: nothing does, so v's node is copied. *failed: err
    * is filled. Asked once for each output. */
-  df_output (*stand_in)(dfi_replay *c, df_output v, bool *failed);
+  df_output (*unrolled_value)(dfi_replay *c, df_output v, bool *failed);
   /* Changes the attributes of the copy of n, in entry order; may be NULL. */
   void      (*retouch)(dfi_replay *c, df_node *n, df_attr *attrs);
   void       *user;
@@ -38,7 +38,7 @@ struct dfi_replay {
   df_node   **merge;           int32_t nmerge, merge_cap;    /* of loops: copied, but not what comes back to them */
 };
 
-/* graph, err, from, to, stand_in, retouch and user are set; the rest is zero. */
+/* graph, err, from, to, unrolled_value, retouch and user are set; the rest is zero. */
 df_output   dfi_replay_value(dfi_replay *c, df_output v);            /* DFI_NONE: err is filled */
 /* Once all is asked for: the loops go round, and loops and conds know what they have. May be called again after more
    was. */

@@ -68,7 +68,7 @@ int32_t df_saved(df_graph *g, int32_t node, int32_t room, int32_t *out) {
       uint8_t *mark = c->kind == DFI_BRANCH ? &cond[c->cond->id] : &loop[c->loop->id];
       if (*mark) break;
       *mark = 1;
-      if (c->kind != DFI_BRANCH && c->loop->again) loop[c->loop->again->id] = 1;
+      if (c->kind != DFI_BRANCH && c->loop->replay) loop[c->loop->replay->id] = 1;
     }
     for (int32_t i = 0; i < n->nin + n->ncontrol; i++) {
       int32_t id = i < n->nin ? n->in[i].node->id : n->control[i - n->nin]->id;

@@ -62,7 +62,7 @@ void     dfi_effect_after(df_graph *g, df_node *n, bool reads);   /* reads: a re
 void     dfi_flow_free(df_graph *g);
 /* Is the output there without a token: a Const without controls, a loop constant, a variable's handle? A node whose
  * inputs are all so hangs on its context's pivot. */
-bool     dfi_ambient(df_output o);
+bool     dfi_is_tokenless(df_output o);
 
 /* ---- building from C (build.c): errors are sticky in b; after one, every call returns DFI_NONE ---------- */
 typedef struct dfi_build {

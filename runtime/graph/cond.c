@@ -57,7 +57,7 @@ int32_t df_cond_begin(df_graph *g, int32_t pred_node, int32_t pred_index, const 
 static df_output branch_result(df_context *b, df_output o, bool wait, df_error *err) {
   df_graph *g = b->cond->graph;
   o = dfi_resolve(g, o, b, err);
-  if (!o.node || (!wait && !dfi_ambient(o))) return o;
+  if (!o.node || (!wait && !dfi_is_tokenless(o))) return o;
   df_node *n = flow_node(g, FLOW_IDENTITY, b, 1, &o, NULL, b->pivot, o, b->cond->where, err);
   if (!n) return DFI_NONE;
   if (b->last_effect && wait) dfi_node_add_control(n, b->last_effect);

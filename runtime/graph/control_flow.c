@@ -135,7 +135,7 @@ void dfi_flow_free(df_graph *g) {
   for (int32_t i = 0; i < f->nloop; i++) {
     dfi_map_free(f->loop[i]->captures);
     dfi_map_free(f->loop[i]->saved);
-    dfi_map_free(f->loop[i]->kept);
+    dfi_map_free(f->loop[i]->checkpoints);
     dfi_map_free(f->loop[i]->replayed);
     dfi_map_free(f->loop[i]->notes);
     free(f->loop[i]->var); free(f->loop[i]);
@@ -172,13 +172,13 @@ bool flow_is_constant_enter(const df_node *n) {
   return n->attrs[index].i != 0;
 }
 
-bool dfi_ambient(df_output o) {
+bool dfi_is_tokenless(df_output o) {
   if (flow_kind(o.node) == DF_CONSTANT) return o.node->ncontrol == 0;
   return flow_is_constant_enter(o.node) || dfi_is_variable(o.node);
 }
 
 /* A Const that hangs on its context is there without a token too, where another input brings the token. */
-static bool needs_gate(df_output o) { return dfi_ambient(o) || flow_kind(o.node) == DF_CONSTANT; }
+static bool needs_gate(df_output o) { return dfi_is_tokenless(o) || flow_kind(o.node) == DF_CONSTANT; }
 
 df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_output *in, const df_attr *attrs,
                    df_node *gate, df_output like, const char *where, df_error *err) {
@@ -306,8 +306,8 @@ df_output dfi_resolve(df_graph *g, df_output o, df_context *c, df_error *err) {
     df_output v = g->foreign(g, o);
     if (v.node && dfi_context_inside(c, v.node->context)) return dfi_resolve(g, v, c, err);
   }
-  if (g->stands_at && g->stand_in) {
-    df_output v = g->stand_in(g, g->stands_at, o);
+  if (g->unrolled_at && g->unrolled_value) {
+    df_output v = g->unrolled_value(g, g->unrolled_at, o);
     if (v.node) return dfi_resolve(g, v, c, err);
   }
   return out_of_sight(o, c, err);

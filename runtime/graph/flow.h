@@ -39,7 +39,7 @@ typedef enum flow_op { FLOW_SWITCH, FLOW_MERGE, FLOW_ENTER, FLOW_EXIT, FLOW_NEXT
 const dfi_op_info *flow_info(flow_op op);
 bool flow_is(const df_node *n, flow_op op);
 /* A primitive in context c. Its outputs get dtype, shape and `of` from `like` (an output of the same kind) unless
- * like.node is NULL. gate: when all inputs are ambient it hangs on this node (NULL: on nothing). */
+ * like.node is NULL. gate: when all inputs are tokenless it hangs on this node (NULL: on nothing). */
 df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_output *in, const df_attr *attrs,
                    df_node *gate, df_output like, const char *where, df_error *err);
 /* A loop or cond of nothing yet, which the graph owns. */

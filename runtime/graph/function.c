@@ -169,7 +169,7 @@ static int32_t complete_all(df_graph *g, df_error *err) {
 /* A result as FunctionReturn takes it: a value of the body that comes as a token. */
 static df_output result_of(dfi_function *f, df_output o, df_error *err) {
   o = dfi_resolve(f->graph, o, f->body, err);
-  if (!o.node || !dfi_ambient(o)) return o;
+  if (!o.node || !dfi_is_tokenless(o)) return o;
   df_node *n = flow_node(f->graph, FLOW_IDENTITY, f->body, 1, &o, NULL, f->begin, o, f->where, err);
   return (df_output){ n, 0 };
 }

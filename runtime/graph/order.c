@@ -1,6 +1,6 @@
 /* order.c: the control edges that a node gets when it is built.
  *
- * 1. Pivot: inside a cond or loop, a node that no token of its context reaches (all its inputs are ambient) waits for
+ * 1. Pivot: inside a cond or loop, a node that no token of its context reaches (all its inputs are tokenless) waits for
  *    the context's pivot, so that it runs once per run of the context and is dead with it.
  * 2. What the node asks for itself, and what df_push_control has standing.
  * Program order of side effects is control_flow.c's.
@@ -109,7 +109,7 @@ int32_t dfi_order(df_graph *g, df_node *n, const dfi_node_spec *spec, dfi_waits 
   if (c->kind == DFI_TOP) return DF_OK;
 
   bool reached = false;
-  for (int32_t i = 0; i < n->nin && !reached; i++) reached = !dfi_ambient(n->in[i]);
+  for (int32_t i = 0; i < n->nin && !reached; i++) reached = !dfi_is_tokenless(n->in[i]);
   if (!reached && c->pivot) dfi_waits_add(w, c->pivot);
   return DF_OK;
 }

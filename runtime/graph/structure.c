@@ -22,13 +22,13 @@ static df_flow kind_of(const df_node *n) { return dfi_op_info_at(n->op)->op->flo
 
 /* The cond that a Merge ends, the loop that an Exit leaves; NULL for other nodes. */
 static df_cond *cond_of(const df_node *n) {
-  if (kind_of(n) != DF_MERGE || n->loose || n->nin < 1 || !n->in[0].node) return NULL;
+  if (kind_of(n) != DF_MERGE || n->unstructured || n->nin < 1 || !n->in[0].node) return NULL;
   const df_context *c = n->in[0].node->context;
   return c->kind == DFI_BRANCH && c->parent == n->context ? c->cond : NULL;
 }
 
 static df_loop *loop_of(const df_node *n) {
-  if (kind_of(n) != DF_EXIT || n->loose || n->nin < 1 || !n->in[0].node) return NULL;
+  if (kind_of(n) != DF_EXIT || n->unstructured || n->nin < 1 || !n->in[0].node) return NULL;
   const df_context *c = n->in[0].node->context;
   return c->kind == DFI_BODY || c->kind == DFI_PRED ? c->loop : NULL;
 }
@@ -129,8 +129,8 @@ int32_t df_flows(df_graph *g, int32_t room, df_flow_info *out) {
   for (int32_t i = 0; i < f->ncond; i++, n++) if (n < room) out[n] = cond_info(f->cond[i]);
   for (int32_t i = 0; i < f->nloop; i++, n++) if (n < room) out[n] = loop_info(f->loop[i]);
   for (int32_t i = 0; i < f->nloop; i++)
-    if (f->loop[i]->again && f->ncond + f->loop[i]->again->id < room)
-      out[f->ncond + f->loop[i]->again->id].repeats = f->loop[i]->id;
+    if (f->loop[i]->replay && f->ncond + f->loop[i]->replay->id < room)
+      out[f->ncond + f->loop[i]->replay->id].repeats = f->loop[i]->id;
   return n;
 }
 

@@ -324,15 +324,15 @@ static df_flow flow_of(const df_node *n) { return dfi_op_info_at(n->op)->op->flo
  * same inputs. *o becomes what that node makes. NULL: the scope has none. */
 static const dfi_pnode *find_pnode(const dfi_exec *x, const dfi_scope *s, df_output *o) {
   for (int32_t patience = 0; patience < 1000; patience++) {
-    const dfi_pnode *twin = NULL;
+    const dfi_pnode *duplicate = NULL;
     for (uint32_t i = 0; i < s->n; i++) {
       const dfi_pnode *p = x->plan->node + s->first + i;
       if (p->node == o->node) return p;
       if (p->kind == DFI_K_SWITCH && flow_of(o->node) == DF_SWITCH && dfi_same(p->node->in[0], o->node->in[0]) &&
           dfi_same(p->node->in[1], o->node->in[1]))
-        twin = p;
+        duplicate = p;
     }
-    if (twin) return twin;
+    if (duplicate) return duplicate;
     bool passes = o->node->nin == 1 && dfi_has_trait(o->node, DFO_PASSES);
     if (!passes) return NULL;
     *o = o->node->in[0];
@@ -379,21 +379,21 @@ static const df_value *given_value(const dfi_exec *x, df_output o, df_value *loc
 /* The loop that a frame, which may be over, was of; NULL: it is too long ago. */
 static const dfi_scope *scope_of(const dfi_exec *x, int32_t frame) {
   if (!frame) return x->plan->scope;
-  const dfi_past *past = &x->past[frame & ((1 << DFI_STAMP_SERIAL_BITS) - 1)];
-  return past->serial == (uint32_t)frame ? &x->plan->scope[past->scope] : NULL;
+  const dfi_frame_history *history = &x->history[frame & ((1 << DFI_STAMP_SERIAL_BITS) - 1)];
+  return history->serial == (uint32_t)frame ? &x->plan->scope[history->scope] : NULL;
 }
 
 /* Looks for o among what was kept; true: *out has it, owned, or is dead. */
 static bool find_kept(const dfi_exec *x, const dfi_scope *s, df_output o, int32_t frame, int64_t iteration,
                       df_value *out) {
-  const dfi_pnode *p = x->kept ? find_pnode(x, s, &o) : NULL;
-  if (x->kept && !p && flow_of(o.node) == DF_MERGE && o.node->nin == 2 && iteration > 0) {
+  const dfi_pnode *p = x->made ? find_pnode(x, s, &o) : NULL;
+  if (x->made && !p && flow_of(o.node) == DF_MERGE && o.node->nin == 2 && iteration > 0) {
     df_output next = o.node->in[1];                    /* a loop variable: made one iteration before */
     return flow_of(next.node) == DF_NEXT_ITERATION && find_kept(x, s, next.node->in[0], frame, iteration - 1, out);
   }
   if (!p) return false;
-  for (uint32_t back = 1; back <= DFI_KEPT && back <= x->nkept; back++) {
-    const dfi_kept *k = &x->kept[(x->nkept - back) & (DFI_KEPT - 1)];
+  for (uint32_t back = 1; back <= DFI_MADE && back <= x->nmade; back++) {
+    const dfi_made *k = &x->made[(x->nmade - back) & (DFI_MADE - 1)];
     if (k->token.record->nodes + k->token.node != p) continue;
     uint32_t serial;
     int64_t number;

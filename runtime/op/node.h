@@ -33,7 +33,7 @@ struct df_node {
   const char  *device;      /* interned; "" for no request */
   df_graph    *graph;
   int32_t      pass;        /* which call of df_gradients made it, from 1; 0: none */
-  bool         loose;       /* a primitive of an imported graph that is part of no cond or loop: it has no gradient */
+  bool         unstructured;  /* a primitive of an imported graph that is part of no cond or loop: it has no gradient */
 };
 
 /* A control-flow context: the top level, a branch of a cond, the predicate or the body of a loop, the body of a
@@ -135,12 +135,12 @@ struct df_loop {
   struct dfi_map *saved;  /* body output -> handle, in parent, of the TensorArray that saves it; gradient/value.c */
   struct dfi_map *notes;               /* what gradients needed of its iterations: saved.c */
   df_loop     *undoes;                 /* of a backward loop: the loop whose gradient it is, or NULL */
-  df_loop     *again;                  /* of save = 'recompute': the loop that runs its iterations again, or NULL */
+  df_loop     *replay;                  /* of save = 'recompute': the loop that runs its iterations again, or NULL */
   df_cond     *mark;  /* of save = 'recompute': taken in the iterations whose variables are kept; NULL: none yet */
   df_output    marks, marks_exit;      /* how many were kept before: in the body, and after the loop */
   /* of iterations run again that hold custom gradients: forward output -> its copy; may be NULL */
   struct dfi_map *replayed;
-  struct dfi_map *kept;  /* true side of a variable's Switch -> handle, in parent, of the array that keeps it */
+  struct dfi_map *checkpoints;  /* true side of a variable's Switch -> handle, in parent, of the array that keeps it */
 };
 
 struct df_graph {
@@ -160,10 +160,10 @@ struct df_graph {
   /* Where an output that is out of sight is looked for besides: set by the rooms that know of further copies of values.
      */
   df_output  (*foreign)(df_graph *g, df_output o);     /* the gradient pass that builds: a forward value */
-  df_output  (*stand_in)(df_graph *g, df_node *at, df_output o);   /* an unrolled graph: an iteration's value */
+  df_output  (*unrolled_value)(df_graph *g, df_node *at, df_output o);   /* an unrolled graph: an iteration's value */
   void       (*unrolled_free)(df_graph *g);
   void        *unrolled;               /* unroll.c's own: what was recorded and unrolled, or NULL */
-  df_node     *stands_at;              /* an unrolled CustomGradient whose function runs: see dfi_stand_in */
+  df_node     *unrolled_at;              /* an unrolled CustomGradient whose function runs: see dfi_unrolled_value */
   pthread_mutex_t lock;                /* guards n, node[] growth, and variable_init against sessions that compile */
 };
 

@@ -61,7 +61,7 @@ static df_node *extra_new(maker *m, const df_node *like, int32_t nin, int32_t nc
   n->out = dfi_xcalloc((size_t)nout + 1, sizeof *n->out);
   p->extra[p->nextra++] = n;
   mark *k = &m->mark[n->id];
-  *k = (mark){ .needed = true, .scope = -1, .number = -1, .twin = -1, .copy_scope = -1, .why_node = -1 };
+  *k = (mark){ .needed = true, .scope = -1, .number = -1, .duplicate = -1, .copy_scope = -1, .why_node = -1 };
   m->const_index[n->id] = m->variable_index[n->id] = -1;
   m->needed[m->nneeded++] = n->id;
   return n;

@@ -145,7 +145,7 @@ static int32_t check_frames(maker *m) {
                           p->scope[m->mark[n->id].scope].name, dfi_node_name(*other), dfi_node_name(n));
       *other = n;
     }
-    for (int32_t s = 1; s < p->nscopes && n->loose && flow_of(n) == DF_ENTER && !status; s++) {
+    for (int32_t s = 1; s < p->nscopes && n->unstructured && flow_of(n) == DF_ENTER && !status; s++) {
       const dfi_scope *own = &p->scope[m->mark[n->id].child_scope];
       if (s == own->id || p->scope[s].parent == own->parent || strcmp(p->scope[s].name, own->name)) continue;
       status = dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where,
@@ -251,7 +251,7 @@ bool dfi_plan_is_loop_constant(const df_node *n) {
 df_output dfi_plan_origin(const maker *m, df_output o) {
   while (feed_of(m, o) < 0) {
     if (dfi_plan_passes_on(o.node) && !m->mark[o.node->id].stays) { o = o.node->in[0]; continue; }
-    if (m->mark[o.node->id].twin >= 0) { o.node = m->graph->node[m->mark[o.node->id].twin]; continue; }
+    if (m->mark[o.node->id].duplicate >= 0) { o.node = m->graph->node[m->mark[o.node->id].duplicate]; continue; }
     if (dfi_plan_is_loop_constant(o.node) && !o.node->ncontrol) {
       df_output outer = dfi_plan_origin(m, o.node->in[0]);
       if (dfi_plan_is_given(m, outer)) return outer;
@@ -347,7 +347,7 @@ bool dfi_plan_comes_as_token(maker *m, const df_node *n, df_output o, df_output 
 }
 
 /* Of several Switches with the same inputs one is kept: a value used in both branches of a cond is captured by each. */
-void dfi_plan_find_twins(maker *m) {
+void dfi_plan_find_duplicates(maker *m) {
   uint32_t mask = 63;
   int32_t switches = 0;
   for (int32_t i = 0; i < m->nneeded; i++) switches += flow_of(dfi_plan_node(m, m->needed[i])) == DF_SWITCH;
@@ -363,7 +363,7 @@ void dfi_plan_find_twins(maker *m) {
     for (h &= mask; table[h]; h = (h + 1) & mask)
       if (dfi_same(dfi_plan_origin(m, table[h]->in[0]), data) && dfi_same(dfi_plan_origin(m, table[h]->in[1]), pred) &&
           m->mark[table[h]->id].scope == m->mark[n->id].scope) break;
-    if (table[h]) m->mark[n->id].twin = table[h]->id;
+    if (table[h]) m->mark[n->id].duplicate = table[h]->id;
     else table[h] = n;
   }
   free(table);

@@ -4,23 +4,23 @@
 
 static int32_t fate_with_token(const dfi_pnode *q) {
   switch ((dfi_kind)q->kind) {
-  case DFI_K_SCALAR: return DF_FATE_SCALAR;
-  case DFI_K_KERNEL: case DFI_K_READ: return DF_FATE_KERNEL;
-  case DFI_K_UNFED: return DF_FATE_KERNEL;
-  default: return DF_FATE_FLOW;
+  case DFI_K_SCALAR: return DF_LOWERED_SCALAR;
+  case DFI_K_KERNEL: case DFI_K_READ: return DF_LOWERED_KERNEL;
+  case DFI_K_UNFED: return DF_LOWERED_KERNEL;
+  default: return DF_LOWERED_FLOW;
   }
 }
 
 static int32_t fate_of(const maker *m, df_node *n) {
   const mark *k = &m->mark[n->id];
-  if (k->fed_out) return DF_FATE_FED;
+  if (k->fed_out) return DF_LOWERED_FED;
   if (k->number >= 0) return fate_with_token(&m->plan->node[k->number]);
-  if (k->scope < 0) return DF_FATE_UNNEEDED;
-  if (k->merged) return DF_FATE_MERGED;
-  if (k->twin >= 0) return DF_FATE_TWIN;
-  if (dfi_plan_passes_on(n)) return DF_FATE_PASSED;
-  if (flow_of(n) == DF_CONSTANT || dfi_is_variable(n) || dfi_plan_is_loop_constant(n)) return DF_FATE_IN_PLACE;
-  return DF_FATE_UNUSED;
+  if (k->scope < 0) return DF_LOWERED_UNNEEDED;
+  if (k->merged) return DF_LOWERED_MERGED;
+  if (k->duplicate >= 0) return DF_LOWERED_DUPLICATE;
+  if (dfi_plan_passes_on(n)) return DF_LOWERED_PASSED;
+  if (flow_of(n) == DF_CONSTANT || dfi_is_variable(n) || dfi_plan_is_loop_constant(n)) return DF_LOWERED_IN_PLACE;
+  return DF_LOWERED_UNUSED;
 }
 
 void dfi_plan_tell(const maker *m, int32_t *out) {

@@ -15,7 +15,7 @@ typedef struct mark {
   bool     for_merge;          /* Enter, NextIteration: delivers for a Merge */
   bool     given_token;        /* its value is given, but a Merge needs a token of it: output given_index */
   int32_t  given_index;
-  int32_t  twin;               /* a Switch with the same inputs, or -1 */
+  int32_t  duplicate;               /* a Switch with the same inputs, or -1 */
   int32_t  copy_scope; uint32_t copy_slot;   /* a scalar constant: where it was copied last */
   int32_t  users;              /* places that wait for its tokens */
   int32_t  number;             /* pnode, or -1 when it needs none */
@@ -95,7 +95,7 @@ typedef enum dfi_comes {
 dfi_comes dfi_plan_comes(const maker *m, const df_node *reader, df_output from);
 dfi_operand dfi_plan_place(maker *m, const df_node *reader, df_output o, df_output *from, bool *token);
 bool dfi_plan_comes_as_token(maker *m, const df_node *n, df_output o, df_output *from, df_node **gate);
-void dfi_plan_find_twins(maker *m);
+void dfi_plan_find_duplicates(maker *m);
 void dfi_plan_prune_tokens(maker *m);
 void dfi_plan_find_merged(maker *m);
 /* plan/look.c: what became of each node, as df_plan_describe gives it. */

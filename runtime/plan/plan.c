@@ -373,7 +373,7 @@ int32_t dfi_plan_look_up(maker *m, int32_t i) {
 
 static int32_t lay_out(maker *m) {
   dfi_plan *p = m->plan;
-  dfi_plan_find_twins(m);
+  dfi_plan_find_duplicates(m);
   dfi_plan_prune_tokens(m);
   dfi_plan_find_merged(m);
   if (m->cut) dfi_plan_cut(m);
@@ -521,7 +521,7 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
   m.const_index = dfi_xmalloc(sizeof *m.const_index * ((size_t)m.nids + 1));
   m.variable_index = dfi_xmalloc(sizeof *m.variable_index * ((size_t)m.nids + 1));
   for (int32_t i = 0; i < m.nids; i++) {
-    m.mark[i].scope = m.mark[i].number = m.mark[i].twin = m.mark[i].copy_scope = m.mark[i].why_node = -1;
+    m.mark[i].scope = m.mark[i].number = m.mark[i].duplicate = m.mark[i].copy_scope = m.mark[i].why_node = -1;
     m.const_index[i] = m.variable_index[i] = -1;
   }
   p->signature = dfi_xmalloc(sizeof *p->signature * (size_t)(2 * (nfetch + nfeed) + 1));

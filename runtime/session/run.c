@@ -277,9 +277,9 @@ static int32_t mark_nodes(const dfi_plan *p, const df_node *n, uint8_t *match) {
   for (int32_t i = 0; i < p->nnodes; i++) {
     const df_node *q = p->node[i].node;
     bool delivers = flow == DF_MERGE && p->node[i].merges && n->nin == 2 && (q == n->in[0].node || q == n->in[1].node);
-    bool twin = flow == DF_SWITCH && p->node[i].kind == DFI_K_SWITCH && dfi_same(q->in[0], n->in[0]) &&
+    bool duplicate = flow == DF_SWITCH && p->node[i].kind == DFI_K_SWITCH && dfi_same(q->in[0], n->in[0]) &&
                 dfi_same(q->in[1], n->in[1]);
-    if (q == n || delivers || twin) { match[i] = 1; found++; }
+    if (q == n || delivers || duplicate) { match[i] = 1; found++; }
   }
   return found;
 }

@@ -216,9 +216,9 @@ static void write_node(dfi_export *e, df_node *n) {
   else dfi_export_plain(e, op, e->name[n->id]);
   int32_t side = twin_of(n);
   if (side < 0) return;
-  Pb__NodeDef *twin = dfi_export_node(e, "Identity", dfi_lower_text(&e->l, "%s/body", e->name[n->id]), 1);
-  dfi_lower_input(&e->l, twin, dfi_lower_text(&e->l, "%s:%d", e->name[n->id], side));
-  dfi_lower_type(&e->l, twin, "T", dfi_export_dtype(e, (df_output){ n, side }));
+  Pb__NodeDef *duplicate = dfi_export_node(e, "Identity", dfi_lower_text(&e->l, "%s/body", e->name[n->id]), 1);
+  dfi_lower_input(&e->l, duplicate, dfi_lower_text(&e->l, "%s:%d", e->name[n->id], side));
+  dfi_lower_type(&e->l, duplicate, "T", dfi_export_dtype(e, (df_output){ n, side }));
 }
 
 /* ---- the whole ---------------------------------------------------------------------------------------------- */

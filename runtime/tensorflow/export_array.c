@@ -178,9 +178,9 @@ static void write_primitive(dfi_export *e, const df_node *n) {
   }
   primitive(e, n, false, constant);
   if (loop_switch && n->context->kind == DFI_BODY) {
-    Pb__NodeDef *twin = dfi_export_node(e, "Identity", dfi_lower_text(&e->l, "%s/body", e->name[n->id]), 1);
-    dfi_lower_input(&e->l, twin, dfi_lower_text(&e->l, "%s:1", e->name[n->id]));
-    dfi_lower_type(&e->l, twin, "T", DF_FLOAT32);
+    Pb__NodeDef *duplicate = dfi_export_node(e, "Identity", dfi_lower_text(&e->l, "%s/body", e->name[n->id]), 1);
+    dfi_lower_input(&e->l, duplicate, dfi_lower_text(&e->l, "%s:1", e->name[n->id]));
+    dfi_lower_type(&e->l, duplicate, "T", DF_FLOAT32);
   }
   if (own) primitive(e, n, true, constant || (f == DF_ENTER && !e->moves[n->id]));
 }

@@ -111,7 +111,7 @@ static bool is_loop_switch(const df_node *n) {
 int32_t raise_place_of(raiser *r, df_output o) {
   if (!raise_mine(r, o.node)) return PLACE_FIRST;
   int32_t i = o.node->id - r->first;
-  if (raise_flow(o.node) == DF_SWITCH && !r->loose[i]) {
+  if (raise_flow(o.node) == DF_SWITCH && !r->unstructured[i]) {
     if (r->cond[i] >= 0) return raise_resolve(r, r->conds[raise_cond(r, r->cond[i])].branch[o.index]);
     int32_t at = raise_resolve(r, r->at[i]);
     if (is_loop_switch(o.node) && r->place[at].kind == PLACE_PRED) return at + (o.index ? 1 : 2);
@@ -281,11 +281,11 @@ static bool within(raiser *r, int32_t p, int32_t cond) {
 }
 
 /* A node of a cond that depends on the cond's results: it is none of the cond's. */
-static void let_loose(raiser *r, int32_t i) {
+static void leave_unstructured(raiser *r, int32_t i) {
   df_node *n = r->graph->node[r->first + i];
-  if (raise_flow(n) == DF_ENTER && !r->loose[i]) r->loops[r->place[r->at[i]].of].given_up = true;
+  if (raise_flow(n) == DF_ENTER && !r->unstructured[i]) r->loops[r->place[r->at[i]].of].given_up = true;
   r->cond[i] = -1;
-  r->loose[i] = true;
+  r->unstructured[i] = true;
   r->at[i] = PLACE_FIRST;
 }
 
@@ -304,12 +304,12 @@ static void see(lists *l, int32_t c, int32_t i, int32_t *tail) {
 static bool reach(raiser *r, int32_t c, lists *l, int32_t *count) {
   int32_t head = 0, tail = 0, first = INT32_MAX, last = -1;
   for (int32_t m = l->merges[c]; m >= 0; m = l->next[m]) {
-    if (r->loose[m]) continue;
+    if (r->unstructured[m]) continue;
     l->seen[m] = -1 - c;
     l->queue[tail++] = m;
     if (m < first) first = m;
   }
-  for (int32_t s = l->switches[c]; s >= 0; s = l->next[s]) if (!r->loose[s] && s > last) last = s;
+  for (int32_t s = l->switches[c]; s >= 0; s = l->next[s]) if (!r->unstructured[s] && s > last) last = s;
   if (first > last) return false;
   find_users(r);
   bool again = false;
@@ -320,7 +320,7 @@ static bool reach(raiser *r, int32_t c, lists *l, int32_t *count) {
     if (flow == DF_NEXT_ITERATION) continue;
     for (int32_t m = other == c || !l->whole ? -1 : l->merges[other]; m >= 0; m = l->next[m], l->left--)
       see(l, c, m, &tail);
-    for (int32_t m = flow == DF_ENTER && !r->loose[i] ? l->enters[r->place[r->at[i]].of] : -1; m >= 0;
+    for (int32_t m = flow == DF_ENTER && !r->unstructured[i] ? l->enters[r->place[r->at[i]].of] : -1; m >= 0;
          m = l->next[m], l->left--)
       see(l, c, m, &tail);
     for (int32_t e = r->first_user[i]; e < r->first_user[i + 1]; e++, l->left--) see(l, c, r->user[e], &tail);
@@ -345,7 +345,7 @@ static void part(raiser *r, int32_t c, lists *l) {
     bool entered = r->cond[u] >= 0 && raise_cond(r, r->cond[u]) == c;
     if (merged || entered || within(r, r->at[u], c)) l->queue[loose++] = u;
   }
-  while (loose) let_loose(r, l->queue[--loose]);
+  while (loose) leave_unstructured(r, l->queue[--loose]);
 }
 
 static void part_conds(raiser *r) {
@@ -403,7 +403,7 @@ static bool isolate(raiser *r, int32_t p) {
   bool *seen = dfi_xcalloc((size_t)r->n + 1, sizeof *seen);
   int32_t *queue = dfi_xmalloc(sizeof *queue * ((size_t)r->n + 1));
   for (int32_t i = 0; i < r->n; i++)
-    if (!r->loose[i] && (inside(r, r->at[i], inner) ||
+    if (!r->unstructured[i] && (inside(r, r->at[i], inner) ||
                          (r->cond[i] >= 0 && inside(r, r->conds[raise_cond(r, r->cond[i])].branch[0], inner)))) {
       seen[i] = true;
       queue[tail++] = i;
@@ -421,7 +421,7 @@ static bool isolate(raiser *r, int32_t p) {
     bool entered = r->cond[queue[k]] >= 0 && raise_cond(r, r->cond[queue[k]]) == cond;
     if (merged || entered || within(r, r->at[queue[k]], cond)) queue[loose++] = queue[k];
   }
-  while (loose) let_loose(r, queue[--loose]);
+  while (loose) leave_unstructured(r, queue[--loose]);
   free(seen); free(queue);
   return true;
 }
@@ -445,7 +445,7 @@ static bool is_around(raiser *r, int32_t outer, int32_t p, bool *crossed) {
 static void settle(raiser *r, int32_t i) {
   int32_t at = raise_resolve(r, r->at[i]), chosen = PLACE_NONE;
   df_node *n = r->graph->node[r->first + i];
-  if (r->loose[i] || r->place[at].kind != PLACE_CONSTANTS || raise_flow(n) == DF_ENTER) return;
+  if (r->unstructured[i] || r->place[at].kind != PLACE_CONSTANTS || raise_flow(n) == DF_ENTER) return;
   find_users(r);
   for (int32_t e = r->first_user[i]; e < r->first_user[i + 1]; e++) {
     int32_t p = raise_resolve(r, r->at[r->user[e]]);
@@ -462,7 +462,7 @@ static bool consistent(raiser *r) {
   for (int32_t i = 0; i < r->n; i++) {
     df_node *n = r->graph->node[r->first + i];
     df_flow flow = raise_flow(n);
-    if (r->loose[i] || is_trigger(n)) continue;
+    if (r->unstructured[i] || is_trigger(n)) continue;
     int32_t at = raise_resolve(r, r->at[i]);
     bool loop_merge = raise_is_loop_merge(r, n);
     if (flow == DF_MERGE && !loop_merge) {
@@ -471,8 +471,8 @@ static bool consistent(raiser *r) {
       if (c < 0 && at == PLACE_FIRST && raise_place_of(r, n->in[0]) == PLACE_FIRST &&
           (n->nin < 2 || raise_place_of(r, n->in[1]) == PLACE_FIRST))
         continue;
-      for (int32_t j = 0; j < n->nin && !r->loose[i]; j++) raise_contradiction(r, raise_place_of(r, n->in[j]));
-      if (!r->loose[i]) raise_contradiction(r, at);
+      for (int32_t j = 0; j < n->nin && !r->unstructured[i]; j++) raise_contradiction(r, raise_place_of(r, n->in[j]));
+      if (!r->unstructured[i]) raise_contradiction(r, at);
       good = false;
       continue;
     }
@@ -482,7 +482,7 @@ static bool consistent(raiser *r) {
           r->place[p].kind == PLACE_LEFT ? raise_up(r, raise_up(r, p)) == at : p == PLACE_FIRST && at == PLACE_FIRST;
       if (fits) continue;
       raise_contradiction(r, p);
-      if (!r->loose[i]) raise_contradiction(r, at);
+      if (!r->unstructured[i]) raise_contradiction(r, at);
       good = false;
       continue;
     }
@@ -501,7 +501,7 @@ static bool consistent(raiser *r) {
                        : is_around(r, p, home, &crossed) && !crossed;
       if (fits) continue;
       raise_contradiction(r, p);
-      if (!r->loose[i]) raise_contradiction(r, at);
+      if (!r->unstructured[i]) raise_contradiction(r, at);
       good = false;
       break;
     }
@@ -516,7 +516,7 @@ void dfi_raise(df_graph *g, int32_t first) {
   for (int32_t i = 0; i < r.n; i++) {
     df_node *node = g->node[first + i];
     df_flow f = raise_flow(node);
-    node->loose = f == DF_SWITCH || f == DF_MERGE || f == DF_ENTER || f == DF_EXIT || f == DF_NEXT_ITERATION;
+    node->unstructured = f == DF_SWITCH || f == DF_MERGE || f == DF_ENTER || f == DF_EXIT || f == DF_NEXT_ITERATION;
     enters += f == DF_ENTER;
     switches += f == DF_SWITCH;
   }
@@ -524,7 +524,7 @@ void dfi_raise(df_graph *g, int32_t first) {
   r.at = dfi_xcalloc(n, sizeof *r.at);
   r.cond = dfi_xmalloc(sizeof *r.cond * n);
   memset(r.cond, -1, sizeof *r.cond * n);
-  r.loose = dfi_xcalloc(n, sizeof *r.loose);
+  r.unstructured = dfi_xcalloc(n, sizeof *r.unstructured);
   for (r.loop_mask = 15; r.loop_mask < 2 * (uint32_t)enters; r.loop_mask = 2 * r.loop_mask + 1) ;
   r.loop_table = dfi_xcalloc((size_t)r.loop_mask + 1, sizeof *r.loop_table);
   place_new(&r, PLACE_TOP, 0, 0);
@@ -541,7 +541,7 @@ void dfi_raise(df_graph *g, int32_t first) {
   for (int32_t l = 0; l < r.nloops; l++) free(r.loops[l].var);
   free(r.at);
   free(r.cond);
-  free(r.loose);
+  free(r.unstructured);
   free(r.loop_table);
   free(r.place);
   free(r.conds);

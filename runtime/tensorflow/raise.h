@@ -42,7 +42,7 @@ typedef struct raiser {
   int32_t      first, n;   /* nodes first … first + n - 1; all numbers below are relative to first */
   int32_t     *at;         /* by node: the place it runs in */
   int32_t     *cond;       /* by node: the cond that a Switch leads into, or -1 */
-  bool        *loose;      /* by node: stays as it is, whatever its place */
+  bool        *unstructured;      /* by node: stays as it is, whatever its place */
   place       *place;      int32_t nplace, place_cap;
   raised_cond *conds;      int32_t nconds, conds_cap;
   raised_loop *loops;      int32_t nloops, loops_cap;

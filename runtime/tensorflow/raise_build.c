@@ -78,12 +78,12 @@ bool raise_check_loops(raiser *r) {
   df_node **node = r->graph->node + r->first;
   for (int32_t l = 0; l < r->nloops; l++) r->loops[l].nvar = 0;
   for (int32_t i = 0; i < r->n; i++)
-    if (!r->loose[i] && raise_is_loop_merge(r, node[i])) take_merge(r, &p, node[i]);
+    if (!r->unstructured[i] && raise_is_loop_merge(r, node[i])) take_merge(r, &p, node[i]);
   for (int32_t i = 0; i < r->n; i++)
-    if (!r->loose[i] && is_loop_switch(node[i])) take_switch(r, &p, node[i]);
+    if (!r->unstructured[i] && is_loop_switch(node[i])) take_switch(r, &p, node[i]);
   for (int32_t i = 0; i < r->n; i++) {
     df_flow f = raise_flow(node[i]);
-    if (r->loose[i]) continue;
+    if (r->unstructured[i]) continue;
     if (f == DF_EXIT) take_exit(r, &p, node[i]);
     else if (f == DF_NEXT_ITERATION && p.var[i] < 0) incomplete(r, &p, r->at[i]);
     else if (f == DF_ENTER && !flow_is_constant_enter(node[i]) && p.var[i] < 0) incomplete(r, &p, r->at[i]);
@@ -157,7 +157,7 @@ static df_context *context_of(raiser *r, int32_t p) {
 /* ---- nodes ------------------------------------------------------------------------------------------------------ */
 
 static df_cond *cond_of_switch(raiser *r, int32_t i) {
-  raised_cond *c = r->cond[i] < 0 || r->loose[i] ? NULL : &r->conds[raise_cond(r, r->cond[i])];
+  raised_cond *c = r->cond[i] < 0 || r->unstructured[i] ? NULL : &r->conds[raise_cond(r, r->cond[i])];
   return !c || c->given_up ? NULL : c->made;
 }
 
@@ -171,15 +171,15 @@ static void place_nodes(raiser *r) {
     int32_t at = raise_resolve(r, r->at[i]);
     df_context *c = context_of(r, at);
     df_flow f = raise_flow(n);
-    if (!r->loose[i] && f == DF_SWITCH && r->cond[i] >= 0 && !r->conds[raise_cond(r, r->cond[i])].given_up)
+    if (!r->unstructured[i] && f == DF_SWITCH && r->cond[i] >= 0 && !r->conds[raise_cond(r, r->cond[i])].given_up)
       context_of(r, r->conds[raise_cond(r, r->cond[i])].branch[0]);
     if (f == DF_SWITCH && c->kind == DFI_PRED && is_loop_switch(n)) {
       n->in[1] = (df_output){ c->loop->loop_cond, 0 };
       c = c->loop->body;
     }
     n->context = c;
-    if (r->loose[i]) continue;
-    n->loose &= !(f == DF_SWITCH  ? c->kind == DFI_BODY || cond_of_switch(r, i)
+    if (r->unstructured[i]) continue;
+    n->unstructured &= !(f == DF_SWITCH  ? c->kind == DFI_BODY || cond_of_switch(r, i)
                   : f == DF_MERGE ? c->kind == DFI_PRED || raise_place_of(r, n->in[0]) != PLACE_FIRST
                   : f == DF_EXIT  ? raise_place_of(r, n->in[0]) != PLACE_FIRST
                                   : c->kind != DFI_TOP);
@@ -197,7 +197,7 @@ static df_output without_identity(df_output o) {
 static void place_switches(raiser *r) {
   df_graph *g = r->graph;
   uint8_t *used = dfi_xcalloc((size_t)r->n + 1, 1);     /* 1, 2: side false, true; 4: by more than Identities */
-  df_node **twin = NULL;
+  df_node **duplicate = NULL;
   for (int32_t i = 0; i < r->n; i++) {
     df_node *n = g->node[r->first + i];
     for (int32_t j = 0; j < n->nin; j++) {
@@ -216,20 +216,20 @@ static void place_switches(raiser *r) {
     int32_t side = used[i] & 1 ? 0 : 1;
     if ((used[i] & 3) == 3) {
       df_node *t = flow_node(g, FLOW_SWITCH, c->branch[1], 2, n->in, NULL, NULL, n->in[0], n->where, NULL);
-      if (t && !twin) twin = dfi_xcalloc((size_t)r->n + 1, sizeof *twin);
-      if (t) twin[i] = t;
+      if (t && !duplicate) duplicate = dfi_xcalloc((size_t)r->n + 1, sizeof *duplicate);
+      if (t) duplicate[i] = t;
     }
     n->context = c->branch[side];
   }
-  for (int32_t i = 0; i < r->n && twin; i++) {
+  for (int32_t i = 0; i < r->n && duplicate; i++) {
     df_node *n = g->node[r->first + i];
     for (int32_t j = 0; j < n->nin; j++)
-      if (raise_mine(r, n->in[j].node) && n->in[j].index == 1 && twin[n->in[j].node->id - r->first])
-        n->in[j].node = twin[n->in[j].node->id - r->first];
+      if (raise_mine(r, n->in[j].node) && n->in[j].index == 1 && duplicate[n->in[j].node->id - r->first])
+        n->in[j].node = duplicate[n->in[j].node->id - r->first];
   }
   for (int32_t i = 0; i < r->n; i++)
     for (int32_t k = 0; k < 2; k++) {
-      df_node *n = k ? twin ? twin[i] : NULL : g->node[r->first + i];
+      df_node *n = k ? duplicate ? duplicate[i] : NULL : g->node[r->first + i];
       /* the pivots' of an inner cond */
       if (!n || n->context->kind != DFI_BRANCH || n->context->cond != cond_of_switch(r, i)) continue;
       df_context *b = n->context;
@@ -239,7 +239,7 @@ static void place_switches(raiser *r) {
       dfi_map_put(b->captures, key, (df_output){ n, b->side });
     }
   free(used);
-  free(twin);
+  free(duplicate);
 }
 
 static void add_constants(raiser *r) {
@@ -267,8 +267,8 @@ static void resolve_inputs(raiser *r) {
   for (int32_t i = 0; i < r->n; i++) {
     df_node *n = r->graph->node[r->first + i];
     df_flow f = raise_flow(n);
-    if (r->loose[i] || n->loose || f == DF_EXIT || f == DF_MERGE || (f == DF_SWITCH && n->context->kind == DFI_BODY) ||
-        n->context->kind == DFI_TOP)
+    if (r->unstructured[i] || n->unstructured || f == DF_EXIT || f == DF_MERGE ||
+        (f == DF_SWITCH && n->context->kind == DFI_BODY) || n->context->kind == DFI_TOP)
       continue;
     df_context *c = reads_in(n, f);
     for (int32_t j = 0; j < n->nin; j++) {
@@ -368,7 +368,7 @@ static void finish_conds(raiser *r) {
   }
   for (int32_t i = 0; i < r->n; i++) {
     df_node *n = r->graph->node[r->first + i];
-    if (raise_flow(n) != DF_MERGE || r->loose[i] || n->loose || n->context->kind == DFI_PRED) continue;
+    if (raise_flow(n) != DF_MERGE || r->unstructured[i] || n->unstructured || n->context->kind == DFI_PRED) continue;
     int32_t side = n->in[0].node->context->side;
     df_cond *c = n->in[0].node->context->cond;
     if ((c->n & (c->n - 1)) == 0) {

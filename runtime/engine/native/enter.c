@@ -123,7 +123,7 @@ static bool replays(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
       d->used = true;
       df_value *out = r->base[DFI_ITERATION] + p->out;
       *out = p->out_dtypes[0] == DF_RESOURCE ? dfi_value_copy(operand(r, x->plan->operand[p->in])) : d->value[0];
-      if (x->kept) dfi_watch_keep_all(x, r, p);
+      if (x->made) dfi_watch_keep_all(x, r, p);
       slot_filled(r, out, r->frame->scope->uses[p->out]);
       drop_inputs(x, r, p);
       dfi_exec_send(x, r, p->edge[0], p->edge[1], 0);

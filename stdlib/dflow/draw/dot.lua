@@ -59,7 +59,7 @@ function M.write(model)
         local parts = { 'label = ' .. quoted(label_of(item)) }
         if shapes[item.kind] then parts[#parts + 1] = shapes[item.kind] end
         if item.kind == 'op' and item.literal then parts[#parts + 1] = 'shape = plaintext' end
-        if item.note and item.fate ~= 'scalar' then parts[#parts + 1] = 'color = gray60, fontcolor = gray40' end
+        if item.note and item.lowering ~= 'scalar' then parts[#parts + 1] = 'color = gray60, fontcolor = gray40' end
         local tip = { item.name or item.op }
         if item.note then tip[#tip + 1] = item.note end
         if item.requested then tip[#tip + 1] = 'asked for ' .. item.requested end

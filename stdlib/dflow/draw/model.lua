@@ -216,15 +216,15 @@ end
 
 -- ---- lowered ----------------------------------------------------------------------------------------------------------
 local said = { ['in place'] = 'read in place', passed = 'handed on: no token', scalar = 'on numbers', fed = 'fed',
-               merged = 'merged: Enter and NextIteration deliver for it', twin = 'as another Switch: no token',
+               merged = 'merged: Enter and NextIteration deliver for it', duplicate = 'as another Switch: no token',
                unused = 'not run: nothing waits for it' }
 
 local function lowered(model, r, home)
   local frames = {}
   for _, n in ipairs(r.nodes) do
     n.kind = 'op'
-    n.fate = model.fates and model.fates[n.id]
-    n.note = said[n.fate]
+    n.lowering = model.lowered and model.lowered[n.id]
+    n.note = said[n.lowering]
     put(model, frame_box(frames, model, n.frame, home(n)), n)
   end
   for _, n in ipairs(r.nodes) do
@@ -251,17 +251,17 @@ local function lowered(model, r, home)
 end
 
 local function lowering_notes(model, r)
-  local f = model.fates
+  local f = model.lowered
   if not f then
     model.notes[#model.notes + 1] = 'no run: ' .. tostring(model.no_run)
     return
   end
   local count = {}
-  for _, n in ipairs(r.nodes) do count[n.fate] = (count[n.fate] or 0) + 1 end
+  for _, n in ipairs(r.nodes) do count[n.lowering] = (count[n.lowering] or 0) + 1 end
   local run = 'a run of it: %d of %d nodes of the graph needed, %d with tokens (engine: tokens)'
   model.notes[#model.notes + 1] = run:format(#r.nodes, r.total, f.tokens)
   local parts = {}
-  for _, kind in ipairs{ 'in place', 'passed', 'merged', 'twin', 'unused' } do
+  for _, kind in ipairs{ 'in place', 'passed', 'merged', 'duplicate', 'unused' } do
     if count[kind] then parts[#parts + 1] = ('%d %s'):format(count[kind], (said[kind]:gsub(':.*$', ''))) end
   end
   if #parts > 0 then model.notes[#model.notes + 1] = table.concat(parts, ', ') end
@@ -497,7 +497,7 @@ function M.make(g, asked, stage, devices)
   local model = new_model(stage)
   local r = read.graph(g, asked)
   if stage == 'lowered' or stage == 'partitioned' then
-    model.fates, model.no_run = read.fates(g, r)
+    model.lowered, model.no_run = read.lowered(g, r)
     local boxes = {}
     local function home(n)
       if stage == 'lowered' then return model.top end

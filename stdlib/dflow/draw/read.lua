@@ -12,8 +12,8 @@ local SMALL = 4              -- constants of up to this many elements are shown 
 
 --- dflow.h's DF_ROLE_*.
 local roles = { 'enter', 'variable', 'switch', 'next', 'exit', 'capture', 'loop_cond', 'pivot', 'result', 'done' }
---- dflow.h's DF_FATE_*.
-local fates = { [0] = 'unneeded', 'fed', 'kernel', 'scalar', 'flow', 'in place', 'passed', 'merged', 'twin', 'unused' }
+--- dflow.h's DF_LOWERED_*.
+local lowered = { [0] = 'unneeded', 'fed', 'kernel', 'scalar', 'flow', 'in place', 'passed', 'merged', 'duplicate', 'unused' }
 
 --- The ends of a whole graph: output 0 of what nobody takes, or the operation where it has none.
 local function ends(g)
@@ -186,7 +186,7 @@ function M.graph(g, asked)
 end
 
 --- What a run of these fetches would make of each node: {by id, tokens = how many have tokens}, or nil and why there is no such run.
-function M.fates(g, r)
+function M.lowered(g, r)
   local flat = {}
   for _, pair in ipairs(r.asked) do
     local handle = pair[2] >= 0 and dtypes.name[core.output_dtype(g, pair[1], pair[2])] == 'resource'
@@ -197,7 +197,7 @@ function M.fates(g, r)
   local ok, tokens, list = pcall(core.plan_describe, g, flat, {})
   if not ok then return nil, tokens end
   local by_id = { tokens = tokens }
-  for i = 1, #list, 2 do by_id[(i - 1) / 2] = fates[list[i]] end
+  for i = 1, #list, 2 do by_id[(i - 1) / 2] = lowered[list[i]] end
   return by_id
 end
 

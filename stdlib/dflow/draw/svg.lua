@@ -103,7 +103,7 @@ local flow_ops = { Enter = true, Exit = true, Merge = true, Switch = true, NextI
                    RefEnter = true, RefExit = true, RefMerge = true, RefSwitch = true, RefNextIteration = true }
 
 --- What needs no token in a run.
-local free = { ['in place'] = true, passed = true, merged = true, twin = true, unused = true }
+local free = { ['in place'] = true, passed = true, merged = true, duplicate = true, unused = true }
 
 --- The lines of a node: {text, class} each, and its size.
 local function prepare(n, with_source)
@@ -143,7 +143,7 @@ local function prepare(n, with_source)
     if flow_ops[n.op] then n.class = 'op flow' end
   end
   if n.decides then n.class = n.class .. ' decides' end
-  if free[n.fate] then n.class = n.class .. ' free' end
+  if free[n.lowering] then n.class = n.class .. ' free' end
   local wide = 4
   for _, l in ipairs(lines) do wide = math.max(wide, columns(l.text)) end
   n.w, n.h = math.ceil(wide * CHAR) + 16, #lines * LINE + 10
