@@ -1,6 +1,7 @@
 --- Random programs of nested conds, loops and TensorArrays, with random captures.
 -- A program is a tree of plain tables. It is read in two ways: `M.build` makes a graph of it, `M.eval` computes it
 -- directly in Lua with dual numbers, which gives the exact derivative too. The two must agree.
+-- With `effects` a program assigns variables, fills queues and calls functions, too; those are not computed directly.
 -- The generator is our own, so a seed means the same program under every Lua.
 local M = {}
 
@@ -80,12 +81,35 @@ end
 
 local windows = { 1, 2, 32 }
 
+--- An assignment, a read of a variable, something for a queue, or a call of a function.
+function Maker:effect(env)
+  local memory, k = env.memory, self.rand(5)
+  local name = k <= 3 and memory.variable or k == 4 and memory.queue
+  if name and not self.memories[name] then
+    self.memories[name] = true
+    self.memories[#self.memories + 1] = name
+  end
+  if k <= 2 then return { kind = 'assign', variable = memory.variable, name = self:fresh 'n', value = self:bounded(env) } end
+  if k == 3 then return { kind = 'recall', variable = memory.variable, name = self:fresh 'n' } end
+  if k == 4 then return { kind = 'push', queue = memory.queue, value = self:leaf(env) } end
+  return { kind = 'call', func = self.rand(#self.functions), name = self:fresh 'n', args = { self:leaf(env), self:leaf(env) } }
+end
+
+--- env, within a statement at the top: with a variable and a queue of that statement's own, since at the top itself the order of effects is free.
+function Maker:within(env)
+  if not self.functions or env.memory then return env end
+  return { floats = env.floats, ints = env.ints, arrays = env.arrays, memory = { variable = self:fresh 'm', queue = self:fresh 'u' } }
+end
+
 function Maker:block(env, depth, n)
   local r, block = self.rand, {}
   for _ = 1, n do
-    local k = r(10)
-    local s
-    if depth > 0 and k <= 2 then
+    local memory = env.memory
+    local s = memory and r(3) == 1 and self:effect(env)
+    local k = s and 0 or r(10)
+    env = self:within(env)
+    if s then k = 0
+    elseif depth > 0 and k <= 2 then
       s = { kind = 'cond', pred = self:pred(env), names = {} }
       local count = r(2)
       local yes, env_yes = self:block(env, depth - 1, r(2))
@@ -96,7 +120,7 @@ function Maker:block(env, depth, n)
     elseif depth > 0 and k <= 5 then
       s = { kind = 'loop', trips = self:int(env), i = self:fresh 'i', vars = {}, init = {}, names = {}, window = windows[r(3)] }
       local count = r(3)
-      local inner = { floats = env.floats, ints = extended(env.ints, s.i), arrays = env.arrays }
+      local inner = { floats = env.floats, ints = extended(env.ints, s.i), arrays = env.arrays, memory = env.memory }
       for v = 1, count do
         s.vars[v] = self:fresh 'v'
         s.init[v] = self:leaf(env)
@@ -110,12 +134,12 @@ function Maker:block(env, depth, n)
       end
     elseif depth > 0 and k == 6 then
       s = { kind = 'array', n = r(3), i = self:fresh 'i', name = self:fresh 'a', window = windows[r(3)] }
-      local inner = { floats = env.floats, ints = extended(env.ints, s.i), arrays = env.arrays }
+      local inner = { floats = env.floats, ints = extended(env.ints, s.i), arrays = env.arrays, memory = env.memory }
       local body, env_body = self:block(inner, depth - 1, r(2) - 1)
       s.body = { block = body, results = self:results(env_body, 1) }
     elseif depth > 0 and k == 7 then
       s = { kind = 'chain', n = r(3), i = self:fresh 'i', x = self:fresh 'x', name = self:fresh 'a', init = self:leaf(env), window = windows[r(3)] }
-      local inner = { floats = extended(env.floats, s.x), ints = extended(env.ints, s.i), arrays = env.arrays }
+      local inner = { floats = extended(env.floats, s.x), ints = extended(env.ints, s.i), arrays = env.arrays, memory = env.memory }
       local body, env_body = self:block(inner, depth - 1, r(2) - 1)
       s.body = { block = body, results = self:results(env_body, 1) }
     elseif #env.arrays > 0 and k <= 9 then
@@ -128,25 +152,32 @@ function Maker:block(env, depth, n)
     block[#block + 1] = s
     local floats, arrays = env.floats, env.arrays
     for _, name in ipairs(s.names or {}) do floats = extended(floats, name) end
-    if s.kind == 'let' or s.kind == 'read' or s.kind == 'sum' then floats = extended(floats, s.name) end
+    if s.name and s.kind ~= 'array' and s.kind ~= 'chain' then floats = extended(floats, s.name) end
     if s.kind == 'array' then arrays = extended(arrays, { name = s.name, n = s.n }) end
     if s.kind == 'chain' then arrays = extended(arrays, { name = s.name, n = s.n + 1 }) end
-    env = { floats = floats, ints = env.ints, arrays = arrays }
+    env = { floats = floats, ints = env.ints, arrays = arrays, memory = memory }
   end
   return block, env
 end
 
 --- The program of a seed: three inputs, blocks nested up to `depth` deep, and the sum of what it made as its result.
-function M.make(seed, depth)
+function M.make(seed, depth, effects)
   local maker = setmetatable({ rand = generator(seed), names = 0 }, Maker)
   for _ = 1, 5 do maker.rand(2) end
   local inputs = { 'p', 'q', 'w' }
+  local functions = {}
+  maker.memories = {}
+  for i = 1, effects and 2 or 0 do
+    local body, env = maker:block({ floats = { 'a', 'b' }, ints = {}, arrays = {} }, 1, maker.rand(2))
+    functions[i] = { block = body, results = maker:results(env, 1) }
+  end
+  maker.functions = effects and functions
   local block, env = maker:block({ floats = inputs, ints = {}, arrays = {} }, depth or 3, 2 + maker.rand(3))
   local results = {}
   for i = 4, #env.floats do results[#results + 1] = { 'var', env.floats[i] } end
   for _, a in ipairs(env.arrays) do block[#block + 1] = { kind = 'sum', array = a.name, name = 'end_' .. a.name }
     results[#results + 1] = { 'var', 'end_' .. a.name } end
-  return { seed = seed, inputs = inputs, block = block, results = results }
+  return { seed = seed, inputs = inputs, block = block, results = results, functions = functions, memories = maker.memories }
 end
 
 -- ---- computing it directly -----------------------------------------------------------------------
@@ -258,11 +289,21 @@ end
 local Build = {}
 Build.__index = Build
 
+--- A number as a value of the program's shape.
+function Build:filled(x)
+  return self.width and self.df.fill({ self.width }, x) or x
+end
+
 function Build:expr(e, env)
+  if self.place and e[1] ~= 'var' then return self.place(function() return self:operation(e, env) end) end
+  return self:operation(e, env)
+end
+
+function Build:operation(e, env)
   local df, op = self.df, e[1]
   if op == 'var' then return env[e[2]] end
-  if op == 'const' then return df.float64(e[2]) end
-  if op == 'cast' then return df.cast(env[e[2]], 'float64') * 0.25 end
+  if op == 'const' then return self:filled(df.float64(e[2])) end
+  if op == 'cast' then return self:filled(df.cast(env[e[2]], 'float64') * 0.25) end
   local a = self:expr(e[2], env)
   local b = e[3] and (e[3] == e[2] and a or self:expr(e[3], env))
   if op == 'sin' then return df.sin(a) elseif op == 'tanh' then return df.tanh(a) elseif op == 'neg' then return -a
@@ -279,7 +320,26 @@ end
 
 function Build:pred(e, env)
   if e[1] == 'even' then return (env[e[2]] % 2):eq(0) end
-  return self:expr(e[2], env):lt(self:expr(e[3], env))
+  local a, b = self:expr(e[2], env), self:expr(e[3], env)
+  if self.width then a, b = a:reduce_sum(), b:reduce_sum() end
+  return a:lt(b)
+end
+
+--- A place for what one of the program's statements does.
+function Build:at(fn)
+  if self.place then return self.place(fn) end
+  return fn()
+end
+
+--- Its variables and queues, by name.
+function Build:remember(names)
+  local df = self.df
+  for _, name in ipairs(names) do
+    self.memories[name] = self:at(function()
+      if name:sub(1, 1) == 'u' then return df.FIFOQueue(100000, { 'float64' }) end
+      return df.Variable(self:filled(df.float64(0.5)), { name = name, trainable = false })
+    end)
+  end
 end
 
 function Build:results(part, env)
@@ -307,7 +367,7 @@ function Build:block(block, env)
         local vars = { ... }
         for v, name in ipairs(s.vars) do inner[name] = vars[v] end
         return i + 1, df.unpack(self:results(s.body, inner))
-      end, init, { parallel_iterations = s.window }) }
+      end, init, { parallel_iterations = s.window, save = self.save and self.save() }) }
       for v, name in ipairs(s.names) do env[name] = out[v + 1] end
     elseif s.kind == 'array' or s.kind == 'chain' then
       local chained = s.kind == 'chain'
@@ -318,24 +378,44 @@ function Build:block(block, env)
         if chained then inner[s.x] = a:read(i) end
         local value = self:results(s.body, inner)[1]
         return i + 1, a:write(chained and i + 1 or i, value)
-      end, { df.int32(0), array }, { parallel_iterations = s.window })
+      end, { df.int32(0), array }, { parallel_iterations = s.window, save = self.save and self.save() })
       env[s.name] = out
-    elseif s.kind == 'read' then env[s.name] = env[s.array]:read(self:int(s.index, env))
-    elseif s.kind == 'sum' then env[s.name] = df.reduce_sum(env[s.array]:stack())
+    elseif s.kind == 'read' then env[s.name] = self:at(function() return env[s.array]:read(self:int(s.index, env)) end)
+    elseif s.kind == 'sum' then env[s.name] = self:at(function() return df.reduce_sum(env[s.array]:stack(), 0) end)
+    elseif s.kind == 'assign' then
+      local variable, value = self.memories[s.variable], self:expr(s.value, env)
+      env[s.name] = self:at(function() return variable:assign(variable * 0.5 + value) end)
+    elseif s.kind == 'recall' then env[s.name] = self.memories[s.variable]:value()
+    elseif s.kind == 'push' then
+      local queue, value = self.memories[s.queue], self:expr(s.value, env)
+      self:at(function() queue:enqueue(value) return value end)
+    elseif s.kind == 'call' then
+      env[s.name] = self:at(function() return self.functions[s.func](self:expr(s.args[1], env), self:expr(s.args[2], env)) end)
     end
   end
 end
 
 --- The graph of a program: its result and its three inputs (placeholders, float64, unless `xs` gives them).
-function M.build(df, program, xs)
-  local self = setmetatable({ df = df }, Build)
+-- @param opts.width  its values are vectors of so many elements, all of them; nil: scalars
+-- @param opts.place  place(fn) calls fn and returns its result: where what fn builds is placed
+-- @param opts.save   save() is how a loop saves values for the gradient
+-- @return result, inputs, its variables and queues by name (program.memories lists the names: m… and u…)
+function M.build(df, program, xs, opts)
+  opts = opts or {}
+  local self = setmetatable({ df = df, width = opts.width, place = opts.place, save = opts.save, memories = {}, functions = {} }, Build)
   xs = xs or {}
-  for i, name in ipairs(program.inputs) do xs[i] = xs[i] or df.placeholder('float64', {}, name) end
+  for i, name in ipairs(program.inputs) do xs[i] = xs[i] or df.placeholder('float64', { opts.width }, name) end
+  self:remember(program.memories)
+  for i, f in ipairs(program.functions) do
+    self.functions[i] = df.func('f' .. i, { 'float64', 'float64' }, function(a, b)
+      return self:results(f, { a = a, b = b })[1]
+    end, { returns = { 'float64' } })
+  end
   local env = { p = xs[1], q = xs[2], w = xs[3] }
   self:block(program.block, env)
   local sum = df.float64(0)
   for _, e in ipairs(program.results) do sum = sum + self:expr(e, env) end
-  return sum, xs
+  return sum, xs, self.memories
 end
 
 -- ---- showing it --------------------------------------------------------------------------------------
@@ -368,6 +448,10 @@ local function show_block(block, indent, out)
     elseif s.kind == 'chain' then
       line(('%s = chain of %d, by %s, window %d, from %s, %s the one before'):format(s.name, s.n, s.i, s.window, show_expr(s.init), s.x))
       part(s.body, 'write')
+    elseif s.kind == 'assign' then line(('%s = %s = %s / 2 + %s'):format(s.name, s.variable, s.variable, show_expr(s.value)))
+    elseif s.kind == 'recall' then line(('%s = %s'):format(s.name, s.variable))
+    elseif s.kind == 'push' then line(('%s into %s'):format(show_expr(s.value), s.queue))
+    elseif s.kind == 'call' then line(('%s = f%d(%s, %s)'):format(s.name, s.func, show_expr(s.args[1]), show_expr(s.args[2])))
     elseif s.kind == 'read' then line(('%s = %s[%s]'):format(s.name, s.array, show_expr(s.index)))
     else line(('%s = sum %s'):format(s.name, s.array)) end
   end
@@ -376,6 +460,11 @@ end
 --- The program as text, for the message of a failure.
 function M.show(program)
   local out = { 'seed ' .. program.seed }
+  for i, f in ipairs(program.functions) do
+    out[#out + 1] = ('  f%d(a, b)'):format(i)
+    show_block(f.block, '    ', out)
+    out[#out + 1] = '    gives ' .. show_expr(f.results[1])
+  end
   show_block(program.block, '  ', out)
   return table.concat(out, '\n')
 end

@@ -67,6 +67,18 @@ static int32_t no_kernel(maker *m, const df_node *n, const dfi_device *d) {
                   m->devices->soft ? "" : "; soft_placement = true runs it elsewhere");
 }
 
+/* A device of DFLOW_STRESS=devices: any of those that the session lists, else the host or one of four simulated ones. */
+static int32_t scattered(maker *m, const df_node *n, dfi_why *why) {
+  dfi_devices *d = m->devices;
+  const uint64_t h = mix(d->scatter + (uint64_t)n->id * 0x9e3779b97f4a7c15u);
+  char name[16] = "";
+  snprintf(name, sizeof name, "sim:%d", (int)(h % 5) - 1);
+  *why = DFI_WHY_SCATTERED;
+  const int32_t at = d->listed ? (int32_t)(h % (uint64_t)d->n) : h % 5 ? dfi_device_of(d, name, NULL, m->err) : 0;
+  if (at < 0) return -2;
+  return has_kernel(d->at[at], n) ? at : 0;
+}
+
 /* The device that n was asked to run on: NOWHERE for none; -2: err is filled. */
 static int32_t asked_device(maker *m, df_node *n, dfi_why *why) {
   dfi_devices *d = m->devices;
@@ -89,13 +101,7 @@ static int32_t asked_device(maker *m, df_node *n, dfi_why *why) {
       return d->fallback;
     }
   }
-  if (at < 0 && d->scatter && flow_of(n) != DF_CONSTANT) {
-    *why = DFI_WHY_SCATTERED;
-    at = (int32_t)(mix(d->scatter + (uint64_t)n->id * 0x9e3779b97f4a7c15u) % 5);
-    if (at) at = dfi_device_of(d, (const char *[]){ "sim:0", "sim:1", "sim:2", "sim:3" }[at - 1], NULL, m->err);
-    if (at < 0) return -2;
-    return has_kernel(d->at[at], n) ? at : 0;
-  }
+  if (at < 0 && d->scatter && flow_of(n) != DF_CONSTANT) return scattered(m, n, why);
   if (at < 0) return NOWHERE;
   if (has_kernel(d->at[at], n)) return at;
   if (!d->soft) return no_kernel(m, n, d->at[at]), -2;
