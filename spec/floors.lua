@@ -1,7 +1,8 @@
 --- The floors of runtime/: which folder may include which. A file includes from its own folder and from those before it,
 -- never from one above; no header includes itself by way of others; kernels/ knows dflow.h and nothing else of runtime/.
 --
---   lua5.4 spec/floors.lua        in the top folder: lists what breaks this, and fails if anything does
+--   lua5.4 spec/floors.lua        in the top folder: lists what breaks this, and the lines of C of more than 120
+--                                 characters, and fails if there is anything
 local M = {}
 
 -- From the ground up. runtime/README.md says what each is.
@@ -78,8 +79,28 @@ function M.check()
   return wrong
 end
 
+-- Text that is another language's, laid out as it is there.
+local wide = { ['spec/fuzz_graphs.c'] = true }
+
+--- Lines of C and CUDA of more than 120 characters, `file:line` each.
+function M.long_lines()
+  local long = {}
+  local pipe = assert(io.popen("find runtime kernels interp spec -name '*.[ch]' -o -name '*.cu' | sort"))
+  for path in pipe:lines() do
+    local n = 0
+    for line in io.lines(path) do
+      n = n + 1
+      local _, more = line:gsub('[\128-\191]', '')     -- the further bytes of a UTF-8 character
+      if #line - more > 120 and not wide[path] then long[#long + 1] = ('%s:%d: %d characters'):format(path, n, #line - more) end
+    end
+  end
+  pipe:close()
+  return long
+end
+
 if arg and arg[0] and arg[0]:find('floors%.lua$') then
   local wrong = M.check()
+  for _, line in ipairs(M.long_lines()) do wrong[#wrong + 1] = line end
   for _, line in ipairs(wrong) do print(line) end
   os.exit(#wrong == 0)
 end

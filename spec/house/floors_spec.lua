@@ -19,6 +19,12 @@ describe('a beta of LuaJIT', function()
   end)
 end)
 
+describe('lines of C', function()
+  it('end within 120 columns', function()
+    assert.are.same({}, floors.long_lines())
+  end)
+end)
+
 describe('the floors of runtime/', function()
   it('include downward only, and in no circle', function()
     assert.are.same({}, floors.check())
