@@ -28,6 +28,8 @@ CFLAGS_asan     := -O1 -g -DDFLOW_DEBUG -fsanitize=address -fno-omit-frame-point
 CFLAGS_ubsan    := -O1 -g -DDFLOW_DEBUG -fsanitize=undefined -fno-sanitize-recover=undefined
 CFLAGS_tsan     := -O1 -g -DDFLOW_DEBUG -fsanitize=thread
 CFLAGS_valgrind := -O2 -g
+CFLAGS_clang   := -O2 -g
+CFLAGS_aarch64 := -O2 -g
 # Instruction counts are compared between machines, and valgrind knows no AVX-512.
 ifeq ($(MODE),valgrind)
 ARCH    := $(if $(filter x86_64,$(shell uname -m)),x86-64-v3,native)
@@ -47,6 +49,9 @@ KERNEL_CFLAGS := $(KERNEL_CFLAGS_$(MODE)) -march=$(ARCH) -fno-math-errno -fno-tr
 $(BUILD)/kernels/cpu/elementwise%.o: KERNEL_CFLAGS += -ffp-contract=off
 # OpenBLAS is loaded when it is first needed: see kernels/cpu/blas.h.
 LIBS       := $(shell pkg-config --libs $(filter-out openblas,$(PKGS)) 2>/dev/null) -lsleef -lm -lpthread -ldl
+ifneq ($(findstring clang,$(CC)),)
+KERNEL_CFLAGS += -Wno-pass-failed        # loops that it does not vectorise, though it was told that it may
+endif
 LUA_CFLAGS := $(shell pkg-config --cflags $(LUA_PC) 2>/dev/null)
 LUA_LIBS   := $(shell pkg-config --libs $(LUA_PC) 2>/dev/null)
 
@@ -110,6 +115,15 @@ asan ubsan tsan:        ## build with a sanitizer and read the specs under it
 	$(Q).ci/deps build test
 	$(Q)$(SUBMAKE) MODE=$@ all cspec
 	$(Q)spec/run.sh lua5.4:$@
+
+clang:                  ## build with clang, warnings as errors, and read the specs
+	$(Q).ci/deps build test
+	$(Q)command -v clang >/dev/null || apt-get install -y -q --no-install-recommends clang >&2
+	$(Q)$(SUBMAKE) MODE=clang CC=clang CI=true all cspec
+	$(Q)spec/run.sh lua5.4:clang
+
+aarch64:                ## build with a cross compiler and read SPECS (two files) under qemu-user
+	$(Q).ci/aarch64
 
 fuzz:                   ## random calls of the C API and damaged graphs, each for FUZZ_SECONDS=60, under the address sanitizer
 	$(Q).ci/deps build
@@ -232,5 +246,5 @@ $(BUILD)/fuzz_graphdef: spec/fuzz_graphdef.c $(TRACED:%=$(BUILD)/traced/%.o) $(L
 	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $(filter-out $(TRACED:%=$(BUILD)/runtime/tensorflow/%.o),$(filter %.c %.o,$^)) $(LIBS) -o $@
 
 -include $(OBJ:.o=.d)
-.PHONY: all lib core program jit cspec run test bench bench-quick bench-peers debug asan ubsan tsan fuzz lint deps install uninstall clean \
+.PHONY: all lib core program jit cspec run test bench bench-quick bench-peers debug asan ubsan tsan clang aarch64 fuzz lint deps install uninstall clean \
   help force

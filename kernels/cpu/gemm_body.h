@@ -89,6 +89,18 @@ static void S(small)(int64_t m, int64_t n, int64_t k, const T *a, int64_t ars, i
   }
 }
 
+/* Lane i of the result is lane index[i] of a and b, one behind the other. */
+static inline __attribute__((always_inline)) V S(shuffle)(V a, V b, I index) {
+#ifdef __clang__                            /* which has this for constants only, and makes one of the loop */
+  V to;
+#pragma GCC unroll 16
+  for (int i = 0; i < L; i++) to[i] = index[i] < L ? a[index[i]] : b[index[i] - L];
+  return to;
+#else
+  return __builtin_shuffle(a, b, index);
+#endif
+}
+
 /* to[p][j] = from[j][p], an L x L square at a time in registers. */
 static inline __attribute__((always_inline)) void S(square)(const T *from, int64_t ld, T *to, int64_t ldt) {
   V r[L];
@@ -104,8 +116,8 @@ static inline __attribute__((always_inline)) void S(square)(const T *from, int64
     for (int i = 0; i < L; i++) {
       if (i & s) continue;
       V a = r[i], b = r[i + s];
-      r[i] = __builtin_shuffle(a, b, low);
-      r[i + s] = __builtin_shuffle(a, b, high);
+      r[i] = S(shuffle)(a, b, low);
+      r[i + s] = S(shuffle)(a, b, high);
     }
   }
 #pragma GCC unroll 16

@@ -10,6 +10,7 @@
  * depend on who computes them. Ranges asked for by a worker run inline.
  */
 #include "base/internal.h"
+#include "base/processor.h"
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,9 +18,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 /* Between the products of a recurrent cell lie some 100 us that one thread does alone. A thread that spins without
  * yielding takes the core from whoever else wants it, the other share of its own range included: 28 instead of 39 ms
@@ -54,26 +52,6 @@ static __thread bool in_worker;
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(dfi_pool *) pools[MAX_THREADS + 1]; /* by the number of workers; written under pools_lock */
 
-static inline void relax(void) {
-#if defined(__x86_64__)
-  _mm_pause();
-#else
-  atomic_signal_fence(memory_order_seq_cst);
-#endif
-}
-static inline uint32_t float_mode(void) {
-#if defined(__x86_64__)
-  return _mm_getcsr();
-#else
-  return 0;
-#endif
-}
-static inline void set_float_mode(uint32_t mode) {
-#if defined(__x86_64__)
-  if (_mm_getcsr() != mode) _mm_setcsr(mode);
-#endif
-}
-
 static int64_t now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -89,7 +67,7 @@ static task *wait_for_task(worker *w) {
       for (int32_t i = 0; i < SPINS_PER_LOOK; i++) {
         t = atomic_load_explicit(&w->slot, memory_order_acquire);
         if (t && t != RESERVED) return t;
-        relax();
+        dfi_relax();
       }
       now = now_ns();
     } while (now - begin < SPIN_NS);
@@ -112,7 +90,7 @@ static void *work(void *arg) {
   for (;;) {
     task *t = wait_for_task(w);
     if (!atomic_compare_exchange_strong(&w->slot, &t, RESERVED)) continue; /* taken back */
-    set_float_mode(t->mode);
+    dfi_set_float_mode(t->mode);
     t->run(t);
     atomic_store_explicit(&w->slot, NULL, memory_order_release);
   }
@@ -238,7 +216,7 @@ void dfi_pool_range(dfi_pool *p, int64_t n, int64_t grain, df_range_fn fn, void 
   r.piece = n / (r.nshares * 4);
   if (r.piece < grain) r.piece = grain;
   int64_t all = (n + r.piece - 1) / r.piece, end = 0;
-  uint32_t mode = float_mode();
+  uint32_t mode = dfi_float_mode();
   for (int32_t i = 0; i < r.nshares; i++) {
     share *s = &r.shares[i];
     s->head = (task){ range_run, mode };
@@ -255,7 +233,7 @@ void dfi_pool_range(dfi_pool *p, int64_t n, int64_t grain, df_range_fn fn, void 
     if (!atomic_compare_exchange_strong(&helper[i]->slot, &mine, NULL)) taken++;
   }
   for (int32_t spins = 0; atomic_load_explicit(&r.finished, memory_order_acquire) != taken;) {
-    relax();
+    dfi_relax();
     if (++spins > 256) { sched_yield(); spins = 0; }
   }
 }
@@ -283,7 +261,7 @@ static void wait_for_work(hand *h) {
     if (now - begin > YIELD_AFTER_NS) sched_yield();
     for (int32_t i = 0; i < SPINS_PER_LOOK; i++) {
       if (atomic_load_explicit(&h->fn, memory_order_acquire)) return;
-      relax();
+      dfi_relax();
     }
     now = now_ns();
   } while (now - begin < HAND_SPIN_NS);
@@ -300,7 +278,7 @@ static void wait_for_work(hand *h) {
 static void *hand_work(void *arg) {
   hand *h = arg;
   for (;;) {
-    set_float_mode(h->mode);
+    dfi_set_float_mode(h->mode);
     ((void (*)(void *))atomic_load(&h->fn))(h->arg);
     atomic_store(&h->fn, NULL);
     pthread_mutex_lock(&hands_lock);
@@ -329,7 +307,7 @@ bool dfi_background(void (*fn)(void *), void *arg) {
   bool fresh = !h;
   if (fresh) h = dfi_xcalloc(1, sizeof *h);
   h->arg = arg;
-  h->mode = float_mode();
+  h->mode = dfi_float_mode();
   atomic_store(&h->fn, (void *)fn);
   if (fresh) {
     if (thread_new(hand_work, h)) return true;
@@ -351,7 +329,7 @@ bool dfi_pool_try(dfi_pool *p, void (*fn)(void *), void *arg) {
   for (int32_t i = 0; i < p->n; i++) {
     worker *w = &p->workers[(at + (uint32_t)i) % (uint32_t)p->n];
     if (!claim(w)) continue;
-    w->single = (task){ single_run, float_mode() };
+    w->single = (task){ single_run, dfi_float_mode() };
     w->fn = fn;
     w->arg = arg;
     offer(w, &w->single);

@@ -4,6 +4,7 @@
  * `stuck` are the only things that others touch, under inbox_lock.
  */
 #include "engine/engine.h"
+#include "base/processor.h"
 #include "resource/host.h"
 #include "engine/token.h"
 #include "resource/variable.h"
@@ -270,7 +271,7 @@ static void inbox_wait(dfi_exec *x) {
 void dfi_inbox_wait(dfi_exec *x, double seconds) {
   if (seconds < 30e-6) {                    /* waking takes longer than that */
     for (const double until = dfi_now() + seconds; dfi_now() < until && !__atomic_load_n(&x->inbox, __ATOMIC_RELAXED);)
-      __builtin_ia32_pause();
+      dfi_relax();
   } else {
     if (seconds > 0.01) seconds = 0.01;     /* a cancellation rings no bell */
     struct timespec until;
@@ -287,7 +288,7 @@ void dfi_inbox_wait(dfi_exec *x, double seconds) {
 void dfi_inbox_take(dfi_exec *x, bool wait) {
   dfi_call *list = NULL;
   const int spins = x->waiting ? 0 : 2000;
-  for (int spin = 0; spin < spins && !__atomic_load_n(&x->inbox, __ATOMIC_RELAXED); spin++) __builtin_ia32_pause();
+  for (int spin = 0; spin < spins && !__atomic_load_n(&x->inbox, __ATOMIC_RELAXED); spin++) dfi_relax();
   pthread_mutex_lock(&x->inbox_lock);
   if (wait && !x->inbox) inbox_wait(x);
   list = x->inbox;

@@ -4,13 +4,11 @@
  * executor state of that plan (or makes one), and runs it on the calling thread. Runs of one session may overlap.
  */
 #include "session/session.h"
+#include "base/processor.h"
 #include "engine/native/native.h"
 #include "engine/timed.h"
 #include "engine/record.h"
 #include <stdio.h>
-#if defined(__SSE__)
-#include <xmmintrin.h>
-#endif
 #include <unistd.h>
 
 /* ---- options and life ----------------------------------------------------------------------- */
@@ -504,10 +502,8 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   x->engine = s->engine;
   x->osr = s->osr ? s->osr * 0x9e3779b97f4a7c15u + (uint64_t)number : 0;
   x->foreground = s->lone && !cancel;
-#if defined(__SSE__)
-  unsigned int mode = _mm_getcsr();
-  _mm_setcsr(mode | 0x8040);               /* denormals are zero: they cost up to twenty times */
-#endif
+  const uint32_t mode = dfi_float_mode();
+  dfi_set_float_mode(mode | DFI_NO_DENORMALS);
   /* one in the background has been counted since it was started */
   if (!cancel) atomic_fetch_add(&s->shared.in_progress, 1);
   int64_t limit = 0;
@@ -515,9 +511,7 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   status = dfi_exec_run(x, err);
   if (DFI_UNLIKELY(s->memory_limit)) df_memory_set_limit(limit);
   if (!cancel) atomic_fetch_sub(&s->shared.in_progress, 1);
-#if defined(__SSE__)
-  _mm_setcsr(mode);
-#endif
+  dfi_set_float_mode(mode);
   for (int32_t i = 0; i < p->nfetch && !status; i++) status = dfi_exec_fetch(x, i, &results[i], err);
   if (status) for (int32_t i = 0; i < p->nfetch; i++) df_value_release(&results[i]);
   if (records) x->timed->recorder = NULL;
