@@ -180,7 +180,7 @@ clean:                  ## remove what was built
 	$(Q)rm -rf build
 
 help:                   ## this list
-	@awk -F ':.*## ' '/^[a-z -]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' Makefile
 
 # ---- how each thing is made ----------------------------------------------------------------------
 # Rewritten only when the flags differ, so that a change of flags rebuilds what it touches.

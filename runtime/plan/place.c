@@ -67,7 +67,8 @@ static int32_t no_kernel(maker *m, const df_node *n, const dfi_device *d) {
                   m->devices->soft ? "" : "; soft_placement = true runs it elsewhere");
 }
 
-/* A device of DFLOW_STRESS=devices: any of those that the session lists, else the host or one of four simulated ones. */
+/* A device of DFLOW_STRESS=devices: any of those that the session lists, else the host or one of four simulated ones.
+   */
 static int32_t scattered(maker *m, const df_node *n, dfi_why *why) {
   dfi_devices *d = m->devices;
   const uint64_t h = mix(d->scatter + (uint64_t)n->id * 0x9e3779b97f4a7c15u);
