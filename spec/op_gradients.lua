@@ -372,10 +372,11 @@ for name, fn in pairs(lists) do ops['TensorList' .. name] = fn end
 local not_twice = { Cast = true, MaxPool = true, LSTMBlockCell = true, BlockLSTM = true, BlockLSTMV2 = true, GRUBlockCell = true }
 
 --- Ops without numbers of their own to be wrong by, and what only save = 'recompute' builds.
--- PreventGradient and FunctionLoad have an error for a gradient.
+-- PreventGradient has an error for a gradient; those of FunctionLoad and FunctionAdd: spec/graph/func_spec.lua.
 local not_here = {
   PreventGradient = true, TensorListResize = true, TensorArrayCopy = true, TensorArrayJoin = true, TensorArrayJoinGrad = true,
-  TensorArrayGradV3 = true, FunctionLoad = true, RefIdentity = true, ReadVariableSaved = true, ReadReferenceSaved = true, TensorArrayReadSaved = true,
+  TensorArrayGradV3 = true, FunctionLoad = true, FunctionAdd = true, RefIdentity = true, ReadVariableSaved = true,
+  ReadReferenceSaved = true, TensorArrayReadSaved = true,
 }
 
 -- Ops whose entry says where their gradient is looked at.

@@ -9,24 +9,100 @@
  *
  * There is one such function for each set of results that have a gradient and of arguments that want one. What f took
  * from outside are arguments too, so the gradients of variables and captured values are results like the others.
+ *
+ * f_gradient is a function like any other, and its tape an argument like any other, whose gradient is a tape: what came
+ * to the values that f_gradient took from f, by slot. It reaches the call of f as a gradient of that call's tape, and
+ * is one more argument of the function that undoes f then: the values that f has kept begin with what lies in it.
+ *
+ *   dx… = f_gradient(tape, dy…)            dtape, ddy… = f_gradient_gradient(tape of that call, ddx…)
+ *   y…, tape = f(x…)                       dx…         = f_gradient'(tape, dy…, dtape)
  */
 #include "gradient/gradient.h"
 #include <stdio.h>
 
-/* 1 for each of n outputs (then n inputs) that takes part; owned. */
+/* The i-th value that f keeps, and its FunctionSave, where some gradient came to it: see grad_load. */
+static bool graded(const dfi_function *f, int32_t i, df_output *v) {
+  df_output save;
+  dfi_map_at(f->saved, i, v, &save);
+  return save.node->attrs[2].i;
+}
+
+/* 1 for each of n outputs (then n inputs) that takes part; owned. Where the call's tape has a gradient a T follows, and
+   how many of the values in it may have one: what is built later may give more of them one. */
 static char *key_of(pass *p, const dfi_function *f, df_node *n, const df_output *dy) {
-  char *key = dfi_xcalloc((size_t)(f->nresults + n->nin) + 2, 1);
+  const int32_t all = f->nresults + n->nin;
+  char *key = dfi_xcalloc((size_t)all + 16, 1);
   for (int32_t i = 0; i < f->nresults; i++) key[i] = dy[i].node ? '1' : '0';
   for (int32_t i = 0; i < n->nin; i++) key[f->nresults + i] = wanted(p, n->in[i]) && flows(p, n, i) ? '1' : '0';
+  if (!dy[f->nresults].node) return key;
+  int32_t count = 0;
+  df_output v;
+  for (int32_t i = 0; i < dfi_map_count(f->saved); i++) count += graded(f, i, &v);
+  snprintf(key + all, 16, "T%d", count);
   return key;
 }
+static bool of_tape(const char *key) { return strchr(key, 'T') != NULL; }
 
 static df_output argument(const dfi_function *f, int32_t i) { return (df_output){ f->arg[i], 0 }; }
 
-/* Has argument i a gradient that a call can return: a tensor's, or a variable's, which is dense? */
+/* Is argument i of f, which undoes another function then, a tape? Nobody else gives a handle as an argument. */
+static bool is_tape(const dfi_function *f, int32_t i) {
+  return i < f->nknown && dfi_dtype(argument(f, i)) == DF_RESOURCE;
+}
+
+/* Has argument i a gradient that a call can return: a tensor's, a tape's, or a variable's, which is dense? */
 static bool returns(const dfi_function *f, const char *key, int32_t i) {
-  return key[f->nresults + i] == '1' && continuous(gradient_dtype(argument(f, i))) &&
+  if (key[f->nresults + i] != '1') return false;
+  if (is_tape(f, i)) return true;
+  return continuous(gradient_dtype(argument(f, i))) &&
          (dfi_dtype(argument(f, i)) != DF_RESOURCE || is_variable(argument(f, i)));
+}
+
+df_output load_slot(pass *p, const dfi_function *f, df_output v, int64_t slot, df_output tape) {
+  dfi_attr_string(&p->b, "function", f->name);
+  dfi_attr_int(&p->b, "slot", slot);
+  dfi_attr_int(&p->b, "dtype", dfi_dtype(v));
+  df_output load = dfi_op(&p->b, "FunctionLoad", tape);
+  if (load.node) {
+    load.node->out[0].shape = *dfi_shape_at(v);
+    load.node->out[0].of = v.node->out[v.index].of;
+  }
+  return load;
+}
+
+/* The gradient of a value that a call kept goes into the gradient of its tape. */
+bool grad_load(pass *p, df_node *n, df_output dy) {
+  const df_node *save = dfi_function_save(p->graph, n->attrs[0].s, n->attrs[1].i);
+  gather *a = gather_of(p, n->in[0]);
+  if (!save || !a) return no_gradient(p, n);
+  if (!dy.node) return true;
+  save->attrs[2].i = 1;
+  array_op *c = pass_alloc(p, sizeof *c);
+  *c = (array_op){ .type = "FunctionAdd", .where = n->where, .like = n, .n = 1, .in = { dy } };
+  *a->chain_last = c;
+  a->chain_last = &c->next;
+  a->summed = false;
+  return true;
+}
+
+/* The values of f's body that begin with a gradient: the results of key, and of a tape's gradient what may lie in it.
+   Their number; with `gathers` their gradients are gathered. */
+static int32_t begin_with(pass *p, const dfi_function *f, const dfi_function *back, const char *key, df_output *y,
+                          bool gathers) {
+  int32_t n = 0, k = 1;
+  df_output v;
+  for (int32_t i = 0; i < f->nresults; i++) {
+    if (key[i] != '1') continue;
+    if (gathers) add_gradient(p, f->ret->in[i], argument(back, k));
+    k++;
+    y[n++] = f->ret->in[i];
+  }
+  for (int32_t i = 0; of_tape(key) && i < dfi_map_count(f->saved); i++) {
+    if (!graded(f, i, &v) || !differentiable(v)) continue;
+    if (gathers) add_gradient(p, v, load_slot(p, f, v, i, argument(back, k)));
+    y[n++] = v;
+  }
+  return n;
 }
 
 /* A handle of anything but a variable whose gradient is gathered: a TensorArray, or a tape where this is a gradient
@@ -45,17 +121,17 @@ static bool refuse(pass *p, const dfi_function *f, int32_t i) {
    */
 static bool undo(pass *p, dfi_function *f, const dfi_function *back, const char *key) {
   df_graph *g = p->graph;
-  df_output *y = pass_alloc(p, sizeof *y * (size_t)(f->nresults + 1)),
+  df_output *y = pass_alloc(p, sizeof *y * (size_t)(f->nresults + dfi_map_count(f->saved) + 1)),
             *x = pass_alloc(p, sizeof *x * (size_t)(f->n + 1));
   df_output *dx = pass_alloc(p, sizeof *dx * (size_t)(f->n + 1));
-  int32_t ny = 0, nx = 0, n = 0;
-  for (int32_t i = 0; i < f->nresults; i++) if (key[i] == '1') y[ny++] = f->ret->in[i];
+  int32_t nx = 0, n = 0;
+  const int32_t ny = begin_with(p, f, back, key, y, false);
   for (int32_t i = 0; i < f->n; i++) if (key[f->nresults + i] == '1') x[nx++] = argument(f, i);
   marks_begin(p, 0, ny, y, nx, x);
   region top = { .forward = g->top, .backward = g->top };
   region r = { .parent = &top, .function = f, .forward = f->body, .backward = g->current, .tape = argument(back, 0) };
   p->now = &r;
-  for (int32_t i = 0; i < ny; i++) add_gradient(p, y[i], argument(back, i + 1));
+  begin_with(p, f, back, key, y, true);
   bool ok = backprop(p, &r, ny, y);
   for (int32_t i = 0; i < f->n && ok; i++) {
     if (key[f->nresults + i] != '1') continue;
@@ -63,7 +139,9 @@ static bool undo(pass *p, dfi_function *f, const dfi_function *back, const char 
     df_context *was = enter_context(p, r.backward);
     p->now = &r;
     dx[n] = gather_sum(p, &r, argument(f, i));
-    if (!dx[n].node && !failed(p)) dx[n] = full(p, &r, argument(f, i), 0, r.backward);
+    if (!dx[n].node && !failed(p))
+      dx[n] = is_tape(f, i) ? fresh_array(p, &r, argument(f, i), r.backward)
+                            : full(p, &r, argument(f, i), 0, r.backward);
     p->graph->current = was;
     ok = dx[n++].node && !failed(p);
   }
@@ -75,7 +153,7 @@ static bool undo(pass *p, dfi_function *f, const dfi_function *back, const char 
 
 /* The arguments and results of the gradient: what is known before it is built. */
 static dfi_function *begin(pass *p, dfi_function *f, const char *key) {
-  dfi_out *args = pass_alloc(p, sizeof *args * (size_t)(f->nresults + 2));
+  dfi_out *args = pass_alloc(p, sizeof *args * (size_t)(f->nresults + 3));
   uint8_t *results = pass_alloc(p, (size_t)f->n + 1);
   int32_t n = 0, nresults = 0;
   args[n++] = (dfi_out){ .dtype = DF_RESOURCE, .shape = dfi_shape_scalar() };
@@ -84,7 +162,9 @@ static dfi_function *begin(pass *p, dfi_function *f, const char *key) {
     const df_output y = f->ret->in[i];
     args[n++] = (dfi_out){ .dtype = dfi_dtype(y), .shape = *dfi_shape_at(y) };
   }
-  for (int32_t i = 0; i < f->n; i++) if (returns(f, key, i)) results[nresults++] = gradient_dtype(argument(f, i));
+  if (of_tape(key)) args[n++] = (dfi_out){ .dtype = DF_RESOURCE, .shape = dfi_shape_scalar() };
+  for (int32_t i = 0; i < f->n; i++)
+    if (returns(f, key, i)) results[nresults++] = is_tape(f, i) ? DF_RESOURCE : gradient_dtype(argument(f, i));
   const char *slash = strrchr(f->name, '/');
   char name[200];
   snprintf(name, sizeof name, "%.180s_gradient", slash && slash[1] ? slash + 1 : f->name);
@@ -127,22 +207,17 @@ bool grad_call(pass *p, region *r, df_node *n, const df_output *dy, df_output *d
   dfi_function *f = flow_function_find(p->graph, n->attrs[0].s);
   if (!f || !f->ret) return no_gradient(p, n);
   bool any = false;
-  for (int32_t i = 0; i < f->nresults; i++) any |= dy[i].node != NULL;
-  if (dy[f->nresults].node) {
-    op_error(p, n, "second derivatives through the function `%s`, built at %s, are not built", f->name,
-             *f->where ? f->where : "a line not known");
-    return false;
-  }
+  for (int32_t i = 0; i <= f->nresults; i++) any |= dy[i].node != NULL;
   if (!any) return true;
   char *key = key_of(p, f, n, dy);
   dfi_function *b = backward_of(p, f, key);
   bool ok = b != NULL;
   if (ok) {
-    df_output *in = pass_alloc(p, sizeof *in * (size_t)(f->nresults + 2));
+    df_output *in = pass_alloc(p, sizeof *in * (size_t)(f->nresults + 3));
     int32_t nin = 1, k = 0;
     p->graph->current = r->backward;
     in[0] = value(p, r, (df_output){ n, f->nresults });
-    for (int32_t i = 0; i < f->nresults; i++) if (dy[i].node) in[nin++] = dy[i];
+    for (int32_t i = 0; i <= f->nresults; i++) if (dy[i].node) in[nin++] = dy[i];
     df_node *call = failed(p) ? NULL : dfi_function_call(b, nin, in, NULL, n->where, p->err);
     ok = call != NULL;
     for (int32_t i = 0; i < n->nin && ok; i++) {

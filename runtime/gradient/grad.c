@@ -144,6 +144,10 @@ df_output join_arrays(pass *p, df_output base, gather *a) {
     df_output in[5] = { h };
     for (int32_t i = 0; i < c->n; i++) in[i + 1] = c->in[i];
     p->b.where = c->where;
+    if (c->like) {
+      dfi_attr_string(&p->b, "function", c->like->attrs[0].s);
+      dfi_attr_int(&p->b, "slot", c->like->attrs[1].i);
+    }
     h = dfi_opn(&p->b, c->type, c->n + 1, in);
   }
   return h;
@@ -438,6 +442,7 @@ static bool grad_node(pass *p, region *r, df_node *n) {
   bool scaled = fault == 1 || (strncmp(op->out, "flow", 4) && scale(p, n->nout, dy, fault));
   if (op->flow == DF_CALL) { if (!grad_call(p, r, n, dy, dx)) return false; }
   else if (!strcmp(op->type, "CustomGradient")) { if (!grad_custom(p, n, dy, dx)) return false; }
+  else if (!strcmp(op->type, "FunctionLoad")) { if (!grad_load(p, n, dy[0])) return false; }
   else if (!op->grad) return no_gradient(p, n);
   else {
     p->node = n;

@@ -22,6 +22,7 @@ typedef struct term {
 typedef struct array_op {
   struct array_op *next;
   const char *type, *where;
+  const df_node *like;       /* NULL, or whose attributes function and slot are its own: FunctionAdd's */
   int32_t     n;
   df_output   in[4];
 } array_op;
@@ -147,8 +148,12 @@ df_output saved_array(pass *p, region *r, df_output v);
 /* gradient/cond.c */
 bool grad_cond(pass *p, region *r, df_cond *c);
 
-/* gradient/function.c: dx[i] of the inputs of n, a FunctionCall, that are wanted. */
+/* gradient/function.c: dx[i] of the inputs of n, a FunctionCall, that are wanted; and what n, a FunctionLoad, hands on
+   to the gradient of its tape. */
 bool grad_call(pass *p, region *r, df_node *n, const df_output *dy, df_output *dx);
+bool grad_load(pass *p, df_node *n, df_output dy);
+/* What a call of f has kept of v in a slot of its tape; where `tape` is a gradient, the gradient of that. */
+df_output load_slot(pass *p, const dfi_function *f, df_output v, int64_t slot, df_output tape);
 
 /* gradient/loop.c */
 bool grad_while(pass *p, region *r, df_loop *l);

@@ -223,10 +223,6 @@ void path_text(pass *p, df_node *n, char *text, size_t bytes) {
 
 bool no_gradient(pass *p, df_node *n) {
   char path[600];
-  if (!strcmp(op_type(n), "FunctionLoad")) {           /* a value of a call that this gradient is of */
-    op_error(p, n, "second derivatives through the function `%s` are not built", n->attrs[0].s);
-    return false;
-  }
   df_node *forward = p->replay ? replay_original(p, n) : NULL;
   if (forward) {                                         /* the user knows the node that n is a copy of */
     no_gradient(p->outer, forward);

@@ -296,15 +296,7 @@ static df_output save_in_tape(pass *p, region *r, df_output v) {
     if (!f->saved) f->saved = dfi_map_new();
     dfi_map_put(f->saved, v, known);
   }
-  dfi_attr_string(&p->b, "function", f->name);
-  dfi_attr_int(&p->b, "slot", known.index);
-  dfi_attr_int(&p->b, "dtype", dfi_dtype(v));
-  df_output load = dfi_op(&p->b, "FunctionLoad", r->tape);
-  if (load.node) {
-    load.node->out[0].shape = *dfi_shape_at(v);
-    load.node->out[0].of = v.node->out[v.index].of;
-  }
-  return load;
+  return load_slot(p, f, v, known.index, r->tape);
 }
 
 static df_output save(pass *p, region *r, df_output v) {

@@ -8,6 +8,7 @@
  */
 #include "op/run.h"
 #include "graph/grad.h"
+#include "resource/tape.h"
 #include "resource/tensor_array.h"
 #include <stdio.h>
 
@@ -509,13 +510,34 @@ static int32_t kernel_size(df_kernel *k) {
   return DF_OK;
 }
 
+/* The tapes of calls have gradients as arrays have; their ops are these. */
+static int32_t give_handle(df_kernel *k, dfi_handle *h) {          /* consumes the reference */
+  if (!h) return k->error->code;
+  k->out[0] = (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = h };
+  return DF_OK;
+}
+
 /* handle; source */
 static int32_t kernel_grad(df_kernel *k) {
+  dfi_tape *t = dfi_tape_of(k->raw[0]);
+  if (t) return give_handle(k, dfi_gradient_new(&t->base, k->error));
   dfi_tensor_array *a = array_in(k, 0);
   return a ? give(k, dfi_tensor_array_grad(a, dfk_string(k, 0), k->error)) : k->error->code;
 }
 
+static int32_t join_tapes(df_kernel *k, dfi_tape *first) {
+  for (int32_t i = 1; i < k->nin; i++) {
+    dfi_tape *t = dfi_tape_of(k->raw[i]);
+    if (!t) return dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is no tape of a call", i);
+    int32_t code = dfi_gradient_join(&first->base, &t->base, k->error);
+    if (code) return code;
+  }
+  return give_handle(k, dfi_handle_retain(first));
+}
+
 static int32_t kernel_join(df_kernel *k) {
+  dfi_tape *tape = dfi_tape_of(k->raw[0]);
+  if (tape) return join_tapes(k, tape);
   dfi_tensor_array *first = array_in(k, 0);
   if (!first) return k->error->code;
   for (int32_t i = 1; i < k->nin; i++) {
@@ -528,6 +550,14 @@ static int32_t kernel_join(df_kernel *k) {
 
 /* dy first other */
 static int32_t kernel_join_grad(df_kernel *k) {
+  dfi_tape *tape = dfi_tape_of(k->raw[0]);
+  if (tape) {
+    if (k->raw[1]->as.handle == k->raw[2]->as.handle) return give_handle(k, dfi_handle_retain(tape));
+    dfi_tape *copy = dfi_tape_new();
+    if (tape->forward) copy->forward = dfi_handle_retain(tape->forward);
+    for (int32_t i = 0; i < tape->n; i++) if (tape->slot[i].kind != DF_EMPTY) dfi_tape_put(copy, i, &tape->slot[i]);
+    return give_handle(k, &copy->base);
+  }
   dfi_tensor_array *dy = array_in(k, 0);
   if (!dy) return k->error->code;
   if (k->raw[1]->as.handle == k->raw[2]->as.handle) return give_again(k, dy, DF_OK);

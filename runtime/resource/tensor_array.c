@@ -1,5 +1,6 @@
 /* tensor_array.c: the life of a TensorArray: made, written, read, its gradient array, its end. */
 #include "resource/tensor_array.h"
+#include "resource/tape.h"
 #include "kernels/update.h"
 #include <stdio.h>
 
@@ -394,7 +395,7 @@ static int32_t add_to_row(dfi_tensor_array *a, int64_t i, const df_value *v, df_
 }
 
 static int32_t add_to_slot(dfi_tensor_array *a, int64_t i, void *cell, const df_value *v, df_error *err) {
-  if (a->store == DFI_STORE_HANDLES) return dfi_tensor_array_join(*(dfi_tensor_array **)cell, v->as.handle, err);
+  if (a->store == DFI_STORE_HANDLES) return dfi_gradient_join(*(dfi_handle **)cell, v->as.handle, err);
   dfi_shape have = dfi_shape_scalar();
   if (a->store == DFI_STORE_TENSORS) have = dfi_shape_of((*(df_tensor **)cell)->rank, (*(df_tensor **)cell)->dims);
   int32_t code = check_sum(a, i, v, &have, err);
@@ -488,17 +489,13 @@ int32_t dfi_tensor_array_join(dfi_tensor_array *a, dfi_tensor_array *other, df_e
 
 /* ---- reading ----------------------------------------------------------------------------------- */
 
-/* A gradient array where nothing came: zeros; of an array of arrays, a gradient array with nothing in it. */
+/* A gradient array where nothing came: zeros; of an array of handles, the gradient of one with nothing in it. */
 static int32_t read_zeros(dfi_tensor_array *a, int64_t i, df_value *out, df_error *err) {
   if (a->dtype == DF_RESOURCE) {
     df_value forward;
     int32_t code = dfi_tensor_array_read(a->forward, i, &forward, err);
     if (code) return code;
-    if (((dfi_handle *)forward.as.handle)->type != DFI_TENSOR_ARRAY) {
-      dfi_value_drop(&forward);
-      return dfi_element_missing(a, i, DFI_SLOT_EMPTY, err);
-    }
-    out->as.handle = dfi_tensor_array_grad(forward.as.handle, "", err);
+    out->as.handle = dfi_gradient_new(forward.as.handle, err);
     dfi_value_drop(&forward);
     out->kind = out->as.handle ? DF_HANDLE : DF_EMPTY;
     return out->as.handle ? DF_OK : err ? err->code : DF_RESOURCE_EXHAUSTED;
