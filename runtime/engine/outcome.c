@@ -1,6 +1,7 @@
 /* outcome.c: what a run tells when it is over, or has failed: fetched values, why one is dead, and where an error
    happened. */
 #include "engine/token.h"
+#include "plan/where.h"
 #include "resource/variable.h"
 #include "base/devmem.h"
 #include <stdio.h>
@@ -15,22 +16,11 @@ static bool was_dead(const dfi_record *r, const dfi_pnode *p, const dfi_plan *pl
   return p->kind == DFI_K_MERGE ? !(c & DFI_MERGE_LIVE) : (c & DFI_DEAD) != 0;
 }
 
-/* The top level's plan node that stands for a graph node: its own, or that of a Switch with the same inputs. */
-static const dfi_pnode *stands_for(const dfi_exec *x, const df_node *n) {
-  const dfi_scope *top = &x->plan->scope[0];
-  const dfi_pnode *first = x->plan->node + top->first, *duplicate = NULL;
-  for (uint32_t i = 0; i < top->n; i++) {
-    if (first[i].node == n) return &first[i];
-    if (first[i].kind == DFI_K_SWITCH && first[i].node->op == n->op && dfi_same(first[i].node->in[0], n->in[0]) &&
-        dfi_same(first[i].node->in[1], n->in[1])) duplicate = &first[i];
-  }
-  return duplicate;
-}
-
 /* Back along dead inputs from o to the Switch that made it dead; NULL when it is not found. */
 static const dfi_pnode *killer(const dfi_exec *x, const dfi_record *r, df_output o, int32_t *patience) {
   const dfi_pnode *p;
-  while (!(p = stands_for(x, o.node)) && o.node->nin == 1) o = o.node->in[0];     /* values that were passed on */
+  /* values that were passed on */
+  while (!(p = dfi_plan_node_for(x->plan, x->plan->scope, o.node)) && o.node->nin == 1) o = o.node->in[0];
   if (--*patience < 0) return NULL;
   if (p && p->kind == DFI_K_SWITCH && !was_dead(r, p, x->plan)) {
     const df_value *pred = operand(r, x->plan->operand[p->in + 1]);

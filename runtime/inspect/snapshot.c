@@ -6,6 +6,7 @@
  */
 #include "inspect/inspect.h"
 #include "engine/token.h"
+#include "plan/where.h"
 #include "resource/tensor_array.h"
 #include "resource/variable.h"
 #include <stdio.h>
@@ -318,62 +319,28 @@ static dfi_record *find_record(dfi_frame *f, uint32_t serial, int64_t number) {
   return NULL;
 }
 
-static df_flow flow_of(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
+/* Is it of a node of the scope that it was asked in? */
+static bool is_own(const dfi_where *w) { return w->node && (w->why == DFI_LIES_KEPT || w->why == DFI_LIES_NOWHERE); }
 
-/* The plan's node that computes o in the scope s: its own, or that of the value it passes on, or of a Switch with the
- * same inputs. *o becomes what that node makes. NULL: the scope has none. */
-static const dfi_pnode *find_pnode(const dfi_exec *x, const dfi_scope *s, df_output *o) {
-  for (int32_t patience = 0; patience < 1000; patience++) {
-    const dfi_pnode *duplicate = NULL;
-    for (uint32_t i = 0; i < s->n; i++) {
-      const dfi_pnode *p = x->plan->node + s->first + i;
-      if (p->node == o->node) return p;
-      if (p->kind == DFI_K_SWITCH && flow_of(o->node) == DF_SWITCH && dfi_same(p->node->in[0], o->node->in[0]) &&
-          dfi_same(p->node->in[1], o->node->in[1]))
-        duplicate = p;
-    }
-    if (duplicate) return duplicate;
-    bool passes = o->node->nin == 1 && dfi_has_trait(o->node, DFO_PASSES);
-    if (!passes) return NULL;
-    *o = o->node->in[0];
-  }
-  return NULL;
-}
-
-/* The slot of a value that its own node does not hold: a loop's Merge, a loop constant, an Exit; NULL: it is none of
-   these. */
-static const df_value *slot_beside(const dfi_exec *x, const dfi_record *r, df_output o) {
+/* The value that lies there, borrowed; NULL: there is none. What is folded comes in *local, owned. */
+static const df_value *value_at(const dfi_exec *x, const dfi_record *r, const dfi_where *w, df_value *local) {
   static const df_value nothing = { .kind = DF_EMPTY };
-  const dfi_scope *s = r->frame->scope;
-  if (flow_of(o.node) == DF_MERGE && o.node->nin == 2) {
-    df_output next = o.node->in[1];
-    const dfi_pnode *p = find_pnode(x, s, &next);
-    if (p && p->kind == DFI_K_NEXT && p->merges) return r->base[DFI_ITERATION] + p->out;
+  switch (w->why) {
+  case DFI_LIES_NOWHERE: return NULL;
+  case DFI_LIES_GIVEN: return &x->given[DFI_INDEX(w->at)];
+  case DFI_LIES_FOLDED: {
+    const df_node *n = w->output.node;
+    df_tensor *t = n->attrs[dfi_op_attr_index(dfi_op_info_at(n->op), "value")].tensor;
+    dfi_value_from_tensor(local, df_tensor_retain(t));
+    return local;
   }
-  for (uint32_t i = 0; i < s->nenters; i++)
-    if (s->enters[i]->node == o.node)
-      return s->enters[i]->constant ? r->frame->constants + s->enters[i]->out
-                                    : r->base[DFI_ITERATION] + s->enters[i]->out;
-  for (int32_t i = 0; i < x->plan->nscopes; i++) {
-    const dfi_scope *child = &x->plan->scope[i];
-    for (uint32_t e = 0; child->parent == s->id && e < child->nexits; e++) {
-      if (child->exits[e]->node != o.node) continue;
-      /* of a loop that goes on the slot holds what an iteration before left there */
-      for (uint32_t c = 0; c < s->nchildren; c++)
-        if (r->children[c] && r->children[c]->scope == child && !r->children[c]->exit_fired[child->exits[e]->child])
-          return &nothing;
-      return r->base[DFI_ITERATION] + child->exits[e]->out;
-    }
+  case DFI_LIES_LEFT:      /* of a loop that goes on the slot holds what an iteration before left there */
+    for (uint32_t c = 0; c < r->frame->scope->nchildren; c++)
+      if (r->children[c] && r->children[c]->scope == w->child && !r->children[c]->exit_fired[w->node->child])
+        return &nothing;
+    return operand(r, w->at);
+  default: return operand(r, w->at);
   }
-  return NULL;
-}
-
-static const df_value *given_value(const dfi_exec *x, df_output o, df_value *local) {
-  for (int32_t i = 0; i < x->plan->nfeed; i++) if (dfi_same(x->plan->feed[i], o)) return &x->given[i];
-  if (flow_of(o.node) != DF_CONSTANT) return NULL;
-  df_tensor *t = o.node->attrs[dfi_op_attr_index(dfi_op_info_at(o.node->op), "value")].tensor;
-  dfi_value_from_tensor(local, df_tensor_retain(t));
-  return local;
 }
 
 /* The loop that a frame, which may be over, was of; NULL: it is too long ago. */
@@ -386,12 +353,13 @@ static const dfi_scope *scope_of(const dfi_exec *x, int32_t frame) {
 /* Looks for o among what was kept; true: *out has it, owned, or is dead. */
 static bool find_kept(const dfi_exec *x, const dfi_scope *s, df_output o, int32_t frame, int64_t iteration,
                       df_value *out) {
-  const dfi_pnode *p = x->made ? find_pnode(x, s, &o) : NULL;
-  if (x->made && !p && flow_of(o.node) == DF_MERGE && o.node->nin == 2 && iteration > 0) {
-    df_output next = o.node->in[1];                    /* a loop variable: made one iteration before */
-    return flow_of(next.node) == DF_NEXT_ITERATION && find_kept(x, s, next.node->in[0], frame, iteration - 1, out);
-  }
+  if (!x->made) return false;
+  const dfi_where w = dfi_where_is(x->plan, s, o);
+  if (w.why == DFI_LIES_MERGED && iteration > 0)          /* a loop variable: made one iteration before */
+    return find_kept(x, s, w.node->node->in[0], frame, iteration - 1, out);
+  const dfi_pnode *p = w.why == DFI_LIES_KEPT ? w.node : NULL;
   if (!p) return false;
+  o = w.output;
   for (uint32_t back = 1; back <= DFI_MADE && back <= x->nmade; back++) {
     const dfi_made *k = &x->made[(x->nmade - back) & (DFI_MADE - 1)];
     if (k->token.record->nodes + k->token.node != p) continue;
@@ -411,47 +379,44 @@ static bool find_kept(const dfi_exec *x, const dfi_scope *s, df_output o, int32_
 
 int32_t dfi_snapshot_value(dfi_watch *w, df_output o, int32_t frame, int64_t iteration, df_value *out, df_error *err) {
   const dfi_exec *x = w->exec;
-  df_output asked = o;
   *out = (df_value){ 0 };
-  df_value local = { 0 };
-  const df_value *v = given_value(x, o, &local);
-  if (v) { *out = v == &local ? local : dfi_value_copy(v); return DF_OK; }
   dfi_record *r = find_record(x->root, (uint32_t)frame, iteration);
   const dfi_scope *s = r ? r->frame->scope : scope_of(x, frame);
-  const dfi_pnode *p = s ? find_pnode(x, s, &o) : NULL;
-  if (s && find_kept(x, s, asked, frame, iteration, out)) return DF_OK;
-  if (!r)
-    return dfi_fail(err, DF_NOT_FOUND, asked.node->where,
+  const dfi_where at = dfi_where_is(x->plan, s ? s : x->plan->scope, o);
+  const bool anywhere = at.why == DFI_LIES_GIVEN || at.why == DFI_LIES_FOLDED;
+  if (!anywhere && s && find_kept(x, s, o, frame, iteration, out)) return DF_OK;
+  if (!anywhere && !r)
+    return dfi_fail(err, DF_NOT_FOUND, o.node->where,
                     "iteration %lld of frame %d is not open, and its values were not logged", (long long)iteration,
                     frame);
-  if (!p || p->kind == DFI_K_ENTER || p->kind == DFI_K_NEXT || p->kind == DFI_K_EXIT) v = slot_beside(x, r, o);
-  else {
+  if (at.why == DFI_LIES_KEPT) {
     int32_t misses;
     bool dead;
-    int32_t state = state_of(x, r, p, &misses, &dead);
+    int32_t state = state_of(x, r, at.node, &misses, &dead);
     if (dead && state != DF_TOKEN_PARTIAL) { out->dead = 1; return DF_OK; }
     if (state != DF_TOKEN_RAN)
-      return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "`%s` has not run in this iteration yet",
-                      dfi_node_name(asked.node));
-    if (p->kind == DFI_K_SWITCH) {
-      const df_value *pred = operand(r, x->plan->operand[p->in + 1]);
-      if (pred->kind == DF_SCALAR && (pred->as.u8 != 0) != (o.index == 1)) { out->dead = 1; return DF_OK; }
+      return dfi_fail(err, DF_NOT_FOUND, o.node->where, "`%s` has not run in this iteration yet",
+                      dfi_node_name(o.node));
+    if (at.node->kind == DFI_K_SWITCH) {
+      const df_value *pred = operand(r, x->plan->operand[at.node->in + 1]);
+      if (pred->kind == DF_SCALAR && (pred->as.u8 != 0) != (at.output.index == 1)) { out->dead = 1; return DF_OK; }
     }
-    v = r->base[DFI_ITERATION] + p->out + o.index;
   }
-  if (!v && given_value(x, o, &local)) { *out = local; return DF_OK; }
+  df_value local = { 0 };
+  const df_value *v = value_at(x, r, &at, &local);
+  if (v == &local) { *out = local; return DF_OK; }
   if (!v)
-    return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "`%s` is not part of this run, or has no value in this frame",
-                    dfi_node_name(asked.node));
+    return dfi_fail(err, DF_NOT_FOUND, o.node->where, "`%s` is not part of this run, or has no value in this frame",
+                    dfi_node_name(o.node));
   if (v->kind == DF_EMPTY)
-    return dfi_fail(err, DF_NOT_FOUND, asked.node->where,
+    return dfi_fail(err, DF_NOT_FOUND, o.node->where,
                     "the value of `%s` is not there: not yet, or all its readers are done with it",
-                    dfi_node_name(asked.node));
+                    dfi_node_name(o.node));
   if (v->kind == DF_HANDLE && ((dfi_handle *)v->as.handle)->type == DFI_VARIABLE)
     return dfi_variable_read(v->as.handle, out, err);
   if (v->kind == DF_HANDLE)
-    return dfi_fail(err, DF_NOT_FOUND, asked.node->where, "`%s` is a handle: its array is among those of the snapshot",
-                    dfi_node_name(asked.node));
+    return dfi_fail(err, DF_NOT_FOUND, o.node->where, "`%s` is a handle: its array is among those of the snapshot",
+                    dfi_node_name(o.node));
   *out = dfi_value_copy(v);
   out->uses = 0;
   return DF_OK;
@@ -467,8 +432,8 @@ int32_t dfi_snapshot_waits_for(dfi_watch *w, df_node *n, int32_t frame, int64_t 
     dfi_fail(err, DF_NOT_FOUND, n->where, "iteration %lld of frame %d is not open", (long long)iteration, frame);
     return -1;
   }
-  df_output o = { n, 0 };
-  const dfi_pnode *p = find_pnode(x, r->frame->scope, &o);
+  const dfi_where of = dfi_where_is(x->plan, r->frame->scope, (df_output){ n, 0 });
+  const dfi_pnode *p = is_own(&of) ? of.node : NULL;
   if (!p) {
     dfi_fail(err, DF_NOT_FOUND, n->where, "`%s` is not part of this run, or not of this frame", dfi_node_name(n));
     return -1;
@@ -480,15 +445,12 @@ int32_t dfi_snapshot_waits_for(dfi_watch *w, df_node *n, int32_t frame, int64_t 
   for (int32_t i = 0; i < p->node->nin + p->node->ncontrol && found < misses; i++) {
     df_output in = i < p->node->nin ? p->node->in[i] : (df_output){ p->node->control[i - p->node->nin], 0 };
     int32_t index = i < p->node->nin ? in.index : -1;
-    df_value local = { 0 };
-    if (given_value(x, in, &local)) { dfi_value_drop(&local); continue; }
-    df_output from = in;
-    const dfi_pnode *q = find_pnode(x, r->frame->scope, &from);
+    const dfi_where at = dfi_where_is(x->plan, r->frame->scope, in);
     int32_t their_misses;
-    bool their_death, arrived = false;
-    if (q) arrived = state_of(x, r, q, &their_misses, &their_death) == DF_TOKEN_RAN;
-    else {
-      const df_value *v = slot_beside(x, r, from);
+    bool their_death, arrived = at.why == DFI_LIES_GIVEN || at.why == DFI_LIES_FOLDED;
+    if (is_own(&at)) arrived = state_of(x, r, at.node, &their_misses, &their_death) == DF_TOKEN_RAN;
+    else if (!arrived) {
+      const df_value *v = value_at(x, r, &at, NULL);
       arrived = v && v->kind != DF_EMPTY;
     }
     if (arrived) continue;

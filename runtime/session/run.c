@@ -4,6 +4,7 @@
 #include "engine/record.h"
 #include "inspect/inspect.h"
 #include "plan/make.h"
+#include "plan/where.h"
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -277,9 +278,7 @@ static int32_t mark_nodes(const dfi_plan *p, const df_node *n, uint8_t *match) {
   for (int32_t i = 0; i < p->nnodes; i++) {
     const df_node *q = p->node[i].node;
     bool delivers = flow == DF_MERGE && p->node[i].merges && n->nin == 2 && (q == n->in[0].node || q == n->in[1].node);
-    bool duplicate = flow == DF_SWITCH && p->node[i].kind == DFI_K_SWITCH && dfi_same(q->in[0], n->in[0]) &&
-                dfi_same(q->in[1], n->in[1]);
-    if (q == n || delivers || duplicate) { match[i] = 1; found++; }
+    if (delivers || dfi_stands_for(&p->node[i], n)) { match[i] = 1; found++; }
   }
   return found;
 }

@@ -40,7 +40,7 @@ describe('the screen', function()
       shell.write(path, picture(t))
     end
     local wanted, seen = assert(read(path)), nil
-    for _ = 1, 60 do
+    for _ = 1, 600 do
       seen = picture(t)
       if seen == wanted then break end
       os.execute('sleep 0.05')
