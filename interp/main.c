@@ -214,6 +214,7 @@ static int collect_options(char **argv, int *first) {
 
 static int do_chunk(lua_State *L, int status) {
   if (status == LUA_OK) status = program_call(L, 0, 0);
+  else program_explain(L);
   return program_report(L, status);
 }
 
@@ -287,6 +288,8 @@ static int do_script(lua_State *L, char **argv) {
     for (int i = 1; i <= n; i++) lua_rawgeti(L, -i, i);
     lua_remove(L, -n - 1);
     status = program_call(L, n, LUA_MULTRET);
+  } else {
+    program_explain(L);
   }
   return program_report(L, status);
 }

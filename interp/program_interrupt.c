@@ -18,11 +18,25 @@ static volatile sig_atomic_t armed;        /* it has a hook that does */
 /* 1: a hook has stopped it, and it still runs: something caught the error; 2: and Ctrl-C came again */
 static volatile sig_atomic_t stopped;
 
+/* Replaces a message of Lua's own on top of the stack by what dflow.front.errors makes of it: with the line that it is
+ * about, and a hint. As it is where that fails. */
+void program_explain(lua_State *L) {
+  int top = lua_gettop(L);
+  if (lua_type(L, top) != LUA_TSTRING || !lua_checkstack(L, 8)) return;
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, "dflow.front.errors") == LUA_TTABLE && lua_getfield(L, -1, "explain") == LUA_TFUNCTION) {
+    lua_pushvalue(L, top);
+    if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING) lua_replace(L, top);
+  }
+  lua_settop(L, top);
+}
+
 /* A string gets a traceback; a table with __tostring, such as every dflow error, is its own whole message. */
 static int message_handler(lua_State *L) {
   lua_pushvalue(L, 1);
   lua_setfield(L, LUA_REGISTRYINDEX, PROGRAM_ERROR);
-  const char *text = lua_tostring(L, 1);
+  if (!program_interrupted) program_explain(L);
+  const char *text = lua_tostring(L, -1);
   if (text == NULL) {
     if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
     text = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));

@@ -671,7 +671,7 @@ describe(':graph', function()
 
   it('takes a form and a stage, each by any unique beginning, in either order', function()
     local out = session(program, ':graph y as tr', ':graph y at low as l', ':graph tree y', ':gr y', ':graph y as tree at gradient')
-    assert.matches('dflow> cond/Merge\n|%-x: float32%[%] = Placeholder  %-%- stdin:1\n', out)
+    assert.matches('dflow> cond/Merge\n|%-x: float32%[%] = Placeholder  %-%- In%[1%]:1\n', out)
     assert.matches('cond/Merge: float32%[%], int32%[%] = Merge%(cond/Neg, cond/Mul%)', out)
     assert.are.equal(2, select(2, out:gsub('dflow> cond/Merge\n', '')))
     assert.matches('cond/Merge: float32%[%] = cond{ Greater', out)

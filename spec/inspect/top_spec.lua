@@ -2,7 +2,7 @@
 local terminal = require 'spec.terminal'
 local shell = require 'spec.shell'
 
--- Typed at the prompt, so that the Lua line is stdin:1. A run that stands still after so many tokens is the same each time.
+-- Typed at the prompt, so that the Lua line is In[1]:1. A run that stands still after so many tokens is the same each time.
 local COUNTING = 'x = while_loop(function(i) return i:ge(0) end, function(i) return i + 1 end, {df.int32(0)})'
 local INIT = [[
 function crowd(n)
@@ -30,13 +30,13 @@ swap                0 B  nothing is swapped on this device
 
 frames
   top level
-    while  iterations 49-49 in flight (1 of 32), 1 live token  stdin:1
+    while  iterations 49-49 in flight (1 of 32), 1 live token  In[1]:1
 
 nodes that ran lately
- 25.0 %  while/GreaterEqual              GreaterEqual      stdin:1
- 25.0 %  while/Switch                    Switch            stdin:1
- 25.0 %  while/Add                       Add               stdin:1
- 25.0 %  while/NextIteration             NextIteration     stdin:1
+ 25.0 %  while/GreaterEqual              GreaterEqual      In[1]:1
+ 25.0 %  while/Switch                    Switch            In[1]:1
+ 25.0 %  while/Add                       Add               In[1]:1
+ 25.0 %  while/NextIteration             NextIteration     In[1]:1
 
 
 
@@ -55,13 +55,13 @@ swap                0 B  nothing is swapped on this device
 
 frames
   top level
-    while  iterations 49-49 in flight (1 of 32), 1 live token  stdin:1
+    while  iterations 49-49 in flight (1 of 32), 1 live token  In[1]:1
 
 nodes that ran lately
- 25.0 %  while/GreaterEqual                                GreaterEqual                stdin:1
- 25.0 %  while/Switch                                      Switch                      stdin:1
- 25.0 %  while/Add                                         Add                         stdin:1
- 25.0 %  while/NextIteration                               NextIteration               stdin:1
+ 25.0 %  while/GreaterEqual                                GreaterEqual                In[1]:1
+ 25.0 %  while/Switch                                      Switch                      In[1]:1
+ 25.0 %  while/Add                                         Add                         In[1]:1
+ 25.0 %  while/NextIteration                               NextIteration               In[1]:1
 
 
 

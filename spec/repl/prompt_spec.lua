@@ -135,7 +135,7 @@ dflow> ]]
   it('leaves out what comes after an error in a pasted session', function()
     open(80, 24):paste('dflow> x = 1\ndflow> x + nil_\n?\ndflow> x = 2\ndflow> x\n2\n'):keys('Enter'):line('x')
     local screen = t:wait('\n1\n')
-    assert.matches("dflow> x %+ nil_\nstdin:2: attempt to perform arithmetic on a nil value %(global 'nil_'%).*"
+    assert.matches("dflow> x %+ nil_\nIn%[2%]:1: attempt to perform arithmetic on a nil value %(global 'nil_'%).*"
       .. '\n2 more inputs of what was pasted were left out\ndflow> x\n1\n', screen)
   end)
 

@@ -21,5 +21,5 @@ return setmetatable(M, { __index = function(_, name)
   local names = {}
   for known in pairs(M) do names[#names + 1] = known end
   table.sort(names, function(a, b) return a > b end)      -- small letters first: of names alike, what was typed is more often a function
-  errors.bad("df.nn has no '%s'%s", tostring(name), errors.hint(name, names))
+  errors.bad("df.nn has no '%s'%s", tostring(name), errors.hint_of_others(name, names))
 end })

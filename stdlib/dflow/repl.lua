@@ -8,6 +8,7 @@ local commands = require 'dflow.repl.commands'
 local inspector = require 'dflow.repl.inspector'
 require 'dflow.repl.native'
 local graph = require 'dflow.front.graph'
+local errors = require 'dflow.front.errors'
 
 local M = {}
 local unpack = table.unpack or unpack
@@ -49,10 +50,11 @@ M.call = call
 --- Runs an input of Lua and shows what it gives. Returns the input's record.
 function M.run(text, quiet)
   for _, w in ipairs(require('dflow.check.conditions').find(text)) do
-    io.stderr:write(values.paint(('stdin:%d: warning: %s'):format(session.next_line() + w.line - 1, w.message), 'e', 'error_color'), '\n')
+    io.stderr:write(values.paint(('In[%d]:%d: warning: %s'):format(session.next_number(), w.line, w.message), 'e', 'error_color'), '\n')
   end
   local began = program and program.clock()
   local input = session.run(text, call)
+  if not input.kind then input.message = errors.explain(input.message) end
   if program then input.seconds = program.clock() - began end
   if not input.ok then
     local e = input.error
@@ -167,6 +169,7 @@ function M.open()
   M.program = program
   values.open(program.terminal())
   commands.open(M)
+  require('dflow.front.errors').read_line = session.source_line
   inspector.open(M)
   _G.Out, _G.repl = session.Out, M
   if program.terminal().editing then

@@ -69,7 +69,7 @@ local function forget_nodes(g, count)
   end
   for _, v in ipairs(g.variables) do
     local o = rawget(v, 'snapshot')
-    if o and o.node >= count then v.snapshot = nil end
+    if o and o.node >= count then rawset(v, 'snapshot', nil) end
   end
 end
 

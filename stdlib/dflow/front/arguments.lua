@@ -64,7 +64,7 @@ local function take(what, names, more, ...)
         for i = 1, #names do if i > 1 then all[#all + 1] = names[i] end end
         for i = 1, #more do all[#all + 1] = more[i] end
         all[#all + 1] = 'name'
-        errors.bad("%s has no option '%s'%s (it knows: %s)", what, tostring(key), errors.hint(key, all), table.concat(all, ', '))
+        errors.bad("%s has no option '%s'%s (it knows: %s)", what, tostring(key), errors.hint_of_option(key, all), table.concat(all, ', '))
       end
       out[key] = v
     end

@@ -20,8 +20,15 @@ local function pack(...)
   return { n = select('#', ...), ... }
 end
 
---- Calls fn(); when it fails, all that it began in g is given up before the error goes on.
-local function guarded(g, fn)
+--- The name of parameter i of a function written in Lua; nil where it has none.
+local function parameter(fn, i)
+  local info = debug.getinfo(fn, 'S')
+  local ok, name = pcall(debug.getlocal, fn, i)
+  return info.what ~= 'C' and ok and type(name) == 'string' and name:find('^[%a_]') and name ~= '_' and name or nil
+end
+
+--- Calls fn(); when it fails, all that it began in g is given up before the error goes on. `say(e)` may say more of it.
+local function guarded(g, fn, say)
   local depth, standing = core.flow_depth(g.handle), graph.depth()
   graph.push(g)
   local results = pack(protect(fn))
@@ -30,7 +37,7 @@ local function guarded(g, fn)
     core.flow_abort(g.handle, depth)
     local e = results[2]
     if errors.is(e) and not e.source then e.source = core.where() end
-    error(e, 0)
+    error(say and say(e) or e, 0)
   end
   return unpack(results, 2, results.n)
 end
@@ -262,6 +269,27 @@ local function invariants(like, inv, path, leaves, g)
   core.while_invariant(g.handle, like - 1, inv or nil)
 end
 
+--- An error of a loop in the body's words: loop variable 2 has the name of its second parameter; and functions that take variables one by
+-- one where they have names, which comes as an error of Lua's.
+local function in_words(e, pred, body, by_name)
+  if errors.is(e) then
+    e.message = e.message:gsub('^loop variable (%d+) ', function(i)
+      local name = not by_name and parameter(body, tonumber(i))
+      return name and ('loop variable %s (%s) '):format(i, name) or nil
+    end)
+  elseif by_name and type(e) == 'string' then
+    for _, fn in ipairs{ pred, body } do
+      local first, second = parameter(fn, 1), parameter(fn, 2)
+      if second then
+        local made, ours = pcall(errors.bad, 'while_loop: its variables have names, so both functions get one table and the body returns one: '
+          .. 'function(v) … v.%s …, not function(%s, %s) (%s)', second, first, second, (e:gsub('\n.*', '')))
+        return made and e or ours
+      end
+    end
+  end
+  return e
+end
+
 --- while_loop(pred, body, vars, opts): the loop variables when the predicate is false.
 -- @param vars  a list, or a table with names: then both functions get one table and the body returns one
 function M.while_loop(pred, body, vars, opts)
@@ -365,7 +393,7 @@ function M.while_loop(pred, body, vars, opts)
     local out = rebuild(like, leaves, exits, g)
     if by_name then return out end
     return unpack(out, 1, count)
-  end)
+  end, function(e) return in_words(e, pred, body, by_name) end)
 end
 
 return M

@@ -42,12 +42,26 @@ function M.is_complex_value(v)
   return errors.is_data(v) and type(v.re) == 'number' and type(v.im) == 'number' and #v == 0
 end
 
+-- What other libraries call them.
+local elsewhere = { float = 'float32', double = 'float64', half = 'float16', int = 'int32', long = 'int64', short = 'int16', byte = 'uint8',
+                    boolean = 'bool', number = 'float32', str = 'string', single = 'float32', integer = 'int32',
+                    f16 = 'float16', f32 = 'float32', f64 = 'float64', i8 = 'int8', u8 = 'uint8', i32 = 'int32', i64 = 'int64',
+                    bf16 = 'bfloat16' }
+
 --- The number of a dtype given by name or number.
 function M.of(d)
   local n = M.number[d]
   if n and n ~= M.RESOURCE then return n end
   if M.name[d] then return d end
-  errors.bad("'%s' is no dtype%s (dtypes are %s)", tostring(d), errors.hint(d, M.list), table.concat(M.list, ', '))
+  if type(d) ~= 'string' then
+    local df = package.loaded['dflow']
+    for _, name in ipairs(type(d) == 'function' and df and M.list or {}) do
+      if rawget(df, name) == d then errors.bad("df.%s is a function, the dtype is its name: write '%s'", name, name) end
+    end
+    errors.bad("a dtype is a string such as 'float32', not %s", errors.describe(d))
+  end
+  local hint = elsewhere[d:lower()] and ("; it is '%s'"):format(elsewhere[d:lower()]) or errors.hint(d, M.list)
+  errors.bad("'%s' is no dtype%s (dtypes are %s)", d, hint, table.concat(M.list, ', '))
 end
 
 -- ---- bare values ----------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
---- Errors: tables {code=, message=, op=, frame=, source=} whose tostring is the whole message.
+--- Errors: tables {code=, message=, op=, frame=, source=} whose tostring is the whole message: where, what, the line as it was
+-- written with a caret, and how it is mended (see advice.lua), which nobody loads before an error is shown.
 local core = require 'dflow.backend'
 
 local M = {}
@@ -11,7 +12,8 @@ Error.__tostring = function(e)
   if e.source and text:sub(1, #e.source + 1) ~= e.source .. ':' then text = e.source .. ': ' .. text end
   if e.op then text = text .. '\n  in op ' .. e.op end
   if e.frame then text = text .. '\n  in frame ' .. e.frame end
-  return text
+  local ok, more = pcall(function() return require('dflow.front.advice').after(e) end)
+  return ok and text .. more or text
 end
 Error.__concat = function(a, b) return tostring(a) .. tostring(b) end
 
@@ -29,17 +31,36 @@ local function format(text, ...)
   return text:gsub('%%[%d.]*[dfg]', '%%s'):format((table.unpack or unpack)(args, 1, select('#', ...)))
 end
 
+--- The message, with the names on the user's line that are nil where it says that something is missing.
+local function named(text)
+  if not (text:find('is missing', 1, true) or text:find('nothing (nil)', 1, true) or text:find('is nil', 1, true)
+          or text:find('not nil', 1, true)) then
+    return text
+  end
+  local ok, names, known = pcall(function() return require('dflow.front.quote').nil_names() end)
+  if not ok or #names == 0 or #names > 3 then return text end
+  local near = #names == 1 and M.nearest(names[1], known)
+  return ("%s; the variable%s '%s' %s nil%s"):format(text, #names > 1 and 's' or '', table.concat(names, "', '"), #names > 1 and 'are' or 'is',
+    near and near ~= names[1] and ("; did you mean '%s'?"):format(near) or '')
+end
+
 --- Raises an error with this code; the rest is for string.format. `.source` is the user's line.
 function M.raise(code, text, ...)
   if select('#', ...) > 0 then text = format(text, ...) end
-  error(setmetatable({ code = code, message = text, source = core.where() }, Error), 0)
+  error(setmetatable({ code = code, message = named(text), source = core.where() }, Error), 0)
 end
 
 --- Raises invalid_argument.
 function M.bad(text, ...)
   if select('#', ...) > 0 then text = format(text, ...) end
-  error(setmetatable({ code = 'invalid_argument', message = text, source = core.where() }, Error), 0)
+  error(setmetatable({ code = 'invalid_argument', message = named(text), source = core.where() }, Error), 0)
 end
+
+--- Set by the prompt: a function (file, line) -> the text of what was typed, or nil.
+M.read_line = nil
+
+--- A message of Lua's own, with the line that it is about and a hint: what the program shows of an error that is none of dflow's.
+function M.explain(message) return require('dflow.front.advice').explain(message) end
 
 --- What an unknown value is called in a message: `number`, `Output float32[2]`, ...
 function M.describe(v)
@@ -117,6 +138,25 @@ function M.hint_of_others(word, names)
   return says and '; ' .. says or M.hint(word, names)
 end
 
+-- What other libraries call an option, and what it may be called here.
+local options_elsewhere = {
+  dim = { 'axis' }, axes = { 'axis' }, reduction_indices = { 'axis' }, keepdim = { 'keep_dims' }, keepdims = { 'keep_dims' }, stride = { 'strides' },
+  pad = { 'padding' }, bias = { 'use_bias' }, eps = { 'epsilon' }, p = { 'rate' }, swap = { 'save', 'swap_memory' },
+  max_iterations = { 'maximum_iterations' }, max_iter = { 'maximum_iterations' }, parallel = { 'parallel_iterations' },
+  type = { 'dtype' }, size = { 'shape' }, init = { 'kernel_initializer' }, low = { 'min' }, high = { 'max' },
+  std = { 'stddev' }, k = { 'k' }, transpose = { 'transpose_a', 'transpose_b' }, gpu = { 'devices' }, device = { 'devices' }, var_list = { 'variables' },
+}
+
+--- As hint, of the names of options.
+function M.hint_of_option(word, names)
+  for _, other in ipairs(type(word) == 'string' and options_elsewhere[word] or {}) do
+    for _, name in ipairs(names) do
+      if name == other then return ("; did you mean '%s'?"):format(name) end
+    end
+  end
+  return M.hint(word, names)
+end
+
 --- Checks an options table: nil or a table that has only known keys.
 -- @param what   for the message: `while_loop`
 -- @param known  a list of names
@@ -132,7 +172,7 @@ function M.options(opts, what, known)
       if known[i] == key then found = true break end
     end
     if not found then
-      M.bad("%s has no option '%s'%s (it knows: %s)", what, tostring(key), M.hint(key, known),
+      M.bad("%s has no option '%s'%s (it knows: %s)", what, tostring(key), M.hint_of_option(key, known),
             #known > 0 and table.concat(known, ', ') or 'none')
     end
   end

@@ -33,6 +33,23 @@ local words = {
   int = { 'PyTorch', "df.cast(x, 'int32')" }, optim = { 'PyTorch', 'df.train, such as df.train.Adam(1e-3)' },
 
   -- TensorFlow 2 and Keras
+  cuda = { 'PyTorch', "df.device('gpu:0', function() … end) around what is built" }, to = { 'PyTorch', "df.device('gpu:0', fn) for a place, df.cast(x, dtype) for a dtype" },
+  cpu = { 'PyTorch', 'not needed: what a run gives is on the host' }, clone = { 'PyTorch', 'not needed: values never change' },
+  copy = { 'NumPy', 'not needed: values never change' }, evaluate = { 'Keras', 'x:eval(feeds) or df.run(x, feeds)' },
+  Conv2d = { 'PyTorch', 'df.nn.Conv2D(filters, size)' }, ReLU = { 'PyTorch', 'df.relu, as {activation = df.relu}' },
+  BatchNorm2d = { 'PyTorch', 'df.nn.BatchNorm()' }, Module = { 'PyTorch', 'not needed: layers are called in any function' },
+  CrossEntropyLoss = { 'PyTorch', 'df.sparse_softmax_cross_entropy_with_logits(logits, labels)' }, MSELoss = { 'PyTorch', 'df.reduce_mean((y - t) ^ 2)' },
+  mse_loss = { 'PyTorch', 'df.reduce_mean((y - t) ^ 2)' }, expand = { 'PyTorch', 'df.broadcast_to(x, shape)' },
+  flip = { 'NumPy', 'df.reverse(x, {axis})' }, swapaxes = { 'NumPy', 'df.transpose(x, perm)' }, moveaxis = { 'NumPy', 'df.transpose(x, perm)' },
+  append = { 'NumPy', 'df.concat({a, b}, axis)' }, random = { 'NumPy', 'df.random_normal(shape) and df.random_uniform(shape)' },
+  ndim = { 'NumPy', '#x.shape, or df.rank(x) in the graph' }, dim = { 'PyTorch', '#x.shape, or df.rank(x) in the graph' },
+  len = { 'Python', 'df.dim(x, 0)' }, norm = { 'NumPy', 'df.sqrt(df.reduce_sum(x * x))' }, parameters = { 'PyTorch', 'df.trainable_variables(), or l:parameters() of a layer' },
+  get_default_graph = { 'TensorFlow', 'df.default_graph()' }, reset_default_graph = { 'TensorFlow', 'df.reset()' },
+  InteractiveSession = { 'TensorFlow', 'not needed: df.run has a session of its own' }, Input = { 'Keras', 'df.placeholder(dtype, shape)' },
+  set_value = { 'Keras', 'v:load(x)' }, fit = { 'Keras', 'a loop of df.run(train, feeds)' }, compile = { 'Keras', 'not needed: a run compiles what it fetches once' },
+  Adam = { 'Keras', 'df.train.Adam(1e-3)' }, SGD = { 'Keras', 'df.train.SGD(0.1)' }, Dense = { 'Keras', 'df.nn.Dense(units)' },
+  Sequential = { 'Keras', 'df.nn.Sequential{…}' }, scan_fn = { 'Theano', 'df.scan(fn, elems, init)' }, jit = { 'JAX', 'not needed: hot loops are compiled by themselves' },
+
   GradientTape = { 'TensorFlow 2', 'gradients(y, x)' }, ['function'] = { 'TensorFlow 2', 'df.func(name, dtypes, fn, {returns = …}); plain code is a graph already' },
   keras = { 'TensorFlow 2', 'df.nn and df.train' }, layers = { 'TensorFlow', 'df.nn, such as df.nn.Dense(64)' },
   global_variables_initializer = { 'TensorFlow', 'not needed: a variable is initialised when a run first needs it; df.init() sets all back' },

@@ -126,6 +126,13 @@ graph.hooks.element = M.element
 graph.hooks.names = M.names
 M.operators(Output)
 
+--- x:assign(v) of what is no variable, most often because `w = w - 0.1` made it an Output.
+for _, name in ipairs{ 'assign', 'assign_add', 'assign_sub' } do
+  graph.methods[name] = function(x)
+    errors.bad('%s: %s is an Output, not a Variable; w = w - 0.1 makes w the name of an Output: write df.run(w:assign_sub(0.1))', name, x.name)
+  end
+end
+
 function graph.methods.set_shape(x, shape)
   core.output_set_shape(x.graph.handle, x.node, x.index, shape)
   return x

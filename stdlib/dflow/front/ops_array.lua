@@ -85,6 +85,9 @@ def('concat', { 'values', 'axis' }, {}, function(o)
   if type(values) ~= 'table' then
     errors.bad('concat takes a list of values, not %s', errors.describe(values))
   end
+  if type(o.axis) == 'table' and not errors.is_data(values) and (convert.typed(o.axis) or 3) ~= 3 and convert.typed(o.axis) ~= 9 then
+    errors.bad('concat: the values are one list, and the axis stands after it: df.concat({a, b}, 0)')
+  end
   if not errors.is_data(values) then values = { values } end
   if #values == 0 then errors.bad('concat: the list is empty') end
   return op('ConcatV2', { values, int32(o.axis, convert.graph_of(values)) }, { name = o.name })
@@ -92,8 +95,8 @@ end)
 
 def('stack', { 'values', 'axis' }, {}, function(o)
   required('stack', o, 'values')
-  if type(o.values) ~= 'table' or #o.values == 0 then
-    errors.bad('stack takes a list of values, not %s', errors.describe(o.values))
+  if type(o.values) ~= 'table' or not errors.is_data(o.values) or #o.values == 0 then
+    errors.bad('stack takes a list of values, df.stack({a, b}, axis), not %s', errors.describe(o.values))
   end
   return op('Pack', { o.values }, { axis = o.axis, name = o.name })
 end)

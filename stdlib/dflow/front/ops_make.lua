@@ -35,10 +35,21 @@ for _, name in ipairs(dtypes.list) do
 end
 
 --- df.placeholder(dtype, shape?, name?): a value that every run is fed with.
-def('placeholder', { 'dtype', 'shape', 'name' }, {}, function(o)
+local function placeholder(o)
   required('placeholder', o, 'dtype')
   return op('Placeholder', {}, { dtype = dtypes.name[dtypes.of(o.dtype)], shape = o.shape or nil, name = o.name })
-end)
+end
+def('placeholder', { 'dtype', 'shape', 'name' }, {}, placeholder)
+local checked = functions.placeholder
+--- df.placeholder(dtype, shape?, name?). Said in another order, or the shape as numbers, it says how.
+function functions.placeholder(dtype, shape, name)
+  if type(dtype) == 'table' and type(shape) == 'string' then
+    errors.bad("placeholder: the dtype stands first, then the shape: df.placeholder('%s', {…})", shape)
+  elseif type(shape) == 'number' and type(name) == 'number' then
+    errors.bad("placeholder: the shape is one list: df.placeholder('float32', {%s, %s})", tostring(shape), tostring(name))
+  end
+  return checked(dtype, shape, name)
+end
 
 def('placeholder_with_default', { 'x', 'shape', 'name' }, {}, function(o)
   required('placeholder_with_default', o, 'x')

@@ -190,8 +190,9 @@ local function bare_dtype(v, set, what)
 end
 
 local function mismatch(e, a, first, da, db)
+  local to = dtypes.is_float(db) and not dtypes.is_float(da) and db or da       -- the one that holds the other's values
   errors.bad("%s: the operands have different dtypes, %s (%s) and %s (%s): cast one of them, as in df.cast(x, '%s')",
-             e.lua or e.type, dtypes.name[da], first, dtypes.name[db], a.name, dtypes.name[da])
+             e.lua or e.type, dtypes.name[da], first, dtypes.name[db], a.name, dtypes.name[to])
 end
 
 -- ---- attributes ------------------------------------------------------------------------------------------------
@@ -275,7 +276,7 @@ end
 
 local function unknown_option(e, key)
   local names = option_names(e)
-  errors.bad("%s has no option '%s'%s (it knows: %s)", e.lua or e.type, tostring(key), errors.hint(key, names), table.concat(names, ', '))
+  errors.bad("%s has no option '%s'%s (it knows: %s)", e.lua or e.type, tostring(key), errors.hint_of_option(key, names), table.concat(names, ', '))
 end
 
 -- ---- building ------------------------------------------------------------------------------------------------------

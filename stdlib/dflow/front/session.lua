@@ -208,6 +208,9 @@ M.foreground, M.started, M.attend = nil, nil, nil
 
 --- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these.
 function methods.run(s, fetches, feeds, opts)
+  if getmetatable(s) ~= Session then
+    errors.bad('run is a method of a session: write s:run(y, feeds), with a colon; its first argument is %s', errors.describe(s))
+  end
   if opts ~= nil then timeout_of(opts) end
   local foreground = M.foreground
   if foreground then return foreground(s, fetches, feeds, opts) end
@@ -244,6 +247,16 @@ function methods.run(s, fetches, feeds, opts)
   local out = {}
   for i = 1, n do out[keys[i]] = result[i] end
   return out
+end
+
+--- s:run(x) in the foreground, whoever looks on: of what is over at once.
+function M.run_here(s, x)
+  local foreground, looked = M.foreground, watch
+  M.foreground, watch = nil, nil
+  local ok, v = pcall(methods.run, s, x)
+  M.foreground, watch = foreground, looked
+  if not ok then error(v, 0) end
+  return v
 end
 
 --- Words for df_session_start; nil for none.

@@ -26,11 +26,21 @@ Tensor.__index = function(t, key)
   if type(key) == 'number' then
     errors.bad('a Tensor is indexed from 0 with t:at(%s); t:totable() gives a table', tostring(key))
   end
+  method = M.op_method(key)
+  if method then return method end
   local names = {}
   for name in pairs(methods) do names[#names + 1] = name end
   for name in pairs(fields) do names[#names + 1] = name end
   errors.bad("a Tensor has no field or method '%s'%s; a Tensor is a value, ops are functions of df", tostring(key),
              errors.hint_of_others(key, names))
+end
+
+--- An op as a method, computed at once: t:reduce_sum{axis = 0}, and NumPy's t:sum().
+function M.op_method(key)
+  if type(key) ~= 'string' then return nil end
+  local method = require('dflow.front.eager').method(key)
+  if method then methods[key] = method end
+  return method
 end
 
 Tensor.__newindex = function()
@@ -42,16 +52,27 @@ Tensor.__len = function(t)
   return core.tensor_shape(t)[1] or 0
 end
 
---- A Tensor is a value: between it and an Output an operator builds a node, alone there is nothing to build it of.
-for sign, event in pairs{ ['+'] = 'add', ['-'] = 'sub', ['*'] = 'mul', ['/'] = 'div', ['%'] = 'mod', ['^'] = 'pow', ['//'] = 'idiv' } do
+--- A Tensor is a value: between it and an Output an operator builds a node, alone it is computed at once.
+for event, name in pairs{ add = 'add', sub = 'sub', mul = 'mul', div = 'div', mod = 'floormod', pow = 'pow', idiv = 'floordiv' } do
   Tensor['__' .. event] = function(a, b)
     local other = getmetatable(a) == Tensor and b or a
     local mt = type(other) == 'table' and other ~= a and getmetatable(other)
     local build = type(mt) == 'table' and mt ~= Tensor and mt['__' .. event]
     if build then return build(a, b) end
-    errors.bad('a Tensor is a value, so %s computes nothing with it: write df.constant(t) %s … for a node, and run that', sign, sign)
+    return require('dflow.front.eager').apply(name, a, b)
   end
 end
+Tensor.__unm = function(t) return require('dflow.front.eager').apply('neg', t) end
+
+local function no_order()
+  errors.bad('a Tensor is compared element by element: write t:lt(1), t:le(1), t:gt(1) or t:ge(1); t:item() is the one number of a small one')
+end
+Tensor.__lt, Tensor.__le = no_order, no_order
+
+-- df.Tensor is the type; people call it as PyTorch's.
+setmetatable(Tensor, { __call = function()
+  errors.bad('df.Tensor is the type of values: df.tensor{1, 2} makes one, df.zeros{2, 3} builds a node')
+end })
 
 -- ---- making ------------------------------------------------------------------------------------------------
 --- Flattens nested tables in row-major order and checks that they are rectangular.

@@ -41,6 +41,10 @@ TensorArray.__index = function(ta, key)
   errors.bad("a TensorArray has no field or method '%s'%s", tostring(key), errors.hint(key, names))
 end
 
+TensorArray.__newindex = function(_, key)
+  errors.bad("a TensorArray is written with ta = ta:write(i, v), which returns the array that holds it (the field '%s' was to be set)", tostring(key))
+end
+
 TensorArray.__tostring = function(ta)
   return ('TensorArray %s of %s'):format(ta.name, tensor.shape_text(ta.dtype or 'any', ta.element_shape))
 end
@@ -49,7 +53,10 @@ end
 function M.new(dtype, size, opts)
   opts = errors.options(opts, 'TensorArray', { 'dynamic_size', 'element_shape', 'clear_after_read', 'name' })
   if dtype == nil then errors.bad('TensorArray: the dtype is missing') end
-  if size == nil then errors.bad('TensorArray: the size is missing') end
+  if size == nil and type(dtype) ~= 'string' then
+    errors.bad("TensorArray: the dtype stands first, then the size: TensorArray('float32', 3)")
+  end
+  if size == nil then errors.bad("TensorArray: the size is missing, as in TensorArray('float32', 3)") end
   local d = dtypes.of(dtype)
   local handle = registry.op('TensorArray', { arguments.int32(size) }, {
     dtype = d, dynamic_size = opts.dynamic_size, clear_after_read = opts.clear_after_read, name = opts.name,

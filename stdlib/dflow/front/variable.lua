@@ -35,13 +35,13 @@ local function as_output(v)
     local last, effects = rawget(v, 'within'), core.graph_effects(g.handle)
     if last and last.context == context and last.effects == effects then return last.read end
     last = { context = context, effects = effects, read = read(v) }
-    v.within = last
+    rawset(v, 'within', last)
     return last.read
   end
   local o = rawget(v, 'snapshot')
   if not o then
     o = read(v)
-    v.snapshot = o
+    rawset(v, 'snapshot', o)
   end
   return o
 end
@@ -75,6 +75,10 @@ Variable.__index = function(v, key)
   method = graph.methods[key] or ops.find_method(key)
   if method then return method end
   return as_output(v)[key]
+end
+
+Variable.__newindex = function(v, key)
+  errors.bad("a Variable changes in a run, df.run(%s:assign(x)), or by v:load(x), which builds nothing (the field '%s' was to be set)", v.name, tostring(key))
 end
 
 --- `w: variable float32[2,3]  -- file:line`

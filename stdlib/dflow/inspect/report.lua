@@ -55,16 +55,10 @@ end
 local function lines_of(path)
   local repl = package.loaded['dflow.repl.session']
   local lines = {}
-  if path == 'stdin' and repl then              -- typed at the prompt, whose inputs count as one file
-    for _, input in ipairs(repl.inputs) do
-      local at = input.line
-      for line in (input.text .. '\n'):gmatch('(.-)\n') do
-        for gap = #lines + 1, at do lines[gap] = '' end
-        lines[at] = line
-        at = at + 1
-      end
-    end
-    return #lines > 0 and lines or nil
+  local input = repl and repl.input_of(path)              -- typed at the prompt
+  if input then
+    for line in (input.text .. '\n'):gmatch('(.-)\n') do lines[#lines + 1] = line end
+    return lines
   end
   local file = io.open(path)
   if not file then return nil end

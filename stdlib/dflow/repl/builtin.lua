@@ -75,7 +75,8 @@ command('history', function(rest, say, repl)
   if rest ~= '' and rest ~= 'all' and not rest:find('^%d+$') then error('usage: :history [n | all]; :history ~text shows those that mention it', 0) end
   local last = tonumber(rest) or #list
   for i = math.max(1, #list - last + 1), #list do
-    say(('%5d  %s'):format(i, (list[i]:gsub('\n', '\n       '))))
+    local number = rest == 'all' and ('%5d'):format(i) or ('%8s'):format(('In[%d]'):format(i))
+    say(number .. '  ' .. (list[i]:gsub('\n', '\n' .. (' '):rep(#number + 2))))
   end
 end, [[history [n | all] - the inputs of this session, numbered as Out is; the last n; all: of earlier sessions too
 :history ~map_fn shows those that mention map_fn, :history > notes.txt writes them to a file]])

@@ -68,7 +68,7 @@ function M.as_command(text)
   if not WORDS[word] or not commands.find(word) then return text end
   if rest == '' then
     if session.locals.environment({})[word] ~= nil then return text end
-  elseif load(text, '=stdin', 't') or load('return ' .. text, '=stdin', 't') then
+  elseif load(text, '=input', 't') or load('return ' .. text, '=input', 't') then
     return text
   end
   return ':' .. text:gsub('^%s+', '')

@@ -1,15 +1,14 @@
 --- What was typed so far and what it gave: compiles an input, runs it, keeps `_`, `__`, `Out[n]` and the session's locals.
 --
--- Lines are counted through the session, as if the inputs were one file called stdin: `stdin:17` is the 17th line typed, so
--- that a node, an error and a function each name one line.
+-- Each input is a chunk of its own, which is called by its number: `In[12]:3` is the third line of the twelfth input, as :history
+-- lists them, so that a node, an error and a function each name one line.
 local locals = require 'dflow.repl.locals'
 
 local M = {}
 local unpack = table.unpack or unpack
 
-M.inputs = {}                 -- {text, line, ok, kind = 'expression' | 'statement', muted}, the list of what was run
+M.inputs = {}                 -- {text, number, ok, kind = 'expression' | 'statement', muted}, the list of what was run
 M.locals = locals.new(_G)
-local next_line = 1
 
 -- ---- compiling ----------------------------------------------------------------------------------------------------
 --- Does the message say that the text ended too early? A quoted string that its line did not end is a mistake that no further line mends.
@@ -23,6 +22,15 @@ function M.is_command(text)
   return text:find('^%s*%?') ~= nil or (text:find('^%s*:') ~= nil and not text:find('^%s*::'))
 end
 
+--- What an input's chunk is called; what is no input, as a command's expression, `command`.
+local function chunk_name(number) return number and ('=In[%d]'):format(number) or '=command' end
+
+--- The input that a chunk's name, with or without '=', speaks of; nil when it is another's.
+function M.input_of(name)
+  local number = tonumber(name:match('^=?In%[(%d+)%]$'))
+  return number and M.inputs[number]
+end
+
 local function as_expression(text) return 'return ' .. text:gsub('^%s*=', '', 1) end
 
 -- Where a variable waits to be closed a call is no tail call, so what an expression calls knows the line that it was typed at.
@@ -32,25 +40,26 @@ if not load(STAY) then STAY = '' end
 --- Does Lua's parser take the text for a whole chunk (or for one that no further line can mend)?
 function M.complete(text)
   if M.is_command(text) then return true end
-  local chunk, message = load(as_expression(text), '=stdin', 't')
+  local chunk, message = load(as_expression(text), '=input', 't')
   if chunk then return true end
   if wants_more(message, text) then return false end
-  chunk, message = load(text, '=stdin', 't')
+  chunk, message = load(text, '=input', 't')
   return chunk ~= nil or not wants_more(message, text)
 end
 
 --- The chunk of an input and whether it is an 'expression' or a 'statement'; nil and a message.
-function M.compile(text, line)
-  local lead = ('\n'):rep((line or next_line) - 1)
+-- @param number  the input's; nil: it is none
+function M.compile(text, number)
+  local name = chunk_name(number)
   local environment = M.locals.environment({})
-  local chunk = load(lead .. as_expression(text), '=stdin', 't', environment)
-  if chunk then return load(lead .. STAY .. as_expression(text), '=stdin', 't', environment) or chunk, 'expression' end
+  local chunk = load(as_expression(text), name, 't', environment)
+  if chunk then return load(STAY .. as_expression(text), name, 't', environment) or chunk, 'expression' end
   local why
-  chunk, why = load(lead .. text, '=stdin', 't', M.locals.environment({}))
+  chunk, why = load(text, name, 't', M.locals.environment({}))
   if not chunk and not why:find('too many local variables', 1, true) then return nil, why end
   local rewritten, names = locals.rewrite(text)      -- session locals have no limit
   if #names > 0 then
-    local kept, still = load(lead .. rewritten, '=stdin', 't', M.locals.environment(names))
+    local kept, still = load(rewritten, name, 't', M.locals.environment(names))
     chunk, why = kept or chunk, still or why
   end
   if not chunk then return nil, why end
@@ -70,17 +79,16 @@ local function keep(n, value)
   _G._ = value
 end
 
---- The number that the next input's first line has.
-function M.next_line() return next_line end
+--- The number that the next input has.
+function M.next_number() return #M.inputs + 1 end
 
 --- Runs an input.
 -- @param call  call(f): true and the results, or false, a message and the error: a pcall that minds Ctrl-C
 -- @return      the input's record: {ok, kind, muted, n = number of results, results = {…}} or {message, error}
 function M.run(text, call)
-  local input = { text = text, line = next_line, number = #M.inputs + 1 }
+  local input = { text = text, number = #M.inputs + 1 }
   M.inputs[input.number] = input
-  next_line = next_line + 1 + select(2, text:gsub('\n', ''))
-  local chunk, kind = M.compile(text, input.line)
+  local chunk, kind = M.compile(text, input.number)
   if not chunk then
     input.message = kind
     return input
@@ -101,18 +109,12 @@ function M.run(text, call)
   return finish(call(chunk))
 end
 
---- The source line `stdin:line` that was typed; nil when there is none.
-function M.source_line(line)
-  for i = #M.inputs, 1, -1 do
-    local input = M.inputs[i]
-    if input.line <= line then
-      local at = input.line
-      for row in (input.text .. '\n'):gmatch('([^\n]*)\n') do
-        if at == line then return row end
-        at = at + 1
-      end
-      return nil
-    end
+--- Line `line` of the input that a chunk's name speaks of; nil when there is none.
+function M.source_line(name, line)
+  local input, at = M.input_of(name), 0
+  for row in ((input and input.text or '') .. '\n'):gmatch('([^\n]*)\n') do
+    at = at + 1
+    if input and at == line then return row end
   end
 end
 

@@ -89,7 +89,7 @@ end
 function M.held() end
 
 -- ---- outputs --------------------------------------------------------------------------------------------------------
---- `Add:0: float32[3] = Add(Mul:0, Const_1:0)  -- stdin:1`, and the value below when a prompt may run it.
+--- `Add:0: float32[3] = Add(Mul:0, Const_1:0)  -- In[1]:1`, and the value below when a prompt may run it.
 local function output_text(o)
   local g = o.graph
   local line = tostring(o):gsub('  %-%- [^\n]*$', function(where) return paint(where, 'D') end)

@@ -16,11 +16,11 @@ local describe = require 'dflow.repl.describe'
 local M = {}
 local LINES = 60             -- of a function's text
 
---- The lines first … last of a file, or of what was typed (`=stdin`); nil when they cannot be had.
+--- The lines first … last of a file, or of an input (`=In[3]`); nil when they cannot be had.
 local function lines_of(source, first, last)
   local out = {}
-  if source == '=stdin' then
-    for i = first, last do out[#out + 1] = session.source_line(i) end
+  if session.input_of(source) then
+    for i = first, last do out[#out + 1] = session.source_line(source, i) end
     return #out > 0 and out or nil
   end
   local file = source:sub(1, 1) == '@' and io.open(source:sub(2))
@@ -124,7 +124,7 @@ end
 --- The text of a line of source, 'file:line'.
 local function line_of(place)
   local file, line = place:match('^(.*):(%d+)$')
-  local lines = file and lines_of(file == 'stdin' and '=stdin' or '@' .. file, tonumber(line), tonumber(line))
+  local lines = file and lines_of(session.input_of(file) and '=' .. file or '@' .. file, tonumber(line), tonumber(line))
   return lines and lines[1]
 end
 

@@ -1,0 +1,242 @@
+-- The commonest mistakes of those who come from NumPy, PyTorch and TensorFlow 2, and of those to whom a graph is new. Each is
+-- to end in an error that says what is wrong, where, and how it is mended; none passes unheard.
+local df = require 'dflow'
+local errors = require 'dflow.front.errors'
+local conditions = require 'dflow.check.conditions'
+
+local has_integers = math.type ~= nil
+
+-- {code, what the message says, how it is mended}; plain texts
+local mistakes = {
+  -- NumPy's ways
+  { 'local x = df.constant{1.0,2,3} local y = x.T', "'T'", 'df.transpose(x)' },
+  { 'local x = df.constant{{1.0,2},{3,4}} local y = x:sum()', "'sum'", 'df.reduce_sum(x, axis)' },
+  { 'local y = df.sum(df.constant{1.0,2})', "df has no 'sum'", 'df.reduce_sum' },
+  { 'local y = df.mean(df.constant{1.0,2})', "df has no 'mean'", 'df.reduce_mean' },
+  { 'local x = df.array{1,2,3}', "df has no 'array'", 'df.constant(v)' },
+  { 'local x = df.constant{1,2,3} print(x.shape())', "'shape'", 'needs no parentheses' },
+  { 'local x = df.constant{1,2,3} print(x:shape())', "'shape'", 'needs no parentheses' },
+  { 'local v = df.Variable(df.zeros{2}) print(v:shape())', "'shape'", 'needs no parentheses' },
+  { 'local t = df.tensor{1,2,3} print(t:shape())', "'shape'", 'needs no parentheses' },
+  { 'local t = df.tensor{1,2,3} print(t[1])', 'a Tensor is indexed', 't:at(1)' },
+  { 'local x = df.constant{1,2,3} for i, v in ipairs(x) do end', 'past the end of axis 0', 'df.unstack(x)' },
+  { 'local x = df.constant{1,2,3} print(#x)', '# of an Output', 'df.dim(x, 0)', lua54 = true },   -- LuaJIT asks no table for its length
+  { 'local x = df.constant{1.0,2} local y = math.sin(x)', "bad argument #1 to 'sin'", 'df.sin(x)' },
+  { 'local x = df.constant{1.0,2} local y = math.exp(x)', "bad argument #1 to 'exp'", 'df.exp(x)' },
+  { 'local x = df.constant{1.0,2} local y = math.max(x, 3)', 'the result of <', 'df.maximum(a, b)' },
+  { "local x = df.constant({1,2}, 'float')", "'float' is no dtype", "it is 'float32'" },
+  { "local x = df.constant({1,2}, 'int')", "'int' is no dtype", "it is 'int32'" },
+  { "local x = df.constant({1,2}, 'double')", "'double' is no dtype", "it is 'float64'" },
+  { 'local x = df.constant({1,2}, df.float32)', 'df.float32 is a function', "write 'float32'" },
+  { 'local x = df.constant{{1,2},{3}}', 'not rectangular', 'every row has the same length' },
+  { 'local x = df.zeros(2, 3)', 'the shape is one list', 'write {2, 3}' },
+  { "local x = df.ones('2,3')", 'shape is the string', 'a list of whole numbers' },
+  { 'local x = df.concat(df.ones{2}, df.ones{2})', 'the values are one list', 'df.concat({a, b}, 0)' },
+  { 'local x = df.concatenate({df.ones{2}, df.ones{2}}, 0)', "'concatenate'", 'df.concat(list, axis)' },
+  { 'local x = df.stack(df.ones{2}, df.ones{3})', 'takes a list of values', 'df.stack({a, b}, axis)' },
+  { 'local x = df.stack{df.ones{2}, df.ones{3}}', 'expected one shape', 'df.concat({a, b}, axis)' },
+  { 'local x = df.ones{2}:reshape(2, 1)', 'at most 2 arguments', 'x:reshape{2, 1}' },
+  { 'local x = df.ones{4}:reshape{3, 2}', 'has 4 elements', 'may be -1' },
+  { 'local x = df.ones{2,3} * df.ones{2}', 'cannot be broadcast', 'df.expand_dims(y, 1)' },
+  { 'local x = df.ones{2,3} + df.ones{4}', 'cannot be broadcast', 'aligned at the last one' },
+  { 'local x = df.matmul(df.ones{2,3}, df.ones{2,3})', 'the inner dimensions differ', 'transpose_b = true' },
+  { 'local x = df.matmul(df.ones{2,3}, df.ones{4,2})', 'the inner dimensions differ', 'df.matmul(b, a)' },
+  { 'local x = df.ones{2,3} @ df.ones{3,2}', "near '@'", 'df.matmul(a, b)' },
+  { 'local x = df.dot(df.ones{2,3}, df.ones{3,2})', "'dot'", 'df.matmul(a, b)' },
+  { "local x = df.int32{1,2,3} + df.constant{1.5,2,3}", 'different dtypes, int32', "df.cast(x, 'float32')" },
+  { 'local x = df.int32{1,2,3} + 0.5', 'cannot be held by dtype int32', "df.cast(x, 'float32')" },
+  { 'local x = df.reduce_sum(df.ones{2,3}, {axis = 2})', 'axis 2 is out of range', 'axes count from 0' },
+  { 'local x = df.reduce_sum(df.ones{2,3}, {axes = 1})', "no option 'axes'", "did you mean 'axis'?" },
+  { 'local x = df.ones{2,3}:reduce_mean{dim = 1}', "no option 'dim'", "did you mean 'axis'?" },
+  { 'local x = df.ones{2,3}:reduce_mean{axis = 1, keepdim = true}', "no option 'keepdim'", "did you mean 'keep_dims'?" },
+  { "local x = df.reduce_sum(df.ones{2,3}, 'axis')", 'axis is the string', 'a whole number is expected' },
+  { 'local x = df.argmax(df.ones{2,3}, 5)', 'axis 5 is out of range', 'axes count from 0' },
+  { 'local x = df.ones{3} x[0] = 5', 'cannot be changed', 'df.where(mask, a, b)' },
+  { 'local x = df.tensor{1,2,3} x[0] = 5', 'a Tensor never changes', 'df.tensor' },
+  { 'local x = df.linspace(0, 1)', 'num is missing', 'df.linspace(start, stop, num)' },
+  { 'local x = df.arange(10)', "'arange'", 'df.range(' },
+  { 'local x = df.eye(3, 3, 3, 3)', 'at most 2 arguments', 'df.eye(n' },
+  { 'local x = df.random.normal({2,3})', "'random'", 'df.random_normal(shape)' },
+  { 'local x = df.random_normal(2, 3)', 'the shape is one list', 'write {2, 3}' },
+  { 'local x = df.where(df.ones{2}, 1, 2)', 'bool is expected', 'x:gt(0)' },
+  { 'local x = df.clip(df.ones{2}, 0, 1)', "'clip'", 'df.clip_by_value' },
+  { 'local x = df.ones{2,3}:transpose(1, 0)', 'at most 2 arguments', 'it is one list' },
+  { 'local x = df.ones{2,3}[5]', 'x[5] is past the end', 'df.unstack(x)' },
+  { 'local x = df.ones{2,3}[{0, 1}]', 'takes a number', 'x:gather' },
+  { "local x = 'a' + df.ones{2}", 'the string "a"', 'strings and numbers do not mix' },
+  { 'local x = df.ones{2} .. df.ones{2}', 'has no value while building', 'run it first' },
+  { 'local t = df.tensor{1.0,2} print(t > 1)', 'element by element', 't:gt(1)' },
+  { 'local x = df.gather(df.ones{3}, 7)', 'index 7 is not in [0, 3)', 'indices count from 0' },
+  { 'local x = df.one_hot(df.int32{0, 1})', 'depth is missing', 'df.one_hot(indices, depth' },
+  { "local x = df.cast(df.ones{2}, 'float31')", "'float31' is no dtype", "did you mean 'float32'?" },
+  { "local x = df.cast('int32', df.ones{2})", 'a dtype is a string', 'the value stands first' },
+  { 'local x = df.split(df.ones{5}, 2, 0)', 'does not split into 2 equal parts', 'df.split(x, {2, 3})' },
+  { 'local x = df.expand_dims(df.ones{5})', 'axis is missing', 'df.expand_dims(x, axis)' },
+  { 'local x = df.squeeze(df.ones{5}, {axis = 0})', 'is 5: expected 1', 'only dimensions of 1' },
+  { "local x = df.load_npy('nothere.npy')", 'cannot open nothere.npy', 'paths go by the folder' },
+  -- PyTorch's ways
+  { 'local x = df.Tensor{1,2}', 'df.Tensor is the type', 'df.tensor{1, 2}' },
+  { 'local x = df.Tensor(2, 3)', 'df.Tensor is the type', 'df.zeros{2, 3}' },
+  { 'local x = df.constant{1.0} x.requires_grad = true', "'requires_grad'", 'gradients(y, x)' },
+  { 'local w = df.Variable(df.float32(1)) local loss = w * w loss:backward()', "'backward'", 'gradients(loss, {w, b})' },
+  { 'local w = df.Variable(df.float32(1)) print(w.grad)', "'grad'", 'gradients(y, x)' },
+  { 'local x = df.constant{1.0} print(x:item())', "'item'", 'df.run(x)' },
+  { 'local x = df.constant{1.0} print(x:numpy())', "'numpy'", 'df.run(x)' },
+  { 'local x = df.constant{1.0} print(x:detach())', "'detach'", 'df.stop_gradient(x)' },
+  { 'local x = df.ones{2,3}:view(6)', "'view'", 'df.reshape(x, shape)' },
+  { 'local x = df.ones{2,3}:size(0)', "'size'", 'df.size(x)' },
+  { 'local l = df.nn.Linear(3, 4)', "'Linear'", 'df.nn.Dense(units)' },
+  { 'local l = df.nn.Dense(3, 4)', 'its options are a table', 'the width of the input is taken from the input' },
+  { 'local l = df.nn.Dense{units = 3}', 'units is a whole number', 'df.nn.Dense(64)' },
+  { 'local l = df.nn.Dense(3) local y = l(df.ones{2})', 'its input is float32[2]', 'a batch of one' },
+  { 'local m = df.nn.Sequential(df.nn.Dense(3), df.nn.Dense(2))', 'its options are a table', 'the layers are one list' },
+  { 'local m = df.nn.Conv2D(8, 3) local y = m(df.ones{28, 28})', '[batch, height, width, channels] is expected', 'df.expand_dims(x, 0)' },
+  { 'local m = df.nn.Conv2D(8, 3, {stride = 2})', "no option 'stride'", "'strides'" },
+  { 'local opt = df.optim.Adam(0.1)', "'optim'", 'df.train.Adam' },
+  { 'local opt = df.train.Adam{lr = 0.1}', "no option 'lr'", 'df.train.Adam(1e-3)' },
+  { 'local w = df.Variable(df.float32(1)) local opt = df.train.SGD({w}, 0.1)', 'at most 1 arguments', 'minimize(loss' },
+  { 'local opt = df.train.SGD(0.1) opt:zero_grad()', "'zero_grad'", 'not needed' },
+  { 'local opt = df.train.SGD(0.1) opt:step()', "'step'", 'df.run(train)' },
+  { 'local x = df.ones{2}:cuda()', "'cuda'", "df.device('gpu:0'" },
+  { "local x = df.ones{2}:to('cuda')", "'to'", "df.device('gpu:0'" },
+  { 'local x = df.cat({df.ones{2}, df.ones{2}}, 0)', "'cat'", 'df.concat(list, axis)' },
+  { 'local l = df.cross_entropy(df.ones{2,3}, df.int32{0, 1})', "'cross_entropy'", 'df.sparse_softmax_cross_entropy_with_logits' },
+  { 'local l = df.softmax_cross_entropy(df.ones{2,3}, df.int32{0, 1})', "'softmax_cross_entropy'", 'df.softmax_cross_entropy_with_logits' },
+  { 'local l = df.softmax_cross_entropy_with_logits(df.ones{2,3}, df.int32{0, 1})', 'different dtypes', "df.cast(x, 'float32')" },
+  { 'local l = df.sparse_softmax_cross_entropy_with_logits(df.ones{2,3}, df.float32{0, 1})', '(labels) is float32', "df.cast(x, 'int32')" },
+  -- TensorFlow's ways
+  { "local x = df.placeholder({3,4}, 'float32')", 'the dtype stands first', "df.placeholder('float32', {" },
+  { "local x = df.placeholder('float32', 3, 4)", 'the shape is one list', '{3, 4}' },
+  { "local x = df.placeholder('float32', {3}) print(df.run(x))", 'was not fed', 'df.run(y, {[x] = value})' },
+  { "local x = df.placeholder('float32', {3}) print(df.run({[x] = {1,2,3}}, x))", 'not Output', 'feeds come second' },
+  { "local x = df.placeholder('float32', {3}) print(df.run(x, {x = {1,2,3}}))", "no operation 'x'", 'write {[x] = value}' },
+  { "local x = df.placeholder('float32', {3}) print(df.run(x, {[x] = {1,2}}))", 'was fed float32[2]', 'takes any size' },
+  { "local x = df.placeholder('float32', {3}) print(df.run(x, {feed_dict = {[x] = {1,2,3}}}))", "'feed_dict'", '{[x] = value}' },
+  { "local x = df.placeholder('int32', {}) print(df.run(x, {[x] = 1.5}))", 'the number 1.5', 'feed a whole number' },
+  { 'local x, y = df.ones{2}, df.ones{3} print(df.run(x, y))', 'feeds is a table', 'df.run{x, y}' },
+  { 'df.run(df.global_variables_initializer())', "'global_variables_initializer'", 'not needed' },
+  { 'local w = df.Variable(df.float32(1)) w = w - 0.1 w:assign(3)', 'is an Output, not a Variable', 'w:assign_sub(0.1)' },
+  { 'local w = df.Variable(df.float32(1)) w.value = 3', "'value' was to be set", 'assign(x)' },
+  { 'local w = df.Variable(df.float32(1)) w:assign({1.0, 2.0})', 'holds float32[] but is given float32[2]', 'keeps its shape' },
+  { 'local w = df.Variable(df.int32(1)) local g = gradients(w * w, w)', 'only float values have gradients', 'cast it to float32' },
+  { 'local w = df.Variable(df.float32(1)) local g = df.grad(w * w, w)', "'grad'", 'gradients(y, x)' },
+  { 'local w = df.Variable(df.float32(1)) local g = df.gradients(w * w)', 'xs is missing', 'gradients(loss, {w, b})' },
+  { 'local a, b = df.constant{1.0}, df.constant{2.0} local g = gradients(a, b)', 'does not depend on x', "unconnected = 'zero'" },
+  { 'local s = df.Session() s:run()', 'nothing to fetch', 's:run(y)' },
+  { 'local s = df.Session() s.run(df.ones{2})', 'run is a method of a session', 'with a colon' },
+  { 'local s = df.Session{gpu = true}', "no option 'gpu'", "{devices = {'gpu:0'}}" },
+  { 'local t = df.GradientTape()', "'GradientTape'", 'gradients(y, x)' },
+  { "df.device('gpu:7', function() return df.run(df.ones{2} * 2) end)", "no device 'gpu:7'", 'df.devices()' },
+  -- what a graph is
+  { "local x = df.float32(1) if x > 0 then print('pos') end", 'the result of <', 'cond(x:gt(0)' },
+  { 'local x = df.float32(1) local y = x > 0 and x or -x', 'the result of <', 'df.where(p, a, b)' },
+  { 'local x = df.float32(1) local y = df.cond(x == 1, function() return x end, function() return -x end)', 'the Lua boolean false', 'i:eq(3)' },
+  { 'local x = df.float32(1) local y = df.cond(x, function() return x end, function() return -x end)', 'must be a scalar bool', 'x:gt(0)' },
+  { 'local x = df.float32(1) local y = df.cond(x:gt(0), x, -x)', 'two functions', 'the branches are functions' },
+  { 'local x = df.float32(1) local y = df.cond(x:gt(0), function() return x end)', 'the second one is nil', 'both branches are needed' },
+  { 'local x = df.float32(1) local y = df.cond(x:gt(0), function() return x end, function() local y = -x end)', 'the false branch 0', '`return` missing in the false' },
+  { 'local x = df.float32(1) local y = df.cond(x:gt(0), function() return x end, function() return df.int32(1) end)', 'int32 in the false branch', 'cast one of them' },
+  { 'local x = df.constant{1.0, 2.0} local y = df.cond(x:gt(0), function() return x end, function() return -x end)', 'is bool[2]', 'df.where(p, x, y)' },
+  { 'local y = df.while_loop(function(i) return i < 10 end, function(i) return i + 1 end, {df.int32(0)})', 'the result of <', 'a:lt(b)' },
+  { 'local y = df.while_loop(function(i) return i:lt(10) end, function(i) i = i + 1 end, {df.int32(0)})', 'its body returns 0 values', '`return` missing' },
+  { 'local y = df.while_loop(function(i) i:lt(10) end, function(i) return i + 1 end, {df.int32(0)})', 'the predicate returns nothing', '`return` missing' },
+  { 'local y = df.while_loop(function(i) return i:lt(10) end, function(i) return i + 0.5 end, {df.int32(0)})', 'cannot be held by dtype int32', 'df.cast' },
+  { 'local y = df.while_loop(function(i, y) return i:lt(10) end, function(i, y) return i + 1, y * 2 end, {i = df.int32(0), y = df.float32(1)})', 'its variables have names', 'v.y' },
+  { 'local y = df.while_loop(function(i, y) return i:lt(10) end, function(i, y) return i + 1 end, {df.int32(0), df.float32(1)})', 'its body returns 1 value', 'of each loop variable' },
+  { 'local y = df.while_loop(function(i, y) return i:lt(10) end, function(i, y) return y * 2, i + 1 end, {df.int32(0), df.float32(1)})', 'loop variable 1 (i) enters as int32', 'in the order of the loop variables' },
+  { 'local y = df.while_loop(function(i, y) return i:lt(10) end, function(i, y) return i + 1, df.concat({y, y}, 0) end, {df.int32(0), df.ones{2}})', 'loop variable 2 (y) enters as float32[2]', 'shape_invariants = {[2] = {-1}}' },
+  { 'local y = df.while_loop(10, function(i) return i + 1 end, {df.int32(0)})', 'the predicate is the number 10', 'function(i) return i:lt(10) end' },
+  { 'local y = df.while_loop(function(i) return i:lt(10) end, function(i) return i + 1 end)', 'the loop variables are missing', '{df.int32(0), x}' },
+  { 'local y = df.while_loop(function(i) return i:lt(10) end, function(i) return i + 1 end, {df.int32(0)}, {parallel = 3})', "no option 'parallel'", "'parallel_iterations'" },
+  { 'local y = df.while_loop(function(i) return 10 end, function(i) return i + 1 end, {df.int32(0)})', 'no value of dtype bool', 'i:lt(10)' },
+  { 'local i = df.int32(0) while i:lt(10) do break end', 'an Output is always true', 'while_loop' },
+  { "local x = df.float32(1) if x:gt(0) then print('pos') end", 'an Output is always true', 'cond' },
+  { 'for i = 1, df.int32(3) do print(i) end', "'for' limit", 'while_loop' },
+  { "local ta = df.TensorArray('float32', 3) ta:write(0, 1.0) df.run(ta:stack())", 'was never written', 'ta = ta:write(i, v)' },
+  { 'local ta = df.TensorArray(3)', 'the dtype stands first', "TensorArray('float32', 3)" },
+  { "local ta = df.TensorArray('float32', 3) df.run(ta:read(5))", 'index 5 is out of range', 'slots count from 0' },
+  { "local ta = df.TensorArray('float32', 3) ta[0] = 1.0", 'ta = ta:write(i, v)', 'ta = ta:write(i, v)' },
+  { 'local y = df.map_fn(df.ones{3}, function(x) return x end)', 'takes a function first', 'df.map_fn(function(row)' },
+  { 'local q = df.FIFOQueue(10)', 'the dtypes are missing', "df.FIFOQueue(10, {'float32'})" },
+  -- Lua's ways
+  { 'local x = df.ones{2} + undefinedname', "the variable 'undefinedname' is nil", 'is nil' },
+  { 'local weight = df.ones{2} local x = df.ones{2} * wieght', "the variable 'wieght' is nil", "did you mean 'weight'?" },
+  { 'local w local x = df.matmul(df.ones{2,2}, w)', "the variable 'w' is nil", 'is nil' },
+  { 'local x = matmul(df.ones{2,2}, df.ones{2,2})', "global 'matmul'", 'df.matmul' },
+  { 'local x = df.matmull(df.ones{2,2}, df.ones{2,2})', "'matmull'", "did you mean 'matmul'?" },
+  { 'local x = df.ones{2,2} local y = df.matmul(x)', 'b is missing', 'df.matmul(a, b' },
+  { 'local x = df.ones{2,2} local y = x.reduce_sum{axis = 0}', 'x is missing', 'with a colon: x:reduce_sum(…)' },
+  { 'local x = df.ones{2,2} local y = x.matmul(x)', 'b is missing', 'with a colon: x:matmul(…)' },
+  { 'local x = df.ones{2} x:evaluate()', "'evaluate'", 'x:eval(feeds)' },
+  { 'local x = df.ones{2} x()', 'cannot be called', 'df.run(x, feeds)' },
+  { 'local x = df.ones{2} local y = x + {a = 1}', "the key 'a'", 'options go with functions' },
+  { 'local x = df.ones{2} local y = df.relu(x, 0.1, 3)', 'takes 1 inputs', 'df.relu(features)' },
+  { 'local x = 1 x += 1', "near '+'", 'Lua has no +=' },
+  { 'local x = [1, 2, 3]', "near '['", '{1, 2, 3}' },
+  { 'local x = df.ones{2} if x != 1 then end', "near '!'", '~=' },
+}
+
+--- What somebody reads who made the mistake: the error as the program shows it, or the warning that comes before it runs.
+local function shown(code)
+  local warnings = {}
+  for i, w in ipairs(conditions.find(code)) do warnings[i] = ('lesson.lua:%d: %s\n'):format(w.line, w.message) end
+  local compile = rawget(_G, 'loadstring') or load
+  local chunk, why = compile(code, '@lesson.lua')
+  if not chunk then return errors.explain(why) end
+  local env = setmetatable({ df = df, gradients = df.gradients, print = function() end }, { __index = _G })
+  if rawget(_G, 'setfenv') then _G.setfenv(chunk, env) else chunk = load(code, '@lesson.lua', 't', env) end
+  local ok, e = pcall(chunk)
+  if ok then return table.concat(warnings) end
+  return table.concat(warnings) .. (type(e) == 'string' and errors.explain(e) or tostring(e))
+end
+
+describe('a beginner\'s mistake', function()
+  local typed
+  local function reader(file, line) return file == 'lesson.lua' and line == 1 and typed or nil end
+
+  before_each(function()
+    df.reset()
+    errors.read_line = reader
+  end)
+  after_each(function() errors.read_line = nil end)
+
+  it('is never silent, and most errors say what is wrong, where and how it is mended', function()
+    local poor = {}
+    for _, m in ipairs(mistakes) do
+      if m.lua54 and not has_integers then m = mistakes[1] end
+      df.reset()
+      typed = m[1]
+      local text = shown(m[1])
+      assert.is_truthy(text:find('%S'), 'nothing is said of: ' .. m[1])
+      local words = {}
+      if not text:find(m[2], 1, true) then words[#words + 1] = 'what' end
+      if not text:find('lesson.lua:1', 1, true) then words[#words + 1] = 'where' end
+      if not text:find(m[3], 1, true) then words[#words + 1] = 'how' end
+      if #words > 0 then poor[#poor + 1] = ('no %s in the error of\n  %s\n%s'):format(table.concat(words, ', '), m[1], text) end
+    end
+    -- LuaJIT has no names of globals for some errors, and other words for a few
+    assert.is_true(#mistakes >= 100 and #poor <= (has_integers and 0 or 0.08) * #mistakes, #poor .. ' of ' .. #mistakes .. ':\n' .. table.concat(poor, '\n'))
+  end)
+
+  local function after(code)
+    typed = code
+    return shown(code):gsub('^[^\n]*\n', '')
+  end
+
+  it('is shown with its line and a caret under what is meant', function()
+    assert.matches('1 | local x = df.ones{2} * wieght\n      |                        ^^^^^^', after('local x = df.ones{2} * wieght'), 1, true)
+    assert.matches('| ' .. (' '):rep(33) .. '^^^^', after('local y = df.ones{2}:reduce_sum{ axes = 0 }'), 1, true)
+    assert.matches('| ' .. (' '):rep(25) .. '^^^^^^^', after("local y = df.ones({ 2 }, 'float')"), 1, true)
+  end)
+
+  it('has no caret where it could stand at two places, nor in a string', function()
+    assert.is_falsy(after('local y = df.ones{2} + df.ones{2} + df.ones{3}'):find('%^'))
+    assert.matches('| ' .. (' '):rep(37) .. '^', after("local s, y = 'a+b', df.ones{2} y = y + df.ones{3}"), 1, true)
+  end)
+
+  it('keeps its message as it was', function()
+    local ok, e = pcall(function() return df.ones{2,3} + df.ones{4} end)
+    assert.is_false(ok)
+    assert.equal('Add: shapes cannot be broadcast: float32[2,3] and float32[4]', e.message)
+  end)
+end)

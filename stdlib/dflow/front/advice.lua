@@ -1,0 +1,209 @@
+--- What an error adds to its message when it is shown: the line it is about, quoted, and how it is mended where the message
+-- itself does not say so. Also for Lua's own errors, which the program shows.
+--
+-- An entry is a pattern of the message and a sentence, or a function of the captures and the line that gives one (nil: none).
+local quote = require 'dflow.front.quote'
+
+local M = {}
+local df_names = function() return package.loaded['dflow'] and package.loaded['dflow'].names() or {} end
+
+--- The call of an op as its help shows it.
+local function usage(name)
+  local ok, text = pcall(function() return require('dflow.docs.help').signature(name) end)
+  return ok and text and text ~= '' and ('the call is %s'):format(text:gsub('\n.*', '')) or nil
+end
+
+--- Lua's own function that was given an Output, and the op that was meant.
+local lua_math = { sin = 'sin', cos = 'cos', tan = 'tan', asin = 'asin', acos = 'acos', atan = 'atan', exp = 'exp', log = 'log', sqrt = 'sqrt',
+                   abs = 'abs', floor = 'floor', ceil = 'ceil', max = 'maximum', min = 'minimum', pow = 'pow', fmod = 'floormod', tanh = 'tanh' }
+
+local function transposed(text, a, b)
+  local rows = {}
+  for _, shape in ipairs{ a, b } do
+    local list = {}
+    for d in shape:gmatch('[%d?]+') do list[#list + 1] = d end
+    rows[#rows + 1] = list
+  end
+  a, b = rows[1], rows[2]
+  if #a < 2 or #b < 2 then return 'matmul takes matrices: df.expand_dims(x, axis) gives a vector another dimension' end
+  if a[#a] == b[#b] then return 'a times b transposed is df.matmul(a, b, {transpose_b = true})' end
+  if a[#a - 1] == b[#b - 1] then return 'a transposed times b is df.matmul(a, b, {transpose_a = true})' end
+  if a[#a - 1] == b[#b] then return 'the other way round they fit: df.matmul(b, a)' end
+  return ('the last dimension of a, %s, has to be the last but one of b, which is %s'):format(a[#a], b[#b - 1])
+end
+
+local entries = {
+  -- shapes
+  { 'shapes cannot be broadcast: %w+%[(.-)%] and %w+%[(.-)%]', function(_, a, b)
+    local first = a:match('^(%d+)')
+    if first and b == first then return ('the last dimensions are aligned: df.expand_dims(y, 1) makes [%s] a column, [%s,1]'):format(b, b) end
+    first = b:match('^(%d+)')
+    if first and a == first then return ('the last dimensions are aligned: df.expand_dims(x, 1) makes [%s] a column, [%s,1]'):format(a, a) end
+    return 'dimensions are aligned at the last one, and equal or 1'
+  end },
+  { 'inner dimensions differ, .-: a is %w+%[(.-)%], b is %w+%[(.-)%]', transposed },
+  { 'has %d+ elements, but the shape', 'one dimension of the new shape may be -1: it becomes what is left' },
+  { 'cannot be reshaped to', 'one dimension of the new shape may be -1: it becomes what is left' },
+  { 'does not split into', 'df.split(x, {2, 3}) takes the sizes of the parts, which may differ' },
+  { 'values%[%d+%] is .- and values%[%d+%] is .-: expected one shape', 'df.stack joins equal shapes along a new axis; df.concat({a, b}, axis) joins along one they have' },
+  { 'the table is not rectangular', 'every row has the same length; shorter ones are filled up, with zeros for example' },
+  { '^Squeeze: ', 'only dimensions of 1 can be squeezed; df.squeeze(x) takes all of them' },
+  { 'axis %-?%d+ is out of range', 'axes count from 0, and -1 is the last' },
+  { 'is not in %[0, %d+%)', 'indices count from 0' },
+  -- dtypes
+  { 'condition is %w+, bool is expected', 'a comparison makes a bool: x:gt(0), x:ne(0)' },
+  { 'number [%d.]+ is no value of dtype bool', 'a comparison makes a bool: i:lt(10)' },
+  { 'predicate of %w+ must be a scalar bool, but `[^`]*` is bool%[', 'df.reduce_all(p) or df.reduce_any(p) makes one of them; element by element it is df.where(p, x, y)' },
+  { 'predicate of %w+ must be a scalar bool, but `[^`]*` is %w+%[%]', 'a comparison makes a bool: x:gt(0), x:ne(0)' },
+  { 'cannot be an element of dtype', 'strings and numbers do not mix: tonumber(s) reads one' },
+  { 'is (%w+) but must be one of (%w+)', function(_, _, wanted) return ("df.cast(x, '%s') converts it"):format(wanted) end },
+  { 'feed: the number .- for .- cannot be held', "feed a whole number, or make it df.placeholder('float32', shape)" },
+  { "a dtype is a string such as 'float32', not", function(text) return text and text:find('cast') and "the value stands first: df.cast(x, 'float32')" or nil end },
+  -- calls
+  { "; the variables? '", nil },      -- that is what is wrong
+  { "run: feeds is a table {%[x%] = value}, not", 'what is fetched together is one list: df.run{x, y}' },
+  { 'an Output cannot be called', 'df.run(x, feeds) and x:eval(feeds) compute its value' },
+  { "a table with the key '.-' was given where an Output", 'options go with functions, not with operators: df.add(x, y, {name = …})' },
+  { 'Queue: the dtypes are missing', "as in df.FIFOQueue(10, {'float32'})" },
+  { '^([%w_]+): [%a_][%w_, ]* is missing', function(text, op)
+    if text and text:find('[%w_%]%)]%s*%.%s*' .. op .. '%s*[%(%{]') and not text:find('df%s*%.%s*' .. op) then
+      return ('a method is called with a colon: x:%s(…)'):format(op)
+    end
+    return usage(op)
+  end },
+  { '^([%w_]+): the input [%w_]+ %(number %d%) is missing', function(text, op)
+    if text and text:find('[%w_%]%)]%s*%.%s*' .. op .. '%s*[%(%{]') and not text:find('df%s*%.%s*' .. op) then
+      return ('a method is called with a colon: x:%s(…)'):format(op)
+    end
+    return usage(op)
+  end },
+  { '^([%w_]+) takes at most %d+ arguments %(x, (%w+)%)', function(_, op, list) return (list == 'shape' or list == 'perm') and ('it is one list: x:%s{2, 1}'):format(op) or usage(op) end },
+  { '^([%w_]+) takes at most %d+ arguments', function(_, op) return usage(op) end },
+  { '^([%w_]+) takes %d+ inputs and %d+ options', function(_, op) return usage(op) end },
+  { 'takes a function first', 'the function stands first: df.map_fn(function(row) return … end, rows)' },
+  { '^(%u%w+): its options are a table, not the number', function(_, layer)
+    return layer == 'Dense' and 'df.nn.Dense(units): the width of the input is taken from the input' or ('options are named: df.nn.%s(…, {name = value})'):format(layer)
+  end },
+  { '^Sequential: its options are a table', 'the layers are one list: df.nn.Sequential{df.nn.Dense(64), df.nn.Dense(10)}' },
+  { '^(%u%w+): units is a whole number from 1 up', function(_, layer) return ('the count stands first, by itself: df.nn.%s(64)'):format(layer) end },
+  { '^GradientDescentOptimizer takes at most', 'the rate comes first; variables are given to minimize: df.train.SGD(0.1):minimize(loss, {variables = {w}})' },
+  { 'Optimizer takes at most', 'the rate comes first, then options; variables are given to minimize: opt:minimize(loss, {variables = {w}})' },
+  { "Optimizer has no option 'l[re]", 'the learning rate comes first, by itself: df.train.Adam(1e-3)' },
+  { "Optimizer has no option 'learning_rate'", 'the learning rate comes first, by itself: df.train.Adam(1e-3)' },
+  { 'its input is %w+%[.-%], %[batch', 'df.expand_dims(x, 0) makes one example a batch of one' },
+  { 'gradients takes ys and xs', 'as in gradients(loss, {w, b})' },
+  -- runs
+  { 'the placeholder `(.-)`, .-, was not fed', function(_, name) return ('feeds are the second argument: df.run(y, {[x] = value}), x being what df.placeholder gave for `%s`'):format(name) end },
+  { 'was fed %w+%[.-%], but it is %w+%[', 'a dimension of -1 in the placeholder takes any size' },
+  { 'keys that are numbers or strings, not Output', 'feeds come second: df.run(y, {[x] = value})' },
+  { "the graph has no operation 'feed_dict'", 'feeds are the table itself: df.run(y, {[x] = value})' },
+  { "the graph has no operation '([^/']+)'", function(text, name)
+    if text and (text:find('[{,]%s*' .. name:gsub('%p', '%%%0') .. '%s*=')) then
+      return ('in braces a bare name is a string: write {[%s] = value}, with brackets, for the placeholder itself'):format(name)
+    end
+  end },
+  { 'run: there is nothing to fetch', 'as in s:run(y) or s:run({y, z})' },
+  { "Session has no option 'gpu'", "devices are named: df.Session{devices = {'gpu:0'}}; without, every gpu there is takes part" },
+  { "Session has no option '(%w+)'", function(_, name) return (name == 'config' or name == 'device') and "devices are named: df.Session{devices = {'gpu:0'}}" or nil end },
+  { 'there is no device', 'df.devices() lists what is here' },
+  { "index %d+ is read but was never written", "ta:write(i, v) returns the array with it: write ta = ta:write(i, v) and go on with that" },
+  { 'index %-?%d+ is out of range: the array has', 'slots count from 0; {dynamic_size = true} lets an array grow' },
+  { "variable '.-' holds .- but is given", "a variable keeps its shape; one of another shape is another variable" },
+  { 'cannot open (.-): No such file', 'paths go by the folder that the program was started in' },
+  -- control
+  { 'cond takes a predicate and two functions; the second one is nil', 'both branches are needed, and give alike values: function() return x end' },
+  { 'cond takes a predicate and two functions; the %w+ one is', 'the branches are functions: cond(p, function() return a end, function() return b end)' },
+  { 'while_loop takes two functions', 'as in while_loop(function(i) return i:lt(10) end, function(i) return i + 1 end, {df.int32(0)})' },
+  { 'while_loop: the loop variables are missing', 'the third argument is a table of what they begin with: {df.int32(0), x}' },
+  { '^loop variable .- enters as %w+ but the body returns %w+[ :]', 'the body returns its values in the order of the loop variables' },
+  { 'the predicate returns nothing', 'is `return` missing? function(i) return i:lt(10) end' },
+  { 'its body returns 0 values', 'is `return` missing? The body returns the next value of each loop variable' },
+  { 'its body returns %d+ value', 'the body returns the next value of each loop variable, changed or not' },
+  { 'branch returns %d+ values?, but the false branch 0', 'is `return` missing in the false branch?' },
+  { 'the true branch returns 0 values, but the false branch', 'is `return` missing in the true branch?' },
+  { '^TensorArrayWrite: .- are given float32%[0%]', 'did the function return something?' },
+  { 'the result of <', function(text)
+    local name = text and text:match('math%.(m[axin]+)')
+    if name then return ('math.%s is Lua\'s own; the op is df.%simum(a, b)'):format(name, name) end
+    if text and text:find('[<>][^=]-%sand%s.-%sor%s') then return 'a choice in the graph is df.where(p, a, b), or cond(p, f, g)' end
+    if text and text:find('%f[%w]if%f[%W]') then return 'a decision in the graph is cond(x:gt(0), function() … end, function() … end)' end
+  end },
+  { 'an Output cannot be changed %(the field \'%-?%d+\'', 'df.where(mask, a, b) makes one with other elements; a df.Variable or TensorArray can be written' },
+  { 'the field \'requires_grad\'', 'not needed: gradients(y, x) goes by any x' },
+}
+
+--- How the error is mended; nil where the message says it, or nobody knows.
+function M.advice(message, text)
+  for _, entry in ipairs(entries) do
+    local found = { message:find(entry[1]) }
+    if found[1] then
+      local says = entry[2]
+      if says == nil then return nil end
+      if type(says) == 'function' then says = says(text, (table.unpack or unpack)(found, 3)) end
+      if says then return says end
+    end
+  end
+end
+
+--- What follows the message of an error of dflow: the line and the advice.
+function M.after(e)
+  local message = e.message or ''
+  local quoted = e.source and quote.text(e.source, message, e.op) or ''
+  local advice = M.advice(message, e.source and quote.line(e.source) or nil)
+  return quoted .. (advice and '\n  help: ' .. advice or '')
+end
+
+-- ---- Lua's own errors ----------------------------------------------------------------------------------------------------------
+local dflow_fields = { shape = 'x.shape, and x.shape[1] for its first dimension', dtype = 'x.dtype', name = 'x.name', op = 'x.op', graph = 'x.graph' }
+
+local raw = {
+  { "attempt to call a %w+ value %(%w+ '(%w+)'%)", function(word)
+    if word == 'Tensor' then return 'df.tensor{1, 2} makes a Tensor; df.Tensor is the type' end
+    return dflow_fields[word] and ('%s is a field and needs no parentheses: %s'):format(word, dflow_fields[word]) or nil
+  end },
+  { "bad argument #%d+ to '(%w+)' %(number expected, got d?f?l?o?w?%.?%w+%)", function(word)
+    if lua_math[word] then return ('math.%s is Lua\'s own, for Lua numbers; the op is df.%s(x)'):format(word, lua_math[word]) end
+  end },
+  { "bad 'for' %w+ %(number expected, got dflow%.Output%)", function() return 'how often is known when the graph runs: while_loop repeats there; df.run(n) gives a Lua number now' end },
+  { "'for' %w+ must be a number", function() return 'an Output has no value yet: while_loop repeats in the graph; df.run(n) gives a Lua number now' end },
+  { 'attempt to compare number with dflow%.Tensor', function() return 'a Tensor is compared element by element: t:gt(1); t:item() is its one number' end },
+  { 'attempt to compare dflow%.Tensor with number', function() return 'a Tensor is compared element by element: t:lt(1); t:item() is its one number' end },
+  { "near '@'", function() return 'the product of matrices is df.matmul(a, b)' end },
+  { "near '!'", function() return 'Lua writes ~= for "is not equal" and not for "not"; in the graph x:ne(y), df.logical_not(p)' end },
+  { "near '%+'", function(_, text) return text and text:find('%+=') and 'Lua has no +=: x = x + 1' or nil end },
+  { "near '='", function(_, text) return text and text:find('[-+*/]=') and 'Lua has no ' .. text:match('[-+*/]=') .. ': x = x + 1 is written out' or nil end },
+  { "near '%['", function(_, text) return text and text:find('=%s*%[') and 'lists are written in braces: {1, 2, 3}' or nil end },
+  { "near ':'", function(_, text) return text and text:find('%f[%w]for%f[%W]') and 'blocks are for … do … end, if … then … end, function(x) … end' or nil end },
+  { "'=' expected near '(%w+)'", function(_, text) return text and text:find('^%s*import ') and "modules are loaded by local df = require 'dflow'" or nil end },
+  { "near '(%w+)'", function(_, text) return text and text:find('%f[%w]lambda%f[%W]') and 'a function is written function(x) return x end' or nil end },
+  { "attempt to call a nil value %(global '(%w+)'%)", function(word)
+    local errors, df = require 'dflow.front.errors', package.loaded['dflow']
+    for _, name in ipairs(df and df_names() or {}) do if name == word then return ('it is df.%s'):format(word) end end
+    local says = require('dflow.front.glossary').says(word)
+    if says then return says end
+    local names = {}
+    for key in next, _G do if type(key) == 'string' then names[#names + 1] = key end end
+    local near = errors.nearest(word, names)
+    if near then return ("did you mean '%s'?"):format(near) end
+    near = errors.nearest(word, df_names())
+    return near and ('did you mean df.%s?'):format(near) or nil
+  end },
+}
+
+--- An error message of Lua's with the line it is about and what to do; the message alone where nothing is known.
+function M.explain(message)
+  local source, says = message:match('^([^\n]-:%d+): ([^\n]*)')
+  if not source or says:find('^interrupted!') then return message end
+  local text = quote.line(source)
+  local advice
+  for _, entry in ipairs(raw) do
+    local found = { says:find(entry[1]) }
+    if found[1] then
+      advice = entry[2](found[3], text)
+      if advice then break end
+    end
+  end
+  return message .. quote.text(source, says) .. (advice and '\n  help: ' .. advice or '')
+end
+
+return M
