@@ -37,7 +37,7 @@ describe('operators', function()
     local e = failure(function() return t + df.tensor({ 1, 2, 3 }, 'float32') end)
     assert.matches('shapes cannot be broadcast', e.message)
     assert.matches('contract_spec.lua:%d+$', e.source)
-    assert.matches('t:gt%(1%)', failure(function() return t < 2 end).message)
+    assert.matches('t:gt%(1%)', failure(function() return t < t end).message)
   end)
 end)
 

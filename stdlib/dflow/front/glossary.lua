@@ -43,7 +43,7 @@ local words = {
   flip = { 'NumPy', 'df.reverse(x, {axis})' }, swapaxes = { 'NumPy', 'df.transpose(x, perm)' }, moveaxis = { 'NumPy', 'df.transpose(x, perm)' },
   append = { 'NumPy', 'df.concat({a, b}, axis)' }, random = { 'NumPy', 'df.random_normal(shape) and df.random_uniform(shape)' },
   ndim = { 'NumPy', '#x.shape, or df.rank(x) in the graph' },
-  len = { 'Python', 'df.dim(x, 0)' }, norm = { 'NumPy', 'df.sqrt(df.reduce_sum(x * x))' }, parameters = { 'PyTorch', 'df.trainable_variables(), or l:parameters() of a layer' },
+  len = { 'Python', 'df.dim(x, 0)' }, parameters = { 'PyTorch', 'df.trainable_variables(), or l:parameters() of a layer' },
   get_default_graph = { 'TensorFlow', 'df.default_graph()' }, reset_default_graph = { 'TensorFlow', 'df.reset()' },
   InteractiveSession = { 'TensorFlow', 'not needed: df.run has a session of its own' }, Input = { 'Keras', 'df.placeholder(dtype, shape)' },
   set_value = { 'Keras', 'v:load(x)' }, fit = { 'Keras', 'a loop of df.run(train, feeds)' }, compile = { 'Keras', 'not needed: a run compiles what it fetches once' },
