@@ -106,10 +106,9 @@ function Maker:block(env, depth, n)
   for _ = 1, n do
     local memory = env.memory
     local s = memory and r(3) == 1 and self:effect(env)
-    local k = s and 0 or r(10)
+    local k = s and math.huge or r(10)
     env = self:within(env)
-    if s then k = 0
-    elseif depth > 0 and k <= 2 then
+    if depth > 0 and k <= 2 then
       s = { kind = 'cond', pred = self:pred(env), names = {} }
       local count = r(2)
       local yes, env_yes = self:block(env, depth - 1, r(2))
@@ -146,7 +145,7 @@ function Maker:block(env, depth, n)
       local array = env.arrays[r(#env.arrays)]
       if r(3) == 1 then s = { kind = 'sum', array = array.name, name = self:fresh 's' }
       else s = { kind = 'read', array = array.name, index = self:index(env, array), name = self:fresh 'r' } end
-    else
+    elseif not s then
       s = { kind = 'let', name = self:fresh 'x', value = self:bounded(env) }
     end
     block[#block + 1] = s
