@@ -2,7 +2,7 @@
  *
  * At speed 1 a device computes 100 GF/s and moves 20 GB/s through its memory, whichever takes longer, and a kernel
  * costs 1 µs to begin with: one core of a laptop. An accelerator is a device of speed 40 or so. The primitives of
- * control flow cost nothing.
+ * control flow, and ops that hand on what they take, cost nothing.
  */
 #include "device/device.h"
 
@@ -29,6 +29,17 @@ static double dim_of(const df_kernel *k, int32_t i, int32_t axis) {
 
 static double value_size(const df_value *v) { return v->kind == DF_TENSOR ? (double)v->as.tensor->size : 1; }
 
+/* Does the op hand on what it takes, or look at its shape, without touching the elements? It takes no time. */
+static bool moves_nothing(const char *op) {
+  static const char *const ops[] = { "Identity", "StopGradient", "Reshape", "ExpandDims", "Squeeze",
+                                     "Shape", "Size", "Rank", "BroadcastGradientArgs", "EnsureShape" };
+  if (!strncmp(op, "TensorArray", 11))
+    return !strncmp(op + 11, "V", 1) || !op[11] || !strncmp(op + 11, "Read", 4) || !strncmp(op + 11, "Write", 5) ||
+           !strncmp(op + 11, "Grad", 4) || !strncmp(op + 11, "Size", 4) || !strncmp(op + 11, "Close", 5);
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) if (!strcmp(op, ops[i])) return true;
+  return false;
+}
+
 void dfi_kernel_work(const char *op, const df_kernel *k, double *flops, double *bytes) {
   double in = 0, out = 0, elements = 0, largest = 1;
   for (int32_t i = 0; i < k->nin; i++) {
@@ -44,6 +55,7 @@ void dfi_kernel_work(const char *op, const df_kernel *k, double *flops, double *
   }
   *bytes = in + out;
   *flops = largest;
+  if (moves_nothing(op)) { *bytes = *flops = 0; return; }
   if (!strcmp(op, "MatMul") || !strncmp(op, "BatchMatMul", 11) || !strcmp(op, "Einsum")) {
     /* a [.., m, k] by b [.., k, n]: 2 m k n = 2 sqrt(|a| |b| |out|), whatever is transposed; of a batch of b of them
        the root has sqrt(b) in it */

@@ -30,7 +30,7 @@ struct dfi_recorder {
   iteration *iteration; uint32_t niterations, iteration_room;
   frame     *frame;     uint32_t nframes, frame_room;         /* by serial */
   dfi_device *device;   int32_t ndevices;
-  dfi_link  *link;      int32_t nlinks;
+  dfi_link  *link;      int32_t nlinks, planned;              /* the plan's, then those of copies */
   uint32_t  *crossing;                    /* by crossing of the plan: its event */
   uint32_t   current;
 };
@@ -61,7 +61,7 @@ void dfi_record_begin(dfi_exec *x) {
   w->ndevices = p->devices->n;
   w->device = dfi_xcalloc((size_t)w->ndevices, sizeof *w->device);
   for (int32_t i = 0; i < w->ndevices; i++) w->device[i] = *p->devices->at[i];
-  w->nlinks = p->nlinks;
+  w->nlinks = w->planned = p->nlinks;
   w->link = dfi_xcalloc((size_t)p->nlinks + 1, sizeof *w->link);
   if (p->nlinks) memcpy(w->link, p->link, sizeof *w->link * (size_t)p->nlinks);
   w->crossing = dfi_xcalloc((size_t)p->ncrossings + 1, sizeof *w->crossing);
@@ -114,12 +114,7 @@ void dfi_record_crossing(dfi_exec *x, int32_t i, df_node *node, int32_t device) 
   w->iteration[top].own++;
 }
 
-void dfi_record_uses(dfi_exec *x, int32_t i) {
-  dfi_recorder *w = of(x);
-  GROW(w->edge, w->nedges, w->edge_room);
-  w->edge[w->nedges] = (edge){ w->crossing[i], w->event[w->current].sources };
-  w->event[w->current].sources = w->nedges++;
-}
+void dfi_record_uses(dfi_exec *x, int32_t i) { dfi_record_waits(x, of(x)->crossing[i]); }
 
 void dfi_record_edge(dfi_exec *x, dfi_record *r, uint32_t node) {
   dfi_recorder *w = of(x);
@@ -140,6 +135,28 @@ void dfi_record_message(dfi_exec *x, int32_t link, int64_t bytes) {
   e->bytes = (double)bytes;
 }
 
+uint32_t dfi_record_copy(dfi_exec *x, int32_t device, bool out, int64_t bytes) {
+  dfi_recorder *w = of(x);
+  const dfi_link way = { .from = (uint16_t)(out ? device : 0), .to = (uint16_t)(out ? 0 : device) };
+  int32_t line = w->planned;
+  while (line < w->nlinks && (w->link[line].from != way.from || w->link[line].to != way.to)) line++;
+  if (line == w->nlinks) {
+    w->link = dfi_xrealloc(w->link, sizeof *w->link * (size_t)(w->nlinks + 1));
+    w->link[w->nlinks++] = way;
+  }
+  GROW(w->event, w->nevents, w->event_room);
+  const event *now = &w->event[w->current];
+  w->event[w->nevents] = (event){ now->node, device, line, now->iteration, now->sources, -1, (double)bytes, "Copy" };
+  return w->nevents++;
+}
+
+void dfi_record_waits(dfi_exec *x, uint32_t event) {
+  dfi_recorder *w = of(x);
+  GROW(w->edge, w->nedges, w->edge_room);
+  w->edge[w->nedges] = (edge){ event, w->event[w->current].sources };
+  w->event[w->current].sources = w->nedges++;
+}
+
 uint32_t dfi_record_current(const dfi_exec *x) { return of(x)->current; }
 void dfi_record_speak(dfi_exec *x, uint32_t event) { of(x)->current = event; }
 
@@ -149,7 +166,8 @@ typedef struct replay {
   const dfi_recorder *w;
   const dfi_whatif *how;
   dfi_device *device;
-  double   *ready, *end, *device_free, *line;
+  int32_t  *place, *way;                 /* by device and by link: which one it is folded to; -1: to no link at all */
+  double   *ready, *begin, *end, *device_free, *line;
   uint32_t *missing, *because, *device_last, *line_last;
   uint32_t *user_first, *user;           /* by event: those that wait for it */
   /* by iteration: what is not over; the event it ended with; events that wait for it to begin */
@@ -224,35 +242,55 @@ static void over(replay *k, uint32_t i, uint32_t e) {
   }
 }
 
+/* A copy to or from the host: nothing ends with it but what waits for it. */
+static bool is_copy(const dfi_recorder *w, uint32_t e) { return w->event[e].link >= w->planned; }
+
 static void run_event(replay *k, uint32_t e) {
   const dfi_recorder *w = k->w;
   const event *v = &w->event[e];
   double begins = k->ready[e], ends = begins;
-  if (v->link >= 0) {
-    const dfi_link *l = &w->link[v->link];
-    const int32_t from = l->from, to = l->to;
+  if (v->link >= 0 && k->way[v->link] >= 0) {
+    const int32_t line = k->way[v->link];
+    const dfi_link *l = &w->link[line];
     double busy;
-    const double takes = dfi_link_seconds(&k->device[from], &k->device[to], (int64_t)v->bytes, &busy);
-    if (k->line[v->link] > begins) { begins = k->line[v->link]; k->because[e] = k->line_last[v->link]; }
-    k->line[v->link] = begins + busy;
-    k->line_last[v->link] = e;
+    const double takes = dfi_link_seconds(&k->device[l->from], &k->device[l->to], (int64_t)v->bytes, &busy);
+    if (k->line[line] > begins) { begins = k->line[line]; k->because[e] = k->line_last[line]; }
+    k->line[line] = begins + busy;
+    k->line_last[line] = e;
     ends = begins + takes;
-  } else if (v->flops >= 0) {
-    int32_t d = v->device;
-    if (k->how->devices > 0 && k->device[d].kind == DFI_DEVICE_SIM) d = 1 + (k->device[d].number % k->how->devices);
-    if (d >= w->ndevices) d = v->device;
+  } else if (v->link < 0 && v->flops >= 0) {
+    const int32_t d = k->place[v->device];
     if (k->device_free[d] > begins) { begins = k->device_free[d]; k->because[e] = k->device_last[d]; }
     ends = begins + dfi_device_seconds(&k->device[d], v->flops, v->bytes);
     k->device_free[d] = ends;
     k->device_last[d] = e;
   }
+  k->begin[e] = begins;
   k->end[e] = ends;
   for (uint32_t u = k->user_first[e]; u < k->user_first[e + 1]; u++) {
     const uint32_t to = k->user[u];
     if (ends > k->ready[to] || !k->because[to]) { if (ends > k->ready[to]) k->ready[to] = ends; k->because[to] = e; }
     if (--k->missing[to] == 0) may_run(k, to);
   }
-  over(k, v->iteration, e);
+  if (!is_copy(w, e)) over(k, v->iteration, e);
+}
+
+/* Which device each is folded to, and which line carries what each link did. */
+static void fold_devices(replay *k) {
+  const dfi_recorder *w = k->w;
+  for (int32_t d = 0; d < w->ndevices; d++) {
+    k->place[d] = d;
+    if (k->how->devices <= 0 || w->device[d].kind != DFI_DEVICE_SIM) continue;
+    for (int32_t other = 0; other < w->ndevices; other++)
+      if (w->device[other].kind == DFI_DEVICE_SIM && w->device[other].number == w->device[d].number % k->how->devices)
+        k->place[d] = other;
+  }
+  for (int32_t l = 0; l < w->nlinks; l++) {
+    const int32_t from = k->place[w->link[l].from], to = k->place[w->link[l].to];
+    k->way[l] = from == to ? -1 : l;
+    for (int32_t other = l < w->planned ? 0 : w->planned; other < l && k->way[l] == l; other++)
+      if (k->place[w->link[other].from] == from && k->place[w->link[other].to] == to) k->way[l] = other;
+  }
 }
 
 static void link_iterations(replay *k) {
@@ -287,6 +325,7 @@ static void link_events(replay *k) {
       k->missing[e]++;
     }
   for (uint32_t e = 0; e < w->nevents; e++) k->user_first[e + 1] += k->user_first[e];
+  k->user = dfi_xmalloc(sizeof *k->user * ((size_t)k->user_first[w->nevents] + 1));
   uint32_t *at = dfi_xmalloc(sizeof *at * ((size_t)w->nevents + 1));
   memcpy(at, k->user_first, sizeof *at * ((size_t)w->nevents));
   for (uint32_t e = 1; e < w->nevents; e++)
@@ -297,7 +336,7 @@ static void link_events(replay *k) {
 static size_t say(const replay *k, char *out, size_t room) {
   const dfi_recorder *w = k->w;
   uint32_t last = 0, *path = dfi_xmalloc(sizeof *path * ((size_t)w->nevents + 1)), steps = 0;
-  for (uint32_t e = 1; e < w->nevents; e++) if (k->end[e] > k->end[last]) last = e;
+  for (uint32_t e = 1; e < w->nevents; e++) if (!is_copy(w, e) && k->end[e] > k->end[last]) last = e;
   size_t n = (size_t)snprintf(out, room, "seconds %.17g\n", k->end[last]);
   for (uint32_t e = last; e && steps < w->nevents; e = k->because[e]) path[steps++] = e;
   while (steps--) {
@@ -311,12 +350,49 @@ static size_t say(const replay *k, char *out, size_t room) {
   return n;
 }
 
+typedef struct begun { double at; uint32_t event; } begun;
+static int by_begin(const void *a, const void *b) {
+  const begun *x = a, *y = b;
+  return x->at != y->at ? (x->at < y->at ? -1 : 1) : (x->event > y->event) - (x->event < y->event);
+}
+
+/* What an event that takes time comes from: the last of those that it waited for which takes time itself. */
+static uint32_t cause(const replay *k, uint32_t e) {
+  for (e = k->because[e]; e && k->end[e] <= k->begin[e]; e = k->because[e]) { }
+  return e;
+}
+
+static size_t say_timeline(const replay *k, char *out, size_t room) {
+  const dfi_recorder *w = k->w;
+  begun *list = dfi_xmalloc(sizeof *list * ((size_t)w->nevents + 1));
+  size_t n = 0, count = 0;
+  for (uint32_t e = 1; e < w->nevents; e++)
+    if (k->end[e] > k->begin[e]) list[count++] = (begun){ k->begin[e], e };
+  qsort(list, count, sizeof *list, by_begin);
+  for (size_t i = 0; i < count; i++) {
+    const uint32_t e = list[i].event;
+    const event *v = &w->event[e];
+    const dfi_link *l = v->link < 0 ? NULL : &w->link[v->link];
+    const iteration *t = &w->iteration[v->iteration];
+    n += (size_t)snprintf(n < room ? out + n : NULL, n < room ? room - n : 0,
+                          "event\t%u\t%s\t%d\t%s\t%s\t%u\t%lld\t%.17g\t%.17g\t%.0f\t%u\n", e,
+                          is_copy(w, e) ? "copy" : l ? "message" : "work", v->node,
+                          w->device[k->place[l ? l->from : v->device]].name,
+                          w->device[k->place[l ? l->to : v->device]].name, w->frame[t->frame].serial,
+                          (long long)t->number, k->begin[e], k->end[e], v->bytes, cause(k, e));
+  }
+  free(list);
+  return n;
+}
+
 size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out, size_t room) {
   const size_t ne = (size_t)w->nevents + 2, ni = (size_t)w->niterations + 1;
   replay k = { .w = w,
                .how = how,
                .device = dfi_xcalloc((size_t)w->ndevices + 1, sizeof *k.device),
                .ready = dfi_xcalloc(ne, 8),
+    .place = dfi_xcalloc((size_t)w->ndevices + 1, 4), .way = dfi_xcalloc((size_t)w->nlinks + 1, 4),
+    .begin = dfi_xcalloc(ne, 8),
                .end = dfi_xcalloc(ne, 8),
                .device_free = dfi_xcalloc((size_t)w->ndevices + 1, 8),
                .line = dfi_xcalloc((size_t)w->nlinks + 1, 8),
@@ -325,7 +401,6 @@ size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out
                .device_last = dfi_xcalloc((size_t)w->ndevices + 1, 4),
                .line_last = dfi_xcalloc((size_t)w->nlinks + 1, 4),
                .user_first = dfi_xcalloc(ne, 4),
-               .user = dfi_xcalloc((size_t)w->nedges + 1, 4),
                .pending = dfi_xcalloc(ni, 4),
                .ends_with = dfi_xcalloc(ni, 4),
                .waits_first = dfi_xcalloc(ni, 4),
@@ -345,13 +420,18 @@ size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out
     if (how->speed > 0) k.device[d].speed = how->speed;
   }
   for (size_t i = 0; i < ni; i++) k.done[i] = -1;
+  fold_devices(&k);
   link_iterations(&k);
   link_events(&k);
   for (uint32_t u = k.user_first[0]; u < k.user_first[1]; u++) if (--k.missing[k.user[u]] == 0) may_run(&k, k.user[u]);
   for (uint32_t e = 1; e < w->nevents; e++) if (!w->event[e].sources) may_run(&k, e);
   while (k.n) run_event(&k, take(&k).place);
-  const size_t n = say(&k, out, room);
+  size_t n = say(&k, out, room);
+  if (how->timeline) n += say_timeline(&k, n < room ? out + n : NULL, n < room ? room - n : 0);
   free(k.device);
+  free(k.place);
+  free(k.way);
+  free(k.begin);
   free(k.ready);
   free(k.end);
   free(k.device_free);

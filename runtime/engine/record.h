@@ -14,6 +14,10 @@ void dfi_record_token(dfi_exec *x, dfi_record *r, uint32_t node);
 void dfi_record_edge(dfi_exec *x, dfi_record *r, uint32_t node);
 void dfi_record_work(dfi_exec *x, double flops, double bytes);
 void dfi_record_message(dfi_exec *x, int32_t link, int64_t bytes);
+/* A copy to the host (`out`) or from it, for save = 'swap', begun when the token that runs now was ready. Returns the
+ * event; the token that runs waits for one. */
+uint32_t dfi_record_copy(dfi_exec *x, int32_t device, bool out, int64_t bytes);
+void     dfi_record_waits(dfi_exec *x, uint32_t event);
 /* What is given and crosses when the run begins is an event too; a token uses what came so. */
 void dfi_record_crossing(dfi_exec *x, int32_t i, df_node *node, int32_t device);
 void dfi_record_uses(dfi_exec *x, int32_t i);
@@ -23,8 +27,16 @@ uint32_t dfi_record_current(const dfi_exec *x);
 void     dfi_record_speak(dfi_exec *x, uint32_t event);
 
 /* What to change: < 0 or 0: as it was. */
-typedef struct dfi_whatif { double bandwidth, latency, speed; int64_t window; int32_t devices; } dfi_whatif;
+typedef struct dfi_whatif {
+  double  bandwidth, latency, speed;
+  int64_t window;
+  int32_t devices;
+  bool    timeline;
+} dfi_whatif;
 /* Times the run again. Lines of text: `seconds S`, then of each step of the critical path that takes time `op TAB
- * iteration TAB device TAB seconds`. Returns the length; as much of it as fits `room` is written to out. */
+ * iteration TAB device TAB seconds`, then, if it is wanted, of each event that takes time `event TAB number TAB kind
+ * (work, message or copy) TAB node TAB device TAB other device (or the same) TAB frame TAB iteration TAB begin TAB end
+ * TAB bytes TAB number of its cause` in the order in which they began. Returns the length; as much of it as fits `room`
+ * is written to out. */
 size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out, size_t room);
 #endif

@@ -11,6 +11,7 @@
  */
 #include "engine/swap.h"
 #include "engine/timed.h"
+#include "engine/record.h"
 #include "op/run.h"
 #include "resource/tensor_array.h"
 
@@ -18,7 +19,7 @@ enum { SMALL_BYTES = 256, AHEAD_AT_MOST = 16 };
 
 typedef struct noted { dfi_tensor_array *array; int64_t index; } noted;                         /* array: retained */
 /* tensor: owned, on the device */
-typedef struct ahead { dfi_tensor_array *array; int64_t index; df_tensor *tensor; double at; } ahead;
+typedef struct ahead { dfi_tensor_array *array; int64_t index; df_tensor *tensor; double at; uint32_t event; } ahead;
 
 typedef struct swap_device {
   dfi_device *device;
@@ -55,6 +56,13 @@ static double transfer_ends(swap_device *s, double *line, double from, int64_t b
   return begins + takes;
 }
 
+/* The event of a copy, where the run is written down. */
+static uint32_t record_copy(dfi_exec *x, const swap_device *s, bool out, int64_t bytes) {
+  const dfi_devices *d = x->plan->devices;
+  if (!x->timed || !x->timed->recorder) return 0;
+  return dfi_record_copy(x, dfi_device_find((dfi_devices *)d, s->device->kind, s->device->number), out, bytes);
+}
+
 /* ---- out -------------------------------------------------------------------------------------------------- */
 
 /* Moves the element out. False: somebody holds it, or it is too small, or the host has no room. */
@@ -71,6 +79,7 @@ static bool move_out(dfi_swapper *w, swap_device *s, const noted *e, bool *over)
   w->sum.tensors_out++;
   w->sum.resident_bytes += bytes;
   if (w->exec->timed) transfer_ends(s, &s->out_line, w->exec->timed->now, bytes);
+  record_copy(w->exec, s, true, bytes);
   return *over = true;
 }
 
@@ -159,7 +168,8 @@ static void fetch_ahead(dfi_swapper *w, swap_device *s, dfi_tensor_array *a, int
   w->sum.bytes_in += bytes;
   w->sum.tensors_in++;
   s->ahead[s->nahead++] = (ahead){ dfi_handle_retain(a), i, t,
-                                   w->exec->timed ? transfer_ends(s, &s->in_line, w->exec->timed->now, bytes) : 0 };
+                                   w->exec->timed ? transfer_ends(s, &s->in_line, w->exec->timed->now, bytes) : 0,
+                                   record_copy(w->exec, s, false, bytes) };
 }
 
 /* Reads of a backward loop are ready long before what they read is needed: past five eighths they wait, as long as
@@ -200,10 +210,12 @@ bool dfi_run_swap_read(void *run, void *array, int64_t i, df_value *out) {
   const int64_t bytes = (*at)->size * dfi_dtype_size[(*at)->dtype];
   df_tensor *t = NULL;
   double ready = 0;
+  uint32_t copied = 0;
   for (int32_t k = 0; k < s->nahead && !t; k++) {
     if (s->ahead[k].array != a || s->ahead[k].index != i) continue;
     t = s->ahead[k].tensor;
     ready = s->ahead[k].at;
+    copied = s->ahead[k].event;
     dfi_handle_release(a);
     s->ahead[k] = s->ahead[--s->nahead];
   }
@@ -212,6 +224,7 @@ bool dfi_run_swap_read(void *run, void *array, int64_t i, df_value *out) {
     if (!(t = moved(*at, s->device->arena))) return false;      /* the read itself then says that there is no room */
     w->sum.bytes_in += bytes;
     w->sum.tensors_in++;
+    copied = record_copy(x, s, false, bytes);
     if (x->timed) ready = transfer_ends(s, &s->in_line, x->timed->now, bytes);
     else w->sum.stall_seconds += dfi_now() - began;
     if (s->depth < AHEAD_AT_MOST) s->depth *= 2;
@@ -221,6 +234,7 @@ bool dfi_run_swap_read(void *run, void *array, int64_t i, df_value *out) {
     if (s->depth < AHEAD_AT_MOST) s->depth *= 2;
     x->timed->now = ready;
   }
+  if (copied) dfi_record_waits(x, copied);
   for (int32_t k = 1; k <= s->depth; k++) fetch_ahead(w, s, a, i - k);
   *out = (df_value){ .kind = DF_TENSOR, .dtype = t->dtype, .as.tensor = t };
   return true;

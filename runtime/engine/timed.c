@@ -117,8 +117,9 @@ void dfi_timed_take(dfi_exec *x) {
 
 /* ---- computing --------------------------------------------------------------------------------------------- */
 
-void dfi_timed_compute(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, double flops, double bytes) {
-  dfi_timed *t = x->timed;
+/* When p can begin: what was given and crosses to it may not have come yet. */
+static double ready_at(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
+  const dfi_timed *t = x->timed;
   const dfi_plan *plan = x->plan;
   double begins = t->now > r->when[p - r->nodes] ? t->now : r->when[p - r->nodes];
   const uint32_t behind = (uint32_t)(plan->nfeed + plan->nvariables);
@@ -128,8 +129,14 @@ void dfi_timed_compute(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, dou
     if (t->recorder) dfi_record_uses(x, (int32_t)(DFI_INDEX(o) - behind));
     if (t->given[DFI_INDEX(o) - behind] > begins) begins = t->given[DFI_INDEX(o) - behind];
   }
+  return begins;
+}
+
+void dfi_timed_compute(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, double flops, double bytes) {
+  dfi_timed *t = x->timed;
+  double begins = ready_at(x, r, p);
   if (t->device[p->device] > begins) begins = t->device[p->device];
-  t->now = begins + dfi_device_seconds(plan->devices->at[p->device], flops, bytes);
+  t->now = begins + dfi_device_seconds(x->plan->devices->at[p->device], flops, bytes);
   t->device[p->device] = t->now;
   if (t->recorder) dfi_record_work(x, flops, bytes);
 }
@@ -137,7 +144,8 @@ void dfi_timed_compute(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, dou
 void dfi_timed_call(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, const df_kernel *k) {
   double flops, bytes;
   dfi_kernel_work(p->op->type, k, &flops, &bytes);
-  dfi_timed_compute(x, r, p, flops, bytes);
+  if (flops > 0 || bytes > 0) dfi_timed_compute(x, r, p, flops, bytes);
+  else x->timed->now = ready_at(x, r, p);  /* the device is not asked: others compute while a read waits for its copy */
 }
 
 /* ---- iterations ----------------------------------------------------------------------------------------------- */

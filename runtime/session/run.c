@@ -179,6 +179,7 @@ int32_t df_run_whatif(df_run *r, const char *options, int32_t room, char *out, d
     else if (n == 5 && !strncmp(w, "speed", n)) how.speed = v;
     else if (n == 19 && !strncmp(w, "parallel_iterations", n)) how.window = (int64_t)v;
     else if (n == 7 && !strncmp(w, "devices", n)) how.devices = (int32_t)v;
+    else if (n == 8 && !strncmp(w, "timeline", n)) how.timeline = v != 0;
     else status = DF_INVALID_ARGUMENT;
     if (status) dfi_fail(err, status, NULL, "whatif: `%s` is not understood", w);
   }

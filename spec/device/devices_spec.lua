@@ -430,6 +430,42 @@ describe('what-if', function()
     assert.is_true(math.abs(sum / w.seconds - 1) < 1e-6)
   end)
 
+  it('gives a timeline: what took time, where, from when to when, and what it came from', function()
+    local h = recorded(4, { bandwidth = '1GB/s', latency = '5us', speed = 2 })
+    local w = h:whatif{ timeline = true }
+    local by_id, free, last, messages = {}, {}, 0, 0
+    for _, e in ipairs(w.timeline) do
+      by_id[e.id] = e
+      assert.is_true(e.begins >= last and e.ends > e.begins and e.ends <= w.seconds)
+      last = e.begins
+      if e.kind == 'work' then
+        assert.is_nil(e.to)
+        assert.is_true(e.begins >= (free[e.device] or 0))
+        free[e.device] = e.ends
+      else
+        assert.equal('message', e.kind)
+        assert.is_string(e.to)
+        messages = messages + 1
+      end
+    end
+    for _, e in ipairs(w.timeline) do assert.is_true(not e.cause or by_id[e.cause].begins <= e.begins) end
+    local sent = 0
+    for _, link in pairs(h:stats().transfers) do sent = sent + link.messages end
+    assert.equal(sent, messages)
+    assert.is_nil(h:whatif().timeline)
+    assert.matches('timeline is a boolean', tostring(fails(h.whatif, h, { timeline = 3 })))
+  end)
+
+  it('folds devices: what went between two of them stays on one', function()
+    local h = recorded(4, { bandwidth = '1GB/s', latency = '5us', speed = 2 })
+    for _, e in ipairs(h:whatif{ devices = 2, timeline = true }.timeline) do
+      assert.is_true(e.device == 'cpu:0' or e.device == 'sim:0' or e.device == 'sim:1', e.device)
+    end
+    for _, e in ipairs(h:whatif{ devices = 1, timeline = true }.timeline) do
+      assert.is_false(e.device == 'sim:0' and e.to == 'sim:0')
+    end
+  end)
+
   it('needs a run that was recorded and is over, and knows its options', function()
     df.reset()
     local h = df.start(df.placeholder_with_default(1.0) * 2)

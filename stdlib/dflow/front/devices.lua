@@ -170,6 +170,7 @@ function M.placement(handle, flat)
 end
 
 local changes = { 'bandwidth', 'latency', 'speed', 'parallel_iterations', 'devices' }
+local whatif_options = { 'bandwidth', 'latency', 'speed', 'parallel_iterations', 'devices', 'timeline' }
 local function count(v, what)
   if type(v) ~= 'number' or v < 1 or v % 1 ~= 0 then errors.bad('%s is a whole number from 1 up, not %s', what, errors.describe(v)) end
   return v
@@ -177,16 +178,28 @@ end
 local readers = { bandwidth = M.bandwidth, latency = M.seconds, speed = M.speed, parallel_iterations = count,
                   devices = function(v, what) return count(type(v) == 'table' and #v or v, what) end }
 
-function M.whatif(handle, opts)
-  opts = errors.options(opts, 'whatif', changes)
+--- An event of a timeline: what took time, where, from when to when.
+local function timed(line, name_of)
+  local id, kind, node, device, to, frame, iteration, begins, ends, bytes, cause = line:match('^event' .. ('\t([^\t]*)'):rep(11) .. '$')
+  node, begins, ends = tonumber(node), tonumber(begins), tonumber(ends)
+  return { id = tonumber(id), kind = kind, node = name_of(node), number = node, device = device, to = to ~= device and to or nil, frame = tonumber(frame),
+    iteration = tonumber(iteration), begins = begins, ends = ends, bytes = kind ~= 'work' and tonumber(bytes) or nil, cause = cause ~= '0' and tonumber(cause) or nil }
+end
+
+--- The answer to h:whatif; name_of(node) is the name of a node.
+function M.whatif(handle, opts, name_of)
+  opts = errors.options(opts, 'whatif', whatif_options)
   local words = {}
   for _, key in ipairs(changes) do
     if opts[key] ~= nil then words[#words + 1] = ('%s=%.17g'):format(key, readers[key](opts[key], 'whatif: ' .. key)) end
   end
-  local result = { critical_path = {} }
+  if opts.timeline ~= nil and type(opts.timeline) ~= 'boolean' then errors.bad('whatif: timeline is a boolean, not %s', errors.describe(opts.timeline)) end
+  if opts.timeline then words[#words + 1] = 'timeline=1' end
+  local result = { critical_path = {}, timeline = opts.timeline and {} or nil }
   for line in core.run_whatif(handle, table.concat(words, ' ')):gmatch '[^\n]+' do
     local seconds = line:match '^seconds (.*)$'
     if seconds then result.seconds = tonumber(seconds)
+    elseif line:find '^event\t' then result.timeline[#result.timeline + 1] = timed(line, name_of)
     else
       local op, iteration, device, took = line:match '^([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)$'
       table.insert(result.critical_path, { op = op, iteration = tonumber(iteration), device = device, seconds = tonumber(took) })

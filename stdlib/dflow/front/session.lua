@@ -497,7 +497,7 @@ end
 
 --- How long the run, made with {record = true}, would take otherwise: {seconds =, critical_path = {{op =, iteration =, device =, seconds =}, …}}.
 function run_methods.whatif(r, opts)
-  return devices.whatif(r.handle, opts)
+  return devices.whatif(r.handle, opts, function(node) return graph.operation(r.session.graph, node).name end)
 end
 
 for name, method in pairs(require('dflow.inspect').methods) do run_methods[name] = method end
