@@ -349,6 +349,18 @@ static int core_flow_depth(lua_State *L) {
   return 1;
 }
 
+/* graph_mark(g): a number for graph_keep(g, mark) or graph_undo(g, mark), which gives the number of nodes left */
+static int core_graph_mark(lua_State *L) {
+  lua_pushinteger(L, df_graph_mark(graph_arg(L)));
+  return 1;
+}
+static int core_graph_keep(lua_State *L) { df_graph_keep(graph_arg(L), int_arg(L, 2)); return 0; }
+static int core_graph_undo(lua_State *L) {
+  lua_pushinteger(L, df_graph_undo(graph_arg(L), int_arg(L, 2)));
+  return 1;
+}
+static int core_graph_finalize(lua_State *L) { df_graph_finalize(graph_arg(L)); return 0; }
+
 /* graph_standing(g): four numbers, for graph_unwind(g, …) */
 static int core_graph_standing(lua_State *L) {
   df_standing s;
@@ -621,6 +633,8 @@ const luaL_Reg dfb_graph_functions[] = {
   { "node_capture", core_node_capture },         { "node_attrs_text", core_node_attrs_text },
   { "node_attr", core_node_attr },
   { "variable_set_init", core_variable_set_init }, { "flow_depth", core_flow_depth },
+  { "graph_mark", core_graph_mark },             { "graph_keep", core_graph_keep },
+  { "graph_undo", core_graph_undo },             { "graph_finalize", core_graph_finalize },
   { "graph_standing", core_graph_standing },     { "graph_unwind", core_graph_unwind },
   { "flow_abort", core_flow_abort },             { "cond_begin", core_cond_begin },
   { "cond_branch_end", core_cond_branch_end },   { "cond_end", core_cond_end },

@@ -335,9 +335,18 @@ int32_t df_function_call(df_graph *g, int32_t function, int32_t n, const int32_t
                          const char *where, df_error *err);
 
 /* ---- control flow: begin … end, no callbacks. After a failed call or a Lua error in a branch or body, call
- * df_flow_abort with the depth from before; what was built stays, unreachable. ------------------- */
+ * df_flow_abort with the depth from before: what was built stays, unreachable; or df_graph_undo. ------------------ */
 int32_t df_flow_depth(df_graph *g);
 void    df_flow_abort(df_graph *g, int32_t depth);
+/* A part of building that may fail as a whole: a mark before it, then keep, or undo when it failed. Marks nest. undo
+ * gives up what was begun since and takes away again what was built: nodes, conds, loops, names; it leaves it where
+ * something may know of it already (a variable, a function, a run). It returns how many nodes the graph has then. */
+int32_t df_graph_mark(df_graph *g);
+void    df_graph_keep(df_graph *g, int32_t mark);
+int32_t df_graph_undo(df_graph *g, int32_t mark);
+/* To add anything is an error from now on (DF_FAILED_PRECONDITION). */
+void    df_graph_finalize(df_graph *g);
+
 /* All that stands while one builds: contexts, scopes, devices, control dependencies. Whoever may be thrown out of the
  * middle of building, at any place, asks for it before; df_graph_unwind then gives up what was begun since. */
 typedef struct df_standing { int32_t flow, scopes, devices, controls; } df_standing;

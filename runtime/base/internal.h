@@ -163,6 +163,8 @@ struct dfi_map *dfi_map_new(void);
 void      dfi_map_free(struct dfi_map *m);
 df_output dfi_map_get(const struct dfi_map *m, df_output key);           /* DFI_NONE when absent */
 void      dfi_map_put(struct dfi_map *m, df_output key, df_output value);
+/* Forgets the pairs that keep(key, value, arg) is false of. m may be NULL. */
+void      dfi_map_filter(struct dfi_map *m, bool (*keep)(df_output key, df_output value, int64_t arg), int64_t arg);
 int32_t   dfi_map_count(const struct dfi_map *m);
 void      dfi_map_at(const struct dfi_map *m, int32_t i, df_output *key, df_output *value);
 #endif

@@ -72,3 +72,13 @@ void dfi_map_at(const struct dfi_map *m, int32_t i, df_output *key, df_output *v
   if (key) *key = m->pair[i].key;
   if (value) *value = m->pair[i].value;
 }
+
+void dfi_map_filter(struct dfi_map *m, bool (*keep)(df_output key, df_output value, int64_t arg), int64_t arg) {
+  int32_t kept = 0;
+  for (int32_t i = 0; m && i < m->n; i++) if (keep(m->pair[i].key, m->pair[i].value, arg)) m->pair[kept++] = m->pair[i];
+  if (!m || kept == m->n) return;
+  m->n = kept;
+  if (!m->index) return;
+  memset(m->index, 0, sizeof *m->index * ((size_t)m->mask + 1));
+  for (int32_t i = 0; i < m->n; i++) insert(m, i);
+}

@@ -39,6 +39,7 @@ static void queue_grow(dfi_exec *x) {
   /* the history too */
   for (uint32_t i = x->tail - old; i != x->tail; i++) q[i & (old * 2 - 1)] = x->queue[i & x->queue_mask];
   free(x->queue);
+  x->bytes += (int64_t)(old * sizeof *q);
   x->queue = q; x->queue_mask = old * 2 - 1;
   if (x->timed) dfi_timed_grown(x);
 }
@@ -159,6 +160,7 @@ static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) 
   if (r) x->free_records[s->id] = r->next_free;
   else {
     r = dfi_xcalloc(1, s->record_bytes);
+    x->bytes += (int64_t)s->record_bytes + 16;
     char *at = (char *)r + RECORD_HEAD;
     r->base[DFI_ITERATION] = (df_value *)at; at += sizeof(df_value) * s->nslots;
     r->children = (dfi_frame **)at;          at += sizeof(dfi_frame *) * s->nchildren;
@@ -222,6 +224,7 @@ static dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin
     f = dfi_xcalloc(1, sizeof *f);
     f->scope = s;
     f->capacity = 4;
+    x->bytes += (int64_t)(sizeof *f + 8 * 4 + sizeof *f->constants * s->nconsts + 64);
     f->ring = dfi_xmalloc(sizeof *f->ring * 4);
     f->constants = dfi_xcalloc(s->nconsts + 1, sizeof *f->constants);
     f->enter_dead = dfi_xcalloc(s->nenters + s->nexits + 1, 1);
@@ -856,6 +859,7 @@ dfi_exec *dfi_exec_new(dfi_plan *p) {
   x->line = dfi_xcalloc((size_t)p->nlinks + 1, sizeof *x->line);
   x->queue = dfi_xcalloc(DFI_HISTORY, sizeof *x->queue);
   x->queue_mask = DFI_HISTORY - 1;
+  x->bytes = (int64_t)(sizeof *x + DFI_HISTORY * sizeof *x->queue);
   x->free_records = dfi_xcalloc((size_t)p->nscopes, sizeof *x->free_records);
   x->free_frames = dfi_xcalloc((size_t)p->nscopes, sizeof *x->free_frames);
   pthread_mutex_init(&x->inbox_lock, NULL);

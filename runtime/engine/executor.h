@@ -181,6 +181,7 @@ struct dfi_exec {
   pthread_mutex_t inbox_lock;
   pthread_cond_t  inbox_bell;
   dfi_call    *inbox;            /* guarded by inbox_lock */
+  int64_t      bytes, bytes_told; /* what it took from the system, about; and what of that the plan knows */
   dfi_exec    *next_idle;
 };
 

@@ -697,7 +697,7 @@ int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *
   memset(p.err, 0, sizeof *p.err);
   if (ny < 1) return dfi_fail(p.err, DF_INVALID_ARGUMENT, where, "gradients: there is no y");
   dfi_build_init(&p.b, g, p.where, p.err);
-  int32_t depth = df_flow_depth(g);
+  const int32_t mark = df_graph_mark(g);
   df_context *current = g->current;
   df_push_scope(g, "gradients");
   if (!p.outer) g->ngradients++;
@@ -705,12 +705,16 @@ int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *
   g->foreign = forward_value;
   bool ok = run_pass(&p, ny, ys, grad_ys, nx, xs, nstop, stops, unconnected, out);
   g->gradient = p.outer;
-  if (!ok) df_flow_abort(g, depth);
-  g->current = current;
-  df_pop_scope(g);
   pass_end(&p);
-  if (ok) return DF_OK;
+  if (ok) {
+    g->current = current;
+    df_pop_scope(g);
+    df_graph_keep(g, mark);
+    return DF_OK;
+  }
   if (!p.err->code) dfi_fail(p.err, DF_INTERNAL, where, "gradients: the pass failed without saying why");
   if (!p.err->source[0]) flow_blame(p.err, where);
-  return p.err->code;
+  const int32_t code = p.err->code;
+  df_graph_undo(g, mark);
+  return code;
 }

@@ -56,6 +56,7 @@ void df_graph_standing(df_graph *g, df_standing *out) {
 void df_graph_unwind(df_graph *g, const df_standing *to) {
   dfi_builder *b = dfi_builder_of(g);
   df_flow_abort(g, to->flow);
+  dfi_undo_leave(g, to->flow);
   while (b->nscope > to->scopes && b->nscope > 1) df_pop_scope(g);
   while (b->ndevice > to->devices && b->ndevice > 1) df_pop_device(g);
   while (b->ncontrol > to->controls && b->ncontrol > 0) df_pop_control(g);
@@ -105,7 +106,7 @@ static const char *chosen_scope(df_graph *g) {
 }
 
 void df_push_top(df_graph *g) { push_other(g, g->top, chosen_scope(g)); }
-void df_pop_top(df_graph *g)  { pop_other(g); }
+void df_pop_top(df_graph *g)  { pop_other(g); dfi_graph_keep_all(g); }
 void df_push_outer(df_graph *g) {
   flow_entry *e = flow_top(g);
   push_other(g, e && (e->loop || e->cond || e->function) ? e->outer : g->current, NULL);
@@ -124,26 +125,26 @@ df_context *flow_context(df_graph *g, df_context_kind kind, df_context *parent) 
   return f->context[f->ncontext++] = c;
 }
 
+void flow_context_free(df_context *c) {
+  dfi_map_free(c->captures); dfi_map_free(c->cache);
+  free(c->reads); free(c);
+}
+void flow_loop_free(df_loop *l) {
+  struct dfi_map *maps[] = { l->captures, l->saved, l->notes, l->replayed, l->checkpoints };
+  for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) dfi_map_free(maps[i]);
+  free(l->var); free(l);
+}
+void flow_cond_free(df_cond *c) {
+  dfi_map_free(c->saved); dfi_map_free(c->notes);
+  free(c->result[0]); free(c->result[1]); free(c->merge); free(c);
+}
+
 void dfi_flow_free(df_graph *g) {
   flow *f = g->flow;
   if (!f) return;
-  for (int32_t i = 0; i < f->ncontext; i++) {
-    df_context *c = f->context[i];
-    dfi_map_free(c->captures); dfi_map_free(c->cache);
-    free(c->reads); free(c);
-  }
-  for (int32_t i = 0; i < f->nloop; i++) {
-    dfi_map_free(f->loop[i]->captures);
-    dfi_map_free(f->loop[i]->saved);
-    dfi_map_free(f->loop[i]->checkpoints);
-    dfi_map_free(f->loop[i]->replayed);
-    dfi_map_free(f->loop[i]->notes);
-    free(f->loop[i]->var); free(f->loop[i]);
-  }
-  for (int32_t i = 0; i < f->ncond; i++) {
-    dfi_map_free(f->cond[i]->saved); dfi_map_free(f->cond[i]->notes);
-    free(f->cond[i]->result[0]); free(f->cond[i]->result[1]); free(f->cond[i]->merge); free(f->cond[i]);
-  }
+  for (int32_t i = 0; i < f->ncontext; i++) flow_context_free(f->context[i]);
+  for (int32_t i = 0; i < f->nloop; i++) flow_loop_free(f->loop[i]);
+  for (int32_t i = 0; i < f->ncond; i++) flow_cond_free(f->cond[i]);
   flow_functions_free(f);
   free(f->open); free(f->invariant); free(f->name); free(f->context); free(f->loop); free(f->cond);
   free(f);

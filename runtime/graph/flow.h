@@ -53,6 +53,10 @@ dfi_function *flow_function_find(df_graph *g, const char *name);  /* NULL: none 
 bool flow_is_argument(const df_node *n);                                           /* a FunctionArg */
 df_output flow_captured(df_output o);  /* what a captured argument is outside; none of others */
 void flow_functions_free(flow *f);
+void flow_context_free(df_context *c);
+void flow_loop_free(df_loop *l);
+void flow_cond_free(df_cond *c);
+void flow_function_free(dfi_function *k);
 void flow_functions_infer(df_graph *g);  /* function_shapes.c: of those that are being built */
 /* As df_function_begin and its fellows, for C. */
 dfi_function *dfi_function_begin(df_graph *g, const char *name, int32_t n, const dfi_out *args, int32_t nresults,

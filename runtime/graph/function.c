@@ -28,14 +28,14 @@ dfi_function *flow_function_find(df_graph *g, const char *name) {
   return NULL;
 }
 
+void flow_function_free(dfi_function *k) {
+  for (int32_t b = 0; b < k->nbackward; b++) free(k->backward[b].key);
+  free(k->arg); free(k->outer); free(k->result); free(k->call); free(k->backward);
+  dfi_map_free(k->captures); dfi_map_free(k->saved);
+  free(k);
+}
 void flow_functions_free(flow *f) {
-  for (int32_t i = 0; i < f->nfunction; i++) {
-    dfi_function *k = f->function[i];
-    for (int32_t b = 0; b < k->nbackward; b++) free(k->backward[b].key);
-    free(k->arg); free(k->outer); free(k->result); free(k->call); free(k->backward);
-    dfi_map_free(k->captures); dfi_map_free(k->saved);
-    free(k);
-  }
+  for (int32_t i = 0; i < f->nfunction; i++) flow_function_free(f->function[i]);
   free(f->function);
 }
 
@@ -312,6 +312,7 @@ int32_t df_function_end(df_graph *g, int32_t n, const int32_t *results, df_error
   df_output *out = dfi_xcalloc((size_t)n + 1, sizeof *out);
   int32_t code = outputs_of(g, n, results, out, NULL, err) ? dfi_function_end(g, n, out, err) : DF_INVALID_ARGUMENT;
   free(out);
+  if (!code) dfi_graph_keep_all(g);        /* whoever has its number may call it from anywhere */
   return code;
 }
 

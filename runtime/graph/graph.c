@@ -5,6 +5,7 @@
  * n, node[] and what changes in a node that exists (its inputs and control edges).
  */
 #include "graph/graph.h"
+#include "graph/undo.h"
 #include <stdio.h>
 
 /* ---- arena --------------------------------------------------------------------------------- */
@@ -30,6 +31,10 @@ void *dfi_arena_take(dfi_arena *a, size_t bytes) {
 void dfi_arena_free(dfi_arena *a) {
   for (struct dfi_chunk *c = a->chunks, *next; c; c = next) { next = c->next; free(c); }
   *a = (dfi_arena){ 0 };
+}
+void dfi_arena_cut(dfi_arena *a, const dfi_arena *to) {
+  for (struct dfi_chunk *c = a->chunks, *next; c != to->chunks; c = next) { next = c->next; free(c); }
+  *a = *to;
 }
 void *dfi_graph_alloc(df_graph *g, size_t bytes) {
   char *p = dfi_arena_take(&dfi_builder_of(g)->nodes, bytes + 15);
@@ -80,6 +85,7 @@ void df_graph_release(df_graph *g) {
   free((void *)b->device);
   free(b->in);
   free(b->wait);
+  dfi_undo_free(b);
   dfi_names_free(b);
   dfi_arena_free(&b->nodes);
   free(b);
@@ -322,6 +328,8 @@ static void drop(df_node *n, const dfi_op_info *o) {          /* a node that is 
       if (o->attr[a].type == 't') df_tensor_release(n->attrs[a].tensor);
 }
 
+void dfi_node_drop(df_node *n) { drop(n, dfi_op_info_at(n->op)); }
+
 static void publish(df_graph *g, df_node *n) {
   pthread_mutex_lock(&g->lock);
   if (g->n == g->cap) {
@@ -432,6 +440,11 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
     fail(err, o, spec, DF_INVALID_ARGUMENT, "a name must not be empty and must not contain spaces, `:` or `^`");
     return NULL;
   }
+  if (DFI_UNLIKELY(g->finalized)) {
+    fail(err, o, spec, DF_FAILED_PRECONDITION,
+         "the graph is finalized and takes nothing more: build all of it before finalize, then run it");
+    return NULL;
+  }
   df_context *context = spec->raw && spec->context ? spec->context : g->current;
 
   bool inner = !spec->raw && context->kind != DFI_TOP;
@@ -534,6 +547,7 @@ void dfi_graph_cut(df_graph *g, int32_t n) {
 
 void dfi_node_add_input(df_node *n, df_output in) {
   df_graph *g = n->graph;
+  dfi_undo_edges(n);
   df_output *more = dfi_arena_take(&dfi_builder_of(g)->nodes, sizeof *more * (size_t)(n->nin + 1));
   memcpy(more, n->in, sizeof *more * (size_t)n->nin);
   more[n->nin] = in;
@@ -547,6 +561,7 @@ void dfi_node_add_control(df_node *n, df_node *control) {
   df_graph *g = n->graph;
   for (int32_t i = 0; i < n->ncontrol; i++)
     if (n->control[i] == control) return;
+  dfi_undo_edges(n);
   df_node **more = dfi_arena_take(&dfi_builder_of(g)->nodes, sizeof *more * (size_t)(n->ncontrol + 1));
   if (n->ncontrol) memcpy(more, n->control, sizeof *more * (size_t)n->ncontrol);
   more[n->ncontrol] = control;

@@ -40,6 +40,10 @@ typedef struct dfi_builder {
   const char **device;   int32_t ndevice, device_cap;
   const char *last_where;        /* interned */
   int64_t     neffects;          /* side effects built so far in branches and loops */
+  /* undo.c: the marks that are open, and what was noted since. */
+  struct dfi_mark *mark;             int32_t nmark, mark_cap;
+  struct dfi_undo_edge *edge;        int32_t nedge, edge_cap;
+  struct dfi_undo_name *renamed;     int32_t nrenamed, renamed_cap;
   /* The open node: from df_node_begin to df_node_end. */
   bool        open;
   int32_t     op;
@@ -52,6 +56,12 @@ typedef struct dfi_builder {
 } dfi_builder;
 
 static inline dfi_builder *dfi_builder_of(df_graph *g) { return g->build; }
+
+/* undo.c: called before a node's inputs or control edges become more, and before a text becomes a name. */
+void        dfi_undo_edges(df_node *n);
+void        dfi_undo_text(dfi_builder *b, dfi_text *t);
+void        dfi_undo_leave(df_graph *g, int32_t flow);    /* marks set deeper than that are left; the nodes stay */
+void        dfi_undo_free(dfi_builder *b);
 
 /* names.c */
 uint32_t    dfi_hash_name(const char *s, size_t n);

@@ -7,6 +7,7 @@
  * come, the scope's names are made eagerly from then on and its count jumps ahead of it.
  */
 #include "graph/graph.h"
+#include "graph/undo.h"
 #include <stdio.h>
 
 /* ---- texts; all under names_lock ----------------------------------------------------------- */
@@ -201,6 +202,7 @@ static dfi_text *unique(df_graph *g, const char *scope, const char *base) {
   if (n && s[n - 1] == '/') s[--n] = 0;
   if (taken(b, s)) {
     dfi_text *first = text_get(b, s);
+    dfi_undo_text(b, first);
     do snprintf(s + n, bytes - n, "_%u", ++first->next_suffix);
     while (taken(b, s));
   }
@@ -275,10 +277,39 @@ void dfi_names_drop(df_graph *g, df_node *n) {
   pthread_mutex_unlock(&b->names_lock);
 }
 
+/* Was this node named by counting, and is it the last that was? */
+static bool last_counted(dfi_builder *b, const df_node *n, dfi_scope **scope) {
+  dfi_text *t = text_find(b, n->scope);
+  dfi_scope *s = t ? t->scope : NULL;
+  if (!s || !s->count || n->serial != s->count[n->op] - 1) return false;
+  *scope = s;
+  if (!n->name) return true;
+  const dfi_op_info *op;
+  int32_t serial;
+  size_t prefix;
+  return automatic(b, n->name, &op, &serial, &prefix) && op->id == n->op && serial == n->serial &&
+         prefix == strlen(n->scope);
+}
+
+void dfi_names_undo(df_graph *g, int32_t first, int32_t nrenamed) {
+  dfi_builder *b = g->build;
+  dfi_scope *s;
+  for (int32_t i = g->n - 1; i >= first; i--) dfi_names_drop(g, g->node[i]);
+  pthread_mutex_lock(&b->names_lock);
+  for (int32_t i = g->n - 1; i >= first; i--) if (last_counted(b, g->node[i], &s)) s->count[g->node[i]->op]--;
+  while (b->nrenamed > nrenamed) {
+    const struct dfi_undo_name *r = &b->renamed[--b->nrenamed];
+    r->text->next_suffix = r->next_suffix;
+    r->text->taken = r->taken;
+  }
+  pthread_mutex_unlock(&b->names_lock);
+}
+
 void dfi_names_take(df_graph *g, df_node *n, const char *name) {
   dfi_builder *b = g->build;
   pthread_mutex_lock(&b->names_lock);
   dfi_text *t = text_get(b, name);
+  dfi_undo_text(b, t);
   t->taken = true;
   if (n) { t->node = n; n->name = t->s; }
   pthread_mutex_unlock(&b->names_lock);
@@ -288,6 +319,7 @@ const char *dfi_unique_name(df_graph *g, const char *base) {
   dfi_builder *b = g->build;
   pthread_mutex_lock(&b->names_lock);
   dfi_text *t = unique(g, b->scope[b->nscope - 1]->text, base);
+  dfi_undo_text(b, t);
   t->taken = true;
   pthread_mutex_unlock(&b->names_lock);
   return t->s;
@@ -344,6 +376,7 @@ void df_push_scope(df_graph *g, const char *name) {
       s = scope_get(b, name);
     } else {
       dfi_text *t = unique(g, b->scope[b->nscope - 1]->text, name);
+      dfi_undo_text(b, t);
       t->taken = true;
       char few[256];
       size_t bytes = strlen(t->s) + 2;

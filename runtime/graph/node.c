@@ -4,6 +4,7 @@
  * reported by df_node_end, so the calls between need no checks by the caller.
  */
 #include "graph/graph.h"
+#include "graph/undo.h"
 #include <stdio.h>
 
 static const char *kind_name(char type) {
@@ -38,9 +39,14 @@ static void close_node(dfi_builder *b, const dfi_op_info *o) {
   b->open = false;
 }
 
+void dfi_node_give_up(df_graph *g) {
+  dfi_builder *b = g->build;
+  if (b->open) close_node(b, dfi_op_info_at(b->op));
+}
+
 void df_node_begin(df_graph *g, int32_t op, const char *where) {
   dfi_builder *b = g->build;
-  if (b->open) close_node(b, dfi_op_info_at(b->op));   /* one that was given up */
+  dfi_node_give_up(g);
   b->open = true;
   b->op = op;
   b->nin = b->nwait = 0;
@@ -58,7 +64,10 @@ static df_node *node_at(df_graph *g, int32_t id) { return id >= 0 && id < g->n ?
 
 static df_output output_at(df_graph *g, int32_t node, int32_t index, df_error *err, const char *where) {
   df_node *n = node_at(g, node);
-  if (!n) dfi_fail(err, DF_INVALID_ARGUMENT, where, "there is no node %d: this graph has %d", node, g->n);
+  if (!n && node == -1)
+    dfi_fail(err, DF_INVALID_ARGUMENT, where,
+             "an output of a cond, a loop or a call that failed while it was built: it went with it");
+  else if (!n) dfi_fail(err, DF_INVALID_ARGUMENT, where, "there is no node %d: this graph has %d", node, g->n);
   else if (index < 0 || index >= n->nout)
     dfi_fail(err, DF_INVALID_ARGUMENT, where, "%s has no output %d: it has %d", dfi_node_name(n), index, n->nout);
   else

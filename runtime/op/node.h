@@ -155,6 +155,8 @@ struct df_graph {
   void        *flow;                   /* control_flow.c's own: what is begun and not ended */
   df_custom_gradient_fn custom; void *custom_user;
   bool files;                          /* its nodes may touch files by themselves: ops/checkpoint.c */
+  bool finalized;                      /* nothing is added any more */
+  int32_t kept;                        /* nodes before this one may be known outside of the graph: undo.c leaves them */
   struct dfi_map *variable_init;       /* handle output -> initial value */
   void        *gradient;               /* grad.c's own: the pass that is building, or NULL */
   /* Where an output that is out of sight is looked for besides: set by the rooms that know of further copies of values.

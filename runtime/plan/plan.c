@@ -489,6 +489,7 @@ static void tell_places(maker *m) {
     if (k->scope < 0) continue;
     p->place[p->nplaces++] = (struct dfi_place){ i, k->device < 0 ? 0 : k->device, k->why, k->why_node };
   }
+  p->place = dfi_xrealloc(p->place, sizeof *p->place * ((size_t)p->nplaces + 1));
 }
 
 /* In a branch of an imported graph, what is fed is alive whether the branch is taken or not. */
@@ -571,6 +572,20 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
   free(m.mark); free(m.needed); free(m.function); free(m.given); free(m.const_index); free(m.variable_index);
   if (status) { dfi_plan_free(p); return NULL; }
   return p;
+}
+
+int64_t dfi_plan_bytes(const dfi_plan *p) {
+  size_t n = sizeof *p + sizeof *p->node * (size_t)p->nnodes + sizeof *p->scope * (size_t)p->nscopes +
+             sizeof *p->operand * p->noperands + sizeof *p->constant * (size_t)p->nconstants +
+             sizeof *p->place * (size_t)p->nplaces + sizeof *p->variable * (size_t)p->nvariables +
+             (size_t)(p->nfetch + p->nfeed) * 2 * sizeof *p->signature + sizeof(df_node) * (size_t)p->nextra;
+  for (int32_t i = 0; i < p->nnodes; i++)
+    n += sizeof *p->edge * (p->node[i].edge[3] - p->node[i].edge[0]) + p->node[i].nout + 32;
+  for (int32_t i = 0; i < p->nscopes; i++) {
+    const dfi_scope *s = &p->scope[i];
+    n += sizeof *s->counts * (s->n * 2 + s->nslots) + sizeof *s->enters * s->n;
+  }
+  return (int64_t)n;
 }
 
 void dfi_plan_free(dfi_plan *p) {

@@ -139,6 +139,11 @@ typedef struct dfi_plan {
   int32_t      nfetch, nfeed;
   int32_t     *signature;    /* fetch pairs, then feed pairs */
   struct dfi_plan *next;     /* in the session's table */
+  /* by last use, the latest first; guarded, as next, by the session's lock */
+  struct dfi_plan *newer, *older;
+  atomic_int   users;        /* runs and others that hold it: it stays */
+  int64_t      bytes;        /* about what it takes */
+  _Atomic int64_t idle_bytes; /* and the states in `idle` */
   int32_t      nnodes, nscopes;
   dfi_pnode   *node;
   dfi_scope   *scope;        /* [0] is the top level */
@@ -171,6 +176,7 @@ typedef struct dfi_plan {
 dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch, const int32_t *fetches,
                         int32_t nfeed, const int32_t *feeds, bool reference_kernels, df_error *err);
 void dfi_plan_free(dfi_plan *p);
+int64_t dfi_plan_bytes(const dfi_plan *p);      /* what it takes, about */
 /* The same; `tell`, unless it is NULL, gets what df_plan_describe gives. */
 dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch,
                                  const int32_t *fetches, int32_t nfeed, const int32_t *feeds, bool reference_kernels,

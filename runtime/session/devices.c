@@ -71,11 +71,20 @@ size_t dfi_tally_text(const dfi_tally *tally, dfi_devices *d, int64_t cpu_limit,
   return t.n;
 }
 
+/* `plans` made, kept, bytes of those, their limit */
+static void say_plans(text *t, const df_session *s) {
+  int64_t bytes = 0;
+  for (const dfi_plan *p = s->newest; p; p = p->older) bytes += p->bytes + atomic_load(&p->idle_bytes);
+  say(t, "plans %d %d %lld %lld\n", s->nplans, s->plans_kept, (long long)bytes, (long long)s->plan_limit);
+}
+
 int32_t df_session_report(df_session *s, int32_t room, char *out) {
   pthread_mutex_lock(&s->lock);
-  const size_t n = dfi_tally_text(&s->tally, &s->devices, s->memory_limit, out, room > 0 ? (size_t)room : 0);
+  text t = { out, room > 0 ? (size_t)room : 0, 0 };
+  t.n = dfi_tally_text(&s->tally, &s->devices, s->memory_limit, out, t.room);
+  say_plans(&t, s);
   pthread_mutex_unlock(&s->lock);
-  return (int32_t)n;
+  return (int32_t)t.n;
 }
 
 int32_t df_session_devices(df_session *s, int32_t room, char *out) {
@@ -124,5 +133,6 @@ int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetch
     say_why(&t, p, at);
     say(&t, "\n");
   }
+  dfi_session_let_go(p);
   return (int32_t)t.n;
 }

@@ -44,6 +44,7 @@ static void background(void *arg) {
   pthread_cond_broadcast(&r->watch->changed);
   pthread_mutex_unlock(&r->watch->lock);
   atomic_fetch_sub(&r->session->shared.in_progress, 1);
+  dfi_session_let_go(r->plan);
   atomic_fetch_sub(&r->session->active, 1);
   atomic_store(&r->done, 1);
 }
@@ -71,9 +72,11 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   if (!err) err = &local;
   dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, err);
   if (!p) return NULL;
-  for (int32_t i = 0; i < nfeed; i++) if (dfi_session_check_feed(p->feed[i], &values[i], err)) return NULL;
-  dfi_watch *w = dfi_watch_new(options, err);
-  if (!w) return NULL;
+  dfi_watch *w = NULL;
+  bool fits = true;
+  for (int32_t i = 0; i < nfeed && fits; i++) fits = !dfi_session_check_feed(p->feed[i], &values[i], err);
+  if (fits) w = dfi_watch_new(options, err);
+  if (!w) { dfi_session_let_go(p); return NULL; }
   df_run *r = dfi_xcalloc(1, sizeof *r);
   r->watch = w;
   r->graph = df_graph_retain(s->graph);
@@ -91,6 +94,7 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   atomic_fetch_add(&s->shared.in_progress, 1);
   if (!dfi_background(background, r)) {
     atomic_fetch_sub(&s->shared.in_progress, 1);
+    dfi_session_let_go(p);
     atomic_fetch_sub(&s->active, 1);
     dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no thread could be started for the run");
     r->watch->state = DF_RUN_OVER;

@@ -5,6 +5,7 @@
  */
 #include "session/session.h"
 #include "base/processor.h"
+#include "graph/build.h"
 #include "engine/native/native.h"
 #include "engine/timed.h"
 #include "engine/record.h"
@@ -65,10 +66,14 @@ static int32_t read_option(df_session *s, const char *key, const char *value, df
     s->memory_limit = (int64_t)strtod(value, &end);
     if (*end || s->memory_limit <= 0)
       return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "memory = %s, but it must be a number of bytes", value);
+  } else if (!strcmp(key, "plans")) {
+    s->plan_limit = (int64_t)strtod(value, &end);
+    if (*end || s->plan_limit < 0)
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "plans = %s, but it must be a number of bytes", value);
   } else
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
                     "there is no session option `%s`; there are threads, timeout, kernels, engine, lone, device, soft, "
-                    "clock, owners and memory", key);
+                    "clock, owners, memory and plans", key);
   return DF_OK;
 }
 
@@ -108,6 +113,7 @@ df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
   df_session *s = dfi_xcalloc(1, sizeof *s);
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   s->threads = cores > 0 ? (int32_t)cores : 1;
+  s->plan_limit = (int64_t)DFI_PLAN_LIMIT;
   dfi_devices_init(&s->devices);
   const char *engine = getenv("DFLOW_ENGINE");
   if ((engine && engine[0] && read_option(s, "engine", engine, err)) || read_options(s, options, err) ||
@@ -133,17 +139,17 @@ df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
   return s;
 }
 
+static void plan_drop(dfi_plan *p) {
+  for (dfi_exec *x = p->idle, *n; x; x = n) { n = x->next_idle; dfi_exec_free(x); }
+  dfi_native_forget(p);
+  dfi_plan_free(p);
+}
+
 void df_session_release(df_session *s) {
   if (!s) return;
   atomic_store(&s->closing, 1);
   while (atomic_load(&s->active)) usleep(200);
-  for (int32_t b = 0; b < DFI_PLAN_BUCKETS; b++)
-    for (dfi_plan *p = s->plan[b], *next; p; p = next) {
-      next = p->next;
-      for (dfi_exec *x = p->idle, *n; x; x = n) { n = x->next_idle; dfi_exec_free(x); }
-      dfi_native_forget(p);
-      dfi_plan_free(p);
-    }
+  for (dfi_plan *p = s->newest, *older; p; p = older) { older = p->older; plan_drop(p); }
   for (int32_t i = 0; i < s->nvariables; i++) dfi_handle_release(s->variable[i]);
   free(s->variable); free(s->variable_node);
   dfi_resources_free(&s->resources);
@@ -253,6 +259,7 @@ int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node
   if (!g->variable_init) g->variable_init = dfi_map_new();
   pthread_mutex_lock(&g->lock);
   dfi_map_put(g->variable_init, (df_output){ h, 0 }, (df_output){ i, init_index });
+  dfi_graph_keep_all(g);
   pthread_mutex_unlock(&g->lock);
   return DF_OK;
 }
@@ -277,6 +284,7 @@ static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, atomi
   /* number 0: no run of the caller's */
   int32_t status = run_plan(s, p, NULL, 0, 0, cancel, NULL, &value, NULL, NULL, err);
   s->initialising--;
+  dfi_session_let_go(p);
   if (!status && !dfi_variable_initialised(v)) status = dfi_variable_assign(v, &value, err);
   df_value_release(&value);
   return status;
@@ -362,30 +370,102 @@ static uint64_t hash_pairs(uint64_t h, int32_t n, const int32_t *pairs) {
   return h * 31 + (uint64_t)n;
 }
 
+/* ---- which are kept: under the lock */
+
+static void unlink_use(df_session *s, dfi_plan *p) {
+  *(p->newer ? &p->newer->older : &s->newest) = p->older;
+  *(p->older ? &p->older->newer : &s->oldest) = p->newer;
+}
+static void used_now(df_session *s, dfi_plan *p) {
+  p->newer = NULL;
+  p->older = s->newest;
+  *(s->newest ? &s->newest->newer : &s->oldest) = p;
+  s->newest = p;
+}
+
+static void forget_plan(df_session *s, dfi_plan *p) {
+  dfi_plan **at = &s->plan[p->hash % DFI_PLAN_BUCKETS];
+  while (*at != p) at = &(*at)->next;
+  *at = p->next;
+  unlink_use(s, p);
+  s->plans_kept--;
+}
+
+/* Takes plans that are past the limit out of the table, those first that were not used for longest; a list by `older`.
+ * The newest few stay, and so does what is held. */
+static dfi_plan *past_limit(df_session *s) {
+  int64_t bytes = 0;
+  int32_t n = 0;
+  dfi_plan *gone = NULL;
+  for (dfi_plan *p = s->newest, *older; p; p = older) {
+    older = p->older;
+    bytes += p->bytes + atomic_load(&p->idle_bytes);
+    if (n++ < DFI_PLANS_STAY || bytes <= s->plan_limit || atomic_load(&p->users)) continue;
+    bytes -= p->bytes + atomic_load(&p->idle_bytes);
+    forget_plan(s, p);
+    p->older = gone;
+    gone = p;
+  }
+  return gone;
+}
+
+/* A graph that grows between runs is built in a loop, as a rule. */
+static bool grows(df_session *s) {
+  const int32_t n = s->graph->n, before = s->grown_nodes;
+  s->grown_nodes = n;
+  return before && n > before && ++s->grown == DFI_GROWN_OFTEN;
+}
+
+static void warn_grown(const df_session *s) {
+  const char *where = s->graph->n ? s->graph->node[s->graph->n - 1]->where : "";
+  fprintf(stderr,
+          "dflow: warning: the graph has grown between runs %d times and has %d operations now%s%s: build once and run "
+          "often, feeding what changes; g:finalize() makes building after it an error\n",
+          DFI_GROWN_OFTEN, s->graph->n, *where ? ", the last built at " : "", where);
+}
+
+void dfi_session_let_go(dfi_plan *p) { atomic_fetch_sub_explicit(&p->users, 1, memory_order_release); }
+
+static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const int32_t *fetches, int32_t nfeed,
+                          const int32_t *feeds, bool *grown, df_error *err) {
+  pthread_mutex_lock(&s->graph->lock);              /* somebody may be building meanwhile */
+  dfi_graph_keep_all(s->graph);
+  dfi_plan *p = dfi_plan_make(s, &s->devices, s->graph, nfetch, fetches, nfeed, feeds, s->reference_kernels, err);
+  *grown = grows(s);
+  pthread_mutex_unlock(&s->graph->lock);
+  if (!p) return NULL;
+  dfi_exec_lay_out(p);
+  /* it knows one device and the real clock */
+  if (s->engine != DFI_ENGINE_TOKENS && !p->cut && !s->devices.virtual_clock) dfi_native_attach(p);
+  p->hash = hash;
+  p->bytes = dfi_plan_bytes(p);
+  p->next = s->plan[hash % DFI_PLAN_BUCKETS];
+  s->plan[hash % DFI_PLAN_BUCKETS] = p;
+  used_now(s, p);
+  s->nplans++;
+  s->plans_kept++;
+  return p;
+}
+
 dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                            df_error *err) {
   uint64_t hash = hash_pairs(hash_pairs(17, nfetch, fetches), nfeed, feeds);
-  dfi_plan **bucket = &s->plan[hash % DFI_PLAN_BUCKETS], *p;
+  dfi_plan *p, *gone = NULL;
+  bool grown = false;
   pthread_mutex_lock(&s->lock);
-  for (p = *bucket; p; p = p->next)
+  for (p = s->plan[hash % DFI_PLAN_BUCKETS]; p; p = p->next)
     if (p->hash == hash && p->nfetch == nfetch && p->nfeed == nfeed &&
         !memcmp(p->signature, fetches, sizeof *fetches * 2 * (size_t)nfetch) &&
         (!nfeed || !memcmp(p->signature + 2 * nfetch, feeds, sizeof *feeds * 2 * (size_t)nfeed))) break;
-  if (!p) {
-    pthread_mutex_lock(&s->graph->lock);              /* somebody may be building meanwhile */
-    p = dfi_plan_make(s, &s->devices, s->graph, nfetch, fetches, nfeed, feeds, s->reference_kernels, err);
-    pthread_mutex_unlock(&s->graph->lock);
-    if (p) {
-      dfi_exec_lay_out(p);
-      /* it knows one device and the real clock */
-      if (s->engine != DFI_ENGINE_TOKENS && !p->cut && !s->devices.virtual_clock) dfi_native_attach(p);
-      p->hash = hash;
-      p->next = *bucket;
-      *bucket = p;
-      s->nplans++;
-    }
+  if (!p && (p = new_plan(s, hash, nfetch, fetches, nfeed, feeds, &grown, err))) gone = past_limit(s);
+  else if (p && p != s->newest) {
+    unlink_use(s, p);
+    used_now(s, p);
   }
+  if (p) atomic_fetch_add_explicit(&p->users, 1, memory_order_relaxed);
   pthread_mutex_unlock(&s->lock);
+  if (DFI_UNLIKELY(grown)) warn_grown(s);
+  for (dfi_plan *next; gone; gone = next) { next = gone->older; plan_drop(gone); }
   return p;
 }
 
@@ -436,6 +516,10 @@ static dfi_exec *exec_take(df_session *s, dfi_plan *p) {
 
 static void exec_give_back(dfi_plan *p, dfi_exec *x) {
   dfi_exec_reset(x);
+  if (DFI_UNLIKELY(x->bytes != x->bytes_told)) {
+    atomic_fetch_add(&p->idle_bytes, x->bytes - x->bytes_told);
+    x->bytes_told = x->bytes;
+  }
   pthread_mutex_lock(&p->lock);
   x->next_idle = p->idle;
   p->idle = x;
@@ -538,7 +622,9 @@ int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, in
   for (int32_t i = 0; i < nfetch; i++) results[i] = (df_value){ 0 };
   dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, err);
   if (!p) return err->code;
-  return dfi_session_run_plan(s, p, values, timeout, NULL, NULL, results, NULL, NULL, err);
+  const int32_t status = dfi_session_run_plan(s, p, values, timeout, NULL, NULL, results, NULL, NULL, err);
+  dfi_session_let_go(p);
+  return status;
 }
 
 void df_interrupt(void) {

@@ -7,7 +7,12 @@
 #include "resource/resource.h"
 #include "session/tally.h"
 
-enum { DFI_PLAN_BUCKETS = 256 };
+enum {
+  DFI_PLAN_BUCKETS = 256,
+  DFI_PLAN_LIMIT = 64 << 20,      /* bytes of plans that a session keeps unless told otherwise: some three thousand */
+  DFI_PLANS_STAY = 8,             /* the last used stay whatever they take: programs run a few large ones in turn */
+  DFI_GROWN_OFTEN = 1000,         /* so often a graph may grow between runs before it is warned of */
+};
 
 struct df_session {
   df_graph   *graph;           /* retained */
@@ -19,7 +24,12 @@ struct df_session {
   dfi_pool   *pool;
   pthread_mutex_t lock;        /* guards plans, variables and the counters; held for lookups, never for a run */
   dfi_plan   *plan[DFI_PLAN_BUCKETS];
-  int32_t     nplans;
+  int32_t     nplans;          /* made so far */
+  int32_t     plans_kept;      /* in the table */
+  dfi_plan   *newest, *oldest; /* by last use */
+  int64_t     plan_limit;      /* bytes that kept plans may take together */
+  int32_t     grown_nodes;     /* of the graph when a plan was last made */
+  int32_t     grown;           /* how often a plan was made of a graph that had grown since */
   df_node   **variable_node; dfi_variable **variable; int32_t nvariables, variable_capacity;
   pthread_mutex_t init_lock;   /* recursive; held while variables are initialised. Order: init_lock, lock */
   _Atomic int64_t epoch;       /* changes whenever a variable may have become uninitialised; from 1 */
@@ -38,10 +48,11 @@ struct df_session {
 /* The session's variable of a handle node; made when it is new. Borrowed. */
 dfi_variable *dfi_session_variable(df_session *s, df_node *handle);
 
-/* For runs in the background (run.c): the plan of a signature; does a value fit what it is fed to; one run, on this
-   thread. */
+/* For runs in the background (run.c): the plan of a signature, held until dfi_session_let_go; does a value fit what it
+   is fed to; one run, on this thread. */
 dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                            df_error *err);
+void      dfi_session_let_go(dfi_plan *p);
 int32_t   dfi_session_check_feed(df_output o, const df_value *v, df_error *err);
 int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, atomic_int *cancel,
                              dfi_watch *watch, df_value *results, df_stats *stats, dfi_tally *tally, df_error *err);

@@ -179,6 +179,11 @@ return function(core, C, own)
 
   -- ---- control flow --------------------------------------------------------------------------------------------------------
   function core.flow_depth(g) return C.df_flow_depth(g) end
+  function core.graph_mark(g) return C.df_graph_mark(g) end
+  function core.graph_keep(g, mark) C.df_graph_keep(g, mark) end
+  function core.graph_undo(g, mark) return C.df_graph_undo(g, mark) end
+  function core.graph_finalize(g) C.df_graph_finalize(g) end
+
   function core.graph_standing(g)
     local s = ffi.new('df_standing')
     C.df_graph_standing(g, s)

@@ -592,6 +592,8 @@ df.Session({…})
               flops and bytes: stats().seconds is what such hardware would take
   option    soft_placement: bool = false  true: what cannot run where it was asked to runs elsewhere
   option    memory: int or string = nil  a limit for 'cpu:0' while runs go on, such as '512MB'
+  option    plan_cache: int or string = '64MB'  what plans of signatures that ran may take, with the
+              states of their runs; past it those go that were not used for longest (never the last 8)
   option    save: string = 'keep'  for loops that say nothing: 'keep', 'swap', 'recompute' or 'auto'
   option    kernels: string = nil  'ref': the reference kernels, to compare with
   example   local s = df.Session{threads = 1} return s:run(df.float32(2) * 3)
@@ -603,7 +605,7 @@ df.default_session()
 df.stats()
   Counters of the default session since it began: runs, nodes_run, dead_tokens, frames,
   iterations, stack_pushes, stack_pops, memory = {[device] = {in_use, peak, limit}}, swap, seconds,
-  transfers = {['cpu:0 -> sim:0'] = {messages, bytes, dead}}.
+  transfers = {['cpu:0 -> sim:0'] = {messages, bytes, dead}}, plans = {made, kept, bytes, limit}.
   example   df.run(df.float32(2) * 3) return df.stats().runs
 
 df.init()

@@ -3,6 +3,7 @@ return {
   ["FIFOQueue"] = "1",
   ["Graph"] = "6.0",
   ["Graph:as_default"] = "6.0",
+  ["Graph:finalize"] = "false, 6.0",
   ["Graph:op"] = "\"Placeholder\"",
   ["Graph:ops"] = "3",
   ["Graph:output"] = "\"x:0\"",

@@ -412,6 +412,12 @@ g:size()
   How many nodes it has.
   example   local x = df.float32(1) * 2 return df.default_graph():size()
 
+g:finalize()
+  What it has is all: to build more is an error from now on, to run it is not. Gives g.
+  example   local x = df.float32(2) * 3
+            df.default_graph():finalize()
+            return pcall(df.add, x, 1), df.run(x)
+
 g:as_default(fn)
   What fn builds goes into it; gives what fn gives.
   example   df.Graph():as_default(function() return df.float32(2) * 3 end)

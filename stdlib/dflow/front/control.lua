@@ -29,16 +29,18 @@ end
 
 --- Calls fn(); when it fails, all that it began in g is given up before the error goes on. `say(e)` may say more of it.
 local function guarded(g, fn, say)
-  local depth, standing = core.flow_depth(g.handle), graph.depth()
+  local mark, standing = core.graph_mark(g.handle), graph.depth()
   graph.push(g)
   local results = pack(protect(fn))
   graph.restore(standing)
   if not results[1] then
-    core.flow_abort(g.handle, depth)
     local e = results[2]
     if errors.is(e) and not e.source then e.source = core.where() end
-    error(say and say(e) or e, 0)
+    e = say and say(e) or e
+    graph.undo(g, mark)
+    error(e, 0)
   end
+  core.graph_keep(g.handle, mark)
   return unpack(results, 2, results.n)
 end
 

@@ -100,6 +100,13 @@ function M.to_output(v, dtype, g, what)
   return constant(g or graph.current(), v, dtype, nil, nil, what)
 end
 
+--- fn, but when it fails, what it built in the graph of its first argument goes.
+function M.whole(fn)
+  return function(...)
+    return graph.attempt(M.graph_of((...)) or graph.current(), fn, ...)
+  end
+end
+
 --- Set by the ops module: stacks a list of Outputs along axis 0.
 function M.pack() end
 

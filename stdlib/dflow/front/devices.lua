@@ -120,6 +120,7 @@ function M.session_words(opts, words)
     words[#words + 1] = 'clock=' .. opts.clock
   end
   if opts.memory ~= nil then words[#words + 1] = ('memory=%.0f'):format(M.bytes(opts.memory, 'Session: memory')) end
+  if opts.plan_cache ~= nil then words[#words + 1] = ('plans=%.0f'):format(M.bytes(opts.plan_cache, 'Session: plan_cache')) end
   if opts.soft_placement then words[#words + 1] = 'soft=yes' end
   if opts.save ~= nil then
     if not ({ keep = true, swap = true, recompute = true, auto = true })[opts.save] then
@@ -142,6 +143,9 @@ function M.read_report(text, stats)
     elseif kind == 'transfer' then
       local link, messages, bytes, dead = rest:match '^(%S+ %-> %S+) (%S+) (%S+) (%S+)$'
       stats.transfers[link] = { messages = tonumber(messages), bytes = tonumber(bytes), dead = tonumber(dead) }
+    elseif kind == 'plans' then
+      local made, kept, bytes, limit = rest:match '^(%S+) (%S+) (%S+) (%S+)$'
+      stats.plans = { made = tonumber(made), kept = tonumber(kept), bytes = tonumber(bytes), limit = tonumber(limit) }
     elseif kind == 'swap' then
       local n = {}
       for word in rest:gmatch '%S+' do n[#n + 1] = tonumber(word) end

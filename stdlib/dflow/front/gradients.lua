@@ -34,7 +34,7 @@ end
 function IndexedSlices.as_output(s)
   local context = core.current_context(s.graph.handle)
   local o = rawget(s, 'dense')
-  if o and rawget(s, 'context') == context then return o end
+  if o and rawget(s, 'context') == context and not graph.is_lost(o) then return o end
   if not s.dense_shape then errors.bad('IndexedSlices without dense_shape cannot turn dense') end
   local rows = registry.op('StridedSlice', { s.dense_shape, { 0 }, { 1 }, { 1 } }, { shrink_axis_mask = 1 })
   o = registry.op('UnsortedSegmentSum', { s.values, s.indices, ops.functions.cast(rows, 'int32') })

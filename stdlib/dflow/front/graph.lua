@@ -91,6 +91,52 @@ function M.unwind(before)
   end
 end
 
+-- What an Output or Operation becomes when its node goes.
+local Lost = { __name = 'dflow.Output of something that failed while it was built' }
+local function lost()
+  errors.bad('this Output is of a cond, a loop or a call that failed while it was built: its node went with it')
+end
+Lost.__index, Lost.as_output, Lost.dtype_of = lost, lost, lost
+for _, event in ipairs{ 'add', 'sub', 'mul', 'div', 'mod', 'pow', 'unm', 'idiv', 'band', 'bor', 'bxor', 'bnot', 'lt', 'le', 'len', 'concat', 'call' } do
+  Lost['__' .. event] = lost
+end
+
+--- Gives up what was built since core.graph_mark gave `mark`. Outputs of nodes that go can be used for nothing any more.
+function M.undo(g, mark)
+  local before = core.graph_nodes(g.handle)
+  local left = core.graph_undo(g.handle, mark)
+  for node = left, before - 1 do
+    local function forget(list)
+      local o = list[node]
+      if o then
+        rawset(o, 'node', nil)
+        setmetatable(o, Lost)
+        list[node] = nil
+      end
+    end
+    forget(g.first)
+    forget(g.operations)
+    for _, list in pairs(g.more) do forget(list) end
+  end
+end
+
+--- Did the node of this Output go?
+function M.is_lost(o) return getmetatable(o) == Lost end
+
+--- fn(...); when it fails, what it built in g goes before the error goes on.
+function M.attempt(g, fn, ...)
+  local mark = core.graph_mark(g.handle)
+  local function finish(ok, ...)
+    if not ok then
+      M.undo(g, mark)
+      error((...), 0)
+    end
+    core.graph_keep(g.handle, mark)
+    return ...
+  end
+  return finish(protect(fn, ...))
+end
+
 --- The Output (node, index) of g: always the same object.
 function M.output(g, node, index)
   local list = g.first
@@ -178,6 +224,13 @@ function graph_methods.ops(g)
   local list = {}
   for node = 0, core.graph_nodes(g.handle) - 1 do list[node + 1] = M.operation(g, node) end
   return list
+end
+
+--- g:finalize(): what is there is all: to build more is an error from now on. Running it is not.
+function graph_methods.finalize(g)
+  for _, v in ipairs(g.variables) do getmetatable(v).as_output(v) end       -- a variable that is fetched is read by a node
+  core.graph_finalize(g.handle)
+  return g
 end
 
 function graph_methods.size(g)

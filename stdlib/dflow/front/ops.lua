@@ -13,6 +13,8 @@ require 'dflow.front.ops_array'
 require 'dflow.front.ops_make'
 require 'dflow.front.ops_linalg'
 
+for name, adapter in pairs(arguments.functions) do arguments.functions[name] = convert.whole(adapter) end
+
 local M = { functions = arguments.functions, arguments = arguments.of }
 local functions = M.functions
 local op, typed = registry.op, convert.typed

@@ -280,18 +280,17 @@ local function unknown_option(e, key)
 end
 
 -- ---- building ------------------------------------------------------------------------------------------------------
---- Builds a node of entry e.
--- @param args   values, one per input; a Lua list for a list input
--- @param attrs  attributes by name, and `name`; nil for none
--- @return       graph, node id
-local function build(e, args, attrs)
+--- What is known before anything is built: the graph, the type variables and which argument bound each; and whether some argument
+-- is no Output yet.
+local function bind(e, args, attrs)
   local what = e.lua or e.type
   local inputs, n = e.inputs, e.ninputs
-  local g, bound, first
+  local g, bound, first, bare
   -- What the type variables are, as far as arguments say.
   for i = 1, n do
     local a, v = inputs[i], args[i]
     if type(v) == 'table' then g = g or convert.graph_of(v) end
+    if getmetatable(v) ~= Output then bare = true end
     if a.dtype == RESOURCE and e.types.T and type(v) == 'table' and getmetatable(v) ~= Output then   -- T is what the variable holds
       local d = rawget(v, 'd')
       if d then
@@ -349,6 +348,13 @@ local function build(e, args, attrs)
       errors.bad('%s: the input %s (number %d) is missing', what, a.name, i)
     end
   end
+  return g, bound, first, bare
+end
+
+--- The node, once the type variables are known.
+local function finish(e, args, attrs, g, bound, first)
+  local what = e.lua or e.type
+  local inputs, n = e.inputs, e.ninputs
   -- Outputs of all inputs, before the node is begun: they may be nodes themselves.
   local nodes, indices, count = {}, {}, 0
   for i = 1, n do
@@ -407,8 +413,17 @@ local function build(e, args, attrs)
   for name, d in pairs(bound or {}) do       -- a type variable that is an attribute, too
     if e.attr[name] and not (attrs and attrs[name] ~= nil) then core.node_dtype(handle, name, d) end
   end
-  local node = core.node_end(handle)
-  return g, node
+  return g, core.node_end(handle)
+end
+
+--- Builds a node of entry e. What arguments became goes again when that fails.
+-- @param args   values, one per input; a Lua list for a list input
+-- @param attrs  attributes by name, and `name`; nil for none
+-- @return       graph, node id
+local function build(e, args, attrs)
+  local g, bound, first, bare = bind(e, args, attrs)
+  if bare then return graph.attempt(g, finish, e, args, attrs, g, bound, first) end
+  return finish(e, args, attrs, g, bound, first)
 end
 M.build = build
 

@@ -369,10 +369,10 @@ Session.__tostring = function(s) return s.closed and 'Session (closed)' or ('Ses
 Session.__close = function(s) s:close() end
 
 -- ---- making sessions ---------------------------------------------------------------------------------------------------------
-local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'kernels', 'owners', 'clock', 'soft_placement', 'memory', 'save', 'tensors' }
+local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'kernels', 'owners', 'clock', 'soft_placement', 'memory', 'plan_cache', 'save', 'tensors' }
 local engines = { auto = true, tokens = true, native = true, program = true }
 
---- df.Session{graph=, threads=, engine=, timeout=, kernels=, devices=, owners=, clock=, soft_placement=, memory=, save=}
+--- df.Session{graph=, threads=, engine=, timeout=, kernels=, devices=, owners=, clock=, soft_placement=, memory=, plan_cache=, save=}
 function M.new(opts)
   opts = errors.options(opts, 'Session', known)
   local g = opts.graph or graph.current()

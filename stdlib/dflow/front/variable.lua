@@ -39,7 +39,7 @@ local function as_output(v)
     return last.read
   end
   local o = rawget(v, 'snapshot')
-  if not o then
+  if not o or graph.is_lost(o) then
     o = read(v)
     rawset(v, 'snapshot', o)
   end
