@@ -40,6 +40,16 @@ static inline bool dfi_engine_unwatched(const dfi_exec *x) {
   return x->watched == DFI_UNWATCHED && !x->made && !x->shuffle;
 }
 
+/* The frame's only open iteration, r, becomes another one. Its variables are set by who calls: the `uses` of their
+   slots stay. */
+static inline void dfi_engine_renumber(dfi_frame *f, dfi_record *r, int64_t number) {
+  f->first = number;
+  f->next = number + 1;
+  f->ring[number & (f->capacity - 1)] = r;
+  r->number = number;
+  r->stamp = dfi_stamp(f->serial, number);
+}
+
 /* Shall who turns the run return to the token engine: cancelled, closed, interrupted, too late, or somebody wants to
  * look? Cheap, but it may read the clock. */
 bool dfi_engine_stops(dfi_exec *x);

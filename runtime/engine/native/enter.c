@@ -13,15 +13,6 @@ enum {
 
 /* ---- frames ----------------------------------------------------------------------------------------- */
 
-/* The frame's only open iteration becomes another one. */
-static void renumber(dfi_frame *f, dfi_record *r, int64_t number) {
-  f->first = number;
-  f->next = number + 1;
-  f->ring[number & (f->capacity - 1)] = r;
-  r->number = number;
-  r->stamp = dfi_stamp(f->serial, number);
-}
-
 /* A cell as a number of this dtype; what lies above its bytes is not its. */
 static df_value number_of(uint8_t dtype, int64_t cell) {
   df_value v = { .kind = DF_SCALAR, .dtype = dtype };
@@ -152,7 +143,7 @@ static resumed resume(dfi_exec *x, dfi_frame *f, dfi_record *r) {
       if (l->found || l->scope != f->scope->id || !is_level(l - 1, f->origin)) continue;
       l->found = true;
       l->serial = f->serial;
-      renumber(f, r, l->number);
+      dfi_engine_renumber(f, r, l->number);
       for (int32_t k = 0; k < q->unit->nloops; k++)
         if (q->unit->loop[k].scope == f->scope) set_variables(r, &q->unit->loop[k], l->var);
       return RESUMED;
@@ -302,7 +293,7 @@ static void leave(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r, const d
     if (c->out[at] == r->number && s->nlevels == 1 && atomic_fetch_add(&u->failures, 1) >= TRIES)
       atomic_store(&u->state, DFI_UNIT_REFUSED);
   }
-  renumber(f, r, c->out[at]);
+  dfi_engine_renumber(f, r, c->out[at]);
   set_variables(r, l, v);
   f->window = f->scope->parallel_iterations;
   if (s->nlevels > 1 || s->ndone) remember(x, u, s, f, c);
@@ -337,7 +328,7 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
                   p->out_dtypes[0] == DF_RESOURCE ? array_of(in[u->root[u->loop[0].exit_root[k]].cell])
                                                   : number_of(p->out_dtypes[0], out[k]));
       }
-      renumber(f, r, c.number);
+      dfi_engine_renumber(f, r, c.number);
     } else leave(x, u, f, r, &c, &u->site[site - 1]);
   } else f->tokens_only = true;
   if (in != in_room) free(in);
