@@ -16,6 +16,7 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
   pthread_cond_init(&w->changed, NULL);
   w->most = (int64_t)DFI_CHUNKS * DFI_CHUNK_EVENTS;
   w->patience = -1;
+  w->finally = -1;
   char *copy = dfi_xstrdup(options ? options : ""), *save = NULL;
   int32_t status = DF_OK;
   for (char *o = strtok_r(copy, " ", &save); o && !status; o = strtok_r(NULL, " ", &save)) {
@@ -23,11 +24,12 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
     else if (!strcmp(o, "log=tokens")) w->logs = true;
     else if (!strcmp(o, "log=values")) w->keeps = true;
     else if (!strcmp(o, "record=yes")) w->records = true;
+    else if (!strncmp(o, "finally=", 8)) w->finally = atoi(o + 8);
     else if (!strncmp(o, "events=", 7) && atoll(o + 7) > 0) w->most = atoll(o + 7) < w->most ? atoll(o + 7) : w->most;
     else
-      status = dfi_fail(
-          err, DF_INVALID_ARGUMENT, NULL,
-          "there is no run option `%s`; there are paused=yes, log=tokens, events=N, log=values and record=yes", o);
+      status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                        "there is no run option `%s`; there are paused=yes, log=tokens, events=N, log=values, "
+                        "record=yes and finally=NODE", o);
   }
   free(copy);
   if (!status) return w;

@@ -38,6 +38,7 @@ typedef struct dfi_watch {
   bool         records;      /* the run is written down, to be timed again: record.c */
   struct dfi_recorder *recorder;             /* owned */
   bool         keeps;        /* values are kept: dfi_exec's ring */
+  int32_t      finally;      /* the node that the session runs when the run has ended; -1: none */
   /* the log: written by the owner alone, in chunks that never move; others read as many events as nevents says */
   bool         logs;
   df_event   **chunk;        /* DFI_CHUNKS */

@@ -16,7 +16,7 @@ struct df_run {
   int32_t     nscopes;
   const char **scope;              /* name and Lua line of each, in turn; the graph's */
   int32_t     nfetch, nfeed;
-  dfi_plan   *plan;
+  dfi_plan   *plan, *finally;      /* finally: NULL, or what runs when it has ended, however it did */
   df_value   *values, *results;    /* owned */
   double      timeout;
   atomic_int  cancel, done;        /* done: its thread has nothing more to do with it */
@@ -36,6 +36,13 @@ static void background(void *arg) {
   df_run *r = arg;
   r->status = dfi_session_run_plan(r->session, r->plan, r->values, r->timeout, &r->cancel, r->watch, r->results,
                                    &r->stats, &r->tally, &r->error);
+  if (r->finally) {
+    df_value none = { 0 };
+    df_error error;
+    dfi_session_run_plan(r->session, r->finally, NULL, 0, NULL, NULL, &none, NULL, NULL, &error);
+    df_value_release(&none);
+    dfi_session_let_go(r->finally);
+  }
   const size_t length = report(r, 0, NULL) + 200;      /* the session may be gone when somebody asks */
   r->report = dfi_xcalloc(length + 1, 1);
   report(r, length, r->report);
@@ -73,9 +80,14 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, err);
   if (!p) return NULL;
   dfi_watch *w = NULL;
+  dfi_plan *finally = NULL;
   bool fits = true;
   for (int32_t i = 0; i < nfeed && fits; i++) fits = !dfi_session_check_feed(p->feed[i], &values[i], err);
   if (fits) w = dfi_watch_new(options, err);
+  if (w && w->finally >= 0 && !(finally = dfi_session_plan(s, 1, (int32_t[]){ w->finally, -1 }, 0, NULL, err))) {
+    dfi_watch_free(w);
+    w = NULL;
+  }
   if (!w) { dfi_session_let_go(p); return NULL; }
   df_run *r = dfi_xcalloc(1, sizeof *r);
   r->watch = w;
@@ -86,7 +98,7 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
     r->scope[2 * i] = p->scope[i].name;
     r->scope[2 * i + 1] = p->scope[i].where ? p->scope[i].where : "";
   }
-  r->session = s; r->plan = p; r->timeout = timeout; r->nfetch = nfetch; r->nfeed = nfeed;
+  r->session = s; r->plan = p; r->finally = finally; r->timeout = timeout; r->nfetch = nfetch; r->nfeed = nfeed;
   r->values = dfi_xcalloc((size_t)nfeed + 1, sizeof *r->values);
   r->results = dfi_xcalloc((size_t)nfetch + 1, sizeof *r->results);
   for (int32_t i = 0; i < nfeed; i++) r->values[i] = dfi_value_copy(&values[i]);
@@ -95,6 +107,7 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   if (!dfi_background(background, r)) {
     atomic_fetch_sub(&s->shared.in_progress, 1);
     dfi_session_let_go(p);
+    if (finally) dfi_session_let_go(finally);
     atomic_fetch_sub(&s->active, 1);
     dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no thread could be started for the run");
     r->watch->state = DF_RUN_OVER;

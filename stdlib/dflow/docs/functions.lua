@@ -22,6 +22,9 @@ local macros = {
   option    tensors: bool = false  results of rank 0 are Tensors, too
   option    paused: bool = false  stops before the first token, to be stepped
   option    record: bool = false  the run is written down, for h:whatif
+  option    check_numerics: bool or string = false  ends at the first op that makes a NaN, and says
+            which; 'inf': or an infinity
+  option    finally: Operation = nil  of df.start: what runs when the run has ended, however it did
   option    values: bool = false  keeps the values of the last few thousand tokens, for h:value,
               h:why and :back
   option    log: bool = false  keeps every token with its time, for a trace written afterwards]],

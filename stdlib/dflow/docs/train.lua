@@ -3,8 +3,8 @@ local pages = require 'dflow.docs.pages'
 
 local text = [==[
 df.train
-  What one trains with: optimizers, each with :minimize(loss), learning rates that change with the
-  step, averages of weights.
+  What one trains with: fit for a first afternoon; optimizers, each with :minimize(loss), learning
+  rates that change with the step, averages of weights, checkpoints, replicas, queue runners.
   example   local w = df.Variable(5.0)
             df.run(df.train.SGD(0.1):minimize(w * w))
             return df.run(w)
@@ -200,6 +200,96 @@ df.train.loop(steps, fn, {…})
   example   local w, o = df.Variable(5.0), df.train.SGD(0.1)
             df.run(df.train.loop(10, function() o:minimize(w * w) end))
             return df.run(w)
+
+df.train.fit(model, data, {…})
+  Trains a model, a layer or function(x, training), on data: {x, y}, or a pipeline of batches
+  (x, y). Gives {loss = {of each epoch}, …} with :predict(x) and :evaluate(data).
+  option    loss: function or string = nil  of labels and predictions, or a name of df.nn; without
+            it sparse_softmax_cross_entropy where y is whole numbers, else mean_squared_error
+  option    optimizer: table = Adam()  such as df.train.SGD(0.1)
+  option    epochs: int = 1  how often it goes through the data
+  option    batch_size: int = 32  rows of a step
+  option    shuffle: bool = true  the rows come in another order each epoch
+  option    seed: int = 0  of these orders
+  option    validation: table = nil  as data: looked at after each epoch
+  option    metrics: table = nil  {name = function(labels, predictions)}; accuracy for classes
+  option    patience: int = nil  it ends when the loss has not fallen for so many epochs
+  option    progress: bool or function = true  a line per epoch, written or given to the function
+  option    session: Session = nil  the default session otherwise
+  option    check_numerics: bool = false  stops at the op that made the first NaN, and says which
+  example   local x, y = df.tensor{{1.0}, {2.0}, {3.0}}, df.tensor{{3.0}, {5.0}, {7.0}}
+            local o = {epochs = 300, optimizer = df.train.Adam(0.1), progress = false}
+            local h = df.train.fit(df.nn.Dense(1), {x, y}, o)
+            return df.round(h:predict{{10.0}})
+
+df.train.Accumulate(optimizer, steps)
+  An optimizer that adds up the gradients of so many runs and takes one step with their mean:
+  batches that are larger than memory. global_step counts the steps that are taken.
+  example   local w = df.Variable(5.0)
+            local step = df.train.Accumulate(df.train.SGD(0.1), 2):minimize(w * w)
+            df.run(step)
+            df.run(step)
+            return df.run(w)
+
+df.train.MixedPrecision(optimizer, {…})
+  Trains variables of float16 or bfloat16 by float32 copies of them, from gradients of the loss
+  times a scale, so that small ones do not vanish. A step whose gradients are not all finite is left
+  out. :loss_scale() is the scale as an Output.
+  option    loss_scale: number or string = 'dynamic'  a scale that stays, or one that moves:
+  option    initial_scale: number = 32768  where it begins
+  option    multiplier: number = 2  it is divided by this after a step that was left out
+  option    period: int = 2000  and multiplied by it after so many others in a row
+  example   local w = df.Variable(5.0, {dtype = 'float16'})
+            local o = df.train.MixedPrecision(df.train.SGD(0.1), {loss_scale = 64})
+            df.run(o:minimize(w * w))
+            return df.run(w)
+
+df.train.synchronous(fn, {…})
+  Replicas that compute gradients of the same weights, and a chief that adds them up and steps: all
+  of it loops and queues of one graph. fn(replica, step) builds the loss of a replica. Gives {steps
+  =, loss =, late =, looks =}; fetch it to train.
+  option    replicas: int = 2  how many there are
+  option    backup: int = 0  so many may be late: their gradients are dropped when they come
+  option    steps: int = nil  how many steps are taken
+  option    optimizer: table = nil  such as df.train.SGD(0.1)
+  option    variables: list = nil  what is trained; all trainable variables otherwise
+@name
+  example   local w, rows = df.Variable(0.0), df.constant{1.0, 2.0, 6.0}
+            local function loss(replica) return (w - rows[replica - 1]) ^ 2 end
+            local o = {replicas = 3, steps = 40, optimizer = df.train.SGD(0.1)}
+            df.run(df.train.synchronous(loss, o))
+            return df.round(w)
+
+df.train.QueueRunner(queue, fn, {…})
+  What fills a queue in the background: fn(i) builds an enqueue, and a loop in the graph runs that
+  again and again. The queue is closed when the loop has ended. A Coordinator starts it.
+  option    loops: int = 1  so many loops at once
+  option    steps: int = nil  rounds; otherwise until the queue is closed or the source ends
+@name
+  example   local q = df.FIFOQueue(4, 'int32', {shapes = {{}}})
+            df.train.QueueRunner(q, function(i) return q:enqueue(i * i) end, {steps = 3})
+            local c, x = df.train.start_queue_runners(), q:dequeue()
+            local list = {c:run(x), c:run(x), c:run(x)}
+            c:join()
+            return list
+
+df.train.Coordinator()
+  Starts queue runners, and sees to it that all end together: :start(runners), :run(fetches), which
+  raises what went wrong in a runner, :should_stop(), :request_stop(), :join{timeout = 60}.
+  example   local c = df.train.Coordinator()
+            c:request_stop()
+            return c:should_stop()
+
+df.train.start_queue_runners({…})
+  A coordinator that has started all queue runners of a session's graph.
+  option    session: Session = nil  the default session otherwise
+  option    coordinator: table = nil  one that is there already
+  example   local q = df.FIFOQueue(4, 'int32', {shapes = {{}}})
+            df.train.QueueRunner(q, function(i) return q:enqueue(i) end)
+            local c = df.train.start_queue_runners()
+            c:run(q:dequeue())
+            c:join()
+            return c:should_stop()
 
 df.train.Saver({…})
   Checkpoints of a training run: :save(prefix, {step =, session =, metric =}) writes

@@ -10,6 +10,7 @@ local convert = require 'dflow.front.convert'
 local gradients = require 'dflow.front.gradients'
 local tensor_array = require 'dflow.front.tensor_array'
 local devices = require 'dflow.front.devices'
+local numerics = require 'dflow.front.numerics'
 local Variable = require('dflow.front.variable').Variable
 local variable_read = require('dflow.front.variable').as_output
 
@@ -136,7 +137,7 @@ local function drop_feeds()
   end
 end
 
-local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log', 'tensors', 'record' }
+local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log', 'tensors', 'record', 'check_numerics', 'finally' }
 local function timeout_of(opts)
   if opts == nil then return 0 end
   if not errors.is_data(opts) then
@@ -146,6 +147,7 @@ local function timeout_of(opts)
   if opts.tensors ~= nil and type(opts.tensors) ~= 'boolean' then
     errors.bad('run: tensors is true or false, not %s', errors.describe(opts.tensors))
   end
+  numerics.check(opts.check_numerics)
   for _, key in ipairs{ 'trace', 'report' } do
     if opts[key] ~= nil and type(opts[key]) ~= 'string' then
       errors.bad('run: %s is the path of a file to write, not %s', key, errors.describe(opts[key]))
@@ -206,12 +208,19 @@ end
 -- `attend(handle)` is called before somebody waits for one.
 M.foreground, M.started, M.attend = nil, nil, nil
 
---- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these.
+--- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these. opts.check_numerics ends it at the first
+--- op that makes a NaN.
 function methods.run(s, fetches, feeds, opts)
   if getmetatable(s) ~= Session then
     errors.bad('run is a method of a session: write s:run(y, feeds), with a colon; its first argument is %s', errors.describe(s))
   end
   if opts ~= nil then timeout_of(opts) end
+  if opts and opts.check_numerics then
+    local with = {}
+    for key, v in pairs(opts) do with[key] = v end
+    with.paused = true
+    return numerics.run(function() return methods.start(s, fetches, feeds, with) end, opts.check_numerics)
+  end
   local foreground = M.foreground
   if foreground then return foreground(s, fetches, feeds, opts) end
   if opts and (opts.trace or opts.report) then return methods.start(s, fetches, feeds, opts):wait() end
@@ -260,9 +269,16 @@ function M.run_here(s, x)
 end
 
 --- Words for df_session_start; nil for none.
-local function start_options(opts)
-  if not opts or not (opts.paused or opts.values or opts.log or opts.trace or opts.report or opts.record) then return nil end
-  return (opts.paused and 'paused=yes ' or '') .. (opts.record and 'record=yes ' or '') .. (opts.values and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
+local function start_options(s, opts)
+  if not opts or not (opts.paused or opts.values or opts.log or opts.trace or opts.report or opts.record or opts.finally) then return nil end
+  local last = ''
+  if opts.finally ~= nil then
+    if getmetatable(opts.finally) ~= Operation or opts.finally.graph ~= s.graph then
+      errors.bad('start: finally is %s, an operation of the session\'s graph is expected', errors.describe(opts.finally))
+    end
+    last = ('finally=%d '):format(opts.finally.node)
+  end
+  return last .. (opts.paused and 'paused=yes ' or '') .. (opts.record and 'record=yes ' or '') .. (opts.values and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
     .. (type(opts.log) == 'number' and ('events=%.0f'):format(opts.log) or '')
 end
 
@@ -275,7 +291,7 @@ end
 
 --- s:start(fetches, feeds?, opts?): the same in the background; gives a handle. opts.paused stops it before its first token,
 --- opts.values keeps the last few thousand values that its nodes made, for h:value; opts.log every token with its time, for a trace
---- (a number: at most so many events). opts.trace and opts.report are files that h:wait() writes, however the run ends.
+--- (a number: at most so many events). opts.finally is an operation that runs when the run has ended, however it did. opts.trace and opts.report are files that h:wait() writes, however the run ends.
 function methods.start(s, fetches, feeds, opts)
   if fetches == nil then errors.bad('start: there is nothing to fetch') end
   if watch then watch(s, feeds) end
@@ -286,7 +302,7 @@ function methods.start(s, fetches, feeds, opts)
   local _, peak = core.memory()
   local tensors = s.tensors
   if opts and opts.tensors ~= nil then tensors = opts.tensors end
-  local ok, handle = pcall(core.session_start, s.handle, flat, buffer, timeout, start_options(opts))
+  local ok, handle = pcall(core.session_start, s.handle, flat, buffer, timeout, start_options(s, opts))
   drop_feeds()
   if not ok then error(handle, 0) end
   local run = setmetatable({ handle = handle, session = s, flat = flat, count = #flat / 2, finish = finish,

@@ -157,11 +157,22 @@ function M.clip(pairs_list, norm)
   for i, pair in ipairs(pairs_list) do pair[1] = clipped[i] end
 end
 
+--- Is v the step counter, given by place as in TensorFlow's Python? No gradient could change a variable of whole numbers.
+local function is_step(v)
+  return getmetatable(v) == variable.Variable and not dtypes.is_float(v.d)
+end
+
+--- The options of apply_gradients; a Variable in their place is the global_step.
+function M.apply_options(opts)
+  if is_step(opts) then opts = { global_step = opts } end
+  return errors.options(opts, 'apply_gradients', { 'global_step', 'name', 'after' })
+end
+
 --- o:apply_gradients(list, {global_step=, name=}): the operation that does one step.
 -- @param list  of {gradient, variable}; pairs whose gradient is false or nil are left out
 function Optimizer:apply_gradients(list, opts)
   with_colon(self, 'apply_gradients')
-  opts = errors.options(opts, 'apply_gradients', { 'global_step', 'name', 'after' })
+  opts = M.apply_options(opts)
   local pairs_list = M.check_pairs(list)
   local g = pairs_list[1][2].graph
   return graph.with(g, function()
@@ -192,8 +203,9 @@ function Optimizer:apply_gradients(list, opts)
   end)
 end
 
---- The second argument of minimize: a list of variables, or {variables =, global_step =, name =}.
+--- The second argument of minimize: a list of variables, the step counter, or {variables =, global_step =, name =}.
 function M.minimize_options(vars)
+  if is_step(vars) then return { global_step = vars } end
   if not (nest.is_plain(vars) and nest.has_names(vars)) then return { variables = vars } end
   local opts = errors.options(vars, 'minimize', { 'variables', 'var_list', 'global_step', 'name' })
   return { variables = opts.variables or opts.var_list, global_step = opts.global_step, name = opts.name }

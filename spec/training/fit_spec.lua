@@ -1,0 +1,92 @@
+--- df.train.fit, and runs that stop at the first NaN.
+local df = require 'dflow'
+local support = require 'spec.support'
+local near, message_of = support.near, support.message_of
+
+local x, y = df.tensor({ { 1 }, { 2 }, { 3 }, { 4 } }, 'float32'), df.tensor({ { 3 }, { 5 }, { 7 }, { 9 } }, 'float32')
+
+describe('fit', function()
+  before_each(function()
+    df.reset()
+    df.set_random_seed(1)
+  end)
+
+  it('trains a layer and tells how', function()
+    local l, lines = df.nn.Dense(1), {}
+    local h = df.train.fit(l, { x, y }, { epochs = 200, batch_size = 2, optimizer = df.train.Adam(0.1), progress = function(line) lines[#lines + 1] = line end,
+                                          validation = { x, y } })
+    near(df.run(l.kernel), { { 2 } }, { rtol = 1e-2 })
+    near(h:predict{ { 10 } }, { { 21 } }, { rtol = 1e-2 })
+    assert.equal(200, h.epochs)
+    assert.equal(200, #h.loss)
+    assert.equal(200, #h.validation.loss)
+    assert.is_true(h.loss[200] < 1e-3 and h.loss[1] > 1)
+    near(h:evaluate{ x, y }.loss, h.validation.loss[200])
+    assert.matches('^epoch 1/200  loss %S+  validation loss %S+  %S+ s$', lines[1])
+    assert.equal(200, #lines)
+  end)
+
+  it('knows classes by labels of whole numbers, and training from the rest', function()
+    local drop = df.nn.Dropout(0.5)
+    local model = df.nn.Sequential{ df.nn.Dense(8, { activation = df.tanh }), drop, df.nn.Dense(2) }
+    local a, b = df.tensor{ { 0, 0 }, { 0, 1 }, { 1, 0 }, { 1, 1 } }:astype 'float32', df.tensor({ 0, 1, 1, 1 }, 'int32')
+    local h = df.train.fit(model, { a, b }, { epochs = 300, optimizer = df.train.Adam(0.05), progress = false, batch_size = 4 })
+    assert.equal(1, h:evaluate{ a, b }.accuracy)
+    near(h:predict(a), h:predict(a, 3))
+    assert.same({ 4, 2 }, h:predict(a, 3).shape)
+  end)
+
+  it('takes a pipeline, a function, a loss, metrics, and stops when nothing gets better', function()
+    local w = df.Variable(0.0)
+    local h = df.train.fit(function(v) return v * w end, df.data.pipeline{ x, y }:batch(2), {
+      loss = 'absolute_difference', optimizer = df.train.SGD(0), epochs = 50, patience = 3, progress = false,
+      metrics = { largest = function(labels, predictions) return df.reduce_max(df.abs(labels - predictions)) end } })
+    assert.equal(4, h.epochs)
+    assert.equal(1, h.best)
+    near(h.loss, { 6, 6, 6, 6 })
+    near(h.largest[1], (5 + 9) / 2)
+  end)
+
+  it('says what is wrong', function()
+    local function fails(words, ...) assert.matches(words, message_of(df.train.fit, ...), 1, true) end
+    local l = df.nn.Dense(1)
+    fails('two Tensors with equally many rows, or a pipeline', l, { x })
+    fails('4 rows of x and 2 of y', l, { x, df.tensor{ 1, 2 } })
+    fails('the model is the number 3', 3, { x, y })
+    fails("did you mean 'mean_squared_error'", l, { x, y }, { loss = 'mean_squared_eror' })
+    fails("did you mean 'epochs'", l, { x, y }, { epoch = 2 })
+    fails('the optimizer is', l, { x, y }, { optimizer = 3 })
+    fails('the loss is infinite in batch 1 of epoch', l, { x, y }, { epochs = 99, optimizer = df.train.SGD(1e6), progress = false })
+    fails('made a NaN', l, { x, y }, { loss = function(_, p) return df.log(p - 100) end, check_numerics = true, progress = false })
+  end)
+end)
+
+describe('a run with check_numerics', function()
+  before_each(df.reset)
+
+  it('ends at the first op that makes a NaN, and names it with its iteration', function()
+    local v = df.placeholder('float32', { 2 })
+    local _, r = df.while_loop(function(i) return i:lt(5) end, function(i, a) return i + 1, df.log(a) + 1 end, { df.int32(0), v })
+    near(df.run(r, { [v] = { 3, 2 } }, { check_numerics = true }), df.run(r, { [v] = { 3, 2 } }))
+    local ok, e = pcall(df.run, r * 2, { [v] = { 3, 0.1 } }, { check_numerics = true })
+    assert.is_false(ok)
+    assert.equal('invalid_argument', e.code)
+    assert.equal('while:1', e.frame)
+    assert.matches('while/Log made a NaN', tostring(e))
+    assert.matches('fit_spec%.lua:%d+', e.source)
+    ok, e = pcall(df.run, r, { [v] = { 3, 0 } }, { check_numerics = 'inf' })
+    assert.is_false(ok)
+    assert.equal('while:0', e.frame)
+    assert.equal(3, df.run(df.int32(3)))
+  end)
+
+  it('changes nothing else', function()
+    local w = df.Variable(4.0)
+    local root = df.sqrt(w)
+    assert.equal(2, df.run(root, nil, { check_numerics = true }))
+    w:load(-1)
+    assert.matches('Sqrt made a NaN', message_of(df.run, root, nil, { check_numerics = true }))
+    assert.equal(-1, df.run(w))
+    assert.matches("true or 'nan'", message_of(df.run, root, nil, { check_numerics = 'all' }))
+  end)
+end)

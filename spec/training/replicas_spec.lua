@@ -1,0 +1,144 @@
+--- Synchronous replicas, queue runners and their coordinator.
+local df = require 'dflow'
+local support = require 'spec.support'
+local near, message_of = support.near, support.message_of
+
+describe('synchronous replicas', function()
+  before_each(df.reset)
+  local rows = { { 1.0, 2.0 }, { 3.0, 4.0 }, { 8.0, 6.0 } }
+
+  it('step together, as one of all their data would', function()
+    local w, v, data = df.Variable({ 0.0, 0.0 }), df.Variable({ 0.0, 0.0 }), df.constant(rows)
+    local o = df.train.synchronous(function(replica) return df.reduce_sum(df.square(w - data[replica - 1])) end,
+                                   { replicas = 3, steps = 7, optimizer = df.train.Adam(0.1), variables = { w } })
+    local got = df.run(o)
+    assert.same({ 7, 0 }, { got.steps, got.late })
+    near(got.looks, { 7, 7, 7 })
+    local step = df.train.Adam(0.1):minimize(df.reduce_sum(df.square(v - data)) / 3, { v })
+    for _ = 1, 7 do df.run(step) end
+    near(df.run(w), df.run(v), { rtol = 1e-6 })
+    assert.equal(7, df.run(o.steps))                         -- it may be run again
+    assert.is_true(math.abs(df.run(w):at(0) - df.run(v):at(0)) > 0.1)
+  end)
+
+  it('do without the late ones, and drop what these send', function()
+    local w = df.Variable(0.0)
+    local o = df.train.synchronous(function(replica, step)
+      -- The fourth is slow: it counts to a thousand first.
+      local slow = replica < 4 and df.float32(0) or df.while_loop(function(i) return i:lt(1000) end, function(i) return i + 1 end, { df.float32(0) }) * 0
+      return df.square(w - 3 + slow) + df.cast(step, 'float32') * 0
+    end, { replicas = 4, backup = 1, steps = 60, optimizer = df.train.SGD(0.1) })
+    local got = df.run(o)
+    assert.equal(60, got.steps)
+    near(df.run(w), 3, { rtol = 1e-3 })
+    local looks = got.looks:totable()
+    assert.is_true(got.late <= looks[1] + looks[2] + looks[3] + looks[4] - 3 * 60)
+  end)
+
+  it('end with what goes wrong in one of them', function()
+    local w = df.Variable(0.0)
+    local o = df.train.synchronous(function(replica, step)
+      local ok = df.assert(step:lt(replica == 2 and 5 or 100), { step }, { message = 'replica two broke' })
+      return df.control_dependencies({ ok }, function() return df.square(w - 3) end)
+    end, { replicas = 2, steps = 50, optimizer = df.train.SGD(0.1) })
+    assert.matches('replica two broke %[5%]', message_of(df.run, o))
+    local function fails(words, ...) assert.matches(words, message_of(df.train.synchronous, ...), 1, true) end
+    fails('must be less than the 2 replicas', function() return w end, { backup = 2, steps = 1, optimizer = df.train.SGD(1) })
+    fails('steps is missing', function() return w end, { optimizer = df.train.SGD(1) })
+    fails('the optimizer is', function() return w end, { steps = 1 })
+    fails('returned nil', function() end, { steps = 1, optimizer = df.train.SGD(1) })
+  end)
+end)
+
+--- What a coordinator's run gives until it ends, as one text.
+local function all(c, x)
+  local list = {}
+  while #list < 100 do
+    local ok, v = pcall(c.run, c, x)
+    list[#list + 1] = ok and ('%d'):format(v) or v.code or tostring(v)
+    if not ok then break end
+  end
+  return list
+end
+
+describe('queue runners', function()
+  before_each(df.reset)
+
+  it('fill a queue in the background and close it at the end', function()
+    local q = df.FIFOQueue(3, 'int32', { shapes = { {} } })
+    df.train.QueueRunner(q, function(i) return q:enqueue(i * i) end, { steps = 5 })
+    local c = df.train.start_queue_runners()
+    assert.equal('0 1 4 9 16 out_of_range', table.concat(all(c, q:dequeue()), ' '))
+    c:join()
+    assert.is_true(c:should_stop())
+  end)
+
+  it('end with their source, several loops together', function()
+    local a, b = df.FIFOQueue(2, 'int32', { shapes = { {} } }), df.FIFOQueue(2, 'int32', { shapes = { {} } })
+    df.train.QueueRunner(a, function(i) return a:enqueue(i) end, { steps = 20 })
+    df.train.QueueRunner(b, function() return b:enqueue(a:dequeue() * 10) end, { loops = 3 })
+    local c = df.train.start_queue_runners()
+    local list = all(c, b:dequeue())
+    assert.equal('out_of_range', table.remove(list))
+    for i, v in ipairs(list) do list[i] = tonumber(v) end
+    table.sort(list)
+    local expected = {}
+    for i = 1, 20 do expected[i] = 10 * (i - 1) end
+    assert.same(expected, list)
+    c:join()
+  end)
+
+  it('say what went wrong in them to the run, and to join', function()
+    local q = df.FIFOQueue(3, 'int32', { shapes = { {} } })
+    df.train.QueueRunner(q, function(i)
+      local ok = df.assert(i:lt(3), { i }, { message = 'a bad sample' })
+      return df.control_dependencies({ ok }, function() return q:enqueue(i) end)
+    end)
+    local c, x = df.train.start_queue_runners(), q:dequeue()
+    local message
+    for _ = 1, 5 do
+      local ok, e = pcall(c.run, c, x)
+      if not ok then
+        message = tostring(e)
+        break
+      end
+    end
+    assert.matches('a bad sample %[3%]', message)
+    assert.is_true(c:should_stop())
+    assert.matches('a bad sample', message_of(c.join, c))
+  end)
+
+  it('end when the coordinator is asked to, though they would go on for ever', function()
+    local q = df.FIFOQueue(3, 'int32', { shapes = { {} } })
+    df.train.QueueRunner(q, function(i) return q:enqueue(i) end, { loops = 2 })
+    local c, x = df.train.Coordinator(), q:dequeue()
+    assert.equal(2, c:start())
+    for _ = 1, 5 do c:run(x) end
+    assert.is_false(c:should_stop())
+    c:join()
+    assert.is_true(c:should_stop())
+    local ends = df.FIFOQueue(3, 'int32', { shapes = { {} } })
+    local r = df.train.QueueRunner(ends, function(i)
+      return df.control_dependencies({ ends:enqueue(i) }, function() return i:lt(3) end)
+    end)
+    c = df.train.Coordinator()
+    c:start(r)
+    assert.equal('0 1 2 3 out_of_range', table.concat(all(c, ends:dequeue()), ' '))
+  end)
+
+  it('refuse what they cannot run', function()
+    local q = df.FIFOQueue(3, 'int32')
+    assert.matches('takes a queue first', message_of(df.train.QueueRunner, 3))
+    assert.matches('function that builds an enqueue', message_of(df.train.QueueRunner, q, 3))
+    assert.matches('no queue runners', message_of(df.train.start_queue_runners))
+  end)
+
+  it('close their queue by the operation that a run was given as its last', function()
+    local q = df.FIFOQueue(3, 'int32', { shapes = { {} } })
+    local s = df.Session()
+    local h = s:start(q:enqueue(1), nil, { finally = q:close() })
+    h:wait()
+    assert.is_true(s:run(q:is_closed()))
+    assert.matches('an operation of the session', message_of(s.start, s, q:size(), nil, { finally = 3 }))
+  end)
+end)
