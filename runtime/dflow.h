@@ -675,8 +675,9 @@ int32_t     df_session_native(df_session *s, int32_t what, const char *loop, int
  * placement  where the nodes run that the fetches need: `node TAB op TAB device TAB id TAB why`; -1: there is no such
  * run, and err says why
  * report     `seconds S`, `memory NAME in_use peak limit`, `transfer FROM -> TO messages bytes dead`, and
- *            `swap bytes_out bytes_in tensors_out tensors_in resident_bytes stall_seconds`, of a run that is over or of
- *            the session since it began */
+ *            `swap bytes_out bytes_in tensors_out tensors_in resident_bytes stall_seconds`, `again iterations`, and of
+ *            each value that a gradient needs `saved value TAB line TAB policy TAB tensors TAB bytes TAB swapped TAB
+ *            let go TAB why`, of a run that is over or of the session since it began */
 int32_t df_session_devices(df_session *s, int32_t room, char *out);
 int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t room, char *out,
                              df_error *err);

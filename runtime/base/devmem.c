@@ -5,12 +5,10 @@ enum { CLASSES = 112 };
 
 typedef struct block { struct block *next; } block;
 struct dfi_devmem {
-  pthread_mutex_t lock;            /* guards all below; taken for a look, never while make_room runs */
+  pthread_mutex_t lock;            /* guards all below; taken for a look, never while somebody makes room */
   int64_t refs;                    /* the owner, and each block in use */
   int64_t in_use, peak, limit, kept, allocations;
   block  *free[CLASSES];
-  dfi_devmem_make_room make_room;
-  void   *user;
 };
 
 __thread dfi_devmem *dfi_devmem_here __attribute__((tls_model("initial-exec")));
@@ -45,7 +43,6 @@ static void let_go(dfi_devmem *a) {
 void dfi_devmem_release(dfi_devmem *a) {
   if (!a) return;
   pthread_mutex_lock(&a->lock);
-  a->make_room = NULL;
   let_go(a);
 }
 
@@ -58,12 +55,10 @@ void *dfi_devmem_alloc(dfi_devmem *a, int64_t bytes) {
   const int32_t c = dfi_size_class(bytes);
   bytes = dfi_devmem_takes(bytes);
   pthread_mutex_lock(&a->lock);
-  if (a->limit && a->in_use + bytes > a->limit && a->make_room) {
-    const dfi_devmem_make_room fn = a->make_room;
-    void *user = a->user;
+  if (a->limit && a->in_use + bytes > a->limit && dfi_rescue_here.fn) {
     const int64_t missing = a->in_use + bytes - a->limit;
     pthread_mutex_unlock(&a->lock);                    /* making room gives memory back */
-    fn(user, missing);
+    dfi_rescue_here.fn(dfi_rescue_here.user, a, missing);
     pthread_mutex_lock(&a->lock);
   }
   void *p = NULL;
@@ -111,13 +106,6 @@ void dfi_devmem_look(dfi_devmem *a, dfi_devmem_stats *out) {
 void dfi_devmem_reset_peak(dfi_devmem *a) {
   pthread_mutex_lock(&a->lock);
   a->peak = a->in_use;
-  pthread_mutex_unlock(&a->lock);
-}
-
-void dfi_devmem_on_full(dfi_devmem *a, dfi_devmem_make_room fn, void *user) {
-  pthread_mutex_lock(&a->lock);
-  a->make_room = fn;
-  a->user = user;
   pthread_mutex_unlock(&a->lock);
 }
 

@@ -21,10 +21,6 @@ void  dfi_devmem_free(dfi_devmem *a, void *p, int64_t bytes);
 int64_t dfi_devmem_takes(int64_t bytes);
 void  dfi_devmem_look(dfi_devmem *a, dfi_devmem_stats *out);
 void  dfi_devmem_reset_peak(dfi_devmem *a);
-/* Who is asked to make room before an allocation is refused; it frees at least `bytes` of a, or returns false. fn NULL:
-   nobody. */
-typedef bool (*dfi_devmem_make_room)(void *user, int64_t bytes);
-void  dfi_devmem_on_full(dfi_devmem *a, dfi_devmem_make_room fn, void *user);
 /* A value as it lies in an arena (NULL: on the host): itself, retained, where it lies there already, else a copy.
  * Strings and handles stay where they are. False: there is no room. */
 bool  dfi_value_in(const df_value *v, dfi_devmem *a, df_value *out);

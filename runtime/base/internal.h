@@ -63,6 +63,11 @@ static inline dfi_devmem *dfi_devmem_use(dfi_devmem *a) {
   return before;
 }
 
+/* Who is asked to make room before an allocation of this thread is refused: arena NULL is the host's memory. False: no
+   room could be made. It does not allocate there itself. */
+typedef struct dfi_rescue { bool (*fn)(void *user, dfi_devmem *arena, int64_t bytes); void *user; } dfi_rescue;
+extern __thread dfi_rescue dfi_rescue_here __attribute__((tls_model("initial-exec")));
+
 /* owns: DF_STRING or DF_VARIANT where the elements own what they point at, otherwise 0. arena: where it lies; NULL: on
    the host. */
 /* packed: dfi_packed_forget has something to forget. */

@@ -47,6 +47,7 @@ static struct {
 
 static pthread_key_t  stock_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+__thread dfi_rescue dfi_rescue_here __attribute__((tls_model("initial-exec")));
 static __thread stock *mine __attribute__((tls_model("initial-exec")));
 
 #define LOAD(x)     __atomic_load_n(&(x), __ATOMIC_RELAXED)
@@ -157,7 +158,13 @@ static __attribute__((noinline)) bool refused(stock *s, int64_t bytes) {
   int64_t limit = LOAD(shared.limit);
   if (!limit) return false;
   settle(s);
-  return LOAD(shared.in_use) + bytes > limit && in_use_now() + bytes > limit;
+  if (LOAD(shared.in_use) + bytes <= limit || in_use_now() + bytes <= limit) return false;
+  const dfi_rescue rescue = dfi_rescue_here;
+  if (!rescue.fn) return true;
+  dfi_rescue_here.fn = NULL;
+  rescue.fn(rescue.user, NULL, in_use_now() + bytes - limit);
+  dfi_rescue_here = rescue;
+  return in_use_now() + bytes > limit;
 }
 
 void *dfi_alloc(int64_t bytes) {

@@ -36,7 +36,13 @@ typedef struct dfi_device {
   double     latency;              /* of a message, seconds */
   double     speed;                /* 1: as the cost model has it */
   dfi_devmem *arena;                /* NULL: the host's memory */
+  /* What goes wrong in each run, for those who try what happens then; 0: never. */
+  int64_t    fails_at;             /* its n-th kernel finds it dead */
+  int64_t    link_fails_at, link_stalls_at;  /* the n-th message over one of its links is lost; is held up for ever */
 } dfi_device;
+
+/* What becomes of values that a gradient needs, in loops that say nothing. */
+typedef enum dfi_save { DFI_SAVE_KEEP = 0, DFI_SAVE_SWAP, DFI_SAVE_RECOMPUTE, DFI_SAVE_AUTO } dfi_save;
 
 enum { DFI_DEVICES_MOST = 1024 };
 typedef struct dfi_devices {
@@ -47,7 +53,9 @@ typedef struct dfi_devices {
   bool        virtual_clock;
   int32_t     fallback;            /* where goes what asked for nothing */
   bool        fallback_asked;      /* somebody said so: DFLOW_DEFAULT_DEVICE */
-  bool        swap_unsaid;         /* loops that say nothing of what they save have it swapped */
+  uint8_t     save;                /* dfi_save */
+  bool        faulty;              /* some device or link is to fail */
+  bool        late;                /* DFLOW_STRESS=late: copies as late and in as odd an order as may be */
   bool        swap_always;         /* DFLOW_STRESS=swap: at every write */
   int32_t     owners;
   uint64_t    scatter;             /* DFLOW_STRESS=devices: seed; 0: off */

@@ -17,6 +17,7 @@
 #include "engine/native/native.h"
 #include "engine/timed.h"
 #include "engine/record.h"
+#include "engine/remat.h"
 #include "engine/swap.h"
 #include "engine/transfer.h"
 #include "engine/watch.h"
@@ -217,7 +218,7 @@ static inline void ring_put(dfi_frame *f, dfi_record *r) {
   f->ring[f->next++ & (f->capacity - 1)] = r;
 }
 
-static dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin) {
+static inline dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin, int64_t number) {
   dfi_frame *f = x->free_frames[s->id];
   if (f) x->free_frames[s->id] = f->next_free;
   else {
@@ -234,7 +235,7 @@ static dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   f->depth = origin ? origin->frame->depth + 1 : 0;
   f->call = NULL;
   f->origin = origin;
-  f->first = f->next = 0;
+  f->first = f->next = number;
   f->window = s->parallel_iterations;
   f->tokens_only = false;
   f->enters_missing = (int32_t)s->nenters;
@@ -248,11 +249,18 @@ static dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin
         (dfi_frame_history){ f->serial, (uint32_t)s->id, origin ? origin->frame->serial : 0,
                              origin ? origin->number : 0, -1 };
   if (DFI_UNLIKELY(x->watched)) dfi_watch_frame(x, f, true);
-  ring_put(f, record_new(x, f, 0));
+  ring_put(f, record_new(x, f, number));
   return f;
 }
 
+dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin, int64_t number) {
+  return frame_open(x, s, origin, number);
+}
+void dfi_iteration_start(dfi_exec *x, dfi_record *r) { record_start(x, r); }
+
 static void frame_free(dfi_exec *x, dfi_frame *f) {
+  if (DFI_UNLIKELY(f->remat != NULL)) { dfi_remat_release(f->remat); f->remat = NULL; }
+  if (DFI_UNLIKELY(f->second != NULL)) dfi_remat_over(x, f);
   for (uint32_t i = 0; i < f->scope->nconsts; i++) {
     dfi_value_drop(&f->constants[i]);
     f->constants[i].kind = DF_EMPTY;
@@ -278,6 +286,7 @@ static void frame_start(dfi_exec *x, dfi_frame *f) {
   dfi_record *r = f->ring[0];
   if (DFI_UNLIKELY(f->some_dead) && entered_dead(f)) return;
   if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);     /* not known yet when the record was made */
+  if (DFI_UNLIKELY(s->remat)) dfi_remat_begin(x, f);
   if (DFI_UNLIKELY(s->turner != NULL) && !f->some_dead && !x->timed) {
     const bool ended = s->turner->turn(x, f, r);
     if (x->failed) return;
@@ -315,7 +324,7 @@ static dfi_record *frame_done(dfi_exec *x, dfi_frame *f) {
   dfi_record *origin = f->origin;
   if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_frame_done(x, f);
   if (DFI_UNLIKELY(f->call != NULL)) call_done(x, f);
-  else {
+  else if (DFI_LIKELY(f->second == NULL)) {
     for (uint32_t i = 0; i < s->nexits; i++)
       if (!f->exit_fired[i]) {
         x->count.ended++;
@@ -414,7 +423,7 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
 static void do_enter(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t dead) {
   dfi_frame *f = r->children[p->child];
   if (!f) {
-    f = r->children[p->child] = frame_open(x, &x->plan->scope[p->target], r);
+    f = r->children[p->child] = frame_open(x, &x->plan->scope[p->target], r, 0);
     r->outstanding++;
   }
   dfi_operand in = x->plan->operand[p->in];
@@ -445,6 +454,12 @@ static inline void do_exit(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   dfi_exec_send(x, origin, p->edge[0], p->edge[1], 0);
 }
 
+/* Of a loop's second time: its frame has nobody to return to. */
+static void do_exit_remat(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
+  if (r->frame->second) operand_used(r, x->plan->operand[p->in]);
+  else do_exit(x, r, p);
+}
+
 enum { CALLS_AT_MOST = 20000 };
 
 /* A function that calls itself: a frame of its own for each call. */
@@ -453,7 +468,7 @@ static void do_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
     dfi_exec_fail(x, r, p, DF_RESOURCE_EXHAUSTED, "functions call each other more than 20000 deep");
     return;
   }
-  dfi_frame *f = r->children[p->child] = frame_open(x, &x->plan->scope[p->target], r);
+  dfi_frame *f = r->children[p->child] = frame_open(x, &x->plan->scope[p->target], r, 0);
   f->call = p;
   f->returned = false;
   r->outstanding++;
@@ -476,6 +491,22 @@ static void defer_next(dfi_frame *f, dfi_pnode *p, df_value v, uint32_t event) {
     f->deferred = dfi_xrealloc(f->deferred, sizeof *f->deferred * (size_t)f->deferred_capacity);
   }
   f->deferred[f->ndeferred++] = (dfi_deferred){ p, v, event };
+}
+
+/* A NextIteration of a loop that is run a second time, or may be: iterations past what is wanted are not begun. */
+static void do_next_remat(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  dfi_frame *f = r->frame;
+  df_value v = operand_take(r, x->plan->operand[p->in]);
+  const int64_t number = r->number + 1;
+  if (x->timed) { dfi_timed_ended(x, r); dfi_timed_gate(x, f, number); }
+  if (f->second && number >= f->second->end) { dfi_value_drop(&v); return; }
+  if (f->remat) dfi_remat_next(f->remat, number, p->enter, &v);
+  if (number >= f->next && f->next - f->first >= f->window) {
+    defer_next(f, p, v, x->timed && x->timed->recorder ? dfi_record_current(x) : 0);
+    return;
+  }
+  dfi_record *to = number < f->next ? f->ring[number & (f->capacity - 1)] : iteration_open(x, f);
+  deliver_next(x, to, p, v);
 }
 
 void dfi_exec_fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t code, const char *message) {
@@ -693,7 +724,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
     if (DFI_UNLIKELY(dead) && p->kind != DFI_K_ENTER && p->kind != DFI_K_TRIGGER && p->kind != DFI_K_TRANSFER) {
       x->count.died++;
       if (keeps) keep(x, t, 0, &(df_value){ .dead = 1 });
-      if (p->kind != DFI_K_EXIT && p->kind != DFI_K_NEXT) {
+      if ((uint32_t)(p->kind - DFI_K_EXIT) > DFI_K_NEXT_REMAT - DFI_K_EXIT) {
         if (p->iteration_operands) drop_inputs(x, r, p);
         hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[p->kind == DFI_K_SWITCH ? 3 : 1], DFI_DEAD, timed);
       }
@@ -783,6 +814,16 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
     case DFI_K_EXIT:
       hot_save(&q, x);
       do_exit(x, r, p);
+      hot_load(&q, x);
+      goto slowly;
+    case DFI_K_EXIT_REMAT:
+      hot_save(&q, x);
+      do_exit_remat(x, r, p);
+      hot_load(&q, x);
+      goto slowly;
+    case DFI_K_NEXT_REMAT:
+      hot_save(&q, x);
+      do_next_remat(x, r, p);
       hot_load(&q, x);
       goto slowly;
     case DFI_K_CONST: {
@@ -892,12 +933,14 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   x->edge = x->plan->edge;
   x->count = (dfi_counters){ 0 };
   x->root = NULL;
+  x->remat_iterations = 0;
   if (x->watch) dfi_watch_begin(x);
   if (x->timed) dfi_timed_begin(x);
   if (x->timed && x->timed->recorder) dfi_record_begin(x);
   if (x->swapper) dfi_swap_begin(x);
+  const dfi_rescue rescue = dfi_swap_watch(x);
   const double began = dfi_now();
-  x->root = frame_open(x, &x->plan->scope[0], NULL);
+  x->root = frame_open(x, &x->plan->scope[0], NULL, 0);
   if (x->plan->cut) dfi_transfer_begin(x);
   dfi_record *r = x->root->ring[0];
   record_start(x, r);
@@ -905,6 +948,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   else if (r->outstanding) engine(x);
   else x->finished = true;
   if (x->running || x->stuck) dfi_calls_stop(x);
+  dfi_rescue_here = rescue;
   x->seconds = x->timed && x->plan->devices->virtual_clock ? x->timed->last : dfi_now() - began;
   if (x->watch) dfi_watch_end(x);
   if (!x->failed) dfi_audit_end(x);
@@ -916,6 +960,7 @@ void dfi_exec_reset(dfi_exec *x) {
   if (x->replay) dfi_native_forget_replays(x);
   if (x->root) frame_abandon(x, x->root);
   x->root = NULL;
+  if (x->remats) dfi_remat_end(x);
   for (int32_t i = 0; i < x->plan->nfeed; i++) {
     dfi_value_drop(&x->given[i]);
     x->given[i].kind = DF_EMPTY;

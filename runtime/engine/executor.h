@@ -57,6 +57,8 @@ struct dfi_frame {
   double      *gate; int64_t ngates;     /* owned; of the last `window` of them, each */
   dfi_deferred *deferred;    /* NextIterations that wait for the window of parallel iterations to move */
   int32_t      ndeferred, deferred_capacity;
+  struct dfi_remat  *remat;    /* what it takes to run its iterations a second time; NULL: nobody will. remat.h */
+  struct dfi_second *second;   /* owned; it is such a second time; NULL: it is not */
   dfi_frame   *next_free;
 };
 
@@ -174,6 +176,8 @@ struct dfi_exec {
   struct dfi_timed *timed;       /* the virtual clock; NULL: the real one */
   struct dfi_timed *clock;       /* owned; what timed is when it is wanted */
   double       seconds;          /* how long the run took */
+  struct dfi_remat *remats;      /* the list of what its frames keep to be run a second time: remat.c */
+  int64_t      remat_iterations; /* that were */
   struct dfi_swapper *swapper;   /* swap.c; NULL: nothing was moved */
   bool         foreground;       /* nobody can start another run before this one ends */
   /* counted in the session's `stuck`: all calls wait and nothing is in the inbox; guarded by inbox_lock */
@@ -195,6 +199,12 @@ int32_t   dfi_exec_run(dfi_exec *x, df_error *err);
 /* ---- what executor.c and call.c ask of each other ---- */
 /* Sends a token along edges [from, to) inside r; `dead` is 0 or DFI_DEAD. */
 void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead);
+/* Opens a frame, whose first iteration has that number; and gives an iteration the tokens of nodes that wait for
+   nothing. */
+dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin, int64_t number);
+void dfi_iteration_start(dfi_exec *x, dfi_record *r);
+/* What random numbers drawn in an iteration depend on, beside their op's seeds: the same in every order of events. */
+uint64_t dfi_tag_of(const dfi_record *r, uint64_t run);
 /* r has nothing outstanding: iterations, frames and in the end the run may be done. */
 void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r);
 /* The run has failed here; the first error wins. r and p may be NULL. */

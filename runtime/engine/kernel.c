@@ -1,5 +1,6 @@
 /* kernel.c: the services that kernels ask of the runtime: outputs, scratch, errors, workers, tags. */
 #include "engine/executor.h"
+#include "engine/remat.h"
 #include "op/run.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -153,14 +154,16 @@ static uint64_t mix(uint64_t h, uint64_t v) {
   return h;
 }
 
-static uint64_t tag_of(const dfi_record *r, uint64_t run) {
-  if (!r->frame->origin) return mix(run, 0x5eed);
-  const uint64_t which = r->frame->call ? r->frame->call->child : 0;
-  return mix(mix(tag_of(r->frame->origin, run), 0x10095 + which), (uint64_t)r->number);
+uint64_t dfi_tag_of(const dfi_record *r, uint64_t run) {
+  const dfi_frame *f = r->frame;
+  if (!f->origin) return mix(run, 0x5eed);
+  const uint64_t which = f->call ? f->call->child : 0;
+  return mix(mix(f->second ? dfi_remat_tag(f->second) : dfi_tag_of(f->origin, run), 0x10095 + which),
+             (uint64_t)r->number);
 }
 
 uint64_t dfk_tag(const df_kernel *k) {
-  return k->run ? tag_of(call_of(k)->record, (uint64_t)call_of(k)->exec->run_number) : 0;
+  return k->run ? dfi_tag_of(call_of(k)->record, (uint64_t)call_of(k)->exec->run_number) : 0;
 }
 
 int64_t dfk_graph_seed(const df_kernel *k) { return k->run ? call_of(k)->exec->plan->graph->seed : 0; }

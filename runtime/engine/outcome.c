@@ -8,7 +8,7 @@
 
 /* Was this node's token dead in the top-level iteration? */
 static bool was_dead(const dfi_record *r, const dfi_pnode *p, const dfi_plan *plan) {
-  if (p->kind == DFI_K_EXIT) {
+  if (dfi_is_exit(p->kind)) {
     const df_value *v = r->base[DFI_ITERATION] + p->out;
     return v->kind == DF_EMPTY;
   }

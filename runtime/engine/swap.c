@@ -1,15 +1,18 @@
-/* swap.c: save = 'swap' (or the session's, for loops that say nothing).
+/* swap.c: what becomes of values saved for a gradient when memory is short: they go to the host and come back (save =
+ * 'swap'), or are let go and computed again (remat.c); 'auto' is one of both for each value (choice.c).
  *
- * Each element that such an array receives on a device with memory of its own is noted. Once the device is filled past
- * half, and whenever it is full, the oldest ones that nobody else holds are copied to the host and their memory on the
- * device is given back; small ones stay. A read of such an element gets a copy on the device, while the array keeps the
- * host's; and as a backward loop reads downwards, the elements below are fetched ahead of it, more of them as reads had
- * to wait. By the virtual clock copies out and in go over the device's link to and from the host, each direction one
- * after the other, beside what the device computes; a read that comes before its copy waits.
+ * Each element that such an array receives is noted. Once its device's memory is filled past half, and whenever it is
+ * full, the oldest ones go. Moved to the host are those that nobody else holds (one that several of the arrays hold is
+ * moved once, for all of them); small ones stay. A read of such an element gets a copy on the device, while the array
+ * keeps the host's; and as a backward loop reads downwards, the elements below are fetched ahead of it, more of them as
+ * reads had to wait. By the virtual clock copies out and in go over the device's link to and from the host, each
+ * direction one after the other, beside what the device computes; a read that comes before its copy waits.
  *
- * All of this is done by the run's owner.
+ * All of this is done by the run's owner, for its own values: runs that share a device do not touch each other's.
  */
 #include "engine/swap.h"
+#include "engine/choice.h"
+#include "engine/remat.h"
 #include "engine/timed.h"
 #include "engine/record.h"
 #include "op/run.h"
@@ -21,6 +24,7 @@ typedef struct noted { dfi_tensor_array *array; int64_t index; } noted;         
 /* tensor: owned, on the device */
 typedef struct ahead { dfi_tensor_array *array; int64_t index; df_tensor *tensor; double at; uint32_t event; } ahead;
 
+/* A device whose memory is watched; the host is one where its values may be computed again. */
 typedef struct swap_device {
   dfi_device *device;
   noted   *list; int64_t first, n, room;        /* those that may go, oldest first */
@@ -30,17 +34,14 @@ typedef struct swap_device {
 
 struct dfi_swapper {
   dfi_exec *exec;
-  pthread_t owner;
   swap_device *at[DFI_DEVICES_MOST];
   dfi_swap  sum;
+  dfi_choices choices;
   int64_t   ran; uint32_t tries;  /* tokens that had run when a read was last put off, and how often since then */
 };
 
 dfi_swap dfi_swap_stats(const dfi_exec *x) { return x->swapper ? x->swapper->sum : (dfi_swap){ 0 }; }
-
-static bool exclusive(const df_tensor *t) {
-  return __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && __atomic_load_n(&t->buffer->refs, __ATOMIC_ACQUIRE) == 1;
-}
+const struct dfi_choices *dfi_swap_choices(const dfi_exec *x) { return x->swapper ? &x->swapper->choices : NULL; }
 
 static df_tensor *moved(df_tensor *t, dfi_devmem *to) {
   const df_value v = { .kind = DF_TENSOR, .dtype = t->dtype, .as.tensor = t };
@@ -63,18 +64,48 @@ static uint32_t record_copy(dfi_exec *x, const swap_device *s, bool out, int64_t
   return dfi_record_copy(x, dfi_device_find((dfi_devices *)d, s->device->kind, s->device->number), out, bytes);
 }
 
+/* How much of the device's memory is in use, and how much there is (0: no limit). */
+static dfi_devmem_stats memory_of(const swap_device *s) {
+  dfi_devmem_stats now = { 0 };
+  if (s->device->arena) dfi_devmem_look(s->device->arena, &now);
+  else df_memory(&now.in_use, &now.peak, &now.limit, NULL);
+  return now;
+}
+
 /* ---- out -------------------------------------------------------------------------------------------------- */
 
-/* Moves the element out. False: somebody holds it, or it is too small, or the host has no room. */
-static bool move_out(dfi_swapper *w, swap_device *s, const noted *e, bool *over) {
-  df_tensor **at = dfi_tensor_array_element(e->array, e->index);
-  *over = !at || (*at)->buffer->arena != s->device->arena || (*at)->buffer->bytes < SMALL_BYTES;
-  if (*over || !exclusive(*at)) return false;
-  df_tensor *host = moved(*at, NULL);
+enum { NEIGHBOURS = 64 };
+
+/* Is t held by nobody but elements that are noted near entry i of the list? *same: how many of them. */
+static bool held_here_alone(const swap_device *s, int64_t i, const df_tensor *t) {
+  const int32_t refs = __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE);
+  if (__atomic_load_n(&t->buffer->refs, __ATOMIC_ACQUIRE) != 1) return false;
+  int32_t found = 1;
+  for (int64_t k = i + 1; k < s->n && k <= i + NEIGHBOURS && found < refs; k++) {
+    df_tensor **at = dfi_tensor_array_element(s->list[k].array, s->list[k].index);
+    found += at && *at == t;
+  }
+  return found == refs;
+}
+
+/* Moves the element out. *over: it need not be noted any more. False: somebody holds it, or it is too small, or the
+   host has no room. */
+static bool move_out(dfi_swapper *w, swap_device *s, int64_t i, bool *over) {
+  df_tensor **at = dfi_tensor_array_element(s->list[i].array, s->list[i].index), *t = at ? *at : NULL;
+  *over = !t || t->buffer->arena != s->device->arena || t->buffer->bytes < SMALL_BYTES;
+  if (*over || !held_here_alone(s, i, t)) return false;
+  df_tensor *host = moved(t, NULL);
   if (!host) return false;
-  const int64_t bytes = (*at)->size * dfi_dtype_size[(*at)->dtype];
-  df_tensor_release(*at);
-  *at = host;
+  const int64_t bytes = t->size * dfi_dtype_size[t->dtype];
+  int32_t holders = t->refs;
+  for (int64_t k = i; holders; k++) {
+    df_tensor **same = dfi_tensor_array_element(s->list[k].array, s->list[k].index);
+    if (!same || *same != t) continue;
+    *same = df_tensor_retain(host);
+    holders--;
+    df_tensor_release(t);
+  }
+  df_tensor_release(host);
   w->sum.bytes_out += bytes;
   w->sum.tensors_out++;
   w->sum.resident_bytes += bytes;
@@ -83,73 +114,119 @@ static bool move_out(dfi_swapper *w, swap_device *s, const noted *e, bool *over)
   return *over = true;
 }
 
+/* Lets the element go. *over as above. */
+static bool let_go(const noted *e, bool *over) {
+  df_tensor **at = e->array->remat ? dfi_tensor_array_element(e->array, e->index) : NULL;
+  *over = !at || (*at)->buffer->bytes < SMALL_BYTES;
+  if (*over) return false;
+  dfi_remat_let_go(e->array, e->index);
+  return *over = true;
+}
+
+/* Sends entry i away, as its value's choice has it. */
+static bool send_away(dfi_swapper *w, swap_device *s, int64_t i, bool *over) {
+  const noted *e = &s->list[i];
+  dfi_choice *h = dfi_choice_of(&w->choices, e->array, NULL);
+  if (h->policy == DFI_SAVE_AUTO) dfi_choice_decide(w->exec, &w->choices, h, s->device, e->array);
+  bool gone = false;
+  if (h->policy == DFI_SAVE_SWAP && s->device->arena) { gone = move_out(w, s, i, over); h->swapped += gone; }
+  else if (h->policy == DFI_SAVE_RECOMPUTE) { gone = let_go(e, over); h->let_go += gone; }
+  else *over = true;
+  return gone;
+}
+
 /* Makes so many bytes free, if it can. */
 static bool make_room(dfi_swapper *w, swap_device *s, int64_t bytes) {
-  dfi_devmem_stats now;
-  dfi_devmem_look(s->device->arena, &now);
+  dfi_devmem_stats now = memory_of(s);
   const int64_t goal = now.in_use - bytes;
   int64_t kept = s->first;
   for (int64_t i = s->first; i < s->n; i++) {
-    const noted e = s->list[i];
     bool over = false;
-    if (now.in_use > goal) { if (move_out(w, s, &e, &over)) dfi_devmem_look(s->device->arena, &now); }
+    if (now.in_use > goal) { if (send_away(w, s, i, &over)) now = memory_of(s); }
     else if (kept == i) break;             /* nothing has moved in the list: the rest stays as it is */
-    if (over) dfi_handle_release(e.array);
-    else s->list[kept++] = e;
+    if (over) dfi_handle_release(s->list[i].array);
+    else s->list[kept++] = s->list[i];
     if (i == s->n - 1) s->n = kept;
   }
   while (now.in_use > goal && s->nahead) {  /* what was fetched too early goes again */
     df_tensor_release(s->ahead[--s->nahead].tensor);
     dfi_handle_release(s->ahead[s->nahead].array);
-    dfi_devmem_look(s->device->arena, &now);
+    now = memory_of(s);
   }
   return now.in_use <= goal;
 }
 
-static bool device_is_full(void *user, int64_t bytes) {
-  dfi_swapper *w = ((void **)user)[0];
-  return pthread_equal(pthread_self(), w->owner) && make_room(w, ((void **)user)[1], bytes);
+/* An allocation of this thread, the run's owner, is about to be refused. arena NULL: the host's. */
+static bool memory_is_short(void *user, dfi_devmem *arena, int64_t bytes) {
+  dfi_exec *x = user;
+  dfi_swapper *w = x->swapper;
+  for (int32_t d = 0; w && d < x->plan->devices->n; d++)
+    if (w->at[d] && w->at[d]->device->arena == arena && make_room(w, w->at[d], bytes)) return true;
+  return arena && x->remats && dfi_remat_spill(x, arena, bytes);
+}
+
+dfi_rescue dfi_swap_watch(dfi_exec *x) {
+  const dfi_rescue before = dfi_rescue_here;
+  dfi_rescue_here = (dfi_rescue){ memory_is_short, x };
+  return before;
+}
+
+static dfi_swapper *swapper_of(dfi_exec *x) {
+  if (!x->swapper) {
+    x->swapper = dfi_xcalloc(1, sizeof *x->swapper);
+    x->swapper->exec = x;
+  }
+  return x->swapper;
 }
 
 static swap_device *swap_device_of(dfi_exec *x, int32_t device) {
-  dfi_device *d = x->plan->cut ? x->plan->devices->at[device] : NULL;
-  if (!d || !d->arena) return NULL;
-  dfi_swapper *w = x->swapper;
-  if (!w) {
-    w = x->swapper = dfi_xcalloc(1, sizeof *w);
-    w->exec = x;
-  }
-  w->owner = pthread_self();
+  dfi_device *d = x->plan->devices ? x->plan->devices->at[device] : NULL;
+  if (!d || (!d->arena && x->plan->devices->save != DFI_SAVE_AUTO)) return NULL;
+  dfi_swapper *w = swapper_of(x);
   swap_device *s = w->at[device];
   if (!s) {
-    s = w->at[device] = dfi_xcalloc(1, sizeof *s + 2 * sizeof(void *));
+    s = w->at[device] = dfi_xcalloc(1, sizeof *s);
     s->device = d;
     s->depth = 1;
-    ((void **)(s + 1))[0] = w;
-    ((void **)(s + 1))[1] = s;
   }
-  dfi_devmem_on_full(d->arena, device_is_full, s + 1);
   return s;
+}
+
+static void note(swap_device *s, dfi_tensor_array *a, int64_t i) {
+  if (s->n == s->room) {
+    if (s->first) memmove(s->list, s->list + s->first, sizeof *s->list * (size_t)(s->n - s->first));
+    s->n -= s->first;
+    s->first = 0;
+    if (s->n * 2 >= s->room)
+      s->list = dfi_xrealloc(s->list, sizeof *s->list * (size_t)(s->room = s->room * 2 + 64));
+  }
+  s->list[s->n++] = (noted){ dfi_handle_retain(a), i };
 }
 
 /* An array whose elements may go has received one. */
 void dfi_run_swap_written(void *run, void *array, int64_t i) {
   const dfi_call *c = run;
   dfi_tensor_array *a = array;
-  swap_device *s = c ? swap_device_of(c->exec, c->node->device) : NULL;
-  if (!s || (a->swap == DFI_SWAP_UNSAID && !c->exec->plan->devices->swap_unsaid) || !dfi_tensor_array_element(a, i))
+  const dfi_save policy = c ? dfi_choice_policy(c->exec, a) : DFI_SAVE_KEEP;
+  df_tensor **at = policy ? dfi_tensor_array_element(a, i) : NULL;
+  if (!at) return;
+  dfi_exec *x = c->exec;
+  dfi_choice *h = dfi_choice_of(&swapper_of(x)->choices, a, c);
+  h->elements++;
+  h->bytes += (*at)->size * dfi_dtype_size[(*at)->dtype];
+  const bool again = dfi_remat_can(c, a, i);
+  if (policy == DFI_SAVE_RECOMPUTE) {
+    if (h->policy == DFI_SAVE_AUTO) dfi_choice_wanted(x, h, policy, again);
+    if (again) { dfi_remat_let_go(a, i); h->let_go++; }
     return;
-  if (s->n == s->room) {
-    memmove(s->list, s->list + s->first, sizeof *s->list * (size_t)(s->n - s->first));
-    s->n -= s->first;
-    s->first = 0;
-    if (s->n * 2 >= s->room) s->list = dfi_xrealloc(s->list, sizeof *s->list * (size_t)(s->room = s->room * 2 + 64));
   }
-  s->list[s->n++] = (noted){ dfi_handle_retain(a), i };
-  dfi_devmem_stats now;
-  dfi_devmem_look(s->device->arena, &now);
-  if (c->exec->plan->devices->swap_always) make_room(c->exec->swapper, s, now.in_use);
-  else if (now.limit && now.in_use > now.limit / 2) make_room(c->exec->swapper, s, now.in_use - now.limit / 2);
+  swap_device *s = swap_device_of(x, c->node->device);
+  if (policy == DFI_SAVE_SWAP && h->policy == DFI_SAVE_AUTO) dfi_choice_wanted(x, h, policy, s && s->device->arena);
+  if (!s) return;
+  note(s, a, i);
+  const dfi_devmem_stats now = memory_of(s);
+  if (x->plan->devices->swap_always && s->device->arena) make_room(x->swapper, s, now.in_use);
+  else if (now.limit && now.in_use > now.limit / 2) make_room(x->swapper, s, now.in_use - now.limit / 2);
 }
 
 /* ---- in ----------------------------------------------------------------------------------------------------- */
@@ -178,12 +255,16 @@ bool dfi_run_swap_later(void *run, void *array, int64_t i) {
   const dfi_call *c = run;
   dfi_tensor_array *a = array;
   dfi_exec *x = c ? c->exec : NULL;
+  if (x && i >= 0 && i < dfi_tensor_array_size(a) && dfi_tensor_array_state(a, i) == DFI_SLOT_LET_GO) {
+    dfi_remat_want(c, a, i);
+    return true;
+  }
   if (!x || !x->swapper || i < 0 || i >= dfi_tensor_array_size(a) || (x->head == x->tail && !x->running)) return false;
   /* the oldest iteration always goes on, so that something does */
   if (c->record->number == c->record->frame->first) return false;
   df_tensor **at = dfi_tensor_array_element(a, i);
   swap_device *s = at && !(*at)->buffer->arena ? swap_device_of(x, c->node->device) : NULL;
-  if (!s) return false;
+  if (!s || !s->device->arena) return false;
   for (int32_t k = 0; k < s->nahead; k++) if (s->ahead[k].array == a && s->ahead[k].index == i) return false;
   dfi_devmem_stats now;
   dfi_devmem_look(s->device->arena, &now);
@@ -202,7 +283,7 @@ bool dfi_run_swap_read(void *run, void *array, int64_t i, df_value *out) {
   const dfi_call *c = run;
   dfi_tensor_array *a = array;
   swap_device *s = c ? swap_device_of(c->exec, c->node->device) : NULL;
-  if (!s || i < 0 || i >= dfi_tensor_array_size(a)) return false;
+  if (!s || !s->device->arena || i < 0 || i >= dfi_tensor_array_size(a)) return false;
   df_tensor **at = dfi_tensor_array_element(a, i);
   if (!at || (*at)->buffer->arena) return false;
   dfi_exec *x = c->exec;
@@ -243,14 +324,16 @@ bool dfi_run_swap_read(void *run, void *array, int64_t i, df_value *out) {
 /* ---- the end -------------------------------------------------------------------------------------------------- */
 
 /* A run begins. */
-void dfi_swap_begin(dfi_exec *x) { if (x->swapper) x->swapper->sum = (dfi_swap){ 0 }; }
+void dfi_swap_begin(dfi_exec *x) {
+  x->swapper->sum = (dfi_swap){ 0 };
+  x->swapper->choices.n = 0;
+}
 
 void dfi_swap_end(dfi_exec *x) {
   dfi_swapper *w = x->swapper;
   for (int32_t d = 0; w && d < DFI_DEVICES_MOST && d < x->plan->devices->n; d++) {
     swap_device *s = w->at[d];
     if (!s) continue;
-    dfi_devmem_on_full(s->device->arena, NULL, NULL);
     for (int64_t i = s->first; i < s->n; i++) dfi_handle_release(s->list[i].array);
     for (int32_t i = 0; i < s->nahead; i++) {
       df_tensor_release(s->ahead[i].tensor);
@@ -264,5 +347,6 @@ void dfi_swap_end(dfi_exec *x) {
 
 void dfi_swapper_free(dfi_swapper *w) {
   for (int32_t d = 0; w && d < DFI_DEVICES_MOST; d++) free(w->at[d]);
+  if (w) free(w->choices.at);
   free(w);
 }

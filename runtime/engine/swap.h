@@ -10,6 +10,11 @@ typedef struct dfi_swap {
 typedef struct dfi_swapper dfi_swapper;
 /* What was moved in this run. */
 dfi_swap dfi_swap_stats(const dfi_exec *x);
+/* What became of each value that its gradients need, and why; NULL: nothing was asked for. */
+const struct dfi_choices *dfi_swap_choices(const dfi_exec *x);
+/* From now on this thread's allocations that are about to be refused ask the run to make room. Gives whom they asked
+   before. */
+dfi_rescue dfi_swap_watch(dfi_exec *x);
 /* A run begins. */
 void dfi_swap_begin(dfi_exec *x);
 /* The run is over: what is on the host is forgotten, its arrays go. */

@@ -17,7 +17,7 @@ static const dfi_link *link_at(const dfi_exec *x, int32_t i) { return &x->plan->
 static dfi_device *device_at(const dfi_exec *x, int32_t i) { return x->plan->devices->at[i]; }
 
 static void no_room(dfi_exec *x, dfi_record *r, const dfi_pnode *p, int32_t device, const df_value *v, df_node *node) {
-  char what[200], holders[600], message[1000];
+  char what[200], holders[900], message[1400];
   dfi_shape s = dfi_value_shape(v);
   dfi_holders_text(x, device, holders, sizeof holders);
   snprintf(message, sizeof message, "out of memory on %s for %s of `%s`%s", device_at(x, device)->name,

@@ -333,7 +333,7 @@ static void look_back(dfi_exec *x, dfi_watch *w) {
   const dfi_token t = w->last;
   const dfi_pnode *p = &t.record->nodes[t.node];
   w->has_last = false;
-  if (t.mark & DFI_DEAD || p->kind == DFI_K_ENTER || p->kind == DFI_K_EXIT || p->kind == DFI_K_NEXT ||
+  if (t.mark & DFI_DEAD || p->kind == DFI_K_ENTER || dfi_is_exit(p->kind) || dfi_is_next(p->kind) ||
       t.record->stamp != (t.mark & ~DFI_DEAD))
     return;
   /* dfi_watch_done will look */

@@ -126,7 +126,7 @@ static void check_node(book *k, const dfi_record *r, const dfi_pnode *p) {
   const account a = k->account[i];
   const int32_t least = a.owed + a.lost, most = least + a.doubtful;
   int32_t waits;
-  if (p->kind == DFI_K_EXIT && !p->node->ncontrol) return;
+  if (dfi_is_exit(p->kind) && !p->node->ncontrol) return;
   if (p->kind == DFI_K_MERGE) {
     /* inputs that came and were not dead */
     const int32_t none = (int32_t)DFI_MERGE_DEADS(c), live = none - (least - a.controls);
@@ -162,8 +162,8 @@ static void check_iteration(book *k, const dfi_record *r) {
     k->sum->live += state == READY_LIVE;
     k->sum->dead += state == READY_DEAD;
     k->sum->running += state == AWAY;
-    if (p->kind == DFI_K_NEXT) from_next(k, r, p);
-    else if (p->kind != DFI_K_ENTER && p->kind != DFI_K_EXIT) from_node(k, r, p);
+    if (dfi_is_next(p->kind)) from_next(k, r, p);
+    else if (p->kind != DFI_K_ENTER && !dfi_is_exit(p->kind)) from_node(k, r, p);
   }
   for (uint32_t i = 0; i < s->nenters; i++) from_enter(k, r, s->enters[i]);
   for (int32_t i = 0; i < k->x->plan->nscopes; i++)

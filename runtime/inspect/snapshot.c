@@ -51,7 +51,7 @@ static int32_t state_of(const dfi_exec *x, const dfi_record *r, const dfi_pnode 
   *misses = missing(r, p, dead, &some);
   if (*misses >= 0) return DF_TOKEN_PARTIAL;
   *misses = 0;
-  if (p->kind == DFI_K_EXIT && !p->node->ncontrol) {
+  if (dfi_is_exit(p->kind) && !p->node->ncontrol) {
     *dead = false;
     return r->frame->exit_fired[p->child] ? DF_TOKEN_RAN : DF_TOKEN_PARTIAL;
   }

@@ -590,19 +590,25 @@ int64_t dfi_plan_bytes(const dfi_plan *p) {
 
 void dfi_plan_free(dfi_plan *p) {
   if (!p) return;
+  const int32_t nscopes = p->remat ? p->remat->nscopes : p->nscopes, nnodes = p->remat ? p->remat->nnodes : p->nnodes;
   for (int32_t i = 0; i < p->nscopes; i++) {
     dfi_scope *s = &p->scope[i];
+    free(s->enters);
+    free(s->exits);
+    if (i >= nscopes) continue;                        /* a copy, which shares the rest */
     free(s->counts);
     free(s->uses);
     free(s->copies);
     free(s->roots);
-    free(s->enters);
-    free(s->exits);
     free(s->const_users);
     free(s->const_first);
   }
   for (int32_t i = 0; i < p->nconstants; i++) dfi_value_drop(&p->constant[i]);
-  if (p->node) for (int32_t i = 0; i < p->nnodes; i++) { free(p->node[i].out_dtypes); free(p->node[i].reads); }
+  if (p->node) for (int32_t i = 0; i < nnodes; i++) { free(p->node[i].out_dtypes); free(p->node[i].reads); }
+  if (p->remat) {
+    for (int32_t i = 0; i < nscopes; i++) free(p->remat->why[i]);
+    free(p->remat->kernel); free(p->remat->why); free(p->remat->seconds); free(p->remat);
+  }
   free(p->scope);
   free(p->node);
   free(p->operand);

@@ -38,6 +38,8 @@ typedef enum dfi_kind {
   DFI_K_ENTER,
   DFI_K_EXIT,
   DFI_K_NEXT,
+  DFI_K_EXIT_REMAT, /* of a loop whose iterations may be run a second time: engine/remat.h */
+  DFI_K_NEXT_REMAT, /* these four stand together: a dead token ends at them */
   DFI_K_CONST,
   DFI_K_CALL,
   DFI_K_ARG,
@@ -47,6 +49,8 @@ typedef enum dfi_kind {
   DFI_K_TRIGGER, /* as NOOP, but it runs whatever its inputs are */
   DFI_K_TRANSFER /* a Send and its Recv */
 } dfi_kind;
+static inline bool dfi_is_exit(int32_t kind) { return kind == DFI_K_EXIT || kind == DFI_K_EXIT_REMAT; }
+static inline bool dfi_is_next(int32_t kind) { return kind == DFI_K_NEXT || kind == DFI_K_NEXT_REMAT; }
 
 /* A token's way from an output to a node. */
 /* `to`: DFI_TO_*, and above it a Merge's input number */
@@ -110,6 +114,7 @@ typedef struct dfi_scope {
   uint32_t    *const_users, *const_first;
   size_t       record_bytes; /* of the engine that runs it: dfi_exec_lay_out */
   const struct dfi_turner *turner; /* another engine that may run its iterations: engine/engine.h; NULL: none */
+  bool         remat;        /* what its iterations save may be computed a second time: engine/remat.h */
 } dfi_scope;
 
 /* Why a node is where it is: plan/place.c. */
@@ -132,6 +137,17 @@ typedef enum dfi_why {
 typedef struct dfi_link { uint16_t from, to; } dfi_link;
 /* Something given (a feed, a constant that somebody put on a device) that crosses when the run begins. */
 typedef struct dfi_crossing { dfi_operand from; uint16_t link; df_node *node; } dfi_crossing;
+
+/* What the plan has so that iterations can be run a second time: a copy of every scope but the top level, and of its
+   nodes, behind them. Scope i has its copy at nscopes + i. engine/remat.h */
+typedef struct dfi_remat_plan {
+  int32_t      nscopes, nnodes;   /* without the copies */
+  uint32_t     behind;            /* node n of a loop has its copy at n + behind */
+  uint32_t     child;             /* the first of the top level's places for frames that run a second time */
+  df_kernel_fn *kernel;           /* by node: as it was, where it is to be told what to do the second time */
+  char       **why;               /* by scope: why its iterations cannot be run a second time, owned; NULL */
+  double      *seconds;           /* by scope: what an iteration takes, as estimated */
+} dfi_remat_plan;
 
 typedef struct dfi_plan {
   struct df_session *session;
@@ -162,6 +178,7 @@ typedef struct dfi_plan {
   df_graph    *graph;
   const struct dfi_turner *turner;             /* of all its loops; NULL: none */
   struct dfi_units *native;                    /* its loops as machine code, that turner's; NULL until one is wanted */
+  dfi_remat_plan *remat;                       /* NULL: nothing is computed a second time */
   /* where it runs */
   dfi_devices *devices;      /* the session's; NULL: the host alone */
   bool         cut;          /* it is on more devices than the host */

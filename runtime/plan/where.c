@@ -30,7 +30,7 @@ static bool is_fed(const dfi_plan *p, df_output o, dfi_where *w) {
 
 static dfi_where merged(const dfi_plan *p, const dfi_scope *s, df_output o) {
   const dfi_where next = o.node->nin == 2 ? dfi_where_is(p, s, o.node->in[1]) : (dfi_where){ DFI_LIES_NOWHERE };
-  if (!next.node || next.node->kind != DFI_K_NEXT || !next.node->merges) return (dfi_where){ DFI_LIES_NOWHERE, 0, o };
+  if (!next.node || !dfi_is_next(next.node->kind) || !next.node->merges) return (dfi_where){ DFI_LIES_NOWHERE, 0, o };
   return (dfi_where){ DFI_LIES_MERGED, DFI_OPERAND(DFI_ITERATION, next.node->out), o, next.node };
 }
 
@@ -65,7 +65,7 @@ dfi_where dfi_where_is(const dfi_plan *p, const dfi_scope *s, df_output o) {
     if (is_fed(p, o, &w)) return w;
     if (flow_of(o.node) == DF_CONSTANT) return (dfi_where){ DFI_LIES_FOLDED, 0, o };
     const dfi_pnode *q = dfi_plan_node_for(p, s, o.node);
-    if (q && q->kind != DFI_K_ENTER && q->kind != DFI_K_EXIT && q->kind != DFI_K_NEXT)
+    if (q && q->kind != DFI_K_ENTER && !dfi_is_exit(q->kind) && !dfi_is_next(q->kind))
       return (dfi_where){ DFI_LIES_KEPT, DFI_OPERAND(DFI_ITERATION, q->out + (uint32_t)o.index), o, q };
     if (q || o.node->nin != 1 || !dfi_has_trait(o.node, DFO_PASSES)) return beside(p, s, o, q);
     o = o.node->in[0];

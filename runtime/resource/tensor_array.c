@@ -31,6 +31,9 @@ int32_t dfi_element_missing(const dfi_tensor_array *a, int64_t i, uint8_t state,
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
                     "%s: index %lld was read before and cleared (clear_after_read = false would keep it)", title,
                     (long long)i);
+  if (state == DFI_SLOT_LET_GO)
+    return dfi_fail(err, DF_INTERNAL, NULL, "%s: index %lld was let go and has not been computed again", title,
+                    (long long)i);
   if (a->accumulates)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
                     "%s: nothing came to index %lld, and the shape of its zeros is not known", title, (long long)i);
@@ -52,6 +55,7 @@ static void drop_chunk(dfi_tensor_array *a, int64_t c) {
     const uint8_t *state = dfi_chunk_states(a, c);
     for (int64_t i = 0; i < n; i++) {
       if (state[i] == DFI_SLOT_CLEARED) free(cell[i]);                       /* the shape that was there, or NULL */
+      else if (state[i] == DFI_SLOT_LET_GO) { if (cell[i] != a->shape_let_go) free(cell[i]); }
       else if (state[i] != DFI_SLOT_WRITTEN) continue;
       else if (a->store == DFI_STORE_TENSORS) df_tensor_release(cell[i]);
       else dfi_handle_release(cell[i]);
@@ -71,11 +75,13 @@ static void end(dfi_tensor_array *a) {
   }
   if (a->chunk != a->few) free(a->chunk);
   free(a->source);
+  free(a->shape_let_go);
   dfi_release(a, sizeof *a);
 }
 
 static void destroy(dfi_handle *h) {
   dfi_tensor_array *a = (dfi_tensor_array *)h, *forward = a->forward;
+  if (a->remat) a->gone(a->remat, a);
   if (!a->source) end(a);                     /* else the forward array keeps it, to be found again */
   if (forward) dfi_handle_release(forward);
 }
@@ -158,7 +164,7 @@ dfi_tensor_array *dfi_tensor_array_copy(dfi_tensor_array *a, df_error *err) {
     void **cell = c->chunk[k];
     const uint8_t *state = dfi_chunk_states(c, k);
     for (int64_t i = 0; i < n; i++)
-      if (state[i] == DFI_SLOT_CLEARED && cell[i])
+      if ((state[i] == DFI_SLOT_CLEARED || state[i] == DFI_SLOT_LET_GO) && cell[i])
         cell[i] = memcpy(dfi_xmalloc(sizeof(dfi_shape)), cell[i], sizeof(dfi_shape));
       else if (state[i] != DFI_SLOT_WRITTEN) continue;
       else if (a->store == DFI_STORE_TENSORS) df_tensor_retain(cell[i]);
@@ -252,7 +258,8 @@ bool dfi_element_shape(const dfi_tensor_array *a, int64_t i, dfi_shape *s) {
     void *cell;
     dfi_element_look(a, i, &e);
     if (e.data || e.tensor) { *s = dfi_shape_of(e.rank, e.dims); return true; }
-    if (e.state == DFI_SLOT_CLEARED && a->store == DFI_STORE_TENSORS && slot_find(a, i, &cell) && *(dfi_shape **)cell) {
+    if ((e.state == DFI_SLOT_CLEARED || e.state == DFI_SLOT_LET_GO) && a->store == DFI_STORE_TENSORS &&
+        slot_find(a, i, &cell) && *(dfi_shape **)cell) {
       *s = **(dfi_shape **)cell;
       return true;
     }
@@ -279,6 +286,31 @@ void dfi_element_clear(dfi_tensor_array *a, int64_t i) {
     *(void **)cell = NULL;
   }
   *state = DFI_SLOT_CLEARED;
+}
+
+void dfi_tensor_array_let_go(dfi_tensor_array *a, int64_t i) {
+  void *cell;
+  uint8_t *state = slot_find(a, i, &cell);
+  df_assert(state && *state == DFI_SLOT_WRITTEN && a->store == DFI_STORE_TENSORS);
+  df_tensor *t = *(df_tensor **)cell;
+  const dfi_shape shape = dfi_shape_of(t->rank, t->dims);
+  if (!a->shape_let_go) *(a->shape_let_go = dfi_xmalloc(sizeof shape)) = shape;
+  if (dfi_shape_equal(a->shape_let_go, &shape)) *(dfi_shape **)cell = a->shape_let_go;
+  else *(*(dfi_shape **)cell = dfi_xmalloc(sizeof shape)) = shape;
+  *state = DFI_SLOT_LET_GO;
+  df_tensor_release(t);
+}
+
+bool dfi_tensor_array_put_back(dfi_tensor_array *a, int64_t i, const df_value *v) {
+  void *cell;
+  uint8_t *state = slot_find(a, i, &cell);
+  df_assert(state && *state == DFI_SLOT_LET_GO);
+  df_tensor *t = v->kind == DF_TENSOR ? df_tensor_retain(v->as.tensor) : dfi_tensor_from_scalar(v);
+  if (!t) return false;
+  if (*(dfi_shape **)cell != a->shape_let_go) free(*(dfi_shape **)cell);
+  *(df_tensor **)cell = t;
+  *state = DFI_SLOT_WRITTEN;
+  return true;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@
 #define DFLOW_TENSOR_ARRAY_H
 #include "op/op.h"
 
-enum { DFI_SLOT_EMPTY = 0, DFI_SLOT_WRITTEN = 1, DFI_SLOT_CLEARED = 2 };
+enum { DFI_SLOT_EMPTY = 0, DFI_SLOT_WRITTEN = 1, DFI_SLOT_CLEARED = 2, DFI_SLOT_LET_GO = 3 /* to be computed again */ };
 enum { DFI_SWAP_NEVER = 0, DFI_SWAP_WANTED, DFI_SWAP_UNSAID /* as the session has it */ };
 typedef enum dfi_store { DFI_STORE_NONE = 0, DFI_STORE_NUMBERS, DFI_STORE_TENSORS, DFI_STORE_HANDLES } dfi_store;
 
@@ -45,6 +45,13 @@ struct dfi_tensor_array {
   char       *source;            /* owned; NULL: nobody looks for it */
   dfi_tensor_array *gradients;   /* named gradient arrays of this one; those without references are owned */
   dfi_tensor_array *next;        /* in the forward array's list */
+  /* Of an array whose elements may be let go and computed again: engine/remat.c. */
+  struct dfi_remat *remat;       /* who can; told when the array goes */
+  void      (*gone)(struct dfi_remat *remat, dfi_tensor_array *a);
+  int64_t     sum;               /* counts_down: of an element's index and its iteration's number */
+  bool        linked, counts_down;   /* it is known which iteration writes which element */
+  bool        second;            /* made by an iteration that runs a second time */
+  dfi_shape  *shape_let_go;  /* owned; of the first element that was let go: others have their own where it differs */
 };
 
 /* One reference, owned. NULL: err is filled. `element` is copied, `name` borrowed for the array's life. */
@@ -89,6 +96,10 @@ typedef struct dfi_element {
   const int64_t   *dims;
   df_tensor       *tensor;       /* where it lies in a tensor of its own */
 } dfi_element;
+/* Element i, a tensor of its own, is let go; its shape is remembered. It is put back: false where there is no memory.
+   */
+void dfi_tensor_array_let_go(dfi_tensor_array *a, int64_t i);
+bool dfi_tensor_array_put_back(dfi_tensor_array *a, int64_t i, const df_value *v);
 /* Where the tensor of a written element lies, to be exchanged for an equal one; NULL: it is not written, or no tensor
    of its own. */
 df_tensor **dfi_tensor_array_element(const dfi_tensor_array *a, int64_t i);

@@ -27,6 +27,21 @@ static dfi_tally_link *link_of(dfi_tally *t, uint16_t from, uint16_t to) {
   return &t->link[t->nlinks++];
 }
 
+/* The runs' choices for one value become one: what was done last, and all that was done. */
+static void choice_add(dfi_choices *l, const dfi_choice *h) {
+  int32_t i = 0;
+  while (i < l->n && l->at[i].node != h->node) i++;
+  if (i == l->n) {
+    DFI_GROW(l->at, l->n, l->room);
+    l->at[l->n++] = *h;
+    return;
+  }
+  dfi_choice sum = *h;
+  sum.elements += l->at[i].elements; sum.bytes += l->at[i].bytes;
+  sum.swapped += l->at[i].swapped; sum.let_go += l->at[i].let_go;
+  l->at[i] = sum;
+}
+
 void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
   const dfi_plan *p = x->plan;
   t->seconds += x->seconds;
@@ -35,6 +50,9 @@ void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
   t->swap.bytes_in += s.bytes_in; t->swap.tensors_in += s.tensors_in;
   t->swap.stall_seconds += s.stall_seconds;
   t->swap.resident_bytes = s.resident_bytes;
+  t->again += x->remat_iterations;
+  const dfi_choices *saved = dfi_swap_choices(x);
+  for (int32_t i = 0; saved && i < saved->n; i++) choice_add(&t->saved, &saved->at[i]);
   for (int32_t i = 0; i < p->nlinks; i++) {
     dfi_tally_link *l = link_of(t, p->link[i].from, p->link[i].to);
     l->messages += x->traffic[i].messages;
@@ -43,7 +61,18 @@ void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
   }
 }
 
-void dfi_tally_free(dfi_tally *t) { free(t->link); }
+void dfi_tally_free(dfi_tally *t) { free(t->link); free(t->saved.at); }
+
+/* `saved value\twhere\tpolicy\telements\tbytes\tswapped\tlet go\twhy` */
+static void say_saved(text *t, const dfi_choice *h) {
+  static const char *const policies[] = { [DFI_SAVE_KEEP] = "keep", [DFI_SAVE_SWAP] = "swap",
+                                          [DFI_SAVE_RECOMPUTE] = "recompute", [DFI_SAVE_AUTO] = "keep" };
+  const int32_t name = dfi_op_attr_index(dfi_op_info_at(h->node->op), "tensor_array_name");
+  const char *value = name >= 0 ? h->node->attrs[name].s : NULL;
+  say(t, "saved %s\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%s\n", value && value[0] ? value : dfi_node_name(h->node),
+      h->node->where ? h->node->where : "", policies[h->policy], (long long)h->elements, (long long)h->bytes,
+      (long long)h->swapped, (long long)h->let_go, h->why);
+}
 
 static void say_memory(text *t, const dfi_device *v, int64_t cpu_limit) {
   int64_t in_use, peak, limit;
@@ -68,6 +97,8 @@ size_t dfi_tally_text(const dfi_tally *tally, dfi_devices *d, int64_t cpu_limit,
   const dfi_swap *s = &tally->swap;
   say(&t, "swap %lld %lld %lld %lld %lld %.17g\n", (long long)s->bytes_out, (long long)s->bytes_in,
       (long long)s->tensors_out, (long long)s->tensors_in, (long long)s->resident_bytes, s->stall_seconds);
+  say(&t, "again %lld\n", (long long)tally->again);
+  for (int32_t i = 0; i < tally->saved.n; i++) say_saved(&t, &tally->saved.at[i]);
   return t.n;
 }
 

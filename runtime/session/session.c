@@ -9,6 +9,7 @@
 #include "engine/native/native.h"
 #include "engine/timed.h"
 #include "engine/record.h"
+#include "engine/remat.h"
 #include <stdio.h>
 #include <unistd.h>
 
@@ -51,12 +52,13 @@ static int32_t read_option(df_session *s, const char *key, const char *value, df
       return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "clock = %s, but it must be real or virtual", value);
     s->devices.virtual_clock = !strcmp(value, "virtual");
   } else if (!strcmp(key, "save")) {
-    if (!strcmp(value, "recompute"))
-      return dfi_fail(err, DF_UNIMPLEMENTED, NULL,
-                      "save = 'recompute' is decided while a loop is built: write it in the loop's options");
-    if (strcmp(value, "keep") && strcmp(value, "swap") && strcmp(value, "auto"))
-      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "save = %s, but it must be keep, swap or auto", value);
-    s->devices.swap_unsaid = strcmp(value, "keep") != 0;
+    static const char *const names[] = { [DFI_SAVE_KEEP] = "keep", [DFI_SAVE_SWAP] = "swap",
+                                         [DFI_SAVE_RECOMPUTE] = "recompute", [DFI_SAVE_AUTO] = "auto" };
+    int32_t policy = 0;
+    while (policy < 4 && strcmp(value, names[policy])) policy++;
+    if (policy == 4)
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "save = %s, but it must be keep, swap, recompute or auto", value);
+    s->devices.save = (uint8_t)policy;
   } else if (!strcmp(key, "owners")) {
     long n = strtol(value, &end, 10);
     if (*end || n < 1 || n > 1024)
@@ -102,6 +104,7 @@ static int32_t devices_of_environment(df_session *s, df_error *err) {
   s->devices.scatter = stress("devices:");
   const char *stresses = getenv("DFLOW_STRESS");
   s->devices.swap_always = stresses && strstr(stresses, "swap");
+  if (stresses && strstr(stresses, "recompute") && !s->devices.save) s->devices.save = DFI_SAVE_RECOMPUTE;
   if (!asked || !asked[0]) return DF_OK;
   const int32_t at = dfi_device_of(&s->devices, asked, NULL, err);
   if (at == -1) return DF_INVALID_ARGUMENT;
@@ -434,9 +437,10 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
   *grown = grows(s);
   pthread_mutex_unlock(&s->graph->lock);
   if (!p) return NULL;
+  dfi_remat_attach(p);
   dfi_exec_lay_out(p);
   /* it knows one device and the real clock */
-  if (s->engine != DFI_ENGINE_TOKENS && !p->cut && !s->devices.virtual_clock) dfi_native_attach(p);
+  if (s->engine != DFI_ENGINE_TOKENS && !p->cut && !p->remat && !s->devices.virtual_clock) dfi_native_attach(p);
   p->hash = hash;
   p->bytes = dfi_plan_bytes(p);
   p->next = s->plan[hash % DFI_PLAN_BUCKETS];

@@ -2,12 +2,15 @@
 #ifndef DFLOW_TALLY_H
 #define DFLOW_TALLY_H
 #include "engine/swap.h"
+#include "engine/choice.h"
 
 typedef struct dfi_tally_link { uint16_t from, to; int64_t messages, dead, bytes; } dfi_tally_link;
 typedef struct dfi_tally {
   double   seconds;
   dfi_tally_link *link; int32_t nlinks;
   dfi_swap swap;
+  dfi_choices saved;         /* by value */
+  int64_t  again;            /* iterations that ran a second time */
 } dfi_tally;
 
 struct dfi_exec;

@@ -597,7 +597,11 @@ df.Session({…})
   option    memory: int or string = nil  a limit for 'cpu:0' while runs go on, such as '512MB'
   option    plan_cache: int or string = '64MB'  what plans of signatures that ran may take, with the
               states of their runs; past it those go that were not used for longest (never the last 8)
-  option    save: string = 'keep'  for loops that say nothing: 'keep', 'swap', 'recompute' or 'auto'
+  option    save: string = 'keep'  for loops that say nothing, what becomes of values that a gradient
+              needs: 'keep'; 'swap': to the host when their device is half full; 'recompute': let go
+              and computed again, from about sqrt(2n) iterations that are kept; 'auto': kept while they
+              fit, then swapped or computed again, whatever costs less. The results are the same bits;
+              stats().saved says what became of each value, and why
   option    kernels: string = nil  'ref': the reference kernels, to compare with
   example   local s = df.Session{threads = 1} return s:run(df.float32(2) * 3)
 
@@ -609,6 +613,8 @@ df.stats()
   Counters of the default session since it began: runs, nodes_run, dead_tokens, frames,
   iterations, stack_pushes, stack_pops, memory = {[device] = {in_use, peak, limit}}, swap, seconds,
   transfers = {['cpu:0 -> sim:0'] = {messages, bytes, dead}}, plans = {made, kept, bytes, limit}.
+  Where a Session's save says more than 'keep': saved = {{value, line, save, why, tensors, bytes,
+  swapped, recomputed}, …} and iterations_again, those that ran a second time.
   example   df.run(df.float32(2) * 3) return df.stats().runs
 
 df.init()

@@ -133,7 +133,7 @@ end
 -- ---- what the core tells -------------------------------------------------------------------------------------------------
 --- Puts memory, transfers, swap and seconds into a table of counters.
 function M.read_report(text, stats)
-  stats.memory, stats.transfers = {}, {}
+  stats.memory, stats.transfers, stats.saved = {}, {}, {}
   for line in text:gmatch '[^\n]+' do
     local kind, rest = line:match '^(%S+) (.*)$'
     if kind == 'seconds' then stats.seconds = tonumber(rest)
@@ -146,6 +146,12 @@ function M.read_report(text, stats)
     elseif kind == 'plans' then
       local made, kept, bytes, limit = rest:match '^(%S+) (%S+) (%S+) (%S+)$'
       stats.plans = { made = tonumber(made), kept = tonumber(kept), bytes = tonumber(bytes), limit = tonumber(limit) }
+    elseif kind == 'again' then stats.iterations_again = tonumber(rest)
+    elseif kind == 'saved' then
+      local value, where, save, elements, bytes, swapped, let_go, why =
+        rest:match '^([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t(.*)$'
+      table.insert(stats.saved, { value = value, line = where, save = save, tensors = tonumber(elements), bytes = tonumber(bytes),
+                                  swapped = tonumber(swapped), recomputed = tonumber(let_go), why = why })
     elseif kind == 'swap' then
       local n = {}
       for word in rest:gmatch '%S+' do n[#n + 1] = tonumber(word) end

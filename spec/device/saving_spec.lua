@@ -1,0 +1,261 @@
+--- save = 'recompute' and 'auto' of a session: the same bits, with less memory.
+local df = require 'dflow'
+
+local function alike(a, b)
+  if type(a) ~= 'table' then return a == b or (a ~= a and b ~= b) end
+  if #a ~= #b then return false end
+  for i = 1, #a do if not alike(a[i], b[i]) then return false end end
+  return true
+end
+
+--- What a program gives in two runs of a session, as numbers, and the counters of the second one.
+local function results(build, options)
+  df.reset()
+  df.set_random_seed(7)
+  local fetches = build()
+  local s = df.Session(options)
+  local all, stats = {}, nil
+  for _ = 1, 2 do
+    local h = s:start(fetches)
+    for _, t in ipairs(h:wait()) do all[#all + 1] = type(t) == 'number' and t or t:totable() end
+    stats = h:stats()
+  end
+  s:close()
+  return all, stats
+end
+
+local function matrix() return df.constant{ { 0.1 } } + df.zeros{ 12, 12 } end
+
+local programs = {
+  ['a loop'] = function()
+    local x = matrix()
+    local _, y = df.while_loop(function(i) return i:lt(30) end, function(i, y) return i + 1, (y:matmul(x) + df.cast(i, 'float32') * 0.01):tanh() end,
+      { df.int32(0), x })
+    return { y, df.gradients(y:reduce_sum(), x) }
+  end,
+  ['a loop in a loop'] = function()
+    local x = matrix()
+    local _, y = df.while_loop(function(i) return i:lt(9) end, function(i, y)
+      local _, z = df.while_loop(function(j) return j:lt(7) end, function(j, z) return j + 1, (z:matmul(x) + y):sin() end, { df.int32(0), y })
+      return i + 1, (z * y):tanh()
+    end, { df.int32(0), x })
+    return { y, df.gradients(y:reduce_sum(), x) }
+  end,
+  ['conds and random numbers'] = function()
+    local x = matrix()
+    local _, y = df.while_loop(function(i) return i:lt(30) end, function(i, y)
+      local r = df.random_uniform{ 12, 12 }
+      local z = df.cond((i % 3):eq(0), function() return (y * r):matmul(x) end, function() return (y + r):exp() * 0.1 end)
+      return i + 1, z:tanh()
+    end, { df.int32(0), x })
+    return { y, df.gradients(y:reduce_sum(), x) }
+  end,
+  ['a variable that the body assigns'] = function()
+    local x, v = matrix(), df.Variable(df.ones{ 12, 12 })
+    local _, y = df.while_loop(function(i) return i:lt(30) end, function(i, y)
+      local w = v:assign_add(df.ones{ 12, 12 } * 0.01)
+      local u = df.control_dependencies({ w }, function() return v:value() end)
+      return i + 1, (y * u):matmul(x):tanh()
+    end, { df.int32(0), x })
+    return { y, df.gradients(y:reduce_sum(), x), df.control_dependencies({ y }, function() return v:value() end) }
+  end,
+  ['arrays that the body reads and writes'] = function()
+    local x = df.constant{ { 0.1 } } + df.zeros{ 20, 12, 12 }
+    local ta, out = df.TensorArray('float32', 20):unstack(x), df.TensorArray('float32', 20)
+    local _, _, written = df.while_loop(function(i) return i:lt(20) end, function(i, y, o)
+      local h = (y:matmul(ta:read(i))):tanh()
+      return i + 1, h, o:write(i, h * y)
+    end, { df.int32(0), x[0], out })
+    local s = written:stack()
+    return { s, df.gradients(s:reduce_sum(), x) }
+  end,
+  ['the gradient of a gradient'] = function()
+    local x = matrix()
+    local _, y = df.while_loop(function(i) return i:lt(12) end, function(i, y) return i + 1, (y:matmul(x)):tanh() end, { df.int32(0), x })
+    local g = df.gradients(y:reduce_sum(), x)
+    return { y, g, (df.gradients((g * g):reduce_sum(), x)) }
+  end,
+  ['a function that calls itself'] = function()
+    local x, f = matrix(), nil
+    f = df.func('f', { 'float32', 'int32' }, function(y, n)
+      return df.cond(n:le(0), function() return y end, function() return f((y:matmul(y) * 0.3):tanh(), n - 1) end)
+    end, { returns = { 'float32' } })
+    local _, y = df.while_loop(function(i) return i:lt(9) end, function(i, y) return i + 1, f(y, df.int32(2)):matmul(x) end, { df.int32(0), x })
+    return { y, df.gradients(y:reduce_sum(), x) }
+  end,
+  ['training within a loop'] = function()
+    local x, v = matrix(), df.Variable(df.ones{ 12, 12 } * 0.1)
+    local n = df.while_loop(function(n) return n:lt(5) end, function(n)
+      local _, y = df.while_loop(function(i) return i:lt(12) end, function(i, y) return i + 1, (y:matmul(v) + x):tanh() end, { df.int32(0), x })
+      local g = df.gradients(y:reduce_sum(), v)
+      return df.control_dependencies({ v:assign_sub(g * 0.01) }, function() return n + 1 end)
+    end, { df.int32(0) })
+    return { n, df.control_dependencies({ n }, function() return v:value() end) }
+  end,
+}
+
+describe("a session with save = 'recompute'", function()
+  for name, build in pairs(programs) do
+    it('gives the bits of keeping for ' .. name, function()
+      local kept = results(build, {})
+      for _, options in ipairs{ {}, { clock = 'virtual' } } do
+        options.save = 'recompute'
+        local again, stats = results(build, options)
+        assert.is_true(alike(kept, again))
+        local recomputed = 0
+        for _, v in ipairs(stats.saved) do recomputed = recomputed + v.recomputed end
+        assert.is_true(recomputed > 0)
+        assert.is_true(stats.iterations_again > 0)
+      end
+    end)
+  end
+
+  it('repeats no side effect, and says what it cannot compute again', function()
+    df.reset()
+    local calls = 0
+    local x = matrix()
+    local _, y = df.while_loop(function(i) return i:lt(10) end, function(i, y)
+      local z = df.lua_func(function(t) calls = calls + 1 return t end, { y }, { 'float32' })
+      z:set_shape{ 12, 12 }
+      return i + 1, (df.stop_gradient(z) * y):matmul(x)
+    end, { df.int32(0), x })
+    local s = df.Session{ save = 'recompute' }
+    s:run(df.gradients(y:reduce_sum(), x))
+    assert.equal(10, calls)
+    for _, v in ipairs(s:stats().saved) do
+      assert.equal('keep', v.save)
+      assert.matches('waits for something outside', v.why)
+    end
+    s:close()
+  end)
+
+  it('leaves loops that say what they want as they are', function()
+    df.reset()
+    local x = matrix()
+    local _, y = df.while_loop(function(i) return i:lt(10) end, function(i, y) return i + 1, (y:matmul(x)):tanh() end, { df.int32(0), x },
+      { save = 'keep' })
+    local s = df.Session{ save = 'recompute' }
+    s:run(df.gradients(y:reduce_sum(), x))
+    assert.same({}, s:stats().saved)
+    s:close()
+  end)
+
+  it('can be paused, and its books balance, while iterations run a second time', function()
+    df.reset()
+    local x = matrix()
+    local _, y = df.while_loop(function(i) return i:lt(12) end, function(i, y) return i + 1, (y:matmul(x)):tanh() end, { df.int32(0), x })
+    local s = df.Session{ save = 'recompute' }
+    local h = s:start(df.gradients(y:reduce_sum(), x), nil, { paused = true })
+    local live, twice = true, false
+    while live do
+      live = h:step(7)
+      if live and h:state() == 'paused' then
+        h:ledger()
+        local n = 0
+        for _, f in ipairs(h:frames()) do n = n + (f.name == 'while' and 1 or 0) end
+        twice = twice or h:stats().iterations > 24
+      end
+    end
+    h:resume()
+    h:wait()
+    s:close()
+  end)
+end)
+
+describe("a session with save = 'auto'", function()
+  --- The gradient of a loop of 60 products of 32 x 32, on a device with so much memory.
+  local function gradient(save, device, memory)
+    df.reset()
+    local x = df.constant{ { 0.01 } } + df.zeros{ 32, 32 }
+    local function loop()
+      local _, y = df.while_loop(function(i) return i:lt(60) end, function(i, y) return i + 1, (y:matmul(x)):tanh() end, { df.int32(0), x })
+      return y
+    end
+    local y = device and df.device('sim:0', loop) or loop()
+    local s = df.Session{ save = save, memory = memory, devices = device and { 'cpu:0', device } or nil }
+    local h = s:start(df.gradients(y:reduce_sum(), x))
+    local ok, r = pcall(h.wait, h)
+    local stats = h:stats()
+    s:close()
+    return ok and r:totable(), stats, r
+  end
+
+  it('keeps what fits', function()
+    local _, stats = gradient('auto')
+    assert.equal('keep', stats.saved[1].save)
+    assert.equal('all of it fits', stats.saved[1].why)
+    assert.equal(60, stats.saved[1].tensors)
+    assert.equal(0, stats.iterations_again)
+  end)
+
+  it('swaps over a fast link, computes again where the link is slow, and says why', function()
+    local whole = gradient('keep')
+    local fast, stats = gradient('auto', { 'sim:0', memory = '120KB', bandwidth = '5GB/s' })
+    assert.same(whole, fast)
+    assert.equal('swap', stats.saved[1].save)
+    assert.matches('copying what an iteration saves takes', stats.saved[1].why)
+    local slow
+    slow, stats = gradient('auto', { 'sim:0', memory = '120KB', bandwidth = '100MB/s' })
+    assert.same(whole, slow)
+    assert.equal('recompute', stats.saved[1].save)
+    assert.is_true(stats.saved[1].recomputed > 0)
+    assert.equal(0, stats.memory['sim:0'].in_use)
+  end)
+
+  it('computes again on the host, which has nowhere to swap to', function()
+    local in_use = df.stats().memory['cpu:0'].in_use
+    local whole = gradient('keep')
+    local limit = in_use + 220 * 1024
+    local kept, _, err = gradient('keep', nil, limit)
+    assert.is_false(kept)
+    assert.equal('resource_exhausted', err.code)
+    assert.matches("save = 'recompute' would let go about", tostring(err))
+    local auto, stats = gradient('auto', nil, limit)
+    assert.same(whole, auto)
+    assert.equal('recompute', stats.saved[1].save)
+    assert.matches('nowhere to swap to', stats.saved[1].why)
+  end)
+
+  it('moves a value once that several arrays hold', function()
+    df.reset()
+    local x = df.constant{ { 0.01 } } + df.zeros{ 32, 32 }
+    local y = df.device('sim:0', function()
+      local _, y, z = df.while_loop(function(i) return i:lt(40) end, function(i, y)
+        local h = (y:matmul(x)):tanh()
+        return i + 1, h, h
+      end, { df.int32(0), x, x }, { parallel_iterations = 2 })
+      return y:reduce_sum() + z:reduce_sum()
+    end)
+    local s = df.Session{ save = 'swap', devices = { 'cpu:0', { 'sim:0', memory = '120KB', bandwidth = '5GB/s' } } }
+    local h = s:start(df.gradients(y, x))
+    h:wait()
+    assert.is_true(h:stats().swap.tensors_out > 0)
+    assert.is_true(h:stats().swap.tensors_out <= 41)
+    s:close()
+  end)
+
+  it('is safe in two runs of one session that swap on one device at the same time', function()
+    df.reset()
+    local x = df.placeholder('float32', { 32, 32 })
+    local y = df.device('sim:0', function()
+      local _, y = df.while_loop(function(i) return i:lt(60) end, function(i, y) return i + 1, (y:matmul(x)):tanh() end, { df.int32(0), x })
+      return y
+    end)
+    local g = df.gradients(y:reduce_sum(), x)
+    local whole = df.Session():run(g, { [x] = df.run(df.ones{ 32, 32 } * 0.01) }):totable()
+    for _, save in ipairs{ 'swap', 'auto', 'recompute' } do
+      local s = df.Session{ save = save, devices = { 'cpu:0', { 'sim:0', memory = '600KB', bandwidth = '5GB/s' } } }
+      local runs = {}
+      for i = 1, 4 do runs[i] = s:start(g, { [x] = df.run(df.ones{ 32, 32 } * 0.01) }) end
+      for i = 1, 4 do assert.same(whole, runs[i]:wait():totable()) end
+      assert.equal(0, s:stats().memory['sim:0'].in_use)
+      s:close()
+    end
+  end)
+
+  it('is one of four policies', function()
+    local ok, err = pcall(df.Session, { save = 'forget' })
+    assert.is_false(ok)
+    assert.matches("'keep', 'swap', 'recompute' or 'auto'", tostring(err))
+  end)
+end)
