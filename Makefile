@@ -108,6 +108,17 @@ bench-peers:            ## install TensorFlow, JAX, PyTorch and ONNX Runtime und
 	$(Q)python3 -m venv build/peers/jt && build/peers/jt/bin/pip install --quiet jax onnx onnxruntime
 	$(Q)build/peers/jt/bin/pip install --quiet torch --index-url https://download.pytorch.org/whl/cpu || build/peers/jt/bin/pip install --quiet torch
 
+# What was exported is run by each Python of PYTHON that has TensorFlow, or onnx and onnxruntime; a seed per night.
+differential: PYTHON ?= build/peers/tf/bin/python build/peers/jt/bin/python
+differential: SEED ?= $(shell date +%Y%m%d)
+differential: COUNT ?= 1000
+differential:           ## COUNT=1000 random programs of SEED, exported, in TensorFlow and ONNX Runtime (PYTHON="python …", see bench-peers)
+	$(Q).ci/deps build
+	$(Q)$(SUBMAKE) all
+	$(Q)rm -rf build/differential && mkdir -p build/differential
+	$(Q)$(BUILD)/dflow spec/differential/write.lua build/differential $(SEED) $(COUNT)
+	$(Q)wrong=0; for python in $(PYTHON); do $$python spec/differential/check.py build/differential || wrong=1; done; exit $$wrong
+
 debug:                  ## build with assertions, in build/debug
 	$(Q)$(SUBMAKE) MODE=debug all
 
@@ -246,5 +257,5 @@ $(BUILD)/fuzz_graphdef: spec/fuzz_graphdef.c $(TRACED:%=$(BUILD)/traced/%.o) $(L
 	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $(filter-out $(TRACED:%=$(BUILD)/runtime/tensorflow/%.o),$(filter %.c %.o,$^)) $(LIBS) -o $@
 
 -include $(OBJ:.o=.d)
-.PHONY: all lib core program jit cspec run test bench bench-quick bench-peers debug asan ubsan tsan clang aarch64 fuzz lint deps install uninstall clean \
+.PHONY: all lib core program jit cspec run test bench bench-quick bench-peers differential debug asan ubsan tsan clang aarch64 fuzz lint deps install uninstall clean \
   help force
