@@ -145,10 +145,22 @@ static bool open_cell(dfk_floats *f, cell *c, int32_t x, bool v2) {
   df_kernel *k = f->k;
   const df_tensor *t = k->in[x], *cs = k->in[x + 1];
   char text[160];
-  if (cs->rank != 2 || t->rank < 2) {
+  const int32_t rank = x == 0 ? 2 : 3;                    /* one step, or all of them */
+  if (cs->rank != 2 || t->rank != rank) {
     dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s: expected %s", cs->rank != 2 ? "cs_prev" : "x",
              dfk_shape_text(cs->rank != 2 ? cs : t, text, sizeof text),
-             cs->rank != 2 ? "[batch, units]" : "[batch, inputs]");
+             cs->rank != 2 ? "[batch, units]" : rank == 2 ? "[batch, inputs]" : "[time, batch, inputs]");
+    return false;
+  }
+  if (rank == 2 && cs->size == 0) {
+    dfk_fail(k, DF_INVALID_ARGUMENT, "cs_prev is empty, it has the shape %s", dfk_shape_text(cs, text, sizeof text));
+    return false;
+  }
+  static const char *const peephole[] = { "wci", "wcf", "wco" };
+  for (int32_t i = 0; i < 3; i++) {
+    const df_tensor *w = k->in[x + 4 + i];
+    if (w->rank == 1) continue;
+    dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s: expected [units]", peephole[i], dfk_shape_text(w, text, sizeof text));
     return false;
   }
   c->batch = t->dims[t->rank - 2];

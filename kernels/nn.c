@@ -1,28 +1,66 @@
 /* nn.c: what the reference and the CPU kernels of nn.h check alike. */
 #include "nn.h"
+#include "move.h"
 #include <string.h>
+
+/* t in these dims, which it broadcasts to; NULL: k has failed. */
+static df_tensor *in_dims(df_kernel *k, const df_tensor *t, const int64_t *dims) {
+  df_tensor *out = df_tensor_new(t->dtype, t->rank, dims, k->error);
+  if (!out) return NULL;
+  int64_t at[DF_MAX_RANK] = { 0 }, bytes = df_dtype_bytes(t->dtype);
+  for (int64_t i = 0; i < out->size; i++) {
+    int64_t from = 0;
+    for (int32_t d = 0; d < t->rank; d++) from = from * t->dims[d] + (t->dims[d] == 1 ? 0 : at[d]);
+    memcpy((char *)out->data + i * bytes, (const char *)t->data + from * bytes, (size_t)bytes);
+    dfk_next(t->rank, dims, at);
+  }
+  return out;
+}
+
+/* Do the inputs broadcast to one shape? They have the same rank. */
+static bool broadcast(const df_tensor *a, const df_tensor *b, int64_t *dims) {
+  for (int32_t i = 0; i < a->rank; i++) {
+    dims[i] = a->dims[i] == 1 ? b->dims[i] : a->dims[i];
+    if (b->dims[i] != dims[i] && b->dims[i] != 1) return false;
+  }
+  return true;
+}
+static bool has_dims(const df_tensor *t, const int64_t *dims) {
+  return !memcmp(t->dims, dims, (size_t)t->rank * sizeof *dims);
+}
 
 int32_t dfk_xent_begin(df_kernel *k, bool sparse, dfk_xent *x) {
   const df_tensor *f = k->in[0], *labels = k->in[1];
   char a[160], b[160];
+  int64_t dims[DF_MAX_RANK];
+  *x = (dfk_xent){ .logits = f, .labels = labels };
   bool fits = f->rank > 0 && labels->rank == f->rank - sparse;
-  for (int32_t i = 0; fits && i < labels->rank; i++) fits = labels->dims[i] == f->dims[i];
-  if (!fits)
+  if (fits && sparse) fits = has_dims(labels, f->dims);
+  if (!fits || (!sparse && !broadcast(f, labels, dims)))
     return dfk_fail(k, DF_INVALID_ARGUMENT, "labels must have the shape of the logits%s: logits are %s, labels %s",
                     sparse ? " without its last axis" : "", dfk_shape_text(f, a, sizeof a),
                     dfk_shape_text(labels, b, sizeof b));
-  x->classes = f->dims[f->rank - 1];
+  if (sparse) memcpy(dims, f->dims, (size_t)f->rank * sizeof *dims);
+  if (!has_dims(f, dims) && !(x->logits = x->own[0] = in_dims(k, f, dims))) return k->error->code;
+  if (!sparse && !has_dims(labels, dims) && !(x->labels = x->own[1] = in_dims(k, labels, dims))) return k->error->code;
+  x->classes = dims[f->rank - 1];
   x->rows = 1;
-  for (int32_t i = 0; i < f->rank - 1; i++) x->rows *= f->dims[i];
+  for (int32_t i = 0; i < f->rank - 1; i++) x->rows *= dims[i];
   for (int64_t i = 0; sparse && i < labels->size; i++) {
     int64_t label = dfk_index(labels, i);
     if (label >= 0 && label < x->classes) continue;
     return dfk_fail(k, DF_INVALID_ARGUMENT, "labels[%lld] is %lld: expected a class from 0 to %lld", (long long)i,
                     (long long)label, (long long)x->classes - 1);
   }
-  x->loss = dfk_out(k, 0, f->dtype, f->rank - 1, f->dims);
-  x->backprop = x->loss ? dfk_out_reuse(k, 1, 0, f->dtype, f->rank, f->dims) : NULL;
+  x->loss = dfk_out(k, 0, f->dtype, f->rank - 1, dims);
+  if (x->loss)
+    x->backprop = x->own[0] ? dfk_out(k, 1, f->dtype, f->rank, dims) : dfk_out_reuse(k, 1, 0, f->dtype, f->rank, dims);
   return x->backprop ? DF_OK : DF_RESOURCE_EXHAUSTED;
+}
+
+int32_t dfk_xent_end(dfk_xent *x, int32_t code) {
+  for (int i = 0; i < 2; i++) if (x->own[i]) df_tensor_release(x->own[i]);
+  return code;
 }
 
 int32_t dfk_channels_of(df_kernel *k, int32_t attr, dfk_channels *c) {

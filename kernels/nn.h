@@ -7,7 +7,7 @@
 /* (logits): exp(x - max) / sum, and its logarithm. A row that is all -inf, or holds +inf or NaN, gives NaN. */
 int32_t ref_softmax(df_kernel *k),     cpu_softmax(df_kernel *k);
 int32_t ref_log_softmax(df_kernel *k), cpu_log_softmax(df_kernel *k);
-/* (features, labels) -> loss, backprop. loss = sum of labels * -log_softmax, backprop = softmax - labels. */
+/* (features, labels) -> loss, backprop. loss = sum of labels * -log_softmax, backprop = softmax - labels. The two broadcast. */
 int32_t ref_softmax_xent(df_kernel *k), cpu_softmax_xent(df_kernel *k);
 /* The same with labels that are class numbers. */
 int32_t ref_sparse_softmax_xent(df_kernel *k), cpu_sparse_softmax_xent(df_kernel *k);
@@ -16,9 +16,14 @@ int32_t ref_bias_add(df_kernel *k),      cpu_bias_add(df_kernel *k);
 int32_t ref_bias_add_grad(df_kernel *k), cpu_bias_add_grad(df_kernel *k);   /* cpu: reduce.c */
 int32_t ref_l2_loss(df_kernel *k),       cpu_l2_loss(df_kernel *k);         /* (t): sum of squares / 2 */
 
-/* Checks the inputs of a cross entropy and makes its outputs. DF_OK, or a code. */
-typedef struct dfk_xent { int64_t rows, classes; df_tensor *loss, *backprop; } dfk_xent;
+/* A cross entropy: its inputs, in one shape, and its outputs. DF_OK, or a code; dfk_xent_end belongs to either. */
+typedef struct dfk_xent {
+  int64_t rows, classes;
+  const df_tensor *logits, *labels;      /* borrowed, or one of `own` */
+  df_tensor *loss, *backprop, *own[2];   /* what was broadcast; owned */
+} dfk_xent;
 int32_t dfk_xent_begin(df_kernel *k, bool sparse, dfk_xent *x);
+int32_t dfk_xent_end(dfk_xent *x, int32_t code);
 /* The channel axis of input 0: outer, channels, inner. `attr` is data_format. DF_OK, or a code. */
 typedef struct dfk_channels { int64_t outer, n, inner; } dfk_channels;
 int32_t dfk_channels_of(df_kernel *k, int32_t attr, dfk_channels *c);

@@ -43,6 +43,7 @@ int32_t cpu_depthwise_conv2d(df_kernel *k), ref_depthwise_conv2d(df_kernel *k);
 int32_t cpu_depthwise_backprop_input(df_kernel *k), ref_depthwise_backprop_input(df_kernel *k);
 int32_t cpu_depthwise_backprop_filter(df_kernel *k), ref_depthwise_backprop_filter(df_kernel *k);
 int32_t cpu_max_pool(df_kernel *k);                   /* (input; ksize, strides, padding, data_format) */
+int32_t cpu_max_pool_grad_grad(df_kernel *k);         /* (orig_input, orig_output, grad of the input; the same) */
 int32_t cpu_max_pool_grad(df_kernel *k);              /* (orig_input, orig_output, grad; the same) */
 int32_t cpu_avg_pool(df_kernel *k);                   /* (value; the same) */
 int32_t cpu_avg_pool_grad(df_kernel *k);              /* (orig_input_shape, grad; the same) */

@@ -303,6 +303,21 @@ function ops.DepthwiseConv2dNativeBackpropFilter(b)
   return b.op('DepthwiseConv2dNativeBackpropFilter', { x, df.int32(filter), d }, conv), { x, d }
 end
 function ops.MaxPool(b) local x = b.x(image) return b.op('MaxPool', { x }, pool), { x } end
+--- Both hand on what they are given, from or to the pixels that the windows of another image took.
+local function pooled(b)
+  local seen = df.constant(support.tensor(image, 0.3, 1.7, 'float64', 17))
+  return seen, b.op('MaxPool', { seen }, pool)
+end
+function ops.MaxPoolGrad(b)
+  local seen, most = pooled(b)
+  local d = b.x(most.shape)
+  return df.square(b.op('MaxPoolGrad', { seen, most, d }, pool)), { d }
+end
+function ops.MaxPoolGradGrad(b)
+  local seen, most = pooled(b)
+  local d = b.x(image)
+  return df.square(b.op('MaxPoolGradGrad', { seen, most, d }, pool)), { d }
+end
 function ops.AvgPool(b) local x = b.x(image) return b.op('AvgPool', { x }, pool), { x } end
 function ops.AvgPoolGrad(b) local d = b.x{ 1, 2, 2, 2 } return b.op('AvgPoolGrad', { df.int32(image), d }, pool), { d } end
 

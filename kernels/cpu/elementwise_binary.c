@@ -152,7 +152,7 @@ KERNEL_CHECKED(pow, EW_HEAVY, dfk_check_exponent, FLOAT_LOOPS(power), INT_LOOPS(
 #define LEAKY_GRAD_LOOP(s, T) \
   static void leaky_relu_grad_##s##_loop(void *out, const void *const *in, uint32_t fixed, int64_t n, double param) { \
     const T *dy = in[0], *x = in[1]; \
-    T *o = out, alpha = (T)param; \
+    T *o = out, alpha = (T)(float)param; \
     int64_t a = fixed != 1, b = fixed != 2; \
     EW_LANES for (int64_t i = 0; i < n; i++) o[i] = x[i * b] > 0 ? dy[i * a] : alpha * dy[i * a]; \
   }

@@ -161,8 +161,8 @@ df_scalar_fn scalar_select_v2(const uint8_t *in, uint8_t out) { return unboxed(i
 
 #define CLIP(s) \
   static bool clip_##s##_scalar(df_value *out, const df_value *a, const df_value *b, const df_value *c) { \
-    out->as.s = a->as.s < b->as.s ? b->as.s : a->as.s; \
-    if (out->as.s > c->as.s) out->as.s = c->as.s; \
+    out->as.s = a->as.s > c->as.s ? c->as.s : a->as.s; \
+    if (out->as.s < b->as.s) out->as.s = b->as.s; \
     return true; \
   }
 CLIP(f32)

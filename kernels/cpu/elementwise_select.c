@@ -89,13 +89,13 @@ int32_t cpu_select(df_kernel *k) {
     T *o = out; \
     if (fixed == 6) { \
       T l = *low, h = *high; \
-      EW_LANES for (int64_t i = 0; i < n; i++) { T v = x[i] < l ? l : x[i]; o[i] = v > h ? h : v; } \
+      EW_LANES for (int64_t i = 0; i < n; i++) { T v = x[i] > h ? h : x[i]; o[i] = v < l ? l : v; } \
       return; \
     } \
     int64_t a = !(fixed & 1), b = !(fixed & 2), c = !(fixed & 4); \
     EW_LANES for (int64_t i = 0; i < n; i++) { \
-      T l = low[i * b], h = high[i * c], v = x[i * a] < l ? l : x[i * a]; \
-      o[i] = v > h ? h : v; \
+      T l = low[i * b], h = high[i * c], v = x[i * a] > h ? h : x[i * a]; \
+      o[i] = v < l ? l : v; \
     } \
   }
 CLIP_LOOP(f32, float)

@@ -93,8 +93,8 @@ static void leaky_relu_f32_loop(void *out, const void *const *in, uint32_t fixed
 }
 static void leaky_relu_f64_loop(void *out, const void *const *in, uint32_t fixed, int64_t n, double param) {
   const double *x = in[0];
-  double *o = out;
-  EW_LANES for (int64_t i = 0; i < n; i++) o[i] = x[i] > 0 ? x[i] : param * x[i];
+  double *o = out, alpha = (float)param;           /* TensorFlow's attribute is a float */
+  EW_LANES for (int64_t i = 0; i < n; i++) o[i] = x[i] > 0 ? x[i] : alpha * x[i];
 }
 int32_t cpu_leaky_relu(df_kernel *k) {
   static const ew_op entry = { .grain = EW_LIGHT, .loop = { FLOAT_LOOPS(leaky_relu) } };

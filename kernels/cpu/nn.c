@@ -59,21 +59,21 @@ int32_t cpu_log_softmax(df_kernel *k) { return softmax(k, log_softmax_rows_f32, 
 static int32_t xent(df_kernel *k, bool sparse, df_range_fn f32, df_range_fn f64) {
   dfk_xent e;
   int32_t code = dfk_xent_begin(k, sparse, &e);
-  if (code) return code;
-  const df_tensor *x = k->in[0], *labels = k->in[1];
+  if (code) return dfk_xent_end(&e, code);
+  const df_tensor *x = e.logits, *labels = e.labels;
   if (x->size == 0) {
     if (e.rows) memset(e.loss->data, 0, (size_t)(e.rows * df_dtype_bytes(x->dtype)));
-    return DF_OK;
+    return dfk_xent_end(&e, DF_OK);
   }
   rows r = {
     .x = x->data, .labels = labels->data, .ids = labels, .y = e.backprop->data, .loss = e.loss->data, .n = e.classes
   };
   if (!dfk_is_half(x->dtype)) {
     over_rows(k, e.classes, e.rows, x->dtype == DF_FLOAT64 ? f64 : f32, &r);
-    return DF_OK;
+    return dfk_xent_end(&e, DF_OK);
   }
   float *f = (float *)dfk_scratch(k, (2 * x->size + e.rows) * 4);
-  if (!f) return DF_RESOURCE_EXHAUSTED;
+  if (!f) return dfk_xent_end(&e, DF_RESOURCE_EXHAUSTED);
   float *l = f + x->size, *loss = l + x->size;
   dfk_half_to_floats(x->dtype, f, (const uint16_t *)x->data, x->size);
   if (!sparse) dfk_half_to_floats(x->dtype, l, (const uint16_t *)labels->data, x->size);
@@ -84,7 +84,7 @@ static int32_t xent(df_kernel *k, bool sparse, df_range_fn f32, df_range_fn f64)
   dfk_half_from_floats(x->dtype, (uint16_t *)e.backprop->data, f, x->size);
   dfk_half_from_floats(x->dtype, (uint16_t *)e.loss->data, loss, e.rows);
   dfk_free(f);
-  return DF_OK;
+  return dfk_xent_end(&e, DF_OK);
 }
 
 int32_t cpu_softmax_xent(df_kernel *k)        { return xent(k, false, xent_rows_f32, xent_rows_f64); }

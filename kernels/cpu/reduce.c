@@ -479,7 +479,10 @@ int32_t cpu_min(df_kernel *k)  { return reduce(k, MIN); }
 int32_t cpu_all(df_kernel *k)  { return reduce(k, MIN); }
 int32_t cpu_any(df_kernel *k)  { return reduce(k, MAX); }
 int32_t cpu_log_sum_exp(df_kernel *k)    { return reduce(k, LOG_SUM_EXP); }
-int32_t cpu_euclidean_norm(df_kernel *k) { return reduce(k, NORM); }
+int32_t cpu_euclidean_norm(df_kernel *k) {
+  return dfk_is_half(k->in[0]->dtype) || k->in[0]->dtype == DF_FLOAT32 || k->in[0]->dtype == DF_FLOAT64
+             ? reduce(k, NORM) : ref_euclidean_norm(k);
+}
 
 /* (dy; data_format): all axes summed but the channels'. */
 int32_t cpu_bias_add_grad(df_kernel *k) {

@@ -47,7 +47,7 @@ enum { CHANNELS = 128 };
     left[c] = hit ? 0 : left[c]; \
   }
 
-#define POOL(S, T, LOWEST) \
+#define MAX_POOL(S, T, LOWEST) \
   static void max_##S(void *arg, int64_t begin, int64_t end) { \
     const pool *s = arg; \
     const T *x = s->in; \
@@ -56,6 +56,19 @@ enum { CHANNELS = 128 };
       for (int64_t c = 0; c < s->c; c++) to[o + c] = LOWEST; \
       PIXELS for (int64_t c = 0; c < s->c; c++) to[o + c] = x[p + c] > to[o + c] || x[p + c] != x[p + c] ? x[p + c] \
         : to[o + c];) \
+  }
+#define POOL(S, T, LOWEST) \
+  MAX_POOL(S, T, LOWEST) \
+  static void max_grad_grad_##S(void *arg, int64_t begin, int64_t end) \
+    {        /* from the first pixel that is the greatest */ \
+    const pool *s = arg; \
+    const T *x = s->in, *y = s->out, *d = s->dy; \
+    T *to = s->to; \
+    PLACES( \
+      for (int64_t c = 0; c < s->c; c++) { \
+        bool found = false; \
+        PIXELS if (!found && x[p + c] == y[o + c]) { to[o + c] = d[p + c]; found = true; } \
+      }) \
   } \
   static void max_grad_##S(void *arg, int64_t begin, int64_t end) \
     {        /* to the first pixel that is the greatest */ \
@@ -93,6 +106,12 @@ enum { CHANNELS = 128 };
   }
 POOL(f32, float, -INFINITY)
 POOL(f64, double, -INFINITY)
+MAX_POOL(i8, int8_t, INT8_MIN)
+MAX_POOL(u8, uint8_t, 0)
+MAX_POOL(i16, int16_t, INT16_MIN)
+MAX_POOL(u16, uint16_t, 0)
+MAX_POOL(i32, int32_t, INT32_MIN)
+MAX_POOL(i64, int64_t, INT64_MIN)
 
 /* attrs: ksize, strides, padding, data_format */
 static int32_t pool_of(df_kernel *k, pool *s, const int64_t *dims) {
@@ -136,7 +155,7 @@ static int32_t run_pool(df_kernel *k, pool *s, df_range_fn f32, df_range_fn f64,
     }
     s->to = at;
   }
-  if (y->size && !s->tiles) memset(s->to, 0, (size_t)(y->size * (dtype == DF_FLOAT64 ? 8 : 4)));
+  if (y->size && !s->tiles) memset(s->to, 0, (size_t)(floats ? y->size * 4 : y->size * df_dtype_bytes(dtype)));
   s->in = data[0];
   s->out = data[1];
   s->dy = data[2];
@@ -163,7 +182,13 @@ static int32_t pooled(df_kernel *k, df_range_fn f32, df_range_fn f64) {
   if (!code) code = pool_of(k, &s, x->dims);
   return code ? code : run_pool(k, &s, f32, f64, x, NULL, NULL, (int64_t[]){ s.n, s.y.out, s.x.out, s.c });
 }
-int32_t cpu_max_pool(df_kernel *k) { return pooled(k, max_f32, max_f64); }
+int32_t cpu_max_pool(df_kernel *k) {
+  static const df_range_fn ints[] = { [DF_INT8] = max_i8, [DF_UINT8] = max_u8, [DF_INT16] = max_i16,
+                                      [DF_UINT16] = max_u16, [DF_INT32] = max_i32, [DF_INT64] = max_i64 };
+  const uint8_t d = k->in[0]->dtype;
+  const df_range_fn whole = d < sizeof ints / sizeof *ints ? ints[d] : NULL;
+  return whole ? pooled(k, whole, whole) : pooled(k, max_f32, max_f64);
+}
 int32_t cpu_avg_pool(df_kernel *k) { return pooled(k, average_f32, average_f64); }
 
 static bool tiles(const dfk_slide *s) { return s->window == s->stride && !s->before && s->out * s->stride == s->in; }
@@ -177,6 +202,20 @@ int32_t cpu_max_pool_grad(df_kernel *k) {
   if (code) return code;
   s.tiles = tiles(&s.y) && tiles(&s.x);
   return run_pool(k, &s, max_grad_f32, max_grad_f64, k->in[0], k->in[1], k->in[2], k->in[0]->dims);
+}
+
+/* What MaxPoolGrad hands on, backwards: grad, of the input's shape, at the pixel that each window took. */
+int32_t cpu_max_pool_grad_grad(df_kernel *k) {
+  pool s;
+  char a[160], b[160];
+  int32_t code = dfk_four_axes(k, k->in[0], "orig_input");
+  if (!code) code = pool_of(k, &s, k->in[0]->dims);
+  if (!code) code = check_pooled(k, &s, k->in[1], "orig_output");
+  if (code) return code;
+  if (k->in[2]->rank != 4 || memcmp(k->in[2]->dims, k->in[0]->dims, 4 * sizeof *k->in[0]->dims))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "grad is %s but must have the shape of orig_input, %s",
+                    dfk_shape_text(k->in[2], a, sizeof a), dfk_shape_text(k->in[0], b, sizeof b));
+  return run_pool(k, &s, max_grad_grad_f32, max_grad_grad_f64, k->in[0], k->in[1], k->in[2], k->in[1]->dims);
 }
 
 int32_t cpu_avg_pool_grad(df_kernel *k) {

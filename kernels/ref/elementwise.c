@@ -315,7 +315,7 @@ int32_t ref_leaky_relu(df_kernel *k) {
   if (!out) return k->error->code;
   for (int64_t i = 0; i < x->size; i++) {
     double v = ref_get(x, i);
-    ref_put(out, i, v > 0 ? v : dfk_float(k, 0) * v);
+    ref_put(out, i, v > 0 ? v : (float)dfk_float(k, 0) * v);
   }
   return DF_OK;
 }
@@ -326,7 +326,7 @@ int32_t ref_leaky_relu_grad(df_kernel *k) {
   for (int64_t i = 0; i < out->size; i++) {
     double d = ref_get(dy, element_of(dy, i, out->rank, out->dims)),
            v = ref_get(x, element_of(x, i, out->rank, out->dims));
-    ref_put(out, i, v > 0 ? d : dfk_float(k, 0) * d);
+    ref_put(out, i, v > 0 ? d : (float)dfk_float(k, 0) * d);
   }
   return DF_OK;
 }
@@ -393,12 +393,12 @@ int32_t ref_clip_by_value(df_kernel *k) {
     for (int32_t j = 0; j < 3; j++) at[j] = element_of(k->in[j], i, out->rank, out->dims);
     if (ref_is_float(out->dtype)) {
       double x = ref_get(k->in[0], at[0]), low = ref_get(k->in[1], at[1]), high = ref_get(k->in[2], at[2]);
-      if (x < low) x = low;
-      ref_put(out, i, x > high ? high : x);
+      if (x > high) x = high;
+      ref_put(out, i, x < low ? low : x);
     } else {
       int64_t x = ref_get_int(k->in[0], at[0]), low = ref_get_int(k->in[1], at[1]), high = ref_get_int(k->in[2], at[2]);
-      if (ref_below(out->dtype, x, low)) x = low;
-      ref_put_int(out, i, ref_below(out->dtype, high, x) ? high : x);
+      if (ref_below(out->dtype, high, x)) x = high;
+      ref_put_int(out, i, ref_below(out->dtype, x, low) ? low : x);
     }
   }
   return DF_OK;

@@ -241,6 +241,7 @@ int32_t ref_matrix_set_diag(df_kernel *k) {
 
 /* ---- index sets ------------------------------------------------------------------------------------------ */
 static bool is_set(const df_tensor *t, int64_t i) {
+  if (dfk_is_half(t->dtype)) return ((const uint16_t *)t->data)[i] & 0x7fff;    /* a denormal one is none as a float */
   return dfk_is_complex(t->dtype) ? ref_get_complex(t, i) != 0
          : ref_is_float(t->dtype) ? ref_get(t, i) != 0
                                   : ref_get_int(t, i) != 0;

@@ -38,8 +38,8 @@ int32_t ref_log_softmax(df_kernel *k) { return softmax(k, true); }
 static int32_t xent(df_kernel *k, bool sparse) {
   dfk_xent e;
   int32_t code = dfk_xent_begin(k, sparse, &e);
-  if (code) return code;
-  const df_tensor *x = k->in[0], *labels = k->in[1];
+  if (code) return dfk_xent_end(&e, code);
+  const df_tensor *x = e.logits, *labels = e.labels;
   for (int64_t r = 0; r < e.rows; r++) {
     double top, log_sum, loss = 0;
     int64_t at = r * e.classes;
@@ -52,7 +52,7 @@ static int32_t xent(df_kernel *k, bool sparse) {
     }
     ref_put(e.loss, r, loss);
   }
-  return DF_OK;
+  return dfk_xent_end(&e, DF_OK);
 }
 
 int32_t ref_softmax_xent(df_kernel *k)        { return xent(k, false); }

@@ -57,6 +57,7 @@ static int64_t fold_int(fold f, int32_t dtype, int64_t a, int64_t x) {
     case MIN: return ref_below(dtype, x, a) ? x : a;
     case ALL: return a && x;
     case ANY: return a || x;
+    case NORM: return (int64_t)((uint64_t)a + (uint64_t)x * (uint64_t)x);
     default: return a;
   }
 }
@@ -100,6 +101,10 @@ static void reduce_ints(const df_tensor *x, df_tensor *y, const dfk_reduction *r
     int64_t mean = x->dtype == DF_UINT64 ? (int64_t)((uint64_t)acc[o] / (uint64_t)(r->count ? r->count : 1))
                                          : acc[o] / (r->count ? r->count : 1);
     ref_put_int(y, o, f == MEAN ? mean : acc[o]);
+    if (f != NORM) continue;
+    int64_t sum = ref_get_int(y, o);                     /* as the dtype holds it */
+    double root = sqrt(x->dtype == DF_UINT64 ? (double)(uint64_t)sum : (double)sum);
+    ref_put_int(y, o, root > 0 ? (int64_t)root : 0);
   }
 }
 

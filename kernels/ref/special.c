@@ -10,10 +10,11 @@ static double zeta(double x, double q) {
   static const double factor[] = { 12, -720, 30240, -1209600, 47900160, -1.8924375803183791606e9, 7.47242496e10,
     -2.950130727918164224e12, 1.1646782814350067249e14, -4.5979787224074726105e15, 1.8152105401943546773e17,
     -7.1661652561756670113e18 };
+  if (x == 1) return INFINITY;                   /* whatever q is, as TensorFlow's */
   if (isnan(x) || isnan(q) || x < 1) return NAN;
-  if (x == 1) return INFINITY;
+  if (isinf(x)) return q < 1 ? INFINITY : q == 1;
   if (q <= 0) {
-    if (q == floor(q)) return INFINITY;
+    if (q == floor(q)) return fmod(x, 2) == 0 ? INFINITY : NAN;      /* of poles of odd order the sides differ */
     if (x != floor(x)) return NAN;               /* a negative number to a power that is no integer */
     double f = -q - floor(-q), mirrored = zeta(x, f) - zeta(x, 1 - q);   /* the terms below zero are those of f to -q */
     return (fmod(x, 2) == 1 ? -mirrored : mirrored) + zeta(x, 1 - f);
@@ -43,8 +44,7 @@ static double zeta(double x, double q) {
 }
 
 static double digamma(double x) {
-  if (x == 0) return copysign(INFINITY, -x);
-  if (x < 0) {
+  if (x <= 0) {
     if (x == floor(x)) return NAN;               /* the poles, and -inf */
     return digamma(1 - x) - M_PI / tan(M_PI * (x - floor(x)));
   }

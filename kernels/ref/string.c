@@ -194,23 +194,6 @@ int32_t ref_substr(df_kernel *k) {
   return DF_OK;
 }
 
-/* ---- letters: of ASCII; other bytes stay --------------------------------------------------------------------- */
-static int32_t letters(df_kernel *k, bool upper) {
-  const df_tensor *x = k->in[0];
-  df_tensor *out = dfk_out(k, 0, DF_STRING, x->rank, x->dims);
-  if (!out) return k->error->code;
-  for (int64_t i = 0; i < x->size; i++) {
-    const df_str *s = str_at(x, i);
-    if (!dfk_set_string(k, out, i, s->bytes, s->length)) return k->error->code;
-    char *c = ((df_str *)out->data)[i].bytes;
-    for (int64_t j = 0; j < s->length; j++)
-      if (upper ? c[j] >= 'a' && c[j] <= 'z' : c[j] >= 'A' && c[j] <= 'Z') c[j] = (char)(c[j] ^ 0x20);
-  }
-  return DF_OK;
-}
-int32_t ref_string_lower(df_kernel *k) { return letters(k, false); }
-int32_t ref_string_upper(df_kernel *k) { return letters(k, true); }
-
 int32_t ref_string_strip(df_kernel *k) {
   const df_tensor *x = k->in[0];
   df_tensor *out = dfk_out(k, 0, DF_STRING, x->rank, x->dims);

@@ -390,7 +390,7 @@ static const df_op ops[] = {
   { .type = "ClipByValue", .lua = "clip_by_value", .in = "t:T clip_value_min:T clip_value_max:T",
     .out = "output:T", .types = "T=number", .shape = dfi_shape_ternary,
     .doc = "T[...] = clip_by_value(t T[...], clip_value_min, clip_value_max): t held between the bounds, which "
-           "broadcast; where they cross, the upper one; NaN stays",
+           "broadcast; where they cross, the lower one; NaN stays",
     .example = "df.clip_by_value({1, 5, 9}, 2, 6)",
     .grad = dfi_grad_clip_by_value, .cost = cheap, KERNELS(clip_by_value) },
   { .type = "AddN", .lua = "add_n", .in = "inputs:T*",

@@ -26,7 +26,8 @@ static int32_t xent(dfi_infer *c, bool sparse) {
     }
   } else {
     dfi_shape both;
-    if (!dfi_shape_merge(&logits, &labels, &both))
+    if (logits.rank >= 0 && labels.rank >= 0 ? logits.rank != labels.rank || !dfi_shape_broadcast(&logits, &labels, &both)
+                                             : !dfi_shape_merge(&logits, &labels, &both))
       return dfi_infer_fail(c, "labels must have the shape of the logits: logits are %s, labels %s",
                             dfi_typed_shape_text(dfi_in_dtype(c, 0), &logits, a),
                             dfi_typed_shape_text(dfi_in_dtype(c, 1), &labels, b));
@@ -109,6 +110,14 @@ static int32_t grad_log_softmax(dfi_grad *g, df_node *n, const df_output *dy, df
   return dfg_end(g);
 }
 
+/* Is an axis of input i one where that of the other is known not to be, or is not known? */
+static bool broadcasts(const df_node *n, int32_t i) {
+  const dfi_shape *own = dfi_shape_at(n->in[i]), *other = dfi_shape_at(n->in[1 - i]);
+  for (int32_t d = 0; d < own->rank && d < other->rank; d++)
+    if (own->dims[d] == 1 && other->dims[d] != 1) return true;
+  return false;
+}
+
 /* backprop is the derivative of loss by the logits, so it is all that the first order needs. The gradient of backprop,
  * which the second order asks for, is that of softmax. */
 static int32_t grad_xent(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
@@ -118,8 +127,9 @@ static int32_t grad_xent(dfi_grad *g, df_node *n, const df_output *dy, df_output
     df_output second = through_softmax(b, dy[1], dfi_op(b, "Softmax", dfg_in(g, n, 0)));
     dx[0] = dx[0].node ? dfi_op(b, "Add", dx[0], second) : second;
   }
-  if (strcmp(dfi_op_info_at(n->op)->op->type, "SoftmaxCrossEntropyWithLogits") || !dfg_wants(g, n, 1))
-    return dfg_end(g);
+  if (strcmp(dfi_op_info_at(n->op)->op->type, "SoftmaxCrossEntropyWithLogits")) return dfg_end(g);
+  if (dx[0].node && broadcasts(n, 0)) dx[0] = dfg_unbroadcast(g, n, 0, dx[0]);
+  if (!dfg_wants(g, n, 1)) return dfg_end(g);
   if (dy[0].node) {
     df_output cost = dfi_op(b, "Neg", dfi_op(b, "LogSoftmax", dfg_in(g, n, 0)));
     dx[1] = dfi_op(b, "Mul", column(b, dy[0]), cost);
@@ -128,6 +138,7 @@ static int32_t grad_xent(dfi_grad *g, df_node *n, const df_output *dy, df_output
     df_output second = dfi_op(b, "Neg", dy[1]);
     dx[1] = dx[1].node ? dfi_op(b, "Add", dx[1], second) : second;
   }
+  if (dx[1].node && broadcasts(n, 1)) dx[1] = dfg_unbroadcast(g, n, 1, dx[1]);
   return dfg_end(g);
 }
 
@@ -185,7 +196,7 @@ static const df_op ops[] = {
     .in = "features:T labels:T", .out = "loss:T backprop:T", .types = "T=float",
     .doc = "loss[...] is the cross entropy of labels[..., classes] (each row a distribution: it should sum to 1) and "
     "softmax(features); "
-           "backprop is its derivative by the features, softmax - labels. Both inputs have the same shape.",
+           "backprop is its derivative by the features, softmax - labels. The inputs have one rank and broadcast.",
     .shape = shape_xent, .grad = grad_xent, .cost = cost_softmax, KERNELS(softmax_xent) },
   { .type = "SparseSoftmaxCrossEntropyWithLogits", .lua = "sparse_softmax_cross_entropy_with_logits",
     .in = "features:T labels:Tlabels", .out = "loss:T backprop:T", .types = "T=float Tlabels=int32|int64",

@@ -281,14 +281,40 @@ static int32_t grad_extreme(dfi_grad *g, df_node *n, const df_output *dy, df_out
   return dfg_end(g);
 }
 
+/* The same where axes or rank are not known: the reduced axes are brought to the front, as one. */
+static int32_t grad_prod_any(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  const int64_t flat = -1;
+  df_output x = dfg_conj(g, dfg_in(g, n, 0)), shape = dfg_in_shape(g, n, 0), zero = dfi_const_int(b, 0),
+            one = dfi_const_int(b, 1);
+  df_output rank = dfi_op(b, "Size", shape), axes = dfg_in(g, n, 1);
+  if (dfi_dtype(axes) != DF_INT32) {
+    dfi_attr_int(b, "DstT", DF_INT32);
+    axes = dfi_op(b, "Cast", axes);
+  }
+  axes = dfi_op(b, "FloorMod", dfi_op(b, "Reshape", axes, dfi_const_ints(b, 1, &flat)), rank);
+  df_output others = dfi_op(b, "ListDiff", dfi_op(b, "Range", zero, rank, one), axes);
+  df_output order = dfi_op(b, "ConcatV2", axes, others, zero); df_output turned = dfi_op(b, "Transpose", x, order);
+  df_output count = dfi_op(b, "Prod", dfi_op(b, "GatherV2", shape, axes, zero), zero);
+  df_output rest = dfi_op(b, "Prod", dfi_op(b, "GatherV2", shape, others, zero), zero);
+  df_output column = dfi_op(b, "Reshape", turned, dfi_op(b, "Pack", count, rest));
+  dfi_attr_int(b, "exclusive", true);
+  df_output before = dfi_op(b, "Cumprod", column, zero);
+  dfi_attr_int(b, "exclusive", true);
+  dfi_attr_int(b, "reverse", true);
+  df_output factor = dfi_op(b, "Mul", before, dfi_op(b, "Cumprod", column, zero));
+  factor = dfi_op(b, "Reshape", factor, dfi_op(b, "Shape", turned));
+  dx[0] = dfi_op(b, "Mul", dfi_op(b, "Transpose", factor, dfi_op(b, "InvertPermutation", order)), kept(g, n, dy[0]));
+  return dfg_end(g);
+}
+
 /* Each element's factor is the product of the others: exact where elements are zero. Axis after axis, the last axis
  * reduced first, each product along one axis of the product along the axes after it. */
 static int32_t grad_prod(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
   bool reduced[DF_MAX_RANK];
   int32_t rank = dfi_shape_at(n->in[0])->rank, count = 0, axis[DF_MAX_RANK];
-  if (!reduced_axes(n, reduced))
-    return dfg_fail(g, n, "the gradient of prod needs the rank of its input and its axes to be known while building");
+  if (!reduced_axes(n, reduced)) return grad_prod_any(g, n, dy, dx);
   for (int32_t i = rank - 1; i >= 0; i--) if (reduced[i]) axis[count++] = i;
   df_output part[DF_MAX_RANK + 1], d = kept(g, n, dy[0]);
   part[0] = dfg_conj(g, dfg_in(g, n, 0));
@@ -518,9 +544,9 @@ static const df_op ops[] = {
     .example = "df.reduce_logsumexp({1000.0, 1000.0})  --> 1000.6931",
     .shape = shape_reduce, .grad = grad_log_sum_exp, .cost = cost_exp, KERNELS(log_sum_exp) },
   { .type = "EuclideanNorm", .lua = "reduce_euclidean_norm",
-    .in = "input:T reduction_indices:Tidx", .out = "output:T", .types = "T=float Tidx=int32|int64",
+    .in = "input:T reduction_indices:Tidx", .out = "output:T", .types = "T=number Tidx=int32|int64",
     .attrs = "keep_dims:bool=false",
-    .doc = "sqrt(sum(x^2)) along the given axes (all of them by default).",
+    .doc = "sqrt(sum(x^2)) along the given axes (all of them by default); of integers without its fraction.",
     .example = "df.reduce_euclidean_norm({3.0, 4.0})  --> 5",
     .shape = shape_reduce, .grad = grad_norm, .cost = cost_reduce, KERNELS(euclidean_norm) },
   { .type = "ArgMax", .lua = "argmax",

@@ -90,12 +90,14 @@ static const df_op ops[] = {
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_substr } },
   { .type = "StringLower", .lua = "string_lower", .in = "input:string", .out = "output:string",
     .attrs = "encoding:string=''",
-    .doc = "string[...] = string_lower(input string[...]): ASCII letters in lower case",
+    .doc = "string[...] = string_lower(input string[...]; encoding): letters in lower case: those of ASCII, or "
+    "with encoding 'utf-8' those of Unicode",
     .example = "df.string_lower({'Abc'})  --> {'abc'}",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_string_lower } },
   { .type = "StringUpper", .lua = "string_upper", .in = "input:string", .out = "output:string",
     .attrs = "encoding:string=''",
-    .doc = "string[...] = string_upper(input string[...]): ASCII letters in upper case",
+    .doc = "string[...] = string_upper(input string[...]; encoding): letters in upper case: those of ASCII, or "
+    "with encoding 'utf-8' those of Unicode",
     .example = "df.string_upper({'Abc'})  --> {'ABC'}",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_string_upper } },
   { .type = "StringStrip", .lua = "string_strip", .in = "input:string", .out = "output:string",

@@ -77,6 +77,12 @@ static int32_t shape_pool(dfi_infer *c) {
   return DF_OK;
 }
 
+/* The shape of input 1. */
+static int32_t shape_second(dfi_infer *c) {
+  *dfi_set_shape(c, 0) = *dfi_in_shape(c, 1);
+  return DF_OK;
+}
+
 /* ---- gradients ------------------------------------------------------------------------------------------------ */
 
 /* An op of the same family, with n's attributes. */
@@ -139,6 +145,18 @@ static int32_t grad_max_pool(dfi_grad *g, df_node *n, const df_output *dy, df_ou
   dx[0] = LIKE("MaxPoolGrad", x, y, dy[0]);
   return dfg_end(g);
 }
+static int32_t grad_max_pool_grad(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  if (!dfg_wants(g, n, 2)) return dfg_end(g);
+  df_output x = dfg_in(g, n, 0), y = dfg_in(g, n, 1);
+  dx[2] = LIKE("MaxPoolGradGrad", x, y, dy[0]);
+  return dfg_end(g);
+}
+static int32_t grad_max_pool_grad_grad(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  if (!dfg_wants(g, n, 2)) return dfg_end(g);
+  df_output x = dfg_in(g, n, 0), y = dfg_in(g, n, 1);
+  dx[2] = LIKE("MaxPoolGrad", x, y, dy[0]);
+  return dfg_end(g);
+}
 static int32_t grad_avg_pool(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   df_output s = dfg_in_shape(g, n, 0);
   dx[0] = LIKE("AvgPoolGrad", s, dy[0]);
@@ -163,8 +181,8 @@ static double cost_pool(const df_kernel *k) { return 100 + 2 * (double)k->in[k->
 #define CONV .attrs = "strides:ints padding:string explicit_paddings:ints=[] data_format:string='NHWC' " \
   "dilations:ints=[1,1,1,1]", \
   .types = "T=float", .cost = cost_conv
-#define POOL .attrs = "ksize:ints strides:ints padding:string data_format:string='NHWC'", .types = "T=float", \
-  .cost = cost_pool
+#define POOL_ATTRS .attrs = "ksize:ints strides:ints padding:string data_format:string='NHWC'", .cost = cost_pool
+#define POOL POOL_ATTRS, .types = "T=float"
 
 static const df_op ops[] = {
   { .type = "Conv2D", .lua = "conv2d", .in = "input:T filter:T", .out = "output:T", CONV,
@@ -198,13 +216,18 @@ static const df_op ops[] = {
     .doc = "the gradient of DepthwiseConv2dNative with respect to its filter", .shape = shape_sizes_1,
     .grad = grad_depthwise_filter,
     .kernel = { [DF_REF] = ref_depthwise_backprop_filter, [DF_CPU] = cpu_depthwise_backprop_filter } },
-  { .type = "MaxPool", .lua = "max_pool", .in = "input:T", .out = "output:T", POOL,
+  { .type = "MaxPool", .lua = "max_pool", .in = "input:T", .out = "output:T", POOL_ATTRS,
+    .types = "T=float|int8|uint8|int16|uint16|int32|int64",
     .doc = "T[n, oh, ow, c] = max_pool(input T[n, h, w, c]; ksize, strides, padding): the greatest of each window; the "
     "first of equals has the gradient",
     .example = "df.max_pool(df.ones{1, 4, 4, 1}, {ksize = {1, 2, 2, 1}, strides = {1, 2, 2, 1}, padding = 'VALID'})",
     .shape = shape_pool, .grad = grad_max_pool, .kernel = { [DF_REF] = cpu_max_pool } },
   { .type = "MaxPoolGrad", .in = "orig_input:T orig_output:T grad:T", .out = "output:T", POOL,
-    .doc = "the gradient of MaxPool", .shape = dfi_shape_same, .kernel = { [DF_REF] = cpu_max_pool_grad } },
+    .doc = "the gradient of MaxPool", .shape = dfi_shape_same, .grad = grad_max_pool_grad,
+    .kernel = { [DF_REF] = cpu_max_pool_grad } },
+  { .type = "MaxPoolGradGrad", .in = "orig_input:T orig_output:T grad:T", .out = "output:T", POOL,
+    .doc = "the gradient of MaxPoolGrad by what it hands on", .shape = shape_second, .grad = grad_max_pool_grad_grad,
+    .kernel = { [DF_REF] = cpu_max_pool_grad_grad } },
   { .type = "AvgPool", .lua = "avg_pool", .in = "value:T", .out = "output:T", POOL,
     .doc = "T[n, oh, ow, c] = avg_pool(value T[n, h, w, c]; ksize, strides, padding): the mean of each window; what is "
     "padded does not count",

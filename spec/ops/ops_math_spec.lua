@@ -41,7 +41,7 @@ local unary = {
   { 'relu6', function(x) return math.min(math.max(x, 0), 6) end, 0.2, 5 },
   { 'elu', function(x) return x < 0 and math.exp(x) - 1 or x end, -3, -0.2 },
   { 'selu', nil, -3, -0.2 },
-  { 'leaky_relu', function(x) return x < 0 and 0.2 * x or x end, -3, -0.2 },
+  { 'leaky_relu', function(x) return x < 0 and 0.20000000298023224 * x or x end, -3, -0.2 },
 }
 -- The same of two operands: the function, and the range of each.
 local function floored(x, y) return x - y * math.floor(x / y) end

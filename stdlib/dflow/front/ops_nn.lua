@@ -90,7 +90,7 @@ end)
 def('clip_by_value', { 'x', 'min', 'max' }, {}, function(o)
   required('clip_by_value', o, 'x', 'min', 'max')
   local x = to_output(o.x, nil, nil, 'clip_by_value')
-  return f.minimum(f.maximum(x, o.min), o.max)
+  return f.maximum(f.minimum(x, o.max), o.min)
 end)
 
 def('clip_by_norm', { 'x', 'clip_norm', 'axes' }, {}, function(o)
