@@ -22,16 +22,36 @@ def arg(a):
   return '%s*%s' % (a.number_attr, text) if a.number_attr else text
 
 
+def wrapped(line):
+  """A row in lines of 120 columns, broken between words of its texts."""
+  if len(line) <= 120:
+    return line
+  at = line.rindex(' ', 0, 116)
+  if line[at - 1] == ',':
+    return line[:at] + '\n' + wrapped('  ' + line[at + 1:])
+  return line[:at] + ' "\n' + wrapped('  "' + line[at + 1:])
+
+
 def main():
-  code = 'for _, t in ipairs(require("dflow.front.registry").types()) do print(t) end'
-  types = subprocess.run([sys.argv[1], '-e', code], capture_output=True, text=True, check=True).stdout.split()
+  code = '''
+    local registry = require 'dflow.front.registry'
+    for _, t in ipairs(registry.types()) do
+      local words = { t }
+      for var, set in pairs(registry.entry(t).types) do
+        for d in pairs(set) do words[#words + 1] = var .. '=' .. d end
+      end
+      print(table.concat(words, ' '))
+    end'''
+  lines = subprocess.run([sys.argv[1], '-e', code], capture_output=True, text=True, check=True).stdout.splitlines()
+  ours = {line.split()[0]: {tuple(word.split('=')) for word in line.split()[1:]} for line in lines}
+  types, narrow = list(ours), []
   print('''/* export_table.c: the arguments and attributes of TensorFlow's ops, as far as dflow has an entry of that type.
  *
- * Written by spec/tensorflow_op_table.py from TensorFlow %s. An argument is the attribute that holds its type, `=3` where the type
- * is the same always, `N*T` a list of N, `@T` a list whose types the attribute T lists. An attribute is `name:kind`, with `!` where
- * there is no default; kinds are those of op.h, and B, F, S lists of bool, float, string.
+ * Written by spec/tensorflow_op_table.py from TensorFlow %s. An argument is the attribute that holds its type, `=3`
+ * where the type is the same always, `N*T` a list of N, `@T` a list whose types the attribute T lists. An attribute is
+ * `name:kind`, with `!` where there is no default; kinds are those of op.h, and B, F, S lists of bool, float, string.
  */
-#include "export.h"
+#include "tensorflow/export.h"
 
 const dfi_export_op dfi_export_table[] = {''' % tf.__version__)
   n = 0
@@ -41,9 +61,20 @@ const dfi_export_op dfi_export_table[] = {''' % tf.__version__)
       continue
     attrs = ['%s:%s%s' % (a.name, KIND[a.type], '' if a.HasField('default_value') else '!') for a in op.attr]
     fields = [name, ' '.join(map(arg, op.input_arg)), ' '.join(map(arg, op.output_arg)), ' '.join(attrs)]
-    print('  { %s },' % ', '.join('"%s"' % f for f in fields))
+    print(wrapped('  { %s },' % ', '.join('"%s"' % f for f in fields)))
     n += 1
+    for a in op.attr:
+      theirs = {str(t) for t in a.allowed_values.list.type}
+      missing = {t for var, t in ours[name] if var == a.name and int(t) < 32} - theirs
+      if theirs and missing:
+        narrow.append('{ "%s", "%s", 0x%xu }' % (name, a.name, sum(1 << int(t) for t in theirs if int(t) < 32)))
   print('};\nconst int32_t dfi_export_table_size = sizeof dfi_export_table / sizeof *dfi_export_table;')
+  print('''
+/* Attributes that take fewer dtypes there than here: those that they take, bit by bit. */
+const dfi_export_narrow dfi_export_narrows[] = {''')
+  for line in narrow:
+    print('  %s,' % line)
+  print('};\nconst int32_t dfi_export_narrows_size = sizeof dfi_export_narrows / sizeof *dfi_export_narrows;')
 
 
 main()

@@ -272,6 +272,7 @@ static int32_t start(dfi_export *e, int32_t n, const int32_t *outputs) {
   dfi_export_arrays_meet(e);
   for (int32_t i = 0; i < g->n; i++) if (e->needed[i]) write_node(e, g->node[i]);
   dfi_export_init(e);
+  dfi_export_check_dtypes(e);
   return e->nrefused ? refuse_all(e) : DF_OK;
 }
 

@@ -14,6 +14,11 @@ typedef dfi_tensorflow_op dfi_export_op;
 extern const dfi_export_op dfi_export_table[];
 extern const int32_t dfi_export_table_size;
 
+/* An attribute of an op that takes fewer dtypes in TensorFlow: bit n is dtype n. Sorted by op. */
+typedef struct dfi_export_narrow { const char *type, *attr; uint32_t dtypes; } dfi_export_narrow;
+extern const dfi_export_narrow dfi_export_narrows[];
+extern const int32_t dfi_export_narrows_size;
+
 /* One NodeDef: the context it lies in, and how many outputs TensorFlow's op has. */
 typedef struct dfi_export_place { df_context *context; int32_t outputs; const df_node *node; } dfi_export_place;
 
@@ -71,6 +76,8 @@ void dfi_export_output_shapes(dfi_export *e, Pb__NodeDef *n, const dfi_shape *fi
 /* All attributes, inputs and controls of the current node, as the table has them. */
 void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name);
 const dfi_export_op *dfi_export_find(const char *type);
+/* Refuses nodes of dtypes that TensorFlow's ops do not take. */
+void dfi_export_check_dtypes(dfi_export *e);
 /* export_op.c: writes the node in its own way; false: it has none. */
 bool dfi_export_special(dfi_export *e, const df_node *n);
 /* export_array.c */

@@ -313,3 +313,30 @@ void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name) 
   }
   if (!strcmp(op->type, "Merge")) dfi_export_output_shapes(e, def, &n->out[0].shape);
 }
+
+/* ---- dtypes ------------------------------------------------------------------------------------------------- */
+
+static void check_dtype(dfi_export *e, Pb__NodeDef *def, const dfi_export_narrow *row) {
+  for (size_t i = 0; i < def->n_attr; i++) {
+    const Pb__AttrValue *v = def->attr[i]->value;
+    if (strcmp(def->attr[i]->key, row->attr) || v->value_case != PB__ATTR_VALUE__VALUE_TYPE) continue;
+    if (v->type >= 32 || row->dtypes >> v->type & 1) return;
+    /* what TensorFlow's own `+` is takes all numbers */
+    if (!strcmp(row->type, "Add")) def->op = dfi_lower_text(&e->l, "AddV2");
+    else dfi_export_refuse(e, dfi_lower_text(&e->l, "TensorFlow's %s takes no %s", row->type, df_dtype_name(v->type)));
+  }
+}
+
+void dfi_export_check_dtypes(dfi_export *e) {
+  for (size_t k = 0; k < e->l.n; k++) {
+    int32_t low = 0, high = dfi_export_narrows_size;
+    while (low < high) {
+      int32_t middle = (low + high) / 2;
+      if (strcmp(dfi_export_narrows[middle].type, e->l.node[k]->op) < 0) low = middle + 1; else high = middle;
+    }
+    if (!e->place[k].node) continue;
+    e->current = e->place[k].node;
+    for (; low < dfi_export_narrows_size && !strcmp(dfi_export_narrows[low].type, e->l.node[k]->op); low++)
+      check_dtype(e, e->l.node[k], &dfi_export_narrows[low]);
+  }
+}

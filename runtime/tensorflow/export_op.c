@@ -649,6 +649,30 @@ static void list_gather_grad(dfi_export *e) {
   dfi_lower_type(&e->l, def, "shape_type", DF_INT32);
 }
 
+/* TensorFlow's op wants bounds that are scalars or have the shape of what is clipped. */
+static bool is_bound(dfi_export *e, int32_t i) {
+  const dfi_shape *s = shape_in(e, i);
+  return s->rank == 0 || (dfi_shape_known(s) && dfi_shape_equal(s, shape_in(e, 0)));
+}
+static void clip(dfi_export *e) {
+  if (is_bound(e, 1) && is_bound(e, 2)) {
+    dfi_export_plain(e, dfi_export_find("ClipByValue"), own(e));
+    return;
+  }
+  const uint8_t t = type_in(e, 0);
+  two(e, "Maximum", NULL, t, two(e, "Minimum", "below", t, in(e, 0), in(e, 2)), in(e, 1));
+}
+
+/* The gradient of a gradient's array is looked for among the arrays of the forward pass there, and not found. */
+static void array_gradient(dfi_export *e) {
+  const df_node *from = e->current->in[0].node;
+  while (from->nin == 1 || !strcmp(dfi_op_info_at(from->op)->op->type, "Switch")) from = from->in[0].node;
+  const char *type = dfi_op_info_at(e->current->op)->op->type;
+  if (!strncmp(dfi_op_info_at(from->op)->op->type, "TensorArrayGrad", 15))
+    dfi_export_refuse(e, "it is the gradient of a gradient's array");
+  else dfi_export_plain(e, dfi_export_find(strcmp(type, "TensorArrayGradV2") ? type : "TensorArrayGradV3"), own(e));
+}
+
 bool dfi_export_special(dfi_export *e, const df_node *n) {
   static const struct { const char *type; void (*write)(dfi_export *); } own_ops[] = {
     { "LogicalXor", logical_xor }, { "LogSumExp", log_sum_exp }, { "SumToShape", sum_to_shape },
@@ -660,6 +684,7 @@ bool dfi_export_special(dfi_export *e, const df_node *n) {
     { "GatherHandle", gather_handle }, { "CustomGradient", custom_gradient }, { "TensorArrayReadSaved", saved_read },
     { "ReadReferenceSaved", saved_read }, { "ReadVariableSaved", saved_read }, { "ResourceSparseApplyGradientDescent",
     sparse_descent }, { "VarHandleOp", variable },
+    { "ClipByValue", clip }, { "TensorArrayGradV2", array_gradient }, { "TensorArrayGradV3", array_gradient },
     { "Assert", assertion }, { "GatherNdLast", gather_nd_last }, { "LinearRecurrence", linear_recurrence },
     { "ResourceSparseApplyAdam", sparse_adam }, { "TensorListConcat", list_concat },
     { "TensorListGatherGrad", list_gather_grad }, { "Einsum", einsum },

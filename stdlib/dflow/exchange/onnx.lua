@@ -19,7 +19,7 @@ local op_table = require 'dflow.exchange.onnx.ops'
 
 local M = {}
 local unpack = graph.unpack
-local INT64, BOOL, STRING, RESOURCE = 9, 10, 7, 20
+local FLOAT, INT64, BOOL, STRING, RESOURCE, BFLOAT16 = 1, 9, 10, 7, 20, 14
 local COND, LOOP, TOP = 1, 2, 0
 local Exporter = {}
 Exporter.__index = Exporter
@@ -474,7 +474,11 @@ end
 local View = {}
 View.__index = View
 
-function View:d(i) return core.output_dtype(self.handle, self.from[i][1], self.from[i][2]) end
+--- The dtype of input i, as it is handed over: bfloat16 is computed in float32.
+function View:d(i)
+  local d = core.output_dtype(self.handle, self.from[i][1], self.from[i][2])
+  return self.widened and d == BFLOAT16 and FLOAT or d
+end
 function View:shape(i) return core.output_shape(self.handle, self.from[i][1], self.from[i][2]) end
 function View:rank(i)
   local shape = self:shape(i)
@@ -508,8 +512,28 @@ function Exporter:refuse(node, why)
   table.insert(self.refusals, { node = node, why = why })
 end
 
+--- Most operators of the standard take no bfloat16, and runtimes have them for fewer dtypes still: values of bfloat16 are computed with
+-- in float32 and rounded, which is what dflow's own kernels do.
+local function widen(self, n)
+  for i = 1, n.count do
+    if type(n[i]) == 'string' and core.output_dtype(n.handle, n.from[i][1], n.from[i][2]) == BFLOAT16 then
+      n[i] = self:op('Cast', { n[i] }, { to = proto.int(proto.dtype[FLOAT]) })
+      n.widened = true
+    end
+  end
+end
+
+local function narrow(self, n, results)
+  for i, v in ipairs(results) do
+    if type(v) == 'string' and core.output_dtype(n.handle, n.node, i - 1) == BFLOAT16 then
+      results[i] = self:op('Cast', { v }, { to = proto.int(proto.dtype[BFLOAT16]) })
+    end
+  end
+end
+
 local function fresh_array(_, n)
   local size = n:numbers(1)
+  if not proto.dtype[n.attr 'dtype'] then n:refuse('ONNX has no sequence of sequences') end
   local a = { kind = 'new', size = n[1], fixed = size and size[1], d = n.attr 'dtype', dynamic = n.attr 'dynamic_size', shape = n.attr 'element_shape' }
   return core.node_outputs(n.handle, n.node) == 2 and { 'handle', a } or a
 end
@@ -550,12 +574,14 @@ function Exporter:emit(node, scope)
   if plain == 'TensorArray' then fn = fresh_array
   elseif type(array) == 'table' then fn = arrays.ops[plain] end
   if not fn then return self:refuse(node) end
+  if type_name ~= 'Cast' and type(array) ~= 'table' then widen(self, n) end
   local ok, r = pcall(fn, self, n, array)
   if not ok then
     if type(r) == 'table' and r[1] == refusal then return self:refuse(node, r[2]) end
     error(r, 0)
   end
   if type(r) ~= 'table' or r.kind then r = { r } end
+  if n.widened then narrow(self, n, r) end
   for i, v in ipairs(r) do
     scope.names[key(node, i - 1)] = v
     if i == 1 and type(v) == 'string' and v:sub(1, #self.base + 1) == self.base .. '/' and scope.into.made[v] then self:call(v, node, v) end

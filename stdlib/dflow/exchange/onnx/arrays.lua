@@ -10,7 +10,7 @@ local proto = require 'dflow.exchange.onnx.proto'
 local dtypes = require 'dflow.front.dtypes'
 
 local I = proto.int
-local INT32, INT64, BOOL = 3, 9, 10
+local INT32, STRING, INT64, BOOL = 3, 7, 9, 10
 local M = { ops = {} }
 
 local function like(a, kind, name)
@@ -46,7 +46,7 @@ function M.list(x, a)
   local d = a.d == BOOL and INT32 or a.d
   local n = x:cast(a.size, INT64)
   local function zeros(shape)
-    local z = x:op('Expand', { d == dtypes.STRING and x:constant(d, {}, { '' }) or x:number(0, d), shape })
+    local z = x:op('Expand', { d == STRING and x:constant(d, {}, { '' }) or x:number(0, d), shape })
     return x:op('SplitToSequence', { d == a.d and z or x:cast(z, a.d) }, { axis = I(0), keepdims = I(0) })
   end
   if known(a.shape) then return like(a, 'list', zeros(rows_shape(x, n, a))) end
@@ -86,9 +86,26 @@ local function stacked(x, a, n)
                   { d = a.d, shape = shape })
 end
 
+--- A sequence that may grow, of at least so many elements: what nobody has written is zeros of the shape of v.
+local function grown(x, a, at, v)
+  local missing = x:op('Max', { x:op('Sub', { at, x:op('SequenceLength', { a.name }) }), x:number(0, INT64) })
+  local d = a.d == BOOL and INT32 or a.d
+  local nothing = x:op('Expand', { d == STRING and x:constant(d, {}, { '' }) or x:number(0, d), x:op('Shape', { v }) })
+  nothing = x:cast(nothing, a.d, d)
+  local body = x:subgraph('grow', nil, function(inner)
+    local carried = x:unique(a.name)
+    inner.inputs = { { x:unique 'grow/iteration', d = INT64, shape = {} }, { x:unique 'grow/goes_on', d = BOOL, shape = {} },
+                     { carried, d = a.d, sequence = true } }
+    return { { x:op('Identity', { inner.inputs[2][1] }), d = BOOL, shape = {} },
+             { x:op('SequenceInsert', { carried, nothing }), d = a.d, sequence = true } }
+  end)
+  return like(a, 'list', x:op('Loop', { missing, '', a.name }, { body = proto.graph(body) }))
+end
+
 --- The sequence with v at location i.
 local function written(x, a, i, v)
   local at = x:cast(i, INT64)
+  if a.dynamic then a = grown(x, a, at, v) end
   local function without() return x:op('SequenceErase', { a.name, at }) end
   if not a.dynamic then return x:op('SequenceInsert', { without(), v, at }) end
   local inside = x:op('Less', { at, x:op('SequenceLength', { a.name }) })

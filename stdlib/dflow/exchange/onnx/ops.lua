@@ -199,7 +199,9 @@ function M.SquaredDifference(x, n)
 end
 
 function M.ApproximateEqual(x, n)
-  return x:op('Less', { x:op('Abs', { x:op('Sub', { n[1], n[2] }) }), x:number(n.attr 'tolerance', n:d(1)) })
+  local d, apart = n:d(1), x:op('Abs', { x:op('Sub', { n[1], n[2] }) })
+  if dtypes.is_int(d) then d, apart = FLOAT64, x:cast(apart, FLOAT64, d) end
+  return x:op('Less', { apart, x:number(n.attr 'tolerance', d) })
 end
 
 function M.Atan2(x, n)
@@ -239,7 +241,7 @@ function M.Select(x, n)
 end
 
 function M.ClipByValue(x, n)
-  return widened(x, n:d(1), { n[1], n[2], n[3] }, function(a) return x:op('Min', { x:op('Max', { a[1], a[2] }), a[3] }) end)
+  return widened(x, n:d(1), { n[1], n[2], n[3] }, function(a) return x:op('Max', { x:op('Min', { a[1], a[3] }), a[2] }) end)
 end
 
 function M.AddN(x, n)
@@ -287,7 +289,10 @@ for type, onnx in pairs { Mean = 'ReduceMean', Prod = 'ReduceProd', Max = 'Reduc
   M[type] = function(x, n) return widened(x, n:d(1), { n[1] }, function(a) return reduced(x, n, onnx, a[1], true) end) end
 end
 function M.Sum(x, n) return widened(x, n:d(1), { n[1] }, function(a) return reduced(x, n, 'ReduceSum', a[1]) end) end
-function M.EuclideanNorm(x, n) return reduced(x, n, 'ReduceL2', x:op('Abs', { n[1] }), true) end
+function M.EuclideanNorm(x, n)
+  if dtypes.is_int(n:d(1)) then n:refuse('no norm of integers is rounded as this one') end
+  return reduced(x, n, 'ReduceL2', x:op('Abs', { n[1] }), true)
+end
 function M.Any(x, n) return x:op('Greater', { reduced(x, n, 'ReduceSum', x:cast(n[1], INT32)), x:number(0, INT32) }) end
 function M.All(x, n)
   return x:op('Equal', { reduced(x, n, 'ReduceSum', x:cast(x:op('Not', { n[1] }), INT32)), x:number(0, INT32) })
@@ -303,7 +308,9 @@ for type, onnx in pairs { ArgMax = 'ArgMax', ArgMin = 'ArgMin' } do
 end
 
 function M.Cumsum(x, n)
-  return x:op('CumSum', { n[1], n[2] }, { exclusive = B(n.attr 'exclusive'), reverse = B(n.attr 'reverse') })
+  return widened(x, n:d(1), { n[1] }, function(a)
+    return x:op('CumSum', { a[1], n[2] }, { exclusive = B(n.attr 'exclusive'), reverse = B(n.attr 'reverse') })
+  end)
 end
 
 local function top_k(x, n, k)
@@ -394,7 +401,12 @@ local function windowed(x, n, inputs, onnx, attrs)
   return last and x:op('Transpose', { y }, { perm = L { 0, 2, 3, 1 } }) or y
 end
 function M.Conv2D(x, n) return windowed(x, n, { n[1], x:op('Transpose', { n[2] }, { perm = L { 3, 2, 0, 1 } }) }, 'Conv', {}) end
-function M.MaxPool(x, n) return windowed(x, n, { n[1] }, 'MaxPool', {}) end
+function M.MaxPool(x, n)
+  local d = n:d(1)
+  if not dtypes.is_int(d) then return windowed(x, n, { n[1] }, 'MaxPool', {}) end
+  if d == INT64 then n:refuse('no pooling operator takes int64') end
+  return x:cast(windowed(x, n, { x:cast(n[1], FLOAT64, d) }, 'MaxPool', {}), d)
+end
 function M.AvgPool(x, n) return windowed(x, n, { n[1] }, 'AveragePool', {}) end
 
 -- ---- products -------------------------------------------------------------------------------------------------------
