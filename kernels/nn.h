@@ -7,7 +7,8 @@
 /* (logits): exp(x - max) / sum, and its logarithm. A row that is all -inf, or holds +inf or NaN, gives NaN. */
 int32_t ref_softmax(df_kernel *k),     cpu_softmax(df_kernel *k);
 int32_t ref_log_softmax(df_kernel *k), cpu_log_softmax(df_kernel *k);
-/* (features, labels) -> loss, backprop. loss = sum of labels * -log_softmax, backprop = softmax - labels. The two broadcast. */
+/* (features, labels), which broadcast -> loss, backprop. loss = sum of labels * -log_softmax, backprop = softmax -
+   labels. */
 int32_t ref_softmax_xent(df_kernel *k), cpu_softmax_xent(df_kernel *k);
 /* The same with labels that are class numbers. */
 int32_t ref_sparse_softmax_xent(df_kernel *k), cpu_sparse_softmax_xent(df_kernel *k);

@@ -26,8 +26,9 @@ static int32_t xent(dfi_infer *c, bool sparse) {
     }
   } else {
     dfi_shape both;
-    if (logits.rank >= 0 && labels.rank >= 0 ? logits.rank != labels.rank || !dfi_shape_broadcast(&logits, &labels, &both)
-                                             : !dfi_shape_merge(&logits, &labels, &both))
+    bool known = logits.rank >= 0 && labels.rank >= 0;
+    if (known ? logits.rank != labels.rank || !dfi_shape_broadcast(&logits, &labels, &both)
+              : !dfi_shape_merge(&logits, &labels, &both))
       return dfi_infer_fail(c, "labels must have the shape of the logits: logits are %s, labels %s",
                             dfi_typed_shape_text(dfi_in_dtype(c, 0), &logits, a),
                             dfi_typed_shape_text(dfi_in_dtype(c, 1), &labels, b));
