@@ -141,6 +141,8 @@ fuzz:                   ## random calls of the C API and damaged graphs, each fo
 	$(Q)$(SUBMAKE) MODE=asan build/asan/fuzz_api build/asan/fuzz_graphdef
 	$(Q)build/asan/fuzz_api $(FUZZ_SECONDS) "$(FUZZ_SEED)" $(wildcard spec/graphs/*.pb spec/graphs/gradients/*.pb)
 	$(Q)FUZZ_SEED=$(FUZZ_SEED) build/asan/fuzz_graphdef $(FUZZ_SECONDS) spec/graphs
+	$(Q)$(SUBMAKE) MODE=asan program
+	$(Q)spec/misuse.sh build/asan/dflow $(FUZZ_SECONDS) $(FUZZ_SEED)
 
 lint:                   ## luacheck, cppcheck and the floors
 	$(Q).ci/deps build test

@@ -15,7 +15,9 @@ end
 
 --- A permutation of 0 .. n-1.
 function M.permutation(n, seed)
-  if type(n) ~= 'number' or n < 0 or n % 1 ~= 0 then errors.bad('permutation takes a count, not %s', errors.describe(n)) end
+  if type(n) ~= 'number' or not (n >= 0 and n <= 2 ^ 31) or n % 1 ~= 0 then
+    errors.bad('permutation takes a count of at most 2^31, not %s', errors.describe(n))
+  end
   if seed ~= nil and type(seed) ~= 'number' then errors.bad('permutation: the seed is a number, not %s', errors.describe(seed)) end
   local order, draw = {}, M.generator(seed or os.time())
   for i = 1, n do order[i] = i - 1 end

@@ -11,7 +11,7 @@ local Output, Tensor = graph.Output, tensor.Tensor
 local getmetatable, type, rawget = getmetatable, type, rawget
 
 --- The dtype number of a value that has one by itself (an Output, a Tensor, ...); nil for bare values.
-function M.typed(v)
+function M.typed(v, depth)
   local mt = getmetatable(v)
   if mt == Output then return graph.dtype(v) end
   if type(v) ~= 'table' then return nil end
@@ -20,22 +20,24 @@ function M.typed(v)
     local of = rawget(mt, 'dtype_of')
     return of and of(v)
   end
+  depth = errors.deeper(depth)
   for _, x in pairs(v) do       -- a list that holds a typed value anywhere
     if type(x) == 'table' then
-      local d = M.typed(x)
+      local d = M.typed(x, depth)
       if d then return d end
     end
   end
 end
 
 --- The graph that a value belongs to, nil for plain values.
-function M.graph_of(v)
+function M.graph_of(v, depth)
   if type(v) ~= 'table' then return nil end
   local mt = getmetatable(v)
   if mt == Output or mt == graph.Operation then return v.graph end
   if mt and not errors.is_data(v) then return rawget(v, 'graph') end
+  depth = errors.deeper(depth)
   for _, x in pairs(v) do
-    local g = type(x) == 'table' and M.graph_of(x)
+    local g = type(x) == 'table' and M.graph_of(x, depth)
     if g then return g end
   end
 end

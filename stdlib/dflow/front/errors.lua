@@ -86,6 +86,36 @@ function M.is_data(v)
   return not (type(name) == 'string' and name:find('^dflow%.'))
 end
 
+--- How deep tables may be nested: far deeper than any value; one that holds itself is found by it.
+local DEEPEST = 100
+
+--- depth + 1, for who goes down into a table; nil counts as 0.
+function M.deeper(depth)
+  depth = (depth or 0) + 1
+  if depth > DEEPEST then M.bad('a table is nested more than %d deep, or holds itself', DEEPEST) end
+  return depth
+end
+
+--- Makes methods say so when one is called with a point in place of its colon.
+-- @param methods  a table of them; each is replaced by one that looks at its first argument
+-- @param class    what must be its metatable
+-- @param what     `a session`
+-- @param as       what the message calls one: `s`
+-- @param but      names of those that look for themselves
+function M.with_colons(methods, class, what, as, but)
+  for name, fn in pairs(methods) do
+    if type(fn) == 'function' and not (but and but[name]) then
+      methods[name] = function(self, ...)
+        if getmetatable(self) ~= class then
+          M.bad('%s is a method of %s: write %s:%s(…), with a colon; its first argument is %s', name, what, as, name,
+                self == nil and 'nothing (nil)' or M.describe(self))
+        end
+        return fn(self, ...)
+      end
+    end
+  end
+end
+
 -- ---- did you mean -------------------------------------------------------------------------------------
 local function distance(a, b)
   local previous = {}

@@ -270,6 +270,8 @@ local operation_fields = {
     return list
   end,
 }
+errors.with_colons(graph_methods, Graph, 'a graph', 'g')
+
 local operation_methods = {}
 M.operation_methods = operation_methods
 
@@ -526,5 +528,19 @@ function M.colocate_with(x, fn)
   return under_device(x.graph, '@' .. core.node_name_of(x.graph.handle, x.node), fn)
 end
 
-M.unpack = unpack
+local function is_place(n) return n == nil or (type(n) == 'number' and n % 1 == 0) end
+
+--- table.unpack, in both Luas: the values of a list, from the i-th to the j-th.
+function M.unpack(t, i, j)
+  if not errors.is_data(t) then
+    errors.bad('df.unpack takes a list, not %s%s', t == nil and 'nothing (nil)' or errors.describe(t),
+               getmetatable(t) == M.Output and ': df.unstack(x) gives its parts along axis 0' or '')
+  end
+  if not is_place(i) or not is_place(j) then
+    errors.bad('df.unpack takes a list, and from where to where: whole numbers, not %s', errors.describe(is_place(i) and j or i))
+  end
+  i, j = i or 1, j or #t
+  if not (j - i < 1e6) then errors.bad('df.unpack: %s values are too many', tostring(j - i + 1)) end
+  return unpack(t, i, j)
+end
 return M

@@ -39,20 +39,22 @@ end
 M.has_names = has_names
 
 --- Is the table a structure: does it hold an object (Output, Tensor, Variable, TensorArray, ...) anywhere, or names?
-function M.is_structure(t)
+function M.is_structure(t, depth)
   if not is_plain(t) or dtypes.is_complex_value(t) then return false end
+  depth = errors.deeper(depth)
   for k, v in pairs(t) do
     if type(k) == 'string' then return true end
-    if type(v) == 'table' and (not is_plain(v) or M.is_structure(v)) then return true end
+    if type(v) == 'table' and (not is_plain(v) or M.is_structure(v, depth)) then return true end
   end
   return false
 end
 
 --- Calls leaf(v, path) for each leaf in order. A plain table is entered when is_inner(table) says so.
-function M.each(v, is_inner, leaf, path)
+function M.each(v, is_inner, leaf, path, depth)
   if is_plain(v) and is_inner(v) then
+    depth = errors.deeper(depth)
     for _, k in ipairs(M.keys(v)) do
-      M.each(v[k], is_inner, leaf, path and (path .. '.' .. tostring(k)) or tostring(k))
+      M.each(v[k], is_inner, leaf, path and (path .. '.' .. tostring(k)) or tostring(k), depth)
     end
   else
     leaf(v, path)
@@ -60,11 +62,12 @@ function M.each(v, is_inner, leaf, path)
 end
 
 --- A new structure like v with leaf(x, path) in the place of each leaf x.
-function M.map(v, is_inner, leaf, path)
+function M.map(v, is_inner, leaf, path, depth)
   if is_plain(v) and is_inner(v) then
+    depth = errors.deeper(depth)
     local out = {}
     for _, k in ipairs(M.keys(v)) do
-      out[k] = M.map(v[k], is_inner, leaf, path and (path .. '.' .. tostring(k)) or tostring(k))
+      out[k] = M.map(v[k], is_inner, leaf, path and (path .. '.' .. tostring(k)) or tostring(k), depth)
     end
     return out
   end

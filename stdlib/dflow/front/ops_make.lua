@@ -200,6 +200,9 @@ def('tensordot', { 'a', 'b', 'axes' }, {}, function(o)
   if not ra or not rb then errors.bad('tensordot: both ranks must be known while building') end
   local la, lb = {}, {}
   if type(o.axes) == 'number' then
+    if not (o.axes >= 0 and o.axes % 1 == 0 and o.axes <= math.min(ra, rb)) then
+      errors.bad('tensordot: axes is %s; between 0 and %d axes can be summed over', tostring(o.axes), math.min(ra, rb))
+    end
     for i = 1, o.axes do la[i], lb[i] = ra - o.axes + i - 1, i - 1 end
   else
     la, lb = (nest.is_plain(o.axes) and o.axes or {})[1], (nest.is_plain(o.axes) and o.axes or {})[2]

@@ -518,6 +518,8 @@ end
 
 for name, method in pairs(require('dflow.inspect').methods) do run_methods[name] = method end
 for name, method in pairs(require('dflow.inspect.why')) do run_methods[name] = method end
+errors.with_colons(methods, Session, 'a session', 's', { run = true })
+errors.with_colons(run_methods, Run, 'a run', 'h')
 
 Run.__tostring = function(r)
   if not r:done() then return r:state() == 'paused' and 'Run (paused)' or 'Run (in progress)' end

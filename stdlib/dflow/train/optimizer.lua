@@ -230,6 +230,7 @@ function Optimizer:finish() end
 
 --- The Optimizer's own variables, in the order they were made.
 function Optimizer:variables()
+  with_colon(self, 'variables')
   local list = {}
   for _, v in ipairs(self.order) do
     local names = {}
@@ -243,11 +244,13 @@ end
 
 --- o:get_slot(v, name): the variable that the optimizer keeps beside v, or nil.
 function Optimizer:get_slot(v, name)
+  with_colon(self, 'get_slot')
   return self.slots[v] and self.slots[v][name]
 end
 
 --- o:get_slot_names(): the names of what the optimizer keeps beside its variables, sorted.
 function Optimizer:get_slot_names()
+  with_colon(self, 'get_slot_names')
   local seen, names = {}, {}
   for _, v in ipairs(self.order) do
     for name in pairs(self.slots[v]) do
