@@ -4,6 +4,8 @@
  * `stuck` are the only things that others touch, under inbox_lock.
  */
 #include "engine/engine.h"
+#include "engine/fault.h"
+#include "engine/stream.h"
 #include "base/processor.h"
 #include "resource/host.h"
 #include "engine/token.h"
@@ -59,6 +61,7 @@ static dfi_call *call_make(dfi_exec *x, dfi_record *r, dfi_pnode *p, call_space 
     in = (const df_tensor **)m;       m += sizeof *in * (nin + 1);
     raw = (const df_value **)m;
     c->heap = true;
+    c->message = false;
   }
   c->exec = x;
   c->record = r;
@@ -156,12 +159,25 @@ static dfi_devmem *arena_of(const dfi_exec *x, const dfi_pnode *p) {
   return x->plan->cut ? x->plan->devices->at[p->device]->arena : NULL;
 }
 
-static void worker_main(void *arg) {
+void dfi_call_work(void *arg) {
   dfi_call *c = arg;
-  dfi_devmem_use(arena_of(c->exec, c->node));
+  if (c->message) dfi_transfer_copy(c);
+  else {
+    dfi_devmem_use(arena_of(c->exec, c->node));
+    c->status = c->node->kernel(&c->kernel);
+    dfi_devmem_use(NULL);
+  }
+  post(c);
+}
+
+/* It ran elsewhere, where nobody could make room for what it makes. The owner can. */
+static void run_here(dfi_exec *x, dfi_call *c) {
+  df_value *out = c->kernel.out;
+  for (uint32_t i = 0; i < c->node->nout; i++) { dfi_value_drop(&out[i]); out[i].kind = DF_EMPTY; }
+  c->error.code = 0;
+  dfi_devmem_use(arena_of(x, c->node));
   c->status = c->node->kernel(&c->kernel);
   dfi_devmem_use(NULL);
-  post(c);
 }
 
 void dfk_on_stop(df_kernel *k, dfk_stop_fn stop, dfk_what_fn what, void *user) {
@@ -190,7 +206,8 @@ static bool has_other_work(const dfi_exec *x) {
 
 static bool worth_a_worker(const dfi_exec *x, const dfi_call *c) {
   const double worker_ns = 40e3;
-  if (x->timed) return false;                               /* by the virtual clock all comes in order */
+  /* by the virtual clock, and where kernels are counted, all comes in order */
+  if (x->timed || x->faults) return false;
   if (x->head == x->tail && !x->running) return false;      /* nothing else to do meanwhile */
   if (c->status) return false;                              /* a reference could not be read: an input is missing */
   const double ns = c->node->op->cost ? c->node->op->cost(&c->kernel) : (double)c->size;
@@ -214,6 +231,24 @@ void dfi_call_back(dfi_exec *x, dfi_call *c) {
   x->running--;
 }
 
+/* On a device: is it dead, or does its stream run c? True: there is nothing left to do; *away as dfi_call_run returns
+   it. */
+static bool on_device(dfi_exec *x, dfi_record *r, dfi_pnode *p, dfi_call *c, bool *away) {
+  *away = false;
+  if (x->faults && dfi_fault_kernel(x, r, p)) { call_free(c); return true; }
+  if (!p->offload || !dfi_stream_wants(x, c)) return false;
+  dfi_call *h = call_make(x, r, p, NULL);
+  if (p->nout > 1) h->kernel.reusable = 0;   /* it may run once more: see run_here */
+  dfi_call_away(x, h);
+  if (dfi_stream_take(x, h, false)) {
+    call_free(c);
+    return *away = true;
+  }
+  dfi_call_back(x, h);
+  call_free(h);
+  return false;
+}
+
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   if (DFI_UNLIKELY(x->replay != NULL) && x->plan->turner->replay(x, r, p)) return false;
   call_space space;
@@ -222,7 +257,7 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   x->patience -= 4 + (int32_t)(c->size >> 12 & 0xffff);
   if (DFI_UNLIKELY(p->offload && x->head != x->tail && worth_a_worker(x, c))) {
     dfi_call *h = call_make(x, r, p, NULL);
-    if (dfi_pool_try(x->pool, worker_main, h)) {
+    if (dfi_pool_try(x->pool, dfi_call_work, h)) {
       if (c->heap) free(c);
       dfi_call_away(x, h);
       return true;
@@ -235,7 +270,11 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   }
   if (c->status == DF_OK) {                 /* else a reference among the inputs could not be read */
     atomic_store_explicit(&x->at, p->node->id, memory_order_relaxed);
-    if (DFI_UNLIKELY(x->plan->cut)) dfi_devmem_use(arena_of(x, p));
+    if (DFI_UNLIKELY(x->plan->cut)) {
+      bool away;
+      if (on_device(x, r, p, c, &away)) return away;
+      dfi_devmem_use(arena_of(x, p));
+    }
     int32_t status = p->kernel(&c->kernel);
     if (DFI_UNLIKELY(x->plan->cut)) dfi_devmem_use(NULL);
     if (DFI_UNLIKELY(status == DFI_AGAIN)) {
@@ -298,7 +337,9 @@ void dfi_inbox_take(dfi_exec *x, bool wait) {
     dfi_call *c = list;
     list = c->next;
     dfi_record *r = c->record;
+    if (DFI_UNLIKELY(c->message)) { dfi_transfer_copied(x, c); continue; }
     dfi_call_back(x, c);
+    if (DFI_UNLIKELY(c->status == DF_RESOURCE_EXHAUSTED) && !c->stop && !x->failed) run_here(x, c);
     if (DFI_UNLIKELY(x->watched)) dfi_watch_done(x, r, c->node);
     call_end(x, c);
     call_free(c);

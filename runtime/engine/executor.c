@@ -17,11 +17,14 @@
 #include "engine/native/native.h"
 #include "engine/timed.h"
 #include "engine/record.h"
+#include "engine/fault.h"
+#include "engine/stream.h"
 #include "engine/remat.h"
 #include "engine/swap.h"
 #include "engine/transfer.h"
 #include "engine/watch.h"
 #include "resource/variable.h"
+#include <math.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -603,6 +606,7 @@ static bool pause_for_thought(dfi_exec *x) {
     const double next = dfi_transfer_arrivals(x);
     if (x->finished || x->failed) return false;
     if (x->head == x->tail && next > 0) {
+      if (DFI_UNLIKELY(isinf(next)) && dfi_transfer_stalled(x)) return false;
       look_up(x);
       if (!x->failed && x->head == x->tail) dfi_inbox_wait(x, next);
       return !x->failed;
@@ -938,6 +942,10 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   if (x->timed) dfi_timed_begin(x);
   if (x->timed && x->timed->recorder) dfi_record_begin(x);
   if (x->swapper) dfi_swap_begin(x);
+  if (x->plan->cut) {
+    if (x->plan->devices->faulty) dfi_faults_begin(x);
+    dfi_streams_begin(x);
+  }
   const dfi_rescue rescue = dfi_swap_watch(x);
   const double began = dfi_now();
   x->root = frame_open(x, &x->plan->scope[0], NULL, 0);
@@ -948,6 +956,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   else if (r->outstanding) engine(x);
   else x->finished = true;
   if (x->running || x->stuck) dfi_calls_stop(x);
+  if (x->streams) dfi_streams_end(x);
   dfi_rescue_here = rescue;
   x->seconds = x->timed && x->plan->devices->virtual_clock ? x->timed->last : dfi_now() - began;
   if (x->watch) dfi_watch_end(x);
@@ -988,6 +997,8 @@ void dfi_exec_free(dfi_exec *x) {
   }
   dfi_timed_free(x->clock);
   dfi_swapper_free(x->swapper);
+  dfi_streams_free(x);
+  free(x->faults);
   free(x->traffic); free(x->line);
   free(x->free_records); free(x->free_frames); free(x->queue); free(x->history); free(x->given);
   pthread_mutex_destroy(&x->inbox_lock);

@@ -96,7 +96,7 @@ typedef struct dfi_call {
   dfi_pnode  *node;
   int64_t     size;          /* elements of its inputs */
   int32_t     status;
-  bool        heap;
+  bool        heap, message; /* message: a dfi_flight, which a stream copies */
   df_error    error;             /* of a call that is not the owner's own */
   struct dfi_call *next;         /* in the inbox */
   df_value   *read;              /* nin: what references among the inputs referred to; NULL where there are none */
@@ -108,7 +108,13 @@ typedef struct dfi_call {
 } dfi_call;
 
 /* A message on its way from device to device. The run's list goes by the time of arrival. */
-typedef struct dfi_flight { dfi_call call; double due; uint32_t dead; struct dfi_flight *next; } dfi_flight;
+typedef struct dfi_flight {
+  dfi_call   call;
+  double     due;            /* INFINITY: never */
+  uint32_t   dead;
+  df_value   value;          /* owned; as it lies where it comes from. EMPTY: it has none, or it has been copied */
+  struct dfi_flight *next;
+} dfi_flight;
 
 /* What the engine counts. The queue counts the tokens itself: `taken` is brought up to its head now and then, so a
    token costs nothing. */
@@ -172,7 +178,12 @@ struct dfi_exec {
   /* devices: transfer.c, timed.c */
   struct dfi_traffic *traffic;   /* by link of the plan */
   double      *line;             /* by link: when it has carried what it was given (the real clock) */
+  int64_t      flying;           /* bytes of values on their way that have not been copied */
+  int64_t      held_at; uint32_t held_tries;  /* tokens that had run when one was held back, and how often since then */
+  uint64_t     late;             /* DFLOW_STRESS=late: the generator's state */
   dfi_flight  *flights;          /* messages on their way; also among those away */
+  struct dfi_streams *streams;   /* stream.c; NULL: its owner computes for all devices */
+  struct dfi_fault *faults;      /* by device: fault.c; NULL: nothing is to fail */
   struct dfi_timed *timed;       /* the virtual clock; NULL: the real one */
   struct dfi_timed *clock;       /* owned; what timed is when it is wanted */
   double       seconds;          /* how long the run took */
@@ -216,6 +227,8 @@ void dfi_call_away(dfi_exec *x, dfi_call *c);
 void dfi_call_back(dfi_exec *x, dfi_call *c);
 /* Runs p's kernel. True: it is elsewhere (with a worker, or waiting) and comes back through the inbox. */
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* Runs the kernel of a call, or copies the value of a message, where it is called; and leaves it in the inbox. */
+void dfi_call_work(void *call);
 /* Takes what has come back. Told to wait, it waits for something, or 10 ms when calls wait for what is outside. */
 void dfi_inbox_take(dfi_exec *x, bool wait);
 /* Waits so many seconds, or until something is in the inbox or somebody wants to look; and takes it. */

@@ -14,6 +14,7 @@
 #include "engine/choice.h"
 #include "engine/remat.h"
 #include "engine/timed.h"
+#include "engine/transfer.h"
 #include "engine/record.h"
 #include "op/run.h"
 #include "resource/tensor_array.h"
@@ -37,7 +38,6 @@ struct dfi_swapper {
   swap_device *at[DFI_DEVICES_MOST];
   dfi_swap  sum;
   dfi_choices choices;
-  int64_t   ran; uint32_t tries;  /* tokens that had run when a read was last put off, and how often since then */
 };
 
 dfi_swap dfi_swap_stats(const dfi_exec *x) { return x->swapper ? x->swapper->sum : (dfi_swap){ 0 }; }
@@ -249,8 +249,7 @@ static void fetch_ahead(dfi_swapper *w, swap_device *s, dfi_tensor_array *a, int
                                    record_copy(w->exec, s, false, bytes) };
 }
 
-/* Reads of a backward loop are ready long before what they read is needed: past five eighths they wait, as long as
-   something else can move. */
+/* What was let go is computed again first; what is on the host waits while the device is full. */
 bool dfi_run_swap_later(void *run, void *array, int64_t i) {
   const dfi_call *c = run;
   dfi_tensor_array *a = array;
@@ -259,23 +258,12 @@ bool dfi_run_swap_later(void *run, void *array, int64_t i) {
     dfi_remat_want(c, a, i);
     return true;
   }
-  if (!x || !x->swapper || i < 0 || i >= dfi_tensor_array_size(a) || (x->head == x->tail && !x->running)) return false;
-  /* the oldest iteration always goes on, so that something does */
-  if (c->record->number == c->record->frame->first) return false;
+  if (!x || !x->swapper || i < 0 || i >= dfi_tensor_array_size(a)) return false;
   df_tensor **at = dfi_tensor_array_element(a, i);
   swap_device *s = at && !(*at)->buffer->arena ? swap_device_of(x, c->node->device) : NULL;
   if (!s || !s->device->arena) return false;
   for (int32_t k = 0; k < s->nahead; k++) if (s->ahead[k].array == a && s->ahead[k].index == i) return false;
-  dfi_devmem_stats now;
-  dfi_devmem_look(s->device->arena, &now);
-  if (!now.limit ||
-      now.in_use + dfi_devmem_takes((*at)->size * dfi_dtype_size[(*at)->dtype] + 128) <= now.limit / 8 * 5)
-    return false;
-  dfi_swapper *w = x->swapper;
-  const int64_t ran = x->count.taken + (x->head - x->counted) - 1;      /* but this one */
-  if (w->ran != ran) { w->ran = ran; w->tries = 0; }
-  /* all that is ready waits like this: one of them goes on */
-  return x->running || w->tries++ <= 8 * (x->tail - x->head + 1);
+  return dfi_held_back(x, c->record, s->device, (*at)->size * dfi_dtype_size[(*at)->dtype]);
 }
 
 /* Element i is on the host and read on a device: *out gets it there. False: it is not so. */

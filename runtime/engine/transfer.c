@@ -7,10 +7,13 @@
 #include "engine/transfer.h"
 #include "engine/token.h"
 #include "engine/holders.h"
+#include "engine/fault.h"
+#include "engine/stream.h"
 #include "resource/variable.h"
 #include "engine/timed.h"
 #include "engine/record.h"
 #include "engine/watch.h"
+#include <math.h>
 #include <stdio.h>
 
 static const dfi_link *link_at(const dfi_exec *x, int32_t i) { return &x->plan->link[i]; }
@@ -37,12 +40,25 @@ void dfi_transfer_begin(dfi_exec *x) {
     dfi_traffic *t = &x->traffic[c->link];
     t->messages++;
     t->bytes += dfi_value_bytes(v);
+    if (x->faults && dfi_fault_message(x, NULL, NULL, c->link, c->node) != DFI_ARRIVES) return;
     if (!dfi_value_in(v, device_at(x, l->to)->arena, to)) no_room(x, NULL, NULL, l->to, v, c->node);
     to->uses = 0;
     if (x->timed && x->timed->recorder) dfi_record_crossing(x, i, c->node, l->to);
     if (x->timed) dfi_timed_given(x, i, dfi_timed_message(x, c->link, 0, dfi_value_bytes(v)));
   }
   if (x->timed && x->timed->recorder) dfi_record_speak(x, 0);
+}
+
+/* Puts a copy of the value where the destination's kernels find it; consumes it. False: there is no room, and the run
+   has failed. */
+static bool take_in(dfi_exec *x, dfi_record *r, const dfi_pnode *p, df_value *v) {
+  df_value *slot = r->base[DFI_ITERATION] + p->out;
+  const bool there = dfi_value_in(v, device_at(x, p->device)->arena, slot);
+  if (!there) no_room(x, r, p, p->device, v, p->node);
+  slot->uses = 0;
+  dfi_value_drop(v);
+  v->kind = DF_EMPTY;
+  return there;
 }
 
 /* The message has arrived: its value is in the slot already. */
@@ -57,42 +73,105 @@ static void arrived(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t dea
 
 /* ---- messages on their way ------------------------------------------------------------------------------- */
 
-/* it arrives at once, where nobody waits any more */
+/* It arrives at once, where nobody waits any more. */
 static void flight_stop(df_kernel *k, void *user) { (void)k; ((dfi_flight *)user)->due = 0; }
 static void flight_text(df_kernel *k, void *user, char *text, size_t bytes) {
   (void)k; (void)user;
   snprintf(text, bytes, "is on its way");
 }
 
-static void depart(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead, double due) {
-  dfi_flight *f = dfi_xcalloc(1, sizeof *f);
-  f->call = (dfi_call){
-    .exec = x, .record = r, .node = p, .heap = true, .stop = flight_stop, .what = flight_text, .user = f
-  };
-  f->due = due;
-  f->dead = dead;
+static void list_flight(dfi_exec *x, dfi_flight *f) {
   dfi_flight **at = &x->flights;
-  while (*at && (*at)->due <= due) at = &(*at)->next;
+  while (*at && (*at)->due <= f->due) at = &(*at)->next;
   f->next = *at;
   *at = f;
+}
+
+static bool worth_a_stream(const dfi_exec *x, const dfi_pnode *p, const df_value *v) {
+  enum { LARGE_BYTES = 64 << 10 };
+  return x->streams && v->kind == DF_TENSOR && dfi_value_bytes(v) >= LARGE_BYTES && device_at(x, p->device)->arena;
+}
+
+/* v: what has not been copied yet, so that it is when the message arrives; a large one is on a stream, meanwhile. */
+static void depart(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead, double due, df_value v) {
+  dfi_flight *f = dfi_xcalloc(1, sizeof *f);
+  f->call = (dfi_call){ .exec = x, .record = r, .node = p, .heap = true, .message = true,
+                        .stop = flight_stop, .what = flight_text, .user = f };
+  f->due = due;
+  f->dead = dead;
+  f->value = v;
+  x->flying += dfi_value_bytes(&v);
   dfi_call_away(x, &f->call);
   x->waiting--;                            /* it does not wait for anything outside: it comes by itself */
+  if (!isinf(due) && worth_a_stream(x, p, &v) && dfi_stream_take(x, &f->call, true)) return;
+  list_flight(x, f);
+}
+
+void dfi_transfer_copy(dfi_call *c) {
+  dfi_flight *f = c->user;
+  df_value *slot = c->record->base[DFI_ITERATION] + c->node->out;
+  c->status = dfi_value_in(&f->value, device_at(c->exec, c->node->device)->arena, slot) ? DF_OK : DF_RESOURCE_EXHAUSTED;
+}
+
+static void land(dfi_exec *x, dfi_flight *f) {
+  dfi_record *r = f->call.record;
+  x->waiting++;
+  dfi_call_back(x, &f->call);
+  x->flying -= dfi_value_bytes(&f->value);
+  const bool there = x->failed || f->value.kind == DF_EMPTY || take_in(x, r, f->call.node, &f->value);
+  if (there && !x->failed) arrived(x, r, f->call.node, f->dead);
+  dfi_value_drop(&f->value);
+  free(f);
+  if (--r->outstanding == 0 && !x->failed) dfi_exec_iteration_done(x, r);
+}
+
+void dfi_transfer_copied(dfi_exec *x, dfi_call *c) {
+  dfi_flight *f = c->user;
+  df_value *slot = c->record->base[DFI_ITERATION] + c->node->out;
+  if (c->status == DF_OK) {                /* else the owner tries, who can make room */
+    slot->uses = 0;
+    x->flying -= dfi_value_bytes(&f->value);
+    dfi_value_drop(&f->value);
+    f->value.kind = DF_EMPTY;
+    if (x->failed) { dfi_value_drop(slot); slot->kind = DF_EMPTY; }
+  }
+  if (f->due > dfi_now() && !x->failed) list_flight(x, f);
+  else land(x, f);
+}
+
+/* DFLOW_STRESS=late: nothing arrives while anything else can move, and then in an odd order. */
+static dfi_flight **odd_flight(dfi_exec *x, double now) {
+  if (x->head != x->tail && x->late++ % 8) return NULL;
+  int32_t n = 0;
+  for (dfi_flight *f = x->flights; f && f->due <= now; f = f->next) n++;
+  if (!n) return NULL;
+  x->late = x->late * 0x9e3779b97f4a7c15u + 1;
+  dfi_flight **at = &x->flights;
+  for (int32_t k = (int32_t)((x->late >> 33) % (uint32_t)n); k; k--) at = &(*at)->next;
+  return at;
 }
 
 double dfi_transfer_arrivals(dfi_exec *x) {
   if (!x->flights) return -1;
   const double now = dfi_now();
-  while (x->flights && (x->flights->due <= now || x->failed)) {
-    dfi_flight *f = x->flights;
-    dfi_record *r = f->call.record;
-    x->flights = f->next;
-    x->waiting++;
-    dfi_call_back(x, &f->call);
-    if (!x->failed) arrived(x, r, f->call.node, f->dead);
-    free(f);
-    if (--r->outstanding == 0 && !x->failed) dfi_exec_iteration_done(x, r);
+  while (x->flights) {
+    const bool late = x->plan->devices->late && !x->failed;
+    dfi_flight **at = late ? odd_flight(x, now) : x->flights->due <= now || x->failed ? &x->flights : NULL;
+    if (!at) break;
+    dfi_flight *f = *at;
+    *at = f->next;
+    land(x, f);
+    if (late) break;
   }
   return x->flights ? x->flights->due - now : -1;
+}
+
+bool dfi_transfer_stalled(dfi_exec *x) {
+  int32_t n = 0;
+  for (const dfi_flight *f = x->flights; f; f = f->next, n++) if (!isinf(f->due)) return false;
+  if (n != x->running) return false;
+  dfi_fault_stalled(x, x->flights->call.record, x->flights->call.node);
+  return true;
 }
 
 /* When the message will have come, after those that the line carries before it; 0: at once. */
@@ -106,33 +185,49 @@ static double due(dfi_exec *x, int32_t link, int64_t bytes) {
   return begins + takes;
 }
 
+bool dfi_held_back(dfi_exec *x, const dfi_record *r, const dfi_device *d, int64_t bytes) {
+  dfi_devmem_stats now;
+  /* the oldest iteration always goes on, so that something does */
+  if (!d->arena || r->number == r->frame->first || (x->head == x->tail && !x->running)) return false;
+  dfi_devmem_look(d->arena, &now);
+  if (!now.limit || now.in_use + x->flying + dfi_devmem_takes(bytes + 128) <= now.limit / 8 * 5) return false;
+  const int64_t ran = x->count.taken + (x->head - x->counted) - 1;      /* but this one */
+  if (x->held_at != ran) { x->held_at = ran; x->held_tries = 0; }
+  /* all that is ready waits like this: one of them goes on */
+  return x->running || x->held_tries++ <= 8 * (x->tail - x->head + 1);
+}
+
 bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
   const int32_t link = p->child;
   dfi_traffic *t = &x->traffic[link];
   const dfi_operand in = x->plan->operand[p->in];
   int64_t bytes = 0;
+  if (!dead && p->nin) {
+    bytes = dfi_value_bytes(operand(r, in));
+    if (bytes >= 4096 && dfi_held_back(x, r, device_at(x, p->device), bytes)) { dfi_exec_again(x, r, p); return true; }
+  }
   t->messages++;
   if (dead) {
     t->dead++;
     x->count.died++;
     if (p->iteration_operands) drop_inputs(x, r, p);
-  } else if (p->nin) bytes = dfi_value_bytes(operand(r, in));
-  t->bytes += bytes;
-  if (!dead && p->nin) {
-    df_value v = operand_take(r, in), *slot = r->base[DFI_ITERATION] + p->out;
-    const bool there = dfi_value_in(&v, device_at(x, link_at(x, link)->to)->arena, slot);
-    if (!there) no_room(x, r, p, link_at(x, link)->to, &v, p->node);
-    slot->uses = 0;
-    dfi_value_drop(&v);
-    if (!there) return false;
   }
+  t->bytes += bytes;
+  const dfi_fate fate = DFI_UNLIKELY(x->faults != NULL) ? dfi_fault_message(x, r, p, link, p->node) : DFI_ARRIVES;
+  if (fate == DFI_LOST) return false;
+  df_value v = { 0 };
+  if (!dead && p->nin) v = operand_take(r, in);
+  if (DFI_UNLIKELY(fate == DFI_STALLS)) { depart(x, r, p, dead, (double)INFINITY, v); return true; }
   if (x->timed) {
+    if (v.kind && !take_in(x, r, p, &v)) return false;
     x->timed->now = dfi_timed_message(x, link, x->timed->now, bytes);
     arrived(x, r, p, dead);
     return false;
   }
   const double when = due(x, link, bytes);
-  if (when > 0) { depart(x, r, p, dead, when); return true; }
+  const bool copied_later = x->plan->devices->late || worth_a_stream(x, p, &v);
+  if (!copied_later && v.kind && !take_in(x, r, p, &v)) return false;
+  if (copied_later || when > 0) { depart(x, r, p, dead, when, v); return true; }
   arrived(x, r, p, dead);
   return false;
 }

@@ -10,6 +10,7 @@
 #include "engine/timed.h"
 #include "engine/record.h"
 #include "engine/remat.h"
+#include "engine/fault.h"
 #include <stdio.h>
 #include <unistd.h>
 
@@ -104,6 +105,7 @@ static int32_t devices_of_environment(df_session *s, df_error *err) {
   s->devices.scatter = stress("devices:");
   const char *stresses = getenv("DFLOW_STRESS");
   s->devices.swap_always = stresses && strstr(stresses, "swap");
+  s->devices.late = stresses && strstr(stresses, "late");
   if (stresses && strstr(stresses, "recompute") && !s->devices.save) s->devices.save = DFI_SAVE_RECOMPUTE;
   if (!asked || !asked[0]) return DF_OK;
   const int32_t at = dfi_device_of(&s->devices, asked, NULL, err);
@@ -438,6 +440,7 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
   pthread_mutex_unlock(&s->graph->lock);
   if (!p) return NULL;
   dfi_remat_attach(p);
+  dfi_faults_attach(p);
   dfi_exec_lay_out(p);
   /* it knows one device and the real clock */
   if (s->engine != DFI_ENGINE_TOKENS && !p->cut && !p->remat && !s->devices.virtual_clock) dfi_native_attach(p);

@@ -30,9 +30,9 @@ describe(('%d random programs from seed %d, placed at random on 1 to 8 devices')
     end
   end)
 
-  it('do so in any order of tokens, with what they leave to choice placed at random, and with everything swapped', function()
-    for i, stress in ipairs{ 'shuffle:%d', 'devices:%d', 'shuffle:%d,devices:%d,swap' } do
-      local r = stressed(stress:gsub('%%d', tostring(first)), first + 10000 * i, math.floor(count / 6), i == 3 and 3 or 2)
+  it('do so in any order of tokens, placed at random, with everything swapped, or computed again and every copy late', function()
+    for i, stress in ipairs{ 'shuffle:%d', 'devices:%d', 'shuffle:%d,devices:%d,swap', 'shuffle:%d,devices:%d,late,recompute' } do
+      local r = stressed(stress:gsub('%%d', tostring(first)), first + 10000 * i, math.floor(count / 8), i >= 3 and 3 or 2)
       assert.are.equal('alike\n', r.out, r.err)
     end
   end)

@@ -588,9 +588,14 @@ df.Session({…})
               hot, compiled meanwhile. The results are the same, bit for bit
   option    timeout: number = nil  seconds that a run may take
   option    devices: list = nil  such as {'cpu:0', 'sim:0', {'sim:1', memory = '64MB', bandwidth =
-              '1GB/s', latency = '5us', speed = 2}}; the first takes what asks for no device
-  option    owners: int = 1  how many may turn the partitions of a run; one thread turns all of them
-            today, whatever this says
+              '1GB/s', latency = '5us', speed = 2}}; the first takes what asks for no device. To try
+              what happens then, in each run: fail_at = n, the device is dead at its n-th kernel;
+              link_fail_at = n, link_stall_at = n: the n-th message to or from it is lost, or never
+              comes. The run ends with `unavailable`
+  option    owners: int = 1  how many threads work for a run's devices. One keeps the books (frames,
+              iterations, tokens) of all partitions; with more, the others compute the large kernels
+              of the simulated devices, each device's one after the other, and copy large messages.
+              The results do not depend on it, nor do virtual times, for which one does it all
   option    clock: string = 'real'  'virtual': a clock of the simulated devices, by a cost model of
               flops and bytes: stats().seconds is what such hardware would take
   option    soft_placement: bool = false  true: what cannot run where it was asked to runs elsewhere

@@ -66,8 +66,15 @@ function M.speed(v, what)
 end
 
 -- ---- sessions -----------------------------------------------------------------------------------------------------------
-local fields = { memory = M.bytes, bandwidth = M.bandwidth, latency = M.seconds, speed = M.speed }
-local order = { 'memory', 'bandwidth', 'latency', 'speed' }
+local function count(v, what)
+  if type(v) ~= 'number' or v < 1 or v % 1 ~= 0 or v > 2 ^ 53 then
+    errors.bad('%s is a whole number from 1 up, not %s', what, errors.describe(v))
+  end
+  return v
+end
+local fields = { memory = M.bytes, bandwidth = M.bandwidth, latency = M.seconds, speed = M.speed,
+                 fail_at = count, link_fail_at = count, link_stall_at = count }
+local order = { 'memory', 'bandwidth', 'latency', 'speed', 'fail_at', 'link_fail_at', 'link_stall_at' }
 
 local function device_word(d, i)
   local t = type(d) == 'table' and getmetatable(d) == nil and d or { d }
@@ -181,10 +188,6 @@ end
 
 local changes = { 'bandwidth', 'latency', 'speed', 'parallel_iterations', 'devices' }
 local whatif_options = { 'bandwidth', 'latency', 'speed', 'parallel_iterations', 'devices', 'timeline' }
-local function count(v, what)
-  if type(v) ~= 'number' or v < 1 or v % 1 ~= 0 then errors.bad('%s is a whole number from 1 up, not %s', what, errors.describe(v)) end
-  return v
-end
 local readers = { bandwidth = M.bandwidth, latency = M.seconds, speed = M.speed, parallel_iterations = count,
                   devices = function(v, what) return count(type(v) == 'table' and #v or v, what) end }
 

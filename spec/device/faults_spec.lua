@@ -1,0 +1,157 @@
+--- Devices that die, links that lose or hold up a message, and who works for a run's devices.
+local df = require 'dflow'
+
+local rows = {}
+for i = 1, 48 do
+  rows[i] = {}
+  for j = 1, 48 do rows[i][j] = ((i * 7 + j * 13) % 17 - 8) / 200 end
+end
+
+--- A loop over sim:0 and sim:1, and its gradient.
+local function program()
+  df.reset()
+  local x = df.placeholder('float32', { 48, 48 })
+  local _, y = df.while_loop(function(i) return i:lt(8) end, function(i, y)
+    local a = df.device('sim:0', function() return y:matmul(x):tanh() end)
+    return i + 1, df.device('sim:1', function() return (a:matmul(x) + y):tanh() end)
+  end, { df.int32(0), x })
+  return { y, df.gradients(y:reduce_sum(), x) }, { [x] = rows }, x
+end
+
+local function ends(s, fetches, feeds)
+  local ok, err = pcall(s.run, s, fetches, feeds)
+  assert.is_false(ok)
+  assert.equal('unavailable', err.code)
+  for name, m in pairs(s:stats().memory) do if name ~= 'cpu:0' then assert.equal(0, m.in_use) end end
+  return err
+end
+
+local function session(fault, more)
+  local sim = { 'sim:0', latency = more and more.latency }
+  for k, v in pairs(fault) do sim[k] = v end
+  return df.Session{ devices = { 'cpu:0', sim, 'sim:1' }, clock = more and more.clock, owners = more and more.owners }
+end
+
+describe('a device that dies at its n-th kernel', function()
+  it('ends the run with an error that names it, the op and the iteration; the next run begins anew', function()
+    local fetches, feeds, x = program()
+    local s = session{ fail_at = 9 }
+    for _ = 1, 3 do
+      local err = ends(s, fetches, feeds)
+      assert.matches('the device sim:0 was lost at its kernel 9', err.message)
+      assert.equal('while:4', err.frame)
+      assert.matches('MatMul', err.op)
+      assert.matches('faults_spec.lua:%d+', err.source)
+    end
+    assert.equal(2, s:run(df.device('sim:0', function() return (x:reduce_sum() * 0 + 1) * 2 end), feeds))
+    s:close()
+  end)
+
+  it('is noticed by numbers, too, and by either clock', function()
+    df.reset()
+    local i = df.device('sim:0', function() return df.while_loop(function(i) return i:lt(1000) end, function(i) return i + 1 end, { 0 }) end)
+    for _, clock in ipairs{ 'real', 'virtual' } do
+      local s = session({ fail_at = 100 }, { clock = clock })
+      assert.equal('while:49', ends(s, i).frame)
+      s:close()
+    end
+  end)
+end)
+
+describe('a link', function()
+  it('that loses its n-th message ends the run with an error that names both ends', function()
+    local fetches, feeds = program()
+    for _, more in ipairs{ {}, { latency = '10us' }, { clock = 'virtual' }, { owners = 3 } } do
+      local s = session({ link_fail_at = 9 }, more)
+      local err = ends(s, fetches, feeds)
+      assert.matches('the link [%w:]+ %-> [%w:]+ was lost at message 9 of sim:0', err.message)
+      assert.matches('^while:%d+$', err.frame)
+      s:close()
+    end
+  end)
+
+  it('that holds a message up for ever does so until nothing else can move', function()
+    local fetches, feeds = program()
+    for _, more in ipairs{ {}, { latency = '10us' }, { clock = 'virtual' }, { owners = 3 } } do
+      local s = session({ link_stall_at = 9 }, more)
+      local err = ends(s, fetches, feeds)
+      assert.matches('has stalled: a message of .* does not come, and nothing else can move', err.message)
+      assert.matches('^while:%d+$', err.frame)
+      s:close()
+    end
+  end)
+
+  it('may fail as the run begins', function()
+    local fetches, feeds = program()
+    local s = session{ link_fail_at = 1 }
+    assert.matches('cpu:0 %-> sim:0', ends(s, fetches, feeds).message)
+    s:close()
+  end)
+
+  it('may fail at any message, and at any kernel of a device, and nothing is left behind', function()
+    local fetches, feeds = program()
+    local before
+    for n = 1, 60 do
+      local s = session(({ { link_fail_at = n }, { link_stall_at = n }, { fail_at = n } })[n % 3 + 1], { owners = n % 4 + 1 })
+      local ok, err = pcall(s.run, s, fetches, feeds)
+      assert.is_true(ok or err.code == 'unavailable')
+      s:close()
+      if n == 20 then before = df.stats().memory['cpu:0'].in_use end
+    end
+    collectgarbage()
+    collectgarbage()
+    assert.is_true(df.stats().memory['cpu:0'].in_use <= before + 65536)
+  end)
+
+  it('is told what fails by whole numbers', function()
+    for key, v in pairs{ fail_at = 0, link_fail_at = 1.5, link_stall_at = 'soon' } do
+      local ok, err = pcall(df.Session, { devices = { 'cpu:0', { 'sim:0', [key] = v } } })
+      assert.is_false(ok)
+      assert.matches(key .. ' of sim:0 is a whole number from 1 up', tostring(err))
+    end
+  end)
+end)
+
+describe('owners', function()
+  local function same(a, b)
+    if type(a) ~= 'table' then return a == b end
+    for i = 1, #a do if not same(a[i], b[i]) then return false end end
+    return #a == #b
+  end
+
+  it('do not change a bit, whatever the memory, the links and what becomes of saved values', function()
+    local fetches, feeds = program()
+    local function run(options)
+      local s = df.Session(options)
+      local all = {}
+      for k = 1, 3 do
+        local r = s:run(fetches, feeds)
+        all[k] = { r[1]:totable(), r[2]:totable() }
+      end
+      for name, m in pairs(s:stats().memory) do if name ~= 'cpu:0' then assert.equal(0, m.in_use) end end
+      s:close()
+      return all
+    end
+    local one = run{ devices = { 'cpu:0', 'sim:0', 'sim:1' } }
+    for owners = 2, 4 do
+      assert.is_true(same(one, run{ owners = owners, devices = { 'cpu:0', 'sim:0', 'sim:1' } }))
+      for _, save in ipairs{ 'swap', 'recompute', 'auto' } do
+        assert.is_true(same(one, run{ owners = owners, save = save, devices = { 'cpu:0', { 'sim:0', memory = '200KB', latency = '5us' },
+          { 'sim:1', memory = '300KB', bandwidth = '2GB/s' } } }))
+      end
+    end
+  end)
+
+  it('copy large messages beside the run', function()
+    df.reset()
+    local x = df.placeholder('float32', { 200, 200 })
+    local y = df.device('sim:0', function() return x + 1 end)
+    local z = df.device('sim:1', function() return y * 2 end)
+    local s = df.Session{ owners = 3, devices = { 'cpu:0', { 'sim:0', memory = '2MB' }, { 'sim:1', memory = '1MB' } } }
+    local ones = df.run(df.ones{ 200, 200 })
+    for _ = 1, 20 do assert.equal(4, s:run(z, { [x] = ones }):at(7, 8)) end
+    assert.equal(0, s:stats().memory['sim:1'].in_use)
+    assert.equal(20, s:stats().transfers['sim:0 -> sim:1'].messages)
+    s:close()
+  end)
+end)
