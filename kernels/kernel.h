@@ -56,6 +56,7 @@ typedef struct df_kernel {
   df_tensor       *scratch;    /* nout headers for rank-0 outputs */
   void            *run;        /* the executor's own; passed back to dfk_run_* */
   df_error        *error;
+  struct dfk_loop *asked;      /* NULL; else an elementwise kernel writes here how it computes, and does not: chain.h */
 } df_kernel;
 typedef int32_t (*df_kernel_fn)(df_kernel *k);
 

@@ -3,11 +3,10 @@
  */
 #ifndef DFLOW_CPU_ELEMENTWISE_H
 #define DFLOW_CPU_ELEMENTWISE_H
+#include "../chain.h"
 #include "../elementwise.h"
 
-/* n elements of one op. in[i] points to n elements, or to a single one where bit i of `fixed` is set (never all
- * inputs of a call, unless n is 1 and then `fixed` is 0). out may be one of the inputs that are not fixed. */
-typedef void (*ew_loop)(void *out, const void *const *in, uint32_t fixed, int64_t n, double param);
+typedef dfk_loop_fn ew_loop;
 
 typedef struct ew_op {
   /* by the dtype of the last input; halves go through the float32 loop if they have none */

@@ -7,6 +7,7 @@
 #include "engine/fault.h"
 #include "engine/stream.h"
 #include "base/processor.h"
+#include "engine/group.h"
 #include "resource/host.h"
 #include "engine/token.h"
 #include "resource/variable.h"
@@ -104,8 +105,8 @@ static void say_who_holds(dfi_exec *x, const dfi_pnode *p) {
     dfi_holders_text(x, p->device, x->error->message + at, sizeof x->error->message - at);
 }
 
-/* The kernel has run: its outputs are sent, or its error is kept. */
-static void call_end(dfi_exec *x, dfi_call *c) {
+/* The kernel has run: its outputs are sent, along the edges from number `edge` on, or its error is kept. */
+static void call_end(dfi_exec *x, dfi_call *c, uint32_t edge) {
   dfi_record *r = c->record;
   dfi_pnode *p = c->node;
   df_value *out = r->base[DFI_ITERATION] + p->out;
@@ -137,7 +138,7 @@ static void call_end(dfi_exec *x, dfi_call *c) {
   const uint32_t *uses = r->frame->scope->uses + p->out;
   for (uint32_t i = 0; i < p->nout; i++) slot_filled(r, &out[i], uses[i]);
   drop_inputs(x, r, p);
-  dfi_exec_send(x, r, p->edge[0], p->edge[1], 0);
+  dfi_exec_send(x, r, edge, p->edge[1], 0);
 }
 
 /* Leaves a call in the inbox of its run. Any thread. After that the call may be gone. */
@@ -250,6 +251,7 @@ static bool on_device(dfi_exec *x, dfi_record *r, dfi_pnode *p, dfi_call *c, boo
 }
 
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  if (p->group && dfi_group_fire(x, r, p)) return false;
   if (DFI_UNLIKELY(x->replay != NULL) && x->plan->turner->replay(x, r, p)) return false;
   call_space space;
   df_error error;
@@ -288,9 +290,23 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
     }
     c->status = status;
   }
-  call_end(x, c);
+  call_end(x, c, p->edge[0]);
   call_free(c);
   return false;
+}
+
+void dfi_call_late(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  call_space space;
+  df_error error;
+  dfi_call *c = call_make(x, r, p, &space);
+  if (!c->heap) {
+    error.code = 0; error.message[0] = error.op[0] = error.frame[0] = error.source[0] = 0;
+    c->kernel.error = &error;
+  }
+  atomic_store_explicit(&x->at, p->node->id, memory_order_relaxed);
+  c->status = p->kernel(&c->kernel);
+  call_end(x, c, p->inside);
+  call_free(c);
 }
 
 /* Waits until something is in the inbox; not longer than 10 ms when calls wait for what is outside, which may never
@@ -341,7 +357,7 @@ void dfi_inbox_take(dfi_exec *x, bool wait) {
     dfi_call_back(x, c);
     if (DFI_UNLIKELY(c->status == DF_RESOURCE_EXHAUSTED) && !c->stop && !x->failed) run_here(x, c);
     if (DFI_UNLIKELY(x->watched)) dfi_watch_done(x, r, c->node);
-    call_end(x, c);
+    call_end(x, c, c->node->edge[0]);
     call_free(c);
     if (--r->outstanding == 0) dfi_exec_iteration_done(x, r);
   }

@@ -14,6 +14,7 @@
 #include "engine/token.h"
 #include "engine/audit.h"
 #include "engine/engine.h"
+#include "engine/group.h"
 #include "engine/native/native.h"
 #include "engine/timed.h"
 #include "engine/record.h"
@@ -183,6 +184,7 @@ static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) 
   memcpy(r->counts, s->counts, sizeof(uint32_t) * s->n);
   if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_record(r, x->timed->recorder != NULL);
   if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);
+  if (s->ngroups) dfi_groups_begin(x, r, s);
   return r;
 }
 
@@ -728,6 +730,12 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
     if (DFI_UNLIKELY(dead) && p->kind != DFI_K_ENTER && p->kind != DFI_K_TRIGGER && p->kind != DFI_K_TRANSFER) {
       x->count.died++;
       if (keeps) keep(x, t, 0, &(df_value){ .dead = 1 });
+      if (DFI_UNLIKELY(p->group)) {
+        hot_save(&q, x);
+        dfi_group_dead(x, r, p);
+        hot_load(&q, x);
+        goto slowly;
+      }
       if ((uint32_t)(p->kind - DFI_K_EXIT) > DFI_K_NEXT_REMAT - DFI_K_EXIT) {
         if (p->iteration_operands) drop_inputs(x, r, p);
         hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[p->kind == DFI_K_SWITCH ? 3 : 1], DFI_DEAD, timed);

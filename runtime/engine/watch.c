@@ -1,5 +1,6 @@
 /* watch.c: a run is paused, stepped and broken into, and its tokens are logged. */
 #include "engine/watch.h"
+#include "engine/group.h"
 #include "engine/token.h"
 #include "engine/record.h"
 #include <errno.h>
@@ -137,6 +138,7 @@ static void stand_still(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t break
 void dfi_watch_look(dfi_exec *x) {
   dfi_watch *w = x->watch;
   if (!atomic_load_explicit(&w->wanted, memory_order_relaxed)) return;
+  dfi_groups_apart(x);
   pthread_mutex_lock(&w->lock);
   atomic_store(&w->wanted, 0);
   if (w->want_pause) stand_still(x, w, DF_STOP_ASKED, 0, NULL);

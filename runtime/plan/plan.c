@@ -562,6 +562,7 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
   if (!status) status = lay_out(&m);
   if (!status) status = find_fetches(&m);
   if (!status && m.cut) finish_cut(&m);
+  if (!status && !m.cut && !m.reference) dfi_plan_group(&m);
   if (!status && devices) tell_places(&m);
   if (!status && tell) dfi_plan_tell(&m, tell);
   for (int32_t i = 0; i < p->nextra; i++) {             /* it is looked at as the node that it is of */
@@ -600,10 +601,12 @@ void dfi_plan_free(dfi_plan *p) {
     free(s->uses);
     free(s->copies);
     free(s->roots);
+    free(s->groups);
     free(s->const_users);
     free(s->const_first);
   }
   for (int32_t i = 0; i < p->nconstants; i++) dfi_value_drop(&p->constant[i]);
+  dfi_plan_groups_free(p);
   if (p->node) for (int32_t i = 0; i < nnodes; i++) { free(p->node[i].out_dtypes); free(p->node[i].reads); }
   if (p->remat) {
     for (int32_t i = 0; i < nscopes; i++) free(p->remat->why[i]);

@@ -21,6 +21,7 @@
 #include "base/internal.h"
 #include "op/op.h"
 #include "device/device.h"
+#include "kernels/chain.h"
 
 enum { DFI_ITERATION = 0, DFI_FRAME = 1, DFI_CONSTANT = 2, DFI_GIVEN = 3 };
 typedef uint32_t dfi_operand;
@@ -88,12 +89,32 @@ typedef struct dfi_pnode {
   uint32_t     target;       /* ENTER, CALL: the child's scope */
   uint32_t     scope;        /* the scope its operands lie in */
   uint8_t      has_handle, offload, iteration_operands, waits;
+  uint32_t     group;            /* 1 + its group's number; 0: it has none */
   df_kernel_fn kernel;
   const df_op *op;
   df_node     *node;         /* for attributes, names and messages */
   uint8_t     *out_dtypes;   /* nout */
   uint8_t     *reads;        /* nin: inputs that are references and wanted as values; NULL where there are none */
+  uint32_t     inside, place;    /* of a group's: its edges up to here stay in the group; which member it is */
 } __attribute__((aligned(128))) dfi_pnode;   /* its address is a shift away from its number */
+
+/* Elementwise nodes of one scope that are computed in one pass: plan/group.c finds them, engine/group.c runs them. */
+enum { DFI_GROUP_MEMBERS = 64 };
+typedef struct dfi_member {
+  uint32_t   node;               /* its number in the scope */
+  int32_t    step;               /* the step of the chain that makes its value */
+  uint32_t   reads;              /* by members, of its value */
+  bool       wanted;             /* by others too */
+} dfi_member;
+/* reads: by members; last: the last step that does */
+typedef struct dfi_group_input { dfi_operand at; int32_t reads, last; } dfi_group_input;
+typedef struct dfi_group {
+  int32_t    n;
+  dfi_member *member;            /* n, each after those whose values it reads */
+  uint32_t   slot;               /* of the iteration: how far the group is, see engine/group.c */
+  dfi_group_input *input;        /* chain.ninputs */
+  dfk_chain  chain;
+} dfi_group;
 
 enum { DFI_FUNCTION = -2 };
 typedef struct dfi_scope {
@@ -108,6 +129,7 @@ typedef struct dfi_scope {
   uint32_t    *uses;         /* nslots: readers of each slot */
   struct { uint32_t slot, constant; } *copies; uint32_t ncopies;   /* scalar constants that every record holds */
   uint32_t    *roots, nroots;/* nodes that wait for nothing: they start with the iteration */
+  uint32_t    *groups, ngroups;  /* numbers of its groups */
   dfi_pnode  **enters;       /* nenters */
   dfi_pnode  **exits;        /* nexits */
   /* readers of loop constant c: const_users[const_first[c] … const_first[c+1]) */
@@ -165,6 +187,7 @@ typedef struct dfi_plan {
   dfi_scope   *scope;        /* [0] is the top level */
   dfi_operand *operand; uint32_t noperands;
   dfi_edge    *edge;
+  dfi_group   *group; int32_t ngroups;
   uint32_t     widest;       /* tokens that one node can send at most */
   df_value    *constant; int32_t nconstants;
   dfi_operand *fetch;        /* nfetch; where each fetched value lies at the end; for an operation ~0 */

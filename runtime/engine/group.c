@@ -1,0 +1,175 @@
+/* group.c: elementwise nodes that are computed in one pass.
+ *
+ * A member that fires is put off: it sends its tokens to other members, and no value yet. When the last one has fired
+ * the whole group is computed, block by block (kernels/chain.h); the members' inputs are let go, values that others
+ * want get their slots, and everybody outside gets the tokens. To the books each node ran when it fired.
+ *
+ * A group is taken apart (what was put off is computed, node by node, by the ops' own kernels, and the rest as it
+ * fires) whenever somebody looks at the run, when a member is dead, and where shapes turn out to be others than the
+ * ones it can do: so errors come from the ops' kernels alone, and what one looks at is always there. The numbers are
+ * the same.
+ *
+ * The group's slot: `uses`, members that have fired; `flags`, whether it is apart; `as.u64`, which members are put off.
+ */
+#include "engine/group.h"
+#include "engine/engine.h"
+#include "engine/token.h"
+
+static df_value *state_of(const dfi_record *r, const dfi_group *g) { return r->base[DFI_ITERATION] + g->slot; }
+
+static dfi_group *group_of(const dfi_exec *x, const dfi_pnode *p) { return &x->plan->group[p->group - 1]; }
+
+static void take_apart(dfi_exec *x, dfi_record *r, dfi_group *g) {
+  df_value *s = state_of(r, g);
+  s->flags = 1;
+  for (int32_t i = 0; i < g->n && s->as.u64 && !x->failed; i++) {
+    if (!(s->as.u64 >> i & 1)) continue;
+    s->as.u64 &= ~((uint64_t)1 << i);
+    dfi_call_late(x, r, r->nodes + g->member[i].node);
+  }
+}
+
+static void fired(df_value *s, const dfi_group *g) {
+  if (++s->uses == (uint32_t)g->n) *s = (df_value){ 0 };
+}
+
+/* ---- in one pass ---------------------------------------------------------------------------------------------- */
+
+/* The shape that all members have, if they have one: that of the largest input. */
+static const df_tensor *whole_of(const dfi_record *r, const dfi_group *g) {
+  const df_tensor *whole = NULL;
+  for (int32_t i = 0; i < g->chain.ninputs; i++) {
+    const df_value *v = operand(r, g->input[i].at);
+    if (v->kind != DF_TENSOR) continue;
+    const df_tensor *t = v->as.tensor;
+    if (!whole || t->size > whole->size || (t->size == whole->size && t->rank > whole->rank)) whole = t;
+  }
+  return whole;
+}
+
+static bool find_inputs(const dfi_record *r, const dfi_group *g, const df_tensor *whole, dfk_chain_run *run) {
+  for (int32_t i = 0; i < g->chain.ninputs; i++) {
+    const df_value *v = operand(r, g->input[i].at);
+    run->input[i].how = DFK_NUMBER;
+    if (v->kind == DF_SCALAR) { run->input[i].data = (const char *)&v->as; continue; }
+    if (v->kind != DF_TENSOR) return false;
+    const df_tensor *t = v->as.tensor;
+    run->input[i].data = t->data;
+    if (!dfk_chain_meets(t->rank, t->dims, whole->rank, whole->dims, &run->input[i].how, &run->input[i].period))
+      return false;
+  }
+  /* every step has an operand that is all of the whole: then so is its result */
+  for (int32_t s = 0; s < g->chain.nsteps; s++) {
+    const dfk_step *step = &g->chain.step[s];
+    bool all = false;
+    for (int32_t k = 0; k < step->nin; k++) all |= step->in[k] >= 0 || run->input[-1 - step->in[k]].how == DFK_ALL;
+    if (!all) return false;
+  }
+  return true;
+}
+
+/* An input that nobody else will read and that no step reads after the member's own: the result may lie there. */
+static df_tensor *in_place(const dfi_record *r, const dfi_group *g, const dfk_chain_run *run, const dfi_member *to,
+                           uint64_t *taken) {
+  const uint8_t bytes = g->chain.step[to->step].bytes, dtype = r->nodes[to->node].out_dtype;
+  for (int32_t i = 0; i < g->chain.ninputs; i++) {
+    const dfi_group_input *in = &g->input[i];
+    if (in->last > to->step || run->input[i].how != DFK_ALL || g->chain.input_bytes[i] != bytes) continue;
+    if (*taken >> i & 1) continue;
+    const df_value *v = operand(r, in->at);
+    if (DFI_SPACE(in->at) != DFI_ITERATION || v->uses != (uint32_t)in->reads) continue;
+    df_tensor *t = v->as.tensor;
+    if (t->view || t->data != t->buffer->data || t->dtype != dtype || !dfi_tensor_exclusive(t)) continue;
+    *taken |= (uint64_t)1 << i;
+    return df_tensor_retain(t);
+  }
+  return NULL;
+}
+
+static bool make_outputs(const dfi_record *r, const dfi_group *g, const df_tensor *whole, dfk_chain_run *run,
+                         df_tensor **out) {
+  uint64_t taken = 0;
+  for (int32_t i = 0; i < g->n; i++) {
+    const dfi_member *to = &g->member[i];
+    out[i] = NULL;
+    if (!to->wanted) continue;
+    out[i] = in_place(r, g, run, to, &taken);
+    if (!out[i]) out[i] = dfi_tensor_make(r->nodes[to->node].out_dtype, whole->rank, whole->dims);
+    if (!out[i]) {
+      while (i--) if (out[i]) df_tensor_release(out[i]);
+      return false;
+    }
+    run->out[to->step] = out[i]->data;
+  }
+  return true;
+}
+
+/* All members have been put off. False: it cannot be done in one pass. */
+static bool compute(dfi_exec *x, dfi_record *r, dfi_group *g) {
+  dfk_chain_run run;
+  df_tensor *out[DFI_GROUP_MEMBERS];
+  const df_tensor *whole = whole_of(r, g);
+  run.chain = &g->chain;
+  memset(run.out, 0, sizeof *run.out * (size_t)g->chain.nsteps);
+  if (!whole || whole->rank == 0 || !find_inputs(r, g, whole, &run)) return false;
+  if (!make_outputs(r, g, whole, &run, out)) return false;
+  const int64_t n = whole->size;
+  atomic_store_explicit(&x->at, r->nodes[g->member[g->n - 1].node].node->id, memory_order_relaxed);
+  x->patience -= 4 + (int32_t)((n * g->n) >> 12 & 0xffff);
+  if (n <= g->chain.grain) dfk_chain_range(&run, 0, n);
+  else dfi_pool_range(x->pool, n, g->chain.grain, dfk_chain_range, &run);
+  for (int32_t i = 0; i < g->chain.ninputs; i++)
+    for (int32_t k = 0; k < g->input[i].reads; k++) operand_used(r, g->input[i].at);
+  for (int32_t i = 0; i < g->n; i++) {
+    if (!out[i]) continue;
+    const dfi_pnode *p = r->nodes + g->member[i].node;
+    df_value *slot = r->base[DFI_ITERATION] + p->out;
+    *slot = (df_value){ .kind = DF_TENSOR, .dtype = p->out_dtype, .as.tensor = out[i] };
+    slot_filled(r, slot, r->frame->scope->uses[p->out] - g->member[i].reads);
+  }
+  *state_of(r, g) = (df_value){ 0 };
+  for (int32_t i = 0; i < g->n; i++) {
+    const dfi_pnode *p = r->nodes + g->member[i].node;
+    dfi_exec_send(x, r, p->inside, p->edge[1], 0);
+  }
+  return true;
+}
+
+/* ---- what the engine asks --------------------------------------------------------------------------------------- */
+
+bool dfi_group_fire(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  dfi_group *g = group_of(x, p);
+  df_value *s = state_of(r, g);
+  if (!s->flags && (x->watched != DFI_UNWATCHED || x->made || x->timed)) take_apart(x, r, g);
+  if (s->flags) { fired(s, g); return false; }
+  s->as.u64 |= (uint64_t)1 << p->place;
+  dfi_exec_send(x, r, p->edge[0], p->inside, 0);
+  if (++s->uses < (uint32_t)g->n || compute(x, r, g)) return true;
+  take_apart(x, r, g);
+  *s = (df_value){ 0 };
+  return true;
+}
+
+void dfi_group_dead(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  dfi_group *g = group_of(x, p);
+  df_value *s = state_of(r, g);
+  if (!s->flags) take_apart(x, r, g);
+  fired(s, g);
+  drop_inputs(x, r, p);
+  dfi_exec_send(x, r, p->edge[0], p->edge[1], DFI_DEAD);
+}
+
+static void frame_apart(dfi_exec *x, dfi_frame *f) {
+  for (int64_t i = f->first; i < f->next; i++) {
+    dfi_record *r = f->ring[i & (f->capacity - 1)];
+    for (uint32_t g = 0; g < f->scope->ngroups; g++) {
+      dfi_group *c = &x->plan->group[f->scope->groups[g]];
+      if (state_of(r, c)->as.u64) take_apart(x, r, c);
+    }
+    for (uint32_t c = 0; c < f->scope->nchildren; c++) if (r->children[c]) frame_apart(x, r->children[c]);
+  }
+}
+
+void dfi_groups_apart(dfi_exec *x) {
+  if (x->plan->ngroups && !x->failed && x->root) frame_apart(x, x->root);
+}

@@ -1,0 +1,20 @@
+/* group.h: elementwise nodes that are computed in one pass, as the engine meets them. */
+#ifndef DFLOW_ENGINE_GROUP_H
+#define DFLOW_ENGINE_GROUP_H
+#include "engine/executor.h"
+
+/* A member of a group has all its inputs. True: nothing more is to be done for it now. False: it is computed alone,
+   like any node. */
+bool dfi_group_fire(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* A member is dead: sends that on. */
+void dfi_group_dead(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* Somebody is going to look: what members of groups have put off is computed, in all that is open. */
+void dfi_groups_apart(dfi_exec *x);
+/* A record begins an iteration. */
+static inline void dfi_groups_begin(const dfi_exec *x, dfi_record *r, const dfi_scope *s) {
+  for (uint32_t i = 0; i < s->ngroups; i++)
+    r->base[DFI_ITERATION][x->plan->group[s->groups[i]].slot] = (df_value){ 0 };
+}
+/* call.c: computes a member that had been put off; its tokens inside the group have been sent. */
+void dfi_call_late(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+#endif
