@@ -11,6 +11,7 @@ local methods = {}
 local Plot = { __name = 'dflow.Plot', __index = methods }
 
 local LABELS = { 'title', 'xlabel', 'ylabel' }
+local AXES = { 'title', 'xlabel', 'ylabel', 'log', 'zero', 'points' }
 
 --- A table of numbers, however it is given; `rank` is what its rank must be.
 local function numbers(v, what, rank)
@@ -37,6 +38,13 @@ end
 local function made(kind, fields, opts, known)
   opts = errors.options(opts, kind == 'line' and 'plot' or 'plot.' .. kind, known)
   fields.kind, fields.title, fields.xlabel, fields.ylabel = kind, opts.title, opts.xlabel, opts.ylabel
+  fields.log, fields.zero, fields.points = opts.log, opts.zero, opts.points
+  if opts.log ~= nil and opts.log ~= 'x' and opts.log ~= 'y' and opts.log ~= 'xy' then
+    errors.bad("plot: log is 'x', 'y' or 'xy', not %s", errors.describe(opts.log))
+  end
+  for _, key in ipairs{ 'zero', 'points' } do
+    if opts[key] ~= nil and type(opts[key]) ~= 'boolean' then errors.bad('plot: %s is a boolean, not %s', key, errors.describe(opts[key])) end
+  end
   return setmetatable(fields, Plot)
 end
 
@@ -66,13 +74,13 @@ end
 --- df.plot.line(y, opts), df.plot.line(x, y, opts): lines. y is numbers, a list of such, or {name = numbers}.
 function M.line(x, y, opts)
   local is_options = type(y) == 'table' and getmetatable(y) == nil and y[1] == nil and next(y) ~= nil
-  for _, v in pairs(is_options and y or {}) do is_options = is_options and type(v) == 'string' end
+  for _, v in pairs(is_options and y or {}) do is_options = is_options and (type(v) == 'string' or type(v) == 'boolean') end
   if y == nil or is_options then x, y, opts = nil, x, y end
-  return made('line', series_of(x, y), opts, LABELS)
+  return made('line', series_of(x, y), opts, AXES)
 end
 
 --- df.plot.scatter(x, y, opts): a dot for each pair.
-function M.scatter(x, y, opts) return made('scatter', series_of(x, y), opts, LABELS) end
+function M.scatter(x, y, opts) return made('scatter', series_of(x, y), opts, AXES) end
 
 --- df.plot.histogram(values, {bins = 20}): how many values fall into each of the bins, which are equally wide.
 function M.histogram(values, opts)

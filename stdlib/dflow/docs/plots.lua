@@ -7,6 +7,9 @@ df.plot(y, {…})
   option    title: string = nil  above it
   option    xlabel: string = nil  below the SVG
   option    ylabel: string = nil  at the side of the SVG
+  option    log: string = nil  'x', 'y' or 'xy': these axes are logarithmic
+  option    zero: bool = false  the y axis begins at 0
+  option    points: bool = false  a dot at each point of the SVG's lines
   example   df.plot({1, 4, 9, 16}):text{columns = 12, rows = 4, ascii = true}
 
 df.plot.line(x, y, {…})
@@ -14,6 +17,9 @@ df.plot.line(x, y, {…})
   option    title: string = nil  above it
   option    xlabel: string = nil  below the SVG
   option    ylabel: string = nil  at the side of the SVG
+  option    log: string = nil  'x', 'y' or 'xy': these axes are logarithmic
+  option    zero: bool = false  the y axis begins at 0
+  option    points: bool = false  a dot at each point of the SVG's lines
   example   df.plot.line({0, 1, 4}, {2, 1, 0}):text{columns = 12, rows = 4, ascii = true}
 
 df.plot.scatter(x, y, {…})
@@ -21,6 +27,9 @@ df.plot.scatter(x, y, {…})
   option    title: string = nil  above it
   option    xlabel: string = nil  below the SVG
   option    ylabel: string = nil  at the side of the SVG
+  option    log: string = nil  'x', 'y' or 'xy': these axes are logarithmic
+  option    zero: bool = false  the y axis begins at 0
+  option    points: bool = false  a dot at each point of the SVG's lines
   example   df.plot.scatter({1, 2, 3}, {1, 4, 9}):text{columns = 12, rows = 4, ascii = true}
 
 df.plot.histogram(values, {…})

@@ -41,4 +41,40 @@ function M.ticks(low, high, n)
   return list
 end
 
+--- Ticks of a logarithmic range: powers of ten, and between them 2 and 5 times these where the range is short.
+local function log_ticks(low, high)
+  local list, short = {}, high / low < 200
+  for power = math.floor(math.log(low) / math.log(10) - 1e-9), math.ceil(math.log(high) / math.log(10) + 1e-9) do
+    for _, digit in ipairs(short and { 1, 2, 5 } or { 1 }) do
+      local at = digit * 10 ^ power
+      if at >= low * (1 - 1e-9) and at <= high * (1 + 1e-9) then list[#list + 1] = { at, ('%.4g'):format(at) } end
+    end
+  end
+  return list
+end
+
+--- An axis over lists of numbers: its ends, share(v) from 0 to 1 along it (NaN where v has no place), and ticks(n).
+-- @param log   logarithmic: numbers up to 0 have no place
+-- @param zero  it begins at 0, or ends there
+function M.axis(lists, log, zero)
+  local kept = lists
+  if log then
+    kept = {}
+    for i, list in ipairs(lists) do
+      kept[i] = {}
+      for _, v in ipairs(list) do if v > 0 then kept[i][#kept[i] + 1] = v end end
+    end
+  elseif zero then
+    kept = { { 0 } }
+    for _, list in ipairs(lists) do kept[#kept + 1] = list end
+  end
+  local low, high = M.range(kept)
+  if not log then
+    return { low = low, high = high, share = function(v) return (v - low) / (high - low) end, ticks = function(n) return M.ticks(low, high, n) end }
+  end
+  if low <= 0 then low, high = 1, 10 end
+  local wide = math.log(high / low)
+  return { low = low, high = high, share = function(v) return v > 0 and math.log(v / low) / wide or 0 / 0 end, ticks = function() return log_ticks(low, high) end }
+end
+
 return M

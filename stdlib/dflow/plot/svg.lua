@@ -18,14 +18,14 @@ local function begun(plot, width, height)
   return out
 end
 
-local function axes(out, plot, box, low_x, high_x, low_y, high_y)
-  for _, tick in ipairs(scale.ticks(low_y, high_y, 5)) do
-    local y = box.y + box.h - (tick[1] - low_y) / (high_y - low_y) * box.h
+local function axes(out, plot, box, across, up)
+  for _, tick in ipairs(up.ticks(5)) do
+    local y = box.y + box.h - up.share(tick[1]) * box.h
     out[#out + 1] = ('<line x1="%g" y1="%.2f" x2="%g" y2="%.2f" stroke="#dddddd"/>'):format(box.x, y, box.x + box.w, y)
     out[#out + 1] = ('<text x="%g" y="%.2f" text-anchor="end" fill="#444444">%s</text>'):format(box.x - 6, y + 4, tick[2])
   end
-  for _, tick in ipairs(scale.ticks(low_x, high_x, 6)) do
-    local x = box.x + (tick[1] - low_x) / (high_x - low_x) * box.w
+  for _, tick in ipairs(across.ticks(6)) do
+    local x = box.x + across.share(tick[1]) * box.w
     out[#out + 1] = ('<text x="%.2f" y="%g" text-anchor="middle" fill="#444444">%s</text>'):format(x, box.y + box.h + 16, tick[2])
   end
   out[#out + 1] = ('<rect x="%g" y="%g" width="%g" height="%g" fill="none" stroke="#444444"/>'):format(box.x, box.y, box.w, box.h)
@@ -42,23 +42,23 @@ end
 local function points(out, plot, box)
   local xs, ys = {}, {}
   for i, s in ipairs(plot.series) do xs[i], ys[i] = s.x, s.y end
-  local low_x, high_x = scale.range(xs)
-  local low_y, high_y = scale.range(ys)
-  axes(out, plot, box, low_x, high_x, low_y, high_y)
+  local across, up = scale.axis(xs, plot.log and plot.log:find 'x'), scale.axis(ys, plot.log and plot.log:find 'y', plot.zero)
+  axes(out, plot, box, across, up)
   for k, s in ipairs(plot.series) do
     local colour, way = COLOURS[(k - 1) % #COLOURS + 1], {}
     for i = 1, #s.y do
-      local x, y = (s.x[i] - low_x) / (high_x - low_x) * box.w + box.x, box.y + box.h - (s.y[i] - low_y) / (high_y - low_y) * box.h
+      local x, y = across.share(s.x[i]) * box.w + box.x, box.y + box.h - up.share(s.y[i]) * box.h
       local fine = x == x and y == y and math.abs(x) < 1e9 and math.abs(y) < 1e9
-      if plot.kind == 'scatter' then
+      if plot.kind == 'scatter' or plot.points then
         if fine then out[#out + 1] = ('<circle cx="%.2f" cy="%.2f" r="2.5" fill="%s"/>'):format(x, y, colour) end
-      else
+      end
+      if plot.kind == 'line' then
         way[#way + 1] = fine and ('%s%.2f %.2f'):format((#way == 0 or way[#way] == '') and 'M' or 'L', x, y) or ''
       end
     end
     if #way > 0 then out[#out + 1] = ('<path d="%s" fill="none" stroke="%s" stroke-width="1.5"/>'):format(table.concat(way, ' '), colour) end
     if s.name then
-      local y = box.y + 14 * k
+      local y = plot.zero and box.y + box.h - 14 * (#plot.series - k) - 10 or box.y + 14 * k      -- where there is most room
       out[#out + 1] = ('<rect x="%g" y="%g" width="10" height="10" fill="%s"/>'):format(box.x + box.w - 110, y - 9, colour)
       out[#out + 1] = ('<text x="%g" y="%g" fill="#222222">%s</text>'):format(box.x + box.w - 95, y, escaped(s.name))
     end
@@ -67,7 +67,7 @@ end
 
 local function bars(out, plot, box)
   local _, most = scale.range{ plot.counts, { 0 } }
-  axes(out, plot, box, plot.low, plot.high, 0, most)
+  axes(out, plot, box, scale.axis{ { plot.low, plot.high } }, scale.axis{ { 0, most } })
   local wide = box.w / #plot.counts
   for i, n in ipairs(plot.counts) do
     local high = n / most * box.h

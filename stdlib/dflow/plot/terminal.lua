@@ -64,11 +64,11 @@ local function framed(rows, ticks, plot, low_x, high_x, columns, ascii)
   return table.concat(lines, '\n')
 end
 
---- Texts of ticks by row, for `rows` rows over a range.
-local function tick_rows(low, high, rows)
+--- Texts of ticks by row, for `rows` rows over an axis.
+local function tick_rows(axis, rows)
   local by_row = {}
-  for _, tick in ipairs(scale.ticks(low, high, math.max(2, math.floor(rows / 3)))) do
-    by_row[rows - math.floor((tick[1] - low) / (high - low) * (rows - 1) + 0.5)] = tick[2]
+  for _, tick in ipairs(axis.ticks(math.max(2, math.floor(rows / 3)))) do
+    by_row[rows - math.floor(axis.share(tick[1]) * (rows - 1) + 0.5)] = tick[2]
   end
   return by_row
 end
@@ -77,13 +77,12 @@ local function points(plot, columns, rows, ascii)
   local c = canvas(columns, rows, ascii)
   local xs, ys = {}, {}
   for i, s in ipairs(plot.series) do xs[i], ys[i] = s.x, s.y end
-  local low_x, high_x = scale.range(xs)
-  local low_y, high_y = scale.range(ys)
+  local across, up = scale.axis(xs, plot.log and plot.log:find 'x'), scale.axis(ys, plot.log and plot.log:find 'y', plot.zero)
   local wide, high = columns * c.wide - 1, rows * c.high - 1
   for _, s in ipairs(plot.series) do
     local before_x, before_y
     for i = 1, #s.y do
-      local x, y = (s.x[i] - low_x) / (high_x - low_x) * wide, (high_y - s.y[i]) / (high_y - low_y) * high
+      local x, y = across.share(s.x[i]) * wide, (1 - up.share(s.y[i])) * high
       if x ~= x or y ~= y or math.abs(x) > 1e9 or math.abs(y) > 1e9 then
         before_x = nil
       else
@@ -95,7 +94,7 @@ local function points(plot, columns, rows, ascii)
   end
   local text = {}
   for row = 0, rows - 1 do text[row + 1] = c:row(row) end
-  return framed(text, tick_rows(low_y, high_y, rows), plot, low_x, high_x, columns, ascii)
+  return framed(text, tick_rows(up, rows), plot, across.low, across.high, columns, ascii)
 end
 
 local function bars(plot, columns, rows, ascii)
@@ -112,7 +111,7 @@ local function bars(plot, columns, rows, ascii)
     end
     text[row] = table.concat(parts)
   end
-  return framed(text, tick_rows(0, most, rows), plot, plot.low, plot.high, wide * #counts, ascii)
+  return framed(text, tick_rows(scale.axis({ { 0, most } }), rows), plot, plot.low, plot.high, wide * #counts, ascii)
 end
 
 --- A cell for each element, darker for greater; larger matrices are taken in blocks, whose mean counts.
