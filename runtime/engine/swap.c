@@ -33,11 +33,16 @@ typedef struct swap_device {
   double   out_line, in_line;                   /* when the link is free, by the virtual clock */
 } swap_device;
 
+/* Reads of an iteration that were put off: a bit for each array, where two may share one. arrays 0: free. */
+typedef struct put_off { uint32_t frame; int64_t number; uint64_t arrays; } put_off;
+enum { PUT_OFF_AT_MOST = 64 };
+
 struct dfi_swapper {
   dfi_exec *exec;
   swap_device *at[DFI_DEVICES_MOST];
   dfi_swap  sum;
   dfi_choices choices;
+  put_off   put_off[PUT_OFF_AT_MOST];
 };
 
 dfi_swap dfi_swap_stats(const dfi_exec *x) { return x->swapper ? x->swapper->sum : (dfi_swap){ 0 }; }
@@ -249,6 +254,43 @@ static void fetch_ahead(dfi_swapper *w, swap_device *s, dfi_tensor_array *a, int
                                    record_copy(w->exec, s, false, bytes) };
 }
 
+/* Is a read of an earlier iteration of the frame still put off? That comes first, else what is needed late would take
+ * the room of what is needed soon. */
+static bool not_its_turn(dfi_swapper *w, const dfi_frame *f, int64_t number) {
+  for (int32_t i = 0; i < PUT_OFF_AT_MOST; i++) {
+    put_off *p = &w->put_off[i];
+    if (!p->arrays || p->frame != f->serial) continue;
+    if (p->number < f->first) p->arrays = 0;           /* it is over */
+    else if (p->number < number) return true;
+  }
+  return false;
+}
+
+static void note_put_off(dfi_swapper *w, const dfi_frame *f, int64_t number, const dfi_tensor_array *a, bool is) {
+  const uint64_t bit = 1ull << ((uintptr_t)a >> 6 & 63);
+  put_off *at = NULL, *unused = NULL;
+  for (int32_t i = 0; i < PUT_OFF_AT_MOST && !at; i++) {
+    put_off *p = &w->put_off[i];
+    if (!p->arrays) unused = p;
+    else if (p->frame == f->serial && p->number == number) at = p;
+  }
+  if (at && !is) at->arrays &= ~bit;
+  if (!at && is && unused) { *unused = (put_off){ f->serial, number, 0 }; at = unused; }
+  if (at && is) at->arrays |= bit;
+}
+
+/* Is element i on the host, and no room for it on the device yet? */
+static bool waits_for_room(const dfi_call *c, dfi_tensor_array *a, int64_t i) {
+  dfi_exec *x = c->exec;
+  const dfi_record *r = c->record;
+  df_tensor **at = dfi_tensor_array_element(a, i);
+  swap_device *s = at && !(*at)->buffer->arena ? swap_device_of(x, c->node->device) : NULL;
+  if (!s || !s->device->arena || r->number == r->frame->first) return false;
+  for (int32_t k = 0; k < s->nahead; k++) if (s->ahead[k].array == a && s->ahead[k].index == i) return false;
+  if (dfi_held_back(x, r, s->device, (*at)->size * dfi_dtype_size[(*at)->dtype])) return true;
+  return (x->head != x->tail || x->running) && not_its_turn(x->swapper, r->frame, r->number);
+}
+
 /* What was let go is computed again first; what is on the host waits while the device is full. */
 bool dfi_run_swap_later(void *run, void *array, int64_t i) {
   const dfi_call *c = run;
@@ -259,11 +301,9 @@ bool dfi_run_swap_later(void *run, void *array, int64_t i) {
     return true;
   }
   if (!x || !x->swapper || i < 0 || i >= dfi_tensor_array_size(a)) return false;
-  df_tensor **at = dfi_tensor_array_element(a, i);
-  swap_device *s = at && !(*at)->buffer->arena ? swap_device_of(x, c->node->device) : NULL;
-  if (!s || !s->device->arena) return false;
-  for (int32_t k = 0; k < s->nahead; k++) if (s->ahead[k].array == a && s->ahead[k].index == i) return false;
-  return dfi_held_back(x, c->record, s->device, (*at)->size * dfi_dtype_size[(*at)->dtype]);
+  const bool later = waits_for_room(c, a, i);
+  note_put_off(x->swapper, c->record->frame, c->record->number, a, later);
+  return later;
 }
 
 /* Element i is on the host and read on a device: *out gets it there. False: it is not so. */
