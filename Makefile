@@ -119,6 +119,11 @@ differential:           ## COUNT=1000 random programs of SEED, exported, in Tens
 	$(Q)$(BUILD)/dflow spec/differential/write.lua build/differential $(SEED) $(COUNT)
 	$(Q)wrong=0; for python in $(PYTHON); do $$python spec/differential/check.py build/differential || wrong=1; done; exit $$wrong
 
+figures:                ## the experiments of the paper, as CSV and SVG in examples/paper/figures; FIGURE=fig12 makes one
+	$(Q).ci/deps build
+	$(Q)$(SUBMAKE) all
+	$(Q)$(BUILD)/dflow examples/paper/figures.lua $(FIGURE)
+
 debug:                  ## build with assertions, in build/debug
 	$(Q)$(SUBMAKE) MODE=debug all
 
@@ -259,5 +264,5 @@ $(BUILD)/fuzz_graphdef: spec/fuzz_graphdef.c $(TRACED:%=$(BUILD)/traced/%.o) $(L
 	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $(filter-out $(TRACED:%=$(BUILD)/runtime/tensorflow/%.o),$(filter %.c %.o,$^)) $(LIBS) -o $@
 
 -include $(OBJ:.o=.d)
-.PHONY: all lib core program jit cspec run test bench bench-quick bench-peers differential debug asan ubsan tsan clang aarch64 fuzz lint deps install uninstall clean \
+.PHONY: all lib core program jit cspec run test figures bench bench-quick bench-peers differential debug asan ubsan tsan clang aarch64 fuzz lint deps install uninstall clean \
   help force

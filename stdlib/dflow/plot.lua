@@ -10,7 +10,6 @@ local M = {}
 local methods = {}
 local Plot = { __name = 'dflow.Plot', __index = methods }
 
-local LABELS = { 'title', 'xlabel', 'ylabel' }
 local AXES = { 'title', 'xlabel', 'ylabel', 'log', 'zero', 'points' }
 
 --- A table of numbers, however it is given; `rank` is what its rank must be.

@@ -1,0 +1,35 @@
+--- Table 1: time per iteration of an LSTM against the length of its sequence, keeping what the gradient needs and swapping it. Virtual time.
+local lstm = require 'lstm'
+local hardware = require 'hardware'
+local df = require 'dflow'
+
+local M = { title = 'Table 1: an LSTM of 512 units on a K40', clock = 'virtual', lengths = { 100, 200, 500, 600, 700, 900, 1000, 1250, 1500 } }
+
+--- Milliseconds for each time step, bytes swapped out, and the peak of the device in bytes; nil, the error when memory is short.
+function M.step(length, save, opts)
+  local h = lstm.start{ kind = hardware.K40, scale = opts.scale or 8, length = length, save = save, batch = opts.batch, units = opts.units, memory = opts.memory }
+  local ok, err = pcall(h.wait, h)
+  local stats = h:stats()
+  if not ok and err.code ~= 'resource_exhausted' then error(err, 0) end
+  return ok and stats.seconds / length * 1000 or nil, stats.swap.bytes_out, stats.memory['sim:0'].peak
+end
+
+function M.measure(opts)
+  local rows, peak, at, out = {}, 0, 0
+  for i, length in ipairs(opts.lengths or M.lengths) do
+    local keep, _, used = M.step(length, 'keep', opts)
+    local swap, moved = M.step(length, 'swap', opts)
+    rows[i] = { length, keep or '', swap or '', moved }
+    if keep and length > at then peak, at = used, length end
+    out = out or (not keep and length)
+  end
+  return { columns = { 'length', 'keep_ms', 'swap_ms', 'bytes_swapped_out' }, rows = rows, note = ('keeping %d steps takes %.0f bytes'):format(at, peak) }
+end
+
+function M.draw(result)
+  local x, keep, swap = {}, {}, {}
+  for i, row in ipairs(result.rows) do x[i], keep[i], swap[i] = row[1], tonumber(row[2]) or 0 / 0, tonumber(row[3]) or 0 / 0 end
+  return df.plot.line(x, { keeping = keep, swapping = swap }, { title = M.title, xlabel = 'time steps', ylabel = 'ms for each step', zero = true, points = true })
+end
+
+return M

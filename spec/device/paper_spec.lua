@@ -1,0 +1,78 @@
+--- The paper's experiments (examples/paper) by the virtual clock, at sizes that take no time: their shapes, and what-if beside real runs.
+package.path = 'examples/paper/?.lua;' .. package.path
+local fig12, fig13, fig15 = require 'fig12', require 'fig13', require 'fig15'
+local lstm, hardware = require 'lstm', require 'hardware'
+
+local pipeline = { size = 512, scale = 32, trips = 48 }
+local layers = { units = 128, scale = 128, length = 40 }
+
+--- Is what-if within a tenth of what a real run took?
+local function near(h, change, real)
+  local ratio = h:whatif(change).seconds / real:stats().seconds
+  assert.is_true(math.abs(ratio - 1) < 0.1, ('what-if says %g of it'):format(ratio))
+end
+
+describe('a pipeline over 8 devices (Fig. 12)', function()
+  it('is at least 5 times as fast with 32 iterations at once as with 1, and never slower with more', function()
+    local rows = fig12.measure(pipeline).rows
+    assert.is_true(rows[#rows][3] >= 5, rows[#rows][3])
+    for i = 2, #rows do assert.is_true(rows[i][2] <= rows[i - 1][2]) end
+  end)
+
+  it('is told by what-if of one recorded run, whatever its window', function()
+    for _, recorded in ipairs{ 1, 32 } do
+      local h = fig12.run(recorded, pipeline)
+      for _, window in ipairs{ 1, 4, 16 } do near(h, { parallel_iterations = window }, fig12.run(window, pipeline)) end
+    end
+  end)
+end)
+
+describe('an LSTM of 8 layers (Fig. 15)', function()
+  it('is at least 5.5 times as fast on 8 devices as on 1, and what-if tells of fewer devices', function()
+    local eight, one = fig15.run(8, layers), fig15.run(1, layers)
+    local ratio = one:stats().seconds / eight:stats().seconds
+    assert.is_true(ratio >= 5.5 and ratio <= 8, ratio)
+    near(eight, { devices = 1 }, one)
+    near(eight, { devices = 4 }, fig15.run(4, layers))
+  end)
+
+  it('is told by what-if of slower devices and links', function()
+    local h, kind = fig15.run(8, layers), hardware.V100
+    for _, case in ipairs{ { 'speed', 30, 30 / 128 }, { 'bandwidth', 1e9, 1e9 / 128 }, { 'latency', '1ms', '1ms' } } do
+      local other = { speed = kind.speed, memory = kind.memory, bandwidth = kind.bandwidth, latency = kind.latency }
+      other[case[1]] = case[2]
+      local real = lstm.start{ kind = other, scale = layers.scale, units = layers.units, length = layers.length, layers = 8, devices = 8 }
+      real:wait()
+      near(h, { [case[1]] = case[3] }, real)
+    end
+  end)
+end)
+
+describe('an LSTM on a device that its saved values do not fit in (Table 1, Fig. 13)', function()
+  local small = { units = 256, scale = 8, length = 40 }
+  local function train(save, memory)
+    local h = lstm.start{ kind = hardware.K40, units = small.units, scale = small.scale, length = small.length, save = save, memory = memory }
+    local ok, err = pcall(h.wait, h)
+    return h, ok, err
+  end
+
+  it('swaps them at most 1 % slower than a larger device keeps them', function()
+    local whole = train 'keep'
+    local memory = whole:stats().memory['sim:0'].peak * small.scale * 0.6
+    local _, ok, err = train('keep', memory)
+    assert.is_false(ok)
+    assert.are.equal('resource_exhausted', err.code)
+    local swapped = train('swap', memory)
+    assert.is_true(swapped:stats().swap.tensors_out > 0)
+    local ratio = swapped:stats().seconds / whole:stats().seconds
+    assert.is_true(ratio <= 1.01, ('%g times as long'):format(ratio))
+  end)
+
+  it('copies under the compute', function()
+    local result = fig13.measure{ units = 256, scale = 8, length = 40, memory = 150 * 2 ^ 20 }
+    assert.is_true(result.hidden > 0.95, result.hidden)
+    assert.is_true(result.rows[2][2] > 0 and result.rows[3][2] > 0)
+    local svg = fig13.draw(result).svg()
+    assert.is_truthy(svg:find('copy to the host', 1, true) and svg:find('copy from the host', 1, true))
+  end)
+end)
