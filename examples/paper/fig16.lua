@@ -133,7 +133,7 @@ function M.draw(result)
   local x, graph, driven = {}, {}, {}
   for i, row in ipairs(result.rows) do x[i], graph[i], driven[i] = row[1], row[2], row[3] end
   return df.plot.line(x, { ['in the graph'] = graph, ['step by step'] = driven }, { title = M.title, xlabel = 'hidden units of the network', ylabel = 'steps a second',
-    log = 'xy', points = true })
+    log = 'x', zero = true, points = true })
 end
 
 return M

@@ -29,7 +29,7 @@ end
 function M.draw(result)
   local x, keep, swap = {}, {}, {}
   for i, row in ipairs(result.rows) do x[i], keep[i], swap[i] = row[1], tonumber(row[2]) or 0 / 0, tonumber(row[3]) or 0 / 0 end
-  return df.plot.line(x, { keeping = keep, swapping = swap }, { title = M.title, xlabel = 'time steps', ylabel = 'ms for each step', zero = true, points = true })
+  return df.plot.line(x, { ['with swap'] = swap, ['without'] = keep }, { title = M.title, xlabel = 'time steps', ylabel = 'ms for each step', zero = true, points = true })
 end
 
 return M

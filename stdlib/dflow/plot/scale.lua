@@ -69,6 +69,7 @@ function M.axis(lists, log, zero)
     for _, list in ipairs(lists) do kept[#kept + 1] = list end
   end
   local low, high = M.range(kept)
+  if zero and not log and high > 0 then high = high + 0.05 * (high - low) end      -- the line does not lie on the frame
   if not log then
     return { low = low, high = high, share = function(v) return (v - low) / (high - low) end, ticks = function(n) return M.ticks(low, high, n) end }
   end
