@@ -355,6 +355,7 @@ bool dfi_run_swap_read(void *run, void *array, int64_t i, df_value *out) {
 void dfi_swap_begin(dfi_exec *x) {
   x->swapper->sum = (dfi_swap){ 0 };
   x->swapper->choices.n = 0;
+  memset(x->swapper->put_off, 0, sizeof x->swapper->put_off);
 }
 
 void dfi_swap_end(dfi_exec *x) {
