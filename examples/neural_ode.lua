@@ -56,10 +56,8 @@ local found, taken, back = solve(starts, SPAN)
 local loss = df.reduce_mean(df.square(found - df.stack(goals)))
 local at = df.Variable(0, { dtype = 'int64', trainable = false })
 local step = df.train.Adam{ learning_rate = df.train.cosine_decay(0.01, at, STEPS), clip_norm = 1 }:minimize(loss, { global_step = at })
-local curve = {}
 for k = 1, STEPS do
   local now = df.run{ loss = loss, taken = taken, back = back, step = step }
-  curve[k] = now.loss
   if k % 250 == 0 then
     print(('step %5d  squared error %.4f  steps of the solver for each year: %s, taken back: %s'):format(k, now.loss,
       table.concat(now.taken:totable(), ' '), table.concat(now.back:totable(), ' ')))

@@ -5,11 +5,9 @@
 -- into a queue. The chief is a while_loop: it gives out tokens, takes gradients until enough of the present step came, drops those that
 -- are late, steps, counts. What a replica read while the chief was stepping bears an old count, and is dropped with the rest.
 local errors = require 'dflow.front.errors'
-local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
 local control = require 'dflow.front.control'
-local gradients = require 'dflow.front.gradients'
 local variable = require 'dflow.front.variable'
 local queue = require 'dflow.front.queue'
 local ops = require 'dflow.front.ops'

@@ -132,7 +132,7 @@ function M.MixedPrecision(inner, opts)
   local o = { inner = inner, dynamic = dynamic, period = opts.period or 2000, multiplier = opts.multiplier or 2,
               initial = dynamic and (opts.initial_scale or 2 ^ 15) or scale }
   for key, least in pairs{ period = 1, multiplier = 1, initial = 0 } do
-    if type(o[key]) ~= 'number' or not (o[key] >= least) or (key ~= 'period' and o[key] == least) then
+    if type(o[key]) ~= 'number' or o[key] ~= o[key] or o[key] < least or (key ~= 'period' and o[key] == least) then
       errors.bad('%s: %s is a number %s %d, not %s', what, key == 'initial' and 'initial_scale' or key, key == 'period' and 'from' or 'above', least,
                  errors.describe(o[key]))
     end
