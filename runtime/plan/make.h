@@ -15,7 +15,7 @@ typedef struct mark {
   bool     for_merge;          /* Enter, NextIteration: delivers for a Merge */
   bool     given_token;        /* its value is given, but a Merge needs a token of it: output given_index */
   int32_t  given_index;
-  int32_t  duplicate;               /* a Switch with the same inputs, or -1 */
+  int32_t  duplicate;               /* a Switch with the same inputs, a node that computes the same, or -1 */
   int32_t  copy_scope; uint32_t copy_slot;   /* a scalar constant: where it was copied last */
   int32_t  users;              /* places that wait for its tokens */
   int32_t  number;             /* pnode, or -1 when it needs none */

@@ -80,17 +80,25 @@ static int32_t scattered(maker *m, const df_node *n, dfi_why *why) {
   return has_kernel(d->at[at], n) ? at : 0;
 }
 
+/* The node that n is to be with, whose own place is not another one's; NULL: there is none. */
+const df_node *dfi_plan_beside(const maker *m, const df_node *n) {
+  for (int32_t patience = 100; n->device[0] == '@' && patience; patience--) {
+    const int32_t other = df_node_by_name(m->graph, n->device + 1);
+    if (other < 0 || other >= m->nids) return NULL;
+    n = m->graph->node[other];
+  }
+  return n->device[0] == '@' ? NULL : n;
+}
+
 /* The device that n was asked to run on: NOWHERE for none; -2: err is filled. */
 static int32_t asked_device(maker *m, df_node *n, dfi_why *why) {
   dfi_devices *d = m->devices;
   *why = DFI_WHY_ASKED;
   const char *spec = n->device ? n->device : "";
   if (spec[0] == '@') {                                /* where another node is */
-    const int32_t other = df_node_by_name(m->graph, spec + 1);
-    if (other >= 0 && m->graph->node[other] != n && m->graph->node[other]->device[0] != '@') {
-      *why = DFI_WHY_COLOCATED;
-      spec = m->graph->node[other]->device;
-    } else spec = "";
+    const df_node *other = dfi_plan_beside(m, n);
+    *why = DFI_WHY_COLOCATED;
+    spec = other ? other->device : "";
   }
   int32_t at = -2;
   df_error unknown;
@@ -337,6 +345,18 @@ static void settle_variable(maker *m, df_node *merge) {
     settle(m, made, m->devices->fallback, DFI_WHY_DEFAULT, -1);
 }
 
+/* n is to be with another node, which nobody has placed yet, or has: then n goes there. False: it is free to go
+   anywhere. */
+static bool place_beside(maker *m, const df_node *n, bool last) {
+  const df_node *other = n->device[0] == '@' ? dfi_plan_beside(m, n) : NULL;
+  if (!other || !m->mark[other->id].needed) return false;
+  const int32_t d = m->mark[other->id].device;
+  if (d == NOWHERE) return !last;
+  if (!has_kernel(m->devices->at[d], n)) return false;
+  settle(m, n, d, DFI_WHY_COLOCATED, other->id);
+  return true;
+}
+
 static void place_rest(maker *m) {
   const users u = find_users(m);
   for (int32_t pass = 0; pass < 4; pass++)
@@ -345,11 +365,12 @@ static void place_rest(maker *m) {
       if (m->mark[n->id].device != NOWHERE) continue;
       if (is_flow(n)) {
         if (!place_flow(m, n) && pass == 1 && is_loop_merge(n)) settle_variable(m, n);
-      } else if (!m->devices->fallback_asked && (pass > 0 || takes_something_placed(m, n))) place_cheapest(m, &u, n);
+      } else if (place_beside(m, n, pass == 3)) continue;
+      else if (!m->devices->fallback_asked && (pass > 0 || takes_something_placed(m, n))) place_cheapest(m, &u, n);
     }
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
-    if (m->mark[n->id].device != NOWHERE || is_flow(n)) continue;
+    if (m->mark[n->id].device != NOWHERE || is_flow(n) || place_beside(m, n, true)) continue;
     const bool can = has_kernel(m->devices->at[m->devices->fallback], n);
     settle(m, n, can ? m->devices->fallback : 0, can ? DFI_WHY_DEFAULT : DFI_WHY_HOST, -1);
   }
@@ -390,12 +411,16 @@ static bool nothing_to_place(const maker *m) {
   const dfi_devices *d = m->devices;
   if (!d) return true;
   if (d->scatter || d->fallback || d->n > 1) return false;
-  for (int32_t i = 0; i < m->nneeded; i++) if (dfi_plan_node(m, m->needed[i])->device[0]) return false;
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    const char *asked = dfi_plan_node(m, m->needed[i])->device;
+    if (asked[0] && asked[0] != '@') return false;     /* with each other all are on the host */
+  }
   return true;
 }
 
 int32_t dfi_plan_place_nodes(maker *m) {
   if (nothing_to_place(m)) return DF_OK;
+  dfi_plan_find_equal(m);
   int32_t *asked = dfi_xmalloc(sizeof *asked * ((size_t)m->nids + 1)),
           *owner = dfi_xmalloc(sizeof *owner * ((size_t)m->nids + 1)), status = DF_OK;
   dfi_why *why = dfi_xmalloc(sizeof *why * ((size_t)m->nids + 1));

@@ -19,4 +19,8 @@ df_output dfi_plan_across(const maker *m, df_output from, dfi_comes how, int32_t
 /* For one that reads no value but waits: what it waits for instead of `from`, of which it would wait for `index`;
    *index then says for what. */
 df_output dfi_plan_control_across(const maker *m, df_output from, int32_t *index, int32_t d);
+/* plan/place.c: the node that n was asked to be with, which is with no other one; NULL: there is none. */
+const df_node *dfi_plan_beside(const maker *m, const df_node *n);
+/* plan/equal.c: of nodes that compute the same one is kept, before they are placed. */
+void dfi_plan_find_equal(maker *m);
 #endif

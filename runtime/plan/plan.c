@@ -487,7 +487,15 @@ static void tell_places(maker *m) {
   for (int32_t i = 0; i < m->nids; i++) {
     const mark *k = &m->mark[i];
     if (k->scope < 0) continue;
-    p->place[p->nplaces++] = (struct dfi_place){ i, k->device < 0 ? 0 : k->device, k->why, k->why_node };
+    int32_t kept = i;
+    while (m->mark[kept].duplicate >= 0) kept = m->mark[kept].duplicate;
+    const int32_t device = m->mark[kept].device < 0 ? 0 : m->mark[kept].device;
+    p->place[p->nplaces++] = kept == i ? (struct dfi_place){ i, device, k->why, k->why_node }
+                                       : (struct dfi_place){ i, device, DFI_WHY_EQUAL, kept };
+    if (kept == i || flow_of(m->graph->node[i]) == DF_SWITCH) continue;
+    if ((p->nequal & (p->nequal - 1)) == 0)
+      p->equal = dfi_xrealloc(p->equal, sizeof *p->equal * (size_t)(2 * p->nequal + 1));
+    p->equal[p->nequal++] = (struct dfi_equal){ i, kept };
   }
   p->place = dfi_xrealloc(p->place, sizeof *p->place * ((size_t)p->nplaces + 1));
 }
@@ -623,6 +631,7 @@ void dfi_plan_free(dfi_plan *p) {
     df_node *n = p->extra[i];
     free(n->in); free(n->control); free(n->out); free((char *)(uintptr_t)n->name); free(n);
   }
+  free(p->equal);
   free(p->extra); free(p->link); free(p->crossing); free(p->place);
   free(p->feed); free(p->variable); free(p->variable_device); free(p->signature);
   pthread_mutex_destroy(&p->lock);

@@ -152,7 +152,8 @@ typedef enum dfi_why {
   DFI_WHY_FED,
   DFI_WHY_SCATTERED,
   DFI_WHY_COLOCATED,
-  DFI_WHY_FUNCTION
+  DFI_WHY_FUNCTION,
+  DFI_WHY_EQUAL
 } dfi_why;
 
 /* A way between two devices that the plan uses. */
@@ -208,6 +209,8 @@ typedef struct dfi_plan {
   dfi_link    *link; int32_t nlinks;
   dfi_crossing *crossing; int32_t ncrossings;  /* their values, in the GIVEN space after the variables */
   df_node    **extra; int32_t nextra;          /* nodes of the plan alone; owned */
+  /* nodes that another one stands for, by id: equal.c */
+  struct dfi_equal { int32_t node, kept; } *equal; int32_t nequal;
   /* of every node that is needed */
   struct dfi_place { int32_t node, device; uint8_t why; int32_t because; } *place; int32_t nplaces;
 } dfi_plan;

@@ -9,8 +9,18 @@ bool dfi_stands_for(const dfi_pnode *q, const df_node *n) {
                           dfi_same(q->node->in[1], n->in[1]));
 }
 
+const df_node *dfi_plan_kept(const dfi_plan *p, const df_node *n) {
+  int32_t low = 0, high = p->nequal;
+  while (low < high) {
+    const int32_t at = (low + high) / 2;
+    if (p->equal[at].node < n->id) low = at + 1; else high = at;
+  }
+  return low < p->nequal && p->equal[low].node == n->id ? p->graph->node[p->equal[low].kept] : n;
+}
+
 const dfi_pnode *dfi_plan_node_for(const dfi_plan *p, const dfi_scope *s, const df_node *n) {
   const dfi_pnode *equal = NULL;
+  n = dfi_plan_kept(p, n);
   for (uint32_t i = 0; i < s->n; i++) {
     const dfi_pnode *q = p->node + s->first + i;
     if (q->node == n) return q;

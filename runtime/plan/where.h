@@ -30,6 +30,8 @@ dfi_where dfi_where_is(const dfi_plan *p, const dfi_scope *s, df_output o);
 
 /* Does q do what n of the graph does: because it is n, or a Switch with the same inputs? */
 bool dfi_stands_for(const dfi_pnode *q, const df_node *n);
+/* n, or the node that computes the same and is kept in its stead. */
+const df_node *dfi_plan_kept(const dfi_plan *p, const df_node *n);
 /* The scope's node that does; n's own before that of an equal Switch; NULL: there is none. */
 const dfi_pnode *dfi_plan_node_for(const dfi_plan *p, const dfi_scope *s, const df_node *n);
 #endif

@@ -292,6 +292,7 @@ int32_t df_run_settle(df_run *r, double seconds, df_stop *stop) {
    same. */
 static int32_t mark_nodes(const dfi_plan *p, const df_node *n, uint8_t *match) {
   int32_t found = 0;
+  n = dfi_plan_kept(p, n);
   const df_flow flow = dfi_op_info_at(n->op)->op->flow;
   for (int32_t i = 0; i < p->nnodes; i++) {
     const df_node *q = p->node[i].node;

@@ -321,6 +321,22 @@ static const char *frame_name(importer *m, const char *name) {
   return f->to;
 }
 
+/* The node that `_class` wants this one to be with, as in "loc:@w": "@w", with the prefix that nodes get. False: none.
+   */
+static bool asked_beside(const Pb__NodeDef *def, const char *prefix, char *text, size_t bytes) {
+  const Pb__AttrValue *v = dfi_attr_find(def, "_class");
+  for (size_t i = 0; v && v->value_case == PB__ATTR_VALUE__VALUE_LIST && i < v->list->n_s; i++) {
+    const ProtobufCBinaryData *s = &v->list->s[i];
+    const char *name = (const char *)s->data + 5;
+    const size_t n = s->len - 5;
+    if (s->len <= 5 || memcmp(s->data, "loc:@", 5) || n + strlen(prefix) + 2 > bytes) continue;
+    if (n == strlen(def->name) && !memcmp(name, def->name, n)) continue;      /* with itself */
+    snprintf(text, bytes, "@%s%.*s", prefix, (int)n, name);
+    return true;
+  }
+  return false;
+}
+
 static int32_t make_node(importer *m, item *it) {
   const dfi_op_info *o = it->op;
   df_flow flow = o->op->flow;
@@ -379,6 +395,7 @@ static int32_t make_node(importer *m, item *it) {
     if (name != few && name != it->def->name) free(name);
     if (!it->node) code = m->err->code;
     else if (*it->def->device) it->node->device = dfi_intern(m->graph, it->def->device);
+    else if (asked_beside(it->def, m->prefix, few, sizeof few)) it->node->device = dfi_intern(m->graph, few);
   }
   dfi_attrs_drop(&attrs, o);
   return code;
