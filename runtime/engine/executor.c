@@ -772,12 +772,14 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
     }
     case DFI_K_SWITCH: {
       const df_value *pred = operand(r, operands[p->in + 1]);
-      if (DFI_UNLIKELY(pred->kind != DF_SCALAR)) {
+      uint32_t side = pred->as.u8 != 0;          /* a byte that a caller fed may be any */
+      if (DFI_UNLIKELY(pred->kind == DF_TENSOR && pred->as.tensor->rank == 0)) {
+        side = *(const uint8_t *)pred->as.tensor->data != 0;            /* a reference variable's own value */
+      } else if (DFI_UNLIKELY(pred->kind != DF_SCALAR)) {
         dfi_exec_fail(x, r, p, DF_INVALID_ARGUMENT,
                       "the predicate of a Switch must be a scalar bool, but it is a tensor of rank > 0");
         break;
       }
-      const uint32_t side = pred->as.u8 != 0;    /* a byte that a caller fed may be any */
       df_value *out = r->base[DFI_ITERATION] + p->out + side;
       *out = operand_take(r, operands[p->in]);
       if (keeps) keep(x, t, side, out);

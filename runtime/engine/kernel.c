@@ -73,11 +73,11 @@ int32_t dfk_out_forward(df_kernel *k, int32_t i, int32_t from, int32_t rank, con
     memcpy(o->data, &v->as, dfi_dtype_size[v->dtype]);
     return DF_OK;
   }
-  if (same_dims(t, rank, dims)) { tensor_out(k, i, df_tensor_retain(t)); return DF_OK; }
-  if (rank == 0 && dfi_unboxed(t->dtype)) {
+  if (rank == 0 && dfi_unboxed(t->dtype)) {           /* a reference variable's value is boxed */
     memcpy(scalar_out(k, i, t->dtype)->data, t->data, dfi_dtype_size[t->dtype]);
     return DF_OK;
   }
+  if (same_dims(t, rank, dims)) { tensor_out(k, i, df_tensor_retain(t)); return DF_OK; }
   df_tensor *o = df_tensor_reshape(t, rank, dims, k->error);
   if (!o) return k->error->code;
   tensor_out(k, i, o);

@@ -371,6 +371,23 @@ void dfi_watch_end(dfi_exec *x) {
   x->made = NULL;
 }
 
+bool dfi_watch_unbreak(dfi_watch *w, int32_t breakpoint) {
+  int32_t kept = 0;
+  for (int32_t i = 0; i < w->nbreaks; i++) {
+    if (breakpoint && w->breaks[i].id != breakpoint) { w->breaks[kept++] = w->breaks[i]; continue; }
+    free(w->breaks[i].match);
+    free(w->breaks[i].frame);
+  }
+  const bool found = kept < w->nbreaks;
+  w->nbreaks = kept;
+  return found;
+}
+
+static bool stops_once(const dfi_watch *w, int32_t breakpoint) {
+  for (int32_t i = 0; i < w->nbreaks; i++) if (w->breaks[i].id == breakpoint) return w->breaks[i].once;
+  return false;
+}
+
 /* The breakpoint that stops before t; 0: none. */
 static int32_t broken_at(const dfi_exec *x, const dfi_watch *w, const dfi_token *t, const dfi_pnode *p,
                          int64_t number) {
@@ -416,6 +433,7 @@ bool dfi_watch_token(dfi_exec *x) {
     w->hit = 0;
     if (reason >= 0) {
       pthread_mutex_lock(&w->lock);
+      if (reason == DF_STOP_BREAK && stops_once(w, breakpoint)) dfi_watch_unbreak(w, breakpoint);
       stand_still(x, w, reason, breakpoint, about);
       pthread_mutex_unlock(&w->lock);
       if (about) return false;               /* t is looked at for itself */

@@ -14,6 +14,7 @@ typedef struct dfi_break {
   char    *frame;            /* NULL: any */
   int64_t  iteration;        /* -1: any */
   int32_t  conditions;
+  bool     once;             /* the first stop is the last: where an iteration begins */
 } dfi_break;
 
 typedef struct dfi_watch {
@@ -57,6 +58,8 @@ void dfi_watch_free(dfi_watch *w);
  * opens or ends; a kernel came back. */
 void dfi_watch_begin(dfi_exec *x);
 void dfi_watch_end(dfi_exec *x);
+/* Takes a breakpoint (0: all) away: was there one? Under the lock. */
+bool dfi_watch_unbreak(dfi_watch *w, int32_t breakpoint);
 void dfi_watch_look(dfi_exec *x);
 bool dfi_watch_token(dfi_exec *x);
 void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened);

@@ -121,6 +121,7 @@ int32_t dfi_queue_check(const dfi_queue *q, const dfi_queue_spec *s, df_error *e
   if (q->kind != DFI_QUEUE_SHUFFLE) return DF_OK;
   if (q->min_after_dequeue != s->min_after_dequeue)
     return differ_in_number(q, err, "min_after_dequeue", q->min_after_dequeue, s->min_after_dequeue);
+  if (!s->seed && !s->seed2) return DF_OK;                  /* none is asked for */
   if (q->seed != s->seed) return differ_in_number(q, err, "seed", q->seed, s->seed);
   if (q->seed2 != s->seed2) return differ_in_number(q, err, "seed2", q->seed2, s->seed2);
   return DF_OK;

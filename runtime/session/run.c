@@ -337,7 +337,8 @@ static int32_t mark_all(const dfi_plan *p, int32_t nnodes, const int32_t *nodes,
 
 int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char *frame, int64_t iteration,
                      int32_t conditions, df_error *err) {
-  dfi_break b = { .iteration = iteration, .conditions = conditions };
+  dfi_break b = { .iteration = iteration, .conditions = conditions,
+                  .once = nnodes < 0 && iteration >= 0 && !conditions };
   if (frame) {
     bool known = false;
     for (int32_t i = 1; i < r->nscopes; i++) known |= !strcmp(r->scope[2 * i], innermost(frame));
@@ -371,14 +372,7 @@ bool df_run_unbreak(df_run *r, int32_t breakpoint) {
   dfi_watch *w = r->watch;
   bool mine, found = false;
   const int32_t state = dfi_watch_hold(w, &mine);
-  int32_t kept = 0;
-  for (int32_t i = 0; i < w->nbreaks && state != DF_RUN_RUNNING; i++) {
-    if (breakpoint && w->breaks[i].id != breakpoint) { w->breaks[kept++] = w->breaks[i]; continue; }
-    free(w->breaks[i].match);
-    free(w->breaks[i].frame);
-    found = true;
-  }
-  if (state != DF_RUN_RUNNING) w->nbreaks = kept;
+  if (state != DF_RUN_RUNNING) found = dfi_watch_unbreak(w, breakpoint);
   dfi_watch_let_go(w, mine);
   return found;
 }

@@ -261,7 +261,7 @@ static df_output output_of(importer *m, const item *it, int32_t i) {
 }
 
 static bool passes_tokens(df_flow f) {
-  return f == DF_SWITCH || f == DF_MERGE || f == DF_ENTER || f == DF_EXIT || f == DF_NEXT_ITERATION;
+  return f == DF_SWITCH || f == DF_MERGE || f == DF_ENTER || f == DF_EXIT || f == DF_NEXT_ITERATION || f == DF_LOOP_COND;
 }
 
 /* A reference that a primitive takes as a value is read first, by a node whose name the file does not have. */
@@ -353,8 +353,7 @@ static int32_t make_node(importer *m, item *it) {
     if (comes_back(m, it, m->source[it->first + (uint32_t)i])) continue;
     m->in[i] = output_of(m, it, i);
     if (!m->in[i].node) return DF_INVALID_ARGUMENT;
-    if (m->in[i].node->out[m->in[i].index].ref && passes_tokens(flow) && !(i < o->nin && o->in[i].ref) &&
-        !o->in[0].ref) {
+    if (m->in[i].node->out[m->in[i].index].ref && passes_tokens(flow) && !o->in[i < o->nin ? i : 0].ref) {
       m->in[i] = read_reference(m, it, m->in[i]);
       if (!m->in[i].node) return m->err->code;
     }

@@ -100,7 +100,8 @@ static int32_t meet(raiser *r, int32_t a, int32_t b) {
 }
 
 df_output raise_origin(df_output o) {
-  while (!o.node->ncontrol && flow_is(o.node, FLOW_IDENTITY)) o = o.node->in[0];
+  while (!o.node->ncontrol && flow_is(o.node, FLOW_IDENTITY) && !o.node->in[0].node->out[o.node->in[0].index].ref)
+    o = o.node->in[0];
   return o;
 }
 

@@ -58,7 +58,8 @@ int32_t raise_cond(raiser *r, int32_t cond);              /* the cond that it wa
 int32_t raise_place_of(raiser *r, df_output o);           /* where the value can be used as it is */
 void    raise_give_up(raiser *r, int32_t place);
 void    raise_contradiction(raiser *r, int32_t place);    /* gives up as little as can be */
-df_output raise_origin(df_output o);                      /* back through Identities that wait for nothing */
+df_output raise_origin(df_output o);                      /* back through Identities that wait for nothing
+                                                             and read no reference */
 static inline bool raise_mine(const raiser *r, const df_node *n) {
   return n->id >= r->first && n->id < r->first + r->n;
 }

@@ -185,6 +185,23 @@ describe('import_graph_def', function()
     assert.equal('Identity', g:op('s/read_1').type)
   end)
 
+  it('takes a reference variable of booleans as a predicate, by itself and read', function()
+    local bool = { dtype = 'type: DT_BOOL', shape = 'shape { }' }
+    local g = import(node('v', 'VariableV2', {}, bool), placeholder('p', 'DT_BOOL'), node('set', 'Assign', { 'v', 'p' }, { T = 'type: DT_BOOL' }),
+                     node('w', 'VariableV2', {}, { dtype = 'type: DT_FLOAT', shape = 'shape { }' }), constant('c', 'DT_FLOAT', 'float_val', 3),
+                     node('init', 'Assign', { 'w', 'c' }, FLOAT), node('r', 'RefSwitch', { 'w', 'v' }, FLOAT),
+                     node('yes', 'Neg', { 'r:1' }, FLOAT), node('no', 'Square', { 'r' }, FLOAT),
+                     node('v/read', 'Identity', { 'v' }, { T = 'type: DT_BOOL' }), node('s', 'Switch', { 'c', 'v/read' }, FLOAT),
+                     node('m', 'Merge', { 's', 's:1' }, { T = 'type: DT_FLOAT', N = 'i: 2' }))
+    local s = df.Session{ graph = g }
+    s:run{ g:op('init') }
+    for _, p in ipairs{ true, false, true } do
+      s:run(g:op('set'), { [g:output('p')] = p })
+      assert.equal(p and -3 or 9, s:run(g:output(p and 'yes' or 'no')))
+      assert.equal(3, s:run(g:output('m')))
+    end
+  end)
+
   it('runs a ControlTrigger whatever its inputs are', function()
     local g = import(placeholder('x'), placeholder('p', 'DT_BOOL'), node('s', 'Switch', { 'x', 'p' }, FLOAT), node('y', 'Neg', { 's:1' }, FLOAT),
                      node('t', 'ControlTrigger', { '^y' }), node('z', 'Neg', { 'x', '^t' }, FLOAT))

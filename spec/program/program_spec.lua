@@ -274,11 +274,12 @@ describe('the prompt', function()
 
   it('lists breakpoints, says how a run ended, and refuses what a command does not know', function()
     local out, err = session('i = while_loop(function(i) return i:lt(20) end, function(i) return i + 1 end, {0})', 'h = df.start(i, nil, {paused = true})', 'h',
-      ':break', ':break Add while:3', ':break Add if v > 7', ':break', ':unbreak 1', ':unbreak x', ':break', ':runs', ':history x', 'h:cancel() pcall(h.wait, h)', 'h',
+      ':break', ':break Add while:3', ':break Add if v > 7', ':break', ':unbreak 1', ':unbreak x', ':break', ':runs', ':history x', ':cancel', ':runs', 'pcall(h.wait, h)', 'h',
       'f = df.start(df.floordiv(df.int32(1), df.placeholder_with_default(df.int32(0), {}))) pcall(f.wait, f)', 'f')
     assert.is_truthy(out:find('Run (paused)', 1, true) and out:find('no breakpoints;', 1, true), out)
     assert.is_truthy(out:find('breakpoint 1: Add while:3\nbreakpoint 2: Add if v > 7\n', 1, true) and out:match('> breakpoint 2: Add if v > 7\ndflow> 1  paused'), out)
     assert.is_truthy(out:match('1  paused +0 nodes, 0 iterations, %d frames?'), out)
+    assert.is_truthy(out:match('1  cancelled +0 nodes'), out)
     assert.is_truthy(out:find('Run (cancelled)', 1, true) and out:find('Run (failed: invalid_argument)', 1, true), out)
     assert.is_truthy(err:find('usage: :unbreak', 1, true) and err:find('usage: :history', 1, true), err)
   end)

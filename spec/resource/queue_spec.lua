@@ -626,6 +626,16 @@ describe('making a queue', function()
     end
   end)
 
+  it('compares the seeds of a shared queue only where they are asked for', function()
+    local function queue(seed) return df.RandomShuffleQueue(10, 'int32', { shapes = {}, shared_name = 'shuffled', seed = seed }) end
+    local a, b, c = queue(3), queue(), queue(4)
+    df.run(a:enqueue(7))
+    assert.equal(7, df.run(b:dequeue()))
+    local ok, e = pcall(df.run, c:size())
+    assert.is_false(ok)
+    assert.matches("shared queue 'shuffled' has seed", e.message)
+  end)
+
   it('gives two of one name their own elements unless it is shared', function()
     local a, b = df.FIFOQueue(10, 'int32', { name = 'q' }), df.FIFOQueue(10, 'int32', { name = 'q' })
     df.run(a:enqueue(1))

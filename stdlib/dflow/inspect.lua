@@ -113,7 +113,7 @@ local function tree(snapshot, r, most)
   local Frame = frame_of(list)
   for i = 1, math.min(most or list.total, list.total) do list[i] = setmetatable({ index = i }, Frame) end
   list.by_id = setmetatable({}, { __index = function(_, id)
-    local i = id and snapshot and core.snapshot_place(snapshot, id)
+    local i = type(id) == 'number' and snapshot and core.snapshot_place(snapshot, id)
     return i and list[i] or nil
   end })
   return setmetatable(list, Frames)

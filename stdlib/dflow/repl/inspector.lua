@@ -221,8 +221,9 @@ command('runs', function(_, say)
     local h = M.handles[i]
     if h then
       local state = h:state()
+      if state == 'done' then state = tostring(h):match '%((%a+)' end       -- or cancelled, or failed
       local s = h:stats()
-      say(('%d  %-8s %s, %s, %s%s'):format(i, state, many(s.nodes_run, 'node'), many(s.iterations, 'iteration'), many(s.frames, 'frame'), h == M.current and '  (current)' or ''))
+      say(('%d  %-9s %s, %s, %s%s'):format(i, state, many(s.nodes_run, 'node'), many(s.iterations, 'iteration'), many(s.frames, 'frame'), h == M.current and '  (current)' or ''))
       any = true
     end
   end
