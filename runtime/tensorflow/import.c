@@ -261,7 +261,8 @@ static df_output output_of(importer *m, const item *it, int32_t i) {
 }
 
 static bool passes_tokens(df_flow f) {
-  return f == DF_SWITCH || f == DF_MERGE || f == DF_ENTER || f == DF_EXIT || f == DF_NEXT_ITERATION || f == DF_LOOP_COND;
+  return f == DF_SWITCH || f == DF_MERGE || f == DF_ENTER || f == DF_EXIT || f == DF_NEXT_ITERATION ||
+         f == DF_LOOP_COND;
 }
 
 /* A reference that a primitive takes as a value is read first, by a node whose name the file does not have. */
