@@ -68,6 +68,17 @@ static int core_run_break(lua_State *L) {
   return 1;
 }
 
+/* run_remains(r): bytes that a run holds which is over and remains, or -1 */
+static int core_run_remains(lua_State *L) {
+  lua_pushinteger(L, df_run_remains(run_arg(L)));
+  return 1;
+}
+
+static int core_run_forget(lua_State *L) {
+  df_run_forget(run_arg(L));
+  return 0;
+}
+
 static int core_run_unbreak(lua_State *L) {
   lua_pushboolean(L, df_run_unbreak(run_arg(L), (int32_t)luaL_optinteger(L, 2, 0)));
   return 1;
@@ -296,6 +307,7 @@ const luaL_Reg dfb_watch_functions[] = {
   { "run_pause", core_run_pause },     { "run_resume", core_run_resume },   { "run_settle", core_run_settle },
   { "run_patience", core_run_patience }, { "run_at", core_run_at },
   { "run_break", core_run_break },     { "run_unbreak", core_run_unbreak }, { "run_look", core_run_look },
+  { "run_remains", core_run_remains }, { "run_forget", core_run_forget },
   { "run_history", core_run_history }, { "run_value", core_run_value },     { "run_waits_for", core_run_waits_for },
   { "run_events", core_run_events },   { "run_events_lost", core_run_events_lost },
   { "run_scope", core_run_scope },     { "run_frames", core_run_frames },     { "run_ledger", core_run_ledger },

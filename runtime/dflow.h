@@ -487,7 +487,7 @@ int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, in
 /* The same on a thread of its own. NULL when the fetches or feeds are bad.
  *   options  NULL, or words: "paused=yes" stops before the first token; "log=tokens" keeps an event for every token
  *            (df_run_events), at most as many as "events=N" says, else 8,388,608; "log=values" the recent values too
- *            (df_run_value) */
+ *            (df_run_value); "remains=yes": see df_run_forget */
 df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                          const df_value *values, double timeout, const char *options, df_error *err);
 /* once; as df_session_run would have returned; a paused run: an error */
@@ -495,6 +495,11 @@ int32_t df_run_wait(df_run *r, df_value *results, df_error *err);
 bool    df_run_done(df_run *r);
 void    df_run_cancel(df_run *r);
 void    df_run_release(df_run *r);                  /* cancels and waits if it has not been waited for */
+/* Of a run begun with "remains=yes": when it is over, frames that a failure left open, the last tokens and values stay,
+ * so that it can be looked at as one that stands still, until it is forgotten or released or its session is closed. */
+void    df_run_forget(df_run *r);
+/* Bytes that it holds then; -1: it is not over, or does not remain. */
+int64_t df_run_remains(df_run *r);
 
 /* ---- looking at a run --------------------------------------------------------------------------------
  * A run stops between two tokens, so what one sees is a consistent cut; workers finish the kernels they have. Nothing

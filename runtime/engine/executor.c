@@ -389,6 +389,7 @@ static bool boundary(dfi_exec *x, dfi_frame *f, int32_t n) {
 
 /* r has nothing outstanding: iterations, frames and in the end the run may be done. */
 void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
+  if (DFI_UNLIKELY(x->failed)) return;         /* what failed stays open, to be looked at: see dfi_exec_reset */
   for (;;) {
     dfi_frame *f = r->frame;
     if (!f->origin) { x->finished = true; x->patience = 0; return; }

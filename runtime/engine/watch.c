@@ -25,12 +25,13 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
     else if (!strcmp(o, "log=tokens")) w->logs = true;
     else if (!strcmp(o, "log=values")) w->keeps = true;
     else if (!strcmp(o, "record=yes")) w->records = true;
+    else if (!strcmp(o, "remains=yes")) w->remains = true;
     else if (!strncmp(o, "finally=", 8)) w->finally = atoi(o + 8);
     else if (!strncmp(o, "events=", 7) && atoll(o + 7) > 0) w->most = atoll(o + 7) < w->most ? atoll(o + 7) : w->most;
     else
       status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
                         "there is no run option `%s`; there are paused=yes, log=tokens, events=N, log=values, "
-                        "record=yes and finally=NODE", o);
+                        "record=yes, remains=yes and finally=NODE", o);
   }
   free(copy);
   if (!status) return w;
@@ -362,10 +363,19 @@ void dfi_watch_end(dfi_exec *x) {
   if (x->logs) dfi_watch_flush(x);
   pthread_mutex_lock(&w->lock);
   if (w->hit && !x->failed) stand_still(x, w, DF_STOP_BREAK, w->hit, &w->last);  /* the last token of all made a NaN */
+  if (w->remains) {                        /* it is over when its results were fetched: df_run says so */
+    say_where(x, w, DF_STOP_ASKED, 0, x->head != x->begun ? &x->queue[(x->head - 1) & x->queue_mask] : NULL);
+    pthread_mutex_unlock(&w->lock);
+    return;
+  }
   w->exec = NULL;
   w->state = DF_RUN_OVER;
   pthread_cond_broadcast(&w->changed);
   pthread_mutex_unlock(&w->lock);
+  dfi_watch_forget(x);
+}
+
+void dfi_watch_forget(dfi_exec *x) {
   for (int32_t i = 0; x->made && i < DFI_MADE; i++) dfi_value_drop(&x->made[i].value);
   free(x->made);
   x->made = NULL;

@@ -26,7 +26,8 @@ typedef struct dfi_watch {
   bool         want_pause;
   bool         stays;        /* once it stands still, only a resume lets it go on; else those who hold it do */
   double       patience;     /* seconds that others wait for it to stand still; < 0: for as long as it takes */
-  dfi_exec    *exec;         /* while it runs or stands still */
+  dfi_exec    *exec;         /* while it runs or stands still; of one that remains, until it is let go */
+  bool         remains;      /* when it is over it stays as it is then, to be looked at */
   df_stop      stop;
   dfi_break   *breaks; int32_t nbreaks, break_serial;      /* changed only while the run stands still */
   int32_t      step; int64_t left;
@@ -60,6 +61,8 @@ void dfi_watch_begin(dfi_exec *x);
 void dfi_watch_end(dfi_exec *x);
 /* Takes a breakpoint (0: all) away: was there one? Under the lock. */
 bool dfi_watch_unbreak(dfi_watch *w, int32_t breakpoint);
+/* The values that were kept go. */
+void dfi_watch_forget(dfi_exec *x);
 void dfi_watch_look(dfi_exec *x);
 bool dfi_watch_token(dfi_exec *x);
 void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened);
@@ -78,6 +81,10 @@ static inline bool dfi_watch_wanted(const dfi_exec *x) {
  * time or the wait is interrupted. *mine: it ran before, and goes on with dfi_watch_let_go. */
 int32_t dfi_watch_hold(dfi_watch *w, bool *mine);
 void    dfi_watch_let_go(dfi_watch *w, bool mine);
+/* May a run that was held in this state be read: does it stand still, or is it over and remains? */
+static inline bool dfi_watch_readable(const dfi_watch *w, int32_t state) {
+  return state == DF_RUN_PAUSED || (state == DF_RUN_OVER && w->exec && w->remains);
+}
 /* Why dfi_watch_hold gave RUNNING or OVER: fills err with what it stands for. Under the lock. */
 int32_t dfi_watch_refuse(dfi_watch *w, int32_t state, const char *over, df_error *err);
 /* For who waits for `changed` under the lock, at most until a time of dfi_now(), < 0: for ever. Comes back now and

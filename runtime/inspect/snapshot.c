@@ -252,7 +252,7 @@ static df_snapshot *held(dfi_watch *w, int32_t frame, df_error *err) {
   bool mine;
   df_snapshot *s = NULL;
   const int32_t state = dfi_watch_hold(w, &mine);
-  if (state == DF_RUN_PAUSED) s = frame == EVERYTHING ? take(w->exec) : frames_alone(w->exec, frame);
+  if (dfi_watch_readable(w, state)) s = frame == EVERYTHING ? take(w->exec) : frames_alone(w->exec, frame);
   else dfi_watch_refuse(w, state, "the run is over: it has no frames any more", err);
   dfi_watch_let_go(w, mine);
   return s;
@@ -306,6 +306,29 @@ int32_t dfi_snapshot_history(dfi_watch *w, int32_t n, df_token_info *out) {
 }
 
 /* ---- values ------------------------------------------------------------------------------------------------ */
+
+static int64_t bytes_of(const df_value *v) { return v->kind == DF_TENSOR ? dfi_value_bytes(v) : 0; }
+
+static int64_t bytes_in(const dfi_frame *f) {
+  int64_t bytes = 0;
+  for (int32_t i = 0; i < (int32_t)f->scope->nconsts; i++) bytes += bytes_of(&f->constants[i]);
+  for (int32_t i = 0; i < f->ndeferred; i++) bytes += bytes_of(&f->deferred[i].value);
+  for (int64_t i = f->first; i < f->next; i++) {
+    const dfi_record *r = f->ring[i & (f->capacity - 1)];
+    for (uint32_t k = 0; k < f->scope->nslots; k++) bytes += bytes_of(r->base[DFI_ITERATION] + k);
+    for (uint32_t c = 0; c < f->scope->nchildren; c++) if (r->children[c]) bytes += bytes_in(r->children[c]);
+  }
+  return bytes;
+}
+
+int64_t dfi_snapshot_bytes(const dfi_watch *w) {
+  const dfi_exec *x = w->exec;
+  int64_t bytes = (int64_t)(x->queue_mask + 1) * (int64_t)sizeof *x->queue;
+  if (x->root) bytes += bytes_in(x->root);
+  for (int32_t i = 0; i < x->plan->nfeed; i++) bytes += bytes_of(&x->given[i]);
+  for (int32_t i = 0; x->made && i < DFI_MADE; i++) bytes += bytes_of(&x->made[i].value);
+  return bytes;
+}
 
 static dfi_record *find_record(dfi_frame *f, uint32_t serial, int64_t number) {
   if (f->serial == serial) return number >= f->first && number < f->next ? f->ring[number & (f->capacity - 1)] : NULL;

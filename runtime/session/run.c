@@ -25,6 +25,7 @@ struct df_run {
   df_stats    stats;
   dfi_tally   tally;               /* filled when it is over */
   char       *report;              /* owned; when it is over */
+  struct df_run *next, **link;     /* among the session's `remaining`; link NULL: it is not */
   df_error    error;
 };
 
@@ -46,12 +47,22 @@ static void background(void *arg) {
   const size_t length = report(r, 0, NULL) + 200;      /* the session may be gone when somebody asks */
   r->report = dfi_xcalloc(length + 1, 1);
   report(r, length, r->report);
+  const bool remains = r->watch->remains && r->watch->exec;
+  if (remains) {
+    df_session *s = r->session;
+    pthread_mutex_lock(&s->lock);
+    r->next = s->remaining;
+    r->link = &s->remaining;
+    if (r->next) r->next->link = &r->next;
+    s->remaining = r;
+    pthread_mutex_unlock(&s->lock);
+  }
   pthread_mutex_lock(&r->watch->lock);       /* it may have failed before its first token */
   r->watch->state = DF_RUN_OVER;
   pthread_cond_broadcast(&r->watch->changed);
   pthread_mutex_unlock(&r->watch->lock);
   atomic_fetch_sub(&r->session->shared.in_progress, 1);
-  dfi_session_let_go(r->plan);
+  if (!remains) dfi_session_let_go(r->plan);
   atomic_fetch_sub(&r->session->active, 1);
   atomic_store(&r->done, 1);
 }
@@ -204,9 +215,31 @@ int32_t df_run_whatif(df_run *r, const char *options, int32_t room, char *out, d
   return status ? -1 : (int32_t)dfi_record_whatif(r->watch->recorder, &how, out, room > 0 ? (size_t)room : 0);
 }
 
+void dfi_run_let_go(df_run *r) {
+  df_session *s = r->session;                /* it lives as long as it has this run */
+  pthread_mutex_lock(&s->lock);
+  if (r->link) {
+    *r->link = r->next;
+    if (r->next) r->next->link = r->link;
+    r->link = NULL;
+  }
+  pthread_mutex_unlock(&s->lock);
+  dfi_session_forget(r->watch);
+}
+
+void df_run_forget(df_run *r) { if (atomic_load(&r->done) && r->link) dfi_run_let_go(r); }
+
+int64_t df_run_remains(df_run *r) {
+  pthread_mutex_lock(&r->watch->lock);
+  const int64_t bytes = dfi_watch_readable(r->watch, r->watch->state) ? dfi_snapshot_bytes(r->watch) : -1;
+  pthread_mutex_unlock(&r->watch->lock);
+  return bytes;
+}
+
 void df_run_release(df_run *r) {
   if (!r) return;
   if (!atomic_load(&r->done)) { df_run_cancel(r); join(r); }
+  df_run_forget(r);
   for (int32_t i = 0; i < r->nfeed; i++) df_value_release(&r->values[i]);
   for (int32_t i = 0; i < r->nfetch; i++) df_value_release(&r->results[i]);
   dfi_watch_free(r->watch);
@@ -389,7 +422,7 @@ int32_t df_run_ledger(df_run *r, df_ledger *out, df_error *err) { return dfi_led
 
 int32_t df_run_history(df_run *r, int32_t n, df_token_info *out) {
   pthread_mutex_lock(&r->watch->lock);
-  int32_t found = r->watch->state == DF_RUN_PAUSED ? dfi_snapshot_history(r->watch, n, out) : 0;
+  int32_t found = dfi_watch_readable(r->watch, r->watch->state) ? dfi_snapshot_history(r->watch, n, out) : 0;
   pthread_mutex_unlock(&r->watch->lock);
   return found;
 }
@@ -401,7 +434,7 @@ static df_node *node_of(df_run *r, int32_t node, df_error *err) {
 }
 
 static bool paused(df_run *r, df_error *err) {
-  if (r->watch->state == DF_RUN_PAUSED) return true;
+  if (dfi_watch_readable(r->watch, r->watch->state)) return true;
   dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is not paused");
   return false;
 }

@@ -154,6 +154,7 @@ void df_session_release(df_session *s) {
   if (!s) return;
   atomic_store(&s->closing, 1);
   while (atomic_load(&s->active)) usleep(200);
+  while (s->remaining) dfi_run_let_go(s->remaining);
   for (dfi_plan *p = s->newest, *older; p; p = older) { older = p->older; plan_drop(p); }
   for (int32_t i = 0; i < s->nvariables; i++) dfi_handle_release(s->variable[i]);
   free(s->variable); free(s->variable_node);
@@ -533,6 +534,20 @@ static void exec_give_back(dfi_plan *p, dfi_exec *x) {
   pthread_mutex_unlock(&p->lock);
 }
 
+void dfi_session_forget(dfi_watch *w) {
+  pthread_mutex_lock(&w->lock);
+  dfi_exec *x = w->remains && w->state == DF_RUN_OVER ? w->exec : NULL;
+  if (x) w->exec = NULL;
+  pthread_mutex_unlock(&w->lock);
+  if (!x) return;
+  dfi_watch_forget(x);
+  x->watch = NULL;
+  x->live = NULL;
+  dfi_plan *p = x->plan;
+  exec_give_back(p, x);
+  dfi_session_let_go(p);
+}
+
 static void count_run(df_session *s, const dfi_exec *x, dfi_tally *tally) {
   const df_stats d = dfi_exec_stats(x);
   pthread_mutex_lock(&s->lock);
@@ -607,7 +622,7 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   if (status) for (int32_t i = 0; i < p->nfetch; i++) df_value_release(&results[i]);
   if (records) x->timed->recorder = NULL;
   count_run(s, x, tally);
-  exec_give_back(p, x);
+  if (!watch || !watch->remains) exec_give_back(p, x);
   return status;
 }
 

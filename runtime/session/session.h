@@ -43,10 +43,16 @@ struct df_session {
   dfi_devices devices;
   int64_t     memory_limit;    /* of the host while its runs go on; 0: as it is */
   dfi_tally   tally;           /* guarded by lock */
+  struct df_run *remaining;    /* runs that are over and still hold what they were; guarded by lock */
 };
 
 /* The session's variable of a handle node; made when it is new. Borrowed. */
 dfi_variable *dfi_session_variable(df_session *s, df_node *handle);
+
+/* A run that is over and remains is forgotten: what it holds goes back to its plan. */
+void dfi_session_forget(dfi_watch *w);
+/* The same of a run among the session's `remaining` (run.c). */
+void dfi_run_let_go(struct df_run *r);
 
 /* For runs in the background (run.c): the plan of a signature, held until dfi_session_let_go; does a value fit what it
    is fed to; one run, on this thread. */

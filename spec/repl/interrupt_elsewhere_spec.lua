@@ -123,7 +123,7 @@ describe('Ctrl-C at the prompt', function()
     interrupt('h:settle()', 20)
     t:line('print("@" .. h:state())')
     expect '@running'
-    interrupt('h:step(1e9)', 20, 'paused at')
+    interrupt('h:step(1e9)', 20, 'paused before')
     t:line('print("@" .. h:state()) h:cancel()')
     expect '@paused'
     sound()
@@ -143,7 +143,7 @@ describe('Ctrl-C at the prompt', function()
     expect 'cancelled'
     assert.are.equal('paused> ', prompt())
     t:line(':step')
-    expect 'stepped at'
+    expect 'stepped before'
     t:line(':cancel')
     expect 'cancelled'
     sound()
@@ -157,7 +157,7 @@ describe('Ctrl-C at the prompt', function()
   end)
 
   it('says so when a kernel cannot be stopped, and gives the prompt back at once', function()
-    local ms = interrupt('df.run(heavy)', 50, { 'not paused yet: ', 'paused at' })
+    local ms = interrupt('df.run(heavy)', 50, { 'not paused yet: ', 'paused before' })
     assert.is_true(ms < 500, ms .. ' ms')
     expect 'paused> '
     t:type(typist.CTRL_C)

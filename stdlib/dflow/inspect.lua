@@ -119,8 +119,36 @@ local function tree(snapshot, r, most)
   return setmetatable(list, Frames)
 end
 
+local function over(r) return r.over or core.run_done(r.handle) end
+
+--- Of a run that is over, the frames that ended before it and that its last tokens speak of. What was around them is not known any more
+--- but for loops at the top level.
+local function add_ended(list, r)
+  local loops, ended = require('dflow.inspect.whereabouts').loops(r.session.graph), {}
+  for _, t in ipairs(core.run_history(r.handle, 4096)) do
+    local loop = t.frame ~= 0 and not list.by_id[t.frame] and loops.of(t.node)
+    if loop then
+      local f = ended[t.frame]
+      if not f then
+        f = { id = t.frame, index = 0, name = loop.name, tag = loop.name, where = loop.where, parent = list[1], parent_iteration = 0, around = 1, first = t.iteration,
+              next = t.iteration + 1, limit = 0, live = 0, dead = 0, running = 0, partial = 0, deferred = 0, enters_missing = 0, ninside = 0, inside = 0,
+              children = {}, iterations = {}, stacks = {}, ended = true }
+        ended[t.frame] = f
+        list[#list + 1] = f
+      end
+      f.first, f.next = math.min(f.first, t.iteration), math.max(f.next, t.iteration + 1)
+    end
+  end
+  local open = list.by_id
+  list.by_id = setmetatable({}, { __index = function(_, id) return open[id] or ended[id] end })
+  return list
+end
+
 --- The frames alone, of all or of one and those around it: quick however many iterations are open.
-local function outlines(r, frame) return tree(core.run_frames(r.handle, frame), r) end
+local function outlines(r, frame)
+  local list = tree(core.run_frames(r.handle, frame), r)
+  return over(r) and add_ended(list, r) or list
+end
 
 local function counted(n, one, many) return n > 0 and (', %d %s'):format(n, n == 1 and one or many or one .. 's') or '' end
 
@@ -179,7 +207,8 @@ function Frames.__tostring(list)
 end
 
 -- ---- what the methods share --------------------------------------------------------------------------------------------------
-local function over(r) return r.over or core.run_done(r.handle) end
+--- Is it over, and nothing is left to look at?
+local function gone(r) return over(r) and core.run_remains(r.handle) < 0 end
 
 --- Where the run stands; nil when it does not. Cancelled meanwhile, it is over before its frames can be read.
 local function stop_of(r, state, s)
@@ -189,7 +218,8 @@ local function stop_of(r, state, s)
     if errors.is(frames) and frames.code == 'failed_precondition' then return nil end
     error(frames, 0)
   end
-  local stop = { reason = reasons[s.reason], breakpoint = s.breakpoint > 0 and s.breakpoint or nil, dead = s.dead, iteration = s.iteration,
+  local stop = { reason = reasons[s.reason], breakpoint = s.breakpoint > 0 and s.breakpoint or nil, dead = s.dead,
+    afterwards = s.breakpoint > 0 and r.afterwards and r.afterwards[s.breakpoint] or nil, iteration = s.iteration,
                  frame_id = s.frame }
   if s.node >= 0 then stop.op = graph.operation(r.session.graph, s.node) end
   local f = frames.by_id[s.frame]
@@ -202,14 +232,14 @@ M.Stop = { __name = 'dflow.Stop' }
 M.Stop.__tostring = function(s)
   if not s.op then return 'paused: no token is ready' end
   local what = s.reason == 'break' and ('breakpoint %d'):format(s.breakpoint) or s.reason == 'step' and 'stepped' or 'paused'
-  return ('%s at %s (%s)%s%s%s'):format(what, s.op.name, s.op.type, s.tag ~= '' and ' in ' .. s.tag or '', s.dead and ', dead' or '',
-    s.op.source and '  ' .. s.op.source or '')
+  return ('%s %s %s (%s)%s%s%s'):format(what, s.afterwards and 'after' or 'before', s.op.name, s.op.type, s.tag ~= '' and ' in ' .. s.tag or '',
+    s.dead and ', dead' or '', s.op.source and '  ' .. s.op.source or '')
 end
 
 local function must_pause(r, what)
-  if over(r) then errors.raise('failed_precondition', '%s: the run is over', what) end
+  if gone(r) then errors.raise('failed_precondition', '%s: the run is over', what) end
   local state, s = core.run_settle(r.handle, 0)
-  if state ~= PAUSED then errors.raise('failed_precondition', '%s: the run is not paused; call h:pause() first', what) end
+  if state ~= PAUSED and not over(r) then errors.raise('failed_precondition', '%s: the run is not paused; call h:pause() first', what) end
   return s
 end
 
@@ -361,6 +391,10 @@ function methods.break_at(r, spec)
   local conditions = (spec.dead and 1 or 0) + (spec.nan and 2 or 0) + (spec.inf and 4 or 0) + (spec.when and 8 or 0)
   if spec.when ~= nil and type(spec.when) ~= 'function' then errors.bad('break_at: when is a function of the value, not %s', errors.describe(spec.when)) end
   local id = core.run_break(r.handle, nodes, frame, iteration or -1, conditions)
+  if spec.nan or spec.inf or spec.when then
+    r.afterwards = r.afterwards or {}
+    r.afterwards[id] = true
+  end
   if spec.when then
     r.conditions = r.conditions or {}
     r.conditions[id] = spec.when
@@ -377,7 +411,7 @@ end
 --- The frames alive now: a list, parents before children, whose tostring is the tree. Each has name, tag, where, parent, children, first, next,
 --- in_flight, limit, live, dead (tokens ready to run), running (calls), waiting (nodes with some inputs), iterations, stacks. Empty when over.
 function methods.frames(r)
-  if over(r) then return tree(nil, r) end
+  if gone(r) then return tree(nil, r) end
   local ok, snapshot = pcall(core.run_look, r.handle)
   if ok then return tree(snapshot, r) end
   if errors.is(snapshot) and snapshot.code == 'failed_precondition' then return tree(nil, r) end
@@ -387,7 +421,7 @@ end
 --- The tokens alive now, of all nodes or of x: {op, tag, state ('ready', 'running', 'waiting', 'partial'), dead, missing}.
 function methods.tokens(r, x)
   local list = {}
-  if over(r) then return list end
+  if gone(r) then return list end
   local node = x ~= nil and node_of(r, x, 'tokens') or nil
   local snapshot = core.run_look(r.handle)
   local frames = tree(snapshot, r)
@@ -436,6 +470,11 @@ function methods.value(r, x, tag)
   local s = must_pause(r, 'value')
   local node, index = node_of(r, x, 'value')
   local frame, iteration = place(r, tag, s)
+  if tag == nil and over(r) then          -- it may have ended anywhere: where x is, is meant
+    local whereabouts, frames = require 'dflow.inspect.whereabouts', outlines(r)
+    local f, i = whereabouts.find(frames, frames.by_id[frame] or frames[1], iteration, whereabouts.loops(r.session.graph).of(node))
+    if f then frame, iteration = f.id, i end
+  end
   local v, dead = core.run_value(r.handle, node, index, frame, iteration)
   if dead then return nil, 'dead' end
   return v

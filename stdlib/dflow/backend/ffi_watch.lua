@@ -35,6 +35,8 @@ return function(core, C, own)
     return id
   end
 
+  function core.run_remains(r) return tonumber(C.df_run_remains(run(r))) end
+  function core.run_forget(r) C.df_run_forget(run(r)) end
   function core.run_unbreak(r, id) return C.df_run_unbreak(run(r), id or 0) end
 
   local function token(t)

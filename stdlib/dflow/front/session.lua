@@ -137,7 +137,7 @@ local function drop_feeds()
   end
 end
 
-local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log', 'tensors', 'record', 'check_numerics', 'finally' }
+local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log', 'tensors', 'record', 'remains', 'check_numerics', 'finally' }
 local function timeout_of(opts)
   if opts == nil then return 0 end
   if not errors.is_data(opts) then
@@ -206,7 +206,8 @@ end
 --- Set by the prompt: `foreground(s, fetches, feeds, opts)` runs in place of s:run, so that Ctrl-C can pause the run and look at it;
 -- `started(handle)` hears of every run in the background.
 -- `attend(handle)` is called before somebody waits for one.
-M.foreground, M.started, M.attend = nil, nil, nil
+-- `remains`: runs in the background can be looked at when they are over, unless they say otherwise.
+M.foreground, M.started, M.attend, M.remains = nil, nil, nil, nil
 
 --- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these. opts.check_numerics ends it at the first
 --- op that makes a NaN.
@@ -270,13 +271,15 @@ end
 
 --- Words for df_session_start; nil for none.
 local function start_options(s, opts)
-  if not opts or not (opts.paused or opts.values or opts.log or opts.trace or opts.report or opts.record or opts.finally) then return nil end
-  local last = ''
+  local remains = M.remains
+  if opts and opts.remains ~= nil then remains = opts.remains end
+  local last = remains and 'remains=yes ' or ''
+  if not opts or not (opts.paused or opts.values or opts.log or opts.trace or opts.report or opts.record or opts.finally) then return remains and last or nil end
   if opts.finally ~= nil then
     if getmetatable(opts.finally) ~= Operation or opts.finally.graph ~= s.graph then
       errors.bad('start: finally is %s, an operation of the session\'s graph is expected', errors.describe(opts.finally))
     end
-    last = ('finally=%d '):format(opts.finally.node)
+    last = last .. ('finally=%d '):format(opts.finally.node)
   end
   return last .. (opts.paused and 'paused=yes ' or '') .. (opts.record and 'record=yes ' or '') .. (opts.values and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
     .. (type(opts.log) == 'number' and ('events=%.0f'):format(opts.log) or '')
@@ -290,7 +293,7 @@ local function try_files(opts)
 end
 
 --- s:start(fetches, feeds?, opts?): the same in the background; gives a handle. opts.paused stops it before its first token,
---- opts.values keeps the last few thousand values that its nodes made, for h:value; opts.log every token with its time, for a trace
+--- opts.remains lets it be looked at when it is over, as it was at its end or error; opts.values keeps the last few thousand values that its nodes made, for h:value; opts.log every token with its time, for a trace
 --- (a number: at most so many events). opts.finally is an operation that runs when the run has ended, however it did. opts.trace and opts.report are files that h:wait() writes, however the run ends.
 function methods.start(s, fetches, feeds, opts)
   if fetches == nil then errors.bad('start: there is nothing to fetch') end

@@ -96,6 +96,7 @@ end
 
 --- `iterations 3-7 are in flight`
 function M.flight(f)
+  if f.ended then return 'the run is over' end
   if f.next - f.first == 1 then return ('iteration %.0f is in flight'):format(f.first) end
   return ('iterations %.0f-%.0f are in flight'):format(f.first, f.next - 1)
 end

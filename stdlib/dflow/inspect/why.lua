@@ -89,6 +89,7 @@ function Place:outer()
 end
 
 local function show(v)
+  if v ~= v then return 'nan' end
   if type(v) == 'number' and v == math.floor(v) and math.abs(v) < 1e15 then return ('%d'):format(v) end
   if type(v) == 'number' then return ('%.6g'):format(v) end
   local text = tostring(v):gsub('%s+', ' ')
@@ -202,17 +203,32 @@ local function with_value(place, o)
   return place, v, how
 end
 
+--- Of the node that an error stopped: what it was given.
+local function failed(r, place, o)
+  local e = r.over and not r.ok and r.result
+  if type(e) ~= 'table' or not e.op or e.op:match('^(.-) %(') ~= o.op.name or (e.frame or '') ~= place:tag() then return nil end
+  local parts = {}
+  for _, input in ipairs(o.op.inputs) do
+    local value, state = place:value(input)
+    parts[#parts + 1] = ('%s = %s'):format(origin(input).op.name, state == 'live' and show(value) or state == 'dead' and '(dead)' or '?')
+  end
+  return ('%s failed, %s: %s(%s)%s'):format(place:says(o.name), e.message, o.op.type, table.concat(parts, ', '), line(o.op))
+end
+
 --- h:why(x, tag?): a text: the value of x there and of what it was computed from, or why it is dead.
 local function why(r, x, tag)
   local place, o, from = prepare(r, x, tag, 'why')
   if not place then return no_frame(o, from) end
   local v, how, message
+  local error_text = failed(r, place, o)
+  if error_text then return error_text end
   if tag == nil then place, v, how, message = with_value(place, o) else v, how, message = place:value(o) end
   local head = place:says(o.name)
   if how == 'unknown' then
     local loop = place.look.loops.exit(o.node)
     local open = loop and child_of(place, loop)
     if open then return ('%s has not come: the loop %s goes on, %s'):format(head, open.tag, whereabouts.flight(open)) end
+    if place.frame.ended then message = 'the run is over, and keeps values of ended iterations only if it was told to: {values = true}, :record on' end
     return ('%s: %s'):format(head, whereabouts.closed(place.frame, place.iteration) or message)
   end
   if how == 'dead' then

@@ -17,6 +17,7 @@ local M = { depth = 0, record = nil, handles = setmetatable({}, { __mode = 'v' }
 local command = commands.command
 local enums = require 'dflow.backend.enums'
 local RUNNING, PAUSED, OVER = enums.DF_RUN_RUNNING, enums.DF_RUN_PAUSED, enums.DF_RUN_OVER
+local breaks = require 'dflow.repl.breaks'
 local repl, program
 local cursor = setmetatable({}, { __mode = 'k' })          -- by handle: how far :back went
 
@@ -41,14 +42,49 @@ function M.in_view()
   return ok and h or nil
 end
 
-local function show_stop(stop, say)
+--- Says where the run stands; false when it is over.
+local function show_stop(stop, say, h)
   if stop then
+    if stop.breakpoint and h then stop.breakpoint = breaks.number(h, stop.breakpoint) end
     say(values.paint(tostring(stop), stop.dead and 'D' or 'H'))
     return true
   end
   say('the run is over')
   return false
 end
+
+-- ---- after the end ------------------------------------------------------------------------------------------------
+local KEPT, BYTES = 10, 64 * 2 ^ 20         -- runs that can be looked at when they are over, and what they may hold together
+local kept = {}                             -- the newest last
+
+--- A run is over: it is kept, and the oldest go.
+local function keep(h)
+  if h.kept or core.run_remains(h.handle) < 0 then return end
+  h.kept = true
+  kept[#kept + 1] = h
+  local bytes = 0
+  for i = #kept, 1, -1 do
+    bytes = bytes + math.max(0, core.run_remains(kept[i].handle))
+    if bytes > BYTES or #kept - i >= KEPT then
+      core.run_forget(kept[i].handle)
+      table.remove(kept, i)
+    end
+  end
+end
+
+--- The run that a command looks at: one in progress, else the one that ended last.
+local function seen()
+  local h = M.in_progress()
+  if h then return h end
+  for i = 1, M.count do
+    local other = M.handles[i]
+    if other and other:state() == 'done' then keep(other) end
+  end
+  h = M.attached and M.attached.kept and core.run_remains(M.attached.handle) >= 0 and M.attached or kept[#kept]
+  if h then return h end
+  error('there is no run to look at: none is in progress, and none has ended since the prompt began', 0)
+end
+M.kept = kept
 
 -- ---- the prompt on a paused run --------------------------------------------------------------------------------------
 --- What the run is doing that cannot be stopped in the middle.
@@ -93,7 +129,7 @@ end
 
 --- Ctrl-C: where the run stands, and the prompt on it.
 local function ask(h)
-  if h:pause() then show_stop(h:settle(0), print)
+  if h:pause() then show_stop(h:settle(0), print, h)
   elseif h:state() == 'done' then return
   else print(('not paused yet: %s;\nit pauses when that is done'):format(busy_with(h))) end
   print(':continue, :step, :frames, :why x, :cancel, or any Lua; Ctrl-C again cancels')
@@ -127,7 +163,8 @@ local function watch_over(h)
         else
           local stop = h:settle(0)
           if stop then
-            show_stop(stop, print)
+            breaks.stopped(h, stop)
+            show_stop(stop, print, h)
             converse(h)
           end
         end
@@ -159,7 +196,19 @@ end
 
 local function begin_and_watch(s, fetches, feeds, opts)
   for h in pairs(leaving) do if core.run_done(h.handle) then leaving[h] = nil end end
+  local pending = breaks.pending()
+  if pending and not (opts and opts.paused) then
+    local with = { paused = true }
+    for k, v in pairs(opts or {}) do with[k] = v end
+    opts = with
+  else
+    pending = false
+  end
   local h = s:start(fetches, feeds, opts)
+  if pending then
+    breaks.set(h)
+    h:resume()
+  end
   if M.logged then M.logged(h) end
   if not core.run_done(h.handle) then watch_over(h) end
   return h
@@ -173,7 +222,11 @@ local function foreground(s, fetches, feeds, opts)
     with.values, with.log = with.values or M.record, with.log or M.logged ~= nil
     opts = with
   end
-  return holding(begin_and_watch, s, fetches, feeds, opts):wait()
+  local h = holding(begin_and_watch, s, fetches, feeds, opts)
+  local ok, result = pcall(h.wait, h)
+  if h:done() then keep(h) end
+  if not ok then error(result, 0) end
+  return result
 end
 
 --- What h:wait() is before it waits. A run that is paused already is not waited for.
@@ -190,23 +243,25 @@ function values.held(o)
 end
 
 -- ---- commands: where it stands ---------------------------------------------------------------------------------------
-command('frames', function(_, say) say(tostring(current():frames())) end,
+command('frames', function(_, say) local h = seen()
+  if h:state() == 'done' then say(h.ok == false and 'the run failed; this is where it stood' or 'the run is over; this is what it left') end
+  say(tostring(h:frames())) end,
   'frames - the frames of the run: iterations in flight, live and dead tokens, what waits')
 
 command('tokens', function(rest, say)
-  local lines = listing.tokens(current():tokens(rest ~= '' and rest or nil))
+  local lines = listing.tokens(seen():tokens(rest ~= '' and rest or nil))
   if #lines == 0 then say('no tokens') end
   for _, l in ipairs(lines) do say(l.dead and values.paint(l[1], 'D') or l[1]) end
 end, 'tokens [name] - the tokens that are alive: ready, running, waiting, or with some of their inputs')
 
 command('stacks', function(_, say)
-  local lines = listing.stacks(current():stacks())
+  local lines = listing.stacks(seen():stacks())
   if #lines == 0 then say('no TensorArrays and no saved values are alive') end
   for _, l in ipairs(lines) do say(l) end
 end, 'stacks - saved values and TensorArrays: depth, bytes, frame, Lua line')
 
 command('swap', function(_, say)
-  local s = current():stats().swap
+  local s = seen():stats().swap
   local bytes = listing.bytes
   say(('out %s in %d tensors, in %s in %d tensors, stalled %.3f s, resident %s'):format(bytes(s.bytes_out), s.tensors_out, bytes(s.bytes_in), s.tensors_in,
     s.stall_seconds, bytes(s.resident_bytes)))
@@ -233,7 +288,7 @@ end, 'runs - the runs that df.start began and the one in front; :attach n makes 
 command('attach', function(rest)
   local h = M.handles[tonumber(rest) or 0]
   if not h then error('usage: :attach n, with a number of :runs', 0) end
-  M.current = h
+  M.current, M.attached = h, h
 end, 'attach n - the commands speak of run n of :runs from now on')
 
 -- ---- commands: why --------------------------------------------------------------------------------------------------
@@ -252,6 +307,13 @@ local function asked(h, rest, usage)
 end
 
 local function paused()
+  local h = seen()
+  if h:state() == 'running' then h:pause() end
+  return h
+end
+
+--- The same of a run that can go on.
+local function standing()
   local h = current()
   if h:state() == 'running' then h:pause() end
   return h
@@ -259,9 +321,14 @@ end
 
 command('why', function(rest, say)
   local h = paused()
+  local e = rest == '' and h.over and not h.ok and h.result
+  if type(e) == 'table' and e.op then             -- of a run that failed: the node that did
+    return say(h:why(e.op:match('^(.-) %('), e.frame))
+  end
   say(h:why(asked(h, rest, ':why x@frame:iteration')))
 end, [[why x[@frame:n] - the value of x there and what it was computed from; of a dead one: the Switch that killed it
-The run is paused for it. x is a node's name or an expression; the frame as :frames shows it.]])
+The run is paused for it. x is a node's name or an expression; the frame as :frames shows it. When the run is over it is the one that ended
+last, as it was at its end or error; :why alone tells what the node was given that failed.]])
 
 command('whynot', function(rest, say)
   local h = paused()
@@ -283,12 +350,13 @@ local function go_on(h, say)
   cursor[h] = 0
   if M.depth > 0 then return true end           -- back to whoever waits for the run
   local stop = h:settle(SOON)
-  if stop or h:state() == 'done' then show_stop(stop, say) else say('it goes on; :frames shows it, :pause holds it up') end
+  if stop then breaks.stopped(h, stop) end
+  if stop or h:state() == 'done' then show_stop(stop, say, h) else say('it goes on; :frames shows it, :pause holds it up') end
 end
 
 command('pause', function(_, say)
   local h = current()
-  show_stop(h:pause(), say)
+  show_stop(h:pause(), say, h)
   cursor[h] = 0
 end, 'pause - holds the run up at the next token')
 
@@ -300,74 +368,31 @@ command('cancel', function()
 end, 'cancel - stops the run for good; variables are as before or fully assigned')
 
 command('step', function(rest, say)
-  local h = paused()
+  local h = standing()
   local n, unit = rest:match('^(%d*)%s*(%a*)$')
   if not n then error('usage: :step [n] [token|node|iteration|frame]', 0) end
   cursor[h] = 0
   unit = unit ~= '' and unit or 'token'
-  for _, full in ipairs{ 'token', 'node', 'iteration', 'frame' } do if full:sub(1, #unit) == unit then unit = full break end end
-  if not show_stop(h:step(n ~= '' and tonumber(n) or 1, unit), say) and M.depth > 0 then return true end
+  for _, full in ipairs{ 'token', 'node', 'iteration', 'frame' } do if full:sub(1, #unit) == unit or full .. 's' == unit then unit = full break end end
+  if not show_stop(h:step(n ~= '' and tonumber(n) or 1, unit), say, h) and M.depth > 0 then return true end
 end, 'step [n] [token|node|iteration|frame] - lets so much of the run happen, and says where it stands\nOther iterations keep their windows: what is computed does not change.')
 
-local breakpoints = setmetatable({}, { __mode = 'k' })     -- by handle: number -> what was asked for
-
---- In order of their numbers.
-local function list_of(t)
-  local ids = {}
-  for id in pairs(t) do ids[#ids + 1] = id end
-  table.sort(ids)
-  local i = 0
-  return function()
-    i = i + 1
-    return ids[i], t[ids[i]]
-  end
-end
-
 command('break', function(rest, say)
-  local h = paused()
-  if rest == '' then
-    local list = breakpoints[h] or {}
-    for id, text in list_of(list) do say(('breakpoint %d: %s'):format(id, text)) end
-    if next(list) == nil then say('no breakpoints; :break WHERE sets one, :break? says how') end
-    return
-  end
-  local whole = rest
-  local expression = rest:match('%f[%w]if%s+(.+)$')
-  if expression then rest = rest:gsub('%s*%f[%w]if%s+.+$', '') end
-  local spec = {}
-  local function take(pattern, fn)
-    rest = rest:gsub(pattern, function(...) fn(...) return '' end, 1)
-  end
-  for _, key in ipairs{ 'op', 'name', 'frame' } do take('%f[%w]' .. key .. '=(%S+)', function(v) spec[key] = v end) end
-  take('%f[%w]line=(%S+)', function(v) spec.line = tonumber(v) or v end)
-  take('%f[%w]iteration=(%d+)', function(v) spec.iteration = tonumber(v) end)
-  take('%f[%w]line%s+(%S+)', function(line) spec.line = tonumber(line) or line end)
-  take('%f[%w]frame%s+(%S+)', function(name) spec.frame = name end)
-  take('(%S+:%d+)%s*$', function(tag) spec.frame = tag end)
-  for word in rest:gmatch('%S+') do
-    if word == 'nan' or word == 'inf' or word == 'dead' then spec[word] = true else spec.op = word end
-  end
-  if expression then
-    local chunk, why = load('local v = ... return ' .. expression, '=condition')
-    if not chunk then error(why, 0) end
-    spec.when = chunk
-  end
-  local id = h:break_at(spec)
-  breakpoints[h] = breakpoints[h] or {}
-  breakpoints[h][id] = whole
-  say(('breakpoint %d%s'):format(id, expression and ': if ' .. expression or ''))
+  local h = M.in_progress()
+  if rest == '' then return breaks.list(h, say) end
+  if h and h:state() == 'running' then h:pause() end
+  say(breaks.add(h, rest))
 end, [[break WHERE - the run stops there: an op type or node name (a pattern), `line n`, a loop `frame name` or its iteration `name:n`,
-`dead`, `nan`, `inf`, or several of these
+`dead`, `nan`, `inf`, or several of these; `limit n` lets it stop n times. Without WHERE: the breakpoints, and how often each was met.
 :break Mul while:6      before Mul runs in iteration 6       :break nan       after any node that makes a NaN
-:break Mul if v > 20    where the value of Mul is above 20   :break line 12   what line 12 of the input built
-:break op=Mul frame=while iteration=6   the same in h:break_at's words]], nil, true)
+:break Mul if v > 20    where the value of Mul is above 20   :break line 12   what line 12 of an input or a file built
+:break op=Mul frame=while iteration=6   the same in h:break_at's words
+Said while a run stands still it is that run's alone; said before one it is for every run from then on, as far as it fits.]], nil, true)
 
 command('unbreak', function(rest, say)
-  local h = paused()
   local id = tonumber(rest)
   if rest ~= '' and not id then error('usage: :unbreak [n], with a number that :break says', 0) end
-  if not h:unbreak(id) then say('there is no such breakpoint') end
-  if id and breakpoints[h] then breakpoints[h][id] = nil else breakpoints[h] = nil end
+  if not breaks.remove(M.in_progress(), id) then say('there is no such breakpoint') end
 end, 'unbreak [n] - takes a breakpoint away, or all of them')
 
 -- ---- commands: walking back ---------------------------------------------------------------------------------------------
@@ -396,7 +421,7 @@ command('forward', function(rest, say)
   local at = (cursor[h] or 0) - (tonumber(rest) or 1)
   if at < 1 then
     cursor[h] = 0
-    show_stop(h:settle(0), say)
+    if h:state() == 'done' then say('that is the end of the run') else show_stop(h:settle(0), say, h) end
     return
   end
   show_past(h, at, say)
@@ -456,7 +481,7 @@ end, 'trace FILE EXPRESSION - runs it and writes a timeline (run.json, for Perfe
 --- Called once, when the prompt begins.
 function M.open(owner)
   repl, program = owner, owner.program
-  runs.foreground = foreground
+  runs.foreground, runs.remains = foreground, true
   runs.started = function(h)
     M.count = M.count + 1
     M.handles[M.count] = h

@@ -1,0 +1,124 @@
+-- Runs that are over and remain: what they were at their end or error can still be asked. And the prompt's breakpoints.
+local df = require 'dflow'
+local shell = require 'spec.shell'
+
+--- A loop that divides by zero in iteration 5.
+local function failing()
+  local i, x = df.while_loop(function(i) return i:lt(9) end, function(i, x)
+    return i + 1, df.cond(i:gt(2), function() return df.floordiv(x, 5 - i) end, function() return x + 1 end)
+  end, { df.int32(0), df.int32(100) })
+  return { i, x }
+end
+
+describe('a run that failed and remains', function()
+  before_each(function() df.reset() end)
+
+  local function run(opts)
+    local h = df.start(failing(), nil, opts or { remains = true })
+    assert.is_false((pcall(h.wait, h)))
+    return h
+  end
+
+  it('still has the frame and the iteration that failed', function()
+    local frames = run():frames()
+    assert.equal('while', frames[2].name)
+    assert.is_true(frames[2].first <= 5 and frames[2].next > 5)
+  end)
+
+  it('tells what the node was given that failed', function()
+    local h = run()
+    assert.matches('^while/cond/FloorDiv:0 @ while:5 failed, integer division by zero: FloorDiv%(.* = 51, .* = 0%)', h:why('while/cond/FloorDiv', 'while:5'))
+    assert.equal(0, h:value('while/cond/Sub', 'while:5'))
+  end)
+
+  it('tells why a value is dead and what has not come', function()
+    local h = run()
+    assert.matches('the Switch while/cond/Switch_3 took true, since .* > .* was 5 > 2', h:why('while/cond/Add', 'while:5'))
+    assert.matches('it waits for the loop while to end', h:whynot('while/Exit'))
+  end)
+
+  it('goes back over its last tokens', function()
+    local tokens = run():history(200)
+    local seen = {}
+    for _, t in ipairs(tokens) do seen[t.tag .. ' ' .. t.op.name] = true end
+    assert.is_true(seen['while:5 while/cond/FloorDiv'] and seen['while:4 while/cond/FloorDiv'])
+  end)
+
+  it('has nothing left when it did not remain, or its session is closed', function()
+    assert.equal(0, #run{ remains = false }:frames())
+    local s = df.Session{}
+    local h = s:start(failing(), nil, { remains = true })
+    pcall(h.wait, h)
+    assert.equal(2, #h:frames())
+    s:close()
+    assert.equal(0, #h:frames())
+    assert.equal('failed_precondition', select(2, pcall(h.why, h, 'while/cond/FloorDiv')).code)
+  end)
+end)
+
+describe('a run that ended well and remains', function()
+  before_each(function() df.reset() end)
+
+  it('has its values at the top level, and those of ended iterations that it was told to keep', function()
+    local y = df.float32{ 1, 2 } * 3
+    local i, x = df.while_loop(function(i) return i:lt(4) end, function(i, x) return i + 1, x * 2 end, { df.int32(0), df.float32(1) })
+    local h = df.start({ y + 1, x, i }, nil, { remains = true, values = true })
+    h:wait()
+    assert.same({ 3, 6 }, h:value(y):totable())
+    assert.equal(8, h:value('while/Mul', 'while:2'))
+    assert.matches('while/Mul:0 @ while:2 is 8 = Mul', h:why('while/Mul', 'while:2'))
+    h = df.start(x, nil, { remains = true })
+    h:wait()
+    assert.matches('only if it was told to: {values = true}', h:why('while/Mul', 'while:2'))
+  end)
+
+  it('changes no result, and runs after it go on as ever', function()
+    local v = df.Variable(df.zeros{ 3 })
+    local step, results = v:assign_add(df.ones{ 3 }), {}
+    for k = 1, 20 do
+      local h = df.start(step, nil, { remains = true })
+      results[k] = h:wait():totable()[1]
+    end
+    for k = 1, 20 do assert.equal(k, results[k]) end
+  end)
+end)
+
+local LOOP = [[
+step = function(i, y) return i + 1, cond(i:gt(2), function() return y:log() - 1 end, function() return y - 3 end) end
+i, y = while_loop(function(i, y) return i:lt(6) end, step, {0, 1.0})
+]]
+
+local function prompt(text) return shell.run(shell.dflow .. ' -E -i 2>&1', text).out end
+
+describe('the prompt', function()
+  it('looks at the run that failed last', function()
+    local out = prompt('z = df.int32(10) // df.placeholder_with_default(df.int32(0), {})\ndf.run(z)\n:why\n:frames\n:back\n:step\n')
+    assert.matches('dflow> FloorDiv:0 failed, integer division by zero: FloorDiv(Const = 10, PlaceholderWithDefault = 0)  In[1]:1\n', out, 1, true)
+    assert.matches('dflow> the run failed; this is where it stood\ntop level\n', out, 1, true)
+    assert.matches('dflow> -1  FloorDiv (FloorDiv)', out, 1, true)
+    assert.matches('dflow> no run is in progress', out, 1, true)
+  end)
+
+  it('keeps ten runs and 64 MB', function()
+    local out = prompt('x = df.ones{4, 4} * 2\nfor k = 1, 30 do df.run(x) end\n=#require("dflow.repl.inspector").kept\n'
+      .. 'y = df.ones{1024, 1024, 5} * 2\nfor k = 1, 12 do df.run(y); end\n=#require("dflow.repl.inspector").kept\n')
+    assert.matches('dflow> 10\n', out)
+    local n = tonumber(out:match('dflow> 10\n.*dflow> (%d+)\n'))
+    assert.is_true(n >= 1 and n <= 3, out)
+  end)
+
+  it('sets breakpoints before a run, lists, counts and limits them', function()
+    local out = prompt(LOOP .. ':break nan limit 2\n:break dead limit 1\n:break\ndf.run(y)\n:continue\n:continue\n:break\n:continue\ndf.run(y)\n:break lin 1\n')
+    assert.matches('breakpoint 1, of every run from now on\n', out, 1, true)
+    assert.matches('breakpoint 1: nan limit 2\nbreakpoint 2: dead limit 1\n', out, 1, true)
+    assert.matches('breakpoint 2 before while/cond/Log (Log) in while:0, dead', out, 1, true)
+    assert.matches('breakpoint 1 after while/cond/Sub (Sub) in while:3', out, 1, true)
+    assert.matches('breakpoint 1: nan limit 2  met 2 times, its limit\nbreakpoint 2: dead limit 1  met 1 time, its limit\n', out, 1, true)
+    assert.matches("did you mean 'line 1'?", out, 1, true)
+  end)
+
+  it('says of a step that the node has not run yet, and takes units in the plural', function()
+    local out = prompt(LOOP .. 'h = df.start(y, nil, {paused = true})\n:step 3 nodes\n:cancel\n')
+    assert.matches('stepped before while/', out)
+  end)
+end)
