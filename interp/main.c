@@ -21,7 +21,7 @@ int luaopen_dflow_core(lua_State *L);
 
 enum {
   OPT_ERROR = 1, OPT_INTERACTIVE = 2, OPT_VERSION = 4, OPT_EXECUTE = 8, OPT_NO_ENV = 16, OPT_HELP = 32,
-  OPT_LONG_VERSION = 64, OPT_RESUME = 128, OPT_CHECK = 256, OPT_LOOK = 512
+  OPT_LONG_VERSION = 64, OPT_RESUME = 128, OPT_CHECK = 256, OPT_LOOK = 512, OPT_PRINT = 1024
 };
 
 static const char *progname = "dflow";     /* NULL at the prompt: messages stand alone there */
@@ -55,6 +55,12 @@ void program_print_version(void) {
   fflush(stdout);
 }
 
+/* What the prompt begins with. */
+static void program_welcome(void) {
+  printf("dflow %s  dynamic dataflow for %s  (help, ?name, Tab; exit)\n", df_version(), LUA_RELEASE);
+  fflush(stdout);
+}
+
 static const char usage_text[] =
   "usage: %s [options] [script [args]]\n"
   "Available options are:\n"
@@ -62,6 +68,7 @@ static const char usage_text[] =
   "  -i        enter interactive mode after executing 'script'\n"
   "  -l mod    require library 'mod' into global 'mod'\n"
   "  -l g=mod  require library 'mod' into global 'g'\n"
+  "  -p        read standard input as the prompt would, and show the values of its expressions\n"
   "  -v        show version information\n"
   "  -E        ignore environment variables\n"
   "  -W        turn warnings on\n"
@@ -196,6 +203,10 @@ static int collect_options(char **argv, int *first) {
       case 'W':
         if (argv[i][2] != '\0') return OPT_ERROR;
         break;
+      case 'p':
+        if (argv[i][2] != '\0') return OPT_ERROR;
+        flags |= OPT_PRINT;
+        break;
       case 'e':
         flags |= OPT_EXECUTE;
         /* FALLTHROUGH */
@@ -310,6 +321,19 @@ static bool do_command(lua_State *L, const char *name, char **argv) {
   return program_report(L, program_call(L, n, 1)) == LUA_OK && lua_toboolean(L, -1);
 }
 
+/* `dflow -p`: all of standard input, as the prompt would read it. Was all well? */
+static bool do_print(lua_State *L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "dflow.repl");
+  if (program_report(L, program_call(L, 1, 1)) != LUA_OK) return false;
+  lua_getfield(L, -1, "print");
+  luaL_Buffer all;
+  luaL_buffinit(L, &all);
+  for (size_t n; (n = fread(luaL_prepbuffer(&all), 1, LUAL_BUFFERSIZE, stdin)) > 0;) luaL_addsize(&all, n);
+  luaL_pushresult(&all);
+  return program_report(L, program_call(L, 1, 1)) == LUA_OK && lua_toboolean(L, -1);
+}
+
 /* Calls a function of dflow.check.script. Is what it returns true? */
 static bool check_gradients(lua_State *L, const char *function) {
   lua_getglobal(L, "require");
@@ -370,11 +394,15 @@ static int protected_main(lua_State *L) {
   if (!(flags & OPT_NO_ENV) && do_init(L) != LUA_OK) return 0;
   if (!run_options(L, argv, script)) return 0;
   if (script < argc && do_script(L, argv + script) != LUA_OK) return 0;
+  if (flags & OPT_PRINT) {
+    lua_pushboolean(L, do_print(L));
+    return 1;
+  }
   if (flags & OPT_INTERACTIVE) {
     program_repl(L, &(program_options){ flags & OPT_NO_ENV, flags & OPT_RESUME, color });
   } else if (script == argc && !(flags & (OPT_EXECUTE | OPT_VERSION))) {
     if (isatty(STDIN_FILENO)) {
-      program_print_version();
+      program_welcome();
       program_repl(L, &(program_options){ flags & OPT_NO_ENV, false, color });
     } else {
       do_chunk(L, luaL_loadfile(L, NULL));   /* as in lua(1), an error in a piped chunk does not show in the status */

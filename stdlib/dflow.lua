@@ -96,6 +96,7 @@ local inside = {
   load_npy = 'dflow.exchange.npy', save_npy = 'dflow.exchange.npy', load_npz = 'dflow.exchange.npy', save_npz = 'dflow.exchange.npy',
   FIFOQueue = 'dflow.front.queue', PaddingFIFOQueue = 'dflow.front.queue', RandomShuffleQueue = 'dflow.front.queue', PriorityQueue = 'dflow.front.queue',
   func = 'dflow.front.func', lua_func = 'dflow.front.lua_func', variable_scope = 'dflow.front.variable_scope', get_variable = 'dflow.front.variable_scope',
+  progress = 'dflow.progress',
   check_gradients = 'dflow.check', checkpoint = 'dflow.front.checkpoint', saved = 'dflow.inspect.saved', draw = 'dflow.draw',
   import_graph_def = 'dflow.exchange.graphdef', load_checkpoint = 'dflow.exchange.checkpoint', save_checkpoint = 'dflow.exchange.checkpoint',
   export_onnx = 'dflow.exchange.onnx', import_onnx = 'dflow.exchange.onnx_import', export_graph_def = 'dflow.exchange.export',

@@ -7,6 +7,7 @@ local values = require 'dflow.repl.values'
 local commands = require 'dflow.repl.commands'
 local inspector = require 'dflow.repl.inspector'
 require 'dflow.repl.native'
+local looking = require 'dflow.repl.looking'
 local graph = require 'dflow.front.graph'
 local errors = require 'dflow.front.errors'
 
@@ -27,9 +28,28 @@ local function message_of(text)
   return (text:gsub('\nstack traceback:%s*$', ''))
 end
 
+--- Long lines of a message at blanks, where a screen would break them anywhere. A line that is quoted stays as it is.
+local function wrapped(text)
+  local columns = values.terminal().columns
+  if not columns or not values.terminal().editing then return text end
+  return (text:gsub('[^\n]+', function(line)
+    if #line <= columns or line:find('^ *%d* | ') or line:find('^\t') then return line end
+    local indent, out, at = line:match('^%s*') .. '  ', {}, ''
+    for blank, word in line:gmatch('(%s*)(%S+)') do
+      if at:find('%S') and #at + #blank + #word > columns then
+        out[#out + 1], at = at, indent .. word
+      else
+        at = at .. blank .. word
+      end
+    end
+    out[#out + 1] = at
+    return table.concat(out, '\n')
+  end))
+end
+
 function M.complain(text)
   io.stdout:flush()
-  io.stderr:write(values.paint(message_of(text), 'e', 'error_color'), '\n')
+  io.stderr:write(values.paint(wrapped(message_of(text)), 'e', 'error_color'), '\n')
   io.stderr:flush()
 end
 
@@ -73,9 +93,24 @@ function M.run(text, quiet)
   return input
 end
 
+-- Words that people type who look for the way in or out, unless they mean something here.
+local WORDS = { help = ':help', exit = ':quit', quit = ':quit', bye = ':quit', q = ':quit' }
+
+local function meant(text)
+  local word = text:match('^%s*(%l+)%s*%(?%s*%)?%s*;?%s*$')
+  if not word or not WORDS[word] then return text end
+  if session.locals.environment({})[word] ~= nil then return text end
+  return WORDS[word]
+end
+
 --- One input, Lua or command. Returns whether all went well, and true when the prompt is to be left.
 function M.input(text)
-  if not session.is_command(text) then return not text:find('%S') or M.run(text).ok == true end
+  text = meant(text)
+  if not session.is_command(text) then
+    local fine = not text:find('%S') or M.run(text).ok == true
+    looking.look_again(M, print)
+    return fine
+  end
   local ok, leave, err = call(commands.run, text)
   if not ok then M.complain(type(err) == 'string' and err or leave) end
   return ok, ok and leave == true
@@ -176,6 +211,17 @@ function M.open()
     editor = require('dflow.repl.editor').new(M)
     program.open(editor)
   end
+end
+
+--- `dflow -p`: runs what comes in as one input, and shows what it gives. Was all well?
+function M.print(text)
+  program = require 'dflow.program'
+  M.program = program
+  values.open(program.terminal())
+  session.journal.closed = true
+  local ok = true
+  for _, input in ipairs(require('dflow.repl.editor').inputs(text, 80)) do ok = ok and (not input:find('%S') or M.run(input).ok == true) end
+  return ok
 end
 
 --- The program's entry.

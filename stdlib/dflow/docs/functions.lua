@@ -25,6 +25,8 @@ local macros = {
   option    check_numerics: bool or string = false  ends at the first op that makes a NaN, and says
             which; 'inf': or an infinity
   option    finally: Operation = nil  of df.start: what runs when the run has ended, however it did
+  option    remains: bool = false  when it is over it can still be looked at, as it was at its end
+              or error: h:frames, h:why, h:value, h:history
   option    values: bool = false  keeps the values of the last few thousand tokens, for h:value,
               h:why and :back
   option    log: bool = false  keeps every token with its time, for a trace written afterwards]],
@@ -240,6 +242,15 @@ df.hvp(y, x, v)
   The Hessian of a scalar y times v, without the Hessian.
   gradient  it has one, as all gradients have
   example   local x = df.float32{1, 2} return df.hvp((x ^ 3):reduce_sum(), x, df.float32{1, 0})
+
+df.progress(n | list | iterator, {…})
+  The same loop, with a line about it on standard error once it has run for half a second, where that is a terminal: for i in
+  df.progress(1000) do … end, for i, x in df.progress(list), for … in df.progress(iterator, {total = 60}).
+  option    total: int = nil  how many rounds an iterator has; without, there is a rate and no bar
+  option    label: string = nil  what stands before it
+  option    every: number = 0.1  seconds between two lines
+  option    write: function = nil  called with the line in place of the terminal; '' wipes it
+  example   local sum = 0 for i, x in df.progress{ 3, 4 } do sum = sum + i * x end return sum
 
 df.check_gradients(y, xs, {…})
   Is the gradient of y by xs right? Compared with finite differences, with the same graph

@@ -395,6 +395,7 @@ return {
   ["polygamma"] = "[4.9348 0.6449] float32[2]",
   ["pow"] = "[1 4 9] int32[3]",
   ["print"] = "[1. 2.] float32[2]",
+  ["progress"] = "11",
   ["qint16"] = "[1 2] qint16[2]",
   ["qint32"] = "[1 2] qint32[2]",
   ["qint8"] = "[1 2] qint8[2]",

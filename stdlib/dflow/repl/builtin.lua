@@ -23,28 +23,98 @@ local function value_of(rest, usage)
 end
 
 -- ---- help ---------------------------------------------------------------------------------------------------------
-command('help', function(rest, say)
-  if rest ~= '' then return require('dflow.repl.where').what(rest) end
-  local help = require 'dflow.docs.help'             -- with all that is told of names: not while the prompt begins
-  say('?name        what there is to know about an op, a function, an option, a value or a node: ?matmul, ?Run, ?h:step, ?x, ?12')
-  say('?pattern*    the names that match')
-  say('??name       where it is defined: the Lua lines, the C file and line of its entry, gradient and kernels')
-  local help = require 'dflow.docs.help'
-  help.width = math.max(60, math.min(110, values.terminal().columns))
-  local indent = (' '):rep(26)
-  for _, name in ipairs(commands.names()) do
-    local usage, about = commands.about(name)
-    if #usage < 25 then
-      say((':%-24s %s'):format(usage, (help.wrap(about, indent):gsub('^%s+', ''))))
-    else
-      say(':' .. usage)
-      say(help.wrap(about, indent))
+-- The commands by what they are for; one that is not here, as a user's own, is among the others.
+local GROUPS = {
+  { 'names', 'what is there to know', 'help doc where graph plot placement saved inputs explain disasm' },
+  { 'runs', 'a run that stands still, or is over', 'frames tokens stacks why whynot value back forward swap runs attach record diff' },
+  { 'steps', 'where a run stops, and how it goes on', 'break unbreak step continue pause cancel' },
+  { 'time', 'time and memory', 'time timeit prof src trace top mem stats' },
+  { 'session', 'what was typed here', 'history locals watch unwatch save load run edit set learn quit' },
+}
+
+--- {name, title, {commands}} of all commands.
+local function groups()
+  local left, list = {}, {}
+  for _, name in ipairs(commands.names()) do left[name] = true end
+  for i, g in ipairs(GROUPS) do
+    list[i] = { g[1], g[2], {} }
+    for name in g[3]:gmatch('%S+') do
+      if left[name] then list[i][3][#list[i][3] + 1], left[name] = name, nil end
     end
   end
-  say(help.wrap(':cmd? tells more of a command; :cmd … ~pattern keeps lines that match; :cmd … > file writes them to a file. '
-    .. 'Any unique beginning of a command will do. An expression prints its value, unless a ; ends it; _ and __ are the last two values, '
-    .. 'Out[n] those of input n. Alt-Enter begins a new line, Tab completes, Ctrl-R searches, Ctrl-C pauses a run and asks, Ctrl-D leaves.', ''))
-end, 'help [name] - this list, or what there is to know about a name')
+  local others = { 'others', 'and these', {} }
+  for _, name in ipairs(commands.names()) do if left[name] then others[3][#others[3] + 1] = name end end
+  if #others[3] > 0 then list[#list + 1] = others end
+  return list
+end
+
+--- Lines by the screenful, where somebody is there to read them: Enter goes on, q does not.
+local function paged(lines, say, repl)
+  local rows = values.terminal().rows
+  local asks = repl and repl.program and values.terminal().editing and say == print and rows and rows > 4
+  local shown = 0
+  for i, line in ipairs(lines) do
+    local takes = 1 + math.floor(math.max(0, #line - 1) / math.max(1, values.terminal().columns))
+    if asks and shown + takes > rows - 1 and i < #lines then
+      local answer = repl.program.line(('-- %d more lines: Enter goes on, q leaves -- '):format(#lines - i + 1))
+      if not answer or answer:find('^%s*[qQ]') then return end
+      shown = 0
+    end
+    say(line)
+    shown = shown + takes
+  end
+end
+
+local function split(text, lines)
+  for line in (text .. '\n'):gmatch('([^\n]*)\n') do lines[#lines + 1] = line end
+end
+
+--- A group's commands, one line or more each.
+local function describe(names, lines)
+  local help, indent = require 'dflow.docs.help', (' '):rep(26)
+  for _, name in ipairs(names) do
+    local usage, about = commands.about(name)
+    if #usage < 25 then
+      split((':%-24s %s'):format(usage, (help.wrap(about, indent):gsub('^%s+', ''))), lines)
+    else
+      lines[#lines + 1] = ':' .. usage
+      split(help.wrap(about, indent), lines)
+    end
+  end
+end
+
+local NOTES = ':cmd? tells more of a command; :cmd … ~pattern keeps lines that match; :cmd … > file writes them to a file. '
+  .. 'Any unique beginning of a command will do. An expression prints its value, unless a ; ends it; _ and __ are the last two values, '
+  .. 'Out[n] those of input n. Alt-Enter begins a new line, Tab completes, Ctrl-R searches, Ctrl-C pauses a run and asks, Ctrl-D leaves.'
+
+command('help', function(rest, say, repl)
+  local help = require 'dflow.docs.help'             -- with all that is told of names: not while the prompt begins
+  help.width = math.max(60, math.min(110, values.terminal().columns))
+  local lines = {}
+  for _, g in ipairs(groups()) do
+    if rest == g[1] then
+      describe(g[3], lines)
+      return paged(lines, say, repl)
+    end
+  end
+  if rest ~= '' and rest ~= 'all' then return require('dflow.repl.where').what(rest) end
+  split('?name        what there is to know about an op, a function, an option, a value or a node: ?matmul, ?Run, ?h:step, ?x, ?12', lines)
+  split('?pattern*    the names that match', lines)
+  split('??name       where it is defined: the Lua lines, the C file and line of its entry, gradient and kernels', lines)
+  for _, g in ipairs(groups()) do
+    lines[#lines + 1] = ''
+    lines[#lines + 1] = ('%s: %s'):format(g[1], g[2])
+    if rest == 'all' then
+      describe(g[3], lines)
+    else
+      split(help.wrap(':' .. table.concat(g[3], ' :'), '  '), lines)
+    end
+  end
+  lines[#lines + 1] = ''
+  if rest ~= 'all' then lines[#lines + 1] = ':help all describes them, :help runs those of a group, :why? one of them' end
+  split(help.wrap(NOTES, ''), lines)
+  return paged(lines, say, repl)
+end, 'help [name | group | all] - the commands in groups, or what there is to know about a name')
 
 command('doc', function(rest, say)
   if rest ~= '' then return require('dflow.repl.where').what(rest) end

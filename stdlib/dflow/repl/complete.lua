@@ -315,7 +315,7 @@ function M.menu(list, columns, rows)
     out[#out + 1], out[#out + 2] = text, styles
   end
   if room < #list then
-    local text = ('  %d more'):format(#list - room)
+    local text = ('  %d more; another letter leaves fewer'):format(#list - room)
     out[#out + 1], out[#out + 2] = text, ('h'):rep(#text)
   end
   return out

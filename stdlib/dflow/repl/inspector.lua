@@ -458,6 +458,8 @@ local function logged_runs(expression)
   return seen, wall, ok, value
 end
 
+M.logged_runs = logged_runs
+
 command('prof', function(rest, say)
   if rest == '' then error('usage: :prof EXPRESSION that runs a graph, such as :prof df.run(loss)', 0) end
   local seen, wall, ok, value = logged_runs(rest)

@@ -37,6 +37,23 @@ local function as_expression(text) return 'return ' .. text:gsub('^%s*=', '', 1)
 local STAY = 'local __here <close> = nil '
 if not load(STAY) then STAY = '' end
 
+--- Statements with a bare expression behind them, as pasted text often ends: the text with a `return` before that; nil when it is
+--- nothing of the kind.
+local function ending_in_expression(text)
+  if not text:find('\n') then return nil end
+  local at = #text
+  for _ = 1, 40 do                                        -- lines that the expression may have
+    local newline = text:sub(1, at):match('^.*()\n')
+    if not newline then return nil end
+    local tail = text:sub(newline + 1)
+    if tail:find('%S') and not tail:find('^%s*%-%-[^\n]*%s*$') and not tail:find('^%s*[%(%[{"\'.:]') then
+      local head = text:sub(1, newline)
+      if load('return ' .. tail, '=input', 't') and load(head, '=input', 't') then return head .. 'return ' .. tail end
+    end
+    at = newline - 1
+  end
+end
+
 --- Does Lua's parser take the text for a whole chunk (or for one that no further line can mend)?
 function M.complete(text)
   if M.is_command(text) then return true end
@@ -44,7 +61,7 @@ function M.complete(text)
   if chunk then return true end
   if wants_more(message, text) then return false end
   chunk, message = load(text, '=input', 't')
-  return chunk ~= nil or not wants_more(message, text)
+  return chunk ~= nil or not wants_more(message, text) or ending_in_expression(text) ~= nil
 end
 
 --- The chunk of an input and whether it is an 'expression' or a 'statement'; nil and a message.
@@ -55,6 +72,7 @@ function M.compile(text, number)
   local chunk = load(as_expression(text), name, 't', environment)
   if chunk then return load(STAY .. as_expression(text), name, 't', environment) or chunk, 'expression' end
   local why
+  text = ending_in_expression(text) or text
   chunk, why = load(text, name, 't', M.locals.environment({}))
   if not chunk and not why:find('too many local variables', 1, true) then return nil, why end
   local rewritten, names = locals.rewrite(text)      -- session locals have no limit

@@ -1,0 +1,91 @@
+-- What the prompt offers besides Lua: the way in and out, :inputs, :src, :watch, :diff, pasted expressions, -p, df.progress.
+local df = require 'dflow'
+local shell = require 'spec.shell'
+
+local function prompt(text) return shell.run(shell.dflow .. ' -E -i 2>&1', text).out end
+local LOOP = [[
+step = function(i, y) return i + 1, cond(i:gt(2), function() return y * 2 end, function() return y - 3 end) end
+i, y = while_loop(function(i, y) return i:lt(6) end, step, {0, 1.0})
+]]
+
+describe('the prompt', function()
+  it('knows help, exit and quit, unless they mean something here', function()
+    assert.matches('steps: where a run stops', prompt('help\n'), 1, true)
+    assert.is_falsy(prompt('exit\n=1 + 41\n'):find('42', 1, true))
+    assert.is_falsy(prompt('quit()\n=1 + 41\n'):find('42', 1, true))
+    assert.matches('dflow> 7\n', prompt('exit = 7\nexit\n'), 1, true)
+    assert.matches('dflow> 8\n', prompt('local help = 8\nhelp\n'), 1, true)
+  end)
+
+  it('has its commands in groups, and describes those of one or all', function()
+    local out = prompt(':help\n:help steps\n')
+    assert.matches(':break :unbreak :step :continue :pause :cancel', out, 1, true)
+    assert.matches(':continue +lets the run go on', out)
+    for _, name in ipairs{ 'frames', 'time', 'history' } do assert.matches(':' .. name, prompt(':help all\n'), 1, true) end
+  end)
+
+  it('shows what a value comes from', function()
+    local out = prompt('x = df.float32{1, 2}\ny = (x * x):reduce_sum()\n:inputs y\n')
+    assert.matches('dflow> Sum (Sum)  float32[]  In[2]:1\n  Mul (Mul)  float32[2]  In[2]:1\n    Const (Const)  float32[2]  In[1]:1\n', out, 1, true)
+  end)
+
+  it('shows the lines that built what ran, with tokens and dead ones', function()
+    local out = prompt(LOOP .. ':src y\n')
+    assert.matches('In%[1%]\n +%d+ +12 +[%d.]+ +1 | step = function', out)
+    assert.matches('In%[2%]\n +%d+ +2 +[%d.]+ +1 | i, y = while_loop', out)
+  end)
+
+  it('watches expressions, and says when they have changed', function()
+    local out = prompt('x = 1\n:watch x + 1\ny = 5\nx = 4\n:watch\n:unwatch 1\nx = 9\n')
+    assert.matches('dflow> x + 1 = 2\ndflow> dflow> x + 1 = 5\ndflow> 1  x + 1 = 5\ndflow> dflow> dflow>', out, 1, true)
+  end)
+
+  it('says where two runs first differ', function()
+    local out = prompt(":record on\np = df.placeholder('float32', {})\nw = cond(p:gt(0), function() return p * 2 end, function() return p - 1 end)\n"
+      .. 'df.run(w, {[p] = 1})\ndf.run(w, {[p] = -1})\ndf.run(w, {[p] = 1})\n:diff 1 2\n:diff 1 3\n:diff 1 99\n')
+    assert.matches('dflow> Greater: true and false  In[2]:1\n', out, 1, true)
+    assert.matches('dflow> no difference in the last', out, 1, true)
+    assert.matches('run 99 is not there', out, 1, true)
+  end)
+end)
+
+describe('dflow -p', function()
+  it('shows what an expression that is piped to it gives, also below statements', function()
+    assert.equal('4\n', shell.run(shell.dflow .. ' -p', 'x = 3\nx + 1').out)
+    assert.matches('\n6.0 float32[]\n', shell.run(shell.dflow .. ' -p', 'local x = df.float32{1, 2}\nlocal y = x * 2\ny:reduce_sum()\n').out, 1, true)
+    local r = shell.run(shell.dflow .. ' -p; echo status $?', 'nope()')
+    assert.matches("global 'nope'", r.err, 1, true)
+    assert.equal('status 1\n', r.out)
+  end)
+  it('takes a call in several lines for what it is', function()
+    assert.equal('5\n', shell.run(shell.dflow .. ' -p', 'f = math.max\nf(1,\n5)').out)
+    assert.equal('', shell.run(shell.dflow .. ' -p', 'y = tostring\n(3)').out)
+  end)
+end)
+
+describe('df.progress', function()
+  it('is the loop itself', function()
+    local seen = {}
+    for i in df.progress(3) do seen[#seen + 1] = i end
+    for i, x in df.progress{ 'a', 'b' } do seen[#seen + 1] = i .. x end
+    for word in df.progress(('x y'):gmatch('%a')) do seen[#seen + 1] = word end
+    assert.same({ 1, 2, 3, '1a', '2b', 'x', 'y' }, seen)
+  end)
+  it('writes a line about it, and wipes it away', function()
+    local clock, now, lines = os.clock, 0, {}
+    package.loaded['dflow.progress'] = nil
+    os.clock = function() return now end -- luacheck: ignore
+    local ok, why = pcall(function()
+      for _ in require('dflow.progress').progress(4, { label = 'epoch', write = function(text) lines[#lines + 1] = text end }) do now = now + 1 end
+    end)
+    os.clock = clock -- luacheck: ignore
+    assert.is_true(ok, why)
+    assert.equal('epoch  2/4  ############------------  50%  1/s  2 s left', lines[2])
+    assert.equal('', lines[#lines])
+  end)
+  it('says what it takes', function()
+    local ok, e = pcall(df.progress, 'x')
+    assert.is_false(ok)
+    assert.matches('a number of rounds, a list or an iterator', e.message)
+  end)
+end)
