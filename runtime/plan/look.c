@@ -34,7 +34,7 @@ int32_t df_plan_describe(df_graph *g, int32_t nfetch, const int32_t *fetches, in
                          int32_t *out, df_error *err) {
   df_error own;
   pthread_mutex_lock(&g->lock);
-  dfi_plan *p = dfi_plan_make_and_tell(NULL, NULL, g, nfetch, fetches, nfeed, feeds, false, out, err ? err : &own);
+  dfi_plan *p = dfi_plan_make_and_tell(NULL, NULL, g, nfetch, fetches, nfeed, feeds, 0, out, err ? err : &own);
   pthread_mutex_unlock(&g->lock);
   if (!p) return -1;
   int32_t nodes = p->nnodes;

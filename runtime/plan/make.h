@@ -24,7 +24,7 @@ typedef struct mark {
   int16_t  device;             /* place in the session's list */
   uint8_t  why;                /* dfi_why */
   bool     asked;              /* its device was asked for */
-  bool     stays;              /* passes its input on, but to another device, as was asked */
+  bool     stays;              /* passes its input on, but with a token: to another device, as was asked, or DFI_PLAN_PRIMITIVES */
   int32_t  why_node;           /* whose device it follows, or -1 */
 } mark;
 
@@ -35,7 +35,7 @@ typedef struct maker {
   mark     *mark;
   int32_t  *needed, nneeded;   /* ids, ascending */
   int32_t   nids;
-  bool      reference;
+  bool      reference, primitives;
   df_output *given; int32_t ngiven;   /* what is fed */
   int32_t  *const_index;       /* by id: place in plan->constant, or -1 */
   int32_t  *variable_index;    /* by id: place among the variables, or -1 */

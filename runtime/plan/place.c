@@ -451,7 +451,8 @@ int32_t dfi_plan_place_nodes(maker *m) {
       if (k->device) m->cut = true;
       if (!dfi_plan_passes_on(n) || !k->asked || k->why != DFI_WHY_ASKED) continue;
       int32_t because, at = device_at(m, n->in[0], &because);
-      k->stays = at != NOWHERE && at != k->device && flow_of(n) != DF_LOOP_COND && !is_handle(n->in[0]);
+      if (flow_of(n) == DF_LOOP_COND) continue;
+      k->stays = at != NOWHERE && at != k->device && !is_handle(n->in[0]);
     }
     for (int32_t i = 0; i < m->nneeded; i++) {           /* what has no token is where its value is */
       df_node *n = dfi_plan_node(m, m->needed[i]);

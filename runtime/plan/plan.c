@@ -373,9 +373,9 @@ int32_t dfi_plan_look_up(maker *m, int32_t i) {
 
 static int32_t lay_out(maker *m) {
   dfi_plan *p = m->plan;
-  dfi_plan_find_duplicates(m);
+  if (!m->primitives) dfi_plan_find_duplicates(m);
   dfi_plan_prune_tokens(m);
-  dfi_plan_find_merged(m);
+  if (!m->primitives) dfi_plan_find_merged(m);
   if (m->cut) dfi_plan_cut(m);
   number_nodes(m);
   if (posix_memalign((void **)&p->node, sizeof *p->node, sizeof *p->node * ((size_t)p->nnodes + 1))) abort();
@@ -507,17 +507,18 @@ static bool may_be_fed(const df_context *c) {
 }
 
 dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch, const int32_t *fetches,
-                        int32_t nfeed, const int32_t *feeds, bool reference_kernels, df_error *err) {
-  return dfi_plan_make_and_tell(s, devices, g, nfetch, fetches, nfeed, feeds, reference_kernels, NULL, err);
+                        int32_t nfeed, const int32_t *feeds, uint32_t how, df_error *err) {
+  return dfi_plan_make_and_tell(s, devices, g, nfetch, fetches, nfeed, feeds, how, NULL, err);
 }
 
 dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch,
-                                 const int32_t *fetches, int32_t nfeed, const int32_t *feeds, bool reference_kernels,
+                                 const int32_t *fetches, int32_t nfeed, const int32_t *feeds, uint32_t how,
                                  int32_t *tell, df_error *err) {
   maker m = { .graph = g,
               .devices = devices,
               .err = err,
-              .reference = reference_kernels,
+              .reference = (how & DFI_PLAN_REFERENCE) != 0,
+              .primitives = (how & DFI_PLAN_PRIMITIVES) != 0,
               .interrupts = atomic_load(&dfi_calls_interrupted) };
   dfi_plan *p = m.plan = dfi_xcalloc(1, sizeof *p);
   p->session = s;
@@ -559,6 +560,8 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
     m.mark[o.node->id].fed_out = true;
   }
   if (!status) dfi_plan_prune(&m, nfetch, fetches);
+  for (int32_t i = 0; i < m.nneeded && m.primitives; i++)
+    m.mark[m.needed[i]].stays = flow_of(dfi_plan_node(&m, m.needed[i])) == DF_LOOP_COND;
   for (int32_t i = 0; i < m.nneeded && !status; i++) {
     df_node *n = dfi_plan_node(&m, m.needed[i]);
     if (flow_of(n) == DF_CALL && !dfi_plan_function_of(&m, n))

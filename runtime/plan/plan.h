@@ -215,13 +215,18 @@ typedef struct dfi_plan {
   struct dfi_place { int32_t node, device; uint8_t why; int32_t because; } *place; int32_t nplaces;
 } dfi_plan;
 
-/* Makes the plan for a signature. Pairs as in df_session_run. NULL: err is filled. */
+/* How a plan is made. REFERENCE: with the reference kernels. PRIMITIVES: every Merge, LoopCond and Switch of the graph
+ * is a node of its own that fires, where otherwise Enter and NextIteration deliver for a loop's Merge, a LoopCond passes
+ * its input on, and equal Switches are one. */
+enum { DFI_PLAN_REFERENCE = 1, DFI_PLAN_PRIMITIVES = 2 };
+
+/* Makes the plan for a signature. Pairs as in df_session_run; how: DFI_PLAN_ flags. NULL: err is filled. */
 dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch, const int32_t *fetches,
-                        int32_t nfeed, const int32_t *feeds, bool reference_kernels, df_error *err);
+                        int32_t nfeed, const int32_t *feeds, uint32_t how, df_error *err);
 void dfi_plan_free(dfi_plan *p);
 int64_t dfi_plan_bytes(const dfi_plan *p);      /* what it takes, about */
 /* The same; `tell`, unless it is NULL, gets what df_plan_describe gives. */
 dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch,
-                                 const int32_t *fetches, int32_t nfeed, const int32_t *feeds, bool reference_kernels,
+                                 const int32_t *fetches, int32_t nfeed, const int32_t *feeds, uint32_t how,
                                  int32_t *tell, df_error *err);
 #endif

@@ -36,9 +36,10 @@ static int32_t read_option(df_session *s, const char *key, const char *value, df
     if (!strcmp(value, "auto")) s->engine = DFI_ENGINE_AUTO;
     else if (!strcmp(value, "tokens")) s->engine = DFI_ENGINE_TOKENS;
     else if (!strcmp(value, "native")) s->engine = DFI_ENGINE_NATIVE;
+    else if (!strcmp(value, "primitives")) s->engine = DFI_ENGINE_PRIMITIVES;
     else
       return dfi_fail(err, strcmp(value, "program") ? DF_INVALID_ARGUMENT : DF_UNIMPLEMENTED, NULL,
-                      "engine = %s, but it must be auto, tokens or native", value);
+                      "engine = %s, but it must be auto, tokens, native or primitives", value);
   } else if (!strcmp(key, "lone")) {
     s->lone = !strcmp(value, "yes");
   } else if (!strcmp(key, "device")) {
@@ -130,7 +131,7 @@ df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
   s->graph = df_graph_retain(g);
   s->shuffle = stress("shuffle:");
   s->osr = stress("osr:");
-  if (s->osr) s->engine = DFI_ENGINE_NATIVE;
+  if (s->osr && s->engine != DFI_ENGINE_PRIMITIVES) s->engine = DFI_ENGINE_NATIVE;
   s->pool = dfi_pool_get(s->threads - 1);
   s->epoch = 1;
   pthread_mutex_init(&s->lock, NULL);
@@ -436,7 +437,9 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
                           const int32_t *feeds, bool *grown, df_error *err) {
   pthread_mutex_lock(&s->graph->lock);              /* somebody may be building meanwhile */
   dfi_graph_keep_all(s->graph);
-  dfi_plan *p = dfi_plan_make(s, &s->devices, s->graph, nfetch, fetches, nfeed, feeds, s->reference_kernels, err);
+  const uint32_t how = (s->reference_kernels ? DFI_PLAN_REFERENCE : 0u) |
+                       (s->engine == DFI_ENGINE_PRIMITIVES ? DFI_PLAN_PRIMITIVES : 0u);
+  dfi_plan *p = dfi_plan_make(s, &s->devices, s->graph, nfetch, fetches, nfeed, feeds, how, err);
   *grown = grows(s);
   pthread_mutex_unlock(&s->graph->lock);
   if (!p) return NULL;
@@ -444,7 +447,8 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
   dfi_faults_attach(p);
   dfi_exec_lay_out(p);
   /* it knows one device and the real clock */
-  if (s->engine != DFI_ENGINE_TOKENS && !p->cut && !p->remat && !s->devices.virtual_clock) dfi_native_attach(p);
+  const bool native = s->engine == DFI_ENGINE_AUTO || s->engine == DFI_ENGINE_NATIVE;
+  if (native && !p->cut && !p->remat && !s->devices.virtual_clock) dfi_native_attach(p);
   p->hash = hash;
   p->bytes = dfi_plan_bytes(p);
   p->next = s->plan[hash % DFI_PLAN_BUCKETS];

@@ -109,7 +109,7 @@ describe('the manual', function()
 
   it('lists the commands of the prompt, as :help does', function()
     local out = shell.run(shell.dflow .. [[ -E -e 'local commands = require "dflow.repl.commands"
-      require "dflow.repl.builtin" require "dflow.repl.inspector" require "dflow.repl.native"
+      require "dflow.repl.builtin" require "dflow.repl.inspector" require "dflow.repl.native" require "dflow.repl.looking"
       for _, name in ipairs(commands.names()) do print(":" .. commands.about(name)) end']]).out
     local listed = {}
     for _, head in ipairs(page.COMMANDS.heads) do listed[head] = true end

@@ -257,7 +257,7 @@ describe('the prompt', function()
 
   it('lets others add commands', function()
     local out = session('repl.command("twice", function(rest, say) say(rest .. rest) return "done" end, "twice word - says it twice")',
-      ':tw ab', ':help ~twice', ':twice?', ':twice ab ~xx')
+      ':tw ab', ':help all ~twice', ':twice?', ':twice ab ~xx')
     assert.is_truthy(out:match('abab\ndone\n.*:twice word +says it twice\n.*:twice word\n  says it twice\n'), out)
   end)
 

@@ -20,7 +20,8 @@
 typedef enum dfi_engine {
   DFI_ENGINE_AUTO = 0,
   DFI_ENGINE_TOKENS,
-  DFI_ENGINE_NATIVE /* compiles before the first trip */
+  DFI_ENGINE_NATIVE, /* compiles before the first trip */
+  DFI_ENGINE_PRIMITIVES /* tokens, of plans made with DFI_PLAN_PRIMITIVES */
 } dfi_engine;
 
 /* A plan's loops may be compiled from now on. */

@@ -596,7 +596,8 @@ df.Session({…})
   option    threads: int = nil  as many as the machine has cores otherwise
   option    engine: string = 'auto'  'tokens': every node by tagged tokens; 'native': loops of
               numbers as machine code from their first iteration on; 'auto': once they have become
-              hot, compiled meanwhile. The results are the same, bit for bit
+              hot, compiled meanwhile. The results are the same, bit for bit;
+              'primitives': as tokens, and every Merge and LoopCond fires
   option    timeout: number = nil  seconds that a run may take
   option    devices: list = nil  such as {'cpu:0', 'sim:0', {'sim:1', memory = '64MB', bandwidth =
               '1GB/s', latency = '5us', speed = 2}}; the first takes what asks for no device. To try

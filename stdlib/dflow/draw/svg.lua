@@ -133,7 +133,7 @@ local function prepare(n, with_source)
     if yes.literal or no.literal then add(('%s else %s'):format(shown(yes), shown(no)), 'name') end
   elseif n.literal then add(('%s: %s'):format(n.literal, types), 'op')
   else
-    add(n.op .. written(n), 'op')
+    add((flow_ops[n.op] and n.name and n.name:find(n.op, 1, true) and short(n.name) or n.op) .. written(n), 'op')
     local name = short(n.name)
     if name == n.op or name:match '^(.-)_%d+$' == n.op then name = '' end
     add(name .. (name ~= '' and types ~= '' and ': ' or '') .. types, 'name')

@@ -389,7 +389,7 @@ Session.__close = function(s) s:close() end
 
 -- ---- making sessions ---------------------------------------------------------------------------------------------------------
 local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'kernels', 'owners', 'clock', 'soft_placement', 'memory', 'plan_cache', 'save', 'tensors' }
-local engines = { auto = true, tokens = true, native = true, program = true }
+local engines = { auto = true, tokens = true, native = true, primitives = true, program = true }
 
 --- df.Session{graph=, threads=, engine=, timeout=, kernels=, devices=, owners=, clock=, soft_placement=, memory=, plan_cache=, save=}
 function M.new(opts)
@@ -407,7 +407,7 @@ function M.new(opts)
   end
   if opts.engine ~= nil then
     if not engines[opts.engine] then
-      errors.bad("Session: engine is 'auto', 'tokens' or 'native', not %s", errors.describe(opts.engine))
+      errors.bad("Session: engine is 'auto', 'tokens', 'native' or 'primitives', not %s", errors.describe(opts.engine))
     end
     if opts.engine ~= 'auto' then words[#words + 1] = 'engine=' .. opts.engine end
   end
@@ -423,7 +423,7 @@ function M.new(opts)
   if opts.tensors ~= nil and type(opts.tensors) ~= 'boolean' then
     errors.bad('Session: tensors is true or false, not %s', errors.describe(opts.tensors))
   end
-  return setmetatable({ handle = handle, graph = g, tensors = opts.tensors or nil }, Session)
+  return setmetatable({ handle = handle, graph = g, tensors = opts.tensors or nil, engine = opts.engine }, Session)
 end
 
 --- The session that df.run uses for a graph; made when it is first needed.
@@ -437,6 +437,22 @@ function M.default(g)
   return s
 end
 local default = M.default
+
+--- Another default session of the graph in the place of the one it has; variables keep their values.
+function M.renew(g, opts)
+  local old, values = g.session, {}
+  if old and not old.closed then
+    for i, v in ipairs(g.variables) do
+      local ok, value = pcall(methods.run, old, v, nil, { tensors = true })
+      if ok then values[i] = value end
+    end
+  end
+  local with = { graph = g }
+  for k, v in pairs(opts) do with[k] = v end
+  g.session = M.new(with)
+  for i, v in ipairs(g.variables) do if values[i] then v:load(values[i], g.session) end end
+  return g.session
+end
 
 --- df.run(fetches, feeds?, opts?) in the default session of the graph that the fetches belong to.
 function M.run(fetches, feeds, opts)

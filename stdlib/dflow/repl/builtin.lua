@@ -232,6 +232,25 @@ local settings = {
     if not ok then error(why, 0) end
   end, { 'dark', 'light', 'mono' } },
 }
+local engines = { 'auto', 'tokens', 'native', 'primitives' }
+settings.engine = { 'what runs graphs: auto, tokens, native or primitives', function()
+  return df.default_session().engine or 'auto'
+end, function(v)
+  local known = false
+  for _, e in ipairs(engines) do known = known or e == v end
+  if not known then error('engine is auto, tokens, native or primitives', 0) end
+  require('dflow.front.session').renew(df.default_graph(), { engine = v })
+end, engines }
+settings.primitives = { 'every Merge and LoopCond fires and can be stopped at', function()
+  return df.default_session().engine == 'primitives' and 'on' or 'off'
+end, function(v)
+  if v ~= 'on' and v ~= 'off' then error('primitives is on or off', 0) end
+  settings.engine[3](v == 'on' and 'primitives' or 'auto')
+end, { 'on', 'off' } }
+settings.record = { 'runs keep the values that their nodes made', function() return require('dflow.repl.inspector').record and 'on' or 'off' end, function(v)
+  if v ~= 'on' and v ~= 'off' then error('record is on or off', 0) end
+  require('dflow.repl.inspector').record = v == 'on' or nil
+end, { 'on', 'off' } }
 local function number_setting(name, about, holder, least)
   settings[name] = { about, function() return ('%.0f'):format(holder[name]) end, function(v)
     local n = tonumber(v)
@@ -261,9 +280,10 @@ command('set', function(rest, say)
   end
   local s = settings[name]
   if not s then error(("there is no setting '%s'%s"):format(name, require('dflow.front.errors').hint(name, setting_names())), 0) end
+  if value == '' and name == 'primitives' then value = 'on' end
   if value == '' then return ('%s %s'):format(name, s[2]()) end
   s[3](value)
-end, 'set [name [value]] - how values are shown; alone: all settings', function(rest)
+end, 'set [name [value]] - how values are shown, what runs graphs; alone: all settings', function(rest)
   local list = {}
   local name = rest:match('^(%S+)%s')
   if name then

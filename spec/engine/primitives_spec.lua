@@ -1,0 +1,91 @@
+-- engine = 'primitives': every Merge, LoopCond and Switch of the graph fires, as in the paper's figures, and the rest is the same.
+local df = require 'dflow'
+local shell = require 'spec.shell'
+
+--- How many tokens ran of each op type, dead ones too.
+local function fired(s, fetches)
+  local h = s:start(fetches, nil, { log = true })
+  h:wait()
+  local ops, n = s.graph:ops(), {}
+  require('dflow.inspect.trace').each(h, function(_, _, _, _, node, _, _, kind)
+    if kind == 0 then
+      local type = ops[node + 1].type
+      n[type] = (n[type] or 0) + 1
+    end
+  end)
+  return n
+end
+
+describe('the engine that fires every primitive', function()
+  before_each(function() df.reset() end)
+
+  local function loop()
+    return df.while_loop(function(i) return i:lt(4) end, function(i, x)
+      return i + 1, df.cond(i:gt(1), function() return x * 2 end, function() return x + 1 end)
+    end, { df.int32(0), df.float32(1) })
+  end
+
+  it('fires the Merges of loop variables and the LoopCond once in each iteration', function()
+    local i, x = loop()
+    local n = fired(df.Session{ engine = 'primitives' }, { i, x })
+    assert.equal(5, n.LoopCond)
+    assert.equal(2 * 5 + 5, n.Merge)
+    local tokens = fired(df.Session{ engine = 'tokens' }, { i, x })
+    assert.is_nil(tokens.LoopCond)
+    assert.equal(5, tokens.Merge)
+  end)
+
+  it('gives what the other engines give, of nested loops and gradients, too', function()
+    local v = df.float32(3)
+    local _, z = df.while_loop(function(i) return i:lt(3) end, function(i, z)
+      local _, w = df.while_loop(function(j) return j:lt(2) end, function(j, w)
+        return j + 1, df.cond((i + j):floormod(2):eq(0), function() return w * v end, function() return w + v end)
+      end, { df.int32(0), z })
+      return i + 1, w
+    end, { df.int32(0), v })
+    local g = df.gradients(z, v)
+    local rows = df.map_fn(function(r) return df.gradients(df.sin(r * r), r) end, df.float32{ 1, 2, 3 }):reduce_sum()
+    local expected = df.Session{ engine = 'tokens' }:run{ z, g, df.gradients(g, v), rows }
+    assert.same(expected, df.Session{ engine = 'primitives' }:run{ z, g, df.gradients(g, v), rows })
+  end)
+
+  it('can be stopped at a Merge and a LoopCond, and tells why', function()
+    local _, x = loop()
+    local h = df.Session{ engine = 'primitives' }:start(x, nil, { paused = true })
+    h:break_at{ op = 'LoopCond', iteration = 2 }
+    h:resume()
+    local stop = h:settle()
+    assert.equal('while/LoopCond', stop.op.name)
+    assert.equal('while:2', stop.tag)
+    h:unbreak()
+    h:break_at{ op = 'while/Merge_1', iteration = 3 }
+    h:resume()
+    stop = h:settle()
+    assert.equal('while/Merge_1', stop.op.name)
+    h:step()
+    assert.matches('while/Merge_1:0 @ while:3 is 6 = Merge', h:why('while/Merge_1', 'while:3'))
+    h:ledger()
+    h:cancel()
+  end)
+
+  it('keeps its books, and runs effects and queues as ever', function()
+    local w = df.Variable(df.float32(0))
+    local _, n = df.while_loop(function(i) return i:lt(5) end, function(i) return i + 1, w:assign_add(i:cast('float32')) end, { df.int32(0), df.float32(0) })
+    local s = df.Session{ engine = 'primitives' }
+    assert.equal(10, s:run(n))
+    assert.equal(10, s:run(w))
+  end)
+
+  it('is refused by another name', function()
+    local ok, e = pcall(df.Session, { engine = 'primitive' })
+    assert.is_false(ok)
+    assert.matches("'primitives'", e.message, 1, true)
+  end)
+
+  it('is :set primitives at the prompt, where variables keep their values', function()
+    local out = shell.run(shell.dflow .. ' -E -i 2>&1', 'w = df.Variable(df.float32(1))\ndf.run(w:assign(5.0));\n:set primitives\n:set engine\ndf.run(w)\n'
+      .. 'i = while_loop(function(i) return i:lt(3) end, function(i) return i + 1 end, {df.int32(0)})\n:break LoopCond limit 1\ndf.run(i)\n:set primitives off\n').out
+    assert.matches('engine primitives\ndflow> 5.0\n', out, 1, true)
+    assert.matches('breakpoint 1 before while/LoopCond (LoopCond) in while:0', out, 1, true)
+  end)
+end)
