@@ -24,7 +24,8 @@ typedef struct mark {
   int16_t  device;             /* place in the session's list */
   uint8_t  why;                /* dfi_why */
   bool     asked;              /* its device was asked for */
-  bool     stays;              /* passes its input on, but with a token: to another device, as was asked, or DFI_PLAN_PRIMITIVES */
+  /* passes its input on, but with a token: to another device, as was asked, or because of DFI_PLAN_PRIMITIVES */
+  bool     stays;
   int32_t  why_node;           /* whose device it follows, or -1 */
 } mark;
 

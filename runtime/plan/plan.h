@@ -221,8 +221,8 @@ typedef struct dfi_plan {
 enum { DFI_PLAN_REFERENCE = 1, DFI_PLAN_PRIMITIVES = 2 };
 
 /* Makes the plan for a signature. Pairs as in df_session_run; how: DFI_PLAN_ flags. NULL: err is filled. */
-dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch, const int32_t *fetches,
-                        int32_t nfeed, const int32_t *feeds, uint32_t how, df_error *err);
+dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch,
+                        const int32_t *fetches, int32_t nfeed, const int32_t *feeds, uint32_t how, df_error *err);
 void dfi_plan_free(dfi_plan *p);
 int64_t dfi_plan_bytes(const dfi_plan *p);      /* what it takes, about */
 /* The same; `tell`, unless it is NULL, gets what df_plan_describe gives. */
