@@ -216,8 +216,8 @@ typedef struct dfi_plan {
 } dfi_plan;
 
 /* How a plan is made. REFERENCE: with the reference kernels. PRIMITIVES: every Merge, LoopCond and Switch of the graph
- * is a node of its own that fires, where otherwise Enter and NextIteration deliver for a loop's Merge, a LoopCond passes
- * its input on, and equal Switches are one. */
+ * is a node of its own that fires; otherwise Enter and NextIteration deliver for a loop's Merge, a LoopCond passes its
+ * input on, and equal Switches are one. */
 enum { DFI_PLAN_REFERENCE = 1, DFI_PLAN_PRIMITIVES = 2 };
 
 /* Makes the plan for a signature. Pairs as in df_session_run; how: DFI_PLAN_ flags. NULL: err is filled. */
