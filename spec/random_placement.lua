@@ -59,7 +59,7 @@ local function ways(rand, n)
   return {
     { devices = plain },
     { devices = list, clock = 'virtual' },
-    { devices = plain, owners = rand(4), save = ({ 'keep', 'swap', 'auto' })[rand(3)] },
+    { devices = plain, owners = rand(4), save = ({ 'keep', 'swap', 'recompute', 'auto' })[rand(4)] },
   }
 end
 
@@ -74,7 +74,7 @@ function M.check(df, seed, opts)
   df.reset()
   local function wrong(message) return ('%s\n%d devices, seed %d\n%s'):format(message, n, seed, random_program.show(program)) end
   local built, y, xs, memories = pcall(random_program.build, df, program, nil, { width = width, place = placer(df, rand, n),
-    save = function() return ({ 'keep', 'swap' })[rand(2)] end })
+    save = function() return ({ 'keep', 'swap', 'recompute' })[rand(3)] end })
   if not built then return wrong(tostring(y)) end
   local fetches = { y }
   local ok, grads = pcall(df.gradients, y, xs, { unconnected = 'zero' })

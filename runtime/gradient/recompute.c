@@ -27,6 +27,7 @@
  *   an op that is a function of its inputs         copied
  *   arrays: made anew, or written before           copied; a location that was written before is left alone
  *   elements read from an array that keeps them    copied
+ *   a call of a function in which all is so        copied
  *   what has another value the second time: random numbers, a variable that the loop assigns, what a queue gives,
  *   the size of an array that grows                saved by the forward iteration, as save = 'keep' would, and read
  *   side effects                                   left out; Print hands its input on
@@ -258,6 +259,12 @@ static again_how how_again(recompute *c, df_node *n, const char **why) {
   if (!strcmp(t, "Print")) return HANDED_ON;
   if (!strcmp(t, "AssignVariableOp")) return ASSIGNED;
   bool active = mark_of(c->p, n) & DEPENDS && !op->no_grad;
+  if (op->flow == DF_CALL) {
+    const dfi_function *f = flow_function_find(c->p->graph, n->attrs[0].s);
+    if (f && flow_function_repeats(f)) return COPIED;
+    *why = "the function has effects or gives something else the second time, and a gradient through it is asked for";
+    return active ? REFUSED : SAVED;
+  }
   if (!strncmp(t, "TensorArray", 11) && n->nin && dfi_dtype(n->in[0]) == DF_RESOURCE) {
     origin o = origin_of(c, n->in[0]);
     if (op->traits & DFO_ARRAY_GRAD) {

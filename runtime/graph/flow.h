@@ -50,6 +50,8 @@ static inline bool flow_is_switch(const df_node *n) { return flow_is(n, FLOW_SWI
 /* function.c */
 df_output flow_function_capture(dfi_function *f, df_output o, df_error *err);  /* the argument of f that o is inside */
 dfi_function *flow_function_find(df_graph *g, const char *name);  /* NULL: none of this name was built here */
+/* Does a call of f give the same once more, and change nothing? f, and whatever it calls. False while f is built. */
+bool flow_function_repeats(const dfi_function *f);
 bool flow_is_argument(const df_node *n);                                           /* a FunctionArg */
 df_output flow_captured(df_output o);  /* what a captured argument is outside; none of others */
 void flow_functions_free(flow *f);

@@ -28,6 +28,35 @@ dfi_function *flow_function_find(df_graph *g, const char *name) {
   return NULL;
 }
 
+/* `seen`: the functions that are being asked about, so that recursion ends. */
+typedef struct asked { const dfi_function *f; const struct asked *outer; } asked;
+
+static bool has_handles(const dfi_function *f) {
+  for (int32_t i = 0; i < f->n; i++) if (f->arg[i]->out[0].dtype == DF_RESOURCE) return true;
+  return false;
+}
+
+static bool repeats(const dfi_function *f, const asked *outer) {
+  const asked now = { f, outer };
+  for (const asked *a = outer; a; a = a->outer) if (a->f == f) return true;
+  if (!f->ret) return false;
+  const bool handles = has_handles(f);
+  for (int32_t id = f->begin->id; id <= f->ret->id; id++) {
+    const df_node *n = f->graph->node[id];
+    if (!n || !dfi_context_inside(n->context, f->body)) continue;
+    const df_op *op = dfi_op_info_at(n->op)->op;
+    if (op->flow == DF_CALL) {
+      const dfi_function *callee = flow_function_find(f->graph, n->attrs[0].s);
+      if (!callee || !repeats(callee, &now)) return false;
+    } else if (op->flow != DF_PLAIN || !op->stateful || op->traits & (DFO_ARRAY_NEW | DFO_REPEATS) || n == f->tape)
+      continue;
+    else if (strncmp(op->type, "TensorArray", 11) || handles) return false;      /* else an array of the call's own */
+  }
+  return true;
+}
+
+bool flow_function_repeats(const dfi_function *f) { return repeats(f, NULL); }
+
 void flow_function_free(dfi_function *k) {
   for (int32_t b = 0; b < k->nbackward; b++) free(k->backward[b].key);
   free(k->arg); free(k->outer); free(k->result); free(k->call); free(k->backward);

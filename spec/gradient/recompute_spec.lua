@@ -375,3 +375,42 @@ describe('random programs', function()
     end
   end)
 end)
+
+describe('a function called in a loop with save = "recompute"', function()
+  before_each(function() df.reset() end)
+
+  local function slope(save, body)
+    local f = df.func('f', { 'float64' }, body, { returns = { 'float64' } })
+    local x = df.placeholder('float64', {})
+    local _, y = df.while_loop(function(i) return i:lt(7) end, function(i, y) return i + 1, f(y) + f(y * x) end, { df.int32(0), x }, { save = save })
+    return df.run(df.gradients(y, x), { [x] = df.tensor(0.3, 'float64') })
+  end
+
+  it('is called again, with what it calls and the loops and arrays in it', function()
+    local function body(a)
+      local square = df.func('square', { 'float64' }, function(b) return b * b end, { returns = { 'float64' } })
+      local _, rows = df.while_loop(function(i) return i:lt(3) end, function(i, rows) return i + 1, rows:write(i, (a * 0.7):sin()) end,
+        { df.int32(0), df.TensorArray('float64', 3) })
+      return df.cond(a:lt(0.5), function() return square(a) + rows:stack():reduce_sum() * 0.2 end, function() return a:tanh() end)
+    end
+    assert.are.equal(slope('keep', body), slope('recompute', body))
+    df.reset()
+    local x = df.placeholder_with_default(df.float64(0.4))
+    local f = df.func('g', { 'float64' }, function(a) return a:sin() end, { returns = { 'float64' } })
+    assert.are.equal(math.cos(0.4), df.run(df.gradients(df.checkpoint(function(a) return f(a) end)(x), x)))
+  end)
+
+  it('is refused, and says why, when it has effects or draws numbers', function()
+    for _, body in ipairs{ function(a) return a * df.random_uniform({}, { dtype = 'float64' }) end,
+      function(a)
+        local v = df.Variable(function() return df.float64(1) end, { trainable = false })
+        return a * v:assign_add(1)
+      end } do
+      df.reset()
+      local ok, err = pcall(slope, 'recompute', body)
+      assert.is_false(ok)
+      assert.are.equal('unimplemented', err.code)
+      assert.matches('cannot be run again: the function has effects or gives something else the second time', tostring(err), 1, true)
+    end
+  end)
+end)
