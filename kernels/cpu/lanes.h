@@ -1,10 +1,10 @@
 /* lanes.h: folding vec.h's vectors, and loading the ends of rows. */
 #ifndef DFLOW_CPU_LANES_H
 #define DFLOW_CPU_LANES_H
+#include "exponential.h"
 #include "vec.h"
 #include <math.h>
 
-static inline vf32 exp_f32(vf32 x) { return (vf32)SLEEF32(exp, u10)(x); }
 static inline vf64 exp_f64(vf64 x) { return (vf64)SLEEF64(exp, u10)(x); }
 
 /* The first n elements, 0 < n < LANES, the other lanes `rest`. */
@@ -30,6 +30,14 @@ static inline vf64 load_part_f64(const double *p, int64_t n, double rest) {
 /* The greater lanes; NaN where either is NaN. */
 static inline vf32 max_f32(vf32 a, vf32 b) { return pick_f32((b > a) | (b != b), b, a); }
 static inline vf64 max_f64(vf64 a, vf64 b) { return pick_f64((b > a) | (b != b), b, a); }
+/* The greater lanes where neither is NaN. */
+#if defined(__AVX512F__)
+static inline vf32 greater_f32(vf32 a, vf32 b) { return (vf32)_mm512_max_ps((__m512)a, (__m512)b); }
+static inline vf64 greater_f64(vf64 a, vf64 b) { return (vf64)_mm512_max_pd((__m512d)a, (__m512d)b); }
+#else
+static inline vf32 greater_f32(vf32 a, vf32 b) { return pick_f32(b > a, b, a); }
+static inline vf64 greater_f64(vf64 a, vf64 b) { return pick_f64(b > a, b, a); }
+#endif
 /* The first n lanes, 0 in the others. */
 static inline vf32 keep_f32(vf32 v, int64_t n) {
   vi32 lane;
