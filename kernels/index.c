@@ -145,3 +145,17 @@ df_tensor *dfk_one_hot_begin(df_kernel *k, int64_t *prefix, int64_t *depth, int6
   *suffix = dfk_span(indices->dims, (int32_t)axis, indices->rank);
   return dfk_out(k, 0, k->in[2]->dtype, indices->rank + 1, dims);
 }
+
+bool dfk_updates_fit(df_kernel *k, const df_tensor *indices, const df_tensor *updates, int32_t rank,
+                     const int64_t *dims, int32_t depth) {
+  char one[160], other[160];
+  int32_t lead = indices->rank - 1;
+  bool fits = updates->rank == lead + rank - depth;
+  for (int32_t d = 0; fits && d < updates->rank; d++)
+    fits = updates->dims[d] == (d < lead ? indices->dims[d] : dims[d - lead + depth]);
+  if (fits) return true;
+  dfk_fail(k, DF_INVALID_ARGUMENT,
+           "updates is %s for indices %s: expected the dimensions of indices but the last, then those of a slice",
+           dfk_shape_text(updates, one, sizeof one), dfk_shape_text(indices, other, sizeof other));
+  return false;
+}

@@ -6,10 +6,12 @@
 int32_t ref_gather(df_kernel *k);
 int32_t cpu_gather(df_kernel *k);
 int32_t ref_gather_grad(df_kernel *k);
+int32_t cpu_gather_grad(df_kernel *k);
 int32_t ref_gather_nd(df_kernel *k);
 int32_t cpu_gather_nd(df_kernel *k);
 int32_t ref_gather_nd_last(df_kernel *k);
 int32_t ref_scatter_nd(df_kernel *k);
+int32_t cpu_scatter_nd(df_kernel *k);
 int32_t ref_tensor_scatter_update(df_kernel *k);
 int32_t ref_tensor_scatter_add(df_kernel *k);
 int32_t ref_tensor_scatter_sub(df_kernel *k);
@@ -37,6 +39,10 @@ typedef struct dfk_places { int32_t depth; int64_t picks, row, *offset; } dfk_pl
 bool dfk_places_of(df_kernel *k, const df_tensor *indices, int32_t rank, const int64_t *dims, const char *what,
                    dfk_places *p);
 df_tensor *dfk_gather_nd_begin(df_kernel *k, dfk_places *p);
+/* Is updates [picks..., slice...]: its first dims those of indices but for the last, then those of an array of these
+   dims behind the depth? False: error is filled. */
+bool dfk_updates_fit(df_kernel *k, const df_tensor *indices, const df_tensor *updates, int32_t rank,
+                     const int64_t *dims, int32_t depth);
 
 /* OneHot as a box [prefix, depth, suffix]. */
 df_tensor *dfk_one_hot_begin(df_kernel *k, int64_t *prefix, int64_t *depth, int64_t *suffix);

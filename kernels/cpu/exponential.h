@@ -2,10 +2,10 @@
  * sigmoid, tanh, softmax, the losses), so they agree to the bit, whatever the width of the vectors.
  *
  * exp(x) = 2^n exp(r), |r| <= log(2) / 2, exp(r) = 1 + r + r^2 q(r), where q of degree 4 has the least relative error
- * that one can have (0.05 ulp). Within 1 ulp of the true value (0.98 of 90 million floats tried); below the smallest normal number it is rounded once,
- * and it is 0 where denormals are zero. It is written with fused multiply-add, which the compiler must not choose for
- * itself; a machine without one has SLEEF's. A call of SLEEF's takes 1.4 times as long (0.168 against 0.121 ns an
- * element of 16 side by side).
+ * that one can have (0.05 ulp). Within 1 ulp of the true value (0.98 in 90 million floats tried); below the smallest
+ * normal number it is rounded once, and it is 0 where denormals are zero. It is written with fused multiply-add, which
+ * the compiler must not choose for itself; a machine without one has SLEEF's. A call of SLEEF's takes 1.4 times as long
+ * (0.168 against 0.121 ns an element, 16 side by side).
  */
 #ifndef DFLOW_CPU_EXPONENTIAL_H
 #define DFLOW_CPU_EXPONENTIAL_H

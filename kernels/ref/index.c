@@ -82,28 +82,12 @@ int32_t ref_gather_nd_last(df_kernel *k) {
 }
 
 /* ---- scatters ------------------------------------------------------------------------------------------ */
-/* updates is [picks..., slice...]: its first dims those of indices but for the last, then those of `out` behind the
-   depth. */
-static bool updates_fit(df_kernel *k, const df_tensor *indices, const df_tensor *updates, int32_t rank,
-                        const int64_t *dims, int32_t depth) {
-  char one[160], other[160];
-  int32_t lead = indices->rank - 1;
-  bool fits = updates->rank == lead + rank - depth;
-  for (int32_t d = 0; fits && d < updates->rank; d++)
-    fits = updates->dims[d] == (d < lead ? indices->dims[d] : dims[d - lead + depth]);
-  if (fits) return true;
-  dfk_fail(k, DF_INVALID_ARGUMENT,
-           "updates is %s for indices %s: expected the dimensions of indices but the last, then those of a slice",
-           dfk_shape_text(updates, one, sizeof one), dfk_shape_text(indices, other, sizeof other));
-  return false;
-}
-
 /* Writes the slices of input `u` into `out` where input `i` says. */
 static int32_t scatter(df_kernel *k, df_tensor *out, const df_tensor *indices, const df_tensor *updates,
                        dfk_update_op op) {
   dfk_places p;
   if (!dfk_places_of(k, indices, out->rank, out->dims, "result", &p)) return k->error->code;
-  bool ok = updates_fit(k, indices, updates, out->rank, out->dims, p.depth);
+  bool ok = dfk_updates_fit(k, indices, updates, out->rank, out->dims, p.depth);
   int64_t width = dfk_width(out->dtype);
   for (int64_t i = 0; ok && i < p.picks; i++) {
     if (op == DFK_SET) {

@@ -59,7 +59,7 @@ static const df_op ops[] = {
     .types = "T=number|complex Tindices=int32|int64 Taxis=int32|int64 Tshape=int32|int64", .attrs = "batch_dims:int=0",
     .doc = "zeros of a shape, with every slice of dy added where gather would have read it",
     .shape = dfi_infer_gather_grad, .grad = dfi_grad_gather_grad, .cost = cost_gather_grad,
-    .kernel = { [DF_REF] = ref_gather_grad } },
+    .kernel = { [DF_REF] = ref_gather_grad, [DF_CPU] = cpu_gather_grad } },
   { .type = "GatherNd", .lua = "gather_nd", .in = "params:Tparams indices:Tindices", .out = "output:Tparams",
     .types = "Tparams=any Tindices=int32|int64",
     .doc = "Tparams = gather_nd(params Tparams[...], indices int[..., depth]): the element or slice at each index of "
@@ -78,7 +78,7 @@ static const df_op ops[] = {
     "added at its index",
     .example = "df.scatter_nd(df.int32{{1}, {3}}, df.float32{5, 6}, df.int32{4})  -- {0, 5, 0, 6}",
     .shape = dfi_infer_scatter_nd, .grad = dfi_grad_scatter_nd, .cost = cost_scatter_nd,
-    .kernel = { [DF_REF] = ref_scatter_nd } },
+    .kernel = { [DF_REF] = ref_scatter_nd, [DF_CPU] = cpu_scatter_nd } },
   { .type = "TensorScatterUpdate", .lua = "tensor_scatter_update", .in = "tensor:T indices:Tindices updates:T",
     .out = "output:T",
     .types = "T=any Tindices=int32|int64",

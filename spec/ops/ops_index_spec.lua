@@ -262,6 +262,26 @@ describe('the CPU kernels agree with the reference', function()
       agree('one_hot', function(p, i) return df.one_hot(i, 3, { on_value = p[0][0][0], off_value = p[1][1][1], axis = 0 }) end, rows)
     end)
   end
+  it('on rows that are added where others were', function()
+    for _, dtype in ipairs{ 'float32', 'int64', 'float16' } do
+      local u = support.tensor({ 9000, 5 }, -9, 9, dtype, 3)
+      local ids = df.tensor(support.numbers(9000, 0, 6999.5, 4), 'float64'):astype('int32')
+      support.cpu_equals_ref(function(x, i) return df.scatter_nd(df.expand_dims(i, 1), x, df.int32{ 7000, 5 }) end, { u, ids },
+        { rtol = 0, atol = 0, what = 'scatter_nd' })
+      if dtype == 'float32' then
+        support.cpu_equals_ref(function(x, i)
+          local table = df.fill({ 7000, 5 }, df.float32(1))
+          return df.gradients(df.reduce_sum(df.gather(table, i) * x), table)
+        end, { u, ids }, { rtol = 1e-6, atol = 1e-6, what = 'the gradient of gather' })
+      end
+    end
+  end)
+  it('on rows enough to be added by several threads', function()
+    local ids = df.range(900000) * 7 % 300000
+    local y = df.scatter_nd(df.expand_dims(df.placeholder_with_default(ids), 1), df.fill({ 900000, 9 }, df.float32(0.5)),
+      df.int32{ 300000, 9 })
+    same(df.Session{ threads = 2 }:run(df.reduce_all(df.equal(y, 1.5))), true)
+  end)
   it('on rows enough to be split over threads', function()
     local ids, x = df.range(60000) * 7 % 30000, df.reshape(df.range(90000), { 30000, 3 })
     local y = df.gather(df.placeholder_with_default(x), df.placeholder_with_default(ids))
