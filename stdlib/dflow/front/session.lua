@@ -273,6 +273,7 @@ end
 local function start_options(s, opts)
   local remains = M.remains
   if opts and opts.remains ~= nil then remains = opts.remains end
+  remains = remains or (opts and opts.report)                 -- the page shows values
   local last = remains and 'remains=yes ' or ''
   if not opts or not (opts.paused or opts.values or opts.log or opts.trace or opts.report or opts.record or opts.finally) then return remains and last or nil end
   if opts.finally ~= nil then
@@ -281,7 +282,7 @@ local function start_options(s, opts)
     end
     last = last .. ('finally=%d '):format(opts.finally.node)
   end
-  return last .. (opts.paused and 'paused=yes ' or '') .. (opts.record and 'record=yes ' or '') .. (opts.values and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
+  return last .. (opts.paused and 'paused=yes ' or '') .. (opts.record and 'record=yes ' or '') .. ((opts.values or opts.report) and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
     .. (type(opts.log) == 'number' and ('events=%.0f'):format(opts.log) or '')
 end
 
@@ -309,7 +310,8 @@ function methods.start(s, fetches, feeds, opts)
   drop_feeds()
   if not ok then error(handle, 0) end
   local run = setmetatable({ handle = handle, session = s, flat = flat, count = #flat / 2, finish = finish,
-    trace = opts and opts.trace, report = opts and opts.report, peak_before = peak, tensors = tensors }, Run)
+    trace = opts and opts.trace, report = opts and opts.report, peak_before = peak, tensors = tensors,
+    remains = M.remains or (opts and opts.remains) or nil }, Run)
   if M.started then M.started(run) end
   return run
 end

@@ -157,6 +157,7 @@ local function gather(h)
       scope_of[frame] = nil
     end
   end)
+  data.serial = {}
   local behind = math.min(M.last, math.max(0, data.total - head))
   for name, column in pairs(columns) do
     for i = 0, behind - 1 do column[head + i + 1] = last[name][(data.total - head - behind + i) % M.last + 1] end
@@ -175,7 +176,7 @@ local function gather(h)
     end
     return number[frame]
   end
-  for i, frame in ipairs(columns.frame) do columns.frame[i] = number_of(frame) end
+  for i, frame in ipairs(columns.frame) do columns.frame[i], data.serial[i] = number_of(frame), frame end
   data.frames = order
   -- edges between what ran; what only hands a value on is passed over
   for index, n in ipairs(data.nodes) do
@@ -195,6 +196,43 @@ local function gather(h)
     for _, input in ipairs(op.inputs) do from(input, 0) end
   end
   return data
+end
+
+-- Values that a run keeps are in a ring of so many, and looked for among all of them.
+local VALUES = 1500
+
+--- A value in few letters.
+local function value_text(v)
+  if type(v) == 'number' then return v ~= v and 'nan' or (('%.6g'):format(v)) end
+  if type(v) ~= 'table' then return (tostring(v):gsub('%s+', ' '):sub(1, 60)) end
+  local said = v.size <= 12 and text.array(v):gsub('%s+', ' ') .. ' ' .. text.shape(v.dtype, v.shape) or text.summary(v, true)
+  return #said > 90 and said:sub(1, 88) .. '…' or said
+end
+
+--- What tokens made, as far as the run has kept it: a list of texts, and for each token its place there, 0 for none.
+local function values(h, data)
+  local c, texts, known, column = data.columns, {}, {}, {}
+  local n = #c.node
+  for k = 1, n do column[k] = 0 end
+  if core.run_remains(h.handle) < 0 then return texts, column end
+  for k = math.max(1, n - VALUES + 1), n do
+    local node = data.nodes[c.node[k] + 1]
+    if c.dead[k] == 0 then
+      for index = 0, math.min(2, core.node_outputs(h.session.graph.handle, node.id)) - 1 do
+        local ok, v, dead = pcall(core.run_value, h.handle, node.id, index, data.serial[k], c.iteration[k])
+        if ok and v ~= nil and not dead then
+          local said = value_text(v)
+          if not known[said] then
+            texts[#texts + 1] = said
+            known[said] = #texts
+          end
+          column[k] = known[said]
+          break
+        end
+      end
+    end
+  end
+  return texts, column
 end
 
 --- What became of a run that failed: the message, and the node and token where it did, as far as they are on the page.
@@ -220,12 +258,13 @@ function M.write(h, path)
   local where = layout.place(data)
   local files, lines = sources(data.nodes)
   local c = data.columns
+  local texts, of_token = values(h, data)
   local _, peak = core.memory()
   local stats = h:stats()
   local shown = { nodes = {}, edges = data.edges, ways = where.paths, scopes = {}, frames = data.frames, width = where.width, height = where.height, files = files,
                   total = data.total, first = math.min(M.first, #c.node), missing = data.missing, lost = core.run_events_lost(h.handle),
                   node = c.node, frame = steps(c.frame), iteration = steps(c.iteration), at = steps(c.at), took = c.took, memory = steps(c.memory),
-                  dead = table.concat(c.dead), ok = h.ok, fail = not h.ok and failure(h, data) or nil, swap = stats.swap,
+                  dead = table.concat(c.dead), values = texts, value = of_token, ok = h.ok, fail = not h.ok and failure(h, data) or nil, swap = stats.swap,
                   peak = peak > (h.peak_before or peak) and peak or data.most }
   for i, n in ipairs(data.nodes) do
     local at = where.nodes[i]
@@ -237,6 +276,7 @@ function M.write(h, path)
     shown.scopes[i] = { id = s.id, name = s.name, where = s.where, parent = s.parent, x = at.x, y = at.y, w = at.w, h = at.h, depth = at.depth }
   end
   writer.with(path, function(f) f:write(page.head, 'const run = ', json(shown), ';\n', script.text, page.tail) end, 'report')
+  if not h.remains then core.run_forget(h.handle) end
 end
 
 return M

@@ -89,8 +89,9 @@ function M.look_ahead(h)
   return away, ends
 end
 
---- Writes the run's timeline to a file. Called by h:wait() when opts.trace was given.
+--- Writes the run's timeline to a file, in Perfetto's own format where it is called run.pftrace. Called by h:wait() when opts.trace was given.
 function M.write(h, path)
+  if path:find('%.pftrace$') or path:find('%.perfetto%-trace$') then return require('dflow.inspect.perfetto').write(h, path) end
   return files.with(path, function(file) M.write_to(h, file) end, 'trace')
 end
 

@@ -131,10 +131,10 @@ const boxes = run.nodes.map((n, i) => {
   if (run.nodes.length <= 300) g.setAttribute('tabindex', 0);
   const rect = make('rect', { x: n.x, y: n.y, width: n.w, height: n.h, rx: 5, style: '' }, g);
   make('text', { x: n.x + n.w / 2, y: n.y + n.h / 2 + 4 }, g, n.label);
-  make('title', {}, g, `${n.name} = ${n.type}(${n.args.join(', ')})\n${n.source}`);
+  const title = make('title', {}, g, `${n.name} = ${n.type}(${n.args.join(', ')})\n${n.source}`);
   g.addEventListener('click', () => { if (!moved) nextOf([i]); });
   g.addEventListener('keydown', e => { if (e.key === 'Enter') nextOf([i]); });
-  return { g, rect, n, shown: '', style: '' };
+  return { g, rect, n, title, about: title.textContent, shown: '', style: '' };
 });
 const chips = make('g', { class: 'chips' }, world);
 function chip(x, y, text, path, gone) {
@@ -239,6 +239,7 @@ function source([file, l]) {
 // ---- one moment ----
 const TRAIL = 10;
 let now = 0;
+const valueOf = k => run.value[k] ? run.values[run.value[k] - 1] : '';
 const micro = ns => ns >= 1e7 ? (ns / 1e6).toLocaleString('en', { maximumFractionDigits: 1 }) + ' ms' : (ns / 1e3).toLocaleString('en', { maximumFractionDigits: 1 }) + ' µs';
 const plural = (n, one) => `${n.toLocaleString('en')} ${one}${n === 1 ? '' : 's'}`;
 function show(k) {
@@ -258,6 +259,7 @@ function show(k) {
     if (b.last !== last) {
       b.g.setAttribute('data-runs', ran); b.g.setAttribute('data-tag', ran ? tag(last) : ''); b.g.setAttribute('data-dead', gone ? 1 : 0);
       b.last = last;
+      b.title.textContent = (gone ? `dead${tag(last) ? ' in ' + tag(last) : ''}\n` : ran && valueOf(last) ? `${valueOf(last)}${tag(last) ? ' in ' + tag(last) : ''}\n` : '') + b.about;
     }
     if (lit && path.length) chip(b.n.x + b.n.w - 2, b.n.y, path.join('·'), path, gone);
   });
@@ -281,8 +283,12 @@ function show(k) {
   $('count').textContent = `token ${number(now).toLocaleString('en')} of ${run.total.toLocaleString('en')}`;
   const card = $('card'), died = of[i].slice(0, ran).filter(dead).length;
   card.replaceChildren();
+  const made = valueOf(now);
   element('b', {}, card, `${n.name} = ${n.type}(${n.args.join(', ')})`);
   element('p', {}, card, `${t ? 'in ' + t + (dead(now) ? ', dead: nothing is computed' : '') : 'at the top level'}${dead(now) ? '' : `, took about ${micro(took[now])}`}`);
+  if (made) element('p', { class: 'value' }, card, '= ' + made);
+  const past = of[i].slice(Math.max(0, ran - 6), ran - 1).reverse().filter(valueOf).map(k => `${tag(k) || 'before'}: ${valueOf(k)}`);
+  if (past.length) element('p', { class: 'soft past' }, card, past.join('   '));
   element('p', { class: 'soft' }, card, `${plural(ran, 'time')} so far${died ? `, ${died} of them dead` : ''}; ${plural(of[i].length, 'time')} ${whole}`);
   const list = $('open'), going = openAt(now);
   list.replaceChildren();
