@@ -250,6 +250,13 @@ static int core_memory_reset_peak(lua_State *L) {
 }
 
 /* ---- small facts --------------------------------------------------------------------------------- */
+/* memory_fail(n, times): dflow.h's count, and the pieces of memory that the library has for itself (in debug builds) */
+static int core_memory_fail(lua_State *L) {
+  lua_pushinteger(L, df_memory_fail((int64_t)luaL_checkinteger(L, 1), (int64_t)luaL_optinteger(L, 2, 1)));
+  lua_pushinteger(L, df_memory_pieces());
+  return 2;
+}
+
 static int core_memory(lua_State *L) {
   int64_t in_use, peak, limit, allocated;
   df_memory(&in_use, &peak, &limit, &allocated);
@@ -319,6 +326,7 @@ static int core_clock(lua_State *L) {
 
 static const luaL_Reg functions[] = {
   { "own", core_own },           { "where", core_where },
+  { "memory_fail", core_memory_fail },
   { "memory_reset_peak", core_memory_reset_peak },
   { "memory", core_memory },     { "memory_set_limit", core_memory_set_limit },
   { "op_count", core_op_count }, { "op_info", core_op_info }, { "op_about", core_op_about }, { "header", core_header },

@@ -125,6 +125,12 @@ bool        df_tensor_summary(const df_tensor *t, df_summary *out);
 void    df_memory(int64_t *in_use, int64_t *peak, int64_t *limit, int64_t *allocated);
 void    df_memory_reset_peak(void);         /* the peak begins anew from what is in use now */
 void    df_memory_set_limit(int64_t bytes);
+/* For tests of programs that must live through the end of memory: of all that the library allocates from now on, for
+ * tensors and for itself, the nth and `times` - 1 more after it are refused; 0: none, -1: counting ends. Returns how
+ * many allocations there were since the last call. The system's refusals are answered the same way. */
+int64_t df_memory_fail(int64_t n, int64_t times);
+/* How many pieces of memory the library has for itself; 0 but in debug builds. */
+int64_t df_memory_pieces(void);
 
 /* A file's bytes as a uint8[n] tensor, owned; a gzip file comes unpacked. NULL: err is filled (DF_NOT_FOUND,
    DF_DATA_LOSS, ...). */

@@ -37,7 +37,7 @@ static void let_go(dfi_devmem *a) {
   pthread_mutex_unlock(&a->lock);
   if (!last) return;
   pthread_mutex_destroy(&a->lock);
-  free(a);
+  dfi_free(a);
 }
 
 void dfi_devmem_release(dfi_devmem *a) {

@@ -19,6 +19,7 @@ const char *df_code_name(int32_t code) {
 }
 
 int32_t dfi_fail(df_error *err, int32_t code, const char *where, const char *format, ...) {
+  dfi_short = false;                     /* an error is told; if memory ended besides, it was had all the same */
   if (err) {
     /* `where` and the arguments may point into err itself, so the text is made beside it first. */
     char text[sizeof err->message], source[sizeof err->source];

@@ -40,14 +40,29 @@ uint32_t dfi_crc32c(uint32_t sum, const void *bytes, size_t n);
 /* ---- memory (memory.c): aligned, counted, cached, with stress switches ----------------------- */
 void *dfi_alloc(int64_t bytes);        /* 64-byte aligned tensor memory; NULL when out of memory or past the limit */
 void  dfi_release(void *p, int64_t bytes);
-void *dfi_xmalloc(size_t bytes);       /* bookkeeping; ends the process when the system has no memory at all */
+/* Bookkeeping (bookkeeping.c): never NULL. When memory has ended it comes from a reserve, and the thread's dfi_short is
+ * set: whoever can fail looks at it at his end, as below, and takes back what was made. */
+void *dfi_xmalloc(size_t bytes);
 void *dfi_xcalloc(size_t n, size_t bytes);
 void *dfi_xrealloc(void *p, size_t bytes);
 /* Room for one more in a list of n. */
 #define DFI_GROW(list, n, cap) \
   do { if ((n) == (cap)) { (cap) = (cap) ? 2 * (cap) : 8; \
     (list) = dfi_xrealloc((list), sizeof *(list) * (size_t)(cap)); } } while (0)
+void *dfi_xaligned(size_t align, size_t bytes);      /* align: a power of two, 16 at least */
 char *dfi_xstrdup(const char *s);
+void  dfi_free(void *p);               /* what these gave; NULL is nothing */
+void *dfi_malloc(size_t bytes);        /* the same, but NULL when memory has ended: of what may be large */
+bool  dfi_memory_for(size_t bytes);    /* will so many bytes of bookkeeping be had? Who needs much asks first */
+extern __thread bool dfi_short __attribute__((tls_model("initial-exec")));
+/* dfi_short is over: the error of what could not be made. */
+int32_t dfi_short_fail(df_error *err, const char *where, const char *what);
+static inline int32_t dfi_check_memory(int32_t code, df_error *err, const char *where, const char *what) {
+  return DFI_UNLIKELY(dfi_short) ? (code ? (dfi_short = false, code) : dfi_short_fail(err, where, what)) : code;
+}
+/* For df_memory_fail: is it on; shall this allocation, which is counted, fail? */
+bool  dfi_bookkeeping_tested(void);
+bool  dfi_bookkeeping_refuses(void);
 
 /* The size classes of both: which one holds so many bytes, and how many it holds. 112 and up: too large to be kept. */
 int32_t dfi_size_class(int64_t bytes);

@@ -13,9 +13,9 @@ enum { FEW = 8 };
 struct dfi_map *dfi_map_new(void) { return dfi_xcalloc(1, sizeof(struct dfi_map)); }
 void dfi_map_free(struct dfi_map *m) {
   if (!m) return;
-  free(m->pair);
-  free(m->index);
-  free(m);
+  dfi_free(m->pair);
+  dfi_free(m->index);
+  dfi_free(m);
 }
 
 static uint32_t hash(df_output o) {
@@ -56,7 +56,7 @@ void dfi_map_put(struct dfi_map *m, df_output key, df_output value) {
     m->cap = m->cap ? 2 * m->cap : FEW;
     m->pair = dfi_xrealloc(m->pair, sizeof *m->pair * (size_t)m->cap);
     if (m->cap > FEW) {
-      free(m->index);
+      dfi_free(m->index);
       m->mask = (uint32_t)m->cap * 2 - 1;
       m->index = dfi_xcalloc((size_t)m->mask + 1, sizeof *m->index);
       for (int32_t i = 0; i < m->n; i++) insert(m, i);

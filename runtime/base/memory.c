@@ -1,4 +1,4 @@
-/* memory.c: where tensor memory and bookkeeping memory come from.
+/* memory.c: where tensor memory comes from; bookkeeping: bookkeeping.c.
  *
  * Tensor memory is 64-byte aligned and comes in size classes, four to a doubling, so that a loop that makes and
  * drops the same tensors finds them again without asking the system. Each thread keeps a small stock (blocks up
@@ -154,6 +154,7 @@ static __attribute__((noinline)) void *alloc_slow(int32_t c, int64_t bytes) {
 
 /* The stress switch and the limit: what a normal process never enters. True: refused. */
 static __attribute__((noinline)) bool refused(stock *s, int64_t bytes) {
+  if (dfi_bookkeeping_tested() && dfi_bookkeeping_refuses()) return true;
   if (shared.fail_at && __atomic_add_fetch(&shared.count, 1, __ATOMIC_RELAXED) == shared.fail_at) return true;
   int64_t limit = LOAD(shared.limit);
   if (!limit) return false;
@@ -171,7 +172,7 @@ void *dfi_alloc(int64_t bytes) {
   stock *s = DFI_LIKELY(mine != NULL) ? mine : stock_begin();
   int32_t c = class_of(bytes);
   if (c < CLASSES) bytes = class_bytes(c);
-  if (DFI_UNLIKELY(shared.fail_at | LOAD(shared.limit)) && refused(s, bytes)) return NULL;
+  if (DFI_UNLIKELY(shared.fail_at | LOAD(shared.limit) | dfi_bookkeeping_tested()) && refused(s, bytes)) return NULL;
   void *p;
   block *b;
   if (c < OWN_CLASSES && (b = s->free[c])) {
@@ -240,17 +241,3 @@ void df_memory_reset_peak(void) {
 }
 
 void df_memory_set_limit(int64_t bytes) { STORE(shared.limit, bytes > 0 ? bytes : 0); }
-
-/* Bookkeeping. When the system has no memory for a few bytes nothing sensible can go on. */
-static void *or_end(void *p, size_t bytes) {
-  if (p || bytes == 0) return p;
-  fprintf(stderr, "dflow: the system has no memory left (%zu bytes wanted)\n", bytes);
-  abort();
-}
-void *dfi_xmalloc(size_t bytes) { return or_end(malloc(bytes ? bytes : 1), bytes); }
-void *dfi_xcalloc(size_t n, size_t bytes) { return or_end(calloc(n ? n : 1, bytes ? bytes : 1), n * bytes); }
-void *dfi_xrealloc(void *p, size_t bytes) { return or_end(realloc(p, bytes ? bytes : 1), bytes); }
-char *dfi_xstrdup(const char *s) {
-  size_t n = strlen(s) + 1;
-  return memcpy(dfi_xmalloc(n), s, n);
-}

@@ -84,6 +84,6 @@ void dfi_packed_forget(struct df_buffer *b) {
     next = gone->next;
     df_assert(gone->state != FILLING);
     dfi_release(gone->room, gone->bytes);
-    free(gone);
+    dfi_free(gone);
   }
 }

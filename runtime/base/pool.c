@@ -126,7 +126,7 @@ static bool thread_new(void *(*fn)(void *), void *arg) {
 
 static dfi_pool *pool_new(int32_t threads) {
   dfi_pool *p = dfi_xcalloc(1, sizeof *p);
-  if (posix_memalign((void **)&p->workers, 64, sizeof(worker) * (size_t)(threads ? threads : 1))) abort();
+  p->workers = dfi_xaligned(64, sizeof(worker) * (size_t)(threads ? threads : 1));
   memset((void *)p->workers, 0, sizeof(worker) * (size_t)(threads ? threads : 1));
   while (p->n < threads && thread_new(work, &p->workers[p->n])) p->n++;   /* fewer threads: slower, not wrong */
   return p;
@@ -292,7 +292,7 @@ static void *hand_work(void *arg) {
     if (!stays) break;
     wait_for_work(h);
   }
-  free(h);
+  dfi_free(h);
   return NULL;
 }
 
@@ -311,7 +311,7 @@ bool dfi_background(void (*fn)(void *), void *arg) {
   atomic_store(&h->fn, (void *)fn);
   if (fresh) {
     if (thread_new(hand_work, h)) return true;
-    free(h);
+    dfi_free(h);
     return false;
   }
   if (atomic_exchange(&h->parked, 0)) syscall(SYS_futex, &h->parked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);

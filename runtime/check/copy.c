@@ -335,7 +335,7 @@ uint8_t *dfi_graph_needs(df_graph *g, int32_t n, const int32_t *outputs) {
     const df_node *more = needs_besides(g, u);
     if (more && !mark[more->id]) { mark[more->id] = 1; stack[top++] = more->id; }
   }
-  free(stack);
+  dfi_free(stack);
   return mark;
 }
 
@@ -343,7 +343,7 @@ int32_t df_graph_needs(df_graph *g, int32_t n, const int32_t *outputs, int32_t *
   uint8_t *mark = dfi_graph_needs(g, n, outputs);
   int32_t count = 0;
   for (int32_t i = 0; i < g->n; i++) if (mark[i]) nodes[count++] = i;
-  free(mark);
+  dfi_free(mark);
   return count;
 }
 
@@ -361,8 +361,8 @@ df_graph *df_graph_copy(df_graph *g, bool wide, int32_t nneed, const int32_t *ne
   bool ok = true;
   int32_t count = g->n;
   for (int32_t i = 0; i < count && ok; i++) ok = copy_node(&c, g->node[i], err) != NULL;
-  free(needed);
-  free(c.flow);
+  dfi_free(needed);
+  dfi_free(c.flow);
   if (!ok) {                                            /* what is there holds together */
     for (int32_t i = 0; i < to->n; i++) to->node[i]->nin = to->node[i]->ncontrol = 0;
     df_graph_release(to);
@@ -389,7 +389,9 @@ df_graph *df_graph_copy(df_graph *g, bool wide, int32_t nneed, const int32_t *ne
   pthread_mutex_lock(&g->lock);
   to->variable_init = map_in(&c, g->variable_init);
   pthread_mutex_unlock(&g->lock);
-  return to;
+  if (!dfi_check_memory(DF_OK, err, NULL, "a copy of a graph")) return to;
+  df_graph_release(to);
+  return NULL;
 }
 
 void df_graph_set_loops(df_graph *g, int64_t parallel_iterations, const char *save) {

@@ -23,7 +23,7 @@ static void clear(dfi_trace *t) {
     for (entry *e = t->bucket[b], *next; e; e = next) {
       next = e->next;
       df_value_release(&e->value);
-      free(e);
+      dfi_free(e);
     }
     t->bucket[b] = NULL;
   }
@@ -33,7 +33,7 @@ void dfi_trace_free(dfi_trace *t) {
   if (!t) return;
   clear(t);
   pthread_mutex_destroy(&t->lock);
-  free(t);
+  dfi_free(t);
 }
 
 void df_graph_record(df_graph *g, bool on) {
@@ -151,5 +151,5 @@ int32_t df_graph_prepare(df_graph *g, df_error *err) {
   for (; u->conds < f->ncond && !code; u->conds++) code = prepare_cond(g, f->cond[u->conds], err);
   for (; u->nodes < count && !code; u->nodes++)
     if (dfi_is_random(g->node[u->nodes])) code = prepare_random(g, g->node[u->nodes], count, err);
-  return code;
+  return dfi_check_memory(code, err, NULL, "a record of a graph");
 }

@@ -82,10 +82,10 @@ void dfi_unrolled_free(df_graph *g) {
   dfi_unrolled *t = g->unrolled;
   if (!t) return;
   dfi_trace_free(t->trace);
-  for (int32_t i = 0; i < t->ninstance; i++) { dfi_map_free(t->instance[i]->value); free(t->instance[i]); }
-  free(t->instance);
-  free(t->origin);
-  free(t);
+  for (int32_t i = 0; i < t->ninstance; i++) { dfi_map_free(t->instance[i]->value); dfi_free(t->instance[i]); }
+  dfi_free(t->instance);
+  dfi_free(t->origin);
+  dfi_free(t);
   g->unrolled = NULL;
 }
 
@@ -331,7 +331,7 @@ static void sort_members(unroller *u) {
   int32_t *at = dfi_xmalloc(sizeof *at * ((size_t)g->ncontexts + 2));
   memcpy(at, u->first, sizeof *at * ((size_t)g->ncontexts + 2));
   for (int32_t i = 0; i < u->n0; i++) if (u->needed[i]) u->member[at[g->node[i]->context->id]++] = i;
-  free(at);
+  dfi_free(at);
 }
 
 static void find_parts(unroller *u) {
@@ -349,7 +349,7 @@ static void find_parts(unroller *u) {
 
 static void unroller_free(unroller *u) {
   dfi_map_free(u->exit); dfi_map_free(u->constant);
-  free(u->needed); free(u->member); free(u->first);
+  dfi_free(u->needed); dfi_free(u->member); dfi_free(u->first);
 }
 
 int32_t df_graph_unroll(df_graph *g, int32_t n, const int32_t *outputs, int32_t nx, const int32_t *xs, int64_t most,
@@ -387,7 +387,7 @@ int32_t df_graph_unroll(df_graph *g, int32_t n, const int32_t *outputs, int32_t 
   }
   df_pop_scope(g);
   unroller_free(&u);
-  return u.failed ? u.err->code ? u.err->code : DF_INTERNAL : DF_OK;
+  return dfi_check_memory(u.failed ? u.err->code ? u.err->code : DF_INTERNAL : DF_OK, u.err, NULL, "an unrolled graph");
 }
 
 df_output dfi_unrolled_value(df_graph *g, df_node *at, df_output o) {

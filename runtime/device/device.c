@@ -22,7 +22,7 @@ static dfi_device *device_new(int32_t kind, int32_t number) {
 
 static void device_free(dfi_device *v) {
   dfi_devmem_release(v->arena);
-  free(v);
+  dfi_free(v);
 }
 
 void dfi_devices_init(dfi_devices *d) {
@@ -148,6 +148,6 @@ int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
                         "device %s has no `%s`; there are memory, bandwidth, latency, speed, fail_at, link_fail_at and "
                         "link_stall_at", name, w);
   }
-  free(copy);
+  dfi_free(copy);
   return status ? -1 : at;
 }

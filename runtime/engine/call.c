@@ -39,7 +39,7 @@ static const df_value *read_reference(dfi_call *c, const df_value *v, df_value *
 
 static void call_free(dfi_call *c) {
   for (int32_t i = 0; c->read && i < c->kernel.nin; i++) dfi_value_drop(&c->read[i]);
-  if (c->heap) free(c);
+  if (c->heap) dfi_free(c);
 }
 
 /* Lays out a call of p's kernel; on the heap (memory of the caller's choosing) when it is large or goes to a worker. */
@@ -160,6 +160,12 @@ static dfi_devmem *arena_of(const dfi_exec *x, const dfi_pnode *p) {
   return x->plan->cut ? x->plan->devices->at[p->device]->arena : NULL;
 }
 
+/* The kernel had to do with memory of the reserve. */
+static __attribute__((noinline)) void bookkeeping_ended(dfi_call *c) {
+  if (c->status == DF_OK) c->status = dfi_short_fail(c->kernel.error, NULL, "what the kernel keeps");
+  dfi_short = false;
+}
+
 void dfi_call_work(void *arg) {
   dfi_call *c = arg;
   if (c->message) dfi_transfer_copy(c);
@@ -167,6 +173,7 @@ void dfi_call_work(void *arg) {
     dfi_devmem_use(arena_of(c->exec, c->node));
     c->status = c->node->kernel(&c->kernel);
     dfi_devmem_use(NULL);
+    if (DFI_UNLIKELY(dfi_short)) bookkeeping_ended(c);
   }
   post(c);
 }
@@ -178,6 +185,7 @@ static void run_here(dfi_exec *x, dfi_call *c) {
   c->error.code = 0;
   dfi_devmem_use(arena_of(x, c->node));
   c->status = c->node->kernel(&c->kernel);
+  if (DFI_UNLIKELY(dfi_short) && c->status != DFK_PENDING) bookkeeping_ended(c);
   dfi_devmem_use(NULL);
 }
 
@@ -260,11 +268,11 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   if (DFI_UNLIKELY(p->offload && x->head != x->tail && worth_a_worker(x, c))) {
     dfi_call *h = call_make(x, r, p, NULL);
     if (dfi_pool_try(x->pool, dfi_call_work, h)) {
-      if (c->heap) free(c);
+      if (c->heap) dfi_free(c);
       dfi_call_away(x, h);
       return true;
     }
-    free(h);
+    dfi_free(h);
   }
   if (!c->heap) {
     error.code = 0; error.message[0] = error.op[0] = error.frame[0] = error.source[0] = 0;
@@ -289,6 +297,7 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
       return true;
     }
     c->status = status;
+    if (DFI_UNLIKELY(dfi_short)) bookkeeping_ended(c);
   }
   call_end(x, c, p->edge[0]);
   call_free(c);

@@ -36,6 +36,23 @@ double dfi_now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Bookkeeping memory has ended: what was wanted has come from the reserve, and the run ends where it is. r may be
+   NULL. */
+static __attribute__((noinline)) void no_memory(dfi_exec *x, const dfi_record *r, const char *what) {
+  char message[300];
+  const dfi_scope *s = r ? r->frame->scope : NULL;
+  dfi_short = false;
+  dfi_memory_for(0);
+  snprintf(message, sizeof message, "out of memory: the system gave none for %s%s%s%s", what, s && s->id ? " of `" : "",
+           s && s->id ? s->name : "", s && s->id ? "`" : "");
+  if (x->failed) return;
+  dfi_exec_fail(x, NULL, NULL, DF_RESOURCE_EXHAUSTED, message);
+  if (!s || !s->id || !x->error) return;
+  snprintf(x->error->op, sizeof x->error->op, "%s", s->name);
+  snprintf(x->error->source, sizeof x->error->source, "%s", s->where ? s->where : "");
+  dfi_frame_path(r, x->error->frame, sizeof x->error->frame);
+}
+
 /* ---- the queue of ready tokens ------------------------------------------------------------- */
 
 static void queue_grow(dfi_exec *x) {
@@ -43,10 +60,11 @@ static void queue_grow(dfi_exec *x) {
   dfi_token *q = dfi_xcalloc((size_t)old * 2, sizeof *q);
   /* the history too */
   for (uint32_t i = x->tail - old; i != x->tail; i++) q[i & (old * 2 - 1)] = x->queue[i & x->queue_mask];
-  free(x->queue);
+  dfi_free(x->queue);
   x->bytes += (int64_t)(old * sizeof *q);
   x->queue = q; x->queue_mask = old * 2 - 1;
   if (x->timed) dfi_timed_grown(x);
+  if (DFI_UNLIKELY(dfi_short)) no_memory(x, NULL, "ready tokens");
 }
 
 /* Nothing is written over before it ran, and before it is logged. */
@@ -175,6 +193,9 @@ static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) 
     r->base[DFI_GIVEN] = x->given;
     for (uint32_t i = 0; i < s->ncopies; i++)
       r->base[DFI_ITERATION][s->copies[i].slot] = x->plan->constant[s->copies[i].constant];
+    r->frame = f;
+    r->number = number;
+    if (DFI_UNLIKELY(dfi_short)) no_memory(x, r, "an iteration");
   }
   r->base[DFI_FRAME] = f->constants;
   r->frame = f;
@@ -210,16 +231,17 @@ static inline void record_free(dfi_exec *x, dfi_record *r) {
   x->free_records[r->frame->scope->id] = r;
 }
 
-static void ring_widen(dfi_frame *f) {
+static void ring_widen(dfi_exec *x, dfi_frame *f, const dfi_record *r) {
   int64_t wider = f->capacity * 2;
   dfi_record **ring = dfi_xmalloc(sizeof *ring * (size_t)wider);
   for (int64_t i = f->first; i < f->next; i++) ring[i & (wider - 1)] = f->ring[i & (f->capacity - 1)];
-  free(f->ring);
+  dfi_free(f->ring);
   f->ring = ring; f->capacity = wider;
+  if (DFI_UNLIKELY(dfi_short)) no_memory(x, r, "iterations");
 }
 
-static inline void ring_put(dfi_frame *f, dfi_record *r) {
-  if (DFI_UNLIKELY(f->next - f->first >= f->capacity)) ring_widen(f);
+static inline void ring_put(dfi_exec *x, dfi_frame *f, dfi_record *r) {
+  if (DFI_UNLIKELY(f->next - f->first >= f->capacity)) ring_widen(x, f, r);
   f->ring[f->next++ & (f->capacity - 1)] = r;
 }
 
@@ -254,7 +276,7 @@ static inline dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record 
         (dfi_frame_history){ f->serial, (uint32_t)s->id, origin ? origin->frame->serial : 0,
                              origin ? origin->number : 0, -1 };
   if (DFI_UNLIKELY(x->watched)) dfi_watch_frame(x, f, true);
-  ring_put(f, record_new(x, f, number));
+  ring_put(x, f, record_new(x, f, number));
   return f;
 }
 
@@ -357,7 +379,7 @@ static inline void deliver_next(dfi_exec *x, dfi_record *r, const dfi_pnode *p, 
 
 static inline __attribute__((always_inline)) dfi_record *iteration_open(dfi_exec *x, dfi_frame *f) {
   dfi_record *r = record_new(x, f, f->next);
-  ring_put(f, r);
+  ring_put(x, f, r);
   x->count.iterations++;
   record_start(x, r);
   return r;
@@ -372,7 +394,7 @@ static bool boundary(dfi_exec *x, dfi_frame *f, int32_t n) {
   for (uint32_t i = 0; i < s->nenters; i++) variables += !s->enters[i]->constant;
   if (n != variables || f->some_dead) return false;
   dfi_record *r = record_new(x, f, f->next);
-  ring_put(f, r);
+  ring_put(x, f, r);
   x->count.iterations++;
   for (int32_t i = 0; i < n; i++) {
     const dfi_pnode *p = f->deferred[i].node;
@@ -565,6 +587,7 @@ bool dfi_engine_stops(dfi_exec *x) {
 
 /* Every so many tokens: is the run to stop? */
 static void look_up(dfi_exec *x) {
+  if (DFI_UNLIKELY(dfi_short)) no_memory(x, NULL, "the run");
   x->patience = x->flights ? 16 : 256;
   x->count.taken += x->head - x->counted;
   x->counted = x->head;
@@ -963,9 +986,11 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   if (x->plan->cut) dfi_transfer_begin(x);
   dfi_record *r = x->root->ring[0];
   record_start(x, r);
+  if (DFI_UNLIKELY(dfi_short)) no_memory(x, NULL, "the run");
   if (x->failed) { }
   else if (r->outstanding) engine(x);
   else x->finished = true;
+  if (DFI_UNLIKELY(dfi_short)) no_memory(x, NULL, "the run");
   if (x->running || x->stuck) dfi_calls_stop(x);
   if (x->streams) dfi_streams_end(x);
   dfi_rescue_here = rescue;
@@ -997,22 +1022,23 @@ void dfi_exec_free(dfi_exec *x) {
   for (int32_t s = 0; s < x->plan->nscopes; s++) {
     for (dfi_record *r = x->free_records[s], *n; r; r = n) {
       n = r->next_free;
-      free(r->when);
-      free(r->sources);
-      free(r);
+      dfi_free(r->when);
+      dfi_free(r->sources);
+      dfi_free(r);
     }
     for (dfi_frame *f = x->free_frames[s], *n; f; f = n) {
       n = f->next_free;
-      free(f->ring); free(f->gate); free(f->constants); free(f->enter_dead); free(f->deferred); free(f);
+      dfi_free(f->ring); dfi_free(f->gate); dfi_free(f->constants); dfi_free(f->enter_dead); dfi_free(f->deferred);
+      dfi_free(f);
     }
   }
   dfi_timed_free(x->clock);
   dfi_swapper_free(x->swapper);
   dfi_streams_free(x);
-  free(x->faults);
-  free(x->traffic); free(x->line);
-  free(x->free_records); free(x->free_frames); free(x->queue); free(x->history); free(x->given);
+  dfi_free(x->faults);
+  dfi_free(x->traffic); dfi_free(x->line);
+  dfi_free(x->free_records); dfi_free(x->free_frames); dfi_free(x->queue); dfi_free(x->history); dfi_free(x->given);
   pthread_mutex_destroy(&x->inbox_lock);
   pthread_cond_destroy(&x->inbox_bell);
-  free(x);
+  dfi_free(x);
 }

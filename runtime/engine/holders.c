@@ -26,7 +26,7 @@ static bool first_time(holders *h, const void *p) {
     h->seen = dfi_xcalloc((size_t)h->mask + 1, sizeof *h->seen);
     h->nseen = 0;
     for (uint32_t i = 0; i < slots; i++) if (old[i]) first_time(h, (const void *)old[i]);
-    free(old);
+    dfi_free(old);
   }
   uint32_t i = (uint32_t)((uintptr_t)p >> 6) * 0x9e3779b1u;
   while (h->seen[i & h->mask]) if (h->seen[i++ & h->mask] == (uintptr_t)p) return false;
@@ -171,6 +171,6 @@ char *dfi_holders_text(const dfi_exec *x, int32_t device, char *text, size_t byt
                            size_text(o.bytes, size), said[o.as]);
   }
   if (at < bytes) advice(&h, text + at, bytes - at);
-  free(h.at); free(h.seen);
+  dfi_free(h.at); dfi_free(h.seen);
   return text;
 }

@@ -43,14 +43,14 @@ dfi_recorder *dfi_recorder_new(void) { return dfi_xcalloc(1, sizeof(dfi_recorder
 
 void dfi_recorder_free(dfi_recorder *w) {
   if (!w) return;
-  free(w->event);
-  free(w->edge);
-  free(w->iteration);
-  free(w->frame);
-  free(w->device);
-  free(w->link);
-  free(w->crossing);
-  free(w);
+  dfi_free(w->event);
+  dfi_free(w->edge);
+  dfi_free(w->iteration);
+  dfi_free(w->frame);
+  dfi_free(w->device);
+  dfi_free(w->link);
+  dfi_free(w->crossing);
+  dfi_free(w);
 }
 
 static dfi_recorder *of(const dfi_exec *x) { return x->timed->recorder; }
@@ -314,7 +314,7 @@ static void link_iterations(replay *k) {
     if (back != UINT32_MAX) k->lets[back] = i;
   }
   for (uint32_t f = 0; f < w->nframes; f++) if (w->frame[f].parent != UINT32_MAX) k->pending[w->frame[f].parent]++;
-  free(last);
+  dfi_free(last);
 }
 
 static void link_events(replay *k) {
@@ -330,7 +330,7 @@ static void link_events(replay *k) {
   memcpy(at, k->user_first, sizeof *at * ((size_t)w->nevents));
   for (uint32_t e = 1; e < w->nevents; e++)
     for (uint32_t s = w->event[e].sources; s; s = w->edge[s].next) k->user[at[w->edge[s].from]++] = e;
-  free(at);
+  dfi_free(at);
 }
 
 static size_t say(const replay *k, char *out, size_t room) {
@@ -346,7 +346,7 @@ static size_t say(const replay *k, char *out, size_t room) {
     n += (size_t)snprintf(n < room ? out + n : NULL, n < room ? room - n : 0, "%s\t%lld\t%s\t%.17g\n", v->op,
                           (long long)w->iteration[v->iteration].number, w->device[v->device].name, took);
   }
-  free(path);
+  dfi_free(path);
   return n;
 }
 
@@ -381,7 +381,7 @@ static size_t say_timeline(const replay *k, char *out, size_t room) {
                           w->device[k->place[l ? l->to : v->device]].name, w->frame[t->frame].serial,
                           (long long)t->number, k->begin[e], k->end[e], v->bytes, cause(k, e));
   }
-  free(list);
+  dfi_free(list);
   return n;
 }
 
@@ -428,27 +428,27 @@ size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out
   while (k.n) run_event(&k, take(&k).place);
   size_t n = say(&k, out, room);
   if (how->timeline) n += say_timeline(&k, n < room ? out + n : NULL, n < room ? room - n : 0);
-  free(k.device);
-  free(k.place);
-  free(k.way);
-  free(k.begin);
-  free(k.ready);
-  free(k.end);
-  free(k.device_free);
-  free(k.line);
-  free(k.missing);
-  free(k.because);
-  free(k.device_last);
-  free(k.line_last);
-  free(k.user_first);
-  free(k.user);
-  free(k.pending);
-  free(k.ends_with);
-  free(k.waits_first);
-  free(k.waits_next);
-  free(k.done);
-  free(k.before);
-  free(k.gate);
-  free(k.after); free(k.lets); free(k.open); free(k.heap);
+  dfi_free(k.device);
+  dfi_free(k.place);
+  dfi_free(k.way);
+  dfi_free(k.begin);
+  dfi_free(k.ready);
+  dfi_free(k.end);
+  dfi_free(k.device_free);
+  dfi_free(k.line);
+  dfi_free(k.missing);
+  dfi_free(k.because);
+  dfi_free(k.device_last);
+  dfi_free(k.line_last);
+  dfi_free(k.user_first);
+  dfi_free(k.user);
+  dfi_free(k.pending);
+  dfi_free(k.ends_with);
+  dfi_free(k.waits_first);
+  dfi_free(k.waits_next);
+  dfi_free(k.done);
+  dfi_free(k.before);
+  dfi_free(k.gate);
+  dfi_free(k.after); dfi_free(k.lets); dfi_free(k.open); dfi_free(k.heap);
   return n;
 }

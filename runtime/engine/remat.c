@@ -47,13 +47,13 @@ static void clear(dfi_remat *s) {
   for (uint32_t i = 0; i < s->scope->nconsts; i++) dfi_value_drop(&s->constant[i]);
   for (int32_t i = 0; i < s->nkept; i++) {
     for (uint32_t k = 0; s->kept[i].variable && k < s->scope->nenters; k++) dfi_value_drop(&s->kept[i].variable[k]);
-    free(s->kept[i].variable);
+    dfi_free(s->kept[i].variable);
   }
   for (uint32_t i = 0; s->log && i <= s->mask; i++) {
     for (int32_t k = 0; k < s->log[i].n; k++) dfi_value_drop(&s->log[i].out[k]);
-    free(s->log[i].out);
+    dfi_free(s->log[i].out);
   }
-  free(s->constant); free(s->kept); free(s->log);
+  dfi_free(s->constant); dfi_free(s->kept); dfi_free(s->log);
   s->constant = NULL; s->kept = NULL; s->log = NULL;
   s->nkept = 0;
 }
@@ -65,7 +65,7 @@ void dfi_remat_release(dfi_remat *s) {
     if (s->next) s->next->link = s->link;
   }
   if (s->constant) clear(s);
-  free(s->array); free(s->filled); free(s);
+  dfi_free(s->array); dfi_free(s->filled); dfi_free(s);
 }
 
 /* What is kept may hold arrays whose elements can be computed by what is kept: nothing of a run outlives it here. */
@@ -167,7 +167,7 @@ static void write_down(dfi_remat *s, uint64_t key, const df_value *out, int32_t 
     s->mask = old ? s->mask * 2 + 1 : 63;
     s->log = dfi_xcalloc((size_t)s->mask + 1, sizeof *s->log);
     for (uint32_t i = 0; i < slots; i++) if (old[i].key) *log_at(s, old[i].key) = old[i];
-    free(old);
+    dfi_free(old);
   }
   logged *l = log_at(s, key);
   if (l->key) return;
@@ -398,7 +398,7 @@ void dfi_remat_over(dfi_exec *x, dfi_frame *f) {
   s->last = m->segment;
   f->origin->children[m->child] = NULL;
   f->second = NULL;
-  free(m);
+  dfi_free(m);
   dfi_remat_release(s);
 }
 

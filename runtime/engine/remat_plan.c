@@ -51,7 +51,7 @@ static char *why_not(const dfi_plan *p, const dfi_scope *s) {
   char text[400] = "";
   uint8_t *seen = dfi_xcalloc((size_t)p->nscopes, 1);
   const dfi_pnode *waits = waits_in(p, s, seen);
-  free(seen);
+  dfi_free(seen);
   if (waits) snprintf(text, sizeof text, "`%s` waits for something outside of the run", dfi_node_name(waits->node));
   for (uint32_t i = 0; i < s->nenters && !text[0]; i++)
     if (!s->enters[i]->constant && !s->enters[i]->merges)
@@ -114,7 +114,7 @@ static void make_room(dfi_plan *p) {
     for (uint32_t k = 0; k < p->scope[i].nexits; k++) p->scope[i].exits[k] = node + (p->scope[i].exits[k] - was);
   }
   for (int32_t i = 0; i < p->nfetch; i++) if (p->fetch_node[i]) p->fetch_node[i] = node + (p->fetch_node[i] - was);
-  free(was);
+  dfi_free(was);
   p->node = node;
   p->scope = dfi_xrealloc(p->scope, sizeof *p->scope * 2 * (size_t)n);
   p->remat = dfi_xcalloc(1, sizeof *p->remat);

@@ -83,5 +83,5 @@ void dfi_streams_end(dfi_exec *x) {
 
 void dfi_streams_free(dfi_exec *x) {
   for (int32_t i = 0; x->streams && i < x->streams->n; i++) pthread_mutex_destroy(&x->streams->at[i].lock);
-  free(x->streams);
+  dfi_free(x->streams);
 }

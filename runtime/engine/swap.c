@@ -368,14 +368,14 @@ void dfi_swap_end(dfi_exec *x) {
       df_tensor_release(s->ahead[i].tensor);
       dfi_handle_release(s->ahead[i].array);
     }
-    free(s->list);
+    dfi_free(s->list);
     *s = (swap_device){ .device = s->device, .depth = 1 };
   }
   if (w) w->sum.resident_bytes = 0;
 }
 
 void dfi_swapper_free(dfi_swapper *w) {
-  for (int32_t d = 0; w && d < DFI_DEVICES_MOST; d++) free(w->at[d]);
-  if (w) free(w->choices.at);
-  free(w);
+  for (int32_t d = 0; w && d < DFI_DEVICES_MOST; d++) dfi_free(w->at[d]);
+  if (w) dfi_free(w->choices.at);
+  dfi_free(w);
 }

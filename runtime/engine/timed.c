@@ -19,7 +19,7 @@ dfi_timed *dfi_timed_new(const dfi_plan *p) {
 
 void dfi_timed_free(dfi_timed *t) {
   if (!t) return;
-  free(t->device); free(t->line); free(t->given); free(t->heap); free(t->heap_at); free(t);
+  dfi_free(t->device); dfi_free(t->line); dfi_free(t->given); dfi_free(t->heap); dfi_free(t->heap_at); dfi_free(t);
 }
 
 void dfi_timed_begin(dfi_exec *x) {
@@ -169,7 +169,7 @@ void dfi_timed_iteration_done(dfi_exec *x, dfi_frame *f, const dfi_record *r) {
   if (r->ends > f->ends) f->ends = r->ends;            /* it is not done before the one before it */
   if (f->window > GATES_AT_MOST) return;
   if (f->ngates != f->window) {
-    free(f->gate);
+    dfi_free(f->gate);
     f->gate = dfi_xcalloc((size_t)f->window, sizeof *f->gate);
     f->ngates = f->window;
   }

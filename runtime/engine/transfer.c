@@ -121,7 +121,7 @@ static void land(dfi_exec *x, dfi_flight *f) {
   const bool there = x->failed || f->value.kind == DF_EMPTY || take_in(x, r, f->call.node, &f->value);
   if (there && !x->failed) arrived(x, r, f->call.node, f->dead);
   dfi_value_drop(&f->value);
-  free(f);
+  dfi_free(f);
   if (--r->outstanding == 0 && !x->failed) dfi_exec_iteration_done(x, r);
 }
 

@@ -33,7 +33,7 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
                         "there is no run option `%s`; there are paused=yes, log=tokens, events=N, log=values, "
                         "record=yes, remains=yes and finally=NODE", o);
   }
-  free(copy);
+  dfi_free(copy);
   if (!status) return w;
   dfi_watch_free(w);
   return NULL;
@@ -41,13 +41,13 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
 
 void dfi_watch_free(dfi_watch *w) {
   if (!w) return;
-  for (int32_t i = 0; i < w->nbreaks; i++) { free(w->breaks[i].match); free(w->breaks[i].frame); }
-  for (int32_t i = 0; w->chunk && i < DFI_CHUNKS; i++) free(w->chunk[i]);
-  free(w->breaks); free(w->chunk);
+  for (int32_t i = 0; i < w->nbreaks; i++) { dfi_free(w->breaks[i].match); dfi_free(w->breaks[i].frame); }
+  for (int32_t i = 0; w->chunk && i < DFI_CHUNKS; i++) dfi_free(w->chunk[i]);
+  dfi_free(w->breaks); dfi_free(w->chunk);
   dfi_recorder_free(w->recorder);
   pthread_mutex_destroy(&w->lock);
   pthread_cond_destroy(&w->changed);
-  free(w);
+  dfi_free(w);
 }
 
 static dfi_watched wanted(const dfi_watch *w) {
@@ -377,7 +377,7 @@ void dfi_watch_end(dfi_exec *x) {
 
 void dfi_watch_forget(dfi_exec *x) {
   for (int32_t i = 0; x->made && i < DFI_MADE; i++) dfi_value_drop(&x->made[i].value);
-  free(x->made);
+  dfi_free(x->made);
   x->made = NULL;
 }
 
@@ -385,8 +385,8 @@ bool dfi_watch_unbreak(dfi_watch *w, int32_t breakpoint) {
   int32_t kept = 0;
   for (int32_t i = 0; i < w->nbreaks; i++) {
     if (breakpoint && w->breaks[i].id != breakpoint) { w->breaks[kept++] = w->breaks[i]; continue; }
-    free(w->breaks[i].match);
-    free(w->breaks[i].frame);
+    dfi_free(w->breaks[i].match);
+    dfi_free(w->breaks[i].frame);
   }
   const bool found = kept < w->nbreaks;
   w->nbreaks = kept;

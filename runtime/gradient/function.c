@@ -188,7 +188,7 @@ static dfi_function *backward_of(pass *p, dfi_function *f, const char *key) {
       df_flow_abort(g, depth);
       for (int32_t i = 0; i < f->nbackward; i++)         /* it is no function */
         if (f->backward[i].function == b) {
-          free(f->backward[i].key);
+          dfi_free(f->backward[i].key);
           f->backward[i] = f->backward[--f->nbackward];
           break;
         }
@@ -227,6 +227,6 @@ bool grad_call(pass *p, region *r, df_node *n, const df_output *dy, df_output *d
     }
     if (!ok) p->b.failed = true;
   }
-  free(key);
+  dfi_free(key);
   return ok;
 }

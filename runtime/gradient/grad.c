@@ -36,7 +36,7 @@ void *pass_alloc(pass *p, size_t bytes) {
 void pass_end(pass *p) {
   marks_end(p);
   dfi_map_free(p->stops);
-  for (struct chunk *c = p->chunks, *next; c; c = next) { next = c->next; free(c); }
+  for (struct chunk *c = p->chunks, *next; c; c = next) { next = c->next; dfi_free(c); }
 }
 
 bool failed(pass *p) { return p->b.failed || p->err->code; }
@@ -316,7 +316,7 @@ bool backprop(pass *p, region *r, int32_t nseeds, const df_output *seeds) {
       depth--;
     }
   }
-  free(stack);
+  dfi_free(stack);
   df_context *was = enter_context(p, r->backward);
   p->now = r;
   for (int32_t i = ndone - 1; i >= 0 && !failed(p); i--) {
@@ -330,7 +330,7 @@ bool backprop(pass *p, region *r, int32_t nseeds, const df_output *seeds) {
     else if (done[i].cond) grad_cond(p, r, done[i].cond);
     else grad_node(p, r, done[i].node);
   }
-  free(done);
+  dfi_free(done);
   p->now = outer;
   p->graph->current = was;
   return !failed(p);
@@ -706,6 +706,7 @@ int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *
   bool ok = run_pass(&p, ny, ys, grad_ys, nx, xs, nstop, stops, unconnected, out);
   g->gradient = p.outer;
   pass_end(&p);
+  ok = ok && !dfi_check_memory(DF_OK, p.err, where, "gradients");
   if (ok) {
     g->current = current;
     df_pop_scope(g);

@@ -139,7 +139,7 @@ static void depend(pass *p, int32_t n, const int32_t *order, int32_t nx, const d
       *m |= DEPENDS;
     }
   }
-  free(first); free(user); free(at); free(queue);
+  dfi_free(first); dfi_free(user); dfi_free(at); dfi_free(queue);
 }
 
 void marks_begin(pass *p, int32_t base, int32_t ny, const df_output *ys, int32_t nx, const df_output *xs) {
@@ -152,11 +152,11 @@ void marks_begin(pass *p, int32_t base, int32_t ny, const df_output *ys, int32_t
   p->toward = dfi_xmalloc(sizeof *p->toward * all);
   int32_t *order = dfi_xmalloc(sizeof *order * all);
   depend(p, reach(p, ny, ys, order), order, nx, xs);
-  free(order);
+  dfi_free(order);
 }
 
 void marks_end(pass *p) {
-  free(p->mark); free(p->gather); free(p->from); free(p->toward);
+  dfi_free(p->mark); dfi_free(p->gather); dfi_free(p->from); dfi_free(p->toward);
 }
 
 bool wanted(pass *p, df_output o) {
@@ -218,7 +218,7 @@ void path_text(pass *p, df_node *n, char *text, size_t bytes) {
   for (int32_t id = p->toward[n->id - p->base]; id >= 0; id = p->toward[id - p->base]) PUT(p->graph->node[id]);
 #undef PUT
   put_path(&(words){ text, bytes, 0 }, node, count);
-  free(node);
+  dfi_free(node);
 }
 
 bool no_gradient(pass *p, df_node *n) {
@@ -290,7 +290,7 @@ void why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, char
     }
     put(&w, "; the way from y to x is ");
     put_path(&w, way, length);
-    free(way);
+    dfi_free(way);
   }
-  free(from); free(queue);
+  dfi_free(from); dfi_free(queue);
 }

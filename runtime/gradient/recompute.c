@@ -672,6 +672,6 @@ bool grad_replayed(pass *p, region *r, region *b, int32_t n, carried *v) {
   }
   dfi_replay_free(&c.copy);
   dfi_map_free(c.number); dfi_map_free(c.of_x); dfi_map_free(c.handles); dfi_map_free(c.replaced);
-  free(c.var); free(c.pending); free(c.captured); free(c.inner);
+  dfi_free(c.var); dfi_free(c.pending); dfi_free(c.captured); dfi_free(c.inner);
   return ok;
 }

@@ -155,7 +155,7 @@ static df_node *copy_node(dfi_replay *c, df_node *n) {
                          .raw = true,
                          .context = to };
   df_node *copy = dfi_node_add(c->graph, &spec, c->err);
-  if (in != few) free(in);
+  if (in != few) dfi_free(in);
   if (!copy) return NULL;
   copy->device = n->device;
   learn(copy, n);
@@ -216,7 +216,7 @@ static bool copy_all(dfi_replay *c, df_output v) {
     failed = !copy_node(c, at.node);
     n--;
   }
-  free(stack);
+  dfi_free(stack);
   return !failed;
 }
 
@@ -321,9 +321,9 @@ bool dfi_replay_finish(dfi_replay *c) {
 }
 
 void dfi_replay_free(dfi_replay *c) {
-  for (int32_t i = 0; i < c->nloop; i++) { free(c->loop[i].var); dfi_map_free(c->loop[i].merge); }
-  for (int32_t i = 0; i < c->ncond; i++) free(c->cond[i].has);
-  free(c->loop); free(c->cond); free(c->context); free(c->merge);
+  for (int32_t i = 0; i < c->nloop; i++) { dfi_free(c->loop[i].var); dfi_map_free(c->loop[i].merge); }
+  for (int32_t i = 0; i < c->ncond; i++) dfi_free(c->cond[i].has);
+  dfi_free(c->loop); dfi_free(c->cond); dfi_free(c->context); dfi_free(c->merge);
   dfi_map_free(c->value);
   dfi_map_free(c->place);
 }

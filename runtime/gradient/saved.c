@@ -78,6 +78,6 @@ int32_t df_saved(df_graph *g, int32_t node, int32_t room, int32_t *out) {
   for (int32_t i = 0; i < f->nloop; i++) if (loop[i]) put_loop(&t, f->loop[i]);
   for (int32_t i = 0; i < f->ncond; i++)
     if (cond[i] && f->cond[i]->n && f->cond[i]->merge) put_notes(&t, f->cond[i]->merge[0], 0, f->cond[i]->notes);
-  free(seen); free(loop); free(cond); free(queue);
+  dfi_free(seen); dfi_free(loop); dfi_free(cond); dfi_free(queue);
   return t.n;
 }

@@ -50,7 +50,7 @@ int32_t df_cond_begin(df_graph *g, int32_t pred_node, int32_t pred_index, const 
   }
   if (!split) { flow_pop(g); return err ? err->code : DF_INTERNAL; }
   g->current = c->branch[1];
-  return DF_OK;
+  return dfi_check_memory(DF_OK, err, where, "a cond");
 }
 
 /* A result as its Merge takes it: a value of the branch, which waits for the branch's effects. */
@@ -78,7 +78,7 @@ int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_er
   g->current = b;
   if (n < 0) return dfi_fail(err, DF_INVALID_ARGUMENT, c->where, "a branch of cond cannot return %d values", n);
   c->n = n;
-  free(c->result[side]);                              /* of an attempt that failed */
+  dfi_free(c->result[side]);                              /* of an attempt that failed */
   c->result[side] = dfi_xcalloc((size_t)n, sizeof(df_output));
   for (int32_t i = 0; i < n; i++) {
     int32_t id = outputs[2 * i], index = outputs[2 * i + 1];
@@ -91,7 +91,7 @@ int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_er
   }
   e->stage++;
   g->current = e->stage == 1 ? c->branch[0] : c->parent;
-  return DF_OK;
+  return dfi_check_memory(DF_OK, err, c->where, "a cond");
 }
 
 int32_t df_cond_turn(df_graph *g, bool side, df_error *err) {
@@ -162,6 +162,7 @@ int32_t df_cond_end(df_graph *g, int32_t *out, df_error *err) {
     if (effect || read) flow_happened(c->parent, c->done, effect);
   }
   flow_pop(g);
+  if (dfi_check_memory(DF_OK, err, c->where, "a cond")) return -1;
   return c->done ? c->done->id : c->merge[0]->id;
 }
 

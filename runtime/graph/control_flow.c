@@ -101,7 +101,7 @@ static const char *chosen_scope(df_graph *g) {
     n += (size_t)snprintf(text + n, bytes - n, "%s", own);
   }
   const char *interned = dfi_intern(g, text);
-  free(text);
+  dfi_free(text);
   return interned;
 }
 
@@ -127,16 +127,16 @@ df_context *flow_context(df_graph *g, df_context_kind kind, df_context *parent) 
 
 void flow_context_free(df_context *c) {
   dfi_map_free(c->captures); dfi_map_free(c->cache);
-  free(c->reads); free(c);
+  dfi_free(c->reads); dfi_free(c);
 }
 void flow_loop_free(df_loop *l) {
   struct dfi_map *maps[] = { l->captures, l->saved, l->notes, l->replayed, l->checkpoints };
   for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) dfi_map_free(maps[i]);
-  free(l->var); free(l);
+  dfi_free(l->var); dfi_free(l);
 }
 void flow_cond_free(df_cond *c) {
   dfi_map_free(c->saved); dfi_map_free(c->notes);
-  free(c->result[0]); free(c->result[1]); free(c->merge); free(c);
+  dfi_free(c->result[0]); dfi_free(c->result[1]); dfi_free(c->merge); dfi_free(c);
 }
 
 void dfi_flow_free(df_graph *g) {
@@ -146,8 +146,9 @@ void dfi_flow_free(df_graph *g) {
   for (int32_t i = 0; i < f->nloop; i++) flow_loop_free(f->loop[i]);
   for (int32_t i = 0; i < f->ncond; i++) flow_cond_free(f->cond[i]);
   flow_functions_free(f);
-  free(f->open); free(f->invariant); free(f->name); free(f->context); free(f->loop); free(f->cond);
-  free(f);
+  dfi_free(f->open); dfi_free(f->invariant); dfi_free(f->name); dfi_free(f->context); dfi_free(f->loop);
+  dfi_free(f->cond);
+  dfi_free(f);
   g->flow = NULL;
 }
 

@@ -58,14 +58,14 @@ static bool repeats(const dfi_function *f, const asked *outer) {
 bool flow_function_repeats(const dfi_function *f) { return repeats(f, NULL); }
 
 void flow_function_free(dfi_function *k) {
-  for (int32_t b = 0; b < k->nbackward; b++) free(k->backward[b].key);
-  free(k->arg); free(k->outer); free(k->result); free(k->call); free(k->backward);
+  for (int32_t b = 0; b < k->nbackward; b++) dfi_free(k->backward[b].key);
+  dfi_free(k->arg); dfi_free(k->outer); dfi_free(k->result); dfi_free(k->call); dfi_free(k->backward);
   dfi_map_free(k->captures); dfi_map_free(k->saved);
-  free(k);
+  dfi_free(k);
 }
 void flow_functions_free(flow *f) {
   for (int32_t i = 0; i < f->nfunction; i++) flow_function_free(f->function[i]);
-  free(f->function);
+  dfi_free(f->function);
 }
 
 df_node *dfi_function_node(dfi_function *f, const char *type, int32_t nin, const df_output *in, int32_t nattr,
@@ -229,10 +229,10 @@ int32_t dfi_function_end(df_graph *g, int32_t n, const df_output *results, df_er
   }
   in[n] = (df_output){ f->tape, 0 };
   df_node *ret = code ? NULL : dfi_function_node(f, "FunctionReturn", n + 1, in, 0, NULL, true, err);
-  free(in);
-  if (!ret) { free(dtypes); return code ? code : err ? err->code : DF_INTERNAL; }
+  dfi_free(in);
+  if (!ret) { dfi_free(dtypes); return code ? code : err ? err->code : DF_INTERNAL; }
   if (f->body->last_effect) dfi_node_add_control(ret, f->body->last_effect);
-  free(f->result);
+  dfi_free(f->result);
   f->result = dtypes;
   f->nresults = n;
   f->ret = ret;
@@ -293,7 +293,7 @@ df_node *dfi_function_call(dfi_function *f, int32_t n, const df_output *args, co
                                                  .name = name && *name ? name : NULL,
                                                  .where = where },
                                err);
-  free(in); free(dtypes);
+  dfi_free(in); dfi_free(dtypes);
   if (!call) return NULL;
   fill_results(f, call);
   if (later) {
@@ -321,8 +321,9 @@ int32_t df_function_begin(df_graph *g, const char *name, int32_t n, const int32_
   for (int32_t i = 0; i < nresults; i++) wanted[i] = (uint8_t)results[i];
   dfi_function *f = dfi_function_begin(g, name, n, out, nresults, wanted, where, err);
   for (int32_t i = 0; f && i < n; i++) args[i] = f->arg[i]->id;
-  free(out); free(wanted);
-  return f ? f->id : -1;
+  dfi_free(out); dfi_free(wanted);
+  if (dfi_check_memory(f ? DF_OK : DF_INTERNAL, err, where, "a function")) return -1;
+  return f->id;
 }
 
 static bool outputs_of(df_graph *g, int32_t n, const int32_t *io, df_output *out, const char *where, df_error *err) {
@@ -340,7 +341,8 @@ static bool outputs_of(df_graph *g, int32_t n, const int32_t *io, df_output *out
 int32_t df_function_end(df_graph *g, int32_t n, const int32_t *results, df_error *err) {
   df_output *out = dfi_xcalloc((size_t)n + 1, sizeof *out);
   int32_t code = outputs_of(g, n, results, out, NULL, err) ? dfi_function_end(g, n, out, err) : DF_INVALID_ARGUMENT;
-  free(out);
+  dfi_free(out);
+  code = dfi_check_memory(code, err, NULL, "a function");
   if (!code) dfi_graph_keep_all(g);        /* whoever has its number may call it from anywhere */
   return code;
 }
@@ -353,6 +355,7 @@ int32_t df_function_call(df_graph *g, int32_t function, int32_t n, const int32_t
   df_output *in = dfi_xcalloc((size_t)n + 1, sizeof *in);
   df_node *call =
       outputs_of(g, n, args, in, where, err) ? dfi_function_call(f->function[function], n, in, name, where, err) : NULL;
-  free(in);
-  return call ? call->id : -1;
+  dfi_free(in);
+  if (dfi_check_memory(call ? DF_OK : DF_INTERNAL, err, where, "a call")) return -1;
+  return call->id;
 }

@@ -79,7 +79,7 @@ static dfi_shape *assume(const dfi_function *f) {
     any |= dfi_shape_at(f->ret->in[i])->rank < 0 && s[i].rank >= 0;
   }
   if (any) return s;
-  free(s);
+  dfi_free(s);
   return NULL;
 }
 
@@ -117,8 +117,8 @@ void flow_functions_infer(df_graph *g) {
     for (int32_t id = first; id < g->n; id++) if (is_reached(g->node[id])) infer(g->node[id]);
     for (int32_t i = 0; i < fl->nfunction; i++) all &= holds(fl->function[i], assumed[i]);
     if (!all) restore_all(before, n);
-    free(before);
+    dfi_free(before);
   }
-  for (int32_t i = 0; i < fl->nfunction; i++) free(assumed[i]);
-  free(assumed);
+  for (int32_t i = 0; i < fl->nfunction; i++) dfi_free(assumed[i]);
+  dfi_free(assumed);
 }

@@ -29,11 +29,11 @@ void *dfi_arena_take(dfi_arena *a, size_t bytes) {
   return p;
 }
 void dfi_arena_free(dfi_arena *a) {
-  for (struct dfi_chunk *c = a->chunks, *next; c; c = next) { next = c->next; free(c); }
+  for (struct dfi_chunk *c = a->chunks, *next; c; c = next) { next = c->next; dfi_free(c); }
   *a = (dfi_arena){ 0 };
 }
 void dfi_arena_cut(dfi_arena *a, const dfi_arena *to) {
-  for (struct dfi_chunk *c = a->chunks, *next; c != to->chunks; c = next) { next = c->next; free(c); }
+  for (struct dfi_chunk *c = a->chunks, *next; c != to->chunks; c = next) { next = c->next; dfi_free(c); }
   *a = *to;
 }
 void *dfi_graph_alloc(df_graph *g, size_t bytes) {
@@ -46,6 +46,7 @@ void *dfi_graph_alloc(df_graph *g, size_t bytes) {
 
 df_graph *df_graph_new(void) {
   static int64_t serial;
+  dfi_short = false;                     /* what came before is over */
   df_graph *g = dfi_xcalloc(1, sizeof *g);
   g->refs = 1;
   g->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
@@ -56,7 +57,9 @@ df_graph *df_graph_new(void) {
   g->top->kind = DFI_TOP;
   g->ncontexts = 1;
   g->variable_init = dfi_map_new();
-  return g;
+  if (!dfi_check_memory(DF_OK, NULL, NULL, "a graph")) return g;
+  df_graph_release(g);
+  return NULL;
 }
 
 df_graph *df_graph_retain(df_graph *g) {
@@ -80,18 +83,18 @@ void df_graph_release(df_graph *g) {
   dfi_map_free(g->top->cache);
   dfi_map_free(g->variable_init);
   for (int32_t a = 0; a < 16; a++) df_tensor_release(b->attr[a].tensor);
-  free(b->scope);
-  free(b->control);
-  free((void *)b->device);
-  free(b->in);
-  free(b->wait);
+  dfi_free(b->scope);
+  dfi_free(b->control);
+  dfi_free((void *)b->device);
+  dfi_free(b->in);
+  dfi_free(b->wait);
   dfi_undo_free(b);
   dfi_names_free(b);
   dfi_arena_free(&b->nodes);
-  free(b);
-  free(g->node);
+  dfi_free(b);
+  dfi_free(g->node);
   pthread_mutex_destroy(&g->lock);
-  free(g);
+  dfi_free(g);
 }
 
 int32_t df_graph_nodes(const df_graph *g) { return g->n; }
@@ -330,12 +333,20 @@ static void drop(df_node *n, const dfi_op_info *o) {          /* a node that is 
 
 void dfi_node_drop(df_node *n) { drop(n, dfi_op_info_at(n->op)); }
 
+/* There is room for one more node. */
+static bool make_room(df_graph *g) {
+  if (DFI_LIKELY(g->n < g->cap)) return true;
+  const int32_t cap = g->cap ? 2 * g->cap : 64;
+  if (!dfi_memory_for(sizeof *g->node * (size_t)cap)) { dfi_short = true; return false; }
+  pthread_mutex_lock(&g->lock);
+  g->node = dfi_xrealloc(g->node, sizeof *g->node * (size_t)cap);
+  g->cap = cap;
+  pthread_mutex_unlock(&g->lock);
+  return true;
+}
+
 static void publish(df_graph *g, df_node *n) {
   pthread_mutex_lock(&g->lock);
-  if (g->n == g->cap) {
-    g->cap = g->cap ? 2 * g->cap : 64;
-    g->node = dfi_xrealloc(g->node, sizeof *g->node * (size_t)g->cap);
-  }
   n->id = g->n;
   g->node[g->n++] = n;
   pthread_mutex_unlock(&g->lock);
@@ -394,7 +405,7 @@ bool dfi_node_infer_again(df_node *n) {
     changed |= !n->out[k].constant != !was[k].constant;
     df_tensor_release(was[k].constant);
   }
-  if (was != few) free(was);
+  if (was != few) dfi_free(was);
   return changed;
 }
 
@@ -514,7 +525,7 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
       memcpy(n->control, w.node, sizeof *n->control * (size_t)w.n);
       n->ncontrol = w.n;
     }
-    if (w.node != w.few) free(w.node);
+    if (w.node != w.few) dfi_free(w.node);
     if (code) { blame(err, o, spec); drop(n, o); return NULL; }
   }
   if (!spec->exact) dfi_names_add(g, n, spec->name);
@@ -523,6 +534,14 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
     snprintf(text, sizeof text, "the graph has a node or scope named `%.200s` already", spec->name);
     fail(err, o, spec, DF_INVALID_ARGUMENT, text);
     drop(n, o);
+    return NULL;
+  }
+  if (DFI_UNLIKELY(!make_room(g)) || DFI_UNLIKELY(dfi_short)) {
+    dfi_names_take_back(g, n);
+    drop(n, o);
+    dfi_arena_cut(&b->nodes, &mark);
+    dfi_short_fail(err, spec->where, "a node");
+    blame(err, o, spec);
     return NULL;
   }
   publish(g, n);

@@ -73,6 +73,7 @@ void        dfi_names_add(df_graph *g, df_node *n, const char *name);
 /* Gives it exactly this name; false: there is such a name already. */
 bool        dfi_names_claim(df_graph *g, df_node *n, const char *name);
 void        dfi_names_drop(df_graph *g, df_node *n);                /* of a node that goes */
+void        dfi_names_take_back(df_graph *g, df_node *n);           /* of the last one that was named; the count too */
 /* The name belongs to node n of a copied graph, or (NULL) to a frame. */
 void        dfi_names_take(df_graph *g, df_node *n, const char *name);
 bool        dfi_name_bad(const char *name);                         /* empty, or with a space, ':' or '^' */

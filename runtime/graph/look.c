@@ -26,7 +26,7 @@ bool df_output_needs_nothing(df_graph *g, int32_t node, int32_t index) {
     for (int32_t i = 0; i < n->nin; i++) visit(n->in[i].node, seen, list, &count);
     for (int32_t i = 0; i < n->ncontrol; i++) visit(n->control[i], seen, list, &count);
   }
-  free(list);
-  free(seen);
+  dfi_free(list);
+  dfi_free(seen);
   return nothing;
 }

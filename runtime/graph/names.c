@@ -54,7 +54,7 @@ static dfi_text *text_get(dfi_builder *b, const char *s) {
         while (bigger[at]) at = (at + 1) & mask;
         bigger[at] = b->text[i];
       }
-    free(b->text);
+    dfi_free(b->text);
     b->text = bigger;
     b->text_mask = mask;
   }
@@ -90,7 +90,7 @@ void dfi_names_init(dfi_builder *b) {
 }
 
 void dfi_names_free(dfi_builder *b) {
-  free(b->text);
+  dfi_free(b->text);
   dfi_arena_free(&b->texts);
   pthread_mutex_destroy(&b->names_lock);
 }
@@ -136,7 +136,7 @@ static dfi_scope *scope_of_name(dfi_builder *b, const char *name, size_t prefix)
   memcpy(s, name, prefix);
   s[prefix] = 0;
   dfi_scope *scope = scope_get(b, s);
-  if (s != few) free(s);
+  if (s != few) dfi_free(s);
   return scope;
 }
 
@@ -165,7 +165,7 @@ static const char *make_automatic(dfi_builder *b, df_node *n) {
     snprintf(s + strlen(t->s), 12, "_%u", ++t->next_suffix);
     t = text_get(b, s);
   }
-  if (s != few) free(s);
+  if (s != few) dfi_free(s);
   t->node = n;
   __atomic_store_n(&n->name, t->s, __ATOMIC_RELEASE);
   return t->s;
@@ -208,7 +208,7 @@ static dfi_text *unique(df_graph *g, const char *scope, const char *base) {
   }
   run_ahead(g, s);
   dfi_text *t = text_get(b, s);
-  if (s != few) free(s);
+  if (s != few) dfi_free(s);
   return t;
 }
 
@@ -289,6 +289,15 @@ static bool last_counted(dfi_builder *b, const df_node *n, dfi_scope **scope) {
   size_t prefix;
   return automatic(b, n->name, &op, &serial, &prefix) && op->id == n->op && serial == n->serial &&
          prefix == strlen(n->scope);
+}
+
+void dfi_names_take_back(df_graph *g, df_node *n) {
+  dfi_builder *b = g->build;
+  dfi_scope *s;
+  dfi_names_drop(g, n);
+  pthread_mutex_lock(&b->names_lock);
+  if (last_counted(b, n, &s)) s->count[n->op]--;
+  pthread_mutex_unlock(&b->names_lock);
 }
 
 void dfi_names_undo(df_graph *g, int32_t first, int32_t nrenamed) {
@@ -383,7 +392,7 @@ void df_push_scope(df_graph *g, const char *name) {
       char *full = bytes <= sizeof few ? few : dfi_xmalloc(bytes);
       snprintf(full, bytes, "%s/", t->s);
       s = scope_get(b, full);
-      if (full != few) free(full);
+      if (full != few) dfi_free(full);
     }
     pthread_mutex_unlock(&b->names_lock);
   }

@@ -263,7 +263,7 @@ int32_t df_add_node(df_graph *g, int32_t op, int32_t n, const int32_t *io, const
     df_node *made = dfi_node_make(g, &(dfi_node_spec){ .op = op, .nin = n, .in = in, .where = where }, true, err);
     if (made) id = made->id;
   }
-  if (in != few) free(in);
+  if (in != few) dfi_free(in);
   return id;
 }
 

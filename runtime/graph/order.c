@@ -19,7 +19,7 @@ void dfi_waits_add(dfi_waits *w, df_node *n) {
     w->cap *= 2;
     df_node **more = dfi_xmalloc(sizeof *more * (size_t)w->cap);
     memcpy(more, w->node, sizeof *more * (size_t)w->n);
-    if (w->node != w->few) free(w->node);
+    if (w->node != w->few) dfi_free(w->node);
     w->node = more;
   }
   w->node[w->n++] = n;

@@ -18,8 +18,8 @@ int32_t df_graph_mark(df_graph *g) {
   struct dfi_mark *m = &b->mark[b->nmark];
   *m = (struct dfi_mark){
     .n = g->n, .nodes = b->nodes, .flow = f->nopen, .nscope = b->nscope, .ndevice = b->ndevice, .ncontrol = b->ncontrol,
-    .ncontext = f->ncontext, .nloop = f->nloop, .ncond = f->ncond, .nfunction = f->nfunction, .nloops = g->nloops,
-    .nconds = g->nconds, .ngradients = g->ngradients, .nedge = b->nedge, .nrenamed = b->nrenamed,
+    .ncontext = f->ncontext, .nloop = f->nloop, .ncond = f->ncond, .nfunction = f->nfunction, .ncontexts = g->ncontexts,
+    .nloops = g->nloops, .nconds = g->nconds, .ngradients = g->ngradients, .nedge = b->nedge, .nrenamed = b->nrenamed,
     .whole = !g->gradient && !g->unrolled, .current = g->current
   };
   for (df_context *c = g->current; c && c->kind != DFI_TOP; c = c->parent) m->nstood++;
@@ -35,8 +35,8 @@ int32_t df_graph_mark(df_graph *g) {
 }
 
 static void mark_free(struct dfi_mark *m) {
-  for (int32_t i = 0; i < m->nstood; i++) free(m->stood[i].reads);
-  free(m->stood);
+  for (int32_t i = 0; i < m->nstood; i++) dfi_free(m->stood[i].reads);
+  dfi_free(m->stood);
 }
 
 void df_graph_keep(df_graph *g, int32_t mark) {
@@ -54,7 +54,7 @@ void dfi_undo_leave(df_graph *g, int32_t flow) {
 
 void dfi_undo_free(dfi_builder *b) {
   while (b->nmark > 0) mark_free(&b->mark[--b->nmark]);
-  free(b->mark); free(b->edge); free(b->renamed);
+  dfi_free(b->mark); dfi_free(b->edge); dfi_free(b->renamed);
 }
 
 /* ---- what is noted while a mark is open --------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ static void cut_function(dfi_function *k, int32_t first, int32_t nfunction) {
   kept = 0;
   for (int32_t i = 0; i < k->nbackward; i++) {
     if (k->backward[i].function->id < nfunction) k->backward[kept++] = k->backward[i];
-    else free(k->backward[i].key);
+    else dfi_free(k->backward[i].key);
   }
   k->nbackward = kept;
 }
@@ -149,8 +149,8 @@ static void cut_flow(df_graph *g, const struct dfi_mark *m) {
   while (f->nloop > m->nloop) flow_loop_free(f->loop[--f->nloop]);
   while (f->ncond > m->ncond) flow_cond_free(f->cond[--f->ncond]);
   while (f->nfunction > m->nfunction) flow_function_free(f->function[--f->nfunction]);
-  /* but a context's id never comes again */
-  g->nloops = m->nloops; g->nconds = m->nconds; g->ngradients = m->ngradients;
+  g->ncontexts = m->ncontexts; g->nloops = m->nloops; g->nconds = m->nconds; g->ngradients = m->ngradients;
+  dfi_builder_of(g)->neffects++;         /* for who keeps a read by context and effects: the context may be another */
 }
 
 static void cut_nodes(df_graph *g, const struct dfi_mark *m) {
@@ -184,6 +184,7 @@ int32_t df_graph_undo(df_graph *g, int32_t mark) {
   }
   pthread_mutex_unlock(&g->lock);
   df_graph_keep(g, mark);
+  dfi_short = false;                     /* that is what it was undone for */
   return g->n;
 }
 

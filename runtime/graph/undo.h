@@ -10,7 +10,7 @@ struct dfi_mark {
   int32_t   n;                          /* nodes */
   dfi_arena nodes;
   int32_t   flow, nscope, ndevice, ncontrol;
-  int32_t   ncontext, nloop, ncond, nfunction, nloops, nconds, ngradients;
+  int32_t   ncontext, nloop, ncond, nfunction, ncontexts, nloops, nconds, ngradients;
   int32_t   nedge, nrenamed;
   bool      whole;                      /* nobody else was in the middle of building */
   df_context *current;

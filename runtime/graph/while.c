@@ -167,7 +167,7 @@ int32_t df_while_begin(df_graph *g, int32_t n, const int32_t *init, int64_t para
   l->pred->pivot = l->var[carrier].merge;
   for (int32_t i = 0; i < n; i++) { vars[2 * i] = l->var[i].merge->id; vars[2 * i + 1] = 0; }
   g->current = l->pred;
-  return DF_OK;
+  return dfi_check_memory(DF_OK, err, where, "a loop");
 }
 
 /* ands `trips < maximum` to the predicate. */
@@ -211,7 +211,7 @@ int32_t df_while_pred_end(df_graph *g, int32_t pred_node, int32_t pred_index, in
   for (int32_t i = 0; i < e->nuser; i++) { vars[2 * i] = l->var[i].swtch->id; vars[2 * i + 1] = 1; }
   e->stage = 1;
   g->current = l->body;
-  return DF_OK;
+  return dfi_check_memory(DF_OK, err, l->where, "a loop");
 }
 
 /* The shape_invariants that would have allowed both shapes, as one writes it in Lua. */
@@ -323,7 +323,7 @@ int32_t df_while_end(df_graph *g, int32_t n, const int32_t *results, int32_t *ex
   bool effect = body->last_effect || l->pred->last_effect;
   if (effect || body->nreads || l->pred->nreads) flow_happened(l->parent, carrier->exit, effect);
   flow_pop(g);
-  return DF_OK;
+  return dfi_check_memory(DF_OK, err, l->where, "a loop");
 }
 
 /* ---- variables added later --------------------------------------------------------------------- */
@@ -383,7 +383,7 @@ int32_t df_while_close_var(df_graph *g, int32_t number, int32_t result_node, int
   if (code) return code;
   exit[0] = out.node->id;
   exit[1] = out.index;
-  return DF_OK;
+  return dfi_check_memory(DF_OK, err, l->where, "a loop variable");
 }
 
 /* Is this int32 scalar constant k? */

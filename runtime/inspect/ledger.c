@@ -240,7 +240,7 @@ static int32_t balance(const dfi_exec *x, df_ledger *sum, df_error *err) {
                  "%lld tokens were sent, but %lld were taken and %lld are there; %d calls run, but %lld are there",
                  (long long)sum->sent, (long long)taken, (long long)(sum->live + sum->dead), x->running,
                  (long long)sum->running);
-  free(k.frame); free(k.state); free(k.account);
+  dfi_free(k.frame); dfi_free(k.state); dfi_free(k.account);
   return k.status;
 }
 
@@ -253,5 +253,5 @@ int32_t dfi_ledger_balance(dfi_watch *w, df_ledger *out, df_error *err) {
                        ? balance(w->exec, out, err ? err : &local)
                        : dfi_watch_refuse(w, state, "the run is over: it has no tokens any more", err);
   dfi_watch_let_go(w, mine);
-  return status;
+  return dfi_check_memory(status, err, NULL, "a ledger");
 }

@@ -74,7 +74,7 @@ typedef struct taker {
 /* Has this array been met before? From now on it has. */
 static bool met_before(taker *k, uintptr_t at) {
   if ((uint32_t)k->s->narrays * 2 >= k->seen_room) {
-    free(k->seen);
+    dfi_free(k->seen);
     k->seen_room = k->seen_room ? k->seen_room * 4 : 64;
     k->seen = dfi_xcalloc(k->seen_room, sizeof *k->seen);
     for (int32_t i = 0; i < k->s->narrays; i++) {
@@ -213,9 +213,9 @@ static df_snapshot *take(const dfi_exec *x) {
       f->live += o->ready - o->dead; f->dead += o->dead; f->running += o->running; f->partial += o->partial;
     }
   }
-  free(k.frame);
-  free(k.around);
-  free(k.seen);
+  dfi_free(k.frame);
+  dfi_free(k.around);
+  dfi_free(k.seen);
   return s;
 }
 
@@ -241,8 +241,8 @@ static df_snapshot *frames_alone(const dfi_exec *x, int32_t only) {
     describe_frame(&k.s->frame[i], k.frame[i]);
     join_tree(&k, i);
   }
-  free(k.frame);
-  free(k.around);
+  dfi_free(k.frame);
+  dfi_free(k.around);
   return k.s;
 }
 
@@ -258,15 +258,20 @@ static df_snapshot *held(dfi_watch *w, int32_t frame, df_error *err) {
   return s;
 }
 
-df_snapshot *dfi_snapshot_take(dfi_watch *w, df_error *err) { return held(w, EVERYTHING, err); }
+static df_snapshot *checked(df_snapshot *s, df_error *err) {
+  if (!dfi_check_memory(s ? DF_OK : DF_INTERNAL, err, NULL, "a snapshot")) return s;
+  df_snapshot_release(s);
+  return NULL;
+}
+df_snapshot *dfi_snapshot_take(dfi_watch *w, df_error *err) { return checked(held(w, EVERYTHING, err), err); }
 df_snapshot *dfi_snapshot_frames(dfi_watch *w, int32_t frame, df_error *err) {
-  return held(w, frame < 0 ? -1 : frame, err);
+  return checked(held(w, frame < 0 ? -1 : frame, err), err);
 }
 
 void df_snapshot_release(df_snapshot *s) {
   if (!s) return;
-  free(s->frame); free(s->iteration); free(s->token); free(s->array);
-  free(s);
+  dfi_free(s->frame); dfi_free(s->iteration); dfi_free(s->token); dfi_free(s->array);
+  dfi_free(s);
 }
 
 int32_t df_snapshot_sum(const df_snapshot *s, int32_t first, int32_t n, df_frame_info *out) {

@@ -141,7 +141,7 @@ static df_output sizes_along(dfi_grad *g, df_node *n, int32_t values, int32_t ax
     list[i] = dfi_op(b, "GatherV2", shape, dfi_op(b, "FloorMod", at, rank), dfi_const_int(b, 0));
   }
   df_output sizes = dfi_opn(b, "Pack", values, list);
-  free(list);
+  dfi_free(list);
   return sizes;
 }
 
@@ -178,7 +178,7 @@ int32_t dfi_grad_concat(dfi_grad *g, df_node *n, const df_output *dy, df_output 
     for (int32_t i = 0; parts && i < values; i++)
       if (dfg_wants(g, n, i)) dx[i] = (df_output){ parts, i };
   }
-  free(size);
+  dfi_free(size);
   return dfg_end(g);
 }
 
@@ -190,7 +190,7 @@ static int32_t join(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx,
   if (!list) return dfg_end(g);
   list[n->nout] = argument(g, n, axis);
   dx[value] = dfi_opn(b, "ConcatV2", n->nout + 1, list);
-  free(list);
+  dfi_free(list);
   return dfg_end(g);
 }
 int32_t dfi_grad_split(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) { return join(g, n, dy, dx, 1, 0); }
@@ -221,7 +221,7 @@ int32_t dfi_grad_unpack(dfi_grad *g, df_node *n, const df_output *dy, df_output 
   if (!list) return dfg_end(g);
   dfi_attr_int(b, "axis", n->attrs[1].i);
   dx[0] = dfi_opn(b, "Pack", n->nout, list);
-  free(list);
+  dfi_free(list);
   return dfg_end(g);
 }
 

@@ -247,12 +247,12 @@ static df_value *read_all(df_kernel *k, dfi_array_v3 *a, int64_t n, const df_ten
   while (i < n && !dfi_array_v3_read(a, index ? dfk_index(index, i) : i, &v[i], k->error)) i++;
   if (i == n) return v;
   while (i-- > 0) dfi_value_drop(&v[i]);
-  free(v);
+  dfi_free(v);
   return NULL;
 }
 static int32_t drop_all(df_value *v, int64_t n, int32_t code) {
   for (int64_t i = 0; i < n; i++) dfi_value_drop(&v[i]);
-  free(v);
+  dfi_free(v);
   return code;
 }
 

@@ -75,8 +75,8 @@ static int32_t kernel_save(df_kernel *k) {
   const char **name = dfi_xcalloc((size_t)n + 1, sizeof *name);
   for (int32_t i = 0; i < n; i++) name[i] = text_of(k->in[1], i);
   const int32_t code = write_all(k, path, n, name, k->in + 3);
-  for (int32_t i = 0; i < n; i++) free((void *)(uintptr_t)name[i]);
-  free(name); free(path);
+  for (int32_t i = 0; i < n; i++) dfi_free((void *)(uintptr_t)name[i]);
+  dfi_free(name); dfi_free(path);
   return code;
 }
 
@@ -96,10 +96,10 @@ static int32_t kernel_restore(df_kernel *k) {
                       df_dtype_name(t->dtype), df_dtype_name(k->out_dtype[i]));
       df_tensor_release(t);
     } else dfk_out_tensor(k, i, t);
-    free(name);
+    dfi_free(name);
   }
   dfi_checkpoint_close(c);
-  free(path);
+  dfi_free(path);
   return code;
 }
 
@@ -114,7 +114,7 @@ static void remove_parts(const char *prefix) {
   strcpy(path, prefix);
   char *slash = strrchr(path, '/');
   if (slash && slash > path) { *slash = 0; rmdir(path); }       /* where it is empty now */
-  free(path);
+  dfi_free(path);
 }
 
 typedef struct merged { const char **name; df_tensor **tensor; int32_t n, cap, tensors, tensors_cap; } merged;
@@ -149,17 +149,17 @@ static int32_t kernel_merge(df_kernel *k) {
     }
     char *part = (char *)(uintptr_t)text_of(k->in[0], i);
     code = read_part(k, &m, part);
-    free(part);
+    dfi_free(part);
   }
   if (!code) code = write_all(k, to, m.n, m.name, (const df_tensor *const *)m.tensor);
   for (int64_t i = 0; i < k->in[0]->size && !code && dfk_bool(k, 0); i++) {
     char *part = (char *)(uintptr_t)text_of(k->in[0], i);
     if (strcmp(part, to)) remove_parts(part);
-    free(part);
+    dfi_free(part);
   }
-  free(to);
-  for (int32_t i = 0; i < m.n; i++) { free((void *)(uintptr_t)m.name[i]); df_tensor_release(m.tensor[i]); }
-  free(m.name); free(m.tensor);
+  dfi_free(to);
+  for (int32_t i = 0; i < m.n; i++) { dfi_free((void *)(uintptr_t)m.name[i]); df_tensor_release(m.tensor[i]); }
+  dfi_free(m.name); dfi_free(m.tensor);
   return code;
 }
 
@@ -172,7 +172,7 @@ static int32_t kernel_sharded(df_kernel *k) {
       snprintf(text, (size_t)n + 64, "%.*s-%05lld-of-%05lld", (int)n, s, (long long)shard, (long long)shards);
   df_tensor *t = dfk_out(k, 0, DF_STRING, 0, NULL);
   const bool good = t && dfk_set_string(k, t, 0, text, length);
-  free(text);
+  dfi_free(text);
   return good ? DF_OK : k->error->code;
 }
 
@@ -190,7 +190,7 @@ static int32_t kernel_match(df_kernel *k) {
   for (int64_t i = 0; t && i < k->in[0]->size; i++) {
     char *s = (char *)(uintptr_t)text_of(k->in[0], i);
     ((bool *)t->data)[i] = !regexec(&r, s, 0, NULL, 0);
-    free(s);
+    dfi_free(s);
   }
   regfree(&r);
   return t ? DF_OK : k->error->code;

@@ -135,7 +135,7 @@ int32_t dfi_grad_dynamic_partition(dfi_grad *g, df_node *n, const df_output *dy,
     list[n->nout + i] = dy[i].node ? dy[i] : dfi_grad_zeros_out(g, n, i);
   }
   if (where) dx[0] = dfi_grad_like_in(g, n, 0, dfi_opn(b, "DynamicStitch", 2 * n->nout, list));
-  free(list);
+  dfi_free(list);
   return dfg_end(g);
 }
 
@@ -147,7 +147,7 @@ int32_t dfi_grad_dynamic_stitch(dfi_grad *g, df_node *n, const df_output *dy, df
   in[lists] = dy[0];
   df_node *rows = dfi_opnode(b, "DynamicStitchGrad", lists + 1, in);
   for (int32_t i = 0; rows && i < lists; i++) dx[lists + i] = (df_output){ rows, i };
-  free(in);
+  dfi_free(in);
   return dfg_end(g);
 }
 /* DynamicStitchGrad(indices…, dy) gives each list the rows of dy that it won, zeros for the others. */
@@ -160,6 +160,6 @@ int32_t dfi_grad_dynamic_stitch_grad(dfi_grad *g, df_node *n, const df_output *d
     in[lists + i] = dy[i].node ? dy[i] : dfi_grad_zeros_out(g, n, i);
   }
   dx[lists] = dfi_opn(b, "DynamicStitch", 2 * lists, in);
-  free(in);
+  dfi_free(in);
   return dfg_end(g);
 }

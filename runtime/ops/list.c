@@ -410,13 +410,13 @@ static df_value *take(df_kernel *k, const dfi_list *l, int64_t n, const df_tenso
   }
   if (i == n && !k->error->code) return v;
   while (i-- > 0) dfi_value_drop(&v[i]);
-  free(v);
+  dfi_free(v);
   return NULL;
 }
 
 static int32_t drop_all(df_value *v, int64_t n, int32_t code) {
   for (int64_t i = 0; i < n; i++) dfi_value_drop(&v[i]);
-  free(v);
+  dfi_free(v);
   return code;
 }
 

@@ -11,7 +11,7 @@ typedef struct optional {
 static void destroy(dfi_handle *h) {
   optional *o = (optional *)h;
   for (int32_t i = 0; i < o->n; i++) dfi_value_drop(&o->value[i]);
-  free(o);
+  dfi_free(o);
 }
 
 static int32_t give(df_kernel *k, int32_t n) {

@@ -127,8 +127,8 @@ static int32_t queue_of_kind(df_kernel *k, dfi_queue_kind kind) {
   }
   dfi_queue *q = dfi_resource_get(k->run, DFI_QUEUE, dfk_string(k, CONTAINER), shared, make, &spec, k->error);
   int32_t code = q ? dfi_queue_check(q, &spec, k->error) : k->error->code;
-  free(dtype);
-  free(shape);
+  dfi_free(dtype);
+  dfi_free(shape);
   if (!code) k->out[0] = (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_handle_retain(q) };
   return code;
 }

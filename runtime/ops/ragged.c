@@ -130,7 +130,7 @@ static int32_t join_values(df_kernel *k, int32_t out, dfi_box *const *box, int64
     rows += t->rank ? t->dims[0] : 0;
   }
   if (!code) code = dfi_values_concat(k, out, k->out_dtype[out], &rest, rows, n, v);
-  free(v);
+  dfi_free(v);
   return code;
 }
 
@@ -225,7 +225,7 @@ static int32_t kernel_gather(df_kernel *k) {
   else if (!code && ix->size == 0) code = give_none(k, splits);
   else if (!code) code = give_batch(k, ix->rank, ix->dims, box, splits - 1);
   for (i = 0; i < ix->size; i++) if (box[i]) dfi_handle_release(box[i]);
-  free(box);
+  dfi_free(box);
   return code;
 }
 

@@ -162,7 +162,7 @@ static bool forget(const dfi_variable *v) {
     if ((found = (*at)->variable == v)) {
       temporary *gone = *at;
       *at = gone->next;
-      free(gone);
+      dfi_free(gone);
       break;
     }
   pthread_mutex_unlock(&temporaries_lock);
@@ -205,7 +205,7 @@ static int32_t kernel_temporary(df_kernel *k) {
   }
   pthread_mutex_unlock(&temporaries_lock);
   if (!same) return give(k, v);
-  free(entry);
+  dfi_free(entry);
   dfi_handle_release(v);
   return dfk_fail(k, DF_ALREADY_EXISTS, "there is a temporary variable '%s' already", name);
 }

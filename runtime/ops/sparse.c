@@ -13,7 +13,7 @@
 static void destroy(dfi_handle *h) {
   dfi_box *b = (dfi_box *)h;
   for (int32_t i = 0; i < b->n; i++) df_tensor_release(b->tensor[i]);
-  free(b);
+  dfi_free(b);
 }
 
 dfi_box *dfi_box_new(int32_t type, int32_t n) {
@@ -86,7 +86,7 @@ static int32_t put(df_kernel *k, df_tensor *out, int64_t at, df_tensor *t) {
   char *proto = to_proto(t, &bytes);
   df_tensor_release(t);
   bool ok = dfk_set_string(k, out, at, proto, bytes);
-  free(proto);
+  dfi_free(proto);
   return ok ? DF_OK : k->error->code;
 }
 
@@ -185,7 +185,7 @@ typedef struct batch { int64_t n, total, rank; df_tensor **part; int64_t dims[DF
 
 static int32_t batch_end(batch *b, int32_t code) {
   for (int64_t i = 0; i < 3 * b->n; i++) df_tensor_release(b->part[i]);
-  free(b->part);
+  dfi_free(b->part);
   return code;
 }
 

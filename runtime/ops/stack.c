@@ -19,7 +19,7 @@ typedef struct stack {
 
 static void empty(stack *s) {
   for (int64_t i = 0; i < s->n; i++) dfi_value_drop(&s->value[i]);
-  free(s->value);
+  dfi_free(s->value);
   s->value = NULL;
   s->n = s->room = 0;
 }
@@ -28,7 +28,7 @@ static void destroy(dfi_handle *h) {
   stack *s = (stack *)h;
   empty(s);
   pthread_mutex_destroy(&s->lock);
-  free(s);
+  dfi_free(s);
 }
 
 /* The stack of input 0, borrowed; NULL where it is none (error is filled). */

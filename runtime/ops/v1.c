@@ -23,7 +23,7 @@ static int32_t shape_concat(dfi_infer *c) {
   df_output *in = dfi_xmalloc(sizeof *in * (size_t)n);
   for (int32_t i = 0; i < n; i++) in[i] = c->node->in[(i + 1) % n];
   int32_t code = infer_with(c, dfi_infer_concat, n, in);
-  free(in);
+  dfi_free(in);
   return code;
 }
 
@@ -36,7 +36,7 @@ static int32_t grad_concat(dfi_grad *g, df_node *n, const df_output *dy, df_outp
   df_node *offset = dfi_opnode(b, "ConcatOffset", n->nin, in);
   for (int32_t i = 0; i < count && offset; i++)
     if (dfg_wants(g, n, i + 1)) dx[i + 1] = dfi_op(b, "Slice", dy[0], ((df_output){ offset, i }), in[i + 1]);
-  free(in);
+  dfi_free(in);
   return dfg_end(g);
 }
 

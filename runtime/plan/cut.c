@@ -28,7 +28,7 @@ static void remember(maker *m, int32_t node, int32_t index, int32_t device, int3
     m->across = dfi_xcalloc((size_t)m->across_mask + 1, sizeof *m->across);
     for (uint32_t i = 0; i < slots; i++)
       if (old[i].to) m->across[slot_of(m, old[i].node, old[i].index, old[i].device)] = old[i];
-    free(old);
+    dfi_free(old);
   }
   m->across[slot_of(m, node, index, device)] = (struct crossing_place){ node, index, device, to };
   m->nacross++;

@@ -101,5 +101,5 @@ void dfi_plan_find_equal(maker *m) {
     if (!table[h]) table[h] = n;
     else if (looks <= LOOKS && equal_nodes(m, table[h], n)) m->mark[n->id].duplicate = table[h]->id;
   }
-  free(table);
+  dfi_free(table);
 }

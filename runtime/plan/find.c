@@ -54,7 +54,7 @@ void dfi_plan_prune(maker *m, int32_t nfetch, const int32_t *fetches) {
     if (f) need(m, f->ret, &stack, &depth, &cap);
     need_saved(m, n, &stack, &depth, &cap);
   }
-  free(stack);
+  dfi_free(stack);
   m->needed = dfi_xmalloc(sizeof *m->needed * (size_t)(m->nneeded + 1));
   m->nneeded = 0;
   for (int32_t i = 0; i < m->nids; i++) if (m->mark[i].needed) m->needed[m->nneeded++] = i;
@@ -163,7 +163,7 @@ static int32_t check_frames(maker *m) {
                         "the frame `%s` has the NextIteration `%s` and no Switch: it would never end", p->scope[s].name,
                         dfi_node_name(loops[s]));
   }
-  free(loop_cond); free(loops); free(ends);
+  dfi_free(loop_cond); dfi_free(loops); dfi_free(ends);
   return status;
 }
 
@@ -223,7 +223,7 @@ int32_t dfi_plan_find_scopes(maker *m) {
                           op_of(n)->type);
         break;
       }
-  free(first); free(user); free(at); free(stack);
+  dfi_free(first); dfi_free(user); dfi_free(at); dfi_free(stack);
   return status ? status : check_frames(m);
 }
 
@@ -366,7 +366,7 @@ void dfi_plan_find_duplicates(maker *m) {
     if (table[h]) m->mark[n->id].duplicate = table[h]->id;
     else table[h] = n;
   }
-  free(table);
+  dfi_free(table);
 }
 
 /* Prunes once more, now that it is known which values need no token: what only they hung on is not needed. */
@@ -419,7 +419,7 @@ void dfi_plan_prune_tokens(maker *m) {
       }
     }
   }
-  free(stack);
+  dfi_free(stack);
   m->nneeded = 0;
   for (int32_t i = 0; i < m->nids; i++) if (m->mark[i].needed) m->needed[m->nneeded++] = i;
 }

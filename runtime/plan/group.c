@@ -236,7 +236,7 @@ static void sort_edges(dfi_plan *p, const dfi_pnode *nodes, dfi_pnode *q) {
     if (nodes[e[i].node].group == q->group) e[in++] = e[i]; else outside[out++] = e[i];
   memcpy(e + in, outside, sizeof *e * out);
   q->inside = q->edge[0] + in;
-  free(outside);
+  dfi_free(outside);
 }
 
 /* The nodes, in an order in which each comes after those that it reads, become a group. */
@@ -307,7 +307,7 @@ static void find_groups(finder *f) {
   for (int32_t i = 0; i < n; i++) first[leader_of(f, order[i]->id) + 1]++;
   for (int32_t i = 0; i < m->nids; i++) first[i + 1] += first[i];
   for (int32_t i = 0; i < n; i++) sorted[first[leader_of(f, order[i]->id)]++] = order[i];
-  free(first);
+  dfi_free(first);
   for (int32_t begin = 0, end; begin < n; begin = end) {
     const int32_t leader = leader_of(f, sorted[begin]->id);
     for (end = begin + 1; end < n && leader_of(f, sorted[end]->id) == leader; end++) { }
@@ -331,7 +331,7 @@ static void find_groups(finder *f) {
     }
     if (ordered == end - begin) group_ordered(m, order, ordered);
   }
-  free(order); free(sorted);
+  dfi_free(order); dfi_free(sorted);
 }
 
 /* DFLOW_STRESS=apart: every node is computed alone. */
@@ -367,13 +367,13 @@ void dfi_plan_group(maker *m) {
     join(&f);
     find_groups(&f);
   }
-  free(f.known); free(f.at); free(f.scope_level); free(f.class); free(f.table);
+  dfi_free(f.known); dfi_free(f.at); dfi_free(f.scope_level); dfi_free(f.class); dfi_free(f.table);
 }
 
 void dfi_plan_groups_free(dfi_plan *p) {
   for (int32_t i = 0; i < p->ngroups; i++) {
     dfi_group *g = &p->group[i];
-    free(g->member); free(g->input); free(g->chain.step); free(g->chain.input_bytes);
+    dfi_free(g->member); dfi_free(g->input); dfi_free(g->chain.step); dfi_free(g->chain.input_bytes);
   }
-  free(p->group);
+  dfi_free(p->group);
 }

@@ -256,7 +256,7 @@ static users find_users(maker *m) {
       for (int32_t i = 0; i < m->nids; i++) u.first[i + 1] += u.first[i];
       u.at = dfi_xmalloc(sizeof *u.at * (size_t)(u.first[m->nids] + 1));
     }
-    free(fill);
+    dfi_free(fill);
   }
   for (int32_t i = 0; i < m->plan->nfetch; i++) {
     const int32_t *pair = m->plan->signature + 2 * i;
@@ -379,7 +379,7 @@ static void place_rest(maker *m) {
       df_node *n = dfi_plan_node(m, m->needed[i]);
       if (m->mark[n->id].device == NOWHERE && is_flow(n)) place_flow(m, n);
     }
-  free(u.first); free(u.at); free(u.fetched);
+  dfi_free(u.first); dfi_free(u.at); dfi_free(u.fetched);
 }
 
 /* The Enter, Merge and NextIteration of a loop variable that is delivered for must be together, whatever was found for
@@ -459,6 +459,6 @@ int32_t dfi_plan_place_nodes(maker *m) {
       if (dfi_plan_passes_on(n) && !m->mark[n->id].stays) follow(m, n, n->in[0]);
     }
   }
-  free(asked); free(owner); free(why);
+  dfi_free(asked); dfi_free(owner); dfi_free(why);
   return status;
 }

@@ -64,7 +64,7 @@ static void number_nodes(maker *m) {
     c->roots = dfi_xcalloc(c->n + 1, sizeof *c->roots);
     c->enters = dfi_xcalloc(c->n + 1, sizeof *c->enters);
   }
-  free(per_scope);
+  dfi_free(per_scope);
 }
 
 /* Which inputs of n are references to variables while n wants values: one byte each, owned; NULL when none is. */
@@ -345,7 +345,7 @@ static void lay_edges(maker *m, const drafts *d) {
     if (at - p->node[i].edge[0] > p->widest) p->widest = at - p->node[i].edge[0];
   }
   for (uint32_t i = 0; i < d->n; i++) p->edge[count[d->at[i].from * 3 + d->at[i].list]++] = d->at[i].edge;
-  free(count);
+  dfi_free(count);
 }
 
 static void lay_const_users(dfi_plan *p, const const_user *cu, uint32_t ncu) {
@@ -359,7 +359,7 @@ static void lay_const_users(dfi_plan *p, const const_user *cu, uint32_t ncu) {
     uint32_t *at = dfi_xmalloc(sizeof *at * (s->nconsts + 1));
     memcpy(at, s->const_first, sizeof *at * s->nconsts);
     for (uint32_t k = 0; k < ncu; k++) if (cu[k].scope == i) s->const_users[at[cu[k].constant]++] = cu[k].node;
-    free(at);
+    dfi_free(at);
   }
 }
 
@@ -378,7 +378,7 @@ static int32_t lay_out(maker *m) {
   if (!m->primitives) dfi_plan_find_merged(m);
   if (m->cut) dfi_plan_cut(m);
   number_nodes(m);
-  if (posix_memalign((void **)&p->node, sizeof *p->node, sizeof *p->node * ((size_t)p->nnodes + 1))) abort();
+  p->node = dfi_xaligned(sizeof *p->node, sizeof *p->node * ((size_t)p->nnodes + 1));
   memset(p->node, 0, sizeof *p->node * ((size_t)p->nnodes + 1));
   _Static_assert(sizeof *p->node == 128, "one node, two cache lines");
   int32_t status = DF_OK;
@@ -402,7 +402,7 @@ static int32_t lay_out(maker *m) {
     lay_edges(m, &d);
     lay_const_users(p, cu, ncu);
   }
-  free(d.at); free(cu);
+  dfi_free(d.at); dfi_free(cu);
   return status;
 }
 
@@ -580,8 +580,9 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
     df_node *n = p->extra[i];
     n->id = flow_of(n) == DF_TRANSFER ? n->nin ? n->in[0].node->id : n->control[0]->id : n->in[0].node->id;
   }
-  free(m.across); free(m.crossed);
-  free(m.mark); free(m.needed); free(m.function); free(m.given); free(m.const_index); free(m.variable_index);
+  dfi_free(m.across); dfi_free(m.crossed);
+  dfi_free(m.mark); dfi_free(m.needed); dfi_free(m.function); dfi_free(m.given); dfi_free(m.const_index);
+  dfi_free(m.variable_index);
   if (status) { dfi_plan_free(p); return NULL; }
   return p;
 }
@@ -605,38 +606,38 @@ void dfi_plan_free(dfi_plan *p) {
   const int32_t nscopes = p->remat ? p->remat->nscopes : p->nscopes, nnodes = p->remat ? p->remat->nnodes : p->nnodes;
   for (int32_t i = 0; i < p->nscopes; i++) {
     dfi_scope *s = &p->scope[i];
-    free(s->enters);
-    free(s->exits);
+    dfi_free(s->enters);
+    dfi_free(s->exits);
     if (i >= nscopes) continue;                        /* a copy, which shares the rest */
-    free(s->counts);
-    free(s->uses);
-    free(s->copies);
-    free(s->roots);
-    free(s->groups);
-    free(s->const_users);
-    free(s->const_first);
+    dfi_free(s->counts);
+    dfi_free(s->uses);
+    dfi_free(s->copies);
+    dfi_free(s->roots);
+    dfi_free(s->groups);
+    dfi_free(s->const_users);
+    dfi_free(s->const_first);
   }
   for (int32_t i = 0; i < p->nconstants; i++) dfi_value_drop(&p->constant[i]);
   dfi_plan_groups_free(p);
-  if (p->node) for (int32_t i = 0; i < nnodes; i++) { free(p->node[i].out_dtypes); free(p->node[i].reads); }
+  if (p->node) for (int32_t i = 0; i < nnodes; i++) { dfi_free(p->node[i].out_dtypes); dfi_free(p->node[i].reads); }
   if (p->remat) {
-    for (int32_t i = 0; i < nscopes; i++) free(p->remat->why[i]);
-    free(p->remat->kernel); free(p->remat->why); free(p->remat->seconds); free(p->remat);
+    for (int32_t i = 0; i < nscopes; i++) dfi_free(p->remat->why[i]);
+    dfi_free(p->remat->kernel); dfi_free(p->remat->why); dfi_free(p->remat->seconds); dfi_free(p->remat);
   }
-  free(p->scope);
-  free(p->node);
-  free(p->operand);
-  free(p->edge);
-  free(p->constant);
-  free(p->fetch);
-  free(p->fetch_node);
+  dfi_free(p->scope);
+  dfi_free(p->node);
+  dfi_free(p->operand);
+  dfi_free(p->edge);
+  dfi_free(p->constant);
+  dfi_free(p->fetch);
+  dfi_free(p->fetch_node);
   for (int32_t i = 0; i < p->nextra; i++) {
     df_node *n = p->extra[i];
-    free(n->in); free(n->control); free(n->out); free((char *)(uintptr_t)n->name); free(n);
+    dfi_free(n->in); dfi_free(n->control); dfi_free(n->out); dfi_free((char *)(uintptr_t)n->name); dfi_free(n);
   }
-  free(p->equal);
-  free(p->extra); free(p->link); free(p->crossing); free(p->place);
-  free(p->feed); free(p->variable); free(p->variable_device); free(p->signature);
+  dfi_free(p->equal);
+  dfi_free(p->extra); dfi_free(p->link); dfi_free(p->crossing); dfi_free(p->place);
+  dfi_free(p->feed); dfi_free(p->variable); dfi_free(p->variable_device); dfi_free(p->signature);
   pthread_mutex_destroy(&p->lock);
-  free(p);
+  dfi_free(p);
 }

@@ -16,12 +16,12 @@ char *dfi_array_v3_title(const dfi_array_v3 *a, char buffer[160]) {
 
 static void cell_clear(dfi_cell *c) {
   dfi_value_drop(&c->value);
-  free(c->dims);
+  dfi_free(c->dims);
   *c = (dfi_cell){ 0 };
 }
 
 static void cell_set_dims(dfi_cell *c, int32_t rank, const int64_t *dims) {
-  free(c->dims);
+  dfi_free(c->dims);
   c->rank = (int8_t)rank;
   c->dims = rank ? memcpy(dfi_xmalloc(sizeof *dims * (size_t)rank), dims, sizeof *dims * (size_t)rank) : NULL;
 }
@@ -43,9 +43,9 @@ static void destroy(dfi_handle *h) {
     g->next = NULL;
     dfi_handle_release(g);
   }
-  free(a->cell);
-  free(a->source);
-  free(a);
+  dfi_free(a->cell);
+  dfi_free(a->source);
+  dfi_free(a);
 }
 
 void dfi_array_v3_grow(dfi_array_v3 *a, int64_t size) {

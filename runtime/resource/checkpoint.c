@@ -123,7 +123,7 @@ static int32_t walk(dfi_checkpoint *c, const uint8_t *file, size_t size, uint64_
     else if (!get_varint(&v, p, &at) || !get_varint(&v, p, &n)) code = broken(c, err, "the place of a block is cut");
     else code = walk(c, file, size, at, n, false, err);
   }
-  free(key.at);
+  dfi_free(key.at);
   return code;
 }
 
@@ -133,7 +133,7 @@ dfi_checkpoint *dfi_checkpoint_open(const char *prefix, df_error *err) {
   char *path = dfi_xmalloc(strlen(prefix) + 8);
   sprintf(path, "%s.index", prefix);
   df_tensor *t = df_read_file(path, err);
-  free(path);
+  dfi_free(path);
   int32_t code = t ? DF_OK : DF_NOT_FOUND;
   if (t) {
     const uint8_t *file = t->data, *p = file + t->size - FOOTER;
@@ -156,11 +156,11 @@ dfi_checkpoint *dfi_checkpoint_open(const char *prefix, df_error *err) {
 void dfi_checkpoint_close(dfi_checkpoint *c) {
   if (!c) return;
   for (int32_t i = 0; i < c->n; i++) {
-    free(c->entry[i].name);
+    dfi_free(c->entry[i].name);
     pb__bundle_entry_proto__free_unpacked(c->entry[i].e, NULL);
   }
   for (int32_t i = 0; c->file && i < c->shards; i++) if (c->file[i] >= 0) close(c->file[i]);
-  free(c->entry); free(c->file); free(c->prefix); free(c);
+  dfi_free(c->entry); dfi_free(c->file); dfi_free(c->prefix); dfi_free(c);
 }
 
 int32_t dfi_checkpoint_count(const dfi_checkpoint *c) { return c->n; }
@@ -179,7 +179,7 @@ static int open_shard(dfi_checkpoint *c, int32_t shard, df_error *err) {
              : errno == EACCES ? DF_PERMISSION_DENIED
                                : DF_UNKNOWN,
              NULL, "cannot open %s: %s", path, strerror(errno));
-  free(path);
+  dfi_free(path);
   return c->file[shard];
 }
 
@@ -235,7 +235,7 @@ static df_tensor *read_entry(dfi_checkpoint *c, const entry *at, df_error *err) 
   df_tensor *t = good ? df_tensor_new(dtype, rank, dims, err) : NULL;
   if (good && !t) return NULL;
   uint8_t *buffer = good && dtype != DF_STRING && size ? t->data : NULL,
-          *own = !good || buffer ? NULL : malloc((size_t)e->size + 1);
+          *own = !good || buffer ? NULL : dfi_malloc((size_t)e->size + 1);
   if (good && !buffer && !own) {
     dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory for %s of the checkpoint %s", at->name, c->prefix);
     df_tensor_release(t);
@@ -250,7 +250,7 @@ static df_tensor *read_entry(dfi_checkpoint *c, const entry *at, df_error *err) 
   uint32_t sum = 0;
   if (good && dtype == DF_STRING) good = strings_from(t, buffer, (size_t)e->size, &sum, err);
   else if (good) sum = dfi_crc32c(0, buffer, (size_t)e->size);
-  free(own);
+  dfi_free(own);
   if (good && masked(sum) == e->crc32c) return t;
   df_tensor_release(t);
   dfi_fail(err, DF_DATA_LOSS, NULL, "%s of the checkpoint %s is damaged: %s", at->name, c->prefix,
@@ -313,7 +313,7 @@ static int32_t draft_end(draft *d, df_error *err) {
 static void draft_free(draft *d) {
   if (d->f) fclose(d->f);
   if (d->own && *d->own) unlink(d->own);
-  free(d->path); free(d->own);
+  dfi_free(d->path); dfi_free(d->own);
 }
 
 typedef struct block { bytes b; bytes last; uint32_t *restart; int32_t n, cap, since; } block;
@@ -351,7 +351,7 @@ static void block_end(block *k, bytes *file, bytes *place) {
   k->n = k->since = 0;
 }
 
-static void block_free(block *k) { free(k->b.at); free(k->last.at); free(k->restart); }
+static void block_free(block *k) { dfi_free(k->b.at); dfi_free(k->last.at); dfi_free(k->restart); }
 
 static void pack(bytes *b, const ProtobufCMessage *m) {
   b->n = 0;
@@ -387,7 +387,7 @@ static int64_t write_data(FILE *f, const df_tensor *t, uint32_t *sum) {
     *sum = dfi_crc32c(*sum, s, (size_t)n);
   }
   all += (int64_t)head.n;
-  free(head.at);
+  dfi_free(head.at);
   return all;
 }
 
@@ -448,7 +448,7 @@ static void write_table(const named *all, int32_t n, FILE *data, bytes *file) {
   put(file, none.at, HANDLES_AT_MOST);
   put(file, magic, 8);
   block_free(&keys); block_free(&index);
-  free(value.at); free(place.at); free(none.at);
+  dfi_free(value.at); dfi_free(place.at); dfi_free(none.at);
 }
 
 int32_t dfi_checkpoint_write(const char *prefix, int32_t n, const char *const *name, const df_tensor *const *tensor,
@@ -476,7 +476,7 @@ int32_t dfi_checkpoint_write(const char *prefix, int32_t n, const char *const *n
   if (!code) code = rename(index.own, index.path) ? fail_write(&index, err) : DF_OK;
   if (!code) *index.own = 0;
   draft_free(&data); draft_free(&index);
-  free(file.at); free(all);
+  dfi_free(file.at); dfi_free(all);
   return code;
 }
 

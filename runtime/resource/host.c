@@ -39,7 +39,7 @@ static df_kernel *take(host *h, const df_kernel *k) {
     if (k && w->k != k) continue;
     df_kernel *found = w->k;
     *at = w->next;
-    free(w);
+    dfi_free(w);
     atomic_fetch_sub(&nwaiting, 1);
     return found;
   }
@@ -92,7 +92,7 @@ static int32_t answer(df_kernel *k, df_host_fn fn, void *user) {
     else if (!code) { dfk_out_tensor(k, i, out[i]); continue; }
     df_tensor_release(out[i]);
   }
-  free(in); free(out);
+  dfi_free(in); dfi_free(out);
   return code && err.code ? dfk_fail(k, code, "%s", err.message) : code;
 }
 

@@ -4,8 +4,8 @@
 static void destroy(dfi_handle *h) {
   dfi_list *l = (dfi_list *)h;
   for (int64_t i = 0; i < l->n; i++) dfi_value_drop(&l->item[i]);
-  free(l->item);
-  free(l);
+  dfi_free(l->item);
+  dfi_free(l);
 }
 
 static void reserve(dfi_list *l, int64_t n) {

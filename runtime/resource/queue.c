@@ -36,10 +36,10 @@ static void destroy(dfi_handle *h) {
   df_assert(!q->producers.first && !q->consumers.first);
   dfi_cells_free(q);
   pthread_mutex_destroy(&q->lock);
-  free(q->name);
-  free(q->dtype);
-  free(q->shape);
-  free(q);
+  dfi_free(q->name);
+  dfi_free(q->dtype);
+  dfi_free(q->shape);
+  dfi_free(q);
 }
 
 dfi_queue *dfi_queue_new(const dfi_queue_spec *s, df_error *err) {
@@ -183,7 +183,7 @@ static bool produce(dfi_queue *q, dfi_waiter *w, bool *moved) {
     w->wanted--;
     *moved = true;
   }
-  if (cell != few) free(cell);
+  if (cell != few) dfi_free(cell);
   return !w->wanted || w->status;
 }
 
@@ -258,8 +258,8 @@ static int32_t finish(const dfi_queue *q, dfi_waiter *w) {
     for (int64_t i = 0; i < w->done; i++)
       for (int32_t c = 0; c < q->n; c++) dfi_value_drop(&w->taken[i * q->stride + c]);
   }
-  free(w->taken);
-  free(w);
+  dfi_free(w->taken);
+  dfi_free(w);
   return code;
 }
 

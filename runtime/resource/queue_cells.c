@@ -13,7 +13,7 @@ static void make_room(dfi_queue *q) {
   int64_t room = q->room ? 2 * q->room : 16;
   df_value *cells = dfi_xmalloc(cell_bytes(q) * (size_t)room);
   for (int64_t i = 0; i < q->count; i++) memcpy(cells + i * q->stride, cell_at(q, i), cell_bytes(q));
-  free(q->cells);
+  dfi_free(q->cells);
   q->cells = cells;
   q->room = room;
   q->first = 0;
@@ -92,7 +92,7 @@ void dfi_cells_give_back(dfi_queue *q, const df_value *cells, int64_t n) {
 void dfi_cells_free(dfi_queue *q) {
   for (int64_t i = 0; i < q->count; i++)
     for (int32_t c = 0; c < q->n; c++) dfi_value_drop(&cell_at(q, i)[c]);
-  free(q->cells);
+  dfi_free(q->cells);
 }
 
 /* ---- many as one ----------------------------------------------------------------------------------------- */

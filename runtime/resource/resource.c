@@ -8,10 +8,10 @@ void dfi_resources_init(dfi_resources *r) { pthread_mutex_init(&r->lock, NULL); 
 void dfi_resources_free(dfi_resources *r) {
   for (int32_t i = 0; i < r->n; i++) {
     dfi_handle_release(r->list[i].handle);
-    free(r->list[i].container);
-    free(r->list[i].name);
+    dfi_free(r->list[i].container);
+    dfi_free(r->list[i].name);
   }
-  free(r->list);
+  dfi_free(r->list);
   pthread_mutex_destroy(&r->lock);
 }
 
@@ -70,6 +70,6 @@ void *dfi_resource_get(void *run, int32_t type, const char *container, const cha
   pthread_mutex_lock(&r->lock);
   void *resource = find_or_make(r, type, container, name, make, user, err);
   pthread_mutex_unlock(&r->lock);
-  free(private);
+  dfi_free(private);
   return resource;
 }

@@ -15,9 +15,9 @@ static __thread bool busy;
 
 static void let_go(dfi_tape *t) {
   for (int32_t i = 0; i < t->n; i++) dfi_value_drop(&t->slot[i]);
-  free(t->slot);
+  dfi_free(t->slot);
   if (t->forward) dfi_handle_release(t->forward);
-  free(t);
+  dfi_free(t);
 }
 
 static void destroy(dfi_handle *h) {
@@ -163,7 +163,7 @@ int32_t dfi_gradient_join(dfi_handle *to, dfi_handle *other, df_error *err) {
     if (!code) code = join_tape((dfi_tape *)first->to, (dfi_tape *)first->other, err);
     dfi_handle_release(first->to);
     dfi_handle_release(first->other);
-    free(first);
+    dfi_free(first);
   }
   joins = false;
   return code;

@@ -54,8 +54,8 @@ static void drop_chunk(dfi_tensor_array *a, int64_t c) {
     void **cell = a->chunk[c];
     const uint8_t *state = dfi_chunk_states(a, c);
     for (int64_t i = 0; i < n; i++) {
-      if (state[i] == DFI_SLOT_CLEARED) free(cell[i]);                       /* the shape that was there, or NULL */
-      else if (state[i] == DFI_SLOT_LET_GO) { if (cell[i] != a->shape_let_go) free(cell[i]); }
+      if (state[i] == DFI_SLOT_CLEARED) dfi_free(cell[i]);                       /* the shape that was there, or NULL */
+      else if (state[i] == DFI_SLOT_LET_GO) { if (cell[i] != a->shape_let_go) dfi_free(cell[i]); }
       else if (state[i] != DFI_SLOT_WRITTEN) continue;
       else if (a->store == DFI_STORE_TENSORS) df_tensor_release(cell[i]);
       else dfi_handle_release(cell[i]);
@@ -73,9 +73,9 @@ static void end(dfi_tensor_array *a) {
     df_assert(g->base.refs == 0);
     end(g);
   }
-  if (a->chunk != a->few) free(a->chunk);
-  free(a->source);
-  free(a->shape_let_go);
+  if (a->chunk != a->few) dfi_free(a->chunk);
+  dfi_free(a->source);
+  dfi_free(a->shape_let_go);
   dfi_release(a, sizeof *a);
 }
 
@@ -307,7 +307,7 @@ bool dfi_tensor_array_put_back(dfi_tensor_array *a, int64_t i, const df_value *v
   df_assert(state && *state == DFI_SLOT_LET_GO);
   df_tensor *t = v->kind == DF_TENSOR ? df_tensor_retain(v->as.tensor) : dfi_tensor_from_scalar(v);
   if (!t) return false;
-  if (*(dfi_shape **)cell != a->shape_let_go) free(*(dfi_shape **)cell);
+  if (*(dfi_shape **)cell != a->shape_let_go) dfi_free(*(dfi_shape **)cell);
   *(df_tensor **)cell = t;
   *state = DFI_SLOT_WRITTEN;
   return true;

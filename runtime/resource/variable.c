@@ -5,9 +5,9 @@ static void destroy(dfi_handle *h) {
   dfi_variable *v = (dfi_variable *)h;
   dfi_value_drop(&v->value);
   pthread_mutex_destroy(&v->lock);
-  free(v->name);
-  free(v->key);
-  free(v);
+  dfi_free(v->name);
+  dfi_free(v->key);
+  dfi_free(v);
 }
 
 dfi_variable *dfi_variable_new(uint8_t dtype, const dfi_shape *shape, const char *name) {

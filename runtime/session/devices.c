@@ -61,7 +61,7 @@ void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
   }
 }
 
-void dfi_tally_free(dfi_tally *t) { free(t->link); free(t->saved.at); }
+void dfi_tally_free(dfi_tally *t) { dfi_free(t->link); dfi_free(t->saved.at); }
 
 /* `saved value\twhere\tpolicy\telements\tbytes\tswapped\tlet go\twhy` */
 static void say_saved(text *t, const dfi_choice *h) {

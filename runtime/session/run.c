@@ -35,6 +35,7 @@ enum { SHORT_LOOKS = 1024 };
 
 static void background(void *arg) {
   df_run *r = arg;
+  dfi_short = false;                         /* of whatever the thread did before */
   r->status = dfi_session_run_plan(r->session, r->plan, r->values, r->timeout, &r->cancel, r->watch, r->results,
                                    &r->stats, &r->tally, &r->error);
   if (r->finally) {
@@ -47,6 +48,7 @@ static void background(void *arg) {
   const size_t length = report(r, 0, NULL) + 200;      /* the session may be gone when somebody asks */
   r->report = dfi_xcalloc(length + 1, 1);
   report(r, length, r->report);
+  dfi_short = false;                         /* it could be kept all the same */
   const bool remains = r->watch->remains && r->watch->exec;
   if (remains) {
     df_session *s = r->session;
@@ -88,6 +90,7 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
                          const df_value *values, double timeout, const char *options, df_error *err) {
   df_error local;
   if (!err) err = &local;
+  dfi_short = false;
   dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, err);
   if (!p) return NULL;
   dfi_watch *w = NULL;
@@ -113,6 +116,13 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   r->values = dfi_xcalloc((size_t)nfeed + 1, sizeof *r->values);
   r->results = dfi_xcalloc((size_t)nfetch + 1, sizeof *r->results);
   for (int32_t i = 0; i < nfeed; i++) r->values[i] = dfi_value_copy(&values[i]);
+  if (dfi_check_memory(DF_OK, err, NULL, "a run")) {
+    dfi_session_let_go(p);
+    r->watch->state = DF_RUN_OVER;
+    atomic_store(&r->done, 1);
+    df_run_release(r);
+    return NULL;
+  }
   atomic_fetch_add(&s->active, 1);         /* until the thread ends: the session waits for it */
   atomic_fetch_add(&s->shared.in_progress, 1);
   if (!dfi_background(background, r)) {
@@ -211,7 +221,7 @@ int32_t df_run_whatif(df_run *r, const char *options, int32_t room, char *out, d
     else status = DF_INVALID_ARGUMENT;
     if (status) dfi_fail(err, status, NULL, "whatif: `%s` is not understood", w);
   }
-  free(copy);
+  dfi_free(copy);
   return status ? -1 : (int32_t)dfi_record_whatif(r->watch->recorder, &how, out, room > 0 ? (size_t)room : 0);
 }
 
@@ -244,9 +254,9 @@ void df_run_release(df_run *r) {
   for (int32_t i = 0; i < r->nfetch; i++) df_value_release(&r->results[i]);
   dfi_watch_free(r->watch);
   dfi_tally_free(&r->tally);
-  free(r->report);
+  dfi_free(r->report);
   df_graph_release(r->graph);
-  free(r->values); free(r->results); free(r->scope); free(r);
+  dfi_free(r->values); dfi_free(r->results); dfi_free(r->scope); dfi_free(r);
 }
 
 /* ---- pausing, stepping, breaking ------------------------------------------------------------------------ */
@@ -389,7 +399,7 @@ int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char
     b.match = dfi_xcalloc((size_t)r->plan->nnodes + 1, 1);
     if (!mark_all(r->plan, nnodes, nodes, b.match)) {
       dfi_watch_let_go(w, mine);
-      free(b.match);
+      dfi_free(b.match);
       return dfi_fail(err, DF_NOT_FOUND, NULL, "no such node has a token in this run: its fetches do not need it"), 0;
     }
   }

@@ -89,7 +89,7 @@ static int32_t read_options(df_session *s, const char *text, df_error *err) {
     if (!eq) status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "session option `%s` has no value", w);
     else { *eq = 0; status = read_option(s, w, eq + 1, err); }
   }
-  free(copy);
+  dfi_free(copy);
   return status;
 }
 
@@ -116,6 +116,7 @@ static int32_t devices_of_environment(df_session *s, df_error *err) {
 }
 
 df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
+  dfi_short = false;
   df_session *s = dfi_xcalloc(1, sizeof *s);
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   s->threads = cores > 0 ? (int32_t)cores : 1;
@@ -125,7 +126,7 @@ df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
   if ((engine && engine[0] && read_option(s, "engine", engine, err)) || read_options(s, options, err) ||
       devices_of_environment(s, err)) {
     dfi_devices_free(&s->devices);
-    free(s);
+    dfi_free(s);
     return NULL;
   }
   s->graph = df_graph_retain(g);
@@ -142,7 +143,9 @@ df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
   pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
   pthread_mutex_init(&s->init_lock, &recursive);
   pthread_mutexattr_destroy(&recursive);
-  return s;
+  if (!dfi_check_memory(DF_OK, err, NULL, "a session")) return s;
+  df_session_release(s);
+  return NULL;
 }
 
 static void plan_drop(dfi_plan *p) {
@@ -158,14 +161,14 @@ void df_session_release(df_session *s) {
   while (s->remaining) dfi_run_let_go(s->remaining);
   for (dfi_plan *p = s->newest, *older; p; p = older) { older = p->older; plan_drop(p); }
   for (int32_t i = 0; i < s->nvariables; i++) dfi_handle_release(s->variable[i]);
-  free(s->variable); free(s->variable_node);
+  dfi_free(s->variable); dfi_free(s->variable_node);
   dfi_resources_free(&s->resources);
   dfi_devices_free(&s->devices);
   dfi_tally_free(&s->tally);
   pthread_mutex_destroy(&s->lock);
   pthread_mutex_destroy(&s->init_lock);
   df_graph_release(s->graph);
-  free(s);
+  dfi_free(s);
 }
 
 /* ---- variables ---------------------------------------------------------------------------------- */
@@ -216,7 +219,7 @@ dfi_variable *dfi_session_variable(df_session *s, df_node *handle) {
       v = dfi_variable_new(o->ref ? o->dtype : o->of, &o->shape, dfi_node_name(handle));
       v->where = handle->where;
       v->key = key;
-    } else free(key);
+    } else dfi_free(key);
     s->variable_node[s->nvariables] = handle;
     s->variable[s->nvariables++] = v;
   }
@@ -268,7 +271,7 @@ int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node
   dfi_map_put(g->variable_init, (df_output){ h, 0 }, (df_output){ i, init_index });
   dfi_graph_keep_all(g);
   pthread_mutex_unlock(&g->lock);
-  return DF_OK;
+  return dfi_check_memory(DF_OK, err, h->where, "a variable's initial value");
 }
 
 static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
@@ -442,6 +445,10 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
   dfi_plan *p = dfi_plan_make(s, &s->devices, s->graph, nfetch, fetches, nfeed, feeds, how, err);
   *grown = grows(s);
   pthread_mutex_unlock(&s->graph->lock);
+  if (dfi_check_memory(p ? DF_OK : DF_INTERNAL, err, NULL, "a plan") && p) {
+    dfi_plan_free(p);
+    return NULL;
+  }
   if (!p) return NULL;
   dfi_remat_attach(p);
   dfi_faults_attach(p);
@@ -492,7 +499,7 @@ int32_t df_session_native(df_session *s, int32_t what, const char *loop, int32_t
   pthread_mutex_unlock(&s->lock);
   const int32_t n = (int32_t)t.n;
   if (room > 0) snprintf(out, (size_t)room, "%s", t.at);
-  free(t.at);
+  dfi_free(t.at);
   return n;
 }
 
@@ -595,6 +602,10 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
       dfi_value_from_tensor(&x->given[i], x->given[i].as.tensor);
     }
   }
+  if (DFI_UNLIKELY(dfi_short)) {
+    exec_give_back(p, x);
+    return dfi_short_fail(err, NULL, "a run");
+  }
   if (timeout <= 0) timeout = s->timeout;
   x->cancel = cancel;
   x->watch = watch;
@@ -645,6 +656,7 @@ int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, in
   df_error local;
   if (!err) err = &local;
   err->code = 0; err->message[0] = err->op[0] = err->frame[0] = err->source[0] = 0;
+  dfi_short = false;
   for (int32_t i = 0; i < nfetch; i++) results[i] = (df_value){ 0 };
   dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, err);
   if (!p) return err->code;

@@ -27,7 +27,7 @@ static void claim(dfi_export *e, const char *name) {
       while (wider[at]) at = (at + 1) & mask;
       wider[at] = e->taken[i];
     }
-    free(e->taken);
+    dfi_free(e->taken);
     e->taken = wider;
     e->taken_mask = mask;
   }
@@ -264,7 +264,7 @@ static int32_t start(dfi_export *e, int32_t n, const int32_t *outputs) {
   bool *left_out = dfi_xcalloc((size_t)g->n + 1, sizeof *left_out);
   if (n < 0 && e->frozen) dfi_export_mark_changes(e, left_out);
   for (int32_t i = 0; i < g->n && n < 0; i++) if (!left_out[i] && is_whole(g->node[i])) need(e, g->node[i]);
-  free(left_out);
+  dfi_free(left_out);
   need_all(e);
   for (int32_t i = 0; i < g->n; i++)
     if (e->needed[i])
@@ -295,6 +295,7 @@ df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, i
                                const int32_t *variable, df_tensor *const *value, df_error *err) {
   size_t nodes = (size_t)g->n + 1;
   df_error own;
+  dfi_short = false;
   if (!err) err = &own;
   const bool with_context = form & DF_EXPORT_CONTEXT;
   dfi_export e = { .graph = g,
@@ -324,8 +325,11 @@ df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, i
       if (result) protobuf_c_message_pack(m, result->data);
     }
   }
-  free(e.need); free(e.needed); free(e.array); free(e.moves); free(e.name); free(e.taken); free(e.refused);
-  free(e.place); free(e.l.node); free(e.variable);
+  dfi_free(e.need); dfi_free(e.needed); dfi_free(e.array); dfi_free(e.moves); dfi_free(e.name); dfi_free(e.taken);
+  dfi_free(e.refused);
+  dfi_free(e.place); dfi_free(e.l.node); dfi_free(e.variable);
   dfi_graphdef_free(e.d);
-  return result;
+  if (!dfi_check_memory(result ? DF_OK : DF_INTERNAL, err, NULL, "an export")) return result;
+  df_tensor_release(result);
+  return NULL;
 }

@@ -216,8 +216,8 @@ Pb__MetaGraphDef *dfi_export_meta(dfi_export *e, Pb__GraphDef *graph) {
     if (at->context->kind == DFI_BRANCH) collect(e, conds, (size_t)b.n, &cond_context(&b, at)->base);
     else collect(e, loops, (size_t)b.n, &while_context(&b, at)->base);
   }
-  for (int32_t i = 0; i < b.n; i++) free(b.entry[i].node);
-  free(b.entry);
+  for (int32_t i = 0; i < b.n; i++) dfi_free(b.entry[i].node);
+  dfi_free(b.entry);
   Pb__MetaGraphDef__CollectionEntry *all = collection(e, "variables"),
                                     *trainable = collection(e, "trainable_variables");
   for (int32_t i = 0; i < e->nvariable; i++) {

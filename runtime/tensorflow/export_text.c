@@ -111,6 +111,6 @@ df_tensor *dfi_export_text(const ProtobufCMessage *m, df_error *err) {
   int64_t size = (int64_t)t.n;
   df_tensor *result = df_tensor_new(DF_UINT8, 1, &size, err);
   if (result && size) memcpy(result->data, t.at, t.n);
-  free(t.at);
+  dfi_free(t.at);
   return result;
 }

@@ -283,7 +283,7 @@ static int32_t put_body(dfi_lower *l, int32_t function, const Pb__AttrEntry *con
     const char *c = resolve(l, &b, dfi_lower_text(l, "^%s", f->control_ret[i]->value), 0);
     if (c) control->at[control->n++] = c; else code = l->err->code;
   }
-  free(table);
+  dfi_free(table);
   l->depth--;
   return code;
 }
@@ -450,7 +450,7 @@ static void find_recursion(dfi_lower *l) {
       }
     }
   }
-  free(first); free(to); free(stack);
+  dfi_free(first); dfi_free(to); dfi_free(stack);
 }
 
 /* The body of a function that calls itself: FunctionArg nodes, its nodes, FunctionReturn. */
@@ -509,7 +509,7 @@ static void read_directly(dfi_lower *l) {
           break;
         l->node[i]->input[k] = call->input[index];
       }
-  free(table);
+  dfi_free(table);
 }
 
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
@@ -550,6 +550,6 @@ int32_t dfi_functions_lower(dfi_graphdef *d, df_error *err) {
     g->node = node;
     g->n_node = l.n;
   }
-  free(l.node); free(l.function); free(l.find); free(l.results);
+  dfi_free(l.node); dfi_free(l.function); dfi_free(l.find); dfi_free(l.results);
   return code;
 }

@@ -97,7 +97,7 @@ static int32_t differentiate(own *o, const df_node *call, df_error *err) {
             &(dfi_node_spec){ .op = dfi_op_find("Identity")->id, .nin = 1, .in = &d, .name = name, .where = "" }, err))
       code = err->code;
   }
-  free(y); free(dy); free(x); free(dx);
+  dfi_free(y); dfi_free(dy); dfi_free(x); dfi_free(dx);
   return code;
 }
 
@@ -106,7 +106,7 @@ static const Pb__GraphDef *write_down(own *o, dfi_lower *l) {
   int32_t *out = dfi_xmalloc(sizeof *out * 2 * ((size_t)o->nx + 1));
   for (int32_t i = 0; i < o->nx; i++) { out[2 * i] = node_of(o, "dx", i)->id; out[2 * i + 1] = 0; }
   df_tensor *bytes = df_export_graph_def(o->graph, o->nx, out, 0, 0, NULL, NULL, l->err);
-  free(out);
+  dfi_free(out);
   dfi_graphdef *d = bytes ? dfi_graphdef_read(bytes->data, bytes->size, l->err) : NULL;
   df_tensor_release(bytes);
   if (!d) return NULL;
@@ -199,7 +199,7 @@ int32_t dfi_lower_gradient(dfi_lower *l, Pb__NodeDef *n, const Pb__NameAttrList 
   ret = dfi_texts_new(l, nx);
   for (size_t i = 0; i < nx; i++) ret.at[i] = dfi_lower_text(l, "%s/dx_%zu", n->name, i);
   if (!code) dfi_lower_result(l, n, &ret, &control, gate);
-  free(o.l.node);
+  dfi_free(o.l.node);
   dfi_graphdef_free(o.d);
   df_graph_release(o.graph);
   return code;

@@ -17,6 +17,7 @@ enum { BUDGET_PER_BYTE = 64, BUDGET_BASE = 1 << 20 };
 static void *take(void *user, size_t bytes) {
   dfi_graphdef *d = user;
   if ((int64_t)bytes > d->budget || (int64_t)bytes < 0) { d->spent = true; return NULL; }
+  if (dfi_short || (bytes > 1 << 20 && !dfi_memory_for(bytes))) { dfi_short = true; return NULL; }
   d->budget -= (int64_t)bytes;
   return dfi_arena_take(&d->arena, bytes);
 }
@@ -120,6 +121,7 @@ static int32_t explain(const dfi_graphdef *d, const ProtobufCMessageDescriptor *
     return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL,
                     "the graph's %lld bytes unpack to far more than any graph's would: the file is damaged",
                     (long long)n);
+  if (dfi_short) return dfi_short_fail(err, NULL, "the graph's message");
   walker w = { .start = (const uint8_t *)bytes, .end = (const uint8_t *)bytes + n };
   walk(&w, w.start, w.end, type);
   return dfi_fail(err, DF_DATA_LOSS, NULL, "this is no GraphDef, or a damaged one: at byte %lld, %s%s", (long long)w.at,
@@ -147,7 +149,7 @@ static const ProtobufCMessageDescriptor *type_of(const char *bytes, int64_t n) {
 
 /* ---- gzip ---------------------------------------------------------------------------------------------- */
 
-/* The bytes of a gzip stream, allocated with malloc. */
+/* The bytes of a gzip stream; owned. */
 static char *gunzip(const char *bytes, int64_t n, int64_t *size, df_error *err) {
   z_stream z = { .next_in = (Bytef *)(uintptr_t)bytes, .avail_in = (uInt)n };
   char *out = NULL;
@@ -162,8 +164,10 @@ static char *gunzip(const char *bytes, int64_t n, int64_t *size, df_error *err) 
     if ((int64_t)z.total_out > budget) break;
     if ((int64_t)z.total_out == room) {
       room = room ? room * 2 : n * 4 + 1024;
-      char *more = room > INT_MAX ? NULL : realloc(out, (size_t)room);
+      char *more = room > INT_MAX ? NULL : dfi_malloc((size_t)room);
       if (!more) { code = Z_MEM_ERROR; break; }
+      if (out) memcpy(more, out, z.total_out);
+      dfi_free(out);
       out = more;
     }
     z.next_out = (Bytef *)out + z.total_out;
@@ -173,7 +177,7 @@ static char *gunzip(const char *bytes, int64_t n, int64_t *size, df_error *err) 
   *size = (int64_t)z.total_out;
   inflateEnd(&z);
   if (code == Z_STREAM_END && *size <= budget) return out;
-  free(out);
+  dfi_free(out);
   if (*size > budget) {
     dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL,
              "the gzipped graph unpacks to more than %lld bytes; DFLOW_UNPACK_LIMIT says how many are taken",
@@ -259,8 +263,8 @@ dfi_graphdef *dfi_graphdef_read(const char *bytes, int64_t n, df_error *err) {
   } else {
     good = read_wire(d, type_of(bytes, n), bytes, n, err);
   }
-  free(wire);
-  free(unzipped);
+  dfi_free(wire);
+  dfi_free(unzipped);
   if (good) {
     complete(d->graph);
     return d;
@@ -273,7 +277,7 @@ void dfi_graphdef_free(dfi_graphdef *d) {
   for (dfi_graphdef *next; d; d = next) {
     next = d->next;
     dfi_arena_free(&d->arena);
-    free(d);
+    dfi_free(d);
   }
 }
 

@@ -342,7 +342,7 @@ char *dfi_graphdef_from_text(const char *bytes, int64_t n, const ProtobufCMessag
   t.err->code = DF_OK;
   room(&t, 1);
   if (!message(&t, *type, 0)) {
-    free(t.out);
+    dfi_free(t.out);
     return NULL;
   }
   *size = (int64_t)t.n;

@@ -238,7 +238,7 @@ static void enter_references(importer *m) {
     it->op = dfi_op_find("RefEnter");
     m->source[it->first] = read;
   }
-  free(changes);
+  dfi_free(changes);
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------------- */
@@ -288,7 +288,7 @@ static df_output read_reference(importer *m, const item *it, df_output o) {
                                               .context = m->graph->top,
                                               .lenient = true },
                             m->err);
-  free(name);
+  dfi_free(name);
   return (df_output){ n, 0 };
 }
 
@@ -307,7 +307,7 @@ static const char *frame_name(importer *m, const char *name) {
     m->frame_mask = old ? m->frame_mask * 2 + 1 : 15;
     m->frame = dfi_xcalloc((size_t)m->frame_mask + 1, sizeof *m->frame);
     for (uint32_t i = 0; i < places; i++) if (old[i].from) *frame_at(m, old[i].from) = old[i];
-    free(old);
+    dfi_free(old);
   }
   frame *f = frame_at(m, name);
   if (f->from) return f->to;
@@ -317,7 +317,7 @@ static const char *frame_name(importer *m, const char *name) {
   df_push_scope(m->graph, "");
   *f = (frame){ name, dfi_unique_name(m->graph, full) };      /* the file's text lives until the import ends */
   df_pop_scope(m->graph);
-  free(full);
+  dfi_free(full);
   m->nframe++;
   return f->to;
 }
@@ -392,7 +392,7 @@ static int32_t make_node(importer *m, item *it) {
       .op = o->id, .nin = it->nin, .in = m->in, .ncontrol = it->ncontrol, .control = m->control, .attrs = attrs.given
       ? attrs.value : NULL, .name = name,
       .where = m->where, .raw = true, .exact = true, .lenient = true, .context = m->graph->top }, m->err);
-    if (name != few && name != it->def->name) free(name);
+    if (name != few && name != it->def->name) dfi_free(name);
     if (!it->node) code = m->err->code;
     else if (*it->def->device) it->node->device = dfi_intern(m->graph, it->def->device);
     else if (asked_beside(it->def, m->prefix, few, sizeof few)) it->node->device = dfi_intern(m->graph, few);
@@ -450,7 +450,7 @@ static int32_t make_nodes(importer *m) {
       depth--;
     }
   }
-  free(stack);
+  dfi_free(stack);
   return code;
 }
 
@@ -526,7 +526,7 @@ static void settle_shapes(importer *m) {
     for (int32_t e = first[i]; e < first[i + 1]; e++)
       if (!waits[user[e]]) { waits[user[e]] = true; queue[depth++] = user[e]; }
   }
-  free(first); free(queue); free(waits); free(user); free(at);
+  dfi_free(first); dfi_free(queue); dfi_free(waits); dfi_free(user); dfi_free(at);
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------------- */
@@ -549,14 +549,17 @@ static int32_t import(importer *m) {
 }
 
 static int32_t lower_and_import(importer *m, dfi_graphdef *d) {
+  const int32_t mark = df_graph_mark(m->graph);
   m->def = d;
   int32_t code = dfi_functions_lower(d, m->err);
   if (!code) code = import(m);
   if (!code && m->variables && !(*m->variables = dfi_import_variables(m->graph, m->first, d, m->prefix, m->err)))
     code = m->err->code;
-  if (code) dfi_graph_cut(m->graph, m->first);
+  code = dfi_check_memory(code, m->err, m->where, "an import");
+  if (!code) df_graph_keep(m->graph, mark);
+  else if (df_graph_undo(m->graph, mark) > m->first) dfi_graph_cut(m->graph, m->first);
   dfi_arena_free(&m->arena);
-  free(m->item); free(m->source); free(m->table); free(m->frame); free(m->in); free(m->control);
+  dfi_free(m->item); dfi_free(m->source); dfi_free(m->table); dfi_free(m->frame); dfi_free(m->in); dfi_free(m->control);
   return code;
 }
 
@@ -568,6 +571,7 @@ int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const cha
                             const char *const *map_name, const int32_t *map_to, const char *where,
                             df_tensor **variables, df_error *err) {
   df_error own;
+  dfi_short = false;
   importer m = { .graph = g,
                  .nmap = nmap,
                  .map_name = map_name,
@@ -586,9 +590,10 @@ int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const cha
   }
   m.prefix = full;
   m.map_used = dfi_xcalloc((size_t)nmap + 1, sizeof *m.map_used);
+  if (d && dfi_check_memory(DF_OK, m.err, m.where, "an import")) { dfi_graphdef_free(d); d = NULL; }
   const int32_t code = d ? lower_and_import(&m, d) : m.err->code;
   if (code && !*m.err->source) snprintf(m.err->source, sizeof m.err->source, "%s", m.where);
   dfi_graphdef_free(d);
-  free(full); free(m.map_used);
+  dfi_free(full); dfi_free(m.map_used);
   return code;
 }

@@ -248,7 +248,7 @@ static void adopt_pivots(raiser *r) {
     if (!alone[c]) table[at] = c + 1;
     else if (table[at]) r->conds[raise_cond(r, table[at] - 1)].joined = c;
   }
-  free(table); free(members); free(alone);
+  dfi_free(table); dfi_free(members); dfi_free(alone);
 }
 
 /* ---- what depends on a cond's own results ------------------------------------------------------------------ */
@@ -373,7 +373,7 @@ static void part_conds(raiser *r) {
     for (int32_t c = 0; c < r->nconds; c++)                 /* what is outside comes first */
       if (r->conds[c].joined == c && !r->conds[c].given_up) part(r, c, &l);
   }
-  free(l.next); free(l.switches); free(l.merges); free(l.enters); free(l.seen); free(l.queue);
+  dfi_free(l.next); dfi_free(l.switches); dfi_free(l.merges); dfi_free(l.enters); dfi_free(l.seen); dfi_free(l.queue);
 }
 
 /* ---- what contradicts itself inside a cond of the top ----------------------------------------------------------- */
@@ -423,7 +423,7 @@ static bool isolate(raiser *r, int32_t p) {
     if (merged || entered || within(r, r->at[queue[k]], cond)) queue[loose++] = queue[k];
   }
   while (loose) leave_unstructured(r, queue[--loose]);
-  free(seen); free(queue);
+  dfi_free(seen); dfi_free(queue);
   return true;
 }
 
@@ -539,14 +539,14 @@ void dfi_raise(df_graph *g, int32_t first) {
     good &= !raise_check_loops(&r);
   }
   if (round < ROUNDS) raise_build(&r);
-  for (int32_t l = 0; l < r.nloops; l++) free(r.loops[l].var);
-  free(r.at);
-  free(r.cond);
-  free(r.unstructured);
-  free(r.loop_table);
-  free(r.place);
-  free(r.conds);
-  free(r.loops);
-  free(r.first_user);
-  free(r.user);
+  for (int32_t l = 0; l < r.nloops; l++) dfi_free(r.loops[l].var);
+  dfi_free(r.at);
+  dfi_free(r.cond);
+  dfi_free(r.unstructured);
+  dfi_free(r.loop_table);
+  dfi_free(r.place);
+  dfi_free(r.conds);
+  dfi_free(r.loops);
+  dfi_free(r.first_user);
+  dfi_free(r.user);
 }

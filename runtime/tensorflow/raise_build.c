@@ -94,7 +94,7 @@ bool raise_check_loops(raiser *r) {
     for (int32_t v = 0; v < l->nvar; v++) whole &= l->var[v].swtch != NULL;
     if (!whole && !l->given_up) incomplete(r, &p, l->place);
   }
-  free(p.var);
+  dfi_free(p.var);
   return p.changed;
 }
 
@@ -238,8 +238,8 @@ static void place_switches(raiser *r) {
       if (dfi_map_get(b->captures, key).node) key = (df_output){ n, -1 };      /* a second way in for the same value */
       dfi_map_put(b->captures, key, (df_output){ n, b->side });
     }
-  free(used);
-  free(duplicate);
+  dfi_free(used);
+  dfi_free(duplicate);
 }
 
 static void add_constants(raiser *r) {

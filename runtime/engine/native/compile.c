@@ -170,6 +170,6 @@ void dfi_native_forget(dfi_plan *p) {
     dfi_unit_free(&all->unit[i]);
   }
   pthread_mutex_unlock(&jit.compiling);
-  free(all);
+  dfi_free(all);
   p->native = NULL;
 }

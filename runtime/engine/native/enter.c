@@ -45,12 +45,12 @@ static void set_variables(dfi_record *r, const dfi_nloop *l, const df_value *v) 
 /* ---- what has been done of an iteration that tokens do over ---------------------------------------------- */
 
 static void replay_free(dfi_replay *p) {
-  for (int32_t i = 0; i < p->nlevels; i++) free(p->level[i].var);
+  for (int32_t i = 0; i < p->nlevels; i++) dfi_free(p->level[i].var);
   for (int32_t i = 0; i < p->ndone; i++) {
     for (int32_t k = 0; k < p->done[i].nvalues; k++) dfi_value_drop(&p->done[i].value[k]);
-    free(p->done[i].value);
+    dfi_free(p->done[i].value);
   }
-  free(p->level); free(p->done); free(p);
+  dfi_free(p->level); dfi_free(p->done); dfi_free(p);
 }
 
 void dfi_native_forget_replays(dfi_exec *x) {
@@ -297,7 +297,7 @@ static void leave(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r, const d
   set_variables(r, l, v);
   f->window = f->scope->parallel_iterations;
   if (s->nlevels > 1 || s->ndone) remember(x, u, s, f, c);
-  free(v);
+  dfi_free(v);
 }
 
 static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
@@ -331,9 +331,9 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
       dfi_engine_renumber(f, r, c.number);
     } else leave(x, u, f, r, &c, &u->site[site - 1]);
   } else f->tokens_only = true;
-  if (in != in_room) free(in);
-  if (out != out_room) free(out);
-  if (access != access_room) free(access);
+  if (in != in_room) dfi_free(in);
+  if (out != out_room) dfi_free(out);
+  if (access != access_room) dfi_free(access);
   return over;
 }
 

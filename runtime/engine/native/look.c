@@ -333,7 +333,7 @@ static bool look_loop(dfi_look *l, int32_t parent, int32_t guard, const dfi_scop
     ok = look_enter(l, at, s->enters[i]) &&
          (s->enters[i]->constant || arrive_all(&w, s->enters[i]->edge[0], s->enters[i]->edge[1], 0));
   while (w.nready && ok) ok = look_node(&w, w.ready[--w.nready]);
-  free(w.ready);
+  dfi_free(w.ready);
   if (ok && w.ndone < s->n) ok = dfi_unit_refuse(l->unit, NULL, "some of its nodes wait for what never comes");
   return ok && look_ends(l, at);
 }
@@ -349,13 +349,13 @@ bool dfi_look_at(dfi_look *l) {
 void dfi_look_free(dfi_look *l) {
   for (int32_t i = 0; i < l->nloops; i++) {
     dfi_look_loop *c = &l->loop[i];
-    free(c->node);
-    free(c->guard);
-    free(c->slot_dtype);
-    free(c->slot_root);
-    free(c->slot_copy);
-    free(c->const_dtype);
-    free(c->const_root);
+    dfi_free(c->node);
+    dfi_free(c->guard);
+    dfi_free(c->slot_dtype);
+    dfi_free(c->slot_root);
+    dfi_free(c->slot_copy);
+    dfi_free(c->const_dtype);
+    dfi_free(c->const_root);
   }
-  free(l->loop); free(l->given);
+  dfi_free(l->loop); dfi_free(l->given);
 }

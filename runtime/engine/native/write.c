@@ -568,7 +568,7 @@ static void write_next(dfi_writer *w, int32_t i) {
   for (int32_t k = 0; k < v->nvars; k++)
     value[k] = operand_of(w, i, w->look->plan->operand[v->var[k].next->in], &dtype);
   for (int32_t k = 0; k < v->nvars; k++) store(w, v->var[k].next->out_dtypes[0], value[k], i, v->var[k].enter->out);
-  free(value);
+  dfi_free(value);
 }
 
 static void write_exits(dfi_writer *w, int32_t i) {
@@ -715,7 +715,7 @@ static void write_unit(dfi_writer *w) {
   write_field(&head, "budget0", DFI_AT_BUDGET, "i64");
   write_field(&head, "first", DFI_AT_NUMBER, "i64");
   dfi_text_add(t, "%.*s", (int)head.decl.n, head.decl.at);
-  free(head.decl.at);
+  dfi_free(head.decl.at);
   dfi_text_add(
       t,
       "  %%value = getelementptr i8, ptr %%c, i64 %d\n  %%budget = alloca i64\n  store i64 %%budget0, ptr %%budget\n",
@@ -760,21 +760,21 @@ bool dfi_unit_write(dfi_unit *u) {
     u->nout = w.nout;
     u->given = look.given; u->ngiven = look.ngiven;
     look.given = NULL;
-    free(w.decl.at); free(w.body.at); free(w.tail.at); free(w.done);
+    dfi_free(w.decl.at); dfi_free(w.body.at); dfi_free(w.tail.at); dfi_free(w.done);
   }
   dfi_look_free(&look);
   return !u->reason;
 }
 
 void dfi_unit_free(dfi_unit *u) {
-  for (int32_t i = 0; i < u->nsites; i++) { free(u->site[i].level); free(u->site[i].done); }
-  for (int32_t i = 0; i < u->nloops; i++) { free(u->loop[i].var); free(u->loop[i].exit_root); }
-  free(u->site);
-  free(u->loop);
-  free(u->cell);
-  free(u->given);
-  free(u->root);
-  free(u->access);
-  free(u->text.at);
-  free(u->reason);
+  for (int32_t i = 0; i < u->nsites; i++) { dfi_free(u->site[i].level); dfi_free(u->site[i].done); }
+  for (int32_t i = 0; i < u->nloops; i++) { dfi_free(u->loop[i].var); dfi_free(u->loop[i].exit_root); }
+  dfi_free(u->site);
+  dfi_free(u->loop);
+  dfi_free(u->cell);
+  dfi_free(u->given);
+  dfi_free(u->root);
+  dfi_free(u->access);
+  dfi_free(u->text.at);
+  dfi_free(u->reason);
 }

@@ -130,6 +130,7 @@ end
 
 -- ---- small facts --------------------------------------------------------------------------------------------------
 function core.memory_reset_peak() C.df_memory_reset_peak() end
+function core.memory_fail(n, times) return tonumber(C.df_memory_fail(n, times or 1)), tonumber(C.df_memory_pieces()) end
 function core.memory()
   C.df_memory(four, four + 1, four + 2, four + 3)
   return tonumber(four[0]), tonumber(four[1]), tonumber(four[2]), tonumber(four[3])
