@@ -95,6 +95,7 @@ local inside = {
   load_safetensors = 'dflow.exchange.safetensors', save_safetensors = 'dflow.exchange.safetensors',
   load_npy = 'dflow.exchange.npy', save_npy = 'dflow.exchange.npy', load_npz = 'dflow.exchange.npy', save_npz = 'dflow.exchange.npy',
   FIFOQueue = 'dflow.front.queue', PaddingFIFOQueue = 'dflow.front.queue', RandomShuffleQueue = 'dflow.front.queue', PriorityQueue = 'dflow.front.queue',
+  HashTable = 'dflow.front.table', MutableHashTable = 'dflow.front.table',
   func = 'dflow.front.func', lua_func = 'dflow.front.lua_func', variable_scope = 'dflow.front.variable_scope', get_variable = 'dflow.front.variable_scope',
   progress = 'dflow.progress',
   check_gradients = 'dflow.check', checkpoint = 'dflow.front.checkpoint', saved = 'dflow.inspect.saved', draw = 'dflow.draw',

@@ -78,6 +78,7 @@ describe('linear algebra', function()
     local y = df.tridiagonal_matmul(d, x)
     close(df.run(y), { { 3.1, 4.2 }, { 24, 34 }, { 26.5, 32 }, { 17, 20 } })
     close(df.run(df.tridiagonal_solve(d, y)), df.run(x))
+    close(df.run(df.tridiagonal_solve(d, df.unstack(y, { axis = 1 })[2])), { 2, 4, 6, 8 })
   end)
 
   it('says what is wrong with a matrix', function()

@@ -810,6 +810,25 @@ df.PriorityQueue(capacity, dtypes, {…})
             df.run(q:enqueue(1, 'first'))
             return df.run((select(2, q:dequeue())))
 
+df.HashTable(keys, values, default, {…})
+  A table from whole numbers or strings to values, filled once: t:lookup(keys) gives their values, of
+  the keys' shape, and the default where a key is not there; t:size(), t:export().
+  option    shared_name: string = nil  tables of one name are one, in a session
+@name
+  example   local t = df.HashTable({'cat', 'dog'}, df.int32{1, 2}, df.int32(-1))
+            return df.run(t:lookup{'dog', 'bat', 'cat'})
+
+df.MutableHashTable(key_dtype, value_dtype, default, {…})
+  A table whose entries come and go: besides t:lookup(keys), t:size() and t:export() it has
+  t:insert(keys, values), t:remove(keys) and t:import(keys, values), which are operations.
+  option    shape: list = {}  of a value
+  option    shared_name: string = nil  tables of one name are one, in a session
+@name
+  example   local t = df.MutableHashTable('string', 'float32', 0)
+            df.run(t:insert({'a', 'b'}, {1, 2}))
+            df.run(t:remove{'a'})
+            return df.run(t:lookup{'a', 'b'})
+
 -- ---- parts -------------------------------------------------------------------------------------
 
 df.nn

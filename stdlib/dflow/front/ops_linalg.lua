@@ -103,6 +103,19 @@ def('tridiagonal_matmul', { 'diagonals', 'rhs' }, {}, function(o)
   return row(1) * x + row(0) * functions.concat({ up, zero }, -2) + row(2) * functions.concat({ zero, down }, -2)
 end)
 
+--- tridiagonal_solve(diagonals[..., 3, n], rhs[..., n, k] or [..., n], {partial_pivoting = true}): as TensorFlow's, which takes a vector, too.
+def('tridiagonal_solve', { 'diagonals', 'rhs' }, { 'partial_pivoting' }, function(o)
+  local what = 'tridiagonal_solve'
+  required(what, o, 'diagonals', 'rhs')
+  check_bool(what, o, 'partial_pivoting')
+  local d = matrix(what, o.diagonals)
+  local b = to_output(o.rhs, graph.dtype(d), d.graph, what)
+  local vector = graph.rank(b) and graph.rank(d) and graph.rank(b) == graph.rank(d) - 1
+  if vector then b = functions.expand_dims(b, -1) end
+  local x = registry.op('TridiagonalSolve', { d, b }, { partial_pivoting = o.partial_pivoting, name = o.name })
+  return vector and functions.squeeze(x, -1) or x
+end)
+
 -- ---- Fourier -----------------------------------------------------------------------------------------------------------------
 local function fft_length(what, v, g)
   if type(v) == 'number' then v = { v } end

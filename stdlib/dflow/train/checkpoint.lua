@@ -115,7 +115,23 @@ local function fits(v, found)
 end
 
 --- The variable that each name of the file is for. map: {name in the file = Variable or its name}, or function(name) -> that, or nil.
-local function target_of(map, vars, by_name, what)
+local function target_of(map, vars, by_name, what, sources, path, partial)
+  if errors.is_data(map) and not partial then
+    local there, names = {}, {}
+    for _, file in ipairs(sources) do
+      for _, name in ipairs(file.names) do
+        there[name] = true
+        names[#names + 1] = name
+      end
+    end
+    for name in pairs(map) do
+      if type(name) ~= 'string' then errors.bad('%s: map is {name in the file = Variable or its name}; a key of it is %s', what, errors.describe(name)) end
+      if not there[name] then
+        errors.raise('not_found', "%s: map names '%s', which %s does not have%s (map goes from names in the file to variables)", what, name, path,
+                     errors.hint(name, names))
+      end
+    end
+  end
   local function find(name, to)
     if type(to) == 'string' then
       if not vars[to] then errors.bad("%s: map sends '%s' to '%s', but no variable has that name%s", what, name, to, errors.hint(to, by_name)) end
@@ -145,7 +161,7 @@ end
 
 --- Reads `sources`, opened files, into variables: all or none.
 function M.apply(sources, path, vars, names, s, opts, what)
-  local target = target_of(opts.map, vars, names, what)
+  local target = target_of(opts.map, vars, names, what, sources, path, opts.partial)
   local from, wrong, extra, taken = {}, {}, {}, {}
   for _, file in ipairs(sources) do
     for _, name in ipairs(file.names) do
