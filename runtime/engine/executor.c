@@ -245,7 +245,7 @@ static inline void ring_put(dfi_exec *x, dfi_frame *f, dfi_record *r) {
   f->ring[f->next++ & (f->capacity - 1)] = r;
 }
 
-static inline dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin, int64_t number) {
+static dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin, int64_t number) {
   dfi_frame *f = x->free_frames[s->id];
   if (f) x->free_frames[s->id] = f->next_free;
   else {
@@ -483,7 +483,7 @@ static inline void do_exit(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
 }
 
 /* Of a loop's second time: its frame has nobody to return to. */
-static void do_exit_remat(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
+static __attribute__((noinline, cold)) void do_exit_remat(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   if (r->frame->second) operand_used(r, x->plan->operand[p->in]);
   else do_exit(x, r, p);
 }
@@ -522,7 +522,7 @@ static void defer_next(dfi_frame *f, dfi_pnode *p, df_value v, uint32_t event) {
 }
 
 /* A NextIteration of a loop that is run a second time, or may be: iterations past what is wanted are not begun. */
-static void do_next_remat(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+static __attribute__((noinline, cold)) void do_next_remat(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   dfi_frame *f = r->frame;
   df_value v = operand_take(r, x->plan->operand[p->in]);
   const int64_t number = r->number + 1;
