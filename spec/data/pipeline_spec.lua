@@ -191,6 +191,13 @@ describe('df.data.pipeline', function()
     assert.equal('out_of_range', error_of(full.each, full, { state = 'dflow-pipeline-1:999' }).code)
   end)
 
+  it('takes what a for takes: an iterator with its state', function()
+    local list = {}
+    for i, v in df.data.pipeline(ipairs{ 'a', 'b', 'c' }):filter(function(i) return i ~= 2 end):each() do list[#list + 1] = i .. v end
+    assert.same({ '1a', '3c' }, list)
+    assert.same({ { 'x', 'y' }, { 'z' } }, collect(df.data.pipeline(('x y z'):gmatch('%a')):batch(2)))
+  end)
+
   it('feeds a step', function()
     df.reset()
     local rows = df.placeholder('float64', { -1, 2 })

@@ -47,6 +47,31 @@ describe('fit', function()
     near(h.largest[1], (5 + 9) / 2)
   end)
 
+  it('makes the next batch while a step runs, where batches take long', function()
+    local function slow(n)
+      return df.data.pipeline{ x, y }:map(function(a, b)
+        local sum = 0
+        for i = 1, n do sum = sum + i % 3 end
+        return a, b
+      end):batch(2)
+    end
+    local found = {}
+    for k, data in ipairs{ slow(0), slow(60000) } do
+      df.reset()
+      df.set_random_seed(1)
+      found[k] = df.train.fit(df.nn.Dense(1), data, { epochs = 5, optimizer = df.train.SGD(0.01), progress = false }).loss
+    end
+    near(found[2], found[1])
+    local calls = 0
+    local broken = df.data.pipeline{ x, y }:map(function(a, b)
+      calls = calls + 1
+      for _ = 1, 60000 do calls = calls + 0 end
+      if calls == 4 then error('no such row', 0) end
+      return a, b
+    end):batch(1)
+    assert.matches('no such row', message_of(df.train.fit, df.nn.Dense(1), broken, { progress = false }))
+  end)
+
   it('says what is wrong', function()
     local function fails(words, ...) assert.matches(words, message_of(df.train.fit, ...), 1, true) end
     local l = df.nn.Dense(1)

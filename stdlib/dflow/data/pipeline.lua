@@ -71,7 +71,16 @@ end
 -- @param source  a Tensor, whose rows are the elements; a list of Tensors with equally many rows; a function that is called for each element
 --                and gives its parts, nil at the end (from then on the pipeline cannot be opened again); or a table with `open()`, which
 --                gives such a function each time, as df.data.tfrecord and df.data.text do
-function M.pipeline(source)
+-- @param state, control  what Lua's `for` takes besides a function: pipeline(ipairs(list)), pipeline(pairs(t))
+function M.pipeline(source, state, control)
+  if type(source) == 'function' and (state ~= nil or control ~= nil) then
+    local next_of = source
+    local function step(...)
+      control = (...)
+      return ...
+    end
+    source = function() return step(next_of(state, control)) end
+  end
   if type(source) == 'function' then
     local used = false
     return setmetatable({ what = 'function', open = function()

@@ -122,13 +122,29 @@ local function by_name(list)
   return names
 end
 
+--- Seconds that a batch may take to be made before that is done while the step before it runs, in the background.
+local SLOW = 5e-4
+
 --- One pass over data: the means of what `fetch` gives, by how many rows each batch has.
 local function pass(o, data, fetch, step, epoch)
   local sums, rows, number = {}, 0, 0
-  for x, y in batches(data, o, epoch) do
+  local pull, fetches, opts = batches(data, o, epoch), { values = fetch, step }, { check_numerics = step and o.check_numerics or nil }
+  local x, y = pull()
+  while x ~= nil do
     local n = x.shape[1]
-    local got = o.session:run(step and { values = fetch, step } or { values = fetch }, { [o.x] = x, [o.y] = y },
-                              { check_numerics = step and o.check_numerics or nil })
+    local got
+    if o.slow and not opts.check_numerics then         -- the next batch is made while the step runs
+      local h = o.session:start(fetches, { [o.x] = x, [o.y] = y })
+      local ok, a, b = pcall(pull)
+      got = h:wait()
+      if not ok then error(a, 0) end
+      x, y = a, b
+    else
+      got = o.session:run(fetches, { [o.x] = x, [o.y] = y }, opts)
+      local began = core.clock()
+      x, y = pull()
+      o.slow = core.clock() - began > SLOW
+    end
     for name, v in pairs(got.values) do sums[name] = (sums[name] or 0) + v * n end
     rows, number = rows + n, number + 1
     local loss = got.values.loss
