@@ -185,14 +185,20 @@ install: all            ## install under PREFIX=/usr/local (DESTDIR= for package
 	$(Q)echo "return '$(PREFIX)/lib/libdflow.so.$(SOMAJOR)'" > $(DEST)/$(JITMOD)/dflow/libpath.lua
 	$(Q)$(BUILD)/dflow -E -e "require 'dflow.docs.sources'.write('$(DEST)/$(LMOD)/dflow/docs/places.lua', require 'dflow.program'.folder)"
 	$(Q)install -m 644 interp/dflow.1 $(DEST)/share/man/man1/dflow.1
+	$(Q)install -D -m 644 interp/completions/dflow.bash $(DEST)/share/bash-completion/completions/dflow
+	$(Q)install -D -m 644 interp/completions/_dflow $(DEST)/share/zsh/site-functions/_dflow
+	$(Q)install -D -m 644 interp/completions/dflow.fish $(DEST)/share/fish/vendor_completions.d/dflow.fish
+	$(Q)install -d $(DEST)/share/dflow/luals/library
+	$(Q)$(BUILD)/dflow -E -e "require 'dflow.docs.luacats'.write('$(DEST)/share/dflow/luals/library/dflow.lua', '$(DEST)/share/dflow/luals/config.json')"
 	$(Q)install -m 644 README.md LICENSE $(DEST)/$(DOC)
 	$(Q)for f in $(EXAMPLES); do install -m 644 $$f $(DEST)/$(DOC)/$$f || exit 1; done
 	$(Q)if [ -z '$(DESTDIR)' ]; then ldconfig 2>/dev/null || true; fi
 
 uninstall:              ## remove what install put there
 	$(Q)rm -f $(addprefix $(DEST)/,bin/dflow lib/libdflow_jit.so lib/$(SOFULL) lib/libdflow.so.$(SOMAJOR) lib/libdflow.so \
-	  include/dflow.h lib/pkgconfig/dflow.pc $(LMOD)/dflow.lua $(JITMOD)/dflow.lua share/man/man1/dflow.1)
-	$(Q)rm -rf $(addprefix $(DEST)/,$(LMOD)/dflow $(CMOD)/dflow $(JITMOD)/dflow $(DOC))
+	  include/dflow.h lib/pkgconfig/dflow.pc $(LMOD)/dflow.lua $(JITMOD)/dflow.lua share/man/man1/dflow.1 \
+	  share/bash-completion/completions/dflow share/zsh/site-functions/_dflow share/fish/vendor_completions.d/dflow.fish)
+	$(Q)rm -rf $(addprefix $(DEST)/,$(LMOD)/dflow $(CMOD)/dflow $(JITMOD)/dflow $(DOC) share/dflow)
 
 clean:                  ## remove what was built
 	$(Q)rm -rf build

@@ -78,6 +78,7 @@ static const char usage_text[] =
   "  --version show version information\n"
   "  run graph      run a TensorFlow graph: see run --help\n"
   "  inspect graph  show what is in a TensorFlow graph: see inspect --help\n"
+  "  learn [n]      twelve lessons, from the first or the n-th on\n"
   "  --check   look at the scripts for Outputs taken for Lua booleans, and run nothing\n"
   "  --check-gradients  when all has run, check the gradients that were built\n"
   "  --resume  interactive mode, with the inputs of the session that ended last\n"
@@ -305,8 +306,10 @@ static int do_script(lua_State *L, char **argv) {
   return program_report(L, status);
 }
 
-/* `dflow run` and `dflow inspect`. A script of that name is `./run`. */
-static bool is_command(const char *word) { return strcmp(word, "run") == 0 || strcmp(word, "inspect") == 0; }
+/* `dflow run`, `dflow inspect` and `dflow learn`. A script of that name is `./run`. */
+static bool is_command(const char *word) {
+  return strcmp(word, "run") == 0 || strcmp(word, "inspect") == 0 || strcmp(word, "learn") == 0;
+}
 
 /* Calls what the module of the command returns with the words after argv[0]. Is what that returns true? */
 static bool do_command(lua_State *L, const char *name, char **argv) {

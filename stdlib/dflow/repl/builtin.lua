@@ -425,4 +425,9 @@ command('stats', function(_, say)
   end
 end, 'stats - counters of the default session, and of the run in progress')
 
+command('learn', function(rest, _, repl)
+  require('dflow.command.learn')(rest ~= '' and rest or nil)
+  if repl.program then repl.program.interrupted() end
+end, 'learn [n] - twelve lessons, with exercises that are checked; the default graph begins anew in each')
+
 command('quit', function() return true end, 'quit - leaves, as Ctrl-D does')

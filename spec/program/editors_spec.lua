@@ -1,0 +1,68 @@
+-- What editors and shells are told: annotations made from help, completions that know the options of --help.
+local luacats = require 'dflow.docs.luacats'
+local help = require 'dflow.docs.help'
+local shell = require 'spec.shell'
+
+local function read(path)
+  local f = assert(io.open(path))
+  local text = f:read('*a')
+  f:close()
+  return text
+end
+
+describe('the annotations', function()
+  local text = luacats.text()
+
+  it('are Lua, and begin as a file that is never run', function()
+    assert.is_truthy((rawget(_G, 'loadstring') or load)(text))
+    assert.equal('---@meta dflow', text:match('^[^\n]*'))
+  end)
+
+  it('have every public function and method, once', function()
+    local seen = {}
+    for name in text:gmatch('\nfunction ([%w_.:]+)%(') do
+      assert.is_nil(seen[name], name)
+      seen[name] = true
+    end
+    for _, name in ipairs(help.names()) do
+      local signature = help.signature(name)
+      if signature and signature:find('[({]') and not name:find(':', 1, true) and name:find('^[%a_][%w_.]*$') and not require('dflow.docs').types[name] then
+        assert.is_true(seen['df.' .. name], name)
+      end
+    end
+    for _, name in ipairs{ 'dflow_Output:matmul', 'dflow_Output:reduce_sum', 'dflow_Run:why', 'dflow_Session:run', 'df.while_loop', 'df.nn.Dense' } do
+      assert.is_true(seen[name], name)
+    end
+  end)
+
+  it('tell parameters, options and results', function()
+    assert.matches('---@param b dflow.Operand\n---@param opts? { transpose_a?: boolean, transpose_b?: boolean, name?: string }\n---@return dflow.Output\n'
+      .. 'function dflow_Output:matmul(b, opts) end', text, 1, true)
+    assert.matches('---@operator add(dflow.Operand): dflow.Output', text, 1, true)
+  end)
+end)
+
+describe('the completions of shells', function()
+  it('know the options of --help, and no others', function()
+    local told, options = shell.run(shell.dflow .. ' --help').out, {}
+    for word in told:gmatch('\n  (%-%S*)') do options[(word:gsub('=.*$', ''))] = true end
+    local bash, zsh, fish = read 'interp/completions/dflow.bash', read 'interp/completions/_dflow', read 'interp/completions/dflow.fish'
+    for word in pairs(options) do
+      if word ~= '-' and word ~= '--' then
+        assert.is_truthy(bash:find(word, 1, true), 'bash: ' .. word)
+        assert.is_truthy(zsh:find(word, 1, true), 'zsh: ' .. word)
+        local long = word:match('^%-%-(.*)$')
+        assert.is_truthy(fish:find(long and '-l ' .. long or '-s ' .. word:sub(2), 1, true), 'fish: ' .. word)
+      end
+    end
+    for word in zsh:gmatch("%s'%*?(%-%-?[%a-]+)") do assert.is_true(options[word], word) end
+  end)
+
+  it('complete at a prompt of bash', function()
+    if shell.run('command -v bash').status ~= 0 then return pending('bash is not there') end
+    local r = shell.run([[bash -c 'complete() { :; }; compopt() { :; }; . interp/completions/dflow.bash
+      COMP_WORDS=(dflow --che); COMP_CWORD=1; _dflow; echo ${COMPREPLY[@]}; COMP_WORDS=(dflow le); _dflow; echo ${COMPREPLY[@]}']])
+    assert.matches('--check --check-gradients\n', r.out, 1, true)
+    assert.matches('learn\n', r.out, 1, true)
+  end)
+end)

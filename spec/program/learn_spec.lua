@@ -1,0 +1,80 @@
+-- The lessons of `dflow learn`: what they say is what happens, and their exercises are checked.
+local df = require 'dflow'
+local learn = require 'dflow.learn'
+local shell = require 'spec.shell'
+
+local lessons = learn.lessons()
+
+describe('the lessons', function()
+  it('are twelve, each with a question, a reason, a picture and two exercises', function()
+    assert.equal(12, #lessons)
+    for _, l in ipairs(lessons) do
+      for _, key in ipairs{ 'title', 'text', 'code', 'ask', 'why' } do assert.equal('string', type(l[key]), l.title) end
+      assert.equal(2, #l.exercises, l.title)
+    end
+  end)
+
+  for n, l in ipairs(lessons) do
+    it(('%d: %s: runs, is answered by what it counts, and takes its own solutions alone'):format(n, l.title), function()
+      local env = learn.prepare(l)
+      assert.equal('number', type(l.answer(env)))
+      assert.is_true(#tostring(l.picture(env)) > 40)
+      for i, task in ipairs(l.exercises) do
+        local fresh = i == 1 and env or env
+        local ok, v = learn.value(task[2], fresh)
+        assert.is_true(ok, tostring(v))
+        assert.equal(true, task[3](v, fresh), task[1])
+        assert.equal('string', type(task[3](-12345, fresh)), task[1])
+      end
+    end)
+  end
+end)
+
+describe('a lesson', function()
+  --- What a learner sees who answers so, and whether the lesson came to its end.
+  local function taken(number, answers)
+    local out, at = {}, 0
+    local over = learn.lesson(number, function(prompt)
+      at = at + 1
+      out[#out + 1] = prompt .. tostring(answers[at])
+      return answers[at]
+    end, function(text) out[#out + 1] = text end)
+    return table.concat(out, '\n'), over
+  end
+
+  it('says whether the guess was right, and why', function()
+    local out = taken(9, { '12', 'q' })
+    assert.matches('Yes, it is 12. 3x^2 is 12', out, 1, true)
+    assert.matches('It is 12. 3x^2 is 12', (taken(9, { 'I do not know', 'q' })), 1, true)
+  end)
+
+  it('goes on to the next exercise when one is solved or skipped, and tells what is wrong', function()
+    local out, over = taken(4, { '5', 'df.run(nothing', '7', 'df.matmul(1)', '2 ^ 10', 'skip' })
+    assert.is_true(over)
+    assert.matches('not yet: that is 7', out, 1, true)
+    assert.matches('b is missing', out, 1, true)
+    assert.matches('right: 1024', out, 1, true)
+    assert.matches('one way: select(2, while_loop', out, 1, true)
+  end)
+
+  it('is left by q', function()
+    assert.is_false(select(2, taken(1, { 'q' })))
+    assert.is_false(select(2, taken(1, { '3', 'q' })))
+  end)
+end)
+
+describe('dflow learn', function()
+  it('lists the lessons, and begins with the one that is asked for', function()
+    local out = shell.run(shell.dflow .. ' learn', '12\n2\nq\n').out
+    assert.matches('\n   1  Tokens\n', out, 1, true)
+    assert.matches('Lesson 12 of 12: Queues', out, 1, true)
+    assert.matches('dflow learn 12 goes on here', out, 1, true)
+    assert.matches('Lesson 3 of 12: Deadness', shell.run(shell.dflow .. ' learn 3', 'q\n').out, 1, true)
+  end)
+  it('says what there is where a lesson is not', function()
+    local r = shell.run(shell.dflow .. ' learn 13; echo status $?', '')
+    assert.matches('there is no lesson 13; there are 1 to 12', r.err, 1, true)
+    assert.equal('status 1\n', r.out)
+    df.reset()
+  end)
+end)

@@ -1,0 +1,27 @@
+--- `dflow learn [n]`: the lessons, at the terminal or in a pipe.
+return function(n, ...)
+  local learn = require 'dflow.learn'
+  if n == '--help' or n == '-h' then
+    print('usage: dflow learn [lesson]\nTwelve lessons in which you predict, run, and are told why, each with two exercises.\n'
+      .. 'skip shows a solution, q leaves.')
+    return true
+  end
+  local number = tonumber(n or '')
+  if n and (not number or not learn.lessons()[number] or select('#', ...) > 0) then
+    io.stderr:write(('dflow learn: there is no lesson %s; there are 1 to %d\n'):format(tostring(n), #learn.lessons()))
+    return false
+  end
+  local program = require 'dflow.program'
+  local columns = program.terminal().columns or 80
+  local help = require 'dflow.docs.help'
+  learn.run(number, function(prompt) return program.line(prompt) end, function(text)
+    for line in (tostring(text) .. '\n'):gmatch('([^\n]*)\n') do
+      if #line > columns and not line:find('^ ') and line:find('^[%w"(]') then
+        help.width = math.max(40, math.min(100, columns))
+        line = help.wrap(line, '')
+      end
+      print(line)
+    end
+  end)
+  return true
+end
