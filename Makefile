@@ -149,6 +149,15 @@ fuzz:                   ## random calls of the C API and damaged graphs, each fo
 	$(Q)$(SUBMAKE) MODE=asan program
 	$(Q)spec/misuse.sh build/asan/dflow $(FUZZ_SECONDS) $(FUZZ_SEED)
 
+SOAK_SECONDS ?= 1800
+nightly:                ## what takes hours: every allocation fails in turn; SOAK_SECONDS=1800 of everything in flat memory
+	$(Q).ci/deps build
+	$(Q)$(SUBMAKE) MODE=release all
+	$(Q)$(SUBMAKE) MODE=debug all
+	$(Q)for times in 1 2 100000; do \
+	  LUA_PATH='./?.lua;stdlib/?.lua;;' build/debug/dflow spec/memory/failing.lua 1 $$times || exit 1; done
+	$(Q)LUA_PATH='./?.lua;stdlib/?.lua;;' build/release/dflow spec/memory/soak.lua $(SOAK_SECONDS)
+
 lint:                   ## luacheck, cppcheck and the floors
 	$(Q).ci/deps build test
 	$(Q)luacheck --quiet stdlib examples spec
@@ -270,5 +279,5 @@ $(BUILD)/fuzz_graphdef: spec/fuzz_graphdef.c $(TRACED:%=$(BUILD)/traced/%.o) $(L
 	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $(filter-out $(TRACED:%=$(BUILD)/runtime/tensorflow/%.o),$(filter %.c %.o,$^)) $(LIBS) -o $@
 
 -include $(OBJ:.o=.d)
-.PHONY: all lib core program jit cspec run test figures bench bench-quick bench-peers differential debug asan ubsan tsan clang aarch64 fuzz lint deps install uninstall clean \
+.PHONY: all lib core program jit cspec run test nightly figures bench bench-quick bench-peers differential debug asan ubsan tsan clang aarch64 fuzz lint deps install uninstall clean \
   help force

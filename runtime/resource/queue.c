@@ -177,7 +177,14 @@ static bool produce(dfi_queue *q, dfi_waiter *w, bool *moved) {
     return true;
   }
   df_value few[8], *cell = q->stride <= 8 ? few : dfi_xmalloc(sizeof *cell * (size_t)q->stride);
-  while (w->wanted && q->count < q->capacity && make_cell(q, w, cell)) {
+  while (w->wanted && q->count < q->capacity) {
+    if (!dfi_cells_room(q)) {
+      w->status = dfk_fail(w->kernel, DF_RESOURCE_EXHAUSTED,
+                           "out of memory for another element of queue '%s', which holds %lld", q->name,
+                           (long long)q->count);
+      break;
+    }
+    if (!make_cell(q, w, cell)) break;
     dfi_cells_push(q, cell);
     w->done++;
     w->wanted--;
@@ -215,12 +222,20 @@ static bool consume(dfi_queue *q, dfi_waiter *w, bool *moved) {
   int64_t n = ready(q);
   if (n > w->wanted) n = w->wanted;
   if (!n) return false;
+  if (!dfi_memory_for(2 * sizeof *w->taken * (size_t)((w->done + n) * q->stride))) {
+    give_back(q, w);
+    w->status = dfk_fail(w->kernel, DF_RESOURCE_EXHAUSTED, "out of memory for %lld elements of queue '%s'", (long long)n,
+                         q->name);
+    return true;
+  }
   keep(q, w, n);
   for (int64_t i = 0; i < n; i++) dfi_cells_take(q, w->taken + (w->done + i) * q->stride);
   w->done += n;
   w->wanted -= n;
   *moved = true;
-  return !w->wanted;
+  if (w->wanted) return false;
+  q->lent -= w->done;                        /* they do not come back */
+  return true;
 }
 
 /* Moves both lines on; who is done goes to the end of `done`. */

@@ -38,6 +38,7 @@ typedef struct dfi_queue {
    * value). */
   df_value       *cells;
   int64_t         first, count, room;
+  int64_t         lent;              /* taken by calls that wait for more, and may come back: they have room */
   int32_t         stride;
   int64_t         serial;
   dfk_stream      stream;            /* of a shuffling queue */
@@ -75,6 +76,7 @@ bool    dfi_queue_closed(dfi_queue *q);
 /* ---- queue_cells.c: the elements, under the lock --------------------------------------------------- */
 /* A cell is `stride` values: the components, and in a priority queue the serial number, which push gives. push and
  * give_back take the values over; take hands them over: those of the next element in the queue's order. */
+bool dfi_cells_room(dfi_queue *q);             /* for one more; false: out of memory */
 void dfi_cells_push(dfi_queue *q, df_value *cell);
 void dfi_cells_take(dfi_queue *q, df_value *cell);
 /* The cells of a call that goes without them, in the order they were taken. */

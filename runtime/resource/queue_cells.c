@@ -8,15 +8,20 @@ static inline df_value *cell_at(const dfi_queue *q, int64_t i) {
 }
 static inline size_t cell_bytes(const dfi_queue *q) { return sizeof(df_value) * (size_t)q->stride; }
 
-static void make_room(dfi_queue *q) {
-  if (q->count < q->room) return;
+/* The cells lie in tensor memory, so a limit on that holds for them too. */
+static int64_t ring_bytes(const dfi_queue *q, int64_t room) { return (int64_t)cell_bytes(q) * room; }
+
+bool dfi_cells_room(dfi_queue *q) {
+  if (q->count + q->lent < q->room) return true;
   int64_t room = q->room ? 2 * q->room : 16;
-  df_value *cells = dfi_xmalloc(cell_bytes(q) * (size_t)room);
+  df_value *cells = dfi_alloc(ring_bytes(q, room));
+  if (!cells) return false;
   for (int64_t i = 0; i < q->count; i++) memcpy(cells + i * q->stride, cell_at(q, i), cell_bytes(q));
-  dfi_free(q->cells);
+  dfi_release(q->cells, ring_bytes(q, q->room));
   q->cells = cells;
   q->room = room;
   q->first = 0;
+  return true;
 }
 
 /* ---- the heap of a priority queue -------------------------------------------------------------------- */
@@ -49,7 +54,7 @@ static void sink(dfi_queue *q, int64_t i) {
 /* ---- in and out ------------------------------------------------------------------------------------------ */
 
 static void append(dfi_queue *q, const df_value *cell) {
-  make_room(q);
+  df_assert(q->count < q->room);
   memcpy(cell_at(q, q->count), cell, cell_bytes(q));
   q->count++;
   if (q->kind == DFI_QUEUE_PRIORITY) rise(q, q->count - 1);
@@ -70,6 +75,7 @@ void dfi_cells_take(dfi_queue *q, df_value *cell) {
   }
   memcpy(cell, cell_at(q, at), cell_bytes(q));
   q->count--;
+  q->lent++;
   if (q->kind == DFI_QUEUE_FIFO || q->kind == DFI_QUEUE_PADDING) {
     q->first = (q->first + 1) % q->room;
     return;
@@ -79,10 +85,11 @@ void dfi_cells_take(dfi_queue *q, df_value *cell) {
 }
 
 void dfi_cells_give_back(dfi_queue *q, const df_value *cells, int64_t n) {
+  q->lent -= n;
   bool in_front = q->kind == DFI_QUEUE_FIFO || q->kind == DFI_QUEUE_PADDING;
   for (int64_t i = n - 1; i >= 0; i--) {
     if (!in_front) { append(q, cells + i * q->stride); continue; }
-    make_room(q);
+    df_assert(q->count < q->room);
     q->first = (q->first + q->room - 1) % q->room;
     q->count++;
     memcpy(cell_at(q, 0), cells + i * q->stride, cell_bytes(q));
@@ -92,7 +99,7 @@ void dfi_cells_give_back(dfi_queue *q, const df_value *cells, int64_t n) {
 void dfi_cells_free(dfi_queue *q) {
   for (int64_t i = 0; i < q->count; i++)
     for (int32_t c = 0; c < q->n; c++) dfi_value_drop(&cell_at(q, i)[c]);
-  dfi_free(q->cells);
+  dfi_release(q->cells, ring_bytes(q, q->room));
 }
 
 /* ---- many as one ----------------------------------------------------------------------------------------- */

@@ -1,0 +1,130 @@
+--- Real ends of memory: limits of the process and of a session.
+local df = require 'dflow'
+local shell = require 'spec.shell'
+local support = require 'spec.support'
+local same = support.same
+
+--- Runs a program under `ulimit -v` of so many megabytes above what it has when it begins.
+local function limited(program)
+  return shell.run(shell.lua .. ' -', [[
+    local df = require 'dflow'
+    df.run(df.float32(1) + 1)                -- all that is loaded late is there
+    local function size()
+      for line in io.lines '/proc/self/status' do
+        local kb = line:match '^VmSize:%s+(%d+)'
+        if kb then return tonumber(kb) end
+      end
+    end
+    local function limit(megabytes)
+      local pid = io.open('/proc/self/stat'):read '*n'
+      return os.execute(('prlimit --pid %d --as=%d >/dev/null 2>&1'):format(pid, (size() + megabytes * 1024) * 1024))
+    end
+    local function is_end(e)
+      return tostring(e):match 'not enough memory' or (type(e) == 'table' and e.code == 'resource_exhausted')
+    end
+  ]] .. program)
+end
+
+local has_prlimit = shell.run('prlimit --version').status == 0
+local limits = has_prlimit and it or function(what) pending(what .. ' (there is no prlimit)') end
+
+describe('a process whose memory ends', function()
+  limits('gets an error from a run that wants too much, and goes on', function()
+    local r = limited [[
+      local x = df.placeholder('float32', {-1})
+      local n, y = df.while_loop(function(i) return i:lt(40) end, function(i, y) return i + 1, df.concat({y, y}, 0) end,
+        {df.int32(0), x}, {shape_invariants = {{}, {-1}}})
+      limit(64)
+      local ok, e = pcall(df.run, y, {[x] = {1, 2}})
+      print(ok, e.code, e.frame)
+      print(df.run((x * 2):reduce_sum(), {[x] = {1, 2}}))
+    ]]
+    assert.equal('', r.err)
+    assert.matches('^false\tresource_exhausted\twhile:%d+\n6', r.out)
+  end)
+
+  limits('gets an error while it builds a graph without end, and builds and runs the next', function()
+    local r = limited [[
+      limit(48)
+      local ok, e = pcall(function()
+        df.Graph():as_default(function()
+          local x = df.placeholder('float32', {})
+          for i = 1, 1e9 do x = x + i end
+        end)
+      end)
+      print(ok, is_end(e) and 'the end' or tostring(e))
+      collectgarbage() collectgarbage()
+      df.Graph():as_default(function() print(df.run(df.float32(2) * 3)) end)
+    ]]
+    assert.equal('', r.err)
+    assert.matches('^false\tthe end\n6', r.out)
+  end)
+
+  limits('gets an error from a queue that grows without end', function()
+    local r = limited [[
+      local q = df.FIFOQueue(1e9, {'float32'}, {shapes = {{}}})
+      local put, n = q:enqueue_many(df.zeros{100000}), 0
+      limit(64)
+      local ok, e
+      repeat
+        ok, e = pcall(df.run, put)
+        n = n + 1
+      until not ok or n == 10000
+      print(ok, e and e.code)
+      print(df.run(q:dequeue()))
+    ]]
+    assert.equal('', r.err)
+    assert.matches('^false\tresource_exhausted\n0', r.out)
+  end)
+end)
+
+describe("a session's memory", function()
+  before_each(df.reset)
+
+  --- Runs put until it fails; how often it did not, and the error.
+  local function fill(put, most)
+    collectgarbage()
+    collectgarbage()
+    local s = df.Session{ memory = df.stats().memory['cpu:0'].in_use + 4 * 2 ^ 20 }
+    for n = 0, most do
+      local ok, e = pcall(s.run, s, put)
+      if not ok then return n, e, s end
+    end
+    return most, nil, s
+  end
+
+  it('limits tensors and what queues hold of them together', function()
+    local q = df.FIFOQueue(1e6, { 'float32' }, { shapes = { { 25000 } } })
+    local n, e, s = fill(q:enqueue(df.zeros{ 25000 } + df.placeholder_with_default(1.0)), 100)
+    assert.is_true(n >= 20 and n <= 42, n .. ' elements of 100 KB in 4 MB')
+    assert.equal('resource_exhausted', e.code)
+    same(s:run(q:size()), n)
+    for _ = 1, n do s:run(q:dequeue()) end
+    collectgarbage()
+    collectgarbage()                                             -- what was dequeued
+    same(s:run(df.ones{ 250000 }:reduce_sum()), 250000)         -- there is room again
+  end)
+
+  it('limits the numbers that a queue holds', function()
+    local q = df.FIFOQueue(1e7, { 'int32' }, { shapes = { {} } })
+    local n, e, s = fill(q:enqueue_many(df.zeros({ 4096 }, 'int32')), 200)
+    assert.is_true(n < 100, n .. ' times 4096 numbers of 16 bytes in 4 MB')
+    assert.equal('resource_exhausted', e.code)
+    assert.matches('out of memory for another element of queue', tostring(e))
+    assert.is_true(s:run(q:size()) >= 4096 * n)
+    same(s:run(q:dequeue()), 0)
+  end)
+end)
+
+describe('the house', function()
+  it('frees bookkeeping with dfi_free: the reserve may have given it', function()
+    local free = { ['base/memory.c'] = true, ['base/bookkeeping.c'] = true, ['base/tensor.c'] = true, ['base/file.c'] = true,
+                   ['base/writer.c'] = true, ['base/devmem.c'] = true, ['ops/print.c'] = true, ['engine/native/tell.c'] = true,
+                   ['engine/native/llvm/jit.c'] = true }
+    local wrong = {}
+    for line in shell.run([=[grep -rnE '(^|[^_[:alnum:]])(free|malloc|calloc|realloc|strdup)\(' runtime --include='*.c']=]).out:gmatch '[^\n]+' do
+      if not free[line:match '^runtime/([^:]+)'] then wrong[#wrong + 1] = line end
+    end
+    assert.same({}, wrong)
+  end)
+end)
