@@ -224,8 +224,8 @@ static bool consume(dfi_queue *q, dfi_waiter *w, bool *moved) {
   if (!n) return false;
   if (!dfi_memory_for(2 * sizeof *w->taken * (size_t)((w->done + n) * q->stride))) {
     give_back(q, w);
-    w->status = dfk_fail(w->kernel, DF_RESOURCE_EXHAUSTED, "out of memory for %lld elements of queue '%s'", (long long)n,
-                         q->name);
+    w->status = dfk_fail(w->kernel, DF_RESOURCE_EXHAUSTED, "out of memory for %lld elements of queue '%s'",
+                         (long long)n, q->name);
     return true;
   }
   keep(q, w, n);

@@ -122,7 +122,8 @@ describe('the house', function()
                    ['base/writer.c'] = true, ['base/devmem.c'] = true, ['ops/print.c'] = true, ['engine/native/tell.c'] = true,
                    ['engine/native/llvm/jit.c'] = true }
     local wrong = {}
-    for line in shell.run([=[grep -rnE '(^|[^_[:alnum:]])(free|malloc|calloc|realloc|strdup)\(' runtime --include='*.c']=]).out:gmatch '[^\n]+' do
+    local calls = [=[grep -rnE '(^|[^_[:alnum:]])(free|malloc|calloc|realloc|strdup)\(' runtime --include='*.c']=]
+    for line in shell.run(calls).out:gmatch '[^\n]+' do
       if not free[line:match '^runtime/([^:]+)'] then wrong[#wrong + 1] = line end
     end
     assert.same({}, wrong)
