@@ -6,7 +6,7 @@ static int64_t width(const dfi_table *t) { return t->cells * dfi_dtype_size[t->v
 
 /* ---- life ------------------------------------------------------------------------------------------- */
 
-static void free_text(df_str *s) { free((char *)s->bytes); }
+static void free_text(df_str *s) { dfi_free((char *)s->bytes); }
 
 static void drop_value(dfi_table *t, int64_t i) {
   if (t->value != DF_STRING) return;
@@ -26,9 +26,9 @@ static void clear(dfi_table *t) {
 static void destroy(dfi_handle *h) {
   dfi_table *t = (dfi_table *)h;
   clear(t);
-  free(t->name); free(t->hash); free(t->text); free(t->number); free(t->data); free(t->slot);
+  dfi_free(t->name); dfi_free(t->hash); dfi_free(t->text); dfi_free(t->number); dfi_free(t->data); dfi_free(t->slot);
   pthread_mutex_destroy(&t->lock);
-  free(t);
+  dfi_free(t);
 }
 
 dfi_table *dfi_table_new(const dfi_table_spec *s, df_error *err) {
@@ -96,7 +96,7 @@ static void make_room(dfi_table *t) {
   }
   if (4 * (t->n + 1) <= 3 * t->nslots) return;
   t->nslots = t->nslots ? 2 * t->nslots : 32;
-  free(t->slot);
+  dfi_free(t->slot);
   t->slot = dfi_xcalloc((size_t)t->nslots, sizeof *t->slot);
   for (int64_t i = 0; i < t->n; i++) {
     int64_t at = (int64_t)(t->hash[i] & (uint64_t)(t->nslots - 1));
