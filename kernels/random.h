@@ -104,6 +104,12 @@ int32_t ref_truncated_normal(df_kernel *k), cpu_truncated_normal(df_kernel *k);
 int32_t ref_random_uniform_int(df_kernel *k), cpu_random_uniform_int(df_kernel *k);
 int32_t ref_random_shuffle(df_kernel *k);
 int32_t ref_multinomial(df_kernel *k);
+/* ref/candidate.c: (true_classes int64[batch, num_true]; num_true, num_sampled, unique, range_max, seed)
+   -> sampled int64[num_sampled], expected counts float32[batch, num_true] and float32[num_sampled] */
+int32_t ref_uniform_candidates(df_kernel *k), ref_log_uniform_candidates(df_kernel *k);
+int32_t ref_all_candidates(df_kernel *k);
+/* (true_classes, sampled_candidates; num_true) -> indices int32[n], ids int64[n], weights float32[n] */
+int32_t ref_accidental_hits(df_kernel *k);
 /* The dims that input 0 (a shape) asks for; false: error is filled. */
 bool dfk_random_dims(df_kernel *k, int32_t *rank, int64_t dims[DF_MAX_RANK]);
 

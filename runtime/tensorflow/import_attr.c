@@ -4,6 +4,8 @@
  * an underscore or not. Tensors: ops/tensor_proto.c.
  */
 #include "tensorflow/import.h"
+#include "tensorflow/functions.h"
+#include "kernels/random.h"
 #include <stdio.h>
 
 /* ---- attributes ------------------------------------------------------------------------------------- */
@@ -135,6 +137,18 @@ static int32_t take(df_attr *a, char type, const Pb__AttrValue *v, const char *n
   }
 }
 
+/* TensorFlow's two seeds, the graph's and the op's, as the one that ops have here; both 0: none, so one of the op's
+ * own. */
+static void take_seeds(dfi_attrs *a, const dfi_op_info *o, const Pb__NodeDef *def) {
+  const int32_t i = dfi_op_attr_index(o, "seed");
+  if (!(o->op->traits & DFO_RANDOM) || i < 0) return;
+  const Pb__AttrValue *second = dfi_attr_find(def, "seed2");
+  const int64_t seed2 = second && second->value_case == PB__ATTR_VALUE__VALUE_I ? second->i : 0;
+  if (!(a->given >> i & 1)) a->value[i].i = 0;
+  if (seed2) a->value[i].i = (int64_t)(dfk_mix(dfk_mix((uint64_t)a->value[i].i) ^ (uint64_t)seed2) >> 1);
+  else if (a->value[i].i == 0) a->value[i].i = -1;
+}
+
 int32_t dfi_attrs_take(dfi_attrs *a, const dfi_op_info *o, const Pb__NodeDef *def, dfi_arena *arena, int64_t *unpack,
                        df_error *err) {
   a->given = 0;
@@ -150,6 +164,7 @@ int32_t dfi_attrs_take(dfi_attrs *a, const dfi_op_info *o, const Pb__NodeDef *de
     if (code) return code;
     a->given |= 1u << i;
   }
+  take_seeds(a, o, def);
   for (int32_t i = 0; i < o->nattr && o->needs_attr; i++)
     if (o->attr[i].required && !(a->given >> i & 1))
       return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "node `%s` (%s) has no attr `%s`, which %s needs", def->name,

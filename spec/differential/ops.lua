@@ -187,7 +187,8 @@ add('pad', function(p)
   return { df.pad(p:x(number_type(p.rand), { 3, 4 }), df.constant({ { p:int(3) - 1, p:int(3) - 1 }, { p:int(3) - 1, 0 } }, t)) }
 end)
 add('mirror_pad', function(p)
-  return { registry.op('MirrorPad', { p:x(number_type(p.rand), { 3, 4 }), df.constant({ { p:int(3) - 1, 1 }, { p:int(3) - 1, 0 } }, 'int32') }, { mode = p:pick('REFLECT', 'SYMMETRIC') }), nil }
+  return { registry.op('MirrorPad', { p:x(number_type(p.rand), { 3, 4 }), df.constant({ { p:int(3) - 1, 1 }, { p:int(3) - 1, 0 } }, 'int32') },
+        { mode = p:pick('REFLECT', 'SYMMETRIC') }), nil }
 end)
 add('tile', function(p) return { df.tile(p:x(number_type(p.rand), p:shape(2)), p:list{ p:int(4) - 1, p:int(3) }) } end)
 add('transpose', function(p) return { df.transpose(p:x(number_type(p.rand), p:shape(3)), { perm = p:pick({ 2, 1, 0 }, { 0, 2, 1 }, { 1, 2, 0 }) }) } end)
@@ -219,7 +220,8 @@ add('einsum', function(p)
 end)
 for _, name in ipairs{ 'max_pool', 'avg_pool' } do
   add(name, function(p)
-    return { df[name](p:x(p:pick('float32', 'float64', 'float32', name == 'max_pool' and 'int32' or 'float32', name == 'max_pool' and 'uint8' or 'float16'), { 2, p:int(7) + 2, p:int(7) + 2, 2 }),
+    return { df[name](p:x(p:pick('float32', 'float64', 'float32', name == 'max_pool' and 'int32' or 'float32',
+          name == 'max_pool' and 'uint8' or 'float16'), { 2, p:int(7) + 2, p:int(7) + 2, 2 }),
                       { ksize = { 1, p:int(3), p:int(3), 1 }, strides = { 1, p:int(4), p:int(4), 1 }, padding = p:pick('SAME', 'VALID') }) }
   end)
 end
@@ -269,7 +271,9 @@ add('space', function(p)
   if p:flag() then return { df.space_to_depth(p:x(p:pick('float32', 'float64'), { 1, 4, 4, 2 }), { block_size = 2 }) } end
   return { df.depth_to_space(p:x(p:pick('float32', 'float64'), { 1, 2, 2, 8 }), { block_size = 2 }) }
 end)
-add('space_to_batch', function(p) return { df.space_to_batch_nd(p:x(number_type(p.rand), { 1, 4, 6, 1 }), p:list{ 2, 2 }, p:list{ 0, 0 } and df.constant{ { 0, 0 }, { 0, 0 } }) } end)
+add('space_to_batch', function(p)
+  return { df.space_to_batch_nd(p:x(number_type(p.rand), { 1, 4, 6, 1 }), p:list{ 2, 2 }, p:list{ 0, 0 } and df.constant{ { 0, 0 }, { 0, 0 } }) }
+end)
 add('strings', function(p)
   local x = p:x('string', { 3 })
   return { p:pick(function() return df.string_upper(x, { encoding = p:pick('', 'utf-8') }) end, function() return df.string_lower(x, { encoding = p:pick('', 'utf-8') }) end,

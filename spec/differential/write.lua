@@ -124,11 +124,10 @@ local function write(name, build)
   end
   arrays.none = df.tensor(0, 'int32')
   df.save_npz(base .. '.npz', arrays)
-  local refused, failed = {}, nil
+  local failed
   for _, how in ipairs{ { 'pb', df.export_graph_def, all }, { 'onnx', df.export_onnx, kept } } do
     local ok, e = pcall(how[2], base .. '.' .. how[1], { outputs = how[3] })
     if not ok and type(e) == 'table' and e.code == 'unimplemented' then
-      refused[#refused + 1] = how[1]
       lines[#lines + 1] = 'refused ' .. how[1] .. ' ' .. tostring(e):gsub('\n', ' ')
     elseif not ok then failed = how[1] .. ': ' .. tostring(e):gsub('\n', ' ') end
   end

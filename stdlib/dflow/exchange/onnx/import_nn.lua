@@ -279,8 +279,7 @@ function ops.ConvTranspose(n, x, w, bias)
     local target = wanted and wanted[#wanted - m + d] or auto:find '^SAME' and dim * s
     if target then
       local all = full + add - target
-      before = auto == 'SAME_UPPER' and math.floor(all / 2) or math.ceil(all / 2)
-      if auto ~= 'SAME_UPPER' and auto ~= 'SAME_LOWER' then before = math.floor(all / 2) end
+      before = auto == 'SAME_UPPER' and math.floor(all / 2) or all - math.floor(all / 2)
       after = all - before
     end
     sizes[d] = full

@@ -1,0 +1,121 @@
+/* candidate.c: classes drawn as negative examples, and how often each is expected among them.
+ *
+ * The algorithms are TensorFlow's: classes are drawn by themselves, and with `unique` again where they were drawn
+ * before; a class of probability p is expected p * num_sampled times, or, where some were drawn again,
+ * 1 - (1 - p)^tries times.
+ */
+#include "../random.h"
+#include <stdlib.h>
+
+enum { NUM_TRUE, NUM_SAMPLED, UNIQUE, RANGE_MAX, SEED };
+
+/* How classes 0 to range - 1 are drawn. */
+typedef struct sampler {
+  int64_t (*draw)(double u, int64_t range);             /* u in [0, 1) */
+  double (*probability)(int64_t class, int64_t range);
+} sampler;
+
+static int64_t draw_uniform(double u, int64_t range) { return (int64_t)(u * (double)range); }
+static double chance_uniform(int64_t class, int64_t range) {
+  (void)class;
+  return 1 / (double)range;
+}
+/* Zipf's law, for classes in falling order of frequency. */
+static int64_t draw_log_uniform(double u, int64_t range) { return (int64_t)exp(u * log1p((double)range)) - 1; }
+static double chance_log_uniform(int64_t class, int64_t range) {
+  return log(((double)class + 2) / ((double)class + 1)) / log1p((double)range);
+}
+
+static float expected(double p, int64_t sampled, int64_t tries) {
+  return (float)(tries == sampled ? p * (double)sampled : -expm1((double)tries * log1p(-p)));
+}
+
+/* An open table of the classes that were drawn; -1 is free. False: this one was. */
+static bool is_new(int64_t *table, uint64_t mask, int64_t class) {
+  uint64_t at = dfk_mix((uint64_t)class + 1) & mask;
+  for (; table[at] >= 0; at = (at + 1) & mask) if (table[at] == class) return false;
+  table[at] = class;
+  return true;
+}
+
+static int64_t draw_all(df_kernel *k, const sampler *how, int64_t *out, int64_t n, int64_t range, bool unique,
+                        int64_t *table, uint64_t mask) {
+  const dfk_stream s = dfk_stream_of(k, dfk_int(k, SEED));
+  int64_t tries = 0;
+  for (uint64_t i = 0; unique && i <= mask; i++) table[i] = -1;
+  for (int64_t found = 0; found < n; tries++) {
+    uint32_t w[4];
+    dfk_philox(&s, (uint64_t)tries / 2, 0, w);
+    int64_t class = how->draw(dfk_unit_double(w[2 * (tries % 2)], w[2 * (tries % 2) + 1]), range);
+    if (class >= range) class = range - 1;              /* rounding */
+    if (!unique || is_new(table, mask, class)) out[found++] = class;
+  }
+  return tries;
+}
+
+static int32_t candidates(df_kernel *k, const sampler *how) {
+  const df_tensor *given = k->in[0];
+  const int64_t num_true = dfk_int(k, NUM_TRUE), n = dfk_int(k, NUM_SAMPLED);
+  const int64_t range = how ? dfk_int(k, RANGE_MAX) : n;
+  const bool unique = dfk_bool(k, UNIQUE);
+  char text[160];
+  if (given->rank != 2 || given->dims[1] != num_true)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "true_classes is %s: expected [batch, %lld]",
+                    dfk_shape_text(given, text, sizeof text), (long long)num_true);
+  if (n < 1 || range < 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "num_sampled is %lld of %lld classes: both must be positive", (long long)n,
+                    (long long)range);
+  if (unique && n > range)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%lld different classes are to be sampled, but there are %lld",
+                    (long long)n, (long long)range);
+  df_tensor *sampled = dfk_out(k, 0, DF_INT64, 1, &n);
+  df_tensor *of_true = sampled ? dfk_out(k, 1, DF_FLOAT32, 2, given->dims) : NULL;
+  df_tensor *of_sampled = of_true ? dfk_out(k, 2, DF_FLOAT32, 1, &n) : NULL;
+  uint64_t size = 1;
+  while (size < 2 * (uint64_t)n) size *= 2;
+  int64_t *table = of_sampled ? dfk_scratch(k, unique ? (int64_t)size * 8 : 8) : NULL;
+  if (!table) return k->error->code;
+  int64_t *classes = sampled->data, tries = n;
+  const int64_t *true_class = given->data;
+  float *p = of_true->data, *q = of_sampled->data;
+  if (how) tries = draw_all(k, how, classes, n, range, unique, table, size - 1);
+  else for (int64_t i = 0; i < n; i++) classes[i] = i;
+  for (int64_t i = 0; i < given->size; i++)
+    p[i] = how ? expected(how->probability(true_class[i], range), n, tries) : 1;
+  for (int64_t i = 0; i < n; i++) q[i] = how ? expected(how->probability(classes[i], range), n, tries) : 1;
+  dfk_free(table);
+  return DF_OK;
+}
+
+int32_t ref_uniform_candidates(df_kernel *k) {
+  return candidates(k, &(sampler){ draw_uniform, chance_uniform });
+}
+int32_t ref_log_uniform_candidates(df_kernel *k) {
+  return candidates(k, &(sampler){ draw_log_uniform, chance_log_uniform });
+}
+int32_t ref_all_candidates(df_kernel *k) { return candidates(k, NULL); }
+
+int32_t ref_accidental_hits(df_kernel *k) {
+  const df_tensor *given = k->in[0], *sampled = k->in[1];
+  char text[160];
+  if (given->rank != 2 || given->dims[1] != dfk_int(k, NUM_TRUE) || sampled->rank != 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s: expected %s",
+                    sampled->rank != 1 ? "sampled_candidates" : "true_classes",
+                    dfk_shape_text(sampled->rank != 1 ? sampled : given, text, sizeof text),
+                    sampled->rank != 1 ? "a vector" : "[batch, num_true]");
+  const int64_t *t = given->data, *s = sampled->data;
+  int64_t n = 0;
+  for (int64_t i = 0; i < given->size; i++) for (int64_t j = 0; j < sampled->size; j++) n += t[i] == s[j];
+  df_tensor *rows = dfk_out(k, 0, DF_INT32, 1, &n), *ids = rows ? dfk_out(k, 1, DF_INT64, 1, &n) : NULL,
+            *weights = ids ? dfk_out(k, 2, DF_FLOAT32, 1, &n) : NULL;
+  if (!weights) return k->error->code;
+  int64_t at = 0;
+  for (int64_t i = 0; i < given->size; i++)
+    for (int64_t j = 0; j < sampled->size; j++) {
+      if (t[i] != s[j]) continue;
+      ((int32_t *)rows->data)[at] = (int32_t)(i / given->dims[1]);
+      ((int64_t *)ids->data)[at] = j;
+      ((float *)weights->data)[at++] = -3.40282347e38f;  /* added to a logit, it leaves nothing of it */
+    }
+  return DF_OK;
+}

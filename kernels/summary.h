@@ -1,0 +1,10 @@
+/* summary.h: kernels that write TensorFlow's Summary messages, as scalar strings. */
+#ifndef DFLOW_KERNELS_SUMMARY_H
+#define DFLOW_KERNELS_SUMMARY_H
+#include "kernel.h"
+#include "move.h"
+
+int32_t ref_scalar_summary(df_kernel *k);      /* (tags, values of one shape) */
+int32_t ref_histogram_summary(df_kernel *k);   /* (tag, values) */
+int32_t ref_merge_summary(df_kernel *k);       /* (summaries…): no tag twice */
+#endif

@@ -1,0 +1,16 @@
+/* summary.c: TensorFlow's summaries, for imported graphs that fetch them. df.summary writes event files. */
+#include "op/op.h"
+#include "kernels/summary.h"
+
+static const df_op ops[] = {
+  { .type = "ScalarSummary", .in = "tags:string values:T", .out = "summary:string", .types = "T=number",
+    .doc = "a serialized Summary of numbers under their tags", .shape = dfi_shape_all_scalar, .no_grad = true,
+    .kernel = { [DF_REF] = ref_scalar_summary } },
+  { .type = "HistogramSummary", .in = "tag:string values:T", .out = "summary:string", .types = "T=number",
+    .doc = "a serialized Summary of a histogram under its tag. Error: a value is not finite",
+    .shape = dfi_shape_all_scalar, .no_grad = true, .kernel = { [DF_REF] = ref_histogram_summary } },
+  { .type = "MergeSummary", .in = "inputs:string*", .out = "summary:string",
+    .doc = "one serialized Summary of several. Error: a tag is there twice", .shape = dfi_shape_all_scalar,
+    .no_grad = true, .kernel = { [DF_REF] = ref_merge_summary } },
+};
+const dfi_op_table dfi_ops_summary = { ops, sizeof ops / sizeof *ops };

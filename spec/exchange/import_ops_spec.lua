@@ -1,0 +1,107 @@
+--- Ops that only imported graphs have: summaries, candidate samplers; and the two seeds of TensorFlow's random ops.
+local df = require 'dflow'
+local op = require('dflow.front.registry').op
+
+--- What TensorFlow 2.15 wrote for the summaries below.
+local scalars = '0a080a0161150000c03f0a080a01621500000000'
+local merged = '0a080a0161150000c03f0a080a016215000000000a97020a01682a91020900000000000010c011000000202a8b204519000000000000204021000000' ..
+  '202a8b20452940e85aac0e1b514a32707b32f62ee0db10c081444bf80ba70ec0000000000000000011ea2d819997713d08996919155aed3f2b14facd' ..
+  'be24f03fdc94cd2e8d75ff3fe011f10c744d014068bc10359a0707400d9cc5a0295509407d2bb98e0ada6c40a47c9836a5bc6f404c549f0223831544' ..
+  'ffffffffffffef7f3a700000000000000000000000000000f03f000000000000000000000000000000400000000000000000000000000000f03f0000' ..
+  '000000000000000000000000f03f0000000000000000000000000000f03f0000000000000000000000000000f03f0000000000000000000000000000' ..
+  'f03f'
+local empty = '0a282a2609ffffffffffffef7f11ffffffffffffefff3208ffffffffffffef7f3a080000000000000000'
+
+describe('A summary of an imported graph', function()
+  local function hex(s) return (s:gsub('.', function(c) return ('%02x'):format(c:byte()) end)) end
+  before_each(df.reset)
+
+  it('is TensorFlow\'s, byte by byte', function()
+    local x = df.placeholder('float32', { -1 })
+    local numbers = op('ScalarSummary', { df.constant{ 'a', 'b' }, df.constant({ 1.5, 0 }, 'float32') }, {})
+    local histogram = op('HistogramSummary', { df.constant 'h', x }, {})
+    local all = op('MergeSummary', { { numbers, histogram } }, {})
+    local none = op('HistogramSummary', { df.constant '', df.constant({}, 'int32', { 0 }) }, {})
+    local values = df.tensor({ 1, 2, 3, -4, 0, 1e-30, 250.5, 1e25 }, 'float32')
+    local found = df.run({ numbers, all, none }, { [x] = values })
+    assert.same({ scalars, merged, empty }, { hex(found[1]), hex(found[2]), hex(found[3]) })
+  end)
+
+  it('refuses what is not finite, tags that do not fit and tags that are there twice', function()
+    local function message(...) return select(2, pcall(df.run, (op(...)))).message end
+    local one = op('ScalarSummary', { df.constant 'a', df.float32(1) }, {})
+    assert.matches('duplicate tag a found', message('MergeSummary', { { one, one } }, {}))
+    assert.matches('could not parse', message('MergeSummary', { { df.constant 'xyz' } }, {}))
+    assert.matches('Nan in summary histogram for: h', message('HistogramSummary', { df.constant 'h', df.float32{ 0 / 0 } }, {}))
+    assert.matches('not the same shape', message('ScalarSummary', { df.constant{ 'a', 'b' }, df.float32{ 1 } }, {}))
+  end)
+end)
+
+describe('A random op of an imported graph', function()
+  local function node(name, seed, seed2)
+    local attrs = { T = 'type: DT_INT32', dtype = 'type: DT_FLOAT', seed = seed and 'i: ' .. seed, seed2 = seed2 and 'i: ' .. seed2 }
+    local text = { ('node { name: "%s" op: "RandomUniform" input: "n"'):format(name) }
+    for k, v in pairs(attrs) do text[#text + 1] = ('attr { key: "%s" value { %s } }'):format(k, v) end
+    return table.concat(text, ' ') .. ' }\n'
+  end
+  local four = [[node { name: "n" op: "Const" attr { key: "dtype" value { type: DT_INT32 } } attr { key: "value" value {
+    tensor { dtype: DT_INT32 tensor_shape { dim { size: 1 } } int_val: 4 } } } }
+  ]]
+  before_each(df.reset)
+
+  it('draws by both of its seeds, and by itself without any', function()
+    local g = df.import_graph_def(four .. node('a', 0, 0) .. node('b', 0, 0) .. node 'c' .. node('d', 5, 1) .. node('e', 5, 2) .. node('f', 5, 1)
+                                  .. node('g', 0, 1))
+    local fetches, names, found = {}, { 'a', 'b', 'c', 'd', 'e', 'f', 'g' }, {}
+    for i, name in ipairs(names) do fetches[i] = g:output(name) end
+    for i, v in ipairs(df.Session{ graph = g }:run(fetches)) do found[names[i]] = v:totable() end
+    assert.same(found.d, found.f)
+    for i, a in ipairs(names) do
+      for k = i + 1, #names do
+        local b = names[k]
+        if a .. b ~= 'df' then assert.are_not.same(found[a], found[b], a .. ' and ' .. b) end
+      end
+    end
+  end)
+end)
+
+describe('A candidate sampler of an imported graph', function()
+  local function sampler(kind, n, range, unique)
+    return df.run{ op(kind, { df.constant({ { 1 }, { 2 } }, 'int64') }, { num_true = 1, num_sampled = n, unique = unique, range_max = range }) }
+  end
+  before_each(df.reset)
+
+  it('draws different classes, and says how often each is expected', function()
+    for _, kind in ipairs{ 'UniformCandidateSampler', 'LogUniformCandidateSampler' } do
+      local seen = sampler(kind, 10, 10, true)[1]:totable()
+      table.sort(seen)
+      assert.same({ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 }, seen)
+    end
+    assert.same({ { 0.5 }, { 0.5 } }, sampler('UniformCandidateSampler', 5, 10, false)[2]:totable())
+    local chance = sampler('LogUniformCandidateSampler', 1, 10, false)[2]:totable()
+    assert.is_true(math.abs(chance[1][1] - math.log(3 / 2) / math.log(11)) < 1e-6)
+    local each = sampler('AllCandidateSampler', 4, nil, true)
+    assert.same({ 0, 1, 2, 3 }, each[1]:totable())
+    assert.same({ 1, 1, 1, 1 }, each[3]:totable())
+  end)
+
+  it('prefers the first classes by logarithms', function()
+    local counts = { 0, 0, 0 }
+    for _, c in ipairs(sampler('LogUniformCandidateSampler', 3000, 3, false)[1]:totable()) do counts[c + 1] = counts[c + 1] + 1 end
+    for c = 0, 2 do assert.is_true(math.abs(counts[c + 1] / 3000 - math.log((c + 2) / (c + 1)) / math.log(4)) < 0.05) end
+  end)
+
+  it('refuses more different classes than there are', function()
+    local ok, e = pcall(sampler, 'UniformCandidateSampler', 5, 4, true)
+    assert.is_false(ok)
+    assert.matches('5 different classes are to be sampled, but there are 4', e.message)
+  end)
+
+  it('finds where it drew a true class', function()
+    local rows, ids, weights = op('ComputeAccidentalHits', { df.constant({ { 1, 7 }, { 2, 3 } }, 'int64'), df.constant({ 3, 1, 2, 9 }, 'int64') },
+                                  { num_true = 2 })
+    assert.same({ 0, 1, 1 }, df.run(rows):totable())
+    assert.same({ 1, 2, 0 }, df.run(ids):totable())
+    for _, w in ipairs(df.run(weights):totable()) do assert.is_true(w < -3.4e38) end
+  end)
+end)
