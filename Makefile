@@ -20,6 +20,7 @@ Q       := $(if $(filter 1,$(V)),,@)
 NPROC   := $(shell nproc 2>/dev/null || echo 2)
 # Sub-makes use every core unless the caller already said -j.
 JOBS     = $(if $(findstring --jobserver,$(MAKEFLAGS)),,-j$(NPROC))
+CCACHE  := $(if $(findstring ccache,$(CC)),ccache)
 SUBMAKE  = $(MAKE) --no-print-directory $(JOBS)
 
 CFLAGS_release  := -O2 -g
@@ -71,10 +72,25 @@ STDLIB   := $(wildcard stdlib/dflow.lua $(foreach d,* */* */*/*,stdlib/dflow/$(d
 LLVM_CONFIG ?= $(firstword $(foreach v,19 18 17 16 15,$(shell command -v llvm-config-$(v) 2>/dev/null)))
 JIT      := $(BUILD)/libdflow_jit.so
 
-all: lib core program jit   ## build everything (the default)
+# GPUs: a plug-in. Its own part is plain C, built everywhere; its kernels need nvcc. The driver for tests (spec/cuda) runs the same kernels,
+# compiled by the host's compiler. CUDA_ARCHS=all builds for every GPU from sm_80 to sm_100; PTX for the least of them is always there.
+NVCC     ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA_ARCHS ?= 90
+CUDA_SMS := $(if $(filter all,$(CUDA_ARCHS)),80 86 89 90 100,$(CUDA_ARCHS))
+CUDA_C   := $(wildcard kernels/cuda/*.c) $(foreach f,array index reduce nn linalg einsum,kernels/$(f).c)
+CUDA_CU  := $(wildcard kernels/cuda/*.cu)
+CUDA     := $(BUILD)/libdflow_cuda.so
+CUDA_IMG := $(if $(NVCC),build/cuda/images.o)
+STRICT   := $(BUILD)/strict/libcuda.so.1
+
+all: lib core program jit cuda   ## build everything (the default)
 lib: $(BUILD)/libdflow.so
 core: $(BUILD)/lua/dflow/core.so
 program: $(if $(PROG_SRC),$(BUILD)/dflow)
+cuda: $(CUDA) $(STRICT)
+ifeq ($(NVCC),)
+	@echo 'dflow: without kernels for GPUs: nvcc is not there' >&2
+endif
 ifneq ($(LLVM_CONFIG),)
 jit: $(JIT)
 else
@@ -182,6 +198,7 @@ install: all            ## install under PREFIX=/usr/local (DESTDIR= for package
 	$(Q)install -m 755 $(BUILD)/dflow $(DEST)/bin/dflow
 	$(Q)install -m 644 $(BUILD)/libdflow.so $(DEST)/lib/$(SOFULL)
 	$(Q)if [ -f $(JIT) ]; then install -m 755 $(JIT) $(DEST)/lib/libdflow_jit.so; fi
+	$(Q)if [ -n '$(NVCC)' ]; then install -m 755 $(CUDA) $(DEST)/lib/libdflow_cuda.so; fi
 	$(Q)ln -sf $(SOFULL) $(DEST)/lib/libdflow.so.$(SOMAJOR)
 	$(Q)ln -sf libdflow.so.$(SOMAJOR) $(DEST)/lib/libdflow.so
 	$(Q)install -m 644 $(BUILD)/lua/dflow/core.so $(DEST)/$(CMOD)/dflow/core.so
@@ -249,6 +266,39 @@ $(JIT): runtime/engine/native/llvm/jit.c runtime/engine/native/plugin.h $(BUILD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=hidden -iquote runtime $(shell $(LLVM_CONFIG) --cflags) -shared $(LDFLAGS) $< \
 	  $(shell $(LLVM_CONFIG) --ldflags --libs) -o $@
+# It links to nothing of libdflow and to nothing of CUDA: kernels/device.h. DFK_DEVICE: kernels/move.h.
+$(BUILD)/cuda/%.o: kernels/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=hidden -DDFK_DEVICE -c $< -o $@
+$(CUDA): $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.o) $(CUDA_IMG)
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,--no-undefined $(LDFLAGS) $^ -lpthread -ldl -lm -o $@
+# For every mode the same. Numbers must not depend on what a compiler fuses.
+build/cuda/%.fatbin: kernels/cuda/%.cu $(wildcard kernels/cuda/*.cuh kernels/cuda/*.inc) kernels/cuda/params.h kernels/expressions.h kernels/formulas.h \
+  kernels/philox.h
+	@mkdir -p $(@D)
+	$(Q)nice $(NVCC) -std=c++17 -O3 -fmad=false -diag-suppress 186 --threads 0 -fatbin $(foreach a,$(CUDA_SMS),-gencode arch=compute_$(a),code=sm_$(a)) \
+	  -gencode arch=compute_$(firstword $(CUDA_SMS)),code=compute_$(firstword $(CUDA_SMS)) $< -o $@.new && mv $@.new $@
+build/cuda/images.o: $(CUDA_CU:kernels/cuda/%.cu=build/cuda/%.fatbin)
+	$(Q){ for f in $^; do n=$$(basename $$f .fatbin); \
+	  printf '.section .rodata\n.balign 64\nimage_%s: .incbin "%s"\n.byte 0\n' $$n $$f; done; \
+	  printf '.section .data.rel.ro,"aw"\n.balign 8\n.globl dfc_images\n.hidden dfc_images\ndfc_images:\n'; \
+	  for f in $^; do printf '.quad image_%s\n' $$(basename $$f .fatbin); done; printf '.quad 0\n.section .note.GNU-stack,"",@progbits\n'; } > build/cuda/images.s
+	$(Q)$(CC) -c build/cuda/images.s -o $@
+# The driver for tests: the .cu files are C++ to it.
+CXX      ?= c++
+STRICT_CXXFLAGS := -std=c++17 -O1 -g -fPIC -ffp-contract=off -fvisibility=hidden -U_FORTIFY_SOURCE -Wall -Wno-unused-parameter -Wno-type-limits -MMD -MP \
+  $(if $(CI),-Werror) -Ispec/cuda
+STRICT_OBJ := $(CUDA_CU:kernels/cuda/%.cu=$(BUILD)/strict/%.o) $(BUILD)/strict/driver.o $(BUILD)/strict/block.o
+$(BUILD)/strict/%.o: kernels/cuda/%.cu
+	@mkdir -p $(@D)
+	$(Q)$(CCACHE) $(CXX) $(STRICT_CXXFLAGS) -x c++ -c $< -o $@
+$(BUILD)/strict/%.o: spec/cuda/%.cc
+	@mkdir -p $(@D)
+	$(Q)$(CCACHE) $(CXX) $(STRICT_CXXFLAGS) -c $< -o $@
+$(STRICT): $(STRICT_OBJ)
+	$(Q)$(CXX) -shared -Wl,-soname,libcuda.so.1 $^ -lpthread -o $@
+.PHONY: cuda
+-include $(STRICT_OBJ:.o=.d) $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.d)
 # The run paths are those of the build tree and, after the colon, of an installation.
 $(BUILD)/lua/dflow/core.so: $(BIND_OBJ) $(BUILD)/libdflow.so
 	@mkdir -p $(@D)

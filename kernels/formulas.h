@@ -9,9 +9,14 @@
 
 #include <math.h>
 
+/* How a function of an element is declared; a device's compiler has more to say. */
+#ifndef DFK_ELEMENT
+#define DFK_ELEMENT static inline
+#endif
+
 /* The inverse of erf, to about an ulp of float64: a start that is good to 0.003 (Winitzki, A handy approximation for
  * the error function, 2008), then Halley steps. The steps compare erfc where erf is near 1 and has no digits left. */
-static inline double dfk_erfinv(double y) {
+DFK_ELEMENT double dfk_erfinv(double y) {
   const double m = fabs(y), half_root_pi = 0.886226925452758013649;
   if (!(m < 1)) return m == 1 ? copysign(INFINITY, y) : NAN;
   const double a = 0.147, l = log1p(-m * m), u = 2 / (3.14159265358979323846 * a) + l / 2;
@@ -24,7 +29,7 @@ static inline double dfk_erfinv(double y) {
 }
 
 /* erfinv(2 p - 1), without losing the digits of a small p. */
-static inline double dfk_erfinv_of_tail(double p) {
+DFK_ELEMENT double dfk_erfinv_of_tail(double p) {
   if (!(p > 0 && p < 0.25)) return dfk_erfinv(2 * p - 1);
   double x = -dfk_erfinv(1 - 2 * p);
   if (!isfinite(x)) x = -sqrt(-log(p));

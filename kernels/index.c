@@ -10,6 +10,16 @@
 
 #define FAIL(k, ...) (dfk_fail(k, DF_INVALID_ARGUMENT, __VA_ARGS__), NULL)
 
+char *dfk_index_text(int32_t rank, const int64_t *dims, int64_t p, char *buffer, size_t bytes) {
+  int64_t at[DF_MAX_RANK] = { 0 };
+  for (int32_t d = rank - 1; d >= 0; d--) { at[d] = p % dims[d]; p /= dims[d]; }
+  size_t n = 0;
+  buffer[0] = 0;
+  for (int32_t d = 0; d < rank && n < bytes; d++)
+    n += (size_t)snprintf(buffer + n, bytes - n, d ? ",%lld" : "%lld", (long long)at[d]);
+  return buffer;
+}
+
 /* The first of n indices outside [0, limit); n when there is none. The inner loops run without a branch. */
 static int64_t first_outside(const df_tensor *t, int64_t limit) {
   for (int64_t i = 0; i < t->size; i += 256) {

@@ -20,16 +20,6 @@ bool dfk_copy_owned(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor 
   return true;
 }
 
-char *dfk_index_text(int32_t rank, const int64_t *dims, int64_t p, char *buffer, size_t bytes) {
-  int64_t at[DF_MAX_RANK] = { 0 };
-  for (int32_t d = rank - 1; d >= 0; d--) { at[d] = p % dims[d]; p /= dims[d]; }
-  size_t n = 0;
-  buffer[0] = 0;
-  for (int32_t d = 0; d < rank && n < bytes; d++)
-    n += (size_t)snprintf(buffer + n, bytes - n, d ? ",%lld" : "%lld", (long long)at[d]);
-  return buffer;
-}
-
 /* ---- the 2-D copies: to[i * t0 + j * t1] = from[i * f0 + j * f1], i < n0, j < n1, in elements -------------- */
 typedef struct plane { int64_t n0, n1, t0, t1, f0, f1; } plane;
 

@@ -25,6 +25,10 @@ static inline int64_t dfk_width(uint8_t dtype) {
 /* Copies n elements that lie side by side. False: out of memory for a string, error is filled. dfk_copy_owned: of a
    dtype that is not plain. */
 bool dfk_copy_owned(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, int64_t n);
+#ifdef DFK_DEVICE      /* compiled for a device whose elements the host cannot touch: it has versions of its own */
+bool dfk_copy(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, int64_t n);
+void dfk_clear(df_tensor *t);
+#else
 static inline bool dfk_copy(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at,
                             int64_t n) {
   if (n == 0) return true;
@@ -38,6 +42,7 @@ static inline bool dfk_copy(df_kernel *k, df_tensor *to, int64_t to_at, const df
 static inline void dfk_clear(df_tensor *t) {
   if (dfk_plain(t->dtype) && t->size) memset(t->data, 0, (size_t)(t->size * dfk_width(t->dtype)));
 }
+#endif
 
 /* A box of elements: element (i0, i1, …) is at sum of i * stride on either side. Strides count elements; a `from`
  * stride may be 0 (repeat) or negative (backwards); no two `to` elements may be the same. */

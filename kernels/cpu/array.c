@@ -28,6 +28,7 @@ int32_t cpu_transpose(df_kernel *k) {
 /* Copies `rows` rows of `row` elements, to_step and from_step elements apart. */
 static bool copy_rows(df_kernel *k, df_tensor *to, int64_t to_at, int64_t to_step, const df_tensor *from,
                       int64_t from_at, int64_t from_step, int64_t rows, int64_t row) {
+#ifndef DFK_DEVICE
   if (rows * row <= 1 << 14 && dfk_plain(to->dtype)) {
     int64_t width = dfk_width(to->dtype);
     char *t = (char *)to->data + to_at * width;
@@ -36,6 +37,7 @@ static bool copy_rows(df_kernel *k, df_tensor *to, int64_t to_at, int64_t to_ste
       memcpy(t, f, (size_t)(row * width));
     return true;
   }
+#endif
   dfk_box box = { .rank = 2, .dims = { rows, row }, .to = { to_step, 1 }, .from = { from_step, 1 } };
   return dfk_move(k, to, to_at, from, from_at, &box);
 }

@@ -1,5 +1,5 @@
 /* devmem.c: bounded memory with a stock of blocks by size. See devmem.h. */
-#include "base/devmem.h"
+#include "base/remote.h"
 
 enum { CLASSES = 112 };
 
@@ -9,6 +9,7 @@ struct dfi_devmem {
   int64_t refs;                    /* the owner, and each block in use */
   int64_t in_use, peak, limit, kept, allocations;
   block  *free[CLASSES];
+  const dfi_remote *remote;        /* NULL: the host can read it */
 };
 
 __thread dfi_devmem *dfi_devmem_here __attribute__((tls_model("initial-exec")));
@@ -20,6 +21,14 @@ dfi_devmem *dfi_devmem_new(int64_t limit) {
   a->limit = limit;
   return a;
 }
+
+dfi_devmem *dfi_devmem_new_remote(const dfi_remote *r, int64_t limit) {
+  dfi_devmem *a = dfi_devmem_new(limit);
+  a->remote = r;
+  return a;
+}
+
+const dfi_remote *dfi_devmem_remote(const dfi_devmem *a) { return a->remote; }
 
 /* Under the lock. */
 static void drop_kept(dfi_devmem *a) {
@@ -131,6 +140,46 @@ bool dfi_value_in(const df_value *v, dfi_devmem *a, df_value *out) {
   *out = *v;
   out->as.tensor = copy;
   if (!copy) { out->kind = DF_EMPTY; return false; }
-  memcpy(copy->data, t->data, (size_t)(t->size * dfi_dtype_size[t->dtype]));
-  return true;
+  if (dfi_bytes_copy(copy->data, copy->buffer, t->data, t->buffer, t->size * dfi_dtype_size[t->dtype])) {
+    if (!a && copy->rank == 0) dfi_value_from_tensor(out, copy);       /* a number comes from a device as one */
+    return true;
+  }
+  df_tensor_release(copy);
+  out->kind = DF_EMPTY;
+  return false;
+}
+
+/* ---- memory that the host cannot read: its blocks are kept by the device ---------------------------------------- */
+
+void *dfi_remote_alloc(dfi_devmem *a, int64_t bytes, void *note) {
+  const int64_t takes = dfi_devmem_takes(bytes);
+  pthread_mutex_lock(&a->lock);
+  if (a->limit && a->in_use + takes > a->limit && dfi_rescue_here.fn) {
+    const int64_t missing = a->in_use + takes - a->limit;
+    pthread_mutex_unlock(&a->lock);                    /* making room gives memory back */
+    dfi_rescue_here.fn(dfi_rescue_here.user, a, missing);
+    pthread_mutex_lock(&a->lock);
+  }
+  const bool fits = !a->limit || a->in_use + takes <= a->limit;
+  if (fits) {
+    a->in_use += takes;
+    if (a->in_use > a->peak) a->peak = a->in_use;
+    a->allocations++;
+    a->refs++;
+  }
+  pthread_mutex_unlock(&a->lock);
+  if (!fits) return NULL;
+  void *p = a->remote->alloc(a->remote->device, bytes > 0 ? bytes : 1, note);
+  if (p) return p;
+  pthread_mutex_lock(&a->lock);
+  a->in_use -= takes;
+  let_go(a);
+  return NULL;
+}
+
+void dfi_remote_free(dfi_devmem *a, void *p, int64_t bytes, void *note) {
+  a->remote->free(a->remote->device, p, note);
+  pthread_mutex_lock(&a->lock);
+  a->in_use -= dfi_devmem_takes(bytes);
+  let_go(a);
 }

@@ -85,8 +85,14 @@ extern __thread dfi_rescue dfi_rescue_here __attribute__((tls_model("initial-exe
 
 /* owns: DF_STRING or DF_VARIANT where the elements own what they point at, otherwise 0. arena: where it lies; NULL: on
    the host. */
-/* packed: dfi_packed_forget has something to forget. */
-struct df_buffer { int32_t refs; /* atomic */ uint8_t owns, packed; int64_t bytes; void *data; dfi_devmem *arena; };
+/* packed: dfi_packed_forget has something to forget. remote: the host cannot read the data: base/remote.h. */
+struct df_buffer {
+  int32_t refs; /* atomic */
+  uint8_t owns, packed, remote;
+  int64_t bytes;
+  void *data;
+  dfi_devmem *arena;
+};
 /* One plain tensor, its buffer of its own; as df_tensor_new but without a df_error. NULL: out of memory. */
 df_tensor *dfi_tensor_make(uint8_t dtype, int32_t rank, const int64_t *dims);
 /* Elements [first, first + size of dims) of t as a tensor of its own header, sharing t's storage; owned. NULL: out of

@@ -5,7 +5,7 @@
  * is freed with the buffer's last reference. Once shared a tensor is immutable. Strings own their bytes, variants
  * their handles.
  */
-#include "base/devmem.h"
+#include "base/remote.h"
 #include "kernels/convert.h"
 #include "kernels/half.h"
 #include <math.h>
@@ -59,16 +59,35 @@ static int64_t count(uint8_t dtype, int32_t rank, const int64_t *dims) {
 
 static struct df_buffer *buffer_of(df_tensor *t) { return (struct df_buffer *)(t + 1); }
 
+void *dfi_note_of(struct df_buffer *b) { return b && b->remote ? (char *)b - sizeof(df_tensor) + HEAD_BYTES : NULL; }
+
+/* The head on the host, the elements on the device. */
+static df_tensor *remote_piece(dfi_devmem *a, int64_t bytes, void **data) {
+  df_tensor *t = dfi_alloc(HEAD_BYTES + DFI_NOTE_BYTES);
+  if (!t) return NULL;
+  void *note = memset((char *)t + HEAD_BYTES, 0, DFI_NOTE_BYTES);
+  if ((*data = dfi_remote_alloc(a, bytes, note))) return t;
+  dfi_release(t, HEAD_BYTES + DFI_NOTE_BYTES);
+  return NULL;
+}
+
 df_tensor *dfi_tensor_make(uint8_t dtype, int32_t rank, const int64_t *dims) {
   int64_t n = count(dtype, rank, dims);
   if (n < 0) return NULL;
   int64_t bytes = n * dfi_dtype_size[dtype];
   dfi_devmem *a = dfi_devmem_here;
-  df_tensor *t = DFI_LIKELY(!a) ? dfi_alloc(HEAD_BYTES + bytes) : dfi_devmem_alloc(a, HEAD_BYTES + bytes);
+  bool remote = false;
+  void *data = NULL;
+  df_tensor *t;
+  if (DFI_LIKELY(!a)) t = dfi_alloc(HEAD_BYTES + bytes);
+  else if (!dfi_devmem_remote(a)) t = dfi_devmem_alloc(a, HEAD_BYTES + bytes);
+  else if (dfk_plain(dtype)) remote = true, t = remote_piece(a, bytes, &data);
+  else a = NULL, t = dfi_alloc(HEAD_BYTES + bytes);      /* strings and handles are the host's */
   if (!t) return NULL;
   struct df_buffer *b = buffer_of(t);
   *b = (struct df_buffer){
-    .refs = 1, .owns = dfk_plain(dtype) ? 0 : dtype, .bytes = bytes, .data = (char *)t + HEAD_BYTES, .arena = a
+    .refs = 1, .owns = dfk_plain(dtype) ? 0 : dtype, .bytes = bytes, .data = remote ? data : (char *)t + HEAD_BYTES, .arena = a,
+    .remote = remote
   };
   t->refs = 1;
   t->dtype = dtype;
@@ -127,6 +146,11 @@ static void buffer_drop(struct df_buffer *b) {
   }
   void *piece = (char *)b - sizeof(df_tensor);
   if (DFI_LIKELY(!b->arena)) dfi_release(piece, HEAD_BYTES + b->bytes);
+  else if (b->remote) {
+    dfi_devmem *a = b->arena;
+    dfi_remote_free(a, b->data, b->bytes, dfi_note_of(b));
+    dfi_release(piece, HEAD_BYTES + DFI_NOTE_BYTES);
+  }
   else dfi_devmem_free(b->arena, piece, HEAD_BYTES + b->bytes);
 }
 
@@ -365,13 +389,16 @@ df_value dfi_value_copy(const df_value *v) {
 
 df_tensor *dfi_tensor_from_scalar(const df_value *v) {
   df_tensor *t = dfi_tensor_make(v->dtype, 0, NULL);
-  if (t) memcpy(t->data, &v->as, dfi_dtype_size[v->dtype]);
+  if (t && !dfi_bytes_copy(t->data, t->buffer, &v->as, NULL, dfi_dtype_size[v->dtype])) {
+    df_tensor_release(t);
+    return NULL;
+  }
   return t;
 }
 
 bool dfi_value_from_tensor(df_value *out, df_tensor *t) {
   *out = (df_value){ .dtype = t->dtype };
-  if (t->rank == 0 && dfi_unboxed(t->dtype)) {
+  if (t->rank == 0 && dfi_unboxed(t->dtype) && dfi_readable(t)) {
     out->kind = DF_SCALAR;
     memcpy(&out->as, t->data, dfi_dtype_size[t->dtype]);
     df_tensor_release(t);

@@ -20,6 +20,13 @@ static dfi_device *device_new(int32_t kind, int32_t number) {
   return v;
 }
 
+static dfi_device *gpu_new(int32_t number, const dfi_remote *r) {
+  dfi_device *v = device_new(DFI_DEVICE_GPU, number);
+  v->remote = r;
+  v->arena = dfi_devmem_new_remote(r, 0);
+  return v;
+}
+
 static void device_free(dfi_device *v) {
   dfi_devmem_release(v->arena);
   dfi_free(v);
@@ -82,39 +89,51 @@ int32_t dfi_device_find(dfi_devices *d, int32_t kind, int32_t number) {
   return -1;
 }
 
-static int32_t unknown(dfi_devices *d, const char *spec, const char *where, df_error *err) {
+/* why: more than that it is not in the list; "". */
+static int32_t unknown(dfi_devices *d, const char *spec, const char *why, const char *where, df_error *err) {
   char names[300] = "";
   size_t at = 0;
   for (int32_t i = 0; i < d->n && at < sizeof names - 40; i++)
     at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "", d->at[i]->name);
-  dfi_fail(err, DF_INVALID_ARGUMENT, where, "there is no device '%s' (devices are: %s%s)", spec, names,
-           d->listed ? "" : ", and sim:0, sim:1, …");
+  dfi_fail(err, DF_INVALID_ARGUMENT, where, "there is no device '%s' (devices are: %s%s)%s%s", spec, names,
+           d->listed ? "" : ", and sim:0, sim:1, …", *why ? ": " : "", why);
   return -1;
 }
 
-/* Under the lock, or before anybody else knows d. */
-static int32_t add(dfi_devices *d, int32_t kind, int32_t number) {
-  d->at[d->n] = device_new(kind, number);
+/* Under the lock, or before anybody else knows d. -1: it is a GPU that is not there; err says why. */
+static int32_t add(dfi_devices *d, int32_t kind, int32_t number, df_error *err) {
+  const dfi_remote *r = kind == DFI_DEVICE_GPU ? dfi_gpu_open(number, err) : NULL;
+  if (kind == DFI_DEVICE_GPU && !r) return -1;
+  d->at[d->n] = r ? gpu_new(number, r) : device_new(kind, number);
   return d->n++;
+}
+
+void dfi_devices_add_gpus(dfi_devices *d) {
+  const int32_t n = d->listed ? 0 : dfi_gpu_count();
+  pthread_mutex_lock(&d->lock);
+  for (int32_t i = 0; i < n && d->n < DFI_DEVICES_MOST; i++)
+    if (dfi_device_find(d, DFI_DEVICE_GPU, i) < 0) add(d, DFI_DEVICE_GPU, i, NULL);
+  pthread_mutex_unlock(&d->lock);
 }
 
 int32_t dfi_device_of(dfi_devices *d, const char *spec, const char *where, df_error *err) {
   int32_t kind, number;
-  if (!dfi_device_parse(spec, &kind, &number)) return unknown(d, spec, where, err);
+  if (!dfi_device_parse(spec, &kind, &number)) return unknown(d, spec, "", where, err);
   if (kind < 0) return -2;                             /* it names a job or nothing */
   pthread_mutex_lock(&d->lock);
   int32_t at = dfi_device_find(d, kind, number);
-  if (at < 0 && !d->listed && kind == DFI_DEVICE_SIM && d->n < DFI_DEVICES_MOST)
-    at = add(d, kind, number < 0 ? 0 : number);
+  const bool may = at < 0 && !d->listed && kind != DFI_DEVICE_CPU && d->n < DFI_DEVICES_MOST;
+  df_error why = { 0 };
+  if (may) at = add(d, kind, number < 0 ? 0 : number, &why);
   pthread_mutex_unlock(&d->lock);
-  return at >= 0 ? at : unknown(d, spec, where, err);
+  return at >= 0 ? at : unknown(d, spec, why.message, where, err);
 }
 
 int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
   char *copy = dfi_xstrdup(text), *save = NULL;
   const char *name = strtok_r(copy, ",", &save);
   int32_t kind = -1, number = -1, status = DF_OK;
-  if (!name || !dfi_device_parse(name, &kind, &number) || kind < 0 || kind == DFI_DEVICE_GPU ||
+  if (!name || !dfi_device_parse(name, &kind, &number) || kind < 0 ||
       (kind == DFI_DEVICE_CPU && number > 0))
     status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
                       "there is no device '%s' (devices are: cpu:0, and sim:0, sim:1, …)", name ? name : "");
@@ -124,7 +143,11 @@ int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
   if (!status) {
     if (number < 0) number = 0;
     at = dfi_device_find(d, kind, number);
-    if (at < 0) at = add(d, kind, number);
+    df_error why = { 0 };
+    if (at < 0 && (at = add(d, kind, number, &why)) < 0) {
+      unknown(d, name, why.message, NULL, err);
+      status = DF_INVALID_ARGUMENT;
+    }
   }
   for (char *w = strtok_r(NULL, ",", &save); w && !status; w = strtok_r(NULL, ",", &save)) {
     char *eq = strchr(w, '='), *end = w;
@@ -135,7 +158,10 @@ int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
     }
     dfi_device *v = d->at[at];
     if (!strncmp(w, "memory=", 7)) {
-      if (v->arena) { dfi_devmem_release(v->arena); v->arena = dfi_devmem_new((int64_t)value); }
+      if (v->arena) {
+        dfi_devmem_release(v->arena);
+        v->arena = v->remote ? dfi_devmem_new_remote(v->remote, (int64_t)value) : dfi_devmem_new((int64_t)value);
+      }
       else df_memory_set_limit((int64_t)value);
     } else if (!strncmp(w, "bandwidth=", 10)) v->bandwidth = value;
     else if (!strncmp(w, "latency=", 8)) v->latency = value;

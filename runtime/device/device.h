@@ -1,10 +1,11 @@
 /* device.h: where nodes run and values lie.
  *
- * A device is a name, a memory, and the speeds of what it computes with and of the links that lead to it. There are two
- * kinds here: `cpu`, whose memory is the host's, and `sim`, an accelerator that every machine has: it computes with the
- * CPU's kernels in an arena of its own, which is bounded, and everything that comes to it or leaves it is a copy over a
- * link. CUDA is to be one more kind. Devices belong to a session; they are known by their place in its list, 0 being
- * the host, where feeds come from and fetched values go.
+ * A device is a name, a memory, and the speeds of what it computes with and of the links that lead to it. There are
+ * three kinds here: `cpu`, whose memory is the host's; `sim`, an accelerator that every machine has: it computes with
+ * the CPU's kernels in an arena of its own, which is bounded, and everything that comes to it or leaves it is a copy
+ * over a link; and `gpu`, whose memory the host cannot read (base/remote.h) and whose kernels a plug-in has
+ * (kernels/cuda/). Devices belong to a session; they are known by their place in its list, 0 being the host, where
+ * feeds come from and fetched values go.
  *
  * How a graph is cut (plan/place.c, plan/cut.c). Every node of a plan has a device. An edge between two devices becomes
  * a Transfer, a Send and its Recv in one node: it takes the token on one side and puts it out on the other, once for
@@ -25,7 +26,7 @@
  */
 #ifndef DFLOW_DEVICE_H
 #define DFLOW_DEVICE_H
-#include "base/devmem.h"
+#include "base/remote.h"
 
 typedef enum dfi_device_kind { DFI_DEVICE_CPU = 0, DFI_DEVICE_SIM, DFI_DEVICE_GPU } dfi_device_kind;
 
@@ -36,6 +37,7 @@ typedef struct dfi_device {
   double     latency;              /* of a message, seconds */
   double     speed;                /* 1: as the cost model has it */
   dfi_devmem *arena;                /* NULL: the host's memory */
+  const dfi_remote *remote;         /* a GPU: the host cannot read its memory; NULL: it can */
   /* What goes wrong in each run, for those who try what happens then; 0: never. */
   int64_t    fails_at;             /* its n-th kernel finds it dead */
   int64_t    link_fails_at, link_stalls_at;  /* the n-th message over one of its links is lost; is held up for ever */
@@ -75,6 +77,14 @@ int32_t dfi_device_of(dfi_devices *d, const char *spec, const char *where, df_er
 /* Adds a device, or changes what it can do. `text`: name,memory=N,bandwidth=N,latency=S,speed=X in bytes and seconds.
    */
 int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err);
+/* gpu.c: GPU `number`, opened when it is first asked for. NULL: err's message says why there is none and what to do. */
+const dfi_remote *dfi_gpu_open(int32_t number, df_error *err);
+/* GPUs that can be opened; 0 where there is no sign of a driver, which is not opened to find out. */
+int32_t dfi_gpu_count(void);
+/* The kernel of an op (its entry's type); NULL: there is none. A GPU has been opened. */
+const dfi_gpu_kernel *dfi_gpu_kernel_of(const char *op);
+/* Adds every GPU to a list that is open. */
+void dfi_devices_add_gpus(dfi_devices *d);
 /* 'sim:1' as a static text of the kind. */
 const char *dfi_device_kind_name(int32_t kind);
 /* cost.c: seconds that a kernel takes on the device, and that a message takes from one to the other: the line is busy

@@ -13,6 +13,7 @@
 #include "resource/variable.h"
 #include "op/run.h"
 #include "engine/holders.h"
+#include "engine/remote.h"
 #include "engine/timed.h"
 #include "engine/transfer.h"
 #include "engine/watch.h"
@@ -280,12 +281,14 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   }
   if (c->status == DF_OK) {                 /* else a reference among the inputs could not be read */
     atomic_store_explicit(&x->at, p->node->id, memory_order_relaxed);
+    const dfi_device *d = NULL;
     if (DFI_UNLIKELY(x->plan->cut)) {
       bool away;
       if (on_device(x, r, p, c, &away)) return away;
+      d = x->plan->devices->at[p->device];
       dfi_devmem_use(arena_of(x, p));
     }
-    int32_t status = p->kernel(&c->kernel);
+    int32_t status = d && d->remote ? dfi_remote_run(c, d) : p->kernel(&c->kernel);
     if (DFI_UNLIKELY(x->plan->cut)) dfi_devmem_use(NULL);
     if (DFI_UNLIKELY(status == DFI_AGAIN)) {
       call_free(c);

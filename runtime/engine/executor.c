@@ -21,6 +21,7 @@
 #include "engine/fault.h"
 #include "engine/stream.h"
 #include "engine/remat.h"
+#include "engine/remote.h"
 #include "engine/swap.h"
 #include "engine/transfer.h"
 #include "engine/watch.h"
@@ -796,6 +797,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
     }
     case DFI_K_SWITCH: {
       const df_value *pred = operand(r, operands[p->in + 1]);
+      if (DFI_UNLIKELY(pred->kind == DF_TENSOR) && !dfi_remote_number(x, r, p, operands[p->in + 1])) break;
       uint32_t side = pred->as.u8 != 0;          /* a byte that a caller fed may be any */
       if (DFI_UNLIKELY(pred->kind == DF_TENSOR && pred->as.tensor->rank == 0)) {
         side = *(const uint8_t *)pred->as.tensor->data != 0;            /* a reference variable's own value */

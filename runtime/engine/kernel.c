@@ -2,6 +2,7 @@
 #include "engine/executor.h"
 #include "engine/remat.h"
 #include "op/run.h"
+#include "base/remote.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -25,9 +26,20 @@ static df_tensor *tensor_out(df_kernel *k, int32_t i, df_tensor *t) {
   return t;
 }
 
+/* Is output i made where the host cannot read it? Then numbers too: the host is not to wait for one. */
+static bool makes_remote(const df_kernel *k, int32_t i) {
+  if (DFI_LIKELY(!dfi_devmem_here) || !dfi_devmem_remote(dfi_devmem_here)) return false;
+  const dfi_pnode *p = k->run ? ((const dfi_call *)k->run)->node : NULL;
+  return !p || i >= 32 || !((p->gpu ? p->gpu->host_out : p->op->host_out) >> i & 1);
+}
+
 df_tensor *dfk_out(df_kernel *k, int32_t i, int32_t dtype, int32_t rank, const int64_t *dims) {
-  if (rank == 0 && dfi_unboxed((uint8_t)dtype)) return scalar_out(k, i, dtype);
+  const bool remote = makes_remote(k, i);
+  if (rank == 0 && dfi_unboxed((uint8_t)dtype) && !remote) return scalar_out(k, i, dtype);
+  dfi_devmem *here = dfi_devmem_here;
+  if (DFI_UNLIKELY(here && !remote && dfi_devmem_remote(here))) dfi_devmem_use(NULL);
   df_tensor *t = dfi_tensor_make((uint8_t)dtype, rank, dims);
+  dfi_devmem_here = here;
   if (DFI_UNLIKELY(!t)) { out_of_memory(k, dtype, rank, dims); return NULL; }
   return tensor_out(k, i, t);
 }
@@ -44,9 +56,10 @@ static bool same_dims(const df_tensor *t, int32_t rank, const int64_t *dims) {
 
 df_tensor *dfk_out_reuse(df_kernel *k, int32_t i, int32_t from, int32_t dtype, int32_t rank, const int64_t *dims) {
   df_tensor *t = (df_tensor *)k->in[from];
-  if (from < 32 && (k->reusable >> from & 1) && t && !t->view && (rank > 0 || !dfi_unboxed((uint8_t)dtype)) &&
+  const bool remote = makes_remote(k, i);
+  if (from < 32 && (k->reusable >> from & 1) && t && !t->view && (rank > 0 || !dfi_unboxed((uint8_t)dtype) || remote) &&
       dfk_plain((uint8_t)dtype) && dfk_plain(t->dtype) &&
-      t->data == t->buffer->data && dfi_tensor_exclusive(t)) {
+      t->data == t->buffer->data && dfi_readable(t) == !remote && dfi_tensor_exclusive(t)) {
     int64_t size = 1;
     for (int32_t d = 0; d < rank; d++) size *= dims[d];
     if (size * dfi_dtype_size[dtype] == t->size * dfi_dtype_size[t->dtype] && t->size) {
@@ -70,10 +83,11 @@ int32_t dfk_out_forward(df_kernel *k, int32_t i, int32_t from, int32_t rank, con
     if (rank == 0) { k->out[i] = *v; return DF_OK; }
     df_tensor *o = dfk_out(k, i, v->dtype, rank, dims);
     if (!o) return k->error->code;
-    memcpy(o->data, &v->as, dfi_dtype_size[v->dtype]);
+    if (!dfi_bytes_copy(o->data, o->buffer, &v->as, NULL, dfi_dtype_size[v->dtype]))
+      return dfk_fail(k, DF_UNAVAILABLE, "the device did not take a number");
     return DF_OK;
   }
-  if (rank == 0 && dfi_unboxed(t->dtype)) {           /* a reference variable's value is boxed */
+  if (rank == 0 && dfi_unboxed(t->dtype) && dfi_readable(t)) {     /* a reference variable's value is boxed */
     memcpy(scalar_out(k, i, t->dtype)->data, t->data, dfi_dtype_size[t->dtype]);
     return DF_OK;
   }

@@ -41,7 +41,7 @@ void dfi_transfer_begin(dfi_exec *x) {
     t->messages++;
     t->bytes += dfi_value_bytes(v);
     if (x->faults && dfi_fault_message(x, NULL, NULL, c->link, c->node) != DFI_ARRIVES) return;
-    if (!dfi_value_in(v, device_at(x, l->to)->arena, to)) no_room(x, NULL, NULL, l->to, v, c->node);
+    if (!dfi_value_in(v, c->host ? NULL : device_at(x, l->to)->arena, to)) no_room(x, NULL, NULL, l->to, v, c->node);
     to->uses = 0;
     if (x->timed && x->timed->recorder) dfi_record_crossing(x, i, c->node, l->to);
     if (x->timed) dfi_timed_given(x, i, dfi_timed_message(x, c->link, 0, dfi_value_bytes(v)));
@@ -53,7 +53,7 @@ void dfi_transfer_begin(dfi_exec *x) {
    has failed. */
 static bool take_in(dfi_exec *x, dfi_record *r, const dfi_pnode *p, df_value *v) {
   df_value *slot = r->base[DFI_ITERATION] + p->out;
-  const bool there = dfi_value_in(v, device_at(x, p->device)->arena, slot);
+  const bool there = dfi_value_in(v, p->constant ? NULL : device_at(x, p->device)->arena, slot);
   if (!there) no_room(x, r, p, p->device, v, p->node);
   slot->uses = 0;
   dfi_value_drop(v);
@@ -110,7 +110,7 @@ static void depart(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead, doub
 void dfi_transfer_copy(dfi_call *c) {
   dfi_flight *f = c->user;
   df_value *slot = c->record->base[DFI_ITERATION] + c->node->out;
-  c->status = dfi_value_in(&f->value, device_at(c->exec, c->node->device)->arena, slot) ? DF_OK : DF_RESOURCE_EXHAUSTED;
+  c->status = dfi_value_in(&f->value, c->node->constant ? NULL : device_at(c->exec, c->node->device)->arena, slot) ? DF_OK : DF_RESOURCE_EXHAUSTED;
 }
 
 static void land(dfi_exec *x, dfi_flight *f) {

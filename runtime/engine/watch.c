@@ -1,4 +1,5 @@
 /* watch.c: a run is paused, stepped and broken into, and its tokens are logged. */
+#include "base/remote.h"
 #include "engine/watch.h"
 #include "engine/group.h"
 #include "engine/token.h"
@@ -268,6 +269,12 @@ void dfi_watch_keep_all(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
 static bool holds(const df_value *v, int32_t conditions) {
   const void *data = &v->as;
   int64_t n = 1;
+  if (v->kind == DF_TENSOR && !dfi_readable(v->as.tensor)) {
+    df_value here;
+    const bool yes = dfi_value_on_host(v, &here) && holds(&here, conditions);
+    dfi_value_drop(&here);
+    return yes;
+  }
   if (v->kind == DF_TENSOR) { data = v->as.tensor->data; n = v->as.tensor->size; }
   else if (v->kind != DF_SCALAR) return false;
   if (conditions & DF_IF_MADE) return true;

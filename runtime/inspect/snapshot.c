@@ -4,6 +4,7 @@
  * All that the engine knows of an iteration is its record, so everything here is read out of records, the queue and the
  * list of calls that are away. Nothing is changed but each record's `seen`.
  */
+#include "base/remote.h"
 #include "inspect/inspect.h"
 #include "engine/token.h"
 #include "plan/where.h"
@@ -396,7 +397,7 @@ static bool find_kept(const dfi_exec *x, const dfi_scope *s, df_output o, int32_
     dfi_watch_place(x, &k->token, &serial, &number);
     if (serial != (uint32_t)frame || number != iteration) continue;
     if (k->value.kind == DF_EMPTY && !k->value.dead) return false;      /* a tensor, let go meanwhile */
-    if (k->value.dead || (int32_t)k->value.uses == o.index) *out = dfi_value_copy(&k->value);
+    if (k->value.dead || (int32_t)k->value.uses == o.index) dfi_value_on_host(&k->value, out);
     else if (p->kind == DFI_K_SWITCH) out->dead = 1;   /* it took the other side */
     else continue;
     out->uses = 0;
@@ -445,7 +446,7 @@ int32_t dfi_snapshot_value(dfi_watch *w, df_output o, int32_t frame, int64_t ite
   if (v->kind == DF_HANDLE)
     return dfi_fail(err, DF_NOT_FOUND, o.node->where, "`%s` is a handle: its array is among those of the snapshot",
                     dfi_node_name(o.node));
-  *out = dfi_value_copy(v);
+  dfi_value_on_host(v, out);
   out->uses = 0;
   return DF_OK;
 }

@@ -76,6 +76,13 @@ typedef struct dfi_grad  dfi_grad;      /* grad.h */
 /* An op as TensorFlow's registry has it: see tensorflow/export_table.c for the words. */
 typedef struct dfi_tensorflow_op { const char *type, *in, *out, *attrs; } dfi_tensorflow_op;
 
+/* What the CPU's kernel does with elements that lie where the host cannot read them (base/remote.h). */
+typedef enum dfi_remote_use {
+  DFI_REMOTE_NO = 0,      /* reads and writes them: a GPU needs a kernel of its own (kernels/cuda/) */
+  DFI_REMOTE_MOVES,       /* hands references on, or copies by base/remote.h: it runs as it is, with the device's memory */
+  DFI_REMOTE_LOOKS        /* reads dims alone; what it makes is the host's */
+} dfi_remote_use;
+
 typedef struct df_op {
   const char *type, *lua, *in, *out, *types, *attrs, *doc, *example;
   df_flow  flow;
@@ -87,6 +94,9 @@ typedef struct df_op {
   bool     ordered;
   bool     expensive;     /* may run long whatever its inputs' size */
   bool     waits;         /* its kernel may return DFK_PENDING, see kernel.h */
+  uint8_t  remote;        /* dfi_remote_use */
+  uint32_t host_in;       /* bit i: input i is read on the host even so (a shape, an axis, an index) */
+  uint32_t host_out;      /* bit i: output i is written on the host even so (a count, a length) */
   int32_t  (*shape)(dfi_infer *c);                                                 /* NULL: shapes unknown */
   int32_t  (*grad)(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);   /* NULL: see no_grad */
   bool     no_grad;       /* its gradient is zero everywhere or meaningless (comparisons, indices): stops silently */

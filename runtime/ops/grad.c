@@ -40,7 +40,8 @@ static int32_t grad_array_saved(dfi_grad *g, df_node *n, const df_output *dy, df
 }
 
 static const df_op ops[] = {
-  { .type = "ReadVariableSaved", .traits = DFO_GRAD_PASSES, .in = "resource:handle value:T", .out = "output:T",
+  { .type = "ReadVariableSaved", .remote = DFI_REMOTE_MOVES,
+    .traits = DFO_GRAD_PASSES, .in = "resource:handle value:T", .out = "output:T",
     .types = "T=all",
     .doc = "value, which a read of the variable gave before",
     .shape = shape_last, .grad = grad_variable_saved, .kernel = { [DF_REF] = kernel_variable_saved } },
@@ -48,7 +49,8 @@ static const df_op ops[] = {
     .types = "T=any",
     .doc = "value, which a read of the reference variable gave before",
     .shape = shape_last, .grad = grad_variable_saved, .kernel = { [DF_REF] = kernel_variable_saved } },
-  { .type = "TensorArrayReadSaved", .in = "handle:handle index:I value:T", .out = "output:T",
+  { .type = "TensorArrayReadSaved", .remote = DFI_REMOTE_MOVES, .host_in = 0x2,
+    .in = "handle:handle index:I value:T", .out = "output:T",
     .types = "I=int32|int64 T=all",
     .doc = "value, which a read of the array at index gave before",
     .shape = shape_last, .grad = grad_array_saved, .kernel = { [DF_REF] = kernel_array_saved } },

@@ -87,7 +87,10 @@ static void transfer_new(maker *m, df_output from, int32_t index, int32_t source
   const bool value = index != CONTROL;
   df_node *n = extra_new(m, from.node, value, !value, value);
   char name[300];
-  snprintf(name, sizeof name, "%s:%d to %s", dfi_node_name(from.node), value ? index : 0, m->devices->at[to]->name);
+  const bool host = to & DFI_READ_ON_HOST;
+  const int32_t device = to & ~DFI_READ_ON_HOST;
+  snprintf(name, sizeof name, "%s:%d to %s%s", dfi_node_name(from.node), value ? index : 0, m->devices->at[device]->name,
+           host ? " (read on the host)" : "");
   n->name = dfi_xstrdup(name);
   n->op = dfi_op_find("Transfer")->id;
   n->attrs = dfi_op_find("Transfer")->defaults;
@@ -99,7 +102,8 @@ static void transfer_new(maker *m, df_output from, int32_t index, int32_t source
   mark *k = &m->mark[n->id];
   k->scope = read_scope(m, from.node);
   k->device = (int16_t)source;
-  k->child_scope = (uint32_t)dfi_plan_link(m->plan, source, to);     /* make_node reads it there */
+  k->asked = host;
+  k->child_scope = (uint32_t)dfi_plan_link(m->plan, source, device);     /* make_node reads it there */
   remember(m, from.node->id, index, to, n->id);
 }
 
@@ -130,15 +134,16 @@ static void cross_when_it_begins(maker *m, df_output from, int32_t to) {
 
 /* ---- the cut ------------------------------------------------------------------------------------------ */
 
-static void cut_value(maker *m, const df_node *reader, df_output o, int32_t d) {
+static void cut_value(maker *m, const df_node *reader, df_output o) {
+  const int32_t d = dfi_plan_wanted(m, reader, o);
   const df_output from = dfi_plan_origin(m, o);
   const dfi_comes how = dfi_plan_comes(m, reader, from);
   const int32_t source = dfi_plan_device_of(m, from, how);
-  if (source == DFI_ANY_DEVICE || source == d) return;
+  if (source == DFI_ANY_DEVICE || source == (d & ~DFI_READ_ON_HOST)) return;
   switch (how) {
   case DFI_COMES_TOKEN: transfer_new(m, from, from.index, source, d); break;
   case DFI_COMES_FED: case DFI_COMES_GIVEN: cross_when_it_begins(m, from, d); break;
-  case DFI_COMES_LOOP_CONSTANT: enter_again(m, from.node, d); break;
+  case DFI_COMES_LOOP_CONSTANT: enter_again(m, from.node, d & ~DFI_READ_ON_HOST); break;
   case DFI_COMES_VARIABLE: case DFI_COMES_CONSTANT: break;
   }
 }
@@ -163,7 +168,7 @@ void dfi_plan_cut(maker *m) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
     const mark k = m->mark[n->id];
     if (k.merged || k.given_token || flow_of(n) == DF_TRANSFER) continue;
-    for (int32_t j = 0; j < n->nin; j++) cut_value(m, n, n->in[j], k.device);
+    for (int32_t j = 0; j < n->nin; j++) cut_value(m, n, n->in[j]);
     cut_controls(m, n, k.device);
     for (int32_t j = 0; j < n->nin && k.reads_gate; j++) {
       df_output unused;
@@ -179,15 +184,15 @@ void dfi_plan_cut(maker *m) {
     /* what cannot be fetched is found out later */
     if (dfi_plan_comes(m, NULL, from) == DFI_COMES_TOKEN && !k->merged && flow_of(from.node) != DF_ENTER &&
         read_scope(m, from.node) == 0)
-      cut_value(m, NULL, o, 0);
+      cut_value(m, NULL, o);
   }
 }
 
 df_output dfi_plan_across(const maker *m, df_output from, dfi_comes how, int32_t d, int32_t *given) {
   *given = -1;
   const int32_t source = dfi_plan_device_of(m, from, how);
-  if (source == DFI_ANY_DEVICE || source == d) return from;
-  const int32_t to = known(m, from.node->id, from.index, d);
+  if (source == DFI_ANY_DEVICE || source == (d & ~DFI_READ_ON_HOST)) return from;
+  const int32_t to = known(m, from.node->id, from.index, how == DFI_COMES_LOOP_CONSTANT ? d & ~DFI_READ_ON_HOST : d);
   if (to <= -2) { *given = -2 - to; return from; }
   return to > 0 ? (df_output){ dfi_plan_node(m, to), 0 } : from;
 }

@@ -57,6 +57,7 @@ static bool fits(finder *f, const df_node *n) {
   const mark *k = &f->m->mark[n->id];
   if (k->number < 0 || n->nout != 1 || n->nin < 1 || f->known[n->op] == 1) return false;
   const dfi_pnode *q = &f->m->plan->node[k->number];
+  if (f->m->cut && f->m->devices->at[k->device]->remote) return false;      /* the host cannot read it */
   const dfi_shape *s = &n->out[0].shape;
   if ((q->kind != DFI_K_KERNEL && q->kind != DFI_K_SCALAR) || q->reads || q->has_handle || op_of(n)->stateful)
     return false;

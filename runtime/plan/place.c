@@ -45,12 +45,55 @@ static void settle(maker *m, const df_node *n, int32_t device, dfi_why why, int3
   k->why_node = because;
 }
 
+const dfi_gpu_kernel *dfi_plan_gpu_kernel(const df_node *n) {
+  const dfi_gpu_kernel *g = dfi_gpu_kernel_of(op_of(n)->type);
+  if (!g) return NULL;
+  uint8_t in[64], out[16];
+  if (n->nin > 64 || n->nout > 16) return NULL;
+  for (int32_t i = 0; i < n->nin; i++) in[i] = dfi_dtype(n->in[i]);
+  for (int32_t i = 0; i < n->nout; i++) out[i] = n->out[i].dtype;
+  return !g->takes || g->takes(n->nin, in, n->nout, out) ? g : NULL;
+}
+
+int32_t dfi_plan_wanted(const maker *m, const df_node *reader, df_output o) {
+  if (!reader) return 0;
+  const int32_t d = m->mark[reader->id].device;
+  if (d < 0 || !m->devices->at[d]->remote) return d;
+  if (flow_of(reader) == DF_SWITCH && dfi_same(reader->in[1], o) && !dfi_same(reader->in[0], o)) return d | DFI_READ_ON_HOST;
+  if (flow_of(reader) != DF_PLAIN) return d;
+  const dfi_gpu_kernel *g = dfi_plan_gpu_kernel(reader);
+  const uint32_t host = g ? g->host_in : op_of(reader)->host_in;
+  const bool all = !g && op_of(reader)->remote == DFI_REMOTE_NO;       /* the CPU's kernel, see engine/remote.c */
+  bool some = false;
+  for (int32_t i = 0; i < reader->nin; i++) {
+    if (!dfi_same(reader->in[i], o)) continue;
+    some = true;
+    if (!all && !(i < 30 && (host >> i & 1)) && !(host & DFI_LAST_IN && i == reader->nin - 1)) return d;
+  }
+  return some ? d | DFI_READ_ON_HOST : d;
+}
+
+static bool only_numbers(const df_node *n) {
+  for (int32_t i = 0; i < n->nin; i++) if (dfi_shape_at(n->in[i])->rank != 0) return false;
+  return n->nin > 0 && n->nout == 1;
+}
+
+/* A GPU runs what it has kernels for, what needs none, and numbers, which lie in slots of the host's. */
+static bool gpu_runs(const df_node *n) {
+  const df_op *op = op_of(n);
+  if (op->remote != DFI_REMOTE_NO || dfi_plan_gpu_kernel(n)) return true;
+  uint8_t in[4] = { 0 };
+  if (!op->scalar || n->nin > 3 || !only_numbers(n)) return false;
+  for (int32_t i = 0; i < n->nin; i++) in[i] = dfi_dtype(n->in[i]);
+  return op->scalar(in, n->out[0].dtype) != NULL;
+}
+
 /* Has the device a kernel for n? An accelerator has none for strings. */
 static bool has_kernel(const dfi_device *d, const df_node *n) {
   if (d->kind == DFI_DEVICE_CPU || flow_of(n) != DF_PLAIN) return true;
   for (int32_t i = 0; i < n->nin; i++) if (dfi_dtype(n->in[i]) == DF_STRING) return false;
   for (int32_t i = 0; i < n->nout; i++) if (n->out[i].dtype == DF_STRING) return false;
-  return true;
+  return !d->remote || gpu_runs(n);
 }
 
 /* ---- what was asked for ------------------------------------------------------------------------------------ */

@@ -3,12 +3,17 @@
 #define DFLOW_PLAN_PLACE_H
 #include "plan/make.h"
 
-enum { DFI_ANY_DEVICE = -1 };
+enum { DFI_ANY_DEVICE = -1, DFI_READ_ON_HOST = 1 << 14 /* with a device: what stays on the host there */ };
 
 /* Gives every needed node its device: mark.device, mark.why, mark.why_node. */
 int32_t dfi_plan_place_nodes(maker *m);
 /* Where a value is, for a reader on device d: DFI_ANY_DEVICE when it may be read from anywhere. */
 int32_t dfi_plan_device_of(const maker *m, df_output from, dfi_comes how);
+/* The GPU's kernel for n, of its dtypes; NULL: there is none. */
+const dfi_gpu_kernel *dfi_plan_gpu_kernel(const df_node *n);
+/* Where a reader (NULL: a fetch) wants o: its device, with DFI_READ_ON_HOST where the device's memory is not the
+ * host's and it reads o on the host. */
+int32_t dfi_plan_wanted(const maker *m, const df_node *reader, df_output o);
 /* The place of a link among the plan's; made when it is new. */
 int32_t dfi_plan_link(dfi_plan *p, int32_t from, int32_t to);
 /* cut.c: puts Transfers where values cross; after it dfi_plan_across finds them. */

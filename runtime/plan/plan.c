@@ -172,6 +172,7 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
     q->kind = DFI_K_TRANSFER;
     q->child = (uint16_t)k->child_scope;
     q->device = m->plan->link[q->child].to;
+    q->constant = k->asked;                            /* see cut.c: it stays on the host */
     return DF_OK;
   case DF_LOOP_COND: case DF_PLAIN: break;
   }
@@ -192,7 +193,9 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   for (int32_t i = 0; i < n->nout; i++) if (n->out[i].dtype == DF_RESOURCE) q->has_handle = 1;
   q->reads = references_read(n);
   q->waits = op->waits;
-  q->offload = !q->has_handle && !op->stateful && !q->reads;
+  const bool remote = m->devices && m->devices->at[k->device]->remote;
+  if (remote && dfi_plan_gpu_kernel(n)) q->gpu = dfi_plan_gpu_kernel(n);
+  q->offload = !q->has_handle && !op->stateful && !q->reads && !remote;
   if ((op->traits & DFO_READS_VARIABLE || (q->reads && !strcmp(op->type, "Identity"))) && !reference)
     q->kind = DFI_K_READ;
   if (plain && op->scalar && !reference && !q->reads) {
@@ -475,7 +478,9 @@ static void finish_cut(maker *m) {
     const int32_t f = feed_of(m, from);
     p->crossing[i].from =
         f >= 0 ? DFI_OPERAND(DFI_GIVEN, f) : DFI_OPERAND(DFI_CONSTANT, dfi_plan_constant_place(m, from.node));
-    p->crossing[i].link = (uint16_t)dfi_plan_link(p, f >= 0 ? 0 : m->mark[from.node->id].device, m->crossed[i].device);
+    p->crossing[i].host = m->crossed[i].device & DFI_READ_ON_HOST;
+    p->crossing[i].link = (uint16_t)dfi_plan_link(p, f >= 0 ? 0 : m->mark[from.node->id].device,
+                                                  m->crossed[i].device & ~DFI_READ_ON_HOST);
     p->crossing[i].node = from.node;
   }
 }

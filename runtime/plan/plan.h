@@ -71,7 +71,7 @@ enum { DFI_TO_PLAIN = 0, DFI_TO_MERGE = 1, DFI_TO_MERGE_CONTROL = 2, DFI_TO_EXIT
 typedef struct dfi_pnode {
   uint8_t      kind;
   uint8_t      out_dtype;
-  uint8_t      constant;     /* ENTER: it is a loop constant */
+  uint8_t      constant;     /* ENTER: it is a loop constant; TRANSFER: the value is read on the host and stays there */
   uint8_t      merges;       /* ENTER, NEXT: delivers for a Merge too, see below */
   uint32_t     in;  /* first operand in plan->operand; at least three are there, the first again where nin < 3 */
   /* first slot; of the child's record or constants for ENTER, of the parent's for EXIT, of the next iteration for NEXT
@@ -96,6 +96,7 @@ typedef struct dfi_pnode {
   uint8_t     *out_dtypes;   /* nout */
   uint8_t     *reads;        /* nin: inputs that are references and wanted as values; NULL where there are none */
   uint32_t     inside, place;    /* of a group's: its edges up to here stay in the group; which member it is */
+  const dfi_gpu_kernel *gpu; /* of a node on a GPU; NULL: the CPU's kernel, as its entry's `remote` says */
 } __attribute__((aligned(128))) dfi_pnode;   /* its address is a shift away from its number */
 
 /* Elementwise nodes of one scope that are computed in one pass: plan/group.c finds them, engine/group.c runs them. */
@@ -159,7 +160,7 @@ typedef enum dfi_why {
 /* A way between two devices that the plan uses. */
 typedef struct dfi_link { uint16_t from, to; } dfi_link;
 /* Something given (a feed, a constant that somebody put on a device) that crosses when the run begins. */
-typedef struct dfi_crossing { dfi_operand from; uint16_t link; df_node *node; } dfi_crossing;
+typedef struct dfi_crossing { dfi_operand from; uint16_t link; bool host; /* it is read on the host there */ df_node *node; } dfi_crossing;
 
 /* What the plan has so that iterations can be run a second time: a copy of every scope but the top level, and of its
    nodes, behind them. Scope i has its copy at nscopes + i. engine/remat.h */

@@ -1,6 +1,6 @@
 /* array_v3.c: the life of a TensorFlow graph's TensorArray: made, written, read, its gradient arrays, its end. */
 #include "resource/array_v3.h"
-#include "kernels/update.h"
+#include "base/remote.h"
 #include "resource/tensor_array.h"
 #include "resource/values.h"
 #include "resource/variable.h"
@@ -146,7 +146,9 @@ static int32_t add(const dfi_array_v3 *a, df_value *v, const df_value *by, df_er
   df_tensor *old = v->as.tensor, *sum = old;
   if (!dfi_tensor_exclusive(old) && !(sum = dfi_tensor_make(old->dtype, old->rank, old->dims)))
     return no_memory(a, err);
-  dfk_update(DFK_ADD, old->dtype, old->size, sum->data, old->data, by->as.tensor->data, false);
+  if (!dfi_bytes_update(DFK_ADD, old->dtype, old->size, sum->data, sum->buffer, old->data, old->buffer, by->as.tensor->data,
+                        by->as.tensor->buffer, false))
+    return no_memory(a, err);
   if (sum != old) {
     v->as.tensor = sum;
     df_tensor_release(old);

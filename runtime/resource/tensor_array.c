@@ -1,7 +1,7 @@
 /* tensor_array.c: the life of a TensorArray: made, written, read, its gradient array, its end. */
 #include "resource/tensor_array.h"
 #include "resource/tape.h"
-#include "kernels/update.h"
+#include "base/remote.h"
 #include <stdio.h>
 
 /* ---- words ------------------------------------------------------------------------------------- */
@@ -220,7 +220,8 @@ void dfi_element_look(const dfi_tensor_array *a, int64_t i, dfi_element *e) {
   if (a->whole && i < a->whole->dims[0]) {
     const df_tensor *w = a->whole;
     *e = (dfi_element){ .state = DFI_SLOT_WRITTEN, .rank = (int8_t)(w->rank - 1), .dims = w->dims + 1,
-                        .data = (const char *)w->data + i * (w->size / w->dims[0]) * dfi_dtype_size[w->dtype] };
+                        .data = (const char *)w->data + i * (w->size / w->dims[0]) * dfi_dtype_size[w->dtype],
+                        .in = w->buffer };
     return;
   }
   void *cell;
@@ -233,6 +234,7 @@ void dfi_element_look(const dfi_tensor_array *a, int64_t i, dfi_element *e) {
     e->rank = e->tensor->rank;
     e->dims = e->tensor->dims;
     e->data = e->tensor->data;
+    e->in = e->tensor->buffer;
   } else {
     e->data = cell;
   }
@@ -356,7 +358,7 @@ static int32_t unpack(dfi_tensor_array *a, df_error *err) {
       if (was[i] == DFI_SLOT_CLEARED) *(dfi_shape *)(to[i] = dfi_xmalloc(sizeof(dfi_shape))) = dfi_shape_scalar();
       if (was[i] == DFI_SLOT_WRITTEN) {
         df_tensor *t = dfi_tensor_make(a->dtype, 0, NULL);
-        if ((ok = t != NULL)) memcpy(t->data, from + i * bytes, bytes);
+        ok = t && dfi_bytes_copy(t->data, t->buffer, from + i * bytes, NULL, bytes);
         to[i] = t;
       }
       if (ok) state[i] = was[i];
@@ -396,11 +398,12 @@ static const void *value_data(const df_value *v) {
 }
 
 /* *t += v, in place where nobody else holds it. Both are of one shape and of a's dtype. */
-static int32_t add_to(const dfi_tensor_array *a, df_tensor **t, const void *data, df_error *err) {
+static int32_t add_to(const dfi_tensor_array *a, df_tensor **t, const void *data, struct df_buffer *in, df_error *err) {
   df_tensor *old = *t, *sum = old;
   if (!dfi_tensor_exclusive(old) && !(sum = dfi_tensor_make(old->dtype, old->rank, old->dims)))
     return no_memory(a, err);
-  dfk_update(DFK_ADD, old->dtype, old->size, sum->data, old->data, data, false);
+  if (!dfi_bytes_update(DFK_ADD, old->dtype, old->size, sum->data, sum->buffer, old->data, old->buffer, data, in, false))
+    return no_memory(a, err);
   if (sum != old) {
     df_tensor_release(old);
     *t = sum;
@@ -416,14 +419,17 @@ static int32_t add_to_row(dfi_tensor_array *a, int64_t i, const df_value *v, df_
   if (!dfi_tensor_exclusive(w)) {
     df_tensor *copy = dfi_tensor_make(w->dtype, w->rank, w->dims);
     if (!copy) return no_memory(a, err);
-    memcpy(copy->data, w->data, (size_t)(w->size * dfi_dtype_size[w->dtype]));
+    if (!dfi_bytes_copy(copy->data, copy->buffer, w->data, w->buffer, w->size * dfi_dtype_size[w->dtype])) {
+      df_tensor_release(copy);
+      return no_memory(a, err);
+    }
     df_tensor_release(w);
     a->whole = w = copy;
   }
   int64_t row = w->size / w->dims[0];
   char *at = (char *)w->data + i * row * dfi_dtype_size[w->dtype];
-  dfk_update(DFK_ADD, w->dtype, row, at, at, value_data(v), false);
-  return DF_OK;
+  return dfi_bytes_update(DFK_ADD, w->dtype, row, at, w->buffer, at, w->buffer, value_data(v), dfi_buffer_in(v), false)
+             ? DF_OK : no_memory(a, err);
 }
 
 static int32_t add_to_slot(dfi_tensor_array *a, int64_t i, void *cell, const df_value *v, df_error *err) {
@@ -432,9 +438,9 @@ static int32_t add_to_slot(dfi_tensor_array *a, int64_t i, void *cell, const df_
   if (a->store == DFI_STORE_TENSORS) have = dfi_shape_of((*(df_tensor **)cell)->rank, (*(df_tensor **)cell)->dims);
   int32_t code = check_sum(a, i, v, &have, err);
   if (code) return code;
-  if (a->store == DFI_STORE_TENSORS) return add_to(a, cell, value_data(v), err);
-  dfk_update(DFK_ADD, a->dtype, 1, cell, cell, &v->as, false);
-  return DF_OK;
+  if (a->store == DFI_STORE_TENSORS) return add_to(a, cell, value_data(v), dfi_buffer_in(v), err);
+  const bool ok = dfi_bytes_update(DFK_ADD, a->dtype, 1, cell, NULL, cell, NULL, value_data(v), dfi_buffer_in(v), false);
+  return ok ? DF_OK : no_memory(a, err);
 }
 
 static int32_t write_twice(const dfi_tensor_array *a, int64_t i, uint8_t state, df_error *err) {
@@ -541,7 +547,10 @@ static int32_t read_zeros(dfi_tensor_array *a, int64_t i, df_value *out, df_erro
   }
   df_tensor *t = dfi_tensor_make(a->dtype, s.rank, s.dims);
   if (!t) return no_memory(a, err);
-  if (dfk_plain(a->dtype)) memset(t->data, 0, (size_t)(t->size * dfi_dtype_size[a->dtype]));
+  if (dfk_plain(a->dtype) && !dfi_bytes_zero(t->data, t->buffer, t->size * dfi_dtype_size[a->dtype])) {
+    df_tensor_release(t);
+    return no_memory(a, err);
+  }
   out->kind = DF_TENSOR;
   out->as.tensor = t;
   return DF_OK;

@@ -95,6 +95,7 @@ typedef struct dfi_element {
   int8_t           rank;
   const int64_t   *dims;
   df_tensor       *tensor;       /* where it lies in a tensor of its own */
+  struct df_buffer *in;          /* the storage it is a part of; NULL: it is a packed number */
 } dfi_element;
 /* Element i, a tensor of its own, is let go; its shape is remembered. It is put back: false where there is no memory.
    */

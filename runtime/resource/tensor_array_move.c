@@ -5,7 +5,7 @@
  * promises (64 bytes, for 64 bytes and more); where it would not, the row is copied.
  */
 #include "resource/tensor_array.h"
-#include "kernels/update.h"
+#include "base/remote.h"
 
 enum { GRAIN_BYTES = 256 << 10 };
 
@@ -16,11 +16,9 @@ static int32_t no_memory(const dfi_tensor_array *a, df_error *err) {
 
 static bool aligned(const void *data, int64_t bytes) { return bytes < 64 || ((uintptr_t)data & 63) == 0; }
 
-static bool copy_elements(df_tensor *to, int64_t at, const df_tensor *like, const void *data, int64_t n) {
-  if (dfk_plain(like->dtype)) {
-    memcpy((char *)to->data + at * dfi_dtype_size[to->dtype], data, (size_t)(n * dfi_dtype_size[to->dtype]));
-    return true;
-  }
+static bool copy_elements(df_tensor *to, int64_t at, const df_tensor *like, const void *data, struct df_buffer *in, int64_t n) {
+  const int64_t width = dfi_dtype_size[to->dtype];
+  if (dfk_plain(like->dtype)) return dfi_bytes_copy((char *)to->data + at * width, to->buffer, data, in, n * width);
   if (like->dtype == DF_VARIANT) {
     for (int64_t i = 0; i < n; i++) dfk_set_variant(to, at + i, ((void *const *)data)[i]);
     return true;
@@ -38,7 +36,7 @@ df_tensor *dfi_tensor_part(df_tensor *t, int64_t first, int32_t rank, const int6
   const char *data = (const char *)t->data + first * dfi_dtype_size[t->dtype];
   if (aligned(data, n * dfi_dtype_size[t->dtype])) return dfi_tensor_view(t, first, rank, dims);
   df_tensor *copy = dfi_tensor_make(t->dtype, rank, dims);
-  if (copy && copy_elements(copy, 0, t, data, n)) return copy;
+  if (copy && copy_elements(copy, 0, t, data, t->buffer, n)) return copy;
   df_tensor_release(copy);
   return NULL;
 }
@@ -46,7 +44,7 @@ df_tensor *dfi_tensor_part(df_tensor *t, int64_t first, int32_t rank, const int6
 bool dfi_row_value(df_tensor *t, int64_t i, df_value *out) {
   int64_t row = t->size / t->dims[0];
   *out = (df_value){ .dtype = t->dtype };
-  if (t->rank == 1 && dfi_unboxed(t->dtype)) {
+  if (t->rank == 1 && dfi_unboxed(t->dtype) && dfi_readable(t)) {
     int32_t bytes = dfi_dtype_size[t->dtype];
     out->kind = DF_SCALAR;
     memcpy(&out->as, (const char *)t->data + i * bytes, (size_t)bytes);
@@ -110,13 +108,14 @@ static void gather_rows(void *arg, int64_t begin, int64_t end) {
     dfi_element e;
     char *at = (char *)g->to->data + i * bytes;
     dfi_element_look(g->a, g->index ? dfk_index(g->index, i) : i, &e);
-    if (e.data) memcpy(at, e.data, (size_t)bytes);
-    else memset(at, 0, (size_t)bytes);
+    if (e.data) dfi_bytes_copy(at, g->to->buffer, e.data, e.in, bytes);
+    else dfi_bytes_zero(at, g->to->buffer, bytes);
   }
 }
 
 /* Packed numbers 0 … n - 1, all written, straight from the chunks. */
-static bool gather_packed(const dfi_tensor_array *a, int64_t n, char *to) {
+static bool gather_packed(const dfi_tensor_array *a, int64_t n, const df_tensor *t) {
+  char *to = t->data;
   for (int64_t c = 0; dfi_chunk_begin(a, c) < n; c++) {
     if (c >= a->nchunks || !a->chunk[c]) return false;
     int64_t begin = dfi_chunk_begin(a, c), m = dfi_chunk_slots(a, c);
@@ -124,7 +123,7 @@ static bool gather_packed(const dfi_tensor_array *a, int64_t n, char *to) {
     const uint8_t *state = dfi_chunk_states(a, c);
     for (int64_t i = 0; i < m; i++)
       if (state[i] != DFI_SLOT_WRITTEN) return false;
-    memcpy(to + begin * a->cell, a->chunk[c], (size_t)(m * a->cell));
+    if (!dfi_bytes_copy(to + begin * a->cell, t->buffer, a->chunk[c], NULL, m * a->cell)) return false;
   }
   return true;
 }
@@ -144,7 +143,7 @@ df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n,
   if (packed) {
     df_tensor *t = dfi_tensor_make(a->dtype, 1, &n);
     if (!t) return no_memory(a, err), NULL;
-    if (gather_packed(a, n, t->data)) return clear_all(a, n, NULL), t;
+    if (gather_packed(a, n, t)) return clear_all(a, n, NULL), t;
     df_tensor_release(t);                    /* something is missing; below it is found out what */
   }
 
@@ -185,7 +184,7 @@ df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n,
       for (int64_t i = 0; i < n; i++) {
         dfi_element e;
         dfi_element_look(a, index ? dfk_index(index, i) : i, &e);
-        if (e.data && !copy_elements(t, i * row, t, e.data, row)) {
+        if (e.data && !copy_elements(t, i * row, t, e.data, e.in, row)) {
           df_tensor_release(t);
           return no_memory(a, err), NULL;
         }
@@ -241,9 +240,9 @@ df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n,
     dfi_element_look(a, i, &e);
     if (!e.data) {
       if (dfk_plain(a->dtype))
-        memset((char *)t->data + at * dfi_dtype_size[a->dtype], 0,
-               (size_t)(lengths[i] * row * dfi_dtype_size[a->dtype]));
-    } else if (!copy_elements(t, at, t, e.data, lengths[i] * row)) {
+        dfi_bytes_zero((char *)t->data + at * dfi_dtype_size[a->dtype], t->buffer,
+                       lengths[i] * row * dfi_dtype_size[a->dtype]);
+    } else if (!copy_elements(t, at, t, e.data, e.in, lengths[i] * row)) {
       df_tensor_release(t);
       return no_memory(a, err), NULL;
     }
@@ -302,7 +301,8 @@ int32_t dfi_tensor_array_unstack(dfi_tensor_array *a, df_tensor *t, df_error *er
     if (dfi_shape_equal(&have, &come)) {
       df_tensor *w = a->whole, *sum = w;
       if (!dfi_tensor_exclusive(w) && !(sum = dfi_tensor_make(w->dtype, w->rank, w->dims))) return no_memory(a, err);
-      dfk_update(DFK_ADD, w->dtype, w->size, sum->data, w->data, t->data, false);
+      if (!dfi_bytes_update(DFK_ADD, w->dtype, w->size, sum->data, sum->buffer, w->data, w->buffer, t->data, t->buffer, false))
+        return no_memory(a, err);
       if (sum != w) df_tensor_release(w);
       a->whole = sum;
       return DF_OK;

@@ -1,13 +1,14 @@
 /* values.c: rows copied side by side. */
 #include "resource/values.h"
 #include "resource/variable.h"
+#include "base/remote.h"
 
 enum { GRAIN_BYTES = 256 << 10 };
 
-typedef struct copying { const df_value *v; char *to; int64_t bytes; } copying;
+typedef struct copying { const df_value *v; char *to; struct df_buffer *in; int64_t bytes; } copying;
 static void copy_rows(void *arg, int64_t begin, int64_t end) {
   const copying *c = arg;
-  for (int64_t i = begin; i < end; i++) memcpy(c->to + i * c->bytes, dfi_value_data(&c->v[i]), (size_t)c->bytes);
+  for (int64_t i = begin; i < end; i++) dfi_bytes_copy(c->to + i * c->bytes, c->in, dfi_value_data(&c->v[i]), dfi_buffer_in(&c->v[i]), c->bytes);
 }
 
 /* Elements that own something go one by one: strings and variants. */
@@ -30,7 +31,7 @@ int32_t dfi_values_stack(df_kernel *k, int32_t out, uint8_t dtype, const dfi_sha
   int64_t size = n ? t->size / n : 0, bytes = size * dfi_dtype_size[dtype];
   int32_t code = DF_OK;
   if (dfk_plain(dtype)) {
-    copying c = { v, t->data, bytes };
+    copying c = { v, t->data, t->buffer, bytes };
     dfk_parallel(k, n, GRAIN_BYTES / (bytes + 1) + 1, copy_rows, &c);
   } else
     for (int64_t i = 0; i < n && !code; i++) code = copy_owned(k, t, i * size, &v[i]);
@@ -46,7 +47,8 @@ int32_t dfi_values_concat(df_kernel *k, int32_t out, uint8_t dtype, const dfi_sh
   int32_t code = DF_OK;
   for (int64_t i = 0, at = 0; i < n && !code; at += dfi_value_size(&v[i++]))
     if (dfk_plain(dtype))
-      memcpy((char *)t->data + at * width, dfi_value_data(&v[i]), (size_t)(dfi_value_size(&v[i]) * width));
+      dfi_bytes_copy((char *)t->data + at * width, t->buffer, dfi_value_data(&v[i]), dfi_buffer_in(&v[i]),
+                     dfi_value_size(&v[i]) * width);
     else code = copy_owned(k, t, at, &v[i]);
   return code;
 }
@@ -60,7 +62,7 @@ bool dfi_values_zeros(uint8_t dtype, const dfi_shape *shape, df_value *out) {
   }
   df_tensor *t = dfi_tensor_make(dtype, shape->rank, shape->dims);
   if (!t) return false;
-  if (dfk_plain(dtype)) memset(t->data, 0, (size_t)(t->size * dfi_dtype_size[dtype]));
+  if (dfk_plain(dtype)) dfi_bytes_zero(t->data, t->buffer, t->size * dfi_dtype_size[dtype]);
   out->kind = DF_TENSOR;
   out->as.tensor = t;
   return true;

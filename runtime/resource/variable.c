@@ -1,5 +1,6 @@
 /* variable.c: the life of a variable's value: read, assigned, updated in place or on a copy. */
 #include "resource/variable.h"
+#include "base/remote.h"
 
 static void destroy(dfi_handle *h) {
   dfi_variable *v = (dfi_variable *)h;
@@ -115,7 +116,10 @@ void *dfi_variable_writable(dfi_variable *v, df_error *err) {
   if (dfi_tensor_exclusive(t)) return t->data;
   df_tensor *copy = dfi_tensor_make(t->dtype, t->rank, t->dims);
   if (!copy) return no_memory(v, err), NULL;
-  memcpy(copy->data, t->data, (size_t)(t->size * dfi_dtype_size[t->dtype]));
+  if (!dfi_bytes_copy(copy->data, copy->buffer, t->data, t->buffer, t->size * dfi_dtype_size[t->dtype])) {
+    df_tensor_release(copy);
+    return no_memory(v, err), NULL;
+  }
   v->value.as.tensor = copy;
   df_tensor_release(t);
   return copy->data;
@@ -135,12 +139,14 @@ static int32_t update(dfi_variable *v, dfk_update_op op, const df_value *by, df_
   if (!dfk_update_allowed(op, v->dtype, n, b))
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "integer division by zero");
   if (v->value.kind == DF_SCALAR) {
-    dfk_update(op, v->dtype, 1, &v->value.as, &v->value.as, b, false);
-    return DF_OK;
+    return dfi_bytes_update(op, v->dtype, 1, &v->value.as, NULL, &v->value.as, NULL, b, dfi_buffer_in(by), false) ? DF_OK : no_memory(v, err);
   }
   df_tensor *t = v->value.as.tensor, *to = t;
   if (!dfi_tensor_exclusive(t) && !(to = dfi_tensor_make(t->dtype, t->rank, t->dims))) return no_memory(v, err);
-  dfk_update(op, v->dtype, n, to->data, t->data, b, false);
+  if (!dfi_bytes_update(op, v->dtype, n, to->data, to->buffer, t->data, t->buffer, b, dfi_buffer_in(by), false)) {
+    if (to != t) df_tensor_release(to);
+    return no_memory(v, err);
+  }
   if (to != t) {
     v->value.as.tensor = to;
     df_tensor_release(t);
@@ -181,13 +187,16 @@ static int32_t scatter(dfi_variable *v, dfk_update_op op, const df_tensor *indic
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "integer division by zero");
   char *to = dfi_variable_writable(v, err);
   if (!to) return err ? err->code : DF_RESOURCE_EXHAUSTED;
+  struct df_buffer *in = dfi_buffer_in(&v->value), *from_in = dfi_buffer_in(updates);
   int64_t row = 1;
   for (int32_t i = 1; i < now.rank; i++) row *= now.dims[i];
   int64_t bytes = row * dfi_dtype_size[v->dtype];
   for (int64_t i = 0; i < indices->size; i++) {
     char *at = to + dfk_index(indices, i) * bytes;
-    if (op == DFK_SET && !one) memcpy(at, from + i * bytes, (size_t)bytes);
-    else dfk_update(op, v->dtype, row, at, at, one ? from : from + i * bytes, one);
+    const bool set = op == DFK_SET && !one;
+    if (!(set ? dfi_bytes_copy(at, in, from + i * bytes, from_in, bytes)
+              : dfi_bytes_update(op, v->dtype, row, at, in, at, in, one ? from : from + i * bytes, from_in, one)))
+      return no_memory(v, err);
   }
   return DF_OK;
 }

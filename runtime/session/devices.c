@@ -119,6 +119,7 @@ int32_t df_session_report(df_session *s, int32_t room, char *out) {
 }
 
 int32_t df_session_devices(df_session *s, int32_t room, char *out) {
+  dfi_devices_add_gpus(&s->devices);
   text t = { out, room > 0 ? (size_t)room : 0, 0 };
   for (int32_t i = 0; i < s->devices.n; i++) {
     say(&t, "%s ", dfi_device_kind_name(s->devices.at[i]->kind));

@@ -1,0 +1,363 @@
+/* device.c: a GPU: opened once, and then streams, events, memory, copies and launches. */
+#define _GNU_SOURCE
+#include "device.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GPUS = 64 };
+static dfc_gpu *gpus[GPUS];
+
+bool dfc_ok(dfc_gpu *g, CUresult result, const char *what) {
+  if (result == CUDA_SUCCESS) return true;
+  if (!g->error[0]) snprintf(g->error, sizeof g->error, "%s: %s", what, dfc_error_text(result));
+  return false;
+}
+
+void dfc_enter(dfc_gpu *g) {
+  static __thread CUcontext current;
+  pthread_mutex_lock(&g->lock);
+  if (current == g->context) return;
+  if (dfc_ok(g, dfc_cu.cuCtxSetCurrent(g->context), "cuCtxSetCurrent")) current = g->context;
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------- */
+
+static CUevent event_take(dfc_gpu *g) {
+  if (g->nevents) return g->event[--g->nevents];
+  CUevent e = NULL;
+  dfc_ok(g, dfc_cu.cuEventCreate(&e, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  return e;
+}
+
+/* Whoever waits for it has enqueued that: it may stand for something else now. */
+static void event_give(dfc_gpu *g, CUevent e) {
+  if (e && g->nevents < DFC_EVENTS) g->event[g->nevents++] = e;
+}
+
+/* An event after all that `stream` has been given; NULL: error is kept. */
+static CUevent event_after(dfc_gpu *g, CUstream stream) {
+  CUevent e = event_take(g);
+  if (e && dfc_ok(g, dfc_cu.cuEventRecord(e, stream), "cuEventRecord")) return e;
+  event_give(g, e);
+  return NULL;
+}
+
+/* `stream` goes on once what `after` has been given is over. */
+static bool follow(dfc_gpu *g, CUstream stream, CUstream after) {
+  CUevent e = event_after(g, after);
+  const bool ok = e && dfc_ok(g, dfc_cu.cuStreamWaitEvent(stream, e, 0), "cuStreamWaitEvent");
+  event_give(g, e);
+  return ok;
+}
+
+static bool wait_for_other(dfc_gpu *g, CUstream stream, dfc_note *n) {
+  return !n || !n->other || dfc_ok(g, dfc_cu.cuStreamWaitEvent(stream, n->other, 0), "cuStreamWaitEvent");
+}
+
+bool dfc_mine(dfc_gpu *g, void *note) {
+  dfc_note *n = note;
+  const bool ok = wait_for_other(g, g->compute, n);
+  if (n && n->other) { event_give(g, n->other); n->other = NULL; }
+  return ok;
+}
+
+/* `stream`, not the one that computes, has been given work on the tensor of this note. */
+static bool noted(dfc_gpu *g, CUstream stream, dfc_note *n) {
+  CUevent e = event_after(g, stream);
+  if (n->other) event_give(g, n->other);
+  n->other = e;
+  return e != NULL;
+}
+
+/* ---- memory --------------------------------------------------------------------------------------------------- */
+
+CUdeviceptr dfc_alloc(dfc_gpu *g, int64_t bytes) {
+  CUdeviceptr p = 0;
+  const CUresult result = dfc_cu.cuMemAllocAsync(&p, (size_t)(bytes > 0 ? bytes : 1), g->compute);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return 0;      /* no fault of the device's: the runtime says who holds it */
+  return dfc_ok(g, result, "cuMemAllocAsync") ? p : 0;
+}
+
+void dfc_release(dfc_gpu *g, CUdeviceptr p) {
+  if (p) dfc_ok(g, dfc_cu.cuMemFreeAsync(p, g->compute), "cuMemFreeAsync");
+}
+
+static void *remote_alloc(void *device, int64_t bytes, void *note) {
+  dfc_gpu *g = device;
+  (void)note;
+  dfc_enter(g);
+  const CUdeviceptr p = dfc_alloc(g, bytes);
+  dfc_leave(g);
+  return (void *)(uintptr_t)p;
+}
+
+static void remote_free(void *device, void *p, void *note) {
+  dfc_gpu *g = device;
+  dfc_enter(g);
+  dfc_mine(g, note);
+  dfc_release(g, (CUdeviceptr)(uintptr_t)p);
+  dfc_leave(g);
+}
+
+/* ---- pinned memory, through which all copies go ---------------------------------------------------------------- */
+
+static int32_t stage_class(int64_t bytes) {
+  int32_t c = 0;
+  while (((int64_t)4096 << c) < bytes) c++;
+  return c;
+}
+
+static void stage_idle(dfc_gpu *g, dfc_stage *s) {
+  const int32_t c = stage_class(s->bytes);
+  s->next = g->idle[c];
+  g->idle[c] = s;
+}
+
+/* Those whose copies are over. */
+static void stages_collect(dfc_gpu *g) {
+  for (dfc_stage **at = &g->busy, *s; (s = *at);) {
+    if (dfc_cu.cuEventQuery(s->over) == CUDA_ERROR_NOT_READY) { at = &s->next; continue; }
+    *at = s->next;
+    event_give(g, s->over);
+    s->over = NULL;
+    stage_idle(g, s);
+  }
+}
+
+static dfc_stage *stage_take(dfc_gpu *g, int64_t bytes) {
+  const int32_t c = stage_class(bytes);
+  if (!g->idle[c]) stages_collect(g);
+  dfc_stage *s = g->idle[c];
+  if (s) { g->idle[c] = s->next; s->next = NULL; return s; }
+  if (!(s = calloc(1, sizeof *s))) return NULL;
+  s->bytes = (int64_t)4096 << c;
+  if (dfc_ok(g, dfc_cu.cuMemHostAlloc(&s->at, (size_t)s->bytes, 0), "cuMemHostAlloc")) return s;
+  free(s);
+  return NULL;
+}
+
+/* It is idle again once `stream` has done what it was given. */
+static bool stage_away(dfc_gpu *g, dfc_stage *s, CUstream stream) {
+  if (!(s->over = event_after(g, stream))) { dfc_cu.cuStreamSynchronize(stream); stage_idle(g, s); return false; }
+  s->next = g->busy;
+  g->busy = s;
+  return true;
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+static bool copy_in(dfc_gpu *g, CUdeviceptr to, const void *from, int64_t bytes, CUstream stream) {
+  dfc_stage *s = stage_take(g, bytes);
+  if (!s) return false;
+  memcpy(s->at, from, (size_t)bytes);
+  const bool ok = dfc_ok(g, dfc_cu.cuMemcpyHtoDAsync(to, s->at, (size_t)bytes, stream), "cuMemcpyHtoDAsync");
+  g->copies_in++;
+  return stage_away(g, s, stream) && ok;
+}
+
+bool dfc_upload(dfc_gpu *g, CUdeviceptr to, const void *from, int64_t bytes) { return copy_in(g, to, from, bytes, g->compute); }
+
+/* In the stream that copies in, beside what is computed; small ones where they are needed anyway. */
+static bool from_host(void *device, void *to, void *to_note, const void *from, int64_t bytes) {
+  enum { BESIDE_BYTES = 64 << 10 };
+  dfc_gpu *g = device;
+  dfc_enter(g);
+  bool ok;
+  if (bytes < BESIDE_BYTES) ok = dfc_mine(g, to_note) && dfc_upload(g, (CUdeviceptr)(uintptr_t)to, from, bytes);
+  else
+    ok = wait_for_other(g, g->in, to_note) && follow(g, g->in, g->compute) &&      /* its memory was asked for there */
+         copy_in(g, (CUdeviceptr)(uintptr_t)to, from, bytes, g->in) && noted(g, g->in, to_note);
+  dfc_leave(g);
+  return ok;
+}
+
+typedef struct reading { dfc_stage *stage; CUevent over; int64_t bytes; } reading;
+
+/* Under the lock. */
+static reading *begin(dfc_gpu *g, const void *from, dfc_note *n, int64_t bytes) {
+  dfc_stage *s = stage_take(g, bytes);
+  reading *r = s ? calloc(1, sizeof *r) : NULL;
+  if (!r) { if (s) stage_idle(g, s); return NULL; }
+  *r = (reading){ s, NULL, bytes };
+  g->copies_out++;
+  if (wait_for_other(g, g->out, n) && follow(g, g->out, g->compute) &&
+      dfc_ok(g, dfc_cu.cuMemcpyDtoHAsync(s->at, (CUdeviceptr)(uintptr_t)from, (size_t)bytes, g->out), "cuMemcpyDtoHAsync") &&
+      noted(g, g->out, n) && (r->over = event_after(g, g->out))) return r;
+  dfc_cu.cuStreamSynchronize(g->out);
+  stage_idle(g, s);
+  free(r);
+  return NULL;
+}
+
+static void *read_begin(void *device, const void *from, void *from_note, int64_t bytes) {
+  dfc_gpu *g = device;
+  dfc_enter(g);
+  reading *r = begin(g, from, from_note, bytes);
+  dfc_leave(g);
+  return r;
+}
+
+static bool read_done(void *device, void *read) {
+  dfc_gpu *g = device;
+  dfc_enter(g);
+  const bool done = dfc_cu.cuEventQuery(((reading *)read)->over) != CUDA_ERROR_NOT_READY;
+  dfc_leave(g);
+  return done;
+}
+
+static bool read_end(void *device, void *read, void *to) {
+  dfc_gpu *g = device;
+  reading *r = read;
+  dfc_enter(g);
+  const bool ok = dfc_ok(g, dfc_cu.cuEventSynchronize(r->over), "cuEventSynchronize") && !g->error[0];
+  if (ok && to) memcpy(to, r->stage->at, (size_t)r->bytes);
+  event_give(g, r->over);
+  stage_idle(g, r->stage);
+  dfc_leave(g);
+  free(r);
+  return ok;
+}
+
+static bool to_host(void *device, void *to, const void *from, void *from_note, int64_t bytes) {
+  void *r = read_begin(device, from, from_note, bytes);
+  return r && read_end(device, r, to);
+}
+
+static bool within(void *device, void *to, void *to_note, const void *from, void *from_note, int64_t bytes) {
+  dfc_gpu *g = device;
+  dfc_enter(g);
+  const bool ok = dfc_mine(g, to_note) && dfc_mine(g, from_note) &&
+                  dfc_ok(g, dfc_cu.cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, (size_t)bytes, g->compute),
+                         "cuMemcpyDtoDAsync");
+  dfc_leave(g);
+  return ok;
+}
+
+static bool fill(void *device, void *to, void *to_note, int32_t byte, int64_t bytes) {
+  dfc_gpu *g = device;
+  dfc_enter(g);
+  const bool ok = dfc_mine(g, to_note) &&
+                  dfc_ok(g, dfc_cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)to, (unsigned char)byte, (size_t)bytes, g->compute), "cuMemsetD8Async");
+  dfc_leave(g);
+  return ok;
+}
+
+static bool wait(void *device) {
+  dfc_gpu *g = device;
+  dfc_enter(g);
+  bool ok = true;
+  for (int32_t i = 0; i < 3; i++) ok &= dfc_ok(g, dfc_cu.cuStreamSynchronize(i == 0 ? g->in : i == 1 ? g->compute : g->out), "cuStreamSynchronize");
+  stages_collect(g);
+  dfc_leave(g);
+  return ok;
+}
+
+static const char *error(void *device) { return ((dfc_gpu *)device)->error; }
+
+/* ---- launches ------------------------------------------------------------------------------------------------------ */
+
+static CUfunction function_of(dfc_gpu *g, const char *name) {
+  uint32_t h = (uint32_t)((uintptr_t)name >> 3) * 0x9e3779b1u;
+  for (h >>= 16;; h++) {
+    h &= DFC_FUNCTIONS - 1;
+    if (g->function[h].name == name) return g->function[h].function;
+    if (!g->function[h].name) break;
+  }
+  CUfunction f = NULL;
+  char what[200];
+  snprintf(what, sizeof what, "the kernel `%s`", name);
+  CUresult found = CUDA_ERROR_NOT_FOUND;
+  for (int32_t i = 0; i < DFC_MODULES && g->module[i] && found == CUDA_ERROR_NOT_FOUND; i++)
+    found = dfc_cu.cuModuleGetFunction(&f, g->module[i], name);
+  if (!dfc_ok(g, found, what)) return NULL;
+  g->function[h].name = name;
+  g->function[h].function = f;
+  return f;
+}
+
+bool dfc_launch(dfc_gpu *g, const char *name, int64_t blocks, int32_t threads, const void *args) {
+  CUfunction f = function_of(g, name);
+  if (!f) return false;
+  void *params[] = { (void *)args };
+  const int64_t most = 1 << 30;                        /* kernels step by the size of the grid */
+  g->launches++;
+  return dfc_ok(g, dfc_cu.cuLaunchKernel(f, (unsigned)(blocks < most ? blocks : most), 1, 1, (unsigned)threads, 1, 1, 0, g->compute, params, NULL), name);
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------------- */
+
+/* DFLOW_VIRTUAL_GPUS=N: at least so many, several on one where there are fewer. */
+int32_t dfc_count(void) {
+  int real = 0;
+  if (dfc_cu.cuDeviceGetCount(&real)) return 0;
+  const char *more = getenv("DFLOW_VIRTUAL_GPUS");
+  const int wanted = more ? atoi(more) : 0;
+  return real && wanted > real ? (wanted < GPUS ? wanted : GPUS) : real < GPUS ? real : GPUS;
+}
+
+extern bool dfc_update(void *device, dfk_update_op op, int32_t dtype, int64_t n, void *to, void *to_note, const void *a, void *a_note,
+                       const void *b, void *b_note, bool one_b);
+extern bool dfc_step(void *device, const dfi_remote_step *s);
+
+static bool open_streams(dfc_gpu *g) {
+  return dfc_ok(g, dfc_cu.cuStreamCreate(&g->compute, CU_STREAM_NON_BLOCKING), "cuStreamCreate") &&
+         dfc_ok(g, dfc_cu.cuStreamCreate(&g->in, CU_STREAM_NON_BLOCKING), "cuStreamCreate") &&
+         dfc_ok(g, dfc_cu.cuStreamCreate(&g->out, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+}
+
+static bool open_device(dfc_gpu *g, int32_t real) {
+  size_t memory = 0;
+  CUmemoryPool pool;
+  cuuint64_t keep = UINT64_MAX;                        /* what is given back stays with the pool */
+  if (!dfc_ok(g, dfc_cu.cuDeviceGet(&g->device, real), "cuDeviceGet") ||
+      !dfc_ok(g, dfc_cu.cuDevicePrimaryCtxRetain(&g->context, g->device), "cuDevicePrimaryCtxRetain") ||
+      !dfc_ok(g, dfc_cu.cuCtxSetCurrent(g->context), "cuCtxSetCurrent") ||
+      !dfc_ok(g, dfc_cu.cuDeviceGetName(g->name, (int)sizeof g->name, g->device), "cuDeviceGetName") ||
+      !dfc_ok(g, dfc_cu.cuDeviceGetAttribute(&g->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, g->device), "cuDeviceGetAttribute") ||
+      !dfc_ok(g, dfc_cu.cuDeviceGetAttribute(&g->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, g->device), "cuDeviceGetAttribute") ||
+      !dfc_ok(g, dfc_cu.cuDeviceGetAttribute(&g->processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, g->device), "cuDeviceGetAttribute") ||
+      !dfc_ok(g, dfc_cu.cuDeviceTotalMem(&memory, g->device), "cuDeviceTotalMem")) return false;
+  g->memory_bytes = (int64_t)memory;
+  if (g->major < 8) {
+    snprintf(g->error, sizeof g->error, "%s has compute capability %d.%d, 8.0 is the least that dflow's kernels are built for", g->name, g->major, g->minor);
+    return false;
+  }
+  if (!dfc_ok(g, dfc_cu.cuDeviceGetDefaultMemPool(&pool, g->device), "cuDeviceGetDefaultMemPool") ||
+      !dfc_ok(g, dfc_cu.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep), "cuMemPoolSetAttribute")) return false;
+  /* A driver for tests has the kernels itself; a real one needs the image that nvcc made. */
+  if (!dfc_images) {
+    const char *asked = getenv("DFLOW_CUDA_DRIVER");
+    if (!(asked && asked[0])) {
+      snprintf(g->error, sizeof g->error, "this libdflow_cuda.so was built without nvcc and holds no kernels: build dflow where the CUDA toolkit is");
+      return false;
+    }
+  }
+  static const void *const none[] = { "no image", NULL };
+  const void *const *image = dfc_images ? dfc_images : none;
+  for (int32_t i = 0; image[i] && i < DFC_MODULES; i++)
+    if (!dfc_ok(g, dfc_cu.cuModuleLoadData(&g->module[i], image[i]), "cuModuleLoadData")) return false;
+  return open_streams(g);
+}
+
+const dfi_remote *dfc_device(int32_t number, char *why, size_t room) {
+  const int32_t n = dfc_count();
+  int real = 0;
+  if (number < 0 || number >= n) {
+    snprintf(why, room, n ? "the driver knows %d GPU%s" : "the driver knows no GPU", n, n == 1 ? "" : "s");
+    return NULL;
+  }
+  if (!gpus[number]) {
+    dfc_gpu *g = calloc(1, sizeof *g);
+    if (!g) { snprintf(why, room, "out of memory"); return NULL; }
+    dfc_cu.cuDeviceGetCount(&real);
+    g->number = number;
+    pthread_mutex_init(&g->lock, NULL);
+    if (!open_device(g, number % real)) { snprintf(why, room, "%s", g->error); free(g); return NULL; }
+    g->remote = (dfi_remote){ .device = g, .alloc = remote_alloc, .free = remote_free, .from_host = from_host, .to_host = to_host, .within = within,
+                              .fill = fill, .update = dfc_update, .step = dfc_step, .read_begin = read_begin, .read_done = read_done, .read_end = read_end,
+                              .wait = wait, .error = error };
+    gpus[number] = g;
+  }
+  return &gpus[number]->remote;
+}

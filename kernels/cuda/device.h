@@ -1,0 +1,61 @@
+/* device.h: a GPU as the plug-in's own files see it: its streams, its memory, its kernels.
+ *
+ * Three streams: one computes, one copies in and one copies out. Memory is asked for and given back in the order of the stream that computes. So a
+ * kernel needs no event to read what another kernel made. What a copying stream does with a tensor is noted beside the tensor's head: `other` is the
+ * event after which that is over, and whatever touches the tensor next, or gives its memory back, waits for it first (dfc_mine).
+ * One lock for each GPU; nothing waits for the device while it is held, but to_host, wait and the end of a read.
+ */
+#ifndef DFLOW_CUDA_DEVICE_H
+#define DFLOW_CUDA_DEVICE_H
+#include "../device.h"
+#include "driver.h"
+#include <pthread.h>
+
+typedef struct dfc_note { CUevent other; } dfc_note;
+_Static_assert(sizeof(dfc_note) <= DFI_NOTE_BYTES, "a note has its place beside the head");
+
+enum { DFC_MODULES = 16, DFC_STAGES = 40, DFC_EVENTS = 256, DFC_FUNCTIONS = 1024 };
+
+/* Pinned memory on its way: free again once its event has come. */
+typedef struct dfc_stage { void *at; int64_t bytes; CUevent over; struct dfc_stage *next; } dfc_stage;
+
+typedef struct dfc_gpu {
+  int32_t    number;
+  CUdevice   device;
+  CUcontext  context;                     /* the device's primary one */
+  CUstream   compute, in, out;
+  CUmodule   module[DFC_MODULES];
+  int32_t    major, minor, processors;
+  char       name[128];
+  int64_t    memory_bytes, launches, copies_in, copies_out;
+  dfc_stage *idle[DFC_STAGES], *busy;     /* by size, in doublings; those on their way */
+  CUevent    event[DFC_EVENTS];           /* idle ones */
+  int32_t    nevents;
+  struct { const char *name; CUfunction function; } function[DFC_FUNCTIONS];   /* by the name's address: open addressing */
+  char       error[300];                  /* the first; "" */
+  pthread_mutex_t lock;                   /* guards all above but what never changes */
+  dfi_remote remote;
+} dfc_gpu;
+
+extern const dfi_gpu_host *dfc_host;
+
+/* Is all well? Else the device's first error is kept. Under the lock. */
+bool dfc_ok(dfc_gpu *g, CUresult result, const char *what);
+/* Takes the lock, and makes the device's context this thread's. */
+void dfc_enter(dfc_gpu *g);
+static inline void dfc_leave(dfc_gpu *g) { pthread_mutex_unlock(&g->lock); }
+/* What the computing stream does next may touch the tensor of this note (NULL: nothing to wait for). Under the lock. */
+bool dfc_mine(dfc_gpu *g, void *note);
+/* Memory that lives until what is enqueued by then has run: in the computing stream's order. Under the lock. 0: error is kept. */
+CUdeviceptr dfc_alloc(dfc_gpu *g, int64_t bytes);
+void        dfc_release(dfc_gpu *g, CUdeviceptr p);
+/* Copies from the host in the computing stream's order; `from` may change when it returns. Under the lock. */
+bool dfc_upload(dfc_gpu *g, CUdeviceptr to, const void *from, int64_t bytes);
+/* Enqueues a kernel of kernels/cuda/ *.cu: `blocks` of `threads`, `args` is its one parameter. Under the lock. */
+bool dfc_launch(dfc_gpu *g, const char *name, int64_t blocks, int32_t threads, const void *args);
+/* The kernels for the GPUs that the build knows, an image for each file, then NULL (the Makefile makes it). None: it had no nvcc. */
+extern const void *const dfc_images[] __attribute__((weak));
+
+const dfi_remote *dfc_device(int32_t number, char *error, size_t room);
+int32_t dfc_count(void);
+#endif

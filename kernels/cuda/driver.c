@@ -1,0 +1,58 @@
+/* driver.c: the CUDA driver, opened when a GPU is first named. DFLOW_CUDA_DRIVER names another library than the system's libcuda.so.1: `strict` is the one of
+ * spec/cuda/ that lies beside the plug-in. */
+#define _GNU_SOURCE
+#include "driver.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+dfc_driver dfc_cu;
+
+const char *dfc_error_text(CUresult error) {
+  static __thread char text[200];
+  const char *name = NULL, *what = NULL;
+  if (dfc_cu.cuGetErrorName(error, &name) || !name) name = "an error that the driver has no name for";
+  if (dfc_cu.cuGetErrorString(error, &what) || !what) what = "";
+  snprintf(text, sizeof text, "%s (%s)", name, what);
+  return text;
+}
+
+static void *open_library(char *path, size_t room) {
+  const char *asked = getenv("DFLOW_CUDA_DRIVER");
+  if (!asked || !asked[0]) {
+    snprintf(path, room, "libcuda.so.1");
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  }
+  if (strcmp(asked, "strict")) {
+    snprintf(path, room, "%s", asked);
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  }
+  Dl_info here;
+  const char *slash = dladdr((void *)dfc_driver_open, &here) && here.dli_fname ? strrchr(here.dli_fname, '/') : NULL;
+  const int folder = slash ? (int)(slash - here.dli_fname) + 1 : 0;
+  snprintf(path, room, "%.*sstrict/libcuda.so.1", folder, folder ? here.dli_fname : "");
+  return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+const char *dfc_driver_open(void) {
+  static char why[400], path[300];
+  void *library = open_library(path, sizeof path);
+  if (!library) {
+    snprintf(why, sizeof why, "no CUDA driver: %s; install NVIDIA's driver, 580 or newer", dlerror());
+    return why;
+  }
+#define X(result, name, symbol, params) \
+  if (!(*(void **)&dfc_cu.name = dlsym(library, symbol))) { \
+    snprintf(why, sizeof why, "%s has no %s: the driver is too old, 580 or newer is needed", path, symbol); \
+    return why; \
+  }
+  DFC_DRIVER(X)
+#undef X
+  const CUresult error = dfc_cu.cuInit(0);
+  if (error) {
+    snprintf(why, sizeof why, "the CUDA driver does not start: %s", dfc_error_text(error));
+    return why;
+  }
+  return NULL;
+}

@@ -1,0 +1,177 @@
+/* elementwise.cu: one thread for each element; 4 to 24 bytes moved per element. Operands of one, two or three inputs; those that are repeated along dims are walked by their steps. The
+ * plain ones are the rows of ../expressions.h; the others are CUDA's functions. Compiled without fused multiply-add, as the CPU's are. */
+#include "kernel.cuh"
+
+/* ---- those that the CPU has of SLEEF: name_f32, name_f64 ------------------------------------------------------------------- */
+FLOAT1(exp_, exp(x))
+FLOAT1(expm1_, expm1(x))
+FLOAT1(log_, log(x))
+FLOAT1(log1p_, log1p(x))
+FLOAT1(sin_, sin(x))
+FLOAT1(cos_, cos(x))
+FLOAT1(tan_, tan(x))
+FLOAT1(asin_, asin(x))
+FLOAT1(acos_, acos(x))
+FLOAT1(atan_, atan(x))
+FLOAT1(sinh_, sinh(x))
+FLOAT1(cosh_, cosh(x))
+FLOAT1(tanh_, tanh(x))
+FLOAT1(asinh_, asinh(x))
+FLOAT1(acosh_, acosh(x))
+FLOAT1(atanh_, atanh(x))
+FLOAT1(erf_, erf(x))
+FLOAT1(erfc_, erfc(x))
+FLOAT1(lgamma_, lgamma(x))
+FLOAT1(sigmoid, 1 / (1 + exp(-x)))
+FLOAT1(softplus, (x > 0 ? x : 0) + log1p(exp(-fabs(x))))
+FLOAT1(elu, x < 0 ? expm1(x) : x)
+FLOAT1(selu, (t)SELU_SCALE * (x < 0 ? (t)SELU_ALPHA * expm1(x) : x))
+FLOAT2(atan2_, atan2(x, y))
+FLOAT2(softplus_grad, x / (1 + exp(-y)))
+FLOAT2(xlogy, x == 0 ? 0 : x * log(y))
+FLOAT2(xlog1py, x == 0 ? 0 : x * log1p(y))
+FLOAT2(pow__, y == 2 ? x * x : pow(x, y))
+
+/* ---- one operand ---------------------------------------------------------------------------------------------------------------- */
+#define LOOP1(op, name, s, T, R, ...) \
+  DFC_KERNEL(k_##op##_##s, dfc_unary) { \
+    const T *in = (const T *)p.x; \
+    R *out = (R *)p.z; \
+    DFC_EACH(i, p.n) out[i] = (R)(__VA_ARGS__); \
+  }
+#define FLOATS1(op, name) \
+  LOOP1(op, name, f32, float, float, name##_f32(in[i])) LOOP1(op, name, f64, double, double, name##_f64(in[i])) \
+  LOOP1(op, name, f16, f16, f16, name##_f32((float)in[i])) LOOP1(op, name, b16, b16, b16, name##_f32((float)in[i]))
+#define TESTS1(op, name) \
+  LOOP1(op, name, f32, float, bool, name##_f32(in[i])) LOOP1(op, name, f64, double, bool, name##_f64(in[i])) \
+  LOOP1(op, name, f16, f16, bool, name##_f32((float)in[i])) LOOP1(op, name, b16, b16, bool, name##_f32((float)in[i]))
+#define INTS1(op, name) \
+  LOOP1(op, name, i32, int32_t, int32_t, name##_i32(in[i])) LOOP1(op, name, i64, int64_t, int64_t, name##_i64(in[i])) \
+  LOOP1(op, name, i8, int8_t, int8_t, name##_i8(in[i])) LOOP1(op, name, u8, uint8_t, uint8_t, name##_u8(in[i]))
+#define BOOLS1(op, name) LOOP1(op, name, bool, bool, bool, name##_b(in[i]))
+#define NUMBERS1(op, name) FLOATS1(op, name) INTS1(op, name)
+#define X(type, kinds, op, name) kinds##1(op, name)
+#include "unary.inc"
+#undef X
+
+DFC_KERNEL(k_leaky_relu_f32, dfc_unary) { DFC_EACH(i, p.n) { float x = ((const float *)p.x)[i]; ((float *)p.z)[i] = x > 0 ? x : (float)p.param * x; } }
+DFC_KERNEL(k_leaky_relu_f64, dfc_unary) { DFC_EACH(i, p.n) { double x = ((const double *)p.x)[i]; ((double *)p.z)[i] = x > 0 ? x : p.param * x; } }
+
+/* ---- two operands -------------------------------------------------------------------------------------------------------------------- */
+
+/* Where element i of the result finds its operands. */
+DFK_ELEMENT void places(const dfc_spread &p, int64_t i, int64_t at[3], int count) {
+  if (p.rank <= 1) {
+    for (int o = 0; o < count; o++) at[o] = i * p.step[o][0];
+    return;
+  }
+  for (int o = 0; o < count; o++) at[o] = 0;
+  for (int d = (int)p.rank - 1; d >= 0; d--) {
+    const int64_t next = i / p.dims[d], here = i - next * p.dims[d];
+    for (int o = 0; o < count; o++) at[o] += here * p.step[o][d];
+    i = next;
+  }
+}
+#define LOOP2(op, s, T, R, ...) \
+  DFC_KERNEL(k_##op##_##s, dfc_spread) { \
+    R *out = (R *)p.z; \
+    DFC_EACH(i, p.n) { \
+      int64_t at[3]; \
+      places(p, i, at, 2); \
+      const T x = load<T>(p.in[0], at[0]), y = load<T>(p.in[1], at[1]); \
+      out[i] = (R)(__VA_ARGS__); \
+    } \
+  }
+#define FLOATS2(op, name) \
+  LOOP2(op, f32, float, float, name##_f32(x, y)) LOOP2(op, f64, double, double, name##_f64(x, y)) \
+  LOOP2(op, f16, f16, f16, name##_f32((float)x, (float)y)) LOOP2(op, b16, b16, b16, name##_f32((float)x, (float)y))
+#define INTS2(op, name) \
+  LOOP2(op, i32, int32_t, int32_t, name##_i32(x, y)) LOOP2(op, i64, int64_t, int64_t, name##_i64(x, y)) \
+  LOOP2(op, i8, int8_t, int8_t, name##_i8(x, y)) LOOP2(op, u8, uint8_t, uint8_t, name##_u8(x, y))
+#define NUMBERS2(op, name) FLOATS2(op, name) INTS2(op, name)
+#define TESTS2(op, name) \
+  LOOP2(op, f32, float, bool, name##_f32(x, y)) LOOP2(op, f64, double, bool, name##_f64(x, y)) \
+  LOOP2(op, f16, f16, bool, name##_f32((float)x, (float)y)) LOOP2(op, b16, b16, bool, name##_f32((float)x, (float)y)) \
+  LOOP2(op, i32, int32_t, bool, name##_i32(x, y)) LOOP2(op, i64, int64_t, bool, name##_i64(x, y)) \
+  LOOP2(op, i8, int8_t, bool, name##_i8(x, y)) LOOP2(op, u8, uint8_t, bool, name##_u8(x, y))
+#define BOOLS2(op, name) LOOP2(op, bool, bool, bool, name##_b(x, y))
+#define EQUALS2(op, name) TESTS2(op, name) BOOLS2(op, name)
+#define X(type, kinds, op, name) kinds##2(op, name)
+#include "binary.inc"
+#undef X
+LOOP2(leaky_relu_grad, f32, float, float, y > 0 ? x : (float)p.param * x)
+LOOP2(leaky_relu_grad, f64, double, double, y > 0 ? x : p.param * x)
+
+/* ---- three --------------------------------------------------------------------------------------------------------------------------- */
+#define SELECT(bits) \
+  DFC_KERNEL(k_select_##bits, dfc_spread) { \
+    DFC_EACH(i, p.n) { \
+      int64_t at[3]; \
+      places(p, i, at, 3); \
+      ((uint##bits##_t *)p.z)[i] = load<bool>(p.in[0], at[0]) ? load<uint##bits##_t>(p.in[1], at[1]) : load<uint##bits##_t>(p.in[2], at[2]); \
+    } \
+  }
+SELECT(8)
+SELECT(16)
+SELECT(32)
+SELECT(64)
+
+/* NaN stays; where the bounds cross, the upper one wins. */
+#define CLIP(s, T) \
+  DFC_KERNEL(k_clip_##s, dfc_spread) { \
+    DFC_EACH(i, p.n) { \
+      int64_t at[3]; \
+      places(p, i, at, 3); \
+      typedef typename wide_of<T>::type W; \
+      const W x = load<T>(p.in[0], at[0]), low = load<T>(p.in[1], at[1]), high = load<T>(p.in[2], at[2]); \
+      const W up = x < low ? low : x; \
+      ((T *)p.z)[i] = (T)(up > high ? high : up); \
+    } \
+  }
+
+CLIP(f32, float)
+CLIP(f64, double)
+CLIP(f16, f16)
+CLIP(b16, b16)
+CLIP(i32, int32_t)
+CLIP(i64, int64_t)
+CLIP(i8, int8_t)
+CLIP(u8, uint8_t)
+
+/* ---- casts: by the type that is written; the one that is read is known to the whole grid ---------------------------------------------- */
+enum { FROM_F32 = 1, FROM_F64 = 2, FROM_I32 = 3, FROM_U8 = 4, FROM_I8 = 6, FROM_I64 = 9, FROM_BOOL = 10, FROM_B16 = 14, FROM_F16 = 19 };   /* as in dflow.h */
+DFK_ELEMENT double float_at(const dfc_cast &p, int64_t i) {
+  switch (p.from) {
+    case FROM_F32: return ((const float *)p.x)[i];
+    case FROM_F64: return ((const double *)p.x)[i];
+    case FROM_F16: return (float)((const f16 *)p.x)[i];
+    default:       return (float)((const b16 *)p.x)[i];
+  }
+}
+DFK_ELEMENT int64_t int_at(const dfc_cast &p, int64_t i) {
+  switch (p.from) {
+    case FROM_I32:  return ((const int32_t *)p.x)[i];
+    case FROM_I64:  return ((const int64_t *)p.x)[i];
+    case FROM_I8:   return ((const int8_t *)p.x)[i];
+    default:        return ((const uint8_t *)p.x)[i];
+  }
+}
+DFK_ELEMENT bool from_float(const dfc_cast &p) { return p.from == FROM_F32 || p.from == FROM_F64 || p.from == FROM_F16 || p.from == FROM_B16; }
+DFK_ELEMENT int64_t whole(double v, double low, double high, int64_t least, int64_t most) {
+  return v != v ? 0 : v <= low ? least : v >= high ? most : (int64_t)v;
+}
+#define CAST(s, T, OF_FLOAT, OF_INT) \
+  DFC_KERNEL(k_cast_##s, dfc_cast) { \
+    T *out = (T *)p.z; \
+    if (from_float(p)) DFC_EACH(i, p.n) { const double v = float_at(p, i); out[i] = OF_FLOAT; } \
+    else DFC_EACH(i, p.n) { const int64_t v = int_at(p, i); out[i] = OF_INT; } \
+  }
+CAST(f32, float, (float)v, (float)v)
+CAST(f64, double, v, (double)v)
+CAST(f16, f16, f16((float)v), f16((float)v))
+CAST(b16, b16, b16((float)v), b16((float)v))
+CAST(bool, bool, v != 0, v != 0)
+CAST(i64, int64_t, whole(v, -9223372036854775808.0, 9223372036854775808.0, INT64_MIN, INT64_MAX), v)
+CAST(i32, int32_t, (int32_t)whole(v, INT32_MIN, INT32_MAX, INT32_MIN, INT32_MAX), (int32_t)v)
+CAST(i8, int8_t, (int8_t)whole(v, INT8_MIN, INT8_MAX, INT8_MIN, INT8_MAX), (int8_t)v)
+CAST(u8, uint8_t, (uint8_t)whole(v, 0, UINT8_MAX, 0, UINT8_MAX), (uint8_t)v)

@@ -1,0 +1,161 @@
+/* index.c: launchers of gathers and scatters. Indices are read on the host, where every one of them is looked at before anything is enqueued, so a wrong one is the same error as the
+ * CPU's; then they go over to the device. */
+#include "plugin.h"
+#include "../array.h"
+#include "../index.h"
+#include "../move.h"
+#include <string.h>
+
+/* The indices of batch b on the device, as int64. */
+static const int64_t *indices_of(dfc_call *c, const df_tensor *t, int64_t first, int64_t n) {
+  int64_t *wide = dfk_scratch(c->k, (n + 1) * (int64_t)sizeof *wide);
+  if (!wide) { c->ok = false; return NULL; }
+  for (int64_t i = 0; i < n; i++) wide[i] = dfk_index(t, first + i);
+  const int64_t *there = dfc_temporary(c, wide, n * (int64_t)sizeof *wide);
+  dfk_free(wide);
+  return there;
+}
+
+static void pick(dfc_call *c, int64_t width, dfc_picking p, int64_t n) { dfc_run(c, dfc_width_name("pick", width), n, &p); }
+
+static int32_t run_gather(df_kernel *k) {
+  dfk_gather g;
+  df_tensor *z = dfk_gather_begin(k, &g);
+  if (!z) return k->error->code;
+  if (!z->size) return DF_OK;
+  const int64_t width = dfk_width(z->dtype);
+  dfc_call c = dfc_begin(k);
+  const char *from = dfc_read(&c, k->in[0]);
+  char *to = dfc_write(&c, z);
+  const int64_t *index = indices_of(&c, k->in[1], 0, k->in[1]->size);
+  for (int64_t b = 0; b < g.batches && c.ok; b++) {
+    dfc_picking p;
+    memset(&p, 0, sizeof p);
+    p.from = from + b * g.outer * g.limit * g.row * width;
+    p.to = to + b * g.outer * g.picks * g.row * width;
+    p.index = index + b * g.picks;
+    p.n = g.picks; p.row = g.row; p.blocks = g.outer; p.limit = g.limit;
+    pick(&c, width, p, g.outer * g.picks * g.row);
+  }
+  return dfc_end(&c);
+}
+
+/* (shape, indices, axis, dy): zeros of the shape, to whose rows those of dy are added. */
+static int32_t run_gather_grad(df_kernel *k) {
+  int64_t dims[DF_MAX_RANK], out_dims[2 * DF_MAX_RANK];
+  int32_t rank = dfk_dims_of(k, k->in[0], "shape", dims), out_rank;
+  dfk_gather g;
+  const df_tensor *dy = k->in[3];
+  char text[160];
+  if (rank < 0 || !dfk_gather_plan(k, rank, dims, &g, &out_rank, out_dims)) return k->error->code;
+  if (dy->rank != out_rank || memcmp(dy->dims, out_dims, sizeof *dims * (size_t)out_rank))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "dy is %s, which is not what the gather gives", dfk_shape_text(dy, text, sizeof text));
+  df_tensor *z = dfk_out(k, 0, dy->dtype, rank, dims);
+  if (!z) return k->error->code;
+  dfk_clear(z);
+  if (!dy->size) return DF_OK;
+  const int64_t width = dfk_width(z->dtype);
+  dfc_call c = dfc_begin(k);
+  const char *from = dfc_read(&c, dy);
+  char *to = dfc_write(&c, z);
+  const int64_t *index = indices_of(&c, k->in[1], 0, k->in[1]->size);
+  for (int64_t b = 0; b < g.batches && c.ok; b++) {
+    dfc_picking p;
+    memset(&p, 0, sizeof p);
+    p.from = from + b * g.outer * g.picks * g.row * width;
+    p.to = to + b * g.outer * g.limit * g.row * width;
+    p.index = index + b * g.picks;
+    p.n = g.picks; p.row = g.row; p.blocks = g.outer; p.limit = g.limit;
+    p.op = DFK_ADD;
+    dfc_run(&c, dfc_name("place", z->dtype), g.outer * g.row, &p);
+  }
+  return dfc_end(&c);
+}
+
+/* Places in elements, as rows: every place is a whole number of rows, since the last dims are whole. */
+static const int64_t *rows_of(dfc_call *c, dfk_places *p) {
+  for (int64_t i = 0; i < p->picks && p->row; i++) p->offset[i] /= p->row;
+  return dfc_temporary(c, p->offset, p->picks * (int64_t)sizeof *p->offset);
+}
+
+static int32_t run_gather_nd(df_kernel *k) {
+  dfk_places at;
+  df_tensor *z = dfk_gather_nd_begin(k, &at);
+  if (!z) return k->error->code;
+  dfc_call c = dfc_begin(k);
+  if (z->size) {
+    dfc_picking p;
+    memset(&p, 0, sizeof p);
+    p.from = dfc_read(&c, k->in[0]);
+    p.to = dfc_write(&c, z);
+    p.index = rows_of(&c, &at);
+    p.n = at.picks; p.row = at.row; p.blocks = 1;
+    pick(&c, dfk_width(z->dtype), p, at.picks * at.row);
+  }
+  const int32_t status = dfc_end(&c);
+  dfk_free(at.offset);
+  return status;
+}
+
+/* to, at the places that `indices` names, op= updates. */
+static int32_t place(df_kernel *k, df_tensor *to, const df_tensor *indices, const df_tensor *updates, dfk_update_op op) {
+  dfk_places at;
+  char text[160];
+  at.offset = NULL;
+  if (!dfk_places_of(k, indices, to->rank, to->dims, "tensor", &at)) return k->error->code;
+  if (updates->size != at.picks * at.row) {
+    dfk_free(at.offset);
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "updates is %s: expected %lld slices of %lld elements", dfk_shape_text(updates, text, sizeof text), (long long)at.picks,
+                    (long long)at.row);
+  }
+  dfc_call c = dfc_begin(k);
+  if (updates->size) {
+    dfc_picking p;
+    memset(&p, 0, sizeof p);
+    p.from = dfc_read(&c, updates);
+    p.to = dfc_write(&c, to);
+    p.index = rows_of(&c, &at);
+    p.n = at.picks; p.row = at.row; p.blocks = 1;
+    p.op = op;
+    dfc_run(&c, dfc_name("place", to->dtype), at.row, &p);
+  }
+  const int32_t status = dfc_end(&c);
+  dfk_free(at.offset);
+  return status;
+}
+
+static int32_t run_scatter_nd(df_kernel *k) {
+  int64_t dims[DF_MAX_RANK];
+  const int32_t rank = dfk_dims_of(k, k->in[2], "shape", dims);
+  df_tensor *z = rank < 0 ? NULL : dfk_out(k, 0, k->in[1]->dtype, rank, dims);
+  if (!z) return k->error->code;
+  dfk_clear(z);
+  return place(k, z, k->in[0], k->in[1], DFK_ADD);
+}
+
+static int32_t tensor_scatter(df_kernel *k, dfk_update_op op) {
+  const df_tensor *x = k->in[0];
+  df_tensor *z = dfk_out_like(k, 0, x);
+  if (!z || !dfk_copy(k, z, 0, x, 0, x->size)) return k->error->code;
+  return place(k, z, k->in[1], k->in[2], op);
+}
+static int32_t run_scatter_update(df_kernel *k) { return tensor_scatter(k, DFK_SET); }
+static int32_t run_scatter_add(df_kernel *k)    { return tensor_scatter(k, DFK_ADD); }
+static int32_t run_scatter_sub(df_kernel *k)    { return tensor_scatter(k, DFK_SUB); }
+static int32_t run_scatter_max(df_kernel *k)    { return tensor_scatter(k, DFK_MAX); }
+static int32_t run_scatter_min(df_kernel *k)    { return tensor_scatter(k, DFK_MIN); }
+
+static bool takes_rows(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return dfk_plain(in[0]) && in[0] != DF_RESOURCE && in[0] != DF_COMPLEX128; }
+static bool takes_scatter_nd(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return in[1] < 32 && (DFC_NUMBERS >> in[1] & 1); }
+static bool takes_grad(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return in[3] < 32 && (DFC_NUMBERS >> in[3] & 1); }
+
+static const dfi_gpu_kernel kernels[] = {
+  { .op = "GatherV2", .run = run_gather, .host_in = 6, .takes = takes_rows }, { .op = "GatherGrad", .run = run_gather_grad, .host_in = 7, .takes = takes_grad },
+  { .op = "GatherNd", .run = run_gather_nd, .host_in = 2, .takes = takes_rows }, { .op = "ScatterNd", .run = run_scatter_nd, .host_in = 5, .takes = takes_scatter_nd },
+  { .op = "TensorScatterUpdate", .run = run_scatter_update, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "TensorScatterAdd", .run = run_scatter_add, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "TensorScatterSub", .run = run_scatter_sub, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "TensorScatterMax", .run = run_scatter_max, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "TensorScatterMin", .run = run_scatter_min, .host_in = 2, .takes = dfc_takes_numbers },
+};
+const dfc_table dfc_index = { kernels, (int32_t)(sizeof kernels / sizeof *kernels) };

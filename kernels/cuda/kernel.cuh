@@ -1,0 +1,65 @@
+/* kernel.cuh: how a kernel is written. Each takes one struct `p` of params.h; DFC_EACH(i, n) walks over n elements with all threads of the grid. The same
+ * sources are compiled by nvcc for GPUs and by the host's C++ compiler for the driver for tests (spec/cuda/strict.h), so they use what that has. */
+#ifndef DFLOW_CUDA_KERNEL_CUH
+#define DFLOW_CUDA_KERNEL_CUH
+#include "params.h"
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#define DFC_KERNEL(name, P) extern "C" __global__ void name(const __grid_constant__ P p)
+#define DFC_SHARED __shared__
+#else
+#include "strict.h"
+#include "../half.h"
+#endif
+#define DFK_ELEMENT static __device__ __forceinline__
+#define DFK_DRAW DFK_ELEMENT
+#define DFC_INLINE __device__ __forceinline__             /* of templates, which may not be static */
+#include <math.h>
+#include <cmath>
+#include "../expressions.h"
+
+#define DFC_EACH(i, n) \
+  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (int64_t)gridDim.x * blockDim.x)
+
+/* Storage types: computed in float, rounded once. */
+struct f16 {
+  uint16_t bits;
+  f16() = default;
+#ifdef __CUDACC__
+  __device__ f16(float x) : bits(__half_as_ushort(__float2half_rn(x))) {}
+  __device__ operator float() const { return __half2float(__ushort_as_half(bits)); }
+#else
+  f16(float x) : bits(dfk_f16_from_float(x)) {}
+  operator float() const { return dfk_f16_to_float(bits); }
+#endif
+};
+struct b16 {
+  uint16_t bits;
+  b16() = default;
+#ifdef __CUDACC__
+  __device__ b16(float x) : bits(__bfloat16_as_ushort(__float2bfloat16_rn(x))) {}
+  __device__ operator float() const { return __bfloat162float(__ushort_as_bfloat16(bits)); }
+#else
+  b16(float x) : bits(dfk_bf16_from_float(x)) {}
+  operator float() const { return dfk_bf16_to_float(bits); }
+#endif
+};
+
+/* What a type is computed in: floats, and integers that wrap. */
+template <class T> struct wide_of { typedef T type; };
+template <> struct wide_of<f16> { typedef float type; };
+template <> struct wide_of<b16> { typedef float type; };
+template <class T> struct is_floating { enum { yes = 0 }; };
+template <> struct is_floating<float> { enum { yes = 1 }; };
+template <> struct is_floating<double> { enum { yes = 1 }; };
+
+template <class T> DFC_INLINE T from_bits(uint64_t bits) {
+  union { uint64_t all; T one; } u;
+  u.all = bits;
+  return u.one;
+}
+template <> DFC_INLINE f16 from_bits<f16>(uint64_t bits) { f16 x; x.bits = (uint16_t)bits; return x; }
+template <> DFC_INLINE b16 from_bits<b16>(uint64_t bits) { b16 x; x.bits = (uint16_t)bits; return x; }
+template <class T> DFC_INLINE T load(const dfc_operand &o, int64_t i) { return o.at ? ((const T *)o.at)[i] : from_bits<T>(o.bits); }
+#endif

@@ -1,0 +1,45 @@
+/* plugin.h: what the launchers share: how a kernel call finds its device, its operands and its kernels' names. */
+#ifndef DFLOW_CUDA_PLUGIN_H
+#define DFLOW_CUDA_PLUGIN_H
+#include "device.h"
+#include "params.h"
+
+/* Dtypes that kernels are compiled for, by bits; and the end of a kernel's name for each. */
+#define DFC_BIT(dtype) (1u << (dtype))
+enum {
+  DFC_FLOATS = DFC_BIT(DF_FLOAT32) | DFC_BIT(DF_FLOAT64) | DFC_BIT(DF_FLOAT16) | DFC_BIT(DF_BFLOAT16),
+  DFC_INTS = DFC_BIT(DF_INT32) | DFC_BIT(DF_INT64) | DFC_BIT(DF_INT8) | DFC_BIT(DF_UINT8),
+  DFC_BOOLS = DFC_BIT(DF_BOOL),
+  DFC_NUMBERS = DFC_FLOATS | DFC_INTS,
+  DFC_ALL_TYPES = DFC_NUMBERS | DFC_BOOLS
+};
+/* The name of a kernel for a dtype, always the same string: "k_" prefix suffix. NULL: there is none, or no memory. */
+const char *dfc_name(const char *prefix, int32_t dtype);
+const char *dfc_width_name(const char *prefix, int64_t bytes);
+
+/* A call under way: the device's lock is held from dfc_begin to dfc_end, which says what went wrong. */
+typedef struct dfc_call { df_kernel *k; dfc_gpu *g; CUdeviceptr temporary[24]; int32_t ntemporary; bool ok; } dfc_call;
+dfc_call dfc_begin(df_kernel *k);
+int32_t  dfc_end(dfc_call *c);
+/* The elements of a tensor for reading; a number of the host's, or a tensor there, is brought over for the call. */
+const void *dfc_read(dfc_call *c, const df_tensor *t);
+/* The same, but a number stays in the operand. */
+dfc_operand dfc_operand_of(dfc_call *c, const df_tensor *t);
+/* The elements of an output. */
+void *dfc_write(dfc_call *c, const df_tensor *t);
+/* Memory for the call; of the host's bytes, or (from NULL) as it comes. */
+void *dfc_temporary(dfc_call *c, const void *from, int64_t bytes);
+/* One thread for each of n; blocks of 256, no more than the device can hold at once eight times over. */
+void dfc_run(dfc_call *c, const char *name, int64_t n, const void *args);
+/* So many blocks of so many threads. */
+void dfc_run_blocks(dfc_call *c, const char *name, int64_t blocks, int32_t threads, const void *args);
+
+/* The tables, one for each file of launchers. */
+typedef struct dfc_table { const dfi_gpu_kernel *at; int32_t n; } dfc_table;
+extern const dfc_table dfc_elementwise, dfc_array, dfc_reduce, dfc_index, dfc_products, dfc_random;
+
+/* Ready-made .takes: of the first input, or of the first output, one of these. */
+bool dfc_takes_numbers(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out);
+bool dfc_takes_floats(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out);
+bool dfc_takes_plain(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out);     /* any dtype that is mere bytes, of all inputs */
+#endif

@@ -1,0 +1,54 @@
+/* product.c: launchers of products. */
+#include "plugin.h"
+#include "../linalg.h"
+#include <string.h>
+
+enum { TILE = 16 };
+
+static void launch(dfc_call *c, int32_t dtype, dfc_product *p) {
+  const int64_t tiles = (p->m + TILE - 1) / TILE * ((p->n + TILE - 1) / TILE) * p->count;
+  dfc_run_blocks(c, dfc_name("product", dtype), tiles, TILE * TILE, p);
+}
+
+static int32_t product(df_kernel *k, bool two_dims) {
+  const df_tensor *a = k->in[0], *b = k->in[1];
+  char s[160], t[160];
+  dfk_product q;
+  if (two_dims && (a->rank != 2 || b->rank != 2))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "a matrix product needs matrices, got %s and %s", dfk_shape_text(a, s, sizeof s), dfk_shape_text(b, t, sizeof t));
+  int32_t code = dfk_product_of(k, &q);
+  if (code) return code;
+  df_tensor *z = dfk_out(k, 0, a->dtype, q.rank, q.dims);
+  if (!z) return k->error->code;
+  if (!z->size) return DF_OK;
+  dfc_call c = dfc_begin(k);
+  dfc_product p;
+  memset(&p, 0, sizeof p);
+  p.m = q.m; p.n = q.n; p.k = q.k; p.count = q.count;
+  p.a_row = q.a_t ? 1 : q.k; p.a_col = q.a_t ? q.m : 1;
+  p.b_row = q.b_t ? 1 : q.n; p.b_col = q.b_t ? q.k : 1;
+  p.a = dfc_read(&c, a);
+  p.b = dfc_read(&c, b);
+  p.c = dfc_write(&c, z);
+  if (q.count > 1) {
+    int64_t *at = dfk_scratch(k, q.count * 2 * (int64_t)sizeof *at);
+    if (at) for (int64_t i = 0; i < q.count; i++) dfk_product_at(&q, i, &at[i], &at[q.count + i]);
+    p.at = at ? dfc_temporary(&c, at, q.count * 2 * (int64_t)sizeof *at) : NULL;
+    if (!p.at) c.ok = false;
+    dfk_free(at);
+  }
+  launch(&c, a->dtype, &p);
+  return dfc_end(&c);
+}
+static int32_t run_matmul(df_kernel *k)       { return product(k, true); }
+static int32_t run_batch_matmul(df_kernel *k) { return product(k, false); }
+
+static bool takes(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
+  return in[0] < 32 && ((DFC_FLOATS | DFC_BIT(DF_INT32) | DFC_BIT(DF_INT64)) >> in[0] & 1);
+}
+static const dfi_gpu_kernel kernels[] = {
+  { .op = "MatMul", .run = run_matmul, .takes = takes },
+  { .op = "BatchMatMul", .run = run_batch_matmul, .takes = takes },
+  { .op = "BatchMatMulV2", .run = run_batch_matmul, .takes = takes },
+};
+const dfc_table dfc_products = { kernels, (int32_t)(sizeof kernels / sizeof *kernels) };

@@ -1,0 +1,253 @@
+/* reduce.c: launchers of folds, scans and rows. A fold over axes that do not lie side by side is one over the last dims of a transposed copy. */
+#include "plugin.h"
+#include "../move.h"
+#include "../nn.h"
+#include "../reduce.h"
+#include <string.h>
+
+enum { BLOCK = 128, MANY = 4096, SHORT = 64 };
+
+/* z[outer, inner] of x[outer, n, inner]. One thread for each result where there are many or each has little to do. */
+static void fold(dfc_call *c, int32_t dtype, const void *x, void *z, int64_t outer, int64_t n, int64_t inner, int32_t what) {
+  dfc_fold p;
+  memset(&p, 0, sizeof p);
+  p.x = x; p.z = z; p.outer = outer; p.n = n; p.inner = inner; p.what = what;
+  const int64_t results = outer * inner;
+  if (results >= MANY || n <= SHORT) dfc_run(c, dfc_name("fold_each", dtype), results, &p);
+  else dfc_run_blocks(c, dfc_name("fold_block", dtype), results, BLOCK, &p);
+}
+
+static int32_t reduce(df_kernel *k, int32_t what) {
+  dfk_reduction r;
+  int32_t code = dfk_reduction_of(k, &r);
+  if (code) return code;
+  const df_tensor *x = k->in[0];
+  const bool floats = DFC_FLOATS >> x->dtype & 1;
+  if (what == DFC_MEAN && !floats && !r.count && r.out_size) return dfk_fail(k, DF_INVALID_ARGUMENT, "the mean of no integers");
+  df_tensor *z = dfk_out(k, 0, x->dtype, r.out_rank, r.out_dims);
+  if (!z) return k->error->code;
+  if (!z->size) return DF_OK;
+  /* the reduced axes behind the others, but in place where they lie side by side */
+  int32_t first = r.rank, last = -1;
+  for (int32_t d = 0; d < r.rank; d++)
+    if (r.reduced[d] && r.dims[d] != 1) { if (first == r.rank) first = d; last = d; }
+  bool together = true;
+  for (int32_t d = first; d <= last; d++) together &= r.reduced[d] || r.dims[d] == 1;
+  dfc_call c = dfc_begin(k);
+  const void *data = dfc_read(&c, x);
+  int64_t outer = 1, inner = 1;
+  if (together) {
+    for (int32_t d = 0; d < r.rank; d++) {
+      if (d < first) outer *= r.dims[d];
+      if (d > last) inner *= r.dims[d];
+    }
+  } else {
+    dfc_moving m;
+    memset(&m, 0, sizeof m);
+    int64_t own[DF_MAX_RANK], at = 1;
+    dfk_strides(r.rank, r.dims, own);
+    for (int32_t pass = 0; pass < 2; pass++)
+      for (int32_t d = 0; d < r.rank; d++)
+        if (r.reduced[d] == (pass == 1)) { m.dims[m.rank] = r.dims[d]; m.from_step[m.rank++] = own[d]; }
+    for (int64_t d = m.rank - 1; d >= 0; d--) { m.to_step[d] = at; at *= m.dims[d]; }
+    m.n = x->size;
+    m.from = data;
+    m.to = dfc_temporary(&c, NULL, x->size * dfk_width(x->dtype));
+    dfc_run(&c, dfc_width_name("move", dfk_width(x->dtype)), m.n, &m);
+    data = m.to;
+    outer = r.out_size;
+  }
+  fold(&c, x->dtype, data, dfc_write(&c, z), outer, r.count, inner, what);
+  return dfc_end(&c);
+}
+static int32_t run_sum(df_kernel *k)  { return reduce(k, DFC_SUM); }
+static int32_t run_mean(df_kernel *k) { return reduce(k, DFC_MEAN); }
+static int32_t run_prod(df_kernel *k) { return reduce(k, DFC_PROD); }
+static int32_t run_max(df_kernel *k)  { return reduce(k, DFC_MAX); }
+static int32_t run_min(df_kernel *k)  { return reduce(k, DFC_MIN); }
+static int32_t run_all(df_kernel *k)  { return reduce(k, DFC_ALL); }
+static int32_t run_any(df_kernel *k)  { return reduce(k, DFC_ANY); }
+static int32_t run_log_sum_exp(df_kernel *k) { return reduce(k, DFC_LOG_SUM_EXP); }
+static int32_t run_norm(df_kernel *k) { return reduce(k, DFC_NORM); }
+
+static int32_t run_l2_loss(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  df_tensor *z = dfk_out(k, 0, x->dtype, 0, NULL);
+  if (!z) return k->error->code;
+  dfc_call c = dfc_begin(k);
+  fold(&c, x->dtype, dfc_read(&c, x), dfc_write(&c, z), 1, x->size, 1, DFC_HALF_SQUARES);
+  return dfc_end(&c);
+}
+
+/* ---- along one axis ---------------------------------------------------------------------------------------------------- */
+
+typedef struct axis_view { int64_t outer, n, inner; } axis_view;
+static bool view(df_kernel *k, const df_tensor *x, axis_view *v, int32_t *axis) {
+  *axis = dfk_scalar_axis_of(k, k->in[1], x);
+  if (*axis < 0) return false;
+  *v = (axis_view){ 1, x->dims[*axis], 1 };
+  for (int32_t i = 0; i < *axis; i++) v->outer *= x->dims[i];
+  for (int32_t i = *axis + 1; i < x->rank; i++) v->inner *= x->dims[i];
+  return true;
+}
+
+static int32_t arg(df_kernel *k, bool least) {
+  const df_tensor *x = k->in[0];
+  axis_view v;
+  int32_t axis, rank = 0;
+  int64_t dims[DF_MAX_RANK];
+  char text[160];
+  if (!view(k, x, &v, &axis)) return DF_INVALID_ARGUMENT;
+  for (int32_t i = 0; i < x->rank; i++) if (i != axis) dims[rank++] = x->dims[i];
+  if (v.n == 0 && v.outer * v.inner > 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s of an empty axis: axis %d of %s has no elements", least ? "argmin" : "argmax", axis,
+                    dfk_shape_text(x, text, sizeof text));
+  df_tensor *z = dfk_out(k, 0, k->out_dtype[0], rank, dims);
+  if (!z) return k->error->code;
+  if (!z->size) return DF_OK;
+  dfc_call c = dfc_begin(k);
+  dfc_fold p;
+  memset(&p, 0, sizeof p);
+  p.x = dfc_read(&c, x);
+  p.z = dfc_write(&c, z);
+  p.outer = v.outer; p.n = v.n; p.inner = v.inner;
+  p.what = least ? DFC_MIN : DFC_MAX;
+  p.flags = z->dtype == DF_INT64;
+  dfc_run(&c, dfc_name("arg", x->dtype), z->size, &p);
+  return dfc_end(&c);
+}
+static int32_t run_arg_max(df_kernel *k) { return arg(k, false); }
+static int32_t run_arg_min(df_kernel *k) { return arg(k, true); }
+
+static int32_t scan(df_kernel *k, int32_t what) {
+  const df_tensor *x = k->in[0];
+  axis_view v;
+  int32_t axis;
+  if (!view(k, x, &v, &axis)) return DF_INVALID_ARGUMENT;
+  df_tensor *z = dfk_out_like(k, 0, x);
+  if (!z) return k->error->code;
+  if (!z->size) return DF_OK;
+  dfc_call c = dfc_begin(k);
+  dfc_fold p;
+  memset(&p, 0, sizeof p);
+  p.x = dfc_read(&c, x);
+  p.z = dfc_write(&c, z);
+  p.outer = v.outer; p.n = v.n; p.inner = v.inner;
+  p.what = what;
+  p.flags = dfk_bool(k, 0) | dfk_bool(k, 1) << 1;
+  dfc_run(&c, dfc_name("scan", x->dtype), v.outer * v.inner, &p);
+  return dfc_end(&c);
+}
+static int32_t run_cumsum(df_kernel *k)  { return scan(k, DFC_SUM); }
+static int32_t run_cumprod(df_kernel *k) { return scan(k, DFC_PROD); }
+
+/* ---- rows ---------------------------------------------------------------------------------------------------------------- */
+
+static int32_t softmax(df_kernel *k, int32_t what) {
+  const df_tensor *x = k->in[0];
+  if (x->rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "softmax needs at least one axis, got a scalar");
+  df_tensor *z = dfk_out_reuse(k, 0, 0, x->dtype, x->rank, x->dims);
+  if (!z) return k->error->code;
+  if (!z->size) return DF_OK;
+  dfc_call c = dfc_begin(k);
+  dfc_rows p;
+  memset(&p, 0, sizeof p);
+  p.n = x->dims[x->rank - 1];
+  p.rows = x->size / p.n;
+  p.x = dfc_read(&c, x);
+  p.z = dfc_write(&c, z);
+  p.what = what;
+  dfc_run_blocks(&c, dfc_name("rows", x->dtype), p.rows, BLOCK, &p);
+  return dfc_end(&c);
+}
+static int32_t run_softmax(df_kernel *k)     { return softmax(k, DFC_SOFTMAX); }
+static int32_t run_log_softmax(df_kernel *k) { return softmax(k, DFC_LOG_SOFTMAX); }
+
+static int32_t xent(df_kernel *k, bool sparse) {
+  const df_tensor *x = k->in[0];
+  dfk_xent e;
+  int32_t code = dfk_xent_begin(k, sparse, &e);
+  if (code) return code;
+  if (!e.rows) return DF_OK;
+  dfc_call c = dfc_begin(k);
+  dfc_rows p;
+  memset(&p, 0, sizeof p);
+  p.n = e.classes;
+  p.rows = e.rows;
+  p.x = dfc_read(&c, x);
+  p.labels = dfc_read(&c, k->in[1]);                   /* class numbers come over from the host, where they were looked at */
+  p.z = dfc_write(&c, e.backprop);
+  p.loss = dfc_write(&c, e.loss);
+  p.what = sparse ? DFC_SPARSE_XENT : DFC_XENT;
+  p.wide = k->in[1]->dtype == DF_INT64;
+  dfc_run_blocks(&c, dfc_name("rows", x->dtype), p.rows, BLOCK, &p);
+  return dfc_end(&c);
+}
+static int32_t run_xent(df_kernel *k)        { return xent(k, false); }
+static int32_t run_sparse_xent(df_kernel *k) { return xent(k, true); }
+
+/* value + bias along the channels: [outer, n, inner]. */
+static int32_t run_bias_add(df_kernel *k) {
+  const df_tensor *x = k->in[0], *bias = k->in[1];
+  dfk_channels ch;
+  char a[160], b[160];
+  int32_t code = dfk_channels_of(k, 0, &ch);
+  if (code) return code;
+  if (bias->rank != 1 || bias->size != ch.n)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "bias must have one element per channel: value is %s, bias %s", dfk_shape_text(x, a, sizeof a),
+                    dfk_shape_text(bias, b, sizeof b));
+  df_tensor *z = dfk_out_reuse(k, 0, 0, x->dtype, x->rank, x->dims);
+  if (!z) return k->error->code;
+  if (!z->size) return DF_OK;
+  dfc_call c = dfc_begin(k);
+  dfc_spread p;
+  memset(&p, 0, sizeof p);
+  p.n = z->size;
+  p.rank = 3;
+  p.dims[0] = ch.outer; p.dims[1] = ch.n; p.dims[2] = ch.inner;
+  p.step[0][0] = ch.n * ch.inner; p.step[0][1] = ch.inner; p.step[0][2] = 1;
+  p.step[1][1] = 1;
+  p.in[0] = dfc_operand_of(&c, x);
+  p.in[1] = dfc_operand_of(&c, bias);
+  p.z = dfc_write(&c, z);
+  dfc_run(&c, dfc_name("add", x->dtype), p.n, &p);
+  return dfc_end(&c);
+}
+
+/* The sum over all but the channels: first over `inner`, then over `outer`. */
+static int32_t run_bias_add_grad(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  dfk_channels ch;
+  int32_t code = dfk_channels_of(k, 0, &ch);
+  if (code) return code;
+  df_tensor *z = dfk_out(k, 0, x->dtype, 1, &ch.n);
+  if (!z) return k->error->code;
+  if (!z->size) return DF_OK;
+  dfc_call c = dfc_begin(k);
+  const void *data = dfc_read(&c, x);
+  if (ch.inner > 1) {
+    void *rows = dfc_temporary(&c, NULL, ch.outer * ch.n * dfk_width(x->dtype));
+    fold(&c, x->dtype, data, rows, ch.outer * ch.n, ch.inner, 1, DFC_SUM);
+    data = rows;
+  }
+  fold(&c, x->dtype, data, dfc_write(&c, z), 1, ch.outer, ch.n, DFC_SUM);
+  return dfc_end(&c);
+}
+
+static bool takes_arg(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return in[0] < 32 && (DFC_ALL_TYPES >> in[0] & 1); }
+
+static const dfi_gpu_kernel kernels[] = {
+  { .op = "Sum", .run = run_sum, .host_in = 2, .takes = dfc_takes_numbers }, { .op = "Mean", .run = run_mean, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "Prod", .run = run_prod, .host_in = 2, .takes = dfc_takes_numbers }, { .op = "Max", .run = run_max, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "Min", .run = run_min, .host_in = 2, .takes = dfc_takes_numbers }, { .op = "All", .run = run_all, .host_in = 2 },
+  { .op = "Any", .run = run_any, .host_in = 2 }, { .op = "LogSumExp", .run = run_log_sum_exp, .host_in = 2, .takes = dfc_takes_floats },
+  { .op = "EuclideanNorm", .run = run_norm, .host_in = 2, .takes = dfc_takes_floats }, { .op = "L2Loss", .run = run_l2_loss, .takes = dfc_takes_floats },
+  { .op = "ArgMax", .run = run_arg_max, .host_in = 2, .takes = takes_arg }, { .op = "ArgMin", .run = run_arg_min, .host_in = 2, .takes = takes_arg },
+  { .op = "Cumsum", .run = run_cumsum, .host_in = 2, .takes = dfc_takes_numbers }, { .op = "Cumprod", .run = run_cumprod, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "Softmax", .run = run_softmax, .takes = dfc_takes_floats }, { .op = "LogSoftmax", .run = run_log_softmax, .takes = dfc_takes_floats },
+  { .op = "SoftmaxCrossEntropyWithLogits", .run = run_xent, .takes = dfc_takes_floats },
+  { .op = "SparseSoftmaxCrossEntropyWithLogits", .run = run_sparse_xent, .host_in = 2, .takes = dfc_takes_floats },
+  { .op = "BiasAdd", .run = run_bias_add, .takes = dfc_takes_numbers }, { .op = "BiasAddV1", .run = run_bias_add, .takes = dfc_takes_numbers },
+  { .op = "BiasAddGrad", .run = run_bias_add_grad, .takes = dfc_takes_numbers },
+};
+const dfc_table dfc_reduce = { kernels, (int32_t)(sizeof kernels / sizeof *kernels) };

@@ -1,0 +1,223 @@
+/* reduce.cu: folds over the middle of [outer, n, inner]: one thread for each result where there are many, else one block for each, whose threads fold every 128th element and then
+ * pair by pair; the order follows from the shape alone. Rows (softmax and its like): one block for each row. Scans: one thread for each. */
+#include "kernel.cuh"
+
+enum { BLOCK = 128 };
+
+template <class T> struct acc_of { typedef int64_t type; };
+template <> struct acc_of<float> { typedef float type; };
+template <> struct acc_of<double> { typedef double type; };
+template <> struct acc_of<f16> { typedef float type; };
+template <> struct acc_of<b16> { typedef float type; };
+template <class T> struct limits;
+#define LIMITS(T, LOW, HIGH) template <> struct limits<T> { DFC_INLINE static typename acc_of<T>::type low() { return LOW; } \
+  DFC_INLINE static typename acc_of<T>::type high() { return HIGH; } };
+LIMITS(float, -INFINITY, INFINITY)
+LIMITS(double, -INFINITY, INFINITY)
+LIMITS(f16, -INFINITY, INFINITY)
+LIMITS(b16, -INFINITY, INFINITY)
+LIMITS(int64_t, INT64_MIN, INT64_MAX)
+LIMITS(int32_t, INT32_MIN, INT32_MAX)
+LIMITS(int8_t, INT8_MIN, INT8_MAX)
+LIMITS(uint8_t, 0, UINT8_MAX)
+LIMITS(bool, 0, 1)
+
+template <class T> DFC_INLINE typename acc_of<T>::type neutral(int what) {
+  switch (what) {
+    case DFC_PROD: case DFC_ALL: return 1;
+    case DFC_MAX: case DFC_LOG_SUM_EXP: return limits<T>::low();
+    case DFC_MIN: return limits<T>::high();
+    default: return 0;
+  }
+}
+DFC_INLINE int64_t mul_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+DFC_INLINE int64_t add_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+DFC_INLINE float mul_wrap(float a, float b) { return a * b; }
+DFC_INLINE float add_wrap(float a, float b) { return a + b; }
+DFC_INLINE double mul_wrap(double a, double b) { return a * b; }
+DFC_INLINE double add_wrap(double a, double b) { return a + b; }
+/* Two partial results as one. */
+template <class A> DFC_INLINE A both(int what, A a, A b) {
+  switch (what) {
+    case DFC_PROD: return mul_wrap(a, b);
+    case DFC_MAX: case DFC_LOG_SUM_EXP: return b > a || b != b ? b : a;
+    case DFC_MIN: return b < a || b != b ? b : a;
+    case DFC_ALL: return a && b;
+    case DFC_ANY: return a || b;
+    default: return add_wrap(a, b);
+  }
+}
+template <class A> DFC_INLINE A of_element(int what, A x) { return what == DFC_NORM || what == DFC_HALF_SQUARES ? mul_wrap(x, x) : x; }
+DFC_INLINE float e_to(float x) { return expf(x); }
+DFC_INLINE double e_to(double x) { return exp(x); }
+DFC_INLINE int64_t e_to(int64_t x) { return x; }
+DFC_INLINE float ln(float x) { return logf(x); }
+DFC_INLINE double ln(double x) { return log(x); }
+DFC_INLINE int64_t ln(int64_t x) { return x; }
+DFC_INLINE float root(float x) { return sqrtf(x); }
+DFC_INLINE double root(double x) { return sqrt(x); }
+DFC_INLINE int64_t root(int64_t x) { return x; }
+template <class A> DFC_INLINE bool is_number(A x) { return x - x == 0; }
+template <class A> DFC_INLINE A finished(int what, A a, int64_t n) {
+  switch (what) {
+    case DFC_MEAN: return a / (A)n;
+    case DFC_NORM: return root(a);
+    case DFC_HALF_SQUARES: return a / 2;
+    default: return a;
+  }
+}
+
+template <class T> DFC_INLINE void fold_each(const dfc_fold &p) {
+  typedef typename acc_of<T>::type A;
+  DFC_EACH(i, p.outer * p.inner) {
+    const T *x = (const T *)p.x + i / p.inner * p.n * p.inner + i % p.inner;
+    A a = neutral<T>(p.what);
+    for (int64_t j = 0; j < p.n; j++) a = both(p.what, a, of_element(p.what, (A)x[j * p.inner]));
+    if (p.what == DFC_LOG_SUM_EXP) {
+      const A top = is_number(a) ? a : 0;
+      A sum = 0;
+      for (int64_t j = 0; j < p.n; j++) sum += e_to((A)x[j * p.inner] - top);
+      a = top + ln(sum);
+    }
+    ((T *)p.z)[i] = (T)finished(p.what, a, p.n);
+  }
+}
+
+/* The partial results of a block as one, known to all its threads. */
+template <class A> DFC_INLINE A block_fold(int what, A mine, A *part) {
+  const int t = (int)threadIdx.x;
+  part[t] = mine;
+  __syncthreads();
+  for (int half = BLOCK / 2; half; half >>= 1) {
+    if (t < half) part[t] = both(what, part[t], part[t + half]);
+    __syncthreads();
+  }
+  const A all = part[0];
+  __syncthreads();
+  return all;
+}
+
+template <class T> DFC_INLINE void fold_block(const dfc_fold &p, typename acc_of<T>::type *part) {
+  typedef typename acc_of<T>::type A;
+  for (int64_t i = blockIdx.x; i < p.outer * p.inner; i += gridDim.x) {
+    const T *x = (const T *)p.x + i / p.inner * p.n * p.inner + i % p.inner;
+    A a = neutral<T>(p.what);
+    for (int64_t j = threadIdx.x; j < p.n; j += BLOCK) a = both(p.what, a, of_element(p.what, (A)x[j * p.inner]));
+    a = block_fold(p.what, a, part);
+    if (p.what == DFC_LOG_SUM_EXP) {
+      const A top = is_number(a) ? a : 0;
+      A sum = 0;
+      for (int64_t j = threadIdx.x; j < p.n; j += BLOCK) sum += e_to((A)x[j * p.inner] - top);
+      a = top + ln(block_fold((int)DFC_SUM, sum, part));
+    }
+    if (threadIdx.x == 0) ((T *)p.z)[i] = (T)finished(p.what, a, p.n);
+  }
+}
+
+#define FOLD(s, T) \
+  DFC_KERNEL(k_fold_each_##s, dfc_fold) { fold_each<T>(p); } \
+  DFC_KERNEL(k_fold_block_##s, dfc_fold) { \
+    DFC_SHARED typename acc_of<T>::type part[BLOCK]; \
+    fold_block<T>(p, part); \
+  }
+FOLD(f32, float)
+FOLD(f64, double)
+FOLD(f16, f16)
+FOLD(b16, b16)
+FOLD(i32, int32_t)
+FOLD(i64, int64_t)
+FOLD(i8, int8_t)
+FOLD(u8, uint8_t)
+FOLD(bool, bool)
+
+/* ---- the place of the greatest or least; the first NaN before all -------------------------------------------------------------- */
+template <class T, class Z> DFC_INLINE void arg_each(const dfc_fold &p) {
+  typedef typename acc_of<T>::type A;
+  const bool least = p.what == DFC_MIN;
+  DFC_EACH(i, p.outer * p.inner) {
+    const T *x = (const T *)p.x + i / p.inner * p.n * p.inner + i % p.inner;
+    int64_t best = 0;
+    A top = (A)x[0];
+    for (int64_t j = 1; j < p.n && top == top; j++) {
+      const A v = (A)x[j * p.inner];
+      if (v != v || (least ? v < top : v > top)) { best = j; top = v; }
+    }
+    ((Z *)p.z)[i] = (Z)best;
+  }
+}
+#define ARG(s, T) \
+  DFC_KERNEL(k_arg_##s, dfc_fold) { if (p.flags) arg_each<T, int64_t>(p); else arg_each<T, int32_t>(p); }
+ARG(f32, float)
+ARG(f64, double)
+ARG(f16, f16)
+ARG(b16, b16)
+ARG(i32, int32_t)
+ARG(i64, int64_t)
+ARG(i8, int8_t)
+ARG(u8, uint8_t)
+ARG(bool, bool)
+
+/* ---- scans: flags 1: exclusive, 2: reverse ------------------------------------------------------------------------------------------ */
+template <class T> DFC_INLINE void scan_each(const dfc_fold &p) {
+  typedef typename acc_of<T>::type A;
+  DFC_EACH(i, p.outer * p.inner) {
+    const int64_t first = i / p.inner * p.n * p.inner + i % p.inner;
+    A a = p.what == DFC_PROD;
+    for (int64_t s = 0; s < p.n; s++) {
+      const int64_t at = first + (p.flags & 2 ? p.n - 1 - s : s) * p.inner;
+      const A x = (A)((const T *)p.x)[at], next = p.what == DFC_PROD ? mul_wrap(a, x) : add_wrap(a, x);
+      ((T *)p.z)[at] = (T)(p.flags & 1 ? a : next);
+      a = next;
+    }
+  }
+}
+#define SCAN(s, T) DFC_KERNEL(k_scan_##s, dfc_fold) { scan_each<T>(p); }
+SCAN(f32, float)
+SCAN(f64, double)
+SCAN(f16, f16)
+SCAN(b16, b16)
+SCAN(i32, int32_t)
+SCAN(i64, int64_t)
+SCAN(i8, int8_t)
+SCAN(u8, uint8_t)
+
+/* ---- rows ---------------------------------------------------------------------------------------------------------------------------- */
+template <class T> DFC_INLINE void rows(const dfc_rows &p, typename acc_of<T>::type *part) {
+  typedef typename acc_of<T>::type A;
+  for (int64_t r = blockIdx.x; r < p.rows; r += gridDim.x) {
+    const T *x = (const T *)p.x + r * p.n;
+    T *z = (T *)p.z + r * p.n;
+    A top = -INFINITY, sum = 0;
+    for (int64_t i = threadIdx.x; i < p.n; i += BLOCK) top = both((int)DFC_MAX, top, (A)x[i]);
+    top = block_fold((int)DFC_MAX, top, part);
+    for (int64_t i = threadIdx.x; i < p.n; i += BLOCK) sum += e_to((A)x[i] - top);
+    sum = block_fold((int)DFC_SUM, sum, part);
+    const A log_sum = ln(sum);
+    if (p.what == DFC_SOFTMAX) {
+      for (int64_t i = threadIdx.x; i < p.n; i += BLOCK) z[i] = (T)(e_to((A)x[i] - top) / sum);
+    } else if (p.what == DFC_LOG_SOFTMAX) {
+      for (int64_t i = threadIdx.x; i < p.n; i += BLOCK) z[i] = (T)((A)x[i] - top - log_sum);
+    } else {
+      const bool sparse = p.what == DFC_SPARSE_XENT;
+      const int64_t number = !sparse ? -1 : p.wide ? ((const int64_t *)p.labels)[r] : ((const int32_t *)p.labels)[r];
+      A loss = 0;
+      for (int64_t i = threadIdx.x; i < p.n; i += BLOCK) {
+        const A v = (A)x[i] - top, label = sparse ? (A)(number == i) : (A)((const T *)p.labels)[r * p.n + i];
+        if (!sparse || label != 0) loss -= label * (v - log_sum);
+        z[i] = (T)(e_to(v) / sum - label);
+      }
+      loss = block_fold((int)DFC_SUM, loss, part);
+      if (threadIdx.x == 0) ((T *)p.loss)[r] = (T)loss;
+    }
+    __syncthreads();
+  }
+}
+#define ROWS(s, T) \
+  DFC_KERNEL(k_rows_##s, dfc_rows) { \
+    DFC_SHARED typename acc_of<T>::type part[BLOCK]; \
+    rows<T>(p, part); \
+  }
+ROWS(f32, float)
+ROWS(f64, double)
+ROWS(f16, f16)
+ROWS(b16, b16)

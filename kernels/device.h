@@ -1,0 +1,93 @@
+/* device.h: what the runtime and the kernels of a device that is not the host know of each other: the door of
+ * kernels/cuda/.
+ *
+ * Memory of such a device is not the host's. A tensor there has its head on the host and its elements on the device,
+ * and nothing but the device's kernels reads them. Beside the head lie DFI_NOTE_BYTES in which the device notes when
+ * the elements may be read and when their memory may be used again: work is only enqueued, and the host goes on.
+ *
+ * The plug-in (libdflow_cuda.so) is loaded when a session first names a gpu. It links to nothing of libdflow and to
+ * nothing of CUDA: it opens the driver itself, and calls the runtime through dfi_gpu_host.
+ */
+#ifndef DFLOW_KERNELS_DEVICE_H
+#define DFLOW_KERNELS_DEVICE_H
+#include "kernel.h"
+#include "update.h"
+
+enum { DFI_NOTE_BYTES = 64 };
+
+/* One step of an optimizer on n elements of one float dtype; see update.h. at[0] is the variable, then its slots,
+ * then the gradient. */
+enum { DFI_STEP_DESCENT = 0, DFI_STEP_MOMENTUM, DFI_STEP_ADAM };
+typedef struct dfi_remote_step {
+  int32_t kind, dtype, count;             /* count: of at[] */
+  int64_t n;
+  void   *at[4], *note[4];
+  double  rate, momentum;                 /* of descent and momentum */
+  dfk_adam adam;
+  bool    nesterov;
+} dfi_remote_step;
+
+/* Memory that the host cannot read, and what works on it. `note` and its like are NULL for memory of the host's.
+ * False: the device failed, and `error` says how. Any thread. */
+typedef struct dfi_remote {
+  void *device;
+  void *(*alloc)(void *device, int64_t bytes, void *note);      /* NULL: it has no more. The note is all zeros */
+  void  (*free)(void *device, void *p, void *note);             /* once what was enqueued has run */
+  bool  (*from_host)(void *device, void *to, void *to_note, const void *from, int64_t bytes);   /* `from` may change when it returns */
+  bool  (*to_host)(void *device, void *to, const void *from, void *from_note, int64_t bytes);   /* `to` is filled when it returns */
+  bool  (*within)(void *device, void *to, void *to_note, const void *from, void *from_note, int64_t bytes);
+  bool  (*fill)(void *device, void *to, void *to_note, int32_t byte, int64_t bytes);
+  bool  (*update)(void *device, dfk_update_op op, int32_t dtype, int64_t n, void *to, void *to_note, const void *a, void *a_note,
+                  const void *b, void *b_note, bool one_b);
+  bool  (*step)(void *device, const dfi_remote_step *s);
+  /* to_host in three steps: begun beside what is computed, asked after, and ended once it is done. NULL: it could not begin. `end` waits where it is not done; with
+   * `to` NULL it only lets go. */
+  void *(*read_begin)(void *device, const void *from, void *from_note, int64_t bytes);
+  bool  (*read_done)(void *device, void *read);
+  bool  (*read_end)(void *device, void *read, void *to);
+  bool  (*wait)(void *device);                                   /* for all that was enqueued */
+  const char *(*error)(void *device);                            /* the first that it met; "" for none */
+} dfi_remote;
+
+/* A kernel of an op for GPUs. */
+enum { DFI_LAST_IN = 1 << 30 };          /* in host_in: the last input */
+typedef struct dfi_gpu_kernel {
+  const char *op;                        /* the entry's type */
+  int32_t   (*run)(df_kernel *k);        /* enqueues. Inputs named by host_in lie on the host, tensors among the others on the device; rank-0 numbers may be in a slot */
+  uint32_t    host_in;                   /* bit i: input i is read by the host (a shape, an axis, indices) */
+  uint32_t    host_out;                  /* bit i: output i is made on the host */
+  bool      (*takes)(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out);   /* has it a kernel for these dtypes? */
+} dfi_gpu_kernel;
+
+/* Services of the runtime, as kernel.h describes them. */
+typedef struct dfi_gpu_host {
+  df_tensor *(*out)(df_kernel *k, int32_t i, int32_t dtype, int32_t rank, const int64_t *dims);
+  df_tensor *(*out_like)(df_kernel *k, int32_t i, const df_tensor *like);
+  df_tensor *(*out_reuse)(df_kernel *k, int32_t i, int32_t from, int32_t dtype, int32_t rank, const int64_t *dims);
+  int32_t    (*out_forward)(df_kernel *k, int32_t i, int32_t from, int32_t rank, const int64_t *dims);
+  void      *(*scratch)(df_kernel *k, int64_t bytes);
+  void       (*free)(void *p);
+  int32_t    (*fail)(df_kernel *k, int32_t code, const char *format, ...);
+  char      *(*shape_text)(const df_tensor *t, char *buffer, size_t bytes);
+  uint64_t   (*tag)(const df_kernel *k);
+  int64_t    (*graph_seed)(const df_kernel *k);
+  const char *(*dtype_name)(int32_t dtype);
+  int32_t    (*dtype_bytes)(int32_t dtype);
+  void      *(*device)(const df_kernel *k);        /* dfi_remote.device of the device that the call runs on */
+  void      *(*note)(const df_tensor *t);          /* of its elements; NULL: they are on the host */
+} dfi_gpu_host;
+
+typedef struct dfi_gpu_about { char name[128]; int64_t memory_bytes, launches, copies_in, copies_out; int32_t major, minor; } dfi_gpu_about;
+
+enum { DFI_GPU_VERSION = 1 };
+typedef struct dfi_gpu_api {
+  int32_t version;
+  /* Opens the driver. NULL: it is there. Else why it is not and what to do, one line in static memory. Called once. */
+  const char *(*open)(const dfi_gpu_host *host);
+  int32_t     (*count)(void);                                                    /* GPUs, virtual ones too */
+  const dfi_remote *(*device)(int32_t number, char *error, size_t room);         /* borrowed, for ever; NULL: error says why not */
+  void        (*about)(const dfi_remote *r, dfi_gpu_about *out);
+  const dfi_gpu_kernel *(*kernels)(int32_t *n);                                  /* static */
+} dfi_gpu_api;
+#define DFI_GPU_SYMBOL "dflow_gpu"       /* of type dfi_gpu_api */
+#endif

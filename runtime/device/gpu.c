@@ -1,0 +1,92 @@
+/* gpu.c: GPUs are opened here, through the plug-in, when a session first names one. See kernels/device.h. */
+#define _GNU_SOURCE
+#include "device/device.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static struct {
+  pthread_mutex_t lock;            /* guards all */
+  bool            looked;          /* for the plug-in */
+  const dfi_gpu_api *api;
+  char            why[400];        /* there is none */
+  const dfi_gpu_kernel *kernel;
+  int32_t         nkernels;
+} gpu = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* ---- what kernels ask of the runtime ------------------------------------------------------------------------ */
+
+static void *device_of(const df_kernel *k) {
+  (void)k;
+  const dfi_remote *r = dfi_devmem_here ? dfi_devmem_remote(dfi_devmem_here) : NULL;   /* the engine sets it for the call */
+  return r ? r->device : NULL;
+}
+static void *note_of(const df_tensor *t) { return dfi_note_of(t->buffer); }
+
+static const dfi_gpu_host services = {
+  .out = dfk_out, .out_like = dfk_out_like, .out_reuse = dfk_out_reuse, .out_forward = dfk_out_forward, .scratch = dfk_scratch, .free = dfk_free,
+  .fail = dfk_fail, .shape_text = dfk_shape_text, .tag = dfk_tag, .graph_seed = dfk_graph_seed, .dtype_name = df_dtype_name,
+  .dtype_bytes = df_dtype_bytes, .device = device_of, .note = note_of,
+};
+
+/* ---- the plug-in -------------------------------------------------------------------------------------------- */
+
+/* Beside libdflow, or where the system looks for libraries. */
+static void *load(void) {
+  Dl_info here;
+  char path[4096];
+  if (dladdr((void *)df_version, &here) && here.dli_fname) {
+    const char *slash = strrchr(here.dli_fname, '/');
+    const int n = slash ? (int)(slash - here.dli_fname) + 1 : 0;
+    if (snprintf(path, sizeof path, "%.*slibdflow_cuda.so", n, here.dli_fname) < (int)sizeof path) {
+      void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+      if (lib) return lib;
+    }
+  }
+  return dlopen("libdflow_cuda.so", RTLD_NOW | RTLD_LOCAL);
+}
+
+/* Under the lock. */
+static const dfi_gpu_api *plugin(void) {
+  if (gpu.looked) return gpu.api;
+  gpu.looked = true;
+  void *lib = load();
+  const dfi_gpu_api *api = lib ? dlsym(lib, DFI_GPU_SYMBOL) : NULL;
+  if (!api) {
+    snprintf(gpu.why, sizeof gpu.why, "libdflow_cuda.so, the plug-in for GPUs, is not there: %s", dlerror());
+    return NULL;
+  }
+  if (api->version != DFI_GPU_VERSION) {
+    snprintf(gpu.why, sizeof gpu.why, "libdflow_cuda.so is of another version of dflow: build both anew");
+    return NULL;
+  }
+  const char *why = api->open(&services);
+  if (why) { snprintf(gpu.why, sizeof gpu.why, "%s", why); return NULL; }
+  gpu.kernel = api->kernels(&gpu.nkernels);
+  return gpu.api = api;
+}
+
+const dfi_remote *dfi_gpu_open(int32_t number, df_error *err) {
+  char why[400] = "";
+  pthread_mutex_lock(&gpu.lock);
+  const dfi_gpu_api *api = plugin();
+  const dfi_remote *r = api ? api->device(number, why, sizeof why) : NULL;
+  pthread_mutex_unlock(&gpu.lock);
+  if (!r) dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s", api ? why : gpu.why);
+  return r;
+}
+
+int32_t dfi_gpu_count(void) {
+  const char *driver = getenv("DFLOW_CUDA_DRIVER");
+  if (!(driver && driver[0]) && access("/dev/nvidiactl", F_OK)) return 0;
+  pthread_mutex_lock(&gpu.lock);
+  const dfi_gpu_api *api = plugin();
+  const int32_t n = api ? api->count() : 0;
+  pthread_mutex_unlock(&gpu.lock);
+  return n;
+}
+
+const dfi_gpu_kernel *dfi_gpu_kernel_of(const char *op) {
+  for (int32_t i = 0; i < gpu.nkernels; i++) if (!strcmp(gpu.kernel[i].op, op)) return &gpu.kernel[i];
+  return NULL;
+}

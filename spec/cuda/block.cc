@@ -1,0 +1,120 @@
+/* block.cc: runs a kernel as a grid of blocks of threads that are fibres. See strict.h. */
+#include "block.h"
+#include "fibre.h"
+
+strict_place strict_here;
+static strict_kernel *kernels;
+
+strict_kernel::strict_kernel(const char *name, size_t bytes, void (*body)(const void *)) : name(name), bytes(bytes), body(body), next(kernels) { kernels = this; }
+
+const strict_kernel *strict_kernel_find(const char *name) {
+  for (const strict_kernel *k = kernels; k; k = k->next) if (!strcmp(k->name, name)) return k;
+  return nullptr;
+}
+
+enum state { FRESH, AT_BARRIER, AT_EXCHANGE, READY, ENDED };
+struct thread {
+  state is = FRESH;
+  fibre::stack *stack = nullptr;
+  uint64_t given = 0;
+};
+static std::vector<thread> threads;
+static std::vector<fibre::stack *> idle;
+static unsigned running;                    /* which thread */
+static const strict_kernel *kernel;
+static const void *params;
+
+extern char __start_strict_shared[] __attribute__((weak)), __stop_strict_shared[] __attribute__((weak));
+
+static void body(void *) {
+  kernel->body(params);
+  threads[running].is = ENDED;
+}
+
+void strict_barrier() {
+  threads[running].is = AT_BARRIER;
+  fibre::leave();
+}
+int strict_lane() { return (int)(running & 31); }
+uint64_t strict_exchange(uint64_t mine, int lane) {
+  threads[running].given = mine;
+  threads[running].is = AT_EXCHANGE;
+  const unsigned other = (running & ~31u) + (unsigned)lane;
+  fibre::leave();
+  const uint64_t got = other < threads.size() ? threads[other].given : 0;
+  threads[running].is = AT_EXCHANGE;        /* nobody gives anew before all have taken */
+  fibre::leave();
+  return got;
+}
+
+static void resume(unsigned t) {
+  thread &it = threads[t];
+  if (!it.stack) {
+    if (idle.empty()) idle.push_back(fibre::make());
+    it.stack = idle.back();
+    idle.pop_back();
+  }
+  running = t;
+  strict_here.thread = { t % strict_here.threads.x, t / strict_here.threads.x % strict_here.threads.y, t / strict_here.threads.x / strict_here.threads.y };
+  it.is = READY;
+  fibre::enter(it.stack, body, nullptr);
+  if (it.is == ENDED) { idle.push_back(it.stack); it.stack = nullptr; }
+}
+
+/* Do all threads of the warp of t that have not ended wait for an exchange? */
+static bool warp_waits(unsigned t) {
+  for (unsigned i = t & ~31u; i < threads.size() && i < (t & ~31u) + 32; i++)
+    if (threads[i].is != AT_EXCHANGE && threads[i].is != ENDED) return false;
+  return true;
+}
+
+/* One block. Empty: all is well. */
+static std::string run_block(uint64_t random) {
+  const unsigned n = (unsigned)threads.size();
+  if (__start_strict_shared) memset(__start_strict_shared, 0xff, (size_t)(__stop_strict_shared - __start_strict_shared));
+  for (thread &t : threads) t = thread();
+  for (unsigned round = 0;; round++) {
+    const unsigned from = (unsigned)(random >> (round & 31)) % n, step = (random >> 40 & 1) ? 1 : n - 1;      /* forwards or backwards, from anywhere */
+    bool moved = false;
+    unsigned t = from, waiting = 0, ended = 0;
+    for (unsigned i = 0; i < n; i++, t = (t + step) % n) {
+      if (threads[t].is == FRESH || threads[t].is == READY) { resume(t); moved = true; }
+    }
+    for (unsigned w = 0; w < n; w += 32)
+      if (warp_waits(w)) {
+        bool any = false;
+        for (unsigned i = w; i < n && i < w + 32; i++) if (threads[i].is == AT_EXCHANGE) { threads[i].is = READY; any = true; }
+        moved |= any;
+      }
+    for (const thread &it : threads) { waiting += it.is == AT_BARRIER; ended += it.is == ENDED; }
+    if (ended == n) return "";
+    if (moved && waiting + ended < n) continue;
+    if (waiting + ended == n) {
+      if (ended) return "a barrier (__syncthreads) that " + std::to_string(waiting) + " threads of the block reached and " + std::to_string(ended) + " did not";
+      for (thread &it : threads) it.is = READY;
+      continue;
+    }
+    if (!moved) return "threads of a warp wait for each other: a shuffle that not all of them reached";
+  }
+}
+
+void strict_abandon() {                     /* a kernel was left by a fault: its stacks are not to be used again */
+  for (thread &t : threads) t.stack = nullptr;
+}
+
+std::string strict_grid_run(const strict_kernel *k, const void *p, strict_dim blocks, strict_dim block, uint64_t random) {
+  const uint64_t n = (uint64_t)blocks.x * blocks.y * blocks.z;
+  kernel = k;
+  params = p;
+  strict_here.blocks = blocks;
+  strict_here.threads = block;
+  threads.assign((size_t)block.x * block.y * block.z, thread());
+  const uint64_t from = random % n, step = (random >> 32 & 1) ? 1 : n - 1;
+  uint64_t b = from;
+  for (uint64_t i = 0; i < n; i++, b = (b + step) % n) {
+    strict_here.block = { (unsigned)(b % blocks.x), (unsigned)(b / blocks.x % blocks.y), (unsigned)(b / blocks.x / blocks.y) };
+    const std::string wrong = run_block(random * 0x9e3779b97f4a7c15u + i);
+    if (!wrong.empty()) return wrong;
+  }
+  return "";
+}

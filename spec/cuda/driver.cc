@@ -1,0 +1,638 @@
+/* driver.cc: a CUDA driver for tests: the part of the driver API that the plug-in uses, on the CPU, and as strict as the rules of CUDA allow it to be.
+ *
+ *   late        nothing that is enqueued runs before something forces it (a synchronisation, a query that is asked again) or a seeded chance lets it; then no more runs than what
+ *               it hangs on, and now and then something else
+ *   memory      each allocation has pages of its own, which nobody may touch but the operation that was given it, while that runs: the host's reads, reads past the end, of what was
+ *               freed, and of what the kernel was not given, fault, and are reported. Fresh and freed memory holds 0xff bytes (NaN)
+ *   order       operations carry vector clocks (streams, events, what the host has waited for). Two that touch one allocation, one of them writing, with no order between them, are
+ *               reported with both places; so is memory that is freed while an operation that is not before it still wants it, and anything after that
+ *   host        pinned memory that a copy reads must not change before the copy runs; what it writes holds 0xff until then; copies from and to memory that is not pinned are refused
+ *   misuse      unknown handles, no context, impossible launches: an error that names the call
+ *
+ * After a report every call fails with CUDA_ERROR_ILLEGAL_ADDRESS, as after a fault of real hardware. DFLOW_STRICT_SEED chooses the order, DFLOW_STRICT_GPUS
+ * and DFLOW_STRICT_MEMORY (bytes) what there is. The kernels are those of kernels/cuda/, compiled by the host's compiler.
+ */
+#include "block.h"
+#include "../../kernels/cuda/driver.h"
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <csetjmp>
+#include <execinfo.h>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+typedef std::vector<uint64_t> clocks;                    /* by stream: its operations up to here are before this */
+
+struct touch { uint64_t stream = ~0ull, index = 0; std::string what; };
+struct allocation {
+  char *base;
+  size_t bytes, number;
+  char *page; size_t pages;
+  enum { COMING, LIVE, GOING, GONE } is = COMING;
+  std::string freed_by;
+  touch written;
+  std::vector<touch> read;
+  std::map<uint64_t, touch> wanted;                     /* the last operation of each stream that was given it */
+};
+struct operation {
+  uint64_t stream, index;
+  std::string what;
+  clocks before;
+  CUevent waits = nullptr; uint64_t wait_stream = 0, wait_index = 0;
+  std::vector<std::pair<allocation *, int>> touches;     /* 1 reads, 2 writes, 3 either: found out by looking */
+  std::function<std::string()> run;
+};
+struct CUstream_st { uint64_t number, given = 0, done = 0; clocks now; std::deque<operation> queue; };
+struct CUevent_st { bool recorded = false; uint64_t stream = 0, index = 0; clocks at; };
+struct CUctx_st { int device; };
+struct CUmod_st { int unused; };
+struct CUfunc_st { const strict_kernel *kernel; };
+struct CUmemPoolHandle_st { int device; };
+struct pinned { char *at; size_t bytes; };
+
+static struct {
+  std::recursive_mutex lock;
+  bool started = false;
+  int gpus = 1;
+  size_t memory = (size_t)1 << 30, in_use = 0, numbers = 0;
+  uint64_t random = 1;
+  char *heap = nullptr, *heap_end = nullptr, *next = nullptr;
+  std::map<char *, allocation *> at;                     /* by page */
+  std::vector<CUstream> streams;
+  std::set<CUevent> events;
+  std::set<CUfunction> functions;
+  std::map<std::string, CUfunction> by_name;
+  std::map<char *, pinned> pins;
+  std::vector<std::string> reports;
+  CUctx_st context[64];
+  CUmod_st module;
+  CUmemPoolHandle_st pool[64];
+  clocks host;                                           /* what the host has waited for */
+  CUresult sticky = CUDA_SUCCESS;
+} d;
+static thread_local CUcontext current;
+
+#define LOCK std::lock_guard<std::recursive_mutex> guard(d.lock)
+#define BEGIN LOCK; if (!d.started) return CUDA_ERROR_NOT_INITIALIZED; if (d.sticky) return d.sticky
+#define NEED_CONTEXT(call) if (!current) return misuse(call, "no context is current to this thread", CUDA_ERROR_INVALID_CONTEXT)
+
+static uint64_t chance() {
+  d.random ^= d.random << 13; d.random ^= d.random >> 7; d.random ^= d.random << 17;
+  return d.random * 0x9e3779b97f4a7c15u;
+}
+
+static void report(const std::string &text) {
+  d.reports.push_back(text);
+  if (!getenv("DFLOW_STRICT_QUIET")) fprintf(stderr, "strict CUDA driver: %s\n", text.c_str());
+  d.sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+static CUresult misuse(const char *call, const std::string &what, CUresult result) {
+  d.reports.push_back(std::string(call) + ": " + what);
+  if (!getenv("DFLOW_STRICT_QUIET")) fprintf(stderr, "strict CUDA driver: %s: %s\n", call, what.c_str());
+  return result;
+}
+
+/* ---- clocks ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t clock_of(const clocks &c, uint64_t stream) { return stream < c.size() ? c[stream] : 0; }
+static void merge(clocks &to, const clocks &from) {
+  if (to.size() < from.size()) to.resize(from.size());
+  for (size_t i = 0; i < from.size(); i++) to[i] = std::max(to[i], from[i]);
+}
+static void set_clock(clocks &c, uint64_t stream, uint64_t index) {
+  if (c.size() <= stream) c.resize(stream + 1);
+  c[stream] = std::max(c[stream], index);
+}
+static bool is_before(const touch &a, const operation &o) { return a.stream == ~0ull || clock_of(o.before, a.stream) >= a.index; }
+
+/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+
+static size_t page_bytes() { static const size_t n = (size_t)sysconf(_SC_PAGESIZE); return n; }
+
+static allocation *allocation_at(const void *p) {
+  auto it = d.at.upper_bound((char *)p);
+  if (it == d.at.begin()) return nullptr;
+  allocation *a = std::prev(it)->second;
+  return (char *)p < a->page + a->pages + page_bytes() ? a : nullptr;
+}
+static std::string text_of(const allocation *a) {
+  return "allocation " + std::to_string(a->number) + " of " + std::to_string(a->bytes) + " bytes";
+}
+static void allow(allocation *a, bool yes) { mprotect(a->page, a->pages, yes ? PROT_READ | PROT_WRITE : PROT_NONE); }
+
+static uint64_t sum_of(const char *p, size_t n) {        /* of all, or of a megabyte of either end */
+  uint64_t h = 1469598103934665603ull;
+  auto part = [&](const char *q, size_t m) {
+    for (; m >= 8; q += 8, m -= 8) { uint64_t w; memcpy(&w, q, 8); h = (h ^ w) * 0x9e3779b97f4a7c15u; h ^= h >> 29; }
+    for (; m; q++, m--) h = (h ^ (unsigned char)*q) * 1099511628211ull;
+  };
+  const size_t end = 1 << 20;
+  if (n <= 2 * end) part(p, n); else { part(p, end); part(p + n - end, end); }
+  return h;
+}
+/* Between the last element and the page's end nobody writes. */
+static bool slack_is_whole(const allocation *a) {
+  for (const char *p = a->base + a->bytes; p < a->page + a->pages; p++) if ((unsigned char)*p != 0xa5) return false;
+  return true;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------------ */
+
+static thread_local bool executing;
+static thread_local const void *fault_at;
+static thread_local sigjmp_buf fault_back;
+static struct sigaction before_us;
+
+static std::string text_of_address(const void *p) {
+  char hex[32];
+  snprintf(hex, sizeof hex, "%p", p);
+  const allocation *a = allocation_at(p);
+  if (!a) return std::string("address ") + hex + ", which is no device memory that it was given";
+  const long off = (long)((const char *)p - a->base);
+  std::string text = text_of(a) + ", byte " + std::to_string(off);
+  if (off >= (long)a->bytes) text += ", past its end";
+  else if (a->is == allocation::GONE || a->is == allocation::GOING) text += ", freed by " + a->freed_by;
+  return text;
+}
+static void on_fault(int number, siginfo_t *info, void *context) {
+  if (executing) { fault_at = info->si_addr; siglongjmp(fault_back, 1); }
+  if ((char *)info->si_addr >= d.heap && (char *)info->si_addr < d.heap_end) {
+    fprintf(stderr, "strict CUDA driver: the host touched device memory: %s\n", text_of_address(info->si_addr).c_str());
+    void *stack[32];
+    backtrace_symbols_fd(stack, backtrace(stack, 32), 2);
+    signal(number, SIG_DFL);
+    return;                                              /* and it comes again */
+  }
+  if (before_us.sa_flags & SA_SIGINFO && before_us.sa_sigaction) before_us.sa_sigaction(number, info, context);
+  else if (before_us.sa_handler && before_us.sa_handler != SIG_DFL && before_us.sa_handler != SIG_IGN) before_us.sa_handler(number);
+  else signal(number, SIG_DFL);
+}
+
+static void own_signal_stack() {
+  static thread_local bool has;
+  stack_t s = {};
+  if (has) return;
+  has = true;
+  s.ss_size = 64 << 10;
+  s.ss_sp = mmap(nullptr, s.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  stack_t was;
+  if (sigaltstack(nullptr, &was) == 0 && !(was.ss_flags & SS_DISABLE)) return;
+  sigaltstack(&s, nullptr);
+}
+
+/* A part of an operation that touches device memory: a fault in it is its own. */
+static std::string guarded(const operation &o, const std::function<std::string()> &run) {
+  own_signal_stack();
+  if (sigsetjmp(fault_back, 1)) {
+    executing = false;
+    strict_abandon();
+    return o.what + " touches " + text_of_address(fault_at);
+  }
+  executing = true;
+  std::string wrong = run();
+  executing = false;
+  return wrong;
+}
+
+static std::string check_order(operation &o, allocation *a, bool writes) {
+  if (!is_before(a->written, o))
+    return std::string(writes ? "two writes" : "a read and a write") + " of " + text_of(a) + " with no order between them: " + a->written.what + ", and " + o.what +
+           ": an event is missing";
+  if (writes)
+    for (const touch &r : a->read)
+      if (!is_before(r, o)) return "a read and a write of " + text_of(a) + " with no order between them: " + r.what + ", and " + o.what + ": an event is missing";
+  return "";
+}
+static void note_touch(operation &o, allocation *a, bool writes) {
+  touch mine;
+  mine.stream = o.stream; mine.index = o.index; mine.what = o.what;
+  if (writes) { a->written = mine; a->read.clear(); }
+  else {
+    a->read.erase(std::remove_if(a->read.begin(), a->read.end(), [&](const touch &r) { return r.stream == o.stream; }), a->read.end());
+    a->read.push_back(mine);
+  }
+}
+
+static void run_operation(operation &o) {
+  if (d.sticky) return;
+  std::string wrong;
+  std::vector<uint64_t> sums;
+  for (auto &t : o.touches) {
+    if (t.first->is == allocation::GONE) wrong = o.what + " uses " + text_of(t.first) + " after it was freed by " + t.first->freed_by;
+    if (t.first->is == allocation::COMING) wrong = o.what + " uses " + text_of(t.first) + " before it is allocated: an event is missing";
+  }
+  if (wrong.empty()) {
+    for (auto &t : o.touches) allow(t.first, true);
+    for (auto &t : o.touches) sums.push_back(t.second == 3 ? sum_of(t.first->base, t.first->bytes) : 0);
+    wrong = guarded(o, o.run);
+    for (size_t i = 0; i < o.touches.size() && wrong.empty(); i++) {
+      allocation *a = o.touches[i].first;
+      int how = o.touches[i].second;
+      if (how == 3) how = sum_of(a->base, a->bytes) != sums[i] ? 2 : 1;
+      if (!slack_is_whole(a)) wrong = o.what + " wrote past the end of " + text_of(a);
+      if (wrong.empty()) wrong = check_order(o, a, how == 2);
+      note_touch(o, a, how == 2);
+    }
+    for (auto &t : o.touches) allow(t.first, false);
+  }
+  if (!wrong.empty()) report(wrong);
+}
+
+static bool ready(const operation &o) { return !o.waits || d.streams[o.wait_stream]->done >= o.wait_index; }
+
+static void run_head(CUstream s) {
+  operation o = std::move(s->queue.front());
+  s->queue.pop_front();
+  if (!o.waits) run_operation(o);
+  s->done = o.index;
+}
+static void run_something() {
+  for (size_t tries = 0; tries < d.streams.size(); tries++) {
+    CUstream s = d.streams[chance() % d.streams.size()];
+    if (s->queue.empty() || !ready(s->queue.front())) continue;
+    run_head(s);
+    return;
+  }
+}
+/* Operation `index` of stream s is to be done: that, and what it hangs on. */
+static void force(CUstream s, uint64_t index) {
+  while (s->done < index && !s->queue.empty()) {
+    operation &head = s->queue.front();
+    if (!ready(head)) force(d.streams[head.wait_stream], head.wait_index);
+    if (chance() % 8 == 0) run_something();
+    if (s->done < index && !s->queue.empty() && ready(s->queue.front())) run_head(s);
+  }
+}
+
+/* Complete from the start: something may run it at once. */
+static void enqueue_whole(CUstream s, const std::string &what, std::vector<std::pair<allocation *, int>> touches, std::function<std::string()> run) {
+  merge(s->now, d.host);
+  operation o;
+  o.stream = s->number;
+  o.index = ++s->given;
+  o.what = what + " (operation " + std::to_string(o.index) + " of stream " + std::to_string(s->number) + ")";
+  set_clock(s->now, s->number, o.index);
+  o.before = s->now;
+  o.touches = std::move(touches);
+  o.run = std::move(run);
+  for (auto &t : o.touches) {
+    touch mine;
+    mine.stream = o.stream; mine.index = o.index; mine.what = o.what;
+    if (t.first->is == allocation::GOING || t.first->is == allocation::GONE)
+      report(o.what + " is given " + text_of(t.first) + " after it was freed by " + t.first->freed_by);
+    t.first->wanted[o.stream] = mine;
+  }
+  s->queue.push_back(std::move(o));
+  if (chance() % 16 == 0) run_something();
+}
+
+static CUstream stream_of(CUstream s) {
+  return std::find(d.streams.begin(), d.streams.end(), s) != d.streams.end() ? s : nullptr;
+}
+static pinned *pinned_at(const void *p, size_t bytes) {
+  auto it = d.pins.upper_bound((char *)p);
+  if (it == d.pins.begin()) return nullptr;
+  pinned &b = std::prev(it)->second;
+  return (char *)p + bytes <= b.at + b.bytes ? &b : nullptr;
+}
+/* The allocation that [p, p + bytes) is a part of; NULL: misuse, reported. */
+static allocation *part_of(const char *call, CUdeviceptr p, size_t bytes) {
+  allocation *a = allocation_at((void *)(uintptr_t)p);
+  if (a && (char *)(uintptr_t)p + bytes <= a->base + a->bytes && (char *)(uintptr_t)p >= a->base) return a;
+  report(std::string(call) + ": " + std::to_string(bytes) + " bytes at " + text_of_address((void *)(uintptr_t)p) + " are not inside of one allocation");
+  return nullptr;
+}
+
+/* ---- the API ----------------------------------------------------------------------------------------------------------------- */
+
+extern "C" {
+#define API __attribute__((visibility("default"))) CUresult
+
+API cuInit(unsigned int) {
+  LOCK;
+  if (d.started) return CUDA_SUCCESS;
+  const char *e;
+  if ((e = getenv("DFLOW_STRICT_GPUS"))) d.gpus = atoi(e);
+  if ((e = getenv("DFLOW_STRICT_MEMORY"))) d.memory = (size_t)strtoull(e, nullptr, 10);
+  if ((e = getenv("DFLOW_STRICT_SEED"))) d.random = strtoull(e, nullptr, 10) * 2 + 1;
+  const size_t room = (size_t)1 << 36;
+  d.heap = d.next = (char *)mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (d.heap == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  d.heap_end = d.heap + room;
+  for (int i = 0; i < 64; i++) { d.context[i].device = i; d.pool[i].device = i; }
+  struct sigaction s = {};
+  s.sa_sigaction = on_fault;
+  s.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  sigaction(SIGSEGV, &s, &before_us);
+  sigaction(SIGBUS, &s, nullptr);
+  d.started = true;
+  return CUDA_SUCCESS;
+}
+API cuDriverGetVersion(int *version) { *version = 13000; return CUDA_SUCCESS; }
+API cuGetErrorName(CUresult error, const char **text) {
+  switch (error) {
+    case CUDA_SUCCESS: *text = "CUDA_SUCCESS"; break;
+    case CUDA_ERROR_INVALID_VALUE: *text = "CUDA_ERROR_INVALID_VALUE"; break;
+    case CUDA_ERROR_OUT_OF_MEMORY: *text = "CUDA_ERROR_OUT_OF_MEMORY"; break;
+    case CUDA_ERROR_NOT_FOUND: *text = "CUDA_ERROR_NOT_FOUND"; break;
+    case CUDA_ERROR_NOT_READY: *text = "CUDA_ERROR_NOT_READY"; break;
+    case CUDA_ERROR_INVALID_CONTEXT: *text = "CUDA_ERROR_INVALID_CONTEXT"; break;
+    case CUDA_ERROR_INVALID_HANDLE: *text = "CUDA_ERROR_INVALID_HANDLE"; break;
+    case CUDA_ERROR_ILLEGAL_ADDRESS: *text = "CUDA_ERROR_ILLEGAL_ADDRESS"; break;
+    default: *text = "CUDA_ERROR_UNKNOWN"; break;
+  }
+  return CUDA_SUCCESS;
+}
+API cuGetErrorString(CUresult error, const char **text) {
+  static std::string last;
+  LOCK;
+  last = error == CUDA_ERROR_ILLEGAL_ADDRESS && !d.reports.empty() ? "strict driver: " + d.reports.front() : "strict driver";
+  *text = last.c_str();
+  return CUDA_SUCCESS;
+}
+API cuDeviceGetCount(int *count) { LOCK; *count = d.gpus; return CUDA_SUCCESS; }
+API cuDeviceGet(CUdevice *device, int ordinal) {
+  BEGIN;
+  if (ordinal < 0 || ordinal >= d.gpus) return misuse("cuDeviceGet", "there is no device " + std::to_string(ordinal), CUDA_ERROR_INVALID_DEVICE);
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+API cuDeviceGetName(char *name, int len, CUdevice) { snprintf(name, (size_t)len, "strict driver for tests"); return CUDA_SUCCESS; }
+API cuDeviceGetAttribute(int *value, int attribute, CUdevice) {
+  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 2 : 0;
+  return CUDA_SUCCESS;
+}
+API cuDeviceTotalMem_v2(size_t *bytes, CUdevice) { LOCK; *bytes = d.memory; return CUDA_SUCCESS; }
+API cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) { BEGIN; *context = &d.context[device]; return CUDA_SUCCESS; }
+API cuCtxSetCurrent(CUcontext context) { current = context; return CUDA_SUCCESS; }
+
+API cuStreamCreate(CUstream *stream, unsigned int flags) {
+  BEGIN;
+  NEED_CONTEXT("cuStreamCreate");
+  CUstream s = new CUstream_st;
+  s->number = d.streams.size();
+  d.streams.push_back(s);
+  *stream = s;
+  return CUDA_SUCCESS;
+}
+API cuStreamSynchronize(CUstream stream) {
+  BEGIN;
+  if (!stream_of(stream)) return misuse("cuStreamSynchronize", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  force(stream, stream->given);
+  merge(d.host, stream->now);
+  return d.sticky;
+}
+API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
+  BEGIN;
+  if (!stream_of(stream)) return misuse("cuStreamWaitEvent", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  if (!d.events.count(event)) return misuse("cuStreamWaitEvent", "no such event", CUDA_ERROR_INVALID_HANDLE);
+  if (!event->recorded) return CUDA_SUCCESS;             /* as CUDA has it: nothing to wait for */
+  merge(stream->now, event->at);
+  operation o;
+  o.stream = stream->number;
+  o.index = ++stream->given;
+  o.what = "a wait";
+  set_clock(stream->now, stream->number, o.index);
+  o.before = stream->now;
+  o.waits = event; o.wait_stream = event->stream; o.wait_index = event->index;
+  stream->queue.push_back(std::move(o));
+  return CUDA_SUCCESS;
+}
+API cuEventCreate(CUevent *event, unsigned int) { BEGIN; NEED_CONTEXT("cuEventCreate"); *event = new CUevent_st; d.events.insert(*event); return CUDA_SUCCESS; }
+API cuEventRecord(CUevent event, CUstream stream) {
+  BEGIN;
+  if (!stream_of(stream) || !d.events.count(event)) return misuse("cuEventRecord", "no such stream or event", CUDA_ERROR_INVALID_HANDLE);
+  event->recorded = true;
+  event->stream = stream->number;
+  event->index = stream->given;
+  merge(stream->now, d.host);
+  event->at = stream->now;
+  return CUDA_SUCCESS;
+}
+API cuEventQuery(CUevent event) {
+  BEGIN;
+  if (!d.events.count(event)) return misuse("cuEventQuery", "no such event", CUDA_ERROR_INVALID_HANDLE);
+  if (event->recorded && d.streams[event->stream]->done < event->index) {
+    run_something();
+    return d.sticky ? d.sticky : CUDA_ERROR_NOT_READY;
+  }
+  if (event->recorded) merge(d.host, event->at);
+  return CUDA_SUCCESS;
+}
+API cuEventSynchronize(CUevent event) {
+  BEGIN;
+  if (!d.events.count(event)) return misuse("cuEventSynchronize", "no such event", CUDA_ERROR_INVALID_HANDLE);
+  if (event->recorded) { force(d.streams[event->stream], event->index); merge(d.host, event->at); }
+  return d.sticky;
+}
+
+API cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) { BEGIN; *pool = &d.pool[device]; return CUDA_SUCCESS; }
+API cuMemPoolSetAttribute(CUmemoryPool, int, void *) { return CUDA_SUCCESS; }
+API cuMemAllocAsync(CUdeviceptr *p, size_t bytes, CUstream stream) {
+  BEGIN;
+  NEED_CONTEXT("cuMemAllocAsync");
+  if (!stream_of(stream)) return misuse("cuMemAllocAsync", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  if (!bytes) return misuse("cuMemAllocAsync", "0 bytes", CUDA_ERROR_INVALID_VALUE);
+  const size_t page = page_bytes(), whole = (bytes + 63) / 64 * 64, pages = (whole + page - 1) / page * page;
+  if (d.in_use + bytes > d.memory || d.next + pages + page > d.heap_end) return CUDA_ERROR_OUT_OF_MEMORY;
+  allocation *a = new allocation;
+  a->page = d.next;
+  a->pages = pages;
+  a->base = d.next + pages - whole;                      /* its end is the page's */
+  a->bytes = bytes;
+  a->number = ++d.numbers;
+  d.next += pages + page;
+  d.in_use += bytes;
+  d.at[a->page] = a;
+  *p = (CUdeviceptr)(uintptr_t)a->base;
+  merge(stream->now, d.host);
+  operation o;
+  o.stream = stream->number;
+  o.index = ++stream->given;
+  o.what = "the allocation of " + std::to_string(bytes) + " bytes (operation " + std::to_string(o.index) + " of stream " + std::to_string(o.stream) + ")";
+  set_clock(stream->now, o.stream, o.index);
+  o.before = stream->now;
+  touch mine;
+  mine.stream = o.stream; mine.index = o.index; mine.what = o.what;
+  a->written = mine;
+  o.run = [a]() {
+    allow(a, true);
+    memset(a->base, 0xff, a->bytes);
+    memset(a->base + a->bytes, 0xa5, (size_t)(a->page + a->pages - a->base) - a->bytes);
+    allow(a, false);
+    a->is = allocation::LIVE;
+    return std::string();
+  };
+  stream->queue.push_back(std::move(o));
+  return CUDA_SUCCESS;
+}
+API cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
+  BEGIN;
+  if (!stream_of(stream)) return misuse("cuMemFreeAsync", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  allocation *a = allocation_at((void *)(uintptr_t)p);
+  if (!a || (CUdeviceptr)(uintptr_t)a->base != p) { report("cuMemFreeAsync: " + text_of_address((void *)(uintptr_t)p) + " is no allocation's beginning"); return d.sticky; }
+  if (a->is == allocation::GOING || a->is == allocation::GONE) { report("cuMemFreeAsync: " + text_of(a) + " was freed before, by " + a->freed_by); return d.sticky; }
+  merge(stream->now, d.host);
+  operation o;
+  o.stream = stream->number;
+  o.index = ++stream->given;
+  o.what = "cuMemFreeAsync (operation " + std::to_string(o.index) + " of stream " + std::to_string(o.stream) + ")";
+  set_clock(stream->now, o.stream, o.index);
+  o.before = stream->now;
+  for (auto &w : a->wanted)
+    if (!is_before(w.second, o)) { report(text_of(a) + " is freed too early: by " + o.what + ", while " + w.second.what + " is not known to be over"); return d.sticky; }
+  a->is = a->is == allocation::COMING ? allocation::COMING : allocation::GOING;
+  a->freed_by = o.what;
+  d.in_use -= a->bytes;
+  o.run = [a]() {
+    madvise(a->page, a->pages, MADV_DONTNEED);
+    a->is = allocation::GONE;
+    return std::string();
+  };
+  stream->queue.push_back(std::move(o));
+  return CUDA_SUCCESS;
+}
+
+API cuMemHostAlloc(void **p, size_t bytes, unsigned int) {
+  BEGIN;
+  NEED_CONTEXT("cuMemHostAlloc");
+  pinned b = { (char *)aligned_alloc(4096, (bytes + 4095) / 4096 * 4096), bytes };
+  if (!b.at) return CUDA_ERROR_OUT_OF_MEMORY;
+  d.pins[b.at] = b;
+  *p = b.at;
+  return CUDA_SUCCESS;
+}
+API cuMemFreeHost(void *p) {
+  BEGIN;
+  auto it = d.pins.find((char *)p);
+  if (it == d.pins.end()) return misuse("cuMemFreeHost", "no such memory", CUDA_ERROR_INVALID_VALUE);
+  free(p);
+  d.pins.erase(it);
+  return CUDA_SUCCESS;
+}
+API cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
+  BEGIN;
+  if (!stream_of(stream)) return misuse("cuMemcpyHtoDAsync", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  if (!pinned_at(from, bytes)) return misuse("cuMemcpyHtoDAsync", "the host's memory is not pinned: the copy would not be asynchronous", CUDA_ERROR_INVALID_VALUE);
+  allocation *a = part_of("cuMemcpyHtoDAsync", to, bytes);
+  if (!a) return d.sticky;
+  const uint64_t was = sum_of((const char *)from, bytes);
+  enqueue_whole(stream, "a copy of " + std::to_string(bytes) + " bytes to the device", { { a, 2 } }, [=]() {
+    if (sum_of((const char *)from, bytes) != was) return std::string("the pinned memory that a copy to the device reads was changed before the copy ran");
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return std::string();
+  });
+  return d.sticky;
+}
+API cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  BEGIN;
+  if (!stream_of(stream)) return misuse("cuMemcpyDtoHAsync", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  if (!pinned_at(to, bytes)) return misuse("cuMemcpyDtoHAsync", "the host's memory is not pinned: the copy would not be asynchronous", CUDA_ERROR_INVALID_VALUE);
+  allocation *a = part_of("cuMemcpyDtoHAsync", from, bytes);
+  if (!a) return d.sticky;
+  memset(to, 0xff, bytes);                               /* who reads it too early shall see that */
+  enqueue_whole(stream, "a copy of " + std::to_string(bytes) + " bytes to the host", { { a, 1 } }, [=]() {
+    memcpy(to, (const void *)(uintptr_t)from, bytes);
+    return std::string();
+  });
+  return d.sticky;
+}
+API cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  BEGIN;
+  if (!stream_of(stream)) return misuse("cuMemcpyDtoDAsync", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  allocation *a = part_of("cuMemcpyDtoDAsync", to, bytes), *b = part_of("cuMemcpyDtoDAsync", from, bytes);
+  if (!a || !b) return d.sticky;
+  std::vector<std::pair<allocation *, int>> touches = { { a, 2 } };
+  if (b != a) touches.push_back({ b, 1 });
+  enqueue_whole(stream, "a copy of " + std::to_string(bytes) + " bytes on the device", touches, [=]() {
+    memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    return std::string();
+  });
+  return d.sticky;
+}
+API cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n, CUstream stream) {
+  BEGIN;
+  if (!stream_of(stream)) return misuse("cuMemsetD8Async", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  allocation *a = part_of("cuMemsetD8Async", to, n);
+  if (!a) return d.sticky;
+  enqueue_whole(stream, "a fill of " + std::to_string(n) + " bytes", { { a, 2 } }, [=]() {
+    memset((void *)(uintptr_t)to, value, n);
+    return std::string();
+  });
+  return d.sticky;
+}
+
+API cuModuleLoadData(CUmodule *module, const void *image) {
+  BEGIN;
+  NEED_CONTEXT("cuModuleLoadData");
+  if (!image) return misuse("cuModuleLoadData", "no image", CUDA_ERROR_INVALID_VALUE);
+  *module = &d.module;
+  return CUDA_SUCCESS;
+}
+API cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
+  BEGIN;
+  if (module != &d.module) return misuse("cuModuleGetFunction", "no such module", CUDA_ERROR_INVALID_HANDLE);
+  const strict_kernel *k = strict_kernel_find(name);
+  if (!k) return misuse("cuModuleGetFunction", std::string("there is no kernel `") + name + "`", CUDA_ERROR_NOT_FOUND);
+  CUfunction &f = d.by_name[name];
+  if (!f) { f = new CUfunc_st; f->kernel = k; d.functions.insert(f); }
+  *function = f;
+  return CUDA_SUCCESS;
+}
+API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared_bytes,
+                   CUstream stream, void **params, void **extra) {
+  BEGIN;
+  NEED_CONTEXT("cuLaunchKernel");
+  if (!d.functions.count(f)) return misuse("cuLaunchKernel", "no such function", CUDA_ERROR_INVALID_HANDLE);
+  if (!stream_of(stream)) return misuse("cuLaunchKernel", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  const strict_kernel *k = f->kernel;
+  if (!gx || !gy || !gz || !bx || !by || !bz || (uint64_t)bx * by * bz > 1024 || gy > 65535 || gz > 65535 || gx > 0x7fffffff)
+    return misuse("cuLaunchKernel", std::string("`") + k->name + "` cannot have " + std::to_string(gx) + " x " + std::to_string(gy) + " x " + std::to_string(gz) +
+                  " blocks of " + std::to_string(bx) + " x " + std::to_string(by) + " x " + std::to_string(bz) + " threads", CUDA_ERROR_INVALID_VALUE);
+  if (!params || extra || shared_bytes) return misuse("cuLaunchKernel", "parameters must be given one by one, and shared memory is static", CUDA_ERROR_INVALID_VALUE);
+  std::shared_ptr<std::vector<char>> bytes(new std::vector<char>((char *)params[0], (char *)params[0] + k->bytes));
+  std::vector<std::pair<allocation *, int>> touches;
+  for (size_t i = 0; i + 8 <= k->bytes; i += 8) {        /* whatever looks like an address of device memory is one */
+    uint64_t word;
+    memcpy(&word, bytes->data() + i, 8);
+    if ((char *)word < d.heap || (char *)word >= d.heap_end) continue;
+    allocation *a = allocation_at((void *)word);
+    if (!a) { report(std::string("`") + k->name + "` is given " + text_of_address((void *)word)); return d.sticky; }
+    bool known = false;
+    for (auto &t : touches) known |= t.first == a;
+    if (!known) touches.push_back({ a, 3 });
+  }
+  const strict_dim blocks = { gx, gy, gz }, block = { bx, by, bz };
+  const uint64_t random = chance();
+  enqueue_whole(stream, std::string("kernel `") + k->name + "`", touches, [=]() {
+    const std::string wrong = strict_grid_run(k, bytes->data(), blocks, block, random);
+    return wrong.empty() ? wrong : std::string("kernel `") + k->name + "`: " + wrong;
+  });
+  return d.sticky;
+}
+
+/* For the specs: what was reported, one a line; how much of it there is. And all forgotten, for the next. */
+__attribute__((visibility("default"))) size_t strict_reports(char *out, size_t room) {
+  LOCK;
+  std::string all;
+  for (const std::string &r : d.reports) all += r + "\n";
+  snprintf(out, room, "%s", all.c_str());
+  return d.reports.size();
+}
+__attribute__((visibility("default"))) void strict_forget(uint64_t seed) {
+  LOCK;
+  for (CUstream s : d.streams) { s->done = s->given; s->queue.clear(); }
+  d.reports.clear();
+  d.sticky = CUDA_SUCCESS;
+  d.random = seed * 2 + 1;
+}
+}
