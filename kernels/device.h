@@ -33,15 +33,18 @@ typedef struct dfi_remote {
   void *device;
   void *(*alloc)(void *device, int64_t bytes, void *note);      /* NULL: it has no more. The note is all zeros */
   void  (*free)(void *device, void *p, void *note);             /* once what was enqueued has run */
-  bool  (*from_host)(void *device, void *to, void *to_note, const void *from, int64_t bytes);   /* `from` may change when it returns */
-  bool  (*to_host)(void *device, void *to, const void *from, void *from_note, int64_t bytes);   /* `to` is filled when it returns */
+  /* `from` may change when it returns */
+  bool  (*from_host)(void *device, void *to, void *to_note, const void *from, int64_t bytes);
+  /* `to` is filled when it returns */
+  bool  (*to_host)(void *device, void *to, const void *from, void *from_note, int64_t bytes);
   bool  (*within)(void *device, void *to, void *to_note, const void *from, void *from_note, int64_t bytes);
   bool  (*fill)(void *device, void *to, void *to_note, int32_t byte, int64_t bytes);
-  bool  (*update)(void *device, dfk_update_op op, int32_t dtype, int64_t n, void *to, void *to_note, const void *a, void *a_note,
+  bool  (*update)(void *device, dfk_update_op op, int32_t dtype, int64_t n, void *to, void *to_note, const void *a,
+      void *a_note,
                   const void *b, void *b_note, bool one_b);
   bool  (*step)(void *device, const dfi_remote_step *s);
-  /* to_host in three steps: begun beside what is computed, asked after, and ended once it is done. NULL: it could not begin. `end` waits where it is not done; with
-   * `to` NULL it only lets go. */
+  /* to_host in three steps: begun beside what is computed, asked after, and ended once it is done. NULL: it could not
+     begin. `end` waits where it is not done; with `to` NULL it only lets go. */
   void *(*read_begin)(void *device, const void *from, void *from_note, int64_t bytes);
   bool  (*read_done)(void *device, void *read);
   bool  (*read_end)(void *device, void *read, void *to);
@@ -53,10 +56,13 @@ typedef struct dfi_remote {
 enum { DFI_LAST_IN = 1 << 30 };          /* in host_in: the last input */
 typedef struct dfi_gpu_kernel {
   const char *op;                        /* the entry's type */
-  int32_t   (*run)(df_kernel *k);        /* enqueues. Inputs named by host_in lie on the host, tensors among the others on the device; rank-0 numbers may be in a slot */
+  /* Enqueues. Inputs that host_in names lie on the host, tensors among the others on the device; numbers may be in a
+     slot. */
+  int32_t   (*run)(df_kernel *k);
   uint32_t    host_in;                   /* bit i: input i is read by the host (a shape, an axis, indices) */
   uint32_t    host_out;                  /* bit i: output i is made on the host */
-  bool      (*takes)(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out);   /* has it a kernel for these dtypes? */
+  /* has it a kernel for these dtypes? */
+  bool      (*takes)(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out);
 } dfi_gpu_kernel;
 
 /* Services of the runtime, as kernel.h describes them. */
@@ -77,7 +83,8 @@ typedef struct dfi_gpu_host {
   void      *(*note)(const df_tensor *t);          /* of its elements; NULL: they are on the host */
 } dfi_gpu_host;
 
-typedef struct dfi_gpu_about { char name[128]; int64_t memory_bytes, launches, copies_in, copies_out; int32_t major, minor; } dfi_gpu_about;
+typedef struct dfi_gpu_about { char name[128]; int64_t memory_bytes, launches, copies_in, copies_out; int32_t major,
+    minor; } dfi_gpu_about;
 
 enum { DFI_GPU_VERSION = 1 };
 typedef struct dfi_gpu_api {
@@ -85,7 +92,8 @@ typedef struct dfi_gpu_api {
   /* Opens the driver. NULL: it is there. Else why it is not and what to do, one line in static memory. Called once. */
   const char *(*open)(const dfi_gpu_host *host);
   int32_t     (*count)(void);                                                    /* GPUs, virtual ones too */
-  const dfi_remote *(*device)(int32_t number, char *error, size_t room);         /* borrowed, for ever; NULL: error says why not */
+  /* borrowed, for ever; NULL: error says why not */
+  const dfi_remote *(*device)(int32_t number, char *error, size_t room);
   void        (*about)(const dfi_remote *r, dfi_gpu_about *out);
   const dfi_gpu_kernel *(*kernels)(int32_t *n);                                  /* static */
 } dfi_gpu_api;

@@ -1,4 +1,5 @@
-/* philox.h: Philox4x32-10 and what makes numbers of its words, on one element: for the CPU's kernels (random.h) and the GPU's. See random.h. */
+/* philox.h: Philox4x32-10 and what makes numbers of its words, on one element: for the CPU's kernels (random.h) and
+ * the GPU's. See random.h. */
 #ifndef DFLOW_PHILOX_H
 #define DFLOW_PHILOX_H
 #include <math.h>

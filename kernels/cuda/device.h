@@ -1,9 +1,10 @@
 /* device.h: a GPU as the plug-in's own files see it: its streams, its memory, its kernels.
  *
- * Three streams: one computes, one copies in and one copies out. Memory is asked for and given back in the order of the stream that computes. So a
- * kernel needs no event to read what another kernel made. What a copying stream does with a tensor is noted beside the tensor's head: `other` is the
- * event after which that is over, and whatever touches the tensor next, or gives its memory back, waits for it first (dfc_mine).
- * One lock for each GPU; nothing waits for the device while it is held, but to_host, wait and the end of a read.
+ * Three streams: one computes, one copies in and one copies out. Memory is asked for and given back in the order of
+ * the stream that computes. So a kernel needs no event to read what another kernel made. What a copying stream does
+ * with a tensor is noted beside the tensor's head: `other` is the event after which that is over, and whatever
+ * touches the tensor next, or gives its memory back, waits for it first (dfc_mine). One lock for each GPU; nothing
+ * waits for the device while it is held, but to_host, wait and the end of a read.
  */
 #ifndef DFLOW_CUDA_DEVICE_H
 #define DFLOW_CUDA_DEVICE_H
@@ -31,7 +32,8 @@ typedef struct dfc_gpu {
   dfc_stage *idle[DFC_STAGES], *busy;     /* by size, in doublings; those on their way */
   CUevent    event[DFC_EVENTS];           /* idle ones */
   int32_t    nevents;
-  struct { const char *name; CUfunction function; } function[DFC_FUNCTIONS];   /* by the name's address: open addressing */
+  /* by the name's address: open addressing */
+  struct { const char *name; CUfunction function; } function[DFC_FUNCTIONS];
   char       error[300];                  /* the first; "" */
   pthread_mutex_t lock;                   /* guards all above but what never changes */
   dfi_remote remote;
@@ -46,14 +48,16 @@ void dfc_enter(dfc_gpu *g);
 static inline void dfc_leave(dfc_gpu *g) { pthread_mutex_unlock(&g->lock); }
 /* What the computing stream does next may touch the tensor of this note (NULL: nothing to wait for). Under the lock. */
 bool dfc_mine(dfc_gpu *g, void *note);
-/* Memory that lives until what is enqueued by then has run: in the computing stream's order. Under the lock. 0: error is kept. */
+/* Memory that lives until what is enqueued by then has run: in the computing stream's order. Under the lock. 0: error
+ * is kept. */
 CUdeviceptr dfc_alloc(dfc_gpu *g, int64_t bytes);
 void        dfc_release(dfc_gpu *g, CUdeviceptr p);
 /* Copies from the host in the computing stream's order; `from` may change when it returns. Under the lock. */
 bool dfc_upload(dfc_gpu *g, CUdeviceptr to, const void *from, int64_t bytes);
 /* Enqueues a kernel of kernels/cuda/ *.cu: `blocks` of `threads`, `args` is its one parameter. Under the lock. */
 bool dfc_launch(dfc_gpu *g, const char *name, int64_t blocks, int32_t threads, const void *args);
-/* The kernels for the GPUs that the build knows, an image for each file, then NULL (the Makefile makes it). None: it had no nvcc. */
+/* The kernels for the GPUs that the build knows, an image for each file, then NULL (the Makefile makes it). None: it
+ * had no nvcc. */
 extern const void *const dfc_images[] __attribute__((weak));
 
 const dfi_remote *dfc_device(int32_t number, char *error, size_t room);

@@ -1,5 +1,5 @@
-/* driver.c: the CUDA driver, opened when a GPU is first named. DFLOW_CUDA_DRIVER names another library than the system's libcuda.so.1: `strict` is the one of
- * spec/cuda/ that lies beside the plug-in. */
+/* driver.c: the CUDA driver, opened when a GPU is first named. DFLOW_CUDA_DRIVER names another library than the
+ * system's libcuda.so.1: `strict` is the one of spec/cuda/ that lies beside the plug-in. */
 #define _GNU_SOURCE
 #include "driver.h"
 #include <dlfcn.h>

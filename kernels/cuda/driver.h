@@ -1,6 +1,6 @@
-/* driver.h: the part of the CUDA driver API that the plug-in uses, declared here so that it builds where no toolkit is. The functions
- * are those of libcuda.so.1, found when it is opened; a test compares these prototypes with cuda.h where that is installed
- * (spec/cuda/abi.c).
+/* driver.h: the part of the CUDA driver API that the plug-in uses, declared here so that it builds where no toolkit
+ * is. The functions are those of libcuda.so.1, found when it is opened; a test compares these prototypes with cuda.h
+ * where that is installed (spec/cuda/abi.c).
  */
 #ifndef DFLOW_CUDA_DRIVER_H
 #define DFLOW_CUDA_DRIVER_H
@@ -16,12 +16,16 @@ typedef struct CUevent_st *CUevent;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
-enum { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_INITIALIZED = 3, CUDA_ERROR_NO_DEVICE = 100,
-       CUDA_ERROR_INVALID_DEVICE = 101, CUDA_ERROR_INVALID_IMAGE = 200, CUDA_ERROR_INVALID_CONTEXT = 201, CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
-       CUDA_ERROR_INVALID_HANDLE = 400, CUDA_ERROR_NOT_FOUND = 500, CUDA_ERROR_NOT_READY = 600, CUDA_ERROR_ILLEGAL_ADDRESS = 700,
+enum { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_INITIALIZED = 3,
+    CUDA_ERROR_NO_DEVICE = 100,
+       CUDA_ERROR_INVALID_DEVICE = 101, CUDA_ERROR_INVALID_IMAGE = 200, CUDA_ERROR_INVALID_CONTEXT = 201,
+           CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
+       CUDA_ERROR_INVALID_HANDLE = 400, CUDA_ERROR_NOT_FOUND = 500, CUDA_ERROR_NOT_READY = 600,
+           CUDA_ERROR_ILLEGAL_ADDRESS = 700,
        CUDA_ERROR_LAUNCH_FAILED = 719 };
 enum { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DISABLE_TIMING = 2 };
-enum { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16 };
+enum { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16 };
 enum { CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4 };
 #endif
 
@@ -51,13 +55,16 @@ enum { CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4 };
   X(CUresult, cuMemFreeAsync, "cuMemFreeAsync", (CUdeviceptr p, CUstream stream)) \
   X(CUresult, cuMemHostAlloc, "cuMemHostAlloc", (void **p, size_t bytes, unsigned int flags)) \
   X(CUresult, cuMemFreeHost, "cuMemFreeHost", (void *p)) \
-  X(CUresult, cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void *from, size_t bytes, CUstream stream)) \
+  X(CUresult, cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void *from, size_t bytes, \
+      CUstream stream)) \
   X(CUresult, cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *to, CUdeviceptr from, size_t bytes, CUstream stream)) \
-  X(CUresult, cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)) \
+  X(CUresult, cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (CUdeviceptr to, CUdeviceptr from, size_t bytes, \
+      CUstream stream)) \
   X(CUresult, cuMemsetD8Async, "cuMemsetD8Async", (CUdeviceptr to, unsigned char value, size_t n, CUstream stream)) \
   X(CUresult, cuModuleLoadData, "cuModuleLoadData", (CUmodule *module, const void *image)) \
   X(CUresult, cuModuleGetFunction, "cuModuleGetFunction", (CUfunction *function, CUmodule module, const char *name)) \
-  X(CUresult, cuLaunchKernel, "cuLaunchKernel", (CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by, \
+  X(CUresult, cuLaunchKernel, "cuLaunchKernel", (CUfunction function, unsigned int gx, unsigned int gy, \
+      unsigned int gz, unsigned int bx, unsigned int by, \
     unsigned int bz, unsigned int shared_bytes, CUstream stream, void **params, void **extra))
 
 #ifndef __cuda_cuda_h__

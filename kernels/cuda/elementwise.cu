@@ -1,8 +1,10 @@
-/* elementwise.cu: one thread for each element; 4 to 24 bytes moved per element. Operands of one, two or three inputs; those that are repeated along dims are walked by their steps. The
- * plain ones are the rows of ../expressions.h; the others are CUDA's functions. Compiled without fused multiply-add, as the CPU's are. */
+/* elementwise.cu: one thread for each element; 4 to 24 bytes moved per element. Operands of one, two or three inputs;
+ * those that are repeated along dims are walked by their steps. The plain ones are the rows of ../expressions.h; the
+ * others are CUDA's functions. Compiled without fused multiply-add, as the CPU's are. */
 #include "kernel.cuh"
 
-/* ---- those that the CPU has of SLEEF: name_f32, name_f64 ------------------------------------------------------------------- */
+/* ---- those that the CPU has of SLEEF: name_f32, name_f64
+ * ------------------------------------------------------------------- */
 FLOAT1(exp_, exp(x))
 FLOAT1(expm1_, expm1(x))
 FLOAT1(log_, log(x))
@@ -32,7 +34,8 @@ FLOAT2(xlogy, x == 0 ? 0 : x * log(y))
 FLOAT2(xlog1py, x == 0 ? 0 : x * log1p(y))
 FLOAT2(pow__, y == 2 ? x * x : pow(x, y))
 
-/* ---- one operand ---------------------------------------------------------------------------------------------------------------- */
+/* ---- one operand
+ * ---------------------------------------------------------------------------------------------------------------- */
 #define LOOP1(op, name, s, T, R, ...) \
   DFC_KERNEL(k_##op##_##s, dfc_unary) { \
     const T *in = (const T *)p.x; \
@@ -54,10 +57,14 @@ FLOAT2(pow__, y == 2 ? x * x : pow(x, y))
 #include "unary.inc"
 #undef X
 
-DFC_KERNEL(k_leaky_relu_f32, dfc_unary) { DFC_EACH(i, p.n) { float x = ((const float *)p.x)[i]; ((float *)p.z)[i] = x > 0 ? x : (float)p.param * x; } }
-DFC_KERNEL(k_leaky_relu_f64, dfc_unary) { DFC_EACH(i, p.n) { double x = ((const double *)p.x)[i]; ((double *)p.z)[i] = x > 0 ? x : p.param * x; } }
+DFC_KERNEL(k_leaky_relu_f32, dfc_unary) { DFC_EACH(i, p.n) { float x = ((const float *)p.x)[i];
+    ((float *)p.z)[i] = x > 0 ? x : (float)p.param * x; } }
+DFC_KERNEL(k_leaky_relu_f64, dfc_unary) { DFC_EACH(i, p.n) { double x = ((const double *)p.x)[i];
+    ((double *)p.z)[i] = x > 0 ? x : p.param * x; } }
 
-/* ---- two operands -------------------------------------------------------------------------------------------------------------------- */
+/* ---- two operands
+ * --------------------------------------------------------------------------------------------------------------------
+ * */
 
 /* Where element i of the result finds its operands. */
 DFK_ELEMENT void places(const dfc_spread &p, int64_t i, int64_t at[3], int count) {
@@ -102,13 +109,16 @@ DFK_ELEMENT void places(const dfc_spread &p, int64_t i, int64_t at[3], int count
 LOOP2(leaky_relu_grad, f32, float, float, y > 0 ? x : (float)p.param * x)
 LOOP2(leaky_relu_grad, f64, double, double, y > 0 ? x : p.param * x)
 
-/* ---- three --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- three
+ * -------------------------------------------------------------------------------------------------------
+ * */
 #define SELECT(bits) \
   DFC_KERNEL(k_select_##bits, dfc_spread) { \
     DFC_EACH(i, p.n) { \
       int64_t at[3]; \
       places(p, i, at, 3); \
-      ((uint##bits##_t *)p.z)[i] = load<bool>(p.in[0], at[0]) ? load<uint##bits##_t>(p.in[1], at[1]) : load<uint##bits##_t>(p.in[2], at[2]); \
+      ((uint##bits##_t *)p.z)[i] = load<bool>(p.in[0], at[0]) ? load<uint##bits##_t>(p.in[1], \
+          at[1]) : load<uint##bits##_t>(p.in[2], at[2]); \
     } \
   }
 SELECT(8)
@@ -138,8 +148,11 @@ CLIP(i64, int64_t)
 CLIP(i8, int8_t)
 CLIP(u8, uint8_t)
 
-/* ---- casts: by the type that is written; the one that is read is known to the whole grid ---------------------------------------------- */
-enum { FROM_F32 = 1, FROM_F64 = 2, FROM_I32 = 3, FROM_U8 = 4, FROM_I8 = 6, FROM_I64 = 9, FROM_BOOL = 10, FROM_B16 = 14, FROM_F16 = 19 };   /* as in dflow.h */
+/* ---- casts: by the type that is written; the one that is read is known to the whole grid
+ * ---------------------------------------------- */
+/* as in dflow.h */
+enum { FROM_F32 = 1, FROM_F64 = 2, FROM_I32 = 3, FROM_U8 = 4, FROM_I8 = 6, FROM_I64 = 9, FROM_BOOL = 10,
+    FROM_B16 = 14, FROM_F16 = 19 };
 DFK_ELEMENT double float_at(const dfc_cast &p, int64_t i) {
   switch (p.from) {
     case FROM_F32: return ((const float *)p.x)[i];
@@ -156,9 +169,26 @@ DFK_ELEMENT int64_t int_at(const dfc_cast &p, int64_t i) {
     default:        return ((const uint8_t *)p.x)[i];
   }
 }
-DFK_ELEMENT bool from_float(const dfc_cast &p) { return p.from == FROM_F32 || p.from == FROM_F64 || p.from == FROM_F16 || p.from == FROM_B16; }
+DFK_ELEMENT bool from_float(const dfc_cast &p) { return p.from == FROM_F32 || p.from == FROM_F64 ||
+    p.from == FROM_F16 || p.from == FROM_B16; }
 DFK_ELEMENT int64_t whole(double v, double low, double high, int64_t least, int64_t most) {
   return v != v ? 0 : v <= low ? least : v >= high ? most : (int64_t)v;
+}
+/* The float next to v towards zero, with its last bit set unless it is v: a half that is made of it is rounded once. */
+DFK_ELEMENT float odd(double v) {
+  union { float f; uint32_t u; } x;
+  x.f = (float)v;
+  const double size = v < 0 ? -v : v, found = x.f < 0 ? -(double)x.f : (double)x.f;
+  x.u -= found > size;
+  x.u |= found != size && size == size;
+  return x.f;
+}
+/* Of an integer: exact as a double but for the 16 bits that no half keeps, of which it matters only whether there are
+ * any. */
+DFK_ELEMENT float odd_int(int64_t v) {
+  uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+  if (u >> 40) u = (u & ~(uint64_t)0xffff) | (uint64_t)((u & 0xffff) != 0) << 16;
+  return v < 0 ? -odd((double)u) : odd((double)u);
 }
 #define CAST(s, T, OF_FLOAT, OF_INT) \
   DFC_KERNEL(k_cast_##s, dfc_cast) { \
@@ -168,8 +198,8 @@ DFK_ELEMENT int64_t whole(double v, double low, double high, int64_t least, int6
   }
 CAST(f32, float, (float)v, (float)v)
 CAST(f64, double, v, (double)v)
-CAST(f16, f16, f16((float)v), f16((float)v))
-CAST(b16, b16, b16((float)v), b16((float)v))
+CAST(f16, f16, f16(odd(v)), f16(odd_int(v)))
+CAST(b16, b16, b16(odd(v)), b16(odd_int(v)))
 CAST(bool, bool, v != 0, v != 0)
 CAST(i64, int64_t, whole(v, -9223372036854775808.0, 9223372036854775808.0, INT64_MIN, INT64_MAX), v)
 CAST(i32, int32_t, (int32_t)whole(v, INT32_MIN, INT32_MAX, INT32_MIN, INT32_MAX), (int32_t)v)

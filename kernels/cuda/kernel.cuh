@@ -1,5 +1,6 @@
-/* kernel.cuh: how a kernel is written. Each takes one struct `p` of params.h; DFC_EACH(i, n) walks over n elements with all threads of the grid. The same
- * sources are compiled by nvcc for GPUs and by the host's C++ compiler for the driver for tests (spec/cuda/strict.h), so they use what that has. */
+/* kernel.cuh: how a kernel is written. Each takes one struct `p` of params.h; DFC_EACH(i, n) walks over n elements
+ * with all threads of the grid. The same sources are compiled by nvcc for GPUs and by the host's C++ compiler for the
+ * driver for tests (spec/cuda/strict.h), so they use what that has. */
 #ifndef DFLOW_CUDA_KERNEL_CUH
 #define DFLOW_CUDA_KERNEL_CUH
 #include "params.h"
@@ -61,5 +62,6 @@ template <class T> DFC_INLINE T from_bits(uint64_t bits) {
 }
 template <> DFC_INLINE f16 from_bits<f16>(uint64_t bits) { f16 x; x.bits = (uint16_t)bits; return x; }
 template <> DFC_INLINE b16 from_bits<b16>(uint64_t bits) { b16 x; x.bits = (uint16_t)bits; return x; }
-template <class T> DFC_INLINE T load(const dfc_operand &o, int64_t i) { return o.at ? ((const T *)o.at)[i] : from_bits<T>(o.bits); }
+template <class T> DFC_INLINE T load(const dfc_operand &o, int64_t i) {
+    return o.at ? ((const T *)o.at)[i] : from_bits<T>(o.bits); }
 #endif

@@ -1,5 +1,5 @@
-/* params.h: what kernels are given: one struct each, by value. Shared by the launchers (C) and the kernels (CUDA C++). An operand that is a number of the host's has no
- * address: its bits lie in the struct. */
+/* params.h: what kernels are given: one struct each, by value. Shared by the launchers (C) and the kernels (CUDA
+ * C++). An operand that is a number of the host's has no address: its bits lie in the struct. */
 #ifndef DFLOW_CUDA_PARAMS_H
 #define DFLOW_CUDA_PARAMS_H
 #include <stdint.h>
@@ -9,7 +9,8 @@ typedef struct dfc_operand { const void *at; uint64_t bits; } dfc_operand;
 
 /* z[i] = f(x[i]) */
 typedef struct dfc_unary { const void *x; void *z; int64_t n; double param; } dfc_unary;
-/* z[i] = f(a[…], b[…], c[…]): dims of z with neighbours joined; steps of each operand along them, 0 where it is repeated. */
+/* z[i] = f(a[…], b[…], c[…]): dims of z with neighbours joined; steps of each operand along them, 0 where it is
+ * repeated. */
 typedef struct dfc_spread {
   dfc_operand in[3];
   void   *z;
@@ -28,17 +29,21 @@ typedef struct dfc_moving {
   int64_t n, rank, dims[DFC_BOX_RANK], to_step[DFC_BOX_RANK], from_step[DFC_BOX_RANK];
 } dfc_moving;
 /* rows of `row` elements: to[i] = from[index[i]], or to[index[i]] op= from[i] in the order of i. */
-typedef struct dfc_picking { const void *from; void *to; const int64_t *index; int64_t n, row, blocks, limit; int32_t op, pad; } dfc_picking;
+typedef struct dfc_picking { const void *from; void *to; const int64_t *index; int64_t n, row, blocks, limit;
+    int32_t op, pad; } dfc_picking;
 typedef struct dfc_product {
   const void *a, *b; void *c;
   int64_t m, n, k, a_row, a_col, b_row, b_col;       /* steps in elements */
-  const int64_t *at;                                 /* of each matrix of the batch in a and then in b; NULL: one matrix */
+  /* of each matrix of the batch in a and then in b; NULL: one matrix */
+  const int64_t *at;
   int64_t count;
 } dfc_product;
 typedef struct dfc_drawing { void *z; int64_t n; uint32_t key[2], tag[2]; int64_t low; uint64_t range; } dfc_drawing;
 /* to[i] = a[i] op b[i]: dfk_update */
 typedef struct dfc_updating { void *to; const void *a, *b; int64_t n; int32_t op, one_b; } dfc_updating;
-typedef struct dfc_stepping { void *at[4]; int64_t n; double rate, momentum, beta1, beta2, epsilon; int32_t kind, nesterov; } dfc_stepping;
-enum { DFC_SUM = 0, DFC_MEAN, DFC_PROD, DFC_MAX, DFC_MIN, DFC_ALL, DFC_ANY, DFC_LOG_SUM_EXP, DFC_NORM, DFC_HALF_SQUARES };
+typedef struct dfc_stepping { void *at[4]; int64_t n; double rate, momentum, beta1, beta2, epsilon; int32_t kind,
+    nesterov; } dfc_stepping;
+enum { DFC_SUM = 0, DFC_MEAN, DFC_PROD, DFC_MAX, DFC_MIN, DFC_ALL, DFC_ANY, DFC_LOG_SUM_EXP, DFC_NORM,
+    DFC_HALF_SQUARES };
 enum { DFC_SOFTMAX = 0, DFC_LOG_SOFTMAX, DFC_XENT, DFC_SPARSE_XENT };
 #endif

@@ -41,5 +41,6 @@ extern const dfc_table dfc_elementwise, dfc_array, dfc_reduce, dfc_index, dfc_pr
 /* Ready-made .takes: of the first input, or of the first output, one of these. */
 bool dfc_takes_numbers(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out);
 bool dfc_takes_floats(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out);
-bool dfc_takes_plain(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out);     /* any dtype that is mere bytes, of all inputs */
+/* any dtype that is mere bytes, of all inputs */
+bool dfc_takes_plain(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out);
 #endif

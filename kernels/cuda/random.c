@@ -1,5 +1,6 @@
-/* random.c: launchers of random numbers: the stream of a call is the CPU's, and so is what each element takes of it. Then what the runtime asks of a device beside its kernels: sums
- * where arrays' and variables' values lie, and steps of optimizers. */
+/* random.c: launchers of random numbers: the stream of a call is the CPU's, and so is what each element takes of it.
+ * Then what the runtime asks of a device beside its kernels: sums where arrays' and variables' values lie, and steps
+ * of optimizers. */
 #include "plugin.h"
 #include "../array.h"
 #include "../random.h"
@@ -9,13 +10,15 @@ bool dfk_random_dims(df_kernel *k, int32_t *rank, int64_t dims[DF_MAX_RANK]) {
   const df_tensor *shape = k->in[0];
   if (shape->rank != 1 || shape->size > DF_MAX_RANK) {
     char text[160];
-    dfk_fail(k, DF_INVALID_ARGUMENT, "the shape is given as %s but must be a vector of at most %d integers", dfk_shape_text(shape, text, sizeof text), DF_MAX_RANK);
+    dfk_fail(k, DF_INVALID_ARGUMENT, "the shape is given as %s but must be a vector of at most %d integers",
+        dfk_shape_text(shape, text, sizeof text), DF_MAX_RANK);
     return false;
   }
   *rank = (int32_t)shape->size;
   for (int32_t i = 0; i < *rank; i++)
     if ((dims[i] = dfk_index(shape, i)) < 0) {
-      dfk_fail(k, DF_INVALID_ARGUMENT, "dimension %d of the shape is %lld but must not be negative", i, (long long)dims[i]);
+      dfk_fail(k, DF_INVALID_ARGUMENT, "dimension %d of the shape is %lld but must not be negative", i,
+          (long long)dims[i]);
       return false;
     }
   return true;
@@ -44,15 +47,18 @@ static int32_t run_uniform(df_kernel *k)   { return draw(k, "uniform", dfk_int(k
 static int32_t run_normal(df_kernel *k)    { return draw(k, "normal", dfk_int(k, 1), 0, 0); }
 static int32_t run_truncated(df_kernel *k) { return draw(k, "truncated", dfk_int(k, 1), 0, 0); }
 static int32_t run_whole(df_kernel *k) {
-  if (k->in[1]->rank != 0 || k->in[2]->rank != 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "minval and maxval must be scalars");
+  if (k->in[1]->rank != 0 || k->in[2]->rank != 0) return dfk_fail(k, DF_INVALID_ARGUMENT,
+      "minval and maxval must be scalars");
   const int64_t low = dfk_index(k->in[1], 0), high = dfk_index(k->in[2], 0);
   bool some = true;
   for (int64_t i = 0; i < k->in[0]->size; i++) some &= dfk_index(k->in[0], i) != 0;
-  if (some && low >= high) return dfk_fail(k, DF_INVALID_ARGUMENT, "minval is %lld but must be less than maxval, %lld", (long long)low, (long long)high);
+  if (some && low >= high) return dfk_fail(k, DF_INVALID_ARGUMENT,
+      "minval is %lld but must be less than maxval, %lld", (long long)low, (long long)high);
   return draw(k, "whole", dfk_int(k, 0), low, (uint64_t)high - (uint64_t)low);
 }
 
-static bool takes_drawn(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return out[0] < 32 && (DFC_FLOATS >> out[0] & 1); }
+static bool takes_drawn(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return out[0] < 32 &&
+    (DFC_FLOATS >> out[0] & 1); }
 static const dfi_gpu_kernel kernels[] = {
   { .op = "RandomUniform", .run = run_uniform, .host_in = 1, .takes = takes_drawn },
   { .op = "RandomStandardNormal", .run = run_normal, .host_in = 1, .takes = takes_drawn },
@@ -61,7 +67,8 @@ static const dfi_gpu_kernel kernels[] = {
 };
 const dfc_table dfc_random = { kernels, (int32_t)(sizeof kernels / sizeof *kernels) };
 
-/* ---- asked by the runtime --------------------------------------------------------------------------------------------------- */
+/* ---- asked by the runtime
+ * --------------------------------------------------------------------------------------------------- */
 
 static void run_there(dfc_gpu *g, bool *ok, const char *name, int64_t n, const void *p) {
   enum { THREADS = 256 };
@@ -69,7 +76,8 @@ static void run_there(dfc_gpu *g, bool *ok, const char *name, int64_t n, const v
   *ok = *ok && name && dfc_launch(g, name, wanted < most ? wanted : most, THREADS, p);
 }
 
-bool dfc_update(void *device, dfk_update_op op, int32_t dtype, int64_t n, void *to, void *to_note, const void *a, void *a_note, const void *b, void *b_note,
+bool dfc_update(void *device, dfk_update_op op, int32_t dtype, int64_t n, void *to, void *to_note, const void *a,
+    void *a_note, const void *b, void *b_note,
                 bool one_b) {
   dfc_gpu *g = device;
   if (!n) return true;

@@ -1,16 +1,18 @@
-/* reduce.cu: folds over the middle of [outer, n, inner]: one thread for each result where there are many, else one block for each, whose threads fold every 128th element and then
- * pair by pair; the order follows from the shape alone. Rows (softmax and its like): one block for each row. Scans: one thread for each. */
+/* reduce.cu: folds over the middle of [outer, n, inner]: one thread for each result where there are many, else one
+ * block for each, whose threads fold every 128th element and then pair by pair; the order follows from the shape
+ * alone. Rows (softmax and its like): one block for each row. Scans: one thread for each. */
 #include "kernel.cuh"
 
 enum { BLOCK = 128 };
 
 template <class T> struct acc_of { typedef int64_t type; };
-template <> struct acc_of<float> { typedef float type; };
+template <> struct acc_of<float> { typedef double type; };       /* long sums keep their digits */
 template <> struct acc_of<double> { typedef double type; };
 template <> struct acc_of<f16> { typedef float type; };
 template <> struct acc_of<b16> { typedef float type; };
 template <class T> struct limits;
-#define LIMITS(T, LOW, HIGH) template <> struct limits<T> { DFC_INLINE static typename acc_of<T>::type low() { return LOW; } \
+#define LIMITS(T, LOW, HIGH) template <> struct limits<T> { DFC_INLINE static typename acc_of<T>::type low() { \
+    return LOW; } \
   DFC_INLINE static typename acc_of<T>::type high() { return HIGH; } };
 LIMITS(float, -INFINITY, INFINITY)
 LIMITS(double, -INFINITY, INFINITY)
@@ -47,7 +49,8 @@ template <class A> DFC_INLINE A both(int what, A a, A b) {
     default: return add_wrap(a, b);
   }
 }
-template <class A> DFC_INLINE A of_element(int what, A x) { return what == DFC_NORM || what == DFC_HALF_SQUARES ? mul_wrap(x, x) : x; }
+template <class A> DFC_INLINE A of_element(int what, A x) { return what == DFC_NORM ||
+    what == DFC_HALF_SQUARES ? mul_wrap(x, x) : x; }
 DFC_INLINE float e_to(float x) { return expf(x); }
 DFC_INLINE double e_to(double x) { return exp(x); }
 DFC_INLINE int64_t e_to(int64_t x) { return x; }
@@ -130,7 +133,8 @@ FOLD(i8, int8_t)
 FOLD(u8, uint8_t)
 FOLD(bool, bool)
 
-/* ---- the place of the greatest or least; the first NaN before all -------------------------------------------------------------- */
+/* ---- the place of the greatest or least; the first NaN before all
+ * -------------------------------------------------------------- */
 template <class T, class Z> DFC_INLINE void arg_each(const dfc_fold &p) {
   typedef typename acc_of<T>::type A;
   const bool least = p.what == DFC_MIN;
@@ -157,7 +161,8 @@ ARG(i8, int8_t)
 ARG(u8, uint8_t)
 ARG(bool, bool)
 
-/* ---- scans: flags 1: exclusive, 2: reverse ------------------------------------------------------------------------------------------ */
+/* ---- scans: flags 1: exclusive, 2: reverse
+ * ------------------------------------------------------------------------------------------ */
 template <class T> DFC_INLINE void scan_each(const dfc_fold &p) {
   typedef typename acc_of<T>::type A;
   DFC_EACH(i, p.outer * p.inner) {
@@ -181,9 +186,14 @@ SCAN(i64, int64_t)
 SCAN(i8, int8_t)
 SCAN(u8, uint8_t)
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------------------------- */
-template <class T> DFC_INLINE void rows(const dfc_rows &p, typename acc_of<T>::type *part) {
-  typedef typename acc_of<T>::type A;
+/* ---- rows
+ * --------------------------------------------------------------------------------------------------------
+ * */
+template <class T> struct row_of { typedef float type; };
+template <> struct row_of<double> { typedef double type; };
+
+template <class T> DFC_INLINE void rows(const dfc_rows &p, typename row_of<T>::type *part) {
+  typedef typename row_of<T>::type A;
   for (int64_t r = blockIdx.x; r < p.rows; r += gridDim.x) {
     const T *x = (const T *)p.x + r * p.n;
     T *z = (T *)p.z + r * p.n;
@@ -214,7 +224,7 @@ template <class T> DFC_INLINE void rows(const dfc_rows &p, typename acc_of<T>::t
 }
 #define ROWS(s, T) \
   DFC_KERNEL(k_rows_##s, dfc_rows) { \
-    DFC_SHARED typename acc_of<T>::type part[BLOCK]; \
+    DFC_SHARED typename row_of<T>::type part[BLOCK]; \
     rows<T>(p, part); \
   }
 ROWS(f32, float)

@@ -28,7 +28,8 @@ bool dfi_remote_zero(void *to, struct df_buffer *in, int64_t bytes) {
 }
 
 /* One side of an update where the other lies: *copy, a tensor of its own, holds it until the update is enqueued. */
-static bool bring(struct df_buffer *beside, const void **data, struct df_buffer **in, int32_t dtype, int64_t n, df_tensor **copy) {
+static bool bring(struct df_buffer *beside, const void **data, struct df_buffer **in, int32_t dtype, int64_t n,
+    df_tensor **copy) {
   const bool here = *in && (*in)->remote, there = beside && beside->remote;
   *copy = NULL;
   if (here == there && (!here || (*in)->arena == beside->arena)) return true;
@@ -48,7 +49,8 @@ bool dfi_remote_update(dfk_update_op op, int32_t dtype, int64_t n, void *to, str
   if (ok) {
     const place t = place_of(to_in);
     if (t.device)
-      ok = t.device->update(t.device->device, op, dtype, n, to, t.note, a, place_of(a_in).note, b, place_of(b_in).note, one_b);
+      ok = t.device->update(t.device->device, op, dtype, n, to, t.note, a, place_of(a_in).note, b,
+          place_of(b_in).note, one_b);
     else dfk_update(op, dtype, n, to, a, b, one_b);
   }
   df_tensor_release(a_copy);
@@ -61,7 +63,8 @@ df_tensor *dfi_tensor_on_host(df_tensor *t) {
   dfi_devmem *before = dfi_devmem_use(NULL);
   df_tensor *copy = dfi_tensor_make(t->dtype, t->rank, t->dims);
   dfi_devmem_use(before);
-  if (copy && dfi_bytes_copy(copy->data, copy->buffer, t->data, t->buffer, t->size * dfi_dtype_size[t->dtype])) return copy;
+  if (copy && dfi_bytes_copy(copy->data, copy->buffer, t->data, t->buffer,
+      t->size * dfi_dtype_size[t->dtype])) return copy;
   df_tensor_release(copy);
   return NULL;
 }

@@ -30,7 +30,8 @@ bool dfi_remote_update(dfk_update_op op, int32_t dtype, int64_t n, void *to, str
 
 /* Copies, wherever the two lie. `in`: the buffer of which it is a part; NULL: memory of the host's. False: a device
  * failed. */
-static inline bool dfi_bytes_copy(void *to, struct df_buffer *to_in, const void *from, struct df_buffer *from_in, int64_t bytes) {
+static inline bool dfi_bytes_copy(void *to, struct df_buffer *to_in, const void *from, struct df_buffer *from_in,
+    int64_t bytes) {
   if (DFI_UNLIKELY((to_in && to_in->remote) || (from_in && from_in->remote)))
     return dfi_remote_copy(to, to_in, from, from_in, bytes);
   memcpy(to, from, (size_t)bytes);
@@ -42,7 +43,8 @@ static inline bool dfi_bytes_zero(void *to, struct df_buffer *in, int64_t bytes)
   return true;
 }
 /* dfk_update, wherever the three lie. */
-static inline bool dfi_bytes_update(dfk_update_op op, int32_t dtype, int64_t n, void *to, struct df_buffer *to_in, const void *a,
+static inline bool dfi_bytes_update(dfk_update_op op, int32_t dtype, int64_t n, void *to, struct df_buffer *to_in,
+    const void *a,
                                     struct df_buffer *a_in, const void *b, struct df_buffer *b_in, bool one_b) {
   if (DFI_UNLIKELY((to_in && to_in->remote) || (a_in && a_in->remote) || (b_in && b_in->remote)))
     return dfi_remote_update(op, dtype, n, to, to_in, a, a_in, b, b_in, one_b);
@@ -50,7 +52,8 @@ static inline bool dfi_bytes_update(dfk_update_op op, int32_t dtype, int64_t n, 
   return true;
 }
 /* The buffer of a value's elements; NULL: they lie in the slot. */
-static inline struct df_buffer *dfi_buffer_in(const df_value *v) { return v->kind == DF_TENSOR ? v->as.tensor->buffer : NULL; }
+static inline struct df_buffer *dfi_buffer_in(const df_value *v) {
+    return v->kind == DF_TENSOR ? v->as.tensor->buffer : NULL; }
 
 /* The same tensor where the host can read it: itself, retained, or a copy. NULL: no memory, or the device failed. */
 df_tensor *dfi_tensor_on_host(df_tensor *t);

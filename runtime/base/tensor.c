@@ -86,7 +86,8 @@ df_tensor *dfi_tensor_make(uint8_t dtype, int32_t rank, const int64_t *dims) {
   if (!t) return NULL;
   struct df_buffer *b = buffer_of(t);
   *b = (struct df_buffer){
-    .refs = 1, .owns = dfk_plain(dtype) ? 0 : dtype, .bytes = bytes, .data = remote ? data : (char *)t + HEAD_BYTES, .arena = a,
+    .refs = 1, .owns = dfk_plain(dtype) ? 0 : dtype, .bytes = bytes, .data = remote ? data : (char *)t + HEAD_BYTES,
+        .arena = a,
     .remote = remote
   };
   t->refs = 1;

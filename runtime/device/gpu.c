@@ -18,14 +18,17 @@ static struct {
 
 static void *device_of(const df_kernel *k) {
   (void)k;
-  const dfi_remote *r = dfi_devmem_here ? dfi_devmem_remote(dfi_devmem_here) : NULL;   /* the engine sets it for the call */
+  /* the engine sets it for the call */
+  const dfi_remote *r = dfi_devmem_here ? dfi_devmem_remote(dfi_devmem_here) : NULL;
   return r ? r->device : NULL;
 }
 static void *note_of(const df_tensor *t) { return dfi_note_of(t->buffer); }
 
 static const dfi_gpu_host services = {
-  .out = dfk_out, .out_like = dfk_out_like, .out_reuse = dfk_out_reuse, .out_forward = dfk_out_forward, .scratch = dfk_scratch, .free = dfk_free,
-  .fail = dfk_fail, .shape_text = dfk_shape_text, .tag = dfk_tag, .graph_seed = dfk_graph_seed, .dtype_name = df_dtype_name,
+  .out = dfk_out, .out_like = dfk_out_like, .out_reuse = dfk_out_reuse, .out_forward = dfk_out_forward,
+      .scratch = dfk_scratch, .free = dfk_free,
+  .fail = dfk_fail, .shape_text = dfk_shape_text, .tag = dfk_tag, .graph_seed = dfk_graph_seed,
+      .dtype_name = df_dtype_name,
   .dtype_bytes = df_dtype_bytes, .device = device_of, .note = note_of,
 };
 

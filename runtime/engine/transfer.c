@@ -22,6 +22,14 @@ static dfi_device *device_at(const dfi_exec *x, int32_t i) { return x->plan->dev
 static void no_room(dfi_exec *x, dfi_record *r, const dfi_pnode *p, int32_t device, const df_value *v, df_node *node) {
   char what[200], holders[900], message[1400];
   dfi_shape s = dfi_value_shape(v);
+  for (int32_t i = 0; i < x->plan->devices->n; i++) {      /* or a device has failed: which, it says itself */
+    const dfi_device *d = device_at(x, i);
+    const char *why = d->remote ? d->remote->error(d->remote->device) : "";
+    if (!*why) continue;
+    snprintf(message, sizeof message, "%s failed: %s; the CPU goes on being usable", d->name, why);
+    dfi_exec_fail(x, r, p, DF_UNAVAILABLE, message);
+    return;
+  }
   dfi_holders_text(x, device, holders, sizeof holders);
   snprintf(message, sizeof message, "out of memory on %s for %s of `%s`%s", device_at(x, device)->name,
            dfi_typed_shape_text(v->dtype, &s, what), dfi_node_name(node), holders);

@@ -79,7 +79,8 @@ typedef struct dfi_tensorflow_op { const char *type, *in, *out, *attrs; } dfi_te
 /* What the CPU's kernel does with elements that lie where the host cannot read them (base/remote.h). */
 typedef enum dfi_remote_use {
   DFI_REMOTE_NO = 0,      /* reads and writes them: a GPU needs a kernel of its own (kernels/cuda/) */
-  DFI_REMOTE_MOVES,       /* hands references on, or copies by base/remote.h: it runs as it is, with the device's memory */
+  /* hands references on, or copies by base/remote.h: it runs as it is, with the device's memory */
+  DFI_REMOTE_MOVES,
   DFI_REMOTE_LOOKS        /* reads dims alone; what it makes is the host's */
 } dfi_remote_use;
 

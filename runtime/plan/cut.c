@@ -89,7 +89,8 @@ static void transfer_new(maker *m, df_output from, int32_t index, int32_t source
   char name[300];
   const bool host = to & DFI_READ_ON_HOST;
   const int32_t device = to & ~DFI_READ_ON_HOST;
-  snprintf(name, sizeof name, "%s:%d to %s%s", dfi_node_name(from.node), value ? index : 0, m->devices->at[device]->name,
+  snprintf(name, sizeof name, "%s:%d to %s%s", dfi_node_name(from.node), value ? index : 0,
+      m->devices->at[device]->name,
            host ? " (read on the host)" : "");
   n->name = dfi_xstrdup(name);
   n->op = dfi_op_find("Transfer")->id;

@@ -59,7 +59,8 @@ int32_t dfi_plan_wanted(const maker *m, const df_node *reader, df_output o) {
   if (!reader) return 0;
   const int32_t d = m->mark[reader->id].device;
   if (d < 0 || !m->devices->at[d]->remote) return d;
-  if (flow_of(reader) == DF_SWITCH && dfi_same(reader->in[1], o) && !dfi_same(reader->in[0], o)) return d | DFI_READ_ON_HOST;
+  if (flow_of(reader) == DF_SWITCH && dfi_same(reader->in[1], o) && !dfi_same(reader->in[0],
+      o)) return d | DFI_READ_ON_HOST;
   if (flow_of(reader) != DF_PLAIN) return d;
   const dfi_gpu_kernel *g = dfi_plan_gpu_kernel(reader);
   const uint32_t host = g ? g->host_in : op_of(reader)->host_in;
@@ -196,7 +197,22 @@ static int32_t asked_origin(const maker *m, const int32_t *asked, df_output o) {
   return NOWHERE;
 }
 
-static void place_resources(maker *m, const int32_t *asked, const dfi_why *why, int32_t *owner) {
+/* A resource on a GPU that something is to be done with which the GPU has no kernel for lives on the host. */
+static int32_t keep_from_gpus(maker *m, const int32_t *asked, const int32_t *owner) {
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    df_node *n = dfi_plan_node(m, m->needed[i]);
+    if (owner[n->id] < 0 || flow_of(n) != DF_PLAIN) continue;
+    df_node *of = m->graph->node[owner[n->id]];
+    const int32_t at = m->mark[of->id].device == NOWHERE ? m->devices->fallback : m->mark[of->id].device;
+    const dfi_device *d = m->devices->at[at];
+    if (!d->remote || has_kernel(d, n)) continue;
+    if (asked[of->id] == at && !m->devices->soft) return no_kernel(m, n, d);
+    settle(m, of, 0, DFI_WHY_HOST, -1);
+  }
+  return DF_OK;
+}
+
+static int32_t place_resources(maker *m, const int32_t *asked, const dfi_why *why, int32_t *owner) {
   for (int32_t i = 0; i < m->nids; i++) owner[i] = -1;
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
@@ -214,13 +230,15 @@ static void place_resources(maker *m, const int32_t *asked, const dfi_why *why, 
       if (at >= 0) settle(m, m->graph->node[of], at, DFI_WHY_RESOURCE, n->in[2].node->id);
     }
   }
-  for (int32_t i = 0; i < m->nneeded; i++) {
+  const int32_t status = keep_from_gpus(m, asked, owner);
+  for (int32_t i = 0; i < m->nneeded && !status; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
     if (owner[n->id] < 0) continue;
     const mark *own = &m->mark[owner[n->id]];
     if (own->device == NOWHERE) settle(m, m->graph->node[owner[n->id]], m->devices->fallback, DFI_WHY_DEFAULT, -1);
     if (n->id != owner[n->id]) settle(m, n, own->device, DFI_WHY_RESOURCE, owner[n->id]);
   }
+  return status;
 }
 
 /* ---- control flow goes with its values ----------------------------------------------------------------------- */
@@ -473,7 +491,7 @@ int32_t dfi_plan_place_nodes(maker *m) {
     asked[n->id] = asked_device(m, n, &why[n->id]);
     if (asked[n->id] == -2) status = m->err->code;
   }
-  if (!status) place_resources(m, asked, why, owner);
+  if (!status) status = place_resources(m, asked, why, owner);
   for (int32_t i = 0; i < m->nneeded && !status; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
     mark *k = &m->mark[n->id];

@@ -160,7 +160,8 @@ typedef enum dfi_why {
 /* A way between two devices that the plan uses. */
 typedef struct dfi_link { uint16_t from, to; } dfi_link;
 /* Something given (a feed, a constant that somebody put on a device) that crosses when the run begins. */
-typedef struct dfi_crossing { dfi_operand from; uint16_t link; bool host; /* it is read on the host there */ df_node *node; } dfi_crossing;
+typedef struct dfi_crossing { dfi_operand from; uint16_t link; bool host;
+    /* it is read on the host there */ df_node *node; } dfi_crossing;
 
 /* What the plan has so that iterations can be run a second time: a copy of every scope but the top level, and of its
    nodes, behind them. Scope i has its copy at nscopes + i. engine/remat.h */

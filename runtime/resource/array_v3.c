@@ -146,7 +146,8 @@ static int32_t add(const dfi_array_v3 *a, df_value *v, const df_value *by, df_er
   df_tensor *old = v->as.tensor, *sum = old;
   if (!dfi_tensor_exclusive(old) && !(sum = dfi_tensor_make(old->dtype, old->rank, old->dims)))
     return no_memory(a, err);
-  if (!dfi_bytes_update(DFK_ADD, old->dtype, old->size, sum->data, sum->buffer, old->data, old->buffer, by->as.tensor->data,
+  if (!dfi_bytes_update(DFK_ADD, old->dtype, old->size, sum->data, sum->buffer, old->data, old->buffer,
+      by->as.tensor->data,
                         by->as.tensor->buffer, false))
     return no_memory(a, err);
   if (sum != old) {

@@ -4,6 +4,7 @@
  * A tape may hold the tapes of calls that its call made, so tapes hang together as deep as functions called each other.
  * They are let go one by one, from a list, because a recursion as deep as that would not fit the stack.
  */
+#include "base/remote.h"
 #include "resource/tape.h"
 #include "kernels/update.h"
 #include "resource/tensor_array.h"
@@ -77,7 +78,11 @@ static int32_t add(df_value *sum, const df_value *v, df_error *err) {
     code = dfi_fail(err, DF_INTERNAL, NULL, "gradients of a value that a call kept: %s and %s, %lld and %lld numbers",
                     df_dtype_name(a->dtype), df_dtype_name(b->dtype), (long long)a->size, (long long)b->size);
   if (!code) {
-    dfk_update(DFK_ADD, a->dtype, a->size, c->data, a->data, b->data, false);
+    const bool ok = dfi_bytes_update(DFK_ADD, a->dtype, a->size, c->data, c->buffer, a->data, a->buffer, b->data,
+        b->buffer, false);
+    if (!ok) code = no_memory(err);
+  }
+  if (!code) {
     dfi_value_drop(sum);
     dfi_value_from_tensor(sum, c);
     c = NULL;
@@ -102,7 +107,7 @@ static int32_t zeros_like(df_value *v, df_error *err) {
     df_tensor *t = dfi_tensor_make(v->dtype, v->as.tensor->rank, v->as.tensor->dims);
     zero.kind = t ? DF_TENSOR : DF_EMPTY;
     if (!t) no_memory(err);
-    else if (dfk_plain(t->dtype)) memset(t->data, 0, (size_t)(t->size * dfi_dtype_size[t->dtype]));
+    else if (dfk_plain(t->dtype)) dfi_bytes_zero(t->data, t->buffer, t->size * dfi_dtype_size[t->dtype]);
     zero.as.tensor = t;
   }
   dfi_value_drop(v);

@@ -402,7 +402,8 @@ static int32_t add_to(const dfi_tensor_array *a, df_tensor **t, const void *data
   df_tensor *old = *t, *sum = old;
   if (!dfi_tensor_exclusive(old) && !(sum = dfi_tensor_make(old->dtype, old->rank, old->dims)))
     return no_memory(a, err);
-  if (!dfi_bytes_update(DFK_ADD, old->dtype, old->size, sum->data, sum->buffer, old->data, old->buffer, data, in, false))
+  if (!dfi_bytes_update(DFK_ADD, old->dtype, old->size, sum->data, sum->buffer, old->data, old->buffer, data, in,
+      false))
     return no_memory(a, err);
   if (sum != old) {
     df_tensor_release(old);
@@ -439,7 +440,8 @@ static int32_t add_to_slot(dfi_tensor_array *a, int64_t i, void *cell, const df_
   int32_t code = check_sum(a, i, v, &have, err);
   if (code) return code;
   if (a->store == DFI_STORE_TENSORS) return add_to(a, cell, value_data(v), dfi_buffer_in(v), err);
-  const bool ok = dfi_bytes_update(DFK_ADD, a->dtype, 1, cell, NULL, cell, NULL, value_data(v), dfi_buffer_in(v), false);
+  const bool ok = dfi_bytes_update(DFK_ADD, a->dtype, 1, cell, NULL, cell, NULL, value_data(v), dfi_buffer_in(v),
+      false);
   return ok ? DF_OK : no_memory(a, err);
 }
 

@@ -16,7 +16,8 @@ static int32_t no_memory(const dfi_tensor_array *a, df_error *err) {
 
 static bool aligned(const void *data, int64_t bytes) { return bytes < 64 || ((uintptr_t)data & 63) == 0; }
 
-static bool copy_elements(df_tensor *to, int64_t at, const df_tensor *like, const void *data, struct df_buffer *in, int64_t n) {
+static bool copy_elements(df_tensor *to, int64_t at, const df_tensor *like, const void *data, struct df_buffer *in,
+    int64_t n) {
   const int64_t width = dfi_dtype_size[to->dtype];
   if (dfk_plain(like->dtype)) return dfi_bytes_copy((char *)to->data + at * width, to->buffer, data, in, n * width);
   if (like->dtype == DF_VARIANT) {
@@ -301,7 +302,8 @@ int32_t dfi_tensor_array_unstack(dfi_tensor_array *a, df_tensor *t, df_error *er
     if (dfi_shape_equal(&have, &come)) {
       df_tensor *w = a->whole, *sum = w;
       if (!dfi_tensor_exclusive(w) && !(sum = dfi_tensor_make(w->dtype, w->rank, w->dims))) return no_memory(a, err);
-      if (!dfi_bytes_update(DFK_ADD, w->dtype, w->size, sum->data, sum->buffer, w->data, w->buffer, t->data, t->buffer, false))
+      if (!dfi_bytes_update(DFK_ADD, w->dtype, w->size, sum->data, sum->buffer, w->data, w->buffer, t->data,
+          t->buffer, false))
         return no_memory(a, err);
       if (sum != w) df_tensor_release(w);
       a->whole = sum;

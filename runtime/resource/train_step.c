@@ -7,6 +7,7 @@
  * decay everywhere, as the dense step's do).
  */
 #include "resource/train_step.h"
+#include "base/remote.h"
 #include <math.h>
 
 enum { GRAIN = 32768 };
@@ -35,11 +36,22 @@ int32_t dfi_step_unlock(dfi_step *s, int32_t code) {
   return code;
 }
 
+/* The value lies where the step runs: a slot may have been kept elsewhere. */
+static bool bring_here(dfi_variable *v) {
+  df_value moved;
+  if (v->value.kind != DF_TENSOR || v->value.as.tensor->buffer->arena == dfi_devmem_here) return true;
+  if (!dfi_value_in(&v->value, dfi_devmem_here, &moved)) return false;
+  dfi_value_drop(&v->value);
+  v->value = moved;
+  return true;
+}
+
 /* Makes all of them writable. They must agree in shape and have the dtype of the gradient. */
 int32_t dfi_step_open(dfi_step *s, const df_value *grad) {
   char a[160], b[160];
   for (int32_t i = 0; i < s->n; i++) {
     dfi_variable *v = s->var[i];
+    if (!bring_here(v)) return dfk_fail(s->k, DF_RESOURCE_EXHAUSTED, "out of memory for variable '%s'", v->name);
     if (!(s->data[i] = dfi_variable_writable(v, s->k->error))) return s->k->error->code;
     dfi_shape shape = dfi_value_shape(&v->value);
     if (i == 0) s->shape = shape;
@@ -85,6 +97,7 @@ typedef struct work {
   double      rate, momentum;
   bool        nesterov;
   dfk_adam    adam;
+  int32_t     kind;                      /* DFI_STEP_ */
 } work;
 
 static void descent_part(void *arg, int64_t begin, int64_t end) {
@@ -105,28 +118,56 @@ static void adam_part(void *arg, int64_t begin, int64_t end) {
                 &w->adam);
 }
 
+/* The same step where the host cannot read the variables. */
+static int32_t remote_step(dfi_step *s, const work *w, const df_value *grad) {
+  df_tensor *first = s->var[0]->value.as.tensor;
+  const dfi_remote *r = dfi_devmem_remote(first->buffer->arena);
+  df_value g;
+  if (!dfi_value_in(grad, first->buffer->arena, &g))
+    return dfk_fail(s->k, DF_RESOURCE_EXHAUSTED, "out of memory for a step of variable '%s'", s->var[0]->name);
+  dfi_remote_step step = { .kind = w->kind, .dtype = w->dtype, .count = s->n + 1, .n = first->size, .rate = w->rate,
+                           .momentum = w->momentum, .adam = w->adam, .nesterov = w->nesterov };
+  for (int32_t i = 0; i < s->n; i++) {
+    step.at[i] = s->data[i];
+    step.note[i] = dfi_note_of(s->var[i]->value.as.tensor->buffer);
+  }
+  step.at[s->n] = g.as.tensor->data;
+  step.note[s->n] = dfi_note_of(g.as.tensor->buffer);
+  const bool ok = r->step(r->device, &step);
+  dfi_value_drop(&g);
+  return ok ? DF_OK : dfk_fail(s->k, DF_UNAVAILABLE, "a step of variable '%s' failed", s->var[0]->name);
+}
+
 static int32_t dense(df_kernel *k, int32_t n, int32_t grad, work *w, df_range_fn part) {
   dfi_step s;
   int32_t code = dfi_step_dense(&s, k, n, grad);
   if (code) return code;
   w->s = &s;
   w->dtype = k->in[grad]->dtype;
-  w->grad = k->in[grad]->data;
+  const df_value *v = &s.var[0]->value;
+  if (DFI_UNLIKELY(v->kind == DF_TENSOR && !dfi_readable(v->as.tensor)))
+    return dfi_step_unlock(&s, remote_step(&s, w, k->raw[grad]));
+  df_value here;
+  if (!dfi_value_on_host(k->raw[grad], &here))
+    return dfi_step_unlock(&s, dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for the gradient"));
+  w->grad = dfi_value_data(&here);
   dfk_parallel(k, k->in[grad]->size, GRAIN, part, w);
+  dfi_value_drop(&here);
   return dfi_step_unlock(&s, DF_OK);
 }
 
 /* var alpha delta */
 int32_t dfi_kernel_descent(df_kernel *k) {
   if (check_numbers(k, 1, 1)) return DF_INVALID_ARGUMENT;
-  work w = { .rate = number(k, 1) };
+  work w = { .rate = number(k, 1), .kind = DFI_STEP_DESCENT };
   return dense(k, 1, 2, &w, descent_part);
 }
 
 /* var accum lr grad momentum; use_nesterov */
 int32_t dfi_kernel_momentum(df_kernel *k) {
   if (check_numbers(k, 2, 2) || check_numbers(k, 4, 4)) return DF_INVALID_ARGUMENT;
-  work w = { .rate = number(k, 2), .momentum = number(k, 4), .nesterov = dfk_bool(k, 0) };
+  work w = { .rate = number(k, 2), .momentum = number(k, 4), .nesterov = dfk_bool(k, 0),
+             .kind = DFI_STEP_MOMENTUM };
   return dense(k, 2, 3, &w, momentum_part);
 }
 
@@ -137,7 +178,7 @@ static dfk_adam adam_options(const df_kernel *k) {
 }
 int32_t dfi_kernel_adam(df_kernel *k) {
   if (check_numbers(k, 3, 8)) return DF_INVALID_ARGUMENT;
-  work w = { .adam = adam_options(k) };
+  work w = { .adam = adam_options(k), .kind = DFI_STEP_ADAM };
   return dense(k, 3, 9, &w, adam_part);
 }
 

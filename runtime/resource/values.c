@@ -8,7 +8,8 @@ enum { GRAIN_BYTES = 256 << 10 };
 typedef struct copying { const df_value *v; char *to; struct df_buffer *in; int64_t bytes; } copying;
 static void copy_rows(void *arg, int64_t begin, int64_t end) {
   const copying *c = arg;
-  for (int64_t i = begin; i < end; i++) dfi_bytes_copy(c->to + i * c->bytes, c->in, dfi_value_data(&c->v[i]), dfi_buffer_in(&c->v[i]), c->bytes);
+  for (int64_t i = begin; i < end; i++) dfi_bytes_copy(c->to + i * c->bytes, c->in, dfi_value_data(&c->v[i]),
+      dfi_buffer_in(&c->v[i]), c->bytes);
 }
 
 /* Elements that own something go one by one: strings and variants. */

@@ -139,7 +139,8 @@ static int32_t update(dfi_variable *v, dfk_update_op op, const df_value *by, df_
   if (!dfk_update_allowed(op, v->dtype, n, b))
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "integer division by zero");
   if (v->value.kind == DF_SCALAR) {
-    return dfi_bytes_update(op, v->dtype, 1, &v->value.as, NULL, &v->value.as, NULL, b, dfi_buffer_in(by), false) ? DF_OK : no_memory(v, err);
+    return dfi_bytes_update(op, v->dtype, 1, &v->value.as, NULL, &v->value.as, NULL, b, dfi_buffer_in(by),
+        false) ? DF_OK : no_memory(v, err);
   }
   df_tensor *t = v->value.as.tensor, *to = t;
   if (!dfi_tensor_exclusive(t) && !(to = dfi_tensor_make(t->dtype, t->rank, t->dims))) return no_memory(v, err);

@@ -109,8 +109,9 @@ static int32_t devices_of_environment(df_session *s, df_error *err) {
   s->devices.late = stresses && strstr(stresses, "late");
   if (stresses && strstr(stresses, "recompute") && !s->devices.save) s->devices.save = DFI_SAVE_RECOMPUTE;
   if (!asked || !asked[0]) return DF_OK;
-  const int32_t at = dfi_device_of(&s->devices, asked, NULL, err);
-  if (at == -1) return DF_INVALID_ARGUMENT;
+  df_error unlisted;                       /* a session that lists other devices places on those */
+  const int32_t at = dfi_device_of(&s->devices, asked, NULL, s->devices.listed ? &unlisted : err);
+  if (at == -1) return s->devices.listed ? DF_OK : DF_INVALID_ARGUMENT;
   if (at >= 0) { s->devices.fallback = at; s->devices.fallback_asked = true; }
   return DF_OK;
 }

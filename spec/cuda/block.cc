@@ -5,7 +5,8 @@
 strict_place strict_here;
 static strict_kernel *kernels;
 
-strict_kernel::strict_kernel(const char *name, size_t bytes, void (*body)(const void *)) : name(name), bytes(bytes), body(body), next(kernels) { kernels = this; }
+strict_kernel::strict_kernel(const char *name, size_t bytes, void (*body)(const void *)) : name(name), bytes(bytes),
+    body(body), next(kernels) { kernels = this; }
 
 const strict_kernel *strict_kernel_find(const char *name) {
   for (const strict_kernel *k = kernels; k; k = k->next) if (!strcmp(k->name, name)) return k;
@@ -55,7 +56,8 @@ static void resume(unsigned t) {
     idle.pop_back();
   }
   running = t;
-  strict_here.thread = { t % strict_here.threads.x, t / strict_here.threads.x % strict_here.threads.y, t / strict_here.threads.x / strict_here.threads.y };
+  strict_here.thread = { t % strict_here.threads.x, t / strict_here.threads.x % strict_here.threads.y,
+      t / strict_here.threads.x / strict_here.threads.y };
   it.is = READY;
   fibre::enter(it.stack, body, nullptr);
   if (it.is == ENDED) { idle.push_back(it.stack); it.stack = nullptr; }
@@ -71,10 +73,12 @@ static bool warp_waits(unsigned t) {
 /* One block. Empty: all is well. */
 static std::string run_block(uint64_t random) {
   const unsigned n = (unsigned)threads.size();
-  if (__start_strict_shared) memset(__start_strict_shared, 0xff, (size_t)(__stop_strict_shared - __start_strict_shared));
+  if (__start_strict_shared) memset(__start_strict_shared, 0xff,
+      (size_t)(__stop_strict_shared - __start_strict_shared));
   for (thread &t : threads) t = thread();
   for (unsigned round = 0;; round++) {
-    const unsigned from = (unsigned)(random >> (round & 31)) % n, step = (random >> 40 & 1) ? 1 : n - 1;      /* forwards or backwards, from anywhere */
+    /* forwards or backwards, from anywhere */
+    const unsigned from = (unsigned)(random >> (round & 31)) % n, step = (random >> 40 & 1) ? 1 : n - 1;
     bool moved = false;
     unsigned t = from, waiting = 0, ended = 0;
     for (unsigned i = 0; i < n; i++, t = (t + step) % n) {
@@ -83,7 +87,8 @@ static std::string run_block(uint64_t random) {
     for (unsigned w = 0; w < n; w += 32)
       if (warp_waits(w)) {
         bool any = false;
-        for (unsigned i = w; i < n && i < w + 32; i++) if (threads[i].is == AT_EXCHANGE) { threads[i].is = READY; any = true; }
+        for (unsigned i = w; i < n && i < w + 32; i++) if (threads[i].is == AT_EXCHANGE) { threads[i].is = READY;
+            any = true; }
         moved |= any;
       }
     for (const thread &it : threads) { waiting += it.is == AT_BARRIER; ended += it.is == ENDED; }
@@ -102,7 +107,8 @@ void strict_abandon() {                     /* a kernel was left by a fault: its
   for (thread &t : threads) t.stack = nullptr;
 }
 
-std::string strict_grid_run(const strict_kernel *k, const void *p, strict_dim blocks, strict_dim block, uint64_t random) {
+std::string strict_grid_run(const strict_kernel *k, const void *p, strict_dim blocks, strict_dim block,
+    uint64_t random) {
   const uint64_t n = (uint64_t)blocks.x * blocks.y * blocks.z;
   kernel = k;
   params = p;
@@ -112,7 +118,8 @@ std::string strict_grid_run(const strict_kernel *k, const void *p, strict_dim bl
   const uint64_t from = random % n, step = (random >> 32 & 1) ? 1 : n - 1;
   uint64_t b = from;
   for (uint64_t i = 0; i < n; i++, b = (b + step) % n) {
-    strict_here.block = { (unsigned)(b % blocks.x), (unsigned)(b / blocks.x % blocks.y), (unsigned)(b / blocks.x / blocks.y) };
+    strict_here.block = { (unsigned)(b % blocks.x), (unsigned)(b / blocks.x % blocks.y),
+        (unsigned)(b / blocks.x / blocks.y) };
     const std::string wrong = run_block(random * 0x9e3779b97f4a7c15u + i);
     if (!wrong.empty()) return wrong;
   }

@@ -1,16 +1,20 @@
-/* driver.cc: a CUDA driver for tests: the part of the driver API that the plug-in uses, on the CPU, and as strict as the rules of CUDA allow it to be.
+/* driver.cc: a CUDA driver for tests: the part of the driver API that the plug-in uses, on the CPU, and as strict as
+ * the rules of CUDA allow it to be.
  *
- *   late        nothing that is enqueued runs before something forces it (a synchronisation, a query that is asked again) or a seeded chance lets it; then no more runs than what
- *               it hangs on, and now and then something else
- *   memory      each allocation has pages of its own, which nobody may touch but the operation that was given it, while that runs: the host's reads, reads past the end, of what was
- *               freed, and of what the kernel was not given, fault, and are reported. Fresh and freed memory holds 0xff bytes (NaN)
- *   order       operations carry vector clocks (streams, events, what the host has waited for). Two that touch one allocation, one of them writing, with no order between them, are
- *               reported with both places; so is memory that is freed while an operation that is not before it still wants it, and anything after that
- *   host        pinned memory that a copy reads must not change before the copy runs; what it writes holds 0xff until then; copies from and to memory that is not pinned are refused
- *   misuse      unknown handles, no context, impossible launches: an error that names the call
+ * late nothing that is enqueued runs before something forces it (a synchronisation, a query that is asked again) or a
+ * seeded chance lets it; then no more runs than what it hangs on, and now and then something else memory each
+ * allocation has pages of its own, which nobody may touch but the operation that was given it, while that runs: the
+ * host's reads, reads past the end, of what was freed, and of what the kernel was not given, fault, and are reported.
+ * Fresh and freed memory holds 0xff bytes (NaN) order operations carry vector clocks (streams, events, what the host
+ * has waited for). Two that touch one allocation, one of them writing, with no order between them, are reported with
+ * both places; so is memory that is freed while an operation that is not before it still wants it, and anything after
+ * that host pinned memory that a copy reads must not change before the copy runs; what it writes holds 0xff until
+ * then; copies from and to memory that is not pinned are refused misuse unknown handles, no context, impossible
+ * launches: an error that names the call
  *
- * After a report every call fails with CUDA_ERROR_ILLEGAL_ADDRESS, as after a fault of real hardware. DFLOW_STRICT_SEED chooses the order, DFLOW_STRICT_GPUS
- * and DFLOW_STRICT_MEMORY (bytes) what there is. The kernels are those of kernels/cuda/, compiled by the host's compiler.
+ * After a report every call fails with CUDA_ERROR_ILLEGAL_ADDRESS, as after a fault of real hardware.
+ * DFLOW_STRICT_SEED chooses the order, DFLOW_STRICT_GPUS and DFLOW_STRICT_MEMORY (bytes) what there is. The kernels
+ * are those of kernels/cuda/, compiled by the host's compiler.
  */
 #include "block.h"
 #include "../../kernels/cuda/driver.h"
@@ -83,7 +87,8 @@ static thread_local CUcontext current;
 
 #define LOCK std::lock_guard<std::recursive_mutex> guard(d.lock)
 #define BEGIN LOCK; if (!d.started) return CUDA_ERROR_NOT_INITIALIZED; if (d.sticky) return d.sticky
-#define NEED_CONTEXT(call) if (!current) return misuse(call, "no context is current to this thread", CUDA_ERROR_INVALID_CONTEXT)
+#define NEED_CONTEXT(call) \
+  if (!current) return misuse(call, "no context is current to this thread", CUDA_ERROR_INVALID_CONTEXT)
 
 static uint64_t chance() {
   d.random ^= d.random << 13; d.random ^= d.random >> 7; d.random ^= d.random << 17;
@@ -112,9 +117,11 @@ static void set_clock(clocks &c, uint64_t stream, uint64_t index) {
   if (c.size() <= stream) c.resize(stream + 1);
   c[stream] = std::max(c[stream], index);
 }
-static bool is_before(const touch &a, const operation &o) { return a.stream == ~0ull || clock_of(o.before, a.stream) >= a.index; }
+static bool is_before(const touch &a, const operation &o) { return a.stream == ~0ull || clock_of(o.before,
+    a.stream) >= a.index; }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+/* ---- memory
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static size_t page_bytes() { static const size_t n = (size_t)sysconf(_SC_PAGESIZE); return n; }
 
@@ -145,7 +152,8 @@ static bool slack_is_whole(const allocation *a) {
   return true;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------ */
+/* ---- running
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static thread_local bool executing;
 static thread_local const void *fault_at;
@@ -173,7 +181,8 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     return;                                              /* and it comes again */
   }
   if (before_us.sa_flags & SA_SIGINFO && before_us.sa_sigaction) before_us.sa_sigaction(number, info, context);
-  else if (before_us.sa_handler && before_us.sa_handler != SIG_DFL && before_us.sa_handler != SIG_IGN) before_us.sa_handler(number);
+  else if (before_us.sa_handler && before_us.sa_handler != SIG_DFL &&
+      before_us.sa_handler != SIG_IGN) before_us.sa_handler(number);
   else signal(number, SIG_DFL);
 }
 
@@ -217,7 +226,8 @@ static void note_touch(operation &o, allocation *a, bool writes) {
   mine.stream = o.stream; mine.index = o.index; mine.what = o.what;
   if (writes) { a->written = mine; a->read.clear(); }
   else {
-    a->read.erase(std::remove_if(a->read.begin(), a->read.end(), [&](const touch &r) { return r.stream == o.stream; }), a->read.end());
+    a->read.erase(std::remove_if(a->read.begin(), a->read.end(), [&](const touch &r) { return r.stream == o.stream;
+        }), a->read.end());
     a->read.push_back(mine);
   }
 }
@@ -274,7 +284,8 @@ static void force(CUstream s, uint64_t index) {
 }
 
 /* Complete from the start: something may run it at once. */
-static void enqueue_whole(CUstream s, const std::string &what, std::vector<std::pair<allocation *, int>> touches, std::function<std::string()> run) {
+static void enqueue_whole(CUstream s, const std::string &what, std::vector<std::pair<allocation *, int>> touches,
+    std::function<std::string()> run) {
   merge(s->now, d.host);
   operation o;
   o.stream = s->number;
@@ -312,7 +323,9 @@ static allocation *part_of(const char *call, CUdeviceptr p, size_t bytes) {
   return nullptr;
 }
 
-/* ---- the API ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the API
+ * -----------------------------------------------------------------------------------------------------------------
+ * */
 
 extern "C" {
 #define API __attribute__((visibility("default"))) CUresult
@@ -355,24 +368,28 @@ API cuGetErrorName(CUresult error, const char **text) {
 API cuGetErrorString(CUresult error, const char **text) {
   static std::string last;
   LOCK;
-  last = error == CUDA_ERROR_ILLEGAL_ADDRESS && !d.reports.empty() ? "strict driver: " + d.reports.front() : "strict driver";
+  last = error == CUDA_ERROR_ILLEGAL_ADDRESS &&
+      !d.reports.empty() ? "strict driver: " + d.reports.front() : "strict driver";
   *text = last.c_str();
   return CUDA_SUCCESS;
 }
 API cuDeviceGetCount(int *count) { LOCK; *count = d.gpus; return CUDA_SUCCESS; }
 API cuDeviceGet(CUdevice *device, int ordinal) {
   BEGIN;
-  if (ordinal < 0 || ordinal >= d.gpus) return misuse("cuDeviceGet", "there is no device " + std::to_string(ordinal), CUDA_ERROR_INVALID_DEVICE);
+  if (ordinal < 0 || ordinal >= d.gpus) return misuse("cuDeviceGet", "there is no device " + std::to_string(ordinal),
+      CUDA_ERROR_INVALID_DEVICE);
   *device = ordinal;
   return CUDA_SUCCESS;
 }
-API cuDeviceGetName(char *name, int len, CUdevice) { snprintf(name, (size_t)len, "strict driver for tests"); return CUDA_SUCCESS; }
+API cuDeviceGetName(char *name, int len, CUdevice) { snprintf(name, (size_t)len, "strict driver for tests");
+    return CUDA_SUCCESS; }
 API cuDeviceGetAttribute(int *value, int attribute, CUdevice) {
   *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 2 : 0;
   return CUDA_SUCCESS;
 }
 API cuDeviceTotalMem_v2(size_t *bytes, CUdevice) { LOCK; *bytes = d.memory; return CUDA_SUCCESS; }
-API cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) { BEGIN; *context = &d.context[device]; return CUDA_SUCCESS; }
+API cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) { BEGIN; *context = &d.context[device];
+    return CUDA_SUCCESS; }
 API cuCtxSetCurrent(CUcontext context) { current = context; return CUDA_SUCCESS; }
 
 API cuStreamCreate(CUstream *stream, unsigned int flags) {
@@ -407,10 +424,12 @@ API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
   stream->queue.push_back(std::move(o));
   return CUDA_SUCCESS;
 }
-API cuEventCreate(CUevent *event, unsigned int) { BEGIN; NEED_CONTEXT("cuEventCreate"); *event = new CUevent_st; d.events.insert(*event); return CUDA_SUCCESS; }
+API cuEventCreate(CUevent *event, unsigned int) { BEGIN; NEED_CONTEXT("cuEventCreate"); *event = new CUevent_st;
+    d.events.insert(*event); return CUDA_SUCCESS; }
 API cuEventRecord(CUevent event, CUstream stream) {
   BEGIN;
-  if (!stream_of(stream) || !d.events.count(event)) return misuse("cuEventRecord", "no such stream or event", CUDA_ERROR_INVALID_HANDLE);
+  if (!stream_of(stream) || !d.events.count(event)) return misuse("cuEventRecord", "no such stream or event",
+      CUDA_ERROR_INVALID_HANDLE);
   event->recorded = true;
   event->stream = stream->number;
   event->index = stream->given;
@@ -435,7 +454,8 @@ API cuEventSynchronize(CUevent event) {
   return d.sticky;
 }
 
-API cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) { BEGIN; *pool = &d.pool[device]; return CUDA_SUCCESS; }
+API cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) { BEGIN; *pool = &d.pool[device];
+    return CUDA_SUCCESS; }
 API cuMemPoolSetAttribute(CUmemoryPool, int, void *) { return CUDA_SUCCESS; }
 API cuMemAllocAsync(CUdeviceptr *p, size_t bytes, CUstream stream) {
   BEGIN;
@@ -479,8 +499,11 @@ API cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
   BEGIN;
   if (!stream_of(stream)) return misuse("cuMemFreeAsync", "no such stream", CUDA_ERROR_INVALID_HANDLE);
   allocation *a = allocation_at((void *)(uintptr_t)p);
-  if (!a || (CUdeviceptr)(uintptr_t)a->base != p) { report("cuMemFreeAsync: " + text_of_address((void *)(uintptr_t)p) + " is no allocation's beginning"); return d.sticky; }
-  if (a->is == allocation::GOING || a->is == allocation::GONE) { report("cuMemFreeAsync: " + text_of(a) + " was freed before, by " + a->freed_by); return d.sticky; }
+  if (!a || (CUdeviceptr)(uintptr_t)a->base != p) {
+      report("cuMemFreeAsync: " + text_of_address((void *)(uintptr_t)p) + " is no allocation's beginning");
+      return d.sticky; }
+  if (a->is == allocation::GOING || a->is == allocation::GONE) {
+      report("cuMemFreeAsync: " + text_of(a) + " was freed before, by " + a->freed_by); return d.sticky; }
   merge(stream->now, d.host);
   operation o;
   o.stream = stream->number;
@@ -489,7 +512,8 @@ API cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
   set_clock(stream->now, o.stream, o.index);
   o.before = stream->now;
   for (auto &w : a->wanted)
-    if (!is_before(w.second, o)) { report(text_of(a) + " is freed too early: by " + o.what + ", while " + w.second.what + " is not known to be over"); return d.sticky; }
+    if (!is_before(w.second, o)) {
+        report(text_of(a) + " is freed too early: by " + o.what + ", while " + w.second.what + " is not known to be over"); return d.sticky; }
   a->is = a->is == allocation::COMING ? allocation::COMING : allocation::GOING;
   a->freed_by = o.what;
   d.in_use -= a->bytes;
@@ -522,12 +546,14 @@ API cuMemFreeHost(void *p) {
 API cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
   BEGIN;
   if (!stream_of(stream)) return misuse("cuMemcpyHtoDAsync", "no such stream", CUDA_ERROR_INVALID_HANDLE);
-  if (!pinned_at(from, bytes)) return misuse("cuMemcpyHtoDAsync", "the host's memory is not pinned: the copy would not be asynchronous", CUDA_ERROR_INVALID_VALUE);
+  if (!pinned_at(from, bytes)) return misuse("cuMemcpyHtoDAsync",
+      "the host's memory is not pinned: the copy would not be asynchronous", CUDA_ERROR_INVALID_VALUE);
   allocation *a = part_of("cuMemcpyHtoDAsync", to, bytes);
   if (!a) return d.sticky;
   const uint64_t was = sum_of((const char *)from, bytes);
   enqueue_whole(stream, "a copy of " + std::to_string(bytes) + " bytes to the device", { { a, 2 } }, [=]() {
-    if (sum_of((const char *)from, bytes) != was) return std::string("the pinned memory that a copy to the device reads was changed before the copy ran");
+    if (sum_of((const char *)from,
+        bytes) != was) return std::string("the pinned memory that a copy to the device reads was changed before the copy ran");
     memcpy((void *)(uintptr_t)to, from, bytes);
     return std::string();
   });
@@ -536,7 +562,8 @@ API cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstrea
 API cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
   BEGIN;
   if (!stream_of(stream)) return misuse("cuMemcpyDtoHAsync", "no such stream", CUDA_ERROR_INVALID_HANDLE);
-  if (!pinned_at(to, bytes)) return misuse("cuMemcpyDtoHAsync", "the host's memory is not pinned: the copy would not be asynchronous", CUDA_ERROR_INVALID_VALUE);
+  if (!pinned_at(to, bytes)) return misuse("cuMemcpyDtoHAsync",
+      "the host's memory is not pinned: the copy would not be asynchronous", CUDA_ERROR_INVALID_VALUE);
   allocation *a = part_of("cuMemcpyDtoHAsync", from, bytes);
   if (!a) return d.sticky;
   memset(to, 0xff, bytes);                               /* who reads it too early shall see that */
@@ -588,17 +615,21 @@ API cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
   *function = f;
   return CUDA_SUCCESS;
 }
-API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared_bytes,
+API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
+    unsigned int bz, unsigned int shared_bytes,
                    CUstream stream, void **params, void **extra) {
   BEGIN;
   NEED_CONTEXT("cuLaunchKernel");
   if (!d.functions.count(f)) return misuse("cuLaunchKernel", "no such function", CUDA_ERROR_INVALID_HANDLE);
   if (!stream_of(stream)) return misuse("cuLaunchKernel", "no such stream", CUDA_ERROR_INVALID_HANDLE);
   const strict_kernel *k = f->kernel;
-  if (!gx || !gy || !gz || !bx || !by || !bz || (uint64_t)bx * by * bz > 1024 || gy > 65535 || gz > 65535 || gx > 0x7fffffff)
-    return misuse("cuLaunchKernel", std::string("`") + k->name + "` cannot have " + std::to_string(gx) + " x " + std::to_string(gy) + " x " + std::to_string(gz) +
+  if (!gx || !gy || !gz || !bx || !by || !bz || (uint64_t)bx * by * bz > 1024 || gy > 65535 || gz > 65535 ||
+      gx > 0x7fffffff)
+    return misuse("cuLaunchKernel",
+        std::string("`") + k->name + "` cannot have " + std::to_string(gx) + " x " + std::to_string(gy) + " x " + std::to_string(gz) +
                   " blocks of " + std::to_string(bx) + " x " + std::to_string(by) + " x " + std::to_string(bz) + " threads", CUDA_ERROR_INVALID_VALUE);
-  if (!params || extra || shared_bytes) return misuse("cuLaunchKernel", "parameters must be given one by one, and shared memory is static", CUDA_ERROR_INVALID_VALUE);
+  if (!params || extra || shared_bytes) return misuse("cuLaunchKernel",
+      "parameters must be given one by one, and shared memory is static", CUDA_ERROR_INVALID_VALUE);
   std::shared_ptr<std::vector<char>> bytes(new std::vector<char>((char *)params[0], (char *)params[0] + k->bytes));
   std::vector<std::pair<allocation *, int>> touches;
   for (size_t i = 0; i + 8 <= k->bytes; i += 8) {        /* whatever looks like an address of device memory is one */

@@ -16,7 +16,8 @@ extern "C" void strict_switch(void **from, void *to);
 __asm__(".text\n.hidden strict_switch\n.globl strict_switch\n.type strict_switch,@function\nstrict_switch:\n"
         "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
         "  movq %rsp, (%rdi)\n  movq %rsi, %rsp\n"
-        "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n  ret\n.size strict_switch, .-strict_switch\n");
+        "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n  ret\n"
+        ".size strict_switch, .-strict_switch\n");
 #endif
 
 /* What runs on a stack, again and again: entry is called with arg, and what comes after is somebody else's stack. */
@@ -49,7 +50,8 @@ static void main_of_stack() {
 }
 static stack *make() {
   stack *s = new stack;
-  s->bottom = (char *)mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  s->bottom = (char *)mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+      -1, 0);
   if (s->bottom == MAP_FAILED) abort();
 #ifdef __x86_64__
   void **top = (void **)(s->bottom + STACK_BYTES - 64);

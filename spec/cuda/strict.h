@@ -1,5 +1,6 @@
-/* strict.h: what a CUDA kernel finds when the host's C++ compiler compiles it for the driver for tests: its place in the grid, barriers, shuffles, shared memory. The
- * threads of a block are fibres (fibre.h); blocks come in a seeded order, and so do the threads of a block between two barriers. */
+/* strict.h: what a CUDA kernel finds when the host's C++ compiler compiles it for the driver for tests: its place in
+ * the grid, barriers, shuffles, shared memory. The threads of a block are fibres (fibre.h); blocks come in a seeded
+ * order, and so do the threads of a block between two barriers. */
 #ifndef DFLOW_STRICT_H
 #define DFLOW_STRICT_H
 #include <stddef.h>
@@ -30,7 +31,8 @@ template <class T> static inline T strict_shuffle(T mine, int lane) {
   return mine;
 }
 template <class T> static inline T __shfl_sync(unsigned, T v, int lane) { return strict_shuffle(v, lane); }
-template <class T> static inline T __shfl_xor_sync(unsigned, T v, int mask) { return strict_shuffle(v, strict_lane() ^ mask); }
+template <class T> static inline T __shfl_xor_sync(unsigned, T v, int mask) { return strict_shuffle(v,
+    strict_lane() ^ mask); }
 template <class T> static inline T __shfl_down_sync(unsigned, T v, int by) {
   return strict_shuffle(v, strict_lane() + by < 32 ? strict_lane() + by : strict_lane());
 }

@@ -1,0 +1,183 @@
+-- gpu_spec.lua: gpu:0, on the strict driver of spec/cuda, which runs the kernels of kernels/cuda on the CPU, late and in odd orders, and reports
+-- whatever CUDA's rules do not allow. The driver is chosen when a process opens it, so programs run in processes of their own.
+local support = require 'spec.support'
+
+local build, mode = os.getenv('DFLOW_BUILD'), os.getenv('DFLOW_MODE') or ''
+local here = build and io.open(build .. '/strict/libcuda.so.1') and not (mode == 'asan' or mode == 'tsan' or mode == 'ubsan')
+local sentence = here and it or pending
+
+--- Runs Lua code in the program with gpu:0; gives what it wrote.
+local function gpu(code, env)
+  local path = os.tmpname()
+  local f = assert(io.open(path, 'w'))
+  f:write(code)
+  f:close()
+  local p = assert(io.popen(('DFLOW_CUDA_DRIVER=strict %s timeout 120 %s/dflow %s 2>&1'):format(env or '', build, path)))
+  local out = p:read('*a')
+  p:close()
+  os.remove(path)
+  return (out:gsub('%s+$', ''))
+end
+
+-- Builds each value twice, on cpu:0 and on gpu:0, and compares; `near` is relative.
+local compare = [[
+local failed = 0
+local function check(name, near, fn)
+  local on = {}
+  for i, d in ipairs{ 'cpu:0', 'gpu:0' } do on[i] = df.device(d, fn) end
+  local r = df.run(on)
+  local a, b = r[1], r[2]
+  local function flat(v, into)
+    if type(v) == 'table' and not v.dtype then for _, e in ipairs(v) do flat(e, into) end
+    elseif type(v) == 'number' or type(v) == 'boolean' then into[#into + 1] = v == true and 1 or v == false and 0 or v
+    else flat(v:totable(), into) end
+    return into
+  end
+  local p, q = flat(a, {}), flat(b, {})
+  if #p ~= #q then print(name, 'sizes', #p, #q) failed = failed + 1 return end
+  for i = 1, #p do
+    if not (p[i] == q[i] or (p[i] ~= p[i] and q[i] ~= q[i]) or math.abs(p[i] - q[i]) <= near * math.max(1, math.abs(p[i]))) then
+      print(name, i, p[i], q[i]) failed = failed + 1 return
+    end
+  end
+end
+]]
+
+describe('gpu:0', function()
+  sentence('gives the values of the CPU: elementwise, broadcast, folded, moved, gathered, multiplied', function()
+    assert.equal('0', gpu(compare .. [[
+      local x = df.constant({ { 0.3, -1.2, 2.5 }, { 0.1, 0.7, -0.4 } })
+      local p = df.constant({ { 0.3, 0.2, 0.5 }, { 0.1, 0.7, 0.4 } })
+      local v = df.constant({ 1.5, -0.5, 0.25 })
+      local ints = df.constant({ 5, -3, 7, 0 }, 'int32')
+      for _, op in ipairs{ 'neg', 'abs', 'sign', 'square', 'exp', 'expm1', 'sin', 'cos', 'tan', 'atan', 'sinh', 'cosh', 'tanh', 'asinh', 'erf',
+        'erfc', 'floor', 'ceil', 'round', 'rint', 'sigmoid', 'softplus', 'relu', 'relu6', 'elu', 'selu', 'softsign', 'is_nan', 'is_finite' } do
+        check(op, 3e-7, function() return df[op](x) end)
+      end
+      for _, op in ipairs{ 'sqrt', 'rsqrt', 'reciprocal', 'log', 'log1p', 'asin', 'acos', 'atanh', 'lgamma', 'erfinv', 'ndtri' } do
+        check(op, 3e-6, function() return df[op](p) end)
+      end
+      for _, op in ipairs{ 'add', 'sub', 'mul', 'div', 'maximum', 'minimum', 'squared_difference', 'less', 'greater_equal', 'not_equal', 'atan2' } do
+        check(op, 3e-7, function() return df[op](x, v) end)
+        check(op, 3e-7, function() return df[op](2.5, x) end)
+      end
+      check('pow', 1e-6, function() return p ^ v end)
+      check('ints', 0, function() return ints * 3 - ints end)
+      check('bits', 0, function() return df.bitwise_and(ints, 6) end)
+      check('cast', 0, function() return df.cast(x * 10, 'int32') end)
+      check('half', 0, function() return df.cast(df.cast(x, 'float16') * 3, 'float32') end)
+      check('where', 0, function() return df.where(x:gt(0), x, v + x) end)
+      check('clip', 0, function() return df.clip_by_value(x, -0.5, 0.5) end)
+      check('add_n', 0, function() return df.add_n{ x, x, x } end)
+      for _, op in ipairs{ 'sum', 'mean', 'prod', 'max', 'min' } do
+        check(op, 1e-6, function() return df['reduce_' .. op](x, { axis = 0 }) end)
+        check(op, 1e-6, function() return df['reduce_' .. op](x, { axis = 1, keep_dims = true }) end)
+        check(op, 1e-6, function() return df['reduce_' .. op](x) end)
+      end
+      check('logsumexp', 1e-6, function() return df.reduce_logsumexp(x, { axis = 1 }) end)
+      check('argmax', 0, function() return df.argmax(x, 1) end)
+      check('cumsum', 1e-6, function() return df.cumsum(x, 1, { reverse = true }) end)
+      check('softmax', 1e-6, function() return df.softmax(x) end)
+      check('log_softmax', 1e-6, function() return df.log_softmax(x) end)
+      check('xent', 1e-6, function() return df.sparse_softmax_cross_entropy_with_logits(x, df.constant({ 2, 0 }, 'int32')) end)
+      check('transpose', 0, function() return df.transpose(x) end)
+      check('concat', 0, function() return df.concat({ x, x }, 1) end)
+      check('split', 0, function() return df.split(x, 3, { axis = 1 }) end)
+      check('stack', 0, function() return df.stack({ x, x }) end)
+      check('unstack', 0, function() return df.unstack(x) end)
+      check('slice', 0, function() return x:slice({ 0, 1 }, { 2, 2 }) end)
+      check('strided', 0, function() return x:strided_slice({ 1, 2 }, { -3, -4 }, { -1, -1 }) end)
+      check('row', 0, function() return x[1] end)
+      check('tile', 0, function() return df.tile(x, { 2, 3 }) end)
+      check('pad', 0, function() return df.pad(x, { { 1, 0 }, { 0, 2 } }) end)
+      check('reverse', 0, function() return df.reverse(x, { 1 }) end)
+      check('fill', 0, function() return df.fill({ 2, 2 }, 7.5) end)
+      check('gather', 0, function() return df.gather(x, df.constant({ 1, 0, 1 }, 'int32')) end)
+      check('gather 1', 0, function() return df.gather(x, df.constant({ 2, 0 }, 'int32'), { axis = 1 }) end)
+      check('gather_nd', 0, function() return df.gather_nd(x, df.constant({ { 1, 2 }, { 0, 0 } }, 'int32')) end)
+      check('scatter_nd', 0, function() return df.scatter_nd(df.constant({ { 1 }, { 3 }, { 1 } }, 'int32'), df.constant{ 1., 2., 3. }, { 5 }) end)
+      check('matmul', 1e-6, function() return df.matmul(x, x, { transpose_b = true }) end)
+      check('batch', 1e-6, function() return df.matmul(df.reshape(df.tile(x, { 2, 1 }), { 2, 2, 3 }), df.reshape(df.tile(p, { 2, 1 }), { 2, 3, 2 })) end)
+      check('bias', 0, function() return df.bias_add(x, v) end)
+      check('uniform', 0, function() return df.random_uniform({ 9 }, { seed = 3 }) end)
+      check('normal', 0, function() return df.random_normal({ 9 }, { seed = 3 }) end)
+      check('truncated', 0, function() return df.truncated_normal({ 40 }, { seed = 3 }) end)
+      print(failed)
+    ]]))
+  end)
+
+  sentence('runs loops, conditionals, arrays and their gradients as the CPU does, in any order of the driver', function()
+    for seed = 1, 3 do
+      assert.equal('0', gpu(compare .. [[
+        local w = df.constant({ { 0.5, -0.3 }, { 0.2, 0.8 } })
+        local function program()
+          local x0 = df.constant({ { 1.0, 2.0 } })
+          local function step(i, x, ta)
+            local y = cond((i % 2):eq(0), function() return df.tanh(x:matmul(w)) end, function() return x * 1.5 end)
+            return i + 1, y, ta:write(i, y:reduce_sum())
+          end
+          local _, x, ta = while_loop(function(i) return i:lt(6) end, step, { df.int32(0), x0, TensorArray('float32', 6) })
+          local loss = (x * x):reduce_sum() + ta:stack():reduce_sum()
+          return { loss, gradients(loss, w), gradients(gradients(loss, x0):reduce_sum(), w), ta:stack() }
+        end
+        local on = { program(), df.device('gpu:0', program) }
+        for k = 1, 4 do
+          local a, b = df.run{ on[1][k], on[2][k] }, nil
+          a, b = a[1], a[2]
+          local function flat(v) return type(v) == 'number' and { { v } } or (v.rank == 1 and { v:totable() }) or v:totable() end
+          a, b = flat(a), flat(b)
+          for i = 1, #a do for j = 1, #a[i] do if math.abs(a[i][j] - b[i][j]) > 1e-4 * math.max(1, math.abs(a[i][j])) then failed = failed + 1 end end end
+        end
+        print(failed)
+      ]], 'DFLOW_STRICT_SEED=' .. seed))
+    end
+  end)
+
+  sentence('trains: variables and their slots live on it', function()
+    assert.equal('true', gpu[[
+      local x = df.constant({ { 1., 2. }, { 3., 4. }, { -1., 0.5 } })
+      local y = df.constant({ { 3. }, { 7. }, { -0.5 } })
+      local loss, step
+      df.device('gpu:0', function()
+        local w = df.Variable(df.zeros({ 2, 1 }))
+        loss = ((x:matmul(w) - y) ^ 2):reduce_mean()
+        step = df.train.Adam(0.1):minimize(loss)
+      end)
+      local first = df.run(loss)
+      for _ = 1, 60 do df.run(step) end
+      print(df.run(loss) < first / 20)
+    ]])
+  end)
+
+  sentence('says where a kernel is missing, what index is wrong, and that memory has run out', function()
+    local out = gpu[[
+      local x = df.constant({ 1., 2., 3. })
+      print(select(2, pcall(df.run, df.device('gpu:0', function() return (df.unique(x)) end))))
+      local at = df.placeholder('int32', { -1 })
+      print(select(2, pcall(df.run, df.device('gpu:0', function() return df.gather(x, at) end), { [at] = { 5 } })))
+      local s = df.Session{ devices = { 'cpu:0', { 'gpu:0', memory = '1MB' } } }
+      print(select(2, pcall(s.run, s, df.device('gpu:0', function() return df.fill({ 1024, 1024 }, 1.0):reduce_sum() end))))
+      print(df.run(x:reduce_sum()))
+    ]]
+    assert.matches('has no kernel for gpu:0', out)
+    assert.matches('indices%[0%] = 5 is not in %[0, 3%)', out)
+    assert.matches('out of memory for float32%[1024,1024%] on gpu:0', out)
+    assert.matches('6.0$', out)
+  end)
+
+  sentence('is a clear error where there is no driver', function()
+    local out = gpu([[print(select(2, pcall(df.run, df.device('gpu:0', function() return df.constant{ 1. } + 1 end))))]], 'DFLOW_CUDA_DRIVER=/nowhere/libcuda.so.1')
+    assert.matches("there is no device 'gpu:0'", out)
+    assert.matches('no CUDA driver', out)
+  end)
+
+  sentence('runs what specs of loops, conditionals and variables say', function()
+    local files = 'spec/graph/cond_spec.lua spec/graph/while_loop_spec.lua spec/resource/variables_spec.lua'
+    local p = assert(io.popen(('DFLOW_CUDA_DRIVER=strict DFLOW_DEFAULT_DEVICE=gpu:0 timeout 200 %s/dflow "$(command -v busted)" -f .busted -o plainTerminal %s 2>&1')
+      :format(build, files)))
+    local out = p:read('*a')
+    p:close()
+    assert.matches(' 0 failures / 0 errors', out)
+    assert.is_nil(out:match('strict CUDA driver[^\n]*'))
+  end)
+end)
