@@ -79,6 +79,8 @@ typedef struct dfi_gpu_host {
   int64_t    (*graph_seed)(const df_kernel *k);
   const char *(*dtype_name)(int32_t dtype);
   int32_t    (*dtype_bytes)(int32_t dtype);
+  df_tensor *(*tensor_new)(int32_t dtype, int32_t rank, const int64_t *dims, df_error *err);      /* on the device */
+  void       (*tensor_release)(df_tensor *t);
   void      *(*device)(const df_kernel *k);        /* dfi_remote.device of the device that the call runs on */
   void      *(*note)(const df_tensor *t);          /* of its elements; NULL: they are on the host */
 } dfi_gpu_host;

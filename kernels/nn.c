@@ -7,14 +7,16 @@
 static df_tensor *in_dims(df_kernel *k, const df_tensor *t, const int64_t *dims) {
   df_tensor *out = df_tensor_new(t->dtype, t->rank, dims, k->error);
   if (!out) return NULL;
-  int64_t at[DF_MAX_RANK] = { 0 }, bytes = df_dtype_bytes(t->dtype);
-  for (int64_t i = 0; i < out->size; i++) {
-    int64_t from = 0;
-    for (int32_t d = 0; d < t->rank; d++) from = from * t->dims[d] + (t->dims[d] == 1 ? 0 : at[d]);
-    memcpy((char *)out->data + i * bytes, (const char *)t->data + from * bytes, (size_t)bytes);
-    dfk_next(t->rank, dims, at);
+  dfk_box box = { .rank = t->rank };
+  dfk_strides(t->rank, dims, box.to);
+  dfk_strides(t->rank, t->dims, box.from);
+  for (int32_t d = 0; d < t->rank; d++) {
+    box.dims[d] = dims[d];
+    if (t->dims[d] == 1) box.from[d] = 0;
   }
-  return out;
+  if (dfk_move(k, out, 0, t, 0, &box)) return out;
+  df_tensor_release(out);
+  return NULL;
 }
 
 /* Do the inputs broadcast to one shape? They have the same rank. */

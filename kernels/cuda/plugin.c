@@ -26,6 +26,11 @@ int64_t  dfk_graph_seed(const df_kernel *k) { return dfc_host->graph_seed(k); }
 const char *df_dtype_name(int32_t dtype) { return dfc_host->dtype_name(dtype); }
 int32_t df_dtype_bytes(int32_t dtype) { return dfc_host->dtype_bytes(dtype); }
 
+df_tensor *df_tensor_new(int32_t dtype, int32_t rank, const int64_t *dims, df_error *err) {
+  return dfc_host->tensor_new(dtype, rank, dims, err);
+}
+void df_tensor_release(df_tensor *t) { dfc_host->tensor_release(t); }
+
 int32_t dfk_fail(df_kernel *k, int32_t code, const char *format, ...) {
   char message[900];
   va_list a;

@@ -172,25 +172,22 @@ static int32_t run_softmax(df_kernel *k)     { return softmax(k, DFC_SOFTMAX); }
 static int32_t run_log_softmax(df_kernel *k) { return softmax(k, DFC_LOG_SOFTMAX); }
 
 static int32_t xent(df_kernel *k, bool sparse) {
-  const df_tensor *x = k->in[0];
   dfk_xent e;
   int32_t code = dfk_xent_begin(k, sparse, &e);
-  if (code) return code;
-  if (!e.rows) return DF_OK;
+  if (code || !e.rows) return dfk_xent_end(&e, code);
   dfc_call c = dfc_begin(k);
   dfc_rows p;
   memset(&p, 0, sizeof p);
   p.n = e.classes;
   p.rows = e.rows;
-  p.x = dfc_read(&c, x);
-  /* class numbers come over from the host, where they were looked at */
-  p.labels = dfc_read(&c, k->in[1]);
+  p.x = dfc_read(&c, e.logits);
+  p.labels = dfc_read(&c, e.labels);
   p.z = dfc_write(&c, e.backprop);
   p.loss = dfc_write(&c, e.loss);
   p.what = sparse ? DFC_SPARSE_XENT : DFC_XENT;
-  p.wide = k->in[1]->dtype == DF_INT64;
-  dfc_run_blocks(&c, dfc_name("rows", x->dtype), p.rows, BLOCK, &p);
-  return dfc_end(&c);
+  p.wide = e.labels->dtype == DF_INT64;
+  dfc_run_blocks(&c, dfc_name("rows", e.logits->dtype), p.rows, BLOCK, &p);
+  return dfk_xent_end(&e, dfc_end(&c));
 }
 static int32_t run_xent(df_kernel *k)        { return xent(k, false); }
 static int32_t run_sparse_xent(df_kernel *k) { return xent(k, true); }

@@ -29,7 +29,8 @@ static const dfi_gpu_host services = {
       .scratch = dfk_scratch, .free = dfk_free,
   .fail = dfk_fail, .shape_text = dfk_shape_text, .tag = dfk_tag, .graph_seed = dfk_graph_seed,
       .dtype_name = df_dtype_name,
-  .dtype_bytes = df_dtype_bytes, .device = device_of, .note = note_of,
+  .dtype_bytes = df_dtype_bytes, .tensor_new = df_tensor_new,
+  .tensor_release = df_tensor_release, .device = device_of, .note = note_of,
 };
 
 /* ---- the plug-in -------------------------------------------------------------------------------------------- */

@@ -118,7 +118,8 @@ static void depart(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead, doub
 void dfi_transfer_copy(dfi_call *c) {
   dfi_flight *f = c->user;
   df_value *slot = c->record->base[DFI_ITERATION] + c->node->out;
-  c->status = dfi_value_in(&f->value, c->node->constant ? NULL : device_at(c->exec, c->node->device)->arena, slot) ? DF_OK : DF_RESOURCE_EXHAUSTED;
+  dfi_devmem *to = c->node->constant ? NULL : device_at(c->exec, c->node->device)->arena;
+  c->status = dfi_value_in(&f->value, to, slot) ? DF_OK : DF_RESOURCE_EXHAUSTED;
 }
 
 static void land(dfi_exec *x, dfi_flight *f) {

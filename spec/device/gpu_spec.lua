@@ -1,6 +1,5 @@
 -- gpu_spec.lua: gpu:0, on the strict driver of spec/cuda, which runs the kernels of kernels/cuda on the CPU, late and in odd orders, and reports
 -- whatever CUDA's rules do not allow. The driver is chosen when a process opens it, so programs run in processes of their own.
-local support = require 'spec.support'
 
 local build, mode = os.getenv('DFLOW_BUILD'), os.getenv('DFLOW_MODE') or ''
 local here = build and io.open(build .. '/strict/libcuda.so.1') and not (mode == 'asan' or mode == 'tsan' or mode == 'ubsan')
