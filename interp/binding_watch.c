@@ -269,8 +269,8 @@ static int core_run_waits_for(lua_State *L) {
   return 2;
 }
 
-/* run_events(r, first, n): a flat list, nine numbers an event: at, took, iteration, memory, node, frame, scope, kind,
-   dead */
+/* run_events(r, first, n): a flat list, ten numbers an event: at, took, iteration, memory, node, frame, scope, kind,
+   dead, device */
 static int core_run_events(lua_State *L) {
   df_run *r = run_arg(L);
   int64_t first = luaL_checkinteger(L, 2), n = luaL_checkinteger(L, 3);
@@ -279,11 +279,11 @@ static int core_run_events(lua_State *L) {
   df_event *e = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *e, 0);
   int64_t found = df_run_events(r, first, n, e);
   if (found < n) n = found;
-  lua_createtable(L, (int)n * 9, 0);
+  lua_createtable(L, (int)n * 10, 0);
   for (int64_t i = 0; i < n; i++) {
     const int64_t fields[] = { e[i].at,    e[i].took,  e[i].iteration, e[i].memory, e[i].node,
-                               e[i].frame, e[i].scope, e[i].kind,      e[i].dead };
-    for (int32_t f = 0; f < 9; f++) { lua_pushinteger(L, fields[f]); lua_rawseti(L, -2, i * 9 + f + 1); }
+                               e[i].frame, e[i].scope, e[i].kind,      e[i].dead,   e[i].device };
+    for (int32_t f = 0; f < 10; f++) { lua_pushinteger(L, fields[f]); lua_rawseti(L, -2, i * 10 + f + 1); }
   }
   return 1;
 }

@@ -647,6 +647,8 @@ typedef struct df_event {
   int32_t node, frame;             /* FRAME_OPEN, FRAME_END: node is the frame's parent */
   int32_t scope;                   /* number of the loop: equal for all instances of a loop */
   uint8_t kind, dead;
+  int16_t device;    /* of a node: where it runs, a place in df_run_report's `memory` lines; of a message -1 - the place
+                        of its link in the `transfer` lines */
 } df_event;
 /* Events from `first` on, at most n of them into out; how many there are from there on. Runs in progress too. */
 int64_t df_run_events(df_run *r, int64_t first, int64_t n, df_event *out);

@@ -170,6 +170,11 @@ static void log_event(dfi_watch *w, df_event e) {
   publish(w, 1);
 }
 
+/* A node's device, or a message's link. */
+static int16_t where(const dfi_pnode *p) {
+  return p->kind == DFI_K_TRANSFER ? (int16_t)(-1 - (int32_t)p->child) : (int16_t)p->device;
+}
+
 static void log_tokens(dfi_exec *x, uint32_t to, int64_t now, int64_t memory) {
   dfi_watch *w = x->watch;
   const uint32_t n = to - x->logged;
@@ -189,6 +194,7 @@ static void log_tokens(dfi_exec *x, uint32_t to, int64_t now, int64_t memory) {
     e->scope = r->frame->scope->id;
     e->kind = DF_EVENT_TOKEN;
     e->dead = (t->mark & DFI_DEAD) != 0;
+    e->device = where(r->nodes + t->node);
   }
   publish(w, i);
   if (i < n) atomic_fetch_add_explicit(&w->dropped, n - i, memory_order_relaxed);
@@ -209,7 +215,8 @@ bool dfi_watch_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
                  .node = p->node->id,
                  .frame = (int32_t)f->serial,
                  .iteration = r->number,
-                 .scope = f->scope->id };
+                 .scope = f->scope->id,
+                 .device = where(p) };
   e.at = since_begin(w);
   df_memory(&e.memory, NULL, NULL, NULL);
   log_tokens(x, x->head - 1, e.at, e.memory);
@@ -359,7 +366,7 @@ void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
   if (!x->logs) return;
   dfi_watch_flush(x);
   df_event e = { .kind = DF_EVENT_DONE, .node = p->node->id, .frame = (int32_t)r->frame->serial, .at = w->flushed,
-    .iteration = r->number, .scope = r->frame->scope->id };
+    .iteration = r->number, .scope = r->frame->scope->id, .device = where(p) };
   df_memory(&e.memory, NULL, NULL, NULL);
   log_event(w, e);
 }

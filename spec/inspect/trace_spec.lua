@@ -32,7 +32,7 @@ end
 local function events(path)
   local trace = assert(json.decode(read(path)))
   assert.equal('ns', trace.displayTimeUnit)
-  local last, threads, async, named = 0, {}, {}, {}
+  local last, threads, async, named, arrows = 0, {}, {}, {}, {}
   for _, e in ipairs(trace.traceEvents) do
     assert.equal(1, e.pid)
     if e.ph == 'M' then
@@ -63,6 +63,12 @@ local function events(path)
         assert.is_truthy(b and not b.ends, e.id .. ' ends without having begun')
         assert.equal(b.name, e.name)
         b.ends = e.ts
+      elseif e.ph == 's' then
+        assert.is_nil(arrows[e.id], 'an arrow begins twice')
+        arrows[e.id] = { from = named[e.tid], at = e.ts }
+      elseif e.ph == 'f' then
+        assert.is_truthy(arrows[e.id] and not arrows[e.id].to, 'an arrow ends that has not begun')
+        arrows[e.id].to = named[e.tid]
       elseif e.ph == 'C' then
         for _, v in pairs(e.args) do assert.is_true(type(v) == 'number' and v >= 0 and v < math.huge) end
       else
@@ -76,7 +82,8 @@ local function events(path)
     spans[#spans + 1] = b
   end
   for _, stack in pairs(threads) do for _, s in ipairs(stack) do assert.is_true(s ~= 'B', 'B without E') end end
-  return trace.traceEvents, spans
+  for id, a in pairs(arrows) do assert.is_truthy(a.to, ('arrow %s has no end'):format(id)) end
+  return trace.traceEvents, spans, arrows, named
 end
 
 --- A run with a trace, waited for; its events, its async spans, and what it raised.
@@ -212,5 +219,49 @@ describe('opts.trace', function()
     assert.is_false(ok)
     assert.matches('trace: cannot write /dev/full: No space', tostring(err))
     assert.equal(6, h:wait())
+  end)
+end)
+
+describe('the trace of a graph that is cut', function()
+  --- A loop over two devices, traced in a session of these options: its events, arrows by "from > to", and the threads' names.
+  local function traced(options)
+    df.reset()
+    local x = df.placeholder('float32', { 8, 8 })
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y)
+      local a = df.device('sim:0', function() return y:matmul(x) end)
+      return i + 1, df.device('sim:1', function() return a:matmul(x):tanh() end)
+    end, { df.int32(0), x })
+    local path = os.tmpname()
+    local s = df.Session(options)
+    local h = s:start(y, { [x] = df.run(df.zeros{ 8, 8 }) }, { trace = path })
+    h:wait()
+    local list, _, arrows, named = events(path)
+    local ways, tracks = {}, {}
+    for _, a in pairs(arrows) do ways[a.from .. ' > ' .. a.to] = (ways[a.from .. ' > ' .. a.to] or 0) + 1 end
+    for _, name in pairs(named) do tracks[name] = true end
+    local sent = h:stats().transfers
+    s:close()
+    return list, ways, tracks, sent
+  end
+
+  it('has a track for each device, and an arrow for each message within the run', function()
+    for _, latency in ipairs{ '0us', '200us' } do
+      local list, ways, tracks, sent = traced{ devices = { 'cpu:0', { 'sim:0', latency = latency }, { 'sim:1', latency = latency } } }
+      assert.is_true(tracks['cpu:0'] and tracks['sim:0'] and tracks['sim:1'])
+      assert.are.equal(sent['sim:0 -> sim:1'].messages, ways['sim:0 > sim:1'])
+      assert.are.equal(sent['cpu:0 -> sim:0'].messages - 1, ways['cpu:0 > sim:0'] or 0)      -- but the feed, which crosses before it
+      for _, e in ipairs(list) do
+        if e.name == 'while/Tanh' then assert.are.equal('Tanh', e.args.op) end
+      end
+    end
+  end)
+
+  it('is of the times of the virtual clock, where a session has that', function()
+    local list, ways, tracks = traced{ clock = 'virtual', devices = { 'cpu:0', { 'sim:0', bandwidth = '1GB/s', latency = '1s' }, { 'sim:1', bandwidth = '1GB/s' } } }
+    assert.is_true(tracks['sim:0'] and tracks['sim:1'] and tracks['sim:0 to sim:1'] ~= nil)
+    assert.is_true(ways['sim:0 > sim:0 to sim:1'] >= 3 and ways['sim:0 to sim:1 > sim:1'] >= 3)
+    local last = 0
+    for _, e in ipairs(list) do if e.ph == 'X' then last = math.max(last, e.ts + e.dur) end end
+    assert.is_true(last > 6e6, 'six messages of a second each, one after the other')
   end)
 end)

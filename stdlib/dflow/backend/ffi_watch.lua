@@ -131,9 +131,9 @@ return function(core, C, own)
     local found = math.min(n, number(C.df_run_events(run(r), first, n, e)))
     local list = {}
     for i = 0, found - 1 do
-      local at, v = i * 9, e[i]
+      local at, v = i * 10, e[i]
       list[at + 1], list[at + 2], list[at + 3], list[at + 4] = number(v.at), number(v.took), number(v.iteration), number(v.memory)
-      list[at + 5], list[at + 6], list[at + 7], list[at + 8], list[at + 9] = v.node, v.frame, v.scope, v.kind, v.dead
+      list[at + 5], list[at + 6], list[at + 7], list[at + 8], list[at + 9], list[at + 10] = v.node, v.frame, v.scope, v.kind, v.dead, v.device
     end
     return list
   end

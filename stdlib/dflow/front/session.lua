@@ -282,7 +282,7 @@ local function start_options(s, opts)
     end
     last = last .. ('finally=%d '):format(opts.finally.node)
   end
-  return last .. (opts.paused and 'paused=yes ' or '') .. (opts.record and 'record=yes ' or '') .. ((opts.values or opts.report) and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
+  return last .. (opts.paused and 'paused=yes ' or '') .. ((opts.record or (opts.trace and s.virtual)) and 'record=yes ' or '') .. ((opts.values or opts.report) and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
     .. (type(opts.log) == 'number' and ('events=%.0f'):format(opts.log) or '')
 end
 
@@ -310,7 +310,7 @@ function methods.start(s, fetches, feeds, opts)
   drop_feeds()
   if not ok then error(handle, 0) end
   local run = setmetatable({ handle = handle, session = s, flat = flat, count = #flat / 2, finish = finish,
-    trace = opts and opts.trace, report = opts and opts.report, peak_before = peak, tensors = tensors,
+    recorded = opts and opts.trace and s.virtual, trace = opts and opts.trace, report = opts and opts.report, peak_before = peak, tensors = tensors,
     remains = M.remains or (opts and opts.remains) or nil }, Run)
   if M.started then M.started(run) end
   return run
@@ -425,7 +425,7 @@ function M.new(opts)
   if opts.tensors ~= nil and type(opts.tensors) ~= 'boolean' then
     errors.bad('Session: tensors is true or false, not %s', errors.describe(opts.tensors))
   end
-  return setmetatable({ handle = handle, graph = g, tensors = opts.tensors or nil, engine = opts.engine }, Session)
+  return setmetatable({ handle = handle, graph = g, tensors = opts.tensors or nil, engine = opts.engine, virtual = opts.clock == 'virtual' }, Session)
 end
 
 --- The session that df.run uses for a graph; made when it is first needed.

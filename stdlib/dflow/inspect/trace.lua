@@ -1,6 +1,8 @@
 --- What a run logged, as a timeline that Perfetto and chrome://tracing open: opts.trace = 'run.json' of df.run and df.start.
 --
--- Nodes are slices of the thread that ran them: one after the other on the run's own, overlapping ones on lanes of the workers.
+-- Nodes are slices of the thread that ran them: one after the other on the run's own, overlapping ones on lanes of the workers. A graph that is cut has a track for each
+-- device instead, and an arrow for each message from the device that sent it to the one that got it; by the virtual clock also a track for each device's copies, and for
+-- each link, and the times are that clock's.
 -- Iterations and frames overlap freely, so they are async spans, an id each. Memory is a counter. Times are microseconds, and the
 -- lines of the file are in their order.
 local core = require 'dflow.backend'
@@ -10,17 +12,17 @@ local graph = require 'dflow.front.graph'
 local M = {}
 local enums = require 'dflow.backend.enums'
 local TOKEN, DONE, OPEN = enums.DF_EVENT_TOKEN, enums.DF_EVENT_DONE, enums.DF_EVENT_FRAME_OPEN
-local FIELDS = 9
+local FIELDS = 10
 local format, concat = string.format, table.concat
 
---- Calls fn(at, took, iteration, memory, node, frame, scope, kind, dead) for every event of a run that is over, or so far.
+--- Calls fn(at, took, iteration, memory, node, frame, scope, kind, dead, device) for every event of a run that is over, or so far.
 function M.each(h, fn)
   local first = 0
   while true do
     local list = core.run_events(h.handle, first, 4096)
     for i = 0, #list / FIELDS - 1 do
       local b = i * FIELDS
-      fn(list[b + 1], list[b + 2], list[b + 3], list[b + 4], list[b + 5], list[b + 6], list[b + 7], list[b + 8], list[b + 9] ~= 0)
+      fn(list[b + 1], list[b + 2], list[b + 3], list[b + 4], list[b + 5], list[b + 6], list[b + 7], list[b + 8], list[b + 9] ~= 0, list[b + 10])
     end
     if #list < 4096 * FIELDS then return end
     first = first + 4096
@@ -71,17 +73,21 @@ end
 -- ---- the file ----------------------------------------------------------------------------------------------------------
 local META = '{"ph":"M","pid":1,"tid":%d,"name":"thread_name","args":{"name":"%s"}}'
 
+--- A token by name: a message has the node of the value that it carries, but a device of its own.
+function M.token(node, frame, iteration, device) return format('%d@%d@%.0f@%d', node, frame, iteration, device) end
+local token = M.token
+
 --- What has to be known before the first line is written, since all lines stand in the order of their times: which nodes ran
 --- elsewhere, and with which of its tokens an iteration ends. Both by event number.
 function M.look_ahead(h)
   local away, last, begun, i = {}, {}, {}, 0
-  M.each(h, function(_, _, iteration, _, node, frame, _, kind)
+  M.each(h, function(_, _, iteration, _, node, frame, _, kind, _, device)
     i = i + 1
     if kind == TOKEN then
       if frame ~= 0 then last[frame .. ':' .. iteration] = i end
-      begun[node .. '@' .. frame .. '@' .. iteration] = i
+      begun[token(node, frame, iteration, device)] = i
     elseif kind == DONE then
-      away[begun[node .. '@' .. frame .. '@' .. iteration] or 0] = true
+      away[begun[token(node, frame, iteration, device)] or 0] = true
     end
   end)
   local ends = {}
@@ -92,8 +98,23 @@ end
 --- Writes the run's timeline to a file, in Perfetto's own format where it is called run.pftrace. Called by h:wait() when opts.trace was given.
 function M.write(h, path)
   if path:find('%.pftrace$') or path:find('%.perfetto%-trace$') then return require('dflow.inspect.perfetto').write(h, path) end
-  return files.with(path, function(file) M.write_to(h, file) end, 'trace')
+  local write = h.recorded and require('dflow.inspect.timeline').write_to or M.write_to
+  return files.with(path, function(file) write(h, file) end, 'trace')
 end
+
+--- The devices of a run and the links between them, in the order in which events number them: names, {from, to}.
+local function places_of(h)
+  local devices, links = {}, {}
+  for line in core.run_report(h.handle):gmatch '[^\n]+' do
+    local name = line:match '^memory (%S+)'
+    local from, to = line:match '^transfer (%S+) %-> (%S+)'
+    if name then devices[#devices + 1] = name end
+    if from then links[#links + 1] = { from, to } end
+  end
+  return devices, links
+end
+
+local DEVICE, LANE = 1, 2000          -- the first threads of devices and of what runs elsewhere, where a graph is cut
 
 --- The lines of the timeline.
 function M.write_to(h, file)
@@ -121,12 +142,22 @@ function M.write_to(h, file)
   end
   file:write('{"displayTimeUnit":"ns","traceEvents":[\n')
   put('{"ph":"M","pid":1,"name":"process_name","args":{"name":"dflow"}}')
-  put(META, 1, 'tokens')
-  local open, iterations, lane_of, busy, lanes = {}, {}, {}, {}, 0
+  local devices, links = places_of(h)
+  local cut, thread = #links > 0, {}
+  for i, name in ipairs(devices) do
+    thread[name] = DEVICE + i - 1
+    if cut then put(META, thread[name], name) end
+  end
+  if not cut then put(META, 1, 'tokens') end
+  local first_lane = cut and LANE or 2
+  local arrow, arrows = {}, 0                        -- by place of a message on its way: its number
+  local open, iterations, lane_of, busy, lanes = {}, {}, {}, {}, first_lane - 1
   local i, now, last_memory = 0, 0, nil
-  M.each(h, function(at, took, iteration, memory, node, frame, scope, kind, dead)
+  M.each(h, function(at, took, iteration, memory, node, frame, scope, kind, dead, device)
     i = i + 1
     now = at + took
+    local link = cut and device < 0 and links[-device]
+    local tid = link and thread[link[1]] or cut and DEVICE + math.max(device, 0) or 1
     if kind == OPEN then
       names.open(frame, node, iteration, scope)
       open[frame] = true
@@ -139,21 +170,31 @@ function M.write_to(h, file)
         iterations[key] = true
         put('{"ph":"b","cat":"iteration","pid":1,"tid":1,"id":"i%s","ts":%.3f,"name":%s}', key, at / 1000, tag)
       end
-      put('{"ph":"X","cat":"%s","pid":1,"tid":1,"ts":%.3f,"dur":%.3f,"name":%s,"args":{%s,"tag":%s,"dead":%s}}', dead and 'dead' or 'node', at / 1000, took / 1000,
-        dead and q.gone or q.name, q.about, tag, tostring(dead))
+      put('{"ph":"X","cat":"%s","pid":1,"tid":%d,"ts":%.3f,"dur":%.3f,"name":%s,"args":{%s,"tag":%s,"dead":%s}}', link and 'message' or dead and 'dead' or 'node', tid, at / 1000,
+        took / 1000, link and quote(('%s to %s'):format(names.node(node).name, link[2])) or dead and q.gone or q.name, q.about, tag, tostring(dead))
+      if link then
+        arrows = arrows + 1
+        put('{"ph":"s","cat":"message","pid":1,"tid":%d,"id":%d,"ts":%.3f,"name":"message"}', tid, arrows, at / 1000)
+        if away[i] then arrow[token(node, frame, iteration, device)] = arrows
+        else put('{"ph":"f","cat":"message","pid":1,"tid":%d,"id":%d,"ts":%.3f,"name":"message"}', thread[link[2]], arrows, now / 1000) end
+      end
       if ends[i] then put('{"ph":"e","cat":"iteration","pid":1,"tid":1,"id":"i%s","ts":%.3f,"name":%s}', key, now / 1000, tag) end
       if away[i] then
-        local lane = 2
+        local lane = first_lane
         while busy[lane] do lane = lane + 1 end
         if lane > lanes then
-          put(META, lane, 'worker ' .. lane - 1)
+          put(META, lane, (cut and 'on its way %d' or 'worker %d'):format(lane - first_lane + 1))
           lanes = lane
         end
-        busy[lane], lane_of[node .. '@' .. frame .. '@' .. iteration] = true, lane
+        busy[lane], lane_of[token(node, frame, iteration, device)] = true, lane
         put('{"ph":"B","cat":"away","pid":1,"tid":%d,"ts":%.3f,"name":%s,"args":{%s,"tag":%s}}', lane, at / 1000, q.name, q.about, tag)
       end
     elseif kind == DONE then
-      local key = node .. '@' .. frame .. '@' .. iteration
+      local key = token(node, frame, iteration, device)
+      if arrow[key] then
+        put('{"ph":"f","cat":"message","pid":1,"tid":%d,"id":%d,"ts":%.3f,"name":"message"}', thread[link[2]], arrow[key], at / 1000)
+        arrow[key] = nil
+      end
       local lane = lane_of[key]
       if lane then
         busy[lane], lane_of[key] = nil, nil
@@ -169,7 +210,7 @@ function M.write_to(h, file)
     end
   end)
   -- What a run that failed or was stopped left open, innermost first; and what the log had no room for.
-  for lane = 2, lanes do
+  for lane = first_lane, lanes do
     if busy[lane] then put('{"ph":"E","cat":"away","pid":1,"tid":%d,"ts":%.3f}', lane, now / 1000) end
   end
   local left = {}

@@ -21,9 +21,9 @@ local function add_run(all, h)
     end
     row.n, row.ns, row.dead = row.n + (dead == nil and 0 or 1), row.ns + took, row.dead + (dead and 1 or 0)
   end
-  local function count(node, frame, took, dead)
+  local function count(node, frame, took, dead, device)
     local n = names.node(node)
-    add('ops', n.type, took, dead)
+    add('ops', device < 0 and 'Transfer' or n.type, took, dead)
     add('lines', n.source ~= '' and n.source or '?', took, dead)
     local scope = names.frame(frame).scope
     add('frames', scope and names.scope(scope).name or 'top level', took, dead)
@@ -33,21 +33,21 @@ local function add_run(all, h)
     from = math.max(from, until_)
     if to > from then busy, until_ = busy + to - from, to end
   end
-  trace.each(h, function(at, took, iteration, _, node, frame, scope, kind, dead)
+  trace.each(h, function(at, took, iteration, _, node, frame, scope, kind, dead, device)
     i = i + 1
     if open > 0 then covered(until_, at) end
     if kind == OPEN then names.open(frame, node, iteration, scope)
     elseif kind == TOKEN then
       covered(at, at + took)
-      count(node, frame, took, dead)
+      count(node, frame, took, dead, device)
       if away[i] then
-        begun[node .. '@' .. frame .. '@' .. iteration] = at
+        begun[trace.token(node, frame, iteration, device)] = at
         open, until_ = open + 1, math.max(until_, at)
       end
     elseif kind == DONE then
-      local key = node .. '@' .. frame .. '@' .. iteration
+      local key = trace.token(node, frame, iteration, device)
       if begun[key] then
-        count(node, frame, at - begun[key])          -- its token was counted when it began
+        count(node, frame, at - begun[key], nil, device)          -- its token was counted when it began
         begun[key], open = nil, open - 1
       end
     end
