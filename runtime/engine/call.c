@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "engine/fault.h"
 #include "engine/stream.h"
+#include "base/clock.h"
 #include "base/processor.h"
 #include "engine/group.h"
 #include "resource/host.h"
@@ -328,10 +329,7 @@ static void inbox_wait(dfi_exec *x) {
     while (!x->inbox && !dfi_watch_wanted(x)) pthread_cond_wait(&x->inbox_bell, &x->inbox_lock);
     return;
   }
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_nsec += 10000000;
-  if (until.tv_nsec >= 1000000000) { until.tv_sec++; until.tv_nsec -= 1000000000; }
+  const struct timespec until = dfi_after(0.01);
   while (!x->inbox && !dfi_watch_wanted(x) && pthread_cond_timedwait(&x->inbox_bell, &x->inbox_lock, &until) == 0) { }
 }
 
@@ -340,11 +338,8 @@ void dfi_inbox_wait(dfi_exec *x, double seconds) {
     for (const double until = dfi_now() + seconds; dfi_now() < until && !__atomic_load_n(&x->inbox, __ATOMIC_RELAXED);)
       dfi_relax();
   } else {
-    if (seconds > 0.01) seconds = 0.01;     /* a cancellation rings no bell */
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += (int64_t)(seconds * 1e9);
-    if (until.tv_nsec >= 1000000000) { until.tv_sec++; until.tv_nsec -= 1000000000; }
+    /* a cancellation rings no bell */
+    const struct timespec until = dfi_after(seconds < 0.01 ? seconds : 0.01);
     pthread_mutex_lock(&x->inbox_lock);
     if (!x->inbox && !dfi_watch_wanted(x)) pthread_cond_timedwait(&x->inbox_bell, &x->inbox_lock, &until);
     pthread_mutex_unlock(&x->inbox_lock);

@@ -12,6 +12,7 @@
  * parallel_iterations iterations of a frame are open.
  */
 #include "engine/token.h"
+#include "base/clock.h"
 #include "engine/audit.h"
 #include "engine/engine.h"
 #include "engine/group.h"
@@ -944,7 +945,7 @@ dfi_exec *dfi_exec_new(dfi_plan *p) {
   x->free_records = dfi_xcalloc((size_t)p->nscopes, sizeof *x->free_records);
   x->free_frames = dfi_xcalloc((size_t)p->nscopes, sizeof *x->free_frames);
   pthread_mutex_init(&x->inbox_lock, NULL);
-  pthread_cond_init(&x->inbox_bell, NULL);
+  dfi_cond_init(&x->inbox_bell);
   return x;
 }
 

@@ -2,6 +2,7 @@
 #include "base/remote.h"
 #include "engine/watch.h"
 #include "engine/group.h"
+#include "base/clock.h"
 #include "engine/token.h"
 #include "engine/record.h"
 #include <errno.h>
@@ -15,7 +16,7 @@
 dfi_watch *dfi_watch_new(const char *options, df_error *err) {
   dfi_watch *w = dfi_xcalloc(1, sizeof *w);
   pthread_mutex_init(&w->lock, NULL);
-  pthread_cond_init(&w->changed, NULL);
+  dfi_cond_init(&w->changed);
   w->most = (int64_t)DFI_CHUNKS * DFI_CHUNK_EVENTS;
   w->patience = -1;
   w->finally = -1;
@@ -91,15 +92,6 @@ void dfi_watch_place(const dfi_exec *x, const dfi_token *t, uint32_t *serial, in
 
 /* ---- standing still ------------------------------------------------------------------------------ */
 
-static struct timespec after_ms(int64_t ms) {
-  struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  t.tv_nsec += ms % 1000 * 1000000;
-  t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
-  t.tv_nsec %= 1000000000;
-  return t;
-}
-
 static bool told_to_stop(const dfi_exec *x) {
   return (x->cancel && atomic_load(x->cancel)) || (x->closing && atomic_load(x->closing)) || dfi_interrupted(x);
 }
@@ -127,7 +119,7 @@ static void stand_still(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t break
   if (x->live) dfi_exec_publish(x);
   pthread_cond_broadcast(&w->changed);
   while (w->state == DF_RUN_PAUSED && !told_to_stop(x)) {
-    struct timespec until = after_ms(50);
+    struct timespec until = dfi_after(0.05);
     pthread_cond_timedwait(&w->changed, &w->lock, &until);
   }
   w->state = DF_RUN_RUNNING;
@@ -483,11 +475,11 @@ static void call_owner(dfi_watch *w) {
 }
 
 bool dfi_watch_wait(dfi_watch *w, double until, int64_t interrupts) {
-  const int64_t slice_ms = 20;                  /* a signal handler cannot ring a bell */
+  const double slice = 0.02;                    /* a signal handler cannot ring a bell */
   if (atomic_load_explicit(&dfi_calls_interrupted, memory_order_relaxed) != interrupts) return false;
   const double left = until < 0 ? 1 : until - dfi_now();
   if (left <= 0) return false;
-  struct timespec t = after_ms(left * 1000 < (double)slice_ms ? (int64_t)(left * 1000) + 1 : slice_ms);
+  struct timespec t = dfi_after(left < slice ? left + 0.001 : slice);
   pthread_cond_timedwait(&w->changed, &w->lock, &t);
   return true;
 }

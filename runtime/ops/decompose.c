@@ -26,10 +26,10 @@ static int32_t check_matrix(dfi_infer *c, int32_t i, bool square) {
   return DF_OK;
 }
 
-/* Output i: the batch axes of input 0, then these. */
+/* Output i: the batch axes of input 0, then these. Of what is no matrix nothing is known: check_matrix refuses it. */
 static void give(dfi_infer *c, int32_t i, int32_t n, int64_t a, int64_t b) {
   dfi_shape s = *dfi_in_shape(c, 0);
-  if (s.rank < 0) { *dfi_set_shape(c, i) = s; return; }
+  if (s.rank < 2) { *dfi_set_shape(c, i) = dfi_shape_unknown(); return; }
   s.rank = (int8_t)(s.rank - 2 + n);
   if (n > 0) s.dims[s.rank - n] = a;
   if (n > 1) s.dims[s.rank - 1] = b;
