@@ -94,6 +94,7 @@ local function answers(program, at)
         :gsub('\n  %-%-help.-%-%-color=[^\n]*', ''):gsub('\n       PROGRAM %l+ [^\n]*', '')      -- the options that are only ours
         :gsub("\n\tno file '[^\n]*/stdlib/[^\n]*'", ''):gsub('dflow> ', '> '):gsub('> print%b()\n', '> ')      -- readline echoes for lua5.4
     end
+    r.err = r.err:gsub('\n +%d+ | [^\n]*\n +| +^+', ''):gsub('\n +%d+ | [^\n]*', ''):gsub('\n  help: [^\n]*', '')      -- the line it is about, quoted
     list[i] = r
   end
   return list

@@ -104,9 +104,9 @@ end
 
 --- fn, but when it fails, what it built in the graph of its first argument goes.
 function M.whole(fn)
-  return function(...)
+  return errors.in_front(function(...)
     return graph.attempt(M.graph_of((...)) or graph.current(), fn, ...)
-  end
+  end, fn)
 end
 
 --- Set by the ops module: stacks a list of Outputs along axis 0.

@@ -96,6 +96,14 @@ function M.deeper(depth)
   return depth
 end
 
+--- What a function that only looks at its arguments stands in front of, for those who want to see the source.
+local behind = setmetatable({}, { __mode = 'k' })
+function M.in_front(wrapper, fn) behind[wrapper] = fn return wrapper end
+function M.behind(fn)
+  while behind[fn] do fn = behind[fn] end
+  return fn
+end
+
 --- Makes methods say so when one is called with a point in place of its colon.
 -- @param methods  a table of them; each is replaced by one that looks at its first argument
 -- @param class    what must be its metatable
@@ -105,13 +113,13 @@ end
 function M.with_colons(methods, class, what, as, but)
   for name, fn in pairs(methods) do
     if type(fn) == 'function' and not (but and but[name]) then
-      methods[name] = function(self, ...)
+      methods[name] = M.in_front(function(self, ...)
         if getmetatable(self) ~= class then
           M.bad('%s is a method of %s: write %s:%s(…), with a colon; its first argument is %s', name, what, as, name,
                 self == nil and 'nothing (nil)' or M.describe(self))
         end
         return fn(self, ...)
-      end
+      end, fn)
     end
   end
 end

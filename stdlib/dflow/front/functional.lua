@@ -441,9 +441,9 @@ end
 -- What fails takes its nodes with it; the graph is that of the values, wherever these stand.
 for _, name in ipairs{ 'map_fn', 'foldl', 'foldr', 'scan', 'case', 'switch_case', 'jvp', 'hvp', 'jacobian', 'hessian' } do
   local build = M[name]
-  M[name] = function(a, b, ...)
+  M[name] = errors.in_front(function(a, b, ...)
     return graph.attempt(convert.graph_of(b) or convert.graph_of(a) or graph.current(), build, a, b, ...)
-  end
+  end, build)
 end
 
 return M

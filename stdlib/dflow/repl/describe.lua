@@ -1,4 +1,5 @@
 --- What a value or a node is: the pages of `?x`, `?12` and `?name:0`.
+local errors = require 'dflow.front.errors'
 local core = require 'dflow.backend'
 local df = require 'dflow'
 local docs = require 'dflow.docs'
@@ -73,7 +74,7 @@ local own = {
 
 --- A function's parameters as a signature.
 local function parameters(name, f)
-  local about = debug.getinfo(f, 'u')
+  local about = debug.getinfo(errors.behind(f), 'u')
   local names = {}
   for i = 1, about.nparams or 0 do names[i] = debug.getlocal(f, i) or '?' end
   if about.isvararg then names[#names + 1] = '...' end

@@ -1,6 +1,7 @@
 --- Which call the cursor is in, and the line under the input that shows its signature with the current argument in bold.
 --
 -- Nothing here calls a function or an __index of the user's: names are looked up with rawget, and in tables that are known.
+local errors = require 'dflow.front.errors'
 local help = require 'dflow.docs.help'
 local df = require 'dflow'
 local docs = require 'dflow.docs'
@@ -55,7 +56,7 @@ end
 
 --- A Lua function's parameters as a signature.
 local function of_function(name, f)
-  local about = debug.getinfo(f, 'uS')
+  local about = debug.getinfo(errors.behind(f), 'uS')
   if not about or about.what == 'C' or not about.nparams then return nil end
   local names = {}
   for i = 1, about.nparams do names[i] = debug.getlocal(f, i) or '?' end

@@ -1,5 +1,6 @@
 --- How the prompt shows a value: tensors as NumPy does, large ones with a line of what they hold; outputs with their value where they
 -- need no feed and have no effect; tables with a depth, cycles marked.
+local errors = require 'dflow.front.errors'
 local core = require 'dflow.backend'
 local df = require 'dflow'
 local graph = require 'dflow.front.graph'
@@ -143,7 +144,7 @@ end
 local function plain_text(v)
   if v ~= v then return 'nan' end
   if type(v) ~= 'function' then return tostring(v) end
-  local about = debug.getinfo(v, 'S')
+  local about = debug.getinfo(errors.behind(v), 'S')
   return about.what == 'C' and tostring(v) or ('%s  -- %s:%d'):format(tostring(v), about.short_src, about.linedefined)
 end
 
@@ -227,7 +228,7 @@ function M.brief(v)
   elseif kind == 'table' and getmetatable(v) == tensor.Tensor then
     line = 'Tensor ' .. text.summary(v, not terminal.utf8)
   elseif kind == 'function' then
-    local about = debug.getinfo(v, 'S')
+    local about = debug.getinfo(errors.behind(v), 'S')
     line = about.what == 'C' and 'function' or ('function  -- %s:%d'):format(about.short_src, about.linedefined)
   else
     line = tostring(v)

@@ -37,7 +37,7 @@ end
 
 --- `file:line` of a Lua function, and its text.
 local function function_text(name, f)
-  local about = debug.getinfo(f, 'S')
+  local about = debug.getinfo(errors.behind(f), 'S')
   if about.what == 'C' then return ('%s is a function of the interpreter itself'):format(name) end
   local out = { ('%s: %s:%d'):format(name, about.short_src, about.linedefined) }
   local lines = lines_of(about.source, about.linedefined, math.min(about.lastlinedefined, about.linedefined + LINES))
