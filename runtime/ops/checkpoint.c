@@ -196,6 +196,29 @@ static int32_t kernel_match(df_kernel *k) {
   return t ? DF_OK : k->error->code;
 }
 
+/* path, parts: strings as their bytes, other tensors as their elements lie in memory. */
+static int32_t kernel_write_whole(df_kernel *k) {
+  char *path = path_of(k, 0);
+  if (!path) return k->error->code;
+  df_file *f = df_file_create(path, k->error);
+  int32_t code = f ? DF_OK : k->error->code;
+  for (int32_t i = 1; i < k->nin && !code; i++) {
+    const df_tensor *t = k->in[i];
+    if (dfk_plain(t->dtype)) {
+      code = df_file_write(f, t->data, t->size * dfi_dtype_size[t->dtype], k->error);
+      continue;
+    }
+    for (int64_t c = 0; t->dtype == DF_STRING && c < t->size && !code; c++) {
+      const df_str *s = (const df_str *)t->data + c;
+      code = df_file_write(f, s->bytes, s->length, k->error);
+    }
+  }
+  if (f && code) df_file_discard(f);
+  else if (f) code = df_file_commit(f, k->error);
+  dfi_free(path);
+  return code;
+}
+
 static int32_t kernel_nothing(df_kernel *k) { return DF_OK; }
 
 static const df_op ops[] = {
@@ -207,6 +230,10 @@ static const df_op ops[] = {
     .attrs = "dtypes:types",
     .doc = "the tensors of these names in a TensorFlow checkpoint. The path begins with a string that the run was fed",
     .stateful = true, .no_grad = true, .kernel = { [DF_REF] = kernel_restore } },
+  { .type = "WriteWholeFile", .in = "path:string parts:any*", .out = "",
+    .doc = "writes the parts, one behind the other, to a file that is there whole or not at all. The path begins with "
+    "a string that the run was fed",
+    .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = kernel_write_whole } },
   { .type = "MergeV2Checkpoints", .in = "checkpoint_prefixes:string destination_prefix:string", .out = "",
     .attrs = "delete_old_dirs:bool=true allow_missing_files:bool=false",
     .doc = "several checkpoints as one; the several are removed",

@@ -296,3 +296,46 @@ describe('a map of names', function()
     assert.same({ 1, 2 }, df.run(v):totable())
   end)
 end)
+
+describe('a Saver that writes in the background', function()
+  local folder
+  before_each(function()
+    df.reset()
+    folder = os.tmpname()
+    os.remove(folder)
+    os.execute('mkdir ' .. folder)
+  end)
+  after_each(function() os.execute('rm -rf ' .. folder) end)
+
+  it('writes what the variables were when it was asked, and keeps as many as any other', function()
+    local w, saver = df.Variable({ 0.0, 0.0 }, { name = 'w' }), df.train.Saver{ max_to_keep = 2, background = true }
+    for i = 1, 4 do
+      w:load{ i, -i }
+      assert.equal(('%s/m-%d.safetensors'):format(folder, i), saver:save(folder .. '/m', { step = i }))
+      w:load{ 99, 99 }
+    end
+    assert.equal(folder .. '/m-4.safetensors', saver:latest(folder .. '/m'))
+    assert.same({ folder .. '/m-3.safetensors', folder .. '/m-4.safetensors' }, saver:checkpoints(folder .. '/m'))
+    saver:restore(folder .. '/m-3')
+    assert.same({ 3, -3 }, df.run(w):totable())
+    local plain = df.train.Saver{}
+    w:load{ 4, -4 }
+    plain:save(folder .. '/n')
+    local a, b = df.load_safetensors(folder .. '/n.safetensors'), df.load_safetensors(folder .. '/m-4.safetensors')
+    assert.same(a.w:totable(), b.w:totable())
+  end)
+
+  it('says what went wrong at the next call, once', function()
+    local _, saver = df.Variable(1.0, { name = 'w' }), df.train.Saver{ background = true }
+    saver:save(folder .. '/not/there')
+    local ok, e = pcall(saver.wait, saver)
+    assert.is_false(ok)
+    assert.equal('not_found', e.code)
+    assert.matches('cannot write .*/not/there.safetensors', tostring(e))
+    saver:wait()
+    saver:save(folder .. '/there')
+    saver:wait()
+    assert.matches('true or false', message_of(df.train.Saver, { background = 1 }))
+    assert.matches('shard_bytes', message_of(df.train.Saver, { background = true, shard_bytes = 10 }))
+  end)
+end)

@@ -294,11 +294,12 @@ df.train.start_queue_runners({…})
 df.train.Saver({…})
   Checkpoints of a training run: :save(prefix, {step =, session =, metric =}) writes
   prefix-STEP.safetensors and removes the oldest; :latest(prefix) and :best(prefix) name one;
-  :restore(path) reads one; :checkpoints(prefix) lists them.
+  :restore(path) reads one; :checkpoints(prefix) lists them; :wait() waits for the disk.
   option    max_to_keep: int = 5  how many are kept; 0: all
   option    variables: list = nil  what is saved; all variables otherwise, with optimizers' slots
   option    best: string = nil  'min' or 'max': the one with the best metric is kept besides
   option    shard_bytes: int = nil  as for df.save
+  option    background: bool = false  :save returns at once; it is written while training goes on
   example   local v, saver = df.Variable(1.0, {name = 'v'}), df.train.Saver{max_to_keep = 1}
             local prefix = os.tmpname()
             local path = saver:save(prefix, {step = 3})

@@ -166,6 +166,15 @@ end
 --- Writes {name = Tensor} to a file, the widest dtypes first, so that each tensor lies at a multiple of its width.
 -- @param metadata  {string = string} or nil
 function M.write(path, list, metadata)
+  local start, names = M.layout(list, metadata)
+  files.with(path, function(f)
+    f:write(start)
+    for _, name in ipairs(names) do f:write(list[name]) end
+  end)
+end
+
+--- What such a file begins with, and the names of its tensors in the order in which they follow.
+function M.layout(list, metadata)
   local names = {}
   for name, t in pairs(list) do
     M.width(t.dtype, name)
@@ -195,10 +204,7 @@ function M.write(path, list, metadata)
   end
   local header = '{' .. table.concat(parts, ',') .. '}'
   header = header .. (' '):rep(-#header % 8)
-  files.with(path, function(f)
-    f:write(little(#header), header)
-    for _, name in ipairs(names) do f:write(list[name]) end
-  end)
+  return little(#header) .. header, names
 end
 
 -- ---- reading ---------------------------------------------------------------------------------------------------------

@@ -70,7 +70,12 @@ end
 -- @param variables    a list, or {name = Variable} to save under other names; nil: all of the default graph
 -- @param metadata     {string = string} that df.restore gives back
 -- @param shard_bytes  no file is larger than this: several are written, and <path>.index.json, which says what is where
-function M.save(path, opts)
+function M.save(path, opts) return M.save_now_or_later(path, opts, false) end
+
+--- The same, written in the background: the values are those of now. Gives what files.write_later gives.
+function M.save_later(path, opts) return M.save_now_or_later(path, opts, true) end
+
+function M.save_now_or_later(path, opts, later)
   opts = errors.options(opts, 'save', { 'variables', 'session', 'metadata', 'shard_bytes' })
   files.path(path, 'save')
   local s = opts.session and session_of(opts.session, nil, 'save')
@@ -81,7 +86,11 @@ function M.save(path, opts)
   local values = values_of(s, vars, names)
   metadata[POSITION] = ('%.0f'):format(core.session_position(s.handle))
   if opts.shard_bytes ~= nil then return shards.write(path, values, metadata, opts.shard_bytes) end
-  safetensors.write(path, values, metadata)
+  if not later then return safetensors.write(path, values, metadata) end
+  local start, order = safetensors.layout(values, metadata)
+  local parts = { start }
+  for i, name in ipairs(order) do parts[i + 1] = values[name] end
+  return files.write_later(path, parts)
 end
 
 -- ---- restoring -------------------------------------------------------------------------------------------------------

@@ -18,14 +18,16 @@ Saver.__index = methods
 Saver.__tostring = function(s) return s.max_to_keep and ('Saver that keeps %d'):format(s.max_to_keep) or 'Saver that keeps all' end
 local ENDINGS = { '.safetensors', '.safetensors.index.json' }
 
---- df.train.Saver{max_to_keep = 5, variables =, best =, shard_bytes =}
+--- df.train.Saver{max_to_keep = 5, variables =, best =, shard_bytes =, background =}
 -- @param max_to_keep  0: all are kept
 -- @param variables    as for df.save; nil: all of the graph, each time
 -- @param best         'min' or 'max': the checkpoint with the best `metric` is kept besides
+-- @param background   true: save returns at once, and the values that the variables had then are written while training goes on. What goes
+--                     wrong is raised by the next call of a method; saver:wait() waits for the disk
 function M.Saver(opts)
   if opts ~= nil and not errors.is_data(opts) then errors.bad('Saver takes a table of options, not %s', errors.describe(opts)) end
   if opts and getmetatable(opts[1]) == variable.Variable then opts = { variables = opts } end
-  opts = errors.options(opts, 'Saver', { 'max_to_keep', 'variables', 'best', 'shard_bytes' })
+  opts = errors.options(opts, 'Saver', { 'max_to_keep', 'variables', 'best', 'shard_bytes', 'background' })
   local keep = opts.max_to_keep
   if keep == nil then keep = 5 end
   if type(keep) ~= 'number' or keep < 0 or not dtypes.is_whole(keep) then
@@ -34,7 +36,11 @@ function M.Saver(opts)
   if opts.best ~= nil and opts.best ~= 'min' and opts.best ~= 'max' then
     errors.bad("Saver: best is 'min' or 'max', not %s", errors.describe(opts.best))
   end
-  return setmetatable({ max_to_keep = keep > 0 and keep or nil, variables = opts.variables, direction = opts.best, shard_bytes = opts.shard_bytes,
+  if opts.background ~= nil and type(opts.background) ~= 'boolean' then
+    errors.bad('Saver: background is true or false, not %s', errors.describe(opts.background))
+  end
+  if opts.background and opts.shard_bytes then errors.bad('Saver: what is written in the background is one file: leave shard_bytes away') end
+  return setmetatable({ background = opts.background, max_to_keep = keep > 0 and keep or nil, variables = opts.variables, direction = opts.best, shard_bytes = opts.shard_bytes,
                         kept = {} }, Saver)
 end
 
@@ -98,10 +104,28 @@ local function step_of(step, s)
   return step
 end
 
+--- A checkpoint lies on the disk: it is noted, and what is too many removed.
+local function written(s, list, path, step, metric)
+  for i = #list, 1, -1 do
+    if list[i].path == path then table.remove(list, i) end
+  end
+  list[#list + 1] = { path = path, step = step or -1, metric = metric }
+  local best = s.direction and best_of(s, list)
+  local at = 1
+  while s.max_to_keep and #list - (best and best ~= list[#list] and 1 or 0) > s.max_to_keep and at < #list do
+    if list[at] == best then
+      at = at + 1
+    else
+      remove(table.remove(list, at))
+    end
+  end
+end
+
 --- saver:save(prefix, {step =, session =, metric =, metadata =}): writes a checkpoint and removes the oldest beyond max_to_keep; gives its path.
 function methods.save(s, prefix, opts)
   opts = errors.options(opts, 'Saver:save', { 'step', 'session', 'metric', 'metadata' })
   files.path(prefix, 'Saver:save')
+  s:wait()
   if s.direction and type(opts.metric) ~= 'number' then
     errors.bad("save: this Saver keeps the best checkpoint: metric is a number, not %s", errors.describe(opts.metric))
   end
@@ -114,25 +138,25 @@ function methods.save(s, prefix, opts)
   for key, v in pairs(opts.metadata or {}) do metadata[key] = v end
   if step then metadata['dflow.step'] = ('%.0f'):format(step) end
   if opts.metric then metadata['dflow.metric'] = ('%.17g'):format(opts.metric) end
-  path = checkpoint.save(path, { variables = vars, session = session, metadata = metadata, shard_bytes = s.shard_bytes }) or path
-  for i = #list, 1, -1 do
-    if list[i].path == path then table.remove(list, i) end
-  end
-  list[#list + 1] = { path = path, step = step or -1, metric = opts.metric }
-  local best = s.direction and best_of(s, list)
-  local at = 1
-  while s.max_to_keep and #list - (best and best ~= list[#list] and 1 or 0) > s.max_to_keep and at < #list do
-    if list[at] == best then
-      at = at + 1
-    else
-      remove(table.remove(list, at))
-    end
+  local what = { variables = vars, session = session, metadata = metadata, shard_bytes = s.shard_bytes }
+  if s.background then
+    s.writing = { done = checkpoint.save_later(path, what), list = list, path = path, step = step, metric = opts.metric }
+  else
+    written(s, list, checkpoint.save(path, what) or path, step, opts.metric)
   end
   return path
 end
 
+--- saver:wait(): waits until what is written in the background is on the disk; raises what went wrong.
+function methods.wait(s)
+  local w = s.writing
+  s.writing = nil
+  if w and w.done(true) then written(s, w.list, w.path, w.step, w.metric) end
+end
+
 --- saver:latest(prefix): the path of the checkpoint that was saved last (of those of other programs: the highest step), nil where there is none.
 function methods.latest(s, prefix)
+  s:wait()
   local list = list_of(s, prefix)
   for i = #list, 1, -1 do
     if pcall(core.file_size, list[i].path) then return list[i].path end
@@ -144,6 +168,7 @@ end
 
 --- saver:best(prefix): the path of the checkpoint with the best metric, and the metric; nil where none has one.
 function methods.best(s, prefix)
+  s:wait()
   if not s.direction then errors.bad("best: this Saver was made without best = 'min' or 'max'") end
   local e = best_of(s, list_of(s, prefix))
   if e then return e.path, e.metric end
@@ -151,6 +176,7 @@ end
 
 --- saver:checkpoints(prefix): the paths that are kept, the oldest first.
 function methods.checkpoints(s, prefix)
+  s:wait()
   local paths = {}
   for i, e in ipairs(list_of(s, prefix)) do paths[i] = e.path end
   return paths
