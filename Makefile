@@ -81,7 +81,11 @@ CUDA_C   := $(wildcard kernels/cuda/*.c) $(foreach f,array index reduce nn linal
 CUDA_CU  := $(wildcard kernels/cuda/*.cu)
 CUDA     := $(BUILD)/libdflow_cuda.so
 CUDA_IMG := $(if $(NVCC),build/cuda/images.o)
-STRICT   := $(BUILD)/strict/libcuda.so.1
+# The C++ compiler that goes with $(CC); where it is not there, a cross compiler's say, there is no driver for tests.
+ifeq ($(origin CXX),default)
+CXX      := $(patsubst cc,c++,$(patsubst %gcc,%g++,$(patsubst %clang,%clang++,$(lastword $(CC)))))
+endif
+STRICT   := $(if $(shell command -v $(CXX) 2>/dev/null),$(BUILD)/strict/libcuda.so.1)
 
 all: lib core program jit cuda   ## build everything (the default)
 lib: $(BUILD)/libdflow.so
@@ -285,7 +289,6 @@ build/cuda/images.o: $(CUDA_CU:kernels/cuda/%.cu=build/cuda/%.fatbin)
 	  for f in $^; do printf '.quad image_%s\n' $$(basename $$f .fatbin); done; printf '.quad 0\n.section .note.GNU-stack,"",@progbits\n'; } > build/cuda/images.s
 	$(Q)$(CC) -c build/cuda/images.s -o $@
 # The driver for tests: the .cu files are C++ to it.
-CXX      ?= c++
 STRICT_CXXFLAGS := -std=c++17 -O1 -g -fPIC -ffp-contract=off -fvisibility=hidden -U_FORTIFY_SOURCE -Wall -Wno-unused-parameter -Wno-type-limits -MMD -MP \
   $(if $(CI),-Werror) -Ispec/cuda
 STRICT_OBJ := $(CUDA_CU:kernels/cuda/%.cu=$(BUILD)/strict/%.o) $(BUILD)/strict/driver.o $(BUILD)/strict/block.o
@@ -295,8 +298,14 @@ $(BUILD)/strict/%.o: kernels/cuda/%.cu
 $(BUILD)/strict/%.o: spec/cuda/%.cc
 	@mkdir -p $(@D)
 	$(Q)$(CCACHE) $(CXX) $(STRICT_CXXFLAGS) -c $< -o $@
+ifneq ($(STRICT),)
 $(STRICT): $(STRICT_OBJ)
 	$(Q)$(CXX) -shared -Wl,-soname,libcuda.so.1 $^ -lpthread -o $@
+endif
+# Small wrong programs that the driver must catch.
+$(BUILD)/spec/strict_zoo: spec/cuda/zoo.cc $(STRICT)
+	@mkdir -p $(@D)
+	$(Q)$(CCACHE) $(CXX) -std=c++17 -O1 -g -Wall $(if $(CI),-Werror) $< $(STRICT) -Wl,-rpath,'$$ORIGIN/../strict' -o $@
 .PHONY: cuda
 -include $(STRICT_OBJ:.o=.d) $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.d)
 # The run paths are those of the build tree and, after the colon, of an installation.
@@ -309,7 +318,7 @@ $(BUILD)/dflow: $(PROG_OBJ) $(BIND_OBJ) $(BUILD)/libdflow.so
 	  -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' -Wl,-E $(LUA_LIBS) -lreadline -lm -ldl -o $@
 
 # Programs of spec/ in C link the objects themselves, so that they may also call what the library keeps inside.
-cspec: $(CSPEC) $(BUILD)/pty
+cspec: $(CSPEC) $(BUILD)/pty $(if $(STRICT),$(BUILD)/spec/strict_zoo)
 $(BUILD)/spec/%: spec/%.c $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -iquote runtime -iquote . -iquote $(BUILD)/gen $(LDFLAGS) $< $(LIB_OBJ) $(LIBS) -o $@

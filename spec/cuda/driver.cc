@@ -41,7 +41,8 @@ struct allocation {
   char *base;
   size_t bytes, number;
   char *page; size_t pages;
-  enum { COMING, LIVE, GOING, GONE } is = COMING;
+  enum { COMING, LIVE, GONE } is = COMING;
+  bool freed = false;                                    /* the free is enqueued at least */
   std::string freed_by;
   touch written;
   std::vector<touch> read;
@@ -168,7 +169,7 @@ static std::string text_of_address(const void *p) {
   const long off = (long)((const char *)p - a->base);
   std::string text = text_of(a) + ", byte " + std::to_string(off);
   if (off >= (long)a->bytes) text += ", past its end";
-  else if (a->is == allocation::GONE || a->is == allocation::GOING) text += ", freed by " + a->freed_by;
+  else if (a->freed) text += ", freed by " + a->freed_by;
   return text;
 }
 static void on_fault(int number, siginfo_t *info, void *context) {
@@ -298,7 +299,7 @@ static void enqueue_whole(CUstream s, const std::string &what, std::vector<std::
   for (auto &t : o.touches) {
     touch mine;
     mine.stream = o.stream; mine.index = o.index; mine.what = o.what;
-    if (t.first->is == allocation::GOING || t.first->is == allocation::GONE)
+    if (t.first->freed)
       report(o.what + " is given " + text_of(t.first) + " after it was freed by " + t.first->freed_by);
     t.first->wanted[o.stream] = mine;
   }
@@ -502,7 +503,7 @@ API cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
   if (!a || (CUdeviceptr)(uintptr_t)a->base != p) {
       report("cuMemFreeAsync: " + text_of_address((void *)(uintptr_t)p) + " is no allocation's beginning");
       return d.sticky; }
-  if (a->is == allocation::GOING || a->is == allocation::GONE) {
+  if (a->freed) {
       report("cuMemFreeAsync: " + text_of(a) + " was freed before, by " + a->freed_by); return d.sticky; }
   merge(stream->now, d.host);
   operation o;
@@ -514,7 +515,7 @@ API cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
   for (auto &w : a->wanted)
     if (!is_before(w.second, o)) {
         report(text_of(a) + " is freed too early: by " + o.what + ", while " + w.second.what + " is not known to be over"); return d.sticky; }
-  a->is = a->is == allocation::COMING ? allocation::COMING : allocation::GOING;
+  a->freed = true;
   a->freed_by = o.what;
   d.in_use -= a->bytes;
   o.run = [a]() {

@@ -1,0 +1,209 @@
+/* zoo.cc: small wrong programs, each of which the strict driver must catch, and right ones, of which it must not complain. Linked to the driver itself.
+ * Prints a line for each that went otherwise than it should, and then `N passed, N failed`. */
+#include "../../kernels/cuda/driver.h"
+#include "../../kernels/cuda/params.h"
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#define X(result, name, symbol, params) extern "C" result symbol_##name params __asm__(symbol);
+DFC_DRIVER(X)
+#undef X
+extern "C" size_t strict_reports(char *out, size_t room);
+extern "C" void strict_forget(uint64_t seed);
+
+static CUstream one, two;
+static CUmodule module;
+
+static CUdeviceptr get(size_t bytes, CUstream s = nullptr) { CUdeviceptr p = 0; symbol_cuMemAllocAsync(&p, bytes, s ? s : one); return p; }
+static void drop(CUdeviceptr p, CUstream s = nullptr) { symbol_cuMemFreeAsync(p, s ? s : one); }
+static void *pin(size_t bytes) { void *p = nullptr; symbol_cuMemHostAlloc(&p, bytes, 0); memset(p, 1, bytes); return p; }
+static CUevent event() { CUevent e = nullptr; symbol_cuEventCreate(&e, CU_EVENT_DISABLE_TIMING); return e; }
+/* stream `after` goes on once `before` is where it is now */
+static void order(CUstream before, CUstream after) { CUevent e = event(); symbol_cuEventRecord(e, before); symbol_cuStreamWaitEvent(after, e, 0); }
+static CUresult launch(const char *name, const void *params, CUstream s, unsigned blocks = 1, unsigned threads = 32) {
+  CUfunction f = nullptr;
+  const CUresult found = symbol_cuModuleGetFunction(&f, module, name);
+  void *list[] = { (void *)params };
+  return found ? found : symbol_cuLaunchKernel(f, blocks, 1, 1, threads, 1, 1, 0, s, list, nullptr);
+}
+static CUresult neg(CUdeviceptr x, CUdeviceptr z, int64_t n, CUstream s) {
+  dfc_unary p = { (const void *)(uintptr_t)x, (void *)(uintptr_t)z, n, 0 };
+  return launch("k_neg_f32", &p, s);
+}
+static void all_over() { symbol_cuStreamSynchronize(one); symbol_cuStreamSynchronize(two); }
+static void zero(CUdeviceptr p, size_t n, CUstream s = nullptr) { symbol_cuMemsetD8Async(p, 0, n, s ? s : one); }
+
+struct beast { const char *name, *says; void (*run)(); };        /* says "": it is a right program */
+static const beast zoo[] = {
+  { "a right program", "", [] {
+      float *h = (float *)pin(64);
+      CUdeviceptr x = get(64), z = get(64);
+      for (int i = 0; i < 16; i++) h[i] = (float)i;
+      symbol_cuMemcpyHtoDAsync(x, h, 64, one);
+      neg(x, z, 16, one);
+      order(one, two);
+      float *back = (float *)pin(64);
+      symbol_cuMemcpyDtoHAsync(back, z, 64, two);
+      order(two, one);
+      drop(x);
+      drop(z);
+      symbol_cuStreamSynchronize(two);
+      if (back[5] != -5) abort();
+      all_over();
+    } },
+  { "two streams in order by an event", "", [] {
+      CUdeviceptr x = get(64);
+      zero(x, 64);
+      order(one, two);
+      neg(x, x, 16, two);
+      order(two, one);
+      drop(x);
+      all_over();
+    } },
+  { "a kernel of another stream that reads what was not yet written", "an event is missing", [] {
+      CUdeviceptr x = get(64), z = get(64);
+      order(one, two);
+      zero(x, 64);
+      neg(x, z, 16, two);
+      all_over();
+    } },
+  { "two streams that write one place", "an event is missing", [] {
+      CUdeviceptr x = get(64);
+      order(one, two);
+      zero(x, 64);
+      zero(x, 64, two);
+      all_over();
+    } },
+  { "memory used by a stream that does not know that it is there", "an event is missing", [] {
+      CUdeviceptr x = get(64, one);
+      zero(x, 64, two);
+      all_over();
+    } },
+  { "memory freed while another stream reads it", "freed too early", [] {
+      CUdeviceptr x = get(64), z = get(64);
+      zero(x, 64);
+      order(one, two);
+      neg(x, z, 16, two);
+      drop(x, one);
+      all_over();
+    } },
+  { "memory used after it was freed", "after it was freed", [] {
+      CUdeviceptr x = get(64);
+      drop(x);
+      zero(x, 64);
+      all_over();
+    } },
+  { "a kernel that is given freed memory", "after it was freed", [] {
+      CUdeviceptr x = get(64), z = get(64);
+      drop(x);
+      neg(x, z, 16, one);
+      all_over();
+    } },
+  { "memory freed twice", "was freed before", [] {
+      CUdeviceptr x = get(64);
+      drop(x);
+      drop(x);
+      all_over();
+    } },
+  { "the middle of an allocation freed", "no allocation's beginning", [] { drop(get(64) + 8); all_over(); } },
+  { "a kernel that writes past the end", "past", [] {
+      CUdeviceptr x = get(8192), z = get(64);
+      zero(x, 8192);
+      neg(x, z, 2048, one);
+      all_over();
+    } },
+  { "a kernel that writes a little past the end", "wrote past the end", [] {
+      CUdeviceptr x = get(64), z = get(20);
+      zero(x, 64);
+      neg(x, z, 6, one);
+      all_over();
+    } },
+  { "a kernel that is given memory that is nobody's", "no device memory that it was given", [] {
+      CUdeviceptr z = get(64);
+      neg((CUdeviceptr)1 << 40, z, 16, one);
+      all_over();
+    } },
+  { "a copy past the end", "not inside of one allocation", [] { zero(get(64), 65); all_over(); } },
+  { "a copy whose source changes before it runs", "was changed before the copy ran", [] {
+      float *h = (float *)pin(64);
+      CUdeviceptr x = get(64);
+      symbol_cuMemcpyHtoDAsync(x, h, 64, one);
+      h[3] = 7;
+      all_over();
+    } },
+  { "a copy from memory that is not pinned", "not pinned", [] {
+      static float h[16];
+      symbol_cuMemcpyHtoDAsync(get(64), h, 64, one);
+      all_over();
+    } },
+  { "a copy to memory that is not pinned", "not pinned", [] {
+      static float h[16];
+      CUdeviceptr x = get(64);
+      zero(x, 64);
+      symbol_cuMemcpyDtoHAsync(h, x, 64, one);
+      all_over();
+    } },
+  { "a kernel that nobody has", "there is no kernel", [] { launch("k_nothing", "", one); } },
+  { "no blocks", "cannot have", [] { dfc_unary p = {}; launch("k_neg_f32", &p, one, 0, 32); } },
+  { "too many threads", "cannot have", [] { dfc_unary p = {}; launch("k_neg_f32", &p, one, 1, 2048); } },
+  { "an unknown stream", "no such stream", [] { symbol_cuStreamSynchronize((CUstream)(uintptr_t)16); } },
+  { "an unknown event", "no such", [] { symbol_cuStreamWaitEvent(one, (CUevent)(uintptr_t)16, 0); } },
+  { "no context", "no context", [] {
+      CUcontext none = nullptr;
+      CUdeviceptr p;
+      symbol_cuCtxSetCurrent(none);
+      symbol_cuMemAllocAsync(&p, 64, one);
+    } },
+  { "nothing allocated", "0 bytes", [] { get(0); } },
+};
+
+/* What the host reads of a copy too early is not what was copied. */
+static bool early_read_is_seen() {
+  float *back = (float *)pin(64);
+  CUdeviceptr x = get(64);
+  zero(x, 64);
+  symbol_cuMemcpyDtoHAsync(back, x, 64, one);
+  const bool poisoned = back[0] != 0;
+  symbol_cuStreamSynchronize(one);
+  return poisoned && back[0] == 0;
+}
+/* Memory that nobody wrote to holds NaN. */
+static bool fresh_memory_is_poisoned() {
+  float *back = (float *)pin(64);
+  symbol_cuMemcpyDtoHAsync(back, get(64), 64, one);
+  symbol_cuStreamSynchronize(one);
+  return back[0] != back[0];
+}
+
+int main() {
+  setenv("DFLOW_STRICT_QUIET", "1", 1);
+  CUdevice device;
+  CUcontext context;
+  symbol_cuInit(0);
+  symbol_cuDeviceGet(&device, 0);
+  symbol_cuDevicePrimaryCtxRetain(&context, device);
+  symbol_cuCtxSetCurrent(context);
+  symbol_cuStreamCreate(&one, CU_STREAM_NON_BLOCKING);
+  symbol_cuStreamCreate(&two, CU_STREAM_NON_BLOCKING);
+  symbol_cuModuleLoadData(&module, "no image");
+  int passed = 0, failed = 0;
+  for (const beast &b : zoo)
+    for (uint64_t seed = 1; seed <= 5; seed++) {         /* in several orders */
+      static char said[4096];
+      strict_forget(seed);
+      symbol_cuCtxSetCurrent(context);
+      b.run();
+      const size_t n = strict_reports(said, sizeof said);
+      const bool right = *b.says ? n > 0 && strstr(said, b.says) : n == 0;
+      if (right) passed++; else { failed++; printf("%s, seed %d: reported %s\n", b.name, (int)seed, n ? said : "nothing"); }
+    }
+  strict_forget(1);
+  symbol_cuCtxSetCurrent(context);
+  if (early_read_is_seen()) passed++; else { failed++; printf("an early read of a copy is not seen\n"); }
+  if (fresh_memory_is_poisoned()) passed++; else { failed++; printf("fresh memory is not poisoned\n"); }
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed != 0;
+}
