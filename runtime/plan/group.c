@@ -10,7 +10,7 @@
 #include "plan/make.h"
 
 enum {
-  SMALL = 256,                    /* elements of a static shape that are not worth it */
+  SMALL = 256,                    /* elements of a static shape from which on it is worth it */
   PASSES = 12,                    /* over the nodes, until levels stand still */
   GRAIN = 32768, BLOCK = 1024     /* elements a thread should have of one cheap op; and a multiple of these */
 };
@@ -31,6 +31,7 @@ typedef struct finder {
   int32_t *scope_level;           /* by scope: of its Enters */
   class   *class; int32_t nclasses;      /* 1 … nclasses */
   int32_t *table; uint32_t mask;         /* of classes, by hash */
+  int64_t  small;                 /* elements of a static shape that are worth it */
   uint8_t *known;                 /* by op: 0 not asked yet, 1 no chain can have it, 2 some dtypes of it */
 } finder;
 
@@ -63,7 +64,7 @@ static bool fits(finder *f, const df_node *n) {
     return false;
   if (s->rank < 1 || (n->nin > 3 && !is_sum(n)) || n->nin > DFK_CHAIN_STEPS / 2) return false;
   const int64_t size = dfi_shape_size(s);
-  if ((size >= 0 && size < SMALL) || f->m->plan->scope[k->scope].parent == DFI_FUNCTION) return false;
+  if ((size >= 0 && size < f->small) || f->m->plan->scope[k->scope].parent == DFI_FUNCTION) return false;
   if (!f->known[n->op]) f->known[n->op] = is_sum(n) || dfk_chain_has(q->kernel) ? 2 : 1;
   return f->known[n->op] == 2 && loop_of(n, q->kernel).fn;
 }
@@ -335,16 +336,16 @@ static void find_groups(finder *f) {
   dfi_free(order); dfi_free(sorted);
 }
 
-/* DFLOW_STRESS=apart: every node is computed alone. */
-static bool unwanted(void) {
+/* DFLOW_STRESS=apart: every node is computed alone; groups: small ones are together, too. */
+static bool stressed(const char *how) {
   const char *stresses = getenv("DFLOW_STRESS");
-  return stresses && strstr(stresses, "apart");
+  return stresses && strstr(stresses, how);
 }
 
 void dfi_plan_group(maker *m) {
   dfi_plan *p = m->plan;
-  if (unwanted()) return;
-  finder f = { .m = m };
+  if (stressed("apart")) return;
+  finder f = { .m = m, .small = stressed("groups") ? 1 : SMALL };
   int32_t n = 0, ops = 0;
   for (int32_t i = 0; i < m->nneeded; i++) {
     const df_node *c = m->graph->node[m->needed[i]];
