@@ -25,6 +25,7 @@ typedef struct dfk_step {
   int16_t     in[3];
   int16_t     buffer;            /* where its result goes when nobody else wants it */
   uint8_t     nin, bytes;        /* of an element of its result */
+  bool        alike;             /* its op wants all operands of one shape */
 } dfk_step;
 
 typedef struct dfk_chain {

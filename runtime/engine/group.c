@@ -61,9 +61,13 @@ static bool find_inputs(const dfi_record *r, const dfi_group *g, const df_tensor
   /* every step has an operand that is all of the whole: then so is its result */
   for (int32_t s = 0; s < g->chain.nsteps; s++) {
     const dfk_step *step = &g->chain.step[s];
-    bool all = false;
-    for (int32_t k = 0; k < step->nin; k++) all |= step->in[k] >= 0 || run->input[-1 - step->in[k]].how == DFK_ALL;
-    if (!all) return false;
+    bool some = false, all = true;
+    for (int32_t k = 0; k < step->nin; k++) {
+      const bool whole_one = step->in[k] >= 0 || run->input[-1 - step->in[k]].how == DFK_ALL;
+      some |= whole_one;
+      all &= whole_one;
+    }
+    if (!some || (step->alike && !all)) return false;
   }
   return true;
 }

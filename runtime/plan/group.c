@@ -198,7 +198,7 @@ static void add_steps(maker *m, dfi_group *g, dfi_member *to, const dfi_pnode *q
     c->step[c->nsteps++] = s;
   } else {
     for (int32_t i = 1; i < n->nin; i++) {
-      dfk_step s = { .fn = loop.fn, .nin = 2, .bytes = bytes };
+      dfk_step s = { .fn = loop.fn, .nin = 2, .bytes = bytes, .alike = true };
       s.in[0] = i == 1 ? source(m, g, q, 0, c->nsteps) : (int16_t)(c->nsteps - 1);
       s.in[1] = source(m, g, q, i, c->nsteps);
       c->step[c->nsteps++] = s;

@@ -599,6 +599,10 @@ int64_t dfi_plan_bytes(const dfi_plan *p) {
              (size_t)(p->nfetch + p->nfeed) * 2 * sizeof *p->signature + sizeof(df_node) * (size_t)p->nextra;
   for (int32_t i = 0; i < p->nnodes; i++)
     n += sizeof *p->edge * (p->node[i].edge[3] - p->node[i].edge[0]) + p->node[i].nout + 32;
+  for (int32_t i = 0; i < p->ngroups; i++)
+    n += sizeof *p->group + sizeof *p->group->member * (size_t)p->group[i].n +
+         sizeof *p->group->chain.step * (size_t)p->group[i].chain.nsteps +
+         (sizeof *p->group->input + 1) * DFK_CHAIN_INPUTS;
   for (int32_t i = 0; i < p->nscopes; i++) {
     const dfi_scope *s = &p->scope[i];
     n += sizeof *s->counts * (s->n * 2 + s->nslots) + sizeof *s->enters * s->n;

@@ -137,6 +137,19 @@ describe('elementwise ops that hang together', function()
     both({ z, z * y }, { [a] = df.tensor({}, 'float32'):reshape{ 0, 4 }, [b] = df.tensor({}, 'float32'):reshape{ 0, 4 } }, s)
   end)
 
+  it('refuse what the op alone refuses: a sum of several wants one shape', function()
+    local a, b = df.placeholder('float32', { -1, -1 }), df.placeholder('float32', { -1, -1 })
+    local y = df.exp(df.add_n{ a * 2, b })
+    local s = df.Session()
+    local feed = support.tensor({ 30, 20 }, -1, 1, 'float32')
+    for _, shape in ipairs{ { 1, 20 }, { 30, 1 }, { 1, 1 } } do
+      local ok, e = pcall(s.run, s, y, { [a] = feed, [b] = support.tensor(shape, -1, 1, 'float32') })
+      assert.is_false(ok)
+      assert.truthy(tostring(e):find('they must have one shape', 1, true))
+    end
+    both({ y }, { [a] = feed, [b] = feed }, s)
+  end)
+
   it('can be stopped between, looked at and stepped', function()
     local x = df.Variable(support.tensor({ 500 }, -1, 1, 'float32', 16))
     local w = df.Variable(support.tensor({ 500, 500 }, -0.1, 0.1, 'float32', 17))
