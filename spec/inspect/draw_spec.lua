@@ -374,6 +374,45 @@ in cond/Merge]], drawn((choice())))
   end)
 end)
 
+describe('the picture of a graph on several devices', function()
+  before_each(df.reset)
+
+  --- A loop over two devices.
+  local function cut_loop()
+    local x = df.placeholder('float32', { 2, 2 }, 'x')
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y)
+      local a = df.device('sim:0', function() return y:matmul(x, { name = 'a' }) end)
+      return i + 1, df.device('sim:1', function() return a:matmul(x, { name = 'b' }) end)
+    end, { df.int32(0), x })
+    return y
+  end
+
+  it('has a partition for each device that a run has, and says what goes between them', function()
+    local text = drawn(cut_loop(), { at = 'partitioned', source = false })
+    assert.is_truthy(text:find('3 partitions', 1, true), text)
+    assert.is_truthy(text:find('while/b: float32[2,2] = MatMul(Recv(sim:0, while/a)', 1, true), text)
+    assert.is_truthy(text:find('while/Switch_1: float32[2,2], float32[2,2] = Switch(while/Merge_1, Recv(cpu:0, while/LoopCond))', 1, true), text)
+  end)
+
+  it('gives each device a colour, before it is cut too', function()
+    local y = cut_loop()
+    for _, at in ipairs{ 'built', 'lowered', 'partitioned' } do
+      local svg = df.draw(y, { as = 'svg', at = at })
+      assert.is_truthy(svg:find('class="node op da"', 1, true) and svg:find('class="node op db"', 1, true), at)
+      local dot = df.draw(y, { as = 'dot', at = at })
+      assert.is_truthy(dot:find('color = "#0072b2"', 1, true) and dot:find('color = "#d55e00"', 1, true), at)
+      check_dot(dot)
+    end
+    assert.is_truthy(df.draw(y, { as = 'svg', at = 'partitioned' }):find('class="box device da"', 1, true))
+    assert.is_falsy(df.draw(df.placeholder('float32', {}) * 2, { as = 'svg' }):find('class="node op d', 1, true))
+  end)
+
+  it('shows what was asked for where a run cannot have it', function()
+    local y = df.device('gpu:7', function() return df.placeholder_with_default(1.0):sin() end)
+    assert.is_truthy(drawn(y, { at = 'partitioned' }):find('asked for gpu:7', 1, true))
+  end)
+end)
+
 describe('the tree of a graph', function()
   before_each(df.reset)
 

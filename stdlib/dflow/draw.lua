@@ -4,6 +4,7 @@ local files = require 'dflow.exchange.file'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
+local devices = require 'dflow.front.devices'
 local model = require 'dflow.draw.model'
 local read = require 'dflow.draw.read'
 
@@ -68,12 +69,24 @@ local function with_gradient(asked, g)
   end)
 end
 
+--- By node: where it is in a run of the graph's default session. Nil where there can be no such run: then the picture shows what was asked for.
+local function placed(asked, g)
+  local session = require('dflow.front.session').default(g)
+  local flat = {}
+  for i, pair in ipairs(asked) do flat[2 * i - 1], flat[2 * i] = pair[1], pair[2] end
+  local ok, list = pcall(devices.placement, session.handle, flat)
+  if not ok or asked.whole then return nil end
+  local by_node = {}
+  for _, p in ipairs(list) do by_node[p.id] = p.device end
+  return by_node
+end
+
 --- The model of what was asked for at a stage.
 function M.model(what, stage)
   model.check_stage(stage)
   local asked, g = read.roots(what)
   if stage == 'gradient' then return with_gradient(asked, g) end
-  return model.make(g.handle, asked, stage, DEVICES)
+  return model.make(g.handle, asked, stage, DEVICES, stage == 'partitioned' and placed(asked, g) or nil)
 end
 
 --- df.draw(x, {as = 'svg', at = 'built', path = nil, lines = nil, source = true})

@@ -27,6 +27,10 @@ local function label_of(n)
   return ('%s\n%s%s'):format(n.name, n.op, any and '(' .. table.concat(parts, ', ') .. ')' or '')
 end
 
+-- Of devices but the host, as in the SVG.
+local colours = { '"#0072b2"', '"#d55e00"', '"#009e73"', '"#cc79a7"', '"#b8860b"', '"#56b4e9"' }
+local function colour_of(item, otherwise) return colours[item.colour or 0] or otherwise end
+
 local shapes = { variable = 'shape = box, style = rounded', result = 'shape = box, style = rounded', test = 'shape = hexagon' }
 
 local function titled(box)
@@ -51,7 +55,7 @@ function M.write(model)
       if item.items then
         clusters = clusters + 1
         say('%ssubgraph cluster_%d {', indent, clusters)
-        say('%s  label = %s; color = gray60; style = rounded; tooltip = %s;', indent, quoted(titled(item)),
+        say('%s  label = %s; color = %s; style = rounded; tooltip = %s;', indent, quoted(titled(item)), colour_of(item, 'gray60'),
           quoted(item.where or item.title))
         walk(item.items, indent .. '  ')
         say('%s}', indent)
@@ -59,6 +63,7 @@ function M.write(model)
         local parts = { 'label = ' .. quoted(label_of(item)) }
         if shapes[item.kind] then parts[#parts + 1] = shapes[item.kind] end
         if item.kind == 'op' and item.literal then parts[#parts + 1] = 'shape = plaintext' end
+        if (item.colour or 0) > 0 then parts[#parts + 1] = ('color = %s, penwidth = 2'):format(colour_of(item)) end
         if item.note and item.lowering ~= 'scalar' then parts[#parts + 1] = 'color = gray60, fontcolor = gray40' end
         local tip = { item.name or item.op }
         if item.note then tip[#tip + 1] = item.note end

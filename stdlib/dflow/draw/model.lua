@@ -15,6 +15,7 @@ local read = require 'dflow.draw.read'
 
 local M = {}
 M.stages = { 'built', 'lowered', 'gradient', 'partitioned' }
+M.colours = 6                 -- of devices, then they come again
 
 local hidden = { enter = true, switch = true, next = true, exit = true, capture = true, loop_cond = true, pivot = true }
 
@@ -481,19 +482,50 @@ local function find_groups(r)
   return groups
 end
 
---- Where a node is placed: on the device that was asked for where the session has it, else on the first, which has kernels for all; then
+--- Where a node is placed: where its session says, else on the device that was asked for where there is such a one, else on the first, which has kernels for all; then
 -- what was asked for is the second result.
-local function device_for(asked, devices)
-  local wanted = asked:lower():match '%a+:%d+$'
+local function device_for(n, devices, placed)
+  local asked, wanted = n.asked, n.asked:lower():match '%a+:%d+$'
+  if placed and placed[n.id] then return placed[n.id], asked ~= '' and wanted ~= placed[n.id] and asked or nil end
   for _, d in ipairs(devices) do if d == wanted then return d end end
   return devices[1], asked ~= '' and asked or nil
+end
+
+--- Gives each device a number, in the order of their names with the host's 0: node.colour and box.colour. Before a graph is partitioned a node has the
+-- device that was asked for.
+local function colour_devices(model)
+  local number, names = {}, {}
+  for _, n in ipairs(model.nodes) do
+    local name = n.device or (n.asked or ''):lower():match '%a+:%d+$'
+    n.on = name
+    if name and not number[name] then
+      number[name] = true
+      names[#names + 1] = name
+    end
+  end
+  table.sort(names)
+  local last = 0
+  for _, name in ipairs(names) do
+    if name:find '^cpu' then number[name] = 0
+    else
+      number[name] = last % M.colours + 1
+      last = last + 1
+    end
+  end
+  for _, n in ipairs(model.nodes) do
+    n.colour = n.on and number[n.on] or 0
+    local box = n.box
+    while box and not box.device do box = box.parent end
+    if box then box.colour = number[box.device] end
+  end
 end
 
 --- @param g        the graph's handle
 -- @param asked    pairs of node and index
 -- @param stage    one of M.stages
 -- @param devices  those of the session: {'cpu:0'}
-function M.make(g, asked, stage, devices)
+-- @param placed   by node: the device that it is on in a run, or nil
+function M.make(g, asked, stage, devices, placed)
   local model = new_model(stage)
   local r = read.graph(g, asked)
   if stage == 'lowered' or stage == 'partitioned' then
@@ -501,7 +533,7 @@ function M.make(g, asked, stage, devices)
     local boxes = {}
     local function home(n)
       if stage == 'lowered' then return model.top end
-      n.device, n.requested = device_for(n.asked, devices)
+      n.device, n.requested = device_for(n, devices, placed)
       local box = boxes[n.device]
       if not box then
         box = new_box(model.top, 'device', n.device)
@@ -543,6 +575,7 @@ function M.make(g, asked, stage, devices)
   else
     built(model, r, function() return model.top end)
   end
+  colour_devices(model)
   if asked.whole then model.results = { ('a graph of %d operations'):format(r.total) } end
   sort_items(model)
   return model

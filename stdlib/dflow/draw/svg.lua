@@ -12,10 +12,10 @@ local MANY = 150                     -- nodes from which on constants and straig
 -- variables and would paint all of it black.
 local light = { bg = '#ffffff', fg = '#1d1f21', soft = '#686d75', line = '#b9bec6', node = '#ffffff', edge = '#7d848e', back = '#1f6feb',
                 saved = '#a03fb5', sent = '#c4561a', frame = '#4673b4', cond = '#b98a1f', grad = '#a03fb5', flow = '#edf2fa', var = '#eef6ec',
-                test = '#fff6df' }
+                test = '#fff6df', da = '#0072b2', db = '#d55e00', dc = '#009e73', dd = '#cc79a7', de = '#b8860b', df = '#56b4e9' }
 local dark = { bg = '#16181b', fg = '#e6e6e3', soft = '#9aa0a9', line = '#474c55', node = '#212429', edge = '#848b96', back = '#6ea8fe',
                saved = '#d58be6', sent = '#f0965e', frame = '#6e9fe6', cond = '#e6c06a', grad = '#d58be6', flow = '#232c3a', var = '#223026',
-               test = '#3a3320' }
+               test = '#3a3320', da = '#4aa3d8', db = '#f0894a', dc = '#3cc9a0', dd = '#e3a3c6', de = '#e0b84c', df = '#8ccdf2' }
 local rules = [[
 svg { background: @bg; }
 text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: @fg; }
@@ -28,9 +28,17 @@ text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; 
 .free > rect { stroke-dasharray: 3 3; } .free text { fill: @soft; }
 .edge { fill: none; stroke: @edge; } .control { stroke-dasharray: 3 3; } .back { stroke: @back; stroke-width: 1.4; }
 .saved { stroke: @saved; stroke-width: 1.6; } .sent { stroke: @sent; stroke-width: 1.6; stroke-dasharray: 7 3; }
+.box.da > rect { fill: @da; fill-opacity: 0.1; stroke: @da; } .box.db > rect { fill: @db; fill-opacity: 0.1; stroke: @db; }
+.box.dc > rect { fill: @dc; fill-opacity: 0.1; stroke: @dc; } .box.dd > rect { fill: @dd; fill-opacity: 0.1; stroke: @dd; }
+.box.de > rect { fill: @de; fill-opacity: 0.1; stroke: @de; } .box.df > rect { fill: @df; fill-opacity: 0.1; stroke: @df; }
+.node.da > rect { stroke: @da; stroke-width: 2; } .node.db > rect { stroke: @db; stroke-width: 2; } .node.dc > rect { stroke: @dc; stroke-width: 2; }
+.node.dd > rect { stroke: @dd; stroke-width: 2; } .node.de > rect { stroke: @de; stroke-width: 2; } .node.df > rect { stroke: @df; stroke-width: 2; }
 .tip { fill: @edge; } .tip-back { fill: @back; } .tip-saved { fill: @saved; } .tip-sent { fill: @sent; }
 ]]
 local style = rules:gsub('@(%l+)', light) .. '@media (prefers-color-scheme: dark) {\n' .. rules:gsub('@(%l+)', dark) .. '}\n'
+
+--- The class of a device's colour.
+local function device_class(item) return (item.colour or 0) > 0 and ' d' .. ('abcdef'):sub(item.colour, item.colour) or '' end
 
 -- ---- text -----------------------------------------------------------------------------------------------------------
 local function escaped(s)
@@ -335,7 +343,7 @@ function M.write(model, opts)
   say('<g transform="translate(0 %d)">', lift)
   local inner = { ['then'] = true, ['else'] = true, test = true, ['do'] = true }
   for _, b in ipairs(boxes) do
-    say('<g class="box %s">', inner[b.kind] and 'inner ' .. b.kind or b.kind)
+    say('<g class="box %s%s">', inner[b.kind] and 'inner ' .. b.kind or b.kind, device_class(b))
     if b.saved then say('<title>%s</title>', escaped(b.saved)) end
     say('<rect x="%d" y="%d" width="%d" height="%d" rx="8"/></g>', b.x, b.y, b.w, b.h)
   end
@@ -350,7 +358,7 @@ function M.write(model, opts)
     end
   end
   for _, n in ipairs(nodes) do
-    say('<g class="node %s">', n.class)
+    say('<g class="node %s%s">', n.class, device_class(n))
     local tips = {}
     if n.chain then for i, part in ipairs(n.chain) do tips[i] = told(part) end
     elseif n.kind == 'test' then tips[1] = n.op .. ' ' .. (n.args[1] and n.args[1].text or '')
