@@ -13,7 +13,7 @@
 struct df_run {
   df_session *session;             /* may be gone once the thread has ended, and the plan with it */
   df_graph   *graph;               /* retained */
-  int32_t     nscopes;
+  int32_t     nscopes, nown;       /* nown: without the copies that run a second time */
   const char **scope;              /* name and Lua line of each, in turn; the graph's */
   int32_t     nfetch, nfeed;
   dfi_plan   *plan, *finally;      /* finally: NULL, or what runs when it has ended, however it did */
@@ -107,6 +107,7 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   r->watch = w;
   r->graph = df_graph_retain(s->graph);
   r->nscopes = p->nscopes;
+  r->nown = p->remat ? p->remat->nscopes : p->nscopes;
   r->scope = dfi_xcalloc((size_t)p->nscopes * 2 + 1, sizeof *r->scope);
   for (int32_t i = 0; i < p->nscopes; i++) {
     r->scope[2 * i] = p->scope[i].name;
@@ -356,10 +357,10 @@ static const char *innermost(const char *tag) {
 static int32_t no_frame(const df_run *r, const char *frame, df_error *err) {
   char names[400] = "";
   size_t at = 0;
-  for (int32_t i = 1; i < r->nscopes && at < sizeof names - 1; i++)
+  for (int32_t i = 1; i < r->nown && at < sizeof names - 1; i++)
     at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 1 ? ", " : "", r->scope[2 * i]);
   return dfi_fail(err, DF_NOT_FOUND, NULL,
-                  r->nscopes > 1 ? "this run has no frame `%s` (it has %s)" : "this run has no frame `%s`%s", frame,
+                  r->nown > 1 ? "this run has no frame `%s` (it has %s)" : "this run has no frame `%s`%s", frame,
                   names),
          0;
 }
