@@ -27,8 +27,8 @@ local function brute_force(seed)
   local first = 0
   while true do
     local e = core.run_events(h.handle, first, 4096)
-    for i = 0, #e / 9 - 1 do
-      local at = i * 9
+    for i = 0, #e / 10 - 1 do
+      local at = i * 10
       local iteration, node, frame, scope, kind, dead = e[at + 3], e[at + 5], e[at + 6], e[at + 7], e[at + 8], e[at + 9]
       if kind == 0 then
         list[#list + 1] = { op = graph.operation(g, node), frame_id = frame, iteration = iteration, dead = dead == true or dead == 1,
@@ -37,7 +37,7 @@ local function brute_force(seed)
       elseif kind == 3 then loops[frame].ended = #list end
     end
     if #e == 0 then break end
-    first = first + #e / 9
+    first = first + #e / 10
   end
   return list, loops, results
 end
