@@ -105,13 +105,13 @@ function M.tokens_run(h)
   local out, first = {}, 0
   while true do
     local list = core.run_events(h.handle, first, 4096)
-    for i = 0, #list / 9 - 1 do
-      local e = i * 9
+    for i = 0, #list / 10 - 1 do
+      local e = i * 10
       out[#out + 1] = ('%s%d/%d/%d%s'):format(('.~+-'):sub(list[e + 8] + 1, list[e + 8] + 1), list[e + 5], list[e + 6], list[e + 3],
         (list[e + 9] == true or list[e + 9] == 1) and '!' or '')
     end
     if #list == 0 then return out end
-    first = first + #list / 9
+    first = first + #list / 10
   end
 end
 
