@@ -141,3 +141,40 @@ describe('why and whynot', function()
     assert.matches('it waits for an element of the queue empty', h:whynot(letter))
   end)
 end)
+
+describe('why and whynot in a graph that is cut', function()
+  --- A paused run of a loop over two devices, whose links are slow or not.
+  local function paused(latency)
+    df.reset()
+    local x = df.placeholder('float32', {}, 'x')
+    local _, y = df.while_loop(function(i) return i:lt(5) end, function(i, y)
+      local a = df.device('sim:0', function() return df.add(y, x, { name = 'a' }) end)
+      return i + 1, df.device('sim:1', function() return df.multiply(a, 2, { name = 'b' }) end)
+    end, { df.int32(0), x })
+    local s = df.Session{ devices = { 'cpu:0', { 'sim:0', latency = latency }, { 'sim:1', latency = latency } } }
+    local h = s:start(y, { [x] = 1 }, { paused = true, values = true })
+    h:settle()
+    return h, df.default_graph()
+  end
+
+  it('say that a value is on its way, and from where to where', function()
+    local h, g = paused '1000s'
+    h:break_at{ op = 'while/Less', iteration = 4 }
+    h:resume()
+    h:settle()
+    assert.matches('whose value is on its way from [%w:]+ to sim:%d', h:whynot(g:op('while/b').outputs[1], 'while:0'))
+    h:cancel()
+  end)
+
+  it('follow a value over the cut', function()
+    local h, g = paused '0us'
+    h:break_at{ op = 'while/b', iteration = 2 }
+    h:resume()
+    h:settle()
+    local text = h:why(g:op('while/a').outputs[1])
+    assert.matches('while/a:0 @ while:2 is 11 = Add%(.- %(from sim:1%) = 10, .- %(from cpu:0%) = 1%) on sim:0', text)
+    h:unbreak()
+    h:resume()
+    assert.are.equal(3 * 2 ^ 5 - 2, h:wait())
+  end)
+end)

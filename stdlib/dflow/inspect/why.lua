@@ -119,6 +119,35 @@ local function because(place, pred)
   return ('since its predicate %s was %s'):format(o.op.name, v == nil and 'the other way' or show(v))
 end
 
+--- By node: the device that it is on in this run. Empty where the run has one.
+local function devices_of(look)
+  if look.devices then return look.devices end
+  local by_node, first, many = {}, nil, false
+  for _, p in ipairs(require('dflow.front.devices').placement(look.run.session.handle, look.run.flat)) do
+    by_node[p.id] = p.device
+    first = first or p.device
+    many = many or p.device ~= first
+  end
+  look.devices = many and by_node or {}
+  return look.devices
+end
+
+--- `Add(x = 1, y (from sim:0) = 2)`: an op with the values that it has taken there, and whence over the cut.
+local function computed(place, op)
+  local parts, on = {}, devices_of(place.look)
+  for _, input in ipairs(op.inputs) do
+    local value, state = place:value(input)
+    local from = origin(input).op
+    if state == 'unknown' and from.type == 'Enter' and place:outer() then      -- a constant of the loop that came from another device
+      from = origin(from.inputs[1]).op
+      value, state = place:outer():value(from.outputs[1])
+    end
+    local crossed = on[from.node] and on[op.node] and on[from.node] ~= on[op.node] and (' (from %s)'):format(on[from.node]) or ''
+    parts[#parts + 1] = ('%s%s = %s'):format(from.name, crossed, state == 'live' and show(value) or state == 'dead' and '(dead)' or '?')
+  end
+  return #parts > 0 and ('%s(%s)'):format(op.type, table.concat(parts, ', ')) or op.type, on[op.node] and ' on ' .. on[op.node] or ''
+end
+
 -- ---- why dead --------------------------------------------------------------------------------------------------------------
 local function why_dead(place, o, lines, seen, depth)
   local op = o.op
@@ -207,12 +236,8 @@ end
 local function failed(r, place, o)
   local e = r.over and not r.ok and r.result
   if type(e) ~= 'table' or not e.op or e.op:match('^(.-) %(') ~= o.op.name or (e.frame or '') ~= place:tag() then return nil end
-  local parts = {}
-  for _, input in ipairs(o.op.inputs) do
-    local value, state = place:value(input)
-    parts[#parts + 1] = ('%s = %s'):format(origin(input).op.name, state == 'live' and show(value) or state == 'dead' and '(dead)' or '?')
-  end
-  return ('%s failed, %s: %s(%s)%s'):format(place:says(o.name), e.message, o.op.type, table.concat(parts, ', '), line(o.op))
+  local text, device = computed(place, o.op)
+  return ('%s failed, %s: %s%s%s'):format(place:says(o.name), e.message, #o.op.inputs > 0 and text or text .. '()', device, line(o.op))
 end
 
 --- h:why(x, tag?): a text: the value of x there and of what it was computed from, or why it is dead.
@@ -240,21 +265,31 @@ local function why(r, x, tag)
     return head .. ' is ' .. table.concat(lines, '\n  ')
   end
   local made = origin(o)
-  local parts = {}
-  for _, input in ipairs(made.op.inputs) do
-    local value, state = place:value(input)
-    parts[#parts + 1] = ('%s = %s'):format(origin(input).op.name, state == 'live' and show(value) or state == 'dead' and '(dead)' or '?')
-  end
-  local text = #parts > 0 and ('%s(%s)'):format(made.op.type, table.concat(parts, ', ')) or made.op.type
-  return ('%s is %s = %s%s'):format(head, show(v), text, line(made.op))
+  local text, device = computed(place, made.op)
+  return ('%s is %s = %s%s%s'):format(head, show(v), text, device, line(made.op))
 end
 
 -- ---- why not ------------------------------------------------------------------------------------------------------------------
 local DEEP = 24              -- no line is indented further
 local MOVING = 3             -- tokens named of a loop that one waits for
 
---- What a kernel that has been away for long waits for.
-local function held_up(op)
+--- `from sim:0 to sim:1`: the ways that a node's value goes in messages; nil when there is none.
+local function ways_of(look, op)
+  local on, list, seen = devices_of(look), {}, {}
+  for id, device in pairs(on) do
+    for _, input in ipairs(device ~= on[op.node] and not seen[device] and graph.operation(look.graph, id).inputs or {}) do
+      if origin(input).op == op and not seen[device] then
+        seen[device] = true
+        list[#list + 1] = device
+      end
+    end
+  end
+  table.sort(list)
+  return #list > 0 and ('from %s to %s'):format(on[op.node], table.concat(list, ' or ')) or nil
+end
+
+--- What a kernel that has been away for long waits for; a node whose value is in a message is away so, too.
+local function held_up(op, look)
   local queue = op.inputs[1] and op.inputs[1].dtype == 'resource' and op.inputs[1]
   while queue and #queue.op.inputs > 0 do queue = queue.op.inputs[1] end
   if queue and op.type:find 'Enqueue' then
@@ -262,7 +297,8 @@ local function held_up(op)
     return ('waits for room in the queue %s%s'):format(queue.op.name, ok and capacity and capacity >= 0 and (' (%.0f fit in)'):format(capacity) or '')
   end
   if queue and op.type:find 'Dequeue' then return ('waits for an element of the queue %s'):format(queue.op.name) end
-  return 'waits for something outside the run'
+  local ways = ways_of(look, op)
+  return ways and 'has run; its value is on its way ' .. ways or 'waits for something outside the run'
 end
 
 local TOKEN = { [0] = function() return 'is ready and runs soon' end, function() return 'is being run by a worker' end, held_up }
@@ -285,7 +321,7 @@ local function moving(f, look, lines, indent)
       lines[#lines + 1] = ('%sand %d more'):format(indent, #oldest - MOVING)
       break
     end
-    lines[#lines + 1] = ('%s%s @ %s %s%s'):format(indent, t[1].name, t[2], TOKEN[t[3]](t[1]), line(t[1]))
+    lines[#lines + 1] = ('%s%s @ %s %s%s'):format(indent, t[1].name, t[2], TOKEN[t[3]](t[1], look), line(t[1]))
     found = i
   end
   return found > 0
@@ -357,6 +393,7 @@ end
 
 --- Of a node that misses none that has a record of its own: a loop variable, or what it hands on.
 local function whynot_inputs(place, o, lines, indent, seen)
+  local said = #lines
   for _, input in ipairs(o.op.inputs) do
     local merge = origin(input).op
     if next_of(merge) and not place:has_come(origin(input)) then return whynot_merge(place, merge, lines, indent, seen) end
@@ -369,6 +406,13 @@ local function whynot_inputs(place, o, lines, indent, seen)
       whynot_lines(at, input, lines, indent .. '  ', seen)
     end
   end
+  local on = #lines == said and devices_of(place.look) or {}
+  for _, input in ipairs(o.op.inputs) do                   -- all has been made: it is on its way
+    local from = origin(input).op
+    if on[from.node] and on[o.node] and on[from.node] ~= on[o.node] then
+      lines[#lines + 1] = ('%sit waits for %s, whose value is on its way from %s to %s%s'):format(indent, from.name, on[from.node], on[o.node], line(from))
+    end
+  end
 end
 
 function whynot_lines(place, o, lines, indent, seen)
@@ -377,7 +421,7 @@ function whynot_lines(place, o, lines, indent, seen)
   local state, missing = place:state(o)
   if state == 0 then return say 'it is ready and runs soon' end
   if state == 1 then return say 'a worker is running it' end
-  if state == 2 then return say('it ' .. held_up(o.op)) end
+  if state == 2 then return say('it ' .. held_up(o.op, place.look)) end
   local _, how = place:value(o)
   if loop and how == 'unknown' and whynot_loop(place, loop, lines, indent, seen) then return end
   if how == 'live' or (how == 'unknown' and state == RAN) then return say 'it has run' end
