@@ -58,7 +58,7 @@ LUA_LIBS   := $(shell pkg-config --libs $(LUA_PC) 2>/dev/null)
 
 LIB_SRC  := $(wildcard runtime/*/*.c runtime/engine/native/*.c kernels/*.c kernels/cpu/*.c kernels/ref/*.c)
 PROG_SRC := $(wildcard interp/main.c interp/program*.c interp/prompt*.c)
-BIND_SRC := $(filter-out $(PROG_SRC),$(wildcard interp/*.c))
+BIND_SRC := $(filter-out $(PROG_SRC) interp/kernel.c,$(wildcard interp/*.c))
 CSPEC_SRC := $(filter-out spec/fuzz_%.c,$(wildcard spec/*.c))
 PROTO    := $(BUILD)/gen/graphdef.pb-c
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO).o
@@ -67,6 +67,9 @@ PROG_OBJ := $(PROG_SRC:%.c=$(BUILD)/%.o)
 CSPEC    := $(CSPEC_SRC:spec/%.c=$(BUILD)/spec/%)
 OBJ      := $(LIB_OBJ) $(BIND_OBJ) $(PROG_OBJ)
 STDLIB   := $(wildcard stdlib/dflow.lua $(foreach d,* */* */*/*,stdlib/dflow/$(d).lua))
+
+# The notebook's kernel: a module that `dflow --kernel` loads, where libzmq is.
+ZMQ      := $(shell pkg-config --exists libzmq 2>/dev/null && echo $(BUILD)/lua/dflow/sockets.so)
 
 # Native code for hot loops: a plug-in, where LLVM is.
 LLVM_CONFIG ?= $(firstword $(foreach v,19 18 17 16 15,$(shell command -v llvm-config-$(v) 2>/dev/null)))
@@ -87,7 +90,7 @@ CXX      := $(patsubst cc,c++,$(patsubst %gcc,%g++,$(patsubst %clang,%clang++,$(
 endif
 STRICT   := $(if $(shell command -v $(CXX) 2>/dev/null),$(BUILD)/strict/libcuda.so.1)
 
-all: lib core program jit cuda   ## build everything (the default)
+all: lib core program jit cuda $(ZMQ)   ## build everything (the default)
 lib: $(BUILD)/libdflow.so
 core: $(BUILD)/lua/dflow/core.so
 program: $(if $(PROG_SRC),$(BUILD)/dflow)
@@ -206,6 +209,7 @@ install: all            ## install under PREFIX=/usr/local (DESTDIR= for package
 	$(Q)ln -sf $(SOFULL) $(DEST)/lib/libdflow.so.$(SOMAJOR)
 	$(Q)ln -sf libdflow.so.$(SOMAJOR) $(DEST)/lib/libdflow.so
 	$(Q)install -m 644 $(BUILD)/lua/dflow/core.so $(DEST)/$(CMOD)/dflow/core.so
+	$(Q)if [ -f $(BUILD)/lua/dflow/sockets.so ]; then install -m 644 $(BUILD)/lua/dflow/sockets.so $(DEST)/$(CMOD)/dflow/sockets.so; fi
 	$(Q)install -m 644 runtime/dflow.h $(DEST)/include/dflow.h
 	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' 'Name: dflow' \
 	  'Description: dynamic dataflow: loops, conditionals, TensorArrays and gradients as graphs' \
@@ -224,11 +228,16 @@ install: all            ## install under PREFIX=/usr/local (DESTDIR= for package
 	$(Q)for f in $(EXAMPLES); do install -m 644 $$f $(DEST)/$(DOC)/$$f || exit 1; done
 	$(Q)if [ -z '$(DESTDIR)' ]; then ldconfig 2>/dev/null || true; fi
 
+install-kernel:         ## tell Jupyter of dflow: a kernel specification under PREFIX/share/jupyter (after install)
+	$(Q)install -d $(DEST)/share/jupyter/kernels/dflow
+	$(Q)printf '%s\n' '{ "argv": ["$(PREFIX)/bin/dflow", "--kernel", "{connection_file}"],' \
+	  '  "display_name": "dflow (Lua)", "language": "lua", "interrupt_mode": "signal" }' > $(DEST)/share/jupyter/kernels/dflow/kernel.json
+
 uninstall:              ## remove what install put there
 	$(Q)rm -f $(addprefix $(DEST)/,bin/dflow lib/libdflow_jit.so lib/$(SOFULL) lib/libdflow.so.$(SOMAJOR) lib/libdflow.so \
 	  include/dflow.h lib/pkgconfig/dflow.pc $(LMOD)/dflow.lua $(JITMOD)/dflow.lua share/man/man1/dflow.1 \
 	  share/bash-completion/completions/dflow share/zsh/site-functions/_dflow share/fish/vendor_completions.d/dflow.fish)
-	$(Q)rm -rf $(addprefix $(DEST)/,$(LMOD)/dflow $(CMOD)/dflow $(JITMOD)/dflow $(DOC) share/dflow)
+	$(Q)rm -rf $(addprefix $(DEST)/,share/jupyter/kernels/dflow $(LMOD)/dflow $(CMOD)/dflow $(JITMOD)/dflow $(DOC) share/dflow)
 
 clean:                  ## remove what was built
 	$(Q)rm -rf build
@@ -313,6 +322,9 @@ $(BUILD)/lua/dflow/core.so: $(BIND_OBJ) $(BUILD)/libdflow.so
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(LDFLAGS) $(BIND_OBJ) -L$(BUILD) -ldflow \
 	  -Wl,-rpath,'$$ORIGIN/../..:$$ORIGIN/../../..' -o $@
+$(BUILD)/lua/dflow/sockets.so: interp/kernel.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) -shared $(LDFLAGS) $< $(shell pkg-config --cflags --libs libzmq 2>/dev/null) -o $@
 $(BUILD)/dflow: $(PROG_OBJ) $(BIND_OBJ) $(BUILD)/libdflow.so
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(PROG_OBJ) $(BIND_OBJ) -L$(BUILD) -ldflow \
 	  -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' -Wl,-E $(LUA_LIBS) -lreadline -lm -ldl -o $@

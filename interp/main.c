@@ -21,7 +21,7 @@ int luaopen_dflow_core(lua_State *L);
 
 enum {
   OPT_ERROR = 1, OPT_INTERACTIVE = 2, OPT_VERSION = 4, OPT_EXECUTE = 8, OPT_NO_ENV = 16, OPT_HELP = 32,
-  OPT_LONG_VERSION = 64, OPT_RESUME = 128, OPT_CHECK = 256, OPT_LOOK = 512, OPT_PRINT = 1024
+  OPT_LONG_VERSION = 64, OPT_RESUME = 128, OPT_CHECK = 256, OPT_LOOK = 512, OPT_PRINT = 1024, OPT_KERNEL = 2048
 };
 
 static const char *progname = "dflow";     /* NULL at the prompt: messages stand alone there */
@@ -81,6 +81,7 @@ static const char usage_text[] =
   "  learn [n]      twelve lessons, from the first or the n-th on\n"
   "  --check   look at the scripts for Outputs taken for Lua booleans, and run nothing\n"
   "  --check-gradients  when all has run, check the gradients that were built\n"
+  "  --kernel  the kernel of a Jupyter notebook, for a connection file\n"
   "  --resume  interactive mode, with the inputs of the session that ended last\n"
   "  --color=when   colours at the prompt: auto, always or never\n";
 
@@ -121,7 +122,10 @@ static void set_paths(lua_State *L) {
   ssize_t n = readlink("/proc/self/exe", place, sizeof place - 1);
   if (n <= 0) return;
   place[n] = '\0';
-  if (!up(place) || !up(place)) return;                 /* <tree>/build or <prefix> */
+  char beside[PATH_MAX];
+  if (!up(place)) return;
+  strcpy(beside, place);
+  if (!up(place)) return;                               /* <tree>/build or <prefix> */
   char prefix[PATH_MAX];
   strcpy(prefix, place);
   if (up(place)) {
@@ -130,7 +134,8 @@ static void set_paths(lua_State *L) {
     lua_pop(L, 1);
     if (in_tree) {
       prepend(L, "path", lua_pushfstring(L, "%s/stdlib/?.lua", place));
-      lua_pop(L, 1);
+      prepend(L, "cpath", lua_pushfstring(L, "%s/lua/?.so", beside));
+      lua_pop(L, 2);
       return;
     }
   }
@@ -177,6 +182,7 @@ static int collect_options(char **argv, int *first) {
         if (strcmp(argv[i], "--help") == 0) { flags |= OPT_HELP; break; }
         if (strcmp(argv[i], "--version") == 0) { flags |= OPT_LONG_VERSION; break; }
         if (strcmp(argv[i], "--check") == 0) { flags |= OPT_LOOK; break; }
+        if (strcmp(argv[i], "--kernel") == 0) { flags |= OPT_KERNEL; break; }
         if (strcmp(argv[i], "--check-gradients") == 0) { flags |= OPT_CHECK; break; }
         if (strcmp(argv[i], "--resume") == 0) { flags |= OPT_RESUME | OPT_INTERACTIVE; break; }
         if (strncmp(argv[i], "--color=", 8) == 0) {
@@ -387,6 +393,10 @@ static int protected_main(lua_State *L) {
   lua_gc(L, LUA_GCGEN, 0, 0);
   if (script == 1 && script < argc && is_command(argv[1])) {
     lua_pushboolean(L, do_command(L, argv[1], argv + 1));
+    return 1;
+  }
+  if (flags & OPT_KERNEL) {
+    lua_pushboolean(L, do_command(L, "kernel", argv + script - 1));
     return 1;
   }
   if (flags & OPT_LOOK) {

@@ -47,6 +47,8 @@ local function wrapped(text)
   end))
 end
 
+M.message_of = message_of
+
 function M.complain(text)
   io.stdout:flush()
   io.stderr:write(values.paint(wrapped(message_of(text)), 'e', 'error_color'), '\n')

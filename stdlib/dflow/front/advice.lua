@@ -77,7 +77,8 @@ local entries = {
     end
     return usage(op)
   end },
-  { '^([%w_]+) takes at most %d+ arguments %(x, (%w+)%)', function(_, op, list) return (list == 'shape' or list == 'perm') and ('it is one list: x:%s{2, 1}'):format(op) or usage(op) end },
+  { '^([%w_]+) takes at most %d+ arguments %(x, (%w+)%)', function(_, op,
+    list) return (list == 'shape' or list == 'perm') and ('it is one list: x:%s{2, 1}'):format(op) or usage(op) end },
   { '^([%w_]+) takes at most %d+ arguments', function(_, op) return usage(op) end },
   { '^([%w_]+) takes %d+ inputs and %d+ options', function(_, op) return usage(op) end },
   { 'takes a function first', 'the function stands first: df.map_fn(function(row) return … end, rows)' },
@@ -93,7 +94,8 @@ local entries = {
   { 'its input is %w+%[.-%], %[batch', 'df.expand_dims(x, 0) makes one example a batch of one' },
   { 'gradients takes ys and xs', 'as in gradients(loss, {w, b})' },
   -- runs
-  { 'the placeholder `(.-)`, .-, was not fed', function(_, name) return ('feeds are the second argument: df.run(y, {[x] = value}), x being what df.placeholder gave for `%s`'):format(name) end },
+  { 'the placeholder `(.-)`, .-, was not fed', function(_,
+    name) return ('feeds are the second argument: df.run(y, {[x] = value}), x being what df.placeholder gave for `%s`'):format(name) end },
   { 'was fed %w+%[.-%], but it is %w+%[', 'a dimension of -1 in the placeholder takes any size' },
   { 'keys that are numbers or strings, not Output', 'feeds come second: df.run(y, {[x] = value})' },
   { "the graph has no operation 'feed_dict'", 'feeds are the table itself: df.run(y, {[x] = value})' },
@@ -164,7 +166,8 @@ local raw = {
   { "bad argument #%d+ to '(%w+)' %(number expected, got d?f?l?o?w?%.?%w+%)", function(word)
     if lua_math[word] then return ('math.%s is Lua\'s own, for Lua numbers; the op is df.%s(x)'):format(word, lua_math[word]) end
   end },
-  { "bad 'for' %w+ %(number expected, got dflow%.Output%)", function() return 'how often is known when the graph runs: while_loop repeats there; df.run(n) gives a Lua number now' end },
+  { "bad 'for' %w+ %(number expected, got dflow%.Output%)",
+    function() return 'how often is known when the graph runs: while_loop repeats there; df.run(n) gives a Lua number now' end },
   { "'for' %w+ must be a number", function() return 'an Output has no value yet: while_loop repeats in the graph; df.run(n) gives a Lua number now' end },
   { 'attempt to compare number with dflow%.Tensor', function() return 'a Tensor is compared element by element: t:gt(1); t:item() is its one number' end },
   { 'attempt to compare dflow%.Tensor with number', function() return 'a Tensor is compared element by element: t:lt(1); t:item() is its one number' end },

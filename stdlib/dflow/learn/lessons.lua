@@ -87,8 +87,8 @@ y = cond(x:gt(0), function() return x + 1 end, function() return ((x * 2) - 3):e
     exercises = {
       { 'Start y paused (df.start with {paused = true}), let it go to its end with h:resume() and h:wait(): give its result.',
         '(function() local h = df.start(y, nil, {paused = true}) h:resume() return h:wait() end)()', is(2) },
-      { 'Which of the two: does cond(x:gt(0), …) compute x / 0 in the branch not taken? Give cond(x:gt(0), f, g) where g divides df.int32(1) by df.int32(0) with // or floordiv and f gives 7.',
-        'cond(x:gt(0), function() return df.int32(7) end, function() return df.floordiv(df.int32(1), df.int32(x)) end)', is(7, 'both branches give an int32') },
+      { 'Is the branch that is not taken computed? Give cond(x:gt(0), f, g) where f gives df.int32(7), and g divides df.int32(1) by df.int32(0).',
+        'cond(x:gt(0), function() return df.int32(7) end, function() return df.floordiv(df.int32(1), df.int32(0)) end)', is(7, 'both branches give an int32') },
     } },
   { title = 'Frames and iterations',
     text = [[A while_loop runs in a frame. Enter brings a value in, as iteration 0; NextIteration carries it to the next one; Exit takes
@@ -99,7 +99,8 @@ it out. A token has a tag, while:3 for iteration 3: tokens of different iteratio
     why = 'Five times: in iteration 4 it says false, and the Switches send the loop variables to the Exits.',
     picture = function(e) return df.draw(e.x, { at = 'lowered', lines = 60 }) end,
     exercises = {
-      { 'What is 2^10, by such a loop?', 'select(2, while_loop(function(i, x) return i:lt(10) end, function(i, x) return i + 1, x * 2 end, {df.int32(0), df.float32(1)}))', is(1024) },
+      { 'What is 2^10, by such a loop?',
+        'select(2, while_loop(function(i, x) return i:lt(10) end, function(i, x) return i + 1, x * 2 end, {df.int32(0), df.float32(1)}))', is(1024) },
       { 'Sum the whole numbers from 1 to 100 in a while_loop; give the sum.',
         'select(2, while_loop(function(i, s) return i:le(100) end, function(i, s) return i + 1, s + i end, {df.int32(1), df.int32(0)}))', is(5050) },
     } },
@@ -212,7 +213,8 @@ keep, again = power('keep'), power('recompute')]],
     picture = function(e) return tostring(df.saved(e.again)) end,
     exercises = {
       { 'Give the difference of the two, as an Output.', 'keep - again', is(0) },
-      { 'Wrap function(v) return v * v end with df.checkpoint, and give its gradient by x.', '(function() local f = df.checkpoint(function(v) return v * v end) return gradients(f(x), x) end)()', is(4) },
+      { 'Wrap function(v) return v * v end with df.checkpoint, and give its gradient by x.',
+        '(function() local f = df.checkpoint(function(v) return v * v end) return gradients(f(x), x) end)()', is(4) },
     } },
   { title = 'Queues',
     text = [[A queue holds elements between runs, or between the iterations of loops in one run. A full queue holds back whoever enqueues, an

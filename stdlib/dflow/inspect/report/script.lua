@@ -259,7 +259,8 @@ function show(k) {
     if (b.last !== last) {
       b.g.setAttribute('data-runs', ran); b.g.setAttribute('data-tag', ran ? tag(last) : ''); b.g.setAttribute('data-dead', gone ? 1 : 0);
       b.last = last;
-      b.title.textContent = (gone ? `dead${tag(last) ? ' in ' + tag(last) : ''}\n` : ran && valueOf(last) ? `${valueOf(last)}${tag(last) ? ' in ' + tag(last) : ''}\n` : '') + b.about;
+      const made = gone ? 'dead' : ran ? valueOf(last) : '';
+      b.title.textContent = (made ? `${made}${tag(last) ? ' in ' + tag(last) : ''}\n` : '') + b.about;
     }
     if (lit && path.length) chip(b.n.x + b.n.w - 2, b.n.y, path.join('·'), path, gone);
   });

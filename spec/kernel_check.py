@@ -1,0 +1,108 @@
+"""Talks to `dflow --kernel` through jupyter_client: spec/program/kernel_spec.lua runs it where that is installed.
+
+usage: kernel_check.py DFLOW; prints a line for each thing that works, and fails at the first that does not."""
+import os, signal, sys, tempfile, time, json
+from jupyter_client import KernelManager
+from jupyter_client.kernelspec import KernelSpecManager
+
+dflow = os.path.abspath(sys.argv[1])
+home = tempfile.mkdtemp()
+os.makedirs(home + '/kernels/dflow')
+with open(home + '/kernels/dflow/kernel.json', 'w') as f:
+    json.dump({'argv': [dflow, '--kernel', '{connection_file}'], 'display_name': 'dflow', 'language': 'lua',
+               'interrupt_mode': 'signal'}, f)
+km = KernelManager(kernel_name='dflow', kernel_spec_manager=KernelSpecManager(kernel_dirs=[home + '/kernels']))
+km.start_kernel()
+kc = km.client()
+kc.start_channels()
+kc.wait_for_ready(timeout=60)
+
+
+def run(code, **how):
+    """What a cell gives: its reply and the messages it published, by type."""
+    seen = {}
+    reply = kc.execute_interactive(code, timeout=60, output_hook=lambda m: seen.setdefault(m['msg_type'], []).append(m['content']), **how)
+    return reply['content'], seen
+
+
+def check(what, ok):
+    if not ok:
+        print('FAILED', what)
+        km.shutdown_kernel(now=True)
+        sys.exit(1)
+    print('ok', what)
+
+
+try:
+    kc.kernel_info()
+    info = kc.get_shell_msg(timeout=60)['content']
+    check('kernel_info', info['language_info']['name'] == 'lua' and info['protocol_version'] == '5.3')
+    reply, seen = run('1 + 1')
+    check('a value', seen['execute_result'][0]['data']['text/plain'] == '2' and reply['execution_count'] == 1)
+    reply, seen = run('local x = df.float32{1, 2}\nprint("hello")\n(x * 2):reduce_sum()')
+    reply, seen = run('x = df.float32{1, 2}\nprint("hello")\nx:reduce_sum()')
+    check('what is printed', seen['stream'][0]['text'] == 'hello\n')
+    check('an output and its graph', '3.0 float32[]' in seen['execute_result'][0]['data']['text/plain']
+          and '<svg' in seen['execute_result'][0]['data']['image/svg+xml'])
+    reply, seen = run('df.plot{1, 3, 2}')
+    check('a plot', '<svg' in seen['execute_result'][0]['data']['image/svg+xml'])
+    reply, seen = run('x + df.float32{1, 2, 3}')
+    check('an error with its line', reply['status'] == 'error' and reply['ename'] == 'invalid_argument'
+          and any('^' in line for line in seen['error'][0]['traceback']) and 'In[5]:1' in reply['evalue'])
+    reply, seen = run('x:')
+    check('a mistake in Lua', reply['status'] == 'error' and 'expected' in reply['evalue'])
+    reply, seen = run('?matmul')
+    check('help', 'matrix product' in seen['stream'][0]['text'])
+    reply, seen = run('7;')
+    check('a muted value', 'execute_result' not in seen)
+    def ask(request, *args):
+        msg = request(*args)
+        while True:
+            m = kc.get_shell_msg(timeout=60)
+            if m['parent_header'].get('msg_id') == msg:
+                return m['content']
+    c = ask(kc.complete, 'é = x:reduce_s', 14)
+    check('completion', 'reduce_sum' in c['matches'] and c['cursor_start'] == 6 and c['cursor_end'] == 14)
+    c = ask(kc.inspect, 'df.matmul(x)', 8)
+    check('inspection', c['found'] and 'matrix product' in c['data']['text/plain'])
+    check('is_complete', ask(kc.is_complete, 'for i = 1, 3 do')['status'] == 'incomplete'
+          and ask(kc.is_complete, 'x = 1')['status'] == 'complete' and ask(kc.is_complete, 'x = = 1')['status'] == 'invalid')
+    check('heartbeat', kc.hb_channel.is_beating())
+    # an interrupt while a graph runs
+    msg = kc.execute('df.run((while_loop(function(i) return i:lt(2e9) end, function(i) return i + 1 end, {df.int32(0)})))')
+    while kc.get_iopub_msg(timeout=60)['content'].get('execution_state') != 'busy':
+        pass
+    time.sleep(0.5)
+    km.interrupt_kernel()
+    while True:
+        m = kc.get_shell_msg(timeout=60)
+        if m['parent_header'].get('msg_id') == msg:
+            break
+    check('an interrupt', m['content']['status'] == 'error' and ('cancel' in m['content']['evalue'] or 'interrupt' in m['content']['evalue']))
+    reply, seen = run('x:reduce_sum():eval()')
+    check('the session lives on', seen['execute_result'][0]['data']['text/plain'] == '3.0')
+    # a message with a wrong signature is dropped
+    right = kc.session.key
+    kc.session.key = b'wrong'
+    kc.execute('wrong = 1')
+    kc.session.key = right
+    reply, seen = run('wrong')
+    check('a wrong signature', 'execute_result' not in seen)
+    took = []
+    for _ in range(20):
+        began = time.perf_counter()
+        msg = kc.execute('1 + 1')
+        while kc.get_shell_msg(timeout=60)['parent_header'].get('msg_id') != msg:
+            pass
+        took.append(time.perf_counter() - began)
+    print('1 + 1 in %.1f ms' % (sorted(took)[10] * 1000))
+    kc.shutdown()
+    for _ in range(600):
+        if not km.is_alive():
+            break
+        time.sleep(0.1)
+    check('shutdown', not km.is_alive())
+finally:
+    kc.stop_channels()
+    if km.is_alive():
+        km.shutdown_kernel(now=True)

@@ -1,0 +1,259 @@
+--- `dflow --kernel connection.json`: a kernel for Jupyter's notebooks, which a notebook starts; `make install-kernel` tells it how.
+--
+-- The protocol is version 5.3: messages are lists of frames on five sockets, each signed by HMAC-SHA256 with the key of the connection
+-- file. What is signed wrongly is dropped. The sockets lie on the loopback address, unless `any-address` stands behind the file. Inputs run as
+-- at the prompt: In[12]:3, _ and Out, commands and ?name.
+local json = require 'dflow.kernel.json'
+local session = require 'dflow.repl.session'
+local values = require 'dflow.repl.values'
+local errors = require 'dflow.front.errors'
+
+local sockets                        -- dflow.sockets, where libzmq was there when dflow was built
+local DELIMITER = '<IDS|MSG>'
+
+-- ---- messages -----------------------------------------------------------------------------------------------------------
+local function identifier()
+  return (('xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx'):gsub('x', function() return ('%x'):format(math.random(0, 15)) end))
+end
+
+local Kernel = {}
+Kernel.__index = Kernel
+
+--- A message's frames: the identities of who asked, the signature, four parts.
+function Kernel:frames(kind, content, parent, identities)
+  self.serial = (self.serial or 0) + 1
+  local header = json.encode{ msg_id = self.id .. '_' .. self.serial, session = self.id, username = 'dflow', date = os.date('!%Y-%m-%dT%H:%M:%SZ'),
+                              msg_type = kind, version = '5.3' }
+  local parts = { header, parent and json.encode(parent.header) or '{}', '{}', json.encode(content) }
+  local frames = {}
+  for i, identity in ipairs(identities or {}) do frames[i] = identity end
+  frames[#frames + 1] = DELIMITER
+  frames[#frames + 1] = sockets.hmac(self.key, parts[1], parts[2], parts[3], parts[4])
+  for _, part in ipairs(parts) do frames[#frames + 1] = part end
+  return frames
+end
+
+--- The message of these frames: {identities, header, content}; nil and why it is none of ours.
+function Kernel:read(frames)
+  local at
+  for i, frame in ipairs(frames) do if frame == DELIMITER then at = i break end end
+  if not at or #frames < at + 5 then return nil, 'it is no message' end
+  local signature = sockets.hmac(self.key, frames[at + 2], frames[at + 3], frames[at + 4], frames[at + 5])
+  local same = #signature == #frames[at + 1] and 0 or 1
+  for i = 1, #signature do if signature:byte(i) ~= frames[at + 1]:byte(i) then same = same + 1 end end      -- all of it, in the same time
+  if same ~= 0 then return nil, 'its signature is wrong' end
+  if self.seen[signature] then return nil, 'it came before' end
+  self.seen[signature], self.nseen = true, (self.nseen or 0) + 1
+  if self.nseen > 20000 then self.seen, self.nseen = { [signature] = true }, 1 end
+  local ok, header, content = pcall(function() return json.decode(frames[at + 2]), json.decode(frames[at + 5]) end)
+  if not ok or type(header) ~= 'table' or type(content) ~= 'table' then return nil, 'it is no JSON' end
+  local identities = {}
+  for i = 1, at - 1 do identities[i] = frames[i] end
+  return { identities = identities, header = header, content = content }
+end
+
+function Kernel:publish(kind, content, parent) self.iopub:send(self:frames(kind, content, parent, { kind })) end
+function Kernel:reply(socket, kind, content, parent) socket:send(self:frames(kind, content, parent, parent.identities)) end
+
+-- ---- what an input gives ------------------------------------------------------------------------------------------------
+--- A value as the notebook shows it: by MIME type.
+local function bundle(v)
+  local data = { ['text/plain'] = values.text(v) }
+  local mt = getmetatable(v)
+  local name = type(mt) == 'table' and rawget(mt, '__name')
+  if name == 'dflow.Plot' then data['image/svg+xml'] = v:svg()
+  elseif name == 'dflow.Graph' or name == 'dflow.Output' then
+    local ok, svg = pcall(require('dflow').draw, v, { as = 'svg' })
+    if ok and svg:find('^%s*<') and #svg < 400000 then data['image/svg+xml'] = svg end
+  elseif type(v) == 'string' and v:find('^%s*<svg') then data['image/svg+xml'] = v
+  elseif type(v) == 'string' and v:lower():find('^%s*<!doctype html') then      -- a run's page, inline
+    data['text/html'] = '<iframe width="100%" height="640" style="border:0" srcdoc="' .. v:gsub('&', '&amp;'):gsub('"', '&quot;') .. '"></iframe>'
+    data['text/plain'] = 'a page'
+  end
+  return data
+end
+
+local function stripped(text) return (tostring(text):gsub('\27%[[%d;]*m', '')) end
+
+function Kernel:execute(message)
+  local code, silent = message.content.code or '', message.content.silent == true
+  local reply = { status = 'ok', user_expressions = {}, payload = json.list{} }
+  local shown
+  sockets.capture()
+  local ok, why = pcall(function()
+    if code:find('%S') == nil then return end
+    if session.is_command(code) then
+      local fine, _, err = self.repl.call(require('dflow.repl.commands').run, code)
+      if not fine then error(type(err) == 'string' and err or _, 0) end
+      return
+    end
+    local input = session.run(code, self.repl.call)
+    if not input.kind then input.message = errors.explain(input.message) end
+    if not input.ok then
+      reply.status, reply.ename, reply.evalue = 'error', type(input.error) == 'table' and input.error.code or 'error', tostring(input.message):match('^[^\n]*')
+      reply.traceback = json.list{}
+      for line in (self.repl.message_of(input.message) .. '\n'):gmatch('([^\n]*)\n') do reply.traceback[#reply.traceback + 1] = stripped(line) end
+    elseif input.n > 0 and not input.muted and input.results[1] ~= nil then
+      local fine, made, err = self.repl.call(bundle, input.results[1])
+      if not fine then error(err or made, 0) end
+      shown = { execution_count = #session.inputs, data = made, metadata = {} }
+    end
+  end)
+  local out, err = sockets.captured()
+  if not ok then
+    reply.status, reply.ename, reply.evalue, reply.traceback = 'error', 'error', tostring(why):match('^[^\n]*'), json.list{ stripped(why) }
+  end
+  reply.execution_count = math.max(1, #session.inputs)
+  if not silent then
+    self:publish('execute_input', { code = code, execution_count = reply.execution_count }, message)
+    if out ~= '' then self:publish('stream', { name = 'stdout', text = out }, message) end
+    if err ~= '' then self:publish('stream', { name = 'stderr', text = err }, message) end
+    if shown then self:publish('execute_result', shown, message) end
+    if reply.status == 'error' then self:publish('error', { ename = reply.ename, evalue = reply.evalue, traceback = reply.traceback }, message) end
+  end
+  return reply
+end
+
+-- ---- the other requests -----------------------------------------------------------------------------------------------------
+--- Bytes of a text up to so many of its characters.
+local function byte_of(text, characters)
+  local at = 1
+  for _ = 1, characters do
+    local c = text:byte(at)
+    if not c then break end
+    at = at + (c < 0x80 and 1 or c < 0xe0 and 2 or c < 0xf0 and 3 or 4)
+  end
+  return at - 1
+end
+local function characters_of(text) return select(2, text:gsub('[^\128-\191]', '')) end
+
+function Kernel:complete(content)
+  local code = content.code or ''
+  local cursor = byte_of(code, content.cursor_pos or characters_of(code))
+  local editor = require('dflow.repl.editor').new(self.repl)
+  editor.replace(0, 0, code)
+  local before = code:sub(1, cursor)
+  local line, column = select(2, before:gsub('\n', '')), #before:match('[^\n]*$')
+  local ok, from, words = pcall(editor.complete, line, column)
+  if not ok then from, words = column, {} end
+  local first = cursor - column + (from or column)
+  return { status = 'ok', matches = json.list(words), cursor_start = characters_of(code:sub(1, first)), cursor_end = characters_of(before), metadata = {} }
+end
+
+function Kernel:inspect(content)
+  local code = content.code or ''
+  local cursor = byte_of(code, content.cursor_pos or characters_of(code))
+  local word = (code:sub(1, cursor):match('[%w_.:]*$') or '') .. (code:sub(cursor + 1):match('^[%w_]*') or '')
+  local found, text = false, nil
+  if word ~= '' then
+    local ok, said = self.repl.call(require('dflow.repl.where').what, word)
+    if ok and type(said) == 'string' and not said:find('^nothing is known') then found, text = true, said end
+  end
+  return { status = 'ok', found = found, data = found and { ['text/plain'] = stripped(text) } or {}, metadata = {} }
+end
+
+local handlers = {}
+
+function handlers.kernel_info_request(k)
+  return 'kernel_info_reply', { status = 'ok', protocol_version = '5.3', implementation = 'dflow', implementation_version = require('dflow')._VERSION:match('%S+$'),
+    language_info = { name = 'lua', version = _VERSION:match('[%d.]+'), mimetype = 'text/x-lua', file_extension = '.lua', pygments_lexer = 'lua' },
+    banner = k.banner, help_links = json.list{} }
+end
+function handlers.execute_request(k, m) return 'execute_reply', k:execute(m) end
+function handlers.complete_request(k, m) return 'complete_reply', k:complete(m.content) end
+function handlers.inspect_request(k, m) return 'inspect_reply', k:inspect(m.content) end
+function handlers.is_complete_request(_, m)
+  local code = m.content.code or ''
+  if not session.complete(code) then return 'is_complete_reply', { status = 'incomplete', indent = '  ' } end
+  return 'is_complete_reply', { status = (session.is_command(code) or session.compile(code)) and 'complete' or 'invalid' }
+end
+function handlers.history_request()
+  local list = json.list{}
+  for i, input in ipairs(session.inputs) do list[i] = json.list{ 0, i, input.text } end
+  return 'history_reply', { status = 'ok', history = list }
+end
+function handlers.comm_info_request() return 'comm_info_reply', { status = 'ok', comms = {} } end
+function handlers.interrupt_request() return 'interrupt_reply', { status = 'ok' } end
+function handlers.shutdown_request(k, m)
+  k.over = true
+  return 'shutdown_reply', { status = 'ok', restart = m.content.restart == true }
+end
+
+--- One message that came in on a socket. What is none of ours is told on standard error, and dropped.
+function Kernel:handle(socket, frames)
+  local message, why = self:read(frames)
+  if not message then
+    io.stderr:write('dflow --kernel: a message was dropped: ', why, '\n')
+    return
+  end
+  self:publish('status', { execution_state = 'busy' }, message)
+  local handler = handlers[message.header.msg_type]
+  if handler then
+    local ok, kind, content = pcall(handler, self, message)
+    if ok then self:reply(socket, kind, content, message)
+    else io.stderr:write('dflow --kernel: ', tostring(kind), '\n') end
+  end
+  self:publish('status', { execution_state = 'idle' }, message)
+end
+
+-- ---- the program ---------------------------------------------------------------------------------------------------------
+local function loopback(address) return address:find('^127%.') ~= nil or address == 'localhost' or address == '::1' end
+
+local function start(path, any)
+  local file, why = io.open(path)
+  if not file then return nil, why end
+  local text = file:read('*a')
+  file:close()
+  local ok, c = pcall(json.decode, text)
+  if not ok or type(c) ~= 'table' then return nil, ('%s is no connection file: %s'):format(path, tostring(c)) end
+  if type(c.key) ~= 'string' or c.key == '' then return nil, path .. ' has no key: messages could not be checked' end
+  if c.signature_scheme and c.signature_scheme ~= 'hmac-sha256' then return nil, ('messages are signed by hmac-sha256, not by %s'):format(tostring(c.signature_scheme)) end
+  local transport, ip = c.transport or 'tcp', c.ip or '127.0.0.1'
+  if transport ~= 'ipc' and not loopback(ip) and not any then
+    return nil, ('%s is not the loopback address; dflow --kernel %s any-address listens there all the same'):format(ip, path)
+  end
+  local function address(port)
+    if transport == 'ipc' then return ('ipc://%s-%d'):format(ip, port) end
+    return ('%s://%s:%d'):format(transport, ip, port)
+  end
+  math.randomseed(os.time() + math.floor(os.clock() * 1e6))
+  local k = setmetatable({ key = c.key, seen = {}, id = identifier() }, Kernel)
+  k.shell, k.control = sockets.bind('router', address(c.shell_port)), sockets.bind('router', address(c.control_port))
+  k.stdin, k.iopub = sockets.bind('router', address(c.stdin_port)), sockets.bind('pub', address(c.iopub_port))
+  sockets.heartbeat(address(c.hb_port))
+  return k
+end
+
+return function(path, any, ...)
+  local there
+  there, sockets = pcall(require, 'dflow.sockets')
+  if not there then
+    io.stderr:write('dflow --kernel: this dflow was built without libzmq (Debian: libzmq3-dev)\n')
+    return false
+  end
+  if not path or select('#', ...) > 0 or (any and any ~= 'any-address') then
+    io.stderr:write('usage: dflow --kernel connection.json [any-address]\n')
+    return false
+  end
+  local k, why = start(path, any)
+  if not k then
+    io.stderr:write('dflow --kernel: ', why, '\n')
+    return false
+  end
+  sockets.ignore_interrupts()
+  local repl = require 'dflow.repl'
+  repl.open()
+  local terminal = repl.program.terminal()                      -- a page, whatever the locale says
+  terminal.utf8, terminal.columns, terminal.rows, terminal.editing = true, 100, 40, false
+  values.open(terminal)
+  require('dflow.front.session').foreground = nil               -- an interrupt cancels: nobody is there to be asked
+  session.journal.closed = true
+  k.repl, k.banner = repl, require('dflow')._VERSION .. '  dynamic dataflow for ' .. _VERSION
+  while not k.over do
+    local which = sockets.poll(-1, k.control, k.shell)
+    local socket = which == 1 and k.control or which == 2 and k.shell or nil
+    local frames = socket and socket:receive()
+    if frames then k:handle(socket, frames) end
+  end
+  return true
+end
