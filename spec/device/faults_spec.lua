@@ -49,7 +49,7 @@ describe('a device that dies at its n-th kernel', function()
 
   it('is noticed by numbers, too, and by either clock', function()
     df.reset()
-    local i = df.device('sim:0', function() return df.while_loop(function(i) return i:lt(1000) end, function(i) return i + 1 end, { 0 }) end)
+    local i = df.device('sim:0', function() return df.while_loop(function(i) return i:lt(1000) end, function(i) return i + 1 end, { df.int32(0) }) end)
     for _, clock in ipairs{ 'real', 'virtual' } do
       local s = session({ fail_at = 100 }, { clock = clock })
       assert.equal('while:49', ends(s, i).frame)
