@@ -71,7 +71,7 @@ local act = greedy(state)
 local after, fell = physics(state, action)
 local ended = df.placeholder('bool', { 1 })
 local kept, learned, fresh = keep(i, state, action, state, ended), learn(i), upright(1)
-local ROUNDS = 3000
+local ROUNDS = math.floor(math.min(3000, STEPS / 10))
 local in_graph = loop(ROUNDS, 0).episodes
 cartpole.compare(ROUNDS, function() df.run(in_graph) end, function()
   local s, age = df.run(fresh), 0
