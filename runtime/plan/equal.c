@@ -3,8 +3,9 @@
  * Two nodes do when they are of one op, with the same attributes, inputs and device asked for, neither has state nor
  * control edges of its own, and both stand in the same branch, body or function: so they are dead or alive together,
  * and a side effect that one waits for is waited for by both. Inputs are the same when they come from the same node,
- * or from equal constants. What asked for no device stays: each of the two can be beside its readers, and one would have
- * to send its value (an LSTM of 8 layers on 8 devices took 1.28 times as long). A plan for one device is left as it is.
+ * or from equal constants. What asked for no device stays: each of the two can be beside its readers, and one would
+ * have to send its value (an LSTM of 8 layers on 8 devices took 1.28 times as long). A plan for one device is left as
+ * it is.
  */
 #include "plan/place.h"
 
