@@ -122,6 +122,11 @@ bench:                  ## the scoreboard: dflow beside whichever peers are inst
 	$(Q)$(SUBMAKE) all
 	$(Q)DFLOW=$(BUILD)/dflow python3 spec/bench/bench.py $(BENCH)
 
+gpu-check:              ## all that needs a GPU, in one go: agreement and figures, to spec/bench/gpu/ (DFLOW_CUDA_DRIVER=strict: without one)
+	$(Q).ci/deps build test
+	$(Q)$(SUBMAKE) all
+	$(Q)DFLOW_BUILD=$(BUILD) $(BUILD)/dflow spec/bench/gpu/check.lua
+
 bench-quick:            ## instructions per iteration beside those written down, which COUNTS=write writes anew
 	$(Q).ci/deps build test
 	$(Q)lua5.4 spec/bench/quick.lua $(COUNTS)
@@ -315,7 +320,7 @@ endif
 $(BUILD)/spec/strict_zoo: spec/cuda/zoo.cc $(STRICT)
 	@mkdir -p $(@D)
 	$(Q)$(CCACHE) $(CXX) -std=c++17 -O1 -g -Wall $(if $(CI),-Werror) $< $(STRICT) -Wl,-rpath,'$$ORIGIN/../strict' -o $@
-.PHONY: cuda
+.PHONY: cuda gpu-check
 -include $(STRICT_OBJ:.o=.d) $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.d)
 # The run paths are those of the build tree and, after the colon, of an installation.
 $(BUILD)/lua/dflow/core.so: $(BIND_OBJ) $(BUILD)/libdflow.so

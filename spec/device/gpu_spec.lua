@@ -106,7 +106,7 @@ describe('gpu:0', function()
   end)
 
   sentence('runs loops, conditionals, arrays and their gradients as the CPU does, in any order of the driver', function()
-    for seed = 1, 3 do
+    for seed = 1, 2 do
       assert.equal('0', gpu(compare .. [[
         local w = df.constant({ { 0.5, -0.3 }, { 0.2, 0.8 } })
         local function program()
@@ -162,6 +162,30 @@ describe('gpu:0', function()
     assert.matches('indices%[0%] = 5 is not in %[0, 3%)', out)
     assert.matches('out of memory for float32%[1024,1024%] on gpu:0', out)
     assert.matches('6.0$', out)
+  end)
+
+  sentence('swaps and recomputes what a gradient needs, within its memory; goes with a second GPU, a sim and owners', function()
+    assert.equal('resource_exhausted true true true true', gpu([[
+      local function program(save)
+        local w = df.constant(0.01, 'float32', { 32, 32 })
+        local function step(i, x) return i + 1, df.tanh(x:matmul(w) + 0.1) end
+        local _, x = while_loop(function(i) return i:lt(40) end, step, { df.int32(0), df.ones({ 64, 32 }) }, { save = save })
+        return gradients(x:reduce_sum(), w):reduce_sum()
+      end
+      local want = df.run(program 'keep')
+      local function on_gpu(save) return df.device('gpu:0', function() return program(save) end) end
+      local function near(x) return tostring(math.abs(x - want) < 1e-5 * want) end
+      local s = df.Session{ devices = { 'cpu:0', { 'gpu:0', memory = '150KB' } } }
+      local _, e = pcall(s.run, s, on_gpu 'keep')
+      local said = { e.code, near(s:run(on_gpu 'swap')), near(s:run(on_gpu 'recompute')) }
+      local both = df.Session{ devices = { 'cpu:0', 'gpu:0', 'gpu:1', 'sim:0' }, owners = 3 }
+      local a = df.device('gpu:0', function() return df.ones({ 3, 3 }) * 2 end)
+      local b = df.device('gpu:1', function() return a:matmul(a) end)
+      local c = df.device('sim:0', function() return b + 1 end)
+      said[4] = tostring(both:run(df.device('gpu:0', function() return c:reduce_sum() end)) == 117)
+      said[5] = near(both:run(on_gpu 'keep'))
+      print(table.concat(said, ' '))
+    ]], 'DFLOW_STRICT_GPUS=2'))
   end)
 
   sentence('is a clear error where there is no driver', function()

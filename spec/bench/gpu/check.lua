@@ -1,0 +1,119 @@
+--- check.lua: everything that needs a GPU, in one go: `make gpu-check`. Writes report.json and report.md beside itself.
+--
+--   1. probe     which device and driver, or why there is none: then it ends
+--   2. agree     specs of ops, loops, gradients, arrays and variables, with everything placed on gpu:0
+--   3. figures   products, chains of small kernels, copies, a loop with its gradient: times beside the CPU's
+--
+-- DFLOW_CUDA_DRIVER=strict runs it on the driver for tests, whose times say nothing, and the report says so. DFLOW_BUILD is the build's folder.
+local df = require 'dflow'
+local build = os.getenv 'DFLOW_BUILD' or 'build/release'
+local folder = 'spec/bench/gpu/'
+
+local function output(command)
+  local p = assert(io.popen(command .. ' 2>&1'))
+  local text = p:read('*a')
+  p:close()
+  return (text:gsub('%s+$', ''))
+end
+
+--- Seconds that a machine has been up: the only clock of plain Lua that does not count this process alone.
+local function now()
+  local f = assert(io.open('/proc/uptime'))
+  local seconds = tonumber(f:read('*l'):match('^%S+'))
+  f:close()
+  return seconds
+end
+
+--- Seconds a call of fn, over half a second at least.
+local function timed(fn)
+  fn()
+  local n, began = 0, now()
+  while true do
+    for _ = 1, 4 do fn() end
+    n = n + 4
+    local took = now() - began
+    if took > 0.5 then return took / n end
+  end
+end
+
+local report = { figures = {}, specs = {} }
+
+-- ---- probe ----
+local ok, why = pcall(df.run, df.device('gpu:0', function() return df.constant{ 1.0, 2.0 } * 2 end))
+report.strict = os.getenv 'DFLOW_CUDA_DRIVER' == 'strict'
+report.device = report.strict and 'the strict driver for tests, on the CPU' or output('nvidia-smi --query-gpu=name,driver_version --format=csv,noheader')
+report.commit = output('git rev-parse --short HEAD')
+if not ok then
+  io.stderr:write('gpu-check: ', tostring(why), '\n')
+  os.exit(1)
+end
+
+-- ---- agree ----
+local specs = { 'spec/ops/ops_math_spec.lua', 'spec/ops/ops_reduce_spec.lua', 'spec/ops/ops_array_spec.lua', 'spec/ops/ops_index_spec.lua',
+  'spec/ops/ops_linalg_spec.lua', 'spec/ops/ops_nn_spec.lua', 'spec/ops/random_spec.lua', 'spec/ops/optimizer_ops_spec.lua',
+  'spec/graph/cond_spec.lua', 'spec/graph/while_loop_spec.lua', 'spec/graph/control_flow_spec.lua', 'spec/gradient/gradients_spec.lua',
+  'spec/resource/variables_spec.lua', 'spec/resource/tensor_array_spec.lua', 'spec/front/contract_spec.lua' }
+for _, path in ipairs(specs) do
+  local text = output(('DFLOW_DEFAULT_DEVICE=gpu:0 timeout 120 %s/dflow "$(command -v busted)" -f .busted -o plainTerminal %s'):format(build, path))
+  local passed, failed, errors = text:match('(%d+) success%S* / (%d+) failure%S* / (%d+) error')
+  local first = text:match('\nFailure %-> ([^\n]+)') or text:match('\nError %-> ([^\n]+)')
+  report.specs[#report.specs + 1] = { file = path, passed = tonumber(passed) or 0, failed = (tonumber(failed) or 1) + (tonumber(errors) or 0), first = first }
+end
+
+-- ---- figures ----
+local function figure(name, unit, make, scale)
+  local row = { name = name, unit = unit }
+  for _, device in ipairs{ 'cpu:0', 'gpu:0' } do
+    local fetch, feeds = df.device(device, make)
+    row[device] = scale(timed(function() df.run(fetch, feeds) end))
+  end
+  report.figures[#report.figures + 1] = row
+end
+local sizes = report.strict and { 64 } or { 256, 1024, 4096 }
+for _, n in ipairs(sizes) do
+  local a = df.Variable(df.random_normal({ n, n }), { name = 'square' .. n })
+  figure(('product of two %d x %d, float32 (our kernel)'):format(n, n), 'GF/s', function() return a:matmul(a):reduce_sum() end,
+    function(s) return 2 * n ^ 3 / s / 1e9 end)
+end
+figure('kernels in a chain, 8 elements each', 'us a kernel', function()
+  local x = df.constant{ 1., 2., 3., 4., 5., 6., 7., 8. }
+  for _ = 1, 200 do x = (x * 1.0001):sin() end
+  return x
+end, function(s) return s / 400 * 1e6 end)
+local big = report.strict and 4096 or 16777216
+figure(('sum of %d fed floats'):format(big), 'GB/s', function()
+  local x = df.placeholder('float32', { big })
+  return x:reduce_sum(), { [x] = df.run(df.ones({ big })) }
+end, function(s) return 4 * big / s / 1e9 end)
+figure('a step of a loop of tanh(x w), 64 x 128, with its gradient, 100 trips', 'us', function()
+  local w = df.constant(0.01, 'float32', { 128, 128 })
+  local _, x = df.while_loop(function(i) return i:lt(100) end, function(i, x) return i + 1, df.tanh(x:matmul(w)) end,
+    { df.int32(0), df.ones({ 64, 128 }) })
+  return df.gradients(x:reduce_sum(), w)
+end, function(s) return s / 100 * 1e6 end)
+
+-- ---- the report ----
+local function quoted(s) return ('%q'):format(s):gsub('\\\n', '\\n') end
+local json = { '{', ('  "device": %s, "commit": %s, "strict": %s,'):format(quoted(report.device), quoted(report.commit), tostring(report.strict)), '  "specs": [' }
+local md = { '# gpu-check', '', ('Device: %s; dflow %s.'):format(report.device, report.commit),
+  report.strict and 'Times on the driver for tests say nothing of a GPU.' or '', '', '| spec with gpu:0 as the default device | passed | failed |', '|---|---|---|' }
+local all, wrong = 0, 0
+for i, s in ipairs(report.specs) do
+  json[#json + 1] = ('    {"file": %s, "passed": %d, "failed": %d}%s'):format(quoted(s.file), s.passed, s.failed, i < #report.specs and ',' or '')
+  md[#md + 1] = ('| %s%s | %d | %d |'):format(s.file, s.first and ': ' .. s.first or '', s.passed, s.failed)
+  all, wrong = all + s.passed, wrong + s.failed
+end
+json[#json + 1] = '  ],\n  "figures": ['
+md[#md + 1] = '\n| figure | unit | cpu:0 | gpu:0 |\n|---|---|---|---|'
+for i, f in ipairs(report.figures) do
+  json[#json + 1] = ('    {"name": %s, "unit": %s, "cpu": %.6g, "gpu": %.6g}%s'):format(quoted(f.name), quoted(f.unit), f['cpu:0'], f['gpu:0'],
+    i < #report.figures and ',' or '')
+  md[#md + 1] = ('| %s | %s | %.4g | %.4g |'):format(f.name, f.unit, f['cpu:0'], f['gpu:0'])
+end
+json[#json + 1] = '  ]\n}'
+for name, lines in pairs{ ['report.json'] = json, ['report.md'] = md } do
+  local f = assert(io.open(folder .. name, 'w'))
+  f:write(table.concat(lines, '\n'), '\n')
+  f:close()
+end
+print(('%d passed, %d failed; %sreport.md'):format(all, wrong, folder))
