@@ -5,6 +5,7 @@ local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
 local nest = require 'dflow.front.nest'
+local intern = require 'dflow.front.intern'
 
 local M = {}
 local Output, Tensor = graph.Output, tensor.Tensor
@@ -72,6 +73,12 @@ function M.constant(g, v, dtype, shape, name, what, where)
 end
 local constant = M.constant
 
+--- The same for a value that stands where an Output is taken.
+local function literal(g, v, dtype, what)
+  if not g.period then return constant(g, v, dtype, nil, nil, what) end
+  return intern.literal(g, v, dtype, function() return constant(g, v, dtype, nil, nil, what) end)
+end
+
 --- The Output of any value.
 -- @param dtype  the dtype number a bare value takes; nil: its own
 -- @param g      the graph to build constants in; nil: the value's own, or the default graph
@@ -79,8 +86,8 @@ local constant = M.constant
 function M.to_output(v, dtype, g, what)
   local mt = getmetatable(v)
   if mt == Output then return v end
-  if type(v) ~= 'table' then return constant(g or graph.current(), v, dtype, nil, nil, what) end
-  if mt == Tensor then return constant(g or graph.current(), v, nil, nil, nil, what) end
+  if type(v) ~= 'table' then return literal(g or graph.current(), v, dtype, what) end
+  if mt == Tensor then return literal(g or graph.current(), v, nil, what) end
   if not errors.is_data(v) then
     local convert = rawget(mt, 'as_output')
     if convert then return convert(v) end
@@ -99,7 +106,7 @@ function M.to_output(v, dtype, g, what)
     for i = 1, #v do parts[i] = M.to_output(v[i], d, g, what) end
     return M.pack(parts, what)
   end
-  return constant(g or graph.current(), v, dtype, nil, nil, what)
+  return literal(g or graph.current(), v, dtype, what)
 end
 
 --- fn, but when it fails, what it built in the graph of its first argument goes.

@@ -105,6 +105,7 @@ end
 function M.undo(g, mark)
   local before = core.graph_nodes(g.handle)
   local left = core.graph_undo(g.handle, mark)
+  if left < before then g.interned, g.literals = nil, nil end
   for node = left, before - 1 do
     local function forget(list)
       local o = list[node]
@@ -276,6 +277,7 @@ local operation_methods = {}
 M.operation_methods = operation_methods
 
 Operation.__index = function(o, key)
+  if key == 'node' then return M.hooks.materialise(o) end
   local method = operation_methods[key]
   if method then return method end
   local field = operation_fields[key]
@@ -291,6 +293,9 @@ end
 M.methods = {}
 local methods = M.methods
 
+--- The node that says what is known of o: its own, or the one that it stands for (front/intern.lua).
+local function known_by(o) return rawget(o, 'node') or rawget(o, 'same') or o.node end
+
 --- The dtype's number; kept in the raw field `d`.
 function M.dtype(o)
   local d = rawget(o, 'd')
@@ -304,7 +309,7 @@ local dtype_of = M.dtype
 
 local fields = {
   dtype = function(o) return dtypes.name[dtype_of(o)] end,
-  shape = function(o) return core.output_shape(o.graph.handle, o.node, o.index) end,
+  shape = function(o) return core.output_shape(o.graph.handle, known_by(o), o.index) end,
   name = function(o) return core.node_name_of(o.graph.handle, o.node) .. ':' .. o.index end,
   op = function(o) return M.operation(o.graph, o.node) end,
   device = device_of,
@@ -316,12 +321,12 @@ local fields = {
 
 --- The static rank, nil when it is not known.
 function M.rank(o)
-  local rank = core.output_rank(o.graph.handle, o.node, o.index)
+  local rank = core.output_rank(o.graph.handle, known_by(o), o.index)
   return rank >= 0 and rank or nil
 end
 
 --- Set by the ops module.
-M.hooks = { find_method = function() end, element = nil, names = function() return {} end }
+M.hooks = { materialise = function() end, find_method = function() end, element = nil, names = function() return {} end }
 local hooks = M.hooks
 
 local function no_field(key, what)
@@ -337,6 +342,7 @@ Output.__index = function(o, key)
   local field = fields[key]
   if field then return field(o) end
   if type(key) == 'string' then
+    if key == 'node' then return hooks.materialise(o) end
     if key == 'd' or key == 'read' then return nil end
     method = hooks.find_method(key)
     if method then return method end

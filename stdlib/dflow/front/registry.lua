@@ -8,6 +8,7 @@ local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
+local intern = require 'dflow.front.intern'
 
 local M = {}
 local Output = graph.Output
@@ -351,11 +352,38 @@ local function bind(e, args, attrs)
   return g, bound, first, bare
 end
 
+--- The node, of ids of nodes and indices of their outputs.
+local function add(e, g, where, nodes, indices, attrs, bound)
+  local what, handle = e.lua or e.type, g.handle
+  core.node_begin(handle, e.id, where)
+  for i = 1, #nodes do core.node_input(handle, nodes[i], indices[i]) end
+  if attrs then
+    for key, v in pairs(attrs) do
+      local a = e.attr[key]
+      if key == 'name' then
+        if type(v) ~= 'string' then
+          errors.bad('%s: the option name is a string, not %s', what, errors.describe(v))
+        end
+        core.node_name(handle, v)
+      elseif a then
+        setters[a.kind](handle, key, v, e)
+      elseif not e.types[key] then
+        unknown_option(e, key)
+      end
+    end
+  end
+  for name, d in pairs(bound or {}) do       -- a type variable that is an attribute, too
+    if e.attr[name] and not (attrs and attrs[name] ~= nil) then core.node_dtype(handle, name, d) end
+  end
+  return core.node_end(handle)
+end
+
 --- The node, once the type variables are known.
 local function finish(e, args, attrs, g, bound, first)
   local what = e.lua or e.type
   local inputs, n = e.inputs, e.ninputs
   -- Outputs of all inputs, before the node is begun: they may be nodes themselves.
+  local again = g.period and intern.open(g)
   local nodes, indices, count = {}, {}, 0
   for i = 1, n do
     local a, v = inputs[i], args[i]
@@ -389,31 +417,21 @@ local function finish(e, args, attrs, g, bound, first)
       end
       if o.graph ~= g then errors.bad('%s: %s belongs to another graph', what, o.name) end
       count = count + 1
-      nodes[count], indices[count] = o.node, o.index
+      nodes[count], indices[count] = again and o or o.node, o.index
     end
   end
-  local handle, where = g.handle, core.where()
-  core.node_begin(handle, e.id, where)
-  for i = 1, count do core.node_input(handle, nodes[i], indices[i]) end
-  if attrs then
-    for key, v in pairs(attrs) do
-      local a = e.attr[key]
-      if key == 'name' then
-        if type(v) ~= 'string' then
-          errors.bad('%s: the option name is a string, not %s', what, errors.describe(v))
-        end
-        core.node_name(handle, v)
-      elseif a then
-        setters[a.kind](handle, key, v, e)
-      elseif not e.types[key] then
-        unknown_option(e, key)
-      end
-    end
+  local where = core.where()
+  if not again then return g, add(e, g, where, nodes, indices, attrs, bound) end
+  local function build_own()
+    local ids = {}
+    for i = 1, count do ids[i] = nodes[i].node end
+    return add(e, g, where, ids, indices, attrs, bound)
   end
-  for name, d in pairs(bound or {}) do       -- a type variable that is an attribute, too
-    if e.attr[name] and not (attrs and attrs[name] ~= nil) then core.node_dtype(handle, name, d) end
-  end
-  return g, core.node_end(handle)
+  local stands, key = intern.find(g, e, where, nodes, attrs, bound, build_own)
+  if stands then return g, nil, stands end
+  local own = build_own()
+  if key then intern.keep(g, key, own) end
+  return g, own
 end
 
 --- Builds a node of entry e. What arguments became goes again when that fails.
@@ -443,14 +461,16 @@ end
 --- Builds by type, from a list of inputs and a table of attributes: what adapters are made of.
 function M.op(type_name, args, attrs)
   local e = M.need(type_name)
-  local g, node = build(e, args, attrs)
+  local g, node, stands = build(e, args, attrs)
+  if stands then return stands end
   return results(e, g, node)
 end
 
 --- The same for the common case of inputs in place and no attributes.
 function M.op1(type_name, ...)
   local e = M.need(type_name)
-  local g, node = build(e, { ... }, nil)
+  local g, node, stands = build(e, { ... }, nil)
+  if stands then return stands end
   return results(e, g, node)
 end
 
@@ -493,7 +513,8 @@ local function general(e)
         args[i] = nil
       end
     end
-    local g, node = build(e, args, attrs)
+    local g, node, stands = build(e, args, attrs)
+    if stands then return stands end
     return results(e, g, node)
   end
 end
@@ -506,7 +527,7 @@ local function binary(e)
   local name, dtype_of = e.lua, graph.dtype
   return function(a, b, opts)
     if opts == nil then
-      if getmetatable(a) == Output then
+      if getmetatable(a) == Output and not a.graph.period then
         local g = a.graph
         if getmetatable(b) == Output then
           if b.graph == g and dtype_of(a) == dtype_of(b) then
@@ -517,7 +538,7 @@ local function binary(e)
           b = constant(g, b, dtype_of(a), nil, nil, name, line)
           return fresh(g, add_node(g.handle, id, line, a.node, a.index, b.node, b.index))
         end
-      elseif type(a) == 'number' and getmetatable(b) == Output then
+      elseif type(a) == 'number' and getmetatable(b) == Output and not b.graph.period then
         local g, line = b.graph, where()
         a = constant(g, a, dtype_of(b), nil, nil, name, line)
         return fresh(g, add_node(g.handle, id, line, a.node, a.index, b.node, b.index))
@@ -530,7 +551,7 @@ end
 local function unary(e)
   local slow, id, fresh = general(e), e.id, graph.fresh
   return function(a, opts)
-    if opts == nil and getmetatable(a) == Output then
+    if opts == nil and getmetatable(a) == Output and not a.graph.period then
       local g = a.graph
       return fresh(g, add_node(g.handle, id, where(), a.node, a.index))
     end

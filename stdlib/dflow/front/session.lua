@@ -6,6 +6,7 @@ local protect = require 'dflow.front.protect'
 local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
 local nest = require 'dflow.front.nest'
+local intern = require 'dflow.front.intern'
 local convert = require 'dflow.front.convert'
 local gradients = require 'dflow.front.gradients'
 local tensor_array = require 'dflow.front.tensor_array'
@@ -216,6 +217,7 @@ function methods.run(s, fetches, feeds, opts)
     errors.bad('run is a method of a session: write s:run(y, feeds), with a colon; its first argument is %s', errors.describe(s))
   end
   if opts ~= nil then timeout_of(opts) end
+  s.graph.period = (s.graph.period or 0) + 1          -- what is built from now on may be what was built before
   if opts and opts.check_numerics then
     local with = {}
     for key, v in pairs(opts) do with[key] = v end
@@ -230,18 +232,18 @@ function methods.run(s, fetches, feeds, opts)
   if opts and opts.tensors ~= nil then tensors = opts.tensors end
   local mt, flat, finish, keys, n = getmetatable(fetches), nil, nil, nil, nil
   if mt == Output and opts == nil and not tensors and fetches.graph == s.graph and (rawget(fetches, 'd') or graph.dtype(fetches)) ~= 20 then
-    if feeds == nil then return run_one(s.handle, fetches.node, fetches.index) end
+    if feeds == nil then return run_one(s.handle, rawget(fetches, 'node') or intern.alone(fetches), fetches.index) end
     local k, v
     if type(feeds) == 'table' then k, v = next(feeds) end
     if type(v) == 'number' and getmetatable(k) == Output and k.graph == s.graph and next(feeds, k) == nil and getmetatable(feeds) == nil then
       local d = rawget(k, 'd') or graph.dtype(k)
       if d == 1 or d == 2 or (dtypes.is_whole_only(d) and dtypes.is_whole(v)) then
-        return run_one(s.handle, fetches.node, fetches.index, k.node, k.index, d, v)
+        return run_one(s.handle, rawget(fetches, 'node') or intern.alone(fetches, k), fetches.index, k.node, k.index, d, v)
       end
     end
   end
   if mt == Operation and feeds == nil and opts == nil and fetches.graph == s.graph then
-    run_one(s.handle, fetches.node, -1)
+    run_one(s.handle, rawget(fetches, 'node') or intern.alone(fetches), -1)
     return true
   end
   if fetches == nil then errors.bad('run: there is nothing to fetch') end

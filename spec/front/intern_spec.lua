@@ -1,0 +1,120 @@
+--- Building in a loop: what is built again, at the same line and of the same values, is run as what was there before.
+local df = require 'dflow'
+local support = require 'spec.support'
+local near, same = support.near, support.same
+
+describe('an op that is built again after a run', function()
+  local g, v, x
+  before_each(function()
+    df.reset()
+    g = df.default_graph()
+    v, x = df.Variable(0.0), df.placeholder('float32', {})
+    df.run(v)
+  end)
+
+  --- How many nodes the graph gains once fn has been called twice.
+  local function growth(fn)
+    fn(1)
+    fn(2)
+    local before = g:size()
+    for i = 3, 12 do fn(i) end
+    return g:size() - before
+  end
+
+  it('adds no node when it is fetched alone', function()
+    same(growth(function() df.run(v:assign(2.0)) end), 0)
+    same(growth(function() df.run(v:assign_add(1.0)) end), 0)
+    same(growth(function(i) same(df.run(x * 2 + 1, { [x] = i }), 2 * i + 1) end), 0)
+    same(growth(function() df.run((v * v):reshape{ 1, 1 }:reduce_sum{ axis = 0 }) end), 0)
+    same(growth(function() df.concat({ df.zeros_like(x):reshape{ 1 }, { 1.0, 2.0 } }, 0):eval{ [x] = 3 } end) >= 0, true)
+    local q = df.FIFOQueue(100, { 'float32' })
+    same(growth(function() df.run(q:enqueue(1.5)) end), 0)
+    same(df.run(q:size()), 12)
+    same(df.run(v), 14)
+  end)
+
+  it('has the effect once for each run', function()
+    for _ = 1, 10 do df.run(v:assign_add(1.0)) end
+    same(df.run(v), 10)
+  end)
+
+  it('is another one: fetched together, both happen', function()
+    local function step(k) return v:assign_add(k) end
+    local a = step(1)
+    df.run(a)
+    local b = step(1)
+    assert.is_false(rawequal(a, b))
+    df.run{ a, b, step(1) }
+    same(df.run(v), 4)
+    df.run(a + step(1))
+    same(df.run(v), 6)
+    assert.are_not.equal(a.name, b.name)
+  end)
+
+  it('is another one for feeds and gradients', function()
+    local function twice(k) return x * k end
+    local a = twice(2)
+    same(df.run(a + 1, { [x] = 1 }), 3)
+    local b = twice(2)
+    same(df.run(a * 10 + b, { [x] = 1, [b] = 5 }), 25)
+    local c = twice(2)
+    same(df.run(c, { [x] = 3 }), 6)
+    same(df.run(df.gradients(a * b * c, { a, c }), { [x] = 1 }), { 4, 4 })
+    same(df.run(twice(2), { [a] = 7, [x] = 1 }), 2)
+  end)
+
+  it('is built in a body, a scope, under dependencies and on a device as ever', function()
+    local function step() return v:assign_add(1.0) end
+    df.run(step())
+    df.run(step())
+    local n = df.while_loop(function(i) return i:lt(3) end, function(i)
+      step()
+      step()
+      return i + 1
+    end, { df.int32(0) })
+    df.run(n)
+    same(df.run(v), 8)
+    local names = {}
+    for i = 1, 2 do
+      df.run(df.name_scope('inner', function()
+        local o = step()
+        names[i] = o.name
+        return o
+      end))
+    end
+    assert.are_not.equal(names[1], names[2])
+    same(df.run(v), 10)
+    local after
+    local first = step()
+    df.control_dependencies({ first }, function() after = step() end)
+    df.run(after)
+    same(df.run(v), 12)
+  end)
+
+  it('draws anew when it draws', function()
+    df.set_random_seed(1)
+    local seen = {}
+    for i = 1, 4 do seen[i] = df.random_uniform({ 2 }) end
+    local r = df.run(seen)
+    for _ = 1, 4 do seen[#seen + 1] = df.random_uniform({ 2 }) end
+    assert.are_not.equal(tostring(r[1]), tostring(r[2]))
+    r = df.run(seen)
+    local texts = {}
+    for i = 1, 8 do texts[tostring(r[i])] = i end
+    local n = 0
+    for _ in pairs(texts) do n = n + 1 end
+    same(n, 8)
+  end)
+
+  it('has the values that it was built with', function()
+    local function scaled(k) return x * k end
+    for i = 1, 5 do near(df.run(scaled(i), { [x] = 2 }), 2 * i) end
+    for i = 1, 5 do near(df.run(scaled(i), { [x] = 3 }), 3 * i) end
+    for _, t in ipairs{ df.tensor{ 1, 2 }, df.tensor{ 3, 4 }, df.tensor{ 1, 2 } } do
+      near(df.run(df.reduce_sum(t)), t:at(0) + t:at(1))
+    end
+    for _, list in ipairs{ { 1, 2 }, { 1, 2, 3 }, { { 1, 2 } }, { 1, 2 } } do
+      same(df.run(df.rank(df.identity(list))), type(list[1]) == 'table' and 2 or 1)
+    end
+  end)
+end)

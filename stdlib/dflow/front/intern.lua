@@ -1,0 +1,159 @@
+--- Building in a loop: `df.run(v:assign(x))` a thousand times is one operation, run a thousand times.
+--
+-- What is built after a run, outside of all bodies, scopes and dependencies, and equals what was built before that run at the same line
+-- (the same op, attributes and inputs), gets no node of its own at first: run alone, it is run as the other one. Whatever else is done
+-- with it (an input of something that is new, a feed, a gradient, a name) builds its node then. So nobody can tell, but by the
+-- graph, which stays as it is. The k-th of its kind since the last run stands for the k-th before it. What draws random numbers, makes a
+-- resource or has no inputs is always built; what has effects stands for another only when it is all that a run fetches.
+local core = require 'dflow.backend'
+local dtypes = require 'dflow.front.dtypes'
+local graph = require 'dflow.front.graph'
+
+local M = {}
+local Output, Operation = graph.Output, graph.Operation
+local getmetatable, setmetatable, rawget, rawset, type = getmetatable, setmetatable, rawget, rawset, type
+local number_type = math.type or function() return '' end
+
+--- Has g been run, and does nothing stand that nodes would be built under?
+function M.open(g)
+  if not g.period or g.controls or g.asked and #g.asked > 0 then return false end
+  local flow, scopes, devices, controls = core.graph_standing(g.handle)
+  return flow == 0 and scopes == 1 and devices == 1 and controls == 0
+end
+
+--- May nodes of this entry stand for each other?
+local function may(e)
+  local yes = e.interned
+  if yes == nil then
+    local one = e.noutputs == 0 or (e.noutputs == 1 and not e.has_list_output)
+    yes = one and e.ninputs > 0 and not e.attr.seed and e.type ~= 'PlaceholderWithDefault'
+    for _, a in ipairs(e.outputs) do yes = yes and a.dtype ~= dtypes.RESOURCE and not (a.set and a.set[dtypes.RESOURCE]) end
+    e.interned = yes
+  end
+  return yes
+end
+
+local function attrs_key(attrs, into)
+  local names = {}
+  for name in pairs(attrs) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local v = attrs[name]
+    if name == 'name' or (type(v) ~= 'number' and type(v) ~= 'boolean' and type(v) ~= 'string') then return false end
+    into[#into + 1] = ('%s=%s%s'):format(name, number_type(v) or '', type(v) == 'number' and ('%.17g'):format(v) or tostring(v))
+  end
+  return true
+end
+
+--- What such a node is found by; nil where it cannot be.
+local function key_of(e, where, inputs, attrs, bound)
+  if not may(e) or where == '' then return nil end
+  local parts = { e.id, where }
+  for _, o in ipairs(inputs) do
+    local same = not rawget(o, 'node') and rawget(o, 'same')
+    if same and o.effect then same = nil end
+    parts[#parts + 1] = (same or o.node) .. ':' .. o.index
+  end
+  if attrs and not attrs_key(attrs, parts) then return nil end
+  if bound and not attrs_key(bound, parts) then return nil end
+  return table.concat(parts, '|')
+end
+
+--- An Output (or Operation) that stands for a node from before the last run; else nil, and the key to keep the new node by.
+-- @param inputs  Outputs; build() gives the id of a node of its own
+function M.find(g, e, where, inputs, attrs, bound, build)
+  local key = key_of(e, where, inputs, attrs, bound)
+  if not key then return nil end
+  g.interned = g.interned or {}
+  local known = g.interned[key]
+  if not known then return nil, key end
+  if known.period ~= g.period then known.period, known.used = g.period, 0 end
+  local node = known[known.used + 1]
+  if not node then return nil, key end
+  known.used = known.used + 1
+  local o = { graph = g, same = node, build = build, effect = e.stateful or false }
+  if e.noutputs == 0 then return setmetatable(o, Operation) end
+  o.index, o.d = 0, core.output_dtype(g.handle, node, 0)
+  return setmetatable(o, Output)
+end
+
+function M.keep(g, key, node)
+  local known = g.interned[key]
+  if not known or known.period ~= g.period then
+    known = known or {}
+    known.period, known.used = g.period, known.period == g.period and known.used or 0
+    g.interned[key] = known
+  end
+  known[#known + 1] = node
+  known.used = #known
+end
+
+--- The node of its own, built now where it is not there yet.
+function graph.hooks.materialise(o)
+  local build, g = rawget(o, 'build'), o.graph
+  if not build then return nil end
+  local inside = not M.open(g)
+  if inside then
+    core.push_top(g.handle)
+    core.push_device(g.handle, '')
+  end
+  local ok, node = pcall(build)
+  if inside then
+    core.pop_device(g.handle)
+    core.pop_top(g.handle)
+  end
+  if not ok then error(node, 0) end
+  rawset(o, 'node', node)
+  rawset(o, 'build', nil)
+  if getmetatable(o) == Operation then g.operations[node] = o else g.first[node] = o end
+  return node
+end
+
+--- The node that a run of o alone may run. `fed`: the one output that is fed, or nil.
+function M.alone(o, fed)
+  local node = rawget(o, 'node')
+  if node then return node end
+  if fed and core.node_type(fed.graph.handle, fed.node) ~= 'Placeholder' then return o.node end
+  return rawget(o, 'same')
+end
+
+-- ---- literals -----------------------------------------------------------------------------------------------------------
+local function content(v, into, left)
+  local kind = type(v)
+  if kind == 'table' then
+    if getmetatable(v) ~= nil then return nil end
+    into[#into + 1] = '{'
+    for i = 1, #v do
+      left = content(v[i], into, left)
+      if not left then return nil end
+    end
+    into[#into + 1] = '}'
+    return next(v, #v > 0 and #v or nil) == nil and left or nil
+  end
+  if kind == 'number' then into[#into + 1] = number_type(v) .. ('%.17g'):format(v)
+  elseif kind == 'boolean' then into[#into + 1] = tostring(v)
+  elseif kind == 'string' and #v < 1000 then into[#into + 1] = ('%d"%s'):format(#v, v)
+  else return nil end
+  return left > 0 and left - 1 or nil
+end
+
+--- The Const of a value that was written where an Output is taken: nobody holds it, so equal ones of a line are one.
+-- @param make  function() -> Output
+function M.literal(g, v, dtype, make)
+  if not M.open(g) then return make() end
+  local key
+  if type(v) == 'table' and getmetatable(v) ~= nil then key = v          -- a Tensor, which nobody changes
+  else
+    local parts = { dtype or 'none', core.where() }
+    if not content(v, parts, 64) then return make() end
+    key = table.concat(parts, '|')
+  end
+  g.literals = g.literals or setmetatable({}, { __mode = 'k' })
+  local known = g.literals[key]
+  if known and not graph.is_lost(known) then return known end
+  known = make()
+  g.literals[key] = known
+  return known
+end
+
+return M
