@@ -104,8 +104,8 @@ static int32_t binary(df_kernel *k, const char *prefix, double param) {
 #define X(type, kinds, fn, name) static int32_t run_##fn(df_kernel *k) { return binary(k, #fn, 0); }
 #include "binary.inc"
 #undef X
-static int32_t run_leaky_relu(df_kernel *k)      { return unary(k, "leaky_relu", dfk_float(k, 0)); }
-static int32_t run_leaky_relu_grad(df_kernel *k) { return binary(k, "leaky_relu_grad", dfk_float(k, 0)); }
+static int32_t run_leaky_relu(df_kernel *k)      { return unary(k, "leaky_relu", (float)dfk_float(k, 0)); }
+static int32_t run_leaky_relu_grad(df_kernel *k) { return binary(k, "leaky_relu_grad", (float)dfk_float(k, 0)); }
 
 /* ---- three operands
  * -------------------------------------------------------------------------------------------------- */
