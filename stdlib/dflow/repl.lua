@@ -206,7 +206,8 @@ function M.open()
   M.program = program
   values.open(program.terminal())
   commands.open(M)
-  require('dflow.front.errors').read_line = session.source_line
+  errors.read_line = session.source_line
+  if program.terminal().editing then errors.columns = function() return values.terminal().columns or 80 end end
   inspector.open(M)
   _G.Out, _G.repl = session.Out, M
   if program.terminal().editing then

@@ -56,8 +56,8 @@ function M.bad(text, ...)
   error(setmetatable({ code = 'invalid_argument', message = named(text), source = core.where() }, Error), 0)
 end
 
---- Set by the prompt: a function (file, line) -> the text of what was typed, or nil.
-M.read_line = nil
+--- Set by the prompt: a function (file, line) -> the text of what was typed, or nil; and one that gives the columns of its window.
+M.read_line, M.columns = nil, nil
 
 --- A message of Lua's own, with the line that it is about and a hint: what the program shows of an error that is none of dflow's.
 function M.explain(message) return require('dflow.front.advice').explain(message) end

@@ -234,14 +234,16 @@ function M.text(source, message, op)
   local indent = #text:match('^%s*')
   text = text:sub(indent + 1):gsub('%s+$', '')
   if first then first, last = first - indent, last - indent end
-  if #text > SHOWN then                                      -- the part around the caret
-    local from = math.max(1, math.min((first or 1) - 40, #text - SHOWN + 1))
-    local cut = text:sub(from, from + SHOWN - 1)
+  local columns = require('dflow.front.errors').columns
+  local room = columns and math.max(24, math.min(SHOWN, columns() - 10)) or SHOWN
+  if #text > room then                                       -- the part around the caret
+    local from = math.max(1, math.min((first or 1) - math.floor(room * 0.4), #text - room + 1))
+    local cut = text:sub(from, from + room - 1)
     if from > 1 then cut = '…' .. cut end
-    if from + SHOWN - 1 < #text then cut = cut .. '…' end
+    if from + room - 1 < #text then cut = cut .. '…' end
     if first then
       local shift = from - 1 - (from > 1 and 1 or 0)
-      first, last = first - shift, math.min(last - shift, SHOWN + 1)
+      first, last = first - shift, math.min(last - shift, room + 1)
     end
     text = cut
   end
