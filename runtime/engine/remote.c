@@ -68,7 +68,7 @@ int32_t dfi_remote_run(dfi_call *c, const dfi_device *d) {
     dfi_devmem_use(NULL);
   }
   for (int32_t i = 0; i < nbrought; i++) dfi_value_drop(&all[i].value);
-  if (all != few) free(all);
+  if (all != few) dfi_free(all);
   return status > 0 && status != DFI_AGAIN ? said_by_device(k, d, status) : status;
 }
 
