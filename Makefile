@@ -122,6 +122,9 @@ bench:                  ## the scoreboard: dflow beside whichever peers are inst
 	$(Q)$(SUBMAKE) all
 	$(Q)DFLOW=$(BUILD)/dflow python3 spec/bench/bench.py $(BENCH)
 
+cuda-abi:               ## compare our declarations of the CUDA driver with the toolkit's cuda.h
+	$(Q)$(CC) -std=gnu11 -Wall -Werror -I$(dir $(NVCC))../include -fsyntax-only spec/cuda/abi.c
+
 gpu-check:              ## all that needs a GPU, in one go: agreement and figures, to spec/bench/gpu/ (DFLOW_CUDA_DRIVER=strict: without one)
 	$(Q).ci/deps build test
 	$(Q)$(SUBMAKE) all
@@ -320,7 +323,7 @@ endif
 $(BUILD)/spec/strict_zoo: spec/cuda/zoo.cc $(STRICT)
 	@mkdir -p $(@D)
 	$(Q)$(CCACHE) $(CXX) -std=c++17 -O1 -g -Wall $(if $(CI),-Werror) $< $(STRICT) -Wl,-rpath,'$$ORIGIN/../strict' -o $@
-.PHONY: cuda gpu-check
+.PHONY: cuda cuda-abi gpu-check
 -include $(STRICT_OBJ:.o=.d) $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.d)
 # The run paths are those of the build tree and, after the colon, of an installation.
 $(BUILD)/lua/dflow/core.so: $(BIND_OBJ) $(BUILD)/libdflow.so

@@ -16,17 +16,23 @@ typedef struct CUevent_st *CUevent;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
-enum { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_INITIALIZED = 3,
-    CUDA_ERROR_NO_DEVICE = 100,
-       CUDA_ERROR_INVALID_DEVICE = 101, CUDA_ERROR_INVALID_IMAGE = 200, CUDA_ERROR_INVALID_CONTEXT = 201,
-           CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
-       CUDA_ERROR_INVALID_HANDLE = 400, CUDA_ERROR_NOT_FOUND = 500, CUDA_ERROR_NOT_READY = 600,
-           CUDA_ERROR_ILLEGAL_ADDRESS = 700,
-       CUDA_ERROR_LAUNCH_FAILED = 719 };
-enum { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DISABLE_TIMING = 2 };
-enum { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
-    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16 };
-enum { CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4 };
+typedef int CUdevice_attribute, CUmemPool_attribute;
+#define NUMBER(name, number) enum { name = number };
+#endif
+
+/* X(name, number): what of cuda.h's numbers is used. */
+#define DFC_NUMBERS_OF_CUDA(X) \
+  X(CUDA_SUCCESS, 0) X(CUDA_ERROR_INVALID_VALUE, 1) X(CUDA_ERROR_OUT_OF_MEMORY, 2) X(CUDA_ERROR_NOT_INITIALIZED, 3) \
+  X(CUDA_ERROR_NO_DEVICE, 100) X(CUDA_ERROR_INVALID_DEVICE, 101) X(CUDA_ERROR_INVALID_IMAGE, 200) \
+  X(CUDA_ERROR_INVALID_CONTEXT, 201) X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209) X(CUDA_ERROR_INVALID_HANDLE, 400) \
+  X(CUDA_ERROR_NOT_FOUND, 500) X(CUDA_ERROR_NOT_READY, 600) X(CUDA_ERROR_ILLEGAL_ADDRESS, 700) \
+  X(CUDA_ERROR_LAUNCH_FAILED, 719) \
+  X(CU_STREAM_NON_BLOCKING, 1) X(CU_EVENT_DISABLE_TIMING, 2) X(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 4) \
+  X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75) X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76) \
+  X(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)
+#ifndef __cuda_cuda_h__
+DFC_NUMBERS_OF_CUDA(NUMBER)
+#undef NUMBER
 #endif
 
 /* X(result, name, symbol in the library, parameters) */
@@ -38,7 +44,8 @@ enum { CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4 };
   X(CUresult, cuDeviceGetCount, "cuDeviceGetCount", (int *count)) \
   X(CUresult, cuDeviceGet, "cuDeviceGet", (CUdevice *device, int ordinal)) \
   X(CUresult, cuDeviceGetName, "cuDeviceGetName", (char *name, int len, CUdevice device)) \
-  X(CUresult, cuDeviceGetAttribute, "cuDeviceGetAttribute", (int *value, int attribute, CUdevice device)) \
+  X(CUresult, cuDeviceGetAttribute, "cuDeviceGetAttribute", \
+    (int *value, CUdevice_attribute attribute, CUdevice device)) \
   X(CUresult, cuDeviceTotalMem, "cuDeviceTotalMem_v2", (size_t *bytes, CUdevice device)) \
   X(CUresult, cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *context, CUdevice device)) \
   X(CUresult, cuCtxSetCurrent, "cuCtxSetCurrent", (CUcontext context)) \
@@ -50,7 +57,8 @@ enum { CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4 };
   X(CUresult, cuEventQuery, "cuEventQuery", (CUevent event)) \
   X(CUresult, cuEventSynchronize, "cuEventSynchronize", (CUevent event)) \
   X(CUresult, cuDeviceGetDefaultMemPool, "cuDeviceGetDefaultMemPool", (CUmemoryPool *pool, CUdevice device)) \
-  X(CUresult, cuMemPoolSetAttribute, "cuMemPoolSetAttribute", (CUmemoryPool pool, int attribute, void *value)) \
+  X(CUresult, cuMemPoolSetAttribute, "cuMemPoolSetAttribute", \
+    (CUmemoryPool pool, CUmemPool_attribute attribute, void *value)) \
   X(CUresult, cuMemAllocAsync, "cuMemAllocAsync", (CUdeviceptr *p, size_t bytes, CUstream stream)) \
   X(CUresult, cuMemFreeAsync, "cuMemFreeAsync", (CUdeviceptr p, CUstream stream)) \
   X(CUresult, cuMemHostAlloc, "cuMemHostAlloc", (void **p, size_t bytes, unsigned int flags)) \
