@@ -284,7 +284,8 @@ local function start_options(s, opts)
     end
     last = last .. ('finally=%d '):format(opts.finally.node)
   end
-  return last .. (opts.paused and 'paused=yes ' or '') .. ((opts.record or (opts.trace and s.virtual)) and 'record=yes ' or '') .. ((opts.values or opts.report) and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
+  return last .. (opts.paused and 'paused=yes ' or '') .. ((opts.record or (opts.trace and s.virtual)) and 'record=yes ' or '')
+    .. ((opts.values or opts.report) and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
     .. (type(opts.log) == 'number' and ('events=%.0f'):format(opts.log) or '')
 end
 
@@ -296,7 +297,8 @@ local function try_files(opts)
 end
 
 --- s:start(fetches, feeds?, opts?): the same in the background; gives a handle. opts.paused stops it before its first token,
---- opts.remains lets it be looked at when it is over, as it was at its end or error; opts.values keeps the last few thousand values that its nodes made, for h:value; opts.log every token with its time, for a trace
+--- opts.remains lets it be looked at when it is over, as it was at its end or error;
+--- opts.values keeps the last few thousand values that its nodes made, for h:value; opts.log every token with its time, for a trace
 --- (a number: at most so many events). opts.finally is an operation that runs when the run has ended, however it did. opts.trace and opts.report are files that h:wait() writes, however the run ends.
 function methods.start(s, fetches, feeds, opts)
   if fetches == nil then errors.bad('start: there is nothing to fetch') end
