@@ -4,7 +4,7 @@ local fig12, fig13, fig15 = require 'fig12', require 'fig13', require 'fig15'
 local lstm, hardware = require 'lstm', require 'hardware'
 
 local pipeline = { size = 512, scale = 32, trips = 48 }
-local layers = { units = 128, scale = 128, length = 64 }
+local layers = { units = 128, scale = 128, length = 80 }
 
 --- Is what-if within a tenth of what a real run took?
 local function near(h, change, real)
