@@ -3,9 +3,9 @@ return {
   counter = 715,
   nested = 1163,
   cond_in_loop = 2104,
-  rnn = 12620,
+  rnn = 10719,
   ['counter values'] = 863,
-  ['rnn values'] = 13590,
-  lstm_gradient = 79631,
-  softmax = 71526,
+  ["rnn values"] = 11797,
+  lstm_gradient = 86454,
+  softmax = 51739,
 }
