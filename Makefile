@@ -83,7 +83,7 @@ CUDA_SMS := $(if $(filter all,$(CUDA_ARCHS)),80 86 89 90 100,$(CUDA_ARCHS))
 CUDA_C   := $(wildcard kernels/cuda/*.c) $(foreach f,array index reduce nn linalg einsum,kernels/$(f).c)
 CUDA_CU  := $(wildcard kernels/cuda/*.cu)
 CUDA     := $(BUILD)/libdflow_cuda.so
-CUDA_IMG := $(if $(NVCC),build/cuda/images.o)
+CUDA_IMG := $(if $(NVCC),$(BUILD)/cuda/images.o)
 # The C++ compiler that goes with $(CC); where it is not there, a cross compiler's say, there is no driver for tests.
 ifeq ($(origin CXX),default)
 CXX      := $(patsubst cc,c++,$(patsubst %gcc,%g++,$(patsubst %clang,%clang++,$(lastword $(CC)))))
@@ -299,12 +299,12 @@ build/cuda/%.fatbin: kernels/cuda/%.cu $(wildcard kernels/cuda/*.cuh kernels/cud
 	@mkdir -p $(@D)
 	$(Q)nice $(NVCC) -std=c++17 -O3 -fmad=false -diag-suppress 186 --threads 0 -fatbin $(foreach a,$(CUDA_SMS),-gencode arch=compute_$(a),code=sm_$(a)) \
 	  -gencode arch=compute_$(firstword $(CUDA_SMS)),code=compute_$(firstword $(CUDA_SMS)) $< -o $@.new && mv $@.new $@
-build/cuda/images.o: $(CUDA_CU:kernels/cuda/%.cu=build/cuda/%.fatbin)
+$(BUILD)/cuda/images.o: $(CUDA_CU:kernels/cuda/%.cu=build/cuda/%.fatbin)
 	$(Q){ for f in $^; do n=$$(basename $$f .fatbin); \
 	  printf '.section .rodata\n.balign 64\nimage_%s: .incbin "%s"\n.byte 0\n' $$n $$f; done; \
 	  printf '.section .data.rel.ro,"aw"\n.balign 8\n.globl dfc_images\n.hidden dfc_images\ndfc_images:\n'; \
-	  for f in $^; do printf '.quad image_%s\n' $$(basename $$f .fatbin); done; printf '.quad 0\n.section .note.GNU-stack,"",@progbits\n'; } > build/cuda/images.s
-	$(Q)$(CC) -c build/cuda/images.s -o $@
+	  for f in $^; do printf '.quad image_%s\n' $$(basename $$f .fatbin); done; printf '.quad 0\n.section .note.GNU-stack,"",@progbits\n'; } > $(@:.o=.s)
+	$(Q)$(CC) -c $(@:.o=.s) -o $@
 # The driver for tests: the .cu files are C++ to it.
 STRICT_CXXFLAGS := -std=c++17 -O1 -g -fPIC -ffp-contract=off -fvisibility=hidden -U_FORTIFY_SOURCE -Wall -Wno-unused-parameter -Wno-type-limits -MMD -MP \
   $(if $(CI),-Werror) -Ispec/cuda
