@@ -1,7 +1,9 @@
 --- misuse.lua: public functions, methods and dflow.core called with whatever there is, to see that nothing but an error
 -- of ours comes of it: a table with a code, never a plain Lua error from a file of dflow's, never a crash or a hang.
 --
---   dflow spec/misuse.lua SEED CALLS [core|public]       under lua5.4 and luajit, too; in an empty folder
+--   dflow spec/misuse.lua SEED CALLS [core|public|itself]      under lua5.4 and luajit, too; in an empty folder
+--
+-- `itself` gives each function a table that holds itself, in one, two and three places.
 --
 -- It prints `N calls, N errors` and a line for each call that answered badly, and fails if there is one. The spec
 -- (spec/house/misuse_spec.lua) samples it; `make fuzz` runs it for long.
@@ -169,6 +171,21 @@ local function call(name, fn, self, has_self)
   bad[#bad + 1] = text .. '\n    ' .. message:gsub('\n.*', '')
 end
 
+if which == 'itself' then
+  calls = 0
+  local t = {}
+  t[1] = t
+  for _, entry in ipairs(list) do
+    for n = 1, 3 do
+      done = done + 1
+      local ok, e = pcall(entry[2], unpack({ t, t, t }, 1, n))
+      if not ok then
+        errors = errors + 1
+        if type(e) ~= 'table' or not e.code then bad[#bad + 1] = ('%s\n    %s'):format(entry[1], (tostring(e):gsub('\n.*', ''))) end
+      end
+    end
+  end
+end
 for _ = 1, calls do
   if random(60) == 1 then                        -- from time to time all is new
     df.reset()

@@ -20,6 +20,12 @@ describe('dflow called with whatever there is', function()
     assert.is_true(tonumber(out:match('(%d+) errors, 0 of them bad')) > 500, out)
   end)
 
+  it('answers with errors of its own to a table that holds itself', function()
+    local out, said = misuse('itself', 1, 0)
+    assert.is_truthy(out:find('\nstatus 0\n', 1, true), out .. said)
+    assert.is_true(tonumber(out:match('(%d+) errors, 0 of them bad')) > 500, out)
+  end)
+
   it('answers with errors: dflow.core', function()
     if rawget(_G, 'jit') then return end                 -- dflow.core is the C binding; the FFI's functions are no module
     local out, said = misuse('core', seed, 1500)

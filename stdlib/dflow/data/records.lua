@@ -130,6 +130,7 @@ end
 
 --- Calls fn(field, value) for each field of a message: numbers for varints, strings for what has a length.
 local function fields(bytes, fn)
+  if type(bytes) ~= 'string' then broken('a number stands where a message is expected', 1) end
   local at = 1
   while at <= #bytes do
     local key, n, v

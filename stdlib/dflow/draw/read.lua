@@ -35,7 +35,7 @@ function M.roots(what)
     return ends(what), what
   end
   local list, g = {}, nil
-  local function add(x)
+  local function add(x, depth)
     local mt = getmetatable(x)
     if type(mt) == 'table' and rawget(mt, 'as_output') and mt ~= graph.Output then
       x = mt.as_output(x)
@@ -46,11 +46,12 @@ function M.roots(what)
       g = x.graph
       list[#list + 1] = { x.node, mt == graph.Output and x.index or -1 }
     elseif nest.is_plain(x) then
-      for _, v in ipairs(x) do add(v) end
+      depth = errors.deeper(depth)
+      for _, v in ipairs(x) do add(v, depth) end
       local named = {}
       for k in pairs(x) do if type(k) == 'string' then named[#named + 1] = k end end
       table.sort(named)
-      for _, k in ipairs(named) do add(x[k]) end
+      for _, k in ipairs(named) do add(x[k], depth) end
     else
       errors.bad('a graph is drawn of an Output, an operation, a Graph or a table of these, not of %s', errors.describe(x))
     end

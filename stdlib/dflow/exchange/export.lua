@@ -13,10 +13,11 @@ local known = { 'outputs', 'with_context', 'graph', 'session', 'frozen' }
 local enums = require 'dflow.backend.enums'
 local CONTEXT, TEXT, FROZEN = enums.DF_EXPORT_CONTEXT, enums.DF_EXPORT_TEXT, enums.DF_EXPORT_FROZEN
 
-local function add(g, x, flat)
+local function add(g, x, flat, depth)
   local mt = getmetatable(x)
   if nest.is_plain(x) then
-    for _, v in pairs(x) do add(g, v, flat) end
+    depth = errors.deeper(depth)
+    for _, v in pairs(x) do add(g, v, flat, depth) end
     return
   end
   if mt ~= Output and mt ~= Operation and type(mt) == 'table' and rawget(mt, 'as_output') then
@@ -31,10 +32,11 @@ local function add(g, x, flat)
 end
 
 --- The graph of the first output in a table of them.
-local function graph_of(x)
+local function graph_of(x, depth)
   if not nest.is_plain(x) then return type(x) == 'table' and x.graph end
+  depth = errors.deeper(depth)
   for _, v in pairs(x) do
-    local g = graph_of(v)
+    local g = graph_of(v, depth)
     if g then return g end
   end
 end

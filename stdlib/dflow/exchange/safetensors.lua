@@ -189,7 +189,10 @@ function M.layout(list, metadata)
   local parts, at = {}, 0
   if metadata and next(metadata) then
     local keys, pairs_list = {}, {}
-    for key in pairs(metadata) do keys[#keys + 1] = key end
+    for key in pairs(metadata) do
+      if type(key) ~= 'string' then errors.bad('safetensors: the keys of metadata are strings, this is %s', errors.describe(key)) end
+      keys[#keys + 1] = key
+    end
     table.sort(keys)
     for i, key in ipairs(keys) do pairs_list[i] = quoted(key) .. ':' .. quoted(tostring(metadata[key])) end
     parts[1] = '"__metadata__":{' .. table.concat(pairs_list, ',') .. '}'

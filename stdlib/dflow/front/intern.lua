@@ -35,12 +35,15 @@ end
 
 local function attrs_key(attrs, into)
   local names = {}
-  for name in pairs(attrs) do names[#names + 1] = name end
+  for name in pairs(attrs) do
+    if type(name) ~= 'string' then return false end         -- the op says what it takes
+    names[#names + 1] = name
+  end
   table.sort(names)
   for _, name in ipairs(names) do
     local v = attrs[name]
     if name == 'name' or (type(v) ~= 'number' and type(v) ~= 'boolean' and type(v) ~= 'string') then return false end
-    into[#into + 1] = ('%s=%s%s'):format(name, number_type(v) or '', type(v) == 'number' and ('%.17g'):format(v) or tostring(v))
+    into[#into + 1] = ('%s=%s%s'):format(name, number_type(v) or '', type(v) == 'number' and ('%.17g'):format(v) or type(v) == 'string' and #v .. '"' .. v or tostring(v))
   end
   return true
 end

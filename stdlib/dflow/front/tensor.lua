@@ -81,6 +81,7 @@ function M.flatten(v)
   if type(v) ~= 'table' or dtypes.is_complex_value(v) then return { v }, {} end
   local shape, t = {}, v
   while type(t) == 'table' and getmetatable(t) ~= Tensor and not dtypes.is_complex_value(t) do
+    errors.deeper(#shape)
     shape[#shape + 1] = #t
     if #t == 0 and next(t) ~= nil then
       errors.bad("a table with the key '%s' is no tensor value: expected lists of numbers, booleans or strings", tostring(next(t)))
