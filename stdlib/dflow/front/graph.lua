@@ -534,7 +534,7 @@ function M.colocate_with(x, fn)
   return under_device(x.graph, '@' .. core.node_name_of(x.graph.handle, x.node), fn)
 end
 
-local function is_place(n) return n == nil or (type(n) == 'number' and n % 1 == 0) end
+local function is_place(n) return n == nil or (type(n) == 'number' and n % 1 == 0 and n >= -2 ^ 31 and n <= 2 ^ 31) end
 
 --- table.unpack, in both Luas: the values of a list, from the i-th to the j-th.
 function M.unpack(t, i, j)
