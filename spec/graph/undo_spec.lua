@@ -106,7 +106,7 @@ describe('a construct that fails while it is built', function()
   end)
 
   it('keeps what may be known outside: variables, functions, what ran', function()
-    local v, f, y
+    local v, f
     pcall(df.cond, p, function()
       v = df.Variable(5.0)
       f = df.func('twice', { 'float32' }, function(a) return a * 2 end)
@@ -115,7 +115,7 @@ describe('a construct that fails while it is built', function()
     end, boom)
     same(df.run(v), 5)
     same(df.run(f(v)), 10)
-    pcall(df.while_loop, more, function() y = df.control_dependencies({}, function() return w end) df.run(w) boom() end, { i0 })
+    pcall(df.while_loop, more, function() df.control_dependencies({}, function() return w end) df.run(w) boom() end, { i0 })
     same(df.run(w), 2)
   end)
 

@@ -297,7 +297,8 @@ describe('the prompt', function()
 
   it('walks back and forward and stays; counts the run in progress', function()
     local out = session('v = df.placeholder("float32", {})', 'i, y = while_loop(function(i) return i:lt(20) end, function(i, y) return i + 1, y * v end, {0, 1.0})',
-      'h = df.start({y, gradients(y, v)}, {[v] = 2}, {paused = true})', ':break Mul while:3', ':continue', 'h:settle()', ':back 2', ':forward 5', ':stats', ':tokens', ':stacks', 'h:cancel()')
+      'h = df.start({y, gradients(y, v)}, {[v] = 2}, {paused = true})', ':break Mul while:3', ':continue', 'h:settle()',
+      ':back 2', ':forward 5', ':stats', ':tokens', ':stacks', 'h:cancel()')
     assert.is_truthy(out:match('\ndflow> %-2  [^\n]*\ndflow> breakpoint 1 before while/Mul'), out)
     assert.is_truthy(out:match('this run +before it\n.*iterations +%d+ +0\n'), out)
     assert.is_truthy(out:match('ready +while/Mul +while:3\n') and out:match('saved +while/Switch_1 +3 of 3 '), out)

@@ -162,7 +162,9 @@ describe('tokens and stacks', function()
   end)
 
   it('that hold nothing yet are one line', function()
-    local function stack(name, depth, frame) return { saved = true, name = name, depth = depth, size = depth, bytes = 4 * depth, dtype = 'int32', frame = frame, where = 'a.lua:1' } end
+    local function stack(name, depth, frame)
+      return { saved = true, name = name, depth = depth, size = depth, bytes = 4 * depth, dtype = 'int32', frame = frame, where = 'a.lua:1' }
+    end
     assert.are.same({
       'saved      h                                      empty           0 B  int32  while:1/in and 1 more  a.lua:1',
       'saved      h                                   5 of 5            20 B  int32  while                  a.lua:1',

@@ -97,7 +97,9 @@ M.families = {
     'matrix_solve matrix_triangular_solve matrix_inverse cholesky_solve lstsq matrix_solve_ls tridiagonal_solve',
     'cholesky cholesky_solve qr svd self_adjoint_eig self_adjoint_eigvals',
     'matrix_determinant log_matrix_determinant matrix_inverse', 'tridiagonal_solve tridiagonal_matmul matrix_solve',
-    'fft ifft fft2d ifft2d rfft irfft', 'stateless_random_uniform stateless_random_normal stateless_truncated_normal random_uniform', 'sort argsort searchsorted top_k', 'bincount histogram_fixed_width unsorted_segment_sum', 'lua_func func custom_gradient print assert', 'gradients jacobian hessian jvp hvp check_gradients '
+    'fft ifft fft2d ifft2d rfft irfft', 'stateless_random_uniform stateless_random_normal stateless_truncated_normal random_uniform',
+    'sort argsort searchsorted top_k', 'bincount histogram_fixed_width unsorted_segment_sum',
+    'lua_func func custom_gradient print assert', 'gradients jacobian hessian jvp hvp check_gradients '
     .. 'custom_gradient checkpoint saved stop_gradient',
   'stop_gradient identity identity_n', 'run start Session default_session stats init '
     .. 'reset_peak_memory', 'control_dependencies group no_op name_scope device devices '

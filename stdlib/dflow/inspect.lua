@@ -364,7 +364,8 @@ local function matching(g, op, name, line)
     if ok then list[#list + 1] = id end
   end
   if #list == 0 then
-    errors.raise('not_found', 'break_at: no node of this graph fits %s', op and "op '" .. tostring(op) .. "'" or name and "name '" .. name .. "'" or "line '" .. tostring(line) .. "'")
+    errors.raise('not_found', 'break_at: no node of this graph fits %s',
+                 op and "op '" .. tostring(op) .. "'" or name and "name '" .. name .. "'" or "line '" .. tostring(line) .. "'")
   end
   return list
 end

@@ -104,8 +104,8 @@ function M.csv(path, opts)
   local columns, quotes, lines, count = nil, nil, {}, 0
   for line, fields, quoted in records(text, separator, path) do
     local blank = #fields == 1 and fields[1]:find '^%s*$' and not quoted[1] and (not columns or #columns ~= 1)
-    if blank or (opts.comment and fields[1]:sub(1, #opts.comment) == opts.comment) then
-      blank = true
+    local comment = opts.comment and fields[1]:sub(1, #opts.comment) == opts.comment
+    if blank or comment then                                  -- luacheck: ignore 542
     elseif header == true and not names then
       names = fields
       for i, name in ipairs(names) do names[i] = name:match '^%s*(.-)%s*$' end

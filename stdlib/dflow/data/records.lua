@@ -160,11 +160,8 @@ local function feature_of(bytes)
     fields(list, function(field, v)
       if field ~= 1 then return end
       if kind == 3 and type(v) == 'string' then
-        local at, x = 1, nil
-        while at <= #v do
-          x, at = varint(v, at)
-          values[#values + 1] = x
-        end
+        local at = 1
+        while at <= #v do values[#values + 1], at = varint(v, at) end
       else
         values[#values + 1] = v
       end

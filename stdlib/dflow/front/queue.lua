@@ -17,7 +17,7 @@ local M = {}
 local Queue = { __name = 'dflow.Queue' }
 M.Queue = Queue
 local methods = {}
-local rawget, type, getmetatable = rawget, type, getmetatable
+local type = type
 local unpack = graph.unpack
 
 Queue.handle_of = function(q) return q.handle end

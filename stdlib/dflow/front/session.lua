@@ -299,7 +299,8 @@ end
 --- s:start(fetches, feeds?, opts?): the same in the background; gives a handle. opts.paused stops it before its first token,
 --- opts.remains lets it be looked at when it is over, as it was at its end or error;
 --- opts.values keeps the last few thousand values that its nodes made, for h:value; opts.log every token with its time, for a trace
---- (a number: at most so many events). opts.finally is an operation that runs when the run has ended, however it did. opts.trace and opts.report are files that h:wait() writes, however the run ends.
+--- (a number: at most so many events). opts.finally is an operation that runs when the run has ended, however it did.
+--- opts.trace and opts.report are files that h:wait() writes, however the run ends.
 function methods.start(s, fetches, feeds, opts)
   if fetches == nil then errors.bad('start: there is nothing to fetch') end
   if watch then watch(s, feeds) end
