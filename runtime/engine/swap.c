@@ -54,6 +54,14 @@ static df_tensor *moved(df_tensor *t, dfi_devmem *to) {
   return dfi_value_in(&v, to, &out) ? out.as.tensor : NULL;
 }
 
+/* t, on the host, was copied to a device: back, if it had been there, and not as a constant that lay here from the
+   start. */
+static void count_in(dfi_swapper *w, const df_tensor *t, int64_t bytes) {
+  if (!t->buffer->swapped) return;
+  w->sum.bytes_in += bytes;
+  w->sum.tensors_in++;
+}
+
 static double transfer_ends(swap_device *s, double *line, double from, int64_t bytes) {
   double busy;
   const dfi_device host = { .speed = 1 };
@@ -101,6 +109,7 @@ static bool move_out(dfi_swapper *w, swap_device *s, int64_t i, bool *over) {
   if (*over || !held_here_alone(s, i, t)) return false;
   df_tensor *host = moved(t, NULL);
   if (!host) return false;
+  host->buffer->swapped = 1;
   const int64_t bytes = t->size * dfi_dtype_size[t->dtype];
   int32_t holders = t->refs;
   for (int64_t k = i; holders; k++) {
@@ -247,8 +256,7 @@ static void fetch_ahead(dfi_swapper *w, swap_device *s, dfi_tensor_array *a, int
   if (now.limit && now.in_use + 2 * dfi_devmem_takes(bytes + 128) > now.limit / 2) return;
   df_tensor *t = moved(*at, s->device->arena);
   if (!t) return;
-  w->sum.bytes_in += bytes;
-  w->sum.tensors_in++;
+  count_in(w, *at, bytes);
   s->ahead[s->nahead++] = (ahead){ dfi_handle_retain(a), i, t,
                                    w->exec->timed ? transfer_ends(s, &s->in_line, w->exec->timed->now, bytes) : 0,
                                    record_copy(w->exec, s, false, bytes) };
@@ -331,8 +339,7 @@ bool dfi_run_swap_read(void *run, void *array, int64_t i, df_value *out) {
   if (!t) {
     const double began = dfi_now();
     if (!(t = moved(*at, s->device->arena))) return false;      /* the read itself then says that there is no room */
-    w->sum.bytes_in += bytes;
-    w->sum.tensors_in++;
+    count_in(w, *at, bytes);
     copied = record_copy(x, s, false, bytes);
     if (x->timed) ready = transfer_ends(s, &s->in_line, x->timed->now, bytes);
     else w->sum.stall_seconds += dfi_now() - began;

@@ -333,7 +333,7 @@ describe('the real clock', function()
     local h = s:start(on('cpu:0', function() return y + 1 end), { [x] = 1 })
     assert.equal(3, h:wait())
     assert.is_true(h:stats().seconds >= 0.02)
-    assert.is_true(h:stats().seconds < 2)
+    assert.is_true(h:stats().seconds < 60)
   end)
 end)
 
@@ -360,6 +360,19 @@ describe('swapping', function()
     local ok, result = pcall(h.wait, h)
     return ok and result:totable() or nil, h:stats(), result
   end
+
+  it('counts what comes back, not a constant that was on the host from the start', function()
+    df.reset()
+    local w = df.Variable(df.fill({ 64, 64 }, 0.01))
+    local _, x = on('sim:0', function()
+      return df.while_loop(function(i) return i:lt(5) end, function(i, x) return i + 1, (x:matmul(w)):tanh() end, { df.int32(0), df.ones({ 64, 64 }) })
+    end)
+    local s = df.Session{ devices = { 'cpu:0', 'sim:0' } }
+    s:run(df.gradients(x:reduce_sum(), w))
+    local swap = s:stats().swap
+    assert.same({ 0, 0, 0, 0 }, { swap.bytes_out, swap.bytes_in, swap.tensors_out, swap.tensors_in })
+    s:close()
+  end)
 
   it('gives the same bits, in a memory that keeping does not fit in, by either clock', function()
     local whole, kept = gradient('keep', '64MB')
