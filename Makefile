@@ -242,7 +242,7 @@ install-kernel:         ## tell Jupyter of dflow: a kernel specification under P
 	  '  "display_name": "dflow (Lua)", "language": "lua", "interrupt_mode": "signal" }' > $(DEST)/share/jupyter/kernels/dflow/kernel.json
 
 uninstall:              ## remove what install put there
-	$(Q)rm -f $(addprefix $(DEST)/,bin/dflow lib/libdflow_jit.so lib/$(SOFULL) lib/libdflow.so.$(SOMAJOR) lib/libdflow.so \
+	$(Q)rm -f $(addprefix $(DEST)/,bin/dflow lib/libdflow_jit.so lib/libdflow_cuda.so lib/$(SOFULL) lib/libdflow.so.$(SOMAJOR) lib/libdflow.so \
 	  include/dflow.h lib/pkgconfig/dflow.pc $(LMOD)/dflow.lua $(JITMOD)/dflow.lua share/man/man1/dflow.1 \
 	  share/bash-completion/completions/dflow share/zsh/site-functions/_dflow share/fish/vendor_completions.d/dflow.fish)
 	$(Q)rm -rf $(addprefix $(DEST)/,share/jupyter/kernels/dflow $(LMOD)/dflow $(CMOD)/dflow $(JITMOD)/dflow $(DOC) share/dflow)
@@ -300,6 +300,7 @@ build/cuda/%.fatbin: kernels/cuda/%.cu $(wildcard kernels/cuda/*.cuh kernels/cud
 	$(Q)nice $(NVCC) -std=c++17 -O3 -fmad=false -diag-suppress 186 --threads 0 -fatbin $(foreach a,$(CUDA_SMS),-gencode arch=compute_$(a),code=sm_$(a)) \
 	  -gencode arch=compute_$(firstword $(CUDA_SMS)),code=compute_$(firstword $(CUDA_SMS)) $< -o $@.new && mv $@.new $@
 $(BUILD)/cuda/images.o: $(CUDA_CU:kernels/cuda/%.cu=build/cuda/%.fatbin)
+	@mkdir -p $(@D)
 	$(Q){ for f in $^; do n=$$(basename $$f .fatbin); \
 	  printf '.section .rodata\n.balign 64\nimage_%s: .incbin "%s"\n.byte 0\n' $$n $$f; done; \
 	  printf '.section .data.rel.ro,"aw"\n.balign 8\n.globl dfc_images\n.hidden dfc_images\ndfc_images:\n'; \

@@ -92,7 +92,8 @@ local function answers(program, at)
     for _, k in ipairs{ 'out', 'err', 'status' } do
       r[k] = contents(base .. '.' .. k):gsub(plain, 'PROGRAM'):gsub('0x%x+', 'ADDRESS'):gsub('Lua 5%.4%.%d[^\n]*', 'VERSION'):gsub('dflow %d[^\n]*', 'VERSION')
         :gsub('\n  %-%-help.-%-%-color=[^\n]*', ''):gsub('\n       PROGRAM %l+ [^\n]*', '')      -- the options that are only ours
-        :gsub("\n\tno file '[^\n]*/stdlib/[^\n]*'", ''):gsub('dflow> ', '> '):gsub('> print%b()\n', '> ')      -- readline echoes for lua5.4
+        :gsub("\n\tno file '[^\n]*/stdlib/[^\n]*'", ''):gsub("\n\tno file '[^\n]*/build/[^\n]*'", '')
+        :gsub('dflow> ', '> '):gsub('> print%b()\n', '> ')      -- readline echoes for lua5.4
     end
     r.err = r.err:gsub('\n +%d+ | [^\n]*\n +| +^+', ''):gsub('\n +%d+ | [^\n]*', ''):gsub('\n  help: [^\n]*', '')      -- the line it is about, quoted
     list[i] = r

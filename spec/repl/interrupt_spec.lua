@@ -75,6 +75,8 @@ function sound()
   print('@sound')
 end
 for k = 1, 5 do expected[k] = df.run(works[k]) end
+-- what a run that is over leaves to be looked at is not what is counted here
+require('dflow.front.session').remains = nil
 function start()
   sound()
   before = memory()

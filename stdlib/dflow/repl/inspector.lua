@@ -363,7 +363,10 @@ end, 'pause - holds the run up at the next token')
 command('continue', function(_, say) return go_on(current(), say) end, 'continue - lets the run go on, to the next breakpoint or its end')
 
 command('cancel', function()
-  current():cancel()
+  local h = current()
+  h:cancel()
+  local given_up = program.clock() + 2                     -- it ends by itself then; usually it has at once, and :runs says so
+  repeat until core.run_settle(h.handle, POLL) == OVER or program.clock() > given_up or program.interrupted()
   if M.depth > 0 then return true end
 end, 'cancel - stops the run for good; variables are as before or fully assigned')
 
