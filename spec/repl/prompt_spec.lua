@@ -133,8 +133,9 @@ dflow> ]]
   end)
 
   it('leaves out what comes after an error in a pasted session', function()
-    open(80, 24):paste('dflow> x = 1\ndflow> x + nil_\n?\ndflow> x = 2\ndflow> x\n2\n'):keys('Enter'):line('x')
-    local screen = t:wait('\n1\n')
+    open(80, 24):paste('dflow> x = 1\ndflow> x + nil_\n?\ndflow> x = 2\ndflow> x\n2\n'):keys('Enter')
+    t:wait('were left out\ndflow>')               -- what is typed while an input runs is echoed where it is typed
+    local screen = t:line('x'):wait('\n1\n')
     assert.matches("dflow> x %+ nil_\nIn%[2%]:1: attempt to perform arithmetic on a nil value %(global 'nil_'%).*"
       .. '\n2 more inputs of what was pasted were left out\ndflow> x\n1\n', screen)
   end)
@@ -273,7 +274,10 @@ dflow> ]]
 
   it('lets init.lua add commands and choose how things look, and goes on after a mistake in it', function()
     local init = 'repl.command("hi", function(rest, say) say("hi " .. rest) end, "hi NAME - greets")\nrepl.values.options.depth = 1\nerror "a mistake"'
-    open(80, 24, { files = { ['.config/dflow/init.lua'] = init }, wait = 'a mistake' }):line(':hi there'):line('{{{1}}}')
+    open(80, 24, { files = { ['.config/dflow/init.lua'] = init }, wait = 'a mistake' })
+    t:wait(function(screen) return screen:find('a mistake.*\ndflow>') end)
+    t:line(':hi there'):wait('hi there\ndflow>')
+    t:line('{{{1}}}')
     local screen = t:wait('{{…}}')
     assert.is_truthy(screen:find('init.lua:3: a mistake', 1, true) and screen:find('\nhi there\n', 1, true), screen)
   end)
