@@ -96,7 +96,9 @@ dflow>]]
   end)
 
   it('begins a new line with Alt-Enter even when the chunk is complete', function()
-    open(80, 24):type('x = 1'):keys('M-Enter'):line('y = x + 1'):line('y')
+    open(80, 24):type('x = 1'):keys('M-Enter'):line('y = x + 1')
+    t:wait('y = x + 1\ndflow>')
+    t:line('y')
     assert.are.equal('dflow> x = 1\n   ... y = x + 1\ndflow> y\n2\ndflow>', t:shows('dflow> x = 1\n   ... y = x + 1\ndflow> y\n2\ndflow>'))
   end)
 
