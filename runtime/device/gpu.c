@@ -1,6 +1,7 @@
 /* gpu.c: GPUs are opened here, through the plug-in, when a session first names one. See kernels/device.h. */
 #define _GNU_SOURCE
 #include "device/device.h"
+#include "base/plugin.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -35,26 +36,11 @@ static const dfi_gpu_host services = {
 
 /* ---- the plug-in -------------------------------------------------------------------------------------------- */
 
-/* Beside libdflow, or where the system looks for libraries. */
-static void *load(void) {
-  Dl_info here;
-  char path[4096];
-  if (dladdr((void *)df_version, &here) && here.dli_fname) {
-    const char *slash = strrchr(here.dli_fname, '/');
-    const int n = slash ? (int)(slash - here.dli_fname) + 1 : 0;
-    if (snprintf(path, sizeof path, "%.*slibdflow_cuda.so", n, here.dli_fname) < (int)sizeof path) {
-      void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-      if (lib) return lib;
-    }
-  }
-  return dlopen("libdflow_cuda.so", RTLD_NOW | RTLD_LOCAL);
-}
-
 /* Under the lock. */
 static const dfi_gpu_api *plugin(void) {
   if (gpu.looked) return gpu.api;
   gpu.looked = true;
-  void *lib = load();
+  void *lib = dfi_plugin_open("libdflow_cuda.so");
   const dfi_gpu_api *api = lib ? dlsym(lib, DFI_GPU_SYMBOL) : NULL;
   if (!api) {
     snprintf(gpu.why, sizeof gpu.why, "libdflow_cuda.so, the plug-in for GPUs, is not there: %s", dlerror());

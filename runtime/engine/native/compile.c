@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "engine/native/native.h"
+#include "base/plugin.h"
 #include "engine/native/look.h"
 #include "engine/native/plugin.h"
 #include <dlfcn.h>
@@ -28,21 +29,6 @@ static struct {
 
 /* ---- the plug-in -------------------------------------------------------------------------------------- */
 
-/* Beside libdflow, or where the system looks for libraries. */
-static void *load(void) {
-  Dl_info here;
-  char path[4096];
-  if (dladdr((void *)df_version, &here) && here.dli_fname) {
-    const char *slash = strrchr(here.dli_fname, '/');
-    const int n = slash ? (int)(slash - here.dli_fname) + 1 : 0;
-    if (snprintf(path, sizeof path, "%.*slibdflow_jit.so", n, here.dli_fname) < (int)sizeof path) {
-      void *lib = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-      if (lib) return lib;
-    }
-  }
-  return dlopen("libdflow_jit.so", RTLD_LAZY | RTLD_LOCAL);
-}
-
 /* The compiler's thread must not stand in LLVM while the process takes that down. */
 static void at_exit(void) {
   pthread_mutex_lock(&jit.lock);
@@ -55,7 +41,7 @@ static void at_exit(void) {
 static const dfi_jit_api *plugin(void) {
   if (jit.looked) return jit.api;
   jit.looked = true;
-  void *lib = load();
+  void *lib = dfi_plugin_open("libdflow_jit.so");
   const dfi_jit_api *api = lib ? dlsym(lib, DFI_JIT_SYMBOL) : NULL;
   if (!api)
     snprintf(jit.why, sizeof jit.why, "libdflow_jit.so, the plug-in that makes native code, is not there (%.400s)",

@@ -1,0 +1,21 @@
+/* plugin.c: see plugin.h. */
+#define _GNU_SOURCE
+#include "base/plugin.h"
+#include "base/internal.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+void *dfi_plugin_open(const char *name) {
+  Dl_info here;
+  char path[4096];
+  if (dladdr((void *)df_version, &here) && here.dli_fname) {
+    const char *slash = strrchr(here.dli_fname, '/');
+    const int n = slash ? (int)(slash - here.dli_fname) + 1 : 0;
+    if (snprintf(path, sizeof path, "%.*s%s", n, here.dli_fname, name) < (int)sizeof path) {
+      void *lib = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+      if (lib) return lib;
+    }
+  }
+  return dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+}
