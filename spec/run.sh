@@ -48,7 +48,9 @@ again() { # title command…
   title=$1; shift
   sentences "$work/log" > "$work/bad"
   files=$(sed 's/:.*//' "$work/bad" | sort -u)
-  if [ -s "$work/bad" ] && [ "$(wc -l < "$work/bad")" -le 5 ] && [ -z "${DFLOW_STEADY:-}" ]; then
+  # Only where that is all that went wrong: a run that was ended by a signal, at its exit too, has failed.
+  if [ "$ended" -lt 126 ] && [ "$(wc -l < "$work/bad")" = $((failed - before)) ] && [ $((failed - before)) -le 5 ] &&
+     [ -z "${DFLOW_STEADY:-}" ]; then
     echo "== again under $title:" $files
     for reading in second third; do
       { "$@" $files 2>&1; echo $? > "$work/status"; } > "$work/log2"
