@@ -46,9 +46,11 @@ bool dfk_copy(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from,
   dfc_call c = dfc_begin(k);
   const char *at = dfc_read(&c, from);
   char *there = dfc_write(&c, to);
-  c.ok = c.ok && dfc_ok(c.g, dfc_cu.cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)(there + to_at * width),
-      (CUdeviceptr)(uintptr_t)(at + from_at * width),
-                                                      (size_t)(n * width), c.g->compute), "cuMemcpyDtoDAsync");
+  c.ok = c.ok && dfc_ok(c.g,
+                        dfc_cu.cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)(there + to_at * width),
+                                                 (CUdeviceptr)(uintptr_t)(at + from_at * width), (size_t)(n * width),
+                                                 c.g->compute),
+                        "cuMemcpyDtoDAsync");
   return dfc_end(&c) == DF_OK;
 }
 
@@ -58,8 +60,10 @@ void dfk_clear(df_tensor *t) {
   if (!t->size) return;
   dfc_enter(g);
   dfc_mine(g, dfc_host->note(t));
-  dfc_ok(g, dfc_cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)t->data, 0, (size_t)(t->size * dfk_width(t->dtype)),
-      g->compute), "cuMemsetD8Async");
+  dfc_ok(
+      g,
+      dfc_cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)t->data, 0, (size_t)(t->size * dfk_width(t->dtype)), g->compute),
+      "cuMemsetD8Async");
   dfc_leave(g);
 }
 
@@ -95,20 +99,28 @@ static int32_t ones_like(df_kernel *k) {
   return dfc_end(&c);
 }
 
-static bool takes_ones(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return in[0] < 32 &&
-    (DFC_ALL_TYPES >> in[0] & 1); }
+static bool takes_ones(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
+  return in[0] < 32 && (DFC_ALL_TYPES >> in[0] & 1);
+}
 
 #define MOVER(type, fn, host) { .op = type, .run = fn, .host_in = host, .takes = dfc_takes_plain }
 static const dfi_gpu_kernel kernels[] = {
-  MOVER("Transpose", cpu_transpose, 1u << 1), MOVER("ConcatV2", cpu_concat, DFI_LAST_IN), MOVER("Split", cpu_split,
-      1u << 0),
-  MOVER("SplitV", cpu_split_v, 1u << 1 | 1u << 2), MOVER("Pack", cpu_pack, 0), MOVER("Unpack", cpu_unpack, 0),
-  MOVER("Slice", cpu_slice, 1u << 1 | 1u << 2), MOVER("StridedSlice", cpu_strided_slice, 0xe),
-      MOVER("StridedSliceGrad", cpu_strided_slice_grad, 0xf),
-  MOVER("Tile", cpu_tile, 1u << 1), MOVER("Pad", cpu_pad, 1u << 1), MOVER("PadV2", cpu_pad, 1u << 1),
-      MOVER("ReverseV2", cpu_reverse, 1u << 1),
-  MOVER("Roll", cpu_roll, 1u << 1 | 1u << 2), MOVER("BroadcastTo", cpu_broadcast_to, 1u << 1), MOVER("Fill", cpu_fill,
-      1u << 0),
+  MOVER("Transpose", cpu_transpose, 1u << 1),
+  MOVER("ConcatV2", cpu_concat, DFI_LAST_IN),
+  MOVER("Split", cpu_split, 1u << 0),
+  MOVER("SplitV", cpu_split_v, 1u << 1 | 1u << 2),
+  MOVER("Pack", cpu_pack, 0),
+  MOVER("Unpack", cpu_unpack, 0),
+  MOVER("Slice", cpu_slice, 1u << 1 | 1u << 2),
+  MOVER("StridedSlice", cpu_strided_slice, 0xe),
+  MOVER("StridedSliceGrad", cpu_strided_slice_grad, 0xf),
+  MOVER("Tile", cpu_tile, 1u << 1),
+  MOVER("Pad", cpu_pad, 1u << 1),
+  MOVER("PadV2", cpu_pad, 1u << 1),
+  MOVER("ReverseV2", cpu_reverse, 1u << 1),
+  MOVER("Roll", cpu_roll, 1u << 1 | 1u << 2),
+  MOVER("BroadcastTo", cpu_broadcast_to, 1u << 1),
+  MOVER("Fill", cpu_fill, 1u << 0),
   MOVER("ZerosLike", zeros_like, 0),
   { .op = "OnesLike", .run = ones_like, .takes = takes_ones },
 };

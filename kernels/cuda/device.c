@@ -156,8 +156,9 @@ static bool copy_in(dfc_gpu *g, CUdeviceptr to, const void *from, int64_t bytes,
   return stage_away(g, s, stream) && ok;
 }
 
-bool dfc_upload(dfc_gpu *g, CUdeviceptr to, const void *from, int64_t bytes) { return copy_in(g, to, from, bytes,
-    g->compute); }
+bool dfc_upload(dfc_gpu *g, CUdeviceptr to, const void *from, int64_t bytes) {
+  return copy_in(g, to, from, bytes, g->compute);
+}
 
 /* In the stream that copies in, beside what is computed; small ones where they are needed anyway. */
 static bool from_host(void *device, void *to, void *to_note, const void *from, int64_t bytes) {
@@ -184,8 +185,9 @@ static reading *begin(dfc_gpu *g, const void *from, dfc_note *n, int64_t bytes) 
   g->copies_out++;
   if (wait_for_other(g, g->out, n) && follow(g, g->out, g->compute) &&
       dfc_ok(g, dfc_cu.cuMemcpyDtoHAsync(s->at, (CUdeviceptr)(uintptr_t)from, (size_t)bytes, g->out),
-          "cuMemcpyDtoHAsync") &&
-      noted(g, g->out, n) && (r->over = event_after(g, g->out))) return r;
+             "cuMemcpyDtoHAsync") &&
+      noted(g, g->out, n) && (r->over = event_after(g, g->out)))
+    return r;
   dfc_cu.cuStreamSynchronize(g->out);
   stage_idle(g, s);
   free(r);
@@ -230,8 +232,9 @@ static bool within(void *device, void *to, void *to_note, const void *from, void
   dfc_gpu *g = device;
   dfc_enter(g);
   const bool ok = dfc_mine(g, to_note) && dfc_mine(g, from_note) &&
-                  dfc_ok(g, dfc_cu.cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
-                      (size_t)bytes, g->compute),
+                  dfc_ok(g,
+                         dfc_cu.cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
+                                                  (size_t)bytes, g->compute),
                          "cuMemcpyDtoDAsync");
   dfc_leave(g);
   return ok;
@@ -240,9 +243,10 @@ static bool within(void *device, void *to, void *to_note, const void *from, void
 static bool fill(void *device, void *to, void *to_note, int32_t byte, int64_t bytes) {
   dfc_gpu *g = device;
   dfc_enter(g);
-  const bool ok = dfc_mine(g, to_note) &&
-                  dfc_ok(g, dfc_cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)to, (unsigned char)byte, (size_t)bytes,
-                      g->compute), "cuMemsetD8Async");
+  const bool ok =
+      dfc_mine(g, to_note) &&
+      dfc_ok(g, dfc_cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)to, (unsigned char)byte, (size_t)bytes, g->compute),
+             "cuMemsetD8Async");
   dfc_leave(g);
   return ok;
 }
@@ -260,8 +264,7 @@ static bool wait(void *device) {
 
 static const char *error(void *device) { return ((dfc_gpu *)device)->error; }
 
-/* ---- launches
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 static CUfunction function_of(dfc_gpu *g, const char *name) {
   uint32_t h = (uint32_t)((uintptr_t)name >> 3) * 0x9e3779b1u;
@@ -288,12 +291,13 @@ bool dfc_launch(dfc_gpu *g, const char *name, int64_t blocks, int32_t threads, c
   void *params[] = { (void *)args };
   const int64_t most = 1 << 30;                        /* kernels step by the size of the grid */
   g->launches++;
-  return dfc_ok(g, dfc_cu.cuLaunchKernel(f, (unsigned)(blocks < most ? blocks : most), 1, 1, (unsigned)threads, 1, 1,
-      0, g->compute, params, NULL), name);
+  return dfc_ok(g,
+                dfc_cu.cuLaunchKernel(f, (unsigned)(blocks < most ? blocks : most), 1, 1, (unsigned)threads, 1, 1, 0,
+                                      g->compute, params, NULL),
+                name);
 }
 
-/* ---- opening
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 /* DFLOW_VIRTUAL_GPUS=N: at least so many, several on one where there are fewer. */
 int32_t dfc_count(void) {
@@ -304,9 +308,8 @@ int32_t dfc_count(void) {
   return real && wanted > real ? (wanted < GPUS ? wanted : GPUS) : real < GPUS ? real : GPUS;
 }
 
-extern bool dfc_update(void *device, dfk_update_op op, int32_t dtype, int64_t n, void *to, void *to_note,
-    const void *a, void *a_note,
-                       const void *b, void *b_note, bool one_b);
+extern bool dfc_update(void *device, dfk_update_op op, int32_t dtype, int64_t n, void *to, void *to_note, const void *a,
+                       void *a_note, const void *b, void *b_note, bool one_b);
 extern bool dfc_step(void *device, const dfi_remote_step *s);
 
 static bool open_streams(dfc_gpu *g) {
@@ -324,12 +327,13 @@ static bool open_device(dfc_gpu *g, int32_t real) {
       !dfc_ok(g, dfc_cu.cuCtxSetCurrent(g->context), "cuCtxSetCurrent") ||
       !dfc_ok(g, dfc_cu.cuDeviceGetName(g->name, (int)sizeof g->name, g->device), "cuDeviceGetName") ||
       !dfc_ok(g, dfc_cu.cuDeviceGetAttribute(&g->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, g->device),
-          "cuDeviceGetAttribute") ||
+              "cuDeviceGetAttribute") ||
       !dfc_ok(g, dfc_cu.cuDeviceGetAttribute(&g->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, g->device),
-          "cuDeviceGetAttribute") ||
+              "cuDeviceGetAttribute") ||
       !dfc_ok(g, dfc_cu.cuDeviceGetAttribute(&g->processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, g->device),
-          "cuDeviceGetAttribute") ||
-      !dfc_ok(g, dfc_cu.cuDeviceTotalMem(&memory, g->device), "cuDeviceTotalMem")) return false;
+              "cuDeviceGetAttribute") ||
+      !dfc_ok(g, dfc_cu.cuDeviceTotalMem(&memory, g->device), "cuDeviceTotalMem"))
+    return false;
   g->memory_bytes = (int64_t)memory;
   if (g->major < 8) {
     snprintf(g->error, sizeof g->error,
@@ -338,8 +342,8 @@ static bool open_device(dfc_gpu *g, int32_t real) {
     return false;
   }
   if (!dfc_ok(g, dfc_cu.cuDeviceGetDefaultMemPool(&pool, g->device), "cuDeviceGetDefaultMemPool") ||
-      !dfc_ok(g, dfc_cu.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep),
-          "cuMemPoolSetAttribute")) return false;
+      !dfc_ok(g, dfc_cu.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep), "cuMemPoolSetAttribute"))
+    return false;
   /* A driver for tests has the kernels itself; a real one needs the image that nvcc made. */
   if (!dfc_images) {
     const char *asked = getenv("DFLOW_CUDA_DRIVER");
@@ -370,11 +374,20 @@ const dfi_remote *dfc_device(int32_t number, char *why, size_t room) {
     g->number = number;
     pthread_mutex_init(&g->lock, NULL);
     if (!open_device(g, number % real)) { snprintf(why, room, "%s", g->error); free(g); return NULL; }
-    g->remote = (dfi_remote){ .device = g, .alloc = remote_alloc, .free = remote_free, .from_host = from_host,
-        .to_host = to_host, .within = within,
-                              .fill = fill, .update = dfc_update, .step = dfc_step, .read_begin = read_begin,
-                                  .read_done = read_done, .read_end = read_end,
-                              .wait = wait, .error = error };
+    g->remote = (dfi_remote){ .device = g,
+                              .alloc = remote_alloc,
+                              .free = remote_free,
+                              .from_host = from_host,
+                              .to_host = to_host,
+                              .within = within,
+                              .fill = fill,
+                              .update = dfc_update,
+                              .step = dfc_step,
+                              .read_begin = read_begin,
+                              .read_done = read_done,
+                              .read_end = read_end,
+                              .wait = wait,
+                              .error = error };
     gpus[number] = g;
   }
   return &gpus[number]->remote;

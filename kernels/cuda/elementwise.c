@@ -107,8 +107,7 @@ static int32_t binary(df_kernel *k, const char *prefix, double param) {
 static int32_t run_leaky_relu(df_kernel *k)      { return unary(k, "leaky_relu", (float)dfk_float(k, 0)); }
 static int32_t run_leaky_relu_grad(df_kernel *k) { return binary(k, "leaky_relu_grad", (float)dfk_float(k, 0)); }
 
-/* ---- three operands
- * -------------------------------------------------------------------------------------------------- */
+/* ---- three operands ---------------------------------------------------------------------------------------------- */
 
 static bool same_dims(const df_tensor *a, const df_tensor *b) {
   return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]);
@@ -128,17 +127,17 @@ static int32_t run_select(df_kernel *k) {
                     "condition %s does not choose between %s and %s: these must have one shape, and the "
                     "condition that shape, one element, or one for each row",
                     dfk_shape_text(c, text[0], sizeof text[0]), dfk_shape_text(a, text[1], sizeof text[1]),
-                        dfk_shape_text(b, text[2], sizeof text[2]));
+                    dfk_shape_text(b, text[2], sizeof text[2]));
   const int64_t column[DF_MAX_RANK] = { c->rank ? c->dims[0] : 1, 1, 1, 1, 1, 1, 1, 1 };
   const view views[3] = { { a->rank, column }, { a->rank, a->dims }, { b->rank, b->dims } };
   return spread(k, dfc_width_name("select", df_dtype_bytes(a->dtype)), 3, a->dtype, 0, rows ? views : NULL);
 }
 
-static int32_t run_clip(df_kernel *k) { return spread(k, dfc_name("clip", k->in[0]->dtype), 3, k->in[0]->dtype, 0,
-    NULL); }
+static int32_t run_clip(df_kernel *k) {
+  return spread(k, dfc_name("clip", k->in[0]->dtype), 3, k->in[0]->dtype, 0, NULL);
+}
 
-/* ---- casts, copies of a value
- * ------------------------------------------------------------------------------------------- */
+/* ---- casts, copies of a value ------------------------------------------------------------------------------------ */
 
 static int32_t run_cast(df_kernel *k) {
   const df_tensor *x = k->in[0];
@@ -164,8 +163,8 @@ static int32_t run_add_n(df_kernel *k) {
   char a[160], b[160];
   for (int32_t i = 1; i < k->nin; i++)
     if (!same_dims(x, k->in[i]))
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "shapes differ: input 0 is %s, input %d is %s", dfk_shape_text(x, a,
-          sizeof a), i, dfk_shape_text(k->in[i], b, sizeof b));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "shapes differ: input 0 is %s, input %d is %s",
+                      dfk_shape_text(x, a, sizeof a), i, dfk_shape_text(k->in[i], b, sizeof b));
   if (k->nin == 1) return dfk_out_forward(k, 0, 0, x->rank, NULL);
   df_tensor *z = dfk_out(k, 0, x->dtype, x->rank, x->dims);
   if (!z) return k->error->code;
@@ -190,13 +189,17 @@ static bool takes_castable(int32_t nin, const uint8_t *in, int32_t nout, const u
 static bool takes_select(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
   return dfk_plain(in[1]) && in[1] != DF_RESOURCE && in[1] != DF_COMPLEX128;
 }
-static bool takes_ints(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return in[0] < 32 &&
-    (DFC_INTS >> in[0] & 1); }
+static bool takes_ints(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
+  return in[0] < 32 && (DFC_INTS >> in[0] & 1);
+}
 static bool takes_bools(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return in[0] == DF_BOOL; }
-static bool takes_equals(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return in[0] < 32 &&
-    (DFC_ALL_TYPES >> in[0] & 1); }
+static bool takes_equals(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
+  return in[0] < 32 && (DFC_ALL_TYPES >> in[0] & 1);
+}
 static bool takes_wide_floats(int32_t nin, const uint8_t *in, int32_t nout,
-    const uint8_t *out) { return in[0] == DF_FLOAT32 || in[0] == DF_FLOAT64; }
+    const uint8_t *out) {
+  return in[0] == DF_FLOAT32 || in[0] == DF_FLOAT64;
+}
 #define takes_FLOATS  dfc_takes_floats
 #define takes_NUMBERS dfc_takes_numbers
 #define takes_INTS    takes_ints

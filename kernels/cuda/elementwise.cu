@@ -3,8 +3,7 @@
  * others are CUDA's functions. Compiled without fused multiply-add, as the CPU's are. */
 #include "kernel.cuh"
 
-/* ---- those that the CPU has of SLEEF: name_f32, name_f64
- * ------------------------------------------------------------------- */
+/* ---- those that the CPU has of SLEEF: name_f32, name_f64 --------------------------------------------------------- */
 FLOAT1(exp_, exp(x))
 FLOAT1(expm1_, expm1(x))
 FLOAT1(log_, log(x))
@@ -34,8 +33,7 @@ FLOAT2(xlogy, x == 0 ? 0 : x * log(y))
 FLOAT2(xlog1py, x == 0 ? 0 : x * log1p(y))
 FLOAT2(pow__, y == 2 ? x * x : pow(x, y))
 
-/* ---- one operand
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- one operand ------------------------------------------------------------------------------------------------- */
 #define LOOP1(op, name, s, T, R, ...) \
   DFC_KERNEL(k_##op##_##s, dfc_unary) { \
     const T *in = (const T *)p.x; \
@@ -62,9 +60,7 @@ DFC_KERNEL(k_leaky_relu_f32, dfc_unary) { DFC_EACH(i, p.n) { float x = ((const f
 DFC_KERNEL(k_leaky_relu_f64, dfc_unary) { DFC_EACH(i, p.n) { double x = ((const double *)p.x)[i];
     ((double *)p.z)[i] = x > 0 ? x : p.param * x; } }
 
-/* ---- two operands
- * --------------------------------------------------------------------------------------------------------------------
- * */
+/* ---- two operands ------------------------------------------------------------------------------------------------ */
 
 /* Where element i of the result finds its operands. */
 DFK_ELEMENT void places(const dfc_spread &p, int64_t i, int64_t at[3], int count) {
@@ -109,9 +105,7 @@ DFK_ELEMENT void places(const dfc_spread &p, int64_t i, int64_t at[3], int count
 LOOP2(leaky_relu_grad, f32, float, float, y > 0 ? x : (float)p.param * x)
 LOOP2(leaky_relu_grad, f64, double, double, y > 0 ? x : p.param * x)
 
-/* ---- three
- * -------------------------------------------------------------------------------------------------------
- * */
+/* ---- three ------------------------------------------------------------------------------------------------------- */
 #define SELECT(bits) \
   DFC_KERNEL(k_select_##bits, dfc_spread) { \
     DFC_EACH(i, p.n) { \
@@ -148,11 +142,19 @@ CLIP(i64, int64_t)
 CLIP(i8, int8_t)
 CLIP(u8, uint8_t)
 
-/* ---- casts: by the type that is written; the one that is read is known to the whole grid
- * ---------------------------------------------- */
+/* ---- casts: by the type that is written; the one that is read is known to the whole grid ------------------------- */
 /* as in dflow.h */
-enum { FROM_F32 = 1, FROM_F64 = 2, FROM_I32 = 3, FROM_U8 = 4, FROM_I8 = 6, FROM_I64 = 9, FROM_BOOL = 10,
-    FROM_B16 = 14, FROM_F16 = 19 };
+enum {
+  FROM_F32 = 1,
+  FROM_F64 = 2,
+  FROM_I32 = 3,
+  FROM_U8 = 4,
+  FROM_I8 = 6,
+  FROM_I64 = 9,
+  FROM_BOOL = 10,
+  FROM_B16 = 14,
+  FROM_F16 = 19
+};
 DFK_ELEMENT double float_at(const dfc_cast &p, int64_t i) {
   switch (p.from) {
     case FROM_F32: return ((const float *)p.x)[i];
@@ -169,8 +171,9 @@ DFK_ELEMENT int64_t int_at(const dfc_cast &p, int64_t i) {
     default:        return ((const uint8_t *)p.x)[i];
   }
 }
-DFK_ELEMENT bool from_float(const dfc_cast &p) { return p.from == FROM_F32 || p.from == FROM_F64 ||
-    p.from == FROM_F16 || p.from == FROM_B16; }
+DFK_ELEMENT bool from_float(const dfc_cast &p) {
+  return p.from == FROM_F32 || p.from == FROM_F64 || p.from == FROM_F16 || p.from == FROM_B16;
+}
 DFK_ELEMENT int64_t whole(double v, double low, double high, int64_t least, int64_t most) {
   return v != v ? 0 : v <= low ? least : v >= high ? most : (int64_t)v;
 }

@@ -16,8 +16,9 @@ static const int64_t *indices_of(dfc_call *c, const df_tensor *t, int64_t first,
   return there;
 }
 
-static void pick(dfc_call *c, int64_t width, dfc_picking p, int64_t n) { dfc_run(c, dfc_width_name("pick", width), n,
-    &p); }
+static void pick(dfc_call *c, int64_t width, dfc_picking p, int64_t n) {
+  dfc_run(c, dfc_width_name("pick", width), n, &p);
+}
 
 static int32_t run_gather(df_kernel *k) {
   dfk_gather g;
@@ -50,8 +51,8 @@ static int32_t run_gather_grad(df_kernel *k) {
   char text[160];
   if (rank < 0 || !dfk_gather_plan(k, rank, dims, &g, &out_rank, out_dims)) return k->error->code;
   if (dy->rank != out_rank || memcmp(dy->dims, out_dims, sizeof *dims * (size_t)out_rank))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "dy is %s, which is not what the gather gives", dfk_shape_text(dy, text,
-        sizeof text));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "dy is %s, which is not what the gather gives",
+                    dfk_shape_text(dy, text, sizeof text));
   df_tensor *z = dfk_out(k, 0, dy->dtype, rank, dims);
   if (!z) return k->error->code;
   dfk_clear(z);
@@ -101,7 +102,7 @@ static int32_t run_gather_nd(df_kernel *k) {
 
 /* to, at the places that `indices` names, op= updates. */
 static int32_t place(df_kernel *k, df_tensor *to, const df_tensor *indices, const df_tensor *updates,
-    dfk_update_op op) {
+                     dfk_update_op op) {
   dfk_places at;
   char text[160];
   at.offset = NULL;
@@ -109,8 +110,7 @@ static int32_t place(df_kernel *k, df_tensor *to, const df_tensor *indices, cons
   if (updates->size != at.picks * at.row) {
     dfk_free(at.offset);
     return dfk_fail(k, DF_INVALID_ARGUMENT, "updates is %s: expected %lld slices of %lld elements",
-        dfk_shape_text(updates, text, sizeof text), (long long)at.picks,
-                    (long long)at.row);
+                    dfk_shape_text(updates, text, sizeof text), (long long)at.picks, (long long)at.row);
   }
   dfc_call c = dfc_begin(k);
   if (updates->size) {
@@ -149,18 +149,21 @@ static int32_t run_scatter_sub(df_kernel *k)    { return tensor_scatter(k, DFK_S
 static int32_t run_scatter_max(df_kernel *k)    { return tensor_scatter(k, DFK_MAX); }
 static int32_t run_scatter_min(df_kernel *k)    { return tensor_scatter(k, DFK_MIN); }
 
-static bool takes_rows(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return dfk_plain(in[0]) &&
-    in[0] != DF_RESOURCE && in[0] != DF_COMPLEX128; }
-static bool takes_scatter_nd(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return in[1] < 32 &&
-    (DFC_NUMBERS >> in[1] & 1); }
-static bool takes_grad(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return in[3] < 32 &&
-    (DFC_NUMBERS >> in[3] & 1); }
+static bool takes_rows(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
+  return dfk_plain(in[0]) && in[0] != DF_RESOURCE && in[0] != DF_COMPLEX128;
+}
+static bool takes_scatter_nd(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
+  return in[1] < 32 && (DFC_NUMBERS >> in[1] & 1);
+}
+static bool takes_grad(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
+  return in[3] < 32 && (DFC_NUMBERS >> in[3] & 1);
+}
 
 static const dfi_gpu_kernel kernels[] = {
-  { .op = "GatherV2", .run = run_gather, .host_in = 6, .takes = takes_rows }, { .op = "GatherGrad",
-      .run = run_gather_grad, .host_in = 7, .takes = takes_grad },
-  { .op = "GatherNd", .run = run_gather_nd, .host_in = 2, .takes = takes_rows }, { .op = "ScatterNd",
-      .run = run_scatter_nd, .host_in = 5, .takes = takes_scatter_nd },
+  { .op = "GatherV2", .run = run_gather, .host_in = 6, .takes = takes_rows },
+  { .op = "GatherGrad", .run = run_gather_grad, .host_in = 7, .takes = takes_grad },
+  { .op = "GatherNd", .run = run_gather_nd, .host_in = 2, .takes = takes_rows },
+  { .op = "ScatterNd", .run = run_scatter_nd, .host_in = 5, .takes = takes_scatter_nd },
   { .op = "TensorScatterUpdate", .run = run_scatter_update, .host_in = 2, .takes = dfc_takes_numbers },
   { .op = "TensorScatterAdd", .run = run_scatter_add, .host_in = 2, .takes = dfc_takes_numbers },
   { .op = "TensorScatterSub", .run = run_scatter_sub, .host_in = 2, .takes = dfc_takes_numbers },

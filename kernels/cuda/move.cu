@@ -96,8 +96,7 @@ CHANGE(i64, int64_t)
 CHANGE(i8, int8_t)
 CHANGE(u8, uint8_t)
 
-/* ---- steps of optimizers: update.h has the formulas
- * ------------------------------------------------------------------------------- */
+/* ---- steps of optimizers: update.h has the formulas -------------------------------------------------------------- */
 template <class T> DFC_INLINE void step(const dfc_stepping &p) {
   typedef typename calc_of<T>::type W;
   DFC_EACH(i, p.n) {
@@ -111,7 +110,7 @@ template <class T> DFC_INLINE void step(const dfc_stepping &p) {
     }
     const W g = (W)((const T *)p.at[3])[i], b1 = (W)p.beta1, b2 = (W)p.beta2;
     const W m0 = (W)((T *)p.at[1])[i], v0 = (W)((T *)p.at[2])[i], m = m0 + (g - m0) * (1 - b1),
-        v = v0 + (g * g - v0) * (1 - b2);
+            v = v0 + (g * g - v0) * (1 - b2);
     ((T *)p.at[1])[i] = (T)m;
     ((T *)p.at[2])[i] = (T)v;
     *var = (T)((W)*var - (W)p.rate * (p.nesterov ? b1 * m + (1 - b1) * g : m) / ((W)sqrt(v) + (W)p.epsilon));

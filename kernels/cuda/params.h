@@ -41,9 +41,23 @@ typedef struct dfc_product {
 typedef struct dfc_drawing { void *z; int64_t n; uint32_t key[2], tag[2]; int64_t low; uint64_t range; } dfc_drawing;
 /* to[i] = a[i] op b[i]: dfk_update */
 typedef struct dfc_updating { void *to; const void *a, *b; int64_t n; int32_t op, one_b; } dfc_updating;
-typedef struct dfc_stepping { void *at[4]; int64_t n; double rate, momentum, beta1, beta2, epsilon; int32_t kind,
-    nesterov; } dfc_stepping;
-enum { DFC_SUM = 0, DFC_MEAN, DFC_PROD, DFC_MAX, DFC_MIN, DFC_ALL, DFC_ANY, DFC_LOG_SUM_EXP, DFC_NORM,
-    DFC_HALF_SQUARES };
+typedef struct dfc_stepping {
+  void *at[4];
+  int64_t n;
+  double rate, momentum, beta1, beta2, epsilon;
+  int32_t kind, nesterov;
+} dfc_stepping;
+enum {
+  DFC_SUM = 0,
+  DFC_MEAN,
+  DFC_PROD,
+  DFC_MAX,
+  DFC_MIN,
+  DFC_ALL,
+  DFC_ANY,
+  DFC_LOG_SUM_EXP,
+  DFC_NORM,
+  DFC_HALF_SQUARES
+};
 enum { DFC_SOFTMAX = 0, DFC_LOG_SOFTMAX, DFC_XENT, DFC_SPARSE_XENT };
 #endif

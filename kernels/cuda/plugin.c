@@ -7,17 +7,20 @@
 
 const dfi_gpu_host *dfc_host;
 
-/* ---- kernel.h
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- kernel.h ---------------------------------------------------------------------------------------------------- */
 
 df_tensor *dfk_out(df_kernel *k, int32_t i, int32_t dtype, int32_t rank,
-    const int64_t *dims) { return dfc_host->out(k, i, dtype, rank, dims); }
+    const int64_t *dims) {
+  return dfc_host->out(k, i, dtype, rank, dims);
+}
 df_tensor *dfk_out_like(df_kernel *k, int32_t i, const df_tensor *like) { return dfc_host->out_like(k, i, like); }
 df_tensor *dfk_out_reuse(df_kernel *k, int32_t i, int32_t from, int32_t dtype, int32_t rank, const int64_t *dims) {
   return dfc_host->out_reuse(k, i, from, dtype, rank, dims);
 }
 int32_t dfk_out_forward(df_kernel *k, int32_t i, int32_t from, int32_t rank,
-    const int64_t *dims) { return dfc_host->out_forward(k, i, from, rank, dims); }
+    const int64_t *dims) {
+  return dfc_host->out_forward(k, i, from, rank, dims);
+}
 void *dfk_scratch(df_kernel *k, int64_t bytes) { return dfc_host->scratch(k, bytes); }
 void  dfk_free(void *p) { dfc_host->free(p); }
 char *dfk_shape_text(const df_tensor *t, char *buffer, size_t bytes) { return dfc_host->shape_text(t, buffer, bytes); }
@@ -40,8 +43,7 @@ int32_t dfk_fail(df_kernel *k, int32_t code, const char *format, ...) {
   return dfc_host->fail(k, code, "%s", message);
 }
 
-/* ---- names of kernels
- * --------------------------------------------------------------------------------------------------- */
+/* ---- names of kernels -------------------------------------------------------------------------------------------- */
 
 static const char *suffix_of(int32_t dtype) {
   switch (dtype) {
@@ -90,9 +92,7 @@ const char *dfc_width_name(const char *prefix, int64_t bytes) {
   return NULL;
 }
 
-/* ---- calls
- * ------------------------------------------------------------------------------------------------------------------
- * */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 dfc_call dfc_begin(df_kernel *k) {
   dfc_call c = { .k = k, .g = dfc_host->device(k), .ok = true };
@@ -107,8 +107,8 @@ int32_t dfc_end(dfc_call *c) {
   memcpy(why, c->g->error, sizeof why);
   dfc_leave(c->g);
   if (c->ok && !broken) return DF_OK;
-  return broken ? dfk_fail(c->k, DF_UNAVAILABLE, "%s", why) : dfk_fail(c->k, DF_RESOURCE_EXHAUSTED,
-      "out of memory for what the kernel needs beside its outputs");
+  return broken ? dfk_fail(c->k, DF_UNAVAILABLE, "%s", why)
+                : dfk_fail(c->k, DF_RESOURCE_EXHAUSTED, "out of memory for what the kernel needs beside its outputs");
 }
 
 void *dfc_temporary(dfc_call *c, const void *from, int64_t bytes) {
@@ -149,23 +149,21 @@ void dfc_run(dfc_call *c, const char *name, int64_t n, const void *args) {
   dfc_run_blocks(c, name, wanted < most ? wanted : most, THREADS, args);
 }
 
-/* ---- .takes
- * --------------------------------------------------------------------------------------------------------------------
- * */
+/* ---- .takes ------------------------------------------------------------------------------------------------------ */
 
-bool dfc_takes_numbers(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return nin > 0 &&
-    in[0] < 32 && (DFC_NUMBERS >> in[0] & 1); }
-bool dfc_takes_floats(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return nin > 0 &&
-    in[0] < 32 && (DFC_FLOATS >> in[0] & 1); }
+bool dfc_takes_numbers(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
+  return nin > 0 && in[0] < 32 && (DFC_NUMBERS >> in[0] & 1);
+}
+bool dfc_takes_floats(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
+  return nin > 0 && in[0] < 32 && (DFC_FLOATS >> in[0] & 1);
+}
 bool dfc_takes_plain(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
   for (int32_t i = 0; i < nin; i++) if (!dfk_plain(in[i]) || in[i] == DF_RESOURCE) return false;
   for (int32_t i = 0; i < nout; i++) if (!dfk_plain(out[i]) || out[i] == DF_RESOURCE) return false;
   return true;
 }
 
-/* ---- the door
- * --------------------------------------------------------------------------------------------------------------------
- * */
+/* ---- the door ---------------------------------------------------------------------------------------------------- */
 
 static const char *open_plugin(const dfi_gpu_host *host) {
   dfc_host = host;
@@ -173,8 +171,9 @@ static const char *open_plugin(const dfi_gpu_host *host) {
 }
 
 static const dfi_gpu_kernel *all_kernels(int32_t *n) {
-  const dfc_table *const tables[] = { &dfc_elementwise, &dfc_array, &dfc_reduce, &dfc_index, &dfc_products,
-      &dfc_random };
+  const dfc_table *const tables[] = {
+    &dfc_elementwise, &dfc_array, &dfc_reduce, &dfc_index, &dfc_products, &dfc_random
+  };
   static dfi_gpu_kernel *all;
   static int32_t count;
   if (!all) {
@@ -201,6 +200,10 @@ static void about(const dfi_remote *r, dfi_gpu_about *out) {
 }
 
 __attribute__((visibility("default"))) const dfi_gpu_api dflow_gpu = {
-  .version = DFI_GPU_VERSION, .open = open_plugin, .count = dfc_count, .device = dfc_device, .about = about,
-      .kernels = all_kernels,
+  .version = DFI_GPU_VERSION,
+  .open = open_plugin,
+  .count = dfc_count,
+  .device = dfc_device,
+  .about = about,
+  .kernels = all_kernels,
 };

@@ -15,8 +15,8 @@ static int32_t product(df_kernel *k, bool two_dims) {
   char s[160], t[160];
   dfk_product q;
   if (two_dims && (a->rank != 2 || b->rank != 2))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "a matrix product needs matrices, got %s and %s", dfk_shape_text(a, s,
-        sizeof s), dfk_shape_text(b, t, sizeof t));
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "a matrix product needs matrices, got %s and %s",
+                    dfk_shape_text(a, s, sizeof s), dfk_shape_text(b, t, sizeof t));
   int32_t code = dfk_product_of(k, &q);
   if (code) return code;
   df_tensor *z = dfk_out(k, 0, a->dtype, q.rank, q.dims);

@@ -10,14 +10,15 @@ template <> struct sum_of<b16> { typedef float type; };
 template <> struct sum_of<int32_t> { typedef uint32_t type; };
 template <> struct sum_of<int64_t> { typedef uint64_t type; };
 
-template <class T> DFC_INLINE void product(const dfc_product &p, typename sum_of<T>::type (*as)[TILE],
-    typename sum_of<T>::type (*bs)[TILE + 1]) {
+template <class T>
+DFC_INLINE void product(const dfc_product &p, typename sum_of<T>::type (*as)[TILE],
+                        typename sum_of<T>::type (*bs)[TILE + 1]) {
   typedef typename sum_of<T>::type A;
   const int tx = (int)threadIdx.x % TILE, ty = (int)threadIdx.x / TILE;
   const int64_t rows = (p.m + TILE - 1) / TILE, columns = (p.n + TILE - 1) / TILE;
   for (int64_t tile = blockIdx.x; tile < rows * columns * p.count; tile += gridDim.x) {
     const int64_t matrix = tile / (rows * columns), row = tile % (rows * columns) / columns * TILE + ty,
-        column = tile % columns * TILE + tx;
+                  column = tile % columns * TILE + tx;
     const T *a = (const T *)p.a + (p.at ? p.at[matrix] : 0), *b = (const T *)p.b + (p.at ? p.at[p.count + matrix] : 0);
     A sum = 0;
     for (int64_t k = 0; k < p.k; k += TILE) {

@@ -29,8 +29,8 @@ static int32_t run_uniform(df_kernel *k)   { return draw(k, "uniform", dfk_int(k
 static int32_t run_normal(df_kernel *k)    { return draw(k, "normal", dfk_int(k, 1), 0, 0); }
 static int32_t run_truncated(df_kernel *k) { return draw(k, "truncated", dfk_int(k, 1), 0, 0); }
 static int32_t run_whole(df_kernel *k) {
-  if (k->in[1]->rank != 0 || k->in[2]->rank != 0) return dfk_fail(k, DF_INVALID_ARGUMENT,
-      "minval and maxval must be scalars");
+  if (k->in[1]->rank != 0 || k->in[2]->rank != 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "minval and maxval must be scalars");
   const int64_t low = dfk_index(k->in[1], 0), high = dfk_index(k->in[2], 0);
   bool some = true;
   for (int64_t i = 0; i < k->in[0]->size; i++) some &= dfk_index(k->in[0], i) != 0;
@@ -39,8 +39,9 @@ static int32_t run_whole(df_kernel *k) {
   return draw(k, "whole", dfk_int(k, 0), low, (uint64_t)high - (uint64_t)low);
 }
 
-static bool takes_drawn(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return out[0] < 32 &&
-    (DFC_FLOATS >> out[0] & 1); }
+static bool takes_drawn(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
+  return out[0] < 32 && (DFC_FLOATS >> out[0] & 1);
+}
 static const dfi_gpu_kernel kernels[] = {
   { .op = "RandomUniform", .run = run_uniform, .host_in = 1, .takes = takes_drawn },
   { .op = "RandomStandardNormal", .run = run_normal, .host_in = 1, .takes = takes_drawn },
@@ -49,8 +50,7 @@ static const dfi_gpu_kernel kernels[] = {
 };
 const dfc_table dfc_random = { kernels, (int32_t)(sizeof kernels / sizeof *kernels) };
 
-/* ---- asked by the runtime
- * --------------------------------------------------------------------------------------------------- */
+/* ---- asked by the runtime ---------------------------------------------------------------------------------------- */
 
 static void run_there(dfc_gpu *g, bool *ok, const char *name, int64_t n, const void *p) {
   enum { THREADS = 256 };
@@ -59,8 +59,7 @@ static void run_there(dfc_gpu *g, bool *ok, const char *name, int64_t n, const v
 }
 
 bool dfc_update(void *device, dfk_update_op op, int32_t dtype, int64_t n, void *to, void *to_note, const void *a,
-    void *a_note, const void *b, void *b_note,
-                bool one_b) {
+                void *a_note, const void *b, void *b_note, bool one_b) {
   dfc_gpu *g = device;
   if (!n) return true;
   dfc_enter(g);

@@ -11,8 +11,9 @@ DFK_ELEMENT dfk_stream stream_of(const dfc_drawing &p) {
 }
 template <class T> DFC_INLINE T unit(const uint32_t *w, int64_t j);
 template <> DFC_INLINE float unit<float>(const uint32_t *w, int64_t j) { return dfk_unit_float(w[j]); }
-template <> DFC_INLINE double unit<double>(const uint32_t *w, int64_t j) { return dfk_unit_double(w[2 * j],
-    w[2 * j + 1]); }
+template <> DFC_INLINE double unit<double>(const uint32_t *w, int64_t j) {
+  return dfk_unit_double(w[2 * j], w[2 * j + 1]);
+}
 template <> DFC_INLINE f16 unit<f16>(const uint32_t *w, int64_t j) { return f16((float)(w[j] >> 21) * 0.00048828125f); }
 template <> DFC_INLINE b16 unit<b16>(const uint32_t *w, int64_t j) { return b16((float)(w[j] >> 24) * 0.00390625f); }
 template <class T> struct per_block { enum { n = 4 }; };

@@ -10,7 +10,7 @@ enum { BLOCK = 128, MANY = 4096, SHORT = 64 };
 
 /* z[outer, inner] of x[outer, n, inner]. One thread for each result where there are many or each has little to do. */
 static void fold(dfc_call *c, int32_t dtype, const void *x, void *z, int64_t outer, int64_t n, int64_t inner,
-    int32_t what) {
+                 int32_t what) {
   dfc_fold p;
   memset(&p, 0, sizeof p);
   p.x = x; p.z = z; p.outer = outer; p.n = n; p.inner = inner; p.what = what;
@@ -25,8 +25,8 @@ static int32_t reduce(df_kernel *k, int32_t what) {
   if (code) return code;
   const df_tensor *x = k->in[0];
   const bool floats = DFC_FLOATS >> x->dtype & 1;
-  if (what == DFC_MEAN && !floats && !r.count && r.out_size) return dfk_fail(k, DF_INVALID_ARGUMENT,
-      "the mean of no integers");
+  if (what == DFC_MEAN && !floats && !r.count && r.out_size)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the mean of no integers");
   df_tensor *z = dfk_out(k, 0, x->dtype, r.out_rank, r.out_dims);
   if (!z) return k->error->code;
   if (!z->size) return DF_OK;
@@ -84,8 +84,7 @@ static int32_t run_l2_loss(df_kernel *k) {
   return dfc_end(&c);
 }
 
-/* ---- along one axis
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- along one axis ---------------------------------------------------------------------------------------------- */
 
 typedef struct axis_view { int64_t outer, n, inner; } axis_view;
 static bool view(df_kernel *k, const df_tensor *x, axis_view *v, int32_t *axis) {
@@ -107,8 +106,7 @@ static int32_t arg(df_kernel *k, bool least) {
   for (int32_t i = 0; i < x->rank; i++) if (i != axis) dims[rank++] = x->dims[i];
   if (v.n == 0 && v.outer * v.inner > 0)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "%s of an empty axis: axis %d of %s has no elements",
-        least ? "argmin" : "argmax", axis,
-                    dfk_shape_text(x, text, sizeof text));
+                    least ? "argmin" : "argmax", axis, dfk_shape_text(x, text, sizeof text));
   df_tensor *z = dfk_out(k, 0, k->out_dtype[0], rank, dims);
   if (!z) return k->error->code;
   if (!z->size) return DF_OK;
@@ -148,8 +146,7 @@ static int32_t scan(df_kernel *k, int32_t what) {
 static int32_t run_cumsum(df_kernel *k)  { return scan(k, DFC_SUM); }
 static int32_t run_cumprod(df_kernel *k) { return scan(k, DFC_PROD); }
 
-/* ---- rows
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static int32_t softmax(df_kernel *k, int32_t what) {
   const df_tensor *x = k->in[0];
@@ -201,8 +198,7 @@ static int32_t run_bias_add(df_kernel *k) {
   if (code) return code;
   if (bias->rank != 1 || bias->size != ch.n)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "bias must have one element per channel: value is %s, bias %s",
-        dfk_shape_text(x, a, sizeof a),
-                    dfk_shape_text(bias, b, sizeof b));
+                    dfk_shape_text(x, a, sizeof a), dfk_shape_text(bias, b, sizeof b));
   df_tensor *z = dfk_out_reuse(k, 0, 0, x->dtype, x->rank, x->dims);
   if (!z) return k->error->code;
   if (!z->size) return DF_OK;
@@ -241,30 +237,31 @@ static int32_t run_bias_add_grad(df_kernel *k) {
   return dfc_end(&c);
 }
 
-static bool takes_arg(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return in[0] < 32 &&
-    (DFC_ALL_TYPES >> in[0] & 1); }
+static bool takes_arg(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
+  return in[0] < 32 && (DFC_ALL_TYPES >> in[0] & 1);
+}
 
 static const dfi_gpu_kernel kernels[] = {
-  { .op = "Sum", .run = run_sum, .host_in = 2, .takes = dfc_takes_numbers }, { .op = "Mean", .run = run_mean,
-      .host_in = 2, .takes = dfc_takes_numbers },
-  { .op = "Prod", .run = run_prod, .host_in = 2, .takes = dfc_takes_numbers }, { .op = "Max", .run = run_max,
-      .host_in = 2, .takes = dfc_takes_numbers },
-  { .op = "Min", .run = run_min, .host_in = 2, .takes = dfc_takes_numbers }, { .op = "All", .run = run_all,
-      .host_in = 2 },
-  { .op = "Any", .run = run_any, .host_in = 2 }, { .op = "LogSumExp", .run = run_log_sum_exp, .host_in = 2,
-      .takes = dfc_takes_floats },
-  { .op = "EuclideanNorm", .run = run_norm, .host_in = 2, .takes = dfc_takes_floats }, { .op = "L2Loss",
-      .run = run_l2_loss, .takes = dfc_takes_floats },
-  { .op = "ArgMax", .run = run_arg_max, .host_in = 2, .takes = takes_arg }, { .op = "ArgMin", .run = run_arg_min,
-      .host_in = 2, .takes = takes_arg },
-  { .op = "Cumsum", .run = run_cumsum, .host_in = 2, .takes = dfc_takes_numbers }, { .op = "Cumprod",
-      .run = run_cumprod, .host_in = 2, .takes = dfc_takes_numbers },
-  { .op = "Softmax", .run = run_softmax, .takes = dfc_takes_floats }, { .op = "LogSoftmax", .run = run_log_softmax,
-      .takes = dfc_takes_floats },
+  { .op = "Sum", .run = run_sum, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "Mean", .run = run_mean, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "Prod", .run = run_prod, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "Max", .run = run_max, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "Min", .run = run_min, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "All", .run = run_all, .host_in = 2 },
+  { .op = "Any", .run = run_any, .host_in = 2 },
+  { .op = "LogSumExp", .run = run_log_sum_exp, .host_in = 2, .takes = dfc_takes_floats },
+  { .op = "EuclideanNorm", .run = run_norm, .host_in = 2, .takes = dfc_takes_floats },
+  { .op = "L2Loss", .run = run_l2_loss, .takes = dfc_takes_floats },
+  { .op = "ArgMax", .run = run_arg_max, .host_in = 2, .takes = takes_arg },
+  { .op = "ArgMin", .run = run_arg_min, .host_in = 2, .takes = takes_arg },
+  { .op = "Cumsum", .run = run_cumsum, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "Cumprod", .run = run_cumprod, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "Softmax", .run = run_softmax, .takes = dfc_takes_floats },
+  { .op = "LogSoftmax", .run = run_log_softmax, .takes = dfc_takes_floats },
   { .op = "SoftmaxCrossEntropyWithLogits", .run = run_xent, .takes = dfc_takes_floats },
   { .op = "SparseSoftmaxCrossEntropyWithLogits", .run = run_sparse_xent, .host_in = 2, .takes = dfc_takes_floats },
-  { .op = "BiasAdd", .run = run_bias_add, .takes = dfc_takes_numbers }, { .op = "BiasAddV1", .run = run_bias_add,
-      .takes = dfc_takes_numbers },
+  { .op = "BiasAdd", .run = run_bias_add, .takes = dfc_takes_numbers },
+  { .op = "BiasAddV1", .run = run_bias_add, .takes = dfc_takes_numbers },
   { .op = "BiasAddGrad", .run = run_bias_add_grad, .takes = dfc_takes_numbers },
 };
 const dfc_table dfc_reduce = { kernels, (int32_t)(sizeof kernels / sizeof *kernels) };

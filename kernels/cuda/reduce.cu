@@ -133,8 +133,7 @@ FOLD(i8, int8_t)
 FOLD(u8, uint8_t)
 FOLD(bool, bool)
 
-/* ---- the place of the greatest or least; the first NaN before all
- * -------------------------------------------------------------- */
+/* ---- the place of the greatest or least; the first NaN before all ------------------------------------------------ */
 template <class T, class Z> DFC_INLINE void arg_each(const dfc_fold &p) {
   typedef typename acc_of<T>::type A;
   const bool least = p.what == DFC_MIN;
@@ -161,8 +160,7 @@ ARG(i8, int8_t)
 ARG(u8, uint8_t)
 ARG(bool, bool)
 
-/* ---- scans: flags 1: exclusive, 2: reverse
- * ------------------------------------------------------------------------------------------ */
+/* ---- scans: flags 1: exclusive, 2: reverse ----------------------------------------------------------------------- */
 template <class T> DFC_INLINE void scan_each(const dfc_fold &p) {
   typedef typename acc_of<T>::type A;
   DFC_EACH(i, p.outer * p.inner) {
@@ -186,9 +184,7 @@ SCAN(i64, int64_t)
 SCAN(i8, int8_t)
 SCAN(u8, uint8_t)
 
-/* ---- rows
- * --------------------------------------------------------------------------------------------------------
- * */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 template <class T> struct row_of { typedef float type; };
 template <> struct row_of<double> { typedef double type; };
 

@@ -5,8 +5,10 @@
 strict_place strict_here;
 static strict_kernel *kernels;
 
-strict_kernel::strict_kernel(const char *name, size_t bytes, void (*body)(const void *)) : name(name), bytes(bytes),
-    body(body), next(kernels) { kernels = this; }
+strict_kernel::strict_kernel(const char *name, size_t bytes, void (*body)(const void *))
+    : name(name), bytes(bytes), body(body), next(kernels) {
+  kernels = this;
+}
 
 const strict_kernel *strict_kernel_find(const char *name) {
   for (const strict_kernel *k = kernels; k; k = k->next) if (!strcmp(k->name, name)) return k;
@@ -57,7 +59,7 @@ static void resume(unsigned t) {
   }
   running = t;
   strict_here.thread = { t % strict_here.threads.x, t / strict_here.threads.x % strict_here.threads.y,
-      t / strict_here.threads.x / strict_here.threads.y };
+                         t / strict_here.threads.x / strict_here.threads.y };
   it.is = READY;
   fibre::enter(it.stack, body, nullptr);
   if (it.is == ENDED) { idle.push_back(it.stack); it.stack = nullptr; }
@@ -108,7 +110,7 @@ void strict_abandon() {                     /* a kernel was left by a fault: its
 }
 
 std::string strict_grid_run(const strict_kernel *k, const void *p, strict_dim blocks, strict_dim block,
-    uint64_t random) {
+                            uint64_t random) {
   const uint64_t n = (uint64_t)blocks.x * blocks.y * blocks.z;
   kernel = k;
   params = p;

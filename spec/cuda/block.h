@@ -7,6 +7,6 @@
 const strict_kernel *strict_kernel_find(const char *name);        /* NULL: there is none */
 /* All blocks, in an order that `random` chooses. Empty, or what the kernel did wrong. */
 std::string strict_grid_run(const strict_kernel *k, const void *p, strict_dim blocks, strict_dim block,
-    uint64_t random);
+                            uint64_t random);
 void strict_abandon();
 #endif

@@ -118,11 +118,11 @@ static void set_clock(clocks &c, uint64_t stream, uint64_t index) {
   if (c.size() <= stream) c.resize(stream + 1);
   c[stream] = std::max(c[stream], index);
 }
-static bool is_before(const touch &a, const operation &o) { return a.stream == ~0ull || clock_of(o.before,
-    a.stream) >= a.index; }
+static bool is_before(const touch &a, const operation &o) {
+  return a.stream == ~0ull || clock_of(o.before, a.stream) >= a.index;
+}
 
-/* ---- memory
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static size_t page_bytes() { static const size_t n = (size_t)sysconf(_SC_PAGESIZE); return n; }
 
@@ -153,8 +153,7 @@ static bool slack_is_whole(const allocation *a) {
   return true;
 }
 
-/* ---- running
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static thread_local bool executing;
 static thread_local const void *fault_at;
@@ -286,7 +285,7 @@ static void force(CUstream s, uint64_t index) {
 
 /* Complete from the start: something may run it at once. */
 static void enqueue_whole(CUstream s, const std::string &what, std::vector<std::pair<allocation *, int>> touches,
-    std::function<std::string()> run) {
+                          std::function<std::string()> run) {
   merge(s->now, d.host);
   operation o;
   o.stream = s->number;
@@ -324,9 +323,7 @@ static allocation *part_of(const char *call, CUdeviceptr p, size_t bytes) {
   return nullptr;
 }
 
-/* ---- the API
- * -----------------------------------------------------------------------------------------------------------------
- * */
+/* ---- the API ----------------------------------------------------------------------------------------------------- */
 
 extern "C" {
 #define API __attribute__((visibility("default"))) CUresult
@@ -377,8 +374,8 @@ API cuGetErrorString(CUresult error, const char **text) {
 API cuDeviceGetCount(int *count) { LOCK; *count = d.gpus; return CUDA_SUCCESS; }
 API cuDeviceGet(CUdevice *device, int ordinal) {
   BEGIN;
-  if (ordinal < 0 || ordinal >= d.gpus) return misuse("cuDeviceGet", "there is no device " + std::to_string(ordinal),
-      CUDA_ERROR_INVALID_DEVICE);
+  if (ordinal < 0 || ordinal >= d.gpus)
+    return misuse("cuDeviceGet", "there is no device " + std::to_string(ordinal), CUDA_ERROR_INVALID_DEVICE);
   *device = ordinal;
   return CUDA_SUCCESS;
 }
@@ -429,8 +426,8 @@ API cuEventCreate(CUevent *event, unsigned int) { BEGIN; NEED_CONTEXT("cuEventCr
     d.events.insert(*event); return CUDA_SUCCESS; }
 API cuEventRecord(CUevent event, CUstream stream) {
   BEGIN;
-  if (!stream_of(stream) || !d.events.count(event)) return misuse("cuEventRecord", "no such stream or event",
-      CUDA_ERROR_INVALID_HANDLE);
+  if (!stream_of(stream) || !d.events.count(event))
+    return misuse("cuEventRecord", "no such stream or event", CUDA_ERROR_INVALID_HANDLE);
   event->recorded = true;
   event->stream = stream->number;
   event->index = stream->given;
@@ -617,8 +614,7 @@ API cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
   return CUDA_SUCCESS;
 }
 API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
-    unsigned int bz, unsigned int shared_bytes,
-                   CUstream stream, void **params, void **extra) {
+                   unsigned int bz, unsigned int shared_bytes, CUstream stream, void **params, void **extra) {
   BEGIN;
   NEED_CONTEXT("cuLaunchKernel");
   if (!d.functions.count(f)) return misuse("cuLaunchKernel", "no such function", CUDA_ERROR_INVALID_HANDLE);

@@ -50,8 +50,8 @@ static void main_of_stack() {
 }
 static stack *make() {
   stack *s = new stack;
-  s->bottom = (char *)mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-      -1, 0);
+  s->bottom =
+      (char *)mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (s->bottom == MAP_FAILED) abort();
 #ifdef __x86_64__
   void **top = (void **)(s->bottom + STACK_BYTES - 64);

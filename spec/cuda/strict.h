@@ -31,8 +31,9 @@ template <class T> static inline T strict_shuffle(T mine, int lane) {
   return mine;
 }
 template <class T> static inline T __shfl_sync(unsigned, T v, int lane) { return strict_shuffle(v, lane); }
-template <class T> static inline T __shfl_xor_sync(unsigned, T v, int mask) { return strict_shuffle(v,
-    strict_lane() ^ mask); }
+template <class T> static inline T __shfl_xor_sync(unsigned, T v, int mask) {
+  return strict_shuffle(v, strict_lane() ^ mask);
+}
 template <class T> static inline T __shfl_down_sync(unsigned, T v, int by) {
   return strict_shuffle(v, strict_lane() + by < 32 ? strict_lane() + by : strict_lane());
 }
