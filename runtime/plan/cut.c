@@ -41,7 +41,7 @@ static int32_t known(const maker *m, int32_t node, int32_t index, int32_t device
 
 /* ---- nodes that only the plan has ------------------------------------------------------------------ */
 
-static df_node *extra_new(maker *m, const df_node *like, int32_t nin, int32_t ncontrol, int32_t nout) {
+df_node *dfi_plan_extra(maker *m, const df_node *like, int32_t nin, int32_t ncontrol, int32_t nout) {
   dfi_plan *p = m->plan;
   if (p->nextra == m->extra_cap) {
     m->extra_cap = m->extra_cap ? m->extra_cap * 2 : 32;
@@ -85,7 +85,7 @@ static int32_t read_scope(const maker *m, const df_node *n) {
 static void transfer_new(maker *m, df_output from, int32_t index, int32_t source, int32_t to) {
   if (known(m, from.node->id, index, to)) return;
   const bool value = index != CONTROL;
-  df_node *n = extra_new(m, from.node, value, !value, value);
+  df_node *n = dfi_plan_extra(m, from.node, value, !value, value);
   char name[300];
   const bool host = to & DFI_READ_ON_HOST;
   const int32_t device = to & ~DFI_READ_ON_HOST;
@@ -111,7 +111,7 @@ static void transfer_new(maker *m, df_output from, int32_t index, int32_t source
 /* The loop is entered by the same constant on another device. */
 static void enter_again(maker *m, df_node *enter, int32_t to) {
   if (known(m, enter->id, 0, to)) return;
-  df_node *n = extra_new(m, enter, enter->nin, enter->ncontrol, enter->nout);
+  df_node *n = dfi_plan_extra(m, enter, enter->nin, enter->ncontrol, enter->nout);
   memcpy(n->in, enter->in, sizeof *n->in * (size_t)enter->nin);
   if (enter->ncontrol) memcpy(n->control, enter->control, sizeof *n->control * (size_t)enter->ncontrol);
   n->out[0] = enter->out[0];

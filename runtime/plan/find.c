@@ -251,7 +251,7 @@ bool dfi_plan_is_loop_constant(const df_node *n) {
 df_output dfi_plan_origin(const maker *m, df_output o) {
   while (feed_of(m, o) < 0) {
     if (dfi_plan_passes_on(o.node) && !m->mark[o.node->id].stays) { o = o.node->in[0]; continue; }
-    if (m->mark[o.node->id].duplicate >= 0) { o.node = m->graph->node[m->mark[o.node->id].duplicate]; continue; }
+    if (m->mark[o.node->id].duplicate >= 0) { o.node = dfi_plan_node(m, m->mark[o.node->id].duplicate); continue; }
     if (dfi_plan_is_loop_constant(o.node) && !o.node->ncontrol) {
       df_output outer = dfi_plan_origin(m, o.node->in[0]);
       if (dfi_plan_is_given(m, outer)) return outer;
@@ -388,7 +388,7 @@ void dfi_plan_prune_tokens(maker *m) {
     }
   }
   while (depth) {
-    df_node *n = m->graph->node[stack[--depth]];
+    df_node *n = dfi_plan_node(m, stack[--depth]);
     if (m->mark[n->id].given_token) continue;       /* its inputs are beside the point */
     if (flow_of(n) == DF_CALL) need(m, dfi_plan_function_of(m, n)->ret, &stack, &depth, &cap);
     need_saved(m, n, &stack, &depth, &cap);
@@ -421,7 +421,7 @@ void dfi_plan_prune_tokens(maker *m) {
   }
   dfi_free(stack);
   m->nneeded = 0;
-  for (int32_t i = 0; i < m->nids; i++) if (m->mark[i].needed) m->needed[m->nneeded++] = i;
+  for (int32_t i = 0; i < dfi_plan_ids(m); i++) if (m->mark[i].needed) m->needed[m->nneeded++] = i;
 }
 
 /* A loop's Merge whose Enter and NextIteration serve nobody else needs no node: they deliver for it. */

@@ -124,7 +124,7 @@ static bool find_levels(finder *f) {
   maker *m = f->m;
   for (int32_t pass = 0; pass < PASSES; pass++) {
     bool changed = false;
-    for (int32_t i = 0; i < m->nneeded; i++) changed |= raise_node(f, m->graph->node[m->needed[i]]);
+    for (int32_t i = 0; i < m->nneeded; i++) changed |= raise_node(f, dfi_plan_node(m, m->needed[i]));
     if (!changed) return true;
   }
   return false;
@@ -150,7 +150,7 @@ static void join(finder *f) {
   const maker *m = f->m;
   for (int32_t i = 0; i < m->nneeded; i++) f->at[m->needed[i]].leader = m->needed[i];
   for (int32_t i = 0; i < m->nneeded; i++) {
-    df_node *n = m->graph->node[m->needed[i]];
+    df_node *n = dfi_plan_node(m, m->needed[i]);
     for (int32_t k = 0; f->at[n->id].class && k < n->nin; k++) {
       df_node *b = before(f, n, k);
       if (b) f->at[leader_of(f, n->id)].leader = leader_of(f, b->id);
@@ -303,11 +303,11 @@ static void find_groups(finder *f) {
   df_node **order = dfi_xmalloc(sizeof *order * (size_t)(n + 1)),
           **sorted = dfi_xmalloc(sizeof *sorted * (size_t)(n + 1));
   for (int32_t i = 0, k = 0; i < m->nneeded; i++)
-    if (f->at[m->needed[i]].class) order[k++] = m->graph->node[m->needed[i]];
+    if (f->at[m->needed[i]].class) order[k++] = dfi_plan_node(m, m->needed[i]);
   /* by leader, a counting sort that keeps the order of ids; ids are nearly always an order in which values come */
-  int32_t *first = dfi_xcalloc((size_t)m->nids + 2, sizeof *first);
+  int32_t *first = dfi_xcalloc((size_t)dfi_plan_ids(m) + 2, sizeof *first);
   for (int32_t i = 0; i < n; i++) first[leader_of(f, order[i]->id) + 1]++;
-  for (int32_t i = 0; i < m->nids; i++) first[i + 1] += first[i];
+  for (int32_t i = 0; i < dfi_plan_ids(m); i++) first[i + 1] += first[i];
   for (int32_t i = 0; i < n; i++) sorted[first[leader_of(f, order[i]->id)]++] = order[i];
   dfi_free(first);
   for (int32_t begin = 0, end; begin < n; begin = end) {
@@ -348,21 +348,21 @@ void dfi_plan_group(maker *m) {
   finder f = { .m = m, .small = stressed("groups") ? 1 : SMALL };
   int32_t n = 0, ops = 0;
   for (int32_t i = 0; i < m->nneeded; i++) {
-    const df_node *c = m->graph->node[m->needed[i]];
+    const df_node *c = dfi_plan_node(m, m->needed[i]);
     if (op_of(c)->waits || c->unstructured) return;
     n += c->nout == 1 && c->out[0].shape.rank > 0;
     if (c->op >= ops) ops = c->op + 1;
   }
   if (n < 2) return;
   f.known = dfi_xcalloc((size_t)ops + 1, 1);
-  f.at = dfi_xcalloc((size_t)m->nids + 1, sizeof *f.at);
+  f.at = dfi_xcalloc((size_t)dfi_plan_ids(m) + 1, sizeof *f.at);
   f.scope_level = dfi_xcalloc((size_t)p->nscopes + 1, sizeof *f.scope_level);
   f.class = dfi_xcalloc((size_t)n + 2, sizeof *f.class);
   for (f.mask = 63; f.mask < 2 * (uint32_t)n; f.mask = 2 * f.mask + 1) { }
   f.table = dfi_xcalloc((size_t)f.mask + 1, sizeof *f.table);
   n = 0;
   for (int32_t i = 0; i < m->nneeded; i++) {
-    const df_node *c = m->graph->node[m->needed[i]];
+    const df_node *c = dfi_plan_node(m, m->needed[i]);
     if (fits(&f, c)) { f.at[c->id].class = class_of(&f, c); n++; }
   }
   if (n > 1 && find_levels(&f)) {

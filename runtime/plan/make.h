@@ -15,7 +15,7 @@ typedef struct mark {
   bool     for_merge;          /* Enter, NextIteration: delivers for a Merge */
   bool     given_token;        /* its value is given, but a Merge needs a token of it: output given_index */
   int32_t  given_index;
-  int32_t  duplicate;               /* a Switch with the same inputs, a node that computes the same, or -1 */
+  int32_t  duplicate;               /* a Switch with the same inputs, a node of the same value, its constant, or -1 */
   int32_t  copy_scope; uint32_t copy_slot;   /* a scalar constant: where it was copied last */
   int32_t  users;              /* places that wait for its tokens */
   int32_t  number;             /* pnode, or -1 when it needs none */
@@ -56,6 +56,8 @@ typedef struct maker {
 static inline df_node *dfi_plan_node(const maker *m, int32_t id) {
   return id < m->nids ? m->graph->node[id] : m->plan->extra[id - m->nids];
 }
+/* Ids go up to here: the graph's, then those of the plan's own nodes. */
+static inline int32_t dfi_plan_ids(const maker *m) { return m->nids + m->plan->nextra; }
 static inline const df_op *op_of(const df_node *n) { return dfi_op_info_at(n->op)->op; }
 static inline df_flow flow_of(const df_node *n) { return op_of(n)->flow; }
 

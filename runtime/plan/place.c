@@ -10,7 +10,8 @@
  *   4. anything else where it takes the least time, as estimated: its own (cost.c), and that of what would cross to it
  *   and from it 5. what none of this decides, to the session's first device, or where DFLOW_DEFAULT_DEVICE says
  *
- * A constant that nobody placed is wherever it is read. What is fed comes from the host, and fetches go there.
+ * A constant that nobody placed, and what is folded into one (fold.c), is wherever it is read. What is fed comes from
+ * the host, and fetches go there.
  */
 #include "plan/place.h"
 #include <stdio.h>
@@ -213,7 +214,7 @@ static int32_t keep_from_gpus(maker *m, const int32_t *asked, const int32_t *own
 }
 
 static int32_t place_resources(maker *m, const int32_t *asked, const dfi_why *why, int32_t *owner) {
-  for (int32_t i = 0; i < m->nids; i++) owner[i] = -1;
+  for (int32_t i = 0; i < dfi_plan_ids(m); i++) owner[i] = -1;
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
     const bool makes = n->nout && is_handle((df_output){ n, 0 });
@@ -300,10 +301,11 @@ static bool is_flow(const df_node *n) {
 typedef struct users { int32_t *first, *at; uint8_t *fetched; } users;
 
 static users find_users(maker *m) {
-  users u = { dfi_xcalloc((size_t)m->nids + 2, sizeof *u.first), NULL, dfi_xcalloc((size_t)m->nids + 1, 1) };
+  const int32_t ids = dfi_plan_ids(m);
+  users u = { dfi_xcalloc((size_t)ids + 2, sizeof *u.first), NULL, dfi_xcalloc((size_t)ids + 1, 1) };
   for (int32_t pass = 0; pass < 2; pass++) {
-    int32_t *fill = u.at ? dfi_xmalloc(sizeof *fill * ((size_t)m->nids + 1)) : NULL;
-    if (fill) memcpy(fill, u.first, sizeof *fill * (size_t)m->nids);
+    int32_t *fill = u.at ? dfi_xmalloc(sizeof *fill * ((size_t)ids + 1)) : NULL;
+    if (fill) memcpy(fill, u.first, sizeof *fill * (size_t)ids);
     for (int32_t i = 0; i < m->nneeded; i++) {
       df_node *n = dfi_plan_node(m, m->needed[i]);
       if (dfi_plan_passes_on(n) && !m->mark[n->id].stays) continue;
@@ -314,8 +316,8 @@ static users find_users(maker *m) {
       }
     }
     if (!fill) {
-      for (int32_t i = 0; i < m->nids; i++) u.first[i + 1] += u.first[i];
-      u.at = dfi_xmalloc(sizeof *u.at * (size_t)(u.first[m->nids] + 1));
+      for (int32_t i = 0; i < ids; i++) u.first[i + 1] += u.first[i];
+      u.at = dfi_xmalloc(sizeof *u.at * (size_t)(u.first[ids] + 1));
     }
     dfi_free(fill);
   }
@@ -481,11 +483,13 @@ static bool nothing_to_place(const maker *m) {
 
 int32_t dfi_plan_place_nodes(maker *m) {
   if (nothing_to_place(m)) return DF_OK;
+  dfi_plan_fold(m);
   dfi_plan_find_equal(m);
-  int32_t *asked = dfi_xmalloc(sizeof *asked * ((size_t)m->nids + 1)),
-          *owner = dfi_xmalloc(sizeof *owner * ((size_t)m->nids + 1)), status = DF_OK;
-  dfi_why *why = dfi_xmalloc(sizeof *why * ((size_t)m->nids + 1));
-  for (int32_t i = 0; i < m->nids; i++) { asked[i] = NOWHERE; m->mark[i].device = NOWHERE; }
+  const size_t ids = (size_t)dfi_plan_ids(m);
+  int32_t *asked = dfi_xmalloc(sizeof *asked * (ids + 1)), *owner = dfi_xmalloc(sizeof *owner * (ids + 1)),
+          status = DF_OK;
+  dfi_why *why = dfi_xmalloc(sizeof *why * (ids + 1));
+  for (int32_t i = 0; i < (int32_t)ids; i++) { asked[i] = NOWHERE; m->mark[i].device = NOWHERE; }
   for (int32_t i = 0; i < m->nneeded && !status; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
     asked[n->id] = asked_device(m, n, &why[n->id]);

@@ -485,6 +485,16 @@ static void finish_cut(maker *m) {
   }
 }
 
+/* The plan's own nodes are looked at as the nodes of the graph that they are of. */
+static void name_extras(dfi_plan *p) {
+  for (int32_t i = 0; i < p->nfolded; i++) p->folded[i].constant->id = p->folded[i].node;
+  for (int32_t i = 0; i < p->nextra; i++) {
+    df_node *n = p->extra[i];
+    if (flow_of(n) == DF_CONSTANT) continue;
+    n->id = flow_of(n) == DF_TRANSFER ? n->nin ? n->in[0].node->id : n->control[0]->id : n->in[0].node->id;
+  }
+}
+
 /* Keeps where every node of the graph runs, and why. */
 static void tell_places(maker *m) {
   dfi_plan *p = m->plan;
@@ -495,9 +505,12 @@ static void tell_places(maker *m) {
     int32_t kept = i;
     while (m->mark[kept].duplicate >= 0) kept = m->mark[kept].duplicate;
     const int32_t device = m->mark[kept].device < 0 ? 0 : m->mark[kept].device;
-    p->place[p->nplaces++] = kept == i ? (struct dfi_place){ i, device, k->why, k->why_node }
+    const bool folded = kept >= m->nids;
+    const int32_t because = k->why_node >= m->nids ? p->extra[k->why_node - m->nids]->id : k->why_node;
+    p->place[p->nplaces++] = kept == i ? (struct dfi_place){ i, device, k->why, because }
+                             : folded  ? (struct dfi_place){ i, device, DFI_WHY_FOLDED, -1 }
                                        : (struct dfi_place){ i, device, DFI_WHY_EQUAL, kept };
-    if (kept == i || flow_of(m->graph->node[i]) == DF_SWITCH) continue;
+    if (kept == i || folded || flow_of(m->graph->node[i]) == DF_SWITCH) continue;
     if ((p->nequal & (p->nequal - 1)) == 0)
       p->equal = dfi_xrealloc(p->equal, sizeof *p->equal * (size_t)(2 * p->nequal + 1));
     p->equal[p->nequal++] = (struct dfi_equal){ i, kept };
@@ -579,12 +592,9 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
   if (!status) status = find_fetches(&m);
   if (!status && m.cut) finish_cut(&m);
   if (!status && !m.cut && !m.reference) dfi_plan_group(&m);
+  if (!status) name_extras(p);
   if (!status && devices) tell_places(&m);
   if (!status && tell) dfi_plan_tell(&m, tell);
-  for (int32_t i = 0; i < p->nextra; i++) {             /* it is looked at as the node that it is of */
-    df_node *n = p->extra[i];
-    n->id = flow_of(n) == DF_TRANSFER ? n->nin ? n->in[0].node->id : n->control[0]->id : n->in[0].node->id;
-  }
   dfi_free(m.across); dfi_free(m.crossed);
   dfi_free(m.mark); dfi_free(m.needed); dfi_free(m.function); dfi_free(m.given); dfi_free(m.const_index);
   dfi_free(m.variable_index);
@@ -603,6 +613,10 @@ int64_t dfi_plan_bytes(const dfi_plan *p) {
     n += sizeof *p->group + sizeof *p->group->member * (size_t)p->group[i].n +
          sizeof *p->group->chain.step * (size_t)p->group[i].chain.nsteps +
          (sizeof *p->group->input + 1) * DFK_CHAIN_INPUTS;
+  for (int32_t i = 0; i < p->nfolded; i++) {
+    const df_tensor *t = attr_of(p->folded[i].constant, "value")->tensor;
+    n += (size_t)(t->size * dfi_dtype_size[t->dtype]);
+  }
   for (int32_t i = 0; i < p->nscopes; i++) {
     const dfi_scope *s = &p->scope[i];
     n += sizeof *s->counts * (s->n * 2 + s->nslots) + sizeof *s->enters * s->n;
@@ -642,9 +656,13 @@ void dfi_plan_free(dfi_plan *p) {
   dfi_free(p->fetch_node);
   for (int32_t i = 0; i < p->nextra; i++) {
     df_node *n = p->extra[i];
+    if (flow_of(n) == DF_CONSTANT) {
+      df_tensor_release(attr_of(n, "value")->tensor);
+      dfi_free(n->attrs);
+    }
     dfi_free(n->in); dfi_free(n->control); dfi_free(n->out); dfi_free((char *)(uintptr_t)n->name); dfi_free(n);
   }
-  dfi_free(p->equal);
+  dfi_free(p->equal); dfi_free(p->folded);
   dfi_free(p->extra); dfi_free(p->link); dfi_free(p->crossing); dfi_free(p->place);
   dfi_free(p->feed); dfi_free(p->variable); dfi_free(p->variable_device); dfi_free(p->signature);
   pthread_mutex_destroy(&p->lock);

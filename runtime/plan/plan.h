@@ -154,7 +154,8 @@ typedef enum dfi_why {
   DFI_WHY_SCATTERED,
   DFI_WHY_COLOCATED,
   DFI_WHY_FUNCTION,
-  DFI_WHY_EQUAL
+  DFI_WHY_EQUAL,
+  DFI_WHY_FOLDED
 } dfi_why;
 
 /* A way between two devices that the plan uses. */
@@ -211,6 +212,8 @@ typedef struct dfi_plan {
   dfi_link    *link; int32_t nlinks;
   dfi_crossing *crossing; int32_t ncrossings;  /* their values, in the GIVEN space after the variables */
   df_node    **extra; int32_t nextra;          /* nodes of the plan alone; owned */
+  /* nodes whose inputs are constants, by id, and the constants that stand for them, which are among `extra`: fold.c */
+  struct dfi_folded { int32_t node; df_node *constant; } *folded; int32_t nfolded;
   /* nodes that another one stands for, by id: equal.c */
   struct dfi_equal { int32_t node, kept; } *equal; int32_t nequal;
   /* of every node that is needed */

@@ -18,6 +18,15 @@ const df_node *dfi_plan_kept(const dfi_plan *p, const df_node *n) {
   return low < p->nequal && p->equal[low].node == n->id ? p->graph->node[p->equal[low].kept] : n;
 }
 
+const df_node *dfi_plan_folded(const dfi_plan *p, const df_node *n) {
+  int32_t low = 0, high = p->nfolded;
+  while (low < high) {
+    const int32_t at = (low + high) / 2;
+    if (p->folded[at].node < n->id) low = at + 1; else high = at;
+  }
+  return low < p->nfolded && p->folded[low].node == n->id ? p->folded[low].constant : NULL;
+}
+
 const dfi_pnode *dfi_plan_node_for(const dfi_plan *p, const dfi_scope *s, const df_node *n) {
   const dfi_pnode *equal = NULL;
   n = dfi_plan_kept(p, n);
@@ -74,6 +83,8 @@ dfi_where dfi_where_is(const dfi_plan *p, const dfi_scope *s, df_output o) {
     dfi_where w;
     if (is_fed(p, o, &w)) return w;
     if (flow_of(o.node) == DF_CONSTANT) return (dfi_where){ DFI_LIES_FOLDED, 0, o };
+    df_node *constant = (df_node *)(uintptr_t)dfi_plan_folded(p, o.node);
+    if (constant) return (dfi_where){ DFI_LIES_FOLDED, 0, { constant, 0 } };
     const dfi_pnode *q = dfi_plan_node_for(p, s, o.node);
     if (q && q->kind != DFI_K_ENTER && !dfi_is_exit(q->kind) && !dfi_is_next(q->kind))
       return (dfi_where){ DFI_LIES_KEPT, DFI_OPERAND(DFI_ITERATION, q->out + (uint32_t)o.index), o, q };

@@ -10,7 +10,7 @@
 typedef enum dfi_why_there {
   DFI_LIES_NOWHERE = 0, /* the scope has no such value */
   DFI_LIES_GIVEN,       /* it is fed */
-  DFI_LIES_FOLDED,      /* a constant of the graph: its node's attribute */
+  DFI_LIES_FOLDED,      /* a constant of the graph, or of the plan (plan/fold.c): the attribute of `output`'s node */
   DFI_LIES_KEPT,        /* `node` makes it */
   DFI_LIES_MERGED,      /* a loop's Merge: the Enter and the NextIteration, which is `node`, write to its slot */
   DFI_LIES_ENTERED,     /* an Enter of the scope: it wrote to the first iteration, or it is a loop constant */
@@ -32,6 +32,8 @@ dfi_where dfi_where_is(const dfi_plan *p, const dfi_scope *s, df_output o);
 bool dfi_stands_for(const dfi_pnode *q, const df_node *n);
 /* n, or the node that computes the same and is kept in its stead. */
 const df_node *dfi_plan_kept(const dfi_plan *p, const df_node *n);
+/* The constant that stands for n, whose inputs are constants; NULL: none does. */
+const df_node *dfi_plan_folded(const dfi_plan *p, const df_node *n);
 /* The scope's node that does; n's own before that of an equal Switch; NULL: there is none. */
 const dfi_pnode *dfi_plan_node_for(const dfi_plan *p, const dfi_scope *s, const df_node *n);
 #endif

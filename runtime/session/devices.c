@@ -148,6 +148,7 @@ static void say_why(text *t, const dfi_plan *p, const struct dfi_place *at) {
   case DFI_WHY_FED: say(t, "fed from the host"); break;
   case DFI_WHY_SCATTERED: say(t, "DFLOW_STRESS=devices"); break;
   case DFI_WHY_EQUAL: say(t, "computes what `%s` does, which is kept", name); break;
+  case DFI_WHY_FOLDED: say(t, "only constants go into it: computed when the plan was made"); break;
   case DFI_WHY_FUNCTION: say(t, "frames of functions are on the default device"); break;
   case DFI_WHY_DEFAULT: say(t, "nothing asked for: the default device"); break;
   }

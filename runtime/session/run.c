@@ -379,6 +379,15 @@ static int32_t mark_all(const dfi_plan *p, int32_t nnodes, const int32_t *nodes,
   return found;
 }
 
+/* The first of these that was folded into a constant; NULL: none was. */
+static const df_node *folded_one(const dfi_plan *p, int32_t nnodes, const int32_t *nodes) {
+  for (int32_t i = 0; i < nnodes; i++) {
+    const df_node *n = nodes[i] >= 0 && nodes[i] < p->graph->n ? p->graph->node[nodes[i]] : NULL;
+    if (n && dfi_plan_folded(p, n)) return n;
+  }
+  return NULL;
+}
+
 int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char *frame, int64_t iteration,
                      int32_t conditions, df_error *err) {
   dfi_break b = { .iteration = iteration, .conditions = conditions,
@@ -399,8 +408,15 @@ int32_t df_run_break(df_run *r, int32_t nnodes, const int32_t *nodes, const char
   if (nnodes >= 0) {
     b.match = dfi_xcalloc((size_t)r->plan->nnodes + 1, 1);
     if (!mark_all(r->plan, nnodes, nodes, b.match)) {
+      const df_node *folded = folded_one(r->plan, nnodes, nodes);
       dfi_watch_let_go(w, mine);
       dfi_free(b.match);
+      if (folded)
+        return dfi_fail(err, DF_NOT_FOUND, folded->where,
+                        "`%s` has no token in this run: only constants go into it, so its value was computed when the "
+                        "plan was made",
+                        dfi_node_name((df_node *)(uintptr_t)folded)),
+               0;
       return dfi_fail(err, DF_NOT_FOUND, NULL, "no such node has a token in this run: its fetches do not need it"), 0;
     }
   }
