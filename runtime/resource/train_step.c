@@ -36,11 +36,15 @@ int32_t dfi_step_unlock(dfi_step *s, int32_t code) {
   return code;
 }
 
-/* The value lies where the step runs: a slot may have been kept elsewhere. */
+/* The value lies where the step runs: a slot may have been kept elsewhere. A number is stepped on the host, as its
+ * gradient is one without a tensor. */
 static bool bring_here(dfi_variable *v) {
   df_value moved;
-  if (v->value.kind != DF_TENSOR || v->value.as.tensor->buffer->arena == dfi_devmem_here) return true;
-  if (!dfi_value_in(&v->value, dfi_devmem_here, &moved)) return false;
+  if (v->value.kind != DF_TENSOR) return true;
+  const df_tensor *t = v->value.as.tensor;
+  dfi_devmem *to = t->rank ? dfi_devmem_here : dfi_readable(t) ? t->buffer->arena : NULL;
+  if (t->buffer->arena == to) return true;
+  if (!dfi_value_in(&v->value, to, &moved)) return false;
   dfi_value_drop(&v->value);
   v->value = moved;
   return true;

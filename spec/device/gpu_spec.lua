@@ -149,6 +149,26 @@ describe('gpu:0', function()
     ]])
   end)
 
+  sentence('steps a variable that is one number, wherever its value was made', function()
+    local values = [[
+      for _, rule in ipairs{ df.train.SGD(0.1), df.train.Momentum(0.1, 0.9), df.train.Adam(0.1) } do
+        df.reset()
+        df.device(arg[1], function()
+          local w, t = df.Variable(4.0), df.constant{ 1.0, 2.0, 3.0 }
+          local step = rule:minimize(df.square(w - df.reduce_sum(t * t) / 14))
+          local made = w:assign(df.reduce_sum(t) - 2)
+          for _ = 1, 2 do
+            df.run(made)
+            for _ = 1, 3 do df.run(step) end
+          end
+          print(('%.5f'):format(df.run(w)))
+        end)
+      end]]
+    local expected = gpu((values:gsub('arg%[1%]', "'cpu:0'")))
+    assert.equal(3, select(2, expected:gsub('%d%.%d+', '')))
+    assert.equal(expected, gpu((values:gsub('arg%[1%]', "'gpu:0'"))))
+  end)
+
   sentence('says where a kernel is missing, what index is wrong, and that memory has run out', function()
     local out = gpu[[
       local x = df.constant({ 1., 2., 3. })
