@@ -77,7 +77,7 @@ static int32_t read_option(df_session *s, const char *key, const char *value, df
   } else
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
                     "there is no session option `%s`; there are threads, timeout, kernels, engine, lone, device, soft, "
-                    "clock, owners, memory and plans", key);
+                    "clock, save, owners, memory and plans", key);
   return DF_OK;
 }
 

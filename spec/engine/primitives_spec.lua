@@ -88,4 +88,14 @@ describe('the engine that fires every primitive', function()
     assert.matches('engine primitives\ndflow> 5.0\n', out, 1, true)
     assert.matches('breakpoint 1 before while/LoopCond (LoopCond) in while:0', out, 1, true)
   end)
+
+  it('is what DFLOW_ENGINE says only where a session does not say it', function()
+    local loop = "i = while_loop(function(i) return i:lt(3) end, function(i) return i + 1 end, {df.int32(0)})\n"
+    local out = shell.run('DFLOW_ENGINE=tokens ' .. shell.dflow .. ' -E -i 2>&1', loop .. ':set engine\n:set engine auto\n:set engine\n'
+      .. 'df.run(i);\nprint((df.default_session():native():gsub("^.*tokens: ", "")))\ns = df.Session{}\ns:run(i);\nprint((s:native():gsub("^.*tokens: ", "")))\n').out
+    assert.matches("engine tokens\n", out, 1, true)
+    assert.matches("engine auto\n", out, 1, true)
+    local _, own = out:gsub("the session's engine is tokens", '')
+    assert.equal(1, own)
+  end)
 end)

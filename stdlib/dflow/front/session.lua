@@ -210,6 +210,18 @@ end
 -- `remains`: runs in the background can be looked at when they are over, unless they say otherwise.
 M.foreground, M.started, M.attend, M.remains = nil, nil, nil, nil
 
+--- What s:run is where its options ask for a handle: nobody else has that one, so a wait that ends early ends the run.
+local function run_started(s, fetches, feeds, opts)
+  local h = methods.start(s, fetches, feeds, opts)
+  local ok, result = pcall(h.wait, h)
+  if ok then return result end
+  if not h.over then
+    h:cancel()
+    pcall(h.wait, h)
+  end
+  error(result, 0)
+end
+
 --- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these. opts.check_numerics ends it at the first
 --- op that makes a NaN.
 function methods.run(s, fetches, feeds, opts)
@@ -218,15 +230,10 @@ function methods.run(s, fetches, feeds, opts)
   end
   if opts ~= nil then timeout_of(opts) end
   s.graph.period = (s.graph.period or 0) + 1          -- what is built from now on may be what was built before
-  if opts and opts.check_numerics then
-    local with = {}
-    for key, v in pairs(opts) do with[key] = v end
-    with.paused = true
-    return numerics.run(function() return methods.start(s, fetches, feeds, with) end, opts.check_numerics)
-  end
+  if opts and opts.check_numerics then return run_started(s, fetches, feeds, opts) end
   local foreground = M.foreground
   if foreground then return foreground(s, fetches, feeds, opts) end
-  if opts and (opts.trace or opts.report) then return methods.start(s, fetches, feeds, opts):wait() end
+  if opts and (opts.trace or opts.report or opts.finally or opts.paused) then return run_started(s, fetches, feeds, opts) end
   if watch then watch(s, feeds) end
   local tensors = s.tensors
   if opts and opts.tensors ~= nil then tensors = opts.tensors end
@@ -277,14 +284,15 @@ local function start_options(s, opts)
   if opts and opts.remains ~= nil then remains = opts.remains end
   remains = remains or (opts and opts.report)                 -- the page shows values
   local last = remains and 'remains=yes ' or ''
-  if not opts or not (opts.paused or opts.values or opts.log or opts.trace or opts.report or opts.record or opts.finally) then return remains and last or nil end
+  local paused = opts and (opts.paused or opts.check_numerics)
+  if not opts or not (paused or opts.values or opts.log or opts.trace or opts.report or opts.record or opts.finally) then return remains and last or nil end
   if opts.finally ~= nil then
     if getmetatable(opts.finally) ~= Operation or opts.finally.graph ~= s.graph then
       errors.bad('start: finally is %s, an operation of the session\'s graph is expected', errors.describe(opts.finally))
     end
     last = last .. ('finally=%d '):format(opts.finally.node)
   end
-  return last .. (opts.paused and 'paused=yes ' or '') .. ((opts.record or (opts.trace and s.virtual)) and 'record=yes ' or '')
+  return last .. (paused and 'paused=yes ' or '') .. ((opts.record or (opts.trace and s.virtual)) and 'record=yes ' or '')
     .. ((opts.values or opts.report) and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
     .. (type(opts.log) == 'number' and ('events=%.0f'):format(opts.log) or '')
 end
@@ -300,7 +308,8 @@ end
 --- opts.remains lets it be looked at when it is over, as it was at its end or error;
 --- opts.values keeps the last few thousand values that its nodes made, for h:value; opts.log every token with its time, for a trace
 --- (a number: at most so many events). opts.finally is an operation that runs when the run has ended, however it did.
---- opts.trace and opts.report are files that h:wait() writes, however the run ends.
+--- opts.trace and opts.report are files that h:wait() writes, however the run ends. With opts.check_numerics it stands still behind the
+--- first op that makes a NaN, to be looked at; h:wait() and h:done() end it there.
 function methods.start(s, fetches, feeds, opts)
   if fetches == nil then errors.bad('start: there is nothing to fetch') end
   if watch then watch(s, feeds) end
@@ -317,6 +326,7 @@ function methods.start(s, fetches, feeds, opts)
   local run = setmetatable({ handle = handle, session = s, flat = flat, count = #flat / 2, finish = finish,
     recorded = opts and opts.trace and s.virtual, trace = opts and opts.trace, report = opts and opts.report, peak_before = peak, tensors = tensors,
     remains = M.remains or (opts and opts.remains) or nil }, Run)
+  if opts and opts.check_numerics then numerics.watch(run, opts.check_numerics, opts.paused) end
   if M.started then M.started(run) end
   return run
 end
@@ -416,7 +426,7 @@ function M.new(opts)
     if not engines[opts.engine] then
       errors.bad("Session: engine is 'auto', 'tokens', 'native' or 'primitives', not %s", errors.describe(opts.engine))
     end
-    if opts.engine ~= 'auto' then words[#words + 1] = 'engine=' .. opts.engine end
+    words[#words + 1] = 'engine=' .. opts.engine        -- 'auto', too: who says it is not for DFLOW_ENGINE to overrule
   end
   if opts.timeout ~= nil then
     if type(opts.timeout) ~= 'number' or opts.timeout ~= opts.timeout or opts.timeout <= 0 then
@@ -501,12 +511,15 @@ end
 -- ---- runs in the background ------------------------------------------------------------------------------------------------------
 --- Waits for the run and returns (or raises) what run would have. May be called again.
 function run_methods.wait(r)
+  if r.numerics and not r.over then numerics.settle(r) end
   if M.attend and not r.over then M.attend(r) end
   if not r.over then
     local ok, result = pcall(core.run_wait, r.handle, r.count, r.tensors)
     if not ok and not core.run_done(r.handle) then
       error(result, 0)                     -- it is paused, or the wait was interrupted: it may be waited for later
     end
+    local found = r.numerics and r.numerics.found          -- made by its last op, it has come to its end all the same
+    if found then ok, result = false, found end
     r.over = true
     r.ok = ok
     if ok then r.result = r.finish(result) else r.result = result end
@@ -523,6 +536,7 @@ end
 
 --- Is it over?
 function run_methods.done(r)
+  if r.numerics and not r.over and numerics.met(r) then pcall(r.wait, r) end
   return r.over or core.run_done(r.handle)
 end
 

@@ -234,7 +234,7 @@ local settings = {
 }
 local engines = { 'auto', 'tokens', 'native', 'primitives' }
 settings.engine = { 'what runs graphs: auto, tokens, native or primitives', function()
-  return df.default_session().engine or 'auto'
+  return df.default_session().engine or os.getenv 'DFLOW_ENGINE' or 'auto'
 end, function(v)
   local known = false
   for _, e in ipairs(engines) do known = known or e == v end
@@ -242,7 +242,7 @@ end, function(v)
   require('dflow.front.session').renew(df.default_graph(), { engine = v })
 end, engines }
 settings.primitives = { 'every Merge and LoopCond fires and can be stopped at', function()
-  return df.default_session().engine == 'primitives' and 'on' or 'off'
+  return settings.engine[2]() == 'primitives' and 'on' or 'off'
 end, function(v)
   if v ~= 'on' and v ~= 'off' then error('primitives is on or off', 0) end
   settings.engine[3](v == 'on' and 'primitives' or 'auto')

@@ -133,8 +133,8 @@ local function pass(o, data, fetch, step, epoch)
   while x ~= nil do
     local n = x.shape[1]
     local got
-    if o.slow and not opts.check_numerics then         -- the next batch is made while the step runs
-      local h = o.session:start(fetches, { [o.x] = x, [o.y] = y })
+    if o.slow then         -- the next batch is made while the step runs
+      local h = o.session:start(fetches, { [o.x] = x, [o.y] = y }, opts)
       local ok, a, b = pcall(pull)
       got = h:wait()
       if not ok then error(a, 0) end
@@ -170,6 +170,9 @@ end
 
 local names = { 'loss', 'optimizer', 'epochs', 'batch_size', 'shuffle', 'seed', 'validation', 'metrics', 'progress', 'patience', 'session', 'check_numerics' }
 
+--- What a history has besides its metrics.
+local taken = { loss = true, validation = true, epochs = true, best = true, options = true, predict = true, evaluate = true }
+
 local function options(opts)
   local o = {}
   for k, v in pairs(errors.options(opts, 'fit', names)) do o[k] = v end
@@ -190,6 +193,7 @@ local function options(opts)
   end
   for name, fn in pairs(o.metrics or {}) do
     if type(name) ~= 'string' or type(fn) ~= 'function' then errors.bad('fit: metrics is {name = function(labels, predictions)}; %s is %s', tostring(name), errors.describe(fn)) end
+    if taken[name] then errors.bad("fit: a metric cannot be called '%s': that is something else of what fit returns", name) end
   end
   if o.optimizer ~= nil and (type(o.optimizer) ~= 'table' or type(o.optimizer.minimize) ~= 'function') then
     errors.bad('fit: the optimizer is %s; one such as df.train.Adam(0.001) is expected', errors.describe(o.optimizer))
