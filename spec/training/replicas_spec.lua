@@ -126,6 +126,24 @@ describe('queue runners', function()
     assert.equal('0 1 2 3 out_of_range', table.concat(all(c, ends:dequeue()), ' '))
   end)
 
+  it('are waited for together: the timeout of join is that of all', function()
+    local core, x = require 'dflow.backend', df.Variable(1.0)
+    local q = df.FIFOQueue(3, 'int32', { shapes = { {} } })
+    local without_end = { name = 'endless', back_prop = false }
+    df.train.QueueRunner(q, function(i)
+      return q:enqueue(df.while_loop(function(a) return a:ge(0) end, function(a) return df.cast(x * 0, 'int32') + a end, { i }, without_end))
+    end, { loops = 3 })
+    local c, clock, asked = df.train.start_queue_runners(), core.clock, 0
+    core.clock = function()
+      asked = asked + 1
+      return asked
+    end
+    local text = message_of(c.join, c, { timeout = 4 })
+    core.clock = clock
+    assert.matches('did not end within 4 seconds', text)
+    assert.is_true(asked <= 4 + 3 + 1)
+  end)
+
   it('refuse what they cannot run', function()
     local q = df.FIFOQueue(3, 'int32')
     assert.matches('takes a queue first', message_of(df.train.QueueRunner, 3))

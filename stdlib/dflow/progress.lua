@@ -1,11 +1,12 @@
 --- df.progress: a line about a Lua loop that takes its time.
 --
 -- It goes to standard error, once a loop has run for half a second, and only where that is a terminal; it is wiped away at the end.
+local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 
 local M = {}
 local AFTER, EVERY, WIDTH = 0.5, 0.1, 24
-local clock = os.clock
+local clock = core.clock           -- what goes by on the wall: a loop may wait
 
 --- Is standard error a terminal that takes a line back?
 local function wanted()

@@ -1,11 +1,12 @@
 --- The prompt's breakpoints: what `:break` is told, those of a run that stands still and those for every run to come.
 --
--- They are numbered together. A run has numbers of its own for those it knows; `by_run` says which is which.
+-- They are numbered together. A run has numbers of its own for those it knows; `by_run` says which is which, and goes with the run.
 local errors = require 'dflow.front.errors'
 
 local M = {}
-local list, serial = {}, 0                                  -- {number, text, spec, met, limit, run}: run nil: for every run
-local by_run = setmetatable({}, { __mode = 'k' })           -- handle -> its number -> entry
+local unpack = table.unpack or unpack
+local list, serial = {}, 0                                  -- for every run: {number, text, spec, met, limit, spent}
+local by_run = setmetatable({}, { __mode = 'k' })           -- handle -> its number -> entry; `own` where it is of that run alone
 
 --- `Mul while:6 if v > 20 limit 3` as what h:break_at takes, and the limit.
 function M.parse(text)
@@ -55,7 +56,7 @@ end
 
 --- Is there one for runs to come?
 function M.pending()
-  for _, entry in ipairs(list) do if not entry.run and not entry.spent then return true end end
+  for _, entry in ipairs(list) do if not entry.spent then return true end end
   return false
 end
 
@@ -68,17 +69,16 @@ end
 --- A run has begun and stands still: it gets those that fit its graph.
 function M.set(h)
   for _, entry in ipairs(list) do
-    if not entry.run and not entry.spent then pcall(give, h, entry) end
+    if not entry.spent then pcall(give, h, entry) end
   end
 end
 
 --- A new one, of the run h or of every run to come when that is nil; what there is to say of it.
 function M.add(h, text)
   local spec, limit, expression = M.parse(text)
-  local entry = { number = serial + 1, text = text, spec = spec, met = 0, limit = limit, run = h }
-  if h then give(h, entry) end
+  local entry = { number = serial + 1, text = text, spec = spec, met = 0, limit = limit, own = h ~= nil }
+  if h then give(h, entry) else list[#list + 1] = entry end
   serial = serial + 1
-  list[#list + 1] = entry
   local says = ('breakpoint %d%s'):format(entry.number, expression and ': if ' .. expression or '')
   return h and says or says .. ', of every run from now on'
 end
@@ -98,17 +98,18 @@ end
 --- Takes number `number` away, or all of them, also of the run in progress. Was there one?
 function M.remove(h, number)
   local found = false
+  local function wanted(entry)
+    local yes = not number or entry.number == number
+    found = found or yes
+    return yes
+  end
   for i = #list, 1, -1 do
-    local entry = list[i]
-    if not number or entry.number == number then
-      found = true
-      table.remove(list, i)
-      for id, other in pairs(h and by_run[h] or {}) do
-        if other == entry then
-          h:unbreak(id)
-          by_run[h][id] = nil
-        end
-      end
+    if wanted(list[i]) then table.remove(list, i) end
+  end
+  for id, entry in pairs(h and by_run[h] or {}) do
+    if wanted(entry) then
+      h:unbreak(id)
+      by_run[h][id] = nil
     end
   end
   return found or (not number and h ~= nil)
@@ -116,15 +117,16 @@ end
 
 --- Those of the run h and of every run, as lines.
 function M.list(h, say)
-  local any = false
-  for _, entry in ipairs(list) do
-    if not entry.run or entry.run == h then
-      any = true
-      say(('breakpoint %d: %s%s%s'):format(entry.number, entry.text, entry.met > 0 and ('  met %d time%s'):format(entry.met, entry.met == 1 and '' or 's') or '',
-        entry.spent and ', its limit' or ''))
-    end
+  local known = { unpack(list) }
+  for _, entry in pairs(h and by_run[h] or {}) do
+    if entry.own then known[#known + 1] = entry end
   end
-  if not any then say('no breakpoints; :break WHERE sets one, :break? says how') end
+  table.sort(known, function(a, b) return a.number < b.number end)
+  for _, entry in ipairs(known) do
+    say(('breakpoint %d: %s%s%s'):format(entry.number, entry.text, entry.met > 0 and ('  met %d time%s'):format(entry.met, entry.met == 1 and '' or 's') or '',
+      entry.spent and ', its limit' or ''))
+  end
+  if not known[1] then say('no breakpoints; :break WHERE sets one, :break? says how') end
 end
 
 return M

@@ -3,6 +3,7 @@
 -- A runner is a while_loop in the graph, started as a run of its own; no Lua is needed to keep it going. When it ends, however it ends, its
 -- queue is closed, so that whoever waits for elements hears of it; what went wrong in a runner is what a run through the coordinator
 -- raises then.
+local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -21,8 +22,6 @@ local methods = {}
 Coordinator.__index = methods
 Runner.__tostring = function(r) return ('QueueRunner of %s, %d loop%s'):format(r.queue.name, #r.loops, #r.loops == 1 and '' or 's') end
 Coordinator.__tostring = function(c) return ('Coordinator of %d loop%s'):format(#c.running, #c.running == 1 and '' or 's') end
-
-local runners = setmetatable({}, { __mode = 'k' })       -- graph -> the runners that were made for it
 
 -- ---- runners --------------------------------------------------------------------------------------------------------------
 --- df.train.QueueRunner(queue, fn, {loops = 1, steps =, name}): what fills a queue: fn builds q:enqueue(…), and a loop runs that again and again.
@@ -61,8 +60,8 @@ function M.QueueRunner(q, fn, opts)
     r.ended = graph.control_dependencies({ closed }, function() return f.no_op() end)
     r.cancel, r.closed = q:close{ cancel_pending = true }, q:is_closed()
   end)
-  runners[g] = runners[g] or {}
-  table.insert(runners[g], r)
+  g.queue_runners = g.queue_runners or {}
+  table.insert(g.queue_runners, r)
   return r
 end
 
@@ -78,7 +77,7 @@ function methods.start(c, list, opts)
   opts = errors.options(opts, 'Coordinator:start', { 'session' })
   if getmetatable(list) == Runner then list = { list } end
   local s = opts.session or session.default(list and list[1] and list[1].queue.graph or graph.current())
-  list = list or runners[s.graph] or {}
+  list = list or s.graph.queue_runners or {}
   if #list == 0 then errors.bad('start: there are no queue runners') end
   local n = 0
   for i, r in ipairs(list) do
@@ -148,15 +147,14 @@ function methods.run(c, fetches, feeds, opts)
 end
 
 --- c:join{timeout = 60}: waits until all loops have ended, after asking for that; raises what went wrong in one of them. Loops that do not end
---- within the timeout are cancelled, and that is an error of code deadline_exceeded.
+--- within the timeout, which is that of all together, are cancelled, and that is an error of code deadline_exceeded.
 function methods.join(c, opts)
   opts = errors.options(opts, 'Coordinator:join', { 'timeout' })
   local timeout = layer.number(opts.timeout, 'join', 'timeout', 60)
   methods.request_stop(c)
-  local late
+  local late, until_then = nil, core.clock() + timeout
   for _, one in ipairs(c.running) do
-    local until_then = require('dflow.backend').clock() + timeout
-    while not one.handle:done() and require('dflow.backend').clock() < until_then do one.handle:settle(0.05) end
+    while not one.handle:done() and core.clock() < until_then do one.handle:settle(0.05) end
     if not one.handle:done() then
       late = late or one
       one.handle:cancel()
