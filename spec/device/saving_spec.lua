@@ -1,5 +1,6 @@
 --- save = 'recompute' and 'auto' of a session: the same bits, with less memory.
 local df = require 'dflow'
+local sampling = require 'spec.sampling'
 
 local function alike(a, b)
   if type(a) ~= 'table' then return a == b or (a ~= a and b ~= b) end
@@ -159,20 +160,22 @@ describe("a session with save = 'recompute'", function()
     df.reset()
     local x = matrix()
     local _, y = df.while_loop(function(i) return i:lt(12) end, function(i, y) return i + 1, (y:matmul(x)):tanh() end, { df.int32(0), x })
+    local g = df.gradients(y:reduce_sum(), x)
+    local kept = df.run(g):totable()
     local s = df.Session{ save = 'recompute' }
-    local h = s:start(df.gradients(y:reduce_sum(), x), nil, { paused = true })
-    local live, twice = true, false
-    while live do
-      live = h:step(7)
-      if live and h:state() == 'paused' then
-        h:ledger()
-        local n = 0
-        for _, f in ipairs(h:frames()) do n = n + (f.name == 'while' and 1 or 0) end
-        twice = twice or h:stats().iterations > 24
+    local h = s:start(g, nil, { paused = true })
+    local looks, loops, seen = 0, 0, {}
+    while h:step(7) do
+      sampling.check_ledger(h, h:ledger())
+      looks = looks + 1
+      for _, f in ipairs(h:frames()) do
+        if f.name == 'while' and not seen[f.id] then seen[f.id], loops = true, loops + 1 end
       end
     end
-    h:resume()
-    h:wait()
+    assert.same(kept, h:wait():totable())
+    assert.is_true(looks > 20)
+    assert.is_true(loops > 2)                              -- the loop itself, and stretches of it again
+    assert.is_true(h:stats().iterations_again >= 10)
     s:close()
   end)
 end)

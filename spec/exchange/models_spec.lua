@@ -102,7 +102,17 @@ describe('a SavedModel', function()
     assert.same({ 'w' }, trainable(g))
     local s = df.Session{ graph = g }
     local feeds = { ['serving_default_x:0'] = { { 1, 2 } }, ['serving_default_n:0'] = 4 }
-    support.near(s:run(g:output 'StatefulPartitionedCall:0', feeds), values.v2_y)
+    local y, x = g:output 'StatefulPartitionedCall:0', g:output 'serving_default_x:0'
+    support.near(s:run(y, feeds), values.v2_y)
+    local sum, slope = g:as_default(function()
+      local sum = y:reduce_sum()
+      return sum, df.gradients(sum, x)
+    end)
+    local function at(a, b) return s:run(sum, { [x] = { { a, b } }, ['serving_default_n:0'] = 4 }) end
+    local e = 1 / 64
+    local differences = { { (at(1 + e, 2) - at(1 - e, 2)) / (2 * e), (at(1, 2 + e) - at(1, 2 - e)) / (2 * e) } }
+    assert.is_true(math.abs(differences[1][1]) > 1e-3)
+    support.near(s:run(slope, feeds), differences, { rtol = 1e-3, atol = 1e-4 })
   end)
 
   it('of Keras layers', function()

@@ -96,7 +96,7 @@ describe('import_onnx', function()
   local nodes = os.getenv 'ONNX_NODES'
   it('passes the tests of the standard itself', function()
     if not nodes then return pending 'ONNX_NODES names no folder' end
-    local pipe = assert(io.popen(("build/release/dflow spec/onnx_nodes.lua '%s' 2>&1"):format(nodes)))
+    local pipe = assert(io.popen(("%s spec/onnx_nodes.lua '%s' 2>&1"):format(require('spec.shell').dflow, nodes)))
     local right, wrong = pipe:read('*a'):match '(%d+) right, (%d+) wrong'
     pipe:close()
     assert.is_true(tonumber(right) >= 700 and tonumber(wrong) <= 15)

@@ -27,7 +27,7 @@ describe('dflow called with whatever there is', function()
   end)
 
   it('answers with errors: dflow.core', function()
-    if rawget(_G, 'jit') then return end                 -- dflow.core is the C binding; the FFI's functions are no module
+    if rawget(_G, 'jit') then return pending "dflow.core is the C binding; the FFI's functions are no module" end
     local out, said = misuse('core', seed, 1500)
     assert.is_truthy(out:find('\nstatus 0\n', 1, true), out .. said)
     assert.is_true(tonumber(out:match('(%d+) errors, 0 of them bad')) > 500, out)

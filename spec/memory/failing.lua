@@ -46,15 +46,20 @@ end
 
 if arg and arg[0] and arg[0]:match 'failing%.lua$' then
   local step, times, only, faults = tonumber(arg[1] or 1), tonumber(arg[2] or 1), tonumber(arg[3]), 0
+  local seen = 0
   for k, program in ipairs(programs) do
     if not only or only == k then
       local r = M.program(program, 1, step, times)
       print(('%-36s %6d allocations, %6d errors, %4d fine, %d faults'):format(program[1], r.allocations, r.errors, r.fine, #r.faults))
       for _, text in ipairs(r.faults) do print('  ' .. text) end
-      faults = faults + #r.faults
+      if r.allocations == 0 or r.errors == 0 then
+        print('  nothing failed')
+        faults = faults + 1
+      end
+      faults, seen = faults + #r.faults, seen + 1
     end
   end
-  os.exit(faults == 0 and 0 or 1)
+  os.exit(faults == 0 and seen > 0 and 0 or 1)
 end
 
 return M

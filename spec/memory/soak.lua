@@ -81,3 +81,7 @@ if not from or most > from + room then
   print('memory grows')
   os.exit(1)
 end
+if graph_size ~= g:size() then
+  print('builds that fail leave nodes behind')
+  os.exit(1)
+end

@@ -117,3 +117,4 @@ for name, lines in pairs{ ['report.json'] = json, ['report.md'] = md } do
   f:close()
 end
 print(('%d passed, %d failed; %sreport.md'):format(all, wrong, folder))
+os.exit(wrong == 0 and all > 0 and 0 or 1)

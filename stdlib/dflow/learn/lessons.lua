@@ -40,6 +40,11 @@ local function is(x, hint)
   end
 end
 
+--- A check that the value is so many times what was taken last of a queue that held 1, 2, 3, whatever was tried before.
+local function taken(times)
+  return function(v, e) return is(times * (3 - df.run(e.q:size())))(v) end
+end
+
 return {
   { title = 'Tokens',
     text = [[A graph is nodes and edges. A run sends tokens along the edges: each carries a value. A node fires when a token has
@@ -229,7 +234,7 @@ df.run(get)]],
     why = 'Two. A fourth enqueue into the full queue would wait until somebody takes one out.',
     picture = function(e) return drawn(e.get) end,
     exercises = {
-      { 'Take the next element.', 'df.run(get)', is(2) },
-      { 'Take one and multiply it by 10, in one run.', 'df.run(get * 10)', is(30) },
+      { 'Take the next element.', 'df.run(get)', taken(1) },
+      { 'Take one and multiply it by 10, in one run.', 'df.run(get * 10)', taken(10) },
     } },
 }
