@@ -90,6 +90,23 @@ describe('records', function()
     assert.matches('record 1, at byte 16', error_of(function() for _ in df.data.tfrecord(path) do read = read + 1 end end).message)
   end)
 
+  it('refuses a record that is as long as no file, with a checksum that is right', function()
+    local core, masked = require 'dflow.backend', require('dflow.data.records').masked
+    local function little(v)
+      local out = {}
+      for i = 1, 4 do out[i], v = string.char(v % 256), math.floor(v / 256) end
+      return table.concat(out)
+    end
+    for _, length in ipairs{ ('\255'):rep(8), '\0\0\0\0\0\0\0\128', '\240' .. ('\255'):rep(7), '\255\255\255\255\0\0\0\0' } do
+      local file = assert(io.open(path, 'wb'))
+      file:write(length, little(masked(core.crc32c(length))), ('x'):rep(40))
+      file:close()
+      local e = error_of(function() for _ in df.data.tfrecord(path) do error 'a record' end end)
+      assert.equal('data_loss', e.code)
+      assert.matches('record 0, at byte 0: it has %d+ bytes, the file ends after 36', e.message)
+    end
+  end)
+
   it('of lines lose their ends', function()
     write 'one\r\ntwo\n\nlast'
     assert.same({ 'one', 'two', '', 'last' }, collect(df.data.pipeline(df.data.text(path))))

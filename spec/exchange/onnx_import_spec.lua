@@ -93,6 +93,18 @@ describe('import_onnx', function()
     end
   end)
 
+  it('says so when an attribute is missing that the format asks for', function()
+    local file = assert(io.open(folder .. 'scan.onnx', 'rb'))
+    local bytes = file:read '*a'
+    file:close()
+    local damaged, n = bytes:gsub('num_scan_inputs', 'num_scan_inputz')
+    assert.is_true(n > 0)
+    local ok, e = pcall(df.import_onnx, damaged)
+    assert.is_false(ok)
+    assert.equal('data_loss', e.code)
+    assert.matches('not what its ops ask for', e.message)
+  end)
+
   local nodes = os.getenv 'ONNX_NODES'
   it('passes the tests of the standard itself', function()
     if not nodes then return pending 'ONNX_NODES names no folder' end

@@ -131,3 +131,23 @@ describe('the op of an error', function()
     assert.are.equal('SparseSoftmaxCrossEntropyWithLogits', e.op)
   end)
 end)
+
+describe('what an error says', function()
+  it('holds nothing that a terminal would obey, whatever a name or a file holds', function()
+    local path = os.tmpname() .. '\27[2J\155\194\155\r\127'
+    df.Variable(1.0)
+    for _, fn in ipairs{ df.load_npz, df.load_npy, df.restore, df.data.csv, df.data.image } do
+      local ok, e = pcall(fn, path)
+      assert.is_false(ok)
+      local text = tostring(e)
+      assert.is_nil(text:find '[%z\1-\8\11-\31\127]', ('%q'):format(text))
+      assert.is_nil(text:find '\194[\128-\159]')
+      assert.is_truthy(text:find('\\027[2J', 1, true), text)
+    end
+    os.remove((path:gsub('\27.*', '')))
+    local ok, e = pcall(function() return df.float32(1):cast 'a\ab' end)
+    assert.is_false(ok)
+    assert.is_nil(tostring(e):find '\a')
+    assert.is_truthy(tostring(select(2, pcall(error, setmetatable({ message = 'grün\tund\nblau' }, getmetatable(e))))):find 'grün\tund\nblau')
+  end)
+end)

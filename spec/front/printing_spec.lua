@@ -120,6 +120,12 @@ describe('at the prompt', function()
     assert.matches('\n4.0 float32%[%]$', values.text(df.float32(4)))
   end)
 
+  it('strings that are no UTF-8 are shown all the same', function()
+    for _, bytes in ipairs{ '\226', 'a\239', '\240\159', '\255\254', '\194' } do
+      assert.equal('string', type(tostring(df.tensor({ bytes, 'b' }, 'string'))))
+    end
+  end)
+
   it('nan has no sign, a function says where it was written, and a __tostring that fails is no traceback', function()
     assert.equal('nan', values.text(-(0 / 0)))
     assert.equal('nan', values.text(0 / 0))

@@ -25,7 +25,7 @@ local function paths_of(path, what)
 end
 
 local function little(bytes, at, n)
-  local v = 0
+  local v = 0.0                                 -- a float: a length of 2^63 is no negative one
   for i = n - 1, 0, -1 do v = v * 256 + bytes:byte(at + i) end
   return v
 end

@@ -265,6 +265,12 @@ function M.import_onnx(source, opts)
     g.onnx = { inputs = self.given, outputs = self.made, sequences = self.sequences }
   end)
   if not ok then
+    -- An attribute that the format asks for and the file lacks, one of another kind: the ops trust them.
+    if type(err) == 'string' and not err:find 'not enough memory' then
+      local ok_too
+      ok_too, err = pcall(errors.raise, 'data_loss', 'the ONNX model is not what its ops ask for: %s', err)
+      assert(not ok_too)
+    end
     if path and type(err) == 'table' and err.message then err.message = path .. ': ' .. err.message end
     error(err, 0)
   end

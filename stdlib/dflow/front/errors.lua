@@ -6,6 +6,13 @@ local M = {}
 local Error = core.Error
 M.Error = Error
 
+--- What a terminal would take for a command, as digits: names and files may hold anything. Lines and tabs stay.
+function M.shown(text)
+  if not text:find '[%z\1-\8\11-\31\127\194]' then return text end
+  local function digits(c) return ('\\%03d'):format(c:byte()) end
+  return (text:gsub('[%z\1-\8\11-\31\127]', digits):gsub('\194[\128-\159]', function(c) return (c:gsub('.', digits)) end))
+end
+
 Error.__name = 'dflow.Error'
 Error.__tostring = function(e)
   local text = e.message or '?'
@@ -13,7 +20,7 @@ Error.__tostring = function(e)
   if e.op then text = text .. '\n  in op ' .. e.op end
   if e.frame then text = text .. '\n  in frame ' .. e.frame end
   local ok, more = pcall(function() return require('dflow.front.advice').after(e) end)
-  return ok and text .. more or text
+  return M.shown(ok and text .. more or text)
 end
 Error.__concat = function(a, b) return tostring(a) .. tostring(b) end
 

@@ -31,6 +31,7 @@ local function columns(s)
   local n = 0
   for lead in s:gmatch('[%z\1-\127\194-\244][\128-\191]*') do
     local first, second = lead:byte(1, 2)
+    second = second or 0                          -- bytes that are no UTF-8
     local wide = first >= 0xe3 and first <= 0xed or (first == 0xe2 and second >= 0xba) or (first == 0xef and second >= 0xbc and second <= 0xbd) or first == 0xf0
     n = n + (wide and 2 or 1)
   end
