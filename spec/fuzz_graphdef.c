@@ -6,7 +6,8 @@
  * Whatever the bytes are, an import ends with a graph or with an error that has a message; what it made is given back.
  * Now and then a graph that came of it is run and differentiated, too: that may fail, but not crash or hang. The files
  * that read graphs are compiled with -fsanitize-coverage=trace-pc, so that an input is kept when it leads where none
- * was before. What is being tried lies in fuzz_graphdef.last. The same entry, LLVMFuzzerTestOneInput, is libFuzzer's.
+ * was before; FUZZ_CORPUS names a folder that keeps it for the next time. What is being tried lies in
+ * fuzz_graphdef.last. The same entry, LLVMFuzzerTestOneInput, is libFuzzer's.
  */
 #include "dflow.h"
 #include <dirent.h>
@@ -170,6 +171,20 @@ static void try(const uint8_t *bytes, size_t n) {
   LLVMFuzzerTestOneInput(bytes, n);
 }
 
+/* In the folder that FUZZ_CORPUS names, under a name that its bytes give. */
+static void store(const uint8_t *bytes, size_t n) {
+  const char *folder = getenv("FUZZ_CORPUS");
+  char path[4096];
+  uint64_t name = 14695981039346656037u;
+  for (size_t i = 0; i < n; i++) name = (name ^ bytes[i]) * 1099511628211u;
+  if (!folder || n > MOST_BYTES ||
+      snprintf(path, sizeof path, "%s/%016llx.bin", folder, (unsigned long long)name) >= (int)sizeof path) return;
+  FILE *f = fopen(path, "wb");
+  if (!f) return;
+  fwrite(bytes, 1, n, f);
+  fclose(f);
+}
+
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -205,7 +220,10 @@ int main(int argc, char **argv) {
     double took = now() - began;
     if (took > slowest) slowest = took;
     tried++;
-    if (is_new()) keep(bytes, n);
+    if (is_new()) {
+      keep(bytes, n);
+      store(bytes, n);
+    }
     if (now() - said > 60) {
       said = now();
       fprintf(stderr, "fuzz_graphdef: %lld tried, %d kept\n", (long long)tried, nmade - noriginal);
