@@ -171,22 +171,32 @@ clang:                  ## build with clang, warnings as errors, and read the sp
 aarch64:                ## build with a cross compiler and read SPECS (two files) under qemu-user
 	$(Q).ci/aarch64
 
-fuzz:                   ## random calls of the C API and damaged graphs, each for FUZZ_SECONDS=60, under the address sanitizer
+fuzz:                   ## random calls, damaged graphs and files, each for FUZZ_SECONDS=60, under the address sanitizer; build/fuzz keeps what was new
 	$(Q).ci/deps build
 	$(Q)$(SUBMAKE) MODE=asan build/asan/fuzz_api build/asan/fuzz_graphdef
 	$(Q)build/asan/fuzz_api $(FUZZ_SECONDS) "$(FUZZ_SEED)" $(wildcard spec/graphs/*.pb spec/graphs/gradients/*.pb)
-	$(Q)FUZZ_SEED=$(FUZZ_SEED) build/asan/fuzz_graphdef $(FUZZ_SECONDS) spec/graphs
+	$(Q)mkdir -p build/fuzz/graphs build/fuzz/work
+	$(Q)FUZZ_SEED=$(FUZZ_SEED) FUZZ_CORPUS=build/fuzz/graphs build/asan/fuzz_graphdef $(FUZZ_SECONDS) spec/graphs build/fuzz/graphs
 	$(Q)$(SUBMAKE) MODE=asan program
 	$(Q)spec/misuse.sh build/asan/dflow $(FUZZ_SECONDS) $(FUZZ_SEED)
+	$(Q)cd build/fuzz/work && LUA_PATH='$(CURDIR)/?.lua;$(CURDIR)/stdlib/?.lua;;' ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	  timeout -k 5 $$(($(FUZZ_SECONDS) * 2 + 600)) ../../asan/dflow $(CURDIR)/spec/fuzz_files.lua all $(FUZZ_SECONDS) \
+	  $(if $(FUZZ_SEED),$(FUZZ_SEED),$$(date +%s)) ../files
 
 SOAK_SECONDS ?= 1800
-nightly:                ## what takes hours: every allocation fails in turn; SOAK_SECONDS=1800 of everything in flat memory
+nightly:                ## what takes hours: every allocation fails in turn, an hour of fuzz, SOAK_SECONDS=1800 of everything in flat memory
 	$(Q).ci/deps build
 	$(Q)$(SUBMAKE) MODE=release all
 	$(Q)$(SUBMAKE) MODE=debug all
 	$(Q)for times in 1 2 100000; do \
 	  LUA_PATH='./?.lua;stdlib/?.lua;;' build/debug/dflow spec/memory/failing.lua 1 $$times || exit 1; done
 	$(Q)LUA_PATH='./?.lua;stdlib/?.lua;;' build/release/dflow spec/memory/soak.lua $(SOAK_SECONDS)
+	$(Q)$(SUBMAKE) fuzz FUZZ_SECONDS=$(if $(filter file,$(origin FUZZ_SECONDS)),900,$(FUZZ_SECONDS))
+
+mutants:                ## the specs are tested: MUTANTS="count=300 seed=1" changes of the sources, of which they must notice 95 in 100
+	$(Q).ci/deps build test
+	$(Q)$(SUBMAKE) MODE=debug all
+	$(Q)lua5.4 spec/mutants.lua $(MUTANTS) make='$(MAKE) CC="$(CC)"'
 
 lint:                   ## luacheck, cppcheck and the floors
 	$(Q).ci/deps build test
@@ -358,5 +368,5 @@ $(BUILD)/fuzz_graphdef: spec/fuzz_graphdef.c $(TRACED:%=$(BUILD)/traced/%.o) $(L
 	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $(filter-out $(TRACED:%=$(BUILD)/runtime/tensorflow/%.o),$(filter %.c %.o,$^)) $(LIBS) -o $@
 
 -include $(OBJ:.o=.d)
-.PHONY: all lib core program jit cspec run test nightly figures bench bench-quick bench-peers differential debug asan ubsan tsan clang aarch64 fuzz lint deps install uninstall clean \
+.PHONY: all lib core program jit cspec run test nightly mutants figures bench bench-quick bench-peers differential debug asan ubsan tsan clang aarch64 fuzz lint deps install uninstall clean \
   help force

@@ -1,0 +1,401 @@
+--- mutants.lua: the specs are tested. It changes the sources in seeded ways, one place at a time, and sees whether the specs notice.
+--
+--   lua5.4 spec/mutants.lua [count=300] [seed=1] [from=1] [in=runtime/graph] [folder=build/mutants] [make='make CC=cc']
+--   lua5.4 spec/mutants.lua list in=runtime/graph/undo.c             the places, and what can be changed there
+--
+-- A mutant is one change: an operator for its neighbour, a constant one more, a condition turned round, a statement left out. It is
+-- made in a copy of the tree, which is built (what does not compile is none), and those specs are read that should notice: `readers`
+-- says which, and the cheap ones come first. A spec that fails, a crash and a hang catch it. Survivors are listed; each is worth a
+-- spec or a reason, and the reasons are in `spec/mutants_reasons.lua`. It fails when fewer than 95 of 100 are caught.
+local M = {}
+
+-- ---- places ----------------------------------------------------------------------------------------------------
+
+local function blank(s) return (s:gsub('[^\n]', ' ')) end
+
+--- The text with comments, strings and lines of the preprocessor (but for what #define stands for) blanked, of the same length.
+function M.masked(text, language)
+  local out, at = {}, 1
+  local function put(to, hidden)
+    local piece = text:sub(at, to)
+    out[#out + 1], at = hidden and blank(piece) or piece, to + 1
+  end
+  local function find_end(pattern, from)
+    local _, e = text:find(pattern, from)
+    return e or #text
+  end
+  while at <= #text do
+    local c, two = text:sub(at, at), text:sub(at, at + 1)
+    local level = language == 'lua' and text:match('^%-?%-?%[(=*)%[', at)
+    if level and (c == '[' or two == '--') then put(find_end('%]' .. level .. '%]', at), true)
+    elseif language == 'lua' and two == '--' or language == 'c' and two == '//' then put(find_end('[^\n]*', at), true)
+    elseif language == 'c' and two == '/*' then put(find_end('%*/', at), true)
+    elseif c == '"' or c == "'" then
+      local e = at + 1
+      while e <= #text and text:sub(e, e) ~= c do e = e + (text:sub(e, e) == '\\' and 2 or 1) end
+      put(e, true)
+    else put(at) end
+  end
+  local masked = table.concat(out)
+  if language == 'c' then
+    masked = ('\n' .. masked):gsub('(\n[ \t]*#[^\n]*)', function(line)
+      local head = line:match('^\n[ \t]*#%s*define%s+[%w_]+%b()') or line:match('^\n[ \t]*#%s*define%s+[%w_]+')
+      return head and blank(head) .. line:sub(#head + 1) or blank(line)
+    end):sub(2)
+  end
+  return masked
+end
+
+local others = {
+  c = { ['<'] = '<=', ['<='] = '<', ['>'] = '>=', ['>='] = '>', ['=='] = '!=', ['!='] = '==', ['&&'] = '||', ['||'] = '&&', ['+'] = '-',
+        ['-'] = '+', ['*'] = '/', ['/'] = '*', ['%'] = '/', ['+='] = '-=', ['-='] = '+=', ['<<'] = '>>', ['>>'] = '<<', ['&'] = '|', ['|'] = '&' },
+  lua = { ['<'] = '<=', ['<='] = '<', ['>'] = '>=', ['>='] = '>', ['=='] = '~=', ['~='] = '==', ['and'] = 'or', ['or'] = 'and', ['+'] = '-',
+          ['-'] = '+', ['*'] = '/', ['/'] = '*', ['%'] = '/' },
+}
+
+local function balanced(s)
+  local depth = 0
+  for c in s:gmatch '[(){}%[%]]' do
+    depth = depth + (c:match '[({%[]' and 1 or -1)
+    if depth < 0 then return false end
+  end
+  return depth == 0
+end
+
+--- A whole statement on a line of its own: a call or an assignment, no declaration and no assertion.
+local function is_statement(line, language)
+  local s = line:match '^%s+(.-)%s*$'
+  if not s or not balanced(s) or s:find 'assert' or s:find '^case ' then return false end
+  if language == 'c' then
+    local body = s:match '^([^;]+);$'
+    if not body then return false end
+    return body:find '^[%w_]+%(.*%)$' ~= nil and not body:find '^return' or body:find '^%*?[%w_%->%.%[%]%(%)]+ [%+%-%*/|&]?= ' ~= nil
+      or body == 'break' or body == 'continue' or body:find '^[%w_%->%.%[%]]+[%+%-][%+%-]$' ~= nil
+  end
+  if s:find '^local ' or s:find '^return' or s:find '%f[%w]function%f[%W]' or s:find '%f[%w]end%f[%W]' or s:find '[,{]$' then return false end
+  return s:find '^[%w_%.:%[%]]+%(.*%)$' ~= nil or s:find '^[%w_%.%[%]]+ = .+$' ~= nil
+end
+
+--- Every change that can be made: {at =, to =, with =, kind =, line =}; bytes at..to become `with`.
+function M.places(text, language)
+  local masked, list = M.masked(text, language), {}
+  local number = 0
+  local function add(kind, at, to, with)
+    if text:sub(at, to) ~= with then list[#list + 1] = { kind = kind, at = at, to = to, with = with, line = number } end
+  end
+  for from, line in masked:gmatch '()([^\n]*)\n?' do
+    number = number + 1
+    local skip = line:find 'assert' or line:find '^#' or line:find '__attribute__' or line:find 'require '
+    if not skip then
+      for at, operator, to in line:gmatch '%f[^%s]()(%S+)()%f[%s\0]' do
+        local other = others[language][operator]
+        if other and line:sub(1, at - 1):find '%S' then add('operator', from + at - 1, from + to - 2, other) end
+      end
+      for at, digits, to in line:gmatch '%f[%w_.]()(%d+)()%f[^%w_]' do
+        if line:sub(to, to) ~= '.' then add('constant', from + at - 1, from + to - 2, ('%d'):format((tonumber(digits) or 0) + 1)) end
+      end
+      if language == 'c' then
+        for at, condition in line:gmatch '%f[%w_]()if (%b())' do
+          add('condition', from + at - 1, from + at + 1 + #condition, 'if (!' .. condition .. ')')
+        end
+        for at in line:gmatch '[%s(]()!%f[%w_(]' do add('condition', from + at - 1, from + at - 1, '') end
+      else
+        local at, condition, to = line:match '%f[%w_]()if%f[%s] (.-) ()then%f[%s\0]'
+        if at then add('condition', from + at - 1, from + to - 2, 'if not (' .. text:sub(from + at + 2, from + at + 1 + #condition) .. ') ') end
+        for n in line:gmatch '()%f[%w_]not ' do add('condition', from + n - 1, from + n + 2, '') end
+      end
+      if is_statement(line, language) then
+        local first = line:find '%S'
+        add('statement', from + first - 1, from + #line - 1, language == 'c' and ';' or 'do end')
+      end
+    end
+  end
+  return list
+end
+
+function M.changed(text, place) return text:sub(1, place.at - 1) .. place.with .. text:sub(place.to + 1) end
+
+--- What was changed, as people read it: the line before and after.
+function M.told(text, place)
+  local from = place.at
+  while from > 1 and text:sub(from - 1, from - 1) ~= '\n' do from = from - 1 end
+  local before = text:sub(from):match '^[^\n]*'
+  local after = M.changed(text, place):sub(from):match '^[^\n]*'
+  return before:match '^%s*(.-)%s*$', after:match '^%s*(.-)%s*$'
+end
+
+-- ---- who should notice ---------------------------------------------------------------------------------------------
+
+--- By the first pattern that fits: the specs to read, folders or files; `luajit` where only LuaJIT reads the file.
+M.readers = {
+  { '^stdlib/dflow/backend/ffi', 'spec/front spec/engine/session_spec.lua spec/resource spec/exchange/npy_spec.lua spec/inspect spec/device', luajit = true },
+  { '^stdlib/dflow/backend/', 'spec/front spec/engine/session_spec.lua spec/exchange/npy_spec.lua' },
+  { '^stdlib/dflow/check', 'spec/gradient/check_gradients_spec.lua spec/gradient/check_gradients_program_spec.lua spec/gradient/unroll_spec.lua '
+    .. 'spec/program/conditions_spec.lua spec/gradient/saved_spec.lua spec/gradient/check_gradients_ops_spec.lua' },
+  { '^stdlib/dflow/command', 'spec/program' },
+  { '^stdlib/dflow/data', 'spec/data spec/training/fit_spec.lua' },
+  { '^stdlib/dflow/docs', 'spec/repl/help_spec.lua spec/repl/help_gradients_spec.lua spec/repl/prompt_help_spec.lua spec/program/manual_spec.lua '
+    .. 'spec/program/editors_spec.lua spec/front/glossary_spec.lua' },
+  { '^stdlib/dflow/draw', 'spec/inspect/draw_spec.lua spec/inspect/report_spec.lua' },
+  { '^stdlib/dflow/exchange/', 'spec/exchange spec/training/checkpoints_spec.lua' },
+  { '^stdlib/dflow/inspect', 'spec/inspect spec/repl/looking_spec.lua spec/device/devices_spec.lua' },
+  { '^stdlib/dflow/nn', 'spec/training spec/ops/train_spec.lua' },
+  { '^stdlib/dflow/rnn', 'spec/training/rnn_spec.lua spec/training/wrapped_spec.lua' },
+  { '^stdlib/dflow/train', 'spec/training spec/ops/train_spec.lua' },
+  { '^stdlib/dflow/summary', 'spec/training/summary_spec.lua' },
+  { '^stdlib/dflow/plot', 'spec/front/plot_spec.lua spec/training/fit_spec.lua' },
+  { '^stdlib/dflow/repl', 'spec/repl spec/program/program_spec.lua spec/inspect/inspector_terminal_spec.lua spec/inspect/top_spec.lua' },
+  { '^stdlib/dflow/learn', 'spec/program/learn_spec.lua' },
+  { '^stdlib/dflow/kernel', 'spec/program/kernel_spec.lua' },
+  { '^stdlib/', 'spec/front spec/graph spec/resource spec/engine/session_spec.lua spec/ops spec/gradient/gradients_spec.lua spec/exchange/npy_spec.lua' },
+  { '^runtime/base/', 'spec/base.c spec/runs.c spec/front spec/exchange/npy_spec.lua spec/exchange/files_spec.lua spec/exchange/unpack_spec.lua '
+    .. 'spec/ops/ops_array_spec.lua spec/memory spec/engine' },
+  { '^runtime/check/', 'spec/gradient' },
+  { '^runtime/device/', 'spec/device spec/runs.c' },
+  { '^runtime/engine/native/', 'spec/engine spec/audit.c' },
+  { '^runtime/engine/', 'spec/runs.c spec/audit.c spec/engine spec/graph spec/device spec/gradient spec/inspect spec/resource' },
+  { '^runtime/gradient/', 'spec/gradient spec/training/rnn_spec.lua' },
+  { '^runtime/graph/', 'spec/graph spec/front spec/gradient spec/resource spec/exchange/import_spec.lua spec/inspect/draw_spec.lua' },
+  { '^runtime/inspect/', 'spec/inspect spec/runs.c' },
+  { '^runtime/op/', 'spec/front spec/ops spec/exchange/tensorflow_ops_spec.lua spec/graph' },
+  { '^runtime/plan/', 'spec/engine spec/graph spec/device spec/gradient spec/inspect' },
+  { '^runtime/resource/', 'spec/resource spec/training/checkpoints_spec.lua spec/training/optimizers_spec.lua '
+    .. 'spec/gradient/gradients_of_loops_spec.lua spec/ops/tensor_list_spec.lua spec/exchange/models_spec.lua' },
+  { '^runtime/session/', 'spec/engine spec/front spec/inspect spec/device spec/memory' },
+  { '^runtime/tensorflow/', 'spec/exchange' },
+  { '^runtime/ops/', 'spec/ops spec/gradient spec/resource spec/exchange spec/front' },
+  { '^kernels/', 'spec/ops spec/gradient/check_gradients_ops_spec.lua spec/exchange/tensorflow_ops_spec.lua spec/training spec/resource spec/engine/groups_spec.lua' },
+}
+
+function M.readers_of(path)
+  for _, r in ipairs(M.readers) do
+    if path:find(r[1]) then
+      local list = {}
+      for spec in r[2]:gmatch '%S+' do list[#list + 1] = spec end
+      return list, r.luajit and 'luajit' or 'lua5.4'
+    end
+  end
+  return {}, 'lua5.4'
+end
+
+-- ---- the work ------------------------------------------------------------------------------------------------------
+
+local function read(path)
+  local f = io.open(path, 'rb')
+  local text = f and f:read '*a'
+  if f then f:close() end
+  return text
+end
+
+local function write(path, text)
+  local f = assert(io.open(path, 'wb'))
+  assert(f:write(text))
+  f:close()
+end
+
+local function lines_of(command)
+  local pipe, list = io.popen(command), {}
+  for line in pipe:lines() do list[#list + 1] = line end
+  pipe:close()
+  return list
+end
+
+--- The exit status of a command.
+local function status_of(command)
+  local ok, how, code = os.execute(command)
+  if type(ok) == 'number' then return ok >= 256 and math.floor(ok / 256) or ok end
+  return ok and 0 or how == 'signal' and 128 + code or code
+end
+
+--- Numbers of our own: the same in every Lua.
+function M.generator(seed)
+  local state = seed % 2147483646 + 1
+  local function draw(n)
+    state = state * 48271 % 2147483647
+    return math.floor(state / 2147483647 * n) + 1
+  end
+  for _ = 1, 5 do draw(1) end
+  return draw
+end
+
+--- Every place of the sources, in seeded order.
+function M.all_places(seed, inside)
+  local list, draw = {}, M.generator(seed)
+  for _, path in ipairs(lines_of "git ls-files 'runtime/*.c' 'kernels/*.c' 'kernels/cpu/*.h' 'stdlib/*.lua' | LC_ALL=C sort") do
+    if path:find(inside, 1, true) == 1 and not path:find '^kernels/cuda/' and not path:find '/llvm/' then
+      local text = read(path)
+      for _, place in ipairs(M.places(text, path:find '%.lua$' and 'lua' or 'c')) do
+        place.path = path
+        list[#list + 1] = place
+      end
+    end
+  end
+  for i = #list, 2, -1 do
+    local j = draw(i)
+    list[i], list[j] = list[j], list[i]
+  end
+  return list
+end
+
+local function options_of(words)
+  local o = { count = '300', seed = '1', from = '1', ['in'] = '', folder = 'build/mutants', make = 'make' }
+  for _, word in ipairs(words) do
+    local key, v = word:match '^(%w+)=(.*)$'
+    if word == 'list' then o.list = true
+    elseif key and o[key] then o[key] = v
+    else error(('mutants.lua: %s is not known'):format(word), 0) end
+  end
+  return o
+end
+
+local Workshop = {}
+Workshop.__index = Workshop
+
+--- A copy of the tree, built.
+function M.workshop(o)
+  local w = setmetatable({ folder = o.folder, tree = o.folder .. '/tree', make = o.make, seconds = {} }, Workshop)
+  assert(status_of(('rm -rf %s && mkdir -p %s/build'):format(w.tree, w.tree)) == 0)
+  assert(status_of(('git ls-files -z | tar -c --null -T - | tar -x -C %s'):format(w.tree)) == 0)
+  status_of(('for d in debug cuda; do [ ! -d build/$d ] || cp -a build/$d %s/build/; done'):format(w.tree))
+  w.root = lines_of('cd ' .. w.tree .. ' && pwd')[1]
+  assert(w:built(), 'mutants.lua: the tree does not build: see ' .. w.folder .. '/build.log')
+  for line in (read(o.folder .. '/seconds') or ''):gmatch '[^\n]+' do
+    local at, s = line:match '^(%S+) (%S+)$'
+    w.seconds[at] = tonumber(s)
+  end
+  return w
+end
+
+function Workshop:built()
+  return status_of(('cd %s && %s --no-print-directory MODE=debug lib core program >../build.log 2>&1'):format(self.tree, self.make)) == 0
+end
+
+--- Reads specs; true where all hold. A hang ends by its use of the processor, or, where it waits, by the clock.
+function Workshop:hold(specs, lua, seconds)
+  local programs, files = {}, {}
+  for _, spec in ipairs(specs) do
+    local list = spec:find '%.c$' and programs or files
+    list[#list + 1] = spec
+  end
+  for _, spec in ipairs(programs) do
+    local program = 'build/debug/' .. spec:gsub('%.c$', '')
+    if status_of(('cd %s && %s --no-print-directory MODE=debug %s >../build.log 2>&1 && ulimit -t %d && timeout -k 5 %d %s >../read.log 2>&1 </dev/null')
+        :format(self.tree, self.make, program, seconds, seconds * 10 + 60, program)) ~= 0 then return false end
+  end
+  if #files == 0 then return true end
+  local shell = ([[cd '%s' && export DFLOW_MODE=debug DFLOW_BUILD="$PWD/build/debug" DFLOW_LIB="$PWD/build/debug/libdflow.so" DFLOW_LUA=%s \
+    LUA_PATH="$PWD/?.lua;$PWD/stdlib/?.lua;;" LUA_CPATH="$PWD/build/debug/lua/?.so;;" && ulimit -t %d && ulimit -c 0 && \
+    timeout -k 5 %d %s "$(command -v busted)" -f .busted --cpath="$PWD/build/debug/lua/?.so" --no-keep-going -o plainTerminal %s >../read.log 2>&1 </dev/null]])
+    :format(self.root, lua, seconds, seconds * 10 + 60, lua, table.concat(files, ' '))
+  return status_of(shell) == 0
+end
+
+local function now() return tonumber(lines_of('date +%s.%N')[1]) end
+
+--- The files of specs and folders, the cheap ones first. Each is read once as things are: how long it takes, and that it holds.
+function Workshop:files(specs, lua)
+  local list = {}
+  for _, spec in ipairs(specs) do
+    for _, path in ipairs(spec:find '%.c$' and { spec } or lines_of(("find %s -name '*_spec.lua' | LC_ALL=C sort"):format(spec))) do
+      local key = lua .. ':' .. path
+      if not self.seconds[key] then
+        local began = now()
+        local held = self:hold({ path }, lua, 600)
+        self.seconds[key] = held and now() - began or -1
+        if not held then print('holds not even unchanged, and is left out: ' .. path) end
+        local f = assert(io.open(self.folder .. '/seconds', 'a'))
+        f:write(('%s %.2f\n'):format(key, self.seconds[key]))
+        f:close()
+      end
+      if self.seconds[key] >= 0 then list[#list + 1] = { path = path, seconds = self.seconds[key] } end
+    end
+  end
+  table.sort(list, function(a, b)
+    if a.seconds ~= b.seconds then return a.seconds < b.seconds end
+    return a.path < b.path
+  end)
+  return list
+end
+
+local function caught_by(log)
+  for line in (log or ''):gmatch '[^\n]+' do
+    local path, at = line:match '^%a+ %-> (%S+) @ (%d+)'
+    if path then return path:gsub('^.*/(spec/)', '%1') .. ':' .. at end
+  end
+  return 'a crash, a hang or a program'
+end
+
+--- 'caught' and by what, 'survived', or nil for what does not compile.
+function Workshop:try(place)
+  local path, specs, lua = self.tree .. '/' .. place.path, M.readers_of(place.path)
+  local files = self:files(specs, lua)
+  local text = read(path)
+  local changed = M.changed(text, place)
+  if place.path:find '%.lua$' and not (loadstring or load)(changed) then return nil end
+  write(path, changed)
+  local verdict, by
+  if not place.path:find '%.lua$' and not self:built() then verdict = nil
+  else
+    verdict = 'survived'
+    local i = 1
+    while i <= #files and verdict == 'survived' do
+      local batch, seconds = {}, 0
+      repeat                                                -- a first batch of seconds, then larger ones
+        batch[#batch + 1], seconds, i = files[i].path, seconds + files[i].seconds, i + 1
+      until i > #files or seconds + files[i].seconds > 10 * i
+      if not self:hold(batch, lua, math.ceil(seconds * 4 + 20)) then verdict, by = 'caught', caught_by(read(self.folder .. '/read.log')) end
+    end
+  end
+  write(path, text)
+  return verdict, by
+end
+
+local function reason_for(reasons, place, before, after)
+  for _, r in ipairs(reasons) do
+    if r.file == place.path and r.before == before and r.after == after then return r.reason end
+  end
+end
+
+function M.main(words)
+  local o = options_of(words)
+  local places = M.all_places(tonumber(o.seed), o['in'])
+  if o.list then
+    table.sort(places, function(a, b) if a.path ~= b.path then return a.path < b.path end return a.at < b.at end)
+    for _, p in ipairs(places) do
+      local _, after = M.told(read(p.path), p)
+      print(('%s:%d: %s: %s'):format(p.path, p.line, p.kind, after))
+    end
+    return true
+  end
+  local w, reasons = M.workshop(o), dofile 'spec/mutants_reasons.lua'
+  local caught, survived, excused, made, k = 0, 0, 0, 0, 0
+  print(('%d places; %s mutants of seed %s, from number %s'):format(#places, o.count, o.seed, o.from))
+  while made < tonumber(o.count) and k < #places do
+    k = k + 1
+    local place = places[k]
+    if k >= tonumber(o.from) then
+      local before, after = M.told(read(w.tree .. '/' .. place.path), place)
+      local reason = reason_for(reasons, place, before, after)
+      local began = now()
+      local verdict, by
+      if reason then verdict, by = 'excused', reason else verdict, by = w:try(place) end
+      if verdict then
+        made = made + 1
+        caught = caught + (verdict == 'caught' and 1 or 0)
+        survived = survived + (verdict == 'survived' and 1 or 0)
+        excused = excused + (verdict == 'excused' and 1 or 0)
+        print(('%4d %-8s %5.0f s  %s:%d: %s\n       - %s\n       + %s\n       %s'):format(k, verdict, now() - began, place.path, place.line,
+              place.kind, before, after, by or ''))
+        io.stdout:flush()
+      end
+    end
+  end
+  w:built()
+  local share = 100 * caught / math.max(1, caught + survived)
+  print(('%d mutants: %d caught, %d survived, %d with a reason; %.1f %% caught'):format(made, caught, survived, excused, share))
+  return share >= 95
+end
+
+if arg and arg[0] and arg[0]:match 'mutants%.lua$' then os.exit(M.main(arg) and 0 or 1) end
+
+return M
