@@ -1,16 +1,17 @@
 /* cost.c: how long things take by the virtual clock: a model of flops and bytes, and of nothing else.
  *
  * At speed 1 a device computes 100 GF/s and moves 20 GB/s through its memory, whichever takes longer, and a kernel
- * costs 1 µs to begin with: one core of a laptop. An accelerator is a device of speed 40 or so. The primitives of
- * control flow, and ops that hand on what they take, cost nothing.
+ * costs 1 µs to begin with: one core of a laptop. An accelerator is a device of speed 40 or so. A device whose speed is
+ * 'measured' has the rates of this machine's kernels instead (session/measure.c). The primitives of control flow, and
+ * ops that hand on what they take, cost nothing.
  */
 #include "device/device.h"
 
-static const double flops_per_second = 100e9, bytes_per_second = 20e9, begin_seconds = 1e-6;
+const dfi_rates dfi_model_rates = { .flops = 100e9, .bytes = 20e9, .begin = 1e-6 };
 
 double dfi_device_seconds(const dfi_device *d, double flops, double bytes) {
-  const double compute = flops / flops_per_second, memory = bytes / bytes_per_second;
-  return (begin_seconds + (compute > memory ? compute : memory)) / (d->speed > 0 ? d->speed : 1);
+  const double compute = flops / d->rates.flops, memory = bytes / d->rates.bytes;
+  return (d->rates.begin + (compute > memory ? compute : memory)) / (d->speed > 0 ? d->speed : 1);
 }
 
 /* The slower end is what counts. The host has no links of its own. */

@@ -16,6 +16,7 @@ static dfi_device *device_new(int32_t kind, int32_t number) {
   v->kind = kind;
   v->number = number;
   v->speed = 1;
+  v->rates = dfi_model_rates;
   if (kind == DFI_DEVICE_SIM) v->arena = dfi_devmem_new(sim_memory);
   return v;
 }
@@ -150,6 +151,7 @@ int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
     }
   }
   for (char *w = strtok_r(NULL, ",", &save); w && !status; w = strtok_r(NULL, ",", &save)) {
+    if (!strcmp(w, "speed=measured")) { d->at[at]->measured = true; continue; }
     char *eq = strchr(w, '='), *end = w;
     double value = eq ? strtod(eq + 1, &end) : 0;
     if (!eq || *end || !(value >= 0)) {

@@ -30,12 +30,19 @@
 
 typedef enum dfi_device_kind { DFI_DEVICE_CPU = 0, DFI_DEVICE_SIM, DFI_DEVICE_GPU } dfi_device_kind;
 
+/* What a device of speed 1 can do: flops a second, bytes a second through its memory, seconds that a kernel takes to
+ * begin with. */
+typedef struct dfi_rates { double flops, bytes, begin; } dfi_rates;
+extern const dfi_rates dfi_model_rates;    /* cost.c: the built-in model */
+
 typedef struct dfi_device {
   char       name[24];             /* 'sim:1' */
   int32_t    kind, number;
   double     bandwidth;            /* of its links to and from others, bytes a second; 0: no limit */
   double     latency;              /* of a message, seconds */
-  double     speed;                /* 1: as the cost model has it */
+  double     speed;                /* 1: as its rates have it */
+  dfi_rates  rates;                /* the model's, or what was measured on this machine */
+  bool       measured;             /* speed = 'measured': its costs are */
   dfi_devmem *arena;                /* NULL: the host's memory */
   const dfi_remote *remote;         /* a GPU: the host cannot read its memory; NULL: it can */
   /* What goes wrong in each run, for those who try what happens then; 0: never. */

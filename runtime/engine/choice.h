@@ -10,6 +10,7 @@ typedef struct dfi_choice {
   int32_t  scope;            /* of the loop that saves it, in the plan */
   uint8_t  policy;           /* dfi_save; AUTO: nothing has been decided, since all of it fits */
   int64_t  elements, bytes;  /* saved */
+  double   since;            /* when its first element was saved, on a device whose costs are measured; or 0 */
   int64_t  swapped, let_go;  /* elements that were moved out; that were let go, to be computed again */
   char     why[160];
 } dfi_choice;

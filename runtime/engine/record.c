@@ -417,7 +417,7 @@ size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out
     if (w->device[d].kind != DFI_DEVICE_SIM) continue;
     if (how->bandwidth > 0) k.device[d].bandwidth = how->bandwidth;
     if (how->latency >= 0) k.device[d].latency = how->latency;
-    if (how->speed > 0) k.device[d].speed = how->speed;
+    if (how->speed > 0) { k.device[d].speed = how->speed; k.device[d].rates = dfi_model_rates; }
   }
   for (size_t i = 0; i < ni; i++) k.done[i] = -1;
   fold_devices(&k);

@@ -124,6 +124,8 @@ int32_t df_session_devices(df_session *s, int32_t room, char *out) {
   for (int32_t i = 0; i < s->devices.n; i++) {
     say(&t, "%s ", dfi_device_kind_name(s->devices.at[i]->kind));
     say_memory(&t, s->devices.at[i], s->memory_limit);
+    const dfi_device *d = s->devices.at[i];
+    if (d->measured) say(&t, "rates %s %.17g %.17g %.17g\n", d->name, d->rates.flops, d->rates.bytes, d->rates.begin);
   }
   return (int32_t)t.n;
 }

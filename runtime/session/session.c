@@ -45,6 +45,7 @@ static int32_t read_option(df_session *s, const char *key, const char *value, df
   } else if (!strcmp(key, "device")) {
     const int32_t at = dfi_device_add(&s->devices, value, err);
     if (at < 0) return DF_INVALID_ARGUMENT;
+    dfi_devices_measure(&s->devices);
     if (!s->devices.listed) { s->devices.fallback = at; s->devices.fallback_asked = at > 0; }
     s->devices.listed = true;
   } else if (!strcmp(key, "soft")) {

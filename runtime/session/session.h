@@ -62,4 +62,6 @@ void      dfi_session_let_go(dfi_plan *p);
 int32_t   dfi_session_check_feed(df_output o, const df_value *v, df_error *err);
 int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, atomic_int *cancel,
                              dfi_watch *watch, df_value *results, df_stats *stats, dfi_tally *tally, df_error *err);
+/* measure.c: gives those of the devices whose speed is 'measured' the rates of this machine's kernels. */
+void dfi_devices_measure(dfi_devices *d);
 #endif

@@ -277,3 +277,49 @@ describe("a session with save = 'auto'", function()
     assert.matches("'keep', 'swap', 'recompute' or 'auto'", tostring(err))
   end)
 end)
+
+describe("a device with speed = 'measured'", function()
+  before_each(function() df.reset() end)
+
+  local function gradient(device, clock)
+    df.reset()
+    local x = df.placeholder('float32', { 32, 32 })
+    local y = df.device('sim:0', function()
+      local _, a = df.while_loop(function(i) return i:lt(60) end, function(i, a) return i + 1, a:matmul(x):tanh() end, { df.int32(0), x })
+      return a:reduce_sum()
+    end)
+    local s = df.Session{ devices = { 'cpu:0', device }, save = 'auto', clock = clock }
+    local values = {}
+    for i = 1, 32 * 32 do values[i] = math.sin(i) / 8 end
+    local h = s:start(df.gradients(y, x), { [x] = df.tensor(values, 'float32', { 32, 32 }) })
+    local r, stats, rates = h:wait():totable(), h:stats(), nil
+    for _, d in ipairs(require('dflow.front.devices').list(s.handle)) do if d.name == 'sim:0' then rates = d.rates end end
+    s:close()
+    return r, stats, rates
+  end
+
+  it('has the rates of this machine, and what is chosen by costs goes by the clock and says so', function()
+    local whole, _, none = gradient('sim:0')
+    assert.is_nil(none)
+    local r, stats, rates = gradient{ 'sim:0', memory = '120KB', speed = 'measured' }
+    assert.same(whole, r)
+    for _, rate in ipairs{ 'flops', 'bytes', 'begin' } do assert.is_true(rates[rate] > 0, rate) end
+    assert.matches('as measured', stats.saved[1].why)
+    assert.is_true(stats.saved[1].swapped + stats.saved[1].recomputed > 0)
+  end)
+
+  it('computes at those rates by the virtual clock', function()
+    local _, by_model = gradient('sim:0', 'virtual')
+    local _, stats, rates = gradient({ 'sim:0', speed = 'measured' }, 'virtual')
+    local least, most = 1, 1                  -- however the three differ from the model's, the sum lies between; the host goes by the model
+    for _, ratio in ipairs{ 100e9 / rates.flops, 20e9 / rates.bytes, rates.begin / 1e-6 } do least, most = math.min(least, ratio), math.max(most, ratio) end
+    local slower = stats.seconds / by_model.seconds
+    assert.is_true(slower > least * 0.999 and slower < most * 1.001, slower)
+  end)
+
+  it('is refused where it is another word', function()
+    local ok, e = pcall(df.Session, { devices = { { 'sim:0', speed = 'fast' } } })
+    assert.is_false(ok)
+    assert.matches("speed of sim:0 is a positive number, 1 for the built%-in cost model, or 'measured', not the string \"fast\"", tostring(e))
+  end)
+end)

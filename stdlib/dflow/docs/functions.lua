@@ -476,7 +476,7 @@ df.device(spec, fn)
 
 df.devices()
   The devices of the default session: {{name =, kind =, memory = {in_use =, peak =, limit =}}, …}, in
-  bytes, the host first. 'sim:N' are simulated accelerators, with memory of their own, that every
+  bytes, the host first; with rates = {flops =, bytes =, begin =} where the speed is 'measured'. 'sim:N' are simulated accelerators, with memory of their own, that every
   session has which lists no devices; they are there once a graph names them.
   example   df.devices()[1].name
 
@@ -600,7 +600,9 @@ df.Session({…})
               'primitives': as tokens, and every Merge and LoopCond fires
   option    timeout: number = nil  seconds that a run may take
   option    devices: list = nil  such as {'cpu:0', 'sim:0', {'sim:1', memory = '64MB', bandwidth =
-              '1GB/s', latency = '5us', speed = 2}}; the first takes what asks for no device. To try
+              '1GB/s', latency = '5us', speed = 2}}; the first takes what asks for no device.
+              speed = 'measured': as fast as this machine's kernels are, and what is chosen by costs
+              goes by the clock; df.devices() says what was measured. To try
               what happens then, in each run: fail_at = n, the device is dead at its n-th kernel;
               link_fail_at = n, link_stall_at = n: the n-th message to or from it is lost, or never
               comes. The run ends with `unavailable`

@@ -58,9 +58,9 @@ function M.seconds(v, what)
 end
 
 function M.speed(v, what)
-  if v == 'measured' then return 1 end
+  if v == 'measured' then return v end
   if type(v) ~= 'number' or v ~= v or v <= 0 or v == math.huge then
-    errors.bad("%s is a positive number, 1 for the built-in cost model, not %s", what, errors.describe(v))
+    errors.bad("%s is a positive number, 1 for the built-in cost model, or 'measured', not %s", what, errors.describe(v))
   end
   return v
 end
@@ -91,7 +91,10 @@ local function device_word(d, i)
   end
   local words = { own }
   for _, key in ipairs(order) do
-    if t[key] ~= nil then words[#words + 1] = ('%s=%.17g'):format(key, fields[key](t[key], ('Session: the %s of %s'):format(key, own))) end
+    if t[key] ~= nil then
+      local v = fields[key](t[key], ('Session: the %s of %s'):format(key, own))
+      words[#words + 1] = key .. '=' .. (type(v) == 'number' and ('%.17g'):format(v) or v)
+    end
   end
   return 'device=' .. table.concat(words, ','), own
 end
@@ -168,12 +171,18 @@ function M.read_report(text, stats)
   return stats
 end
 
---- {{name =, kind =, memory =}, …} of a session.
+--- {{name =, kind =, memory =, rates =}, …} of a session; rates, where the speed is 'measured': flops and bytes a second, and the seconds
+-- that a kernel takes to begin with.
 function M.list(handle)
-  local list = {}
-  for kind, name, in_use, peak, limit in core.session_devices(handle):gmatch '(%S+) memory (%S+) (%S+) (%S+) (%S+)\n' do
+  local list, told = {}, core.session_devices(handle)
+  for kind, name, in_use, peak, limit in told:gmatch '(%S+) memory (%S+) (%S+) (%S+) (%S+)\n' do
     list[#list + 1] = { name = name, kind = kind, memory = { in_use = tonumber(in_use), peak = tonumber(peak), limit = tonumber(limit) } }
+    list[name] = list[#list]
   end
+  for name, flops, bytes, begin in told:gmatch 'rates (%S+) (%S+) (%S+) (%S+)\n' do
+    list[name].rates = { flops = tonumber(flops), bytes = tonumber(bytes), begin = tonumber(begin) }
+  end
+  for _, d in ipairs(list) do list[d.name] = nil end
   return list
 end
 
@@ -188,7 +197,8 @@ end
 
 local changes = { 'bandwidth', 'latency', 'speed', 'parallel_iterations', 'devices' }
 local whatif_options = { 'bandwidth', 'latency', 'speed', 'parallel_iterations', 'devices', 'timeline' }
-local readers = { bandwidth = M.bandwidth, latency = M.seconds, speed = M.speed, parallel_iterations = count,
+local readers = { bandwidth = M.bandwidth, latency = M.seconds, speed = function(v, what) return v == 'measured' and 1 or M.speed(v, what) end,
+                  parallel_iterations = count,
                   devices = function(v, what) return count(type(v) == 'table' and #v or v, what) end }
 
 --- An event of a timeline: what took time, where, from when to when.
