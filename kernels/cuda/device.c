@@ -14,11 +14,18 @@ bool dfc_ok(dfc_gpu *g, CUresult result, const char *what) {
   return false;
 }
 
-void dfc_enter(dfc_gpu *g) {
+/* Makes the device's context this thread's. Whoever sets it does so here, where it is known which one it is. */
+static bool be_current(dfc_gpu *g) {
   static __thread CUcontext current;
+  if (current == g->context) return true;
+  if (!dfc_ok(g, dfc_cu.cuCtxSetCurrent(g->context), "cuCtxSetCurrent")) return false;
+  current = g->context;
+  return true;
+}
+
+void dfc_enter(dfc_gpu *g) {
   pthread_mutex_lock(&g->lock);
-  if (current == g->context) return;
-  if (dfc_ok(g, dfc_cu.cuCtxSetCurrent(g->context), "cuCtxSetCurrent")) current = g->context;
+  be_current(g);
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------- */
@@ -110,8 +117,25 @@ static int32_t stage_class(int64_t bytes) {
 
 static void stage_idle(dfc_gpu *g, dfc_stage *s) {
   const int32_t c = stage_class(s->bytes);
+  s->used = g->stages_taken;
   s->next = g->idle[c];
   g->idle[c] = s;
+  g->idle_bytes += s->bytes;
+}
+
+/* Pinned memory is the host's, and dear: what was not asked for in the last LOOK times goes back, the largest first,
+ * until no more than KEPT lies idle. */
+enum { STAGES_LOOK = 256, STAGES_KEPT = 64 << 20 };
+
+static void stages_trim(dfc_gpu *g) {
+  for (int32_t c = DFC_STAGES - 1; c >= 0; c--)
+    for (dfc_stage **at = &g->idle[c], *s; (s = *at) && g->idle_bytes > STAGES_KEPT;) {
+      if (g->stages_taken - s->used < STAGES_LOOK) { at = &s->next; continue; }
+      *at = s->next;
+      g->idle_bytes -= s->bytes;
+      dfc_ok(g, dfc_cu.cuMemFreeHost(s->at), "cuMemFreeHost");
+      free(s);
+    }
 }
 
 /* Those whose copies are over. */
@@ -127,9 +151,17 @@ static void stages_collect(dfc_gpu *g) {
 
 static dfc_stage *stage_take(dfc_gpu *g, int64_t bytes) {
   const int32_t c = stage_class(bytes);
-  if (!g->idle[c]) stages_collect(g);
+  if (++g->stages_taken % STAGES_LOOK == 0) {
+    stages_collect(g);
+    stages_trim(g);
+  } else if (!g->idle[c]) stages_collect(g);
   dfc_stage *s = g->idle[c];
-  if (s) { g->idle[c] = s->next; s->next = NULL; return s; }
+  if (s) {
+    g->idle[c] = s->next;
+    s->next = NULL;
+    g->idle_bytes -= s->bytes;
+    return s;
+  }
   if (!(s = calloc(1, sizeof *s))) return NULL;
   s->bytes = (int64_t)4096 << c;
   if (dfc_ok(g, dfc_cu.cuMemHostAlloc(&s->at, (size_t)s->bytes, 0), "cuMemHostAlloc")) return s;
@@ -324,7 +356,7 @@ static bool open_device(dfc_gpu *g, int32_t real) {
   cuuint64_t keep = UINT64_MAX;                        /* what is given back stays with the pool */
   if (!dfc_ok(g, dfc_cu.cuDeviceGet(&g->device, real), "cuDeviceGet") ||
       !dfc_ok(g, dfc_cu.cuDevicePrimaryCtxRetain(&g->context, g->device), "cuDevicePrimaryCtxRetain") ||
-      !dfc_ok(g, dfc_cu.cuCtxSetCurrent(g->context), "cuCtxSetCurrent") ||
+      !be_current(g) ||
       !dfc_ok(g, dfc_cu.cuDeviceGetName(g->name, (int)sizeof g->name, g->device), "cuDeviceGetName") ||
       !dfc_ok(g, dfc_cu.cuDeviceGetAttribute(&g->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, g->device),
               "cuDeviceGetAttribute") ||

@@ -18,7 +18,7 @@ _Static_assert(sizeof(dfc_note) <= DFI_NOTE_BYTES, "a note has its place beside 
 enum { DFC_MODULES = 16, DFC_STAGES = 40, DFC_EVENTS = 256, DFC_FUNCTIONS = 1024 };
 
 /* Pinned memory on its way: free again once its event has come. */
-typedef struct dfc_stage { void *at; int64_t bytes; CUevent over; struct dfc_stage *next; } dfc_stage;
+typedef struct dfc_stage { void *at; int64_t bytes, used; CUevent over; struct dfc_stage *next; } dfc_stage;
 
 typedef struct dfc_gpu {
   int32_t    number;
@@ -30,6 +30,7 @@ typedef struct dfc_gpu {
   char       name[128];
   int64_t    memory_bytes, launches, copies_in, copies_out;
   dfc_stage *idle[DFC_STAGES], *busy;     /* by size, in doublings; those on their way */
+  int64_t    stages_taken, idle_bytes;    /* how often; of those that are idle. A stage's `used` is such a count */
   CUevent    event[DFC_EVENTS];           /* idle ones */
   int32_t    nevents;
   /* by the name's address: open addressing */

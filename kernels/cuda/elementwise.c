@@ -179,6 +179,7 @@ static int32_t run_add_n(df_kernel *k) {
     p.n = z->size;
     p.op = DFK_ADD;
     dfc_run(&c, dfc_name("update", x->dtype), p.n, &p);
+    dfc_drop(&c);
   }
   return dfc_end(&c);
 }

@@ -100,8 +100,12 @@ dfc_call dfc_begin(df_kernel *k) {
   return c;
 }
 
+void dfc_drop(dfc_call *c) {
+  while (c->ntemporary) dfc_release(c->g, c->temporary[--c->ntemporary]);
+}
+
 int32_t dfc_end(dfc_call *c) {
-  for (int32_t i = 0; i < c->ntemporary; i++) dfc_release(c->g, c->temporary[i]);
+  dfc_drop(c);
   const bool broken = c->g->error[0] != 0;
   char why[300];
   memcpy(why, c->g->error, sizeof why);
@@ -112,7 +116,7 @@ int32_t dfc_end(dfc_call *c) {
 }
 
 void *dfc_temporary(dfc_call *c, const void *from, int64_t bytes) {
-  const CUdeviceptr p = c->ntemporary < 24 ? dfc_alloc(c->g, bytes) : 0;
+  const CUdeviceptr p = c->ntemporary < DFC_TEMPORARIES ? dfc_alloc(c->g, bytes) : 0;
   if (!p) { c->ok = false; return NULL; }
   c->temporary[c->ntemporary++] = p;
   if (from && bytes && !dfc_upload(c->g, p, from, bytes)) c->ok = false;
@@ -127,7 +131,8 @@ const void *dfc_read(dfc_call *c, const df_tensor *t) {
 
 dfc_operand dfc_operand_of(dfc_call *c, const df_tensor *t) {
   dfc_operand o = { 0 };
-  if (t->size == 1 && !dfc_host->note(t)) memcpy(&o.bits, t->data, (size_t)df_dtype_bytes(t->dtype));
+  const size_t bytes = (size_t)df_dtype_bytes(t->dtype);
+  if (t->size == 1 && bytes <= sizeof o.bits && !dfc_host->note(t)) memcpy(&o.bits, t->data, bytes);
   else o.at = dfc_read(c, t);
   return o;
 }

@@ -18,7 +18,14 @@ const char *dfc_name(const char *prefix, int32_t dtype);
 const char *dfc_width_name(const char *prefix, int64_t bytes);
 
 /* A call under way: the device's lock is held from dfc_begin to dfc_end, which says what went wrong. */
-typedef struct dfc_call { df_kernel *k; dfc_gpu *g; CUdeviceptr temporary[24]; int32_t ntemporary; bool ok; } dfc_call;
+enum { DFC_TEMPORARIES = 24 };
+typedef struct dfc_call {
+  df_kernel  *k;
+  dfc_gpu    *g;
+  CUdeviceptr temporary[DFC_TEMPORARIES];
+  int32_t     ntemporary;
+  bool        ok;
+} dfc_call;
 dfc_call dfc_begin(df_kernel *k);
 int32_t  dfc_end(dfc_call *c);
 /* The elements of a tensor for reading; a number of the host's, or a tensor there, is brought over for the call. */
@@ -29,6 +36,8 @@ dfc_operand dfc_operand_of(dfc_call *c, const df_tensor *t);
 void *dfc_write(dfc_call *c, const df_tensor *t);
 /* Memory for the call; of the host's bytes, or (from NULL) as it comes. */
 void *dfc_temporary(dfc_call *c, const void *from, int64_t bytes);
+/* Gives back what was made for the call so far, once what was enqueued has read it: for loops over many inputs. */
+void dfc_drop(dfc_call *c);
 /* One thread for each of n; blocks of 256, no more than the device can hold at once eight times over. */
 void dfc_run(dfc_call *c, const char *name, int64_t n, const void *args);
 /* So many blocks of so many threads. */

@@ -77,6 +77,9 @@ int32_t dfi_gpu_count(void) {
 }
 
 const dfi_gpu_kernel *dfi_gpu_kernel_of(const char *op) {
-  for (int32_t i = 0; i < gpu.nkernels; i++) if (!strcmp(gpu.kernel[i].op, op)) return &gpu.kernel[i];
-  return NULL;
+  const dfi_gpu_kernel *found = NULL;
+  pthread_mutex_lock(&gpu.lock);
+  for (int32_t i = 0; i < gpu.nkernels && !found; i++) if (!strcmp(gpu.kernel[i].op, op)) found = &gpu.kernel[i];
+  pthread_mutex_unlock(&gpu.lock);
+  return found;
 }

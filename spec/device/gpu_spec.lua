@@ -169,6 +169,39 @@ describe('gpu:0', function()
     assert.equal(expected, gpu((values:gsub('arg%[1%]', "'gpu:0'"))))
   end)
 
+  sentence('takes what the host has: sums of more numbers than a call has room for, numbers of 16 bytes', function()
+    assert.equal('840.0 2.5 2.5', gpu[[
+      local list, z = {}, df.cast(df.placeholder_with_default(2.5, {}), 'complex128')
+      for i = 1, 40 do list[i] = df.placeholder_with_default(i + 0.5, {}) end
+      local sum, pair = df.device('gpu:0', function() return df.add_n(list), df.stack{ z, z } end)
+      local two = df.run(df.real(pair))
+      print(df.run(sum) .. ' ' .. two:at(0) .. ' ' .. two:at(1))
+    ]])
+  end)
+
+  sentence('gives pinned memory back that a large copy once needed', function()
+    assert.equal('true', gpu[[
+      local function resident()
+        for line in io.lines '/proc/self/status' do
+          local kb = line:match '^VmRSS:%s+(%d+)'
+          if kb then return tonumber(kb) end
+        end
+      end
+      df.device('gpu:0', function()
+        local x = df.placeholder('float32', { -1 })
+        local small, sum = x * 2, df.reduce_sum(x)
+        df.run(sum, { [x] = df.run(df.ones{ 24 * 2 ^ 20 }) })
+        local function often(n) for _ = 1, n do df.run(small, { [x] = { 1, 2, 3 } }) end end
+        often(1)
+        collectgarbage()
+        collectgarbage()
+        local before = resident()
+        often(600)
+        print(before - resident() > 64 * 1024)
+      end)
+    ]])
+  end)
+
   sentence('says where a kernel is missing, what index is wrong, and that memory has run out', function()
     local out = gpu[[
       local x = df.constant({ 1., 2., 3. })
