@@ -6,18 +6,33 @@
 #include "../move.h"
 #include <string.h>
 
-/* The indices of batch b on the device, as int64. */
-static const int64_t *indices_of(dfc_call *c, const df_tensor *t, int64_t first, int64_t n) {
-  int64_t *wide = dfk_scratch(c->k, (n + 1) * (int64_t)sizeof *wide);
+/* The indices on the device, as int64. */
+static const int64_t *indices_of(dfc_call *c, const df_tensor *t) {
+  int64_t *wide = dfk_scratch(c->k, (t->size + 1) * (int64_t)sizeof *wide);
   if (!wide) { c->ok = false; return NULL; }
-  for (int64_t i = 0; i < n; i++) wide[i] = dfk_index(t, first + i);
-  const int64_t *there = dfc_temporary(c, wide, n * (int64_t)sizeof *wide);
+  for (int64_t i = 0; i < t->size; i++) wide[i] = dfk_index(t, i);
+  const int64_t *there = dfc_temporary(c, wide, t->size * (int64_t)sizeof *wide);
   dfk_free(wide);
   return there;
 }
 
-static void pick(dfc_call *c, int64_t width, dfc_picking p, int64_t n) {
-  dfc_run(c, dfc_width_name("pick", width), n, &p);
+/* The rows of each batch of a gather, picked or (`op` added) placed by `name`; a side's batch is so many bytes. */
+static int32_t batches(dfc_call *c, const dfk_gather *g, const char *name, int64_t threads, int32_t op,
+                       const df_tensor *from, int64_t from_bytes, const df_tensor *to, int64_t to_bytes) {
+  const char *source = dfc_read(c, from);
+  char *target = dfc_write(c, to);
+  const int64_t *index = indices_of(c, c->k->in[1]);
+  for (int64_t b = 0; b < g->batches && c->ok; b++) {
+    dfc_picking p;
+    memset(&p, 0, sizeof p);
+    p.from = source + b * from_bytes;
+    p.to = target + b * to_bytes;
+    p.index = index + b * g->picks;
+    p.n = g->picks; p.row = g->row; p.blocks = g->outer; p.limit = g->limit;
+    p.op = op;
+    dfc_run(c, name, threads, &p);
+  }
+  return dfc_end(c);
 }
 
 static int32_t run_gather(df_kernel *k) {
@@ -25,21 +40,10 @@ static int32_t run_gather(df_kernel *k) {
   df_tensor *z = dfk_gather_begin(k, &g);
   if (!z) return k->error->code;
   if (!z->size) return DF_OK;
-  const int64_t width = dfk_width(z->dtype);
+  const int64_t width = dfk_width(z->dtype), rows = g.outer * g.row;
   dfc_call c = dfc_begin(k);
-  const char *from = dfc_read(&c, k->in[0]);
-  char *to = dfc_write(&c, z);
-  const int64_t *index = indices_of(&c, k->in[1], 0, k->in[1]->size);
-  for (int64_t b = 0; b < g.batches && c.ok; b++) {
-    dfc_picking p;
-    memset(&p, 0, sizeof p);
-    p.from = from + b * g.outer * g.limit * g.row * width;
-    p.to = to + b * g.outer * g.picks * g.row * width;
-    p.index = index + b * g.picks;
-    p.n = g.picks; p.row = g.row; p.blocks = g.outer; p.limit = g.limit;
-    pick(&c, width, p, g.outer * g.picks * g.row);
-  }
-  return dfc_end(&c);
+  return batches(&c, &g, dfc_width_name("pick", width), rows * g.picks, 0, k->in[0], rows * g.limit * width, z,
+                 rows * g.picks * width);
 }
 
 /* (shape, indices, axis, dy): zeros of the shape, to whose rows those of dy are added. */
@@ -57,22 +61,10 @@ static int32_t run_gather_grad(df_kernel *k) {
   if (!z) return k->error->code;
   dfk_clear(z);
   if (!dy->size) return DF_OK;
-  const int64_t width = dfk_width(z->dtype);
+  const int64_t width = dfk_width(z->dtype), rows = g.outer * g.row;
   dfc_call c = dfc_begin(k);
-  const char *from = dfc_read(&c, dy);
-  char *to = dfc_write(&c, z);
-  const int64_t *index = indices_of(&c, k->in[1], 0, k->in[1]->size);
-  for (int64_t b = 0; b < g.batches && c.ok; b++) {
-    dfc_picking p;
-    memset(&p, 0, sizeof p);
-    p.from = from + b * g.outer * g.picks * g.row * width;
-    p.to = to + b * g.outer * g.limit * g.row * width;
-    p.index = index + b * g.picks;
-    p.n = g.picks; p.row = g.row; p.blocks = g.outer; p.limit = g.limit;
-    p.op = DFK_ADD;
-    dfc_run(&c, dfc_name("place", z->dtype), g.outer * g.row, &p);
-  }
-  return dfc_end(&c);
+  return batches(&c, &g, dfc_name("place", z->dtype), rows, DFK_ADD, dy, rows * g.picks * width, z,
+                 rows * g.limit * width);
 }
 
 /* Places in elements, as rows: every place is a whole number of rows, since the last dims are whole. */
@@ -81,23 +73,30 @@ static const int64_t *rows_of(dfc_call *c, dfk_places *p) {
   return dfc_temporary(c, p->offset, p->picks * (int64_t)sizeof *p->offset);
 }
 
+/* The elements of `from` and `to` at `at`, which is freed, by the kernel `name`. */
+static int32_t at_places(df_kernel *k, dfk_places *at, const char *name, int64_t threads, int32_t op,
+                         const df_tensor *from, df_tensor *to, int64_t size) {
+  dfc_call c = dfc_begin(k);
+  if (size) {
+    dfc_picking p;
+    memset(&p, 0, sizeof p);
+    p.from = dfc_read(&c, from);
+    p.to = dfc_write(&c, to);
+    p.index = rows_of(&c, at);
+    p.n = at->picks; p.row = at->row; p.blocks = 1;
+    p.op = op;
+    dfc_run(&c, name, threads, &p);
+  }
+  const int32_t status = dfc_end(&c);
+  dfk_free(at->offset);
+  return status;
+}
+
 static int32_t run_gather_nd(df_kernel *k) {
   dfk_places at;
   df_tensor *z = dfk_gather_nd_begin(k, &at);
   if (!z) return k->error->code;
-  dfc_call c = dfc_begin(k);
-  if (z->size) {
-    dfc_picking p;
-    memset(&p, 0, sizeof p);
-    p.from = dfc_read(&c, k->in[0]);
-    p.to = dfc_write(&c, z);
-    p.index = rows_of(&c, &at);
-    p.n = at.picks; p.row = at.row; p.blocks = 1;
-    pick(&c, dfk_width(z->dtype), p, at.picks * at.row);
-  }
-  const int32_t status = dfc_end(&c);
-  dfk_free(at.offset);
-  return status;
+  return at_places(k, &at, dfc_width_name("pick", dfk_width(z->dtype)), at.picks * at.row, 0, k->in[0], z, z->size);
 }
 
 /* to, at the places that `indices` names, op= updates. */
@@ -112,20 +111,7 @@ static int32_t place(df_kernel *k, df_tensor *to, const df_tensor *indices, cons
     return dfk_fail(k, DF_INVALID_ARGUMENT, "updates is %s: expected %lld slices of %lld elements",
                     dfk_shape_text(updates, text, sizeof text), (long long)at.picks, (long long)at.row);
   }
-  dfc_call c = dfc_begin(k);
-  if (updates->size) {
-    dfc_picking p;
-    memset(&p, 0, sizeof p);
-    p.from = dfc_read(&c, updates);
-    p.to = dfc_write(&c, to);
-    p.index = rows_of(&c, &at);
-    p.n = at.picks; p.row = at.row; p.blocks = 1;
-    p.op = op;
-    dfc_run(&c, dfc_name("place", to->dtype), at.row, &p);
-  }
-  const int32_t status = dfc_end(&c);
-  dfk_free(at.offset);
-  return status;
+  return at_places(k, &at, dfc_name("place", to->dtype), at.row, op, updates, to, updates->size);
 }
 
 static int32_t run_scatter_nd(df_kernel *k) {

@@ -96,6 +96,23 @@ static bool view(df_kernel *k, const df_tensor *x, axis_view *v, int32_t *axis) 
   return true;
 }
 
+/* z of x along that axis, by so many threads of the kernel `name`. */
+static int32_t along(df_kernel *k, const df_tensor *x, df_tensor *z, const axis_view *v, const char *name,
+                     int64_t threads, int32_t what, int32_t flags) {
+  if (!z) return k->error->code;
+  if (!z->size) return DF_OK;
+  dfc_call c = dfc_begin(k);
+  dfc_fold p;
+  memset(&p, 0, sizeof p);
+  p.x = dfc_read(&c, x);
+  p.z = dfc_write(&c, z);
+  p.outer = v->outer; p.n = v->n; p.inner = v->inner;
+  p.what = what;
+  p.flags = flags;
+  dfc_run(&c, name, threads, &p);
+  return dfc_end(&c);
+}
+
 static int32_t arg(df_kernel *k, bool least) {
   const df_tensor *x = k->in[0];
   axis_view v;
@@ -108,18 +125,8 @@ static int32_t arg(df_kernel *k, bool least) {
     return dfk_fail(k, DF_INVALID_ARGUMENT, "%s of an empty axis: axis %d of %s has no elements",
                     least ? "argmin" : "argmax", axis, dfk_shape_text(x, text, sizeof text));
   df_tensor *z = dfk_out(k, 0, k->out_dtype[0], rank, dims);
-  if (!z) return k->error->code;
-  if (!z->size) return DF_OK;
-  dfc_call c = dfc_begin(k);
-  dfc_fold p;
-  memset(&p, 0, sizeof p);
-  p.x = dfc_read(&c, x);
-  p.z = dfc_write(&c, z);
-  p.outer = v.outer; p.n = v.n; p.inner = v.inner;
-  p.what = least ? DFC_MIN : DFC_MAX;
-  p.flags = z->dtype == DF_INT64;
-  dfc_run(&c, dfc_name("arg", x->dtype), z->size, &p);
-  return dfc_end(&c);
+  return along(k, x, z, &v, dfc_name("arg", x->dtype), v.outer * v.inner, least ? DFC_MIN : DFC_MAX,
+               k->out_dtype[0] == DF_INT64);
 }
 static int32_t run_arg_max(df_kernel *k) { return arg(k, false); }
 static int32_t run_arg_min(df_kernel *k) { return arg(k, true); }
@@ -129,19 +136,8 @@ static int32_t scan(df_kernel *k, int32_t what) {
   axis_view v;
   int32_t axis;
   if (!view(k, x, &v, &axis)) return DF_INVALID_ARGUMENT;
-  df_tensor *z = dfk_out_like(k, 0, x);
-  if (!z) return k->error->code;
-  if (!z->size) return DF_OK;
-  dfc_call c = dfc_begin(k);
-  dfc_fold p;
-  memset(&p, 0, sizeof p);
-  p.x = dfc_read(&c, x);
-  p.z = dfc_write(&c, z);
-  p.outer = v.outer; p.n = v.n; p.inner = v.inner;
-  p.what = what;
-  p.flags = dfk_bool(k, 0) | dfk_bool(k, 1) << 1;
-  dfc_run(&c, dfc_name("scan", x->dtype), v.outer * v.inner, &p);
-  return dfc_end(&c);
+  return along(k, x, dfk_out_like(k, 0, x), &v, dfc_name("scan", x->dtype), v.outer * v.inner, what,
+               dfk_bool(k, 0) | dfk_bool(k, 1) << 1);
 }
 static int32_t run_cumsum(df_kernel *k)  { return scan(k, DFC_SUM); }
 static int32_t run_cumprod(df_kernel *k) { return scan(k, DFC_PROD); }
