@@ -58,7 +58,7 @@ LUA_LIBS   := $(shell pkg-config --libs $(LUA_PC) 2>/dev/null)
 
 LIB_SRC  := $(wildcard runtime/*/*.c runtime/engine/native/*.c kernels/*.c kernels/cpu/*.c kernels/ref/*.c)
 PROG_SRC := $(wildcard interp/main.c interp/program*.c interp/prompt*.c)
-BIND_SRC := $(filter-out $(PROG_SRC) interp/kernel.c,$(wildcard interp/*.c))
+BIND_SRC := $(filter-out $(PROG_SRC) interp/kernel.c interp/pages.c,$(wildcard interp/*.c))
 CSPEC_SRC := $(filter-out spec/fuzz_%.c,$(wildcard spec/*.c))
 PROTO    := $(BUILD)/gen/graphdef.pb-c
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO).o
@@ -70,6 +70,9 @@ STDLIB   := $(wildcard stdlib/dflow.lua $(foreach d,* */* */*/*,stdlib/dflow/$(d
 
 # The notebook's kernel: a module that `dflow --kernel` loads, where libzmq is.
 ZMQ      := $(shell pkg-config --exists libzmq 2>/dev/null && echo $(BUILD)/lua/dflow/sockets.so)
+
+# The pages of `:serve`: a module, too, where libmicrohttpd is.
+PAGES    := $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo $(BUILD)/lua/dflow/pages.so)
 
 # Native code for hot loops: a plug-in, where LLVM is.
 LLVM_CONFIG ?= $(firstword $(foreach v,19 18 17 16 15,$(shell command -v llvm-config-$(v) 2>/dev/null)))
@@ -90,7 +93,7 @@ CXX      := $(patsubst cc,c++,$(patsubst %gcc,%g++,$(patsubst %clang,%clang++,$(
 endif
 STRICT   := $(if $(shell command -v $(CXX) 2>/dev/null),$(BUILD)/strict/libcuda.so.1)
 
-all: lib core program jit cuda $(ZMQ)   ## build everything (the default)
+all: lib core program jit cuda $(ZMQ) $(PAGES)   ## build everything (the default)
 lib: $(BUILD)/libdflow.so
 core: $(BUILD)/lua/dflow/core.so
 program: $(if $(PROG_SRC),$(BUILD)/dflow)
@@ -226,7 +229,7 @@ install: all            ## install under PREFIX=/usr/local (DESTDIR= for package
 	$(Q)ln -sf $(SOFULL) $(DEST)/lib/libdflow.so.$(SOMAJOR)
 	$(Q)ln -sf libdflow.so.$(SOMAJOR) $(DEST)/lib/libdflow.so
 	$(Q)install -m 644 $(BUILD)/lua/dflow/core.so $(DEST)/$(CMOD)/dflow/core.so
-	$(Q)if [ -f $(BUILD)/lua/dflow/sockets.so ]; then install -m 644 $(BUILD)/lua/dflow/sockets.so $(DEST)/$(CMOD)/dflow/sockets.so; fi
+	$(Q)for m in sockets pages; do [ ! -f $(BUILD)/lua/dflow/$$m.so ] || install -m 644 $(BUILD)/lua/dflow/$$m.so $(DEST)/$(CMOD)/dflow/$$m.so || exit 1; done
 	$(Q)install -m 644 runtime/dflow.h $(DEST)/include/dflow.h
 	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' 'Name: dflow' \
 	  'Description: dynamic dataflow: loops, conditionals, TensorArrays and gradients as graphs' \
@@ -343,6 +346,9 @@ $(BUILD)/lua/dflow/core.so: $(BIND_OBJ) $(BUILD)/libdflow.so
 $(BUILD)/lua/dflow/sockets.so: interp/kernel.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) -shared $(LDFLAGS) $< $(shell pkg-config --cflags --libs libzmq 2>/dev/null) -o $@
+$(BUILD)/lua/dflow/pages.so: interp/pages.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) -shared $(LDFLAGS) $< $(shell pkg-config --cflags --libs libmicrohttpd 2>/dev/null) -o $@
 $(BUILD)/dflow: $(PROG_OBJ) $(BIND_OBJ) $(BUILD)/libdflow.so
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(PROG_OBJ) $(BIND_OBJ) -L$(BUILD) -ldflow \
 	  -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' -Wl,-E $(LUA_LIBS) -lreadline -lm -ldl -o $@

@@ -44,7 +44,7 @@ local function note(b, m)
     table.insert(b.complaints, p.entry.text)
   elseif m.method == 'Runtime.consoleAPICalled' then
     table.insert(b.complaints, ('console.%s: %s'):format(p.type, tostring(p.args[1] and p.args[1].value)))
-  elseif m.method == 'Network.requestWillBeSent' and p.request.url ~= b.url then
+  elseif m.method == 'Network.requestWillBeSent' and p.request.url ~= b.url and not (b.online and p.request.url:sub(1, #b.url) == b.url) then
     table.insert(b.complaints, 'it asked for ' .. p.request.url)
   end
 end
@@ -68,7 +68,7 @@ function Browser:send(method, params, for_)
   return result
 end
 
---- Opens a file. opts: width = 1280, height = 800, dark = false.
+--- Opens a file, or an address on this machine; all else stays out of reach. opts: width = 1280, height = 800, dark = false.
 function M.open(path, opts)
   opts = opts or {}
   local b = setmetatable({ serial = 0, complaints = {}, folder = os.tmpname() .. '.browser' }, Browser)
@@ -76,21 +76,22 @@ function M.open(path, opts)
   -- Whatever becomes of the specs, the browser ends when its time is over.
   os.execute(('mkdir %s && mkfifo %s/to %s/from'):format(q, q, q))
   os.execute(('HOME=%s timeout 120 %s --headless --no-sandbox --disable-gpu --hide-scrollbars '
-    .. '--no-first-run --disable-background-networking --disable-dev-shm-usage --host-resolver-rules="MAP * ~NOTFOUND" --user-data-dir=%s/profile '
+    .. '--no-first-run --disable-background-networking --disable-dev-shm-usage --host-resolver-rules="MAP * ~NOTFOUND , EXCLUDE 127.0.0.1" --user-data-dir=%s/profile '
     .. '--remote-debugging-pipe about:blank 3<%s/to 4>%s/from >%s/out 2>%s/err &'):format(q, M.available(), q, q, q, q, q))
   b.to = assert(io.open(b.folder .. '/to', 'w'))
   b.from = assert(io.open(b.folder .. '/from', 'r'))
   local target = b:send('Target.createTarget', { url = 'about:blank' }).targetId
   b.session = b:send('Target.attachToTarget', { targetId = target, flatten = true }).sessionId
   for _, domain in ipairs{ 'Page', 'Runtime', 'Log', 'Network' } do b:send(domain .. '.enable') end
-  b:send('Network.emulateNetworkConditions', { offline = true, latency = 0, downloadThroughput = -1, uploadThroughput = -1 })
+  b.online = path:find('^http://127%.0%.0%.1:') ~= nil
+  b:send('Network.emulateNetworkConditions', { offline = not b.online, latency = 0, downloadThroughput = -1, uploadThroughput = -1 })
   b:size(opts.width or 1280, opts.height or 800):dark(opts.dark or false)
   return b:go(path)
 end
 
 --- Another file, or the same anew; `mark` stands behind its address.
 function Browser:go(path, mark)
-  self.url = 'file://' .. path
+  self.url = self.online and path or 'file://' .. path
   self.complaints = {}
   if mark then self:send('Page.navigate', { url = 'about:blank' }, 'Page.loadEventFired') end
   self:send('Page.navigate', { url = self.url .. (mark or '') }, 'Page.loadEventFired')

@@ -8,6 +8,7 @@ local commands = require 'dflow.repl.commands'
 local inspector = require 'dflow.repl.inspector'
 require 'dflow.repl.native'
 local looking = require 'dflow.repl.looking'
+local serve = require 'dflow.repl.serve'
 local graph = require 'dflow.front.graph'
 local errors = require 'dflow.front.errors'
 
@@ -111,9 +112,11 @@ function M.input(text)
   if not session.is_command(text) then
     local fine = not text:find('%S') or M.run(text).ok == true
     looking.look_again(M, print)
+    serve.look()
     return fine
   end
   local ok, leave, err = call(commands.run, text)
+  serve.look()
   if not ok then M.complain(type(err) == 'string' and err or leave) end
   return ok, ok and leave == true
 end

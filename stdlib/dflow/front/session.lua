@@ -208,7 +208,8 @@ end
 -- `started(handle)` hears of every run in the background.
 -- `attend(handle)` is called before somebody waits for one.
 -- `remains`: runs in the background can be looked at when they are over, unless they say otherwise.
-M.foreground, M.started, M.attend, M.remains = nil, nil, nil, nil
+-- `shown`: options that every run has besides its own, while runs are shown elsewhere; `held`: those that a paused one has.
+M.foreground, M.started, M.attend, M.remains, M.shown, M.held = nil, nil, nil, nil, nil, nil
 
 --- What s:run is where its options ask for a handle: nobody else has that one, so a wait that ends early ends the run.
 local function run_started(s, fetches, feeds, opts)
@@ -313,6 +314,13 @@ end
 function methods.start(s, fetches, feeds, opts)
   if fetches == nil then errors.bad('start: there is nothing to fetch') end
   if watch then watch(s, feeds) end
+  local besides = M.shown or (opts and opts.paused and M.held)
+  if besides then
+    local with = {}
+    for key, v in pairs(besides) do with[key] = v end
+    for key, v in pairs(opts or with) do with[key] = v end
+    opts = with
+  end
   local flat, finish = prepare(s, fetches)
   local timeout = timeout_of(opts)
   local buffer = take_feeds(s, feeds)

@@ -118,49 +118,68 @@ local function describe(g, op, name)
   return args, given == 1 and args[1] .. ' · ' .. label or given and label .. ' · ' .. args[2] or label
 end
 
---- What the page shows of a run's log.
-local function gather(h)
+--- What tokens may come to in a run: loop(scope, parent) for its loops, fn(node, scope) for its nodes in the order in which they were built.
+local function planned(h, loop, fn)
+  local g = h.session.graph
+  local ok, _, list = pcall(core.plan_describe, g.handle, h.flat, {})
+  if not ok then return end
+  for i = 1, #list, 2 do
+    local node, fate, scope = (i - 1) / 2, list[i], list[i + 1]
+    local kind = scope > 0 and core.node_type(g.handle, node)
+    if kind == 'Merge' or kind == 'RefMerge' then                  -- a loop's begins with what an Enter brings from around it
+      local enter = graph.operation(g, node).inputs[1].op
+      if enter.type:find 'Enter$' then loop(scope, list[2 * enter.node + 2]) end
+    end
+    if scope >= 0 and (fate == enums.DF_LOWERED_KERNEL or fate == enums.DF_LOWERED_SCALAR or fate == enums.DF_LOWERED_FLOW) then fn(node, scope) end
+  end
+end
+
+--- What the page shows of a run's log: `first` tokens from its beginning, `behind` from its end; all: also nodes that no token has come to.
+local function gather(h, first, most, all)
   local names, g = trace.names(h), h.session.graph
   local data = { nodes = {}, edges = {}, scopes = {}, total = 0, most = 0 }
   local place, scopes = {}, { [0] = { id = 0, name = '', where = '' } }
   local scope_of, frames = {}, {}                         -- by frame
   local columns = { node = {}, frame = {}, iteration = {}, at = {}, took = {}, memory = {}, dead = {} }
-  local last, head = {}, M.first                          -- a ring of the last tokens
+  local last, head = {}, first                            -- a ring of the last tokens
   local function keep(into, k, ...)
     into.node[k], into.frame[k], into.iteration[k], into.at[k], into.took[k], into.memory[k], into.dead[k] = ...
   end
   for name in pairs(columns) do last[name] = {} end
+  local function see(node, scope)
+    local n, op = names.node(node), graph.operation(g, node)
+    local args, label = describe(g, op, n.name)
+    local index = #data.nodes + 1
+    data.nodes[index] = { id = node, name = n.name, type = n.type, source = n.source, scope = scope, args = args, label = label }
+    place[node] = index
+    return index
+  end
+  local function loop(scope, parent)
+    local s = names.scope(scope)
+    scopes[scope] = scopes[scope] or { id = scope, name = s.name, where = s.where, parent = parent }
+  end
+  if all then planned(h, loop, see) end
   trace.each(h, function(at, took, iteration, memory, node, frame, scope, kind, dead)
     if memory > data.most then data.most = memory end
     if kind == OPEN then
       names.open(frame, node, iteration, scope)
-      if not scopes[scope] then
-        local s = names.scope(scope)
-        scopes[scope] = { id = scope, name = s.name, where = s.where, parent = scope_of[node] or 0 }
-      end
+      loop(scope, scope_of[node] or 0)
       scope_of[frame] = scope
       frames[frame] = { node, iteration, scope }
     elseif kind == TOKEN then
       local k = data.total
       data.total = k + 1
-      local index = place[node]
-      if not index then
-        local n, op = names.node(node), graph.operation(g, node)
-        local args, label = describe(g, op, n.name)
-        index = #data.nodes + 1
-        data.nodes[index] = { id = node, name = n.name, type = n.type, source = n.source, scope = scope, args = args, label = label }
-        place[node] = index
-      end
+      local index = place[node] or see(node, scope)
       if k < head then keep(columns, k + 1, index - 1, frame, iteration, at, took, memory, dead and 1 or 0)
-      else keep(last, (k - head) % M.last + 1, index - 1, frame, iteration, at, took, memory, dead and 1 or 0) end
+      else keep(last, (k - head) % most + 1, index - 1, frame, iteration, at, took, memory, dead and 1 or 0) end
     elseif kind == END then
       scope_of[frame] = nil
     end
   end)
   data.serial = {}
-  local behind = math.min(M.last, math.max(0, data.total - head))
+  local behind = math.min(most, math.max(0, data.total - head))
   for name, column in pairs(columns) do
-    for i = 0, behind - 1 do column[head + i + 1] = last[name][(data.total - head - behind + i) % M.last + 1] end
+    for i = 0, behind - 1 do column[head + i + 1] = last[name][(data.total - head - behind + i) % most + 1] end
   end
   data.columns, data.missing = columns, data.total - #columns.node
   for _, s in pairs(scopes) do data.scopes[#data.scopes + 1] = s end
@@ -214,7 +233,7 @@ local function values(h, data)
   local c, texts, known, column = data.columns, {}, {}, {}
   local n = #c.node
   for k = 1, n do column[k] = 0 end
-  if core.run_remains(h.handle) < 0 then return texts, column end
+  if core.run_remains(h.handle) < 0 and h:state() ~= 'paused' then return texts, column end
   for k = math.max(1, n - VALUES + 1), n do
     local node = data.nodes[c.node[k] + 1]
     if c.dead[k] == 0 then
@@ -252,22 +271,29 @@ local function failure(h, data)
   return fail
 end
 
---- Writes the page. Called by h:wait() when opts.report was given.
-function M.write(h, path)
-  local data = gather(h)
+--- The page of a run, as text.
+-- @param live  nil, or of a run that goes on, {said = where it stands, node = what runs next}: all of the graph is there from the
+--              beginning, of a long run less of its tokens, and the page begins with the last one
+function M.text(h, live)
+  local first, behind = live and 4000 or M.first, live and 8000 or M.last
+  local data = gather(h, first, behind, live)
   local where = layout.place(data)
   local files, lines = sources(data.nodes)
   local c = data.columns
   local texts, of_token = values(h, data)
   local _, peak = core.memory()
-  local stats = h:stats()
+  local stats, ok = h:stats(), h.ok
+  if live then ok = ok ~= false end                          -- so far
   local shown = { nodes = {}, edges = data.edges, ways = where.paths, scopes = {}, frames = data.frames, width = where.width, height = where.height, files = files,
-                  total = data.total, first = math.min(M.first, #c.node), missing = data.missing, lost = core.run_events_lost(h.handle),
+                  total = data.total, first = math.min(first, #c.node), missing = data.missing, lost = core.run_events_lost(h.handle),
                   node = c.node, frame = steps(c.frame), iteration = steps(c.iteration), at = steps(c.at), took = c.took, memory = steps(c.memory),
-                  dead = table.concat(c.dead), values = texts, value = of_token, ok = h.ok, fail = not h.ok and failure(h, data) or nil, swap = stats.swap,
+                  dead = table.concat(c.dead), values = texts, value = of_token, ok = ok,
+                  fail = not ok and failure(h, data) or nil,
+                  live = live and { said = live.said, unlogged = data.total == 0 and stats.nodes_run > 0 } or nil, swap = stats.swap,
                   peak = peak > (h.peak_before or peak) and peak or data.most }
   for i, n in ipairs(data.nodes) do
     local at = where.nodes[i]
+    if live and n.id == live.node then shown.live.next = i - 1 end
     shown.nodes[i] = { name = n.name, type = n.type, label = n.label, args = n.args, source = n.source, line = lines[i], x = at.x, y = at.y, w = at.w, h = at.h,
                        scope = n.scope }
   end
@@ -275,7 +301,13 @@ function M.write(h, path)
     local at = where.scopes[s.id]
     shown.scopes[i] = { id = s.id, name = s.name, where = s.where, parent = s.parent, x = at.x, y = at.y, w = at.w, h = at.h, depth = at.depth }
   end
-  writer.with(path, function(f) f:write(page.head, 'const run = ', json(shown), ';\n', script.text, page.tail) end, 'report')
+  return table.concat{ page.head, 'const run = ', json(shown), ';\n', script.text, page.tail }
+end
+
+--- Writes the page. Called by h:wait() when opts.report was given.
+function M.write(h, path)
+  local text = M.text(h)
+  writer.with(path, function(f) f:write(text) end, 'report')
   if not h.remains then core.run_forget(h.handle) end
 end
 

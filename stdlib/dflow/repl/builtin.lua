@@ -29,7 +29,7 @@ local GROUPS = {
   { 'runs', 'a run that stands still, or is over', 'frames tokens stacks why whynot value back forward swap runs attach record diff' },
   { 'steps', 'where a run stops, and how it goes on', 'break unbreak step continue pause cancel' },
   { 'time', 'time and memory', 'time timeit prof src trace top mem stats' },
-  { 'session', 'what was typed here', 'history locals watch unwatch save load run edit set learn quit' },
+  { 'session', 'what was typed here', 'history locals watch unwatch save load run edit set serve learn quit' },
 }
 
 --- {name, title, {commands}} of all commands.

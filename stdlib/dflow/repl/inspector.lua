@@ -86,6 +86,15 @@ local function seen()
 end
 M.kept = kept
 
+--- The run that ended last, as far as it is kept.
+function M.last()
+  local ok, h = pcall(seen)
+  return ok and h or nil
+end
+
+--- Whoever shows runs elsewhere hears of one that goes on, stands still or is over. `live` is set by :serve.
+local function show_live(h) if M.live then M.live(h) end end
+
 -- ---- the prompt on a paused run --------------------------------------------------------------------------------------
 --- What the run is doing that cannot be stopped in the middle.
 local function busy_with(h)
@@ -129,7 +138,9 @@ end
 
 --- Ctrl-C: where the run stands, and the prompt on it.
 local function ask(h)
-  if h:pause() then show_stop(h:settle(0), print, h)
+  if h:pause() then
+    show_stop(h:settle(0), print, h)
+    show_live(h)
   elseif h:state() == 'done' then return
   else print(('not paused yet: %s;\nit pauses when that is done'):format(busy_with(h))) end
   print(':continue, :step, :frames, :why x, :cancel, or any Lua; Ctrl-C again cancels')
@@ -165,12 +176,14 @@ local function watch_over(h)
           if stop then
             breaks.stopped(h, stop)
             show_stop(stop, print, h)
+            show_live(h)
             converse(h)
           end
         end
         core.run_patience(h.handle, PATIENCE)
       else
         line:show()
+        show_live(h)
       end
     end
   end)
@@ -225,6 +238,7 @@ local function foreground(s, fetches, feeds, opts)
   local h = holding(begin_and_watch, s, fetches, feeds, opts)
   local ok, result = pcall(h.wait, h)
   if h:done() then keep(h) end
+  show_live(h)
   if not ok then error(result, 0) end
   return result
 end
@@ -487,6 +501,7 @@ end, 'trace FILE EXPRESSION - runs it and writes a timeline (run.json, for Perfe
 function M.open(owner)
   repl, program = owner, owner.program
   runs.foreground, runs.remains = foreground, true
+  runs.held = { log = 20000 }                              -- so that a page can show it: see serve.lua
   runs.started = function(h)
     M.count = M.count + 1
     M.handles[M.count] = h

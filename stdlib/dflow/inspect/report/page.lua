@@ -58,6 +58,7 @@ button { font: inherit; color: inherit; background: var(--box); border: 1px soli
 .node.dead rect { stroke: var(--dead); stroke-dasharray: 4 3; } .node.dead text { text-decoration: line-through; fill: var(--soft); }
 .node.lit rect { stroke-width: 2.2; } .node.now rect { fill: var(--mark); stroke-width: 3; }
 .node.now text { fill: var(--fg); } .node.chosen rect { outline: 2px solid var(--live); outline-offset: 3px; }
+.node[data-next] rect { stroke: var(--live); stroke-width: 2.4; stroke-dasharray: 2 3; } .node[data-next] text { fill: var(--fg); font-weight: 600; }
 .node.failed rect { stroke: var(--bad); stroke-width: 3; fill: var(--badbg); } .node.failed text { fill: var(--bad); font-weight: 600; }
 .frame rect { fill: var(--frame); stroke: var(--line); } .frame.odd rect { fill: var(--inner); }
 .frame text { font: 12px system-ui, sans-serif; fill: var(--soft); } .frame text tspan { fill: var(--fg); font-weight: 600; }

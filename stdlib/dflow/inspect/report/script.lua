@@ -64,6 +64,7 @@ run.frames.forEach(([up, n, s], i) => {
 });
 const byPlace = run.nodes.map(() => new Map());
 for (let i = 0; i < N; i++) byPlace[node[i]].set(place(frame[i], iteration[i]), i);
+const held = run.live && run.live.next !== undefined;        // the run stands still, and goes on from here
 const wires = run.edges.map(([a, b, port]) => {
   const pairs = [], kind = run.nodes[a].type.replace(/^Ref/, ''), own = byPlace[a];
   const left = kind === 'Exit' ? new Map(of[a].map(i => [frame[i], i])) : null;
@@ -78,6 +79,10 @@ const wires = run.edges.map(([a, b, port]) => {
     } else i = own.get(place(f, it));
     if (i !== undefined && i < j) pairs.push([i, j]);
   }
+  if (held && !/Switch$/.test(kind)) {                       // what nobody has used yet lies there
+    const used = new Set(pairs.map(p => p[0]));
+    for (const i of of[a]) if (!used.has(i) && !dead(i)) pairs.push([i, Infinity]);
+  }
   pairs.sort((x, y) => x[0] - y[0] || x[1] - y[1]);
   return { made: pairs.map(p => p[0]), used: pairs.map(p => p[1]), port, a, b };
 });
@@ -85,7 +90,7 @@ const wires = run.edges.map(([a, b, port]) => {
 const side = new Map();
 for (const w of wires) {
   if (!/Switch$/.test(run.nodes[w.a].type) || /Merge$/.test(run.nodes[w.b].type)) continue;
-  w.made.forEach((i, n) => { if (!dead(w.used[n])) side.set(i, w.port); });
+  w.made.forEach((i, n) => { if (w.used[n] < N && !dead(w.used[n])) side.set(i, w.port); });
 }
 const deadOn = (w, n) => {
   const i = w.made[n];
@@ -243,7 +248,12 @@ const valueOf = k => run.value[k] ? run.values[run.value[k] - 1] : '';
 const micro = ns => ns >= 1e7 ? (ns / 1e6).toLocaleString('en', { maximumFractionDigits: 1 }) + ' ms' : (ns / 1e3).toLocaleString('en', { maximumFractionDigits: 1 }) + ' µs';
 const plural = (n, one) => `${n.toLocaleString('en')} ${one}${n === 1 ? '' : 's'}`;
 function show(k) {
-  if (!N) { $('now').textContent = 'nothing ran'; return; }
+  if (!N) {
+    $('now').textContent = run.live ? run.live.said : 'nothing ran';
+    const next = run.live && run.live.next;
+    if (next !== undefined && next !== null) { source(run.nodes[next].line); follow(next); } else if (!view) look(0, 0, 1);
+    return;
+  }
   now = Math.max(0, Math.min(N - 1, k));
   $('at').value = now;
   $('at').setAttribute('aria-valuetext', `token ${number(now)} of ${run.total}`);
@@ -426,10 +436,16 @@ $('about').textContent = `${plural(run.nodes.length, 'node')}, ${plural(run.tota
 if (run.fail) notice(run.fail.message, true);
 if (run.missing) notice(`Tokens ${(run.first + 1).toLocaleString('en')} to ${(run.first + run.missing).toLocaleString('en')} of ${run.total.toLocaleString('en')}`
   + ' are not on this page: of a long run it holds the first and the last.');
+if (run.live && run.live.unlogged) notice('This run began before it was shown, so its tokens are not known here; those of the next one are.');
 if (run.lost) notice(`The log was full: the last ${plural(run.lost, 'event')} of the run are missing here.`);
 measure();
 draw();
-const asked = /^#(\d+)$/.exec(location.hash), wanted = asked ? +asked[1] - 1 : run.fail ? run.fail.token === undefined ? N - 1 : run.fail.token : 0;
+// A run that is shown while it goes on: what runs next is marked, and the page that comes after this one looks where this one did.
+if (held) boxes[run.live.next].g.setAttribute('data-next', 1);
+window.standing = () => following ? null : view;
+window.stand = v => { leave(); look(v.x, v.y, v.k); };
+const asked = /^#(\d+)$/.exec(location.hash);
+const wanted = asked ? +asked[1] - 1 : run.fail ? run.fail.token === undefined ? N - 1 : run.fail.token : run.live ? N - 1 : 0;
 show(run.missing && wanted >= run.first ? Math.max(run.first, wanted - run.missing) : wanted);
 world.getBoundingClientRect();                               // it is there now, and glides from here on
 glide();
