@@ -48,10 +48,16 @@ ALL_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-
 KERNEL_CFLAGS := $(KERNEL_CFLAGS_$(MODE)) -march=$(ARCH) -fno-math-errno -fno-trapping-math
 # A number must not depend on the shape it came in, nor on what the compiler fused.
 $(BUILD)/kernels/cpu/elementwise%.o: KERNEL_CFLAGS += -ffp-contract=off
+# A token is two words: put together in a vector register they take twice as many instructions. The engine is one large
+# function, in which GCC otherwise moves values from register to register at the borders of its loops (26 instructions a
+# trip of the counter loop); and it calls memcpy for a few words.
+$(BUILD)/runtime/engine/executor.o: ALL_CFLAGS += -fno-tree-slp-vectorize
 # OpenBLAS is loaded when it is first needed: see kernels/cpu/blas.h.
 LIBS       := $(shell pkg-config --libs $(filter-out openblas,$(PKGS)) 2>/dev/null) -lsleef -lm -lpthread -ldl
 ifneq ($(findstring clang,$(CC)),)
 KERNEL_CFLAGS += -Wno-pass-failed        # loops that it does not vectorise, though it was told that it may
+else
+$(BUILD)/runtime/engine/executor.o: ALL_CFLAGS += -fira-region=one -fno-tree-loop-distribute-patterns
 endif
 LUA_CFLAGS := $(shell pkg-config --cflags $(LUA_PC) 2>/dev/null)
 LUA_LIBS   := $(shell pkg-config --libs $(LUA_PC) 2>/dev/null)

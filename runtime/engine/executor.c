@@ -65,6 +65,7 @@ static void queue_grow(dfi_exec *x) {
   dfi_free(x->queue);
   x->bytes += (int64_t)(old * sizeof *q);
   x->queue = q; x->queue_mask = old * 2 - 1;
+  x->queue_most = x->queue_mask - x->plan->widest;
   if (x->timed) dfi_timed_grown(x);
   if (DFI_UNLIKELY(dfi_short)) no_memory(x, NULL, "ready tokens");
 }
@@ -162,7 +163,8 @@ void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint3
 enum { RECORD_HEAD = (sizeof(dfi_record) + 15) & ~15 };
 
 static size_t record_bytes(const dfi_scope *s) {
-  return RECORD_HEAD + sizeof(df_value) * s->nslots + sizeof(dfi_frame *) * s->nchildren + sizeof(uint32_t) * s->n;
+  return RECORD_HEAD + sizeof(df_value) * s->nslots + sizeof(dfi_frame *) * s->nchildren +
+         sizeof(uint32_t) * (s->n + DFI_COUNTS_COPIED);
 }
 
 void dfi_exec_lay_out(dfi_plan *p) {
@@ -179,41 +181,56 @@ static void kill_readers(dfi_record *r) {
         r->counts[s->const_users[u]] |= DFI_DEAD;
 }
 
-static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) {
+/* A record of f that never was: what all its iterations have in common. */
+static __attribute__((noinline)) dfi_record *record_make(dfi_exec *x, dfi_frame *f, int64_t number) {
   const dfi_scope *s = f->scope;
-  dfi_record *r = x->free_records[s->id];
-  if (r) x->free_records[s->id] = r->next_free;
-  else {
-    r = dfi_xcalloc(1, s->record_bytes);
-    x->bytes += (int64_t)s->record_bytes + 16;
-    char *at = (char *)r + RECORD_HEAD;
-    r->base[DFI_ITERATION] = (df_value *)at; at += sizeof(df_value) * s->nslots;
-    r->children = (dfi_frame **)at;          at += sizeof(dfi_frame *) * s->nchildren;
-    r->counts = (uint32_t *)at;
-    r->nodes = x->plan->node + s->first;
-    r->base[DFI_CONSTANT] = x->plan->constant;
-    r->base[DFI_GIVEN] = x->given;
-    for (uint32_t i = 0; i < s->ncopies; i++)
-      r->base[DFI_ITERATION][s->copies[i].slot] = x->plan->constant[s->copies[i].constant];
-    r->frame = f;
-    r->number = number;
-    if (DFI_UNLIKELY(dfi_short)) no_memory(x, r, "an iteration");
-  }
+  dfi_record *r = dfi_xcalloc(1, s->record_bytes);
+  x->bytes += (int64_t)s->record_bytes + 16;
+  char *at = (char *)r + RECORD_HEAD;
+  r->base[DFI_ITERATION] = (df_value *)at; at += sizeof(df_value) * s->nslots;
+  r->children = (dfi_frame **)at;          at += sizeof(dfi_frame *) * s->nchildren;
+  r->counts = (uint32_t *)at;
+  r->nodes = x->plan->node + s->first;
   r->base[DFI_FRAME] = f->constants;
+  r->base[DFI_CONSTANT] = x->plan->constant;
+  r->base[DFI_GIVEN] = x->given;
+  for (uint32_t i = 0; i < s->ncopies; i++)
+    r->base[DFI_ITERATION][s->copies[i].slot] = x->plan->constant[s->copies[i].constant];
   r->frame = f;
   r->number = number;
+  if (DFI_UNLIKELY(dfi_short)) no_memory(x, r, "an iteration");
+  return r;
+}
+
+/* What only some frames' iterations begin with. */
+static __attribute__((noinline)) void record_prepare(dfi_exec *x, dfi_record *r) {
+  const dfi_frame *f = r->frame;
+  if (x->timed) dfi_timed_record(r, x->timed->recorder != NULL);
+  if (f->some_dead) kill_readers(r);
+  if (f->scope->ngroups) dfi_groups_begin(x, r, f->scope);
+}
+
+/* Four at a time: for the few that most bodies have that is half of what a call of memcpy takes. */
+static inline void counts_begin(uint32_t *restrict to, const uint32_t *restrict from, uint32_t n) {
+  if (DFI_UNLIKELY(n > 128)) memcpy(to, from, sizeof *to * n);
+  else for (const uint32_t *end = from + n; from < end; from += DFI_COUNTS_COPIED, to += DFI_COUNTS_COPIED)
+    memcpy(to, from, sizeof *to * DFI_COUNTS_COPIED);
+}
+
+static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) {
+  const dfi_scope *s = f->scope;
+  dfi_record *r = f->spare;
+  if (DFI_LIKELY(r != NULL)) f->spare = r->next_free;
+  else r = record_make(x, f, number);
+  r->number = number;
   r->stamp = dfi_stamp(f->serial, number);
-  r->outstanding = 0;
-  memcpy(r->counts, s->counts, sizeof(uint32_t) * s->n);
-  if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_record(r, x->timed->recorder != NULL);
-  if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);
-  if (s->ngroups) dfi_groups_begin(x, r, s);
+  counts_begin(r->counts, s->counts, s->n);
+  if (DFI_UNLIKELY(f->prepares)) record_prepare(x, r);
   return r;
 }
 
 /* Nodes of a new iteration that wait for nothing. */
-static inline void record_start(dfi_exec *x, dfi_record *r) {
-  const dfi_scope *s = r->frame->scope;
+static inline void record_start(dfi_exec *x, const dfi_scope *s, dfi_record *r) {
   for (uint32_t i = 0; i < s->nroots; i++) {
     if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_arrive(x, r, s->roots[i]);
     push(x, r, s->roots[i], r->counts[s->roots[i]] & DFI_DEAD);
@@ -227,10 +244,10 @@ static void record_clear(dfi_record *r) {
     if (v[i].kind >= DF_TENSOR) { df_value_release(&v[i]); v[i].kind = DF_EMPTY; r->held--; }
 }
 
-static inline void record_free(dfi_exec *x, dfi_record *r) {
+static inline void record_free(dfi_record *r) {
   if (DFI_UNLIKELY(r->held)) record_clear(r);
-  r->next_free = x->free_records[r->frame->scope->id];
-  x->free_records[r->frame->scope->id] = r;
+  r->next_free = r->frame->spare;
+  r->frame->spare = r;
 }
 
 static void ring_widen(dfi_exec *x, dfi_frame *f, const dfi_record *r) {
@@ -269,6 +286,7 @@ static dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   f->tokens_only = false;
   f->enters_missing = (int32_t)s->nenters;
   f->some_dead = false;
+  f->prepares = x->timed || s->ngroups;
   f->ends = 0;
   memset(f->exit_fired, 0, s->nexits);
   x->count.frames += origin != NULL;
@@ -285,7 +303,7 @@ static dfi_frame *frame_open(dfi_exec *x, const dfi_scope *s, dfi_record *origin
 dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin, int64_t number) {
   return frame_open(x, s, origin, number);
 }
-void dfi_iteration_start(dfi_exec *x, dfi_record *r) { record_start(x, r); }
+void dfi_iteration_start(dfi_exec *x, dfi_record *r) { record_start(x, r->frame->scope, r); }
 
 static void frame_free(dfi_exec *x, dfi_frame *f) {
   if (DFI_UNLIKELY(f->remat != NULL)) { dfi_remat_release(f->remat); f->remat = NULL; }
@@ -324,7 +342,7 @@ static void frame_start(dfi_exec *x, dfi_frame *f) {
       return;
     }
   }
-  record_start(x, r);
+  record_start(x, s, r);
   for (uint32_t i = 0; i < s->nenters; i++) {
     const dfi_pnode *p = s->enters[i];
     if (p->constant) continue;
@@ -383,7 +401,7 @@ static inline __attribute__((always_inline)) dfi_record *iteration_open(dfi_exec
   dfi_record *r = record_new(x, f, f->next);
   ring_put(x, f, r);
   x->count.iterations++;
-  record_start(x, r);
+  record_start(x, f->scope, r);
   return r;
 }
 
@@ -406,7 +424,7 @@ static bool boundary(dfi_exec *x, dfi_frame *f, int32_t n) {
     x->count.merged += p->merges;
   }
   if (s->turner->turn(x, f, r) || x->failed) return true;
-  record_start(x, r);
+  record_start(x, s, r);
   for (int32_t i = 0; i < n; i++) dfi_exec_send(x, r, f->deferred[i].node->edge[0], f->deferred[i].node->edge[1], 0);
   return true;
 }
@@ -422,7 +440,7 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
     dfi_audit_queue(x, r);
     f->first++;
     if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_iteration_done(x, f, r);
-    record_free(x, r);
+    record_free(r);
     if (f->ndeferred && f->next - f->first < f->window) {      /* the window has moved */
       const int32_t n = f->ndeferred;
       f->ndeferred = 0;
@@ -458,7 +476,7 @@ static void do_enter(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t de
   }
   dfi_operand in = x->plan->operand[p->in];
   f->enter_dead[p->enter] = dead != 0;
-  if (dead) { f->some_dead = true; operand_used(r, in); x->count.died++; }
+  if (dead) { f->some_dead = f->prepares = true; operand_used(r, in); x->count.died++; }
   else if (p->constant) {
     df_value *slot = f->constants + p->out;
     *slot = operand_take(r, in);
@@ -502,7 +520,7 @@ static void do_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   f->call = p;
   f->returned = false;
   r->outstanding++;
-  record_start(x, f->ring[0]);
+  record_start(x, f->scope, f->ring[0]);
   if (!f->ring[0]->outstanding) dfi_exec_iteration_done(x, f->ring[0]);
 }
 
@@ -661,35 +679,39 @@ static bool pause_for_thought(dfi_exec *x) {
   return !x->failed;
 }
 
-/* The engine keeps the queue in registers. It is put back before anything else may use it. */
-typedef struct hot_queue { dfi_token *at; uint32_t mask, head, tail; } hot_queue;
 #define ALWAYS static inline __attribute__((always_inline))
 
-ALWAYS void hot_load(hot_queue *q, const dfi_exec *x) {
-  q->at = x->queue; q->mask = x->queue_mask; q->head = x->head; q->tail = x->tail;
-}
-ALWAYS void hot_save(const hot_queue *q, dfi_exec *x) { x->head = q->head; x->tail = q->tail; }
-
-/* As activate. There is room: the engine sees to it before each node. */
-ALWAYS void hot_activate(dfi_exec *x, hot_queue *q, dfi_record *r, const dfi_edge *e, const dfi_edge *end,
-                         uint32_t dead, const bool timed) {
+/* As dfi_exec_send, with the queue's end in a register: `tail`, which is returned as it is then. There is room: the
+   engine sees to it before each node. */
+ALWAYS uint32_t hot_send(dfi_exec *x, uint32_t tail, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead,
+                         const bool timed) {
   uint32_t *counts = r->counts;
-  const uint32_t stamp = r->stamp;
-  for (; e < end; e++) {
+  for (const dfi_edge *e = x->edge + from, *end = x->edge + to; e < end; e++) {
     uint32_t c;
-    if (timed) dfi_timed_arrive(x, r, e->node);
+    const uint32_t node = e->node;
+    if (timed) dfi_timed_arrive(x, r, node);
     if (DFI_UNLIKELY(e->to != DFI_TO_PLAIN)) {
-      readiness ready = arrive(x, r, e, dead);
-      if (!ready) continue;
-      c = ready == READY ? 0 : DFI_DEAD;
+      if (e->to == DFI_TO_EXIT) {
+        if (dead) continue;
+        c = 0;
+      } else {
+        const readiness ready = arrive(x, r, e, dead);
+        if (!ready) continue;
+        c = ready == READY ? 0 : DFI_DEAD;
+      }
     } else {
-      c = (counts[e->node] - 1) | dead;
-      counts[e->node] = c;
+      c = (counts[node] - 1) | dead;
+      counts[node] = c;
       if (c & ~DFI_DEAD) continue;
     }
-    q->at[q->tail++ & q->mask] = (dfi_token){ r, e->node, c | stamp };
-    if (timed) dfi_timed_queued(x, q->tail - 1, r, e->node);
+    dfi_token *t = &x->queue[tail++ & x->queue_mask];
+    t->record = r;
+    t->node = node;
+    t->mark = c | r->stamp;
+    r->outstanding++;
+    if (timed) dfi_timed_queued(x, tail - 1, r, node);
   }
+  return tail;
 }
 
 /* r, the oldest iteration, is done and the next one is not: the commonest end of an iteration, without
@@ -697,13 +719,14 @@ ALWAYS void hot_activate(dfi_exec *x, hot_queue *q, dfi_record *r, const dfi_edg
 ALWAYS bool iteration_passed(dfi_exec *x, dfi_record *r) {
   dfi_frame *f = r->frame;
   int64_t second = f->first + 1;
-  if (r->number != f->first || second >= f->next || f->ndeferred || r->held || f->enters_missing) return false;
+  if (r->number != f->first || second >= f->next || f->ndeferred || r->held) return false;
   if (!f->ring[second & (f->capacity - 1)]->outstanding) return false;
+  df_assert(!f->enters_missing);           /* or its second iteration would not be there */
   dfi_audit_iteration(x, r);
   dfi_audit_frame(x, f);
   f->first = second;
-  r->next_free = x->free_records[f->scope->id];
-  x->free_records[f->scope->id] = r;
+  r->next_free = f->spare;
+  f->spare = r;
   return true;
 }
 
@@ -720,63 +743,75 @@ ALWAYS void keep(dfi_exec *x, const dfi_token t, uint32_t index, const df_value 
   else k->value.as.u64 = v->as.u64;
 }
 
+/* Which side of a Switch its data leaves by, where that is not a number of this run's own; -1: the run has failed. */
+static __attribute__((noinline, cold)) int32_t switch_side(dfi_exec *x, dfi_record *r, const dfi_pnode *p,
+                                                           dfi_operand at) {
+  const df_value *pred = operand(r, at);
+  if (pred->kind == DF_TENSOR && !dfi_remote_number(x, r, p, at)) return -1;
+  if (pred->kind == DF_SCALAR) return pred->as.u8 != 0;
+  /* a reference variable's own value */
+  if (pred->kind == DF_TENSOR && pred->as.tensor->rank == 0) return *(const uint8_t *)pred->as.tensor->data != 0;
+  dfi_exec_fail(x, r, p, DF_INVALID_ARGUMENT,
+                "the predicate of a Switch must be a scalar bool, but it is a tensor of rank > 0");
+  return -1;
+}
+
 /* The engine, once without and once with what watch.c wants. Returns when the run is over, or when something else is
    wanted. */
 ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
   const dfi_operand *operands = x->plan->operand;
-  const dfi_edge *edges = x->plan->edge;
   const uint32_t widest = x->plan->widest;
-  hot_queue q;
-  hot_load(&q, x);
+  queue_room(x, widest);
+  x->queue_most = x->queue_mask - widest;
+  uint32_t tail = x->tail;                 /* put back before anything else may use it */
   const uint8_t began = x->watched;
   const bool every = watched && began == DFI_EVERY_TOKEN, keeps = watched && x->made, logs = watched && x->logs;
   for (;;) {
-    if (DFI_UNLIKELY(--x->patience <= 0 || q.head == q.tail ||
-                     q.tail - (logs ? x->logged : q.head) + widest > q.mask)) {
-      hot_save(&q, x);
+    /* no token is ready, or there might be no room for what its node sends */
+    if (DFI_UNLIKELY(--x->patience < 0 || tail - x->head - 1 >= x->queue_most ||
+                     (logs && tail - x->logged + widest > x->queue_mask))) {
+      x->tail = tail;
       queue_room(x, widest);
-      if ((x->patience <= 0 || x->head == x->tail) && !pause_for_thought(x)) break;
+      if ((x->patience < 0 || x->head == x->tail) && !pause_for_thought(x)) break;
       if (x->watched != began) break;
-      hot_load(&q, x);
+      tail = x->tail;
       continue;
     }
-    if (timed) { hot_save(&q, x); dfi_timed_pick(x); }
-    else if (DFI_UNLIKELY(x->shuffle)) { hot_save(&q, x); shuffle_head(x); }
+    if (timed) { x->tail = tail; dfi_timed_pick(x); }
+    else if (watched && x->shuffle) { x->tail = tail; shuffle_head(x); }
     if (every) {
-      hot_save(&q, x);
+      x->tail = tail;
       if (!dfi_watch_token(x)) break;
     }
     if (timed) dfi_timed_take(x);
-    const dfi_token t = q.at[q.head++ & q.mask];
-    const uint32_t dead = t.mark & DFI_DEAD;
+    const dfi_token t = x->queue[x->head++ & x->queue_mask];
     dfi_record *r = t.record;
     dfi_pnode *p = r->nodes + t.node;
-    const uint32_t before = q.tail;
     if (timed && x->timed->recorder) dfi_record_token(x, r, t.node);
-    if (DFI_UNLIKELY(dead) && p->kind != DFI_K_ENTER && p->kind != DFI_K_TRIGGER && p->kind != DFI_K_TRANSFER) {
+    if (DFI_UNLIKELY(t.mark & DFI_DEAD) && p->kind != DFI_K_ENTER && p->kind != DFI_K_TRIGGER &&
+        p->kind != DFI_K_TRANSFER) {
       x->count.died++;
       if (keeps) keep(x, t, 0, &(df_value){ .dead = 1 });
       if (DFI_UNLIKELY(p->group)) {
-        hot_save(&q, x);
+        x->tail = tail;
         dfi_group_dead(x, r, p);
-        hot_load(&q, x);
-        goto slowly;
-      }
-      if ((uint32_t)(p->kind - DFI_K_EXIT) > DFI_K_NEXT_REMAT - DFI_K_EXIT) {
+        tail = x->tail;
+      } else if ((uint32_t)(p->kind - DFI_K_EXIT) > DFI_K_NEXT_REMAT - DFI_K_EXIT) {
         if (p->iteration_operands) drop_inputs(x, r, p);
-        hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[p->kind == DFI_K_SWITCH ? 3 : 1], DFI_DEAD, timed);
+        tail = hot_send(x, tail, r, p->edge[0], p->edge[p->kind == DFI_K_SWITCH ? 3 : 1], DFI_DEAD, timed);
       }
     } else switch ((dfi_kind)p->kind) {
     case DFI_K_SCALAR: {
-      const dfi_operand *in = operands + p->in;  /* the first again where there are fewer than three */
-      const df_value *a = operand(r, in[0]), *b = operand(r, in[1]), *c = operand(r, in[2]);
+      const dfi_operand *in = operands + p->in;  /* the first again where there is but one */
+      const df_value *a = operand(r, in[0]), *b = operand(r, in[1]), *c = a;
       df_value *out = r->base[DFI_ITERATION] + p->out;
-      bool unboxed = a->kind == DF_SCALAR && b->kind == DF_SCALAR && c->kind == DF_SCALAR;
-      if (DFI_UNLIKELY(!unboxed || !p->scalar(out, a, b, c))) goto kernel;
+      if (DFI_UNLIKELY(a->kind != DF_SCALAR || b->kind != DF_SCALAR)) goto kernel;
+      if (DFI_UNLIKELY(p->nin > 2) && (c = operand(r, in[2]))->kind != DF_SCALAR) goto kernel;
+      if (DFI_UNLIKELY(!p->scalar(out, a, b, c))) goto kernel;
       out->kind = DF_SCALAR; out->dtype = p->out_dtype;
       if (keeps) keep(x, t, 0, out);
       if (timed) dfi_timed_compute(x, r, p, 1, 4.0 * (p->nin + 1));
-      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed);
+      tail = hot_send(x, tail, r, p->edge[0], p->edge[1], 0, timed);
       break;
     }
     case DFI_K_READ: {
@@ -784,58 +819,56 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
       if (DFI_UNLIKELY(!dfi_variable_peek(operand(r, operands[p->in]), out))) goto kernel;
       if (keeps) keep(x, t, 0, out);
       slot_filled(r, out, r->frame->scope->uses[p->out]);
-      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed);
+      tail = hot_send(x, tail, r, p->edge[0], p->edge[1], 0, timed);
       if (DFI_UNLIKELY(p->iteration_operands)) drop_inputs(x, r, p);
       break;
     }
     kernel:
     case DFI_K_KERNEL: {
-      hot_save(&q, x);
+      x->tail = tail;
       bool elsewhere = logs ? dfi_watch_call(x, r, p) : dfi_call_run(x, r, p);
-      hot_load(&q, x);
+      tail = x->tail;
       if (elsewhere) continue;              /* outstanding until the worker is done */
-      goto slowly;
+      break;
     }
     case DFI_K_SWITCH: {
       const df_value *pred = operand(r, operands[p->in + 1]);
-      if (DFI_UNLIKELY(pred->kind == DF_TENSOR) && !dfi_remote_number(x, r, p, operands[p->in + 1])) break;
       uint32_t side = pred->as.u8 != 0;          /* a byte that a caller fed may be any */
-      if (DFI_UNLIKELY(pred->kind == DF_TENSOR && pred->as.tensor->rank == 0)) {
-        side = *(const uint8_t *)pred->as.tensor->data != 0;            /* a reference variable's own value */
-      } else if (DFI_UNLIKELY(pred->kind != DF_SCALAR)) {
-        dfi_exec_fail(x, r, p, DF_INVALID_ARGUMENT,
-                      "the predicate of a Switch must be a scalar bool, but it is a tensor of rank > 0");
-        break;
+      if (DFI_UNLIKELY(pred->kind != DF_SCALAR)) {
+        const int32_t found = switch_side(x, r, p, operands[p->in + 1]);
+        if (found < 0) break;
+        side = (uint32_t)found;
       }
       df_value *out = r->base[DFI_ITERATION] + p->out + side;
       *out = operand_take(r, operands[p->in]);
       if (keeps) keep(x, t, side, out);
       slot_filled(r, out, r->frame->scope->uses[p->out + side]);
-      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], side ? DFI_DEAD : 0, timed);
-      hot_activate(x, &q, r, edges + p->edge[1], edges + p->edge[2], side ? 0 : DFI_DEAD, timed);
-      if (DFI_UNLIKELY(p->edge[2] != p->edge[3]))
-        hot_activate(x, &q, r, edges + p->edge[2], edges + p->edge[3], 0, timed);
+      tail = hot_send(x, tail, r, p->edge[side], p->edge[side + 1], 0, timed);
+      if (timed || !(p->constant >> side & 1))
+        tail = hot_send(x, tail, r, p->edge[!side], p->edge[!side + 1], DFI_DEAD, timed);
+      if (DFI_UNLIKELY(p->constant & DFI_SWITCH_HAS_OWN))
+        tail = hot_send(x, tail, r, p->edge[2], p->edge[3], 0, timed);
       break;
     }
     case DFI_K_NEXT: {
       dfi_frame *f = r->frame;
-      df_value v = operand_take(r, operands[p->in]);
-      int64_t number = r->number + 1;
+      const int64_t number = r->number + 1;
       dfi_record *to;
       if (timed) { dfi_timed_ended(x, r); dfi_timed_gate(x, f, number); }
       if (number < f->next) to = f->ring[number & (f->capacity - 1)];
       else if (f->next - f->first < f->window) {
-        hot_save(&q, x);
+        x->tail = tail;
         to = iteration_open(x, f);
-        hot_load(&q, x);
-      } else { defer_next(f, p, v, timed && x->timed->recorder ? dfi_record_current(x) : 0); break; }
+        tail = x->tail;
+      } else {
+        defer_next(f, p, operand_take(r, operands[p->in]), timed && x->timed->recorder ? dfi_record_current(x) : 0);
+        break;
+      }
       df_value *slot = to->base[DFI_ITERATION] + p->out;
-      *slot = v;
+      *slot = operand_take(r, operands[p->in]);
       slot_filled(to, slot, f->scope->uses[p->out]);
       x->count.merged += p->merges;
-      uint32_t sent = q.tail;
-      hot_activate(x, &q, to, edges + p->edge[0], edges + p->edge[1], 0, timed);
-      to->outstanding += (int32_t)(q.tail - sent);
+      tail = hot_send(x, tail, to, p->edge[0], p->edge[1], 0, timed);
       if (--r->outstanding == 0 && (timed || !iteration_passed(x, r))) goto done;
       continue;
     }
@@ -844,64 +877,64 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
       *out = operand_take(r, operands[p->in + (uint32_t)out[1].as.i32]);
       if (keeps) keep(x, t, 0, out);
       slot_filled(r, out, r->frame->scope->uses[p->out]);
-      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed);
+      tail = hot_send(x, tail, r, p->edge[0], p->edge[1], 0, timed);
       break;
     }
     case DFI_K_ENTER:
-      hot_save(&q, x);
-      do_enter(x, r, p, dead);
-      hot_load(&q, x);
-      goto slowly;
+      x->tail = tail;
+      do_enter(x, r, p, t.mark & DFI_DEAD);
+      tail = x->tail;
+      break;
     case DFI_K_EXIT:
-      hot_save(&q, x);
+      x->tail = tail;
       do_exit(x, r, p);
-      hot_load(&q, x);
-      goto slowly;
+      tail = x->tail;
+      break;
     case DFI_K_EXIT_REMAT:
-      hot_save(&q, x);
+      x->tail = tail;
       do_exit_remat(x, r, p);
-      hot_load(&q, x);
-      goto slowly;
+      tail = x->tail;
+      break;
     case DFI_K_NEXT_REMAT:
-      hot_save(&q, x);
+      x->tail = tail;
       do_next_remat(x, r, p);
-      hot_load(&q, x);
-      goto slowly;
+      tail = x->tail;
+      break;
     case DFI_K_CONST: {
       df_value *out = r->base[DFI_ITERATION] + p->out;
       *out = dfi_value_copy(operand(r, operands[p->in]));
       if (keeps) keep(x, t, 0, out);
       slot_filled(r, out, r->frame->scope->uses[p->out]);
-      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed);
+      tail = hot_send(x, tail, r, p->edge[0], p->edge[1], 0, timed);
       break;
     }
     case DFI_K_TRANSFER: {
-      hot_save(&q, x);
-      const bool under_way = dfi_transfer_run(x, r, p, dead);
-      hot_load(&q, x);
+      x->tail = tail;
+      const bool under_way = dfi_transfer_run(x, r, p, t.mark & DFI_DEAD);
+      tail = x->tail;
       if (under_way) continue;
-      goto slowly;
+      break;
     }
     case DFI_K_CALL:
-      hot_save(&q, x);
+      x->tail = tail;
       do_call(x, r, p);
-      hot_load(&q, x);
-      goto slowly;
+      tail = x->tail;
+      break;
     case DFI_K_ARG: {
       const dfi_frame *f = r->frame;
       df_value *out = r->base[DFI_ITERATION] + p->out;
       *out = dfi_value_copy(operand(f->origin, operands[f->call->in + p->enter]));
       if (keeps) keep(x, t, 0, out);
       slot_filled(r, out, f->scope->uses[p->out]);
-      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed);
+      tail = hot_send(x, tail, r, p->edge[0], p->edge[1], 0, timed);
       break;
     }
     case DFI_K_RETURN:
       do_return(x, r, p);
-      hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed);
+      tail = hot_send(x, tail, r, p->edge[0], p->edge[1], 0, timed);
       break;
     case DFI_K_NOOP:
-    case DFI_K_TRIGGER: hot_activate(x, &q, r, edges + p->edge[0], edges + p->edge[1], 0, timed); break;
+    case DFI_K_TRIGGER: tail = hot_send(x, tail, r, p->edge[0], p->edge[1], 0, timed); break;
     case DFI_K_UNFED: {
       char shape[200], message[400];
       dfi_typed_shape_text(p->node->out[0].dtype, &p->node->out[0].shape, shape);
@@ -909,16 +942,14 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
       dfi_exec_fail(x, r, p, DF_INVALID_ARGUMENT, message);
       break;
     }
+    default: __builtin_unreachable();
     }
-    /* what was sent from here is in r; what was sent slowly has been counted */
-    r->outstanding += (int32_t)(q.tail - before);
-  slowly:
     if (timed) dfi_timed_ended(x, r);
     if (--r->outstanding || (!timed && iteration_passed(x, r))) continue;
   done:
-    hot_save(&q, x);
+    x->tail = tail;
     dfi_exec_iteration_done(x, r);
-    hot_load(&q, x);
+    tail = x->tail;
   }
 }
 
@@ -928,7 +959,9 @@ static void engine_timed(dfi_exec *x)   { engine_body(x, true, true); }
 
 static void engine(dfi_exec *x) {
   while (!x->finished && !x->failed)
-    if (x->timed) engine_timed(x); else if (x->watched) engine_watched(x); else engine_plain(x);
+    if (x->timed) engine_timed(x);
+    else if (x->watched || x->shuffle) engine_watched(x);
+    else engine_plain(x);
 }
 
 /* ---- a run ------------------------------------------------------------------------------------- */
@@ -942,7 +975,6 @@ dfi_exec *dfi_exec_new(dfi_plan *p) {
   x->queue = dfi_xcalloc(DFI_HISTORY, sizeof *x->queue);
   x->queue_mask = DFI_HISTORY - 1;
   x->bytes = (int64_t)(sizeof *x + DFI_HISTORY * sizeof *x->queue);
-  x->free_records = dfi_xcalloc((size_t)p->nscopes, sizeof *x->free_records);
   x->free_frames = dfi_xcalloc((size_t)p->nscopes, sizeof *x->free_frames);
   pthread_mutex_init(&x->inbox_lock, NULL);
   dfi_cond_init(&x->inbox_bell);
@@ -955,7 +987,8 @@ static void frame_abandon(dfi_exec *x, dfi_frame *f) {
     dfi_record *r = f->ring[i & (f->capacity - 1)];
     for (uint32_t c = 0; c < f->scope->nchildren; c++)
       if (r->children[c]) { frame_abandon(x, r->children[c]); r->children[c] = NULL; }
-    record_free(x, r);
+    r->outstanding = 0;
+    record_free(r);
   }
   for (int32_t i = 0; i < f->ndeferred; i++) dfi_value_drop(&f->deferred[i].value);
   f->ndeferred = 0;
@@ -988,7 +1021,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   x->root = frame_open(x, &x->plan->scope[0], NULL, 0);
   if (x->plan->cut) dfi_transfer_begin(x);
   dfi_record *r = x->root->ring[0];
-  record_start(x, r);
+  record_start(x, x->root->scope, r);
   if (DFI_UNLIKELY(dfi_short)) no_memory(x, NULL, "the run");
   if (x->failed) { }
   else if (r->outstanding) engine(x);
@@ -1023,14 +1056,14 @@ void dfi_exec_reset(dfi_exec *x) {
 void dfi_exec_free(dfi_exec *x) {
   dfi_exec_reset(x);
   for (int32_t s = 0; s < x->plan->nscopes; s++) {
-    for (dfi_record *r = x->free_records[s], *n; r; r = n) {
-      n = r->next_free;
-      dfi_free(r->when);
-      dfi_free(r->sources);
-      dfi_free(r);
-    }
     for (dfi_frame *f = x->free_frames[s], *n; f; f = n) {
       n = f->next_free;
+      for (dfi_record *r = f->spare, *next; r; r = next) {
+        next = r->next_free;
+        dfi_free(r->when);
+        dfi_free(r->sources);
+        dfi_free(r);
+      }
       dfi_free(f->ring); dfi_free(f->gate); dfi_free(f->constants); dfi_free(f->enter_dead); dfi_free(f->deferred);
       dfi_free(f);
     }
@@ -1040,7 +1073,7 @@ void dfi_exec_free(dfi_exec *x) {
   dfi_streams_free(x);
   dfi_free(x->faults);
   dfi_free(x->traffic); dfi_free(x->line);
-  dfi_free(x->free_records); dfi_free(x->free_frames); dfi_free(x->queue); dfi_free(x->history); dfi_free(x->given);
+  dfi_free(x->free_frames); dfi_free(x->queue); dfi_free(x->history); dfi_free(x->given);
   pthread_mutex_destroy(&x->inbox_lock);
   pthread_cond_destroy(&x->inbox_bell);
   dfi_free(x);

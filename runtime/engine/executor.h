@@ -14,7 +14,7 @@ typedef struct dfi_frame  dfi_frame;
 typedef struct dfi_record dfi_record;
 typedef struct dfi_exec   dfi_exec;
 
-/* One iteration of one frame: one block of memory, begun by one memcpy of the scope's counts, recycled. */
+/* One iteration of one frame: one block of memory, begun with a copy of the scope's counts; its frame uses it again. */
 struct dfi_record {
   df_value   *base[4];       /* by operand space: slots, the frame's constants, the plan's constants, what was given */
   dfi_pnode  *nodes;         /* of its scope */
@@ -41,6 +41,7 @@ struct dfi_frame {
   dfi_frame   *parent;
   dfi_record  *origin;       /* the iteration of the parent that opened it, and that its Exits return to */
   dfi_record **ring;         /* records of the open iterations, at number & (capacity - 1) */
+  dfi_record  *spare;        /* owned; those of iterations that are over, which new ones take */
   int64_t      capacity;
   int64_t      first, next;  /* open iterations are first … next - 1 */
   int64_t      window;       /* how many may be open: the scope's parallel_iterations, or fewer */
@@ -50,6 +51,7 @@ struct dfi_frame {
   uint8_t     *exit_fired;   /* nexits */
   int32_t      enters_missing;
   bool         some_dead;    /* some Enter was dead */
+  bool         prepares;     /* a new iteration is more than its counts: some_dead, groups, the virtual clock */
   bool         returned;     /* of a call: its results are in the caller's slots */
   int32_t      depth;        /* frames around it */
   dfi_pnode   *call;         /* the FunctionCall that opened it; NULL: it is a loop's */
@@ -141,8 +143,8 @@ struct dfi_exec {
   dfi_frame   *root;
   dfi_token   *queue;            /* a ring; capacity is a power of two */
   uint32_t     queue_mask, head, tail;
-  dfi_record **free_records;     /* by scope */
-  dfi_frame  **free_frames;      /* by scope */
+  uint32_t     queue_most;       /* with so many tokens in it there is room for what any node sends */
+  dfi_frame  **free_frames;      /* by scope; each with the records it had */
   uint32_t     begun, counted;   /* head when the run began, and when it was last added to count.taken */
   /* by serial, 1 << DFI_STAMP_SERIAL_BITS of them; NULL for a run that nobody can look at */
   dfi_frame_history    *history;

@@ -106,7 +106,7 @@ static void make_room(dfi_plan *p) {
   const int32_t n = p->nscopes;
   const uint32_t first = n > 1 ? p->scope[1].first : (uint32_t)p->nnodes, more = (uint32_t)p->nnodes - first;
   dfi_pnode *node, *was = p->node;
-  if (posix_memalign((void **)&node, sizeof *node, sizeof *node * ((size_t)p->nnodes + more + 1))) abort();
+  node = dfi_xaligned(sizeof *node, sizeof *node * ((size_t)p->nnodes + more + 1));
   memcpy(node, was, sizeof *node * (size_t)p->nnodes);
   memcpy(node + p->nnodes, was + first, sizeof *node * more);
   for (int32_t i = 0; i < n; i++) {

@@ -31,7 +31,7 @@ static inline void operand_used(dfi_record *r, dfi_operand o) {
 /* The value of an operand for a node that passes it on: moved when this is its last reader. */
 static inline df_value operand_take(dfi_record *r, dfi_operand o) {
   df_value *v = operand(r, o), out = *v;
-  if (out.kind < DF_TENSOR) return out;
+  if (DFI_LIKELY(out.kind < DF_TENSOR)) return out;
   if (DFI_SPACE(o) == DFI_ITERATION && --v->uses == 0) {
     v->kind = DF_EMPTY;
     r->held--;

@@ -59,7 +59,7 @@ static void number_nodes(maker *m) {
   }
   for (int32_t s = 0; s < p->nscopes; s++) {
     dfi_scope *c = &p->scope[s];
-    c->counts = dfi_xcalloc(c->n + 1, sizeof *c->counts);
+    c->counts = dfi_xcalloc(c->n + DFI_COUNTS_COPIED, sizeof *c->counts);
     c->uses = dfi_xcalloc(c->nslots + 1, sizeof *c->uses);      /* copies of constants come after and have none */
     c->roots = dfi_xcalloc(c->n + 1, sizeof *c->roots);
     c->enters = dfi_xcalloc(c->n + 1, sizeof *c->enters);
@@ -330,6 +330,14 @@ static int32_t wire(maker *m, df_node *n, dfi_pnode *q, uint32_t *operand_at, dr
   return DF_OK;
 }
 
+/* Which outputs of a Switch does nobody but Exits read? See `constant`. */
+static void find_exits(const dfi_plan *p, dfi_pnode *q) {
+  q->constant = q->edge[2] != q->edge[3] ? 3 | DFI_SWITCH_HAS_OWN : 3;
+  for (uint32_t l = 0; l < 2; l++)
+    for (uint32_t e = q->edge[l]; e < q->edge[l + 1]; e++)
+      if (p->edge[e].to != DFI_TO_EXIT) q->constant &= (uint8_t)~(2u >> l);
+}
+
 /* Sorts the gathered edges to their producers. */
 static void lay_edges(maker *m, const drafts *d) {
   dfi_plan *p = m->plan;
@@ -348,6 +356,7 @@ static void lay_edges(maker *m, const drafts *d) {
     if (at - p->node[i].edge[0] > p->widest) p->widest = at - p->node[i].edge[0];
   }
   for (uint32_t i = 0; i < d->n; i++) p->edge[count[d->at[i].from * 3 + d->at[i].list]++] = d->at[i].edge;
+  for (int32_t i = 0; i < p->nnodes; i++) if (p->node[i].kind == DFI_K_SWITCH) find_exits(p, &p->node[i]);
   dfi_free(count);
 }
 

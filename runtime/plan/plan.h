@@ -71,7 +71,9 @@ enum { DFI_TO_PLAIN = 0, DFI_TO_MERGE = 1, DFI_TO_MERGE_CONTROL = 2, DFI_TO_EXIT
 typedef struct dfi_pnode {
   uint8_t      kind;
   uint8_t      out_dtype;
-  uint8_t      constant;     /* ENTER: it is a loop constant; TRANSFER: the value is read on the host and stays there */
+  /* ENTER: it is a loop constant; TRANSFER: the value is read on the host and stays there; SWITCH: bit i, where output
+     i is live the other one goes to Exits alone, to which a dead token is nothing; and DFI_SWITCH_HAS_OWN */
+  uint8_t      constant;
   uint8_t      merges;       /* ENTER, NEXT: delivers for a Merge too, see below */
   uint32_t     in;  /* first operand in plan->operand; at least three are there, the first again where nin < 3 */
   /* first slot; of the child's record or constants for ENTER, of the parent's for EXIT, of the next iteration for NEXT
@@ -117,6 +119,8 @@ typedef struct dfi_group {
   dfk_chain  chain;
 } dfi_group;
 
+enum { DFI_SWITCH_HAS_OWN = 4 /* edges of the node itself */ };
+enum { DFI_COUNTS_COPIED = 4 /* at once: see record_new */ };
 enum { DFI_FUNCTION = -2 };
 typedef struct dfi_scope {
   int32_t      id, parent;   /* parent -1: the top level; DFI_FUNCTION: a function, whose frames may open anywhere */
@@ -126,7 +130,7 @@ typedef struct dfi_scope {
   int64_t      parallel_iterations;
   uint32_t     first, n;     /* nodes in plan->node: a node's number is its place after `first` */
   uint32_t     nslots, nconsts, nchildren, nenters, nexits;
-  uint32_t    *counts;       /* n: the template */
+  uint32_t    *counts;       /* n, and DFI_COUNTS_COPIED more: the template */
   uint32_t    *uses;         /* nslots: readers of each slot */
   struct { uint32_t slot, constant; } *copies; uint32_t ncopies;   /* scalar constants that every record holds */
   uint32_t    *roots, nroots;/* nodes that wait for nothing: they start with the iteration */
