@@ -4,8 +4,12 @@
  */
 #include "dflow.h"
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int passed, failed;
 static void says(const char *sentence, bool holds) {
@@ -127,7 +131,57 @@ static void cut_shapes(void) {
   df_graph_release(g);
 }
 
+static void *add_a_number(void *g) {
+  number(g, 3);
+  return NULL;
+}
+
+/* A node is begun; two threads in turn, each with what it adds whole, are within the rules, another one now is not. */
+static void build_in_threads(df_graph *g, bool open) {
+  pthread_t other;
+  number(g, 1);
+  if (open) df_node_begin(g, df_op_find("NoOp"), "runs.c:7");
+  pthread_create(&other, NULL, add_a_number, g);
+  pthread_join(other, NULL);
+}
+
+/* How a process ends that builds so, and the line that it says. */
+static int in_a_process(bool open, char *said, size_t n) {
+  int fd[2], status = -1;
+  memset(said, 0, n);
+  if (pipe(fd)) return -1;
+  fflush(stdout);
+  const pid_t child = fork();
+  if (!child) {
+    dup2(fd[1], 2);
+    close(fd[0]);
+    df_graph *g = df_graph_new();
+    build_in_threads(g, open);
+    df_graph_release(g);
+    _exit(0);
+  }
+  close(fd[1]);
+  for (ssize_t have = 0, got; (size_t)have < n - 1 && (got = read(fd[0], said + have, n - 1 - (size_t)have)) > 0;)
+    have += got;
+  close(fd[0]);
+  waitpid(child, &status, 0);
+  return status;
+}
+
+static void two_builders(void) {
+  char said[4096];
+  says("two threads may build a graph one after the other", in_a_process(false, said, sizeof said) == 0);
+#ifdef DFLOW_DEBUG
+  signal(SIGABRT, SIG_DFL);
+  const int status = in_a_process(true, said, sizeof said);
+  says("a thread that builds a graph while another does ends the program in the debug build",
+       WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+  says("and is named", strstr(said, "Const: another thread is building this graph") != NULL);
+#endif
+}
+
 int main(void) {
+  two_builders();
   cut_shapes();
   two_threads();
   odd_numbers();

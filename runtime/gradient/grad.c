@@ -696,6 +696,7 @@ int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *
   if (!err) p.err = &p.own_error;
   memset(p.err, 0, sizeof *p.err);
   if (ny < 1) return dfi_fail(p.err, DF_INVALID_ARGUMENT, where, "gradients: there is no y");
+  dfi_building(g, "df_gradients");
   dfi_build_init(&p.b, g, p.where, p.err);
   const int32_t mark = df_graph_mark(g);
   df_context *current = g->current;
@@ -711,11 +712,13 @@ int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *
     g->current = current;
     df_pop_scope(g);
     df_graph_keep(g, mark);
+    dfi_built(g);
     return DF_OK;
   }
   if (!p.err->code) dfi_fail(p.err, DF_INTERNAL, where, "gradients: the pass failed without saying why");
   if (!p.err->source[0]) flow_blame(p.err, where);
   const int32_t code = p.err->code;
   df_graph_undo(g, mark);
+  dfi_built(g);
   return code;
 }

@@ -9,6 +9,7 @@
 #define DFLOW_GRADIENT_H
 #include "graph/flow.h"
 #include "graph/grad.h"
+#include "graph/graph.h"
 
 /* One contribution to the gradient of an output. */
 typedef enum term_kind { TERM_DENSE, TERM_SPARSE, TERM_ARRAY } term_kind;

@@ -432,7 +432,7 @@ static bool read_references(df_graph *g, const dfi_op_info *o, const dfi_node_sp
 
 static bool passes_tokens(df_flow f) { return f == DF_SWITCH || (f >= DF_MERGE && f <= DF_LOOP_COND); }
 
-df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_error *err) {
+static df_node *make_node(df_graph *g, const dfi_node_spec *spec, bool kept, df_error *err) {
   dfi_builder *b = g->build;
   const dfi_op_info *o = dfi_op_info_at(spec->op);
   if (!o) {
@@ -546,6 +546,31 @@ df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_err
   }
   publish(g, n);
   if (inner && (o->op->stateful || is_read)) dfi_effect_after(g, n, is_read);
+  return n;
+}
+
+#ifdef DFLOW_DEBUG
+void dfi_building(df_graph *g, const char *what) {
+  static __thread char self;
+  const void *none = NULL;
+  if (__atomic_load_n(&g->builder, __ATOMIC_RELAXED) != &self &&
+      !__atomic_compare_exchange_n(&g->builder, &none, &self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    fprintf(stderr, "dflow: %s: another thread is building this graph; a graph is built by one thread at a time\n",
+            what);
+    abort();
+  }
+  g->building++;
+}
+
+void dfi_built(df_graph *g) {
+  if (!--g->building) __atomic_store_n(&g->builder, NULL, __ATOMIC_RELEASE);
+}
+#endif
+
+df_node *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_error *err) {
+  dfi_building(g, dfi_op_info_at(spec->op) ? dfi_op_info_at(spec->op)->op->type : "a node");
+  df_node *n = make_node(g, spec, kept, err);
+  dfi_built(g);
   return n;
 }
 

@@ -79,6 +79,15 @@ void        dfi_names_take(df_graph *g, df_node *n, const char *name);
 bool        dfi_name_bad(const char *name);                         /* empty, or with a space, ':' or '^' */
 
 /* node.c: as dfi_node_add; `kept`: attrs already lie in the arena. */
+/* A graph is built by one thread at a time (dflow.h). Between these two a thread is in the middle of building: in the
+ * debug build another one that begins meanwhile ends the program, and `what` is named. They nest. */
+#ifdef DFLOW_DEBUG
+void        dfi_building(df_graph *g, const char *what);
+void        dfi_built(df_graph *g);
+#else
+static inline void dfi_building(df_graph *g, const char *what) { (void)g; (void)what; }
+static inline void dfi_built(df_graph *g) { (void)g; }
+#endif
 df_node    *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_error *err);
 
 /* order.c: control edges of a node about to be published: pivot, explicit ones, what stands. */

@@ -41,11 +41,14 @@ static void close_node(dfi_builder *b, const dfi_op_info *o) {
 
 void dfi_node_give_up(df_graph *g) {
   dfi_builder *b = g->build;
-  if (b->open) close_node(b, dfi_op_info_at(b->op));
+  if (!b->open) return;
+  close_node(b, dfi_op_info_at(b->op));
+  dfi_built(g);
 }
 
 void df_node_begin(df_graph *g, int32_t op, const char *where) {
   dfi_builder *b = g->build;
+  dfi_building(g, "df_node_begin");
   dfi_node_give_up(g);
   b->open = true;
   b->op = op;
@@ -228,6 +231,7 @@ int32_t df_node_end(df_graph *g, df_error *err) {
     if (n) id = n->id;
   }
   close_node(b, o);
+  dfi_built(g);
   return id;
 }
 

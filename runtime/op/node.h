@@ -167,6 +167,10 @@ struct df_graph {
   void        *unrolled;               /* unroll.c's own: what was recorded and unrolled, or NULL */
   df_node     *unrolled_at;              /* an unrolled CustomGradient whose function runs: see dfi_unrolled_value */
   pthread_mutex_t lock;                /* guards n, node[] growth, and variable_init against sessions that compile */
+#ifdef DFLOW_DEBUG
+  const void *builder;                 /* the thread that is in the middle of building, or NULL; atomic */
+  int32_t     building;                /* how deep it is in that: the builder's own */
+#endif
 };
 
 static inline uint8_t dfi_dtype(df_output o) { return o.node->out[o.index].dtype; }
