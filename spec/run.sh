@@ -5,7 +5,8 @@
 #   SPECS='spec/graph/cond_spec.lua' spec/run.sh …       these files only
 #
 # The last line is `N passed, N failed` over all pairs, and the exit status says the same; what failed is told once more
-# before it. A run that ends early (a crash, a sanitizer's report) counts as one more failure. The files of a few failed
+# before it. A run that ends early (a crash, a sanitizer's report) counts as one more failure, and so does one that hangs: it is ended
+# after DFLOW_SPEC_SECONDS (two hours, six under a sanitizer). The files of a few failed
 # sentences are read a second time, and a third, by themselves: what holds then is counted as passed and told as unsteady, which is a
 # fault of the sentence or of the program, and an issue. DFLOW_STEADY=1 does without the second reading.
 set -u
@@ -24,6 +25,12 @@ interpreter() { # lua mode
   esac
 }
 wrap() {
+  case $1 in
+    asan | tsan | ubsan | valgrind) seconds=21600 ;;
+    *) seconds=7200 ;;
+  esac
+  # In a group of its own: what it has started ends with it.
+  printf 'timeout -k 10 %s ' "${DFLOW_SPEC_SECONDS:-$seconds}"
   case $1 in
     # The thread sanitizer wants its addresses in the usual places.
     tsan) echo "setarch $(uname -m) -R" ;;

@@ -61,7 +61,8 @@ end
 
 --- As near, without tolerance.
 function M.same(found, expected, what)
-  return M.near(found, expected, { rtol = 0, atol = 0, what = what, level = 3 })
+  local held = M.near(found, expected, { rtol = 0, atol = 0, what = what, level = 3 })
+  return held                                                 -- no tail call: the level counts this function, too
 end
 
 --- The message of the error that fn raises; an error if it raises none.

@@ -1,0 +1,109 @@
+--- The specs' own tools, which must see what is wrong: spec/support.lua, and spec/run.sh, which counts.
+local df = require 'dflow'
+local support = require 'spec.support'
+local shell = require 'spec.shell'
+local unpack = table.unpack or unpack
+
+local function fails(fn, ...)
+  local ok, e = pcall(fn, ...)
+  assert(not ok, 'nothing was noticed')
+  return tostring(e)
+end
+
+describe('near', function()
+  it('holds for what is equal within the tolerances, and says so', function()
+    for _, pair in ipairs{ { 1, 1 }, { 1, 1 + 1e-6 }, { 1e6, 1e6 + 1 }, { 0 / 0, 0 / 0 }, { 1 / 0, 1 / 0 }, { true, true }, { 'a', 'a' }, { {}, {} },
+                           { { 1, { 2, 3 } }, { 1, { 2, 3 } } }, { df.tensor{ 1, 2 }, { 1, 2 } }, { df.tensor(3), 3 }, { 5, df.tensor(5) } } do
+      assert.is_true(support.near(pair[1], pair[2]))
+    end
+    assert.is_true(support.near(1, 1.4, { atol = 0.5 }))
+    assert.is_true(support.near(10, 14, { rtol = 0.5 }))
+  end)
+
+  it('fails for everything else, and names the place', function()
+    for _, pair in ipairs{ { 1, 1.001 }, { 1, -1 }, { 0, 1e-5 }, { 1, 0 / 0 }, { 0 / 0, 1 }, { 1, 1 / 0 }, { 1 / 0, -1 / 0 }, { -1 / 0, 1 }, { true, false }, { 1, true },
+                           { nil, 1 }, { 'a', 'b' }, { '1', 1 }, { {}, { 1 } }, { { 1 }, {} }, { { 1, 2 }, { 1, 3 } }, { { 1, 2 }, { { 1, 2 } } }, { { 1 }, 1 },
+                           { 1, { 1 } }, { df.tensor{ 1, 2 }, { 1, 2.1 } }, { df.tensor{ 1, 2 }, { 1, 2, 3 } } } do
+      fails(support.near, pair[1], pair[2])
+      fails(support.same, pair[1], pair[2])
+    end
+    assert.matches('the value%[2%]%[1%] is 3, expected 4', fails(support.near, { 1, { 3 } }, { 1, { 4 } }))
+    assert.matches('has 2 elements, expected 3', fails(support.near, { 1, 2 }, { 1, 2, 3 }))
+    assert.matches('^what it is: ', (fails(support.near, 1, 2, { what = 'what it is' }):gsub('^[^ ]*: ', '')))
+    fails(support.same, 1, 1 + 1e-12)
+    fails(support.near, 1, 1.1, { rtol = 0.05, atol = 0 })
+    fails(support.near, 0.1, 0, { rtol = 1, atol = 0.05 })
+  end)
+
+  it('says where it was asked', function()
+    assert.matches('support_spec%.lua:%d+: ', fails(function() support.near(1, 2) end))
+    assert.matches('support_spec%.lua:%d+: ', fails(function() support.same(1, 2) end))
+  end)
+end)
+
+describe('what specs ask besides', function()
+  it('message_of wants an error', function()
+    assert.equal('so', support.message_of(error, 'so'))
+    assert.matches('no error was raised', fails(support.message_of, function() end))
+  end)
+
+  it('random numbers are the same every time, in their range, and of one seed only', function()
+    local a, b, c = support.numbers(50, -2, 3, 7), support.numbers(50, -2, 3, 7), support.numbers(50, -2, 3, 8)
+    assert.same(a, b)
+    assert.are_not.same(a, c)
+    for _, v in ipairs(a) do assert.is_true(v >= -2 and v < 3) end
+    local low, high = math.min(unpack(a)), math.max(unpack(a))
+    assert.is_true(low < -1 and high > 2)
+    assert.same({ 2, 3 }, support.tensor({ 2, 3 }, 0, 1).shape)
+  end)
+
+  it('check_gradient sees a wrong gradient of the first and of the second order', function()
+    assert.is_true(support.check_gradient(function(x) return x * x * x end, { 1.5 }, { order = 2 }))
+    local doubled = df.custom_gradient(function(x) return x * x, function(dy) return dy * x end end)
+    assert.matches('order 1: the gradient by element 0 of argument 1', fails(support.check_gradient, function(x) return doubled(x) end, { 1.5 }))
+    local second = df.custom_gradient(function(x) return x * x * x, function(dy) return dy * 3 * df.stop_gradient(x * x) end end)
+    assert.is_true(support.check_gradient(function(x) return second(x) end, { 1.5 }))
+    assert.matches('order 2', fails(support.check_gradient, function(x) return second(x) end, { 1.5 }, { order = 2 }))
+  end)
+end)
+
+describe('spec/run.sh', function()
+  --- What it prints of a file of specs with that text, and how it ends.
+  local function run(text, environment)
+    local path = os.tmpname()
+    shell.write(path .. '_spec.lua', text)
+    local r = shell.run(('%s SPECS=%s_spec.lua DFLOW_STEADY=1 spec/run.sh lua5.4:%s'):format(environment or '', path, os.getenv 'DFLOW_MODE' or 'release'))
+    os.remove(path)
+    os.remove(path .. '_spec.lua')
+    return r
+  end
+  local good = "it('holds', function() assert.is_true(true) end)\n"
+  if rawget(_G, 'jit') then return end                   -- it is no other there
+
+  it('counts what holds and what does not', function()
+    local r = run(good)
+    assert.equal(0, r.status)
+    assert.matches('1 passed, 0 failed\n$', r.out)
+    r = run(good .. "it('does not', function() assert.is_true(false) end) it('is odd', function() error 'oh' end)")
+    assert.equal(1, r.status)
+    assert.matches('1 passed, 2 failed\n$', r.out)
+    assert.matches('failed under .*does not', r.out)
+  end)
+
+  it('counts a run that ends early, reads nothing, or hangs as failed', function()
+    for _, text in ipairs{ good .. "it('ends', function() os.exit(0, true) end)",
+                           good .. "it('crashes', function() os.execute('kill -SEGV ' .. io.open('/proc/self/stat'):read '*n') end)",
+                           'this is no Lua' } do
+      local r = run(text)
+      assert.equal(1, r.status)
+      assert.matches(', 1 failed\n$', r.out)
+    end
+    local r = run(good .. "it('hangs', function() while true do end end)", 'DFLOW_SPEC_SECONDS=3')
+    assert.equal(1, r.status)
+    assert.matches(', 1 failed\n$', r.out)
+    assert.matches('ended early .*exit status 124', r.out)
+    r = run("it('waits', function() os.execute 'sleep 1000' end)", 'DFLOW_SPEC_SECONDS=3')
+    assert.equal(1, r.status)
+    assert.matches('exit status 124', r.out)
+  end)
+end)
