@@ -297,7 +297,7 @@ function Workshop:files(specs, lua)
   local list = {}
   for _, spec in ipairs(specs) do
     -- What counts instructions takes minutes and notices what is dearer, not what is wrong.
-    local find = ("find %s -name '*_spec.lua' ! -name instructions_spec.lua | LC_ALL=C sort"):format(spec)
+    local find = ("cd %s && find %s -name '*_spec.lua' ! -name instructions_spec.lua | LC_ALL=C sort"):format(self.tree, spec)
     for _, path in ipairs(spec:find '%.c$' and { spec } or lines_of(find)) do
       local key = lua .. ':' .. path
       if not self.seconds[key] then
