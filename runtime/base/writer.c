@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER = 1 << 16, NAME = 48, MAX_LINKS = 40, DIRECT = 1 << 14 };
+enum { BUFFER = 1 << 16, NAME = 48, MAX_LINKS = 40, DIRECT = 1 << 14, PIECE = 1 << 23, BEHIND = 8 };
 
 struct df_file {
   char    path[PATH_MAX];       /* as it was given, for messages */
@@ -29,6 +29,7 @@ struct df_file {
   int     folder, file;         /* -1: none */
   bool    in_place;             /* the target is no plain file */
   int64_t used;                 /* bytes in the buffer */
+  int64_t sent;                 /* bytes that the file has */
   char    buffer[BUFFER];
 };
 
@@ -138,6 +139,19 @@ df_file *df_file_create(const char *path, df_error *err) {
   return NULL;
 }
 
+/* The disk begins with what has just been written, and no more than BEHIND pieces wait for it: the system's memory does
+   not fill up with the file, for which other threads that ask it for memory would wait, nor is all left to fsync. */
+static void push(df_file *f, int64_t n) {
+  const int64_t before = f->sent / PIECE;
+  f->sent += n;
+  const int64_t now = f->sent / PIECE;
+  if (f->in_place || now == before) return;
+  sync_file_range(f->file, before * PIECE, (now - before) * PIECE, SYNC_FILE_RANGE_WRITE);
+  if (now > BEHIND)
+    sync_file_range(f->file, (now - 1 - BEHIND) * PIECE, PIECE,
+                    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+}
+
 /* Writes all of it. A limit on the size of files is an error like a full disk: the signal that would end the process is
    taken away. */
 static int put(df_file *f, const char *bytes, int64_t n) {
@@ -147,13 +161,14 @@ static int put(df_file *f, const char *bytes, int64_t n) {
   pthread_sigmask(SIG_BLOCK, &limit, &before);
   int code = 0;
   while (n > 0 && !code) {
-    ssize_t done = write(f->file, bytes, (size_t)(n < (1 << 30) ? n : 1 << 30));
+    ssize_t done = write(f->file, bytes, (size_t)(n < PIECE ? n : PIECE));
     if (done < 0) {
       if (errno != EINTR) code = errno;
       continue;
     }
     bytes += done;
     n -= done;
+    push(f, done);
   }
   const struct timespec none = { 0 };
   if (code == EFBIG && sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1)

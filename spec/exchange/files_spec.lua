@@ -173,6 +173,21 @@ describe('a file that dflow writes', function()
     assert.equal(70008, #read(path))
   end)
 
+  it('is the same where the disk is told to begin before all has been written', function()
+    local path = folder .. '/large'
+    local block = ('0123456789abcdef'):rep(2 ^ 21)
+    files.write(path, 'head', block, 'x', block, block)
+    local f = assert(io.open(path, 'rb'))
+    assert.equal(3 * #block + 5, f:seek 'end')
+    for _, at in ipairs{ 0, 4, #block + 4, #block + 5, 2 * #block + 5, 3 * #block + 1 } do
+      f:seek('set', at)
+      local expected = at == 0 and 'head' or at == #block + 4 and 'x012' or at == 3 * #block + 1 and 'cdef' or '0123'
+      assert.equal(expected, f:read(4))
+    end
+    f:close()
+    os.remove(path)
+  end)
+
   it('has a checksum of Castagnoli that is known', function()
     local core = require 'dflow.backend'
     assert.equal(0xE3069283, core.crc32c('123456789'))
