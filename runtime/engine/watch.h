@@ -28,6 +28,7 @@ typedef struct dfi_watch {
   double       patience;     /* seconds that others wait for it to stand still; < 0: for as long as it takes */
   dfi_exec    *exec;         /* while it runs or stands still; of one that remains, until it is let go */
   bool         remains;      /* when it is over it stays as it is then, to be looked at */
+  bool         at_once;      /* who started it does not wait until it has got going */
   df_stop      stop;
   dfi_break   *breaks; int32_t nbreaks, break_serial;      /* changed only while the run stands still */
   int32_t      step; int64_t left;

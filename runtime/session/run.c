@@ -19,6 +19,7 @@ struct df_run {
   dfi_plan   *plan, *finally;      /* finally: NULL, or what runs when it has ended, however it did */
   df_value   *values, *results;    /* owned */
   double      timeout;
+  int64_t     number;              /* among its session's runs */
   atomic_int  cancel, done;        /* done: its thread has nothing more to do with it */
   dfi_watch  *watch;               /* owned */
   int32_t     status;
@@ -36,12 +37,13 @@ enum { SHORT_LOOKS = 1024 };
 static void background(void *arg) {
   df_run *r = arg;
   dfi_short = false;                         /* of whatever the thread did before */
-  r->status = dfi_session_run_plan(r->session, r->plan, r->values, r->timeout, &r->cancel, r->watch, r->results,
-                                   &r->stats, &r->tally, &r->error);
+  r->status = dfi_session_run_plan(r->session, r->plan, r->values, r->timeout, r->number, &r->cancel, r->watch,
+                                   r->results, &r->stats, &r->tally, &r->error);
   if (r->finally) {
     df_value none = { 0 };
     df_error error;
-    dfi_session_run_plan(r->session, r->finally, NULL, 0, NULL, NULL, &none, NULL, NULL, &error);
+    dfi_session_run_plan(r->session, r->finally, NULL, 0, dfi_session_number(r->session), NULL, NULL, &none, NULL,
+                         NULL, &error);
     df_value_release(&none);
     dfi_session_let_go(r->finally);
   }
@@ -126,6 +128,7 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   }
   atomic_fetch_add(&s->active, 1);         /* until the thread ends: the session waits for it */
   atomic_fetch_add(&s->shared.in_progress, 1);
+  r->number = dfi_session_number(s);       /* whenever its thread comes to it: random ops draw in the order of starts */
   if (!dfi_background(background, r)) {
     atomic_fetch_sub(&s->shared.in_progress, 1);
     dfi_session_let_go(p);
@@ -137,7 +140,7 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
     df_run_release(r);
     return NULL;
   }
-  get_going(r);
+  if (!w->at_once) get_going(r);
   return r;
 }
 

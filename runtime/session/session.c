@@ -643,12 +643,14 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   return status;
 }
 
-int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, atomic_int *cancel,
-                             dfi_watch *watch, df_value *results, df_stats *stats, dfi_tally *tally, df_error *err) {
+int64_t dfi_session_number(df_session *s) { return 1 + atomic_fetch_add(&s->runs, 1); }
+
+int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
+                             atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats,
+                             dfi_tally *tally, df_error *err) {
   if (atomic_load(&s->closing)) return dfi_fail(err, DF_CANCELLED, NULL, "the session is closed");
   atomic_fetch_add(&s->active, 1);
-  int32_t status =
-      run_plan(s, p, values, timeout, 1 + atomic_fetch_add(&s->runs, 1), cancel, watch, results, stats, tally, err);
+  int32_t status = run_plan(s, p, values, timeout, number, cancel, watch, results, stats, tally, err);
   atomic_fetch_sub(&s->active, 1);
   return status;
 }
@@ -662,7 +664,8 @@ int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, in
   for (int32_t i = 0; i < nfetch; i++) results[i] = (df_value){ 0 };
   dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, err);
   if (!p) return err->code;
-  const int32_t status = dfi_session_run_plan(s, p, values, timeout, NULL, NULL, results, NULL, NULL, err);
+  const int32_t status =
+      dfi_session_run_plan(s, p, values, timeout, dfi_session_number(s), NULL, NULL, results, NULL, NULL, err);
   dfi_session_let_go(p);
   return status;
 }

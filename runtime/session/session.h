@@ -55,13 +55,15 @@ void dfi_session_forget(dfi_watch *w);
 void dfi_run_let_go(struct df_run *r);
 
 /* For runs in the background (run.c): the plan of a signature, held until dfi_session_let_go; does a value fit what it
-   is fed to; one run, on this thread. */
+   is fed to; the next run's number, by which random ops draw; one run, on this thread. */
 dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                            df_error *err);
 void      dfi_session_let_go(dfi_plan *p);
 int32_t   dfi_session_check_feed(df_output o, const df_value *v, df_error *err);
-int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, atomic_int *cancel,
-                             dfi_watch *watch, df_value *results, df_stats *stats, dfi_tally *tally, df_error *err);
+int64_t   dfi_session_number(df_session *s);
+int32_t   dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
+                               atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats,
+                               dfi_tally *tally, df_error *err);
 /* measure.c: gives those of the devices whose speed is 'measured' the rates of this machine's kernels. */
 void dfi_devices_measure(dfi_devices *d);
 #endif

@@ -208,6 +208,51 @@ describe('df.data.pipeline', function()
     assert.equal('out_of_range', error_of(full.each, full, { state = 'dflow-pipeline-1:999' }).code)
   end)
 
+  it('makes the next element beside a run, however long either takes', function()
+    local function walk(trips)
+      df.reset()
+      df.set_random_seed(3)
+      local y, noise, made, seen = df.placeholder('float64', {}), df.random_uniform({}, { dtype = 'float64' }), 0, {}
+      local sum, drawn = y + df.random_uniform({}, { dtype = 'float64' }), nil
+      local p = df.data.pipeline(x):map(function(v)
+        made = made + 1
+        for i = 1, trips do drawn = i end
+        return v + df.run(noise)                              -- a run in the run, of the same session
+      end):prefetch(2)
+      for v in p:each() do
+        local before = made
+        seen[#seen + 1] = { v, df.run(sum, { [y] = v }), made - before, df.run(noise) }
+      end
+      assert.is_true(trips == 0 or drawn == trips)
+      return seen
+    end
+    local fast = walk(0)
+    for i, e in ipairs(fast) do assert.equal(i <= #fast - 2 and 1 or 0, e[3]) end
+    assert.same(fast, walk(200000))
+  end)
+
+  it('raises what is wrong with an element when that is asked for', function()
+    local y, seen = df.placeholder('float64', {}), {}
+    local p = df.data.pipeline(x):map(function(v)
+      for _ = 1, 200000 do v = v + 0 end
+      if v == 3 then error('no such element', 0) end
+      return v
+    end):prefetch(2)
+    local ok, why = pcall(function()
+      for v in p:each() do seen[#seen + 1] = df.run(y * 2, { [y] = v }) end
+    end)
+    assert.is_false(ok)
+    assert.equal('no such element', why)
+    assert.same({ 0, 2, 4 }, seen)
+    assert.equal(14, df.run(y * 2, { [y] = 7 }))
+    for v in df.data.pipeline(x):map(function(v) return v end):prefetch(3):each() do          -- one that is left is done no more
+      seen[#seen + 1] = v
+      break
+    end
+    assert.matches('fed', message_of(df.run, y))
+    assert.equal(14, df.run(y * 2, { [y] = 7 }))
+  end)
+
   it('takes what a for takes: an iterator with its state', function()
     local list = {}
     for i, v in df.data.pipeline(ipairs{ 'a', 'b', 'c' }):filter(function(i) return i ~= 2 end):each() do list[#list + 1] = i .. v end

@@ -43,7 +43,7 @@ for n = 1, sequences do
   end
   df.run(level)
   while df.run(left) > 0 do df.run(out) end
-  local h = df.start(works[k], nil, random(4) == 1 and { paused = true } or nil)
+  local h = df.start(works[k], nil, ({ { paused = true }, { at_once = true } })[random(4)])
   local function over(ok, r)
     if ok then
       check(k ~= ENDLESS and r == expected[k], 'the result is ' .. tostring(r))

@@ -6,6 +6,7 @@ local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
+local session = require 'dflow.front.session'
 local order = require 'dflow.data.order'
 
 local M = {}
@@ -282,30 +283,58 @@ function methods.bucket_by_length(p, length, boundaries, n, opts)
   end)
 end
 
---- p:prefetch(k): k elements are ready before they are asked for: made while the run that uses the last one is in the background (df.start),
---- when the loop comes back here.
+-- ---- ahead -----------------------------------------------------------------------------------------------------------
+-- Who asks for elements runs something with them: while a run is in progress its thread has nothing to do, and makes the next ones. How many it
+-- makes then does not depend on how long they or the run take, so what is drawn from random ops, here and there, does not either.
+
+--- Seconds that elements may take to be made before that is done while a run is in the background, and not after it.
+local SLOW = 5e-4
+local roomy = setmetatable({}, { __mode = 'k' })        -- function that fills a prefetch with room -> {number =, seconds =}
+local number = 0
+
+local function make_ahead()
+  local list = {}
+  for fill, about in pairs(roomy) do list[#list + 1] = { fill = fill, number = about.number } end
+  table.sort(list, function(a, b) return a.number < b.number end)
+  for _, e in ipairs(list) do
+    roomy[e.fill] = nil
+    e.fill()
+  end
+end
+
+--- `fill` is to be called beside the next run; its last element took `seconds`.
+local function has_room(fill, seconds)
+  number = number + 1
+  roomy[fill] = { number = number, seconds = seconds }
+  local slow = false
+  for _, about in pairs(roomy) do slow = slow or about.seconds > SLOW end
+  session.beside{ make = make_ahead, slow = slow }
+end
+
+--- p:prefetch(k): k elements are ready before they are asked for; those that came out are made anew beside the next df.run, s:run or x:eval: where that
+--- takes long, at the same time. An error in one of them is raised when it is asked for.
 function methods.prefetch(p, k)
   whole(k, 'prefetch: how many', 1)
   return stage(p, ('prefetch(%d)'):format(k), function(pull)
-    local ready, first, over = {}, 1, false
+    local ready, first, last, over, seconds = {}, 1, 0, false, 0
     local function fill()
-      while not over and #ready - first + 1 < k do
-        local e = pull()
-        over = not e
-        ready[#ready + 1] = e
+      while not over and last - first + 1 < k do
+        local began = core.clock()
+        local ok, e = pcall(pull)
+        over = not ok or not e
+        last = last + 1
+        ready[last] = ok and (e or false) or { fault = e }
+        seconds = core.clock() - began
       end
     end
     return function()
-      if first > #ready then ready, first = {}, 1 end
-      fill()
+      if first > last then fill() end
       local e = ready[first]
+      if first > last or not e then return nil end
       ready[first] = nil
-      if e then first = first + 1 end
-      if first > 256 then
-        local rest = {}
-        for i = first, #ready do rest[#rest + 1] = ready[i] end
-        ready, first = rest, 1
-      end
+      first = first + 1
+      if e.fault ~= nil then error(e.fault, 0) end
+      if not over then has_room(fill, seconds) end
       return e
     end
   end)

@@ -82,7 +82,8 @@ df.data.pipeline(source)
   a list of Tensors, or a function that gives the parts of an element each time, nil at the end.
   Stages: :shuffle(n, seed) :repeat_(n) :map(fn) :filter(fn) :take(n) :skip(n)
   :batch(n, {drop_remainder, pad, pad_value}) :padded_batch(n) :bucket_by_length(fn, boundaries, n)
-  :prefetch(k). :each() is the iterator for the loop; its :state() is where it is, and
+  :prefetch(k): k elements are ready, and the next are made beside the df.run that uses the last.
+  :each() is the iterator for the loop; its :state() is where it is, and
   :each{state =} goes on there.
   example   local p = df.data.pipeline(df.tensor({1, 2, 3, 4}, 'int32')):map(function(x) return x * x end):batch(2)
             local sum = 0

@@ -71,7 +71,7 @@ function M.write_later(path, parts)
       feeds[inputs[i]] = t
     end
     s = session.new{ graph = g }
-    h = s:start(require('dflow.front.registry').op('WriteWholeFile', { place, inputs }), feeds)
+    h = s:start(require('dflow.front.registry').op('WriteWholeFile', { place, inputs }), feeds, { at_once = true })
   end)
   return function(wait)
     if not wait and not h:done() then return false end

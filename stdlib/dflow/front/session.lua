@@ -138,7 +138,7 @@ local function drop_feeds()
   end
 end
 
-local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log', 'tensors', 'record', 'remains', 'check_numerics', 'finally' }
+local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log', 'tensors', 'record', 'remains', 'check_numerics', 'finally', 'at_once' }
 local function timeout_of(opts)
   if opts == nil then return 0 end
   if not errors.is_data(opts) then
@@ -193,6 +193,23 @@ local run_one = core.session_run_one
 local watch         -- nil, or a function that is told of each run: session, feeds
 function M.watch(fn) watch = fn end
 
+local beside        -- nil, or {make = function, slow = bool}: what is to be made beside the next run, once (a pipeline's elements)
+function M.beside(work) beside = work end
+
+--- s:run(…), and `work` at the same time where that pays.
+local function run_with(work, s, fetches, feeds, opts)
+  if not work.slow then
+    local result = methods.run(s, fetches, feeds, opts)
+    work.make()
+    return result
+  end
+  local with = { at_once = true }
+  for key, v in pairs(opts or {}) do with[key] = v end
+  local h = methods.start(s, fetches, feeds, with)
+  work.make()
+  return h:wait()
+end
+
 --- The flat list and the keys of a table of Outputs that is one level deep; nil when it is anything else.
 local function flat_table(s, fetches)
   local flat, keys, n, g = {}, {}, 0, s.graph
@@ -235,6 +252,11 @@ function methods.run(s, fetches, feeds, opts)
   local foreground = M.foreground
   if foreground then return foreground(s, fetches, feeds, opts) end
   if opts and (opts.trace or opts.report or opts.finally or opts.paused) then return run_started(s, fetches, feeds, opts) end
+  if beside then
+    local work = beside
+    beside = nil
+    return run_with(work, s, fetches, feeds, opts)
+  end
   if watch then watch(s, feeds) end
   local tensors = s.tensors
   if opts and opts.tensors ~= nil then tensors = opts.tensors end
@@ -286,14 +308,14 @@ local function start_options(s, opts)
   remains = remains or (opts and opts.report)                 -- the page shows values
   local last = remains and 'remains=yes ' or ''
   local paused = opts and (opts.paused or opts.check_numerics)
-  if not opts or not (paused or opts.values or opts.log or opts.trace or opts.report or opts.record or opts.finally) then return remains and last or nil end
+  if not opts or not (paused or opts.values or opts.log or opts.trace or opts.report or opts.record or opts.finally or opts.at_once) then return remains and last or nil end
   if opts.finally ~= nil then
     if getmetatable(opts.finally) ~= Operation or opts.finally.graph ~= s.graph then
       errors.bad('start: finally is %s, an operation of the session\'s graph is expected', errors.describe(opts.finally))
     end
     last = last .. ('finally=%d '):format(opts.finally.node)
   end
-  return last .. (paused and 'paused=yes ' or '') .. ((opts.record or (opts.trace and s.virtual)) and 'record=yes ' or '')
+  return last .. (paused and 'paused=yes ' or '') .. (opts.at_once and 'at_once=yes ' or '') .. ((opts.record or (opts.trace and s.virtual)) and 'record=yes ' or '')
     .. ((opts.values or opts.report) and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
     .. (type(opts.log) == 'number' and ('events=%.0f'):format(opts.log) or '')
 end
@@ -309,6 +331,7 @@ end
 --- opts.remains lets it be looked at when it is over, as it was at its end or error;
 --- opts.values keeps the last few thousand values that its nodes made, for h:value; opts.log every token with its time, for a trace
 --- (a number: at most so many events). opts.finally is an operation that runs when the run has ended, however it did.
+--- opts.at_once does without the moment in which runs that are started one after the other come to a queue in that order.
 --- opts.trace and opts.report are files that h:wait() writes, however the run ends. With opts.check_numerics it stands still behind the
 --- first op that makes a NaN, to be looked at; h:wait() and h:done() end it there.
 function methods.start(s, fetches, feeds, opts)

@@ -128,7 +128,7 @@ local SLOW = 5e-4
 --- One pass over data: the means of what `fetch` gives, by how many rows each batch has.
 local function pass(o, data, fetch, step, epoch)
   local sums, rows, number = {}, 0, 0
-  local pull, fetches, opts = batches(data, o, epoch), { values = fetch, step }, { check_numerics = step and o.check_numerics or nil }
+  local pull, fetches, opts = batches(data, o, epoch), { values = fetch, step }, { check_numerics = step and o.check_numerics or nil, at_once = true }
   local x, y = pull()
   while x ~= nil do
     local n = x.shape[1]
