@@ -57,6 +57,7 @@ enum {
   DFO_ARRAY_FILLS    = 1 << 10,   /* writes locations and hands the array on */
   DFO_ARRAY_TAKES    = 1 << 11,   /* reads locations that it names */
   DFO_ARRAY_WHOLE    = 1 << 12,   /* reads all of it, or its size */
+  DFO_RESHAPES       = 1 << 13,   /* its output has the elements of its first input, in their order */
 };
 
 /* How its value is known while the graph is built (graph/fold.c). By default a plain op of constants is computed by its

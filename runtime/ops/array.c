@@ -78,7 +78,7 @@ static const df_op ops[] = {
     .example = "df.rank(x)",
     .shape = dfi_infer_scalar, .no_grad = true, .cost = cost_nothing, .kernel = { [DF_REF] = ref_rank } },
   { .type = "Reshape", .remote = DFI_REMOTE_MOVES, .host_in = 0x2,
-    .traits = DFO_CHEAP, .lua = "reshape", .in = "tensor:T shape:Tshape", .out = "output:T",
+    .traits = DFO_CHEAP | DFO_RESHAPES, .lua = "reshape", .in = "tensor:T shape:Tshape", .out = "output:T",
     .types = "T=any Tshape=int32|int64",
     .doc = "T[shape] = reshape(tensor T[...], shape int[rank]): the same elements in another shape; one entry may be "
     "-1 and becomes "
@@ -86,7 +86,7 @@ static const df_op ops[] = {
     .example = "df.reshape(x, {-1, 28 * 28})",
     .shape = dfi_infer_reshape, .grad = dfi_grad_reshape, .cost = cost_nothing, .kernel = { [DF_REF] = ref_reshape } },
   { .type = "ExpandDims", .remote = DFI_REMOTE_MOVES, .host_in = 0x2,
-    .traits = DFO_CHEAP, .lua = "expand_dims", .in = "input:T dim:Tdim", .out = "output:T",
+    .traits = DFO_CHEAP | DFO_RESHAPES, .lua = "expand_dims", .in = "input:T dim:Tdim", .out = "output:T",
     .types = "T=any Tdim=int32|int64",
     .doc = "T = expand_dims(input T[...], dim int): a dimension of 1 is put in at dim, from -rank - 1 to rank. No "
     "element is copied",
@@ -94,7 +94,7 @@ static const df_op ops[] = {
     .shape = dfi_infer_expand_dims, .grad = dfi_grad_reshape, .cost = cost_nothing,
     .kernel = { [DF_REF] = ref_expand_dims } },
   { .type = "Squeeze", .remote = DFI_REMOTE_MOVES,
-    .traits = DFO_CHEAP, .lua = "squeeze", .in = "input:T", .out = "output:T", .types = "T=any",
+    .traits = DFO_CHEAP | DFO_RESHAPES, .lua = "squeeze", .in = "input:T", .out = "output:T", .types = "T=any",
     .attrs = "squeeze_dims:ints=[]",
     .doc = "T = squeeze(input T[...]; squeeze_dims): without the dimensions of 1; those of squeeze_dims only, when "
     "given. No element "

@@ -50,7 +50,7 @@ static int32_t no_memory(const dfi_tensor_array *a, df_error *err) {
 static void drop_chunk(dfi_tensor_array *a, int64_t c) {
   if (!a->chunk[c]) return;
   int64_t n = dfi_chunk_slots(a, c);
-  if (a->store != DFI_STORE_NUMBERS) {
+  if (!dfi_packed(a)) {
     void **cell = a->chunk[c];
     const uint8_t *state = dfi_chunk_states(a, c);
     for (int64_t i = 0; i < n; i++) {
@@ -146,6 +146,7 @@ dfi_tensor_array *dfi_tensor_array_copy(dfi_tensor_array *a, df_error *err) {
   c->node = a->node;
   c->store = a->store;
   c->cell = a->cell;
+  c->row = a->row;
   c->first_log2 = a->first_log2;
   if (a->forward) c->forward = dfi_handle_retain(a->forward);
   if (a->whole) c->whole = df_tensor_retain(a->whole);
@@ -160,7 +161,7 @@ dfi_tensor_array *dfi_tensor_array_copy(dfi_tensor_array *a, df_error *err) {
       return NULL;
     }
     memcpy(c->chunk[k], a->chunk[k], (size_t)(n * (a->cell + 1)));
-    if (a->store == DFI_STORE_NUMBERS) continue;
+    if (dfi_packed(a)) continue;
     void **cell = c->chunk[k];
     const uint8_t *state = dfi_chunk_states(c, k);
     for (int64_t i = 0; i < n; i++)
@@ -237,6 +238,9 @@ void dfi_element_look(const dfi_tensor_array *a, int64_t i, dfi_element *e) {
     e->in = e->tensor->buffer;
   } else {
     e->data = cell;
+    if (a->store != DFI_STORE_ROWS) return;
+    e->rank = a->row.rank;
+    e->dims = a->row.dims;
   }
 }
 
@@ -265,7 +269,10 @@ bool dfi_element_shape(const dfi_tensor_array *a, int64_t i, dfi_shape *s) {
       *s = **(dfi_shape **)cell;
       return true;
     }
-    if (e.state == DFI_SLOT_CLEARED && a->store == DFI_STORE_NUMBERS) { *s = dfi_shape_scalar(); return true; }
+    if (e.state == DFI_SLOT_CLEARED && dfi_packed(a)) {
+      *s = a->store == DFI_STORE_ROWS ? a->row : dfi_shape_scalar();
+      return true;
+    }
     if (dfi_shape_known(&a->element)) { *s = a->element; return true; }
   }
   return false;
@@ -341,9 +348,10 @@ static int32_t check_element(dfi_tensor_array *a, int64_t i, const df_value *v, 
                   dfi_typed_shape_text(v->dtype, &shape, found), (long long)i);
 }
 
-/* Packed numbers become tensors, because one came that is none. */
+/* Packed elements become tensors, because one came that is none of their kind. */
 static int32_t unpack(dfi_tensor_array *a, df_error *err) {
-  uint8_t bytes = a->cell;
+  const int64_t bytes = a->cell;
+  const dfi_shape shape = a->store == DFI_STORE_ROWS ? a->row : dfi_shape_scalar();
   for (int32_t c = 0; c < a->nchunks; c++) {
     if (!a->chunk[c]) continue;
     int64_t n = dfi_chunk_slots(a, c);
@@ -355,9 +363,9 @@ static int32_t unpack(dfi_tensor_array *a, df_error *err) {
     if (ok) memset(state, DFI_SLOT_EMPTY, (size_t)n);
     for (int64_t i = 0; i < n && ok; i++) {
       to[i] = NULL;
-      if (was[i] == DFI_SLOT_CLEARED) *(dfi_shape *)(to[i] = dfi_xmalloc(sizeof(dfi_shape))) = dfi_shape_scalar();
+      if (was[i] == DFI_SLOT_CLEARED) *(dfi_shape *)(to[i] = dfi_xmalloc(sizeof(dfi_shape))) = shape;
       if (was[i] == DFI_SLOT_WRITTEN) {
-        df_tensor *t = dfi_tensor_make(a->dtype, 0, NULL);
+        df_tensor *t = dfi_tensor_make(a->dtype, shape.rank, shape.dims);
         ok = t && dfi_bytes_copy(t->data, t->buffer, from + i * bytes, NULL, bytes);
         to[i] = t;
       }
@@ -435,13 +443,13 @@ static int32_t add_to_row(dfi_tensor_array *a, int64_t i, const df_value *v, df_
 
 static int32_t add_to_slot(dfi_tensor_array *a, int64_t i, void *cell, const df_value *v, df_error *err) {
   if (a->store == DFI_STORE_HANDLES) return dfi_gradient_join(*(dfi_handle **)cell, v->as.handle, err);
-  dfi_shape have = dfi_shape_scalar();
+  dfi_shape have = a->store == DFI_STORE_ROWS ? a->row : dfi_shape_scalar();
   if (a->store == DFI_STORE_TENSORS) have = dfi_shape_of((*(df_tensor **)cell)->rank, (*(df_tensor **)cell)->dims);
   int32_t code = check_sum(a, i, v, &have, err);
   if (code) return code;
   if (a->store == DFI_STORE_TENSORS) return add_to(a, cell, value_data(v), dfi_buffer_in(v), err);
-  const bool ok = dfi_bytes_update(DFK_ADD, a->dtype, 1, cell, NULL, cell, NULL, value_data(v), dfi_buffer_in(v),
-      false);
+  const bool ok = dfi_bytes_update(DFK_ADD, a->dtype, a->cell / dfi_dtype_size[a->dtype], cell, NULL, cell, NULL,
+                                   value_data(v), dfi_buffer_in(v), false);
   return ok ? DF_OK : no_memory(a, err);
 }
 
@@ -452,6 +460,12 @@ static int32_t write_twice(const dfi_tensor_array *a, int64_t i, uint8_t state, 
       dfi_tensor_array_title(a, title), (long long)i, state == DFI_SLOT_CLEARED ? " (it was read and cleared)" : "");
 }
 
+/* Has v the shape of the array's packed tensors? */
+static bool is_row(const dfi_tensor_array *a, const df_value *v) {
+  const dfi_shape s = value_shape(v);
+  return v->kind == DF_TENSOR && dfi_shape_equal(&s, &a->row);
+}
+
 int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v, df_error *err) {
   /* What a loop does a million times: an unboxed number into a chunk that is there. */
   if (DFI_LIKELY(a->store == DFI_STORE_NUMBERS && v->kind == DF_SCALAR && v->dtype == a->dtype && !a->whole &&
@@ -459,7 +473,7 @@ int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v
     void *cell;
     uint8_t *state = slot_find(a, i, &cell);
     if (DFI_LIKELY(state && *state == DFI_SLOT_EMPTY)) {
-      copy_number(cell, &v->as, a->cell);
+      copy_number(cell, &v->as, (uint8_t)a->cell);
       *state = DFI_SLOT_WRITTEN;
       if (i >= a->size) a->size = i + 1;
       return DF_OK;
@@ -477,8 +491,9 @@ int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v
                                            : DFI_STORE_TENSORS;
   if (a->store == DFI_STORE_NONE) {
     a->store = (uint8_t)store;
-    a->cell = store == DFI_STORE_NUMBERS ? dfi_dtype_size[a->dtype] : (uint8_t)sizeof(void *);
-  } else if (a->store == DFI_STORE_NUMBERS && store != DFI_STORE_NUMBERS) {
+    a->cell = store == DFI_STORE_NUMBERS ? dfi_dtype_size[a->dtype] : (int64_t)sizeof(void *);
+  } else if ((a->store == DFI_STORE_NUMBERS && store != DFI_STORE_NUMBERS) ||
+             (a->store == DFI_STORE_ROWS && !is_row(a, v))) {
     if ((code = unpack(a, err))) return code;
   }
   void *cell;
@@ -488,7 +503,9 @@ int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v
     return a->accumulates ? add_to_slot(a, i, cell, v, err) : write_twice(a, i, *state, err);
 
   if (a->store == DFI_STORE_NUMBERS) {
-    copy_number(cell, &v->as, a->cell);
+    copy_number(cell, &v->as, (uint8_t)a->cell);
+  } else if (a->store == DFI_STORE_ROWS) {
+    if (!dfi_bytes_copy(cell, NULL, value_data(v), dfi_buffer_in(v), a->cell)) return no_memory(a, err);
   } else if (v->kind == DF_SCALAR) {
     df_tensor *t = dfi_tensor_from_scalar(v);
     if (!t) return no_memory(a, err);
@@ -501,6 +518,72 @@ int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v
   *state = DFI_SLOT_WRITTEN;
   if (i >= a->size) a->size = i + 1;
   return DF_OK;
+}
+
+/* May the array pack its tensors, so large each? Not where single ones are let go or moved. */
+static bool may_pack(const dfi_tensor_array *a, const dfi_shape *shape, int64_t bytes) {
+  return (a->store == DFI_STORE_NONE || a->store == DFI_STORE_TENSORS) && !a->mixed && !a->whole && !a->remat &&
+         !a->linked && shape->rank > 0 && bytes > 0 && bytes <= DFI_ROW_BYTES && a->swap != DFI_SWAP_WANTED;
+}
+
+/* Is location i, or was what it held, a tensor of this shape where the host reads it? */
+static bool fits_row(const dfi_tensor_array *a, uint8_t state, const void *cell, const dfi_shape *shape) {
+  if (state == DFI_SLOT_EMPTY) return true;
+  if (state == DFI_SLOT_CLEARED) return dfi_shape_equal(cell ? (const dfi_shape *)cell : &a->element, shape);
+  if (state != DFI_SLOT_WRITTEN) return false;
+  const df_tensor *t = cell;
+  const dfi_shape have = dfi_shape_of(t->rank, t->dims);
+  return dfi_readable(t) && dfi_shape_equal(&have, shape);
+}
+
+/* Tensors, which are all of this shape, become packed. False: they stay what they are. */
+static bool pack_rows(dfi_tensor_array *a, const dfi_shape *shape, int64_t bytes) {
+  char **to = dfi_xcalloc((size_t)a->nchunks + 1, sizeof *to);
+  bool fits = true;
+  for (int32_t c = 0; c < a->nchunks && fits; c++) {
+    if (!a->chunk[c]) continue;
+    const int64_t n = dfi_chunk_slots(a, c);
+    const uint8_t *state = dfi_chunk_states(a, c);
+    void *const *cell = a->chunk[c];
+    for (int64_t i = 0; i < n && fits; i++) fits = fits_row(a, state[i], cell[i], shape);
+    if (!fits || !(fits = (to[c] = dfi_alloc(n * (bytes + 1))) != NULL)) continue;
+    memcpy(to[c] + n * bytes, state, (size_t)n);
+    for (int64_t i = 0; i < n; i++)
+      if (state[i] == DFI_SLOT_WRITTEN) memcpy(to[c] + i * bytes, ((df_tensor *)cell[i])->data, (size_t)bytes);
+  }
+  for (int32_t c = 0; c < a->nchunks; c++) {
+    if (!to[c]) continue;
+    if (!fits) { dfi_release(to[c], dfi_chunk_slots(a, c) * (bytes + 1)); continue; }
+    drop_chunk(a, c);
+    a->chunk[c] = to[c];
+  }
+  dfi_free(to);
+  a->mixed = !fits;
+  return fits;
+}
+
+int32_t dfi_tensor_array_write_row(dfi_tensor_array *a, int64_t i, const dfi_shape *shape, const void *data, bool pack,
+                                   df_error *err) {
+  const int64_t bytes = dfi_shape_size(shape) * dfi_dtype_size[a->dtype];
+  df_tensor view = { .refs = 1, .dtype = a->dtype, .rank = shape->rank, .view = 1, .size = dfi_shape_size(shape),
+                     .data = (void *)(uintptr_t)data };
+  memcpy(view.dims, shape->dims, sizeof *view.dims * (size_t)shape->rank);
+  df_value v = { .kind = DF_TENSOR, .dtype = a->dtype, .as.tensor = &view };
+  if (pack && i >= 0 && (i < dfi_tensor_array_size(a) || a->dynamic) && may_pack(a, shape, bytes)) {
+    const int32_t code = check_element(a, i, &v, err);
+    if (code) return code;
+    if (pack_rows(a, shape, bytes)) {
+      a->store = DFI_STORE_ROWS;
+      a->cell = bytes;
+      a->row = *shape;
+    }
+  }
+  if (a->store == DFI_STORE_ROWS && dfi_shape_equal(shape, &a->row)) return dfi_tensor_array_write(a, i, &v, err);
+  if (!(v.as.tensor = dfi_tensor_make(a->dtype, shape->rank, shape->dims))) return no_memory(a, err);
+  memcpy(v.as.tensor->data, data, (size_t)bytes);
+  const int32_t code = dfi_tensor_array_write(a, i, &v, err);
+  df_tensor_release(v.as.tensor);
+  return code;
 }
 
 int32_t dfi_tensor_array_join(dfi_tensor_array *a, dfi_tensor_array *other, df_error *err) {
@@ -516,8 +599,12 @@ int32_t dfi_tensor_array_join(dfi_tensor_array *a, dfi_tensor_array *other, df_e
     const char *cell = other->chunk[c];
     for (int64_t i = 0, n = dfi_chunk_slots(other, c); i < n && !code; i++, cell += other->cell) {
       if (state[i] != DFI_SLOT_WRITTEN) continue;
+      if (other->store == DFI_STORE_ROWS) {
+        code = dfi_tensor_array_write_row(a, dfi_chunk_begin(other, c) + i, &other->row, cell, false, err);
+        continue;
+      }
       df_value v = { .dtype = other->dtype };
-      memcpy(&v.as, cell, other->cell);
+      memcpy(&v.as, cell, (size_t)other->cell);
       v.kind = other->store == DFI_STORE_NUMBERS   ? DF_SCALAR
                : other->store == DFI_STORE_TENSORS ? DF_TENSOR
                                                    : DF_HANDLE;
@@ -571,8 +658,18 @@ int32_t dfi_tensor_array_read(dfi_tensor_array *a, int64_t i, df_value *out, df_
   switch (a->store) {
     case DFI_STORE_NUMBERS:
       out->kind = DF_SCALAR;
-      copy_number(&out->as, cell, a->cell);
+      copy_number(&out->as, cell, (uint8_t)a->cell);
       break;
+    case DFI_STORE_ROWS: {
+      df_tensor *t = dfi_tensor_make(a->dtype, a->row.rank, a->row.dims);
+      if (!t || !dfi_bytes_copy(t->data, t->buffer, cell, NULL, a->cell)) {
+        df_tensor_release(t);
+        return no_memory(a, err);
+      }
+      out->kind = DF_TENSOR;
+      out->as.tensor = t;
+      break;
+    }
     case DFI_STORE_TENSORS:
       dfi_value_from_tensor(out, df_tensor_retain(*(df_tensor **)cell));
       break;

@@ -2,6 +2,7 @@
  *
  * A location is empty, written, or cleared (read once, under clear_after_read). Where the elements lie:
  *   numbers  rank-0 numbers, packed: an element's bytes and one byte of state each
+ *   rows     small tensors of one shape, packed likewise: what compiled loops write
  *   tensors  references
  *   handles  other arrays
  *   whole    locations 0 … rows - 1 are the rows of one tensor that was unstacked; no copy was made
@@ -20,20 +21,29 @@
 
 enum { DFI_SLOT_EMPTY = 0, DFI_SLOT_WRITTEN = 1, DFI_SLOT_CLEARED = 2, DFI_SLOT_LET_GO = 3 /* to be computed again */ };
 enum { DFI_SWAP_NEVER = 0, DFI_SWAP_WANTED, DFI_SWAP_UNSAID /* as the session has it */ };
-typedef enum dfi_store { DFI_STORE_NONE = 0, DFI_STORE_NUMBERS, DFI_STORE_TENSORS, DFI_STORE_HANDLES } dfi_store;
+typedef enum dfi_store {
+  DFI_STORE_NONE = 0,
+  DFI_STORE_NUMBERS,
+  DFI_STORE_TENSORS,
+  DFI_STORE_HANDLES,
+  DFI_STORE_ROWS
+} dfi_store;
+enum { DFI_ROW_BYTES = 4096 };   /* of a packed tensor, at most */
 
 typedef struct dfi_tensor_array dfi_tensor_array;
 struct dfi_tensor_array {
   dfi_handle  base;
   uint8_t     dtype;             /* of the elements; DF_RESOURCE: arrays */
   uint8_t     store;             /* dfi_store: what the chunks hold; NONE until the first write */
-  uint8_t     cell;              /* bytes of a location in a chunk, without its state */
   uint8_t     first_log2;        /* chunk 0 has 2^this locations */
   bool        dynamic, clear_after_read;
+  bool        mixed;             /* its tensors were not to be packed: of several shapes, or there was no memory */
   bool        accumulates;       /* a gradient array */
   uint8_t     swap;              /* DFI_SWAP_: may its elements leave the memory of their device? */
   bool        saved;             /* made by the gradient pass: elements of any shape; pushes and pops are counted */
   int64_t     size;              /* locations; a gradient array's own count, see dfi_tensor_array_size */
+  int64_t     cell;              /* bytes of a location in a chunk, without its state */
+  dfi_shape   row;               /* of packed tensors: the shape of each */
   dfi_shape   element;           /* what every element must fit; unknown rank until the first write unless given */
   int32_t     nchunks;
   void      **chunk;             /* `few`, or owned; NULL where nothing was written yet */
@@ -67,6 +77,10 @@ int32_t dfi_tensor_array_join(dfi_tensor_array *a, dfi_tensor_array *other, df_e
 
 /* v borrowed. A gradient array adds. */
 int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v, df_error *err);
+/* The same of a small tensor whose elements lie at data (on the host, borrowed). If `pack` allows it the array packs
+ * its tensors from then on, where all are of this shape. */
+int32_t dfi_tensor_array_write_row(dfi_tensor_array *a, int64_t i, const dfi_shape *shape, const void *data, bool pack,
+                                   df_error *err);
 /* out owned. */
 int32_t dfi_tensor_array_read(dfi_tensor_array *a, int64_t i, df_value *out, df_error *err);
 
@@ -95,7 +109,7 @@ typedef struct dfi_element {
   int8_t           rank;
   const int64_t   *dims;
   df_tensor       *tensor;       /* where it lies in a tensor of its own */
-  struct df_buffer *in;          /* the storage it is a part of; NULL: it is a packed number */
+  struct df_buffer *in;          /* the storage it is a part of; NULL: it is packed */
 } dfi_element;
 /* Element i, a tensor of its own, is let go; its shape is remembered. It is put back: false where there is no memory.
    */
@@ -134,6 +148,10 @@ static inline int64_t dfi_chunk_begin(const dfi_tensor_array *a, int64_t chunk) 
   if (chunk == 0) return 0;
   int64_t small = 12 - a->first_log2;
   return chunk <= small ? (int64_t)1 << (a->first_log2 + chunk - 1) : (chunk - small) << 12;
+}
+/* Are the elements bytes in the chunks themselves? */
+static inline bool dfi_packed(const dfi_tensor_array *a) {
+  return a->store == DFI_STORE_NUMBERS || a->store == DFI_STORE_ROWS;
 }
 /* Locations of a chunk: full, but for the last one of an array that cannot grow. */
 static inline int64_t dfi_chunk_slots(const dfi_tensor_array *a, int64_t chunk) {

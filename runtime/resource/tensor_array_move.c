@@ -114,7 +114,7 @@ static void gather_rows(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* Packed numbers 0 … n - 1, all written, straight from the chunks. */
+/* Packed elements 0 … n - 1, all written, straight from the chunks. */
 static bool gather_packed(const dfi_tensor_array *a, int64_t n, const df_tensor *t) {
   char *to = t->data;
   for (int64_t c = 0; dfi_chunk_begin(a, c) < n; c++) {
@@ -139,10 +139,13 @@ df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n,
   df_error *err = k->error;
   if (a->dtype == DF_RESOURCE) return no_stack_of_arrays(a, err), NULL;
   if (a->whole && !index && n == a->whole->dims[0]) return df_tensor_retain(a->whole);
-  bool packed = a->store == DFI_STORE_NUMBERS && !a->whole && !index && n > 0;
+  const bool rows = a->store == DFI_STORE_ROWS;
+  bool packed = dfi_packed(a) && !a->whole && !index && n > 0 && !(rows && a->row.rank == DF_MAX_RANK);
   if (packed && n > dfi_tensor_array_size(a)) return dfi_index_fail(a, dfi_tensor_array_size(a), false, err), NULL;
   if (packed) {
-    df_tensor *t = dfi_tensor_make(a->dtype, 1, &n);
+    int64_t dims[DF_MAX_RANK] = { n };
+    for (int32_t d = 0; rows && d < a->row.rank; d++) dims[d + 1] = a->row.dims[d];
+    df_tensor *t = dfi_tensor_make(a->dtype, rows ? a->row.rank + 1 : 1, dims);
     if (!t) return no_memory(a, err), NULL;
     if (gather_packed(a, n, t)) return clear_all(a, n, NULL), t;
     df_tensor_release(t);                    /* something is missing; below it is found out what */

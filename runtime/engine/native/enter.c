@@ -1,9 +1,11 @@
 /* enter.c: from tokens to native code and back. What is said of dfi_replay in native.h is done here. */
 #include "engine/native/native.h"
 #include "engine/token.h"
+#include "base/remote.h"
 #include "engine/engine.h"
 #include "engine/watch.h"
 #include "resource/tensor_array.h"
+#include <stdio.h>
 
 enum {
   BUDGET = 60000,          /* units of work until the next poll: some hundred microseconds */
@@ -18,6 +20,20 @@ static df_value number_of(uint8_t dtype, int64_t cell) {
   df_value v = { .kind = DF_SCALAR, .dtype = dtype };
   memcpy(&v.as, &cell, dfi_dtype_size[dtype]);
   return v;
+}
+/* What the unit left in these cells; owned. A tensor for which there is no memory fails the run. */
+static df_value value_of(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, uint8_t dtype, const dfi_shape *tensor,
+                         const int64_t *cell) {
+  if (!tensor) return number_of(dtype, *cell);
+  df_tensor *t = dfi_tensor_make(dtype, tensor->rank, tensor->dims);
+  if (t) {
+    memcpy(t->data, cell, (size_t)(t->size * dfi_dtype_size[dtype]));
+    return (df_value){ .kind = DF_TENSOR, .dtype = dtype, .as.tensor = t };
+  }
+  char text[200], message[260];
+  snprintf(message, sizeof message, "out of memory for %s", dfi_typed_shape_text(dtype, tensor, text));
+  dfi_exec_fail(x, r, p, DF_RESOURCE_EXHAUSTED, message);
+  return (df_value){ .kind = DF_SCALAR, .dtype = dtype };
 }
 static df_value array_of(int64_t cell) {
   return (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_handle_retain((void *)(uintptr_t)cell) };
@@ -37,6 +53,7 @@ static void set_variables(dfi_record *r, const dfi_nloop *l, const df_value *v) 
   for (int32_t k = 0; k < l->nvars; k++) if (l->var[k].root < 0) {
     df_value *slot = r->base[DFI_ITERATION] + l->var[k].enter->out;
     const uint32_t uses = slot->uses;
+    dfi_value_drop(slot);
     *slot = v[k];
     slot->uses = uses;
   }
@@ -45,7 +62,10 @@ static void set_variables(dfi_record *r, const dfi_nloop *l, const df_value *v) 
 /* ---- what has been done of an iteration that tokens do over ---------------------------------------------- */
 
 static void replay_free(dfi_replay *p) {
-  for (int32_t i = 0; i < p->nlevels; i++) dfi_free(p->level[i].var);
+  for (int32_t i = 0; i < p->nlevels; i++) {
+    for (int32_t k = 0; k < p->level[i].nvars; k++) dfi_value_drop(&p->level[i].var[k]);
+    dfi_free(p->level[i].var);
+  }
   for (int32_t i = 0; i < p->ndone; i++) {
     for (int32_t k = 0; k < p->done[i].nvalues; k++) dfi_value_drop(&p->done[i].value[k]);
     dfi_free(p->done[i].value);
@@ -68,7 +88,8 @@ static bool is_level(const dfi_replay_level *l, const dfi_record *r) {
   return l->found && l->serial == r->frame->serial && l->number == r->number;
 }
 
-static void remember(dfi_exec *x, dfi_unit *u, const dfi_site *s, dfi_frame *f, const dfi_native_frame *c) {
+static void remember(dfi_exec *x, dfi_unit *u, const dfi_site *s, dfi_frame *f, const dfi_record *r,
+                     const dfi_native_frame *c) {
   dfi_replay *p = dfi_xcalloc(1, sizeof *p);
   p->unit = u;
   p->level = dfi_xcalloc((size_t)s->nlevels, sizeof *p->level);
@@ -83,8 +104,9 @@ static void remember(dfi_exec *x, dfi_unit *u, const dfi_site *s, dfi_frame *f, 
                               .nvars = l->nvars };
     to->var = dfi_xcalloc((size_t)l->nvars + 1, sizeof *to->var);
     for (int32_t k = 0; k < l->nvars; k++)
-      if (l->var[k].root < 0)
-        to->var[k] = number_of(l->var[k].enter->out_dtypes[0], c->out[s->level[i].number + 1 + (uint32_t)k]);
+      if (l->var[k].root < 0 && i > 0)                  /* the outermost loop's are in their slots */
+        to->var[k] = value_of(x, r, l->var[k].enter, l->var[k].enter->out_dtypes[0], l->var[k].shape,
+                              c->out + s->level[i].number + l->var[k].at);
   }
   p->done = dfi_xcalloc((size_t)s->ndone + 1, sizeof *p->done);
   p->ndone = s->ndone;
@@ -96,10 +118,14 @@ static void remember(dfi_exec *x, dfi_unit *u, const dfi_site *s, dfi_frame *f, 
       .level = d->level, .scope = l ? l->scope->id : -1, .node = d->node, .nvalues = l ? (int32_t)l->scope->nexits : 1
     };
     to->value = dfi_xcalloc((size_t)to->nvalues + 1, sizeof *to->value);
+    uint32_t cell = d->cell;
     for (int32_t k = 0; k < to->nvalues; k++) {
       const dfi_pnode *n = l ? l->scope->exits[k] : d->node;
-      if (n->out_dtypes[0] != DF_RESOURCE) to->value[k] = number_of(n->out_dtypes[0], c->out[d->cell + (uint32_t)k]);
-      else if (l && l->exit_root[k] >= 0) to->value[k] = array_of(c->in[u->root[l->exit_root[k]].cell]);
+      const dfi_shape *tensor = l ? l->exit_shape[k] : d->shape;
+      if (n->out_dtypes[0] != DF_RESOURCE) to->value[k] = value_of(x, r, n, n->out_dtypes[0], tensor, c->out + cell);
+      cell += dfi_cells(n->out_dtypes[0], tensor);
+      if (n->out_dtypes[0] != DF_RESOURCE) continue;
+      if (l && l->exit_root[k] >= 0) to->value[k] = array_of(c->in[u->root[l->exit_root[k]].cell]);
     }
   }
   p->next = x->replay;
@@ -114,6 +140,7 @@ static bool replays(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
       d->used = true;
       df_value *out = r->base[DFI_ITERATION] + p->out;
       *out = p->out_dtypes[0] == DF_RESOURCE ? dfi_value_copy(operand(r, x->plan->operand[p->in])) : d->value[0];
+      d->value[0] = (df_value){ 0 };
       if (x->made) dfi_watch_keep_all(x, r, p);
       slot_filled(r, out, r->frame->scope->uses[p->out]);
       drop_inputs(x, r, p);
@@ -146,6 +173,7 @@ static resumed resume(dfi_exec *x, dfi_frame *f, dfi_record *r) {
       dfi_engine_renumber(f, r, l->number);
       for (int32_t k = 0; k < q->unit->nloops; k++)
         if (q->unit->loop[k].scope == f->scope) set_variables(r, &q->unit->loop[k], l->var);
+      memset(l->var, 0, sizeof *l->var * (size_t)l->nvars);
       return RESUMED;
     }
   }
@@ -153,6 +181,14 @@ static resumed resume(dfi_exec *x, dfi_frame *f, dfi_record *r) {
 }
 
 /* ---- arrays ------------------------------------------------------------------------------------------------ */
+
+/* Is this the shape of a number (NULL), or of a tensor? */
+static bool same_shape(const dfi_shape *want, int32_t rank, const int64_t *dims) {
+  if (!want) return rank == 0;
+  if (rank != want->rank) return false;
+  for (int32_t d = 0; d < rank; d++) if (dims[d] != want->dims[d]) return false;
+  return true;
+}
 
 /* As much of the array as lies in one piece around location i becomes the access's window; none where every access must
    be asked. */
@@ -162,10 +198,11 @@ static void open_window(dfi_native_frame *c, dfi_access *a, int64_t i) {
   const bool writes = c->unit->root[c->unit->access[a - c->access].root].written;
   const dfi_pnode *p = c->unit->access[a - c->access].node;
   const bool reads = p->out_dtypes[0] != DF_RESOURCE;
+  const dfi_shape *tensor = c->unit->access[a - c->access].shape;
   a->n = 0;
   if (!reads && p->node->attrs[0].i) return;  /* `again`: the runtime looks whether it was written before */
   if (t->whole && i < t->whole->dims[0]) {
-    if (!reads || t->whole->rank != 1 || (t->accumulates && writes)) return;
+    if (!reads || !same_shape(tensor, t->whole->rank - 1, t->whole->dims + 1) || (t->accumulates && writes)) return;
     a->low = 0;
     a->n = t->whole->dims[0];
     a->data = t->whole->data;
@@ -174,7 +211,9 @@ static void open_window(dfi_native_frame *c, dfi_access *a, int64_t i) {
     a->after = DFI_SLOT_WRITTEN;
     return;
   }
-  if (t->store != DFI_STORE_NUMBERS || t->whole) return;
+  if (t->whole || (tensor ? t->store != DFI_STORE_ROWS || !same_shape(tensor, t->row.rank, t->row.dims)
+                          : t->store != DFI_STORE_NUMBERS))
+    return;
   int64_t chunk, at;
   dfi_slot_at(t, i, &chunk, &at);
   if (chunk >= t->nchunks || !t->chunk[chunk]) return;
@@ -190,6 +229,7 @@ int32_t dfi_native_read(dfi_native_frame *c, int64_t access, int64_t i) {
   dfi_access *a = &c->access[access];
   const uint8_t dtype = c->unit->access[access].node->out_dtypes[0];
   dfi_tensor_array *t = a->array;
+  const dfi_shape *tensor = c->unit->access[access].shape;
   df_error error;
   df_value v;
   if (t->dtype != dtype || i < 0 || t->store == DFI_STORE_HANDLES) return 0;
@@ -197,13 +237,35 @@ int32_t dfi_native_read(dfi_native_frame *c, int64_t access, int64_t i) {
     dfi_element e;
     dfi_shape s;
     dfi_element_look(t, i, &e);
-    if (e.data ? e.rank > 0 : !dfi_element_shape(t, i, &s) || s.rank > 0) return 0;
+    if (e.data ? !same_shape(tensor, e.rank, e.dims)
+               : !dfi_element_shape(t, i, &s) || !same_shape(tensor, s.rank, s.dims))
+      return 0;
+    if (e.tensor && !dfi_readable(e.tensor)) return 0;
   }
   if (dfi_tensor_array_read(t, i, &v, &error)) return 0;
-  df_assert(v.kind == DF_SCALAR);
-  c->value[0] = v.as.i64;
+  if (tensor) {
+    df_assert(v.kind == DF_TENSOR);
+    memcpy((void *)(uintptr_t)c->value[0], v.as.tensor->data, (size_t)(v.as.tensor->size * dfi_dtype_size[dtype]));
+    dfi_value_drop(&v);
+  } else {
+    df_assert(v.kind == DF_SCALAR);
+    c->value[0] = v.as.i64;
+  }
   open_window(c, a, i);
   return 1;
+}
+
+/* Do its elements lie where the host works on them? */
+static bool plain_array(const dfi_tensor_array *t) {
+  return t->store != DFI_STORE_HANDLES && t->swap != DFI_SWAP_WANTED && !t->remat &&
+         (!t->whole || dfi_readable(t->whole));
+}
+
+static int32_t write_value(const dfi_native_frame *c, dfi_tensor_array *t, int64_t i, uint8_t dtype,
+                           const dfi_shape *tensor, df_error *error) {
+  if (tensor) return dfi_tensor_array_write_row(t, i, tensor, (const void *)(uintptr_t)c->value[0], true, error);
+  const df_value v = number_of(dtype, c->value[0]);
+  return dfi_tensor_array_write(t, i, &v, error);
 }
 
 int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i) {
@@ -212,15 +274,16 @@ int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i) {
   dfi_tensor_array *t = a->array;
   df_error error;
   const df_output from = p->node->in[2];
-  const df_value v = number_of(dfi_dtype(from), c->value[0]);
+  const dfi_shape *tensor = c->unit->access[access].shape;
+  if (tensor && (dfi_dtype(from) != t->dtype || !plain_array(t))) return 0;
   if (p->node->attrs[0].i) {
     if (!t->accumulates && i >= 0 && i < dfi_tensor_array_size(t) && dfi_tensor_array_state(t, i) != DFI_SLOT_EMPTY)
       return 1;
-    if (dfi_tensor_array_write(t, i, &v, &error)) return 0;
+    if (write_value(c, t, i, dfi_dtype(from), tensor, &error)) return 0;
     c->count[DFI_COUNT_PUSHES] += t->saved;
     return 1;
   }
-  if (dfi_tensor_array_write(t, i, &v, &error)) return 0;
+  if (write_value(c, t, i, dfi_dtype(from), tensor, &error)) return 0;
   open_window(c, a, i);
   return 1;
 }
@@ -266,8 +329,12 @@ static bool fill_cells(dfi_exec *x, const dfi_unit *u, dfi_frame *f, const dfi_r
     const df_value *v = k < s->nenters                ? r->base[DFI_ITERATION] + s->enters[k]->out
                         : k < s->nenters + s->nconsts ? &f->constants[k - s->nenters]
                                                       : &x->given[DFI_INDEX(u->given[k - s->nenters - s->nconsts])];
-    if (v->kind != (c->handle ? DF_HANDLE : DF_SCALAR) || v->dtype != c->dtype) return false;
-    in[k] = c->handle ? (int64_t)(uintptr_t)v->as.handle : v->as.i64;
+    if (v->kind != (c->handle ? DF_HANDLE : c->shape ? DF_TENSOR : DF_SCALAR) || v->dtype != c->dtype) return false;
+    if (c->shape) {
+      const df_tensor *t = v->as.tensor;
+      if (!same_shape(c->shape, t->rank, t->dims) || !dfi_readable(t)) return false;
+      in[k] = (int64_t)(uintptr_t)t->data;
+    } else in[k] = c->handle ? (int64_t)(uintptr_t)v->as.handle : v->as.i64;
   }
   return true;
 }
@@ -287,7 +354,9 @@ static void leave(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r, const d
   const uint32_t at = s->level[0].number;
   df_value *v = dfi_xcalloc((size_t)l->nvars + 1, sizeof *v);
   for (int32_t k = 0; k < l->nvars; k++)
-    if (l->var[k].root < 0) v[k] = number_of(l->var[k].enter->out_dtypes[0], c->out[at + 1 + (uint32_t)k]);
+    if (l->var[k].root < 0)
+      v[k] = value_of(x, r, l->var[k].enter, l->var[k].enter->out_dtypes[0], l->var[k].shape,
+                      c->out + at + l->var[k].at);
   if (s->failing) {
     f->tokens_only = true;
     if (c->out[at] == r->number && s->nlevels == 1 && atomic_fetch_add(&u->failures, 1) >= TRIES)
@@ -296,7 +365,7 @@ static void leave(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r, const d
   dfi_engine_renumber(f, r, c->out[at]);
   set_variables(r, l, v);
   f->window = f->scope->parallel_iterations;
-  if (s->nlevels > 1 || s->ndone) remember(x, u, s, f, c);
+  if (s->nlevels > 1 || s->ndone) remember(x, u, s, f, r, c);
   dfi_free(v);
 }
 
@@ -322,11 +391,13 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
     take_counts(x, counts);
     over = site == 0;
     if (over) {
-      for (uint32_t k = 0; k < f->scope->nexits; k++) {
+      const dfi_nloop *l = &u->loop[0];
+      for (uint32_t k = 0, at = 0; k < f->scope->nexits; k++) {
         const dfi_pnode *p = f->scope->exits[k];
         send_exit(x, f, p,
-                  p->out_dtypes[0] == DF_RESOURCE ? array_of(in[u->root[u->loop[0].exit_root[k]].cell])
-                                                  : number_of(p->out_dtypes[0], out[k]));
+                  p->out_dtypes[0] == DF_RESOURCE ? array_of(in[u->root[l->exit_root[k]].cell])
+                                                  : value_of(x, r, p, p->out_dtypes[0], l->exit_shape[k], out + at));
+        at += dfi_cells(p->out_dtypes[0], l->exit_shape[k]);
       }
       dfi_engine_renumber(f, r, c.number);
     } else leave(x, u, f, r, &c, &u->site[site - 1]);

@@ -96,23 +96,59 @@ void dfi_look_count(dfi_look_loop *l, const dfi_plan *p) {
 
 /* ---- what values are ---------------------------------------------------------------------------------- */
 
+const dfi_shape *dfi_small(uint8_t t, const dfi_shape *s) {
+  const bool vectors = t == DF_FLOAT32 || t == DF_FLOAT64 || t == DF_INT32 || t == DF_INT64 || t == DF_BOOL;
+  if (!vectors || s->rank < 1 || !dfi_shape_known(s)) return NULL;
+  const int64_t n = dfi_shape_size(s);
+  return n >= 1 && n <= DFI_SMALL ? s : NULL;
+}
+
+/* As made by p, on the host, with the fast kernels? */
+static bool small_here(const dfi_look *l, const dfi_pnode *p, uint8_t dtype, const dfi_shape *s) {
+  return dfi_small(dtype, s) && !l->plan->cut && !p->gpu;
+}
+
+const dfi_shape *dfi_look_shape(const dfi_look *l, int32_t i, dfi_operand o) {
+  const uint32_t at = DFI_INDEX(o);
+  switch (DFI_SPACE(o)) {
+    case DFI_ITERATION: return l->loop[i].slot_shape[at];
+    case DFI_FRAME: return l->loop[i].const_shape[at];
+    case DFI_CONSTANT: return l->plan->constant[at].kind == DF_TENSOR ? l->constant_shape[at] : NULL;
+    default:
+      if (at >= (uint32_t)l->plan->nfeed) return NULL;
+      return dfi_small(dfi_dtype(l->plan->feed[at]), dfi_shape_at(l->plan->feed[at]));
+  }
+}
+
 static bool check_output(dfi_look *l, const dfi_pnode *p, int32_t i) {
   const dfi_out *o = &p->node->out[i];
   char text[200];
   if (o->ref) return dfi_unit_refuse(l->unit, p, "it is a reference to a variable");
   if (o->dtype == DF_RESOURCE) return true;
   if (!dfi_unboxed(o->dtype)) return dfi_unit_refuse(l->unit, p, "%s is not compiled", df_dtype_name(o->dtype));
-  if (o->shape.rank > 0)
-    return dfi_unit_refuse(l->unit, p, "it is %s, and only numbers are compiled",
+  if (o->shape.rank > 0 && !small_here(l, p, o->dtype, &o->shape))
+    return dfi_unit_refuse(l->unit, p, "it is %s, and only numbers and small tensors of known shape are compiled",
                            dfi_typed_shape_text(o->dtype, &o->shape, text));
   return true;
 }
 
 static bool set_slot(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, uint32_t slot, int32_t root) {
   if (!check_output(l, p, i)) return false;
-  l->loop[loop].slot_dtype[slot] = p->node->out[i].dtype;
+  const dfi_out *o = &p->node->out[i];
+  l->loop[loop].slot_dtype[slot] = o->dtype;
   l->loop[loop].slot_root[slot] = root;
-  return true;
+  if (o->shape.rank > 0 && (l->loop[loop].slot_shape[slot] = dfi_small(o->dtype, &o->shape)))
+    l->bytes += (dfi_shape_size(&o->shape) * dfi_dtype_size[o->dtype] + 63) & ~63;
+  return l->bytes <= DFI_SMALL_BYTES || dfi_unit_refuse(l->unit, p, "its small tensors take too much room");
+}
+
+/* The value of operand o goes to the place of output i of p: of the same kind? */
+static bool check_same(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, dfi_operand o) {
+  const dfi_out *to = &p->node->out[i];
+  const dfi_shape *from = dfi_look_shape(l, loop, o);
+  const dfi_shape *want = to->dtype == DF_RESOURCE || to->shape.rank <= 0 ? NULL : dfi_small(to->dtype, &to->shape);
+  if (from == want || (from && want && dfi_shape_equal(from, want))) return true;
+  return dfi_unit_refuse(l->unit, p, "its shape is not known everywhere");
 }
 
 static bool check_operand(dfi_look *l, int32_t loop, const dfi_pnode *p, dfi_operand o) {
@@ -120,8 +156,8 @@ static bool check_operand(dfi_look *l, int32_t loop, const dfi_pnode *p, dfi_ope
     case DFI_ITERATION: return true;
     case DFI_FRAME: return true;
     case DFI_CONSTANT:
-      return l->plan->constant[DFI_INDEX(o)].kind == DF_SCALAR ||
-             dfi_unit_refuse(l->unit, p, "it reads a constant that is no number");
+      return l->plan->constant[DFI_INDEX(o)].kind == DF_SCALAR || l->constant_shape[DFI_INDEX(o)] ||
+             dfi_unit_refuse(l->unit, p, "it reads a constant that is neither a number nor a small tensor");
     default: dfi_look_given(l, o); return true;
   }
 }
@@ -138,9 +174,11 @@ static bool look_array(dfi_look *l, int32_t loop, const dfi_pnode *p) {
     return dfi_unit_refuse(l->unit, p, "it is not known which array it %s", dfi_is_read(p) ? "reads" : "writes to");
   if (!dfi_is_write(p)) return set_slot(l, loop, p, 0, p->out, -1);
   const dfi_out *o = &p->node->in[2].node->out[p->node->in[2].index];
+  const dfi_shape *shape = dfi_look_shape(l, loop, l->plan->operand[p->in + 2]);
   char text[200];
-  if (o->dtype == DF_RESOURCE || !dfi_unboxed(o->dtype) || o->shape.rank > 0)
-    return dfi_unit_refuse(l->unit, p, "it writes %s, and only numbers are compiled",
+  if (o->dtype == DF_RESOURCE || !dfi_unboxed(o->dtype) ||
+      (o->shape.rank > 0 || shape ? !shape || !dfi_shape_equal(shape, &o->shape) : false))
+    return dfi_unit_refuse(l->unit, p, "it writes %s, and only numbers and small tensors of known shape are compiled",
                            dfi_typed_shape_text(o->dtype, &o->shape, text));
   l->unit->root[root].written = true;
   return set_slot(l, loop, p, 0, p->out, root);
@@ -166,11 +204,16 @@ static bool look_enter(dfi_look *l, int32_t to, const dfi_pnode *p) {
                           : root_new(l, p->constant ? c->scope->nenters + p->out : p->enter);
   if (!p->constant)
     return (p->merges || dfi_unit_refuse(l->unit, p, "its loop is not an ordinary while_loop")) &&
-           set_slot(l, to, p, 0, p->out, root);
+           set_slot(l, to, p, 0, p->out, root) &&
+           (c->parent < 0 || check_same(l, c->parent, p, 0, l->plan->operand[p->in]));
   c->const_dtype[p->out] = p->node->out[0].ref ? 0 : p->node->out[0].dtype;      /* whoever reads it is looked at */
   c->const_root[p->out] = root;
-  if (!dfi_unboxed(c->const_dtype[p->out]) || p->node->out[0].shape.rank > 0)
-    c->const_dtype[p->out] = c->const_dtype[p->out] == DF_RESOURCE ? DF_RESOURCE : 0;
+  const dfi_shape *shape = &p->node->out[0].shape;
+  if (c->const_dtype[p->out] == DF_RESOURCE) return true;
+  if (shape->rank > 0 && small_here(l, p, c->const_dtype[p->out], shape) &&
+      (c->parent < 0 || dfi_look_shape(l, c->parent, l->plan->operand[p->in])))
+    c->const_shape[p->out] = shape;
+  else if (!dfi_unboxed(c->const_dtype[p->out]) || shape->rank > 0) c->const_dtype[p->out] = 0;
   return true;
 }
 
@@ -183,6 +226,7 @@ static bool look_child(walk *w, const dfi_scope *s, int32_t g) {
   for (uint32_t i = 0; i < s->nexits; i++) {
     const dfi_pnode *e = s->exits[i];
     if (!set_slot(l, at, e, 0, e->out, dfi_look_root(l, inner, l->plan->operand[e->in])) ||
+        !check_same(l, inner, e, 0, l->plan->operand[e->in]) ||
         !arrive_all(w, e->edge[0], e->edge[1], g))
       return false;
   }
@@ -203,6 +247,13 @@ static bool look_enter_node(walk *w, const dfi_pnode *p, int32_t g) {
   return come < (int32_t)s->nenters || look_child(w, s, g);
 }
 
+static bool look_op(dfi_look *l, int32_t loop, const dfi_pnode *p) {
+  bool tensors = p->nout && dfi_small(p->node->out[0].dtype, &p->node->out[0].shape);
+  for (uint32_t i = 0; i < p->nin; i++) tensors |= dfi_look_shape(l, loop, l->plan->operand[p->in + i]) != NULL;
+  return (tensors ? dfi_tensor_op_known(l, loop, p) : dfi_op_known(p)) ||
+         dfi_unit_refuse(l->unit, p, "it has no native code");
+}
+
 static bool look_node(walk *w, uint32_t number) {
   dfi_look *l = w->look;
   dfi_look_loop *c = &l->loop[w->at];
@@ -218,6 +269,7 @@ static bool look_node(walk *w, uint32_t number) {
       if (!check_operands(l, w->at, p)) return false;
       const int32_t pair = guard_pair(c, g, in[1]), root = dfi_look_root(l, w->at, in[0]);
       return set_slot(l, w->at, p, 0, p->out, root) && set_slot(l, w->at, p, 1, p->out + 1, root) &&
+             check_same(l, w->at, p, 0, in[0]) && check_same(l, w->at, p, 1, in[0]) &&
              arrive_all(w, p->edge[0], p->edge[1], pair) && arrive_all(w, p->edge[1], p->edge[2], pair + 1) &&
              arrive_all(w, p->edge[2], p->edge[3], g);
     }
@@ -230,22 +282,21 @@ static bool look_node(walk *w, uint32_t number) {
       const int32_t root = dfi_look_root(l, w->at, in[0]);
       if (root != dfi_look_root(l, w->at, in[1])) return dfi_unit_refuse(l->unit, p, "it chooses between two arrays");
       return set_slot(l, w->at, p, 0, p->out, root) && set_slot(l, w->at, p, 1, p->out + 1, -1) &&
+             check_same(l, w->at, p, 0, in[0]) && check_same(l, w->at, p, 0, in[1]) &&
              arrive_all(w, p->edge[0], p->edge[1], n->guard);
     }
     case DFI_K_ENTER: return check_operands(l, w->at, p) && look_enter_node(w, p, g);
     case DFI_K_NEXT: case DFI_K_EXIT: return check_operands(l, w->at, p);
     case DFI_K_CONST:
-      if (l->plan->constant[DFI_INDEX(in[0])].kind != DF_SCALAR)
-        return dfi_unit_refuse(l->unit, p, "it is a constant that is no number");
-      return set_slot(l, w->at, p, 0, p->out, -1) && arrive_all(w, p->edge[0], p->edge[1], g);
+      return check_operand(l, w->at, p, in[0]) && check_same(l, w->at, p, 0, in[0]) &&
+             set_slot(l, w->at, p, 0, p->out, -1) && arrive_all(w, p->edge[0], p->edge[1], g);
     case DFI_K_NOOP: return arrive_all(w, p->edge[0], p->edge[1], g);
     case DFI_K_SCALAR: case DFI_K_KERNEL:
       if (p->kind == DFI_K_KERNEL && (dfi_is_read(p) || dfi_is_write(p)))
         return check_operands(l, w->at, p) && look_array(l, w->at, p) && arrive_all(w, p->edge[0], p->edge[1], g);
       if (p->op->stateful) return dfi_unit_refuse(l->unit, p, "it has effects, or reads what others change");
       if (p->nout && !check_output(l, p, 0)) return false;
-      if (!dfi_op_known(p)) return dfi_unit_refuse(l->unit, p, "it has no native code");
-      return check_operands(l, w->at, p) && set_slot(l, w->at, p, 0, p->out, -1) &&
+      return look_op(l, w->at, p) && check_operands(l, w->at, p) && set_slot(l, w->at, p, 0, p->out, -1) &&
              arrive_all(w, p->edge[0], p->edge[1], g);
     default: return dfi_unit_refuse(l->unit, p, "it has no native code");
   }
@@ -270,6 +321,10 @@ static int32_t loop_new(dfi_look *l, int32_t parent, int32_t guard, const dfi_sc
     c->slot_copy[s->copies[i].slot] = (int32_t)s->copies[i].constant;
     c->slot_dtype[s->copies[i].slot] = l->plan->constant[s->copies[i].constant].dtype;
   }
+  c->slot_shape = dfi_xcalloc(s->nslots + 1, sizeof *c->slot_shape);
+  c->slot_alias = dfi_xcalloc(s->nslots + 1, sizeof *c->slot_alias);
+  c->const_shape = dfi_xcalloc(s->nconsts + 1, sizeof *c->const_shape);
+  c->const_alias = dfi_xcalloc(s->nconsts + 1, sizeof *c->const_alias);
   c->const_dtype = dfi_xcalloc(s->nconsts + 1, 1);
   c->const_root = dfi_xmalloc(sizeof *c->const_root * (s->nconsts + 1));
   for (uint32_t i = 0; i < s->nconsts; i++) c->const_root[i] = -1;
@@ -292,8 +347,13 @@ static bool look_ends(dfi_look *l, int32_t at) {
   *v = (dfi_nloop){ .scope = s, .parent = c->parent };
   v->var = dfi_xcalloc(s->nenters + 1, sizeof *v->var);
   v->exit_root = dfi_xcalloc(s->nexits + 1, sizeof *v->exit_root);
+  v->exit_shape = dfi_xcalloc(s->nexits + 1, sizeof *v->exit_shape);
+  uint32_t cells = 1;                                       /* after the iteration's number */
   for (uint32_t i = 0; i < s->nenters; i++) if (!s->enters[i]->constant) {
     v->var[v->nvars].enter = s->enters[i];
+    v->var[v->nvars].shape = c->slot_shape[s->enters[i]->out];
+    v->var[v->nvars].at = cells;
+    cells += dfi_cells(s->enters[i]->node->out[0].dtype, v->var[v->nvars].shape);
     v->var[v->nvars++].root = c->slot_root[s->enters[i]->out];
   }
   int32_t nnext = 0;
@@ -306,12 +366,18 @@ static bool look_ends(dfi_look *l, int32_t at) {
       return dfi_unit_refuse(u, p, "its loop does not go on under one condition");
     if (p->kind == DFI_K_EXIT && p->node->ncontrol) return dfi_unit_refuse(u, p, "it waits for something else too");
     c->go_on = go_on;
-    if (p->kind == DFI_K_EXIT) { v->exit_root[p->child] = dfi_look_root(l, at, l->plan->operand[p->in]); continue; }
+    if (p->kind == DFI_K_EXIT) {
+      if (!check_same(l, at, p, 0, l->plan->operand[p->in])) return false;
+      v->exit_root[p->child] = dfi_look_root(l, at, l->plan->operand[p->in]);
+      if (dfi_look_shape(l, at, l->plan->operand[p->in])) v->exit_shape[p->child] = &p->node->out[0].shape;
+      continue;
+    }
     int32_t k = 0;
     while (k < v->nvars && (v->var[k].enter->out != p->out || v->var[k].next)) k++;
     if (k == v->nvars || !p->merges) return dfi_unit_refuse(u, p, "its loop is not an ordinary while_loop");
     v->var[k].next = p;
     nnext++;
+    if (!check_same(l, at, v->var[k].enter, 0, l->plan->operand[p->in])) return false;
     if (dfi_look_root(l, at, l->plan->operand[p->in]) != v->var[k].root)
       return dfi_unit_refuse(u, p, "the loop's arrays change places");
     if (p->node->out[0].dtype == DF_RESOURCE && v->var[k].root < 0)
@@ -338,8 +404,20 @@ static bool look_loop(dfi_look *l, int32_t parent, int32_t guard, const dfi_scop
   return ok && look_ends(l, at);
 }
 
+/* The plan's constants that are small tensors, and lie on the host. */
+static void look_constants(dfi_look *l) {
+  l->constant_shape = dfi_xcalloc((size_t)l->plan->nconstants + 1, sizeof *l->constant_shape);
+  for (int32_t i = 0; i < l->plan->nconstants && !l->plan->cut; i++) {
+    const df_value *v = &l->plan->constant[i];
+    if (v->kind != DF_TENSOR) continue;
+    const dfi_shape s = dfi_shape_of(v->as.tensor->rank, v->as.tensor->dims);
+    if (dfi_small(v->dtype, &s)) *(l->constant_shape[i] = dfi_xmalloc(sizeof s)) = s;
+  }
+}
+
 bool dfi_look_at(dfi_look *l) {
   l->plan = l->unit->plan;
+  look_constants(l);
   if (!look_loop(l, -1, 0, l->unit->scope)) return false;
   for (int32_t i = 0; i < l->nloops; i++)
     for (uint32_t k = 0; k < l->loop[i].scope->n; k++) l->loop[i].node[k].written = false;
@@ -354,8 +432,13 @@ void dfi_look_free(dfi_look *l) {
     dfi_free(c->slot_dtype);
     dfi_free(c->slot_root);
     dfi_free(c->slot_copy);
+    dfi_free(c->slot_shape);
+    dfi_free(c->slot_alias);
+    dfi_free(c->const_alias);
+    dfi_free(c->const_shape);
     dfi_free(c->const_dtype);
     dfi_free(c->const_root);
   }
-  dfi_free(l->loop); dfi_free(l->given);
+  for (int32_t i = 0; l->constant_shape && i < l->plan->nconstants; i++) dfi_free(l->constant_shape[i]);
+  dfi_free(l->loop); dfi_free(l->given); dfi_free(l->constant_shape);
 }

@@ -3,6 +3,8 @@
 #define DFLOW_LOOK_H
 #include "engine/native/native.h"
 
+typedef struct dfi_name { char s[64]; } dfi_name;      /* a value of the assembly: `%t12`, or a number */
+
 /* A condition: `parent` holds, and pred is `side`. Condition 0 always holds; the others come in pairs, side 0 first. */
 typedef struct dfi_guard { int32_t parent; uint8_t side; bool begun; dfi_operand pred; } dfi_guard;
 
@@ -27,7 +29,11 @@ typedef struct dfi_look_loop {
   uint8_t *slot_dtype;           /* nslots; 0: nobody writes there */
   int32_t *slot_root;            /* nslots; of a handle: the array, or -1 */
   int32_t *slot_copy;            /* nslots; the plan's constant that lies there, or -1 */
+  const dfi_shape **slot_shape;  /* nslots; of a small tensor; NULL: it is a number or a handle */
   uint8_t *const_dtype; int32_t *const_root;     /* nconsts */
+  const dfi_shape **const_shape;
+  /* write.c: what a tensor's elements are called where that is not the name of its own place; else "" */
+  dfi_name *slot_alias, *const_alias;
 } dfi_look_loop;
 
 typedef struct dfi_look {
@@ -35,7 +41,15 @@ typedef struct dfi_look {
   const dfi_plan *plan;
   dfi_look_loop *loop; int32_t nloops;
   dfi_operand *given; uint32_t ngiven;
+  dfi_shape **constant_shape;    /* by the plan's constants: owned, of small tensors; else NULL */
+  int64_t bytes;                 /* of the small tensors of an iteration */
 } dfi_look;
+
+enum { DFI_SMALL = 1024, DFI_SMALL_BYTES = 256 << 10 };     /* elements of a tensor, and bytes of all, at most */
+/* The shape, if a tensor of it is small and its dtype one that has vector loops; NULL. */
+const dfi_shape *dfi_small(uint8_t dtype, const dfi_shape *s);
+/* The shape of a small tensor that an operand of loop i is; NULL: a number, a handle, or something else. */
+const dfi_shape *dfi_look_shape(const dfi_look *l, int32_t i, dfi_operand o);
 
 /* Why the unit cannot be compiled; the first reason stays. Returns false. */
 bool dfi_unit_refuse(dfi_unit *u, const dfi_pnode *p, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -51,6 +65,10 @@ uint32_t dfi_look_given(dfi_look *l, dfi_operand o);
 int32_t dfi_look_root(dfi_look *l, int32_t i, dfi_operand o);
 /* write_op.c: can the node's arithmetic be written? */
 bool dfi_op_known(const dfi_pnode *p);
+/* write_tensor.c: can the node be written, of whose operands and result some are small tensors? */
+bool dfi_tensor_op_known(const dfi_look *l, int32_t i, const dfi_pnode *p);
+/* Its output is its first input, perhaps with another shape. */
+bool dfi_is_alias(const dfi_pnode *p);
 static inline bool dfi_is_read(const dfi_pnode *p)  { return !strcmp(p->op->type, "TensorArrayRead"); }
 static inline bool dfi_is_write(const dfi_pnode *p) { return !strcmp(p->op->type, "TensorArrayWrite"); }
 static inline int32_t dfi_loop_of(const dfi_look *l, uint32_t scope) {

@@ -36,14 +36,24 @@ void dfi_native_forget(dfi_plan *p);
 typedef struct dfi_text { char *at; size_t n, room; } dfi_text;       /* at: malloc's */
 void dfi_text_add(dfi_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A cell holds eight bytes: a number as it lies in df_value.as, or a handle. What it must be when the unit is entered.
-   */
-typedef struct dfi_cell { uint8_t used, handle, dtype; } dfi_cell;
+/* A cell holds eight bytes: a number as it lies in df_value.as, a handle, or where a small tensor's elements lie. What
+   it must be when the unit is entered; shape: of a tensor, else NULL. */
+typedef struct dfi_cell { uint8_t used, handle, dtype; const dfi_shape *shape; } dfi_cell;
+/* Cells of a value that the unit hands back: a tensor's elements lie there one after the other. */
+static inline uint32_t dfi_cells(uint8_t dtype, const dfi_shape *tensor) {
+  return tensor ? (uint32_t)((dfi_shape_size(tensor) * dfi_dtype_size[dtype] + 7) / 8) : 1;
+}
 
 /* number: the cell with the iteration's; its variables follow */
 typedef struct dfi_level { int32_t loop; uint32_t number; } dfi_level;
 /* loop -1: a node, its value; else all of the loop's exits */
-typedef struct dfi_done { int32_t level; const dfi_pnode *node; int32_t loop; uint32_t cell; } dfi_done;
+typedef struct dfi_done {
+  int32_t level;
+  const dfi_pnode *node;
+  int32_t loop;
+  uint32_t cell;
+  const dfi_shape *shape;        /* of the node's value, where that is a tensor */
+} dfi_done;
 /* A place where the unit is left: which iterations it is in, outermost first, and what effects these have had so far.
    */
 typedef struct dfi_site { dfi_level *level; int32_t nlevels; dfi_done *done; int32_t ndone; bool failing; } dfi_site;
@@ -53,8 +63,14 @@ typedef struct dfi_nloop {
   const dfi_scope *scope;
   int32_t  parent;
   int32_t  nvars;
-  struct { const dfi_pnode *enter, *next; int32_t root; /* of a handle, or -1 */ } *var;
+  struct {
+    const dfi_pnode *enter, *next;
+    int32_t root;                /* of a handle, or -1 */
+    const dfi_shape *shape;      /* of a tensor, or NULL */
+    uint32_t at;                 /* its first cell, counted from the number's */
+  } *var;
   int32_t *exit_root;            /* scope->nexits */
+  const dfi_shape **exit_shape;
 } dfi_nloop;
 
 /* An array that flows through the unit under many names. */
@@ -83,7 +99,7 @@ typedef struct dfi_unit {
   dfi_root *root; int32_t nroots;
   dfi_site *site; int32_t nsites;      /* it returns 0 at its end, 1 + site where it is left */
   uint32_t narrays;              /* places that read or write an array: see dfi_access */
-  struct { int32_t root; const dfi_pnode *node; } *access;
+  struct { int32_t root; const dfi_pnode *node; const dfi_shape *shape; /* of a tensor, or NULL */ } *access;
   struct dfi_unit *next;         /* in the compiler's queue */
 } dfi_unit;
 
@@ -142,8 +158,10 @@ void dfi_unit_free(dfi_unit *u);
 
 /* What native code calls (enter.c). */
 int64_t dfi_native_poll(dfi_native_frame *c);                                     /* a new budget; negative: leave */
-int32_t dfi_native_read(dfi_native_frame *c, int64_t access, int64_t i);          /* value[0]; 0: it is about to fail */
-int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i);         /* of value[0] */
+/* Into value[0], or to where it points for a tensor; 0: it is about to fail. */
+int32_t dfi_native_read(dfi_native_frame *c, int64_t access, int64_t i);
+/* Of value[0], or what lies where it points. */
+int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i);
 
 typedef struct dfi_units { int32_t n; dfi_unit unit[]; } dfi_units;      /* a plan's, by scope */
 

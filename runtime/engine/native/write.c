@@ -1,6 +1,7 @@
 /* write.c: a loop nest in LLVM's assembly language.
  *
- * Every slot of a record becomes a stack cell (%v<loop>_<slot>), which LLVM makes a register of. A loop is
+ * Every slot of a record becomes a stack cell (%v<loop>_<slot>), which LLVM makes a register of; a small tensor's is as
+ * many elements, and what only hands a tensor on is another name for its place. A loop is
  *
  *   head:  the predicate's nodes; to body or exit
  *   body:  its nodes, branches as blocks; the next iteration's variables; number + 1; to head, or to poll when the
@@ -48,6 +49,31 @@ dfi_name dfi_temp(dfi_writer *w) {
   return n;
 }
 
+const char *dfi_lanes(dfi_writer *w, uint8_t dtype) {
+  if (!w->lanes) return dfi_type(dtype);
+  char *text = w->type[w->ntypes++ & 7];
+  snprintf(text, sizeof w->type[0], "<%d x %s>", w->lanes, dfi_type(dtype));
+  return text;
+}
+
+void dfi_declare(dfi_writer *w, const char *declaration) {
+  if (!w->outside.at || !strstr(w->outside.at, declaration)) dfi_text_add(&w->outside, "%s\n", declaration);
+}
+
+void dfi_write_copy(dfi_writer *w, uint8_t dtype, int64_t n, const char *to, const char *from) {
+  enum { AT_ONCE = 16 };
+  const int32_t bytes = dfi_dtype_size[dtype];
+  if (!strcmp(to, from)) return;
+  if (n > AT_ONCE) {
+    dfi_declare(w, "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)");
+    SAY(w, "  call void @llvm.memcpy.p0.p0.i64(ptr %s, ptr %s, i64 %lld, i1 false)\n", to, from, (long long)n * bytes);
+    return;
+  }
+  const dfi_name v = dfi_temp(w);
+  SAY(w, "  %s = load <%lld x %s>, ptr %s, align %d\n", v.s, (long long)n, dfi_type(dtype), from, bytes);
+  SAY(w, "  store <%lld x %s> %s, ptr %s, align %d\n", (long long)n, dfi_type(dtype), v.s, to, bytes);
+}
+
 static const dfi_pnode *node_at(const dfi_look_loop *l, uint32_t i) { return l->nodes + i; }
 
 /* ---- operands ------------------------------------------------------------------------------------- */
@@ -87,13 +113,15 @@ static dfi_name load(dfi_writer *w, uint8_t dtype, const char *cell) {
 }
 
 /* The value of an operand of loop i, and its dtype. */
-static dfi_name operand_of(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dtype) {
+dfi_name dfi_write_operand(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dtype) {
   const dfi_look_loop *l = &w->look->loop[i];
   const uint32_t at = DFI_INDEX(o);
-  char cell[48];
+  const bool tensor = dfi_look_shape(w->look, i, o) != NULL;
+  char cell[64];
   switch (DFI_SPACE(o)) {
     case DFI_ITERATION:
       *dtype = l->slot_dtype[at];
+      if (tensor && *l->slot_alias[at].s) return l->slot_alias[at];
       if (l->slot_copy[at] >= 0) return literal(w, &w->look->plan->constant[l->slot_copy[at]]);
       snprintf(cell, sizeof cell, "%%v%d_%u", i, at);
       break;
@@ -102,28 +130,55 @@ static dfi_name operand_of(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dty
       if (!*dtype)
         dfi_unit_refuse(w->unit, NULL, "the loop `%s` reads a loop constant that is no number", l->scope->name);
       if (i == 0) w->unit->cell[l->scope->nenters + at].used = 1;
+      if (tensor && *l->const_alias[at].s) return l->const_alias[at];
       snprintf(cell, sizeof cell, "%%c%d_%u", i, at);
       break;
     case DFI_CONSTANT:
       *dtype = w->look->plan->constant[at].dtype;
+      if (tensor) {
+        dfi_name n;
+        snprintf(n.s, sizeof n.s, "inttoptr (i64 %llu to ptr)",
+                 (unsigned long long)(uintptr_t)w->look->plan->constant[at].as.tensor->data);
+        return n;
+      }
       return literal(w, &w->look->plan->constant[at]);
     default: {
       const uint32_t g = dfi_look_given(w->look, o);
       if (at >= (uint32_t)w->look->plan->nfeed) { *dtype = DF_RESOURCE; return (dfi_name){ "0" }; }
       const df_output f = w->look->plan->feed[at];
       *dtype = dfi_dtype(f);
-      if (!dfi_unboxed(*dtype) || dfi_shape_at(f)->rank > 0)
+      if (!dfi_unboxed(*dtype) || (dfi_shape_at(f)->rank > 0 && !tensor))
         dfi_unit_refuse(w->unit, NULL, "the loop `%s` reads `%s`, which is no number", l->scope->name,
                         dfi_node_name(f.node));
       snprintf(cell, sizeof cell, "%%g%u", g);
     }
   }
   if (*dtype == DF_RESOURCE) return (dfi_name){ "0" };
+  if (tensor) {
+    dfi_name n;
+    memcpy(n.s, cell, sizeof cell);
+    return n;
+  }
   return load(w, *dtype, cell);
 }
 
+/* What the place of a slot is called, whatever lies there. */
+static dfi_name place_of(int32_t loop, uint32_t slot) {
+  dfi_name n;
+  snprintf(n.s, sizeof n.s, "%%v%d_%u", loop, slot);
+  return n;
+}
+
 static void store(dfi_writer *w, uint8_t dtype, dfi_name v, int32_t loop, uint32_t slot) {
-  if (dtype != DF_RESOURCE) SAY(w, "  store %s %s, ptr %%v%d_%u\n", dfi_type(dtype), v.s, loop, slot);
+  const dfi_shape *tensor = w->look->loop[loop].slot_shape[slot];
+  if (tensor) dfi_write_copy(w, dtype, dfi_shape_size(tensor), place_of(loop, slot).s, v.s);
+  else if (dtype != DF_RESOURCE) SAY(w, "  store %s %s, ptr %%v%d_%u\n", dfi_type(dtype), v.s, loop, slot);
+}
+
+/* The slot holds what v is, a tensor, and does not change while that can be read; or a copy of a number. */
+static void alias(dfi_writer *w, uint8_t dtype, dfi_name v, int32_t loop, uint32_t slot) {
+  if (w->look->loop[loop].slot_shape[slot]) w->look->loop[loop].slot_alias[slot] = v;
+  else store(w, dtype, v, loop, slot);
 }
 
 /* ---- counts and ways out ----------------------------------------------------------------------------- */
@@ -201,8 +256,15 @@ static void save(dfi_writer *w, const char *type, const char *value, uint32_t ce
   const dfi_name n = dfi_temp(w);
   TAIL(w, "  %s = getelementptr i64, ptr %%out, i64 %u\n  store %s %s, ptr %s\n", n.s, cell, type, value, n.s);
 }
-static void save_cell(dfi_writer *w, uint8_t dtype, const char *from, uint32_t cell) {
+static void save_cell(dfi_writer *w, uint8_t dtype, const dfi_shape *tensor, const char *from, uint32_t cell) {
   const dfi_name n = dfi_temp(w);
+  if (tensor) {
+    dfi_declare(w, "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)");
+    TAIL(w, "  %s = getelementptr i64, ptr %%out, i64 %u\n", n.s, cell);
+    TAIL(w, "  call void @llvm.memcpy.p0.p0.i64(ptr %s, ptr %s, i64 %lld, i1 false)\n", n.s, from,
+         (long long)dfi_shape_size(tensor) * dfi_dtype_size[dtype]);
+    return;
+  }
   TAIL(w, "  %s = load %s, ptr %s\n", n.s, dfi_type(dtype), from);
   save(w, dfi_type(dtype), n.s, cell);
 }
@@ -225,11 +287,12 @@ static int32_t site_new(dfi_writer *w, int32_t i, bool failing) {
     flush(w, &w->tail, l, false);
     s->level[k].number = at++;
     snprintf(cell, sizeof cell, "%%number%d", l);
-    save_cell(w, DF_INT64, cell, s->level[k].number);
-    for (int32_t n = 0; n < v->nvars; n++, at++) {
-      if (v->var[n].root >= 0) continue;
-      snprintf(cell, sizeof cell, "%%v%d_%u", l, v->var[n].enter->out);
-      save_cell(w, v->var[n].enter->node->out[0].dtype, cell, at);
+    save_cell(w, DF_INT64, NULL, cell, s->level[k].number);
+    for (int32_t n = 0; n < v->nvars; n++) {
+      const uint8_t dtype = v->var[n].enter->node->out[0].dtype;
+      if (v->var[n].root < 0)
+        save_cell(w, dtype, v->var[n].shape, place_of(l, v->var[n].enter->out).s, s->level[k].number + v->var[n].at);
+      at += dfi_cells(dtype, v->var[n].shape);
     }
   }
   s->done = dfi_xmalloc(sizeof *s->done * (size_t)(w->ndone + 1));
@@ -239,13 +302,13 @@ static int32_t site_new(dfi_writer *w, int32_t i, bool failing) {
     e->cell = at;
     const int32_t parent = s->level[e->level].loop;
     const uint32_t n = e->loop < 0 ? 1 : u->loop[e->loop].scope->nexits;
-    for (uint32_t k = 0; k < n; k++, at++) {
+    for (uint32_t k = 0; k < n; k++) {
       const dfi_pnode *p = e->loop < 0 ? e->node : u->loop[e->loop].scope->exits[k];
       const uint8_t dtype = w->look->loop[parent].slot_dtype[p->out];
-      char cell[48];
-      if (dtype == DF_RESOURCE) continue;
-      snprintf(cell, sizeof cell, "%%v%d_%u", parent, p->out);
-      save_cell(w, dtype, cell, at);
+      const dfi_shape *tensor = w->look->loop[parent].slot_shape[p->out];
+      if (dtype != DF_RESOURCE) save_cell(w, dtype, tensor, place_of(parent, p->out).s, at);
+      if (e->loop < 0) e->shape = tensor;
+      at += dfi_cells(dtype, tensor);
     }
   }
   if (at > w->nout) w->nout = at;
@@ -254,6 +317,7 @@ static int32_t site_new(dfi_writer *w, int32_t i, bool failing) {
 }
 
 void dfi_write_fail(dfi_writer *w, int32_t i, dfi_name condition) {
+  if (w->dry) return;
   const int32_t s = site_new(w, i, true), k = w->nlabel++;
   SAY(w, "  br i1 %s, label %%site%d, label %%on%d, !prof !0\non%d:\n", condition.s, s, k, k);
 }
@@ -284,6 +348,7 @@ static uint32_t access_new(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   u->access = dfi_xrealloc(u->access, sizeof *u->access * u->narrays);
   u->access[k].root = dfi_look_root(w->look, i, w->look->plan->operand[p->in]);
   u->access[k].node = p;
+  u->access[k].shape = NULL;
   for (int32_t f = 0; f < WINDOW; f++) {
     DECL(w, "  %%a%u.%s = alloca %s\n", k, window[f].name, window[f].type);
     DECL(w, "  store %s %s, ptr %%a%u.%s\n", window[f].type, window[f].type[0] == 'p' ? "null" : "0", k,
@@ -323,15 +388,22 @@ static void write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   const int32_t b = w->nlabel++;
   const dfi_operand *in = w->look->plan->operand + p->in;
   uint8_t dtype, index_dtype;
-  dfi_name index = operand_of(w, i, in[1], &index_dtype), value = { "" };
+  dfi_name index = dfi_write_operand(w, i, in[1], &index_dtype), value = { "" };
   if (index_dtype == DF_INT32) {
     const dfi_name wide = dfi_temp(w);
     SAY(w, "  %s = sext i32 %s to i64\n", wide.s, index.s);
     index = wide;
   }
   if (reads) dtype = p->out_dtypes[0];
-  else value = operand_of(w, i, in[2], &dtype);
-  const char *type = dfi_type(dtype);
+  else value = dfi_write_operand(w, i, in[2], &dtype);
+  const dfi_shape *tensor = reads ? w->look->loop[i].slot_shape[p->out] : dfi_look_shape(w->look, i, in[2]);
+  char type[40];
+  if (tensor) snprintf(type, sizeof type, "[%lld x %s]", (long long)dfi_shape_size(tensor), dfi_type(dtype));
+  else snprintf(type, sizeof type, "%s", dfi_type(dtype));
+  if (tensor) {
+    w->unit->access[k].shape = reads ? &p->node->out[0].shape : dfi_shape_at(p->node->in[2]);
+    DECL(w, "  %%a%u.far = alloca %s, align 64\n", k, type);   /* calls see this alone: the rest can be registers */
+  }
   const dfi_name rel = dfi_temp(w), inside = dfi_temp(w), masked = dfi_temp(w), at = dfi_temp(w), state = dfi_temp(w),
                  good = dfi_temp(w), cell = dfi_temp(w);
   const dfi_name low = window_field(w, k, 0), n = window_field(w, k, 1), data = window_field(w, k, 2),
@@ -347,22 +419,28 @@ static void write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   SAY(w, "  br i1 %s, label %%hit%d, label %%far%d, !prof !1\nhit%d:\n  %s = getelementptr %s, ptr %s, i64 %s\n",
       good.s, b, b, b, cell.s, type, data.s, rel.s);
   if (reads) {
-    const dfi_name v = dfi_temp(w), after = window_field(w, k, 5), byte = dfi_temp(w);
-    SAY(w, "  %s = load %s, ptr %s\n  %s = trunc i64 %s to i8\n  store i8 %s, ptr %s\n", v.s, type, cell.s, byte.s,
-        after.s, byte.s, at.s);
-    store(w, dtype, v, i, p->out);
+    const dfi_name after = window_field(w, k, 5), byte = dfi_temp(w);
+    store(w, dtype, tensor ? cell : load(w, dtype, cell.s), i, p->out);
+    SAY(w, "  %s = trunc i64 %s to i8\n  store i8 %s, ptr %s\n", byte.s, after.s, byte.s, at.s);
   } else {
     const dfi_name size = dfi_temp(w), more = dfi_temp(w), grows = dfi_temp(w), now = dfi_temp(w);
-    SAY(w, "  store %s %s, ptr %s\n  store i8 1, ptr %s\n", type, value.s, cell.s, at.s);
+    if (tensor) dfi_write_copy(w, dtype, dfi_shape_size(tensor), cell.s, value.s);
+    else SAY(w, "  store %s %s, ptr %s\n", type, value.s, cell.s);
+    SAY(w, "  store i8 1, ptr %s\n", at.s);
     SAY(w,
         "  %s = load i64, ptr %%a%u.size\n  %s = add i64 %s, 1\n  %s = icmp sgt i64 %s, %s\n  %s = select i1 %s, i64 "
         "%s, i64 %s\n  store i64 %s, ptr %%a%u.size\n",
         size.s, k, more.s, index.s, grows.s, more.s, size.s, now.s, grows.s, more.s, size.s, now.s, k);
   }
   SAY(w, "  br label %%had%d\nfar%d:\n", b, b);
-  if (!reads) SAY(w, "  store %s %s, ptr %%value\n", type, value.s);
+  char far[32];
+  snprintf(far, sizeof far, "%%a%u.far", k);
+  if (tensor && !reads) dfi_write_copy(w, dtype, dfi_shape_size(tensor), far, value.s);
+  if (tensor) SAY(w, "  store ptr %s, ptr %%value\n", far);
+  else if (!reads) SAY(w, "  store %s %s, ptr %%value\n", type, value.s);
   write_slow(w, i, k, index, reads);
-  if (reads) store(w, dtype, load(w, dtype, "%value"), i, p->out);
+  if (reads && tensor) dfi_write_copy(w, dtype, dfi_shape_size(tensor), place_of(i, p->out).s, far);
+  else if (reads) store(w, dtype, load(w, dtype, "%value"), i, p->out);
   SAY(w, "  br label %%had%d\nhad%d:\n", b, b);
   if (!again) {
     const dfi_name was = dfi_temp(w), is = dfi_temp(w);
@@ -385,6 +463,11 @@ static void deliver(dfi_writer *w, int32_t i, uint32_t from, uint32_t to) {
     else l->node[e->node].missing--;
 }
 
+static bool works_on_tensors(const dfi_writer *w, int32_t i, const dfi_pnode *p) {
+  for (uint32_t k = 0; k < p->nin; k++) if (dfi_look_shape(w->look, i, w->look->plan->operand[p->in + k])) return true;
+  return p->nout && w->look->loop[i].slot_shape[p->out];
+}
+
 static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
   dfi_look_loop *l = &w->look->loop[i];
   const dfi_pnode *p = node_at(l, number);
@@ -394,33 +477,41 @@ static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
   l->node[number].written = true;
   switch ((dfi_kind)p->kind) {
     case DFI_K_SWITCH:
-      v[0] = operand_of(w, i, in[0], dtype);
-      store(w, dtype[0], v[0], i, p->out);
-      store(w, dtype[0], v[0], i, p->out + 1);
+      v[0] = dfi_write_operand(w, i, in[0], dtype);
+      alias(w, dtype[0], v[0], i, p->out);
+      alias(w, dtype[0], v[0], i, p->out + 1);
       deliver(w, i, p->edge[0], p->edge[3]);
       return;
     case DFI_K_ENTER: {
       const int32_t inner = dfi_loop_of(w->look, p->target);
-      v[0] = operand_of(w, i, in[0], dtype);
+      v[0] = dfi_write_operand(w, i, in[0], dtype);
       if (!p->constant) store(w, dtype[0], v[0], inner, p->out);
+      else if (w->look->loop[inner].const_shape[p->out]) w->look->loop[inner].const_alias[p->out] = v[0];
       else if (w->look->loop[inner].const_dtype[p->out] && dtype[0] != DF_RESOURCE)
         SAY(w, "  store %s %s, ptr %%c%d_%u\n", dfi_type(dtype[0]), v[0].s, inner, p->out);
       w->look->loop[inner].enters_missing--;
       return;
     }
     case DFI_K_CONST:
-      store(w, p->out_dtypes[0], literal(w, &w->look->plan->constant[DFI_INDEX(in[0])]), i, p->out);
+      v[0] = dfi_write_operand(w, i, in[0], dtype);
+      alias(w, p->out_dtypes[0], v[0], i, p->out);
       break;
     case DFI_K_NOOP: break;
     default:
       if (dfi_is_read(p) || dfi_is_write(p)) { write_array(w, i, p); break; }
+      if (works_on_tensors(w, i, p)) {
+        if (dfi_is_alias(p)) alias(w, p->out_dtypes[0], dfi_write_operand(w, i, in[0], dtype), i, p->out);
+        else dfi_write_tensor_op(w, i, p);
+        break;
+      }
       if (dfi_is_sum(p)) {
-        v[0] = operand_of(w, i, in[0], dtype);
-        for (uint32_t k = 1; k < p->nin; k++) v[0] = dfi_write_sum(w, dtype[0], v[0], operand_of(w, i, in[k], dtype));
+        v[0] = dfi_write_operand(w, i, in[0], dtype);
+        for (uint32_t k = 1; k < p->nin; k++)
+          v[0] = dfi_write_sum(w, dtype[0], v[0], dfi_write_operand(w, i, in[k], dtype));
         store(w, dtype[0], v[0], i, p->out);
         break;
       }
-      for (uint32_t k = 0; k < 3 && k < p->nin; k++) v[k] = operand_of(w, i, in[k], &dtype[k]);
+      for (uint32_t k = 0; k < 3 && k < p->nin; k++) v[k] = dfi_write_operand(w, i, in[k], &dtype[k]);
       store(w, p->out_dtypes[0], dfi_write_op(w, i, p, v, dtype), i, p->out);
   }
   deliver(w, i, p->edge[0], p->edge[1]);
@@ -461,7 +552,7 @@ static bool pending(const dfi_writer *w, int32_t i, int32_t g) {
 
 static dfi_name truth(dfi_writer *w, int32_t i, dfi_operand pred) {
   uint8_t dtype;
-  const dfi_name v = operand_of(w, i, pred, &dtype), t = dfi_temp(w);
+  const dfi_name v = dfi_write_operand(w, i, pred, &dtype), t = dfi_temp(w);
   SAY(w, "  %s = icmp ne %s %s, 0\n", t.s, dfi_type(dtype), v.s);
   return t;
 }
@@ -489,7 +580,7 @@ static void write_side(dfi_writer *w, int32_t i, int32_t g, bool first) {
     if (k < 0) continue;
     const dfi_pnode *m = node_at(l, n);
     uint8_t dtype;
-    const dfi_name v = operand_of(w, i, w->look->plan->operand[m->in + (uint32_t)k], &dtype);
+    const dfi_name v = dfi_write_operand(w, i, w->look->plan->operand[m->in + (uint32_t)k], &dtype);
     store(w, dtype, v, i, m->out);
     SAY(w, "  store i32 %d, ptr %%v%d_%u\n", k, i, m->out + 1);
     l->node[n].sides |= (uint8_t)(1 << k);
@@ -536,10 +627,13 @@ static void write_block(dfi_writer *w, int32_t i, int32_t g) {
 static void declare_loop(dfi_writer *w, int32_t i) {
   const dfi_look_loop *l = &w->look->loop[i];
   for (uint32_t s = 0; s < l->scope->nslots; s++)
-    if (l->slot_dtype[s] && l->slot_dtype[s] != DF_RESOURCE && l->slot_copy[s] < 0)
+    if (l->slot_shape[s])
+      DECL(w, "  %%v%d_%u = alloca [%lld x %s], align 64\n", i, s, (long long)dfi_shape_size(l->slot_shape[s]),
+           dfi_type(l->slot_dtype[s]));
+    else if (l->slot_dtype[s] && l->slot_dtype[s] != DF_RESOURCE && l->slot_copy[s] < 0)
       DECL(w, "  %%v%d_%u = alloca %s\n", i, s, dfi_type(l->slot_dtype[s]));
   for (uint32_t s = 0; s < l->scope->nconsts; s++)
-    if (l->const_dtype[s] && l->const_dtype[s] != DF_RESOURCE)
+    if (l->const_dtype[s] && l->const_dtype[s] != DF_RESOURCE && !l->const_shape[s])
       DECL(w, "  %%c%d_%u = alloca %s\n", i, s, dfi_type(l->const_dtype[s]));
   DECL(w, "  %%number%d = alloca i64\n  %%since%d = alloca i64\n", i, i);
   static const char *const kind[] = { "died", "merged", "ended" };
@@ -561,26 +655,47 @@ static void commit(dfi_writer *w, int32_t i) {
   }
 }
 
+/* Is it the place of a variable, which the next iteration's values go to one by one? */
+static bool is_variable(const dfi_nloop *v, int32_t i, dfi_name name) {
+  for (int32_t k = 0; k < v->nvars; k++) if (!strcmp(name.s, place_of(i, v->var[k].enter->out).s)) return true;
+  return false;
+}
+static dfi_name set_aside(dfi_writer *w, uint8_t dtype, const dfi_shape *s, dfi_name from) {
+  const dfi_name to = dfi_temp(w);
+  DECL(w, "  %s = alloca [%lld x %s], align 64\n", to.s, (long long)dfi_shape_size(s), dfi_type(dtype));
+  dfi_write_copy(w, dtype, dfi_shape_size(s), to.s, from.s);
+  return to;
+}
+
 static void write_next(dfi_writer *w, int32_t i) {
   const dfi_nloop *v = &w->unit->loop[i];
   dfi_name *value = dfi_xmalloc(sizeof *value * (size_t)(v->nvars + 1));
   uint8_t dtype;
-  for (int32_t k = 0; k < v->nvars; k++)
-    value[k] = operand_of(w, i, w->look->plan->operand[v->var[k].next->in], &dtype);
+  for (int32_t k = 0; k < v->nvars; k++) {
+    value[k] = dfi_write_operand(w, i, w->look->plan->operand[v->var[k].next->in], &dtype);
+    if (v->var[k].shape && is_variable(v, i, value[k]) && strcmp(value[k].s, place_of(i, v->var[k].enter->out).s))
+      value[k] = set_aside(w, dtype, v->var[k].shape, value[k]);
+  }
   for (int32_t k = 0; k < v->nvars; k++) store(w, v->var[k].next->out_dtypes[0], value[k], i, v->var[k].enter->out);
   dfi_free(value);
 }
 
 static void write_exits(dfi_writer *w, int32_t i) {
   const dfi_look_loop *l = &w->look->loop[i];
+  uint32_t at = 0;
   for (uint32_t k = 0; k < l->scope->nexits; k++) {
     const dfi_pnode *p = l->scope->exits[k];
     uint8_t dtype;
-    const dfi_name v = operand_of(w, i, w->look->plan->operand[p->in], &dtype);
+    const dfi_name v = dfi_write_operand(w, i, w->look->plan->operand[p->in], &dtype);
+    const uint32_t cell = at;
+    const dfi_shape *tensor = w->unit->loop[i].exit_shape[k];
+    at += dfi_cells(dtype, tensor);
     if (dtype == DF_RESOURCE) continue;
     if (l->parent >= 0) { store(w, dtype, v, l->parent, p->out); continue; }
-    const dfi_name at = dfi_temp(w);
-    SAY(w, "  %s = getelementptr i64, ptr %%out, i64 %u\n  store %s %s, ptr %s\n", at.s, k, dfi_type(dtype), v.s, at.s);
+    const dfi_name to = dfi_temp(w);
+    SAY(w, "  %s = getelementptr i64, ptr %%out, i64 %u\n", to.s, cell);
+    if (tensor) dfi_write_copy(w, dtype, dfi_shape_size(tensor), to.s, v.s);
+    else SAY(w, "  store %s %s, ptr %s\n", dfi_type(dtype), v.s, to.s);
   }
 }
 
@@ -651,6 +766,13 @@ static void write_loop(dfi_writer *w, int32_t i) {
 
 /* ---- the unit ------------------------------------------------------------------------------------------------ */
 
+/* A variable's first value is copied to its place. */
+static void enter_tensor(dfi_writer *w, uint8_t dtype, const dfi_shape *s, const char *to, uint32_t k) {
+  dfi_declare(w, "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)");
+  DECL(w, "  call void @llvm.memcpy.p0.p0.i64(ptr %s, ptr %%inp%u, i64 %lld, i1 false)\n", to, k,
+       (long long)dfi_shape_size(s) * dfi_dtype_size[dtype]);
+}
+
 /* The cells that are read when it is entered. */
 static void write_cells(dfi_writer *w) {
   dfi_unit *u = w->unit;
@@ -661,22 +783,33 @@ static void write_cells(dfi_writer *w) {
     dfi_cell *c = &u->cell[k];
     if (k < s->nenters) {
       if (s->enters[k]->constant) continue;
-      *c = (dfi_cell){ 1, s->enters[k]->node->out[0].dtype == DF_RESOURCE, s->enters[k]->node->out[0].dtype };
+      *c = (dfi_cell){ 1, s->enters[k]->node->out[0].dtype == DF_RESOURCE, s->enters[k]->node->out[0].dtype,
+                       l->slot_shape[s->enters[k]->out] };
       snprintf(to, sizeof to, "%%v0_%u", s->enters[k]->out);
     } else if (k < s->nenters + s->nconsts) {
       const uint32_t at = k - s->nenters;
       c->dtype = l->const_dtype[at];
       c->handle = c->dtype == DF_RESOURCE;
+      c->shape = l->const_shape[at];
       if (!c->used || c->handle) continue;
       snprintf(to, sizeof to, "%%c0_%u", at);
     } else {
       const dfi_operand o = w->look->given[k - s->nenters - s->nconsts];
       if (DFI_INDEX(o) >= (uint32_t)w->look->plan->nfeed) continue;
-      *c = (dfi_cell){ 1, 0, dfi_dtype(w->look->plan->feed[DFI_INDEX(o)]) };
+      *c = (dfi_cell){ 1, 0, dfi_dtype(w->look->plan->feed[DFI_INDEX(o)]), dfi_look_shape(w->look, 0, o) };
       snprintf(to, sizeof to, "%%g%u", k - s->nenters - s->nconsts);
-      DECL(w, "  %s = alloca %s\n", to, dfi_type(c->dtype));
+      if (!c->shape) DECL(w, "  %s = alloca %s\n", to, dfi_type(c->dtype));
     }
     if (c->handle) continue;
+    if (c->shape) {
+      const bool copied = k < s->nenters;                 /* a variable's first value */
+      const char *at = copied ? "%inp" : to;
+      DECL(w, "  %%in%u.at = getelementptr i64, ptr %%in, i64 %u\n", k, k);
+      if (copied) DECL(w, "  %s%u = load ptr, ptr %%in%u.at\n", at, k, k);
+      else DECL(w, "  %s = load ptr, ptr %%in%u.at\n", at, k);
+      if (copied) enter_tensor(w, c->dtype, c->shape, to, k);
+      continue;
+    }
     DECL(w,
          "  %%in%u.at = getelementptr i64, ptr %%in, i64 %u\n  %%in%u = load %s, ptr %%in%u.at\n  store %s %%in%u, ptr "
          "%s\n",
@@ -727,10 +860,7 @@ static void write_unit(dfi_writer *w) {
   dfi_text_add(t, "%.*s  store i64 %%first, ptr %%number0\n  store i64 %%first, ptr %%since0\n", (int)w->decl.n,
                w->decl.at ? w->decl.at : "");
   dfi_text_add(t, "%.*s%.*s}\n", (int)w->body.n, w->body.at, (int)w->tail.n, w->tail.at ? w->tail.at : "");
-  static const char *const intrinsics[] = { "sqrt", "fabs", "floor", "ceil", "rint", "trunc" };
-  for (size_t k = 0; k < sizeof intrinsics / sizeof *intrinsics; k++)
-    dfi_text_add(t, "declare float @llvm.%s.f32(float)\ndeclare double @llvm.%s.f64(double)\n", intrinsics[k],
-                 intrinsics[k]);
+  if (w->outside.at) dfi_text_add(t, "%s", w->outside.at);
   dfi_text_add(t, "attributes #0 = { nounwind \"denormal-fp-math\"=\"preserve-sign,preserve-sign\" }\n!0 = "
                   "!{!\"branch_weights\", i32 1, i32 100000}\n");
   dfi_text_add(t, "!1 = !{!\"branch_weights\", i32 100000, i32 1}\n");
@@ -755,12 +885,12 @@ bool dfi_unit_write(dfi_unit *u) {
     dfi_writer w = { .look = &look, .unit = u };
     u->cell = dfi_xcalloc(u->scope->nenters + u->scope->nconsts + 1, sizeof *u->cell);
     begin_again(&w);
-    w.nout = u->scope->nexits;
     write_unit(&w);
     u->nout = w.nout;
     u->given = look.given; u->ngiven = look.ngiven;
     look.given = NULL;
-    dfi_free(w.decl.at); dfi_free(w.body.at); dfi_free(w.tail.at); dfi_free(w.done);
+    dfi_free(w.decl.at); dfi_free(w.body.at); dfi_free(w.tail.at); dfi_free(w.outside.at);
+    dfi_free(w.done);
   }
   dfi_look_free(&look);
   return !u->reason;
@@ -768,7 +898,11 @@ bool dfi_unit_write(dfi_unit *u) {
 
 void dfi_unit_free(dfi_unit *u) {
   for (int32_t i = 0; i < u->nsites; i++) { dfi_free(u->site[i].level); dfi_free(u->site[i].done); }
-  for (int32_t i = 0; i < u->nloops; i++) { dfi_free(u->loop[i].var); dfi_free(u->loop[i].exit_root); }
+  for (int32_t i = 0; i < u->nloops; i++) { 
+    dfi_free(u->loop[i].var);
+    dfi_free(u->loop[i].exit_root);
+    dfi_free(u->loop[i].exit_shape);
+  }
   dfi_free(u->site);
   dfi_free(u->loop);
   dfi_free(u->cell);

@@ -1,5 +1,5 @@
-/* write_op.c: arithmetic on numbers, as kernels/cpu/elements.h has it for each dtype, bit for bit. What needs a
- * polynomial, and what is rare, is called: the function that the token engine would call.
+/* write_op.c: arithmetic on numbers, or on several elements at once, as kernels/cpu/elements.h has it for each dtype,
+ * bit for bit. What needs a polynomial, and what is rare, is called: the function that the token engine would call.
  */
 #include "engine/native/write.h"
 #include "kernels/elementwise.h"
@@ -27,6 +27,7 @@ static const struct { chooser op; const char *name; } intrinsic[] = {
 
 static bool is_float(uint8_t t) { return t == DF_FLOAT32 || t == DF_FLOAT64; }
 
+/* What is written is of numbers, or of w->lanes elements at once: type and `truth` (conditions) are vectors then. */
 typedef struct op { dfi_writer *w; const char *type; uint8_t dtype; bool floats; } op;
 
 static dfi_name two(const op *o, const char *what, dfi_name a, dfi_name b) {
@@ -34,39 +35,52 @@ static dfi_name two(const op *o, const char *what, dfi_name a, dfi_name b) {
   SAY(o->w, "  %s = %s %s %s, %s\n", r.s, what, o->type, a.s, b.s);
   return r;
 }
-static dfi_name plain(const char *text) {
+/* A literal of an element type, for all lanes. */
+static dfi_name literal(const dfi_writer *w, const char *element, const char *text) {
   dfi_name n;
-  snprintf(n.s, sizeof n.s, "%s", text);
+  snprintf(n.s, sizeof n.s, w->lanes ? "splat (%2$s %1$s)" : "%1$s", text, element);
   return n;
 }
+static dfi_name plain(const op *o, const char *text) { return literal(o->w, dfi_type(o->dtype), text); }
 /* A whole number as a literal of the op's type. */
 static dfi_name number(const op *o, int32_t v) {
-  dfi_name n;
-  snprintf(n.s, sizeof n.s, o->floats ? "%d.0" : "%d", v);
-  return n;
+  char text[24];
+  snprintf(text, sizeof text, o->floats ? "%d.0" : "%d", v);
+  return plain(o, text);
+}
+/* The type of conditions. */
+static const char *truth(dfi_writer *w) {
+  if (!w->lanes) return "i1";
+  char *text = w->type[w->ntypes++ & 7];
+  snprintf(text, sizeof w->type[0], "<%d x i1>", w->lanes);
+  return text;
 }
 static dfi_name pick(const op *o, dfi_name condition, dfi_name a, dfi_name b) {
   const dfi_name r = dfi_temp(o->w);
-  SAY(o->w, "  %s = select i1 %s, %s %s, %s %s\n", r.s, condition.s, o->type, a.s, o->type, b.s);
+  SAY(o->w, "  %s = select %s %s, %s %s, %s %s\n", r.s, truth(o->w), condition.s, o->type, a.s, o->type, b.s);
   return r;
 }
 static dfi_name bits(const op *o, const char *what, dfi_name a, dfi_name b) {      /* of conditions */
-  const op c = { o->w, "i1", DF_BOOL, false };
+  const op c = { o->w, truth(o->w), DF_BOOL, false };
   return two(&c, what, a, b);
 }
 static dfi_name byte(dfi_writer *w, dfi_name condition) {
   const dfi_name r = dfi_temp(w);
-  SAY(w, "  %s = zext i1 %s to i8\n", r.s, condition.s);
+  SAY(w, "  %s = zext %s %s to %s\n", r.s, truth(w), condition.s, dfi_lanes(w, DF_BOOL));
   return r;
 }
 static dfi_name condition(dfi_writer *w, dfi_name b) {
   const dfi_name r = dfi_temp(w);
-  SAY(w, "  %s = icmp ne i8 %s, 0\n", r.s, b.s);
+  SAY(w, "  %s = icmp ne %s %s, %s\n", r.s, dfi_lanes(w, DF_BOOL), b.s, literal(w, "i8", "0").s);
   return r;
 }
 static dfi_name call(const op *o, const char *name, dfi_name a) {
   const dfi_name r = dfi_temp(o->w);
-  SAY(o->w, "  %s = call %s @llvm.%s.f%d(%s %s)\n", r.s, o->type, name, o->dtype == DF_FLOAT32 ? 32 : 64, o->type, a.s);
+  char suffix[16], text[120];
+  snprintf(suffix, sizeof suffix, o->w->lanes ? "v%2$df%1$d" : "f%1$d", o->dtype == DF_FLOAT32 ? 32 : 64, o->w->lanes);
+  snprintf(text, sizeof text, "declare %s @llvm.%s.%s(%s)", o->type, name, suffix, o->type);
+  dfi_declare(o->w, text);
+  SAY(o->w, "  %s = call %s @llvm.%s.%s(%s %s)\n", r.s, o->type, name, suffix, o->type, a.s);
   return r;
 }
 
@@ -74,21 +88,21 @@ static dfi_name call(const op *o, const char *name, dfi_name a) {
 
 /* By 0: the kernel reports it. By -1: the quotient is 0 - x, which wraps, and nothing remains. */
 static dfi_name divide(const op *o, int32_t loop, dfi_name x, dfi_name y, bool floors, bool remainder) {
-  dfi_write_fail(o->w, loop, two(o, "icmp eq", y, plain("0")));
-  const dfi_name minus = two(o, "icmp eq", y, plain("-1")), by = pick(o, minus, plain("1"), y);
+  dfi_write_fail(o->w, loop, two(o, "icmp eq", y, plain(o, "0")));
+  const dfi_name minus = two(o, "icmp eq", y, plain(o, "-1")), by = pick(o, minus, plain(o, "1"), y);
   const dfi_name q = two(o, "sdiv", x, by), r = two(o, "srem", x, by);
   dfi_name adjust = { "" };
   if (floors) {
     const dfi_name unlike = two(o, "xor", r, by);
-    adjust = bits(o, "and", two(o, "icmp ne", r, plain("0")), two(o, "icmp slt", unlike, plain("0")));
+    adjust = bits(o, "and", two(o, "icmp ne", r, plain(o, "0")), two(o, "icmp slt", unlike, plain(o, "0")));
   }
   if (remainder) {
     const dfi_name up = floors ? pick(o, adjust, two(o, "add", r, by), r) : r;
-    return pick(o, minus, plain("0"), up);
+    return pick(o, minus, plain(o, "0"), up);
   }
   dfi_name down = q;
-  if (floors) down = pick(o, adjust, two(o, "sub", q, plain("1")), q);
-  return pick(o, minus, two(o, "sub", plain("0"), x), down);
+  if (floors) down = pick(o, adjust, two(o, "sub", q, plain(o, "1")), q);
+  return pick(o, minus, two(o, "sub", plain(o, "0"), x), down);
 }
 
 /* ---- casts ------------------------------------------------------------------------------------------------ */
@@ -114,12 +128,14 @@ static bool casts(uint8_t t) {
 }
 
 static dfi_name cast(dfi_writer *w, dfi_name x, uint8_t from, uint8_t to) {
-  const char *f = dfi_type(from), *t = dfi_type(to);
+  const char *f = dfi_lanes(w, from), *t = dfi_lanes(w, to);
   const bool from_unsigned = from == DF_UINT8 || from == DF_BOOL;
   const dfi_name r = dfi_temp(w);
   if (from == to) return x;
   if (to == DF_BOOL) {
-    SAY(w, is_float(from) ? "  %s = fcmp une %s %s, 0.0\n" : "  %s = icmp ne %s %s, 0\n", r.s, f, x.s);
+    const bool floats = is_float(from);
+    SAY(w, "  %s = %s %s %s, %s\n", r.s, floats ? "fcmp une" : "icmp ne", f, x.s,
+        literal(w, dfi_type(from), floats ? "0.0" : "0").s);
     return byte(w, r);
   }
   if (is_float(from) && is_float(to))
@@ -131,12 +147,12 @@ static dfi_name cast(dfi_writer *w, dfi_name x, uint8_t from, uint8_t to) {
     SAY(w, "  %s = %s %s %s to %s\n", r.s, a > b ? "trunc" : from_unsigned ? "zext" : "sext", f, x.s, t);
   } else {
     const op o = { w, f, from, true }, i = { w, t, to, false };
-    const dfi_name inside = bits(&o, "and", two(&o, "fcmp ogt", x, plain(range(to, false))),
-                                 two(&o, "fcmp olt", x, plain(range(to, true))));
-    const dfi_name safe = pick(&o, inside, x, plain("0.0"));
+    const dfi_name inside = bits(&o, "and", two(&o, "fcmp ogt", x, plain(&o, range(to, false))),
+                                 two(&o, "fcmp olt", x, plain(&o, range(to, true))));
+    const dfi_name safe = pick(&o, inside, x, plain(&o, "0.0"));
     SAY(w, "  %s = %s %s %s to %s\n", r.s, to == DF_UINT8 ? "fptoui" : "fptosi", f, safe.s, t);
-    const dfi_name above = pick(&i, two(&o, "fcmp oge", x, plain(range(to, true))), plain(limit(to, true)), r);
-    return pick(&i, two(&o, "fcmp ole", x, plain(range(to, false))), plain(limit(to, false)), above);
+    const dfi_name above = pick(&i, two(&o, "fcmp oge", x, plain(&o, range(to, true))), plain(&i, limit(to, true)), r);
+    return pick(&i, two(&o, "fcmp ole", x, plain(&o, range(to, false))), plain(&i, limit(to, false)), above);
   }
   return r;
 }
@@ -145,6 +161,8 @@ static dfi_name cast(dfi_writer *w, dfi_name x, uint8_t from, uint8_t to) {
 
 /* The function that the token engine calls, called. */
 static dfi_name called(dfi_writer *w, int32_t loop, const dfi_pnode *p, const dfi_name *in, const uint8_t *dtype) {
+  w->calls = true;
+  if (w->lanes) return (dfi_name){ "" };            /* whoever asks for several does without */
   for (uint32_t k = 0; k < 3; k++) {
     const uint32_t from = k < p->nin ? k : 0;
     SAY(w, "  store %s %s, ptr %%x%u.as\n", dfi_type(dtype[from]), in[from].s, k + 1);
@@ -160,7 +178,7 @@ static dfi_name called(dfi_writer *w, int32_t loop, const dfi_pnode *p, const df
 
 /* What is written out for floats. False: nothing was written. */
 static bool on_floats(const op *o, chooser f, const dfi_name *in, dfi_name *r) {
-  const dfi_name x = in[0], y = in[1], zero = plain("0.0");
+  const dfi_name x = in[0], y = in[1], zero = plain(o, "0.0");
   EACH(intrinsic, k) if (intrinsic[k].op == f) { *r = call(o, intrinsic[k].name, x); return true; }
   if (f == scalar_round) *r = call(o, "rint", x);
   else if (f == scalar_abs) *r = call(o, "fabs", x);
@@ -188,11 +206,14 @@ static bool on_floats(const op *o, chooser f, const dfi_name *in, dfi_name *r) {
 }
 
 static bool on_ints(const op *o, int32_t loop, chooser f, const dfi_name *in, dfi_name *r) {
-  const dfi_name x = in[0], y = in[1], zero = plain("0");
+  const bool divides = f == scalar_floor_div || f == scalar_floor_mod || f == scalar_truncate_div || f == scalar_div ||
+                       f == scalar_truncate_mod;
+  if (divides && o->w->lanes) return false;         /* each divisor would have to be looked at */
+  const dfi_name x = in[0], y = in[1], zero = plain(o, "0");
   if (f == scalar_neg) *r = two(o, "sub", zero, x);
   else if (f == scalar_abs) *r = pick(o, two(o, "icmp slt", x, zero), two(o, "sub", zero, x), x);
   else if (f == scalar_square) *r = two(o, "mul", x, x);
-  else if (f == scalar_invert) *r = two(o, "xor", x, plain("-1"));
+  else if (f == scalar_invert) *r = two(o, "xor", x, plain(o, "-1"));
   else if (f == scalar_maximum || f == scalar_minimum)
     *r = pick(o, two(o, f == scalar_maximum ? "icmp sge" : "icmp sle", x, y), x, y);
   else if (f == scalar_floor_div) *r = divide(o, loop, x, y, true, false);
@@ -209,7 +230,8 @@ static bool on_bools(const op *o, chooser f, const dfi_name *in, dfi_name *r) {
                      : f == scalar_logical_xor || f == scalar_not_equal ? "xor"
                                                                         : NULL;
   if (f == scalar_logical_not || f == scalar_equal) {
-    const dfi_name a = condition(o->w, in[0]), b = f == scalar_equal ? condition(o->w, in[1]) : plain("false");
+    const dfi_name a = condition(o->w, in[0]);
+    const dfi_name b = f == scalar_equal ? condition(o->w, in[1]) : literal(o->w, "i1", "false");
     *r = byte(o->w, bits(o, "icmp eq", a, b));
     return true;
   }
@@ -220,7 +242,7 @@ static bool on_bools(const op *o, chooser f, const dfi_name *in, dfi_name *r) {
 }
 
 /* Values that are passed on. */
-static bool is_identity(const dfi_pnode *p) {
+bool dfi_is_identity(const dfi_pnode *p) {
   static _Atomic(df_scalar_fn) identity;
   if (!identity) identity = dfi_op_find("Identity")->op->scalar((uint8_t[]){ DF_INT32 }, DF_INT32);
   return p->scalar == identity;
@@ -228,13 +250,15 @@ static bool is_identity(const dfi_pnode *p) {
 
 dfi_name dfi_write_op(dfi_writer *w, int32_t loop, const dfi_pnode *p, const dfi_name *in, const uint8_t *dtype) {
   const chooser f = p->op->scalar;
-  const op o = { w, dfi_type(dtype[0]), dtype[0], is_float(dtype[0]) };
+  char type[32];
+  snprintf(type, sizeof type, "%s", dfi_lanes(w, dtype[0]));
+  const op o = { w, type, dtype[0], is_float(dtype[0]) };
   const bool ints = dtype[0] == DF_INT32 || dtype[0] == DF_INT64;
   dfi_name r;
-  if (is_identity(p)) return in[0];
+  if (dfi_is_identity(p)) return in[0];
   if (f == scalar_cast && casts(dtype[0]) && casts(p->out_dtypes[0])) return cast(w, in[0], dtype[0], p->out_dtypes[0]);
   if (f == scalar_select || f == scalar_select_v2) {
-    const op chosen = { w, dfi_type(dtype[1]), dtype[1], is_float(dtype[1]) };
+    const op chosen = { w, dfi_lanes(w, dtype[1]), dtype[1], is_float(dtype[1]) };
     return pick(&chosen, condition(w, in[0]), in[1], in[2]);
   }
   if (dtype[0] == DF_BOOL && on_bools(&o, f, in, &r)) return r;
@@ -251,7 +275,7 @@ dfi_name dfi_write_op(dfi_writer *w, int32_t loop, const dfi_pnode *p, const dfi
 }
 
 dfi_name dfi_write_sum(dfi_writer *w, uint8_t dtype, dfi_name sum, dfi_name more) {
-  const op o = { w, dfi_type(dtype), dtype, is_float(dtype) };
+  const op o = { w, dfi_lanes(w, dtype), dtype, is_float(dtype) };
   return two(&o, o.floats ? "fadd" : "add", sum, more);
 }
 

@@ -597,8 +597,8 @@ df.Session({…})
   option    tensors: bool = false  results of rank 0 are Tensors, too, in all its runs
   option    threads: int = nil  as many as the machine has cores otherwise
   option    engine: string = 'auto'  'tokens': every node by tagged tokens; 'native': loops of
-              numbers as machine code from their first iteration on; 'auto': once they have become
-              hot, compiled meanwhile. The results are the same, bit for bit;
+              numbers and small tensors as machine code from their first iteration on; 'auto': once
+              they have become hot, compiled meanwhile. The results are the same, bit for bit;
               'primitives': as tokens, and every Merge and LoopCond fires
   option    timeout: number = nil  seconds that a run may take
   option    devices: list = nil  such as {'cpu:0', 'sim:0', {'sim:1', memory = '64MB', bandwidth =

@@ -1,0 +1,224 @@
+/* write_tensor.c: elementwise math on small tensors whose shapes are known.
+ *
+ * Up to sixteen elements are one vector of LLVM's, more are written piece by piece, many as a loop over pieces; so each
+ * element is computed as write_op.c has it, and small tensors live in registers. What a polynomial makes is called: the
+ * loop that the kernel itself is made of, which gives an element the same bits wherever it begins. Operands that are
+ * broadcast are first laid out in full.
+ */
+#include "engine/native/write.h"
+#include "kernels/chain.h"
+#include "kernels/elementwise.h"
+#include <stdio.h>
+
+#define SAY(w, ...)  dfi_text_add(&(w)->body, __VA_ARGS__)
+#define DECL(w, ...) dfi_text_add(&(w)->decl, __VA_ARGS__)
+
+enum { LANES = 16, PIECES = 4 /* more than these become a loop */ };
+
+/* ---- which nodes ------------------------------------------------------------------------------------------- */
+
+bool dfi_is_alias(const dfi_pnode *p) {
+  return dfi_is_identity(p) || (p->op->traits & DFO_RESHAPES);
+}
+
+static dfi_operand operand_at(const dfi_look *l, const dfi_pnode *p, uint32_t k) {
+  return l->plan->operand[p->in + k];
+}
+
+/* How an operand that is no small tensor or one of this shape meets the result. */
+static bool meets(const dfi_shape *s, const dfi_shape *whole, dfk_meets *how, int64_t *period) {
+  if (s) return dfk_chain_meets(s->rank, s->dims, whole->rank, whole->dims, how, period);
+  *how = DFK_NUMBER;
+  *period = 0;
+  return true;
+}
+
+/* The loop of p's kernel. A sum of many: of one addition. */
+static dfk_loop loop_of(const dfi_pnode *p) {
+  static const double zeros[2] = { 0 };
+  df_tensor view[3];
+  const df_tensor *in[3] = { &view[0], &view[1], &view[2] };
+  df_error error;
+  for (uint32_t i = 0; i < p->nin; i++)
+    view[i] = (df_tensor){ .refs = 1, .dtype = dfi_dtype(p->node->in[i]), .rank = 1, .view = 1, .size = 2,
+                           .dims = { 2 }, .data = (void *)(uintptr_t)zeros };
+  df_kernel k = { .attrs = p->node->attrs, .nin = (int32_t)p->nin, .nout = 1, .in = in, .out_dtype = p->out_dtypes,
+                  .error = &error };
+  return dfk_chain_loop(p->kernel, &k);
+}
+
+/* Can it be written of several elements at once? */
+static bool has_lanes(const dfi_pnode *p) {
+  if (p->kind != DFI_K_SCALAR) return false;
+  dfi_writer dry = { .lanes = 4, .dry = true };
+  const dfi_name x = { "%x" }, in[3] = { x, x, x };
+  uint8_t dtype[3];
+  for (uint32_t i = 0; i < 3; i++) dtype[i] = dfi_dtype(p->node->in[i < p->nin ? i : 0]);
+  dfi_write_op(&dry, 0, p, in, dtype);
+  dfi_free(dry.body.at);
+  dfi_free(dry.outside.at);
+  return !dry.calls;
+}
+
+bool dfi_tensor_op_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
+  if (p->nout != 1 || !p->nin || p->reads || p->has_handle) return false;
+  const dfi_shape *out = &p->node->out[0].shape;
+  if (!dfi_small(p->node->out[0].dtype, out)) return false;
+  if (dfi_is_alias(p)) {
+    const dfi_shape *in = dfi_look_shape(l, i, operand_at(l, p, 0));
+    return in && dfi_shape_size(in) == dfi_shape_size(out);
+  }
+  const bool sum = dfi_is_sum(p);
+  const bool select = p->op->scalar == scalar_select;         /* its condition is broadcast in a way of its own */
+  if (!sum && (p->nin > 3 || p->kernel != p->op->kernel[DF_CPU])) return false;
+  for (uint32_t k = 0; k < p->nin; k++) {
+    const dfi_shape *in = dfi_look_shape(l, i, operand_at(l, p, k));
+    const df_output from = p->node->in[k];
+    dfk_meets how;
+    int64_t period;
+    if ((!in && dfi_shape_at(from)->rank != 0) || !meets(in, out, &how, &period)) return false;
+    const bool whole = in && dfi_shape_size(in) == dfi_shape_size(out);
+    if ((sum || (select && (k || in))) && !whole) return false;
+  }
+  return sum || has_lanes(p) || (dfk_chain_has(p->kernel) && loop_of(p).fn);
+}
+
+/* ---- pieces --------------------------------------------------------------------------------------------------- */
+
+typedef struct source {
+  uint8_t   dtype;
+  bool      number;              /* value is one; else it is where the elements lie */
+  dfi_name  value;
+} source;
+
+static dfi_name element_at(dfi_writer *w, uint8_t dtype, const char *from, const char *index) {
+  const dfi_name at = dfi_temp(w);
+  SAY(w, "  %s = getelementptr %s, ptr %s, i64 %s\n", at.s, dfi_type(dtype), from, index);
+  return at;
+}
+
+/* Lays a broadcast operand out: element e of it is `from`'s e % period, or e / period. */
+static dfi_name spread(dfi_writer *w, uint8_t dtype, dfi_name from, int64_t n, dfk_meets how, int64_t period) {
+  const dfi_name to = dfi_temp(w), k = dfi_temp(w), e = dfi_temp(w), which = dfi_temp(w), next = dfi_temp(w),
+                 more = dfi_temp(w), v = dfi_temp(w);
+  const int32_t b = w->nlabel++;
+  DECL(w, "  %s = alloca [%lld x %s], align 64\n  %s = alloca i64\n", to.s, (long long)n, dfi_type(dtype), k.s);
+  SAY(w, "  store i64 0, ptr %s\n  br label %%spread%d\nspread%d:\n  %s = load i64, ptr %s\n", k.s, b, b, e.s, k.s);
+  SAY(w, "  %s = %s i64 %s, %lld\n", which.s, how == DFK_ROWS ? "urem" : "udiv", e.s, (long long)period);
+  const dfi_name at = element_at(w, dtype, from.s, which.s), there = element_at(w, dtype, to.s, e.s);
+  SAY(w, "  %s = load %s, ptr %s\n  store %s %s, ptr %s\n", v.s, dfi_type(dtype), at.s, dfi_type(dtype), v.s, there.s);
+  SAY(w, "  %s = add i64 %s, 1\n  store i64 %s, ptr %s\n", next.s, e.s, next.s, k.s);
+  SAY(w, "  %s = icmp ult i64 %s, %lld\n", more.s, next.s, (long long)n);
+  SAY(w, "  br i1 %s, label %%spread%d, label %%spreaded%d\nspreaded%d:\n", more.s, b, b, b);
+  return to;
+}
+
+/* Operand k of the node: a number, or all elements of the result. */
+static source source_of(dfi_writer *w, int32_t i, const dfi_pnode *p, uint32_t k) {
+  const dfi_shape *whole = w->look->loop[i].slot_shape[p->out];
+  const dfi_operand o = operand_at(w->look, p, k);
+  const dfi_shape *s = dfi_look_shape(w->look, i, o);
+  source r;
+  dfk_meets how;
+  int64_t period;
+  r.value = dfi_write_operand(w, i, o, &r.dtype);
+  meets(s, whole, &how, &period);
+  r.number = how == DFK_NUMBER;
+  if (r.number && s) {
+    const dfi_name v = dfi_temp(w);
+    SAY(w, "  %s = load %s, ptr %s\n", v.s, dfi_type(r.dtype), r.value.s);
+    r.value = v;
+  } else if (how == DFK_ROWS || how == DFK_COLUMN)
+    r.value = spread(w, r.dtype, r.value, dfi_shape_size(whole), how, period);
+  return r;
+}
+
+/* w->lanes elements of an operand from `index` on. */
+static dfi_name lanes_of(dfi_writer *w, const source *s, const char *index) {
+  const dfi_name v = dfi_temp(w);
+  const char *type = dfi_lanes(w, s->dtype);
+  if (!s->number) {
+    SAY(w, "  %s = load %s, ptr %s, align %d\n", v.s, type, element_at(w, s->dtype, s->value.s, index).s,
+        dfi_dtype_size[s->dtype]);
+    return v;
+  }
+  const dfi_name first = dfi_temp(w);
+  SAY(w, "  %s = insertelement %s poison, %s %s, i64 0\n", first.s, type, dfi_type(s->dtype), s->value.s);
+  SAY(w, "  %s = shufflevector %s %s, %s poison, <%d x i32> zeroinitializer\n", v.s, type, first.s, type, w->lanes);
+  return v;
+}
+
+static void write_piece(dfi_writer *w, int32_t i, const dfi_pnode *p, const source *in, const char *to,
+                        const char *index, int32_t lanes) {
+  w->lanes = lanes;
+  dfi_name r = lanes_of(w, &in[0], index);
+  if (dfi_is_sum(p)) {
+    for (uint32_t k = 1; k < p->nin; k++) r = dfi_write_sum(w, in[0].dtype, r, lanes_of(w, &in[k], index));
+  } else {
+    dfi_name v[3] = { r, r, r };
+    uint8_t dtype[3] = { in[0].dtype, in[0].dtype, in[0].dtype };
+    for (uint32_t k = 1; k < p->nin; k++) { v[k] = lanes_of(w, &in[k], index); dtype[k] = in[k].dtype; }
+    r = dfi_write_op(w, i, p, v, dtype);
+  }
+  const uint8_t dtype = p->out_dtypes[0];
+  SAY(w, "  store %s %s, ptr %s, align %d\n", dfi_lanes(w, dtype), r.s, element_at(w, dtype, to, index).s,
+      dfi_dtype_size[dtype]);
+  w->lanes = 0;
+}
+
+static void write_pieces(dfi_writer *w, int32_t i, const dfi_pnode *p, const source *in, const char *to, int64_t n) {
+  int64_t at = 0;
+  if (n > LANES * PIECES) {
+    const int32_t b = w->nlabel++;
+    const dfi_name k = dfi_temp(w), e = dfi_temp(w), next = dfi_temp(w), more = dfi_temp(w);
+    at = n / LANES * LANES;
+    DECL(w, "  %s = alloca i64\n", k.s);
+    SAY(w, "  store i64 0, ptr %s\n  br label %%piece%d\npiece%d:\n  %s = load i64, ptr %s\n", k.s, b, b, e.s, k.s);
+    write_piece(w, i, p, in, to, e.s, LANES);
+    SAY(w, "  %s = add i64 %s, %d\n  store i64 %s, ptr %s\n  %s = icmp ult i64 %s, %lld\n", next.s, e.s, LANES, next.s,
+        k.s, more.s, next.s, (long long)at);
+    SAY(w, "  br i1 %s, label %%piece%d, label %%pieces%d\npieces%d:\n", more.s, b, b, b);
+  }
+  for (; at < n; at += LANES) {
+    char index[24];
+    snprintf(index, sizeof index, "%lld", (long long)at);
+    write_piece(w, i, p, in, to, index, n - at < LANES ? (int32_t)(n - at) : LANES);
+  }
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+/* The kernel's loop, called on what lies in memory. */
+static void write_call(dfi_writer *w, const dfi_pnode *p, const source *in, const char *to, int64_t n) {
+  const dfk_loop loop = loop_of(p);
+  const dfi_name list = dfi_temp(w), out = dfi_temp(w), fn = dfi_temp(w);
+  uint32_t fixed = 0;
+  uint64_t param;
+  memcpy(&param, &loop.param, sizeof param);
+  DECL(w, "  %s = alloca [3 x ptr]\n  %s = alloca [%lld x %s], align 64\n", list.s, out.s, (long long)n,
+       dfi_type(p->out_dtypes[0]));
+  for (uint32_t k = 0; k < p->nin; k++) {
+    const int64_t size = in[k].number ? 1 : n;
+    const dfi_name there = dfi_temp(w), at = dfi_temp(w);   /* a copy: what is called sees this alone */
+    DECL(w, "  %s = alloca [%lld x %s], align 64\n", there.s, (long long)size, dfi_type(in[k].dtype));
+    if (in[k].number) SAY(w, "  store %s %s, ptr %s\n", dfi_type(in[k].dtype), in[k].value.s, there.s);
+    else dfi_write_copy(w, in[k].dtype, n, there.s, in[k].value.s);
+    fixed |= (uint32_t)(in[k].number && n > 1) << k;
+    SAY(w, "  %s = getelementptr ptr, ptr %s, i64 %u\n  store ptr %s, ptr %s\n", at.s, list.s, k, there.s, at.s);
+  }
+  SAY(w, "  %s = inttoptr i64 %llu to ptr\n", fn.s, (unsigned long long)(uintptr_t)loop.fn);
+  SAY(w, "  call void %s(ptr %s, ptr %s, i32 %u, i64 %lld, double 0x%016llX)\n", fn.s, out.s, list.s, fixed,
+      (long long)n, (unsigned long long)param);
+  dfi_write_copy(w, p->out_dtypes[0], n, to, out.s);
+}
+
+void dfi_write_tensor_op(dfi_writer *w, int32_t i, const dfi_pnode *p) {
+  const int64_t n = dfi_shape_size(w->look->loop[i].slot_shape[p->out]);
+  source *in = dfi_xmalloc(sizeof *in * p->nin);
+  char to[48];
+  snprintf(to, sizeof to, "%%v%d_%u", i, p->out);
+  for (uint32_t k = 0; k < p->nin; k++) in[k] = source_of(w, i, p, k);
+  if (dfi_is_sum(p) || has_lanes(p)) write_pieces(w, i, p, in, to, n);
+  else write_call(w, p, in, to, n);
+  dfi_free(in);
+}

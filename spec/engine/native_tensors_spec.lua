@@ -1,0 +1,168 @@
+--- Small tensors of known shape in hot loops as machine code: the numbers, errors and counts of the token engine, bit for bit.
+local df = require 'dflow'
+local shell = require 'spec.shell'
+local same_under_both = require 'spec.engines'.same_under_both
+
+--- Runs under both engines; each loop is to have been compiled.
+local function compiled_and_same(fetches, feeds)
+  local s = df.Session{ engine = 'native' }
+  pcall(s.run, s, fetches, feeds)
+  assert.is_nil(s:native():match '[^\n]*tokens:[^\n]*')
+  s:close()
+  return same_under_both(fetches, feeds)
+end
+
+local function numbers(n, scale)
+  local t = {}
+  for i = 1, n do t[i] = math.sin(i * 1.37) * (scale or 1) end
+  return t
+end
+
+describe('small tensors in native code', function()
+  before_each(df.reset)
+
+  for _, n in ipairs{ 1, 3, 8, 16, 17, 64, 65, 130, 1000 } do
+    it(('are computed as tokens compute them: %d elements'):format(n), function()
+      local x0 = df.placeholder('float32', { n })
+      local function body(i, x, y)
+        local a = df.maximum(x * 0.75 + y, -y) - df.square(x) / (df.abs(y) + 1.5)
+        local b = df.select(a:gt(x), a, x + 0.25)
+        return i + 1, df.tanh(b) + df.floor(a), df.sigmoid(y) * df.sqrt(df.abs(a)) - df.cast(i, 'float32')
+      end
+      local out = { df.while_loop(function(i) return i:lt(9) end, body, { df.int32(0), x0, x0 * 2 }) }
+      compiled_and_same(out, { [x0] = numbers(n, 3) })
+      if n > 1 then
+        local odd = numbers(n)
+        odd[1], odd[2], odd[3] = 1 / 0, 0 / 0, 1e-41
+        compiled_and_same(out, { [x0] = odd })
+      end
+    end)
+  end
+
+  for _, t in ipairs{ 'float64', 'int32', 'int64' } do
+    it('are computed as tokens compute them: ' .. t, function()
+      local x0 = df.placeholder(t, { 5 })
+      local function body(i, x, y)
+        local c = df.logical_and(x:le(y), df.logical_not(x:eq(y)))
+        return i + 1, df.select(c, x * 3 - y, df.minimum(x, y) + 1), df.abs(y) - df.cast(c, t) + df.cast(df.cast(x, 'float32') * 0.5, t)
+      end
+      local out = { df.while_loop(function(i) return i:lt(20) end, body, { df.int32(0), x0, x0 + 2 }) }
+      compiled_and_same(out, { [x0] = { 3, -7, 0, 100, -1 } })
+    end)
+  end
+
+  it('are broadcast: numbers, rows and columns', function()
+    local x0, row, column = df.placeholder('float32', { 3, 4 }), df.placeholder('float32', { 4 }), df.placeholder('float32', { 3, 1 })
+    local function body(i, x) return i + 1, (x * row - column) * df.float32{ 0.5 } + df.exp(column) * 0.25 + df.sin(row) end
+    local out = { df.while_loop(function(i) return i:lt(7) end, body, { df.int32(0), x0 }) }
+    local x = { numbers(4), numbers(4, 2), numbers(4, -1) }
+    compiled_and_same(out, { [x0] = x, [row] = { 1, -2, 0.5, 0 }, [column] = { { 3 }, { -1 }, { 0.1 } } })
+  end)
+
+  it('change places, and come from constants and from conds', function()
+    local x0 = df.placeholder('float32', { 6 })
+    local fixed = df.float32{ 1, 2, 3, 4, 5, 6 }
+    local function body(i, a, b, c)
+      local d = df.cond((i % 3):eq(0), function() return a + fixed end, function() return df.cond(b[1]:gt(0), function() return c end, function() return a end) end)
+      return i + 1, b, a, d
+    end
+    local function free(i, a, b, c)
+      local d = df.cond((i % 3):eq(0), function() return a + fixed end, function() return df.cond(i:gt(4), function() return c end, function() return a end) end)
+      return i + 1, b, a, d
+    end
+    local start = { df.int32(0), x0, fixed, -x0 }
+    same_under_both({ df.while_loop(function(i) return i:lt(11) end, body, start) }, { [x0] = numbers(6) })
+    compiled_and_same({ df.while_loop(function(i) return i:lt(11) end, free, start) }, { [x0] = numbers(6) })
+  end)
+
+  it('go into inner loops and come out of them', function()
+    local x0 = df.placeholder('float32', { 10 })
+    local function body(i, x)
+      local _, z = df.while_loop(function(j) return j:lt(i) end, function(j, z) return j + 1, z * 0.5 + x end, { df.int32(0), x })
+      return i + 1, df.cond((i % 2):eq(0), function() return df.reshape(df.reshape(z, { 2, 5 }) - 1.0, { 10 }) end, function() return x end)
+    end
+    local out = { df.while_loop(function(i) return i:lt(12) end, body, { df.int32(0), x0 }) }
+    compiled_and_same(out, { [x0] = numbers(10) })
+  end)
+
+  it('are the elements of arrays: map_fn, scan, what gradients save, and gradients of these', function()
+    local xs, w = df.placeholder('float32', { 300, 7 }), df.placeholder('float32', { 7 })
+    local ys = df.map_fn(function(x) return df.tanh(x * w) + x end, xs)
+    local zs = df.scan(function(a, x) return a * 0.9 + x * w end, ys)
+    local loss = df.reduce_sum(zs * zs)
+    local g = df.gradients(loss, { xs, w })
+    local rows = {}
+    for i = 1, 300 do rows[i] = numbers(7, i / 100) end
+    compiled_and_same({ ys, zs, loss, g[1], g[2] }, { [xs] = rows, [w] = numbers(7, 2) })
+    same_under_both({ df.gradients(df.reduce_sum(g[1] * xs), { xs, w })[2] }, { [xs] = rows, [w] = numbers(7, 2) })
+  end)
+
+  it('lie packed in an array, which any op reads and goes on with', function()
+    local n = df.placeholder('int32', {})
+    local ta = df.TensorArray('float32', 0, { dynamic_size = true, clear_after_read = false, element_shape = { -1 } })
+    local _, a = df.while_loop(function(i) return i:lt(n) end,
+      function(i, a) return i + 1, a:write(i, df.float32{ 1, 2, 3 } * df.cast(i, 'float32')) end, { df.int32(0), ta })
+    local out = { a:read(4), a:size(), a:gather{ 3, 0, 3 }, a:concat(), a:stack() }
+    for _, trips in ipairs{ 5, 5000 } do same_under_both(out, { [n] = trips }) end
+    local longer = a:write(n, { 7, 8 })
+    same_under_both({ longer:read(n), longer:read(2), longer:concat() }, { [n] = 40 })
+  end)
+
+  it('leave what is wrong to the tokens: written twice, read and never written, another shape', function()
+    local k = df.placeholder('int32', {})
+    local function loop(body, shape)
+      local ta = df.TensorArray('float32', 10, { element_shape = shape })
+      local i, a = df.while_loop(function(i) return i:lt(10) end, body, { df.int32(0), ta }, { name = 'writes' })
+      return { i, a:size() }
+    end
+    local two = df.float32{ 1, 2 }
+    local twice = loop(function(i, a) return i + 1, a:write(i % k, two * df.cast(i, 'float32')) end)
+    local r = same_under_both(twice, { [k] = 6 })
+    assert.matches('second time', r.error)
+    assert.equal('writes:6', r.frame)
+    same_under_both(twice, { [k] = 10 })
+    local read = loop(function(i, a)
+      a = a:write(i, two)
+      return i + 1, df.cond(i:eq(k), function() local b = a:read(i + 1) return a:write(i + 1, b) end, function() return a end)
+    end)
+    assert.is_string(same_under_both(read, { [k] = 5 }).error)
+  end)
+
+  it('agree with the tokens where engines change at random iterations', function()
+    local r = shell.run(('DFLOW_STRESS=osr:7 %s -e %s'):format(shell.dflow, shell.quote[==[
+      local function text(v) local t = {} local function add(x) if type(x) == 'table' then for _, y in ipairs(x) do add(y) end else t[#t + 1] = ('%a'):format(x) end end
+        for _, x in ipairs(v) do add(type(x) == 'number' and x or x:totable()) end return table.concat(t, ' ') end
+      local x0 = df.placeholder('float32', { 2, 9 })
+      local w = df.float32{ .1, .2, .3, .4, .5, .6, .7, .8, .9 }
+      local function body(i, x, s)
+        local _, z, t = df.while_loop(function(j) return j:lt(i % 4) end, function(j, z, t) return j + 1, z * 0.5 + df.tanh(x) * w, t + j end, { df.int32(0), x, s })
+        return i + 1, df.cond((i % 3):eq(1), function() return z - w end, function() return df.sin(z) end), t
+      end
+      local i, y, s = df.while_loop(function(i) return i:lt(60) end, body, { df.int32(0), x0, df.int32(0) })
+      local zs = df.scan(function(a, v) return a * 0.9 + v * y[1] end, df.random_normal({ 200, 9 }, { seed = 3 }))
+      local g = df.gradients(df.reduce_sum(y) + df.reduce_sum(zs * zs), x0)
+      for round = 1, 6 do
+        local found = {}
+        for _, engine in ipairs{ 'tokens', 'native' } do
+          local s0 = df.Session{ engine = engine }
+          found[engine] = text(s0:run({ i, y, s, zs, g }, { [x0] = { { 1, 2, 3, 4, 5, 6, 7, 8, round }, { -1, 0, 1, 0.5, 0.25, 3, 2, 1, 0 } } }))
+          s0:close()
+        end
+        if found.tokens ~= found.native then print('round ' .. round) end
+      end
+      print 'done']==]))
+    assert.are.equal('done\n', r.out, r.err)
+  end)
+
+  it('are left to the tokens where they are large, or their shape is not known', function()
+    local x, u = df.placeholder('float32', { 4096 }), df.placeholder('float32', { -1 })
+    local function loop(v, name) return df.while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, v * 0.5 end, { df.int32(0), v }, { name = name }) end
+    local _, a = loop(x, 'large')
+    local _, b = loop(u, 'unknown')
+    local s = df.Session{ engine = 'native' }
+    s:run({ a, b }, { [x] = df.zeros{ 4096 }:eval(), [u] = { 1, 2 } })
+    assert.matches('large  tokens: [^\n]*float32%[4096%], and only numbers and small tensors of known shape are compiled', s:native())
+    assert.matches('unknown  tokens: [^\n]*float32%[%?%]', s:native())
+    s:close()
+  end)
+end)
