@@ -14,6 +14,7 @@ _dflow() {
         if [[ $word = -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi
         return
       fi ;;
+    learn) [[ $COMP_CWORD -gt 1 && $word = -* ]] && { COMPREPLY=($(compgen -W '--notebooks --help' -- "$word")); return; } ;;
   esac
   if [[ $word = --color=* || ( $before = '=' && ${COMP_WORDS[COMP_CWORD-2]} = --color ) ]]; then
     COMPREPLY=($(compgen -W 'auto always never' -- "${word#*=}"))

@@ -113,6 +113,40 @@ describe('stepping through random programs', function()
 end)
 
 describe('the history of a run', function()
+  it('is walked by h:back, with the values that are still there', function()
+    df.reset()
+    local _, y = df.while_loop(function(i) return i:lt(df.int32(5)) end, function(i, y) return i + 1, y * 2 end, { df.int32(0), df.float32(1) })
+    local h = df.start(y, nil, { paused = true, values = true })
+    h:step(3, 'iteration')
+    local past = h:history(12)
+    for n, t in ipairs(past) do
+      local b = h:back(n)
+      assert.same({ t.op.name, t.tag, t.dead }, { b.op.name, b.tag, b.dead })
+    end
+    h:break_at{ op = 'while/Mul', iteration = 3 }
+    h:resume()
+    h:settle()
+    h:step()
+    assert.equal(16, h:back().value)
+    assert.is_nil(h:back(4000))
+    for _, bad in ipairs{ 0, -1, 1.5, 'x' } do assert.has_error(function() h:back(bad) end) end
+    local ok, err = pcall(h.value, h, 'while/Mul', 'while:99')
+    assert.is_false(ok)
+    assert.matches('iteration 99 of while has not begun; %d to %d are open', tostring(err))
+    h:cancel()
+  end)
+
+  it('says of an iteration that is over that its values were not kept, and how they are', function()
+    df.reset()
+    local _, y = df.while_loop(function(i) return i:lt(df.int32(9)) end, function(i, y) return i + 1, y * 2 end, { df.int32(0), df.float32(1) }, { parallel_iterations = 1 })
+    local h = df.start(y, nil, { paused = true })
+    h:step(6, 'iteration')
+    local ok, err = pcall(h.value, h, 'while/Mul', 'while:1')
+    assert.is_false(ok)
+    assert.matches('iteration 1 of while is over, and its values were not kept: {values = true}', tostring(err), 1, true)
+    h:cancel()
+  end)
+
   it('is the list of tokens backwards, wherever the run stands', function()
     for k, seed in ipairs(seeds) do
       local list = brute_force(seed)

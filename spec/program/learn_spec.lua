@@ -85,3 +85,42 @@ describe('dflow learn', function()
     df.reset()
   end)
 end)
+
+describe('the lessons as notebooks', function()
+  it('are files that Jupyter reads, with the lesson, its question and its exercises', function()
+    local dkjson = require 'dkjson'
+    for n, l in ipairs(lessons) do
+      local book = assert(dkjson.decode(learn.notebook(n)))
+      assert.equal(4, book.nbformat)
+      assert.equal('dflow', book.metadata.kernelspec.name)
+      local code = {}
+      for _, cell in ipairs(book.cells) do
+        assert.is_true(#table.concat(cell.source) > 0)
+        if cell.cell_type == 'code' then code[#code + 1] = table.concat(cell.source) end
+      end
+      assert.equal(4, #code)
+      assert.equal(("lesson = require 'dflow.learn'.open(%d)\n%s"):format(n, l.code), code[1])
+    end
+  end)
+
+  it('take their own solutions, and no others', function()
+    local input = {}
+    for n, l in ipairs(lessons) do
+      input[#input + 1] = ("lesson = require 'dflow.learn'.open(%d)\n%s\nlesson.guess(-12345)\n"):format(n, l.code)
+      for k, task in ipairs(l.exercises) do input[#input + 1] = ('lesson.check(%d, %s)\nlesson.check(%d, -12345)\nlesson.check(%d, nil)\n'):format(k, task[2], k, k) end
+    end
+    local r = shell.run(shell.dflow .. ' -E -i 2>&1', table.concat(input))
+    for text, times in pairs{ ['right: '] = 24, ['not yet: '] = 24, ['write what you would type'] = 24, ['It is '] = 12 } do
+      assert.equal(times, select(2, r.out:gsub(text, '')), text .. '\n' .. r.out)
+    end
+  end)
+
+  it('are written by dflow learn --notebooks, or it is said why not', function()
+    local folder = os.tmpname() .. '.d'
+    local r = shell.run(('mkdir %s && %s learn --notebooks %s && ls %s | wc -l; rm -r %s'):format(folder, shell.dflow, folder, folder, folder))
+    assert.matches('12 notebooks were written; the first is .*/lesson%-01%-tokens.ipynb\n12\n', r.out)
+    r = shell.run(shell.dflow .. ' learn --notebooks /nowhere/at/all; echo status $?')
+    assert.matches('cannot write /nowhere/at/all/lesson-01-tokens.ipynb', r.err, 1, true)
+    assert.equal('status 1\n', r.out)
+  end)
+end)

@@ -466,6 +466,29 @@ function methods.history(r, n)
   return list
 end
 
+--- h:back(n = 1): the token that ran n before, as in h:history, with its `.value` where that is still there; nil when so many are not
+--- remembered. Nothing runs again.
+function methods.back(r, n)
+  n = n or 1
+  if type(n) ~= 'number' or n < 1 or n % 1 ~= 0 then errors.bad('back: a whole number from 1 up is expected, not %s', errors.describe(n)) end
+  must_pause(r, 'back')
+  local t = methods.history(r, n)[n]
+  if not t then return nil end
+  local ok, v = pcall(core.run_value, r.handle, t.op.node, 0, t.frame_id, t.iteration)
+  if ok and not t.dead then t.value = v end
+  return t
+end
+
+--- What is wrong with asking for an iteration that is not open.
+local function not_open(r, frame, iteration)
+  local f = outlines(r).by_id[frame]
+  if not f or not f.parent then return nil end
+  if f.next and iteration >= f.next then
+    return ('iteration %d of %s has not begun; %d to %d are open'):format(iteration, f.tag, f.first, f.next - 1)
+  end
+  return ('iteration %d of %s is over, and its values were not kept: {values = true} of the run keeps them (:record on at the prompt)'):format(iteration, f.tag)
+end
+
 --- h:value(x, tag?): the value that x has there; nil, 'dead' for a dead one. An error when it is not there (yet, or any more).
 function methods.value(r, x, tag)
   local s = must_pause(r, 'value')
@@ -476,7 +499,12 @@ function methods.value(r, x, tag)
     local f, i = whereabouts.find(frames, frames.by_id[frame] or frames[1], iteration, whereabouts.loops(r.session.graph).of(node))
     if f then frame, iteration = f.id, i end
   end
-  local v, dead = core.run_value(r.handle, node, index, frame, iteration)
+  local ok, v, dead = pcall(core.run_value, r.handle, node, index, frame, iteration)
+  if not ok then
+    local why = errors.is(v) and v.code == 'not_found' and v.message:find('is not open', 1, true) and not_open(r, frame, iteration)
+    if why then errors.raise('not_found', 'value: %s', why) end
+    error(v, 0)
+  end
   if dead then return nil, 'dead' end
   return v
 end

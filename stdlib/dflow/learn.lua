@@ -43,6 +43,12 @@ function M.value(text, env)
   end)
 end
 
+--- A value as the prompt would show it.
+local function shown(v)
+  if type(v) ~= 'table' or df.type(v) then return tostring(v) end
+  return (require('dflow.repl.values').text(v))
+end
+
 local function leaves(line) return line == nil or line:find('^%s*[qQ]%s*$') ~= nil or line:find('^%s*exit%s*$') ~= nil end
 
 --- One exercise: true when it is over, false when the learner leaves.
@@ -59,7 +65,7 @@ local function exercise(n, task, env, ask, say)
       local ok, v = M.value(line, env)
       local right = ok and task[3](v, env)
       if right == true then
-        say('right: ' .. tostring(v))
+        say('right: ' .. shown(v))
         return true
       end
       say(ok and 'not yet: ' .. tostring(right or v) or tostring(v))
@@ -93,6 +99,73 @@ function M.lesson(number, ask, say)
   return true
 end
 
+-- ---- as notebooks ---------------------------------------------------------------------------------------------------------
+--- A lesson as a notebook has it: `guess(x)` tells the answer, and why; `check(n, v)` whether v does exercise n; `show(n)` one way to do it.
+function M.open(number)
+  local lesson = M.lessons()[number]
+  if not lesson then errors.raise('not_found', 'there is no lesson %s; there are 1 to %d', tostring(number), #M.lessons()) end
+  df.reset()
+  local function task(n)
+    return lesson.exercises[n] or errors.raise('not_found', 'there is no exercise %s; there are 1 and 2', tostring(n))
+  end
+  local open = {}
+  function open.guess(x)
+    local answer = lesson.answer(_G)
+    local right = type(x) == 'number' and math.abs(x - answer) < 1e-4
+    print(('%s %.6g. %s\n'):format(right and 'Yes, it is' or 'It is', answer, lesson.why))
+    print((tostring(lesson.picture(_G)):gsub('\n+$', '')))
+  end
+  function open.check(n, v)
+    local t = task(n)
+    if v == nil then return print('write what you would type behind the comma: lesson.check(' .. n .. ', …); lesson.show(' .. n .. ') shows one way') end
+    if df.type(v) == 'output' or df.type(v) == 'variable' then v = df.run(v) end
+    if df.type(v) == 'tensor' and v.size == 1 then v = v:item() end
+    local right = t[3](v, _G)
+    print(right == true and 'right: ' .. shown(v) or 'not yet: ' .. tostring(right or v))
+  end
+  function open.show(n) print('one way: ' .. task(n)[2]) end
+  return open
+end
+
+--- The lesson as the text of a notebook.
+function M.notebook(number)
+  local json, lesson = require 'dflow.kernel.json', M.lessons()[number]
+  local cells = json.list{}
+  local function lines(text)
+    local list = json.list{}
+    for line in text:gmatch('[^\n]*\n?') do if line ~= '' then list[#list + 1] = line end end
+    return list
+  end
+  local function markdown(text) cells[#cells + 1] = { cell_type = 'markdown', id = 'cell-' .. #cells + 1, metadata = {}, source = lines(text) } end
+  local function code(text)
+    cells[#cells + 1] = { cell_type = 'code', id = 'cell-' .. #cells + 1, execution_count = json.null, metadata = {}, outputs = json.list{}, source = lines(text) }
+  end
+  local function plain(text) return (text:gsub('[*_\\`$<>#|]', '\\%0')) end
+  markdown(('# Lesson %d of %d: %s\n\n%s'):format(number, #M.lessons(), lesson.title, plain(lesson.text)))
+  code(("lesson = require 'dflow.learn'.open(%d)\n%s"):format(number, lesson.code))
+  markdown(('**%s** Put your guess into the brackets, then run it.'):format(plain(lesson.ask)))
+  code('lesson.guess()')
+  for n, task in ipairs(lesson.exercises) do
+    markdown(('**Exercise %d.** %s'):format(n, plain(task[1])))
+    code(('lesson.check(%d, nil)'):format(n))
+  end
+  markdown(number < #M.lessons() and ('The next lesson: %s.'):format(plain(M.lessons()[number + 1].title)) or 'That was the last one.')
+  return json.encode{ cells = cells, nbformat = 4, nbformat_minor = 5, metadata = {
+    kernelspec = { display_name = 'dflow (Lua)', language = 'lua', name = 'dflow' }, language_info = { name = 'lua', file_extension = '.lua' } } } .. '\n'
+end
+
+--- Writes all of them into a folder; the path of the first, and how many.
+function M.write_notebooks(folder)
+  local files, first = require 'dflow.exchange.file', nil
+  for n, lesson in ipairs(M.lessons()) do
+    local path = ('%s/lesson-%02d-%s.ipynb'):format(folder, n, (lesson.title:lower():gsub('[^%w]+', '-')))
+    files.write(path, M.notebook(n))
+    first = first or path
+  end
+  return first, #M.lessons()
+end
+
+-- ---- at a terminal -----------------------------------------------------------------------------------------------------------
 --- The lessons one after the other, from `first` on, or from the one that is asked for.
 function M.run(first, ask, say)
   local lessons = M.lessons()

@@ -3,8 +3,13 @@ return function(n, ...)
   local learn = require 'dflow.learn'
   if n == '--help' or n == '-h' then
     print('usage: dflow learn [lesson]\nTwelve lessons in which you predict, run, and are told why, each with two exercises.\n'
-      .. 'skip shows a solution, q leaves.')
+      .. 'skip shows a solution, q leaves.\n\n       dflow learn --notebooks [folder]\nThe same as notebooks for Jupyter, a file each (make install-kernel).')
     return true
+  end
+  if n == '--notebooks' then
+    local ok, first, many = pcall(learn.write_notebooks, (...) or '.')
+    if not ok then io.stderr:write('dflow learn: ', tostring(first), '\n') else print(('%d notebooks were written; the first is %s'):format(many, first)) end
+    return ok
   end
   local number = tonumber(n or '')
   if n and (not number or not learn.lessons()[number] or select('#', ...) > 0) then

@@ -459,10 +459,20 @@ end
 
 --- Names that match a pattern with * and ?, or that contain a word, sorted.
 function M.matching(pattern)
-  local list = {}
+  local list, blind = {}, not pattern:find('%u')             -- capitals count where there are some
   local lua = '^' .. pattern:gsub('[%^%$%(%)%%%.%[%]%+%-]', '%%%0'):gsub('%*', '.*'):gsub('%?', '.') .. '$'
   for _, name in ipairs(M.names()) do
-    if name:find(lua) then list[#list + 1] = name end
+    if (blind and name:lower() or name):find(lua) then list[#list + 1] = name end
+  end
+  return list
+end
+
+--- Names whose description mentions a word, besides those that have it in their name.
+function M.mentioning(word)
+  local list = {}
+  word = word:lower()
+  for _, name in ipairs(M.names()) do
+    if not name:lower():find(word, 1, true) and (M.about(name) or ''):lower():find(word, 1, true) then list[#list + 1] = name end
   end
   return list
 end

@@ -46,6 +46,7 @@ return {
   ["Queue:size"] = "3",
   ["RandomShuffleQueue"] = "[2 1 3] int32[3]",
   ["Run"] = "6.0",
+  ["Run:back"] = "\"while/Enter_1\"",
   ["Run:break_at"] = "2",
   ["Run:cancel"] = "false, example:6: the run was cancelled",
   ["Run:done"] = "true",

@@ -574,6 +574,13 @@ h:history(n = 20)
             h:step(3)
             return #h:history(2)
 
+h:back(n = 1)
+  The token that ran n before, as in h:history, with its .value where that is still there; nothing
+  runs again.
+  example   @paused
+            h:step(3)
+            return h:back(2).op.name
+
 h:why(x, tag?)
   A text: the value of x there and of what it was computed from, or the Switch that made it dead.
   example   @paused

@@ -12,6 +12,7 @@ local unpack = table.unpack or unpack
 --- The chunk of an expression or statement of a command's line; an error when it is none.
 local function chunk_of(rest, usage)
   if rest == '' then error('usage: ' .. usage, 0) end
+  if not session.complete(rest) then error(("'%s' is not finished: something is missing behind it"):format(rest), 0) end
   local chunk, why = session.compile(rest)
   if not chunk then error(why, 0) end
   return chunk
@@ -19,7 +20,9 @@ end
 
 --- The values that an expression of a command's line gives, or all of what is not an expression.
 local function value_of(rest, usage)
-  return chunk_of(rest, usage)()
+  local v = chunk_of(rest, usage)()
+  if v == nil then error(("'%s' is nil: nothing to look at has that name"):format(rest), 0) end
+  return v
 end
 
 -- ---- help ---------------------------------------------------------------------------------------------------------
@@ -318,8 +321,15 @@ local function graph_words(rest)
   local form, stage
   while true do
     local before, which, word = rest:match '^(.-)%s+(a[st])%s+(%a+)%s*$'
-    local found = which == 'as' and begun(graph_forms, word) or which == 'at' and begun(graph_stages, word)
-    if not found then break end
+    local list = which == 'as' and graph_forms or graph_stages
+    local found = word and begun(list, word)
+    if not word then break end
+    if not found then
+      local names = {}
+      for i, item in ipairs(list) do names[i] = item[1] end
+      error((":graph: '%s %s' is none of %s%s"):format(which, word, table.concat(names, ', '),
+        word:find '^html?$' and '; :trace run.html EXPRESSION writes a page of a run' or ''), 0)
+    end
     rest = before
     if which == 'as' then form = form or found else stage = stage or found end
   end

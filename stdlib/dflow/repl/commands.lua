@@ -48,6 +48,14 @@ function M.find(word)
   return nil, (':%s may be :%s'):format(word, table.concat(found, ' or :'))
 end
 
+--- Some commands stand alone. What stands behind one of these all the same is not passed over.
+local function alone(command, rest)
+  local usage = command.doc:match('^([^\n]-) %- ')
+  if rest == '' or usage ~= command.name then return end
+  local other = M.find(rest)
+  errors.raise('invalid_argument', ":%s stands alone: '%s' means nothing to it%s", command.name, rest, other and ('; :%s is a command of its own'):format(other.name) or '')
+end
+
 local function print_doc(command, say)
   local usage, about = M.about(command.name)
   say((':%s'):format(usage))
@@ -83,6 +91,7 @@ function M.run(line)
   end
   local pattern, path, file
   if line:sub(1, 1) == ':' and not command.whole then rest, pattern, path = redirected(rest) end
+  alone(command, rest)
   if path then file = files.create(path) end
   local function say(text)
     for row in (tostring(text) .. '\n'):gmatch('([^\n]*)\n') do

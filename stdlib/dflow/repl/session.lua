@@ -71,9 +71,11 @@ function M.compile(text, number)
   local environment = M.locals.environment({})
   local chunk = load(as_expression(text), name, 't', environment)
   if chunk then return load(STAY .. as_expression(text), name, 't', environment) or chunk, 'expression' end
-  local why
+  local _, why = load(as_expression(text), name, 't', environment)
+  local unfinished = wants_more(why, text) and why           -- of `1 +`: more is missing, not that 1 begins no statement
   text = ending_in_expression(text) or text
   chunk, why = load(text, name, 't', M.locals.environment({}))
+  if not chunk and unfinished and not wants_more(why, text) then return nil, unfinished end
   if not chunk and not why:find('too many local variables', 1, true) then return nil, why end
   local rewritten, names = locals.rewrite(text)      -- session locals have no limit
   if #names > 0 then

@@ -142,7 +142,9 @@ end
 function M.what(name)
   help.width = math.max(40, math.min(100, values.terminal().columns))
   if name:find('[*?]') then
-    local list = help.matching(name:gsub('^df%.', ''))
+    local list = help.matching((name:gsub('^df%.', '')))
+    local word = name:match('^%*([%w_]+)%*$')                 -- asked for as a word: what speaks of it is meant, too
+    for _, found in ipairs(word and help.mentioning(word) or {}) do list[#list + 1] = found end
     if #list == 0 then return ("no name matches '%s'"):format(name) end
     for i, found in ipairs(list) do list[i] = ('%-28s %s'):format(found, (help.about(found) or ''):sub(1, help.width - 30)) end
     return table.concat(list, '\n')
