@@ -423,8 +423,14 @@ void df_graph_allow_files(df_graph *g);
  *            variables
  *   text     in text form
  *   frozen   variables are constants, which have the values that are given; what changes a variable is left out, with
- *            all that depends on it, or an error where an output needs it */
-typedef enum df_export_form { DF_EXPORT_CONTEXT = 1, DF_EXPORT_TEXT = 2, DF_EXPORT_FROZEN = 4 } df_export_form;
+ *            all that depends on it, or an error where an output needs it
+ *   clear_devices  nothing is said of where nodes were asked to run */
+typedef enum df_export_form {
+  DF_EXPORT_CONTEXT = 1,
+  DF_EXPORT_TEXT = 2,
+  DF_EXPORT_FROZEN = 4,
+  DF_EXPORT_CLEAR_DEVICES = 8
+} df_export_form;
 /* The bytes of a GraphDef, uint8, owned, with the nodes that the n outputs depend on: pairs of node and index, index -1
  * for an operation. n -1: all of the graph. Nodes that TensorFlow has no words for are one error that lists them. NULL:
  * err is filled.

@@ -134,9 +134,7 @@ Pb__NodeDef *dfi_export_node(dfi_export *e, const char *op, const char *name, in
     e->place = dfi_xrealloc(e->place, sizeof *e->place * e->place_cap);
   }
   e->place[e->l.n] = (dfi_export_place){ e->current->context, outputs, e->current };
-  Pb__NodeDef *n = dfi_lower_node(&e->l, op, name);
-  if (*e->current->device == '/') n->device = (char *)(uintptr_t)e->current->device;
-  return n;
+  return dfi_lower_node(&e->l, op, name);
 }
 
 /* The output of a Switch that its loop's body or its branch uses, through an Identity: TensorFlow's gradients count on
@@ -310,6 +308,7 @@ df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, i
   e.l.err = err;
   df_tensor *result = NULL;
   if (take_variables(&e, nvariable, variable, value) == DF_OK && start(&e, n, outputs) == DF_OK) {
+    if (!(form & DF_EXPORT_CLEAR_DEVICES)) dfi_export_devices(&e);
     if (with_context) dfi_export_snapshots(&e);
     Pb__VersionDef versions = PB__VERSION_DEF__INIT;
     versions.producer = 1087;                  /* TensorFlow 2.12 and later; any of TensorFlow 1's ops is known there */

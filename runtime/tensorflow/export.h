@@ -78,6 +78,8 @@ void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name);
 const dfi_export_op *dfi_export_find(const char *type);
 /* Refuses nodes of dtypes that TensorFlow's ops do not take. */
 void dfi_export_check_dtypes(dfi_export *e);
+/* export_device.c: where the nodes, which are all written, were asked to run. */
+void dfi_export_devices(dfi_export *e);
 /* export_op.c: writes the node in its own way; false: it has none. */
 bool dfi_export_special(dfi_export *e, const df_node *n);
 /* export_array.c */

@@ -114,4 +114,42 @@ describe('what is to be with another node', function()
     assert.matches('asked to be with', at.c.why)
     s:close()
   end)
+
+  it('is so in exported graphs, too, and devices are written in the long form', function()
+    local path = os.tmpname() .. '.pbtxt'
+    local x = df.placeholder('float32', { 2 }, 'x')
+    local a = on('sim:1', function() return x:sin{ name = 'a' } end)
+    local b = df.colocate_with(a, function() return x:cos{ name = 'b' } end)
+    local c = on('CPU', function() return x:exp{ name = 'c' } end)
+    local d = on('/job:worker/task:0/device:GPU:1', function() return x:tan{ name = 'd' } end)
+    local function written(opts)
+      df.export_graph_def(path, opts)
+      local f = assert(io.open(path))
+      local text = f:read '*a'
+      f:close()
+      local of = {}
+      for node in ('\n' .. text):gmatch '\nnode (%b{})' do of[node:match 'name: "([^"]*)"'] = node end
+      return of
+    end
+    local nodes = written{ outputs = { a, b, c, d } }
+    assert.matches('device: "/device:SIM:1"', nodes.a, 1, true)
+    assert.matches('device: "/device:CPU:0"', nodes.c, 1, true)
+    assert.matches('device: "/job:worker/task:0/device:GPU:1"', nodes.d, 1, true)
+    assert.matches('"_class"', nodes.b)
+    assert.matches('loc:@a', nodes.b)
+    assert.is_nil(nodes.x:match 'device')
+    local g = df.import_graph_def(path)
+    local s = df.Session{ graph = g, devices = { 'cpu:0', 'sim:0', 'sim:1' } }
+    local at = placed(s, { g:output 'a:0', g:output 'b:0', g:output 'c:0' })
+    assert.equal('sim:1', at.a.device)
+    assert.equal('sim:1', at.b.device)
+    assert.equal('cpu:0', at.c.device)
+    s:close()
+    assert.is_nil(written{ outputs = b }.b:match '_class')          -- what it is to be with is not there
+    for _, node in pairs(written{ outputs = { a, b, c, d }, clear_devices = true }) do
+      assert.is_nil(node:match 'device:')
+      assert.is_nil(node:match '_class')
+    end
+    os.remove(path)
+  end)
 end)

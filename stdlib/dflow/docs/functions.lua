@@ -543,6 +543,8 @@ df.export_graph_def(path, {…})
   option    session: Session = nil  `init` gives variables the values that they have in it
   option    frozen: bool = false  variables are constants, with their values in the session; what
               changes them is left out
+  option    clear_devices: bool = false  where nodes were asked to run is not written, which is
+              else in `device`, and in `_class` for those that are to be with another one
   example   local path = os.tmpname() .. '.pb'
             df.export_graph_def(path, {outputs = {df.float32(2) * 3}})
             return

@@ -9,9 +9,9 @@ local sessions = require 'dflow.front.session'
 local M = {}
 local Graph, Output, Operation = graph.Graph, graph.Output, graph.Operation
 local tensor = require 'dflow.front.tensor'
-local known = { 'outputs', 'with_context', 'graph', 'session', 'frozen' }
+local known = { 'outputs', 'with_context', 'graph', 'session', 'frozen', 'clear_devices' }
 local enums = require 'dflow.backend.enums'
-local CONTEXT, TEXT, FROZEN = enums.DF_EXPORT_CONTEXT, enums.DF_EXPORT_TEXT, enums.DF_EXPORT_FROZEN
+local CONTEXT, TEXT, FROZEN, CLEAR = enums.DF_EXPORT_CONTEXT, enums.DF_EXPORT_TEXT, enums.DF_EXPORT_FROZEN, enums.DF_EXPORT_CLEAR_DEVICES
 
 local function add(g, x, flat, depth)
   local mt = getmetatable(x)
@@ -75,13 +75,14 @@ local function variables_of(g, flat, s)
   return pairs_list, values
 end
 
---- df.export_graph_def(path, {outputs =, with_context =, graph =, session =, frozen =}): writes the graph, or what `outputs` need of it, so that
+--- df.export_graph_def(path, {outputs =, with_context =, graph =, session =, frozen =, clear_devices =}): writes the graph, or what `outputs` need of it, so that
 -- TensorFlow imports and runs it. The form is binary, or text where path ends in `.pbtxt`. Variables have an operation `init` that gives
 -- them their initial values, or with `session` those that they have in that session. frozen: variables are constants, with their values
 -- in the session (the default one); without `outputs`, what changes a variable is then left out, with all that depends on it. With
 -- with_context a second file, path .. '.meta', is a MetaGraphDef with the conds and loops as contexts and the variables as collections, so
 -- that tf.compat.v1.train.import_meta_graph reads a graph that tf.gradients can differentiate and a Saver can save; a path that ends in
--- `.meta` is that file alone.
+-- `.meta` is that file alone. Where nodes were asked to run is in their `device`, or `_class` for those that are to be with another one;
+-- TensorFlow runs what was asked of a device that it does not have where placement is soft, or with clear_devices, which leaves that out.
 function M.export_graph_def(path, opts)
   if type(path) ~= 'string' or path == '' then errors.bad('export_graph_def takes a path, not %s', errors.describe(path)) end
   opts = errors.options(opts, 'export_graph_def', known)
@@ -100,7 +101,7 @@ function M.export_graph_def(path, opts)
   if opts.frozen then s = s or sessions.default(g) end
   local variables, values = variables_of(g, flat, s)
   local meta = path:find('%.meta$') ~= nil
-  local form = (path:find('%.pbtxt$') and TEXT or 0) + (opts.frozen and FROZEN or 0)
+  local form = (path:find('%.pbtxt$') and TEXT or 0) + (opts.frozen and FROZEN or 0) + (opts.clear_devices and CLEAR or 0)
   local function bytes(with_context)
     return core.tensor_bytes(core.export_graph_def(g.handle, flat, form + (with_context and CONTEXT or 0), variables, values))
   end
