@@ -60,18 +60,31 @@ int64_t dfi_devmem_takes(int64_t bytes) {
   return c < CLASSES ? dfi_size_class_bytes(c) : bytes;
 }
 
-void *dfi_devmem_alloc(dfi_devmem *a, int64_t bytes) {
-  const int32_t c = dfi_size_class(bytes);
-  bytes = dfi_devmem_takes(bytes);
-  pthread_mutex_lock(&a->lock);
+/* Is there room for so many bytes? Under the lock, but for the time in which somebody makes it. */
+static bool room_for(dfi_devmem *a, int64_t bytes) {
   if (a->limit && a->in_use + bytes > a->limit && dfi_rescue_here.fn) {
     const int64_t missing = a->in_use + bytes - a->limit;
     pthread_mutex_unlock(&a->lock);                    /* making room gives memory back */
     dfi_rescue_here.fn(dfi_rescue_here.user, a, missing);
     pthread_mutex_lock(&a->lock);
   }
+  return !a->limit || a->in_use + bytes <= a->limit;
+}
+
+/* A block more. Under the lock. */
+static void count_in(dfi_devmem *a, int64_t bytes) {
+  a->in_use += bytes;
+  if (a->in_use > a->peak) a->peak = a->in_use;
+  a->allocations++;
+  a->refs++;
+}
+
+void *dfi_devmem_alloc(dfi_devmem *a, int64_t bytes) {
+  const int32_t c = dfi_size_class(bytes);
+  bytes = dfi_devmem_takes(bytes);
   void *p = NULL;
-  if (!a->limit || a->in_use + bytes <= a->limit) {
+  pthread_mutex_lock(&a->lock);
+  if (room_for(a, bytes)) {
     if (c < CLASSES && a->free[c]) {
       block *b = a->free[c];
       a->free[c] = b->next;
@@ -82,12 +95,7 @@ void *dfi_devmem_alloc(dfi_devmem *a, int64_t bytes) {
       if (bytes >= INT64_MAX / 2 || posix_memalign(&p, 64, (size_t)bytes)) p = NULL;
     }
   }
-  if (p) {
-    a->in_use += bytes;
-    if (a->in_use > a->peak) a->peak = a->in_use;
-    a->allocations++;
-    a->refs++;
-  }
+  if (p) count_in(a, bytes);
   pthread_mutex_unlock(&a->lock);
   return p;
 }
@@ -112,12 +120,6 @@ void dfi_devmem_look(dfi_devmem *a, dfi_devmem_stats *out) {
   pthread_mutex_unlock(&a->lock);
 }
 
-void dfi_devmem_reset_peak(dfi_devmem *a) {
-  pthread_mutex_lock(&a->lock);
-  a->peak = a->in_use;
-  pthread_mutex_unlock(&a->lock);
-}
-
 int64_t dfi_value_bytes(const df_value *v) {
   if (v->kind == DF_SCALAR) return dfi_dtype_size[v->dtype];
   if (v->kind != DF_TENSOR) return 0;
@@ -128,25 +130,27 @@ int64_t dfi_value_bytes(const df_value *v) {
   return sum;
 }
 
+df_tensor *dfi_tensor_copy_in(const df_tensor *t, dfi_devmem *a) {
+  dfi_devmem *before = dfi_devmem_use(a);
+  df_tensor *copy = dfi_tensor_make(t->dtype, t->rank, t->dims);
+  dfi_devmem_use(before);
+  if (copy && dfi_bytes_copy(copy->data, copy->buffer, t->data, t->buffer, t->size * dfi_dtype_size[t->dtype]))
+    return copy;
+  df_tensor_release(copy);
+  return NULL;
+}
+
 bool dfi_value_in(const df_value *v, dfi_devmem *a, df_value *out) {
   if (v->kind != DF_TENSOR || !dfk_plain(v->dtype) || v->as.tensor->buffer->arena == a) {
     *out = dfi_value_copy(v);
     return true;
   }
-  const df_tensor *t = v->as.tensor;
-  dfi_devmem *before = dfi_devmem_use(a);
-  df_tensor *copy = dfi_tensor_make(t->dtype, t->rank, t->dims);
-  dfi_devmem_use(before);
+  df_tensor *copy = dfi_tensor_copy_in(v->as.tensor, a);
   *out = *v;
   out->as.tensor = copy;
-  if (!copy) { out->kind = DF_EMPTY; return false; }
-  if (dfi_bytes_copy(copy->data, copy->buffer, t->data, t->buffer, t->size * dfi_dtype_size[t->dtype])) {
-    if (!a && copy->rank == 0) dfi_value_from_tensor(out, copy);       /* a number comes from a device as one */
-    return true;
-  }
-  df_tensor_release(copy);
-  out->kind = DF_EMPTY;
-  return false;
+  if (!copy) out->kind = DF_EMPTY;
+  else if (!a && copy->rank == 0) dfi_value_from_tensor(out, copy);       /* a number comes from a device as one */
+  return copy != NULL;
 }
 
 /* ---- memory that the host cannot read: its blocks are kept by the device ---------------------------------------- */
@@ -154,19 +158,8 @@ bool dfi_value_in(const df_value *v, dfi_devmem *a, df_value *out) {
 void *dfi_remote_alloc(dfi_devmem *a, int64_t bytes, void *note) {
   const int64_t takes = dfi_devmem_takes(bytes);
   pthread_mutex_lock(&a->lock);
-  if (a->limit && a->in_use + takes > a->limit && dfi_rescue_here.fn) {
-    const int64_t missing = a->in_use + takes - a->limit;
-    pthread_mutex_unlock(&a->lock);                    /* making room gives memory back */
-    dfi_rescue_here.fn(dfi_rescue_here.user, a, missing);
-    pthread_mutex_lock(&a->lock);
-  }
-  const bool fits = !a->limit || a->in_use + takes <= a->limit;
-  if (fits) {
-    a->in_use += takes;
-    if (a->in_use > a->peak) a->peak = a->in_use;
-    a->allocations++;
-    a->refs++;
-  }
+  const bool fits = room_for(a, takes);
+  if (fits) count_in(a, takes);
   pthread_mutex_unlock(&a->lock);
   if (!fits) return NULL;
   void *p = a->remote->alloc(a->remote->device, bytes > 0 ? bytes : 1, note);

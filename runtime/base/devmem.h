@@ -20,7 +20,8 @@ void  dfi_devmem_free(dfi_devmem *a, void *p, int64_t bytes);
 /* Bytes that an allocation of this size takes. */
 int64_t dfi_devmem_takes(int64_t bytes);
 void  dfi_devmem_look(dfi_devmem *a, dfi_devmem_stats *out);
-void  dfi_devmem_reset_peak(dfi_devmem *a);
+/* A copy of a tensor of plain bytes in an arena (NULL: on the host). Owned; NULL: no room, or a device failed. */
+df_tensor *dfi_tensor_copy_in(const df_tensor *t, dfi_devmem *a);
 /* A value as it lies in an arena (NULL: on the host): itself, retained, where it lies there already, else a copy.
  * Strings and handles stay where they are. False: there is no room. */
 bool  dfi_value_in(const df_value *v, dfi_devmem *a, df_value *out);

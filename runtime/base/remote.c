@@ -58,20 +58,9 @@ bool dfi_remote_update(dfk_update_op op, int32_t dtype, int64_t n, void *to, str
   return ok;
 }
 
-df_tensor *dfi_tensor_on_host(df_tensor *t) {
-  if (dfi_readable(t)) return df_tensor_retain(t);
-  dfi_devmem *before = dfi_devmem_use(NULL);
-  df_tensor *copy = dfi_tensor_make(t->dtype, t->rank, t->dims);
-  dfi_devmem_use(before);
-  if (copy && dfi_bytes_copy(copy->data, copy->buffer, t->data, t->buffer,
-      t->size * dfi_dtype_size[t->dtype])) return copy;
-  df_tensor_release(copy);
-  return NULL;
-}
-
 bool dfi_value_on_host(const df_value *v, df_value *out) {
   if (v->kind != DF_TENSOR || dfi_readable(v->as.tensor)) { *out = dfi_value_copy(v); return true; }
-  df_tensor *t = dfi_tensor_on_host(v->as.tensor);
+  df_tensor *t = dfi_tensor_copy_in(v->as.tensor, NULL);
   if (!t) { *out = (df_value){ 0 }; return false; }
   dfi_value_from_tensor(out, t);
   return true;

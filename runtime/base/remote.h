@@ -55,8 +55,7 @@ static inline bool dfi_bytes_update(dfk_update_op op, int32_t dtype, int64_t n, 
 static inline struct df_buffer *dfi_buffer_in(const df_value *v) {
     return v->kind == DF_TENSOR ? v->as.tensor->buffer : NULL; }
 
-/* The same tensor where the host can read it: itself, retained, or a copy. NULL: no memory, or the device failed. */
-df_tensor *dfi_tensor_on_host(df_tensor *t);
-/* The value as the host has it: a number that lay on a device becomes an unboxed one. Owned. False: as above. */
+/* The value as the host has it: a number that lay on a device becomes an unboxed one. Owned. False: no memory, or the
+ * device failed. */
 bool dfi_value_on_host(const df_value *v, df_value *out);
 #endif
