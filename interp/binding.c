@@ -267,11 +267,6 @@ static int core_memory(lua_State *L) {
   return 4;
 }
 
-static int core_memory_set_limit(lua_State *L) {
-  df_memory_set_limit((int64_t)luaL_checknumber(L, 1));
-  return 0;
-}
-
 static int core_op_count(lua_State *L) {
   lua_pushinteger(L, df_op_count());
   return 1;
@@ -311,11 +306,6 @@ static int core_op_about(lua_State *L) {
   return 1;
 }
 
-static int core_sigint_guard(lua_State *L) {
-  df_sigint_guard(lua_toboolean(L, 1));
-  return 0;
-}
-
 /* clock(): seconds that only go forward, from some moment on. */
 static int core_clock(lua_State *L) {
   struct timespec t;
@@ -328,9 +318,9 @@ static const luaL_Reg functions[] = {
   { "own", core_own },           { "where", core_where },
   { "memory_fail", core_memory_fail },
   { "memory_reset_peak", core_memory_reset_peak },
-  { "memory", core_memory },     { "memory_set_limit", core_memory_set_limit },
+  { "memory", core_memory },
   { "op_count", core_op_count }, { "op_info", core_op_info }, { "op_about", core_op_about }, { "header", core_header },
-  { "close", box_close },        { "sigint_guard", core_sigint_guard },
+  { "close", box_close },
   { "clock", core_clock },
   { NULL, NULL }
 };

@@ -37,11 +37,6 @@ static int core_node_input(lua_State *L) {
   return 0;
 }
 
-static int core_node_control(lua_State *L) {
-  df_node_control(graph_arg(L), int_arg(L, 2));
-  return 0;
-}
-
 static int core_node_name(lua_State *L) {
   df_node_name(graph_arg(L), luaL_checkstring(L, 2));
   return 0;
@@ -202,11 +197,6 @@ static int core_output_dtype(lua_State *L) {
 
 static int core_output_rank(lua_State *L) {
   lua_pushinteger(L, df_output_rank(graph_arg(L), int_arg(L, 2), int_arg(L, 3)));
-  return 1;
-}
-
-static int core_output_dim(lua_State *L) {
-  lua_pushinteger(L, df_output_dim(graph_arg(L), int_arg(L, 2), int_arg(L, 3), int_arg(L, 4)));
   return 1;
 }
 
@@ -374,11 +364,6 @@ static int core_graph_standing(lua_State *L) {
 
 static int core_graph_unwind(lua_State *L) {
   df_graph_unwind(graph_arg(L), &(df_standing){ int_arg(L, 2), int_arg(L, 3), int_arg(L, 4), int_arg(L, 5) });
-  return 0;
-}
-
-static int core_flow_abort(lua_State *L) {
-  df_flow_abort(graph_arg(L), int_arg(L, 2));
   return 0;
 }
 
@@ -608,7 +593,7 @@ static int core_gradients(lua_State *L) {
 const luaL_Reg dfb_graph_functions[] = {
   { "graph_new", core_graph_new },               { "graph_nodes", core_graph_nodes },
   { "graph_set_seed", core_graph_set_seed },     { "node_begin", core_node_begin },
-  { "node_input", core_node_input },             { "node_control", core_node_control },
+  { "node_input", core_node_input },
   { "node_name", core_node_name },               { "node_int", core_node_int },
   { "node_float", core_node_float },             { "node_bool", core_node_bool },
   { "node_string", core_node_string },           { "node_dtype", core_node_dtype },
@@ -624,7 +609,7 @@ const luaL_Reg dfb_graph_functions[] = {
   { "node_by_name", core_node_by_name },         { "node_outputs", core_node_outputs },
   { "node_inputs", core_node_inputs },           { "node_input_of", core_node_input_of },
   { "output_dtype", core_output_dtype },         { "output_rank", core_output_rank },
-  { "output_dim", core_output_dim },             { "output_shape", core_output_shape },
+  { "output_shape", core_output_shape },
   { "output_constant", core_output_constant },   { "output_set_shape", core_output_set_shape },
   { "node_context", core_node_context },         { "current_context", core_current_context },
   { "graph_effects", core_graph_effects },       { "node_stops_gradient", core_node_stops_gradient },
@@ -636,7 +621,7 @@ const luaL_Reg dfb_graph_functions[] = {
   { "graph_mark", core_graph_mark },             { "graph_keep", core_graph_keep },
   { "graph_undo", core_graph_undo },             { "graph_finalize", core_graph_finalize },
   { "graph_standing", core_graph_standing },     { "graph_unwind", core_graph_unwind },
-  { "flow_abort", core_flow_abort },             { "cond_begin", core_cond_begin },
+  { "cond_begin", core_cond_begin },
   { "cond_branch_end", core_cond_branch_end },   { "cond_end", core_cond_end },
   { "cond_turn", core_cond_turn },               { "function_begin", core_function_begin },
   { "function_end", core_function_end },         { "function_call", core_function_call },

@@ -209,14 +209,6 @@ const dfk_dnn_primitive *dfk_dnn_reorder(const dnnl_memory_desc_t *from, const d
   for (int i = 0; i < from->ndims && i < 6; i++) key.words[3 + i] = from->dims[i];
   return dfk_dnn_get(&key, make_reorder, &(layouts){ from, to });
 }
-
-dnnl_memory_desc_t dfk_dnn_matrix(const dfk_dnn *d, int64_t rows, int64_t columns, int64_t apart, bool transposed) {
-  dnnl_memory_desc_t md;
-  dnnl_dims_t dims = { transposed ? columns : rows, transposed ? rows : columns },
-              strides = { transposed ? 1 : apart, transposed ? apart : 1 };
-  d->memory_desc_init_by_strides(&md, 2, dims, dnnl_f32, strides);
-  return md;
-}
 #else
 typedef int dfk_no_onednn;       /* a file has something in it */
 #endif

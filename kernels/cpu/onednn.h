@@ -68,7 +68,5 @@ bool dfk_dnn_run(const dfk_dnn_primitive *p, void *const *data);
 /* One that copies from a layout to another. */
 const dfk_dnn_primitive *dfk_dnn_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to);
 int64_t dfk_dnn_layout(const dnnl_memory_desc_t *md);     /* a layout as a word for a key; NULL: 0 */
-/* Rows of floats, `columns` each, `apart` elements from one to the next; transposed: seen as [columns, rows]. */
-dnnl_memory_desc_t dfk_dnn_matrix(const dfk_dnn *d, int64_t rows, int64_t columns, int64_t apart, bool transposed);
 #endif
 #endif

@@ -69,16 +69,7 @@ static instance *instance_of(instance *i, const df_context *c) {
   return i;
 }
 
-dfi_unrolled *dfi_unrolled_of(df_graph *g) {
-  if (!g->unrolled) {
-    g->unrolled = dfi_xcalloc(1, sizeof(dfi_unrolled));
-    g->unrolled_free = dfi_unrolled_free;
-    g->unrolled_value = dfi_unrolled_value;
-  }
-  return g->unrolled;
-}
-
-void dfi_unrolled_free(df_graph *g) {
+static void unrolled_free(df_graph *g) {
   dfi_unrolled *t = g->unrolled;
   if (!t) return;
   dfi_trace_free(t->trace);
@@ -87,6 +78,19 @@ void dfi_unrolled_free(df_graph *g) {
   dfi_free(t->origin);
   dfi_free(t);
   g->unrolled = NULL;
+}
+
+/* A value of a loop or cond, as the iteration sees it that the unrolled node `at` is a copy from: where a custom
+ * gradient's function names one. DFI_NONE: there is none. */
+static df_output unrolled_value(df_graph *g, df_node *at, df_output o);
+
+dfi_unrolled *dfi_unrolled_of(df_graph *g) {
+  if (!g->unrolled) {
+    g->unrolled = dfi_xcalloc(1, sizeof(dfi_unrolled));
+    g->unrolled_free = unrolled_free;
+    g->unrolled_value = unrolled_value;
+  }
+  return g->unrolled;
 }
 
 static void remember(unroller *u, df_node *copy, df_node *of, instance *in) {
@@ -390,7 +394,7 @@ int32_t df_graph_unroll(df_graph *g, int32_t n, const int32_t *outputs, int32_t 
   return dfi_check_memory(u.failed ? u.err->code ? u.err->code : DF_INTERNAL : DF_OK, u.err, NULL, "an unrolled graph");
 }
 
-df_output dfi_unrolled_value(df_graph *g, df_node *at, df_output o) {
+static df_output unrolled_value(df_graph *g, df_node *at, df_output o) {
   dfi_unrolled *t = g->unrolled;
   if (!t || at->id >= t->norigin || !t->origin[at->id].in) return DFI_NONE;
   df_error error;

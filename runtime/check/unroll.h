@@ -24,10 +24,6 @@ typedef struct dfi_unrolled {
   int32_t    norigin;
 } dfi_unrolled;
 dfi_unrolled *dfi_unrolled_of(df_graph *g);       /* made when there is none */
-void          dfi_unrolled_free(df_graph *g);
-/* A value of a loop or cond, as the iteration sees it that the unrolled node `at` is a copy from: where a custom
- * gradient's function names one. DFI_NONE: there is none. */
-df_output     dfi_unrolled_value(df_graph *g, df_node *at, df_output o);
 
 /* copy.c: marks, by id, of what the outputs depend on; owned. */
 uint8_t *dfi_graph_needs(df_graph *g, int32_t n, const int32_t *outputs);

@@ -123,7 +123,6 @@ bool      flows(pass *p, df_node *n, int32_t j);           /* does a gradient fl
 bool      is_stop(pass *p, df_output o);
 bool      is_open_variable(pass *p, df_node *n);           /* of a loop that the call itself stands in */
 const char *line_of(const df_node *n);
-void      path_text(pass *p, df_node *n, char *text, size_t bytes);
 bool      no_gradient(pass *p, df_node *n);                /* the error; false */
 void      why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, char *text, size_t bytes);
 
@@ -139,8 +138,6 @@ bool      reads_reference(const df_node *n);
 
 void region_free(region *r);
 
-bool      stays(df_output handle);                         /* what an array's locations hold is never taken out again */
-df_output variable_handle(df_output o);  /* the VarHandleOp's, through captures; DFI_NONE: no variable's */
 df_output new_array(pass *p, df_output v, bool grows);     /* for values like v, in the current context; to save them */
 /* The handle, outside the innermost loop or outermost cond of r, of the array that holds v, a value of r, of each
    iteration. */
@@ -166,7 +163,6 @@ typedef struct backward { df_output trips; bool up; int64_t parallel_iterations;
 /* vars: room for 2 (n + 1) numbers. In between, b->backward is filled and c[i].next is set. */
 bool begin_backward(pass *p, region *r, region *b, int32_t n, carried *c, const backward *how, int32_t *vars);
 bool end_backward(pass *p, region *b, int32_t n, const carried *c, int32_t *vars);
-const char *loop_name(const df_loop *l);  /* that of the forward loop, without the scope of its own pass */
 /* Dense zeros, or a fresh gradient array, for a forward value of r that no gradient came to. */
 df_output nothing(pass *p, region *r, df_output v);
 /* A variable of the backward loop of b that starts as init: its number, or -1; and what it is after the loop. */

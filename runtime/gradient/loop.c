@@ -24,7 +24,8 @@ df_output nothing(pass *p, region *r, df_output v) {
   return is_array(v) ? fresh_array(p, r, v, r->backward) : full(p, r, v, 0, r->backward);
 }
 
-const char *loop_name(const df_loop *l) {
+/* That of the forward loop, without the scope of its own pass. */
+static const char *loop_name(const df_loop *l) {
   const char *slash = strrchr(l->name, '/');
   return slash && slash[1] ? slash + 1 : l->name;
 }

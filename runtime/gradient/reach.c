@@ -202,7 +202,7 @@ static void put_path(words *w, df_node *const *node, int32_t n) {
 }
 
 /* From a y through n to an x. */
-void path_text(pass *p, df_node *n, char *text, size_t bytes) {
+static void path_text(pass *p, df_node *n, char *text, size_t bytes) {
   int32_t count = 0, cap = 64;
   df_node **node = dfi_xmalloc(sizeof *node * (size_t)cap);
 #define PUT(x) do { \

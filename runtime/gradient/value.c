@@ -28,7 +28,8 @@ static bool is_constant(const region *r, df_output v) {
   return !differentiable(v) || (v.node->context == r->forward && dfi_op_info_at(v.node->op)->op->flow == DF_CONSTANT);
 }
 
-df_output variable_handle(df_output o) {
+/* The VarHandleOp's, through captures; DFI_NONE: no variable's. */
+static df_output variable_handle(df_output o) {
   while (flow_is_constant_enter(o.node) || flow_is(o.node, FLOW_IDENTITY) ||
          (flow_is_switch(o.node) && o.node->context->kind == DFI_BRANCH))
     o = o.node->in[0];
@@ -82,7 +83,8 @@ static bool is_counter(const region *r, df_output v, dfi_loop_var **var, df_outp
   return false;
 }
 
-bool stays(df_output h) {
+/* What an array's locations hold is never taken out again. */
+static bool stays(df_output h) {
   for (int32_t i = 0; i < 1000; i++) {
     df_node *n = h.node;
     if (dfi_has_trait(n, DFO_ARRAY_NEW)) {

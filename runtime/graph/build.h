@@ -10,7 +10,6 @@ const char *dfi_current_scope(const df_graph *g);              /* interned; "" o
 /* Sets the pushed control dependencies aside (while nodes are added to loops built earlier) and puts them back. */
 void       *dfi_controls_suspend(df_graph *g);
 void        dfi_controls_resume(df_graph *g, void *suspended);
-bool        dfi_controls_any(const df_graph *g);               /* is any control dependency pushed? */
 
 /* Adds a node in the current context: checks arity and dtypes, captures inputs of outer contexts, adds the pivot and
  * the effect order, infers shapes, folds small constants into out[].constant. NULL: err is filled, nothing was added.
@@ -37,9 +36,6 @@ void *dfi_graph_alloc(df_graph *g, size_t bytes);
  * where that is needed. To build inside it: df_push_scope with the result and a slash, which enters exactly that scope
  * (`while_1/`). */
 const char *dfi_unique_name(df_graph *g, const char *base);
-/* The node to hang a control edge on so that something in context c waits for `control`: itself within one frame, or a
- * constant Enter that arrives after it. NULL: it was built inside a cond or loop that c is not in; err is filled. */
-df_node *dfi_control_in(df_graph *g, df_node *control, df_context *c, const char *where, df_error *err);
 void dfi_node_add_input(df_node *n, df_output in);              /* a loop's Merge receives its NextIteration */
 void dfi_node_add_control(df_node *n, df_node *control);        /* no duplicates */
 

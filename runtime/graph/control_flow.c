@@ -154,7 +154,7 @@ void dfi_flow_free(df_graph *g) {
 
 /* ---- the primitives ------------------------------------------------------------------------ */
 
-const dfi_op_info *flow_info(flow_op op) {
+static const dfi_op_info *flow_info(flow_op op) {
   static const char *const type[FLOW_OPS] = { "Switch",   "Merge",    "Enter",     "Exit",    "NextIteration",
                                               "LoopCond", "Identity", "RefSwitch", "RefEnter" };
   static const dfi_op_info *_Atomic info[FLOW_OPS];

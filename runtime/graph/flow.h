@@ -36,7 +36,6 @@ flow_entry *flow_top(df_graph *g);                /* NULL when nothing is open *
 df_context *flow_context(df_graph *g, df_context_kind kind, df_context *parent);
 typedef enum flow_op { FLOW_SWITCH, FLOW_MERGE, FLOW_ENTER, FLOW_EXIT, FLOW_NEXT, FLOW_LOOP_COND, FLOW_IDENTITY,
   FLOW_REF_SWITCH, FLOW_REF_ENTER, FLOW_OPS } flow_op;
-const dfi_op_info *flow_info(flow_op op);
 bool flow_is(const df_node *n, flow_op op);
 /* A primitive in context c. Its outputs get dtype, shape and `of` from `like` (an output of the same kind) unless
  * like.node is NULL. gate: when all inputs are tokenless it hangs on this node (NULL: on nothing). */
@@ -52,7 +51,6 @@ df_output flow_function_capture(dfi_function *f, df_output o, df_error *err);  /
 dfi_function *flow_function_find(df_graph *g, const char *name);  /* NULL: none of this name was built here */
 /* Does a call of f give the same once more, and change nothing? f, and whatever it calls. False while f is built. */
 bool flow_function_repeats(const dfi_function *f);
-bool flow_is_argument(const df_node *n);                                           /* a FunctionArg */
 df_output flow_captured(df_output o);  /* what a captured argument is outside; none of others */
 void flow_functions_free(flow *f);
 void flow_context_free(df_context *c);

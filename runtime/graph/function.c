@@ -13,11 +13,11 @@
 #include "graph/graph.h"
 #include <stdio.h>
 
-bool flow_is_argument(const df_node *n) { return dfi_op_info_at(n->op)->op->flow == DF_FUNCTION_ARG; }
+static bool is_argument(const df_node *n) { return dfi_op_info_at(n->op)->op->flow == DF_FUNCTION_ARG; }
 
 df_output flow_captured(df_output o) {
   const dfi_function *f =
-      flow_is_argument(o.node) && o.node->context->kind == DFI_CALLED ? o.node->context->function : NULL;
+      is_argument(o.node) && o.node->context->kind == DFI_CALLED ? o.node->context->function : NULL;
   const int64_t i = f ? o.node->attrs[1].i : -1;
   return i >= 0 && i < f->n ? f->outer[i] : DFI_NONE;
 }

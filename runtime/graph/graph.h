@@ -92,7 +92,6 @@ df_node    *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_
 
 /* order.c: control edges of a node about to be published: pivot, explicit ones, what stands. */
 typedef struct dfi_waits { df_node **node; int32_t n, cap; df_node *few[16]; } dfi_waits;
-void    dfi_waits_add(dfi_waits *w, df_node *n);
 int32_t dfi_order(df_graph *g, df_node *n, const dfi_node_spec *spec, dfi_waits *w, df_error *err);
 
 /* fold.c: fills out[].constant where that is known. */

@@ -6,13 +6,13 @@
  * Program order of side effects is control_flow.c's.
  *
  * A control edge never crosses a frame. Something outside that is waited for inside a loop arrives there as a loop
- * constant (dfi_control_in), except that what stood when the loop was begun already holds back its Enters.
+ * constant (control_in), except that what stood when the loop was begun already holds back its Enters.
  */
 #include "graph/graph.h"
 
 static bool is_loop(const df_context *c) { return c->kind == DFI_PRED || c->kind == DFI_BODY; }
 
-void dfi_waits_add(dfi_waits *w, df_node *n) {
+static void waits_add(dfi_waits *w, df_node *n) {
   for (int32_t i = 0; i < w->n; i++)
     if (w->node[i] == n) return;
   if (w->n == w->cap) {
@@ -34,7 +34,9 @@ static bool around(const df_context *c, const df_context *outer, bool *loops) {
   return false;
 }
 
-df_node *dfi_control_in(df_graph *g, df_node *control, df_context *c, const char *where, df_error *err) {
+/* The node to hang a control edge on so that something in context c waits for `control`: itself within one frame, or a
+ * constant Enter that arrives after it. NULL: it was built inside a cond or loop that c is not in; err is filled. */
+static df_node *control_in(df_graph *g, df_node *control, df_context *c, const char *where, df_error *err) {
   bool loops;
   if (!around(c, control->context, &loops)) {
     dfi_fail(err, DF_INVALID_ARGUMENT, where,
@@ -79,9 +81,9 @@ static int32_t add_standing(df_graph *g, df_context *c, const char *where, dfi_w
     bool loops;
     if (!around(c, s->context, &loops) || loops) continue;
     for (int32_t j = 0; j < s->n; j++) {
-      df_node *control = dfi_control_in(g, s->nodes[j], c, where, err);
+      df_node *control = control_in(g, s->nodes[j], c, where, err);
       if (!control) return err && err->code ? err->code : DF_INVALID_ARGUMENT;
-      dfi_waits_add(w, control);
+      waits_add(w, control);
     }
   }
   return DF_OK;
@@ -91,9 +93,9 @@ int32_t dfi_order(df_graph *g, df_node *n, const dfi_node_spec *spec, dfi_waits 
   const dfi_op_info *o = dfi_op_info_at(n->op);
   df_context *c = n->context;
   for (int32_t i = 0; i < spec->ncontrol; i++) {
-    df_node *control = spec->raw ? spec->control[i] : dfi_control_in(g, spec->control[i], c, spec->where, err);
+    df_node *control = spec->raw ? spec->control[i] : control_in(g, spec->control[i], c, spec->where, err);
     if (!control) return err && err->code ? err->code : DF_INVALID_ARGUMENT;
-    dfi_waits_add(w, control);
+    waits_add(w, control);
   }
   if (spec->raw) {
     /* What stands around a loop that is being begun holds back its variables, and with them all of it. */
@@ -110,7 +112,7 @@ int32_t dfi_order(df_graph *g, df_node *n, const dfi_node_spec *spec, dfi_waits 
 
   bool reached = false;
   for (int32_t i = 0; i < n->nin && !reached; i++) reached = !dfi_is_tokenless(n->in[i]);
-  if (!reached && c->pivot) dfi_waits_add(w, c->pivot);
+  if (!reached && c->pivot) waits_add(w, c->pivot);
   return DF_OK;
 }
 
@@ -136,8 +138,4 @@ void *dfi_controls_suspend(df_graph *g) {
 void dfi_controls_resume(df_graph *g, void *suspended) {
   df_assert((intptr_t)suspended == dfi_builder_of(g)->ncontrol);
   df_pop_control(g);
-}
-bool dfi_controls_any(const df_graph *g) {
-  const dfi_builder *b = g->build;
-  return b->ncontrol && b->control[b->ncontrol - 1].n >= 0;
 }

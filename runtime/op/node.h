@@ -165,7 +165,7 @@ struct df_graph {
   df_output  (*unrolled_value)(df_graph *g, df_node *at, df_output o);   /* an unrolled graph: an iteration's value */
   void       (*unrolled_free)(df_graph *g);
   void        *unrolled;               /* unroll.c's own: what was recorded and unrolled, or NULL */
-  df_node     *unrolled_at;              /* an unrolled CustomGradient whose function runs: see dfi_unrolled_value */
+  df_node     *unrolled_at;              /* an unrolled CustomGradient whose function runs: see unrolled_value */
   pthread_mutex_t lock;                /* guards n, node[] growth, and variable_init against sessions that compile */
 #ifdef DFLOW_DEBUG
   const void *builder;                 /* the thread that is in the middle of building, or NULL; atomic */

@@ -24,7 +24,7 @@ struct dfi_waiter {
   int64_t     room;            /* cells that fit into taken */
 };
 
-const char *dfi_queue_kind_name(dfi_queue_kind kind) {
+static const char *kind_name(dfi_queue_kind kind) {
   static const char *const name[] = { "FIFOQueue", "PaddingFIFOQueue", "RandomShuffleQueue", "PriorityQueue" };
   return name[kind];
 }
@@ -108,7 +108,7 @@ static char *components_text(int32_t n, const uint8_t *dtype, const dfi_shape *s
 }
 
 int32_t dfi_queue_check(const dfi_queue *q, const dfi_queue_spec *s, df_error *err) {
-  if (q->kind != s->kind) return differ(q, err, "type", dfi_queue_kind_name(q->kind), dfi_queue_kind_name(s->kind));
+  if (q->kind != s->kind) return differ(q, err, "type", kind_name(q->kind), kind_name(s->kind));
   if (q->capacity != s->capacity) return differ_in_number(q, err, "capacity", q->capacity, s->capacity);
   bool same = q->n == s->n && !q->shape == !s->shape;
   for (int32_t c = 0; same && c < q->n; c++)

@@ -84,7 +84,4 @@ void dfi_cells_give_back(dfi_queue *q, const df_value *cells, int64_t n);
 void dfi_cells_free(dfi_queue *q);
 /* Component c of n cells along a new axis 0, as output c of the kernel. No lock. */
 int32_t dfi_cells_stack(const dfi_queue *q, df_kernel *k, int32_t c, const df_value *cells, int64_t n);
-
-/* Words for messages. */
-const char *dfi_queue_kind_name(dfi_queue_kind kind);
 #endif

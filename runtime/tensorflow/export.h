@@ -86,9 +86,7 @@ bool dfi_export_special(dfi_export *e, const df_node *n);
 bool dfi_export_is_array(dfi_export *e, df_output o);
 void dfi_export_arrays_meet(dfi_export *e);                       /* fills moves */
 bool dfi_export_array_node(dfi_export *e, const df_node *n);      /* false: it has nothing to do with arrays */
-const char *dfi_export_flow(dfi_export *e, df_output o);
 /* export_variable.c */
-dfi_export_variable *dfi_export_variable_of(const dfi_export *e, const df_node *n);  /* NULL: nothing is said of it */
 /* what a variable begins with, or is; NULL: not given */
 const df_tensor *dfi_export_value(const dfi_export *e, const df_node *n);
 int32_t dfi_export_dtype(const dfi_export *e, df_output o);  /* a frozen variable's handle has the dtype of its value */

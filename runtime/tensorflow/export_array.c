@@ -120,7 +120,7 @@ static const char *handle_of(dfi_export *e, df_output o) {
   }
 }
 
-const char *dfi_export_flow(dfi_export *e, df_output o) {
+static const char *array_flow(dfi_export *e, df_output o) {
   df_node *n = o.node;
   const char *name = e->name[n->id];
   if (array_op(n)) {
@@ -149,7 +149,7 @@ static Pb__NodeDef *primitive(dfi_export *e, const df_node *n, bool handle, bool
   const char *name = e->name[n->id];
   Pb__NodeDef *def = dfi_export_node(e, type_of(n), handle ? dfi_lower_text(&e->l, "%s/handle", name) : name, outputs);
   for (int32_t i = 0; i < arrays; i++)
-    dfi_lower_input(&e->l, def, handle ? handle_of(e, n->in[i]) : dfi_export_flow(e, n->in[i]));
+    dfi_lower_input(&e->l, def, handle ? handle_of(e, n->in[i]) : array_flow(e, n->in[i]));
   if (f == DF_SWITCH) dfi_lower_input(&e->l, def, dfi_export_ref(e, n->in[1]));
   dfi_export_controls(e, def);
   dfi_lower_type(&e->l, def, "T", handle ? DF_RESOURCE : DF_FLOAT32);
@@ -218,7 +218,7 @@ static const char *count_up(dfi_export *e, const char *count) {
 static const char *size_of(dfi_export *e, const char *name, df_output h) {
   Pb__NodeDef *n = dfi_export_node(e, "TensorArraySizeV3", name, 1);
   dfi_lower_input(&e->l, n, handle_of(e, h));
-  dfi_lower_input(&e->l, n, dfi_export_flow(e, h));
+  dfi_lower_input(&e->l, n, array_flow(e, h));
   return name;
 }
 
@@ -252,7 +252,7 @@ static Pb__NodeDef *on_array(dfi_export *e, const char *type, int32_t outputs, c
   dfi_lower_input(&e->l, def, handle_of(e, n->in[0]));
   if (a) dfi_lower_input(&e->l, def, a);
   if (b) dfi_lower_input(&e->l, def, b);
-  dfi_lower_input(&e->l, def, dfi_export_flow(e, n->in[0]));
+  dfi_lower_input(&e->l, def, array_flow(e, n->in[0]));
   return def;
 }
 
@@ -269,7 +269,7 @@ static void write_op(dfi_export *e) {
   const char *index = as_int(e, 1, DF_INT32), *value = array ? handle_of(e, n->in[2]) : dfi_export_ref(e, n->in[2]);
   Pb__NodeDef *def = on_array(e, "TensorArrayWriteV3", 1, index, value);
   if (array) {
-    const char *flow = dfi_export_flow(e, n->in[2]);
+    const char *flow = array_flow(e, n->in[2]);
     dfi_lower_input(&e->l, def, dfi_lower_text(&e->l, "^%.*s", (int)strcspn(flow, ":"), flow));
   }
   dfi_export_controls(e, def);
@@ -284,7 +284,7 @@ static void read_op(dfi_export *e) {
   dfi_lower_type(&e->l, def, "dtype", n->out[0].dtype);
   if (n->out[0].dtype != DF_RESOURCE) return;
   Pb__NodeDef *flow = dfi_export_node(e, "Identity", dfi_lower_text(&e->l, "%s/flow", name), 1);
-  dfi_lower_input(&e->l, flow, dfi_export_flow(e, n->in[0]));
+  dfi_lower_input(&e->l, flow, array_flow(e, n->in[0]));
   dfi_lower_input(&e->l, flow, dfi_lower_text(&e->l, "^%s", name));
   dfi_lower_type(&e->l, flow, "T", DF_FLOAT32);
 }
@@ -352,7 +352,7 @@ static void join_op(dfi_export *e) {
       return;
     }
   Pb__NodeDef *def = dfi_export_node(e, "AddN", e->name[n->id], 1);
-  for (int32_t i = 0; i < n->nin; i++) dfi_lower_input(&e->l, def, dfi_export_flow(e, n->in[i]));
+  for (int32_t i = 0; i < n->nin; i++) dfi_lower_input(&e->l, def, array_flow(e, n->in[i]));
   dfi_export_controls(e, def);
   dfi_lower_int(&e->l, def, "N", n->nin);
   dfi_lower_type(&e->l, def, "T", DF_FLOAT32);

@@ -11,13 +11,14 @@
 
 static const char *type_of(const df_node *n) { return dfi_op_info_at(n->op)->op->type; }
 
-dfi_export_variable *dfi_export_variable_of(const dfi_export *e, const df_node *n) {
+/* NULL: nothing is said of it. */
+static dfi_export_variable *variable_of(const dfi_export *e, const df_node *n) {
   for (int32_t i = 0; i < e->nvariable && dfi_is_variable(n); i++) if (e->variable[i].node == n) return &e->variable[i];
   return NULL;
 }
 
 const df_tensor *dfi_export_value(const dfi_export *e, const df_node *n) {
-  const dfi_export_variable *v = dfi_export_variable_of(e, n);
+  const dfi_export_variable *v = variable_of(e, n);
   return v ? v->value : NULL;
 }
 
@@ -167,7 +168,7 @@ void dfi_export_init(dfi_export *e) {
   for (int32_t i = 0; i < e->graph->n && !e->frozen; i++) {
     df_node *n = e->graph->node[i];
     if (!e->needed[i] || !dfi_is_variable(n)) continue;
-    const char *name = assign(e, n, dfi_export_variable_of(e, n));
+    const char *name = assign(e, n, variable_of(e, n));
     if (!name) continue;
     if (!group) {
       group = dfi_export_name(e, "init");

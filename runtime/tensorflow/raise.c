@@ -41,7 +41,8 @@ int32_t raise_resolve(raiser *r, int32_t p) {
   }
 }
 
-int32_t raise_up(raiser *r, int32_t p) {
+/* The place around it. */
+static int32_t up(raiser *r, int32_t p) {
   const place *at = &r->place[p];
   switch (at->kind) {
   case PLACE_TOP: return p;
@@ -53,7 +54,7 @@ int32_t raise_up(raiser *r, int32_t p) {
 
 static int32_t depth_of(raiser *r, int32_t p) {
   int32_t d = 0;
-  for (; p != PLACE_FIRST && d <= DEEPEST; p = raise_up(r, p)) d++;
+  for (; p != PLACE_FIRST && d <= DEEPEST; p = up(r, p)) d++;
   return d;
 }
 
@@ -63,7 +64,7 @@ static bool same(raiser *r, int32_t a, int32_t b) {
   const place *x = &r->place[a], *y = &r->place[b];
   if (x->kind != PLACE_BRANCH || y->kind != PLACE_BRANCH || x->side != y->side) return false;
   int32_t c = raise_cond(r, x->of), d = raise_cond(r, y->of);
-  if (!dfi_same(r->conds[c].pred, r->conds[d].pred) || !same(r, raise_up(r, a), raise_up(r, b))) return false;
+  if (!dfi_same(r->conds[c].pred, r->conds[d].pred) || !same(r, up(r, a), up(r, b))) return false;
   c = raise_cond(r, c);
   d = raise_cond(r, d);
   if (c != d) r->conds[c > d ? c : d].joined = c > d ? d : c;
@@ -80,11 +81,11 @@ static int32_t inner_of(raiser *r, int32_t a, int32_t b) {
   if (da > DEEPEST || db > DEEPEST) return PLACE_NONE;
   if (da < db) { int32_t t = a; a = b; b = t; t = da; da = db; db = t; }
   int32_t at = a;
-  for (; da > db; da--) at = raise_up(r, at);
+  for (; da > db; da--) at = up(r, at);
   return same(r, at, b) ? raise_resolve(r, a) : PLACE_NONE;
 }
 
-void raise_give_up(raiser *r, int32_t p) {
+static void give_up(raiser *r, int32_t p) {
   for (p = raise_resolve(r, p); p != PLACE_FIRST; p = raise_resolve(r, p)) {
     if (r->place[p].kind == PLACE_BRANCH) r->conds[raise_cond(r, r->place[p].of)].given_up = true;
     else r->loops[r->place[p].of].given_up = true;
@@ -94,8 +95,8 @@ void raise_give_up(raiser *r, int32_t p) {
 static int32_t meet(raiser *r, int32_t a, int32_t b) {
   int32_t p = inner_of(r, a, b);
   if (p != PLACE_NONE) return p;
-  raise_give_up(r, a);
-  raise_give_up(r, b);
+  give_up(r, a);
+  give_up(r, b);
   return PLACE_FIRST;
 }
 
@@ -152,7 +153,7 @@ static void enter(raiser *r, df_node *n, int32_t at) {
   raised_loop *loop = &r->loops[l];
   loop->parent = meet(r, loop->parent, at);
   r->at[n->id - r->first] = loop->place + (flow_is_constant_enter(n) ? 0 : 1);
-  if (!flow_is(n, FLOW_ENTER)) raise_give_up(r, loop->place);
+  if (!flow_is(n, FLOW_ENTER)) give_up(r, loop->place);
 }
 
 static void split(raiser *r, df_node *n, int32_t at) {
@@ -165,7 +166,7 @@ static void split(raiser *r, df_node *n, int32_t at) {
   c->branch[0] = place_new(r, PLACE_BRANCH, r->nconds, 0);
   c->branch[1] = place_new(r, PLACE_BRANCH, r->nconds, 1);
   r->cond[i] = r->nconds++;
-  if (!flow_is(n, FLOW_SWITCH)) raise_give_up(r, c->branch[0]);
+  if (!flow_is(n, FLOW_SWITCH)) give_up(r, c->branch[0]);
 }
 
 /* The cond whose sides a Merge brings together, or -1. Conds that it shows to be one are joined. */
@@ -181,14 +182,14 @@ static int32_t cond_of_merge(raiser *r, const df_node *n) {
 static int32_t merge(raiser *r, df_node *n) {
   int32_t c = cond_of_merge(r, n);
   if (c >= 0) return raise_resolve(r, r->conds[c].parent);
-  for (int32_t i = 0; i < n->nin; i++) raise_give_up(r, raise_place_of(r, n->in[i]));
+  for (int32_t i = 0; i < n->nin; i++) give_up(r, raise_place_of(r, n->in[i]));
   return PLACE_FIRST;
 }
 
 static int32_t leave(raiser *r, df_node *n) {
   int32_t p = raise_place_of(r, n->in[0]);
-  if (r->place[p].kind == PLACE_LEFT && flow_is(n, FLOW_EXIT)) return raise_up(r, raise_up(r, p));
-  raise_give_up(r, p);
+  if (r->place[p].kind == PLACE_LEFT && flow_is(n, FLOW_EXIT)) return up(r, up(r, p));
+  give_up(r, p);
   return PLACE_FIRST;
 }
 
@@ -206,7 +207,7 @@ static void read_node(raiser *r, df_node *n) {
   for (int32_t j = 0; j < n->ncontrol; j++) {
     int32_t p = place_of_control(r, n->control[j]);
     /* it runs whatever its inputs are: in no branch */
-    while (is_trigger(n) && r->place[p].kind == PLACE_BRANCH) p = raise_up(r, p);
+    while (is_trigger(n) && r->place[p].kind == PLACE_BRANCH) p = up(r, p);
     at = meet(r, at, p);
   }
   r->at[i] = at;
@@ -215,7 +216,7 @@ static void read_node(raiser *r, df_node *n) {
   else if (flow == DF_LOOP_COND) {
     at = raise_resolve(r, at);
     raised_loop *l = r->place[at].kind == PLACE_PRED ? &r->loops[r->place[at].of] : NULL;
-    if (!l || l->loop_cond) raise_give_up(r, at);
+    if (!l || l->loop_cond) give_up(r, at);
     else l->loop_cond = n;
   }
 }
@@ -276,7 +277,7 @@ static void find_users(raiser *r) {
 }
 
 static bool within(raiser *r, int32_t p, int32_t cond) {
-  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = raise_up(r, p))
+  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = up(r, p))
     if (r->place[p].kind == PLACE_BRANCH && raise_cond(r, r->place[p].of) == cond) return true;
   return false;
 }
@@ -334,7 +335,7 @@ static void part(raiser *r, int32_t c, lists *l) {
   int32_t count = 0;
   if (!reach(r, c, l, &count)) return;
   if (l->left <= 0 || raise_resolve(r, r->conds[c].parent) != PLACE_FIRST) {
-    raise_give_up(r, r->conds[c].branch[0]);
+    give_up(r, r->conds[c].branch[0]);
     return;
   }
   int32_t loose = 0;
@@ -386,7 +387,7 @@ static bool one_structure(raiser *r, int32_t a, int32_t b) {
 }
 
 static bool inside(raiser *r, int32_t p, int32_t structure) {
-  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = raise_up(r, p)) if (one_structure(r, p, structure)) return true;
+  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = up(r, p)) if (one_structure(r, p, structure)) return true;
   return false;
 }
 
@@ -394,7 +395,7 @@ static bool inside(raiser *r, int32_t p, int32_t structure) {
  * False: p is not in such a place, or this was done too often. */
 static bool isolate(raiser *r, int32_t p) {
   int32_t outer = PLACE_FIRST, inner = PLACE_FIRST;
-  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = raise_up(r, p)) {
+  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = up(r, p)) {
     if (outer != PLACE_FIRST && !one_structure(r, outer, p)) inner = outer;
     outer = p;
   }
@@ -428,14 +429,14 @@ static bool isolate(raiser *r, int32_t p) {
 }
 
 void raise_contradiction(raiser *r, int32_t p) {
-  if (!isolate(r, p)) raise_give_up(r, p);
+  if (!isolate(r, p)) give_up(r, p);
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------- */
 
 static bool is_around(raiser *r, int32_t outer, int32_t p, bool *crossed) {
   *crossed = false;
-  for (;; p = raise_up(r, p)) {
+  for (;; p = up(r, p)) {
     if (p == outer) return true;
     if (p == PLACE_FIRST) return false;
     *crossed |= r->place[p].kind == PLACE_CONSTANTS;
@@ -450,8 +451,8 @@ static void settle(raiser *r, int32_t i) {
   find_users(r);
   for (int32_t e = r->first_user[i]; e < r->first_user[i + 1]; e++) {
     int32_t p = raise_resolve(r, r->at[r->user[e]]);
-    while (p != PLACE_FIRST && raise_up(r, p) != at) p = raise_up(r, p);
-    if (p == PLACE_FIRST || (chosen != PLACE_NONE && chosen != p)) { raise_give_up(r, at); return; }
+    while (p != PLACE_FIRST && up(r, p) != at) p = up(r, p);
+    if (p == PLACE_FIRST || (chosen != PLACE_NONE && chosen != p)) { give_up(r, at); return; }
     chosen = p;
   }
   r->at[i] = chosen == PLACE_NONE ? at + 2 : chosen;
@@ -480,7 +481,7 @@ static bool consistent(raiser *r) {
     if (flow == DF_EXIT) {
       int32_t p = raise_place_of(r, n->in[0]);
       bool fits =
-          r->place[p].kind == PLACE_LEFT ? raise_up(r, raise_up(r, p)) == at : p == PLACE_FIRST && at == PLACE_FIRST;
+          r->place[p].kind == PLACE_LEFT ? up(r, up(r, p)) == at : p == PLACE_FIRST && at == PLACE_FIRST;
       if (fits) continue;
       raise_contradiction(r, p);
       if (!r->unstructured[i]) raise_contradiction(r, at);

@@ -53,10 +53,8 @@ typedef struct raiser {
 
 /* raise.c */
 int32_t raise_resolve(raiser *r, int32_t place);          /* the place that stands for it now */
-int32_t raise_up(raiser *r, int32_t place);               /* the place around it */
 int32_t raise_cond(raiser *r, int32_t cond);              /* the cond that it was joined to */
 int32_t raise_place_of(raiser *r, df_output o);           /* where the value can be used as it is */
-void    raise_give_up(raiser *r, int32_t place);
 void    raise_contradiction(raiser *r, int32_t place);    /* gives up as little as can be */
 df_output raise_origin(df_output o);                      /* back through Identities that wait for nothing
                                                              and read no reference */

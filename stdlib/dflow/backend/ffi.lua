@@ -136,7 +136,6 @@ function core.memory()
   return tonumber(four[0]), tonumber(four[1]), tonumber(four[2]), tonumber(four[3])
 end
 
-function core.memory_set_limit(bytes) C.df_memory_set_limit(bytes) end
 function core.op_count() return C.df_op_count() end
 
 -- Seconds that only go forward, from some moment on.
@@ -148,8 +147,6 @@ function core.clock()
   ffi.C.clock_gettime(CLOCK_MONOTONIC, timespec)
   return tonumber(timespec.tv_sec) + 1e-9 * tonumber(timespec.tv_nsec)
 end
-
-function core.sigint_guard(on) C.df_sigint_guard(on and true or false) end
 
 function core.header() return str(C.df_header()) end
 function core.op_about(op, what) return text_or_nil(C.df_op_about(op, what)) end

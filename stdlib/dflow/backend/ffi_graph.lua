@@ -25,7 +25,6 @@ return function(core, C, own)
   function core.graph_set_seed(g, seed) C.df_graph_set_seed(g, seed) end
   function core.node_begin(g, op, where) C.df_node_begin(g, op, where) end
   function core.node_input(g, node, index) C.df_node_input(g, node, index) end
-  function core.node_control(g, node) C.df_node_control(g, node) end
   function core.node_name(g, name) C.df_node_name(g, name) end
   function core.node_int(g, attr, v) C.df_node_int(g, attr, v) end
   function core.node_float(g, attr, v) C.df_node_float(g, attr, v) end
@@ -104,7 +103,6 @@ return function(core, C, own)
 
   function core.output_dtype(g, node, index) return C.df_output_dtype(g, node, index) end
   function core.output_rank(g, node, index) return C.df_output_rank(g, node, index) end
-  function core.output_dim(g, node, index, axis) return tonumber(C.df_output_dim(g, node, index, axis)) end
 
   function core.output_shape(g, node, index)
     local rank = C.df_output_rank(g, node, index)
@@ -192,7 +190,6 @@ return function(core, C, own)
   function core.graph_unwind(g, flow, scopes, devices, controls)
     C.df_graph_unwind(g, ffi.new('df_standing', flow, scopes, devices, controls))
   end
-  function core.flow_abort(g, depth) C.df_flow_abort(g, depth) end
 
   function core.cond_begin(g, node, index, name, where)
     if C.df_cond_begin(g, node, index, name, where, err) ~= 0 then raise() end

@@ -6,7 +6,6 @@ local core = require 'dflow.backend'
 local registry = require 'dflow.front.registry'
 local ops = require 'dflow.front.ops'
 local errors = require 'dflow.front.errors'
-local dtypes = require 'dflow.front.dtypes'
 local docs = require 'dflow.docs'
 
 local M = {}
@@ -476,9 +475,6 @@ function M.mentioning(word)
   end
   return list
 end
-
---- Is the name one of a dtype's? For messages of other modules.
-function M.is_dtype(name) return dtypes.number[name] ~= nil end
 
 M.version = core.version
 

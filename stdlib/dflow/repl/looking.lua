@@ -1,7 +1,6 @@
 --- `:src`, `:inputs`, `:watch` and `:diff`: lines with what they did, what a value comes from, expressions that are looked at
 --- again and again, and where two runs first differ.
 local core = require 'dflow.backend'
-local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local quote = require 'dflow.front.quote'
 local commands = require 'dflow.repl.commands'
@@ -206,5 +205,4 @@ command('diff', function(rest)
 end, [[diff n m - where two runs, by their numbers in :runs, first differ: a token that died, a value, a node that did not run
 Compared are the tokens that are remembered of each, and the values that were kept: say :record on before the runs.]])
 
-M.errors = errors
 return M
