@@ -336,6 +336,7 @@ end
 --- first op that makes a NaN, to be looked at; h:wait() and h:done() end it there.
 function methods.start(s, fetches, feeds, opts)
   if fetches == nil then errors.bad('start: there is nothing to fetch') end
+  local timeout = timeout_of(opts)
   if watch then watch(s, feeds) end
   local besides = M.shown or (opts and opts.paused and M.held)
   if besides then
@@ -345,7 +346,6 @@ function methods.start(s, fetches, feeds, opts)
     opts = with
   end
   local flat, finish = prepare(s, fetches)
-  local timeout = timeout_of(opts)
   local buffer = take_feeds(s, feeds)
   try_files(opts)
   local _, peak = core.memory()
