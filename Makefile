@@ -364,6 +364,11 @@ cspec: $(CSPEC) $(BUILD)/pty $(if $(STRICT),$(BUILD)/spec/strict_zoo)
 $(BUILD)/spec/%: spec/%.c $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -iquote runtime -iquote . -iquote $(BUILD)/gen $(LDFLAGS) $< $(LIB_OBJ) $(LIBS) -o $@
+# A device that counts: a plug-in, as those for GPUs are.
+$(BUILD)/spec/counter: | $(BUILD)/counter/libdflow_cuda.so
+$(BUILD)/counter/libdflow_cuda.so: spec/counter/device.c spec/counter/counter.h kernels/device.h $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -fvisibility=hidden -iquote . -shared -Wl,-soname,libdflow_cuda.so $(LDFLAGS) $< -o $@
 # A terminal for the specs to type at; see spec/typist.lua.
 $(BUILD)/pty: spec/pty/pty.c
 	@mkdir -p $(@D)
