@@ -246,8 +246,11 @@ static int pushed_available(void) {
   return poll(&in, 1, 0) > 0;
 }
 
+int prompt_key(void) { return read_pushed(rl_instream); }
+bool prompt_pushed(void) { return pushed_at < pushed_n; }
+
 /* These bytes are read before all others. */
-static void push_back(const char *bytes, size_t n) {
+void prompt_push_back(const char *bytes, size_t n) {
   size_t left = pushed_n - pushed_at;
   char *all = malloc(n + left);
   if (all == NULL) return;
@@ -291,7 +294,7 @@ static int command_paste(int count, int key) {
     return 0;
   }
   size_t after = found + sizeof mark - 1;
-  if (after < n) push_back(text + after, n - after);
+  if (after < n) prompt_push_back(text + after, n - after);
   size_t length = 0;
   for (size_t i = 0; i < found; i++) {
     if (text[i] == '\0') continue;
@@ -395,16 +398,11 @@ static char **complete(const char *text, int start, int end) {
   return words;
 }
 
-static void show_matches(char **matches, int n, int longest) {
-  int columns, rows;
-  paint_size(&columns, &rows);
-  paint_menu_clear();
-  lua_pushinteger(prompt_lua, columns);
-  lua_pushinteger(prompt_lua, rows);
-  if (!prompt_ask("menu", 2, 1)) return;
+/* The list of rows on top of the Lua stack, text, styles, text, styles, …, goes below the input. */
+void prompt_menu(void) {
   lua_State *L = prompt_lua;
   int list = lua_gettop(L);
-  for (lua_Integer i = 1; lua_istable(L, -1) && lua_geti(L, list, i) == LUA_TSTRING; i += 2) {
+  for (lua_Integer i = 1; lua_istable(L, list) && lua_geti(L, list, i) == LUA_TSTRING; i += 2) {
     size_t ntext, nstyles;
     const char *text = lua_tolstring(L, -1, &ntext);
     lua_geti(L, list, i + 1);
@@ -413,6 +411,15 @@ static void show_matches(char **matches, int n, int longest) {
     lua_pop(L, 2);
   }
   lua_settop(L, list - 1);
+}
+
+static void show_matches(char **matches, int n, int longest) {
+  int columns, rows;
+  paint_size(&columns, &rows);
+  paint_menu_clear();
+  lua_pushinteger(prompt_lua, columns);
+  lua_pushinteger(prompt_lua, rows);
+  if (prompt_ask("menu", 2, 1)) prompt_menu();
 }
 
 /* ---- readline ---------------------------------------------------------------------------------- */
@@ -428,6 +435,7 @@ static rl_command_func_t *replacement(rl_command_func_t *fn) {
     { rl_kill_line, command_kill_line },                 { rl_unix_line_discard, command_kill_to_start },
     { rl_bracketed_paste_begin, command_paste },         { rl_clear_screen, command_clear },
     { rl_clear_display, command_clear },                 { rl_re_read_init_file, command_reread },
+    { rl_reverse_search_history, search_begin },         { rl_forward_search_history, search_begin },
     { rl_yank, command_yank },                           { rl_yank_pop, command_yank_pop },
     { rl_abort, command_abort },                         { rl_start_kbd_macro, command_macro_start },
     { rl_end_kbd_macro, command_macro_end },             { rl_call_last_kbd_macro, command_macro_call },
@@ -540,7 +548,7 @@ static void handle_signals(void) {
   if (program_interrupted) {                 /* sent by another process: as if the key were pressed */
     static const char key = INTERRUPT;
     program_interrupted = 0;
-    push_back(&key, 1);
+    prompt_push_back(&key, 1);
   }
   if (ended) {
     paint_below();
@@ -610,6 +618,7 @@ prompt_end prompt_read(const char *prompt, const char *more, const char *given, 
       prompt_ask("idle", 0, 0);
     }
     if (ready <= 0) continue;
+    if (search_on()) { search_key(); continue; }
     paint_menu_clear();
     rl_callback_read_char();
     if (&_rl_last_command_was_kill && _rl_last_command_was_kill) killed = true;

@@ -1,5 +1,5 @@
 /* prompt.h: the editor of the prompt: readline's keys (prompt.c), our painter (prompt_paint.c), history
- * (prompt_history.c). Everything here runs on the main thread.
+ * (prompt_history.c), the search in it (prompt_search.c). Everything here runs on the main thread.
  *
  * What the text means is Lua's business. The editor asks a table of functions, stdlib/dflow/repl/editor.lua, always
  * through prompt_ask, so that an error in Lua never jumps over readline's frames. Lines and columns count bytes from 0.
@@ -13,6 +13,10 @@
  *                                           of prompt_read
  *   complete(line, column)               -> the column where the word begins, a list of words
  *   menu(columns, rows)                  -> a list of text, styles, text, styles, …
+ *   search(pattern, chosen, columns, rows)
+ *                                        -> which of what fits is chosen, its text or nil, the cursor in it, and a list
+ *                                        as menu's
+ *   searched()                           the search is over
  *   paste(text, columns)                 -> what is to be inserted of a pasted text
  *   pasted()                             it was
  *   idle()                               once, when nothing is typed for a moment
@@ -22,6 +26,7 @@
 #define DFLOW_PROMPT_H
 #include <lua.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef enum prompt_end { PROMPT_READ, PROMPT_END, PROMPT_INTERRUPTED } prompt_end;
 
@@ -32,6 +37,10 @@ prompt_end prompt_read(const char *prompt, const char *more, const char *given, 
 /* Calls editor function `name` with the `nargs` values on top of `L`, popping them. False, with nothing on the stack,
  * when it failed; the message then stands under the input. */
 bool prompt_ask(const char *name, int nargs, int nresults);
+int  prompt_key(void);                             /* the next byte that was typed or pushed back; < 0: none comes */
+bool prompt_pushed(void);                          /* is there one that was pushed back? */
+void prompt_push_back(const char *bytes, size_t n);         /* these bytes are read before all others */
+void prompt_menu(void);                            /* pops a list of rows, and puts them below the input */
 extern lua_State *prompt_lua;               /* where the editor table lives */
 extern const char prompt_editor_key;        /* its key in the registry */
 
@@ -51,6 +60,11 @@ void paint_theme(char style, const char *sgr);            /* "" for none */
 paint_place paint_place_of(int point);                    /* of a byte of rl_line_buffer */
 int  paint_line_start(int line);                          /* byte where the line begins */
 void paint_size(int *columns, int *rows);
+
+/* ---- prompt_search.c: Ctrl-R ---- */
+int  search_begin(int count, int key);      /* a command of readline's */
+bool search_on(void);                       /* keys go to search_key, not to readline */
+void search_key(void);
 
 /* ---- prompt_history.c: one file, shared with other prompts ---- */
 void history_open_file(int entries);        /* reads it; keeps the last `entries` */

@@ -176,6 +176,19 @@ function M.new(repl)
     return complete.menu(candidates, columns, rows)
   end
 
+  local entries, found                                     -- of a search: the history, what fits
+
+  function E.search(pattern, chosen, columns, rows)
+    local search = require 'dflow.repl.search'
+    entries = entries or search.newest(repl.program.history())
+    found = search.find(entries, pattern)
+    chosen = math.max(1, math.min(chosen, #found))
+    local one = found[chosen]
+    return chosen, one and one.text, one and one.last, search.menu(found, pattern, chosen, columns, rows)
+  end
+
+  function E.searched() entries, found = nil, nil end
+
   --- The first prompt is there and nobody types yet: what the first keys need is loaded now.
   function E.idle()
     hints = hints or require 'dflow.repl.hints'
