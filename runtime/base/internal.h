@@ -39,6 +39,8 @@ uint32_t dfi_crc32c(uint32_t sum, const void *bytes, size_t n);
 
 /* ---- memory (memory.c): aligned, counted, cached, with stress switches ----------------------- */
 void *dfi_alloc(int64_t bytes);        /* 64-byte aligned tensor memory; NULL when out of memory or past the limit */
+void  dfi_container_begin(void);       /* finds the limit of the control group, if there is one */
+bool  dfi_container_refuses(int64_t bytes);   /* so much more would be the end of the process; any thread */
 void  dfi_release(void *p, int64_t bytes);
 /* Bookkeeping (bookkeeping.c): never NULL. When memory has ended it comes from a reserve, and the thread's dfi_short is
  * set: whoever can fail looks at it at his end, as below, and takes back what was made. */

@@ -102,6 +102,7 @@ static void begin(void) {
   pthread_key_create(&stock_key, stock_end);
   int64_t machine = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   shared.kept_limit = machine > 0 ? machine / 8 : 256 << 20;
+  dfi_container_begin();
   const char *stress = getenv("DFLOW_STRESS"), *oom = stress ? strstr(stress, "oom:") : NULL;
   if (oom) shared.fail_at = strtoll(oom + 4, NULL, 10);
 }
@@ -144,6 +145,10 @@ static __attribute__((noinline)) void *alloc_slow(int32_t c, int64_t bytes) {
     if (b) { shared.free[c] = b->next; STORE(shared.kept, shared.kept - bytes); p = b; }
     pthread_mutex_unlock(&shared.lock);
     if (p) return p;
+  }
+  if (dfi_container_refuses(bytes)) {
+    drop_kept();
+    if (dfi_container_refuses(bytes)) return NULL;
   }
   if (bytes < INT64_MAX / 2 && posix_memalign(&p, 64, (size_t)bytes)) {
     drop_kept();

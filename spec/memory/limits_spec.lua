@@ -78,6 +78,68 @@ describe('a process whose memory ends', function()
   end)
 end)
 
+--- A control group of so many megabytes: a folder and how it is taken away, or nil where none can be made.
+local function control_group(megabytes)
+  local name = 'dflow_spec_' .. os.time() .. '_' .. tostring({}):match '%x+$'
+  for _, place in ipairs{ { '/sys/fs/cgroup/memory/', 'memory.limit_in_bytes' }, { '/sys/fs/cgroup/', 'memory.max' } } do
+    local folder = place[1] .. name
+    local made = shell.run(('mkdir %s && echo %d > %s/%s && test -e %s/cgroup.procs'):format(folder, megabytes * 2 ^ 20, folder, place[2], folder))
+    if made.status == 0 then return folder end
+    shell.run('rmdir ' .. folder)
+  end
+end
+
+describe("a process in a container's limit", function()
+  local group = control_group(256)
+  local within = group and it or function(what) pending(what .. ' (no control group can be made)') end
+  teardown(function() if group then shell.run('rmdir ' .. group) end end)
+  local function limited_by_group(program)
+    local path = os.tmpname()
+    shell.write(path, program)
+    local r = shell.run(("sh -c 'echo $$ > %s/cgroup.procs && exec %s %s'"):format(group, shell.lua, path))
+    os.remove(path)
+    return r
+  end
+
+  within('gets an error from a run that wants too much, is not ended by the system, and goes on', function()
+    local r = limited_by_group [[
+      local df = require 'dflow'
+      local x = df.placeholder('float32', {-1})
+      local n, y = df.while_loop(function(i) return i:lt(40) end, function(i, y) return i + 1, df.concat({y, y}, 0) end,
+        {df.int32(0), x}, {shape_invariants = {{}, {-1}}})
+      for _ = 1, 3 do
+        local ok, e = pcall(df.run, y, {[x] = {1, 2}})
+        print(ok, e.code, e.frame)
+      end
+      local ok, e = pcall(df.run, df.ones{ 2 ^ 28 } * df.placeholder_with_default(2.0))
+      print(ok, e.code)
+      print(df.run((x * 2):reduce_sum(), {[x] = {1, 2}}))
+      for _ = 1, 100 do assert(df.run(df.ones{ 2 ^ 23 }:reduce_sum()) == 2 ^ 23) end        -- what is given back can be had again
+      print 'done'
+    ]]
+    assert.equal('', r.err)
+    assert.equal(0, r.status)
+    assert.matches('^' .. ('false\tresource_exhausted\twhile:%d+\n'):rep(3) .. 'false\tresource_exhausted\n6%.?0?\ndone\n$', r.out)
+  end)
+
+  within('gets an error from a queue that grows without end in it', function()
+    local r = limited_by_group [[
+      local df = require 'dflow'
+      local q = df.FIFOQueue(1e9, {'float32'}, {shapes = {{}}})
+      local put, n = q:enqueue_many(df.zeros{100000}), 0
+      local ok, e
+      repeat
+        ok, e = pcall(df.run, put)
+        n = n + 1
+      until not ok or n == 10000
+      print(ok, e and e.code)
+      print(df.run(q:dequeue()))
+    ]]
+    assert.equal(0, r.status)
+    assert.matches('^false\tresource_exhausted\n0', r.out)
+  end)
+end)
+
 describe("a session's memory", function()
   before_each(df.reset)
 
