@@ -66,6 +66,92 @@ describe('a program that forks', function()
     ]])
     assert.are.equal('true\n21\n22\n', r.out, r.err)
   end)
+
+  it('has a copy of itself that goes on with what the parent built: at once, in the background, in a new session', function()
+    if shell.run('luajit -v').status ~= 0 then pending 'there is no LuaJIT' end
+    local text = [[
+      local ffi = require 'ffi'
+      ffi.cdef 'int fork(void); int waitpid(int, int *, int); void _exit(int); unsigned alarm(unsigned);'
+      local df = require 'dflow'
+      local x = df.random_normal({ 300, 300 }, { seed = 3 }):matmul(df.ones{ 300, 300 }):reduce_sum() * 0 + 5
+      local i, y = df.while_loop(function(i) return i:lt(20) end, function(i, y) return i + 1, y + df.tanh(df.ones{ 300, 300 }) * 0 + 1 end, { df.int32(0), df.ones{ 300, 300 } })
+      local z = y:reduce_mean()
+      local function all()
+        assert(df.run(x) == 5 and df.run(z) == 21 and df.start(z):wait() == 21)
+        local s = df.Session{ graph = df.default_graph(), devices = { 'cpu:0', 'sim:0' }, owners = 2 }
+        assert(s:run(z) == 21 and s:start(x):wait() == 5)
+        s:close()
+      end
+      all()
+      local ends = {}
+      for k = 1, 3 do
+        local child = ffi.C.fork()
+        if child == 0 then
+          ffi.C.alarm(60)
+          local ok, e = pcall(all)
+          if not ok then io.stderr:write(tostring(e)) end
+          ffi.C._exit(ok and 0 or 3)
+        end
+        all()
+        local status = ffi.new 'int[1]'
+        ffi.C.waitpid(child, status, 0)
+        ends[k] = status[0]
+      end
+      print(table.concat(ends, ' '))]]
+    local path = os.tmpname()
+    shell.write(path, text)
+    local r = shell.run(('timeout 300 luajit %s'):format(path))
+    os.remove(path)
+    assert.are.equal('0 0 0\n', r.out, r.err)
+  end)
+end)
+
+describe('a clock that jumps', function()
+  it('changes no result, ends nothing early and lets nothing wait', function()
+    local base = os.tmpname()
+    shell.write(base .. '.c', [[
+      #define _GNU_SOURCE
+      #include <dlfcn.h>
+      #include <sys/time.h>
+      #include <time.h>
+      static long jump(void) { static long n; return (++n % 2 ? 1 : -1) * (n % 7 + 1) * 86400 * 400; }
+      static int (*real)(clockid_t, struct timespec *);
+      int clock_gettime(clockid_t id, struct timespec *t) {
+        if (!real) real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+        int r = real(id, t);
+        if (id == CLOCK_REALTIME) t->tv_sec += jump();
+        return r;
+      }
+      int gettimeofday(struct timeval *t, void *z) {
+        struct timespec s;
+        clock_gettime(CLOCK_REALTIME, &s);
+        t->tv_sec = s.tv_sec; t->tv_usec = s.tv_nsec / 1000;
+        return 0;
+      }
+      time_t time(time_t *t) { struct timespec s; clock_gettime(CLOCK_REALTIME, &s); if (t) *t = s.tv_sec; return s.tv_sec; }
+    ]])
+    if shell.run(('cc -shared -fPIC -O1 %s.c -o %s.so -ldl'):format(base, base)).status ~= 0 then
+      os.remove(base) os.remove(base .. '.c')
+      pending 'there is no compiler'
+    end
+    local r = behind(('LD_PRELOAD=%s.so'):format(base), [[
+      local df = require 'dflow'
+      local a, b = os.time(), os.time()
+      assert(math.abs(a - b) > 86400)                                     -- it does jump
+      local i, x = df.while_loop(function(i) return i:lt(20000) end, function(i, x) return i + 1, x + 2 end, {df.int32(0), df.float32(0)})
+      print(df.run(x, nil, {timeout = 60}), df.start(x, nil, {timeout = 60}):wait())
+      local q = df.FIFOQueue(1, {'float32'}, {shapes = {{}}})
+      local h = df.start(q:dequeue(), nil, {timeout = 60})
+      df.run(q:enqueue(3.0))
+      print(h:wait())
+      local ok, e = pcall(df.run, q:dequeue(), nil, {timeout = 0.2})
+      print(ok, e.code)
+      local s = df.Session{graph = df.default_graph(), devices = {'cpu:0', 'sim:0'}, clock = 'virtual'}
+      print(s:run(x))
+    ]])
+    for _, ending in ipairs{ '', '.c', '.so' } do os.remove(base .. ending) end
+    assert.are.equal('40000.0\t40000.0\n3.0\nfalse\tdeadline_exceeded\n40000.0\n', r.out, r.err)
+  end)
 end)
 
 describe('signals in storms', function()
