@@ -12,6 +12,8 @@ local _, y = df.while_loop(function(i) return i:lt(300) end, function(i, v) retu
 local kinds = {}
 function kinds.npy() df.save_npy(path, t) end
 function kinds.npz() df.save_npz(path, { a = t, b = t }) end
+function kinds.safetensors() df.save_safetensors(path, { a = t, b = t }) end
+function kinds.tfrecord() df.data.write_tfrecord(path, { ('record '):rep(9000), ('another '):rep(9000) }) end
 function kinds.trace() df.run(y, { [x] = 1 }, { trace = path }) end
 function kinds.report() df.run(y, { [x] = 1 }, { report = path }) end
 function kinds.svg() df.draw(y, { path = path, as = 'svg' }) end

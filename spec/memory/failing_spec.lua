@@ -5,7 +5,7 @@ describe('an allocation that fails', function()
   for k, program in ipairs(require 'spec.memory.programs') do
     it(('ends as resource_exhausted, leaks nothing and leaves the session usable: %s'):format(program[1]), function()
       local step = 29 + k % 5                                     -- others in each program
-      for _, times in ipairs{ 1, 30 } do
+      for _, times in ipairs{ 1, 30, 100000 } do               -- the last: nothing more comes, and no address space either
         local r = failing.program(program, 1 + k % 3, step, times)
         assert.same({}, r.faults)
         assert.is_true(r.errors > 0)
