@@ -328,6 +328,7 @@ const char *df_op_about(int32_t op, const char *what) {
   if (!strcmp(what, "derivative")) return text(o->derivative);
   if (!strcmp(what, "domain")) return text(o->domain);
   if (!strcmp(what, "onnx")) return text(o->onnx);
+  if (!strcmp(what, "reads")) return o->traits & DFO_READS_VARIABLE ? "a variable" : "";
   return "";
 }
 const char *df_op_example(int32_t op) { return text(at(op)->example); }

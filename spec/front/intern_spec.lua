@@ -33,6 +33,44 @@ describe('an op that is built again after a run', function()
     same(df.run(v), 14)
   end)
 
+  it('adds no node when it is fetched with others, or by the background', function()
+    local w = df.Variable(1.0)
+    df.run(w)
+    same(growth(function() df.run{ v:value(), { a = v:read_value() * 2 } } end), 0)
+    same(growth(function(i) same(df.run({ x + 1, y = x * v }, { [x] = i })[1], i + 1) end), 0)
+    same(growth(function() df.run{ v, v * 2, df.sqrt(df.reduce_sum(w * w)) } end), 0)
+    same(growth(function() df.run{ v:assign_add(1.0), w:assign(2.0) } end), 0)
+    same(growth(function() df.run{ v:assign_add(1.0), seen = v:assign_add(1.0) } end), 0)
+    same(growth(function() df.start(v + 1):wait() end), 0)
+    same(growth(function() df.start({ v:value(), x * 2 }, { [x] = 1 }):wait() end), 0)
+    same(growth(function() df.run({ v + 1, w }, nil, { tensors = true }) end), 0)
+    same(growth(function() df.split(df.expand_dims(df.stack{ v, w }, 0), 2, 1) end) >= 0, true)
+    same(growth(function() df.matmul(df.reshape(v, { 1, 1 }), df.expand_dims(df.expand_dims(w, 0), 1)):eval() end), 0)
+    same(df.run(v), 12 * 3)
+  end)
+
+  it('has every effect that is asked for, whatever else is', function()
+    local w = df.Variable(0.0)
+    local function up() return v:assign_add(1.0) end
+    local function copy(of) return w:assign(of) end
+    local first = up()
+    df.run(first)
+    local second = up()
+    df.run(second)
+    df.run{ first, second }                                    -- this one's, and the first's
+    same(df.run(v), 4)
+    df.run(copy(first))
+    df.run{ copy(first), up() }
+    same(df.run(v), 7)
+    local third = up()
+    df.run{ third, third }
+    same(df.run(v), 8)
+    df.run{ up(), up() }
+    same(df.run(v), 10)
+    df.run({ up(), up(), w }, { [w:value() + 0] = 3 })
+    same(df.run(v), 12)
+  end)
+
   it('has the effect once for each run', function()
     for _ = 1, 10 do df.run(v:assign_add(1.0)) end
     same(df.run(v), 10)

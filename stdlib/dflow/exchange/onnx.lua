@@ -467,7 +467,9 @@ function Exporter:value(node, index)
   self.scope, self.base, self.doc = scope, core.node_name_of(g, node), core.node_where(g, node)
   self:emit(node, scope)
   self.scope, self.base, self.doc = outer, base, doc
-  return scope.names[k] or '?'
+  v = scope.names[k]
+  if not v and self.refusals[1] then self.known[k] = '?' end        -- asked once: others that need it are refused with it
+  return v or '?'
 end
 
 --- What a node is to the functions that write it.

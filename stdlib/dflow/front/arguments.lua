@@ -114,7 +114,7 @@ local function axes_of(x, axis)
   if rank then
     local list = {}
     for i = 1, rank do list[i] = i - 1 end
-    return convert.constant(x.graph, list, 3, { rank })
+    return convert.list(x.graph, list)
   end
   return op1('Range', int32(0, x.graph), op1('Rank', x), int32(1, x.graph))
 end

@@ -79,6 +79,13 @@ local function literal(g, v, dtype, what)
   return intern.literal(g, v, dtype, function() return constant(g, v, dtype, nil, nil, what) end)
 end
 
+--- A list of int32, which may be empty.
+function M.list(g, v)
+  local function make() return constant(g, v, 3, { #v }) end
+  if not g.period then return make() end
+  return intern.literal(g, v, 3, make)
+end
+
 --- The Output of any value.
 -- @param dtype  the dtype number a bare value takes; nil: its own
 -- @param g      the graph to build constants in; nil: the value's own, or the default graph

@@ -4,7 +4,7 @@
 -- (the same op, attributes and inputs), gets no node of its own at first: run alone, it is run as the other one. Whatever else is done
 -- with it (an input of something that is new, a feed, a gradient, a name) builds its node then. So nobody can tell, but by the
 -- graph, which stays as it is. The k-th of its kind since the last run stands for the k-th before it. What draws random numbers, makes a
--- resource or has no inputs is always built; what has effects stands for another only when it is all that a run fetches.
+-- resource or has no inputs is always built; what has an effect stands for another only where that one's effect is not asked for besides.
 local core = require 'dflow.backend'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -33,6 +33,26 @@ local function may(e)
   return yes
 end
 
+--- The words that tell a bare value from others, appended to `into`; nil where it is no such value, or one of more than `left` parts.
+local function content(v, into, left)
+  local kind = type(v)
+  if kind == 'table' then
+    if getmetatable(v) ~= nil then return nil end
+    into[#into + 1] = '{'
+    for i = 1, #v do
+      left = content(v[i], into, left)
+      if not left then return nil end
+    end
+    into[#into + 1] = '}'
+    return next(v, #v > 0 and #v or nil) == nil and left or nil
+  end
+  if kind == 'number' then into[#into + 1] = number_type(v) .. ('%.17g'):format(v)
+  elseif kind == 'boolean' then into[#into + 1] = tostring(v)
+  elseif kind == 'string' and #v < 1000 then into[#into + 1] = ('%d"%s'):format(#v, v)
+  else return nil end
+  return left > 0 and left - 1 or nil
+end
+
 local function attrs_key(attrs, into)
   local names = {}
   for name in pairs(attrs) do
@@ -41,12 +61,15 @@ local function attrs_key(attrs, into)
   end
   table.sort(names)
   for _, name in ipairs(names) do
-    local v = attrs[name]
-    if name == 'name' or (type(v) ~= 'number' and type(v) ~= 'boolean' and type(v) ~= 'string') then return false end
-    into[#into + 1] = ('%s=%s%s'):format(name, number_type(v) or '', type(v) == 'number' and ('%.17g'):format(v) or type(v) == 'string' and #v .. '"' .. v or tostring(v))
+    if name == 'name' then return false end
+    into[#into + 1] = name
+    if not content(attrs[name], into, 16) then return false end
   end
   return true
 end
+
+--- A read may be shared: it gives the value that the variable has, and does nothing else.
+local function has_effect(e) return e.stateful and not core.op_about(e.id, 'reads') end
 
 --- What such a node is found by; nil where it cannot be.
 local function key_of(e, where, inputs, attrs, bound)
@@ -74,7 +97,7 @@ function M.find(g, e, where, inputs, attrs, bound, build)
   local node = known[known.used + 1]
   if not node then return nil, key end
   known.used = known.used + 1
-  local o = { graph = g, same = node, build = build, effect = e.stateful or false }
+  local o = { graph = g, same = node, build = build, effect = has_effect(e) }
   if e.noutputs == 0 then return setmetatable(o, Operation) end
   o.index, o.d = 0, core.output_dtype(g.handle, node, 0)
   return setmetatable(o, Output)
@@ -112,34 +135,69 @@ function graph.hooks.materialise(o)
   return node
 end
 
+--- Is it the value of `fed` that a run is given, and nothing that was computed? What stands for another has other inputs than its own node.
+local function is_input(fed) return core.node_type(fed.graph.handle, fed.node) == 'Placeholder' end
+
 --- The node that a run of o alone may run. `fed`: the one output that is fed, or nil.
 function M.alone(o, fed)
   local node = rawget(o, 'node')
   if node then return node end
-  if fed and core.node_type(fed.graph.handle, fed.node) ~= 'Placeholder' then return o.node end
+  if fed and not is_input(fed) then return o.node end
   return rawget(o, 'same')
 end
 
--- ---- literals -----------------------------------------------------------------------------------------------------------
-local function content(v, into, left)
-  local kind = type(v)
-  if kind == 'table' then
-    if getmetatable(v) ~= nil then return nil end
-    into[#into + 1] = '{'
-    for i = 1, #v do
-      left = content(v[i], into, left)
-      if not left then return nil end
+--- Does one of `nodes` need `target`?
+local function need(handle, nodes, target)
+  local seen, left = {}, {}
+  for _, node in ipairs(nodes) do left[#left + 1] = node end
+  while #left > 0 do
+    local node = table.remove(left)
+    if node == target then return true end
+    if not seen[node] then
+      seen[node] = true
+      for i = 0, core.node_inputs(handle, node) - 1 do left[#left + 1] = (core.node_input_of(handle, node, i)) end
+      for _, before in ipairs(core.node_controls(handle, node)) do left[#left + 1] = before end
     end
-    into[#into + 1] = '}'
-    return next(v, #v > 0 and #v or nil) == nil and left or nil
   end
-  if kind == 'number' then into[#into + 1] = number_type(v) .. ('%.17g'):format(v)
-  elseif kind == 'boolean' then into[#into + 1] = tostring(v)
-  elseif kind == 'string' and #v < 1000 then into[#into + 1] = ('%d"%s'):format(#v, v)
-  else return nil end
-  return left > 0 and left - 1 or nil
+  return false
 end
 
+--- Would o, run as the node that it stands for, lose its effect, since others of `flat` ask for that of this node?
+local function shared(o, flat, at)
+  local others, target = {}, rawget(o, 'same')
+  for k = 1, #flat, 2 do
+    local x = flat[k]
+    if k ~= at and x ~= o then others[#others + 1] = type(x) == 'number' and x or rawget(x, 'same') end
+  end
+  if #others == 0 then return false end
+  local g = o.graph
+  local key = target .. '<' .. table.concat(others, ' ')         -- nodes keep their inputs
+  g.needs = g.needs or {}
+  if g.needs[key] == nil then g.needs[key] = need(g.handle, others, target) end
+  return g.needs[key]
+end
+
+--- Puts nodes in the place of Outputs and Operations in the flat list {x, index, …} of what a run fetches.
+-- @param feeds  what is fed, by Output
+function M.settle(flat, feeds)
+  local own = false
+  if type(feeds) == 'table' then
+    for fed in pairs(feeds) do own = own or getmetatable(fed) ~= Output or not is_input(fed) end
+  end
+  for k = 1, #flat, 2 do                           -- those with a node first: what they need is not to be shared
+    local x = flat[k]
+    if type(x) == 'table' and (own or rawget(x, 'node')) then flat[k] = x.node end
+  end
+  for k = 1, #flat, 2 do
+    local x = flat[k]
+    if type(x) == 'table' then
+      flat[k] = rawget(x, 'effect') and shared(x, flat, k) and x.node or rawget(x, 'node') or rawget(x, 'same')
+    end
+  end
+  return flat
+end
+
+-- ---- literals -----------------------------------------------------------------------------------------------------------
 --- The Const of a value that was written where an Output is taken: nobody holds it, so equal ones of a line are one.
 -- @param make  function() -> Output
 function M.literal(g, v, dtype, make)

@@ -154,7 +154,7 @@ def('transpose', { 'x', 'perm' }, {}, function(o)
     if rank then
       local list = {}
       for i = 1, rank do list[i] = rank - i end
-      perm = convert.constant(x.graph, list, 3, { rank })
+      perm = convert.list(x.graph, list)
     else
       local r = op1('Rank', x)
       perm = (r - 1) - op1('Range', int32(0, x.graph), r, int32(1, x.graph))
@@ -179,7 +179,7 @@ def('dim', { 'x', 'axis' }, {}, function(o)
     local at = axis < 0 and axis + #shape or axis
     local d = shape[at + 1]
     if not d then errors.bad('dim: there is no axis %d in %s', axis, tensor.shape_text(x.dtype, shape)) end
-    if d >= 0 then return convert.constant(x.graph, d, 3) end
+    if d >= 0 then return int32(d, x.graph) end
     axis = at
   end
   return op('StridedSlice', { op1('Shape', x), { axis }, { axis == -1 and 0 or axis + 1 }, { 1 } },

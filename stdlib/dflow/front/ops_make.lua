@@ -7,6 +7,7 @@ local graph = require 'dflow.front.graph'
 local nest = require 'dflow.front.nest'
 local convert = require 'dflow.front.convert'
 local registry = require 'dflow.front.registry'
+local intern = require 'dflow.front.intern'
 local arguments = require 'dflow.front.arguments'
 
 local functions, def, required, int32 = arguments.functions, arguments.def, arguments.required, arguments.int32
@@ -167,7 +168,7 @@ do
   function functions.matmul(a, b, ...)
     if select('#', ...) == 0 and getmetatable(a) == Output and getmetatable(b) == Output then
       local g = a.graph
-      if b.graph == g and (graph.rank(a) or 2) <= 2 and (graph.rank(b) or 2) <= 2 and dtype_of(a) == dtype_of(b) then
+      if b.graph == g and not (g.period and intern.open(g)) and (graph.rank(a) or 2) <= 2 and (graph.rank(b) or 2) <= 2 and dtype_of(a) == dtype_of(b) then
         return fresh(g, add_node(g.handle, id, where(), a.node, a.index, b.node, b.index))
       end
     end

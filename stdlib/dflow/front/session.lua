@@ -43,13 +43,13 @@ local function add_fetch(s, x, flat)
   if mt == Output then
     if x.graph ~= g then errors.bad('fetch: %s belongs to another graph than the session', x.name) end
     local has_value = graph.dtype(x) ~= dtypes.RESOURCE     -- a handle has none: it comes back as its operation does
-    flat[#flat + 1], flat[#flat + 2] = x.node, has_value and x.index or -1
+    flat[#flat + 1], flat[#flat + 2] = x, has_value and x.index or -1
     return #flat / 2
   elseif mt == Operation then
     if x.graph ~= g then
       errors.bad('fetch: the operation %s belongs to another graph than the session', x.name)
     end
-    flat[#flat + 1], flat[#flat + 2] = x.node, -1
+    flat[#flat + 1], flat[#flat + 2] = x, -1
     return #flat / 2
   elseif mt == gradients.IndexedSlices then
     local values, indices = add_fetch(s, x.values, flat), add_fetch(s, x.indices, flat)
@@ -166,13 +166,13 @@ local function timeout_of(opts)
   return t
 end
 
---- Flattens any fetch; returns the flat list and a function that puts the results together.
-local function prepare(s, fetches)
+--- Flattens any fetch; returns the flat list {node, index, …} and a function that puts the results together.
+local function prepare(s, fetches, feeds)
   local flat = {}
   if nest.is_plain(fetches) then
     local plan = nest.map(fetches, is_fetch_table, function(x) return { add_fetch(s, x, flat) } end)
     local n = #flat / 2
-    return flat, function(results)
+    return intern.settle(flat, feeds), function(results)
       if n == 1 then results = { results } end
       return (nest.map(plan, function(t) return type(t[1]) == 'table' or t[1] == nil or nest.has_names(t) end, function(leaf)
         local at = leaf[1]
@@ -183,7 +183,7 @@ local function prepare(s, fetches)
   end
   local at = add_fetch(s, fetches, flat)
   local n = #flat / 2
-  return flat, function(results)
+  return intern.settle(flat, feeds), function(results)
     if type(at) == 'function' then return at(n == 1 and { results } or results) end
     return results
   end
@@ -211,14 +211,14 @@ local function run_with(work, s, fetches, feeds, opts)
 end
 
 --- The flat list and the keys of a table of Outputs that is one level deep; nil when it is anything else.
-local function flat_table(s, fetches)
+local function flat_table(s, fetches, feeds)
   local flat, keys, n, g = {}, {}, 0, s.graph
   for k, x in pairs(fetches) do
     if getmetatable(x) ~= Output or x.graph ~= g or graph.dtype(x) == 20 then return nil end
     n = n + 1
-    flat[2 * n - 1], flat[2 * n], keys[n] = x.node, x.index, k
+    flat[2 * n - 1], flat[2 * n], keys[n] = x, x.index, k
   end
-  return n > 0 and flat or nil, keys, n
+  return n > 0 and intern.settle(flat, feeds) or nil, keys, n
 end
 
 --- Set by the prompt: `foreground(s, fetches, feeds, opts)` runs in place of s:run, so that Ctrl-C can pause the run and look at it;
@@ -278,8 +278,8 @@ function methods.run(s, fetches, feeds, opts)
   end
   if fetches == nil then errors.bad('run: there is nothing to fetch') end
   local timeout = timeout_of(opts)
-  if mt == nil and type(fetches) == 'table' then flat, keys, n = flat_table(s, fetches) end
-  if not flat then flat, finish = prepare(s, fetches) end
+  if mt == nil and type(fetches) == 'table' then flat, keys, n = flat_table(s, fetches, feeds) end
+  if not flat then flat, finish = prepare(s, fetches, feeds) end
   local buffer = take_feeds(s, feeds)
   local ok, result = pcall(session_run, s.handle, flat, buffer, timeout, tensors)
   drop_feeds()
@@ -345,7 +345,8 @@ function methods.start(s, fetches, feeds, opts)
     for key, v in pairs(opts or with) do with[key] = v end
     opts = with
   end
-  local flat, finish = prepare(s, fetches)
+  local flat, finish = prepare(s, fetches, feeds)
+  s.graph.period = (s.graph.period or 0) + 1
   local buffer = take_feeds(s, feeds)
   try_files(opts)
   local _, peak = core.memory()
