@@ -115,6 +115,11 @@ local function write(name, build)
   if not ran then return ours(values) and 'unrun' or 'failed', tostring(values) end
   local lines, arrays, base = { 'text ' .. text:gsub('\n', ' ; '), 'tolerance ' .. tolerance }, {}, folder .. '/' .. name
   for i, x in ipairs(all) do
+    if not x.shape then                            -- ONNX wants the rank of what it gives
+      local any = {}
+      for d = 1, #values[i].shape do any[d] = -1 end
+      x:set_shape(any)
+    end
     if x.dtype == 'string' then lines[#lines + 1] = strings('out_' .. i, values[i]) else arrays['out_' .. i] = values[i] end
     lines[#lines + 1] = ('fetch %s out_%d'):format(x.name:find ':' and x.name or x.name .. ':0', i)
     kept['out_' .. i] = x

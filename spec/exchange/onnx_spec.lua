@@ -229,6 +229,16 @@ describe('export_onnx', function()
     assert.matches('may be beyond its window', support.message_of(df.export_onnx, 'never.onnx', { outputs = pool{ 1, -1, 5, 2 } }))
   end)
 
+  it('asks what it cannot write once, however many ways lead there', function()
+    df.reset()
+    local y = df.cholesky(df.placeholder('float32', { 2, 2 }))
+    for _ = 1, 64 do y = y + y * y end
+    local ok, e = pcall(df.export_onnx, os.tmpname(), { outputs = { y } })
+    assert.is_false(ok)
+    assert.equal('unimplemented', e.code)
+    assert.matches('1 operation has no counterpart', e.message)
+  end)
+
   it('refuses a side effect that nothing but the order of things depends on', function()
     local v = df.Variable(0.0)
     local i = df.while_loop(function(i) return i:lt(3) end, function(i)

@@ -69,7 +69,10 @@ local function attrs_key(attrs, into)
 end
 
 --- A read may be shared: it gives the value that the variable has, and does nothing else.
-local function has_effect(e) return e.stateful and not core.op_about(e.id, 'reads') end
+local function has_effect(e)
+  if e.effect == nil then e.effect = e.stateful and not core.op_about(e.id, 'reads') or false end
+  return e.effect
+end
 
 --- What such a node is found by; nil where it cannot be.
 local function key_of(e, where, inputs, attrs, bound)
