@@ -105,3 +105,36 @@ scale = h.make_function('own', 'Scaled', ['a'], ['b'], [h.make_node('Constant', 
                         [h.make_opsetid('', 17)])
 record('function', [h.make_node('Scaled', ['x'], ['m'], domain='own'), h.make_node('LayerNormalization', ['m', 'g', 'o'], ['y'])],
        [v('x', F, [2, 3])], [v('y', F, [2, 3])], {'x': x(2, 3)}, [const('g', np.float32([1, 2, 3])), const('o', np.float32([0, 1, 0]))], [scale])
+
+# Axes, pads and whether to drop are inputs: known only when it runs.
+record('later', [
+    h.make_node('Slice', ['x', 'from', 'to', 'axes', 'steps'], ['sl']), h.make_node('Unsqueeze', ['x', 'new'], ['un']),
+    h.make_node('Squeeze', ['un', 'new'], ['sq']), h.make_node('Pad', ['x', 'pads', '', 'axes'], ['p']),
+    h.make_node('Pad', ['x', 'pads', '', 'axes'], ['e'], mode='edge'), h.make_node('Dropout', ['x', 'rate', 'drops'], ['d', 'kept'])],
+    [v('x', F, [None, 4]), v('from', I, [2]), v('to', I, [2]), v('axes', I, [2]), v('steps', I, [2]), v('new', I, [2]), v('pads', I, [4]),
+     v('rate'), v('drops', B)],
+    [v('sl', F, [None] * 2), v('un', F, [None] * 4), v('sq', F, [None] * 2), v('p', F, [None] * 2), v('e', F, [None] * 2), v('d', F, [None] * 2),
+     v('kept', B, [None] * 2)],
+    {'x': x(3, 4), 'from': np.int64([-1, 1]), 'to': np.int64([-100, 100]), 'axes': np.int64([-1, 0]), 'steps': np.int64([-2, 1]),
+     'new': np.int64([-1, 1]), 'pads': np.int64([1, 0, -2, 3]), 'rate': np.float32(0.5), 'drops': np.bool_(False)}, opset=18)
+
+record('losses', [
+    h.make_node('SoftmaxCrossEntropyLoss', ['x', 't', 'w'], ['ce', 'lp'], ignore_index=-1),
+    h.make_node('NegativeLogLikelihoodLoss', ['lp', 't'], ['each'], reduction='none', ignore_index=-1),
+    h.make_node('NegativeLogLikelihoodLoss', ['lp', 'u', 'w'], ['sum'], reduction='sum'),
+    h.make_node('NegativeLogLikelihoodLoss', ['lp', 'u'], ['mean'])],
+    [v('x', F, [2, 3, 2]), v('t', I, [2, 2]), v('u', I, [2, 2])],
+    [v('ce'), v('lp', F, [2, 3, 2]), v('each', F, [2, 2]), v('sum'), v('mean')],
+    {'x': x(2, 3, 2), 't': np.int64([[0, -1], [2, 1]]), 'u': np.int64([[0, 1], [2, 1]])}, [const('w', np.float32([1, 2, 0.5]))])
+
+record('quantised', [
+    h.make_node('QuantizeLinear', ['x', 'scales', 'zeros'], ['q'], axis=0), h.make_node('DequantizeLinear', ['q', 'scales', 'zeros'], ['x1'], axis=0),
+    h.make_node('DynamicQuantizeLinear', ['x'], ['dy', 'ds', 'dz']), h.make_node('Transpose', ['dy'], ['dt']),
+    h.make_node('QLinearMatMul', ['dy', 'ds', 'dz', 'dt', 'ds', 'dz', 'third', 'seven'], ['m']), h.make_node('HannWindow', ['n'], ['hann']),
+    h.make_node('Unique', ['labels'], ['u', 'first', 'back', 'counts'])],
+    [v('x', F, [2, 4]), v('labels', I, [None])],
+    [v('q', T.INT8, [2, 4]), v('x1', F, [2, 4]), v('dy', T.UINT8, [2, 4]), v('ds'), v('dz', T.UINT8), v('m', T.UINT8, [2, 2]), v('hann', F, [None]),
+     v('u', I, [None]), v('first', I, [None]), v('back', I, [None]), v('counts', I, [None])],
+    {'x': 3 * x(2, 4), 'labels': np.int64([3, -1, 3, 7, -1, 3])},
+    [const('scales', np.float32([0.1, 0.01])), const('zeros', np.int8([-3, 5])), const('third', np.float32(0.03)), const('seven', np.uint8(7)),
+     const('n', np.int64(5))])

@@ -2,6 +2,7 @@
 local df = require 'dflow'
 local registry = require 'dflow.front.registry'
 local import_nn = require 'dflow.exchange.onnx.import_nn'
+require 'dflow.exchange.onnx.import_loss'
 local import = require 'dflow.exchange.onnx_import'
 
 local ops, help = import_nn.ops, import_nn.help

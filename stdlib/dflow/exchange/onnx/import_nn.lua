@@ -65,7 +65,13 @@ function ops.Dropout(n, x, ratio, training)
   local on = training and help.known(training)
   if training and not (on and on[1] == false) and not (on and on[1] == 0) then
     local rate = ratio and help.known(ratio)
-    if not on or not rate then n:refuse 'whether it drops is known only when it runs' end
+    if ratio and not rate or not on then
+      local p = ratio and df.cast(df.reshape(ratio, vector({}, 'int32')), x.dtype) or same(x, 0.5)
+      local drops = df.cast(df.reshape(training, vector({}, 'int32')), 'bool')
+      local keep = df.logical_or(df.logical_not(drops), df.greater_equal(df.random_uniform(df.shape(x), { dtype = x.dtype }), p))
+      return { select(keep, select(drops, x / (same(x, 1) - p), x), df.zeros_like(x)), keep }
+    end
+    rate = rate or { 0.5 }
     if rate[1] > 0 then
       local keep = df.greater_equal(df.random_uniform(df.shape(x), { dtype = x.dtype }), same(x, rate[1]))
       return { select(keep, x * same(x, 1 / (1 - rate[1])), df.zeros_like(x)), keep }
@@ -165,15 +171,27 @@ local function pad(x, pairs_of, value)
   if cut then x = df.slice(x, vector(begin, 'int32'), df.shape(x) - vector(begin, 'int32') - vector(size, 'int32')) end
   return x
 end
+--- By `rows`, an int32[rank, 2] of what goes before and after, known only when it runs.
+local function pad_as_known_later(x, rows, value, mode, rank)
+  rows = df.reshape(rows, { rank, 2 })
+  if mode ~= 'constant' then
+    for d = 0, rank - 1 do x = pad_along(x, d, rows[d][0], rows[d][1], mode) end
+    return x
+  end
+  local cut = df.maximum(-rows, 0)
+  local y = df.pad_v2(x, df.maximum(rows, 0), value)
+  return df.slice(y, cut:slice({ 0, 0 }, { rank, 1 }):reshape{ rank }, df.shape(y) - df.reduce_sum(cut, { axis = 1 }))
+end
 function ops.Pad(n, x, pads, value, axes)
   local rank, mode = rank_of(n, x), n.attr('mode', 'constant')
   local list = pads and help.known(pads) or n.attr 'pads'
-  local on = axes and axes_of(n, help.ints(n, axes, 'axes'), rank) or from(0, rank)
+  local on = not axes and from(0, rank) or help.known(axes)
   value = value and df.reshape(value, vector({}, 'int32')) or same(x, n.attr('value', 0))
-  if not list then
-    if mode ~= 'constant' or axes then n:refuse 'its pads are known only when it runs' end
-    return df.pad_v2(x, df.transpose(df.reshape(df.cast(pads, 'int32'), { 2, rank })), value)
+  if not list or not on then
+    local rows = df.transpose(df.reshape(pads and df.cast(pads, 'int32') or vector(list, 'int32'), { 2, -1 }))
+    return pad_as_known_later(x, axes and help.spread(df.zeros({ rank, 2 }, 'int32'), axes, rows, rank) or rows, value, mode, rank)
   end
+  on = axes_of(n, on, rank)
   local each = {}
   for d = 1, rank do each[d] = { 0, 0 } end
   for i, a in ipairs(on) do each[a + 1] = { list[i], list[#on + i] } end

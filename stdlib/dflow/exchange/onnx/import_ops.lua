@@ -48,6 +48,19 @@ function help.int64(x) return df.cast(x, 'int64') end
 function help.vector(list, d) return df.constant(list, d or 'int64', { #list }) end
 function help.same(x, v) return df.constant(v, x.dtype) end
 
+--- Indices that count from the end too, from 0 on. `dim`: an int32 scalar, or a vector of as many as one index names.
+local function from_zero(i, dim)
+  return df.select_v2(df.less(i, help.same(i, 0)), i + df.cast(dim, i.dtype), i)
+end
+
+--- `base`, one number (or row) for each of `rank` axes, with `values` at those that `axes` names, which are known only when it runs.
+function help.spread(base, axes, values, rank)
+  axes = from_zero(df.cast(axes, 'int32'), df.int32(rank))
+  return df.tensor_scatter_update(base, df.expand_dims(axes, 1), values)
+end
+--- Which of `rank` axes `axes` names: int32[rank] of 1 and 0.
+local function named(axes, rank) return help.spread(df.zeros({ rank }, 'int32'), axes, df.ones_like(df.cast(axes, 'int32')), rank) end
+
 local known, rank_of, axis_of, axes_of, vector, same = help.known, help.rank, help.axis, help.axes, help.vector, help.same
 local is_int = { int8 = true, int16 = true, int32 = true, int64 = true, uint8 = true, uint16 = true, uint32 = true, uint64 = true }
 
@@ -114,9 +127,21 @@ function ops.ConstantOfShape(n, shape)
   local value = t and df.constant(read.tensor(t, 'the value of ' .. n.name)):reshape(vector({}, 'int32')) or df.float32(0)
   return df.fill(df.cast(shape, 'int32'), value)
 end
+--- A number with as few digits as it takes to read it back.
+local function as_text(x)
+  if x.dtype ~= 'float32' and x.dtype ~= 'float64' then return df.as_string(x) end
+  local most = x.dtype == 'float32' and 9 or 17
+  local function with(digits) return df.as_string(x, { precision = digits, shortest = true }) end
+  local text = with(most)
+  for digits = most - 1, most - 3, -1 do
+    local shorter = with(digits)
+    text = df.select_v2(df.equal(df.string_to_number(shorter, { out_type = x.dtype }), x), shorter, text)
+  end
+  return text
+end
 local function cast(x, d)
   if d == x.dtype then return df.identity(x) end
-  if d == 'string' then return df.as_string(x) end
+  if d == 'string' then return as_text(x) end
   if x.dtype == 'string' then return df.cast(df.string_to_number(x, { out_type = 'float64' }), d) end
   return df.cast(x, d)
 end
@@ -171,12 +196,25 @@ function ops.Flatten(n, x)
   return df.reshape(x, df.stack{ df.reduce_prod(shape:slice({ 0 }, { axis })), df.reduce_prod(shape:slice({ axis }, { rank - axis })) })
 end
 function ops.Squeeze(n, x, axes)
-  local list = axes and help.ints(n, axes, 'axes') or n.attr 'axes'
+  local list = axes and known(axes) or n.attr 'axes'
+  if axes and not list then
+    local rank, count = rank_of(n, x), axes.shape and axes.shape[1] or -1
+    local shape = df.gather(df.shape(x), df.reshape(df.where(df.equal(named(axes, rank), 0)), { -1 }))
+    if count > 0 then shape = df.reshape(shape, { rank - count }) end
+    return df.reshape(x, shape)
+  end
   if list and #list == 0 then return df.identity(x) end
   return list and df.squeeze(x, { axis = axes_of(n, list, rank_of(n, x)) }) or df.squeeze(x)
 end
 function ops.Unsqueeze(n, x, axes)
-  local list = axes and help.ints(n, axes, 'axes') or n.attr 'axes'
+  local list = axes and known(axes) or n.attr 'axes'
+  if axes and not list then
+    local count = axes.shape and axes.shape[1] or -1
+    if count < 0 then n:refuse 'the rank of its result is known only when it runs' end
+    local new = named(axes, rank_of(n, x) + count)
+    local own = df.gather(df.concat({ vector({ 1 }, 'int32'), df.shape(x), vector({ 1 }, 'int32') }, 0), df.cumsum(1 - new, 0))
+    return df.reshape(x, df.select_v2(df.equal(new, 1), df.ones_like(new), own))
+  end
   list = axes_of(n, list, rank_of(n, x) + #list)
   table.sort(list)
   for _, a in ipairs(list) do x = df.expand_dims(x, a) end
@@ -217,7 +255,13 @@ function ops.Slice(n, x, starts, ends, axes, steps)
   end
   local rank = rank_of(n, x)
   local count = starts.shape and starts.shape[1] or -1
-  local list = axes and help.ints(n, axes, 'axes')
+  local list = axes and known(axes)
+  if axes and not list then
+    local function at(v) return df.cast(df.clip_by_value(v, same(v, -2147483648), same(v, 2147483647)), 'int32') end
+    local one = df.ones({ rank }, 'int32')
+    return df.strided_slice(x, help.spread(df.zeros({ rank }, 'int32'), axes, at(starts), rank), help.spread(df.shape(x), axes, at(ends), rank),
+                            steps and help.spread(one, axes, at(steps), rank) or one)
+  end
   if not list then
     list = {}
     for i = 1, count >= 0 and count or rank do list[i] = i - 1 end
@@ -244,10 +288,6 @@ function ops.Slice(n, x, starts, ends, axes, steps)
 end
 
 -- ---- indices ------------------------------------------------------------------------------------------------------------------
---- Indices that count from the end too, from 0 on. `dim`: an int32 scalar.
-local function from_zero(i, dim)
-  return df.select_v2(df.less(i, same(i, 0)), i + df.cast(dim, i.dtype), i)
-end
 function ops.Gather(n, x, i)
   local axis = axis_of(n, n.attr('axis', 0), rank_of(n, x))
   return df.gather(x, from_zero(i, df.dim(x, axis)), { axis = axis })
@@ -322,11 +362,13 @@ function ops.Compress(n, x, mask)
 end
 function ops.Unique(n, x)
   if n.attr 'axis' then n:refuse 'it has an axis' end
-  if n.attr('sorted', 1) == 1 then n:refuse 'it sorts' end
   local y, back, counts = df.unique_with_counts(df.reshape(x, { -1 }), { out_idx = 'int64' })
   local places_of = df.range(0, df.size(x))
   local first = df.cast(df.unsorted_segment_min(places_of, back, df.size(y)), 'int64')
-  return { y, first, back, counts }
+  if n.attr('sorted', 1) == 0 then return { y, first, back, counts } end
+  local order = df.argsort(y)
+  back = df.gather(df.cast(df.invert_permutation(order), 'int64'), back)
+  return { df.gather(y, order), df.gather(first, order), back, df.gather(counts, order) }
 end
 function ops.Range(_, first, last, step) return df.range(first, last, step) end
 function ops.EyeLike(n, x)
