@@ -60,7 +60,7 @@ static double digamma(double x) {
 static double polygamma(double n, double x) {
   if (n == 0) return digamma(x);
   if (n < 0 || n != floor(n)) return NAN;
-  return (fmod(n, 2) == 1 ? 1 : -1) * tgamma(n + 1) * zeta(n + 1, x);
+  return (isinf(n) || fmod(n, 2) == 1 ? 1 : -1) * tgamma(n + 1) * zeta(n + 1, x);
 }
 
 int32_t ref_digamma(df_kernel *k)   { return dfk_ref_unary(k, digamma, NULL, NULL, NULL); }
