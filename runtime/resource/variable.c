@@ -99,13 +99,13 @@ static int32_t no_memory(const dfi_variable *v, df_error *err) {
 
 int32_t dfi_variable_settle(dfi_variable *v, dfi_devmem *a, df_error *err) {
   int32_t status = DF_OK;
-  pthread_mutex_lock(&v->lock);
+  dfi_variable_lock(v);
   if (v->value.kind == DF_TENSOR && v->value.as.tensor->buffer->arena != a) {
     df_value moved;
     if (dfi_value_in(&v->value, a, &moved)) { dfi_value_drop(&v->value); v->value = moved; }
     else status = no_memory(v, err);
   }
-  pthread_mutex_unlock(&v->lock);
+  dfi_variable_unlock(v);
   return status;
 }
 

@@ -6,12 +6,16 @@
  * (but for the training steps, which lock their variables in the order of their addresses).
  *
  * A number is read without the lock: `number` is the value as of the last unlock, for as long as `is_number` says so.
+ * So is a tensor: who takes it out of `shown` has it until it is put back, which a reader does as soon as it has a
+ * reference of its own. The lock's owner takes it, too, so that nobody gets a tensor that is being written to. A reader
+ * that finds nothing there waits for the lock.
  */
 #ifndef DFLOW_VARIABLE_H
 #define DFLOW_VARIABLE_H
 #include "op/op.h"
 #include "base/devmem.h"
 #include "kernels/update.h"
+#include <sched.h>
 
 typedef struct dfi_variable {
   dfi_handle      base;
@@ -19,6 +23,8 @@ typedef struct dfi_variable {
   df_value        value;        /* kind DF_EMPTY until it is initialised */
   _Atomic uint64_t number;      /* written under the lock, read without it */
   _Atomic bool    is_number;    /* the same */
+  _Atomic(df_tensor *) shown;   /* the value's tensor, borrowed from it; NULL: a number, none, or somebody has it */
+  bool            shows;        /* was there one at the last unlock? guarded by the lock */
   uint8_t         dtype;
   dfi_shape       shape;        /* what every value must fit; -1: any */
   char           *name;         /* owned */
@@ -58,11 +64,17 @@ int32_t dfi_variable_place_slice(dfi_variable *v, df_kernel *k, int32_t at, cons
    */
 int32_t dfi_variable_count_up(dfi_variable *v, int64_t limit, df_value *out, df_error *err);
 /* Every change of `value` lies between these two. */
-static inline void dfi_variable_lock(dfi_variable *v) { pthread_mutex_lock(&v->lock); }
+static inline void dfi_variable_lock(dfi_variable *v) {
+  pthread_mutex_lock(&v->lock);
+  while (v->shows && !atomic_exchange_explicit(&v->shown, NULL, memory_order_acquire)) sched_yield();  /* one reads */
+  v->shows = false;
+}
 static inline void dfi_variable_unlock(dfi_variable *v) {
   bool number = v->value.kind == DF_SCALAR;
   if (number) atomic_store_explicit(&v->number, v->value.as.u64, memory_order_relaxed);
   atomic_store_explicit(&v->is_number, number, memory_order_release);
+  v->shows = v->value.kind == DF_TENSOR;
+  if (v->shows) atomic_store_explicit(&v->shown, v->value.as.tensor, memory_order_release);
   pthread_mutex_unlock(&v->lock);
 }
 /* The value of the variable whose handle this is, owned: what a read in a loop costs. False: there is none. The number
@@ -74,6 +86,13 @@ static inline bool dfi_variable_peek(const df_value *handle, df_value *out) {
     *out = (df_value){ .kind = DF_SCALAR,
                        .dtype = v->dtype,
                        .as.u64 = atomic_load_explicit(&v->number, memory_order_acquire) };
+    return true;
+  }
+  df_tensor *t = atomic_exchange_explicit(&v->shown, NULL, memory_order_acquire);
+  if (DFI_LIKELY(t != NULL)) {
+    df_tensor_retain(t);
+    atomic_store_explicit(&v->shown, t, memory_order_release);
+    *out = (df_value){ .kind = DF_TENSOR, .dtype = v->dtype, .as.tensor = t };
     return true;
   }
   pthread_mutex_lock(&v->lock);
