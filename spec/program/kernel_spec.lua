@@ -1,5 +1,5 @@
 -- The kernel for notebooks: its JSON, its signatures, what it refuses; and the whole of it where jupyter_client is installed.
-local json = require 'dflow.kernel.json'
+local json = require 'dflow.exchange.json'
 local shell = require 'spec.shell'
 
 describe('the kernel\'s JSON', function()

@@ -129,7 +129,7 @@ end
 
 --- The lesson as the text of a notebook.
 function M.notebook(number)
-  local json, lesson = require 'dflow.kernel.json', M.lessons()[number]
+  local json, lesson = require 'dflow.exchange.json', M.lessons()[number]
   local cells = json.list{}
   local function lines(text)
     local list = json.list{}

@@ -4,6 +4,7 @@
 -- once, and what a killed process leaves can be read up to its last record. Formats: tensorflow/core/util/event.proto and
 -- framework/summary.proto.
 local core = require 'dflow.backend'
+local wire = require 'dflow.exchange.wire'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -19,20 +20,10 @@ Writer.__tostring = function(w) return 'FileWriter of ' .. w.path end
 local Tensor = tensor.Tensor
 
 -- ---- protocol buffers ------------------------------------------------------------------------------------------------
-local function varint(v)
-  local out = {}
-  repeat
-    local low = v % 128
-    v = (v - low) / 128
-    out[#out + 1] = string.char(v > 0 and low + 128 or low)
-  until v == 0
-  return table.concat(out)
-end
-local function number(field, v) return varint(field * 8) .. varint(v) end
-local function bytes(field, s) return varint(field * 8 + 2) .. varint(#s) .. s end
+local number, bytes = wire.int, wire.bytes
 local function doubles(list) return core.tensor_bytes(core.tensor_new(dtypes.number.float64, { #list }, list)) end
-local function double(field, v) return varint(field * 8 + 1) .. doubles{ v } end
-local function float(field, v) return varint(field * 8 + 5) .. core.tensor_bytes(core.tensor_new(dtypes.number.float32, { 1 }, { v })) end
+local function double(field, v) return wire.fixed64(field, doubles{ v }) end
+local function float(field, v) return wire.fixed32(field, core.tensor_bytes(core.tensor_new(dtypes.number.float32, { 1 }, { v }))) end
 
 -- ---- writing ---------------------------------------------------------------------------------------------------------
 local function put(w, event)

@@ -3,7 +3,7 @@
 -- The protocol is version 5.3: messages are lists of frames on five sockets, each signed by HMAC-SHA256 with the key of the connection
 -- file. What is signed wrongly is dropped. The sockets lie on the loopback address, unless `any-address` stands behind the file. Inputs run as
 -- at the prompt: In[12]:3, _ and Out, commands and ?name.
-local json = require 'dflow.kernel.json'
+local json = require 'dflow.exchange.json'
 local session = require 'dflow.repl.session'
 local values = require 'dflow.repl.values'
 local errors = require 'dflow.front.errors'

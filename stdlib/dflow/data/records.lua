@@ -1,5 +1,6 @@
 --- Records one after another: TFRecord files and lines of text, as sources of pipelines and iterators.
 local core = require 'dflow.backend'
+local wire = require 'dflow.exchange.wire'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local files = require 'dflow.exchange.file'
@@ -24,12 +25,6 @@ local function paths_of(path, what)
   return list
 end
 
-local function little(bytes, at, n)
-  local v = 0.0                                 -- a float: a length of 2^63 is no negative one
-  for i = n - 1, 0, -1 do v = v * 256 + bytes:byte(at + i) end
-  return v
-end
-
 --- TensorFlow's mask of a checksum: rotated by 15 bits, so that a checksum of checksums is no fixed point.
 function M.masked(crc)
   local low = crc % 32768
@@ -52,32 +47,25 @@ function M.tfrecord(path)
         errors.raise('data_loss', '%s: record %d, at byte %d: ' .. text, list[file], number, at - 1, ...)
       end
       if #bytes - at + 1 < 12 then broken('the file ends in its header') end
-      local length = little(bytes, at, 8)
-      if M.masked(core.crc32c(bytes:sub(at, at + 7))) ~= little(bytes, at + 8, 4) then
+      local length = wire.number(bytes, at, 8)
+      if M.masked(core.crc32c(bytes:sub(at, at + 7))) ~= wire.number(bytes, at + 8, 4) then
         broken('the checksum of its length is wrong')
       end
       if length > #bytes - at - 15 then broken('it has %.0f bytes, the file ends after %d', length, math.max(0, #bytes - at - 15)) end
       local data = bytes:sub(at + 12, at + 11 + length)
-      if M.masked(core.crc32c(data)) ~= little(bytes, at + 12 + length, 4) then broken('the checksum of its data is wrong') end
+      if M.masked(core.crc32c(data)) ~= wire.number(bytes, at + 12 + length, 4) then broken('the checksum of its data is wrong') end
       at, number = at + 16 + length, number + 1
       return data
     end
   end)
 end
 
-local function little_bytes(v, n)
-  local out = {}
-  for i = 1, n do
-    out[i] = string.char(v % 256)
-    v = math.floor(v / 256)
-  end
-  return table.concat(out)
-end
+
 
 --- A record as it lies in a file.
 function M.frame(data)
-  local head = little_bytes(#data, 8)
-  return head .. little_bytes(M.masked(core.crc32c(head)), 4) .. data .. little_bytes(M.masked(core.crc32c(data)), 4)
+  local head = wire.little(#data, 8)
+  return head .. wire.little(M.masked(core.crc32c(head)), 4) .. data .. wire.little(M.masked(core.crc32c(data)), 4)
 end
 
 --- df.data.write_tfrecord(path, {string, …}): the file is there whole or not at all.
@@ -111,43 +99,12 @@ function M.text(path)
 end
 
 -- ---- tf.train.Example ------------------------------------------------------------------------------------------------
-local function broken(text, at) errors.raise('data_loss', 'the record is no tf.train.Example: %s at byte %d', text, at - 1) end
-
---- A varint at a place: its value as a signed number of 64 bits, and the place behind it.
-local function varint(bytes, at)
-  local v, complement, scale = 0, 0, 1
-  for i = 1, 10 do
-    local b = bytes:byte(at)
-    if not b then broken('it ends in a number', at) end
-    at = at + 1
-    if i == 10 then
-      return b % 2 == 1 and -complement - 1 or v, at
-    end
-    v, complement, scale = v + b % 128 * scale, complement + (127 - b % 128) * scale, scale * 128
-    if b < 128 then return v, at end
-  end
-end
+local function broken(text, ...) errors.raise('data_loss', 'the record is no tf.train.Example: ' .. text, ...) end
 
 --- Calls fn(field, value) for each field of a message: numbers for varints, strings for what has a length.
 local function fields(bytes, fn)
-  if type(bytes) ~= 'string' then broken('a number stands where a message is expected', 1) end
-  local at = 1
-  while at <= #bytes do
-    local key, n, v
-    key, at = varint(bytes, at)
-    local kind, field = key % 8, math.floor(key / 8)
-    if kind == 0 then
-      v, at = varint(bytes, at)
-    elseif kind == 2 or kind == 5 or kind == 1 then
-      n = kind == 5 and 4 or 8
-      if kind == 2 then n, at = varint(bytes, at) end
-      if n < 0 or n > #bytes - at + 1 then broken('a field ends beyond its message', at) end
-      v, at = bytes:sub(at, at + n - 1), at + n
-    else
-      broken('there is a field of wire type ' .. kind, at)
-    end
-    fn(field, v)
-  end
+  if type(bytes) ~= 'string' then broken('a number stands where a message is expected') end
+  wire.fields(bytes, 1, #bytes, broken, function(field, _, start, stop, v) fn(field, v or bytes:sub(start, stop)) end)
 end
 
 local kinds = { 'string', 'float32', 'int64' }     -- a Feature's fields: bytes_list, float_list, int64_list
@@ -161,14 +118,14 @@ local function feature_of(bytes)
       if field ~= 1 then return end
       if kind == 3 and type(v) == 'string' then
         local at = 1
-        while at <= #v do values[#values + 1], at = varint(v, at) end
+        while at <= #v do values[#values + 1], at = wire.read_varint(v, at, #v, broken) end
       else
         values[#values + 1] = v
       end
     end)
     if kind == 2 then
       local data = table.concat(values)
-      if #data % 4 ~= 0 then broken('a float is cut', #data) end
+      if #data % 4 ~= 0 then broken('a float is cut at byte %d', #data - 1) end
       result = core.tensor_from_bytes(dtypes.number.float32, { #data / 4 }, data)
     else
       result = core.tensor_new(dtypes.number[kinds[kind]], { #values }, #values > 0 and values or { kind == 3 and 0 or '' })

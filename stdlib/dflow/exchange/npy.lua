@@ -1,5 +1,6 @@
 --- NumPy's files: .npy (one array) and .npz (a zip of them).
 local core = require 'dflow.backend'
+local wire = require 'dflow.exchange.wire'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local files = require 'dflow.exchange.file'
@@ -8,24 +9,7 @@ local tensor = require 'dflow.front.tensor'
 local M = {}
 
 -- ---- bytes ------------------------------------------------------------------------------------------------------
-local function little(bytes, at, n)
-  local v, scale = 0, 1
-  for i = 0, n - 1 do
-    v = v + bytes:byte(at + i) * scale
-    scale = scale * 256
-  end
-  return v
-end
-
-local function put(v, n)
-  local out = {}
-  for i = 1, n do
-    out[i] = string.char(v % 256)
-    v = math.floor(v / 256)
-  end
-  return table.concat(out)
-end
-
+local little, put = wire.number, wire.little
 local write_file = files.write
 
 local function read_file(path)

@@ -8,6 +8,7 @@
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local files = require 'dflow.exchange.file'
+local wire = require 'dflow.exchange.wire'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
 local nest = require 'dflow.front.nest'
@@ -169,7 +170,7 @@ function Exporter:constant(d, shape, list)
     if d == STRING then t.strings = list
     elseif d == INT64 then
       local raw = {}
-      for i, v in ipairs(list) do raw[i] = proto.int64(v) end
+      for i, v in ipairs(list) do raw[i] = wire.little(v, 8) end
       t.raw = table.concat(raw)
     else
       t.raw = core.tensor_bytes(tensor.tensor(#shape == 0 and list[1] or list, 'float64'):astype(dtypes.name[d]))

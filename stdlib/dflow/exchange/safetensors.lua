@@ -8,6 +8,8 @@ local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
 local files = require 'dflow.exchange.file'
+local json = require 'dflow.exchange.json'
+local wire = require 'dflow.exchange.wire'
 
 local M = {}
 local MOST_HEADER = 100 * 2 ^ 20          -- the format's own limit
@@ -18,134 +20,6 @@ local dtype_of = {}
 for name, code in pairs(code_of) do dtype_of[code] = name end
 local width_of = { F64 = 8, F32 = 4, F16 = 2, BF16 = 2, I64 = 8, I32 = 4, I16 = 2, I8 = 1, U64 = 8, U32 = 4, U16 = 2, U8 = 1, BOOL = 1, C64 = 8 }
 
--- ---- JSON, as much as a header needs ---------------------------------------------------------------------------------
-local escapes = { b = '\b', f = '\f', n = '\n', r = '\r', t = '\t', ['"'] = '"', ['\\'] = '\\', ['/'] = '/' }
-
-local function utf8_char(c)
-  if c < 0x80 then return string.char(c) end
-  if c < 0x800 then return string.char(0xC0 + math.floor(c / 64), 0x80 + c % 64) end
-  if c < 0x10000 then return string.char(0xE0 + math.floor(c / 4096), 0x80 + math.floor(c / 64) % 64, 0x80 + c % 64) end
-  return string.char(0xF0 + math.floor(c / 262144), 0x80 + math.floor(c / 4096) % 64, 0x80 + math.floor(c / 64) % 64, 0x80 + c % 64)
-end
-
---- The value of a JSON text: tables, strings, numbers, booleans; nil, what is wrong, and where. Objects keep the order of their keys in [0].
-function M.json(text)
-  local at, depth = 1, 0
-  local value
-  local function fail(what) error({ what = what, at = at }, 0) end
-  local function skip() at = text:find('[^ \t\r\n]', at) or #text + 1 end
-  local function take(c)
-    skip()
-    if text:sub(at, at) ~= c then fail(("'%s' is expected"):format(c)) end
-    at = at + 1
-  end
-  local function str()
-    take '"'
-    local parts = {}
-    while true do
-      local stop = text:find('["\\%c]', at)
-      if not stop then fail 'a string has no end' end
-      parts[#parts + 1] = text:sub(at, stop - 1)
-      at = stop
-      local c = text:sub(at, at)
-      if c == '"' then
-        at = at + 1
-        return table.concat(parts)
-      elseif c ~= '\\' then
-        fail 'a string holds a control character'
-      end
-      local kind = text:sub(at + 1, at + 1)
-      if kind == 'u' then
-        local hex = text:match('^%x%x%x%x', at + 2)
-        if not hex then fail 'an escape is wrong' end
-        local c1 = tonumber(hex, 16)
-        at = at + 6
-        if c1 >= 0xD800 and c1 < 0xDC00 then
-          local low = tonumber(text:match('^\\u(%x%x%x%x)', at) or '0', 16)
-          if low < 0xDC00 or low > 0xDFFF then fail 'half a surrogate pair' end
-          c1 = 0x10000 + (c1 - 0xD800) * 1024 + low - 0xDC00
-          at = at + 6
-        end
-        parts[#parts + 1] = utf8_char(c1)
-      else
-        if not escapes[kind] or kind == '' then fail 'an escape is wrong' end
-        parts[#parts + 1] = escapes[kind]
-        at = at + 2
-      end
-    end
-  end
-  local function list(close, each)
-    depth = depth + 1
-    if depth > 64 then fail 'it is nested too deeply' end
-    at = at + 1
-    skip()
-    if text:sub(at, at) == close then
-      at = at + 1
-    else
-      while true do
-        each()
-        skip()
-        local c = text:sub(at, at)
-        at = at + 1
-        if c == close then break end
-        if c ~= ',' then
-          at = at - 1
-          fail(("',' or '%s' is expected"):format(close))
-        end
-      end
-    end
-    depth = depth - 1
-  end
-  function value()
-    skip()
-    local c = text:sub(at, at)
-    if c == '"' then return str() end
-    if c == '{' then
-      local out, order = {}, {}
-      list('}', function()
-        local key = str()
-        if out[key] ~= nil then fail(('the key %q comes twice'):format(key)) end
-        take ':'
-        order[#order + 1] = key
-        out[key] = value()
-      end)
-      out[0] = order
-      return out
-    elseif c == '[' then
-      local out = {}
-      list(']', function() out[#out + 1] = value() end)
-      return out
-    end
-    for word, v in pairs{ ['true'] = true, ['false'] = false } do
-      if text:sub(at, at + #word - 1) == word then
-        at = at + #word
-        return v
-      end
-    end
-    local number = text:match('^-?%d+%.?%d*[eE]?[+-]?%d*', at)
-    local v = number and tonumber(number)
-    if not v then fail 'a value is expected' end
-    at = at + #number
-    return v
-  end
-  local ok, v = pcall(function()
-    local v = value()
-    skip()
-    if at <= #text then fail 'there is more behind its end' end
-    return v
-  end)
-  if ok then return v end
-  if type(v) ~= 'table' or not v.what then error(v, 0) end
-  return nil, v.what, v.at
-end
-
---- A string as JSON.
-local function quoted(s)
-  return '"' .. s:gsub('[%c"\\]', function(c) return ('\\u%04x'):format(c:byte()) end) .. '"'
-end
-
-M.quoted = quoted
-
 --- Bytes of an element, or an error that names the tensor.
 function M.width(dtype, name)
   local code = code_of[dtype]
@@ -154,15 +28,6 @@ function M.width(dtype, name)
 end
 
 -- ---- writing ---------------------------------------------------------------------------------------------------------
-local function little(n)
-  local out = {}
-  for i = 1, 8 do
-    out[i] = string.char(n % 256)
-    n = math.floor(n / 256)
-  end
-  return table.concat(out)
-end
-
 --- Writes {name = Tensor} to a file, the widest dtypes first, so that each tensor lies at a multiple of its width.
 -- @param metadata  {string = string} or nil
 function M.write(path, list, metadata)
@@ -194,20 +59,20 @@ function M.layout(list, metadata)
       keys[#keys + 1] = key
     end
     table.sort(keys)
-    for i, key in ipairs(keys) do pairs_list[i] = quoted(key) .. ':' .. quoted(tostring(metadata[key])) end
+    for i, key in ipairs(keys) do pairs_list[i] = json.quote(key) .. ':' .. json.quote(tostring(metadata[key])) end
     parts[1] = '"__metadata__":{' .. table.concat(pairs_list, ',') .. '}'
   end
   for _, name in ipairs(names) do
     local t, dims = list[name], {}
     for i, d in ipairs(t.shape) do dims[i] = ('%d'):format(d) end
     local size = t.size * M.width(t.dtype, name)
-    parts[#parts + 1] = ('%s:{"dtype":"%s","shape":[%s],"data_offsets":[%.0f,%.0f]}'):format(quoted(name), code_of[t.dtype], table.concat(dims, ','),
+    parts[#parts + 1] = ('%s:{"dtype":"%s","shape":[%s],"data_offsets":[%.0f,%.0f]}'):format(json.quote(name), code_of[t.dtype], table.concat(dims, ','),
                                                                                           at, at + size)
     at = at + size
   end
   local header = '{' .. table.concat(parts, ',') .. '}'
   header = header .. (' '):rep(-#header % 8)
-  return little(#header) .. header, names
+  return wire.little(#header, 8) .. header, names
 end
 
 -- ---- reading ---------------------------------------------------------------------------------------------------------
@@ -219,13 +84,12 @@ function M.open(path)
   local size = core.file_size(files.path(path, 'restore'))
   if size < 8 then broken('it has %d bytes', size) end
   local head = core.tensor_bytes(core.file_read(path, 0, dtypes.number.uint8, { 8 }))
-  local length = 0
-  for i = 8, 1, -1 do length = length * 256 + head:byte(i) end
+  local length = wire.number(head, 1, 8)
   if length > MOST_HEADER or length > size - 8 or length < 2 then
     broken('its header would have %.0f bytes, the file has %d', length, size)
   end
   local text = core.tensor_bytes(core.file_read(path, 8, dtypes.number.uint8, { length }))
-  local header, what, where = M.json(text)
+  local header, what, where = json.read(text, true)
   if type(header) ~= 'table' or not header[0] then broken('its header is no JSON object: %s at byte %d', what or 'another value', (where or 1) + 7) end
   local out = { path = path, names = {}, entries = {}, metadata = {} }
   local list = {}

@@ -4,6 +4,7 @@
 -- side by side), and in a lane the nodes that ran there; kernels that workers have are on tracks of their own. An arrow goes
 -- from a node to each that used what it made. Memory is a counter in bytes, times are nanoseconds.
 local core = require 'dflow.backend'
+local wire = require 'dflow.exchange.wire'
 local files = require 'dflow.exchange.file'
 local graph = require 'dflow.front.graph'
 local trace = require 'dflow.inspect.trace'
@@ -11,32 +12,12 @@ local enums = require 'dflow.backend.enums'
 
 local M = {}
 local TOKEN, DONE, OPEN = enums.DF_EVENT_TOKEN, enums.DF_EVENT_DONE, enums.DF_EVENT_FRAME_OPEN
-local char, floor, concat = string.char, math.floor, table.concat
+local concat = table.concat
 local ARROWS = 200000                     -- tokens of which arrows are drawn
 
 -- ---- protobuf --------------------------------------------------------------------------------------------------------
-local function varint(n)
-  n = floor(n)
-  if n < 0x80 then return char(n) end
-  local out = {}
-  while n >= 0x80 do
-    out[#out + 1] = char(n % 0x80 + 0x80)
-    n = floor(n / 0x80)
-  end
-  out[#out + 1] = char(n)
-  return concat(out)
-end
-local function number(field, n) return varint(field * 8) .. varint(n) end
-local function bytes(field, s) return varint(field * 8 + 2) .. varint(#s) .. s end
-local function fixed64(field, n)
-  local out = {}
-  for i = 1, 8 do
-    out[i] = char(n % 256)
-    n = floor(n / 256)
-  end
-  return varint(field * 8 + 1) .. concat(out)
-end
-M.varint = varint
+local number, bytes = wire.int, wire.bytes
+local function fixed64(field, n) return wire.fixed64(field, wire.little(n, 8)) end
 
 -- TracePacket: timestamp 8, trusted_packet_sequence_id 10, track_event 11, sequence_flags 13, track_descriptor 60.
 local SEQUENCE = number(10, 1)

@@ -3,6 +3,7 @@
 -- the Lua source beside it. What the page looks like is in report/page.lua, what it does in report/script.lua, where things stand in
 -- report/layout.lua.
 local core = require 'dflow.backend'
+local json = require 'dflow.exchange.json'
 local writer = require 'dflow.exchange.file'
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
@@ -15,7 +16,6 @@ local script = require 'dflow.inspect.report.script'
 local M = {}
 local enums = require 'dflow.backend.enums'
 local TOKEN, OPEN, END = enums.DF_EVENT_TOKEN, enums.DF_EVENT_FRAME_OPEN, enums.DF_EVENT_FRAME_END
-local quote = trace.quote
 
 --- Tokens that a page holds: of a longer run so many from its beginning and so many from its end.
 M.first, M.last = 60000, 40000
@@ -23,23 +23,8 @@ M.first, M.last = 60000, 40000
 local MOST_LINES = 2000            -- of one file
 local SMALL = 4                    -- elements of a constant that is written out where it is used
 
--- ---- JSON ------------------------------------------------------------------------------------------------------------
-local function json(v)
-  local kind = type(v)
-  if kind == 'string' then return quote(v) end
-  if kind == 'number' then return v == math.floor(v) and ('%.0f'):format(v) or ('%.1f'):format(v) end
-  if kind ~= 'table' then return tostring(v) end
-  local parts = {}
-  if #v > 0 or next(v) == nil then
-    for i, x in ipairs(v) do parts[i] = json(x) end
-    return '[' .. table.concat(parts, ',') .. ']'
-  end
-  local keys = {}
-  for k in pairs(v) do keys[#keys + 1] = k end
-  table.sort(keys)
-  for i, k in ipairs(keys) do parts[i] = quote(k) .. ':' .. json(v[k]) end
-  return '{' .. table.concat(parts, ',') .. '}'
-end
+--- What a page's numbers need of digits.
+local short = { empty = '[]', number = function(v) return v == math.floor(v) and ('%.0f'):format(v) or ('%.1f'):format(v) end }
 
 --- A column of whole numbers as the steps from one to the next, which are short.
 local function steps(column)
@@ -301,7 +286,7 @@ function M.text(h, live)
     local at = where.scopes[s.id]
     shown.scopes[i] = { id = s.id, name = s.name, where = s.where, parent = s.parent, x = at.x, y = at.y, w = at.w, h = at.h, depth = at.depth }
   end
-  return table.concat{ page.head, 'const run = ', json(shown), ';\n', script.text, page.tail }
+  return table.concat{ page.head, 'const run = ', json.encode(shown, short), ';\n', script.text, page.tail }
 end
 
 --- Writes the page. Called by h:wait() when opts.report was given.

@@ -2,10 +2,11 @@
 --
 -- A device has a track for what it computes, and one each for the copies to the host and from it that save = 'swap' makes; a link has one for its messages. Arrows lead
 -- from what gave a value over the message that carried it to what waited for it. It is read from the run's record, as h:whatif reads it.
+local json = require 'dflow.exchange.json'
 local trace = require 'dflow.inspect.trace'
 
 local M = {}
-local format, quote = string.format, trace.quote
+local format, quote = string.format, json.quote
 
 --- The track of an event.
 local function track_of(e)

@@ -6,6 +6,7 @@
 -- Iterations and frames overlap freely, so they are async spans, an id each. Memory is a counter. Times are microseconds, and the
 -- lines of the file are in their order.
 local core = require 'dflow.backend'
+local json = require 'dflow.exchange.json'
 local files = require 'dflow.exchange.file'
 local graph = require 'dflow.front.graph'
 
@@ -13,6 +14,7 @@ local M = {}
 local enums = require 'dflow.backend.enums'
 local TOKEN, DONE, OPEN = enums.DF_EVENT_TOKEN, enums.DF_EVENT_DONE, enums.DF_EVENT_FRAME_OPEN
 local FIELDS = 10
+local quote = json.quote
 local format, concat = string.format, table.concat
 
 --- Calls fn(at, took, iteration, memory, node, frame, scope, kind, dead, device) for every event of a run that is over, or so far.
@@ -28,13 +30,6 @@ function M.each(h, fn)
     first = first + 4096
   end
 end
-
---- A Lua string as JSON.
-local escapes = { ['"'] = '\\"', ['\\'] = '\\\\', ['\n'] = '\\n', ['\r'] = '\\r', ['\t'] = '\\t' }
-function M.quote(s)
-  return '"' .. s:gsub('[%c"\\<]', function(c) return escapes[c] or format('\\u%04x', c:byte()) end) .. '"'
-end
-local quote = M.quote
 
 --- Facts about nodes and frames, looked up once: node(id) -> name, type, source; tag(frame, iteration) -> 'while:17'.
 function M.names(h)

@@ -44,7 +44,7 @@ local function draw(h, state, said, node)
 end
 
 local function tell(state, said)
-  local words = require('dflow.kernel.json').encode{ state = state, said = said, page = pages }
+  local words = require('dflow.exchange.json').encode{ state = state, said = said, page = pages }
   if words == told then return end
   told, at = words, clock()
   server:tell(words)

@@ -5,6 +5,7 @@
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local files = require 'dflow.exchange.file'
+local json = require 'dflow.exchange.json'
 local safetensors = require 'dflow.exchange.safetensors'
 
 local M = {}
@@ -24,7 +25,7 @@ end
 --- The index as a table, or an error that names it.
 local function read_index(path)
   local bytes = core.tensor_bytes(core.read_file(path))
-  local index, what, where = safetensors.json(bytes)
+  local index, what, where = json.read(bytes, true)
   if type(index) ~= 'table' or type(index.weight_map) ~= 'table' then
     errors.raise('data_loss', '%s is no index of safetensors: %s', path, what and ('%s at byte %d'):format(what, where) or 'it has no weight_map')
   end
@@ -86,7 +87,7 @@ function M.write(path, list, metadata, bytes)
       for name in pairs(group) do map[name] = file end
     end
     local lines = {}
-    for i, name in ipairs(names) do lines[i] = ('    %s: %s'):format(safetensors.quoted(name), safetensors.quoted(map[name])) end
+    for i, name in ipairs(names) do lines[i] = ('    %s: %s'):format(json.quote(name), json.quote(map[name])) end
     files.write(index_path, ('{\n  "metadata": {"total_size": %.0f},\n  "weight_map": {\n'):format(total), table.concat(lines, ',\n'), '\n  }\n}\n')
   end)
   if not ok then

@@ -3,51 +3,19 @@
 -- A graph that is being written is a table {name, nodes, inputs, outputs, constants}, a node {op, inputs, outputs, attrs, doc}; an
 -- attribute's value is {kind, value} as M.int and its fellows make it. Names go through `final` when they are written.
 local core = require 'dflow.backend'
+local wire = require 'dflow.exchange.wire'
 local tensor = require 'dflow.front.tensor'
 
 local M = {}
-local char, floor, concat = string.char, math.floor, table.concat
+local concat = table.concat
 
 --- dflow's dtype numbers to ONNX's.
 M.dtype = { [1] = 1, [2] = 11, [3] = 6, [4] = 2, [5] = 5, [6] = 3, [7] = 8, [8] = 14, [9] = 7, [10] = 9, [14] = 16, [17] = 4, [18] = 15,
             [19] = 10, [22] = 12, [23] = 13 }
 
 -- ---- the wire format --------------------------------------------------------------------------------------------
---- A whole number as a varint; a negative one is the two's complement of 64 bits.
-local function varint(v)
-  local out, n = {}, 0
-  if v < 0 then
-    v = -(v + 1)
-    for i = 1, 9 do
-      out[i] = char(255 - v % 128)
-      v = floor(v / 128)
-    end
-    return concat(out) .. '\1'
-  end
-  repeat
-    local low = v % 128
-    v = floor(v / 128)
-    n = n + 1
-    out[n] = char(v > 0 and low + 128 or low)
-  until v == 0
-  return concat(out)
-end
-
-local function int(field, v) return varint(field * 8) .. varint(v) end
-local function bytes(field, s) return varint(field * 8 + 2) .. varint(#s) .. s end
-local function float(field, v) return varint(field * 8 + 5) .. core.tensor_bytes(tensor.tensor(v, 'float32')) end
-
---- Eight bytes, little-endian.
-function M.int64(v)
-  local out, negative = {}, v < 0
-  if negative then v = -(v + 1) end
-  for i = 1, 8 do
-    local low = v % 256
-    out[i] = char(negative and 255 - low or low)
-    v = floor(v / 256)
-  end
-  return concat(out)
-end
+local int, bytes = wire.int, wire.bytes
+local function float(field, v) return wire.fixed32(field, core.tensor_bytes(tensor.tensor(v, 'float32'))) end
 
 -- ---- attributes -------------------------------------------------------------------------------------------------
 local FLOAT, INT, STRING, TENSOR, GRAPH, INTS = 1, 2, 3, 4, 5, 7

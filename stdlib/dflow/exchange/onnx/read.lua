@@ -3,12 +3,13 @@
 -- The wire format is read as it is, message by message, into Lua tables: nothing is made that the file does not pay for, and messages
 -- within messages end at DEEPEST. Numbers of 64 bits that Lua may not hold are kept as bytes where they are a tensor's.
 local core = require 'dflow.backend'
+local wire = require 'dflow.exchange.wire'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local proto = require 'dflow.exchange.onnx.proto'
 
 local M = {}
-local byte, char, sub, concat = string.byte, string.char, string.sub, table.concat
+local sub, concat = string.sub, table.concat
 local DEEPEST = 60
 
 --- ONNX's dtype numbers to dflow's.
@@ -17,48 +18,6 @@ for ours, theirs in pairs(proto.dtype) do M.dtype[theirs] = ours end
 
 -- ---- the wire format --------------------------------------------------------------------------------------------
 local function broken(text, ...) errors.raise('data_loss', 'this is no ONNX file, or a damaged one: ' .. text, ...) end
-
---- The groups of seven bits of a varint, lowest first, and where the next thing begins.
-local function groups_of(s, at, last)
-  local groups = {}
-  for i = 1, 10 do
-    local b = at <= last and byte(s, at)
-    if not b then broken('a number is cut at byte %d', at - 1) end
-    at = at + 1
-    groups[i] = b % 128
-    if b < 128 then return groups, at end
-  end
-  broken('a number is too long at byte %d', at - 1)
-end
-
-local function varint(s, at, last)
-  local b = at <= last and byte(s, at)
-  if b and b < 128 then return b, at + 1 end
-  local groups, after = groups_of(s, at, last)
-  local v = 0
-  at = after
-  if #groups < 10 then
-    for i = #groups, 1, -1 do v = v * 128 + groups[i] end
-    return v, at
-  end
-  for i = 9, 1, -1 do v = v * 128 + 127 - groups[i] end     -- ten groups: a negative number, as its complement
-  return -v - 1, at
-end
-
---- A varint as eight bytes, little-endian.
-local function varint8(s, at, last)
-  local groups, after = groups_of(s, at, last)
-  local out, acc, bits = {}, 0, 0
-  for i = 1, 10 do
-    acc = acc + (groups[i] or 0) * 2 ^ bits
-    bits = bits + 7
-    if bits >= 8 and #out < 8 then
-      out[#out + 1] = char(acc % 256)
-      acc, bits = math.floor(acc / 256), bits - 8
-    end
-  end
-  return concat(out), after
-end
 
 local function float_of(bytes) return core.tensor_from_bytes(1, {}, bytes):item() end
 
@@ -70,51 +29,31 @@ local function read(schema, s, at, last, deep)
   if deep > DEEPEST then broken('messages within messages are more than %d deep', DEEPEST) end
   local m = {}
   for _, f in pairs(schema) do if f[2]:sub(-1) == '*' then m[f[1]] = {} end end
-  while at <= last do
-    local tag, start, stop, v
-    tag, at = varint(s, at, last)
-    local number, wire = math.floor(tag / 8), tag % 8
-    if number < 1 then broken('a field has the number %d at byte %d', number, at - 1) end
-    if wire == 0 then
-      start = at
-      v, at = varint(s, at, last)
-      stop = at - 1
-    elseif wire == 1 or wire == 5 then
-      start, stop = at, at + (wire == 1 and 7 or 3)
-    elseif wire == 2 then
-      local n
-      n, start = varint(s, at, last)
-      if n < 0 then broken('a field has the length %d at byte %d', n, at - 1) end
-      stop = start + n - 1
-    else
-      broken('a field has the wire type %d at byte %d', wire, at - 1)
-    end
-    if stop > last then broken('a field ends after its message, at byte %d', start - 1) end
-    at = stop + 1
+  wire.fields(s, at, last, broken, function(number, has, start, stop, v)
     local f = schema[number]
     if f then
       local name, kind = f[1], f[2]
       local list = m[name]
-      if kind == 'int' and wire == 0 then m[name] = v
-      elseif kind == 'float' and wire == 5 then m[name] = float_of(sub(s, start, stop))
-      elseif kind == 'bytes' and wire == 2 then m[name] = sub(s, start, stop)
-      elseif kind == 'message' and wire == 2 then m[name] = read(schemas[f[3]], s, start, stop, deep + 1)
-      elseif kind == 'message*' and wire == 2 then list[#list + 1] = read(schemas[f[3]], s, start, stop, deep + 1)
-      elseif kind == 'bytes*' and wire == 2 then list[#list + 1] = sub(s, start, stop)
-      elseif kind == 'raw*' and wire ~= 0 then list[#list + 1] = sub(s, start, stop)
-      elseif kind == 'float*' and (wire == 2 or wire == 5) then
+      if kind == 'int' and has == 0 then m[name] = v
+      elseif kind == 'float' and has == 5 then m[name] = float_of(sub(s, start, stop))
+      elseif kind == 'bytes' and has == 2 then m[name] = sub(s, start, stop)
+      elseif kind == 'message' and has == 2 then m[name] = read(schemas[f[3]], s, start, stop, deep + 1)
+      elseif kind == 'message*' and has == 2 then list[#list + 1] = read(schemas[f[3]], s, start, stop, deep + 1)
+      elseif kind == 'bytes*' and has == 2 then list[#list + 1] = sub(s, start, stop)
+      elseif kind == 'raw*' and has ~= 0 then list[#list + 1] = sub(s, start, stop)
+      elseif kind == 'float*' and (has == 2 or has == 5) then
         for i = start, stop - 3, 4 do list[#list + 1] = float_of(sub(s, i, i + 3)) end
-      elseif kind == 'int*' and (wire == 0 or wire == 2) then
+      elseif kind == 'int*' and (has == 0 or has == 2) then
         local i = start
-        while i <= stop do list[#list + 1], i = varint(s, i, stop) end
-      elseif kind == 'int8*' and (wire == 0 or wire == 2) then
+        while i <= stop do list[#list + 1], i = wire.read_varint(s, i, stop, broken) end
+      elseif kind == 'int8*' and (has == 0 or has == 2) then
         local i = start
-        while i <= stop do list[#list + 1], i = varint8(s, i, stop) end
+        while i <= stop do list[#list + 1], i = wire.varint_bytes(s, i, stop, broken) end
       else
-        broken('the field %s has the wire type %d at byte %d', name, wire, start - 1)
+        broken('the field %s has the wire type %d at byte %d', name, has, start - 1)
       end
     end
-  end
+  end)
   return m
 end
 
@@ -149,13 +88,8 @@ function M.message(kind, bytes) return read(schemas[kind], bytes, 1, #bytes, 1) 
 -- ---- tensors ----------------------------------------------------------------------------------------------------
 --- Whole numbers of `width` bytes each, little-endian.
 local function little(list, width)
-  local out, top = {}, 256 ^ width
-  for i, v in ipairs(list) do
-    v = v % top
-    local bytes = {}
-    for k = 1, width do bytes[k], v = char(v % 256), math.floor(v / 256) end
-    out[i] = concat(bytes)
-  end
+  local out = {}
+  for i, v in ipairs(list) do out[i] = wire.little(v, width) end
   return concat(out)
 end
 

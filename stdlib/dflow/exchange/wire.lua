@@ -1,0 +1,125 @@
+--- Bytes of whole numbers, and the wire format of protocol buffers: what ONNX, event files, records and Perfetto's traces are made of.
+local M = {}
+local char, byte, floor, concat = string.char, string.byte, math.floor, table.concat
+
+-- ---- little-endian ----------------------------------------------------------------------------------------------------
+--- The n bytes of a whole number, the lowest first; of a negative one those of its two's complement.
+function M.little(v, n)
+  local out, negative = {}, v < 0
+  if negative then v = -(v + 1) end
+  for i = 1, n do
+    local low = v % 256
+    out[i] = char(negative and 255 - low or low)
+    v = floor(v / 256)
+  end
+  return concat(out)
+end
+
+--- The whole number, 0 or more, that n bytes of s are, from place `at` on.
+function M.number(s, at, n)
+  local v = 0.0                                 -- a float: a length of 2^63 is no negative one
+  for i = n - 1, 0, -1 do v = v * 256 + byte(s, at + i) end
+  return v
+end
+
+-- ---- fields, written --------------------------------------------------------------------------------------------------
+--- A whole number as a varint; a negative one is the two's complement of 64 bits.
+local function varint(v)
+  v = floor(v)
+  if v >= 0 and v < 128 then return char(v) end
+  local out, n = {}, 0
+  if v < 0 then
+    v = -(v + 1)
+    for i = 1, 9 do
+      out[i] = char(255 - v % 128)
+      v = floor(v / 128)
+    end
+    return concat(out) .. '\1'
+  end
+  repeat
+    local low = v % 128
+    v = floor(v / 128)
+    n = n + 1
+    out[n] = char(v > 0 and low + 128 or low)
+  until v == 0
+  return concat(out)
+end
+M.varint = varint
+
+function M.int(field, v) return varint(field * 8) .. varint(v) end
+function M.bytes(field, s) return varint(field * 8 + 2) .. varint(#s) .. s end
+--- A field of eight bytes, and one of four.
+function M.fixed64(field, bytes) return varint(field * 8 + 1) .. bytes end
+function M.fixed32(field, bytes) return varint(field * 8 + 5) .. bytes end
+
+-- ---- fields, read -----------------------------------------------------------------------------------------------------
+-- What is wrong goes to `broken(text, …)`, which raises; `last` is where what is read must have ended.
+
+--- The groups of seven bits of a varint, lowest first, and where the next thing begins.
+local function groups_of(s, at, last, broken)
+  local groups = {}
+  for i = 1, 10 do
+    local b = at <= last and byte(s, at)
+    if not b then broken('a number is cut at byte %d', at - 1) end
+    at = at + 1
+    groups[i] = b % 128
+    if b < 128 then return groups, at end
+  end
+  broken('a number is too long at byte %d', at - 1)
+end
+
+--- A varint as a signed number of 64 bits, and where the next thing begins.
+local function read_varint(s, at, last, broken)
+  local b = at <= last and byte(s, at)
+  if b and b < 128 then return b, at + 1 end
+  local groups, after = groups_of(s, at, last, broken)
+  local negative, v = groups[10] and groups[10] % 2 == 1, 0
+  for i = math.min(#groups, 9), 1, -1 do v = v * 128 + (negative and 127 - groups[i] or groups[i]) end
+  return negative and -v - 1 or v, after
+end
+M.read_varint = read_varint
+
+--- A varint as eight bytes, which a float would round.
+function M.varint_bytes(s, at, last, broken)
+  local groups, after = groups_of(s, at, last, broken)
+  local out, acc, bits = {}, 0, 0
+  for i = 1, 10 do
+    acc = acc + (groups[i] or 0) * 2 ^ bits
+    bits = bits + 7
+    if bits >= 8 and #out < 8 then
+      out[#out + 1] = char(acc % 256)
+      acc, bits = floor(acc / 256), bits - 8
+    end
+  end
+  return concat(out), after
+end
+
+--- Calls fn(field, kind, start, stop, number) for each field of a message, s from `at` to `last`: where its value lies, and of a varint
+-- (kind 0) what it is. Kinds: 0 varint, 1 eight bytes, 2 as many as it says, 5 four.
+function M.fields(s, at, last, broken, fn)
+  while at <= last do
+    local tag, start, stop, v
+    tag, at = read_varint(s, at, last, broken)
+    local field, kind = floor(tag / 8), tag % 8
+    if field < 1 then broken('a field has the number %d at byte %d', field, at - 1) end
+    if kind == 0 then
+      start = at
+      v, at = read_varint(s, at, last, broken)
+      stop = at - 1
+    elseif kind == 1 or kind == 5 then
+      start, stop = at, at + (kind == 1 and 7 or 3)
+    elseif kind == 2 then
+      local n
+      n, start = read_varint(s, at, last, broken)
+      if n < 0 then broken('a field has the length %d at byte %d', n, at - 1) end
+      stop = start + n - 1
+    else
+      broken('a field has the wire type %d at byte %d', kind, at - 1)
+    end
+    if stop > last then broken('a field ends after its message, at byte %d', start - 1) end
+    at = stop + 1
+    fn(field, kind, start, stop, v)
+  end
+end
+
+return M
