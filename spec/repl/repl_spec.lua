@@ -1,6 +1,6 @@
 -- What the prompt knows of Lua: its lexer, colours, completion, hints, and locals that live on. No terminal is needed for these.
 local df = require 'dflow'
-local lexer = require 'dflow.repl.lexer'
+local lexer = require 'dflow.front.lexer'
 local locals = require 'dflow.repl.locals'
 local listing = require 'dflow.repl.listing'
 local script = require 'dflow.repl.script'
@@ -52,11 +52,20 @@ describe('the lexer', function()
   end)
 
   it('gives the same tokens whole and line by line, for all of the library', function()
-    for _, path in ipairs{ 'stdlib/dflow/front/registry.lua', 'stdlib/dflow/repl/lexer.lua', 'examples/tour.lua' } do
+    for _, path in ipairs{ 'stdlib/dflow/front/registry.lua', 'stdlib/dflow/front/lexer.lua', 'examples/tour.lua' } do
       local file = assert(io.open(path))
       local source = file:read('*a')
       file:close()
       for _, t in ipairs(lexer.tokens(source)) do assert.are_not.equal('error', t.kind, path .. ':' .. t.line .. ': ' .. t.text) end
+    end
+  end)
+
+  it('blanks out strings and comments where words are looked for, byte for byte', function()
+    local masked = require('dflow.front.quote').masked
+    for text, expected in pairs{
+      ['f("x", y)'] = 'f(   , y)', ["g('a\\'b') -- x"] = 'g(      )     ', ['h([=[ ]] x ]=], z)'] = 'h(            , z)',
+      ['a --[[ x ]] + b'] = 'a           + b', ['k("no end'] = 'k(       ', ['x[1] .. y'] = 'x[1] .. y' } do
+      assert.equal(expected, masked(text))
     end
   end)
 

@@ -4,7 +4,7 @@
 -- at are conditions that hold a comparison which builds a node, and, in the functions that are given to cond, while_loop and
 -- their like, comparisons and logic on the functions' parameters and on comparisons. It is a search among tokens, not
 -- a proof: it says nothing where it is not sure.
-local lexer = require 'dflow.repl.lexer'
+local lexer = require 'dflow.front.lexer'
 
 local M = {}
 

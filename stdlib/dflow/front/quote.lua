@@ -2,9 +2,9 @@
 --
 -- Lua keeps no columns, so the place is found in the text: what the message quotes, an argument by its name or number, or the op,
 -- if it stands there once. Where it could be two places there is no caret.
+local lexer = require 'dflow.front.lexer'
+
 local M = {}
-
-
 local LONGEST, SHOWN = 4000, 110        -- bytes of a line that are looked at, columns that are shown
 
 --- The text of `file:line`; nil where it cannot be read.
@@ -36,28 +36,15 @@ end
 -- ---- the places of words --------------------------------------------------------------------------------------------------
 --- The line with its strings and comments blanked out, byte for byte.
 function M.masked(text)
+  local kinds, firsts, lasts = lexer.line(text, nil)
   local out, at = {}, 1
-  while at <= #text do
-    local c = text:sub(at, at)
-    local stop
-    if c == '"' or c == "'" then
-      stop = at + 1
-      while stop <= #text and text:sub(stop, stop) ~= c do stop = stop + (text:sub(stop, stop) == '\\' and 2 or 1) end
-    elseif text:find('^%-%-', at) then
-      stop = #text
-    elseif text:find('^%[%[', at) then
-      stop = select(2, text:find(']]', at, true)) or #text
-    end
-    if stop then
-      stop = math.min(stop, #text)
-      out[#out + 1] = (' '):rep(stop - at + 1)
-      at = stop + 1
-    else
-      out[#out + 1] = c
-      at = at + 1
+  for i, kind in ipairs(kinds) do
+    if kind == 'string' or kind == 'comment' or (kind == 'error' and text:find('^["\'%[]', firsts[i])) then          -- one without an end
+      out[#out + 1] = text:sub(at, firsts[i] - 1) .. (' '):rep(lasts[i] - firsts[i] + 1)
+      at = lasts[i] + 1
     end
   end
-  return table.concat(out)
+  return table.concat(out) .. text:sub(at)
 end
 
 --- Where a word stands, as {first, last}, if it stands there once; of `among`, places inside of which it must be.

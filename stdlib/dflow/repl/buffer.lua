@@ -4,7 +4,7 @@
 -- net, low, commas, last}: `from` and `to` are the lexer's states before and after it, `begins` marks a line that begins an input of
 -- its own, the last four (weigh) are made when first needed. Only lines that changed are lexed again, and those behind them while
 -- their state differs; styles are made for the lines that are on the screen.
-local lexer = require 'dflow.repl.lexer'
+local lexer = require 'dflow.front.lexer'
 local opens, closes = require('dflow.repl.locals').opens, require('dflow.repl.locals').closes
 
 local M = {}

@@ -5,7 +5,7 @@
 -- session locals that environment is _G itself. Functions see a later assignment, as with real locals; a name declared anew is the
 -- same variable, so that a function that calls another sees its next version too. A `<const>` one takes no assignment but is declared anew like
 -- any; what a `<close>` one holds is closed when the session ends, the last first.
-local lexer = require 'dflow.repl.lexer'
+local lexer = require 'dflow.front.lexer'
 
 local M = {}
 

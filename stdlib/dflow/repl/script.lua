@@ -3,7 +3,7 @@
 -- It reads as it was typed, but for what a script cannot do. An expression, and a `return`, is shown by a function, which keeps `_` and `__` too.
 -- A session's local is one variable however often it is declared, and functions typed before see it; so what was declared or mentioned
 -- before is assigned to, with no second `local`, and so are the locals beyond those that Lua has room for.
-local lexer = require 'dflow.repl.lexer'
+local lexer = require 'dflow.front.lexer'
 local locals = require 'dflow.repl.locals'
 
 local M = {}
