@@ -46,6 +46,11 @@ describe('the completions of shells', function()
   it('know the options of --help, and no others', function()
     local told, options = shell.run(shell.dflow .. ' --help').out, {}
     for word in told:gmatch('\n  (%-%S*)') do options[(word:gsub('=.*$', ''))] = true end
+    local of_graphs = {}
+    for _, command in ipairs{ 'run', 'inspect' } do
+      for word in shell.run(('%s %s --help'):format(shell.dflow, command)).out:gmatch('\n  (%-%-%l+)') do of_graphs[word] = true end
+    end
+    assert.is_true(of_graphs['--fetch'] and of_graphs['--nodes'])
     local bash, zsh, fish = read 'interp/completions/dflow.bash', read 'interp/completions/_dflow', read 'interp/completions/dflow.fish'
     for word in pairs(options) do
       if word ~= '-' and word ~= '--' then
@@ -55,7 +60,18 @@ describe('the completions of shells', function()
         assert.is_truthy(fish:find(long and '-l ' .. long or '-s ' .. word:sub(2), 1, true), 'fish: ' .. word)
       end
     end
-    for word in zsh:gmatch("%s'%*?(%-%-?[%a-]+)") do assert.is_true(options[word], word) end
+    for word in pairs(of_graphs) do
+      assert.is_truthy(bash:find(word, 1, true), 'bash: ' .. word)
+      assert.is_truthy(zsh:find(word .. '[', 1, true), 'zsh: ' .. word)
+      assert.is_truthy(fish:find('-l ' .. word:sub(3), 1, true), 'fish: ' .. word)
+    end
+    for word in zsh:gmatch("%s'%*?(%-%-?[%a-]+)") do assert.is_true(options[word] or of_graphs[word], word) end
+  end)
+
+  it('complete at a prompt of fish', function()
+    if shell.run('command -v fish').status ~= 0 then return pending('fish is not there') end
+    local r = shell.run([[fish -c "source interp/completions/dflow.fish; complete -C 'dflow run --f'; complete -C 'dflow --che'"]])
+    for _, word in ipairs{ '--feed', '--fetch', '--check', '--check-gradients' } do assert.matches(word .. '\t', r.out, 1, true) end
   end)
 
   it('complete at a prompt of bash', function()
