@@ -79,6 +79,7 @@ static const char usage_text[] =
   "  run graph      run a TensorFlow graph: see run --help\n"
   "  inspect graph  show what is in a TensorFlow graph: see inspect --help\n"
   "  learn [n]      twelve lessons, from the first or the n-th on\n"
+  "  manual [area]  a page about an area (nn, rnn, train, data …), or the list of them\n"
   "  --check   look at the scripts for Outputs taken for Lua booleans, and run nothing\n"
   "  --check-gradients  when all has run, check the gradients that were built\n"
   "  --kernel  the kernel of a Jupyter notebook, for a connection file\n"
@@ -312,9 +313,12 @@ static int do_script(lua_State *L, char **argv) {
   return program_report(L, status);
 }
 
-/* `dflow run`, `dflow inspect` and `dflow learn`. A script of that name is `./run`. */
+/* `dflow run`, `inspect`, `learn` and `manual`. A script of that name is `./run`. */
 static bool is_command(const char *word) {
-  return strcmp(word, "run") == 0 || strcmp(word, "inspect") == 0 || strcmp(word, "learn") == 0;
+  static const char *const commands[] = { "run", "inspect", "learn", "manual" };
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    if (strcmp(word, commands[i]) == 0) return true;
+  return false;
 }
 
 /* Calls what the module of the command returns with the words after argv[0]. Is what that returns true? */

@@ -14,6 +14,7 @@ _dflow() {
         if [[ $word = -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi
         return
       fi ;;
+    manual) [[ $COMP_CWORD -gt 1 ]] && { COMPREPLY=($(compgen -W 'nn rnn train data checkpoints summaries linear functions queues' -- "$word")); return; } ;;
     learn) [[ $COMP_CWORD -gt 1 && $word = -* ]] && { COMPREPLY=($(compgen -W '--notebooks --help' -- "$word")); return; } ;;
   esac
   if [[ $word = --color=* || ( $before = '=' && ${COMP_WORDS[COMP_CWORD-2]} = --color ) ]]; then
@@ -23,7 +24,7 @@ _dflow() {
     [[ ${COMPREPLY[0]} = --color= ]] && compopt -o nospace
   else
     COMPREPLY=($(compgen -f -X '!*.lua' -- "$word") $(compgen -d -- "$word"))
-    [[ $COMP_CWORD -eq 1 ]] && COMPREPLY+=($(compgen -W 'run inspect learn' -- "$word"))
+    [[ $COMP_CWORD -eq 1 ]] && COMPREPLY+=($(compgen -W 'run inspect learn manual' -- "$word"))
   fi
 }
 complete -o filenames -F _dflow dflow

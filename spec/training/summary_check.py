@@ -13,5 +13,8 @@ for tag in sorted(a.Tags()['images']):
     print('image', tag, i.height, i.width, i.encoded_image_string[:4])
 for tag in sorted(a.Tags()['tensors']):
     print('tensor', tag, a.Tensors(tag)[0].tensor_proto.string_val)
+for tag in sorted(a.Tags()['run_metadata']):
+    for d in a.RunMetadata(tag).step_stats.dev_stats:
+        print('run', tag, d.device, ' '.join(sorted('%s: %s' % (n.node_name, n.timeline_label) for n in d.node_stats)))
 if a.Tags()['graph']:
     print('graph', len(a.Graph().node))

@@ -22,6 +22,11 @@ describe('an event file', function()
     w:text('note', 'hello *world*', 1)
     df.identity(df.constant{ 1.0, 2.0 } * 2)
     w:graph()
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, df.tanh(v, { name = 'turn' }) end,
+                               { df.int32(0), df.ones{ 2 } })
+    local h = df.start(y, nil, { log = true })
+    h:wait()
+    w:run_metadata('at the end', h, 4)
     w:close()
     return w
   end
@@ -30,10 +35,13 @@ describe('an event file', function()
     local w = fill()
     local list = {}
     for r in df.data.tfrecord(w.path) do list[#list + 1] = r end
-    assert.equal(10, #list)
+    assert.equal(11, #list)
     assert.is_truthy(list[1]:find('brain.Event:2', 1, true))
     assert.is_truthy(list[2]:find('loss', 1, true))
     assert.is_truthy(list[10]:find('Const', 1, true))
+    assert.is_truthy(list[11]:find('at the end', 1, true))
+    assert.is_truthy(list[11]:find('device:CPU:0', 1, true))
+    assert.is_truthy(list[11]:find('Tanh, 3 times', 1, true))
     assert.matches('tfevents', w.path)
   end)
 
@@ -54,7 +62,8 @@ describe('an event file', function()
     fill()
     local said = shell(('%s spec/training/summary_check.py %s/a/run 2>/dev/null'):format(python, folder))
     for _, line in ipairs{ 'scalar loss %[%(0, 1.0%), %(1, 0.5%), %(2, 0.333333%), %(3, 0.25%)%]', 'scalar one %[%(7, 2.5%)%]',
-                           'histogram weights 4.0 1.0 3.0 4.0 4', 'image picture/image 5 7', "tensor note %[b'hello %*world%*'%]", 'graph %d' } do
+                           'histogram weights 4.0 1.0 3.0 4.0 4', 'image picture/image 5 7', "tensor note %[b'hello %*world%*'%]", 'graph %d',
+                           'run at the end /job:localhost/replica:0/task:0/device:CPU:0 .*while/turn: Tanh, 3 times' } do
       assert.matches(line, said)
     end
   end)
@@ -66,6 +75,11 @@ describe('an event file', function()
     assert.matches('the tag is a name', message_of(w.scalar, w, 3, 1, 0))
     assert.matches('%[height, width%]', message_of(w.image, w, 'x', df.tensor{ 1, 2 }, 0))
     assert.matches('a string is expected', message_of(w.text, w, 'x', 3, 0))
+    local y = df.constant(1.0) + 1
+    local h = df.start(y)
+    h:wait()
+    assert.matches('the run has no log; start it with {log = true}', message_of(w.run_metadata, w, 'x', h, 0), 1, true)
+    assert.matches('a run such as df.start', message_of(w.run_metadata, w, 'x', y, 0))
     w:close()
     assert.matches('is closed', message_of(w.scalar, w, 'x', 1, 0))
     local f = io.open(folder .. '/plain', 'w')

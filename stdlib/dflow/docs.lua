@@ -33,6 +33,8 @@ end
 function parts.formulas() return require('dflow.docs.derivatives').formulas end
 function parts.words() return require('dflow.docs.derivatives').words end
 function parts.none() return require('dflow.docs.derivatives').none end
+--- The manual: {area, title, text} for each page.
+function parts.manual() return require 'dflow.docs.manual' end
 --- Lua's own library.
 function parts.lua() return require 'dflow.docs.lua' end
 

@@ -1,4 +1,4 @@
---- df.summary: what TensorBoard shows: event files of scalars, histograms, images, texts and the graph.
+--- df.summary: what TensorBoard shows: event files of scalars, histograms, images, texts, the graph and its run times.
 --
 -- An event file grows while a run is watched, so it is no file that is written whole: it is a list of records with checksums, each written at
 -- once, and what a killed process leaves can be read up to its last record. Formats: tensorflow/core/util/event.proto and
@@ -36,7 +36,8 @@ end
 local opened = 0
 
 --- df.summary.FileWriter(folder, {graph =}): a writer of an event file in a folder, which is made if it is not there.
--- Its methods: w:scalar(tag, v, step), w:histogram(tag, t, step), w:image(tag, t, step), w:text(tag, s, step), w:graph(g), w:close().
+-- Its methods: w:scalar(tag, v, step), w:histogram(tag, t, step), w:image(tag, t, step), w:text(tag, s, step), w:graph(g),
+-- w:run_metadata(tag, h, step), w:close().
 function M.FileWriter(folder, opts)
   files.path(folder, 'FileWriter')
   opts = errors.options(opts, 'FileWriter', { 'graph' })
@@ -54,12 +55,21 @@ function M.FileWriter(folder, opts)
   return w
 end
 
-local function value(w, what, tag, step, body)
+local function tag_of(tag, what)
   if type(tag) ~= 'string' or tag == '' then errors.bad('%s: the tag is a name, not %s', what, errors.describe(tag)) end
+  return tag
+end
+
+local function step_of(step, what)
   if type(step) ~= 'number' or step < 0 or not dtypes.is_whole(step) then
     errors.bad('%s: step is a whole number from 0 up, not %s', what, errors.describe(step))
   end
-  put(w, number(2, step) .. bytes(5, bytes(1, bytes(1, tag) .. body)))
+  return number(2, step)
+end
+
+local function value(w, what, tag, step, body)
+  tag = tag_of(tag, what)
+  put(w, step_of(step, what) .. bytes(5, bytes(1, bytes(1, tag) .. body)))
 end
 
 --- Numbers as a list.
@@ -171,6 +181,53 @@ function methods.graph(w, g)
   os.remove(path)
   if not ok then error(why, 0) end
   put(w, bytes(4, def))
+end
+
+--- w:run_metadata(tag, h, step): the times of a run's nodes, which TensorBoard shows with the graph (written by w:graph): of a node that ran more
+-- than once, in a loop, the sum. Dead tokens take none. h is a run of df.start or the last one, begun with {log = true}.
+function methods.run_metadata(w, tag, h, step)
+  if getmetatable(h) ~= require('dflow.front.session').Run then
+    errors.bad('run_metadata: a run such as df.start(y, feeds, {log = true}) is expected, not %s', errors.describe(h))
+  end
+  if not h:done() then errors.raise('failed_precondition', 'run_metadata: the run is not over; h:wait() waits for it') end
+  local trace, event = require 'dflow.inspect.trace', require 'dflow.backend.enums'
+  local names, places = trace.names(h), trace.places_of(h)
+  local ran, order, away = {}, {}, {}
+  local function of(node, device, at)
+    local key = node .. '@' .. device
+    if not ran[key] then
+      ran[key] = { node = node, device = math.max(device, 0), first = at, took = 0, times = 0 }
+      order[#order + 1] = ran[key]
+    end
+    return ran[key]
+  end
+  trace.each(h, function(at, took, iteration, _, node, frame, _, kind, dead, device)
+    if kind == event.DF_EVENT_TOKEN and not dead and device >= 0 then
+      local r = of(node, device, at)
+      r.times, r.took = r.times + 1, r.took + took
+      away[trace.token(node, frame, iteration, device)] = at + took
+    elseif kind == event.DF_EVENT_DONE and device >= 0 then       -- a worker had it since then
+      local key = trace.token(node, frame, iteration, device)
+      local r = of(node, device, at)
+      r.took = r.took + at - (away[key] or at)
+    end
+  end)
+  if #order == 0 then errors.raise('failed_precondition', 'run_metadata: the run has no log; start it with {log = true}') end
+  local began, devices = os.time() * 1e6, {}
+  for _, r in ipairs(order) do
+    local micros = math.floor(r.took / 1000 + 0.5)
+    local what = names.node(r.node)
+    devices[r.device] = devices[r.device] or {}
+    table.insert(devices[r.device], bytes(2, bytes(1, what.name) .. number(2, began + math.floor(r.first / 1000)) .. number(4, micros) .. number(5, micros)
+      .. bytes(8, r.times == 1 and what.type or ('%s, %.0f times'):format(what.type, r.times))))
+  end
+  local stats = {}
+  for i, name in ipairs(places) do
+    local list = devices[i - 1]
+    local kind, at = name:match '^(%a+):(%d+)$'
+    if list then stats[#stats + 1] = bytes(1, bytes(1, ('/job:localhost/replica:0/task:0/device:%s:%s'):format(kind:upper(), at)) .. table.concat(list)) end
+  end
+  put(w, step_of(step, 'run_metadata') .. bytes(8, bytes(1, tag_of(tag, 'run_metadata')) .. bytes(2, bytes(1, table.concat(stats)))))
 end
 
 --- w:flush() and w:close(). Every event is on its way to the file when it was written.

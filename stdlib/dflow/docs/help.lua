@@ -418,9 +418,30 @@ function M.names()
   return list
 end
 
+--- The list of the manual's pages, or one of them: `manual`, `manual.nn`; nil when there is none.
+function M.manual(area)
+  local lines = { 'The manual: a page per area, ten minutes each. `dflow manual nn` or, at the prompt, ?manual.nn' }
+  for _, page in ipairs(docs.manual) do
+    if page[1] == area then return ('%s: %s\n\n%s'):format(page[1], page[2], (page[3]:gsub('\n$', ''))) end
+    lines[#lines + 1] = ('  %-12s %s'):format(page[1], page[2])
+  end
+  return area == nil and table.concat(lines, '\n') or nil
+end
+
+--- Has the manual a page of this area?
+local function has_page(area)
+  for _, page in ipairs(docs.manual) do
+    if page[1] == area then return true end
+  end
+end
+
 --- The help of `name`. nil and a message when there is none.
 function M.help(name)
   name = name:gsub('^df%.', ''):gsub('%(.*$', '')
+  if name:find('^manual%f[%z.]') then
+    local text = M.manual(name:match '^manual%.(.*)$')
+    if text then return text end
+  end
   local e = op_of(name)
   if e then
     local text = of_op(e, alias_of[name] and name or e.lua)
@@ -431,7 +452,8 @@ function M.help(name)
   if functions[name] or of_method then
     local lines = { wrap(M.signature(name), ''), wrap(of_method and of_method[2] or functions[name][2], '  ') }
     if of_method then name = type_name .. ':' .. method end
-    return add_methods(add_rest(lines, name), name)
+    local text = add_methods(add_rest(lines, name), name)
+    return has_page(name) and text .. ('\n  manual    ?manual.%s'):format(name) or text
   end
   e = registry.entry(name)
   if e then

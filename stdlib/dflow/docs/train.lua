@@ -314,7 +314,8 @@ df.summary
 
 df.summary.FileWriter(folder, {…})
   Writes an event file into a folder, which is made if it is not there: :scalar(tag, v, step),
-  :histogram(tag, t, step), :image(tag, t, step), :text(tag, s, step), :graph(g), :close().
+  :histogram(tag, t, step), :image(tag, t, step), :text(tag, s, step), :graph(g), :close();
+  :run_metadata(tag, h, step) writes the times of a run of df.start(y, feeds, {log = true}) for the graph.
   option    graph: Graph = nil  is written at once
   example   local folder = os.tmpname()
             os.remove(folder)

@@ -98,7 +98,7 @@ function M.write(h, path)
 end
 
 --- The devices of a run and the links between them, in the order in which events number them: names, {from, to}.
-local function places_of(h)
+function M.places_of(h)
   local devices, links = {}, {}
   for line in core.run_report(h.handle):gmatch '[^\n]+' do
     local name = line:match '^memory (%S+)'
@@ -137,7 +137,7 @@ function M.write_to(h, file)
   end
   file:write('{"displayTimeUnit":"ns","traceEvents":[\n')
   put('{"ph":"M","pid":1,"name":"process_name","args":{"name":"dflow"}}')
-  local devices, links = places_of(h)
+  local devices, links = M.places_of(h)
   local cut, thread = #links > 0, {}
   for i, name in ipairs(devices) do
     thread[name] = DEVICE + i - 1
