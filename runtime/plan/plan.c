@@ -470,17 +470,20 @@ static int32_t find_fetches(maker *m) {
   return DF_OK;
 }
 
-/* What crosses when the run begins has its place now, behind the variables; extra nodes go by the number of the node
-   they are of. */
+/* What crosses when the run begins has its place behind the variables. */
+static void settle_crossing(const dfi_plan *p, dfi_operand *o) {
+  if (*o == ~0u || DFI_SPACE(*o) != DFI_GIVEN || !(DFI_INDEX(*o) & DFI_CROSSES)) return;
+  *o = DFI_OPERAND(DFI_GIVEN, (uint32_t)(p->nfeed + p->nvariables) + (DFI_INDEX(*o) & ~(uint32_t)DFI_CROSSES));
+}
+
+/* What crosses has its place now, for those that read it and for who fetches it. */
 static void finish_cut(maker *m) {
   dfi_plan *p = m->plan;
   p->cut = true;
   p->variable_device = dfi_xcalloc((size_t)p->nvariables + 1, sizeof *p->variable_device);
   for (int32_t i = 0; i < p->nvariables; i++) p->variable_device[i] = (uint16_t)m->mark[p->variable[i]->id].device;
-  const uint32_t behind = (uint32_t)(p->nfeed + p->nvariables);
-  for (uint32_t i = 0; i < p->noperands; i++)
-    if (DFI_SPACE(p->operand[i]) == DFI_GIVEN && DFI_INDEX(p->operand[i]) & DFI_CROSSES)
-      p->operand[i] = DFI_OPERAND(DFI_GIVEN, behind + (DFI_INDEX(p->operand[i]) & ~(uint32_t)DFI_CROSSES));
+  for (uint32_t i = 0; i < p->noperands; i++) settle_crossing(p, &p->operand[i]);
+  for (int32_t i = 0; i < p->nfetch; i++) settle_crossing(p, &p->fetch[i]);
   p->crossing = dfi_xcalloc((size_t)p->ncrossings + 1, sizeof *p->crossing);
   for (int32_t i = 0; i < p->ncrossings; i++) {
     const df_output from = m->crossed[i].from;

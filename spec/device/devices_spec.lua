@@ -127,6 +127,21 @@ describe('what crosses', function()
     assert.is_nil(stats.transfers['cpu:0 -> sim:1'])
   end)
 
+  it('may be fetched as well: constants, what is fed, variables', function()
+    local x, c, w
+    on('sim:0', function() x, c, w = df.placeholder('float32', { 2 }), df.constant{ 1., 2. }, df.Variable({ 5., 6. }) end)
+    local host = on('cpu:0', function() return c + x + w end)
+    local other = on('sim:1', function() return c * x * w end)
+    local function values(fetches, feeds)
+      local r = s:run(fetches, feeds)
+      for k, v in ipairs(r) do r[k] = v:totable() end
+      return r
+    end
+    assert.same({ { 1, 2 }, { 3, 4 }, { 5, 6 }, { 9, 12 }, { 15, 48 } }, values({ c, x, w, host, other }, { [x] = { 3, 4 } }))
+    assert.same({ { 10, 20 }, { 18, 30 } }, values({ c, host }, { [x] = { 3, 4 }, [c] = { 10, 20 } }))
+    assert.same({ { 1, 2 }, { 5, 6 } }, values{ c, w })
+  end)
+
   it('is nothing where one device does it all', function()
     local _, stats = counted(s, df.constant{ 1.0, 2 } * 2)
     assert.same({}, stats.transfers)
