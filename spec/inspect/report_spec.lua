@@ -77,6 +77,7 @@ describe('a report', function()
       local s = where.scopes[data.nodes[i].scope]
       assert.is_true(a.x >= s.x and a.y >= s.y and a.x + a.w <= s.x + s.w and a.y + a.h <= s.y + s.h)
     end
+    for id = 0, 2 do assert.equal(id, where.scopes[id].depth) end
     assert.is_true(where.nodes[2].y > where.nodes[1].y)
     assert.equal(many == 3, where.paths[1] == '')
   end) end

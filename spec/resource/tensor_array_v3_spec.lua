@@ -48,7 +48,10 @@ describe('a TensorArrayV3', function()
     invalid(write(h, 2, 1, flow))
     invalid(write(h, -1, 1, flow))
     invalid(write(h, 0, df.int32(1), flow))
-    invalid(read(h, 2, flow))
+    for _, i in ipairs{ 2, 3, -1 } do
+      local _, e = pcall(df.run, read(h, i, flow))
+      assert.matches(('index %d is read, but the array has 2 locations'):format(i), tostring(e), 1, true)
+    end
     invalid(read(h, 0, write(h, 0, 1, flow), 'int32'))
   end)
 

@@ -91,6 +91,28 @@ describe('a layer', function()
     near(df.run(m.moving_mean), { 0.02 })
   end)
 
+  it('of any kind knows its options, and says which it does not', function()
+    local sizes = { Dense = { 2 }, Embedding = { 3, 2 }, Dropout = { 0.5 }, Conv1D = { 2, 3 }, Conv2D = { 2, 3 }, DepthwiseConv2D = { 3 }, Conv2DTranspose = { 2, 3 },
+                    AdditiveAttention = { 2 }, MultiHeadAttention = { 2, 4 }, TransformerBlock = { 2, 4 }, Flatten = {}, BatchNorm = {}, LayerNorm = {},
+                    RMSNorm = {}, GroupNorm = {} }
+    for kind, list in pairs(sizes) do
+      list[#list + 1] = { nonsense = 1 }
+      assert.matches(kind .. " has no option 'nonsense'", message_of(df.nn[kind], (table.unpack or unpack)(list)))
+    end
+  end)
+
+  it('that normalizes gives the dtype that it was given', function()
+    for _, dtype in ipairs{ 'float16', 'bfloat16', 'float32', 'float64' } do
+      for _, kind in ipairs{ 'BatchNorm', 'LayerNorm', 'RMSNorm', 'GroupNorm' } do
+        local x = df.cast(fed({ 2, 3, 4 }, 1), dtype)
+        local y = df.nn[kind](kind == 'GroupNorm' and { groups = 2 } or {})(x)
+        assert.equal(dtype, y.dtype)
+        assert.equal(dtype, df.run(y).dtype)
+        assert.equal(dtype, df.run(df.gradients(y:reduce_sum(), x)).dtype)
+      end
+    end
+  end)
+
   it('says what is wrong, and of which layer', function()
     assert.matches('Dense: units is a whole number from 1 up, not the string "a"', message_of(df.nn.Dense, 'a'))
     assert.matches('Dense: its input is float32%[3%], %[batch, ..., features%] is expected', message_of(df.nn.Dense(2), df.ones{ 3 }))
