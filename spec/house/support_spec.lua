@@ -90,6 +90,16 @@ describe('spec/run.sh', function()
     assert.matches('failed under .*does not', r.out)
   end)
 
+  it('leaves no file of os.tmpname behind, whatever became of the sentence', function()
+    local r = run("it('asks', function() print('made ' .. os.tmpname()) print('made ' .. os.tmpname() .. '.d') error 'oh' end)")
+    local n = 0
+    for path in r.out:gmatch 'made ([^\n]-)[.d]*\n' do
+      n = n + 1
+      assert.is_nil(io.open(path))
+    end
+    assert.equal(2, n)
+  end)
+
   it('counts a run that ends early, reads nothing, or hangs as failed', function()
     for _, text in ipairs{ good .. "it('ends', function() os.exit(0, true) end)",
                            good .. "it('crashes', function() os.execute('kill -SEGV ' .. io.open('/proc/self/stat'):read '*n') end)",

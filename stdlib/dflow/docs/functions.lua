@@ -509,7 +509,7 @@ df.import_graph_def(path or bytes, {…})
               file's
   option    files: bool = false  its operations (RestoreV2, SaveV2) may name files by themselves;
               otherwise they only touch files whose path begins with a string that the run is fed
-  example   local path = os.tmpname() .. '.pb'
+  example   local path = os.tmpname()
             df.export_graph_def(path, {outputs = df.placeholder('float32', {}, 'x') * 2})
             local g = df.import_graph_def(path)
             os.remove(path)
@@ -545,7 +545,7 @@ df.export_graph_def(path, {…})
               changes them is left out
   option    clear_devices: bool = false  where nodes were asked to run is not written, which is
               else in `device`, and in `_class` for those that are to be with another one
-  example   local path = os.tmpname() .. '.pb'
+  example   local path = os.tmpname()
             df.export_graph_def(path, {outputs = {df.float32(2) * 3}})
             return
             os.remove(path)
@@ -556,7 +556,7 @@ df.import_onnx(path or bytes, {…})
   while_loops and conds, so gradients go through them.
   option    into: Graph = nil  the graph it is put into; a new one otherwise
   option    prefix: string = nil  names begin with prefix/
-  example   local path = os.tmpname() .. '.onnx'
+  example   local path = os.tmpname()
             df.export_onnx(path, {outputs = {y = df.placeholder('float32', {}, 'x') * 2}})
             local g = df.import_onnx(path)
             os.remove(path)
