@@ -41,6 +41,18 @@ static bool moves_nothing(const char *op) {
   return false;
 }
 
+/* Products of a convolution or of one of its gradients: a place of the output for each of the filter, and for each
+ * input channel unless it is depthwise. A gradient takes as many, of the gradient of the output. */
+static double convolution_work(const char *op, const df_kernel *k) {
+  const bool depthwise = *op == 'D', forward = !strcmp(op, "Conv2D") || !strcmp(op, "DepthwiseConv2dNative");
+  const df_value *out = k->nout ? &k->out[0] : NULL;
+  const df_tensor *filter = strstr(op, "BackpropFilter") ? out && out->kind == DF_TENSOR ? out->as.tensor : NULL
+                            : k->nin > 1 ? k->in[1] : NULL;
+  double work = forward ? out ? value_size(out) : 1 : size_of(k, 2);
+  for (int32_t d = 0; filter && filter->rank == 4 && d < (depthwise ? 2 : 3); d++) work *= (double)filter->dims[d];
+  return work;
+}
+
 void dfi_kernel_work(const char *op, const df_kernel *k, double *flops, double *bytes) {
   double in = 0, out = 0, elements = 0, largest = 1;
   for (int32_t i = 0; i < k->nin; i++) {
@@ -65,9 +77,7 @@ void dfi_kernel_work(const char *op, const df_kernel *k, double *flops, double *
     for (int32_t d = 0; k->in[0] && d + 2 < k->in[0]->rank; d++) batch *= (double)k->in[0]->dims[d];
     *flops = 2 * __builtin_sqrt(product / batch);
   } else if (!strncmp(op, "Conv2D", 6) || !strncmp(op, "DepthwiseConv2d", 15)) {
-    const int32_t filter = strcmp(op, "Conv2DBackpropFilter") ? 1 : 0;      /* h, w, in, out */
-    const double images = strcmp(op, "Conv2D") ? size_of(k, 2) : k->nout ? value_size(&k->out[0]) : 1;
-    *flops = 2 * images * (filter ? dim_of(k, 1, 0) * dim_of(k, 1, 1) * dim_of(k, 1, 2) : 9);
+    *flops = 2 * convolution_work(op, k);
   } else if (strstr(op, "LSTM") || strstr(op, "GRU")) {
     *flops = 0;
     for (int32_t i = 0; i < k->nin; i++)                /* each matrix by as many rows as the batch has */

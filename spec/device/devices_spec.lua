@@ -289,6 +289,43 @@ describe('the virtual clock', function()
     return s, y, { [x] = df.run(df.zeros{ 64, 64 }) }
   end
 
+  it('has each op take what its flops or its bytes take, whichever is more: 100 GF/s, 20 GB/s and a microsecond', function()
+    local function seconds(build, ...)
+      df.reset()
+      local xs, feeds = {}, {}
+      for i, shape in ipairs{ ... } do
+        xs[i] = df.placeholder('float32', shape)
+        feeds[xs[i]] = df.run(df.ones(shape))
+      end
+      local y = on('sim:0', function() return build((table.unpack or unpack)(xs)) end)
+      local s = df.Session{ devices = { 'cpu:0', { 'sim:0', speed = 1e-3, bandwidth = '100000GB/s', latency = '0s' } }, clock = 'virtual' }
+      local h = s:start(y.op, feeds)
+      h:wait()
+      local took = h:stats().seconds * 1e-3
+      s:close()
+      return took - 1e-6
+    end
+    local function takes(flops, bytes, ...) require('spec.support').near(seconds(...), math.max(flops / 100e9, bytes / 20e9), { rtol = 1e-3 }) end
+    local strides = { strides = { 1, 1, 1, 1 }, padding = 'SAME' }
+    takes(0, 12e6, function(x) return x + x end, { 1000, 1000 })
+    takes(0, 8e6, function(x) return df.exp(x) end, { 1000, 1000 })
+    takes(2 * 500 ^ 3, 0, function(x) return x:matmul(x) end, { 500, 500 })
+    takes(2 * 3 * 200 ^ 3, 0, function(x) return x:matmul(x) end, { 3, 200, 200 })
+    takes(2 * (2 * 50 * 50 * 32) * 3 * 3 * 16, 0, function(x, w) return df.conv2d(x, w, strides) end, { 2, 50, 50, 16 }, { 3, 3, 16, 32 })
+    takes(2 * (2 * 50 * 50 * 32) * 9 * 9, 0, function(x, w) return df.depthwise_conv2d_native(x, w, strides) end, { 2, 50, 50, 16 }, { 9, 9, 16, 2 })
+    local function backward(to, depthwise)
+      return function(x, w, dy)
+        local name = (depthwise and 'DepthwiseConv2dNativeBackprop' or 'Conv2DBackprop') .. to
+        local sizes = df.int32(to == 'Input' and x.shape or w.shape)
+        return require('dflow.front.registry').op(name, to == 'Input' and { sizes, w, dy } or { x, sizes, dy }, { strides = { 1, 1, 1, 1 }, padding = 'SAME' })
+      end
+    end
+    for _, op in ipairs{ 'Input', 'Filter' } do
+      takes(2 * (2 * 50 * 50 * 32) * 3 * 3 * 16, 0, backward(op), { 2, 50, 50, 16 }, { 3, 3, 16, 32 }, { 2, 50, 50, 32 })
+      takes(2 * (2 * 50 * 50 * 32) * 9 * 9, 0, backward(op, true), { 2, 50, 50, 16 }, { 9, 9, 16, 2 }, { 2, 50, 50, 32 })
+    end
+  end)
+
   it('gives the same seconds every time, whatever the owners and threads', function()
     local seconds = {}
     for _, options in ipairs{ {}, { owners = 4 }, { threads = 1 }, { owners = 2, threads = 2 } } do
