@@ -139,7 +139,7 @@ M.readers = {
   { '^stdlib/dflow/draw', 'spec/inspect/draw_spec.lua spec/inspect/report_spec.lua' },
   { '^stdlib/dflow/exchange/', 'spec/exchange spec/training/checkpoints_spec.lua' },
   { '^stdlib/dflow/inspect', 'spec/inspect spec/repl/looking_spec.lua spec/device/devices_spec.lua' },
-  { '^stdlib/dflow/nn', 'spec/training spec/ops/train_spec.lua' },
+  { '^stdlib/dflow/nn', 'spec/training spec/ops/train_spec.lua spec/ops/nn_spec.lua' },
   { '^stdlib/dflow/rnn', 'spec/training/rnn_spec.lua spec/training/wrapped_spec.lua' },
   { '^stdlib/dflow/train', 'spec/training spec/ops/train_spec.lua' },
   { '^stdlib/dflow/summary', 'spec/training/summary_spec.lua' },

@@ -34,6 +34,10 @@ describe('df.nn', function()
       near(r.y, r.steps)
       near(r.last, r.state)
       assert.equal(make == df.nn.lstm_cell and 2 or 4, #cell.variables)
+      for batch, rows in pairs{ [3] = 3, [df.placeholder('int32', {})] = -1 } do
+        local zero = cell.zero_state(batch)
+        for _, part in pairs(df.type(zero) == 'output' and { zero } or zero) do assert.same({ rows, 4 }, part.shape) end
+      end
     end
   end)
 
