@@ -562,4 +562,65 @@ describe('frames of a run on several devices', function()
     h:wait()
     s:close()
   end)
+
+  local function loop(owners)
+    df.reset()
+    local x = df.placeholder('float32', { 4 })
+    local _, a, b = df.while_loop(function(i) return i:lt(12) end, function(i, a, b)
+      local u = df.device('sim:0', function() return (a * 1.01):tanh() end)
+      return i + 1, u, df.device('sim:1', function() return (u + b):sin() end)
+    end, { df.int32(0), x, x }, { name = 'loop', parallel_iterations = 3 })
+    local s = df.Session{ devices = { 'cpu:0', 'sim:0', 'sim:1' }, owners = owners }
+    return s, s:start(a + b, { [x] = { 1, 2, 3, 4 } }, { paused = true }), s:run(a + b, { [x] = { 1, 2, 3, 4 } }):totable()
+  end
+
+  it('say how far each device is in a loop, what it waits for, and from whom', function()
+    local s, h = loop(1)
+    h:break_at{ op = 'loop/Sin', iteration = 7 }
+    h:resume()
+    h:settle()
+    local part
+    for _, f in ipairs(h:frames()) do
+      if f.name == 'loop' then for _, p in ipairs(f.partitions) do if p.device == 'sim:1' then part = p end end end
+    end
+    assert.same({ 7, 'ready', 'loop/Sin' }, { part.iteration, part.state, part.op.name })
+    assert.matches('\n      sim:1  iteration 7: loop/Sin is ready', tostring(h:frames()))
+    h:cancel()
+    s:close()
+    s, h = loop(1)
+    local seen = {}
+    while h:state() ~= 'done' do
+      for device, waits in tostring(h:frames()):gmatch '\n      (%S+)  iteration %d+: [^\n]* waits for ([^\n,]*)' do seen[device .. ' for ' .. waits] = true end
+      h:step()
+    end
+    assert.is_true(seen['sim:1 for loop/Tanh from sim:0'])
+    s:close()
+  end)
+
+  it('stand still at one cut wherever a step or a breakpoint stops them: the books balance with messages on their way', function()
+    for _, owners in ipairs{ 1, 3 } do
+      local s, h, right = loop(owners)
+      local wrong = {}
+      local function look()
+        local l = h:ledger()
+        if l.pending ~= l.owed + l.lost or l.nodes_run ~= l.ran + l.merged then wrong[#wrong + 1] = l end
+      end
+      for _, unit in ipairs{ 'token', 'node', 'iteration' } do
+        for _ = 1, 10 do
+          h:step(1, unit)
+          look()
+        end
+      end
+      h:break_at{ op = 'loop/Tanh', iteration = 10 }
+      h:resume()
+      h:settle()
+      assert.equal('paused', h:state())
+      look()
+      assert.same({}, wrong)
+      h:unbreak()
+      h:resume()
+      assert.same(right, h:wait():totable())
+      s:close()
+    end
+  end)
 end)

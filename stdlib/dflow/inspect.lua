@@ -62,26 +62,21 @@ function lazy.stacks(f, list)
   return list.stacks[f.id] or {}
 end
 
---- The devices that the nodes of each loop run on, by the loop's name; '' is the top level.
-local function devices_by_frame(r)
-  local loops, by_name = require('dflow.inspect.whereabouts').loops(r.session.graph), {}
-  for _, p in ipairs(require('dflow.front.devices').placement(r.session.handle, r.flat)) do
-    local loop = p.id and p.id >= 0 and loops.of(p.id) or nil
-    local name = loop and loop.name or ''
-    by_name[name] = by_name[name] or {}
-    by_name[name][p.device] = true
-  end
-  return by_name
+local function places_of(list)
+  list.places = list.places or require('dflow.inspect.partitions').places(list.run)
+  return list.places
 end
 
 --- The devices that take part in a frame, sorted: {'cpu:0', 'sim:1'}.
 function lazy.devices(f, list)
-  list.devices = list.devices or devices_by_frame(list.run)
   local names = {}
-  for name in pairs(list.devices[f.parent and f.name or ''] or {}) do names[#names + 1] = name end
+  for name in pairs(places_of(list).inside[f.parent and f.name or ''] or {}) do names[#names + 1] = name end
   table.sort(names)
   return names
 end
+
+--- What each of them does in it, where the run stands: inspect/partitions.lua.
+function lazy.partitions(f, list) return require('dflow.inspect.partitions').of(f, list.run, places_of(list)) end
 
 function lazy.tag(f)
   local parent = f.parent
@@ -174,6 +169,7 @@ local SIBLINGS, LINES = 8, 200
 function M.frame_lines(list, most, siblings)
   most, siblings = most or LINES, siblings or SIBLINGS
   local lines, left_out = {}, 0
+  local several = list.run and not over(list.run) and #require('dflow.front.devices').list(list.run.session.handle) > 1
   local function rest(first, n, indent)
     if n <= 0 then return end
     local sum = core.snapshot_sum(list.snapshot, first, n)
@@ -187,6 +183,9 @@ function M.frame_lines(list, most, siblings)
   end
   local function walk(f, indent)
     lines[#lines + 1] = indent .. tostring(f)
+    for _, p in ipairs(several and f.partitions or {}) do
+      if #lines < most then lines[#lines + 1] = ('%s    %s'):format(indent, require('dflow.inspect.partitions').text(p)) end
+    end
     local shown = f.ninside > siblings + 1 and siblings or f.ninside      -- one more takes no more room than to say so
     for i = 0, shown - 1 do
       if #lines >= most or not list[f.inside + i] then

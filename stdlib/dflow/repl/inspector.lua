@@ -260,7 +260,7 @@ end
 command('frames', function(_, say) local h = seen()
   if h:state() == 'done' then say(h.ok == false and 'the run failed; this is where it stood' or 'the run is over; this is what it left') end
   say(tostring(h:frames())) end,
-  'frames - the frames of the run: iterations in flight, live and dead tokens, what waits')
+  'frames - the frames of the run: iterations in flight, live and dead tokens, what waits; of a loop over devices, how far each of them is')
 
 command('tokens', function(rest, say)
   local lines = listing.tokens(seen():tokens(rest ~= '' and rest or nil))
