@@ -42,7 +42,7 @@ DFK_ELEMENT double dfk_erfinv_of_tail(double p) {
 
 /* Of one operand. */
 #define DFK_FORMULAS1(X) \
-  X(softsign, fabs(x) == (t)INFINITY ? copysign((t)1, x) : x / (1 + fabs(x))) \
+  X(softsign, x / (1 + fabs(x))) \
   X(erfinv, dfk_erfinv(x)) \
   X(ndtri, 1.4142135623730950488 * dfk_erfinv_of_tail(x))
 

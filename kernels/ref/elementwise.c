@@ -187,7 +187,7 @@ static double normal_quantile(double p) {
   return low;
 }
 UNARY(ndtri, normal_quantile(x), 0, 0)
-UNARY(softsign, isinf(x) ? copysign(1, x) : x / (1 + fabs(x)), 0, 0)
+UNARY(softsign, x / (1 + fabs(x)), 0, 0)
 UNARY(relu, isnan(x) || x > 0 ? x : 0, x > 0 ? x : 0, 0)
 UNARY(relu6, isnan(x) ? x : x <= 0 ? 0 : x > 6 ? 6 : x, x <= 0 ? 0 : x > 6 ? 6 : x, 0)
 UNARY(elu, x < 0 ? expm1(x) : x, 0, 0)
