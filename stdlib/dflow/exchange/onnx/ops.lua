@@ -47,7 +47,9 @@ local double = {
   Tan = function(x, v) return x:op('Div', { x:op('Sin', { v }), x:op('Cos', { v }) }) end,
   Sinh = function(x, v, d)
     local e = expm1(x, v, d)
-    return x:op('Mul', { x:number(0.5, d), x:op('Add', { e, x:op('Div', { e, x:op('Add', { e, x:number(1, d) }) }) }) })
+    local one = x:number(1, d)
+    local part = x:op('Where', { x:op('Less', { e, x:number(1e300, d) }), x:op('Div', { e, x:op('Add', { e, one }) }), one })
+    return x:op('Mul', { x:number(0.5, d), x:op('Add', { e, part }) })
   end,
   Cosh = function(x, v, d)
     return x:op('Mul', { x:number(0.5, d), x:op('Add', { x:op('Exp', { v }), x:op('Exp', { x:op('Neg', { v }) }) }) })
@@ -361,7 +363,7 @@ function M.BiasAddGrad(x, n)
   local rank = n:rank(1) or n:refuse('the rank of its value is not known')
   local axes = n.attr 'data_format' == 'NCHW' and from_to(2, rank - 1) or from_to(0, rank - 2)
   if n.attr 'data_format' == 'NCHW' then table.insert(axes, 1, 0) end
-  return x:op('ReduceSum', { n[1], x:ints(axes) }, { keepdims = I(0) })
+  return widened(x, n:d(1), { n[1] }, function(a) return x:op('ReduceSum', { a[1], x:ints(axes) }, { keepdims = I(0) }) end)
 end
 
 -- ---- windows: ONNX has the channels before the places -----------------------------------------------------------------
@@ -426,7 +428,16 @@ M.BatchMatMul = M.BatchMatMulV2
 function M.Einsum(x, n)
   local inputs = {}
   for i = 1, n.count do inputs[i] = n[i] end
-  return x:op('Einsum', inputs, { equation = S(n.attr 'equation') })
+  local equation, free = n.attr 'equation', {}
+  for c in ('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'):gmatch '.' do
+    if not equation:find(c, 1, true) then free[#free + 1] = c end
+  end
+  local letter = {}                                -- a gradient names what stood for ... by digits
+  equation = equation:gsub('%d', function(digit)
+    letter[digit] = letter[digit] or table.remove(free) or n:refuse('it has more axes than there are letters')
+    return letter[digit]
+  end)
+  return x:op('Einsum', inputs, { equation = S(equation) })
 end
 
 -- ---- shapes -----------------------------------------------------------------------------------------------------------
@@ -468,7 +479,7 @@ function M.BroadcastArgs(x, n)
   return shape_as(x, x:op('Shape', { x:op('Expand', { ones, x:index(n, 2) }) }), n:d(1))
 end
 function M.Fill(x, n) return x:op('Expand', { n[2], x:index(n, 1) }) end
-function M.ZerosLike(x, n) return x:op('Expand', { x:number(0, n:d(1)), x:op('Shape', { n[1] }) }) end
+function M.ZerosLike(x, n) return x:op('Expand', { x:number(n:d(1) == dtypes.STRING and '' or 0, n:d(1)), x:op('Shape', { n[1] }) }) end
 function M.OnesLike(x, n) return x:op('Expand', { x:number(1, n:d(1)), x:op('Shape', { n[1] }) }) end
 function M.Range(x, n) return x:op('Range', { n[1], n[2], n[3] }) end
 
@@ -656,5 +667,7 @@ function M.OneHot(x, n)
                          (rank or n:refuse('the rank of its indices is not known')) or nil)
   return where(x, hot, n[3], n[4], n:d(3))
 end
+
+require 'dflow.exchange.onnx.forms'(M, { where = where, widened = widened, windowed = windowed, small = small })
 
 return M
