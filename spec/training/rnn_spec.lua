@@ -115,6 +115,37 @@ describe('a recurrent cell', function()
     end
   end)
 
+  it('attends for each beam of an example, with the same weights', function()
+    local memory = df.placeholder_with_default(df.constant(numbers({ 2, 4, 3 }, 1)), { -1, -1, 3 })
+    for _, make in ipairs{ rnn.BahdanauAttention, rnn.LuongAttention } do
+      local how = make(5, memory, { lengths = { 2, 4 } })
+      assert.matches('Attention%(5%) of a memory float32%[2,%?,3%]', tostring(how))
+      local cell = rnn.AttentionWrapper(rnn.GRUCell(5), how, { attention_size = 6 })
+      local x, deep = df.constant(numbers({ 2, 2 }, 3)), nil
+      local y, state = cell(x, cell:zero_state(2))
+      local wide = df.rnn.tile_batch({ x = x, y = y, state = state, start = cell:zero_state(2) }, 3)
+      deep = cell:beams(3)
+      local z, after = deep(wide.x, wide.start)
+      near(df.run(z), df.run(wide.y))
+      near(df.run(after.weights), df.run(wide.state.weights))
+      assert.equal(#cell:parameters(), #deep:parameters())
+      for i, v in ipairs(cell:parameters()) do assert.equal(v, deep:parameters()[i]) end
+      local start = cell:zero_state(df.dim(memory, 0))
+      local ids = rnn.beam_search{ step = function(k, s)
+        local out, next_state = deep(df.one_hot(df.cast(k, 'int32'), 2, { on_value = df.float32(1), off_value = df.float32(0) }), s)
+        return df.log_softmax(out), next_state
+      end, initial_state = start, start = 0, stop = 1, width = 3, max_steps = 4 }
+      assert.same({ 2, 3 }, { df.run(ids).shape[1], df.run(ids).shape[2] })
+    end
+    local fixed = rnn.AttentionWrapper(rnn.GRUCell(5), rnn.LuongAttention(5, df.ones{ 2, 4, 3 }))
+    assert.matches('the memory has 2 examples, and 6 ask it: for a beam search, cell:beams%(3%)',
+                   message_of(fixed, df.ones{ 6, 2 }, fixed:zero_state(6)))
+    assert.matches('tile_batch: x is float32%[%], %[batch', message_of(rnn.tile_batch, df.float32(1), 2))
+    assert.matches('the state begins with state%.other, which the cell does not give: it gives c, h', message_of(rnn.decode, {
+      cell = rnn.LSTMCell(2), helper = rnn.TrainingHelper(df.ones{ 1, 2, 2 }), initial_state = { other = df.zeros{ 1, 2 }, c = df.zeros{ 1, 2 }, h = df.zeros{ 1, 2 } } }))
+    assert.matches("'auto': that is a session's", message_of(rnn.dynamic_rnn, rnn.GRUCell(2), df.ones{ 1, 2, 2 }, { save = 'auto' }))
+  end)
+
   it('ponders for as long as it needs, each example for itself', function()
     local cell = rnn.ACTCell(rnn.RNNCell(3), { halting_bias = -1 })
     local x = df.constant(numbers({ 2, 3 }, 1))

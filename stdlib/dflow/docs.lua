@@ -147,7 +147,7 @@ M.families = {
   'rnn.BahdanauAttention rnn.LuongAttention rnn.AttentionWrapper nn.AdditiveAttention',
   'rnn.dynamic_rnn rnn.bidirectional_rnn rnn.raw_rnn rnn.decode rnn.beam_search while_loop',
   'rnn.decode rnn.TrainingHelper rnn.ScheduledEmbeddingTrainingHelper rnn.GreedyEmbeddingHelper '
-    .. 'rnn.SampleEmbeddingHelper rnn.beam_search',
+    .. 'rnn.SampleEmbeddingHelper rnn.beam_search', 'rnn.tile_batch rnn.beam_search rnn.AttentionWrapper',
   'sampled_softmax_loss nce_loss embedding_lookup nn.log_uniform_candidate_sampler',
   'nn.uniform_candidate_sampler nn.log_uniform_candidate_sampler '
     .. 'nn.fixed_unigram_candidate_sampler nn.learned_unigram_candidate_sampler',

@@ -7,7 +7,7 @@ for room, names in pairs{
   wrappers = { 'MultiRNNCell', 'DropoutWrapper', 'ResidualWrapper', 'BahdanauAttention', 'LuongAttention', 'AttentionWrapper', 'ACTCell' },
   loops = { 'dynamic_rnn', 'bidirectional_rnn', 'raw_rnn' },
   decode = { 'TrainingHelper', 'ScheduledEmbeddingTrainingHelper', 'GreedyEmbeddingHelper', 'SampleEmbeddingHelper', 'decode' },
-  beam = { 'beam_search' },
+  beam = { 'beam_search', 'tile_batch' },
 } do
   local from = require('dflow.rnn.' .. room)
   for _, name in ipairs(names) do M[name] = from[name] end

@@ -54,7 +54,7 @@ example of a batch, whatever the lengths are: they are fed.
     --> true
 
 `save = 'recompute'` keeps about the root of n iterations for the gradient and runs the others again; 'swap' moves what a full
-device cannot hold; 'auto' chooses for each value. The numbers are the same.
+device cannot hold; df.Session{save = 'auto'} chooses for each value. The numbers are the same.
 
     local g = df.gradients(df.reduce_sum(out), cell:parameters()[1])
     local out2 = df.rnn.dynamic_rnn(cell, x, { lengths = lengths, save = 'recompute' })
@@ -76,6 +76,8 @@ df.rnn.beam_search with a step function. Here a "network" that counts, and ends 
     --> 2 3 4 5 5 5 5 5 5
     print(table.concat(df.run(scores).shape, 'x'))
     --> 1x2
+
+A cell with attention looks at the memory of its example, whichever beam it is: cell:beams(2) is the same cell for two beams.
 
 Wrappers: DropoutWrapper, ResidualWrapper, AttentionWrapper, ACTCell (thinks as long as each example needs).
 What to look at: h = df.start(out, feeds, {paused = true}), then :step 2 iteration and :frames; the loop is called rnn/while.

@@ -457,6 +457,7 @@ return {
   ["rnn.decode"] = "{2, -1}",
   ["rnn.dynamic_rnn"] = "{2, 5, 2}",
   ["rnn.raw_rnn"] = "[[1. 1.]\n [2. 2.]\n [0. 3.]] float32[3,2]",
+  ["rnn.tile_batch"] = "[[1 2]\n [1 2]\n [3 4]\n [3 4]] int32[4,2]",
   ["roll"] = "[3. 1. 2.] float32[3]",
   ["round"] = "[0. 2. 2.] float32[3]",
   ["rsqrt"] = "[0.50 0.25] float32[2]",

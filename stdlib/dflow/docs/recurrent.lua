@@ -74,7 +74,8 @@ df.rnn.LuongAttention(units, memory, {…})
 
 df.rnn.AttentionWrapper(cell, mechanism, {…})
   A cell that sees x beside what was attended to last, and whose output asks the memory. Its state
-  is {cell =, attention =, weights =}.
+  is {cell =, attention =, weights =}. cell:beams(n) is the same cell, with a memory for each of the
+  n beams of an example, for df.rnn.beam_search.
   option    attention_size: int = nil  attention is [output, mix] times a matrix of so many columns;
               without it, the mix itself
   option    output_attention: bool = true  false: what comes out is the cell's own
@@ -172,6 +173,12 @@ df.rnn.SampleEmbeddingHelper(embedding, start, stop, {…})
   option    seed: int = nil  of what is drawn
   example   local helper = df.rnn.SampleEmbeddingHelper(df.ones{5, 4}, {0, 0}, 4, {seed = 1})
             return df.rnn.decode{cell = df.rnn.RNNCell(5), helper = helper, max_steps = 3}.ids.shape
+
+df.rnn.tile_batch(x, n)
+  Each row of x [batch, ...], or of all tensors of a structure, n times, one copy after the other:
+  [batch * n, ...], as beam_search has the beams of an example. For what its step reads besides the
+  state.
+  example   df.rnn.tile_batch(df.int32{{1, 2}, {3, 4}}, 2)
 
 df.rnn.beam_search({step =, initial_state =, start =, stop =, width =, max_steps =, …})
   The best sequences that a beam of `width` finds: ids [batch, width, time] and scores [batch,

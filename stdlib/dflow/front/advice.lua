@@ -60,6 +60,7 @@ local entries = {
   { 'feed: the number .- for .- cannot be held', "feed a whole number, or make it df.placeholder('float32', shape)" },
   { "a dtype is a string such as 'float32', not", function(text) return text and text:find('cast') and "the value stands first: df.cast(x, 'float32')" or nil end },
   -- calls
+  { '^S%w*SoftmaxCrossEntropyWithLogits: input 0 %(features%) is int', 'logits stand first, labels second: df.sparse_softmax_cross_entropy_with_logits(logits, labels)' },
   { "; the variables? '", nil },      -- that is what is wrong
   { "run: feeds is a table {%[x%] = value}, not", 'what is fetched together is one list: df.run{x, y}' },
   { 'an Output cannot be called', 'df.run(x, feeds) and x:eval(feeds) compute its value' },

@@ -17,13 +17,13 @@ local names = { 'step', 'initial_state', 'start', 'stop', 'width', 'max_steps', 
 local function is_inner(t) return errors.is_data(t) and (nest.has_names(t) or nest.is_structure(t)) end
 
 --- Each leaf [batch, ...] with its rows `width` times side by side: [batch * width, ...].
-local function widened(state, width, g)
+local function widened(state, width, g, what)
   local batch
   local out = nest.map(state, is_inner, function(v, path)
-    v = convert.to_output(v, nil, g, 'beam_search: initial_state')
+    v = convert.to_output(v, nil, g, what)
     local shape = v.shape
     if not shape or #shape == 0 then
-      errors.bad('beam_search: initial_state%s is %s, [batch, ...] is expected', path and '.' .. path or '', tensor.shape_text(v.dtype, shape))
+      errors.bad('%s%s is %s, [batch, ...] is expected', what, path and '.' .. path or '', tensor.shape_text(v.dtype, shape))
     end
     if not batch or type(batch) ~= 'number' then batch = shape[1] >= 0 and shape[1] or f.dim(v, 0) end
     local rows = f.reshape(f.tile(f.expand_dims(f.range(f.dim(v, 0)), 1), { 1, width }), { -1 })
@@ -31,8 +31,16 @@ local function widened(state, width, g)
     shape[1] = shape[1] >= 0 and shape[1] * width or -1
     return wide:set_shape(shape)
   end)
-  if not batch then errors.bad('beam_search: initial_state holds no tensor, so the number of examples is not known') end
+  if not batch then errors.bad('%s holds no tensor, so the number of examples is not known', what) end
   return out, batch
+end
+
+--- df.rnn.tile_batch(x, n): each row of x [batch, ...], or of all tensors of a structure, n times, one copy after the other: [batch * n, ...], as
+-- beam_search has the n beams of an example. For what the step of a beam search reads besides its state.
+function M.tile_batch(x, n)
+  local what = 'tile_batch: x'
+  if x == nil then errors.bad('tile_batch: x is missing') end
+  return (widened(x, layer.whole(n, 'tile_batch', 'n'), nil, what))
 end
 
 --- What the beams were: from the last step back to the first, by the parent of each.
@@ -75,7 +83,7 @@ function M.beam_search(opts)
   if type(opts.max_steps) == 'number' then layer.whole(opts.max_steps, what, 'max_steps') end
   local g = convert.graph_of(opts.initial_state) or graph.current()
   return graph.with(g, function()
-    local state, batch = widened(opts.initial_state, width, g)
+    local state, batch = widened(opts.initial_state, width, g, 'beam_search: initial_state')
     local limit = convert.to_output(opts.max_steps, dtypes.INT32, g, 'beam_search: max_steps')
     local static = type(batch) == 'number' and batch or -1
     -- At first all beams of an example are alike: only the first one counts.

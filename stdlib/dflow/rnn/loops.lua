@@ -83,7 +83,12 @@ function M.keep(running, new, old, path)
   if errors.is_data(old) then
     local out = {}
     for _, k in ipairs(nest.keys(old)) do
-      if not errors.is_data(new) or new[k] == nil then errors.bad('the cell gives no state%s.%s', path, tostring(k)) end
+      if not errors.is_data(new) or new[k] == nil then
+        local names = {}
+        for i, name in ipairs(errors.is_data(new) and nest.keys(new) or {}) do names[i] = tostring(name) end
+        errors.bad('the state begins with state%s.%s, which the cell does not give%s', path, tostring(k),
+                   #names > 0 and (': it gives %s'):format(table.concat(names, ', ')) or '')
+      end
       out[k] = M.keep(running, new[k], old[k], path .. '.' .. tostring(k))
     end
     return out

@@ -156,12 +156,15 @@ function M.ResidualWrapper(cell, opts)
 end
 
 -- ---- attention ----------------------------------------------------------------------------------------------------------------
+local Mechanism = { __name = 'dflow.Attention' }
+Mechanism.__tostring = function(m) return ('%s(%d) of a memory %s'):format(m.kind, m.units, tensor.shape_text(m.memory.dtype, m.memory.shape)) end
+
 --- What both mechanisms share: the memory with zeros past its lengths, its keys, and the mask of what counts.
 local function mechanism(kind, units, memory, opts, score)
   if memory == nil then errors.bad('%s: the memory is missing', kind) end
   memory = convert.to_output(memory, dtypes.FLOAT32, nil, kind)
   if graph.rank(memory) ~= 3 then errors.bad('%s: the memory is %s, [batch, time, size] is expected', kind, tensor.shape_text(memory.dtype, memory.shape)) end
-  local m = { units = layer.whole(units, kind, 'units'), memory = memory, kind = kind }
+  local m = setmetatable({ units = layer.whole(units, kind, 'units'), memory = memory, kind = kind }, Mechanism)
   m.memory_layer = basic.Dense(units, { use_bias = false, name = opts.name and opts.name .. '/memory_layer' })
   if opts.lengths ~= nil then
     local lengths = convert.typed(opts.lengths) and convert.to_output(opts.lengths) or f.int32(opts.lengths)
@@ -170,13 +173,27 @@ local function mechanism(kind, units, memory, opts, score)
   end
   m.keys = m.memory_layer(m.memory)
   --- query [batch, size] -> the mix of the memory [batch, size of the memory], weights [batch, time]
-  function m.attend(query)
-    local s = score(m, query)
-    if m.mask then s = f.where(m.mask, s, f.ones_like(s) * (s.dtype == 'float16' and -6e4 or -1e9)) end
-    local weights = f.softmax(s)
-    return f.squeeze(f.matmul(f.expand_dims(weights, 1), m.memory), 1), weights
+  local function attends(a)
+    function a.attend(query)
+      local rows, asked = a.memory.shape[1], query.shape and query.shape[1] or -1
+      if rows >= 0 and asked >= 0 and rows ~= asked then
+        errors.bad('%s: the memory has %d examples, and %d ask it%s', kind, rows, asked,
+                   asked % rows == 0 and (': for a beam search, cell:beams(%d) makes a cell with a memory for each beam'):format(asked / rows) or '')
+      end
+      local s = score(a, query)
+      if a.mask then s = f.where(a.mask, s, f.ones_like(s) * (s.dtype == 'float16' and -6e4 or -1e9)) end
+      local weights = f.softmax(s)
+      return f.squeeze(f.matmul(f.expand_dims(weights, 1), a.memory), 1), weights
+    end
+    return a
   end
-  return m
+  --- The same, with the same weights, for `n` beams of each example.
+  function m.beams(n)
+    local b = setmetatable({}, { __index = m, __tostring = Mechanism.__tostring, __name = Mechanism.__name })
+    for key, v in pairs(require('dflow.rnn.beam').tile_batch({ memory = m.memory, keys = m.keys, mask = m.mask }, n)) do b[key] = v end
+    return attends(b)
+  end
+  return attends(m)
 end
 
 --- df.rnn.BahdanauAttention(units, memory, {lengths, name}): scores v · tanh(query W + memory U) over memory [batch, time, size].
@@ -206,7 +223,8 @@ function M.LuongAttention(units, memory, opts)
   return m
 end
 
-local Attention = cells.class{
+local Attention
+Attention = cells.class{
   kind = 'AttentionWrapper', known = { 'mechanism', 'mixer', 'output_attention', 'attention_size' },
   text = function(l) return ('%s, %s'):format(l.inner[1].class.kind, l.mechanism.kind) end,
   call = function(l, _, x, state)
@@ -234,11 +252,17 @@ local Attention = cells.class{
       return { cell = l.inner[1]:zero_state(batch, dtype), attention = zeros(l.attention_size, l.attention_size),
                weights = zeros(time >= 0 and time or f.dim(like, 1), time) }
     end,
+    beams = function(l, n)
+      local fields = { mechanism = l.mechanism.beams(layer.whole(n, 'AttentionWrapper:beams', 'the number of beams')) }
+      for _, key in ipairs{ 'inner', 'attention_size', 'output_attention', 'mixer', 'output_size', 'state_size' } do fields[key] = l[key] end
+      return layer.new(Attention, fields)
+    end,
   },
 }
 
 --- df.rnn.AttentionWrapper(cell, mechanism, {attention_size, output_attention = true, name}): at each step the cell sees x beside what was
--- attended to last, and its output asks the memory. The state is {cell =, attention =, weights =}.
+-- attended to last, and its output asks the memory. The state is {cell =, attention =, weights =}. cell:beams(n) is the same cell for the n beams
+-- of each example, in df.rnn.beam_search.
 -- @param attention_size  attention is [output, mix] times a matrix of so many columns; without it, the mix itself
 function M.AttentionWrapper(cell, how, opts)
   check_cell(cell, 'AttentionWrapper')
