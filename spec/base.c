@@ -1,6 +1,7 @@
 /* base.c: what the rooms of the library stand on, said in C: tensors, memory, half precision, static shapes,
  * workers, maps. Each check is a sentence; the last line counts them.
  */
+#include "base/stress.h"
 #include "op/op.h"
 #include "kernels/half.h"
 #include <math.h>
@@ -76,6 +77,17 @@ static void tensors(void) {
   says("all memory was given back", in_use() == before);
 }
 
+static void stress(void) {
+  uint64_t seed = 1;
+  char *before = getenv("DFLOW_STRESS");
+  before = before ? strdup(before) : NULL;
+  setenv("DFLOW_STRESS", "late,shuffle:7,swapping", 1);
+  says("a word of DFLOW_STRESS is found", dfi_stress("late", NULL) && dfi_stress("shuffle", &seed) && seed == 7);
+  says("a part of a word is none", !dfi_stress("swap", NULL) && !dfi_stress("ate", NULL) && !dfi_stress("osr", NULL));
+  if (before) setenv("DFLOW_STRESS", before, 1); else unsetenv("DFLOW_STRESS");
+  free(before);
+}
+
 static void memory(void) {
   df_error err = { 0 };
   int64_t peak, limit, all, before = in_use();
@@ -90,6 +102,19 @@ static void memory(void) {
   more = df_tensor_new(DF_FLOAT32, 1, (int64_t[]){ 1 << 20 }, &err);
   says("and succeeds once memory is back", more != NULL);
   df_tensor_release(more);
+  df_memory_set_limit(0);
+  df_memory_set_limit(1 << 30);
+  dfi_memory_hold first, second;
+  dfi_memory_hold_begin(&first, 300 << 20);
+  dfi_memory_hold_begin(&second, 200 << 20);
+  df_memory(NULL, NULL, &limit, NULL);
+  says("of the limits of runs that go on at once the least counts", limit == 200 << 20);
+  dfi_memory_hold_end(&first);
+  df_memory(NULL, NULL, &limit, NULL);
+  says("the run that is left has its own", limit == 200 << 20);
+  dfi_memory_hold_end(&second);
+  df_memory(NULL, NULL, &limit, NULL);
+  says("after them the limit is what it was", limit == 1 << 30);
   df_memory_set_limit(0);
   df_memory(NULL, NULL, NULL, &all);
   for (int64_t bytes = 1; bytes < 1 << 22; bytes = bytes * 5 / 3 + 1) {
@@ -197,6 +222,7 @@ static void registry(void) {
 
 int main(void) {
   tensors();
+  stress();
   memory();
   halves();
   shapes();

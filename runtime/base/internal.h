@@ -51,6 +51,11 @@ void *dfi_xrealloc(void *p, size_t bytes);
 #define DFI_GROW(list, n, cap) \
   do { if ((n) == (cap)) { (cap) = (cap) ? 2 * (cap) : 8; \
     (list) = dfi_xrealloc((list), sizeof *(list) * (size_t)(cap)); } } while (0)
+/* Memory is limited to so many bytes from begin to end, which other runs may do meanwhile too: the least counts. The
+   caller's own, which stays where it is. */
+typedef struct dfi_memory_hold { int64_t bytes; struct dfi_memory_hold *next, **link; } dfi_memory_hold;
+void  dfi_memory_hold_begin(dfi_memory_hold *h, int64_t bytes);
+void  dfi_memory_hold_end(dfi_memory_hold *h);
 void *dfi_xaligned(size_t align, size_t bytes);      /* align: a power of two, 16 at least */
 char *dfi_xstrdup(const char *s);
 void  dfi_free(void *p);               /* what these gave; NULL is nothing */

@@ -9,6 +9,7 @@
  * While a limit is set every allocation settles its thread's count first, and before one is refused all threads'
  * counts are summed, so nothing is refused wrongly.
  */
+#include "base/stress.h"
 #include "base/internal.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -42,6 +43,8 @@ static struct {
   int64_t  kept, kept_limit;
   stock   *threads;
   int64_t  in_use, peak, allocated, limit; /* relaxed atomics */
+  int64_t  limit_of_all;          /* as df_memory_set_limit said; guarded by lock, as the list */
+  dfi_memory_hold *holds;
   int64_t  fail_at, count;        /* DFLOW_STRESS=oom:N; fail_at 0: off */
 } shared = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -103,8 +106,8 @@ static void begin(void) {
   int64_t machine = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   shared.kept_limit = machine > 0 ? machine / 8 : 256 << 20;
   dfi_container_begin();
-  const char *stress = getenv("DFLOW_STRESS"), *oom = stress ? strstr(stress, "oom:") : NULL;
-  if (oom) shared.fail_at = strtoll(oom + 4, NULL, 10);
+  uint64_t oom;
+  if (dfi_stress("oom", &oom)) shared.fail_at = (int64_t)oom;
 }
 
 static __attribute__((noinline)) stock *stock_begin(void) {
@@ -245,4 +248,33 @@ void df_memory_reset_peak(void) {
   STORE(shared.peak, use);
 }
 
-void df_memory_set_limit(int64_t bytes) { STORE(shared.limit, bytes > 0 ? bytes : 0); }
+/* Under the lock. The least of what runs hold memory to; where none does, what was said for all. */
+static void limit_now(void) {
+  int64_t least = 0;
+  for (const dfi_memory_hold *h = shared.holds; h; h = h->next) if (!least || h->bytes < least) least = h->bytes;
+  STORE(shared.limit, least ? least : shared.limit_of_all);
+}
+
+void df_memory_set_limit(int64_t bytes) {
+  pthread_mutex_lock(&shared.lock);
+  shared.limit_of_all = bytes > 0 ? bytes : 0;
+  limit_now();
+  pthread_mutex_unlock(&shared.lock);
+}
+
+void dfi_memory_hold_begin(dfi_memory_hold *h, int64_t bytes) {
+  pthread_mutex_lock(&shared.lock);
+  *h = (dfi_memory_hold){ bytes, shared.holds, &shared.holds };
+  if (h->next) h->next->link = &h->next;
+  shared.holds = h;
+  limit_now();
+  pthread_mutex_unlock(&shared.lock);
+}
+
+void dfi_memory_hold_end(dfi_memory_hold *h) {
+  pthread_mutex_lock(&shared.lock);
+  *h->link = h->next;
+  if (h->next) h->next->link = h->link;
+  limit_now();
+  pthread_mutex_unlock(&shared.lock);
+}

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 void *dfi_plugin_open(const char *name) {
   Dl_info here;
@@ -14,7 +15,7 @@ void *dfi_plugin_open(const char *name) {
     const int n = slash ? (int)(slash - here.dli_fname) + 1 : 0;
     if (snprintf(path, sizeof path, "%.*s%s", n, here.dli_fname, name) < (int)sizeof path) {
       void *lib = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-      if (lib) return lib;
+      if (lib || !access(path, F_OK)) return lib;     /* where it is there, dlerror() says what is wrong with it */
     }
   }
   return dlopen(name, RTLD_LAZY | RTLD_LOCAL);

@@ -7,6 +7,7 @@
  * what a queue or the program gives: a plan with such ops has no groups. Whoever looks at a run sees no groups:
  * engine/group.c takes them apart.
  */
+#include "base/stress.h"
 #include "plan/make.h"
 
 enum {
@@ -336,16 +337,10 @@ static void find_groups(finder *f) {
   dfi_free(order); dfi_free(sorted);
 }
 
-/* DFLOW_STRESS=apart: every node is computed alone; groups: small ones are together, too. */
-static bool stressed(const char *how) {
-  const char *stresses = getenv("DFLOW_STRESS");
-  return stresses && strstr(stresses, how);
-}
-
 void dfi_plan_group(maker *m) {
   dfi_plan *p = m->plan;
-  if (stressed("apart")) return;
-  finder f = { .m = m, .small = stressed("groups") ? 1 : SMALL };
+  if (dfi_stress("apart", NULL)) return;             /* every node is computed alone */
+  finder f = { .m = m, .small = dfi_stress("groups", NULL) ? 1 : SMALL };
   int32_t n = 0, ops = 0;
   for (int32_t i = 0; i < m->nneeded; i++) {
     const df_node *c = dfi_plan_node(m, m->needed[i]);

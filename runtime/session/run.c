@@ -88,6 +88,16 @@ static void get_going(df_run *r) {
   pthread_mutex_unlock(&w->lock);
 }
 
+/* A run that no thread turns: what it holds goes back. */
+static df_run *not_started(df_run *r) {
+  dfi_session_let_go(r->plan);
+  if (r->finally) dfi_session_let_go(r->finally);
+  r->watch->state = DF_RUN_OVER;
+  atomic_store(&r->done, 1);
+  df_run_release(r);
+  return NULL;
+}
+
 df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                          const df_value *values, double timeout, const char *options, df_error *err) {
   df_error local;
@@ -119,26 +129,15 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   r->values = dfi_xcalloc((size_t)nfeed + 1, sizeof *r->values);
   r->results = dfi_xcalloc((size_t)nfetch + 1, sizeof *r->results);
   for (int32_t i = 0; i < nfeed; i++) r->values[i] = dfi_value_copy(&values[i]);
-  if (dfi_check_memory(DF_OK, err, NULL, "a run")) {
-    dfi_session_let_go(p);
-    r->watch->state = DF_RUN_OVER;
-    atomic_store(&r->done, 1);
-    df_run_release(r);
-    return NULL;
-  }
+  if (dfi_check_memory(DF_OK, err, NULL, "a run")) return not_started(r);
   atomic_fetch_add(&s->active, 1);         /* until the thread ends: the session waits for it */
   atomic_fetch_add(&s->shared.in_progress, 1);
   r->number = dfi_session_number(s);       /* whenever its thread comes to it: random ops draw in the order of starts */
   if (!dfi_background(background, r)) {
     atomic_fetch_sub(&s->shared.in_progress, 1);
-    dfi_session_let_go(p);
-    if (finally) dfi_session_let_go(finally);
     atomic_fetch_sub(&s->active, 1);
     dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no thread could be started for the run");
-    r->watch->state = DF_RUN_OVER;
-    atomic_store(&r->done, 1);
-    df_run_release(r);
-    return NULL;
+    return not_started(r);
   }
   if (!w->at_once) get_going(r);
   return r;

@@ -3,6 +3,7 @@
  * A run looks its plan up (or makes it), sees to it that the variables it needs are initialised, takes an idle
  * executor state of that plan (or makes one), and runs it on the calling thread. Runs of one session may overlap.
  */
+#include "base/stress.h"
 #include "session/session.h"
 #include "base/processor.h"
 #include "graph/build.h"
@@ -96,19 +97,17 @@ static int32_t read_options(df_session *s, const char *text, df_error *err) {
 
 /* The seed of a kind of stress, odd; 0: it is not wanted. */
 static uint64_t stress(const char *kind) {
-  const char *e = getenv("DFLOW_STRESS");
-  e = e ? strstr(e, kind) : NULL;
-  return e ? strtoull(e + strlen(kind), NULL, 10) * 2 + 1 : 0;
+  uint64_t seed;
+  return dfi_stress(kind, &seed) ? seed * 2 + 1 : 0;
 }
 
 /* DFLOW_DEFAULT_DEVICE and DFLOW_STRESS=devices:SEED. */
 static int32_t devices_of_environment(df_session *s, df_error *err) {
   const char *asked = getenv("DFLOW_DEFAULT_DEVICE");
-  s->devices.scatter = stress("devices:");
-  const char *stresses = getenv("DFLOW_STRESS");
-  s->devices.swap_always = stresses && strstr(stresses, "swap");
-  s->devices.late = stresses && strstr(stresses, "late");
-  if (stresses && strstr(stresses, "recompute") && !s->devices.save) s->devices.save = DFI_SAVE_RECOMPUTE;
+  s->devices.scatter = stress("devices");
+  s->devices.swap_always = dfi_stress("swap", NULL);
+  s->devices.late = dfi_stress("late", NULL);
+  if (dfi_stress("recompute", NULL) && !s->devices.save) s->devices.save = DFI_SAVE_RECOMPUTE;
   if (!asked || !asked[0]) return DF_OK;
   df_error unlisted;                       /* a session that lists other devices places on those */
   const int32_t at = dfi_device_of(&s->devices, asked, NULL, s->devices.listed ? &unlisted : err);
@@ -132,8 +131,8 @@ df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
     return NULL;
   }
   s->graph = df_graph_retain(g);
-  s->shuffle = stress("shuffle:");
-  s->osr = stress("osr:");
+  s->shuffle = stress("shuffle");
+  s->osr = stress("osr");
   if (s->osr && s->engine != DFI_ENGINE_PRIMITIVES) s->engine = DFI_ENGINE_NATIVE;
   s->pool = dfi_pool_get(s->threads - 1);
   s->epoch = 1;
@@ -447,17 +446,20 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
   dfi_plan *p = dfi_plan_make(s, &s->devices, s->graph, nfetch, fetches, nfeed, feeds, how, err);
   *grown = grows(s);
   pthread_mutex_unlock(&s->graph->lock);
-  if (dfi_check_memory(p ? DF_OK : DF_INTERNAL, err, NULL, "a plan") && p) {
-    dfi_plan_free(p);
+  if (!p) {
+    dfi_check_memory(DF_INTERNAL, err, NULL, "a plan");
     return NULL;
   }
-  if (!p) return NULL;
   dfi_remat_attach(p);
   dfi_faults_attach(p);
   dfi_exec_lay_out(p);
   /* it knows one device and the real clock */
   const bool native = s->engine == DFI_ENGINE_AUTO || s->engine == DFI_ENGINE_NATIVE;
   if (native && !p->cut && !p->remat && !s->devices.virtual_clock) dfi_native_attach(p);
+  if (dfi_check_memory(DF_OK, err, NULL, "a plan")) {
+    dfi_plan_free(p);
+    return NULL;
+  }
   p->hash = hash;
   p->bytes = dfi_plan_bytes(p);
   p->next = s->plan[hash % DFI_PLAN_BUCKETS];
@@ -629,10 +631,10 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   dfi_set_float_mode(mode | DFI_NO_DENORMALS);
   /* one in the background has been counted since it was started */
   if (!cancel) atomic_fetch_add(&s->shared.in_progress, 1);
-  int64_t limit = 0;
-  if (DFI_UNLIKELY(s->memory_limit)) { df_memory(NULL, NULL, &limit, NULL); df_memory_set_limit(s->memory_limit); }
+  dfi_memory_hold hold;
+  if (DFI_UNLIKELY(s->memory_limit)) dfi_memory_hold_begin(&hold, s->memory_limit);
   status = dfi_exec_run(x, err);
-  if (DFI_UNLIKELY(s->memory_limit)) df_memory_set_limit(limit);
+  if (DFI_UNLIKELY(s->memory_limit)) dfi_memory_hold_end(&hold);
   if (!cancel) atomic_fetch_sub(&s->shared.in_progress, 1);
   dfi_set_float_mode(mode);
   for (int32_t i = 0; i < p->nfetch && !status; i++) status = dfi_exec_fetch(x, i, &results[i], err);
