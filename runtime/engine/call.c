@@ -242,22 +242,29 @@ void dfi_call_back(dfi_exec *x, dfi_call *c) {
   x->running--;
 }
 
+static bool worker_takes(dfi_exec *x, dfi_call *c) { return dfi_pool_try(x->pool, dfi_call_work, c); }
+static bool stream_takes(dfi_exec *x, dfi_call *c) { return dfi_stream_take(x, c, false); }
+
+/* Somebody else runs the call: one made anew, since c lies on the owner's stack. False: he does not take it. */
+static bool send_off(dfi_exec *x, dfi_call *c, bool (*takes)(dfi_exec *x, dfi_call *c)) {
+  dfi_call *h = call_make(x, c->record, c->node, NULL);
+  if (c->node->nout > 1) h->kernel.reusable = 0;     /* it may run once more: see run_here */
+  dfi_call_away(x, h);
+  if (takes(x, h)) {
+    call_free(c);
+    return true;
+  }
+  dfi_call_back(x, h);
+  call_free(h);
+  return false;
+}
+
 /* On a device: is it dead, or does its stream run c? True: there is nothing left to do; *away as dfi_call_run returns
    it. */
 static bool on_device(dfi_exec *x, dfi_record *r, dfi_pnode *p, dfi_call *c, bool *away) {
   *away = false;
   if (x->faults && dfi_fault_kernel(x, r, p)) { call_free(c); return true; }
-  if (!p->offload || !dfi_stream_wants(x, c)) return false;
-  dfi_call *h = call_make(x, r, p, NULL);
-  if (p->nout > 1) h->kernel.reusable = 0;   /* it may run once more: see run_here */
-  dfi_call_away(x, h);
-  if (dfi_stream_take(x, h, false)) {
-    call_free(c);
-    return *away = true;
-  }
-  dfi_call_back(x, h);
-  call_free(h);
-  return false;
+  return *away = p->offload && dfi_stream_wants(x, c) && send_off(x, c, stream_takes);
 }
 
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
@@ -267,15 +274,8 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   df_error error;
   dfi_call *c = call_make(x, r, p, p->waits ? NULL : &space);
   x->patience -= 4 + (int32_t)(c->size >> 12 & 0xffff);
-  if (DFI_UNLIKELY(p->offload && x->head != x->tail && worth_a_worker(x, c))) {
-    dfi_call *h = call_make(x, r, p, NULL);
-    if (dfi_pool_try(x->pool, dfi_call_work, h)) {
-      if (c->heap) dfi_free(c);
-      dfi_call_away(x, h);
-      return true;
-    }
-    dfi_free(h);
-  }
+  if (DFI_UNLIKELY(p->offload && x->head != x->tail && worth_a_worker(x, c)) && send_off(x, c, worker_takes))
+    return true;
   if (!c->heap) {
     error.code = 0; error.message[0] = error.op[0] = error.frame[0] = error.source[0] = 0;
     c->kernel.error = &error;

@@ -3,6 +3,8 @@
 #define DFLOW_CHOICE_H
 #include "engine/executor.h"
 
+enum { DFI_SMALL_BYTES = 256 }; /* what takes less stays: moving it or computing it again costs more than it frees */
+
 struct dfi_tensor_array;
 /* One value of a loop, with all its elements in a run. */
 typedef struct dfi_choice {

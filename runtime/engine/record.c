@@ -35,10 +35,6 @@ struct dfi_recorder {
   uint32_t   current;
 };
 
-#define GROW(array, n, room) \
-  do { if ((n) == (room)) (array) = dfi_xrealloc((array), sizeof *(array) * (size_t)((room) = (room) * 2 + 256)); \
-    } while (0)
-
 dfi_recorder *dfi_recorder_new(void) { return dfi_xcalloc(1, sizeof(dfi_recorder)); }
 
 void dfi_recorder_free(dfi_recorder *w) {
@@ -65,9 +61,9 @@ void dfi_record_begin(dfi_exec *x) {
   w->link = dfi_xcalloc((size_t)p->nlinks + 1, sizeof *w->link);
   if (p->nlinks) memcpy(w->link, p->link, sizeof *w->link * (size_t)p->nlinks);
   w->crossing = dfi_xcalloc((size_t)p->ncrossings + 1, sizeof *w->crossing);
-  GROW(w->event, w->nevents, w->event_room);
+  DFI_GROW(w->event, w->nevents, w->event_room);
   w->event[w->nevents++] = (event){ .node = -1, .link = -1, .flops = -1, .op = "" };
-  GROW(w->edge, w->nedges, w->edge_room);
+  DFI_GROW(w->edge, w->nedges, w->edge_room);
   w->edge[w->nedges++] = (edge){ 0, 0 };
 }
 
@@ -80,7 +76,7 @@ static uint32_t iteration_of(dfi_recorder *w, const dfi_record *r) {
     for (uint32_t i = w->niterations; i-- > 0;)
       if (w->iteration[i].frame == f && w->iteration[i].number == r->number) return i;
   }
-  GROW(w->iteration, w->niterations, w->iteration_room);
+  DFI_GROW(w->iteration, w->niterations, w->iteration_room);
   w->iteration[w->niterations] = (iteration){ f, 0, r->number };
   w->frame[f].n = r->number + 1;
   return w->niterations++;
@@ -89,7 +85,7 @@ static uint32_t iteration_of(dfi_recorder *w, const dfi_record *r) {
 static uint32_t frame_of(dfi_recorder *w, const dfi_frame *f) {
   for (uint32_t i = w->nframes; i-- > 0;) if (w->frame[i].serial == f->serial) return i;
   const uint32_t parent = f->origin ? iteration_of(w, f->origin) : UINT32_MAX;
-  GROW(w->frame, w->nframes, w->frame_room);
+  DFI_GROW(w->frame, w->nframes, w->frame_room);
   w->frame[w->nframes] = (frame){ parent, 0, 0, f->window, f->serial };
   return w->nframes++;
 }
@@ -98,7 +94,7 @@ void dfi_record_token(dfi_exec *x, dfi_record *r, uint32_t node) {
   dfi_recorder *w = of(x);
   const dfi_pnode *p = r->nodes + node;
   if (!r->place) r->place = 1 + iteration_of(w, r);
-  GROW(w->event, w->nevents, w->event_room);
+  DFI_GROW(w->event, w->nevents, w->event_room);
   w->current = w->nevents;
   w->event[w->nevents++] = (event){ p->node->id, p->device, -1, r->place - 1, r->sources[node], -1, 0, p->op->type };
   w->iteration[r->place - 1].own++;
@@ -108,7 +104,7 @@ void dfi_record_crossing(dfi_exec *x, int32_t i, df_node *node, int32_t device) 
   dfi_recorder *w = of(x);
   const uint32_t top = iteration_of(w, x->root->ring[0]);
   x->root->ring[0]->place = 1 + top;
-  GROW(w->event, w->nevents, w->event_room);
+  DFI_GROW(w->event, w->nevents, w->event_room);
   w->current = w->crossing[i] = w->nevents;
   w->event[w->nevents++] = (event){ node->id, device, -1, top, 0, -1, 0, "Transfer" };
   w->iteration[top].own++;
@@ -118,7 +114,7 @@ void dfi_record_uses(dfi_exec *x, int32_t i) { dfi_record_waits(x, of(x)->crossi
 
 void dfi_record_edge(dfi_exec *x, dfi_record *r, uint32_t node) {
   dfi_recorder *w = of(x);
-  GROW(w->edge, w->nedges, w->edge_room);
+  DFI_GROW(w->edge, w->nedges, w->edge_room);
   w->edge[w->nedges] = (edge){ w->current, r->sources[node] };
   r->sources[node] = w->nedges++;
 }
@@ -144,7 +140,7 @@ uint32_t dfi_record_copy(dfi_exec *x, int32_t device, bool out, int64_t bytes) {
     w->link = dfi_xrealloc(w->link, sizeof *w->link * (size_t)(w->nlinks + 1));
     w->link[w->nlinks++] = way;
   }
-  GROW(w->event, w->nevents, w->event_room);
+  DFI_GROW(w->event, w->nevents, w->event_room);
   const event *now = &w->event[w->current];
   w->event[w->nevents] = (event){ now->node, device, line, now->iteration, now->sources, -1, (double)bytes, "Copy" };
   return w->nevents++;
@@ -152,7 +148,7 @@ uint32_t dfi_record_copy(dfi_exec *x, int32_t device, bool out, int64_t bytes) {
 
 void dfi_record_waits(dfi_exec *x, uint32_t event) {
   dfi_recorder *w = of(x);
-  GROW(w->edge, w->nedges, w->edge_room);
+  DFI_GROW(w->edge, w->nedges, w->edge_room);
   w->edge[w->nedges] = (edge){ event, w->event[w->current].sources };
   w->event[w->current].sources = w->nedges++;
 }

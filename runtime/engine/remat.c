@@ -1,5 +1,6 @@
 /* remat.c: what is kept of a loop's frames, and frames that run a segment a second time. See remat.h. */
 #include "engine/remat.h"
+#include "engine/choice.h"
 #include "engine/token.h"
 #include "op/run.h"
 #include "resource/tensor_array.h"
@@ -260,10 +261,8 @@ int32_t dfi_remat_fill(df_kernel *k) {
 static int64_t iteration_of(const dfi_tensor_array *a, int64_t i) { return a->counts_down ? a->sum - i : i; }
 
 bool dfi_remat_can(const dfi_call *c, dfi_tensor_array *a, int64_t i) {
-  enum { SMALL_BYTES = 256 };
   df_tensor **at = a->remat ? dfi_tensor_array_element(a, i) : NULL;
-  if (!at || c->record->frame->remat != a->remat || (*at)->size * dfi_dtype_size[(*at)->dtype] < SMALL_BYTES ||
-      !dfk_plain((*at)->dtype))
+  if (!at || c->record->frame->remat != a->remat || (*at)->buffer->bytes < DFI_SMALL_BYTES || !dfk_plain((*at)->dtype))
     return false;
   const int64_t n = c->record->number;
   if (!a->linked) {
@@ -318,7 +317,6 @@ void dfi_remat_walk(const dfi_exec *x, void (*fn)(void *user, const df_node *nod
 /* ---- a segment runs again ---------------------------------------------------------------------------------------- */
 
 uint64_t dfi_remat_tag(const dfi_second *s) { return s->of->tag; }
-int64_t dfi_remat_iterations(const dfi_exec *x) { return x->remat_iterations; }
 
 /* A free place for a frame among the top level's; false: as many run as may. */
 static bool place_of(const dfi_exec *x, uint32_t *child) {

@@ -39,9 +39,6 @@ typedef struct dfi_second {
 
 /* remat_plan.c: makes the copies, where the session's policy may want them. Before the plan is shared. */
 void     dfi_remat_attach(dfi_plan *p);
-static inline bool dfi_remat_is_copy(const dfi_plan *p, const dfi_scope *s) {
-  return p->remat && s->id >= p->remat->nscopes;
-}
 /* The same place in the graph's own part of the plan. */
 static inline uint32_t dfi_remat_node(const dfi_plan *p, const dfi_pnode *node) {
   const uint32_t i = (uint32_t)(node - p->node);
@@ -70,8 +67,6 @@ void     dfi_remat_want(const dfi_call *c, struct dfi_tensor_array *a, int64_t i
    Enter. */
 bool     dfi_remat_spill(dfi_exec *x, dfi_devmem *arena, int64_t bytes);
 void     dfi_remat_walk(const dfi_exec *x, void (*fn)(void *user, const df_node *node, const df_value *v), void *user);
-/* Iterations that were run a second time in this run. */
-int64_t  dfi_remat_iterations(const dfi_exec *x);
 
 /* ---- what remat.c and remat_plan.c share: kernels in the place of those that the second time must not run */
 int32_t  dfi_remat_log(df_kernel *k);        /* the first time: runs, and writes down what came of it */

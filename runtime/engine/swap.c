@@ -19,7 +19,7 @@
 #include "op/run.h"
 #include "resource/tensor_array.h"
 
-enum { SMALL_BYTES = 256, AHEAD_AT_MOST = 16 };
+enum { AHEAD_AT_MOST = 16 };
 
 typedef struct noted { dfi_tensor_array *array; int64_t index; } noted;                         /* array: retained */
 /* tensor: owned, on the device */
@@ -105,7 +105,7 @@ static bool held_here_alone(const swap_device *s, int64_t i, const df_tensor *t)
    host has no room. */
 static bool move_out(dfi_swapper *w, swap_device *s, int64_t i, bool *over) {
   df_tensor **at = dfi_tensor_array_element(s->list[i].array, s->list[i].index), *t = at ? *at : NULL;
-  *over = !t || t->buffer->arena != s->device->arena || t->buffer->bytes < SMALL_BYTES;
+  *over = !t || t->buffer->arena != s->device->arena || t->buffer->bytes < DFI_SMALL_BYTES;
   if (*over || !held_here_alone(s, i, t)) return false;
   df_tensor *host = moved(t, NULL);
   if (!host) return false;
@@ -131,7 +131,7 @@ static bool move_out(dfi_swapper *w, swap_device *s, int64_t i, bool *over) {
 /* Lets the element go. *over as above. */
 static bool let_go(const noted *e, bool *over) {
   df_tensor **at = e->array->remat ? dfi_tensor_array_element(e->array, e->index) : NULL;
-  *over = !at || (*at)->buffer->bytes < SMALL_BYTES;
+  *over = !at || (*at)->buffer->bytes < DFI_SMALL_BYTES;
   if (*over) return false;
   dfi_remat_let_go(e->array, e->index);
   return *over = true;

@@ -3,6 +3,7 @@
  * An op that reads runs the kernel of the op on tensors with the variable's value in place of the handle.
  */
 #include "resource/variable.h"
+#include "base/remote.h"
 #include "graph/grad.h"
 #include "ops/array.h"
 #include "kernels/index.h"
@@ -50,8 +51,12 @@ static int32_t grad_gather_nd(dfi_grad *g, df_node *n, const df_output *dy, df_o
 /* Runs fn with the variable's value as input 0, and `last` (may be NULL) as one input more. */
 static int32_t on_value(df_kernel *k, df_kernel_fn fn, const df_tensor *last) {
   dfi_variable *v = dfi_variable_in(k, 0);
-  df_value value;
-  if (!v || dfi_variable_missing(k, dfi_variable_read(v, &value, k->error))) return k->error->code;
+  df_value there, value;
+  if (!v || dfi_variable_missing(k, dfi_variable_read(v, &there, k->error))) return k->error->code;
+  const bool here = dfi_value_on_host(&there, &value);
+  dfi_value_drop(&there);
+  if (!here)
+    return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "the value of variable '%s' could not be brought to the host", v->name);
   df_tensor number = { .refs = 1, .dtype = value.dtype, .view = 1, .size = 1, .data = &value.as };
   const df_tensor *in[3] = { value.kind == DF_TENSOR ? value.as.tensor : &number, k->in[1], last };
   const df_value *raw[3] = { &value, k->raw[1], NULL };

@@ -37,6 +37,11 @@ dfi_table *dfi_table_new(const dfi_table_spec *s, df_error *err) {
              df_dtype_name(s->key));
     return NULL;
   }
+  if (s->element.rank < 0 || s->element.rank >= DF_MAX_RANK) {
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the values of a table have a rank of at most %d, not %d", DF_MAX_RANK - 1,
+             s->element.rank);
+    return NULL;
+  }
   dfi_table *t = dfi_xcalloc(1, sizeof *t);
   *t = (dfi_table){ .base = { .refs = 1, .type = DFI_TABLE, .destroy = destroy }, .name = dfi_xstrdup(s->name),
                     .key = s->key, .value = s->value, .element = s->element, .cells = 1, .grows = s->grows };
@@ -205,9 +210,9 @@ int32_t dfi_table_find(dfi_table *t, df_kernel *k) {
   if (code) return code;
   if (!t->grows && !t->filled)
     return dfk_fail(k, DF_FAILED_PRECONDITION, "table '%s' is looked up before it is filled", t->name);
-  bool fits = none->dtype == t->value && (none->rank == t->element.rank || none->rank == 0);
+  bool fits = none->dtype == t->value && none->rank == t->element.rank;
   for (int32_t i = 0; fits && i < none->rank; i++) fits = none->dims[i] == t->element.dims[i];
-  if (!fits || (none->rank == 0 && t->element.rank))
+  if (!fits)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "the default of table '%s' is %s, its values are %s", t->name,
                     dfk_shape_text(none, a, sizeof a), dfi_typed_shape_text(t->value, &t->element, b));
   if (keys->rank + t->element.rank > DF_MAX_RANK)

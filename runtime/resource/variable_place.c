@@ -5,6 +5,7 @@
  * under the variable's lock; all that can be wrong is found before anything changes.
  */
 #include "resource/variable.h"
+#include "base/remote.h"
 #include "kernels/array.h"
 #include "kernels/index.h"
 #include "kernels/move.h"
@@ -24,6 +25,29 @@ static int32_t no_strings(const dfi_variable *v, df_kernel *k) {
                   df_dtype_name(v->dtype));
 }
 
+/* The elements where the host can change some of them: their own place, or a copy of a value that a device has. */
+typedef struct parts { char *data; df_value copy; } parts;
+
+static int32_t parts_begin(parts *p, dfi_variable *v, df_kernel *k) {
+  *p = (parts){ .data = dfi_variable_writable(v, k->error) };
+  if (!p->data) return k->error->code;
+  if (v->value.kind != DF_TENSOR || dfi_readable(v->value.as.tensor)) return DF_OK;
+  if (!dfi_value_on_host(&v->value, &p->copy))
+    return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "the value of variable '%s' could not be brought to the host", v->name);
+  p->data = (char *)dfi_value_data(&p->copy);
+  return DF_OK;
+}
+
+static int32_t parts_end(parts *p, dfi_variable *v, df_kernel *k) {
+  if (p->copy.kind == DF_EMPTY) return DF_OK;
+  df_tensor *t = v->value.as.tensor;
+  const bool back = dfi_bytes_copy(t->data, t->buffer, p->data, dfi_buffer_in(&p->copy),
+                                   t->size * dfi_dtype_size[t->dtype]);
+  dfi_value_drop(&p->copy);
+  if (back) return DF_OK;
+  return dfk_fail(k, DF_UNAVAILABLE, "the value of variable '%s' could not be brought back to its device", v->name);
+}
+
 static int32_t scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices,
                           const df_value *updates) {
   df_tensor view;
@@ -40,15 +64,16 @@ static int32_t scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const
                     dfi_typed_shape_text(v->dtype, &want, a), dfi_typed_shape_text(updates->dtype, &given, b));
   else if (!dfk_update_allowed(op, v->dtype, dfi_value_size(updates), dfi_value_data(updates)))
     code = dfk_fail(k, DF_INVALID_ARGUMENT, "integer division by zero");
-  char *to = code ? NULL : dfi_variable_writable(v, k->error);
+  parts to;
+  if (!code) code = parts_begin(&to, v, k);
   const char *from = dfi_value_data(updates);
   int64_t width = dfi_dtype_size[v->dtype];
-  for (int64_t i = 0; to && i < p.picks; i++) {
-    char *at = to + p.offset[i] * width;
+  for (int64_t i = 0; !code && i < p.picks; i++) {
+    char *at = to.data + p.offset[i] * width;
     dfk_update(op, v->dtype, p.row, at, at, from + i * p.row * width, false);
   }
   dfk_free(p.offset);
-  return to ? DF_OK : k->error->code;
+  return code ? code : parts_end(&to, v, k);
 }
 
 int32_t dfi_variable_scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices,
@@ -98,15 +123,16 @@ static int32_t place_slice(dfi_variable *v, df_kernel *k, int32_t at, const df_v
   int32_t rank = now->rank;
   int64_t dims[DF_MAX_RANK], index[DF_MAX_RANK] = { 0 }, to[DF_MAX_RANK], width = dfi_dtype_size[v->dtype];
   memcpy(dims, now->dims, sizeof dims);
-  char *data = dfi_variable_writable(v, k->error);
+  parts at_once;
+  if (parts_begin(&at_once, v, k)) return k->error->code;
+  char *data = at_once.data;
   const char *from = dfi_value_data(update);
-  if (!data) return k->error->code;
   for (int64_t i = 0, n = dfi_shape_size(&want); i < n; i++) {
     for (int32_t d = 0; d < rank; d++) to[d] = s.begin[d] + index[d] * s.stride[d];
     memcpy(data + dfk_position(rank, dims, to) * width, from + (one ? 0 : i * width), (size_t)width);
     dfk_next(rank, s.size, index);
   }
-  return DF_OK;
+  return parts_end(&at_once, v, k);
 }
 
 int32_t dfi_variable_place_slice(dfi_variable *v, df_kernel *k, int32_t at, const df_value *update) {

@@ -169,6 +169,32 @@ describe('gpu:0', function()
     assert.equal(expected, gpu((values:gsub('arg%[1%]', "'gpu:0'"))))
   end)
 
+  sentence('has variables that the host reads and changes in parts', function()
+    assert.equal('true 6.0 2.0\n3.0 2.0\n2.0 34.0 -1.0 9.0\n11.0 2.0 7.0 7.0', gpu[[
+      local op, s, v = require('dflow.front.registry').op, df.Session{ soft_placement = true }
+      df.device('gpu:0', function()
+        local p = df.placeholder('float32', { 4 })
+        v = df.Variable(df.zeros{ 4 })
+        s:run(v:assign(p * 2), { [p] = { 1, 2, 3, 4 } })          -- computed there
+      end)
+      local function say(x, first)
+        local t = { first }
+        for _, e in ipairs(s:run(x):totable()) do t[#t + 1] = ('%.1f'):format(e) end
+        print(table.concat(t, ' '))
+      end
+      local there = s:devices()[2].memory.in_use > 0
+      say(op('ResourceGather', { v, df.int32{ 2, 0 } }, { dtype = 'float32' }), tostring(there))
+      say(op('ResourceGatherNd', { v, df.int32{ { 1 }, { 0 } } }, { dtype = 'float32' }) - df.float32{ 1, 0 })
+      s:run(op('ResourceScatterNdAdd', { v, df.int32{ { 1 }, { 1 } }, df.float32{ 10, 20 } }))
+      s:run(op('ResourceScatterNdMin', { v, df.int32{ { 2 } }, df.float32{ -1 } }))
+      s:run(op('ResourceStridedSliceAssign', { v, df.int32{ 3 }, df.int32{ 4 }, df.int32{ 1 }, df.float32{ 9 } }))
+      say(v)
+      s:run(op('ResourceScatterNdUpdate', { v, df.int32{ { 0 }, { 1 } }, df.float32{ 11, 2 } }))
+      s:run(op('ResourceStridedSliceAssign', { v, df.int32{ 2 }, df.int32{ 4 }, df.int32{ 1 }, df.float32{ 7, 7 } }))
+      say(v)
+    ]])
+  end)
+
   sentence('takes what the host has: sums of more numbers than a call has room for, numbers of 16 bytes', function()
     assert.equal('840.0 2.5 2.5', gpu[[
       local list, z = {}, df.cast(df.placeholder_with_default(2.5, {}), 'complex128')

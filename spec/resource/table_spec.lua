@@ -24,6 +24,17 @@ describe('a hash table', function()
     assert.equal('HashTable: HashTable of string to int32[]', tostring(t))
   end)
 
+  it('has values of a rank that leaves room for the keys', function()
+    local function of_rank(n)
+      local shape = {}
+      for i = 1, n do shape[i] = 1 end
+      local t = df.MutableHashTable('int64', 'float32', df.zeros(shape), { shape = shape })
+      return df.run(t:size())
+    end
+    assert.equal(0, of_rank(7))
+    assert.truthy(message_of(of_rank, 8):find('a rank of at most 7, not 8', 1, true))
+  end)
+
   it('changes in program order, where it may', function()
     local t = df.MutableHashTable('int64', 'float32', 0, { shape = { 2 } })
     df.run(t:insert({ 5, 7 }, { { 1, 2 }, { 3, 4 } }))
