@@ -95,6 +95,17 @@ dflow>]]
     assert.is_truthy(t:wait('\n1\n'):find('\n1\n', 1, true))
   end)
 
+  it('shows more words than fit by the screenful: Tab once more shows the next', function()
+    open(80, 24):line('x = df.float32{1, 2}'):type('x:'):keys('Tab')
+    local many = tonumber(t:wait('; Tab shows the next'):match('\n  1 to 13 of (%d+)'))
+    t:keys('Tab')
+    assert.is_falsy(t:wait('\n  14 to 26 of ' .. many):find('\n  abs ', 1, true))
+    for _ = 1, math.ceil(many / 13) - 1 do t:keys('Tab') end
+    assert.is_truthy(t:wait('\n  1 to 13 of ' .. many):find('\n  abs ', 1, true))
+    t:type('matm'):keys('Tab')
+    t:wait('x:matmul')
+  end)
+
   it('goes to the next that fits with Ctrl-R, leaves what was typed with Escape, and takes what is found with Tab or an arrow', function()
     open(80, 24):line('alpha = 1'):line('alpine = 2'):type('half typed'):keys('Left', 'Left')
     t:wait(function() return t:cursor() == 15 end)

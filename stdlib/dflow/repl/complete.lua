@@ -293,14 +293,17 @@ function M.at(buffer, line, column, context)
 end
 
 --- The candidates as lines: a column of words, a column of help.
+-- @param page  which screenful of them, from 1; behind the last the first comes again
 -- @return  list of text, styles, text, styles, …
-function M.menu(list, columns, rows)
+function M.menu(list, columns, rows, page)
   local out, width = {}, 0
   local room = math.max(1, math.min(#list, rows - 4, 14))
-  if room < #list then room = room - 1 end
-  for i = 1, room do width = math.max(width, #list[i].text) end
+  if room < #list then room = math.max(1, room - 1) end
+  local first = ((page or 1) - 1) % math.max(1, math.ceil(#list / room)) * room + 1
+  local last = math.min(#list, first + room - 1)
+  for i = first, last do width = math.max(width, #list[i].text) end
   width = math.min(width, 40)
-  for i = 1, room do
+  for i = first, last do
     local about = list[i].about
     if type(about) == 'function' then about = about() end
     about = values.plain((about or ''):gsub('%s+', ' '))
@@ -315,7 +318,8 @@ function M.menu(list, columns, rows)
     out[#out + 1], out[#out + 2] = text, styles
   end
   if room < #list then
-    local text = ('  %d more; another letter leaves fewer'):format(#list - room)
+    local text = ('  %d to %d of %d; Tab shows the next, a letter leaves fewer'):format(first, last, #list)
+    if #text > columns - 1 then text = ('  %d to %d of %d'):format(first, last, #list) end
     out[#out + 1], out[#out + 2] = text, ('h'):rep(#text)
   end
   return out

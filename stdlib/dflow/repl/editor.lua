@@ -97,7 +97,7 @@ end
 function M.new(repl)
   local buffer = buffers.new(knows)
   local cursor_line, cursor_column = 0, 0
-  local candidates = {}
+  local candidates, page, asked_before = {}, 1, nil
   local context = { locals = session.locals, folder = repl.program and repl.program.folder }
   local complete, hints                                    -- loaded when first needed: the prompt is there before
   local E = {}
@@ -167,13 +167,16 @@ function M.new(repl)
     complete = complete or require 'dflow.repl.complete'
     local from
     from, candidates = complete.at(buffer, line, column, context)
+    local asked = ('%d:%d:%s'):format(line, column, buffer.text())
+    page = asked == asked_before and page + 1 or 1             -- Tab once more: the next of them
+    asked_before = asked
     local words = {}
     for i, c in ipairs(candidates) do words[i] = c.text end
     return from, words
   end
 
   function E.menu(columns, rows)
-    return complete.menu(candidates, columns, rows)
+    return complete.menu(candidates, columns, rows, page)
   end
 
   local entries, found                                     -- of a search: the history, what fits
