@@ -97,6 +97,45 @@ describe('small tensors in native code', function()
     same_under_both({ df.gradients(df.reduce_sum(g[1] * xs), { xs, w })[2] }, { [xs] = rows, [w] = numbers(7, 2) })
   end)
 
+  it('are given to kernels: products, reductions, pieces, sorting', function()
+    local x0, w, v = df.placeholder('float32', { 4, 6 }), df.placeholder('float32', { 6, 6 }), df.placeholder('float32', { 6 })
+    local function body(i, x, s)
+      local y = df.tanh(df.matmul(x, w) + v)
+      local a, b = df.unpack(df.split(y, 2, { axis = 1 }))
+      local norm = df.reduce_sum(df.square(y)) + df.reduce_max(y)
+      local z = df.concat({ b, a }, 1) * df.reduce_mean(y, { axis = 1, keep_dims = true }) + df.softmax(x)
+      return i + 1, z - df.reduce_sum(a) * 0.01, s + norm + df.cast(df.argmax(df.reshape(z, { 24 }), 0), 'float32')
+    end
+    local i, x, s = df.while_loop(function(i) return i:lt(25) end, body, { df.int32(0), x0, df.float32(0) })
+    local rows, matrix = {}, {}
+    for k = 1, 4 do rows[k] = numbers(6, k) end
+    for k = 1, 6 do matrix[k] = numbers(6, 0.3 * k) end
+    compiled_and_same({ i, x, s }, { [x0] = rows, [w] = matrix, [v] = numbers(6) })
+    local g = df.gradients(s + df.reduce_sum(x), { x0, w, v })
+    same_under_both({ g[1], g[2], g[3] }, { [x0] = rows, [w] = matrix, [v] = numbers(6) })
+  end)
+
+  it('are drawn as tokens draw them, in each run, frame and iteration', function()
+    local n = df.placeholder('int32', {})
+    local function body(i, x, s)
+      local _, t = df.while_loop(function(j) return j:lt(i % 3) end,
+        function(j, t) return j + 1, t + df.random_uniform({ 5 }, -1, 1, { seed = 4 }) end, { df.int32(0), x })
+      return i + 1, t * 0.5 + df.random_normal({ 5 }), s + df.random_uniform({})
+    end
+    local out = { df.while_loop(function(i) return i:lt(n) end, body, { df.int32(0), df.zeros{ 5 }, df.float32(0) }) }
+    local r = compiled_and_same(out, { [n] = 50 })
+    assert.not_same(r.found, same_under_both(out, { [n] = 51 }).found)
+  end)
+
+  it('leave the errors of kernels to the tokens', function()
+    local k = df.placeholder('int32', {})
+    local _, y = df.while_loop(function(i) return i:lt(20) end,
+      function(i, y) return i + 1, y + df.gather({ 1.5, 2.5, 3.5, 4.5, 5.5 }, i + k) end, { df.int32(0), df.float32(0) }, { name = 'gathers' })
+    local r = same_under_both({ y }, { [k] = -8 })
+    assert.equal('gathers:0', r.frame)
+    assert.equal('gathers:5', same_under_both({ y }, { [k] = 0 }).frame)
+  end)
+
   it('lie packed in an array, which any op reads and goes on with', function()
     local n = df.placeholder('int32', {})
     local ta = df.TensorArray('float32', 0, { dynamic_size = true, clear_after_read = false, element_shape = { -1 } })
@@ -135,8 +174,8 @@ describe('small tensors in native code', function()
       local x0 = df.placeholder('float32', { 2, 9 })
       local w = df.float32{ .1, .2, .3, .4, .5, .6, .7, .8, .9 }
       local function body(i, x, s)
-        local _, z, t = df.while_loop(function(j) return j:lt(i % 4) end, function(j, z, t) return j + 1, z * 0.5 + df.tanh(x) * w, t + j end, { df.int32(0), x, s })
-        return i + 1, df.cond((i % 3):eq(1), function() return z - w end, function() return df.sin(z) end), t
+        local _, z, t = df.while_loop(function(j) return j:lt(i % 4) end, function(j, z, t) return j + 1, z * 0.5 + df.tanh(x) * w + df.random_normal({ 2, 9 }), t + j end, { df.int32(0), x, s })
+        return i + 1, df.cond((i % 3):eq(1), function() return z - w end, function() return df.sin(z) * df.reduce_max(z) end), t
       end
       local i, y, s = df.while_loop(function(i) return i:lt(60) end, body, { df.int32(0), x0, df.int32(0) })
       local zs = df.scan(function(a, v) return a * 0.9 + v * y[1] end, df.random_normal({ 200, 9 }, { seed = 3 }))

@@ -250,7 +250,10 @@ static bool look_enter_node(walk *w, const dfi_pnode *p, int32_t g) {
 static bool look_op(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   bool tensors = p->nout && dfi_small(p->node->out[0].dtype, &p->node->out[0].shape);
   for (uint32_t i = 0; i < p->nin; i++) tensors |= dfi_look_shape(l, loop, l->plan->operand[p->in + i]) != NULL;
-  return (tensors ? dfi_tensor_op_known(l, loop, p) : dfi_op_known(p)) ||
+  if (tensors ? dfi_tensor_op_known(l, loop, p) : dfi_op_known(p)) return true;
+  l->loop[loop].calls++;
+  l->loop[loop].node[p - l->loop[loop].nodes].called = true;
+  return dfi_call_known(l, loop, p) ||
          dfi_unit_refuse(l->unit, p, "it has no native code");
 }
 
@@ -294,10 +297,12 @@ static bool look_node(walk *w, uint32_t number) {
     case DFI_K_SCALAR: case DFI_K_KERNEL:
       if (p->kind == DFI_K_KERNEL && (dfi_is_read(p) || dfi_is_write(p)))
         return check_operands(l, w->at, p) && look_array(l, w->at, p) && arrive_all(w, p->edge[0], p->edge[1], g);
-      if (p->op->stateful) return dfi_unit_refuse(l->unit, p, "it has effects, or reads what others change");
-      if (p->nout && !check_output(l, p, 0)) return false;
-      return look_op(l, w->at, p) && check_operands(l, w->at, p) && set_slot(l, w->at, p, 0, p->out, -1) &&
-             arrive_all(w, p->edge[0], p->edge[1], g);
+      if (p->op->stateful && !(p->op->traits & DFO_RANDOM))
+        return dfi_unit_refuse(l->unit, p, "it has effects, or reads what others change");
+      for (uint32_t i = 0; i < p->nout; i++) if (!check_output(l, p, (int32_t)i)) return false;
+      if (!look_op(l, w->at, p) || !check_operands(l, w->at, p)) return false;
+      for (uint32_t i = 0; i < p->nout; i++) if (!set_slot(l, w->at, p, (int32_t)i, p->out + i, -1)) return false;
+      return arrive_all(w, p->edge[0], p->edge[1], g);
     default: return dfi_unit_refuse(l->unit, p, "it has no native code");
   }
 }
@@ -411,7 +416,8 @@ static void look_constants(dfi_look *l) {
     const df_value *v = &l->plan->constant[i];
     if (v->kind != DF_TENSOR) continue;
     const dfi_shape s = dfi_shape_of(v->as.tensor->rank, v->as.tensor->dims);
-    if (dfi_small(v->dtype, &s)) *(l->constant_shape[i] = dfi_xmalloc(sizeof s)) = s;
+    const bool empty = v->as.tensor->size == 0 && dfi_unboxed(v->dtype);      /* the shape of a number, say */
+    if (empty || dfi_small(v->dtype, &s)) *(l->constant_shape[i] = dfi_xmalloc(sizeof s)) = s;
   }
 }
 

@@ -13,6 +13,7 @@ typedef struct dfi_look_node {
   int32_t guard;                 /* the condition under which it is alive */
   int32_t input[2];              /* of a Merge: the conditions of its inputs, or -1 */
   bool    written;
+  bool    called;                /* its kernel is called */
   uint8_t sides;                 /* of a Merge: the inputs that were written, as bits */
 } dfi_look_node;
 
@@ -23,6 +24,7 @@ typedef struct dfi_look_loop {
   int32_t  guard_in_parent;      /* the condition under which it runs */
   int32_t  enters_missing;
   bool     written;
+  int32_t  calls;                /* of kernels */
   dfi_look_node *node;           /* scope->n */
   dfi_guard *guard; int32_t nguards;
   int32_t  go_on;  /* the condition under which there is another iteration; the one before it: it is the last */
@@ -67,6 +69,8 @@ int32_t dfi_look_root(dfi_look *l, int32_t i, dfi_operand o);
 bool dfi_op_known(const dfi_pnode *p);
 /* write_tensor.c: can the node be written, of whose operands and result some are small tensors? */
 bool dfi_tensor_op_known(const dfi_look *l, int32_t i, const dfi_pnode *p);
+/* write_kernel.c: can its kernel be called? */
+bool dfi_call_known(const dfi_look *l, int32_t i, const dfi_pnode *p);
 /* Its output is its first input, perhaps with another shape. */
 bool dfi_is_alias(const dfi_pnode *p);
 static inline bool dfi_is_read(const dfi_pnode *p)  { return !strcmp(p->op->type, "TensorArrayRead"); }

@@ -76,6 +76,15 @@ typedef struct dfi_nloop {
 /* An array that flows through the unit under many names. */
 typedef struct dfi_root { uint32_t cell; bool written; } dfi_root;
 
+/* A kernel that the unit calls. dtype: of its operands; shape: of operands and results, owned; rank 0: a number. */
+enum { DFI_CALL_INPUTS = 8, DFI_CALL_OUTPUTS = 4 };
+typedef struct dfi_kernel_call {
+  const dfi_pnode *node;
+  int32_t   loop;
+  uint8_t   dtype[DFI_CALL_INPUTS];
+  dfi_shape *shape;
+} dfi_kernel_call;
+
 typedef enum dfi_unit_state { DFI_UNIT_COLD = 0, DFI_UNIT_WAITING, DFI_UNIT_READY, DFI_UNIT_REFUSED } dfi_unit_state;
 
 typedef struct dfi_native_frame dfi_native_frame;
@@ -100,6 +109,7 @@ typedef struct dfi_unit {
   dfi_site *site; int32_t nsites;      /* it returns 0 at its end, 1 + site where it is left */
   uint32_t narrays;              /* places that read or write an array: see dfi_access */
   struct { int32_t root; const dfi_pnode *node; const dfi_shape *shape; /* of a tensor, or NULL */ } *access;
+  dfi_kernel_call *call; uint32_t ncalls;
   struct dfi_unit *next;         /* in the compiler's queue */
 } dfi_unit;
 
@@ -162,6 +172,9 @@ int64_t dfi_native_poll(dfi_native_frame *c);                                   
 int32_t dfi_native_read(dfi_native_frame *c, int64_t access, int64_t i);
 /* Of value[0], or what lies where it points. */
 int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i);
+/* kernel.c: calls a kernel on what lies at in[], and puts its results to out[]; number: of the iterations around it,
+   outermost first. 0: it failed, or made something else than was expected. */
+int32_t dfi_native_call(dfi_native_frame *c, int64_t call, void *const *in, void *const *out, const int64_t *number);
 
 typedef struct dfi_units { int32_t n; dfi_unit unit[]; } dfi_units;      /* a plan's, by scope */
 

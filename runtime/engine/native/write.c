@@ -63,7 +63,7 @@ void dfi_declare(dfi_writer *w, const char *declaration) {
 void dfi_write_copy(dfi_writer *w, uint8_t dtype, int64_t n, const char *to, const char *from) {
   enum { AT_ONCE = 16 };
   const int32_t bytes = dfi_dtype_size[dtype];
-  if (!strcmp(to, from)) return;
+  if (!n || !strcmp(to, from)) return;
   if (n > AT_ONCE) {
     dfi_declare(w, "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)");
     SAY(w, "  call void @llvm.memcpy.p0.p0.i64(ptr %s, ptr %s, i64 %lld, i1 false)\n", to, from, (long long)n * bytes);
@@ -499,6 +499,7 @@ static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
     case DFI_K_NOOP: break;
     default:
       if (dfi_is_read(p) || dfi_is_write(p)) { write_array(w, i, p); break; }
+      if (l->node[number].called) { dfi_write_call(w, i, p); break; }
       if (works_on_tensors(w, i, p)) {
         if (dfi_is_alias(p)) alias(w, p->out_dtypes[0], dfi_write_operand(w, i, in[0], dtype), i, p->out);
         else dfi_write_tensor_op(w, i, p);
@@ -708,8 +709,16 @@ static void check_written(dfi_writer *w, int32_t i) {
       dfi_unit_refuse(w->unit, &l->nodes[n], "no order was found in which it can run");
 }
 
+/* Of an iteration, in the units of the budget: some nanoseconds each. */
+static int32_t cost_of(const dfi_look_loop *l) {
+  enum { NODES = 16, ELEMENTS = 8, CALL = 200 };
+  int64_t elements = 0;
+  for (uint32_t s = 0; s < l->scope->nslots; s++) if (l->slot_shape[s]) elements += dfi_shape_size(l->slot_shape[s]);
+  return 1 + (int32_t)l->scope->n / NODES + (int32_t)(elements / ELEMENTS) + CALL * l->calls;
+}
+
 static void write_loop(dfi_writer *w, int32_t i) {
-  const int32_t mark = w->ndone, go_on = w->look->loop[i].go_on, cost = 1 + (int32_t)w->look->loop[i].scope->n / 16;
+  const int32_t mark = w->ndone, go_on = w->look->loop[i].go_on, cost = cost_of(&w->look->loop[i]);
   w->look->loop[i].written = true;
   if (i > 0) {
     SAY(w, "  store i64 0, ptr %%number%d\n  store i64 0, ptr %%since%d\n", i, i);
@@ -836,7 +845,7 @@ static void write_unit(dfi_writer *w) {
   dfi_text_add(t, "define i32 @%s(ptr %%c) #0 {\nentry:\n", u->symbol);
   static const struct { const char *name; void *at; } fn[] = {
     { "do.poll", (void *)dfi_native_poll }, { "do.read", (void *)dfi_native_read },
-    { "do.write", (void *)dfi_native_write },
+    { "do.write", (void *)dfi_native_write }, { "do.call", (void *)dfi_native_call },
   };
   for (size_t k = 0; k < sizeof fn / sizeof *fn; k++)
     dfi_text_add(t, "  %%%s = inttoptr i64 %llu to ptr\n", fn[k].name, (unsigned long long)(uintptr_t)fn[k].at);
@@ -897,6 +906,8 @@ bool dfi_unit_write(dfi_unit *u) {
 }
 
 void dfi_unit_free(dfi_unit *u) {
+  for (uint32_t i = 0; i < u->ncalls; i++) dfi_free(u->call[i].shape);
+  dfi_free(u->call);
   for (int32_t i = 0; i < u->nsites; i++) { dfi_free(u->site[i].level); dfi_free(u->site[i].done); }
   for (int32_t i = 0; i < u->nloops; i++) { 
     dfi_free(u->loop[i].var);

@@ -30,6 +30,8 @@ dfi_name dfi_write_operand(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dty
 void dfi_write_copy(dfi_writer *w, uint8_t dtype, int64_t n, const char *to, const char *from);
 /* write_tensor.c: a node of whose operands and result some are small tensors. */
 void dfi_write_tensor_op(dfi_writer *w, int32_t i, const dfi_pnode *p);
+/* write_kernel.c: the node's kernel is called. */
+void dfi_write_call(dfi_writer *w, int32_t i, const dfi_pnode *p);
 /* Leaves the unit where `condition` (an i1) holds: the node of loop i that comes next is about to fail. */
 void dfi_write_fail(dfi_writer *w, int32_t i, dfi_name condition);
 /* The node's result from its operands, which lie as dfi_type says, and so does the result. */

@@ -1,0 +1,101 @@
+/* kernel.c: kernels that native code calls on small tensors: those of plain ops, and those that draw random numbers,
+ * which see the run, the frames and the iteration that tokens would call them in.
+ */
+#include "engine/native/native.h"
+#include "base/remote.h"
+
+enum { LENT = 1 << 20 };         /* references of what is the caller's: it is never the last one that goes */
+
+typedef struct lent { df_buffer buffer; df_tensor head; df_value value; } lent;
+
+/* What lies at `data`, as the kernel's input: a number, or a tensor for as long as the call lasts. */
+static void lend(lent *l, uint8_t dtype, const dfi_shape *s, void *data) {
+  l->buffer = (df_buffer){ .refs = LENT, .data = data };
+  l->head = (df_tensor){ .refs = LENT, .dtype = dtype, .rank = s->rank, .size = dfi_shape_size(s), .data = data,
+                         .buffer = &l->buffer };
+  memcpy(l->head.dims, s->dims, sizeof *s->dims * (size_t)s->rank);
+  l->buffer.bytes = l->head.size * dfi_dtype_size[dtype];
+  l->value = (df_value){ .kind = DF_TENSOR, .dtype = dtype, .as.tensor = &l->head };
+  if (s->rank > 0) return;
+  l->value.kind = DF_SCALAR;
+  memcpy(&l->value.as, data, dfi_dtype_size[dtype]);
+  l->head.refs = 1;
+  l->head.view = 1;
+  l->head.data = &l->value.as;
+  l->head.buffer = NULL;
+}
+
+/* Nobody kept it; and what was made of it in another order is gone with it. */
+static void take_back(lent *l) {
+  if (l->head.view) return;
+  df_assert(l->head.refs == LENT && l->buffer.refs == LENT);
+  if (l->buffer.packed) dfi_packed_forget(&l->buffer);
+}
+
+/* One result (consumed) to where native code wants it. False: it is not what was expected. */
+static bool hand_over(df_value *v, uint8_t dtype, const dfi_shape *s, void *to) {
+  bool good = v->dtype == dtype && v->kind == (s->rank ? DF_TENSOR : DF_SCALAR);
+  if (good && s->rank) {
+    const df_tensor *t = v->as.tensor;
+    const dfi_shape found = dfi_shape_of(t->rank, t->dims);
+    good = dfi_shape_equal(&found, s) && dfi_readable(t);
+    if (good) memcpy(to, t->data, (size_t)(t->size * dfi_dtype_size[dtype]));
+  } else if (good) memcpy(to, &v->as, dfi_dtype_size[dtype]);
+  dfi_value_drop(v);
+  return good;
+}
+
+/* Frames and iterations of the loops around the call, as far as a random number's position depends on them. */
+typedef struct place { dfi_frame frame; dfi_record record; } place;
+
+static dfi_record *place_of(dfi_native_frame *c, int32_t loop, int32_t level, const int64_t *number, place *at) {
+  dfi_record *r = &at[level].record;
+  *r = (dfi_record){ .frame = &at[level].frame, .number = number[level] };
+  if (level == 0) {
+    r->frame = c->record->frame;
+    return r;
+  }
+  at[level].frame = (dfi_frame){ .scope = c->unit->loop[loop].scope,
+                                 .origin = place_of(c, c->unit->loop[loop].parent, level - 1, number, at) };
+  return r;
+}
+
+static int32_t level_of(const dfi_unit *u, int32_t loop) {
+  int32_t n = 0;
+  while ((loop = u->loop[loop].parent) >= 0) n++;
+  return n;
+}
+
+static int32_t call(dfi_native_frame *c, const dfi_kernel_call *t, dfi_record *r, void *const *in, void *const *out) {
+  dfi_pnode *p = (dfi_pnode *)t->node;
+  lent from[DFI_CALL_INPUTS];
+  const df_tensor *tensor[DFI_CALL_INPUTS];
+  const df_value *value[DFI_CALL_INPUTS];
+  df_value made[DFI_CALL_OUTPUTS] = { 0 };
+  df_tensor scratch[DFI_CALL_OUTPUTS];
+  for (uint32_t i = 0; i < p->nin; i++) {
+    lend(&from[i], t->dtype[i], &t->shape[i], in[i]);
+    tensor[i] = &from[i].head;
+    value[i] = &from[i].value;
+  }
+  dfi_call k;
+  k.exec = c->exec; k.record = r; k.node = p; k.status = DF_OK; k.heap = k.message = false;
+  k.size = 0; k.read = NULL; k.away_link = NULL; k.stop = NULL; k.what = NULL;
+  k.error.code = 0; k.error.message[0] = k.error.op[0] = k.error.frame[0] = k.error.source[0] = 0;
+  k.kernel = (df_kernel){ .attrs = p->node->attrs, .nin = (int32_t)p->nin, .nout = (int32_t)p->nout, .in = tensor,
+                          .raw = value, .out = made, .out_dtype = p->out_dtypes, .scratch = scratch, .run = &k,
+                          .error = &k.error };
+  bool good = p->kernel(&k.kernel) == DF_OK;
+  for (uint32_t i = 0; i < p->nout; i++)
+    good = hand_over(&made[i], p->out_dtypes[i], &t->shape[p->nin + i], out[i]) && good;
+  for (uint32_t i = 0; i < p->nin; i++) take_back(&from[i]);
+  return good;
+}
+
+int32_t dfi_native_call(dfi_native_frame *c, int64_t which, void *const *in, void *const *out, const int64_t *number) {
+  const dfi_kernel_call *t = &c->unit->call[which];
+  if (!(t->node->op->traits & DFO_RANDOM)) return call(c, t, c->record, in, out);
+  const int32_t level = level_of(c->unit, t->loop);
+  place at[level + 1];
+  return call(c, t, place_of(c, t->loop, level, number, at), in, out);
+}
