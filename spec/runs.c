@@ -88,6 +88,9 @@ static void odd_numbers(void) {
   df_run_release(r);
   says("an output that is not there cannot be unrolled",
        df_graph_unroll(g, 1, (int32_t[]){ 1 << 20, 0 }, 0, NULL, 100, out, &err) == DF_INVALID_ARGUMENT);
+  says("gradients name the y that is not there",
+       df_gradients(g, 1, (int32_t[]){ 1 << 20, 0 }, NULL, 1, fetch, 0, NULL, 1, "runs.c:8", out, &err) &&
+           strstr(err.message, "y 1 is no output of this graph"));
   df_session_release(s);
   df_graph_release(g);
 }

@@ -168,6 +168,15 @@ describe('df.data.pipeline', function()
     assert.is_true(n > 25, n)
   end)
 
+  it('buckets rows of tensors by what the length function makes of their parts', function()
+    local sizes = {}
+    local p = df.data.pipeline{ df.tensor({ { 1, 1 }, { 2, 2 }, { 3, 3 } }, 'float32'), df.tensor({ 5, 1, 4 }, 'int32') }
+    for x, n in p:bucket_by_length(function(x, n) assert.equal(2, #x.shape == 1 and x.shape[1] or 0) return n end, { 3 }, 2):each() do
+      sizes[#sizes + 1] = { x.shape[1], n:totable() }
+    end
+    assert.same({ { 2, { 5, 4 } }, { 1, { 1 } } }, sizes)
+  end)
+
   it('pads what differs, and puts elements of one length together', function()
     local words = { 'a', 'bcd', 'ef', 'ghij', 'k' }
     local i = 0
