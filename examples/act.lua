@@ -3,6 +3,7 @@
 -- At each step it is given some signs, a few of them 0, and is to say whether the number of minus signs is odd. ACTCell runs the cell inside
 -- it in a while_loop, a loop in the loop over time, until its halting unit has said enough; each example halts for itself. The loss adds
 -- TAU times the ponder cost (how often it ran, and what was left), so while the answers become right, thinking becomes short.
+-- Look at how often it `ran`: the longest of a batch is how many trips the inner loop made, fewer and fewer.
 --
 --   dflow examples/act.lua [steps]
 local df = require 'dflow'

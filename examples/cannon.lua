@@ -2,6 +2,7 @@
 --
 -- The shot flies through air until it is below the ground: a while_loop of as many steps as it takes. Where it lands
 -- depends on the angle, so gradients gives d(distance)/d(angle) through all of those steps, and Newton does the rest.
+-- Look at how many steps a flight takes, which no angle says beforehand: the gradient's loop goes back over as many.
 local df = require 'dflow'
 
 local TARGET = tonumber((...)) or 60

@@ -2,6 +2,7 @@
 --
 -- n becomes n/2 when it is even and 3n+1 when it is odd. How long until 1? Each start is an iteration of map_fn's
 -- loop, and each opens a loop of its own: frames in frames, and several of them are under way at once.
+-- Look at :frames while it runs (or h:frames() of df.start): flights of several starts, each in its own iteration, and the dead half of each cond.
 local df = require 'dflow'
 
 --- How many steps n takes to 1, and the highest number on the way.

@@ -1,7 +1,8 @@
 -- digits_cnn.lua: a small LeNet reads handwritten digits: convolutions, batch normalisation, dropout.
 --
 -- The layers are made once and called twice, for training and for looking; the moving averages of the normalisation go on as an effect of the
--- training call. The data are 8×8 digits (examples/data); MNIST's files work the same:
+-- training call. No loop is in it: look at what workload.lua says of such a net beside one that loops.
+-- The data are 8×8 digits (examples/data); MNIST's files work the same:
 --
 --   dflow examples/digits_cnn.lua [train-images train-labels test-images test-labels] [epochs=N]
 local df = require 'dflow'

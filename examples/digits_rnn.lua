@@ -1,7 +1,8 @@
 -- digits_rnn.lua: an LSTM reads handwritten digits row by row and learns to name them.
 --
 -- The recurrence is a while_loop over the rows, its input and state in TensorArrays and loop variables; the training
--- signal is the gradient through that loop. The data are 8×8 digits (examples/data); MNIST's files work the same:
+-- signal is the gradient through that loop. The data are 8×8 digits (examples/data); MNIST's files work the same.
+-- Look at :frames while it learns: the loop and the loop of its gradient, and with :stacks at what the one saved for the other:
 --
 --   dflow examples/digits_rnn.lua [train-images train-labels test-images test-labels] [epochs=N]
 local df = require 'dflow'

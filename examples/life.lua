@@ -1,4 +1,5 @@
 -- life.lua: Conway's game of life on a torus; a while_loop that keeps every generation in a TensorArray.
+-- What to look at: the board is a loop variable, one that is overwritten; the film is the array, one slot per iteration.
 local df = require 'dflow'
 
 local H, W = 9, 18

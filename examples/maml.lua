@@ -1,8 +1,8 @@
 -- maml.lua: weights from which a network learns a new kind of digit in a few steps (model-agnostic meta-learning, Finn et al., 2017).
 --
 -- A task is three kinds of digits and five pictures of each. The inner loop is a while_loop whose body calls `gradients` and takes a step of
--- descent; the outer step differentiates through all of that: a gradient of gradients through a loop, whose number of iterations is fed. No
--- word of it speaks of second derivatives. Digits 7, 8 and 9 are kept for the end: no weight has seen them.
+-- descent; the outer step differentiates through all of that: a gradient of gradients through a loop, whose number of iterations is fed. Look
+-- at the rate of its steps, which is learned, too, and at the end: how right it is of digits 7, 8 and 9, kept until then, before the loop and after.
 --
 --   dflow examples/maml.lua [steps] [curve.svg]
 local df = require 'dflow'

@@ -1,4 +1,5 @@
 -- mandelbrot.lua: the whole picture in one while_loop; every point counts the steps for which it stays small.
+-- What to look at: the loop ends when no point is left, so a picture of the outside is done after a few of its steps (:time says how long).
 --
 --   dflow examples/mandelbrot.lua [columns] [steps]
 local df = require 'dflow'

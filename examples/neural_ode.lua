@@ -3,6 +3,7 @@
 -- The solver is a while_loop that chooses its own steps: a pair of Runge-Kutta formulas (Bogacki and Shampine, 1989) says how wrong a step is; a
 -- step that is too wrong is taken back and tried again, shorter. So each iteration is data's own affair, and how many there are is known when they
 -- are done. `gradients` goes back through it, step by step, as through any loop (Chen et al., 2018, solve a second equation for that).
+-- Look at how many steps the solver tried and how many it took back: more of both as what is learned becomes steeper.
 --
 --   dflow examples/neural_ode.lua [steps] [table.csv] [curve.svg]
 local df = require 'dflow'

@@ -2,6 +2,7 @@
 --
 -- And because the loop has a gradient of its own, so has the root: how sqrt(a) moves when a does comes out of the
 -- iteration that found it, without a word about square roots.
+-- Look at the number of steps, and with :graph at what `gradients` put into the body, and at the loop that it made for the second one.
 local df = require 'dflow'
 
 --- The root of f near x0, and the number of steps it took.

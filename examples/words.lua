@@ -2,6 +2,7 @@
 --
 -- Skip-grams of a text: of each word its neighbours are to be guessed. A softmax over all words would look at all of them in every step;
 -- sampled_softmax_loss looks at the true ones and SAMPLED others, and only the rows that were met are read, differentiated and changed.
+-- Look at the neighbours at the end, and at what a pair of neighbours costs in nats beside the words' frequencies alone.
 --
 --   dflow examples/words.lua [steps] [text]                             the text is what help says of every function, without one
 local df = require 'dflow'

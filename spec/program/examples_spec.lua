@@ -164,7 +164,8 @@ describe('the example', function()
 
   it('workload says what a loop costs', function()
     local out = example('workload')
-    assert.is_truthy(out:match('LSTM   16 times as long a sequence takes [%d.]+ times as long') and out:match('times as cheap each'), out)
+    assert.is_truthy(out:match('LSTM   16 times as long a sequence takes [%d.]+ times as long') and out:match('times as cheap each')
+                     and out:match('LeNet does [%d.]+ times as many in a second, LSTM [%d.]+ times'), out)
   end)
 
   it('tour makes twenty stops', function()
