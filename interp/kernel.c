@@ -218,19 +218,30 @@ static int l_heartbeat(lua_State *L) {
 
 static int saved[2] = { -1, -1 };
 static FILE *taken[2];
+static off_t given[2];               /* so much of it was handed over */
 
+/* Pushes what was written since the last time. The file's own place is where the next is written, so it stays. */
 static void push_taken(lua_State *L, int i) {
   luaL_Buffer b;
   luaL_buffinit(L, &b);
-  rewind(taken[i]);
-  for (size_t n; (n = fread(luaL_prepbuffer(&b), 1, LUAL_BUFFERSIZE, taken[i])) > 0;) luaL_addsize(&b, n);
+  for (ssize_t n; (n = pread(fileno(taken[i]), luaL_prepbuffer(&b), LUAL_BUFFERSIZE, given[i])) > 0; given[i] += n)
+    luaL_addsize(&b, (size_t)n);
   luaL_pushresult(&b);
+}
+
+/* so_far(): both, as strings, of what was written since this was asked last */
+static int l_so_far(lua_State *L) {
+  if (saved[0] < 0) return 0;
+  fflush(NULL);
+  for (int i = 0; i < 2; i++) push_taken(L, i);
+  return 2;
 }
 
 /* capture(): what is written to standard output and standard error from now on is kept */
 static int l_capture(lua_State *L) {
   fflush(NULL);
   for (int i = 0; i < 2; i++) {
+    given[i] = 0;
     taken[i] = tmpfile();
     if (!taken[i]) return luaL_error(L, "capture: no temporary file");
     saved[i] = dup(i + 1);
@@ -239,7 +250,7 @@ static int l_capture(lua_State *L) {
   return 0;
 }
 
-/* captured(): both, as strings; and they go where they went before */
+/* captured(): the rest of both, as strings; and they go where they went before */
 static int l_captured(lua_State *L) {
   if (saved[0] < 0) return 0;
   fflush(NULL);
@@ -268,7 +279,7 @@ int luaopen_dflow_sockets(lua_State *L) {
   static const luaL_Reg functions[] = {
     { "bind", l_bind },       { "poll", l_poll },         { "heartbeat", l_heartbeat },
     { "hmac", l_hmac },       { "capture", l_capture },   { "captured", l_captured },
-    { "ignore_interrupts", l_ignore_interrupts },         { NULL, NULL }
+    { "so_far", l_so_far },   { "ignore_interrupts", l_ignore_interrupts },         { NULL, NULL }
   };
   luaL_newmetatable(L, SOCKET);
   luaL_newlib(L, methods);

@@ -400,6 +400,7 @@ static int protected_main(lua_State *L) {
     return 1;
   }
   if (flags & OPT_KERNEL) {
+    program_now_interactive();          /* a second interrupt does not end it */
     lua_pushboolean(L, do_command(L, "kernel", argv + script - 1));
     return 1;
   }

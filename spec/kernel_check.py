@@ -69,7 +69,7 @@ try:
           and ask(kc.is_complete, 'x = 1')['status'] == 'complete' and ask(kc.is_complete, 'x = = 1')['status'] == 'invalid')
     check('heartbeat', kc.hb_channel.is_beating())
     # an interrupt while a graph runs
-    msg = kc.execute('df.run((while_loop(function(i) return i:lt(2e9) end, function(i) return i + 1 end, {df.int32(0)})))')
+    msg = kc.execute('df.run((while_loop(function(i) return i:lt(2e9) end, function(i) return i + 1 end, {df.int32(0)})))', allow_stdin=False)
     while kc.get_iopub_msg(timeout=60)['content'].get('execution_state') != 'busy':
         pass
     time.sleep(0.5)
@@ -79,6 +79,62 @@ try:
         if m['parent_header'].get('msg_id') == msg:
             break
     check('an interrupt', m['content']['status'] == 'error' and ('cancel' in m['content']['evalue'] or 'interrupt' in m['content']['evalue']))
+    # the same where somebody answers: it asks, shows what it is asked for, and goes on
+    run('stop = df.Variable(false)\ni = while_loop(function(i) return stop:value():logical_not() end, function(i) return i + 1 end, {df.int32(0)})')
+    msg = kc.execute('print("before")\ndf.run(i) > 0', allow_stdin=True)
+    printed = ''
+
+    def heard(*until, text=''):
+        """Messages of such types, and whatever is printed until they and `text` have come; each channel has an order of its own."""
+        global printed
+        found, ends = {}, time.monotonic() + 60
+        while time.monotonic() < ends:
+            for get in (kc.get_iopub_msg, kc.get_stdin_msg, kc.get_shell_msg):
+                try:
+                    m = get(timeout=0.05)
+                except Exception:
+                    continue
+                if m['parent_header'].get('msg_id') != msg:
+                    continue
+                if m['msg_type'] == 'stream':
+                    printed += m['content']['text']
+                if m['msg_type'] in until:
+                    found[m['msg_type']] = m['content']
+            if len(found) == len(until) and text in printed:
+                return [found[name] for name in until]
+        check('%s with %r; printed was %r' % (until, text, printed), False)
+    heard('execute_input')
+    time.sleep(0.5)
+    km.interrupt_kernel()
+    check('a question', heard('input_request', text=':continue, :step, :frames')[0]['prompt'] == 'paused> ' and 'before\n' in printed)
+    kc.input(':frames')
+    heard('input_request', text='in flight')
+    check('an answer', True)
+    kc.input('stop:load(true)')
+    heard('input_request')
+    kc.input(':continue')
+    result, reply = heard('execute_result', 'execute_reply')
+    check('it goes on', result['data']['text/plain'] == 'true' and reply['status'] == 'ok')
+    run('stop:load(false)')
+    msg = kc.execute('df.run(i)', allow_stdin=True)
+    heard('execute_input')
+    time.sleep(0.5)
+    km.interrupt_kernel()
+    heard('input_request')
+    km.interrupt_kernel()
+    reply, = heard('execute_reply')
+    check('two interrupts cancel', reply['status'] == 'error' and 'cancel' in reply['evalue'])
+    # what a long input prints is heard of before it is over
+    msg = kc.execute('stop = false\nfor k = 1, 40 do print("step", k) local t = os.clock() while os.clock() - t < 0.02 do end end')
+    printed = ''
+    at = None
+    while 'step\t40' not in printed:
+        m = kc.get_iopub_msg(timeout=60)
+        if m['parent_header'].get('msg_id') == msg and m['msg_type'] == 'stream':
+            printed += m['content']['text']
+            at = at or printed
+    check('prints come as they are made', 'step\t40' not in at and printed == ''.join('step\t%d\n' % k for k in range(1, 41)))
+    heard('execute_reply')
     reply, seen = run('x:reduce_sum():eval()')
     check('the session lives on', seen['execute_result'][0]['data']['text/plain'] == '3.0')
     # a message with a wrong signature is dropped

@@ -75,10 +75,60 @@ end
 
 local function stripped(text) return (tostring(text):gsub('\27%[[%d;]*m', '')) end
 
+--- What was printed since the last time goes to the notebook.
+function Kernel:stream(out, err)
+  if not out then out, err = sockets.so_far() end
+  self.streamed = self.clock()
+  if not self.now or not out then return end
+  if out ~= '' then self:publish('stream', { name = 'stdout', text = out }, self.now) end
+  if err ~= '' then self:publish('stream', { name = 'stderr', text = err }, self.now) end
+end
+
+local OFTEN = 0.1                    -- seconds between two looks at what an input prints
+
+--- What prints is followed by a look, so that a long input is heard of before it is over.
+function Kernel:follow()
+  local function followed(fn)
+    return function(...)
+      local function done(...)
+        if self.now and self.clock() - self.streamed > OFTEN then self:stream() end
+        return ...
+      end
+      return done(fn(...))
+    end
+  end
+  _G.print = followed(print)
+  rawset(io, 'write', followed(io.write))
+end
+
+--- Asks whoever sits at the notebook for a line: nil when there is none to be had, false when an interrupt came instead.
+function Kernel:ask(prompt)
+  if not (self.now and self.now.content.allow_stdin) then return nil end
+  self:stream()
+  self:reply(self.stdin, 'input_request', { prompt = prompt, password = false }, self.now)
+  while not self.over do
+    local which = sockets.poll(1000, self.stdin, self.control)
+    if self.repl.program.interrupted() then return false end
+    local frames = which and (which == 1 and self.stdin or self.control):receive()
+    if frames and which == 2 then
+      self:handle(self.control, frames)
+    elseif frames then
+      local answer, why = self:read(frames)
+      if answer and answer.header.msg_type == 'input_reply' then return tostring(answer.content.value or '') end
+      if not answer then io.stderr:write('dflow --kernel: a message was dropped: ', why, '\n') end
+    end
+  end
+end
+
 function Kernel:execute(message)
   local code, silent = message.content.code or '', message.content.silent == true
   local reply = { status = 'ok', user_expressions = {}, payload = json.list{} }
   local shown
+  -- An interrupt asks where somebody can answer; elsewhere it cancels.
+  require('dflow.front.session').foreground = message.content.allow_stdin and self.asks or nil
+  if not silent then self:publish('execute_input', { code = code, execution_count = math.max(1, #session.inputs + (session.is_command(code) and 0 or 1)) }, message) end
+  self.now, self.streamed = not silent and message or nil, self.clock()
+  self.repl.program.interrupted()                              -- one that came before means nothing to this one
   sockets.capture()
   local ok, why = pcall(function()
     if code:find('%S') == nil then return end
@@ -99,15 +149,13 @@ function Kernel:execute(message)
       shown = { execution_count = #session.inputs, data = made, metadata = {} }
     end
   end)
-  local out, err = sockets.captured()
+  self:stream(sockets.captured())
+  self.now = nil
   if not ok then
     reply.status, reply.ename, reply.evalue, reply.traceback = 'error', 'error', tostring(why):match('^[^\n]*'), json.list{ stripped(why) }
   end
   reply.execution_count = math.max(1, #session.inputs)
   if not silent then
-    self:publish('execute_input', { code = code, execution_count = reply.execution_count }, message)
-    if out ~= '' then self:publish('stream', { name = 'stdout', text = out }, message) end
-    if err ~= '' then self:publish('stream', { name = 'stderr', text = err }, message) end
     if shown then self:publish('execute_result', shown, message) end
     if reply.status == 'error' then self:publish('error', { ename = reply.ename, evalue = reply.evalue, traceback = reply.traceback }, message) end
   end
@@ -246,8 +294,10 @@ return function(path, any, ...)
   local terminal = repl.program.terminal()                      -- a page, whatever the locale says
   terminal.utf8, terminal.columns, terminal.rows, terminal.editing = true, 100, 40, false
   values.open(terminal)
-  require('dflow.front.session').foreground = nil               -- an interrupt cancels: nobody is there to be asked
+  k.asks, k.clock = require('dflow.front.session').foreground, repl.program.clock
+  repl.program.line = function(prompt) return k:ask(prompt) end
   session.journal.closed = true
+  k:follow()
   k.repl, k.banner = repl, require('dflow')._VERSION .. '  dynamic dataflow for ' .. _VERSION
   while not k.over do
     local which = sockets.poll(-1, k.control, k.shell)
