@@ -5,6 +5,7 @@
  * ends the process with its name.
  */
 #include "op/op.h"
+#include "device/device.h"
 #include <stdio.h>
 
 #define X(name) &dfi_ops_##name,
@@ -328,6 +329,11 @@ const char *df_op_about(int32_t op, const char *what) {
   if (!strcmp(what, "derivative")) return text(o->derivative);
   if (!strcmp(what, "domain")) return text(o->domain);
   if (!strcmp(what, "onnx")) return text(o->onnx);
+  if (!strcmp(what, "gpu")) {
+    if (o->flow != DF_PLAIN) return "flow";
+    if (dfi_gpu_kernel_of(o->type)) return "kernel";
+    return o->remote == DFI_REMOTE_MOVES ? "moves" : o->remote == DFI_REMOTE_LOOKS ? "looks" : "";
+  }
   if (!strcmp(what, "reads")) return o->traits & DFO_READS_VARIABLE ? "a variable" : "";
   return "";
 }

@@ -1,0 +1,66 @@
+--- Ops that a GPU has no kernel for, by the reason. What is asked to run there without one is an error that says so, or runs on
+--- the host under soft placement. spec/device/gpu_ops_spec.lua reads the list: each op without a kernel is here, and none that has one.
+local M = {
+  { why = 'works on strings, files or the terminal', [[
+    AsString DecodeRaw DeserializeManySparse DeserializeSparse HistogramSummary MergeSummary MergeV2Checkpoints Print PrintV2 ReduceJoin
+    RestoreV2 SaveV2 ScalarSummary SerializeManySparse SerializeSparse ShardedFilename StaticRegexFullMatch StringFormat StringJoin
+    StringLength StringLower StringSplit StringStrip StringToNumber StringUpper Substr WriteWholeFile ]] },
+  { why = 'calls Lua, or is an error of the graph', 'Assert HostCall HostCallStateless Unknown' },
+  { why = 'a queue, a stack, a hash table or an optional: the host holds it and callers wait for each other there', [[
+    FIFOQueue FIFOQueueV2 HashTableV2 InitializeTableV2 LookupTableExportV2 LookupTableFilled LookupTableFindV2 LookupTableImportV2
+    LookupTableInsertV2 LookupTableRemoveV2 LookupTableSizeV2 MutableHashTableOfTensorsV2 MutableHashTableV2 OptionalFromValue
+    OptionalGetValue OptionalHasValue OptionalNone PaddingFIFOQueue PaddingFIFOQueueV2 PriorityQueue PriorityQueueV2 QueueClose
+    QueueCloseV2 QueueDequeue QueueDequeueMany QueueDequeueManyV2 QueueDequeueUpTo QueueDequeueUpToV2 QueueDequeueV2 QueueEnqueue
+    QueueEnqueueMany QueueEnqueueManyV2 QueueEnqueueV2 QueueIsClosed QueueIsClosedV2 QueueSize QueueSizeV2 RandomShuffleQueue
+    RandomShuffleQueueV2 Stack StackClose StackCloseV2 StackPop StackPopV2 StackPush StackPushV2 StackV2 ]] },
+  { why = 'TensorFlow\'s own arrays and lists in imported graphs, whose elements the host holds', [[
+    EmptyTensorList RaggedTensorFromVariant RaggedTensorToVariant TensorArrayCloseV2 TensorArrayCloseV3 TensorArrayConcatV2
+    TensorArrayConcatV3 TensorArrayGatherV2 TensorArrayGatherV3 TensorArrayGradV2 TensorArrayGradV3 TensorArrayGradWithShape
+    TensorArrayReadV2 TensorArrayReadV3 TensorArrayScatterV2 TensorArrayScatterV3 TensorArraySizeV2 TensorArraySizeV3 TensorArraySplitV2
+    TensorArraySplitV3 TensorArrayV2 TensorArrayV3 TensorArrayWriteV2 TensorArrayWriteV3 TensorListConcat TensorListConcatLists
+    TensorListConcatV2 TensorListElementShape TensorListFromTensor TensorListGather TensorListGatherGrad TensorListGetItem
+    TensorListLength TensorListPopBack TensorListPushBack TensorListPushBackBatch TensorListReserve TensorListResize TensorListScatter
+    TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem TensorListSplit TensorListStack ]] },
+  { why = 'variables of TensorFlow 1 that are passed by reference, read by the host at the moment they are used', [[
+    ApplyAdaMax ApplyAdadelta ApplyAdagrad ApplyAdagradDA ApplyAdagradV2 ApplyAdam ApplyAddSign ApplyCenteredRMSProp ApplyFtrl ApplyFtrlV2
+    ApplyGradientDescent ApplyMomentum ApplyPowerSign ApplyProximalAdagrad ApplyProximalGradientDescent ApplyRMSProp Assign AssignAdd
+    AssignSub CountUpTo DestroyTemporaryVariable IsVariableInitialized ReadReferenceSaved RefIdentity RefSelect ScatterAdd ScatterDiv
+    ScatterMax ScatterMin ScatterMul ScatterNdAdd ScatterNdSub ScatterNdUpdate ScatterSub ScatterUpdate SparseApplyAdadelta
+    SparseApplyAdagrad SparseApplyAdagradDA SparseApplyAdagradV2 SparseApplyCenteredRMSProp SparseApplyFtrl SparseApplyFtrlV2
+    SparseApplyMomentum SparseApplyProximalAdagrad SparseApplyProximalGradientDescent SparseApplyRMSProp StridedSliceAssign
+    TemporaryVariable Variable VariableV2 ]] },
+  { why = 'shapes, handles and counts, which lie on the host', [[
+    BroadcastArgs BroadcastGradientArgs ConcatOffset DestroyResourceOp DisableCopyOnRead GatherHandle InvertPermutation PackHandles
+    PlaceholderWithDefault RaggedRange ReducedCount ReducedShape ResourceCountUpTo ToBool ]] },
+  { why = 'how much it gives depends on the values', [[
+    ComputeAccidentalHits DynamicPartition ListDiff NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4
+    RaggedGather Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 Where ]] },
+  { why = 'complex numbers', 'Angle Complex ComplexAbs Conj ConjugateTranspose FFT FFT2D IFFT IFFT2D IRFFT IRFFTGrad Imag RFFT RFFTGrad Real' },
+  { why = 'factorisations: LAPACK\'s, on the host', [[
+    Cholesky LogMatrixDeterminant MatrixDeterminant MatrixInverse MatrixSolve MatrixTriangularSolve Qr SelfAdjointEigV2 Svd
+    TridiagonalSolve ]] },
+  { why = 'draws one after the other from a generator', [[
+    AllCandidateSampler LogUniformCandidateSampler Multinomial RandomShuffle UniformCandidateSampler ]] },
+  { why = 'values that a function which calls itself saved for its gradient', 'FunctionAdd FunctionLoad FunctionSave FunctionTape' },
+  { why = 'not written', [[
+    ApproximateEqual AvgPool AvgPoolGrad BatchMatMulV3 BatchToSpace BatchToSpaceND Bincount Bitcast BlockLSTM BlockLSTMGrad
+    BlockLSTMGradV2 BlockLSTMV2 CheckNumerics Concat Conv2D Conv2DBackpropFilter Conv2DBackpropInput Cross DepthToSpace
+    DepthwiseConv2dNative DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput Diag DiagPart Digamma DynamicStitch
+    DynamicStitchGrad Einsum Empty FusedBatchNorm FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 FusedBatchNormV2
+    FusedBatchNormV3 GRUBlockCell GRUBlockCellGrad Gather GatherNdLast HistogramFixedWidth InTopK InTopKV2 LSTMBlockCell
+    LSTMBlockCellGrad LinSpace LinearRecurrence LowerBound MatrixBandPart MatrixDiag MatrixDiagPart MatrixSetDiag MaxPool MaxPoolGrad
+    MaxPoolGradGrad MirrorPad MirrorPadGrad OneHot ParallelConcat ParallelDynamicStitch Polygamma PutAlong Range ResourceApplyAdaMax
+    ResourceApplyAdadelta ResourceApplyAdagrad ResourceApplyAdagradDA ResourceApplyAdagradV2 ResourceApplyAddSign
+    ResourceApplyCenteredRMSProp ResourceApplyFtrl ResourceApplyFtrlV2 ResourceApplyKerasMomentum ResourceApplyPowerSign
+    ResourceApplyProximalAdagrad ResourceApplyProximalGradientDescent ResourceApplyRMSProp ResourceGather ResourceGatherNd
+    ResourceScatterAdd ResourceScatterDiv ResourceScatterMax ResourceScatterMin ResourceScatterMul ResourceScatterNdAdd
+    ResourceScatterNdMax ResourceScatterNdMin ResourceScatterNdSub ResourceScatterNdUpdate ResourceScatterSub ResourceScatterUpdate
+    ResourceSparseApplyAdadelta ResourceSparseApplyAdagrad ResourceSparseApplyAdagradDA ResourceSparseApplyAdagradV2
+    ResourceSparseApplyAdam ResourceSparseApplyCenteredRMSProp ResourceSparseApplyFtrl ResourceSparseApplyFtrlV2
+    ResourceSparseApplyGradientDescent ResourceSparseApplyKerasMomentum ResourceSparseApplyMomentum ResourceSparseApplyProximalAdagrad
+    ResourceSparseApplyProximalGradientDescent ResourceSparseApplyRMSProp ResourceStridedSliceAssign Reverse ReverseSequence
+    SegmentGather SegmentMax SegmentMean SegmentMin SegmentProd SegmentSum SpaceToBatch SpaceToBatchND SpaceToDepth SparseSegmentMean
+    SparseSegmentSqrtN SparseSegmentSum SparseToDense StatelessRandomNormal StatelessRandomUniform StatelessTruncatedNormal SumToShape
+    TakeAlong TopK TopKV2 Trace UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum UpperBound Zeta ]] },
+}
+return M

@@ -1,0 +1,44 @@
+--- gpu_ops_spec.lua: op by op, a GPU agrees with the host, and what it has no kernels for is listed with the reason (on the strict driver).
+local build, mode = os.getenv('DFLOW_BUILD'), os.getenv('DFLOW_MODE') or ''
+local here = build and io.open(build .. '/strict/libcuda.so.1') and not (mode == 'asan' or mode == 'tsan' or mode == 'ubsan')
+local sentence = here and it or pending
+
+local function dflow(arguments)
+  local p = assert(io.popen(('DFLOW_CUDA_DRIVER=strict timeout 120 %s/dflow %s 2>&1'):format(build, arguments)))
+  local out = p:read('*a')
+  p:close()
+  return (out:gsub('%s+$', ''))
+end
+
+describe('ops on gpu:0', function()
+  sentence('agree with the host, each, and so do their gradients', function()
+    local types = #require('spec.op_gradients').types()
+    assert.is_true(types > 200)
+    local told = dflow('spec/cuda/agree.lua'):gsub('%[[^\n]*%]\n', '')      -- but for what the op Print prints
+    assert.equal(types .. ' agree', told)
+  end)
+
+  sentence('have a kernel there, or a reason to have none', function()
+    local told = dflow([[-e "
+      local core = require 'dflow.backend'
+      df.run(df.device('gpu:0', function() return df.constant{ 1. } + 1 end))
+      for op = 0, core.op_count() - 1 do io.write(core.op_info(op).type, ' ', core.op_about(op, 'gpu') or 'none', '\n') end"]])
+    local without, kernels = {}, 0
+    for _, group in ipairs(require 'spec.cuda.without') do
+      for kind in group[1]:gmatch('%S+') do
+        assert.is_nil(without[kind], kind .. ' is listed twice')
+        without[kind] = group.why
+      end
+    end
+    local wrong = {}
+    for kind, how in told:gmatch('(%w+) (%w+)') do
+      if how == 'none' and not without[kind] then wrong[#wrong + 1] = kind .. ' has no kernel and no reason' end
+      if how ~= 'none' and without[kind] then wrong[#wrong + 1] = kind .. ' has one (' .. how .. '), though it is listed' end
+      without[kind] = nil
+      kernels = kernels + (how == 'kernel' and 1 or 0)
+    end
+    for kind in pairs(without) do wrong[#wrong + 1] = kind .. ' is listed and is no op' end
+    assert.same({}, wrong)
+    assert.is_true(kernels > 150)
+  end)
+end)
