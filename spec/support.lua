@@ -229,4 +229,19 @@ function M.cpu_equals_ref(fn, tensors, opts)
   end)
 end
 
+--- How many thousands of Lua's instructions fn takes: what it costs on any machine, however busy. What C does for it is not counted.
+function M.effort(fn)
+  local jit, n = rawget(_G, 'jit'), 0
+  if jit then
+    jit.off()
+    jit.flush()
+  end
+  debug.sethook(function() n = n + 1 end, '', 1000)
+  local ok, why = pcall(fn)
+  debug.sethook()
+  if jit then jit.on() end
+  if not ok then error(why, 0) end
+  return n
+end
+
 return M

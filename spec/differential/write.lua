@@ -132,9 +132,12 @@ local function write(name, build)
   end
   arrays.none = df.tensor(0, 'int32')
   df.save_npz(base .. '.npz', arrays)
-  local failed
+  local failed, rankless
+  for _, x in ipairs(all) do rankless = rankless or x.shape == nil end
   for _, how in ipairs{ { 'pb', df.export_graph_def, all }, { 'onnx', df.export_onnx, kept } } do
-    local ok, e = pcall(how[2], base .. '.' .. how[1], { outputs = how[3] })
+    local ok, e
+    if rankless and how[1] == 'onnx' then e = { code = 'unimplemented' }            -- what ONNX has no words for
+    else ok, e = pcall(how[2], base .. '.' .. how[1], { outputs = how[3] }) end
     if not ok and type(e) == 'table' and e.code == 'unimplemented' then
       lines[#lines + 1] = 'refused ' .. how[1] .. ' ' .. tostring(e):gsub('\n', ' ')
     elseif not ok then failed = how[1] .. ': ' .. tostring(e):gsub('\n', ' ') end

@@ -1,5 +1,6 @@
 -- df.draw and :graph: graphs as let-form, tree, DOT and SVG, at the stages that they go through.
 local df = require 'dflow'
+local support = require 'spec.support'
 local core = require 'dflow.backend'
 local draw = require 'dflow.draw'
 local programs = require 'spec.random_program'
@@ -530,9 +531,9 @@ describe('the picture of a graph', function()
     local y, z = x, x
     for _ = 1, 500 do y = y:sin() end
     for i = 1, 250 do z = (z + x) * (i / 10) end
-    local began = os.clock()
-    local svg = drawn({ y, z }, { as = 'svg' })
-    assert.is_true(os.clock() - began < 5, os.clock() - began)             -- 0.4 s on an idle machine
+    local svg
+    local effort = support.effort(function() svg = drawn({ y, z }, { as = 'svg' }) end)
+    assert.is_true(effort > 1000 and effort < 10000, effort)
     assert.is_truthy(svg:find('>500 nodes, float32[]<', 1, true))
     local lines = tooltips(elements(svg))
     assert.are.equal(1001, #lines)

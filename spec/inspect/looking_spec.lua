@@ -19,6 +19,16 @@ local function least(enough, fn)
   return best
 end
 
+--- So many milliseconds, or more where the machine is slower than one on which ten thousand words are written and sorted in 3 ms.
+local function here(ms)
+  local reference = least(3, function()
+    local list = {}
+    for i = 1, 10000 do list[i] = ('while:%d'):format(i * 7919 % 10000) end
+    table.sort(list)
+  end)
+  return ms * math.max(1, reference / 3) * slack
+end
+
 --- A run that stands still with n loops open inside of one, each in its own iteration of it.
 local function many_frames(n)
   df.reset()
@@ -47,12 +57,13 @@ describe('a run of 10,000 live frames', function()
 
   it('lists them in 10 ms, and prints them in as little', function()
     local frames
-    local ms = least(10, function() frames = h:frames() end)
+    local limit = here(10)
+    local ms = least(limit, function() frames = h:frames() end)
     assert.equal(n + 2, #frames)
     if sanitized then return end
-    assert.is_true(ms <= 10 * slack, ('h:frames() takes %.1f ms'):format(ms))
-    ms = least(10, function() tostring(h:frames()) end)
-    assert.is_true(ms <= 10 * slack, ('printing it takes %.1f ms'):format(ms))
+    assert.is_true(ms <= limit, ('h:frames() takes %.1f ms'):format(ms))
+    ms = least(limit, function() tostring(h:frames()) end)
+    assert.is_true(ms <= limit, ('printing it takes %.1f ms'):format(ms))
   end)
 
   it('prints some and sums up the others', function()
@@ -118,26 +129,30 @@ describe('a run of a million live iterations', function()
 
   it('is paused within 50 ms', function()
     df.reset()
-    local n = 3000000
+    local n = 6000000
     local _, x = df.while_loop(function(i) return i:lt(df.int32(n)) end, function(i, x)
       for k = 1, 12 do x = k % 2 == 0 and x * 0.9 or x + 0.1 end      -- slower than counting, so the count runs ahead
       return i + 1, x
     end, { df.int32(0), df.float32(0.3) }, { parallel_iterations = n, back_prop = false })
     local h = df.start(x, nil, { paused = true })
-    h:settle()
+    h:break_at{ frame = 'while', iteration = 1500000 }
     h:resume()
     local function open()
       local loop = inspect.outlines(h)[2]
       return loop and loop.in_flight or 0
     end
-    while open() < 1000000 do h:settle(0.01) end
-    local ms = least(50, function()
+    assert.is_truthy(h:settle())                          -- the count is at 1.5 million, the slower part behind it
+    h:unbreak()
+    assert.is_true(open() >= 1000000)
+    h:resume()
+    local limit = here(50)
+    local ms = least(limit, function()
       h:pause()
       h:resume()
     end)
     h:pause()
     assert.is_true(open() >= 1000000)
     cancel(h)
-    assert.is_true(ms <= 50, ('pausing takes %.1f ms'):format(ms))
+    assert.is_true(ms <= limit, ('pausing takes %.1f ms'):format(ms))
   end)
 end)
