@@ -208,18 +208,25 @@ static int give_name(df_file *f) {
   }
 }
 
-static int commit(df_file *f) {
+/* Whole on the disk, under a name of its own. */
+static int settle(df_file *f) {
+  if (f->file < 0) return 0;
   int code = flush(f);
-  if (f->in_place) {
-    if (close(f->file) != 0 && !code) code = errno;
-    f->file = -1;
-    return code;
-  }
-  if (!code && fsync(f->file) != 0) code = errno;
-  if (!code && !f->name[0]) code = give_name(f);
+  if (!f->in_place && !code && fsync(f->file) != 0) code = errno;
+  if (!f->in_place && !code && !f->name[0]) code = give_name(f);
   if (close(f->file) != 0 && !code) code = errno;
   f->file = -1;
-  if (code) return code;
+  return code;
+}
+
+int32_t dfi_file_settle(df_file *f, df_error *err) {
+  const int code = settle(f);
+  return code ? fail(f, err, code) : DF_OK;
+}
+
+static int commit(df_file *f) {
+  const int code = settle(f);
+  if (code || f->in_place) return code;
   const char *slash = strrchr(f->target, '/'), *last = slash ? slash + 1 : f->target;
   if (renameat(f->folder, f->name, f->folder, last) != 0) return errno;
   f->name[0] = 0;

@@ -271,51 +271,6 @@ df_tensor *dfi_checkpoint_read(dfi_checkpoint *c, const char *name, df_error *er
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* A file that takes its name when it is whole. */
-typedef struct draft { char *path, *own; FILE *f; } draft;
-
-static int32_t fail_write(const draft *d, df_error *err) {
-  return dfi_fail(err,
-                  errno == ENOSPC || errno == EDQUOT  ? DF_RESOURCE_EXHAUSTED
-                  : errno == EACCES || errno == EROFS ? DF_PERMISSION_DENIED
-                  : errno == ENOENT                   ? DF_NOT_FOUND
-                                                      : DF_UNKNOWN,
-                  NULL, "cannot write %s: %s", d->path, strerror(errno));
-}
-
-static int32_t draft_open(draft *d, const char *prefix, const char *ending, df_error *err) {
-  const size_t n = strlen(prefix) + strlen(ending) + 16;
-  d->path = dfi_xmalloc(n);
-  d->own = dfi_xmalloc(n);
-  snprintf(d->path, n, "%s%s", prefix, ending);
-  snprintf(d->own, n, "%s.XXXXXX", d->path);
-  const int fd = mkstemp(d->own);
-  if (fd >= 0) {
-    const mode_t mask = umask(0);
-    umask(mask);
-    fchmod(fd, 0666 & ~mask);
-    d->f = fdopen(fd, "wb");
-  }
-  return d->f ? DF_OK : fail_write(d, err);
-}
-
-/* Whole on the disk, under its own name still. */
-static int32_t draft_end(draft *d, df_error *err) {
-  const bool good = !fflush(d->f) && !ferror(d->f) && !fsync(fileno(d->f));
-  const int why = errno;
-  const bool closed = !fclose(d->f);
-  d->f = NULL;
-  if (good && closed) return DF_OK;
-  if (!good) errno = why;
-  return fail_write(d, err);
-}
-
-static void draft_free(draft *d) {
-  if (d->f) fclose(d->f);
-  if (d->own && *d->own) unlink(d->own);
-  dfi_free(d->path); dfi_free(d->own);
-}
-
 typedef struct block { bytes b; bytes last; uint32_t *restart; int32_t n, cap, since; } block;
 
 static void block_add(block *k, int32_t interval, const char *key, size_t length, const bytes *value) {
@@ -360,12 +315,19 @@ static void pack(bytes *b, const ProtobufCMessage *m) {
   b->n = protobuf_c_message_pack(m, b->at);
 }
 
+/* A file that is written until something goes wrong. */
+typedef struct sink { df_file *f; int32_t code; df_error *err; } sink;
+
+static void put_out(sink *o, const void *at, size_t n) {
+  if (!o->code) o->code = df_file_write(o->f, at, (int64_t)n, o->err);
+}
+
 /* The bytes of the tensor's data, behind what is there; how many, and their sum. */
-static int64_t write_data(FILE *f, const df_tensor *t, uint32_t *sum) {
+static int64_t write_data(sink *o, const df_tensor *t, uint32_t *sum) {
   *sum = 0;
   if (t->dtype != DF_STRING) {
     const size_t n = (size_t)t->size * (size_t)df_dtype_bytes(t->dtype);
-    if (n) fwrite(t->data, 1, n, f);
+    put_out(o, t->data, n);
     *sum = dfi_crc32c(0, t->data, n);
     return (int64_t)n;
   }
@@ -380,10 +342,10 @@ static int64_t write_data(FILE *f, const df_tensor *t, uint32_t *sum) {
   const size_t lengths = head.n;
   put32(&head, masked(*sum));
   *sum = dfi_crc32c(*sum, head.at + lengths, 4);
-  fwrite(head.at, 1, head.n, f);
+  put_out(o, head.at, head.n);
   for (int64_t i = 0, n; i < t->size; i++) {
     const char *s = df_tensor_string(t, i, &n);
-    if (n) fwrite(s, 1, (size_t)n, f);
+    put_out(o, s, (size_t)n);
     *sum = dfi_crc32c(*sum, s, (size_t)n);
   }
   all += (int64_t)head.n;
@@ -415,7 +377,7 @@ typedef struct named { const char *name; const df_tensor *tensor; } named;
 static int by_name(const void *a, const void *b) { return strcmp(((const named *)a)->name, ((const named *)b)->name); }
 
 /* The index of what lies in the data file, which is written meanwhile. */
-static void write_table(const named *all, int32_t n, FILE *data, bytes *file) {
+static void write_table(const named *all, int32_t n, sink *data, bytes *file) {
   enum { BLOCK = 4096, INTERVAL = 16 };
   Pb__VersionDef version = { .base = PROTOBUF_C_MESSAGE_INIT(&pb__version_def__descriptor), .producer = 1 };
   Pb__BundleHeaderProto header = PB__BUNDLE_HEADER_PROTO__INIT;
@@ -451,6 +413,15 @@ static void write_table(const named *all, int32_t n, FILE *data, bytes *file) {
   dfi_free(value.at); dfi_free(place.at); dfi_free(none.at);
 }
 
+static int32_t sink_open(sink *o, const char *prefix, const char *ending, df_error *err) {
+  const size_t n = strlen(prefix) + strlen(ending) + 1;
+  char *path = dfi_xmalloc(n);
+  snprintf(path, n, "%s%s", prefix, ending);
+  *o = (sink){ .f = df_file_create(path, err), .err = err };
+  dfi_free(path);
+  return o->f ? DF_OK : err->code;
+}
+
 int32_t dfi_checkpoint_write(const char *prefix, int32_t n, const char *const *name, const df_tensor *const *tensor,
                              df_error *err) {
   named *all = dfi_xmalloc(sizeof *all * ((size_t)n + 1));
@@ -461,21 +432,20 @@ int32_t dfi_checkpoint_write(const char *prefix, int32_t n, const char *const *n
     if (!strcmp(all[i - 1].name, all[i].name))
       code =
           dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the checkpoint %s would have two tensors %s", prefix, all[i].name);
-  draft data = { 0 }, index = { 0 };
+  sink data = { 0 }, index = { 0 };
   bytes file = { 0 };
-  if (!code) code = draft_open(&data, prefix, ".data-00000-of-00001", err);
-  if (!code) code = draft_open(&index, prefix, ".index", err);
+  if (!code) code = sink_open(&data, prefix, ".data-00000-of-00001", err);
+  if (!code) code = sink_open(&index, prefix, ".index", err);
   if (!code) {
-    write_table(all, n, data.f, &file);
-    fwrite(file.at, 1, file.n, index.f);
-    code = draft_end(&data, err);
+    write_table(all, n, &data, &file);
+    put_out(&index, file.at, file.n);
+    code = data.code ? data.code : index.code;
   }
-  if (!code) code = draft_end(&index, err);
-  if (!code) code = rename(data.own, data.path) ? fail_write(&data, err) : DF_OK;
-  if (!code) *data.own = 0;
-  if (!code) code = rename(index.own, index.path) ? fail_write(&index, err) : DF_OK;
-  if (!code) *index.own = 0;
-  draft_free(&data); draft_free(&index);
+  if (!code) code = dfi_file_settle(data.f, err);        /* both are there before either takes its name */
+  if (!code) code = dfi_file_settle(index.f, err);
+  if (!code) { code = df_file_commit(data.f, err); data.f = NULL; }
+  if (!code) { code = df_file_commit(index.f, err); index.f = NULL; }
+  df_file_discard(data.f); df_file_discard(index.f);
   dfi_free(file.at); dfi_free(all);
   return code;
 }
