@@ -209,7 +209,7 @@ void      dfi_exec_free(dfi_exec *x);
 /* Runs the plan to its end on this thread. given[] and the stop fields are set by the caller. On success the fetched
  * values lie where plan->fetch says, until dfi_exec_reset. */
 int32_t   dfi_exec_run(dfi_exec *x, df_error *err);
-/* ---- what executor.c and call.c ask of each other ---- */
+/* ---- what the files of the engine and call.c ask of each other (and turn.h) ---- */
 /* Sends a token along edges [from, to) inside r; `dead` is 0 or DFI_DEAD. */
 void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead);
 /* Opens a frame, whose first iteration has that number; and gives an iteration the tokens of nodes that wait for

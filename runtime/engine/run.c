@@ -1,0 +1,244 @@
+/* run.c: a run of a plan, from its beginning to its end: its state, what it stops for, how it fails. The engine that
+ * turns it is in executor.c.
+ */
+#include "engine/frame.h"
+#include "base/clock.h"
+#include "engine/audit.h"
+#include "engine/engine.h"
+#include "engine/fault.h"
+#include "engine/native/native.h"
+#include "engine/record.h"
+#include "engine/remat.h"
+#include "engine/stream.h"
+#include "engine/swap.h"
+#include "engine/transfer.h"
+#include "engine/turn.h"
+#include "engine/watch.h"
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+double dfi_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Bookkeeping memory has ended: what was wanted has come from the reserve, and the run ends where it is. r may be
+   NULL. */
+void dfi_exec_no_memory(dfi_exec *x, const dfi_record *r, const char *what) {
+  char message[300];
+  const dfi_scope *s = r ? r->frame->scope : NULL;
+  dfi_short = false;
+  dfi_memory_for(0);
+  snprintf(message, sizeof message, "out of memory: the system gave none for %s%s%s%s", what, s && s->id ? " of `" : "",
+           s && s->id ? s->name : "", s && s->id ? "`" : "");
+  if (x->failed) return;
+  dfi_exec_fail(x, NULL, NULL, DF_RESOURCE_EXHAUSTED, message);
+  if (!s || !s->id || !x->error) return;
+  snprintf(x->error->op, sizeof x->error->op, "%s", s->name);
+  snprintf(x->error->source, sizeof x->error->source, "%s", s->where ? s->where : "");
+  dfi_frame_path(r, x->error->frame, sizeof x->error->frame);
+}
+
+void dfi_exec_fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t code, const char *message) {
+  if (x->failed) return;                    /* the first error wins */
+  x->failed = true;
+  x->patience = 0;
+  dfi_fail(x->error, code, p && p->node ? p->node->where : NULL, "%s", message);
+  if (p && x->error) dfi_exec_blame(r, p, x->error);
+}
+
+/* ---- what others see of it ------------------------------------------------------------------------------------- */
+
+df_stats dfi_exec_stats(const dfi_exec *x) {
+  const dfi_counters *c = &x->count;
+  const int64_t taken = c->taken + (x->head - x->counted);
+  return (df_stats){ 1, taken - c->died + c->merged, c->died + c->ended, c->frames, c->iterations, c->pushes, c->pops };
+}
+
+void dfi_exec_publish(const dfi_exec *x) {
+  const df_stats d = dfi_exec_stats(x);
+  const int64_t now[] = { d.runs, d.nodes_run, d.dead_tokens, d.frames, d.iterations, d.stack_pushes, d.stack_pops };
+  int64_t *to[] = { &x->live->runs, &x->live->nodes_run, &x->live->dead_tokens, &x->live->frames, &x->live->iterations,
+                    &x->live->stack_pushes, &x->live->stack_pops };
+  for (int32_t i = 0; i < 7; i++) __atomic_store_n(to[i], now[i], __ATOMIC_RELAXED);
+}
+
+/* ---- is it to stop? --------------------------------------------------------------------------------------------- */
+
+/* The deadline has passed: says what the run waits for, or where it is. */
+static void too_late(dfi_exec *x) {
+  char message[900];
+  size_t at = (size_t)snprintf(message, sizeof message, "the run took longer than its timeout");
+  if (x->away) {
+    at += (size_t)snprintf(message + at, sizeof message - at, ": ");
+    dfi_calls_text(x, message + at, sizeof message - at);
+    dfi_exec_fail(x, x->away->record, x->away->node, DF_DEADLINE_EXCEEDED, message);
+  } else if (x->head != x->tail) {
+    const dfi_token *next = &x->queue[x->head & x->queue_mask];
+    dfi_exec_fail(x, next->record, next->record->nodes + next->node, DF_DEADLINE_EXCEEDED, message);
+  } else {
+    dfi_exec_fail(x, NULL, NULL, DF_DEADLINE_EXCEEDED, message);
+  }
+}
+
+bool dfi_engine_stops(dfi_exec *x) {
+  return x->failed || (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed)) ||
+         (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) || dfi_interrupted(x) ||
+         dfi_watch_wanted(x) || (x->deadline && dfi_now() > x->deadline);
+}
+
+/* Every so many tokens: is the run to stop? */
+static void look_up(dfi_exec *x) {
+  if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
+  x->patience = x->flights ? 16 : 256;
+  x->count.taken += x->head - x->counted;
+  x->counted = x->head;
+  if (x->live) dfi_exec_publish(x);
+  if (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed))
+    dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was cancelled");
+  else if (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed))
+    dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the session was closed");
+  else if (dfi_interrupted(x))
+    dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was interrupted");
+  else if (x->deadline && dfi_now() > x->deadline) too_late(x);
+  if (x->watch && !x->failed) dfi_watch_look(x);
+  if (x->plan->turner && !x->failed) x->plan->turner->look(x);
+  if (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED)) dfi_inbox_take(x, false);
+}
+
+/* What happens only now and then: false when the engine has to stop. */
+bool dfi_exec_pause(dfi_exec *x) {
+  if (x->finished || x->failed) return false;
+  if (DFI_UNLIKELY(x->flights != NULL)) {
+    const double next = dfi_transfer_arrivals(x);
+    if (x->finished || x->failed) return false;
+    if (x->head == x->tail && next > 0) {
+      if (DFI_UNLIKELY(isinf(next)) && dfi_transfer_stalled(x)) return false;
+      look_up(x);
+      if (!x->failed && x->head == x->tail) dfi_inbox_wait(x, next);
+      return !x->failed;
+    }
+    if (x->head == x->tail && !x->finished) return true;
+  }
+  if (x->head == x->tail) {
+    if (!x->running) {
+      if (dfi_frame_waits(x->root)) { x->finished = true; return false; }
+      /* a token is missing: the plan was malformed */
+      dfi_exec_fail(x, NULL, NULL, DF_INTERNAL, "nothing can move, and the run is not done");
+      return false;
+    }
+    if (x->waiting || dfi_watch_wanted(x)) {   /* waiting: perhaps for ever */
+      look_up(x);                           /* it may find that something has come back */
+      if (x->failed || x->finished) return false;
+      if (x->head != x->tail || !x->running) return true;
+      if (x->waiting && dfi_calls_stuck(x)) return false;
+    }
+    dfi_inbox_take(x, true);
+    return !x->finished && !x->failed;
+  }
+  look_up(x);
+  return !x->failed;
+}
+
+/* ---- from its beginning to its end ------------------------------------------------------------------------------ */
+
+dfi_exec *dfi_exec_new(dfi_plan *p) {
+  dfi_exec *x = dfi_xcalloc(1, sizeof *x);
+  x->plan = p;
+  x->given = dfi_xcalloc((size_t)(p->nfeed + p->nvariables + p->ncrossings + 1), sizeof *x->given);
+  x->traffic = dfi_xcalloc((size_t)p->nlinks + 1, sizeof *x->traffic);
+  x->line = dfi_xcalloc((size_t)p->nlinks + 1, sizeof *x->line);
+  x->queue = dfi_xcalloc(DFI_HISTORY, sizeof *x->queue);
+  x->queue_mask = DFI_HISTORY - 1;
+  x->bytes = (int64_t)(sizeof *x + DFI_HISTORY * sizeof *x->queue);
+  x->free_frames = dfi_xcalloc((size_t)p->nscopes, sizeof *x->free_frames);
+  pthread_mutex_init(&x->inbox_lock, NULL);
+  dfi_cond_init(&x->inbox_bell);
+  return x;
+}
+
+int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
+  df_error local;
+  x->error = err ? err : &local;
+  x->finished = x->failed = false;
+  x->head = x->tail = x->begun = x->counted = x->logged = 0;
+  x->patience = 256;
+  x->watched = DFI_UNWATCHED;
+  x->logs = false;
+  x->made = NULL;
+  x->edge = x->plan->edge;
+  x->count = (dfi_counters){ 0 };
+  x->root = NULL;
+  x->remat_iterations = 0;
+  if (x->watch) dfi_watch_begin(x);
+  if (x->timed) dfi_timed_begin(x);
+  if (x->timed && x->timed->recorder) dfi_record_begin(x);
+  if (x->swapper) dfi_swap_begin(x);
+  if (x->plan->cut) {
+    if (x->plan->devices->faulty) dfi_faults_begin(x);
+    dfi_streams_begin(x);
+  }
+  const dfi_rescue rescue = dfi_swap_watch(x);
+  const double began = dfi_now();
+  x->root = dfi_frame_open_at(x, &x->plan->scope[0], NULL, 0);
+  if (x->plan->cut) dfi_transfer_begin(x);
+  dfi_record *r = x->root->ring[0];
+  record_start(x, x->root->scope, r);
+  if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
+  if (x->failed) { }
+  else if (r->outstanding) dfi_exec_turn(x);
+  else x->finished = true;
+  if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
+  if (x->running || x->stuck) dfi_calls_stop(x);
+  if (x->streams) dfi_streams_end(x);
+  dfi_rescue_here = rescue;
+  x->seconds = x->timed && x->plan->devices->virtual_clock ? x->timed->last : dfi_now() - began;
+  if (x->watch) dfi_watch_end(x);
+  if (!x->failed) dfi_audit_end(x);
+  return x->failed ? x->error->code : DF_OK;
+}
+
+void dfi_exec_reset(dfi_exec *x) {
+  if (x->swapper) dfi_swap_end(x);
+  if (x->replay) dfi_native_forget_replays(x);
+  if (x->root) dfi_frame_abandon(x, x->root);
+  x->root = NULL;
+  if (x->remats) dfi_remat_end(x);
+  for (int32_t i = 0; i < x->plan->nfeed; i++) {
+    dfi_value_drop(&x->given[i]);
+    x->given[i].kind = DF_EMPTY;
+  }
+  for (int32_t i = 0; i < x->plan->ncrossings; i++) {
+    df_value *v = &x->given[x->plan->nfeed + x->plan->nvariables + i];
+    dfi_value_drop(v);
+    v->kind = DF_EMPTY;
+  }
+}
+
+void dfi_exec_free(dfi_exec *x) {
+  dfi_exec_reset(x);
+  for (int32_t s = 0; s < x->plan->nscopes; s++) {
+    for (dfi_frame *f = x->free_frames[s], *n; f; f = n) {
+      n = f->next_free;
+      for (dfi_record *r = f->spare, *next; r; r = next) {
+        next = r->next_free;
+        dfi_free(r->when);
+        dfi_free(r->sources);
+        dfi_free(r);
+      }
+      dfi_free(f->ring); dfi_free(f->gate); dfi_free(f->constants); dfi_free(f->enter_dead); dfi_free(f->deferred);
+      dfi_free(f);
+    }
+  }
+  dfi_timed_free(x->clock);
+  dfi_swapper_free(x->swapper);
+  dfi_streams_free(x);
+  dfi_free(x->faults);
+  dfi_free(x->traffic); dfi_free(x->line);
+  dfi_free(x->free_frames); dfi_free(x->queue); dfi_free(x->history); dfi_free(x->given);
+  pthread_mutex_destroy(&x->inbox_lock);
+  pthread_cond_destroy(&x->inbox_bell);
+  dfi_free(x);
+}
