@@ -104,6 +104,39 @@ describe('a program that forks', function()
     os.remove(path)
     assert.are.equal('0 0 0\n', r.out, r.err)
   end)
+
+  it('has a child that compiles loops and ends, though one was being compiled', function()
+    if shell.run('luajit -v').status ~= 0 then pending 'there is no LuaJIT' end
+    local path = os.tmpname()
+    shell.write(path, [[
+      local ffi = require 'ffi'
+      ffi.cdef 'int fork(void); int waitpid(int, int *, int); void exit(int); unsigned alarm(unsigned);'
+      local df = require 'dflow'
+      local _, y = df.while_loop(function(i) return i:lt(1000000) end, function(i, y)
+        for k = 1, 200 do y = y * 0.5 + df.cast(i:floormod(k + 1), 'float32') end
+        return i + 1, y
+      end, { df.int32(0), df.float32(1) })
+      local s = df.Session{ engine = 'auto' }
+      local h = s:start(y)
+      repeat until not s:native():match 'it has not'
+      local child = ffi.C.fork()
+      if child == 0 then
+        ffi.C.alarm(60)
+        local mine = df.Session{ engine = 'native' }
+        local _, z = df.while_loop(function(i) return i:lt(9) end, function(i, z) return i + 1, z * 2 end, { df.int32(0), df.float32(1) })
+        local good = mine:run(z) == 512
+        mine:close()
+        ffi.C.exit(good and 0 or 3)
+      end
+      h:cancel()
+      pcall(h.wait, h)
+      local status = ffi.new 'int[1]'
+      ffi.C.waitpid(child, status, 0)
+      print(status[0])]])
+    local r = shell.run(('timeout 300 luajit %s'):format(path))
+    os.remove(path)
+    assert.are.equal('0\n', r.out, r.err)
+  end)
 end)
 
 describe('a clock that jumps', function()

@@ -58,6 +58,29 @@ static const dfi_jit_api *plugin(void) {
   return jit.api;
 }
 
+/* ---- fork: the child has one thread, which is not the compiler's ----------------------------------------- */
+
+/* So a fork waits until nothing is compiled; what waits in the child is compiled by a thread of its own, once there is
+ * something more to compile. */
+static void before_fork(void) {
+  pthread_mutex_lock(&jit.compiling);
+  pthread_mutex_lock(&jit.lock);
+}
+
+static void after_fork(void) {
+  pthread_mutex_unlock(&jit.lock);
+  pthread_mutex_unlock(&jit.compiling);
+}
+
+static void in_child(void) {
+  jit.running = false;
+  jit.now = NULL;
+  pthread_cond_init(&jit.changed, NULL);
+  after_fork();
+}
+
+static __attribute__((constructor)) void begin(void) { pthread_atfork(before_fork, after_fork, in_child); }
+
 /* ---- compiling -------------------------------------------------------------------------------------------- */
 
 static void compile(dfi_unit *u) {
