@@ -67,6 +67,29 @@ describe('import_graph_def', function()
     end
   end)
 
+  it('runs a loop that has more Exits than variables, in native code too', function()
+    local FRAME, t, fetches, x = 's: "w/frame"', {}, {}, {}
+    local function enter(name, from, type, constant)
+      return node(name, 'Enter', { from }, { T = 'type: ' .. type, frame_name = FRAME, is_constant = constant and 'b: true' or nil })
+    end
+    t[1] = loop(9)
+    t[2] = node('x', 'Placeholder', {}, { dtype = 'type: DT_FLOAT', shape = 'shape { dim { size: 1000 } }' }) .. enter('v/Enter', 'x', 'DT_FLOAT')
+    t[3] = node('v/Merge', 'Merge', { 'v/Enter', 'v/Next' }, { T = 'type: DT_FLOAT', N = 'i: 2' }) .. node('v/Switch', 'Switch', { 'v/Merge', 'w/LoopCond' }, FLOAT)
+    t[4] = node('v/add', 'AddV2', { 'v/Switch:1', 'v/Switch:1' }, FLOAT) .. node('v/Next', 'NextIteration', { 'v/add' }, FLOAT)
+    for k = 1, 40 do
+      t[#t + 1] = node('v/neg' .. k, 'Neg', { k == 1 and 'v/Switch' or 'v/neg' .. k - 1 }, FLOAT) .. node('v/Exit' .. k, 'Exit', { 'v/neg' .. k }, FLOAT)
+    end
+    for i = 1, 1000 do x[i] = i end
+    local g = import(table.concat(t))
+    for k = 1, 40 do fetches[k] = g:output('v/Exit' .. k) end
+    for _, engine in ipairs{ 'tokens', 'native' } do
+      local s = df.Session{ graph = g, engine = engine }
+      local found = s:run(fetches, { ['x:0'] = x })
+      for k = 1, 40 do assert.equal((k % 2 == 0 and 1 or -1) * 512 * 1000, found[k]:at(999)) end
+      s:close()
+    end
+  end)
+
   it('knows nodes by the names that the file has', function()
     local g = df.import_graph_def(graphs .. 'loop.pb')
     assert.equal('while/Exit_1', g:op('while/Exit_1').name)

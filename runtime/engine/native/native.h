@@ -103,7 +103,7 @@ typedef struct dfi_unit {
   /* the cells that it reads when entered: the outermost loop's variables, its constants, then what is given */
   dfi_cell *cell; uint32_t ncells;
   dfi_operand *given; uint32_t ngiven;
-  uint32_t nout;                 /* cells that it writes when left, at most */
+  uint32_t nout;                 /* cells that it writes when left or at its end, at most */
   dfi_nloop *loop; int32_t nloops;
   dfi_root *root; int32_t nroots;
   dfi_site *site; int32_t nsites;      /* it returns 0 at its end, 1 + site where it is left */

@@ -698,6 +698,7 @@ static void write_exits(dfi_writer *w, int32_t i) {
     if (tensor) dfi_write_copy(w, dtype, dfi_shape_size(tensor), to.s, v.s);
     else SAY(w, "  store %s %s, ptr %s\n", dfi_type(dtype), v.s, to.s);
   }
+  if (l->parent < 0 && at > w->nout) w->nout = at;
 }
 
 /* Were all nodes of the loop written, and is what its ends wait for there? */
