@@ -193,6 +193,19 @@ describe('small tensors in native code', function()
     assert.are.equal('done\n', r.out, r.err)
   end)
 
+  it('are left to the tokens where many are written: the stack has no room for all', function()
+    local x = df.placeholder('float64', { 1024 })
+    local function body(i, rows)
+      for k = 0, 99 do rows = rows:write(i * 100 + k, x) end
+      return i + 1, rows
+    end
+    local _, rows = df.while_loop(function(i) return i:lt(2) end, body, { df.int32(0), df.TensorArray('float64', 200) })
+    local s = df.Session{ engine = 'native' }
+    assert.equal(1024 * 200 * 2, s:run(rows:stack():reduce_sum(), { [x] = df.fill({ 1024 }, df.float64(2)):eval() }))
+    assert.matches('its small tensors take too much room', s:native())
+    s:close()
+  end)
+
   it('are left to the tokens where they are large, or their shape is not known', function()
     local x, u = df.placeholder('float32', { 4096 }), df.placeholder('float32', { -1 })
     local function loop(v, name) return df.while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, v * 0.5 end, { df.int32(0), v }, { name = name }) end

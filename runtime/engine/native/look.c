@@ -132,14 +132,20 @@ static bool check_output(dfi_look *l, const dfi_pnode *p, int32_t i) {
   return true;
 }
 
+/* A tensor of p takes room on the stack. */
+static bool take_room(dfi_look *l, const dfi_pnode *p, uint8_t dtype, const dfi_shape *s) {
+  l->bytes += (dfi_shape_size(s) * dfi_dtype_size[dtype] + 63) & ~63;
+  return l->bytes <= DFI_SMALL_BYTES || dfi_unit_refuse(l->unit, p, "its small tensors take too much room");
+}
+
 static bool set_slot(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, uint32_t slot, int32_t root) {
   if (!check_output(l, p, i)) return false;
   const dfi_out *o = &p->node->out[i];
   l->loop[loop].slot_dtype[slot] = o->dtype;
   l->loop[loop].slot_root[slot] = root;
-  if (o->shape.rank > 0 && (l->loop[loop].slot_shape[slot] = dfi_small(o->dtype, &o->shape)))
-    l->bytes += (dfi_shape_size(&o->shape) * dfi_dtype_size[o->dtype] + 63) & ~63;
-  return l->bytes <= DFI_SMALL_BYTES || dfi_unit_refuse(l->unit, p, "its small tensors take too much room");
+  if (o->shape.rank <= 0) return true;
+  l->loop[loop].slot_shape[slot] = dfi_small(o->dtype, &o->shape);
+  return !l->loop[loop].slot_shape[slot] || take_room(l, p, o->dtype, &o->shape);
 }
 
 /* The value of operand o goes to the place of output i of p: of the same kind? */
@@ -172,7 +178,10 @@ static bool look_array(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   const int32_t root = dfi_look_root(l, loop, l->plan->operand[p->in]);
   if (root < 0)
     return dfi_unit_refuse(l->unit, p, "it is not known which array it %s", dfi_is_read(p) ? "reads" : "writes to");
-  if (!dfi_is_write(p)) return set_slot(l, loop, p, 0, p->out, -1);
+  if (!dfi_is_write(p)) {
+    const dfi_out *row = &p->node->out[0];
+    return set_slot(l, loop, p, 0, p->out, -1) && (row->shape.rank <= 0 || take_room(l, p, row->dtype, &row->shape));
+  }
   const dfi_out *o = &p->node->in[2].node->out[p->node->in[2].index];
   const dfi_shape *shape = dfi_look_shape(l, loop, l->plan->operand[p->in + 2]);
   char text[200];
@@ -181,6 +190,7 @@ static bool look_array(dfi_look *l, int32_t loop, const dfi_pnode *p) {
     return dfi_unit_refuse(l->unit, p, "it writes %s, and only numbers and small tensors of known shape are compiled",
                            dfi_typed_shape_text(o->dtype, &o->shape, text));
   l->unit->root[root].written = true;
+  if (shape && !take_room(l, p, o->dtype, shape)) return false;
   return set_slot(l, loop, p, 0, p->out, root);
 }
 
@@ -253,8 +263,12 @@ static bool look_op(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   if (tensors ? dfi_tensor_op_known(l, loop, p) : dfi_op_known(p)) return true;
   l->loop[loop].calls++;
   l->loop[loop].node[p - l->loop[loop].nodes].called = true;
-  return dfi_call_known(l, loop, p) ||
-         dfi_unit_refuse(l->unit, p, "it has no native code");
+  if (!dfi_call_known(l, loop, p)) return dfi_unit_refuse(l->unit, p, "it has no native code");
+  for (uint32_t i = 0; i < p->nin; i++) {               /* a copy of each operand */
+    const dfi_shape *s = dfi_look_shape(l, loop, l->plan->operand[p->in + i]);
+    if (s && !take_room(l, p, dfi_dtype(p->node->in[i]), s)) return false;
+  }
+  return true;
 }
 
 static bool look_node(walk *w, uint32_t number) {

@@ -44,7 +44,7 @@ typedef struct dfi_look {
   dfi_look_loop *loop; int32_t nloops;
   dfi_operand *given; uint32_t ngiven;
   dfi_shape **constant_shape;    /* by the plan's constants: owned, of small tensors; else NULL */
-  int64_t bytes;                 /* of the small tensors of an iteration */
+  int64_t bytes;                 /* of the small tensors of an iteration, and of copies that calls and arrays take */
 } dfi_look;
 
 enum { DFI_SMALL = 1024, DFI_SMALL_BYTES = 256 << 10 };     /* elements of a tensor, and bytes of all, at most */
