@@ -353,7 +353,9 @@ static void lay_edges(maker *m, const drafts *d) {
       at += n;
       p->node[i].edge[l + 1] = at;
     }
-    if (at - p->node[i].edge[0] > p->widest) p->widest = at - p->node[i].edge[0];
+    const dfi_pnode *q = &p->node[i];
+    const uint32_t sends = at - q->edge[0] + (q->kind == DFI_K_NEXT ? p->scope[q->scope].nroots : 0);
+    if (sends > p->widest) p->widest = sends;
   }
   for (uint32_t i = 0; i < d->n; i++) p->edge[count[d->at[i].from * 3 + d->at[i].list]++] = d->at[i].edge;
   for (int32_t i = 0; i < p->nnodes; i++) if (p->node[i].kind == DFI_K_SWITCH) find_exits(p, &p->node[i]);

@@ -196,7 +196,7 @@ typedef struct dfi_plan {
   dfi_operand *operand; uint32_t noperands;
   dfi_edge    *edge;
   dfi_group   *group; int32_t ngroups;
-  uint32_t     widest;       /* tokens that one node can send at most */
+  uint32_t     widest;       /* tokens that one node can send at most, with those of an iteration that it opens */
   df_value    *constant; int32_t nconstants;
   dfi_operand *fetch;        /* nfetch; where each fetched value lies at the end; for an operation ~0 */
   dfi_pnode  **fetch_node;   /* nfetch; the node that makes it, or NULL */
