@@ -85,7 +85,7 @@ static enum MHD_Result answer_next(server *s, struct MHD_Connection *c) {
   const char *asked = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "after");
   const int64_t after = asked ? strtoll(asked, NULL, 10) : 0;
   struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
+  clock_gettime(CLOCK_MONOTONIC, &until);
   until.tv_sec += WAIT_S;
   pthread_mutex_lock(&s->lock);
   s->waiting++;
@@ -175,7 +175,11 @@ static int l_open(lua_State *L) {
   server *s = *at = calloc(1, sizeof *s);
   if (!s) return luaL_error(L, "no memory for a server");
   pthread_mutex_init(&s->lock, NULL);
-  pthread_cond_init(&s->told, NULL);
+  pthread_condattr_t how;                             /* waits go by a clock that nobody sets */
+  pthread_condattr_init(&how);
+  pthread_condattr_setclock(&how, CLOCK_MONOTONIC);
+  pthread_cond_init(&s->told, &how);
+  pthread_condattr_destroy(&how);
   if (make_secret(s->secret)) listen_on(s, (uint16_t)port);
   if (!s->daemon) {
     lua_pushnil(L);
