@@ -78,7 +78,7 @@ STDLIB   := $(wildcard stdlib/dflow.lua $(foreach d,* */* */*/*,stdlib/dflow/$(d
 ZMQ      := $(shell pkg-config --exists libzmq 2>/dev/null && echo $(BUILD)/lua/dflow/sockets.so)
 
 # The pages of `:serve`: a module, too, where libmicrohttpd is.
-PAGES    := $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo $(BUILD)/lua/dflow/pages.so)
+PAGES    := $(shell pkg-config --exists 'libmicrohttpd >= 0.9.71' 2>/dev/null && echo $(BUILD)/lua/dflow/pages.so)
 
 # Native code for hot loops: a plug-in, where LLVM is.
 LLVM_CONFIG ?= $(firstword $(foreach v,19 18 17 16 15,$(shell command -v llvm-config-$(v) 2>/dev/null)))
