@@ -68,8 +68,9 @@ function M.read(text, ordered)
     local hex = text:match('^\\u(%x%x%x%x)', at)
     if not hex then fail 'an escape is wrong' end
     local code = tonumber(hex, 16)
+    if code >= 0xdc00 and code <= 0xdfff then fail 'half a surrogate pair' end
     at = at + 6
-    if code < 0xd800 or code >= 0xdc00 then return code end
+    if code < 0xd800 or code > 0xdfff then return code end
     local low = tonumber(text:match('^\\u(%x%x%x%x)', at) or '0', 16)
     if low < 0xdc00 or low > 0xdfff then fail 'half a surrogate pair' end
     at = at + 6

@@ -112,7 +112,7 @@ function M.fields(s, at, last, broken, fn)
       local n
       n, start = read_varint(s, at, last, broken)
       if n < 0 then broken('a field has the length %d at byte %d', n, at - 1) end
-      stop = start + n - 1
+      stop = n > last - start + 1 and last + 1 or start + n - 1            -- start + n may be more than an integer holds
     else
       broken('a field has the wire type %d at byte %d', kind, at - 1)
     end
