@@ -240,6 +240,14 @@ describe('df.data.pipeline', function()
     assert.same(fast, walk(200000))
   end)
 
+  it('leaves no run behind that it was made beside and that ended early', function()
+    local q = df.FIFOQueue(1, { 'float32' }, { shapes = { {} } })
+    require('dflow.front.session').beside{ make = function() error('an interrupt', 0) end, slow = true }
+    assert.equal('an interrupt', message_of(df.run, q:dequeue()))
+    df.run(q:enqueue(5.0))
+    assert.equal(1, df.run(q:size()))
+  end)
+
   it('raises what is wrong with an element when that is asked for', function()
     local y, seen = df.placeholder('float64', {}), {}
     local p = df.data.pipeline(x):map(function(v)

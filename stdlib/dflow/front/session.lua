@@ -196,6 +196,21 @@ function M.watch(fn) watch = fn end
 local beside        -- nil, or {make = function, slow = bool}: what is to be made beside the next run, once (a pipeline's elements)
 function M.beside(work) beside = work end
 
+--- s:run by a handle that nobody else has, with `work()` meanwhile: a wait that ends early ends the run.
+local function run_started(s, fetches, feeds, opts, work)
+  local h = methods.start(s, fetches, feeds, opts)
+  local ok, result = pcall(function()
+    if work then work() end
+    return h:wait()
+  end)
+  if ok then return result end
+  if not h.over then
+    h:cancel()
+    pcall(h.wait, h)
+  end
+  error(result, 0)
+end
+
 --- s:run(…), and `work` at the same time where that pays.
 local function run_with(work, s, fetches, feeds, opts)
   if not work.slow then
@@ -205,9 +220,7 @@ local function run_with(work, s, fetches, feeds, opts)
   end
   local with = { at_once = true }
   for key, v in pairs(opts or {}) do with[key] = v end
-  local h = methods.start(s, fetches, feeds, with)
-  work.make()
-  return h:wait()
+  return run_started(s, fetches, feeds, with, work.make)
 end
 
 --- The flat list and the keys of a table of Outputs that is one level deep; nil when it is anything else.
@@ -227,18 +240,6 @@ end
 -- `remains`: runs in the background can be looked at when they are over, unless they say otherwise.
 -- `shown`: options that every run has besides its own, while runs are shown elsewhere; `held`: those that a paused one has.
 M.foreground, M.started, M.attend, M.remains, M.shown, M.held = nil, nil, nil, nil, nil, nil
-
---- What s:run is where its options ask for a handle: nobody else has that one, so a wait that ends early ends the run.
-local function run_started(s, fetches, feeds, opts)
-  local h = methods.start(s, fetches, feeds, opts)
-  local ok, result = pcall(h.wait, h)
-  if ok then return result end
-  if not h.over then
-    h:cancel()
-    pcall(h.wait, h)
-  end
-  error(result, 0)
-end
 
 --- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these. opts.check_numerics ends it at the first
 --- op that makes a NaN.
