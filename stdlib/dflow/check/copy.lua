@@ -82,8 +82,8 @@ function M.within(g, opts, need, fn)
   core.graph_set_loops(copy, opts.parallel_iterations or 0, opts.save)
   local handle, s, variables, narrow = g.handle, g.session, #g.variables, {}
   g.handle, g.session = copy, nil
-  local period, interned, literals = g.period, g.interned, g.literals       -- of nodes of the other graph: front/intern.lua
-  g.period, g.interned, g.literals = nil, nil, nil
+  local period, interned, literals, needs = g.period, g.interned, g.literals, g.needs       -- of nodes of the other graph: front/intern.lua
+  g.period, g.interned, g.literals, g.needs = nil, nil, nil, nil
   forget_dtypes(g)
   for i = 1, variables do
     local v = g.variables[i]
@@ -93,7 +93,7 @@ function M.within(g, opts, need, fn)
   local function finish(ok, ...)
     if g.session then g.session:close() end
     g.handle, g.session = handle, s
-    g.period, g.interned, g.literals = period, interned, literals
+    g.period, g.interned, g.literals, g.needs = period, interned, literals, needs
     for i = #g.variables, variables + 1, -1 do g.variables[i] = nil end
     for i = 1, variables do g.variables[i].d = narrow[i] end
     forget_nodes(g, count)
