@@ -12,7 +12,8 @@ local df = require 'dflow'
 local core = require 'dflow.backend'
 local kinds = require(os.getenv 'FUZZ_KINDS' or 'spec.fuzz_kinds')        -- the spec has wrong ones
 
-local MOST_BYTES, MOST_SECONDS, MOST_KEPT, MOST_MEMORY = 2 ^ 17, tonumber(os.getenv 'FUZZ_MOST_SECONDS' or 20), 3000, 700 * 2 ^ 20
+local MOST_BYTES, MOST_SECONDS, MOST_KEPT = 2 ^ 17, tonumber(os.getenv 'FUZZ_MOST_SECONDS' or 20), 3000
+local MOST_MEMORY = tonumber(os.getenv 'FUZZ_MOST_MEGABYTES' or 700) * 2 ^ 20
 
 local function read(path)
   local f = io.open(path, 'rb')

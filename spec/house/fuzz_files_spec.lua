@@ -25,7 +25,7 @@ end)
 describe('the fuzzer of readers', function()
   --- A kind whose reader does that.
   local function wrong(body)
-    return fuzz('odd 0 1 - 20', "FUZZ_KINDS=odd_kinds LUA_PATH=\"./?.lua;$LUA_PATH\" FUZZ_MOST_SECONDS=1",
+    return fuzz('odd 0 1 - 20', "FUZZ_KINDS=odd_kinds LUA_PATH=\"./?.lua;$LUA_PATH\" FUZZ_MOST_SECONDS=1 FUZZ_MOST_MEGABYTES=100",
                 { ['odd_kinds.lua'] = ('return { { name = "odd", seeds = function() return { "abc" } end, read = function(path, bytes) %s end } }'):format(body) })
   end
 
@@ -37,7 +37,7 @@ describe('the fuzzer of readers', function()
     assert.matches('cannot be read', wrong 'require("dflow").data.idx(path)')
     assert.matches('status 0', wrong '')
     if not (os.getenv('DFLOW_MODE') or ''):find 'san$' then
-      assert.matches('it took %d+ MB for', wrong 'if bytes ~= "abc" then local s = ("x"):rep(800 * 1048576) end')
+      assert.matches('it took %d+ MB for', wrong 'if bytes ~= "abc" then local s = ("x"):rep(150 * 1048576) end')
     end
   end)
 end)

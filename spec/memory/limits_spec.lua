@@ -83,7 +83,7 @@ local function control_group(megabytes)
   local name = 'dflow_spec_' .. os.time() .. '_' .. tostring({}):match '%x+$'
   for _, place in ipairs{ { '/sys/fs/cgroup/memory/', 'memory.limit_in_bytes' }, { '/sys/fs/cgroup/', 'memory.max' } } do
     local folder = place[1] .. name
-    local made = shell.run(('mkdir %s && echo %d > %s/%s && test -e %s/cgroup.procs'):format(folder, megabytes * 2 ^ 20, folder, place[2], folder))
+    local made = shell.run(("mkdir %s && echo %d > %s/%s && sh -c 'echo $$ > %s/cgroup.procs'"):format(folder, megabytes * 2 ^ 20, folder, place[2], folder))
     if made.status == 0 then return folder end
     shell.run('rmdir ' .. folder)
   end
