@@ -82,9 +82,7 @@ end
 local short, long = first_last(by_length, 'seconds')
 print(('LSTM   16 times as long a sequence takes %.1f times as long: each iteration waits for the one before, so more of them give no more at once.'):format(long / short))
 local function gain(list) return 4 * list[4].seconds / list[5].seconds end
-print(('\nZhu et al. (TBD, IISWC 2018, GPUs) found that more examples at once speed every network up, recurrent ones still when the memory is full, '
-  .. 'convolutional\nones less and less. Here, from 64 examples to 256, LeNet does %.2f times as many in a second, LSTM %.2f times.'):format(
-  gain(by_batch.LeNet), gain(by_batch.LSTM)))
+print(('\nFrom 64 examples at once to 256, LeNet does %.2f times as many in a second, LSTM %.2f times.'):format(gain(by_batch.LeNet), gain(by_batch.LSTM)))
 local curves = {}
 for name, list in pairs(by_batch) do
   curves[name] = {}
