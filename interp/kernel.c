@@ -1,7 +1,7 @@
 /* kernel.c: `dflow.sockets`, what the notebook's kernel needs of C: ZeroMQ's sockets, HMAC-SHA256, and what is printed.
  *
  * A module of its own, loaded by `dflow --kernel` alone and built where libzmq is. The protocol is Lua's business:
- * stdlib/dflow/kernel.lua.
+ * stdlib/dflow/command/kernel.lua.
  */
 #include <lauxlib.h>
 #include <pthread.h>

@@ -146,7 +146,6 @@ M.readers = {
   { '^stdlib/dflow/plot', 'spec/front/plot_spec.lua spec/training/fit_spec.lua' },
   { '^stdlib/dflow/repl', 'spec/repl spec/program/program_spec.lua spec/inspect/inspector_terminal_spec.lua spec/inspect/top_spec.lua' },
   { '^stdlib/dflow/learn', 'spec/program/learn_spec.lua' },
-  { '^stdlib/dflow/kernel', 'spec/program/kernel_spec.lua' },
   { '^stdlib/', 'spec/front spec/graph spec/resource spec/engine/session_spec.lua spec/ops spec/gradient/gradients_spec.lua spec/exchange/npy_spec.lua' },
   { '^runtime/base/', 'spec/base.c spec/runs.c spec/front spec/exchange/npy_spec.lua spec/exchange/files_spec.lua spec/exchange/unpack_spec.lua '
     .. 'spec/ops/ops_array_spec.lua spec/memory spec/engine' },

@@ -60,8 +60,6 @@ function M.tfrecord(path)
   end)
 end
 
-
-
 --- A record as it lies in a file.
 function M.frame(data)
   local head = wire.little(#data, 8)

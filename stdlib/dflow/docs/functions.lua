@@ -24,7 +24,7 @@ local macros = {
   option    record: bool = false  the run is written down, for h:whatif
   option    check_numerics: bool or string = false  ends at the first op that makes a NaN, and says
             which; 'inf': or an infinity
-  option    finally: Operation = nil  of df.start: what runs when the run has ended, however it did
+  option    finally: Operation = nil  what runs when the run has ended, however it did
   option    at_once: bool = false  of df.start: returns at once, and not when the run is over, waits
             for a queue, or has gone on for a moment; runs may come to a queue in any order then
   option    remains: bool = false  when it is over it can still be looked at, as it was at its end
