@@ -262,10 +262,7 @@ describe('df.data.pipeline', function()
     assert.equal('no such element', why)
     assert.same({ 0, 2, 4 }, seen)
     assert.equal(14, df.run(y * 2, { [y] = 7 }))
-    for v in df.data.pipeline(x):map(function(v) return v end):prefetch(3):each() do          -- one that is left is done no more
-      seen[#seen + 1] = v
-      break
-    end
+    seen[#seen + 1] = df.data.pipeline(x):map(function(v) return v end):prefetch(3):each()()          -- one that is left is done no more
     assert.matches('fed', message_of(df.run, y))
     assert.equal(14, df.run(y * 2, { [y] = 7 }))
   end)

@@ -174,7 +174,9 @@ describe('small tensors in native code', function()
       local x0 = df.placeholder('float32', { 2, 9 })
       local w = df.float32{ .1, .2, .3, .4, .5, .6, .7, .8, .9 }
       local function body(i, x, s)
-        local _, z, t = df.while_loop(function(j) return j:lt(i % 4) end, function(j, z, t) return j + 1, z * 0.5 + df.tanh(x) * w + df.random_normal({ 2, 9 }), t + j end, { df.int32(0), x, s })
+        local _, z, t = df.while_loop(function(j) return j:lt(i % 4) end, function(j, z, t)
+          return j + 1, z * 0.5 + df.tanh(x) * w + df.random_normal({ 2, 9 }), t + j
+        end, { df.int32(0), x, s })
         return i + 1, df.cond((i % 3):eq(1), function() return z - w end, function() return df.sin(z) * df.reduce_max(z) end), t
       end
       local i, y, s = df.while_loop(function(i) return i:lt(60) end, body, { df.int32(0), x0, df.int32(0) })
