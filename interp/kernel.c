@@ -3,6 +3,7 @@
  * A module of its own, loaded by `dflow --kernel` alone and built where libzmq is. The protocol is Lua's business:
  * stdlib/dflow/command/kernel.lua.
  */
+#include <errno.h>
 #include <lauxlib.h>
 #include <pthread.h>
 #include <signal.h>
@@ -271,6 +272,14 @@ static int l_ignore_interrupts(lua_State *L) {
   return 0;
 }
 
+/* orphaned(): has the program that started us ended? Jupyter says in JPY_PARENT_PID which it is. */
+static int l_orphaned(lua_State *L) {
+  const char *text = getenv("JPY_PARENT_PID");
+  const long starter = text ? strtol(text, NULL, 10) : 0;
+  lua_pushboolean(L, starter > 1 && kill((pid_t)starter, 0) && errno == ESRCH);
+  return 1;
+}
+
 int luaopen_dflow_sockets(lua_State *L);
 int luaopen_dflow_sockets(lua_State *L) {
   static const luaL_Reg methods[] = {
@@ -279,7 +288,8 @@ int luaopen_dflow_sockets(lua_State *L) {
   static const luaL_Reg functions[] = {
     { "bind", l_bind },       { "poll", l_poll },         { "heartbeat", l_heartbeat },
     { "hmac", l_hmac },       { "capture", l_capture },   { "captured", l_captured },
-    { "so_far", l_so_far },   { "ignore_interrupts", l_ignore_interrupts },         { NULL, NULL }
+    { "so_far", l_so_far },   { "ignore_interrupts", l_ignore_interrupts },
+    { "orphaned", l_orphaned }, { NULL, NULL }
   };
   luaL_newmetatable(L, SOCKET);
   luaL_newlib(L, methods);

@@ -55,6 +55,19 @@ describe('dflow --kernel', function()
     os.remove(path)
   end)
 
+  it('ends when the program that started it has ended', function()
+    if not there then return pending('this dflow was built without libzmq') end
+    local path = os.tmpname()
+    shell.write(path, '{"ip":"127.0.0.1","key":"k","signature_scheme":"hmac-sha256","transport":"tcp","shell_port":0,"iopub_port":0,"stdin_port":0,"control_port":0,"hb_port":0}')
+    local r = shell.run(([[sh -c 'JPY_PARENT_PID=$$ %s --kernel %s </dev/null >/dev/null 2>&1 & echo $!' > %s.pid
+      kernel=$(cat %s.pid); tries=0
+      while kill -0 $kernel 2>/dev/null && [ $tries -lt 300 ]; do tries=$((tries + 1)); sleep 0.1; done
+      kill $kernel 2>/dev/null && echo still there || echo gone]]):format(shell.dflow, path, path, path))
+    os.remove(path)
+    os.remove(path .. '.pid')
+    assert.equal('gone\n', r.out)
+  end)
+
   it('does for a notebook what jupyter_client asks of it', function()
     if not there then return pending('this dflow was built without libzmq') end
     if (os.getenv('DFLOW_MODE') or ''):find('san$') then return pending('the sanitizers are too slow for a notebook') end

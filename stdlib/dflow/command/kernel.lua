@@ -300,7 +300,8 @@ return function(path, any, ...)
   k:follow()
   k.repl, k.banner = repl, require('dflow')._VERSION .. '  dynamic dataflow for ' .. _VERSION
   while not k.over do
-    local which = sockets.poll(-1, k.control, k.shell)
+    local which = sockets.poll(1000, k.control, k.shell)
+    if not which and sockets.orphaned() then break end          -- whoever started it was killed and told it nothing
     local socket = which == 1 and k.control or which == 2 and k.shell or nil
     local frames = socket and socket:receive()
     if frames then k:handle(socket, frames) end
