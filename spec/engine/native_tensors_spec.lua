@@ -195,6 +195,16 @@ describe('small tensors in native code', function()
     assert.are.equal('done\n', r.out, r.err)
   end)
 
+  it('are written to one array in several shapes', function()
+    local x4, x5, n = df.placeholder('float32', { 4 }), df.placeholder('float32', { 5 }), 300
+    local function body(i, rows)
+      local f = df.cast(i, 'float32')
+      return i + 1, rows:write(i * 2, x4 * f):write(i * 2 + 1, x5 + f)
+    end
+    local _, rows = df.while_loop(function(i) return i:lt(n) end, body, { df.int32(0), df.TensorArray('float32', 2 * n, { element_shape = { -1 } }) })
+    same_under_both({ rows:concat(), rows:read(2), rows:read(2 * n - 1) }, { [x4] = { 1, 2, 3, 4 }, [x5] = { 5, 6, 7, 8, 9 } })
+  end)
+
   it('are left to the tokens where many are written: the stack has no room for all', function()
     local x = df.placeholder('float64', { 1024 })
     local function body(i, rows)

@@ -261,8 +261,17 @@ static bool plain_array(const dfi_tensor_array *t) {
          (!t->whole || dfi_readable(t->whole));
 }
 
+/* Would the array's packed elements have to move, because what is written is none of their kind? Other accesses may
+   have a window on them. */
+static bool unpacks(const dfi_tensor_array *t, const dfi_shape *tensor) {
+  return t->store == DFI_STORE_ROWS ? !tensor || !dfi_shape_equal(tensor, &t->row)
+                                    : t->store == DFI_STORE_NUMBERS && tensor;
+}
+
+/* Not DF_OK: tokens are to do it. */
 static int32_t write_value(const dfi_native_frame *c, dfi_tensor_array *t, int64_t i, uint8_t dtype,
                            const dfi_shape *tensor, df_error *error) {
+  if (unpacks(t, tensor)) return DF_UNIMPLEMENTED;
   if (tensor) return dfi_tensor_array_write_row(t, i, tensor, (const void *)(uintptr_t)c->value[0], true, error);
   const df_value v = number_of(dtype, c->value[0]);
   return dfi_tensor_array_write(t, i, &v, error);
