@@ -135,7 +135,7 @@ static bool check_output(dfi_look *l, const dfi_pnode *p, int32_t i) {
 /* A tensor of p takes room on the stack. */
 static bool take_room(dfi_look *l, const dfi_pnode *p, uint8_t dtype, const dfi_shape *s) {
   l->bytes += (dfi_shape_size(s) * dfi_dtype_size[dtype] + 63) & ~63;
-  return l->bytes <= DFI_SMALL_BYTES || dfi_unit_refuse(l->unit, p, "its small tensors take too much room");
+  return l->bytes <= DFI_SMALL_ROOM || dfi_unit_refuse(l->unit, p, "its small tensors take too much room");
 }
 
 static bool set_slot(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, uint32_t slot, int32_t root) {
