@@ -1,4 +1,4 @@
---- JSON and protocol buffers' wire format, as files and notebooks bring them: what is there, or what is wrong and where.
+--- JSON, protocol buffers' wire format and what lies in it, as files and notebooks bring them: what is there, or what is wrong and where.
 local json = require 'dflow.exchange.json'
 local wire = require 'dflow.exchange.wire'
 
@@ -45,5 +45,21 @@ describe('a message of fields', function()
     for low = 240, 255 do
       assert.equal('broken: a field ends after its message, at byte 10', read('\18' .. string.char(low) .. ('\255'):rep(7) .. '\127abc'))
     end
+  end)
+end)
+
+describe('a tensor of an ONNX file', function()
+  it('has as many elements as its dimensions say, also where that is more than a number holds', function()
+    local tensor = require('dflow.exchange.onnx.read').tensor
+    local function read(d, dims)
+      local t = { d = d, dims = dims, raw = '' }
+      for _, list in ipairs{ 'external', 'strings', 'floats', 'doubles', 'int64s', 'uint64s', 'int32s' } do t[list] = {} end
+      local ok, e = pcall(tensor, t, 'it')
+      return ok and 'ok' or e.code .. ': ' .. e.message
+    end
+    assert.equal('data_loss: it has 0 bytes, 18446744073709551616 elements of 4 bytes are expected', read(1, { 2 ^ 32, 2 ^ 32 }))
+    assert.equal('data_loss: it has 0 strings, 18446744073709551616 are expected', read(8, { 4294967296, 4294967296 }))
+    assert.equal('data_loss: it has 0 bytes, 18446744073709551616 elements of 8 bytes are expected', read(7, { 4294967296, 4294967296 }))
+    assert.equal('ok', read(1, { 0 }))
   end)
 end)

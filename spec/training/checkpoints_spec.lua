@@ -182,7 +182,9 @@ describe('checkpoints', function()
                            '{"w":{"dtype":"F32","shape":[1e18,1e18],"data_offsets":[0,8]}}', '{"w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}',
                            '{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}',
                            '{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"v":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}',
-                           '{"w":{"dtype":"F32","shape":[1.5],"data_offsets":[0,6]}}', '{"\\ud800":1}' } do
+                           '{"w":{"dtype":"F32","shape":[1.5],"data_offsets":[0,6]}}', '{"\\ud800":1}',
+                           '{"w":{"dtype":"F64","shape":null,"data_offsets":[0,8]}}', '{"w":{"dtype":"F64","shape":{"1":8},"data_offsets":[0,8]}}',
+                           '{"__metadata__":null,"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}' } do
       assert.equal('data_loss', head(text, eight), text)
     end
     assert.equal('unimplemented', head('{"w":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}}', eight))

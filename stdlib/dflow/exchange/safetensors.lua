@@ -96,7 +96,7 @@ function M.open(path)
   for _, name in ipairs(header[0]) do
     local e = header[name]
     if name == '__metadata__' then
-      if type(e) ~= 'table' then broken('its __metadata__ is no object') end
+      if type(e) ~= 'table' or not e[0] then broken('its __metadata__ is no object') end
       for key, v in pairs(e) do
         if key ~= 0 then out.metadata[key] = v end
       end
@@ -107,10 +107,10 @@ function M.open(path)
         if type(e) == 'table' and type(e.dtype) == 'string' then errors.raise('unimplemented', "%s: '%s' holds elements of type %s", path, name, e.dtype) end
         broken("it does not say the dtype of '%s'", name)
       end
-      if type(e.shape) ~= 'table' or type(at) ~= 'table' or not whole(at[1]) or not whole(at[2]) or #at ~= 2 then
+      if type(e.shape) ~= 'table' or e.shape == json.null or e.shape[0] or type(at) ~= 'table' or not whole(at[1]) or not whole(at[2]) or #at ~= 2 then
         broken("it does not say the shape and data_offsets of '%s'", name)
       end
-      local elements = 1
+      local elements = 1.0                        -- a float: no product wraps around
       if #e.shape > 8 then broken("'%s' has rank %d, the highest is 8", name, #e.shape) end
       for _, d in ipairs(e.shape) do
         if not whole(d) then broken("a dimension of '%s' is %s", name, tostring(d)) end

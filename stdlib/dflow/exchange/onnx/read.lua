@@ -103,7 +103,7 @@ function M.tensor(t, what)
   if #t.external > 0 or t.location == 1 then
     errors.raise('unimplemented', '%s lies in another file, and an imported graph reads no files but its own', what)
   end
-  local size = 1
+  local size = 1.0                                -- a float: no product wraps around
   for _, dim in ipairs(t.dims) do
     if dim < 0 then errors.raise('data_loss', '%s has the dimension %d', what, dim) end
     size = size * dim
