@@ -595,7 +595,7 @@ errors.with_colons(methods, Session, 'a session', 's', { run = true })
 errors.with_colons(run_methods, Run, 'a run', 'h')
 
 Run.__tostring = function(r)
-  if not r:done() then return r:state() == 'paused' and 'Run (paused)' or 'Run (in progress)' end
+  if not (r.over or core.run_done(r.handle)) then return r:state() == 'paused' and 'Run (paused)' or 'Run (in progress)' end
   if not r.over then pcall(r.wait, r) end
   local code = r.over and not r.ok and type(r.result) == 'table' and r.result.code
   return code and (code == 'cancelled' and 'Run (cancelled)' or ('Run (failed: %s)'):format(code)) or 'Run (done)'
