@@ -218,6 +218,19 @@ describe('small tensors in native code', function()
     s:close()
   end)
 
+  it('are left to the tokens where arrays are written in so many places that compiling would take minutes', function()
+    local x = df.placeholder('float32', {})
+    local function body(i, rows)
+      for k = 0, 300 do rows = rows:write(i * 301 + k, x) end
+      return i + 1, rows
+    end
+    local _, rows = df.while_loop(function(i) return i:lt(2) end, body, { df.int32(0), df.TensorArray('float32', 602) })
+    local s = df.Session{ engine = 'native' }
+    assert.equal(1204, s:run(rows:stack():reduce_sum(), { [x] = 2 }))
+    assert.matches('more than 200 places', s:native())
+    s:close()
+  end)
+
   it('are left to the tokens where they are large, or their shape is not known', function()
     local x, u = df.placeholder('float32', { 4096 }), df.placeholder('float32', { -1 })
     local function loop(v, name) return df.while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, v * 0.5 end, { df.int32(0), v }, { name = name }) end

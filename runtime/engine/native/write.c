@@ -342,9 +342,12 @@ static const struct { const char *name, *type; int32_t at; } window[] = {
 };
 enum { WINDOW = sizeof window / sizeof *window };
 
+/* LLVM takes some 4 s for 200 places, 27 s for 400. */
 static uint32_t access_new(dfi_writer *w, int32_t i, const dfi_pnode *p) {
+  enum { MOST = 200 };
   dfi_unit *u = w->unit;
   const uint32_t k = u->narrays++;
+  if (u->narrays > MOST) dfi_unit_refuse(u, p, "its loop reads and writes arrays in more than %d places", MOST);
   u->access = dfi_xrealloc(u->access, sizeof *u->access * u->narrays);
   u->access[k].root = dfi_look_root(w->look, i, w->look->plan->operand[p->in]);
   u->access[k].node = p;
