@@ -7,9 +7,7 @@
  *   Exit           returns to the parent's iteration; dead Exits are sent when the frame ends
  *   any other op   fires when all inputs of its tag are there; if one is dead, so are its outputs
  *
- * A frame starts when all its Enters have come, because its constants are read in place. An iteration is done when it
- * has no token, no child frame, and the one before is done; a frame is done when all its iterations are. At most
- * parallel_iterations iterations of a frame are open.
+ * When frames and iterations begin and are done is told in frame.c.
  */
 #include "engine/frame.h"
 #include "engine/audit.h"

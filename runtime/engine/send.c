@@ -83,8 +83,7 @@ static void send_timed(dfi_exec *x, dfi_record *r, const dfi_edge *e, const dfi_
   }
 }
 
-/* Sends a token along edges [from, to) inside r. `dead` is 0 or DFI_DEAD. The engine has the same with its queue in
-   registers. */
+/* Sends a token along edges [from, to) inside r. `dead` is 0 or DFI_DEAD. */
 void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead) {
   if (DFI_UNLIKELY(x->timed != NULL)) { send_timed(x, r, x->edge + from, x->edge + to, dead); return; }
   for (const dfi_edge *e = x->edge + from, *end = x->edge + to; e < end; e++) {

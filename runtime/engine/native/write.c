@@ -913,7 +913,7 @@ void dfi_unit_free(dfi_unit *u) {
   for (uint32_t i = 0; i < u->ncalls; i++) dfi_free(u->call[i].shape);
   dfi_free(u->call);
   for (int32_t i = 0; i < u->nsites; i++) { dfi_free(u->site[i].level); dfi_free(u->site[i].done); }
-  for (int32_t i = 0; i < u->nloops; i++) { 
+  for (int32_t i = 0; i < u->nloops; i++) {
     dfi_free(u->loop[i].var);
     dfi_free(u->loop[i].exit_root);
     dfi_free(u->loop[i].exit_shape);
