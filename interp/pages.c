@@ -63,13 +63,14 @@ static enum MHD_Result not_found(struct MHD_Connection *c) {
 
 /* Was the request sent to us by this name? Another site's page that has its own name point here is told nothing. */
 static bool our_host(const server *s, struct MHD_Connection *c) {
+  static const char *const ours[] = { "127.0.0.1", "localhost" };
   const char *host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host");
   char name[32];
-  if (!host) return false;
-  snprintf(name, sizeof name, "127.0.0.1:%d", s->port);
-  if (!strcmp(host, name)) return true;
-  snprintf(name, sizeof name, "localhost:%d", s->port);
-  return !strcmp(host, name);
+  for (int i = 0; host && i < 2; i++) {
+    snprintf(name, sizeof name, "%s:%d", ours[i], s->port);
+    if (!strcmp(host, name) || (s->port == 80 && !strcmp(host, ours[i]))) return true;    /* browsers leave out :80 */
+  }
+  return false;
 }
 
 /* The name behind the secret; NULL when it is another. Takes the same time whatever differs. */
