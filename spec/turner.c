@@ -1,4 +1,4 @@
-/* turner.c: a second engine, of a hundred lines, that stands where engine/engine.h says engines stand. It runs loops
+/* turner.c: a second engine, a small one, that stands where engine/engine.h says engines stand. It runs loops
  * whose bodies are straight lines of numbers, leaves the last iteration to the tokens, and knows nothing but that
  * header, plan/plan.h and a record's slots. Results and counters are those of tokens, and who looks finds tokens.
  */
