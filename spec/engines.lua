@@ -16,16 +16,7 @@ local function under(engine, fetches, feeds)
   return { found = found, counts = counts }
 end
 
-local function bits(v)
-  if support.is_tensor(v) then v = v:totable() end
-  if type(v) == 'table' then
-    local t = {}
-    for k, x in pairs(v) do t[k] = bits(x) end
-    return t
-  end
-  if v ~= v then return 'nan' end              -- which of two NaNs a sum hands on, and so its sign, is not promised
-  return type(v) == 'number' and ('%a'):format(v) or v
-end
+local bits = support.bits
 
 --- Runs under both: the same values bit for bit, errors and counts. What native code gave.
 function M.same_under_both(fetches, feeds)

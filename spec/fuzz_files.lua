@@ -10,23 +10,13 @@
 -- What is being tried lies in fuzz_files.last. It prints `N files, N errors, N new, N bad`, and fails if there are bad ones.
 local df = require 'dflow'
 local core = require 'dflow.backend'
+local shell = require 'spec.shell'
 local kinds = require(os.getenv 'FUZZ_KINDS' or 'spec.fuzz_kinds')        -- the spec has wrong ones
 
 local MOST_BYTES, MOST_SECONDS, MOST_KEPT = 2 ^ 17, tonumber(os.getenv 'FUZZ_MOST_SECONDS' or 20), 3000
 local MOST_MEMORY = tonumber(os.getenv 'FUZZ_MOST_MEGABYTES' or 700) * 2 ^ 20
 
-local function read(path)
-  local f = io.open(path, 'rb')
-  local bytes = f and f:read '*a'
-  if f then f:close() end
-  return bytes
-end
-
-local function write(path, bytes)
-  local f = assert(io.open(path, 'wb'))
-  f:write(bytes)
-  f:close()
-end
+local read, write = shell.read, shell.write
 
 -- ---- chance: the same in every Lua ---------------------------------------------------------------------------------
 local state

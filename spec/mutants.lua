@@ -179,18 +179,7 @@ end
 
 -- ---- the work ------------------------------------------------------------------------------------------------------
 
-local function read(path)
-  local f = io.open(path, 'rb')
-  local text = f and f:read '*a'
-  if f then f:close() end
-  return text
-end
-
-local function write(path, text)
-  local f = assert(io.open(path, 'wb'))
-  assert(f:write(text))
-  f:close()
-end
+local read, write = require('spec.shell').read, require('spec.shell').write
 
 local function lines_of(command)
   local pipe, list = io.popen(command), {}

@@ -6,18 +6,18 @@ M.dflow = M.build .. '/dflow'
 --- The interpreter of this very run of the specs.
 M.lua = rawget(_G, 'jit') and 'luajit' or M.dflow
 
-local function contents(path)
-  local f = assert(io.open(path, 'rb'))
-  local text = f:read('*a')
-  f:close()
-  os.remove(path)
-  return text
-end
-
 function M.write(path, text)
   local f = assert(io.open(path, 'wb'))
-  f:write(text)
+  assert(f:write(text))
   f:close()
+end
+
+--- What is in a file; nil: there is none.
+function M.read(path)
+  local f = io.open(path, 'rb')
+  local text = f and f:read('*a')
+  if f then f:close() end
+  return text
 end
 
 --- Runs `command` in a shell, with `input` as its standard input.
@@ -27,11 +27,12 @@ function M.run(command, input)
   M.write(base, input or '')
   os.execute(('( %s ) <%s >%s.out 2>%s.err; echo $? >%s.status'):format(command, base, base, base, base))
   os.remove(base)
-  return {
-    out = contents(base .. '.out'),
-    err = contents(base .. '.err'),
-    status = tonumber(contents(base .. '.status')),
-  }
+  local function told(what)
+    local text = assert(M.read(base .. what))
+    os.remove(base .. what)
+    return text
+  end
+  return { out = told '.out', err = told '.err', status = tonumber(told '.status') }
 end
 
 --- A word of a shell command, quoted.

@@ -244,4 +244,16 @@ function M.effort(fn)
   return n
 end
 
+--- What a run gave with its numbers by their bits. Which of two NaNs a sum hands on, and so its sign, is not promised: all are one.
+function M.bits(v)
+  if M.is_tensor(v) then v = v:totable() end
+  if type(v) == 'table' then
+    local t = {}
+    for k, x in pairs(v) do t[k] = M.bits(x) end
+    return t
+  end
+  if v ~= v then return 'nan' end
+  return type(v) == 'number' and ('%a'):format(v) or v
+end
+
 return M

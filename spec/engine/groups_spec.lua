@@ -2,15 +2,7 @@
 local df = require 'dflow'
 local support = require 'spec.support'
 
-local function bits(v)
-  if support.is_tensor(v) then v = v:totable() end
-  if type(v) == 'table' then
-    local t = {}
-    for k, x in pairs(v) do t[k] = bits(x) end
-    return t
-  end
-  return type(v) == 'number' and (v == v and ('%a'):format(v) or 'nan') or v
-end
+local bits = support.bits
 
 --- The values as they are, and as they are where every value is kept, so that each op runs alone; they have to be equal.
 local function both(ys, feeds, session)

@@ -12,18 +12,7 @@ local function shell(line, ...)
   return said
 end
 
-local function read(path)
-  local f = io.open(path, 'rb')
-  local bytes = f and f:read '*a'
-  if f then f:close() end
-  return bytes
-end
-
-local function write(path, bytes)
-  local f = assert(io.open(path, 'wb'))
-  f:write(bytes)
-  f:close()
-end
+local read, write = require('spec.shell').read, require('spec.shell').write
 
 local function left_in(folder) return shell('ls -A %s', folder):gsub('%s+', ' '):gsub(' $', '') end
 
