@@ -334,6 +334,7 @@ const char *df_op_about(int32_t op, const char *what) {
     if (dfi_gpu_kernel_of(o->type)) return "kernel";
     return o->remote == DFI_REMOTE_MOVES ? "moves" : o->remote == DFI_REMOTE_LOOKS ? "looks" : "";
   }
+  if (!strcmp(what, "passes")) return o->traits & DFO_PASSES ? "its input" : "";
   if (!strcmp(what, "reads")) return o->traits & DFO_READS_VARIABLE ? "a variable" : "";
   return "";
 }

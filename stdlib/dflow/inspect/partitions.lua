@@ -9,7 +9,6 @@ local whereabouts = require 'dflow.inspect.whereabouts'
 local M = {}
 local READY, RUNNING, WAITING, PARTIAL = 0, 1, 2, 3      -- DF_TOKEN_*
 local MOST = 20000                                       -- nodes asked about a frame: beyond that it takes too long
-local passes = { Identity = true, LoopCond = true, StopGradient = true, RefIdentity = true }
 
 --- Where the nodes of a run's plan are: {on = {[node] = device}, inside = {[loop's name] = {[device] = {nodes}}}}.
 function M.places(r)
@@ -27,23 +26,17 @@ function M.places(r)
   return places
 end
 
---- What makes the value that an input has; what hands it on has no token.
-local function maker(input)
-  while passes[input.op.type] do input = input.op.inputs[1] end
-  return input.op
-end
-
 --- Which of its inputs a node waits for: op, device that it comes from over the cut (nil: the node's own), whether it is on its way.
 local function waits_for(g, on, node, missing)
   local here, first = on[node], nil
   for i = 1, #missing, 2 do
-    local op = maker(graph.output(g, missing[i], math.max(missing[i + 1], 0)))
+    local op = whereabouts.origin(graph.output(g, missing[i], math.max(missing[i + 1], 0))).op
     if on[op.node] and on[op.node] ~= here then return op, on[op.node], false end
     first = first or op
   end
   if first then return first end
   for _, input in ipairs(graph.operation(g, node).inputs) do
-    local op = maker(input)
+    local op = whereabouts.origin(input).op
     if on[op.node] and on[op.node] ~= here then return op, on[op.node], true end
   end
 end

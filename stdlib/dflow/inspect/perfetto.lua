@@ -8,6 +8,7 @@ local wire = require 'dflow.exchange.wire'
 local files = require 'dflow.exchange.file'
 local graph = require 'dflow.front.graph'
 local trace = require 'dflow.inspect.trace'
+local whereabouts = require 'dflow.inspect.whereabouts'
 local enums = require 'dflow.backend.enums'
 
 local M = {}
@@ -35,7 +36,6 @@ local function annotation(name, text) return bytes(4, bytes(10, name) .. bytes(6
 local function event(at, type, uuid, more) return packet(number(8, at) .. bytes(11, number(9, type) .. number(11, uuid) .. (more or ''))) end
 
 -- ---- arrows ------------------------------------------------------------------------------------------------------------
-local passes = { Identity = true, LoopCond = true, StopGradient = true, RefIdentity = true }
 
 --- By event number: the numbers of arrows that begin and that end there.
 local function arrows(h)
@@ -47,8 +47,7 @@ local function arrows(h)
     list = {}
     into[node] = list
     local function add(o, back)
-      while passes[o.op.type] do o = o.op.inputs[1] end
-      local op = o.op
+      local op = whereabouts.origin(o).op
       local second = op.type == 'Merge' and op.inputs[2]
       if second and second.op.type == 'NextIteration' then      -- a loop's Merge has no token of its own, as a rule
         list[#list + 1] = { second.op.node, 1 }

@@ -3,8 +3,21 @@
 -- A graph says which loops are around a node; a paused run says which frames are open. A question such as `why x` is asked where the run
 -- stands, and x may be further in or further out: find() goes from there to the frame of x that is nearest.
 local core = require 'dflow.backend'
+local registry = require 'dflow.front.registry'
 
 local M = {}
+
+local passes = setmetatable({}, { __index = function(t, type)
+  t[type] = registry.has(type) and core.op_about(registry.need(type).id, 'passes') ~= nil
+  return t[type]
+end })
+
+--- The output whose value this one is: past what only hands it on, which has no token.
+function M.origin(o)
+  while passes[o.op.type] do o = o.op.inputs[1] end
+  return o
+end
+
 local EXIT = 5               -- DF_ROLE_EXIT
 
 --- The loops of a graph.

@@ -6,8 +6,8 @@ local core = require 'dflow.backend'
 local graph = require 'dflow.front.graph'
 local inspect = require 'dflow.inspect'
 local whereabouts = require 'dflow.inspect.whereabouts'
+local origin = whereabouts.origin
 
-local passes = { Identity = true, LoopCond = true, StopGradient = true, RefIdentity = true }
 local signs = { Less = '<', LessEqual = '<=', Greater = '>', GreaterEqual = '>=', Equal = '==', NotEqual = '~=', LogicalAnd = 'and', LogicalOr = 'or' }
 
 -- ---- reading ----------------------------------------------------------------------------------------------------------
@@ -94,12 +94,6 @@ local function show(v)
   if type(v) == 'number' then return ('%.6g'):format(v) end
   local text = tostring(v):gsub('%s+', ' ')
   return #text > 60 and text:sub(1, 57) .. '...' or text
-end
-
---- What an output stands for: past what only hands it on.
-local function origin(o)
-  while passes[o.op.type] do o = o.op.inputs[1] end
-  return o
 end
 
 local function line(op) return op.source and '  ' .. op.source or '' end
