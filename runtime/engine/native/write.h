@@ -1,4 +1,6 @@
-/* write.h: what write.c (loops, branches, arrays, ways out) and write_op.c (arithmetic) share. */
+/* write.h: what the files that write assembly share. write.c begins; below it write_loop.c and write_block.c call one
+ * another as loops and conds lie in one another, and the others write one node, a value, or a way out.
+ */
 #ifndef DFLOW_WRITE_H
 #define DFLOW_WRITE_H
 #include "engine/native/look.h"
@@ -17,6 +19,11 @@ typedef struct dfi_writer {
   char      type[8][32]; int32_t ntypes;      /* dfi_lanes' answers */
 } dfi_writer;
 
+#define SAY(w, ...)  dfi_text_add(&(w)->body, __VA_ARGS__)
+#define DECL(w, ...) dfi_text_add(&(w)->decl, __VA_ARGS__)
+#define TAIL(w, ...) dfi_text_add(&(w)->tail, __VA_ARGS__)
+
+/* ---- write_value.c ---- */
 /* How a number of this dtype lies in memory. */
 const char *dfi_type(uint8_t dtype);
 dfi_name dfi_temp(dfi_writer *w);
@@ -28,12 +35,50 @@ void dfi_declare(dfi_writer *w, const char *declaration);
 dfi_name dfi_write_operand(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dtype);
 /* Copies n elements. */
 void dfi_write_copy(dfi_writer *w, uint8_t dtype, int64_t n, const char *to, const char *from);
+/* The number that lies in a cell. */
+dfi_name dfi_write_load(dfi_writer *w, uint8_t dtype, const char *cell);
+/* What the place of a slot is called, whatever lies there. */
+dfi_name dfi_write_place(int32_t loop, uint32_t slot);
+/* The slot of `loop` gets a copy of v, a number or a small tensor. */
+void dfi_write_store(dfi_writer *w, uint8_t dtype, dfi_name v, int32_t loop, uint32_t slot);
+/* The same where what v is, a tensor, does not change while the slot can be read: another name for it. */
+void dfi_write_alias(dfi_writer *w, uint8_t dtype, dfi_name v, int32_t loop, uint32_t slot);
+
+/* ---- write_loop.c, write_block.c, write_array.c ---- */
+/* The cells of loop i. */
+void dfi_write_declare(dfi_writer *w, int32_t i);
+/* The loop, from its head to its Exits. */
+void dfi_write_loop(dfi_writer *w, int32_t i);
+/* All that is alive under condition g, as far as its inputs are there. */
+void dfi_write_block(dfi_writer *w, int32_t i, int32_t g);
+/* The tokens of a node that was written: who has all of its inputs now? */
+void dfi_write_deliver(dfi_writer *w, int32_t i, uint32_t from, uint32_t to);
+/* A predicate as an i1. */
+dfi_name dfi_write_truth(dfi_writer *w, int32_t i, dfi_operand pred);
+/* A TensorArrayRead or a TensorArrayWrite. */
+void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p);
+
+/* ---- write_leave.c ---- */
+/* Of the nodes under condition g and those inside it: tokens that die when it does not hold, and Exits of loops that
+   die with them. */
+int64_t dfi_dead_tokens(const dfi_look_loop *l, int32_t g);
+int64_t dfi_dead_exits(const dfi_writer *w, int32_t loop, int32_t g);
+/* n more of `cell` (died, merged, ended) in this iteration of loop i. */
+void dfi_write_add(dfi_writer *w, const char *cell, int32_t i, int64_t n);
+/* Adds to t: what loop i has done since it was last said, and the last iteration where it is over. */
+void dfi_write_counts(dfi_writer *w, dfi_text *t, int32_t i, bool last);
+/* A block (label site<k>) that leaves the unit from inside loop i. Returns k. */
+int32_t dfi_write_site(dfi_writer *w, int32_t i, bool failing);
+/* Leaves the unit where `condition` (an i1) holds: the node of loop i that comes next is about to fail. */
+void dfi_write_fail(dfi_writer *w, int32_t i, dfi_name condition);
+/* From here on a way out tells that node p of loop i has run, or, p being NULL, that `loop` is over. */
+void dfi_write_done(dfi_writer *w, int32_t i, const dfi_pnode *p, int32_t loop);
+
+/* ---- a node's arithmetic ---- */
 /* write_tensor.c: a node of whose operands and result some are small tensors. */
 void dfi_write_tensor_op(dfi_writer *w, int32_t i, const dfi_pnode *p);
 /* write_kernel.c: the node's kernel is called. */
 void dfi_write_call(dfi_writer *w, int32_t i, const dfi_pnode *p);
-/* Leaves the unit where `condition` (an i1) holds: the node of loop i that comes next is about to fail. */
-void dfi_write_fail(dfi_writer *w, int32_t i, dfi_name condition);
 /* The node's result from its operands, which lie as dfi_type says, and so does the result. */
 dfi_name dfi_write_op(dfi_writer *w, int32_t i, const dfi_pnode *p, const dfi_name *in, const uint8_t *in_dtype);
 bool dfi_is_identity(const dfi_pnode *p);

@@ -6,9 +6,6 @@
 #include "engine/native/write.h"
 #include <stdio.h>
 
-#define SAY(w, ...)  dfi_text_add(&(w)->body, __VA_ARGS__)
-#define DECL(w, ...) dfi_text_add(&(w)->decl, __VA_ARGS__)
-
 static dfi_operand operand_at(const dfi_look *l, const dfi_pnode *p, uint32_t k) {
   return l->plan->operand[p->in + k];
 }

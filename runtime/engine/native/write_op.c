@@ -5,7 +5,6 @@
 #include "kernels/elementwise.h"
 #include <stdio.h>
 
-#define SAY(w, ...) dfi_text_add(&(w)->body, __VA_ARGS__)
 typedef df_scalar_fn (*chooser)(const uint8_t *, uint8_t);
 
 /* One instruction on two operands of one dtype. */

@@ -10,9 +10,6 @@
 #include "kernels/elementwise.h"
 #include <stdio.h>
 
-#define SAY(w, ...)  dfi_text_add(&(w)->body, __VA_ARGS__)
-#define DECL(w, ...) dfi_text_add(&(w)->decl, __VA_ARGS__)
-
 enum { LANES = 16, PIECES = 4 /* more than these become a loop */ };
 
 /* ---- which nodes ------------------------------------------------------------------------------------------- */

@@ -1,0 +1,153 @@
+/* write_loop.c: a loop: its cells, its head, body and poll, and its Exits. write.c says how it is laid out. */
+#include "engine/native/write.h"
+
+void dfi_write_declare(dfi_writer *w, int32_t i) {
+  const dfi_look_loop *l = &w->look->loop[i];
+  for (uint32_t s = 0; s < l->scope->nslots; s++)
+    if (l->slot_shape[s])
+      DECL(w, "  %%v%d_%u = alloca [%lld x %s], align 64\n", i, s, (long long)dfi_shape_size(l->slot_shape[s]),
+           dfi_type(l->slot_dtype[s]));
+    else if (l->slot_dtype[s] && l->slot_dtype[s] != DF_RESOURCE && l->slot_copy[s] < 0)
+      DECL(w, "  %%v%d_%u = alloca %s\n", i, s, dfi_type(l->slot_dtype[s]));
+  for (uint32_t s = 0; s < l->scope->nconsts; s++)
+    if (l->const_dtype[s] && l->const_dtype[s] != DF_RESOURCE && !l->const_shape[s])
+      DECL(w, "  %%c%d_%u = alloca %s\n", i, s, dfi_type(l->const_dtype[s]));
+  DECL(w, "  %%number%d = alloca i64\n  %%since%d = alloca i64\n", i, i);
+  static const char *const kind[] = { "died", "merged", "ended" };
+  for (int32_t k = 0; k < 3; k++)
+    DECL(w, "  %%all.%s%d = alloca i64\n  store i64 0, ptr %%all.%s%d\n  %%now.%s%d = alloca i64\n", kind[k], i,
+         kind[k], i, kind[k], i);
+}
+
+/* This iteration's dead tokens are counted now that it is done. */
+static void commit(dfi_writer *w, int32_t i) {
+  static const char *const kind[] = { "died", "merged", "ended" };
+  for (int32_t k = 0; k < 3; k++) {
+    const int32_t t = w->ntemp;
+    w->ntemp += 3;
+    SAY(w,
+        "  %%t%d = load i64, ptr %%now.%s%d\n  %%t%d = load i64, ptr %%all.%s%d\n  %%t%d = add i64 %%t%d, %%t%d\n  "
+        "store i64 %%t%d, ptr %%all.%s%d\n",
+        t, kind[k], i, t + 1, kind[k], i, t + 2, t, t + 1, t + 2, kind[k], i);
+  }
+}
+
+/* Is it the place of a variable, which the next iteration's values go to one by one? */
+static bool is_variable(const dfi_nloop *v, int32_t i, dfi_name name) {
+  for (int32_t k = 0; k < v->nvars; k++) if (!strcmp(name.s, dfi_write_place(i, v->var[k].enter->out).s)) return true;
+  return false;
+}
+static dfi_name set_aside(dfi_writer *w, uint8_t dtype, const dfi_shape *s, dfi_name from) {
+  const dfi_name to = dfi_temp(w);
+  DECL(w, "  %s = alloca [%lld x %s], align 64\n", to.s, (long long)dfi_shape_size(s), dfi_type(dtype));
+  dfi_write_copy(w, dtype, dfi_shape_size(s), to.s, from.s);
+  return to;
+}
+
+static void write_next(dfi_writer *w, int32_t i) {
+  const dfi_nloop *v = &w->unit->loop[i];
+  dfi_name *value = dfi_xmalloc(sizeof *value * (size_t)(v->nvars + 1));
+  uint8_t dtype;
+  for (int32_t k = 0; k < v->nvars; k++) {
+    value[k] = dfi_write_operand(w, i, w->look->plan->operand[v->var[k].next->in], &dtype);
+    if (v->var[k].shape && is_variable(v, i, value[k]) &&
+        strcmp(value[k].s, dfi_write_place(i, v->var[k].enter->out).s))
+      value[k] = set_aside(w, dtype, v->var[k].shape, value[k]);
+  }
+  for (int32_t k = 0; k < v->nvars; k++)
+    dfi_write_store(w, v->var[k].next->out_dtypes[0], value[k], i, v->var[k].enter->out);
+  dfi_free(value);
+}
+
+static void write_exits(dfi_writer *w, int32_t i) {
+  const dfi_look_loop *l = &w->look->loop[i];
+  uint32_t at = 0;
+  for (uint32_t k = 0; k < l->scope->nexits; k++) {
+    const dfi_pnode *p = l->scope->exits[k];
+    uint8_t dtype;
+    const dfi_name v = dfi_write_operand(w, i, w->look->plan->operand[p->in], &dtype);
+    const uint32_t cell = at;
+    const dfi_shape *tensor = w->unit->loop[i].exit_shape[k];
+    at += dfi_cells(dtype, tensor);
+    if (dtype == DF_RESOURCE) continue;
+    if (l->parent >= 0) { dfi_write_store(w, dtype, v, l->parent, p->out); continue; }
+    const dfi_name to = dfi_temp(w);
+    SAY(w, "  %s = getelementptr i64, ptr %%out, i64 %u\n", to.s, cell);
+    if (tensor) dfi_write_copy(w, dtype, dfi_shape_size(tensor), to.s, v.s);
+    else SAY(w, "  store %s %s, ptr %s\n", dfi_type(dtype), v.s, to.s);
+  }
+  if (l->parent < 0 && at > w->nout) w->nout = at;
+}
+
+/* Were all nodes of the loop written, and is what its ends wait for there? */
+static void check_written(dfi_writer *w, int32_t i) {
+  const dfi_look_loop *l = &w->look->loop[i];
+  for (uint32_t n = 0; n < l->scope->n; n++)
+    if (l->nodes[n].kind == DFI_K_NEXT || l->nodes[n].kind == DFI_K_EXIT ? l->node[n].missing != 0
+                                                                         : !l->node[n].written)
+      dfi_unit_refuse(w->unit, &l->nodes[n], "no order was found in which it can run");
+}
+
+/* Of an iteration, in the units of the budget: some nanoseconds each. */
+static int32_t cost_of(const dfi_look_loop *l) {
+  enum { NODES = 16, ELEMENTS = 8, CALL = 200 };
+  int64_t elements = 0;
+  for (uint32_t s = 0; s < l->scope->nslots; s++) if (l->slot_shape[s]) elements += dfi_shape_size(l->slot_shape[s]);
+  return 1 + (int32_t)l->scope->n / NODES + (int32_t)(elements / ELEMENTS) + CALL * l->calls;
+}
+
+void dfi_write_loop(dfi_writer *w, int32_t i) {
+  const int32_t mark = w->ndone, go_on = w->look->loop[i].go_on, cost = cost_of(&w->look->loop[i]);
+  w->look->loop[i].written = true;
+  if (i > 0) {
+    SAY(w, "  store i64 0, ptr %%number%d\n  store i64 0, ptr %%since%d\n", i, i);
+    const int32_t parent = w->look->loop[i].parent;
+    dfi_write_add(w, "merged", parent, w->unit->loop[i].nvars);
+  }
+  SAY(w, "  br label %%head%d\nhead%d:\n", i, i);
+  SAY(w, "  store i64 0, ptr %%now.died%d\n  store i64 0, ptr %%now.merged%d\n  store i64 0, ptr %%now.ended%d\n", i, i,
+      i);
+  for (int32_t k = 0; k < w->unit->loop[i].nvars; k++)
+    dfi_write_deliver(w, i, w->unit->loop[i].var[k].enter->edge[0], w->unit->loop[i].var[k].enter->edge[1]);
+  dfi_write_block(w, i, 0);
+  const dfi_name t = dfi_write_truth(w, i, w->look->loop[i].guard[go_on].pred);
+  SAY(w, "  br i1 %s, label %%body%d, label %%exit%d\nbody%d:\n", t.s, i, i, i);
+  dfi_write_block(w, i, go_on);
+  write_next(w, i);
+  commit(w, i);
+  const int32_t k = w->ntemp;
+  w->ntemp += 5;
+  SAY(w, "  %%t%d = load i64, ptr %%number%d\n  %%t%d = add i64 %%t%d, 1\n  store i64 %%t%d, ptr %%number%d\n", k, i,
+      k + 1, k, k + 1, i);
+  SAY(w,
+      "  %%t%d = load i64, ptr %%budget\n  %%t%d = sub i64 %%t%d, %d\n  store i64 %%t%d, ptr %%budget\n  %%t%d = icmp "
+      "slt i64 %%t%d, 0\n",
+      k + 2, k + 3, k + 2, cost, k + 3, k + 4, k + 3);
+  SAY(w, "  br i1 %%t%d, label %%poll%d, label %%head%d, !prof !0\npoll%d:\n", k + 4, i, i, i);
+  dfi_write_counts(w, &w->body, i, false);
+  w->ndone = mark;                  /* another iteration: nothing of it has been done */
+  const int32_t site = dfi_write_site(w, i, false);
+  const dfi_name more = dfi_temp(w), leave = dfi_temp(w);
+  SAY(w,
+      "  %s = call i64 %%do.poll(ptr %%c)\n  store i64 %s, ptr %%budget\n  %s = icmp slt i64 %s, 0\n  br i1 %s, label "
+      "%%site%d, label %%head%d\nexit%d:\n",
+      more.s, more.s, leave.s, more.s, leave.s, site, i, i);
+  dfi_write_block(w, i, go_on - 1);
+  write_exits(w, i);
+  commit(w, i);
+  dfi_write_counts(w, &w->body, i, true);
+  check_written(w, i);
+  w->ndone = mark;
+  if (i == 0) {
+    const dfi_name n = dfi_temp(w), at = dfi_temp(w);
+    SAY(w,
+        "  %s = load i64, ptr %%number0\n  %s = getelementptr i8, ptr %%c, i64 %d\n  store i64 %s, ptr %s\n  ret i32 "
+        "0\n",
+        n.s, at.s, DFI_AT_NUMBER, n.s, at.s);
+    return;
+  }
+  const int32_t parent = w->look->loop[i].parent;
+  for (uint32_t e = 0; e < w->look->loop[i].scope->nexits; e++)
+    dfi_write_deliver(w, parent, w->look->loop[i].scope->exits[e]->edge[0], w->look->loop[i].scope->exits[e]->edge[1]);
+  dfi_write_done(w, parent, NULL, i);
+}
