@@ -2,7 +2,7 @@
 # run.sh: reads the sentences of spec/ aloud and counts them.
 #
 #   spec/run.sh lua5.4:debug luajit:release        each pair is an interpreter and a build in build/
-#   SPECS='spec/graph/cond_spec.lua' spec/run.sh …       these files only
+#   spec/run.sh luajit:release spec/graph/cond_spec.lua  these files only; SPECS='…' says the same
 #
 # The last line is `N passed, N failed` over all pairs, and the exit status says the same; what failed is told once more
 # before it. A run that ends early (a crash, a sanitizer's report) counts as one more failure, and so does one that hangs: it is ended
@@ -78,7 +78,15 @@ again() { # title command…
   sed "s|^|failed under $title: |" "$work/bad" >> "$work/told"
 }
 
-for pair in "$@"; do
+pairs=
+for word in "$@"; do
+  case $word in
+    */*) SPECS="${SPECS:-} $word" ;;
+    *) pairs="$pairs $word" ;;
+  esac
+done
+
+for pair in $pairs; do
   lua=${pair%%:*} mode=${pair#*:}
   build=$PWD/build/$mode
   export DFLOW_MODE="$mode" DFLOW_BUILD="$build" DFLOW_LIB="$build/libdflow.so" DFLOW_LUA="$lua"
