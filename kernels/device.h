@@ -85,10 +85,14 @@ typedef struct dfi_gpu_host {
   void      *(*note)(const df_tensor *t);          /* of its elements; NULL: they are on the host */
 } dfi_gpu_host;
 
-typedef struct dfi_gpu_about { char name[128]; int64_t memory_bytes, launches, copies_in, copies_out; int32_t major,
-    minor; } dfi_gpu_about;
+typedef struct dfi_gpu_about {
+  char    name[128];
+  int64_t memory_bytes, launches, copies_in, copies_out;
+  int32_t major, minor;
+  char    libraries[400];                /* what computes with which of them, and which is missing: a line each */
+} dfi_gpu_about;
 
-enum { DFI_GPU_VERSION = 1 };
+enum { DFI_GPU_VERSION = 2 };
 typedef struct dfi_gpu_api {
   int32_t version;
   /* Opens the driver. NULL: it is there. Else why it is not and what to do, one line in static memory. Called once. */

@@ -693,7 +693,8 @@ typedef enum df_native { DF_NATIVE_SUMMARY = 0, DF_NATIVE_LLVM, DF_NATIVE_MACHIN
 int32_t     df_session_native(df_session *s, int32_t what, const char *loop, int32_t room, char *out);
 
 /* Devices. Each of these gives lines of text: how long it is; as much of it as fits `room` is written to out.
- * devices    `KIND memory NAME in_use peak limit`, the host first
+ * devices    `KIND memory NAME in_use peak limit`, the host first; of a GPU `gpu NAME launches copies_in copies_out
+ * its name`, and `library NAME what computes with which of CUDA's libraries, or which is missing`
  * placement  where the nodes run that the fetches need: `node TAB op TAB device TAB id TAB why`; -1: there is no such
  * run, and err says why
  * report     `seconds S`, `memory NAME in_use peak limit`, `transfer FROM -> TO messages bytes dead`, and

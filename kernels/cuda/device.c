@@ -1,6 +1,6 @@
 /* device.c: a GPU: opened once, and then streams, events, memory, copies and launches. */
 #define _GNU_SOURCE
-#include "device.h"
+#include "blas.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -400,10 +400,13 @@ const dfi_remote *dfc_device(int32_t number, char *why, size_t room) {
     return NULL;
   }
   if (!gpus[number]) {
+    const char *wrong = dfc_blas_math_wrong();
+    if (wrong) { snprintf(why, room, "%s", wrong); return NULL; }
     dfc_gpu *g = calloc(1, sizeof *g);
     if (!g) { snprintf(why, room, "out of memory"); return NULL; }
     dfc_cu.cuDeviceGetCount(&real);
     g->number = number;
+    g->math = dfc_blas_math();
     pthread_mutex_init(&g->lock, NULL);
     if (!open_device(g, number % real)) { snprintf(why, room, "%s", g->error); free(g); return NULL; }
     g->remote = (dfi_remote){ .device = g,

@@ -35,6 +35,10 @@ typedef struct dfc_gpu {
   int32_t    nevents;
   /* by the name's address: open addressing */
   struct { const char *name; CUfunction function; } function[DFC_FUNCTIONS];
+  struct cublasLtContext *blas;           /* NULL: no product was asked for yet */
+  struct dfc_blas_plan *blas_plan;        /* by shape: blas.c */
+  int64_t    blas_plans;                  /* how many were made */
+  int32_t    math;                        /* how it multiplies float32 */
   char       error[300];                  /* the first; "" */
   pthread_mutex_t lock;                   /* guards all above but what never changes */
   dfi_remote remote;

@@ -18,26 +18,39 @@ const char *dfc_error_text(CUresult error) {
   return text;
 }
 
-static void *open_library(char *path, size_t room) {
+enum { PATH = 300 };
+
+/* Up to and with its last slash. */
+static int folder_of(const char *path) {
+  const char *slash = path ? strrchr(path, '/') : NULL;
+  return slash ? (int)(slash - path) + 1 : 0;
+}
+
+/* Where the driver lies; a soname alone: where the system has it. */
+static void driver_path(char *path, size_t room) {
   const char *asked = getenv("DFLOW_CUDA_DRIVER");
-  if (!asked || !asked[0]) {
-    snprintf(path, room, "libcuda.so.1");
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  }
-  if (strcmp(asked, "strict")) {
-    snprintf(path, room, "%s", asked);
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  }
   Dl_info here;
-  const char *slash = dladdr((void *)dfc_driver_open, &here) && here.dli_fname ? strrchr(here.dli_fname, '/') : NULL;
-  const int folder = slash ? (int)(slash - here.dli_fname) + 1 : 0;
-  snprintf(path, room, "%.*sstrict/libcuda.so.1", folder, folder ? here.dli_fname : "");
-  return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!asked || !asked[0]) snprintf(path, room, "libcuda.so.1");
+  else if (strcmp(asked, "strict")) snprintf(path, room, "%s", asked);
+  else {
+    const bool known = dladdr((void *)dfc_driver_open, &here) && here.dli_fname;
+    snprintf(path, room, "%.*sstrict/libcuda.so.1", known ? folder_of(here.dli_fname) : 0, known ? here.dli_fname : "");
+  }
+}
+
+void *dfc_library_open(const char *soname, char *why, size_t room) {
+  char driver[PATH], path[2 * PATH];
+  driver_path(driver, sizeof driver);
+  snprintf(path, sizeof path, "%.*s%s", folder_of(driver), driver, soname);
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) snprintf(why, room, "%s", dlerror());
+  return library;
 }
 
 const char *dfc_driver_open(void) {
-  static char why[400], path[300];
-  void *library = open_library(path, sizeof path);
+  static char why[400], path[PATH];
+  driver_path(path, sizeof path);
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     snprintf(why, sizeof why, "no CUDA driver: %s; install NVIDIA's driver, 580 or newer", dlerror());
     return why;

@@ -4,6 +4,7 @@
  */
 #ifndef DFLOW_CUDA_DRIVER_H
 #define DFLOW_CUDA_DRIVER_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -85,6 +86,9 @@ extern dfc_driver dfc_cu;                 /* filled by dfc_driver_open */
 
 /* NULL: it is there. Else why not and what to do, one line in static memory. */
 const char *dfc_driver_open(void);
+/* Another library of CUDA's, by its soname: the system's, or what lies beside the driver that DFLOW_CUDA_DRIVER names.
+ * NULL: why says so. */
+void *dfc_library_open(const char *soname, char *why, size_t room);
 /* "CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"; static or of this thread. */
 const char *dfc_error_text(CUresult error);
 #endif

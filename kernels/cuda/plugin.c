@@ -1,5 +1,5 @@
 /* plugin.c: the door of libdflow_cuda.so, and the runtime's services under the names that kernel.h gives them. */
-#include "plugin.h"
+#include "blas.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,6 +201,7 @@ static void about(const dfi_remote *r, dfi_gpu_about *out) {
       .copies_out = g->copies_out, .major = g->major,
                           .minor = g->minor };
   memcpy(out->name, g->name, sizeof out->name);
+  dfc_blas_about(g, out->libraries, sizeof out->libraries);
   dfc_leave(g);
 }
 

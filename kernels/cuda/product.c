@@ -1,5 +1,5 @@
 /* product.c: launchers of products. */
-#include "plugin.h"
+#include "blas.h"
 #include "../linalg.h"
 #include <string.h>
 
@@ -8,6 +8,24 @@ enum { TILE = 16 };
 static void launch(dfc_call *c, int32_t dtype, dfc_product *p) {
   const int64_t tiles = (p->m + TILE - 1) / TILE * ((p->n + TILE - 1) / TILE) * p->count;
   dfc_run_blocks(c, dfc_name("product", dtype), tiles, TILE * TILE, p);
+}
+
+/* Elements between the matrices of the batch, where they are alike: false, they are not. */
+static bool even_steps(const dfk_product *q, int64_t *step_a, int64_t *step_b) {
+  int64_t a = 0, b = 0;
+  if (q->count > 1) dfk_product_at(q, 1, step_a, step_b); else *step_a = *step_b = 0;
+  for (int64_t i = 2; i < q->count; i++) {
+    dfk_product_at(q, i, &a, &b);
+    if (a != i * *step_a || b != i * *step_b) return false;
+  }
+  return true;
+}
+
+/* By cuBLASLt. False: our own kernel is to do it. */
+static bool by_blas(dfc_call *c, const dfk_product *q, int32_t dtype, const dfc_product *p) {
+  dfc_blas_product r = { .a = p->a, .b = p->b, .c = p->c, .m = q->m, .n = q->n, .k = q->k, .count = q->count,
+                         .dtype = dtype, .a_t = q->a_t, .b_t = q->b_t };
+  return even_steps(q, &r.step_a, &r.step_b) && dfc_blas_run(c, &r);
 }
 
 static int32_t product(df_kernel *k, bool two_dims) {
@@ -31,14 +49,15 @@ static int32_t product(df_kernel *k, bool two_dims) {
   p.a = dfc_read(&c, a);
   p.b = dfc_read(&c, b);
   p.c = dfc_write(&c, z);
-  if (q.count > 1) {
+  const bool taken = by_blas(&c, &q, a->dtype, &p);
+  if (!taken && c.ok && q.count > 1) {
     int64_t *at = dfk_scratch(k, q.count * 2 * (int64_t)sizeof *at);
     if (at) for (int64_t i = 0; i < q.count; i++) dfk_product_at(&q, i, &at[i], &at[q.count + i]);
     p.at = at ? dfc_temporary(&c, at, q.count * 2 * (int64_t)sizeof *at) : NULL;
     if (!p.at) c.ok = false;
     dfk_free(at);
   }
-  launch(&c, a->dtype, &p);
+  if (!taken) launch(&c, a->dtype, &p);
   return dfc_end(&c);
 }
 static int32_t run_matmul(df_kernel *k)       { return product(k, true); }

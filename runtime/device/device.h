@@ -88,6 +88,8 @@ int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err);
 const dfi_remote *dfi_gpu_open(int32_t number, df_error *err);
 /* GPUs that can be opened; 0 where there is no sign of a driver, which is not opened to find out. */
 int32_t dfi_gpu_count(void);
+/* What a GPU that was opened tells of itself. */
+void dfi_gpu_look(const dfi_remote *r, dfi_gpu_about *out);
 /* The kernel of an op (its entry's type); NULL: there is none. A GPU has been opened. */
 const dfi_gpu_kernel *dfi_gpu_kernel_of(const char *op);
 /* Adds every GPU to a list that is open. */

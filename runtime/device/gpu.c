@@ -76,6 +76,13 @@ int32_t dfi_gpu_count(void) {
   return n;
 }
 
+void dfi_gpu_look(const dfi_remote *r, dfi_gpu_about *out) {
+  pthread_mutex_lock(&gpu.lock);
+  const dfi_gpu_api *api = gpu.api;
+  pthread_mutex_unlock(&gpu.lock);
+  api->about(r, out);
+}
+
 const dfi_gpu_kernel *dfi_gpu_kernel_of(const char *op) {
   const dfi_gpu_kernel *found = NULL;
   pthread_mutex_lock(&gpu.lock);

@@ -30,6 +30,12 @@ static const df_node *constant_of(const maker *m, const df_node *n, df_output o)
   return c->context == n->context && on_pivot(c) ? c : NULL;
 }
 
+/* Is it asked for on a GPU, which may be opened only when the plan is placed? */
+static bool for_gpu(const df_node *n) {
+  int32_t kind = -1, number;
+  return n->device[0] && dfi_device_parse(n->device, &kind, &number) && kind == DFI_DEVICE_GPU;
+}
+
 static bool may_fold(const maker *m, const df_node *n) {
   const mark *k = &m->mark[n->id];
   const dfi_out *out = n->out;
@@ -37,7 +43,7 @@ static bool may_fold(const maker *m, const df_node *n) {
       k->fed_out || n->nout != 1 || n->nin < 1 || n->nin > MOST_INPUTS || out->ref || !dfk_plain(out->dtype) ||
       out->dtype == DF_RESOURCE || dfi_plan_passes_on(n))
     return false;
-  if (n->ncontrol && (at_top(n) || !on_pivot(n))) return false;
+  if (for_gpu(n) || (n->ncontrol && (at_top(n) || !on_pivot(n)))) return false;
   const int64_t size = dfi_shape_size(&out->shape);
   if (size < 0 || size > most_bytes / dfi_dtype_size[out->dtype]) return false;
   for (int32_t i = 0; i < n->nin; i++) if (!constant_of(m, n, n->in[i])) return false;

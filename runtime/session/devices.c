@@ -118,6 +118,18 @@ int32_t df_session_report(df_session *s, int32_t room, char *out) {
   return (int32_t)t.n;
 }
 
+static void say_gpu(text *t, const dfi_device *d) {
+  dfi_gpu_about g;
+  dfi_gpu_look(d->remote, &g);
+  say(t, "gpu %s %lld %lld %lld %s\n", d->name, (long long)g.launches, (long long)g.copies_in, (long long)g.copies_out,
+      g.name);
+  for (const char *line = g.libraries; *line;) {
+    const int n = (int)strcspn(line, "\n");
+    say(t, "library %s %.*s\n", d->name, n, line);
+    line += n + (line[n] != 0);
+  }
+}
+
 int32_t df_session_devices(df_session *s, int32_t room, char *out) {
   dfi_devices_add_gpus(&s->devices);
   text t = { out, room > 0 ? (size_t)room : 0, 0 };
@@ -125,6 +137,7 @@ int32_t df_session_devices(df_session *s, int32_t room, char *out) {
     say(&t, "%s ", dfi_device_kind_name(s->devices.at[i]->kind));
     say_memory(&t, s->devices.at[i], s->memory_limit);
     const dfi_device *d = s->devices.at[i];
+    if (d->remote) say_gpu(&t, d);
     if (d->measured) say(&t, "rates %s %.17g %.17g %.17g\n", d->name, d->rates.flops, d->rates.bytes, d->rates.begin);
   }
   return (int32_t)t.n;

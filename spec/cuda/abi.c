@@ -1,7 +1,9 @@
-/* abi.c: kernels/cuda/driver.h beside NVIDIA's own cuda.h: the same prototypes, symbols and numbers. Compiled, never
- * run, where the toolkit is: `make cuda-abi`. */
+/* abi.c: what kernels/cuda/ declares of CUDA beside NVIDIA's own headers: the same prototypes, symbols and numbers.
+ * Compiled, never run, where the toolkit is: `make cuda-abi`. */
 #include <cuda.h>
+#include <cublasLt.h>
 #include "../../kernels/cuda/driver.h"
+#include "../../kernels/cuda/blas.h"
 
 #define TEXT(x) #x
 #define NAME(x) TEXT(x)
@@ -11,5 +13,11 @@
 DFC_DRIVER(X)
 #undef X
 
+#define X(result, name, params) \
+  _Static_assert(__builtin_types_compatible_p(__typeof__(name), result params), #name " has another prototype");
+DFC_BLAS(X)
+#undef X
+
 #define SAME(name, number) _Static_assert((int)name == number, #name " is another number");
 DFC_NUMBERS_OF_CUDA(SAME)
+DFC_NUMBERS_OF_BLAS(SAME)

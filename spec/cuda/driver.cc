@@ -17,7 +17,7 @@
  * are those of kernels/cuda/, compiled by the host's compiler.
  */
 #include "block.h"
-#include "../../kernels/cuda/driver.h"
+#include "enqueue.h"
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -321,6 +321,29 @@ static allocation *part_of(const char *call, CUdeviceptr p, size_t bytes) {
   if (a && (char *)(uintptr_t)p + bytes <= a->base + a->bytes && (char *)(uintptr_t)p >= a->base) return a;
   report(std::string(call) + ": " + std::to_string(bytes) + " bytes at " + text_of_address((void *)(uintptr_t)p) + " are not inside of one allocation");
   return nullptr;
+}
+
+/* ---- for the libraries ------------------------------------------------------------------------------------------- */
+
+bool strict_has_context() { return current != nullptr; }
+void strict_misuse(const std::string &call, const std::string &what) {
+  LOCK;
+  misuse(call.c_str(), what, CUDA_ERROR_INVALID_VALUE);
+}
+CUresult strict_enqueue(CUstream stream, const std::string &call, const std::vector<strict_range> &ranges,
+                        std::function<std::string()> run) {
+  BEGIN;
+  if (!stream_of(stream)) return misuse(call.c_str(), "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  std::vector<std::pair<allocation *, int>> touches;
+  for (const strict_range &r : ranges) {
+    allocation *a = part_of(call.c_str(), (CUdeviceptr)(uintptr_t)r.at, r.bytes);
+    if (!a) return d.sticky;
+    auto known = std::find_if(touches.begin(), touches.end(), [&](const auto &t) { return t.first == a; });
+    if (known == touches.end()) touches.push_back({ a, r.how });
+    else known->second = std::max(known->second, r.how);
+  }
+  enqueue_whole(stream, call, touches, run);
+  return d.sticky;
 }
 
 /* ---- the API ----------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,9 @@
 /* zoo.cc: small wrong programs, each of which the strict driver must catch, and right ones, of which it must not complain. Linked to the driver itself.
  * Prints a line for each that went otherwise than it should, and then `N passed, N failed`. */
 #include "../../kernels/cuda/driver.h"
+#include "../../kernels/cuda/blas.h"
 #include "../../kernels/cuda/params.h"
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +12,9 @@
 
 #define X(result, name, symbol, params) extern "C" result symbol_##name params __asm__(symbol);
 DFC_DRIVER(X)
+#undef X
+#define X(result, name, params) extern "C" result name params;
+DFC_BLAS(X)
 #undef X
 extern "C" size_t strict_reports(char *out, size_t room);
 extern "C" void strict_forget(uint64_t seed);
@@ -35,6 +40,43 @@ static CUresult neg(CUdeviceptr x, CUdeviceptr z, int64_t n, CUstream s) {
 }
 static void all_over() { symbol_cuStreamSynchronize(one); symbol_cuStreamSynchronize(two); }
 static void zero(CUdeviceptr p, size_t n, CUstream s = nullptr) { symbol_cuMemsetD8Async(p, 0, n, s ? s : one); }
+
+/* A product of 4 x 6 and 6 x 5 by columns, float32, as right as it can be; `spoil` makes it another one. */
+struct multiplying {
+  cublasLtHandle_t handle = nullptr;
+  cublasLtMatmulDesc_t desc = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
+  cublasLtMatmulHeuristicResult_t found = {};
+  CUdeviceptr at[3] = {}, workspace = 0;
+  CUstream stream = one;
+};
+static multiplying product_of(uint32_t aligned = 64) {
+  multiplying p;
+  cublasLtMatmulPreference_t wish;
+  const size_t most = 1 << 20;
+  int count = 0;
+  cublasLtCreate(&p.handle);
+  cublasLtMatmulDescCreate(&p.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  cublasLtMatrixLayoutCreate(&p.a, CUDA_R_32F, 4, 6, 4);
+  cublasLtMatrixLayoutCreate(&p.b, CUDA_R_32F, 6, 5, 6);
+  cublasLtMatrixLayoutCreate(&p.d, CUDA_R_32F, 4, 5, 4);
+  cublasLtMatmulPreferenceCreate(&wish);
+  cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+  for (int i = 0; i < 4; i++)
+    cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES + i, &aligned, sizeof aligned);
+  cublasLtMatmulAlgoGetHeuristic(p.handle, p.desc, p.a, p.b, p.d, p.d, wish, 1, &p.found, &count);
+  p.at[0] = get(96); p.at[1] = get(120); p.at[2] = get(80);
+  p.workspace = get(p.found.workspaceSize);
+  zero(p.at[0], 96);
+  zero(p.at[1], 120);
+  return p;
+}
+static cublasStatus_t multiply(const multiplying &p) {
+  const float alpha = 1, beta = 0;
+  return cublasLtMatmul(p.handle, p.desc, &alpha, (void *)(uintptr_t)p.at[0], p.a, (void *)(uintptr_t)p.at[1], p.b, &beta,
+                        (void *)(uintptr_t)p.at[2], p.d, (void *)(uintptr_t)p.at[2], p.d, &p.found.algo,
+                        (void *)(uintptr_t)p.workspace, p.found.workspaceSize, p.stream);
+}
 
 struct beast { const char *name, *says; void (*run)(); };        /* says "": it is a right program */
 static const beast zoo[] = {
@@ -158,6 +200,71 @@ static const beast zoo[] = {
       symbol_cuMemAllocAsync(&p, 64, one);
     } },
   { "nothing allocated", "0 bytes", [] { get(0); } },
+  { "a right product", "", [] {
+      const multiplying p = product_of();
+      multiply(p);
+      drop(p.at[0]);
+      drop(p.workspace);
+      all_over();
+    } },
+  { "columns of a matrix that lie over each other", "columns 3 apart", [] {
+      cublasLtMatrixLayout_t l;
+      cublasLtMatrixLayoutCreate(&l, CUDA_R_32F, 4, 6, 3);
+    } },
+  { "a product of matrices that do not fit", "a product of", [] {
+      multiplying p = product_of();
+      std::swap(p.a, p.b);
+      multiply(p);
+    } },
+  { "a product without its workspace", "a workspace of 0 bytes", [] {
+      multiplying p = product_of();
+      p.workspace = 0;
+      multiply(p);
+    } },
+  { "a product with too small a workspace", "not inside of one allocation", [] {
+      multiplying p = product_of();
+      p.workspace = get(16);
+      multiply(p);
+      all_over();
+    } },
+  { "a product of what is less aligned than was promised", "is not aligned to", [] {
+      multiplying p = product_of();
+      p.at[0] += 4;
+      multiply(p);
+    } },
+  { "a product of freed memory", "after it was freed", [] {
+      const multiplying p = product_of();
+      drop(p.at[1]);
+      multiply(p);
+      all_over();
+    } },
+  { "a product on a stream that knows nothing of its operands", "an event is missing", [] {
+      multiplying p = product_of();
+      p.stream = two;
+      multiply(p);
+      all_over();
+    } },
+  { "a workspace that two products use at once", "an event is missing", [] {
+      multiplying p = product_of();
+      order(one, two);
+      multiply(p);
+      p.stream = two;
+      p.at[2] = get(80, two);
+      multiply(p);
+      all_over();
+    } },
+  { "a product by an algorithm of another", "chosen for another product", [] {
+      multiplying p = product_of();
+      const int t = CUBLAS_OP_T;
+      cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_TRANSA, &t, sizeof t);
+      cublasLtMatrixLayoutCreate(&p.a, CUDA_R_32F, 6, 4, 6);
+      multiply(p);
+    } },
+  { "a description that was destroyed", "was destroyed", [] {
+      const multiplying p = product_of();
+      cublasLtMatmulDescDestroy(p.desc);
+      multiply(p);
+    } },
 };
 
 /* What the host reads of a copy too early is not what was copied. */

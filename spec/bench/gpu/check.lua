@@ -72,7 +72,7 @@ end
 local sizes = report.strict and { 64 } or { 256, 1024, 4096 }
 for _, n in ipairs(sizes) do
   local a = df.Variable(df.random_normal({ n, n }), { name = 'square' .. n })
-  figure(('product of two %d x %d, float32 (our kernel)'):format(n, n), 'GF/s', function() return a:matmul(a):reduce_sum() end,
+  figure(('product of two %d x %d, float32'):format(n, n), 'GF/s', function() return a:matmul(a):reduce_sum() end,
     function(s) return 2 * n ^ 3 / s / 1e9 end)
 end
 figure('kernels in a chain, 8 elements each', 'us a kernel', function()
@@ -92,11 +92,18 @@ figure('a step of a loop of tanh(x w), 64 x 128, with its gradient, 100 trips', 
   return df.gradients(x:reduce_sum(), w)
 end, function(s) return s / 100 * 1e6 end)
 
+-- ---- which of CUDA's libraries did it ----
+report.libraries = {}
+for _, d in ipairs(df.devices()) do
+  for _, line in ipairs(d.libraries or {}) do report.libraries[#report.libraries + 1] = d.name .. ': ' .. line end
+end
+
 -- ---- the report ----
 local function quoted(s) return ('%q'):format(s):gsub('\\\n', '\\n') end
 local json = { '{', ('  "device": %s, "commit": %s, "strict": %s,'):format(quoted(report.device), quoted(report.commit), tostring(report.strict)), '  "specs": [' }
 local md = { '# gpu-check', '', ('Device: %s; dflow %s.'):format(report.device, report.commit),
-  report.strict and 'Times on the driver for tests say nothing of a GPU.' or '', '', '| spec with gpu:0 as the default device | passed | failed |', '|---|---|---|' }
+  report.strict and 'Times on the driver for tests say nothing of a GPU.' or '',
+  table.concat(report.libraries, '; '), '', '| spec with gpu:0 as the default device | passed | failed |', '|---|---|---|' }
 local all, wrong = 0, 0
 for i, s in ipairs(report.specs) do
   json[#json + 1] = ('    {"file": %s, "passed": %d, "failed": %d}%s'):format(quoted(s.file), s.passed, s.failed, i < #report.specs and ',' or '')
@@ -110,7 +117,9 @@ for i, f in ipairs(report.figures) do
     i < #report.figures and ',' or '')
   md[#md + 1] = ('| %s | %s | %.4g | %.4g |'):format(f.name, f.unit, f['cpu:0'], f['gpu:0'])
 end
-json[#json + 1] = '  ]\n}'
+local named = {}
+for i, line in ipairs(report.libraries) do named[i] = quoted(line) end
+json[#json + 1] = '  ],\n  "libraries": [' .. table.concat(named, ', ') .. ']\n}'
 for name, lines in pairs{ ['report.json'] = json, ['report.md'] = md } do
   local f = assert(io.open(folder .. name, 'w'))
   f:write(table.concat(lines, '\n'), '\n')

@@ -375,7 +375,9 @@ s:stats()
   example   local s = df.Session{} s:run(df.float32(2) * 3) return s:stats().runs
 
 s:devices()
-  Its devices: {{name =, kind =, memory = {in_use =, peak =, limit =}}, …}, in bytes, the host first.
+  Its devices: {{name =, kind =, memory = {in_use =, peak =, limit =}}, …}, in bytes, the host first. Of
+  a GPU also what it is called, launches, copies_in, copies_out, and libraries: lines that say what
+  computes with which of CUDA's libraries, and which is missing.
   example   return #df.Session{devices = {'cpu:0', 'sim:0'}}:devices()
 
 s:placement(fetches)

@@ -1,0 +1,202 @@
+/* blas.c: products by cuBLASLt. See blas.h. Matrices here lie by rows and there by columns, so what is asked for is the
+ * transposed product: c' = b' a'. */
+#include "blas.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+  pthread_mutex_t lock;                   /* guards all */
+  bool looked, there;
+  char why[300];
+#define X(result, name, params) result (*name) params;
+  DFC_BLAS(X)
+#undef X
+} blas = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool open_blas(void) {
+  pthread_mutex_lock(&blas.lock);
+  if (!blas.looked) {
+    blas.looked = true;
+    void *library = dfc_library_open("libcublasLt.so.13", blas.why, sizeof blas.why);
+    blas.there = library != NULL;
+#define X(result, name, params) \
+    if (blas.there && !(*(void **)&blas.name = dlsym(library, #name))) { \
+      snprintf(blas.why, sizeof blas.why, "libcublasLt.so.13 has no %s", #name); \
+      blas.there = false; \
+    }
+    DFC_BLAS(X)
+#undef X
+  }
+  pthread_mutex_unlock(&blas.lock);
+  return blas.there;
+}
+
+/* ---- how float32 is multiplied ----------------------------------------------------------------------------------- */
+
+static const struct { const char *name; int compute; } maths[] = {
+  { "float32", CUBLAS_COMPUTE_32F }, { "tf32", CUBLAS_COMPUTE_32F_FAST_TF32 },
+  { "bfloat16", CUBLAS_COMPUTE_32F_FAST_16BF },
+};
+enum { MATHS = sizeof maths / sizeof *maths };
+
+int32_t dfc_blas_math(void) {
+  const char *asked = getenv("DFLOW_GPU_MATH");
+  int32_t i = 0;
+  while (asked && asked[0] && i < MATHS && strcmp(asked, maths[i].name)) i++;
+  return i;
+}
+
+const char *dfc_blas_math_wrong(void) {
+  static char why[200];
+  if (dfc_blas_math() < MATHS) return NULL;
+  snprintf(why, sizeof why, "DFLOW_GPU_MATH is `%s`, and can be float32, tf32 or bfloat16", getenv("DFLOW_GPU_MATH"));
+  return why;
+}
+
+void dfc_blas_about(dfc_gpu *g, char *out, size_t room) {
+  if (!blas.looked) snprintf(out, room, "products: none was asked for yet");
+  else if (!blas.there) snprintf(out, room, "products: dflow's own kernel, as there is no cuBLASLt (%s)", blas.why);
+  else {
+    const size_t v = blas.cublasLtGetVersion();
+    snprintf(out, room, "products: cuBLASLt %d.%d.%d, float32 as %s", (int)(v / 10000), (int)(v / 100 % 100),
+             (int)(v % 100), maths[g->math].name);
+  }
+}
+
+/* ---- what is kept by shape --------------------------------------------------------------------------------------- */
+
+typedef struct key { int64_t m, n, k, count, step_a, step_b; int32_t dtype, transposed, aligned, used; } key;
+struct dfc_blas_plan {
+  key key;                                /* used 0: empty */
+  cublasLtMatmulDesc_t desc;              /* NULL: the library has nothing for it */
+  cublasLtMatrixLayout_t a, b, c;
+  cublasLtMatmulAlgo_t algo;
+  size_t workspace;
+};
+enum { PLANS = 256, WORKSPACE_BYTES = 32 << 20, ALIGNED = 256 };
+
+static int type_of(int32_t dtype) {
+  return dtype == DF_FLOAT32 ? CUDA_R_32F : dtype == DF_FLOAT64 ? CUDA_R_64F : dtype == DF_FLOAT16 ? CUDA_R_16F
+                                                                                                    : CUDA_R_16BF;
+}
+
+/* The largest power of two up to 256 that all addresses are multiples of. */
+static int32_t alignment(const dfc_blas_product *p) {
+  const uintptr_t all = (uintptr_t)p->a | (uintptr_t)p->b | (uintptr_t)p->c | ALIGNED;
+  return (int32_t)(all & (~all + 1));
+}
+
+static key key_of(const dfc_blas_product *p) {
+  key k;
+  memset(&k, 0, sizeof k);
+  k.m = p->m; k.n = p->n; k.k = p->k; k.count = p->count; k.step_a = p->step_a; k.step_b = p->step_b;
+  k.dtype = p->dtype; k.transposed = p->a_t | p->b_t << 1; k.aligned = alignment(p); k.used = 1;
+  return k;
+}
+
+static uint32_t hash_of(const key *k) {
+  uint64_t words[sizeof *k / 8], h = 1469598103934665603ull;
+  memcpy(words, k, sizeof words);
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) h = (h ^ words[i]) * 0x9e3779b97f4a7c15ull, h ^= h >> 29;
+  return (uint32_t)(h >> 32);
+}
+
+static bool good(dfc_gpu *g, cublasStatus_t status, const char *what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return true;
+  if (!g->error[0]) snprintf(g->error, sizeof g->error, "%s: %s", what, blas.cublasLtGetStatusString(status));
+  return false;
+}
+#define GOOD(call, ...) good(g, blas.call(__VA_ARGS__), #call)
+
+static bool layout(dfc_gpu *g, cublasLtMatrixLayout_t *l, int type, int64_t rows, int64_t columns, int64_t count,
+                   int64_t step) {
+  const int32_t matrices = (int32_t)count;
+  return GOOD(cublasLtMatrixLayoutCreate, l, type, (uint64_t)rows, (uint64_t)columns, rows) &&
+         (count == 1 || (GOOD(cublasLtMatrixLayoutSetAttribute, *l, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &matrices,
+                              sizeof matrices) &&
+                         GOOD(cublasLtMatrixLayoutSetAttribute, *l, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step,
+                              sizeof step)));
+}
+
+static void forget(struct dfc_blas_plan *q) {
+  if (q->a) blas.cublasLtMatrixLayoutDestroy(q->a);
+  if (q->b) blas.cublasLtMatrixLayoutDestroy(q->b);
+  if (q->c) blas.cublasLtMatrixLayoutDestroy(q->c);
+  if (q->desc) blas.cublasLtMatmulDescDestroy(q->desc);
+  memset(q, 0, sizeof *q);
+}
+
+static bool describe(dfc_gpu *g, struct dfc_blas_plan *q, const dfc_blas_product *p) {
+  const int type = type_of(p->dtype), t = CUBLAS_OP_T;
+  const bool wide = p->dtype == DF_FLOAT64;
+  const int compute = wide ? CUBLAS_COMPUTE_64F : p->dtype == DF_FLOAT32 ? maths[g->math].compute : CUBLAS_COMPUTE_32F;
+  return GOOD(cublasLtMatmulDescCreate, &q->desc, compute, wide ? CUDA_R_64F : CUDA_R_32F) &&
+         (!p->b_t || GOOD(cublasLtMatmulDescSetAttribute, q->desc, CUBLASLT_MATMUL_DESC_TRANSA, &t, sizeof t)) &&
+         (!p->a_t || GOOD(cublasLtMatmulDescSetAttribute, q->desc, CUBLASLT_MATMUL_DESC_TRANSB, &t, sizeof t)) &&
+         layout(g, &q->b, type, p->b_t ? p->k : p->n, p->b_t ? p->n : p->k, p->count, p->step_b) &&
+         layout(g, &q->a, type, p->a_t ? p->m : p->k, p->a_t ? p->k : p->m, p->count, p->step_a) &&
+         layout(g, &q->c, type, p->n, p->m, p->count, p->m * p->n);
+}
+
+/* Asks the library what it would do. True: q->desc says whether it has something. */
+static bool choose(dfc_gpu *g, struct dfc_blas_plan *q) {
+  cublasLtMatmulPreference_t wish = NULL;
+  cublasLtMatmulHeuristicResult_t found;
+  const size_t most = WORKSPACE_BYTES;
+  const uint32_t aligned = (uint32_t)q->key.aligned;
+  int count = 0;
+  bool ok = GOOD(cublasLtMatmulPreferenceCreate, &wish) &&
+            GOOD(cublasLtMatmulPreferenceSetAttribute, wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most,
+                 sizeof most);
+  for (int side = 0; ok && side < 4; side++)
+    ok = GOOD(cublasLtMatmulPreferenceSetAttribute, wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES + side, &aligned,
+              sizeof aligned);
+  if (ok) {
+    const cublasStatus_t status = blas.cublasLtMatmulAlgoGetHeuristic(g->blas, q->desc, q->b, q->a, q->c, q->c, wish, 1,
+                                                                      &found, &count);
+    if (status == CUBLAS_STATUS_SUCCESS && count > 0 && found.state == CUBLAS_STATUS_SUCCESS) {
+      q->algo = found.algo;
+      q->workspace = found.workspaceSize;
+    } else {
+      const key k = q->key;
+      forget(q);
+      q->key = k;
+    }
+  }
+  if (wish) blas.cublasLtMatmulPreferenceDestroy(wish);
+  return ok;
+}
+
+/* The plan of a shape, made when it first comes; a newer one may take its place. NULL: the device's error says why. */
+static struct dfc_blas_plan *plan_of(dfc_gpu *g, const dfc_blas_product *p) {
+  if (!g->blas_plan && !(g->blas_plan = calloc(PLANS, sizeof *g->blas_plan))) return NULL;
+  const key k = key_of(p);
+  struct dfc_blas_plan *q = &g->blas_plan[hash_of(&k) % PLANS];
+  if (!memcmp(&q->key, &k, sizeof k)) return q;
+  forget(q);
+  g->blas_plans++;
+  q->key = k;
+  if (describe(g, q, p) && choose(g, q)) return q;
+  forget(q);
+  return NULL;
+}
+
+bool dfc_blas_run(dfc_call *c, const dfc_blas_product *p) {
+  dfc_gpu *g = c->g;
+  if (!(DFC_FLOATS >> p->dtype & 1) || !p->k || p->count > INT32_MAX || !c->ok || !open_blas()) return false;
+  if (!g->blas && !GOOD(cublasLtCreate, &g->blas)) return c->ok = false;
+  struct dfc_blas_plan *q = plan_of(g, p);
+  if (!q) return c->ok = false;
+  if (!q->desc) return false;
+  const float one = 1, none = 0;
+  const double wide_one = 1, wide_none = 0;
+  const bool wide = p->dtype == DF_FLOAT64;
+  void *workspace = q->workspace ? dfc_temporary(c, NULL, (int64_t)q->workspace) : NULL;
+  if (!c->ok) return false;
+  g->launches++;
+  return c->ok = GOOD(cublasLtMatmul, g->blas, q->desc, wide ? (const void *)&wide_one : &one, p->b, q->b, p->a, q->a,
+                      wide ? (const void *)&wide_none : &none, p->c, q->c, p->c, q->c, &q->algo, workspace,
+                      q->workspace, g->compute);
+}
