@@ -73,7 +73,7 @@ static bool widens(const df_node *n) {
     if (!takes_wide(o, arg_of(o->in, o->nin, n->nin, i), dfi_dtype(n->in[i]))) return false;
   for (int32_t i = 0; i < n->nout; i++)
     if (!takes_wide(o, arg_of(o->out, o->nout, n->nout, i), n->out[i].dtype)) return false;
-  return strcmp(o->op->type, "Bitcast") != 0;
+  return !(o->traits & DFO_BITS);
 }
 
 /* Which outputs are flows, also behind Switches, Enters and the like. */
@@ -107,7 +107,7 @@ static df_tensor *tensor_in(const copier *c, df_tensor *t, df_error *err) {
 
 static int32_t copy_attrs(const copier *c, df_node *n, const df_node *from, df_error *err) {
   const dfi_op_info *o = dfi_op_info_at(n->op);
-  bool prints = !strcmp(o->op->type, "Print");
+  bool prints = o->traits & DFO_TELLS;
   if (from->attrs == o->defaults && !prints) {
     bool same = true;
     for (int32_t a = 0; a < o->nattr && c->wide; a++)
@@ -315,7 +315,7 @@ static void make_room(df_graph *to, const flow *f) {
 static df_node *needs_besides(df_graph *g, const df_node *n) {
   const df_op *op = dfi_op_info_at(n->op)->op;
   const dfi_function *f = op->flow == DF_CALL ? flow_function_find(g, n->attrs[0].s) : NULL;
-  return f ? f->ret : strcmp(op->type, "FunctionLoad") ? NULL : dfi_function_save(g, n->attrs[0].s, n->attrs[1].i);
+  return f ? f->ret : op->traits & DFO_TAPE_LOADS ? dfi_function_save(g, n->attrs[0].s, n->attrs[1].i) : NULL;
 }
 
 uint8_t *dfi_graph_needs(df_graph *g, int32_t n, const int32_t *outputs) {

@@ -30,63 +30,57 @@ static double dim_of(const df_kernel *k, int32_t i, int32_t axis) {
 
 static double value_size(const df_value *v) { return v->kind == DF_TENSOR ? (double)v->as.tensor->size : 1; }
 
-/* Does the op hand on what it takes, or look at its shape, without touching the elements? It takes no time. */
-static bool moves_nothing(const char *op) {
-  static const char *const ops[] = { "Identity", "StopGradient", "Reshape", "ExpandDims", "Squeeze",
-                                     "Shape", "Size", "Rank", "BroadcastGradientArgs", "EnsureShape" };
-  if (!strncmp(op, "TensorArray", 11))
-    return !strncmp(op + 11, "V", 1) || !op[11] || !strncmp(op + 11, "Read", 4) || !strncmp(op + 11, "Write", 5) ||
-           !strncmp(op + 11, "Grad", 4) || !strncmp(op + 11, "Size", 4) || !strncmp(op + 11, "Close", 5);
-  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) if (!strcmp(op, ops[i])) return true;
-  return false;
+static double largest_of(const df_kernel *k) {
+  double largest = 1;
+  for (int32_t i = 0; i < k->nin; i++) if (size_of(k, i) > largest) largest = size_of(k, i);
+  for (int32_t i = 0; i < k->nout; i++) if (value_size(&k->out[i]) > largest) largest = value_size(&k->out[i]);
+  return largest;
 }
 
-/* Products of a convolution or of one of its gradients: a place of the output for each of the filter, and for each
- * input channel unless it is depthwise. A gradient takes as many, of the gradient of the output. */
-static double convolution_work(const char *op, const df_kernel *k) {
-  const bool depthwise = *op == 'D', forward = !strcmp(op, "Conv2D") || !strcmp(op, "DepthwiseConv2dNative");
+void dfi_work_nothing(const df_kernel *k, double *flops, double *bytes) { *flops = *bytes = 0; }
+void dfi_work_curve(const df_kernel *k, double *flops, double *bytes) { *flops = 10 * largest_of(k); }
+void dfi_work_factors(const df_kernel *k, double *flops, double *bytes) { *flops = size_of(k, 0) * dim_of(k, 0, -1); }
+
+/* a [.., m, k] by b [.., k, n]: 2 m k n = 2 sqrt(|a| |b| |out|), whatever is transposed; of a batch of b of them the
+   root has sqrt(b) in it. */
+void dfi_work_product(const df_kernel *k, double *flops, double *bytes) {
+  const double n = k->nout ? value_size(&k->out[0]) : 1, product = size_of(k, 0) * size_of(k, 1) * n;
+  double batch = 1;
+  for (int32_t d = 0; k->in[0] && d + 2 < k->in[0]->rank; d++) batch *= (double)k->in[0]->dims[d];
+  *flops = 2 * __builtin_sqrt(product / batch);
+}
+
+/* A place of the output for each of the filter, and for each input channel unless it is depthwise. A gradient takes as
+ * many, of the gradient of the output, which is input 2; the filter's own is told by a list of its sizes.
+ */
+static double convolution(const df_kernel *k, bool depthwise) {
+  const bool forward = k->nin == 2;
   const df_value *out = k->nout ? &k->out[0] : NULL;
-  const df_tensor *filter = strstr(op, "BackpropFilter") ? out && out->kind == DF_TENSOR ? out->as.tensor : NULL
-                            : k->nin > 1 ? k->in[1] : NULL;
+  const df_tensor *filter = k->nin > 1 ? k->in[1] : NULL;
+  if (filter && filter->rank == 1) filter = out && out->kind == DF_TENSOR ? out->as.tensor : NULL;
   double work = forward ? out ? value_size(out) : 1 : size_of(k, 2);
   for (int32_t d = 0; filter && filter->rank == 4 && d < (depthwise ? 2 : 3); d++) work *= (double)filter->dims[d];
-  return work;
+  return 2 * work;
+}
+void dfi_work_convolution(const df_kernel *k, double *flops, double *bytes) { *flops = convolution(k, false); }
+void dfi_work_depthwise(const df_kernel *k, double *flops, double *bytes) { *flops = convolution(k, true); }
+
+void dfi_work_cell(const df_kernel *k, double *flops, double *bytes) {
+  *flops = 0;
+  for (int32_t i = 0; i < k->nin; i++) if (k->in[i] && k->in[i]->rank == 2) *flops += 2 * (double)k->in[i]->size;
+  *flops *= dim_of(k, 0, 0) > 1 ? dim_of(k, 0, 0) : 1;
 }
 
-void dfi_kernel_work(const char *op, const df_kernel *k, double *flops, double *bytes) {
-  double in = 0, out = 0, elements = 0, largest = 1;
+void dfi_kernel_work(dfi_work *of, const df_kernel *k, double *flops, double *bytes) {
+  double elements = 0;
+  *bytes = 0;
   for (int32_t i = 0; i < k->nin; i++) {
     if (!k->in[i]) continue;
-    in += (double)k->in[i]->size * df_dtype_bytes(k->in[i]->dtype);
+    *bytes += (double)k->in[i]->size * df_dtype_bytes(k->in[i]->dtype);
     elements += (double)k->in[i]->size;
-    if ((double)k->in[i]->size > largest) largest = (double)k->in[i]->size;
   }
-  for (int32_t i = 0; i < k->nout; i++) {
-    const double n = value_size(&k->out[i]);
-    out += n * df_dtype_bytes(k->out[i].dtype);
-    if (n > largest) largest = n;
-  }
-  *bytes = in + out;
-  *flops = largest;
-  if (moves_nothing(op)) { *bytes = *flops = 0; return; }
-  if (!strcmp(op, "MatMul") || !strncmp(op, "BatchMatMul", 11) || !strcmp(op, "Einsum")) {
-    /* a [.., m, k] by b [.., k, n]: 2 m k n = 2 sqrt(|a| |b| |out|), whatever is transposed; of a batch of b of them
-       the root has sqrt(b) in it */
-    const double n = k->nout ? value_size(&k->out[0]) : 1, product = size_of(k, 0) * size_of(k, 1) * n;
-    double batch = 1;
-    for (int32_t d = 0; k->in[0] && d + 2 < k->in[0]->rank; d++) batch *= (double)k->in[0]->dims[d];
-    *flops = 2 * __builtin_sqrt(product / batch);
-  } else if (!strncmp(op, "Conv2D", 6) || !strncmp(op, "DepthwiseConv2d", 15)) {
-    *flops = 2 * convolution_work(op, k);
-  } else if (strstr(op, "LSTM") || strstr(op, "GRU")) {
-    *flops = 0;
-    for (int32_t i = 0; i < k->nin; i++)                /* each matrix by as many rows as the batch has */
-      if (k->in[i] && k->in[i]->rank == 2) *flops += 2 * (double)k->in[i]->size;
-    *flops *= dim_of(k, 0, 0) > 1 ? dim_of(k, 0, 0) : 1;
-  } else if (!strcmp(op, "Cholesky") || !strncmp(op, "Matrix", 6) || !strcmp(op, "Qr") || !strcmp(op, "Svd")) {
-    *flops = size_of(k, 0) * dim_of(k, 0, -1);
-  } else if (strstr(op, "Exp") || strstr(op, "Tanh") || strstr(op, "Sigmoid") || strstr(op, "Log") ||
-             strstr(op, "Sin") || strstr(op, "Cos") || strstr(op, "Pow")) {
-    *flops = 10 * largest;
-  } else if (elements > largest) *flops = elements;
+  for (int32_t i = 0; i < k->nout; i++) *bytes += value_size(&k->out[i]) * df_dtype_bytes(k->out[i].dtype);
+  *flops = largest_of(k);
+  if (of) of(k, flops, bytes);
+  else if (elements > *flops) *flops = elements;
 }

@@ -27,6 +27,7 @@
 #ifndef DFLOW_DEVICE_H
 #define DFLOW_DEVICE_H
 #include "base/remote.h"
+#include "device/work.h"
 
 typedef enum dfi_device_kind { DFI_DEVICE_CPU = 0, DFI_DEVICE_SIM, DFI_DEVICE_GPU } dfi_device_kind;
 
@@ -100,6 +101,4 @@ const char *dfi_device_kind_name(int32_t kind);
    for *busy of it. */
 double dfi_device_seconds(const dfi_device *d, double flops, double bytes);
 double dfi_link_seconds(const dfi_device *from, const dfi_device *to, int64_t bytes, double *busy);
-/* cost.c: what a kernel call does, by op and shapes alone. */
-void   dfi_kernel_work(const char *op, const df_kernel *k, double *flops, double *bytes);
 #endif

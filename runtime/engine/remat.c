@@ -244,7 +244,7 @@ int32_t dfi_remat_fill(df_kernel *k) {
   dfi_tensor_array *a = array_in(k);
   /* what a loop within saves the second time is read by nobody: its backward loop has the arrays of the first */
   if (a && a->second && !a->saved) return original(c)(k);
-  if (a && a->saved && a->remat && !strcmp(c->node->op->type, "TensorArrayWrite")) {
+  if (a && a->saved && a->remat && dfi_writes_array(c->node->op)) {
     const df_value *at = k->raw[1];
     const int64_t i = at->kind != DF_SCALAR ? -1 : at->dtype == DF_INT32 ? at->as.i32 : at->as.i64;
     if (i >= 0 && i < dfi_tensor_array_size(a) && dfi_tensor_array_state(a, i) == DFI_SLOT_LET_GO &&

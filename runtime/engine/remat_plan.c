@@ -16,7 +16,7 @@ static how how_of(const dfi_pnode *p) {
   if (has_trait(p, DFO_ARRAY_TAKES | DFO_ARRAY_WHOLE)) return TAKES;
   if (!p->op->stateful || has_trait(p, DFO_REPEATS | DFO_RANDOM)) return AGAIN;
   if (has_trait(p, DFO_VARIABLE) && p->nout && p->out_dtypes[0] == DF_RESOURCE) return AGAIN;
-  return strncmp(p->op->type, "Function", 8) ? LOGGED : AGAIN;        /* a call's tape is made anew with the call */
+  return has_trait(p, DFO_TAPE) ? AGAIN : LOGGED;        /* a call's tape is made anew with the call */
 }
 
 /* ---- may the loop's iterations run again? --------------------------------------------------------------------- */
@@ -42,7 +42,7 @@ static int32_t variable_of(const dfi_scope *s, const dfi_pnode *next) {
 
 static bool saves(const dfi_plan *p, const dfi_scope *s) {
   for (uint32_t i = 0; i < s->n; i++)
-    if (!strcmp(p->node[s->first + i].op->type, "TensorArrayWrite")) return true;
+    if (dfi_writes_array(p->node[s->first + i].op)) return true;
   return false;
 }
 
@@ -84,7 +84,7 @@ static double node_seconds(const dfi_plan *p, const dfi_pnode *q) {
   for (uint32_t i = 0; i < q->nout; i++) stand_in(&out[i], &made[i], (df_output){ q->node, (int32_t)i });
   const df_kernel k = { .nin = (int32_t)q->nin, .nout = (int32_t)q->nout, .in = at, .out = made };
   double flops, bytes;
-  dfi_kernel_work(q->op->type, &k, &flops, &bytes);
+  dfi_kernel_work(q->op->work, &k, &flops, &bytes);
   return dfi_device_seconds(p->devices->at[q->device], flops, bytes);
 }
 
@@ -95,7 +95,7 @@ static bool wanted(const dfi_plan *p) {
   if (!p->devices || (p->devices->save != DFI_SAVE_RECOMPUTE && p->devices->save != DFI_SAVE_AUTO)) return false;
   for (int32_t i = 0; i < p->nnodes; i++) {
     const dfi_pnode *q = &p->node[i];
-    if (q->kind != DFI_K_KERNEL || strcmp(q->op->type, "TensorArray")) continue;
+    if (q->kind != DFI_K_KERNEL || !has_trait(q, DFO_ARRAY_NEW)) continue;
     const dfi_op_info *o = dfi_op_info_at(q->node->op);
     if (q->node->attrs[dfi_op_attr_index(o, "swap")].i == DFI_SWAP_UNSAID) return true;
   }

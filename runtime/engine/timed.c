@@ -143,7 +143,7 @@ void dfi_timed_compute(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, dou
 
 void dfi_timed_call(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, const df_kernel *k) {
   double flops, bytes;
-  dfi_kernel_work(p->op->type, k, &flops, &bytes);
+  dfi_kernel_work(p->op->work, k, &flops, &bytes);
   if (flops > 0 || bytes > 0) dfi_timed_compute(x, r, p, flops, bytes);
   else x->timed->now = ready_at(x, r, p);  /* the device is not asked: others compute while a read waits for its copy */
 }

@@ -441,8 +441,8 @@ static bool grad_node(pass *p, region *r, df_node *n) {
   if (failed(p)) return false;
   bool scaled = fault == 1 || (strncmp(op->out, "flow", 4) && scale(p, n->nout, dy, fault));
   if (op->flow == DF_CALL) { if (!grad_call(p, r, n, dy, dx)) return false; }
-  else if (!strcmp(op->type, "CustomGradient")) { if (!grad_custom(p, n, dy, dx)) return false; }
-  else if (!strcmp(op->type, "FunctionLoad")) { if (!grad_load(p, n, dy[0])) return false; }
+  else if (op->traits & DFO_OWN_GRADIENT) { if (!grad_custom(p, n, dy, dx)) return false; }
+  else if (op->traits & DFO_TAPE_LOADS) { if (!grad_load(p, n, dy[0])) return false; }
   else if (!op->grad) return no_gradient(p, n);
   else {
     p->node = n;

@@ -42,7 +42,7 @@ static const df_loop *stopping_loop(const df_node *n) {
 
 bool df_node_stops_gradient(df_graph *g, int32_t node) {
   if (node < 0 || node >= g->n) return false;
-  return !strcmp(op_type(g->node[node]), "StopGradient") || stopping_loop(g->node[node]);
+  return dfi_has_trait(g->node[node], DFO_STOPS) || stopping_loop(g->node[node]);
 }
 
 /* Does a gradient flow from n to its input j? */
@@ -58,8 +58,8 @@ bool flows(pass *p, df_node *n, int32_t j) {
     default: return false;
   }
   if (op->no_grad) return false;
-  if (op->grad) return strcmp(op->type, "TensorArrayGrad") != 0;
-  if (!strcmp(op->type, "CustomGradient")) return j < n->attrs[0].i;
+  if (op->grad) return !(op->traits & DFO_ARRAY_GRAD);
+  if (op->traits & DFO_OWN_GRADIENT) return j < n->attrs[0].i;
   for (int32_t i = 0; i < n->nout; i++)
     if (differentiable((df_output){ n, i })) return true;
   return false;
@@ -282,7 +282,7 @@ void why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, char
       put(&w, "on the way stands `%s` (%s) at %s, whose dtype is %s", dfi_node_name(cut->in[slot].node),
           op_type(cut->in[slot].node), line_of(cut->in[slot].node), df_dtype_name(gradient_dtype(cut->in[slot])));
     else put(&w, "on the way stands `%s` (%s) at %s, %s", dfi_node_name(cut), op_type(cut), line_of(cut),
-             strcmp(op_type(cut), "StopGradient") ? "whose gradient is zero everywhere" : "which stops it");
+             dfi_has_trait(cut, DFO_STOPS) ? "which stops it" : "whose gradient is zero everywhere");
     for (int32_t i = 0; i < length / 2; i++) {
       df_node *t = way[i];
       way[i] = way[length - 1 - i];

@@ -227,7 +227,6 @@ static origin origin_of(recompute *c, df_output handle) {
     df_output h, at;
     dfi_map_at(seen, i, &h, &at);
     df_node *n = h.node;
-    const char *t = op_type(n);
     bool made = dfi_has_trait(n, DFO_ARRAY_NEW), grad = dfi_has_trait(n, DFO_ARRAY_GRAD);
     if (made || grad || n->nin == 0 || i > 2000) {
       bool inside = dfi_context_inside(n->context, c->l->body);
@@ -238,7 +237,7 @@ static origin origin_of(recompute *c, df_output handle) {
       o.clears |= !inside && (!made || attr_of(n, "clear_after_read"));
       continue;
     }
-    bool all = flow_kind(n) == DF_MERGE || !strcmp(t, "TensorArrayJoin");
+    bool all = flow_kind(n) == DF_MERGE || dfi_has_trait(n, DFO_ARRAY_JOINS);
     for (int32_t k = 0; k < (all ? n->nin : 1); k++)
       if (!dfi_map_get(seen, n->in[k]).node) dfi_map_put(seen, n->in[k], n->in[k]);
   }
@@ -251,13 +250,12 @@ typedef enum again_how { COPIED, SAVED, HANDED_ON, ASSIGNED, REFUSED } again_how
 /* How is what n gives had again? REFUSED: *why says why not. */
 static again_how how_again(recompute *c, df_node *n, const char **why) {
   const df_op *op = dfi_op_info_at(n->op)->op;
-  const char *t = op->type;
   if (reads_reference(n)) return SAVED;
   if (!op->stateful || op->traits & (DFO_ARRAY_NEW | DFO_REPEATS) ||
       (op->traits & DFO_VARIABLE && n->out[0].dtype == DF_RESOURCE))
     return COPIED;
-  if (!strcmp(t, "Print")) return HANDED_ON;
-  if (!strcmp(t, "AssignVariableOp")) return ASSIGNED;
+  if (op->traits & DFO_TELLS) return HANDED_ON;
+  if (op->traits & DFO_ASSIGNS) return ASSIGNED;
   bool active = mark_of(c->p, n) & DEPENDS && !op->no_grad;
   if (op->flow == DF_CALL) {
     const dfi_function *f = flow_function_find(c->p->graph, n->attrs[0].s);
@@ -265,7 +263,7 @@ static again_how how_again(recompute *c, df_node *n, const char **why) {
     *why = "the function has effects or gives something else the second time, and a gradient through it is asked for";
     return active ? REFUSED : SAVED;
   }
-  if (!strncmp(t, "TensorArray", 11) && n->nin && dfi_dtype(n->in[0]) == DF_RESOURCE) {
+  if (op->traits & DFO_ARRAY && n->nin && dfi_dtype(n->in[0]) == DF_RESOURCE) {
     origin o = origin_of(c, n->in[0]);
     if (op->traits & DFO_ARRAY_GRAD) {
       if (!n->attrs[0].s || !n->attrs[0].i) return COPIED;
@@ -277,7 +275,7 @@ static again_how how_again(recompute *c, df_node *n, const char **why) {
     if (takes && !o.gradient && !o.clears) return COPIED;
     if (whole && !o.gradient && !o.clears && !o.grows) return COPIED;
     if (takes || whole) {
-      if (!active || !strcmp(t, "TensorArrayRead")) return SAVED;
+      if (!active || op->traits & DFO_ARRAY_READS) return SAVED;
       *why = o.clears ? "it reads an array of outside whose elements are cleared when they are read"
                       : "it reads all of an array of outside that may have grown since";
       return REFUSED;
@@ -425,7 +423,7 @@ static df_output other_way(recompute *c, df_output v) {
   if (!was.node || !active) return was;
   in[0] = dfi_replay_value(&c->copy, n->in[0]);  /* the value is what it was, the gradient goes where it would go */
   if (reads_reference(n)) { in[1] = was; return instead(c, v, "ReadReferenceSaved", 2, in); }
-  if (!strcmp(t, "ReadVariableOp")) { in[1] = was; return instead(c, v, "ReadVariableSaved", 2, in); }
+  if (op->traits & DFO_READS_VARIABLE) { in[1] = was; return instead(c, v, "ReadVariableSaved", 2, in); }
   in[1] = dfi_replay_value(&c->copy, n->in[1]);
   in[2] = was;
   return instead(c, v, "TensorArrayReadSaved", 3, in);
@@ -455,8 +453,8 @@ static df_output unrolled_value(dfi_replay *copy, df_output v, bool *bad) {
 
 /* What is written a second time is left as it is. */
 static void retouch(dfi_replay *copy, df_node *n, df_attr *attrs) {
-  if (!strcmp(op_type(n), "CustomGradient")) ((recompute *)copy->user)->custom = true;
-  int32_t a = strncmp(op_type(n), "TensorArray", 11) ? -1 : dfi_op_attr_index(dfi_op_info_at(n->op), "again");
+  if (dfi_has_trait(n, DFO_OWN_GRADIENT)) ((recompute *)copy->user)->custom = true;
+  int32_t a = dfi_has_trait(n, DFO_ARRAY) ? dfi_op_attr_index(dfi_op_info_at(n->op), "again") : -1;
   if (a >= 0) attrs[a].i = 1;
 }
 
@@ -554,7 +552,7 @@ df_output running_sum(pass *p, region *r, df_output x) {
   df_output zero = full(c->p, c->r, k->enter->in[0], 0, c->r->backward);
   /* large zeros are made when the gradient has come */
   df_node *come = c->b->back->n > 1 ? c->b->back->var[1].init.node : NULL;
-  if (zero.node && come && !strcmp(op_type(zero.node), "Fill") && come->context == zero.node->context &&
+  if (zero.node && come && zero.node->nin && come->context == zero.node->context &&
       come != zero.node)
     dfi_node_add_control(zero.node, come);
   k->sum = add_sum(c->p, c->b, zero, &in_body);

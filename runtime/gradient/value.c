@@ -70,8 +70,8 @@ static bool is_counter(const region *r, df_output v, dfi_loop_var **var, df_outp
   if ((t != DF_INT32 && t != DF_INT64) || dfi_shape_at(v)->rank != 0 || !(*var = loop_var_of(r, v)) || !(*var)->next)
     return false;
   df_node *add = (*var)->result.node;
-  bool sub = !strcmp(op_type(add), "Sub");
-  if (!sub && strcmp(op_type(add), "Add") && strcmp(op_type(add), "AddV2")) return false;
+  const bool sub = dfi_has_trait(add, DFO_SUBTRACTS);
+  if ((!sub && !dfi_has_trait(add, DFO_ADDS)) || add->nin != 2) return false;
   for (int32_t i = 0; i < (sub ? 1 : 2); i++) {
     df_output c = add->in[1 - i];
     if (!dfi_same(add->in[i], v) || dfi_shape_at(c)->rank != 0) continue;
@@ -124,7 +124,7 @@ static struct dfi_map **memory_of(region *r) {
 }
 
 static bool is_read_again(const region *r, const df_node *n) {
-  return !strcmp(op_type(n), "TensorArrayRead") && outside(r, n->in[0]).node && stays(n->in[0]);
+  return dfi_has_trait(n, DFO_ARRAY_READS) && outside(r, n->in[0]).node && stays(n->in[0]);
 }
 
 /* Is v to be had in r->backward without saving anything new in r? Looks at no more than `left` values. */

@@ -50,7 +50,7 @@ static bool repeats(const dfi_function *f, const asked *outer) {
       if (!callee || !repeats(callee, &now)) return false;
     } else if (op->flow != DF_PLAIN || !op->stateful || op->traits & (DFO_ARRAY_NEW | DFO_REPEATS) || n == f->tape)
       continue;
-    else if (strncmp(op->type, "TensorArray", 11) || handles) return false;      /* else an array of the call's own */
+    else if (!(op->traits & DFO_ARRAY) || handles) return false;      /* else an array of the call's own */
   }
   return true;
 }

@@ -479,7 +479,7 @@ static df_node *make_node(df_graph *g, const dfi_node_spec *spec, bool kept, df_
   bool reads = false;                                   /* some input is a reference that is wanted as a value */
   for (int32_t i = 0; i < spec->nin && inner; i++)
     reads |= in[i].node->out[in[i].index].ref && !dfi_op_takes_reference(o, spec->nin, i);
-  bool is_read = reads && !strcmp(o->op->type, "Identity");
+  bool is_read = reads && o->traits & DFO_READS_REFERENCE;
   if (DFI_UNLIKELY((passes_tokens(o->op->flow) && !o->in[0].ref) || (reads && !is_read))) {
     if (in == spec->in)
       in = memcpy(dfi_arena_take(&b->nodes, sizeof *in * (size_t)spec->nin + 1), in, sizeof *in * (size_t)spec->nin);

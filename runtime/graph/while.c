@@ -398,8 +398,7 @@ static bool is_int(df_output o, int32_t k) {
 static bool counts_trips(const dfi_loop_var *v) {
   if (!v->next || dfi_dtype(v->init) != DF_INT32 || !is_int(v->init, 0)) return false;
   const df_node *add = v->result.node;
-  const char *type = dfi_op_info_at(add->op)->op->type;
-  if (strcmp(type, "Add") && strcmp(type, "AddV2")) return false;
+  if (!dfi_has_trait(add, DFO_ADDS) || add->nin != 2) return false;
   for (int32_t i = 0; i < 2; i++)
     if (add->in[i].node == v->swtch && add->in[i].index == 1 && is_int(add->in[1 - i], 1)) return true;
   return false;

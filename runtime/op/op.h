@@ -27,6 +27,7 @@
  */
 #ifndef DFLOW_OP_H
 #define DFLOW_OP_H
+#include "device/work.h"
 #include "op/node.h"
 
 enum { DF_REF = 0, DF_CPU = 1, DF_CUDA = 2, DF_DEVICES = 3 };
@@ -34,6 +35,7 @@ enum { DF_REF = 0, DF_CPU = 1, DF_CUDA = 2, DF_DEVICES = 3 };
 /* How the executor treats a node. Everything but DF_PLAIN is one of the primitives. */
 typedef enum df_flow {
   DF_PLAIN = 0, DF_SWITCH, DF_MERGE, DF_ENTER, DF_EXIT, DF_NEXT_ITERATION, DF_LOOP_COND, DF_CONSTANT, DF_FEED, DF_NO_OP,
+  DF_TRIGGER,  /* runs after its control inputs, dead or alive */
   DF_CALL, DF_FUNCTION_BEGIN, DF_FUNCTION_ARG, DF_FUNCTION_RETURN,  /* functions that call themselves: ops/function.c */
   DF_TRANSFER  /* from device to device; only plans have them: plan/cut.c */
 } df_flow;
@@ -58,6 +60,21 @@ enum {
   DFO_ARRAY_TAKES    = 1 << 11,   /* reads locations that it names */
   DFO_ARRAY_WHOLE    = 1 << 12,   /* reads all of it, or its size */
   DFO_RESHAPES       = 1 << 13,   /* its output has the elements of its first input, in their order */
+  DFO_ARRAY          = 1 << 14,   /* a TensorArray op: it changes nothing but the array */
+  DFO_ARRAY_READS    = 1 << 15,   /* takes the one location that input 1 names */
+  DFO_ARRAY_WRITES   = 1 << 16,   /* fills the one location that input 1 names, with input 2 */
+  DFO_ARRAY_JOINS    = 1 << 17,   /* its output is the array of any of its inputs */
+  /* What a function's call keeps for its gradient: ops on the tape of the call. */
+  DFO_TAPE           = 1 << 18,
+  DFO_TAPE_LOADS     = 1 << 19,   /* gives the value that was kept in the attributes' function and slot */
+  DFO_ADDS           = 1 << 20,   /* its output is the sum of its inputs */
+  DFO_SUBTRACTS      = 1 << 21,   /* its output is its first input less its second */
+  DFO_STOPS          = 1 << 22,   /* gradients end at it because whoever wrote it wants that */
+  DFO_OWN_GRADIENT   = 1 << 23,   /* its gradient is the user's function of that id, of its first nx inputs */
+  DFO_TELLS          = 1 << 24,   /* its output is its first input; besides, it tells the user, first_n times */
+  DFO_ASSIGNS        = 1 << 25,   /* a variable becomes its second input, which is its output */
+  DFO_BITS           = 1 << 26,   /* its output is the bits of its input: a value of another dtype has others */
+  DFO_READS_REFERENCE = 1 << 27,  /* given a reference, it reads the value: the graph puts it where one is wanted */
 };
 
 /* How its value is known while the graph is built (graph/fold.c). By default a plain op of constants is computed by its
@@ -103,6 +120,7 @@ typedef struct df_op {
   int32_t  (*grad)(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);   /* NULL: see no_grad */
   bool     no_grad;       /* its gradient is zero everywhere or meaningless (comparisons, indices): stops silently */
   double   (*cost)(const df_kernel *k);  /* ns; NULL: 1 ns per input element */
+  dfi_work *work;         /* flops and bytes for the virtual clock (device/work.h); NULL: an operation per element */
   df_kernel_fn kernel[DF_DEVICES];                                                 /* CPU falls back to REF */
   /* For help, gradient checks and exports; where an entry has none of these, their own tables are asked. */
   const char *output;     /* what .example prints */
@@ -170,6 +188,10 @@ static inline bool dfi_has_trait(const df_node *n, uint32_t traits) {
   return (dfi_op_info_at(n->op)->traits & traits) != 0;
 }
 static inline bool dfi_is_variable(const df_node *n) { return dfi_has_trait(n, DFO_VARIABLE); }
+/* Does it fill one location and hand the array on? TensorFlow's newer writes hand on a flow. */
+static inline bool dfi_writes_array(const df_op *op) {
+  return op->traits & DFO_ARRAY_WRITES && op->traits & DFO_ARRAY_FILLS;
+}
 int32_t dfi_op_attr_index(const dfi_op_info *o, const char *name);  /* -1 when there is none */
 
 /* ---- shape inference: what a .shape function is given. Output dtypes are filled before it is called. ------------ */

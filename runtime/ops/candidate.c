@@ -31,7 +31,7 @@ static const df_op ops[] = {
     .attrs = "num_true:int num_sampled:int unique:bool range_max:int seed:int=-1",
     .doc = "num_sampled of the classes 0 to range_max - 1, each as likely, and how often each class is expected",
     .kernel = { [DF_REF] = ref_uniform_candidates } },
-  { .type = "LogUniformCandidateSampler", SAMPLER,
+  { .type = "LogUniformCandidateSampler", .work = dfi_work_curve, SAMPLER,
     .attrs = "num_true:int num_sampled:int unique:bool range_max:int seed:int=-1",
     .doc = "the same with probabilities log((class + 2) / (class + 1)) / log(range_max + 1)",
     .kernel = { [DF_REF] = ref_log_uniform_candidates } },

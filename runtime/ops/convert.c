@@ -122,7 +122,7 @@ static const df_op ops[] = {
     "whether there are any elements",
     .example = "df.to_bool({0, 0})  --> true", .shape = dfi_shape_all_scalar, .no_grad = true,
     .kernel = { [DF_REF] = ref_to_bool } },
-  { .type = "Bitcast", .lua = "bitcast", .in = "input:T", .out = "output:type",
+  { .type = "Bitcast", .traits = DFO_BITS, .lua = "bitcast", .in = "input:T", .out = "output:type",
     .types = "T=number|complex|quantized type=number|complex|quantized", .attrs = "type:dtype",
     .doc = "type[...] = bitcast(input T[...], {type}): the same bytes seen as another dtype. A wider one takes up the "
     "last axis, which must be as "

@@ -421,7 +421,7 @@ static int32_t shape_real_fft_grad(dfi_infer *c) {
   .kernel = { [DF_REF] = ref_##name }
 
 static const df_op ops[] = {
-  { .type = "MatrixSolve",
+  { .type = "MatrixSolve", .work = dfi_work_factors,
     .lua = "matrix_solve",
     .in = "matrix:T rhs:T",
     .out = "output:T",
@@ -434,7 +434,7 @@ static const df_op ops[] = {
     .grad = grad_solve,
     .expensive = true,
     .kernel = { [DF_REF] = ref_matrix_solve } },
-  { .type = "MatrixTriangularSolve",
+  { .type = "MatrixTriangularSolve", .work = dfi_work_factors,
     .lua = "matrix_triangular_solve",
     .in = "matrix:T rhs:T",
     .out = "output:T",
@@ -446,7 +446,7 @@ static const df_op ops[] = {
     .shape = shape_solve,
     .grad = grad_triangular_solve,
     .kernel = { [DF_REF] = ref_matrix_triangular_solve } },
-  { .type = "MatrixInverse",
+  { .type = "MatrixInverse", .work = dfi_work_factors,
     .lua = "matrix_inverse",
     .attrs = "adjoint:bool=false",
     SQUARE("T[..., n, n] = matrix_inverse(input T[..., n, n]): the inverse of each matrix, or of its transpose "
@@ -455,7 +455,7 @@ static const df_op ops[] = {
     .example = "df.matrix_inverse({{2.0, 0.0}, {0.0, 4.0}})  --> {{0.5, 0}, {0, 0.25}}",
     .grad = grad_inverse,
     .expensive = true },
-  { .type = "MatrixDeterminant",
+  { .type = "MatrixDeterminant", .work = dfi_work_factors,
     .lua = "matrix_determinant",
     .in = "input:T",
     .out = "output:T",
@@ -466,7 +466,7 @@ static const df_op ops[] = {
     .grad = grad_determinant,
     .kernel = { [DF_REF] = ref_matrix_determinant },
     .expensive = true },
-  { .type = "LogMatrixDeterminant",
+  { .type = "LogMatrixDeterminant", .work = dfi_work_factors,
     .lua = "log_matrix_determinant",
     .in = "input:T",
     .out = "sign:T log_abs_determinant:T",
@@ -478,7 +478,7 @@ static const df_op ops[] = {
     .grad = grad_log_determinant,
     .kernel = { [DF_REF] = ref_log_matrix_determinant },
     .expensive = true },
-  { .type = "Cholesky",
+  { .type = "Cholesky", .work = dfi_work_factors,
     .lua = "cholesky",
     SQUARE("T[..., n, n] = cholesky(input T[..., n, n]): the lower triangle L of each symmetric positive definite "
            "matrix, which is L L^T. Only its lower triangle is "
@@ -487,7 +487,7 @@ static const df_op ops[] = {
     .example = "df.cholesky({{4.0, 2.0}, {2.0, 5.0}})  --> {{2, 0}, {1, 2}}",
     .grad = grad_cholesky,
     .expensive = true },
-  { .type = "Qr",
+  { .type = "Qr", .work = dfi_work_factors,
     .in = "input:T",
     .out = "q:T r:T",
     .types = "T=float32|float64",
@@ -501,7 +501,7 @@ static const df_op ops[] = {
     .grad = grad_qr,
     .kernel = { [DF_REF] = ref_qr },
     .expensive = true },
-  { .type = "Svd",
+  { .type = "Svd", .work = dfi_work_factors,
     .in = "input:T",
     .out = "s:T u:T v:T",
     .types = "T=float32|float64",

@@ -298,14 +298,15 @@ static double cost_einsum(const df_kernel *k) {
 /* ---- entries ------------------------------------------------------------------------------------------------ */
 
 static const df_op ops[] = {
-  { .type = "MatMul", .lua = "matmul", .in = "a:T b:T", .out = "product:T", .types = "T=float|int32|int64|complex",
+  { .type = "MatMul", .work = dfi_work_product,
+    .lua = "matmul", .in = "a:T b:T", .out = "product:T", .types = "T=float|int32|int64|complex",
     .attrs = "transpose_a:bool=false transpose_b:bool=false",
     .doc = "T[m, n] = matmul(a T[m, k], b T[k, n]): the matrix product; transpose_a, transpose_b read that side "
     "transposed. With k = 0 the product is zeros.",
     .example = "df.matmul({{1, 2}, {3, 4}}, {{1}, {1}})  --> {{3}, {7}}",
     .shape = shape_matmul, .grad = grad_matmul, .cost = cost_product,
     .kernel = { [DF_REF] = ref_matmul, [DF_CPU] = cpu_matmul } },
-  { .type = "BatchMatMulV2", .lua = "batch_matmul", .in = "x:T y:T", .out = "output:T",
+  { .type = "BatchMatMulV2", .work = dfi_work_product, .lua = "batch_matmul", .in = "x:T y:T", .out = "output:T",
     .types = "T=float|int32|int64|complex",
     .attrs = "adj_x:bool=false adj_y:bool=false",
     .doc = "T[..., m, n] = batch_matmul(x T[..., m, k], y T[..., k, n]): a product for each index of the leading axes, "
@@ -313,18 +314,21 @@ static const df_op ops[] = {
            "adj_y read that side transposed.",
     .shape = shape_batch_matmul, .grad = grad_batch_matmul, .cost = cost_product,
     .kernel = { [DF_REF] = ref_batch_matmul, [DF_CPU] = cpu_batch_matmul } },
-  { .type = "BatchMatMul", .in = "x:T y:T", .out = "output:T", .types = "T=float|int32|int64|complex",
+  { .type = "BatchMatMul", .work = dfi_work_product,
+    .in = "x:T y:T", .out = "output:T", .types = "T=float|int32|int64|complex",
     .attrs = "adj_x:bool=false adj_y:bool=false",
     .doc = "BatchMatMulV2 under its older name", .shape = shape_batch_matmul, .grad = grad_batch_matmul,
     .cost = cost_product,
     .kernel = { [DF_REF] = ref_batch_matmul, [DF_CPU] = cpu_batch_matmul } },
-  { .type = "BatchMatMulV3", .in = "x:Ta y:Tb", .out = "output:Tout", .attrs = "Tout:dtype adj_x:bool=false "
+  { .type = "BatchMatMulV3", .work = dfi_work_product,
+    .in = "x:Ta y:Tb", .out = "output:Tout", .attrs = "Tout:dtype adj_x:bool=false "
     "adj_y:bool=false",
     .types = "Ta=float|int32|int64|complex Tb=float|int32|int64|complex Tout=float|int32|int64|complex",
     .doc = "BatchMatMulV2; both inputs and the output have one dtype", .shape = shape_batch_matmul_v3,
     .grad = grad_batch_matmul_v3,
     .cost = cost_product, .kernel = { [DF_REF] = kernel_batch_matmul_v3_ref, [DF_CPU] = kernel_batch_matmul_v3 } },
-  { .type = "Einsum", .lua = "einsum", .in = "inputs:T*", .out = "output:T", .types = "T=float|int32|int64|complex",
+  { .type = "Einsum", .work = dfi_work_product,
+    .lua = "einsum", .in = "inputs:T*", .out = "output:T", .types = "T=float|int32|int64|complex",
     .attrs = "equation:string",
     .doc = "A sum of products in Einstein's notation: one letter per axis, the operands separated by commas, then `->` "
     "and the letters of the "

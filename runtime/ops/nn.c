@@ -188,18 +188,20 @@ static const df_op ops[] = {
     "gives NaN.",
     .example = "df.softmax({0.0, 0.0})  --> {0.5, 0.5}",
     .shape = shape_softmax, .grad = grad_softmax, .cost = cost_softmax, KERNELS(softmax) },
-  { .type = "LogSoftmax", .lua = "log_softmax", .in = "logits:T", .out = "logsoftmax:T", .types = "T=float",
+  { .type = "LogSoftmax", .work = dfi_work_curve,
+    .lua = "log_softmax", .in = "logits:T", .out = "logsoftmax:T", .types = "T=float",
     .doc = "x - log(sum(exp(x))) along the last axis, without overflow. A row that is all -inf, or holds +inf or NaN, "
     "gives NaN.",
     .example = "df.log_softmax({0.0, 0.0})  --> {-0.6931, -0.6931}",
     .shape = shape_softmax, .grad = grad_log_softmax, .cost = cost_softmax, KERNELS(log_softmax) },
-  { .type = "SoftmaxCrossEntropyWithLogits", .lua = "softmax_cross_entropy_with_logits",
+  { .type = "SoftmaxCrossEntropyWithLogits", .work = dfi_work_curve, .lua = "softmax_cross_entropy_with_logits",
     .in = "features:T labels:T", .out = "loss:T backprop:T", .types = "T=float",
     .doc = "loss[...] is the cross entropy of labels[..., classes] (each row a distribution: it should sum to 1) and "
     "softmax(features); "
            "backprop is its derivative by the features, softmax - labels. The inputs have one rank and broadcast.",
     .shape = shape_xent, .grad = grad_xent, .cost = cost_softmax, KERNELS(softmax_xent) },
-  { .type = "SparseSoftmaxCrossEntropyWithLogits", .lua = "sparse_softmax_cross_entropy_with_logits",
+  { .type = "SparseSoftmaxCrossEntropyWithLogits", .work = dfi_work_curve,
+    .lua = "sparse_softmax_cross_entropy_with_logits",
     .in = "features:T labels:Tlabels", .out = "loss:T backprop:T", .types = "T=float Tlabels=int32|int64",
     .doc = "loss[...] is the cross entropy of the class labels[...] and softmax(features[..., classes]); backprop is "
     "its derivative by the "

@@ -535,7 +535,7 @@ static const df_op ops[] = {
     .doc = "Is any element along the given axes (all of them by default) true? Of no elements: false.",
     .example = "df.reduce_any({{true, false}, {false, false}}, {axis = 1})  --> {true, false}",
     .shape = shape_reduce, .no_grad = true, .cost = cost_reduce, KERNELS(any) },
-  { .type = "LogSumExp", .lua = "reduce_logsumexp",
+  { .type = "LogSumExp", .work = dfi_work_curve, .lua = "reduce_logsumexp",
     .in = "input:T reduction_indices:Tidx", .out = "output:T", .types = "T=float Tidx=int32|int64",
     .attrs = "keep_dims:bool=false",
     .doc = "log(sum(exp(x))) along the given axes (all of them by default), without overflow: the greatest element is "

@@ -249,7 +249,7 @@ static const df_op ops[] = {
     .shape = shape_read,
     .grad = grad_pass,
     .kernel = { [DF_REF] = kernel_read } },
-  { .type = "AssignVariableOp", .remote = DFI_REMOTE_MOVES,
+  { .type = "AssignVariableOp", .traits = DFO_ASSIGNS, .remote = DFI_REMOTE_MOVES,
     .lua = "assign",
     .in = "resource:handle value:T",
     .out = "output:T",
@@ -402,7 +402,7 @@ static const df_op ops[] = {
     .shape = shape_sparse_adam,
     .kernel = { [DF_REF] = dfi_kernel_sparse_adam } },
 
-  { .type = "Print",
+  { .type = "Print", .traits = DFO_TELLS,
     .lua = "print",
     .in = "input:T data:any*",
     .out = "output:T",

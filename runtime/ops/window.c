@@ -185,19 +185,22 @@ static double cost_pool(const df_kernel *k) { return 100 + 2 * (double)k->in[k->
 #define POOL POOL_ATTRS, .types = "T=float"
 
 static const df_op ops[] = {
-  { .type = "Conv2D", .lua = "conv2d", .in = "input:T filter:T", .out = "output:T", CONV,
+  { .type = "Conv2D", .work = dfi_work_convolution, .lua = "conv2d", .in = "input:T filter:T", .out = "output:T", CONV,
     .doc = "T[n, oh, ow, co] = conv2d(input T[n, h, w, ci], filter T[kh, kw, ci, co]; strides, padding, "
     "explicit_paddings, dilations): the sum of products "
            "of the filter and the window at each place; padding is 'SAME', 'VALID' or 'EXPLICIT'",
     .example = "df.conv2d(df.ones{1, 5, 5, 1}, df.ones{3, 3, 1, 2}, {strides = {1, 1, 1, 1}, padding = 'SAME'})",
     .shape = shape_conv, .grad = grad_plain, .kernel = { [DF_REF] = ref_conv2d, [DF_CPU] = cpu_conv2d } },
-  { .type = "Conv2DBackpropInput", .in = "input_sizes:int32 filter:T out_backprop:T", .out = "output:T", CONV,
+  { .type = "Conv2DBackpropInput", .work = dfi_work_convolution,
+    .in = "input_sizes:int32 filter:T out_backprop:T", .out = "output:T", CONV,
     .doc = "the gradient of Conv2D with respect to its input", .shape = shape_sizes_0, .grad = grad_plain_input,
     .kernel = { [DF_REF] = ref_conv2d_backprop_input, [DF_CPU] = cpu_conv2d_backprop_input } },
-  { .type = "Conv2DBackpropFilter", .in = "input:T filter_sizes:int32 out_backprop:T", .out = "output:T", CONV,
+  { .type = "Conv2DBackpropFilter", .work = dfi_work_convolution,
+    .in = "input:T filter_sizes:int32 out_backprop:T", .out = "output:T", CONV,
     .doc = "the gradient of Conv2D with respect to its filter", .shape = shape_sizes_1, .grad = grad_plain_filter,
     .kernel = { [DF_REF] = ref_conv2d_backprop_filter, [DF_CPU] = cpu_conv2d_backprop_filter } },
-  { .type = "DepthwiseConv2dNative", .lua = "depthwise_conv2d_native", .in = "input:T filter:T", .out = "output:T",
+  { .type = "DepthwiseConv2dNative", .work = dfi_work_depthwise,
+    .lua = "depthwise_conv2d_native", .in = "input:T filter:T", .out = "output:T",
     CONV,
     .doc = "T[n, oh, ow, ci * m] = depthwise_conv2d_native(input T[n, h, w, ci], filter T[kh, kw, ci, m]; strides, "
     "padding, explicit_paddings, dilations): "
@@ -206,12 +209,14 @@ static const df_op ops[] = {
     "= 'VALID'})",
     .shape = shape_depthwise, .grad = grad_depthwise, .kernel = { [DF_REF] = ref_depthwise_conv2d,
     [DF_CPU] = cpu_depthwise_conv2d } },
-  { .type = "DepthwiseConv2dNativeBackpropInput", .in = "input_sizes:int32 filter:T out_backprop:T", .out = "output:T",
+  { .type = "DepthwiseConv2dNativeBackpropInput", .work = dfi_work_depthwise,
+    .in = "input_sizes:int32 filter:T out_backprop:T", .out = "output:T",
     CONV,
     .doc = "the gradient of DepthwiseConv2dNative with respect to its input", .shape = shape_sizes_0,
     .grad = grad_depthwise_input,
     .kernel = { [DF_REF] = ref_depthwise_backprop_input, [DF_CPU] = cpu_depthwise_backprop_input } },
-  { .type = "DepthwiseConv2dNativeBackpropFilter", .in = "input:T filter_sizes:int32 out_backprop:T", .out = "output:T",
+  { .type = "DepthwiseConv2dNativeBackpropFilter", .work = dfi_work_depthwise,
+    .in = "input:T filter_sizes:int32 out_backprop:T", .out = "output:T",
     CONV,
     .doc = "the gradient of DepthwiseConv2dNative with respect to its filter", .shape = shape_sizes_1,
     .grad = grad_depthwise_filter,

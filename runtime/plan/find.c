@@ -33,7 +33,7 @@ static void need(maker *m, df_node *n, int32_t **stack, int32_t *depth, int32_t 
 
 /* A value that a call keeps is kept where somebody loads it. */
 static void need_saved(maker *m, df_node *n, int32_t **stack, int32_t *depth, int32_t *cap) {
-  if (strcmp(op_of(n)->type, "FunctionLoad")) return;
+  if (!dfi_has_trait(n, DFO_TAPE_LOADS)) return;
   df_node *save = dfi_function_save(m->graph, attr_of(n, "function")->s, attr_of(n, "slot")->i);
   if (save) need(m, save, stack, depth, cap);
 }

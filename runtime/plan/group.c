@@ -9,6 +9,7 @@
  */
 #include "base/stress.h"
 #include "plan/make.h"
+#include "kernels/elementwise.h"
 
 enum {
   SMALL = 256,                    /* elements of a static shape from which on it is worth it */
@@ -38,7 +39,8 @@ typedef struct finder {
 
 /* ---- which nodes -------------------------------------------------------------------------------------------- */
 
-static bool is_sum(const df_node *n) { return !strcmp(op_of(n)->type, "AddN"); }
+/* Of a list: Add itself is computed as any other kernel is. */
+static bool is_sum(const df_node *n) { return dfi_has_trait(n, DFO_ADDS) && dfi_op_info_at(n->op)->in_list; }
 
 /* How the node computes; a sum of many: how it adds one. */
 static dfk_loop loop_of(const df_node *n, df_kernel_fn kernel) {
@@ -51,7 +53,7 @@ static dfk_loop loop_of(const df_node *n, df_kernel_fn kernel) {
     view[i] = (df_tensor){ .refs = 1, .dtype = dfi_dtype(n->in[i]), .rank = 1, .view = 1, .size = 2, .dims = { 2 },
                            .data = (void *)(uintptr_t)zeros };
   df_kernel k = { .attrs = n->attrs, .nin = nin, .nout = 1, .in = in, .out_dtype = &n->out[0].dtype, .error = &error };
-  if (is_sum(n)) kernel = dfi_op_find("Add")->op->kernel[DF_CPU];
+  if (is_sum(n)) kernel = cpu_add;
   return dfk_chain_loop(kernel, &k);
 }
 

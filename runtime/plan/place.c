@@ -226,7 +226,7 @@ static int32_t place_resources(maker *m, const int32_t *asked, const dfi_why *wh
     else if (asked[n->id] >= 0 && flow_of(n) == DF_PLAIN)
       settle(m, m->graph->node[of], asked[n->id], DFI_WHY_RESOURCE, n->id);
     /* it lives where what it holds is made */
-    else if (!strncmp(op_of(n)->type, "TensorArrayWrite", 16) && n->nin > 2) {
+    else if (dfi_has_trait(n, DFO_ARRAY_WRITES)) {
       const int32_t at = asked_origin(m, asked, n->in[2]);
       if (at >= 0) settle(m, m->graph->node[of], at, DFI_WHY_RESOURCE, n->in[2].node->id);
     }

@@ -163,7 +163,8 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
     q->enter = (uint32_t)attr_of(n, "index")->i;
     return check_home(m, n);
   case DF_FUNCTION_RETURN: q->kind = DFI_K_RETURN; return check_home(m, n);
-  case DF_NO_OP: q->kind = strcmp(op->type, "ControlTrigger") ? DFI_K_NOOP : DFI_K_TRIGGER; return DF_OK;
+  case DF_NO_OP: q->kind = DFI_K_NOOP; return DF_OK;
+  case DF_TRIGGER: q->kind = DFI_K_TRIGGER; return DF_OK;
   case DF_FEED: q->kind = DFI_K_UNFED; return DF_OK;
   case DF_TRANSFER:
     if (n->id < m->nids)
@@ -196,7 +197,7 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   const bool remote = m->devices && m->devices->at[k->device]->remote;
   if (remote && dfi_plan_gpu_kernel(n)) q->gpu = dfi_plan_gpu_kernel(n);
   q->offload = !q->has_handle && !op->stateful && !q->reads && !remote;
-  if ((op->traits & DFO_READS_VARIABLE || (q->reads && !strcmp(op->type, "Identity"))) && !reference)
+  if ((op->traits & DFO_READS_VARIABLE || (q->reads && op->traits & DFO_READS_REFERENCE)) && !reference)
     q->kind = DFI_K_READ;
   if (plain && op->scalar && !reference && !q->reads) {
     q->scalar = op->scalar(types, q->out_dtype);

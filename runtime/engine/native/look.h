@@ -73,8 +73,8 @@ bool dfi_tensor_op_known(const dfi_look *l, int32_t i, const dfi_pnode *p);
 bool dfi_call_known(const dfi_look *l, int32_t i, const dfi_pnode *p);
 /* Its output is its first input, perhaps with another shape. */
 bool dfi_is_alias(const dfi_pnode *p);
-static inline bool dfi_is_read(const dfi_pnode *p)  { return !strcmp(p->op->type, "TensorArrayRead"); }
-static inline bool dfi_is_write(const dfi_pnode *p) { return !strcmp(p->op->type, "TensorArrayWrite"); }
+static inline bool dfi_is_read(const dfi_pnode *p)  { return p->op->traits & DFO_ARRAY_READS; }
+static inline bool dfi_is_write(const dfi_pnode *p) { return dfi_writes_array(p->op); }
 static inline int32_t dfi_loop_of(const dfi_look *l, uint32_t scope) {
   for (int32_t i = 0; i < l->nloops; i++) if ((uint32_t)l->loop[i].scope->id == scope) return i;
   return -1;

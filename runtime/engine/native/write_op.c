@@ -280,7 +280,7 @@ dfi_name dfi_write_sum(dfi_writer *w, uint8_t dtype, dfi_name sum, dfi_name more
 
 bool dfi_is_sum(const dfi_pnode *p) {
   const uint8_t t = p->out_dtypes[0];
-  return !strcmp(p->op->type, "AddN") && p->kernel == p->op->kernel[DF_CPU] && p->nin &&
+  return p->op->traits & DFO_ADDS && p->kernel == p->op->kernel[DF_CPU] && p->nin &&
          (is_float(t) || t == DF_INT32 || t == DF_INT64);
 }
 
