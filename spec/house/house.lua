@@ -1,0 +1,130 @@
+--- What holds of every file of runtime/, besides the floors (spec/floors.lua): who may name an op, and who may touch the
+-- elements of a tensor. A name or a line that is not here fails; so does one here that the code no longer has.
+local core = require 'dflow.backend'
+local M = {}
+
+local function files(where)
+  local list, pipe = {}, assert(io.popen("find " .. where .. " -name '*.[ch]' | sort"))
+  for path in pipe:lines() do list[#list + 1] = path end
+  pipe:close()
+  return list
+end
+
+--- The lines of a file without its comments.
+local function code(path)
+  local file = assert(io.open(path))
+  local text = file:read '*a'
+  file:close()
+  text = text:gsub('/%*.-%*/', function(comment) return (comment:gsub('[^\n]', '')) end)
+  return text:gmatch '([^\n]*)\n'
+end
+
+-- ---- names of ops ---------------------------------------------------------------------------------------------------
+
+-- An op that is made is asked for by its name; that of a node is not asked: what matters of it is in its entry.
+local makes = { 'dfi_op%(', 'dfi_opn%(', 'dfi_opnode%(', 'dfi_op_find%(', 'df_op_find%(', 'dfi_function_node%(', 'instead%(',
+                'dfg_array%(', 'try_kernel%(' }
+
+-- Names that are no question, with the reason.
+M.named = {
+  ['runtime/graph/control_flow.c'] = 'the primitives that conds and loops are made of, to make them and to know those made',
+  ['runtime/resource/queue.c'] = 'what an error calls a queue',
+  ['runtime/resource/tensor_array.c'] = 'what an error calls an array',
+  ['runtime/gradient/function.c'] = 'an op that is made later',
+  ['runtime/engine/record.c'] = 'what a recording calls copies between devices, which are no nodes of the graph',
+  ['runtime/check/trace.c'] = 'an entry',
+}
+
+local function is_op(word)
+  for i = 0, core.op_count() - 1 do
+    local info = core.op_info(i)
+    if (type(info) == 'table' and info.type or info) == word then return true end
+  end
+  return false
+end
+
+--- Lines outside of the entries' own floors that compare a text with a word that begins as ops do, or that name an op
+--- without making it. And files of `named` that name none.
+function M.names()
+  local ops, wrong, used = {}, {}, {}
+  for _, path in ipairs(files 'runtime') do
+    local own = path:find('^runtime/op/') or path:find('^runtime/ops/') or path:find('^runtime/tensorflow/')
+    local number = 0
+    for line in code(path) do
+      number = number + 1
+      local compares = line:find('str%w*cmp%(.-"%u') or line:find('strstr%(.-"%u')
+      if not own and compares then wrong[#wrong + 1] = ('%s:%d: compares names: %s'):format(path, number, line) end
+      local made = line:find '#include'
+      for _, call in ipairs(makes) do made = made or line:find(call) end
+      for word in line:gmatch '"(%u%w+)"' do
+        if ops[word] == nil then ops[word] = is_op(word) end
+        if not own and not made and ops[word] then
+          used[path] = true
+          if not M.named[path] then wrong[#wrong + 1] = ('%s:%d: names %s: %s'):format(path, number, word, line) end
+        end
+      end
+    end
+  end
+  for path in pairs(M.named) do if not used[path] then wrong[#wrong + 1] = path .. ' names no op' end end
+  table.sort(wrong)
+  return wrong
+end
+
+-- ---- elements --------------------------------------------------------------------------------------------------------
+
+-- Elements may lie where the host cannot read them. base/ and device/ know how; all others go by base/remote.h (dfi_bytes_copy,
+-- dfi_bytes_zero, dfi_bytes_update), or touch what is the host's for the reason given here. That this is so is tried, too: the memory
+-- of spec/counter/device.c, and of the driver of spec/cuda, is closed to whoever reads it without asking.
+local HOST_OP = 'kernels of ops without .remote: their inputs were brought to the host, their outputs are made there'
+local CONSTANT = 'constants of the graph, which lie on the host'
+local NATIVE = 'native code: enters only with what dfi_readable says the host can read'
+local FILE = 'bytes and strings of files, made on the host'
+M.elements = {
+  ['runtime/ops/array_shape.c'] = 'limits of a range: .host_in, and constants while the graph is built',
+  ['runtime/ops/array.h'] = 'axes and sizes: .host_in',
+  ['runtime/ops/array_v3.c'] = HOST_OP, ['runtime/ops/sparse.c'] = HOST_OP, ['runtime/ops/optional.c'] = HOST_OP,
+  ['runtime/ops/ref.c'] = HOST_OP, ['runtime/ops/ragged.c'] = HOST_OP, ['runtime/ops/list.c'] = HOST_OP, ['runtime/ops/queue.c'] = HOST_OP,
+  ['runtime/ops/batch_norm.c'] = HOST_OP, ['runtime/ops/print.c'] = HOST_OP, ['runtime/ops/train.c'] = HOST_OP,
+  ['runtime/ops/checkpoint.c'] = FILE, ['runtime/resource/checkpoint.c'] = FILE,
+  ['runtime/ops/tensor_proto.c'] = FILE, ['runtime/tensorflow/functions_gradient.c'] = FILE, ['runtime/tensorflow/export.c'] = FILE,
+  ['runtime/tensorflow/export_text.c'] = FILE, ['runtime/tensorflow/export_context.c'] = FILE, ['runtime/tensorflow/import.c'] = FILE,
+  ['runtime/ops/math.c'] = 'a predicate: .host_out', ['runtime/ops/state.c'] = 'a predicate: DFI_REMOTE_LOOKS',
+  ['runtime/ops/tensor_array.c'] = 'lengths: .host_out',
+  ['runtime/graph/while.c'] = CONSTANT, ['runtime/plan/equal.c'] = CONSTANT, ['runtime/tensorflow/export_op.c'] = CONSTANT,
+  ['runtime/tensorflow/export_attr.c'] = CONSTANT, ['runtime/tensorflow/import_variable.c'] = CONSTANT,
+  ['runtime/engine/native/write_value.c'] = CONSTANT, ['runtime/engine/native/kernel.c'] = NATIVE, ['runtime/engine/native/enter.c'] = NATIVE,
+  ['runtime/engine/watch.c'] = 'a value that dfi_readable says the host can read',
+  ['runtime/engine/group.c'] = 'groups are made of nodes that no remote device has (plan/group.c)',
+  ['runtime/engine/kernel.c'] = 'compares places, and numbers that scalar_out laid on the host',
+  ['runtime/engine/executor.c'] = 'a predicate that dfi_remote_number has brought to the host',
+  ['runtime/engine/call.c'] = 'a view of a number in a slot',
+  ['runtime/session/measure.c'] = 'a tensor of its own, made outside of any run',
+  ['runtime/resource/variable.c'] = 'says where; nothing is read', ['runtime/resource/variable.h'] = 'says where; nothing is read',
+  ['runtime/resource/variable_place.c'] = 'elements of a copy on the host, copied back by dfi_bytes_copy',
+  ['runtime/resource/train_step.c'] = 'rules of optimizers on the host; on a device they are a step of its own (variable_place.c)',
+  ['runtime/resource/tensor_array.c'] = 'says where, or reads rows that dfi_readable says the host can read',
+  ['runtime/resource/tensor_array_move.c'] = 'says where; what moves goes by dfi_bytes_copy',
+  ['runtime/resource/table.c'] = HOST_OP, ['runtime/resource/queue_cells.c'] = HOST_OP,
+  ['runtime/resource/array_v3.c'] = 'says where; dfi_bytes_update adds',
+  ['runtime/resource/values.c'] = 'strings and variants, which are the host\'s',
+}
+
+--- Lines that touch elements in files that give no reason. And files of `elements` that touch none.
+function M.touching()
+  local wrong, used = {}, {}
+  for _, path in ipairs(files 'runtime') do
+    local number = 0
+    for line in code(path) do
+      number = number + 1
+      if not path:find '^runtime/device/' and not path:find '^runtime/base/' and line:find '%->data%f[^%w_]' and not line:find 'dfi_bytes_' then
+        used[path] = true
+        if not M.elements[path] then wrong[#wrong + 1] = ('%s:%d: touches elements: %s'):format(path, number, line) end
+      end
+    end
+  end
+  for path in pairs(M.elements) do if not used[path] then wrong[#wrong + 1] = path .. ' touches no elements' end end
+  table.sort(wrong)
+  return wrong
+end
+
+return M

@@ -1,0 +1,35 @@
+-- What holds of every file of runtime/: spec/house/house.lua has the lists and their reasons.
+local house = require 'spec.house.house'
+local shell = require 'spec.shell'
+
+--- What house.lua says where one line more stands in a file of runtime/.
+local function with(path, text)
+  local here = shell.run('pwd').out:gsub('%s+$', '')
+  local dir = shell.run('mktemp -d').out:gsub('%s+$', '')
+  shell.run(('cp -r runtime spec %s'):format(dir))
+  local file = assert(io.open(dir .. '/' .. path, 'a'))
+  file:write(text, '\n')
+  file:close()
+  local r = shell.run(([[cd %s && LUA_PATH='%s/?.lua;%s/stdlib/?.lua;;' ${DFLOW_LUA:-lua5.4} -e "
+    local house = dofile 'spec/house/house.lua'
+    for _, list in ipairs{ house.names(), house.touching() } do print(table.concat(list, '\\n')) end"]]):format(dir, here, here))
+  shell.run('rm -rf ' .. dir)
+  return r.out .. r.err
+end
+
+describe('runtime/', function()
+  it('asks no node for its name: what matters of an op is in its entry', function()
+    assert.are.same({}, house.names())
+  end)
+
+  it('touches elements only where they are the host\'s, and says why they are', function()
+    assert.are.same({}, house.touching())
+  end)
+
+  it('is read by something that sees a name compared, a list of names and elements read', function()
+    assert.is_truthy(with('runtime/plan/find.c', 'static bool a(const df_node *n) { return !strcmp(op_of(n)->type, "AddN"); }')
+      :find('runtime/plan/find.c:%d+: compares names'))
+    assert.is_truthy(with('runtime/plan/find.c', 'static const char *const cheap[] = { "Neg", "Abs" };'):find('names Neg'))
+    assert.is_truthy(with('runtime/plan/find.c', 'float f(df_tensor *t) { return *(float *)t->data; }'):find('touches elements'))
+  end)
+end)
