@@ -117,6 +117,16 @@ describe('the prompt', function()
     assert.matches("did you mean 'line 1'?", out, 1, true)
   end)
 
+  it('stops at each breakpoint, however long it takes to leave the prompt', function()
+    local slow = 'c = require("dflow.repl.commands").find("continue")\nfn = c.fn\n'
+      .. 'c.fn = function(...) local leave = fn(...); local h = require("dflow.repl.inspector").in_progress() if h then core.run_settle(h.handle, 0.2) end '
+      .. 'return leave end\ncore = require("dflow.backend")\n'
+    local out = prompt(slow .. LOOP .. ':break Log while:3\n:break Log while:4\n:break Log while:5\ndf.run(y)\n:continue\n:continue\n:continue\n')
+    local at = {}
+    for number in out:gmatch 'breakpoint (%d) before' do at[#at + 1] = number end
+    assert.equal('1 2 3', table.concat(at, ' '), out)
+  end)
+
   it('says of a step that the node has not run yet, and takes units in the plural', function()
     local out = prompt(LOOP .. 'h = df.start(y, nil, {paused = true})\n:step 3 nodes\n:cancel\n')
     assert.matches('stepped before while/', out)

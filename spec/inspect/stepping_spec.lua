@@ -112,6 +112,41 @@ describe('stepping through random programs', function()
   end)
 end)
 
+describe('who only looks at a run', function()
+  it('does not take it past a breakpoint that it has come to meanwhile', function()
+    df.reset()
+    local inspect = require 'dflow.inspect'
+    local i = df.while_loop(function(i) return i:lt(9) end, function(i) return i * 2 + 1 end, { df.int32(0) })
+    local h = df.start(i, nil, { paused = true })
+    h:break_at{ op = 'Mul', iteration = 2 }
+    h:resume()
+    assert.equal(2, h:settle().iteration)
+    local settle = core.run_settle
+    core.run_settle = function()                 -- a moment ago it was on its way
+      core.run_settle = settle
+      return 1
+    end
+    inspect.standing(h, function() end)
+    assert.equal('paused', h:state())
+    assert.equal('break', h:pause().reason)
+    h:resume()
+    assert.equal(15, h:wait())
+  end)
+
+  it('lets it go on when that is why it stands still, also after an error', function()
+    df.reset()
+    local inspect = require 'dflow.inspect'
+    local i = df.while_loop(function(i) return i:lt(2 ^ 30) end, function(i) return i + 1 end, { df.int32(0) })
+    local h = df.start(i)
+    assert.equal('paused', inspect.standing(h, h.state, h))
+    assert.equal('running', h:state())
+    assert.is_false(pcall(inspect.standing, h, error, 'no'))
+    assert.equal('running', h:state())
+    h:cancel()
+    pcall(h.wait, h)
+  end)
+end)
+
 describe('the history of a run', function()
   it('is walked by h:back, with the values that are still there', function()
     df.reset()

@@ -285,6 +285,18 @@ function methods.pause(r)
   return stop_of(r, core.run_pause(r.handle))
 end
 
+--- Calls fn while the run stands still, for who only looks. It goes on then, unless it stood before or has come to a breakpoint by
+--- itself meanwhile.
+function M.standing(r, fn, ...)
+  local was = core.run_settle(r.handle, 0)
+  local state, stop = core.run_pause(r.handle)
+  local ok, v = pcall(fn, ...)
+  local itself = state == PAUSED and reasons[stop.reason] ~= 'asked'
+  if was ~= PAUSED and not itself then core.run_resume(r.handle, 0, 1) end
+  if not ok then error(v, 0) end
+  return v
+end
+
 --- Goes on, to the next breakpoint or the end.
 function methods.resume(r)
   if not over(r) then core.run_resume(r.handle, 0, 1) end

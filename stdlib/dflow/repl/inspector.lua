@@ -120,8 +120,8 @@ function M.as_command(text)
 end
 
 local function converse(h)
-  local outer = M.current
-  M.current, M.depth = h, M.depth + 1
+  local outer, behind = M.current, M.front
+  M.current, M.front, M.depth = h, h, M.depth + 1
   cursor[h] = 0
   core.run_patience(h.handle, -1)                  -- whoever asks now can wait, and press Ctrl-C
   local ok, why = pcall(repl.loop, { prompt = 'paused> ', more = '    ... ', meant = M.as_command,
@@ -130,10 +130,10 @@ local function converse(h)
       h:cancel()
       return true
     end })
-  M.current, M.depth = outer, M.depth - 1
+  M.current, M.front, M.depth = outer, behind, M.depth - 1
   if not ok or why == 'end' then h:cancel() end    -- Ctrl-D; or the input has ended, and nobody is there to ask any more
   if not ok then error(why, 0) end
-  core.run_resume(h.handle, 0, 1)                  -- or what is left of having asked for a pause
+  core.run_resume(h.handle, 0, 1)                  -- once: a second time would take it past where it stands by then
 end
 
 --- Ctrl-C: where the run stands, and the prompt on it.
@@ -360,9 +360,9 @@ end, 'value x[@frame:n] - the value that x has there')
 local SOON = 0.2                                -- seconds that :continue waits, to tell where a short way leads
 
 local function go_on(h, say)
-  h:resume()
   cursor[h] = 0
-  if M.depth > 0 then return true end           -- back to whoever waits for the run
+  if h == M.front then return true end          -- whoever waits for the run lets it go on
+  h:resume()
   local stop = h:settle(SOON)
   if stop then breaks.stopped(h, stop) end
   if stop or h:state() == 'done' then show_stop(stop, say, h) else say('it goes on; :frames shows it, :pause holds it up') end

@@ -9,7 +9,6 @@ local M = {}
 local Line = {}
 Line.__index = Line
 local AFTER, EVERY = 0.5, 0.2
-local PAUSED = 2
 
 function M.new(h, program)
   local now, terminal = program.clock(), program.terminal()
@@ -104,24 +103,24 @@ local function trips(h, frame)
   local cond = loop_cond(g, frame)
   local list = cond and bounds(g, cond.inputs[1])
   if not list then return false end
-  local was = core.run_settle(h.handle, 0)
-  core.run_pause(h.handle)
-  local least
-  local now = inspect.outlines(h, frame.id).by_id[frame.id]
-  for _, b in ipairs(list) do
-    local at, where
-    for k = now and now.next - 1 or -1, now and now.first or 0, -1 do
-      at, where = value(h, b.counter, now, k), k
-      if at then break end
+  local least = inspect.standing(h, function()
+    local least
+    local now = inspect.outlines(h, frame.id).by_id[frame.id]
+    for _, b in ipairs(list) do
+      local at, where
+      for k = now and now.next - 1 or -1, now and now.first or 0, -1 do
+        at, where = value(h, b.counter, now, k), k
+        if at then break end
+      end
+      local bound = at and value(h, b.bound, now, where)
+      if bound then
+        local left = (bound - at) / b.step
+        local n = where + (b.last and math.floor(left) + 1 or math.ceil(left))
+        least = math.min(least or n, n)
+      end
     end
-    local bound = at and value(h, b.bound, now, where)
-    if bound then
-      local left = (bound - at) / b.step
-      local n = where + (b.last and math.floor(left) + 1 or math.ceil(left))
-      least = math.min(least or n, n)
-    end
-  end
-  if was ~= PAUSED then core.run_resume(h.handle, 0, 1) end
+    return least
+  end)
   return least and least > 0 and least or nil
 end
 M.trips = trips

@@ -7,7 +7,6 @@ local graph = require 'dflow.front.graph'
 local inspect = require 'dflow.inspect'
 
 local M = {}
-local PAUSED = 2
 local PERIOD = 0.1
 local SHARE = 0.004           -- of a core, for looking at frames and tokens
 local SAMPLE = 128            -- tokens of the history that are looked at each time
@@ -67,11 +66,11 @@ end
 
 --- One look at the run: its first frames, and which nodes ran lately. The run stands still for it, some microseconds.
 local function look(h, most)
-  local was = core.run_settle(h.handle, 0)
-  core.run_pause(h.handle)
-  local ok, snapshot = pcall(core.run_look, h.handle)
-  local history = ok and core.run_history(h.handle, SAMPLE) or {}
-  if was ~= PAUSED then core.run_resume(h.handle, 0, 1) end
+  local ok, snapshot, history = false, nil, {}
+  inspect.standing(h, function()
+    ok, snapshot = pcall(core.run_look, h.handle)
+    history = ok and core.run_history(h.handle, SAMPLE) or history
+  end)
   return ok and inspect.tree(snapshot, h, most) or nil, history
 end
 
