@@ -81,7 +81,8 @@ again() { # title command…
 pairs=
 for word in "$@"; do
   case $word in
-    */*) SPECS="${SPECS:-} $word" ;;
+    */*) SPECS="${SPECS:-} $word"
+         [ -e "$word" ] || { echo "run.sh: there is no $word" >&2; exit 1; } ;;
     *) pairs="$pairs $word" ;;
   esac
 done

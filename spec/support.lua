@@ -44,6 +44,9 @@ local function difference(a, b, rtol, atol, path)
       local found = difference(a[k], x, rtol, atol, ('%s[%s]'):format(path, tostring(k)))
       if found then return found end
     end
+    for k in pairs(a) do
+      if b[k] == nil then return ('%s has an element [%s], expected none'):format(path, tostring(k)) end
+    end
     return nil
   end
   if close(a, b, rtol, atol) then return nil end

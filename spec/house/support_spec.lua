@@ -28,6 +28,9 @@ describe('near', function()
       fails(support.same, pair[1], pair[2])
     end
     assert.matches('the value%[2%]%[1%] is 3, expected 4', fails(support.near, { 1, { 3 } }, { 1, { 4 } }))
+    assert.matches('the value has an element %[b%], expected none', fails(support.near, { 1, b = 2 }, { 1 }))
+    assert.matches('the value%[b%] is nil, expected 2', fails(support.near, { 1 }, { 1, b = 2 }))
+    assert.matches('the value%[a%] has an element %[2%], expected none', fails(support.near, { a = { [2] = 0 } }, { a = {} }))
     assert.matches('has 2 elements, expected 3', fails(support.near, { 1, 2 }, { 1, 2, 3 }))
     assert.matches('^what it is: ', (fails(support.near, 1, 2, { what = 'what it is' }):gsub('^[^ ]*: ', '')))
     fails(support.same, 1, 1 + 1e-12)
@@ -65,6 +68,37 @@ describe('what specs ask besides', function()
     assert.is_true(support.check_gradient(function(x) return second(x) end, { 1.5 }))
     assert.matches('order 2', fails(support.check_gradient, function(x) return second(x) end, { 1.5 }, { order = 2 }))
   end)
+
+  it('cpu_equals_ref sees another value, another shape and another output', function()
+    local n = 0
+    local function drifting(shape)                        -- something else each time it is run
+      return function(x) return df.lua_func(function() n = n + 1 return shape(n) end, { x }, 'float64') end
+    end
+    local x = { df.tensor({ 1, 2 }, 'float64') }
+    assert.near(math.exp(2), support.cpu_equals_ref(df.exp, x)[1]:totable()[2], 1e-9)
+    assert.matches('output 1 is 1, expected 2 %(the reference%)', fails(support.cpu_equals_ref, drifting(function(k) return k end), x))
+    n = 0
+    assert.matches('output 1: the CPU gives .*, the reference',
+      fails(support.cpu_equals_ref, drifting(function(k) return support.numbers(k, 0, 1) end), x))
+    n = 0
+    local moving = drifting(function(k) return k end)
+    assert.matches('so: output 2', fails(support.cpu_equals_ref, function(y) return y, moving(y) end, x, { what = 'so' }))
+  end)
+
+  it('effort grows with what is done, and hands errors on', function()
+    local function count(k) return function() local s = 0 for i = 1, k do s = s + i end return s end end
+    local little, much = support.effort(count(1e5)), support.effort(count(1e6))
+    assert.is_true(much > 5 * little and little > 0)
+    assert.matches('so$', fails(support.effort, function() error('so', 0) end))
+  end)
+
+  it('bits tells apart what == does not, but for NaNs', function()
+    assert.are_not.equal(support.bits(0.0), support.bits(-0.0))
+    assert.equal(support.bits(0 / 0), support.bits(-(0 / 0)))
+    assert.same(support.bits{ 1, { 2 } }, support.bits{ 1, { 2 } })
+    assert.are_not.same(support.bits(1), support.bits(1 + 2 ^ -52))
+    assert.same(support.bits(df.tensor{ 1, 2 }), support.bits{ 1, 2 })
+  end)
 end)
 
 describe('spec/run.sh', function()
@@ -98,6 +132,18 @@ describe('spec/run.sh', function()
       assert.is_nil(io.open(path))
     end
     assert.equal(2, n)
+  end)
+
+  it('takes files after the pairs, and refuses what is not there', function()
+    local path = os.tmpname()
+    shell.write(path .. '_spec.lua', good)
+    local r = shell.run(('SPECS= DFLOW_STEADY=1 spec/run.sh lua5.4:%s %s_spec.lua'):format(os.getenv 'DFLOW_MODE' or 'release', path))
+    os.remove(path)
+    os.remove(path .. '_spec.lua')
+    assert.matches('1 passed, 0 failed\n$', r.out)
+    r = shell.run('spec/run.sh lua5.4:debug spec/nothing_spec.lua 2>&1')
+    assert.equal(1, r.status)
+    assert.matches('there is no spec/nothing_spec.lua', r.out, 1, true)
   end)
 
   it('counts a run that ends early, reads nothing, or hangs as failed', function()
