@@ -1,10 +1,13 @@
-/* window.c: pooling, as loops over the places of the window whose innermost run is over channels.
+/* window.c: pooling, as loops over the places of the window. The innermost runs over its pixels, for as many channels
+ * as fit into a few registers.
  *
  * Rows of a result that different threads write are apart, and each element is summed in the order of the window's
  * taps, so nothing depends on how the work was split. Halves are computed as floats and rounded once.
  */
 #include "../window.h"
 #include "../half.h"
+#include "elementwise.h"
+#include "vec.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -16,93 +19,140 @@ typedef struct pool {
   const void *in, *out, *dy;
   void     *to;
   bool      tiles;         /* the windows cover the input, each pixel once */
+  int64_t   rows;          /* of the result that one piece of work has */
 } pool;
 
 #define INSIDE(AXIS, o) \
   int64_t AXIS##_from = (o) * s->AXIS.stride - s->AXIS.before, AXIS##_to = AXIS##_from + s->AXIS.window; \
   if (AXIS##_from < 0) AXIS##_from = 0; \
   if (AXIS##_to > s->AXIS.in) AXIS##_to = s->AXIS.in;
-/* Each place of the window: BODY sees pixel `o` of the outputs and runs over pixels `p` of the inputs with PIXELS. */
+/* Each place of the window: BODY sees pixel `o` of the outputs, and pixels of the inputs with PIXELS. */
 #define PLACES(BODY) \
-  for (int64_t image = begin; image < end; image++) \
-    for (int64_t oy = 0; oy < s->y.out; oy++) \
-      for (int64_t ox = 0; ox < s->x.out; ox++) { \
-        INSIDE(y, oy) \
-        INSIDE(x, ox) \
-        int64_t o = ((image * s->y.out + oy) * s->x.out + ox) * s->c; \
-        BODY \
-      }
-#define PIXELS \
-  for (int64_t iy = y_from; iy < y_to; iy++) \
-    for (int64_t ix = x_from, p = ((image * s->y.in + iy) * s->x.in + ix) * s->c; ix < x_to; ix++, p += s->c)
-
-/* Channels that the gradient of a maximum takes at a time: `left` is what of theirs has not found its pixel yet. Masks,
- * not branches: 3.6 times as fast. */
-enum { CHANNELS = 128 };
-
-#define FIRST_HITS(T, WAS) \
-  for (int64_t c = 0; c < w; c++) { \
-    bool hit = x[c] == y[c]; \
-    d[c] = (T)(WAS) + (hit ? left[c] : 0); \
-    left[c] = hit ? 0 : left[c]; \
+  for (int64_t row = begin * s->rows; row < end * s->rows; row++) { \
+    const int64_t image = row / s->y.out, oy = row % s->y.out; \
+    INSIDE(y, oy) \
+    for (int64_t ox = 0; ox < s->x.out; ox++) { \
+      INSIDE(x, ox) \
+      const int64_t o = (row * s->x.out + ox) * s->c, first = ((image * s->y.in + y_from) * s->x.in + x_from) * s->c; \
+      BODY \
+    } \
   }
+#define PIXELS \
+  for (int64_t iy = y_from, line = first; iy < y_to; iy++, line += s->x.in * s->c) \
+    for (int64_t ix = x_from, p = line; ix < x_to; ix++, p += s->c)
+/* CHANNELS(STEP): channels from c on, four vectors of them at a time, then one, then one channel; STEP(V, w) does w of
+   type V, whose lanes stay in registers while the window's pixels go by: 1.5 to 2 times as fast as row by row. */
+#define CHANNELS(S, T, STEP) { \
+    enum { L = (int)(sizeof(v_##S) / sizeof(T)) }; \
+    int64_t c = 0; \
+    for (; c + 4 * L <= s->c; c += 4 * L) { STEP(S, v_##S, 4) } \
+    for (; c + L <= s->c; c += L) { STEP(S, v_##S, 1) } \
+    for (; c < s->c; c++) { STEP(S, o_##S, 1) } \
+  }
+#define EACH for (int q = 0; q < (int)(sizeof a / sizeof *a); q++)
+#define LOAD(v, from) memcpy(&(v), (from), sizeof(v))
+#define STORE(to, v)  memcpy((to), &(v), sizeof(v))
+#define PICK(V, m, a, b) ((V)(((__typeof__(m))(a) & (m)) | ((__typeof__(m))(b) & ~(m))))
+/* A vector as wide as the machine's and one of one lane. */
+#define VECTORS(S, T) \
+  typedef T v_##S __attribute__((vector_size(VEC_BYTES))), o_##S __attribute__((vector_size(sizeof(T))));
 
+/* A greatest number that is NaN is the first one's. */
+#define MAX_STEP(S, V, w) \
+  V a[w]; \
+  EACH a[q] = (V){ 0 } + lowest; \
+  PIXELS { \
+    V v[w]; \
+    LOAD(v, x + p + c); \
+    EACH a[q] = PICK(V, (v[q] > a[q]) | (v[q] != v[q]), v[q], a[q]); \
+  } \
+  STORE(to + o + c, a);
 #define MAX_POOL(S, T, LOWEST) \
+  VECTORS(S, T) \
   static void max_##S(void *arg, int64_t begin, int64_t end) { \
     const pool *s = arg; \
-    const T *x = s->in; \
+    const T *x = s->in, lowest = LOWEST; \
     T *to = s->to; \
-    PLACES( \
-      for (int64_t c = 0; c < s->c; c++) to[o + c] = LOWEST; \
-      PIXELS for (int64_t c = 0; c < s->c; c++) to[o + c] = x[p + c] > to[o + c] || x[p + c] != x[p + c] ? x[p + c] \
-        : to[o + c];) \
+    PLACES(CHANNELS(S, T, MAX_STEP)) \
+  }
+
+/* To the first pixel that is the greatest; v is what has not found its pixel yet. */
+#define MAX_GRAD_STEP(S, V, w) \
+  V a[w], left[w]; \
+  LOAD(a, y + o + c); \
+  LOAD(left, dy + o + c); \
+  PIXELS { \
+    V v[w], d[w] = { 0 }; \
+    LOAD(v, x + p + c); \
+    if (!s->tiles) LOAD(d, to + p + c); \
+    EACH { \
+      const __typeof__(v[q] == a[q]) hit = v[q] == a[q]; \
+      d[q] += (V)((__typeof__(hit))left[q] & hit); \
+      left[q] = (V)((__typeof__(hit))left[q] & ~hit); \
+    } \
+    STORE(to + p + c, d); \
+  }
+/* From the first pixel that is the greatest; 0 where there is none. */
+#define MAX_GRAD_GRAD_STEP(S, V, w) \
+  V a[w], sum[w] = { 0 }; \
+  LOAD(a, y + o + c); \
+  __typeof__(a[0] == a[0]) found[w] = { 0 }; \
+  PIXELS { \
+    V v[w], d[w]; \
+    LOAD(v, x + p + c); \
+    LOAD(d, dy + p + c); \
+    EACH { \
+      const __typeof__(v[q] == a[q]) hit = (v[q] == a[q]) & ~found[q]; \
+      sum[q] = PICK(V, hit, d[q], sum[q]); \
+      found[q] |= hit; \
+    } \
+  } \
+  STORE(to + o + c, sum);
+/* Of the pixels that are there. */
+#define AVERAGE_STEP(S, V, w) \
+  V a[w] = { 0 }; \
+  PIXELS { \
+    V v[w]; \
+    LOAD(v, x + p + c); \
+    EACH a[q] += v[q]; \
+  } \
+  EACH a[q] /= count; \
+  STORE(to + o + c, a);
+#define AVERAGE_GRAD_STEP(S, V, w) \
+  V a[w]; \
+  LOAD(a, dy + o + c); \
+  EACH a[q] /= count; \
+  PIXELS { \
+    V d[w] = { 0 }; \
+    if (!s->tiles) LOAD(d, to + p + c); \
+    EACH d[q] += a[q]; \
+    STORE(to + p + c, d); \
   }
 #define POOL(S, T, LOWEST) \
   MAX_POOL(S, T, LOWEST) \
-  static void max_grad_grad_##S(void *arg, int64_t begin, int64_t end) \
-    {        /* from the first pixel that is the greatest */ \
+  static void max_grad_grad_##S(void *arg, int64_t begin, int64_t end) { \
     const pool *s = arg; \
-    const T *x = s->in, *y = s->out, *d = s->dy; \
+    const T *x = s->in, *y = s->out, *dy = s->dy; \
     T *to = s->to; \
-    PLACES( \
-      for (int64_t c = 0; c < s->c; c++) { \
-        bool found = false; \
-        PIXELS if (!found && x[p + c] == y[o + c]) { to[o + c] = d[p + c]; found = true; } \
-      }) \
+    PLACES(CHANNELS(S, T, MAX_GRAD_GRAD_STEP)) \
   } \
-  static void max_grad_##S(void *arg, int64_t begin, int64_t end) \
-    {        /* to the first pixel that is the greatest */ \
+  static void max_grad_##S(void *arg, int64_t begin, int64_t end) { \
     const pool *s = arg; \
-    T *to = s->to, left[CHANNELS]; \
-    PLACES( \
-      for (int64_t at = 0, w; at < s->c; at += w) { \
-        w = s->c - at < CHANNELS ? s->c - at : CHANNELS; \
-        const T *restrict y = (const T *)s->out + o + at; \
-        memcpy(left, (const T *)s->dy + o + at, (size_t)w * sizeof(T)); \
-        PIXELS { \
-          const T *restrict x = (const T *)s->in + p + at; \
-          T *restrict d = to + p + at; \
-          if (s->tiles) FIRST_HITS(T, 0) else FIRST_HITS(T, d[c]) \
-        } \
-      }) \
+    const T *x = s->in, *y = s->out, *dy = s->dy; \
+    T *to = s->to; \
+    PLACES(CHANNELS(S, T, MAX_GRAD_STEP)) \
   } \
-  static void average_##S(void *arg, int64_t begin, int64_t end) {         /* of the pixels that are there */ \
+  static void average_##S(void *arg, int64_t begin, int64_t end) { \
     const pool *s = arg; \
     const T *x = s->in; \
     T *to = s->to; \
-    PLACES( \
-      T count = (T)((y_to - y_from) * (x_to - x_from)); \
-      for (int64_t c = 0; c < s->c; c++) to[o + c] = 0; \
-      PIXELS for (int64_t c = 0; c < s->c; c++) to[o + c] += x[p + c]; \
-      for (int64_t c = 0; c < s->c; c++) to[o + c] /= count;) \
+    PLACES(const T count = (T)((y_to - y_from) * (x_to - x_from)); CHANNELS(S, T, AVERAGE_STEP)) \
   } \
   static void average_grad_##S(void *arg, int64_t begin, int64_t end) { \
     const pool *s = arg; \
     const T *dy = s->dy; \
     T *to = s->to; \
-    PLACES( \
-      T count = (T)((y_to - y_from) * (x_to - x_from)); \
-      PIXELS for (int64_t c = 0; c < s->c; c++) to[p + c] += dy[o + c] / count;) \
+    PLACES(const T count = (T)((y_to - y_from) * (x_to - x_from)); CHANNELS(S, T, AVERAGE_GRAD_STEP)) \
   }
 POOL(f32, float, -INFINITY)
 POOL(f64, double, -INFINITY)
@@ -133,9 +183,18 @@ static int32_t pool_of(df_kernel *k, pool *s, const int64_t *dims) {
   return DF_OK;
 }
 
-/* Runs fn over the images with these inputs (NULL: none), halves as floats. */
-static int32_t run_pool(df_kernel *k, pool *s, df_range_fn f32, df_range_fn f64, const df_tensor *in,
-                        const df_tensor *out, const df_tensor *dy, const int64_t *made) {
+/* Pieces of work: rows of outputs, or whole images where windows that overlap add to the same rows of the result. */
+static void over_pieces(df_kernel *k, pool *s, bool apart, df_range_fn fn) {
+  s->rows = apart ? 1 : s->y.out;
+  const int64_t each = s->x.out * s->c * s->y.window * s->x.window;
+  if (s->c && s->y.out) dfk_parallel(k, s->n * s->y.out / s->rows, apart && each < EW_LIGHT ? EW_LIGHT / (each + 1) : 1,
+                                     fn, s);
+}
+
+/* Runs fn over the images with these inputs (NULL: none), halves as floats. `apart`: rows of outputs share none of the
+ * result. */
+static int32_t run_pool(df_kernel *k, pool *s, bool apart, df_range_fn f32, df_range_fn f64,
+                        const df_tensor *in, const df_tensor *out, const df_tensor *dy, const int64_t *made) {
   const df_tensor *given[3] = { in, out, dy };
   const void *data[3];
   uint8_t dtype = k->out_dtype[0];
@@ -155,11 +214,11 @@ static int32_t run_pool(df_kernel *k, pool *s, df_range_fn f32, df_range_fn f64,
     }
     s->to = at;
   }
-  if (y->size && !s->tiles) memset(s->to, 0, (size_t)(floats ? y->size * 4 : y->size * df_dtype_bytes(dtype)));
+  if (y->size && !apart) memset(s->to, 0, (size_t)(floats ? y->size * 4 : y->size * df_dtype_bytes(dtype)));
   s->in = data[0];
   s->out = data[1];
   s->dy = data[2];
-  if (s->c) dfk_parallel(k, s->n, 1, dtype == DF_FLOAT64 ? f64 : f32, s);
+  over_pieces(k, s, apart, dtype == DF_FLOAT64 ? f64 : f32);
   if (floats) dfk_half_from_floats(dtype, y->data, s->to, y->size);
   dfk_free(floats);
   return DF_OK;
@@ -180,7 +239,8 @@ static int32_t pooled(df_kernel *k, df_range_fn f32, df_range_fn f64) {
   pool s;
   int32_t code = dfk_four_axes(k, x, "the input");
   if (!code) code = pool_of(k, &s, x->dims);
-  return code ? code : run_pool(k, &s, f32, f64, x, NULL, NULL, (int64_t[]){ s.n, s.y.out, s.x.out, s.c });
+  return code ? code : run_pool(k, &s, true, f32, f64, x, NULL, NULL,
+                                (int64_t[]){ s.n, s.y.out, s.x.out, s.c });
 }
 int32_t cpu_max_pool(df_kernel *k) {
   static const df_range_fn ints[] = { [DF_INT8] = max_i8, [DF_UINT8] = max_u8, [DF_INT16] = max_i16,
@@ -201,7 +261,7 @@ int32_t cpu_max_pool_grad(df_kernel *k) {
   if (!code) code = check_pooled(k, &s, k->in[2], "grad");
   if (code) return code;
   s.tiles = tiles(&s.y) && tiles(&s.x);
-  return run_pool(k, &s, max_grad_f32, max_grad_f64, k->in[0], k->in[1], k->in[2], k->in[0]->dims);
+  return run_pool(k, &s, s.tiles, max_grad_f32, max_grad_f64, k->in[0], k->in[1], k->in[2], k->in[0]->dims);
 }
 
 /* What MaxPoolGrad hands on, backwards: grad, of the input's shape, at the pixel that each window took. */
@@ -215,7 +275,8 @@ int32_t cpu_max_pool_grad_grad(df_kernel *k) {
   if (k->in[2]->rank != 4 || memcmp(k->in[2]->dims, k->in[0]->dims, 4 * sizeof *k->in[0]->dims))
     return dfk_fail(k, DF_INVALID_ARGUMENT, "grad is %s but must have the shape of orig_input, %s",
                     dfk_shape_text(k->in[2], a, sizeof a), dfk_shape_text(k->in[0], b, sizeof b));
-  return run_pool(k, &s, max_grad_grad_f32, max_grad_grad_f64, k->in[0], k->in[1], k->in[2], k->in[1]->dims);
+  return run_pool(k, &s, true, max_grad_grad_f32, max_grad_grad_f64, k->in[0], k->in[1], k->in[2],
+                  k->in[1]->dims);
 }
 
 int32_t cpu_avg_pool_grad(df_kernel *k) {
@@ -224,5 +285,7 @@ int32_t cpu_avg_pool_grad(df_kernel *k) {
   int32_t code = dfk_four_sizes(k, k->in[0], "orig_input_shape", sizes);
   if (!code) code = pool_of(k, &s, sizes);
   if (!code) code = check_pooled(k, &s, k->in[1], "grad");
-  return code ? code : run_pool(k, &s, average_grad_f32, average_grad_f64, NULL, NULL, k->in[1], sizes);
+  if (code) return code;
+  s.tiles = tiles(&s.y) && tiles(&s.x);
+  return run_pool(k, &s, s.tiles, average_grad_f32, average_grad_f64, NULL, NULL, k->in[1], sizes);
 }
