@@ -70,6 +70,22 @@ describe('a MetaGraph with a Saver', function()
     end)
   end)
 
+  it('has variables that are references beside others that are none: each is assigned and scattered to in its own way', function()
+    local g = df.import_graph_def('spec/models/saver.meta')
+    local s, by = df.Session{ graph = g }, {}
+    for _, v in ipairs(g:as_default(df.global_variables)) do by[v.name] = v end
+    for _, name in ipairs{ 'w', 'b', 'w/Momentum', 'b/Momentum' } do          -- references and others by turns
+      local v = by[name]
+      s:run(v:assign(g:as_default(df.zeros, v.shape)))
+      s:run(v:assign_add(g:as_default(df.ones, v.shape)))
+      local row = { #v.shape == 2 and { 5, 5 } or 5 }
+      s:run(v:scatter_add({ 1 }, row))
+      s:run(v:scatter_mul({ 1 }, row))
+      local t = s:run(v)
+      assert.same({ 1, 30 }, #v.shape == 2 and { t:at(0, 0), t:at(1, 1) } or { t:at(0), t:at(1) }, name)
+    end
+  end)
+
   it('touches no file but under a path that the run is fed', function()
     local s, g = restored('spec/models/saver')
     local ok, err = pcall(s.run, s, g:op 'save/restore_all')

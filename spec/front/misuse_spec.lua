@@ -24,6 +24,34 @@ describe('a call that is wrong', function()
     end
   end)
 
+  it('says so for every method of what is made in a graph, trains, is stored or is read', function()
+    local v, q = df.Variable(1.0), df.FIFOQueue(3, { 'float32' })
+    local iterator = df.data.pipeline(df.tensor { 1, 2, 3 }):each()
+    local objects = {
+      { v, 'value read_value assign assign_add assign_sub scatter_add scatter_update eval load' },
+      { q, 'enqueue enqueue_many dequeue dequeue_many dequeue_up_to size close is_closed' },
+      { df.TensorArray('float32', 3), 'write read stack unstack gather scatter split concat size grad identity' },
+      { df.MutableHashTable('string', 'int64', 0), 'lookup insert size' },
+      { df.nn.Dense(3), 'parameters variables train eval' },
+      { df.rnn.MultiRNNCell { df.rnn.GRUCell(2) }, 'zero_state parameters' },
+      { df.nn.Sequential { df.nn.Dense(2) }, 'parameters' },
+      { df.train.Saver(), 'save latest restore wait best checkpoints' },
+      { df.train.ExponentialMovingAverage(0.9), 'apply average average_name variables variables_to_restore' },
+      { df.data.pipeline(df.tensor { 1, 2, 3 }), 'each repeat_ batch map take' }, { iterator, 'state' },
+      { df.constant(1.0).op, 'run' }, { df.constant(1.0), 'eval set_shape assign' },
+      { df.default_graph(), 'size op' }, { df.Session(), 'run start stats' }, { df.start(df.constant(1.0)), 'wait done stats' },
+    }
+    for _, o in ipairs(objects) do
+      for name in o[2]:gmatch '%S+' do
+        for _, given in ipairs { { n = 0 }, { 3, n = 1 }, { 'x', n = 1 }, { {}, n = 1 }, { print, n = 1 }, { {}, v, n = 2 } } do
+          assert.matches('with a colon', message_of(o[1][name], (table.unpack or unpack)(given, 1, given.n)), name)
+        end
+      end
+    end
+    assert.matches('a Variable or Output of floats', message_of(df.train.ExponentialMovingAverage(0.9).average_name,
+                                                                df.train.ExponentialMovingAverage(0.9)))
+  end)
+
   it('says what is expected and what was given', function()
     local v = df.Variable(df.ones { 3 })
     assert.matches('options are a table', message_of(df.run, v, nil, v * 1))

@@ -378,5 +378,8 @@ end
 --- it:state(): where it is, as a string for a checkpoint's metadata.
 function iterator_methods.state(it) return ('dflow-pipeline-1:%.0f'):format(it.count) end
 
+errors.with_colons(methods, Pipeline, 'a pipeline', 'p')
+errors.with_colons(iterator_methods, Iterator, "a pipeline's iterator", 'it')
+
 M.methods = methods
 return M

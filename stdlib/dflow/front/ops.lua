@@ -131,11 +131,15 @@ M.operators(Output)
 --- x:assign(v) of what is no variable, most often because `w = w - 0.1` made it an Output.
 for _, name in ipairs{ 'assign', 'assign_add', 'assign_sub' } do
   graph.methods[name] = function(x)
+    if getmetatable(x) ~= Output then errors.bad('%s is a method of a variable: write v:%s(x), with a colon', name, name) end
     errors.bad('%s: %s is an Output, not a Variable; w = w - 0.1 makes w the name of an Output: write df.run(w:assign_sub(0.1))', name, x.name)
   end
 end
 
 function graph.methods.set_shape(x, shape)
+  if getmetatable(x) ~= Output then
+    errors.bad('set_shape is a method of an Output: write x:set_shape(shape), with a colon; its first argument is %s', errors.describe(x))
+  end
   core.output_set_shape(x.graph.handle, x.node, x.index, shape)
   return x
 end

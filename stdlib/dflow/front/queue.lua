@@ -259,4 +259,6 @@ function methods.size(q) return registry.op('QueueSizeV2', { q }) end
 --- q:is_closed(): a scalar bool.
 function methods.is_closed(q) return registry.op('QueueIsClosedV2', { q }) end
 
+errors.with_colons(methods, Queue, 'a queue', 'q')
+
 return M

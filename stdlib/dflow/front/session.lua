@@ -538,6 +538,9 @@ function graph.methods.eval(x, feeds, opts)
   return methods.run(g.session or default(g), x, feeds, opts)
 end
 function graph.operation_methods.run(op, feeds, opts)
+  if getmetatable(op) ~= graph.Operation then
+    errors.bad('run is a method of an operation: write op:run(feeds), with a colon; its first argument is %s', errors.describe(op))
+  end
   return methods.run(default(op.graph), op, feeds, opts)
 end
 

@@ -154,4 +154,6 @@ function methods.export(t)
   return keys, values
 end
 
+errors.with_colons(methods, Table, 'a table', 't')
+
 return M

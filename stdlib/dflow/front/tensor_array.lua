@@ -166,4 +166,6 @@ function methods.identity(ta)
   return with(ta, registry.op1('Identity', ta.handle))
 end
 
+errors.with_colons(methods, TensorArray, 'a TensorArray', 'ta')
+
 return M

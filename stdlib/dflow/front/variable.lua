@@ -96,6 +96,7 @@ methods.read_value = read
 
 --- v:assign(x), v:assign_add(x), v:assign_sub(x): the new value, as an Output.
 for name, type_name in pairs { assign = 'AssignVariableOp', assign_add = 'AssignAddVariableOp', assign_sub = 'AssignSubVariableOp' } do
+  local by_reference = type_name:gsub('VariableOp$', '')
   methods[name] = function(v, x, opts)
     if x == nil then errors.bad('%s: the value is missing', name) end
     opts = errors.options(opts, name, { 'name' })
@@ -103,26 +104,26 @@ for name, type_name in pairs { assign = 'AssignVariableOp', assign_add = 'Assign
     if given and given ~= v.d then
       errors.bad("%s: the variable %s is %s, the value is %s: cast it, as in df.cast(x, '%s')", name, v.name, v.dtype, dtypes.name[given], v.dtype)
     end
-    if v.reference then type_name = type_name:gsub('VariableOp$', '') end
-    return registry.op(type_name, { v.reference and v.handle or v, convert.to_output(x, v.d, v.graph, name) }, opts)
+    if v.reference then return registry.op(by_reference, { v.handle, convert.to_output(x, v.d, v.graph, name) }, opts) end
+    return registry.op(type_name, { v, convert.to_output(x, v.d, v.graph, name) }, opts)
   end
 end
 
 for name, type_name in pairs { scatter_update = 'ResourceScatterUpdate', scatter_add = 'ResourceScatterAdd', scatter_sub = 'ResourceScatterSub',
                                scatter_mul = 'ResourceScatterMul', scatter_div = 'ResourceScatterDiv', scatter_min = 'ResourceScatterMin',
                                scatter_max = 'ResourceScatterMax' } do
+  local by_reference = type_name:gsub('^Resource', '')
   methods[name] = function(v, indices, updates, opts)
     if getmetatable(indices) and rawget(getmetatable(indices), 'is_slices') then indices, updates = indices.indices, indices.values end
     opts = errors.options(opts, name, { 'name' })
     local at = convert.typed(indices) and indices or arguments.int32(indices, v.graph)
-    if v.reference then type_name = type_name:gsub('^Resource', '') end
-    return registry.op(type_name, { v.reference and v.handle or v, at, convert.to_output(updates, v.d, v.graph, name) }, opts)
+    if v.reference then return registry.op(by_reference, { v.handle, at, convert.to_output(updates, v.d, v.graph, name) }, opts) end
+    return registry.op(type_name, { v, at, convert.to_output(updates, v.d, v.graph, name) }, opts)
   end
 end
 
 --- The value in the default session, as a run gives it.
 function methods.eval(v, feeds, opts)
-  if getmetatable(v) ~= Variable then errors.bad('eval is a method: write v:eval(feeds), with a colon; its first argument is %s', errors.describe(v)) end
   return as_output(v):eval(feeds, opts)
 end
 
@@ -150,6 +151,8 @@ function methods.load(v, x, session)
   end
   core.session_set_variable(session.handle, v.handle.node, x)
 end
+
+errors.with_colons(methods, Variable, 'a variable', 'v')
 
 --- df.Variable(init, {name=, trainable=true, dtype=})
 -- @param init  a value, a Tensor, an Output, or a function that gives one of these: assigned before the first run of a session

@@ -61,6 +61,7 @@ end
 function M.class(spec)
   local class = { kind = spec.kind, build = spec.build, call = spec.call, text = spec.text, inputs = spec.inputs or 1,
                   options = spec.options or {}, methods = spec.methods or {}, made = {}, known = {}, cell = spec.cell or false }
+  errors.with_colons(class.methods, Layer, 'a layer', 'l')
   for _, name in ipairs(spec.made or {}) do class.made[name] = true end
   for _, name in ipairs(spec.known or {}) do class.known[name] = true end
   for _, name in ipairs{ 'given_name', 'scope', 'graph', 'own', 'inner', 'mode', 'dtype', 'in_shape', 'out_shape', 'full_name' } do class.known[name] = true end
@@ -313,5 +314,7 @@ function M.activation(v, kind)
   if fn then return fn end
   errors.bad("%s: activation is a function such as df.relu, or a name such as 'relu', not %s", kind, errors.describe(v))
 end
+
+errors.with_colons(methods, Layer, 'a layer', 'l')
 
 return M

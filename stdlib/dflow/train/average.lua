@@ -85,6 +85,7 @@ function methods.average(a, v) return a.shadows[v] end
 
 --- a:average_name(v): that variable's name, as it would be.
 function methods.average_name(a, v)
+  v = list_of({ v or false }, 'average_name')[1]
   return a.shadows[v] and a.shadows[v].name or v.name:gsub(':0$', '') .. '/' .. a.name
 end
 
@@ -102,5 +103,7 @@ function methods.variables(a)
   for i, v in ipairs(a.list) do list[i] = a.shadows[v] end
   return list
 end
+
+errors.with_colons(methods, Average, 'an ExponentialMovingAverage', 'a')
 
 return M

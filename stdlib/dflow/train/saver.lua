@@ -192,4 +192,6 @@ function methods.restore(s, path, opts)
   return checkpoint.restore(path, { variables = s.variables, session = opts.session, map = opts.map, partial = opts.partial })
 end
 
+errors.with_colons(methods, Saver, 'a Saver', 'saver')
+
 return M
