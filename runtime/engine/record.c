@@ -172,29 +172,9 @@ typedef struct replay {
   uint32_t *before, *gate;               /* by iteration: the one before, the one that it waits for; UINT32_MAX: none */
   uint32_t *after, *lets;                /* by iteration: the one after, the one that waits for it */
   uint32_t *open;                        /* by frame: iterations that are not over */
-  dfi_due  *heap; uint32_t n;
+  dfi_agenda agenda;
   uint64_t  serial;
 } replay;
-
-static bool earlier(dfi_due a, dfi_due b) { return a.at < b.at || (a.at == b.at && a.serial < b.serial); }
-
-static void put(replay *k, dfi_due d) {
-  uint32_t i = k->n++;
-  for (; i && earlier(d, k->heap[(i - 1) / 2]); i = (i - 1) / 2) k->heap[i] = k->heap[(i - 1) / 2];
-  k->heap[i] = d;
-}
-
-static dfi_due take(replay *k) {
-  const dfi_due top = k->heap[0], d = k->heap[--k->n];
-  uint32_t i = 0;
-  for (uint32_t c; (c = 2 * i + 1) < k->n; i = c) {
-    if (c + 1 < k->n && earlier(k->heap[c + 1], k->heap[c])) c++;
-    if (!earlier(k->heap[c], d)) break;
-    k->heap[i] = k->heap[c];
-  }
-  if (k->n) k->heap[i] = d;
-  return top;
-}
 
 /* All that event e waits for is there, but perhaps its iteration may not begin yet. */
 static void may_run(replay *k, uint32_t e) {
@@ -203,7 +183,7 @@ static void may_run(replay *k, uint32_t e) {
     if (k->done[gate] < 0) { k->waits_next[e] = k->waits_first[i]; k->waits_first[i] = e; return; }
     if (k->done[gate] > k->ready[e]) { k->ready[e] = k->done[gate]; k->because[e] = k->ends_with[gate]; }
   }
-  put(k, (dfi_due){ k->ready[e], k->serial++, e });
+  dfi_agenda_put(&k->agenda, (dfi_due){ k->ready[e], k->serial++, e });
 }
 
 /* Something of iteration i is over. */
@@ -406,8 +386,7 @@ size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out
                .gate = dfi_xcalloc(ni, 4),
                .after = dfi_xcalloc(ni, 4),
                .lets = dfi_xcalloc(ni, 4),
-               .open = dfi_xcalloc((size_t)w->nframes + 1, 4),
-               .heap = dfi_xcalloc(ne, sizeof *k.heap) };
+               .open = dfi_xcalloc((size_t)w->nframes + 1, 4) };
   for (int32_t d = 0; d < w->ndevices; d++) {
     k.device[d] = w->device[d];
     if (w->device[d].kind != DFI_DEVICE_SIM) continue;
@@ -421,7 +400,7 @@ size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out
   link_events(&k);
   for (uint32_t u = k.user_first[0]; u < k.user_first[1]; u++) if (--k.missing[k.user[u]] == 0) may_run(&k, k.user[u]);
   for (uint32_t e = 1; e < w->nevents; e++) if (!w->event[e].sources) may_run(&k, e);
-  while (k.n) run_event(&k, take(&k).place);
+  while (k.agenda.n) run_event(&k, dfi_agenda_take(&k.agenda).place);
   size_t n = say(&k, out, room);
   if (how->timeline) n += say_timeline(&k, n < room ? out + n : NULL, n < room ? room - n : 0);
   dfi_free(k.device);
@@ -445,6 +424,6 @@ size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out
   dfi_free(k.done);
   dfi_free(k.before);
   dfi_free(k.gate);
-  dfi_free(k.after); dfi_free(k.lets); dfi_free(k.open); dfi_free(k.heap);
+  dfi_free(k.after); dfi_free(k.lets); dfi_free(k.open); dfi_free(k.agenda.due);
   return n;
 }

@@ -62,9 +62,9 @@ void dfi_exec_again(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   r->outstanding--;
   if (!x->timed) { push(x, r, node, 0); return; }
   double later = r->when[node];            /* when the next thing happens that is not of this moment */
-  for (uint32_t i = 0; i < x->timed->n; i++)
-    if (x->timed->heap[i].at > x->timed->now && (later <= x->timed->now || x->timed->heap[i].at < later))
-      later = x->timed->heap[i].at;
+  for (uint32_t i = 0; i < x->timed->queue.n; i++)
+    if (x->timed->queue.due[i].at > x->timed->now && (later <= x->timed->now || x->timed->queue.due[i].at < later))
+      later = x->timed->queue.due[i].at;
   if (later > r->when[node]) r->when[node] = later;
   push_timed(x, r, node, 0);
 }

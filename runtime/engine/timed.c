@@ -19,13 +19,14 @@ dfi_timed *dfi_timed_new(const dfi_plan *p) {
 
 void dfi_timed_free(dfi_timed *t) {
   if (!t) return;
-  dfi_free(t->device); dfi_free(t->line); dfi_free(t->given); dfi_free(t->heap); dfi_free(t->heap_at); dfi_free(t);
+  dfi_free(t->device); dfi_free(t->line); dfi_free(t->given); dfi_free(t->queue.due);
+  dfi_free(t->queue.where); dfi_free(t);
 }
 
 void dfi_timed_begin(dfi_exec *x) {
   dfi_timed *t = x->timed;
   t->now = t->last = 0;
-  t->n = 0;
+  t->queue.n = 0;
   t->serial = 0;
   memset(t->device, 0, sizeof *t->device * DFI_DEVICES_MOST);
   memset(t->line, 0, sizeof *t->line * (size_t)(x->plan->nlinks + 1));
@@ -54,23 +55,29 @@ static bool before(const dfi_due *a, const dfi_due *b) {
   return a->at < b->at || (a->at == b->at && a->serial < b->serial);
 }
 
-static void put(dfi_timed *t, uint32_t i, dfi_due d) {
-  t->heap[i] = d;
-  t->heap_at[d.place & (t->ring - 1)] = i;
+static void put(dfi_agenda *a, uint32_t i, dfi_due d) {
+  a->due[i] = d;
+  if (a->where) a->where[d.place & a->mask] = i;
 }
 
-static void rise(dfi_timed *t, uint32_t i, dfi_due d) {
-  for (; i && before(&d, &t->heap[(i - 1) / 2]); i = (i - 1) / 2) put(t, i, t->heap[(i - 1) / 2]);
-  put(t, i, d);
+void dfi_agenda_put(dfi_agenda *a, dfi_due d) {
+  if (a->n == a->room) a->due = dfi_xrealloc(a->due, sizeof *a->due * (a->room = a->room * 2 + 256));
+  uint32_t i = a->n++;
+  for (; i && before(&d, &a->due[(i - 1) / 2]); i = (i - 1) / 2) put(a, i, a->due[(i - 1) / 2]);
+  put(a, i, d);
 }
 
-static void sink(dfi_timed *t, uint32_t i, dfi_due d) {
-  for (uint32_t child; (child = 2 * i + 1) < t->n; i = child) {
-    if (child + 1 < t->n && before(&t->heap[child + 1], &t->heap[child])) child++;
-    if (!before(&t->heap[child], &d)) break;
-    put(t, i, t->heap[child]);
+dfi_due dfi_agenda_take(dfi_agenda *a) {
+  df_assert(a->n > 0);
+  const dfi_due first = a->due[0], d = a->due[--a->n];
+  uint32_t i = 0;
+  for (uint32_t child; (child = 2 * i + 1) < a->n; i = child) {
+    if (child + 1 < a->n && before(&a->due[child + 1], &a->due[child])) child++;
+    if (!before(&a->due[child], &d)) break;
+    put(a, i, a->due[child]);
   }
-  put(t, i, d);
+  if (a->n) put(a, i, d);
+  return first;
 }
 
 void dfi_timed_arrive(dfi_exec *x, dfi_record *r, uint32_t node) {
@@ -79,41 +86,34 @@ void dfi_timed_arrive(dfi_exec *x, dfi_record *r, uint32_t node) {
 }
 
 void dfi_timed_queued(dfi_exec *x, uint32_t place, const dfi_record *r, uint32_t node) {
-  dfi_timed *t = x->timed;
-  if (t->n == t->room) t->heap = dfi_xrealloc(t->heap, sizeof *t->heap * (t->room = t->room * 2 + 256));
-  t->n++;
-  rise(t, t->n - 1, (dfi_due){ r->when[node], t->serial++, place });
+  dfi_agenda_put(&x->timed->queue, (dfi_due){ r->when[node], x->timed->serial++, place });
 }
 
 void dfi_timed_grown(dfi_exec *x) {
-  dfi_timed *t = x->timed;
-  if (t->ring != x->queue_mask + 1) {
-    t->ring = x->queue_mask + 1;
-    t->heap_at = dfi_xrealloc(t->heap_at, sizeof *t->heap_at * t->ring);
+  dfi_agenda *a = &x->timed->queue;
+  if (!a->where || a->mask != x->queue_mask) {
+    a->mask = x->queue_mask;
+    a->where = dfi_xrealloc(a->where, sizeof *a->where * (a->mask + 1));
   }
-  for (uint32_t i = 0; i < t->n; i++) t->heap_at[t->heap[i].place & (t->ring - 1)] = i;
+  for (uint32_t i = 0; i < a->n; i++) a->where[a->due[i].place & a->mask] = i;
 }
 
 void dfi_timed_pick(dfi_exec *x) {
-  dfi_timed *t = x->timed;
-  const uint32_t from = t->heap[0].place;
+  dfi_agenda *a = &x->timed->queue;
+  const uint32_t from = a->due[0].place;
   if (from != x->head) {                   /* the token that lies at the head takes its place */
-    dfi_token *a = &x->queue[x->head & x->queue_mask], *b = &x->queue[from & x->queue_mask], token = *a;
-    *a = *b; *b = token;
-    const uint32_t other = t->heap_at[x->head & (t->ring - 1)];
-    t->heap[other].place = from;
-    t->heap_at[from & (t->ring - 1)] = other;
-    t->heap[0].place = x->head;
-    t->heap_at[x->head & (t->ring - 1)] = 0;
+    dfi_token *p = &x->queue[x->head & x->queue_mask], *q = &x->queue[from & x->queue_mask], token = *p;
+    *p = *q; *q = token;
+    dfi_due other = a->due[a->where[x->head & a->mask]];
+    other.place = from;
+    put(a, a->where[x->head & a->mask], other);
+    a->due[0].place = x->head;
+    put(a, 0, a->due[0]);
   }
-  t->now = t->heap[0].at;
+  x->timed->now = a->due[0].at;
 }
 
-void dfi_timed_take(dfi_exec *x) {
-  dfi_timed *t = x->timed;
-  const dfi_due last = t->heap[--t->n];
-  if (t->n) sink(t, 0, last);
-}
+void dfi_timed_take(dfi_exec *x) { dfi_agenda_take(&x->timed->queue); }
 
 /* ---- computing --------------------------------------------------------------------------------------------- */
 

@@ -3,17 +3,24 @@
 #define DFLOW_TIMED_H
 #include "engine/executor.h"
 
-/* a token in the queue, by the time at which it is ready */
+/* What is ready at that time, and of one time in the order of serial. */
 typedef struct dfi_due { double at; uint64_t serial; uint32_t place; } dfi_due;
+/* The next one first: a heap. */
+typedef struct dfi_agenda {
+  dfi_due  *due; uint32_t n, room;
+  uint32_t *where;           /* by place & mask: where it stands in the heap; NULL: nobody asks */
+  uint32_t  mask;
+} dfi_agenda;
+void    dfi_agenda_put(dfi_agenda *a, dfi_due d);
+dfi_due dfi_agenda_take(dfi_agenda *a);            /* there must be one */
+
 typedef struct dfi_timed {
   double    now;             /* when what is being done has ended: what it sends comes then */
   double    last;            /* when everything has ended so far: the run's seconds */
   double   *device;          /* by device: when it has computed what it was given */
   double   *line;            /* by link: when it has carried what it was given */
   double   *given;           /* by crossing: when it has come */
-  dfi_due  *heap; uint32_t n, room;
-  uint32_t *heap_at;         /* by place in the queue's ring: where in the heap */
-  uint32_t  ring;            /* how many places that is */
+  dfi_agenda queue;          /* the tokens in the queue, by their place in its ring */
   uint64_t  serial;
   struct dfi_recorder *recorder;   /* record.c; NULL: nobody wants the run again */
 } dfi_timed;
