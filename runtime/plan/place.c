@@ -126,7 +126,7 @@ static int32_t scattered(maker *m, const df_node *n, dfi_why *why) {
 }
 
 /* The node that n is to be with, whose own place is not another one's; NULL: there is none. */
-const df_node *dfi_plan_beside(const maker *m, const df_node *n) {
+static const df_node *beside(const maker *m, const df_node *n) {
   for (int32_t patience = 100; n->device[0] == '@' && patience; patience--) {
     const int32_t other = df_node_by_name(m->graph, n->device + 1);
     if (other < 0 || other >= m->nids) return NULL;
@@ -141,7 +141,7 @@ static int32_t asked_device(maker *m, df_node *n, dfi_why *why) {
   *why = DFI_WHY_ASKED;
   const char *spec = n->device ? n->device : "";
   if (spec[0] == '@') {                                /* where another node is */
-    const df_node *other = dfi_plan_beside(m, n);
+    const df_node *other = beside(m, n);
     *why = DFI_WHY_COLOCATED;
     spec = other ? other->device : "";
   }
@@ -411,7 +411,7 @@ static void settle_variable(maker *m, df_node *merge) {
 /* n is to be with another node, which nobody has placed yet, or has: then n goes there. False: it is free to go
    anywhere. */
 static bool place_beside(maker *m, const df_node *n, bool last) {
-  const df_node *other = n->device[0] == '@' ? dfi_plan_beside(m, n) : NULL;
+  const df_node *other = n->device[0] == '@' ? beside(m, n) : NULL;
   if (!other || !m->mark[other->id].needed) return false;
   const int32_t d = m->mark[other->id].device;
   if (d == NOWHERE) return !last;

@@ -24,8 +24,6 @@ df_output dfi_plan_across(const maker *m, df_output from, dfi_comes how, int32_t
 /* For one that reads no value but waits: what it waits for instead of `from`, of which it would wait for `index`;
    *index then says for what. */
 df_output dfi_plan_control_across(const maker *m, df_output from, int32_t *index, int32_t d);
-/* plan/place.c: the node that n was asked to be with, which is with no other one; NULL: there is none. */
-const df_node *dfi_plan_beside(const maker *m, const df_node *n);
 /* cut.c: a node that the plan alone has: as `like`, with room for so many inputs, control edges and outputs, to be
  * filled in by the caller, as its name is. It is needed, and in no scope. */
 df_node *dfi_plan_extra(maker *m, const df_node *like, int32_t nin, int32_t ncontrol, int32_t nout);
