@@ -43,11 +43,6 @@ typedef struct dfi_remote {
       void *a_note,
                   const void *b, void *b_note, bool one_b);
   bool  (*step)(void *device, const dfi_remote_step *s);
-  /* to_host in three steps: begun beside what is computed, asked after, and ended once it is done. NULL: it could not
-     begin. `end` waits where it is not done; with `to` NULL it only lets go. */
-  void *(*read_begin)(void *device, const void *from, void *from_note, int64_t bytes);
-  bool  (*read_done)(void *device, void *read);
-  bool  (*read_end)(void *device, void *read, void *to);
   bool  (*wait)(void *device);                                   /* for all that was enqueued */
   const char *(*error)(void *device);                            /* the first that it met; "" for none */
 } dfi_remote;
@@ -92,7 +87,7 @@ typedef struct dfi_gpu_about {
   char    libraries[400];                /* what computes with which of them, and which is missing: a line each */
 } dfi_gpu_about;
 
-enum { DFI_GPU_VERSION = 2 };
+enum { DFI_GPU_VERSION = 3 };
 typedef struct dfi_gpu_api {
   int32_t version;
   /* Opens the driver. NULL: it is there. Else why it is not and what to do, one line in static memory. Called once. */

@@ -206,58 +206,23 @@ static bool from_host(void *device, void *to, void *to_note, const void *from, i
   return ok;
 }
 
-typedef struct reading { dfc_stage *stage; CUevent over; int64_t bytes; } reading;
-
-/* Under the lock. */
-static reading *begin(dfc_gpu *g, const void *from, dfc_note *n, int64_t bytes) {
-  dfc_stage *s = stage_take(g, bytes);
-  reading *r = s ? calloc(1, sizeof *r) : NULL;
-  if (!r) { if (s) stage_idle(g, s); return NULL; }
-  *r = (reading){ s, NULL, bytes };
-  g->copies_out++;
-  if (wait_for_other(g, g->out, n) && follow(g, g->out, g->compute) &&
-      dfc_ok(g, dfc_cu.cuMemcpyDtoHAsync(s->at, (CUdeviceptr)(uintptr_t)from, (size_t)bytes, g->out),
-             "cuMemcpyDtoHAsync") &&
-      noted(g, g->out, n) && (r->over = event_after(g, g->out)))
-    return r;
-  dfc_cu.cuStreamSynchronize(g->out);
-  stage_idle(g, s);
-  free(r);
-  return NULL;
-}
-
-static void *read_begin(void *device, const void *from, void *from_note, int64_t bytes) {
-  dfc_gpu *g = device;
-  dfc_enter(g);
-  reading *r = begin(g, from, from_note, bytes);
-  dfc_leave(g);
-  return r;
-}
-
-static bool read_done(void *device, void *read) {
-  dfc_gpu *g = device;
-  dfc_enter(g);
-  const bool done = dfc_cu.cuEventQuery(((reading *)read)->over) != CUDA_ERROR_NOT_READY;
-  dfc_leave(g);
-  return done;
-}
-
-static bool read_end(void *device, void *read, void *to) {
-  dfc_gpu *g = device;
-  reading *r = read;
-  dfc_enter(g);
-  const bool ok = dfc_ok(g, dfc_cu.cuEventSynchronize(r->over), "cuEventSynchronize") && !g->error[0];
-  if (ok && to) memcpy(to, r->stage->at, (size_t)r->bytes);
-  event_give(g, r->over);
-  stage_idle(g, r->stage);
-  dfc_leave(g);
-  free(r);
-  return ok;
-}
-
 static bool to_host(void *device, void *to, const void *from, void *from_note, int64_t bytes) {
-  void *r = read_begin(device, from, from_note, bytes);
-  return r && read_end(device, r, to);
+  dfc_gpu *g = device;
+  dfc_enter(g);
+  dfc_stage *s = stage_take(g, bytes);
+  CUevent over = NULL;
+  if (s) g->copies_out++;
+  const bool ok = s && wait_for_other(g, g->out, from_note) && follow(g, g->out, g->compute) &&
+                  dfc_ok(g, dfc_cu.cuMemcpyDtoHAsync(s->at, (CUdeviceptr)(uintptr_t)from, (size_t)bytes, g->out),
+                         "cuMemcpyDtoHAsync") &&
+                  noted(g, g->out, from_note) && (over = event_after(g, g->out)) &&
+                  dfc_ok(g, dfc_cu.cuEventSynchronize(over), "cuEventSynchronize") && !g->error[0];
+  if (ok) memcpy(to, s->at, (size_t)bytes);
+  if (over) event_give(g, over);
+  else if (s) dfc_cu.cuStreamSynchronize(g->out);
+  if (s) stage_idle(g, s);
+  dfc_leave(g);
+  return ok;
 }
 
 static bool within(void *device, void *to, void *to_note, const void *from, void *from_note, int64_t bytes) {
@@ -418,9 +383,6 @@ const dfi_remote *dfc_device(int32_t number, char *why, size_t room) {
                               .fill = fill,
                               .update = dfc_update,
                               .step = dfc_step,
-                              .read_begin = read_begin,
-                              .read_done = read_done,
-                              .read_end = read_end,
                               .wait = wait,
                               .error = error };
     gpus[number] = g;

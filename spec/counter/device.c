@@ -84,27 +84,6 @@ static bool fill(void *device, void *to, void *to_note, int32_t byte, int64_t by
   return true;
 }
 
-/* A read in three steps is one event: recorded when it begins, and waited for when it ends. */
-typedef struct reading { const void *from; void *note; int64_t bytes; bool taken; } reading;
-enum { READINGS = 256 };
-static reading readings[READINGS];
-
-static void *read_begin(void *device, const void *from, void *from_note, int64_t bytes) {
-  for (int32_t i = 0; i < READINGS; i++) {
-    if (readings[i].taken) continue;
-    readings[i] = (reading){ from, from_note, bytes, true };
-    counter.events++;
-    return &readings[i];
-  }
-  return NULL;
-}
-static bool read_done(void *device, void *read) { return true; }
-static bool read_end(void *device, void *read, void *to) {
-  reading *r = read;
-  r->taken = false;
-  return !to || to_host(device, to, r->from, r->note, r->bytes);
-}
-
 static bool wait_for_all(void *device) { counter.waits++; return true; }
 static const char *first_error(void *device) { return failed_because; }
 
@@ -121,8 +100,7 @@ static bool step(void *device, const dfi_remote_step *s) { return refuse("steps"
 
 static const dfi_remote one_device = {
   .device = &counter, .alloc = allocate, .free = release, .from_host = from_host, .to_host = to_host, .within = within,
-  .fill = fill, .update = update, .step = step, .read_begin = read_begin, .read_done = read_done,
-  .read_end = read_end, .wait = wait_for_all, .error = first_error,
+  .fill = fill, .update = update, .step = step, .wait = wait_for_all, .error = first_error,
 };
 
 /* ---- kernels ------------------------------------------------------------------------------------------------ */
