@@ -66,6 +66,11 @@ typedef struct dfk_slice_spec {
   int64_t begin[2 * DF_MAX_RANK], end[2 * DF_MAX_RANK], strides[2 * DF_MAX_RANK];
   int64_t begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask;
 } dfk_slice_spec;
+/* n entries, and the masks, which are the first attributes of every such op. */
+static inline dfk_slice_spec dfk_slice_masks(const df_attr *a, int32_t n) {
+  return (dfk_slice_spec){ .n = n, .begin_mask = a[0].i, .end_mask = a[1].i, .ellipsis_mask = a[2].i,
+                           .new_axis_mask = a[3].i, .shrink_axis_mask = a[4].i };
+}
 typedef struct dfk_slice {
   /* per dim of the input; size DFK_UNKNOWN: not known */
   int64_t begin[DF_MAX_RANK], stride[DF_MAX_RANK], size[DF_MAX_RANK];

@@ -47,16 +47,6 @@ static struct dfi_map *map_in(const copier *c, const struct dfi_map *m) {
 
 /* ---- float64 ---------------------------------------------------------------------------------- */
 
-/* The argument that input (or output) i of n belongs to. */
-static const dfi_arg *arg_of(const dfi_arg *args, int32_t nargs, int32_t count, int32_t i) {
-  int32_t lists = 0, list = 0;
-  for (int32_t a = nargs - 1; a >= 0; a--) if (args[a].list) { lists++; list = a; }
-  if (!lists) return &args[i];
-  if (lists == 2) return &args[i >= count / 2];
-  int32_t length = count - (nargs - 1);
-  return i < list ? &args[i] : i < list + length ? &args[list] : &args[i - length + 1];
-}
-
 /* The flow of a TensorArrayV3: a float32 whose value means nothing. */
 static bool is_flow(const dfi_arg *a) { return a->dtype == DF_FLOAT32 && !strncmp(a->name, "flow", 4); }
 
@@ -70,9 +60,9 @@ static bool takes_wide(const dfi_op_info *o, const dfi_arg *a, uint8_t dtype) {
 static bool widens(const df_node *n) {
   const dfi_op_info *o = dfi_op_info_at(n->op);
   for (int32_t i = 0; i < n->nin; i++)
-    if (!takes_wide(o, arg_of(o->in, o->nin, n->nin, i), dfi_dtype(n->in[i]))) return false;
+    if (!takes_wide(o, dfi_input_arg(o, n->nin, i), dfi_dtype(n->in[i]))) return false;
   for (int32_t i = 0; i < n->nout; i++)
-    if (!takes_wide(o, arg_of(o->out, o->nout, n->nout, i), n->out[i].dtype)) return false;
+    if (!takes_wide(o, dfi_output_arg(o, n->nout, i), n->out[i].dtype)) return false;
   return !(o->traits & DFO_BITS);
 }
 
@@ -86,7 +76,7 @@ static uint32_t *find_flows(const df_graph *g) {
       const dfi_op_info *o = dfi_op_info_at(n->op);
       uint32_t marks = flow[id];
       for (int32_t i = 0; i < n->nout && i < 32; i++)
-        if (is_flow(arg_of(o->out, o->nout, n->nout, i))) marks |= 1u << i;
+        if (is_flow(dfi_output_arg(o, n->nout, i))) marks |= 1u << i;
       bool passes = (o->op->flow >= DF_SWITCH && o->op->flow <= DF_NEXT_ITERATION) || (o->traits & DFO_PASSES);
       for (int32_t j = 0; j < n->nin && passes; j++)
         if (n->in[j].index < 32 && flow[n->in[j].node->id] >> n->in[j].index & 1)

@@ -158,19 +158,10 @@ static __attribute__((noinline)) int32_t fail_mixed(df_error *err, const dfi_op_
 
 typedef struct bound { uint8_t dtype; int8_t input; const dfi_arg *arg; } bound;
 
-static inline const dfi_arg *arg_of(const dfi_op_info *o, int32_t nin, int32_t i) {
-  if (!o->in_list) return &o->in[i];
-  if (o->in_pair) return &o->in[i >= nin / 2];
-  int32_t length = nin - (o->nin - 1), a = 0;
-  for (; !o->in[a].list; a++)
-    if (a == i) return &o->in[a];
-  return i < a + length ? &o->in[a] : &o->in[i - length + 1];
-}
-
 static int32_t check_inputs(const dfi_op_info *o, const dfi_node_spec *spec, const df_output *in, bound *var,
                             df_error *err) {
   for (int32_t i = 0; i < spec->nin; i++) {
-    const dfi_arg *a = arg_of(o, spec->nin, i);
+    const dfi_arg *a = dfi_input_arg(o, spec->nin, i);
     uint8_t found = dfi_dtype(in[i]);
     if (a->var < 0) {
       if (!(a->allowed >> found & 1)) return fail_dtype(err, o, spec, i, a, found, a->allowed);
@@ -216,7 +207,7 @@ static int32_t check_attrs(const dfi_op_info *o, const dfi_node_spec *spec, boun
 static int32_t check_listed(const dfi_op_info *o, const dfi_node_spec *spec, const df_output *in, df_error *err) {
   const df_attr *attrs = spec->attrs ? spec->attrs : o->defaults;
   for (int32_t i = 0, list = 0; i < spec->nin; i++) {
-    const dfi_arg *a = arg_of(o, spec->nin, i);
+    const dfi_arg *a = dfi_input_arg(o, spec->nin, i);
     if (a->types_attr < 0 || !attrs[a->types_attr].i) continue;
     const df_attr *listed = &attrs[a->types_attr];
     int64_t length = spec->nin - (o->nin - 1);

@@ -181,6 +181,23 @@ typedef struct dfi_op_info {
 } dfi_op_info;
 const dfi_op_info *dfi_op_info_at(int32_t id);              /* borrowed, for ever */
 const dfi_op_info *dfi_op_find(const char *type);           /* by type; NULL when there is none */
+/* The argument of the entry that input i of a node with nin inputs is one of: a list's, or its own. */
+static inline const dfi_arg *dfi_input_arg(const dfi_op_info *o, int32_t nin, int32_t i) {
+  if (!o->in_list) return &o->in[i];
+  if (o->in_pair) return &o->in[i >= nin / 2];
+  int32_t list = 0;
+  while (!o->in[list].list) list++;
+  const int32_t length = nin - (o->nin - 1);
+  return i < list ? &o->in[i] : i < list + length ? &o->in[list] : &o->in[i - length + 1];
+}
+/* The same of output i of nout. */
+static inline const dfi_arg *dfi_output_arg(const dfi_op_info *o, int32_t nout, int32_t i) {
+  if (!o->out_list) return &o->out[i];
+  int32_t list = 0;
+  while (!o->out[list].list) list++;
+  const int32_t length = nout - (o->nout - 1);
+  return i < list ? &o->out[i] : i < list + length ? &o->out[list] : &o->out[i - length + 1];
+}
 /* Does input i of n want the reference itself (`name:&T`) and not the value it refers to? */
 bool dfi_input_is_reference(const df_node *n, int32_t i);
 bool dfi_op_takes_reference(const dfi_op_info *o, int32_t nin, int32_t i);         /* a node of op o with nin inputs */

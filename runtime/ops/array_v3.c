@@ -250,11 +250,6 @@ static df_value *read_all(df_kernel *k, dfi_array_v3 *a, int64_t n, const df_ten
   dfi_free(v);
   return NULL;
 }
-static int32_t drop_all(df_value *v, int64_t n, int32_t code) {
-  for (int64_t i = 0; i < n; i++) dfi_value_drop(&v[i]);
-  dfi_free(v);
-  return code;
-}
 
 /* handle indices flow; dtype element_shape */
 static int32_t kernel_gather(df_kernel *k) {
@@ -272,18 +267,18 @@ static int32_t kernel_gather(df_kernel *k) {
   if (!v) return k->error->code;
   dfi_shape first = n ? dfi_value_shape(&v[0]) : asked;
   if (!dfi_shape_merge(&first, &asked, &first))
-    return drop_all(v, n,
+    return dfi_values_drop(v, n,
                     dfk_fail(k, DF_INVALID_ARGUMENT, "%s: element_shape is %s but index %lld has %s",
                              dfi_array_v3_title(a, title), dfi_shape_text(&asked, x), (long long)dfk_index(k->in[1], 0),
                              dfi_shape_text(&first, y)));
   for (int64_t i = 1; i < n; i++) {
     dfi_shape s = dfi_value_shape(&v[i]);
     if (dfi_shape_equal(&first, &s)) continue;
-    return drop_all(v, n,
+    return dfi_values_drop(v, n,
                     dfk_fail(k, DF_INVALID_ARGUMENT, "%s: elements of different shapes cannot be stacked: %s and %s",
                              dfi_array_v3_title(a, title), dfi_shape_text(&first, x), dfi_shape_text(&s, y)));
   }
-  return drop_all(v, n, dfi_values_stack(k, 0, a->dtype, &first, n, v));
+  return dfi_values_drop(v, n, dfi_values_stack(k, 0, a->dtype, &first, n, v));
 }
 
 /* handle flow; dtype element_shape_except0 */
@@ -305,19 +300,19 @@ static int32_t kernel_concat(df_kernel *k) {
   for (int64_t i = 0; i < n; i++) {
     dfi_shape s = dfi_value_shape(&v[i]);
     if (s.rank == 0)
-      return drop_all(v, n,
+      return dfi_values_drop(v, n,
                       dfk_fail(k, DF_INVALID_ARGUMENT,
                                "%s: index %lld is a scalar: scalars are stacked, not concatenated",
                                dfi_array_v3_title(a, title), (long long)i));
     total += ((int64_t *)lengths->data)[i] = s.dims[0];
     s = dfi_shape_of(s.rank - 1, s.dims + 1);
     if (i == 0 ? !dfi_shape_merge(&s, &rest, &rest) : !dfi_shape_equal(&s, &rest))
-      return drop_all(v, n,
+      return dfi_values_drop(v, n,
                       dfk_fail(k, DF_INVALID_ARGUMENT, "%s: index %lld has rows %s, but %s",
                                dfi_array_v3_title(a, title), (long long)i, dfi_shape_text(&s, x),
                                dfi_shape_text(&rest, y)));
   }
-  return drop_all(v, n, dfi_values_concat(k, 0, a->dtype, &rest, total, n, v));
+  return dfi_values_drop(v, n, dfi_values_concat(k, 0, a->dtype, &rest, total, n, v));
 }
 
 static bool rows_in(df_kernel *k, int32_t i) {

@@ -414,12 +414,6 @@ static df_value *take(df_kernel *k, const dfi_list *l, int64_t n, const df_tenso
   return NULL;
 }
 
-static int32_t drop_all(df_value *v, int64_t n, int32_t code) {
-  for (int64_t i = 0; i < n; i++) dfi_value_drop(&v[i]);
-  dfi_free(v);
-  return code;
-}
-
 /* Input `asked` says the shape. */
 static int32_t stack(df_kernel *k, const dfi_list *l, int32_t asked, int64_t n, const df_tensor *indices) {
   dfi_shape s;
@@ -429,7 +423,7 @@ static int32_t stack(df_kernel *k, const dfi_list *l, int32_t asked, int64_t n, 
     return dfk_fail(k, DF_INVALID_ARGUMENT, "no elements are stacked, and what they would be (%s) is not known in full",
                     dfi_shape_text(&s, a));
   df_value *v = take(k, l, n, indices, &s);
-  return v ? drop_all(v, n, dfi_values_stack(k, 0, l->dtype, &s, n, v)) : k->error->code;
+  return v ? dfi_values_drop(v, n, dfi_values_stack(k, 0, l->dtype, &s, n, v)) : k->error->code;
 }
 
 /* input_handle element_shape; element_dtype num_elements */
@@ -489,11 +483,11 @@ static int32_t concat(df_kernel *k, const dfi_list *l, dfi_shape s, const df_ten
       dfi_shape full = { .rank = (int8_t)(rest.rank + 1),
                          .dims = { leading && i < leading->size ? dfk_index(leading, i) : first } };
       memcpy(full.dims + 1, rest.dims, sizeof *rest.dims * (size_t)rest.rank);
-      if (zeros(k, l, &full, &v[i])) return drop_all(v, i, k->error->code);
+      if (zeros(k, l, &full, &v[i])) return dfi_values_drop(v, i, k->error->code);
     }
     total += ((int64_t *)lengths->data)[i] = v[i].as.tensor->dims[0];
   }
-  return drop_all(v, n, dfi_values_concat(k, 0, l->dtype, &rest, total, n, v));
+  return dfi_values_drop(v, n, dfi_values_concat(k, 0, l->dtype, &rest, total, n, v));
 }
 
 /* input_handle; element_dtype element_shape */

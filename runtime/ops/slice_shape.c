@@ -60,13 +60,7 @@ int32_t dfi_infer_slice(dfi_infer *c) {
    error. */
 static int32_t resolve(dfi_infer *c, int32_t at, const dfi_shape *x, dfk_slice *s) {
   static const char *const names[] = { "begin", "end", "strides" };
-  const df_attr *a = c->node->attrs;
-  dfk_slice_spec spec = { .n = -1,
-                          .begin_mask = a[0].i,
-                          .end_mask = a[1].i,
-                          .ellipsis_mask = a[2].i,
-                          .new_axis_mask = a[3].i,
-                          .shrink_axis_mask = a[4].i };
+  dfk_slice_spec spec = dfk_slice_masks(c->node->attrs, -1);
   int64_t *to[] = { spec.begin, spec.end, spec.strides };
   int32_t n[3];
   char text[160], message[256];

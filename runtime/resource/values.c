@@ -3,6 +3,12 @@
 #include "resource/variable.h"
 #include "base/remote.h"
 
+int32_t dfi_values_drop(df_value *v, int64_t n, int32_t code) {
+  for (int64_t i = 0; i < n; i++) dfi_value_drop(&v[i]);
+  dfi_free(v);
+  return code;
+}
+
 enum { GRAIN_BYTES = 256 << 10 };
 
 typedef struct copying { const df_value *v; char *to; struct df_buffer *in; int64_t bytes; } copying;

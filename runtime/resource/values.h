@@ -3,6 +3,8 @@
 #define DFLOW_VALUES_H
 #include "op/op.h"
 
+/* Releases n values and their array. Returns code. */
+int32_t dfi_values_drop(df_value *v, int64_t n, int32_t code);
 /* Output `out` is the n values stacked along a new axis 0; each has the shape `row`. DF_OK, or a code with the error
    filled. */
 int32_t dfi_values_stack(df_kernel *k, int32_t out, uint8_t dtype, const dfi_shape *row, int64_t n, const df_value *v);

@@ -86,13 +86,7 @@ int32_t dfi_variable_scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op,
 
 /* begin, end and strides as integers. */
 static bool read_slice(df_kernel *k, int32_t at, const df_tensor *x, dfk_slice *s) {
-  const df_attr *a = k->attrs;
-  dfk_slice_spec spec = { .n = (int32_t)k->in[at]->size,
-                          .begin_mask = a[0].i,
-                          .end_mask = a[1].i,
-                          .ellipsis_mask = a[2].i,
-                          .new_axis_mask = a[3].i,
-                          .shrink_axis_mask = a[4].i };
+  dfk_slice_spec spec = dfk_slice_masks(k->attrs, (int32_t)k->in[at]->size);
   int64_t *to[] = { spec.begin, spec.end, spec.strides };
   char message[256];
   for (int32_t i = 0; i < 3; i++) {

@@ -202,7 +202,7 @@ static int32_t check_variable(const dfi_variable *v, df_node *n, df_error *err) 
   return DF_OK;
 }
 
-dfi_variable *dfi_session_variable(df_session *s, df_node *handle) {
+static dfi_variable *variable_of(df_session *s, df_node *handle) {
   pthread_mutex_lock(&s->lock);
   dfi_variable *v = NULL;
   for (int32_t i = 0; i < s->nvariables && !v; i++) if (s->variable_node[i] == handle) v = s->variable[i];
@@ -230,7 +230,7 @@ dfi_variable *dfi_session_variable(df_session *s, df_node *handle) {
 
 void *dfi_run_variable(void *run, const df_kernel *k) {
   dfi_call *c = run;
-  return dfi_handle_retain(dfi_session_variable(c->exec->session, c->node->node));
+  return dfi_handle_retain(variable_of(c->exec->session, c->node->node));
 }
 
 /* Does the rest of a path climb out of where it begins? */
@@ -308,7 +308,7 @@ static int32_t initialise_variables(df_session *s, dfi_plan *p, atomic_int *canc
   int32_t status = DF_OK;
   pthread_mutex_lock(&s->init_lock);
   for (int32_t i = 0; i < p->nvariables && !status; i++) {
-    dfi_variable *v = dfi_session_variable(s, p->variable[i]);
+    dfi_variable *v = variable_of(s, p->variable[i]);
     status = check_variable(v, p->variable[i], err);
     if (!status && !dfi_variable_initialised(v)) status = initialise(s, p->variable[i], v, cancel, err);
   }
@@ -342,7 +342,7 @@ int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, d
   df_node *h = variable_node(s, handle_node, err);
   if (!h) return err->code;
   df_value found;
-  const int32_t status = dfi_variable_read(dfi_session_variable(s, h), &found, err);
+  const int32_t status = dfi_variable_read(variable_of(s, h), &found, err);
   if (status) return status;
   const bool room = dfi_value_in(&found, NULL, out);
   dfi_value_drop(&found);
@@ -356,7 +356,7 @@ int32_t df_session_set_variable(df_session *s, int32_t handle_node, const df_val
   df_value own = dfi_value_copy(value);
   /* a number is kept unboxed, as runs have it */
   if (own.kind == DF_TENSOR) dfi_value_from_tensor(&own, own.as.tensor);
-  const int32_t status = dfi_variable_assign(dfi_session_variable(s, h), &own, err);
+  const int32_t status = dfi_variable_assign(variable_of(s, h), &own, err);
   dfi_value_drop(&own);
   return status;
 }
@@ -533,7 +533,7 @@ static dfi_exec *exec_take(df_session *s, dfi_plan *p) {
   x->closing = &s->closing;
   for (int32_t i = 0; i < p->nvariables; i++)      /* borrowed: the session keeps its variables to its end */
     x->given[p->nfeed + i] =
-        (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_session_variable(s, p->variable[i]) };
+        (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = variable_of(s, p->variable[i]) };
   return x;
 }
 
@@ -579,7 +579,7 @@ static void count_run(df_session *s, const dfi_exec *x, dfi_tally *tally) {
 static int32_t settle_variables(df_session *s, const dfi_plan *p, df_error *err) {
   for (int32_t i = 0; i < p->nvariables; i++) {
     dfi_devmem *a = s->devices.at[p->variable_device[i]]->arena;
-    const int32_t status = dfi_variable_settle(dfi_session_variable(s, p->variable[i]), a, err);
+    const int32_t status = dfi_variable_settle(variable_of(s, p->variable[i]), a, err);
     if (status) return status;
   }
   return DF_OK;

@@ -46,8 +46,6 @@ struct df_session {
   struct df_run *remaining;    /* runs that are over and still hold what they were; guarded by lock */
 };
 
-/* The session's variable of a handle node; made when it is new. Borrowed. */
-dfi_variable *dfi_session_variable(df_session *s, df_node *handle);
 
 /* A run that is over and remains is forgotten: what it holds goes back to its plan. */
 void dfi_session_forget(dfi_watch *w);

@@ -132,6 +132,19 @@ typedef struct body {
 } body;
 typedef struct named { const Pb__NodeDef *node; } named;
 
+/* Nodes by name, mask + 1 places. Owned. */
+static named *by_name(Pb__NodeDef *const *node, size_t n, uint32_t *mask) {
+  *mask = 15;
+  while (*mask < 2 * n) *mask = *mask * 2 + 1;
+  named *table = dfi_xcalloc((size_t)*mask + 1, sizeof *table);
+  for (size_t i = 0; i < n; i++) {
+    uint32_t h = dfi_hash_name(node[i]->name, strlen(node[i]->name)) & *mask;
+    while (table[h].node) h = (h + 1) & *mask;
+    table[h].node = node[i];
+  }
+  return table;
+}
+
 static const Pb__NodeDef *body_node(const body *b, const char *name, size_t n) {
   for (uint32_t i = dfi_hash_name(name, n) & b->mask; b->table[i].node; i = (i + 1) & b->mask)
     if (!strncmp(b->table[i].node->name, name, n) && !b->table[i].node->name[n]) return b->table[i].node;
@@ -224,14 +237,8 @@ static int32_t put_body(dfi_lower *l, int32_t function, const Pb__AttrEntry *con
   }
   if ((size_t)at != in->n)
     return dfi_lower_fail(l, "`%s` gives %zu arguments to function `%s`, which has %d", prefix, in->n, s->name, at);
-  uint32_t mask = 15;
-  while (mask < 2 * f->n_node_def) mask = mask * 2 + 1;
-  named *table = dfi_xcalloc((size_t)mask + 1, sizeof *table);
-  for (size_t i = 0; i < f->n_node_def; i++) {
-    uint32_t h = dfi_hash_name(f->node_def[i]->name, strlen(f->node_def[i]->name)) & mask;
-    while (table[h].node) h = (h + 1) & mask;
-    table[h].node = f->node_def[i];
-  }
+  uint32_t mask;
+  named *table = by_name(f->node_def, f->n_node_def, &mask);
   const body b = { f, prefix, in, first, table, mask };
   for (size_t i = 0; i < f->n_node_def && !code; i++) {
     const Pb__NodeDef *from = f->node_def[i];
@@ -488,14 +495,8 @@ static int32_t emit_function(dfi_lower *l, int32_t function) {
 
 /* Who reads a result of a call reads what the call's node passes on. */
 static void read_directly(dfi_lower *l) {
-  uint32_t mask = 15;
-  while (mask < 2 * l->nresults) mask = mask * 2 + 1;
-  named *table = dfi_xcalloc((size_t)mask + 1, sizeof *table);
-  for (size_t i = 0; i < l->nresults; i++) {
-    uint32_t h = dfi_hash_name(l->results[i]->name, strlen(l->results[i]->name)) & mask;
-    while (table[h].node) h = (h + 1) & mask;
-    table[h].node = l->results[i];
-  }
+  uint32_t mask;
+  named *table = by_name(l->results, l->nresults, &mask);
   const body calls = { .table = table, .mask = mask };
   for (size_t i = 0; i < l->n; i++)
     for (size_t k = 0; k < l->node[i]->n_input; k++)

@@ -16,9 +16,6 @@ void    dfi_attrs_drop(dfi_attrs *a, const dfi_op_info *o);
    say. */
 int32_t dfi_attrs_check(const dfi_op_info *o, const Pb__NodeDef *def, int32_t nin, const df_output *in, df_error *err);
 
-/* What the entry has for input i of nin. The number of inputs has been checked. */
-const dfi_arg *dfi_attrs_arg(const dfi_op_info *o, int32_t nin, int32_t i);
-
 /* import_unknown.c: a node of an op that dflow does not know. */
 typedef struct dfi_unknown {
   int32_t  n;                /* outputs that somebody takes */

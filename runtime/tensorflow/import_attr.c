@@ -182,15 +182,6 @@ void dfi_attrs_drop(dfi_attrs *a, const dfi_op_info *o) {
  * The handles of TensorFlow's first queues, stacks and TensorArrays are references to strings there and handles here.
  * */
 
-const dfi_arg *dfi_attrs_arg(const dfi_op_info *o, int32_t nin, int32_t i) {
-  if (!o->in_list) return &o->in[i];
-  if (o->in_pair) return &o->in[i >= nin / 2];
-  int32_t length = nin - (o->nin - 1), a = 0;
-  for (; !o->in[a].list; a++)
-    if (a == i) return &o->in[a];
-  return i < a + length ? &o->in[a] : &o->in[i - length + 1];
-}
-
 int32_t dfi_attrs_check(const dfi_op_info *o, const Pb__NodeDef *def, int32_t nin, const df_output *in, df_error *err) {
   if (o->in_list ? o->in_pair ? nin % 2 : nin < o->nin - 1 : nin != o->nin) return DF_OK;  /* said by the arity check */
   for (size_t k = 0; k < def->n_attr; k++) {
@@ -205,7 +196,7 @@ int32_t dfi_attrs_check(const dfi_op_info *o, const Pb__NodeDef *def, int32_t ni
       int32_t code = take_dtype(v->type, name, def, &dtype, err);
       if (code) return code;
       for (int32_t i = 0; i < nin; i++)
-        if (dfi_attrs_arg(o, nin, i)->var == t && dfi_dtype(in[i]) != dtype &&
+        if (dfi_input_arg(o, nin, i)->var == t && dfi_dtype(in[i]) != dtype &&
             !(dtype == DF_STRING && dfi_dtype(in[i]) == DF_RESOURCE))
           return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
                           "attr `%s` of node `%s` is %s, but its input %d (`%s:%d`) is %s", name, def->name,

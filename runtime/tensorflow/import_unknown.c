@@ -24,7 +24,7 @@ static const Pb__AttrValue__ListValue *list_attr(const Pb__NodeDef *def, const c
 /* What the taker's input i is, as it says itself. 0: it does not. */
 static int64_t taken_as(const dfi_op_info *o, const Pb__NodeDef *taker, int32_t nin, int32_t i) {
   if (o->in_list ? o->in_pair ? nin % 2 : nin < o->nin - 1 : nin != o->nin) return 0;
-  const dfi_arg *a = dfi_attrs_arg(o, nin, i);
+  const dfi_arg *a = dfi_input_arg(o, nin, i);
   if (a->dtype) return a->dtype;
   if (a->var >= 0) {
     const int64_t type = type_attr(taker, o->var[a->var].name);

@@ -7,7 +7,7 @@ typedef struct counted {
   int64_t allocations, frees, bytes;                  /* bytes: of all allocations */
   int64_t copies_in, copies_out, copies_within, fills;
   int64_t bytes_in, bytes_out;
-  int64_t events, waits, launches;                    /* events: reads in three steps; waits: of the host for it */
+  int64_t waits, launches;                            /* waits: of the host for it */
   int64_t most_bytes;                                 /* that it gives before it has no more */
 } counted;
 #endif
