@@ -84,6 +84,18 @@ int32_t dfk_four_sizes(df_kernel *k, const df_tensor *t, const char *name, int64
 }
 
 /* One of the three tensors is made of the other two; `made` has its dims. */
+#ifdef DFK_DEVICE
+static int32_t convolve(df_kernel *k, dfk_conv *c, dfk_side to, dfk_conv_fn run, const df_tensor *in,
+                        const df_tensor *filter, const df_tensor *out, const int64_t *made) {
+  const df_tensor *given[3] = { [DFK_OUTPUT] = out, [DFK_INPUT] = in, [DFK_FILTER] = filter };
+  const df_tensor *y = given[to] = dfk_out(k, 0, k->out_dtype[0], 4, made);
+  if (!y) return k->error->code;
+  c->out = (void *)given[DFK_OUTPUT];
+  c->in = (void *)given[DFK_INPUT];
+  c->filter = (void *)given[DFK_FILTER];
+  return y->size ? run(k, c, to, y->dtype == DF_FLOAT64) : DF_OK;
+}
+#else
 static int32_t convolve(df_kernel *k, dfk_conv *c, dfk_side to, dfk_conv_fn run, const df_tensor *in,
                         const df_tensor *filter, const df_tensor *out, const int64_t *made) {
   const df_tensor *given[3] = { out, in, filter };
@@ -117,6 +129,7 @@ static int32_t convolve(df_kernel *k, dfk_conv *c, dfk_side to, dfk_conv_fn run,
   dfk_free(floats);
   return code;
 }
+#endif
 
 static int32_t forward(df_kernel *k, dfk_conv_fn run, bool depthwise) {
   const df_tensor *in = k->in[0], *filter = k->in[1];
@@ -163,3 +176,73 @@ int32_t dfk_conv2d_backprop_filter(df_kernel *k, dfk_conv_fn run)      { return 
 int32_t dfk_depthwise_conv2d(df_kernel *k, dfk_conv_fn run)            { return forward(k, run, true); }
 int32_t dfk_depthwise_backprop_input(df_kernel *k, dfk_conv_fn run)    { return to_input(k, run, true); }
 int32_t dfk_depthwise_backprop_filter(df_kernel *k, dfk_conv_fn run)   { return to_filter(k, run, true); }
+
+/* ---- pooling: geometry and checks ---------------------------------------------------------------------------- */
+/* attrs: ksize, strides, padding, data_format */
+static int32_t pool_of(df_kernel *k, dfk_pool *s, const int64_t *dims) {
+  const df_attr *ksize = &k->attrs[0], *strides = &k->attrs[1];
+  char why[200];
+  int32_t code = dfk_bad_format(k, 3);
+  if (code) return code;
+  if (ksize->i != 4 || strides->i != 4)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "ksize and strides have one number for each of the 4 axes");
+  if (ksize->ints[0] != 1 || ksize->ints[3] != 1 || strides->ints[0] != 1 || strides->ints[3] != 1)
+    return dfk_fail(k, DF_UNIMPLEMENTED, "pooling over the batch or the channels is not supported");
+  *s = (dfk_pool){ .n = dims[0],
+               .c = dims[3],
+               .y = { .in = dims[1], .window = ksize->ints[1], .stride = strides->ints[1], .dilation = 1 },
+               .x = { .in = dims[2], .window = ksize->ints[2], .stride = strides->ints[2], .dilation = 1 } };
+  if (!dfk_slide_of(&s->y, dfk_string(k, 2), 0, 0, why, sizeof why) ||
+      !dfk_slide_of(&s->x, dfk_string(k, 2), 0, 0, why, sizeof why))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s", why);
+  return DF_OK;
+}
+
+static int32_t check_pooled(df_kernel *k, const dfk_pool *s, const df_tensor *t, const char *name) {
+  char text[160];
+  bool fits =
+      t->rank == 4 && t->dims[0] == s->n && t->dims[1] == s->y.out && t->dims[2] == s->x.out && t->dims[3] == s->c;
+  if (fits) return DF_OK;
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s but must be [%lld,%lld,%lld,%lld]", name,
+                  dfk_shape_text(t, text, sizeof text), (long long)s->n, (long long)s->y.out, (long long)s->x.out,
+                  (long long)s->c);
+}
+
+int32_t dfk_pooled(df_kernel *k, dfk_pool_fn run) {
+  const df_tensor *x = k->in[0];
+  dfk_pool s;
+  int32_t code = dfk_four_axes(k, x, "the input");
+  if (!code) code = pool_of(k, &s, x->dims);
+  return code ? code : run(k, &s, x, NULL, NULL, (int64_t[]){ s.n, s.y.out, s.x.out, s.c });
+}
+
+int32_t dfk_max_pool_grad(df_kernel *k, dfk_pool_fn run) {
+  dfk_pool s;
+  int32_t code = dfk_four_axes(k, k->in[0], "orig_input");
+  if (!code) code = pool_of(k, &s, k->in[0]->dims);
+  if (!code) code = check_pooled(k, &s, k->in[1], "orig_output");
+  if (!code) code = check_pooled(k, &s, k->in[2], "grad");
+  return code ? code : run(k, &s, k->in[0], k->in[1], k->in[2], k->in[0]->dims);
+}
+
+int32_t dfk_max_pool_grad_grad(df_kernel *k, dfk_pool_fn run) {
+  dfk_pool s;
+  char a[160], b[160];
+  int32_t code = dfk_four_axes(k, k->in[0], "orig_input");
+  if (!code) code = pool_of(k, &s, k->in[0]->dims);
+  if (!code) code = check_pooled(k, &s, k->in[1], "orig_output");
+  if (code) return code;
+  if (k->in[2]->rank != 4 || memcmp(k->in[2]->dims, k->in[0]->dims, 4 * sizeof *k->in[0]->dims))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "grad is %s but must have the shape of orig_input, %s",
+                    dfk_shape_text(k->in[2], a, sizeof a), dfk_shape_text(k->in[0], b, sizeof b));
+  return run(k, &s, k->in[0], k->in[1], k->in[2], k->in[1]->dims);
+}
+
+int32_t dfk_avg_pool_grad(df_kernel *k, dfk_pool_fn run) {
+  int64_t sizes[4];
+  dfk_pool s;
+  int32_t code = dfk_four_sizes(k, k->in[0], "orig_input_shape", sizes);
+  if (!code) code = pool_of(k, &s, sizes);
+  if (!code) code = check_pooled(k, &s, k->in[1], "grad");
+  return code ? code : run(k, &s, NULL, NULL, k->in[1], sizes);
+}

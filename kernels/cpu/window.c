@@ -163,25 +163,7 @@ MAX_POOL(u16, uint16_t, 0)
 MAX_POOL(i32, int32_t, INT32_MIN)
 MAX_POOL(i64, int64_t, INT64_MIN)
 
-/* attrs: ksize, strides, padding, data_format */
-static int32_t pool_of(df_kernel *k, pool *s, const int64_t *dims) {
-  const df_attr *ksize = &k->attrs[0], *strides = &k->attrs[1];
-  char why[200];
-  int32_t code = dfk_bad_format(k, 3);
-  if (code) return code;
-  if (ksize->i != 4 || strides->i != 4)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "ksize and strides have one number for each of the 4 axes");
-  if (ksize->ints[0] != 1 || ksize->ints[3] != 1 || strides->ints[0] != 1 || strides->ints[3] != 1)
-    return dfk_fail(k, DF_UNIMPLEMENTED, "pooling over the batch or the channels is not supported");
-  *s = (pool){ .n = dims[0],
-               .c = dims[3],
-               .y = { .in = dims[1], .window = ksize->ints[1], .stride = strides->ints[1], .dilation = 1 },
-               .x = { .in = dims[2], .window = ksize->ints[2], .stride = strides->ints[2], .dilation = 1 } };
-  if (!dfk_slide_of(&s->y, dfk_string(k, 2), 0, 0, why, sizeof why) ||
-      !dfk_slide_of(&s->x, dfk_string(k, 2), 0, 0, why, sizeof why))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s", why);
-  return DF_OK;
-}
+static bool tiles(const dfk_slide *s) { return s->window == s->stride && !s->before && s->out * s->stride == s->in; }
 
 /* Pieces of work: rows of outputs, or whole images where windows that overlap add to the same rows of the result. */
 static void over_pieces(df_kernel *k, pool *s, bool apart, df_range_fn fn) {
@@ -192,9 +174,12 @@ static void over_pieces(df_kernel *k, pool *s, bool apart, df_range_fn fn) {
 }
 
 /* Runs fn over the images with these inputs (NULL: none), halves as floats. `apart`: rows of outputs share none of the
- * result. */
-static int32_t run_pool(df_kernel *k, pool *s, bool apart, df_range_fn f32, df_range_fn f64,
+ * result; else they do not where the windows are tiles. */
+static int32_t run_pool(df_kernel *k, const dfk_pool *p, bool apart, df_range_fn f32, df_range_fn f64,
                         const df_tensor *in, const df_tensor *out, const df_tensor *dy, const int64_t *made) {
+  pool of = { .n = p->n, .c = p->c, .y = p->y, .x = p->x }, *s = &of;
+  s->tiles = !apart && tiles(&s->y) && tiles(&s->x);
+  apart |= s->tiles;
   const df_tensor *given[3] = { in, out, dy };
   const void *data[3];
   uint8_t dtype = k->out_dtype[0];
@@ -224,68 +209,27 @@ static int32_t run_pool(df_kernel *k, pool *s, bool apart, df_range_fn f32, df_r
   return DF_OK;
 }
 
-static int32_t check_pooled(df_kernel *k, const pool *s, const df_tensor *t, const char *name) {
-  char text[160];
-  bool fits =
-      t->rank == 4 && t->dims[0] == s->n && t->dims[1] == s->y.out && t->dims[2] == s->x.out && t->dims[3] == s->c;
-  if (fits) return DF_OK;
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s but must be [%lld,%lld,%lld,%lld]", name,
-                  dfk_shape_text(t, text, sizeof text), (long long)s->n, (long long)s->y.out, (long long)s->x.out,
-                  (long long)s->c);
-}
+#define RUN(name, apart, f32, f64) \
+  static int32_t name(df_kernel *k, const dfk_pool *p, const df_tensor *in, const df_tensor *out, const df_tensor *dy, \
+                      const int64_t *made) { \
+    return run_pool(k, p, apart, f32, f64, in, out, dy, made); \
+  }
+RUN(run_average, true, average_f32, average_f64)
+RUN(run_average_grad, false, average_grad_f32, average_grad_f64)
+RUN(run_max_grad_grad, true, max_grad_grad_f32, max_grad_grad_f64)
+RUN(run_max_grad, false, max_grad_f32, max_grad_f64)
 
-static int32_t pooled(df_kernel *k, df_range_fn f32, df_range_fn f64) {
-  const df_tensor *x = k->in[0];
-  pool s;
-  int32_t code = dfk_four_axes(k, x, "the input");
-  if (!code) code = pool_of(k, &s, x->dims);
-  return code ? code : run_pool(k, &s, true, f32, f64, x, NULL, NULL,
-                                (int64_t[]){ s.n, s.y.out, s.x.out, s.c });
-}
-int32_t cpu_max_pool(df_kernel *k) {
+static int32_t run_max(df_kernel *k, const dfk_pool *p, const df_tensor *in, const df_tensor *out, const df_tensor *dy,
+                       const int64_t *made) {
   static const df_range_fn ints[] = { [DF_INT8] = max_i8, [DF_UINT8] = max_u8, [DF_INT16] = max_i16,
                                       [DF_UINT16] = max_u16, [DF_INT32] = max_i32, [DF_INT64] = max_i64 };
-  const uint8_t d = k->in[0]->dtype;
-  const df_range_fn whole = d < sizeof ints / sizeof *ints ? ints[d] : NULL;
-  return whole ? pooled(k, whole, whole) : pooled(k, max_f32, max_f64);
-}
-int32_t cpu_avg_pool(df_kernel *k) { return pooled(k, average_f32, average_f64); }
-
-static bool tiles(const dfk_slide *s) { return s->window == s->stride && !s->before && s->out * s->stride == s->in; }
-
-int32_t cpu_max_pool_grad(df_kernel *k) {
-  pool s;
-  int32_t code = dfk_four_axes(k, k->in[0], "orig_input");
-  if (!code) code = pool_of(k, &s, k->in[0]->dims);
-  if (!code) code = check_pooled(k, &s, k->in[1], "orig_output");
-  if (!code) code = check_pooled(k, &s, k->in[2], "grad");
-  if (code) return code;
-  s.tiles = tiles(&s.y) && tiles(&s.x);
-  return run_pool(k, &s, s.tiles, max_grad_f32, max_grad_f64, k->in[0], k->in[1], k->in[2], k->in[0]->dims);
+  const df_range_fn whole = in->dtype < sizeof ints / sizeof *ints ? ints[in->dtype] : NULL;
+  return run_pool(k, p, true, whole ? whole : max_f32, whole ? whole : max_f64, in, out, dy, made);
 }
 
+int32_t cpu_max_pool(df_kernel *k)           { return dfk_pooled(k, run_max); }
+int32_t cpu_avg_pool(df_kernel *k)           { return dfk_pooled(k, run_average); }
+int32_t cpu_avg_pool_grad(df_kernel *k)      { return dfk_avg_pool_grad(k, run_average_grad); }
+int32_t cpu_max_pool_grad(df_kernel *k)      { return dfk_max_pool_grad(k, run_max_grad); }
 /* What MaxPoolGrad hands on, backwards: grad, of the input's shape, at the pixel that each window took. */
-int32_t cpu_max_pool_grad_grad(df_kernel *k) {
-  pool s;
-  char a[160], b[160];
-  int32_t code = dfk_four_axes(k, k->in[0], "orig_input");
-  if (!code) code = pool_of(k, &s, k->in[0]->dims);
-  if (!code) code = check_pooled(k, &s, k->in[1], "orig_output");
-  if (code) return code;
-  if (k->in[2]->rank != 4 || memcmp(k->in[2]->dims, k->in[0]->dims, 4 * sizeof *k->in[0]->dims))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "grad is %s but must have the shape of orig_input, %s",
-                    dfk_shape_text(k->in[2], a, sizeof a), dfk_shape_text(k->in[0], b, sizeof b));
-  return run_pool(k, &s, true, max_grad_grad_f32, max_grad_grad_f64, k->in[0], k->in[1], k->in[2],
-                  k->in[1]->dims);
-}
-
-int32_t cpu_avg_pool_grad(df_kernel *k) {
-  int64_t sizes[4];
-  pool s;
-  int32_t code = dfk_four_sizes(k, k->in[0], "orig_input_shape", sizes);
-  if (!code) code = pool_of(k, &s, sizes);
-  if (!code) code = check_pooled(k, &s, k->in[1], "grad");
-  if (code) return code;
-  s.tiles = tiles(&s.y) && tiles(&s.x);
-  return run_pool(k, &s, s.tiles, average_grad_f32, average_grad_f64, NULL, NULL, k->in[1], sizes);
-}
+int32_t cpu_max_pool_grad_grad(df_kernel *k) { return dfk_max_pool_grad_grad(k, run_max_grad_grad); }

@@ -15,7 +15,7 @@
 typedef struct dfc_note { CUevent other; } dfc_note;
 _Static_assert(sizeof(dfc_note) <= DFI_NOTE_BYTES, "a note has its place beside the head");
 
-enum { DFC_MODULES = 16, DFC_STAGES = 40, DFC_EVENTS = 256, DFC_FUNCTIONS = 1024 };
+enum { DFC_MODULES = 32, DFC_STAGES = 40, DFC_EVENTS = 256, DFC_FUNCTIONS = 2048 };
 
 /* Pinned memory on its way: free again once its event has come. */
 typedef struct dfc_stage { void *at; int64_t bytes, used; CUevent over; struct dfc_stage *next; } dfc_stage;

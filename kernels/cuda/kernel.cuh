@@ -55,6 +55,22 @@ template <class T> struct is_floating { enum { yes = 0 }; };
 template <> struct is_floating<float> { enum { yes = 1 }; };
 template <> struct is_floating<double> { enum { yes = 1 }; };
 
+/* The least and the greatest value; of floats the infinities. */
+template <class T> DFC_INLINE T lowest_of();
+template <class T> DFC_INLINE T highest_of();
+#define DFC_ENDS(T, LOW, HIGH) \
+  template <> DFC_INLINE T lowest_of<T>() { return (T)(LOW); } \
+  template <> DFC_INLINE T highest_of<T>() { return (T)(HIGH); }
+DFC_ENDS(float, -INFINITY, INFINITY)
+DFC_ENDS(double, -INFINITY, INFINITY)
+DFC_ENDS(f16, -INFINITY, INFINITY)
+DFC_ENDS(b16, -INFINITY, INFINITY)
+DFC_ENDS(int64_t, INT64_MIN, INT64_MAX)
+DFC_ENDS(int32_t, INT32_MIN, INT32_MAX)
+DFC_ENDS(int8_t, INT8_MIN, INT8_MAX)
+DFC_ENDS(uint8_t, 0, UINT8_MAX)
+DFC_ENDS(bool, false, true)
+
 template <class T> DFC_INLINE T from_bits(uint64_t bits) {
   union { uint64_t all; T one; } u;
   u.all = bits;

@@ -38,6 +38,15 @@ typedef struct dfc_product {
   const int64_t *at;
   int64_t count;
 } dfc_product;
+/* A window over images: the geometry of window.h. `side`: which of the three is made, as dfk_side has it. Pooling: c in
+ * place of ci and co; out and dy as its kernels are given them. */
+typedef struct dfc_axis { int64_t in, window, stride, dilation, out, before; } dfc_axis;
+typedef struct dfc_window {
+  const void *in, *filter, *out, *dy; void *to;
+  int64_t n, ci, co;
+  dfc_axis y, x;
+  int32_t side, pad;
+} dfc_window;
 typedef struct dfc_drawing { void *z; int64_t n; uint32_t key[2], tag[2]; int64_t low; uint64_t range; } dfc_drawing;
 /* to[i] = a[i] op b[i]: dfk_update */
 typedef struct dfc_updating { void *to; const void *a, *b; int64_t n; int32_t op, one_b; } dfc_updating;

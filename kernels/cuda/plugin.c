@@ -62,7 +62,7 @@ static const char *suffix_of(int32_t dtype) {
 
 /* A string that is made once: names are told apart by their address. */
 static const char *one_string(const char *prefix, const char *suffix) {
-  enum { NAMES = 2048 };
+  enum { NAMES = 4096 };
   static struct { const char *prefix, *suffix; char *name; } known[NAMES];
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   uint32_t h = (uint32_t)(((uintptr_t)prefix >> 2) * 31 + ((uintptr_t)suffix >> 2)) * 0x9e3779b1u >> 16;
@@ -177,7 +177,8 @@ static const char *open_plugin(const dfi_gpu_host *host) {
 
 static const dfi_gpu_kernel *all_kernels(int32_t *n) {
   const dfc_table *const tables[] = {
-    &dfc_elementwise, &dfc_array, &dfc_reduce, &dfc_index, &dfc_products, &dfc_random
+    &dfc_elementwise, &dfc_array, &dfc_reduce, &dfc_index, &dfc_products, &dfc_random,
+    &dfc_windows
   };
   static dfi_gpu_kernel *all;
   static int32_t count;

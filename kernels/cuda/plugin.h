@@ -45,7 +45,8 @@ void dfc_run_blocks(dfc_call *c, const char *name, int64_t blocks, int32_t threa
 
 /* The tables, one for each file of launchers. */
 typedef struct dfc_table { const dfi_gpu_kernel *at; int32_t n; } dfc_table;
-extern const dfc_table dfc_elementwise, dfc_array, dfc_reduce, dfc_index, dfc_products, dfc_random;
+extern const dfc_table dfc_elementwise, dfc_array, dfc_reduce, dfc_index, dfc_products, dfc_random,
+    dfc_windows;
 
 /* Ready-made .takes: of the first input, or of the first output, one of these. */
 bool dfc_takes_numbers(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out);

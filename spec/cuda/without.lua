@@ -43,24 +43,22 @@ local M = {
     AllCandidateSampler LogUniformCandidateSampler Multinomial RandomShuffle UniformCandidateSampler ]] },
   { why = 'values that a function which calls itself saved for its gradient', 'FunctionAdd FunctionLoad FunctionSave FunctionTape' },
   { why = 'not written', [[
-    ApproximateEqual AvgPool AvgPoolGrad BatchMatMulV3 BatchToSpace BatchToSpaceND Bincount Bitcast BlockLSTM BlockLSTMGrad
-    BlockLSTMGradV2 BlockLSTMV2 CheckNumerics Concat Conv2D Conv2DBackpropFilter Conv2DBackpropInput Cross DepthToSpace
-    DepthwiseConv2dNative DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput Diag DiagPart Digamma DynamicStitch
-    DynamicStitchGrad Einsum Empty FusedBatchNorm FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 FusedBatchNormV2
-    FusedBatchNormV3 GRUBlockCell GRUBlockCellGrad Gather GatherNdLast HistogramFixedWidth InTopK InTopKV2 LSTMBlockCell
-    LSTMBlockCellGrad LinSpace LinearRecurrence LowerBound MatrixBandPart MatrixDiag MatrixDiagPart MatrixSetDiag MaxPool MaxPoolGrad
-    MaxPoolGradGrad MirrorPad MirrorPadGrad OneHot ParallelConcat ParallelDynamicStitch Polygamma PutAlong Range ResourceApplyAdaMax
-    ResourceApplyAdadelta ResourceApplyAdagrad ResourceApplyAdagradDA ResourceApplyAdagradV2 ResourceApplyAddSign
+    ApproximateEqual BatchMatMulV3 BatchToSpace BatchToSpaceND Bincount Bitcast BlockLSTM BlockLSTMGrad BlockLSTMGradV2 BlockLSTMV2
+    CheckNumerics Concat Cross DepthToSpace Diag DiagPart Digamma DynamicStitch DynamicStitchGrad Einsum Empty FusedBatchNorm
+    FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 FusedBatchNormV2 FusedBatchNormV3 GRUBlockCell GRUBlockCellGrad Gather
+    GatherNdLast HistogramFixedWidth InTopK InTopKV2 LSTMBlockCell LSTMBlockCellGrad LinSpace LinearRecurrence LowerBound MatrixBandPart
+    MatrixDiag MatrixDiagPart MatrixSetDiag MirrorPad MirrorPadGrad OneHot ParallelConcat ParallelDynamicStitch Polygamma PutAlong Range
+    ResourceApplyAdaMax ResourceApplyAdadelta ResourceApplyAdagrad ResourceApplyAdagradDA ResourceApplyAdagradV2 ResourceApplyAddSign
     ResourceApplyCenteredRMSProp ResourceApplyFtrl ResourceApplyFtrlV2 ResourceApplyKerasMomentum ResourceApplyPowerSign
-    ResourceApplyProximalAdagrad ResourceApplyProximalGradientDescent ResourceApplyRMSProp ResourceGather ResourceGatherNd
-    ResourceScatterAdd ResourceScatterDiv ResourceScatterMax ResourceScatterMin ResourceScatterMul ResourceScatterNdAdd
-    ResourceScatterNdMax ResourceScatterNdMin ResourceScatterNdSub ResourceScatterNdUpdate ResourceScatterSub ResourceScatterUpdate
-    ResourceSparseApplyAdadelta ResourceSparseApplyAdagrad ResourceSparseApplyAdagradDA ResourceSparseApplyAdagradV2
-    ResourceSparseApplyAdam ResourceSparseApplyCenteredRMSProp ResourceSparseApplyFtrl ResourceSparseApplyFtrlV2
-    ResourceSparseApplyGradientDescent ResourceSparseApplyKerasMomentum ResourceSparseApplyMomentum ResourceSparseApplyProximalAdagrad
-    ResourceSparseApplyProximalGradientDescent ResourceSparseApplyRMSProp ResourceStridedSliceAssign Reverse ReverseSequence
-    SegmentGather SegmentMax SegmentMean SegmentMin SegmentProd SegmentSum SpaceToBatch SpaceToBatchND SpaceToDepth SparseSegmentMean
-    SparseSegmentSqrtN SparseSegmentSum SparseToDense StatelessRandomNormal StatelessRandomUniform StatelessTruncatedNormal SumToShape
-    TakeAlong TopK TopKV2 Trace UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum UpperBound Zeta ]] },
+    ResourceApplyProximalAdagrad ResourceApplyProximalGradientDescent ResourceApplyRMSProp ResourceGather ResourceGatherNd ResourceScatterAdd
+    ResourceScatterDiv ResourceScatterMax ResourceScatterMin ResourceScatterMul ResourceScatterNdAdd ResourceScatterNdMax ResourceScatterNdMin
+    ResourceScatterNdSub ResourceScatterNdUpdate ResourceScatterSub ResourceScatterUpdate ResourceSparseApplyAdadelta
+    ResourceSparseApplyAdagrad ResourceSparseApplyAdagradDA ResourceSparseApplyAdagradV2 ResourceSparseApplyAdam
+    ResourceSparseApplyCenteredRMSProp ResourceSparseApplyFtrl ResourceSparseApplyFtrlV2 ResourceSparseApplyGradientDescent
+    ResourceSparseApplyKerasMomentum ResourceSparseApplyMomentum ResourceSparseApplyProximalAdagrad ResourceSparseApplyProximalGradientDescent
+    ResourceSparseApplyRMSProp ResourceStridedSliceAssign Reverse ReverseSequence SegmentGather SegmentMax SegmentMean SegmentMin SegmentProd
+    SegmentSum SpaceToBatch SpaceToBatchND SpaceToDepth SparseSegmentMean SparseSegmentSqrtN SparseSegmentSum SparseToDense
+    StatelessRandomNormal StatelessRandomUniform StatelessTruncatedNormal SumToShape TakeAlong TopK TopKV2 Trace UnsortedSegmentMax
+    UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum UpperBound Zeta ]] },
 }
 return M
