@@ -7,6 +7,7 @@
  * drops the dim. The shape function calls the same code with what is known, so the two cannot disagree.
  */
 #include "array.h"
+#include "convert_ops.h"
 #include "move.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -419,4 +420,23 @@ df_tensor *dfk_fill_begin(df_kernel *k) {
     return FAIL(k, "value is %s: expected a scalar", dfk_shape_text(value, text, sizeof text));
   int32_t rank = dfk_dims_of(k, k->in[0], "dims", dims);
   return rank < 0 ? NULL : dfk_out(k, 0, value->dtype, rank, dims);
+}
+
+df_tensor *dfk_bitcast_begin(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  const uint8_t type = k->out_dtype[0];
+  const int64_t from = dfk_width(x->dtype), to = dfk_width(type);
+  int64_t dims[DF_MAX_RANK + 1];
+  int32_t rank = x->rank;
+  char text[160];
+  for (int32_t d = 0; d < rank; d++) dims[d] = x->dims[d];
+  if (from > to) dims[rank++] = from / to;
+  else if (from < to && (rank == 0 || dims[--rank] != to / from)) {
+    dfk_fail(k, DF_INVALID_ARGUMENT, "%s cannot be cast to %s bit by bit: its last axis must be %lld",
+             dfk_shape_text(x, text, sizeof text), df_dtype_name(type), (long long)(to / from));
+    return NULL;
+  }
+  if (rank <= DF_MAX_RANK) return dfk_out(k, 0, type, rank, dims);
+  dfk_fail(k, DF_INVALID_ARGUMENT, "the result would have %d axes, more than %d", rank, DF_MAX_RANK);
+  return NULL;
 }

@@ -51,8 +51,11 @@ int32_t ref_range(df_kernel *k);
 int32_t ref_lin_space(df_kernel *k);
 int32_t ref_invert_permutation(df_kernel *k);
 int32_t ref_diag(df_kernel *k);
+int32_t cpu_diag(df_kernel *k);
 int32_t ref_diag_part(df_kernel *k);
+int32_t cpu_diag_part(df_kernel *k);
 int32_t ref_matrix_set_diag(df_kernel *k);
+int32_t cpu_matrix_set_diag(df_kernel *k);
 int32_t ref_where(df_kernel *k);
 int32_t ref_unique(df_kernel *k);               /* Unique and UniqueWithCounts */
 int32_t ref_check_numerics(df_kernel *k);
@@ -112,6 +115,23 @@ df_tensor *dfk_tile_begin(df_kernel *k, int64_t *times);
 df_tensor *dfk_pad_begin(df_kernel *k, int64_t *before);
 df_tensor *dfk_reverse_begin(df_kernel *k, uint32_t *axes);          /* bit d: dim d is reversed */
 df_tensor *dfk_roll_begin(df_kernel *k, int64_t *shift);             /* per dim, in [0, dim) */
+df_tensor *dfk_diag_begin(df_kernel *k);                             /* zeros */
+df_tensor *dfk_diag_part_begin(df_kernel *k);
+df_tensor *dfk_matrix_set_diag_begin(df_kernel *k);                  /* a copy of the input */
+/* Element i is from + i by of integers, start + i step of floats; of LinSpace the last is stop. */
+typedef struct dfk_ramp { double start, step, stop; int64_t from, by; } dfk_ramp;
+df_tensor *dfk_range_begin(df_kernel *k, dfk_ramp *r);
+df_tensor *dfk_lin_space_begin(df_kernel *k, dfk_ramp *r);
+/* edge 1: the edge is repeated (SYMMETRIC), 0: it is not (REFLECT) */
+df_tensor *dfk_mirror_pad_begin(df_kernel *k, int64_t *before, int32_t *edge);
+df_tensor *dfk_mirror_pad_grad_begin(df_kernel *k, int64_t *before, int32_t *edge);
+/* Where position p of a padded dim comes from. */
+static inline int64_t dfk_mirrored(int64_t p, int64_t before, int64_t n, int32_t edge) {
+  p -= before;
+  if (p < 0) return -p - edge;
+  return p < n ? p : 2 * n - 2 + edge - p;
+}
+df_tensor *dfk_reverse_sequence_begin(df_kernel *k, int32_t *seq_dim, int32_t *batch_dim);
 /* of the input per dim of the output; 0: repeated */
 df_tensor *dfk_broadcast_to_begin(df_kernel *k, int64_t *strides);
 #endif

@@ -11,4 +11,6 @@ int32_t ref_complex(df_kernel *k);
 int32_t ref_conj(df_kernel *k);
 int32_t ref_to_bool(df_kernel *k);
 int32_t ref_bitcast(df_kernel *k);
+/* A wider type takes up the last axis, a narrower one adds one. NULL: error is filled. */
+df_tensor *dfk_bitcast_begin(df_kernel *k);
 #endif

@@ -4,6 +4,8 @@
  * from the end.
  */
 #include "index.h"
+#include "reduce.h"
+#include "search.h"
 #include "array.h"
 #include "move.h"
 #include <stdio.h>
@@ -168,4 +170,87 @@ bool dfk_updates_fit(df_kernel *k, const df_tensor *indices, const df_tensor *up
            "updates is %s for indices %s: expected the dimensions of indices but the last, then those of a slice",
            dfk_shape_text(updates, one, sizeof one), dfk_shape_text(indices, other, sizeof other));
   return false;
+}
+
+df_tensor *dfk_bound_begin(df_kernel *k) {
+  const df_tensor *sorted = k->in[0], *values = k->in[1];
+  char a[160], b[160];
+  if (sorted->rank == 2 && values->rank == 2 && sorted->dims[0] == values->dims[0])
+    return dfk_out(k, 0, k->out_dtype[0], 2, values->dims);
+  return FAIL(k, "%s and %s are given: expected two matrices of as many rows", dfk_shape_text(sorted, a, sizeof a),
+              dfk_shape_text(values, b, sizeof b));
+}
+
+df_tensor *dfk_cross_begin(df_kernel *k) {
+  const df_tensor *a = k->in[0], *b = k->in[1];
+  char s[160], t[160];
+  if (a->rank == b->rank && a->rank > 0 && a->dims[a->rank - 1] == 3 &&
+      !memcmp(a->dims, b->dims, sizeof *a->dims * (size_t)a->rank))
+    return dfk_out_like(k, 0, a);
+  dfk_fail(k, DF_FAILED_PRECONDITION, "%s and %s are given: expected one shape whose last axis is 3",
+           dfk_shape_text(a, s, sizeof s), dfk_shape_text(b, t, sizeof t));
+  return NULL;
+}
+
+/* ---- take and put along the last axis, top_k ------------------------------------------------------------------- */
+static bool along(df_kernel *k, const df_tensor *a, const df_tensor *b, bool same_last) {
+  char s[160], t[160];
+  bool same = a->rank == b->rank && a->rank > 0;
+  for (int32_t i = 0; same && i < a->rank - !same_last; i++) same = a->dims[i] == b->dims[i];
+  if (same) return true;
+  dfk_fail(k, DF_INVALID_ARGUMENT, "%s and %s must have the same axes%s", dfk_shape_text(a, s, sizeof s),
+           dfk_shape_text(b, t, sizeof t), same_last ? "" : " but the last");
+  return false;
+}
+static bool indices_within(df_kernel *k, const df_tensor *indices, int64_t n) {
+  for (int64_t i = 0; i < indices->size; i++) {
+    const int64_t at = dfk_index(indices, i);
+    if (at >= 0 && at < n) continue;
+    dfk_fail(k, DF_INVALID_ARGUMENT, "index %lld is out of range [0, %lld)", (long long)at, (long long)n);
+    return false;
+  }
+  return true;
+}
+
+df_tensor *dfk_take_along_begin(df_kernel *k) {
+  const df_tensor *x = k->in[0], *indices = k->in[1];
+  if (!along(k, x, indices, false) || !indices_within(k, indices, x->dims[x->rank - 1])) return NULL;
+  return dfk_out(k, 0, x->dtype, indices->rank, indices->dims);
+}
+
+df_tensor *dfk_put_along_begin(df_kernel *k) {
+  const df_tensor *x = k->in[0], *indices = k->in[1];
+  int64_t n, dims[DF_MAX_RANK];
+  if (!dfk_integer(k, 2, "size", &n) || !along(k, x, indices, true) || !indices_within(k, indices, n)) return NULL;
+  for (int32_t i = 0; i < x->rank; i++) dims[i] = x->dims[i];
+  dims[x->rank - 1] = n;
+  df_tensor *y = dfk_out(k, 0, x->dtype, x->rank, dims);
+  if (y) dfk_clear(y);
+  return y;
+}
+
+bool dfk_top_k_begin(df_kernel *k, dfk_top *t) {
+  const df_tensor *x = k->in[0];
+  int64_t dims[DF_MAX_RANK];
+  char text[160];
+  *t = (dfk_top){ .rows = 1, .n = x->rank ? x->dims[x->rank - 1] : 0 };
+  if (!dfk_integer(k, 1, "k", &t->count)) return false;
+  if (x->rank < 1) return FAIL(k, "top_k needs at least one axis, got a scalar");
+  if (t->count < 0 || t->count > t->n)
+    return FAIL(k, "top_k of %lld among the last axis of %s: expected 0 to %lld", (long long)t->count,
+                dfk_shape_text(x, text, sizeof text), (long long)t->n);
+  for (int32_t i = 0; i < x->rank - 1; i++) t->rows *= dims[i] = x->dims[i];
+  dims[x->rank - 1] = t->count;
+  t->values = dfk_out(k, 0, x->dtype, x->rank, dims);
+  t->indices = t->values ? dfk_out(k, 1, DF_INT32, x->rank, dims) : NULL;
+  return t->indices != NULL;
+}
+
+df_tensor *dfk_in_top_k_begin(df_kernel *k) {
+  const df_tensor *p = k->in[0], *targets = k->in[1];
+  char a[160], b[160];
+  if (p->rank == 2 && targets->rank == 1 && p->dims[0] == targets->dims[0])
+    return dfk_out(k, 0, DF_BOOL, 1, targets->dims);
+  return FAIL(k, "predictions must be [batch, classes] and targets [batch], got %s and %s",
+              dfk_shape_text(p, a, sizeof a), dfk_shape_text(targets, b, sizeof b));
 }

@@ -9,8 +9,9 @@ int32_t ref_matmul(df_kernel *k), cpu_matmul(df_kernel *k);               /* (a,
 int32_t ref_batch_matmul(df_kernel *k), cpu_batch_matmul(df_kernel *k);
 int32_t ref_einsum(df_kernel *k), cpu_einsum(df_kernel *k);               /* (inputs...; equation) */
 int32_t ref_matrix_band_part(df_kernel *k);                               /* (input, num_lower, num_upper) */
-int32_t ref_matrix_diag(df_kernel *k);                                    /* (diagonal[..., n]): [..., n, n] */
-int32_t ref_matrix_diag_part(df_kernel *k);                               /* (input[..., m, n]): [..., min(m, n)] */
+int32_t ref_matrix_diag(df_kernel *k), cpu_matrix_diag(df_kernel *k);     /* (diagonal[..., n]): [..., n, n] */
+/* (input[..., m, n]): [..., min(m, n)] */
+int32_t ref_matrix_diag_part(df_kernel *k), cpu_matrix_diag_part(df_kernel *k);
 
 /* What a product asks for: checked, its batch axes broadcast. */
 typedef struct dfk_product {
@@ -25,6 +26,13 @@ typedef struct dfk_product {
 int32_t dfk_product_of(df_kernel *k, dfk_product *p);
 /* Where matrix i of the batch begins in a and b, in elements. */
 void    dfk_product_at(const dfk_product *p, int64_t i, int64_t *a, int64_t *b);
+
+/* How their versions begin. NULL: error is filled. A band keeps `lower` subdiagonals and `upper` superdiagonals of
+ * matrices m x n; negative: all. */
+typedef struct dfk_band { int64_t m, n, lower, upper; } dfk_band;
+df_tensor *dfk_band_part_begin(df_kernel *k, dfk_band *b);
+df_tensor *dfk_matrix_diag_begin(df_kernel *k);                           /* zeros */
+df_tensor *dfk_matrix_diag_part_begin(df_kernel *k);
 
 /* The equation read for this call's inputs, and the size of each label. */
 int32_t dfk_einsum_of(df_kernel *k, dfk_einsum *e, int64_t *sizes);

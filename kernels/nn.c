@@ -78,3 +78,66 @@ int32_t dfk_channels_of(df_kernel *k, int32_t attr, dfk_channels *c) {
   for (int32_t i = axis + 1; i < x->rank; i++) c->inner *= x->dims[i];
   return DF_OK;
 }
+
+/* ---- batch normalisation -------------------------------------------------------------------------------------- */
+enum { EPSILON, FACTOR, FORMAT, TRAINING };
+enum { GRAD_EPSILON, GRAD_FORMAT, GRAD_TRAINING };
+
+/* x as [outer, channels, inner]. False: it is not of rank 4 (or 5), or the others are not of one value per channel. */
+static bool norm_extent(df_kernel *k, const df_tensor *x, const char *format, int32_t from, dfk_norm *b) {
+  const bool first = !strncmp(format, "NC", 2);
+  if (x->rank != (int32_t)strlen(format)) {
+    dfk_fail(k, DF_INVALID_ARGUMENT, "x must have rank %zu (%s), it has rank %d", strlen(format), format, x->rank);
+    return false;
+  }
+  const int32_t axis = first ? 1 : x->rank - 1;
+  *b = (dfk_norm){ .outer = 1, .channels = x->dims[axis], .inner = 1 };
+  for (int32_t d = 0; d < axis; d++) b->outer *= x->dims[d];
+  for (int32_t d = axis + 1; d < x->rank; d++) b->inner *= x->dims[d];
+  b->n = b->outer * b->inner;
+  for (int32_t i = from; i <= 4; i++) {
+    if (!k->in[i]->size && i > from + 1) continue;               /* mean and variance may be empty in training */
+    if (k->in[i]->rank == 1 && k->in[i]->size == b->channels) continue;
+    dfk_fail(k, DF_INVALID_ARGUMENT, "input %d must have one value for each of %lld channels, it has %lld", i,
+             (long long)b->channels, (long long)k->in[i]->size);
+    return false;
+  }
+  return true;
+}
+
+int32_t dfk_norm_begin(df_kernel *k, dfk_norm *b) {
+  const df_tensor *x = k->in[0];
+  if (!norm_extent(k, x, dfk_string(k, FORMAT), 1, b)) return k->error->code;
+  b->training = dfk_bool(k, TRAINING);
+  b->epsilon = dfk_float(k, EPSILON);
+  b->factor = dfk_float(k, FACTOR);
+  b->moving = b->training && b->factor != 1;
+  if ((!b->training || b->moving) && (k->in[3]->size != b->channels || k->in[4]->size != b->channels))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "mean and variance must have one value for each of %lld channels",
+                    (long long)b->channels);
+  for (int32_t i = 0; i < k->nout; i++) {
+    b->out[i] = i == 0 ? dfk_out_like(k, 0, x) : dfk_out(k, i, k->out_dtype[i], i == 5 ? 0 : 1, &b->channels);
+    if (!b->out[i]) return k->error->code;
+  }
+  return DF_OK;
+}
+
+int32_t dfk_norm_grad_begin(df_kernel *k, dfk_norm *b) {
+  const df_tensor *dy = k->in[0], *x = k->in[1];
+  const int64_t none = 0;
+  if (!norm_extent(k, x, dfk_string(k, GRAD_FORMAT), 2, b)) return k->error->code;
+  b->training = dfk_bool(k, GRAD_TRAINING);
+  b->epsilon = dfk_float(k, GRAD_EPSILON);
+  if (dy->size != x->size)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "y_backprop has %lld elements, x %lld", (long long)dy->size,
+                    (long long)x->size);
+  if (k->in[3]->size != b->channels || k->in[4]->size != b->channels)
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "the reserved mean and variance must have one value for each of %lld channels",
+                    (long long)b->channels);
+  for (int32_t i = 0; i < 5; i++) {
+    b->out[i] = i == 0 ? dfk_out_like(k, 0, x) : dfk_out(k, i, k->out_dtype[i], 1, i < 3 ? &b->channels : &none);
+    if (!b->out[i]) return k->error->code;
+  }
+  return DF_OK;
+}

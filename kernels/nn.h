@@ -28,4 +28,18 @@ int32_t dfk_xent_end(dfk_xent *x, int32_t code);
 /* The channel axis of input 0: outer, channels, inner. `attr` is data_format. DF_OK, or a code. */
 typedef struct dfk_channels { int64_t outer, n, inner; } dfk_channels;
 int32_t dfk_channels_of(df_kernel *k, int32_t attr, dfk_channels *c);
+
+/* Batch normalisation of x [outer, channels, inner], float32 or float64; what it computes stands in
+ * runtime/ops/batch_norm.c. */
+typedef struct dfk_norm {
+  int64_t outer, channels, inner, n;     /* n: elements of a channel */
+  double  epsilon, factor;
+  bool    training, moving;              /* moving: the mean and variance given take a part of the batch's */
+  df_tensor *out[6];                     /* borrowed; NULL where there is none */
+} dfk_norm;
+int32_t ref_batch_norm(df_kernel *k);          /* (x, scale, offset, mean, variance) */
+int32_t ref_batch_norm_grad(df_kernel *k);     /* (y_backprop, x, scale, reserve_1, reserve_2[, reserve_3]) */
+/* Arguments checked, outputs made. DF_OK, or a code. */
+int32_t dfk_norm_begin(df_kernel *k, dfk_norm *b);
+int32_t dfk_norm_grad_begin(df_kernel *k, dfk_norm *b);
 #endif

@@ -62,4 +62,11 @@ int32_t ref_bincount(df_kernel *k);                       /* (arr, size, weights
 
 int32_t ref_reduced_shape(df_kernel *k);                  /* (shape, axes): the shape with ones at the axes */
 int32_t ref_reduced_count(df_kernel *k);  /* (shape, axes): the product of the dims at the axes, int64 */
+
+/* How these begin (kernels/index.c): checked, outputs made. NULL or false: error is filled. */
+typedef struct dfk_top { int64_t rows, n, count; df_tensor *values, *indices; } dfk_top;
+bool dfk_top_k_begin(df_kernel *k, dfk_top *t);
+df_tensor *dfk_in_top_k_begin(df_kernel *k);
+df_tensor *dfk_take_along_begin(df_kernel *k);
+df_tensor *dfk_put_along_begin(df_kernel *k);                     /* zeros */
 #endif

@@ -8,4 +8,7 @@ int32_t ref_upper_bound(df_kernel *k);
 int32_t ref_cross(df_kernel *k);            /* (a, b) */
 /* (boxes, scores, max_output_size[, iou_threshold[, score_threshold]]; iou_threshold or pad_to_max_output_size) */
 int32_t ref_non_max_suppression(df_kernel *k);
+/* How their versions begin (kernels/index.c). NULL: error is filled. */
+df_tensor *dfk_bound_begin(df_kernel *k);
+df_tensor *dfk_cross_begin(df_kernel *k);
 #endif

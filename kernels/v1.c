@@ -45,11 +45,10 @@ static int32_t first_last(df_kernel *k, df_kernel_fn fn) {
 }
 
 /* ---- Concat: the axis comes first ---- */
-int32_t ref_v1_concat(df_kernel *k) { return first_last(k, ref_concat); }
-int32_t cpu_v1_concat(df_kernel *k) { return first_last(k, cpu_concat); }
+int32_t dfk_v1_concat(df_kernel *k, df_kernel_fn concat) { return first_last(k, concat); }
 
 /* ---- Gather: along axis 0 ---- */
-static int32_t gather(df_kernel *k, df_kernel_fn fn) {
+int32_t dfk_v1_gather(df_kernel *k, df_kernel_fn fn) {
   static const df_value zero = { .kind = DF_SCALAR, .dtype = DF_INT32 };
   static const df_attr no_batch = { .i = 0 };
   df_tensor axis = number_in(&zero);
@@ -58,11 +57,9 @@ static int32_t gather(df_kernel *k, df_kernel_fn fn) {
   return with_inputs(&other, fn, 3, (const df_tensor *[]){ k->in[0], k->in[1], &axis },
                      (const df_value *[]){ k->raw[0], k->raw[1], &zero });
 }
-int32_t ref_v1_gather(df_kernel *k) { return gather(k, ref_gather); }
-int32_t cpu_v1_gather(df_kernel *k) { return gather(k, cpu_gather); }
 
 /* ---- Reverse: a bool for each axis ---- */
-static int32_t reverse(df_kernel *k, df_kernel_fn fn) {
+int32_t dfk_v1_reverse(df_kernel *k, df_kernel_fn fn) {
   const df_tensor *x = k->in[0], *dims = k->in[1];
   char a[160], b[160];
   int32_t axes[DF_MAX_RANK];
@@ -75,27 +72,23 @@ static int32_t reverse(df_kernel *k, df_kernel_fn fn) {
   list.dims[0] = list.size;
   return with_inputs(k, fn, 2, (const df_tensor *[]){ x, &list }, (const df_value *[]){ k->raw[0], k->raw[1] });
 }
-int32_t ref_v1_reverse(df_kernel *k) { return reverse(k, ref_reverse); }
-int32_t cpu_v1_reverse(df_kernel *k) { return reverse(k, cpu_reverse); }
 
 /* ---- TopK with k as an attribute, InTopKV2 with k as an input ---- */
-static int32_t top_k(df_kernel *k, df_kernel_fn fn) {
+int32_t dfk_v1_top_k(df_kernel *k, df_kernel_fn fn) {
   df_value count = { .kind = DF_SCALAR, .dtype = DF_INT32, .as.i32 = (int32_t)dfk_int(k, 0) };
   df_tensor t = number_in(&count);
   return with_inputs(k, fn, 2, (const df_tensor *[]){ k->in[0], &t }, (const df_value *[]){ k->raw[0], &count });
 }
-int32_t ref_v1_top_k(df_kernel *k) { return top_k(k, ref_top_k); }
-int32_t cpu_v1_top_k(df_kernel *k) { return top_k(k, cpu_top_k); }
 
-int32_t ref_v1_in_top_k(df_kernel *k) {
+int32_t dfk_v1_in_top_k(df_kernel *k, df_kernel_fn fn) {
   df_attr count = { 0 };
   df_kernel other = *k;
   if (!dfk_integer(k, 2, "k", &count.i)) return k->error->code;
   other.attrs = &count;
-  return with_inputs(&other, ref_in_top_k, 2, k->in, k->raw);
+  return with_inputs(&other, fn, 2, k->in, k->raw);
 }
 
-/* ---- Empty, ListDiff, ConjugateTranspose, ParallelConcat ---- */
+/* ---- Empty, on the host alone ListDiff, ConjugateTranspose, ParallelConcat ---- */
 /* Zeros, whether or not they were asked for: what lies in memory is nobody's business. */
 int32_t ref_v1_empty(df_kernel *k) {
   int64_t dims[DF_MAX_RANK];
@@ -105,6 +98,17 @@ int32_t ref_v1_empty(df_kernel *k) {
   dfk_clear(out);
   return DF_OK;
 }
+
+#ifndef DFK_DEVICE
+int32_t ref_v1_concat(df_kernel *k)   { return dfk_v1_concat(k, ref_concat); }
+int32_t cpu_v1_concat(df_kernel *k)   { return dfk_v1_concat(k, cpu_concat); }
+int32_t ref_v1_gather(df_kernel *k)   { return dfk_v1_gather(k, ref_gather); }
+int32_t cpu_v1_gather(df_kernel *k)   { return dfk_v1_gather(k, cpu_gather); }
+int32_t ref_v1_reverse(df_kernel *k)  { return dfk_v1_reverse(k, ref_reverse); }
+int32_t cpu_v1_reverse(df_kernel *k)  { return dfk_v1_reverse(k, cpu_reverse); }
+int32_t ref_v1_top_k(df_kernel *k)    { return dfk_v1_top_k(k, ref_top_k); }
+int32_t cpu_v1_top_k(df_kernel *k)    { return dfk_v1_top_k(k, cpu_top_k); }
+int32_t ref_v1_in_top_k(df_kernel *k) { return dfk_v1_in_top_k(k, ref_in_top_k); }
 
 static bool same_element(const df_tensor *a, int64_t i, const df_tensor *b, int64_t j) {
   int64_t w = dfk_width(a->dtype);
@@ -151,6 +155,8 @@ int32_t ref_v1_conjugate_transpose(df_kernel *k) {
   df_value_release(&between);
   return code;
 }
+
+#endif
 
 /* values of one row each; shape */
 int32_t ref_v1_parallel_concat(df_kernel *k) {

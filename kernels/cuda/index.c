@@ -4,10 +4,11 @@
 #include "../array.h"
 #include "../index.h"
 #include "../move.h"
+#include "../segment.h"
+#include "../v1.h"
 #include <string.h>
 
-/* The indices on the device, as int64. */
-static const int64_t *indices_of(dfc_call *c, const df_tensor *t) {
+const int64_t *dfc_indices(dfc_call *c, const df_tensor *t) {
   int64_t *wide = dfk_scratch(c->k, (t->size + 1) * (int64_t)sizeof *wide);
   if (!wide) { c->ok = false; return NULL; }
   for (int64_t i = 0; i < t->size; i++) wide[i] = dfk_index(t, i);
@@ -21,7 +22,7 @@ static int32_t batches(dfc_call *c, const dfk_gather *g, const char *name, int64
                        const df_tensor *from, int64_t from_bytes, const df_tensor *to, int64_t to_bytes) {
   const char *source = dfc_read(c, from);
   char *target = dfc_write(c, to);
-  const int64_t *index = indices_of(c, c->k->in[1]);
+  const int64_t *index = dfc_indices(c, c->k->in[1]);
   for (int64_t b = 0; b < g->batches && c->ok; b++) {
     dfc_picking p;
     memset(&p, 0, sizeof p);
@@ -99,6 +100,42 @@ static int32_t run_gather_nd(df_kernel *k) {
   return at_places(k, &at, dfc_width_name("pick", dfk_width(z->dtype)), at.picks * at.row, 0, k->in[0], z, z->size);
 }
 
+/* As GatherNd, but an index that comes again later gives zeros. */
+static int32_t run_gather_nd_last(df_kernel *k) {
+  dfk_places at;
+  df_tensor *z = dfk_gather_nd_begin(k, &at);
+  if (!z) return k->error->code;
+  const int64_t places = dfk_span(k->in[0]->dims, 0, at.depth);
+  uint8_t *seen = dfk_scratch(k, places + 1);
+  if (!seen) { dfk_free(at.offset); return k->error->code; }
+  memset(seen, 0, (size_t)places + 1);
+  for (int64_t i = at.picks - 1; i >= 0 && at.row > 0; i--) {
+    uint8_t *here = &seen[at.offset[i] / at.row];
+    if (*here) at.offset[i] = -at.row;                   /* row -1: zeros */
+    *here = 1;
+  }
+  dfk_free(seen);
+  return at_places(k, &at, dfc_width_name("pick", dfk_width(z->dtype)), at.picks * at.row, 0, k->in[0], z, z->size);
+}
+
+/* rows[ids], zeros for negative ids. */
+static int32_t run_segment_gather(df_kernel *k) {
+  int64_t row;
+  df_tensor *z = dfk_segment_gather_begin(k, &row);
+  if (!z) return k->error->code;
+  if (!z->size) return DF_OK;
+  dfc_call c = dfc_begin(k);
+  dfc_picking p;
+  memset(&p, 0, sizeof p);
+  p.from = dfc_read(&c, k->in[0]);
+  p.to = dfc_write(&c, z);
+  p.index = dfc_indices(&c, k->in[1]);
+  p.n = k->in[1]->size; p.row = row; p.blocks = 1;
+  dfc_run(&c, dfc_width_name("pick", dfk_width(z->dtype)), z->size, &p);
+  return dfc_end(&c);
+}
+static int32_t run_v1_gather(df_kernel *k) { return dfk_v1_gather(k, run_gather); }
+
 /* to, at the places that `indices` names, op= updates. */
 static int32_t place(df_kernel *k, df_tensor *to, const df_tensor *indices, const df_tensor *updates,
                      dfk_update_op op) {
@@ -147,6 +184,9 @@ static bool takes_grad(int32_t nin, const uint8_t *in, int32_t nout, const uint8
 
 static const dfi_gpu_kernel kernels[] = {
   { .op = "GatherV2", .run = run_gather, .host_in = 6, .takes = takes_rows },
+  { .op = "Gather", .run = run_v1_gather, .host_in = 2, .takes = takes_rows },
+  { .op = "GatherNdLast", .run = run_gather_nd_last, .host_in = 2, .takes = takes_rows },
+  { .op = "SegmentGather", .run = run_segment_gather, .host_in = 2, .takes = takes_rows },
   { .op = "GatherGrad", .run = run_gather_grad, .host_in = 7, .takes = takes_grad },
   { .op = "GatherNd", .run = run_gather_nd, .host_in = 2, .takes = takes_rows },
   { .op = "ScatterNd", .run = run_scatter_nd, .host_in = 5, .takes = takes_scatter_nd },

@@ -55,6 +55,27 @@ template <class T> struct is_floating { enum { yes = 0 }; };
 template <> struct is_floating<float> { enum { yes = 1 }; };
 template <> struct is_floating<double> { enum { yes = 1 }; };
 
+/* What elements are changed in: integers as int64; and folded in, where long sums of floats keep their digits. */
+template <class T> struct calc_of { typedef int64_t type; };
+template <> struct calc_of<float> { typedef float type; };
+template <> struct calc_of<double> { typedef double type; };
+template <> struct calc_of<f16> { typedef float type; };
+template <> struct calc_of<b16> { typedef float type; };
+template <class T> struct acc_of { typedef int64_t type; };
+template <> struct acc_of<float> { typedef double type; };
+template <> struct acc_of<double> { typedef double type; };
+template <> struct acc_of<f16> { typedef float type; };
+template <> struct acc_of<b16> { typedef float type; };
+DFC_INLINE int64_t wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+DFC_INLINE int64_t wrap_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
+DFC_INLINE int64_t wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+#define FLOATING(W) \
+  DFC_INLINE W wrap_add(W a, W b) { return a + b; } \
+  DFC_INLINE W wrap_sub(W a, W b) { return a - b; } \
+  DFC_INLINE W wrap_mul(W a, W b) { return a * b; }
+FLOATING(float)
+FLOATING(double)
+
 /* The least and the greatest value; of floats the infinities. */
 template <class T> DFC_INLINE T lowest_of();
 template <class T> DFC_INLINE T highest_of();
@@ -78,6 +99,15 @@ template <class T> DFC_INLINE T from_bits(uint64_t bits) {
 }
 template <> DFC_INLINE f16 from_bits<f16>(uint64_t bits) { f16 x; x.bits = (uint16_t)bits; return x; }
 template <> DFC_INLINE b16 from_bits<b16>(uint64_t bits) { b16 x; x.bits = (uint16_t)bits; return x; }
+/* Element i of integers of that dtype. */
+DFC_INLINE int64_t int_at(const void *at, int dtype, int64_t i) {
+  switch (dtype) {
+    case DFC_OF_INT64: return ((const int64_t *)at)[i];
+    case DFC_OF_UINT8: return ((const uint8_t *)at)[i];
+    case DFC_OF_INT8: return ((const int8_t *)at)[i];
+    default: return ((const int32_t *)at)[i];
+  }
+}
 template <class T> DFC_INLINE T load(const dfc_operand &o, int64_t i) {
     return o.at ? ((const T *)o.at)[i] : from_bits<T>(o.bits); }
 #endif

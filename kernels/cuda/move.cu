@@ -38,15 +38,6 @@ PICK(16, uint16_t)
 PICK(32, uint32_t)
 PICK(64, uint64_t)
 
-DFC_INLINE int64_t wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-DFC_INLINE int64_t wrap_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
-DFC_INLINE int64_t wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
-#define FLOATING(W) \
-  DFC_INLINE W wrap_add(W a, W b) { return a + b; } \
-  DFC_INLINE W wrap_sub(W a, W b) { return a - b; } \
-  DFC_INLINE W wrap_mul(W a, W b) { return a * b; }
-FLOATING(float)
-FLOATING(double)
 DFC_INLINE float quotient(float a, float b) { return a / b; }
 DFC_INLINE double quotient(double a, double b) { return a / b; }
 DFC_INLINE int64_t quotient(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? wrap_sub(0, a) : a / b; }
@@ -62,12 +53,6 @@ template <class W> DFC_INLINE W updated(int op, W x, W y) {
     default: return y;
   }
 }
-template <class T> struct calc_of { typedef int64_t type; };
-template <> struct calc_of<float> { typedef float type; };
-template <> struct calc_of<double> { typedef double type; };
-template <> struct calc_of<f16> { typedef float type; };
-template <> struct calc_of<b16> { typedef float type; };
-
 /* to[block, index[i], :] op= from[block, i, :] */
 template <class T> DFC_INLINE void place(const dfc_picking &p) {
   typedef typename calc_of<T>::type W;

@@ -4,6 +4,8 @@
 #define DFLOW_CUDA_PARAMS_H
 #include <stdint.h>
 
+/* dtypes of integers, as dflow.h numbers them */
+enum { DFC_OF_INT32 = 3, DFC_OF_UINT8 = 4, DFC_OF_INT8 = 6, DFC_OF_INT64 = 9 };
 enum { DFC_RANK = 8, DFC_BOX_RANK = 16 };
 typedef struct dfc_operand { const void *at; uint64_t bits; } dfc_operand;
 
@@ -47,6 +49,39 @@ typedef struct dfc_window {
   dfc_axis y, x;
   int32_t side, pad;
 } dfc_window;
+/* OneHot: z[prefix, depth, suffix], of indices of that dtype. */
+typedef struct dfc_hot { const void *indices; void *z; dfc_operand on, off; int64_t n, depth, suffix; int32_t dtype,
+    pad; } dfc_hot;
+typedef struct dfc_ramping { void *z; int64_t n; double start, step, stop; int32_t ends, pad; } dfc_ramping;
+typedef struct dfc_banding { const void *x; void *z; int64_t size, m, n, lower, upper; } dfc_banding;
+/* MirrorPad and its gradient: `padded` are the dims of the larger side, `inside` those of the other. */
+typedef struct dfc_mirroring {
+  const void *x; void *z;
+  int64_t n, rank, inside[DFC_RANK], padded[DFC_RANK], before[DFC_RANK];
+  int32_t edge, pad;
+} dfc_mirroring;
+typedef struct dfc_reversing { const void *x; void *z; const int64_t *lengths; int64_t n, seq_step, seq, batch_step,
+    batch; } dfc_reversing;
+/* Rows of a segment are order[begin[s]] to order[begin[s + 1]]; x NULL: each is 1. */
+typedef struct dfc_segments { const void *x; void *z; const int64_t *begin, *order; int64_t segments, row;
+    int32_t what, pad; } dfc_segments;
+/* A pass of a merge sort of the indices of each row, greatest element first: runs of `width` become runs of twice that.
+ * from NULL: the indices in their order. */
+typedef struct dfc_merging { const void *x; const int32_t *from; int32_t *to; int64_t rows, n, width; } dfc_merging;
+/* The first `count` of each row of n: TopK's outputs. */
+typedef struct dfc_topping { const void *x; const int32_t *order; void *values; int32_t *indices; int64_t rows, n,
+    count; } dfc_topping;
+/* Row by row: places of m values among n (sorted ones; InTopK: predictions). */
+typedef struct dfc_finding { const void *x, *values; void *z; int64_t rows, n, m; int32_t what, dtype; } dfc_finding;
+typedef struct dfc_recurring { const void *x, *d; void *s, *beside; int64_t outer, n, inner; int32_t reverse,
+    pad; } dfc_recurring;
+typedef struct dfc_norm {
+  const void *x, *scale, *offset, *mean, *variance, *dy;
+  void   *z, *out[4];
+  int64_t outer, channels, inner;
+  double  epsilon, factor;
+  int32_t training, moving;
+} dfc_norm;
 typedef struct dfc_drawing { void *z; int64_t n; uint32_t key[2], tag[2]; int64_t low; uint64_t range; } dfc_drawing;
 /* to[i] = a[i] op b[i]: dfk_update */
 typedef struct dfc_updating { void *to; const void *a, *b; int64_t n; int32_t op, one_b; } dfc_updating;
@@ -68,5 +103,8 @@ enum {
   DFC_NORM,
   DFC_HALF_SQUARES
 };
+enum { DFC_SEGMENT_SUM = 0, DFC_SEGMENT_MEAN, DFC_SEGMENT_SQRT_N, DFC_SEGMENT_PROD, DFC_SEGMENT_MAX, DFC_SEGMENT_MIN,
+  DFC_SEGMENT_SPARSE = 16 /* or-ed: where a segment has no rows, products are 1 and all else 0 */ };
+enum { DFC_LOWER = 0, DFC_UPPER };
 enum { DFC_SOFTMAX = 0, DFC_LOG_SOFTMAX, DFC_XENT, DFC_SPARSE_XENT };
 #endif

@@ -34,6 +34,8 @@ const void *dfc_read(dfc_call *c, const df_tensor *t);
 dfc_operand dfc_operand_of(dfc_call *c, const df_tensor *t);
 /* The elements of an output. */
 void *dfc_write(dfc_call *c, const df_tensor *t);
+/* Integers of the host's, as int64, brought over for the call. */
+const int64_t *dfc_indices(dfc_call *c, const df_tensor *t);
 /* Memory for the call; of the host's bytes, or (from NULL) as it comes. */
 void *dfc_temporary(dfc_call *c, const void *from, int64_t bytes);
 /* Gives back what was made for the call so far, once what was enqueued has read it: for loops over many inputs. */
@@ -46,7 +48,8 @@ void dfc_run_blocks(dfc_call *c, const char *name, int64_t blocks, int32_t threa
 /* The tables, one for each file of launchers. */
 typedef struct dfc_table { const dfi_gpu_kernel *at; int32_t n; } dfc_table;
 extern const dfc_table dfc_elementwise, dfc_array, dfc_reduce, dfc_index, dfc_products, dfc_random,
-    dfc_windows;
+    dfc_windows, dfc_makers,
+    dfc_by_segment, dfc_searches, dfc_norms;
 
 /* Ready-made .takes: of the first input, or of the first output, one of these. */
 bool dfc_takes_numbers(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out);

@@ -5,52 +5,27 @@
 
 enum { BLOCK = 128 };
 
-template <class T> struct acc_of { typedef int64_t type; };
-template <> struct acc_of<float> { typedef double type; };       /* long sums keep their digits */
-template <> struct acc_of<double> { typedef double type; };
-template <> struct acc_of<f16> { typedef float type; };
-template <> struct acc_of<b16> { typedef float type; };
-template <class T> struct limits;
-#define LIMITS(T, LOW, HIGH) template <> struct limits<T> { DFC_INLINE static typename acc_of<T>::type low() { \
-    return LOW; } \
-  DFC_INLINE static typename acc_of<T>::type high() { return HIGH; } };
-LIMITS(float, -INFINITY, INFINITY)
-LIMITS(double, -INFINITY, INFINITY)
-LIMITS(f16, -INFINITY, INFINITY)
-LIMITS(b16, -INFINITY, INFINITY)
-LIMITS(int64_t, INT64_MIN, INT64_MAX)
-LIMITS(int32_t, INT32_MIN, INT32_MAX)
-LIMITS(int8_t, INT8_MIN, INT8_MAX)
-LIMITS(uint8_t, 0, UINT8_MAX)
-LIMITS(bool, 0, 1)
-
 template <class T> DFC_INLINE typename acc_of<T>::type neutral(int what) {
   switch (what) {
     case DFC_PROD: case DFC_ALL: return 1;
-    case DFC_MAX: case DFC_LOG_SUM_EXP: return limits<T>::low();
-    case DFC_MIN: return limits<T>::high();
+    case DFC_MAX: case DFC_LOG_SUM_EXP: return (typename acc_of<T>::type)lowest_of<T>();
+    case DFC_MIN: return (typename acc_of<T>::type)highest_of<T>();
     default: return 0;
   }
 }
-DFC_INLINE int64_t mul_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
-DFC_INLINE int64_t add_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-DFC_INLINE float mul_wrap(float a, float b) { return a * b; }
-DFC_INLINE float add_wrap(float a, float b) { return a + b; }
-DFC_INLINE double mul_wrap(double a, double b) { return a * b; }
-DFC_INLINE double add_wrap(double a, double b) { return a + b; }
 /* Two partial results as one. */
 template <class A> DFC_INLINE A both(int what, A a, A b) {
   switch (what) {
-    case DFC_PROD: return mul_wrap(a, b);
+    case DFC_PROD: return wrap_mul(a, b);
     case DFC_MAX: case DFC_LOG_SUM_EXP: return b > a || b != b ? b : a;
     case DFC_MIN: return b < a || b != b ? b : a;
     case DFC_ALL: return a && b;
     case DFC_ANY: return a || b;
-    default: return add_wrap(a, b);
+    default: return wrap_add(a, b);
   }
 }
 template <class A> DFC_INLINE A of_element(int what, A x) { return what == DFC_NORM ||
-    what == DFC_HALF_SQUARES ? mul_wrap(x, x) : x; }
+    what == DFC_HALF_SQUARES ? wrap_mul(x, x) : x; }
 DFC_INLINE float e_to(float x) { return expf(x); }
 DFC_INLINE double e_to(double x) { return exp(x); }
 DFC_INLINE int64_t e_to(int64_t x) { return x; }
@@ -168,7 +143,7 @@ template <class T> DFC_INLINE void scan_each(const dfc_fold &p) {
     A a = p.what == DFC_PROD;
     for (int64_t s = 0; s < p.n; s++) {
       const int64_t at = first + (p.flags & 2 ? p.n - 1 - s : s) * p.inner;
-      const A x = (A)((const T *)p.x)[at], next = p.what == DFC_PROD ? mul_wrap(a, x) : add_wrap(a, x);
+      const A x = (A)((const T *)p.x)[at], next = p.what == DFC_PROD ? wrap_mul(a, x) : wrap_add(a, x);
       ((T *)p.z)[at] = (T)(p.flags & 1 ? a : next);
       a = next;
     }

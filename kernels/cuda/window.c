@@ -29,7 +29,8 @@ static int32_t convolve(df_kernel *k, const dfk_conv *g, dfk_side to, bool wide)
   dfc_window p;
   operands_of(&c, &p, g, to);
   const int64_t taps = p.y.window * p.x.window;
-  const int64_t rows = to == DFK_OUTPUT ? p.n * p.y.out * p.x.out : to == DFK_INPUT ? p.n * p.y.in * p.x.in : taps * p.ci;
+  const int64_t places = p.n * p.y.out * p.x.out, pixels = p.n * p.y.in * p.x.in;
+  const int64_t rows = to == DFK_OUTPUT ? places : to == DFK_INPUT ? pixels : taps * p.ci;
   const int64_t columns = to == DFK_INPUT ? p.ci : p.co;
   dfc_run_blocks(&c, dfc_name("convolve", k->out_dtype[0]), (rows + TILE - 1) / TILE * ((columns + TILE - 1) / TILE),
                  TILE * TILE, &p);

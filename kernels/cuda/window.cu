@@ -80,7 +80,7 @@ DFC_INLINE void convolve(const dfc_window &p, typename wide_of<T>::type (*as)[TI
   }
 }
 
-/* ---- each channel by itself: channel i of the input gives co / ci channels of the output ---------------------------- */
+/* ---- each channel by itself: channel i of the input gives co / ci channels of the output ------------------------- */
 template <class T> DFC_INLINE void depthwise(const dfc_window &p) {
   typedef typename wide_of<T>::type A;
   const int64_t times = p.co / p.ci, taps = p.y.window * p.x.window;
@@ -132,7 +132,7 @@ CONVOLUTION(f64, double)
 CONVOLUTION(f16, f16)
 CONVOLUTION(b16, b16)
 
-/* ---- pooling -------------------------------------------------------------------------------------------------------- */
+/* ---- pooling ----------------------------------------------------------------------------------------------------- */
 
 /* The pixels [from, to) of the input that place o's window covers. */
 DFC_INLINE void covered(const dfc_axis &a, int64_t o, int64_t *from, int64_t *to) {
@@ -148,7 +148,7 @@ DFC_INLINE void covering(const dfc_axis &a, int64_t i, int64_t *from, int64_t *t
   *to = (i + a.before) / a.stride + 1;
   if (*to > a.out) *to = a.out;
 }
-/* The pixel (y, x), as y * p.x.in + x, that place (oy, ox) of an image took: the first that is its maximum. -1: none. */
+/* The pixel (y, x), as y * p.x.in + x, that place (oy, ox) of an image took: the first that is its maximum; or -1. */
 template <class T> DFC_INLINE int64_t taken(const dfc_window &p, int64_t image, int64_t oy, int64_t ox, int64_t c) {
   int64_t y0, y1, x0, x1;
   covered(p.y, oy, &y0, &y1);
@@ -165,7 +165,8 @@ enum { MAXIMUM = 0, AVERAGE, TAKEN };
 template <class T> DFC_INLINE void pool(const dfc_window &p, int what) {
   typedef typename wide_of<T>::type A;
   DFC_EACH(e, p.n * p.y.out * p.x.out * p.ci) {
-    const int64_t c = e % p.ci, o = e / p.ci, ox = o % p.x.out, oy = o / p.x.out % p.y.out, image = o / p.x.out / p.y.out;
+    const int64_t c = e % p.ci, o = e / p.ci;
+    const int64_t ox = o % p.x.out, oy = o / p.x.out % p.y.out, image = o / p.x.out / p.y.out;
     int64_t y0, y1, x0, x1;
     covered(p.y, oy, &y0, &y1);
     covered(p.x, ox, &x0, &x1);

@@ -80,24 +80,11 @@ int32_t ref_to_bool(df_kernel *k) {
   return DF_OK;
 }
 
-/* (input; type): the same bytes. A wider type takes up the last axis, a narrower one adds one. */
+/* (input; type): the same bytes. */
 int32_t ref_bitcast(df_kernel *k) {
   const df_tensor *x = k->in[0];
-  uint8_t type = k->out_dtype[0];
-  int64_t from = dfk_width(x->dtype), to = dfk_width(type), dims[DF_MAX_RANK + 1];
-  int32_t rank = x->rank;
-  char text[160];
-  for (int32_t d = 0; d < rank; d++) dims[d] = x->dims[d];
-  if (from > to) dims[rank++] = from / to;
-  else if (from < to) {
-    if (rank == 0 || dims[--rank] != to / from)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "%s cannot be cast to %s bit by bit: its last axis must be %lld",
-                      dfk_shape_text(x, text, sizeof text), df_dtype_name(type), (long long)(to / from));
-  }
-  if (rank > DF_MAX_RANK)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the result would have %d axes, more than %d", rank, DF_MAX_RANK);
-  df_tensor *y = dfk_out(k, 0, type, rank, dims);
+  df_tensor *y = dfk_bitcast_begin(k);
   if (!y) return k->error->code;
-  if (x->size) memcpy(y->data, x->data, (size_t)(x->size * from));
+  if (x->size) memcpy(y->data, x->data, (size_t)(x->size * dfk_width(x->dtype)));
   return DF_OK;
 }

@@ -1,5 +1,6 @@
 /* linalg.c: reference products and the kernels that only move diagonals. Floats are accumulated in double. */
 #include "../linalg.h"
+#include "../move.h"
 #include "element.h"
 #include <string.h>
 
@@ -99,68 +100,40 @@ int32_t ref_einsum(df_kernel *k) {
 
 int32_t ref_matrix_band_part(df_kernel *k) {
   const df_tensor *x = k->in[0];
-  int64_t lower, upper;
-  char text[160];
-  if (!dfk_integer(k, 1, "num_lower", &lower) || !dfk_integer(k, 2, "num_upper", &upper)) return k->error->code;
-  if (x->rank < 2)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "matrix_band_part needs a matrix, got %s",
-                    dfk_shape_text(x, text, sizeof text));
-  int64_t m = x->dims[x->rank - 2], n = x->dims[x->rank - 1];
-  if (lower > m || upper > n)
-    return dfk_fail(k, DF_INVALID_ARGUMENT,
-                    "num_lower %lld and num_upper %lld must be at most %lld and %lld, or negative for all",
-                    (long long)lower, (long long)upper, (long long)m, (long long)n);
-  df_tensor *y = dfk_out_like(k, 0, x);
-  if (!y) return DF_RESOURCE_EXHAUSTED;
+  dfk_band b;
+  df_tensor *y = dfk_band_part_begin(k, &b);
+  if (!y) return k->error->code;
   size_t width = (size_t)df_dtype_bytes(x->dtype);
   const char *from = (const char *)x->data;
   char *to = (char *)y->data;
-  for (int64_t row = 0; n && row < x->size / n; row++, from += n * width, to += n * width) {
-    int64_t i = row % m, begin = lower < 0 || i - lower < 0 ? 0 : i - lower,
-            end = upper < 0 || i + upper + 1 > n ? n : i + upper + 1;
-    if (begin > n) begin = n;
+  for (int64_t row = 0; b.n && row < x->size / b.n; row++, from += b.n * width, to += b.n * width) {
+    int64_t i = row % b.m, begin = b.lower < 0 || i - b.lower < 0 ? 0 : i - b.lower,
+            end = b.upper < 0 || i + b.upper + 1 > b.n ? b.n : i + b.upper + 1;
+    if (begin > b.n) begin = b.n;
     if (end < begin) end = begin;
     memset(to, 0, (size_t)begin * width);
     memcpy(to + begin * width, from + begin * width, (size_t)(end - begin) * width);
-    memset(to + end * width, 0, (size_t)(n - end) * width);
+    memset(to + end * width, 0, (size_t)(b.n - end) * width);
   }
   return DF_OK;
 }
 
 int32_t ref_matrix_diag(df_kernel *k) {
   const df_tensor *x = k->in[0];
-  int64_t dims[DF_MAX_RANK];
-  char text[160];
-  if (x->rank < 1 || x->rank >= DF_MAX_RANK)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "matrix_diag needs 1 to %d axes, got %s", DF_MAX_RANK - 1,
-                    dfk_shape_text(x, text, sizeof text));
-  for (int32_t i = 0; i < x->rank; i++) dims[i] = x->dims[i];
-  int64_t n = dims[x->rank] = dims[x->rank - 1];
-  df_tensor *y = dfk_out(k, 0, x->dtype, x->rank + 1, dims);
-  if (!y) return DF_RESOURCE_EXHAUSTED;
-  size_t width = (size_t)df_dtype_bytes(x->dtype);
-  if (y->size) memset(y->data, 0, (size_t)y->size * width);
+  df_tensor *y = dfk_matrix_diag_begin(k);
+  if (!y) return k->error->code;
+  const int64_t n = x->dims[x->rank - 1];
   for (int64_t i = 0; i < x->size; i++)
-    memcpy((char *)y->data + (size_t)(i * n + i % n) * width, (const char *)x->data + (size_t)i * width, width);
+    if (!dfk_copy(k, y, i * n + i % n, x, i, 1)) return k->error->code;
   return DF_OK;
 }
 
 int32_t ref_matrix_diag_part(df_kernel *k) {
   const df_tensor *x = k->in[0];
-  char text[160];
-  if (x->rank < 2)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "matrix_diag_part needs a matrix, got %s",
-                    dfk_shape_text(x, text, sizeof text));
-  int64_t dims[DF_MAX_RANK], m = x->dims[x->rank - 2], n = x->dims[x->rank - 1], least = m < n ? m : n;
-  for (int32_t i = 0; i < x->rank - 2; i++) dims[i] = x->dims[i];
-  dims[x->rank - 2] = least;
-  df_tensor *y = dfk_out(k, 0, x->dtype, x->rank - 1, dims);
-  if (!y) return DF_RESOURCE_EXHAUSTED;
-  size_t width = (size_t)df_dtype_bytes(x->dtype);
-  for (int64_t i = 0; i < y->size; i++) {
-    int64_t d = i % least;
-    memcpy((char *)y->data + (size_t)i * width, (const char *)x->data + (size_t)(i / least * m * n + d * n + d) * width,
-           width);
-  }
+  df_tensor *y = dfk_matrix_diag_part_begin(k);
+  if (!y) return k->error->code;
+  const int64_t m = x->dims[x->rank - 2], n = x->dims[x->rank - 1], least = m < n ? m : n;
+  for (int64_t i = 0; i < y->size; i++)
+    if (!dfk_copy(k, y, i, x, i / least * m * n + i % least * (n + 1), 1)) return k->error->code;
   return DF_OK;
 }

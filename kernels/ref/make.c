@@ -38,83 +38,23 @@ int32_t ref_ones_like(df_kernel *k) {
 }
 
 /* ---- ranges ------------------------------------------------------------------------------------------- */
-static int32_t range_scalars(df_kernel *k, const char *const *names, int32_t n) {
-  char text[160];
-  for (int32_t i = 0; i < n; i++)
-    if (k->in[i]->rank != 0)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s: expected a scalar", names[i],
-                      dfk_shape_text(k->in[i], text, sizeof text));
-  return DF_OK;
-}
-
-static int32_t range_ints(df_kernel *k) {
-  int64_t start = dfk_index(k->in[0], 0), limit = dfk_index(k->in[1], 0), delta = dfk_index(k->in[2], 0), n;
-  if (delta == 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "delta is 0: expected a step");
-  if (delta > 0 ? start > limit : start < limit)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "a range from %lld to %lld by %lld: expected start %s limit",
-                    (long long)start, (long long)limit, (long long)delta, delta > 0 ? "<=" : ">=");
-  uint64_t span = delta > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
-  uint64_t step = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
-  uint64_t count = span / step + (span % step != 0);
-  if (count > INT64_MAX / 8)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "a range of %llu elements", (unsigned long long)count);
-  n = (int64_t)count;
-  df_tensor *out = dfk_out(k, 0, k->in[0]->dtype, 1, &n);
-  if (!out) return k->error->code;
-  for (int64_t i = 0; i < n; i++) {
-    uint64_t v = (uint64_t)start + (uint64_t)i * (uint64_t)delta;
-    if (out->dtype == DF_INT64) ((int64_t *)out->data)[i] = (int64_t)v;
-    else ((int32_t *)out->data)[i] = (int32_t)v;
-  }
-  return DF_OK;
-}
-
 int32_t ref_range(df_kernel *k) {
-  static const char *const names[] = { "start", "limit", "delta" };
-  uint8_t t = k->in[0]->dtype;
-  int32_t code = range_scalars(k, names, 3);
-  if (code) return code;
-  if (t == DF_INT32 || t == DF_INT64) return range_ints(k);
-  bool wide = t == DF_FLOAT64;
-  double v[3];
-  for (int32_t i = 0; i < 3; i++) v[i] = wide ? *(const double *)k->in[i]->data : *(const float *)k->in[i]->data;
-  if (v[2] == 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "delta is 0: expected a step");
-  if (v[2] > 0 ? v[0] > v[1] : v[0] < v[1])
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "a range from %g to %g by %g: expected start %s limit", v[0], v[1], v[2],
-                    v[2] > 0 ? "<=" : ">=");
-  /* counted in the range's own precision, so that 0 to 0.3 by 0.1 has three elements in float32 too */
-  double count =
-      wide ? ceil(fabs((v[1] - v[0]) / v[2])) : (double)ceilf(fabsf(((float)v[1] - (float)v[0]) / (float)v[2]));
-  if (!(count <= 1e15))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "a range from %g to %g by %g has no size", v[0], v[1], v[2]);
-  int64_t n = (int64_t)count;
-  df_tensor *out = dfk_out(k, 0, t, 1, &n);
-  if (!out) return k->error->code;
-  for (int64_t i = 0; i < n; i++) {
-    if (wide) ((double *)out->data)[i] = v[0] + (double)i * v[2];
-    else ((float *)out->data)[i] = (float)(v[0] + (double)i * v[2]);
+  dfk_ramp r;
+  df_tensor *out = dfk_range_begin(k, &r);
+  for (int64_t i = 0; out && i < out->size; i++) {
+    const uint64_t v = (uint64_t)r.from + (uint64_t)i * (uint64_t)r.by;
+    if (ref_is_float(out->dtype)) ref_put(out, i, r.start + (double)i * r.step);
+    else ref_put_int(out, i, (int64_t)v);
   }
-  return DF_OK;
+  return out ? DF_OK : k->error->code;
 }
 
 int32_t ref_lin_space(df_kernel *k) {
-  static const char *const names[] = { "start", "stop", "num" };
-  int32_t code = range_scalars(k, names, 3);
-  if (code) return code;
-  bool wide = k->in[0]->dtype == DF_FLOAT64;
-  double start = wide ? *(const double *)k->in[0]->data : *(const float *)k->in[0]->data;
-  double stop  = wide ? *(const double *)k->in[1]->data : *(const float *)k->in[1]->data;
-  int64_t n = dfk_index(k->in[2], 0);
-  if (n <= 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "num is %lld: expected 1 or more", (long long)n);
-  df_tensor *out = dfk_out(k, 0, k->in[0]->dtype, 1, &n);
-  if (!out) return k->error->code;
-  double step = n > 1 ? (stop - start) / (double)(n - 1) : 0;
-  for (int64_t i = 0; i < n; i++) {
-    double v = i > 0 && i == n - 1 ? stop : start + step * (double)i;
-    if (wide) ((double *)out->data)[i] = v;
-    else ((float *)out->data)[i] = (float)v;
-  }
-  return DF_OK;
+  dfk_ramp r;
+  df_tensor *out = dfk_lin_space_begin(k, &r);
+  for (int64_t i = 0; out && i < out->size; i++)
+    ref_put(out, i, i > 0 && i == out->size - 1 ? r.stop : r.start + r.step * (double)i);
+  return out ? DF_OK : k->error->code;
 }
 
 /* ---- shapes as values ---------------------------------------------------------------------------------- */
@@ -194,13 +134,8 @@ int32_t ref_invert_permutation(df_kernel *k) {
 /* ---- diagonals ------------------------------------------------------------------------------------------ */
 int32_t ref_diag(df_kernel *k) {
   const df_tensor *x = k->in[0];
-  int64_t dims[DF_MAX_RANK];
-  if (x->rank < 1 || 2 * x->rank > DF_MAX_RANK)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the diagonal has rank %d: expected 1 to %d", x->rank, DF_MAX_RANK / 2);
-  for (int32_t d = 0; d < x->rank; d++) dims[d] = dims[d + x->rank] = x->dims[d];
-  df_tensor *out = dfk_out(k, 0, x->dtype, 2 * x->rank, dims);
+  df_tensor *out = dfk_diag_begin(k);
   if (!out) return k->error->code;
-  dfk_clear(out);
   for (int64_t i = 0; i < x->size; i++)
     if (!dfk_copy(k, out, i * x->size + i, x, i, 1)) return k->error->code;
   return DF_OK;
@@ -208,14 +143,7 @@ int32_t ref_diag(df_kernel *k) {
 
 int32_t ref_diag_part(df_kernel *k) {
   const df_tensor *x = k->in[0];
-  int32_t half = x->rank / 2;
-  char text[160];
-  bool fits = x->rank > 0 && x->rank % 2 == 0;
-  for (int32_t d = 0; fits && d < half; d++) fits = x->dims[d] == x->dims[d + half];
-  if (!fits)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has no diagonal: expected the same dimensions twice",
-                    dfk_shape_text(x, text, sizeof text));
-  df_tensor *out = dfk_out(k, 0, x->dtype, half, x->dims);
+  df_tensor *out = dfk_diag_part_begin(k);
   if (!out) return k->error->code;
   for (int64_t i = 0; i < out->size; i++)
     if (!dfk_copy(k, out, i, x, i * out->size + i, 1)) return k->error->code;
@@ -224,16 +152,9 @@ int32_t ref_diag_part(df_kernel *k) {
 
 int32_t ref_matrix_set_diag(df_kernel *k) {
   const df_tensor *x = k->in[0], *diagonal = k->in[1];
-  char one[160], other[160];
-  if (x->rank < 2) return dfk_fail(k, DF_INVALID_ARGUMENT, "the input has rank %d: expected 2 or more", x->rank);
-  int64_t rows = x->dims[x->rank - 2], cols = x->dims[x->rank - 1], n = rows < cols ? rows : cols;
-  bool fits = diagonal->rank == x->rank - 1 && diagonal->dims[x->rank - 2] == n;
-  for (int32_t d = 0; fits && d < x->rank - 2; d++) fits = diagonal->dims[d] == x->dims[d];
-  if (!fits)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the diagonal is %s for %s: expected %lld along its last dimension",
-                    dfk_shape_text(diagonal, one, sizeof one), dfk_shape_text(x, other, sizeof other), (long long)n);
-  df_tensor *out = dfk_out_like(k, 0, x);
-  if (!out || !dfk_copy(k, out, 0, x, 0, x->size)) return k->error->code;
+  df_tensor *out = dfk_matrix_set_diag_begin(k);
+  if (!out) return k->error->code;
+  const int64_t rows = x->dims[x->rank - 2], cols = x->dims[x->rank - 1], n = rows < cols ? rows : cols;
   for (int64_t i = 0; i < diagonal->size; i++)
     if (!dfk_copy(k, out, i / n * rows * cols + i % n * (cols + 1), diagonal, i, 1)) return k->error->code;
   return DF_OK;

@@ -75,11 +75,7 @@ static bool before(const df_tensor *a, int64_t i, const df_tensor *b, int64_t j)
 /* Row by row: how many of the sorted ones are before each value (or not after it). */
 static int32_t bound(df_kernel *k, bool upper) {
   const df_tensor *sorted = k->in[0], *values = k->in[1];
-  char a[160], b[160];
-  if (sorted->rank != 2 || values->rank != 2 || sorted->dims[0] != values->dims[0])
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s and %s are given: expected two matrices of as many rows",
-                    dfk_shape_text(sorted, a, sizeof a), dfk_shape_text(values, b, sizeof b));
-  df_tensor *out = dfk_out(k, 0, k->out_dtype[0], 2, values->dims);
+  df_tensor *out = dfk_bound_begin(k);
   if (!out) return k->error->code;
   int64_t n = sorted->dims[1], m = values->dims[1];
   for (int64_t i = 0; i < values->size; i++) {
@@ -99,13 +95,7 @@ int32_t ref_upper_bound(df_kernel *k) { return bound(k, true); }
 /* ---- cross products of vectors in the last axis ------------------------------------------------------------- */
 int32_t ref_cross(df_kernel *k) {
   const df_tensor *a = k->in[0], *b = k->in[1];
-  char s[160], t[160];
-  bool fits = a->rank == b->rank && a->rank > 0 && a->dims[a->rank - 1] == 3 &&
-              !memcmp(a->dims, b->dims, sizeof *a->dims * (size_t)a->rank);
-  if (!fits)
-    return dfk_fail(k, DF_FAILED_PRECONDITION, "%s and %s are given: expected one shape whose last axis is 3",
-                    dfk_shape_text(a, s, sizeof s), dfk_shape_text(b, t, sizeof t));
-  df_tensor *out = dfk_out_like(k, 0, a);
+  df_tensor *out = dfk_cross_begin(k);
   if (!out) return k->error->code;
   for (int64_t i = 0; i < a->size; i++) {
     int64_t base = i - i % 3, p = base + (i % 3 + 1) % 3, q = base + (i % 3 + 2) % 3;

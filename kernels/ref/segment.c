@@ -1,7 +1,10 @@
 /* segment.c: reference kernels that pick or group elements: segment sums, top_k, in_top_k, bincount, and the pairs of
  * adjoints (gather and sum by segment, take and put along the last axis) that their gradients are made of.
  */
+#include "../index.h"
+#include "../move.h"
 #include "../reduce.h"
+#include "../segment.h"
 #include "element.h"
 #include <math.h>
 #include <string.h>
@@ -33,28 +36,6 @@ static double greatest(int32_t dtype) {
   }
 }
 
-/* Checks that ids' shape begins data's, and gives the elements of a row. */
-static int32_t row_of(df_kernel *k, const df_tensor *data, const df_tensor *ids, int64_t *row) {
-  char a[160], b[160];
-  bool prefix = ids->rank <= data->rank;
-  for (int32_t i = 0; prefix && i < ids->rank; i++) prefix = ids->dims[i] == data->dims[i];
-  if (!prefix)
-    return dfk_fail(k, DF_INVALID_ARGUMENT,
-                    "the shape of data must begin with that of segment_ids: data is %s, segment_ids %s",
-                    dfk_shape_text(data, a, sizeof a), dfk_shape_text(ids, b, sizeof b));
-  *row = 1;
-  for (int32_t i = ids->rank; i < data->rank; i++) *row *= data->dims[i];
-  return DF_OK;
-}
-
-static df_tensor *segments_out(df_kernel *k, const df_tensor *data, int32_t ids_rank, int64_t n) {
-  int64_t dims[DF_MAX_RANK];
-  int32_t rank = 0;
-  dims[rank++] = n;
-  for (int32_t i = ids_rank; i < data->rank && rank < DF_MAX_RANK; i++) dims[rank++] = data->dims[i];
-  return dfk_out(k, 0, data->dtype, rank, dims);
-}
-
 static double fold_float(fold f, double a, double x) {
   switch (f) {
     case SUM:  return a + x;
@@ -75,13 +56,9 @@ static int64_t fold_int(fold f, int32_t dtype, int64_t a, int64_t x) {
 
 static int32_t unsorted(df_kernel *k, fold f) {
   const df_tensor *data = k->in[0], *ids = k->in[1];
-  int64_t row = 0, n;
-  if (!dfk_integer(k, 2, "num_segments", &n)) return k->error->code;
-  int32_t code = row_of(k, data, ids, &row);
-  if (code) return code;
-  if (n < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "num_segments must not be negative, got %lld", (long long)n);
-  df_tensor *y = segments_out(k, data, ids->rank, n);
-  if (!y) return DF_RESOURCE_EXHAUSTED;
+  int64_t row;
+  df_tensor *y = dfk_unsorted_begin(k, &row);
+  if (!y) return k->error->code;
   bool floats = ref_is_float(data->dtype), both = dfk_is_complex(data->dtype);
   double *acc = (double *)dfk_scratch(k, (y->size + 1) * 16);
   if (!acc) return DF_RESOURCE_EXHAUSTED;
@@ -92,12 +69,9 @@ static int32_t unsorted(df_kernel *k, fold f) {
     else if (floats) acc[i] = f == SUM ? 0 : f == PROD ? 1 : f == MAX ? -greatest(data->dtype) : greatest(data->dtype);
     else sums[i] = f == SUM ? 0 : f == PROD ? 1 : lowest(data->dtype, f == MIN);
   }
-  for (int64_t i = 0; i < ids->size && !code; i++) {
+  for (int64_t i = 0; i < ids->size; i++) {
     int64_t id = dfk_index(ids, i);
-    if (id >= n)
-      code = dfk_fail(k, DF_INVALID_ARGUMENT, "segment_ids[%lld] is %lld: expected less than num_segments, %lld",
-                      (long long)i, (long long)id, (long long)n);
-    for (int64_t j = 0; j < row && id >= 0 && !code; j++) {
+    for (int64_t j = 0; j < row && id >= 0; j++) {
       int64_t to = id * row + j;
       if (both)
         pairs[to] =
@@ -112,7 +86,7 @@ static int32_t unsorted(df_kernel *k, fold f) {
     else ref_put_int(y, i, sums[i]);
   }
   dfk_free(acc);
-  return code;
+  return DF_OK;
 }
 
 int32_t ref_unsorted_segment_sum(df_kernel *k)  { return unsorted(k, SUM); }
@@ -122,19 +96,10 @@ int32_t ref_unsorted_segment_min(df_kernel *k)  { return unsorted(k, MIN); }
 
 int32_t ref_segment_sum(df_kernel *k) {
   const df_tensor *data = k->in[0], *ids = k->in[1];
-  int64_t row = 0;
-  if (ids->rank != 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "segment_ids must be a vector, got rank %d", ids->rank);
-  int32_t code = row_of(k, data, ids, &row);
-  if (code) return code;
-  for (int64_t i = 0; i < ids->size; i++) {
-    int64_t id = dfk_index(ids, i), before = i ? dfk_index(ids, i - 1) : 0;
-    if (id < before)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "segment_ids must ascend from 0: segment_ids[%lld] is %lld after %lld",
-                      (long long)i, (long long)id, (long long)before);
-  }
-  df_tensor *y = segments_out(k, data, 1, ids->size ? dfk_index(ids, ids->size - 1) + 1 : 0);
-  if (!y) return DF_RESOURCE_EXHAUSTED;
-  if (y->size) memset(y->data, 0, (size_t)(y->size * df_dtype_bytes(y->dtype)));
+  int64_t row;
+  df_tensor *y = dfk_segments_begin(k, NULL, ids, &row);
+  if (!y) return k->error->code;
+  dfk_clear(y);
   bool floats = ref_is_float(data->dtype);
   for (int64_t begin = 0, end; begin < ids->size; begin = end) {
     int64_t id = dfk_index(ids, begin);
@@ -158,22 +123,13 @@ int32_t ref_segment_sum(df_kernel *k) {
 
 int32_t ref_segment_gather(df_kernel *k) {
   const df_tensor *rows = k->in[0], *ids = k->in[1];
-  int64_t dims[2 * DF_MAX_RANK], row = 1;
-  int32_t rank = 0;
-  if (rows->rank < 1 || ids->rank + rows->rank - 1 > DF_MAX_RANK)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "rows of a rank-%d tensor at rank-%d ids are not supported", rows->rank,
-                    ids->rank);
-  for (int32_t i = 0; i < ids->rank; i++) dims[rank++] = ids->dims[i];
-  for (int32_t i = 1; i < rows->rank; i++) { dims[rank++] = rows->dims[i]; row *= rows->dims[i]; }
-  df_tensor *y = dfk_out(k, 0, rows->dtype, rank, dims);
-  if (!y) return DF_RESOURCE_EXHAUSTED;
+  int64_t row;
+  df_tensor *y = dfk_segment_gather_begin(k, &row);
+  if (!y) return k->error->code;
   size_t bytes = (size_t)(row * df_dtype_bytes(rows->dtype));
   if (bytes == 0) return DF_OK;
   for (int64_t i = 0; i < ids->size; i++) {
     int64_t id = dfk_index(ids, i);
-    if (id >= rows->dims[0])
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "segment_ids[%lld] is %lld: expected less than %lld", (long long)i,
-                      (long long)id, (long long)rows->dims[0]);
     if (id < 0) memset((char *)y->data + (size_t)i * bytes, 0, bytes);
     else memcpy((char *)y->data + (size_t)i * bytes, (const char *)rows->data + (size_t)id * bytes, bytes);
   }
@@ -182,22 +138,13 @@ int32_t ref_segment_gather(df_kernel *k) {
 
 int32_t ref_bincount(df_kernel *k) {
   const df_tensor *values = k->in[0], *weights = k->in[2];
-  int64_t n;
-  char a[160], b[160];
-  if (!dfk_integer(k, 1, "size", &n)) return k->error->code;
-  if (n < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "size must not be negative, got %lld", (long long)n);
-  if (weights->size != values->size && weights->size != 0)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "weights must be empty or one per value: arr is %s, weights %s",
-                    dfk_shape_text(values, a, sizeof a), dfk_shape_text(weights, b, sizeof b));
-  df_tensor *y = dfk_out(k, 0, weights->dtype, 1, &n);
-  if (!y) return DF_RESOURCE_EXHAUSTED;
-  if (n) memset(y->data, 0, (size_t)(n * df_dtype_bytes(y->dtype)));
+  df_tensor *y = dfk_bincount_begin(k);
+  if (!y) return k->error->code;
+  const int64_t n = y->size;
+  dfk_clear(y);
   bool floats = ref_is_float(weights->dtype);
   for (int64_t i = 0; i < values->size; i++) {
     int64_t v = dfk_index(values, i);
-    if (v < 0)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "arr[%lld] is %lld: expected no negative values", (long long)i,
-                      (long long)v);
     if (v >= n) continue;
     if (floats) ref_put(y, v, ref_get(y, v) + (weights->size ? ref_get(weights, i) : 1));
     else ref_put_int(y, v, ref_get_int(y, v) + (weights->size ? ref_get_int(weights, i) : 1));
@@ -215,17 +162,10 @@ static bool above(const df_tensor *x, int64_t a, int64_t b) {
 
 int32_t ref_top_k(df_kernel *k) {
   const df_tensor *x = k->in[0];
-  int64_t count, n = x->rank ? x->dims[x->rank - 1] : 0, rows = 1, dims[DF_MAX_RANK];
-  char text[160];
-  if (!dfk_integer(k, 1, "k", &count)) return k->error->code;
-  if (x->rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k needs at least one axis, got a scalar");
-  if (count < 0 || count > n)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k of %lld among the last axis of %s: expected 0 to %lld",
-                    (long long)count, dfk_shape_text(x, text, sizeof text), (long long)n);
-  for (int32_t i = 0; i < x->rank - 1; i++) rows *= dims[i] = x->dims[i];
-  dims[x->rank - 1] = count;
-  df_tensor *values = dfk_out(k, 0, x->dtype, x->rank, dims), *indices = dfk_out(k, 1, DF_INT32, x->rank, dims);
-  if (!values || !indices) return DF_RESOURCE_EXHAUSTED;
+  dfk_top t;
+  if (!dfk_top_k_begin(k, &t)) return k->error->code;
+  df_tensor *values = t.values, *indices = t.indices;
+  const int64_t rows = t.rows, n = t.n, count = t.count;
   size_t width = (size_t)df_dtype_bytes(x->dtype);
   for (int64_t r = 0; r < rows; r++)
     for (int64_t i = 0; i < n; i++) {
@@ -243,12 +183,8 @@ int32_t ref_top_k(df_kernel *k) {
 int32_t ref_in_top_k(df_kernel *k) {
   const df_tensor *p = k->in[0], *targets = k->in[1];
   int64_t wanted = dfk_int(k, 0);
-  char a[160], b[160];
-  if (p->rank != 2 || targets->rank != 1 || p->dims[0] != targets->dims[0])
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "predictions must be [batch, classes] and targets [batch], got %s and %s",
-                    dfk_shape_text(p, a, sizeof a), dfk_shape_text(targets, b, sizeof b));
-  df_tensor *y = dfk_out(k, 0, DF_BOOL, 1, targets->dims);
-  if (!y) return DF_RESOURCE_EXHAUSTED;
+  df_tensor *y = dfk_in_top_k_begin(k);
+  if (!y) return k->error->code;
   int64_t classes = p->dims[1];
   for (int64_t r = 0; r < p->dims[0]; r++) {
     int64_t t = dfk_index(targets, r), more = 0;
@@ -265,50 +201,26 @@ int32_t ref_in_top_k(df_kernel *k) {
 
 /* ---- take and put along the last axis ------------------------------------------------------------- */
 
-static int32_t along(df_kernel *k, const df_tensor *a, const df_tensor *b, bool same_last) {
-  char s[160], t[160];
-  bool same = a->rank == b->rank && a->rank > 0;
-  for (int32_t i = 0; same && i < a->rank - !same_last; i++) same = a->dims[i] == b->dims[i];
-  if (same) return DF_OK;
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s and %s must have the same axes%s", dfk_shape_text(a, s, sizeof s),
-                  dfk_shape_text(b, t, sizeof t), same_last ? "" : " but the last");
-}
-
 int32_t ref_take_along(df_kernel *k) {
   const df_tensor *x = k->in[0], *indices = k->in[1];
-  int32_t code = along(k, x, indices, false);
-  if (code) return code;
-  df_tensor *y = dfk_out(k, 0, x->dtype, indices->rank, indices->dims);
-  if (!y) return DF_RESOURCE_EXHAUSTED;
+  df_tensor *y = dfk_take_along_begin(k);
+  if (!y) return k->error->code;
   int64_t n = x->dims[x->rank - 1], m = indices->dims[indices->rank - 1];
   size_t width = (size_t)df_dtype_bytes(x->dtype);
-  for (int64_t i = 0; i < y->size; i++) {
-    int64_t at = dfk_index(indices, i);
-    if (at < 0 || at >= n)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "index %lld is out of range [0, %lld)", (long long)at, (long long)n);
-    memcpy((char *)y->data + (size_t)i * width, (const char *)x->data + (size_t)(i / m * n + at) * width, width);
-  }
+  for (int64_t i = 0; i < y->size; i++)
+    memcpy((char *)y->data + (size_t)i * width,
+           (const char *)x->data + (size_t)(i / m * n + dfk_index(indices, i)) * width, width);
   return DF_OK;
 }
 
 int32_t ref_put_along(df_kernel *k) {
   const df_tensor *x = k->in[0], *indices = k->in[1];
-  int64_t n, dims[DF_MAX_RANK];
-  if (!dfk_integer(k, 2, "size", &n)) return k->error->code;
-  int32_t code = along(k, x, indices, true);
-  if (code) return code;
-  for (int32_t i = 0; i < x->rank; i++) dims[i] = x->dims[i];
-  int64_t m = dims[x->rank - 1];
-  dims[x->rank - 1] = n;
-  df_tensor *y = dfk_out(k, 0, x->dtype, x->rank, dims);
-  if (!y) return DF_RESOURCE_EXHAUSTED;
-  if (y->size) memset(y->data, 0, (size_t)(y->size * df_dtype_bytes(y->dtype)));
+  df_tensor *y = dfk_put_along_begin(k);
+  if (!y) return k->error->code;
+  const int64_t m = x->dims[x->rank - 1], n = y->dims[y->rank - 1];
   bool floats = ref_is_float(x->dtype);
   for (int64_t i = 0; i < x->size; i++) {
-    int64_t at = dfk_index(indices, i);
-    if (at < 0 || at >= n)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "index %lld is out of range [0, %lld)", (long long)at, (long long)n);
-    at += i / m * n;
+    const int64_t at = dfk_index(indices, i) + i / m * n;
     if (dfk_is_complex(x->dtype)) ref_put_complex(y, at, ref_get_complex(y, at) + ref_get_complex(x, i));
     else if (floats) ref_put(y, at, ref_get(y, at) + ref_get(x, i));
     else ref_put_int(y, at, (int64_t)((uint64_t)ref_get_int(y, at) + (uint64_t)ref_get_int(x, i)));

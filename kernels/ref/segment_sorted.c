@@ -5,30 +5,6 @@
 
 typedef enum fold { SUM, MEAN, SQRT_N, PROD, MAX, MIN } fold;
 
-/* The ids are a vector that ascends from 0 or more, one for each row (each index). */
-static int32_t check(df_kernel *k, const df_tensor *data, const df_tensor *indices, const df_tensor *ids) {
-  char a[160], b[160];
-  const df_tensor *rows = indices ? indices : data;
-  if (ids->rank != 1)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "segment_ids is %s but must be a vector", dfk_shape_text(ids, a, sizeof a));
-  if (data->rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "data is a scalar: expected rank 1 or more");
-  if (indices && indices->rank != 1)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "indices is %s but must be a vector", dfk_shape_text(indices, a, sizeof a));
-  if (rows->dims[0] != ids->size)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s and segment_ids %s: expected as many rows as ids",
-                    indices ? "indices" : "data", dfk_shape_text(rows, a, sizeof a), dfk_shape_text(ids, b, sizeof b));
-  for (int64_t i = 0; i < ids->size; i++) {
-    int64_t id = dfk_index(ids, i), before = i ? dfk_index(ids, i - 1) : 0, row = indices ? dfk_index(indices, i) : i;
-    if (id < before)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "segment_ids must ascend from 0: segment_ids[%lld] is %lld after %lld",
-                      (long long)i, (long long)id, (long long)before);
-    if (row < 0 || row >= data->dims[0])
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld: expected one in [0, %lld)", (long long)i,
-                      (long long)row, (long long)data->dims[0]);
-  }
-  return DF_OK;
-}
-
 static double fold_floats(fold f, double a, double x) {
   switch (f) {
     case PROD: return a * x;
@@ -48,12 +24,8 @@ static int64_t fold_ints(fold f, uint8_t dtype, int64_t a, int64_t x) {
 
 static int32_t segments(df_kernel *k, const df_tensor *indices, const df_tensor *ids, fold f) {
   const df_tensor *data = k->in[0];
-  int32_t code = check(k, data, indices, ids);
-  if (code) return code;
-  int64_t dims[DF_MAX_RANK], row = 1;
-  dims[0] = ids->size ? dfk_index(ids, ids->size - 1) + 1 : 0;
-  for (int32_t d = 1; d < data->rank; d++) row *= dims[d] = data->dims[d];
-  df_tensor *y = dfk_out(k, 0, data->dtype, data->rank, dims);
+  int64_t row;
+  df_tensor *y = dfk_segments_begin(k, indices, ids, &row);
   if (!y) return k->error->code;
   bool floats = ref_is_float(data->dtype), both = dfk_is_complex(data->dtype);
   for (int64_t i = 0; i < y->size; i++) {

@@ -84,67 +84,27 @@ int32_t ref_pad(df_kernel *k) {
 }
 
 /* ---- mirrors ------------------------------------------------------------------------------------ */
-/* The paddings of MirrorPad against dims of what lies inside. -1: error is filled; else 1 for SYMMETRIC (the edge is
- * repeated) and 0 for REFLECT (it is not). */
-static int32_t mirror_begin(df_kernel *k, int32_t rank, const int64_t *inside, int64_t *before) {
-  const df_tensor *p = k->in[1];
-  const char *mode = dfk_string(k, 0);
-  int32_t edge = mode[0] == 'S' || mode[0] == 's';
-  for (int32_t d = 0; d < rank; d++) {
-    int64_t b = dfk_index(p, 2 * d), a = dfk_index(p, 2 * d + 1), most = inside[d] - !edge;
-    if (b < 0 || a < 0 || ((b > most || a > most) && (b || a))) {
-      dfk_fail(k, DF_INVALID_ARGUMENT,
-               "paddings[%d] is [%lld, %lld] for a dimension of %lld: mode %s expects 0 to %lld", d, (long long)b,
-               (long long)a, (long long)inside[d], edge ? "SYMMETRIC" : "REFLECT", (long long)(most < 0 ? 0 : most));
-      return -1;
-    }
-    before[d] = b;
-  }
-  return edge;
-}
-static bool mirror_paddings(df_kernel *k, int32_t rank) {
-  const df_tensor *p = k->in[1];
-  char text[160];
-  if (p->rank == 2 && p->dims[0] == rank && p->dims[1] == 2) return true;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "paddings is %s: expected [%d,2]", dfk_shape_text(p, text, sizeof text), rank);
-  return false;
-}
-/* Where position p of the padded dim comes from. */
-static int64_t mirrored(int64_t p, int64_t before, int64_t n, int32_t edge) {
-  p -= before;
-  if (p < 0) return -p - edge;
-  return p < n ? p : 2 * n - 2 + edge - p;
-}
-
 int32_t ref_mirror_pad(df_kernel *k) {
   const df_tensor *x = k->in[0];
-  int64_t before[DF_MAX_RANK], dims[DF_MAX_RANK];
-  if (!mirror_paddings(k, x->rank)) return k->error->code;
-  int32_t edge = mirror_begin(k, x->rank, x->dims, before);
-  if (edge < 0) return k->error->code;
-  for (int32_t d = 0; d < x->rank; d++) dims[d] = x->dims[d] + before[d] + dfk_index(k->in[1], 2 * d + 1);
-  df_tensor *out = dfk_out(k, 0, x->dtype, x->rank, dims);
+  int64_t before[DF_MAX_RANK];
+  int32_t edge;
+  df_tensor *out = dfk_mirror_pad_begin(k, before, &edge);
   if (!out) return k->error->code;
-  GATHER_EACH(k, out, x, mirrored(at[d], before[d], x->dims[d], edge));
+  GATHER_EACH(k, out, x, dfk_mirrored(at[d], before[d], x->dims[d], edge));
   return DF_OK;
 }
 
 /* Every padded element adds to the one that it mirrored. */
 int32_t ref_mirror_pad_grad(df_kernel *k) {
   const df_tensor *dy = k->in[0];
-  int64_t before[DF_MAX_RANK], dims[DF_MAX_RANK], at[DF_MAX_RANK] = { 0 }, to[DF_MAX_RANK],
-                                                  width = dfk_width(dy->dtype);
-  if (!mirror_paddings(k, dy->rank)) return k->error->code;
-  for (int32_t d = 0; d < dy->rank; d++)
-    dims[d] = dy->dims[d] - dfk_index(k->in[1], 2 * d) - dfk_index(k->in[1], 2 * d + 1);
-  int32_t edge = mirror_begin(k, dy->rank, dims, before);
-  if (edge < 0) return k->error->code;
-  df_tensor *out = dfk_out(k, 0, dy->dtype, dy->rank, dims);
+  int64_t before[DF_MAX_RANK], at[DF_MAX_RANK] = { 0 }, to[DF_MAX_RANK], width = dfk_width(dy->dtype);
+  int32_t edge;
+  df_tensor *out = dfk_mirror_pad_grad_begin(k, before, &edge);
   if (!out) return k->error->code;
   dfk_clear(out);
   for (int64_t i = 0; i < dy->size; i++) {
-    for (int32_t d = 0; d < dy->rank; d++) to[d] = mirrored(at[d], before[d], dims[d], edge);
-    char *target = (char *)out->data + dfk_position(dy->rank, dims, to) * width;
+    for (int32_t d = 0; d < dy->rank; d++) to[d] = dfk_mirrored(at[d], before[d], out->dims[d], edge);
+    char *target = (char *)out->data + dfk_position(dy->rank, out->dims, to) * width;
     dfk_update(DFK_ADD, dy->dtype, 1, target, target, (const char *)dy->data + i * width, false);
     dfk_next(dy->rank, dy->dims, at);
   }
@@ -162,27 +122,10 @@ int32_t ref_reverse(df_kernel *k) {
 
 int32_t ref_reverse_sequence(df_kernel *k) {
   const df_tensor *x = k->in[0], *lengths = k->in[1];
-  int64_t seq = dfk_int(k, 0), batch = dfk_int(k, 1); /* attrs: seq_dim, batch_dim */
-  char text[160];
-  if (seq < 0) seq += x->rank;
-  if (batch < 0) batch += x->rank;
-  if (seq < 0 || seq >= x->rank || batch < 0 || batch >= x->rank || seq == batch)
-    return dfk_fail(
-        k, DF_INVALID_ARGUMENT, "seq_dim %lld and batch_dim %lld for %s: expected two different ones in [%d, %d)",
-        (long long)dfk_int(k, 0), (long long)dfk_int(k, 1), dfk_shape_text(x, text, sizeof text), -x->rank, x->rank);
-  if (lengths->rank != 1 || lengths->size != x->dims[batch])
-    return dfk_fail(k, DF_INVALID_ARGUMENT,
-                    "seq_lengths has %lld entries: expected %lld, one for each of dimension %lld",
-                    (long long)lengths->size, (long long)x->dims[batch], (long long)batch);
-  for (int64_t i = 0; i < lengths->size; i++) {
-    int64_t n = dfk_index(lengths, i);
-    if (n < 0 || n > x->dims[seq])
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "seq_lengths[%lld] is %lld: expected one in [0, %lld]", (long long)i,
-                      (long long)n, (long long)x->dims[seq]);
-  }
-  df_tensor *out = dfk_out_like(k, 0, x);
+  int32_t seq, batch;
+  df_tensor *out = dfk_reverse_sequence_begin(k, &seq, &batch);
   if (!out) return k->error->code;
-  int32_t rank = (int32_t)(seq > batch ? seq : batch) + 1; /* what lies inside moves as a row */
+  int32_t rank = (seq > batch ? seq : batch) + 1; /* what lies inside moves as a row */
   int64_t at[DF_MAX_RANK] = { 0 }, from[DF_MAX_RANK], row = dfk_span(x->dims, rank, x->rank),
           rows = dfk_span(x->dims, 0, rank);
   for (int64_t o = 0; o < rows; o++) {

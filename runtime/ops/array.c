@@ -281,17 +281,18 @@ static const df_op ops[] = {
   { .type = "Diag", .lua = "diag", .in = "diagonal:T", .out = "output:T", .types = "T=any",
     .doc = "T[dims, dims] = diag(diagonal T[dims]): zeros but for the diagonal",
     .example = "df.diag(df.float32{1, 2})  -- {{1, 0}, {0, 2}}",
-    .shape = dfi_infer_diag, .grad = dfi_grad_diag, .kernel = { [DF_REF] = ref_diag } },
+    .shape = dfi_infer_diag, .grad = dfi_grad_diag, .kernel = { [DF_REF] = ref_diag, [DF_CPU] = cpu_diag } },
   { .type = "DiagPart", .lua = "diag_part", .in = "input:T", .out = "diagonal:T", .types = "T=any",
     .doc = "T[dims] = diag_part(input T[dims, dims]): the diagonal",
     .example = "df.diag_part(df.float32{{1, 2}, {3, 4}})  -- {1, 4}",
-    .shape = dfi_infer_diag_part, .grad = dfi_grad_diag_part, .kernel = { [DF_REF] = ref_diag_part } },
+    .shape = dfi_infer_diag_part, .grad = dfi_grad_diag_part,
+    .kernel = { [DF_REF] = ref_diag_part, [DF_CPU] = cpu_diag_part } },
   { .type = "MatrixSetDiag", .lua = "matrix_set_diag", .in = "input:T diagonal:T", .out = "output:T", .types = "T=any",
     .doc = "T[..., m, n] = matrix_set_diag(input T[..., m, n], diagonal T[..., min(m, n)]): matrices with other "
     "diagonals",
     .example = "df.matrix_set_diag(x, df.zeros{2})",
     .shape = dfi_infer_matrix_set_diag, .grad = dfi_grad_matrix_set_diag,
-    .kernel = { [DF_REF] = ref_matrix_set_diag } },
+    .kernel = { [DF_REF] = ref_matrix_set_diag, [DF_CPU] = cpu_matrix_set_diag } },
 
   /* ---- finding ---- */
   { .type = "Where", .lua = "where", .in = "input:T", .out = "index:int64", .types = "T=number|bool|complex",

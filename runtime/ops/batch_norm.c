@@ -6,128 +6,10 @@
  * inputs. The gradient is made of plain ops.
  */
 #include "graph/grad.h"
-#include <math.h>
+#include "kernels/nn.h"
 #include <string.h>
 
-enum { EPSILON, FACTOR, FORMAT, TRAINING };
-enum { GRAD_EPSILON, GRAD_FORMAT, GRAD_TRAINING };
-
-/* ---- kernels ---------------------------------------------------------------------------------------------- */
-
-/* x as [outer, channels, inner]. False: it is not of rank 4 (or 5), or the others are not of one value per channel. */
-typedef struct extent { int64_t outer, channels, inner, n; } extent;
-
-static bool extent_of(df_kernel *k, const df_tensor *x, const char *format, int32_t from, int32_t to, extent *e) {
-  const bool first = !strncmp(format, "NC", 2);
-  if (x->rank != (int32_t)strlen(format)) {
-    dfk_fail(k, DF_INVALID_ARGUMENT, "x must have rank %zu (%s), it has rank %d", strlen(format), format, x->rank);
-    return false;
-  }
-  const int32_t axis = first ? 1 : x->rank - 1;
-  *e = (extent){ 1, x->dims[axis], 1, 0 };
-  for (int32_t d = 0; d < axis; d++) e->outer *= x->dims[d];
-  for (int32_t d = axis + 1; d < x->rank; d++) e->inner *= x->dims[d];
-  e->n = e->outer * e->inner;
-  for (int32_t i = from; i <= to; i++) {
-    if (!k->in[i]->size && i > from + 1) continue;               /* mean and variance may be empty in training */
-    if (k->in[i]->rank == 1 && k->in[i]->size == e->channels) continue;
-    dfk_fail(k, DF_INVALID_ARGUMENT, "input %d must have one value for each of %lld channels, it has %lld", i,
-             (long long)e->channels, (long long)k->in[i]->size);
-    return false;
-  }
-  return true;
-}
-
-static double at(const df_tensor *t, int64_t i) {
-  return t->dtype == DF_FLOAT64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
-}
-static void set(df_tensor *t, int64_t i, double v) {
-  if (t->dtype == DF_FLOAT64) ((double *)t->data)[i] = v; else ((float *)t->data)[i] = (float)v;
-}
-
-/* x scale offset mean variance */
-static int32_t kernel_norm(df_kernel *k) {
-  const df_tensor *x = k->in[0], *scale = k->in[1], *offset = k->in[2];
-  const bool training = dfk_bool(k, TRAINING);
-  const double epsilon = dfk_float(k, EPSILON), factor = dfk_float(k, FACTOR);
-  extent e;
-  df_tensor *out[6] = { NULL };
-  if (!extent_of(k, x, dfk_string(k, FORMAT), 1, 4, &e)) return k->error->code;
-  const bool moving = training && factor != 1;
-  if ((!training || moving) && (k->in[3]->size != e.channels || k->in[4]->size != e.channels))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "mean and variance must have one value for each of %lld channels",
-                    (long long)e.channels);
-  for (int32_t i = 0; i < k->nout; i++) {
-    out[i] = i == 0 ? dfk_out_like(k, 0, x) : dfk_out(k, i, k->out_dtype[i], i == 5 ? 0 : 1, &e.channels);
-    if (!out[i]) return k->error->code;
-  }
-  if (k->nout > 5) set(out[5], 0, 0);
-  for (int64_t c = 0; c < e.channels; c++) {
-    double mean = 0, variance = 0;
-    for (int64_t o = 0; training && o < e.outer; o++)
-      for (int64_t i = 0; i < e.inner; i++) mean += at(x, (o * e.channels + c) * e.inner + i);
-    if (training && e.n) mean /= (double)e.n;
-    for (int64_t o = 0; training && o < e.outer; o++)
-      for (int64_t i = 0; i < e.inner; i++) {
-        const double d = at(x, (o * e.channels + c) * e.inner + i) - mean;
-        variance += d * d;
-      }
-    double unbiased = e.n > 1 ? variance / (double)(e.n - 1) : variance;
-    if (training && e.n) variance /= (double)e.n;
-    if (!training) { mean = at(k->in[3], c); variance = unbiased = at(k->in[4], c); }
-    const double by = at(scale, c) / sqrt(variance + epsilon), shift = at(offset, c) - mean * by;
-    for (int64_t o = 0; o < e.outer; o++)
-      for (int64_t i = 0; i < e.inner; i++) {
-        const int64_t p = (o * e.channels + c) * e.inner + i;
-        set(out[0], p, at(x, p) * by + shift);
-      }
-    set(out[1], c, moving ? (1 - factor) * at(k->in[3], c) + factor * mean : mean);
-    set(out[2], c, moving ? (1 - factor) * at(k->in[4], c) + factor * unbiased : unbiased);
-    set(out[3], c, mean);
-    set(out[4], c, variance);
-  }
-  return DF_OK;
-}
-
-/* y_backprop x scale reserve_1 reserve_2 [reserve_3] */
-static int32_t kernel_norm_grad(df_kernel *k) {
-  const df_tensor *dy = k->in[0], *x = k->in[1], *scale = k->in[2];
-  const bool training = dfk_bool(k, GRAD_TRAINING);
-  const double epsilon = dfk_float(k, GRAD_EPSILON);
-  extent e;
-  if (!extent_of(k, x, dfk_string(k, GRAD_FORMAT), 2, 4, &e)) return k->error->code;
-  if (dy->size != x->size)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "y_backprop has %lld elements, x %lld", (long long)dy->size,
-                    (long long)x->size);
-  const int64_t none = 0;
-  df_tensor *dx = dfk_out_like(k, 0, x), *ds = dfk_out(k, 1, k->out_dtype[1], 1, &e.channels),
-            *doff = dfk_out(k, 2, k->out_dtype[2], 1, &e.channels);
-  df_tensor *r4 = dfk_out(k, 3, k->out_dtype[3], 1, &none), *r5 = dfk_out(k, 4, k->out_dtype[4], 1, &none);
-  if (!dx || !ds || !doff || !r4 || !r5) return k->error->code;
-  if (k->in[3]->size != e.channels || k->in[4]->size != e.channels)
-    return dfk_fail(k, DF_INVALID_ARGUMENT,
-                    "the reserved mean and variance must have one value for each of %lld channels",
-                    (long long)e.channels);
-  for (int64_t c = 0; c < e.channels; c++) {
-    const double mean = at(k->in[3], c), inverse = 1 / sqrt(at(k->in[4], c) + epsilon), n = (double)e.n;
-    double sum = 0, dot = 0;
-    for (int64_t o = 0; o < e.outer; o++)
-      for (int64_t i = 0; i < e.inner; i++) {
-        const int64_t p = (o * e.channels + c) * e.inner + i;
-        sum += at(dy, p);
-        dot += at(dy, p) * (at(x, p) - mean) * inverse;
-      }
-    for (int64_t o = 0; o < e.outer; o++)
-      for (int64_t i = 0; i < e.inner; i++) {
-        const int64_t p = (o * e.channels + c) * e.inner + i;
-        const double centred = training ? at(dy, p) - sum / n - (at(x, p) - mean) * inverse * dot / n : at(dy, p);
-        set(dx, p, at(scale, c) * inverse * centred);
-      }
-    set(ds, c, dot);
-    set(doff, c, sum);
-  }
-  return DF_OK;
-}
+enum { EPSILON, FACTOR, FORMAT, TRAINING };      /* attributes; as the kernels in kernels/nn.c read them */
 
 /* ---- shapes, gradient ---------------------------------------------------------------------------------------- */
 
@@ -196,14 +78,14 @@ static int32_t grad_norm(dfi_grad *g, df_node *n, const df_output *dy, df_output
     .out = "y:T batch_mean:T batch_variance:T reserve_space_1:T reserve_space_2:T" MORE, .types = "T=float32|float64", \
     .attrs = "epsilon:float=0.0001 exponential_avg_factor:float=1 data_format:string='NHWC' is_training:bool=true", \
     .doc = "batch normalisation of x [n, h, w, c] (or [n, c, h, w]), with the batch's mean and variance in training", \
-    .shape = shape_norm, .grad = grad_norm, .kernel = { [DF_REF] = kernel_norm } }
+    .shape = shape_norm, .grad = grad_norm, .kernel = { [DF_REF] = ref_batch_norm } }
 #define NORM_GRAD(TYPE, MORE) \
   { .type = TYPE, .in = "y_backprop:T x:T scale:T reserve_space_1:T reserve_space_2:T" MORE, \
     .out = "x_backprop:T scale_backprop:T offset_backprop:T reserve_space_3:T reserve_space_4:T", \
       .types = "T=float32|float64", \
     .attrs = "epsilon:float=0.0001 data_format:string='NHWC' is_training:bool=true", \
       .doc = "the gradient of FusedBatchNorm", \
-    .shape = shape_norm_grad, .kernel = { [DF_REF] = kernel_norm_grad } }
+    .shape = shape_norm_grad, .kernel = { [DF_REF] = ref_batch_norm_grad } }
 
 static const df_op ops[] = {
   NORM("FusedBatchNorm", ""),

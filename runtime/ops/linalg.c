@@ -350,11 +350,12 @@ static const df_op ops[] = {
     .types = "T=number|bool|complex|quantized",
     .doc = "T[..., n, n] with T[..., n] on its diagonals and zeros elsewhere.",
     .example = "df.matrix_diag({1, 2})  --> {{1, 0}, {0, 2}}",
-    .shape = shape_diag, .grad = grad_diag, .kernel = { [DF_REF] = ref_matrix_diag } },
+    .shape = shape_diag, .grad = grad_diag, .kernel = { [DF_REF] = ref_matrix_diag, [DF_CPU] = cpu_matrix_diag } },
   { .type = "MatrixDiagPart", .lua = "matrix_diag_part", .in = "input:T", .out = "diagonal:T",
     .types = "T=number|bool|complex|quantized",
     .doc = "The main diagonals of the matrices in the last two axes: T[..., min(m, n)] of T[..., m, n].",
     .example = "df.matrix_diag_part({{1, 2}, {3, 4}})  --> {1, 4}",
-    .shape = shape_diag_part, .grad = grad_diag_part, .kernel = { [DF_REF] = ref_matrix_diag_part } },
+    .shape = shape_diag_part, .grad = grad_diag_part,
+    .kernel = { [DF_REF] = ref_matrix_diag_part, [DF_CPU] = cpu_matrix_diag_part } },
 };
 const dfi_op_table dfi_ops_linalg = { ops, sizeof ops / sizeof *ops };

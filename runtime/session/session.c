@@ -108,7 +108,7 @@ static int32_t devices_of_environment(df_session *s, df_error *err) {
   s->devices.swap_always = dfi_stress("swap", NULL);
   s->devices.late = dfi_stress("late", NULL);
   if (dfi_stress("recompute", NULL) && !s->devices.save) s->devices.save = DFI_SAVE_RECOMPUTE;
-  if (!asked || !asked[0]) return DF_OK;
+  if (!asked || !asked[0] || s->reference_kernels) return DF_OK;       /* the reference kernels are the host's */
   df_error unlisted;                       /* a session that lists other devices places on those */
   const int32_t at = dfi_device_of(&s->devices, asked, NULL, s->devices.listed ? &unlisted : err);
   if (at == -1) return s->devices.listed ? DF_OK : DF_INVALID_ARGUMENT;

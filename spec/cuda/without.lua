@@ -5,7 +5,7 @@ local M = {
     AsString DecodeRaw DeserializeManySparse DeserializeSparse HistogramSummary MergeSummary MergeV2Checkpoints Print PrintV2 ReduceJoin
     RestoreV2 SaveV2 ScalarSummary SerializeManySparse SerializeSparse ShardedFilename StaticRegexFullMatch StringFormat StringJoin
     StringLength StringLower StringSplit StringStrip StringToNumber StringUpper Substr WriteWholeFile ]] },
-  { why = 'calls Lua, or is an error of the graph', 'Assert HostCall HostCallStateless Unknown' },
+  { why = 'calls Lua, notes values for Lua, or is an error of the graph', 'Assert HostCall HostCallStateless Trace Unknown' },
   { why = 'a queue, a stack, a hash table or an optional: the host holds it and callers wait for each other there', [[
     FIFOQueue FIFOQueueV2 HashTableV2 InitializeTableV2 LookupTableExportV2 LookupTableFilled LookupTableFindV2 LookupTableImportV2
     LookupTableInsertV2 LookupTableRemoveV2 LookupTableSizeV2 MutableHashTableOfTensorsV2 MutableHashTableV2 OptionalFromValue
@@ -43,11 +43,8 @@ local M = {
     AllCandidateSampler LogUniformCandidateSampler Multinomial RandomShuffle UniformCandidateSampler ]] },
   { why = 'values that a function which calls itself saved for its gradient', 'FunctionAdd FunctionLoad FunctionSave FunctionTape' },
   { why = 'not written', [[
-    ApproximateEqual BatchMatMulV3 BatchToSpace BatchToSpaceND Bincount Bitcast BlockLSTM BlockLSTMGrad BlockLSTMGradV2 BlockLSTMV2
-    CheckNumerics Concat Cross DepthToSpace Diag DiagPart Digamma DynamicStitch DynamicStitchGrad Einsum Empty FusedBatchNorm
-    FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 FusedBatchNormV2 FusedBatchNormV3 GRUBlockCell GRUBlockCellGrad Gather
-    GatherNdLast HistogramFixedWidth InTopK InTopKV2 LSTMBlockCell LSTMBlockCellGrad LinSpace LinearRecurrence LowerBound MatrixBandPart
-    MatrixDiag MatrixDiagPart MatrixSetDiag MirrorPad MirrorPadGrad OneHot ParallelConcat ParallelDynamicStitch Polygamma PutAlong Range
+    ApproximateEqual BatchMatMulV3 BlockLSTM BlockLSTMGrad BlockLSTMGradV2 BlockLSTMV2 CheckNumerics Digamma DynamicStitch DynamicStitchGrad
+    Einsum GRUBlockCell GRUBlockCellGrad HistogramFixedWidth LSTMBlockCell LSTMBlockCellGrad LinearRecurrence ParallelDynamicStitch Polygamma
     ResourceApplyAdaMax ResourceApplyAdadelta ResourceApplyAdagrad ResourceApplyAdagradDA ResourceApplyAdagradV2 ResourceApplyAddSign
     ResourceApplyCenteredRMSProp ResourceApplyFtrl ResourceApplyFtrlV2 ResourceApplyKerasMomentum ResourceApplyPowerSign
     ResourceApplyProximalAdagrad ResourceApplyProximalGradientDescent ResourceApplyRMSProp ResourceGather ResourceGatherNd ResourceScatterAdd
@@ -56,9 +53,7 @@ local M = {
     ResourceSparseApplyAdagrad ResourceSparseApplyAdagradDA ResourceSparseApplyAdagradV2 ResourceSparseApplyAdam
     ResourceSparseApplyCenteredRMSProp ResourceSparseApplyFtrl ResourceSparseApplyFtrlV2 ResourceSparseApplyGradientDescent
     ResourceSparseApplyKerasMomentum ResourceSparseApplyMomentum ResourceSparseApplyProximalAdagrad ResourceSparseApplyProximalGradientDescent
-    ResourceSparseApplyRMSProp ResourceStridedSliceAssign Reverse ReverseSequence SegmentGather SegmentMax SegmentMean SegmentMin SegmentProd
-    SegmentSum SpaceToBatch SpaceToBatchND SpaceToDepth SparseSegmentMean SparseSegmentSqrtN SparseSegmentSum SparseToDense
-    StatelessRandomNormal StatelessRandomUniform StatelessTruncatedNormal SumToShape TakeAlong TopK TopKV2 Trace UnsortedSegmentMax
-    UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum UpperBound Zeta ]] },
+    ResourceSparseApplyRMSProp ResourceStridedSliceAssign SparseToDense StatelessRandomNormal StatelessRandomUniform StatelessTruncatedNormal
+    SumToShape Zeta ]] },
 }
 return M

@@ -1,0 +1,95 @@
+/* norm.cu: batch normalisation of [outer, channels, inner]: one block for each channel; sums in double, pair by pair,
+ * in an order that follows from the shape. */
+#include "kernel.cuh"
+
+enum { BLOCK = 256 };
+
+/* The sum over the block, known to all its threads. */
+DFC_INLINE double block_sum(double mine, double *part) {
+  const int t = (int)threadIdx.x;
+  part[t] = mine;
+  __syncthreads();
+  for (int half = BLOCK / 2; half; half >>= 1) {
+    if (t < half) part[t] += part[t + half];
+    __syncthreads();
+  }
+  const double all = part[0];
+  __syncthreads();
+  return all;
+}
+/* Where element i of channel c lies. */
+DFC_INLINE int64_t element(const dfc_norm &p, int64_t c, int64_t i) {
+  return (i / p.inner * p.channels + c) * p.inner + i % p.inner;
+}
+
+template <class T> DFC_INLINE void normalise(const dfc_norm &p, double *part) {
+  const T *x = (const T *)p.x;
+  const int64_t n = p.outer * p.inner;
+  for (int64_t c = blockIdx.x; c < p.channels; c += gridDim.x) {
+    double mean = 0, variance = 0, unbiased = 0;
+    if (p.training) {
+      for (int64_t i = threadIdx.x; i < n; i += BLOCK) mean += (double)x[element(p, c, i)];
+      mean = block_sum(mean, part);
+      if (n) mean /= (double)n;
+      for (int64_t i = threadIdx.x; i < n; i += BLOCK) {
+        const double d = (double)x[element(p, c, i)] - mean;
+        variance += d * d;
+      }
+      variance = block_sum(variance, part);
+      unbiased = n > 1 ? variance / (double)(n - 1) : variance;
+      if (n) variance /= (double)n;
+    } else {
+      mean = (double)((const T *)p.mean)[c];
+      variance = unbiased = (double)((const T *)p.variance)[c];
+    }
+    const double by = (double)((const T *)p.scale)[c] / sqrt(variance + p.epsilon);
+    const double shift = (double)((const T *)p.offset)[c] - mean * by;
+    for (int64_t i = threadIdx.x; i < n; i += BLOCK) {
+      const int64_t at = element(p, c, i);
+      ((T *)p.z)[at] = (T)((double)x[at] * by + shift);
+    }
+    if (threadIdx.x) continue;
+    const double f = p.factor;
+    ((T *)p.out[0])[c] = (T)(p.moving ? (1 - f) * (double)((const T *)p.mean)[c] + f * mean : mean);
+    ((T *)p.out[1])[c] = (T)(p.moving ? (1 - f) * (double)((const T *)p.variance)[c] + f * unbiased : unbiased);
+    ((T *)p.out[2])[c] = (T)mean;
+    ((T *)p.out[3])[c] = (T)variance;
+  }
+}
+
+template <class T> DFC_INLINE void normalise_back(const dfc_norm &p, double *part) {
+  const T *x = (const T *)p.x, *dy = (const T *)p.dy;
+  const int64_t n = p.outer * p.inner;
+  for (int64_t c = blockIdx.x; c < p.channels; c += gridDim.x) {
+    const double mean = (double)((const T *)p.mean)[c];
+    const double inverse = 1 / sqrt((double)((const T *)p.variance)[c] + p.epsilon);
+    double sum = 0, dot = 0;
+    for (int64_t i = threadIdx.x; i < n; i += BLOCK) {
+      const int64_t at = element(p, c, i);
+      sum += (double)dy[at];
+      dot += (double)dy[at] * ((double)x[at] - mean) * inverse;
+    }
+    sum = block_sum(sum, part);
+    dot = block_sum(dot, part);
+    for (int64_t i = threadIdx.x; i < n; i += BLOCK) {
+      const int64_t at = element(p, c, i);
+      const double d = (double)dy[at];
+      const double centred = d - sum / (double)n - ((double)x[at] - mean) * inverse * dot / (double)n;
+      ((T *)p.z)[at] = (T)((double)((const T *)p.scale)[c] * inverse * (p.training ? centred : d));
+    }
+    if (threadIdx.x) continue;
+    ((T *)p.out[0])[c] = (T)dot;
+    ((T *)p.out[1])[c] = (T)sum;
+  }
+}
+#define NORM(s, T) \
+  DFC_KERNEL(k_batch_norm_##s, dfc_norm) { \
+    DFC_SHARED double part[BLOCK]; \
+    normalise<T>(p, part); \
+  } \
+  DFC_KERNEL(k_batch_norm_grad_##s, dfc_norm) { \
+    DFC_SHARED double part[BLOCK]; \
+    normalise_back<T>(p, part); \
+  }
+NORM(f32, float)
+NORM(f64, double)
