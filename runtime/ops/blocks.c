@@ -90,11 +90,13 @@ static const df_op ops[] = {
     .doc = "T[n, h / s, w / s, c s s] = space_to_depth(input T[n, h, w, c]; block_size): the pixels of a block of s by "
     "s side by side in the channels",
     .example = "df.space_to_depth(df.ones{1, 2, 2, 1}, {block_size = 2})",
-    .shape = shape_to_depth, .grad = grad_space_to_depth, .kernel = { [DF_REF] = ref_space_to_depth, [DF_CPU] = cpu_space_to_depth } },
+    .shape = shape_to_depth, .grad = grad_space_to_depth,
+    .kernel = { [DF_REF] = ref_space_to_depth, [DF_CPU] = cpu_space_to_depth } },
   { .type = "DepthToSpace", .lua = "depth_to_space", .in = "input:T", .out = "output:T", .types = "T=any",
     .attrs = "block_size:int data_format:string='NHWC'",
     .doc = "T[n, h s, w s, c] = depth_to_space(input T[n, h, w, c s s]; block_size): what space_to_depth undoes",
     .example = "df.depth_to_space(df.ones{1, 1, 1, 4}, {block_size = 2})",
-    .shape = shape_to_space, .grad = grad_depth_to_space, .kernel = { [DF_REF] = ref_depth_to_space, [DF_CPU] = cpu_depth_to_space } },
+    .shape = shape_to_space, .grad = grad_depth_to_space,
+    .kernel = { [DF_REF] = ref_depth_to_space, [DF_CPU] = cpu_depth_to_space } },
 };
 const dfi_op_table dfi_ops_blocks = { ops, sizeof ops / sizeof *ops };
