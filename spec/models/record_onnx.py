@@ -138,3 +138,36 @@ record('quantised', [
     {'x': 3 * x(2, 4), 'labels': np.int64([3, -1, 3, 7, -1, 3])},
     [const('scales', np.float32([0.1, 0.01])), const('zeros', np.int8([-3, 5])), const('third', np.float32(0.03)), const('seven', np.uint8(7)),
      const('n', np.int64(5))])
+
+R = lambda name, y, **more: h.make_node('Resize', [name, 'roi' if more.pop('cut', False) else '', *more.pop('by')], [y], **more)
+record('resize', [
+    R('x', 'near', by=['scales'], mode='nearest', nearest_mode='floor', coordinate_transformation_mode='asymmetric'),
+    R('x', 'ceil', by=['', 'sizes'], mode='nearest', nearest_mode='round_prefer_ceil'),
+    R('x', 'linear', by=['scales'], mode='linear', coordinate_transformation_mode='align_corners'),
+    R('x', 'torch', by=['', 'sizes'], mode='linear', coordinate_transformation_mode='pytorch_half_pixel'),
+    R('x', 'cubic', by=['scales'], mode='cubic', cubic_coeff_a=-0.5, exclude_outside=1),
+    R('x', 'less', by=['', 'few'], mode='linear', antialias=1),
+    R('x', 'cubic_less', by=['', 'few'], mode='cubic', antialias=1),
+    R('x', 'cut', cut=True, by=['', 'sizes'], mode='linear', coordinate_transformation_mode='tf_crop_and_resize', extrapolation_value=7.0),
+    h.make_node('CenterCropPad', ['x', 'shape'], ['cropped'], axes=[2, 3])],
+       [v('x', F, [1, 2, None, None]), v('shape', I, [2])],
+       [v(k, F, [None] * 4) for k in ('near', 'ceil', 'linear', 'torch', 'cubic', 'less', 'cubic_less', 'cut', 'cropped')],
+       {'x': x(1, 2, 5, 7), 'shape': np.int64([8, 4])},
+       [const('scales', np.float32([1, 1, 1.6, 2])), const('sizes', np.int64([1, 2, 7, 4])), const('few', np.int64([1, 2, 2, 3])),
+        const('roi', np.float32([0, 0, -0.25, 0.25, 1, 1, 0.75, 1.5]))], opset=19)
+
+record('gridsample', [
+    h.make_node('GridSample', ['x', 'grid'], [mode + '_' + pad + str(corners)], mode=mode, padding_mode=pad, align_corners=corners)
+    for mode in ('linear', 'cubic', 'nearest') for pad, corners in (('zeros', 0), ('border', 1), ('reflection', 0))
+] + [h.make_node('AffineGrid', ['theta', 'size'], ['points'], align_corners=1)],
+       [v('x', F, [2, 3, 4, 5]), v('grid', F, [2, 3, 4, 2]), v('theta', F, [2, 2, 3]), v('size', I, [4])],
+       [v(mode + '_' + pad + str(corners), F, [2, 3, 3, 4]) for mode in ('linear', 'cubic', 'nearest')
+        for pad, corners in (('zeros', 0), ('border', 1), ('reflection', 0))] + [v('points', F, [None] * 4)],
+       {'x': x(2, 3, 4, 5), 'grid': 1.3 * x(2, 3, 4, 2), 'theta': x(2, 2, 3), 'size': np.int64([2, 3, 4, 5])}, opset=20)
+
+longer = h.make_graph([
+    h.make_node('Concat', ['s', 's'], ['twice'], axis=0), h.make_node('ReduceSum', ['twice'], ['sum'], keepdims=0),
+    h.make_node('Identity', ['c'], ['more'])], 'longer', [v('i', I), v('c', B), v('s', F, [None])],
+    [v('more', B), v('twice', F, [None]), v('sum', F, [])])
+record('longer', [h.make_node('Loop', ['most', '', 'x'], ['y', 'sums'], body=longer)], [v('x', F, [1]), v('most', I)],
+       [v('y', F, [None]), v('sums', F, [None])], {'x': np.float32([3]), 'most': np.int64(3)})

@@ -11,7 +11,7 @@ local read = require 'dflow.exchange.onnx.read'
 
 local M = {}
 local unpack = graph.unpack
-local NEWEST = 23
+local NEWEST = 28
 
 -- ---- sequences --------------------------------------------------------------------------------------------------------
 local Sequence = {}

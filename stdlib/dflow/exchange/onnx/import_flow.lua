@@ -3,6 +3,8 @@ local df = require 'dflow'
 local registry = require 'dflow.front.registry'
 local import_nn = require 'dflow.exchange.onnx.import_nn'
 require 'dflow.exchange.onnx.import_loss'
+require 'dflow.exchange.onnx.import_image'
+require 'dflow.exchange.onnx.import_newer'
 local import = require 'dflow.exchange.onnx_import'
 
 local ops, help = import_nn.ops, import_nn.help
@@ -152,8 +154,26 @@ function ops.If(n, condition)
 end
 
 -- ---- Loop -----------------------------------------------------------------------------------------------------------------
-local function declared(n, v, what)
-  return import.value_dtype(v.type) or n:refuse(('the type of %s (%s) is not said'):format(what, v.name or '?'))
+--- The dtypes of a body's outputs from the one numbered `first` on. What the file does not say is found out by building the body once, of
+-- inputs that nothing feeds; nothing needs what it makes.
+local function declared(n, body, first, inputs)
+  local list, made = {}, nil
+  for i = first, #body.outputs do
+    local d = import.value_dtype(body.outputs[i].type)
+    if not d then
+      made = made or n.importer:subgraph(body, n.env, inputs())
+      d = made[i].dtype
+    end
+    list[i] = d
+  end
+  return list
+end
+
+--- A placeholder like a row of x (`row`), or like x.
+local function like(x, row)
+  local shape = x.shape
+  if shape and row then shape = { unpack(shape, 2) } end
+  return df.placeholder(x.dtype, shape)
 end
 
 --- The shape that a loop variable keeps: what it enters with, as far as the body's input says no less.
@@ -194,15 +214,19 @@ function ops.Loop(n, most, condition, ...)
     end
     vars[i + 2] = v
   end
+  local types = declared(n, body, carried + 2, function()
+    local inputs = { df.placeholder('int64', {}), df.placeholder('bool', {}) }
+    for i = 1, carried do inputs[i + 2] = kinds[i] and dynamic(vars[i + 2], kinds[i]) or like(vars[i + 2]) end
+    return inputs
+  end)
   for i = carried + 2, #body.outputs do
-    local v = body.outputs[i]
-    local element = import.value_shape(v.type)
-    scans[#scans + 1] = df.TensorArray(declared(n, v, 'a scan output'), df.int32(0), { dynamic_size = true, element_shape = element or false })
+    local element = import.value_shape(body.outputs[i].type)
+    scans[#scans + 1] = df.TensorArray(types[i], df.int32(0), { dynamic_size = true, element_shape = element or false })
   end
   local function build(shapes)
     local all = { unpack(vars) }
     for i, ta in ipairs(scans) do all[carried + 2 + i] = ta end
-    for i = 1, #scans do shapes[carried + 2 + i] = nil end
+    for i = 1, #scans do shapes[carried + 2 + i] = {} end
     local function more(i, go) return limit and df.logical_and(df.less(i, limit), go) or go end
     local function step(i, go, ...)
       local now, inputs = { ... }, { i, go }
@@ -217,10 +241,9 @@ function ops.Loop(n, most, condition, ...)
       for k = 1, #scans do next_values[carried + 2 + k] = now[carried + k]:write(df.cast(i, 'int32'), out[carried + 1 + k]) end
       return unpack(next_values)
     end
-    return { df.while_loop(more, step, all, { shape_invariants = #scans == 0 and shapes or nil }) }
+    return { df.while_loop(more, step, all, { shape_invariants = shapes }) }
   end
-  local results
-  if #scans == 0 then results = attempt(build, kept, open) else results = build(kept) end
+  local results = attempt(build, kept, open)
   local outs = {}
   for i = 1, carried do outs[i] = kinds[i] and dynamic(results[i + 2], kinds[i]) or results[i + 2] end
   for i = 1, #scans do outs[carried + i] = results[carried + 2 + i]:stack() end
@@ -262,9 +285,15 @@ function ops.Scan(n, ...)
   local count = #body.outputs - states
   local vars = { df.int32(0) }
   for i = 1, states do vars[i + 1] = df.identity(given[i]) end
+  local types = declared(n, body, states + 1, function()
+    local inputs = {}
+    for i, x in ipairs(given) do
+      inputs[i] = like(i > states and to_front(n, x, in_axes[i - states] or 0) or x, i > states)
+    end
+    return inputs
+  end)
   for i = 1, count do
-    local v = body.outputs[states + i]
-    vars[states + 1 + i] = df.TensorArray(declared(n, v, 'a scan output'), time, { element_shape = import.value_shape(v.type) or false })
+    vars[states + 1 + i] = df.TensorArray(types[states + i], time, { element_shape = import.value_shape(body.outputs[states + i].type) or false })
   end
   local results = { df.while_loop(function(t) return df.less(t, time) end, function(t, ...)
     local now, inputs = { ... }, {}

@@ -140,7 +140,7 @@ function ops.LpNormalization(n, x)
   local axis = axis_of(n, n.attr('axis', -1), rank_of(n, x))
   local one = n.attr('p', 2) == 1
   local sum = df.reduce_sum(one and df.abs(x) or df.square(x), { axis = axis, keep_dims = true })
-  return x / (one and sum or df.sqrt(sum))
+  return df.div_no_nan(x, one and sum or df.sqrt(sum))           -- zeros stay zeros
 end
 
 -- ---- padding --------------------------------------------------------------------------------------------------------------
@@ -401,7 +401,8 @@ function ops.SpaceToDepth(n, x)
   local b, s = n.attr 'blocksize', df.shape(x)
   local k = df.int32(b)
   local split = df.reshape(x, df.stack{ s[0], s[1], df.floor_div(s[2], b), k, df.floor_div(s[3], b), k })
-  return df.reshape(df.transpose(split, { 0, 3, 5, 1, 2, 4 }), df.stack{ s[0], s[1] * (b * b), df.floor_div(s[2], b), df.floor_div(s[3], b) })
+  local turn = n.attr('mode', 'DCR') == 'DCR' and { 0, 3, 5, 1, 2, 4 } or { 0, 1, 3, 5, 2, 4 }
+  return df.reshape(df.transpose(split, turn), df.stack{ s[0], s[1] * (b * b), df.floor_div(s[2], b), df.floor_div(s[3], b) })
 end
 
 -- ---- recurrent layers -------------------------------------------------------------------------------------------------------------

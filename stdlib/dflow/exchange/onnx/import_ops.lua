@@ -83,7 +83,15 @@ function ops.Pow(_, a, b)
   local wide = is_int[a.dtype] and 'float64' or a.dtype
   return df.cast(df.pow(df.cast(a, wide), df.cast(b, wide)), a.dtype)
 end
-function ops.BitShift(n, a, b) return n.attr 'direction' == 'LEFT' and df.left_shift(a, b) or df.right_shift(a, b) end
+--- A shift by no fewer bits than there are, or by a negative number, leaves nothing: 0, or the sign that a right shift draws in.
+function ops.BitShift(n, a, b)
+  local bits = tonumber(a.dtype:match '%d+')
+  local over, most = df.logical_or(df.less(b, same(b, 0)), df.greater_equal(b, same(b, bits))), same(b, bits - 1)
+  b = df.select_v2(over, most, b)
+  if n.attr 'direction' == 'LEFT' then return df.select_v2(over, same(a, 0), df.left_shift(a, b)) end
+  local right = df.right_shift(a, b)
+  return a.dtype:find '^u' and df.select_v2(over, same(a, 0), right) or right
+end
 function ops.IsInf(n, x)
   local up, down = n.attr('detect_positive', 1) == 1, n.attr('detect_negative', 1) == 1
   local inf = df.is_inf(x)
@@ -370,7 +378,12 @@ function ops.Unique(n, x)
   back = df.gather(df.cast(df.invert_permutation(order), 'int64'), back)
   return { df.gather(y, order), df.gather(first, order), back, df.gather(counts, order) }
 end
-function ops.Range(_, first, last, step) return df.range(first, last, step) end
+function ops.Range(_, first, last, step)
+  local d = first.dtype
+  local wide = (d == 'float16' or d == 'bfloat16') and 'float32' or d == 'int16' and 'int32'
+  if not wide then return df.range(first, last, step) end
+  return df.cast(df.range(df.cast(first, wide), df.cast(last, wide), df.cast(step, wide)), d)
+end
 function ops.EyeLike(n, x)
   local d = n.attr 'dtype'
   local k, shape = n.attr('k', 0), df.shape(x)
