@@ -20,6 +20,7 @@
 
 #include <readline/history.h>
 
+#include "dflow.h"
 #include "prompt.h"
 
 static char history_path[PATH_MAX];   /* "" when there is no place for it */
@@ -122,21 +123,20 @@ static bool write_all(int file, const char *bytes, size_t n) {
   return true;
 }
 
-/* Writes the entries that are kept to a new file and puts it in the place of the old one, which is locked. */
+/* Puts a file with the entries that are kept in the place of the old one, which is locked. Where that fails the old one
+ * stays as it is. */
 static void shorten(void) {
-  char path[PATH_MAX + 16];
-  snprintf(path, sizeof path, "%s.%ld", history_path, (long)getpid());
-  int file = open(path, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
-  bool good = file >= 0;
+  df_file *file = df_file_create(history_path, NULL);
+  bool good = file != NULL;
   for (int i = 0; good && i < history_length; i++) {
     HIST_ENTRY *entry = history_get(history_base + i);
     size_t n = 0;
     char *line = entry ? packed(entry->line, &n) : NULL;
-    if (line) good = write_all(file, line, n);
+    good = line && df_file_write(file, line, (int64_t)n, NULL) == DF_OK;
     free(line);
   }
-  if (file >= 0) close(file);
-  if (!good || rename(path, history_path) != 0) unlink(path);
+  if (good) df_file_commit(file, NULL);
+  else df_file_discard(file);
 }
 
 void history_open_file(int entries) {

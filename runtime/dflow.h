@@ -412,7 +412,7 @@ int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const cha
 /* TensorFlow's checkpoints, PREFIX.index and the data files beside it.
  *   names  string[n], in byte order, owned; NULL: err is filled
  *   read   the tensor of that name, owned; NULL: err is filled
- *   write  n tensors under n names that differ; what was there is replaced when all is written */
+ *   write  n tensors under n names that differ; what was there is whole until all is written, and its files go then */
 df_tensor *df_checkpoint_names(const char *prefix, df_error *err);
 df_tensor *df_checkpoint_read(const char *prefix, const char *name, df_error *err);
 int32_t df_checkpoint_write(const char *prefix, int32_t n, const char *const *names, df_tensor *const *tensors,

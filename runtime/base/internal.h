@@ -30,6 +30,8 @@ static inline bool dfi_same(df_output a, df_output b) { return a.node == b.node 
 int32_t dfi_errno_code(int number);           /* the df_code of an errno */
 /* Before its commit: all of the file is on the disk, under a name of its own. For files that take theirs together. */
 int32_t dfi_file_settle(df_file *f, df_error *err);
+/* Gives it the permissions of the file at that path, if there is one: it takes its place under another name. */
+void dfi_file_like(df_file *f, const char *path);
 int32_t dfi_fail(df_error *err, int32_t code, const char *where, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

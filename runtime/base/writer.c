@@ -78,6 +78,19 @@ static int make_name(df_file *f) {
   return 0;
 }
 
+/* Gives the file the owner and the permissions of one that is there, as far as the system lets us. */
+static int resemble(df_file *f, const struct stat *there) {
+  mode_t mode = there->st_mode & 07777;
+  if (fchown(f->file, there->st_uid, there->st_gid) != 0 && fchown(f->file, (uid_t)-1, there->st_gid) != 0)
+    mode &= 0777;                               /* another's: without the bits that lend rights */
+  return fchmod(f->file, mode) != 0 ? errno : 0;
+}
+
+void dfi_file_like(df_file *f, const char *path) {
+  struct stat there;
+  if (!f->in_place && stat(path, &there) == 0 && S_ISREG(there.st_mode)) resemble(f, &there);
+}
+
 /* Opens the folder of the target, and in it the file to write. */
 static int open_beside(df_file *f, const struct stat *there) {
   char folder[PATH_MAX];
@@ -86,7 +99,7 @@ static int open_beside(df_file *f, const struct stat *there) {
   if (slash) slash[slash == folder] = 0;
   f->folder = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (f->folder < 0) return errno;
-  mode_t mode = there ? 0600 : 0666;            /* a new file's permissions are the caller's mask's affair */
+  const mode_t mode = there ? 0600 : 0666;      /* a new file's permissions are the caller's mask's affair */
   if (access("/proc/self/fd", X_OK) == 0) f->file = openat(f->folder, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
   while (f->file < 0) {
     int code = make_name(f);
@@ -97,13 +110,7 @@ static int open_beside(df_file *f, const struct stat *there) {
       if (errno != EEXIST) return errno;
     }
   }
-  if (there) {
-    if (fchown(f->file, there->st_uid, there->st_gid) != 0 && fchown(f->file, (uid_t)-1, there->st_gid) != 0)
-      mode = there->st_mode & 0777;             /* another's: without the bits that lend rights */
-    else mode = there->st_mode & 07777;
-    if (fchmod(f->file, mode) != 0) return errno;
-  }
-  return 0;
+  return there ? resemble(f, there) : 0;
 }
 
 df_file *df_file_create(const char *path, df_error *err) {

@@ -105,13 +105,8 @@ static int32_t kernel_restore(df_kernel *k) {
 
 /* Removes the files of a checkpoint that went into another. */
 static void remove_parts(const char *prefix) {
-  static const char *const ending[] = { ".index", ".data-00000-of-00001" };
-  char *path = dfi_xmalloc(strlen(prefix) + 32);
-  for (size_t i = 0; i < 2; i++) {
-    sprintf(path, "%s%s", prefix, ending[i]);
-    unlink(path);
-  }
-  strcpy(path, prefix);
+  dfi_checkpoint_remove(prefix);
+  char *path = dfi_xstrdup(prefix);
   char *slash = strrchr(path, '/');
   if (slash && slash > path) { *slash = 0; rmdir(path); }       /* where it is empty now */
   dfi_free(path);

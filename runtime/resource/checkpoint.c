@@ -4,6 +4,10 @@
  * block that finds the blocks; a footer that finds that one. The key "" holds a BundleHeaderProto, every other one a
  * tensor's name and its BundleEntryProto: where in which data file its bytes lie, and their CRC-32C. The bytes are
  * little-endian; of strings, all lengths come first.
+ *
+ * A checkpoint that is written over another is in force when the index has taken its name, in one step. Its data must
+ * be there by then and the old one's still be, so its file has a name that the old one's have not: the number of files
+ * is part of it, one as a rule, two where the old index says one. The second is empty.
  */
 #include "resource/checkpoint.h"
 #include "graphdef.pb-c.h"
@@ -168,10 +172,17 @@ const char *dfi_checkpoint_name(const dfi_checkpoint *c, int32_t i) { return c->
 
 /* ---- reading tensors --------------------------------------------------------------------------------------------- */
 
+/* PREFIX.data-00000-of-00001 and its like; owned. */
+static char *shard_path(const char *prefix, int32_t shard, int32_t shards) {
+  const size_t n = strlen(prefix) + 64;
+  char *path = dfi_xmalloc(n);
+  snprintf(path, n, "%s.data-%05d-of-%05d", prefix, shard, shards);
+  return path;
+}
+
 static int open_shard(dfi_checkpoint *c, int32_t shard, df_error *err) {
   if (c->file[shard] >= 0) return c->file[shard];
-  char *path = dfi_xmalloc(strlen(c->prefix) + 64);
-  sprintf(path, "%s.data-%05d-of-%05d", c->prefix, shard, c->shards);
+  char *path = shard_path(c->prefix, shard, c->shards);
   c->file[shard] = open(path, O_RDONLY | O_CLOEXEC);
   if (c->file[shard] < 0)
     dfi_fail(err,
@@ -376,15 +387,15 @@ static void pack_entry(bytes *b, const df_tensor *t, int64_t offset, int64_t siz
 typedef struct named { const char *name; const df_tensor *tensor; } named;
 static int by_name(const void *a, const void *b) { return strcmp(((const named *)a)->name, ((const named *)b)->name); }
 
-/* The index of what lies in the data file, which is written meanwhile. */
-static void write_table(const named *all, int32_t n, sink *data, bytes *file) {
+/* The index of what lies in the first data file, which is written meanwhile. */
+static void write_table(const named *all, int32_t n, int32_t shards, sink *data, bytes *file) {
   enum { BLOCK = 4096, INTERVAL = 16 };
   Pb__VersionDef version = { .base = PROTOBUF_C_MESSAGE_INIT(&pb__version_def__descriptor), .producer = 1 };
   Pb__BundleHeaderProto header = PB__BUNDLE_HEADER_PROTO__INIT;
   block keys = { 0 }, index = { 0 };
   bytes value = { 0 }, place = { 0 }, none = { 0 };
   int64_t offset = 0;
-  header.num_shards = 1;
+  header.num_shards = shards;
   header.version = &version;
   pack(&value, &header.base);
   block_add(&keys, INTERVAL, "", 0, &value);
@@ -413,13 +424,70 @@ static void write_table(const named *all, int32_t n, sink *data, bytes *file) {
   dfi_free(value.at); dfi_free(place.at); dfi_free(none.at);
 }
 
-static int32_t sink_open(sink *o, const char *prefix, const char *ending, df_error *err) {
-  const size_t n = strlen(prefix) + strlen(ending) + 1;
-  char *path = dfi_xmalloc(n);
-  snprintf(path, n, "%s%s", prefix, ending);
-  *o = (sink){ .f = df_file_create(path, err), .err = err };
+/* How many files the data of the checkpoint that is there lies in; 0: there is none, or one that is broken anyway. */
+static int32_t shards_of(const char *prefix, int32_t *shards, df_error *err) {
+  df_error why = { 0 };
+  dfi_checkpoint *c = dfi_checkpoint_open(prefix, &why);
+  *shards = c ? c->shards : 0;
+  dfi_checkpoint_close(c);
+  if (c || why.code == DF_NOT_FOUND || why.code == DF_DATA_LOSS) return DF_OK;
+  return dfi_fail(err, why.code, NULL, "cannot write over the checkpoint %s: %s", prefix, why.message);
+}
+
+static void remove_shards(const char *prefix, int32_t shards) {
+  for (int32_t i = 0; i < shards; i++) {
+    char *path = shard_path(prefix, i, shards);
+    unlink(path);
+    dfi_free(path);
+  }
+}
+
+void dfi_checkpoint_remove(const char *prefix) {
+  int32_t shards;
+  shards_of(prefix, &shards, NULL);
+  char *path = dfi_xmalloc(strlen(prefix) + 8);
+  sprintf(path, "%s.index", prefix);
+  unlink(path);
   dfi_free(path);
+  remove_shards(prefix, shards ? shards : 1);
+}
+
+/* The files of a checkpoint while it is written: its index, its data, and the second of two. */
+typedef struct written { sink index, data, empty; int32_t shards, before; } written;
+
+/* Opens one of them, with the permissions of `like`, one of the old checkpoint's (NULL: with a new file's). */
+static int32_t sink_open(sink *o, char *path, char *like, df_error *err) {
+  *o = (sink){ .f = df_file_create(path, err), .err = err };
+  if (o->f && like) dfi_file_like(o->f, like);
+  dfi_free(path); dfi_free(like);
   return o->f ? DF_OK : err->code;
+}
+
+static int32_t written_open(written *w, const char *prefix, df_error *err) {
+  int32_t code = shards_of(prefix, &w->before, err);
+  w->shards = w->before == 1 ? 2 : 1;
+  if (code) return code;
+  char *index = dfi_xmalloc(strlen(prefix) + 8);
+  sprintf(index, "%s.index", prefix);
+  code = sink_open(&w->index, index, NULL, err);
+  for (int32_t i = 0; i < w->shards && !code; i++) {
+    char *like = w->before ? shard_path(prefix, 0, w->before) : NULL;
+    code = sink_open(i ? &w->empty : &w->data, shard_path(prefix, i, w->shards), like, err);
+  }
+  return code;
+}
+
+/* All are on the disk before the first takes its name, and the index is the last. */
+static int32_t written_commit(written *w, const char *prefix, df_error *err) {
+  df_file **file[] = { &w->empty.f, &w->data.f, &w->index.f };
+  int32_t code = DF_OK;
+  for (size_t i = 0; i < 3 && !code; i++) if (*file[i]) code = dfi_file_settle(*file[i], err);
+  for (size_t i = 0; i < 3 && !code; i++) {
+    if (*file[i]) code = df_file_commit(*file[i], err);
+    *file[i] = NULL;
+  }
+  if (code && w->before) remove_shards(prefix, w->shards);     /* which are not those of the old index */
+  return code;
 }
 
 int32_t dfi_checkpoint_write(const char *prefix, int32_t n, const char *const *name, const df_tensor *const *tensor,
@@ -432,20 +500,17 @@ int32_t dfi_checkpoint_write(const char *prefix, int32_t n, const char *const *n
     if (!strcmp(all[i - 1].name, all[i].name))
       code =
           dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the checkpoint %s would have two tensors %s", prefix, all[i].name);
-  sink data = { 0 }, index = { 0 };
+  written w = { 0 };
   bytes file = { 0 };
-  if (!code) code = sink_open(&data, prefix, ".data-00000-of-00001", err);
-  if (!code) code = sink_open(&index, prefix, ".index", err);
+  if (!code) code = written_open(&w, prefix, err);
   if (!code) {
-    write_table(all, n, &data, &file);
-    put_out(&index, file.at, file.n);
-    code = data.code ? data.code : index.code;
+    write_table(all, n, w.shards, &w.data, &file);
+    put_out(&w.index, file.at, file.n);
+    code = w.data.code ? w.data.code : w.index.code;
   }
-  if (!code) code = dfi_file_settle(data.f, err);        /* both are there before either takes its name */
-  if (!code) code = dfi_file_settle(index.f, err);
-  if (!code) { code = df_file_commit(data.f, err); data.f = NULL; }
-  if (!code) { code = df_file_commit(index.f, err); index.f = NULL; }
-  df_file_discard(data.f); df_file_discard(index.f);
+  if (!code) code = written_commit(&w, prefix, err);
+  if (!code) remove_shards(prefix, w.before);
+  df_file_discard(w.data.f); df_file_discard(w.empty.f); df_file_discard(w.index.f);
   dfi_free(file.at); dfi_free(all);
   return code;
 }

@@ -4,6 +4,8 @@ local files = require 'dflow.exchange.file'
 
 local build = os.getenv 'DFLOW_BUILD' or 'build/release'
 local program = build .. '/dflow spec/exchange/files_writer.lua '
+local sets = require 'spec.exchange.files_sets'
+local sets_program = build .. '/dflow spec/exchange/files_sets.lua '
 
 local function shell(line, ...)
   local pipe = io.popen('{ ' .. line:format(...) .. '; } 2>&1')
@@ -184,5 +186,114 @@ describe('a file that dflow writes', function()
     assert.equal(0xE3069283, core.crc32c('123456789'))
     assert.equal(0x8A9136AA, core.crc32c(('\0'):rep(32)))
     assert.equal(0, core.crc32c(''))
+  end)
+end)
+
+describe('files that belong together', function()
+  local folder, path
+  before_each(function()
+    df.reset()
+    folder = shell('mktemp -d'):match '%S+'
+    path = folder .. '/model'
+  end)
+  after_each(function() shell('rm -rf %s', folder) end)
+
+  local names = {}
+  for name in pairs(sets) do names[#names + 1] = name end
+  table.sort(names)
+
+  for _, name in ipairs(names) do
+    it(('are those of one moment when their writer is killed: %s'):format(name), function()
+      local clock = require('dflow.backend').clock
+      local began = clock()
+      assert.matches('^ok', shell(sets_program .. '%s %s 1', name, path))
+      local once = clock() - began
+      local last, changed, i = 1, 0, 0
+      while i < kills or changed == 0 and i < kills + 8 do
+        i = i + 1
+        shell('timeout -s KILL %.3f ' .. sets_program .. '%s %s %d for ever', once * (i > kills and i - kills + 1 or 0.7 + i * 37 % kills / kills), name, path, last + 1)
+        local ok, k = pcall(sets[name].read, path)
+        assert.is_true(ok, ('kill %d: %s'):format(i, tostring(k)))
+        assert.is_true(k >= last, ('kill %d: number %s was there, now %s'):format(i, last, k))
+        changed = changed + (k > last and 1 or 0)
+        last = k
+      end
+      assert.is_true(changed > 0, 'no kill came while they were written')
+    end)
+
+    it(('are as they were when there is no room for new ones, or nothing may be written: %s'):format(name), function()
+      assert.matches('^ok', shell(sets_program .. '%s %s 1', name, path))
+      local there = left_in(folder)
+      assert.matches('^resource_exhausted', shell('ulimit -f 0; ' .. sets_program .. '%s %s 2', name, path))
+      assert.equal(1, sets[name].read(path))
+      assert.equal(there, left_in(folder))
+      if not (can_mount and is_root) then return end
+      local again = "unshare -m sh -c 'mount -t tmpfs -o size=1m,mode=755 tmpfs %s && " .. sets_program .. '%s %s 1 && %s; ' .. sets_program
+        .. "%s %s 2; ls -A %s; " .. build .. "/dflow -e \"print(require[[spec.exchange.files_sets]].%s.read([[%s]]))\"'"
+      local said = shell(again, folder, name, path, ('head -c 9999999 /dev/zero > %s/other 2>/dev/null'):format(folder), name, path, folder, name, path)
+      assert.matches('^ok\nresource_exhausted', said)
+      assert.matches('\n1\n$', said)
+      said = shell(again, folder, name, path, ('mount -o remount,ro %s'):format(folder), name, path, folder, name, path)
+      assert.matches('^ok\npermission_denied', said)
+      assert.matches('\n1\n$', said)
+    end)
+  end
+
+  it('keep the permissions of those that they take the place of: a checkpoint', function()
+    df.save_checkpoint(path, { a = df.tensor{ 1 } })
+    shell('chmod 600 %s/*', folder)
+    for k = 2, 4 do
+      df.save_checkpoint(path, { a = df.tensor{ k } })
+      assert.equal('600 600 ', (shell('stat -c "%%a" %s.index %s.data-00000-*', path, path):gsub('%s', ' ')))
+      assert.same({ k }, df.load_checkpoint(path).a:totable())
+      assert.equal(k % 2 == 0 and 'model.data-00000-of-00002 model.data-00001-of-00002 model.index' or 'model.data-00000-of-00001 model.index', left_in(folder))
+    end
+  end)
+
+  it('are read from what is there when an index is broken: a checkpoint is written anew', function()
+    write(path .. '.index', 'no index')
+    df.save_checkpoint(path, { a = df.tensor{ 1 } })
+    assert.equal('model.data-00000-of-00001 model.index', left_in(folder))
+    assert.same({ 1 }, df.load_checkpoint(path).a:totable())
+  end)
+end)
+
+describe("the prompt's history", function()
+  local typist = require 'spec.typist'
+  local sentence = typist.available() and it or function(what) pending(what .. ' (there is no terminal to type at)') end
+
+  --- Opens a prompt whose history this is, and ends it after so many seconds, or when it can be typed at.
+  local function open(folder, command)
+    local t = typist.open{ command = command, environment = 'XDG_STATE_HOME=' .. folder }
+    t:wait('dflow> ', 5)
+    t:close()
+  end
+
+  sentence('is as it was or what is kept of it when the prompt is killed while it shortens it', function()
+    local folder = shell('mktemp -d'):match '%S+'
+    local path = folder .. '/dflow/history'
+    local lines = {}
+    for i = 1, 21000 do lines[i] = ('x%d = df.float32(%d)'):format(i, i) end
+    local old, new = table.concat(lines, '\n') .. '\n', table.concat(lines, '\n', 11001) .. '\n'
+    shell('mkdir %s/dflow', folder)
+    write(path, old)
+    local began = require('dflow.backend').clock()
+    open(folder, require('spec.shell').dflow .. ' --color=never')
+    local once = require('dflow.backend').clock() - began
+    assert.equal(new, read(path))
+    assert.equal('history', left_in(folder .. '/dflow'))
+    local changed = 0
+    for i = 1, kills do
+      write(path, old)
+      open(folder, ('timeout --foreground -s KILL %.4f %s --color=never'):format(once * (i * 37 % kills / kills), require('spec.shell').dflow))
+      local there = read(path)
+      assert.is_true(there == old or there == new, ('kill %d left %d bytes'):format(i, #there))
+      changed = changed + (there == new and 1 or 0)
+    end
+    assert.is_true(changed > 0 and changed < kills, ('%d of %d kills came after it'):format(changed, kills))
+    write(path, old)
+    open(folder, ("sh -c 'ulimit -f 1; exec %s --color=never'"):format(require('spec.shell').dflow))
+    assert.equal(old, read(path))
+    shell('rm -rf %s', folder)
   end)
 end)

@@ -525,8 +525,8 @@ df.load_checkpoint(prefix)
             return t.w
 
 df.save_checkpoint(prefix, {name = Tensor})
-  Writes a TensorFlow checkpoint, which a Saver of TensorFlow restores. Files that are there are
-  replaced when all is written.
+  Writes a TensorFlow checkpoint, which a Saver of TensorFlow restores. One that is there is
+  whole until all is written; its files are removed then.
   example   local path = os.tmpname()
             df.save_checkpoint(path, {w = df.tensor{1, 2}, step = df.tensor(3, 'int64')})
             local t = df.load_checkpoint(path)
