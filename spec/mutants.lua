@@ -5,7 +5,7 @@
 --
 -- A mutant is one change: an operator for its neighbour, a constant one more, a condition turned round, a statement left out. It is
 -- made in a copy of the tree, which is built (what does not compile is none), and those specs are read that should notice: `readers`
--- says which, and the cheap ones come first. A spec that fails, a crash and a hang catch it. Survivors are listed; each is worth a
+-- says which, and those that are cheap or have caught changes of the same file before come first. A spec that fails, a crash and a hang catch it. Survivors are listed; each is worth a
 -- spec or a reason, and the reasons are in `spec/mutants_reasons.lua`. It fails when fewer than 95 of 100 are caught.
 local M = {}
 
@@ -241,7 +241,7 @@ Workshop.__index = Workshop
 
 --- A copy of the tree, built.
 function M.workshop(o)
-  local w = setmetatable({ folder = o.folder, tree = o.folder .. '/tree', make = o.make, seconds = {} }, Workshop)
+  local w = setmetatable({ folder = o.folder, tree = o.folder .. '/tree', make = o.make, seconds = {}, catches = {} }, Workshop)
   assert(status_of(('rm -rf %s && mkdir -p %s/build'):format(w.tree, w.tree)) == 0)
   assert(status_of(('git ls-files -z | tar -c --null -T - | tar -x -C %s'):format(w.tree)) == 0)
   status_of(('for d in debug cuda; do [ ! -d build/$d ] || cp -a build/$d %s/build/; done'):format(w.tree))
@@ -251,6 +251,7 @@ function M.workshop(o)
     local at, s = line:match '^(%S+) (%S+)$'
     w.seconds[at] = tonumber(s)
   end
+  for line in (read(o.folder .. '/catches') or ''):gmatch '[^\n]+' do w.catches[line] = (w.catches[line] or 0) + 1 end
   return w
 end
 
@@ -280,8 +281,25 @@ end
 
 local function now() return tonumber(lines_of('date +%s.%N')[1]) end
 
+--- What changes of a source file are caught by, written down: it is read earlier the next time, and told from.
+function Workshop:remember(source, by)
+  for _, at in ipairs{ source, source:match '^.*/' } do
+    local line = at .. ' ' .. by:gsub(':%d+$', '')
+    self.catches[line] = (self.catches[line] or 0) + 1
+    local f = assert(io.open(self.folder .. '/catches', 'a'))
+    f:write(line, '\n')
+    f:close()
+  end
+end
+
+--- What a spec costs beside what may be hoped of it: one that has caught changes of the file or of its folder comes early.
+function Workshop:price(spec, source)
+  local of = function(at) return self.catches[at .. ' ' .. spec.path] or 0 end
+  return spec.seconds / (1 + 20 * of(source) + 4 * of(source:match '^.*/'))
+end
+
 --- The files of specs and folders, the cheap ones first. Each is read once as things are: how long it takes, and that it holds.
-function Workshop:files(specs, lua)
+function Workshop:files(specs, lua, source)
   local list = {}
   for _, spec in ipairs(specs) do
     -- What counts instructions takes minutes and notices what is dearer, not what is wrong.
@@ -300,8 +318,9 @@ function Workshop:files(specs, lua)
       if self.seconds[key] >= 0 then list[#list + 1] = { path = path, seconds = self.seconds[key] } end
     end
   end
+  for _, spec in ipairs(list) do spec.price = self:price(spec, source) end
   table.sort(list, function(a, b)
-    if a.seconds ~= b.seconds then return a.seconds < b.seconds end
+    if a.price ~= b.price then return a.price < b.price end
     return a.path < b.path
   end)
   return list
@@ -318,7 +337,7 @@ end
 --- 'caught' and by what, 'survived', or nil for what does not compile.
 function Workshop:try(place)
   local path, specs, lua = self.tree .. '/' .. place.path, M.readers_of(place.path)
-  local files = self:files(specs, lua)
+  local files = self:files(specs, lua, place.path)
   local text = read(path)
   local changed = M.changed(text, place)
   if place.path:find '%.lua$' and not (loadstring or load)(changed) then return nil end
@@ -333,7 +352,10 @@ function Workshop:try(place)
       repeat                                                -- a first batch of seconds, then larger ones
         batch[#batch + 1], seconds, i = files[i].path, seconds + files[i].seconds, i + 1
       until i > #files or seconds + files[i].seconds > 10 * i
-      if not self:hold(batch, lua, math.ceil(seconds * 4 + 20)) then verdict, by = 'caught', caught_by(read(self.folder .. '/read.log')) end
+      if not self:hold(batch, lua, math.ceil(seconds * 4 + 20)) then
+        verdict, by = 'caught', caught_by(read(self.folder .. '/read.log'))
+        self:remember(place.path, #batch == 1 and batch[1] or by)
+      end
     end
   end
   write(path, text)
