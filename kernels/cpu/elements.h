@@ -8,6 +8,7 @@
 #ifndef DFLOW_ELEMENTS_H
 #define DFLOW_ELEMENTS_H
 #include "exponential.h"
+#include "trigonometric.h"
 #include "vec.h"
 #include <stdbool.h>
 #include <tgmath.h>
@@ -42,8 +43,10 @@ static inline vf32 exp__vf32(vf32 x) { return exp_f32(x); }
 static inline vf64 exp__vf64(vf64 x) { return SLEEF64(exp, u10)(x); }
 SLEEF1(expm1_, expm1, u10)
 SLEEF1(log_, log, u10)
-SLEEF1(sin_, sin, u10)
-SLEEF1(cos_, cos, u10)
+static inline vf32 sin__vf32(vf32 x) { return sin_f32(x); }
+static inline vf64 sin__vf64(vf64 x) { return SLEEF64(sin, u10)(x); }
+static inline vf32 cos__vf32(vf32 x) { return cos_f32(x); }
+static inline vf64 cos__vf64(vf64 x) { return SLEEF64(cos, u10)(x); }
 SLEEF1(tan_, tan, u10)
 SLEEF1(asin_, asin, u10)
 SLEEF1(acos_, acos, u10)
@@ -58,12 +61,13 @@ SLEEF2(atan2_, atan2, u10)
  * within 1 and takes twice as long, which recurrent networks feel. */
 static inline vf32 tanh__vf32(vf32 x) {
   const vf32 zero = { 0 }, z = x * x, a = size_f32(x);
-  vf32 p = fused_f32(z, zero - 5.70498872745e-3f, zero + 2.06390887954e-2f);
-  p = fused_f32(p, z, zero - 5.37397155531e-2f);
-  p = fused_f32(p, z, zero + 1.33314422036e-1f);
-  p = fused_f32(p, z, zero - 3.33332819422e-1f);
+  static const float c[] = DFK_TANH;
+  vf32 p = fused_f32(z, zero + c[0], zero + c[1]);
+  p = fused_f32(p, z, zero + c[2]);
+  p = fused_f32(p, z, zero + c[3]);
+  p = fused_f32(p, z, zero + c[4]);
   const vf32 far = 1 - 2 / (exp__vf32(a + a) + 1);
-  return (vf32)((vi32)pick_f32(a < 0.625f, fused_f32(p * z, a, a), far) | ((vi32)x & INT32_MIN));
+  return (vf32)((vi32)pick_f32(a < DFK_TANH_NEAR, fused_f32(p * z, a, a), far) | ((vi32)x & INT32_MIN));
 }
 static inline vf64 tanh__vf64(vf64 x) { return SLEEF64(tanh, u10)(x); }
 

@@ -6,6 +6,14 @@
 #include "cast.h"
 #include "elements.h"
 
+bool dfk_polynomials(void) {
+#if DFLOW_FUSED_F32
+  return true;
+#else
+  return false;
+#endif
+}
+
 #define SCALAR1(name, s, field, answer) \
   static bool name##_##s##_scalar(df_value *out, const df_value *a, const df_value *b, const df_value *c) { \
     out->as.answer = name##_##s(a->as.field); \

@@ -9,6 +9,7 @@
  */
 #ifndef DFLOW_CPU_EXPONENTIAL_H
 #define DFLOW_CPU_EXPONENTIAL_H
+#include "../polynomials.h"
 #include "vec.h"
 
 /* within_f32: low and high where x is beyond them; NaN stays. scale_f32: p 2^n, rounded once, for a whole n between
@@ -49,16 +50,16 @@ static inline vf32 scale_f32(vf32 p, vf32 n, vi32 bits) {
 #endif
 
 static inline vf32 exp_f32(vf32 x) {
-  enum { WHOLE_BITS = 0x4b400000 };                        /* of `whole`: what is added to it has no fraction left */
-  const vf32 zero = { 0 }, whole = zero + 0x1.8p23f;
-  x = within_f32(x, zero - 105, zero + 89);                /* 0 and infinity come of these */
-  const vf32 t = fused_f32(x, zero + 0x1.715476p0f, whole), n = t - whole;
-  const vf32 r = fused_f32(n, zero + 0x1.05c61p-29f, fused_f32(n, zero - 0x1.62e43p-1f, x));
-  vf32 q = fused_f32(r, zero + 0x1.6a23d0p-10f, zero + 0x1.123a20p-7f);
-  q = fused_f32(q, r, zero + 0x1.5558f2p-5f);
-  q = fused_f32(q, r, zero + 0x1.555492p-3f);
-  q = fused_f32(q, r, zero + 0x1.fffffcp-2f);
-  return scale_f32(fused_f32(r * r, q, r) + 1, n, (vi32)t - WHOLE_BITS);
+  static const float c[] = DFK_EXP;
+  const vf32 zero = { 0 }, whole = zero + DFK_WHOLE;
+  x = within_f32(x, zero + DFK_EXP_LEAST, zero + DFK_EXP_MOST);          /* 0 and infinity come of these */
+  const vf32 t = fused_f32(x, zero + DFK_PER_LOG2, whole), n = t - whole;
+  const vf32 r = fused_f32(n, zero + DFK_LOG2_LOW, fused_f32(n, zero + DFK_LOG2_HIGH, x));
+  vf32 q = fused_f32(r, zero + c[0], zero + c[1]);
+  q = fused_f32(q, r, zero + c[2]);
+  q = fused_f32(q, r, zero + c[3]);
+  q = fused_f32(q, r, zero + c[4]);
+  return scale_f32(fused_f32(r * r, q, r) + 1, n, (vi32)t - DFK_WHOLE_BITS);
 }
 #else
 static inline vf32 fused_f32(vf32 a, vf32 b, vf32 c) { return a * b + c; }

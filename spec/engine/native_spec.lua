@@ -2,6 +2,7 @@
 local df = require 'dflow'
 local random_program = require 'spec.random_program'
 local shell = require 'spec.shell'
+local support = require 'spec.support'
 local same_under_both = require 'spec.engines'.same_under_both
 
 describe('native code', function()
@@ -51,6 +52,29 @@ describe('native code', function()
       local out = { df.while_loop(function(i) return i:lt(40) end, body, { df.int32(0), x0, df.cast(1, t) }) }
       for _, x in ipairs{ 0, 1, -1, 3, 100, -77, 1000003 } do same_under_both(out, { [x0] = x }) end
       if t:find 'float' then for _, x in ipairs{ 0.3, -1e30, 1e-42, 1 / 0, -1 / 0, 0 / 0 } do same_under_both(out, { [x0] = x }) end end
+    end
+  end)
+
+  it('has the bits of the kernels in exp, tanh, sigmoid, sin and cos, of numbers and of small tensors', function()
+    local xs = { 0, -0.0, 1e-42, -1e-42, 1e-20, 0.62499, 0.625, 0.7853982, 3.1415927, -1.5707964, 88.7, 89, 90, -87.4, -90, -103.5, -105,
+      65535.99, 65536, -65537, 1.1e9, 1e30, 1 / 0, -1 / 0, 0 / 0 }
+    for k = 1, 215 do xs[#xs + 1] = (k - 107) * 1.0371 ^ (k % 120) end
+    local n = #xs                                        -- 240: rows of 1, 5 and 16
+    for _, width in ipairs{ 1, 5, 16 } do
+      df.reset()
+      local shape = width == 1 and { n } or { n / width, width }
+      local all = df.constant(df.run(df.reshape(df.constant(xs, 'float32'), shape)))
+      local rows = df.TensorArray('float32', shape[1]):unstack(all)
+      local out, what = {}, { 'exp', 'tanh', 'sigmoid', 'sin', 'cos' }
+      for k, f in ipairs(what) do
+        local _, made = df.while_loop(function(i) return i:lt(shape[1]) end, function(i, made) return i + 1, made:write(i, df[f](rows:read(i))) end,
+          { df.int32(0), df.TensorArray('float32', shape[1]) })
+        out[k] = made:stack()
+      end
+      same_under_both(out)
+      local s = df.Session{ engine = 'native' }
+      for k, f in ipairs(what) do assert.same(support.bits(s:run(df[f](all))), support.bits(s:run(out[k])), f .. ', rows of ' .. width) end
+      s:close()
     end
   end)
 

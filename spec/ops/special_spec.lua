@@ -63,3 +63,29 @@ describe('next_after', function()
     end
   end)
 end)
+
+describe('sin and cos of float32', function()
+  it('are within one unit of the last place, near multiples of pi / 2 and beyond 65536 too', function()
+    local x, seed = {}, 5
+    for k = 1, 20000 do
+      seed = seed * 16807 % 2147483647
+      x[k] = (seed / 2147483647 - 0.5) * 2 ^ (k % 40 - 20)
+      if k % 3 == 0 then x[k] = math.floor(x[k]) * (math.pi / 2) end
+    end
+    x = df.constant(df.run(df.constant(x, 'float32')))
+    for _, f in ipairs{ 'sin', 'cos' } do
+      local found, exact = df.run(df.cast(df[f](x), 'float64')):totable(), df.run(df[f](df.cast(x, 'float64'))):totable()
+      for k, v in ipairs(exact) do
+        local unit = 2 ^ (math.floor(math.log(math.abs(v) + 1e-300) / math.log(2)) - 23)
+        assert.is_true(math.abs(found[k] - v) <= unit, ('%s: %.17g instead of %.17g'):format(f, found[k], v))
+      end
+    end
+  end)
+  it('are those of 0 with its sign, and NaN of infinities', function()
+    local t = df.run(df.sin{ -0.0, 0.0, math.huge, -math.huge }):totable()
+    assert.equal('-inf', tostring(1 / t[1]))
+    assert.equal('inf', tostring(1 / t[2]))
+    assert.is_true(t[3] ~= t[3] and t[4] ~= t[4])
+    assert.equal(1, df.run(df.cos(-0.0)))
+  end)
+end)

@@ -1,11 +1,11 @@
 /* write_op.c: arithmetic on numbers, or on several elements at once, as kernels/cpu/elements.h has it for each dtype,
- * bit for bit. What needs a polynomial, and what is rare, is called: the function that the token engine would call.
+ * bit for bit; the polynomials are in write_math.c. What is rare is called: the function that the token engine would
+ * call.
  */
-#include "engine/native/write.h"
+#include "engine/native/write_term.h"
 #include "kernels/elementwise.h"
 #include <stdio.h>
 
-typedef df_scalar_fn (*chooser)(const uint8_t *, uint8_t);
 
 /* One instruction on two operands of one dtype. */
 static const struct { chooser op; const char *on_floats, *on_ints; } instruction[] = {
@@ -23,65 +23,6 @@ static const struct { chooser op; const char *name; } intrinsic[] = {
   { scalar_sqrt, "sqrt" }, { scalar_floor, "floor" }, { scalar_ceil, "ceil" }, { scalar_rint, "rint" },
 };
 #define EACH(table, k) for (size_t k = 0; k < sizeof table / sizeof *table; k++)
-
-static bool is_float(uint8_t t) { return t == DF_FLOAT32 || t == DF_FLOAT64; }
-
-/* What is written is of numbers, or of w->lanes elements at once: type and `truth` (conditions) are vectors then. */
-typedef struct op { dfi_writer *w; const char *type; uint8_t dtype; bool floats; } op;
-
-static dfi_name two(const op *o, const char *what, dfi_name a, dfi_name b) {
-  const dfi_name r = dfi_temp(o->w);
-  SAY(o->w, "  %s = %s %s %s, %s\n", r.s, what, o->type, a.s, b.s);
-  return r;
-}
-/* A literal of an element type, for all lanes. */
-static dfi_name literal(const dfi_writer *w, const char *element, const char *text) {
-  dfi_name n;
-  snprintf(n.s, sizeof n.s, w->lanes ? "splat (%2$s %1$s)" : "%1$s", text, element);
-  return n;
-}
-static dfi_name plain(const op *o, const char *text) { return literal(o->w, dfi_type(o->dtype), text); }
-/* A whole number as a literal of the op's type. */
-static dfi_name number(const op *o, int32_t v) {
-  char text[24];
-  snprintf(text, sizeof text, o->floats ? "%d.0" : "%d", v);
-  return plain(o, text);
-}
-/* The type of conditions. */
-static const char *truth(dfi_writer *w) {
-  if (!w->lanes) return "i1";
-  char *text = w->type[w->ntypes++ & 7];
-  snprintf(text, sizeof w->type[0], "<%d x i1>", w->lanes);
-  return text;
-}
-static dfi_name pick(const op *o, dfi_name condition, dfi_name a, dfi_name b) {
-  const dfi_name r = dfi_temp(o->w);
-  SAY(o->w, "  %s = select %s %s, %s %s, %s %s\n", r.s, truth(o->w), condition.s, o->type, a.s, o->type, b.s);
-  return r;
-}
-static dfi_name bits(const op *o, const char *what, dfi_name a, dfi_name b) {      /* of conditions */
-  const op c = { o->w, truth(o->w), DF_BOOL, false };
-  return two(&c, what, a, b);
-}
-static dfi_name byte(dfi_writer *w, dfi_name condition) {
-  const dfi_name r = dfi_temp(w);
-  SAY(w, "  %s = zext %s %s to %s\n", r.s, truth(w), condition.s, dfi_lanes(w, DF_BOOL));
-  return r;
-}
-static dfi_name condition(dfi_writer *w, dfi_name b) {
-  const dfi_name r = dfi_temp(w);
-  SAY(w, "  %s = icmp ne %s %s, %s\n", r.s, dfi_lanes(w, DF_BOOL), b.s, literal(w, "i8", "0").s);
-  return r;
-}
-static dfi_name call(const op *o, const char *name, dfi_name a) {
-  const dfi_name r = dfi_temp(o->w);
-  char suffix[16], text[120];
-  snprintf(suffix, sizeof suffix, o->w->lanes ? "v%2$df%1$d" : "f%1$d", o->dtype == DF_FLOAT32 ? 32 : 64, o->w->lanes);
-  snprintf(text, sizeof text, "declare %s @llvm.%s.%s(%s)", o->type, name, suffix, o->type);
-  dfi_declare(o->w, text);
-  SAY(o->w, "  %s = call %s @llvm.%s.%s(%s %s)\n", r.s, o->type, name, suffix, o->type, a.s);
-  return r;
-}
 
 /* ---- integers divide --------------------------------------------------------------------------------- */
 
@@ -158,8 +99,7 @@ static dfi_name cast(dfi_writer *w, dfi_name x, uint8_t from, uint8_t to) {
 
 /* ---- ops ----------------------------------------------------------------------------------------------------- */
 
-/* The function that the token engine calls, called. */
-static dfi_name called(dfi_writer *w, int32_t loop, const dfi_pnode *p, const dfi_name *in, const uint8_t *dtype) {
+dfi_name dfi_write_called(dfi_writer *w, int32_t loop, const dfi_pnode *p, const dfi_name *in, const uint8_t *dtype) {
   w->calls = true;
   if (w->lanes) return (dfi_name){ "" };            /* whoever asks for several does without */
   for (uint32_t k = 0; k < 3; k++) {
@@ -200,7 +140,7 @@ static bool on_floats(const op *o, chooser f, const dfi_name *in, dfi_name *r) {
   } else if (f == scalar_sigmoid_grad) {
     const dfi_name yx = two(o, "fmul", y, x);
     *r = two(o, "fmul", yx, two(o, "fsub", number(o, 1), x));
-  } else return false;
+  } else return o->dtype == DF_FLOAT32 && dfi_write_math(o, f, x, r);
   return true;
 }
 
@@ -261,7 +201,7 @@ dfi_name dfi_write_op(dfi_writer *w, int32_t loop, const dfi_pnode *p, const dfi
     return pick(&chosen, condition(w, in[0]), in[1], in[2]);
   }
   if (dtype[0] == DF_BOOL && on_bools(&o, f, in, &r)) return r;
-  if (!o.floats && !ints) return called(w, loop, p, in, dtype);
+  if (!o.floats && !ints) return dfi_write_called(w, loop, p, in, dtype);
   EACH(instruction, k) {
     const char *what = o.floats ? instruction[k].on_floats : instruction[k].on_ints;
     if (instruction[k].op == f && what) return two(&o, what, in[0], in[1]);
@@ -269,8 +209,9 @@ dfi_name dfi_write_op(dfi_writer *w, int32_t loop, const dfi_pnode *p, const dfi
   EACH(comparison, k)
   if (comparison[k].op ==
       f) return byte(w, two(&o, o.floats ? comparison[k].on_floats : comparison[k].on_ints, in[0], in[1]));
+  if (dfi_write_angle(&o, loop, p, f, in, dtype, &r)) return r;
   if (o.floats ? on_floats(&o, f, in, &r) : on_ints(&o, loop, f, in, &r)) return r;
-  return called(w, loop, p, in, dtype);
+  return dfi_write_called(w, loop, p, in, dtype);
 }
 
 dfi_name dfi_write_sum(dfi_writer *w, uint8_t dtype, dfi_name sum, dfi_name more) {
@@ -280,7 +221,8 @@ dfi_name dfi_write_sum(dfi_writer *w, uint8_t dtype, dfi_name sum, dfi_name more
 
 bool dfi_is_sum(const dfi_pnode *p) {
   const uint8_t t = p->out_dtypes[0];
-  return p->op->traits & DFO_ADDS && p->kernel == p->op->kernel[DF_CPU] && p->nin &&
+  const bool of_list = p->op->traits & DFO_ADDS && dfi_op_info_at(p->node->op)->in_list;     /* not Add: numbers */
+  return of_list && p->kernel == p->op->kernel[DF_CPU] && p->nin &&
          (is_float(t) || t == DF_INT32 || t == DF_INT64);
 }
 
