@@ -242,8 +242,8 @@ void dfi_pool_range(dfi_pool *p, int64_t n, int64_t grain, df_range_fn fn, void 
 
 /* A thread that has done its work waits for more, spinning a moment first: a run that follows another begins in a
  * microsecond, where making a thread takes twenty. There are as many as there were runs at a time; IDLE of them stay.
- * */
-enum { IDLE = 16, HAND_SPIN_NS = 50000 };
+ * Where other processes keep the cores busy it shares one with whoever starts runs, and lets that one go on at once. */
+enum { IDLE = 16, HAND_SPIN_NS = 50000, HAND_SPINS = 8 };
 typedef struct hand {
   _Atomic(void *) fn;                /* NULL: idle */
   void *arg;
@@ -258,11 +258,11 @@ static int32_t nidle;
 static void wait_for_work(hand *h) {
   int64_t begin = now_ns(), now = begin;
   do {
-    if (now - begin > YIELD_AFTER_NS) sched_yield();
-    for (int32_t i = 0; i < SPINS_PER_LOOK; i++) {
+    for (int32_t i = 0; i < HAND_SPINS; i++) {
       if (atomic_load_explicit(&h->fn, memory_order_acquire)) return;
       dfi_relax();
     }
+    sched_yield();
     now = now_ns();
   } while (now - begin < HAND_SPIN_NS);
   /* Whoever brings work takes `parked` back before the wake, so one who looked for work just before it came does not go

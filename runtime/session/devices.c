@@ -61,7 +61,23 @@ void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
   }
 }
 
-void dfi_tally_free(dfi_tally *t) { dfi_free(t->link); dfi_free(t->saved.at); }
+static void memory_of(dfi_tally_device *to, const dfi_device *v, int64_t cpu_limit) {
+  snprintf(to->name, sizeof to->name, "%s", v->name);
+  if (v->arena) {
+    dfi_devmem_stats s;
+    dfi_devmem_look(v->arena, &s);
+    to->in_use = s.in_use; to->peak = s.peak; to->limit = s.limit;
+  } else df_memory(&to->in_use, &to->peak, &to->limit, NULL);
+  if (!v->arena && cpu_limit) to->limit = cpu_limit;
+}
+
+void dfi_tally_look(dfi_tally *t, dfi_devices *d, int64_t cpu_limit) {
+  t->device = dfi_xrealloc(t->device, sizeof *t->device * (size_t)d->n);
+  t->ndevices = d->n;
+  for (int32_t i = 0; i < d->n; i++) memory_of(&t->device[i], d->at[i], cpu_limit);
+}
+
+void dfi_tally_free(dfi_tally *t) { dfi_free(t->link); dfi_free(t->saved.at); dfi_free(t->device); }
 
 /* `saved value\twhere\tpolicy\telements\tbytes\tswapped\tlet go\twhy` */
 static void say_saved(text *t, const dfi_choice *h) {
@@ -74,25 +90,18 @@ static void say_saved(text *t, const dfi_choice *h) {
       (long long)h->swapped, (long long)h->let_go, h->why);
 }
 
-static void say_memory(text *t, const dfi_device *v, int64_t cpu_limit) {
-  int64_t in_use, peak, limit;
-  if (v->arena) {
-    dfi_devmem_stats s;
-    dfi_devmem_look(v->arena, &s);
-    in_use = s.in_use; peak = s.peak; limit = s.limit;
-  } else df_memory(&in_use, &peak, &limit, NULL);
-  if (!v->arena && cpu_limit) limit = cpu_limit;
-  say(t, "memory %s %lld %lld %lld\n", v->name, (long long)in_use, (long long)peak, (long long)limit);
+static void say_memory(text *t, const dfi_tally_device *d) {
+  say(t, "memory %s %lld %lld %lld\n", d->name, (long long)d->in_use, (long long)d->peak, (long long)d->limit);
 }
 
-size_t dfi_tally_text(const dfi_tally *tally, dfi_devices *d, int64_t cpu_limit, char *out, size_t room) {
+size_t dfi_tally_text(const dfi_tally *tally, char *out, size_t room) {
   text t = { out, room, 0 };
   say(&t, "seconds %.17g\n", tally->seconds);
-  for (int32_t i = 0; i < d->n; i++) say_memory(&t, d->at[i], cpu_limit);
+  for (int32_t i = 0; i < tally->ndevices; i++) say_memory(&t, &tally->device[i]);
   for (int32_t i = 0; i < tally->nlinks; i++) {
     const dfi_tally_link *l = &tally->link[i];
-    say(&t, "transfer %s -> %s %lld %lld %lld\n", d->at[l->from]->name, d->at[l->to]->name, (long long)l->messages,
-        (long long)l->bytes, (long long)l->dead);
+    say(&t, "transfer %s -> %s %lld %lld %lld\n", tally->device[l->from].name, tally->device[l->to].name,
+        (long long)l->messages, (long long)l->bytes, (long long)l->dead);
   }
   const dfi_swap *s = &tally->swap;
   say(&t, "swap %lld %lld %lld %lld %lld %.17g\n", (long long)s->bytes_out, (long long)s->bytes_in,
@@ -112,7 +121,8 @@ static void say_plans(text *t, const df_session *s) {
 int32_t df_session_report(df_session *s, int32_t room, char *out) {
   pthread_mutex_lock(&s->lock);
   text t = { out, room > 0 ? (size_t)room : 0, 0 };
-  t.n = dfi_tally_text(&s->tally, &s->devices, s->memory_limit, out, t.room);
+  dfi_tally_look(&s->tally, &s->devices, s->memory_limit);
+  t.n = dfi_tally_text(&s->tally, out, t.room);
   say_plans(&t, s);
   pthread_mutex_unlock(&s->lock);
   return (int32_t)t.n;
@@ -135,8 +145,10 @@ int32_t df_session_devices(df_session *s, int32_t room, char *out) {
   text t = { out, room > 0 ? (size_t)room : 0, 0 };
   for (int32_t i = 0; i < s->devices.n; i++) {
     say(&t, "%s ", dfi_device_kind_name(s->devices.at[i]->kind));
-    say_memory(&t, s->devices.at[i], s->memory_limit);
     const dfi_device *d = s->devices.at[i];
+    dfi_tally_device memory;
+    memory_of(&memory, d, s->memory_limit);
+    say_memory(&t, &memory);
     if (d->remote) say_gpu(&t, d);
     if (d->measured) say(&t, "rates %s %.17g %.17g %.17g\n", d->name, d->rates.flops, d->rates.bytes, d->rates.begin);
   }

@@ -25,14 +25,18 @@ struct df_run {
   int32_t     status;
   df_stats    stats;
   dfi_tally   tally;               /* filled when it is over */
-  char       *report;              /* owned; when it is over */
   struct df_run *next, **link;     /* among the session's `remaining`; link NULL: it is not */
   df_error    error;
 };
 
-static size_t report(df_run *r, size_t room, char *out);
-
 enum { SHORT_LOOKS = 1024 };
+
+/* What its report needs of the session. */
+static void look(df_run *r) {
+  pthread_mutex_lock(&r->session->lock);
+  dfi_tally_look(&r->tally, &r->session->devices, r->session->memory_limit);
+  pthread_mutex_unlock(&r->session->lock);
+}
 
 static void background(void *arg) {
   df_run *r = arg;
@@ -47,9 +51,7 @@ static void background(void *arg) {
     df_value_release(&none);
     dfi_session_let_go(r->finally);
   }
-  const size_t length = report(r, 0, NULL) + 200;      /* the session may be gone when somebody asks */
-  r->report = dfi_xcalloc(length + 1, 1);
-  report(r, length, r->report);
+  look(r);                                   /* the session may be gone when somebody asks */
   dfi_short = false;                         /* it could be kept all the same */
   const bool remains = r->watch->remains && r->watch->exec;
   if (remains) {
@@ -188,18 +190,9 @@ void df_run_stats(df_run *r, df_stats *out) {
   for (int32_t i = 0; i < 7; i++) *to[i] = __atomic_load_n(from[i], __ATOMIC_RELAXED);
 }
 
-static size_t report(df_run *r, size_t room, char *out) {
-  pthread_mutex_lock(&r->session->lock);
-  const size_t n = dfi_tally_text(&r->tally, &r->session->devices, r->session->memory_limit, out, room);
-  pthread_mutex_unlock(&r->session->lock);
-  return n;
-}
-
 int32_t df_run_report(df_run *r, int32_t room, char *out) {
-  if (!atomic_load(&r->done)) return (int32_t)report(r, room > 0 ? (size_t)room : 0, out);
-  const size_t n = strlen(r->report);
-  if (room > 0) snprintf(out, (size_t)room, "%s", r->report);
-  return (int32_t)n;
+  if (!atomic_load(&r->done)) look(r);
+  return (int32_t)dfi_tally_text(&r->tally, out, room > 0 ? (size_t)room : 0);
 }
 
 int32_t df_run_whatif(df_run *r, const char *options, int32_t room, char *out, df_error *err) {
@@ -257,7 +250,6 @@ void df_run_release(df_run *r) {
   for (int32_t i = 0; i < r->nfetch; i++) df_value_release(&r->results[i]);
   dfi_watch_free(r->watch);
   dfi_tally_free(&r->tally);
-  dfi_free(r->report);
   df_graph_release(r->graph);
   dfi_free(r->values); dfi_free(r->results); dfi_free(r->scope); dfi_free(r);
 }
