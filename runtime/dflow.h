@@ -33,7 +33,7 @@ typedef enum df_code {
 /* What went wrong. Fields that do not apply are empty strings. Plain data: copy it freely. */
 typedef struct df_error {
   int32_t code;          /* df_code */
-  char    message[1024]; /* found, expected */
+  char    message[1024]; /* found, expected; holds nothing that a terminal would obey, whatever names and files do */
   char    op[160];       /* the node's name and op type, as `name (Type)` */
   char    frame[256];    /* such as `while/1:17`: iteration 17 of frame while/1 */
   char    source[256];   /* `file:line` of the Lua call that built the op */

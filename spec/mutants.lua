@@ -328,10 +328,22 @@ end
 
 local function caught_by(log)
   for line in (log or ''):gmatch '[^\n]+' do
-    local path, at = line:match '^%a+ %-> (%S+) @ (%d+)'
-    if path and path:find 'spec/' then return path:gsub('^.*/(spec/)', '%1') .. ':' .. at end
+    local kind, path, at = line:match '^(%a+) %-> (%S+) @ (%d+)'
+    if path and kind ~= 'Pending' and path:find 'spec/' then return path:gsub('^.*/(spec/)', '%1') .. ':' .. at end
   end
   return 'a crash, a hang or a program'
+end
+
+--- Do these specs notice, and which? What fails only beside others, or once, has noticed nothing.
+function Workshop:notice(batch, lua, seconds)
+  if self:hold(batch, lua, seconds) then return nil end
+  local by = caught_by(read(self.folder .. '/read.log'))
+  local alone = by:match '^(.*):%d+$'
+  if self:hold(alone and { alone } or batch, lua, seconds) then
+    print('failed once, and held when read again: ' .. by)
+    return nil
+  end
+  return by
 end
 
 --- 'caught' and by what, 'survived', or nil for what does not compile.
@@ -352,8 +364,9 @@ function Workshop:try(place)
       repeat                                                -- a first batch of seconds, then larger ones
         batch[#batch + 1], seconds, i = files[i].path, seconds + files[i].seconds, i + 1
       until i > #files or seconds + files[i].seconds > 10 * i
-      if not self:hold(batch, lua, math.ceil(seconds * 4 + 20)) then
-        verdict, by = 'caught', caught_by(read(self.folder .. '/read.log'))
+      by = self:notice(batch, lua, math.ceil(seconds * 4 + 20))
+      if by then
+        verdict = 'caught'
         self:remember(place.path, #batch == 1 and batch[1] or by)
       end
     end

@@ -18,6 +18,23 @@ const char *df_code_name(int32_t code) {
   return code >= 0 && code < (int32_t)(sizeof names / sizeof *names) ? names[code] : "unknown";
 }
 
+/* Is this what a terminal might obey? Lines and tabs are none of it; of UTF-8 the second byte is asked about, too. */
+static bool obeyed(const unsigned char *c) {
+  return (c[0] < 32 && c[0] != '\n' && c[0] != '\t') || c[0] == 127 || (c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0);
+}
+
+void dfi_show(char *to, size_t room, const char *from) {
+  const unsigned char *c = (const unsigned char *)from;
+  size_t n = 0;
+  while (*c && n + 9 < room) {
+    const int digits = !obeyed(c) ? 0 : *c == 0xC2 ? 2 : 1;
+    if (!digits) to[n++] = (char)*c++;
+    for (int i = 0; i < digits; i++) n += (size_t)sprintf(to + n, "\\%03d", *c++);
+  }
+  while (*c && n + 1 < room && !obeyed(c)) to[n++] = (char)*c++;
+  to[n] = 0;
+}
+
 int32_t dfi_fail(df_error *err, int32_t code, const char *where, const char *format, ...) {
   dfi_short = false;                     /* an error is told; if memory ended besides, it was had all the same */
   if (err) {
@@ -29,7 +46,7 @@ int32_t dfi_fail(df_error *err, int32_t code, const char *where, const char *for
     va_end(args);
     snprintf(source, sizeof source, "%s", where ? where : "");
     err->code = code;
-    memcpy(err->message, text, strlen(text) + 1);
+    dfi_show(err->message, sizeof err->message, text);
     memcpy(err->source, source, strlen(source) + 1);
     err->op[0] = err->frame[0] = 0;
   }

@@ -32,6 +32,8 @@ int32_t dfi_errno_code(int number);           /* the df_code of an errno */
 int32_t dfi_file_settle(df_file *f, df_error *err);
 /* Gives it the permissions of the file at that path, if there is one: it takes its place under another name. */
 void dfi_file_like(df_file *f, const char *path);
+/* Copies what fits of a text, with what a terminal would take for a command as digits: names and files hold anything. */
+void dfi_show(char *to, size_t room, const char *from);
 int32_t dfi_fail(df_error *err, int32_t code, const char *where, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

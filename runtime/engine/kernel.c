@@ -138,11 +138,13 @@ void dfk_set_variant(df_tensor *t, int64_t i, void *handle) {
 }
 
 int32_t dfk_fail(df_kernel *k, int32_t code, const char *format, ...) {
+  char text[sizeof k->error->message];
   va_list a;
   va_start(a, format);
-  k->error->code = code;
-  vsnprintf(k->error->message, sizeof k->error->message, format, a);
+  vsnprintf(text, sizeof text, format, a);
   va_end(a);
+  k->error->code = code;
+  dfi_show(k->error->message, sizeof k->error->message, text);
   return code;
 }
 

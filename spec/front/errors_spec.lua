@@ -140,6 +140,8 @@ describe('what an error says', function()
       local ok, e = pcall(fn, path)
       assert.is_false(ok)
       local text = tostring(e)
+      assert.is_nil(e.message:find '[%z\1-\8\11-\31\127]', ('%q'):format(e.message))
+      assert.is_nil(e.message:find '\194[\128-\159]')
       assert.is_nil(text:find '[%z\1-\8\11-\31\127]', ('%q'):format(text))
       assert.is_nil(text:find '\194[\128-\159]')
       assert.is_truthy(text:find('\\027[2J', 1, true), text)
@@ -147,7 +149,20 @@ describe('what an error says', function()
     os.remove((path:gsub('\27.*', '')))
     local ok, e = pcall(function() return df.float32(1):cast 'a\ab' end)
     assert.is_false(ok)
+    assert.is_nil(e.message:find '\a')
     assert.is_nil(tostring(e):find '\a')
+    -- of a kernel, of a Lua function, of a file's name cut in the middle of what stands for a byte
+    for _, fn in ipairs{ function() df.run(df.read_file(df.identity(df.constant '/no\27[2J\155\194\155'))) end,
+                         function() df.run(df.assert(df.identity(df.constant(false)), { df.constant '\27[2J' }, { message = '\27]0;x\7' })) end,
+                         function() df.run(df.lua_func(function() error('\27[2J', 0) end, {}, 'float32')) end,
+                         function() df.load_npy('/no/' .. ('\27'):rep(900)) end,
+                         function() df.load_npy('/no/' .. ('x'):rep(990) .. ('\194\155'):rep(60)) end } do
+      ok, e = pcall(fn)
+      assert.is_false(ok)
+      assert.is_nil(e.message:find '[%z\1-\8\11-\31\127]', ('%q'):format(e.message))
+      assert.is_nil(e.message:find '\194[\128-\159]')
+      assert.is_true(#e.message < 1024)
+    end
     assert.is_truthy(tostring(select(2, pcall(error, setmetatable({ message = 'grün\tund\nblau' }, getmetatable(e))))):find 'grün\tund\nblau')
   end)
 end)

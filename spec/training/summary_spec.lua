@@ -38,6 +38,8 @@ describe('an event file', function()
     assert.equal(11, #list)
     assert.is_truthy(list[1]:find('brain.Event:2', 1, true))
     assert.is_truthy(list[2]:find('loss', 1, true))
+    -- of a Value its tag and simple_value, four bytes, end the Event
+    assert.equal('\10\4loss\21\0\0\0\63', list[3]:sub(-11))
     assert.is_truthy(list[10]:find('Const', 1, true))
     assert.is_truthy(list[11]:find('at the end', 1, true))
     assert.is_truthy(list[11]:find('device:CPU:0', 1, true))

@@ -54,13 +54,13 @@ end
 --- Raises an error with this code; the rest is for string.format. `.source` is the user's line.
 function M.raise(code, text, ...)
   if select('#', ...) > 0 then text = format(text, ...) end
-  error(setmetatable({ code = code, message = named(text), source = core.where() }, Error), 0)
+  error(setmetatable({ code = code, message = M.shown(named(text)), source = core.where() }, Error), 0)
 end
 
 --- Raises invalid_argument.
 function M.bad(text, ...)
   if select('#', ...) > 0 then text = format(text, ...) end
-  error(setmetatable({ code = 'invalid_argument', message = named(text), source = core.where() }, Error), 0)
+  error(setmetatable({ code = 'invalid_argument', message = M.shown(named(text)), source = core.where() }, Error), 0)
 end
 
 --- Set by the prompt: a function (file, line) -> the text of what was typed, or nil; and one that gives the columns of its window.
