@@ -6,6 +6,7 @@
 #include "kernels/half.h"
 #include <math.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int passed, failed;
@@ -199,6 +200,45 @@ static void workers(void) {
   says("a pool of no workers has nobody to give a task to", !dfi_pool_try(dfi_pool_get(0), ring, NULL));
 }
 
+/* Takes the process's locks for memory over and over: tensors too large for a thread's own stock, and the reserve. */
+static atomic_bool enough;
+static void *hold_locks(void *arg) {
+  (void)arg;
+  while (!atomic_load(&enough)) {
+    df_tensor_release(df_tensor_new(DF_UINT8, 1, (int64_t[]){ 100000 }, NULL));
+    dfi_memory_for(2 << 20);
+  }
+  return NULL;
+}
+
+/* How many of so many children come to their end. */
+static int32_t children(int32_t n) {
+  int32_t good = 0;
+  for (int32_t k = 0; k < n; k++) {
+    const pid_t child = fork();
+    if (!child) {
+      alarm(20);
+      df_tensor *t = df_tensor_new(DF_UINT8, 1, (int64_t[]){ 100000 }, NULL);
+      const bool made = t != NULL && dfi_memory_for(2 << 20);
+      df_tensor_release(t);
+      _exit(made ? 0 : 1);
+    }
+    int status = -1;
+    good += child > 0 && waitpid(child, &status, 0) == child && status == 0;
+  }
+  return good;
+}
+
+static void forks(void) {
+  enum { CHILDREN = 100 };
+  pthread_t thread[2];
+  for (int i = 0; i < 2; i++) pthread_create(&thread[i], NULL, hold_locks, NULL);
+  const int32_t good = children(CHILDREN);
+  atomic_store(&enough, true);
+  for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+  says("a child finds memory's locks open, whatever its parent's threads were doing", good == CHILDREN);
+}
+
 static void maps(void) {
   enum { N = 1000 };
   static df_node node[N];
@@ -237,6 +277,7 @@ int main(void) {
   halves();
   shapes();
   workers();
+  forks();
   maps();
   registry();
   printf("%d passed, %d failed\n", passed, failed);

@@ -55,6 +55,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* guards what follo
 static entry  *bucket[BUCKETS];
 static int64_t kept, calls;
 
+/* A child that is forked meanwhile finds the lock open. */
+static void take(void) { pthread_mutex_lock(&lock); }
+static void give(void) { pthread_mutex_unlock(&lock); }
+static __attribute__((constructor)) void begin(void) { pthread_atfork(take, give, give); }
+
 static uint32_t hash_of(const dfk_dnn_key *key) {
   uint64_t h = 0;
   for (size_t i = 0; i < sizeof key->words / sizeof *key->words; i++)

@@ -138,7 +138,10 @@ int32_t dfi_short_fail(df_error *err, const char *where, const char *what) {
   return dfi_fail(err, DF_RESOURCE_EXHAUSTED, where, "out of memory: the system gave none for %s", what);
 }
 
-static __attribute__((constructor)) void begin(void) { dfi_memory_for(0); }
+static __attribute__((constructor)) void begin(void) {
+  dfi_fork_guard(&kept.lock, NULL);
+  dfi_memory_for(0);
+}
 
 /* ---- taking and giving ----------------------------------------------------------------------------------------- */
 

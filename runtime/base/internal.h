@@ -32,7 +32,7 @@ int32_t dfi_errno_code(int number);           /* the df_code of an errno */
 int32_t dfi_file_settle(df_file *f, df_error *err);
 /* Gives it the permissions of the file at that path, if there is one: it takes its place under another name. */
 void dfi_file_like(df_file *f, const char *path);
-/* Copies what fits of a text, with what a terminal would take for a command as digits: names and files hold anything. */
+/* Copies what fits of a text, with what a terminal would take for a command as digits: names may hold anything. */
 void dfi_show(char *to, size_t room, const char *from);
 int32_t dfi_fail(df_error *err, int32_t code, const char *where, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -196,6 +196,11 @@ bool dfi_pool_try(dfi_pool *p, void (*fn)(void *), void *arg);
 /* fn(arg) on a thread of its own, which may take long or wait; threads are kept for the next. False: none could be
    made. */
 bool dfi_background(void (*fn)(void *), void *arg);
+
+/* ---- fork (fork.c) ------------------------------------------------------------------------------- */
+/* For constructors: a fork waits until nobody holds this lock, so that it is open in the child, where `in_child` (NULL:
+   nothing) is called under it. Not for locks under which one waits. */
+void dfi_fork_guard(pthread_mutex_t *lock, void (*in_child)(void));
 
 /* ---- maps (map.c) --------------------------------------------------------------------------------- */
 struct dfi_map;                        /* (node, index) -> (node, index); insertion order is kept */

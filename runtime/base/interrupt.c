@@ -21,6 +21,7 @@ static atomic_bool installed;
 static _Atomic int64_t looked_ns;   /* when the handler was last looked up */
 static struct sigaction before;     /* what SIGINT did before us; guarded by lock, read by the handler */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static __attribute__((constructor)) void guard(void) { dfi_fork_guard(&lock, NULL); }
 
 static void on_sigint(int signal_number, siginfo_t *info, void *context) {
   if (atomic_load(&active) > 0 && atomic_fetch_add(&interrupts, 1) == 0) {

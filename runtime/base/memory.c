@@ -110,6 +110,8 @@ static void begin(void) {
   if (dfi_stress("oom", &oom)) shared.fail_at = (int64_t)oom;
 }
 
+static __attribute__((constructor)) void guard(void) { dfi_fork_guard(&shared.lock, NULL); }
+
 static __attribute__((noinline)) stock *stock_begin(void) {
   pthread_once(&once, begin);
   stock *s = dfi_xcalloc(1, sizeof *s);

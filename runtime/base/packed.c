@@ -22,6 +22,7 @@ typedef struct packed {
 
 enum { BUCKETS = 256, MOST_WAYS = 4 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;     /* guards the table; the flag of a buffer is atomic */
+static __attribute__((constructor)) void guard(void) { dfi_fork_guard(&lock, NULL); }
 static packed *bucket[BUCKETS];
 
 static packed **bucket_of(const struct df_buffer *b) {

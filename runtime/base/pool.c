@@ -318,20 +318,10 @@ bool dfi_background(void (*fn)(void *), void *arg) {
   return true;
 }
 
-/* ---- fork: the child has one thread, the one that forked --------------------------------------- */
+/* ---- fork: the child has one thread, the one that forked (fork.c) ------------------------------------------- */
 
 /* So its pools are empty, which is slower and not wrong, and a session that is made there has new ones. What runs in
  * the background stays with the parent. */
-static void before_fork(void) {
-  pthread_mutex_lock(&pools_lock);
-  pthread_mutex_lock(&hands_lock);
-}
-
-static void after_fork(void) {
-  pthread_mutex_unlock(&hands_lock);
-  pthread_mutex_unlock(&pools_lock);
-}
-
 static void in_child(void) {
   idle_hands = NULL;
   nidle = 0;
@@ -342,10 +332,12 @@ static void in_child(void) {
     atomic_store_explicit(&pools[i], NULL, memory_order_relaxed);
   }
   in_worker = false;
-  after_fork();
 }
 
-static __attribute__((constructor)) void begin(void) { pthread_atfork(before_fork, after_fork, in_child); }
+static __attribute__((constructor)) void begin(void) {
+  dfi_fork_guard(&pools_lock, in_child);
+  dfi_fork_guard(&hands_lock, NULL);
+}
 
 static void single_run(task *t) {
   worker *w = (worker *)((char *)t - offsetof(worker, single));

@@ -150,6 +150,7 @@ typedef struct temporary {
 } temporary;
 static temporary *temporaries;
 static pthread_mutex_t temporaries_lock = PTHREAD_MUTEX_INITIALIZER;
+static __attribute__((constructor)) void guard(void) { dfi_fork_guard(&temporaries_lock, NULL); }
 static void (*destroy_variable)(dfi_handle *h);
 
 static uint64_t tag_of(const df_kernel *k) { return dfk_tag(k) ^ dfi_run_id(k->run); }

@@ -18,6 +18,7 @@ typedef struct host {
 } host;
 
 static pthread_mutex_t hosts_lock = PTHREAD_MUTEX_INITIALIZER;
+static __attribute__((constructor)) void guard(void) { dfi_fork_guard(&hosts_lock, NULL); }
 static host *hosts;            /* all that were ever opened; the number is the place; guarded by hosts_lock */
 static int32_t nhosts;
 static _Atomic int32_t nwaiting;         /* calls in all queues */
