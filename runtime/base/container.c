@@ -3,6 +3,9 @@
  * Linux gives address space freely and ends without a word who touches more than the group may have. So where there is
  * such a limit, memory for tensors is asked for here first, and refused while the group still lives. Version 1 and 2 of
  * control groups, and the tightest limit on the way up from the group to the root.
+ *
+ * What was given and has not been touched is not in the group's account yet, and will be. How much that is cannot be
+ * asked; it is at most what tensors have of address space beyond what the process has come to occupy since it began.
  */
 #include "base/internal.h"
 #include <stdio.h>
@@ -11,6 +14,7 @@
 enum { PATH = 600 };
 static struct {
   int64_t limit;              /* 0: there is none below what the machine has */
+  int64_t resident;           /* what the process occupied before it had tensors */
   char    usage[PATH], stat[PATH];
   _Atomic int64_t given;      /* bytes since the group was last looked at */
 } group;
@@ -53,11 +57,21 @@ static void look_up(char *line) {
   }
 }
 
+/* Bytes of memory that this process occupies. */
+static int64_t resident(void) {
+  FILE *f = fopen("/proc/self/statm", "re");
+  long long pages = 0;
+  if (f && fscanf(f, "%*d %lld", &pages) != 1) pages = 0;
+  if (f) fclose(f);
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
 void dfi_container_begin(void) {
   FILE *f = fopen("/proc/self/cgroup", "re");
   char line[PATH / 2];
   while (f && fgets(line, sizeof line, f)) look_up(line);
   if (f) fclose(f);
+  if (group.limit) group.resident = resident();
 }
 
 /* What the group uses and could not give back: files that were read are no hindrance. */
@@ -72,12 +86,13 @@ static int64_t in_use(void) {
   return used;
 }
 
-bool dfi_container_refuses(int64_t bytes) {
+bool dfi_container_refuses(int64_t bytes, int64_t has) {
   if (DFI_LIKELY(!group.limit)) return false;
   const int64_t step = group.limit / 32;                   /* looked at that often, and left to everything else */
   if (bytes < step && atomic_fetch_add_explicit(&group.given, bytes, memory_order_relaxed) + bytes < step) return false;
   const int64_t used = in_use();
-  if (used >= 0 && bytes > group.limit - used - step) return true;
+  const int64_t untouched = has - (resident() - group.resident);
+  if (used >= 0 && bytes > group.limit - used - step - (untouched > 0 ? untouched : 0)) return true;
   atomic_store_explicit(&group.given, 0, memory_order_relaxed);
   return false;
 }

@@ -45,8 +45,10 @@ uint32_t dfi_crc32c(uint32_t sum, const void *bytes, size_t n);
 
 /* ---- memory (memory.c): aligned, counted, cached, with stress switches ----------------------- */
 void *dfi_alloc(int64_t bytes);        /* 64-byte aligned tensor memory; NULL when out of memory or past the limit */
+#define DFI_ADDRESSES ((double)((int64_t)1 << 47))      /* no more bytes than these does a process address */
 void  dfi_container_begin(void);       /* finds the limit of the control group, if there is one */
-bool  dfi_container_refuses(int64_t bytes);   /* so much more would be the end of the process; any thread */
+/* So much more, where tensors have `has`, would be the end of the process. Any thread. */
+bool  dfi_container_refuses(int64_t bytes, int64_t has);
 void  dfi_release(void *p, int64_t bytes);
 /* Bookkeeping (bookkeeping.c): never NULL. When memory has ended it comes from a reserve, and the thread's dfi_short is
  * set: whoever can fail looks at it at his end, as below, and takes back what was made. */

@@ -151,9 +151,10 @@ static __attribute__((noinline)) void *alloc_slow(int32_t c, int64_t bytes) {
     pthread_mutex_unlock(&shared.lock);
     if (p) return p;
   }
-  if (dfi_container_refuses(bytes)) {
+  const int64_t has = LOAD(shared.in_use);
+  if (dfi_container_refuses(bytes, has + LOAD(shared.kept))) {
     drop_kept();
-    if (dfi_container_refuses(bytes)) return NULL;
+    if (dfi_container_refuses(bytes, has)) return NULL;
   }
   if (bytes < INT64_MAX / 2 && posix_memalign(&p, 64, (size_t)bytes)) {
     drop_kept();

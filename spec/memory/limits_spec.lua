@@ -122,6 +122,31 @@ describe("a process in a container's limit", function()
     assert.matches('^' .. ('false\tresource_exhausted\twhile:%d+\n'):rep(3) .. 'false\tresource_exhausted\n6%.?0?\ndone\n$', r.out)
   end)
 
+  within('counts what tensors were given and have not touched yet', function()
+    if not rawget(_G, 'jit') then return pending 'only LuaJIT calls the header' end
+    local r = limited_by_group [[
+      local ffi = require 'ffi'
+      ffi.cdef 'void *df_tensor_new(int32_t, int32_t, const int64_t *, void *); void *df_tensor_data(void *); void df_tensor_release(void *);'
+      local lib, n = ffi.load(os.getenv 'DFLOW_LIB'), 60 * 2 ^ 20
+      local function make() return lib.df_tensor_new(4, 1, ffi.new('int64_t[1]', n), nil) end
+      for _ = 1, 2 do
+        local list = {}
+        repeat
+          local t = make()
+          if t ~= nil then list[#list + 1] = t end
+        until t == nil or #list == 8
+        print(#list)
+        for _, t in ipairs(list) do ffi.fill(lib.df_tensor_data(t), n, 1) end
+        for _, t in ipairs(list) do lib.df_tensor_release(t) end
+      end
+    ]]
+    assert.equal('', r.err)
+    assert.equal(0, r.status)
+    local first, second = r.out:match '^(%d+)\n(%d+)\n$'
+    assert.is_true(tonumber(first) >= 2 and tonumber(first) <= 4, r.out)
+    assert.equal(first, second)                                  -- what was given back can be had again
+  end)
+
   within('gets an error from a queue that grows without end in it', function()
     local r = limited_by_group [[
       local df = require 'dflow'

@@ -32,10 +32,13 @@ local function amount(v, what, units, example, fold)
   return n * factor
 end
 
+local ADDRESSES = 2 ^ 47
+
 --- Bytes of 65536, '64KB', '64MB' or '1GB' (powers of 1024).
 function M.bytes(v, what)
   local n = amount(v, what, sizes, "a number of bytes or a size such as '64KB', '64MB', '1GB'", string.upper)
   if n < 1 then errors.bad("%s is a size of at least one byte, not %s", what, tostring(v)) end
+  if n > ADDRESSES then errors.bad('%s is at most 128TB, what a process can address, not %s', what, tostring(v)) end
   return math.floor(n)
 end
 
