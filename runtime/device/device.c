@@ -159,7 +159,9 @@ int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
       break;
     }
     dfi_device *v = d->at[at];
-    if (!strncmp(w, "memory=", 7)) {
+    if (!strncmp(w, "memory=", 7) && value > DFI_ADDRESSES)
+      status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "device %s: `%s` is more than a process can address", name, w);
+    else if (!strncmp(w, "memory=", 7)) {
       if (v->arena) {
         dfi_devmem_release(v->arena);
         v->arena = v->remote ? dfi_devmem_new_remote(v->remote, (int64_t)value) : dfi_devmem_new((int64_t)value);

@@ -69,9 +69,12 @@ static int32_t read_option(df_session *s, const char *key, const char *value, df
       return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "owners = %s, but it must be a number from 1 to 1024", value);
     s->devices.owners = (int32_t)n;
   } else if (!strcmp(key, "memory")) {
-    s->memory_limit = (int64_t)strtod(value, &end);
-    if (*end || s->memory_limit <= 0)
-      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "memory = %s, but it must be a number of bytes", value);
+    const double bytes = strtod(value, &end);
+    if (*end || !(bytes >= 1 && bytes <= DFI_ADDRESSES))
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                      "memory = %s, but it must be a number of bytes, at most the 128 TB that a process can address",
+                      value);
+    s->memory_limit = (int64_t)bytes;
   } else if (!strcmp(key, "plans")) {
     s->plan_limit = (int64_t)strtod(value, &end);
     if (*end || s->plan_limit < 0)

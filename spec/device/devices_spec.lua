@@ -96,6 +96,7 @@ describe('devices', function()
       { { devices = { { 'sim:0', bandwidth = -1 } } }, 'bandwidth' }, { { devices = { { 'sim:0', latency = '5 weeks' } } }, 'latency' },
       { { devices = { { 'sim:0', colour = 1 } } }, "no option 'colour'" }, { { devices = { 'sim:0', 'sim:0' } }, 'twice' }, { { devices = { 7 } }, 'devices%[1%]' },
       { { owners = 0 }, 'owners' }, { { clock = 'sundial' }, 'clock' }, { { soft_placement = 1 }, 'soft_placement' }, { { memory = 'much' }, 'memory' },
+      { { memory = '900000TB' }, 'at most 128TB' }, { { devices = { { 'sim:0', memory = '129TB' } } }, 'memory of sim:0 is at most 128TB' },
       { { save = 'maybe' }, 'save' }, { { devices = { { 'sim:0', speed = 0 } } }, 'speed' },
     } do
       local err = fails(df.Session, case[1])

@@ -31,6 +31,19 @@ local function slope(y, x, at, feeds)
   return (f(at + h) - f(at - h)) / (2 * h)
 end
 
+describe('a function that many graphs have called', function()
+  it('keeps none of them alive', function()
+    local graphs, f = setmetatable({}, { __mode = 'k' }), df.func('f', { 'float32' }, function(x) return { a = x * 2, b = { x } } end)
+    for _ = 1, 10 do
+      local g = df.Graph()
+      graphs[g] = true
+      g:as_default(function() assert.equal(2, df.run(f(df.float32(1)).a)) end)
+    end
+    for _ = 1, 3 do collectgarbage() end
+    assert.is_nil(next(graphs))
+  end)
+end)
+
 describe('a graph function', function()
   before_each(df.reset)
 
