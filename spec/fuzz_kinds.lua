@@ -5,6 +5,7 @@
 local df = require 'dflow'
 local core = require 'dflow.backend'
 local records = require 'dflow.data.records'
+local json = require 'dflow.exchange.json'
 local safetensors = require 'dflow.exchange.safetensors'
 local home = debug.getinfo(1, 'S').source:match '^@(.*)spec/fuzz_kinds%.lua$'
 if home == '' then home = './' end
@@ -207,16 +208,41 @@ local M = {
                           'spec/models/onnx/lstm.onnx', 'spec/models/onnx/scan.onnx', 'spec/models/onnx/sequence.onnx', 'spec/models/onnx/shapes.onnx')
     return list
   end },
+  { name = 'graphdef', ending = '.pb', read = function(path) df.import_graph_def(path):size() end, seeds = function()
+    return files_of('spec/graphs/loop.pb', 'spec/graphs/functions.pb')
+  end },
+  { name = 'meta', ending = '.meta', read = function(path) df.import_graph_def(path):size() end, seeds = function()
+    return files_of('spec/graphs/loop.meta', 'spec/models/saver.meta')
+  end },
+  { name = 'gzip', ending = '.gz', read = function(path) df.data.read(path) drain(df.data.text(path)) end, seeds = function()
+    local list = {}
+    for _, text in ipairs{ 'text', ('abcabc'):rep(500), '\0\0\8\2' .. big(2, 4) .. big(3, 4) .. 'abcdef' } do
+      list[#list + 1] = written(function(path)
+        local pipe = io.popen('gzip -c > ' .. path, 'w')
+        pipe:write(text)
+        pipe:close()
+      end)
+    end
+    return list
+  end },
+  { name = 'json', read = function(path)
+    local v, what, where = json.read(contents(path), true)
+    assert(v ~= nil or what == nil or (type(what) == 'string' and where <= #contents(path) + 1))
+  end, seeds = function()
+    return { '{"a": [1, -2.5e3, true, false, null], "b\\u00e9\\n": {"c": "\\ud83d\\ude00"}}', '[[[]]]', '{"x":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}' }
+  end },
   { name = 'pbtxt', ending = '.pbtxt', read = function(path) df.import_graph_def(path):size() end, seeds = function()
     return files_of('spec/graphs/loop.pbtxt')
   end },
   { name = 'checkpoint', path = './model.index', mend = mend_index, read = function() look(df.load_checkpoint './model') end, seeds = function()
+    os.remove './model.index'
     df.save_checkpoint('./model', tensors())
     return { contents './model.index' }
   end },
   { name = 'checkpoint_data', path = './other.data-00000-of-00001', read = function() look(df.load_checkpoint './other') end, seeds = function()
     local t = tensors()
     t.s = df.tensor({ 'some', 'words' }, 'string')
+    os.remove './other.index'                            -- over another one its data would have another name
     df.save_checkpoint('./other', t)
     return { contents './other.data-00000-of-00001' }
   end },

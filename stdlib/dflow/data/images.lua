@@ -18,7 +18,7 @@ end
 local function read(path, channels)
   local ok, t = pcall(core.decode_image, core.tensor_bytes(core.read_file(path)), channels)
   if ok then return t end
-  if errors.is(t) then t.message = path .. ': ' .. t.message end
+  if errors.is(t) then t.message = errors.shown(path .. ': ' .. t.message) end
   error(t, 0)
 end
 

@@ -131,7 +131,7 @@ function M.import_graph_def(source, opts)
   local first = core.graph_nodes(g.handle)
   local ok, result = pcall(core.import_graph_def, g.handle, bytes, prefix, names, to, core.where())
   if not ok then
-    if path and type(result) == 'table' and result.message then result.message = path .. ': ' .. result.message end
+    if path and type(result) == 'table' and result.message then result.message = errors.shown(path .. ': ' .. result.message) end
     error(result, 0)
   end
   adopt(g, first, result, folder)

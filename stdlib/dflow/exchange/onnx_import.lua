@@ -112,7 +112,7 @@ function Importer:build(node, env)
     ok, results = pcall(fn, n, unpack(inputs, 1, count))
     if not ok then
       if type(results) == 'table' and results.message and not results.message:find('ONNX', 1, true) then
-        results.message = ('the ONNX node %s (%s): %s'):format(where_text(node), node.op, results.message)
+        results.message = errors.shown(('the ONNX node %s (%s): %s'):format(where_text(node), node.op, results.message))
       end
       error(results, 0)
     end
@@ -271,7 +271,7 @@ function M.import_onnx(source, opts)
       ok_too, err = pcall(errors.raise, 'data_loss', 'the ONNX model is not what its ops ask for: %s', err)
       assert(not ok_too)
     end
-    if path and type(err) == 'table' and err.message then err.message = path .. ': ' .. err.message end
+    if path and type(err) == 'table' and err.message then err.message = errors.shown(path .. ': ' .. err.message) end
     error(err, 0)
   end
   return g
