@@ -98,7 +98,7 @@ ifeq ($(origin CXX),default)
 CXX      := $(patsubst cc,c++,$(patsubst %gcc,%g++,$(patsubst %clang,%clang++,$(lastword $(CC)))))
 endif
 STRICT   := $(if $(shell command -v $(CXX) 2>/dev/null),$(BUILD)/strict/libcuda.so.1)
-STRICT_LIBS := $(if $(STRICT),$(addprefix $(BUILD)/strict/,libcublasLt.so.13))
+STRICT_LIBS := $(if $(STRICT),$(addprefix $(BUILD)/strict/,libcublasLt.so.13 libnvrtc.so.13))
 
 all: lib core program jit cuda $(ZMQ) $(PAGES)   ## build everything (the default)
 lib: $(BUILD)/libdflow.so
@@ -310,7 +310,7 @@ $(JIT): runtime/engine/native/llvm/jit.c runtime/engine/native/plugin.h $(BUILD)
 $(BUILD)/cuda/%.o: kernels/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=hidden -DDFK_DEVICE -c $< -o $@
-$(CUDA): $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.o) $(CUDA_IMG)
+$(CUDA): $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.o) $(CUDA_IMG) $(BUILD)/cuda/headers.o
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,--no-undefined $(LDFLAGS) $^ -lpthread -ldl -lm -o $@
 # For every mode the same. Numbers must not depend on what a compiler fuses.
 build/cuda/%.fatbin: kernels/cuda/%.cu $(wildcard kernels/cuda/*.cuh kernels/cuda/*.inc) kernels/cuda/params.h kernels/expressions.h kernels/formulas.h \
@@ -324,6 +324,17 @@ $(BUILD)/cuda/images.o: $(CUDA_CU:kernels/cuda/%.cu=build/cuda/%.fatbin)
 	  printf '.section .rodata\n.balign 64\nimage_%s: .incbin "%s"\n.byte 0\n' $$n $$f; done; \
 	  printf '.section .data.rel.ro,"aw"\n.balign 8\n.globl dfc_images\n.hidden dfc_images\ndfc_images:\n'; \
 	  for f in $^; do printf '.quad image_%s\n' $$(basename $$f .fatbin); done; printf '.quad 0\n.section .note.GNU-stack,"",@progbits\n'; } > $(@:.o=.s)
+	$(Q)$(CC) -c $(@:.o=.s) -o $@
+# What kernels that are written at run time include, under the names by which they do.
+CUDA_HEADERS := functions.cuh=kernels/cuda/functions.cuh kernel.cuh=kernels/cuda/kernel.cuh params.h=kernels/cuda/params.h ../expressions.h=kernels/expressions.h formulas.h=kernels/formulas.h
+$(BUILD)/cuda/headers.o: $(foreach h,$(CUDA_HEADERS),$(lastword $(subst =, ,$(h)))) $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q){ printf '.section .rodata\n'; i=0; for h in $(CUDA_HEADERS); do \
+	  printf 'name_%d: .asciz "%s"\ntext_%d: .incbin "%s"\n.byte 0\n' $$i $${h%%=*} $$i $${h#*=}; i=$$((i + 1)); done; \
+	  for t in header_names=name headers=text; do \
+	  printf '.section .data.rel.ro,"aw"\n.balign 8\n.globl dfc_%s\n.hidden dfc_%s\ndfc_%s:\n' $${t%%=*} $${t%%=*} $${t%%=*}; \
+	  i=0; for h in $(CUDA_HEADERS); do printf '.quad %s_%d\n' $${t#*=} $$i; i=$$((i + 1)); done; printf '.quad 0\n'; done; \
+	  printf '.section .note.GNU-stack,"",@progbits\n'; } > $(@:.o=.s)
 	$(Q)$(CC) -c $(@:.o=.s) -o $@
 # The driver for tests: the .cu files are C++ to it.
 STRICT_CXXFLAGS := -std=c++17 -O1 -g -fPIC -ffp-contract=off -fvisibility=hidden -U_FORTIFY_SOURCE -Wall -Wno-unused-parameter -Wno-type-limits -Wno-enum-compare -MMD -MP \
@@ -340,14 +351,17 @@ $(STRICT): $(STRICT_OBJ)
 	$(Q)$(CXX) -shared -Wl,-soname,libcuda.so.1 $^ -lpthread -o $@
 endif
 # The libraries beside it, for tests as it is.
-$(BUILD)/strict/libcublasLt.so.13: $(BUILD)/strict/blas.o $(STRICT)
-	$(Q)$(CXX) -shared -Wl,-soname,$(@F) $^ -Wl,-rpath,'$$ORIGIN' -o $@
+$(BUILD)/strict/libcublasLt.so.13: $(BUILD)/strict/blas.o
+$(BUILD)/strict/libnvrtc.so.13: $(BUILD)/strict/nvrtc.o
+$(STRICT_LIBS): $(STRICT)
+	$(Q)$(CXX) -shared -Wl,-soname,$(@F) $(filter-out $(STRICT),$^) $(STRICT) -Wl,-rpath,'$$ORIGIN' -o $@
+$(BUILD)/strict/nvrtc.o: STRICT_CXXFLAGS += -DSTRICT_CXX='"$(lastword $(CXX))"' -DSTRICT_ROOT='"$(CURDIR)"'
 # Small wrong programs that the driver must catch.
 $(BUILD)/spec/strict_zoo: spec/cuda/zoo.cc $(STRICT) $(STRICT_LIBS)
 	@mkdir -p $(@D)
 	$(Q)$(CCACHE) $(CXX) -std=c++17 -O1 -g -Wall $(if $(CI),-Werror) $< $(STRICT) $(STRICT_LIBS) -Wl,-rpath,'$$ORIGIN/../strict' -o $@
 .PHONY: cuda cuda-abi gpu-check
--include $(STRICT_OBJ:.o=.d) $(BUILD)/strict/blas.d $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.d)
+-include $(STRICT_OBJ:.o=.d) $(BUILD)/strict/blas.d $(BUILD)/strict/nvrtc.d $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.d)
 # The run paths are those of the build tree and, after the colon, of an installation.
 $(BUILD)/lua/dflow/core.so: $(BIND_OBJ) $(BUILD)/libdflow.so
 	@mkdir -p $(@D)

@@ -25,6 +25,8 @@ typedef struct dfk_step {
   int16_t     in[3];
   int16_t     buffer;            /* where its result goes when nobody else wants it */
   uint8_t     nin, bytes;        /* of an element of its result */
+  uint8_t     in_dtype, dtype;   /* of its operands and its result */
+  const char *element;           /* what a GPU's code calls it; NULL: the chain is the host's */
   bool        alike;             /* its op wants all operands of one shape */
 } dfk_step;
 
@@ -32,7 +34,8 @@ typedef struct dfk_chain {
   int32_t   nsteps, ninputs, nbuffers;
   int64_t   grain;               /* elements worth a thread */
   dfk_step *step;
-  uint8_t  *input_bytes;         /* of an element of each input; 1, 4 or 8 */
+  uint8_t  *input_bytes;         /* of an element of each input; 1, 2, 4 or 8 */
+  uint8_t  *input_dtype;
 } dfk_chain;
 
 /* How an input meets the elements of the whole: all of it; one number; `period` elements again and again; each element

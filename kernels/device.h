@@ -10,6 +10,7 @@
  */
 #ifndef DFLOW_KERNELS_DEVICE_H
 #define DFLOW_KERNELS_DEVICE_H
+#include "chain.h"
 #include "kernel.h"
 #include "update.h"
 
@@ -43,6 +44,12 @@ typedef struct dfi_remote {
       void *a_note,
                   const void *b, void *b_note, bool one_b);
   bool  (*step)(void *device, const dfi_remote_step *s);
+  /* A chain of elementwise steps as one kernel, in two steps, so that results are made only where there is one.
+   * `on_host`, bit i: input i is a number of the host's. at_once: it is worth compiling. NULL: not yet, or none: each
+   * op runs alone. NULL functions: it has no such kernels. */
+  void *(*fused)(void *device, const dfk_chain_run *run, uint64_t on_host, int64_t n, bool at_once);
+  bool  (*fused_run)(void *device, void *kernel, const dfk_chain_run *run, int64_t n, void *const *in_note,
+                     void *const *out_note);
   bool  (*wait)(void *device);                                   /* for all that was enqueued */
   const char *(*error)(void *device);                            /* the first that it met; "" for none */
 } dfi_remote;
@@ -83,11 +90,12 @@ typedef struct dfi_gpu_host {
 typedef struct dfi_gpu_about {
   char    name[128];
   int64_t memory_bytes, launches, copies_in, copies_out;
+  int64_t fused;                         /* launches of kernels for several ops at once, among the launches */
   int32_t major, minor;
-  char    libraries[400];                /* what computes with which of them, and which is missing: a line each */
+  char    libraries[640];                /* what computes with which of them, and which is missing: a line each */
 } dfi_gpu_about;
 
-enum { DFI_GPU_VERSION = 3 };
+enum { DFI_GPU_VERSION = 4 };
 typedef struct dfi_gpu_api {
   int32_t version;
   /* Opens the driver. NULL: it is there. Else why it is not and what to do, one line in static memory. Called once. */
@@ -97,6 +105,8 @@ typedef struct dfi_gpu_api {
   const dfi_remote *(*device)(int32_t number, char *error, size_t room);
   void        (*about)(const dfi_remote *r, dfi_gpu_about *out);
   const dfi_gpu_kernel *(*kernels)(int32_t *n);                                  /* static */
+  /* May a chain have a step of this op, with these dtypes? *element: what the device's code calls it. NULL: none. */
+  bool        (*fuses)(const char *op, int32_t nin, const uint8_t *in, int32_t out, const char **element);
 } dfi_gpu_api;
 #define DFI_GPU_SYMBOL "dflow_gpu"       /* of type dfi_gpu_api */
 #endif

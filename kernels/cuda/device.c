@@ -1,6 +1,7 @@
 /* device.c: a GPU: opened once, and then streams, events, memory, copies and launches. */
 #define _GNU_SOURCE
 #include "blas.h"
+#include "plugin.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -383,6 +384,8 @@ const dfi_remote *dfc_device(int32_t number, char *why, size_t room) {
                               .fill = fill,
                               .update = dfc_update,
                               .step = dfc_step,
+                              .fused = dfc_fused,
+                              .fused_run = dfc_fused_run,
                               .wait = wait,
                               .error = error };
     gpus[number] = g;

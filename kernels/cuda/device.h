@@ -38,6 +38,7 @@ typedef struct dfc_gpu {
   struct cublasLtContext *blas;           /* NULL: no product was asked for yet */
   struct dfc_blas_plan *blas_plan;        /* by shape: blas.c */
   int64_t    blas_plans;                  /* how many were made */
+  int64_t    fused;                       /* launches of kernels that were written at run time: fuse.c */
   int32_t    math;                        /* how it multiplies float32 */
   char       error[300];                  /* the first; "" */
   pthread_mutex_t lock;                   /* guards all above but what never changes */

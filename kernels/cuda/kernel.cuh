@@ -5,8 +5,10 @@
 #define DFLOW_CUDA_KERNEL_CUH
 #include "params.h"
 #ifdef __CUDACC__
+#ifndef __CUDACC_RTC__                     /* which has no headers of the toolkit's to include */
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#endif
 #define DFC_KERNEL(name, P) extern "C" __global__ void name(const __grid_constant__ P p)
 #define DFC_SHARED __shared__
 #else
@@ -27,7 +29,10 @@
 struct f16 {
   uint16_t bits;
   f16() = default;
-#ifdef __CUDACC__
+#ifdef __CUDACC_RTC__
+  __device__ f16(float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x)); }
+  __device__ operator float() const { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x; }
+#elif defined __CUDACC__
   __device__ f16(float x) : bits(__half_as_ushort(__float2half_rn(x))) {}
   __device__ operator float() const { return __half2float(__ushort_as_half(bits)); }
 #else
@@ -38,7 +43,10 @@ struct f16 {
 struct b16 {
   uint16_t bits;
   b16() = default;
-#ifdef __CUDACC__
+#ifdef __CUDACC_RTC__
+  __device__ b16(float x) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x)); }
+  __device__ operator float() const { return __int_as_float((int)bits << 16); }
+#elif defined __CUDACC__
   __device__ b16(float x) : bits(__bfloat16_as_ushort(__float2bfloat16_rn(x))) {}
   __device__ operator float() const { return __bfloat162float(__ushort_as_bfloat16(bits)); }
 #else

@@ -1,5 +1,6 @@
 /* plugin.c: the door of libdflow_cuda.so, and the runtime's services under the names that kernel.h gives them. */
 #include "blas.h"
+#include "nvrtc.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,7 +203,11 @@ static void about(const dfi_remote *r, dfi_gpu_about *out) {
       .copies_out = g->copies_out, .major = g->major,
                           .minor = g->minor };
   memcpy(out->name, g->name, sizeof out->name);
-  dfc_blas_about(g, out->libraries, sizeof out->libraries);
+  out->fused = g->fused;
+  char products[300], kernels[300];
+  dfc_blas_about(g, products, sizeof products);
+  dfc_nvrtc_about(kernels, sizeof kernels);
+  snprintf(out->libraries, sizeof out->libraries, "%s\n%s", products, kernels);
   dfc_leave(g);
 }
 
@@ -213,4 +218,5 @@ __attribute__((visibility("default"))) const dfi_gpu_api dflow_gpu = {
   .device = dfc_device,
   .about = about,
   .kernels = all_kernels,
+  .fuses = dfc_fused_has,
 };

@@ -267,6 +267,16 @@ static bool on_device(dfi_exec *x, dfi_record *r, dfi_pnode *p, dfi_call *c, boo
   return *away = p->offload && dfi_stream_wants(x, c) && send_off(x, c, stream_takes);
 }
 
+/* The kernel of c, with the memory of its node's device. */
+static int32_t run_on_device(dfi_exec *x, dfi_call *c) {
+  if (DFI_LIKELY(!x->plan->cut)) return c->node->kernel(&c->kernel);
+  const dfi_device *d = x->plan->devices->at[c->node->device];
+  dfi_devmem_use(arena_of(x, c->node));
+  const int32_t status = d->remote ? dfi_remote_run(c, d) : c->node->kernel(&c->kernel);
+  dfi_devmem_use(NULL);
+  return status;
+}
+
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   if (p->group && dfi_group_fire(x, r, p)) return false;
   if (DFI_UNLIKELY(x->replay != NULL) && x->plan->turner->replay(x, r, p)) return false;
@@ -282,15 +292,9 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   }
   if (c->status == DF_OK) {                 /* else a reference among the inputs could not be read */
     atomic_store_explicit(&x->at, p->node->id, memory_order_relaxed);
-    const dfi_device *d = NULL;
-    if (DFI_UNLIKELY(x->plan->cut)) {
-      bool away;
-      if (on_device(x, r, p, c, &away)) return away;
-      d = x->plan->devices->at[p->device];
-      dfi_devmem_use(arena_of(x, p));
-    }
-    int32_t status = d && d->remote ? dfi_remote_run(c, d) : p->kernel(&c->kernel);
-    if (DFI_UNLIKELY(x->plan->cut)) dfi_devmem_use(NULL);
+    bool away;
+    if (DFI_UNLIKELY(x->plan->cut) && on_device(x, r, p, c, &away)) return away;
+    const int32_t status = run_on_device(x, c);
     if (DFI_UNLIKELY(status == DFI_AGAIN)) {
       call_free(c);
       dfi_exec_again(x, r, p);
@@ -317,7 +321,7 @@ void dfi_call_late(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
     c->kernel.error = &error;
   }
   atomic_store_explicit(&x->at, p->node->id, memory_order_relaxed);
-  c->status = p->kernel(&c->kernel);
+  c->status = run_on_device(x, c);
   call_end(x, c, p->inside);
   call_free(c);
 }

@@ -14,6 +14,8 @@
 #include "engine/group.h"
 #include "engine/engine.h"
 #include "engine/token.h"
+#include "base/remote.h"
+#include "base/stress.h"
 
 static df_value *state_of(const dfi_record *r, const dfi_group *g) { return r->base[DFI_ITERATION] + g->slot; }
 
@@ -90,6 +92,7 @@ static df_tensor *in_place(const dfi_record *r, const dfi_group *g, const dfk_ch
   return NULL;
 }
 
+/* On the arena of the thread, where there is one. */
 static bool make_outputs(const dfi_record *r, const dfi_group *g, const df_tensor *whole, dfk_chain_run *run,
                          df_tensor **out) {
   uint64_t taken = 0;
@@ -108,6 +111,42 @@ static bool make_outputs(const dfi_record *r, const dfi_group *g, const df_tenso
   return true;
 }
 
+/* By the host. */
+static bool compute_here(dfi_exec *x, dfi_record *r, dfi_group *g, const df_tensor *whole, dfk_chain_run *run,
+                         df_tensor **out) {
+  if (!make_outputs(r, g, whole, run, out)) return false;
+  if (whole->size <= g->chain.grain) dfk_chain_range(run, 0, whole->size);
+  else dfi_pool_range(x->pool, whole->size, g->chain.grain, dfk_chain_range, run);
+  return true;
+}
+
+/* As one kernel of a GPU, where it has such a kernel. What still lies on the host (constants) is brought there. */
+static bool compute_there(const dfi_device *d, dfi_record *r, dfi_group *g, const df_tensor *whole, dfk_chain_run *run,
+                          df_tensor **out) {
+  void *in_note[DFK_CHAIN_INPUTS] = { NULL }, *out_note[DFK_CHAIN_STEPS] = { NULL };
+  uint64_t on_host = 0;
+  if (!d->remote->fused || whole->size == 0) return false;
+  for (int32_t i = 0; i < g->chain.ninputs; i++) {
+    const df_value *v = operand(r, g->input[i].at);
+    const df_tensor *t = v->kind == DF_TENSOR ? v->as.tensor : NULL;
+    if (t && t->buffer->arena == d->arena) in_note[i] = dfi_note_of(t->buffer);
+    else if (t && !dfi_readable(t)) return false;
+    else if (!t || t->size == 1) on_host |= (uint64_t)1 << i;
+  }
+  /* what is wanted has no place yet, and says by any address that it is */
+  for (int32_t i = 0; i < g->n; i++) run->out[g->member[i].step] = g->member[i].wanted ? (char *)run : NULL;
+  void *kernel = d->remote->fused(d->remote->device, run, on_host, whole->size, dfi_stress("groups", NULL));
+  if (!kernel) return false;
+  dfi_devmem_use(d->arena);
+  const bool made = make_outputs(r, g, whole, run, out);
+  dfi_devmem_use(NULL);
+  if (!made) return false;
+  for (int32_t i = 0; i < g->n; i++) if (out[i]) out_note[g->member[i].step] = dfi_note_of(out[i]->buffer);
+  /* what goes wrong on the device is said by whatever asks it next */
+  d->remote->fused_run(d->remote->device, kernel, run, whole->size, in_note, out_note);
+  return true;
+}
+
 /* All members have been put off. False: it cannot be done in one pass. */
 static bool compute(dfi_exec *x, dfi_record *r, dfi_group *g) {
   dfk_chain_run run;
@@ -116,12 +155,12 @@ static bool compute(dfi_exec *x, dfi_record *r, dfi_group *g) {
   run.chain = &g->chain;
   memset(run.out, 0, sizeof *run.out * (size_t)g->chain.nsteps);
   if (!whole || whole->rank == 0 || !find_inputs(r, g, whole, &run)) return false;
-  if (!make_outputs(r, g, whole, &run, out)) return false;
-  const int64_t n = whole->size;
+  const dfi_device *d = x->plan->cut ? x->plan->devices->at[g->device] : NULL;
+  const bool done = d && d->remote ? compute_there(d, r, g, whole, &run, out)
+                                   : compute_here(x, r, g, whole, &run, out);
+  if (!done) return false;
   atomic_store_explicit(&x->at, r->nodes[g->member[g->n - 1].node].node->id, memory_order_relaxed);
-  x->patience -= 4 + (int32_t)((n * g->n) >> 12 & 0xffff);
-  if (n <= g->chain.grain) dfk_chain_range(&run, 0, n);
-  else dfi_pool_range(x->pool, n, g->chain.grain, dfk_chain_range, &run);
+  x->patience -= 4 + (int32_t)((whole->size * g->n) >> 12 & 0xffff);
   for (int32_t i = 0; i < g->chain.ninputs; i++)
     for (int32_t k = 0; k < g->input[i].reads; k++) operand_used(r, g->input[i].at);
   for (int32_t i = 0; i < g->n; i++) {
@@ -144,7 +183,7 @@ static bool compute(dfi_exec *x, dfi_record *r, dfi_group *g) {
 bool dfi_group_fire(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   dfi_group *g = group_of(x, p);
   df_value *s = state_of(r, g);
-  if (!s->flags && (x->watched != DFI_UNWATCHED || x->made || x->timed)) take_apart(x, r, g);
+  if (!s->flags && (x->watched != DFI_UNWATCHED || x->made || x->timed || x->faults)) take_apart(x, r, g);
   if (s->flags) { fired(s, g); return false; }
   s->as.u64 |= (uint64_t)1 << p->place;
   dfi_exec_send(x, r, p->edge[0], p->inside, 0);

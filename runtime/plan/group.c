@@ -6,6 +6,10 @@
  * a group, and a group's members are of one level. All that a group has to wait for is on its way before it, except
  * what a queue or the program gives: a plan with such ops has no groups. Whoever looks at a run sees no groups:
  * engine/group.c takes them apart.
+ *
+ * A plan that is on more devices than the host has groups on its GPUs, of ops that their plug-in knows the expressions
+ * of; there they are one kernel, which is worth it at any size. What crosses between devices crosses at a level as any
+ * edge does, so the same rule holds.
  */
 #include "base/stress.h"
 #include "plan/make.h"
@@ -25,7 +29,7 @@ typedef struct place {
   int32_t waits;                  /* members before it that are not in order yet */
 } place;
 
-typedef struct class { const df_context *context; const dfi_shape *shape; int32_t scope; } class;
+typedef struct class { const df_context *context; const dfi_shape *shape; int32_t scope, device; } class;
 
 typedef struct finder {
   maker   *m;
@@ -57,11 +61,29 @@ static dfk_loop loop_of(const df_node *n, df_kernel_fn kernel) {
   return dfk_chain_loop(kernel, &k);
 }
 
+static const dfi_device *gpu_of(const maker *m, const df_node *n) {
+  const dfi_device *d = m->cut ? m->devices->at[m->mark[n->id].device] : NULL;
+  return d && d->remote ? d : NULL;
+}
+
+/* What the GPU's code calls the op of a node there; NULL: it has no expression for it. */
+static const char *element_of(const maker *m, const df_node *n) {
+  uint8_t in[3];
+  if (!gpu_of(m, n) || n->nin > 3) return NULL;
+  for (int32_t i = 0; i < n->nin; i++) in[i] = dfi_dtype(n->in[i]);
+  return dfi_gpu_fuses(op_of(n)->type, n->nin, in, n->out[0].dtype);
+}
+
+static bool fits_gpu(const finder *f, const df_node *n, const dfi_pnode *q) {
+  return q->gpu && !q->reads && !q->has_handle && n->out[0].shape.rank >= 1 &&
+         f->m->plan->scope[f->m->mark[n->id].scope].parent != DFI_FUNCTION && element_of(f->m, n);
+}
+
 static bool fits(finder *f, const df_node *n) {
   const mark *k = &f->m->mark[n->id];
   if (k->number < 0 || n->nout != 1 || n->nin < 1 || f->known[n->op] == 1) return false;
   const dfi_pnode *q = &f->m->plan->node[k->number];
-  if (f->m->cut && f->m->devices->at[k->device]->remote) return false;      /* the host cannot read it */
+  if (f->m->cut) return fits_gpu(f, n, q);
   const dfi_shape *s = &n->out[0].shape;
   if ((q->kind != DFI_K_KERNEL && q->kind != DFI_K_SCALAR) || q->reads || q->has_handle || op_of(n)->stateful)
     return false;
@@ -79,7 +101,7 @@ static uint32_t hash_of(const class *c) {
 }
 
 static int32_t class_of(finder *f, const df_node *n) {
-  const class c = { n->context, &n->out[0].shape, f->m->mark[n->id].scope };
+  const class c = { n->context, &n->out[0].shape, f->m->mark[n->id].scope, f->m->mark[n->id].device };
   for (uint32_t i = hash_of(&c);; i++) {
     int32_t *at = &f->table[i & f->mask];
     if (!*at) {
@@ -87,7 +109,8 @@ static int32_t class_of(finder *f, const df_node *n) {
       return *at = f->nclasses;
     }
     const class *o = &f->class[*at];
-    if (o->context == c.context && o->scope == c.scope && dfi_shape_equal(o->shape, c.shape)) return *at;
+    if (o->context == c.context && o->scope == c.scope && o->device == c.device &&
+        dfi_shape_equal(o->shape, c.shape)) return *at;
   }
 }
 
@@ -165,12 +188,13 @@ static void join(finder *f) {
 
 static int32_t steps_of(const df_node *n) { return is_sum(n) ? n->nin < 2 ? DFK_CHAIN_STEPS : n->nin - 1 : 1; }
 
-static int32_t input_at(dfi_group *g, dfi_operand o, uint8_t bytes) {
+static int32_t input_at(dfi_group *g, dfi_operand o, uint8_t dtype) {
   int32_t i = 0;
   while (i < g->chain.ninputs && g->input[i].at != o) i++;
   if (i < g->chain.ninputs) return i;
   g->input[i] = (dfi_group_input){ .at = o };
-  g->chain.input_bytes[i] = bytes;
+  g->chain.input_bytes[i] = dfi_dtype_size[dtype];
+  g->chain.input_dtype[i] = dtype;
   g->chain.ninputs++;
   return i;
 }
@@ -184,7 +208,7 @@ static int16_t source(maker *m, dfi_group *g, const dfi_pnode *q, int32_t i, int
       g->member[k].reads++;
       return (int16_t)g->member[k].step;
     }
-  const int32_t at = input_at(g, o, dfi_dtype_size[dfi_dtype(q->node->in[i])]);
+  const int32_t at = input_at(g, o, dfi_dtype(q->node->in[i]));
   g->input[at].reads++;
   g->input[at].last = s;
   return (int16_t)(-1 - at);
@@ -192,11 +216,13 @@ static int16_t source(maker *m, dfi_group *g, const dfi_pnode *q, int32_t i, int
 
 static void add_steps(maker *m, dfi_group *g, dfi_member *to, const dfi_pnode *q) {
   const df_node *n = q->node;
-  const dfk_loop loop = loop_of(n, q->kernel);
+  const char *element = element_of(m, n);
+  const dfk_loop loop = element ? (dfk_loop){ .grain = 1 } : loop_of(n, q->kernel);
   const uint8_t bytes = dfi_dtype_size[n->out[0].dtype];
   dfk_chain *c = &g->chain;
   if (!is_sum(n)) {
-    dfk_step s = { .fn = loop.fn, .param = loop.param, .nin = (uint8_t)n->nin, .bytes = bytes };
+    dfk_step s = { .fn = loop.fn, .param = loop.param, .nin = (uint8_t)n->nin, .bytes = bytes, .element = element,
+                   .in_dtype = dfi_dtype(n->in[0]), .dtype = n->out[0].dtype };
     for (int32_t i = 0; i < n->nin; i++) s.in[i] = source(m, g, q, i, c->nsteps);
     c->step[c->nsteps++] = s;
   } else {
@@ -256,6 +282,7 @@ static void group_new(maker *m, df_node *const *node, int32_t n) {
   g->input = dfi_xcalloc(DFK_CHAIN_INPUTS, sizeof *g->input);
   g->chain.step = dfi_xcalloc((size_t)steps, sizeof *g->chain.step);
   g->chain.input_bytes = dfi_xcalloc(DFK_CHAIN_INPUTS, 1);
+  g->chain.input_dtype = dfi_xcalloc(DFK_CHAIN_INPUTS, 1);
   dfi_scope *s = &p->scope[m->mark[node[0]->id].scope];
   for (int32_t i = 0; i < n; i++) {
     dfi_pnode *q = &p->node[m->mark[node[i]->id].number];
@@ -266,6 +293,7 @@ static void group_new(maker *m, df_node *const *node, int32_t n) {
     q->group = (uint32_t)p->ngroups;
     q->place = (uint32_t)i;
     q->kind = DFI_K_KERNEL;
+    g->device = q->device;
   }
   dfi_pnode *nodes = p->node + s->first;
   for (int32_t i = 0; i < n; i++) g->member[i].wanted = s->uses[nodes[g->member[i].node].out] > g->member[i].reads;
@@ -372,7 +400,8 @@ void dfi_plan_group(maker *m) {
 void dfi_plan_groups_free(dfi_plan *p) {
   for (int32_t i = 0; i < p->ngroups; i++) {
     dfi_group *g = &p->group[i];
-    dfi_free(g->member); dfi_free(g->input); dfi_free(g->chain.step); dfi_free(g->chain.input_bytes);
+    dfi_free(g->member); dfi_free(g->input);
+    dfi_free(g->chain.step); dfi_free(g->chain.input_bytes); dfi_free(g->chain.input_dtype);
   }
   dfi_free(p->group);
 }

@@ -606,7 +606,7 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
   if (!status) status = lay_out(&m);
   if (!status) status = find_fetches(&m);
   if (!status && m.cut) finish_cut(&m);
-  if (!status && !m.cut && !m.reference) dfi_plan_group(&m);
+  if (!status && !m.reference) dfi_plan_group(&m);
   if (!status) name_extras(p);
   if (!status && devices) tell_places(&m);
   if (!status && tell) dfi_plan_tell(&m, tell);

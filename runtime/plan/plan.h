@@ -115,6 +115,7 @@ typedef struct dfi_group {
   int32_t    n;
   dfi_member *member;            /* n, each after those whose values it reads */
   uint32_t   slot;               /* of the iteration: how far the group is, see engine/group.c */
+  uint16_t   device;             /* where its members run */
   dfi_group_input *input;        /* chain.ninputs */
   dfk_chain  chain;
 } dfi_group;

@@ -2,8 +2,10 @@
  * Compiled, never run, where the toolkit is: `make cuda-abi`. */
 #include <cuda.h>
 #include <cublasLt.h>
+#include <nvrtc.h>
 #include "../../kernels/cuda/driver.h"
 #include "../../kernels/cuda/blas.h"
+#include "../../kernels/cuda/nvrtc.h"
 
 #define TEXT(x) #x
 #define NAME(x) TEXT(x)
@@ -16,6 +18,7 @@ DFC_DRIVER(X)
 #define X(result, name, params) \
   _Static_assert(__builtin_types_compatible_p(__typeof__(name), result params), #name " has another prototype");
 DFC_BLAS(X)
+DFC_NVRTC(X)
 #undef X
 
 #define SAME(name, number) _Static_assert((int)name == number, #name " is another number");

@@ -10,8 +10,13 @@ strict_kernel::strict_kernel(const char *name, size_t bytes, void (*body)(const 
   kernels = this;
 }
 
-const strict_kernel *strict_kernel_find(const char *name) {
-  for (const strict_kernel *k = kernels; k; k = k->next) if (!strcmp(k->name, name)) return k;
+strict_kernel *strict_kernels_take() {
+  strict_kernel *list = kernels;
+  kernels = nullptr;
+  return list;
+}
+const strict_kernel *strict_kernel_find(const strict_kernel *list, const char *name) {
+  for (const strict_kernel *k = list; k; k = k->next) if (!strcmp(k->name, name)) return k;
   return nullptr;
 }
 

@@ -4,7 +4,10 @@
 #include "strict.h"
 #include <string>
 
-const strict_kernel *strict_kernel_find(const char *name);        /* NULL: there is none */
+/* The kernels that were made known so far, newest first: those of the driver's own, and of each module as it is loaded.
+ * Gives the list and begins a new one. */
+strict_kernel *strict_kernels_take();
+const strict_kernel *strict_kernel_find(const strict_kernel *list, const char *name);        /* NULL: there is none */
 /* All blocks, in an order that `random` chooses. Empty, or what the kernel did wrong. */
 std::string strict_grid_run(const strict_kernel *k, const void *p, strict_dim blocks, strict_dim block,
                             uint64_t random);

@@ -12,16 +12,17 @@
 
 struct strict_dim { unsigned x, y, z; };
 struct strict_place { strict_dim thread, block, threads, blocks; };
-extern strict_place strict_here;            /* of the thread that runs */
+#define STRICT_SHOWN __attribute__((visibility("default")))      /* to code that NVRTC for tests made */
+extern STRICT_SHOWN strict_place strict_here;            /* of the thread that runs */
 #define threadIdx strict_here.thread
 #define blockIdx  strict_here.block
 #define blockDim  strict_here.threads
 #define gridDim   strict_here.blocks
 
-void strict_barrier();                      /* __syncthreads */
+STRICT_SHOWN void strict_barrier();                      /* __syncthreads */
 /* The value that thread `lane` of this warp gives; every thread of the warp that has not ended comes here. */
-uint64_t strict_exchange(uint64_t mine, int lane);
-int strict_lane();
+STRICT_SHOWN uint64_t strict_exchange(uint64_t mine, int lane);
+STRICT_SHOWN int strict_lane();
 static inline void __syncthreads() { strict_barrier(); }
 template <class T> static inline T strict_shuffle(T mine, int lane) {
   uint64_t bits = 0, got;
@@ -39,7 +40,7 @@ template <class T> static inline T __shfl_down_sync(unsigned, T v, int by) {
 }
 
 /* A kernel, found by its name. */
-struct strict_kernel {
+struct STRICT_SHOWN strict_kernel {
   const char *name;
   size_t bytes;                             /* of its one parameter */
   void (*body)(const void *p);

@@ -2,6 +2,7 @@
  * Prints a line for each that went otherwise than it should, and then `N passed, N failed`. */
 #include "../../kernels/cuda/driver.h"
 #include "../../kernels/cuda/blas.h"
+#include "../../kernels/cuda/nvrtc.h"
 #include "../../kernels/cuda/params.h"
 #include <algorithm>
 #include <cstdio>
@@ -15,6 +16,7 @@ DFC_DRIVER(X)
 #undef X
 #define X(result, name, params) extern "C" result name params;
 DFC_BLAS(X)
+DFC_NVRTC(X)
 #undef X
 extern "C" size_t strict_reports(char *out, size_t room);
 extern "C" void strict_forget(uint64_t seed);
@@ -259,6 +261,31 @@ static const beast zoo[] = {
       cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_TRANSA, &t, sizeof t);
       cublasLtMatrixLayoutCreate(&p.a, CUDA_R_32F, 6, 4, 6);
       multiply(p);
+    } },
+  { "code that is none", "neither code for this GPU", [] { CUmodule m; symbol_cuModuleLoadData(&m, "PTX or so"); } },
+  { "a program that is compiled with an option that is none", "unknown option", [] {
+      nvrtcProgram p = nullptr;
+      const char *const options[] = { "--fast" };
+      nvrtcCreateProgram(&p, "int x;", "x.cu", 0, nullptr, nullptr);
+      nvrtcCompileProgram(p, 1, options);
+    } },
+  { "a program that may fuse what it multiplies and adds", "--fmad=false", [] {
+      nvrtcProgram p = nullptr;
+      nvrtcCreateProgram(&p, "int x;", "x.cu", 0, nullptr, nullptr);
+      nvrtcCompileProgram(p, 0, nullptr);
+    } },
+  { "the code of a program that was not compiled", "was not compiled", [] {
+      nvrtcProgram p = nullptr;
+      size_t n;
+      nvrtcCreateProgram(&p, "int x;", "x.cu", 0, nullptr, nullptr);
+      nvrtcGetCUBINSize(p, &n);
+    } },
+  { "a program that was destroyed", "no such program", [] {
+      nvrtcProgram p = nullptr;
+      nvrtcCreateProgram(&p, "int x;", "x.cu", 0, nullptr, nullptr);
+      nvrtcProgram gone = p;
+      nvrtcDestroyProgram(&p);
+      nvrtcDestroyProgram(&gone);
     } },
   { "a description that was destroyed", "was destroyed", [] {
       const multiplying p = product_of();

@@ -60,6 +60,39 @@ local products = [[
   print(count, worst < %s)
 ]]
 
+-- Chains of elementwise ops, of each dtype, that meet rows, columns, numbers of the host and of the device; their bits, as text.
+local chains = [[
+  local said = {}
+  for _, dtype in ipairs{ 'float32', 'float64', 'float16', 'bfloat16' } do
+    local x, row, column = df.placeholder(dtype, { -1, 3 }), df.placeholder(dtype, { 3 }), df.placeholder(dtype, { -1, 1 })
+    local y = df.device('gpu:0', function()
+      local a = df.tanh(x * 2.5 + row)
+      local b = df.sigmoid(a / 3) * column - df.maximum(a, 0.1)
+      local n = df.reduce_sum(x)
+      return { df.exp(-b * b) * n, b, df.less(a, b), df.square(b) + a ^ 2 }
+    end)
+    local cast = {}
+    for i, v in ipairs(y) do cast[i] = df.cast(v, 'float64') end
+    for r, v in ipairs(df.run(cast, { [x] = { { 0.3, -1.2, 2.5 }, { 0.1, 0.7, -0.4 } }, [row] = { 1, 2, 3 }, [column] = { { 0.5 }, { -2 } } })) do
+      for i = 0, 1 do for j = 0, 2 do said[#said + 1] = ('%a'):format(v:at(i, j)) end end
+    end
+  end
+  local v = df.placeholder('int32', { 4 })
+  local w = df.device('gpu:0', function() return df.bitwise_xor(v * 3 - 7, df.maximum(v, 2)) end)
+  for i = 0, 3 do said[#said + 1] = df.run(w, { [v] = { 5, -3, 7, 0 } }):at(i) end
+  print(table.concat(said, ' '))
+  for _, d in ipairs(df.devices()) do if d.libraries then print(d.launches, d.libraries[2]) end end
+]]
+
+--- Runs fn with the name of a folder that nobody has used.
+local function with_folder(fn)
+  local folder = os.tmpname()
+  os.remove(folder)
+  local ok, e = pcall(fn, folder)
+  os.execute('rm -rf ' .. folder)
+  if not ok then error(e, 0) end
+end
+
 describe('the libraries of gpu:0', function()
   sentence('compute what is asked for there, though it is known when the plan is made', function()
     assert.equal('1 1', gpu[[
@@ -100,6 +133,62 @@ describe('the libraries of gpu:0', function()
     assert.matches('DFLOW_GPU_MATH is `fp8`, and can be float32, tf32 or bfloat16', gpu(code, 'DFLOW_GPU_MATH=fp8'))
   end)
 
+  sentence('make one kernel of elementwise ops that hang together, with the bits of each alone, and keep it on the disk', function()
+    with_folder(function(folder)
+      local env = 'DFLOW_GPU_CACHE=' .. folder .. ' DFLOW_STRESS='
+      local function parts(out)
+        local numbers, launches, line = out:match '^([^\n]*)\n(%d+)%s+(.*)$'
+        return numbers, tonumber(launches), line
+      end
+      local alone, many, none = parts(gpu(chains, env .. 'apart'))
+      local fused, few, line = parts(gpu(chains, env .. 'groups'))
+      assert.equal('fused kernels: none was worth compiling yet', none)
+      assert.equal(alone, fused)
+      local n = tonumber(line:match '^fused kernels: NVRTC 13.0, (%d+) compiled, 0 from the disk$')
+      assert.is_true(n >= 5)
+      assert.is_true(few < many / 2, few .. ' launches of ' .. many)
+      local again, _, kept = parts(gpu(chains, env .. 'groups'))
+      assert.equal(alone, again)
+      assert.equal(('fused kernels: NVRTC 13.0, 0 compiled, %d from the disk'):format(n), kept)
+      -- what is on the disk is used at once; without, nothing so small is worth compiling
+      assert.equal(few, select(2, parts(gpu(chains, 'DFLOW_GPU_CACHE=' .. folder))))
+      assert.equal(many, select(2, parts(gpu(chains, 'DFLOW_GPU_CACHE='))))
+      -- a file that is damaged is compiled anew
+      os.execute(('printf x | dd of="$(ls %s/* | head -1)" bs=1 seek=5000 conv=notrunc 2>/dev/null'):format(folder))
+      again, _, kept = parts(gpu(chains, env .. 'groups'))
+      assert.equal(alone, again)
+      assert.equal(('fused kernels: NVRTC 13.0, 1 compiled, %d from the disk'):format(n - 1), kept)
+    end)
+  end)
+
+  sentence('fuse in loops, branches and gradients, with swap and owners, as apart', function()
+    local code = [[
+      local w, x0 = df.placeholder_with_default(df.fill({ 4, 4 }, 0.3), { 4, 4 }), df.placeholder('float32', { 2, 4 })
+      local function program(save)
+        local function step(i, x, ta)
+          local y = cond((i % 2):eq(0), function() return df.tanh(x:matmul(w) * 0.5 + 0.1) end, function() return df.sigmoid(x) * x - 0.2 end)
+          return i + 1, df.exp(-y * y) + x, ta:write(i, y * 2 + x)
+        end
+        local _, x, ta = while_loop(function(i) return i:lt(7) end, step, { df.int32(0), x0, TensorArray('float32', 7) }, { save = save })
+        local loss = (x * x):reduce_sum() + df.sin(ta:stack()):reduce_sum()
+        return { loss, gradients(loss, x0), gradients(gradients(loss, x0):reduce_sum(), x0) }
+      end
+      local s = df.Session{ devices = { 'cpu:0', 'gpu:0' }, owners = arg and 1 or 2, soft_placement = true }
+      for _, save in ipairs{ 'keep', 'swap', 'recompute' } do
+        local r = s:run(df.device('gpu:0', function() return program(save) end), { [x0] = { { 0.1, 0.2, 0.3, 0.4 }, { 1, -1, 0.5, 0 } } })
+        io.write(('%a '):format(r[1]))
+        for k = 2, 3 do for i = 0, 1 do for j = 0, 3 do io.write(('%a '):format(r[k]:at(i, j))) end end end
+      end
+      print()
+      print(s:devices()[2].libraries[2]:match 'NVRTC' ~= nil)
+    ]]
+    with_folder(function(folder)
+      local apart, fused = gpu(code, 'DFLOW_STRESS=apart'), gpu(code, 'DFLOW_STRESS=groups DFLOW_GPU_CACHE=' .. folder)
+      assert.matches('^%S+ .*\nfalse$', apart)
+      assert.equal((apart:gsub('false$', 'true')), fused)
+    end)
+  end)
+
   sentence('are done without where they are missing, which is one line of s:devices()', function()
     with_driver({}, function(env)
       assert.equal('21\ttrue', gpu(products:format('float32', 1e-5), env))
@@ -108,6 +197,9 @@ describe('the libraries of gpu:0', function()
         df.run(df.device('gpu:0', function() return df.matmul(x, x) end))
         for _, line in ipairs(df.Session{ devices = { 'cpu:0', 'gpu:0' } }:devices()[2].libraries) do print(line) end
       ]], env)
+      assert.equal(gpu(chains, 'DFLOW_STRESS=apart'):match '^[^\n]*', (gpu(chains, 'DFLOW_STRESS=groups ' .. env):match '^[^\n]*'))
+      assert.matches('fused kernels: none, as there is no NVRTC %(.*libnvrtc.so.13: cannot open.*%): each op by its own kernel',
+        gpu(chains, 'DFLOW_STRESS=groups ' .. env))
       assert.matches("products: dflow's own kernel, as there is no cuBLASLt %(.*libcublasLt.so.13: cannot open", out)
     end)
   end)
