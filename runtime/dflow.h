@@ -595,7 +595,8 @@ typedef struct df_token_info {
 } df_token_info;
 typedef struct df_array_info {     /* a TensorArray that a live frame holds */
   int32_t node, frame;             /* where it was found; node -1: not known */
-  int64_t iteration, size, written, bytes;
+  int64_t iteration, size, written;
+  int64_t bytes;                   /* of the elements that are written, not of the room for others */
   int32_t dtype;
   bool    saved;                   /* made to save values for a gradient */
   uint64_t at;                     /* tells one array from another */

@@ -3,7 +3,7 @@
   python3 spec/export_check.py FOLDER > spec/tensorflow/export.lua
 
 The folder is what spec/exchange/export_spec.lua leaves when DFLOW_EXPORT_FOLDER names it. Of each NAME.txt, lines `fetch TENSOR`, `gradient TENSOR`,
-`feed TENSOR KEY` and `by TENSOR`: NAME.pb is imported, `init` run if there is one, and all of fetch and gradient run with the arrays of
+`feed TENSOR KEY`, `by TENSOR` and `step OPERATION`: NAME.pb is imported, `init` run if there is one, then the step, and all of fetch and gradient run with the arrays of
 NAME.npz; NAME.meta is imported with its contexts, and TensorFlow differentiates the sum of the first fetch by each `by`.
 """
 import glob
@@ -36,12 +36,14 @@ def table(v):
       v.dtype.name, ', '.join(map(str, v.shape)), ', '.join(number(x) for x in v.ravel()))
 
 
-def run(graph, fetches, feeds):
+def run(graph, fetches, feeds, steps):
   names = {o.name for o in graph.get_operations()}
   feeds = {k: v for k, v in feeds.items() if k.split(':')[0] in names}
   with tf1.Session(graph=graph) as s:
     if 'init' in names:
       s.run('init')
+    for step in steps:
+      s.run(step, feeds)
     return s.run(fetches, feeds)
 
 
@@ -54,7 +56,7 @@ def check(base):
     d = tf1.GraphDef()
     d.ParseFromString(open(base + '.pb', 'rb').read())
     tf1.import_graph_def(d, name='')
-    values = run(g, get('fetch') + get('gradient'), feeds)
+    values = run(g, get('fetch') + get('gradient'), feeds, get('step'))
   with tf1.Graph().as_default() as g:
     tf1.train.import_meta_graph(base + '.meta')
     there = {o.name + ':0' for o in g.get_operations()}
@@ -62,7 +64,7 @@ def check(base):
     slopes = tf1.gradients(g.get_tensor_by_name(get('fetch')[0]), xs) if xs else []
     slopes = dict(zip((x.name for x in xs), slopes))
     slopes = [tf1.zeros_like(feeds[n]) if slopes.get(n) is None else tf.convert_to_tensor(slopes[n]) for n in get('by')]
-    again = run(g, get('fetch') + slopes, feeds)
+    again = run(g, get('fetch') + slopes, feeds, get('step'))
   n = len(get('fetch'))
   for a, b in zip(values[:n], again[:n]):
     np.testing.assert_array_equal(a, b)

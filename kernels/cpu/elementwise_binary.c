@@ -163,20 +163,25 @@ int32_t cpu_leaky_relu_grad(df_kernel *k) {
   return ew_run(k, &entry, dfk_float(k, 0), NULL);
 }
 
-#define APPROXIMATE_LOOP(s, T) \
+/* D: what the difference is computed in, as in TensorFlow, whose tolerance is a float32 and counts as equal. */
+#define APPROXIMATE_LOOP(s, T, D) \
   static void approximate_equal_##s##_loop(void *out, const void *const *in, uint32_t fixed, int64_t n, double param) \
     { \
     const T *x = in[0], *y = in[1]; \
+    const D tolerance = (D)(float)param; \
     bool *o = out; \
     int64_t a = fixed != 1, b = fixed != 2; \
-    for (int64_t i = 0; i < n; i++) o[i] = fabs((double)x[i * a] - (double)y[i * b]) < param; \
+    for (int64_t i = 0; i < n; i++) { \
+      const D apart = (D)x[i * a] - (D)y[i * b]; \
+      o[i] = apart <= tolerance && -apart <= tolerance; \
+    } \
   }
-APPROXIMATE_LOOP(f32, float)
-APPROXIMATE_LOOP(f64, double)
-APPROXIMATE_LOOP(i8, int8_t)
-APPROXIMATE_LOOP(u8, uint8_t)
-APPROXIMATE_LOOP(i32, int32_t)
-APPROXIMATE_LOOP(i64, int64_t)
+APPROXIMATE_LOOP(f32, float, float)
+APPROXIMATE_LOOP(f64, double, double)
+APPROXIMATE_LOOP(i8, int8_t, double)
+APPROXIMATE_LOOP(u8, uint8_t, double)
+APPROXIMATE_LOOP(i32, int32_t, double)
+APPROXIMATE_LOOP(i64, int64_t, double)
 int32_t cpu_approximate_equal(df_kernel *k) {
   static const ew_op entry = { .grain = EW_LIGHT,
                                .loop = { FLOAT_LOOPS(approximate_equal), INT_LOOPS(approximate_equal) } };

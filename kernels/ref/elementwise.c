@@ -334,10 +334,11 @@ int32_t ref_approximate_equal(df_kernel *k) {
   const df_tensor *x = k->in[0], *y = k->in[1];
   df_tensor *out = broadcast_out(k);
   if (!out) return k->error->code;
+  const float tolerance = (float)dfk_float(k, 0);
   for (int64_t i = 0; i < out->size; i++) {
     int64_t a = element_of(x, i, out->rank, out->dims), b = element_of(y, i, out->rank, out->dims);
     if (dfk_is_complex(x->dtype)) {
-      ref_put_int(out, i, cabs(ref_get_complex(x, a) - ref_get_complex(y, b)) < dfk_float(k, 0));
+      ref_put_int(out, i, cabs(ref_get_complex(x, a) - ref_get_complex(y, b)) <= tolerance);
       continue;
     }
     double v = ref_is_float(x->dtype)  ? ref_get(x, a)
@@ -346,7 +347,8 @@ int32_t ref_approximate_equal(df_kernel *k) {
     double w = ref_is_float(x->dtype)  ? ref_get(y, b)
                : x->dtype == DF_UINT64 ? (double)((uint64_t *)y->data)[b]
                                        : (double)ref_get_int(y, b);
-    ref_put_int(out, i, fabs(v - w) < dfk_float(k, 0));
+    double apart = x->dtype == DF_FLOAT32 ? (float)v - (float)w : v - w;
+    ref_put_int(out, i, fabs(apart) <= tolerance);
   }
   return DF_OK;
 }

@@ -116,11 +116,10 @@ static void add_array(taker *k, const dfi_record *r, const df_value *v) {
     if (!a->chunk[c]) continue;
     int64_t slots = dfi_chunk_slots(a, c);
     const uint8_t *state = dfi_chunk_states(a, c);
-    o->bytes += slots * (a->cell + 1);
     for (int64_t i = 0; i < slots; i++) {
       if (state[i] != DFI_SLOT_WRITTEN) continue;
       o->written++;
-      if (a->store != DFI_STORE_TENSORS) continue;
+      if (a->store != DFI_STORE_TENSORS) { o->bytes += a->cell; continue; }
       dfi_element e;
       dfi_element_look(a, dfi_chunk_begin(a, c) + i, &e);
       if (e.tensor) o->bytes += e.tensor->size * dfi_dtype_size[e.tensor->dtype];

@@ -337,7 +337,7 @@ static const df_op ops[] = {
     .kernel = { [DF_REF] = kernel_not_equal_ref, [DF_CPU] = kernel_not_equal } },
   { .type = "ApproximateEqual", .lua = "approximate_equal", .in = "x:T y:T", .out = "z:bool",
     .types = "T=number|complex", .shape = dfi_shape_binary, .attrs = "tolerance:float=1e-05",
-    .doc = "bool[...] = approximate_equal(x T[...], y T[...]): |x - y| < tolerance",
+    .doc = "bool[...] = approximate_equal(x T[...], y T[...]): |x - y| <= tolerance",
     .example = "df.approximate_equal({1.0}, {1.1}, {tolerance = 0.2})",
     .no_grad = true, .cost = cheap, KERNEL_PAIR(approximate_equal) },
   { .type = "LogicalAnd", .traits = DFO_CHEAP, .lua = "logical_and", BOOL2,

@@ -649,18 +649,31 @@ static void list_gather_grad(dfi_export *e) {
   dfi_lower_type(&e->l, def, "shape_type", DF_INT32);
 }
 
-/* TensorFlow's op wants bounds that are scalars or have the shape of what is clipped. */
-static bool is_bound(dfi_export *e, int32_t i) {
-  const dfi_shape *s = shape_in(e, i);
-  return s->rank == 0 || (dfi_shape_known(s) && dfi_shape_equal(s, shape_in(e, 0)));
-}
+/* TensorFlow's op of this name passes over bounds that are NaN; its function, as ours, gives NaN for them. */
 static void clip(dfi_export *e) {
-  if (is_bound(e, 1) && is_bound(e, 2)) {
-    dfi_export_plain(e, dfi_export_find("ClipByValue"), own(e));
-    return;
-  }
   const uint8_t t = type_in(e, 0);
   two(e, "Maximum", NULL, t, two(e, "Minimum", "below", t, in(e, 0), in(e, 2)), in(e, 1));
+}
+
+/* Input i in the shape that both inputs are broadcast to. */
+static const char *broadcast(dfi_export *e, const char *word, int32_t i, const char *dims) {
+  Pb__NodeDef *n = put_t(e, "BroadcastTo", word, type_in(e, i), 2, in(e, i), dims, NULL);
+  dfi_lower_type(&e->l, n, "Tidx", DF_INT32);
+  return n->name;
+}
+/* TensorFlow's op broadcasts nothing. */
+static void approximate_equal(dfi_export *e) {
+  const uint8_t t = type_in(e, 0);
+  const char *x = in(e, 0), *y = in(e, 1);
+  if (!dfi_shape_known(shape_in(e, 0)) || !dfi_shape_equal(shape_in(e, 0), shape_in(e, 1))) {
+    const char *dims = two(e, "BroadcastArgs", "dims", DF_INT32, shape_of(e, "x_dims", t, x, DF_INT32),
+                           shape_of(e, "y_dims", t, y, DF_INT32));
+    x = broadcast(e, "x", 0, dims);
+    y = broadcast(e, "y", 1, dims);
+  }
+  Pb__AttrValue *tolerance = dfi_lower_attr(&e->l, put_t(e, "ApproximateEqual", NULL, t, 2, x, y, NULL), "tolerance");
+  tolerance->value_case = PB__ATTR_VALUE__VALUE_F;
+  tolerance->f = (float)e->current->attrs[0].f;
 }
 
 /* The gradient of a gradient's array is looked for among the arrays of the forward pass there, and not found. */
@@ -684,7 +697,8 @@ bool dfi_export_special(dfi_export *e, const df_node *n) {
     { "GatherHandle", gather_handle }, { "CustomGradient", custom_gradient }, { "TensorArrayReadSaved", saved_read },
     { "ReadReferenceSaved", saved_read }, { "ReadVariableSaved", saved_read }, { "ResourceSparseApplyGradientDescent",
     sparse_descent }, { "VarHandleOp", variable },
-    { "ClipByValue", clip }, { "TensorArrayGradV2", array_gradient }, { "TensorArrayGradV3", array_gradient },
+    { "ClipByValue", clip }, { "ApproximateEqual", approximate_equal },
+    { "TensorArrayGradV2", array_gradient }, { "TensorArrayGradV3", array_gradient },
     { "Assert", assertion }, { "GatherNdLast", gather_nd_last }, { "LinearRecurrence", linear_recurrence },
     { "ResourceSparseApplyAdam", sparse_adam }, { "TensorListConcat", list_concat },
     { "TensorListGatherGrad", list_gather_grad }, { "Einsum", einsum },

@@ -189,6 +189,15 @@ function programs.assigned_in_a_loop()
   return { s, i }, {}, {}
 end
 
+--- What TensorFlow's ops of these names do otherwise: they broadcast nothing, and pass over bounds that are NaN.
+function programs.bounds()
+  local x, y = df.placeholder('float32', { -1, 3 }, 'x'), df.placeholder('float32', { 3 }, 'y')
+  local none = df.constant(0 / 0)
+  return { df.clip_by_value(x, -0.5, 0.5), df.approximate_equal(x, y, { tolerance = 0.25 }), df.approximate_equal(x, x),
+           df.cast(df.is_nan(df.clip_by_value(x, none, 0.5)), 'float32'), df.cast(df.is_nan(df.clip_by_value(x, -0.5, none)), 'float32') },
+         { [x] = f32{ { 0.5, -1, 3 }, { 0.25, 0.1, -0.2 } }, [y] = f32{ 0.25, -1.5, 3 } }, { x }
+end
+
 --- A training step through the gradient of a loop whose iterations are computed again: W after it.
 function programs.training()
   local x = df.placeholder('float32', { 4, 2, 3 }, 'x')
@@ -219,6 +228,16 @@ function programs.custom_gradient()
   return { twice(x), df.dynamic_stitch({ { 0, 2 }, { 1 } }, { a, b }) }, { [x] = f32{ 1, 2, 3 } }, { x }
 end
 
+-- Trained here: the file holds the values of the session, and trains on.
+for name, build in pairs(require 'spec.exchange.trained_models') do
+  programs['trained_' .. name] = function()
+    local m, fetches = build(), {}
+    for _, y in pairs(m.outputs) do fetches[#fetches + 1] = y end
+    table.sort(fetches, function(a, b) return a.name < b.name end)
+    return fetches, m.feeds, {}, m
+  end
+end
+
 for _, seed in ipairs{ 2, 10, 13, 20, 23, 24, 36, 53 } do
   programs['random_' .. seed] = function()
     local y, xs = random_program.build(df, random_program.make(seed, 3))
@@ -239,15 +258,22 @@ local function as_tensor(v, dtype) return getmetatable(v) and v or df.tensor(v, 
 --- Builds a program and writes its files. What it gives here, and what a reading of the files gives.
 local function export(name)
   df.reset()
-  local fetches, feeds, by = programs[name]()
+  local fetches, feeds, by, trained = programs[name]()
+  trained = trained or {}
   local gradients = #by > 0 and df.gradients(fetches[1], by, { unconnected = 'zero' }) or {}
   local all = { unpack(fetches) }
   for i = 1, #by do all[#all + 1] = gradients[i] end
-  local base = folder .. '/' .. name
-  df.export_graph_def(base .. '.pb', { outputs = all })
-  df.export_graph_def(base .. '.pbtxt', { outputs = all })
-  df.export_graph_def(base .. '.meta', { outputs = fetches })
-  return { base = base, values = df.run(all, feeds), all = all, fetches = #fetches, feeds = feeds, by = by }
+  local base, s, step = folder .. '/' .. name, trained.session, trained.step
+  local written = { unpack(all) }
+  written[#written + 1] = step
+  df.export_graph_def(base .. '.pb', { outputs = written, session = s })
+  df.export_graph_def(base .. '.pbtxt', { outputs = written, session = s })
+  df.export_graph_def(base .. '.meta', { outputs = step and written or fetches, session = s })
+  if step then s:run(step, feeds) end
+  local values
+  if s then values = s:run(all, feeds) else values = df.run(all, feeds) end
+  return { base = base, values = values, all = all, fetches = #fetches, feeds = feeds,
+           by = by, step = step and step.name }
 end
 
 --- What spec/export_check.py reads beside the graphs.
@@ -260,6 +286,7 @@ local function describe_program(p)
     lines[#lines + 1] = 'feed ' .. tensor_name(x) .. ' ' .. key
   end
   for _, x in ipairs(p.by) do lines[#lines + 1] = 'by ' .. tensor_name(x) end
+  if p.step then lines[#lines + 1] = 'step ' .. p.step end
   df.save_npz(p.base .. '.npz', arrays)
   local file = assert(io.open(p.base .. '.txt', 'w'))
   file:write(table.concat(lines, '\n'), '\n')
@@ -275,6 +302,7 @@ local function run_again(p, path, count)
     if ok then feeds[input] = v end
   end
   if pcall(g.op, g, 'init') then s:run(g:op('init')) end
+  if p.step then s:run(g:op(p.step), feeds) end
   local values = s:run(fetches, feeds)
   s:close()
   return values

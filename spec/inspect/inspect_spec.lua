@@ -309,6 +309,36 @@ describe('a run in the background', function()
     h:wait()
   end)
 
+  it('counts of what is saved the bytes that the graph says, numbers, rows and tensors of several sizes alike', function()
+    for _, shape in ipairs{ {}, { 1 }, { 3 }, { 3, 3 }, { 40, 50 } } do
+      df.reset()
+      local x = df.Variable(df.fill(shape, df.float32(0.5)))
+      local _, y = df.while_loop(function(i) return i:lt(100) end, function(i, y) return i + 1, df.erf(y * x) end,
+                                 { df.int32(0), df.ones(shape) })
+      local slope = df.gradients(y, x)
+      local a_trip, expected = df.saved(slope)[1].bytes, 0
+      local h = df.start(slope, nil, { paused = true })
+      h:settle()
+      h:break_at{ op = 'Erf', iteration = 60 }
+      h:resume()
+      h:settle()
+      local found, values = 0, 0
+      for _, s in ipairs(h:stacks()) do
+        if s.saved then
+          found, values = found + s.bytes, values + 1
+          local size = 4
+          for _, d in ipairs(shape) do size = size * d end
+          expected = expected + s.depth * size
+        end
+      end
+      assert.is_true(values > 0)
+      assert.equal(expected, found)
+      assert.is_true(math.abs(found - 60 * a_trip) <= a_trip, ('%d bytes, %d a trip'):format(found, a_trip))
+      h:cancel()
+      pcall(h.wait, h)
+    end
+  end)
+
   it('computes bit for bit the same whether it is looked at or not', function()
     for seed = 1, 60 do
       df.reset()

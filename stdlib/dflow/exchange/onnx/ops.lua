@@ -203,7 +203,7 @@ end
 function M.ApproximateEqual(x, n)
   local d, apart = n:d(1), x:op('Abs', { x:op('Sub', { n[1], n[2] }) })
   if dtypes.is_int(d) then d, apart = FLOAT64, x:cast(apart, FLOAT64, d) end
-  return x:op('Less', { apart, x:number(n.attr 'tolerance', d) })
+  return x:op('LessOrEqual', { apart, x:number(n.attr 'tolerance', d) })
 end
 
 function M.Atan2(x, n)
