@@ -129,6 +129,29 @@ describe('an op that is built again after a run', function()
     same(df.run(v), 12)
   end)
 
+  it('has the gradient that it had, in a loop of gradients', function()
+    local w = df.Variable(df.ones{ 2, 2 })
+    df.run(w)
+    local function loss() return df.reduce_sum(df.square(df.matmul(w, { { 1, 2 }, { 3, 4 } })) * x) end
+    same(growth(function(i) same(df.run(df.gradients(loss(), w), { [x] = i }):at(0, 0), 2 * i * (4 * 1 + 6 * 2)) end), 0)
+    same(growth(function(i) df.run(df.gradients(loss(), { w, x }, { grad_ys = 2 }), { [x] = i }) end), 0)
+    same(growth(function(i) df.run({ df.gradients(loss(), w), df.gradients(loss() * 2, w) }, { [x] = i }) end), 0)
+  end)
+
+  it('has the gradient by what it is built on, also where that has a node of its own', function()
+    df.run(v:assign(3.0))
+    for i = 1, 4 do
+      local u = v * 2
+      local y = u * u
+      if i > 2 then df.run(u + 1, { [u] = 5 }) u = v * 2 y = u * u end
+      same(df.run(df.gradients(y, u)), 12)
+      same(df.run({ df.gradients(y, u), df.gradients(y, v) }), { 12, 24 })
+      same(df.run(df.gradients(y, u), { [u] = 1 }), 2)
+      local a, b = df.gradients(y, u), df.gradients(y, u)
+      same(df.run{ a, b }, { 12, 12 })
+    end
+  end)
+
   it('draws anew when it draws', function()
     df.set_random_seed(1)
     local seen = {}

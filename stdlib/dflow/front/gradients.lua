@@ -3,6 +3,7 @@ local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local nest = require 'dflow.front.nest'
+local intern = require 'dflow.front.intern'
 local convert = require 'dflow.front.convert'
 local registry = require 'dflow.front.registry'
 local tensor_array = require 'dflow.front.tensor_array'
@@ -68,6 +69,41 @@ local function list_of(v)
   return { v }
 end
 
+--- Outputs (false: none) as pairs of node and index.
+local function flat(outputs)
+  local list = {}
+  for i, o in ipairs(outputs) do list[2 * i - 1], list[2 * i] = o and o.node or -1, o and o.index or 0 end
+  return list
+end
+
+--- Builds the derivatives: of each x the Output, and where it is sparse those of its indices and shape; false where there is none.
+-- @param asked  {ys, grad_ys or nil, xs, stops, mode, line}, as the library takes them
+local function derive(g, asked, y_outputs, x_list, stop_list)
+  local function call() return core.gradients(g.handle, asked[1], asked[2], asked[3], asked[4], asked[5], asked[6]) end
+  local out
+  if M.watch and core.flow_depth(g.handle) == 0 then
+    local watch = M.watch
+    M.watch = nil                  -- what gradient functions ask for is no call of the user's
+    local ok, result = pcall(call)
+    M.watch = watch
+    if not ok then error(result, 0) end
+    watch(y_outputs, x_list, stop_list, asked[6])
+    out = result
+  else
+    out = call()
+  end
+  local outputs = {}
+  for k = 1, 3 * #x_list do outputs[k] = out[2 * k - 1] >= 0 and graph.output(g, out[2 * k - 1], out[2 * k]) end
+  return outputs
+end
+
+--- The derivative by x, of the three Outputs that derive gave for it.
+local function derivative(g, x, dense, indices, shape)
+  if not dense then return false end
+  if indices then return setmetatable({ graph = g, values = dense, indices = indices, dense_shape = shape or nil }, IndexedSlices) end
+  return getmetatable(x) == tensor_array.TensorArray and tensor_array.wrap(dense, x.d, x.name .. '/grad') or dense
+end
+
 --- M.watch: nil, or a function that is told of each call at the top level: ys, xs and stops as Outputs or Variables, and the Lua line.
 
 --- gradients(ys, xs, {grad_ys, stop_gradients, unconnected}): d(sum of ys) / dx for every x, in the structure of xs.
@@ -86,13 +122,10 @@ function M.gradients(ys, xs, opts)
   if #y_list == 0 then errors.bad('gradients: there are no ys') end
   if #x_list == 0 then errors.bad('gradients: there are no xs') end
   local g = convert.graph_of(y_list) or graph.current()
-  local flat_y, flat_gy, flat_x, stops = {}, nil, {}, {}
-  local y_outputs = {}
+  local y_outputs, given_outputs, x_outputs, stop_outputs = {}, nil, {}, {}
   for i, y in ipairs(y_list) do
     local mt = getmetatable(y)
-    local o = mt == tensor_array.TensorArray and y.handle or convert.to_output(y, nil, g, 'gradients: ys')
-    y_outputs[i] = o
-    flat_y[2 * i - 1], flat_y[2 * i] = o.node, o.index
+    y_outputs[i] = mt == tensor_array.TensorArray and y.handle or convert.to_output(y, nil, g, 'gradients: ys')
   end
   if opts.grad_ys ~= nil then
     local given = nest.is_plain(opts.grad_ys) and (nest.is_structure(opts.grad_ys) or #y_list > 1) and opts.grad_ys or { opts.grad_ys }
@@ -101,15 +134,14 @@ function M.gradients(ys, xs, opts)
         errors.bad('gradients: grad_ys has an entry %s, but there %s', tostring(i), #y_list == 1 and 'is one y' or ('are %d ys'):format(#y_list))
       end
     end
-    flat_gy = {}
+    given_outputs = {}
     for i, y in ipairs(y_outputs) do
       local v = given[i]
-      if v == nil or v == false then
-        flat_gy[2 * i - 1], flat_gy[2 * i] = -1, 0
+      if v == nil or v == false then given_outputs[i] = false
       else
         local o = convert.to_output(v, graph.dtype(y), g, 'gradients: grad_ys')
         if graph.rank(o) == 0 and graph.rank(y) ~= 0 then o = ops.functions.ones_like(y) * o end
-        flat_gy[2 * i - 1], flat_gy[2 * i] = o.node, o.index
+        given_outputs[i] = o
       end
     end
   end
@@ -125,41 +157,17 @@ function M.gradients(ys, xs, opts)
   for i, x in ipairs(x_list) do
     local o = handle_or_output(x, 'xs')
     if o.graph ~= g then errors.bad('gradients: %s belongs to another graph than ys', o.name) end
-    flat_x[2 * i - 1], flat_x[2 * i] = o.node, o.index
+    x_outputs[i] = o
   end
-  for i, x in ipairs(list_of(opts.stop_gradients)) do
-    local o = handle_or_output(x, 'stop_gradients')
-    stops[2 * i - 1], stops[2 * i] = o.node, o.index
+  for i, x in ipairs(list_of(opts.stop_gradients)) do stop_outputs[i] = handle_or_output(x, 'stop_gradients') end
+  local function build()
+    return derive(g, { flat(y_outputs), given_outputs and flat(given_outputs), flat(x_outputs), flat(stop_outputs), mode, where },
+                  y_outputs, x_list, list_of(opts.stop_gradients))
   end
-  local out
-  if M.watch and core.flow_depth(g.handle) == 0 then
-    local watch = M.watch
-    M.watch = nil                  -- what gradient functions ask for is no call of the user's
-    local ok, result = pcall(core.gradients, g.handle, flat_y, flat_gy, flat_x, stops, mode, where)
-    M.watch = watch
-    if not ok then error(result, 0) end
-    watch(y_outputs, x_list, list_of(opts.stop_gradients), where)
-    out = result
-  else
-    out = core.gradients(g.handle, flat_y, flat_gy, flat_x, stops, mode, where)
-  end
+  local outputs = M.watch and build() or intern.derivatives(g, ('%s|%d|'):format(where, mode),
+                                                            { y_outputs, given_outputs or {}, x_outputs, stop_outputs }, build)
   local results = {}
-  for i, x in ipairs(x_list) do
-    local at = 6 * (i - 1)
-    if out[at + 1] < 0 then
-      results[i] = false
-    else
-      local dense = graph.output(g, out[at + 1], out[at + 2])
-      if out[at + 3] >= 0 then
-        local shape = out[at + 5] >= 0 and graph.output(g, out[at + 5], out[at + 6]) or nil
-        results[i] = setmetatable({ graph = g, values = dense, indices = graph.output(g, out[at + 3], out[at + 4]), dense_shape = shape }, IndexedSlices)
-      elseif getmetatable(x) == tensor_array.TensorArray then
-        results[i] = tensor_array.wrap(dense, x.d, x.name .. '/grad')
-      else
-        results[i] = dense
-      end
-    end
-  end
+  for i, x in ipairs(x_list) do results[i] = derivative(g, x, outputs[3 * i - 2], outputs[3 * i - 1], outputs[3 * i]) end
   if nest.is_plain(xs) then return nest.pack(xs, results, function() return true end) end
   return results[1]
 end

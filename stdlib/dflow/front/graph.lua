@@ -105,7 +105,7 @@ end
 function M.undo(g, mark)
   local before = core.graph_nodes(g.handle)
   local left = core.graph_undo(g.handle, mark)
-  if left < before then g.interned, g.literals, g.needs = nil, nil, nil end
+  if left < before then g.interned, g.literals, g.needs, g.derived = nil, nil, nil, nil end
   for node = left, before - 1 do
     local function forget(list)
       local o = list[node]

@@ -5,6 +5,7 @@
 -- with it (an input of something that is new, a feed, a gradient, a name) builds its node then. So nobody can tell, but by the
 -- graph, which stays as it is. The k-th of its kind since the last run stands for the k-th before it. What draws random numbers, makes a
 -- resource or has no inputs is always built; what has an effect stands for another only where that one's effect is not asked for besides.
+-- What gradients are asked for again, they are given again.
 local core = require 'dflow.backend'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -198,6 +199,51 @@ function M.settle(flat, feeds)
     end
   end
   return flat
+end
+
+-- ---- derivatives -----------------------------------------------------------------------------------------------------
+--- What Outputs are known by; nil where one has an effect, or a node of its own besides the one that it stood for.
+local function derivatives_key(key, lists)
+  local parts = { key }
+  for _, list in ipairs(lists) do
+    for _, o in ipairs(list) do
+      local node, same = o and rawget(o, 'node'), o and rawget(o, 'same')
+      if o and (node and same or same and rawget(o, 'effect')) then return nil end
+      parts[#parts + 1] = o and (node or same) .. ':' .. o.index or '-'
+    end
+    parts[#parts + 1] = '|'
+  end
+  return table.concat(parts, ' ')
+end
+
+--- Outputs that stand for those of `list` (false: none), whose own nodes build() makes together.
+local function standing(g, list, build)
+  local own, stands = nil, {}
+  for i, o in ipairs(list) do
+    local d = o and core.output_dtype(g.handle, o.node, o.index)
+    stands[i] = o and setmetatable({ graph = g, same = o.node, index = o.index, d = d, effect = false, build = function()
+      own = own or build()
+      rawset(stands[i], 'index', own[i].index)
+      return own[i].node
+    end }, Output)
+  end
+  return stands
+end
+
+--- What gradients gave for the same line and Outputs before the last run, by Outputs that stand for it, else what build() gives: a list of
+--- Outputs, false where there is none. What was asked for twice between two runs is built twice.
+-- @param lists  of Outputs (false: none)
+function M.derivatives(g, key, lists, build)
+  key = g.period and M.open(g) and derivatives_key(key, lists)
+  if not key then return build() end
+  g.derived = g.derived or {}
+  local known = g.derived[key]
+  if not known or known.period == g.period then
+    g.derived[key] = { results = build(), period = g.period }
+    return g.derived[key].results
+  end
+  known.period = g.period
+  return standing(g, known.results, build)
 end
 
 -- ---- literals -----------------------------------------------------------------------------------------------------------
