@@ -410,3 +410,25 @@ describe('sums by segment', function()
     support.check_gradient(function(w) return df.square(df.bincount(df.constant({ 1, 2, 1, 7 }, 'int32'), 3, w)) end, { { 1, 2, 3, 4 } }, { order = 2 })
   end)
 end)
+
+describe('the variance and the standard deviation', function()
+  it('are of all elements, along axes or of everything', function()
+    near(df.run(df.reduce_variance(f32{ 1, 2, 4 })), 14 / 9)
+    near(df.run(df.reduce_std(f32{ { 1, 2 }, { 3, 7 } }, 1)), { 0.5, 2 })
+    near(df.run(df.reduce_std(f32{ { 1, 2 }, { 3, 7 } }, { axis = 0, keep_dims = true })), { { 1, 2.5 } })
+    near(df.run(df.reduce_variance(f64{ 1e8 + 1, 1e8 + 2, 1e8 + 4 })), 14 / 9)
+    same(df.run(df.reduce_variance(f32({}, { 0 }))) ~= df.run(df.reduce_variance(f32({}, { 0 }))), true)      -- NaN
+    near(df.run({ df.moments(f32{ 1, 2, 4 }) }), { 7 / 3, 14 / 9 })                                          -- of everything, too
+    has(message_of(df.reduce_std, i32{ 1, 2 }), "df.cast(x, 'float32')")
+  end)
+
+  it('have gradients of both orders, as TensorFlow has', function()
+    local x = f32{ 1, 2, 4 }
+    local slope = df.gradients(df.reduce_variance(x), x)
+    near(df.run(slope), { -8 / 9, -2 / 9, 10 / 9 })
+    near(df.run(df.gradients(slope[0], x)), { 4 / 9, -2 / 9, -2 / 9 })
+    local flat = f32{ 2, 2 }
+    local nans = df.run(df.gradients(df.reduce_std(flat), flat))
+    same({ nans:at(0) ~= nans:at(0), nans:at(1) ~= nans:at(1) }, { true, true })
+  end)
+end)

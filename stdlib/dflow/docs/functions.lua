@@ -735,6 +735,19 @@ df.moments(x, axes, {…})
   gradient  that of the means it is made of
   example   df.moments({1.0, 2.0, 3.0}, {0})
 
+df.reduce_variance(x, axis?, keep_dims?)
+  The mean square of what lies between the elements and their mean along the axes, all of them by default: of all that there is, not of
+  a sample.
+@name
+  gradient  that of the means it is made of
+  example   df.reduce_variance{1.0, 2.0, 6.0}
+
+df.reduce_std(x, axis?, keep_dims?)
+  The square root of the variance along the axes, all of them by default.
+@name
+  gradient  that of the means it is made of; NaN where all elements are equal
+  example   df.reduce_std({{1.0, 2.0}, {3.0, 7.0}}, 1)
+
 df.l2_normalize(x, axis, {…})
   x divided by its norm along the axis.
   option    epsilon: number = 1e-12  the least that the sum of squares counts for

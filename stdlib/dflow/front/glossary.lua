@@ -6,8 +6,8 @@ local words = {
   -- NumPy
   sum = { 'NumPy', 'df.reduce_sum(x, axis)' }, mean = { 'NumPy', 'df.reduce_mean(x, axis)' }, max = { 'NumPy', 'df.reduce_max(x, axis)' },
   min = { 'NumPy', 'df.reduce_min(x, axis)' }, prod = { 'NumPy', 'df.reduce_prod(x, axis)' }, all = { 'NumPy', 'df.reduce_all(x, axis)' },
-  any = { 'NumPy', 'df.reduce_any(x, axis)' }, var = { 'NumPy', 'select(2, df.moments(x, {axis}))' },
-  std = { 'NumPy', 'df.sqrt(select(2, df.moments(x, {axis})))' }, array = { 'NumPy', 'df.constant(v), or df.tensor(v) for a value outside graphs' },
+  any = { 'NumPy', 'df.reduce_any(x, axis)' }, var = { 'NumPy', 'df.reduce_variance(x, axis)' },
+  std = { 'NumPy', 'df.reduce_std(x, axis)' }, array = { 'NumPy', 'df.constant(v), or df.tensor(v) for a value outside graphs' },
   asarray = { 'NumPy', 'df.constant(v)' }, arange = { 'NumPy', 'df.range(first, last, step)' }, dot = { 'NumPy', 'df.matmul(a, b)' },
   mm = { 'PyTorch', 'df.matmul(a, b)' }, bmm = { 'PyTorch', 'df.matmul(a, b)' }, T = { 'NumPy', 'df.transpose(x)' },
   t = { 'PyTorch', 'df.transpose(x)' }, concatenate = { 'NumPy', 'df.concat(list, axis)' }, cat = { 'PyTorch', 'df.concat(list, axis)' },

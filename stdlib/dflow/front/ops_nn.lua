@@ -74,10 +74,21 @@ def('moments', { 'x', 'axes' }, { 'keep_dims' }, function(o)
   required('moments', o, 'x')
   local x = to_output(o.x, nil, nil, 'moments')
   local mean = f.reduce_mean(x, { axis = o.axes, keep_dims = true })
-  local variance = f.reduce_mean(f.squared_difference(x, f.stop_gradient(mean)), { axis = o.axes, keep_dims = o.keep_dims })
-  if not o.keep_dims then mean = f.reduce_mean(x, { axis = o.axes }) end
+  local variance = f.reduce_mean(f.squared_difference(x, f.stop_gradient(mean)), { axis = o.axes, keep_dims = o.keep_dims or false })
+  if not o.keep_dims then mean = f.reduce_mean(x, { axis = o.axes, keep_dims = false }) end
   return mean, variance
 end)
+
+--- reduce_variance(x, axis, {keep_dims}), reduce_std: of all that there is, not of a sample; NaN of nothing.
+local function variance(name, o)
+  required(name, o, 'x')
+  local x = to_output(o.x, nil, nil, name)
+  if not dtypes.is_float(graph.dtype(x)) then errors.bad("%s: x is %s, floats are expected: cast it, as in df.cast(x, 'float32')", name, x.dtype) end
+  local apart = x - f.reduce_mean(x, { axis = o.axis, keep_dims = true })
+  return f.reduce_mean(f.square(apart), { axis = o.axis, keep_dims = o.keep_dims or false })
+end
+def('reduce_variance', { 'x', 'axis', 'keep_dims' }, {}, function(o) return variance('reduce_variance', o) end)
+def('reduce_std', { 'x', 'axis', 'keep_dims' }, {}, function(o) return f.sqrt(variance('reduce_std', o)) end)
 
 def('l2_normalize', { 'x', 'axis' }, { 'epsilon' }, function(o)
   required('l2_normalize', o, 'x')
