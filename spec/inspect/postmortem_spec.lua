@@ -99,6 +99,21 @@ describe('the prompt', function()
     assert.matches('dflow> no run is in progress', out, 1, true)
   end)
 
+  it('walks back to the oldest token, and says that it is; stops once at an iteration; lists a run as cancelled', function()
+    local out = prompt('i, y = while_loop(function(i) return i:lt(100) end, function(i, y) return i + 1, y * 2 end, {df.int32(0), df.float32(1)})\n'
+      .. 'h = df.start({i, y}, nil, {paused = true})\n:back\n:step 8\n:back 20\n:back 3\n:forward 2\n'
+      .. ':break iteration 3\n:break\n:continue\nb = h:break_at{iteration = 5}\n:continue\n:break Mul iteration 7\n:continue\n:cancel\n:runs\n')
+    assert.matches('dflow> nothing has run yet\n', out, 1, true)
+    local said = 'dflow> 8 tokens are remembered; this is the oldest:\n-8  while/Enter (Enter) = 0\n'
+    assert.matches(said .. said, out, 1, true)
+    assert.matches('dflow> -6  while/Less (Less) in while:0 = true\n', out, 1, true)
+    assert.matches('dflow> breakpoint 1: iteration 3\n', out, 1, true)
+    assert.matches('dflow> breakpoint 1 before while/Less (Less) in while:3', out, 1, true)
+    assert.matches('dflow> breakpoint %d+ before while/Less %(Less%) in while:5', out)
+    assert.matches('dflow> breakpoint %d+ before while/Mul %(Mul%) in while:7', out)
+    assert.matches('dflow> 1  cancelled 71 nodes, 7 iterations, 1 frame\n', out, 1, true)
+  end)
+
   it('keeps ten runs and 64 MB', function()
     local out = prompt('x = df.ones{4, 4} * 2\nfor k = 1, 30 do df.run(x) end\n=#require("dflow.repl.inspector").kept\n'
       .. 'y = df.ones{1024, 1024, 5} * 2\nfor k = 1, 12 do df.run(y); end\n=#require("dflow.repl.inspector").kept\n')

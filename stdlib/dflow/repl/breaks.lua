@@ -25,6 +25,7 @@ function M.parse(text)
   for _, key in ipairs{ 'op', 'name', 'frame' } do take('%f[%w]' .. key .. '=(%S+)', function(v) spec[key] = v end) end
   take('%f[%w]line=(%S+)', function(v) spec.line = tonumber(v) or v end)
   take('%f[%w]iteration=(%d+)', function(v) spec.iteration = tonumber(v) end)
+  take('%f[%w]iteration%s+(%d+)', function(v) spec.iteration = tonumber(v) end)
   take('%f[%w]line%s+(%S+)', function(line) spec.line = tonumber(line) or line end)
   take('%f[%w]frame%s+(%S+)', function(name) spec.frame = name end)
   take('(%S+:%d+)%s*$', function(tag) spec.frame = tag end)

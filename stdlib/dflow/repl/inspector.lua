@@ -400,7 +400,7 @@ command('break', function(rest, say)
   if h and h:state() == 'running' then h:pause() end
   say(breaks.add(h, rest))
 end, [[break WHERE - the run stops there: an op type or node name (a pattern), `line n`, a loop `frame name` or its iteration `name:n`,
-`dead`, `nan`, `inf`, or several of these; `limit n` lets it stop n times. Without WHERE: the breakpoints, and how often each was met.
+`iteration n` of any loop, `dead`, `nan`, `inf`, or several of these; `limit n` lets it stop n times. Without WHERE: the breakpoints, and how often each was met.
 :break Mul while:6      before Mul runs in iteration 6       :break nan       after any node that makes a NaN
 :break Mul if v > 20    where the value of Mul is above 20   :break line 12   what line 12 of an input or a file built
 :break op=Mul frame=while iteration=6   the same in h:break_at's words
@@ -415,12 +415,15 @@ end, 'unbreak [n] - takes a breakpoint away, or all of them')
 -- ---- commands: walking back ---------------------------------------------------------------------------------------------
 local function show_past(h, at, say)
   local list = h:history(at)
-  local t = list[at]
-  if not t then
-    cursor[h] = #list
-    say(('%d tokens are remembered'):format(#list))
+  if #list == 0 then
+    say('nothing has run yet')
     return
   end
+  if at > #list then
+    at = #list
+    say(('%s remembered; this is the oldest:'):format(at == 1 and '1 token is' or at .. ' tokens are'))
+  end
+  local t = list[at]
   cursor[h] = at
   local ok, v = pcall(h.value, h, t.op.name, t.tag ~= '' and t.tag or nil)
   local text = ('-%d  %s (%s)%s%s'):format(at, t.op.name, t.op.type, t.tag ~= '' and ' in ' .. t.tag or '', t.dead and ', dead' or '')
