@@ -59,6 +59,7 @@ local function ways(rand, n)
   return {
     { devices = plain },
     { devices = list, clock = 'virtual' },
+    { devices = list, owners = 1 + rand(3), save = ({ 'keep', 'swap' })[rand(2)] },
     { devices = plain, owners = rand(4), save = ({ 'keep', 'swap', 'recompute', 'auto' })[rand(4)] },
   }
 end

@@ -10,10 +10,11 @@
  * How a graph is cut (plan/place.c, plan/cut.c). Every node of a plan has a device. An edge between two devices becomes
  * a Transfer, a Send and its Recv in one node: it takes the token on one side and puts it out on the other, once for
  * each destination however many read it there, dead tokens too. Its rendezvous key is the paper's (edge, tag): the
- * node, and the record that it fires in. All partitions of a run are turned by one owner, so they share the tables of
- * frames and iterations: the state machine that the paper gives each partition of a loop is one record of that table,
- * and a partition takes part in an iteration by the predicate that is sent to its Switches, as there. Nothing waits for
- * all devices: they are in different iterations, as far apart as parallel_iterations allows.
+ * node, and the record that it fires in. Partitions that one owner turns share its tables of frames and iterations: the
+ * state machine that the paper gives each partition of a loop is one record of that table, and a partition takes part
+ * in an iteration by the predicate that is sent to its Switches, as there. Of several owners each has a state machine
+ * of its own (plan/owners.c), and messages between them are letters (engine/team.h). Nothing waits for all devices:
+ * they are in different iterations, as far apart as parallel_iterations allows.
  *
  * Time. With the real clock a message takes as long as its link says, and kernels as long as they take. The virtual
  * clock (engine/timed.c) is a discrete-event one: tokens run in the order of the time at which they are ready, each

@@ -16,6 +16,7 @@
 #include "engine/holders.h"
 #include "engine/remote.h"
 #include "engine/timed.h"
+#include "engine/team.h"
 #include "engine/transfer.h"
 #include "engine/watch.h"
 #include <stdio.h>
@@ -143,17 +144,31 @@ static void call_end(dfi_exec *x, dfi_call *c, uint32_t edge) {
   dfi_exec_send(x, r, edge, p->edge[1], 0);
 }
 
+/* Something has come to x. Under inbox_lock. */
+static void ring(dfi_exec *x) {
+  if (x->stuck) {
+    x->stuck = false;
+    atomic_fetch_sub(&x->shared->stuck, 1);
+  }
+  pthread_cond_signal(&x->inbox_bell);
+}
+
 /* Leaves a call in the inbox of its run. Any thread. After that the call may be gone. */
 static void post(dfi_call *c) {
   dfi_exec *x = c->exec;
   pthread_mutex_lock(&x->inbox_lock);
   c->next = x->inbox;
   __atomic_store_n(&x->inbox, c, __ATOMIC_RELAXED);     /* the owner peeps without the lock */
-  if (x->stuck) {
-    x->stuck = false;
-    atomic_fetch_sub(&x->shared->stuck, 1);
-  }
-  pthread_cond_signal(&x->inbox_bell);
+  ring(x);
+  pthread_mutex_unlock(&x->inbox_lock);
+}
+
+void dfi_letter_post(dfi_exec *x, dfi_letter *l) {
+  pthread_mutex_lock(&x->inbox_lock);
+  const bool first = !x->letters;
+  l->next = x->letters;
+  __atomic_store_n(&x->letters, l, __ATOMIC_RELAXED);
+  if (first) ring(x);                      /* else it has been told */
   pthread_mutex_unlock(&x->inbox_lock);
 }
 
@@ -326,39 +341,45 @@ void dfi_call_late(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   call_free(c);
 }
 
+/* Does somebody want the owner to come by? */
+static bool called(const dfi_exec *x) { return dfi_watch_wanted(x) || dfi_team_failed(x); }
+
 /* Waits until something is in the inbox; not longer than 10 ms when calls wait for what is outside, which may never
    come. */
 static void inbox_wait(dfi_exec *x) {
   if (!x->waiting) {
-    while (!x->inbox && !dfi_watch_wanted(x)) pthread_cond_wait(&x->inbox_bell, &x->inbox_lock);
+    while (!dfi_inbox_filled(x) && !called(x)) pthread_cond_wait(&x->inbox_bell, &x->inbox_lock);
     return;
   }
   const struct timespec until = dfi_after(0.01);
-  while (!x->inbox && !dfi_watch_wanted(x) && pthread_cond_timedwait(&x->inbox_bell, &x->inbox_lock, &until) == 0) { }
+  while (!dfi_inbox_filled(x) && !called(x) &&
+         pthread_cond_timedwait(&x->inbox_bell, &x->inbox_lock, &until) == 0) { }
 }
 
 void dfi_inbox_wait(dfi_exec *x, double seconds) {
   if (seconds < 30e-6) {                    /* waking takes longer than that */
-    for (const double until = dfi_now() + seconds; dfi_now() < until && !__atomic_load_n(&x->inbox, __ATOMIC_RELAXED);)
+    for (const double until = dfi_now() + seconds; dfi_now() < until && !dfi_inbox_filled(x);)
       dfi_relax();
   } else {
     /* a cancellation rings no bell */
     const struct timespec until = dfi_after(seconds < 0.01 ? seconds : 0.01);
     pthread_mutex_lock(&x->inbox_lock);
-    if (!x->inbox && !dfi_watch_wanted(x)) pthread_cond_timedwait(&x->inbox_bell, &x->inbox_lock, &until);
+    if (!dfi_inbox_filled(x) && !called(x)) pthread_cond_timedwait(&x->inbox_bell, &x->inbox_lock, &until);
     pthread_mutex_unlock(&x->inbox_lock);
   }
-  if (__atomic_load_n(&x->inbox, __ATOMIC_RELAXED)) dfi_inbox_take(x, false);
+  if (dfi_inbox_filled(x)) dfi_inbox_take(x, false);
 }
 
 void dfi_inbox_take(dfi_exec *x, bool wait) {
   dfi_call *list = NULL;
-  const int spins = x->waiting ? 0 : 2000;
-  for (int spin = 0; spin < spins && !__atomic_load_n(&x->inbox, __ATOMIC_RELAXED); spin++) dfi_relax();
+  const int spins = !x->waiting ? 2000 : x->team ? dfi_team_spins(x) : 0;
+  for (int spin = 0; spin < spins && !dfi_inbox_filled(x); spin++) dfi_relax();
   pthread_mutex_lock(&x->inbox_lock);
-  if (wait && !x->inbox) inbox_wait(x);
+  if (wait && !dfi_inbox_filled(x)) inbox_wait(x);
   list = x->inbox;
+  dfi_letter *letters = x->letters;
   __atomic_store_n(&x->inbox, NULL, __ATOMIC_RELAXED);
+  __atomic_store_n(&x->letters, NULL, __ATOMIC_RELAXED);
   pthread_mutex_unlock(&x->inbox_lock);
   while (list) {
     dfi_call *c = list;
@@ -371,6 +392,10 @@ void dfi_inbox_take(dfi_exec *x, bool wait) {
     call_end(x, c, c->node->edge[0]);
     call_free(c);
     if (--r->outstanding == 0) dfi_exec_iteration_done(x, r);
+  }
+  for (dfi_letter *next; letters; letters = next) {
+    next = letters->next;
+    dfi_transfer_letter(x, letters);
   }
 }
 
@@ -398,7 +423,7 @@ bool dfi_calls_stuck(dfi_exec *x) {
   dfi_shared *s = x->shared;
   bool newly = false;
   pthread_mutex_lock(&x->inbox_lock);
-  if (!x->inbox && !x->stuck) {
+  if (!dfi_inbox_filled(x) && !x->stuck) {
     x->stuck = newly = true;
     atomic_fetch_add(&s->stuck, 1);
   }

@@ -4,7 +4,7 @@
  * frame, and through the frame the iteration of the parent that it came from. The value lies in a slot of
  * the record. One thread, the run's owner, does all that is here: it takes ready tokens from a queue, runs
  * their nodes and counts the tokens sent on. So nothing here is atomic or locked but the inbox, where
- * workers leave the kernels they finished.
+ * workers leave the kernels they finished. Where several owners turn a run each has a dfi_exec: team.h.
  */
 #ifndef DFLOW_EXECUTOR_H
 #define DFLOW_EXECUTOR_H
@@ -49,6 +49,7 @@ struct dfi_frame {
   df_value    *constants;    /* nconsts */
   uint8_t     *enter_dead;   /* nenters: the Enter brought a dead token */
   uint8_t     *exit_fired;   /* nexits */
+  uint32_t     nexits;       /* of the loop, whoever's they are */
   int32_t      enters_missing;
   bool         some_dead;    /* some Enter was dead */
   bool         prepares;     /* a new iteration is more than its counts: some_dead, groups, the virtual clock */
@@ -109,6 +110,20 @@ typedef struct dfi_call {
   struct dfi_call *away_next, **away_link;   /* in x->away */
 } dfi_call;
 
+/* A message between two owners: its key (the Transfer, and the numbers of the iterations around it), and the token. Or
+ * the Recv that waits for one. */
+typedef struct dfi_letter {
+  struct dfi_letter *next;
+  struct dfi_flight *recv;   /* it is a Recv's; NULL: a message */
+  dfi_pnode *node;
+  uint64_t   hash;
+  int32_t    depth;
+  uint32_t   dead;
+  int64_t    number[DFI_TAG_DEPTH];  /* innermost first */
+  double     due;
+  df_value   value;          /* owned */
+} dfi_letter;
+
 /* A message on its way from device to device. The run's list goes by the time of arrival. */
 typedef struct dfi_flight {
   dfi_call   call;
@@ -116,6 +131,7 @@ typedef struct dfi_flight {
   uint32_t   dead;
   df_value   value;          /* owned; as it lies where it comes from. EMPTY: it has none, or it has been copied */
   struct dfi_flight *next;
+  dfi_letter at;             /* of a Recv that waits */
 } dfi_flight;
 
 /* What the engine counts. The queue counts the tokens itself: `taken` is brought up to its head now and then, so a
@@ -136,6 +152,7 @@ typedef struct dfi_shared {
 
 struct dfi_exec {
   dfi_plan    *plan;
+  const dfi_scope *scope;        /* the plan's, or an owner's */
   const dfi_edge *edge;          /* the plan's */
   struct df_session *session;    /* for variables alone */
   dfi_shared  *shared;
@@ -185,6 +202,16 @@ struct dfi_exec {
   uint64_t     late;             /* DFLOW_STRESS=late: the generator's state */
   dfi_flight  *flights;          /* messages on their way; also among those away */
   struct dfi_streams *streams;   /* stream.c; NULL: its owner computes for all devices */
+  struct dfi_team *team;         /* it is turned by several owners: team.h; NULL: by one */
+  struct dfi_team *crew;         /* owned, of the first owner: the others, from run to run */
+  int32_t      place;            /* which owner this is */
+  dfi_letter **meeting;          /* owned; letters that came before their Recv, Recvs that wait; by key */
+  dfi_letter  *letters;          /* that have come; guarded by inbox_lock */
+  dfi_flight  *spare_flights;    /* owned */
+  uint32_t     meeting_mask, nmeeting;
+  int64_t      nodes_run;        /* of this owner, when the run is over */
+  int64_t      guest_frames, guest_iterations;   /* that another owner counts */
+  df_error     own_error;        /* of an owner but the first */
   struct dfi_fault *faults;      /* by device: fault.c; NULL: nothing is to fail */
   struct dfi_timed *timed;       /* the virtual clock; NULL: the real one */
   struct dfi_timed *clock;       /* owned; what timed is when it is wanted */
@@ -209,6 +236,8 @@ void      dfi_exec_free(dfi_exec *x);
 /* Runs the plan to its end on this thread. given[] and the stop fields are set by the caller. On success the fetched
  * values lie where plan->fetch says, until dfi_exec_reset. */
 int32_t   dfi_exec_run(dfi_exec *x, df_error *err);
+/* The part of an owner that is not the run's first one: from its first token to its end, on this thread. */
+void      dfi_exec_part(dfi_exec *x);
 /* ---- what the files of the engine and call.c ask of each other (and turn.h) ---- */
 /* Sends a token along edges [from, to) inside r; `dead` is 0 or DFI_DEAD. */
 void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead);
@@ -229,6 +258,12 @@ void dfi_call_away(dfi_exec *x, dfi_call *c);
 void dfi_call_back(dfi_exec *x, dfi_call *c);
 /* Runs p's kernel. True: it is elsewhere (with a worker, or waiting) and comes back through the inbox. */
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* Leaves a letter in the inbox of x. Any thread. */
+void dfi_letter_post(dfi_exec *x, dfi_letter *l);
+/* Has something come? Only a look: what others do shows sooner or later. */
+static inline bool dfi_inbox_filled(const dfi_exec *x) {
+  return __atomic_load_n(&x->inbox, __ATOMIC_RELAXED) || __atomic_load_n(&x->letters, __ATOMIC_RELAXED);
+}
 /* Runs the kernel of a call, or copies the value of a message, where it is called; and leaves it in the inbox. */
 void dfi_call_work(void *call);
 /* Takes what has come back. Told to wait, it waits for something, or 10 ms when calls wait for what is outside. */

@@ -10,6 +10,7 @@
 #include "engine/group.h"
 #include "engine/record.h"
 #include "engine/remat.h"
+#include "engine/team.h"
 #include "engine/turn.h"
 #include "engine/watch.h"
 
@@ -22,6 +23,8 @@ static size_t record_bytes(const dfi_scope *s) {
 
 void dfi_exec_lay_out(dfi_plan *p) {
   for (int32_t i = 0; i < p->nscopes; i++) p->scope[i].record_bytes = record_bytes(&p->scope[i]);
+  for (int32_t o = 0; p->parts && o < p->parts->n; o++)
+    for (int32_t i = 0; i < p->parts->nscopes; i++) p->parts->scope[o][i].record_bytes = p->scope[i].record_bytes;
 }
 
 /* Readers of a dead loop constant are dead from the start. */
@@ -29,7 +32,7 @@ static void kill_readers(dfi_record *r) {
   const dfi_frame *f = r->frame;
   const dfi_scope *s = f->scope;
   for (uint32_t i = 0; i < s->nenters; i++)
-    if (f->enter_dead[i] && s->enters[i]->constant)
+    if (f->enter_dead[s->enters[i]->enter] && s->enters[i]->constant)
       for (uint32_t c = s->enters[i]->out, u = s->const_first[c]; u < s->const_first[c + 1]; u++)
         r->counts[s->const_users[u]] |= DFI_DEAD;
 }
@@ -88,15 +91,17 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   dfi_frame *f = x->free_frames[s->id];
   if (f) x->free_frames[s->id] = f->next_free;
   else {
+    const dfi_scope *all = &x->plan->scope[s->id];         /* an owner's has fewer */
     f = dfi_xcalloc(1, sizeof *f);
-    f->scope = s;
     f->capacity = 4;
     x->bytes += (int64_t)(sizeof *f + 8 * 4 + sizeof *f->constants * s->nconsts + 64);
     f->ring = dfi_xmalloc(sizeof *f->ring * 4);
     f->constants = dfi_xcalloc(s->nconsts + 1, sizeof *f->constants);
-    f->enter_dead = dfi_xcalloc(s->nenters + s->nexits + 1, 1);
-    f->exit_fired = f->enter_dead + s->nenters;
+    f->nexits = all->nexits;
+    f->enter_dead = dfi_xcalloc(all->nenters + all->nexits + 1, 1);
+    f->exit_fired = f->enter_dead + all->nenters;
   }
+  f->scope = s;
   f->parent = origin ? origin->frame : NULL;
   f->depth = origin ? origin->frame->depth + 1 : 0;
   f->call = NULL;
@@ -108,7 +113,7 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   f->some_dead = false;
   f->prepares = x->timed || s->ngroups;
   f->ends = 0;
-  memset(f->exit_fired, 0, s->nexits);
+  memset(f->exit_fired, 0, f->nexits);
   x->count.frames += origin != NULL;
   f->serial = (uint32_t)x->count.frames;
   if (DFI_UNLIKELY(x->history != NULL))
@@ -138,7 +143,7 @@ static bool entered_dead(const dfi_frame *f) {
   bool some = false;
   for (uint32_t i = 0; i < f->scope->nenters; i++)
     if (!f->scope->enters[i]->constant) {
-      if (!f->enter_dead[i]) return false;
+      if (!f->enter_dead[f->scope->enters[i]->enter]) return false;
       some = true;
     }
   return some;
@@ -163,9 +168,9 @@ void dfi_frame_start(dfi_exec *x, dfi_frame *f) {
   for (uint32_t i = 0; i < s->nenters; i++) {
     const dfi_pnode *p = s->enters[i];
     if (p->constant) continue;
-    if (p->merges && f->enter_dead[i]) continue;     /* its Merge still hopes for the NextIteration, in vain */
+    if (p->merges && f->enter_dead[p->enter]) continue;     /* its Merge still hopes for the NextIteration, in vain */
     x->count.merged += p->merges;
-    dfi_exec_send(x, r, p->edge[0], p->edge[1], f->enter_dead[i] ? DFI_DEAD : 0);
+    dfi_exec_send(x, r, p->edge[0], p->edge[1], f->enter_dead[p->enter] ? DFI_DEAD : 0);
   }
 }
 
@@ -187,10 +192,11 @@ static dfi_record *frame_done(dfi_exec *x, dfi_frame *f) {
   const dfi_scope *s = f->scope;
   dfi_record *origin = f->origin;
   if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_frame_done(x, f);
+  if (DFI_UNLIKELY(x->team != NULL)) dfi_team_frame_done(x, f);
   if (DFI_UNLIKELY(f->call != NULL)) call_done(x, f);
   else if (DFI_LIKELY(f->second == NULL)) {
     for (uint32_t i = 0; i < s->nexits; i++)
-      if (!f->exit_fired[i]) {
+      if (!f->exit_fired[s->exits[i]->child]) {
         x->count.ended++;
         dfi_exec_send(x, origin, s->exits[i]->edge[0], s->exits[i]->edge[1], DFI_DEAD);
       }

@@ -1,6 +1,7 @@
 /* kernel.c: the services that kernels ask of the runtime: outputs, scratch, errors, workers, tags. */
 #include "engine/executor.h"
 #include "engine/remat.h"
+#include "engine/team.h"
 #include "op/run.h"
 #include "base/remote.h"
 #include <stdarg.h>
@@ -193,7 +194,10 @@ void dfk_print(df_kernel *k, const char *bytes, int64_t length) {
 }
 
 df_node *dfi_run_node(const void *run) { return ((const dfi_call *)run)->node->node; }
-uint64_t dfi_run_id(const void *run) { return (uint64_t)(uintptr_t)((const dfi_call *)run)->exec; }
+uint64_t dfi_run_id(const void *run) {
+  const dfi_exec *x = ((const dfi_call *)run)->exec;
+  return (uint64_t)(uintptr_t)(x->team ? dfi_team_first(x) : x);
+}
 struct dfi_resources *dfi_run_resources(const void *run) { return ((const dfi_call *)run)->exec->shared->resources; }
 void dfi_run_count_push(void *run) { if (run) ((dfi_call *)run)->exec->count.pushes++; }
 void dfi_run_count_pop(void *run)  { if (run) ((dfi_call *)run)->exec->count.pops++; }

@@ -9,7 +9,7 @@
 void dfi_do_enter(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t dead) {
   dfi_frame *f = r->children[p->child];
   if (!f) {
-    f = r->children[p->child] = dfi_frame_open_at(x, &x->plan->scope[p->target], r, 0);
+    f = r->children[p->child] = dfi_frame_open_at(x, &x->scope[p->target], r, 0);
     r->outstanding++;
   }
   dfi_operand in = x->plan->operand[p->in];
@@ -54,7 +54,7 @@ void dfi_do_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
     dfi_exec_fail(x, r, p, DF_RESOURCE_EXHAUSTED, "functions call each other more than 20000 deep");
     return;
   }
-  dfi_frame *f = r->children[p->child] = dfi_frame_open_at(x, &x->plan->scope[p->target], r, 0);
+  dfi_frame *f = r->children[p->child] = dfi_frame_open_at(x, &x->scope[p->target], r, 0);
   f->call = p;
   f->returned = false;
   r->outstanding++;

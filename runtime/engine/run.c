@@ -11,6 +11,7 @@
 #include "engine/remat.h"
 #include "engine/stream.h"
 #include "engine/swap.h"
+#include "engine/team.h"
 #include "engine/transfer.h"
 #include "engine/turn.h"
 #include "engine/watch.h"
@@ -102,10 +103,12 @@ static void look_up(dfi_exec *x) {
     dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the session was closed");
   else if (dfi_interrupted(x))
     dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was interrupted");
+  else if (dfi_team_failed(x))
+    dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "another owner of the run has failed");
   else if (x->deadline && dfi_now() > x->deadline) too_late(x);
   if (x->watch && !x->failed) dfi_watch_look(x);
   if (x->plan->turner && !x->failed) x->plan->turner->look(x);
-  if (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED)) dfi_inbox_take(x, false);
+  if (x->running && dfi_inbox_filled(x)) dfi_inbox_take(x, false);
 }
 
 /* What happens only now and then: false when the engine has to stop. */
@@ -132,7 +135,7 @@ bool dfi_exec_pause(dfi_exec *x) {
     if (x->waiting || dfi_watch_wanted(x)) {   /* waiting: perhaps for ever */
       look_up(x);                           /* it may find that something has come back */
       if (x->failed || x->finished) return false;
-      if (x->head != x->tail || !x->running) return true;
+      if (x->head != x->tail || !x->running || x->flights) return true;
       if (x->waiting && dfi_calls_stuck(x)) return false;
     }
     dfi_inbox_take(x, true);
@@ -159,9 +162,9 @@ dfi_exec *dfi_exec_new(dfi_plan *p) {
   return x;
 }
 
-int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
-  df_error local;
-  x->error = err ? err : &local;
+/* Nothing has run yet. */
+static void begin(dfi_exec *x, df_error *err) {
+  x->error = err;
   x->finished = x->failed = false;
   x->head = x->tail = x->begun = x->counted = x->logged = 0;
   x->patience = 256;
@@ -170,20 +173,14 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   x->made = NULL;
   x->edge = x->plan->edge;
   x->count = (dfi_counters){ 0 };
+  x->guest_frames = x->guest_iterations = 0;
   x->root = NULL;
   x->remat_iterations = 0;
-  if (x->watch) dfi_watch_begin(x);
-  if (x->timed) dfi_timed_begin(x);
-  if (x->timed && x->timed->recorder) dfi_record_begin(x);
   if (x->swapper) dfi_swap_begin(x);
-  if (x->plan->cut) {
-    if (x->plan->devices->faulty) dfi_faults_begin(x);
-    dfi_streams_begin(x);
-  }
-  const dfi_rescue rescue = dfi_swap_watch(x);
-  const double began = dfi_now();
-  x->root = dfi_frame_open_at(x, &x->plan->scope[0], NULL, 0);
-  if (x->plan->cut) dfi_transfer_begin(x);
+}
+
+/* From the first token to the last one, of what this thread owns. */
+static void turn(dfi_exec *x) {
   dfi_record *r = x->root->ring[0];
   record_start(x, x->root->scope, r);
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
@@ -191,7 +188,40 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   else if (r->outstanding) dfi_exec_turn(x);
   else x->finished = true;
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
+  if (x->team && x->failed) dfi_team_fail(x);
   if (x->running || x->stuck) dfi_calls_stop(x);
+}
+
+void dfi_exec_part(dfi_exec *x) {
+  const dfi_rescue rescue = dfi_swap_watch(x);
+  begin(x, &x->own_error);
+  memset(x->traffic, 0, sizeof *x->traffic * (size_t)(x->plan->nlinks + 1));
+  x->root = dfi_frame_open_at(x, x->scope, NULL, 0);
+  turn(x);
+  dfi_rescue_here = rescue;
+  if (!x->failed) dfi_audit_end(x);
+}
+
+int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
+  df_error local;
+  begin(x, err ? err : &local);
+  x->team = NULL;
+  if (x->watch) dfi_watch_begin(x);
+  if (x->timed) dfi_timed_begin(x);
+  if (x->timed && x->timed->recorder) dfi_record_begin(x);
+  const bool several = DFI_UNLIKELY(x->plan->parts != NULL) && dfi_team_wanted(x) && dfi_team_gather(x);
+  x->scope = several ? x->plan->parts->scope[0] : x->plan->scope;
+  if (x->plan->cut) {
+    if (x->plan->devices->faulty) dfi_faults_begin(x);
+    dfi_streams_begin(x);
+  }
+  const dfi_rescue rescue = dfi_swap_watch(x);
+  const double began = dfi_now();
+  x->root = dfi_frame_open_at(x, x->scope, NULL, 0);
+  if (x->plan->cut) dfi_transfer_begin(x);
+  if (several) dfi_team_go(x);
+  turn(x);
+  if (several) dfi_team_end(x);
   if (x->streams) dfi_streams_end(x);
   dfi_rescue_here = rescue;
   x->seconds = x->timed && x->plan->devices->virtual_clock ? x->timed->last : dfi_now() - began;
@@ -206,6 +236,8 @@ void dfi_exec_reset(dfi_exec *x) {
   if (x->root) dfi_frame_abandon(x, x->root);
   x->root = NULL;
   if (x->remats) dfi_remat_end(x);
+  dfi_team_reset(x);
+  if (x->place) return;                    /* what was given is the first owner's */
   for (int32_t i = 0; i < x->plan->nfeed; i++) {
     dfi_value_drop(&x->given[i]);
     x->given[i].kind = DF_EMPTY;
@@ -219,6 +251,7 @@ void dfi_exec_reset(dfi_exec *x) {
 
 void dfi_exec_free(dfi_exec *x) {
   dfi_exec_reset(x);
+  dfi_team_free(x);
   for (int32_t s = 0; s < x->plan->nscopes; s++) {
     for (dfi_frame *f = x->free_frames[s], *n; f; f = n) {
       n = f->next_free;
@@ -236,7 +269,11 @@ void dfi_exec_free(dfi_exec *x) {
   dfi_swapper_free(x->swapper);
   dfi_streams_free(x);
   dfi_free(x->faults);
-  dfi_free(x->traffic); dfi_free(x->line);
+  dfi_free(x->traffic); dfi_free(x->line); dfi_free(x->meeting);
+  for (dfi_flight *f = x->spare_flights, *next; f; f = next) {
+    next = f->next;
+    dfi_free(f);
+  }
   dfi_free(x->free_frames); dfi_free(x->queue); dfi_free(x->history); dfi_free(x->given);
   pthread_mutex_destroy(&x->inbox_lock);
   pthread_cond_destroy(&x->inbox_bell);

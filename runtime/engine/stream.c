@@ -17,7 +17,7 @@ struct dfi_streams {
 
 void dfi_streams_begin(dfi_exec *x) {
   const dfi_devices *d = x->plan->devices;
-  if (!x->plan->cut || d->owners < 2 || x->timed || x->streams) return;
+  if (!x->plan->cut || d->owners < 2 || x->timed || x->team || x->streams) return;
   const int32_t n = 2 * d->n;
   struct dfi_streams *s = x->streams = dfi_xcalloc(1, sizeof *s + sizeof *s->at * (size_t)n);
   s->pool = dfi_pool_get(d->owners - 1);
@@ -30,7 +30,8 @@ void dfi_streams_begin(dfi_exec *x) {
 
 bool dfi_stream_wants(const dfi_exec *x, const dfi_call *c) {
   const double hop_ns = 10e3;              /* there and back */
-  if (!x->streams || x->timed || 2 * c->node->device >= x->streams->n || !x->plan->devices->at[c->node->device]->arena)
+  if (!x->streams || x->timed || x->team || 2 * c->node->device >= x->streams->n ||
+      !x->plan->devices->at[c->node->device]->arena)
     return false;
   const double ns = c->node->op->cost ? c->node->op->cost(&c->kernel) : (double)c->size;
   return c->status == DF_OK && ns > hop_ns;

@@ -1,6 +1,7 @@
-/* stream.h: each simulated device computes on a stream of its own, beside the run's owner (a Session with owners = n).
+/* stream.h: each simulated device computes on a stream of its own, beside the run's owner: in a Session with several
+ * owners, where one of them has to turn all partitions (team.h says when).
  *
- * The bookkeeping of a run (frames, iterations, tokens) has one owner. What the others of `owners` do is the work of
+ * The bookkeeping (frames, iterations, tokens) has one owner then. What the others of `owners` do is the work of
  * the devices: a device's large kernels run one after the other, in the order in which they became ready, on a thread
  * that turns its stream; so do large copies to it, on a second stream. There are owners - 1 such threads, each of which
  * turns whichever stream has something to do. What is done comes back through the run's inbox. A stream only ever runs

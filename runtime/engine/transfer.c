@@ -9,6 +9,7 @@
 #include "engine/holders.h"
 #include "engine/fault.h"
 #include "engine/stream.h"
+#include "engine/team.h"
 #include "resource/variable.h"
 #include "engine/timed.h"
 #include "engine/record.h"
@@ -88,11 +89,22 @@ static void flight_text(df_kernel *k, void *user, char *text, size_t bytes) {
   snprintf(text, bytes, "is on its way");
 }
 
-static void list_flight(dfi_exec *x, dfi_flight *f) {
+void dfi_flight_list(dfi_exec *x, dfi_flight *f) {
   dfi_flight **at = &x->flights;
   while (*at && (*at)->due <= f->due) at = &(*at)->next;
   f->next = *at;
   *at = f;
+}
+
+dfi_flight *dfi_flight_new(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  dfi_flight *f = x->spare_flights;
+  if (f) x->spare_flights = f->next;
+  else f = dfi_xcalloc(1, sizeof *f);
+  f->call.exec = x; f->call.record = r; f->call.node = p;
+  f->call.heap = f->call.message = true;
+  f->call.stop = flight_stop; f->call.what = flight_text; f->call.user = f;
+  f->value = (df_value){ 0 };
+  return f;
 }
 
 static bool worth_a_stream(const dfi_exec *x, const dfi_pnode *p, const df_value *v) {
@@ -102,9 +114,7 @@ static bool worth_a_stream(const dfi_exec *x, const dfi_pnode *p, const df_value
 
 /* v: what has not been copied yet, so that it is when the message arrives; a large one is on a stream, meanwhile. */
 static void depart(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead, double due, df_value v) {
-  dfi_flight *f = dfi_xcalloc(1, sizeof *f);
-  f->call = (dfi_call){ .exec = x, .record = r, .node = p, .heap = true, .message = true,
-                        .stop = flight_stop, .what = flight_text, .user = f };
+  dfi_flight *f = dfi_flight_new(x, r, p);
   f->due = due;
   f->dead = dead;
   f->value = v;
@@ -112,7 +122,7 @@ static void depart(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead, doub
   dfi_call_away(x, &f->call);
   x->waiting--;                            /* it does not wait for anything outside: it comes by itself */
   if (!isinf(due) && worth_a_stream(x, p, &v) && dfi_stream_take(x, &f->call, true)) return;
-  list_flight(x, f);
+  dfi_flight_list(x, f);
 }
 
 void dfi_transfer_copy(dfi_call *c) {
@@ -130,7 +140,8 @@ static void land(dfi_exec *x, dfi_flight *f) {
   const bool there = x->failed || f->value.kind == DF_EMPTY || take_in(x, r, f->call.node, &f->value);
   if (there && !x->failed) arrived(x, r, f->call.node, f->dead);
   dfi_value_drop(&f->value);
-  dfi_free(f);
+  f->next = x->spare_flights;
+  x->spare_flights = f;
   if (--r->outstanding == 0 && !x->failed) dfi_exec_iteration_done(x, r);
 }
 
@@ -144,8 +155,40 @@ void dfi_transfer_copied(dfi_exec *x, dfi_call *c) {
     f->value.kind = DF_EMPTY;
     if (x->failed) { dfi_value_drop(slot); slot->kind = DF_EMPTY; }
   }
-  if (f->due > dfi_now() && !x->failed) list_flight(x, f);
+  if (f->due > dfi_now() && !x->failed) dfi_flight_list(x, f);
   else land(x, f);
+}
+
+/* A message whose Recv has had its turn: it arrives when it is time. */
+static void arrives_when_due(dfi_exec *x, dfi_flight *f) {
+  if (!x->failed && (f->due > dfi_now() || x->plan->devices->late)) dfi_flight_list(x, f);
+  else land(x, f);
+}
+
+void dfi_transfer_letter(dfi_exec *x, dfi_letter *l) {
+  dfi_flight *f = dfi_team_letter(x, l);
+  if (f) arrives_when_due(x, f);
+}
+
+/* A Recv has its turn. True: it waits, or its message does, and comes back by itself. */
+static bool receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  x->count.taken--;                        /* who sent it has counted it */
+  dfi_letter *l = dfi_team_receive(x, r, p);
+  if (!l) return true;
+  if (l->due > 0 || x->plan->devices->late) {
+    dfi_flight *f = dfi_flight_new(x, r, p);
+    f->due = l->due; f->dead = l->dead; f->value = l->value;
+    x->flying += dfi_value_bytes(&f->value);
+    dfi_call_away(x, &f->call);
+    x->waiting--;
+    dfi_free(l);
+    arrives_when_due(x, f);
+    return true;
+  }
+  if (l->value.kind == DF_EMPTY || take_in(x, r, p, &l->value)) arrived(x, r, p, l->dead);
+  dfi_value_drop(&l->value);
+  dfi_free(l);
+  return false;
 }
 
 /* DFLOW_STRESS=late: nothing arrives while anything else can move, and then in an odd order. */
@@ -209,11 +252,16 @@ bool dfi_held_back(dfi_exec *x, const dfi_record *r, const dfi_device *d, int64_
 bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
   const int32_t link = p->child;
   dfi_traffic *t = &x->traffic[link];
+  const dfi_part_in part = DFI_UNLIKELY(x->team != NULL) ? dfi_team_part(x, p) : DFI_INSIDE;
+  if (DFI_UNLIKELY(part == DFI_RECEIVES)) return receive(x, r, p);
   const dfi_operand in = x->plan->operand[p->in];
   int64_t bytes = 0;
   if (!dead && p->nin) {
     bytes = dfi_value_bytes(operand(r, in));
-    if (bytes >= 4096 && dfi_held_back(x, r, device_at(x, p->device), bytes)) { dfi_exec_again(x, r, p); return true; }
+    if (bytes >= 4096 && part == DFI_INSIDE && dfi_held_back(x, r, device_at(x, p->device), bytes)) {
+      dfi_exec_again(x, r, p);
+      return true;
+    }
   }
   t->messages++;
   if (dead) {
@@ -234,6 +282,7 @@ bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
     return false;
   }
   const double when = due(x, link, bytes);
+  if (DFI_UNLIKELY(part == DFI_SENDS)) { dfi_team_send(x, r, p, dead, when, v); return false; }
   const bool copied_later = x->plan->devices->late || worth_a_stream(x, p, &v);
   if (!copied_later && v.kind && !take_in(x, r, p, &v)) return false;
   if (copied_later || when > 0) { depart(x, r, p, dead, when, v); return true; }

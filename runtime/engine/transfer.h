@@ -19,6 +19,12 @@ bool   dfi_held_back(dfi_exec *x, const dfi_record *r, const dfi_device *d, int6
 /* A stream copies the value of a message, and has: c is the call of a dfi_flight. */
 void   dfi_transfer_copy(dfi_call *c);
 void   dfi_transfer_copied(dfi_exec *x, dfi_call *c);
+/* A letter of another owner is taken out of the inbox. */
+void   dfi_transfer_letter(dfi_exec *x, dfi_letter *l);
+/* One with nothing in it but the record and the node; it goes back when it has landed. */
+dfi_flight *dfi_flight_new(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* The message waits for its time, with its record known, and is among those away. */
+void   dfi_flight_list(dfi_exec *x, dfi_flight *f);
 /* There are flights. Is nothing else on its way than what never comes? Then the run has failed. */
 bool   dfi_transfer_stalled(dfi_exec *x);
 #endif

@@ -108,6 +108,10 @@ static void transfer_new(maker *m, df_output from, int32_t index, int32_t source
   remember(m, from.node->id, index, to, n->id);
 }
 
+void dfi_plan_cut_control(maker *m, df_node *from, int32_t to) {
+  transfer_new(m, (df_output){ from, 0 }, CONTROL, m->mark[from->id].device, to);
+}
+
 /* The loop is entered by the same constant on another device. */
 static void enter_again(maker *m, df_node *enter, int32_t to) {
   if (known(m, enter->id, 0, to)) return;

@@ -18,6 +18,8 @@ int32_t dfi_plan_wanted(const maker *m, const df_node *reader, df_output o);
 int32_t dfi_plan_link(dfi_plan *p, int32_t from, int32_t to);
 /* cut.c: puts Transfers where values cross; after it dfi_plan_across finds them. */
 void dfi_plan_cut(maker *m);
+/* A token that says no more than that a node has run, sent to a device. */
+void dfi_plan_cut_control(maker *m, df_node *from, int32_t to);
 /* What a reader on device d reads instead of `from` (index -1: a control token of its node): itself where it does not
  * cross. *given: a place among what is given and crosses when the run begins, or -1. */
 df_output dfi_plan_across(const maker *m, df_output from, dfi_comes how, int32_t d, int32_t *given);
@@ -27,6 +29,13 @@ df_output dfi_plan_control_across(const maker *m, df_output from, int32_t *index
 /* cut.c: a node that the plan alone has: as `like`, with room for so many inputs, control edges and outputs, to be
  * filled in by the caller, as its name is. It is needed, and in no scope. */
 df_node *dfi_plan_extra(maker *m, const df_node *like, int32_t nin, int32_t ncontrol, int32_t nout);
+/* plan/owners.c: before the cut, says which owner has which device, and gives each the loops that it needs; after the
+ * cut, holds them together; after the layout, makes each owner's scopes. plan->parts stays NULL where one owner turns
+ * all. */
+void dfi_plan_deal_owners(maker *m);
+void dfi_plan_pace_owners(maker *m);       /* after the cut */
+void dfi_plan_lay_owners(maker *m);
+void dfi_plan_owners_free(dfi_plan *p);
 /* plan/fold.c: what only constants go into is computed now, before anything is placed. */
 void dfi_plan_fold(maker *m);
 /* plan/equal.c: of nodes that compute the same one is kept, before they are placed. */

@@ -391,7 +391,11 @@ static int32_t lay_out(maker *m) {
   if (!m->primitives) dfi_plan_find_duplicates(m);
   dfi_plan_prune_tokens(m);
   if (!m->primitives) dfi_plan_find_merged(m);
-  if (m->cut) dfi_plan_cut(m);
+  if (m->cut) {
+    dfi_plan_deal_owners(m);
+    dfi_plan_cut(m);
+    dfi_plan_pace_owners(m);
+  }
   number_nodes(m);
   p->node = dfi_xaligned(sizeof *p->node, sizeof *p->node * ((size_t)p->nnodes + 1));
   memset(p->node, 0, sizeof *p->node * ((size_t)p->nnodes + 1));
@@ -607,6 +611,7 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
   if (!status) status = find_fetches(&m);
   if (!status && m.cut) finish_cut(&m);
   if (!status && !m.reference) dfi_plan_group(&m);
+  if (!status && m.cut) dfi_plan_lay_owners(&m);
   if (!status) name_extras(p);
   if (!status && devices) tell_places(&m);
   if (!status && tell) dfi_plan_tell(&m, tell);
@@ -657,6 +662,7 @@ void dfi_plan_free(dfi_plan *p) {
   }
   for (int32_t i = 0; i < p->nconstants; i++) dfi_value_drop(&p->constant[i]);
   dfi_plan_groups_free(p);
+  dfi_plan_owners_free(p);
   if (p->node) for (int32_t i = 0; i < nnodes; i++) { dfi_free(p->node[i].out_dtypes); dfi_free(p->node[i].reads); }
   if (p->remat) {
     for (int32_t i = 0; i < nscopes; i++) dfi_free(p->remat->why[i]);

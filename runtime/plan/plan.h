@@ -180,6 +180,15 @@ typedef struct dfi_remat_plan {
   double      *seconds;           /* by scope: what an iteration takes, as estimated */
 } dfi_remat_plan;
 
+/* Who turns what, where a session has several owners: plan/owners.c. */
+enum { DFI_AT_HOME_EVERYWHERE = 0xffff, DFI_TAG_DEPTH = 6 /* loops around a Transfer between two owners */ };
+typedef struct dfi_parts {
+  int32_t      n, nscopes;   /* owners */
+  uint16_t    *owner;        /* by device */
+  uint16_t    *home;         /* by scope: who counts its frames and iterations */
+  dfi_scope  **scope;        /* by owner: the plan's scopes, with its own roots, Recvs among them, Enters and Exits */
+} dfi_parts;
+
 typedef struct dfi_plan {
   struct df_session *session;
   uint64_t     hash;
@@ -214,6 +223,7 @@ typedef struct dfi_plan {
   /* where it runs */
   dfi_devices *devices;      /* the session's; NULL: the host alone */
   bool         cut;          /* it is on more devices than the host */
+  dfi_parts   *parts;        /* of several owners; NULL: one owner turns it all */
   dfi_link    *link; int32_t nlinks;
   dfi_crossing *crossing; int32_t ncrossings;  /* their values, in the GIVEN space after the variables */
   df_node    **extra; int32_t nextra;          /* nodes of the plan alone; owned */

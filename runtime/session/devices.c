@@ -2,6 +2,7 @@
  * on as they are.
  */
 #include "session/session.h"
+#include "engine/team.h"
 #include "engine/transfer.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,17 +43,33 @@ static void choice_add(dfi_choices *l, const dfi_choice *h) {
   l->at[i] = sum;
 }
 
-void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
-  const dfi_plan *p = x->plan;
-  t->seconds += x->seconds;
+/* What one owner of a run swapped and chose. */
+static void saved_add(dfi_tally *t, const dfi_exec *x) {
   const dfi_swap s = dfi_swap_stats(x);
   t->swap.bytes_out += s.bytes_out; t->swap.tensors_out += s.tensors_out;
   t->swap.bytes_in += s.bytes_in; t->swap.tensors_in += s.tensors_in;
   t->swap.stall_seconds += s.stall_seconds;
-  t->swap.resident_bytes = s.resident_bytes;
-  t->again += x->remat_iterations;
+  t->swap.resident_bytes += s.resident_bytes;
   const dfi_choices *saved = dfi_swap_choices(x);
   for (int32_t i = 0; saved && i < saved->n; i++) choice_add(&t->saved, &saved->at[i]);
+}
+
+void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
+  const dfi_plan *p = x->plan;
+  t->seconds += x->seconds;
+  t->again += x->remat_iterations;
+  t->swap.resident_bytes = 0;
+  saved_add(t, x);
+  const dfi_exec *other;
+  int64_t ran;
+  for (int32_t i = 0; (ran = dfi_team_ran(x, i)) >= 0; i++) {
+    if (i == t->nowners) {
+      t->owner = dfi_xrealloc(t->owner, sizeof *t->owner * (size_t)(i + 1));
+      t->owner[t->nowners++] = 0;
+    }
+    t->owner[i] += ran;
+  }
+  for (int32_t i = 0; (other = dfi_team_member(x, i)) != NULL; i++) saved_add(t, other);
   for (int32_t i = 0; i < p->nlinks; i++) {
     dfi_tally_link *l = link_of(t, p->link[i].from, p->link[i].to);
     l->messages += x->traffic[i].messages;
@@ -77,7 +94,10 @@ void dfi_tally_look(dfi_tally *t, dfi_devices *d, int64_t cpu_limit) {
   for (int32_t i = 0; i < d->n; i++) memory_of(&t->device[i], d->at[i], cpu_limit);
 }
 
-void dfi_tally_free(dfi_tally *t) { dfi_free(t->link); dfi_free(t->saved.at); dfi_free(t->device); }
+void dfi_tally_free(dfi_tally *t) {
+  dfi_free(t->link); dfi_free(t->saved.at); dfi_free(t->device);
+  dfi_free(t->owner);
+}
 
 /* `saved value\twhere\tpolicy\telements\tbytes\tswapped\tlet go\twhy` */
 static void say_saved(text *t, const dfi_choice *h) {
@@ -107,6 +127,9 @@ size_t dfi_tally_text(const dfi_tally *tally, char *out, size_t room) {
   say(&t, "swap %lld %lld %lld %lld %lld %.17g\n", (long long)s->bytes_out, (long long)s->bytes_in,
       (long long)s->tensors_out, (long long)s->tensors_in, (long long)s->resident_bytes, s->stall_seconds);
   say(&t, "again %lld\n", (long long)tally->again);
+  say(&t, "owners ");
+  for (int32_t i = 0; i < tally->nowners; i++) say(&t, "%lld ", (long long)tally->owner[i]);
+  say(&t, "\n");
   for (int32_t i = 0; i < tally->saved.n; i++) say_saved(&t, &tally->saved.at[i]);
   return t.n;
 }

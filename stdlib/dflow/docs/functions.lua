@@ -610,10 +610,12 @@ df.Session({…})
               what happens then, in each run: fail_at = n, the device is dead at its n-th kernel;
               link_fail_at = n, link_stall_at = n: the n-th message to or from it is lost, or never
               comes. The run ends with `unavailable`
-  option    owners: int = 1  how many threads work for a run's devices. One keeps the books (frames,
-              iterations, tokens) of all partitions; with more, the others compute the large kernels
-              of the simulated devices, each device's one after the other, and copy large messages.
-              The results do not depend on it, nor do virtual times, for which one does it all
+  option    owners: int = 1  how many threads turn the partitions of s:run: each has devices of its own
+              and their frames, iterations and tokens, and sends the others messages. One turns any
+              number of devices, and is fastest where messages are many and kernels small. A run that
+              is watched (s:start), or has the virtual clock, faults, a GPU or values to be computed
+              again, has its books kept by one, and the others compute the large kernels of the
+              simulated devices. The results do not depend on it
   option    clock: string = 'real'  'virtual': a clock of the simulated devices, by a cost model of
               flops and bytes: stats().seconds is what such hardware would take
   option    soft_placement: bool = false  true: what cannot run where it was asked to runs elsewhere
@@ -635,7 +637,8 @@ df.default_session()
 df.stats()
   Counters of the default session since it began: runs, nodes_run, dead_tokens, frames,
   iterations, stack_pushes, stack_pops, memory = {[device] = {in_use, peak, limit}}, swap, seconds,
-  transfers = {['cpu:0 -> sim:0'] = {messages, bytes, dead}}, plans = {made, kept, bytes, limit}.
+  transfers = {['cpu:0 -> sim:0'] = {messages, bytes, dead}}, plans = {made, kept, bytes, limit},
+  owners = {{nodes_run}, …}: what each of a Session's owners turned.
   Where a Session's save says more than 'keep': saved = {{value, line, save, why, tensors, bytes,
   swapped, recomputed}, …} and iterations_again, those that ran a second time.
   example   df.run(df.float32(2) * 3) return df.stats().runs

@@ -159,6 +159,9 @@ function M.read_report(text, stats)
     elseif kind == 'plans' then
       local made, kept, bytes, limit = rest:match '^(%S+) (%S+) (%S+) (%S+)$'
       stats.plans = { made = tonumber(made), kept = tonumber(kept), bytes = tonumber(bytes), limit = tonumber(limit) }
+    elseif kind == 'owners' then
+      stats.owners = {}
+      for n in rest:gmatch '%S+' do stats.owners[#stats.owners + 1] = { nodes_run = tonumber(n) } end
     elseif kind == 'again' then stats.iterations_again = tonumber(rest)
     elseif kind == 'saved' then
       local value, where, save, elements, bytes, swapped, let_go, why =

@@ -1,0 +1,49 @@
+/* team.h: several owners turn the partitions of one run.
+ *
+ * Each has a dfi_exec of its own: frames, records, a queue, an inbox, books; what they share is the plan and what was
+ * given. A message between two owners is a letter, left in the inbox of the one that receives it, under the paper's
+ * rendezvous key: the Transfer and the tag, the numbers of the iterations around it. The Recv is a token of its own
+ * there; whichever of the two comes first waits in a table for the other one. An owner is done when its top level is,
+ * since no iteration is over before its Recvs are. When one fails the others end with it.
+ *
+ * The run's own exec is the first member. It begins and ends the others, which are turned by threads that last longer
+ * than a run.
+ */
+#ifndef DFLOW_TEAM_H
+#define DFLOW_TEAM_H
+#include "engine/executor.h"
+
+/* Can several owners turn this run: has it a plan for that, and does nobody want to look at it or stop its clock? */
+bool dfi_team_wanted(const dfi_exec *x);
+/* The others are there, and wait; then they begin. False: there are no threads for them, and x turns all. */
+bool dfi_team_gather(dfi_exec *x);
+void dfi_team_go(dfi_exec *x);
+/* x has done its part, or has failed: waits for the others, and has what they counted. */
+void dfi_team_end(dfi_exec *x);
+/* Their values go; and they do. */
+void dfi_team_reset(dfi_exec *x);
+void dfi_team_free(dfi_exec *x);
+/* The other members; NULL past the last one. For who adds up what they did. */
+const dfi_exec *dfi_team_member(const dfi_exec *x, int32_t i);
+/* Nodes that owner i ran in a run that is over; -1: it had no such owner. */
+int64_t dfi_team_ran(const dfi_exec *x, int32_t i);
+/* The run's own exec. */
+const dfi_exec *dfi_team_first(const dfi_exec *x);
+/* How often to look for a letter before it is waited for: not at all where there are more owners than processors. */
+int dfi_team_spins(const dfi_exec *x);
+/* Has another owner failed? */
+bool dfi_team_failed(const dfi_exec *x);
+/* x has failed: the others are to know. */
+void dfi_team_fail(dfi_exec *x);
+/* A Transfer between two owners: what p is to x. */
+typedef enum dfi_part_in { DFI_INSIDE, DFI_SENDS, DFI_RECEIVES } dfi_part_in;
+dfi_part_in dfi_team_part(const dfi_exec *x, const dfi_pnode *p);
+/* Sends v, which is consumed, to be there at `due`. */
+void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead, double due, df_value v);
+/* A Recv has its turn: the letter, owned, if it is there; NULL: it waits for it, and comes back by itself. */
+dfi_letter *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* A letter is taken out of the inbox: the flight of the Recv that waited for it, to be listed; NULL: none did. */
+dfi_flight *dfi_team_letter(dfi_exec *x, dfi_letter *l);
+/* A frame is done: is it somebody else's to count? */
+void dfi_team_frame_done(dfi_exec *x, const dfi_frame *f);
+#endif

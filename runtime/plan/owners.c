@@ -1,0 +1,323 @@
+/* owners.c: which owner turns which partition of a run, where a session has several.
+ *
+ * Each owner has devices of its own, and of every loop a frame of its own: its records are begun by its Enters and
+ * NextIterations alone. So it must have a loop variable that says how far the loop is. Where an owner takes part in a
+ * loop and has none, it gets one: the control loop of the paper's Figure 6, whose predicate is sent to it as to any
+ * other Switch. What it hands on is the value of some loop variable as it entered.
+ *
+ * The owners share the plan: nodes, slots, edges. What is an owner's own is the scopes, with those roots, Enters and
+ * Exits that lie on its devices. A Transfer from another owner is a root of its scope there, a Recv: so an iteration
+ * is not over before all that is sent to it has come, and an owner is done when its top level is. Nobody has to ask the
+ * others whether they are.
+ *
+ * A graph whose loops are none that while_loop builds is turned by one owner, and so is one where something with two
+ * resources would have them of two owners.
+ */
+#include "plan/place.h"
+#include <stdio.h>
+
+typedef struct loop {
+  df_output   pred;          /* its LoopCond */
+  df_node    *enter, *merge, *next, *choice;   /* of the variable that a control loop is made like; a Switch */
+  int32_t     variables, merged;
+  bool        raw;           /* it is none that while_loop builds */
+} loop;
+
+/* ---- who has which device ------------------------------------------------------------------------------ */
+
+/* The nodes' devices in order, the host first, dealt out in runs of the same length. Returns how many owners there is
+   work for. */
+static int32_t deal(const maker *m, uint16_t *owner) {
+  const int32_t devices = m->devices->n;
+  bool *used = dfi_xcalloc((size_t)devices + 1, sizeof *used);
+  int32_t n = 0, at = 0;
+  used[0] = true;
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    const int32_t d = m->mark[m->needed[i]].device;
+    if (d >= 0 && d < devices) used[d] = true;
+  }
+  for (int32_t d = 0; d < devices; d++) n += used[d];
+  const int32_t owners = m->devices->owners < n ? m->devices->owners : n;
+  for (int32_t d = 0; d < devices; d++) if (used[d]) owner[d] = (uint16_t)((int64_t)at++ * owners / n);
+  dfi_free(used);
+  return owners;
+}
+
+static bool may_be_shared(const maker *m) {
+  const dfi_devices *d = m->devices;
+  if (!m->cut || !d || d->owners < 2 || d->virtual_clock || d->faulty || m->primitives) return false;
+  if (d->save == DFI_SAVE_RECOMPUTE || d->save == DFI_SAVE_AUTO) return false;   /* copies of loops have one owner */
+  for (int32_t i = 0; i < d->n; i++) if (d->at[i]->remote) return false;
+  return true;
+}
+
+/* ---- control loops ------------------------------------------------------------------------------------------ */
+
+/* Is the scope one of a loop of the top level, or of a loop in such a one? Those of functions belong to who calls. */
+static bool of_loop(const dfi_plan *p, int32_t scope) {
+  while (scope > 0) scope = p->scope[scope].parent;
+  return scope == 0;
+}
+
+static bool plain_number(df_output o) {
+  const dfi_out *out = &o.node->out[o.index];
+  return out->dtype != DF_RESOURCE && out->dtype != DF_VARIANT && out->dtype != DF_STRING && !out->ref;
+}
+
+static int64_t size_of(df_output o) {
+  const dfi_shape *s = &o.node->out[o.index].shape;
+  const int64_t n = dfi_shape_size(s);
+  return n < 0 ? INT64_MAX : n;
+}
+
+/* What is known of the loops, by scope; owned. */
+static loop *find_loops(const maker *m) {
+  loop *l = dfi_xcalloc((size_t)m->plan->nscopes + 1, sizeof *l);
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    df_node *n = dfi_plan_node(m, m->needed[i]);
+    const mark *k = &m->mark[n->id];
+    loop *in = &l[k->scope < 0 ? 0 : k->scope];
+    switch (flow_of(n)) {
+    case DF_ENTER:
+      if (dfi_plan_is_loop_constant(n)) break;
+      in = &l[k->child_scope];
+      in->variables++;
+      if (plain_number(n->in[0]) && (!in->enter || size_of(n->in[0]) < size_of(in->enter->in[0]))) in->enter = n;
+      break;
+    case DF_MERGE:
+      if (k->merged) { in->merged++; in->merge = n; }
+      break;
+    case DF_NEXT_ITERATION:
+      in->next = n;
+      in->raw |= n->context->kind == DFI_TOP;
+      break;
+    case DF_SWITCH:
+      if (flow_of(n->in[1].node) != DF_LOOP_COND) break;
+      in->choice = n;
+      in->pred = n->in[1];
+      break;
+    default: break;
+    }
+  }
+  return l;
+}
+
+static df_node *part(maker *m, const df_node *like, const char *name, int32_t nin, int32_t nout, int32_t scope,
+                     int32_t device) {
+  df_node *n = dfi_plan_extra(m, like, nin, 0, nout);
+  for (int32_t i = 0; i < nout; i++) {
+    n->out[i] = like->out[i];
+    n->out[i].constant = NULL;
+  }
+  n->name = dfi_xstrdup(name);
+  mark *k = &m->mark[n->id];
+  k->scope = scope;
+  k->device = (int16_t)device;
+  return n;
+}
+
+/* A loop variable on a device, that goes round as it came. */
+static void control_loop(maker *m, const loop *l, int32_t scope, int32_t device) {
+  char name[300];
+  snprintf(name, sizeof name, "%s on %s", m->plan->scope[scope].name, m->devices->at[device]->name);
+  df_node *enter = part(m, l->enter, name, 1, 1, m->mark[l->enter->id].scope, device);
+  enter->in[0] = l->enter->in[0];
+  m->mark[enter->id].child_scope = (uint32_t)scope;
+  df_node *merge = part(m, l->merge, name, 2, 2, scope, device);
+  df_node *choice = part(m, l->choice, name, 2, 2, scope, device);
+  df_node *next = part(m, l->next, name, 1, 1, scope, device);
+  const dfi_out value = enter->out[0];
+  merge->out[0] = choice->out[0] = choice->out[1] = next->out[0] = value;
+  merge->in[0] = (df_output){ enter, 0 };
+  merge->in[1] = (df_output){ next, 0 };
+  choice->in[0] = (df_output){ merge, 0 };
+  choice->in[1] = l->pred;
+  next->in[0] = (df_output){ choice, 1 };
+  m->mark[merge->id].merged = true;
+}
+
+/* A node of the scope on each owner's devices, or of a loop inside of it: part[scope * n + owner], -1: none. */
+static int16_t *who_takes_part(const maker *m, const uint16_t *owner, int32_t n) {
+  const dfi_plan *p = m->plan;
+  const size_t cells = (size_t)p->nscopes * (size_t)n;
+  int16_t *at = dfi_xmalloc(sizeof *at * (cells + 1));
+  for (size_t i = 0; i < cells; i++) at[i] = -1;
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    const df_node *node = dfi_plan_node(m, m->needed[i]);
+    const mark *k = &m->mark[node->id];
+    if (k->scope < 0 || k->device < 0) continue;
+    const int32_t inner = flow_of(node) == DF_ENTER ? (int32_t)k->child_scope : k->scope;
+    for (int32_t s = inner; s > 0; s = p->scope[s].parent) at[s * n + owner[k->device]] = k->device;
+  }
+  return at;
+}
+
+static void add_control_loops(maker *m, const loop *l, const uint16_t *owner, int32_t n) {
+  const dfi_plan *p = m->plan;
+  int16_t *at = who_takes_part(m, owner, n);
+  bool *has = dfi_xcalloc((size_t)p->nscopes * (size_t)n + 1, sizeof *has);
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    const df_node *node = dfi_plan_node(m, m->needed[i]);
+    const mark *k = &m->mark[node->id];
+    if (flow_of(node) == DF_ENTER && !dfi_plan_is_loop_constant(node) && k->device >= 0)
+      has[(int32_t)k->child_scope * n + owner[k->device]] = true;
+  }
+  for (int32_t s = 1; s < p->nscopes; s++)
+    for (int32_t o = 0; o < n; o++)
+      if (of_loop(p, s) && at[s * n + o] >= 0 && !has[s * n + o]) control_loop(m, &l[s], s, at[s * n + o]);
+  dfi_free(at); dfi_free(has);
+}
+
+void dfi_plan_deal_owners(maker *m) {
+  if (!may_be_shared(m)) return;
+  dfi_plan *p = m->plan;
+  uint16_t *owner = dfi_xcalloc((size_t)m->devices->n + 1, sizeof *owner);
+  const int32_t n = deal(m, owner);
+  loop *l = find_loops(m);
+  bool fits = n > 1;
+  for (int32_t s = 1; s < p->nscopes; s++)
+    if (of_loop(p, s))
+      fits &= l[s].enter && l[s].merge && l[s].next && l[s].choice && !l[s].raw && l[s].variables == l[s].merged;
+  if (fits) {
+    add_control_loops(m, l, owner, n);
+    p->parts = dfi_xcalloc(1, sizeof *p->parts);
+    p->parts->n = n;
+    p->parts->owner = owner;
+  } else dfi_free(owner);
+  dfi_free(l);
+}
+
+/* ---- pace ----------------------------------------------------------------------------------------------------- */
+
+/* An owner that only sends to another one in a loop would run ahead as far as its own data lets it, and all it sends
+ * would lie there. So it is told, by a token that nobody reads, that the other one has begun the iteration too: then
+ * its own is not over before, and the two are no further apart than their windows. */
+void dfi_plan_pace_owners(maker *m) {
+  dfi_plan *p = m->plan;
+  if (!p->parts) return;
+  const size_t n = (size_t)p->parts->n, cells = (size_t)p->nscopes * n * n;
+  const uint16_t *owner = p->parts->owner;
+  int16_t *sends = dfi_xmalloc(sizeof *sends * (cells + 1));           /* by scope, sender, receiver: its device; -1 */
+  df_node **choice = dfi_xcalloc((size_t)p->nscopes * n + 1, sizeof *choice);  /* a Switch of a loop variable */
+  for (size_t i = 0; i < cells; i++) sends[i] = -1;
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    df_node *node = dfi_plan_node(m, m->needed[i]);
+    const mark *k = &m->mark[node->id];
+    if (k->scope <= 0 || k->device < 0) continue;
+    if (flow_of(node) == DF_TRANSFER) {
+      const dfi_link *l = &p->link[k->child_scope];
+      if (owner[l->from] != owner[l->to])
+        sends[((size_t)k->scope * n + owner[l->from]) * n + owner[l->to]] = (int16_t)l->from;
+    } else if (flow_of(node) == DF_SWITCH && flow_of(node->in[1].node) == DF_LOOP_COND)
+      choice[(size_t)k->scope * n + owner[k->device]] = node;
+  }
+  for (size_t s = 1; s < (size_t)p->nscopes; s++)
+    for (size_t a = 0; a < n; a++)
+      for (size_t b = 0; b < n; b++)
+        if (sends[(s * n + a) * n + b] >= 0 && sends[(s * n + b) * n + a] < 0 && choice[s * n + b])
+          dfi_plan_cut_control(m, choice[s * n + b], sends[(s * n + a) * n + b]);
+  dfi_free(sends); dfi_free(choice);
+}
+
+/* ---- each owner's scopes -------------------------------------------------------------------------------------- */
+
+/* Who runs q: of a Transfer, the one that sends. */
+static int32_t owner_of(const dfi_plan *p, const dfi_pnode *q) {
+  return p->parts->owner[q->kind == DFI_K_TRANSFER ? p->link[q->child].from : q->device];
+}
+
+static int32_t receiver_of(const dfi_plan *p, const dfi_pnode *q) {
+  return p->parts->owner[q->kind == DFI_K_TRANSFER ? p->link[q->child].to : q->device];
+}
+
+/* The scope in which q's outputs are read. */
+static const dfi_scope *reads_in(const dfi_plan *p, const dfi_pnode *q) {
+  return &p->scope[q->kind == DFI_K_ENTER ? (int32_t)q->target
+                   : dfi_is_exit(q->kind)   ? p->scope[q->scope].parent
+                                            : (int32_t)q->scope];
+}
+
+/* Do all q's tokens go to who runs it (or receives it)? A loop constant is read by the owner of its Enter alone. */
+static bool keeps_to_itself(const dfi_plan *p, const dfi_pnode *q) {
+  const int32_t to = receiver_of(p, q);
+  const dfi_scope *s = reads_in(p, q);
+  if (!of_loop(p, (int32_t)q->scope)) return q->kind != DFI_K_TRANSFER;
+  for (uint32_t e = q->edge[0]; e < q->edge[3]; e++)
+    if (owner_of(p, p->node + s->first + p->edge[e].node) != to) return false;
+  if (q->kind != DFI_K_ENTER || !q->constant) return true;
+  for (uint32_t u = s->const_first[q->out]; u < s->const_first[q->out + 1]; u++)
+    if (owner_of(p, p->node + s->first + s->const_users[u]) != to) return false;
+  return true;
+}
+
+static dfi_scope scope_of(const dfi_plan *p, const dfi_scope *all, int32_t owner, uint32_t *nrecvs) {
+  dfi_scope s = *all;
+  s.nroots = s.nenters = s.nexits = 0;
+  s.roots = dfi_xmalloc(sizeof *s.roots * (all->n + 1));
+  s.enters = dfi_xmalloc(sizeof *s.enters * (all->nenters + 1));
+  s.exits = dfi_xmalloc(sizeof *s.exits * (all->nexits + 1));
+  const bool shared = of_loop(p, all->id);
+  for (uint32_t i = 0; i < all->n && shared; i++) {
+    const dfi_pnode *q = p->node + all->first + i;
+    if (owner_of(p, q) != owner && receiver_of(p, q) == owner) s.roots[s.nroots++] = i;
+  }
+  if (s.nroots > *nrecvs) *nrecvs = s.nroots;
+  for (uint32_t i = 0; i < all->nroots; i++)
+    if (!shared || owner_of(p, p->node + all->first + all->roots[i]) == owner) s.roots[s.nroots++] = all->roots[i];
+  for (uint32_t i = 0; i < all->nenters; i++)
+    if (!shared || owner_of(p, all->enters[i]) == owner) s.enters[s.nenters++] = all->enters[i];
+  for (uint32_t i = 0; i < all->nexits; i++)
+    if (!shared || owner_of(p, all->exits[i]) == owner) s.exits[s.nexits++] = all->exits[i];
+  return s;
+}
+
+static int32_t depth_of(const dfi_plan *p, int32_t scope) {
+  int32_t depth = 0;
+  for (; scope > 0; scope = p->scope[scope].parent) depth++;
+  return depth;
+}
+
+static bool can_be_shared(const dfi_plan *p) {
+  for (int32_t i = 0; i < p->nnodes; i++)
+    if (!keeps_to_itself(p, &p->node[i]) || depth_of(p, (int32_t)p->node[i].scope) > DFI_TAG_DEPTH) return false;
+  return true;
+}
+
+/* Who counts a loop's frames and iterations: the owner of the first of its variables. */
+static uint16_t home_of(const dfi_plan *p, const dfi_scope *s) {
+  for (uint32_t i = 0; i < s->nenters && of_loop(p, s->id); i++)
+    if (!s->enters[i]->constant) return (uint16_t)owner_of(p, s->enters[i]);
+  return DFI_AT_HOME_EVERYWHERE;
+}
+
+void dfi_plan_lay_owners(maker *m) {
+  dfi_plan *p = m->plan;
+  dfi_parts *a = p->parts;
+  if (!a) return;
+  uint32_t nrecvs = 0;
+  if (!can_be_shared(p)) { dfi_plan_owners_free(p); return; }
+  a->nscopes = p->nscopes;
+  a->scope = dfi_xcalloc((size_t)a->n, sizeof *a->scope);
+  a->home = dfi_xcalloc((size_t)p->nscopes, sizeof *a->home);
+  for (int32_t s = 0; s < p->nscopes; s++) a->home[s] = home_of(p, &p->scope[s]);
+  for (int32_t o = 0; o < a->n; o++) {
+    a->scope[o] = dfi_xcalloc((size_t)p->nscopes, sizeof **a->scope);
+    for (int32_t s = 0; s < p->nscopes; s++) a->scope[o][s] = scope_of(p, &p->scope[s], o, &nrecvs);
+  }
+  p->widest += nrecvs;
+}
+
+void dfi_plan_owners_free(dfi_plan *p) {
+  dfi_parts *a = p->parts;
+  if (!a) return;
+  for (int32_t o = 0; a->scope && o < a->n; o++) {
+    for (int32_t s = 0; s < a->nscopes; s++) {
+      dfi_free(a->scope[o][s].roots);
+      dfi_free(a->scope[o][s].enters);
+      dfi_free(a->scope[o][s].exits);
+    }
+    dfi_free(a->scope[o]);
+  }
+  dfi_free(a->scope); dfi_free(a->home); dfi_free(a->owner); dfi_free(a);
+  p->parts = NULL;
+}

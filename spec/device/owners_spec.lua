@@ -1,0 +1,191 @@
+--- Several owners turn the partitions of one run: what they compute, how they end, how far apart they are.
+local df = require 'dflow'
+
+local TWO = { 'cpu:0', 'sim:0', 'sim:1' }
+
+--- Every number of a run, as exactly as it is.
+local function bits(v)
+  local out = {}
+  for i, e in ipairs(type(v) == 'table' and not getmetatable(v) and v or { v }) do
+    out[i] = type(e) == 'number' and ('%.17g'):format(e) or tostring(e)
+  end
+  return table.concat(out, ' ')
+end
+
+--- The same fetches in a session of each number of owners: what each made, and its stats.
+local function by_owners(fetches, feeds, devices, more)
+  local results, stats = {}, {}
+  for owners = 1, 3 do
+    local options = { devices = devices or TWO, owners = owners }
+    for k, v in pairs(more or {}) do options[k] = v end
+    local s = df.Session(options)
+    for run = 1, 2 do results[owners] = (run > 1 and results[owners] .. '\n' or '') .. bits(s:run(fetches, feeds)) end
+    stats[owners] = s:stats()
+    s:close()
+  end
+  return results, stats
+end
+
+--- All of `owners` turned something, and the results are one owner's.
+local function alike(results, stats)
+  for owners = 2, 3 do
+    assert.equal(results[1], results[owners])
+    assert.equal(owners, #stats[owners].owners)
+    for _, o in ipairs(stats[owners].owners) do assert.is_true(o.nodes_run > 0) end
+  end
+end
+
+--- x goes round through sim:0 and sim:1, n times.
+local function ring(n, opts)
+  local _, x = df.while_loop(function(i) return i:lt(n) end, function(i, x)
+    local y = df.device('sim:0', function() return x * 0.5 + 1 end)
+    return i + 1, df.device('sim:1', function() return df.tanh(y) + x end)
+  end, { df.int32(0), df.float32(1) }, opts)
+  return x
+end
+
+describe('owners', function()
+  before_each(function() df.reset() end)
+
+  it('turn a loop over their devices, each of them some, with the bits and the counts of one', function()
+    local results, stats = by_owners(ring(50))
+    alike(results, stats)
+    for owners = 2, 3 do
+      assert.equal(100, stats[owners].iterations)
+      assert.equal(2, stats[owners].frames)
+      assert.equal(2, stats[owners].runs)
+    end
+    -- two owners need no control loop: what crosses is what crosses for one
+    assert.same(stats[1].transfers, stats[2].transfers)
+    assert.equal(stats[1].nodes_run, stats[2].nodes_run)
+    assert.equal(stats[1].dead_tokens, stats[2].dead_tokens)
+  end)
+
+  it('do so whatever the window', function()
+    for _, window in ipairs{ 1, 2, 32 } do
+      df.reset()
+      alike(by_owners(ring(40, { parallel_iterations = window })))
+    end
+  end)
+
+  it('take part in a loop of which they have no variable, and in loops and conds within', function()
+    local x = df.placeholder('float32', {})
+    local _, y = df.while_loop(function(i) return i:lt(7) end, function(i, y)
+      local _, inner = df.while_loop(function(k) return k:le(i) end, function(k, z)
+        return k + 1, df.device('sim:1', function() return z * 1.125 end) - df.device('sim:0', function() return df.sin(z) end)
+      end, { df.int32(0), y })
+      return i + 1, df.cond(inner:gt(0), function() return df.device('sim:0', function() return inner * 0.5 end) end,
+        function() return df.device('sim:1', function() return 1 - inner end) end)
+    end, { df.int32(0), x })
+    for _, at in ipairs{ 0.3, -2, 5 } do alike(by_owners({ y, df.gradients(y, { x })[1] }, { [x] = at })) end
+  end)
+
+  it('end a loop that a branch not taken holds, on every device', function()
+    local x = df.placeholder('float32', {})
+    local y = df.cond(x:gt(0), function() return ring(5) * x end, function() return df.device('sim:1', function() return x - 1 end) end)
+    for _, at in ipairs{ 1, -1 } do
+      local results = by_owners(y, { [x] = at })
+      assert.equal(results[1], results[2])
+      assert.equal(results[1], results[3])
+    end
+  end)
+
+  it('draw the same random numbers', function()
+    local _, total = df.while_loop(function(i) return i:lt(20) end, function(i, t)
+      return i + 1, t + df.device('sim:0', function() return df.random_uniform({}, { seed = 7 }) end)
+                      * df.device('sim:1', function() return df.random_normal({}, { seed = 3 }) end)
+    end, { df.int32(0), df.float32(0) })
+    alike(by_owners(total))
+  end)
+
+  it('serve variables, queues and arrays on one device each', function()
+    local v = df.device('sim:0', function() return df.Variable(1.0) end)
+    local before = v * 1
+    local rows = df.device('sim:1', function() return df.TensorArray('float32', 30) end)
+    local _, filled = df.while_loop(function(i) return i:lt(30) end, function(i, ta)
+      local value = df.device('sim:0', function() return i:cast('float32') * before end)
+      return i + 1, ta:write(i, value)
+    end, { df.int32(0), rows })
+    local sum = df.reduce_sum(filled:stack())
+    local after = v:assign_add(sum * 0.001)
+    local results = by_owners{ before, sum, after }
+    assert.equal(results[1], results[2])
+    assert.equal(results[1], results[3])
+  end)
+
+  it('take as long over a link as it says', function()
+    local far = { 'cpu:0', { 'sim:0', latency = '200us' }, 'sim:1' }
+    local results, stats = by_owners(ring(10), nil, far)
+    alike(results, stats)
+    for owners = 1, 3 do assert.is_true(stats[owners].seconds >= 2 * 10 * 2 * 200e-6) end
+  end)
+
+  it('end together when one fails, with its error, release everything, and are of use afterwards', function()
+    local x = df.placeholder('float32', { -1 })
+    local _, y = df.while_loop(function(i) return i:lt(30) end, function(i, y)
+      local a = df.device('sim:0', function() return y + 1 end)
+      local b = df.device('sim:1', function() return df.reshape(a, { 2, -1 }) end)
+      return i + 1, df.device('sim:1', function() return df.reshape(b, { -1 }) end)
+    end, { df.int32(0), x })
+    for owners = 1, 3 do
+      local s = df.Session{ devices = TWO, owners = owners }
+      for _ = 1, 20 do
+        local ok, err = pcall(s.run, s, y, { [x] = { 1, 2, 3 } })
+        assert.is_false(ok)
+        assert.equal('Reshape', tostring(err.op):match '%((.-)%)')
+        assert.matches(':0$', err.frame)
+        assert.equal(33, s:run(y, { [x] = { 4, 3, 2, 1 } }):at(1))
+      end
+      for name, m in pairs(s:stats().memory) do if name ~= 'cpu:0' then assert.equal(0, m.in_use) end end
+      s:close()
+    end
+  end)
+
+  it('end at the timeout, and when they are told to', function()
+    local forever = ring(2 ^ 30)
+    for owners = 1, 3 do
+      local s = df.Session{ devices = TWO, owners = owners }
+      local ok, err = pcall(s.run, s, forever, nil, { timeout = 0.05 })
+      assert.is_false(ok)
+      assert.equal('deadline_exceeded', err.code)
+      s:close()
+    end
+  end)
+
+  it('say what waits for what when none of them can move', function()
+    local q = df.FIFOQueue(4, { 'float32' })
+    local x = df.placeholder('float32', {})
+    local y = df.device('sim:1', function() return q:dequeue() + 1 end) + df.device('sim:0', function() return x * 2 end)
+    for owners = 1, 3 do
+      local s = df.Session{ devices = TWO, owners = owners }
+      local ok, err = pcall(s.run, s, y, { [x] = 1 })
+      assert.is_false(ok)
+      assert.matches('nothing can move', tostring(err))
+      s:close()
+    end
+  end)
+
+  it('are no further apart than the windows let them, so that messages do not pile up', function()
+    local width, n = 4096, 4000
+    local row = df.device('sim:0', function() return df.ones{ width } end)
+    local _, _, total = df.while_loop(function(i) return i:lt(n) end, function(i, a, t)
+      local next_a = df.device('sim:0', function() return a * 1 end)
+      return i + 1, next_a, df.device('sim:1', function() return t + df.reduce_sum(df.tanh(df.tanh(a))) * 0 + 1 end)
+    end, { df.int32(0), row, df.float32(0) }, { parallel_iterations = 4 })
+    local s = df.Session{ devices = TWO, owners = 3 }
+    df.reset_peak_memory()
+    assert.equal(n, s:run(total))
+    for name, m in pairs(s:stats().memory) do assert.is_true(m.peak < 200 * width * 4, name .. ' held ' .. m.peak) end
+    assert.equal(3, #s:stats().owners)
+    s:close()
+  end)
+
+  it('leave a run that is watched to one of them', function()
+    local x = ring(30)
+    local s = df.Session{ devices = TWO, owners = 3 }
+    local h = s:start(x)
+    assert.equal(bits(s:run(x)), bits(h:wait()))
+    assert.equal(1, #h:stats().owners)
+    s:close()
+  end)
+end)
