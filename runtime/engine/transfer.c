@@ -227,7 +227,7 @@ bool dfi_transfer_stalled(dfi_exec *x) {
 }
 
 /* When the message will have come, after those that the line carries before it; 0: at once. */
-static double due(dfi_exec *x, int32_t link, int64_t bytes) {
+static inline __attribute__((always_inline)) double due(dfi_exec *x, int32_t link, int64_t bytes) {
   const dfi_link *l = link_at(x, link);
   double busy;
   const double takes = dfi_link_seconds(device_at(x, l->from), device_at(x, l->to), bytes, &busy);
@@ -249,19 +249,32 @@ bool dfi_held_back(dfi_exec *x, const dfi_record *r, const dfi_device *d, int64_
   return x->running || x->held_tries++ <= 8 * (x->tail - x->head + 1);
 }
 
+/* A Transfer between two owners, at this end of it. */
+static __attribute__((noinline)) bool between_owners(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
+  if (dfi_team_part(x, p) == DFI_RECEIVES) return receive(x, r, p);
+  dfi_traffic *t = &x->traffic[p->child];
+  df_value v = { 0 };
+  t->messages++;
+  if (dead) {
+    t->dead++;
+    x->count.died++;
+    if (p->iteration_operands) drop_inputs(x, r, p);
+  } else if (p->nin) v = operand_take(r, x->plan->operand[p->in]);
+  const int64_t bytes = dfi_value_bytes(&v);
+  t->bytes += bytes;
+  dfi_team_send(x, r, p, dead, due(x, p->child, bytes), v);
+  return false;
+}
+
 bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
+  if (DFI_UNLIKELY(x->team != NULL) && dfi_team_part(x, p) != DFI_INSIDE) return between_owners(x, r, p, dead);
   const int32_t link = p->child;
   dfi_traffic *t = &x->traffic[link];
-  const dfi_part_in part = DFI_UNLIKELY(x->team != NULL) ? dfi_team_part(x, p) : DFI_INSIDE;
-  if (DFI_UNLIKELY(part == DFI_RECEIVES)) return receive(x, r, p);
   const dfi_operand in = x->plan->operand[p->in];
   int64_t bytes = 0;
   if (!dead && p->nin) {
     bytes = dfi_value_bytes(operand(r, in));
-    if (bytes >= 4096 && part == DFI_INSIDE && dfi_held_back(x, r, device_at(x, p->device), bytes)) {
-      dfi_exec_again(x, r, p);
-      return true;
-    }
+    if (bytes >= 4096 && dfi_held_back(x, r, device_at(x, p->device), bytes)) { dfi_exec_again(x, r, p); return true; }
   }
   t->messages++;
   if (dead) {
@@ -282,7 +295,6 @@ bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
     return false;
   }
   const double when = due(x, link, bytes);
-  if (DFI_UNLIKELY(part == DFI_SENDS)) { dfi_team_send(x, r, p, dead, when, v); return false; }
   const bool copied_later = x->plan->devices->late || worth_a_stream(x, p, &v);
   if (!copied_later && v.kind && !take_in(x, r, p, &v)) return false;
   if (copied_later || when > 0) { depart(x, r, p, dead, when, v); return true; }
