@@ -314,6 +314,12 @@ static int core_clock(lua_State *L) {
   return 1;
 }
 
+/* status_line(text or nil) */
+static int core_status_line(lua_State *L) {
+  df_status_line(luaL_optstring(L, 1, NULL));
+  return 0;
+}
+
 static const luaL_Reg functions[] = {
   { "own", core_own },           { "where", core_where },
   { "memory_fail", core_memory_fail },
@@ -321,7 +327,7 @@ static const luaL_Reg functions[] = {
   { "memory", core_memory },
   { "op_count", core_op_count }, { "op_info", core_op_info }, { "op_about", core_op_about }, { "header", core_header },
   { "close", box_close },
-  { "clock", core_clock },
+  { "clock", core_clock },       { "status_line", core_status_line },
   { NULL, NULL }
 };
 

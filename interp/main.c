@@ -31,6 +31,7 @@ static int         color = -1;             /* --color: -1 auto, 0 never, 1 alway
 
 static void message(const char *text) {
   fflush(stdout);
+  df_status_line(NULL);
   if (progname) fprintf(stderr, "%s: ", progname);
   fprintf(stderr, "%s\n", text);
   fflush(stderr);
@@ -167,6 +168,18 @@ static bool set_globals(lua_State *L) {
   }
   lua_setglobal(L, "df");
   return true;
+}
+
+/* Somebody looks at a terminal while scripts run: a line tells how far a run is that takes its time. */
+static void watch_runs(lua_State *L) {
+  const char *term = getenv("TERM");
+  if (!isatty(STDERR_FILENO) || !term || !term[0] || strcmp(term, "dumb") == 0) return;
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "dflow.repl.waiting");
+  if (program_report(L, lua_pcall(L, 1, 1, 0)) != LUA_OK) return;
+  lua_getfield(L, -1, "begin");
+  program_report(L, lua_pcall(L, 0, 0, 0));
+  lua_pop(L, 1);
 }
 
 /* ---- options, as lua(1) reads them ----------------------------------------------------------------- */
@@ -396,6 +409,7 @@ static int protected_main(lua_State *L) {
   lua_gc(L, LUA_GCRESTART);
   lua_gc(L, LUA_GCGEN, 0, 0);
   if (script == 1 && script < argc && is_command(argv[1])) {
+    watch_runs(L);
     lua_pushboolean(L, do_command(L, argv[1], argv + 1));
     return 1;
   }
@@ -410,6 +424,7 @@ static int protected_main(lua_State *L) {
   }
   if (flags & OPT_CHECK) check_gradients(L, "start");
   if (!(flags & OPT_NO_ENV) && do_init(L) != LUA_OK) return 0;
+  if (script < argc || (flags & (OPT_EXECUTE | OPT_PRINT)) || !isatty(STDIN_FILENO)) watch_runs(L);
   if (!run_options(L, argv, script)) return 0;
   if (script < argc && do_script(L, argv + script) != LUA_OK) return 0;
   if (flags & OPT_PRINT) {

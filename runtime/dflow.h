@@ -679,6 +679,9 @@ int32_t df_session_run_guarded(df_session *s, int32_t nfetch, const int32_t *fet
                                df_error *err);
 int32_t df_run_wait_guarded(df_run *r, df_value *results, df_error *err);
 void    df_sigint_guard(bool on);
+/* A line about what is going on, on standard error, which is a terminal: it stands below the cursor, and
+ * below what df.print writes, until it is wiped away (NULL or ""). Any thread. */
+void    df_status_line(const char *text);
 
 /* Counters, of the session since it began (s) or of one run (r): see the names. */
 typedef struct df_stats {

@@ -56,12 +56,20 @@ function M.progress(what, opts)
     write = function(text)
       if asked == nil then asked = wanted() end
       if asked then
-        io.stderr:write('\r\27[K', text)
-        io.stderr:flush()
+        io.stdout:flush()
+        core.status_line(text)
       end
     end
   end
-  return function()
+  local function finish(first, ...)
+    if first == nil then
+      dead = true
+      if shown then write('') end
+      return nil
+    end
+    return first, ...
+  end
+  local function round()
     if dead then return nil end
     local now = clock()
     if i > 0 and now - last >= every and (shown or now - began >= AFTER) then
@@ -69,16 +77,9 @@ function M.progress(what, opts)
       write(M.line(i, total, now - began, opts.label))
     end
     i = i + 1
-    local function finish(first, ...)
-      if first == nil then
-        dead = true
-        if shown then write('') end
-        return nil
-      end
-      return first, ...
-    end
     return finish(step(i))
   end
+  return round, nil, nil, setmetatable({}, { __close = function() finish(nil) end })      -- a break, or an error, wipes it away too
 end
 
 return M

@@ -148,6 +148,8 @@ function core.clock()
   return tonumber(timespec.tv_sec) + 1e-9 * tonumber(timespec.tv_nsec)
 end
 
+function core.status_line(text) C.df_status_line(text) end
+
 function core.header() return str(C.df_header()) end
 function core.op_about(op, what) return text_or_nil(C.df_op_about(op, what)) end
 

@@ -246,7 +246,7 @@ df.hvp(y, x, v)
   example   local x = df.float32{1, 2} return df.hvp((x ^ 3):reduce_sum(), x, df.float32{1, 0})
 
 df.progress(n | list | iterator, {…})
-  The same loop, with a line about it on standard error once it has run for half a second, where that is a terminal: for i in
+  The same loop, with a line about it on standard error, below what is printed, once it has run for half a second, where that is a terminal: for i in
   df.progress(1000) do … end, for i, x in df.progress(list), for … in df.progress(iterator, {total = 60}).
   option    total: int = nil  how many rounds an iterator has; without, there is a rate and no bar
   option    label: string = nil  what stands before it

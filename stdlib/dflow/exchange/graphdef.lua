@@ -129,6 +129,7 @@ function M.import_graph_def(source, opts)
   if opts.files then core.graph_allow_files(g.handle) end
   local bytes, path, folder = read(source)
   local first = core.graph_nodes(g.handle)
+  g.may_last = true
   local ok, result = pcall(core.import_graph_def, g.handle, bytes, prefix, names, to, core.where())
   if not ok then
     if path and type(result) == 'table' and result.message then result.message = errors.shown(path .. ': ' .. result.message) end

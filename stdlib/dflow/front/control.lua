@@ -331,6 +331,7 @@ function M.while_loop(pred, body, vars, opts)
   end
   local g = convert.graph_of(vars) or graph.current()
   local where = core.where()
+  g.may_last = true
 
   return guarded(g, function()
     local handle = g.handle

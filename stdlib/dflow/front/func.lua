@@ -107,6 +107,7 @@ local function build(f, g, shapes)
   building[from] = { f = f, g = g, made = made }
   table.insert(f.made[g], made)
   local ok, e = pcall(control.guarded, g, function()
+    g.may_last = true
     local number, args = core.function_begin(g.handle, f.name, f.args, f.returns, f.source)
     made.number = number
     local inputs = {}

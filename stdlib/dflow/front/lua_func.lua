@@ -38,6 +38,7 @@ end
 local function answer(id, inputs, n)
   local f = functions[id]
   if not f then return nil, codes.failed_precondition, 'the Lua function of this op is gone' end
+  core.status_line(nil)                -- it may print
   local ok, r = pcall(function()
     local given = pack(f.fn(unpack(inputs, 1, n)))
     if given.n == 1 and #f.out ~= 1 and nest.is_plain(given[1]) and #given[1] == #f.out then given = { n = #f.out, unpack(given[1]) } end

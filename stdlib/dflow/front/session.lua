@@ -242,8 +242,8 @@ end
 M.foreground, M.started, M.attend, M.remains, M.shown, M.held = nil, nil, nil, nil, nil, nil
 
 --- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these. opts.check_numerics ends it at the first
---- op that makes a NaN.
-function methods.run(s, fetches, feeds, opts)
+--- op that makes a NaN. `here`, for M.run_now: on this thread, whatever M.foreground is.
+local function run(s, fetches, feeds, opts, here)
   if getmetatable(s) ~= Session then
     errors.bad('run is a method of a session: write s:run(y, feeds), with a colon; its first argument is %s', errors.describe(s))
   end
@@ -251,7 +251,7 @@ function methods.run(s, fetches, feeds, opts)
   s.graph.period = (s.graph.period or 0) + 1          -- what is built from now on may be what was built before
   if opts and opts.check_numerics then return run_started(s, fetches, feeds, opts) end
   local foreground = M.foreground
-  if foreground then return foreground(s, fetches, feeds, opts) end
+  if foreground and not here then return foreground(s, fetches, feeds, opts) end
   if opts and (opts.trace or opts.report or opts.finally or opts.paused) then return run_started(s, fetches, feeds, opts) end
   if beside then
     local work = beside
@@ -291,6 +291,11 @@ function methods.run(s, fetches, feeds, opts)
   for i = 1, n do out[keys[i]] = result[i] end
   return out
 end
+
+methods.run = run
+
+--- s:run as a call, on this thread.
+function M.run_now(s, fetches, feeds, opts) return run(s, fetches, feeds, opts, true) end
 
 --- s:run(x) in the foreground, whoever looks on: of what is over at once.
 function M.run_here(s, x)

@@ -154,7 +154,8 @@ local leaving = {}              -- cancelled runs that nobody waits for: they ar
 
 --- Waits for h with an eye on Ctrl-C. `program` holds.
 local function watch_over(h)
-  local line, given_up = progress.new(h, program), nil
+  local terminal, given_up = program.terminal(), nil
+  local line = progress.new(h, program, terminal.editing and terminal.errors)
   core.run_patience(h.handle, PATIENCE)
   local ok, err = pcall(function()
     while true do

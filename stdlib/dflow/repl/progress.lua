@@ -3,6 +3,7 @@
 -- A loop whose predicate compares a counter with something that stays the same says how many trips it will make, once one has seen where
 -- the counter stands in one of its iterations; so it is with a bound that was fed, or computed before the loop, and with gradient loops too.
 local core = require 'dflow.backend'
+local graph = require 'dflow.front.graph'
 local inspect = require 'dflow.inspect'
 
 local M = {}
@@ -10,10 +11,10 @@ local Line = {}
 Line.__index = Line
 local AFTER, EVERY = 0.5, 0.2
 
-function M.new(h, program)
-  local now, terminal = program.clock(), program.terminal()
-  return setmetatable({ h = h, program = program, began = now, last = now, iterations = 0, shown = false, wanted = terminal.editing and terminal.errors },
-    Line)
+--- A line about the run h; `wanted` is false where standard error is no terminal that takes a line back.
+function M.new(h, program, wanted)
+  local now = program.clock()
+  return setmetatable({ h = h, program = program, began = now, last = now, iterations = 0, wanted = wanted }, Line)
 end
 
 local function short(n)
@@ -137,10 +138,21 @@ local function fit(parts, columns)
   return text
 end
 
+--- What a run without loops is busy with.
+local function busy_with(h)
+  local at = core.run_at(h.handle)
+  if at < 0 then return 'variables are initialised' end
+  local op = graph.operation(h.session.graph, at)
+  return ('%s (%s)%s'):format(op.name, op.type, op.source and '  ' .. op.source or '')
+end
+
 --- The line's text: bar, seconds, rate, where it is.
 function Line:text(seconds, rate, outer, columns)
   local parts = { ('%.1f s'):format(seconds), ('%s it/s'):format(short(rate)) }
-  if not outer then return fit(parts, columns) end
+  if not outer then
+    if rate == 0 then parts[2] = busy_with(self.h) end
+    return fit(parts, columns)
+  end
   parts[3] = ('%s:%d'):format(outer.name, outer.first)
   parts[4] = ('%d of %d iterations open'):format(outer.in_flight, outer.limit)
   if self.loop ~= outer.name then self.loop, self.total, self.tries = outer.name, nil, 0 end
@@ -178,17 +190,13 @@ function Line:show()
   local outer
   local ok, frames = pcall(inspect.outlines, self.h)           -- it may have ended meanwhile
   if ok then outer = outermost(frames) end
-  io.stderr:write('\r', self:text(now - self.began, rate, outer, self.program.terminal().columns - 1), '\27[K')
-  io.stderr:flush()
-  self.shown = true
+  io.stdout:flush()                                            -- what has been printed stands above it
+  core.status_line(self:text(now - self.began, rate, outer, self.program.terminal().columns - 1))
 end
 
 function Line:clear()
-  if self.shown then
-    io.stderr:write('\r\27[K')
-    io.stderr:flush()
-  end
-  self.shown, self.began = false, self.program.clock()
+  core.status_line(nil)
+  self.began = self.program.clock()
 end
 
 return M

@@ -1,0 +1,39 @@
+/* console.c: standard error, as df.print writes to it and a line about a run in progress stands on it.
+ *
+ * The line stands in the row below the cursor, so that what a program has begun to write stays as it is; whoever writes
+ * whole lines through dfi_print has it stand below these, too.
+ */
+#include "base/internal.h"
+#include <stdio.h>
+
+/* To the row below, which there is, if need be because the screen scrolls; what an older line left behind the cursor goes. */
+#define ROW_BELOW "\033[K\033D\033M\0337\033[B\r"
+
+static char line[512];              /* what stands there, "" for nothing; guarded by stderr's lock */
+
+/* Under the lock. */
+static void wipe(void) {
+  if (line[0]) fputs(ROW_BELOW "\033[K\0338", stderr);
+}
+static void show(void) {
+  if (line[0]) fprintf(stderr, ROW_BELOW "%s\033[K\0338", line);
+}
+
+void df_status_line(const char *text) {
+  flockfile(stderr);                       /* which is open in a child, whoever held it */
+  if (!text || !text[0]) wipe();
+  snprintf(line, sizeof line, "%s", text ? text : "");
+  show();
+  fflush(stderr);
+  funlockfile(stderr);
+}
+
+void dfi_print(const char *bytes, int64_t length) {
+  flockfile(stderr);                       /* which is open in a child, whoever held it */
+  wipe();
+  fwrite(bytes, 1, (size_t)length, stderr);
+  if (!length || bytes[length - 1] != '\n') fputc('\n', stderr);
+  show();
+  fflush(stderr);
+  funlockfile(stderr);
+}
