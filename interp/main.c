@@ -16,6 +16,7 @@
 
 #include "dflow.h"
 #include "program.h"
+#include "prompt.h"
 
 int luaopen_dflow_core(lua_State *L);
 
@@ -56,9 +57,20 @@ void program_print_version(void) {
   fflush(stdout);
 }
 
-/* What the prompt begins with. */
+/* What the prompt begins with, broken between words where the terminal is narrow. */
 static void program_welcome(void) {
-  printf("dflow %s  dynamic dataflow for %s  (help, ?name, Tab; exit)\n", df_version(), LUA_RELEASE);
+  char text[160];
+  int columns, rows, at = 0, from = 0, n;
+  paint_size(&columns, &rows);
+  snprintf(text, sizeof text, "dflow %s  dynamic dataflow for %s  (help, ?name, Tab; exit)", df_version(), LUA_RELEASE);
+  for (; text[from]; from += n) {
+    const int blanks = (int)strspn(text + from, " ");
+    n = blanks + (int)strcspn(text + from + blanks, " ");
+    const bool fits = at + n <= columns;
+    printf("%s%.*s", fits ? "" : "\n", fits ? n : n - blanks, text + from + (fits ? 0 : blanks));
+    at = fits ? at + n : n - blanks;
+  }
+  putchar('\n');
   fflush(stdout);
 }
 

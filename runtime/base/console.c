@@ -6,7 +6,7 @@
 #include "base/internal.h"
 #include <stdio.h>
 
-/* To the row below, which there is, if need be because the screen scrolls; what an older line left behind the cursor goes. */
+/* To the row below: there is one, if need be because the screen scrolls. What is behind the cursor goes. */
 #define ROW_BELOW "\033[K\033D\033M\0337\033[B\r"
 
 static char line[512];              /* what stands there, "" for nothing; guarded by stderr's lock */

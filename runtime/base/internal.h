@@ -40,7 +40,7 @@ int32_t dfi_fail(df_error *err, int32_t code, const char *where, const char *for
 /* ---- interrupts (interrupt.c): how often df_interrupt was called; how often that or df_interrupt_calls was ---- */
 extern _Atomic int64_t dfi_interrupts, dfi_calls_interrupted;
 
-/* ---- standard error (console.c): whole lines, above the one of df_status_line; a newline is added where it lacks ---- */
+/* ---- standard error (console.c): whole lines, above df_status_line's; a newline is added where it lacks ---- */
 void dfi_print(const char *bytes, int64_t length);
 
 /* ---- sums (crc.c): CRC-32C of what has the sum `sum` (0: nothing) with n bytes more ---- */

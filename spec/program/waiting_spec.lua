@@ -1,5 +1,4 @@
 -- A script at a terminal that waits for a run, or goes through a loop of df.progress: a line below what it has printed tells how far it is.
-local shell = require 'spec.shell'
 local terminal = require 'spec.terminal'
 
 describe('a script that waits for a run', function()
@@ -14,7 +13,8 @@ describe('a script that waits for a run', function()
   --- The program on a script, in a terminal that stays when it is over.
   local function script(text, opts)
     opts = opts or {}
-    local command = ("sh -c 'trap : INT; cd $HOME; DFLOW_ENGINE=tokens %s%s script.lua %s; echo status $?; cat'"):format(opts.environment or '', terminal.program(), opts.rest or '')
+    local command =
+      ("sh -c 'trap : INT; cd $HOME; DFLOW_ENGINE=tokens %s%s script.lua %s; echo status $?; cat'"):format(opts.environment or '', terminal.program(), opts.rest or '')
     return terminal.open(100, 12, { command = command, files = { ['script.lua'] = text }, wait = false })
   end
 

@@ -74,25 +74,31 @@ end
 
 --- A group's commands, one line or more each.
 local function describe(names, lines)
-  local help, indent = require 'dflow.docs.help', (' '):rep(26)
+  local help = require 'dflow.docs.help'
+  local indent = help.width >= 60 and (' '):rep(26) or '    '
   for _, name in ipairs(names) do
     local usage, about = commands.about(name)
-    if #usage < 25 then
+    if #usage < #indent - 1 then
       split((':%-24s %s'):format(usage, (help.wrap(about, indent):gsub('^%s+', ''))), lines)
     else
-      lines[#lines + 1] = ':' .. usage
+      split(help.wrap(':' .. usage, ''), lines)
       split(help.wrap(about, indent), lines)
     end
   end
 end
 
+local ASKED = {
+  { '?name', 'what there is to know about an op, a function, an option, a value or a node: ?matmul, ?Run, ?h:step, ?x, ?12' },
+  { '?pattern*', 'the names that match' },
+  { '??name', 'where it is defined: the Lua lines, the C file and line of its entry, gradient and kernels' },
+}
 local NOTES = ':cmd? tells more of a command; :cmd … ~pattern keeps lines that match; :cmd … > file writes them to a file. '
   .. 'Any unique beginning of a command will do. An expression prints its value, unless a ; ends it; _ and __ are the last two values, '
   .. 'Out[n] those of input n. Alt-Enter begins a new line, Tab completes, Ctrl-R searches, Ctrl-C pauses a run and asks, Ctrl-D leaves.'
 
 command('help', function(rest, say, repl)
   local help = require 'dflow.docs.help'             -- with all that is told of names: not while the prompt begins
-  help.width = math.max(60, math.min(110, values.terminal().columns))
+  help.width = math.max(30, math.min(110, values.terminal().columns))
   local lines = {}
   for _, g in ipairs(groups()) do
     if rest == g[1] then
@@ -101,12 +107,10 @@ command('help', function(rest, say, repl)
     end
   end
   if rest ~= '' and rest ~= 'all' then return require('dflow.repl.where').what(rest) end
-  split('?name        what there is to know about an op, a function, an option, a value or a node: ?matmul, ?Run, ?h:step, ?x, ?12', lines)
-  split('?pattern*    the names that match', lines)
-  split('??name       where it is defined: the Lua lines, the C file and line of its entry, gradient and kernels', lines)
+  for _, ask in ipairs(ASKED) do split(('%-12s %s'):format(ask[1], (help.wrap(ask[2], (' '):rep(13)):gsub('^%s+', ''))), lines) end
   for _, g in ipairs(groups()) do
     lines[#lines + 1] = ''
-    lines[#lines + 1] = ('%s: %s'):format(g[1], g[2])
+    split(help.wrap(('%s: %s'):format(g[1], g[2]), ''), lines)
     if rest == 'all' then
       describe(g[3], lines)
     else
@@ -114,7 +118,7 @@ command('help', function(rest, say, repl)
     end
   end
   lines[#lines + 1] = ''
-  if rest ~= 'all' then lines[#lines + 1] = ':help all describes them, :help runs those of a group, :why? one of them' end
+  if rest ~= 'all' then split(help.wrap(':help all describes them, :help runs those of a group, :why? one of them', ''), lines) end
   split(help.wrap(NOTES, ''), lines)
   return paged(lines, say, repl)
 end, 'help [name | group | all] - the commands in groups, or what there is to know about a name')

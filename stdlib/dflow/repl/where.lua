@@ -140,7 +140,7 @@ end
 
 --- What `?name` says: help; what the name holds; a node of the graph; or the names that match a pattern.
 function M.what(name)
-  help.width = math.max(40, math.min(100, values.terminal().columns))
+  help.width = math.max(30, math.min(100, values.terminal().columns))
   if name:find('[*?]') then
     local list = help.matching((name:gsub('^df%.', '')))
     local word = name:match('^%*([%w_]+)%*$')                 -- asked for as a word: what speaks of it is meant, too
