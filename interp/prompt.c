@@ -31,7 +31,8 @@ const char prompt_editor_key = 0;
 
 static char *accepted;                /* what readline handed over; malloced */
 static bool  accepted_done, dropped;  /* dropped: it was ended by Ctrl-C */
-static bool  idled;                   /* Lua was told that nobody types */
+static bool  idled;                   /* since this prompt is there Lua was told that nobody types */
+static double idle_again;             /* seconds until it wants to be told again; 0: not at this prompt */
 static char *pushed;                  /* bytes that came after a paste, still to be read; malloced */
 static size_t pushed_n, pushed_at;
 
@@ -464,6 +465,7 @@ static int command_reread(int count, int key) {
 }
 
 enum { INTERRUPT = 3 };                /* Ctrl-C */
+#define IDLE_AFTER 0.05                 /* seconds without a key until Lua is told that nobody types */
 
 /* Makes the key that interrupts an ordinary one. */
 static void prepare_terminal(int meta) {
@@ -589,6 +591,16 @@ static prompt_end take(const char *prompt, const char *more, const char *given, 
   return *text ? PROMPT_READ : PROMPT_END;
 }
 
+/* Nobody types; so what takes a moment is done now. */
+static void tell_idle(void) {
+  idled = true;
+  idle_again = 0;
+  if (!prompt_ask("idle", 0, 1)) return;
+  idle_again = lua_tonumber(prompt_lua, -1);
+  if (!(idle_again >= 0 && idle_again < 3600)) idle_again = 0;
+  lua_pop(prompt_lua, 1);
+}
+
 prompt_end prompt_read(const char *prompt, const char *more, const char *given, char **text) {
   if (given) return take(prompt, more, given, text);
   struct sigaction act = { .sa_handler = on_signal }, before[WATCHED];   /* no SA_RESTART: ppoll() returns */
@@ -599,7 +611,7 @@ prompt_end prompt_read(const char *prompt, const char *more, const char *given, 
     sigaction(watched[i], &act, &before[i]);
   }
   resized = suspended = continued = ended = 0;      /* an interrupt that came before counts: nobody has heard of it */
-  accepted_done = dropped = false;
+  accepted_done = dropped = idled = false;
   accepted = NULL;
   forget_recalled();
   using_history();
@@ -610,13 +622,11 @@ prompt_end prompt_read(const char *prompt, const char *more, const char *given, 
     sigprocmask(SIG_BLOCK, &blocked, &mask);
     handle_signals();
     struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
-    const struct timespec moment = { .tv_nsec = 50 * 1000 * 1000 };
-    int ready = pushed_at < pushed_n ? 1 : ppoll(&in, 1, idled ? NULL : &moment, &mask);
+    const double wait = idled ? idle_again : IDLE_AFTER;
+    const struct timespec moment = { .tv_sec = (time_t)wait, .tv_nsec = (long)((wait - (double)(time_t)wait) * 1e9) };
+    int ready = pushed_at < pushed_n ? 1 : ppoll(&in, 1, wait > 0 ? &moment : NULL, &mask);
     sigprocmask(SIG_SETMASK, &mask, NULL);
-    if (ready == 0 && !idled) {
-      idled = true;
-      prompt_ask("idle", 0, 0);
-    }
+    if (ready == 0) tell_idle();
     if (ready <= 0) continue;
     if (search_on()) { search_key(); continue; }
     paint_menu_clear();

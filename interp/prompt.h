@@ -19,7 +19,8 @@
  *   searched()                           the search is over
  *   paste(text, columns)                 -> what is to be inserted of a pasted text
  *   pasted()                             it was
- *   idle()                               once, when nothing is typed for a moment
+ *   idle()                               -> seconds until it is to be asked again, or nil; when nothing is typed for a
+ *                                        moment
  *   recalled()                           the buffer is to become another text, an entry of the history
  */
 #ifndef DFLOW_PROMPT_H

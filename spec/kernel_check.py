@@ -1,7 +1,7 @@
 """Talks to `dflow --kernel` through jupyter_client: spec/program/kernel_spec.lua runs it where that is installed.
 
 usage: kernel_check.py DFLOW; prints a line for each thing that works, and fails at the first that does not."""
-import os, signal, sys, tempfile, time, json
+import os, signal, sys, tempfile, time, json, urllib.request
 from jupyter_client import KernelManager
 from jupyter_client.kernelspec import KernelSpecManager
 
@@ -23,6 +23,15 @@ def run(code, **how):
     seen = {}
     reply = kc.execute_interactive(code, timeout=60, output_hook=lambda m: seen.setdefault(m['msg_type'], []).append(m['content']), **how)
     return reply['content'], seen
+
+
+def wait_until(true):
+    """Does that come true within a minute?"""
+    for _ in range(600):
+        if true():
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def check(what, ok):
@@ -53,6 +62,23 @@ try:
     check('a mistake in Lua', reply['status'] == 'error' and 'expected' in reply['evalue'])
     reply, seen = run('?matmul')
     check('help', 'matrix product' in seen['stream'][0]['text'])
+    reply, seen = run(':serve')
+    said = ''.join(part['text'] for part in seen['stream'])
+    if 'http://' in said:           # else it was built without libmicrohttpd
+        address = [line for line in said.split() if line.startswith('http://')][0]
+
+        def shown():
+            with urllib.request.urlopen(address + 'next?after=0', timeout=30) as page:
+                return json.loads(page.read())['state']['said']
+        run('df.run((while_loop(function(i) return i:lt(5) end, function(i) return i + 1 end, {0})))')
+        check('a served run', wait_until(lambda: shown().startswith('the run is over') and ' 5 iterations' in shown()))
+        run('served = df.start((while_loop(function(i) return i:lt(2000000000) end, function(i) return i + 1 end, {0})))')
+        check('a served run in the background', wait_until(lambda: shown().startswith('running: ')))
+        before = shown()
+        check('that goes on while no cell runs', wait_until(lambda: shown() != before))
+        run('served:cancel()')
+        check('and ends', wait_until(lambda: 'cancelled' in shown()))
+        run(':serve off')
     reply, seen = run('7;')
     check('a muted value', 'execute_result' not in seen)
     def ask(request, *args):

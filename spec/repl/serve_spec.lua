@@ -1,6 +1,7 @@
 --- `:serve`: the prompt's run in a browser's page, on the loopback address.
 local shell = require 'spec.shell'
 local browser = require 'spec.browser'
+local terminal = require 'spec.terminal'
 
 local there = shell.run(shell.dflow .. [[ -E -e "print(package.searchpath('dflow.pages', package.cpath) and 1 or 0)"]]).out == '1\n'
 
@@ -109,6 +110,29 @@ describe(':serve', function()
     assert.matches('"said":"the run failed: .-","state":"failed"', now())
     p.say(':serve off')
     assert.is_nil((ask(port, '/' .. secret .. '/')))
+  end)
+
+  it('follows a run in the background while nobody types', function()
+    if not terminal.available() then return pending('there is no tmux') end
+    local t = terminal.open(100, 20)
+    finally(function() t:close() end)
+    t:line(':serve')
+    local screen = t:wait('/\nopen it')
+    local _, port, secret = address(screen .. '\n')
+    local function said() return select(2, ask(port, '/' .. secret .. '/next?after=0')):match('"said":"([^"]*)"') end
+    local function until_said(pattern, besides)
+      for _ = 1, 400 do
+        local words = said()
+        if words and words:find(pattern) and words ~= besides then return words end
+        os.execute('sleep 0.05')
+      end
+      error(('%s is not said, but %s'):format(pattern, tostring(said())))
+    end
+    t:line('h = df.start((while_loop(function(i) return i:lt(2000000000) end, function(i) return i + 1 end, {0})))')
+    local first = until_said('^running: ')
+    until_said('^running: ', first)
+    t:line('h:cancel()')
+    until_said('^the run was cancelled')
   end)
 
   it('leaves results, and what is printed, as they are', function()

@@ -298,9 +298,11 @@ return function(path, any, ...)
   repl.program.line = function(prompt) return k:ask(prompt) end
   session.journal.closed = true
   k:follow()
+  local serve = require 'dflow.repl.serve'
   k.repl, k.banner = repl, require('dflow')._VERSION .. '  dynamic dataflow for ' .. _VERSION
   while not k.over do
-    local which = sockets.poll(1000, k.control, k.shell)
+    local again = serve.idle()
+    local which = sockets.poll(again and math.floor(again * 1000) or 1000, k.control, k.shell)
     if not which and sockets.orphaned() then break end          -- whoever started it was killed and told it nothing
     local socket = which == 1 and k.control or which == 2 and k.shell or nil
     local frames = socket and socket:receive()

@@ -192,10 +192,11 @@ function M.new(repl)
 
   function E.searched() entries, found = nil, nil end
 
-  --- The first prompt is there and nobody types yet: what the first keys need is loaded now.
+  --- A prompt is there and nobody types yet: what the first keys need is loaded now, and who looks at a run in the background sees how it goes.
   function E.idle()
     hints = hints or require 'dflow.repl.hints'
     complete = complete or require 'dflow.repl.complete'
+    return require('dflow.repl.serve').idle()
   end
 
   local pasted = {}

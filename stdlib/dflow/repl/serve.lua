@@ -61,6 +61,16 @@ function M.look(h)
   tell(state, said)
 end
 
+--- Nobody types: shows how a run in the background goes. Seconds until this is to be called again; nil while there is no such run to show.
+function M.idle()
+  local h = server and inspector.in_progress()
+  if not server then return nil end
+  local began = clock()
+  M.look(h)
+  if not h or h:state() ~= 'running' then return nil end
+  return math.max(OFTEN, 4 * (clock() - began))          -- keys come first
+end
+
 -- ---- the page around it ---------------------------------------------------------------------------------------------------------
 -- Two frames: the next page is loaded behind the one that is seen, which then goes, so that nothing flickers.
 local INDEX = [==[
