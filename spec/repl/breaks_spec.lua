@@ -1,9 +1,10 @@
 --- The prompt's breakpoints: their numbers, and what they hold on to.
+local df = require 'dflow'
 local breaks = require 'dflow.repl.breaks'
 
 --- What of a run breakpoints need.
 local function run()
-  local h = { set = {}, taken = {} }
+  local h = { set = {}, taken = {}, session = { graph = df.default_graph() } }
   function h.break_at(_, spec)
     h.set[#h.set + 1] = spec
     return #h.set
@@ -62,5 +63,33 @@ describe('breakpoints of the prompt', function()
     collectgarbage()
     collectgarbage()
     assert.is_nil(known[1])
+  end)
+
+  it('say what is no place, and what the graph has nothing of', function()
+    local function says(text)
+      local ok, why = pcall(breaks.add, nil, text)
+      return ok and why or tostring(why)
+    end
+    for text, answer in pairs{
+      ['3'] = "did you mean 'line 3'", ['lin 1'] = "did you mean 'line 1'", line = 'the number of a line is missing', ['line 0'] = 'a number from 1 up',
+      frame = 'the name of a loop is missing', ['if'] = 'a condition on v is missing', ['Mul if v >'] = "'v >' is not finished",
+      ['Mul if v ! 3'] = 'is no condition on v', ['('] = 'is no name, and no pattern', ['Mul@while:x'] = 'stand apart', ['Mul Mul'] = 'is no place',
+      ['limit 0'] = 'n is from 1 up',
+    } do
+      assert.matches(answer, says(text), 1, true)
+    end
+    df.reset()
+    assert.matches('^breakpoint %d+, of every run from now on$', says('Mul'))       -- an op that may come
+    assert.matches('so far the graph has nothing that fits `nope`', says('nope'), 1, true)
+    assert.matches('nothing that fits `around:3`', says('around:3'), 1, true)
+    df.while_loop(function(i) return i:lt(3) end, function(i) return i + 1 end, { 0 }, { name = 'around' })
+    for _, text in ipairs{ 'around', 'around:3', 'Add around:2', 'line ' .. debug.getinfo(1, 'l').currentline - 1, 'nan' } do
+      assert.matches('^breakpoint %d+, of every run from now on$', says(text), text)
+    end
+    local h = run()
+    breaks.set(h)
+    local frames = {}
+    for _, spec in ipairs(h.set) do frames[#frames + 1] = spec.frame end
+    assert.same({ 'around:3', 'around', 'around:3', 'around:2' }, frames)
   end)
 end)

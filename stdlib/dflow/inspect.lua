@@ -355,7 +355,12 @@ function methods.step(r, n, unit)
   return stop_of(r, state, s) or came_early(state)
 end
 
+--- The nodes of a graph that fit, by their numbers; none is an error.
 local function matching(g, op, name, line)
+  for _, pattern in ipairs{ type(op) == 'string' and op or '', type(name) == 'string' and name or '' } do
+    local fine, why = pcall(string.find, '', '^' .. pattern .. '$')
+    if not fine then errors.bad("break_at: '%s' is no name, and no pattern of names: %s", pattern, tostring(why):gsub('^.-:%d+: ', '')) end
+  end
   local list = {}
   local mt = getmetatable(op)
   if mt == Output or mt == Operation then return { op.node } end
@@ -380,6 +385,8 @@ local function matching(g, op, name, line)
   end
   return list
 end
+
+M.matching = matching
 
 --- h:break_at{op=, name=, line=, frame=, iteration=, dead=true, nan=true, inf=true, when=fn}: a number for h:unbreak. The run stops before a
 --- token of a node that fits: `op` is an Output, an operation, an op type or a node name (a Lua pattern); `line` a Lua line such as

@@ -18,7 +18,10 @@ local function numbers(v, what, rank)
   if df.type(v) == 'output' or df.type(v) == 'variable' then v = df.run(v) end
   local ok, t = pcall(tensor.tensor, v)
   if df.type(v) == 'tensor' then t, ok = v, true end
-  if not ok then errors.bad('plot: %s is numbers as a table, a Tensor or an Output, not %s', what, errors.describe(v)) end
+  if not ok then
+    errors.bad('plot: %s is numbers as a table, a Tensor or an Output, not %s%s', what, errors.describe(v),
+      type(v) == 'table' and not df.type(v) and ': ' .. tostring(t.message or t):match('^[^\n]*') or '')
+  end
   if t.dtype == 'string' or t.dtype:find('^complex') or t.dtype == 'variant' then errors.bad('plot: %s is of dtype %s, which has no place on an axis', what, t.dtype) end
   if t.rank ~= rank then
     errors.bad('plot: %s has rank %d (%s), expected rank %d', what, t.rank, tostring(t):match('[%w]+%[[%d,]*%]%s*$') or t.dtype, rank)

@@ -219,8 +219,36 @@ function M.open()
   end
 end
 
---- `dflow -p`: runs what comes in as one input, and shows what it gives. Was all well?
+--- Is there a line with a command, and is the text no Lua without it (a method on a line of its own)?
+local function has_commands(text)
+  for line in text:gmatch('[^\n]+') do
+    if session.is_command(line) then return not session.compile(text) end
+  end
+  return false
+end
+
+--- The inputs of a text with commands, one by one as the prompt would take them. Was all well?
+local function each_input(text)
+  local ok, input = true, nil
+  for line in (text:gsub('\n+$', '') .. '\n'):gmatch('([^\n]*)\n') do
+    input = input and input .. '\n' .. line or line
+    if session.complete(input) then
+      local fine, leave = M.input(input)
+      ok, input = ok and fine, nil
+      if leave then return ok end
+    end
+  end
+  if input then ok = M.input(input) and ok end                -- it ends in the middle
+  return ok
+end
+
+--- `dflow -p`: runs what comes in as one input, and shows what it gives; one by one where there are commands (`:graph y`, `?matmul`). Was all well?
 function M.print(text)
+  if has_commands(text) then
+    M.open()
+    session.journal.closed = true
+    return each_input(text)
+  end
   program = require 'dflow.program'
   M.program = program
   values.open(program.terminal())

@@ -431,6 +431,7 @@ function whynot_lines(place, o, lines, indent, seen)
   end
   if not state then
     if #o.op.inputs == 0 and type ~= 'Placeholder' then return say 'it is known before the run begins' end
+    if place.frame.ended then return say 'the run is over, and what has ended is known only of one that kept its values: {values = true}, :record on' end
     return say(whereabouts.closed(place.frame, place.iteration) or ('`%s` is not part of this run: its fetches do not need it'):format(o.op.name))
   end
   if #missing == 0 then whynot_inputs(place, o, lines, indent, seen) end

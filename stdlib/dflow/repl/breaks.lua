@@ -2,15 +2,38 @@
 --
 -- They are numbered together. A run has numbers of its own for those it knows; `by_run` says which is which, and goes with the run.
 local errors = require 'dflow.front.errors'
+local graph = require 'dflow.front.graph'
+local inspect = require 'dflow.inspect'
+local registry = require 'dflow.front.registry'
 
 local M = {}
 local unpack = table.unpack or unpack
 local list, serial = {}, 0                                  -- for every run: {number, text, spec, met, limit, spent}
 local by_run = setmetatable({}, { __mode = 'k' })           -- handle -> its number -> entry; `own` where it is of that run alone
 
+--- A condition as a function of the value.
+local function condition(expression)
+  local chunk, why = load('local v = ... return ' .. expression, '=condition')
+  if chunk then return chunk end
+  if tostring(why):find("near '?<eof>'?$") then error((":break … if: '%s' is not finished: something is missing behind it"):format(expression), 0) end
+  error((":break … if: '%s' is no condition on v: %s"):format(expression, tostring(why):gsub('^condition:%d+: ', '')), 0)
+end
+
+--- What is no place, said before a run is to find it.
+local function check(spec, text)
+  local op, line = spec.op, spec.line
+  if op and op:find('^%d+$') then error((":break: '%s' is no place; did you mean 'line %s'?"):format(op, op), 0) end
+  if op == 'line' or op == 'if' or op == 'frame' then
+    error((':break %s'):format(({ line = 'line n: the number of a line is missing', frame = 'frame name: the name of a loop is missing',
+      ['if'] = '… if: a condition on v is missing, such as if v > 20' })[op]), 0)
+  end
+  if line == 0 or (type(line) == 'string' and not line:find('%d')) then error((":break line n: n is a number from 1 up, or file:n, not '%s'"):format(tostring(line)), 0) end
+  if op and op:find('@', 1, true) then error((":break: '%s' is no place; a node and an iteration stand apart: Mul while:6"):format(text), 0) end
+end
+
 --- `Mul while:6 if v > 20 limit 3` as what h:break_at takes, and the limit.
 function M.parse(text)
-  local rest, limit = text, nil
+  local rest, limit = text:gsub('(%S)@(%S+:%d+)', '%1 %2'), nil
   rest = rest:gsub('%f[%w]limit[%s=]+(%d+)', function(n)
     limit = tonumber(n)
     return ''
@@ -28,7 +51,9 @@ function M.parse(text)
   take('%f[%w]iteration%s+(%d+)', function(v) spec.iteration = tonumber(v) end)
   take('%f[%w]line%s+(%S+)', function(line) spec.line = tonumber(line) or line end)
   take('%f[%w]frame%s+(%S+)', function(name) spec.frame = name end)
-  take('(%S+:%d+)%s*$', function(tag) spec.frame = tag end)
+  take('(%S+:%d+)%s*$', function(tag)
+    if tag:find('^In%[%d+%]:') or tag:find('%.lua:') then spec.line = tag else spec.frame = tag end
+  end)
   local words = {}
   for word in rest:gmatch('%S+') do
     if word == 'nan' or word == 'inf' or word == 'dead' then spec[word] = true else words[#words + 1] = word end
@@ -39,11 +64,8 @@ function M.parse(text)
   end
   if #words > 1 then error((":break: '%s' is no place: an op or a node, then a loop or its iteration, such as Mul while:6"):format(table.concat(words, ' ')), 0) end
   spec.op = words[1] or spec.op
-  if expression then
-    local chunk, why = load('local v = ... return ' .. expression, '=condition')
-    if not chunk then error(why, 0) end
-    spec.when = chunk
-  end
+  check(spec, text)
+  if expression then spec.when = condition(expression) end
   return spec, limit, expression
 end
 
@@ -74,14 +96,38 @@ function M.set(h)
   end
 end
 
+--- Has a graph a loop of that name, or with that as the last part of it?
+local function has_loop(g, name)
+  for _, op in ipairs(g:ops()) do
+    local loop = op.type == 'LoopCond' and op.name:match('^(.*)/[^/]*$')
+    if loop and (loop == name or loop:sub(-#name - 1) == '/' .. name) then return true end
+  end
+  return false
+end
+
+--- What of the place of a breakpoint for runs to come is in no graph so far; nil when all of it is there. A loop's name alone is that loop.
+local function unknown(spec, g)
+  if spec.op or spec.name or spec.line then
+    local found, why = pcall(inspect.matching, g, spec.op, spec.name, spec.line)
+    if not found and why.code ~= 'not_found' then error(why.message:gsub('^break_at', ':break'), 0) end
+    if not found and not (spec.op and registry.has(spec.op)) then return spec.op or spec.name or ('line %s'):format(tostring(spec.line)) end
+  end
+  local frame = spec.frame and spec.frame:gsub(':%d+$', ''):match('[^/]*$')
+  return frame and not has_loop(g, frame) and spec.frame or nil
+end
+
 --- A new one, of the run h or of every run to come when that is nil; what there is to say of it.
 function M.add(h, text)
   local spec, limit, expression = M.parse(text)
   local entry = { number = serial + 1, text = text, spec = spec, met = 0, limit = limit, own = h ~= nil }
+  local g = h and h.session.graph or graph.current()
+  if type(spec.op) == 'string' and not spec.frame and has_loop(g, spec.op) then spec.op, spec.frame = nil, spec.op end
+  local missing = not h and unknown(spec, g)
   if h then give(h, entry) else list[#list + 1] = entry end
   serial = serial + 1
   local says = ('breakpoint %d%s'):format(entry.number, expression and ': if ' .. expression or '')
-  return h and says or says .. ', of every run from now on'
+  if h then return says end
+  return says .. ', of every run from now on' .. (missing and (';\nso far the graph has nothing that fits `%s`'):format(missing) or '')
 end
 
 --- A run has stopped: it is counted, and one that has stopped often enough is met no more.

@@ -194,6 +194,7 @@ command('run', function(rest)
 end, 'run file.lua [arguments] - runs a script with its arguments, as the program itself would')
 
 command('edit', function(rest, _, repl)
+  if not values.terminal().editing then error(':edit opens an editor, which needs a terminal', 0) end
   local source = ''
   local n = tonumber(rest) or (rest == '' and #session.inputs)
   if n then
@@ -224,6 +225,7 @@ end, [[edit [n | file] - opens the last input, input n or a file in $VISUAL or $
 command('locals', function(_, say)
   local names = { unpack(session.locals.names()) }
   table.sort(names)
+  if #names == 0 then say('no local variables; a top-level `local x = 1` makes one') end
   for _, name in ipairs(names) do say(('%-16s %s'):format(name, values.brief(session.locals.get(name)))) end
 end, [[locals - the local variables of this session
 A top-level `local x = 1` lives on from input to input.]])
@@ -427,14 +429,15 @@ end, 'mem - memory of each device and of Lua, and the variables of the default g
 command('stats', function(_, say)
   local h = require('dflow.repl.inspector').in_progress()
   local stats, own, names = df.stats(), h and h:stats(), {}
-  if h then say(('%-14s %12s %12s'):format('', 'this run', 'before it')) end
+  if h then say(('%-16s %12s %12s'):format('', 'this run', 'before it')) end
   for name in pairs(stats) do names[#names + 1] = name end
   table.sort(names)
   for _, name in ipairs(names) do
+    local form = name == 'seconds' and '%12.6f' or '%12.0f'
     if type(stats[name]) ~= 'table' and h then
-      if name ~= 'runs' then say(('%-14s %12.0f %12.0f'):format(name, own[name], stats[name])) end
+      if name ~= 'runs' then say(('%-16s ' .. form .. ' ' .. form):format(name, own[name], stats[name])) end
     elseif type(stats[name]) ~= 'table' then
-      say(('%-14s %s'):format(name, tostring(stats[name])))
+      say(('%-16s ' .. form):format(name, stats[name]))
     end
   end
 end, 'stats - counters of the default session, and of the run in progress')

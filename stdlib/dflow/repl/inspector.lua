@@ -302,7 +302,7 @@ end, 'runs - the runs that df.start began and the one in front; :attach n makes 
 
 command('attach', function(rest)
   local h = M.handles[tonumber(rest) or 0]
-  if not h then error('usage: :attach n, with a number of :runs', 0) end
+  if not h then error(tonumber(rest) and ('there is no run %s; :runs lists them'):format(rest) or 'usage: :attach n, with a number of :runs', 0) end
   M.current, M.attached = h, h
 end, 'attach n - the commands speak of run n of :runs from now on')
 
@@ -410,7 +410,8 @@ Said while a run stands still it is that run's alone; said before one it is for 
 command('unbreak', function(rest, say)
   local id = tonumber(rest)
   if rest ~= '' and not id then error('usage: :unbreak [n], with a number that :break says', 0) end
-  if not breaks.remove(M.in_progress(), id) then say('there is no such breakpoint') end
+  if breaks.remove(M.in_progress(), id) then return end
+  say(id and ('there is no breakpoint %d; :break lists them'):format(id) or 'there are no breakpoints')
 end, 'unbreak [n] - takes a breakpoint away, or all of them')
 
 -- ---- commands: walking back ---------------------------------------------------------------------------------------------

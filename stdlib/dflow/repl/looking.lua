@@ -92,6 +92,7 @@ local watched = {}
 
 --- What an expression is now, as a line; an error as its message.
 local function line_of(text, repl)
+  if not repl.session.complete(text) then error(("'%s' is not finished: something is missing behind it"):format(text), 0) end
   local chunk, why = repl.session.compile(text)
   if not chunk then error(why, 0) end
   local runs = require 'dflow.front.session'
@@ -130,6 +131,7 @@ end, 'watch [EXPRESSION] - shows it after each input that changes it; alone: wha
 
 command('unwatch', function(rest, say)
   local i = tonumber(rest)
+  if rest == '' and #watched == 0 then return say('nothing is watched') end
   if rest ~= '' and not i then error('usage: :unwatch [n], with a number that :watch says', 0) end
   if i and not watched[i] then return say('there is no such expression; :watch lists them') end
   if i then table.remove(watched, i) else for k = #watched, 1, -1 do watched[k] = nil end end
