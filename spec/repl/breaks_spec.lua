@@ -82,7 +82,7 @@ describe('breakpoints of the prompt', function()
     assert.matches('^breakpoint %d+, of every run from now on$', says('Mul'))       -- an op that may come
     assert.matches('so far the graph has nothing that fits `nope`', says('nope'), 1, true)
     assert.matches('nothing that fits `around:3`', says('around:3'), 1, true)
-    df.while_loop(function(i) return i:lt(3) end, function(i) return i + 1 end, { 0 }, { name = 'around' })
+    df.while_loop(function(i) return i:lt(3) end, function(i) return i + 1 end, { df.int32(0) }, { name = 'around' })
     for _, text in ipairs{ 'around', 'around:3', 'Add around:2', 'line ' .. debug.getinfo(1, 'l').currentline - 1, 'nan' } do
       assert.matches('^breakpoint %d+, of every run from now on$', says(text), text)
     end
