@@ -178,6 +178,32 @@ local mistakes = {
   { 'local x = 1 x += 1', "near '+'", 'Lua has no +=' },
   { 'local x = [1, 2, 3]', "near '['", '{1, 2, 3}' },
   { 'local x = df.ones{2} if x != 1 then end', "near '!'", '~=' },
+
+  -- what was said, and not how it is mended
+  { "local x = df.placeholder('float32', {nil, 3})", 'dimension 0 of the shape is nil', '-1: {-1, 3}', lua54 = true },
+  { "local x = df.placeholder('float32', {'?', 3})", 'the string "?"', '-1: {-1, 3}' },
+  { "local w = df.get_variable('w', {3, 2}, df.zeros)", 'its options are a table', 'initializer' },
+  { "local w = df.Variable('w', df.zeros{2})", 'its options are a table', 'the value stands first' },
+  { "local x = df.placeholder('int32', {2}) df.run(x * 2, {[x] = {1.5, 2}})", 'the number 1.5', 'a whole number is expected there' },
+  { 'local x = df.ones{3} local y = df.matmul(x, x)', 'needs two matrices', 'df.expand_dims(x, 0)' },
+  { 'local x = df.ones{2, 3} local y = x[1:2]', "near ':'", 'x:slice({1}, {2})' },
+  { 'local x = df.float32(1) local y = df.cond(x:gt(0), function() return x, x end, function() return x end)', 'returns 2 values', 'as many values' },
+  { "local x = df.float32(1) print(string.format('%f', x))", "bad argument #2 to 'format'", 'df.run(x) gives one' },
+  { 'local x = df.float32(1) print(x.value)', "'value'", 'df.run(x)' },
+  { 'local l = df.nn.Dense(3) local y = l.forward(df.ones{1, 3})', "'forward'", 'Dense' },
+  { "local l = df.nn.Dense(3, 'relu')", 'its options are a table', '{activation = df.relu}' },
+  { 'local c = df.rnn.LSTMCell(3) local y = df.rnn.dynamic_rnn(df.ones{2, 3, 4}, c)', 'the cell is Output', 'the cell stands first' },
+  { 'local c = df.rnn.LSTMCell(3) local y = df.rnn.dynamic_rnn(c, df.ones{2, 3})', 'x is float32[2,3]', 'a batch of one' },
+  { 'local t = df.train.Adam(0.1):minimize(df.float32(2))', 'no trainable variables', 'df.Variable' },
+  { 'local t = df.train.Adam(0.1):minimize()', 'takes a loss', 'optimizer:minimize(loss)' },
+  { 'df.losses.mse(1, 2)', "df has no 'losses'", 'df.nn' },
+  { 'df.train.fit(df.nn.Dense(1), df.ones{2, 2}, df.ones{2, 1})', 'its options are a table', 'df.train.fit(model, {x, y}' },
+  { 'df.save()', 'a path is expected', "df.save('model.safetensors')" },
+  { "df.device('gpu:0')", 'takes a function', 'function() … end' },
+  { 'local x = df.constant{1, nil, 3}', 'has a hole', 'each element is a value' },
+  { "local x = df.constant{1, 'a'}", 'both int32 and string', 'of one dtype', lua54 = true },
+  { 'local y = df.conv2d(df.ones{1, 5, 5, 1}, df.ones{3, 3, 1, 2})', 'needs the attribute strides', 'df.nn.Conv2D(filters, size)' },
+  { 'local y = df.max_pool(df.ones{1, 4, 4, 1}, 2)', 'needs the attribute', 'ksize = {1, 2, 2, 1}' },
 }
 
 --- What somebody reads who made the mistake: the error as the program shows it, or the warning that comes before it runs.

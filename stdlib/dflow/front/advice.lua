@@ -46,6 +46,11 @@ local entries = {
   { 'cannot be reshaped to', 'one dimension of the new shape may be -1: it becomes what is left' },
   { 'does not split into', 'df.split(x, {2, 3}) takes the sizes of the parts, which may differ' },
   { 'values%[%d+%] is .- and values%[%d+%] is .-: expected one shape', 'df.stack joins equal shapes along a new axis; df.concat({a, b}, axis) joins along one they have' },
+  { "dimension %d+ of the shape is nil, a whole", 'a dimension that is not known yet is -1: {-1, 3}' },
+  { "dimension %d+ of the shape is the string", 'a dimension that is not known yet is -1: {-1, 3}' },
+  { 'needs two matrices, got .-%] and', 'df.expand_dims(x, 0) makes a vector a row, df.expand_dims(x, 1) a column; df.reduce_sum(x * y) is their product' },
+  { 'a table holds both %w+ and string', 'the elements of a tensor are of one dtype; texts and numbers are two tensors' },
+  { 'the table has a hole', 'each element is a value: 0, or 0/0 where none is known; a misspelt variable is nil, too' },
   { 'the table is not rectangular', 'every row has the same length; shorter ones are filled up, with zeros for example' },
   { '^Squeeze: ', 'only dimensions of 1 can be squeezed; df.squeeze(x) takes all of them' },
   { 'axis %-?%d+ is out of range', 'axes count from 0, and -1 is the last' },
@@ -55,6 +60,7 @@ local entries = {
   { 'number [%d.]+ is no value of dtype bool', 'a comparison makes a bool: i:lt(10)' },
   { 'predicate of %w+ must be a scalar bool, but `[^`]*` is bool%[', 'df.reduce_all(p) or df.reduce_any(p) makes one of them; element by element it is df.where(p, x, y)' },
   { 'predicate of %w+ must be a scalar bool, but `[^`]*` is %w+%[%]', 'a comparison makes a bool: x:gt(0), x:ne(0)' },
+  { 'the number %-?%d+%.%d+ for .- cannot be an element of dtype', "a whole number is expected there; df.placeholder('float32', shape) takes others" },
   { 'cannot be an element of dtype', 'strings and numbers do not mix: tonumber(s) reads one' },
   { 'is (%w+) but must be one of (%w+)', function(_, _, wanted) return ("df.cast(x, '%s') converts it"):format(wanted) end },
   { 'feed: the number .- for .- cannot be held', "feed a whole number, or make it df.placeholder('float32', shape)" },
@@ -86,6 +92,21 @@ local entries = {
   { '^(%u%w+): its options are a table, not the number', function(_, layer)
     return layer == 'Dense' and 'df.nn.Dense(units): the width of the input is taken from the input' or ('options are named: df.nn.%s(…, {name = value})'):format(layer)
   end },
+  { '^(%u%w+): its options are a table, not the string', function(_, layer) return ('options are named: df.nn.%s(…, {activation = df.relu})'):format(layer) end },
+  { '^get_variable: its options are a table', "as in df.get_variable('w', {3, 2}, {initializer = df.zeros{3, 2}})" },
+  { '^Variable: its options are a table', "the value stands first: df.Variable(value, {name = 'w'})" },
+  { '^fit: its options are a table', 'as in df.train.fit(model, {x, y}, {epochs = 10})' },
+  { 'dynamic_rnn: the cell is', 'the cell stands first: df.rnn.dynamic_rnn(cell, x)' },
+  { 'dynamic_rnn: x is .-, %[batch, time', 'df.expand_dims(x, 0) makes one sequence a batch of one' },
+  { 'there are no trainable variables', 'what is trained is a df.Variable, or a layer that has been called' },
+  { 'takes a loss, an Output, not', 'as in optimizer:minimize(loss)' },
+  { 'device takes a function as its last', "what is built in it lies there: df.device('gpu:0', function() … end)" },
+  { '^Conv%w+ needs the attribute strides', "as in df.conv2d(x, filter, {strides = {1, 1, 1, 1}, padding = 'SAME'}); df.nn.Conv2D(filters, size) is a layer" },
+  { 'Pool needs the attribute', "as in df.max_pool(x, {ksize = {1, 2, 2, 1}, strides = {1, 2, 2, 1}, padding = 'VALID'})" },
+  { 'save: a path is expected', "as in df.save('model.safetensors')" },
+  { 'the true branch returns (%d+) values?, but the false branch (%d+)$', function(_, a, b)
+    return a ~= '0' and b ~= '0' and 'both branches return as many values, alike in dtype' or nil
+  end },
   { '^Sequential: its options are a table', 'the layers are one list: df.nn.Sequential{df.nn.Dense(64), df.nn.Dense(10)}' },
   { '^(%u%w+): units is a whole number from 1 up', function(_, layer) return ('the count stands first, by itself: df.nn.%s(64)'):format(layer) end },
   { '^GradientDescentOptimizer takes at most', 'the rate comes first; variables are given to minimize: df.train.SGD(0.1):minimize(loss, {variables = {w}})' },
@@ -101,7 +122,7 @@ local entries = {
   { 'keys that are numbers or strings, not Output', 'feeds come second: df.run(y, {[x] = value})' },
   { "the graph has no operation 'feed_dict'", 'feeds are the table itself: df.run(y, {[x] = value})' },
   { "the graph has no operation '([^/']+)'", function(text, name)
-    if text and (text:find('[{,]%s*' .. name:gsub('%p', '%%%0') .. '%s*=')) then
+    if text and (text:find('[{,]%s*' .. name:gsub('%p', '%%%0') .. '%s*=[^=]')) then
       return ('in braces a bare name is a string: write {[%s] = value}, with brackets, for the placeholder itself'):format(name)
     end
   end },
@@ -172,9 +193,12 @@ local raw = {
   { "'for' %w+ must be a number", function() return 'an Output has no value yet: while_loop repeats in the graph; df.run(n) gives a Lua number now' end },
   { 'attempt to compare number with dflow%.Tensor', function() return 'a Tensor is compared element by element: t:gt(1); t:item() is its one number' end },
   { 'attempt to compare dflow%.Tensor with number', function() return 'a Tensor is compared element by element: t:lt(1); t:item() is its one number' end },
+  { "bad argument #%d+ to 'format' %(n?u?m?b?e?r?s?t?r?i?n?g? ?e?x?p?e?c?t?e?d?, got dflow%.Output%)",
+    function() return 'an Output has no value yet: df.run(x) gives one, df.print(x) shows it while the graph runs' end },
+  { "'%]' expected near ':'", function() return 'a part of a tensor is x:slice({1}, {2}), which begins at 1 and has 2 elements, or df.strided_slice' end },
   { "near '@'", function() return 'the product of matrices is df.matmul(a, b)' end },
   { "near '!'", function() return 'Lua writes ~= for "is not equal" and not for "not"; in the graph x:ne(y), df.logical_not(p)' end },
-  { "near '%+'", function(_, text) return text and text:find('%+=') and 'Lua has no +=: x = x + 1' or nil end },
+  { "near '%+=?'", function(_, text) return text and text:find('%+=') and 'Lua has no +=: x = x + 1; of a variable df.run(v:assign_add(1))' or nil end },
   { "near '='", function(_, text) return text and text:find('[-+*/]=') and 'Lua has no ' .. text:match('[-+*/]=') .. ': x = x + 1 is written out' or nil end },
   { "near '%['", function(_, text) return text and text:find('=%s*%[') and 'lists are written in braces: {1, 2, 3}' or nil end },
   { "near ':'", function(_, text) return text and text:find('%f[%w]for%f[%W]') and 'blocks are for … do … end, if … then … end, function(x) … end' or nil end },

@@ -95,8 +95,13 @@ function M.flatten(v)
     if #list ~= shape[level] then
       errors.bad('the table is not rectangular: it has rows of %d and of %d elements', shape[level], #list)
     end
+    local behind = next(list, #list > 0 and #list or nil)
+    if type(behind) == 'number' and behind > #list then
+      errors.bad('the table has a hole: nothing stands at its place %d, but something at %d', #list + 1, behind)
+    end
     for i = 1, #list do
       local x = list[i]
+      if x == nil then errors.bad('the table has a hole: nothing (nil) stands at its place %d of %d', i, #list) end
       if level < depth then
         if type(x) ~= 'table' or getmetatable(x) == Tensor then
           errors.bad('the table is not rectangular: %s stands where a row of %d elements is expected', errors.describe(x), shape[level + 1])
