@@ -1,4 +1,8 @@
--- cartpole.lua: the cart and its pole for dqn.lua and actor_critic.lua, as nodes of a graph: a step is a few ops on all carts at once.
+-- cartpole.lua: the cart and its pole for dqn.lua and actor_critic.lua, as nodes of a graph: a step is a few ops on all carts at once. Run those.
+--
+-- The environment is in the graph, so that a training loop of it never leaves the graph: df.train.loop is a while_loop, and one of its trips is a step of
+-- all carts and one of the network. What to look at: a pole that fell is set up again by df.where beside those that stand, with no cond and no trip of
+-- its own, and what ends the loop (M.options) is a predicate on the last hundred episodes, computed where they are.
 local df = require 'dflow'
 local M = { LONGEST = 200 }          -- an episode ends after so many steps
 

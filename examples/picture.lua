@@ -1,5 +1,5 @@
 --- Draws a loop with a branch in its body: what was typed, and the primitives that run it.
---
+-- What to look at: boxes in boxes for the loop and the cond, blue lines back to the next trip; in lowered.svg Switches with T and F beside them, and Merges.
 --   dflow examples/picture.lua [loop.svg [lowered.svg]]       open them in a browser
 local df = require 'dflow'
 

@@ -190,7 +190,7 @@ local mistakes = {
   { 'local x = df.float32(1) local y = df.cond(x:gt(0), function() return x, x end, function() return x end)', 'returns 2 values', 'as many values' },
   { "local x = df.float32(1) print(string.format('%f', x))", "bad argument #2 to 'format'", 'df.run(x) gives one' },
   { 'local x = df.float32(1) print(x.value)', "'value'", 'df.run(x)' },
-  { 'local l = df.nn.Dense(3) local y = l.forward(df.ones{1, 3})', "'forward'", 'Dense' },
+  { 'local l = df.nn.Dense(3) local y = l.forward(df.ones{1, 3})', "'forward'", 'the call of the layer itself: l(x)' },
   { "local l = df.nn.Dense(3, 'relu')", 'its options are a table', '{activation = df.relu}' },
   { 'local c = df.rnn.LSTMCell(3) local y = df.rnn.dynamic_rnn(df.ones{2, 3, 4}, c)', 'the cell is Output', 'the cell stands first' },
   { 'local c = df.rnn.LSTMCell(3) local y = df.rnn.dynamic_rnn(c, df.ones{2, 3})', 'x is float32[2,3]', 'a batch of one' },

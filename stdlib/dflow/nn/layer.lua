@@ -50,7 +50,7 @@ Layer.__index = function(l, key)
   local names = { 'parameters', 'variables', 'train', 'eval', 'name' }
   for name in pairs(class.made) do names[#names + 1] = name end
   for name in pairs(class.methods) do names[#names + 1] = name end
-  if type(key) == 'string' then errors.bad("%s has no field or method '%s'%s", l:title(), key, errors.hint(key, names)) end
+  if type(key) == 'string' then errors.bad("%s has no field or method '%s'%s", l:title(), key, errors.hint_of_others(key, names)) end
 end
 
 --- A class of layers.
