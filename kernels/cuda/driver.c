@@ -62,6 +62,14 @@ const char *dfc_driver_open(void) {
   }
   DFC_DRIVER(X)
 #undef X
+  enum { NEEDED = 13000 };                /* what nvcc of toolkit 13 makes is not for older drivers */
+  int version = 0;
+  if (!dfc_cu.cuDriverGetVersion(&version) && version < NEEDED) {
+    snprintf(why, sizeof why,
+             "the CUDA driver is for CUDA %d.%d, and CUDA 13.0 is needed: install NVIDIA's driver, 580 or newer",
+             version / 1000, version % 1000 / 10);
+    return why;
+  }
   const CUresult error = dfc_cu.cuInit(0);
   if (error) {
     snprintf(why, sizeof why, "the CUDA driver does not start: %s", dfc_error_text(error));

@@ -13,7 +13,9 @@
  * launches: an error that names the call
  *
  * After a report every call fails with CUDA_ERROR_ILLEGAL_ADDRESS, as after a fault of real hardware.
- * DFLOW_STRICT_SEED chooses the order, DFLOW_STRICT_GPUS and DFLOW_STRICT_MEMORY (bytes) what there is. The kernels
+ * DFLOW_STRICT_SEED chooses the order, DFLOW_STRICT_GPUS and DFLOW_STRICT_MEMORY (bytes) what there is,
+ * DFLOW_STRICT_VERSION (12040) how old the driver is and DFLOW_STRICT_CAPABILITY (75) the GPU. DFLOW_STRICT_FAULT is
+ * illegal:N, where the N-th kernel touches what is not its own, or lost:N, where the GPU is gone from there on. The kernels
  * are those of kernels/cuda/, compiled by the host's compiler.
  */
 #include "block.h"
@@ -85,6 +87,8 @@ static struct {
   CUmemPoolHandle_st pool[64];
   clocks host;                                           /* what the host has waited for */
   CUresult sticky = CUDA_SUCCESS;
+  std::string fault;                                     /* "illegal" or "lost" */
+  uint64_t fault_at = 0, launches = 0;
 } d;
 static thread_local CUcontext current;
 
@@ -373,6 +377,10 @@ API cuInit(unsigned int) {
   if ((e = getenv("DFLOW_STRICT_GPUS"))) d.gpus = atoi(e);
   if ((e = getenv("DFLOW_STRICT_MEMORY"))) d.memory = (size_t)strtoull(e, nullptr, 10);
   if ((e = getenv("DFLOW_STRICT_SEED"))) d.random = strtoull(e, nullptr, 10) * 2 + 1;
+  if ((e = getenv("DFLOW_STRICT_FAULT")) && strchr(e, ':')) {
+    d.fault = std::string(e, strchr(e, ':'));
+    d.fault_at = strtoull(strchr(e, ':') + 1, nullptr, 10);
+  }
   const size_t room = (size_t)1 << 36;
   d.heap = d.next = (char *)mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (d.heap == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -386,7 +394,11 @@ API cuInit(unsigned int) {
   d.started = true;
   return CUDA_SUCCESS;
 }
-API cuDriverGetVersion(int *version) { *version = 13000; return CUDA_SUCCESS; }
+API cuDriverGetVersion(int *version) {
+  const char *asked = getenv("DFLOW_STRICT_VERSION");
+  *version = asked ? atoi(asked) : 13000;
+  return CUDA_SUCCESS;
+}
 API cuGetErrorName(CUresult error, const char **text) {
   switch (error) {
     case CUDA_SUCCESS: *text = "CUDA_SUCCESS"; break;
@@ -396,6 +408,7 @@ API cuGetErrorName(CUresult error, const char **text) {
     case CUDA_ERROR_NOT_READY: *text = "CUDA_ERROR_NOT_READY"; break;
     case CUDA_ERROR_INVALID_CONTEXT: *text = "CUDA_ERROR_INVALID_CONTEXT"; break;
     case CUDA_ERROR_INVALID_HANDLE: *text = "CUDA_ERROR_INVALID_HANDLE"; break;
+    case CUDA_ERROR_UNKNOWN: *text = "CUDA_ERROR_UNKNOWN"; break;
     case CUDA_ERROR_ILLEGAL_ADDRESS: *text = "CUDA_ERROR_ILLEGAL_ADDRESS"; break;
     default: *text = "CUDA_ERROR_UNKNOWN"; break;
   }
@@ -420,7 +433,10 @@ API cuDeviceGet(CUdevice *device, int ordinal) {
 API cuDeviceGetName(char *name, int len, CUdevice) { snprintf(name, (size_t)len, "strict driver for tests");
     return CUDA_SUCCESS; }
 API cuDeviceGetAttribute(int *value, int attribute, CUdevice) {
-  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 2 : 0;
+  const char *asked = getenv("DFLOW_STRICT_CAPABILITY");
+  const int capability = asked ? atoi(asked) : 90;
+  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? capability / 10 :
+           attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? capability % 10 : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 2 : 0;
   return CUDA_SUCCESS;
 }
 API cuDeviceTotalMem_v2(size_t *bytes, CUdevice) { LOCK; *bytes = d.memory; return CUDA_SUCCESS; }
@@ -671,6 +687,8 @@ API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int 
   if (!d.functions.count(f)) return misuse("cuLaunchKernel", "no such function", CUDA_ERROR_INVALID_HANDLE);
   if (!stream_of(stream)) return misuse("cuLaunchKernel", "no such stream", CUDA_ERROR_INVALID_HANDLE);
   const strict_kernel *k = f->kernel;
+  const bool fault = d.fault_at && ++d.launches == d.fault_at;
+  if (fault && d.fault == "lost") return d.sticky = CUDA_ERROR_UNKNOWN;
   if (!gx || !gy || !gz || !bx || !by || !bz || (uint64_t)bx * by * bz > 1024 || gy > 65535 || gz > 65535 ||
       gx > 0x7fffffff)
     return misuse("cuLaunchKernel",
@@ -693,6 +711,7 @@ API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int 
   const strict_dim blocks = { gx, gy, gz }, block = { bx, by, bz };
   const uint64_t random = chance();
   enqueue_whole(stream, std::string("kernel `") + k->name + "`", touches, [=]() {
+    if (fault) return std::string("kernel `") + k->name + "` touched what is not its own: DFLOW_STRICT_FAULT";
     const std::string wrong = strict_grid_run(k, bytes->data(), blocks, block, random);
     return wrong.empty() ? wrong : std::string("kernel `") + k->name + "`: " + wrong;
   });

@@ -93,6 +93,43 @@ local function with_folder(fn)
   if not ok then error(e, 0) end
 end
 
+describe('a GPU that cannot go on', function()
+  local code = [[
+    local x = df.placeholder('float32', { 3 })
+    local y = df.device('gpu:0', function() return df.sin(df.exp(x) * 2) end)
+    local s = df.Session{}
+    for _ = 1, 2 do
+      local ok, e = pcall(s.run, s, y, { [x] = { 1, 2, 3 } })
+      print(ok, ok or e.code, (tostring(e):gsub('\n.*', '')))
+    end
+    print(df.run(df.reduce_sum(x), { [x] = { 1, 2, 3 } }))
+  ]]
+
+  sentence('is an error in each run that wants it, of whatever asks it next; the CPU goes on', function()
+    for fault, says in pairs{ ['illegal:2'] = '%w+: CUDA_ERROR_ILLEGAL_ADDRESS %(strict driver: kernel `k_%w+_f32` touched what is not its own',
+                              ['lost:2'] = '`?k_%w+_f32`?: CUDA_ERROR_UNKNOWN' } do
+      local out = gpu(code, 'DFLOW_STRICT_QUIET=1 DFLOW_STRESS=apart DFLOW_STRICT_FAULT=' .. fault)
+      local first, second, sum = out:match '^([^\n]*)\n([^\n]*)\n([^\n]*)$'
+      for _, line in ipairs{ first or out, second or out } do
+        assert.matches('^false%s+unavailable', line)
+        assert.matches('gpu:0 failed: ' .. says, line)
+        assert.matches('the CPU goes on being usable', line)
+      end
+      assert.matches(':2: gpu:0 failed', first)                                 -- the line that built what met it
+      assert.equal('6.0', sum)
+    end
+  end)
+
+  sentence('is not there: a driver or a GPU that is too old is named with what is needed', function()
+    local out = gpu(code, 'DFLOW_STRICT_VERSION=12040')
+    assert.matches('the CUDA driver is for CUDA 12.4, and CUDA 13.0 is needed: install NVIDIA\'s driver, 580 or newer', out)
+    assert.matches('\n6.0$', out)
+    out = gpu(code, 'DFLOW_STRICT_CAPABILITY=75')
+    assert.matches('strict driver for tests has compute capability 7.5, 8.0 is the least', out)
+    assert.matches('\n6.0$', out)
+  end)
+end)
+
 describe('the libraries of gpu:0', function()
   sentence('compute what is asked for there, though it is known when the plan is made', function()
     assert.equal('1 1', gpu[[
