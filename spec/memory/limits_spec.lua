@@ -147,6 +147,25 @@ describe("a process in a container's limit", function()
     assert.equal(first, second)                                  -- what was given back can be had again
   end)
 
+  within('gets an error while it builds a graph without end in it, and builds and runs the next', function()
+    local r = limited_by_group [[
+      local df = require 'dflow'
+      df.run(df.float32(1) + 1)
+      local ok, e = pcall(function()
+        df.Graph():as_default(function()
+          local x = df.placeholder('float32', {})
+          for i = 1, 1e9 do x = x + i end
+        end)
+      end)
+      print(ok, type(e) == 'table' and e.code or tostring(e):match 'not enough memory' and 'resource_exhausted')
+      collectgarbage() collectgarbage()
+      df.Graph():as_default(function() print(df.run(df.float32(2) * 3)) end)
+    ]]
+    assert.equal('', r.err)
+    assert.equal(0, r.status)
+    assert.matches('^false\tresource_exhausted\n6', r.out)
+  end)
+
   within('gets an error from a queue that grows without end in it', function()
     local r = limited_by_group [[
       local df = require 'dflow'
