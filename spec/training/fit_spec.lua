@@ -26,6 +26,15 @@ describe('fit', function()
     assert.equal(200, #lines)
   end)
 
+  it('takes tables for Tensors', function()
+    local function losses(data)
+      df.reset()
+      df.set_random_seed(1)
+      return df.train.fit(df.nn.Dense(1), data, { epochs = 3, batch_size = 2, progress = false }).loss
+    end
+    near(losses{ x:totable(), y:totable() }, losses{ x, y })
+  end)
+
   it('knows classes by labels of whole numbers, and training from the rest', function()
     local drop = df.nn.Dropout(0.5)
     local model = df.nn.Sequential{ df.nn.Dense(8, { activation = df.tanh }), drop, df.nn.Dense(2) }
