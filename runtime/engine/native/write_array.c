@@ -40,8 +40,8 @@ static dfi_name window_field(dfi_writer *w, uint32_t k, int32_t f) {
   return n;
 }
 
-/* Asks the runtime to do it, and learns where it was. */
-static void write_slow(dfi_writer *w, int32_t i, uint32_t k, const dfi_name index, bool reads) {
+/* Asks the runtime to do it, and learns where it was; `data` as if the window began at element 0. */
+static void write_slow(dfi_writer *w, int32_t i, uint32_t k, const dfi_name index, const char *type, bool reads) {
   const dfi_name r = dfi_temp(w), bad = dfi_temp(w);
   SAY(w, "  %s = call i32 %%%s(ptr %%c, i64 %u, i64 %s)\n  %s = icmp eq i32 %s, 0\n", r.s,
       reads ? "do.read" : "do.write", k, index.s, bad.s, r.s);
@@ -51,6 +51,9 @@ static void write_slow(dfi_writer *w, int32_t i, uint32_t k, const dfi_name inde
     SAY(w, "  %s = getelementptr i8, ptr %%a%u.at, i64 %d\n  %s = load %s, ptr %s\n  store %s %s, ptr %%a%u.%s\n", at.s,
         k, window[f].at, v.s, window[f].type, at.s, window[f].type, v.s, k, window[f].name);
   }
+  const dfi_name low = window_field(w, k, 0), data = window_field(w, k, 2), minus = dfi_temp(w), first = dfi_temp(w);
+  SAY(w, "  %s = sub i64 0, %s\n  %s = getelementptr %s, ptr %s, i64 %s\n  store ptr %s, ptr %%a%u.data\n", minus.s,
+      low.s, first.s, type, data.s, minus.s, first.s, k);
 }
 
 void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
@@ -88,7 +91,7 @@ void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
       "%d\n",
       masked.s, rel.s, mask.s, at.s, states.s, masked.s, state.s, at.s, good.s, state.s, reads ? 1 : 0);
   SAY(w, "  br i1 %s, label %%hit%d, label %%far%d, !prof !1\nhit%d:\n  %s = getelementptr %s, ptr %s, i64 %s\n",
-      good.s, b, b, b, cell.s, type, data.s, rel.s);
+      good.s, b, b, b, cell.s, type, data.s, index.s);
   if (reads) {
     const dfi_name after = window_field(w, k, 5), byte = dfi_temp(w);
     dfi_write_store(w, dtype, tensor ? cell : dfi_write_load(w, dtype, cell.s), i, p->out);
@@ -109,7 +112,7 @@ void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   if (tensor && !reads) dfi_write_copy(w, dtype, dfi_shape_size(tensor), far, value.s);
   if (tensor) SAY(w, "  store ptr %s, ptr %%value\n", far);
   else if (!reads) SAY(w, "  store %s %s, ptr %%value\n", type, value.s);
-  write_slow(w, i, k, index, reads);
+  write_slow(w, i, k, index, type, reads);
   if (reads && tensor) dfi_write_copy(w, dtype, dfi_shape_size(tensor), dfi_write_place(i, p->out).s, far);
   else if (reads) dfi_write_store(w, dtype, dfi_write_load(w, dtype, "%value"), i, p->out);
   SAY(w, "  br label %%had%d\nhad%d:\n", b, b);
