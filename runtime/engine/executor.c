@@ -166,7 +166,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
     }
     case DFI_K_READ: {
       df_value *out = r->base[DFI_ITERATION] + p->out;
-      if (DFI_UNLIKELY(!dfi_variable_peek(operand(r, operands[p->in]), out))) goto kernel;
+      if (DFI_UNLIKELY(x->replay || !dfi_variable_peek(operand(r, operands[p->in]), out))) goto kernel;
       if (keeps) keep(x, t, 0, out);
       slot_filled(r, out, r->frame->scope->uses[p->out]);
       tail = hot_send(x, tail, r, p->edge[0], p->edge[1], 0, timed);

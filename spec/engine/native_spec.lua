@@ -78,6 +78,38 @@ describe('native code', function()
     end
   end)
 
+  it('reads variables of every dtype, numbers and small tensors, in branches and in loops within', function()
+    for _, t in ipairs{ 'float32', 'float64', 'int32', 'int64' } do
+      df.reset()
+      local v, w, flag = df.Variable(df.cast(3, t)), df.Variable(df.cast(df.constant{ { 1, -2, 3 }, { 4, 5, 6 } }, t)), df.Variable(df.bool(true))
+      local _, x, y = df.while_loop(function(i) return (i:lt(50)):logical_and(flag) end, function(i, x, y)
+        local _, inner = df.while_loop(function(k) return k:lt(3) end, function(k, s) return k + 1, s + v end, { df.int32(0), x })
+        local z = df.cond((i % 3):eq(0), function() return inner - v end, function() return inner end)
+        return i + 1, z, df.minimum(y + w, w * v) - df.cast(i, t)
+      end, { df.int32(0), df.cast(0, t), df.cast(df.zeros{ 2, 3 }, t) })
+      local s = df.Session{ engine = 'native' }
+      s:run{ x, y }
+      assert.is_nil(s:native():match '[^\n]*tokens:[^\n]*')
+      s:close()
+      same_under_both{ x, y }
+    end
+  end)
+
+  it('gives the iteration that fails what it read, and sees what other runs assign', function()
+    local v = df.Variable(df.int32(7))
+    local i, y = df.while_loop(function(i) return i:lt(100) end, function(i, y) return i + 1, y + (v * 100):floor_div(v * 8 - i) end,
+      { df.int32(0), df.int32(0) }, { name = 'divides' })
+    assert.equal('divides:56', same_under_both({ i, y }).frame)
+    local up, n = v:assign_add(1), df.while_loop(function() return v:lt(12) end, function(k) return k + 1 end, { df.int32(0) })
+    local s = df.Session{ engine = 'native', timeout = 30 }
+    s:run(v)
+    local h = s:start(n)
+    for _ = 1, 5 do s:run(up) end
+    assert(h:wait() >= 0)
+    assert.is_nil(s:native():match '[^\n]*tokens:[^\n]*')
+    s:close()
+  end)
+
   it('treats numbers below the least normal one as tokens do', function()
     local x0 = df.placeholder('float32', {})
     local out = { df.while_loop(function(i) return i:lt(3) end, function(i, x, y) return i + 1, x * 1.0, y + x * 1.0 - 0.0 end,

@@ -1,5 +1,6 @@
 /* enter.c: from tokens to native code and back. What is said of dfi_replay in native.h is done here. */
 #include "engine/native/native.h"
+#include "resource/variable.h"
 #include "engine/token.h"
 #include "base/remote.h"
 #include "engine/engine.h"
@@ -357,6 +358,14 @@ static bool fill_accesses(const dfi_unit *u, const int64_t *in, dfi_access *a) {
   return true;
 }
 
+static bool check_variables(const dfi_unit *u, const int64_t *in) {
+  for (uint32_t k = 0; k < u->npeeks; k++) {
+    const dfi_variable *v = (dfi_variable *)(uintptr_t)in[u->peek[k].cell];
+    if (v->base.type != DFI_VARIABLE || v->dtype != u->peek[k].node->out_dtypes[0]) return false;
+  }
+  return true;
+}
+
 /* It was left: the frame stands before the iteration that goes on with tokens. */
 static void leave(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r, const dfi_native_frame *c, const dfi_site *s) {
   const dfi_nloop *l = &u->loop[0];
@@ -386,7 +395,7 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
           *out = u->nout <= ROOM ? out_room : dfi_xmalloc(sizeof *out * u->nout);
   dfi_access *access = u->narrays <= ARRAYS ? access_room : dfi_xmalloc(sizeof *access * u->narrays);
   bool over = false;
-  if (fill_cells(x, u, f, r, in) && fill_accesses(u, in, access)) {
+  if (fill_cells(x, u, f, r, in) && fill_accesses(u, in, access) && check_variables(u, in)) {
     dfi_native_frame c = { .in = in,
                            .out = out,
                            .count = counts,

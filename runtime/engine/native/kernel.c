@@ -1,8 +1,9 @@
 /* kernel.c: kernels that native code calls on small tensors: those of plain ops, and those that draw random numbers,
- * which see the run, the frames and the iteration that tokens would call them in.
+ * which see the run, the frames and the iteration that tokens would call them in. And variables, which it reads.
  */
 #include "engine/native/native.h"
 #include "base/remote.h"
+#include "resource/variable.h"
 
 enum { LENT = 1 << 20 };         /* references of what is the caller's: it is never the last one that goes */
 
@@ -43,6 +44,13 @@ static bool hand_over(df_value *v, uint8_t dtype, const dfi_shape *s, void *to) 
   } else if (good) memcpy(to, &v->as, dfi_dtype_size[dtype]);
   dfi_value_drop(v);
   return good;
+}
+
+int32_t dfi_native_peek(dfi_native_frame *c, int64_t peek, void *to) {
+  const dfi_pnode *p = c->unit->peek[peek].node;
+  const df_value handle = { .kind = DF_HANDLE, .as.handle = (void *)(uintptr_t)c->in[c->unit->peek[peek].cell] };
+  df_value v;
+  return dfi_variable_peek(&handle, &v) && hand_over(&v, p->out_dtypes[0], &p->node->out[0].shape, to);
 }
 
 /* Frames and iterations of the loops around the call, as far as a random number's position depends on them. */

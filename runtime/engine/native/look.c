@@ -174,6 +174,25 @@ static bool check_operands(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   return true;
 }
 
+bool dfi_look_variable(const dfi_look *l, const dfi_pnode *p, dfi_operand *o) {
+  const df_node *n = p->node->in[0].node;
+  while (dfi_op_info_at(n->op)->op->flow == DF_SWITCH || dfi_op_info_at(n->op)->op->flow == DF_ENTER) n = n->in[0].node;
+  for (int32_t i = 0; i < l->plan->nvariables && !p->reads; i++) {
+    *o = DFI_OPERAND(DFI_GIVEN, (uint32_t)(l->plan->nfeed + i));
+    if (l->plan->variable[i] == n) return true;
+  }
+  return false;
+}
+
+/* It is read in each iteration: others may assign it meanwhile. */
+static bool look_variable(dfi_look *l, int32_t loop, const dfi_pnode *p) {
+  dfi_operand o;
+  if (!dfi_look_variable(l, p, &o)) return dfi_unit_refuse(l->unit, p, "it is not known which variable it reads");
+  dfi_look_given(l, o);
+  return set_slot(l, loop, p, 0, p->out, -1) &&
+         (p->node->out[0].shape.rank <= 0 || take_room(l, p, p->out_dtypes[0], &p->node->out[0].shape));
+}
+
 static bool look_array(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   const int32_t root = dfi_look_root(l, loop, l->plan->operand[p->in]);
   if (root < 0)
@@ -308,6 +327,7 @@ static bool look_node(walk *w, uint32_t number) {
       return check_operand(l, w->at, p, in[0]) && check_same(l, w->at, p, 0, in[0]) &&
              set_slot(l, w->at, p, 0, p->out, -1) && arrive_all(w, p->edge[0], p->edge[1], g);
     case DFI_K_NOOP: return arrive_all(w, p->edge[0], p->edge[1], g);
+    case DFI_K_READ: return look_variable(l, w->at, p) && arrive_all(w, p->edge[0], p->edge[1], g);
     case DFI_K_SCALAR: case DFI_K_KERNEL:
       if (p->kind == DFI_K_KERNEL && (dfi_is_read(p) || dfi_is_write(p)))
         return check_operands(l, w->at, p) && look_array(l, w->at, p) && arrive_all(w, p->edge[0], p->edge[1], g);

@@ -63,6 +63,8 @@ void dfi_look_count(dfi_look_loop *l, const dfi_plan *p);
 bool dfi_guard_inside(const dfi_look_loop *l, int32_t inner, int32_t outer);
 /* The place of a feed or a variable's handle among the unit's cells. */
 uint32_t dfi_look_given(dfi_look *l, dfi_operand o);
+/* The handle of the variable that p reads, which conds and loops may have passed on. False: it is not known. */
+bool dfi_look_variable(const dfi_look *l, const dfi_pnode *p, dfi_operand *o);
 /* The array that an operand of loop i is; -1: it is none. */
 int32_t dfi_look_root(dfi_look *l, int32_t i, dfi_operand o);
 /* write_op.c: can the node's arithmetic be written? */

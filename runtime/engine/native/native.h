@@ -110,6 +110,7 @@ typedef struct dfi_unit {
   uint32_t narrays;              /* places that read or write an array: see dfi_access */
   struct { int32_t root; const dfi_pnode *node; const dfi_shape *shape; /* of a tensor, or NULL */ } *access;
   dfi_kernel_call *call; uint32_t ncalls;
+  struct { const dfi_pnode *node; uint32_t cell; } *peek; uint32_t npeeks;      /* reads of variables; of the handle */
   struct dfi_unit *next;         /* in the compiler's queue */
 } dfi_unit;
 
@@ -174,6 +175,8 @@ int32_t dfi_native_read(dfi_native_frame *c, int64_t access, int64_t i);
 int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i);
 /* kernel.c: calls a kernel on what lies at in[], and puts its results to out[]; number: of the iterations around it,
    outermost first. 0: it failed, or made something else than was expected. */
+/* The variable's value as it is now, to `to`. 0: it is not what was expected, or there is none. */
+int32_t dfi_native_peek(dfi_native_frame *c, int64_t peek, void *to);
 int32_t dfi_native_call(dfi_native_frame *c, int64_t call, void *const *in, void *const *out, const int64_t *number);
 
 typedef struct dfi_units { int32_t n; dfi_unit unit[]; } dfi_units;      /* a plan's, by scope */

@@ -22,6 +22,16 @@ static void enter_tensor(dfi_writer *w, uint8_t dtype, const dfi_shape *s, const
        (long long)dfi_shape_size(s) * dfi_dtype_size[dtype]);
 }
 
+static bool is_read(const dfi_unit *u, uint32_t cell) {
+  for (uint32_t k = 0; k < u->npeeks; k++) if (u->peek[k].cell == cell) return true;
+  return false;
+}
+/* A variable's handle. */
+static void write_variable(dfi_writer *w, dfi_cell *c, uint32_t k) {
+  *c = (dfi_cell){ .used = 1, .handle = 1, .dtype = DF_RESOURCE };
+  DECL(w, "  %%in%u.at = getelementptr i64, ptr %%in, i64 %u\n  %%variable%u = load ptr, ptr %%in%u.at\n", k, k, k, k);
+}
+
 /* The cells that are read when it is entered. */
 static void write_cells(dfi_writer *w) {
   dfi_unit *u = w->unit;
@@ -44,7 +54,10 @@ static void write_cells(dfi_writer *w) {
       snprintf(to, sizeof to, "%%c0_%u", at);
     } else {
       const dfi_operand o = w->look->given[k - s->nenters - s->nconsts];
-      if (DFI_INDEX(o) >= (uint32_t)w->look->plan->nfeed) continue;
+      if (DFI_INDEX(o) >= (uint32_t)w->look->plan->nfeed) {
+        if (is_read(u, k)) write_variable(w, c, k);
+        continue;
+      }
       *c = (dfi_cell){ 1, 0, dfi_dtype(w->look->plan->feed[DFI_INDEX(o)]), dfi_look_shape(w->look, 0, o) };
       snprintf(to, sizeof to, "%%g%u", k - s->nenters - s->nconsts);
       if (!c->shape) DECL(w, "  %s = alloca %s\n", to, dfi_type(c->dtype));
@@ -86,6 +99,7 @@ static void write_unit(dfi_writer *w) {
   static const struct { const char *name; void *at; } fn[] = {
     { "do.poll", (void *)dfi_native_poll }, { "do.read", (void *)dfi_native_read },
     { "do.write", (void *)dfi_native_write }, { "do.call", (void *)dfi_native_call },
+    { "do.peek", (void *)dfi_native_peek },
   };
   for (size_t k = 0; k < sizeof fn / sizeof *fn; k++)
     dfi_text_add(t, "  %%%s = inttoptr i64 %llu to ptr\n", fn[k].name, (unsigned long long)(uintptr_t)fn[k].at);
@@ -148,6 +162,7 @@ bool dfi_unit_write(dfi_unit *u) {
 void dfi_unit_free(dfi_unit *u) {
   for (uint32_t i = 0; i < u->ncalls; i++) dfi_free(u->call[i].shape);
   dfi_free(u->call);
+  dfi_free(u->peek);
   for (int32_t i = 0; i < u->nsites; i++) { dfi_free(u->site[i].level); dfi_free(u->site[i].done); }
   for (int32_t i = 0; i < u->nloops; i++) {
     dfi_free(u->loop[i].var);

@@ -55,6 +55,8 @@ void dfi_write_block(dfi_writer *w, int32_t i, int32_t g);
 void dfi_write_deliver(dfi_writer *w, int32_t i, uint32_t from, uint32_t to);
 /* A predicate as an i1. */
 dfi_name dfi_write_truth(dfi_writer *w, int32_t i, dfi_operand pred);
+/* A ReadVariableOp. */
+void dfi_write_peek(dfi_writer *w, int32_t i, const dfi_pnode *p);
 /* A TensorArrayRead or a TensorArrayWrite. */
 void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p);
 
