@@ -1,7 +1,8 @@
 --- check.lua: everything that needs a GPU, in one go: `make gpu-check`. Writes report.json and report.md beside itself.
 --
 --   1. probe     which device and driver, or why there is none: then it ends
---   2. agree     specs of ops, loops, gradients, arrays and variables, with everything placed on gpu:0
+--   2. agree     specs of ops, loops, gradients, arrays and variables, with everything placed on gpu:0; each op and its gradient, alone
+--                and in kernels that NVRTC makes of what hangs together
 --   3. figures   products, chains of small kernels, copies, a loop with its gradient: times beside the CPU's
 --
 -- DFLOW_CUDA_DRIVER=strict runs it on the driver for tests, whose times say nothing, and the report says so. DFLOW_BUILD is the build's folder.
@@ -58,6 +59,14 @@ for _, path in ipairs(specs) do
   local passed, failed, errors = text:match('(%d+) success%S* / (%d+) failure%S* / (%d+) error')
   local first = text:match('\nFailure %-> ([^\n]+)') or text:match('\nError %-> ([^\n]+)')
   report.specs[#report.specs + 1] = { file = path, passed = tonumber(passed) or 0, failed = (tonumber(failed) or 1) + (tonumber(errors) or 0), first = first }
+end
+
+-- each op and its gradient beside the host's, alone and with all that hangs together compiled into one kernel
+for _, how in ipairs{ 'apart', 'groups' } do
+  local text = output(('DFLOW_STRESS=%s timeout 300 %s/dflow spec/cuda/agree.lua'):format(how, build))
+  local wanted, agree = #require('spec.op_gradients').types(), tonumber(text:match('(%d+) agree')) or 0
+  report.specs[#report.specs + 1] = { file = 'spec/cuda/agree.lua ' .. how, passed = agree, failed = wanted - agree,
+    first = agree < wanted and text:match('^[^\n]*') or nil }
 end
 
 -- ---- figures ----
