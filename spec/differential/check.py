@@ -26,7 +26,8 @@ try:
   options.intra_op_num_threads = 1
 except ImportError:
   onnxruntime = None
-LACKS = ('No OpKernel was registered to support', 'NOT_IMPLEMENTED : Could not find an implementation for', 'No WhereOp available')
+LACKS = ('No OpKernel was registered to support', 'NOT_IMPLEMENTED : Could not find an implementation for', 'No WhereOp available',
+         'The input data type is not supported')
 
 
 def tensorflow(base, feeds, fetches):

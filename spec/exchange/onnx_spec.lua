@@ -368,6 +368,13 @@ case('the gradient of a loop', function(feed)
   local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, df.tanh(v) * v end, { df.int32(0), x })
   return { df.gradients(y, x) }
 end)
+case('atan2 of zeros of both signs and of infinities', function(feed)
+  local all, ys, xs = { 0.0, -0.0, 1.0, -2.0, math.huge, -math.huge, 0 / 0 }, {}, {}
+  for _, y in ipairs(all) do for _, x in ipairs(all) do ys[#ys + 1], xs[#xs + 1] = y, x end end
+  local y, x = feed('float32', ys), feed('float32', xs)
+  return { df.atan2(y, x), df.atan2(y, df.float32(-0.0)) }
+end)
+
 for name, build in pairs(require 'spec.exchange.trained_models') do
   case('what was trained here: ' .. name, function(feed)
     local m, list = build(), {}

@@ -206,14 +206,20 @@ function M.ApproximateEqual(x, n)
   return x:op('LessOrEqual', { apart, x:number(n.attr 'tolerance', d) })
 end
 
+--- By the sign of each, that of zeros too, which 1 / v tells; two infinities are as far as two ones.
 function M.Atan2(x, n)
   local d, y, by = n:d(1), n[1], n[2]
-  local zero = x:number(0, d)
-  local half = x:op('Where', { x:op('Less', { y, zero }), x:number(-math.pi, d), x:number(math.pi, d) })
-  local plain = x:op('Atan', { x:op('Div', { y, by }) })
-  local turned = x:op('Where', { x:op('Less', { by, zero }), x:op('Add', { plain, half }), plain })
-  local both = x:op('And', { x:op('Equal', { y, zero }), x:op('Equal', { by, zero }) })
-  return x:op('Where', { both, zero, turned })
+  local zero, infinite = x:number(0, d), x:number(math.huge, d)
+  local function negative(v) return x:op('Less', { x:op('Where', { x:op('Equal', { v, zero }), x:op('Div', { x:number(1, d), v }), v }), zero }) end
+  local function both(test) return x:op('And', { test(y), test(by) }) end
+  local function is_zero(v) return x:op('Equal', { v, zero }) end
+  local half_turn = x:op('Where', { negative(y), x:number(-math.pi, d), x:number(math.pi, d) })
+  local ratio = x:op('Where', { both(function(v) return x:op('Equal', { x:op('Abs', { v }), infinite }) end),
+                                x:op('Div', { x:op('Sign', { y }), x:op('Sign', { by }) }), x:op('Div', { y, by }) })
+  local plain = x:op('Where', { both(is_zero), y, x:op('Atan', { ratio }) })
+  local turned = x:op('Where', { negative(by), x:op('Add', { plain, half_turn }), plain })
+  local upright = x:op('And', { is_zero(by), x:op('Greater', { x:op('Abs', { y }), zero }) })
+  return x:op('Where', { upright, x:op('Mul', { half_turn, x:number(0.5, d) }), turned })
 end
 
 for type, onnx in pairs { BitwiseAnd = 'BitwiseAnd', BitwiseOr = 'BitwiseOr', BitwiseXor = 'BitwiseXor', Invert = 'BitwiseNot' } do
