@@ -171,3 +171,6 @@ longer = h.make_graph([
     [v('more', B), v('twice', F, [None]), v('sum', F, [])])
 record('longer', [h.make_node('Loop', ['most', '', 'x'], ['y', 'sums'], body=longer)], [v('x', F, [1]), v('most', I)],
        [v('y', F, [None]), v('sums', F, [None])], {'x': np.float32([3]), 'most': np.int64(3)})
+
+record('silence', [h.make_node('DynamicQuantizeLinear', ['x'], ['y', 'scale', 'zero'])], [v('x', F, [3])],
+       [v('y', T.UINT8, [3]), v('scale'), v('zero', T.UINT8)], {'x': np.zeros(3, np.float32)})

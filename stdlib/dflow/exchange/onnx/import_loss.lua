@@ -75,6 +75,7 @@ end
 function ops.DynamicQuantizeLinear(n, x)
   local low, high = df.minimum(df.reduce_min(x), 0), df.maximum(df.reduce_max(x), 0)
   local scale = (high - low) / 255
+  scale = df.select_v2(df.equal(scale, 0), df.ones_like(scale), scale)          -- zeros alone have the scale 1
   local zero = quantise(n, -low, scale, nil, 'uint8')
   return { quantise(n, x, scale, zero, 'uint8'), scale, zero }
 end
