@@ -254,3 +254,24 @@ df_tensor *dfk_in_top_k_begin(df_kernel *k) {
   return FAIL(k, "predictions must be [batch, classes] and targets [batch], got %s and %s",
               dfk_shape_text(p, a, sizeof a), dfk_shape_text(targets, b, sizeof b));
 }
+
+static double number_at(const df_tensor *t, int64_t i) {
+  switch (t->dtype) {
+    case DF_FLOAT32: return ((const float *)t->data)[i];
+    case DF_FLOAT64: return ((const double *)t->data)[i];
+    default: return (double)dfk_any_int(t, i);
+  }
+}
+
+df_tensor *dfk_histogram_begin(df_kernel *k, dfk_bins *b) {
+  const df_tensor *range = k->in[1];
+  int64_t n;
+  if (!dfk_integer(k, 2, "nbins", &n)) return NULL;
+  if (range->rank != 1 || range->size != 2) return FAIL(k, "value_range should be a vector of 2 elements.");
+  const double low = number_at(range, 0), high = number_at(range, 1);
+  if (!(low < high))
+    return FAIL(k, "value_range should satisfy value_range[0] < value_range[1], but got '[%g, %g]'", low, high);
+  if (n <= 0) return FAIL(k, "nbins should be a positive number, but got '%lld'", (long long)n);
+  *b = (dfk_bins){ low, (high - low) / (double)n };
+  return dfk_out(k, 0, k->out_dtype[0], 1, &n);
+}

@@ -11,4 +11,6 @@ int32_t ref_non_max_suppression(df_kernel *k);
 /* How their versions begin (kernels/index.c). NULL: error is filled. */
 df_tensor *dfk_bound_begin(df_kernel *k);
 df_tensor *dfk_cross_begin(df_kernel *k);
+typedef struct dfk_bins { double low, step; } dfk_bins;
+df_tensor *dfk_histogram_begin(df_kernel *k, dfk_bins *b);      /* (values, value_range[2], nbins) */
 #endif

@@ -107,6 +107,11 @@ static int32_t binary(df_kernel *k, const char *prefix, double param) {
 static int32_t run_leaky_relu(df_kernel *k)      { return unary(k, "leaky_relu", (float)dfk_float(k, 0)); }
 static int32_t run_leaky_relu_grad(df_kernel *k) { return binary(k, "leaky_relu_grad", (float)dfk_float(k, 0)); }
 
+/* The operands have one shape, or they broadcast; bools come out. */
+static int32_t run_approximate_equal(df_kernel *k) {
+  return spread(k, dfc_name("approximate_equal", k->in[0]->dtype), 2, DF_BOOL, dfk_float(k, 0), NULL);
+}
+
 /* ---- three operands ---------------------------------------------------------------------------------------------- */
 
 static bool same_dims(const df_tensor *a, const df_tensor *b) {
@@ -223,6 +228,7 @@ static const dfi_gpu_kernel kernels[] = {
   { .op = "Mod", .run = run_truncate_mod, .takes = dfc_takes_floats },
   { .op = "LeakyRelu", .run = run_leaky_relu, .takes = takes_wide_floats },
   { .op = "LeakyReluGrad", .run = run_leaky_relu_grad, .takes = takes_wide_floats },
+  { .op = "ApproximateEqual", .run = run_approximate_equal, .takes = dfc_takes_numbers },
   { .op = "Select", .run = run_select, .takes = takes_select },
   { .op = "SelectV2", .run = run_select_v2, .takes = takes_select },
   { .op = "ClipByValue", .run = run_clip, .takes = dfc_takes_numbers },

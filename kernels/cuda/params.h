@@ -73,6 +73,8 @@ typedef struct dfc_topping { const void *x; const int32_t *order; void *values; 
     count; } dfc_topping;
 /* Row by row: places of m values among n (sorted ones; InTopK: predictions). */
 typedef struct dfc_finding { const void *x, *values; void *z; int64_t rows, n, m; int32_t what, dtype; } dfc_finding;
+typedef struct dfc_counting { const void *x; void *z; double low, step; int64_t n, bins; int32_t wide, pad;
+} dfc_counting;
 typedef struct dfc_recurring { const void *x, *d; void *s, *beside; int64_t outer, n, inner; int32_t reverse,
     pad; } dfc_recurring;
 typedef struct dfc_norm {

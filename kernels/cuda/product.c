@@ -63,6 +63,13 @@ static int32_t product(df_kernel *k, bool two_dims) {
 static int32_t run_matmul(df_kernel *k)       { return product(k, true); }
 static int32_t run_batch_matmul(df_kernel *k) { return product(k, false); }
 
+/* Tout comes before the other attributes, and is the dtype of both inputs. */
+static int32_t run_batch_matmul_v3(df_kernel *k) {
+  df_kernel other = *k;
+  other.attrs++;
+  return product(&other, false);
+}
+
 static bool takes(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
   return in[0] < 32 && ((DFC_FLOATS | DFC_BIT(DF_INT32) | DFC_BIT(DF_INT64)) >> in[0] & 1);
 }
@@ -70,5 +77,6 @@ static const dfi_gpu_kernel kernels[] = {
   { .op = "MatMul", .run = run_matmul, .takes = takes },
   { .op = "BatchMatMul", .run = run_batch_matmul, .takes = takes },
   { .op = "BatchMatMulV2", .run = run_batch_matmul, .takes = takes },
+  { .op = "BatchMatMulV3", .run = run_batch_matmul_v3, .takes = takes },
 };
 const dfc_table dfc_products = { kernels, (int32_t)(sizeof kernels / sizeof *kernels) };

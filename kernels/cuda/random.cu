@@ -78,3 +78,72 @@ NORMAL(b16, b16)
   }
 WHOLE(i32, int32_t)
 WHOLE(i64, int64_t)
+
+/* ---- TensorFlow's stateless numbers: words one after the other, four to a block -------------------------------------- */
+DFK_ELEMENT uint32_t word(const dfk_stream &s, uint64_t i) {
+  uint32_t w[4];
+  dfk_philox(&s, i / 4, 0, w);
+  return w[i % 4];
+}
+DFK_ELEMENT float one_to_two(uint32_t w) {
+  union { uint32_t bits; float f; } u;
+  u.bits = 127u << 23 | (w & 0x7fffffu);
+  return u.f;
+}
+DFK_ELEMENT double one_to_two(uint32_t high, uint32_t low) {
+  union { uint64_t bits; double d; } u;
+  u.bits = (uint64_t)1023 << 52 | (uint64_t)(high & 0xfffffu) << 32 | low;
+  return u.d;
+}
+/* How many words a number takes, and the number that begins at word i. */
+template <class T> struct words { enum { each = 1 }; };
+template <> struct words<double> { enum { each = 2 }; };
+template <class T> DFC_INLINE T whole(const dfk_stream &s, uint64_t i);
+template <> DFC_INLINE float whole<float>(const dfk_stream &s, uint64_t i) { return one_to_two(word(s, i)) - 1.0f; }
+template <> DFC_INLINE double whole<double>(const dfk_stream &s, uint64_t i) {
+  return one_to_two(word(s, i), word(s, i + 1)) - 1.0;
+}
+/* Box and Muller's pair from the two numbers that begin at word i: the first or the second of it. */
+DFK_ELEMENT float of_pair(float u, float v, bool second) {
+  u = u < 1e-7f ? 1e-7f : u;
+  v *= (float)6.283185307179586;
+  const float r = sqrtf(-2.0f * logf(u));
+  return (second ? cosf(v) : sinf(v)) * r;
+}
+DFK_ELEMENT double of_pair(double u, double v, bool second) {
+  u = u < 1e-7 ? 1e-7 : u;
+  v *= 6.283185307179586;
+  const double r = sqrt(-2 * log(u));
+  return (second ? cos(v) : sin(v)) * r;
+}
+template <class T> DFC_INLINE T stateless_normal(const dfk_stream &s, uint64_t i, bool second) {
+  return of_pair(whole<T>(s, i), whole<T>(s, i + words<T>::each), second);
+}
+/* A group of numbers begins 256 blocks for each of its own after the one before: number e of it is the one that comes
+ * after e that lie within two deviations. */
+template <class T> DFC_INLINE T stateless_truncated(const dfk_stream &s, int64_t i) {
+  const int64_t group = 4 / words<T>::each;
+  uint64_t at = (uint64_t)(i / group) * (uint64_t)group * 256;
+  int64_t before = i % group;
+  for (;; at += 2 * words<T>::each)
+    for (int second = 0; second < 2; second++) {
+      const T v = stateless_normal<T>(s, at, second != 0);
+      if (fabs(v) < 2 && before-- == 0) return v;
+    }
+}
+#define STATELESS(s, T) \
+  DFC_KERNEL(k_stateless_uniform_##s, dfc_drawing) { \
+    const dfk_stream stream = stream_of(p); \
+    DFC_EACH(i, p.n) ((T *)p.z)[i] = whole<T>(stream, (uint64_t)i * words<T>::each); \
+  } \
+  DFC_KERNEL(k_stateless_normal_##s, dfc_drawing) { \
+    const dfk_stream stream = stream_of(p); \
+    DFC_EACH(i, p.n) \
+      ((T *)p.z)[i] = stateless_normal<T>(stream, (uint64_t)(i / 2) * 2 * words<T>::each, (i & 1) != 0); \
+  } \
+  DFC_KERNEL(k_stateless_truncated_##s, dfc_drawing) { \
+    const dfk_stream stream = stream_of(p); \
+    DFC_EACH(i, p.n) ((T *)p.z)[i] = stateless_truncated<T>(stream, i); \
+  }
+STATELESS(f32, float)
+STATELESS(f64, double)

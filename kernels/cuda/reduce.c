@@ -19,6 +19,47 @@ static void fold(dfc_call *c, int32_t dtype, const void *x, void *z, int64_t out
   else dfc_run_blocks(c, dfc_name("fold_block", dtype), results, BLOCK, &p);
 }
 
+/* The fold of x that `r` asks for, as output 0. */
+static int32_t reduced(df_kernel *k, const df_tensor *x, const dfk_reduction *r, int32_t what) {
+  df_tensor *z = dfk_out(k, 0, x->dtype, r->out_rank, r->out_dims);
+  if (!z) return k->error->code;
+  if (!z->size) return DF_OK;
+  /* the reduced axes behind the others, but in place where they lie side by side */
+  int32_t first = r->rank, last = -1;
+  for (int32_t d = 0; d < r->rank; d++)
+    if (r->reduced[d] && r->dims[d] != 1) { if (first == r->rank) first = d; last = d; }
+  bool together = true;
+  for (int32_t d = first; d <= last; d++) together &= r->reduced[d] || r->dims[d] == 1;
+  dfc_call c = dfc_begin(k);
+  const void *data = dfc_read(&c, x);
+  int64_t outer = 1, inner = 1;
+  if (last < 0) {
+    outer = r->out_size;                                /* nothing to fold */
+  } else if (together) {
+    for (int32_t d = 0; d < r->rank; d++) {
+      if (d < first) outer *= r->dims[d];
+      if (d > last) inner *= r->dims[d];
+    }
+  } else {
+    dfc_moving m;
+    memset(&m, 0, sizeof m);
+    int64_t own[DF_MAX_RANK], at = 1;
+    dfk_strides(r->rank, r->dims, own);
+    for (int32_t pass = 0; pass < 2; pass++)
+      for (int32_t d = 0; d < r->rank; d++)
+        if (r->reduced[d] == (pass == 1)) { m.dims[m.rank] = r->dims[d]; m.from_step[m.rank++] = own[d]; }
+    for (int64_t d = m.rank - 1; d >= 0; d--) { m.to_step[d] = at; at *= m.dims[d]; }
+    m.n = x->size;
+    m.from = data;
+    m.to = dfc_temporary(&c, NULL, x->size * dfk_width(x->dtype));
+    dfc_run(&c, dfc_width_name("move", dfk_width(x->dtype)), m.n, &m);
+    data = m.to;
+    outer = r->out_size;
+  }
+  fold(&c, x->dtype, data, dfc_write(&c, z), outer, r->count, inner, what);
+  return dfc_end(&c);
+}
+
 static int32_t reduce(df_kernel *k, int32_t what) {
   dfk_reduction r;
   int32_t code = dfk_reduction_of(k, &r);
@@ -27,43 +68,30 @@ static int32_t reduce(df_kernel *k, int32_t what) {
   const bool floats = DFC_FLOATS >> x->dtype & 1;
   if (what == DFC_MEAN && !floats && !r.count && r.out_size)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "the mean of no integers");
-  df_tensor *z = dfk_out(k, 0, x->dtype, r.out_rank, r.out_dims);
-  if (!z) return k->error->code;
-  if (!z->size) return DF_OK;
-  /* the reduced axes behind the others, but in place where they lie side by side */
-  int32_t first = r.rank, last = -1;
-  for (int32_t d = 0; d < r.rank; d++)
-    if (r.reduced[d] && r.dims[d] != 1) { if (first == r.rank) first = d; last = d; }
-  bool together = true;
-  for (int32_t d = first; d <= last; d++) together &= r.reduced[d] || r.dims[d] == 1;
-  dfc_call c = dfc_begin(k);
-  const void *data = dfc_read(&c, x);
-  int64_t outer = 1, inner = 1;
-  if (last < 0) {
-    outer = r.out_size;                                /* nothing to fold */
-  } else if (together) {
-    for (int32_t d = 0; d < r.rank; d++) {
-      if (d < first) outer *= r.dims[d];
-      if (d > last) inner *= r.dims[d];
-    }
-  } else {
-    dfc_moving m;
-    memset(&m, 0, sizeof m);
-    int64_t own[DF_MAX_RANK], at = 1;
-    dfk_strides(r.rank, r.dims, own);
-    for (int32_t pass = 0; pass < 2; pass++)
-      for (int32_t d = 0; d < r.rank; d++)
-        if (r.reduced[d] == (pass == 1)) { m.dims[m.rank] = r.dims[d]; m.from_step[m.rank++] = own[d]; }
-    for (int64_t d = m.rank - 1; d >= 0; d--) { m.to_step[d] = at; at *= m.dims[d]; }
-    m.n = x->size;
-    m.from = data;
-    m.to = dfc_temporary(&c, NULL, x->size * dfk_width(x->dtype));
-    dfc_run(&c, dfc_width_name("move", dfk_width(x->dtype)), m.n, &m);
-    data = m.to;
-    outer = r.out_size;
+  return reduced(k, x, &r, what);
+}
+
+/* x summed over the dims that broadcasting a tensor of that shape to x's repeated. */
+static int32_t run_sum_to_shape(df_kernel *k) {
+  const df_tensor *x = k->in[0], *shape = k->in[1];
+  const int32_t rank = (int32_t)shape->size, lead = x->rank - rank;
+  char text[160];
+  dfk_reduction r = { .rank = x->rank, .out_rank = rank, .out_size = 1, .count = 1 };
+  bool ok = lead >= 0, same = lead == 0;
+  for (int32_t d = 0; ok && d < x->rank; d++) {
+    const int64_t n = d < lead ? 1 : dfk_index(shape, d - lead);
+    ok = n == x->dims[d] || n == 1;
+    r.dims[d] = x->dims[d];
+    r.reduced[d] = d < lead || n != x->dims[d];
+    same &= !r.reduced[d];
+    if (d >= lead) r.out_dims[d - lead] = n;
+    if (r.reduced[d]) r.count *= x->dims[d]; else r.out_size *= n;
   }
-  fold(&c, x->dtype, data, dfc_write(&c, z), outer, r.count, inner, what);
-  return dfc_end(&c);
+  if (!ok)
+    return dfk_fail(k, DF_INVALID_ARGUMENT,
+                    "a gradient of shape %s cannot be summed to a shape of rank %d that it was not broadcast from",
+                    dfk_shape_text(x, text, sizeof text), rank);
+  return same ? dfk_out_forward(k, 0, 0, x->rank, NULL) : reduced(k, x, &r, DFC_SUM);
 }
 static int32_t run_sum(df_kernel *k)  { return reduce(k, DFC_SUM); }
 static int32_t run_mean(df_kernel *k) { return reduce(k, DFC_MEAN); }
@@ -141,6 +169,34 @@ static int32_t scan(df_kernel *k, int32_t what) {
 }
 static int32_t run_cumsum(df_kernel *k)  { return scan(k, DFC_SUM); }
 static int32_t run_cumprod(df_kernel *k) { return scan(k, DFC_PROD); }
+
+/* (x, d, axis; reverse) -> s, beside */
+static int32_t run_recurrence(df_kernel *k) {
+  const df_tensor *x = k->in[0], *d = k->in[1];
+  char one[160], other[160];
+  const int32_t axis = dfk_scalar_axis_of(k, k->in[2], x);
+  if (axis < 0) return k->error->code;
+  if (d->size != x->size)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "x is %s and d is %s: expected one shape",
+                    dfk_shape_text(x, one, sizeof one), dfk_shape_text(d, other, sizeof other));
+  df_tensor *s = dfk_out_like(k, 0, x), *beside = s ? dfk_out_like(k, 1, x) : NULL;
+  if (!beside) return k->error->code;
+  if (!s->size) return DF_OK;
+  dfc_call c = dfc_begin(k);
+  dfc_recurring p;
+  memset(&p, 0, sizeof p);
+  p.x = dfc_read(&c, x);
+  p.d = dfc_read(&c, d);
+  p.s = dfc_write(&c, s);
+  p.beside = dfc_write(&c, beside);
+  p.outer = p.inner = 1;
+  p.n = x->dims[axis];
+  for (int32_t i = 0; i < axis; i++) p.outer *= x->dims[i];
+  for (int32_t i = axis + 1; i < x->rank; i++) p.inner *= x->dims[i];
+  p.reverse = dfk_bool(k, 0);
+  dfc_run(&c, dfc_name("recur", x->dtype), p.outer * p.inner, &p);
+  return dfc_end(&c);
+}
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
@@ -239,6 +295,7 @@ static bool takes_arg(int32_t nin, const uint8_t *in, int32_t nout, const uint8_
 
 static const dfi_gpu_kernel kernels[] = {
   { .op = "Sum", .run = run_sum, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "SumToShape", .run = run_sum_to_shape, .host_in = 2, .takes = dfc_takes_numbers },
   { .op = "Mean", .run = run_mean, .host_in = 2, .takes = dfc_takes_numbers },
   { .op = "Prod", .run = run_prod, .host_in = 2, .takes = dfc_takes_numbers },
   { .op = "Max", .run = run_max, .host_in = 2, .takes = dfc_takes_numbers },
@@ -252,6 +309,7 @@ static const dfi_gpu_kernel kernels[] = {
   { .op = "ArgMin", .run = run_arg_min, .host_in = 2, .takes = takes_arg },
   { .op = "Cumsum", .run = run_cumsum, .host_in = 2, .takes = dfc_takes_numbers },
   { .op = "Cumprod", .run = run_cumprod, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "LinearRecurrence", .run = run_recurrence, .host_in = 4, .takes = dfc_takes_floats },
   { .op = "Softmax", .run = run_softmax, .takes = dfc_takes_floats },
   { .op = "LogSoftmax", .run = run_log_softmax, .takes = dfc_takes_floats },
   { .op = "SoftmaxCrossEntropyWithLogits", .run = run_xent, .takes = dfc_takes_floats },

@@ -159,6 +159,26 @@ SCAN(i64, int64_t)
 SCAN(i8, int8_t)
 SCAN(u8, uint8_t)
 
+/* ---- recurrences: s[i] = d[i] + x[i] s[i - 1], backwards with the factor of the neighbour ------------------------------- */
+template <class T> DFC_INLINE void recur(const dfc_recurring &p) {
+  typedef typename acc_of<T>::type A;
+  DFC_EACH(e, p.outer * p.inner) {
+    const int64_t first = e / p.inner * p.n * p.inner + e % p.inner;
+    A before = 0;
+    for (int64_t step = 0; step < p.n; step++) {
+      const int64_t at = first + (p.reverse ? p.n - 1 - step : step) * p.inner;
+      const A d = (A)((const T *)p.d)[at];
+      ((T *)p.beside)[at] = (T)before;
+      before = step ? d + (A)((const T *)p.x)[p.reverse ? at + p.inner : at] * before : d;
+      ((T *)p.s)[at] = (T)before;
+    }
+  }
+}
+DFC_KERNEL(k_recur_f32, dfc_recurring) { recur<float>(p); }
+DFC_KERNEL(k_recur_f64, dfc_recurring) { recur<double>(p); }
+DFC_KERNEL(k_recur_f16, dfc_recurring) { recur<f16>(p); }
+DFC_KERNEL(k_recur_b16, dfc_recurring) { recur<b16>(p); }
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 template <class T> struct row_of { typedef float type; };
 template <> struct row_of<double> { typedef double type; };

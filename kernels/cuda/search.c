@@ -7,6 +7,8 @@
 #include "../v1.h"
 #include <string.h>
 
+enum { BLOCK = 128 };
+
 /* The indices of each row, greatest element first; NULL: each row has one element. */
 static const int32_t *sorted(dfc_call *c, int32_t dtype, const void *x, int64_t rows, int64_t n) {
   const int64_t bytes = rows * n * (int64_t)sizeof(int32_t);
@@ -75,6 +77,28 @@ static int32_t run_take_along(df_kernel *k) {
   return find(k, z, dfc_width_name("take_along", dfk_width(z->dtype)), z->size, &p, true);
 }
 
+/* (values, value_range[2], nbins; dtype): what lies outside counts in the first and the last bin. */
+static int32_t run_histogram(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  dfk_bins b;
+  df_tensor *z = dfk_histogram_begin(k, &b);
+  if (!z) return k->error->code;
+  dfc_call c = dfc_begin(k);
+  dfc_counting p;
+  memset(&p, 0, sizeof p);
+  p.x = dfc_read(&c, x);
+  p.z = dfc_write(&c, z);
+  p.low = b.low; p.step = b.step;
+  p.n = x->size;
+  p.bins = z->size;
+  p.wide = z->dtype == DF_INT64;
+  dfc_run_blocks(&c, dfc_name("histogram", x->dtype), p.bins, BLOCK, &p);
+  return dfc_end(&c);
+}
+
+static bool takes_counted(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
+  return in[0] == DF_FLOAT32 || in[0] == DF_FLOAT64 || in[0] == DF_INT32 || in[0] == DF_INT64;
+}
 static bool takes_narrow(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
   return dfk_plain(in[0]) && in[0] != DF_RESOURCE && in[0] != DF_COMPLEX128;
 }
@@ -88,6 +112,7 @@ static const dfi_gpu_kernel kernels[] = {
   { .op = "InTopKV2", .run = run_in_top_k_v2, .host_in = 4, .takes = takes_float32 },
   { .op = "LowerBound", .run = run_lower_bound, .takes = dfc_takes_numbers },
   { .op = "UpperBound", .run = run_upper_bound, .takes = dfc_takes_numbers },
+  { .op = "HistogramFixedWidth", .run = run_histogram, .host_in = 6, .takes = takes_counted },
   { .op = "TakeAlong", .run = run_take_along, .host_in = 2, .takes = takes_narrow },
 };
 const dfc_table dfc_searches = { kernels, (int32_t)(sizeof kernels / sizeof *kernels) };

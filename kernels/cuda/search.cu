@@ -90,3 +90,35 @@ TAKE(8, uint8_t)
 TAKE(16, uint16_t)
 TAKE(32, uint32_t)
 TAKE(64, uint64_t)
+
+/* How many values fall into each of `n` bins from `low` on: one block for each bin, whose threads count. */
+enum { BLOCK = 128 };
+template <class T> DFC_INLINE void histogram(const dfc_counting &p, int64_t *part) {
+  for (int64_t bin = blockIdx.x; bin < p.bins; bin += gridDim.x) {
+    int64_t count = 0;
+    for (int64_t i = threadIdx.x; i < p.n; i += BLOCK) {
+      const double at = ((double)((const T *)p.x)[i] - p.low) / p.step;
+      count += (!(at > 0) ? 0 : at >= (double)p.bins ? p.bins - 1 : (int64_t)at) == bin;
+    }
+    part[threadIdx.x] = count;
+    __syncthreads();
+    for (int half = BLOCK / 2; half; half >>= 1) {
+      if ((int)threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
+      __syncthreads();
+    }
+    if (threadIdx.x == 0) {
+      if (p.wide) ((int64_t *)p.z)[bin] = part[0];
+      else ((int32_t *)p.z)[bin] = (int32_t)part[0];
+    }
+    __syncthreads();
+  }
+}
+#define HISTOGRAM(s, T) \
+  DFC_KERNEL(k_histogram_##s, dfc_counting) { \
+    DFC_SHARED int64_t part[BLOCK]; \
+    histogram<T>(p, part); \
+  }
+HISTOGRAM(f32, float)
+HISTOGRAM(f64, double)
+HISTOGRAM(i32, int32_t)
+HISTOGRAM(i64, int64_t)

@@ -2,6 +2,7 @@
  * convolution of such a length (Bluestein); and histograms.
  */
 #include "../decompose.h"
+#include "../search.h"
 #include "element.h"
 #include <complex.h>
 #include <math.h>
@@ -153,25 +154,15 @@ int32_t ref_rfft_grad(df_kernel *k)  { return real_adjoint(k, true); }
 int32_t ref_irfft_grad(df_kernel *k) { return real_adjoint(k, false); }
 
 int32_t ref_histogram_fixed_width(df_kernel *k) {
-  const df_tensor *values = k->in[0], *range = k->in[1];
-  int64_t n;
-  if (!dfk_integer(k, 2, "nbins", &n)) return DF_INVALID_ARGUMENT;
-  if (range->rank != 1 || range->size != 2)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "value_range should be a vector of 2 elements.");
-  const double low = ref_is_float(range->dtype) ? ref_get(range, 0) : (double)ref_get_int(range, 0);
-  const double high = ref_is_float(range->dtype) ? ref_get(range, 1) : (double)ref_get_int(range, 1);
-  if (!(low < high))
-    return dfk_fail(k, DF_INVALID_ARGUMENT,
-                    "value_range should satisfy value_range[0] < value_range[1], but got '[%g, %g]'", low, high);
-  if (n <= 0)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "nbins should be a positive number, but got '%lld'", (long long)n);
-  df_tensor *out = dfk_out(k, 0, k->out_dtype[0], 1, &n);
-  if (!out) return DF_RESOURCE_EXHAUSTED;
-  const double step = (high - low) / (double)n;
+  const df_tensor *values = k->in[0];
+  dfk_bins b;
+  df_tensor *out = dfk_histogram_begin(k, &b);
+  if (!out) return k->error->code;
+  const int64_t n = out->size;
   for (int64_t i = 0; i < n; i++) ref_put_int(out, i, 0);
   for (int64_t i = 0; i < values->size; i++) {
     const double v = ref_is_float(values->dtype) ? ref_get(values, i) : (double)ref_get_int(values, i);
-    const double at = (v - low) / step;
+    const double at = (v - b.low) / b.step;
     const int64_t bin = !(at > 0) ? 0 : at >= (double)n ? n - 1 : (int64_t)at;
     ref_put_int(out, bin, ref_get_int(out, bin) + 1);
   }
