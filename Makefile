@@ -135,6 +135,11 @@ bench:                  ## the scoreboard: dflow beside whichever peers are inst
 cuda-abi:               ## compare our declarations of the CUDA driver with the toolkit's cuda.h
 	$(Q)$(CC) -std=gnu11 -Wall -Werror -I$(dir $(NVCC))../include -fsyntax-only spec/cuda/abi.c
 
+gpu-strict:             ## read every sentence with gpu:0 as the default device, on the driver for tests (GPU_SPECS: these only)
+	$(Q).ci/deps build test
+	$(Q)$(SUBMAKE) MODE=release all
+	$(Q)DFLOW_CUDA_DRIVER=strict DFLOW_DEFAULT_DEVICE=gpu:0 SPECS="$${GPU_SPECS:-spec}" spec/run.sh lua5.4:release
+
 gpu-check:              ## all that needs a GPU, in one go: agreement and figures, to spec/bench/gpu/ (DFLOW_CUDA_DRIVER=strict: without one)
 	$(Q).ci/deps build test
 	$(Q)$(SUBMAKE) all
@@ -201,6 +206,7 @@ nightly:                ## what takes hours: every allocation fails in turn, an 
 	$(Q)for times in 1 2 100000; do \
 	  LUA_PATH='./?.lua;stdlib/?.lua;;' build/debug/dflow spec/memory/failing.lua 1 $$times || exit 1; done
 	$(Q)LUA_PATH='./?.lua;stdlib/?.lua;;' build/release/dflow spec/memory/soak.lua $(SOAK_SECONDS)
+	$(Q)$(SUBMAKE) gpu-strict
 	$(Q)$(SUBMAKE) fuzz FUZZ_SECONDS=$(if $(filter file,$(origin FUZZ_SECONDS)),900,$(FUZZ_SECONDS))
 
 mutants:                ## the specs are tested: MUTANTS="count=300 seed=1" changes of the sources, of which they must notice 95 in 100
@@ -326,7 +332,7 @@ $(BUILD)/cuda/images.o: $(CUDA_CU:kernels/cuda/%.cu=build/cuda/%.fatbin)
 	  for f in $^; do printf '.quad image_%s\n' $$(basename $$f .fatbin); done; printf '.quad 0\n.section .note.GNU-stack,"",@progbits\n'; } > $(@:.o=.s)
 	$(Q)$(CC) -c $(@:.o=.s) -o $@
 # What kernels that are written at run time include, under the names by which they do.
-CUDA_HEADERS := functions.cuh=kernels/cuda/functions.cuh kernel.cuh=kernels/cuda/kernel.cuh params.h=kernels/cuda/params.h ../expressions.h=kernels/expressions.h formulas.h=kernels/formulas.h
+CUDA_HEADERS := functions.cuh=kernels/cuda/functions.cuh special.cuh=kernels/cuda/special.cuh kernel.cuh=kernels/cuda/kernel.cuh params.h=kernels/cuda/params.h ../expressions.h=kernels/expressions.h formulas.h=kernels/formulas.h
 $(BUILD)/cuda/headers.o: $(foreach h,$(CUDA_HEADERS),$(lastword $(subst =, ,$(h)))) $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q){ printf '.section .rodata\n'; i=0; for h in $(CUDA_HEADERS); do \
@@ -360,7 +366,7 @@ $(BUILD)/strict/nvrtc.o: STRICT_CXXFLAGS += -DSTRICT_CXX='"$(lastword $(CXX))"' 
 $(BUILD)/spec/strict_zoo: spec/cuda/zoo.cc $(STRICT) $(STRICT_LIBS)
 	@mkdir -p $(@D)
 	$(Q)$(CCACHE) $(CXX) -std=c++17 -O1 -g -Wall $(if $(CI),-Werror) $< $(STRICT) $(STRICT_LIBS) -Wl,-rpath,'$$ORIGIN/../strict' -o $@
-.PHONY: cuda cuda-abi gpu-check
+.PHONY: cuda cuda-abi gpu-check gpu-strict
 -include $(STRICT_OBJ:.o=.d) $(BUILD)/strict/blas.d $(BUILD)/strict/nvrtc.d $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.d)
 # The run paths are those of the build tree and, after the colon, of an installation.
 $(BUILD)/lua/dflow/core.so: $(BIND_OBJ) $(BUILD)/libdflow.so

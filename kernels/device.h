@@ -28,6 +28,43 @@ typedef struct dfi_remote_step {
   bool    nesterov;
 } dfi_remote_step;
 
+/* A step by one of train.h's rules on rows of a variable and its slots, all of one float dtype. Lists are the host's
+ * and may change when the call returns. */
+enum { DFI_TRAIN_VARS = 4, DFI_TRAIN_NUMBERS = 6 };
+typedef struct dfi_remote_train {
+  int32_t rule, dtype, vars;              /* dfk_rule; vars: the variable and its slots */
+  bool    flag, in_turn;                  /* in_turn: a row may come twice, so one is stepped after the other */
+  int64_t rows, columns;
+  const int64_t *row;                     /* which rows of the variable; NULL: all, in their order */
+  /* the gradient of rows[i] is the sum of its rows order[begin[i]] to order[begin[i + 1]]; NULL: its row i */
+  const int64_t *begin, *order;
+  int64_t norder;
+  void   *at[DFI_TRAIN_VARS + 1], *note[DFI_TRAIN_VARS + 1];      /* the last: the gradient */
+  double  number[DFI_TRAIN_NUMBERS];
+} dfi_remote_train;
+
+/* Row index[i] of `to` op= row i of `from`, n of them, each of `row` elements; `one`: of the same element each. The
+ * list is the host's and may change when the call returns; apart: no two are the same. */
+typedef struct dfi_remote_place {
+  dfk_update_op op;
+  int32_t dtype;
+  bool    one, apart;
+  int64_t n, row;
+  const int64_t *index;
+  void   *to, *to_note;
+  const void *from;
+  void   *from_note;
+} dfi_remote_place;
+
+/* Dtypes of which a device changes parts. */
+static inline bool dfi_places(int32_t dtype) {
+  switch (dtype) {
+    case DF_FLOAT32: case DF_FLOAT64: case DF_FLOAT16: case DF_BFLOAT16:
+    case DF_INT32: case DF_INT64: case DF_INT8: case DF_UINT8: return true;
+    default: return false;
+  }
+}
+
 /* Memory that the host cannot read, and what works on it. `note` and its like are NULL for memory of the host's.
  * False: the device failed, and `error` says how. Any thread. */
 typedef struct dfi_remote {
@@ -50,6 +87,8 @@ typedef struct dfi_remote {
   void *(*fused)(void *device, const dfk_chain_run *run, uint64_t on_host, int64_t n, bool at_once);
   bool  (*fused_run)(void *device, void *kernel, const dfk_chain_run *run, int64_t n, void *const *in_note,
                      void *const *out_note);
+  bool  (*train)(void *device, const dfi_remote_train *t);
+  bool  (*place)(void *device, const dfi_remote_place *p);       /* of a dtype that dfi_places */
   bool  (*wait)(void *device);                                   /* for all that was enqueued */
   const char *(*error)(void *device);                            /* the first that it met; "" for none */
 } dfi_remote;

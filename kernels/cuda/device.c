@@ -309,6 +309,8 @@ int32_t dfc_count(void) {
 extern bool dfc_update(void *device, dfk_update_op op, int32_t dtype, int64_t n, void *to, void *to_note, const void *a,
                        void *a_note, const void *b, void *b_note, bool one_b);
 extern bool dfc_step(void *device, const dfi_remote_step *s);
+extern bool dfc_train(void *device, const dfi_remote_train *t);
+extern bool dfc_place(void *device, const dfi_remote_place *p);
 
 static bool open_streams(dfc_gpu *g) {
   return dfc_ok(g, dfc_cu.cuStreamCreate(&g->compute, CU_STREAM_NON_BLOCKING), "cuStreamCreate") &&
@@ -386,6 +388,8 @@ const dfi_remote *dfc_device(int32_t number, char *why, size_t room) {
                               .step = dfc_step,
                               .fused = dfc_fused,
                               .fused_run = dfc_fused_run,
+                              .train = dfc_train,
+                              .place = dfc_place,
                               .wait = wait,
                               .error = error };
     gpus[number] = g;

@@ -2,7 +2,6 @@
  * those that are repeated along dims are walked by their steps. The plain ones are the rows of ../expressions.h; the
  * others are CUDA's functions (functions.cuh). Compiled without fused multiply-add, as the CPU's are. */
 #include "functions.cuh"
-#include "special.cuh"
 
 /* ---- one operand ------------------------------------------------------------------------------------------------- */
 #define LOOP1(op, name, s, T, R, ...) \
@@ -73,9 +72,12 @@ DFK_ELEMENT void places(const dfc_spread &p, int64_t i, int64_t at[3], int count
 #define X(type, kinds, op, name) kinds##2(op, name)
 #include "binary.inc"
 #undef X
+template <class T> DFC_INLINE double apart(T x, T y) {
+  if (is_floating<typename wide_of<T>::type>::yes) return fabs((double)x - (double)y);
+  return (double)(x > y ? (uint64_t)x - (uint64_t)y : (uint64_t)y - (uint64_t)x);
+}
 #define NEAR(s, T) \
-  LOOP2(approximate_equal, s, T, bool, (is_floating<wide_of<T>::type>::yes ? fabs((double)x - (double)y) : \
-                                        (double)(x > y ? (uint64_t)x - (uint64_t)y : (uint64_t)y - (uint64_t)x)) < p.param)
+  LOOP2(approximate_equal, s, T, bool, apart<T>(x, y) < p.param)
 NEAR(f32, float) NEAR(f64, double) NEAR(f16, f16) NEAR(b16, b16)
 NEAR(i32, int32_t) NEAR(i64, int64_t) NEAR(i8, int8_t) NEAR(u8, uint8_t)
 LOOP2(leaky_relu_grad, f32, float, float, y > 0 ? x : (float)p.param * x)

@@ -3,7 +3,7 @@
  * both. */
 #ifndef DFLOW_CUDA_FUNCTIONS_CUH
 #define DFLOW_CUDA_FUNCTIONS_CUH
-#include "kernel.cuh"
+#include "special.cuh"
 
 FLOAT1(exp_, exp(x))
 FLOAT1(expm1_, expm1(x))

@@ -65,12 +65,25 @@ template <class T> DFC_INLINE void place(const dfc_picking &p) {
     }
   }
 }
+/* The same for parts of variables: one thread for each element where no place comes twice, else for each of a row. */
+template <class T> DFC_INLINE void put(const dfc_placing &p) {
+  typedef typename calc_of<T>::type W;
+  const int64_t times = p.apart ? 1 : p.n;
+  DFC_EACH(e, (p.apart ? p.n : 1) * p.row) {
+    for (int64_t t = 0; t < times; t++) {
+      const int64_t i = (p.apart ? e / p.row : t), column = e % p.row;
+      T *to = (T *)p.to + p.index[i] * p.row + column;
+      *to = (T)updated<W>(p.op, (W)*to, (W)((const T *)p.from)[p.one ? 0 : i * p.row + column]);
+    }
+  }
+}
 template <class T> DFC_INLINE void update(const dfc_updating &p) {
   typedef typename calc_of<T>::type W;
   DFC_EACH(i, p.n) ((T *)p.to)[i] = (T)updated<W>(p.op, (W)((const T *)p.a)[i], (W)((const T *)p.b)[p.one_b ? 0 : i]);
 }
 #define CHANGE(s, T) \
   DFC_KERNEL(k_place_##s, dfc_picking) { place<T>(p); } \
+  DFC_KERNEL(k_put_##s, dfc_placing) { put<T>(p); } \
   DFC_KERNEL(k_update_##s, dfc_updating) { update<T>(p); }
 CHANGE(f32, float)
 CHANGE(f64, double)

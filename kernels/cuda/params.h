@@ -105,6 +105,22 @@ enum {
   DFC_NORM,
   DFC_HALF_SQUARES
 };
+/* See dfi_remote_train; the rules are those of train.h. */
+enum { DFC_TRAIN_VARS = 4, DFC_TRAIN_NUMBERS = 6 };
+typedef struct dfc_training {
+  void   *at[DFC_TRAIN_VARS];
+  const void *grad;
+  const int64_t *row, *begin, *order;
+  int64_t rows, columns;
+  double  number[DFC_TRAIN_NUMBERS];
+  int32_t rule, vars, flag, in_turn;
+} dfc_training;
+enum { DFC_DESCENT = 0, DFC_PROXIMAL_DESCENT, DFC_MOMENTUM, DFC_KERAS_MOMENTUM, DFC_ADAGRAD, DFC_ADAGRAD_V2,
+  DFC_PROXIMAL_ADAGRAD, DFC_ADAGRAD_DA, DFC_ADADELTA, DFC_RMSPROP, DFC_CENTERED_RMSPROP, DFC_FTRL, DFC_FTRL_V2,
+  DFC_ADAM, DFC_ADAMAX, DFC_ADD_SIGN, DFC_POWER_SIGN };
+/* to[index[i], :] op= from[i, :] (one: from[0]), where no index comes twice. */
+typedef struct dfc_placing { const void *from; void *to; const int64_t *index; int64_t n, row; int32_t op, one, apart,
+    pad; } dfc_placing;
 enum { DFC_SEGMENT_SUM = 0, DFC_SEGMENT_MEAN, DFC_SEGMENT_SQRT_N, DFC_SEGMENT_PROD, DFC_SEGMENT_MAX, DFC_SEGMENT_MIN,
   DFC_SEGMENT_SPARSE = 16 /* or-ed: where a segment has no rows, products are 1 and all else 0 */ };
 enum { DFC_LOWER = 0, DFC_UPPER };

@@ -1,6 +1,5 @@
 /* random.c: launchers of random numbers: the stream of a call is the CPU's, and so is what each element takes of it.
- * Then what the runtime asks of a device beside its kernels: sums where arrays' and variables' values lie, and steps
- * of optimizers. */
+ */
 #include "plugin.h"
 #include "../array.h"
 #include "../random.h"
@@ -80,47 +79,3 @@ static const dfi_gpu_kernel kernels[] = {
   { .op = "RandomUniformInt", .run = run_whole, .host_in = 7 },
 };
 const dfc_table dfc_random = { kernels, (int32_t)(sizeof kernels / sizeof *kernels) };
-
-/* ---- asked by the runtime ---------------------------------------------------------------------------------------- */
-
-static void run_there(dfc_gpu *g, bool *ok, const char *name, int64_t n, const void *p) {
-  enum { THREADS = 256 };
-  const int64_t wanted = (n + THREADS - 1) / THREADS, most = (int64_t)g->processors * 64;
-  *ok = *ok && name && dfc_launch(g, name, wanted < most ? wanted : most, THREADS, p);
-}
-
-bool dfc_update(void *device, dfk_update_op op, int32_t dtype, int64_t n, void *to, void *to_note, const void *a,
-                void *a_note, const void *b, void *b_note, bool one_b) {
-  dfc_gpu *g = device;
-  if (!n) return true;
-  dfc_enter(g);
-  bool ok = dfc_mine(g, to_note) && dfc_mine(g, a_note) && dfc_mine(g, b_note);
-  dfc_updating p;
-  memset(&p, 0, sizeof p);
-  p.to = to; p.a = a; p.b = b; p.n = n; p.op = (int32_t)op; p.one_b = one_b;
-  run_there(g, &ok, dfc_name("update", dtype), n, &p);
-  dfc_leave(g);
-  return ok;
-}
-
-bool dfc_step(void *device, const dfi_remote_step *s) {
-  dfc_gpu *g = device;
-  if (!s->n) return true;
-  dfc_enter(g);
-  bool ok = true;
-  dfc_stepping p;
-  memset(&p, 0, sizeof p);
-  for (int32_t i = 0; i < s->count; i++) {
-    ok = dfc_mine(g, s->note[i]) && ok;
-    p.at[i] = s->at[i];
-  }
-  p.n = s->n;
-  p.rate = s->kind == DFI_STEP_ADAM ? s->adam.rate : s->rate;
-  p.momentum = s->momentum;
-  p.beta1 = s->adam.beta1; p.beta2 = s->adam.beta2; p.epsilon = s->adam.epsilon;
-  p.kind = s->kind;
-  p.nesterov = s->kind == DFI_STEP_ADAM ? s->adam.nesterov : s->nesterov;
-  run_there(g, &ok, dfc_name("step", s->dtype), s->n, &p);
-  dfc_leave(g);
-  return ok;
-}

@@ -79,7 +79,7 @@ NORMAL(b16, b16)
 WHOLE(i32, int32_t)
 WHOLE(i64, int64_t)
 
-/* ---- TensorFlow's stateless numbers: words one after the other, four to a block -------------------------------------- */
+/* ---- TensorFlow's stateless numbers: words one after the other, four to a block ---------------------------------- */
 DFK_ELEMENT uint32_t word(const dfk_stream &s, uint64_t i) {
   uint32_t w[4];
   dfk_philox(&s, i / 4, 0, w);

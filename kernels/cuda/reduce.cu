@@ -159,7 +159,7 @@ SCAN(i64, int64_t)
 SCAN(i8, int8_t)
 SCAN(u8, uint8_t)
 
-/* ---- recurrences: s[i] = d[i] + x[i] s[i - 1], backwards with the factor of the neighbour ------------------------------- */
+/* ---- recurrences: s[i] = d[i] + x[i] s[i - 1], backwards with the factor of the neighbour ------------------------ */
 template <class T> DFC_INLINE void recur(const dfc_recurring &p) {
   typedef typename acc_of<T>::type A;
   DFC_EACH(e, p.outer * p.inner) {

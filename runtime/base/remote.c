@@ -65,3 +65,29 @@ bool dfi_value_on_host(const df_value *v, df_value *out) {
   dfi_value_from_tensor(out, t);
   return true;
 }
+
+/* Does no index come twice? Without memory to tell: perhaps. */
+static bool apart(const int64_t *index, int64_t n, int64_t rows) {
+  uint8_t *seen = dfi_alloc(rows / 8 + 1);
+  if (!seen) return false;
+  memset(seen, 0, (size_t)(rows / 8 + 1));
+  int64_t i = 0;
+  for (; i < n && !(seen[index[i] / 8] >> index[i] % 8 & 1); i++) seen[index[i] / 8] |= (uint8_t)(1 << index[i] % 8);
+  dfi_release(seen, rows / 8 + 1);
+  return i == n;
+}
+
+bool dfi_remote_place_rows(dfk_update_op op, df_tensor *to, int64_t rows, int64_t row, const int64_t *index, int64_t n,
+                           const df_value *from, bool one) {
+  const place t = place_of(to->buffer);
+  df_tensor *copy = NULL;
+  const void *data = from->kind == DF_TENSOR ? from->as.tensor->data : (const void *)&from->as;
+  struct df_buffer *in = dfi_buffer_in(from);
+  if (!bring(to->buffer, &data, &in, to->dtype, one ? 1 : n * row, &copy)) { df_tensor_release(copy); return false; }
+  dfi_remote_place p = { .op = op, .dtype = to->dtype, .one = one, .apart = apart(index, n, rows), .n = n, .row = row,
+                         .index = index, .to = to->data, .to_note = t.note, .from = data,
+                         .from_note = place_of(in).note };
+  const bool ok = t.device->place(t.device->device, &p);
+  df_tensor_release(copy);
+  return ok;
+}

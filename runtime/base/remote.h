@@ -58,4 +58,8 @@ static inline struct df_buffer *dfi_buffer_in(const df_value *v) {
 /* The value as the host has it: a number that lay on a device becomes an unboxed one. Owned. False: no memory, or the
  * device failed. */
 bool dfi_value_on_host(const df_value *v, df_value *out);
+/* Rows index[i] of `to`, which a device has in `rows` rows of `row` elements, op= those of `from` (one: its one
+ * element). False: no memory, or the device failed. */
+bool dfi_remote_place_rows(dfk_update_op op, df_tensor *to, int64_t rows, int64_t row, const int64_t *index, int64_t n,
+                           const df_value *from, bool one);
 #endif

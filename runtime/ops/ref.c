@@ -106,7 +106,7 @@ static int32_t kernel_count_up_to(df_kernel *k) {
 /* ref indices updates */
 static int32_t scatter(df_kernel *k, dfk_update_op op) {
   dfi_variable *v = dfi_variable_in(k, 0);
-  return v ? give_again(k, v, dfi_variable_scatter(v, op, k->in[1], k->raw[2], NULL, k->error)) : k->error->code;
+  return v ? give_again(k, v, dfi_variable_scatter(v, k, op, k->in[1], k->raw[2], NULL)) : k->error->code;
 }
 static int32_t kernel_scatter_update(df_kernel *k) { return scatter(k, DFK_SET); }
 static int32_t kernel_scatter_add(df_kernel *k)    { return scatter(k, DFK_ADD); }

@@ -4,6 +4,7 @@
  */
 #include "resource/variable.h"
 #include "base/remote.h"
+#include "device/device.h"
 #include "graph/grad.h"
 #include "ops/array.h"
 #include "kernels/index.h"
@@ -48,24 +49,41 @@ static int32_t grad_gather_nd(dfi_grad *g, df_node *n, const df_output *dy, df_o
 
 /* ---- kernels ------------------------------------------------------------------------------------------------ */
 
-/* Runs fn with the variable's value as input 0, and `last` (may be NULL) as one input more. */
-static int32_t on_value(df_kernel *k, df_kernel_fn fn, const df_tensor *last) {
-  dfi_variable *v = dfi_variable_in(k, 0);
-  df_value there, value;
-  if (!v || dfi_variable_missing(k, dfi_variable_read(v, &there, k->error))) return k->error->code;
-  const bool here = dfi_value_on_host(&there, &value);
-  dfi_value_drop(&there);
-  if (!here)
-    return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "the value of variable '%s' could not be brought to the host", v->name);
-  df_tensor number = { .refs = 1, .dtype = value.dtype, .view = 1, .size = 1, .data = &value.as };
-  const df_tensor *in[3] = { value.kind == DF_TENSOR ? value.as.tensor : &number, k->in[1], last };
-  const df_value *raw[3] = { &value, k->raw[1], NULL };
+/* fn, or the GPU's kernel of the op `type` where the value lies on one that has it, with the value as input 0, and
+ * `last` (may be NULL) as one input more. */
+static int32_t run_on(df_kernel *k, df_kernel_fn fn, const df_value *value, const df_tensor *last) {
+  df_tensor number = { .refs = 1, .dtype = value->dtype, .view = 1, .size = 1, .data = (void *)&value->as };
+  const df_tensor *in[3] = { value->kind == DF_TENSOR ? value->as.tensor : &number, k->in[1], last };
+  const df_value *raw[3] = { value, k->raw[1], NULL };
   df_kernel inner = *k;
   inner.in = in;
   inner.raw = raw;
   inner.nin = last ? 3 : 2;
   inner.reusable = 0;
-  int32_t code = fn(&inner);
+  return fn(&inner);
+}
+
+static int32_t on_value(df_kernel *k, df_kernel_fn fn, const char *type, const df_tensor *last) {
+  dfi_variable *v = dfi_variable_in(k, 0);
+  df_value there, value;
+  if (!v || dfi_variable_missing(k, dfi_variable_read(v, &there, k->error))) return k->error->code;
+  const uint8_t in[3] = { there.dtype, k->in[1]->dtype, DF_INT32 };
+  const dfi_gpu_kernel *gpu = there.kind == DF_TENSOR && !dfi_readable(there.as.tensor) &&
+                                      there.as.tensor->buffer->arena == dfi_devmem_here
+                                  ? dfi_gpu_kernel_of(type)
+                                  : NULL;
+  if (gpu && (!gpu->takes || gpu->takes(last ? 3 : 2, in, 1, in))) {
+    const int32_t code = run_on(k, gpu->run, &there, last);
+    dfi_value_drop(&there);
+    return code;
+  }
+  const bool here = dfi_value_on_host(&there, &value);
+  dfi_value_drop(&there);
+  if (!here)
+    return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "the value of variable '%s' could not be brought to the host", v->name);
+  dfi_devmem *before = dfi_devmem_use(NULL);            /* the host's kernel makes what the host can write */
+  const int32_t code = run_on(k, fn, &value, last);
+  dfi_devmem_use(before);
   dfi_value_drop(&value);
   return code;
 }
@@ -74,9 +92,9 @@ static int32_t on_value(df_kernel *k, df_kernel_fn fn, const df_tensor *last) {
 static int32_t kernel_gather(df_kernel *k) {
   int32_t axis = (int32_t)dfk_int(k, 0);
   df_tensor along = { .refs = 1, .dtype = DF_INT32, .view = 1, .size = 1, .data = &axis };
-  return on_value(k, cpu_gather, &along);
+  return on_value(k, cpu_gather, "GatherV2", &along);
 }
-static int32_t kernel_gather_nd(df_kernel *k) { return on_value(k, cpu_gather_nd, NULL); }
+static int32_t kernel_gather_nd(df_kernel *k) { return on_value(k, cpu_gather_nd, "GatherNd", NULL); }
 
 static int32_t kernel_count_up_to(df_kernel *k) {
   dfi_variable *v = dfi_variable_in(k, 0);
@@ -112,14 +130,15 @@ static int32_t kernel_destroy(df_kernel *k) {
 
 /* ---- entries -------------------------------------------------------------------------------------------------- */
 
-#define CHANGE(TYPE, IN, TYPES, ATTRS, DOC, KERNEL) \
-  { .type = TYPE, .in = IN, .out = "", .types = TYPES, .attrs = ATTRS, .doc = DOC, \
+#define CHANGE(TYPE, IN, TYPES, ATTRS, DOC, KERNEL, ...) \
+  { .type = TYPE, __VA_ARGS__ .in = IN, .out = "", .types = TYPES, .attrs = ATTRS, .doc = DOC, \
     .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = KERNEL } }
 #define SCATTER_ND(OP, DOC, TYPES, KERNEL) \
-  CHANGE("ResourceScatterNd" OP, "ref:handle indices:I updates:T", "T=" TYPES " I=int32|int64", "", DOC, KERNEL)
+  CHANGE("ResourceScatterNd" OP, "ref:handle indices:I updates:T", "T=" TYPES " I=int32|int64", "", DOC, KERNEL, \
+         .remote = DFI_REMOTE_MOVES, .host_in = 0x2, )
 
 static const df_op ops[] = {
-  { .type = "ResourceGather",
+  { .type = "ResourceGather", .remote = DFI_REMOTE_MOVES, .host_in = 0x2,
     .in = "resource:handle indices:I",
     .out = "output:dtype",
     .types = "dtype=any I=int32|int64",
@@ -129,7 +148,7 @@ static const df_op ops[] = {
     .shape = shape_gather,
     .grad = grad_gather,
     .kernel = { [DF_REF] = kernel_gather } },
-  { .type = "ResourceGatherNd",
+  { .type = "ResourceGatherNd", .remote = DFI_REMOTE_MOVES, .host_in = 0x2,
     .in = "resource:handle indices:I",
     .out = "output:dtype",
     .types = "dtype=any I=int32|int64",
@@ -159,8 +178,9 @@ static const df_op ops[] = {
              kernel_scatter_nd_max),
   CHANGE("ResourceStridedSliceAssign", "ref:handle begin:I end:I strides:I value:T", "T=any I=int32|int64",
          "begin_mask:int=0 end_mask:int=0 ellipsis_mask:int=0 new_axis_mask:int=0 shrink_axis_mask:int=0",
-         "the strided slice of the variable becomes value", kernel_strided_slice_assign),
+         "the strided slice of the variable becomes value", kernel_strided_slice_assign,
+         .remote = DFI_REMOTE_MOVES, .host_in = 0xe, ),
   CHANGE("DestroyResourceOp", "resource:handle", "", "ignore_lookup_error:bool=true",
-         "the variable is as it was before its first assignment", kernel_destroy),
+         "the variable is as it was before its first assignment", kernel_destroy, ),
 };
 const dfi_op_table dfi_ops_resource = { ops, (int32_t)(sizeof ops / sizeof *ops) };

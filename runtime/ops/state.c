@@ -183,7 +183,7 @@ static int32_t kernel_assign_sub(df_kernel *k) { return update(k, DFK_SUB); }
 
 static int32_t scatter(df_kernel *k, dfk_update_op op) {
   dfi_variable *v = dfi_variable_in(k, 0);
-  return v ? dfi_variable_missing(k, dfi_variable_scatter(v, op, k->in[1], k->raw[2], &k->out[0], k->error))
+  return v ? dfi_variable_missing(k, dfi_variable_scatter(v, k, op, k->in[1], k->raw[2], &k->out[0]))
            : k->error->code;
 }
 static int32_t kernel_scatter_update(df_kernel *k) { return scatter(k, DFK_SET); }
@@ -219,7 +219,8 @@ static int32_t kernel_variable_shape(df_kernel *k) {
 /* ---- entries --------------------------------------------------------------------------------------- */
 
 #define SCATTER(TYPE, LUA, DOC, KERNEL, TYPES) \
-  { .type = TYPE, .lua = LUA, .in = "resource:handle indices:I updates:T", .out = "output:T", \
+  { .type = TYPE, .remote = DFI_REMOTE_MOVES, .host_in = 0x2, .lua = LUA, \
+    .in = "resource:handle indices:I updates:T", .out = "output:T", \
     .types = TYPES " I=int32|int64", \
     .doc = DOC "; updates has the shape indices.shape + variable.shape[1:], or is one number. A row named twice is " \
       "changed " \
@@ -363,7 +364,7 @@ static const df_op ops[] = {
     .no_grad = true,
     .shape = shape_adam,
     .kernel = { [DF_REF] = dfi_kernel_adam } },
-  { .type = "ResourceSparseApplyGradientDescent",
+  { .type = "ResourceSparseApplyGradientDescent", .remote = DFI_REMOTE_MOVES, .host_in = 0xa,
     .lua = "sparse_apply_gradient_descent",
     .in = "var:handle alpha:T grad:T indices:I",
     .out = "",
@@ -375,7 +376,7 @@ static const df_op ops[] = {
     .no_grad = true,
     .shape = shape_sparse_descent,
     .kernel = { [DF_REF] = dfi_kernel_sparse_descent } },
-  { .type = "ResourceSparseApplyMomentum",
+  { .type = "ResourceSparseApplyMomentum", .remote = DFI_REMOTE_MOVES, .host_in = 0x34,
     .lua = "sparse_apply_momentum",
     .in = "var:handle accum:handle lr:T grad:T indices:I momentum:T",
     .out = "",
@@ -388,7 +389,7 @@ static const df_op ops[] = {
     .no_grad = true,
     .shape = shape_sparse_momentum,
     .kernel = { [DF_REF] = dfi_kernel_sparse_momentum } },
-  { .type = "ResourceSparseApplyAdam",
+  { .type = "ResourceSparseApplyAdam", .remote = DFI_REMOTE_MOVES, .host_in = 0x5f8,
     .lua = "sparse_apply_adam",
     .in = "var:handle m:handle v:handle beta1_power:T beta2_power:T lr:T beta1:T beta2:T epsilon:T grad:T indices:I",
     .out = "",

@@ -5,6 +5,7 @@
  * one after the other, as TensorFlow's do: an index named twice is stepped twice.
  */
 #include "resource/train_step.h"
+#include "base/remote.h"
 #include "kernels/train.h"
 
 enum { GRAIN = 16384 };
@@ -36,6 +37,15 @@ static void train_part(void *arg, int64_t begin, int64_t end) {
   dfk_train(w->l->rule, w->dtype, end - begin, x, w->grad + at, w->h, w->flag);
 }
 
+/* The same where the variables lie, for the rows `row` (NULL: all, at once). */
+static int32_t train_there(df_kernel *k, const work *w, dfi_step *s, const int64_t *row, int64_t rows,
+                           int64_t columns) {
+  dfi_remote_train t = { .rule = w->l->rule, .flag = w->flag, .in_turn = row != NULL, .rows = rows, .columns = columns,
+                         .row = row };
+  memcpy(t.number, w->h, sizeof t.number);
+  return dfi_step_remote(s, k->raw[w->l->grad], &t);
+}
+
 static int32_t train_rows(df_kernel *k, const layout *l, work *w) {
   dfi_step s;
   const df_tensor *ix = k->in[l->indices], *g = k->in[l->grad];
@@ -56,11 +66,23 @@ static int32_t train_rows(df_kernel *k, const layout *l, work *w) {
                                           "indices[%lld] is %lld but variable '%s' has rows 0 to %lld", (long long)i,
                                           (long long)dfk_index(ix, i), s.var[0]->name, (long long)s.shape.dims[0] - 1));
   int64_t row = ix->size ? g->size / ix->size : 0, bytes = row * dfi_dtype_size[g->dtype];
+  if (dfi_step_is_remote(&s)) {
+    int64_t *index = dfk_scratch(k, (ix->size + 1) * (int64_t)sizeof *index);
+    for (int64_t i = 0; index && i < ix->size; i++) index[i] = dfk_index(ix, i);
+    code = !index ? k->error->code : row ? train_there(k, w, &s, index, ix->size, row) : DF_OK;
+    dfk_free(index);
+    return dfi_step_unlock(&s, code);
+  }
+  df_value here;
+  if (!dfi_value_on_host(k->raw[l->grad], &here))
+    return dfi_step_unlock(&s, dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for the gradient"));
+  const char *grad = dfi_value_data(&here);
   for (int64_t i = 0; i < ix->size; i++) {
     void *x[DFK_TRAIN_VARS];
     for (int32_t v = 0; v < l->vars; v++) x[v] = s.data[v] + dfk_index(ix, i) * bytes;
-    dfk_train(l->rule, w->dtype, row, x, (const char *)g->data + i * bytes, w->h, w->flag);
+    dfk_train(l->rule, w->dtype, row, x, grad + i * bytes, w->h, w->flag);
   }
+  dfi_value_drop(&here);
   return dfi_step_unlock(&s, DF_OK);
 }
 
@@ -80,16 +102,24 @@ static int32_t train(df_kernel *k, const layout *l) {
   else {
     dfi_step s;
     if ((code = dfi_step_dense(&s, k, l->vars, l->grad))) return code;
+    df_value here = { 0 };
     w.s = &s;
-    w.grad = k->in[l->grad]->data;
-    dfk_parallel(k, k->in[l->grad]->size, GRAIN, train_part, &w);
-    code = dfi_step_unlock(&s, DF_OK);
+    if (dfi_step_is_remote(&s)) code = train_there(k, &w, &s, NULL, 0, 0);
+    else if (!dfi_value_on_host(k->raw[l->grad], &here))
+      code = dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for the gradient");
+    else {
+      w.grad = dfi_value_data(&here);
+      dfk_parallel(k, k->in[l->grad]->size, GRAIN, train_part, &w);
+      dfi_value_drop(&here);
+    }
+    code = dfi_step_unlock(&s, code);
   }
   return !code && k->nout ? dfk_out_forward(k, 0, 0, 0, NULL) : code;
 }
 
 /* One op: KERNEL(name, rule, variables, gradient, indices, flag, numbers…). */
 #define KERNEL(NAME, RULE, VARS, GRAD, INDICES, FLAG, ...) \
+  enum { NAME##_host_in = 0x3fffffff & ~(1 << GRAD) };            /* the numbers and the indices */ \
   static int32_t NAME(df_kernel *k) { \
     static const layout l = { DFK_##RULE, VARS, GRAD, INDICES, true, FLAG, { __VA_ARGS__ } }; \
     return train(k, &l); \
@@ -131,8 +161,10 @@ static int32_t shape_out(dfi_infer *c) {
 
 /* ---- entries ------------------------------------------------------------------------------------------ */
 
-#define ENTRY(TYPE, IN, OUT, TYPES, ATTRS, FN) \
-  { .type = TYPE, .in = IN, .out = OUT, .types = TYPES, .attrs = ATTRS, \
+/* Where the variables are handles the step runs where they lie; references are the host's. */
+#define BY_HANDLE(FN) .remote = DFI_REMOTE_MOVES, .host_in = FN##_host_in,
+#define ENTRY(TYPE, IN, OUT, TYPES, ATTRS, FN, ...) \
+  { .type = TYPE, __VA_ARGS__ .in = IN, .out = OUT, .types = TYPES, .attrs = ATTRS, \
     .doc = "one step of the optimizer; see TensorFlow's " TYPE, \
     .stateful = true, .effect = true, .no_grad = true, .shape = shape_out, .kernel = { [DF_REF] = FN } }
 #define T_ONLY "T=float"
@@ -143,11 +175,11 @@ static int32_t shape_out(dfi_infer *c) {
 #define V3(K, A, B) "var" K " " A K " " B K
 #define V4(K, A, B, C) "var" K " " A K " " B K " " C K
 #define DENSE(NAME, VARS, REST, ATTRS, FN) \
-  ENTRY("Apply" NAME, VARS(":&T") " " REST, "out:&T", T_ONLY, ATTRS, FN), \
-  ENTRY("ResourceApply" NAME, VARS(":handle") " " REST, "", T_ONLY, ATTRS, FN)
+  ENTRY("Apply" NAME, VARS(":&T") " " REST, "out:&T", T_ONLY, ATTRS, FN, ), \
+  ENTRY("ResourceApply" NAME, VARS(":handle") " " REST, "", T_ONLY, ATTRS, FN, BY_HANDLE(FN))
 #define ROWS(NAME, VARS, REST, ATTRS, FN) \
-  ENTRY("SparseApply" NAME, VARS(":&T") " " REST, "out:&T", T_ROWS, ATTRS, FN), \
-  ENTRY("ResourceSparseApply" NAME, VARS(":handle") " " REST, "", T_ROWS, ATTRS, FN)
+  ENTRY("SparseApply" NAME, VARS(":&T") " " REST, "out:&T", T_ROWS, ATTRS, FN, ), \
+  ENTRY("ResourceSparseApply" NAME, VARS(":handle") " " REST, "", T_ROWS, ATTRS, FN, BY_HANDLE(FN))
 #define VAR(K)           V1(K)
 #define ACCUM(K)         V2(K, "accum")
 #define GRADIENT_SUMS(K) V3(K, "gradient_accumulator", "gradient_squared_accumulator")
@@ -163,14 +195,16 @@ static int32_t shape_out(dfi_infer *c) {
 #define IX " indices:Tindices"
 
 static const df_op ops[] = {
-  ENTRY("ApplyGradientDescent", "var:&T alpha:T delta:T", "out:&T", T_ONLY, "", descent),
+  ENTRY("ApplyGradientDescent", "var:&T alpha:T delta:T", "out:&T", T_ONLY, "", descent, ),
   DENSE("ProximalGradientDescent", VAR, "alpha:T l1:T l2:T delta:T", "", proximal_descent),
   ROWS("ProximalGradientDescent", VAR, "alpha:T l1:T l2:T grad:T" IX, "", proximal_descent_rows),
-  ENTRY("ApplyMomentum", ACCUM(":&T") " lr:T grad:T momentum:T", "out:&T", T_ONLY, NESTEROV, momentum),
-  ENTRY("SparseApplyMomentum", ACCUM(":&T") " lr:T grad:T" IX " momentum:T", "out:&T", T_ROWS, NESTEROV, momentum_rows),
-  ENTRY("ResourceApplyKerasMomentum", ACCUM(":handle") " lr:T grad:T momentum:T", "", T_ONLY, NESTEROV, keras_momentum),
+  ENTRY("ApplyMomentum", ACCUM(":&T") " lr:T grad:T momentum:T", "out:&T", T_ONLY, NESTEROV, momentum, ),
+  ENTRY("SparseApplyMomentum", ACCUM(":&T") " lr:T grad:T" IX " momentum:T", "out:&T", T_ROWS, NESTEROV,
+        momentum_rows, ),
+  ENTRY("ResourceApplyKerasMomentum", ACCUM(":handle") " lr:T grad:T momentum:T", "", T_ONLY, NESTEROV, keras_momentum,
+        BY_HANDLE(keras_momentum)),
   ENTRY("ResourceSparseApplyKerasMomentum", ACCUM(":handle") " lr:T grad:T" IX " momentum:T", "", T_ROWS, NESTEROV,
-        keras_momentum_rows),
+        keras_momentum_rows, BY_HANDLE(keras_momentum_rows)),
   DENSE("Adagrad", ACCUM, "lr:T grad:T", UPDATE, adagrad),
   ROWS("Adagrad", ACCUM, "lr:T grad:T" IX, UPDATE, adagrad_rows),
   DENSE("AdagradV2", ACCUM, "lr:T epsilon:T grad:T", UPDATE, adagrad_v2),
@@ -190,7 +224,7 @@ static const df_op ops[] = {
   DENSE("FtrlV2", LINEAR, "grad:T lr:T l1:T l2:T l2_shrinkage:T lr_power:T", BY_LR, ftrl_v2),
   ROWS("FtrlV2", LINEAR, "grad:T" IX " lr:T l1:T l2:T l2_shrinkage:T lr_power:T", BY_LR, ftrl_v2_rows),
   ENTRY("ApplyAdam", M_V(":&T") " beta1_power:T beta2_power:T lr:T beta1:T beta2:T epsilon:T grad:T", "out:&T", T_ONLY,
-        NESTEROV, adam),
+        NESTEROV, adam, ),
   DENSE("AdaMax", M_V, "beta1_power:T lr:T beta1:T beta2:T epsilon:T grad:T", "", adamax),
   DENSE("AddSign", M, "lr:T alpha:T sign_decay:T beta:T grad:T", "", add_sign),
   DENSE("PowerSign", M, "lr:T logbase:T sign_decay:T beta:T grad:T", "", power_sign),

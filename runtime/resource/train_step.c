@@ -8,6 +8,7 @@
  */
 #include "resource/train_step.h"
 #include "base/remote.h"
+#include "kernels/train.h"
 #include <math.h>
 
 enum { GRAIN = 32768 };
@@ -78,6 +79,31 @@ int32_t dfi_step_dense(dfi_step *s, df_kernel *k, int32_t n, int32_t grad) {
                                        s->var[0]->name, dfi_typed_shape_text(s->var[0]->dtype, &s->shape, a),
                                        dfi_typed_shape_text(k->raw[grad]->dtype, &given, b)));
   return DF_OK;
+}
+
+bool dfi_step_is_remote(const dfi_step *s) {
+  const df_value *v = &s->var[0]->value;
+  return v->kind == DF_TENSOR && !dfi_readable(v->as.tensor);
+}
+
+int32_t dfi_step_remote(dfi_step *s, const df_value *grad, dfi_remote_train *t) {
+  df_tensor *first = s->var[0]->value.as.tensor;
+  const dfi_remote *r = dfi_devmem_remote(first->buffer->arena);
+  df_value g;
+  if (!dfi_value_in(grad, first->buffer->arena, &g))
+    return dfk_fail(s->k, DF_RESOURCE_EXHAUSTED, "out of memory for a step of variable '%s'", s->var[0]->name);
+  t->dtype = first->dtype;
+  t->vars = s->n;
+  if (!t->rows && !t->columns) { t->rows = 1; t->columns = first->size; }
+  for (int32_t i = 0; i < s->n; i++) {
+    t->at[i] = s->data[i];
+    t->note[i] = dfi_note_of(s->var[i]->value.as.tensor->buffer);
+  }
+  t->at[s->n] = g.as.tensor->data;
+  t->note[s->n] = dfi_note_of(g.as.tensor->buffer);
+  const bool ok = r->train(r->device, t);
+  dfi_value_drop(&g);
+  return ok ? DF_OK : dfk_fail(s->k, DF_UNAVAILABLE, "a step of variable '%s' failed", s->var[0]->name);
 }
 
 static double number(const df_kernel *k, int32_t i) { return df_tensor_get(k->in[i], 0); }
@@ -188,16 +214,67 @@ int32_t dfi_kernel_adam(df_kernel *k) {
 
 /* ---- sparse ---------------------------------------------------------------------------------- */
 
-/* The gradient's rows summed by index: rows[i] belongs at index[i], each index once. */
+/* Which rows of the variable the indices name, each once, in the order in which they come, and which of these each
+ * index is. On the host also the sums of the gradient's rows. */
 typedef struct rows {
   int64_t  n, row;             /* row: elements of one */
-  int64_t *index;              /* owned */
-  char    *sum;                /* owned; n rows */
+  int64_t *index, *which;      /* owned */
+  char    *sum;                /* owned; n rows; NULL where the step is remote */
 } rows;
 
 static void rows_free(rows *r) {
   dfk_free(r->index);
+  dfk_free(r->which);
   dfk_free(r->sum);
+}
+
+/* Finds the rows: a table of hashes, so the cost is that of the rows named, not of the variable. */
+static int32_t find_rows(df_kernel *k, rows *r, const df_tensor *ix, int64_t top, const char *name) {
+  int64_t places = 16;
+  while (places < 2 * ix->size) places *= 2;
+  int64_t *seen = dfk_scratch(k, places * (int64_t)sizeof *seen);    /* place among the rows + 1 */
+  r->index = dfk_scratch(k, (ix->size + 1) * (int64_t)sizeof *r->index);
+  r->which = dfk_scratch(k, (ix->size + 1) * (int64_t)sizeof *r->which);
+  int32_t code = !r->index || !r->which || !seen ? k->error->code : DF_OK;
+  if (!code) memset(seen, 0, (size_t)places * sizeof *seen);
+  for (int64_t i = 0; !code && i < ix->size; i++) {
+    const int64_t at = dfk_index(ix, i);
+    int64_t place = (int64_t)((uint64_t)at * 0x9E3779B97F4A7C15u >> 32) & (places - 1);
+    while (seen[place] && r->index[seen[place] - 1] != at) place = (place + 1) & (places - 1);
+    if (at < 0 || at >= top) {
+      code = dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld but variable '%s' has rows 0 to %lld",
+                      (long long)i, (long long)at, name, (long long)top - 1);
+    } else if (!seen[place]) {
+      r->index[r->n] = at;
+      seen[place] = ++r->n;
+    }
+    if (!code) r->which[i] = seen[place] - 1;
+  }
+  dfk_free(seen);
+  return code;
+}
+
+/* The gradient's rows, summed by row of the variable, in their order. */
+static int32_t sum_rows(df_kernel *k, rows *r, const df_value *grad, int64_t n) {
+  const int32_t dtype = grad->dtype;
+  const int64_t bytes = r->row * dfi_dtype_size[dtype];
+  bool *begun = dfk_scratch(k, r->n + 1);
+  df_value here = { 0 };
+  r->sum = begun ? dfk_scratch(k, r->n * bytes + 1) : NULL;
+  int32_t code = r->sum ? DF_OK : k->error->code;
+  if (!code && !dfi_value_on_host(grad, &here))
+    code = dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for the gradient");
+  if (!code) memset(begun, 0, (size_t)r->n + 1);
+  const char *data = code ? NULL : dfi_value_data(&here);
+  for (int64_t i = 0; !code && i < n; i++) {
+    char *sum = r->sum + r->which[i] * bytes;
+    if (begun[r->which[i]]) dfk_update(DFK_ADD, dtype, r->row, sum, sum, data + i * bytes, false);
+    else memcpy(sum, data + i * bytes, (size_t)bytes);
+    begun[r->which[i]] = true;
+  }
+  dfi_value_drop(&here);
+  dfk_free(begun);
+  return code;
 }
 
 static int32_t open_sparse(dfi_step *s, rows *r, df_kernel *k, int32_t n, int32_t grad, int32_t indices) {
@@ -214,35 +291,34 @@ static int32_t open_sparse(dfi_step *s, rows *r, df_kernel *k, int32_t n, int32_
       "variable '%s' holds %s, so %lld indices need a gradient of %s; it is %s", s->var[0]->name,
       dfi_typed_shape_text(s->var[0]->dtype, &s->shape, a), (long long)ix->size,
       s->shape.rank ? "as many rows" : "a shape with rows", dfi_typed_shape_text(g->dtype, &given, b)));
-  int64_t top = s->shape.dims[0];
   r->row = ix->size ? g->size / ix->size : 0;
-  int64_t bytes = r->row * dfi_dtype_size[g->dtype];
-  r->index = dfk_scratch(k, (ix->size + 1) * (int64_t)sizeof *r->index);
-  r->sum = dfk_scratch(k, g->size * dfi_dtype_size[g->dtype] + 1);
-  int64_t places = 16;  /* a table of hashes: the cost is that of the rows named, not of the variable */
-  while (places < 2 * ix->size) places *= 2;
-  int64_t *seen = dfk_scratch(k, places * (int64_t)sizeof *seen);    /* place among the sums + 1 */
-  if (!r->index || !r->sum || !seen) code = k->error->code;
-  else memset(seen, 0, (size_t)places * sizeof *seen);
-  for (int64_t i = 0; !code && i < ix->size; i++) {
-    int64_t at = dfk_index(ix, i);
-    const char *from = (const char *)g->data + i * bytes;
-    int64_t place = (int64_t)((uint64_t)at * 0x9E3779B97F4A7C15u >> 32) & (places - 1);
-    while (seen[place] && r->index[seen[place] - 1] != at) place = (place + 1) & (places - 1);
-    if (at < 0 || at >= top) {
-      code = dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld but variable '%s' has rows 0 to %lld",
-                      (long long)i, (long long)at, s->var[0]->name, (long long)top - 1);
-    } else if (!seen[place]) {
-      memcpy(r->sum + r->n * bytes, from, (size_t)bytes);
-      r->index[r->n] = at;
-      seen[place] = ++r->n;
-    } else {
-      char *sum = r->sum + (seen[place] - 1) * bytes;
-      dfk_update(DFK_ADD, g->dtype, r->row, sum, sum, from, false);
-    }
-  }
-  dfk_free(seen);
+  code = find_rows(k, r, ix, s->shape.dims[0], s->var[0]->name);
+  if (!code && !dfi_step_is_remote(s)) code = sum_rows(k, r, k->raw[grad], ix->size);
   if (!code) return DF_OK;
+  rows_free(r);
+  return dfi_step_unlock(s, code);
+}
+
+/* The step where the variables lie: of the rows named, or (all) of every row, whose gradient may be no row at all. */
+static int32_t remote_rows(dfi_step *s, rows *r, int32_t grad, int32_t indices, bool all, dfi_remote_train *t) {
+  df_kernel *k = s->k;
+  const int64_t n = k->in[indices]->size, count = all ? s->shape.dims[0] : r->n;
+  int64_t *begin = dfk_scratch(k, (count + 2 + n) * (int64_t)sizeof *begin), *order = begin + count + 2;
+  int32_t code = begin ? DF_OK : k->error->code;
+  if (!code) {
+    memset(begin, 0, (size_t)(count + 2) * sizeof *begin);
+    for (int64_t i = 0; i < n; i++) begin[(all ? r->index[r->which[i]] : r->which[i]) + 2]++;
+    for (int64_t i = 2; i <= count; i++) begin[i] += begin[i - 1];
+    for (int64_t i = 0; i < n; i++) order[begin[(all ? r->index[r->which[i]] : r->which[i]) + 1]++] = i;
+    t->rows = count;
+    t->columns = count ? dfi_value_size(&s->var[0]->value) / s->shape.dims[0] : 0;
+    t->row = all ? NULL : r->index;
+    t->begin = begin;
+    t->order = order;
+    t->norder = n;
+    if (t->rows && t->columns) code = dfi_step_remote(s, k->raw[grad], t);
+  }
+  dfk_free(begin);
   rows_free(r);
   return dfi_step_unlock(s, code);
 }
@@ -254,6 +330,8 @@ int32_t dfi_kernel_sparse_descent(df_kernel *k) {
   if (check_numbers(k, 1, 1)) return DF_INVALID_ARGUMENT;
   int32_t code = open_sparse(&s, &r, k, 1, 2, 3), dtype = k->in[2]->dtype;
   if (code) return code;
+  if (dfi_step_is_remote(&s))
+    return remote_rows(&s, &r, 2, 3, false, &(dfi_remote_train){ .rule = DFK_DESCENT, .number = { number(k, 1) } });
   int64_t bytes = r.row * dfi_dtype_size[dtype];
   for (int64_t i = 0; i < r.n; i++)
     dfk_step_descent(dtype, r.row, s.data[0] + r.index[i] * bytes, r.sum + i * bytes, number(k, 1));
@@ -268,6 +346,9 @@ int32_t dfi_kernel_sparse_momentum(df_kernel *k) {
   if (check_numbers(k, 2, 2) || check_numbers(k, 5, 5)) return DF_INVALID_ARGUMENT;
   int32_t code = open_sparse(&s, &r, k, 2, 3, 4), dtype = k->in[3]->dtype;
   if (code) return code;
+  if (dfi_step_is_remote(&s))
+    return remote_rows(&s, &r, 3, 4, false, &(dfi_remote_train){ .rule = DFK_MOMENTUM, .flag = dfk_bool(k, 0),
+                                                                 .number = { number(k, 2), number(k, 5) } });
   int64_t bytes = r.row * dfi_dtype_size[dtype];
   for (int64_t i = 0; i < r.n; i++) {
     int64_t at = r.index[i] * bytes;
@@ -286,6 +367,11 @@ int32_t dfi_kernel_sparse_adam(df_kernel *k) {
   if (check_numbers(k, 3, 8)) return DF_INVALID_ARGUMENT;
   int32_t code = open_sparse(&s, &r, k, 3, 9, 10), dtype = k->in[9]->dtype;
   if (code) return code;
+  if (dfi_step_is_remote(&s)) {
+    dfi_remote_train t = { .rule = DFK_ADAM, .flag = dfk_bool(k, 0) };
+    for (int32_t i = 0; i < 6; i++) t.number[i] = number(k, 3 + i);
+    return remote_rows(&s, &r, 9, 10, true, &t);
+  }
   int64_t size = dfi_value_size(&s.var[0]->value), bytes = r.row * dfi_dtype_size[dtype];
   char *full = dfk_scratch(k, size * dfi_dtype_size[dtype] + 1);
   if (full) {

@@ -52,8 +52,8 @@ int32_t dfi_variable_update(dfi_variable *v, dfk_update_op op, const df_value *b
  *   indices  int32 or int64, any shape
  *   updates  indices.shape + value.shape[1:], or one number for all
  * All indices are looked at before anything changes. */
-int32_t dfi_variable_scatter(dfi_variable *v, dfk_update_op op, const df_tensor *indices, const df_value *updates,
-                             df_value *out, df_error *err);
+int32_t dfi_variable_scatter(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices,
+                             const df_value *updates, df_value *out);
 /* The slices that the last dimension of `indices` names become slice op update, in order. variable_place.c. */
 int32_t dfi_variable_scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices,
                                 const df_value *updates);

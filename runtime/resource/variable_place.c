@@ -48,6 +48,86 @@ static int32_t parts_end(parts *p, dfi_variable *v, df_kernel *k) {
   return dfk_fail(k, DF_UNAVAILABLE, "the value of variable '%s' could not be brought back to its device", v->name);
 }
 
+/* Are integers divided by a zero among the updates? */
+static int32_t check_division(dfk_update_op op, const df_value *updates, df_kernel *k) {
+  df_value here;
+  if (op != DFK_DIV) return DF_OK;
+  if (!dfi_value_on_host(updates, &here))
+    return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "the updates could not be brought to the host");
+  const bool allowed = dfk_update_allowed(op, updates->dtype, dfi_value_size(updates), dfi_value_data(&here));
+  dfi_value_drop(&here);
+  return allowed ? DF_OK : dfk_fail(k, DF_INVALID_ARGUMENT, "integer division by zero");
+}
+
+/* Rows index[i] of the value, seen as `rows` rows of `row` elements, op= the updates (one: a number). All is
+ * checked. */
+static int32_t place_rows(dfi_variable *v, df_kernel *k, dfk_update_op op, int64_t rows, int64_t row,
+                          const int64_t *index, int64_t n, const df_value *updates, bool one) {
+  if (!dfi_variable_writable(v, k->error)) return k->error->code;
+  if (v->value.kind == DF_TENSOR && !dfi_readable(v->value.as.tensor) && dfi_places(v->dtype))
+    return dfi_remote_place_rows(op, v->value.as.tensor, rows, row, index, n, updates, one)
+               ? DF_OK
+               : dfk_fail(k, DF_RESOURCE_EXHAUSTED, "parts of variable '%s' could not be changed", v->name);
+  df_value here;
+  parts to;
+  int32_t code = parts_begin(&to, v, k);
+  if (code) return code;
+  if (!dfi_value_on_host(updates, &here))
+    return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "the updates of variable '%s' could not be brought to the host", v->name);
+  const char *from = dfi_value_data(&here);
+  const int64_t bytes = row * dfi_dtype_size[v->dtype];
+  for (int64_t i = 0; i < n; i++) {
+    char *at = to.data + index[i] * bytes;
+    dfk_update(op, v->dtype, row, at, at, from + (one ? 0 : i * bytes), one);
+  }
+  dfi_value_drop(&here);
+  return parts_end(&to, v, k);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------------- */
+
+static int32_t scatter(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices,
+                       const df_value *updates) {
+  df_tensor view;
+  const df_tensor *now = look(v, &view, k->error);
+  char a[160], b[160];
+  if (!now) return k->error->code;
+  if (now->rank < 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "variable '%s' is a scalar: it has no rows to scatter to", v->name);
+  dfi_shape given = dfi_value_shape(updates), want = { 0 };
+  const bool one = given.rank == 0;
+  for (int32_t i = 0; i < indices->rank && i < DF_MAX_RANK; i++) want.dims[want.rank++] = indices->dims[i];
+  for (int32_t i = 1; i < now->rank && want.rank < DF_MAX_RANK; i++) want.dims[want.rank++] = now->dims[i];
+  if (updates->dtype != v->dtype || (!one && !dfi_shape_equal(&want, &given)))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the updates of variable '%s' must be %s but are %s", v->name,
+                    dfi_typed_shape_text(v->dtype, &want, a), dfi_typed_shape_text(updates->dtype, &given, b));
+  const int64_t rows = now->dims[0], row = dfk_span(now->dims, 1, now->rank);
+  for (int64_t i = 0; i < indices->size; i++) {
+    const int64_t at = dfk_index(indices, i);
+    if (at < 0 || at >= rows)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is %lld but variable '%s' has rows 0 to %lld",
+                      (long long)i, (long long)at, v->name, (long long)rows - 1);
+  }
+  int64_t *index = dfk_scratch(k, (indices->size + 1) * (int64_t)sizeof *index);
+  if (!index) return k->error->code;
+  for (int64_t i = 0; i < indices->size; i++) index[i] = dfk_index(indices, i);
+  int32_t code = check_division(op, updates, k);
+  if (!code) code = place_rows(v, k, op, rows, row, index, indices->size, updates, one);
+  dfk_free(index);
+  return code;
+}
+
+int32_t dfi_variable_scatter(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices,
+                             const df_value *updates, df_value *out) {
+  dfi_variable_lock(v);
+  int32_t code = scatter(v, k, op, indices, updates);
+  if (!code && out) *out = dfi_value_copy(&v->value);
+  dfi_variable_unlock(v);
+  return code;
+}
+
+/* ---- slices ---------------------------------------------------------------------------------------------------- */
+
 static int32_t scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices,
                           const df_value *updates) {
   df_tensor view;
@@ -62,18 +142,12 @@ static int32_t scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const
   if (updates->dtype != v->dtype || !dfi_shape_equal(&given, &want))
     code = dfk_fail(k, DF_INVALID_ARGUMENT, "the updates of variable '%s' must be %s but are %s", v->name,
                     dfi_typed_shape_text(v->dtype, &want, a), dfi_typed_shape_text(updates->dtype, &given, b));
-  else if (!dfk_update_allowed(op, v->dtype, dfi_value_size(updates), dfi_value_data(updates)))
-    code = dfk_fail(k, DF_INVALID_ARGUMENT, "integer division by zero");
-  parts to;
-  if (!code) code = parts_begin(&to, v, k);
-  const char *from = dfi_value_data(updates);
-  int64_t width = dfi_dtype_size[v->dtype];
-  for (int64_t i = 0; !code && i < p.picks; i++) {
-    char *at = to.data + p.offset[i] * width;
-    dfk_update(op, v->dtype, p.row, at, at, from + i * p.row * width, false);
-  }
+  else code = check_division(op, updates, k);
+  for (int64_t i = 0; i < p.picks && p.row; i++) p.offset[i] /= p.row;        /* whole rows: the last dims are whole */
+  if (!code && p.row)
+    code = place_rows(v, k, op, dfk_span(now->dims, 0, p.depth), p.row, p.offset, p.picks, updates, false);
   dfk_free(p.offset);
-  return code ? code : parts_end(&to, v, k);
+  return code;
 }
 
 int32_t dfi_variable_scatter_nd(dfi_variable *v, df_kernel *k, dfk_update_op op, const df_tensor *indices,
@@ -115,18 +189,18 @@ static int32_t place_slice(dfi_variable *v, df_kernel *k, int32_t at, const df_v
     return dfk_fail(k, DF_INVALID_ARGUMENT, "the slice of variable '%s' is %s but is given %s", v->name,
                     dfi_typed_shape_text(v->dtype, &want, a), dfi_typed_shape_text(update->dtype, &given, b));
   int32_t rank = now->rank;
-  int64_t dims[DF_MAX_RANK], index[DF_MAX_RANK] = { 0 }, to[DF_MAX_RANK], width = dfi_dtype_size[v->dtype];
+  int64_t dims[DF_MAX_RANK], index[DF_MAX_RANK] = { 0 }, to[DF_MAX_RANK];
   memcpy(dims, now->dims, sizeof dims);
-  parts at_once;
-  if (parts_begin(&at_once, v, k)) return k->error->code;
-  char *data = at_once.data;
-  const char *from = dfi_value_data(update);
-  for (int64_t i = 0, n = dfi_shape_size(&want); i < n; i++) {
+  int64_t n = dfi_shape_size(&want), *at_each = dfk_scratch(k, (n + 1) * (int64_t)sizeof *at_each);
+  if (!at_each) return k->error->code;
+  for (int64_t i = 0; i < n; i++) {
     for (int32_t d = 0; d < rank; d++) to[d] = s.begin[d] + index[d] * s.stride[d];
-    memcpy(data + dfk_position(rank, dims, to) * width, from + (one ? 0 : i * width), (size_t)width);
+    at_each[i] = dfk_position(rank, dims, to);
     dfk_next(rank, s.size, index);
   }
-  return parts_end(&at_once, v, k);
+  const int32_t code = place_rows(v, k, DFK_SET, now->size, 1, at_each, n, update, one);
+  dfk_free(at_each);
+  return code;
 }
 
 int32_t dfi_variable_place_slice(dfi_variable *v, df_kernel *k, int32_t at, const df_value *update) {

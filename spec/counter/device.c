@@ -97,10 +97,13 @@ static bool refuse(const char *what) {
 static bool update(void *device, dfk_update_op op, int32_t dtype, int64_t n, void *to, void *to_note, const void *a,
                    void *a_note, const void *b, void *b_note, bool one_b) { return refuse("updates"); }
 static bool step(void *device, const dfi_remote_step *s) { return refuse("steps"); }
+static bool train(void *device, const dfi_remote_train *t) { return refuse("rules"); }
+static bool place(void *device, const dfi_remote_place *p) { return refuse("places"); }
 
 static const dfi_remote one_device = {
   .device = &counter, .alloc = allocate, .free = release, .from_host = from_host, .to_host = to_host, .within = within,
-  .fill = fill, .update = update, .step = step, .wait = wait_for_all, .error = first_error,
+  .fill = fill, .update = update, .step = step, .train = train, .place = place,
+  .wait = wait_for_all, .error = first_error,
 };
 
 /* ---- kernels ------------------------------------------------------------------------------------------------ */

@@ -195,6 +195,49 @@ describe('gpu:0', function()
     ]])
   end)
 
+  sentence('takes every rule\'s step where the variable lies, on all of it and on rows, one of them named twice', function()
+    assert.equal('0 true', gpu[[
+      local op, s = require('dflow.front.registry').op, df.Session()
+      local rules = {           -- name, slots, numbers before the gradient and after it
+        { 'ProximalGradientDescent', 0, { 0.1, 0.01, 0.02 }, {} }, { 'KerasMomentum', 1, { 0.1 }, { 0.9 } },
+        { 'Adagrad', 1, { 0.1 }, {} }, { 'AdagradV2', 1, { 0.1, 0.01 }, {} }, { 'ProximalAdagrad', 1, { 0.1, 0.01, 0.02 }, {} },
+        { 'Adadelta', 2, { 0.1, 0.9, 0.01 }, {} }, { 'RMSProp', 2, { 0.1, 0.9, 0.5, 0.01 }, {} },
+        { 'CenteredRMSProp', 3, { 0.1, 0.9, 0.5, 0.1 }, {} }, { 'Ftrl', 2, {}, { 0.1, 0.01, 0.02, -0.5 } },
+        { 'FtrlV2', 2, {}, { 0.1, 0.01, 0.02, 0.03, -0.5 } }, { 'Adam', 2, { 0.9, 0.99, 0.1, 0.9, 0.99, 0.01 }, {} },
+        { 'AdaMax', 2, { 0.9, 0.1, 0.9, 0.99, 0.01 }, {}, true }, { 'AddSign', 1, { 0.1, 1, 0.5, 0.9 }, {}, true },
+        { 'PowerSign', 1, { 0.1, 1, 0.5, 0.9 }, {}, true }, { 'Momentum', 1, { 0.1 }, { 0.9 } }, { 'GradientDescent', 0, { 0.1 }, {} },
+      }
+      local function after(rule, rows, device)
+        return df.device(device, function()
+          local vars, inputs = {}, {}
+          for i = 0, rule[2] do
+            vars[i + 1] = df.Variable(df.float32{ { 0.5 + i, 1, 2 }, { 1, 0.25, 0.5 }, { 1.5, 2, 0.75 }, { 3, 1, 1 } } * 1)
+            inputs[i + 1] = vars[i + 1]
+          end
+          for _, v in ipairs(rule[3]) do inputs[#inputs + 1] = df.float32(v) end
+          inputs[#inputs + 1] = rows and df.float32{ { 1, -2, 3 }, { 0.5, 1, -1 }, { -1, 0.25, 2 } } * 1
+            or df.float32{ { 1, -2, 3 }, { 0.5, 1, -1 }, { -1, 0.25, 2 }, { 0.5, 0.5, 0 } } * 1
+          if rows then inputs[#inputs + 1] = df.int32{ 2, 0, 2 } end
+          for _, v in ipairs(rule[4]) do inputs[#inputs + 1] = df.float32(v) end
+          s:run(op((rows and 'ResourceSparseApply' or 'ResourceApply') .. rule[1], inputs))
+          local flat = {}
+          for _, v in ipairs(vars) do for _, r in ipairs(s:run(v):totable()) do for _, e in ipairs(r) do flat[#flat + 1] = e end end end
+          return flat
+        end)
+      end
+      local failed = 0
+      for _, rule in ipairs(rules) do
+        for _, rows in ipairs(rule[5] and { false } or { false, true }) do
+          local a, b = after(rule, rows, 'cpu:0'), after(rule, rows, 'gpu:0')
+          for i = 1, #a do
+            if math.abs(a[i] - b[i]) > 1e-5 then print(rule[1], rows, i, a[i], b[i]) failed = failed + 1 break end
+          end
+        end
+      end
+      print(failed, s:devices()[2].memory.in_use > 0)
+    ]]:gsub('\t', ' '))
+  end)
+
   sentence('takes what the host has: sums of more numbers than a call has room for, numbers of 16 bytes', function()
     assert.equal('840.0 2.5 2.5', gpu[[
       local list, z = {}, df.cast(df.placeholder_with_default(2.5, {}), 'complex128')
@@ -274,8 +317,11 @@ describe('gpu:0', function()
     assert.matches('no CUDA driver', out)
   end)
 
-  sentence('runs what specs of loops, conditionals and variables say', function()
+  sentence('runs what specs of loops, variables and ops say, as `make gpu-strict` does with all of them', function()
     local files = 'spec/graph/cond_spec.lua spec/graph/while_loop_spec.lua spec/resource/variables_spec.lua'
+    for name in ('convolution pooling fused_cells ops_array ops_index ops_reduce ops_nn optimizer_ops train special'):gmatch('%S+') do
+      files = files .. ' spec/ops/' .. name .. '_spec.lua'
+    end
     local p = assert(io.popen(('DFLOW_CUDA_DRIVER=strict DFLOW_DEFAULT_DEVICE=gpu:0 timeout 200 %s/dflow "$(command -v busted)" -f .busted -o plainTerminal %s 2>&1')
       :format(build, files)))
     local out = p:read('*a')
