@@ -232,6 +232,11 @@ function M.cpu_equals_ref(fn, tensors, opts)
   end)
 end
 
+--- `it`, of a sentence about the host alone: the bits of its kernels, its memory, its engine. Pending where the environment places on a GPU.
+function M.host_it(it, pending)
+  return (os.getenv('DFLOW_DEFAULT_DEVICE') or ''):find('^gpu') and pending or it
+end
+
 --- How many thousands of Lua's instructions fn takes: what it costs on any machine, however busy. What C does for it is not counted.
 function M.effort(fn)
   local jit, n = rawget(_G, 'jit'), 0

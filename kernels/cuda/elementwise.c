@@ -168,8 +168,8 @@ static int32_t run_add_n(df_kernel *k) {
   char a[160], b[160];
   for (int32_t i = 1; i < k->nin; i++)
     if (!same_dims(x, k->in[i]))
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "shapes differ: input 0 is %s, input %d is %s",
-                      dfk_shape_text(x, a, sizeof a), i, dfk_shape_text(k->in[i], b, sizeof b));
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but input 0 is %s: they must have one shape", i,
+                      dfk_shape_text(k->in[i], b, sizeof b), dfk_shape_text(x, a, sizeof a));
   if (k->nin == 1) return dfk_out_forward(k, 0, 0, x->rank, NULL);
   df_tensor *z = dfk_out(k, 0, x->dtype, x->rank, x->dims);
   if (!z) return k->error->code;

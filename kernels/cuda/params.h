@@ -84,6 +84,10 @@ typedef struct dfc_norm {
   double  epsilon, factor;
   int32_t training, moving;
 } dfc_norm;
+/* table: the sizes of `labels` labels, those of the result first (kept), then each input's steps along them. */
+enum { DFC_EINSUM_INPUTS = 16 };
+typedef struct dfc_einsum { const void *in[DFC_EINSUM_INPUTS]; void *z; const int64_t *table; int64_t n, terms;
+    int32_t inputs, labels, kept, pad; } dfc_einsum;
 typedef struct dfc_drawing { void *z; int64_t n; uint32_t key[2], tag[2]; int64_t low; uint64_t range; } dfc_drawing;
 /* to[i] = a[i] op b[i]: dfk_update */
 typedef struct dfc_updating { void *to; const void *a, *b; int64_t n; int32_t op, one_b; } dfc_updating;

@@ -43,7 +43,7 @@ local M = {
     AllCandidateSampler LogUniformCandidateSampler Multinomial RandomShuffle UniformCandidateSampler ]] },
   { why = 'values that a function which calls itself saved for its gradient', 'FunctionAdd FunctionLoad FunctionSave FunctionTape' },
   { why = 'not written', [[
-    BlockLSTM BlockLSTMGrad BlockLSTMGradV2 BlockLSTMV2 CheckNumerics DynamicStitch DynamicStitchGrad Einsum GRUBlockCell GRUBlockCellGrad
+    BlockLSTM BlockLSTMGrad BlockLSTMGradV2 BlockLSTMV2 CheckNumerics DynamicStitch DynamicStitchGrad GRUBlockCell GRUBlockCellGrad
     LSTMBlockCell LSTMBlockCellGrad ParallelDynamicStitch SparseToDense ]] },
 }
 return M

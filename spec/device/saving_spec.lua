@@ -95,6 +95,8 @@ local programs = {
   end,
 }
 
+local host_it = require('spec.support').host_it(it, pending)
+
 describe("a session with save = 'recompute'", function()
   for name, build in pairs(programs) do
     it('gives the bits of keeping for ' .. name, function()
@@ -206,7 +208,7 @@ describe("a session with save = 'auto'", function()
     assert.equal(0, stats.iterations_again)
   end)
 
-  it('swaps over a fast link, computes again where the link is slow, and says why', function()
+  host_it('swaps over a fast link, computes again where the link is slow, and says why', function()
     local whole = gradient('keep')
     local fast, stats = gradient('auto', { 'sim:0', memory = '120KB', bandwidth = '5GB/s' })
     assert.same(whole, fast)
@@ -220,7 +222,7 @@ describe("a session with save = 'auto'", function()
     assert.equal(0, stats.memory['sim:0'].in_use)
   end)
 
-  it('computes again on the host, which has nowhere to swap to', function()
+  host_it('computes again on the host, which has nowhere to swap to', function()
     local in_use = df.stats().memory['cpu:0'].in_use
     local whole = gradient('keep')
     local limit = in_use + 220 * 1024

@@ -48,6 +48,8 @@ local function same(build, exact)
   return found.recompute
 end
 
+local host_it = require('spec.support').host_it(it, pending)
+
 describe("a loop with save = 'recompute'", function()
   before_each(function() df.reset() end)
 
@@ -249,7 +251,7 @@ describe("a loop with save = 'recompute'", function()
     end, x)
     fails('op Unique .*has no gradient.*from y to x: .*recompute_spec.lua:%d+', grad, df.reduce_sum(y), x)
   end)
-  it('holds a part of the memory that grows as the square root of the trips', function()
+  host_it('holds a part of the memory that grows as the square root of the trips', function()
     local program = [[
       local df = require 'dflow'
       local n, save = %d, '%s'
@@ -310,7 +312,7 @@ describe('df.checkpoint', function()
     near(df.run { y, grad(y, x) }, { math.sin(b) * 3, math.cos(b) * 3 * math.cos(a) * 2 * math.cos(0.7) })
     near(df.run(count), 3)
   end)
-  it('holds the intermediates of one function at a time', function()
+  host_it('holds the intermediates of one function at a time', function()
     local program = [[
       local df = require 'dflow'
       local function layer(u) for _ = 1, 6 do u = df.erf(u * 1.1) end return u end
