@@ -101,7 +101,34 @@ static int32_t binary(df_kernel *k, const char *prefix, double param) {
 #define X(type, kinds, fn, name) static int32_t run_##fn(df_kernel *k) { return unary(k, #fn, 0); }
 #include "unary.inc"
 #undef X
-#define X(type, kinds, fn, name) static int32_t run_##fn(df_kernel *k) { return binary(k, #fn, 0); }
+/* Equal and NotEqual: shapes that do not broadcast are not equal, unless that is to be an error. */
+static int32_t compared(df_kernel *k, const char *prefix, double param) {
+  const df_tensor *x = k->in[0], *y = k->in[1];
+  bool fits = true;
+  for (int32_t d = 1; d <= x->rank && d <= y->rank; d++) {
+    const int64_t m = x->dims[x->rank - d], n = y->dims[y->rank - d];
+    fits &= m == n || m == 1 || n == 1;
+  }
+  if (fits || dfk_bool(k, 0)) return binary(k, prefix, param);
+  df_tensor *z = dfk_out(k, 0, DF_BOOL, 0, NULL);
+  if (!z) return k->error->code;
+  dfc_call c = dfc_begin(k);
+  dfc_moving m;
+  memset(&m, 0, sizeof m);
+  m.n = 1;
+  m.bits = prefix[0] == 'n';
+  m.to = dfc_write(&c, z);
+  dfc_run(&c, dfc_width_name("move", 1), 1, &m);
+  return dfc_end(&c);
+}
+
+#define binary_FLOATS  binary
+#define binary_NUMBERS binary
+#define binary_INTS    binary
+#define binary_BOOLS   binary
+#define binary_TESTS   binary
+#define binary_EQUALS  compared
+#define X(type, kinds, fn, name) static int32_t run_##fn(df_kernel *k) { return binary_##kinds(k, #fn, 0); }
 #include "binary.inc"
 #undef X
 static int32_t run_leaky_relu(df_kernel *k)      { return unary(k, "leaky_relu", (float)dfk_float(k, 0)); }
