@@ -18,6 +18,10 @@ describe('ops on gpu:0', function()
     assert.equal(types .. ' agree', told)
   end)
 
+  sentence('agree with the reference over dtypes and shapes: empty, of one element, odd, larger than a block', function()
+    assert.equal('734 agree, 0 do not', dflow('spec/cuda/shapes.lua'))
+  end)
+
   sentence('have a kernel there, or a reason to have none', function()
     local told = dflow([[-e "
       local core = require 'dflow.backend'
@@ -39,6 +43,6 @@ describe('ops on gpu:0', function()
     end
     for kind in pairs(without) do wrong[#wrong + 1] = kind .. ' is listed and is no op' end
     assert.same({}, wrong)
-    assert.is_true(kernels > 150)
+    assert.is_true(kernels > 230)
   end)
 end)

@@ -1,0 +1,156 @@
+--- shapes.lua: kernels of gpu:0 beside the reference, over dtypes and shapes: empty, of one element, odd, larger than a block. Prints what
+-- differs and how many agree. A process of its own, as the driver is chosen when one opens it.
+local df = require 'dflow'
+local support = require 'spec.support'
+local op = require('dflow.front.registry').op
+local unpack = table.unpack or unpack
+
+local function flat(v, into)
+  if type(v) == 'number' then into[#into + 1] = v
+  elseif type(v) == 'boolean' then into[#into + 1] = v and 1 or 0
+  elseif not support.is_tensor(v) then for _, e in ipairs(v) do flat(e, into) end
+  elseif v.rank == 0 then flat(v:item(), into)
+  else flat(v:totable(), into) end
+  return into
+end
+
+--- The numbers and shapes of what fn makes of these tensors there; of placeholders, so that nothing is computed before.
+local function values(device, kernels, tensors, fn)
+  local g = df.Graph()
+  return g:as_default(function()
+    local xs, feeds = {}, {}
+    for i, t in ipairs(tensors) do
+      xs[i] = df.placeholder(t.dtype, t.shape)
+      feeds[xs[i]] = t
+    end
+    local ys = df.device(device, function() return { fn(unpack(xs)) } end)
+    local s, out, shapes = df.Session{ graph = g, kernels = kernels }, {}, {}
+    for i, y in ipairs(ys) do
+      local v = s:run(y, feeds)
+      shapes[i] = support.is_tensor(v) and table.concat(v.shape, ',') or 'scalar'
+      flat(v, out)
+    end
+    s:close()
+    return out, table.concat(shapes, ';')
+  end)
+end
+
+local agreeing, wrong = 0, 0
+local nears = { float16 = 4e-3, bfloat16 = 4e-2, float64 = 1e-11 }
+local function check(what, dtype, tensors, fn)
+  local ok, here, shape = pcall(values, 'cpu:0', 'ref', tensors, fn)
+  local also, there, shape_there = pcall(values, 'gpu:0', 'cpu', tensors, fn)
+  local near, why = nears[dtype] or 1e-5, nil
+  if not ok or not also then why = tostring(not ok and here or there)
+  elseif shape ~= shape_there then why = shape .. ' and ' .. shape_there
+  else
+    for i = 1, #here do
+      local a, b = here[i], there[i]
+      if not (a == b or a ~= a and b ~= b or math.abs(a - b) <= near * math.max(1, math.abs(a))) then
+        why = ('number %d is %s, there %s'):format(i, a, b)
+        break
+      end
+    end
+  end
+  if why then
+    wrong = wrong + 1
+    print(('%s %s: %s'):format(what, dtype, why))
+  else agreeing = agreeing + 1 end
+end
+
+local floats, numbers = { 'float32', 'float64', 'float16', 'bfloat16' }, { 'float32', 'float64', 'float16', 'bfloat16', 'int32', 'int64', 'int8', 'uint8' }
+local function tensor(shape, dtype, low, high) return support.tensor(shape, low or (dtype == 'uint8' and 0 or -3), high or 5, dtype) end
+local function ints(list, dtype) return df.tensor(list, dtype or 'int32') end
+
+for _, dtype in ipairs(numbers) do
+  for _, shape in ipairs{ { 0, 3 }, { 1, 1 }, { 3, 4, 5 }, { 7, 2, 3 }, { 2, 300 } } do
+    local x = tensor(shape, dtype)
+    check('diag part', dtype, { x }, df.matrix_diag_part)
+    check('band', dtype, { x }, function(a)
+      return df.matrix_band_part(a, math.min(1, shape[#shape - 1]), 0), df.matrix_band_part(a, -1, 1)
+    end)
+    check('top_k', dtype, { x }, function(a) return df.top_k(a, math.min(2, shape[#shape])) end)
+    check('sort', dtype, { x }, function(a) return df.top_k(a, shape[#shape]) end)
+    local n = shape[1]
+    local ids = {}
+    for i = 1, n do ids[i] = i * 7 % 5 - 1 end
+    for _, f in ipairs{ 'sum', 'prod', 'max', 'min' } do
+      if n > 0 then check('unsorted ' .. f, dtype, { x }, function(a) return df['unsorted_segment_' .. f](a, ints(ids), 6) end) end
+    end
+    for i = 1, n do ids[i] = math.floor(i * 2 / 3) * 2 end
+    for _, f in ipairs{ 'sum', 'prod', 'max', 'min', 'mean' } do
+      if n > 0 then check('segment ' .. f, dtype, { x }, function(a) return df['segment_' .. f](a, ints(ids)) end) end
+    end
+    if n > 1 then
+      check('mirror', dtype, { x }, function(a)
+        local pads = {}
+        for i, d in ipairs(shape) do pads[i] = { math.min(d - 1, 2), math.min(d - 1, 1) } end
+        return op('MirrorPad', { a, df.int32(pads) }, { mode = 'REFLECT' }), op('MirrorPad', { a, df.int32(pads) }, { mode = 'SYMMETRIC' })
+      end)
+      local lengths = {}
+      for i = 1, n do lengths[i] = i % (shape[2] + 1) end
+      check('reverse sequence', dtype, { x }, function(a) return op('ReverseSequence', { a, ints(lengths) }, { seq_dim = 1, batch_dim = 0 }) end)
+    end
+    check('set diag', dtype, { x }, function(a) return df.matrix_set_diag(a, df.matrix_diag_part(a) * 2) end)
+    if nears[dtype] or dtype == 'float32' then check('sum to', dtype, { x }, function(a) return op('SumToShape', { a, df.int32{ shape[#shape] } }) end) end
+  end
+  for _, n in ipairs{ 0, 1, 5 } do
+    check('diag', dtype, { tensor({ n }, dtype) }, function(a) return df.diag(a), df.matrix_diag(a), df.diag_part(df.diag(a)) end)
+    check('one_hot', dtype, { tensor({ n }, 'int32') }, function(a)
+      return df.one_hot(a, 4, { on_value = df.cast(2, dtype), off_value = df.cast(1, dtype) })
+    end)
+  end
+  local sorted = {}
+  for i = 1, 37 do sorted[i] = math.floor(i / 3) end
+  check('bounds', dtype, { df.tensor({ sorted, sorted }, dtype), tensor({ 2, 5 }, dtype, 0, 12) }, function(a, b)
+    return df.lower_bound(a, b), df.upper_bound(a, b)
+  end)
+  check('cross', dtype, { tensor({ 4, 3 }, dtype), tensor({ 4, 3 }, dtype) }, df.cross)
+  check('blocks', dtype, { tensor({ 2, 4, 6, 3 }, dtype) }, function(a)
+    local b = df.space_to_batch_nd(a, { 2, 3 }, { { 1, 1 }, { 2, 1 } })
+    return b, df.batch_to_space_nd(b, { 2, 3 }, { { 1, 1 }, { 2, 1 } }), df.space_to_depth(a, { block_size = 2 }),
+      df.depth_to_space(df.space_to_depth(a, { block_size = 2 }), { block_size = 2 })
+  end)
+end
+for _, dtype in ipairs(floats) do
+  for _, s in ipairs{ { 1, 5, 5, 1, 2, 1, 1 }, { 2, 7, 6, 3, 5, 2, 1 }, { 3, 9, 4, 17, 18, 1, 2 }, { 0, 4, 4, 2, 2, 1, 1 } } do
+    for _, padding in ipairs{ 'SAME', 'VALID' } do
+      local x, w = tensor({ s[1], s[2], s[3], s[4] }, dtype, -1, 1), tensor({ 3, 2, s[4], s[5] }, dtype, -1, 1)
+      local how = { strides = { 1, s[6], s[6], 1 }, padding = padding, dilations = { 1, s[7], s[7], 1 } }
+      check('convolution', dtype, { x, w }, function(a, b)
+        local y = df.conv2d(a, b, how)
+        return y, op('Conv2DBackpropInput', { df.shape(a), b, y }, how), op('Conv2DBackpropFilter', { a, df.shape(b), y }, how)
+      end)
+      check('pooling', dtype, { x }, function(a)
+        local pool = { ksize = { 1, 3, 2, 1 }, strides = { 1, 2, s[6], 1 }, padding = padding }
+        local most, mean = df.max_pool(a, pool), df.avg_pool(a, pool)
+        return most, mean, op('MaxPoolGrad', { a, most, mean }, pool), op('AvgPoolGrad', { df.shape(a), mean }, pool),
+          op('MaxPoolGradGrad', { a, most, a * 2 }, pool)
+      end)
+    end
+  end
+end
+for _, dtype in ipairs{ 'float32', 'float64' } do
+  for _, format in ipairs{ 'NHWC', 'NCHW' } do
+    local c = format == 'NHWC' and 5 or 4
+    for _, training in ipairs{ true, false } do
+      local x, v = tensor({ 3, 4, 6, 5 }, dtype), {}
+      for i = 1, 4 do v[i] = tensor({ c }, dtype, 0.5, 2) end
+      check('batch norm', dtype, { x, unpack(v) }, function(a, ...)
+        return op('FusedBatchNormV3', { a, ... }, { data_format = format, is_training = training, exponential_avg_factor = 0.9 })
+      end)
+    end
+  end
+  check('ranges', dtype, {}, function()
+    return df.range(df.cast(0.5, dtype), df.cast(7, dtype), df.cast(0.7, dtype)), df.linspace(df.cast(1, dtype), df.cast(-2, dtype), 9)
+  end)
+  check('histogram', dtype, { tensor({ 777 }, dtype) }, function(a)
+    return op('HistogramFixedWidth', { a, df.cast(df.float32{ -2, 3 }, dtype), df.int32(7) })
+  end)
+  for _, n in ipairs{ 0, 1, 2, 5, 1001 } do
+    for _, kind in ipairs{ 'StatelessRandomUniform', 'StatelessRandomNormal', 'StatelessTruncatedNormal' } do
+      check(kind, dtype, {}, function() return op(kind, { df.int32{ n }, df.int64{ 3, -7 } }, { dtype = dtype }) end)
+    end
+  end
+end
+print(('%d agree, %d do not'):format(agreeing, wrong))
