@@ -84,7 +84,8 @@ DFC_INLINE int64_t wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a
 FLOATING(float)
 FLOATING(double)
 
-/* The least and the greatest value; of floats the infinities. */
+/* The least and the greatest value; of floats the infinities. In digits: what is compiled at run time has no
+ * <stdint.h>. */
 template <class T> DFC_INLINE T lowest_of();
 template <class T> DFC_INLINE T highest_of();
 #define DFC_ENDS(T, LOW, HIGH) \
@@ -94,10 +95,10 @@ DFC_ENDS(float, -INFINITY, INFINITY)
 DFC_ENDS(double, -INFINITY, INFINITY)
 DFC_ENDS(f16, -INFINITY, INFINITY)
 DFC_ENDS(b16, -INFINITY, INFINITY)
-DFC_ENDS(int64_t, INT64_MIN, INT64_MAX)
-DFC_ENDS(int32_t, INT32_MIN, INT32_MAX)
-DFC_ENDS(int8_t, INT8_MIN, INT8_MAX)
-DFC_ENDS(uint8_t, 0, UINT8_MAX)
+DFC_ENDS(int64_t, -9223372036854775807ll - 1, 9223372036854775807ll)
+DFC_ENDS(int32_t, -2147483647 - 1, 2147483647)
+DFC_ENDS(int8_t, -128, 127)
+DFC_ENDS(uint8_t, 0, 255)
 DFC_ENDS(bool, false, true)
 
 template <class T> DFC_INLINE T from_bits(uint64_t bits) {
