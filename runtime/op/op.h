@@ -157,12 +157,14 @@ typedef struct dfi_arg {
   int16_t  types_attr;                 /* the attribute that lists the dtypes, or -1 */
   int16_t  count_attr;                 /* an output list: attr index; -1: as the input list; -2 - a: that less attr a */
   uint64_t allowed;                    /* without a variable: bit per dtype number */
+  const char *said; int32_t nsaid;     /* its type, in the entry's words: `T`, `int32|int64` */
 } dfi_arg;
 typedef struct dfi_attr_def {
   char name[40];
   char type; /* i f b s d h(shape) t l(ints) y(types) p(shapes) */
   bool required;
   df_attr value;
+  const char *said; int32_t nsaid;     /* its default, in the entry's words */
 } dfi_attr_def;
 typedef struct dfi_op_info {
   const df_op *op;
@@ -177,8 +179,18 @@ typedef struct dfi_op_info {
   df_attr *defaults;                   /* nattr; what a node without attributes of its own points at */
   dfi_arg  in[18], out[12];
   dfi_attr_def attr[16];
-  struct { char name[16]; uint64_t allowed; /* bit per dtype number */ int8_t attr; } var[8];
+  struct {
+    char name[16];
+    uint64_t allowed;                  /* bit per dtype number */
+    int8_t attr;
+    const char *said; int32_t nsaid;   /* in the entry's words; NULL: it is named as an attribute alone */
+  } var[8];
+  _Atomic(char *) parts;               /* dfi_op_parts, once somebody has asked */
 } dfi_op_info;
+/* parts.c: the entry taken apart, as df_op_about(op, "parts") has it. Owned. */
+char *dfi_op_parts(const dfi_op_info *o);
+/* `int`, `shape`: what the grammar calls an attribute of type `i`, `h`. */
+const char *dfi_attr_word(char type);
 const dfi_op_info *dfi_op_info_at(int32_t id);              /* borrowed, for ever */
 const dfi_op_info *dfi_op_find(const char *type);           /* by type; NULL when there is none */
 /* The argument of the entry that input i of a node with nin inputs is one of: a list's, or its own. */

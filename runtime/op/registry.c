@@ -89,20 +89,25 @@ static void parse_types(dfi_op_info *o) {
     *equals = 0;
     copy_name(o->var[o->nvar].name, sizeof o->var[0].name, word, r.type);
     o->var[o->nvar].allowed = dtype_set(equals + 1);
+    o->var[o->nvar].nsaid = (int32_t)strlen(equals + 1);
+    o->var[o->nvar].said = r.at - o->var[o->nvar].nsaid;
     o->var[o->nvar].attr = (int8_t)dfi_op_attr_index(o, word);
     if (!o->var[o->nvar].allowed) bad(r.type, "no such dtypes", equals + 1);
     o->nvar++;
   }
 }
 
-static void parse_arg(dfi_op_info *o, dfi_arg *a, char *word, bool output) {
-  const char *type = o->op->type;
+/* `end`: where the word ends in the entry. */
+static void parse_arg(dfi_op_info *o, dfi_arg *a, char *word, const char *end, bool output) {
+  const char *begin = end - strlen(word), *type = o->op->type;
   char *colon = strchr(word, ':');
   if (!colon) bad(type, "an argument without a type", word);
   *colon = 0;
   copy_name(a->name, sizeof a->name, word, type);
   char *t = colon + 1, *star;
   if (*t == '&') { a->ref = true; t++; }
+  a->said = begin + (t - word);
+  a->nsaid = (int32_t)strcspn(t, "*?");
   star = strchr(t, '*');
   a->var = -1;
   a->count_attr = a->types_attr = -1;
@@ -183,11 +188,16 @@ static void parse_default(dfi_attr_def *d, const char *type, char *text) {
   }
 }
 
+static const struct { const char *word; char type; } kinds[] = {
+  { "int", 'i' }, { "float", 'f' }, { "bool", 'b' }, { "string", 's' }, { "dtype", 'd' }, { "shape", 'h' },
+  { "tensor", 't' }, { "ints", 'l' }, { "types", 'y' }, { "shapes", 'p' },
+};
+const char *dfi_attr_word(char type) {
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) if (kinds[i].type == type) return kinds[i].word;
+  return "";
+}
+
 static void parse_attrs(dfi_op_info *o) {
-  static const struct { const char *word; char type; } kinds[] = {
-    { "int", 'i' }, { "float", 'f' }, { "bool", 'b' }, { "string", 's' }, { "dtype", 'd' }, { "shape", 'h' },
-    { "tensor", 't' }, { "ints", 'l' }, { "types", 'y' }, { "shapes", 'p' },
-  };
   reader r = { o->op->attrs ? o->op->attrs : "", o->op->type };
   for (char word[160]; next_word(&r, word, sizeof word);) {
     char *colon = strchr(word, ':'), *equals = strchr(word, '=');
@@ -200,6 +210,8 @@ static void parse_attrs(dfi_op_info *o) {
       if (!strcmp(kinds[i].word, colon + 1)) d->type = kinds[i].type;
     if (!d->type) bad(r.type, "no such attribute type", colon + 1);
     d->required = !equals;
+    d->nsaid = equals ? (int32_t)strlen(equals + 1) : 0;
+    d->said = r.at - d->nsaid;
     o->needs_attr |= d->required;
     if (d->type == 's') d->value.s = "";
     if (d->type == 'h') d->value.i = -1;
@@ -219,7 +231,7 @@ static void parse(dfi_op_info *o, const df_op *op, int32_t id) {
   while (next_word(&in, word, sizeof word)) {
     if (o->nin == 18) bad(op->type, "too many inputs", op->in);
     dfi_arg *a = &o->in[o->nin++];
-    parse_arg(o, a, word, false);
+    parse_arg(o, a, word, in.at, false);
     o->in_pair |= a->list && o->in_list;
     o->in_list |= a->list;
     o->in_types |= a->types_attr >= 0;
@@ -229,7 +241,7 @@ static void parse(dfi_op_info *o, const df_op *op, int32_t id) {
   while (next_word(&out, word, sizeof word)) {
     if (o->nout == 12) bad(op->type, "too many outputs", op->out);
     dfi_arg *a = &o->out[o->nout++];
-    parse_arg(o, a, word, true);
+    parse_arg(o, a, word, out.at, true);
     if (a->list && o->out_list) bad(op->type, "two lists among the outputs", op->out);
     o->out_list |= a->list;
   }
@@ -321,9 +333,21 @@ const char *df_op_inputs(int32_t op)  { return text(at(op)->in); }
 const char *df_op_outputs(int32_t op) { return text(at(op)->out); }
 const char *df_op_types(int32_t op)   { return text(at(op)->types); }
 const char *df_op_attrs(int32_t op)   { return text(at(op)->attrs); }
+/* Made when somebody first asks: two who ask at once make two, of which one stays. */
+static const char *parts_of(int32_t op) {
+  if (op < 0 || op >= df_op_count()) return "";
+  _Atomic(char *) *to = &all.info[op].parts;
+  char *is = atomic_load(to);
+  if (is) return is;
+  char *made = dfi_op_parts(&all.info[op]);
+  if (atomic_compare_exchange_strong(to, &is, made)) return made;
+  dfi_free(made);
+  return text(is);
+}
 const char *df_op_about(int32_t op, const char *what) {
   const df_op *o = at(op);
   if (!what) return "";
+  if (!strcmp(what, "parts")) return parts_of(op);
   if (!strcmp(what, "output")) return text(o->output);
   if (!strcmp(what, "see")) return text(o->see);
   if (!strcmp(what, "derivative")) return text(o->derivative);

@@ -33,3 +33,35 @@ describe('runtime/', function()
     assert.is_truthy(with('runtime/plan/find.c', 'float f(df_tensor *t) { return *(float *)t->data; }'):find('touches elements'))
   end)
 end)
+
+describe('an entry', function()
+  local core = require 'dflow.backend'
+  local registry = require 'dflow.front.registry'
+
+  it('is taken apart by the library', function()
+    local e = registry.need 'MatMul'
+    assert.are.equal(e, registry.entry 'matmul')
+    local parts = core.op_about(e.id, 'parts')
+    assert.are.equal('attr transpose_a bool 0 false', parts:match '^[^\n]+')
+    assert.is_truthy(parts:find('\ntype T [%d,]+ float|int32|int64|complex\n'))
+    assert.is_truthy(parts:find('\nin a one T . . T\nin b one T . . T\nout product one T . . T\n', 1, true))
+    local dtypes = require 'dflow.front.dtypes'
+    assert.is_true(e.types.T[dtypes.number.int32])
+    assert.is_nil(e.types.T[dtypes.number.bool])
+  end)
+
+  it('says lists, what may be left out, what counts them and what is required', function()
+    local function parts(type) return core.op_about(registry.need(type).id, 'parts') end
+    assert.is_truthy(parts 'CustomGradient':find('attr nx int 1 \n', 1, true))
+    assert.is_truthy(parts 'CustomGradient':find('out output list . [%d,]+ %-nx all\n'))
+    assert.is_truthy(parts 'FunctionCall':find('out results list . [%d,]+ Tout Tout\n'))
+    assert.is_truthy(parts 'TensorArray':find('out handle one . %d+ . handle\n'))
+    assert.is_nil(core.op_about(-1, 'parts'))
+    assert.is_nil(core.op_about(core.op_count(), 'parts'))
+  end)
+
+  it('is read by nobody else: Lua takes the words of the grammar from nowhere', function()
+    local r = shell.run [[grep -rnE 'info\.(inputs|outputs|types|attrs)' stdlib interp --include=*.lua]]
+    assert.are.equal('', r.out)
+  end)
+end)

@@ -275,8 +275,8 @@ local function gradient_of(name)
   if docs.none[e.lua] then return { 'none: ' .. docs.none[e.lua] } end
   if e.noutputs == 0 then return { 'none: an operation has no value' } end
   local what = 'integers'
-  for word in (e.info.outputs or ''):gmatch(':(%w+)') do
-    if word == 'bool' or word == 'string' then what = word .. 's' end
+  for _, a in ipairs(e.outputs) do
+    if a.words == 'bool' or a.words == 'string' then what = a.words .. 's' end
   end
   return { ('none: %s have no derivative'):format(what) }
 end
@@ -315,13 +315,14 @@ local function add_rest(lines, name)
 end
 
 --- 'a: T, values: list of T, handle: Variable'.
-local function arguments_text(text)
+local function arguments_text(arguments)
   local words = {}
-  for name, kind in (text or ''):gmatch('(%S+):(%S+)') do
-    kind = kind:gsub('^&', ''):gsub('^handle$', 'Variable'):gsub('^(%w+)%?$', '%1 or nothing')
-    local of, n = kind:match('^(.-)%*(.*)$')
-    if of then kind = ('list of %s%s'):format(n ~= '' and n .. ' ' or '', of) end
-    words[#words + 1] = name .. ': ' .. kind
+  for _, a in ipairs(arguments) do
+    local kind = a.words
+    if a.list then kind = ('list of %s%s'):format(a.count and a.count ~= kind and a.count .. ' ' or '', kind)
+    elseif kind == 'handle' then kind = 'Variable'
+    elseif a.optional then kind = kind .. ' or nothing' end
+    words[#words + 1] = a.name .. ': ' .. kind
   end
   return #words > 0 and table.concat(words, ', ') or 'none'
 end
@@ -329,12 +330,10 @@ end
 local function of_op(e, name)
   local lines = { wrap(M.signature(name), '') .. '    ' .. e.type, wrap(e.doc or '', '  ') }
   if alias_of[name] then lines[#lines + 1] = ('  another name of df.%s'):format(e.lua) end
-  add(lines, 'inputs', { arguments_text(e.info.inputs) })
-  add(lines, 'outputs', { arguments_text(e.info.outputs) })
+  add(lines, 'inputs', { arguments_text(e.inputs) })
+  add(lines, 'outputs', { arguments_text(e.outputs) })
   local types = {}
-  for var, set in (e.info.types or ''):gmatch('(%S+)=(%S+)') do
-    types[#types + 1] = ('%s: %s'):format(var, (set:gsub('|', ', ')))
-  end
+  for _, t in ipairs(e.type_words) do types[#types + 1] = ('%s: %s'):format(t[1], (t[2]:gsub('|', ', '))) end
   add(lines, 'dtypes', types)
   if e.stateful then
     add(lines, 'stateful', { 'it draws or keeps something: two of them are never made one, and a run does it once each time' })

@@ -23,79 +23,45 @@ local function is_handle(x)
   local mt = getmetatable(x)
   return mt and rawget(mt, 'handle_of') and not rawget(mt, 'is_value')
 end
-local classes = {
-  float = { 'float16', 'bfloat16', 'float32', 'float64' },
-  int = { 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64' },
-  number = { 'float16', 'bfloat16', 'float32', 'float64', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64' },
-  complex = { 'complex64', 'complex128' },
-  quantized = { 'qint8', 'quint8', 'qint16', 'quint16', 'qint32' },
-  any = dtypes.list,
-  all = { 'resource' },
-  handle = { 'resource' },
-}
-for _, name in ipairs(dtypes.list) do classes.all[#classes.all + 1] = name end
 
---- 'float|int32' as a set of dtype numbers, nil when a word is no dtype and no class.
+--- '1,3' as a set of dtype numbers, and the one that it has if that is all; nil for '.'.
 local function dtype_set(text)
+  if text == '.' then return nil end
   local set, n, only = {}, 0, nil
-  for word in text:gmatch('[^|]+') do
-    for _, name in ipairs(classes[word] or { word }) do
-      local number = dtypes.number[name]
-      if not number then return nil end
-      if not set[number] then n, only = n + 1, number end
-      set[number] = true
-    end
+  for word in text:gmatch('%d+') do
+    n, only = n + 1, tonumber(word)
+    set[only] = true
   end
   return set, n == 1 and only or nil
 end
 
-local attr_kinds = {}
-for kind in ('int float bool string dtype shape tensor ints types shapes'):gmatch('%a+') do attr_kinds[kind] = kind end
-
---- Takes an entry apart: inputs, outputs, type variables and attributes as lists.
+--- An entry as the library has taken it apart (runtime/op/parts.c): inputs, outputs, type variables and attributes as lists.
 local function parse(info)
   local e = { id = info.id, type = info.type, lua = info.lua, doc = info.doc, example = info.example, stateful = info.stateful,
-              gradient = info.gradient, info = info, types = {}, attrs = {}, attr = {}, inputs = {}, outputs = {} }
-  for word in (info.attrs or ''):gmatch('%S+') do
-    local name, kind, default = word:match('^([^:]+):([^=]+)=?(.*)$')
-    local a = { name = name, kind = attr_kinds[kind], required = not word:find('=', 1, true), default = default }
+              gradient = info.gradient, info = info, types = {}, type_words = {}, attrs = {}, attr = {}, inputs = {}, outputs = {} }
+  local read = {}
+  read['attr'] = function(rest)
+    local name, kind, required, default = rest:match('^(%S+) (%S+) (%d) (.*)$')
+    local a = { name = name, kind = kind, required = required == '1', default = default }
     e.attrs[#e.attrs + 1] = a
     e.attr[name] = a
   end
-  for word in (info.types or ''):gmatch('%S+') do
-    local name, set = word:match('^([^=]+)=(.*)$')
+  read['type'] = function(rest)
+    local name, set, words = rest:match('^(%S+) (%S+) (%S+)$')
     e.types[name] = dtype_set(set)
+    if words ~= '.' then e.type_words[#e.type_words + 1] = { name, words } end
   end
-  local function arguments(text, into)
-    for word in (text or ''):gmatch('%S+') do
-      local name, kind = word:match('^([^:]+):&?(.*)$')
-      local a = { name = name }
-      local star = kind:find('*', 1, true)
-      if star then
-        a.list = true
-        kind = kind:sub(1, star - 1)
-      elseif kind:sub(-1) == '?' then
-        a.optional = true
-        kind = kind:sub(1, -2)
-      end
-      if e.types[kind] then
-        a.var = kind
-      else
-        local set, only = dtype_set(kind)
-        if a.list and e.attr[kind] and e.attr[kind].kind == 'types' then
-          a.set = dtype_set('all')
-        elseif set then
-          a.set, a.dtype = set, only
-        else
-          a.var = kind
-          e.types[kind] = dtype_set('any')
-        end
-      end
+  local function argument(into)
+    return function(rest)
+      local name, form, var, set, count, words = rest:match('^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+      local a = { name = name, list = form == 'list', optional = form == 'maybe', words = words }
+      if count ~= '.' then a.count = count end
+      if var ~= '.' then a.var = var else a.set, a.dtype = dtype_set(set) end
       into[#into + 1] = a
     end
   end
-  arguments(info.inputs, e.inputs)
-  arguments(info.outputs, e.outputs)
+  read['in'], read['out'] = argument(e.inputs), argument(e.outputs)
+  for what, rest in (core.op_about(info.id, 'parts') or ''):gmatch('(%l+) ([^\n]*)\n') do read[what](rest) end
   e.has_list_output = false
   for _, a in ipairs(e.outputs) do e.has_list_output = e.has_list_output or a.list end
   e.ninputs, e.noutputs = #e.inputs, #e.outputs
