@@ -344,6 +344,11 @@ static const char *parts_of(int32_t op) {
   dfi_free(made);
   return text(is);
 }
+static const char *const primitive[] = {
+  [DF_SWITCH] = "Switch", [DF_MERGE] = "Merge", [DF_ENTER] = "Enter", [DF_EXIT] = "Exit",
+  [DF_NEXT_ITERATION] = "NextIteration", [DF_LOOP_COND] = "LoopCond", [DF_CONSTANT] = "Const",
+  [DF_FEED] = "Placeholder", [DF_NO_OP] = "NoOp", [DF_TRIGGER] = "ControlTrigger",
+};
 const char *df_op_about(int32_t op, const char *what) {
   const df_op *o = at(op);
   if (!what) return "";
@@ -358,6 +363,8 @@ const char *df_op_about(int32_t op, const char *what) {
     if (dfi_gpu_kernel_of(o->type)) return "kernel";
     return o->remote == DFI_REMOTE_MOVES ? "moves" : o->remote == DFI_REMOTE_LOOKS ? "looks" : "";
   }
+  if (!strcmp(what, "primitive")) return o->flow < sizeof primitive / sizeof *primitive ? text(primitive[o->flow]) : "";
+  if (!strcmp(what, "variable")) return o->traits & DFO_VARIABLE ? "its output" : "";
   if (!strcmp(what, "passes")) return o->traits & DFO_PASSES ? "its input" : "";
   if (!strcmp(what, "reads")) return o->traits & DFO_READS_VARIABLE ? "a variable" : "";
   return "";

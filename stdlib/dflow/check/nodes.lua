@@ -280,9 +280,13 @@ function M.check(c, o)
 end
 
 -- ---- which nodes --------------------------------------------------------------------------------------------------
-local skipped = { Switch = true, Merge = true, Enter = true, Exit = true, NextIteration = true, LoopCond = true, Trace = true, Const = true,
-                  Placeholder = true, VarHandleOp = true, TensorArray = true, NoOp = true,
-                  StopGradient = true }
+--- Is there no gradient of its own to be checked? It is a primitive, makes a handle, stops gradients, or was put there by the check.
+local function skipped(g, node)
+  local type = core.node_type(g.handle, node)
+  local e = registry.need(type)
+  local makes_handle = e.noutputs > 0 and e.outputs[1].dtype == dtypes.RESOURCE and not e.takes_handle
+  return registry.primitive(type) or makes_handle or core.node_stops_gradient(g.handle, node) or type == 'Trace'
+end
 
 --- Nodes at the top level between the xs and y, those next to y first.
 function M.between(y, xs)
@@ -293,7 +297,7 @@ function M.between(y, xs)
     for i = 0, core.node_inputs(g.handle, node) - 1 do
       if depends[(core.node_input_of(g.handle, node, i))] then
         depends[node] = true
-        if core.node_context(g.handle, node) == 0 and not skipped[core.node_type(g.handle, node)] then list[#list + 1] = node end
+        if core.node_context(g.handle, node) == 0 and not skipped(g, node) then list[#list + 1] = node end
         break
       end
     end

@@ -1,6 +1,7 @@
 --- `dflow inspect`: what is in a TensorFlow graph.
 local df = require 'dflow'
 local core = require 'dflow.backend'
+local registry = require 'dflow.front.registry'
 local options = require 'dflow.command.options'
 local shape_text = require('dflow.front.tensor').shape_text
 
@@ -42,8 +43,9 @@ local function attr(g, op, name)
   return (' ' .. core.node_attrs_text(g.handle, op.node) .. ' '):match(' ' .. name .. "='?([^%s']+)'?")
 end
 
-local variables = { VarHandleOp = true, VariableV2 = true, Variable = true }
-local frames = { Enter = true, RefEnter = true }
+
+--- Does an op of this type name a variable?
+local function variable(type) return registry.has(type) and core.op_about(registry.need(type).id, 'variable') ~= nil end
 
 --- The tensors at the top level that no node takes, in the graph's order, by name.
 function M.outputs(g)
@@ -54,7 +56,7 @@ function M.outputs(g)
   end
   for _, op in ipairs(ops) do
     if not used[op.node] and core.node_outputs(g.handle, op.node) > 0 and core.node_context(g.handle, op.node) == 0 and op.type ~= 'Const'
-       and not variables[op.type] then
+       and not variable(op.type) then
       names[#names + 1] = op.name .. ':0'
     end
   end
@@ -88,7 +90,7 @@ end
 local function frame_texts(g, ops)
   local order, by = {}, {}
   for _, op in ipairs(ops) do
-    if frames[op.type] then
+    if registry.primitive(op.type) == 'Enter' then
       local name = attr(g, op, 'frame_name') or '?'
       local f = by[name]
       if not f then
@@ -129,7 +131,7 @@ local function show(g, path, opts)
     local t = op.type
     if t == 'Placeholder' or t == 'PlaceholderV2' or t == 'PlaceholderWithDefault' then
       inputs[#inputs + 1] = describe(op.outputs[1])
-    elseif variables[t] then
+    elseif variable(t) then
       local size = size_of(op.outputs[1])
       local shape, dtype = attr(g, op, 'shape'), attr(g, op, 'dtype')
       if t == 'VarHandleOp' and shape and not shape:find('?', 1, true) then

@@ -1,5 +1,6 @@
 --- A picture's model as SVG: one file without scripts or references, light or dark as the reader's system is.
 local layout = require 'dflow.draw.layout'
+local registry = require 'dflow.front.registry'
 local title_of = require('dflow.draw.model').title
 
 local M = {}
@@ -107,8 +108,11 @@ local function written(n)
   return any and #parts <= 4 and '(' .. table.concat(parts, ', ') .. ')' or ''
 end
 
-local flow_ops = { Enter = true, Exit = true, Merge = true, Switch = true, NextIteration = true, LoopCond = true,
-                   RefEnter = true, RefExit = true, RefMerge = true, RefSwitch = true, RefNextIteration = true }
+local flow = { Enter = true, Exit = true, Merge = true, Switch = true, NextIteration = true, LoopCond = true }
+local flow_ops = setmetatable({}, { __index = function(t, type)
+  t[type] = flow[registry.primitive(type)] or false
+  return t[type]
+end })
 
 --- What needs no token in a run.
 local free = { ['in place'] = true, passed = true, merged = true, duplicate = true, unused = true }

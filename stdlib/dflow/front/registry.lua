@@ -100,6 +100,13 @@ function M.need(name)
   return entry(info)
 end
 
+--- Which primitive ops of a type are: 'Switch', 'Merge', 'Enter', 'Exit', 'NextIteration', 'LoopCond', 'Const', 'Placeholder', 'NoOp' or
+-- 'ControlTrigger'; so a RefSwitch is a 'Switch'. Nil for all that have a kernel.
+function M.primitive(name)
+  local info = by_type[name]
+  return info and core.op_about(info.id, 'primitive')
+end
+
 function M.has(name) return by_type[name] ~= nil end
 
 --- Lua names of all ops, sorted.

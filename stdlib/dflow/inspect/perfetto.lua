@@ -7,6 +7,7 @@ local core = require 'dflow.backend'
 local wire = require 'dflow.exchange.wire'
 local files = require 'dflow.exchange.file'
 local graph = require 'dflow.front.graph'
+local primitive = require('dflow.front.registry').primitive
 local trace = require 'dflow.inspect.trace'
 local whereabouts = require 'dflow.inspect.whereabouts'
 local enums = require 'dflow.backend.enums'
@@ -48,8 +49,8 @@ local function arrows(h)
     into[node] = list
     local function add(o, back)
       local op = whereabouts.origin(o).op
-      local second = op.type == 'Merge' and op.inputs[2]
-      if second and second.op.type == 'NextIteration' then      -- a loop's Merge has no token of its own, as a rule
+      local second = primitive(op.type) == 'Merge' and op.inputs[2]
+      if second and primitive(second.op.type) == 'NextIteration' then      -- a loop's Merge has no token of its own, as a rule
         list[#list + 1] = { second.op.node, 1 }
         list[#list + 1] = { op.inputs[1].op.node, 'outer' }
         list[#list + 1] = { op.node, 0 }

@@ -47,8 +47,7 @@ function M.loops(g)
   function M_.enters(loop)
     local list = {}
     for node = 0, core.graph_nodes(g.handle) - 1 do
-      local type = core.node_type(g.handle, node)
-      if (type == 'Enter' or type == 'RefEnter') and M_.of(node) == loop then list[#list + 1] = node end
+      if registry.primitive(core.node_type(g.handle, node)) == 'Enter' and M_.of(node) == loop then list[#list + 1] = node end
     end
     return list
   end

@@ -4,6 +4,7 @@
 -- graph's own edges. A dead token is followed back to the Switch that sent it the other way, a missing one to what is ready, running, or held up.
 local core = require 'dflow.backend'
 local graph = require 'dflow.front.graph'
+local primitive = require('dflow.front.registry').primitive
 local inspect = require 'dflow.inspect'
 local whereabouts = require 'dflow.inspect.whereabouts'
 local origin = whereabouts.origin
@@ -24,8 +25,8 @@ end
 
 --- The NextIteration of a loop variable's Merge; nil of other nodes.
 local function next_of(op)
-  local second = op.type == 'Merge' and op.inputs[2]
-  return second and (second.op.type == 'NextIteration' or second.op.type == 'RefNextIteration') and second or nil
+  local second = primitive(op.type) == 'Merge' and op.inputs[2]
+  return second and primitive(second.op.type) == 'NextIteration' and second or nil
 end
 
 --- Has it come to its place, be it taken away since? What brings a value into an iteration has no record of its own, and its slot may hold what an
@@ -37,7 +38,7 @@ function Place:has_come(o)
     if self.iteration <= f.first then return true end
     return self:before():state(next_of(op)) == RAN
   end
-  if (op.type == 'Enter' or op.type == 'RefEnter') and f.enters_missing > 0 then
+  if primitive(op.type) == 'Enter' and f.enters_missing > 0 then
     local outer = self:outer()
     local at = outer and outer:of(op.inputs[1].node)
     return at ~= nil and at:arrived(op.inputs[1])
@@ -132,7 +133,7 @@ local function computed(place, op)
   for _, input in ipairs(op.inputs) do
     local value, state = place:value(input)
     local from = origin(input).op
-    if state == 'unknown' and from.type == 'Enter' and place:outer() then      -- a constant of the loop that came from another device
+    if state == 'unknown' and primitive(from.type) == 'Enter' and place:outer() then      -- a constant of the loop that came from another device
       from = origin(from.inputs[1]).op
       value, state = place:outer():value(from.outputs[1])
     end
@@ -148,7 +149,7 @@ local function why_dead(place, o, lines, seen, depth)
   local key = op.node .. '@' .. place:tag()
   if seen[key] or depth > 50 then return false end
   seen[key] = true
-  if op.type == 'Switch' or op.type == 'RefSwitch' then
+  if primitive(op.type) == 'Switch' then
     local pred = op.inputs[2]
     local v, how = place:value(pred)
     if how == 'live' then
@@ -157,7 +158,7 @@ local function why_dead(place, o, lines, seen, depth)
       return true
     end
   end
-  if op.type == 'Enter' or op.type == 'RefEnter' then
+  if primitive(op.type) == 'Enter' then
     local outer = place:outer()
     return outer and why_dead(outer, op.inputs[1], lines, seen, depth + 1) or false
   end
@@ -420,7 +421,7 @@ function whynot_lines(place, o, lines, indent, seen)
   if loop and how == 'unknown' and whynot_loop(place, loop, lines, indent, seen) then return end
   if how == 'live' or (how == 'unknown' and state == RAN) then return say 'it has run' end
   if how == 'dead' then return say 'it has run: it is dead; ask why' end
-  if type == 'Enter' or type == 'RefEnter' then return whynot_enter(place, o, lines, indent, seen) end
+  if primitive(type) == 'Enter' then return whynot_enter(place, o, lines, indent, seen) end
   if next_of(o.op) and place.frame.parent then return whynot_merge(place, o.op, lines, indent, seen) end
   local made = origin(o)
   if not state and made ~= o then        -- what only hands a value on has no token
@@ -430,7 +431,7 @@ function whynot_lines(place, o, lines, indent, seen)
     return
   end
   if not state then
-    if #o.op.inputs == 0 and type ~= 'Placeholder' then return say 'it is known before the run begins' end
+    if #o.op.inputs == 0 and primitive(type) ~= 'Placeholder' then return say 'it is known before the run begins' end
     if place.frame.ended then return say 'the run is over, and what has ended is known only of one that kept its values: {values = true}, :record on' end
     return say(whereabouts.closed(place.frame, place.iteration) or ('`%s` is not part of this run: its fetches do not need it'):format(o.op.name))
   end
