@@ -35,18 +35,13 @@ M.named = {
   ['runtime/check/trace.c'] = 'an entry',
 }
 
-local function is_op(word)
-  for i = 0, core.op_count() - 1 do
-    local info = core.op_info(i)
-    if (type(info) == 'table' and info.type or info) == word then return true end
-  end
-  return false
-end
+local ops = {}
+for i = 0, core.op_count() - 1 do ops[core.op_info(i).type] = true end
 
 --- Lines outside of the entries' own floors that compare a text with a word that begins as ops do, or that name an op
 --- without making it. And files of `named` that name none.
 function M.names()
-  local ops, wrong, used = {}, {}, {}
+  local wrong, used = {}, {}
   for _, path in ipairs(files 'runtime') do
     local own = path:find('^runtime/op/') or path:find('^runtime/ops/') or path:find('^runtime/tensorflow/')
     local number = 0
@@ -57,7 +52,6 @@ function M.names()
       local made = line:find '#include'
       for _, call in ipairs(makes) do made = made or line:find(call) end
       for word in line:gmatch '"(%u%w+)"' do
-        if ops[word] == nil then ops[word] = is_op(word) end
         if not own and not made and ops[word] then
           used[path] = true
           if not M.named[path] then wrong[#wrong + 1] = ('%s:%d: names %s: %s'):format(path, number, word, line) end

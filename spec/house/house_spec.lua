@@ -2,17 +2,15 @@
 local house = require 'spec.house.house'
 local shell = require 'spec.shell'
 
---- What house.lua says where one line more stands in a file of runtime/.
+--- What house.lua says of a runtime that has one file, with this line.
 local function with(path, text)
   local here = shell.run('pwd').out:gsub('%s+$', '')
   local dir = shell.run('mktemp -d').out:gsub('%s+$', '')
-  shell.run(('cp -r runtime spec %s'):format(dir))
-  local file = assert(io.open(dir .. '/' .. path, 'a'))
-  file:write(text, '\n')
-  file:close()
+  shell.run(('mkdir -p %s/%s'):format(dir, path:match '^(.*)/'))
+  shell.write(dir .. '/' .. path, text .. '\n')
   local r = shell.run(([[cd %s && LUA_PATH='%s/?.lua;%s/stdlib/?.lua;;' ${DFLOW_LUA:-lua5.4} -e "
-    local house = dofile 'spec/house/house.lua'
-    for _, list in ipairs{ house.names(), house.touching() } do print(table.concat(list, '\\n')) end"]]):format(dir, here, here))
+    local house = dofile '%s/spec/house/house.lua'
+    for _, list in ipairs{ house.names(), house.touching() } do print(table.concat(list, '\\n')) end"]]):format(dir, here, here, here))
   shell.run('rm -rf ' .. dir)
   return r.out .. r.err
 end
