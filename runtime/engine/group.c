@@ -92,6 +92,11 @@ static df_tensor *in_place(const dfi_record *r, const dfi_group *g, const dfk_ch
   return NULL;
 }
 
+/* Those of the first n members. */
+static void drop_outputs(df_tensor **out, int32_t n) {
+  while (n--) if (out[n]) df_tensor_release(out[n]);
+}
+
 /* On the arena of the thread, where there is one. */
 static bool make_outputs(const dfi_record *r, const dfi_group *g, const df_tensor *whole, dfk_chain_run *run,
                          df_tensor **out) {
@@ -103,7 +108,7 @@ static bool make_outputs(const dfi_record *r, const dfi_group *g, const df_tenso
     out[i] = in_place(r, g, run, to, &taken);
     if (!out[i]) out[i] = dfi_tensor_make(r->nodes[to->node].out_dtype, whole->rank, whole->dims);
     if (!out[i]) {
-      while (i--) if (out[i]) df_tensor_release(out[i]);
+      drop_outputs(out, i);
       return false;
     }
     run->out[to->step] = out[i]->data;
@@ -142,9 +147,9 @@ static bool compute_there(const dfi_device *d, dfi_record *r, dfi_group *g, cons
   dfi_devmem_use(NULL);
   if (!made) return false;
   for (int32_t i = 0; i < g->n; i++) if (out[i]) out_note[g->member[i].step] = dfi_note_of(out[i]->buffer);
-  /* what goes wrong on the device is said by whatever asks it next */
-  d->remote->fused_run(d->remote->device, kernel, run, whole->size, in_note, out_note);
-  return true;
+  if (d->remote->fused_run(d->remote->device, kernel, run, whole->size, in_note, out_note)) return true;
+  drop_outputs(out, g->n);           /* no room for what lies on the host: each op alone finds some, or says so */
+  return false;
 }
 
 /* All members have been put off. False: it cannot be done in one pass. */

@@ -130,6 +130,26 @@ describe('a GPU that cannot go on', function()
   end)
 end)
 
+describe('a kernel of several ops', function()
+  sentence('that has no room for what lies on the host is out of memory, no wrong number', function()
+    local code = [[
+      local n, big = 2 ^ 18, {}
+      for i = 1, n do big[i] = i % 7 end
+      local z = df.device('gpu:0', function()
+        local a, c = df.random_uniform({ n }, { seed = 1 }), df.constant(df.tensor(big, 'float32'))
+        return df.reduce_sum(df.tanh(a * c + c) * df.sigmoid(a - c))
+      end)
+      local ok, v = pcall(df.run, z)
+      print(ok and 'sum' or v.code, ok and ('%.17g'):format(v) or tostring(v):match '^[^;]*')
+    ]]
+    with_folder(function(folder)
+      local function with(bytes) return gpu(code, ('DFLOW_STRESS=groups DFLOW_GPU_CACHE=%s DFLOW_STRICT_MEMORY=%d'):format(folder, bytes)) end
+      assert.matches('^sum%s', with(2 ^ 24))
+      assert.matches('^resource_exhausted%s.*out of memory for float32%[262144%] on gpu:0', with(1.5 * 2 ^ 20))
+    end)
+  end)
+end)
+
 describe('the libraries of gpu:0', function()
   sentence('compute what is asked for there, though it is known when the plan is made', function()
     assert.equal('1 1', gpu[[
