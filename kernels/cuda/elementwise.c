@@ -134,9 +134,9 @@ static int32_t compared(df_kernel *k, const char *prefix, double param) {
 static int32_t run_leaky_relu(df_kernel *k)      { return unary(k, "leaky_relu", (float)dfk_float(k, 0)); }
 static int32_t run_leaky_relu_grad(df_kernel *k) { return binary(k, "leaky_relu_grad", (float)dfk_float(k, 0)); }
 
-/* The operands have one shape, or they broadcast; bools come out. */
+/* The operands have one shape, or they broadcast; bools come out. The tolerance is a float32 and counts as equal. */
 static int32_t run_approximate_equal(df_kernel *k) {
-  return spread(k, dfc_name("approximate_equal", k->in[0]->dtype), 2, DF_BOOL, dfk_float(k, 0), NULL);
+  return spread(k, dfc_name("approximate_equal", k->in[0]->dtype), 2, DF_BOOL, (float)dfk_float(k, 0), NULL);
 }
 
 /* ---- three operands ---------------------------------------------------------------------------------------------- */

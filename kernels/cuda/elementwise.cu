@@ -72,12 +72,11 @@ DFK_ELEMENT void places(const dfc_spread &p, int64_t i, int64_t at[3], int count
 #define X(type, kinds, op, name) kinds##2(op, name)
 #include "binary.inc"
 #undef X
-template <class T> DFC_INLINE double apart(T x, T y) {
-  if (is_floating<typename wide_of<T>::type>::yes) return fabs((double)x - (double)y);
-  return (double)(x > y ? (uint64_t)x - (uint64_t)y : (uint64_t)y - (uint64_t)x);
-}
+/* Of float32 the difference is rounded to float32, as the CPU's and TensorFlow's. */
+template <class T> DFC_INLINE double apart(T x, T y) { return fabs((double)x - (double)y); }
+template <> DFC_INLINE double apart<float>(float x, float y) { return (double)fabsf(x - y); }
 #define NEAR(s, T) \
-  LOOP2(approximate_equal, s, T, bool, apart<T>(x, y) < p.param)
+  LOOP2(approximate_equal, s, T, bool, apart<T>(x, y) <= p.param)
 NEAR(f32, float) NEAR(f64, double) NEAR(f16, f16) NEAR(b16, b16)
 NEAR(i32, int32_t) NEAR(i64, int64_t) NEAR(i8, int8_t) NEAR(u8, uint8_t)
 LOOP2(leaky_relu_grad, f32, float, float, y > 0 ? x : (float)p.param * x)

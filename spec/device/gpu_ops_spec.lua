@@ -22,6 +22,19 @@ describe('ops on gpu:0', function()
     assert.equal('734 agree, 0 do not', dflow('spec/cuda/shapes.lua'))
   end)
 
+  sentence('count numbers as approximately equal that are apart by the tolerance, as the host does', function()
+    for _, dtype in ipairs{ 'float32', 'float64', 'float16', 'int32', 'uint8' } do
+      assert.equal('[ true  true  true false] bool[4]', dflow(([[-e "
+        local x = df.placeholder('%s', { 4 })
+        print(df.run(df.device('gpu:0', function() return df.approximate_equal(x, df.constant({ 1, 3, 3, 98 }, '%s'), { tolerance = 1 }) end),
+          { [x] = { 1, 2, 4, 100 } }))"]]):format(dtype, dtype)))
+    end
+    assert.equal('[ true false false] bool[3]', dflow[[-e "
+      local x = df.placeholder('float32', { 3 })
+      print(df.run(df.device('gpu:0', function() return df.approximate_equal(x, { 0.1, 1 / 0, 0 }, { tolerance = 0.1 }) end),
+        { [x] = { 0, 1 / 0, 0 / 0 } }))"]])
+  end)
+
   sentence('have a kernel there, or a reason to have none', function()
     local told = dflow([[-e "
       local core = require 'dflow.backend'
