@@ -88,11 +88,11 @@ static bool make_folder(char *path) {
 static bool cache_path(const uint64_t key[2], char *path, size_t room) {
   const char *asked = getenv("DFLOW_GPU_CACHE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   char folder[400];
-  if (asked) snprintf(folder, sizeof folder, "%s", asked);
-  else if (cache && cache[0] == '/') snprintf(folder, sizeof folder, "%s/dflow/gpu", cache);
-  else if (home && home[0] == '/') snprintf(folder, sizeof folder, "%s/.cache/dflow/gpu", home);
-  else return false;
-  if (folder[0] != '/' || !make_folder(folder)) return false;
+  int n = 0;
+  if (asked) n = snprintf(folder, sizeof folder, "%s", asked);
+  else if (cache && cache[0] == '/') n = snprintf(folder, sizeof folder, "%s/dflow/gpu", cache);
+  else if (home && home[0] == '/') n = snprintf(folder, sizeof folder, "%s/.cache/dflow/gpu", home);
+  if (n <= 0 || n >= (int)sizeof folder || folder[0] != '/' || !make_folder(folder)) return false;
   return snprintf(path, room, "%s/%016llx%016llx.cubin", folder, (unsigned long long)key[0],
                   (unsigned long long)key[1]) < (int)room;
 }
@@ -119,8 +119,8 @@ static void cache_write(const char *path, const uint64_t key[2], const void *cod
   preface p = { .key = { key[0], key[1] }, .bytes = bytes, .sum = hash(key[0], code, bytes) };
   char draft[500];
   memcpy(p.magic, magic, sizeof magic);
-  snprintf(draft, sizeof draft, "%s.%ld", path, (long)getpid());
-  const int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  snprintf(draft, sizeof draft, "%s.XXXXXX", path);      /* a number of ours could be that of one who died at it */
+  const int fd = mkostemp(draft, O_CLOEXEC);
   if (fd < 0) return;
   const bool ok = write(fd, &p, sizeof p) == (ssize_t)sizeof p && write(fd, code, bytes) == (ssize_t)bytes;
   if (close(fd) || !ok || rename(draft, path)) unlink(draft);
@@ -182,6 +182,7 @@ void *dfc_nvrtc_code(const dfc_gpu *g, const char *source, bool may_compile, siz
       key[i] = hash_text(key[i], g->name);             /* the driver for tests makes code of another kind */
       key[i] = hash(hash(key[i], &nvrtc.major, sizeof nvrtc.major), &nvrtc.minor, sizeof nvrtc.minor);
       for (int32_t o = 0; o < OPTIONS; o++) key[i] = hash_text(key[i], options[o]);
+      key[i] = hash_text(key[i], stdint_h);
       for (int32_t h = 0; dfc_header_names[h]; h++) key[i] = hash_text(key[i], dfc_headers[h]);
     }
     const bool kept = cache_path(key, path, sizeof path);
