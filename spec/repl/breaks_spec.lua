@@ -79,6 +79,10 @@ describe('breakpoints of the prompt', function()
       assert.matches(answer, says(text), 1, true)
     end
     df.reset()
+    assert.matches('nothing that fits `it[`', says('it['), 1, true)                 -- no name got as far as what is wrong with it
+    df.identity(1.0, { name = 'it' })
+    assert.matches("^:break: 'it%[' is no name, and no pattern of names: malformed pattern", says('it['))
+    df.reset()
     assert.matches('^breakpoint %d+, of every run from now on$', says('Mul'))       -- an op that may come
     assert.matches('so far the graph has nothing that fits `nope`', says('nope'), 1, true)
     assert.matches('nothing that fits `around:3`', says('around:3'), 1, true)

@@ -355,16 +355,20 @@ function methods.step(r, n, unit)
   return stop_of(r, state, s) or came_early(state)
 end
 
+--- Is a name what a pattern says? A pattern that is wrong may be found out only by a name that fits its beginning.
+local function like(name, pattern)
+  if name == pattern then return true end
+  local fine, found = pcall(string.find, name, '^' .. pattern .. '$')
+  if not fine then errors.bad("break_at: '%s' is no name, and no pattern of names: %s", pattern, (tostring(found):gsub('^.-:%d+: ', ''))) end
+  return found ~= nil
+end
+
 --- The nodes of a graph that fit, by their numbers; none is an error.
 local function matching(g, op, name, line)
-  for _, pattern in ipairs{ type(op) == 'string' and op or '', type(name) == 'string' and name or '' } do
-    local fine, why = pcall(string.find, '', '^' .. pattern .. '$')
-    if not fine then errors.bad("break_at: '%s' is no name, and no pattern of names: %s", pattern, tostring(why):gsub('^.-:%d+: ', '')) end
-  end
+  for _, pattern in ipairs{ type(op) == 'string' and op or '', type(name) == 'string' and name or '' } do like('', pattern) end
   local list = {}
   local mt = getmetatable(op)
   if mt == Output or mt == Operation then return { op.node } end
-  local function like(text, pattern) return text == pattern or text:find('^' .. pattern .. '$') ~= nil end
   for id = 0, core.graph_nodes(g.handle) - 1 do
     local o = graph.operation(g, id)
     local ok = true
