@@ -156,6 +156,9 @@ record('resize', [
        [const('scales', np.float32([1, 1, 1.6, 2])), const('sizes', np.int64([1, 2, 7, 4])), const('few', np.int64([1, 2, 2, 3])),
         const('roi', np.float32([0, 0, -0.25, 0.25, 1, 1, 0.75, 1.5]))], opset=19)
 
+record('resize_tenths', [R('x', 'y', by=['scales'], mode='linear')], [v('x', F, [1, 1, 10, 10])], [v('y', F, [None] * 4)],
+       {'x': x(1, 1, 10, 10)}, [const('scales', np.float32([1, 1, 0.7, 2.3]))], opset=19)
+
 record('gridsample', [
     h.make_node('GridSample', ['x', 'grid'], [mode + '_' + pad + str(corners)], mode=mode, padding_mode=pad, align_corners=corners)
     for mode in ('linear', 'cubic', 'nearest') for pad, corners in (('zeros', 0), ('border', 1), ('reflection', 0))

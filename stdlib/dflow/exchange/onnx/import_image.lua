@@ -101,7 +101,8 @@ local function sized(n, from, o)
     return df.floor(by * from + 0.5), by + df.zeros_like(from)
   end
   local by = real(o.scales)
-  if not o.crop then return df.floor(by * from), by end
+  -- In float32, as ONNX Runtime and PyTorch count: 0.7 of 10 are 7, though the float32 next to 0.7 is a little less.
+  if not o.crop then return df.floor(real(df.cast(o.scales, 'float32') * df.cast(from, 'float32'))), by end
   local count = from.shape[1]
   return df.floor(by * from * (df.slice(o.crop, { count }, { count }) - df.slice(o.crop, { 0 }, { count }))), by
 end
