@@ -417,6 +417,18 @@ size_t dfi_calls_text(dfi_exec *x, char *text, size_t bytes) {
 /* Every run of the session that is in progress counts itself as stuck when all its calls wait and its inbox is empty;
  * whoever completes one of its calls counts it out again, under the same lock. So when all are counted, no call can be
  * completed but by a run that is yet to be started, and the foreground, which would have to end first, can give up. */
+bool dfi_calls_all_stuck(const dfi_exec *x, int moving) {
+  const int in_progress = atomic_load(&x->shared->in_progress);
+  return x->foreground && !x->deadline && atomic_load(&x->shared->stuck) + moving == in_progress;
+}
+
+/* Is it for x to give up? */
+static bool gives_up(dfi_exec *x) {
+  if (!x->team) return dfi_calls_all_stuck(x, 0);
+  if (x->place == 0) dfi_team_stall(x, 0);
+  return dfi_team_stalled(x);
+}
+
 bool dfi_calls_stuck(dfi_exec *x) {
   if (dfi_host_asked() && dfi_host_serve() > 0) return false;      /* another run waits for this thread */
   if (x->waiting < x->running) return false;
@@ -427,7 +439,7 @@ bool dfi_calls_stuck(dfi_exec *x) {
     x->stuck = newly = true;
     atomic_fetch_add(&s->stuck, 1);
   }
-  bool all = x->stuck && x->foreground && !x->deadline && atomic_load(&s->stuck) == atomic_load(&s->in_progress);
+  const bool all = x->stuck && gives_up(x);
   pthread_mutex_unlock(&x->inbox_lock);
   if (newly && x->watch) {
     pthread_mutex_lock(&x->watch->lock);

@@ -258,6 +258,8 @@ void dfi_call_away(dfi_exec *x, dfi_call *c);
 void dfi_call_back(dfi_exec *x, dfi_call *c);
 /* Runs p's kernel. True: it is elsewhere (with a worker, or waiting) and comes back through the inbox. */
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* Can no run of the session move, but for so many that are not counted as stuck? x is one that might give up. */
+bool dfi_calls_all_stuck(const dfi_exec *x, int moving);
 /* Leaves a letter in the inbox of x. Any thread. */
 void dfi_letter_post(dfi_exec *x, dfi_letter *l);
 /* Has something come? Only a look: what others do shows sooner or later. */

@@ -15,6 +15,7 @@ enum { WAITS = 0, GOES, GOES_HOME };
 struct dfi_team {
   int32_t     n;
   atomic_int  failed;        /* 1 + the member that failed first; 0: none has */
+  atomic_int  stalled;       /* how often the first owner has found that nothing can move */
   pthread_mutex_t lock;      /* guards gate and out */
   pthread_cond_t  bell;
   int32_t     gate;
@@ -158,6 +159,14 @@ bool dfi_team_failed(const dfi_exec *x) {
   return x->team && atomic_load_explicit(&x->team->failed, memory_order_relaxed);
 }
 
+/* Who waits for other owners alone lets those say what the matter is, who for a second have not. */
+bool dfi_team_stalled(const dfi_exec *x) {
+  const int stalled = atomic_load_explicit(&x->team->stalled, memory_order_relaxed);
+  if (!stalled || stalled > 100) return stalled;
+  for (const dfi_call *c = x->away; c; c = c->away_next) if (c->node->kind != DFI_K_TRANSFER) return true;
+  return false;
+}
+
 void dfi_team_fail(dfi_exec *x) {
   struct dfi_team *t = x->team;
   int none = 0;
@@ -236,14 +245,19 @@ static void open_gate(struct dfi_team *t, int32_t gate) {
   pthread_mutex_unlock(&t->lock);
 }
 
+void dfi_team_stall(dfi_exec *x, int moving) {
+  if (dfi_calls_all_stuck(x, moving)) atomic_fetch_add(&x->team->stalled, 1);
+}
+
+/* The first owner has nothing more to do; what it would do if it waited for the others' letters. */
 static void wait_for_all(struct dfi_team *t) {
+  dfi_exec *x = t->member[0];
   pthread_mutex_lock(&t->lock);
   while (t->out) {
     const struct timespec until = dfi_after(0.01);
-    pthread_cond_timedwait(&t->bell, &t->lock, &until);
-    if (!dfi_host_asked()) continue;       /* a member waits for this thread to call a function */
+    if (pthread_cond_timedwait(&t->bell, &t->lock, &until) == 0) continue;
     pthread_mutex_unlock(&t->lock);
-    dfi_host_serve();
+    if (!(dfi_host_asked() && dfi_host_serve() > 0) && x->team) dfi_team_stall(x, 1);
     pthread_mutex_lock(&t->lock);
   }
   pthread_mutex_unlock(&t->lock);
@@ -256,6 +270,7 @@ bool dfi_team_gather(dfi_exec *x) {
   t->gate = WAITS;
   t->out = 0;
   atomic_store(&t->failed, 0);
+  atomic_store(&t->stalled, 0);
   t->mode = dfi_float_mode();
   for (int32_t i = 1; i < t->n; i++) {
     enlist(t->member[i], x);

@@ -31,6 +31,12 @@ int64_t dfi_team_ran(const dfi_exec *x, int32_t i);
 const dfi_exec *dfi_team_first(const dfi_exec *x);
 /* How often to look for a letter before it is waited for: not at all where there are more owners than processors. */
 int dfi_team_spins(const dfi_exec *x);
+/* The first owner looks whether anything can move; `moving`: so many are not counted as stuck. If nothing can, one that
+ * waits for what is outside is to say so. It looks alone: its thread calls the program's functions, which others may
+ * wait for. */
+void dfi_team_stall(dfi_exec *x, int moving);
+/* Is it x that has to? */
+bool dfi_team_stalled(const dfi_exec *x);
 /* Has another owner failed? */
 bool dfi_team_failed(const dfi_exec *x);
 /* x has failed: the others are to know. */

@@ -75,6 +75,7 @@ enum {
   DFO_ASSIGNS        = 1 << 25,   /* a variable becomes its second input, which is its output */
   DFO_BITS           = 1 << 26,   /* its output is the bits of its input: a value of another dtype has others */
   DFO_READS_REFERENCE = 1 << 27,  /* given a reference, it reads the value: the graph puts it where one is wanted */
+  DFO_HOST           = 1 << 28,   /* the thread that its function belongs to computes it */
 };
 
 /* How its value is known while the graph is built (graph/fold.c). By default a plain op of constants is computed by its

@@ -11,13 +11,13 @@ static int32_t shape_host(dfi_infer *c) {
 
 #define ATTRS "host:int id:int Tout:types=[] shapes:shapes=[]"
 static const df_op ops[] = {
-  { .type = "HostCall", .in = "inputs:any*", .out = "results:Tout*", .attrs = ATTRS, .stateful = true, .effect = true,
-    .waits = true,
+  { .type = "HostCall", .traits = DFO_HOST, .in = "inputs:any*", .out = "results:Tout*", .attrs = ATTRS,
+    .stateful = true, .effect = true, .waits = true,
     .doc = "what a function of the program gives for these values; it is called each time, in program order",
     .shape = shape_host,
     .kernel = { [DF_REF] = dfi_host_kernel } },
-  { .type = "HostCallStateless", .in = "inputs:any*", .out = "results:Tout*", .attrs = ATTRS, .stateful = true,
-    .waits = true,
+  { .type = "HostCallStateless", .traits = DFO_HOST, .in = "inputs:any*", .out = "results:Tout*", .attrs = ATTRS,
+    .stateful = true, .waits = true,
     .doc = "as HostCall, of a function that only computes: it is called where its result is needed",
     .shape = shape_host,
     .kernel = { [DF_REF] = dfi_host_kernel } },

@@ -11,7 +11,8 @@
  * others whether they are.
  *
  * A graph whose loops are none that while_loop builds is turned by one owner, and so is one where something with two
- * resources would have them of two owners.
+ * resources would have them of two owners, or where another owner than the first would call a function of the program:
+ * that function's thread is most often the first owner's, which would have to come by for each call.
  */
 #include "plan/place.h"
 #include <stdio.h>
@@ -168,13 +169,24 @@ static void add_control_loops(maker *m, const loop *l, const uint16_t *owner, in
   dfi_free(at); dfi_free(has);
 }
 
+/* Does the first owner call all functions of the program? Those of a function's body are called by who calls it. */
+static bool calls_first(const maker *m, const uint16_t *owner) {
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    const df_node *n = dfi_plan_node(m, m->needed[i]);
+    const mark *k = &m->mark[n->id];
+    if (!dfi_has_trait(n, DFO_HOST)) continue;
+    if (!of_loop(m->plan, k->scope) || (k->device >= 0 && owner[k->device])) return false;
+  }
+  return true;
+}
+
 void dfi_plan_deal_owners(maker *m) {
   if (!may_be_shared(m)) return;
   dfi_plan *p = m->plan;
   uint16_t *owner = dfi_xcalloc((size_t)m->devices->n + 1, sizeof *owner);
   const int32_t n = deal(m, owner);
   loop *l = find_loops(m);
-  bool fits = n > 1;
+  bool fits = n > 1 && calls_first(m, owner);
   for (int32_t s = 1; s < p->nscopes; s++)
     if (of_loop(p, s))
       fits &= l[s].enter && l[s].merge && l[s].next && l[s].choice && !l[s].raw && l[s].variables == l[s].merged;

@@ -165,6 +165,50 @@ describe('owners', function()
     end
   end)
 
+  it('say so, too, when the host has done its part and the others wait', function()
+    local q = df.device('sim:1', function() return df.FIFOQueue(4, { 'float32' }) end)
+    local taken = df.device('sim:1', function() return df.group(q:dequeue()) end)
+    for owners = 1, 3 do
+      local s = df.Session{ devices = TWO, owners = owners }
+      local ok, err = pcall(s.run, s, taken)
+      assert.is_false(ok)
+      assert.matches('nothing can move.*waits for 1 element', tostring(err))
+      assert.equal('QueueDequeueV2', tostring(err.op):match '%((.-)%)')
+      s:run(q:enqueue(1.0))
+      s:run(taken)
+      s:close()
+    end
+  end)
+
+  it('leave functions of the program to one of them, who calls them at once', function()
+    local calls = 0
+    local function half(v) calls = calls + 1 return v * 0.5 end
+    local function called(v) return df.lua_func(half, { v }, { 'float32' }, { shapes = { {} } }) end
+    local _, x = df.while_loop(function(i) return i:lt(50) end, function(i, x)
+      local y = df.device('sim:0', function() return x + 1 end)
+      return i + 1, df.device('sim:1', function() return called(y) end)
+    end, { df.int32(0), df.float32(1) })
+    local body = df.func('called', { 'float32' }, called)
+    local far = df.device('sim:1', function() return body(x) + 1 end)
+    for owners = 1, 3 do
+      local s = df.Session{ devices = TWO, owners = owners }
+      calls = 0
+      assert.equal(1, s:run(x))
+      assert.equal(50, calls)
+      assert.equal(1, #s:stats().owners)
+      assert.equal(1.5, s:run(far))
+      s:close()
+    end
+  end)
+
+  it('turn a graph where the host alone calls functions of the program', function()
+    local _, x = df.while_loop(function(i) return i:lt(50) end, function(i, x)
+      local y = df.device('cpu:0', function() return df.lua_func(function(v) return v * 0.5 end, { x }, { 'float32' }, { shapes = { {} } }) end)
+      return i + 1, df.device('sim:1', function() return df.device('sim:0', function() return y + 1 end) - 0.5 end)
+    end, { df.int32(0), df.float32(3) })
+    alike(by_owners(x))
+  end)
+
   it('are no further apart than the windows let them, so that messages do not pile up', function()
     local width, n = 4096, 4000
     local row = df.device('sim:0', function() return df.ones{ width } end)
