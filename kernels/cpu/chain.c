@@ -30,7 +30,7 @@ dfk_loop dfk_chain_loop(df_kernel_fn kernel, df_kernel *k) {
   for (int32_t i = 0; i < k->nin; i++) fits = fits && is_native(k->in[i]->dtype);
   if (!fits) return loop;
   k->asked = &loop;
-  if (kernel(k)) loop.fn = NULL;            /* it looks at values first: an integer division */
+  if (kernel(k)) loop.fn = NULL;            /* it looks at values first: an integer division, a power */
   k->asked = NULL;
   return loop;
 }

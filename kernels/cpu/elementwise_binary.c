@@ -196,8 +196,8 @@ int32_t cpu_approximate_equal(df_kernel *k) {
   }
 int32_t dfk_check_divisor(df_kernel *k) {
   const df_tensor *b = k->in[1];
-  bool bad = false;
-  if (k->in[0]->size == 0) return DF_OK;
+  bool bad = k->asked != NULL;                /* a chain would not look */
+  if (!bad && k->in[0]->size == 0) return DF_OK;
   switch (b->dtype) {
     case DF_INT8: case DF_UINT8: SCAN(int8_t, v == 0) break;
     case DF_INT16: case DF_UINT16: SCAN(int16_t, v == 0) break;
@@ -209,8 +209,8 @@ int32_t dfk_check_divisor(df_kernel *k) {
 }
 int32_t dfk_check_exponent(df_kernel *k) {
   const df_tensor *b = k->in[1];
-  bool bad = false;
-  if (k->in[0]->size == 0) return DF_OK;
+  bool bad = k->asked != NULL;                /* a chain would not look */
+  if (!bad && k->in[0]->size == 0) return DF_OK;
   switch (b->dtype) {
     case DF_INT8: SCAN(int8_t, v < 0) break;
     case DF_INT16: SCAN(int16_t, v < 0) break;

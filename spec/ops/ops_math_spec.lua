@@ -244,6 +244,8 @@ describe('integers', function()
     same(df.run(int{ 2, -3, 0 } ^ int{ 10, 3, 0 }), { 1024, -27, 1 })
     local n = df.placeholder('int32', {})
     assert.is_truthy(message_of(df.run, int(2) ^ n, { [n] = -1 }):find('negative power', 1, true))
+    local x = df.placeholder('int32', { -1 })                   -- beside what it could be computed with in one pass
+    assert.is_truthy(message_of(df.run, int{ -7, 3 } ^ x + x, { [x] = { -1, 1 } }):find('negative power', 1, true))
   end)
   it('have bits', function()
     same(df.run(df.bitwise_and(int{ 12, 10 }, 6)), { 4, 2 })
