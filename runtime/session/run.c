@@ -191,8 +191,13 @@ void df_run_stats(df_run *r, df_stats *out) {
 }
 
 int32_t df_run_report(df_run *r, int32_t room, char *out) {
-  if (!atomic_load(&r->done)) look(r);
-  return (int32_t)dfi_tally_text(&r->tally, out, room > 0 ? (size_t)room : 0);
+  const size_t most = room > 0 ? (size_t)room : 0;
+  if (atomic_load(&r->done)) return (int32_t)dfi_tally_text(&r->tally, out, most);
+  pthread_mutex_lock(&r->session->lock);     /* the run may end meanwhile, and add what it did */
+  dfi_tally_look(&r->tally, &r->session->devices, r->session->memory_limit);
+  const size_t n = dfi_tally_text(&r->tally, out, most);
+  pthread_mutex_unlock(&r->session->lock);
+  return (int32_t)n;
 }
 
 int32_t df_run_whatif(df_run *r, const char *options, int32_t room, char *out, df_error *err) {
