@@ -4,6 +4,16 @@
 #include "blocks.h"
 #include "move.h"
 
+/* Counts the blocks' pixels up to axis i. False: these, a batch of them, or the axis with its margins or blocks are too
+ * many for an int64. */
+static bool countable(const df_tensor *x, dfk_blocks *b, int32_t i) {
+  const int64_t size = x->dims[i + 1];
+  int64_t any;
+  return !__builtin_mul_overflow(b->parts, b->block[i], &b->parts) &&
+         !__builtin_mul_overflow(b->parts, x->dims[0], &any) && !__builtin_mul_overflow(size, b->block[i], &any) &&
+         !__builtin_add_overflow(size, b->begin[i], &any) && !__builtin_add_overflow(any, b->end[i], &any);
+}
+
 /* Block sizes and margins; false: they are wrong, the error is filled. */
 static bool read_blocks(df_kernel *k, dfk_blocks *b, const df_tensor *size, int64_t both, const df_tensor *margins) {
   const df_tensor *x = k->in[0];
@@ -29,7 +39,11 @@ static bool read_blocks(df_kernel *k, dfk_blocks *b, const df_tensor *size, int6
           (long long)b->block[i], (long long)b->begin[i], (long long)b->end[i]);
       return false;
     }
-    b->parts *= b->block[i];
+    if (countable(x, b, i)) continue;
+    dfk_fail(k, DF_INVALID_ARGUMENT,
+             "blocks of %lld and margins of %lld and %lld at axis %d of space give more pixels than can be counted",
+             (long long)b->block[i], (long long)b->begin[i], (long long)b->end[i], i);
+    return false;
   }
   for (int32_t d = b->n + 1; d < x->rank; d++) b->rest *= x->dims[d];
   return true;

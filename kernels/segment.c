@@ -17,10 +17,13 @@ static bool row_of(df_kernel *k, const df_tensor *data, const df_tensor *ids, in
 }
 
 static df_tensor *made(df_kernel *k, const df_tensor *data, int32_t ids_rank, int64_t n) {
-  int64_t dims[DF_MAX_RANK];
+  int64_t dims[DF_MAX_RANK + 1];
   int32_t rank = 0;
   dims[rank++] = n;
-  for (int32_t i = ids_rank; i < data->rank && rank < DF_MAX_RANK; i++) dims[rank++] = data->dims[i];
+  for (int32_t i = ids_rank; i < data->rank; i++) dims[rank++] = data->dims[i];
+  if (rank > DF_MAX_RANK)
+    return FAIL(k, "the result would have %d axes, more than %d: data is of rank %d, segment_ids a scalar", rank,
+                DF_MAX_RANK, data->rank);
   return dfk_out(k, 0, data->dtype, rank, dims);
 }
 

@@ -168,7 +168,8 @@ static bool tiles(const dfk_slide *s) { return s->window == s->stride && !s->bef
 /* Pieces of work: rows of outputs, or whole images where windows that overlap add to the same rows of the result. */
 static void over_pieces(df_kernel *k, pool *s, bool apart, df_range_fn fn) {
   s->rows = apart ? 1 : s->y.out;
-  const int64_t each = s->x.out * s->c * s->y.window * s->x.window;
+  const int64_t each = s->x.out * s->c * (s->y.window < s->y.in ? s->y.window : s->y.in) *
+                       (s->x.window < s->x.in ? s->x.window : s->x.in);
   if (s->c && s->y.out) dfk_parallel(k, s->n * s->y.out / s->rows, apart && each < EW_LIGHT ? EW_LIGHT / (each + 1) : 1,
                                      fn, s);
 }

@@ -435,3 +435,20 @@ describe('split by sizes', function()
     assert.matches('size_splits', tostring(e))
   end)
 end)
+
+describe('blocks', function()
+  it('of more pixels than can be counted are errors, in whatever way they are too many', function()
+    local one, big = df.ones{ 1, 1, 1, 1 }, 2 ^ 32
+    local function refused(op, x, blocks, margins)
+      fails('invalid_argument', 'more pixels than can be counted', function()
+        df.run(op(x, fed(blocks, 'int64', { 2 }), fed(margins, 'int64', { 2, 2 })))
+      end)
+    end
+    local none = { { 0, 0 }, { 0, 0 } }
+    refused(df.batch_to_space_nd, one, { big, big }, none)
+    refused(df.space_to_batch_nd, one, { big, big }, { { big - 1, 0 }, { big - 1, 0 } })
+    refused(df.batch_to_space_nd, df.ones{ 4, 1, 1, 1 }, { 2 ^ 31, 2 ^ 31 }, none)
+    refused(df.batch_to_space_nd, df.ones{ 0, 4, 1, 1 }, { 2 ^ 62, 1 }, none)
+    refused(df.space_to_batch_nd, one, { 2, 2 }, { { 2 ^ 62, 2 ^ 62 }, { 1, 0 } })
+  end)
+end)

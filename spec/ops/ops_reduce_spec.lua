@@ -372,6 +372,9 @@ describe('sums by segment', function()
     has(message_of(df.run, df.segment_sum(i32{ 1, 2, 3 }, i32{ 0, 2, 1 })), 'segment_ids must ascend from 0: segment_ids[2] is 1 after 2')
     has(message_of(df.unsorted_segment_sum, i32{ 1, 2 }, i32{ 0, 1, 1 }, 2), 'the shape of data must begin with that of segment_ids')
     has(message_of(df.unsorted_segment_sum, i32{ 1, 2 }, i32{ 0, 1 }, -1), 'num_segments must not be negative, got -1')
+    local x, id = df.placeholder('float32'), df.placeholder('int32')       -- one axis more than there can be
+    local all = df.run(df.ones{ 2, 2, 2, 2, 2, 2, 2, 2 })
+    has(message_of(df.run, df.unsorted_segment_sum(x, id, 3), { [x] = all, [id] = 1 }), 'the result would have 9 axes, more than 8')
   end)
 
   it('agree with the reference', function()

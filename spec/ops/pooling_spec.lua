@@ -87,3 +87,17 @@ describe('pooling', function()
     end)
   end
 end)
+
+describe('pooling', function()
+  it('takes windows of any size, which see what there is of the image', function()
+    df.reset()
+    local x = df.placeholder_with_default(df.range(0, 15, 1, { dtype = 'float32' }):reshape{ 1, 1, 1, 15 }, { 1, 1, 1, 15 })
+    local ksize = { 1, 714156689, 1722007169, 1 }          -- with 15 channels the product is -1 in 64 bits
+    local pooled = df.run{ df.avg_pool(x, ksize, { 1, 1, 1, 1 }, 'SAME'), df.max_pool(x, ksize, { 1, 1, 1, 1 }, 'SAME') }
+    local mean, most = pooled[1], pooled[2]
+    for i = 0, 14 do
+      assert.equal(i, mean:at(0, 0, 0, i))
+      assert.equal(i, most:at(0, 0, 0, i))
+    end
+  end)
+end)
