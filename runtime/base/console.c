@@ -19,10 +19,18 @@ static void show(void) {
   if (line[0]) fprintf(stderr, ROW_BELOW "%s\033[K\0338", line);
 }
 
+/* What a terminal would take for a command, as question marks: the names of a graph that was read may hold anything. */
+static void tame(char *text) {
+  for (unsigned char *c = (unsigned char *)text; *c; c++)
+    if (*c < 32 || *c == 127) *c = '?';
+    else if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0) c[0] = c[1] = '?';
+}
+
 void df_status_line(const char *text) {
   flockfile(stderr);                       /* which is open in a child, whoever held it */
   if (!text || !text[0]) wipe();
   snprintf(line, sizeof line, "%s", text ? text : "");
+  tame(line);
   show();
   fflush(stderr);
   funlockfile(stderr);

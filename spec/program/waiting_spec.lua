@@ -94,4 +94,15 @@ end
     t:wait('status 1')
     assert.not_matches('epoch  %d', t:screen())
   end)
+
+  it('stays one line, and no command to the terminal, whatever a name holds', function()
+    t = script [[
+print 'above'
+for i in df.progress(1000, {label = 'ep\27[2J\27[Ho\nc\194\155h'}) do
+  local till = os.clock() + 0.05
+  while os.clock() < till do end
+end
+]]
+    assert.matches('above\n\nep%?%[2J%?%[Ho%?c%?%?h  %d', sees('%d+/1000'))
+  end)
 end)
