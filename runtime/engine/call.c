@@ -295,6 +295,10 @@ static int32_t run_on_device(dfi_exec *x, dfi_call *c) {
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   if (p->group && dfi_group_fire(x, r, p)) return false;
   if (DFI_UNLIKELY(x->replay != NULL) && x->plan->turner->replay(x, r, p)) return false;
+  if (DFI_UNLIKELY(x->team != NULL) && dfi_held_back(x, r, x->plan->devices->at[p->device], 0)) {
+    dfi_exec_again(x, r, p);               /* what it has sent is in its memory until the other owner takes it */
+    return true;
+  }
   call_space space;
   df_error error;
   dfi_call *c = call_make(x, r, p, p->waits ? NULL : &space);

@@ -224,6 +224,25 @@ describe('owners', function()
     s:close()
   end)
 
+  it('wait for each other where what one has sent fills its memory, as one owner would', function()
+    local width = 65536
+    local row = df.device('sim:0', function() return df.ones{ width } end)
+    local _, _, total = df.while_loop(function(i) return i:lt(100) end, function(i, a, t)
+      local made = df.device('sim:0', function() return df.tanh(a) + 1 end)
+      return i + 1, made, df.device('sim:1', function()
+        local z = made
+        for _ = 1, 8 do z = df.tanh(df.sin(z)) end
+        return t + df.reduce_sum(z) * 0 + 1
+      end)
+    end, { df.int32(0), row, df.float32(0) }, { parallel_iterations = 32 })
+    for owners = 1, 3 do
+      local s = df.Session{ devices = { 'cpu:0', { 'sim:0', memory = '3MB' }, { 'sim:1', memory = '3MB' } }, owners = owners }
+      assert.equal(100, s:run(total))
+      assert.equal(owners, #s:stats().owners)
+      s:close()
+    end
+  end)
+
   it('leave a run that is watched to one of them', function()
     local x = ring(30)
     local s = df.Session{ devices = TWO, owners = 3 }
