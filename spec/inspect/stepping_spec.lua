@@ -153,6 +153,11 @@ describe('the history of a run', function()
     local _, y = df.while_loop(function(i) return i:lt(df.int32(5)) end, function(i, y) return i + 1, y * 2 end, { df.int32(0), df.float32(1) })
     local h = df.start(y, nil, { paused = true, values = true })
     h:step(3, 'iteration')
+    for _, wrong in ipairs{ 1.5, 0, 'x' } do
+      local ok, e = pcall(h.history, h, wrong)
+      assert.is_false(ok)
+      assert.matches('^history: a whole number from 1 up is expected, not the ', e.message)
+    end
     local past = h:history(12)
     for n, t in ipairs(past) do
       local b = h:back(n)

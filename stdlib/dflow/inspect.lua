@@ -476,9 +476,11 @@ end
 
 --- The last n tokens that ran, newest first: {op, tag, dead}. The run is paused.
 function methods.history(r, n)
+  n = n or 20
+  if type(n) ~= 'number' or n < 1 or n % 1 ~= 0 then errors.bad('history: a whole number from 1 up is expected, not %s', errors.describe(n)) end
   must_pause(r, 'history')
   local frames = outlines(r)
-  local list = core.run_history(r.handle, n or 20)
+  local list = core.run_history(r.handle, math.min(n, 2 ^ 31 - 1))
   for i, t in ipairs(list) do
     local f = frames.by_id[t.frame]
     local tag = f and f.tag or ('#%d'):format(t.frame)

@@ -36,6 +36,10 @@ end
 -- @param opts  {total = n of an iterator, label = 'epoch', every = 0.1 seconds, write = function(text) in place of the terminal}
 function M.progress(what, opts)
   opts = errors.options(opts, 'progress', { 'total', 'label', 'every', 'write' })
+  for name, kind in pairs{ total = 'number', label = 'string', every = 'number', write = 'function' } do
+    local v = opts[name]
+    if v ~= nil and type(v) ~= kind then errors.bad('progress: %s is a %s, not %s', name, kind, errors.describe(v)) end
+  end
   local kind, total, step = type(what), opts.total, nil
   if kind == 'number' then
     if what % 1 ~= 0 then errors.bad('progress: a whole number of rounds is expected, not %s', tostring(what)) end

@@ -411,7 +411,7 @@ command('unbreak', function(rest, say)
   local id = tonumber(rest)
   if rest ~= '' and not id then error('usage: :unbreak [n], with a number that :break says', 0) end
   if breaks.remove(M.in_progress(), id) then return end
-  say(id and ('there is no breakpoint %d; :break lists them'):format(id) or 'there are no breakpoints')
+  say(id and ('there is no breakpoint %s; :break lists them'):format(rest) or 'there are no breakpoints')
 end, 'unbreak [n] - takes a breakpoint away, or all of them')
 
 -- ---- commands: walking back ---------------------------------------------------------------------------------------------
@@ -433,14 +433,20 @@ local function show_past(h, at, say)
   say(t.dead and values.paint(text, 'D') or text)
 end
 
+local function how_many(rest, name)
+  local n = rest == '' and 1 or tonumber(rest)
+  if not n or n < 1 or n % 1 ~= 0 then error((':%s [n]: n is a whole number from 1 up, not %s'):format(name, rest), 0) end
+  return n
+end
+
 command('back', function(rest, say)
-  local h = paused()
-  show_past(h, (cursor[h] or 0) + (tonumber(rest) or 1), say)
+  local h, n = paused(), how_many(rest, 'back')
+  show_past(h, (cursor[h] or 0) + n, say)
 end, 'back [n] - the token that ran n before, without running anything again; values where they are still there (see :record)')
 
 command('forward', function(rest, say)
-  local h = paused()
-  local at = (cursor[h] or 0) - (tonumber(rest) or 1)
+  local h, n = paused(), how_many(rest, 'forward')
+  local at = (cursor[h] or 0) - n
   if at < 1 then
     cursor[h] = 0
     if h:state() == 'done' then say('that is the end of the run') else show_stop(h:settle(0), say, h) end
