@@ -209,7 +209,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   if (x->watch) dfi_watch_begin(x);
   if (x->timed) dfi_timed_begin(x);
   if (x->timed && x->timed->recorder) dfi_record_begin(x);
-  const bool several = DFI_UNLIKELY(x->plan->parts != NULL) && dfi_team_wanted(x) && dfi_team_gather(x);
+  const bool several = DFI_UNLIKELY(x->plan->parts != NULL) && !dfi_team_refused(x) && dfi_team_gather(x);
   x->scope = several ? x->plan->parts->scope[0] : x->plan->scope;
   if (x->plan->cut) {
     if (x->plan->devices->faulty) dfi_faults_begin(x);

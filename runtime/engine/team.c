@@ -33,8 +33,13 @@ int dfi_team_spins(const dfi_exec *x) { return x->team->spins; }
 
 const dfi_exec *dfi_team_first(const dfi_exec *x) { return x->team->member[0]; }
 
-bool dfi_team_wanted(const dfi_exec *x) {
-  return x->plan->parts && !x->plan->remat && !x->watch && !x->timed;
+const char *dfi_team_refused(const dfi_exec *x) {
+  const dfi_plan *p = x->plan;
+  if (!p->devices || p->devices->owners < 2) return NULL;
+  if (dfi_plan_one_owner(p)) return dfi_plan_one_owner(p);
+  if (x->timed) return "the run is recorded, token by token";
+  if (x->watch) return "it runs in the background, where it may be watched";
+  return NULL;
 }
 
 /* ---- rendezvous ------------------------------------------------------------------------------------------ */

@@ -13,8 +13,8 @@
 #define DFLOW_TEAM_H
 #include "engine/executor.h"
 
-/* Can several owners turn this run: has it a plan for that, and does nobody want to look at it or stop its clock? */
-bool dfi_team_wanted(const dfi_exec *x);
+/* Why several owners cannot turn this run, though the session has them; NULL: they can, if it has. */
+const char *dfi_team_refused(const dfi_exec *x);
 /* The others are there, and wait; then they begin. False: there are no threads for them, and x turns all. */
 bool dfi_team_gather(dfi_exec *x);
 void dfi_team_go(dfi_exec *x);

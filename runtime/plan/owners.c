@@ -44,12 +44,20 @@ static int32_t deal(const maker *m, uint16_t *owner) {
   return owners;
 }
 
-static bool may_be_shared(const maker *m) {
+static const char alone[] = "all of it is on one device",
+                  second_time[] = "iterations may be run a second time, on all their devices at once (save)";
+
+/* Why one owner turns the run, whatever there is in it; NULL: nothing speaks for that. */
+static const char *asks_for_one(const maker *m) {
   const dfi_devices *d = m->devices;
-  if (!m->cut || !d || d->owners < 2 || d->virtual_clock || d->faulty || m->primitives) return false;
-  if (d->save == DFI_SAVE_RECOMPUTE || d->save == DFI_SAVE_AUTO) return false;   /* copies of loops have one owner */
-  for (int32_t i = 0; i < d->n; i++) if (d->at[i]->remote) return false;
-  return true;
+  if (!m->cut) return alone;
+  if (d->virtual_clock) return "the virtual clock runs all tokens in the order of their times";
+  if (d->faulty) return "faults are counted in the order of one owner";
+  if (m->primitives) return "every Merge and LoopCond fires, for who looks at them";
+  if (d->save == DFI_SAVE_RECOMPUTE || d->save == DFI_SAVE_AUTO)
+    return second_time;
+  for (int32_t i = 0; i < d->n; i++) if (d->at[i]->remote) return "a GPU is in the session";
+  return NULL;
 }
 
 /* ---- control loops ------------------------------------------------------------------------------------------ */
@@ -169,6 +177,10 @@ static void add_control_loops(maker *m, const loop *l, const uint16_t *owner, in
   dfi_free(at); dfi_free(has);
 }
 
+static bool built_by_while_loop(const loop *l) {
+  return l->enter && l->merge && l->next && l->choice && !l->raw && l->variables == l->merged;
+}
+
 /* Does the first owner call all functions of the program? Those of a function's body are called by who calls it. */
 static bool calls_first(const maker *m, const uint16_t *owner) {
   for (int32_t i = 0; i < m->nneeded; i++) {
@@ -181,16 +193,16 @@ static bool calls_first(const maker *m, const uint16_t *owner) {
 }
 
 void dfi_plan_deal_owners(maker *m) {
-  if (!may_be_shared(m)) return;
   dfi_plan *p = m->plan;
+  if (!m->devices || m->devices->owners < 2 || (p->one_owner = asks_for_one(m))) return;
   uint16_t *owner = dfi_xcalloc((size_t)m->devices->n + 1, sizeof *owner);
   const int32_t n = deal(m, owner);
   loop *l = find_loops(m);
-  bool fits = n > 1 && calls_first(m, owner);
-  for (int32_t s = 1; s < p->nscopes; s++)
-    if (of_loop(p, s))
-      fits &= l[s].enter && l[s].merge && l[s].next && l[s].choice && !l[s].raw && l[s].variables == l[s].merged;
-  if (fits) {
+  if (n < 2) p->one_owner = alone;
+  else if (!calls_first(m, owner)) p->one_owner = "a function of the program is called elsewhere than on the host";
+  for (int32_t s = 1; s < p->nscopes && !p->one_owner; s++)
+    if (of_loop(p, s) && !built_by_while_loop(&l[s])) p->one_owner = "it has a loop that while_loop has not built";
+  if (!p->one_owner) {
     add_control_loops(m, l, owner, n);
     p->parts = dfi_xcalloc(1, sizeof *p->parts);
     p->parts->n = n;
@@ -289,10 +301,13 @@ static int32_t depth_of(const dfi_plan *p, int32_t scope) {
   return depth;
 }
 
-static bool can_be_shared(const dfi_plan *p) {
-  for (int32_t i = 0; i < p->nnodes; i++)
-    if (!keeps_to_itself(p, &p->node[i]) || depth_of(p, (int32_t)p->node[i].scope) > DFI_TAG_DEPTH) return false;
-  return true;
+/* Why it cannot be shared as it has been cut; NULL: it can. */
+static const char *not_shared(const dfi_plan *p) {
+  for (int32_t i = 0; i < p->nnodes; i++) {
+    if (!keeps_to_itself(p, &p->node[i])) return "something in it has values of two owners that cannot be sent";
+    if (depth_of(p, (int32_t)p->node[i].scope) > DFI_TAG_DEPTH) return "its loops are nested more than six deep";
+  }
+  return NULL;
 }
 
 /* Who counts a loop's frames and iterations: the owner of the first of its variables. */
@@ -307,7 +322,7 @@ void dfi_plan_lay_owners(maker *m) {
   dfi_parts *a = p->parts;
   if (!a) return;
   uint32_t nrecvs = 0;
-  if (!can_be_shared(p)) { dfi_plan_owners_free(p); return; }
+  if ((p->one_owner = not_shared(p))) { dfi_plan_owners_free(p); return; }
   a->nscopes = p->nscopes;
   a->scope = dfi_xcalloc((size_t)a->n, sizeof *a->scope);
   a->home = dfi_xcalloc((size_t)p->nscopes, sizeof *a->home);
@@ -318,6 +333,8 @@ void dfi_plan_lay_owners(maker *m) {
   }
   p->widest += nrecvs;
 }
+
+const char *dfi_plan_one_owner(const dfi_plan *p) { return p->remat ? second_time : p->one_owner; }
 
 void dfi_plan_owners_free(dfi_plan *p) {
   dfi_parts *a = p->parts;

@@ -391,8 +391,8 @@ static int32_t lay_out(maker *m) {
   if (!m->primitives) dfi_plan_find_duplicates(m);
   dfi_plan_prune_tokens(m);
   if (!m->primitives) dfi_plan_find_merged(m);
+  dfi_plan_deal_owners(m);
   if (m->cut) {
-    dfi_plan_deal_owners(m);
     dfi_plan_cut(m);
     dfi_plan_pace_owners(m);
   }

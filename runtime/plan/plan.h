@@ -224,6 +224,7 @@ typedef struct dfi_plan {
   dfi_devices *devices;      /* the session's; NULL: the host alone */
   bool         cut;          /* it is on more devices than the host */
   dfi_parts   *parts;        /* of several owners; NULL: one owner turns it all */
+  const char  *one_owner;    /* why, where the session has several; NULL: it has not */
   dfi_link    *link; int32_t nlinks;
   dfi_crossing *crossing; int32_t ncrossings;  /* their values, in the GIVEN space after the variables */
   df_node    **extra; int32_t nextra;          /* nodes of the plan alone; owned */
@@ -244,6 +245,8 @@ enum { DFI_PLAN_REFERENCE = 1, DFI_PLAN_PRIMITIVES = 2 };
 dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch,
                         const int32_t *fetches, int32_t nfeed, const int32_t *feeds, uint32_t how, df_error *err);
 void dfi_plan_free(dfi_plan *p);
+/* Why one owner turns it, where the session has several; NULL: several do, or it has one. */
+const char *dfi_plan_one_owner(const dfi_plan *p);
 int64_t dfi_plan_bytes(const dfi_plan *p);      /* what it takes, about */
 /* The same; `tell`, unless it is NULL, gets what df_plan_describe gives. */
 dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch,

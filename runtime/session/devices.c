@@ -69,6 +69,7 @@ void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
     }
     t->owner[i] += ran;
   }
+  t->one_owner = dfi_team_refused(x);
   for (int32_t i = 0; (other = dfi_team_member(x, i)) != NULL; i++) saved_add(t, other);
   for (int32_t i = 0; i < p->nlinks; i++) {
     dfi_tally_link *l = link_of(t, p->link[i].from, p->link[i].to);
@@ -130,6 +131,7 @@ size_t dfi_tally_text(const dfi_tally *tally, char *out, size_t room) {
   say(&t, "owners ");
   for (int32_t i = 0; i < tally->nowners; i++) say(&t, "%lld ", (long long)tally->owner[i]);
   say(&t, "\n");
+  if (tally->one_owner) say(&t, "one %s\n", tally->one_owner);
   for (int32_t i = 0; i < tally->saved.n; i++) say_saved(&t, &tally->saved.at[i]);
   return t.n;
 }
@@ -204,6 +206,15 @@ static void say_why(text *t, const dfi_plan *p, const struct dfi_place *at) {
   }
 }
 
+/* `owners` and by device the number of the owner that turns it; or `one` and why one does. */
+static void say_owners(text *t, const df_session *s, const dfi_plan *p) {
+  if (s->devices.owners < 2) return;
+  if (dfi_plan_one_owner(p)) { say(t, "one %s\n", dfi_plan_one_owner(p)); return; }
+  say(t, "owners");
+  for (int32_t i = 0; i < s->devices.n; i++) say(t, " %s=%d", s->devices.at[i]->name, p->parts->owner[i] + 1);
+  say(t, "\n");
+}
+
 int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t room, char *out,
                              df_error *err) {
   text t = { out, room > 0 ? (size_t)room : 0, 0 };
@@ -217,6 +228,7 @@ int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetch
     say_why(&t, p, at);
     say(&t, "\n");
   }
+  say_owners(&t, s, p);
   dfi_session_let_go(p);
   return (int32_t)t.n;
 }

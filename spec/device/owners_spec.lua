@@ -243,12 +243,45 @@ describe('owners', function()
     end
   end)
 
+  it('are told of by the placement, and so is why one turns it all', function()
+    local x = ring(3)
+    local function told(options, fetch)
+      options.devices, options.owners = options.devices or TWO, options.owners or 2
+      local s = df.Session(options)
+      local list = s:placement(fetch or x)
+      if not list.owners or list.one_owner then s:run(fetch or x) end
+      local stats = s:stats()
+      s:close()
+      return list, stats.owners.why
+    end
+    local list, why = told{}
+    assert.same({ ['cpu:0'] = 1, ['sim:0'] = 1, ['sim:1'] = 2 }, list.owners)
+    assert.is_nil(list.one_owner)
+    assert.is_nil(why)
+    list = told{ owners = 1 }
+    assert.is_nil(list.owners or list.one_owner)
+    for options, reason in pairs{
+      [{ clock = 'virtual' }] = 'the virtual clock',
+      [{ save = 'recompute' }] = 'a second time',
+      [{ devices = { 'cpu:0', { 'sim:0', fail_at = 1e6 }, 'sim:1' } }] = 'faults',
+    } do
+      list, why = told(options)
+      assert.is_nil(list.owners)
+      assert.matches(reason, list.one_owner)
+      assert.equal(list.one_owner, why)
+    end
+    list, why = told({}, df.tanh(df.float32(2)))
+    assert.matches('on one device', list.one_owner)
+    assert.equal(list.one_owner, why)
+  end)
+
   it('leave a run that is watched to one of them', function()
     local x = ring(30)
     local s = df.Session{ devices = TWO, owners = 3 }
     local h = s:start(x)
     assert.equal(bits(s:run(x)), bits(h:wait()))
     assert.equal(1, #h:stats().owners)
+    assert.matches('background', h:stats().owners.why)
     s:close()
   end)
 end)

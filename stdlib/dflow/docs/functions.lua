@@ -638,7 +638,7 @@ df.stats()
   Counters of the default session since it began: runs, nodes_run, dead_tokens, frames,
   iterations, stack_pushes, stack_pops, memory = {[device] = {in_use, peak, limit}}, swap, seconds,
   transfers = {['cpu:0 -> sim:0'] = {messages, bytes, dead}}, plans = {made, kept, bytes, limit},
-  owners = {{nodes_run}, …}: what each of a Session's owners turned.
+  owners = {{nodes_run}, …}: what each of a Session's owners turned; owners.why: why one turned the last run.
   Where a Session's save says more than 'keep': saved = {{value, line, save, why, tensors, bytes,
   swapped, recomputed}, …} and iterations_again, those that ran a second time.
   example   df.run(df.float32(2) * 3) return df.stats().runs

@@ -162,6 +162,7 @@ function M.read_report(text, stats)
     elseif kind == 'owners' then
       stats.owners = {}
       for n in rest:gmatch '%S+' do stats.owners[#stats.owners + 1] = { nodes_run = tonumber(n) } end
+    elseif kind == 'one' then stats.owners.why = rest
     elseif kind == 'again' then stats.iterations_again = tonumber(rest)
     elseif kind == 'saved' then
       local value, where, save, elements, bytes, swapped, let_go, why =
@@ -198,11 +199,17 @@ function M.list(handle)
   return list
 end
 
---- {{node =, op =, device =, why =}, …} of the nodes that the fetches (flat pairs) need.
+--- {{node =, op =, device =, why =}, …} of the nodes that the fetches (flat pairs) need. Of a session with several owners also `owners`, by device
+-- the number of the one that turns it in s:run, or `one_owner`, why one turns them all.
 function M.placement(handle, flat)
-  local list = {}
-  for node, op, device, id, why in core.session_placement(handle, flat):gmatch '([^\t\n]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\n]*)\n' do
+  local list, told = {}, core.session_placement(handle, flat)
+  for node, op, device, id, why in told:gmatch '([^\t\n]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\n]*)\n' do
     list[#list + 1] = { node = node, op = op, device = device, id = tonumber(id), why = why }
+  end
+  list.one_owner = told:match '\none ([^\t\n]*)\n$'
+  for device, owner in (told:match '\nowners ([^\t\n]*)\n$' or ''):gmatch '(%S+)=(%d+)' do
+    list.owners = list.owners or {}
+    list.owners[device] = tonumber(owner)
   end
   return list
 end

@@ -383,7 +383,12 @@ command('placement', function(rest, say)
   for _, p in ipairs(list) do
     say(('%-' .. math.min(width, 40) .. 's %-' .. math.min(op, 24) .. 's %-8s %s'):format(p.node, p.op, p.device, p.why))
   end
-end, 'placement x - the device of every node that x needs, and why it runs there')
+  if list.one_owner then say('one owner turns all of it: ' .. list.one_owner) end
+  local on = {}
+  for device, owner in pairs(list.owners or {}) do on[#on + 1] = ('%s by owner %d'):format(device, owner) end
+  table.sort(on)
+  if on[1] then say(table.concat(on, ', ')) end
+end, 'placement x - the device of every node that x needs, why it runs there, and which owner turns it, where there are several')
 
 command('saved', function(rest)
   return tostring(df.saved(value_of(rest, ':saved loss')))
