@@ -320,12 +320,25 @@ static void make_arg_table(lua_State *L, char **argv, int argc, int script) {
   lua_setglobal(L, "arg");
 }
 
+/* What the text of a script is warned of before it runs; nothing of what cannot be looked at. */
+static void warn_of(lua_State *L, const char *path) {
+  int top = lua_gettop(L);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "dflow.check.conditions");
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_getfield(L, -1, "before") == LUA_TFUNCTION) {
+    lua_pushstring(L, path);
+    lua_pcall(L, 1, 0, 0);
+  }
+  lua_settop(L, top);
+}
+
 static int do_script(lua_State *L, char **argv) {
   const char *name = argv[0];
   if (strcmp(name, "-") == 0 && strcmp(argv[-1], "--") != 0) name = NULL;
   int status = luaL_loadfile(L, name);
   if (status == LUA_OK) {
     int n = 0;
+    if (name) warn_of(L, name);
     if (lua_getglobal(L, "arg") != LUA_TTABLE) luaL_error(L, "'arg' is not a table");
     n = (int)luaL_len(L, -1);
     luaL_checkstack(L, n + 3, "too many arguments to script");

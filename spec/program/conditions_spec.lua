@@ -85,6 +85,23 @@ describe('dflow --check', function()
     assert.equal('1 not', warnings 'cond(not x:eq(y), f, g)')
     assert.equal('1 or', warnings 'cond(x:eq(y) or x:gt(z), f, g)')
     assert.equal('1 ==', warnings 'df.map_fn(function(row) return row == 0 end, xs)')
+    assert.equal('1 and', warnings "local y = x:gt(0) and x or -x")
+    assert.equal('2 ==', warnings "local x = df.placeholder('float32', {})\nif x == 3 then print(x) end")
+  end)
+
+  it('finds steps of a script that nothing runs', function()
+    local function dropped(text)
+      local list = {}
+      for i, w in ipairs(conditions.find(text, true)) do list[i] = ('%d %s'):format(w.line, w.message:match('^`([^`]*)` builds')) end
+      return table.concat(list, '; ')
+    end
+    assert.equal('2 assign; 3 minimize', dropped 'local w = df.Variable(1.0)\nw:assign(2)\nfor i = 1, 3 do opt:minimize(loss) end')
+    assert.equal('1 assign_add', dropped 'model.steps:assign_add(1); df.run(y)')
+    for _, text in ipairs {
+      'local t = w:assign(2)', 'df.run(w:assign(2))', 'df.run{ w:assign(2), y }', 'return w:assign(2)', 'w:assign(2):eval()', 't[1] = w:assign(2)',
+      'while_loop(function(i) return i:lt(3) end, function(i) w:assign(i) return i + 1 end, {0})', 'local function step() w:assign(2) end',
+      'local a = x, w:assign(2)', 'print(w:assign(2))', 'local s = a .. w:assign(2)',
+    } do assert.equal('', dropped(text), text) end
   end)
 
   it('says nothing of Lua values', function()
@@ -93,6 +110,9 @@ describe('dflow --check', function()
       'while_loop(function(i) if i.dtype == "int32" then end return i:lt(3) end, function(i) return i + 1 end, {0})',
       'while_loop(function(i) return i:lt(3) end, function(i, s) if s ~= nil then end return i + 1 end, {0})',
       'local n = 3 if n == 3 then end', '-- if x:gt(0) then', 's = "if x:gt(0) then"',
+      'local y = mask and x:lt(3) or x', 'local x = df.ones{2} x = 3 if x == 3 then end', 'f(function(x) if x == 3 then end end) local x = df.ones{2}',
+      'while_loop(function(i) return mask and i:lt(3) or more end, f, {0})',
+      'while_loop(p, function(i) return df.lua_func(function(n) return n == 3 end, {i}, {"bool"}) end, {0})',
       'while_loop(function(i) return df.logical_and(i:lt(3), p) end, function(i) return n == 3 and i + 1 or i + 2 end, {0})',
     } do assert.equal('', warnings(text), text) end
   end)
@@ -100,6 +120,17 @@ describe('dflow --check', function()
   it('says nothing of the examples', function()
     local paths = shell.run('ls examples/*.lua').out
     assert(shell.run(shell.dflow .. ' --check ' .. paths:gsub('\n', ' ')).status == 0)
+  end)
+
+  it('says it of a script that runs, too, before it does, and on stderr', function()
+    local path = os.tmpname()
+    local file = assert(io.open(path, 'w'))
+    file:write('local w = df.Variable(1.0)\nw:assign(2)\nprint(df.run(w))\n')
+    file:close()
+    local r = shell.run(shell.dflow .. ' ' .. path)
+    os.remove(path)
+    assert.equal('1.0\n', r.out)
+    assert.matches('^%S*:2: warning: `assign` builds an operation that nothing runs[^\n]*\n$', r.err)
   end)
 
   it('runs nothing, tells line and file, and ends with status 1 when there is something', function()

@@ -2,8 +2,9 @@
 --
 -- `if x:gt(0) then` is always taken, `i == 3` is always false, `not p` too, and `p and q` is q: an Output is a table to Lua. Looked
 -- at are conditions that hold a comparison which builds a node, and, in the functions that are given to cond, while_loop and
--- their like, comparisons and logic on the functions' parameters and on comparisons. It is a search among tokens, not
--- a proof: it says nothing where it is not sure.
+-- their like, comparisons and logic on the functions' parameters and on comparisons; anywhere, comparisons of what is a local that holds an
+-- Output and nothing else, and `x:gt(0) and a or b`. In whole scripts also steps that are built and never run: `v:assign(3)` as a statement
+-- outside of functions. It is a search among tokens, not a proof: it says nothing where it is not sure.
 local lexer = require 'dflow.front.lexer'
 
 local M = {}
@@ -22,6 +23,9 @@ local values = set 'run eval item totable rawequal wait tostring type'
 local builders = set 'while_loop map_fn scan foldl foldr'
 local makers = set 'while_loop cond map_fn scan foldl foldr case switch_case'
 local opens, closes = set '( { [', set ') } ]'
+--- Calls that give an Output or a Variable, whatever they are given; and methods that build what has to be run.
+local outputs = set 'placeholder constant Variable get_variable float32 float64 int32 int64 zeros ones fill random_normal random_uniform'
+local steps = set 'assign assign_add assign_sub minimize apply_gradients scatter_update'
 local comparisons = { ['=='] = 'eq', ['~='] = 'ne' }
 
 --- Place of the bracket that closes the one at i, or the last token.
@@ -80,11 +84,18 @@ local function ends_predicate(t, i)
   return t[open - 1] ~= nil and t[open - 1].kind == 'name' and is_predicate(t, open - 1) or false
 end
 
---- Parameters of the functions that stand in t[from … to].
+--- Is the predicate that ends at i what a Lua value chooses, as in `mask and x:lt(n) or y`?
+local function chosen(t, i)
+  local first = open_of(t, i) - 1
+  while t[first - 1] and (t[first - 1].text == ':' or t[first - 1].text == '.') do first = first - 2 end
+  return t[first - 1] ~= nil and t[first - 1].text == 'and' and not ends_predicate(t, first - 2)
+end
+
+--- Parameters of the functions that stand in t[from … to], but for those that df.lua_func calls with values.
 local function parameters(t, from, to)
   local names = {}
   for i = from, to do
-    if t[i].text == 'function' and t[i + 1] and t[i + 1].text == '(' then
+    if t[i].text == 'function' and t[i + 1] and t[i + 1].text == '(' and not (t[i - 2] and t[i - 2].text == 'lua_func') then
       local k = i + 2
       while t[k] and t[k].text ~= ')' do
         if t[k].kind == 'name' then names[t[k].text] = true end
@@ -95,8 +106,138 @@ local function parameters(t, from, to)
   return names
 end
 
---- Warnings for a text: a list of {line =, message =}, in the order of the lines.
-function M.find(text)
+--- Locals that are declared once, as one call that gives an Output, and never set again.
+local function locals_of(t)
+  local times, names = {}, {}
+  for i = 1, #t do
+    local before, after = t[i - 1], t[i + 1]
+    if t[i].kind == 'name' and after and (after.text == '=' or after.text == ',' or after.text == 'in')
+       and not (before and (before.text == '.' or before.text == ':')) then
+      times[t[i].text] = (times[t[i].text] or 0) + (after.text == ',' and 0 or 1)
+    end
+    if t[i].text == 'local' and after and after.kind == 'name' and t[i + 2] and t[i + 2].text == '=' then
+      local k = i + 3
+      if t[k] and t[k].text == 'df' and t[k + 1] and t[k + 1].text == '.' then k = k + 2 end
+      if t[k] and outputs[t[k].text] and t[k + 1] and opens[t[k + 1].text] then
+        local behind = t[close_of(t, k + 1) + 1]
+        if not behind or (behind.kind ~= 'op' or behind.text == ';') then names[after.text] = true end
+      end
+    end
+  end
+  for name in pairs(parameters(t, 1, #t)) do names[name] = nil end
+  for name, n in pairs(times) do if n > 1 then names[name] = nil end end
+  return names
+end
+
+local ends_statement = set '; ) ] } do then else end repeat'
+
+--- Statements outside of functions that build a step and drop it: warn(token, …) of each.
+local function find_dropped(t, warn)
+  local depth, functions = 0, {}
+  for i = 1, #t do
+    local word = (t[i].kind == 'keyword' or t[i].kind == 'op') and t[i].text
+    if word == 'function' then
+      depth = depth + 1
+      functions[#functions + 1] = depth
+    elseif word == 'if' or word == 'do' or word == 'repeat' then depth = depth + 1
+    elseif word == 'end' or word == 'until' then
+      if functions[#functions] == depth then functions[#functions] = nil end
+      depth = depth - 1
+    elseif #functions == 0 and t[i].kind == 'name' and steps[t[i].text] and t[i - 1] and t[i - 1].text == ':' and t[i + 1] and opens[t[i + 1].text] then
+      local k = i - 2
+      while t[k] and t[k].kind == 'name' and t[k - 1] and t[k - 1].text == '.' do k = k - 2 end
+      local before, behind = t[k - 1], t[close_of(t, i + 1) + 1]
+      local begins = not before or ends_statement[before.text] or before.kind == 'name' or before.kind == 'number' or before.kind == 'string'
+      if t[k] and t[k].kind == 'name' and begins and not (behind and (behind.kind == 'op' and behind.text ~= ';' and behind.text ~= '(')) then
+        warn(t[i], '`%s` builds an operation that nothing runs: keep it, and df.run(it) as often as it is to happen', t[i].text)
+      end
+    end
+  end
+end
+
+--- What a script's text is warned of before it runs, on stderr.
+function M.before(path)
+  local file = io.open(path, 'rb')
+  local text = file and file:read('*a')
+  if file then file:close() end
+  if not text or not text:find('%f[%w_]df%f[^%w_]') then return end
+  for _, w in ipairs(M.find((text:gsub('^#[^\n]*', '')), true)) do
+    io.stderr:write(('%s:%d: warning: %s\n'):format(path, w.line, w.message))
+  end
+end
+
+--- Conditions of if, elseif, while and until that are Outputs. `named`: names of predicates.
+local function find_conditions(t, named, warn)
+  for i = 1, #t do
+    local word = t[i].text
+    if t[i].kind == 'keyword' and (word == 'if' or word == 'elseif' or word == 'while' or word == 'until') then
+      local what, evaluated, k = nil, false, i + 1
+      while t[k] and not (t[k].kind == 'keyword' and (t[k].text == 'then' or t[k].text == 'do' or t[k].text == 'function'))
+            and not (word == 'until' and t[k].line ~= t[i].line) do
+        if values[t[k].text] then evaluated = true end
+        if is_predicate(t, k) or is_name(t, k, named) then what = what or t[k] end
+        k = k + 1
+      end
+      if what and not evaluated then
+        warn(t[i], '`%s` on an Output is decided while the graph is built, and an Output is always true: use cond or while_loop, or run it first', word)
+      end
+    end
+  end
+end
+
+--- Comparisons and logic in bodies and branches. Returns the set of places that are in one.
+local function find_in_bodies(t, named, warn)
+  local inside = {}
+  for i = 1, #t - 1 do
+    local before = t[i - 1] and t[i - 1].text
+    if t[i].kind == 'name' and makers[t[i].text] and (t[i + 1].text == '(' or t[i + 1].text == '{') and before ~= 'function' then
+      local last = close_of(t, i + 1)
+      for k = i + 2, last do inside[k] = true end
+      local names = builders[t[i].text] and parameters(t, i + 1, last) or {}
+      for name in pairs(named) do names[name] = true end
+      for k = i + 2, last do
+        local o = t[k]
+        local left, right = is_name(t, k - 1, names) or ends_predicate(t, k - 1), is_name(t, k + 1, names) or begins_predicate(t, k + 1)
+        if comparisons[o.text] and o.kind == 'op' and (left or right) then
+          local name = is_name(t, k - 1, names) and t[k - 1].text or 'x'
+          if not (t[k + 1].text == 'nil' or t[k - 1].text == 'nil') then
+            warn(o, '`%s` on an Output is decided while the graph is built: use %s:%s(…)', o.text, name, comparisons[o.text])
+          end
+        elseif o.kind == 'keyword' and o.text == 'not' and right then
+          warn(o, '`not` on an Output is false while the graph is built: use df.logical_not(…)')
+        elseif o.kind == 'keyword' and (o.text == 'and' or o.text == 'or') and (left and right or ends_predicate(t, k - 1) and not chosen(t, k - 1)) then
+          warn(o, '`%s` on Outputs gives one of them while the graph is built: use df.logical_%s(…)', o.text, o.text)
+        end
+      end
+    end
+  end
+  return inside
+end
+
+--- Comparisons of what is an Output for sure, and choices by a predicate; anywhere but `inside`.
+local function find_sure(t, inside, warn)
+  local sure = locals_of(t)
+  for i = 2, #t - 1 do
+    local word, kind = t[i].text, t[i].kind
+    if kind == 'op' and comparisons[word] then
+      local name = is_name(t, i - 1, sure) and t[i - 1].text or is_name(t, i + 1, sure) and t[i + 1].text
+      local other = name and (t[i - 1].text == name and t[i + 1] or t[i - 1])
+      if name and other.kind == 'number' then
+        warn(t[i], '`%s` on an Output is decided while the graph is built: use %s:%s(…)', word, name, comparisons[word])
+      end
+    elseif kind == 'keyword' and word == 'and' and not inside[i] and ends_predicate(t, i - 1) then
+      local first = open_of(t, i - 1) - 1
+      while t[first - 1] and (t[first - 1].text == ':' or t[first - 1].text == '.') do first = first - 2 end
+      local before = t[first - 1]
+      if before and (before.text == '=' or before.text == 'return' or before.text == '(' or before.text == ',') and not values[(t[first - 2] or before).text] then
+        warn(t[i], '`and` on Outputs gives one of them while the graph is built: use df.where(p, a, b) or cond, and df.logical_and(p, q)')
+      end
+    end
+  end
+end
+
+--- Warnings for a text: a list of {line =, message =}, in the order of the lines. `whole`: it is all of a script, and no input of the prompt's.
+function M.find(text, whole)
   local t, found, seen = {}, {}, {}
   for _, token in ipairs(lexer.tokens(text)) do if token.kind ~= 'comment' then t[#t + 1] = token end end
   local function warn(token, ...)
@@ -116,46 +257,9 @@ function M.find(text)
     end
   end
 
-  -- if, elseif, while, until.
-  for i = 1, #t do
-    local word = t[i].text
-    if t[i].kind == 'keyword' and (word == 'if' or word == 'elseif' or word == 'while' or word == 'until') then
-      local what, evaluated, k = nil, false, i + 1
-      while t[k] and not (t[k].kind == 'keyword' and (t[k].text == 'then' or t[k].text == 'do' or t[k].text == 'function'))
-            and not (word == 'until' and t[k].line ~= t[i].line) do
-        if values[t[k].text] then evaluated = true end
-        if is_predicate(t, k) or is_name(t, k, named) then what = what or t[k] end
-        k = k + 1
-      end
-      if what and not evaluated then
-        warn(t[i], '`%s` on an Output is decided while the graph is built, and an Output is always true: use cond or while_loop, or run it first', word)
-      end
-    end
-  end
-
-  -- Comparisons and logic in bodies and branches.
-  for i = 1, #t - 1 do
-    local before = t[i - 1] and t[i - 1].text
-    if t[i].kind == 'name' and makers[t[i].text] and (t[i + 1].text == '(' or t[i + 1].text == '{') and before ~= 'function' then
-      local last = close_of(t, i + 1)
-      local names = builders[t[i].text] and parameters(t, i + 1, last) or {}
-      for name in pairs(named) do names[name] = true end
-      for k = i + 2, last do
-        local o = t[k]
-        local left, right = is_name(t, k - 1, names) or ends_predicate(t, k - 1), is_name(t, k + 1, names) or begins_predicate(t, k + 1)
-        if comparisons[o.text] and o.kind == 'op' and (left or right) then
-          local name = is_name(t, k - 1, names) and t[k - 1].text or 'x'
-          if not (t[k + 1].text == 'nil' or t[k - 1].text == 'nil') then
-            warn(o, '`%s` on an Output is decided while the graph is built: use %s:%s(…)', o.text, name, comparisons[o.text])
-          end
-        elseif o.kind == 'keyword' and o.text == 'not' and right then
-          warn(o, '`not` on an Output is false while the graph is built: use df.logical_not(…)')
-        elseif o.kind == 'keyword' and (o.text == 'and' or o.text == 'or') and (ends_predicate(t, k - 1) or begins_predicate(t, k + 1) or (left and right)) then
-          warn(o, '`%s` on Outputs gives one of them while the graph is built: use df.logical_%s(…)', o.text, o.text)
-        end
-      end
-    end
-  end
+  find_conditions(t, named, warn)
+  find_sure(t, find_in_bodies(t, named, warn), warn)
+  if whole then find_dropped(t, warn) end
   table.sort(found, function(a, b) if a.line ~= b.line then return a.line < b.line end return a.message < b.message end)
   return found
 end

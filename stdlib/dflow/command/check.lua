@@ -24,7 +24,7 @@ return function(...)
       io.stderr:write('dflow: ', wrong, '\n')
       good = false
     else
-      for _, w in ipairs(conditions.find(text)) do
+      for _, w in ipairs(conditions.find(text, true)) do
         io.stdout:write(('%s:%d: warning: %s\n'):format(path, w.line, w.message))
         good = false
       end

@@ -53,8 +53,10 @@ end
 local function rows_of(list)
   local n
   for i, t in ipairs(list) do
-    if getmetatable(t) ~= Tensor or t.rank < 1 then
-      errors.bad('pipeline: part %d of the source is %s, a Tensor with rows is expected', i, errors.describe(t))
+    local is = getmetatable(t) == Tensor
+    if not is or t.rank < 1 then
+      errors.bad('pipeline: part %d of the source is %s, a Tensor with rows is expected%s', i, is and tensor.shape_text(t.dtype, t.shape) or errors.describe(t),
+                 is and ', as df.tensor{1, 2}' or ': df.run(x) gives one of an Output, df.tensor(list) of a list')
     end
     n = n or t.shape[1]
     if t.shape[1] ~= n then errors.bad('pipeline: the tensors have %d and %d rows', n, t.shape[1]) end
@@ -364,6 +366,7 @@ function methods.each(p, opts)
   return it
 end
 
+Pipeline.__call = function() errors.bad('a pipeline is gone through by its iterator: for x, y in p:each() do … end') end
 Iterator.__call = function(it)
   local e = not it.over and it.pull()
   if not e then

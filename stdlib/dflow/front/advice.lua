@@ -53,6 +53,14 @@ local entries = {
   { 'the table has a hole', 'each element is a value: 0, or 0/0 where none is known; a misspelt variable is nil, too' },
   { 'the table is not rectangular', 'every row has the same length; shorter ones are filled up, with zeros for example' },
   { '^Squeeze: ', 'only dimensions of 1 can be squeezed; df.squeeze(x) takes all of them' },
+  { '^random_%w+: %d numbers were given; the shape is one list: write {0, 1}', 'the shape stands first: df.random_uniform({2}, {min = 0, max = 1})' },
+  { '^Slice: %w+ is %w+%[%]: expected a vector', 'begin and size are lists, a number for each axis: x:slice({1, 0}, {2, 3})' },
+  { '^Fill: value is .-: expected a scalar', 'the shape stands first: df.fill({2}, 0)' },
+  { '^Fill: dims%[%d+%] is %-1', 'a size that is known when the graph runs only is df.dim(x, 0), or df.shape(x)' },
+  { 'x%[i%] of a scalar: gradients', 'gradients of one x is one Output, of {x, y} a list' },
+  { 'labels%[%d+%] is %-?%d+: expected a class from 0', 'classes count from 0, and the last layer has a unit for each' },
+  { 'labels must have the shape of the logits without', 'logits are [batch, classes], labels [batch]; df.nn.Flatten() goes between images and Dense' },
+  { 'labels and logits are of one shape', 'df.expand_dims(labels, 1) makes a column of a vector' },
   { 'axis %-?%d+ is out of range', 'axes count from 0, and -1 is the last' },
   { 'is not in %[0, %d+%)', 'indices count from 0' },
   -- dtypes
@@ -64,7 +72,14 @@ local entries = {
   { 'cannot be an element of dtype', 'strings and numbers do not mix: tonumber(s) reads one' },
   { 'is (%w+) but must be one of (%w+)', function(_, _, wanted) return ("df.cast(x, '%s') converts it"):format(wanted) end },
   { 'feed: the number .- for .- cannot be held', "feed a whole number, or make it df.placeholder('float32', shape)" },
-  { "a dtype is a string such as 'float32', not", function(text) return text and text:find('cast') and "the value stands first: df.cast(x, 'float32')" or nil end },
+  { "a dtype is a string such as 'float32', not", function(text)
+    if not text then return nil end
+    return text:find('cast') and "the value stands first: df.cast(x, 'float32')"
+      or text:find('constant') and "value, dtype, shape: df.constant(1, 'float32', {2, 3})" or nil
+  end },
+  { '^gradients: y %(`.-`, built at (%S+)%) does not depend .- built at (%S+)%)', function(text)
+    return text and text:find('df%.run') and 'what df.run gives is a value, which has forgotten its graph: give gradients the Output' or nil
+  end },
   -- calls
   { '^S%w*SoftmaxCrossEntropyWithLogits: input 0 %(features%) is int', 'logits stand first, labels second: df.sparse_softmax_cross_entropy_with_logits(logits, labels)' },
   { "; the variables? '", nil },      -- that is what is wrong
@@ -73,13 +88,13 @@ local entries = {
   { "a table with the key '.-' was given where an Output", 'options go with functions, not with operators: df.add(x, y, {name = …})' },
   { 'Queue: the dtypes are missing', "as in df.FIFOQueue(10, {'float32'})" },
   { '^([%w_]+): [%a_][%w_, ]* is missing', function(text, op)
-    if text and text:find('[%w_%]%)]%s*%.%s*' .. op .. '%s*[%(%{]') and not text:find('df%s*%.%s*' .. op) then
+    if text and text:find('[%w_%]%)]%s*%.%s*' .. op .. '%s*[%(%{]') and not text:find('df%.?%w*%s*%.%s*' .. op) then
       return ('a method is called with a colon: x:%s(…)'):format(op)
     end
     return usage(op)
   end },
   { '^([%w_]+): the input [%w_]+ %(number %d%) is missing', function(text, op)
-    if text and text:find('[%w_%]%)]%s*%.%s*' .. op .. '%s*[%(%{]') and not text:find('df%s*%.%s*' .. op) then
+    if text and text:find('[%w_%]%)]%s*%.%s*' .. op .. '%s*[%(%{]') and not text:find('df%.?%w*%s*%.%s*' .. op) then
       return ('a method is called with a colon: x:%s(…)'):format(op)
     end
     return usage(op)
@@ -88,7 +103,17 @@ local entries = {
     list) return (list == 'shape' or list == 'perm') and ('it is one list: x:%s{2, 1}'):format(op) or usage(op) end },
   { '^([%w_]+) takes at most %d+ arguments', function(_, op) return usage(op) end },
   { '^([%w_]+) takes %d+ inputs and %d+ options', function(_, op) return usage(op) end },
-  { 'takes a function first', 'the function stands first: df.map_fn(function(row) return … end, rows)' },
+  { '([%w_]+) takes a function first', function(_, op)
+    if op == 'foldl' or op == 'foldr' or op == 'scan' then return ('the function stands first: df.%s(function(a, row) return … end, rows, initial)'):format(op) end
+    return op ~= 'lua_func' and 'the function stands first: df.map_fn(function(row) return … end, rows)' or usage(op)
+  end },
+  { '^func takes a name', "as in df.func('square', {'float32'}, function(x) return x * x end)" },
+  { '^lua_func: its third argument', "as in df.lua_func(function(x) return x + 1 end, {x}, {'float32'})" },
+  { ': its state is missing', nil },
+  { '^restore: .- does not fit', 'was it saved by another model? {partial = true} takes what fits, {map = …} tells other names' },
+  { 'waits for %d+ elements? from queue', 'what takes from a queue needs who fills it: df.run(q:enqueue(v)) before, or at the same time' },
+  { 'waits for room for %d+ elements? in queue', 'a queue takes as many as its capacity, its first argument; df.run(q:dequeue()) makes room' },
+  { '^value: the run is over', 'h:wait() gives what the run was to compute; values inside are kept with df.start(y, feeds, {values = true})' },
   { '^(%u%w+): its options are a table, not the number', function(_, layer)
     return layer == 'Dense' and 'df.nn.Dense(units): the width of the input is taken from the input' or ('options are named: df.nn.%s(…, {name = value})'):format(layer)
   end },
@@ -200,6 +225,12 @@ local raw = {
   { "near '!'", function() return 'Lua writes ~= for "is not equal" and not for "not"; in the graph x:ne(y), df.logical_not(p)' end },
   { "near '%+=?'", function(_, text) return text and text:find('%+=') and 'Lua has no +=: x = x + 1; of a variable df.run(v:assign_add(1))' or nil end },
   { "near '='", function(_, text) return text and text:find('[-+*/]=') and 'Lua has no ' .. text:match('[-+*/]=') .. ': x = x + 1 is written out' or nil end },
+  { "attempt to perform arithmetic on a table value %(%w+ '([%w_]+)'%)",
+    function(word) return ("'%s' is a list; its elements are %s[1], %s[2], …, and df.stack(%s) makes one tensor of them"):format(word, word, word, word) end },
+  { "attempt to perform arithmetic on a nil value %(field '[^']+'%)", function(_, text)
+    return text and text:find('shape%s*%[') and 'shapes are lists of Lua and begin at x.shape[1]; unknown ones are -1 there, df.dim(x, 0) in the graph' or nil
+  end },
+  { "<name> expected near 'repeat'", function() return 'repeat is a word of Lua\'s own; of a pipeline it is p:repeat_(n)' end },
   { "near '%['", function(_, text) return text and text:find('=%s*%[') and 'lists are written in braces: {1, 2, 3}' or nil end },
   { "near ':'", function(_, text) return text and text:find('%f[%w]for%f[%W]') and 'blocks are for … do … end, if … then … end, function(x) … end' or nil end },
   { "'=' expected near '(%w+)'", function(_, text) return text and text:find('^%s*import ') and "modules are loaded by local df = require 'dflow'" or nil end },

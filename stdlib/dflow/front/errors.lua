@@ -190,6 +190,7 @@ local options_elsewhere = {
   max_iterations = { 'maximum_iterations' }, max_iter = { 'maximum_iterations' }, parallel = { 'parallel_iterations' },
   type = { 'dtype' }, size = { 'shape' }, init = { 'kernel_initializer' }, low = { 'min' }, high = { 'max' },
   std = { 'stddev' }, k = { 'k' }, transpose = { 'transpose_a', 'transpose_b' }, gpu = { 'devices' }, device = { 'devices' }, var_list = { 'variables' },
+  sequence_length = { 'lengths' }, time_axis = { 'time_major' }, batch_first = { 'time_major' }, lr = { 'learning_rate' },
 }
 
 --- As hint, of the names of options.

@@ -96,7 +96,7 @@ function M.map_fn(fn, elems, opts)
       local rows = arguments(read_all(arrays, i))
       local results = call_user(fn, unpack(rows, 1, #rows))
       results.n = nil
-      if #results == 0 then errors.bad('map_fn: the function returns nothing') end
+      if #results == 0 then errors.bad('map_fn: the function returns nothing: is `return` missing?') end
       like = #results == 1 and results[1] or results
       finished = {}
       nest.each(like, nest.is_structure, function(v)

@@ -284,6 +284,9 @@ Operation.__index = function(o, key)
   return field and field(o)
 end
 
+Operation.__call = function(o)
+  errors.bad('an operation cannot be called: df.run(o) and o:run() run %s', o.name)
+end
 Operation.__tostring = function(o)
   return ('%s = %s()%s'):format(o.name, o.type, o.source and '  -- ' .. o.source or '')
 end

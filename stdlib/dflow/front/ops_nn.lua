@@ -1,6 +1,7 @@
 --- Ops of neural networks whose Lua surface differs from the node: losses given by name, softmax along any axis, clipping.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
+local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
 local nest = require 'dflow.front.nest'
 local convert = require 'dflow.front.convert'
@@ -43,6 +44,16 @@ local function labels_and_logits(name)
   end
 end
 
+--- As far as they are known: what broadcasts would be averaged over pairs that nobody meant.
+local function same_shapes(name, labels, logits)
+  local a, b = labels.shape, logits.shape
+  local same = not a or not b or #a == #b
+  for i = 1, same and a and b and #a or 0 do same = same and (a[i] == b[i] or a[i] < 0 or b[i] < 0) end
+  if not same then
+    errors.bad('%s: labels and logits are of one shape, these are %s and %s', name, tensor.shape_text(labels.dtype, a), tensor.shape_text(logits.dtype, b))
+  end
+end
+
 --- softmax_cross_entropy_with_logits{labels =, logits =}: labels are distributions; T[batch] of losses.
 def('softmax_cross_entropy_with_logits', { 'logits', 'labels' }, {}, function(o)
   local logits, labels = labels_and_logits('softmax_cross_entropy_with_logits')(o)
@@ -56,6 +67,11 @@ def('sparse_softmax_cross_entropy_with_logits', { 'logits', 'labels' }, {}, func
   local labels = typed(o.labels) and to_output(o.labels) or arguments.int32(o.labels, logits.graph)
   local rank = graph.rank(logits)
   if not rank or rank == 2 then return (op('SparseSoftmaxCrossEntropyWithLogits', { logits, labels }, { name = o.name })) end
+  local of = graph.rank(labels)
+  if of and rank > 2 and of ~= rank - 1 then
+    errors.bad('sparse_softmax_cross_entropy_with_logits: labels must have the shape of the logits without its last axis: logits are %s, labels %s',
+               tensor.shape_text(logits.dtype, logits.shape), tensor.shape_text(labels.dtype, labels.shape))
+  end
   local classes = f.dim(logits, -1)
   local loss = op('SparseSoftmaxCrossEntropyWithLogits', { f.reshape(logits, { -1, classes }), f.reshape(labels, { -1 }) }, { name = o.name })
   return f.reshape(loss, f.shape(labels))
@@ -65,6 +81,7 @@ end)
 def('sigmoid_cross_entropy_with_logits', { 'logits', 'labels' }, {}, function(o)
   local x, z = labels_and_logits('sigmoid_cross_entropy_with_logits')(o)
   z = to_output(z, graph.dtype(x), x.graph)
+  same_shapes('sigmoid_cross_entropy_with_logits', z, x)
   return f.relu(x) - x * z + f.softplus(-f.abs(x))
 end)
 

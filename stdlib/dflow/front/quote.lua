@@ -250,9 +250,14 @@ for word in ('and break do else elseif end false for function goto if in local n
   keywords[word] = true
 end
 
---- Names that the line reads: no fields, no keys, no parameters, not what it assigns to.
+--- Names that the line reads: no fields, no keys, no parameters, not what it declares.
 local function names_read(text)
-  local code = M.masked(text):gsub('function%s*[%w_.:]*%s*%b()', function(s) return (' '):rep(#s) end)
+  local masked, own = M.masked(text), {}
+  for list in masked:gmatch('function%s*[%w_.:]*%s*(%b())') do for word in list:gmatch('[%a_][%w_]*') do own[word] = true end end
+  for list in masked:gmatch('local%s+([%a_][%w_,%s]*)=') do
+    for word in (list:match('.*%f[%w]local%s+(.*)') or list):gmatch('[%a_][%w_]*') do own[word] = true end
+  end
+  local code = masked:gsub('function%s*[%w_.:]*%s*%b()', function(s) return (' '):rep(#s) end)
   code = code:gsub('local%s+[%a_][%w_,%s<>]*=', function(s) return (' '):rep(#s) end)
   code = code:gsub('^%s*[%a_][%w_,%s]*=%f[^=]', function(s) return (' '):rep(#s) end)
   local list, seen = {}, {}
@@ -261,7 +266,7 @@ local function names_read(text)
     local is_field = before:find('[.:]$') and not before:find('%.%.$')
     local is_key = code:find('^%s*=[^=]', after) or code:find('^%s*=$', after)
     local is_number = code:sub(at - 1, at - 1):find('%d')
-    if not keywords[word] and not is_field and not is_key and not is_number and not seen[word] then
+    if not keywords[word] and not is_field and not is_key and not is_number and not own[word] and not seen[word] then
       seen[word] = true
       list[#list + 1] = word
     end

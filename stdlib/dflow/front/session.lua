@@ -95,7 +95,7 @@ local function feed_key(s, k)
     return k
   end
   if type(k) == 'string' then return s.graph:output(k) end
-  errors.bad('feed: the keys of the feeds are Outputs, this is %s', errors.describe(k))
+  errors.bad('feed: the keys of the feeds are Outputs, this is %s: write {[x] = value}, x being the placeholder', errors.describe(k))
 end
 
 local function check_fed(o, v)

@@ -28,6 +28,7 @@ Tensor.__index = function(t, key)
   end
   method = M.op_method(key)
   if method then return method end
+  if type(key) ~= 'string' then errors.bad('a Tensor is indexed with t:at(0, 1), from 0, not with %s in brackets', errors.describe(key)) end
   local names = {}
   for name in pairs(methods) do names[#names + 1] = name end
   for name in pairs(fields) do names[#names + 1] = name end

@@ -62,6 +62,18 @@ local function finish(l, x, y)
   return l:shaped(x, y)
 end
 
+--- Does the window fit where nothing is padded? As far as sizes are known; axes 1 … n of the input.
+local function check_reach(l, x)
+  if l.padding ~= 'VALID' then return end
+  for i, size in ipairs(l.size) do
+    local have, reach = x.shape[i + 1], (size - 1) * (l.dilation and l.dilation[i] or 1) + 1
+    if have >= 0 and reach > have then
+      l:bad("a window that reaches over %d does not fit into the %d of axis %d of its input %s; {padding = 'SAME'} fills up with zeros",
+            reach, have, i, tensor.shape_text(x.dtype, x.shape))
+    end
+  end
+end
+
 --- strides, padding and dilations as the nodes have them.
 local function window(l)
   return { strides = { 1, l.strides[1], l.strides[2], 1 }, padding = l.padding, dilations = { 1, l.dilation[1], l.dilation[2], 1 } }
@@ -78,6 +90,7 @@ local Conv2D = layer.class{
     x = l:input(x, 4, 4, IMAGE)
     l:prepare(x)
     check_channels(l, x, 3)
+    check_reach(l, x)
     return finish(l, x, f.conv2d(x, l.kernel, window(l)))
   end,
 }
@@ -100,6 +113,7 @@ local Conv1D = layer.class{
     x = l:input(x, 3, 3, LINE)
     l:prepare(x)
     check_channels(l, x, 2)
+    check_reach(l, x)
     local image, padding = f.expand_dims(x, 1), l.padding
     if padding == 'CAUSAL' then
       image, padding = f.pad(image, { { 0, 0 }, { 0, 0 }, { (l.size[1] - 1) * l.dilation[1], 0 }, { 0, 0 } }), 'VALID'
@@ -128,6 +142,7 @@ local DepthwiseConv2D = layer.class{
     x = l:input(x, 4, 4, IMAGE)
     l:prepare(x)
     check_channels(l, x, 3)
+    check_reach(l, x)
     return finish(l, x, registry.op('DepthwiseConv2dNative', { x, l.kernel }, window(l)))
   end,
 }
@@ -188,6 +203,7 @@ local function pooling(kind, op, n)
     kind = kind, known = fields, text = text_of,
     call = function(l, _, x)
       x = l:input(x, n + 2, n + 2, n == 2 and IMAGE or LINE)
+      check_reach(l, x)
       local size, strides = l.size, l.strides
       if n == 2 then
         return l:shaped(x, f[op](x, { ksize = { 1, size[1], size[2], 1 }, strides = { 1, strides[1], strides[2], 1 }, padding = l.padding }))

@@ -39,7 +39,7 @@ function M.variables_of(given, g, what)
     if type(key) == 'string' then add(key, v) end
   end
   for i, v in ipairs(given) do add(getmetatable(v) == variable.Variable and v.name or i, v) end
-  if #names == 0 then errors.bad('%s: there are no variables', what) end
+  if #names == 0 then errors.bad('%s: there are no variables: layers have some once they have been called, so build the model first', what) end
   table.sort(names)
   return out, names, g
 end

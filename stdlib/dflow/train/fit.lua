@@ -7,6 +7,7 @@ local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
+local variable = require 'dflow.front.variable'
 local convert = require 'dflow.front.convert'
 local session = require 'dflow.front.session'
 local ops = require 'dflow.front.ops'
@@ -32,6 +33,9 @@ local function check_data(data, what)
   local list = {}
   for i = 1, 2 do
     local t = data[i]
+    if getmetatable(t) == graph.Output or getmetatable(t) == variable.Variable then
+      errors.bad('fit: %s is an Output, which has no value yet: a Tensor is expected, as df.tensor(list), df.load_npy(path) or df.run(x) gives it', i == 1 and 'x' or 'y')
+    end
     if getmetatable(t) ~= Tensor then t = tensor.from(t, nil, nil, 'fit') end
     if t.rank < 1 then errors.bad('fit: %s has no rows: %s', i == 1 and 'x' or 'y', tensor.shape_text(t.dtype, t.shape)) end
     list[i] = t
@@ -79,6 +83,12 @@ local function callable(model)
   errors.bad('fit: the model is %s; a layer, such as df.nn.Sequential{…}, or a function(x, training) is expected', errors.describe(model))
 end
 
+--- What Keras and PyTorch call them.
+local elsewhere = { mse = 'mean_squared_error', MSE = 'mean_squared_error', l2 = 'mean_squared_error', mae = 'absolute_difference', l1 = 'absolute_difference',
+                    bce = 'sigmoid_cross_entropy', binary_crossentropy = 'sigmoid_cross_entropy', crossentropy = 'sparse_softmax_cross_entropy',
+                    cross_entropy = 'sparse_softmax_cross_entropy', categorical_crossentropy = 'softmax_cross_entropy',
+                    sparse_categorical_crossentropy = 'sparse_softmax_cross_entropy' }
+
 --- The loss as function(labels, predictions); nil: what goes with the labels' dtype.
 local function loss_of(given, labels)
   if type(given) == 'function' then return given end
@@ -89,7 +99,10 @@ local function loss_of(given, labels)
       if type(v) == 'function' then names[#names + 1] = name end
     end
     table.sort(names)
-    if not fn then errors.bad("fit: there is no loss '%s'%s (there are: %s)", given, errors.hint(given, names), table.concat(names, ', ')) end
+    if not fn then
+      local hint = elsewhere[given] and ("; it is '%s'"):format(elsewhere[given]) or errors.hint(given, names)
+      errors.bad("fit: there is no loss '%s'%s (there are: %s)", given, hint, table.concat(names, ', '))
+    end
     return fn
   end
   if given ~= nil then errors.bad('fit: loss is a function(labels, predictions) or the name of one of df.nn, not %s', errors.describe(given)) end

@@ -123,7 +123,11 @@ function Optimizer:compute_gradients(loss, vars)
   end
   loss = convert.to_output(loss)
   vars = M.check_variables(vars == nil and M.trainable(loss.graph) or vars, 'compute_gradients')
-  if #vars == 0 then errors.bad('there are no trainable variables') end
+  if #vars == 0 then
+    local whole = loss.graph.variables[1]
+    errors.bad('there are no trainable variables%s', whole and not dtypes.is_float(whole.d)
+      and ("; '%s' is %s, and only floats have gradients: df.Variable(2.0)"):format(whole.name, whole.dtype) or '')
+  end
   local grads = gradients.gradients(loss, vars, { unconnected = 'none' })
   local list = {}
   for i, v in ipairs(vars) do list[i] = { grads[i], v } end
@@ -277,6 +281,7 @@ function M.class(name, parameters, more, defaults, methods)
   return function(...)
     local n = select('#', ...)
     local last = n > 0 and select(n, ...) or nil
+    if n == 1 and last == nil then errors.bad('%s: the learning rate is nil', name) end      -- a misspelt variable, not the default
     if n == 1 and nest.is_plain(last) and next(last) == nil then n = 0 end      -- no options
     local o = arguments.take(name, parameters, options, graph.unpack({ ... }, 1, n))
     for key, v in pairs(defaults) do
