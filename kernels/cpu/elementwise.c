@@ -260,7 +260,7 @@ static int32_t run_large(df_kernel *k, const ew_op *op, double param, const ew_v
 }
 
 /* Equal shapes, or a number against a tensor, of native dtypes and no great size: most calls, and short ones. */
-int32_t ew_run(df_kernel *k, const ew_op *op, double param, const ew_view *views) {
+int32_t cpu_ew_run(df_kernel *k, const ew_op *op, double param, const ew_view *views) {
   const df_tensor *like = k->in[0], *other = k->in[k->nin - 1];
   ew_loop loop = op->loop[other->dtype];
   uint32_t fixed = 0;

@@ -19,7 +19,7 @@ enum { EW_LIGHT = 16384, EW_HEAVY = 4096 };
 typedef struct ew_view { int32_t rank; const int64_t *dims; } ew_view;
 
 /* Output 0 is op of the 1, 2 or 3 inputs, broadcast. views may be NULL. */
-int32_t ew_run(df_kernel *k, const ew_op *op, double param, const ew_view *views);
+int32_t cpu_ew_run(df_kernel *k, const ew_op *op, double param, const ew_view *views);
 
 /* No lane depends on another: out and an input are either the same or apart. */
 #if defined(__clang__)

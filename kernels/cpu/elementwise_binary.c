@@ -40,7 +40,7 @@
     static const ew_op entry = { .grain = work, .loop = { __VA_ARGS__ } }; \
     if (dfk_is_rare(k->in[0]->dtype) || k->in[0]->dtype == DF_STRING) return ref_##op(k); \
     int32_t bad = check(k); \
-    return bad ? bad : ew_run(k, &entry, 0, NULL); \
+    return bad ? bad : cpu_ew_run(k, &entry, 0, NULL); \
   }
 static inline int32_t anything(df_kernel *k) { return DF_OK; }
 #define KERNEL(op, work, ...) KERNEL_CHECKED(op, work, anything, __VA_ARGS__)
@@ -124,12 +124,12 @@ LOOP2(not_equal, b, bool, bool)
 int32_t cpu_equal(df_kernel *k) {
   static const ew_op entry = { .grain = EW_LIGHT,
                                .loop = { FLOAT_LOOPS(equal), INT_LOOPS(equal), [DF_BOOL] = equal_b_loop } };
-  return numbers_or_bool(k->in[0]) ? ew_run(k, &entry, 0, NULL) : ref_equal(k);
+  return numbers_or_bool(k->in[0]) ? cpu_ew_run(k, &entry, 0, NULL) : ref_equal(k);
 }
 int32_t cpu_not_equal(df_kernel *k) {
   static const ew_op entry = { .grain = EW_LIGHT,
                                .loop = { FLOAT_LOOPS(not_equal), INT_LOOPS(not_equal), [DF_BOOL] = not_equal_b_loop } };
-  return numbers_or_bool(k->in[0]) ? ew_run(k, &entry, 0, NULL) : ref_not_equal(k);
+  return numbers_or_bool(k->in[0]) ? cpu_ew_run(k, &entry, 0, NULL) : ref_not_equal(k);
 }
 
 /* x ^ 2 is most of what people write: it needs no logarithm, and pow_ gives it the bits of a product anyway. */
@@ -160,7 +160,7 @@ LEAKY_GRAD_LOOP(f32, float)
 LEAKY_GRAD_LOOP(f64, double)
 int32_t cpu_leaky_relu_grad(df_kernel *k) {
   static const ew_op entry = { .grain = EW_LIGHT, .loop = { FLOAT_LOOPS(leaky_relu_grad) } };
-  return ew_run(k, &entry, dfk_float(k, 0), NULL);
+  return cpu_ew_run(k, &entry, dfk_float(k, 0), NULL);
 }
 
 /* D: what the difference is computed in, as in TensorFlow, whose tolerance is a float32 and counts as equal. */
@@ -186,7 +186,7 @@ int32_t cpu_approximate_equal(df_kernel *k) {
   static const ew_op entry = { .grain = EW_LIGHT,
                                .loop = { FLOAT_LOOPS(approximate_equal), INT_LOOPS(approximate_equal) } };
   if (dfk_is_rare(k->in[0]->dtype)) return ref_approximate_equal(k);
-  return ew_run(k, &entry, dfk_float(k, 0), NULL);
+  return cpu_ew_run(k, &entry, dfk_float(k, 0), NULL);
 }
 
 /* ---- what integer ops ask before they begin -------------------------------------------------------- */

@@ -62,7 +62,7 @@ int32_t cpu_select_v2(df_kernel *k) {
   if (boxed(k->in[1])) return ref_select_v2(k);
   if (k->in[0]->size == 1 && k->in[0]->rank <= k->in[1]->rank && same_dims(k->in[1], k->in[2]))
     return dfk_out_forward(k, 0, *(const bool *)k->in[0]->data ? 1 : 2, k->in[1]->rank, NULL);
-  return ew_run(k, &select_entry, 0, NULL);
+  return cpu_ew_run(k, &select_entry, 0, NULL);
 }
 
 int32_t cpu_select(df_kernel *k) {
@@ -77,10 +77,10 @@ int32_t cpu_select(df_kernel *k) {
                     dfk_shape_text(c, text[0], sizeof text[0]), dfk_shape_text(a, text[1], sizeof text[1]),
                     dfk_shape_text(b, text[2], sizeof text[2]));
   if (c->rank == 0) return dfk_out_forward(k, 0, *(const bool *)c->data ? 1 : 2, a->rank, NULL);
-  if (!rows) return ew_run(k, &select_entry, 0, NULL);
+  if (!rows) return cpu_ew_run(k, &select_entry, 0, NULL);
   int64_t dims[DF_MAX_RANK] = { c->dims[0], 1, 1, 1, 1, 1, 1, 1 };
   ew_view views[3] = { { a->rank, dims }, { a->rank, a->dims }, { b->rank, b->dims } };
-  return ew_run(k, &select_entry, 0, views);
+  return cpu_ew_run(k, &select_entry, 0, views);
 }
 
 #define CLIP_LOOP(s, T) \
@@ -108,7 +108,7 @@ int32_t cpu_clip_by_value(df_kernel *k) {
   static const ew_op entry = { .grain = EW_LIGHT, .loop = { [DF_FLOAT32] = clip_f32_loop, [DF_FLOAT64] = clip_f64_loop,
     [DF_INT8] = clip_i8_loop, [DF_UINT8] = clip_u8_loop, [DF_INT32] = clip_i32_loop, [DF_INT64] = clip_i64_loop } };
   if (dfk_is_rare(k->in[0]->dtype)) return ref_clip_by_value(k);
-  return ew_run(k, &entry, 0, NULL);
+  return cpu_ew_run(k, &entry, 0, NULL);
 }
 
 /* ---- AddN: in the order of the inputs, a block at a time, so that each input is read once and the sum stays near - */

@@ -21,7 +21,7 @@
   int32_t cpu_##op(df_kernel *k) { \
     static const ew_op entry = { .grain = work, .loop = { __VA_ARGS__ } }; \
     if (dfk_is_rare(k->in[0]->dtype)) return ref_##op(k); \
-    return ew_run(k, &entry, 0, NULL); \
+    return cpu_ew_run(k, &entry, 0, NULL); \
   }
 #define FLOAT_LOOPS(name) [DF_FLOAT32] = name##_f32_loop, [DF_FLOAT64] = name##_f64_loop
 #define INT_LOOPS(name) [DF_INT8] = name##_i8_loop, [DF_UINT8] = name##_u8_loop, [DF_INT32] = name##_i32_loop, \
@@ -98,5 +98,5 @@ static void leaky_relu_f64_loop(void *out, const void *const *in, uint32_t fixed
 }
 int32_t cpu_leaky_relu(df_kernel *k) {
   static const ew_op entry = { .grain = EW_LIGHT, .loop = { FLOAT_LOOPS(leaky_relu) } };
-  return ew_run(k, &entry, dfk_float(k, 0), NULL);
+  return cpu_ew_run(k, &entry, dfk_float(k, 0), NULL);
 }

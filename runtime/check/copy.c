@@ -25,13 +25,13 @@ static const char *text_in(const copier *c, const char *s) { return s ? dfi_inte
 
 static df_context *context_in(const copier *c, const df_context *x) {
   if (!x) return NULL;
-  return x->id ? flow_of(c->to)->context[x->id - 1] : c->to->top;
+  return x->id ? dfi_flow_of(c->to)->context[x->id - 1] : c->to->top;
 }
-static df_loop *loop_in(const copier *c, const df_loop *l) { return l ? flow_of(c->to)->loop[l->id] : NULL; }
-static df_cond *cond_in(const copier *c, const df_cond *k) { return k ? flow_of(c->to)->cond[k->id] : NULL; }
+static df_loop *loop_in(const copier *c, const df_loop *l) { return l ? dfi_flow_of(c->to)->loop[l->id] : NULL; }
+static df_cond *cond_in(const copier *c, const df_cond *k) { return k ? dfi_flow_of(c->to)->cond[k->id] : NULL; }
 
 static dfi_function *function_in(const copier *c, const dfi_function *f) {
-  return f ? flow_of(c->to)->function[f->id] : NULL;
+  return f ? dfi_flow_of(c->to)->function[f->id] : NULL;
 }
 
 static struct dfi_map *map_in(const copier *c, const struct dfi_map *m) {
@@ -286,7 +286,7 @@ static void copy_function(const copier *c, dfi_function *to, const dfi_function 
 }
 
 static void make_room(df_graph *to, const flow *f) {
-  flow *t = flow_of(to);
+  flow *t = dfi_flow_of(to);
   t->context = dfi_xcalloc((size_t)f->ncontext + 1, sizeof *t->context);
   t->loop = dfi_xcalloc((size_t)f->nloop + 1, sizeof *t->loop);
   t->cond = dfi_xcalloc((size_t)f->ncond + 1, sizeof *t->cond);
@@ -304,7 +304,7 @@ static void make_room(df_graph *to, const flow *f) {
 /* What n needs beside its inputs: the end of the function that it calls, the keeping of the value that it loads. */
 static df_node *needs_besides(df_graph *g, const df_node *n) {
   const df_op *op = dfi_op_info_at(n->op)->op;
-  const dfi_function *f = op->flow == DF_CALL ? flow_function_find(g, n->attrs[0].s) : NULL;
+  const dfi_function *f = op->flow == DF_CALL ? dfi_flow_function_find(g, n->attrs[0].s) : NULL;
   return f ? f->ret : op->traits & DFO_TAPE_LOADS ? dfi_function_save(g, n->attrs[0].s, n->attrs[1].i) : NULL;
 }
 
@@ -338,7 +338,7 @@ int32_t df_graph_needs(df_graph *g, int32_t n, const int32_t *outputs, int32_t *
 }
 
 df_graph *df_graph_copy(df_graph *g, bool wide, int32_t nneed, const int32_t *need, df_error *err) {
-  flow *f = flow_of(g);
+  flow *f = dfi_flow_of(g);
   if (f->nopen || g->gradient) {
     dfi_fail(err, DF_FAILED_PRECONDITION, NULL,
              "a graph is copied while a cond, a loop or a gradient of it is being built");
@@ -360,17 +360,17 @@ df_graph *df_graph_copy(df_graph *g, bool wide, int32_t nneed, const int32_t *ne
   }
   for (int32_t i = 0; i < count; i++) join_node(&c, to->node[i], g->node[i]);
   copy_context(&c, to->top, g->top);
-  for (int32_t i = 0; i < f->ncontext; i++) copy_context(&c, flow_of(to)->context[i], f->context[i]);
+  for (int32_t i = 0; i < f->ncontext; i++) copy_context(&c, dfi_flow_of(to)->context[i], f->context[i]);
   for (int32_t i = 0; i < f->nloop; i++) {
-    copy_loop(&c, flow_of(to)->loop[i], f->loop[i]);
+    copy_loop(&c, dfi_flow_of(to)->loop[i], f->loop[i]);
     if (f->loop[i]->name) dfi_names_take(to, NULL, f->loop[i]->name);
   }
   for (int32_t i = 0; i < f->ncond; i++) {
-    copy_cond(&c, flow_of(to)->cond[i], f->cond[i]);
+    copy_cond(&c, dfi_flow_of(to)->cond[i], f->cond[i]);
     if (f->cond[i]->name) dfi_names_take(to, NULL, f->cond[i]->name);
   }
   for (int32_t i = 0; i < f->nfunction; i++) {
-    copy_function(&c, flow_of(to)->function[i], f->function[i]);
+    copy_function(&c, dfi_flow_of(to)->function[i], f->function[i]);
     dfi_names_take(to, NULL, f->function[i]->name);
   }
   to->ncontexts = g->ncontexts; to->nloops = g->nloops; to->nconds = g->nconds; to->ngradients = g->ngradients;
@@ -385,12 +385,12 @@ df_graph *df_graph_copy(df_graph *g, bool wide, int32_t nneed, const int32_t *ne
 }
 
 void df_graph_set_loops(df_graph *g, int64_t parallel_iterations, const char *save) {
-  flow *f = flow_of(g);
+  flow *f = dfi_flow_of(g);
   for (int32_t i = 0; i < f->nloop; i++) {
     if (parallel_iterations > 0) f->loop[i]->parallel_iterations = parallel_iterations;
     if (save && *save) f->loop[i]->save = dfi_intern(g, save);
   }
   if (parallel_iterations > 0)
     for (int32_t i = 0; i < g->n; i++)
-      if (flow_is(g->node[i], FLOW_ENTER)) g->node[i]->attrs[DFI_ENTER_PARALLEL_ITERATIONS].i = parallel_iterations;
+      if (dfi_flow_is(g->node[i], FLOW_ENTER)) g->node[i]->attrs[DFI_ENTER_PARALLEL_ITERATIONS].i = parallel_iterations;
 }

@@ -145,7 +145,7 @@ static int32_t prepare_random(df_graph *g, df_node *n, int32_t count, df_error *
 
 int32_t df_graph_prepare(df_graph *g, df_error *err) {
   dfi_unrolled *u = dfi_unrolled_of(g);
-  flow *f = flow_of(g);
+  flow *f = dfi_flow_of(g);
   int32_t code = DF_OK, count = g->n;
   for (; u->loops < f->nloop && !code; u->loops++) code = prepare_loop(g, f->loop[u->loops], err);
   for (; u->conds < f->ncond && !code; u->conds++) code = prepare_cond(g, f->cond[u->conds], err);

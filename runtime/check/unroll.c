@@ -121,12 +121,12 @@ static df_output constant(unroller *u, const df_value *v, df_node *like, const c
 
 /* What the copy of n waits for beside its inputs: copies of ops, not of what only says that a context runs. */
 static df_node *wait_for(unroller *u, instance *in, df_node *control) {
-  instance *home = instance_of(in, control->context);
+  instance *own = instance_of(in, control->context);
   df_flow f = dfi_op_info_at(control->op)->op->flow;
-  if (!home || (home->parent && control == home->context->pivot)) return NULL;
+  if (!own || (own->parent && control == own->context->pivot)) return NULL;
   if (f == DF_SWITCH || f == DF_ENTER || f == DF_NEXT_ITERATION || f == DF_LOOP_COND || f == DF_CONSTANT) return NULL;
   if (f == DF_MERGE && control->context->kind == DFI_PRED) return NULL;
-  df_output o = value(u, home, (df_output){ control, control->nout ? 0 : -1 });
+  df_output o = value(u, own, (df_output){ control, control->nout ? 0 : -1 });
   return o.node;
 }
 
@@ -136,7 +136,7 @@ static bool is_ordered(const df_node *n) {
   if (op->effect) return true;
   for (int32_t i = 0; i < n->nin && op->stateful; i++) {
     df_node *h = n->in[i].node;
-    while (flow_is_constant_enter(h) || flow_is_switch(h) || flow_is(h, FLOW_IDENTITY)) h = h->in[0].node;
+    while (dfi_flow_is_constant_enter(h) || flow_is_switch(h) || dfi_flow_is(h, FLOW_IDENTITY)) h = h->in[0].node;
     if (dfi_dtype(n->in[i]) == DF_RESOURCE && dfi_is_variable(h)) return true;
   }
   return false;
@@ -282,7 +282,7 @@ static df_output work_out(unroller *u, instance *in, df_output o) {
   df_output at;
   switch (dfi_op_info_at(n->op)->op->flow) {
     case DF_ENTER:
-      if (flow_is_constant_enter(n) && in->parent) return value(u, in->parent, n->in[0]);
+      if (dfi_flow_is_constant_enter(n) && in->parent) return value(u, in->parent, n->in[0]);
       break;
     case DF_SWITCH:
       if (in->loop && n->in[1].node == in->loop->loop_cond) {
@@ -314,13 +314,13 @@ static df_output work_out(unroller *u, instance *in, df_output o) {
 
 static df_output value(unroller *u, instance *in, df_output o) {
   if (u->failed) return DFI_NONE;
-  instance *home = instance_of(in, o.node->context);
-  if (!home)
+  instance *own = instance_of(in, o.node->context);
+  if (!own)
     return fail(u, DF_INTERNAL, o.node->where, "`%s` is in no iteration that was unrolled", dfi_node_name(o.node));
-  df_output known = dfi_map_get(home->value, o);
+  df_output known = dfi_map_get(own->value, o);
   if (known.node) return known;
-  df_output v = work_out(u, home, o);
-  if (v.node) dfi_map_put(home->value, o, v);
+  df_output v = work_out(u, own, o);
+  if (v.node) dfi_map_put(own->value, o, v);
   return v;
 }
 
@@ -339,7 +339,7 @@ static void sort_members(unroller *u) {
 }
 
 static void find_parts(unroller *u) {
-  flow *f = flow_of(u->graph);
+  flow *f = dfi_flow_of(u->graph);
   u->exit = dfi_map_new();
   for (int32_t i = 0; i < f->nloop; i++) {
     df_loop *l = f->loop[i];
@@ -363,7 +363,7 @@ int32_t df_graph_unroll(df_graph *g, int32_t n, const int32_t *outputs, int32_t 
     .graph = g, .to = dfi_unrolled_of(g), .err = err ? err : &own, .n0 = g->n, .left = most, .constant = dfi_map_new()
   };
   u.err->code = DF_OK;
-  if (flow_of(g)->nopen) {
+  if (dfi_flow_of(g)->nopen) {
     dfi_map_free(u.constant);
     return dfi_fail(u.err, DF_FAILED_PRECONDITION, NULL,
                     "a graph is unrolled while a cond or a loop of it is being built");
@@ -407,8 +407,8 @@ static df_output unrolled_value(df_graph *g, df_node *at, df_output o) {
   void *controls = dfi_controls_suspend(g);
   df_context *was = g->current;
   g->current = g->top;
-  instance *home = instance_of(t->origin[at->id].in, o.node->context);
-  df_output v = home && home->parent ? value(&u, home, o) : DFI_NONE;
+  instance *own = instance_of(t->origin[at->id].in, o.node->context);
+  df_output v = own && own->parent ? value(&u, own, o) : DFI_NONE;
   g->current = was;
   dfi_controls_resume(g, controls);
   unroller_free(&u);

@@ -16,7 +16,7 @@ bool dfi_is_random(const df_node *n);
 /* ---- unroll.c ----- */
 typedef struct dfi_unrolled {
   dfi_trace *trace;
-  int32_t    loops, conds, nodes;      /* prepared so far: of flow_of(g)->loop, ->cond, g->node */
+  int32_t    loops, conds, nodes;  /* prepared so far: of dfi_flow_of(g)->loop, ->cond, g->node */
   bool       recording;
   struct instance **instance;          /* owned; all of them */
   int32_t    ninstance, instance_cap;

@@ -28,7 +28,8 @@ bool dfi_fault_kernel(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
   return true;
 }
 
-dfi_fate dfi_fault_message(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t link, const df_node *node) {
+dfi_delivery dfi_fault_message(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t link,
+                               const df_node *node) {
   const int32_t ends[2] = { x->plan->link[link].from, x->plan->link[link].to };
   for (int32_t i = 0; i < 2; i++) {
     const dfi_device *d = device_at(x, ends[i]);

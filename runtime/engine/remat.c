@@ -6,7 +6,7 @@
 #include "resource/tensor_array.h"
 
 /* The variables as they are at the start of an iteration. An array that the loop saves in is not among them: EMPTY. */
-typedef struct kept { df_value *variable; int32_t missing; } kept;
+typedef struct checkpoint { df_value *variable; int32_t missing; } checkpoint;
 /* What a node gave. The key is a hash of the node and its iterations within the frame; 0: free. */
 typedef struct logged { uint64_t key; df_value *out; int32_t n; } logged;
 
@@ -17,7 +17,7 @@ struct dfi_remat {
   uint64_t   tag;                /* for random numbers: the iteration that the loop was opened in */
   df_value  *constant;           /* owned, as are all below */
   dfi_tensor_array **array;      /* by variable: one that the loop saves in, while it lives; borrowed */
-  kept      *kept; int32_t nkept;          /* by segment */
+  checkpoint *checkpoint; int32_t ncheckpoints;          /* by segment */
   logged    *log; uint32_t nlog, mask;
   int64_t   *filled; int32_t nfilled, room;  /* segments that were run a second time and not let go since */
   dfi_second *running;           /* one of its segments runs; borrowed */
@@ -46,17 +46,18 @@ static void array_gone(dfi_remat *s, dfi_tensor_array *a) {
 
 static void clear(dfi_remat *s) {
   for (uint32_t i = 0; i < s->scope->nconsts; i++) dfi_value_drop(&s->constant[i]);
-  for (int32_t i = 0; i < s->nkept; i++) {
-    for (uint32_t k = 0; s->kept[i].variable && k < s->scope->nenters; k++) dfi_value_drop(&s->kept[i].variable[k]);
-    dfi_free(s->kept[i].variable);
+  for (int32_t i = 0; i < s->ncheckpoints; i++) {
+    for (uint32_t k = 0; s->checkpoint[i].variable && k < s->scope->nenters; k++)
+      dfi_value_drop(&s->checkpoint[i].variable[k]);
+    dfi_free(s->checkpoint[i].variable);
   }
   for (uint32_t i = 0; s->log && i <= s->mask; i++) {
     for (int32_t k = 0; k < s->log[i].n; k++) dfi_value_drop(&s->log[i].out[k]);
     dfi_free(s->log[i].out);
   }
-  dfi_free(s->constant); dfi_free(s->kept); dfi_free(s->log);
-  s->constant = NULL; s->kept = NULL; s->log = NULL;
-  s->nkept = 0;
+  dfi_free(s->constant); dfi_free(s->checkpoint); dfi_free(s->log);
+  s->constant = NULL; s->checkpoint = NULL; s->log = NULL;
+  s->ncheckpoints = 0;
 }
 
 void dfi_remat_release(dfi_remat *s) {
@@ -90,16 +91,16 @@ static bool may_be_let_go(const df_value *v) {
 }
 
 static void keep(dfi_remat *s, int64_t segment, uint32_t variable, const df_value *v) {
-  if (segment >= s->nkept) {
-    s->kept = dfi_xrealloc(s->kept, sizeof *s->kept * (size_t)(segment + 1));
-    for (; s->nkept <= segment; s->nkept++) {
-      kept *k = &s->kept[s->nkept];
-      *k = (kept){ dfi_xcalloc(s->scope->nenters + 1, sizeof *k->variable), 0 };
+  if (segment >= s->ncheckpoints) {
+    s->checkpoint = dfi_xrealloc(s->checkpoint, sizeof *s->checkpoint * (size_t)(segment + 1));
+    for (; s->ncheckpoints <= segment; s->ncheckpoints++) {
+      checkpoint *k = &s->checkpoint[s->ncheckpoints];
+      *k = (checkpoint){ dfi_xcalloc(s->scope->nenters + 1, sizeof *k->variable), 0 };
       for (uint32_t i = 0; i < s->scope->nenters; i++) k->missing += !s->scope->enters[i]->constant;
     }
   }
-  s->kept[segment].missing--;
-  if (!s->array[variable]) s->kept[segment].variable[variable] = dfi_value_copy(v);
+  s->checkpoint[segment].missing--;
+  if (!s->array[variable]) s->checkpoint[segment].variable[variable] = dfi_value_copy(v);
 }
 
 void dfi_remat_begin(dfi_exec *x, dfi_frame *f) {
@@ -295,9 +296,9 @@ static void segment_let_go(dfi_remat *s, int64_t segment) {
 bool dfi_remat_spill(dfi_exec *x, dfi_devmem *arena, int64_t bytes) {
   int64_t freed = 0;
   for (dfi_remat *s = x->remats; s; s = s->next)
-    for (int32_t i = 0; i < s->nkept; i++)
+    for (int32_t i = 0; i < s->ncheckpoints; i++)
       for (uint32_t k = 0; k < s->scope->nenters; k++) {
-        df_value *v = &s->kept[i].variable[k], host;
+        df_value *v = &s->checkpoint[i].variable[k], host;
         if (freed >= bytes) return true;
         if (v->kind != DF_TENSOR || v->as.tensor->buffer->arena != arena || !dfi_tensor_exclusive(v->as.tensor) ||
             !dfk_plain(v->dtype) || !dfi_value_in(v, NULL, &host)) continue;
@@ -310,8 +311,9 @@ bool dfi_remat_spill(dfi_exec *x, dfi_devmem *arena, int64_t bytes) {
 
 void dfi_remat_walk(const dfi_exec *x, void (*fn)(void *user, const df_node *node, const df_value *v), void *user) {
   for (const dfi_remat *s = x->remats; s; s = s->next)
-    for (int32_t i = 0; i < s->nkept; i++)
-      for (uint32_t k = 0; k < s->scope->nenters; k++) fn(user, s->scope->enters[k]->node, &s->kept[i].variable[k]);
+    for (int32_t i = 0; i < s->ncheckpoints; i++)
+      for (uint32_t k = 0; k < s->scope->nenters; k++)
+        fn(user, s->scope->enters[k]->node, &s->checkpoint[i].variable[k]);
 }
 
 /* ---- a segment runs again ---------------------------------------------------------------------------------------- */
@@ -327,9 +329,9 @@ static bool place_of(const dfi_exec *x, uint32_t *child) {
 }
 
 /* What was kept for the segment, where the loop's nodes expect it. False: there is no room. */
-static bool fetch_kept(const dfi_exec *x, dfi_remat *s, int64_t segment) {
+static bool fetch_checkpoint(const dfi_exec *x, dfi_remat *s, int64_t segment) {
   for (uint32_t k = 0; x->plan->cut && k < s->scope->nenters; k++) {
-    df_value *v = &s->kept[segment].variable[k], there;
+    df_value *v = &s->checkpoint[segment].variable[k], there;
     if (v->kind != DF_TENSOR) continue;
     if (!dfi_value_in(v, x->plan->devices->at[s->scope->enters[k]->device]->arena, &there)) return false;
     dfi_value_drop(v);
@@ -346,7 +348,7 @@ static void run_again(dfi_exec *x, dfi_remat *s, int64_t segment, const dfi_call
     segment_let_go(s, s->filled[i]);
     s->filled[i] = s->filled[--s->nfilled];
   }
-  if (!fetch_kept(x, s, segment)) {
+  if (!fetch_checkpoint(x, s, segment)) {
     dfi_exec_fail(x, reader->record, reader->node, DF_RESOURCE_EXHAUSTED,
                   "out of memory for what an iteration to be run again begins with");
     return;
@@ -376,7 +378,7 @@ static void run_again(dfi_exec *x, dfi_remat *s, int64_t segment, const dfi_call
     df_value *slot = r->base[DFI_ITERATION] + enter->out;
     if (s->array[i])
       *slot = (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_handle_retain(s->array[i]) };
-    else *slot = dfi_value_copy(&s->kept[segment].variable[i]);
+    else *slot = dfi_value_copy(&s->checkpoint[segment].variable[i]);
     /* an array that nobody reads */
     if (slot->kind == DF_EMPTY) *slot = (df_value){ .kind = DF_SCALAR, .dtype = DF_BOOL };
     slot_filled(r, slot, copy->uses[enter->out]);
@@ -406,7 +408,7 @@ void dfi_remat_want(const dfi_call *c, dfi_tensor_array *a, int64_t i) {
   const int64_t n = iteration_of(a, i), segment = segment_of(n);
   /* reads of a backward loop are ready long before what they read is needed: its oldest iteration says what is */
   if (!s || s->running || c->record->number != c->record->frame->first) return;
-  if (segment >= s->nkept || s->kept[segment].missing > 0) return;       /* the loop has not come so far */
+  if (segment >= s->ncheckpoints || s->checkpoint[segment].missing > 0) return;       /* the loop has not come so far */
   if (s->last == segment) {
     dfi_exec_fail(x, c->record, c->node, DF_INTERNAL, "the value was let go, and computing it again did not give it");
     return;

@@ -343,8 +343,8 @@ static void add_up(dfi_exec *x, dfi_exec *m) {
 }
 
 void dfi_team_frame_done(dfi_exec *x, const dfi_frame *f) {
-  const uint16_t home = x->plan->parts->home[f->scope->id];
-  if (home == x->place || home == DFI_AT_HOME_EVERYWHERE) return;
+  const uint16_t counter = x->plan->parts->counter[f->scope->id];
+  if (counter == x->place || counter == DFI_COUNTED_EVERYWHERE) return;
   x->guest_frames++;
   x->guest_iterations += f->next - 1;
 }

@@ -283,11 +283,12 @@ bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
     if (p->iteration_operands) drop_inputs(x, r, p);
   }
   t->bytes += bytes;
-  const dfi_fate fate = DFI_UNLIKELY(x->faults != NULL) ? dfi_fault_message(x, r, p, link, p->node) : DFI_ARRIVES;
-  if (fate == DFI_LOST) return false;
+  const dfi_delivery delivery =
+      DFI_UNLIKELY(x->faults != NULL) ? dfi_fault_message(x, r, p, link, p->node) : DFI_ARRIVES;
+  if (delivery == DFI_LOST) return false;
   df_value v = { 0 };
   if (!dead && p->nin) v = operand_take(r, in);
-  if (DFI_UNLIKELY(fate == DFI_STALLS)) { depart(x, r, p, dead, (double)INFINITY, v); return true; }
+  if (DFI_UNLIKELY(delivery == DFI_STALLS)) { depart(x, r, p, dead, (double)INFINITY, v); return true; }
   if (x->timed) {
     if (v.kind && !take_in(x, r, p, &v)) return false;
     x->timed->now = dfi_timed_message(x, link, x->timed->now, bytes);

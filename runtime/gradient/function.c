@@ -20,7 +20,7 @@
 #include "gradient/gradient.h"
 #include <stdio.h>
 
-/* The i-th value that f keeps, and its FunctionSave, where some gradient came to it: see grad_load. */
+/* The i-th value that f keeps, and its FunctionSave, where some gradient came to it: see dfi_grad_load. */
 static bool graded(const dfi_function *f, int32_t i, df_output *v) {
   df_output save;
   dfi_map_at(f->saved, i, v, &save);
@@ -33,7 +33,8 @@ static char *key_of(pass *p, const dfi_function *f, df_node *n, const df_output 
   const int32_t all = f->nresults + n->nin;
   char *key = dfi_xcalloc((size_t)all + 16, 1);
   for (int32_t i = 0; i < f->nresults; i++) key[i] = dy[i].node ? '1' : '0';
-  for (int32_t i = 0; i < n->nin; i++) key[f->nresults + i] = wanted(p, n->in[i]) && flows(p, n, i) ? '1' : '0';
+  for (int32_t i = 0; i < n->nin; i++)
+    key[f->nresults + i] = dfi_wanted(p, n->in[i]) && dfi_gradient_flows(p, n, i) ? '1' : '0';
   if (!dy[f->nresults].node) return key;
   int32_t count = 0;
   df_output v;
@@ -54,11 +55,11 @@ static bool is_tape(const dfi_function *f, int32_t i) {
 static bool returns(const dfi_function *f, const char *key, int32_t i) {
   if (key[f->nresults + i] != '1') return false;
   if (is_tape(f, i)) return true;
-  return continuous(gradient_dtype(argument(f, i))) &&
-         (dfi_dtype(argument(f, i)) != DF_RESOURCE || is_variable(argument(f, i)));
+  return dfi_continuous(dfi_gradient_dtype(argument(f, i))) &&
+         (dfi_dtype(argument(f, i)) != DF_RESOURCE || dfi_grad_is_variable(argument(f, i)));
 }
 
-df_output load_slot(pass *p, const dfi_function *f, df_output v, int64_t slot, df_output tape) {
+df_output dfi_load_slot(pass *p, const dfi_function *f, df_output v, int64_t slot, df_output tape) {
   dfi_attr_string(&p->b, "function", f->name);
   dfi_attr_int(&p->b, "slot", slot);
   dfi_attr_int(&p->b, "dtype", dfi_dtype(v));
@@ -71,13 +72,13 @@ df_output load_slot(pass *p, const dfi_function *f, df_output v, int64_t slot, d
 }
 
 /* The gradient of a value that a call kept goes into the gradient of its tape. */
-bool grad_load(pass *p, df_node *n, df_output dy) {
+bool dfi_grad_load(pass *p, df_node *n, df_output dy) {
   const df_node *save = dfi_function_save(p->graph, n->attrs[0].s, n->attrs[1].i);
-  gather *a = gather_of(p, n->in[0]);
-  if (!save || !a) return no_gradient(p, n);
+  gather *a = dfi_gather_of(p, n->in[0]);
+  if (!save || !a) return dfi_no_gradient(p, n);
   if (!dy.node) return true;
   save->attrs[2].i = 1;
-  array_op *c = pass_alloc(p, sizeof *c);
+  array_op *c = dfi_pass_alloc(p, sizeof *c);
   *c = (array_op){ .type = "FunctionAdd", .where = n->where, .like = n, .n = 1, .in = { dy } };
   *a->chain_last = c;
   a->chain_last = &c->next;
@@ -93,13 +94,13 @@ static int32_t begin_with(pass *p, const dfi_function *f, const dfi_function *ba
   df_output v;
   for (int32_t i = 0; i < f->nresults; i++) {
     if (key[i] != '1') continue;
-    if (gathers) add_gradient(p, f->ret->in[i], argument(back, k));
+    if (gathers) dfi_gather_gradient(p, f->ret->in[i], argument(back, k));
     k++;
     y[n++] = f->ret->in[i];
   }
   for (int32_t i = 0; of_tape(key) && i < dfi_map_count(f->saved); i++) {
-    if (!graded(f, i, &v) || !differentiable(v)) continue;
-    if (gathers) add_gradient(p, v, load_slot(p, f, v, i, argument(back, k)));
+    if (!graded(f, i, &v) || !dfi_differentiable(v)) continue;
+    if (gathers) dfi_gather_gradient(p, v, dfi_load_slot(p, f, v, i, argument(back, k)));
     y[n++] = v;
   }
   return n;
@@ -109,11 +110,11 @@ static int32_t begin_with(pass *p, const dfi_function *f, const dfi_function *ba
    already. */
 static bool refuse(pass *p, const dfi_function *f, int32_t i) {
   const df_output x = argument(f, i);
-  if (gather_empty(gather_find(p, x))) return true;
-  op_error(p, NULL,
-           "a gradient through the function `%s`, built at %s, reaches a TensorArray (argument %d): stack it first and "
-           "give the function the tensor",
-           f->name, *f->where ? f->where : "a line not known", i + 1);
+  if (dfi_gather_empty(dfi_gather_find(p, x))) return true;
+  dfi_grad_op_error(p, NULL,
+                    "a gradient through the function `%s`, built at %s, reaches a TensorArray (argument %d): stack it "
+                    "first and give the function the tensor",
+                    f->name, *f->where ? f->where : "a line not known", i + 1);
   return false;
 }
 
@@ -121,40 +122,40 @@ static bool refuse(pass *p, const dfi_function *f, int32_t i) {
    */
 static bool undo(pass *p, dfi_function *f, const dfi_function *back, const char *key) {
   df_graph *g = p->graph;
-  df_output *y = pass_alloc(p, sizeof *y * (size_t)(f->nresults + dfi_map_count(f->saved) + 1)),
-            *x = pass_alloc(p, sizeof *x * (size_t)(f->n + 1));
-  df_output *dx = pass_alloc(p, sizeof *dx * (size_t)(f->n + 1));
+  df_output *y = dfi_pass_alloc(p, sizeof *y * (size_t)(f->nresults + dfi_map_count(f->saved) + 1)),
+            *x = dfi_pass_alloc(p, sizeof *x * (size_t)(f->n + 1));
+  df_output *dx = dfi_pass_alloc(p, sizeof *dx * (size_t)(f->n + 1));
   int32_t nx = 0, n = 0;
   const int32_t ny = begin_with(p, f, back, key, y, false);
   for (int32_t i = 0; i < f->n; i++) if (key[f->nresults + i] == '1') x[nx++] = argument(f, i);
-  marks_begin(p, 0, ny, y, nx, x);
+  dfi_marks_begin(p, 0, ny, y, nx, x);
   region top = { .forward = g->top, .backward = g->top };
   region r = { .parent = &top, .function = f, .forward = f->body, .backward = g->current, .tape = argument(back, 0) };
   p->now = &r;
   begin_with(p, f, back, key, y, true);
-  bool ok = backprop(p, &r, ny, y);
+  bool ok = dfi_backprop(p, &r, ny, y);
   for (int32_t i = 0; i < f->n && ok; i++) {
     if (key[f->nresults + i] != '1') continue;
     if (!returns(f, key, i)) { ok = refuse(p, f, i); continue; }
-    df_context *was = enter_context(p, r.backward);
+    df_context *was = dfi_grad_enter(p, r.backward);
     p->now = &r;
-    dx[n] = gather_sum(p, &r, argument(f, i));
-    if (!dx[n].node && !failed(p))
-      dx[n] = is_tape(f, i) ? fresh_array(p, &r, argument(f, i), r.backward)
-                            : full(p, &r, argument(f, i), 0, r.backward);
+    dx[n] = dfi_gather_sum(p, &r, argument(f, i));
+    if (!dx[n].node && !dfi_pass_failed(p))
+      dx[n] = is_tape(f, i) ? dfi_grad_array_new(p, &r, argument(f, i), r.backward)
+                            : dfi_grad_full(p, &r, argument(f, i), 0, r.backward);
     p->graph->current = was;
-    ok = dx[n++].node && !failed(p);
+    ok = dx[n++].node && !dfi_pass_failed(p);
   }
   ok = ok && !dfi_function_end(g, n, dx, p->err);
-  region_free(&r);
-  region_free(&top);
+  dfi_region_free(&r);
+  dfi_region_free(&top);
   return ok;
 }
 
 /* The arguments and results of the gradient: what is known before it is built. */
 static dfi_function *begin(pass *p, dfi_function *f, const char *key) {
-  dfi_out *args = pass_alloc(p, sizeof *args * (size_t)(f->nresults + 3));
-  uint8_t *results = pass_alloc(p, (size_t)f->n + 1);
+  dfi_out *args = dfi_pass_alloc(p, sizeof *args * (size_t)(f->nresults + 3));
+  uint8_t *results = dfi_pass_alloc(p, (size_t)f->n + 1);
   int32_t n = 0, nresults = 0;
   args[n++] = (dfi_out){ .dtype = DF_RESOURCE, .shape = dfi_shape_scalar() };
   for (int32_t i = 0; i < f->nresults; i++) {
@@ -164,7 +165,7 @@ static dfi_function *begin(pass *p, dfi_function *f, const char *key) {
   }
   if (of_tape(key)) args[n++] = (dfi_out){ .dtype = DF_RESOURCE, .shape = dfi_shape_scalar() };
   for (int32_t i = 0; i < f->n; i++)
-    if (returns(f, key, i)) results[nresults++] = is_tape(f, i) ? DF_RESOURCE : gradient_dtype(argument(f, i));
+    if (returns(f, key, i)) results[nresults++] = is_tape(f, i) ? DF_RESOURCE : dfi_gradient_dtype(argument(f, i));
   const char *slash = strrchr(f->name, '/');
   char name[200];
   snprintf(name, sizeof name, "%.180s_gradient", slash && slash[1] ? slash + 1 : f->name);
@@ -175,7 +176,8 @@ static dfi_function *begin(pass *p, dfi_function *f, const char *key) {
 static dfi_function *backward_of(pass *p, dfi_function *f, const char *key) {
   for (int32_t i = 0; i < f->nbackward; i++) if (!strcmp(f->backward[i].key, key)) return f->backward[i].function;
   df_graph *g = p->graph;
-  pass own = { .graph = g, .err = p->err, .where = p->where, .home = f->body, .outer = p, .interrupts = p->interrupts };
+  pass own = { .graph = g, .err = p->err, .where = p->where, .called_in = f->body, .outer = p,
+               .interrupts = p->interrupts };
   dfi_build_init(&own.b, g, f->where, p->err);
   const int32_t depth = df_flow_depth(g);
   df_context *current = g->current;
@@ -197,15 +199,15 @@ static dfi_function *backward_of(pass *p, dfi_function *f, const char *key) {
     g->gradient = p;
   }
   g->current = current;
-  pass_end(&own);
-  if (!b && !p->err->code) op_error(p, NULL, "the gradient of the function `%s` could not be built", f->name);
+  dfi_pass_end(&own);
+  if (!b && !p->err->code) dfi_grad_op_error(p, NULL, "the gradient of the function `%s` could not be built", f->name);
   if (!b) p->b.failed = true;
   return b;
 }
 
-bool grad_call(pass *p, region *r, df_node *n, const df_output *dy, df_output *dx) {
-  dfi_function *f = flow_function_find(p->graph, n->attrs[0].s);
-  if (!f || !f->ret) return no_gradient(p, n);
+bool dfi_grad_call(pass *p, region *r, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_function *f = dfi_flow_function_find(p->graph, n->attrs[0].s);
+  if (!f || !f->ret) return dfi_no_gradient(p, n);
   bool any = false;
   for (int32_t i = 0; i <= f->nresults; i++) any |= dy[i].node != NULL;
   if (!any) return true;
@@ -213,17 +215,17 @@ bool grad_call(pass *p, region *r, df_node *n, const df_output *dy, df_output *d
   dfi_function *b = backward_of(p, f, key);
   bool ok = b != NULL;
   if (ok) {
-    df_output *in = pass_alloc(p, sizeof *in * (size_t)(f->nresults + 3));
+    df_output *in = dfi_pass_alloc(p, sizeof *in * (size_t)(f->nresults + 3));
     int32_t nin = 1, k = 0;
     p->graph->current = r->backward;
-    in[0] = value(p, r, (df_output){ n, f->nresults });
+    in[0] = dfi_grad_value(p, r, (df_output){ n, f->nresults });
     for (int32_t i = 0; i <= f->nresults; i++) if (dy[i].node) in[nin++] = dy[i];
-    df_node *call = failed(p) ? NULL : dfi_function_call(b, nin, in, NULL, n->where, p->err);
+    df_node *call = dfi_pass_failed(p) ? NULL : dfi_function_call(b, nin, in, NULL, n->where, p->err);
     ok = call != NULL;
     for (int32_t i = 0; i < n->nin && ok; i++) {
       if (!returns(f, key, i)) continue;
       dx[i] = (df_output){ call, k++ };
-      call->out[dx[i].index].shape = *gradient_shape(n->in[i]);
+      call->out[dx[i].index].shape = *dfi_gradient_shape(n->in[i]);
     }
     if (!ok) p->b.failed = true;
   }

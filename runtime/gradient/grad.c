@@ -18,7 +18,7 @@
 struct chunk { struct chunk *next; };
 enum { CHUNK_BYTES = 64 << 10 };
 
-void *pass_alloc(pass *p, size_t bytes) {
+void *dfi_pass_alloc(pass *p, size_t bytes) {
   bytes = (bytes + 15) & ~(size_t)15;
   if ((size_t)(p->end - p->at) < bytes) {
     size_t size = bytes + 16 > CHUNK_BYTES ? bytes + 16 : CHUNK_BYTES;
@@ -33,25 +33,25 @@ void *pass_alloc(pass *p, size_t bytes) {
   return memset(at, 0, bytes);
 }
 
-void pass_end(pass *p) {
-  marks_end(p);
+void dfi_pass_end(pass *p) {
+  dfi_marks_end(p);
   dfi_map_free(p->stops);
   for (struct chunk *c = p->chunks, *next; c; c = next) { next = c->next; dfi_free(c); }
 }
 
-bool failed(pass *p) { return p->b.failed || p->err->code; }
+bool dfi_pass_failed(pass *p) { return p->b.failed || p->err->code; }
 
 static int32_t code_of(pass *p) { return p->err->code ? p->err->code : p->b.failed ? DF_INTERNAL : DF_OK; }
 
-df_context *enter_context(pass *p, df_context *c) {
+df_context *dfi_grad_enter(pass *p, df_context *c) {
   df_context *was = p->graph->current;
   p->graph->current = c;
   return was;
 }
 
-const char *op_type(const df_node *n) { return dfi_op_info_at(n->op)->op->type; }
+const char *dfi_grad_op_type(const df_node *n) { return dfi_op_info_at(n->op)->op->type; }
 
-int32_t op_error(pass *p, df_node *n, const char *format, ...) {
+int32_t dfi_grad_op_error(pass *p, df_node *n, const char *format, ...) {
   if (p->err->code) return p->err->code;
   char text[800];
   va_list args;
@@ -59,34 +59,34 @@ int32_t op_error(pass *p, df_node *n, const char *format, ...) {
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
   dfi_fail(p->err, DF_INVALID_ARGUMENT, n && *n->where ? n->where : p->where, "%s", text);
-  if (n) snprintf(p->err->op, sizeof p->err->op, "%.110s (%.40s)", dfi_node_name(n), op_type(n));
+  if (n) snprintf(p->err->op, sizeof p->err->op, "%.110s (%.40s)", dfi_node_name(n), dfi_grad_op_type(n));
   p->b.failed = true;
   return DF_INVALID_ARGUMENT;
 }
 
 /* ---- gathering --------------------------------------------------------------------------------- */
 
-gather *gather_find(pass *p, df_output o) {
+gather *dfi_gather_find(pass *p, df_output o) {
   if (!own(p, o.node) || !p->gather[o.node->id - p->base]) return NULL;
   return &p->gather[o.node->id - p->base][o.index];
 }
 
-bool gather_empty(const gather *a) { return !a || (!a->first && !a->chain); }
+bool dfi_gather_empty(const gather *a) { return !a || (!a->first && !a->chain); }
 
-gather *gather_of(pass *p, df_output o) {
+gather *dfi_gather_of(pass *p, df_output o) {
   if (!own(p, o.node)) return NULL;
   gather **g = &p->gather[o.node->id - p->base];
   if (!*g) {
-    *g = pass_alloc(p, sizeof(gather) * (size_t)o.node->nout);
+    *g = dfi_pass_alloc(p, sizeof(gather) * (size_t)o.node->nout);
     for (int32_t i = 0; i < o.node->nout; i++) { (*g)[i].last = &(*g)[i].first; (*g)[i].chain_last = &(*g)[i].chain; }
   }
   return &(*g)[o.index];
 }
 
-void add_term(pass *p, df_output o, term_kind kind, df_output v, df_output indices) {
-  gather *a = gather_of(p, o);
+void dfi_gather_add(pass *p, df_output o, term_kind kind, df_output v, df_output indices) {
+  gather *a = dfi_gather_of(p, o);
   if (!a || !v.node) return;
-  term *t = pass_alloc(p, sizeof *t);
+  term *t = dfi_pass_alloc(p, sizeof *t);
   *t = (term){ NULL, kind, v, indices };
   *a->last = t;
   a->last = &t->next;
@@ -94,8 +94,8 @@ void add_term(pass *p, df_output o, term_kind kind, df_output v, df_output indic
   a->summed = false;
 }
 
-void add_gradient(pass *p, df_output o, df_output d) {
-  if (d.node) add_term(p, o, dfi_dtype(d) == DF_RESOURCE ? TERM_ARRAY : TERM_DENSE, d, DFI_NONE);
+void dfi_gather_gradient(pass *p, df_output o, df_output d) {
+  if (d.node) dfi_gather_add(p, o, dfi_dtype(d) == DF_RESOURCE ? TERM_ARRAY : TERM_DENSE, d, DFI_NONE);
 }
 
 static df_output sum_dense(dfi_build *b, int32_t n, const df_output *v) {
@@ -105,7 +105,7 @@ static df_output sum_dense(dfi_build *b, int32_t n, const df_output *v) {
 
 static df_output concat_rows(pass *p, int32_t n, df_output *v) {
   if (n == 1) return v[0];
-  df_output *in = pass_alloc(p, sizeof *in * (size_t)(n + 1));
+  df_output *in = dfi_pass_alloc(p, sizeof *in * (size_t)(n + 1));
   memcpy(in, v, sizeof *in * (size_t)n);
   in[n] = dfi_const_int(&p->b, 0);
   return dfi_opn(&p->b, "ConcatV2", n + 1, in);
@@ -113,8 +113,8 @@ static df_output concat_rows(pass *p, int32_t n, df_output *v) {
 
 /* The sparse terms of a gather, as one. */
 static bool join_sparse(pass *p, gather *a, df_output *values, df_output *indices) {
-  df_output *v = pass_alloc(p, sizeof *v * (size_t)(a->nterms + 1)),
-            *i = pass_alloc(p, sizeof *i * (size_t)(a->nterms + 1));
+  df_output *v = dfi_pass_alloc(p, sizeof *v * (size_t)(a->nterms + 1)),
+            *i = dfi_pass_alloc(p, sizeof *i * (size_t)(a->nterms + 1));
   int32_t n = 0;
   bool wide = false;
   for (term *t = a->first; t; t = t->next)
@@ -127,16 +127,16 @@ static bool join_sparse(pass *p, gather *a, df_output *values, df_output *indice
   return true;
 }
 
-bool gather_sparse(pass *p, df_output o, df_output *values, df_output *indices) {
-  gather *a = gather_find(p, o);
+bool dfi_gather_sparse(pass *p, df_output o, df_output *values, df_output *indices) {
+  gather *a = dfi_gather_find(p, o);
   if (!a || !a->first) return false;
   for (term *t = a->first; t; t = t->next) if (t->kind != TERM_SPARSE) return false;
   return join_sparse(p, a, values, indices);
 }
 
-df_output join_arrays(pass *p, df_output base, gather *a) {
+df_output dfi_gather_join(pass *p, df_output base, gather *a) {
   int32_t n = 0;
-  df_output *v = pass_alloc(p, sizeof *v * (size_t)((a ? a->nterms : 0) + 1));
+  df_output *v = dfi_pass_alloc(p, sizeof *v * (size_t)((a ? a->nterms : 0) + 1));
   if (base.node) v[n++] = base;
   for (term *t = a ? a->first : NULL; t; t = t->next) if (t->kind == TERM_ARRAY) v[n++] = t->value;
   df_output h = n == 0 ? DFI_NONE : n == 1 ? v[0] : dfi_opn(&p->b, "TensorArrayJoin", n, v);
@@ -157,17 +157,17 @@ df_output join_arrays(pass *p, df_output base, gather *a) {
 static void refine(pass *p, df_output o, df_output sum) {
   if (!sum.node || dfi_dtype(sum) == DF_RESOURCE) return;
   char a[160], b[160];
-  const dfi_shape *is = gradient_shape(o);
+  const dfi_shape *is = dfi_gradient_shape(o);
   dfi_shape both;
   if (!dfi_shape_merge(dfi_shape_at(sum), is, &both))
-    op_error(p, o.node, "the gradient of `%s:%d`, %s, has another shape: %s", dfi_node_name(o.node), o.index,
-             dfi_typed_shape_text(gradient_dtype(o), is, a), dfi_shape_text(dfi_shape_at(sum), b));
+    dfi_grad_op_error(p, o.node, "the gradient of `%s:%d`, %s, has another shape: %s", dfi_node_name(o.node), o.index,
+                      dfi_typed_shape_text(dfi_gradient_dtype(o), is, a), dfi_shape_text(dfi_shape_at(sum), b));
   else if (sum.node->id >= p->n0) sum.node->out[sum.index].shape = both;
 }
 
-df_output gather_sum(pass *p, region *r, df_output o) {
-  gather *a = gather_find(p, o);
-  if (gather_empty(a) || failed(p)) return DFI_NONE;
+df_output dfi_gather_sum(pass *p, region *r, df_output o) {
+  gather *a = dfi_gather_find(p, o);
+  if (dfi_gather_empty(a) || dfi_pass_failed(p)) return DFI_NONE;
   if (a->summed) return a->sum;
   const char *was = p->b.where;
   p->b.where = o.node->where;
@@ -176,42 +176,43 @@ df_output gather_sum(pass *p, region *r, df_output o) {
   if (array) {
     bool base = false;
     for (term *t = a->first; t; t = t->next) base |= t->kind == TERM_ARRAY;
-    df_output none = base ? DFI_NONE : fresh_array(p, r, o, p->graph->current);
-    a->sum = join_arrays(p, none, a);
+    df_output none = base ? DFI_NONE : dfi_grad_array_new(p, r, o, p->graph->current);
+    a->sum = dfi_gather_join(p, none, a);
   } else {
-    df_output *v = pass_alloc(p, sizeof *v * (size_t)(a->nterms + 1)), values, indices;
+    df_output *v = dfi_pass_alloc(p, sizeof *v * (size_t)(a->nterms + 1)), values, indices;
     int32_t n = 0;
     for (term *t = a->first; t; t = t->next) if (t->kind == TERM_DENSE) v[n++] = t->value;
     if (join_sparse(p, a, &values, &indices)) {
-      df_output zero = dfi_const_int(&p->b, 0), rows = dfi_op(&p->b, "GatherV2", shape_of(p, r, o), zero, zero);
+      df_output zero = dfi_const_int(&p->b, 0);
+      df_output rows = dfi_op(&p->b, "GatherV2", dfi_grad_shape_of(p, r, o), zero, zero);
       v[n++] = dfi_op(&p->b, "UnsortedSegmentSum", values, indices, rows);
-      if (!failed(p)) refine(p, o, v[n - 1]);
+      if (!dfi_pass_failed(p)) refine(p, o, v[n - 1]);
     }
     a->sum = sum_dense(&p->b, n, v);
-    if (!failed(p)) refine(p, o, a->sum);
+    if (!dfi_pass_failed(p)) refine(p, o, a->sum);
   }
   p->b.where = was;
-  if (failed(p)) return DFI_NONE;
+  if (dfi_pass_failed(p)) return DFI_NONE;
   a->summed = true;
   return a->sum;
 }
 
 /* All that was gathered at `from` is gathered at `to` too. */
 static void hand_on(pass *p, region *r, df_output from, df_output to) {
-  gather *a = gather_find(p, from);
+  gather *a = dfi_gather_find(p, from);
   df_output values, indices;
-  if (gather_empty(a)) return;
+  if (dfi_gather_empty(a)) return;
   bool array = a->chain != NULL, sparse = true;
   for (term *t = a->first; t; t = t->next) { array |= t->kind == TERM_ARRAY; sparse &= t->kind == TERM_SPARSE; }
   if (!array && a->nterms > 1) {                        /* what goes down a chain stays short */
-    if (sparse && gather_sparse(p, from, &values, &indices)) add_term(p, to, TERM_SPARSE, values, indices);
-    else add_gradient(p, to, gather_sum(p, r, from));
+    if (sparse && dfi_gather_sparse(p, from, &values, &indices)) dfi_gather_add(p, to, TERM_SPARSE, values, indices);
+    else dfi_gather_gradient(p, to, dfi_gather_sum(p, r, from));
     return;
   }
-  for (term *t = a->first; t; t = t->next) add_term(p, to, t->kind, t->value, t->indices);
-  gather *b = gather_of(p, to);
+  for (term *t = a->first; t; t = t->next) dfi_gather_add(p, to, t->kind, t->value, t->indices);
+  gather *b = dfi_gather_of(p, to);
   for (array_op *c = a->chain; c && b; c = c->next) {
-    array_op *same = pass_alloc(p, sizeof *same);
+    array_op *same = dfi_pass_alloc(p, sizeof *same);
     *same = *c;
     same->next = NULL;
     *b->chain_last = same;
@@ -227,9 +228,9 @@ typedef struct unit { df_node *node, *exit; df_loop *loop; df_cond *cond; } unit
 
 static unit unit_of(df_node *n) {
   if (n->unstructured) return (unit){ .node = n };
-  df_loop *l = flow_is(n, FLOW_EXIT) ? n->in[0].node->context->loop : NULL;
+  df_loop *l = dfi_flow_is(n, FLOW_EXIT) ? n->in[0].node->context->loop : NULL;
   if (l) return (unit){ .loop = l, .exit = n };
-  if (flow_is(n, FLOW_MERGE) && n->in[0].node->context->kind == DFI_BRANCH)
+  if (dfi_flow_is(n, FLOW_MERGE) && n->in[0].node->context->kind == DFI_BRANCH)
     return (unit){ .cond = n->in[0].node->context->cond };
   return (unit){ .node = n };
 }
@@ -242,13 +243,13 @@ static int32_t representative(unit u) {
 static bool is_leaf(pass *p, const region *r, df_node *n) {
   if (r->loop)
     return n->context == r->loop->pred ||
-           (flow_is(n, FLOW_SWITCH) && n->context == r->forward && n->in[1].node == r->loop->loop_cond);
+           (dfi_flow_is(n, FLOW_SWITCH) && n->context == r->forward && n->in[1].node == r->loop->loop_cond);
   if (r->cond) return flow_is_switch(n) && n->context == r->forward;
-  return is_open_variable(p, n);
+  return dfi_is_open_variable(p, n);
 }
 
-df_node *loop_capture(const df_loop *l, df_output o) {
-  return flow_is_constant_enter(o.node) && o.node->context == l->pred ? o.node : NULL;
+df_node *dfi_loop_capture(const df_loop *l, df_output o) {
+  return dfi_flow_is_constant_enter(o.node) && o.node->context == l->pred ? o.node : NULL;
 }
 
 /* The i-th input of a unit; false past the last. o.node may be NULL: no gradient flows there. */
@@ -257,7 +258,7 @@ static bool unit_input(pass *p, unit u, int32_t i, df_output *o) {
   df_output key, in;
   if (u.node) {
     if (i >= u.node->nin) return false;
-    if (flows(p, u.node, i)) *o = u.node->in[i];
+    if (dfi_gradient_flows(p, u.node, i)) *o = u.node->in[i];
     return true;
   }
   if (u.loop) {
@@ -269,7 +270,7 @@ static bool unit_input(pass *p, unit u, int32_t i, df_output *o) {
     i -= u.loop->n;
     if (i >= dfi_map_count(u.loop->captures)) return false;
     dfi_map_at(u.loop->captures, i, &key, &in);
-    if (in.node && flow_is_constant_enter(in.node) && mark_of(p, in.node) & DEPENDS) *o = in.node->in[0];
+    if (in.node && dfi_flow_is_constant_enter(in.node) && mark_of(p, in.node) & DEPENDS) *o = in.node->in[0];
     return true;
   }
   for (int32_t side = 0; side < 2; side++) {
@@ -288,7 +289,7 @@ typedef struct visit { unit u; int32_t next; } visit;
 
 static bool enter_unit(pass *p, region *r, df_output o, visit **stack, int32_t *n, int32_t *cap) {
   if (!o.node || !(mark_of(p, o.node) & DEPENDS) || is_leaf(p, r, o.node)) return false;
-  if (is_stop(p, o)) return false;
+  if (dfi_is_stop(p, o)) return false;
   unit u = unit_of(o.node);
   int32_t rep = representative(u) - p->base;
   if (p->mark[rep] & VISITED) return false;
@@ -300,7 +301,7 @@ static bool enter_unit(pass *p, region *r, df_output o, visit **stack, int32_t *
 
 static bool grad_node(pass *p, region *r, df_node *n);
 
-bool backprop(pass *p, region *r, int32_t nseeds, const df_output *seeds) {
+bool dfi_backprop(pass *p, region *r, int32_t nseeds, const df_output *seeds) {
   region *outer = p->now;
   visit *stack = NULL;
   unit *done = NULL;
@@ -317,23 +318,23 @@ bool backprop(pass *p, region *r, int32_t nseeds, const df_output *seeds) {
     }
   }
   dfi_free(stack);
-  df_context *was = enter_context(p, r->backward);
+  df_context *was = dfi_grad_enter(p, r->backward);
   p->now = r;
-  for (int32_t i = ndone - 1; i >= 0 && !failed(p); i--) {
+  for (int32_t i = ndone - 1; i >= 0 && !dfi_pass_failed(p); i--) {
     if (atomic_load_explicit(&dfi_calls_interrupted, memory_order_relaxed) != p->interrupts) {
       dfi_fail(p->err, DF_CANCELLED, p->where, "gradients: interrupted before all was built");
       break;
     }
     p->graph->current = r->backward;
     p->asks = done[i].loop ? done[i].exit : done[i].cond ? done[i].cond->merge[0] : done[i].node;
-    if (done[i].loop) grad_while(p, r, done[i].loop);
-    else if (done[i].cond) grad_cond(p, r, done[i].cond);
+    if (done[i].loop) dfi_grad_while(p, r, done[i].loop);
+    else if (done[i].cond) dfi_grad_cond(p, r, done[i].cond);
     else grad_node(p, r, done[i].node);
   }
   dfi_free(done);
   p->now = outer;
   p->graph->current = was;
-  return !failed(p);
+  return !dfi_pass_failed(p);
 }
 
 /* ---- one node --------------------------------------------------------------------------------- */
@@ -341,8 +342,8 @@ bool backprop(pass *p, region *r, int32_t nseeds, const df_output *seeds) {
 static bool grad_custom(pass *p, df_node *n, const df_output *dy, df_output *dx) {
   df_graph *g = p->graph;
   int32_t nx = (int32_t)n->attrs[0].i, ny = n->nout;
-  if (!g->custom) { op_error(p, n, "nobody has registered custom gradients for this graph"); return false; }
-  int32_t *io = pass_alloc(p, sizeof *io * 2 * (size_t)(nx + ny + 1)), *out = io + 2 * ny;
+  if (!g->custom) { dfi_grad_op_error(p, n, "nobody has registered custom gradients for this graph"); return false; }
+  int32_t *io = dfi_pass_alloc(p, sizeof *io * 2 * (size_t)(nx + ny + 1)), *out = io + 2 * ny;
   for (int32_t i = 0; i < ny; i++) { io[2 * i] = dy[i].node ? dy[i].node->id : -1; io[2 * i + 1] = dy[i].index; }
   for (int32_t i = 0; i < nx; i++) { out[2 * i] = -1; out[2 * i + 1] = 0; }
   df_error error = { 0 };
@@ -355,7 +356,7 @@ static bool grad_custom(pass *p, df_node *n, const df_output *dy, df_output *dx)
   if (code) {
     df_flow_abort(g, depth);
     g->current = here;
-    if (!p->err->code) { *p->err = error; p->err->code = code; flow_blame(p->err, n->where); }
+    if (!p->err->code) { *p->err = error; p->err->code = code; dfi_flow_blame(p->err, n->where); }
     p->b.failed = true;
     return false;
   }
@@ -364,21 +365,23 @@ static bool grad_custom(pass *p, df_node *n, const df_output *dy, df_output *dx)
     int32_t id = out[2 * i], index = out[2 * i + 1];
     if (id < 0) continue;
     if (id >= g->n || index < 0 || index >= g->node[id]->nout) {
-      op_error(p, n, "the custom gradient of `%s` gave no output of this graph for input %d", dfi_node_name(n), i);
+      dfi_grad_op_error(p, n, "the custom gradient of `%s` gave no output of this graph for input %d",
+                        dfi_node_name(n), i);
       return false;
     }
     df_output d = dfi_resolve(g, (df_output){ g->node[id], index }, here, p->err);
-    if (!d.node) { p->b.failed = true; flow_blame(p->err, n->where); return false; }
-    if (differentiable(n->in[i]) && dfi_dtype(d) != gradient_dtype(n->in[i]) && dfi_dtype(d) != DF_RESOURCE) {
-      op_error(p, n, "the custom gradient of `%s` for input %d is %s, but the input is %s", dfi_node_name(n), i,
-               df_dtype_name(dfi_dtype(d)), df_dtype_name(gradient_dtype(n->in[i])));
+    if (!d.node) { p->b.failed = true; dfi_flow_blame(p->err, n->where); return false; }
+    if (dfi_differentiable(n->in[i]) && dfi_dtype(d) != dfi_gradient_dtype(n->in[i]) && dfi_dtype(d) != DF_RESOURCE) {
+      dfi_grad_op_error(p, n, "the custom gradient of `%s` for input %d is %s, but the input is %s",
+                        dfi_node_name(n), i, df_dtype_name(dfi_dtype(d)), df_dtype_name(dfi_gradient_dtype(n->in[i])));
       return false;
     }
     char a[160], b[160];
     dfi_shape both;
-    if (dfi_dtype(d) != DF_RESOURCE && !dfi_shape_merge(dfi_shape_at(d), gradient_shape(n->in[i]), &both)) {
-      op_error(p, n, "the custom gradient of `%s` for input %d is %s, but the input is %s", dfi_node_name(n), i,
-               dfi_shape_text(dfi_shape_at(d), a), dfi_shape_text(gradient_shape(n->in[i]), b));
+    if (dfi_dtype(d) != DF_RESOURCE && !dfi_shape_merge(dfi_shape_at(d), dfi_gradient_shape(n->in[i]), &both)) {
+      dfi_grad_op_error(p, n, "the custom gradient of `%s` for input %d is %s, but the input is %s",
+                        dfi_node_name(n), i, dfi_shape_text(dfi_shape_at(d), a),
+                        dfi_shape_text(dfi_gradient_shape(n->in[i]), b));
       return false;
     }
     dx[i] = d;
@@ -388,7 +391,7 @@ static bool grad_custom(pass *p, df_node *n, const df_output *dy, df_output *dx)
 
 /* Does n hand its input on, so that what was gathered can pass as it is, sparse or not yet summed? */
 static bool passes(const df_node *n) {
-  return flow_kind(n) == DF_ENTER || flow_kind(n) == DF_SWITCH || flow_is(n, FLOW_IDENTITY) ||
+  return flow_kind(n) == DF_ENTER || flow_kind(n) == DF_SWITCH || dfi_flow_is(n, FLOW_IDENTITY) ||
          dfi_op_info_at(n->op)->op->traits & DFO_GRAD_PASSES;
 }
 
@@ -401,14 +404,14 @@ static double gradient_fault(int32_t op) { return DFI_LIKELY(op != broken.op) ? 
 static bool scale(pass *p, int32_t n, df_output *d, double factor) {
   bool any = false;
   for (int32_t i = 0; i < n; i++)
-    if (d[i].node && continuous(dfi_dtype(d[i]))) {
+    if (d[i].node && dfi_continuous(dfi_dtype(d[i]))) {
       d[i] = dfi_op(&p->b, "Mul", d[i], dfi_const_like(&p->b, d[i], factor));
       any = true;
     }
   return any;
 }
 
-df_output with_fault(pass *p, df_node *n, df_output d) {
+df_output dfi_with_fault(pass *p, df_node *n, df_output d) {
   double factor = gradient_fault(n->op);
   if (factor != 1) scale(p, 1, &d, factor);
   return d;
@@ -419,46 +422,47 @@ static bool grad_node(pass *p, region *r, df_node *n) {
   bool any = false;
   for (int32_t i = 0; i < n->nout; i++) {
     df_output o = { n, i };
-    any |= !gather_empty(gather_find(p, o)) && !is_stop(p, o);
+    any |= !dfi_gather_empty(dfi_gather_find(p, o)) && !dfi_is_stop(p, o);
   }
   if (!any) return true;
   p->b.where = n->where;
   double fault = gradient_fault(n->op);
-  if (n->unstructured) return no_gradient(p, n);
+  if (n->unstructured) return dfi_no_gradient(p, n);
   if (passes(n) && fault == 1) {
     for (int32_t i = 0; i < n->nout; i++)
-      if (!is_stop(p, (df_output){ n, i })) hand_on(p, r, (df_output){ n, i }, n->in[0]);
+      if (!dfi_is_stop(p, (df_output){ n, i })) hand_on(p, r, (df_output){ n, i }, n->in[0]);
     return true;
   }
   df_output few_dy[16], few_dx[16];
-  df_output *dy = n->nout <= 16 ? few_dy : pass_alloc(p, sizeof *dy * (size_t)n->nout);
-  df_output *dx = n->nin <= 16 ? few_dx : pass_alloc(p, sizeof *dx * (size_t)n->nin);
+  df_output *dy = n->nout <= 16 ? few_dy : dfi_pass_alloc(p, sizeof *dy * (size_t)n->nout);
+  df_output *dx = n->nin <= 16 ? few_dx : dfi_pass_alloc(p, sizeof *dx * (size_t)n->nin);
   for (int32_t i = 0; i < n->nin; i++) dx[i] = DFI_NONE;
   for (int32_t i = 0; i < n->nout; i++) {
     df_output o = { n, i };
-    dy[i] = is_stop(p, o) || !differentiable(o) ? DFI_NONE : gather_sum(p, r, o);
+    dy[i] = dfi_is_stop(p, o) || !dfi_differentiable(o) ? DFI_NONE : dfi_gather_sum(p, r, o);
   }
-  if (failed(p)) return false;
+  if (dfi_pass_failed(p)) return false;
   bool scaled = fault == 1 || (strncmp(op->out, "flow", 4) && scale(p, n->nout, dy, fault));
-  if (op->flow == DF_CALL) { if (!grad_call(p, r, n, dy, dx)) return false; }
+  if (op->flow == DF_CALL) { if (!dfi_grad_call(p, r, n, dy, dx)) return false; }
   else if (op->traits & DFO_OWN_GRADIENT) { if (!grad_custom(p, n, dy, dx)) return false; }
-  else if (op->traits & DFO_TAPE_LOADS) { if (!grad_load(p, n, dy[0])) return false; }
-  else if (!op->grad) return no_gradient(p, n);
+  else if (op->traits & DFO_TAPE_LOADS) { if (!dfi_grad_load(p, n, dy[0])) return false; }
+  else if (!op->grad) return dfi_no_gradient(p, n);
   else {
     p->node = n;
     df_push_device(p->graph, n->device);           /* a gradient runs where its forward operation does */
     int32_t code = op->grad(p, n, dy, dx);
     df_pop_device(p->graph);
-    if (code || failed(p)) {
+    if (code || dfi_pass_failed(p)) {
       p->b.failed = true;
-      if (!p->err->code) op_error(p, n, "the gradient of op %s (`%s`) could not be built", op->type, dfi_node_name(n));
-      flow_blame(p->err, n->where);
+      if (!p->err->code) dfi_grad_op_error(p, n, "the gradient of op %s (`%s`) could not be built", op->type,
+                                           dfi_node_name(n));
+      dfi_flow_blame(p->err, n->where);
       return false;
     }
   }
   if (!scaled) scale(p, n->nin, dx, fault);
   for (int32_t j = 0; j < n->nin; j++)
-    if (dx[j].node && wanted(p, n->in[j]) && flows(p, n, j)) add_gradient(p, n->in[j], dx[j]);
+    if (dx[j].node && dfi_wanted(p, n->in[j]) && dfi_gradient_flows(p, n, j)) dfi_gather_gradient(p, n->in[j], dx[j]);
   return true;
 }
 
@@ -471,14 +475,16 @@ static region *here(dfi_grad *g) {
   df_assert(!g->b.nkeys);
   return g->now;
 }
-df_output dfg_in(dfi_grad *g, df_node *n, int32_t i)  { return value(g, here(g), n->in[i]); }
-df_output dfg_out(dfi_grad *g, df_node *n, int32_t i) { return value(g, here(g), (df_output){ n, i }); }
-df_output dfg_in_shape(dfi_grad *g, df_node *n, int32_t i)  { return shape_of(g, here(g), n->in[i]); }
-df_output dfg_out_shape(dfi_grad *g, df_node *n, int32_t i) { return shape_of(g, here(g), (df_output){ n, i }); }
-bool dfg_wants(dfi_grad *g, df_node *n, int32_t i) { return wanted(g, n->in[i]) && flows(g, n, i); }
+df_output dfg_in(dfi_grad *g, df_node *n, int32_t i)  { return dfi_grad_value(g, here(g), n->in[i]); }
+df_output dfg_out(dfi_grad *g, df_node *n, int32_t i) { return dfi_grad_value(g, here(g), (df_output){ n, i }); }
+df_output dfg_in_shape(dfi_grad *g, df_node *n, int32_t i)  { return dfi_grad_shape_of(g, here(g), n->in[i]); }
+df_output dfg_out_shape(dfi_grad *g, df_node *n, int32_t i) {
+  return dfi_grad_shape_of(g, here(g), (df_output){ n, i });
+}
+bool dfg_wants(dfi_grad *g, df_node *n, int32_t i) { return dfi_wanted(g, n->in[i]) && dfi_gradient_flows(g, n, i); }
 
 df_output dfg_in_dim(dfi_grad *g, df_node *n, int32_t i, int32_t axis) {
-  const dfi_shape *s = gradient_shape(n->in[i]);
+  const dfi_shape *s = dfi_gradient_shape(n->in[i]);
   if (s->rank >= 0 && axis < 0) axis += s->rank;
   if (s->rank > axis && axis >= 0 && s->dims[axis] >= 0) return dfi_const_int(&g->b, s->dims[axis]);
   df_output shape = dfg_in_shape(g, n, i);
@@ -488,14 +494,14 @@ df_output dfg_in_dim(dfi_grad *g, df_node *n, int32_t i, int32_t axis) {
 }
 
 void dfg_sparse(dfi_grad *g, int32_t i, df_output values, df_output indices) {
-  if (!failed(g) && dfg_wants(g, g->node, i)) add_term(g, g->node->in[i], TERM_SPARSE, values, indices);
+  if (!dfi_pass_failed(g) && dfg_wants(g, g->node, i)) dfi_gather_add(g, g->node->in[i], TERM_SPARSE, values, indices);
 }
 
 void dfg_array(dfi_grad *g, int32_t i, const char *type, int32_t n, const df_output *in) {
-  if (failed(g) || !dfg_wants(g, g->node, i)) return;
+  if (dfi_pass_failed(g) || !dfg_wants(g, g->node, i)) return;
   df_assert(n <= 4);
-  gather *a = gather_of(g, g->node->in[i]);
-  array_op *c = pass_alloc(g, sizeof *c);
+  gather *a = dfi_gather_of(g, g->node->in[i]);
+  array_op *c = dfi_pass_alloc(g, sizeof *c);
   *c = (array_op){ .type = type, .where = g->node->where, .n = n };
   for (int32_t k = 0; k < n; k++) c->in[k] = in[k];
   *a->chain_last = c;
@@ -511,37 +517,37 @@ int32_t dfg_fail(dfi_grad *g, df_node *n, const char *format, ...) {
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  return op_error(g, n, "%s (`%s`): %s", op_type(n), dfi_node_name(n), text);
+  return dfi_grad_op_error(g, n, "%s (`%s`): %s", dfi_grad_op_type(n), dfi_node_name(n), text);
 }
 
 /* ---- the whole pass ------------------------------------------------------------------------------ */
 
-df_output array_start(pass *p, region *r, df_output o) {
-  if (r->loop && flow_is_constant_enter(o.node)) {      /* the backward loop carries it */
+df_output dfi_grad_array_start(pass *p, region *r, df_output o) {
+  if (r->loop && dfi_flow_is_constant_enter(o.node)) {  /* the backward loop carries it */
     df_output h = r->arrays ? dfi_map_get(r->arrays, o) : DFI_NONE;
     if (h.node) return h;
-    df_context *was = enter_context(p, r->parent->backward);
-    df_output init = array_start(p, r->parent, o.node->in[0]), in_body = DFI_NONE;
+    df_context *was = dfi_grad_enter(p, r->parent->backward);
+    df_output init = dfi_grad_array_start(p, r->parent, o.node->in[0]), in_body = DFI_NONE;
     p->graph->current = was;
-    int32_t i = failed(p) ? -1 : dfi_loop_add_var(r->back, init, NULL, NULL, &in_body, p->err);
+    int32_t i = dfi_pass_failed(p) ? -1 : dfi_loop_add_var(r->back, init, NULL, NULL, &in_body, p->err);
     if (i < 0) { p->b.failed = true; return DFI_NONE; }
     if (!r->arrays) { r->arrays = dfi_map_new(); r->array_var = dfi_map_new(); }
     dfi_map_put(r->arrays, o, in_body);
     dfi_map_put(r->array_var, o, (df_output){ r->back->var[i].merge, i });
     return in_body;
   }
-  gather *a = gather_find(p, o);
-  df_output h = gather_empty(a) ? DFI_NONE : gather_sum(p, r, o);
-  if (!h.node) return failed(p) ? DFI_NONE : fresh_array(p, r, o, p->graph->current);
+  gather *a = dfi_gather_find(p, o);
+  df_output h = dfi_gather_empty(a) ? DFI_NONE : dfi_gather_sum(p, r, o);
+  if (!h.node) return dfi_pass_failed(p) ? DFI_NONE : dfi_grad_array_new(p, r, o, p->graph->current);
   a->first = NULL; a->last = &a->first; a->nterms = 0;
   a->chain = NULL; a->chain_last = &a->chain;
   a->summed = false;
   return h;
 }
 
-void array_finish(pass *p, region *r, df_output o, df_output handle) {
-  if (r->loop && flow_is_constant_enter(o.node)) dfi_map_put(r->arrays, o, handle);
-  else add_term(p, o, TERM_ARRAY, handle, DFI_NONE);
+void dfi_grad_array_finish(pass *p, region *r, df_output o, df_output handle) {
+  if (r->loop && dfi_flow_is_constant_enter(o.node)) dfi_map_put(r->arrays, o, handle);
+  else dfi_gather_add(p, o, TERM_ARRAY, handle, DFI_NONE);
 }
 
 /* o, or its copy in iterations that were run again: those that r goes through. */
@@ -555,7 +561,7 @@ static df_output copy_within(const region *r, df_output o) {
 /* The same for those that p, or a pass around it, is running again. */
 static df_output copy_of(pass *p, df_output o) {
   if (p->outer) o = copy_of(p->outer, o);
-  df_output copy = p->replay ? replay_copy(p, o) : DFI_NONE;
+  df_output copy = p->replay ? dfi_grad_copy(p, o) : DFI_NONE;
   return copy_within(p->now, copy.node ? copy : o);
 }
 
@@ -563,7 +569,7 @@ static df_output forward_value(df_graph *g, df_output o) {
   for (pass *p = g->gradient; p; p = p->outer) {
     df_output v = copy_of(p, o);
     for (region *r = p->now; r && r->parent; r = r->parent)
-      if (v.node->context == r->forward || (r->loop && loop_capture(r->loop, v))) return value(p, r, v);
+      if (v.node->context == r->forward || (r->loop && dfi_loop_capture(r->loop, v))) return dfi_grad_value(p, r, v);
   }
   return DFI_NONE;
 }
@@ -575,20 +581,20 @@ static bool check_output(pass *p, df_graph *g, int32_t id, int32_t index, const 
   }
   *o = (df_output){ g->node[id], index };
   for (const df_context *c = g->current; c; c = c->parent)
-    if (c == o->node->context || (c->kind == DFI_BODY && loop_capture(c->loop, *o))) return true;
+    if (c == o->node->context || (c->kind == DFI_BODY && dfi_loop_capture(c->loop, *o))) return true;
   df_output here = dfi_resolve(g, *o, g->current, p->err);      /* says why not; or a value of an outer pass */
-  if (!here.node) { flow_blame(p->err, p->where); return false; }
+  if (!here.node) { dfi_flow_blame(p->err, p->where); return false; }
   *o = here;
   return true;
 }
 
 static bool check_float(pass *p, df_output o, const char *what) {
   char text[160];
-  if (differentiable(o)) return true;
+  if (dfi_differentiable(o)) return true;
   dfi_fail(p->err, DF_INVALID_ARGUMENT, p->where,
            "gradients: %s `%s:%d`, built at %s, is %s; only float values have gradients%s", what, dfi_node_name(o.node),
-           o.index, line_of(o.node), dfi_typed_shape_text(gradient_dtype(o), gradient_shape(o), text),
-           dfi_is_int(gradient_dtype(o)) ? ": cast it to float32 first" : "");
+           o.index, dfi_line_of(o.node), dfi_typed_shape_text(dfi_gradient_dtype(o), dfi_gradient_shape(o), text),
+           dfi_is_int(dfi_gradient_dtype(o)) ? ": cast it to float32 first" : "");
   return false;
 }
 
@@ -596,7 +602,7 @@ static bool seed(pass *p, region *root, int32_t i, df_output y, const int32_t *g
   df_graph *g = p->graph;
   p->b.where = y.node->where;
   df_output d;
-  if (is_stop(p, y) && !(mark_of(p, y.node) & TARGET)) return true;      /* a constant, for this call */
+  if (dfi_is_stop(p, y) && !(mark_of(p, y.node) & TARGET)) return true;  /* a constant, for this call */
   if (grad_ys && grad_ys[2 * i] >= 0) {
     char a[160], b[160];
     dfi_shape both;
@@ -607,45 +613,46 @@ static bool seed(pass *p, region *root, int32_t i, df_output y, const int32_t *g
                dfi_typed_shape_text(dfi_dtype(y), dfi_shape_at(y), b));
       return false;
     }
-  } else d = full(p, root, y, 1, root->backward);
-  if (failed(p)) return false;
-  add_gradient(p, y, d);
+  } else d = dfi_grad_full(p, root, y, 1, root->backward);
+  if (dfi_pass_failed(p)) return false;
+  dfi_gather_gradient(p, y, d);
   return true;
 }
 
 static bool give(pass *p, region *root, int32_t ny, const df_output *ys, df_output x, int32_t i, int32_t nx,
                  int32_t unconnected, int32_t *out) {
   df_output values, indices;
-  gather *a = gather_find(p, x);
+  gather *a = dfi_gather_find(p, x);
   for (int32_t k = 0; k < 6; k++) out[k] = k % 2 ? 0 : -1;
   p->b.where = x.node->where;
-  if (gather_empty(a)) {
+  if (dfi_gather_empty(a)) {
     if (unconnected == 2) return true;
     if (unconnected == 1) {
-      df_output zero = full(p, root, x, 0, root->backward);
-      if (failed(p)) return false;
+      df_output zero = dfi_grad_full(p, root, x, 0, root->backward);
+      if (dfi_pass_failed(p)) return false;
       out[0] = zero.node->id; out[1] = zero.index;
       return true;
     }
     char why[700], which[16] = "";
     if (nx > 1) snprintf(which, sizeof which, " %d", i + 1);
-    why_unconnected(p, ny, ys, x, why, sizeof why);
+    dfi_why_unconnected(p, ny, ys, x, why, sizeof why);
     dfi_fail(p->err, DF_INVALID_ARGUMENT, p->where,
              "gradients: y (`%s`, built at %s) does not depend on x%s (`%s`, built at %s): %s; "
              "unconnected = 'zero' or 'none' would allow it",
-             dfi_node_name(ys[0].node), line_of(ys[0].node), which, dfi_node_name(x.node), line_of(x.node), why);
+             dfi_node_name(ys[0].node), dfi_line_of(ys[0].node), which, dfi_node_name(x.node), dfi_line_of(x.node),
+             why);
     return false;
   }
-  if (gather_sparse(p, x, &values, &indices)) {
-    df_output shape = shape_of(p, root, x);
-    if (failed(p)) return false;
+  if (dfi_gather_sparse(p, x, &values, &indices)) {
+    df_output shape = dfi_grad_shape_of(p, root, x);
+    if (dfi_pass_failed(p)) return false;
     out[0] = values.node->id; out[1] = values.index;
     out[2] = indices.node->id; out[3] = indices.index;
     out[4] = shape.node->id; out[5] = shape.index;
     return true;
   }
-  df_output sum = gather_sum(p, root, x);
-  if (failed(p)) return false;
+  df_output sum = dfi_gather_sum(p, root, x);
+  if (dfi_pass_failed(p)) return false;
   out[0] = sum.node->id; out[1] = sum.index;
   return true;
 }
@@ -653,7 +660,8 @@ static bool give(pass *p, region *root, int32_t ny, const df_output *ys, df_outp
 static bool run_pass(pass *p, int32_t ny, const int32_t *ys, const int32_t *grad_ys, int32_t nx, const int32_t *xs,
                      int32_t nstop, const int32_t *stops, int32_t unconnected, int32_t *out) {
   df_graph *g = p->graph;
-  df_output *y = pass_alloc(p, sizeof *y * (size_t)(ny + 1)), *x = pass_alloc(p, sizeof *x * (size_t)(nx + 1)), stop;
+  df_output *y = dfi_pass_alloc(p, sizeof *y * (size_t)(ny + 1)), *x = dfi_pass_alloc(p, sizeof *x * (size_t)(nx + 1));
+  df_output stop;
   char what[32];
   for (int32_t i = 0; i < ny; i++) {
     snprintf(what, sizeof what, "y %d", i + 1);
@@ -675,13 +683,13 @@ static bool run_pass(pass *p, int32_t ny, const int32_t *ys, const int32_t *grad
     if (!p->stops) p->stops = dfi_map_new();
     dfi_map_put(p->stops, stop, stop);
   }
-  marks_begin(p, 0, ny, y, nx, x);
+  dfi_marks_begin(p, 0, ny, y, nx, x);
   region root = { .forward = g->current, .backward = g->current };
   p->now = &root;
   bool ok = true;
   for (int32_t i = 0; i < ny && ok; i++) ok = seed(p, &root, i, y[i], grad_ys);
   p->now = &root;
-  ok = ok && backprop(p, &root, ny, y);
+  ok = ok && dfi_backprop(p, &root, ny, y);
   p->now = &root;
   for (int32_t i = 0; i < nx && ok; i++) ok = give(p, &root, ny, y, x[i], i, nx, unconnected, out + 6 * i);
   dfi_map_free(root.memo); dfi_map_free(root.shapes);
@@ -691,7 +699,7 @@ static bool run_pass(pass *p, int32_t ny, const int32_t *ys, const int32_t *grad
 int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *grad_ys, int32_t nx, const int32_t *xs,
                      int32_t nstop, const int32_t *stops, int32_t unconnected, const char *where, int32_t *out,
                      df_error *err) {
-  pass p = { .graph = g, .err = err, .where = where ? where : "", .home = g->current, .outer = g->gradient };
+  pass p = { .graph = g, .err = err, .where = where ? where : "", .called_in = g->current, .outer = g->gradient };
   p.interrupts = atomic_load(&dfi_calls_interrupted);
   if (!err) p.err = &p.own_error;
   memset(p.err, 0, sizeof *p.err);
@@ -706,7 +714,7 @@ int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *
   g->foreign = forward_value;
   bool ok = run_pass(&p, ny, ys, grad_ys, nx, xs, nstop, stops, unconnected, out);
   g->gradient = p.outer;
-  pass_end(&p);
+  dfi_pass_end(&p);
   ok = ok && !dfi_check_memory(DF_OK, p.err, where, "gradients");
   if (ok) {
     g->current = current;
@@ -716,7 +724,7 @@ int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *
     return DF_OK;
   }
   if (!p.err->code) dfi_fail(p.err, DF_INTERNAL, where, "gradients: the pass failed without saying why");
-  if (!p.err->source[0]) flow_blame(p.err, where);
+  if (!p.err->source[0]) dfi_flow_blame(p.err, where);
   const int32_t code = p.err->code;
   df_graph_undo(g, mark);
   dfi_built(g);

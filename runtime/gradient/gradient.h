@@ -76,7 +76,7 @@ struct dfi_grad {
   region      *now;
   df_node     *node;         /* whose gradient function runs */
   df_node     *asks;         /* whose gradient is being built; of a loop an Exit, of a cond a Merge */
-  df_context  *home;         /* where df_gradients was called */
+  df_context  *called_in;    /* where df_gradients was called */
   const char  *where;
   dfi_grad    *outer;        /* a pass whose custom gradient called this one, or that this one is part of */
   struct recompute *replay;   /* of a pass over iterations that are run again: gradient/recompute.c */
@@ -84,92 +84,105 @@ struct dfi_grad {
 typedef struct dfi_grad pass;
 
 /* grad.c */
-void     *pass_alloc(pass *p, size_t bytes);
-void      pass_end(pass *p);                               /* frees what it holds */
-gather   *gather_of(pass *p, df_output o);  /* made when there is none; NULL for nodes of this pass itself */
-gather   *gather_find(pass *p, df_output o);               /* NULL when nothing was gathered */
-bool      gather_empty(const gather *a);
-void      add_term(pass *p, df_output o, term_kind kind, df_output value, df_output indices);
-void      add_gradient(pass *p, df_output o, df_output d); /* dense or array, by its dtype */
+void     *dfi_pass_alloc(pass *p, size_t bytes);           /* zeroed; freed with the pass */
+void      dfi_pass_end(pass *p);                           /* frees what it holds */
+gather   *dfi_gather_of(pass *p, df_output o);             /* made when there is none; NULL for this pass's own nodes */
+gather   *dfi_gather_find(pass *p, df_output o);           /* NULL when nothing was gathered */
+bool      dfi_gather_empty(const gather *a);               /* NULL is empty, too */
+/* One more contribution to the gradient of o; none for this pass's own nodes. indices: of TERM_SPARSE. */
+void      dfi_gather_add(pass *p, df_output o, term_kind kind, df_output value, df_output indices);
+void      dfi_gather_gradient(pass *p, df_output o, df_output d); /* dense or array, by its dtype */
 /* The sum of what was gathered at o, a value of r: a dense tensor or a handle, built in the current context. DFI_NONE:
    nothing. */
-df_output gather_sum(pass *p, region *r, df_output o);
-bool      gather_sparse(pass *p, df_output o, df_output *values, df_output *indices); /* all terms are sparse: joined */
-df_output join_arrays(pass *p, df_output base, gather *a); /* base (may be none), then a's terms, then its chain */
-bool      backprop(pass *p, region *r, int32_t nseeds, const df_output *seeds);
-df_node  *loop_capture(const df_loop *l, df_output o);
-bool      failed(pass *p);
-df_context *enter_context(pass *p, df_context *c);         /* makes c current; returns what was */
-int32_t   op_error(pass *p, df_node *n, const char *format, ...) __attribute__((format(printf, 3, 4)));
+df_output dfi_gather_sum(pass *p, region *r, df_output o);
+/* Rows and where they belong, when all that was gathered at o is sparse: joined. False: it is not, or there is none. */
+bool      dfi_gather_sparse(pass *p, df_output o, df_output *values, df_output *indices);
+df_output dfi_gather_join(pass *p, df_output base, gather *a); /* base (may be none), then a's terms, then its chain */
+/* Gathers the gradients of all that r's seeds are made of, which have theirs; false: p->err says why. */
+bool      dfi_backprop(pass *p, region *r, int32_t nseeds, const df_output *seeds);
+df_node  *dfi_loop_capture(const df_loop *l, df_output o); /* o's node when that is a constant Enter of l; or NULL */
+bool      dfi_pass_failed(pass *p);                        /* there is an error, or an op was not made */
+df_context *dfi_grad_enter(pass *p, df_context *c);        /* makes c current; returns what was */
+/* The pass fails at n, whose line is told; DF_INVALID_ARGUMENT. NULL: at the call of df_gradients. */
+int32_t   dfi_grad_op_error(pass *p, df_node *n, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The handle to which the gradient of array `o` is added inside a loop or cond of region r, and what it became there.
    */
-df_output array_start(pass *p, region *r, df_output o);
-void      array_finish(pass *p, region *r, df_output o, df_output handle);
-const char *op_type(const df_node *n);
+df_output dfi_grad_array_start(pass *p, region *r, df_output o);
+/* handle: after r's loop or cond, or what the next iteration begins with */
+void      dfi_grad_array_finish(pass *p, region *r, df_output o, df_output handle);
+const char *dfi_grad_op_type(const df_node *n);
 /* d, or what df_op_break_gradient makes of gradients of n's op */
-df_output with_fault(pass *p, df_node *n, df_output d);
+df_output dfi_with_fault(pass *p, df_node *n, df_output d);
 static inline bool own(const pass *p, const df_node *n) { return n->id >= p->base && n->id < p->n0; }
 static inline uint8_t mark_of(const pass *p, const df_node *n) { return own(p, n) ? p->mark[n->id - p->base] : 0; }
 static inline df_flow flow_kind(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
 
 /* gradient/reach.c */
-void      marks_begin(pass *p, int32_t base, int32_t ny, const df_output *ys, int32_t nx, const df_output *xs);
-void      marks_end(pass *p);
-bool      continuous(uint8_t dtype);                       /* a float or complex */
-bool      differentiable(df_output o);
-uint8_t   gradient_dtype(df_output o);
-bool      wanted(pass *p, df_output o);                    /* does anybody need its gradient? */
-bool      flows(pass *p, df_node *n, int32_t j);           /* does a gradient flow from n to its input j? */
-bool      is_stop(pass *p, df_output o);
-bool      is_open_variable(pass *p, df_node *n);           /* of a loop that the call itself stands in */
-const char *line_of(const df_node *n);
-bool      no_gradient(pass *p, df_node *n);                /* the error; false */
-void      why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, char *text, size_t bytes);
+/* Marks the nodes from number `base` on that lie between ys and xs. */
+void      dfi_marks_begin(pass *p, int32_t base, int32_t ny, const df_output *ys, int32_t nx, const df_output *xs);
+void      dfi_marks_end(pass *p);
+bool      dfi_continuous(uint8_t dtype);                   /* a float or complex */
+bool      dfi_differentiable(df_output o);
+uint8_t   dfi_gradient_dtype(df_output o);
+bool      dfi_wanted(pass *p, df_output o);                /* does anybody need its gradient? */
+bool      dfi_gradient_flows(pass *p, df_node *n, int32_t j);  /* does a gradient flow from n to its input j? */
+bool      dfi_is_stop(pass *p, df_output o);
+bool      dfi_is_open_variable(pass *p, df_node *n);       /* of a loop that the call itself stands in */
+const char *dfi_line_of(const df_node *n);
+bool      dfi_no_gradient(pass *p, df_node *n);            /* the error; false */
+/* Where the ways from the ys to x end, and why, as text. */
+void      dfi_why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, char *text, size_t bytes);
 
 /* gradient/value.c */
-df_output value(pass *p, region *r, df_output v);          /* the forward value, in r->backward */
-df_output shape_of(pass *p, region *r, df_output v);       /* its shape: int32[rank], in r->backward or a constant */
+df_output dfi_grad_value(pass *p, region *r, df_output v);  /* the forward value, in r->backward */
+/* its shape: int32[rank], in r->backward or a constant */
+df_output dfi_grad_shape_of(pass *p, region *r, df_output v);
 /* a tensor of v's shape and dtype, all x, built in `where` */
-df_output full(pass *p, region *r, df_output v, double x, df_context *where);
-df_output fresh_array(pass *p, region *r, df_output handle, df_context *where); /* a gradient array of its own */
-const dfi_shape *gradient_shape(df_output o);
-bool      is_variable(df_output o);
-bool      reads_reference(const df_node *n);
+df_output dfi_grad_full(pass *p, region *r, df_output v, double x, df_context *where);
+/* a gradient array of its own */
+df_output dfi_grad_array_new(pass *p, region *r, df_output handle, df_context *where);
+const dfi_shape *dfi_gradient_shape(df_output o);
+bool      dfi_grad_is_variable(df_output o);
+bool      dfi_reads_reference(const df_node *n);
 
-void region_free(region *r);
+void dfi_region_free(region *r);
 
-df_output new_array(pass *p, df_output v, bool grows);     /* for values like v, in the current context; to save them */
+/* for values like v, in the current context; to save them */
+df_output dfi_saved_array_new(pass *p, df_output v, bool grows);
 /* The handle, outside the innermost loop or outermost cond of r, of the array that holds v, a value of r, of each
    iteration. */
-df_output saved_array(pass *p, region *r, df_output v);
+df_output dfi_saved_array(pass *p, region *r, df_output v);
 
 /* gradient/cond.c */
-bool grad_cond(pass *p, region *r, df_cond *c);
+/* What was gathered at c's results goes through its branches to what they captured. */
+bool dfi_grad_cond(pass *p, region *r, df_cond *c);
 
 /* gradient/function.c: dx[i] of the inputs of n, a FunctionCall, that are wanted; and what n, a FunctionLoad, hands on
    to the gradient of its tape. */
-bool grad_call(pass *p, region *r, df_node *n, const df_output *dy, df_output *dx);
-bool grad_load(pass *p, df_node *n, df_output dy);
+bool dfi_grad_call(pass *p, region *r, df_node *n, const df_output *dy, df_output *dx);
+bool dfi_grad_load(pass *p, df_node *n, df_output dy);
 /* What a call of f has kept of v in a slot of its tape; where `tape` is a gradient, the gradient of that. */
-df_output load_slot(pass *p, const dfi_function *f, df_output v, int64_t slot, df_output tape);
+df_output dfi_load_slot(pass *p, const dfi_function *f, df_output v, int64_t slot, df_output tape);
 
 /* gradient/loop.c */
-bool grad_while(pass *p, region *r, df_loop *l);
+/* What was gathered at l's results goes through a backward loop to what l starts with and captures. */
+bool dfi_grad_while(pass *p, region *r, df_loop *l);
 
 /* One variable of the forward loop whose gradient the backward loop carries. */
 typedef struct carried { int32_t index; df_output in_body, next; } carried;
 /* A backward loop: how often it goes round, and whether its counter goes up to that or down to 0. */
 typedef struct backward { df_output trips; bool up; int64_t parallel_iterations; const char *save; } backward;
 /* vars: room for 2 (n + 1) numbers. In between, b->backward is filled and c[i].next is set. */
-bool begin_backward(pass *p, region *r, region *b, int32_t n, carried *c, const backward *how, int32_t *vars);
-bool end_backward(pass *p, region *b, int32_t n, const carried *c, int32_t *vars);
+bool dfi_backward_begin(pass *p, region *r, region *b, int32_t n, carried *c, const backward *how, int32_t *vars);
+bool dfi_backward_end(pass *p, region *b, int32_t n, const carried *c, int32_t *vars);
 /* Dense zeros, or a fresh gradient array, for a forward value of r that no gradient came to. */
-df_output nothing(pass *p, region *r, df_output v);
+df_output dfi_grad_zeros(pass *p, region *r, df_output v);
 /* A variable of the backward loop of b that starts as init: its number, or -1; and what it is after the loop. */
-int32_t   add_sum(pass *p, region *b, df_output init, df_output *in_body);
-df_output close_sum(pass *p, region *b, int32_t var, df_output next);
+int32_t   dfi_sum_add(pass *p, region *b, df_output init, df_output *in_body);
+df_output dfi_sum_close(pass *p, region *b, int32_t var, df_output next);
 /* The rows that each iteration gives for the captured value `outer`, `inner` in the body, joined after the loop. */
-bool sum_sparse(pass *p, region *r, region *b, df_output inner, df_output outer, df_output values, df_output indices);
+bool dfi_sum_sparse(pass *p, region *r, region *b, df_output inner, df_output outer, df_output values,
+                    df_output indices);
 
 /* saved.c */
 enum note_how {
@@ -181,15 +194,15 @@ enum note_how {
   NOTE_KEPT,         /* save = 'recompute': a loop variable, now and then */
   NOTE_NOT_REPEATED  /* save = 'recompute': saved by each iteration because running it again would give another value */
 };
-void      note(pass *p, region *r, df_output v, enum note_how how);
-void      note_of(df_loop *l, df_cond *cond, df_node *asks, df_output v, enum note_how how);
+void      dfi_saved_note(pass *p, region *r, df_output v, enum note_how how);
+void      dfi_saved_note_of(df_loop *l, df_cond *cond, df_node *asks, df_output v, enum note_how how);
 
 /* gradient/recompute.c */
-bool grad_replayed(pass *p, region *r, region *b, int32_t n, carried *c);     /* b as grad_while begins it */
+bool dfi_grad_replayed(pass *p, region *r, region *b, int32_t n, carried *c);  /* b as dfi_grad_while begins it */
 /* Where p is a pass over iterations run again and x something that they captured: the sum so far. DFI_NONE: it begins
    with zeros. */
-df_output running_sum(pass *p, region *r, df_output x);
+df_output dfi_sum_running(pass *p, region *r, df_output x);
 /* The copy of o in the iterations that p runs again; DFI_NONE: it has none. */
-df_output replay_copy(pass *p, df_output o);
-df_node  *replay_original(pass *p, const df_node *copy);    /* NULL: it is none */
+df_output dfi_grad_copy(pass *p, df_output o);
+df_node  *dfi_grad_original(pass *p, const df_node *copy);  /* NULL: it is none */
 #endif

@@ -10,26 +10,28 @@
 
 /* ---- what is differentiated ------------------------------------------------------------------- */
 
-uint8_t gradient_dtype(df_output o) { return dfi_dtype(o) == DF_RESOURCE ? o.node->out[o.index].of : dfi_dtype(o); }
+uint8_t dfi_gradient_dtype(df_output o) { return dfi_dtype(o) == DF_RESOURCE ? o.node->out[o.index].of : dfi_dtype(o); }
 
-bool continuous(uint8_t dtype) { return dfi_is_float(dtype) || dfi_is_complex(dtype); }
+bool dfi_continuous(uint8_t dtype) { return dfi_is_float(dtype) || dfi_is_complex(dtype); }
 
 /* Floats and complex numbers, lists of these (variants), and handles of these or of other handles. */
-bool differentiable(df_output o) {
+bool dfi_differentiable(df_output o) {
   uint8_t t = dfi_dtype(o);
-  if (t != DF_RESOURCE) return continuous(t) || t == DF_VARIANT;
+  if (t != DF_RESOURCE) return dfi_continuous(t) || t == DF_VARIANT;
   uint8_t of = o.node->out[o.index].of;
-  return of == 0 || of == DF_RESOURCE || continuous(of);
+  return of == 0 || of == DF_RESOURCE || dfi_continuous(of);
 }
 
 /* Is n what carries a variable of a loop that the call itself stands in? To the call it is an input like any other. */
-bool is_open_variable(pass *p, df_node *n) {
+bool dfi_is_open_variable(pass *p, df_node *n) {
   df_context *c = n->context;
   if (c->kind != DFI_PRED && c->kind != DFI_BODY) return false;
   df_flow f = flow_kind(n);
   bool carries = (f == DF_SWITCH && n->in[1].node == c->loop->loop_cond) ||
-                 (f == DF_MERGE && flow_is(n->in[0].node, FLOW_ENTER)) || (f == DF_ENTER && !flow_is_constant_enter(n));
-  return carries && (dfi_context_inside(p->home, c->loop->body) || dfi_context_inside(p->home, c->loop->pred));
+                 (f == DF_MERGE && dfi_flow_is(n->in[0].node, FLOW_ENTER)) ||
+                 (f == DF_ENTER && !dfi_flow_is_constant_enter(n));
+  return carries &&
+         (dfi_context_inside(p->called_in, c->loop->body) || dfi_context_inside(p->called_in, c->loop->pred));
 }
 
 /* The loop whose Exit n is, when it was built with back_prop = false; NULL otherwise. */
@@ -46,12 +48,12 @@ bool df_node_stops_gradient(df_graph *g, int32_t node) {
 }
 
 /* Does a gradient flow from n to its input j? */
-bool flows(pass *p, df_node *n, int32_t j) {
+bool dfi_gradient_flows(pass *p, df_node *n, int32_t j) {
   const df_op *op = dfi_op_info_at(n->op)->op;
-  if (!differentiable(n->in[j])) return false;
+  if (!dfi_differentiable(n->in[j])) return false;
   switch (op->flow) {
-    case DF_SWITCH: return j == 0 && !is_open_variable(p, n);
-    case DF_MERGE: case DF_ENTER: return !is_open_variable(p, n);
+    case DF_SWITCH: return j == 0 && !dfi_is_open_variable(p, n);
+    case DF_MERGE: case DF_ENTER: return !dfi_is_open_variable(p, n);
     case DF_EXIT: return !stopping_loop(n);
     case DF_NEXT_ITERATION: return true;
     case DF_PLAIN: case DF_CALL: break;
@@ -61,15 +63,15 @@ bool flows(pass *p, df_node *n, int32_t j) {
   if (op->grad) return !(op->traits & DFO_ARRAY_GRAD);
   if (op->traits & DFO_OWN_GRADIENT) return j < n->attrs[0].i;
   for (int32_t i = 0; i < n->nout; i++)
-    if (differentiable((df_output){ n, i })) return true;
+    if (dfi_differentiable((df_output){ n, i })) return true;
   return false;
 }
 
-bool is_stop(pass *p, df_output o) { return p->stops && dfi_map_get(p->stops, o).node; }
+bool dfi_is_stop(pass *p, df_output o) { return p->stops && dfi_map_get(p->stops, o).node; }
 
 /* Does no gradient flow to o from what uses it? A stop that is an x itself receives its own, and hands none on. */
 static bool is_cut(pass *p, df_output o, int32_t nx, const df_output *xs) {
-  if (!is_stop(p, o)) return false;
+  if (!dfi_is_stop(p, o)) return false;
   for (int32_t i = 0; i < nx; i++)
     if (xs[i].node == o.node && xs[i].index == o.index) return false;
   return true;
@@ -81,7 +83,7 @@ static uint8_t *mark_at(pass *p, const df_node *n) { return &p->mark[n->id - p->
 static int32_t reach(pass *p, int32_t ny, const df_output *ys, int32_t *order) {
   int32_t n = 0;
   for (int32_t i = 0; i < ny; i++)
-    if (own(p, ys[i].node) && !(*mark_at(p, ys[i].node) & REACHED) && !is_stop(p, ys[i])) {
+    if (own(p, ys[i].node) && !(*mark_at(p, ys[i].node) & REACHED) && !dfi_is_stop(p, ys[i])) {
       *mark_at(p, ys[i].node) |= REACHED;
       p->from[ys[i].node->id - p->base] = -1;
       order[n++] = ys[i].node->id;
@@ -90,10 +92,10 @@ static int32_t reach(pass *p, int32_t ny, const df_output *ys, int32_t *order) {
     df_node *u = p->graph->node[order[at]];
     for (int32_t j = 0; j < u->nin; j++) {
       df_output in = u->in[j];
-      if (!own(p, in.node) || !flows(p, u, j)) continue;
+      if (!own(p, in.node) || !dfi_gradient_flows(p, u, j)) continue;
       uint8_t *m = mark_at(p, in.node);
       if (*m & REACHED) continue;
-      if (is_stop(p, in)) { *m |= STOPPED; continue; }
+      if (dfi_is_stop(p, in)) { *m |= STOPPED; continue; }
       *m |= REACHED;
       p->from[in.node->id - p->base] = u->id;
       order[n++] = in.node->id;
@@ -109,7 +111,7 @@ static void depend(pass *p, int32_t n, const int32_t *order, int32_t nx, const d
   for (int32_t i = 0; i < n; i++) {
     df_node *u = p->graph->node[order[i]];
     for (int32_t j = 0; j < u->nin; j++)
-      if (own(p, u->in[j].node) && flows(p, u, j) && !is_cut(p, u->in[j], nx, xs)) {
+      if (own(p, u->in[j].node) && dfi_gradient_flows(p, u, j) && !is_cut(p, u->in[j], nx, xs)) {
         first[u->in[j].node->id - p->base + 1]++;
         edges++;
       }
@@ -120,7 +122,7 @@ static void depend(pass *p, int32_t n, const int32_t *order, int32_t nx, const d
   for (int32_t i = 0; i < n; i++) {
     df_node *u = p->graph->node[order[i]];
     for (int32_t j = 0; j < u->nin; j++)
-      if (own(p, u->in[j].node) && flows(p, u, j) && !is_cut(p, u->in[j], nx, xs))
+      if (own(p, u->in[j].node) && dfi_gradient_flows(p, u, j) && !is_cut(p, u->in[j], nx, xs))
         user[at[u->in[j].node->id - p->base]++] = u->id;
   }
   int32_t *queue = dfi_xmalloc(sizeof *queue * ((size_t)n + (size_t)nx + 1)), head = 0, tail = 0;
@@ -142,7 +144,7 @@ static void depend(pass *p, int32_t n, const int32_t *order, int32_t nx, const d
   dfi_free(first); dfi_free(user); dfi_free(at); dfi_free(queue);
 }
 
-void marks_begin(pass *p, int32_t base, int32_t ny, const df_output *ys, int32_t nx, const df_output *xs) {
+void dfi_marks_begin(pass *p, int32_t base, int32_t ny, const df_output *ys, int32_t nx, const df_output *xs) {
   p->base = base;
   p->n0 = p->graph->n;
   size_t all = (size_t)(p->n0 - base) + 1;
@@ -155,12 +157,12 @@ void marks_begin(pass *p, int32_t base, int32_t ny, const df_output *ys, int32_t
   dfi_free(order);
 }
 
-void marks_end(pass *p) {
+void dfi_marks_end(pass *p) {
   dfi_free(p->mark); dfi_free(p->gather); dfi_free(p->from); dfi_free(p->toward);
 }
 
-bool wanted(pass *p, df_output o) {
-  return mark_of(p, o.node) & (DEPENDS | TARGET) && differentiable(o);
+bool dfi_wanted(pass *p, df_output o) {
+  return mark_of(p, o.node) & (DEPENDS | TARGET) && dfi_differentiable(o);
 }
 
 /* ---- in words ------------------------------------------------------------------------------------ */
@@ -170,7 +172,7 @@ static bool is_primitive(const df_node *n) {
   return f != DF_PLAIN && f != DF_FEED && f != DF_CONSTANT;
 }
 
-const char *line_of(const df_node *n) { return *n->where ? n->where : "a line not known"; }
+const char *dfi_line_of(const df_node *n) { return *n->where ? n->where : "a line not known"; }
 
 typedef struct words { char *text; size_t bytes, at; } words;
 static __attribute__((format(printf, 2, 3))) void put(words *w, const char *format, ...) {
@@ -221,23 +223,23 @@ static void path_text(pass *p, df_node *n, char *text, size_t bytes) {
   dfi_free(node);
 }
 
-bool no_gradient(pass *p, df_node *n) {
+bool dfi_no_gradient(pass *p, df_node *n) {
   char path[600];
-  df_node *forward = p->replay ? replay_original(p, n) : NULL;
+  df_node *forward = p->replay ? dfi_grad_original(p, n) : NULL;
   if (forward) {                                         /* the user knows the node that n is a copy of */
-    no_gradient(p->outer, forward);
+    dfi_no_gradient(p->outer, forward);
     p->b.failed = true;
     return false;
   }
   path_text(p, n, path, sizeof path);
-  op_error(p, n, "op %s (`%s`) has no gradient, and it lies on the way from y to x: %s", op_type(n), dfi_node_name(n),
-           path);
+  dfi_grad_op_error(p, n, "op %s (`%s`) has no gradient, and it lies on the way from y to x: %s", dfi_grad_op_type(n),
+                    dfi_node_name(n), path);
   return false;
 }
 
 /* Why x has no part in the ys: what ends the gradient on a way between them, found without regard to what is
  * differentiable, and that way. */
-void why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, char *text, size_t bytes) {
+void dfi_why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, char *text, size_t bytes) {
   df_graph *g = p->graph;
   words w = { text, bytes, 0 };
   int32_t *from = dfi_xmalloc(sizeof *from * (size_t)p->n0), *queue = dfi_xmalloc(sizeof *queue * (size_t)p->n0);
@@ -268,20 +270,21 @@ void why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, char
         if (n->in[j].node->id != id) continue;
         data = true;
         by_predicate |= flow_kind(n) == DF_LOOP_COND || (flow_kind(n) == DF_SWITCH && j == 1);
-        if (!cut && (!flows(p, n, j) || is_stop(p, n->in[j]))) { cut = n; slot = j; }
+        if (!cut && (!dfi_gradient_flows(p, n, j) || dfi_is_stop(p, n->in[j]))) { cut = n; slot = j; }
       }
       by_predicate |= !data;
     }
     if (by_predicate) put(&w, "y depends on it only through a predicate");
     else if (!cut) put(&w, "the gradient is stopped on the way");
-    else if (is_stop(p, cut->in[slot])) put(&w, "`%s` is in stop_gradients", dfi_node_name(cut->in[slot].node));
+    else if (dfi_is_stop(p, cut->in[slot])) put(&w, "`%s` is in stop_gradients", dfi_node_name(cut->in[slot].node));
     else if (stopping_loop(cut))
       put(&w, "on the way stands the while_loop `%s` at %s, which was built with back_prop = false",
           stopping_loop(cut)->name, *stopping_loop(cut)->where ? stopping_loop(cut)->where : "a line not known");
-    else if (!differentiable(cut->in[slot]))
+    else if (!dfi_differentiable(cut->in[slot]))
       put(&w, "on the way stands `%s` (%s) at %s, whose dtype is %s", dfi_node_name(cut->in[slot].node),
-          op_type(cut->in[slot].node), line_of(cut->in[slot].node), df_dtype_name(gradient_dtype(cut->in[slot])));
-    else put(&w, "on the way stands `%s` (%s) at %s, %s", dfi_node_name(cut), op_type(cut), line_of(cut),
+          dfi_grad_op_type(cut->in[slot].node), dfi_line_of(cut->in[slot].node),
+          df_dtype_name(dfi_gradient_dtype(cut->in[slot])));
+    else put(&w, "on the way stands `%s` (%s) at %s, %s", dfi_node_name(cut), dfi_grad_op_type(cut), dfi_line_of(cut),
              dfi_has_trait(cut, DFO_STOPS) ? "which stops it" : "whose gradient is zero everywhere");
     for (int32_t i = 0; i < length / 2; i++) {
       df_node *t = way[i];

@@ -85,14 +85,14 @@ static bool add_marks(pass *p, df_loop *l) {
   if (dfi_loop_trips(l, &trip, NULL, p->err)) return false;
   g->current = l->parent;
   df_output zero = dfi_const_int(b, 0);
-  int32_t v = failed(p) ? -1 : dfi_loop_add_var(l, zero, dfi_intern(g, "segments"), NULL, &count, p->err);
+  int32_t v = dfi_pass_failed(p) ? -1 : dfi_loop_add_var(l, zero, dfi_intern(g, "segments"), NULL, &count, p->err);
   int32_t w = v < 0 ? -1 : dfi_loop_add_var(l, zero, dfi_intern(g, "next segment"), NULL, &due, p->err);
   if (w < 0) return false;
   g->current = l->body;
   df_output now = dfi_op(b, "Equal", trip, due), out[2];
   int32_t ids[4];
-  if (failed(p) || df_cond_begin(g, now.node->id, now.index, "keep", l->where, p->err)) return false;
-  l->mark = flow_top(g)->cond;
+  if (dfi_pass_failed(p) || df_cond_begin(g, now.node->id, now.index, "keep", l->where, p->err)) return false;
+  l->mark = dfi_flow_top(g)->cond;
   out[0] = dfi_op(b, "Add", count, dfi_const_int(b, 1));
   out[1] = dfi_op(b, "Add", due, out[0]);
   for (int32_t side = 1; side >= 0; side--) {
@@ -100,7 +100,7 @@ static bool add_marks(pass *p, df_loop *l) {
       out[0] = dfi_resolve(g, count, g->current, p->err);
       out[1] = dfi_resolve(g, due, g->current, p->err);
     }
-    if (failed(p) || !out[0].node || !out[1].node) return false;
+    if (dfi_pass_failed(p) || !out[0].node || !out[1].node) return false;
     for (int32_t i = 0; i < 2; i++) { ids[2 * i] = out[i].node->id; ids[2 * i + 1] = out[i].index; }
     if (df_cond_branch_end(g, 2, ids, p->err)) return false;
   }
@@ -117,16 +117,16 @@ static df_output keep(pass *p, df_loop *l, df_output v) {
   df_output exit = dfi_map_get(l->checkpoints, v), in_body, side[2], h;
   if (exit.node) return exit;
   const char *line = p->b.where;
-  df_context *was = enter_context(p, l->parent);
+  df_context *was = dfi_grad_enter(p, l->parent);
   void *controls = dfi_controls_suspend(g);
   p->b.where = l->where;
-  h = new_array(p, v, true);
-  int32_t var = failed(p) ? -1 : dfi_loop_add_var(l, h, NULL, NULL, &in_body, p->err);
+  h = dfi_saved_array_new(p, v, true);
+  int32_t var = dfi_pass_failed(p) ? -1 : dfi_loop_add_var(l, h, NULL, NULL, &in_body, p->err);
   if (var >= 0) {
     g->current = l->mark->branch[1];
     side[0] = in_body;
     side[1] = dfi_op(&p->b, "TensorArrayWrite", in_body, l->marks, v);
-    if (failed(p) || dfi_cond_add_result(l->mark, side[0], side[1], &h, p->err) ||
+    if (dfi_pass_failed(p) || dfi_cond_add_result(l->mark, side[0], side[1], &h, p->err) ||
         dfi_loop_close_var(l, var, h, &exit, p->err))
       var = -1;
   }
@@ -161,11 +161,11 @@ static df_output variable(recompute *c, int32_t k) {
     for (; c->nvar <= k; c->nvar++) c->var[c->nvar].to = -1;
   }
   if (c->var[k].to >= 0) return c->var[k].in_body;
-  note_of(c->l, NULL, NULL, v, NOTE_KEPT);
+  dfi_saved_note_of(c->l, NULL, NULL, v, NOTE_KEPT);
   df_output h = keep(p, c->l, v);
-  if (h.node) h = value(p, c->r, h);
-  if (failed(p)) return DFI_NONE;
-  df_context *was = enter_context(p, c->b->backward);
+  if (h.node) h = dfi_grad_value(p, c->r, h);
+  if (dfi_pass_failed(p)) return DFI_NONE;
+  df_context *was = dfi_grad_enter(p, c->b->backward);
   p->b.where = c->l->where;
   dfi_attr_int(&p->b, "dtype", dfi_dtype(v));
   df_output first = dfi_op(&p->b, "TensorArrayRead", h, c->b->index), in_body = DFI_NONE;
@@ -188,10 +188,10 @@ static df_output variable(recompute *c, int32_t k) {
 /* A loop constant of the forward loop, as one of the copy. */
 static df_output constant(recompute *c, df_output inner) {
   pass *p = c->p;
-  df_output o = value(p, c->r, inner.node->in[0]);
-  if (failed(p)) return DFI_NONE;
-  if (wanted(p, inner)) {
-    df_context *was = enter_context(p, c->b->backward);
+  df_output o = dfi_grad_value(p, c->r, inner.node->in[0]);
+  if (dfi_pass_failed(p)) return DFI_NONE;
+  if (dfi_wanted(p, inner)) {
+    df_context *was = dfi_grad_enter(p, c->b->backward);
     p->b.where = inner.node->in[0].node->where;
     df_output like = o;
     o = dfi_op(&p->b, "Identity", o);
@@ -250,7 +250,7 @@ typedef enum again_how { COPIED, SAVED, HANDED_ON, ASSIGNED, REFUSED } again_how
 /* How is what n gives had again? REFUSED: *why says why not. */
 static again_how how_again(recompute *c, df_node *n, const char **why) {
   const df_op *op = dfi_op_info_at(n->op)->op;
-  if (reads_reference(n)) return SAVED;
+  if (dfi_reads_reference(n)) return SAVED;
   if (!op->stateful || op->traits & (DFO_ARRAY_NEW | DFO_REPEATS) ||
       (op->traits & DFO_VARIABLE && n->out[0].dtype == DF_RESOURCE))
     return COPIED;
@@ -258,8 +258,8 @@ static again_how how_again(recompute *c, df_node *n, const char **why) {
   if (op->traits & DFO_ASSIGNS) return ASSIGNED;
   bool active = mark_of(c->p, n) & DEPENDS && !op->no_grad;
   if (op->flow == DF_CALL) {
-    const dfi_function *f = flow_function_find(c->p->graph, n->attrs[0].s);
-    if (f && flow_function_repeats(f)) return COPIED;
+    const dfi_function *f = dfi_flow_function_find(c->p->graph, n->attrs[0].s);
+    if (f && dfi_flow_function_repeats(f)) return COPIED;
     *why = "the function has effects or gives something else the second time, and a gradient through it is asked for";
     return active ? REFUSED : SAVED;
   }
@@ -295,7 +295,7 @@ static again_how how_again(recompute *c, df_node *n, const char **why) {
 static region *region_at(recompute *c, df_context *x) {
   if (x == c->l->body) return &c->body;
   for (int32_t i = c->ninner - 1; i >= 0; i--) if (c->inner[i]->forward == x) return c->inner[i];
-  region *parent = region_at(c, x->parent), *r = pass_alloc(c->p, sizeof *r);
+  region *parent = region_at(c, x->parent), *r = dfi_pass_alloc(c->p, sizeof *r);
   *r = (region){ .parent = parent, .forward = x };
   if (x->kind == DFI_BRANCH) { r->cond = x->cond; r->side = x->side; } else r->loop = x->loop;
   GROW(c->inner, c->ninner, c->inner_cap);
@@ -306,7 +306,7 @@ static df_output read_saved(recompute *c, df_output v, df_output handle, df_outp
   pass *p = c->p;
   df_context *to = dfi_replay_context(&c->copy, v.node->context);
   if (!to) { p->b.failed = true; return DFI_NONE; }
-  df_context *was = enter_context(p, to);
+  df_context *was = dfi_grad_enter(p, to);
   p->b.where = v.node->where;
   dfi_attr_int(&p->b, "dtype", dfi_dtype(v));
   df_output o = dfi_op(&p->b, "TensorArrayRead", handle, index);
@@ -321,10 +321,10 @@ static df_output read_saved(recompute *c, df_output v, df_output handle, df_outp
 static df_output saved(recompute *c, df_output v) {
   pass *p = c->p;
   df_context *x = v.node->context;
-  df_output h = saved_array(p, region_at(c, x), v), trip = c->i;
+  df_output h = dfi_saved_array(p, region_at(c, x), v), trip = c->i;
   while (x->kind == DFI_BRANCH) x = x->parent;
-  if (failed(p)) return DFI_NONE;
-  if (x->loop == c->l) h = value(p, c->r, h);
+  if (dfi_pass_failed(p)) return DFI_NONE;
+  if (x->loop == c->l) h = dfi_grad_value(p, c->r, h);
   else {
     df_output known = dfi_map_get(c->handles, h);
     if (!known.node) {
@@ -339,7 +339,7 @@ static df_output saved(recompute *c, df_output v) {
     trip = dfi_replay_value(&c->copy, trip);
     if (!trip.node) { p->b.failed = true; return DFI_NONE; }
   }
-  return failed(p) ? DFI_NONE : read_saved(c, v, h, trip);
+  return dfi_pass_failed(p) ? DFI_NONE : read_saved(c, v, h, trip);
 }
 
 /* ---- stand-ins ---------------------------------------------------------------------------------------- */
@@ -356,7 +356,7 @@ static bool is_replaced(recompute *c, df_loop *l) {
     df_output at, same;
     dfi_map_at(seen, i, &at, &same);
     df_node *n = at.node;
-    if (!dfi_context_inside(n->context, l->pred) || flow_is(n, FLOW_MERGE) || flow_is(n, FLOW_ENTER)) continue;
+    if (!dfi_context_inside(n->context, l->pred) || dfi_flow_is(n, FLOW_MERGE) || dfi_flow_is(n, FLOW_ENTER)) continue;
     replaced = how_again(c, n, &why) != COPIED;
     for (int32_t k = 0; k < n->nin; k++) dfi_map_put(seen, (df_output){ n->in[k].node, 0 }, n->in[k]);
   }
@@ -375,7 +375,7 @@ static df_output counted_pred(recompute *c, df_loop *l) {
   df_output all = now.node ? saved(c, trips) : DFI_NONE;
   df_context *to = all.node ? dfi_replay_context(&c->copy, l->pred) : NULL;
   if (!to) { p->b.failed = true; return DFI_NONE; }
-  df_context *was = enter_context(p, to);
+  df_context *was = dfi_grad_enter(p, to);
   p->b.where = l->where;
   df_output more = dfi_op(&p->b, "Less", now, all);
   p->graph->current = was;
@@ -388,7 +388,7 @@ static df_output instead(recompute *c, df_output v, const char *type, int32_t n,
   df_context *to = dfi_replay_context(&c->copy, v.node->context);
   for (int32_t i = 0; i < n && to; i++) if (!in[i].node) to = NULL;
   if (!to) { p->b.failed = true; return DFI_NONE; }
-  df_context *was = enter_context(p, to);
+  df_context *was = dfi_grad_enter(p, to);
   p->b.where = v.node->where;
   df_output o = dfi_opn(&p->b, type, n, in);
   p->graph->current = was;
@@ -399,30 +399,29 @@ static df_output instead(recompute *c, df_output v, const char *type, int32_t n,
 static df_output other_way(recompute *c, df_output v) {
   pass *p = c->p;
   df_node *n = v.node;
-  const char *why = "", *t = op_type(n);
+  const char *why = "", *t = dfi_grad_op_type(n);
   df_output in[3] = { DFI_NONE };
   switch (how_again(c, n, &why)) {
     case COPIED: return DFI_NONE;
     case HANDED_ON: in[0] = dfi_replay_value(&c->copy, n->in[0]); return instead(c, v, "Identity", 1, in);
     case ASSIGNED: in[0] = dfi_replay_value(&c->copy, n->in[1]); return instead(c, v, "Identity", 1, in);
     case REFUSED:
-      op_error(p, n,
-               "the while_loop `%s`, built at %s, has save = 'recompute', but `%s` (%s) cannot be run again: %s; save "
-               "= 'keep' would "
-               "save what it gave",
-               c->l->name, line_of(c->l->loop_cond), dfi_node_name(n), t, why);
+      dfi_grad_op_error(p, n,
+                        "the while_loop `%s`, built at %s, has save = 'recompute', but `%s` (%s) cannot be run again: "
+                        "%s; save = 'keep' would save what it gave",
+                        c->l->name, dfi_line_of(c->l->loop_cond), dfi_node_name(n), t, why);
       p->err->code = DF_UNIMPLEMENTED;
       return DFI_NONE;
     case SAVED: break;
   }
   const df_op *op = dfi_op_info_at(n->op)->op;
-  bool active = mark_of(p, n) & DEPENDS && !op->no_grad && differentiable(v);
-  if (active && !op->grad) { no_gradient(p, n); return DFI_NONE; }
-  note_of(c->l, NULL, NULL, v, NOTE_NOT_REPEATED);
+  bool active = mark_of(p, n) & DEPENDS && !op->no_grad && dfi_differentiable(v);
+  if (active && !op->grad) { dfi_no_gradient(p, n); return DFI_NONE; }
+  dfi_saved_note_of(c->l, NULL, NULL, v, NOTE_NOT_REPEATED);
   df_output was = saved(c, v);
   if (!was.node || !active) return was;
   in[0] = dfi_replay_value(&c->copy, n->in[0]);  /* the value is what it was, the gradient goes where it would go */
-  if (reads_reference(n)) { in[1] = was; return instead(c, v, "ReadReferenceSaved", 2, in); }
+  if (dfi_reads_reference(n)) { in[1] = was; return instead(c, v, "ReadReferenceSaved", 2, in); }
   if (op->traits & DFO_READS_VARIABLE) { in[1] = was; return instead(c, v, "ReadVariableSaved", 2, in); }
   in[1] = dfi_replay_value(&c->copy, n->in[1]);
   in[2] = was;
@@ -436,10 +435,11 @@ static df_output unrolled_value(dfi_replay *copy, df_output v, bool *bad) {
   df_context *x = n->context;
   df_output o = DFI_NONE;
   const char *line = p->b.where;
-  if (x == c->l->body && flow_is(n, FLOW_SWITCH) && n->in[1].node == c->l->loop_cond) o = variable(c, number_of(c, v));
-  else if (loop_capture(c->l, v)) o = constant(c, v);
+  if (x == c->l->body && dfi_flow_is(n, FLOW_SWITCH) && n->in[1].node == c->l->loop_cond)
+    o = variable(c, number_of(c, v));
+  else if (dfi_loop_capture(c->l, v)) o = constant(c, v);
   else if (!dfi_context_inside(x, c->l->body)) {
-    o = value(p, c->r, v);
+    o = dfi_grad_value(p, c->r, v);
     if (o.node) o = dfi_resolve(p->graph, o, c->replay->body, p->err);
     if (!o.node) p->b.failed = true;
   } else if (x->kind == DFI_PRED && x->loop->loop_cond && dfi_same(x->loop->loop_cond->in[0], v) &&
@@ -447,7 +447,7 @@ static df_output unrolled_value(dfi_replay *copy, df_output v, bool *bad) {
     o = counted_pred(c, x->loop);
   else o = other_way(c, v);
   p->b.where = line;
-  *bad = failed(p);
+  *bad = dfi_pass_failed(p);
   return o;
 }
 
@@ -469,12 +469,12 @@ static bool complete(recompute *c) {
     }
     if (!dfi_replay_finish(&c->copy)) return false;
   } while (c->npending);
-  return !failed(p);
+  return !dfi_pass_failed(p);
 }
 
-df_output replay_copy(pass *p, df_output o) {
+df_output dfi_grad_copy(pass *p, df_output o) {
   recompute *c = p->replay;
-  if (!dfi_context_inside(o.node->context, c->l->body) && !loop_capture(c->l, o)) return DFI_NONE;
+  if (!dfi_context_inside(o.node->context, c->l->body) && !dfi_loop_capture(c->l, o)) return DFI_NONE;
   df_graph *g = p->graph;
   df_context *was = g->current;
   void *controls = dfi_controls_suspend(g);
@@ -489,7 +489,7 @@ df_output replay_copy(pass *p, df_output o) {
   return copy;
 }
 
-df_node *replay_original(pass *p, const df_node *n) {
+df_node *dfi_grad_original(pass *p, const df_node *n) {
   const struct dfi_map *m = p->replay->copy.value;
   df_output from, to;
   for (int32_t i = 0; i < dfi_map_count(m); i++) {
@@ -510,24 +510,24 @@ static bool run_again(recompute *c, int32_t n, const carried *v) {
   df_output trips;
   int32_t var[2];
   if (dfi_loop_trips(l, NULL, &trips, p->err)) return false;
-  trips = value(p, c->r, trips);
+  trips = dfi_grad_value(p, c->r, trips);
   g->current = c->b->backward;
   df_output first = triangle(b, c->b->index), one = dfi_const_int(b, 1);
   /* not before the gradient has come: who runs again early holds it all at once */
-  for (int32_t i = 0; i < n && !failed(p); i++) {
+  for (int32_t i = 0; i < n && !dfi_pass_failed(p); i++) {
     df_output come = dfi_op(b, "Identity", v[i].in_body);
     if (come.node) dfi_node_add_control(first.node, come.node);
   }
   df_output end = dfi_op(b, "Minimum", dfi_op(b, "Add", dfi_op(b, "Add", first, c->b->index), one), trips);
-  if (failed(p)) return false;
+  if (dfi_pass_failed(p)) return false;
   var[0] = first.node->id; var[1] = first.index;
   if (df_while_begin(g, 1, var, l->parallel_iterations, -1, true, "keep", "again", l->where, var, p->err)) return false;
-  c->replay = l->replay = flow_top(g)->loop;
+  c->replay = l->replay = dfi_flow_top(g)->loop;
   df_output more = dfi_op(b, "Less", (df_output){ g->node[var[0]], var[1] }, end);
-  if (failed(p) || df_while_pred_end(g, more.node->id, more.index, var, p->err)) return false;
+  if (dfi_pass_failed(p) || df_while_pred_end(g, more.node->id, more.index, var, p->err)) return false;
   c->i = (df_output){ g->node[var[0]], var[1] };
   df_output next = dfi_op(b, "Add", c->i, dfi_const_int(b, 1));
-  if (failed(p)) return false;
+  if (dfi_pass_failed(p)) return false;
   var[0] = next.node->id; var[1] = next.index;
   if (df_while_end(g, 1, var, var, p->err)) return false;
   c->copy = (dfi_replay){ .graph = g, .err = p->err, .from = l->body, .to = c->replay->body, .user = c,
@@ -541,7 +541,7 @@ static bool run_again(recompute *c, int32_t n, const carried *v) {
   return complete(c);
 }
 
-df_output running_sum(pass *p, region *r, df_output x) {
+df_output dfi_sum_running(pass *p, region *r, df_output x) {
   recompute *c = p->replay;
   df_output at = !r->parent && c ? dfi_map_get(c->of_x, x) : DFI_NONE, in_body = DFI_NONE;
   if (!at.node) return DFI_NONE;
@@ -549,19 +549,19 @@ df_output running_sum(pass *p, region *r, df_output x) {
   df_graph *g = p->graph;
   df_context *was = g->current;
   g->current = c->r->backward;
-  df_output zero = full(c->p, c->r, k->enter->in[0], 0, c->r->backward);
+  df_output zero = dfi_grad_full(c->p, c->r, k->enter->in[0], 0, c->r->backward);
   /* large zeros are made when the gradient has come */
   df_node *come = c->b->back->n > 1 ? c->b->back->var[1].init.node : NULL;
   if (zero.node && come && zero.node->nin && come->context == zero.node->context &&
       come != zero.node)
     dfi_node_add_control(zero.node, come);
-  k->sum = add_sum(c->p, c->b, zero, &in_body);
+  k->sum = dfi_sum_add(c->p, c->b, zero, &in_body);
   g->current = was;
   if (k->sum < 0) { p->b.failed = true; return DFI_NONE; }
   return in_body;
 }
 
-static bool is_threaded(const captured *k) { return dfi_dtype(k->x) == DF_RESOURCE && !is_variable(k->x); }
+static bool is_threaded(const captured *k) { return dfi_dtype(k->x) == DF_RESOURCE && !dfi_grad_is_variable(k->x); }
 
 /* What the pass within gave for a captured value, to the backward loop's sum. */
 static bool give_captured(recompute *c, pass *in, region *root, captured *k) {
@@ -571,22 +571,22 @@ static bool give_captured(recompute *c, pass *in, region *root, captured *k) {
   p->b.where = in->b.where = outer.node->where;
   g->current = c->b->backward;
   if (is_threaded(k)) {
-    df_output h = gather_sum(in, root, k->x);
-    df_output at = failed(in) ? DFI_NONE : dfi_map_get(c->b->array_var, inner);
-    exit = at.node ? close_sum(p, c->b, at.index, h) : DFI_NONE;
+    df_output h = dfi_gather_sum(in, root, k->x);
+    df_output at = dfi_pass_failed(in) ? DFI_NONE : dfi_map_get(c->b->array_var, inner);
+    exit = at.node ? dfi_sum_close(p, c->b, at.index, h) : DFI_NONE;
     g->current = c->r->backward;
     if (!exit.node) return false;
-    array_finish(p, c->r, outer, exit);
+    dfi_grad_array_finish(p, c->r, outer, exit);
     return true;
   }
   if (k->sum < 0) {
-    bool sparse = gather_sparse(in, k->x, &values, &indices);
+    bool sparse = dfi_gather_sparse(in, k->x, &values, &indices);
     g->current = c->r->backward;
-    return !failed(in) && (!sparse || sum_sparse(p, c->r, c->b, inner, outer, values, indices));
+    return !dfi_pass_failed(in) && (!sparse || dfi_sum_sparse(p, c->r, c->b, inner, outer, values, indices));
   }
-  exit = close_sum(p, c->b, k->sum, gather_sum(in, root, k->x));
+  exit = dfi_sum_close(p, c->b, k->sum, dfi_gather_sum(in, root, k->x));
   g->current = c->r->backward;
-  if (exit.node) add_gradient(p, outer, exit);
+  if (exit.node) dfi_gather_gradient(p, outer, exit);
   return exit.node != NULL;
 }
 
@@ -598,14 +598,15 @@ static bool undo_again(recompute *c, int32_t base, int32_t n, carried *v) {
   pass in = { .graph = g,
               .err = p->err,
               .where = p->where,
-              .home = here,
+              .called_in = here,
               .outer = p,
               .interrupts = p->interrupts,
               .replay = c,
               .stops = dfi_map_new() };
   region root = { .forward = here, .backward = here };
   int32_t nx = n + c->ncaptured;
-  df_output *ys = pass_alloc(p, sizeof *ys * (size_t)(n + 1)), *xs = pass_alloc(p, sizeof *xs * (size_t)(nx + 1));
+  df_output *ys = dfi_pass_alloc(p, sizeof *ys * (size_t)(n + 1));
+  df_output *xs = dfi_pass_alloc(p, sizeof *xs * (size_t)(nx + 1));
   dfi_build_init(&in.b, g, p->where, p->err);
   in.now = &root;
   for (int32_t i = 0; i < n; i++) {
@@ -615,28 +616,28 @@ static bool undo_again(recompute *c, int32_t base, int32_t n, carried *v) {
   }
   for (int32_t i = 0; i < c->ncaptured; i++) xs[n + i] = c->captured[i].x;
   for (int32_t i = 0; i < nx; i++) dfi_map_put(in.stops, xs[i], xs[i]);
-  marks_begin(&in, base, n, ys, nx, xs);
+  dfi_marks_begin(&in, base, n, ys, nx, xs);
   g->gradient = &in;
   g->current = here;
-  for (int32_t i = 0; i < n; i++) add_gradient(&in, ys[i], v[i].in_body);
-  for (int32_t i = 0; i < c->ncaptured && !failed(p); i++)
+  for (int32_t i = 0; i < n; i++) dfi_gather_gradient(&in, ys[i], v[i].in_body);
+  for (int32_t i = 0; i < c->ncaptured && !dfi_pass_failed(p); i++)
     if (is_threaded(&c->captured[i])) {
-      df_output h = array_start(p, c->b, (df_output){ c->captured[i].enter, 0 });
-      add_term(&in, c->captured[i].x, TERM_ARRAY, h, DFI_NONE);
+      df_output h = dfi_grad_array_start(p, c->b, (df_output){ c->captured[i].enter, 0 });
+      dfi_gather_add(&in, c->captured[i].x, TERM_ARRAY, h, DFI_NONE);
     }
-  bool ok = !failed(p) && backprop(&in, &root, n, ys);
+  bool ok = !dfi_pass_failed(p) && dfi_backprop(&in, &root, n, ys);
   for (int32_t i = 0; i < n && ok; i++) {
     g->current = here;
     in.b.where = c->l->where;
-    v[i].next = gather_sum(&in, &root, xs[i]);
-    if (!v[i].next.node && !failed(&in)) v[i].next = nothing(&in, &root, xs[i]);
-    ok = !failed(&in);
+    v[i].next = dfi_gather_sum(&in, &root, xs[i]);
+    if (!v[i].next.node && !dfi_pass_failed(&in)) v[i].next = dfi_grad_zeros(&in, &root, xs[i]);
+    ok = !dfi_pass_failed(&in);
   }
   for (int32_t i = 0; i < c->ncaptured && ok; i++)
-    ok = give_captured(c, &in, &root, &c->captured[i]) && !failed(&in) && !failed(p);
+    ok = give_captured(c, &in, &root, &c->captured[i]) && !dfi_pass_failed(&in) && !dfi_pass_failed(p);
   g->gradient = p;
   dfi_map_free(root.memo); dfi_map_free(root.shapes);
-  pass_end(&in);
+  dfi_pass_end(&in);
   if (!ok) p->b.failed = true;
   return ok;
 }
@@ -652,14 +653,14 @@ static bool build(recompute *c, int32_t n, carried *v) {
   g->current = was;
   dfi_controls_resume(g, controls);
   if (!ok) return false;
-  backward how = { .trips = value(p, c->r, l->marks_exit), .parallel_iterations = 1, .save = "keep" };
-  int32_t *vars = pass_alloc(p, sizeof *vars * 2 * (size_t)(n + 1));
-  if (failed(p) || !begin_backward(p, c->r, c->b, n, v, &how, vars)) return false;
+  backward how = { .trips = dfi_grad_value(p, c->r, l->marks_exit), .parallel_iterations = 1, .save = "keep" };
+  int32_t *vars = dfi_pass_alloc(p, sizeof *vars * 2 * (size_t)(n + 1));
+  if (dfi_pass_failed(p) || !dfi_backward_begin(p, c->r, c->b, n, v, &how, vars)) return false;
   int32_t base = g->n;
-  return run_again(c, n, v) && undo_again(c, base, n, v) && end_backward(p, c->b, n, v, vars);
+  return run_again(c, n, v) && undo_again(c, base, n, v) && dfi_backward_end(p, c->b, n, v, vars);
 }
 
-bool grad_replayed(pass *p, region *r, region *b, int32_t n, carried *v) {
+bool dfi_grad_replayed(pass *p, region *r, region *b, int32_t n, carried *v) {
   recompute c = {
     .p = p, .r = r, .b = b, .l = b->loop, .body = { .parent = r, .loop = b->loop, .forward = b->loop->body }
   };

@@ -17,7 +17,9 @@
 
 static df_flow kind_of(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
 static df_output first_of(df_node *n) { return (df_output){ n, 0 }; }
-static bool is_loop_merge(const df_node *n) { return flow_is(n, FLOW_MERGE) && flow_is(n->in[0].node, FLOW_ENTER); }
+static bool is_loop_merge(const df_node *n) {
+  return dfi_flow_is(n, FLOW_MERGE) && dfi_flow_is(n->in[0].node, FLOW_ENTER);
+}
 
 df_output dfi_replay_find(const dfi_replay *c, df_output v) { return dfi_map_get(c->value, v); }
 
@@ -35,7 +37,7 @@ static df_context *context_find(const dfi_replay *c, const df_context *from) {
 }
 
 static df_context *context_new(dfi_replay *c, df_context *from, df_context *parent) {
-  df_context *to = flow_context(c->graph, from->kind, parent);
+  df_context *to = dfi_flow_context(c->graph, from->kind, parent);
   if (!c->place) c->place = dfi_map_new();
   dfi_map_put(c->place, first_of(from->pivot), (df_output){ from->pivot, c->ncontext });
   GROW(c->context, c->ncontext, c->context_cap);
@@ -53,7 +55,8 @@ static df_context *copy_cond(dfi_replay *c, df_cond *k, df_context *parent, int3
   df_output pred = dfi_replay_value(c, k->pred);
   if (!pred.node) return NULL;
   const char *slash = strrchr(k->name, '/');
-  df_cond *to = flow_cond_new(c->graph, dfi_unique_name(c->graph, slash && slash[1] ? slash + 1 : k->name), k->where);
+  df_cond *to = dfi_flow_cond_new(c->graph, dfi_unique_name(c->graph, slash && slash[1] ? slash + 1 : k->name),
+                                  k->where);
   to->parent = parent;
   to->pred = pred;
   GROW(c->cond, c->ncond, c->cond_cap);
@@ -69,7 +72,8 @@ static df_context *copy_cond(dfi_replay *c, df_cond *k, df_context *parent, int3
 
 static df_context *copy_loop(dfi_replay *c, df_loop *l, df_context *parent, df_context_kind kind) {
   const char *slash = strrchr(l->name, '/');
-  df_loop *to = flow_loop_new(c->graph, dfi_unique_name(c->graph, slash && slash[1] ? slash + 1 : l->name), l->where);
+  df_loop *to = dfi_flow_loop_new(c->graph, dfi_unique_name(c->graph, slash && slash[1] ? slash + 1 : l->name),
+                                  l->where);
   to->parent = parent;
   to->parallel_iterations = l->parallel_iterations;
   to->maximum_iterations = l->maximum_iterations;

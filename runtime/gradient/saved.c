@@ -10,15 +10,15 @@
    */
 enum { NOTES = 16 };
 
-void note(pass *p, region *r, df_output v, enum note_how how) {
+void dfi_saved_note(pass *p, region *r, df_output v, enum note_how how) {
   region *base = r;
   while (base->cond && base->parent && !base->loop) base = base->parent;
   df_cond *cond = NULL;
   if (!base->loop) for (base = r; base->cond; base = base->parent) cond = base->cond;
-  if (base->loop || cond) note_of(base->loop, cond, p->asks, v, how);      /* else a function's tape has it */
+  if (base->loop || cond) dfi_saved_note_of(base->loop, cond, p->asks, v, how);  /* else a function's tape has it */
 }
 
-void note_of(df_loop *l, df_cond *cond, df_node *asks, df_output v, enum note_how how) {
+void dfi_saved_note_of(df_loop *l, df_cond *cond, df_node *asks, df_output v, enum note_how how) {
   struct dfi_map **notes = l ? &l->notes : &cond->notes;
   df_output key = { v.node, v.index * NOTES + (int32_t)how };
   if (dfi_map_get(*notes, key).node) return;
@@ -55,7 +55,7 @@ static void put_loop(table *t, const df_loop *l) {
 int32_t df_saved(df_graph *g, int32_t node, int32_t room, int32_t *out) {
   table t = { out, 0, room };
   if (node < 0 || node >= g->n) return 0;
-  const flow *f = flow_of(g);
+  const flow *f = dfi_flow_of(g);
   uint8_t *seen = dfi_xcalloc((size_t)g->n, 1), *loop = dfi_xcalloc((size_t)f->nloop + 1, 1),
           *cond = dfi_xcalloc((size_t)f->ncond + 1, 1);
   int32_t *queue = dfi_xmalloc(sizeof *queue * (size_t)g->n), head = 0, tail = 0;

@@ -25,30 +25,31 @@ static df_tensor *constant_of(df_output o) { return o.node->out[o.index].constan
    an x. */
 static bool is_constant(const region *r, df_output v) {
   if (!constant_of(v)) return false;
-  return !differentiable(v) || (v.node->context == r->forward && dfi_op_info_at(v.node->op)->op->flow == DF_CONSTANT);
+  return !dfi_differentiable(v) ||
+         (v.node->context == r->forward && dfi_op_info_at(v.node->op)->op->flow == DF_CONSTANT);
 }
 
 /* The VarHandleOp's, through captures; DFI_NONE: no variable's. */
 static df_output variable_handle(df_output o) {
-  while (flow_is_constant_enter(o.node) || flow_is(o.node, FLOW_IDENTITY) ||
+  while (dfi_flow_is_constant_enter(o.node) || dfi_flow_is(o.node, FLOW_IDENTITY) ||
          (flow_is_switch(o.node) && o.node->context->kind == DFI_BRANCH))
     o = o.node->in[0];
-  const df_output outer = flow_captured(o);             /* a function's argument */
+  const df_output outer = dfi_flow_captured(o);         /* a function's argument */
   if (outer.node) return variable_handle(outer);
   return dfi_is_variable(o.node) && dfi_dtype(o) == DF_RESOURCE ? o : DFI_NONE;
 }
 
-bool is_variable(df_output o) { return dfi_dtype(o) == DF_RESOURCE && variable_handle(o).node; }
+bool dfi_grad_is_variable(df_output o) { return dfi_dtype(o) == DF_RESOURCE && variable_handle(o).node; }
 
-const dfi_shape *gradient_shape(df_output o) { return dfi_shape_at(o); }
+const dfi_shape *dfi_gradient_shape(df_output o) { return dfi_shape_at(o); }
 
 /* Where v comes from when it is no value of the region's own: the output outside. DFI_NONE: it is its own. */
 static df_output outside(const region *r, df_output v) {
   df_node *n = v.node;
-  if (r->loop && loop_capture(r->loop, v)) return n->in[0];
+  if (r->loop && dfi_loop_capture(r->loop, v)) return n->in[0];
   if (n->context != r->forward) return v;
   if (r->cond && flow_is_switch(n)) return n->in[0];
-  const df_output outer = r->function ? flow_captured(v) : DFI_NONE;
+  const df_output outer = r->function ? dfi_flow_captured(v) : DFI_NONE;
   return outer.node && outer.node->context->kind == DFI_TOP ? outer : DFI_NONE;
 }
 
@@ -75,7 +76,7 @@ static bool is_counter(const region *r, df_output v, dfi_loop_var **var, df_outp
   for (int32_t i = 0; i < (sub ? 1 : 2); i++) {
     df_output c = add->in[1 - i];
     if (!dfi_same(add->in[i], v) || dfi_shape_at(c)->rank != 0) continue;
-    if (!constant_of(c) && !loop_capture(r->loop, c)) continue;
+    if (!constant_of(c) && !dfi_loop_capture(r->loop, c)) continue;
     *step = c;
     *down = sub;
     return true;
@@ -101,14 +102,16 @@ static bool stays(df_output h) {
 }
 
 /* Does n read a reference variable? Later it would read another value. */
-bool reads_reference(const df_node *n) {
+bool dfi_reads_reference(const df_node *n) {
   for (int32_t i = 0; i < n->nin; i++)
     if (n->in[i].node->out[n->in[i].index].ref && !dfi_input_is_reference(n, i)) return true;
   return false;
 }
 
 /* Elementwise, or a matter of shapes: to compute it again costs no more than to save and read it. */
-static bool is_cheap(const df_node *n) { return n->nout == 1 && dfi_has_trait(n, DFO_CHEAP) && !reads_reference(n); }
+static bool is_cheap(const df_node *n) {
+  return n->nout == 1 && dfi_has_trait(n, DFO_CHEAP) && !dfi_reads_reference(n);
+}
 static bool is_curve(const df_node *n) { return dfi_has_trait(n, DFO_CURVE); }
 
 static df_cond *outermost_cond(const region *r) {
@@ -132,7 +135,7 @@ static bool is_free(pass *p, region *r, df_output v, int32_t *left) {
   dfi_loop_var *var;
   df_output step, out;
   bool down;
-  if (!r->parent || is_constant(r, v) || is_variable(v)) return true;
+  if (!r->parent || is_constant(r, v) || dfi_grad_is_variable(v)) return true;
   out = outside(r, v);
   if (out.node) return r->loop ? true : is_free(p, r->parent, out, left);
   if (dfi_map_get(r->memo, v).node || dfi_map_get(*memory_of(r), v).node) return true;
@@ -150,17 +153,17 @@ static bool is_had(pass *p, region *r, df_output v) {
 }
 
 /* A search for the one loop variable that a value is cheaply made of, beside values that are to be had. */
-typedef struct roots { df_output root; region *home; bool plain; int32_t left; } roots;
+typedef struct roots { df_output root; region *region; bool plain; int32_t left; } roots;
 
 static bool made_of(pass *p, region *r, df_output v, roots *s) {
   int32_t few = 8;
   if (is_free(p, r, v, &few)) return true;
   df_output out = outside(r, v);
   if (out.node) return !r->loop && made_of(p, r->parent, out, s);
-  if (r->loop && flow_is(v.node, FLOW_SWITCH) && loop_var_of(r, v)) {
-    if (s->root.node) return s->home == r && dfi_same(s->root, v);
+  if (r->loop && dfi_flow_is(v.node, FLOW_SWITCH) && loop_var_of(r, v)) {
+    if (s->root.node) return s->region == r && dfi_same(s->root, v);
     s->root = v;
-    s->home = r;
+    s->region = r;
     return true;
   }
   if (--s->left < 0) return false;
@@ -179,18 +182,18 @@ static bool has_root(pass *p, region *r, df_output v) {
   roots s = { .plain = size < 0 || size > LARGE, .left = 24 };
   if (!is_cheap(v.node) || (s.plain && is_curve(v.node)) || !made_of(p, r, v, &s) || !s.root.node) return false;
   if (!dfi_shape_equal(dfi_shape_at(s.root), dfi_shape_at(v)) || dfi_dtype(s.root) != dfi_dtype(v)) return false;
-  return value(p, s.home, s.root).node != NULL;
+  return dfi_grad_value(p, s.region, s.root).node != NULL;
 }
 
 /* The same op on the same values, in r->backward. */
 static df_output again(pass *p, region *r, df_output v) {
   df_node *n = v.node;
-  df_output few[16], *in = n->nin <= 16 ? few : pass_alloc(p, sizeof *in * (size_t)n->nin);
+  df_output few[16], *in = n->nin <= 16 ? few : dfi_pass_alloc(p, sizeof *in * (size_t)n->nin);
   for (int32_t i = 0; i < n->nin; i++) {
-    in[i] = value(p, r, n->in[i]);
+    in[i] = dfi_grad_value(p, r, n->in[i]);
     if (!in[i].node) return DFI_NONE;
   }
-  if (flow_is(n, FLOW_IDENTITY)) return in[0];
+  if (dfi_flow_is(n, FLOW_IDENTITY)) return in[0];
   dfi_node_spec spec = { .op = n->op, .nin = n->nin, .in = in, .attrs = n->attrs, .where = n->where };
   df_node *copy = dfi_node_add(p->graph, &spec, p->err);
   if (!copy) { p->b.failed = true; return DFI_NONE; }
@@ -205,20 +208,21 @@ static df_output counter(pass *p, region *r, df_output v, dfi_loop_var *var, df_
   dfi_build *b = &p->b;
   df_output i = r->index;
   if (r->loop->down.node)  /* the iteration's number, of a loop that saves by what it counts down */
-    i = dfi_op(b, "Sub", dfi_op(b, "Sub", value(p, r->parent, r->loop->var[0].enter->in[0]), dfi_const_int(b, 1)), i);
+    i = dfi_op(b, "Sub",
+               dfi_op(b, "Sub", dfi_grad_value(p, r->parent, r->loop->var[0].enter->in[0]), dfi_const_int(b, 1)), i);
   bool wide = dfi_dtype(v) == DF_INT64;
   if (!r->loop->down.node && r->loop->trip_var >= 0 && var == &r->loop->var[r->loop->trip_var] && !wide) return i;
   if (wide) { dfi_attr_int(b, "DstT", DF_INT64); i = dfi_op(b, "Cast", i); }
   df_tensor *one = constant_of(step), *zero = constant_of(var->enter->in[0]);
-  df_output first = value(p, r->parent, var->enter->in[0]);
-  if (!one || df_tensor_get_int(one, 0) != 1) i = dfi_op(b, "Mul", i, value(p, r, step));
+  df_output first = dfi_grad_value(p, r->parent, var->enter->in[0]);
+  if (!one || df_tensor_get_int(one, 0) != 1) i = dfi_op(b, "Mul", i, dfi_grad_value(p, r, step));
   if (down) return dfi_op(b, "Sub", first, i);
   return zero && df_tensor_get_int(zero, 0) == 0 ? i : dfi_op(b, "Add", first, i);
 }
 
 /* ---- saving -------------------------------------------------------------------------------------- */
 
-df_output new_array(pass *p, df_output v, bool grows) {
+df_output dfi_saved_array_new(pass *p, df_output v, bool grows) {
   dfi_build *b = &p->b;
   df_output size = dfi_const_int(b, grows ? 0 : 1);
   dfi_attr_int(b, "dtype", dfi_dtype(v));
@@ -250,7 +254,7 @@ static df_output write_out(pass *p, region *r, const region *base, df_output v, 
   return h;
 }
 
-df_output saved_array(pass *p, region *r, df_output v) {
+df_output dfi_saved_array(pass *p, region *r, df_output v) {
   struct dfi_map **memory = memory_of(r);
   df_output known = dfi_map_get(*memory, v);
   if (known.node) return known;
@@ -266,20 +270,20 @@ df_output saved_array(pass *p, region *r, df_output v) {
     df_loop *l = base->loop;
     df_output trip, in_body;
     g->current = l->parent;
-    df_output h = new_array(p, v, true);
+    df_output h = dfi_saved_array_new(p, v, true);
     if (l->down.node) trip = l->down; else if (h.node && dfi_loop_trips(l, &trip, NULL, p->err)) h = DFI_NONE;
     int32_t var = h.node ? dfi_loop_add_var(l, h, NULL, NULL, &in_body, p->err) : -1;
     h = var < 0 ? DFI_NONE : write_out(p, r, base, v, in_body, trip);
     if (!h.node || dfi_loop_close_var(l, var, h, &exit, p->err)) { p->b.failed = true; exit = DFI_NONE; }
   } else {
     g->current = inner->cond->parent;
-    df_output h = new_array(p, v, false);
+    df_output h = dfi_saved_array_new(p, v, false);
     if (h.node) exit = write_out(p, r, base, v, h, DFI_NONE);
   }
   dfi_controls_resume(g, controls);
   p->b.where = line;
   g->current = was;
-  if (failed(p)) return DFI_NONE;
+  if (dfi_pass_failed(p)) return DFI_NONE;
   if (!*memory) *memory = dfi_map_new();
   dfi_map_put(*memory, v, exit);
   return exit;
@@ -298,16 +302,18 @@ static df_output save_in_tape(pass *p, region *r, df_output v) {
     if (!f->saved) f->saved = dfi_map_new();
     dfi_map_put(f->saved, v, known);
   }
-  return load_slot(p, f, v, known.index, r->tape);
+  return dfi_load_slot(p, f, v, known.index, r->tape);
 }
 
 static df_output save(pass *p, region *r, df_output v) {
   if (r->function) return save_in_tape(p, r, v);
   region *base = r;
   while (base->cond) base = base->parent;
-  df_output exit = saved_array(p, r, v);
+  df_output exit = dfi_saved_array(p, r, v);
   if (!exit.node) return DFI_NONE;
-  df_output h = base->loop ? value(p, base->parent, exit) : base->function ? value(p, base, exit) : exit;
+  df_output h = base->loop       ? dfi_grad_value(p, base->parent, exit)
+                : base->function ? dfi_grad_value(p, base, exit)
+                                 : exit;
   df_output at = base->loop ? base->index : dfi_const_int(&p->b, 0);
   if (!h.node) return DFI_NONE;
   dfi_attr_int(&p->b, "dtype", dfi_dtype(v));
@@ -323,16 +329,16 @@ static df_output save(pass *p, region *r, df_output v) {
 
 /* The loop variable that v, which the body computed, becomes. */
 static const dfi_loop_var *returned_as(const region *r, df_output v) {
-  df_output at = r->loop && !flow_is(v.node, FLOW_SWITCH) ? dfi_map_get(r->returned, v) : DFI_NONE;
+  df_output at = r->loop && !dfi_flow_is(v.node, FLOW_SWITCH) ? dfi_map_get(r->returned, v) : DFI_NONE;
   return at.node ? &r->loop->var[at.index] : NULL;
 }
 
 /* The backward loop carries v: first the exit, then what each iteration that was undone had begun with. */
 static df_output carry(pass *p, region *r, const dfi_loop_var *var) {
   df_output exit = { var->exit, 0 }, begun = { var->swtch, 1 }, in_body;
-  df_output first = value(p, r->parent, exit);
+  df_output first = dfi_grad_value(p, r->parent, exit);
   int32_t i = first.node ? dfi_loop_add_var(r->back, first, NULL, NULL, &in_body, p->err) : -1;
-  df_output next = i < 0 ? DFI_NONE : value(p, r, begun);
+  df_output next = i < 0 ? DFI_NONE : dfi_grad_value(p, r, begun);
   if (!next.node || dfi_loop_close_var(r->back, i, next, NULL, p->err)) { p->b.failed = true; return DFI_NONE; }
   return in_body;
 }
@@ -346,29 +352,32 @@ static df_output own_value(pass *p, region *r, df_output v) {
     dfi_attr_tensor(&p->b, "value", constant_of(v));
     return dfi_opn(&p->b, "Const", 0, NULL);
   }
-  if (is_counter(r, v, &var, &step, &down)) { note(p, r, v, NOTE_COUNTED); return counter(p, r, v, var, step, down); }
-  if (dfi_map_get(*memory_of(r), v).node) { note(p, r, v, NOTE_SAVED); return save(p, r, v); }
+  if (is_counter(r, v, &var, &step, &down)) {
+    dfi_saved_note(p, r, v, NOTE_COUNTED);
+    return counter(p, r, v, var, step, down);
+  }
+  if (dfi_map_get(*memory_of(r), v).node) { dfi_saved_note(p, r, v, NOTE_SAVED); return save(p, r, v); }
   const dfi_loop_var *w = returned_as(r, v);
   if (is_had(p, r, v) || (!w && has_root(p, r, v))) {
-    if (!flow_is(v.node, FLOW_IDENTITY)) note(p, r, v, NOTE_COMPUTED);
+    if (!dfi_flow_is(v.node, FLOW_IDENTITY)) dfi_saved_note(p, r, v, NOTE_COMPUTED);
     return again(p, r, v);
   }
-  note(p, r, v, w ? NOTE_CARRIED : NOTE_SAVED);
+  dfi_saved_note(p, r, v, w ? NOTE_CARRIED : NOTE_SAVED);
   return w ? carry(p, r, w) : save(p, r, v);
 }
 
-df_output value(pass *p, region *r, df_output v) {
-  if (failed(p)) return DFI_NONE;
+df_output dfi_grad_value(pass *p, region *r, df_output v) {
+  if (dfi_pass_failed(p)) return DFI_NONE;
   if (!r->parent) return v;
-  if (is_variable(v)) return variable_handle(v);
+  if (dfi_grad_is_variable(v)) return variable_handle(v);
   df_output out = outside(r, v);
   if (out.node && !is_constant(r, v)) {
-    if (r->loop && !constant_of(out)) note(p, r, out, NOTE_CONSTANT);
-    return value(p, r->parent, out);
+    if (r->loop && !constant_of(out)) dfi_saved_note(p, r, out, NOTE_CONSTANT);
+    return dfi_grad_value(p, r->parent, out);
   }
   df_output known = dfi_map_get(r->memo, v);
   if (known.node) return known;
-  df_context *was = enter_context(p, r->backward);
+  df_context *was = dfi_grad_enter(p, r->backward);
   known = own_value(p, r, v);
   p->graph->current = was;
   if (!known.node) return DFI_NONE;
@@ -377,7 +386,7 @@ df_output value(pass *p, region *r, df_output v) {
   return known;
 }
 
-void region_free(region *r) {
+void dfi_region_free(region *r) {
   dfi_map_free(r->memo); dfi_map_free(r->shapes); dfi_map_free(r->arrays); dfi_map_free(r->array_var);
   dfi_map_free(r->begun); dfi_map_free(r->returned);
 }
@@ -391,7 +400,7 @@ static df_output forward_shape(pass *p, df_output v) {
   df_context *c = v.node->context;
   df_output key = { v.node, -16 - v.index }, known = dfi_map_get(c->cache, key);
   if (known.node) return known;
-  df_context *was = enter_context(p, c);
+  df_context *was = dfi_grad_enter(p, c);
   void *controls = dfi_controls_suspend(p->graph);
   known = build_shape(p, v);
   dfi_controls_resume(p->graph, controls);
@@ -402,24 +411,24 @@ static df_output forward_shape(pass *p, df_output v) {
   return known;
 }
 
-df_output shape_of(pass *p, region *r, df_output v) {
-  const dfi_shape *s = gradient_shape(v);
-  if (failed(p)) return DFI_NONE;
+df_output dfi_grad_shape_of(pass *p, region *r, df_output v) {
+  const dfi_shape *s = dfi_gradient_shape(v);
+  if (dfi_pass_failed(p)) return DFI_NONE;
   if (dfi_shape_known(s)) return dfi_const_ints(&p->b, s->rank, s->dims);
-  bool variable = is_variable(v);
+  bool variable = dfi_grad_is_variable(v);
   if (variable) { v = variable_handle(v); while (r->parent) r = r->parent; }
   else if (r->parent) {
     df_output out = outside(r, v);
-    if (out.node) return shape_of(p, r->parent, out);
+    if (out.node) return dfi_grad_shape_of(p, r->parent, out);
   }
   df_output known = dfi_map_get(r->shapes, v);
   if (known.node) return known;
-  df_context *was = enter_context(p, r->backward);
+  df_context *was = dfi_grad_enter(p, r->backward);
   if (variable) {
     dfi_attr_int(&p->b, "dtype", v.node->out[v.index].of);
     known = build_shape(p, dfi_op(&p->b, "ReadVariableOp", v));
-  } else if (!r->parent || is_had(p, r, v)) known = build_shape(p, value(p, r, v));
-  else known = value(p, r, forward_shape(p, v));
+  } else if (!r->parent || is_had(p, r, v)) known = build_shape(p, dfi_grad_value(p, r, v));
+  else known = dfi_grad_value(p, r, forward_shape(p, v));
   p->graph->current = was;
   if (!known.node) return DFI_NONE;
   if (!r->shapes) r->shapes = dfi_map_new();
@@ -427,16 +436,16 @@ df_output shape_of(pass *p, region *r, df_output v) {
   return known;
 }
 
-df_output full(pass *p, region *r, df_output v, double x, df_context *where) {
+df_output dfi_grad_full(pass *p, region *r, df_output v, double x, df_context *where) {
   enum { SMALL = 256 };
-  if (failed(p)) return DFI_NONE;
-  const dfi_shape *s = gradient_shape(v);
-  uint8_t t = gradient_dtype(v);
-  df_output like = t == DF_VARIANT ? value(p, r, v) : DFI_NONE;
-  df_context *was = enter_context(p, where);
+  if (dfi_pass_failed(p)) return DFI_NONE;
+  const dfi_shape *s = dfi_gradient_shape(v);
+  uint8_t t = dfi_gradient_dtype(v);
+  df_output like = t == DF_VARIANT ? dfi_grad_value(p, r, v) : DFI_NONE;
+  df_context *was = dfi_grad_enter(p, where);
   df_output o = DFI_NONE;
   int64_t size = dfi_shape_size(s);
-  if (t == DF_VARIANT) o = failed(p) ? DFI_NONE : dfi_op(&p->b, "ZerosLike", like);
+  if (t == DF_VARIANT) o = dfi_pass_failed(p) ? DFI_NONE : dfi_op(&p->b, "ZerosLike", like);
   else if (s->rank == 0) o = dfi_const(&p->b, t, x);
   else if (size >= 0 && size <= SMALL) {
     df_tensor *c = df_tensor_new(t, s->rank, s->dims, p->err);
@@ -444,18 +453,18 @@ df_output full(pass *p, region *r, df_output v, double x, df_context *where) {
     for (int64_t i = 0; c && i < size; i++) df_tensor_set(c, i, x);
     if (c) { dfi_attr_tensor(&p->b, "value", c); o = dfi_opn(&p->b, "Const", 0, NULL); df_tensor_release(c); }
   } else {
-    df_output shape = shape_of(p, r, v);
-    if (!failed(p)) o = dfi_op(&p->b, "Fill", shape, dfi_const(&p->b, t, x));
+    df_output shape = dfi_grad_shape_of(p, r, v);
+    if (!dfi_pass_failed(p)) o = dfi_op(&p->b, "Fill", shape, dfi_const(&p->b, t, x));
     if (o.node) o.node->out[0].shape = *s;
   }
   p->graph->current = was;
   return o;
 }
 
-df_output fresh_array(pass *p, region *r, df_output handle, df_context *where) {
-  df_output h = value(p, r, handle);
+df_output dfi_grad_array_new(pass *p, region *r, df_output handle, df_context *where) {
+  df_output h = dfi_grad_value(p, r, handle);
   if (!h.node) return DFI_NONE;
-  df_context *was = enter_context(p, where);
+  df_context *was = dfi_grad_enter(p, where);
   df_output o = dfi_op(&p->b, "TensorArrayGrad", h);
   p->graph->current = was;
   if (!o.node) return DFI_NONE;
@@ -479,8 +488,8 @@ static bool axis_known(df_node *n, int32_t i, int32_t d, int64_t own) {
 }
 
 df_output dfg_unbroadcast(dfi_grad *g, df_node *n, int32_t i, df_output dz) {
-  if (failed(g) || !dz.node) return DFI_NONE;
-  const dfi_shape *to = gradient_shape(n->in[i]), *from = dfi_shape_at(dz);
+  if (dfi_pass_failed(g) || !dz.node) return DFI_NONE;
+  const dfi_shape *to = dfi_gradient_shape(n->in[i]), *from = dfi_shape_at(dz);
   bool known = to->rank >= 0 && from->rank >= to->rank;
   for (int32_t d = 1; known && d <= to->rank; d++) known = axis_known(n, i, d, to->dims[to->rank - d]);
   if (!known) {

@@ -8,8 +8,8 @@
 #include "graph/flow.h"
 #include <stdio.h>
 
-df_cond *flow_cond_new(df_graph *g, const char *name, const char *where) {
-  flow *f = flow_of(g);
+df_cond *dfi_flow_cond_new(df_graph *g, const char *name, const char *where) {
+  flow *f = dfi_flow_of(g);
   df_cond *c = dfi_xcalloc(1, sizeof *c);
   c->id = g->nconds++;
   c->graph = g;
@@ -27,28 +27,29 @@ int32_t df_cond_begin(df_graph *g, int32_t pred_node, int32_t pred_index, const 
     return dfi_fail(err, DF_INVALID_ARGUMENT, where, "cond: there is no output %d:%d to be the predicate", pred_node,
                     pred_index);
   df_output pred = dfi_resolve(g, (df_output){ g->node[pred_node], pred_index }, g->current, err);
-  if (!pred.node) { flow_blame(err, where); return err ? err->code : DF_INVALID_ARGUMENT; }
+  if (!pred.node) { dfi_flow_blame(err, where); return err ? err->code : DF_INVALID_ARGUMENT; }
   if (dfi_dtype(pred) != DF_BOOL || dfi_shape_at(pred)->rank > 0)
     return dfi_fail(err, DF_INVALID_ARGUMENT, where, "the predicate of cond must be a scalar bool, but `%s` is %s",
                     dfi_node_name(pred.node), dfi_typed_shape_text(dfi_dtype(pred), dfi_shape_at(pred), text));
   const char *full = dfi_unique_name(g, name && *name ? name : "cond");
-  df_cond *c = flow_cond_new(g, full, dfi_intern(g, where ? where : ""));
+  df_cond *c = dfi_flow_cond_new(g, full, dfi_intern(g, where ? where : ""));
   c->parent = g->current;
   c->pred = pred;
-  flow_entry *e = flow_push(g);
+  flow_entry *e = dfi_flow_push(g);
   e->cond = c;
   flow_enter_scope(g, full);
   df_node *split =
-      flow_node(g, FLOW_SWITCH, c->parent, 2, (df_output[]){ pred, pred }, NULL, c->parent->pivot, pred, c->where, err);
+      dfi_flow_node(g, FLOW_SWITCH, c->parent, 2, (df_output[]){ pred, pred }, NULL, c->parent->pivot, pred, c->where,
+                    err);
   for (int32_t side = 0; side < 2 && split; side++) {
-    df_context *b = c->branch[side] = flow_context(g, DFI_BRANCH, c->parent);
+    df_context *b = c->branch[side] = dfi_flow_context(g, DFI_BRANCH, c->parent);
     df_output way = { split, side };
     b->cond = c;
     b->side = side;
-    b->pivot = flow_node(g, FLOW_IDENTITY, b, 1, &way, NULL, NULL, way, c->where, err);
+    b->pivot = dfi_flow_node(g, FLOW_IDENTITY, b, 1, &way, NULL, NULL, way, c->where, err);
     if (!b->pivot) split = NULL;
   }
-  if (!split) { flow_pop(g); return err ? err->code : DF_INTERNAL; }
+  if (!split) { dfi_flow_pop(g); return err ? err->code : DF_INTERNAL; }
   g->current = c->branch[1];
   return dfi_check_memory(DF_OK, err, where, "a cond");
 }
@@ -58,14 +59,14 @@ static df_output branch_result(df_context *b, df_output o, bool wait, df_error *
   df_graph *g = b->cond->graph;
   o = dfi_resolve(g, o, b, err);
   if (!o.node || (!wait && !dfi_is_tokenless(o))) return o;
-  df_node *n = flow_node(g, FLOW_IDENTITY, b, 1, &o, NULL, b->pivot, o, b->cond->where, err);
+  df_node *n = dfi_flow_node(g, FLOW_IDENTITY, b, 1, &o, NULL, b->pivot, o, b->cond->where, err);
   if (!n) return DFI_NONE;
   if (b->last_effect && wait) dfi_node_add_control(n, b->last_effect);
   return (df_output){ n, 0 };
 }
 
 int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_error *err) {
-  flow_entry *e = flow_top(g);
+  flow_entry *e = dfi_flow_top(g);
   if (!e || !e->cond || e->stage > 1)
     return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_cond_branch_end without a branch that was begun");
   df_cond *c = e->cond;
@@ -86,7 +87,7 @@ int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_er
       return dfi_fail(err, DF_INVALID_ARGUMENT, c->where, "cond: result %d of the %s branch is no output of this graph",
                       i + 1, side ? "true" : "false");
     df_output o = branch_result(b, (df_output){ g->node[id], index }, b->last_effect != NULL, err);
-    if (!o.node) { flow_blame(err, c->where); return err ? err->code : DF_INVALID_ARGUMENT; }
+    if (!o.node) { dfi_flow_blame(err, c->where); return err ? err->code : DF_INVALID_ARGUMENT; }
     c->result[side][i] = o;
   }
   e->stage++;
@@ -95,7 +96,7 @@ int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_er
 }
 
 int32_t df_cond_turn(df_graph *g, bool side, df_error *err) {
-  flow_entry *e = flow_top(g);
+  flow_entry *e = dfi_flow_top(g);
   if (!e || !e->cond || e->stage > 0)
     return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_cond_turn without a cond whose branches are open");
   g->current = e->cond->branch[side];
@@ -113,8 +114,8 @@ static void relax(df_node *merge, df_output a, df_output b) {
 }
 
 static df_node *merge_results(df_cond *c, df_output if_false, df_output if_true, df_error *err) {
-  df_node *m = flow_node(c->graph, FLOW_MERGE, c->parent, 2, (df_output[]){ if_false, if_true }, NULL, NULL, if_false,
-                         c->where, err);
+  df_node *m = dfi_flow_node(c->graph, FLOW_MERGE, c->parent, 2, (df_output[]){ if_false, if_true }, NULL, NULL,
+                             if_false, c->where, err);
   if (m) relax(m, if_false, if_true);
   return m;
 }
@@ -123,16 +124,16 @@ static df_node *merge_results(df_cond *c, df_output if_false, df_output if_true,
    wait for. */
 static df_output branch_done(df_context *b, df_error *err) {
   df_output alive = { b->pivot, 0 };
-  df_node *n = flow_node(b->cond->graph, FLOW_IDENTITY, b, 1, &alive, NULL, NULL, alive, b->cond->where, err);
+  df_node *n = dfi_flow_node(b->cond->graph, FLOW_IDENTITY, b, 1, &alive, NULL, NULL, alive, b->cond->where, err);
   if (!n) return DFI_NONE;
   if (b->last_effect) dfi_node_add_control(n, b->last_effect);
-  else flow_order(n);  /* the other branch may have effects: what follows waits for both */
+  else dfi_flow_order(n);  /* the other branch may have effects: what follows waits for both */
   for (int32_t i = 0; i < b->nreads; i++) dfi_node_add_control(n, b->reads[i]);
   return (df_output){ n, 0 };
 }
 
 int32_t df_cond_end(df_graph *g, int32_t *out, df_error *err) {
-  flow_entry *e = flow_top(g);
+  flow_entry *e = dfi_flow_top(g);
   if (!e || !e->cond || e->stage != 2) {
     dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_cond_end before both branches have ended");
     return -1;
@@ -159,9 +160,9 @@ int32_t df_cond_end(df_graph *g, int32_t *out, df_error *err) {
   if (c->n == 0 || (c->parent->kind != DFI_TOP && (effect || read))) {
     df_output f = branch_done(c->branch[0], err), t = branch_done(c->branch[1], err);
     if (!f.node || !t.node || !(c->done = merge_results(c, f, t, err))) return -1;
-    if (effect || read) flow_happened(c->parent, c->done, effect);
+    if (effect || read) dfi_flow_happened(c->parent, c->done, effect);
   }
-  flow_pop(g);
+  dfi_flow_pop(g);
   if (dfi_check_memory(DF_OK, err, c->where, "a cond")) return -1;
   return c->done ? c->done->id : c->merge[0]->id;
 }

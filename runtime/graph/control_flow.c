@@ -16,35 +16,35 @@
 
 /* ---- what is open -------------------------------------------------------------------------- */
 
-flow *flow_of(df_graph *g) {
+flow *dfi_flow_of(df_graph *g) {
   if (!g->flow) g->flow = dfi_xcalloc(1, sizeof(flow));
   return g->flow;
 }
 
-flow_entry *flow_top(df_graph *g) {
-  flow *f = flow_of(g);
+flow_entry *dfi_flow_top(df_graph *g) {
+  flow *f = dfi_flow_of(g);
   return f->nopen ? &f->open[f->nopen - 1] : NULL;
 }
 
-flow_entry *flow_push(df_graph *g) {
-  flow *f = flow_of(g);
+flow_entry *dfi_flow_push(df_graph *g) {
+  flow *f = dfi_flow_of(g);
   if (f->nopen == f->open_cap)
     f->open = dfi_xrealloc(f->open, sizeof *f->open * (size_t)(f->open_cap = f->open_cap * 2 + 8));
   f->open[f->nopen] = (flow_entry){ .outer = g->current, .scope = dfi_builder_of(g)->nscope };
   return &f->open[f->nopen++];
 }
 
-void flow_pop(df_graph *g) {
-  flow *f = flow_of(g);
+void dfi_flow_pop(df_graph *g) {
+  flow *f = dfi_flow_of(g);
   g->current = f->open[--f->nopen].outer;
   df_pop_scope(g);
 }
 
-int32_t df_flow_depth(df_graph *g) { return flow_of(g)->nopen; }
+int32_t df_flow_depth(df_graph *g) { return dfi_flow_of(g)->nopen; }
 
 void df_flow_abort(df_graph *g, int32_t depth) {
-  flow *f = flow_of(g);
-  while (f->nopen > depth && f->nopen > 0) flow_pop(g);
+  flow *f = dfi_flow_of(g);
+  while (f->nopen > depth && f->nopen > 0) dfi_flow_pop(g);
   f->ninvariant = f->nname = 0;
 }
 
@@ -67,16 +67,16 @@ int64_t df_graph_effects(df_graph *g) { return dfi_builder_of(g)->neffects; }
 
 /* An entry that is neither cond nor loop: another context, without control dependencies, until the pop. */
 static void push_other(df_graph *g, df_context *c, const char *scope) {
-  flow_push(g);
+  dfi_flow_push(g);
   df_push_scope(g, scope);
   df_push_control(g, -1, NULL);
   g->current = c;
 }
 static void pop_other(df_graph *g) {
-  flow_entry *e = flow_top(g);
+  flow_entry *e = dfi_flow_top(g);
   if (!e || e->cond || e->loop || e->function) return;
   df_pop_control(g);
-  flow_pop(g);
+  dfi_flow_pop(g);
 }
 
 static bool is_construct(const flow *f, int32_t scope) {
@@ -95,7 +95,7 @@ static const char *chosen_scope(df_graph *g) {
   for (int32_t i = 1; i < b->nscope; i++) {
     const char *outer = b->scope[i - 1]->text, *own = b->scope[i]->text;
     const size_t shared = strlen(outer);
-    if (is_construct(flow_of(g), i)) continue;
+    if (is_construct(dfi_flow_of(g), i)) continue;
     /* one scope may be entered from anywhere */
     if (strncmp(own, outer, shared)) { n = 0; text[0] = 0; } else own += shared;
     n += (size_t)snprintf(text + n, bytes - n, "%s", own);
@@ -108,13 +108,13 @@ static const char *chosen_scope(df_graph *g) {
 void df_push_top(df_graph *g) { push_other(g, g->top, chosen_scope(g)); }
 void df_pop_top(df_graph *g)  { pop_other(g); dfi_graph_keep_all(g); }
 void df_push_outer(df_graph *g) {
-  flow_entry *e = flow_top(g);
+  flow_entry *e = dfi_flow_top(g);
   push_other(g, e && (e->loop || e->cond || e->function) ? e->outer : g->current, NULL);
 }
 void df_pop_outer(df_graph *g) { pop_other(g); }
 
-df_context *flow_context(df_graph *g, df_context_kind kind, df_context *parent) {
-  flow *f = flow_of(g);
+df_context *dfi_flow_context(df_graph *g, df_context_kind kind, df_context *parent) {
+  flow *f = dfi_flow_of(g);
   df_context *c = dfi_xcalloc(1, sizeof *c);
   c->kind = kind;
   c->id = g->ncontexts++;
@@ -125,16 +125,16 @@ df_context *flow_context(df_graph *g, df_context_kind kind, df_context *parent) 
   return f->context[f->ncontext++] = c;
 }
 
-void flow_context_free(df_context *c) {
+void dfi_flow_context_free(df_context *c) {
   dfi_map_free(c->captures); dfi_map_free(c->cache);
   dfi_free(c->reads); dfi_free(c);
 }
-void flow_loop_free(df_loop *l) {
+void dfi_flow_loop_free(df_loop *l) {
   struct dfi_map *maps[] = { l->captures, l->saved, l->notes, l->replayed, l->checkpoints };
   for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) dfi_map_free(maps[i]);
   dfi_free(l->var); dfi_free(l);
 }
-void flow_cond_free(df_cond *c) {
+void dfi_flow_cond_free(df_cond *c) {
   dfi_map_free(c->saved); dfi_map_free(c->notes);
   dfi_free(c->result[0]); dfi_free(c->result[1]); dfi_free(c->merge); dfi_free(c);
 }
@@ -142,10 +142,10 @@ void flow_cond_free(df_cond *c) {
 void dfi_flow_free(df_graph *g) {
   flow *f = g->flow;
   if (!f) return;
-  for (int32_t i = 0; i < f->ncontext; i++) flow_context_free(f->context[i]);
-  for (int32_t i = 0; i < f->nloop; i++) flow_loop_free(f->loop[i]);
-  for (int32_t i = 0; i < f->ncond; i++) flow_cond_free(f->cond[i]);
-  flow_functions_free(f);
+  for (int32_t i = 0; i < f->ncontext; i++) dfi_flow_context_free(f->context[i]);
+  for (int32_t i = 0; i < f->nloop; i++) dfi_flow_loop_free(f->loop[i]);
+  for (int32_t i = 0; i < f->ncond; i++) dfi_flow_cond_free(f->cond[i]);
+  dfi_flow_functions_free(f);
   dfi_free(f->open); dfi_free(f->invariant); dfi_free(f->name); dfi_free(f->context); dfi_free(f->loop);
   dfi_free(f->cond);
   dfi_free(f);
@@ -163,27 +163,27 @@ static const dfi_op_info *flow_info(flow_op op) {
   return i;
 }
 
-bool flow_is(const df_node *n, flow_op op) { return flow_info(op) && n->op == flow_info(op)->id; }
+bool dfi_flow_is(const df_node *n, flow_op op) { return flow_info(op) && n->op == flow_info(op)->id; }
 
 static df_flow flow_kind(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
 
-bool flow_is_constant_enter(const df_node *n) {
+bool dfi_flow_is_constant_enter(const df_node *n) {
   static _Atomic int32_t index = -1;
-  if (!flow_is(n, FLOW_ENTER) && !flow_is(n, FLOW_REF_ENTER)) return false;      /* both have the same attributes */
+  if (!dfi_flow_is(n, FLOW_ENTER) && !dfi_flow_is(n, FLOW_REF_ENTER)) return false;  /* both have the same attributes */
   if (index < 0) index = dfi_op_attr_index(flow_info(FLOW_ENTER), "is_constant");
   return n->attrs[index].i != 0;
 }
 
 bool dfi_is_tokenless(df_output o) {
   if (flow_kind(o.node) == DF_CONSTANT) return o.node->ncontrol == 0;
-  return flow_is_constant_enter(o.node) || dfi_is_variable(o.node);
+  return dfi_flow_is_constant_enter(o.node) || dfi_is_variable(o.node);
 }
 
 /* A Const that hangs on its context is there without a token too, where another input brings the token. */
 static bool needs_gate(df_output o) { return dfi_is_tokenless(o) || flow_kind(o.node) == DF_CONSTANT; }
 
-df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_output *in, const df_attr *attrs,
-                   df_node *gate, df_output like, const char *where, df_error *err) {
+df_node *dfi_flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_output *in, const df_attr *attrs,
+                       df_node *gate, df_output like, const char *where, df_error *err) {
   bool hang = gate != NULL;
   for (int32_t i = 0; i < n && hang; i++) hang = needs_gate(in[i]);
   dfi_node_spec spec = { .op = flow_info(op)->id,
@@ -213,7 +213,7 @@ df_node *flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const df_o
 /* A captured reference stays one, so that it is read where it is used, in each iteration. */
 static bool is_reference(df_output o) { return o.node->out[o.index].ref; }
 
-df_node *flow_enter(df_loop *l, df_output outer, bool constant, df_error *err) {
+df_node *dfi_flow_enter(df_loop *l, df_output outer, bool constant, df_error *err) {
   const flow_op enter = constant && is_reference(outer) ? FLOW_REF_ENTER : FLOW_ENTER;
   const dfi_op_info *o = flow_info(enter);
   df_attr attrs[16];
@@ -223,7 +223,7 @@ df_node *flow_enter(df_loop *l, df_output outer, bool constant, df_error *err) {
   name->i = (int64_t)strlen(l->name);
   attrs[dfi_op_attr_index(o, "is_constant")].i = constant;
   attrs[dfi_op_attr_index(o, "parallel_iterations")].i = l->parallel_iterations;
-  return flow_node(l->graph, enter, l->pred, 1, &outer, attrs, l->parent->pivot, outer, l->where, err);
+  return dfi_flow_node(l->graph, enter, l->pred, 1, &outer, attrs, l->parent->pivot, outer, l->where, err);
 }
 
 /* ---- captures ------------------------------------------------------------------------------ */
@@ -235,14 +235,14 @@ bool dfi_context_inside(const df_context *inner, const df_context *outer) {
 }
 
 /* Is o a value of c itself? Loop constants belong to predicate and body alike. */
-static bool at_home(df_output o, const df_context *c) {
-  const df_context *home = o.node->context;
-  return home == c || (c->kind == DFI_BODY && home == c->loop->pred && flow_is_constant_enter(o.node));
+static bool is_in(df_output o, const df_context *c) {
+  const df_context *own = o.node->context;
+  return own == c || (c->kind == DFI_BODY && own == c->loop->pred && dfi_flow_is_constant_enter(o.node));
 }
 
 static df_output capture(df_graph *g, df_output o, df_context *c, df_error *err) {
-  if (at_home(o, c)) return o;
-  if (c->kind == DFI_CALLED) return flow_function_capture(c->function, o, err);
+  if (is_in(o, c)) return o;
+  if (c->kind == DFI_CALLED) return dfi_flow_function_capture(c->function, o, err);
   df_output up = capture(g, o, c->parent, err);
   if (!up.node) return DFI_NONE;
   struct dfi_map **map = c->kind == DFI_BRANCH ? &c->captures : &c->loop->captures;
@@ -252,10 +252,10 @@ static df_output capture(df_graph *g, df_output o, df_context *c, df_error *err)
   df_node *n;
   if (c->kind == DFI_BRANCH) {
     const flow_op op = is_reference(up) ? FLOW_REF_SWITCH : FLOW_SWITCH;
-    n = flow_node(g, op, c, 2, (df_output[]){ up, c->cond->pred }, NULL, c->parent->pivot, up, c->cond->where, err);
+    n = dfi_flow_node(g, op, c, 2, (df_output[]){ up, c->cond->pred }, NULL, c->parent->pivot, up, c->cond->where, err);
     found = (df_output){ n, c->side };
   } else {
-    n = flow_enter(c->loop, up, true, err);
+    n = dfi_flow_enter(c->loop, up, true, err);
     found = (df_output){ n, 0 };
   }
   if (!n) return DFI_NONE;
@@ -267,42 +267,42 @@ static df_output capture(df_graph *g, df_output o, df_context *c, df_error *err)
 static bool seen_by_caller(df_output o, const df_context *c) {
   while (c && c->kind != DFI_CALLED) c = c->parent;
   if (!c || !c->function->caller) return false;
-  for (const df_context *x = c->function->caller; x; x = x->parent) if (at_home(o, x)) return true;
+  for (const df_context *x = c->function->caller; x; x = x->parent) if (is_in(o, x)) return true;
   return seen_by_caller(o, c->function->caller);
 }
 
 static const char *known_line(const char *where) { return where && *where ? where : "a line not known"; }
 
 static df_output out_of_sight(df_output o, const df_context *c, df_error *err) {
-  const df_context *home = o.node->context;
+  const df_context *own = o.node->context;
   const char *name = dfi_node_name(o.node), *line = known_line(o.node->where);
-  if (home->kind == DFI_PRED && c && dfi_context_inside(c, home->loop->body))
+  if (own->kind == DFI_PRED && c && dfi_context_inside(c, own->loop->body))
     dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
              "`%s:%d`, built at %s in the predicate of the while_loop `%s` (%s), cannot be used in its body: "
              "compute it there again",
-             name, o.index, line, home->loop->name, known_line(home->loop->where));
-  else if (home->kind == DFI_CALLED)
+             name, o.index, line, own->loop->name, known_line(own->loop->where));
+  else if (own->kind == DFI_CALLED)
     dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
              "`%s:%d`, built at %s in the function `%s` (%s), cannot be used outside it: return it", name, o.index,
-             line, home->function->name, known_line(home->function->where));
-  else if (home->kind == DFI_BRANCH)
+             line, own->function->name, known_line(own->function->where));
+  else if (own->kind == DFI_BRANCH)
     dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
              "`%s:%d`, built at %s in the %s branch of the cond `%s` (%s), cannot be used outside that branch: "
              "return it from the branch",
-             name, o.index, line, home->side ? "true" : "false", home->cond->name, known_line(home->cond->where));
+             name, o.index, line, own->side ? "true" : "false", own->cond->name, known_line(own->cond->where));
   else
     dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
              "`%s:%d`, built at %s in the %s of the while_loop `%s` (%s), cannot be used outside it: "
              "return it from the body as a loop variable, or write it to a TensorArray",
-             name, o.index, line, home->kind == DFI_PRED ? "predicate" : "body", home->loop->name,
-             known_line(home->loop->where));
+             name, o.index, line, own->kind == DFI_PRED ? "predicate" : "body", own->loop->name,
+             known_line(own->loop->where));
   return DFI_NONE;
 }
 
 df_output dfi_resolve(df_graph *g, df_output o, df_context *c, df_error *err) {
   if (o.node->context == c) return o;
   for (const df_context *x = c; x; x = x->parent)
-    if (at_home(o, x)) return capture(g, o, c, err);
+    if (is_in(o, x)) return capture(g, o, c, err);
   if (seen_by_caller(o, c)) return capture(g, o, c, err);
   if (g->foreign) {
     df_output v = g->foreign(g, o);
@@ -315,7 +315,7 @@ df_output dfi_resolve(df_graph *g, df_output o, df_context *c, df_error *err) {
   return out_of_sight(o, c, err);
 }
 
-void flow_blame(df_error *err, const char *where) {
+void dfi_flow_blame(df_error *err, const char *where) {
   if (err && !err->source[0] && where) snprintf(err->source, sizeof err->source, "%s", where);
 }
 
@@ -350,7 +350,7 @@ static void put_in_order(df_node *n, bool effect) {
   }
 }
 
-void flow_order(df_node *n) { put_in_order(n, true); }
+void dfi_flow_order(df_node *n) { put_in_order(n, true); }
 
 static bool follows(const df_node *n, const df_node *read, const df_context *c, int32_t *left) {
   if (n == read) return true;
@@ -359,7 +359,7 @@ static bool follows(const df_node *n, const df_node *read, const df_context *c, 
   return false;
 }
 
-bool flow_follows(const df_node *n, const df_node *read, const df_context *c) {
+bool dfi_flow_follows(const df_node *n, const df_node *read, const df_context *c) {
   int32_t left = 16;
   return follows(n, read, c, &left);
 }
@@ -369,7 +369,7 @@ static void add_read(df_context *c, df_node *n) {
   c->reads[c->nreads++] = n;
 }
 
-void flow_happened(df_context *c, df_node *n, bool effect) {
+void dfi_flow_happened(df_context *c, df_node *n, bool effect) {
   if (c->kind == DFI_TOP) return;
   if (effect) { c->last_effect = n; c->nreads = 0; }
   else add_read(c, n);
@@ -380,9 +380,9 @@ static df_node *variable_of(df_output handle) {
   for (;;) {
     df_node *n = handle.node;
     if (dfi_is_variable(n)) return n;
-    bool passes = flow_is_constant_enter(n) || flow_is(n, FLOW_IDENTITY) ||
-                  (flow_is(n, FLOW_SWITCH) && n->context->kind == DFI_BRANCH);
-    const df_output outer = flow_captured(handle);
+    bool passes = dfi_flow_is_constant_enter(n) || dfi_flow_is(n, FLOW_IDENTITY) ||
+                  (dfi_flow_is(n, FLOW_SWITCH) && n->context->kind == DFI_BRANCH);
+    const df_output outer = dfi_flow_captured(handle);
     if (!passes && !outer.node) return NULL;
     handle = passes ? n->in[0] : outer;
   }
@@ -403,5 +403,5 @@ void dfi_effect_after(df_graph *g, df_node *n, bool reads) {
   if (c->kind == DFI_TOP || (!op->effect && !op->ordered && !reads && !variable_among(n->nin, n->in))) return;
   put_in_order(n, op->effect);
   if (op->effect || op->ordered) dfi_builder_of(g)->neffects++;
-  flow_happened(c, n, op->effect);
+  dfi_flow_happened(c, n, op->effect);
 }

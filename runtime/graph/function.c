@@ -15,15 +15,15 @@
 
 static bool is_argument(const df_node *n) { return dfi_op_info_at(n->op)->op->flow == DF_FUNCTION_ARG; }
 
-df_output flow_captured(df_output o) {
+df_output dfi_flow_captured(df_output o) {
   const dfi_function *f =
       is_argument(o.node) && o.node->context->kind == DFI_CALLED ? o.node->context->function : NULL;
   const int64_t i = f ? o.node->attrs[1].i : -1;
   return i >= 0 && i < f->n ? f->outer[i] : DFI_NONE;
 }
 
-dfi_function *flow_function_find(df_graph *g, const char *name) {
-  const flow *f = flow_of(g);
+dfi_function *dfi_flow_function_find(df_graph *g, const char *name) {
+  const flow *f = dfi_flow_of(g);
   for (int32_t i = 0; i < f->nfunction; i++) if (!strcmp(f->function[i]->name, name)) return f->function[i];
   return NULL;
 }
@@ -46,7 +46,7 @@ static bool repeats(const dfi_function *f, const asked *outer) {
     if (!n || !dfi_context_inside(n->context, f->body)) continue;
     const df_op *op = dfi_op_info_at(n->op)->op;
     if (op->flow == DF_CALL) {
-      const dfi_function *callee = flow_function_find(f->graph, n->attrs[0].s);
+      const dfi_function *callee = dfi_flow_function_find(f->graph, n->attrs[0].s);
       if (!callee || !repeats(callee, &now)) return false;
     } else if (op->flow != DF_PLAIN || !op->stateful || op->traits & (DFO_ARRAY_NEW | DFO_REPEATS) || n == f->tape)
       continue;
@@ -55,16 +55,16 @@ static bool repeats(const dfi_function *f, const asked *outer) {
   return true;
 }
 
-bool flow_function_repeats(const dfi_function *f) { return repeats(f, NULL); }
+bool dfi_flow_function_repeats(const dfi_function *f) { return repeats(f, NULL); }
 
-void flow_function_free(dfi_function *k) {
+void dfi_flow_function_free(dfi_function *k) {
   for (int32_t b = 0; b < k->nbackward; b++) dfi_free(k->backward[b].key);
   dfi_free(k->arg); dfi_free(k->outer); dfi_free(k->result); dfi_free(k->call); dfi_free(k->backward);
   dfi_map_free(k->captures); dfi_map_free(k->saved);
   dfi_free(k);
 }
-void flow_functions_free(flow *f) {
-  for (int32_t i = 0; i < f->nfunction; i++) flow_function_free(f->function[i]);
+void dfi_flow_functions_free(flow *f) {
+  for (int32_t i = 0; i < f->nfunction; i++) dfi_flow_function_free(f->function[i]);
   dfi_free(f->function);
 }
 
@@ -105,7 +105,7 @@ static df_node *argument_add(dfi_function *f, const dfi_out *like, df_output out
   return a;
 }
 
-df_output flow_function_capture(dfi_function *f, df_output o, df_error *err) {
+df_output dfi_flow_function_capture(dfi_function *f, df_output o, df_error *err) {
   df_output known = dfi_map_get(f->captures, o);
   if (known.node) return known;
   if (!f->caller) {
@@ -123,7 +123,7 @@ df_output flow_function_capture(dfi_function *f, df_output o, df_error *err) {
 
 static dfi_function *function_new(df_graph *g, const char *name, int32_t nresults, const uint8_t *results,
                                   const char *where) {
-  flow *fl = flow_of(g);
+  flow *fl = dfi_flow_of(g);
   dfi_function *f = dfi_xcalloc(1, sizeof *f);
   if (fl->nfunction == fl->function_cap)
     fl->function =
@@ -137,7 +137,7 @@ static dfi_function *function_new(df_graph *g, const char *name, int32_t nresult
   f->nresults = nresults;
   f->result = dfi_xcalloc((size_t)(nresults > 0 ? nresults : 0) + 1, 1);
   if (nresults > 0) memcpy(f->result, results, (size_t)nresults);
-  f->body = flow_context(g, DFI_CALLED, g->top);
+  f->body = dfi_flow_context(g, DFI_CALLED, g->top);
   f->body->function = f;
   return f;
 }
@@ -145,7 +145,7 @@ static dfi_function *function_new(df_graph *g, const char *name, int32_t nresult
 dfi_function *dfi_function_begin(df_graph *g, const char *name, int32_t n, const dfi_out *args, int32_t nresults,
                                  const uint8_t *results, const char *where, df_error *err) {
   dfi_function *f = function_new(g, name, nresults, results, where);
-  flow_push(g)->function = f;
+  dfi_flow_push(g)->function = f;
   flow_enter_scope(g, f->name);
   df_push_control(g, -1, NULL);
   g->current = f->body;
@@ -156,7 +156,7 @@ dfi_function *dfi_function_begin(df_graph *g, const char *name, int32_t n, const
   f->nknown = n;
   if (f->tape) return f;
   df_pop_control(g);
-  flow_pop(g);
+  dfi_flow_pop(g);
   return NULL;
 }
 
@@ -169,7 +169,7 @@ static bool builds_functions(const flow *f) {
 static int32_t complete(dfi_function *f, df_node *call, bool *more, df_error *err) {
   while (call->nin < f->n) {
     df_output in = dfi_resolve(f->graph, f->outer[call->nin], call->context, err);
-    if (!in.node) { flow_blame(err, call->where); return err ? err->code : DF_INVALID_ARGUMENT; }
+    if (!in.node) { dfi_flow_blame(err, call->where); return err ? err->code : DF_INVALID_ARGUMENT; }
     dfi_node_add_input(call, in);
     *more = true;
   }
@@ -178,9 +178,9 @@ static int32_t complete(dfi_function *f, df_node *call, bool *more, df_error *er
 
 /* Until no function gains an argument by what others pass on. While that goes on, all of them may still gain some. */
 static int32_t complete_all(df_graph *g, df_error *err) {
-  flow *fl = flow_of(g);
+  flow *fl = dfi_flow_of(g);
   int32_t code = DF_OK;
-  flow_functions_infer(g);
+  dfi_flow_functions_infer(g);
   for (bool more = true; more && !code;) {
     more = false;
     for (int32_t i = 0; i < fl->nfunction; i++) {
@@ -199,7 +199,7 @@ static int32_t complete_all(df_graph *g, df_error *err) {
 static df_output result_of(dfi_function *f, df_output o, df_error *err) {
   o = dfi_resolve(f->graph, o, f->body, err);
   if (!o.node || !dfi_is_tokenless(o)) return o;
-  df_node *n = flow_node(f->graph, FLOW_IDENTITY, f->body, 1, &o, NULL, f->begin, o, f->where, err);
+  df_node *n = dfi_flow_node(f->graph, FLOW_IDENTITY, f->body, 1, &o, NULL, f->begin, o, f->where, err);
   return (df_output){ n, 0 };
 }
 
@@ -211,7 +211,7 @@ static int32_t check_result(const dfi_function *f, int32_t i, df_output o, df_er
 }
 
 int32_t dfi_function_end(df_graph *g, int32_t n, const df_output *results, df_error *err) {
-  flow_entry *e = flow_top(g);
+  flow_entry *e = dfi_flow_top(g);
   if (!e || !e->function)
     return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_function_end without a function that was begun");
   dfi_function *f = e->function;
@@ -223,7 +223,7 @@ int32_t dfi_function_end(df_graph *g, int32_t n, const df_output *results, df_er
   int32_t code = DF_OK;
   for (int32_t i = 0; i < n && !code; i++) {
     in[i] = result_of(f, results[i], err);
-    if (!in[i].node) { flow_blame(err, f->where); code = err ? err->code : DF_INVALID_ARGUMENT; break; }
+    if (!in[i].node) { dfi_flow_blame(err, f->where); code = err ? err->code : DF_INVALID_ARGUMENT; break; }
     dtypes[i] = dfi_dtype(in[i]);
     code = check_result(f, i, in[i], err);
   }
@@ -237,8 +237,8 @@ int32_t dfi_function_end(df_graph *g, int32_t n, const df_output *results, df_er
   f->nresults = n;
   f->ret = ret;
   df_pop_control(g);
-  flow_pop(g);
-  return builds_functions(flow_of(g)) ? DF_OK : complete_all(g, err);
+  dfi_flow_pop(g);
+  return builds_functions(dfi_flow_of(g)) ? DF_OK : complete_all(g, err);
 }
 
 /* What is known of a call's results: the dtypes are the declared ones, shapes those of the body where it is built. */
@@ -274,7 +274,7 @@ df_node *dfi_function_call(dfi_function *f, int32_t n, const df_output *args, co
                            df_error *err) {
   df_graph *g = f->graph;
   if (check_call(f, n, args, where, err)) return NULL;
-  if (f->caller && !builds_functions(flow_of(g))) {    /* what it was built for was given up */
+  if (f->caller && !builds_functions(dfi_flow_of(g))) {  /* what it was built for was given up */
     if (complete_all(g, err)) return NULL;
   }
   const bool later = f->caller != NULL;                /* it may gain arguments yet */
@@ -304,7 +304,7 @@ df_node *dfi_function_call(dfi_function *f, int32_t n, const df_output *args, co
 }
 
 df_node *dfi_function_save(df_graph *g, const char *function, int64_t slot) {
-  const dfi_function *f = flow_function_find(g, function);
+  const dfi_function *f = dfi_flow_function_find(g, function);
   df_output key, save = DFI_NONE;
   if (!f || slot < 0 || slot >= dfi_map_count(f->saved)) return NULL;
   dfi_map_at(f->saved, (int32_t)slot, &key, &save);
@@ -349,7 +349,7 @@ int32_t df_function_end(df_graph *g, int32_t n, const int32_t *results, df_error
 
 int32_t df_function_call(df_graph *g, int32_t function, int32_t n, const int32_t *args, const char *name,
                          const char *where, df_error *err) {
-  const flow *f = flow_of(g);
+  const flow *f = dfi_flow_of(g);
   if (function < 0 || function >= f->nfunction)
     return dfi_fail(err, DF_NOT_FOUND, where, "this graph has no function number %d", function), -1;
   df_output *in = dfi_xcalloc((size_t)n + 1, sizeof *in);

@@ -8,12 +8,12 @@
 #include "graph/graph.h"
 
 static bool is_cond_merge(const df_node *n) {
-  return flow_is(n, FLOW_MERGE) && n->nin == 2 && n->in[0].node->context->kind == DFI_BRANCH;
+  return dfi_flow_is(n, FLOW_MERGE) && n->nin == 2 && n->in[0].node->context->kind == DFI_BRANCH;
 }
 
 /* What the branches say of o that know its shape; unknown rank where none does. */
 static dfi_shape guess(df_output o, int32_t depth) {
-  while (flow_is(o.node, FLOW_IDENTITY)) o = o.node->in[0];
+  while (dfi_flow_is(o.node, FLOW_IDENTITY)) o = o.node->in[0];
   const dfi_shape *own = dfi_shape_at(o);
   if (own->rank >= 0 || depth > 64 || !is_cond_merge(o.node)) return *own;
   dfi_shape a = guess(o.node->in[0], depth + 1), b = guess(o.node->in[1], depth + 1), both;
@@ -37,7 +37,7 @@ static void infer(df_node *n) {
   dfi_shape was[16], both;
   for (int32_t i = 0; i < n->nout; i++) was[i] = n->out[i].shape;
   if (is_cond_merge(n)) dfi_shape_relax(dfi_shape_at(n->in[0]), dfi_shape_at(n->in[1]), &n->out[0].shape);
-  else if (flow_is(n, FLOW_MERGE)) return;
+  else if (dfi_flow_is(n, FLOW_MERGE)) return;
   else dfi_node_infer_again(n);
   for (int32_t i = 0; i < n->nout; i++)
     n->out[i].shape = dfi_shape_merge(&n->out[i].shape, &was[i], &both) ? both : was[i];
@@ -93,8 +93,8 @@ static bool holds(const dfi_function *f, const dfi_shape *s) {
   return true;
 }
 
-void flow_functions_infer(df_graph *g) {
-  flow *fl = flow_of(g);
+void dfi_flow_functions_infer(df_graph *g) {
+  flow *fl = dfi_flow_of(g);
   dfi_shape **assumed = dfi_xcalloc((size_t)fl->nfunction + 1, sizeof *assumed);
   int32_t first = g->n, n;
   bool any = false, all = true;

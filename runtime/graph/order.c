@@ -46,9 +46,9 @@ static df_node *control_in(df_graph *g, df_node *control, df_context *c, const c
   }
   if (!loops) return control;
   /* A token that is there once `control` has run; kept, because many may wait for it. */
-  df_context *home = control->context, *before = g->current;
-  if (!home->cache) home->cache = dfi_map_new();
-  df_output key = { control, -2 }, token = dfi_map_get(home->cache, key);
+  df_context *context = control->context, *before = g->current;
+  if (!context->cache) context->cache = dfi_map_new();
+  df_output key = { control, -2 }, token = dfi_map_get(context->cache, key);
   if (!token.node) {
     dfi_builder *b = g->build;
     const dfi_op_info *constant = dfi_op_find("Const"), *identity = dfi_op_find("Identity");
@@ -58,7 +58,7 @@ static df_node *control_in(df_graph *g, df_node *control, df_context *c, const c
     df_attr attrs[2] = { { .tensor = zero }, { .i = DF_INT32 } };
     int32_t standing = b->ncontrol;
     b->ncontrol = 0;
-    g->current = home;
+    g->current = context;
     df_node *n = dfi_node_add(g, &(dfi_node_spec){ .op = constant->id, .attrs = attrs, .where = where }, err);
     df_tensor_release(zero);
     if (n) n = dfi_node_add(g, &(dfi_node_spec){ .op = identity->id, .nin = 1, .in = (df_output[]){ { n, 0 } },
@@ -67,7 +67,7 @@ static df_node *control_in(df_graph *g, df_node *control, df_context *c, const c
     b->ncontrol = standing;
     if (!n) return NULL;
     token = (df_output){ n, 0 };
-    dfi_map_put(home->cache, key, token);
+    dfi_map_put(context->cache, key, token);
   }
   return dfi_resolve(g, token, c, err).node;
 }

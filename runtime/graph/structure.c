@@ -124,7 +124,7 @@ static df_flow_info loop_info(const df_loop *l) {
 }
 
 int32_t df_flows(df_graph *g, int32_t room, df_flow_info *out) {
-  const flow *f = flow_of(g);
+  const flow *f = dfi_flow_of(g);
   int32_t n = 0;
   for (int32_t i = 0; i < f->ncond; i++, n++) if (n < room) out[n] = cond_info(f->cond[i]);
   for (int32_t i = 0; i < f->nloop; i++, n++) if (n < room) out[n] = loop_info(f->loop[i]);
@@ -153,11 +153,11 @@ static void play_captures(int32_t *out, const struct dfi_map *captures, int32_t 
 
 /* A pivot that passes something on; where an imported graph has another node there, that is a node like others. */
 static void play_pivot(int32_t *out, const df_node *n, int32_t role, int32_t number) {
-  if (n && flow_is(n, FLOW_IDENTITY)) play(out, n, role, number, 0);
+  if (n && dfi_flow_is(n, FLOW_IDENTITY)) play(out, n, role, number, 0);
 }
 
 void df_flow_roles(df_graph *g, int32_t *out) {
-  const flow *f = flow_of(g);
+  const flow *f = dfi_flow_of(g);
   memset(out, 0, sizeof *out * 3 * (size_t)g->n);
   for (int32_t i = 0; i < f->nloop; i++) {
     const df_loop *l = f->loop[i];
@@ -191,7 +191,7 @@ void df_flow_roles(df_graph *g, int32_t *out) {
 }
 
 const char *df_loop_variable(df_graph *g, int32_t loop, int32_t variable) {
-  const flow *f = flow_of(g);
+  const flow *f = dfi_flow_of(g);
   const df_loop *l = loop >= 0 && loop < f->nloop ? f->loop[loop] : NULL;
   return l && variable >= 0 && variable < l->n && l->var[variable].name ? l->var[variable].name : "";
 }

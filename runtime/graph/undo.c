@@ -13,7 +13,7 @@
 
 int32_t df_graph_mark(df_graph *g) {
   dfi_builder *b = dfi_builder_of(g);
-  flow *f = flow_of(g);
+  flow *f = dfi_flow_of(g);
   DFI_GROW(b->mark, b->nmark, b->mark_cap);
   struct dfi_mark *m = &b->mark[b->nmark];
   *m = (struct dfi_mark){
@@ -131,7 +131,7 @@ static void cut_function(dfi_function *k, int32_t first, int32_t nfunction) {
 }
 
 static void cut_flow(df_graph *g, const struct dfi_mark *m) {
-  flow *f = flow_of(g);
+  flow *f = dfi_flow_of(g);
   for (int32_t i = 0; i < m->ncontext; i++) cut_context(f->context[i], m->n);
   cut_map(g->top->captures, m->n);
   cut_map(g->top->cache, m->n);
@@ -145,10 +145,10 @@ static void cut_flow(df_graph *g, const struct dfi_mark *m) {
     s->context->nreads = s->nreads;                    /* there was room for them */
     if (s->nreads) memcpy(s->context->reads, s->reads, sizeof *s->reads * (size_t)s->nreads);
   }
-  while (f->ncontext > m->ncontext) flow_context_free(f->context[--f->ncontext]);
-  while (f->nloop > m->nloop) flow_loop_free(f->loop[--f->nloop]);
-  while (f->ncond > m->ncond) flow_cond_free(f->cond[--f->ncond]);
-  while (f->nfunction > m->nfunction) flow_function_free(f->function[--f->nfunction]);
+  while (f->ncontext > m->ncontext) dfi_flow_context_free(f->context[--f->ncontext]);
+  while (f->nloop > m->nloop) dfi_flow_loop_free(f->loop[--f->nloop]);
+  while (f->ncond > m->ncond) dfi_flow_cond_free(f->cond[--f->ncond]);
+  while (f->nfunction > m->nfunction) dfi_flow_function_free(f->function[--f->nfunction]);
   g->ncontexts = m->ncontexts; g->nloops = m->nloops; g->nconds = m->nconds; g->ngradients = m->ngradients;
   dfi_builder_of(g)->neffects++;         /* for who keeps a read by context and effects: the context may be another */
 }

@@ -12,13 +12,13 @@
 #include <stdio.h>
 
 void df_while_invariant(df_graph *g, int32_t var, int32_t rank, const int64_t *dims) {
-  flow *f = flow_of(g);
+  flow *f = dfi_flow_of(g);
   f->invariant = dfi_xrealloc(f->invariant, sizeof *f->invariant * (size_t)(f->ninvariant + 1));
   f->invariant[f->ninvariant++] = (flow_shape){ var, dfi_shape_of(rank, dims) };
 }
 
 void df_while_var_name(df_graph *g, int32_t var, const char *name) {
-  flow *f = flow_of(g);
+  flow *f = dfi_flow_of(g);
   f->name = dfi_xrealloc(f->name, sizeof *f->name * (size_t)(f->nname + 1));
   f->name[f->nname++] = (flow_name){ var, dfi_intern(g, name) };
 }
@@ -33,26 +33,26 @@ static dfi_loop_var *var_new(df_loop *l, df_output init, const char *name) {
 }
 
 static bool var_enter(df_loop *l, dfi_loop_var *v, df_error *err) {
-  v->enter = flow_enter(l, v->init, false, err);
+  v->enter = dfi_flow_enter(l, v->init, false, err);
   if (!v->enter) return false;
   df_output entered = { v->enter, 0 };
   if (v->has_invariant) v->enter->out[0].shape = v->invariant;
-  v->merge = flow_node(l->graph, FLOW_MERGE, l->pred, 1, &entered, NULL, NULL, entered, l->where, err);
+  v->merge = dfi_flow_node(l->graph, FLOW_MERGE, l->pred, 1, &entered, NULL, NULL, entered, l->where, err);
   return v->merge != NULL;
 }
 
 static bool var_switch(df_loop *l, dfi_loop_var *v, df_error *err) {
   df_output in[2] = { { v->merge, 0 }, { l->loop_cond, 0 } };
-  v->swtch = flow_node(l->graph, FLOW_SWITCH, l->body, 2, in, NULL, NULL, in[0], l->where, err);
+  v->swtch = dfi_flow_node(l->graph, FLOW_SWITCH, l->body, 2, in, NULL, NULL, in[0], l->where, err);
   return v->swtch != NULL;
 }
 
 static bool var_next(df_loop *l, dfi_loop_var *v, df_error *err) {
-  v->next = flow_node(l->graph, FLOW_NEXT, l->body, 1, &v->result, NULL, l->body->pivot, v->result, l->where, err);
+  v->next = dfi_flow_node(l->graph, FLOW_NEXT, l->body, 1, &v->result, NULL, l->body->pivot, v->result, l->where, err);
   if (!v->next) return false;
   dfi_node_add_input(v->merge, (df_output){ v->next, 0 });
   df_output out = { v->swtch, 0 };
-  v->exit = flow_node(l->graph, FLOW_EXIT, l->parent, 1, &out, NULL, NULL, out, l->where, err);
+  v->exit = dfi_flow_node(l->graph, FLOW_EXIT, l->parent, 1, &out, NULL, NULL, out, l->where, err);
   return v->exit != NULL;
 }
 
@@ -71,8 +71,8 @@ static bool fits(const dfi_shape *s, const dfi_shape *is) {
   return true;
 }
 
-df_loop *flow_loop_new(df_graph *g, const char *name, const char *where) {
-  flow *f = flow_of(g);
+df_loop *dfi_flow_loop_new(df_graph *g, const char *name, const char *where) {
+  flow *f = dfi_flow_of(g);
   df_loop *l = dfi_xcalloc(1, sizeof *l);
   l->id = g->nloops++;
   l->graph = g;
@@ -87,7 +87,7 @@ df_loop *flow_loop_new(df_graph *g, const char *name, const char *where) {
 /* The initial values, their names and invariants, checked. The counter of maximum_iterations comes after the caller's
    variables. */
 static int32_t take_inits(df_graph *g, df_loop *l, int32_t n, const int32_t *init, df_error *err) {
-  flow *f = flow_of(g);
+  flow *f = dfi_flow_of(g);
   char at[80], s1[160], s2[160];
   for (int32_t i = 0; i < n; i++) {
     int32_t id = init[2 * i], index = init[2 * i + 1];
@@ -95,7 +95,7 @@ static int32_t take_inits(df_graph *g, df_loop *l, int32_t n, const int32_t *ini
       return dfi_fail(err, DF_INVALID_ARGUMENT, l->where,
                       "while_loop: the initial value of loop variable %d is no output of this graph", i + 1);
     df_output o = dfi_resolve(g, (df_output){ g->node[id], index }, l->parent, err);
-    if (!o.node) { flow_blame(err, l->where); return err ? err->code : DF_INVALID_ARGUMENT; }
+    if (!o.node) { dfi_flow_blame(err, l->where); return err ? err->code : DF_INVALID_ARGUMENT; }
     var_new(l, o, NULL);
   }
   for (int32_t i = 0; i < f->nname; i++)
@@ -129,7 +129,7 @@ static int32_t take_inits(df_graph *g, df_loop *l, int32_t n, const int32_t *ini
 int32_t df_while_begin(df_graph *g, int32_t n, const int32_t *init, int64_t parallel_iterations,
                        int64_t maximum_iterations, bool back_prop, const char *save, const char *name,
                        const char *where, int32_t *vars, df_error *err) {
-  flow *f = flow_of(g);
+  flow *f = dfi_flow_of(g);
   int32_t code = DF_OK;
   const bool unsaid = !save || !*save;
   if (unsaid) save = "keep";
@@ -143,25 +143,25 @@ int32_t df_while_begin(df_graph *g, int32_t n, const int32_t *init, int64_t para
                     !strcmp(save, "auto") ? ": that is a session's, df.Session{save = 'auto'}" : "");
   if (code) { f->ninvariant = f->nname = 0; return code; }
   const char *full = dfi_unique_name(g, name && *name ? name : "while");
-  df_loop *l = flow_loop_new(g, full, where);
+  df_loop *l = dfi_flow_loop_new(g, full, where);
   l->parent = g->current;
   l->parallel_iterations = parallel_iterations;
   l->maximum_iterations = maximum_iterations;
   l->back_prop = back_prop;
   l->save = dfi_intern(g, save);
   l->save_unsaid = unsaid;
-  flow_entry *e = flow_push(g);
+  flow_entry *e = dfi_flow_push(g);
   e->loop = l;
   e->nuser = n;
   flow_enter_scope(g, full);
-  l->pred = flow_context(g, DFI_PRED, l->parent);
-  l->body = flow_context(g, DFI_BODY, l->parent);
+  l->pred = dfi_flow_context(g, DFI_PRED, l->parent);
+  l->body = dfi_flow_context(g, DFI_BODY, l->parent);
   l->pred->loop = l->body->loop = l;
   code = take_inits(g, l, n, init, err);
   f->ninvariant = f->nname = 0;
   for (int32_t i = 0; i < l->n && !code; i++)
     if (!var_enter(l, &l->var[i], err)) code = err ? err->code : DF_INTERNAL;
-  if (code) { flow_pop(g); return code; }
+  if (code) { dfi_flow_pop(g); return code; }
   int32_t carrier = 0;
   for (int32_t i = l->n - 1; i >= 0; i--)
     if (dfi_dtype(l->var[i].init) != DF_RESOURCE && l->var[i].merge->out[0].shape.rank == 0) carrier = i;
@@ -181,7 +181,7 @@ static df_output bounded(df_loop *l, int32_t counter, df_output pred, df_error *
 }
 
 int32_t df_while_pred_end(df_graph *g, int32_t pred_node, int32_t pred_index, int32_t *vars, df_error *err) {
-  flow_entry *e = flow_top(g);
+  flow_entry *e = dfi_flow_top(g);
   char text[160];
   if (!e || !e->loop || e->stage != 0)
     return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_while_pred_end without df_while_begin");
@@ -191,23 +191,24 @@ int32_t df_while_pred_end(df_graph *g, int32_t pred_node, int32_t pred_index, in
                     pred_node, pred_index);
   g->current = l->pred;
   df_output p = dfi_resolve(g, (df_output){ g->node[pred_node], pred_index }, l->pred, err);
-  if (!p.node) { flow_blame(err, l->where); return err ? err->code : DF_INVALID_ARGUMENT; }
+  if (!p.node) { dfi_flow_blame(err, l->where); return err ? err->code : DF_INVALID_ARGUMENT; }
   if (dfi_dtype(p) != DF_BOOL || dfi_shape_at(p)->rank > 0)
     return dfi_fail(err, DF_INVALID_ARGUMENT, *p.node->where ? p.node->where : l->where,
                     "the predicate of while_loop `%s` must be a scalar bool, but is %s", l->name,
                     dfi_typed_shape_text(dfi_dtype(p), dfi_shape_at(p), text));
   if (l->maximum_iterations >= 0) p = bounded(l, e->nuser, p, err);
-  if (p.node) l->loop_cond = flow_node(g, FLOW_LOOP_COND, l->pred, 1, &p, NULL, l->pred->pivot, p, l->where, err);
+  if (p.node) l->loop_cond = dfi_flow_node(g, FLOW_LOOP_COND, l->pred, 1, &p, NULL, l->pred->pivot, p, l->where, err);
   if (!p.node || !l->loop_cond) return err ? err->code : DF_INTERNAL;
   if (l->pred->last_effect) dfi_node_add_control(l->loop_cond, l->pred->last_effect);
   for (int32_t i = 0; i < l->pred->nreads; i++)
-    if (!flow_follows(l->loop_cond, l->pred->reads[i], l->pred)) dfi_node_add_control(l->loop_cond, l->pred->reads[i]);
+    if (!dfi_flow_follows(l->loop_cond, l->pred->reads[i], l->pred))
+      dfi_node_add_control(l->loop_cond, l->pred->reads[i]);
   df_output carrier = DFI_NONE;
   for (int32_t i = 0; i < l->n; i++) {
     if (!var_switch(l, &l->var[i], err)) return err ? err->code : DF_INTERNAL;
     if (l->var[i].merge == l->pred->pivot) carrier = (df_output){ l->var[i].swtch, 1 };
   }
-  l->body->pivot = flow_node(g, FLOW_IDENTITY, l->body, 1, &carrier, NULL, NULL, carrier, l->where, err);
+  l->body->pivot = dfi_flow_node(g, FLOW_IDENTITY, l->body, 1, &carrier, NULL, NULL, carrier, l->where, err);
   if (!l->body->pivot) return err ? err->code : DF_INTERNAL;
   for (int32_t i = 0; i < e->nuser; i++) { vars[2 * i] = l->var[i].swtch->id; vars[2 * i + 1] = 1; }
   e->stage = 1;
@@ -277,7 +278,7 @@ static void exit_shape(dfi_loop_var *v) {
 }
 
 int32_t df_while_end(df_graph *g, int32_t n, const int32_t *results, int32_t *exits, df_error *err) {
-  flow_entry *e = flow_top(g);
+  flow_entry *e = dfi_flow_top(g);
   if (!e || !e->loop || e->stage != 1)
     return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_while_end before df_while_pred_end");
   df_loop *l = e->loop;
@@ -293,7 +294,7 @@ int32_t df_while_end(df_graph *g, int32_t n, const int32_t *results, int32_t *ex
       return dfi_fail(err, DF_INVALID_ARGUMENT, l->where,
                       "while_loop: result %d of the body is no output of this graph", i + 1);
     df_output o = dfi_resolve(g, (df_output){ g->node[id], index }, body, err);
-    if (!o.node) { flow_blame(err, l->where); return err ? err->code : DF_INVALID_ARGUMENT; }
+    if (!o.node) { dfi_flow_blame(err, l->where); return err ? err->code : DF_INVALID_ARGUMENT; }
     l->var[i].result = o;
     int32_t code = check_result(l, i, err);
     if (code) return code;
@@ -318,12 +319,12 @@ int32_t df_while_end(df_graph *g, int32_t n, const int32_t *results, int32_t *ex
   /* What the next iteration does waits for the carrier, and that for this iteration's reads: one edge a read is enough.
      */
   for (int32_t r = 0; r < body->nreads; r++)
-    if (!flow_follows(carrier->next, body->reads[r], body)) dfi_node_add_control(carrier->next, body->reads[r]);
+    if (!dfi_flow_follows(carrier->next, body->reads[r], body)) dfi_node_add_control(carrier->next, body->reads[r]);
   for (int32_t i = 0; i < n; i++) { exits[2 * i] = l->var[i].exit->id; exits[2 * i + 1] = 0; }
   l->built = true;
   bool effect = body->last_effect || l->pred->last_effect;
-  if (effect || body->nreads || l->pred->nreads) flow_happened(l->parent, carrier->exit, effect);
-  flow_pop(g);
+  if (effect || body->nreads || l->pred->nreads) dfi_flow_happened(l->parent, carrier->exit, effect);
+  dfi_flow_pop(g);
   return dfi_check_memory(DF_OK, err, l->where, "a loop");
 }
 
@@ -351,7 +352,7 @@ int32_t dfi_loop_close_var(df_loop *l, int32_t var, df_output result, df_output 
 
 /* The loop whose body is being built; NULL with an error when there is none. */
 static df_loop *loop_in_body(df_graph *g, df_error *err) {
-  flow_entry *e = flow_top(g);
+  flow_entry *e = dfi_flow_top(g);
   if (e && e->loop && e->stage == 1) return e->loop;
   dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "a loop variable is added where no body is being built");
   return NULL;
@@ -389,7 +390,7 @@ int32_t df_while_close_var(df_graph *g, int32_t number, int32_t result_node, int
 
 /* Is this int32 scalar constant k? */
 static bool is_int(df_output o, int32_t k) {
-  while (flow_is_constant_enter(o.node)) o = o.node->in[0];
+  while (dfi_flow_is_constant_enter(o.node)) o = o.node->in[0];
   const df_tensor *t = o.node->out[o.index].constant;
   return t && t->dtype == DF_INT32 && t->rank == 0 && *(const int32_t *)t->data == k;
 }

@@ -112,7 +112,7 @@ static int32_t arrive(maker *m, df_node *n, int32_t scope, const df_node *from) 
 }
 
 /* The scope of a node without inputs; -1: err is filled. */
-static int32_t home_of(maker *m, const df_node *n) {
+static int32_t root_scope(maker *m, const df_node *n) {
   if (flow_of(n) != DF_FUNCTION_BEGIN && flow_of(n) != DF_FUNCTION_ARG) return 0;
   struct function *f = dfi_plan_function_of(m, n);
   if (!f)
@@ -191,7 +191,7 @@ int32_t dfi_plan_find_scopes(maker *m) {
     for (int32_t j = 0; j < n->ncontrol; j++) { user[at[n->control[j]->id]++] = n->id; k->waiting++; }
     if (flow_of(n) == DF_MERGE && k->waiting > 1) k->waiting = 1;  /* a loop's Merge is reached through its Enter */
     if (k->waiting) continue;
-    k->scope = home_of(m, n);
+    k->scope = root_scope(m, n);
     if (k->scope < 0) { status = DF_NOT_FOUND; break; }
     stack[depth++] = n->id;
   }

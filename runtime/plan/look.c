@@ -2,7 +2,7 @@
  */
 #include "plan/make.h"
 
-static int32_t fate_with_token(const dfi_pnode *q) {
+static int32_t lowered_with_token(const dfi_pnode *q) {
   switch ((dfi_kind)q->kind) {
   case DFI_K_SCALAR: return DF_LOWERED_SCALAR;
   case DFI_K_KERNEL: case DFI_K_READ: return DF_LOWERED_KERNEL;
@@ -11,10 +11,10 @@ static int32_t fate_with_token(const dfi_pnode *q) {
   }
 }
 
-static int32_t fate_of(const maker *m, df_node *n) {
+static int32_t lowered_to(const maker *m, df_node *n) {
   const mark *k = &m->mark[n->id];
   if (k->fed_out) return DF_LOWERED_FED;
-  if (k->number >= 0) return fate_with_token(&m->plan->node[k->number]);
+  if (k->number >= 0) return lowered_with_token(&m->plan->node[k->number]);
   if (k->scope < 0) return DF_LOWERED_UNNEEDED;
   if (k->merged) return DF_LOWERED_MERGED;
   if (k->duplicate >= 0) return DF_LOWERED_DUPLICATE;
@@ -25,7 +25,7 @@ static int32_t fate_of(const maker *m, df_node *n) {
 
 void dfi_plan_tell(const maker *m, int32_t *out) {
   for (int32_t i = 0; i < m->nids; i++) {
-    out[2 * i] = fate_of(m, m->graph->node[i]);
+    out[2 * i] = lowered_to(m, m->graph->node[i]);
     out[2 * i + 1] = m->mark[i].scope;
   }
 }

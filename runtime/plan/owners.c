@@ -311,10 +311,10 @@ static const char *not_shared(const dfi_plan *p) {
 }
 
 /* Who counts a loop's frames and iterations: the owner of the first of its variables. */
-static uint16_t home_of(const dfi_plan *p, const dfi_scope *s) {
+static uint16_t counter_of(const dfi_plan *p, const dfi_scope *s) {
   for (uint32_t i = 0; i < s->nenters && of_loop(p, s->id); i++)
     if (!s->enters[i]->constant) return (uint16_t)owner_of(p, s->enters[i]);
-  return DFI_AT_HOME_EVERYWHERE;
+  return DFI_COUNTED_EVERYWHERE;
 }
 
 void dfi_plan_lay_owners(maker *m) {
@@ -325,8 +325,8 @@ void dfi_plan_lay_owners(maker *m) {
   if ((p->one_owner = not_shared(p))) { dfi_plan_owners_free(p); return; }
   a->nscopes = p->nscopes;
   a->scope = dfi_xcalloc((size_t)a->n, sizeof *a->scope);
-  a->home = dfi_xcalloc((size_t)p->nscopes, sizeof *a->home);
-  for (int32_t s = 0; s < p->nscopes; s++) a->home[s] = home_of(p, &p->scope[s]);
+  a->counter = dfi_xcalloc((size_t)p->nscopes, sizeof *a->counter);
+  for (int32_t s = 0; s < p->nscopes; s++) a->counter[s] = counter_of(p, &p->scope[s]);
   for (int32_t o = 0; o < a->n; o++) {
     a->scope[o] = dfi_xcalloc((size_t)p->nscopes, sizeof **a->scope);
     for (int32_t s = 0; s < p->nscopes; s++) a->scope[o][s] = scope_of(p, &p->scope[s], o, &nrecvs);
@@ -347,6 +347,6 @@ void dfi_plan_owners_free(dfi_plan *p) {
     }
     dfi_free(a->scope[o]);
   }
-  dfi_free(a->scope); dfi_free(a->home); dfi_free(a->owner); dfi_free(a);
+  dfi_free(a->scope); dfi_free(a->counter); dfi_free(a->owner); dfi_free(a);
   p->parts = NULL;
 }

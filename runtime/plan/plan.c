@@ -34,11 +34,11 @@ static void number_nodes(maker *m) {
     p->nnodes++;
     /* outputs lie in the scope that reads them */
     if (dfi_plan_is_loop_constant(n)) { k->slot = p->scope[k->child_scope].nconsts++; continue; }
-    int32_t home = flow_of(n) == DF_ENTER  ? (int32_t)k->child_scope
+    int32_t read = flow_of(n) == DF_ENTER  ? (int32_t)k->child_scope
                    : flow_of(n) == DF_EXIT ? p->scope[k->scope].parent
                                            : k->scope;
-    k->slot = p->scope[home].nslots;
-    p->scope[home].nslots += (uint32_t)n->nout;
+    k->slot = p->scope[read].nslots;
+    p->scope[read].nslots += (uint32_t)n->nout;
   }
   for (int32_t i = 0; i < m->nneeded; i++) {      /* Enter and NextIteration write where their Merge is read */
     df_node *n = dfi_plan_node(m, m->needed[i]);
@@ -102,7 +102,7 @@ static int32_t check_call(maker *m, df_node *n, const struct function *f) {
 }
 
 /* What belongs to a function must stand in its frame. */
-static int32_t check_home(maker *m, df_node *n) {
+static int32_t check_frame(maker *m, df_node *n) {
   const struct function *f = dfi_plan_function_of(m, n);
   if (f && f->scope >= 0 && f->scope == m->mark[n->id].scope) return DF_OK;
   return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` (%s) stands outside of the function `%s`",
@@ -157,12 +157,12 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
     q->target = (uint32_t)f->scope;
     return check_call(m, n, f);
   }
-  case DF_FUNCTION_BEGIN: q->kind = DFI_K_NOOP; return check_home(m, n);
+  case DF_FUNCTION_BEGIN: q->kind = DFI_K_NOOP; return check_frame(m, n);
   case DF_FUNCTION_ARG:
     q->kind = DFI_K_ARG;
     q->enter = (uint32_t)attr_of(n, "index")->i;
-    return check_home(m, n);
-  case DF_FUNCTION_RETURN: q->kind = DFI_K_RETURN; return check_home(m, n);
+    return check_frame(m, n);
+  case DF_FUNCTION_RETURN: q->kind = DFI_K_RETURN; return check_frame(m, n);
   case DF_NO_OP: q->kind = DFI_K_NOOP; return DF_OK;
   case DF_TRIGGER: q->kind = DFI_K_TRIGGER; return DF_OK;
   case DF_FEED: q->kind = DFI_K_UNFED; return DF_OK;
@@ -443,11 +443,11 @@ static int32_t find_fetches(maker *m) {
   for (int32_t i = 0; i < p->nfetch; i++) {
     df_node *n = m->graph->node[p->signature[2 * i]];
     int32_t index = p->signature[2 * i + 1];
-    int32_t home = m->mark[n->id].scope;
-    if (home > 0 && flow_of(n) == DF_EXIT) home = p->scope[home].parent;   /* what leaves a loop is outside */
+    int32_t scope = m->mark[n->id].scope;
+    if (scope > 0 && flow_of(n) == DF_EXIT) scope = p->scope[scope].parent;   /* what leaves a loop is outside */
     p->fetch[i] = ~0u;
     if (index < 0) {
-      if (home > 0) goto inside;
+      if (scope > 0) goto inside;
       continue;
     }
     df_output o = { n, index }, from; bool token;
@@ -455,9 +455,9 @@ static int32_t find_fetches(maker *m) {
       return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where,
                       "`%s:%d` is the handle of a variable or TensorArray and cannot be fetched", dfi_node_name(n),
                       index);
-    if (feed_of(m, o) >= 0) home = 0;
-    if (home == 0 && feed_of(m, o) < 0 && flow_of(n) == DF_ENTER) home = 1;
-    if (home > 0) goto inside;
+    if (feed_of(m, o) >= 0) scope = 0;
+    if (scope == 0 && feed_of(m, o) < 0 && flow_of(n) == DF_ENTER) scope = 1;
+    if (scope > 0) goto inside;
     p->fetch[i] = dfi_plan_place(m, NULL, o, &from, &token);
     if (token) {
       if (m->mark[from.node->id].merged) goto inside;

@@ -181,11 +181,11 @@ typedef struct dfi_remat_plan {
 } dfi_remat_plan;
 
 /* Who turns what, where a session has several owners: plan/owners.c. */
-enum { DFI_AT_HOME_EVERYWHERE = 0xffff, DFI_TAG_DEPTH = 6 /* loops around a Transfer between two owners */ };
+enum { DFI_COUNTED_EVERYWHERE = 0xffff, DFI_TAG_DEPTH = 6 /* loops around a Transfer between two owners */ };
 typedef struct dfi_parts {
   int32_t      n, nscopes;   /* owners */
   uint16_t    *owner;        /* by device */
-  uint16_t    *home;         /* by scope: who counts its frames and iterations */
+  uint16_t    *counter;      /* by scope: who counts its frames and iterations */
   dfi_scope  **scope;        /* by owner: the plan's scopes, with its own roots, Recvs among them, Enters and Exits */
 } dfi_parts;
 

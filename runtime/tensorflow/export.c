@@ -91,7 +91,7 @@ static void need_loop(dfi_export *e, df_loop *l, df_node *n) {
   need(e, l->loop_cond);
   need(e, l->pred->pivot);
   need(e, l->body->pivot);
-  if (!flow_is(n, FLOW_MERGE)) return;
+  if (!dfi_flow_is(n, FLOW_MERGE)) return;
   for (int32_t i = 0; i < l->n; i++)
     if (l->var[i].merge == n) { need(e, l->var[i].enter); need(e, l->var[i].exit); }
 }
@@ -139,10 +139,10 @@ Pb__NodeDef *dfi_export_node(dfi_export *e, const char *op, const char *name, in
 
 /* The output of a Switch that its loop's body or its branch uses, through an Identity: TensorFlow's gradients count on
  * one consumer in a body, and its optimizer makes dead what adds a Switch's output to itself. -1: there is none. */
-static int32_t twin_of(const df_node *n) {
-  if (!flow_is(n, FLOW_SWITCH) || n->out[0].ref) return -1;      /* an Identity would read a reference */
+static int32_t read_through(const df_node *n) {
+  if (!dfi_flow_is(n, FLOW_SWITCH) || n->out[0].ref) return -1;  /* an Identity would read a reference */
   if (n->context->kind == DFI_BRANCH) return n->context->side;
-  return n->context->kind == DFI_BODY && flow_is(n->in[1].node, FLOW_LOOP_COND) ? 1 : -1;
+  return n->context->kind == DFI_BODY && dfi_flow_is(n->in[1].node, FLOW_LOOP_COND) ? 1 : -1;
 }
 
 const char *dfi_export_ref(dfi_export *e, df_output o) {
@@ -151,7 +151,7 @@ const char *dfi_export_ref(dfi_export *e, df_output o) {
     dfi_export_refuse(e, "it takes a TensorArray as no op of TensorFlow does");
     return name;
   }
-  if (twin_of(o.node) == o.index) return dfi_lower_text(&e->l, "%s/body", name);
+  if (read_through(o.node) == o.index) return dfi_lower_text(&e->l, "%s/body", name);
   return o.index ? dfi_lower_text(&e->l, "%s:%d", name, o.index) : name;
 }
 
@@ -212,7 +212,7 @@ static void write_node(dfi_export *e, df_node *n) {
   const dfi_export_op *op = op_of(e, type);
   if (!op) dfi_export_refuse(e, "TensorFlow has no such op, nor has dflow other words for it");
   else dfi_export_plain(e, op, e->name[n->id]);
-  int32_t side = twin_of(n);
+  int32_t side = read_through(n);
   if (side < 0) return;
   Pb__NodeDef *duplicate = dfi_export_node(e, "Identity", dfi_lower_text(&e->l, "%s/body", e->name[n->id]), 1);
   dfi_lower_input(&e->l, duplicate, dfi_lower_text(&e->l, "%s:%d", e->name[n->id], side));

@@ -30,7 +30,7 @@ static bool writes(const df_node *n) {
 static df_flow flow_kind(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
 static bool passes(const df_node *n) {
   df_flow f = flow_kind(n);
-  return flow_is(n, FLOW_IDENTITY) || f == DF_SWITCH || f == DF_MERGE || f == DF_ENTER || f == DF_EXIT ||
+  return dfi_flow_is(n, FLOW_IDENTITY) || f == DF_SWITCH || f == DF_MERGE || f == DF_ENTER || f == DF_EXIT ||
          f == DF_NEXT_ITERATION;
 }
 
@@ -83,11 +83,11 @@ static const char *handle_of(dfi_export *e, df_output o);
 
 /* The handle of a Merge that does not move, in the Merge's context: what came into the cond. */
 static const char *handle_around(dfi_export *e, df_node *merge) {
-  const df_context *home = merge->context;
+  const df_context *around = merge->context;
   for (df_node *n = merge->in[0].node; ; n = n->in[0].node) {
     df_flow f = flow_kind(n);
-    if (f == DF_SWITCH && n->context->parent == home && n->context->kind == DFI_BRANCH) return handle_of(e, n->in[0]);
-    if (n->context == home || n->nin == 0) return handle_of(e, (df_output){ n, 0 });
+    if (f == DF_SWITCH && n->context->parent == around && n->context->kind == DFI_BRANCH) return handle_of(e, n->in[0]);
+    if (n->context == around || n->nin == 0) return handle_of(e, (df_output){ n, 0 });
   }
 }
 
@@ -108,7 +108,7 @@ static const char *handle_of(dfi_export *e, df_output o) {
     return n->context->kind == DFI_PRED || flow_kind(n->in[0].node) == DF_ENTER ? handle_of(e, n->in[0])
                                                                                 : handle_around(e, n);
   case DF_SWITCH:
-    if (flow_is(n->in[1].node, FLOW_LOOP_COND) && !e->moves[n->in[0].node->id]) return handle_of(e, n->in[0]);
+    if (dfi_flow_is(n->in[1].node, FLOW_LOOP_COND) && !e->moves[n->in[0].node->id]) return handle_of(e, n->in[0]);
     return dfi_lower_text(&e->l, "%s/handle:%d", name, o.index);
   case DF_NEXT_ITERATION: return dfi_lower_text(&e->l, "%s/handle", name);
   case DF_EXIT: {
@@ -128,7 +128,7 @@ static const char *array_flow(dfi_export *e, df_output o) {
     return is(n, "") || is(n, "Grad") ? dfi_lower_text(&e->l, "%s:1", name) : name;
   }
   if (flow_kind(n) == DF_SWITCH && o.index == 1 && n->context->kind == DFI_BODY &&
-      flow_is(n->in[1].node, FLOW_LOOP_COND))
+      dfi_flow_is(n->in[1].node, FLOW_LOOP_COND))
     return dfi_lower_text(&e->l, "%s/body", name);
   return o.index ? dfi_lower_text(&e->l, "%s:%d", name, o.index) : name;
 }
@@ -164,7 +164,7 @@ static Pb__NodeDef *primitive(dfi_export *e, const df_node *n, bool handle, bool
 
 static void write_primitive(dfi_export *e, const df_node *n) {
   df_flow f = flow_kind(n);
-  bool loop_switch = f == DF_SWITCH && flow_is(n->in[1].node, FLOW_LOOP_COND), own = false, constant = false;
+  bool loop_switch = f == DF_SWITCH && dfi_flow_is(n->in[1].node, FLOW_LOOP_COND), own = false, constant = false;
   switch (f) {
   case DF_ENTER:
     constant = n->attrs[DFI_ENTER_IS_CONSTANT].i != 0;

@@ -15,9 +15,9 @@ static void *take(dfi_export *e, size_t bytes) { return memset(dfi_arena_take(&e
 static df_context *context_of(df_context *c) { return c->kind == DFI_PRED ? c->loop->body : c; }
 
 /* The context that NodeDef i belongs to in TensorFlow: NULL at the top. */
-static df_context *home_of(const dfi_export *e, size_t i) {
+static df_context *context_at(const dfi_export *e, size_t i) {
   const df_node *n = e->place[i].node;
-  if (!strcmp(e->l.node[i]->op, "Exit") && flow_is(n->in[0].node, FLOW_SWITCH) &&
+  if (!strcmp(e->l.node[i]->op, "Exit") && dfi_flow_is(n->in[0].node, FLOW_SWITCH) &&
       n->in[0].node->context->kind == DFI_BODY)
     return n->in[0].node->context;
   return e->place[i].context->kind == DFI_TOP ? NULL : context_of(e->place[i].context);
@@ -94,7 +94,7 @@ static Pb__ValuesDef *values_of(book *b, entry *at) {
       add_value(e, v, &cap, dfi_lower_text(&e->l, "%s:%d", n->name, i));
     if (!branch && !strcmp(n->op, "Enter") && is_constant(n))
       add_external(e, v, &external_cap, &cap, tensor_name(e, n->input[0]), tensor_name(e, n->name));
-    if (branch && !strcmp(n->op, "Switch") && p->context == at->context && flow_is(p->node, FLOW_SWITCH) &&
+    if (branch && !strcmp(n->op, "Switch") && p->context == at->context && dfi_flow_is(p->node, FLOW_SWITCH) &&
         chooses(p->node, at->context))
       add_external(e, v, &external_cap, &cap, tensor_name(e, n->input[0]),
                    dfi_lower_text(&e->l, "%s:%d", n->name, at->context->side));
@@ -206,8 +206,8 @@ static void collect(dfi_export *e, Pb__MetaGraphDef__CollectionEntry *c, size_t 
 Pb__MetaGraphDef *dfi_export_meta(dfi_export *e, Pb__GraphDef *graph) {
   book b = { .e = e };
   for (size_t i = 0; i < e->l.n; i++) {
-    df_context *home = home_of(e, i);
-    if (home) enter(&b, i, home);
+    df_context *context = context_at(e, i);
+    if (context) enter(&b, i, context);
   }
   Pb__MetaGraphDef__CollectionEntry *loops = collection(e, "while_context"), *conds = collection(e, "cond_context");
   for (int32_t i = 0; i < b.n; i++) {

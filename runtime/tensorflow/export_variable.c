@@ -26,7 +26,7 @@ const df_tensor *dfi_export_value(const dfi_export *e, const df_node *n) {
 
 static bool passes(const df_node *n) {
   const df_flow f = dfi_op_info_at(n->op)->op->flow;
-  return (f >= DF_SWITCH && f <= DF_NEXT_ITERATION) || flow_is(n, FLOW_IDENTITY);
+  return (f >= DF_SWITCH && f <= DF_NEXT_ITERATION) || dfi_flow_is(n, FLOW_IDENTITY);
 }
 
 /* The variable whose handle, or reference, this output is; NULL: it is none. */

@@ -6,8 +6,8 @@
  * Exit out of it.
  *
  * TensorFlow's gradients of a cond stand in the cond's own branches, and depend on its results as well. No single cond
- * can be differentiated like that, so what depends on a cond's results is not part of it: it stays loose, at the top,
- * and still runs.
+ * can be differentiated like that, so what depends on a cond's results is not part of it: it stays unstructured, at
+ * the top, and still runs.
  */
 #include "tensorflow/raise.h"
 
@@ -21,17 +21,17 @@ static int32_t place_new(raiser *r, place_kind kind, int32_t of, int32_t side) {
   return r->nplace++;
 }
 
-int32_t raise_cond(raiser *r, int32_t c) {
+int32_t dfi_raise_cond(raiser *r, int32_t c) {
   while (r->conds[c].joined != c) c = r->conds[c].joined = r->conds[r->conds[c].joined].joined;
   return c;
 }
 
-int32_t raise_resolve(raiser *r, int32_t p) {
+int32_t dfi_raise_resolve(raiser *r, int32_t p) {
   for (;;) {
     const place *at = &r->place[p];
     if (at->kind == PLACE_TOP) return p;
     if (at->kind == PLACE_BRANCH) {
-      const raised_cond *c = &r->conds[raise_cond(r, at->of)];
+      const raised_cond *c = &r->conds[dfi_raise_cond(r, at->of)];
       if (!c->given_up) return c->branch[at->side];
       p = c->parent;
     } else {
@@ -46,8 +46,8 @@ static int32_t up(raiser *r, int32_t p) {
   const place *at = &r->place[p];
   switch (at->kind) {
   case PLACE_TOP: return p;
-  case PLACE_BRANCH: return raise_resolve(r, r->conds[raise_cond(r, at->of)].parent);
-  case PLACE_CONSTANTS: return raise_resolve(r, r->loops[at->of].parent);
+  case PLACE_BRANCH: return dfi_raise_resolve(r, r->conds[dfi_raise_cond(r, at->of)].parent);
+  case PLACE_CONSTANTS: return dfi_raise_resolve(r, r->loops[at->of].parent);
   default: return r->loops[at->of].place;
   }
 }
@@ -63,18 +63,18 @@ static bool same(raiser *r, int32_t a, int32_t b) {
   if (a == b) return true;
   const place *x = &r->place[a], *y = &r->place[b];
   if (x->kind != PLACE_BRANCH || y->kind != PLACE_BRANCH || x->side != y->side) return false;
-  int32_t c = raise_cond(r, x->of), d = raise_cond(r, y->of);
+  int32_t c = dfi_raise_cond(r, x->of), d = dfi_raise_cond(r, y->of);
   if (!dfi_same(r->conds[c].pred, r->conds[d].pred) || !same(r, up(r, a), up(r, b))) return false;
-  c = raise_cond(r, c);
-  d = raise_cond(r, d);
+  c = dfi_raise_cond(r, c);
+  d = dfi_raise_cond(r, d);
   if (c != d) r->conds[c > d ? c : d].joined = c > d ? d : c;
   return true;
 }
 
 /* The inner of two places that lie one within the other; PLACE_NONE when they do not. */
 static int32_t inner_of(raiser *r, int32_t a, int32_t b) {
-  a = raise_resolve(r, a);
-  b = raise_resolve(r, b);
+  a = dfi_raise_resolve(r, a);
+  b = dfi_raise_resolve(r, b);
   if (a == b || b == PLACE_FIRST) return a;
   if (a == PLACE_FIRST) return b;
   int32_t da = depth_of(r, a), db = depth_of(r, b);
@@ -82,12 +82,12 @@ static int32_t inner_of(raiser *r, int32_t a, int32_t b) {
   if (da < db) { int32_t t = a; a = b; b = t; t = da; da = db; db = t; }
   int32_t at = a;
   for (; da > db; da--) at = up(r, at);
-  return same(r, at, b) ? raise_resolve(r, a) : PLACE_NONE;
+  return same(r, at, b) ? dfi_raise_resolve(r, a) : PLACE_NONE;
 }
 
 static void give_up(raiser *r, int32_t p) {
-  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = raise_resolve(r, p)) {
-    if (r->place[p].kind == PLACE_BRANCH) r->conds[raise_cond(r, r->place[p].of)].given_up = true;
+  for (p = dfi_raise_resolve(r, p); p != PLACE_FIRST; p = dfi_raise_resolve(r, p)) {
+    if (r->place[p].kind == PLACE_BRANCH) r->conds[dfi_raise_cond(r, r->place[p].of)].given_up = true;
     else r->loops[r->place[p].of].given_up = true;
   }
 }
@@ -100,30 +100,30 @@ static int32_t meet(raiser *r, int32_t a, int32_t b) {
   return PLACE_FIRST;
 }
 
-df_output raise_origin(df_output o) {
-  while (!o.node->ncontrol && flow_is(o.node, FLOW_IDENTITY) && !o.node->in[0].node->out[o.node->in[0].index].ref)
+df_output dfi_raise_origin(df_output o) {
+  while (!o.node->ncontrol && dfi_flow_is(o.node, FLOW_IDENTITY) && !o.node->in[0].node->out[o.node->in[0].index].ref)
     o = o.node->in[0];
   return o;
 }
 
 static bool is_loop_switch(const df_node *n) {
-  return raise_flow(n) == DF_SWITCH && raise_flow(raise_origin(n->in[1]).node) == DF_LOOP_COND;
+  return raise_flow(n) == DF_SWITCH && raise_flow(dfi_raise_origin(n->in[1]).node) == DF_LOOP_COND;
 }
 
-int32_t raise_place_of(raiser *r, df_output o) {
+int32_t dfi_raise_place_of(raiser *r, df_output o) {
   if (!raise_mine(r, o.node)) return PLACE_FIRST;
   int32_t i = o.node->id - r->first;
   if (raise_flow(o.node) == DF_SWITCH && !r->unstructured[i]) {
-    if (r->cond[i] >= 0) return raise_resolve(r, r->conds[raise_cond(r, r->cond[i])].branch[o.index]);
-    int32_t at = raise_resolve(r, r->at[i]);
+    if (r->cond[i] >= 0) return dfi_raise_resolve(r, r->conds[dfi_raise_cond(r, r->cond[i])].branch[o.index]);
+    int32_t at = dfi_raise_resolve(r, r->at[i]);
     if (is_loop_switch(o.node) && r->place[at].kind == PLACE_PRED) return at + (o.index ? 1 : 2);
   }
-  return raise_resolve(r, r->at[i]);
+  return dfi_raise_resolve(r, r->at[i]);
 }
 
 /* Where a node runs, for those that wait for it. */
 static int32_t place_of_control(raiser *r, const df_node *n) {
-  return raise_mine(r, n) ? raise_resolve(r, r->at[n->id - r->first]) : PLACE_FIRST;
+  return raise_mine(r, n) ? dfi_raise_resolve(r, r->at[n->id - r->first]) : PLACE_FIRST;
 }
 
 /* ---- the first reading ----------------------------------------------------------------------------------- */
@@ -152,8 +152,8 @@ static void enter(raiser *r, df_node *n, int32_t at) {
   int32_t l = loop_named(r, name, at);
   raised_loop *loop = &r->loops[l];
   loop->parent = meet(r, loop->parent, at);
-  r->at[n->id - r->first] = loop->place + (flow_is_constant_enter(n) ? 0 : 1);
-  if (!flow_is(n, FLOW_ENTER)) give_up(r, loop->place);
+  r->at[n->id - r->first] = loop->place + (dfi_flow_is_constant_enter(n) ? 0 : 1);
+  if (!dfi_flow_is(n, FLOW_ENTER)) give_up(r, loop->place);
 }
 
 static void split(raiser *r, df_node *n, int32_t at) {
@@ -162,33 +162,33 @@ static void split(raiser *r, df_node *n, int32_t at) {
   if (is_loop_switch(n)) return;
   DFI_GROW(r->conds, r->nconds, r->conds_cap);
   raised_cond *c = &r->conds[r->nconds];
-  *c = (raised_cond){ .joined = r->nconds, .parent = at, .pred = raise_origin(n->in[1]) };
+  *c = (raised_cond){ .joined = r->nconds, .parent = at, .pred = dfi_raise_origin(n->in[1]) };
   c->branch[0] = place_new(r, PLACE_BRANCH, r->nconds, 0);
   c->branch[1] = place_new(r, PLACE_BRANCH, r->nconds, 1);
   r->cond[i] = r->nconds++;
-  if (!flow_is(n, FLOW_SWITCH)) give_up(r, c->branch[0]);
+  if (!dfi_flow_is(n, FLOW_SWITCH)) give_up(r, c->branch[0]);
 }
 
 /* The cond whose sides a Merge brings together, or -1. Conds that it shows to be one are joined. */
 static int32_t cond_of_merge(raiser *r, const df_node *n) {
-  if (n->nin != 2 || !flow_is(n, FLOW_MERGE)) return -1;
-  int32_t a = raise_place_of(r, n->in[0]), b = raise_place_of(r, n->in[1]);
+  if (n->nin != 2 || !dfi_flow_is(n, FLOW_MERGE)) return -1;
+  int32_t a = dfi_raise_place_of(r, n->in[0]), b = dfi_raise_place_of(r, n->in[1]);
   if (r->place[a].kind != PLACE_BRANCH || r->place[b].kind != PLACE_BRANCH || r->place[a].side == r->place[b].side)
     return -1;
-  int32_t other = r->conds[raise_cond(r, r->place[b].of)].branch[r->place[a].side];
-  return same(r, a, raise_resolve(r, other)) ? raise_cond(r, r->place[a].of) : -1;
+  int32_t other = r->conds[dfi_raise_cond(r, r->place[b].of)].branch[r->place[a].side];
+  return same(r, a, dfi_raise_resolve(r, other)) ? dfi_raise_cond(r, r->place[a].of) : -1;
 }
 
 static int32_t merge(raiser *r, df_node *n) {
   int32_t c = cond_of_merge(r, n);
-  if (c >= 0) return raise_resolve(r, r->conds[c].parent);
-  for (int32_t i = 0; i < n->nin; i++) give_up(r, raise_place_of(r, n->in[i]));
+  if (c >= 0) return dfi_raise_resolve(r, r->conds[c].parent);
+  for (int32_t i = 0; i < n->nin; i++) give_up(r, dfi_raise_place_of(r, n->in[i]));
   return PLACE_FIRST;
 }
 
 static int32_t leave(raiser *r, df_node *n) {
-  int32_t p = raise_place_of(r, n->in[0]);
-  if (r->place[p].kind == PLACE_LEFT && flow_is(n, FLOW_EXIT)) return up(r, up(r, p));
+  int32_t p = dfi_raise_place_of(r, n->in[0]);
+  if (r->place[p].kind == PLACE_LEFT && dfi_flow_is(n, FLOW_EXIT)) return up(r, up(r, p));
   give_up(r, p);
   return PLACE_FIRST;
 }
@@ -203,7 +203,8 @@ static void read_node(raiser *r, df_node *n) {
   else if (flow == DF_EXIT) at = leave(r, n);
   else
     for (int32_t j = 0; j < n->nin; j++)
-      if (!loop_merge || raise_flow(n->in[j].node) != DF_NEXT_ITERATION) at = meet(r, at, raise_place_of(r, n->in[j]));
+      if (!loop_merge || raise_flow(n->in[j].node) != DF_NEXT_ITERATION)
+        at = meet(r, at, dfi_raise_place_of(r, n->in[j]));
   for (int32_t j = 0; j < n->ncontrol; j++) {
     int32_t p = place_of_control(r, n->control[j]);
     /* it runs whatever its inputs are: in no branch */
@@ -214,7 +215,7 @@ static void read_node(raiser *r, df_node *n) {
   if (flow == DF_ENTER) enter(r, n, at);
   else if (flow == DF_SWITCH) split(r, n, at);
   else if (flow == DF_LOOP_COND) {
-    at = raise_resolve(r, at);
+    at = dfi_raise_resolve(r, at);
     raised_loop *l = r->place[at].kind == PLACE_PRED ? &r->loops[r->place[at].of] : NULL;
     if (!l || l->loop_cond) give_up(r, at);
     else l->loop_cond = n;
@@ -229,25 +230,26 @@ static void adopt_pivots(raiser *r) {
   int32_t *table = dfi_xcalloc((size_t)mask + 1, sizeof *table),
           *members = dfi_xcalloc((size_t)r->nconds + 1, sizeof *members);
   bool *alone = dfi_xcalloc((size_t)r->nconds + 1, sizeof *alone);
-  for (int32_t c = 0; c < r->nconds; c++) members[raise_cond(r, c)]++;
+  for (int32_t c = 0; c < r->nconds; c++) members[dfi_raise_cond(r, c)]++;
   for (int32_t i = 0; i < r->n; i++) {
     df_node *n = r->graph->node[r->first + i];
     if (r->cond[i] >= 0)
       alone[r->cond[i]] =
-          members[raise_cond(r, r->cond[i])] == 1 && dfi_same(raise_origin(n->in[0]), r->conds[r->cond[i]].pred);
+          members[dfi_raise_cond(r, r->cond[i])] == 1 &&
+          dfi_same(dfi_raise_origin(n->in[0]), r->conds[r->cond[i]].pred);
   }
   for (int32_t c = r->nconds - 1; c >= 0; c--) {
     raised_cond *k = &r->conds[c];
     if (k->joined != c || k->given_up) continue;
-    int32_t parent = raise_resolve(r, k->parent);
+    int32_t parent = dfi_raise_resolve(r, k->parent);
     uint32_t at =
         ((uint32_t)k->pred.node->id * 0x9e3779b1u ^ (uint32_t)k->pred.index ^ (uint32_t)parent * 0x85ebca6bu) & mask;
     for (; table[at]; at = (at + 1) & mask) {
       raised_cond *other = &r->conds[table[at] - 1];
-      if (dfi_same(other->pred, k->pred) && raise_resolve(r, other->parent) == parent) break;
+      if (dfi_same(other->pred, k->pred) && dfi_raise_resolve(r, other->parent) == parent) break;
     }
     if (!alone[c]) table[at] = c + 1;
-    else if (table[at]) r->conds[raise_cond(r, table[at] - 1)].joined = c;
+    else if (table[at]) r->conds[dfi_raise_cond(r, table[at] - 1)].joined = c;
   }
   dfi_free(table); dfi_free(members); dfi_free(alone);
 }
@@ -277,8 +279,8 @@ static void find_users(raiser *r) {
 }
 
 static bool within(raiser *r, int32_t p, int32_t cond) {
-  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = up(r, p))
-    if (r->place[p].kind == PLACE_BRANCH && raise_cond(r, r->place[p].of) == cond) return true;
+  for (p = dfi_raise_resolve(r, p); p != PLACE_FIRST; p = up(r, p))
+    if (r->place[p].kind == PLACE_BRANCH && dfi_raise_cond(r, r->place[p].of) == cond) return true;
   return false;
 }
 
@@ -316,7 +318,7 @@ static bool reach(raiser *r, int32_t c, lists *l, int32_t *count) {
   find_users(r);
   bool again = false;
   for (; head < tail && l->left > 0; head++) {
-    int32_t i = l->queue[head], other = r->cond[i] >= 0 ? raise_cond(r, r->cond[i]) : c;
+    int32_t i = l->queue[head], other = r->cond[i] >= 0 ? dfi_raise_cond(r, r->cond[i]) : c;
     df_flow flow = raise_flow(r->graph->node[r->first + i]);
     again |= r->cond[i] >= 0 && other == c;
     if (flow == DF_NEXT_ITERATION) continue;
@@ -334,20 +336,20 @@ static bool reach(raiser *r, int32_t c, lists *l, int32_t *count) {
 static void part(raiser *r, int32_t c, lists *l) {
   int32_t count = 0;
   if (!reach(r, c, l, &count)) return;
-  if (l->left <= 0 || raise_resolve(r, r->conds[c].parent) != PLACE_FIRST) {
+  if (l->left <= 0 || dfi_raise_resolve(r, r->conds[c].parent) != PLACE_FIRST) {
     give_up(r, r->conds[c].branch[0]);
     return;
   }
-  int32_t loose = 0;
+  int32_t out = 0;
   for (int32_t k = 0; k < count; k++) {
     int32_t u = l->queue[k];
     if (l->seen[u] != c + 1) continue;
     df_node *n = r->graph->node[r->first + u];
     bool merged = raise_flow(n) == DF_MERGE && !raise_is_loop_merge(r, n) && cond_of_merge(r, n) == c;
-    bool entered = r->cond[u] >= 0 && raise_cond(r, r->cond[u]) == c;
-    if (merged || entered || within(r, r->at[u], c)) l->queue[loose++] = u;
+    bool entered = r->cond[u] >= 0 && dfi_raise_cond(r, r->cond[u]) == c;
+    if (merged || entered || within(r, r->at[u], c)) l->queue[out++] = u;
   }
-  while (loose) leave_unstructured(r, l->queue[--loose]);
+  while (out) leave_unstructured(r, l->queue[--out]);
 }
 
 static void part_conds(raiser *r) {
@@ -361,7 +363,7 @@ static void part_conds(raiser *r) {
   for (int32_t i = 0; i < r->n; i++) {
     df_node *node = r->graph->node[r->first + i];
     bool merge = raise_flow(node) == DF_MERGE && !raise_is_loop_merge(r, node);
-    int32_t c = merge ? cond_of_merge(r, node) : r->cond[i] >= 0 ? raise_cond(r, r->cond[i]) : -1;
+    int32_t c = merge ? cond_of_merge(r, node) : r->cond[i] >= 0 ? dfi_raise_cond(r, r->cond[i]) : -1;
     bool enter = raise_flow(node) == DF_ENTER;
     if (c < 0 && !enter) continue;
     int32_t *head = enter ? &l.enters[r->place[r->at[i]].of] : merge ? &l.merges[c] : &l.switches[c];
@@ -383,30 +385,30 @@ static bool one_structure(raiser *r, int32_t a, int32_t b) {
   const place *x = &r->place[a], *y = &r->place[b];
   if ((x->kind == PLACE_BRANCH) != (y->kind == PLACE_BRANCH) || x->kind == PLACE_TOP || y->kind == PLACE_TOP)
     return false;
-  return x->kind == PLACE_BRANCH ? raise_cond(r, x->of) == raise_cond(r, y->of) : x->of == y->of;
+  return x->kind == PLACE_BRANCH ? dfi_raise_cond(r, x->of) == dfi_raise_cond(r, y->of) : x->of == y->of;
 }
 
 static bool inside(raiser *r, int32_t p, int32_t structure) {
-  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = up(r, p)) if (one_structure(r, p, structure)) return true;
+  for (p = dfi_raise_resolve(r, p); p != PLACE_FIRST; p = up(r, p)) if (one_structure(r, p, structure)) return true;
   return false;
 }
 
-/* Lets loose what stands directly in the outermost cond around p, with what depends on it; the rest of that cond stays.
- * False: p is not in such a place, or this was done too often. */
+/* Takes out of all structure what stands directly in the outermost cond around p, with what depends on it; the rest of
+ * that cond stays. False: p is not in such a place, or this was done too often. */
 static bool isolate(raiser *r, int32_t p) {
   int32_t outer = PLACE_FIRST, inner = PLACE_FIRST;
-  for (p = raise_resolve(r, p); p != PLACE_FIRST; p = up(r, p)) {
+  for (p = dfi_raise_resolve(r, p); p != PLACE_FIRST; p = up(r, p)) {
     if (outer != PLACE_FIRST && !one_structure(r, outer, p)) inner = outer;
     outer = p;
   }
   if (inner == PLACE_FIRST || r->place[outer].kind != PLACE_BRANCH || ++r->isolated > 50) return false;
-  int32_t cond = raise_cond(r, r->place[outer].of), head = 0, tail = 0;
+  int32_t cond = dfi_raise_cond(r, r->place[outer].of), head = 0, tail = 0;
   find_users(r);
   bool *seen = dfi_xcalloc((size_t)r->n + 1, sizeof *seen);
   int32_t *queue = dfi_xmalloc(sizeof *queue * ((size_t)r->n + 1));
   for (int32_t i = 0; i < r->n; i++)
     if (!r->unstructured[i] && (inside(r, r->at[i], inner) ||
-                         (r->cond[i] >= 0 && inside(r, r->conds[raise_cond(r, r->cond[i])].branch[0], inner)))) {
+                         (r->cond[i] >= 0 && inside(r, r->conds[dfi_raise_cond(r, r->cond[i])].branch[0], inner)))) {
       seen[i] = true;
       queue[tail++] = i;
     }
@@ -416,19 +418,19 @@ static bool isolate(raiser *r, int32_t p) {
     for (int32_t e = r->first_user[i]; e < r->first_user[i + 1]; e++)
       if (!seen[r->user[e]]) { seen[r->user[e]] = true; queue[tail++] = r->user[e]; }
   }
-  int32_t loose = 0;
+  int32_t out = 0;
   for (int32_t k = 0; k < tail; k++) {
     df_node *n = r->graph->node[r->first + queue[k]];
     bool merged = raise_flow(n) == DF_MERGE && !raise_is_loop_merge(r, n) && cond_of_merge(r, n) == cond;
-    bool entered = r->cond[queue[k]] >= 0 && raise_cond(r, r->cond[queue[k]]) == cond;
-    if (merged || entered || within(r, r->at[queue[k]], cond)) queue[loose++] = queue[k];
+    bool entered = r->cond[queue[k]] >= 0 && dfi_raise_cond(r, r->cond[queue[k]]) == cond;
+    if (merged || entered || within(r, r->at[queue[k]], cond)) queue[out++] = queue[k];
   }
-  while (loose) leave_unstructured(r, queue[--loose]);
+  while (out) leave_unstructured(r, queue[--out]);
   dfi_free(seen); dfi_free(queue);
   return true;
 }
 
-void raise_contradiction(raiser *r, int32_t p) {
+void dfi_raise_contradiction(raiser *r, int32_t p) {
   if (!isolate(r, p)) give_up(r, p);
 }
 
@@ -445,12 +447,12 @@ static bool is_around(raiser *r, int32_t outer, int32_t p, bool *crossed) {
 
 /* A node of a loop's constants alone belongs to the predicate or to the body: where it is used. */
 static void settle(raiser *r, int32_t i) {
-  int32_t at = raise_resolve(r, r->at[i]), chosen = PLACE_NONE;
+  int32_t at = dfi_raise_resolve(r, r->at[i]), chosen = PLACE_NONE;
   df_node *n = r->graph->node[r->first + i];
   if (r->unstructured[i] || r->place[at].kind != PLACE_CONSTANTS || raise_flow(n) == DF_ENTER) return;
   find_users(r);
   for (int32_t e = r->first_user[i]; e < r->first_user[i + 1]; e++) {
-    int32_t p = raise_resolve(r, r->at[r->user[e]]);
+    int32_t p = dfi_raise_resolve(r, r->at[r->user[e]]);
     while (p != PLACE_FIRST && up(r, p) != at) p = up(r, p);
     if (p == PLACE_FIRST || (chosen != PLACE_NONE && chosen != p)) { give_up(r, at); return; }
     chosen = p;
@@ -465,45 +467,46 @@ static bool consistent(raiser *r) {
     df_node *n = r->graph->node[r->first + i];
     df_flow flow = raise_flow(n);
     if (r->unstructured[i] || is_trigger(n)) continue;
-    int32_t at = raise_resolve(r, r->at[i]);
+    int32_t at = dfi_raise_resolve(r, r->at[i]);
     bool loop_merge = raise_is_loop_merge(r, n);
     if (flow == DF_MERGE && !loop_merge) {
       int32_t c = cond_of_merge(r, n);
-      if (c >= 0 && raise_resolve(r, r->conds[c].parent) == at) continue;
-      if (c < 0 && at == PLACE_FIRST && raise_place_of(r, n->in[0]) == PLACE_FIRST &&
-          (n->nin < 2 || raise_place_of(r, n->in[1]) == PLACE_FIRST))
+      if (c >= 0 && dfi_raise_resolve(r, r->conds[c].parent) == at) continue;
+      if (c < 0 && at == PLACE_FIRST && dfi_raise_place_of(r, n->in[0]) == PLACE_FIRST &&
+          (n->nin < 2 || dfi_raise_place_of(r, n->in[1]) == PLACE_FIRST))
         continue;
-      for (int32_t j = 0; j < n->nin && !r->unstructured[i]; j++) raise_contradiction(r, raise_place_of(r, n->in[j]));
-      if (!r->unstructured[i]) raise_contradiction(r, at);
+      for (int32_t j = 0; j < n->nin && !r->unstructured[i]; j++)
+        dfi_raise_contradiction(r, dfi_raise_place_of(r, n->in[j]));
+      if (!r->unstructured[i]) dfi_raise_contradiction(r, at);
       good = false;
       continue;
     }
     if (flow == DF_EXIT) {
-      int32_t p = raise_place_of(r, n->in[0]);
+      int32_t p = dfi_raise_place_of(r, n->in[0]);
       bool fits =
           r->place[p].kind == PLACE_LEFT ? up(r, up(r, p)) == at : p == PLACE_FIRST && at == PLACE_FIRST;
       if (fits) continue;
-      raise_contradiction(r, p);
-      if (!r->unstructured[i]) raise_contradiction(r, at);
+      dfi_raise_contradiction(r, p);
+      if (!r->unstructured[i]) dfi_raise_contradiction(r, at);
       good = false;
       continue;
     }
-    int32_t home = flow == DF_ENTER && at != PLACE_FIRST && r->place[at].kind != PLACE_BRANCH
-                       ? raise_resolve(r, r->loops[r->place[at].of].parent)
+    int32_t from = flow == DF_ENTER && at != PLACE_FIRST && r->place[at].kind != PLACE_BRANCH
+                       ? dfi_raise_resolve(r, r->loops[r->place[at].of].parent)
                        : at;
     if (r->place[at].kind == PLACE_LEFT || (r->place[at].kind == PLACE_CONSTANTS && flow != DF_ENTER)) {
-      raise_contradiction(r, at);
+      dfi_raise_contradiction(r, at);
       good = false;
       continue;
     }
     for (int32_t j = 0; j < n->nin + n->ncontrol; j++) {
       bool back = loop_merge && j < n->nin && raise_flow(n->in[j].node) == DF_NEXT_ITERATION;
-      int32_t p = j < n->nin ? raise_place_of(r, n->in[j]) : place_of_control(r, n->control[j - n->nin]);
+      int32_t p = j < n->nin ? dfi_raise_place_of(r, n->in[j]) : place_of_control(r, n->control[j - n->nin]);
       bool fits = back ? (r->place[at].kind == PLACE_PRED && p == at + 1) || (at == PLACE_FIRST && p == PLACE_FIRST)
-                       : is_around(r, p, home, &crossed) && !crossed;
+                       : is_around(r, p, from, &crossed) && !crossed;
       if (fits) continue;
-      raise_contradiction(r, p);
-      if (!r->unstructured[i]) raise_contradiction(r, at);
+      dfi_raise_contradiction(r, p);
+      if (!r->unstructured[i]) dfi_raise_contradiction(r, at);
       good = false;
       break;
     }
@@ -537,9 +540,9 @@ void dfi_raise(df_graph *g, int32_t first) {
   int32_t round = 0;
   for (bool good = false; !good && round < ROUNDS; round++) {
     good = consistent(&r);
-    good &= !raise_check_loops(&r);
+    good &= !dfi_raise_check_loops(&r);
   }
-  if (round < ROUNDS) raise_build(&r);
+  if (round < ROUNDS) dfi_raise_build(&r);
   for (int32_t l = 0; l < r.nloops; l++) dfi_free(r.loops[l].var);
   dfi_free(r.at);
   dfi_free(r.cond);

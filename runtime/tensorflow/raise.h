@@ -33,7 +33,7 @@ typedef struct raised_loop {
   bool        given_up;
   df_node    *loop_cond;
   int32_t     nvar, var_cap;
-  dfi_loop_var *var;       /* what raise_check_loops found */
+  dfi_loop_var *var;   /* what dfi_raise_check_loops found */
   df_loop    *made;
 } raised_loop;
 
@@ -47,16 +47,16 @@ typedef struct raiser {
   raised_cond *conds;      int32_t nconds, conds_cap;
   raised_loop *loops;      int32_t nloops, loops_cap;
   int32_t     *loop_table; uint32_t loop_mask;           /* by frame name: loop + 1 */
-  int32_t      isolated;   /* how often something was let loose by itself */
+  int32_t      isolated;   /* how often something was made unstructured by itself */
   int32_t     *first_user, *user;                        /* who uses a node, by data or control; made when needed */
 } raiser;
 
 /* raise.c */
-int32_t raise_resolve(raiser *r, int32_t place);          /* the place that stands for it now */
-int32_t raise_cond(raiser *r, int32_t cond);              /* the cond that it was joined to */
-int32_t raise_place_of(raiser *r, df_output o);           /* where the value can be used as it is */
-void    raise_contradiction(raiser *r, int32_t place);    /* gives up as little as can be */
-df_output raise_origin(df_output o);                      /* back through Identities that wait for nothing
+int32_t dfi_raise_resolve(raiser *r, int32_t place);      /* the place that stands for it now */
+int32_t dfi_raise_cond(raiser *r, int32_t cond);          /* the cond that it was joined to */
+int32_t dfi_raise_place_of(raiser *r, df_output o);       /* where the value can be used as it is */
+void    dfi_raise_contradiction(raiser *r, int32_t place);  /* gives up as little as can be */
+df_output dfi_raise_origin(df_output o);                      /* back through Identities that wait for nothing
                                                              and read no reference */
 static inline bool raise_mine(const raiser *r, const df_node *n) {
   return n->id >= r->first && n->id < r->first + r->n;
@@ -69,6 +69,6 @@ static inline bool raise_is_loop_merge(const raiser *r, const df_node *n) {
 }
 
 /* raise_build.c: loops that lack a part are given up: true when one was. Then: makes what is left. */
-bool raise_check_loops(raiser *r);
-void raise_build(raiser *r);
+bool dfi_raise_check_loops(raiser *r);
+void dfi_raise_build(raiser *r);
 #endif

@@ -15,13 +15,13 @@ typedef struct parts {
 } parts;
 
 static void incomplete(raiser *r, parts *p, int32_t place) {
-  place = raise_resolve(r, place);
+  place = dfi_raise_resolve(r, place);
   p->changed |= place != PLACE_FIRST;
-  raise_contradiction(r, place);
+  dfi_raise_contradiction(r, place);
 }
 
 static int32_t place_at(raiser *r, const df_node *n) {
-  return raise_mine(r, n) ? raise_resolve(r, r->at[n->id - r->first]) : PLACE_FIRST;
+  return raise_mine(r, n) ? dfi_raise_resolve(r, r->at[n->id - r->first]) : PLACE_FIRST;
 }
 
 static raised_loop *loop_at(raiser *r, int32_t place, place_kind kind) {
@@ -36,11 +36,11 @@ static dfi_loop_var *var_at(raiser *r, parts *p, raised_loop *l, const df_node *
 static void take_merge(raiser *r, parts *p, df_node *n) {
   int32_t at = place_at(r, n);
   raised_loop *l = loop_at(r, at, PLACE_PRED);
-  int32_t back = n->nin == 2 && flow_is(n->in[0].node, FLOW_NEXT) ? 0 : 1;
+  int32_t back = n->nin == 2 && dfi_flow_is(n->in[0].node, FLOW_NEXT) ? 0 : 1;
   df_node *enter = n->nin == 2 ? n->in[1 - back].node : NULL, *next = n->nin == 2 ? n->in[back].node : NULL;
-  bool fits = l && flow_is(n, FLOW_MERGE) && enter && !n->ncontrol && flow_is(next, FLOW_NEXT) &&
-              flow_is(enter, FLOW_ENTER) && raise_mine(r, enter) && raise_mine(r, next) &&
-              !flow_is_constant_enter(enter) && place_at(r, enter) == at && p->var[enter->id - r->first] < 0 &&
+  bool fits = l && dfi_flow_is(n, FLOW_MERGE) && enter && !n->ncontrol && dfi_flow_is(next, FLOW_NEXT) &&
+              dfi_flow_is(enter, FLOW_ENTER) && raise_mine(r, enter) && raise_mine(r, next) &&
+              !dfi_flow_is_constant_enter(enter) && place_at(r, enter) == at && p->var[enter->id - r->first] < 0 &&
               p->var[next->id - r->first] < 0;
   if (!fits) { incomplete(r, p, at); return; }
   DFI_GROW(l->var, l->nvar, l->var_cap);
@@ -50,29 +50,29 @@ static void take_merge(raiser *r, parts *p, df_node *n) {
 }
 
 static bool is_loop_switch(const df_node *n) {
-  return raise_flow(n) == DF_SWITCH && raise_flow(raise_origin(n->in[1]).node) == DF_LOOP_COND;
+  return raise_flow(n) == DF_SWITCH && raise_flow(dfi_raise_origin(n->in[1]).node) == DF_LOOP_COND;
 }
 
 static void take_switch(raiser *r, parts *p, df_node *n) {
   int32_t at = place_at(r, n);
   raised_loop *l = loop_at(r, at, PLACE_PRED);
   dfi_loop_var *v = l ? var_at(r, p, l, n->in[0].node) : NULL;
-  bool fits = v && flow_is(n, FLOW_SWITCH) && v->merge == n->in[0].node && n->in[0].index == 0 && !v->swtch &&
-              raise_origin(n->in[1]).node == l->loop_cond;
+  bool fits = v && dfi_flow_is(n, FLOW_SWITCH) && v->merge == n->in[0].node && n->in[0].index == 0 && !v->swtch &&
+              dfi_raise_origin(n->in[1]).node == l->loop_cond;
   if (!fits) { incomplete(r, p, at); return; }
   v->swtch = n;
   p->var[n->id - r->first] = p->var[v->merge->id - r->first];
 }
 
 static void take_exit(raiser *r, parts *p, df_node *n) {
-  int32_t place = raise_place_of(r, n->in[0]);
+  int32_t place = dfi_raise_place_of(r, n->in[0]);
   raised_loop *l = loop_at(r, place, PLACE_LEFT);
   dfi_loop_var *v = l ? var_at(r, p, l, n->in[0].node) : NULL;
   if (!v || v->swtch != n->in[0].node || v->exit) { incomplete(r, p, place); return; }
   v->exit = n;
 }
 
-bool raise_check_loops(raiser *r) {
+bool dfi_raise_check_loops(raiser *r) {
   parts p = { .var = dfi_xmalloc(sizeof *p.var * ((size_t)r->n + 1)) };
   memset(p.var, -1, sizeof *p.var * ((size_t)r->n + 1));
   df_node **node = r->graph->node + r->first;
@@ -86,7 +86,7 @@ bool raise_check_loops(raiser *r) {
     if (r->unstructured[i]) continue;
     if (f == DF_EXIT) take_exit(r, &p, node[i]);
     else if (f == DF_NEXT_ITERATION && p.var[i] < 0) incomplete(r, &p, r->at[i]);
-    else if (f == DF_ENTER && !flow_is_constant_enter(node[i]) && p.var[i] < 0) incomplete(r, &p, r->at[i]);
+    else if (f == DF_ENTER && !dfi_flow_is_constant_enter(node[i]) && p.var[i] < 0) incomplete(r, &p, r->at[i]);
   }
   for (int32_t k = 0; k < r->nloops; k++) {
     raised_loop *l = &r->loops[k];
@@ -115,15 +115,15 @@ static const char *scope_name(df_graph *g, df_node *n, const char *otherwise) {
 static void make_loop(raiser *r, raised_loop *k) {
   df_node *enter = k->var[0].enter;
   const df_attr *attrs = enter->attrs;
-  df_loop *l = k->made = flow_loop_new(r->graph, dfi_intern(r->graph, k->name), enter->where);
-  l->parent = context_of(r, raise_resolve(r, k->parent));
+  df_loop *l = k->made = dfi_flow_loop_new(r->graph, dfi_intern(r->graph, k->name), enter->where);
+  l->parent = context_of(r, dfi_raise_resolve(r, k->parent));
   l->parallel_iterations = attrs[DFI_ENTER_PARALLEL_ITERATIONS].i;
   l->maximum_iterations = -1;
   l->back_prop = l->built = true;
   l->save = dfi_intern(r->graph, "keep");
   l->loop_cond = k->loop_cond;
-  l->pred = flow_context(r->graph, DFI_PRED, l->parent);
-  l->body = flow_context(r->graph, DFI_BODY, l->parent);
+  l->pred = dfi_flow_context(r->graph, DFI_PRED, l->parent);
+  l->body = dfi_flow_context(r->graph, DFI_BODY, l->parent);
   l->pred->loop = l->body->loop = l;
   l->pred->raised = l->body->raised = true;
 }
@@ -131,10 +131,10 @@ static void make_loop(raiser *r, raised_loop *k) {
 static void make_cond(raiser *r, raised_cond *k) {
   df_graph *g = r->graph;
   df_node *of = k->pred.node;
-  df_cond *c = k->made = flow_cond_new(g, scope_name(g, of, "cond"), of->where);
-  c->parent = context_of(r, raise_resolve(r, k->parent));
+  df_cond *c = k->made = dfi_flow_cond_new(g, scope_name(g, of, "cond"), of->where);
+  c->parent = context_of(r, dfi_raise_resolve(r, k->parent));
   for (int32_t side = 0; side < 2; side++) {
-    df_context *b = c->branch[side] = flow_context(g, DFI_BRANCH, c->parent);
+    df_context *b = c->branch[side] = dfi_flow_context(g, DFI_BRANCH, c->parent);
     b->cond = c;
     b->side = side;
     b->raised = true;
@@ -145,7 +145,7 @@ static df_context *context_of(raiser *r, int32_t p) {
   const place *at = &r->place[p];
   if (at->kind == PLACE_TOP) return r->graph->top;
   if (at->kind == PLACE_BRANCH) {
-    raised_cond *c = &r->conds[raise_cond(r, at->of)];
+    raised_cond *c = &r->conds[dfi_raise_cond(r, at->of)];
     if (!c->made) make_cond(r, c);
     return c->made->branch[at->side];
   }
@@ -157,7 +157,7 @@ static df_context *context_of(raiser *r, int32_t p) {
 /* ---- nodes ------------------------------------------------------------------------------------------------------ */
 
 static df_cond *cond_of_switch(raiser *r, int32_t i) {
-  raised_cond *c = r->cond[i] < 0 || r->unstructured[i] ? NULL : &r->conds[raise_cond(r, r->cond[i])];
+  raised_cond *c = r->cond[i] < 0 || r->unstructured[i] ? NULL : &r->conds[dfi_raise_cond(r, r->cond[i])];
   return !c || c->given_up ? NULL : c->made;
 }
 
@@ -168,11 +168,11 @@ static bool is_loop_variable(const df_node *n) {
 static void place_nodes(raiser *r) {
   for (int32_t i = 0; i < r->n; i++) {
     df_node *n = r->graph->node[r->first + i];
-    int32_t at = raise_resolve(r, r->at[i]);
+    int32_t at = dfi_raise_resolve(r, r->at[i]);
     df_context *c = context_of(r, at);
     df_flow f = raise_flow(n);
-    if (!r->unstructured[i] && f == DF_SWITCH && r->cond[i] >= 0 && !r->conds[raise_cond(r, r->cond[i])].given_up)
-      context_of(r, r->conds[raise_cond(r, r->cond[i])].branch[0]);
+    if (!r->unstructured[i] && f == DF_SWITCH && r->cond[i] >= 0 && !r->conds[dfi_raise_cond(r, r->cond[i])].given_up)
+      context_of(r, r->conds[dfi_raise_cond(r, r->cond[i])].branch[0]);
     if (f == DF_SWITCH && c->kind == DFI_PRED && is_loop_switch(n)) {
       n->in[1] = (df_output){ c->loop->loop_cond, 0 };
       c = c->loop->body;
@@ -180,15 +180,15 @@ static void place_nodes(raiser *r) {
     n->context = c;
     if (r->unstructured[i]) continue;
     n->unstructured &= !(f == DF_SWITCH  ? c->kind == DFI_BODY || cond_of_switch(r, i)
-                  : f == DF_MERGE ? c->kind == DFI_PRED || raise_place_of(r, n->in[0]) != PLACE_FIRST
-                  : f == DF_EXIT  ? raise_place_of(r, n->in[0]) != PLACE_FIRST
+                  : f == DF_MERGE ? c->kind == DFI_PRED || dfi_raise_place_of(r, n->in[0]) != PLACE_FIRST
+                  : f == DF_EXIT  ? dfi_raise_place_of(r, n->in[0]) != PLACE_FIRST
                                   : c->kind != DFI_TOP);
   }
 }
 
 /* What the body reads of its variables. */
 static df_output without_identity(df_output o) {
-  if (!flow_is(o.node, FLOW_IDENTITY) || o.node->ncontrol) return o;
+  if (!dfi_flow_is(o.node, FLOW_IDENTITY) || o.node->ncontrol) return o;
   df_output in = o.node->in[0];
   return in.index == 1 && is_loop_variable(in.node) ? in : o;
 }
@@ -204,7 +204,8 @@ static void place_switches(raiser *r) {
       n->in[j] = without_identity(n->in[j]);
       df_node *s = n->in[j].node;
       if (raise_mine(r, s) && raise_flow(s) == DF_SWITCH && n->in[j].index < 2)
-        used[s->id - r->first] |= (uint8_t)(1 << n->in[j].index | (flow_is(n, FLOW_IDENTITY) && !n->ncontrol ? 0 : 4));
+        used[s->id - r->first] |=
+            (uint8_t)(1 << n->in[j].index | (dfi_flow_is(n, FLOW_IDENTITY) && !n->ncontrol ? 0 : 4));
     }
   }
   for (int32_t i = 0; i < r->n; i++) {
@@ -212,10 +213,10 @@ static void place_switches(raiser *r) {
     df_cond *c = cond_of_switch(r, i);
     if (!c || !(used[i] & 3)) continue;
     /* the pivots': it stands outside */
-    if (!(used[i] & 4) && dfi_same(raise_origin(n->in[0]), raise_origin(n->in[1]))) continue;
+    if (!(used[i] & 4) && dfi_same(dfi_raise_origin(n->in[0]), dfi_raise_origin(n->in[1]))) continue;
     int32_t side = used[i] & 1 ? 0 : 1;
     if ((used[i] & 3) == 3) {
-      df_node *t = flow_node(g, FLOW_SWITCH, c->branch[1], 2, n->in, NULL, NULL, n->in[0], n->where, NULL);
+      df_node *t = dfi_flow_node(g, FLOW_SWITCH, c->branch[1], 2, n->in, NULL, NULL, n->in[0], n->where, NULL);
       if (t && !duplicate) duplicate = dfi_xcalloc((size_t)r->n + 1, sizeof *duplicate);
       if (t) duplicate[i] = t;
     }
@@ -245,7 +246,7 @@ static void place_switches(raiser *r) {
 static void add_constants(raiser *r) {
   for (int32_t i = 0; i < r->n; i++) {
     df_node *n = r->graph->node[r->first + i];
-    if (n->context->kind != DFI_PRED || !flow_is_constant_enter(n)) continue;
+    if (n->context->kind != DFI_PRED || !dfi_flow_is_constant_enter(n)) continue;
     df_loop *l = n->context->loop;
     if (!l->captures) l->captures = dfi_map_new();
     df_output key = n->in[0];
@@ -289,7 +290,7 @@ static void resolve_inputs(raiser *r) {
 static bool may_be_pivot(const df_node *by, const df_context *c) {
   if (by->context != c || by->ncontrol) return false;
   if (c->kind == DFI_PRED) return raise_flow(by) == DF_MERGE;
-  if (!flow_is(by, FLOW_IDENTITY) || raise_flow(by->in[0].node) != DF_SWITCH) return false;
+  if (!dfi_flow_is(by, FLOW_IDENTITY) || raise_flow(by->in[0].node) != DF_SWITCH) return false;
   if (c->kind == DFI_BODY) return by->in[0].index == 1 && is_loop_variable(by->in[0].node);
   return by->in[0].index == c->side && (by->in[0].node->context == c || by->in[0].node->context == c->parent);
 }
@@ -316,10 +317,11 @@ static void make_pivots(raiser *r) {
     for (int32_t side = 0; side < 2; side++) {
       if (c->branch[side]->pivot) continue;
       if (!split)
-        split = flow_node(g, FLOW_SWITCH, c->parent, 2, (df_output[]){ c->pred, c->pred }, NULL, c->parent->pivot,
-                          c->pred, c->where, NULL);
+        split = dfi_flow_node(g, FLOW_SWITCH, c->parent, 2, (df_output[]){ c->pred, c->pred }, NULL, c->parent->pivot,
+                              c->pred, c->where, NULL);
       df_output way = { split, side };
-      c->branch[side]->pivot = flow_node(g, FLOW_IDENTITY, c->branch[side], 1, &way, NULL, NULL, way, c->where, NULL);
+      c->branch[side]->pivot = dfi_flow_node(g, FLOW_IDENTITY, c->branch[side], 1, &way, NULL, NULL, way, c->where,
+                                             NULL);
     }
   }
   for (int32_t k = 0; k < r->nloops; k++) {
@@ -328,7 +330,7 @@ static void make_pivots(raiser *r) {
     df_output first = { l->var[0].swtch, 1 };
     if (!l->pred->pivot) l->pred->pivot = l->var[0].merge;
     if (!l->body->pivot)
-      l->body->pivot = flow_node(g, FLOW_IDENTITY, l->body, 1, &first, NULL, NULL, first, l->where, NULL);
+      l->body->pivot = dfi_flow_node(g, FLOW_IDENTITY, l->body, 1, &first, NULL, NULL, first, l->where, NULL);
   }
 }
 
@@ -347,7 +349,7 @@ static void finish_loops(raiser *r) {
       v->init = v->enter->in[0];
       v->result = v->next->in[0];
       df_output left = { v->swtch, 0 };
-      if (!v->exit) v->exit = flow_node(r->graph, FLOW_EXIT, l->parent, 1, &left, NULL, NULL, left, l->where, NULL);
+      if (!v->exit) v->exit = dfi_flow_node(r->graph, FLOW_EXIT, l->parent, 1, &left, NULL, NULL, left, l->where, NULL);
     }
   }
 }
@@ -382,7 +384,7 @@ static void finish_conds(raiser *r) {
   }
 }
 
-void raise_build(raiser *r) {
+void dfi_raise_build(raiser *r) {
   place_nodes(r);
   place_switches(r);
   add_constants(r);

@@ -121,4 +121,35 @@ function M.touching()
   return wrong
 end
 
+-- ---- names of functions ------------------------------------------------------------------------------------------------
+
+-- What begins the name of a function that other files see. runtime/style: df_ is the library's, dfi_ is shared within it, dfg_ is what
+-- gradient functions of entries call; kernels/ has the kinds of kernels, and dfk_ for what these share.
+local prefixes = {
+  runtime = { df = true, dfi = true, dfg = true, dfk = true },
+  kernels = { df = true, dfk = true, dfc = true, ref = true, cpu = true, scalar = true },
+}
+
+local own = { static = true, typedef = true, ['else'] = true, ['return'] = true }
+
+--- Functions that other files see by a name without one of those. What a macro makes begins with capitals and is not read.
+function M.bare_names()
+  local wrong = {}
+  for folder, known in pairs(prefixes) do
+    for _, path in ipairs(files(folder)) do
+      local number = 0
+      for line in code(path) do
+        number = number + 1
+        local before, name = line:match '^([%a_][%w_ %*]-)([%w_]+)%('
+        local word = before and before:match '^[%w_]+'
+        if word and before:find '[%s%*]$' and not own[word] and not word:find '^[%u_]+$' and name ~= '__attribute__' and not known[name:match '^%a+'] then
+          wrong[#wrong + 1] = ('%s:%d: other files see %s'):format(path, number, name)
+        end
+      end
+    end
+  end
+  table.sort(wrong)
+  return wrong
+end
+
 return M

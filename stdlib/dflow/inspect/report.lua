@@ -109,13 +109,13 @@ local function planned(h, loop, fn)
   local ok, _, list = pcall(core.plan_describe, g.handle, h.flat, {})
   if not ok then return end
   for i = 1, #list, 2 do
-    local node, fate, scope = (i - 1) / 2, list[i], list[i + 1]
+    local node, lowered, scope = (i - 1) / 2, list[i], list[i + 1]
     local kind = scope > 0 and core.node_type(g.handle, node)
     if kind == 'Merge' or kind == 'RefMerge' then                  -- a loop's begins with what an Enter brings from around it
       local enter = graph.operation(g, node).inputs[1].op
       if enter.type:find 'Enter$' then loop(scope, list[2 * enter.node + 2]) end
     end
-    if scope >= 0 and (fate == enums.DF_LOWERED_KERNEL or fate == enums.DF_LOWERED_SCALAR or fate == enums.DF_LOWERED_FLOW) then fn(node, scope) end
+    if scope >= 0 and (lowered == enums.DF_LOWERED_KERNEL or lowered == enums.DF_LOWERED_SCALAR or lowered == enums.DF_LOWERED_FLOW) then fn(node, scope) end
   end
 end
 
