@@ -114,6 +114,14 @@ describe('the prompt', function()
     assert.matches('dflow> 1  cancelled 71 nodes, 7 iterations, 1 frame\n', out, 1, true)
   end)
 
+  it('waits after :continue for what comes next, the breakpoint or the end, however far off that is', function()
+    local out = prompt('i = while_loop(function(i) return i:lt(4) end, function(i) return i + df.lua_func(function() os.execute "sleep 0.15" return 1 end, {}, '
+      .. '"int32", { stateful = true, shapes = { {} } }) end, {df.int32(0)})\nh = df.start(i, nil, {paused = true})\n:break iteration 3\n:continue\n:continue\n')
+    assert.matches('dflow> breakpoint 1 before [^\n]* in while:3', out)
+    assert.matches('dflow> the run is over\n', out, 1, true)
+    assert.is_nil(out:find('it goes on', 1, true))
+  end)
+
   it('keeps ten runs and 64 MB', function()
     local out = prompt('x = df.ones{4, 4} * 2\nfor k = 1, 30 do df.run(x) end\n=#require("dflow.repl.inspector").kept\n'
       .. 'y = df.ones{1024, 1024, 5} * 2\nfor k = 1, 12 do df.run(y); end\n=#require("dflow.repl.inspector").kept\n')

@@ -129,6 +129,15 @@ describe('Ctrl-C at the prompt', function()
     sound()
   end)
 
+  it('gives the prompt back from :continue of a run in the background, which goes on', function()
+    t:line('h = df.start(e, nil, { paused = true })')
+    interrupt(':continue', 30, 'it goes on')
+    t:line('print("@" .. h:state())')
+    expect '@running'
+    t:line('h:cancel()')
+    sound()
+  end)
+
   it('stops Lua at the prompt of a paused run, and the run stays paused', function()
     interrupt('df.run(e)', 20, 'paused> ')
     interrupt('forever()', 20)

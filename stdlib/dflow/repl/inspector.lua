@@ -358,15 +358,32 @@ command('value', function(rest)
 end, 'value x[@frame:n] - the value that x has there')
 
 -- ---- commands: going on ------------------------------------------------------------------------------------------------
-local SOON = 0.2                                -- seconds that :continue waits, to tell where a short way leads
+--- Waits until h stops or is over: true. Ctrl-C gives the prompt back, and the run goes on.
+local function next_event(h)
+  local terminal = program.terminal()
+  local line = progress.new(h, program, terminal.editing and terminal.errors)
+  local ok, came = pcall(function()
+    while true do
+      local state = core.run_settle(h.handle, POLL)
+      if state == OVER or state == PAUSED then return true end
+      if program.interrupted() then return false end
+      line:show()
+      show_live(h)
+    end
+  end)
+  line:clear()
+  if not ok then error(came, 0) end
+  return came
+end
 
 local function go_on(h, say)
   cursor[h] = 0
   if h == M.front then return true end          -- whoever waits for the run lets it go on
   h:resume()
-  local stop = h:settle(SOON)
+  if not holding(next_event, h) then return say('it goes on; :frames shows it, :pause holds it up') end
+  local stop = h:settle(0)
   if stop then breaks.stopped(h, stop) end
-  if stop or h:state() == 'done' then show_stop(stop, say, h) else say('it goes on; :frames shows it, :pause holds it up') end
+  show_stop(stop, say, h)
 end
 
 command('pause', function(_, say)
@@ -375,7 +392,7 @@ command('pause', function(_, say)
   cursor[h] = 0
 end, 'pause - holds the run up at the next token')
 
-command('continue', function(_, say) return go_on(current(), say) end, 'continue - lets the run go on, to the next breakpoint or its end')
+command('continue', function(_, say) return go_on(current(), say) end, 'continue - lets the run go on, to the next breakpoint or its end\nOf a run in the background, Ctrl-C gives the prompt back meanwhile.')
 
 command('cancel', function()
   local h = current()
