@@ -1,6 +1,6 @@
 # dflow: dynamic dataflow for Lua. `make help` lists what can be asked for.
 #
-# Everything is built under build/$(MODE); MODE is release, debug, asan, ubsan, tsan or valgrind.
+# Everything is built under build/$(MODE); MODE is release, debug, asan, ubsan, tsan, valgrind, or cover for `make mutants`.
 PREFIX  ?= /usr/local
 DESTDIR ?=
 MODE    ?= release
@@ -29,6 +29,8 @@ CFLAGS_asan     := -O1 -g -DDFLOW_DEBUG -fsanitize=address -fno-omit-frame-point
 CFLAGS_ubsan    := -O1 -g -DDFLOW_DEBUG -fsanitize=undefined -fno-sanitize-recover=undefined
 CFLAGS_tsan     := -O1 -g -DDFLOW_DEBUG -fsanitize=thread
 CFLAGS_valgrind := -O2 -g
+CFLAGS_cover   := -O1 -g -DDFLOW_DEBUG
+TRACED_cover   := -fsanitize-coverage=trace-pc
 CFLAGS_clang   := -O2 -g
 CFLAGS_aarch64 := -O2 -g
 # Instruction counts are compared between machines, and valgrind knows no AVX-512.
@@ -67,7 +69,7 @@ PROG_SRC := $(wildcard interp/main.c interp/program*.c interp/prompt*.c)
 BIND_SRC := $(filter-out $(PROG_SRC) interp/kernel.c interp/pages.c,$(wildcard interp/*.c))
 CSPEC_SRC := $(filter-out spec/fuzz_%.c,$(wildcard spec/*.c))
 PROTO    := $(BUILD)/gen/graphdef.pb-c
-LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO).o
+LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO).o $(if $(TRACED_$(MODE)),$(BUILD)/places.o)
 BIND_OBJ := $(BIND_SRC:%.c=$(BUILD)/%.o)
 PROG_OBJ := $(PROG_SRC:%.c=$(BUILD)/%.o)
 CSPEC    := $(CSPEC_SRC:spec/%.c=$(BUILD)/spec/%)
@@ -211,7 +213,6 @@ nightly:                ## what takes hours: every allocation fails in turn, an 
 
 mutants:                ## the specs are tested: MUTANTS="count=300 seed=1" changes of the sources, of which they must notice 95 in 100
 	$(Q).ci/deps build test
-	$(Q)$(SUBMAKE) MODE=debug all
 	$(Q)lua5.4 spec/mutants.lua $(MUTANTS) make='$(MAKE) CC="$(CC)"'
 
 lint:                   ## luacheck, cppcheck and the floors
@@ -287,10 +288,10 @@ $(BUILD)/flags: force
 
 $(BUILD)/kernels/%.o: kernels/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) -c $< -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) $(TRACED_$(MODE)) -c $< -o $@
 $(BUILD)/runtime/%.o: runtime/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -iquote runtime -iquote . -I$(BUILD)/gen -c $< -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(TRACED_$(MODE)) -iquote runtime -iquote . -I$(BUILD)/gen -c $< -o $@
 # The messages of TensorFlow's graphs, as C.
 $(PROTO).c $(PROTO).h &: runtime/tensorflow/graphdef.proto
 	@mkdir -p $(@D)
@@ -388,6 +389,13 @@ cspec: $(CSPEC) $(BUILD)/pty $(if $(STRICT),$(BUILD)/spec/strict_zoo)
 $(BUILD)/spec/%: spec/%.c $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -iquote runtime -iquote . -iquote $(BUILD)/gen $(LDFLAGS) $< $(LIB_OBJ) $(LIBS) -o $@
+# Which places of the library and which lines of stdlib/ a spec reads: spec/cover/cover.lua.
+$(BUILD)/places.o: spec/cover/places.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -c $< -o $@
+$(BUILD)/lua/dflow/lines.so: spec/cover/lines.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) $(LUA_CFLAGS) -shared $(LDFLAGS) $< -o $@
 # A device that counts: a plug-in, as those for GPUs are.
 $(BUILD)/spec/counter: | $(BUILD)/counter/libdflow_cuda.so
 $(BUILD)/counter/libdflow_cuda.so: spec/counter/device.c spec/counter/counter.h kernels/device.h $(BUILD)/flags

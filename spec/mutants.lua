@@ -1,11 +1,13 @@
 --- mutants.lua: the specs are tested. It changes the sources in seeded ways, one place at a time, and sees whether the specs notice.
 --
---   lua5.4 spec/mutants.lua [count=300] [seed=1] [from=1] [in=runtime/graph] [folder=build/mutants] [make='make CC=cc']
+--   lua5.4 spec/mutants.lua [count=300] [seed=1] [from=1] [part=1/2] [in=runtime/graph] [folder=build/mutants] [patience=240] [make='make CC=cc']
 --   lua5.4 spec/mutants.lua list in=runtime/graph/undo.c             the places, and what can be changed there
 --
 -- A mutant is one change: an operator for its neighbour, a constant one more, a condition turned round, a statement left out. It is
--- made in a copy of the tree, which is built (what does not compile is none), and those specs are read that should notice: `readers`
--- says which, and those that are cheap or have caught changes of the same file before come first. A spec that fails, a crash and a hang catch it. Survivors are listed; each is worth a
+-- made in a copy of the tree, which is built (what does not compile is none), and those specs are read that should notice: who reads the
+-- line, as a first reading of all specs has written down (`spec/cover/cover.lua`), and programs in C by `readers`. Those come first that
+-- are quick, are much about the function, or have caught changes of the file before; patience is how many seconds of specs are read
+-- before a mutant has survived. A spec that fails, a crash and a hang catch it. Survivors are listed; each is worth a
 -- spec or a reason, and the reasons are in `spec/mutants_reasons.lua`. It fails when fewer than 95 of 100 are caught.
 local M = {}
 
@@ -126,52 +128,35 @@ end
 
 -- ---- who should notice ---------------------------------------------------------------------------------------------
 
---- By the first pattern that fits: the specs to read, folders or files; `luajit` where only LuaJIT reads the file.
+--- Who is asked besides those that read the line: files or folders. Programs in C are linked with the objects, and LuaJIT's own files
+-- are read by LuaJIT. What `alone` says are asked where nobody is known to read the line: a program that was begun with -E tells
+-- nobody where it has been, nor does code that was inlined without a branch of its own.
 M.readers = {
   { '^stdlib/dflow/backend/ffi', 'spec/front spec/engine/session_spec.lua spec/resource spec/exchange/npy_spec.lua spec/inspect spec/device', luajit = true },
-  { '^stdlib/dflow/backend/', 'spec/front spec/engine/session_spec.lua spec/exchange/npy_spec.lua' },
-  { '^stdlib/dflow/check', 'spec/gradient/check_gradients_spec.lua spec/gradient/check_gradients_program_spec.lua spec/gradient/unroll_spec.lua '
-    .. 'spec/program/conditions_spec.lua spec/gradient/saved_spec.lua spec/gradient/check_gradients_ops_spec.lua' },
-  { '^stdlib/dflow/command', 'spec/program' },
-  { '^stdlib/dflow/data', 'spec/data spec/training/fit_spec.lua' },
+  { '^stdlib/dflow/check', 'spec/gradient/check_gradients_program_spec.lua spec/program/conditions_spec.lua', alone = true },
+  { '^stdlib/dflow/command', 'spec/program', alone = true },
   { '^stdlib/dflow/docs', 'spec/repl/help_spec.lua spec/repl/help_gradients_spec.lua spec/repl/prompt_help_spec.lua spec/program/manual_spec.lua '
-    .. 'spec/program/editors_spec.lua spec/front/glossary_spec.lua' },
-  { '^stdlib/dflow/draw', 'spec/inspect/draw_spec.lua spec/inspect/report_spec.lua' },
-  { '^stdlib/dflow/exchange/', 'spec/exchange spec/training/checkpoints_spec.lua' },
-  { '^stdlib/dflow/inspect', 'spec/inspect spec/repl/looking_spec.lua spec/device/devices_spec.lua' },
-  { '^stdlib/dflow/nn', 'spec/training spec/ops/train_spec.lua spec/ops/nn_spec.lua' },
-  { '^stdlib/dflow/rnn', 'spec/training/rnn_spec.lua spec/training/wrapped_spec.lua' },
-  { '^stdlib/dflow/train', 'spec/training spec/ops/train_spec.lua' },
-  { '^stdlib/dflow/summary', 'spec/training/summary_spec.lua' },
-  { '^stdlib/dflow/plot', 'spec/front/plot_spec.lua spec/training/fit_spec.lua' },
-  { '^stdlib/dflow/repl', 'spec/repl spec/program/program_spec.lua spec/inspect/inspector_terminal_spec.lua spec/inspect/top_spec.lua' },
-  { '^stdlib/dflow/learn', 'spec/program/learn_spec.lua' },
-  { '^stdlib/', 'spec/front spec/graph spec/resource spec/engine/session_spec.lua spec/ops spec/gradient/gradients_spec.lua spec/exchange/npy_spec.lua' },
-  { '^runtime/base/', 'spec/base.c spec/runs.c spec/front spec/exchange/npy_spec.lua spec/exchange/files_spec.lua spec/exchange/unpack_spec.lua '
-    .. 'spec/ops/ops_array_spec.lua spec/memory spec/engine' },
-  { '^runtime/check/', 'spec/gradient' },
-  { '^runtime/device/', 'spec/device spec/runs.c' },
-  { '^runtime/engine/native/', 'spec/engine spec/audit.c' },
-  { '^runtime/engine/', 'spec/runs.c spec/audit.c spec/engine spec/graph spec/device spec/gradient spec/inspect spec/resource' },
-  { '^runtime/gradient/', 'spec/gradient spec/training/rnn_spec.lua' },
-  { '^runtime/graph/', 'spec/graph spec/front spec/gradient spec/resource spec/exchange/import_spec.lua spec/inspect/draw_spec.lua' },
-  { '^runtime/inspect/', 'spec/inspect spec/runs.c' },
-  { '^runtime/op/', 'spec/front spec/ops spec/exchange/tensorflow_ops_spec.lua spec/graph' },
-  { '^runtime/plan/', 'spec/engine spec/graph spec/device spec/gradient spec/inspect' },
-  { '^runtime/resource/', 'spec/resource spec/training/checkpoints_spec.lua spec/training/optimizers_spec.lua '
-    .. 'spec/gradient/gradients_of_loops_spec.lua spec/ops/tensor_list_spec.lua spec/exchange/models_spec.lua' },
-  { '^runtime/session/', 'spec/engine spec/front spec/inspect spec/device spec/memory' },
-  { '^runtime/tensorflow/', 'spec/exchange' },
-  { '^runtime/ops/', 'spec/ops spec/gradient spec/resource spec/exchange spec/front' },
-  { '^kernels/', 'spec/ops spec/gradient/check_gradients_ops_spec.lua spec/exchange/tensorflow_ops_spec.lua spec/training spec/resource spec/engine/groups_spec.lua' },
+    .. 'spec/program/editors_spec.lua spec/front/glossary_spec.lua spec/program/install_spec.lua spec/program/examples_spec.lua', alone = true },
+  { '^stdlib/dflow/inspect', 'spec/inspect spec/repl/looking_spec.lua', alone = true },
+  { '^stdlib/dflow/learn', 'spec/program/learn_spec.lua', alone = true },
+  { '^stdlib/dflow/', 'spec/repl spec/program spec/inspect', alone = true },
+  { '^runtime/base/', 'spec/base.c spec/runs.c' },
+  { '^runtime/device/', 'spec/runs.c spec/counter.c' },
+  { '^runtime/engine/native/', 'spec/audit.c' },
+  { '^runtime/engine/', 'spec/runs.c spec/audit.c spec/turner.c spec/counter.c' },
+  { '^runtime/inspect/', 'spec/runs.c' },
+  { '^runtime/plan/', 'spec/counter.c spec/runs.c' },
+  { '^runtime/session/', 'spec/runs.c' },
+  { '^kernels/', 'spec/ops spec/gradient/check_gradients_ops_spec.lua spec/exchange/tensorflow_ops_spec.lua spec/engine/groups_spec.lua', alone = true },
 }
 
+--- The specs, files or folders, the Lua, and whether they are asked in place of nobody.
 function M.readers_of(path)
   for _, r in ipairs(M.readers) do
     if path:find(r[1]) then
       local list = {}
       for spec in r[2]:gmatch '%S+' do list[#list + 1] = spec end
-      return list, r.luajit and 'luajit' or 'lua5.4'
+      return list, r.luajit and 'luajit' or 'lua5.4', r.alone
     end
   end
   return {}, 'lua5.4'
@@ -179,6 +164,7 @@ end
 
 -- ---- the work ------------------------------------------------------------------------------------------------------
 
+local cover = require 'spec.cover.cover'
 local read, write = require('spec.shell').read, require('spec.shell').write
 
 local function lines_of(command)
@@ -226,7 +212,7 @@ function M.all_places(seed, inside)
 end
 
 local function options_of(words)
-  local o = { count = '300', seed = '1', from = '1', ['in'] = '', folder = 'build/mutants', make = 'make' }
+  local o = { count = '300', seed = '1', from = '1', part = '1/1', ['in'] = '', folder = 'build/mutants', patience = '240', make = 'make' }
   for _, word in ipairs(words) do
     local key, v = word:match '^(%w+)=(.*)$'
     if word == 'list' then o.list = true
@@ -239,43 +225,57 @@ end
 local Workshop = {}
 Workshop.__index = Workshop
 
---- A copy of the tree, built.
+local function copy(tree)
+  assert(status_of(('rm -rf %s && mkdir -p %s/build'):format(tree, tree)) == 0)
+  assert(status_of(('git ls-files -z -co --exclude-standard | tar -c --null -T - | tar -x -C %s'):format(tree)) == 0)
+  status_of(('[ ! -d build/cuda ] || cp -a build/cuda %s/build/'):format(tree))
+end
+
+--- A copy of the tree, built, and what the first reading of the specs has told. Parts of a run share the reading.
 function M.workshop(o)
-  local w = setmetatable({ folder = o.folder, tree = o.folder .. '/tree', make = o.make, seconds = {}, catches = {} }, Workshop)
-  assert(status_of(('rm -rf %s && mkdir -p %s/build'):format(w.tree, w.tree)) == 0)
-  assert(status_of(('git ls-files -z | tar -c --null -T - | tar -x -C %s'):format(w.tree)) == 0)
-  status_of(('for d in debug cuda; do [ ! -d build/$d ] || cp -a build/$d %s/build/; done'):format(w.tree))
-  w.root = lines_of('cd ' .. w.tree .. ' && pwd')[1]
-  assert(w:built(), 'mutants.lua: the tree does not build: see ' .. w.folder .. '/build.log')
-  for line in (read(o.folder .. '/seconds') or ''):gmatch '[^\n]+' do
-    local at, s = line:match '^(%S+) (%S+)$'
-    w.seconds[at] = tonumber(s)
+  local root = lines_of 'pwd'[1] .. '/' .. o.folder
+  local w = setmetatable({ folder = o.folder, tree = o.folder .. '/tree' .. o.part:gsub('/.*', ''), make = o.make, catches = {}, patience = tonumber(o.patience) }, Workshop)
+  w.log, w.told = w.tree .. '.build.log', w.tree .. '.read.log'
+  if not read(root .. '/cover/complete') then
+    copy(root .. '/covertree')
+    cover.record(root .. '/cover', root .. '/covertree', o.make)
+    write(root .. '/cover/complete', 'yes\n')
   end
+  w.cover = cover.load(root .. '/cover', root .. '/covertree')
+  for _, spec in ipairs(w.cover.specs) do
+    if not spec.holds then print('holds not even unchanged, and is left out: ' .. spec.path) end
+  end
+  copy(w.tree)
+  w.root = lines_of('cd ' .. w.tree .. ' && pwd')[1]
+  assert(w:built 'all build/debug/pty', 'mutants.lua: the tree does not build: see ' .. w.log)
   for line in (read(o.folder .. '/catches') or ''):gmatch '[^\n]+' do w.catches[line] = (w.catches[line] or 0) + 1 end
   return w
 end
 
-function Workshop:built()
-  return status_of(('cd %s && %s --no-print-directory MODE=debug lib core program >../build.log 2>&1'):format(self.tree, self.make)) == 0
+--- Nobody reads a mutant in a debugger.
+function Workshop:built(what)
+  return status_of(("cd %s && %s --no-print-directory MODE=debug CFLAGS=-g0 %s >%s/../%s 2>&1"):format(self.tree, self.make, what or 'lib core program',
+                   self.root, self.log:match '[^/]*$')) == 0
 end
 
---- Reads specs; true where all hold. A hang ends by its use of the processor, or, where it waits, by the clock.
-function Workshop:hold(specs, lua, seconds)
+--- Reads specs that take so many seconds, of the clock and of the processor; true where all hold. What takes far longer hangs.
+function Workshop:hold(specs, lua, clock, processor)
   local programs, files = {}, {}
   for _, spec in ipairs(specs) do
     local list = spec:find '%.c$' and programs or files
     list[#list + 1] = spec
   end
+  local log = self.root .. '/../' .. self.told:match '[^/]*$'
+  local limits = ('ulimit -c 0 && ulimit -v 12000000 && ulimit -t %d && timeout -k 5 %d'):format(math.ceil(processor * 3 + 5), math.ceil(clock * 5 + 30))
   for _, spec in ipairs(programs) do
     local program = 'build/debug/' .. spec:gsub('%.c$', '')
-    if status_of(('cd %s && %s --no-print-directory MODE=debug %s >../build.log 2>&1 && ulimit -t %d && timeout -k 5 %d %s >../read.log 2>&1 </dev/null')
-        :format(self.tree, self.make, program, seconds, seconds * 10 + 60, program)) ~= 0 then return false end
+    if not self:built(program) or status_of(('cd %s && %s %s >%s 2>&1 </dev/null'):format(self.tree, limits, program, log)) ~= 0 then return false end
   end
   if #files == 0 then return true end
   local shell = ([[cd '%s' && export DFLOW_MODE=debug DFLOW_BUILD="$PWD/build/debug" DFLOW_LIB="$PWD/build/debug/libdflow.so" DFLOW_LUA=%s \
-    LUA_PATH="$PWD/?.lua;$PWD/stdlib/?.lua;;" LUA_CPATH="$PWD/build/debug/lua/?.so;;" && ulimit -t %d && ulimit -c 0 && \
-    timeout -k 5 %d %s "$(command -v busted)" -f .busted --cpath="$PWD/build/debug/lua/?.so" --no-keep-going -o plainTerminal %s >../read.log 2>&1 </dev/null]])
-    :format(self.root, lua, seconds, seconds * 10 + 60, lua, table.concat(files, ' '))
+    LUA_PATH="$PWD/?.lua;$PWD/stdlib/?.lua;;" LUA_CPATH="$PWD/build/debug/lua/?.so;;" && \
+    %s %s "$(command -v busted)" -f .busted --cpath="$PWD/build/debug/lua/?.so" --no-keep-going -o plainTerminal %s >%s 2>&1 </dev/null]])
+    :format(self.root, lua, limits, lua, table.concat(files, ' '), log)
   return status_of(shell) == 0
 end
 
@@ -292,38 +292,38 @@ function Workshop:remember(source, by)
   end
 end
 
---- What a spec costs beside what may be hoped of it: one that has caught changes of the file or of its folder comes early.
+--- What a spec costs beside what may be hoped of it.
 function Workshop:price(spec, source)
   local of = function(at) return self.catches[at .. ' ' .. spec.path] or 0 end
-  return spec.seconds / (1 + 20 * of(source) + 4 * of(source:match '^.*/'))
+  return (spec.clock + 0.05) / (spec.hope * (1 + 20 * of(source) + 4 * of(source:match '^.*/')))
 end
 
---- The files of specs and folders, the cheap ones first. Each is read once as things are: how long it takes, and that it holds.
-function Workshop:files(specs, lua, source)
-  local list = {}
-  for _, spec in ipairs(specs) do
-    -- What counts instructions takes minutes and notices what is dearer, not what is wrong.
-    local find = ("cd %s && find %s -name '*_spec.lua' ! -name instructions_spec.lua | LC_ALL=C sort"):format(self.tree, spec)
-    for _, path in ipairs(spec:find '%.c$' and { spec } or lines_of(find)) do
-      local key = lua .. ':' .. path
-      if not self.seconds[key] then
-        local began = now()
-        local held = self:hold({ path }, lua, 600)
-        self.seconds[key] = held and now() - began or -1
-        if not held then print('holds not even unchanged, and is left out: ' .. path) end
-        local f = assert(io.open(self.folder .. '/seconds', 'a'))
-        f:write(('%s %.2f\n'):format(key, self.seconds[key]))
-        f:close()
-      end
-      if self.seconds[key] >= 0 then list[#list + 1] = { path = path, seconds = self.seconds[key] } end
+--- Who should notice a change there: { path =, clock =, processor = }, the one that is worth most for its time first.
+function Workshop:files(place, text)
+  local list, specs = {}, {}
+  local named, lua, alone = M.readers_of(place.path)
+  local readers, nobody = self.cover:readers(place.path, text, place.line)
+  for _, spec in ipairs(self.cover.specs) do specs[spec.path] = spec end
+  local function add(path, hope)
+    local known = specs[path] or { clock = 6, processor = 6, holds = true }
+    if not known.holds or list[path] then return end
+    list[path] = true
+    list[#list + 1] = { path = path, clock = known.clock, processor = known.processor, hope = hope }
+    list[#list].price = self:price(list[#list], place.path)
+  end
+  for _, at in ipairs(alone and not nobody and {} or named) do
+    for _, path in ipairs(at:find '%.c$' and { at } or lines_of(("cd %s && find %s -name '*_spec.lua'"):format(self.tree, at))) do
+      if not path:find 'instructions_spec' then add(path, 0.3) end
     end
   end
-  for _, spec in ipairs(list) do spec.price = self:price(spec, source) end
+  for _, reader in ipairs(lua == 'lua5.4' and readers or {}) do
+    add(reader.spec.path, (0.1 + reader.share) * (0.05 + reader.of))
+  end
   table.sort(list, function(a, b)
     if a.price ~= b.price then return a.price < b.price end
     return a.path < b.path
   end)
-  return list
+  return list, lua
 end
 
 local function caught_by(log)
@@ -335,41 +335,51 @@ local function caught_by(log)
 end
 
 --- Do these specs notice, and which? What fails only beside others, or once, has noticed nothing.
-function Workshop:notice(batch, lua, seconds)
-  if self:hold(batch, lua, seconds) then return nil end
-  local by = caught_by(read(self.folder .. '/read.log'))
+function Workshop:notice(batch, lua, clock, processor)
+  local specs = {}
+  for i, spec in ipairs(batch) do specs[i] = spec.path end
+  if self:hold(specs, lua, clock, processor) then return nil end
+  local by = caught_by(read(self.told))
   local alone = by:match '^(.*):%d+$'
-  if self:hold(alone and { alone } or batch, lua, seconds) then
+  if self:hold(alone and { alone } or specs, lua, clock, processor) then
     print('failed once, and held when read again: ' .. by)
     return nil
   end
   return by
 end
 
---- 'caught' and by what, 'survived', or nil for what does not compile.
+--- The next specs to read together: a first few of seconds, then more.
+local function next_batch(files, i)
+  local batch, clock, processor = {}, 0, 0
+  repeat
+    local spec = files[i]
+    batch[#batch + 1], clock, processor, i = spec, clock + spec.clock, processor + spec.processor, i + 1
+  until i > #files or clock + files[i].clock > 2 * i or (files[i].path:find '%.c$' or spec.path:find '%.c$')
+  return batch, i, clock, processor
+end
+
+--- 'caught' and by what, 'survived' and who was asked, or nil for what does not compile.
 function Workshop:try(place)
-  local path, specs, lua = self.tree .. '/' .. place.path, M.readers_of(place.path)
-  local files = self:files(specs, lua, place.path)
+  local path = self.tree .. '/' .. place.path
   local text = read(path)
+  local files, lua = self:files(place, text)
   local changed = M.changed(text, place)
-  if place.path:find '%.lua$' and not (loadstring or load)(changed) then return nil end
+  if place.path:find '%.lua$' and not load(changed) then return nil end
+  if place.path:find '%.lua$' and self.stale then self:built() end       -- the change before this one is gone from the library, too
+  self.stale = not place.path:find '%.lua$'
   write(path, changed)
   local verdict, by
-  if not place.path:find '%.lua$' and not self:built() then verdict = nil
-  else
-    verdict = 'survived'
-    local i = 1
-    while i <= #files and verdict == 'survived' do
-      local batch, seconds = {}, 0
-      repeat                                                -- a first batch of seconds, then larger ones
-        batch[#batch + 1], seconds, i = files[i].path, seconds + files[i].seconds, i + 1
-      until i > #files or seconds + files[i].seconds > 10 * i
-      by = self:notice(batch, lua, math.ceil(seconds * 4 + 20))
+  if not self.stale or self:built() then
+    local i, left = 1, self.patience
+    while i <= #files and left > 0 and verdict ~= 'caught' do
+      local batch, behind, clock, processor = next_batch(files, i)
+      by, i, left = self:notice(batch, lua, clock, processor), behind, left - clock
       if by then
         verdict = 'caught'
-        self:remember(place.path, #batch == 1 and batch[1] or by)
+        self:remember(place.path, #batch == 1 and batch[1].path or by)
       end
     end
+    if not verdict then verdict, by = 'survived', ('%d of %d specs that read it were asked'):format(i - 1, #files) end
   end
   write(path, text)
   return verdict, by
@@ -393,12 +403,14 @@ function M.main(words)
     return true
   end
   local w, reasons = M.workshop(o), dofile 'spec/mutants_reasons.lua'
+  local part, parts = o.part:match '^(%d+)/(%d+)$'
+  part, parts = tonumber(part), tonumber(parts)
   local caught, survived, excused, made, k = 0, 0, 0, 0, 0
   print(('%d places; %s mutants of seed %s, from number %s'):format(#places, o.count, o.seed, o.from))
   while made < tonumber(o.count) and k < #places do
     k = k + 1
     local place = places[k]
-    if k >= tonumber(o.from) then
+    if k >= tonumber(o.from) and k % parts == part % parts then
       local before, after = M.told(read(w.tree .. '/' .. place.path), place)
       local reason = reason_for(reasons, place, before, after)
       local began = now()

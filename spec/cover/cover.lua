@@ -1,0 +1,142 @@
+--- cover.lua: which spec files read which lines of the sources, so that `make mutants` asks those that can notice a change.
+--
+-- A first reading of every spec file, in a tree built with MODE=cover, leaves three files of each (read.sh): the places in the library
+-- that it has been at (places.c), the lines of stdlib/ (lines.c), and how long it took. `load` makes one index of them.
+local shell = require 'spec.shell'
+
+local M = {}
+local Cover = {}
+Cover.__index = Cover
+
+local LINES = 4096                                          -- as in lines.c
+
+local function lines_of(command)
+  local pipe, list = io.popen(command), {}
+  for line in pipe:lines() do list[#list + 1] = line end
+  pipe:close()
+  return list
+end
+
+--- Reads every spec file that has not been read, some at a time, in `tree`; what is learnt lies in `folder` (a whole path).
+function M.record(folder, tree, make)
+  local words = { folder = folder, tree = tree, make = make }
+  local function run(command)
+    local ok = os.execute((command:gsub('{(%w+)}', words)))
+    assert(ok == true or ok == 0, 'cover.lua: ' .. command)
+  end
+  run [[mkdir -p {folder}]]
+  run [[cd {tree} && {make} --no-print-directory MODE=cover all build/cover/lua/dflow/lines.so build/cover/pty >{folder}/build.log 2>&1]]
+  run [[ln -sfn cover {tree}/build/debug]]                  -- for specs that read others
+  run [[cd {tree} && find stdlib -name '*.lua' | LC_ALL=C sort >{folder}/files]]
+  -- What counts instructions takes minutes and notices what is dearer, not what is wrong.
+  run [[cd {tree} && find spec -name '*_spec.lua' ! -name instructions_spec.lua | LC_ALL=C sort | xargs -P $(nproc) -n 1 spec/cover/read.sh {folder}]]
+end
+
+--- The positions of the bytes of a map that are not zero, from 0.
+local function marks(map)
+  local list, at = {}, 0
+  while true do
+    at = map:find('\1', at + 1, true)
+    if not at then return list end
+    list[#list + 1] = at - 1
+  end
+end
+
+--- The lines of the library's places: place -> 'runtime/x/y.c:12'. A call returns behind itself, so the byte before is asked for.
+local function lines_of_places(folder, tree, places)
+  local list = {}
+  for place in pairs(places) do list[#list + 1] = place end
+  table.sort(list)
+  local words = {}
+  for i, place in ipairs(list) do words[i] = ('%x'):format(place - 1) end
+  shell.write(folder .. '/asked', table.concat(words, '\n') .. '\n')
+  local root, lines = lines_of('cd ' .. tree .. ' && pwd -P')[1] .. '/', {}
+  for i, line in ipairs(lines_of(('addr2line -e %s/build/cover/libdflow.so <%s/asked'):format(tree, folder))) do
+    local path, number = line:match '^(.-):(%d+)'
+    local at = path:find('/kernels/', 1, true) or path:find('/runtime/', 1, true)
+    if path:sub(1, #root) == root then path = path:sub(#root + 1) elseif at then path = path:sub(at + 1) end
+    lines[list[i]] = { path = path:gsub('/%./', '/'), line = tonumber(number) }
+  end
+  return lines
+end
+
+function Cover:mark(path, line, spec)
+  local lines = self.at[path] or {}
+  self.at[path] = lines
+  lines[line] = lines[line] or {}
+  lines[line][spec] = true
+end
+
+--- What the readings have left in `folder`.
+function M.load(folder, tree)
+  local c, places, maps = setmetatable({ at = {}, specs = {} }, Cover), {}, {}
+  for _, took in ipairs(lines_of('ls ' .. folder .. '/*.took')) do
+    local status, clock, processor = shell.read(took):match '^(%S+) (%S+) (%S+)'
+    local name = took:match '([^/]+)%.took$'
+    local spec = { path = 'spec/' .. name:gsub('%.', '/') .. '.lua', clock = tonumber(clock), processor = tonumber(processor),
+                   holds = status == '0' }
+    c.specs[#c.specs + 1] = spec
+    maps[spec] = marks(shell.read(folder .. '/' .. name .. '.places') or '')
+    for _, place in ipairs(maps[spec]) do places[place] = true end
+  end
+  local lines = lines_of_places(folder, tree, places)
+  local files = {}
+  for path in shell.read(folder .. '/files'):gmatch '[^\n]+' do files[#files + 1] = path end
+  for _, spec in ipairs(c.specs) do
+    for _, place in ipairs(maps[spec]) do
+      local line = lines[place]
+      if line and line.line then c:mark(line.path, line.line, spec) end
+    end
+    local name = spec.path:match '^spec/(.*)%.lua$':gsub('/', '.')
+    for _, at in ipairs(marks(shell.read(folder .. '/' .. name .. '.lines') or '')) do
+      c:mark(files[at // LINES + 1], at % LINES, spec)
+    end
+  end
+  return c
+end
+
+--- How many of the lines from..to any spec has read, and how many each has.
+local function counted(lines, from, to)
+  local all, of = 0, {}
+  for line, specs in pairs(lines) do
+    if line >= from and line <= to then
+      all = all + 1
+      for spec in pairs(specs) do of[spec] = (of[spec] or 0) + 1 end
+    end
+  end
+  return all, of
+end
+
+--- Where the function, or whatever begins at the margin, around a line begins and ends.
+function M.item(text, line)
+  local from, to, number = 1, math.huge, 0
+  for s in (text .. '\n'):gmatch '([^\n]*)\n' do
+    number = number + 1
+    if s:find '^[%a_#@]' and not s:find '^end' then
+      if number <= line then from = number else to = math.min(to, number - 1) end
+    end
+  end
+  return from, to
+end
+
+--- Who has read a line: { spec =, share = how much of what stands around it, of = how much of its file }; all of who read the function
+-- (then the file) where the line itself is nobody's, which `nobody` tells.
+function Cover:readers(path, text, line)
+  local lines = self.at[path]
+  if not lines then return {}, true end
+  local from, to = M.item(text, line)
+  local all, of = counted(lines, from, to)
+  local in_file, of_file = counted(lines, 1, math.huge)
+  local near
+  for l in pairs(lines) do
+    -- The first line of a function is read when it is made.
+    if l <= line and l >= from and (l > from or line == from) and (not near or l > near) then near = l end
+  end
+  local who, list = near and lines[near] or next(of) and of or of_file, {}
+  for spec in pairs(who) do
+    list[#list + 1] = { spec = spec, share = (of[spec] or 0) / math.max(1, all), of = (of_file[spec] or 0) / math.max(1, in_file) }
+  end
+  return list, near == nil
+end
+
+return M
