@@ -163,6 +163,17 @@ static inline int64_t dfi_chunk_slots(const dfi_tensor_array *a, int64_t chunk) 
   int64_t left = a->size - dfi_chunk_begin(a, chunk);
   return left < n ? left : n;
 }
+/* How many of the n states from `at` on, up or down (step 1 or -1), are this one, before the first that is not. */
+static inline int64_t dfi_same_states(const uint8_t *at, int64_t step, int64_t n, uint8_t state) {
+  const uint64_t all = 0x0101010101010101u * state;
+  int64_t k = 0;
+  for (uint64_t eight; k + 8 <= n; k += 8) {
+    memcpy(&eight, step > 0 ? at + k : at - k - 7, 8);
+    if (eight != all) break;
+  }
+  while (k < n && at[step * k] == state) k++;
+  return k;
+}
 static inline uint8_t *dfi_chunk_states(const dfi_tensor_array *a, int64_t chunk) {
   return (uint8_t *)a->chunk[chunk] + dfi_chunk_slots(a, chunk) * a->cell;
 }

@@ -121,12 +121,18 @@ static bool gather_packed(const dfi_tensor_array *a, int64_t n, const df_tensor 
     if (c >= a->nchunks || !a->chunk[c]) return false;
     int64_t begin = dfi_chunk_begin(a, c), m = dfi_chunk_slots(a, c);
     if (m > n - begin) m = n - begin;
-    const uint8_t *state = dfi_chunk_states(a, c);
-    for (int64_t i = 0; i < m; i++)
-      if (state[i] != DFI_SLOT_WRITTEN) return false;
+    if (dfi_same_states(dfi_chunk_states(a, c), 1, m, DFI_SLOT_WRITTEN) < m) return false;
     if (!dfi_bytes_copy(to + begin * a->cell, t->buffer, a->chunk[c], NULL, m * a->cell)) return false;
   }
   return true;
+}
+
+/* The same elements, which were read. */
+static void clear_packed(dfi_tensor_array *a, int64_t n) {
+  for (int64_t c = 0, begin; a->clear_after_read && (begin = dfi_chunk_begin(a, c)) < n; c++) {
+    const int64_t m = dfi_chunk_slots(a, c);
+    memset(dfi_chunk_states(a, c), DFI_SLOT_CLEARED, (size_t)(m < n - begin ? m : n - begin));
+  }
 }
 
 static void clear_all(dfi_tensor_array *a, int64_t n, const df_tensor *index) {
@@ -147,7 +153,7 @@ df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n,
     for (int32_t d = 0; rows && d < a->row.rank; d++) dims[d + 1] = a->row.dims[d];
     df_tensor *t = dfi_tensor_make(a->dtype, rows ? a->row.rank + 1 : 1, dims);
     if (!t) return no_memory(a, err), NULL;
-    if (gather_packed(a, n, t)) return clear_all(a, n, NULL), t;
+    if (gather_packed(a, n, t)) return clear_packed(a, n), t;
     df_tensor_release(t);                    /* something is missing; below it is found out what */
   }
 

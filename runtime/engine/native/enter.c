@@ -12,6 +12,7 @@ enum {
   BUDGET = 60000,          /* units of work until the next poll: some hundred microseconds */
   SLICES = 16,             /* polls before other tokens have their turn */
   TRIES = 8,               /* a unit that never got through its first iteration is given up */
+  LEAST = 16,              /* iterations of a burst */
 };
 
 /* ---- frames ----------------------------------------------------------------------------------------- */
@@ -404,6 +405,7 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
                            .unit = u,
                            .record = r,
                            .number = r->number,
+                           .least = x->osr ? 1 : LEAST,
                            .budget = x->osr ? (int64_t)(dice(x) % 16) : BUDGET };
     const int32_t site = u->run(&c);
     take_counts(x, counts);

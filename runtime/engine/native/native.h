@@ -108,7 +108,8 @@ typedef struct dfi_unit {
   dfi_root *root; int32_t nroots;
   dfi_site *site; int32_t nsites;      /* it returns 0 at its end, 1 + site where it is left */
   uint32_t narrays;              /* places that read or write an array: see dfi_access */
-  struct { int32_t root; const dfi_pnode *node; const dfi_shape *shape; /* of a tensor, or NULL */ } *access;
+  /* shape: of a tensor, or NULL; step: of the index, from one iteration to the next, where write_burst.c knows it */
+  struct { int32_t root; const dfi_pnode *node; const dfi_shape *shape; int64_t step; } *access;
   dfi_kernel_call *call; uint32_t ncalls;
   struct { const dfi_pnode *node; uint32_t cell; } *peek; uint32_t npeeks;      /* reads of variables; of the handle */
   struct dfi_unit *next;         /* in the compiler's queue */
@@ -135,6 +136,7 @@ struct dfi_native_frame {
   int64_t   number;              /* the first iteration's; at the end the last one's */
   dfi_access *access;
   int64_t   value[4];            /* operands of calls */
+  int64_t   least;               /* iterations that a burst is worth its while for */
   dfi_exec *exec;
   dfi_unit *unit;
   dfi_record *record;
@@ -158,9 +160,12 @@ enum {
   DFI_AT_BUDGET = 24,
   DFI_AT_NUMBER = 32,
   DFI_AT_ACCESS = 40,
-  DFI_AT_VALUE = 48
+  DFI_AT_VALUE = 48,
+  DFI_AT_LEAST = 80
 };
-_Static_assert(offsetof(dfi_native_frame, value) == DFI_AT_VALUE && offsetof(dfi_native_frame, access) == DFI_AT_ACCESS,
+_Static_assert(offsetof(dfi_native_frame, value) == DFI_AT_VALUE &&
+                   offsetof(dfi_native_frame, access) == DFI_AT_ACCESS &&
+                   offsetof(dfi_native_frame, least) == DFI_AT_LEAST,
                "as write.c knows it");
 
 /* Looks at the loop and writes it down: fills all of the unit but run and code. False: reason says why not. */
@@ -173,6 +178,10 @@ int64_t dfi_native_poll(dfi_native_frame *c);                                   
 int32_t dfi_native_read(dfi_native_frame *c, int64_t access, int64_t i);
 /* Of value[0], or what lies where it points. */
 int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i);
+/* burst.c: how many iterations, most at most, the n accesses from `access` on are good for, whose indices are index[]
+   now. Negative: none; try again after so many. Then `done` of them are told to the arrays. */
+int64_t dfi_native_burst(dfi_native_frame *c, int64_t access, int64_t n, const int64_t *index, int64_t most);
+void dfi_native_burst_done(dfi_native_frame *c, int64_t access, int64_t n, const int64_t *index, int64_t done);
 /* kernel.c: calls a kernel on what lies at in[], and puts its results to out[]; number: of the iterations around it,
    outermost first. 0: it failed, or made something else than was expected. */
 /* The variable's value as it is now, to `to`. 0: it is not what was expected, or there is none. */

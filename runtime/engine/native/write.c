@@ -99,7 +99,8 @@ static void write_unit(dfi_writer *w) {
   static const struct { const char *name; void *at; } fn[] = {
     { "do.poll", (void *)dfi_native_poll }, { "do.read", (void *)dfi_native_read },
     { "do.write", (void *)dfi_native_write }, { "do.call", (void *)dfi_native_call },
-    { "do.peek", (void *)dfi_native_peek },
+    { "do.peek", (void *)dfi_native_peek }, { "do.burst", (void *)dfi_native_burst },
+    { "do.burst.done", (void *)dfi_native_burst_done },
   };
   for (size_t k = 0; k < sizeof fn / sizeof *fn; k++)
     dfi_text_add(t, "  %%%s = inttoptr i64 %llu to ptr\n", fn[k].name, (unsigned long long)(uintptr_t)fn[k].at);
@@ -110,6 +111,7 @@ static void write_unit(dfi_writer *w) {
   write_field(&head, "access", DFI_AT_ACCESS, "ptr");
   write_field(&head, "budget0", DFI_AT_BUDGET, "i64");
   write_field(&head, "first", DFI_AT_NUMBER, "i64");
+  write_field(&head, "least", DFI_AT_LEAST, "i64");
   dfi_text_add(t, "%.*s", (int)head.decl.n, head.decl.at);
   dfi_free(head.decl.at);
   dfi_text_add(
@@ -127,6 +129,7 @@ static void write_unit(dfi_writer *w) {
   dfi_text_add(t, "attributes #0 = { nounwind \"denormal-fp-math\"=\"preserve-sign,preserve-sign\" }\n!0 = "
                   "!{!\"branch_weights\", i32 1, i32 100000}\n");
   dfi_text_add(t, "!1 = !{!\"branch_weights\", i32 100000, i32 1}\n");
+  if (w->scopes.at) dfi_text_add(t, "!2 = distinct !{!2}\n%s", w->scopes.at);
 }
 
 /* Counts of missing inputs, once more. */
@@ -152,7 +155,7 @@ bool dfi_unit_write(dfi_unit *u) {
     u->nout = w.nout;
     u->given = look.given; u->ngiven = look.ngiven;
     look.given = NULL;
-    dfi_free(w.decl.at); dfi_free(w.body.at); dfi_free(w.tail.at); dfi_free(w.outside.at);
+    dfi_free(w.decl.at); dfi_free(w.body.at); dfi_free(w.tail.at); dfi_free(w.outside.at); dfi_free(w.scopes.at);
     dfi_free(w.done);
   }
   dfi_look_free(&look);

@@ -10,12 +10,15 @@ typedef struct dfi_writer {
   dfi_unit *unit;
   dfi_text  decl, body, tail;       /* the entry block, what follows, and the ways out */
   dfi_text  outside;                /* declarations */
+  dfi_text  scopes;                 /* what arrays do not overlap */
   int32_t   ntemp, nlabel, nopaque;
   dfi_done *done; int32_t ndone;    /* effects so far of the iterations that stand open where it writes */
   uint32_t  nout;
   int32_t   lanes;                  /* write_op.c writes of so many elements at once; 0: of a number */
   bool      dry;                    /* nothing is kept of what is written: can it be? */
   bool      calls;                  /* it met an op that is called by its address */
+  bool      burst;                  /* it writes many iterations at once: write_burst.c */
+  uint32_t  first_array;            /* of the loop that the burst is of */
   char      type[8][32]; int32_t ntypes;      /* dfi_lanes' answers */
 } dfi_writer;
 
@@ -44,11 +47,22 @@ void dfi_write_store(dfi_writer *w, uint8_t dtype, dfi_name v, int32_t loop, uin
 /* The same where what v is, a tensor, does not change while the slot can be read: another name for it. */
 void dfi_write_alias(dfi_writer *w, uint8_t dtype, dfi_name v, int32_t loop, uint32_t slot);
 
-/* ---- write_loop.c, write_block.c, write_array.c ---- */
+/* ---- write_loop.c, write_block.c, write_array.c, write_burst.c ---- */
 /* The cells of loop i. */
 void dfi_write_declare(dfi_writer *w, int32_t i);
 /* The loop, from its head to its Exits. */
 void dfi_write_loop(dfi_writer *w, int32_t i);
+/* What dead tokens there were is counted from here on; this iteration is done, and they count. */
+void dfi_write_begin(dfi_writer *w, int32_t i);
+void dfi_write_commit(dfi_writer *w, int32_t i);
+/* The next iteration's variables. */
+void dfi_write_next(dfi_writer *w, int32_t i);
+/* Can many iterations of the loop be run at once? Its accesses to arrays are to be those from `first` on. They are
+   written, as the block burst<i>, which is tried from head<i>; it goes on at head<i> or poll<i>. */
+bool dfi_burst_known(const dfi_writer *w, int32_t i);
+void dfi_write_burst(dfi_writer *w, int32_t i, uint32_t first, int32_t cost);
+/* Read or write p in such a block. */
+void dfi_write_burst_array(dfi_writer *w, int32_t i, const dfi_pnode *p);
 /* All that is alive under condition g, as far as its inputs are there. */
 void dfi_write_block(dfi_writer *w, int32_t i, int32_t g);
 /* The tokens of a node that was written: who has all of its inputs now? */
@@ -71,7 +85,8 @@ void dfi_write_add(dfi_writer *w, const char *cell, int32_t i, int64_t n);
 void dfi_write_counts(dfi_writer *w, dfi_text *t, int32_t i, bool last);
 /* A block (label site<k>) that leaves the unit from inside loop i. Returns k. */
 int32_t dfi_write_site(dfi_writer *w, int32_t i, bool failing);
-/* Leaves the unit where `condition` (an i1) holds: the node of loop i that comes next is about to fail. */
+/* Leaves the unit where `condition` (an i1) holds: the node of loop i that comes next is about to fail. Of many
+   iterations at once: none of them counts then, and what comes next is computed all the same. */
 void dfi_write_fail(dfi_writer *w, int32_t i, dfi_name condition);
 /* From here on a way out tells that node p of loop i has run, or, p being NULL, that `loop` is over. */
 void dfi_write_done(dfi_writer *w, int32_t i, const dfi_pnode *p, int32_t loop);

@@ -20,6 +20,7 @@ static uint32_t access_new(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   u->access[k].root = dfi_look_root(w->look, i, w->look->plan->operand[p->in]);
   u->access[k].node = p;
   u->access[k].shape = NULL;
+  u->access[k].step = 0;
   for (int32_t f = 0; f < WINDOW; f++) {
     DECL(w, "  %%a%u.%s = alloca %s\n", k, window[f].name, window[f].type);
     DECL(w, "  store %s %s, ptr %%a%u.%s\n", window[f].type, window[f].type[0] == 'p' ? "null" : "0", k,
@@ -57,6 +58,7 @@ static void write_slow(dfi_writer *w, int32_t i, uint32_t k, const dfi_name inde
 }
 
 void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
+  if (w->burst) { dfi_write_burst_array(w, i, p); return; }
   const bool reads = dfi_is_read(p), again = !reads && p->node->attrs[0].i;
   const uint32_t k = access_new(w, i, p);
   const int32_t b = w->nlabel++;

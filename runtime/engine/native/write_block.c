@@ -43,7 +43,7 @@ static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
       dfi_write_alias(w, p->out_dtypes[0], v[0], i, p->out);
       break;
     case DFI_K_NOOP: break;
-    case DFI_K_READ: dfi_write_peek(w, i, p); break;
+    case DFI_K_READ: if (!w->burst) dfi_write_peek(w, i, p); break;      /* of a burst: once, before it */
     default:
       if (dfi_is_read(p) || dfi_is_write(p)) { dfi_write_array(w, i, p); break; }
       if (l->node[number].called) { dfi_write_call(w, i, p); break; }

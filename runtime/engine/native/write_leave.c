@@ -149,6 +149,12 @@ int32_t dfi_write_site(dfi_writer *w, int32_t i, bool failing) {
 
 void dfi_write_fail(dfi_writer *w, int32_t i, dfi_name condition) {
   if (w->dry) return;
+  if (w->burst) {
+    const dfi_name was = dfi_temp(w), is = dfi_temp(w);
+    SAY(w, "  %s = load i1, ptr %%spoilt%d\n  %s = or i1 %s, %s\n  store i1 %s, ptr %%spoilt%d\n", was.s, i, is.s,
+        was.s, condition.s, is.s, i);
+    return;
+  }
   const int32_t s = dfi_write_site(w, i, true), k = w->nlabel++;
   SAY(w, "  br i1 %s, label %%site%d, label %%on%d, !prof !0\non%d:\n", condition.s, s, k, k);
 }

@@ -1,6 +1,8 @@
 /* write_loop.c: a loop: its cells, its head, body and poll, and its Exits. write.c says how it is laid out. */
 #include "engine/native/write.h"
 
+static const char *const kind[] = { "died", "merged", "ended" };
+
 void dfi_write_declare(dfi_writer *w, int32_t i) {
   const dfi_look_loop *l = &w->look->loop[i];
   for (uint32_t s = 0; s < l->scope->nslots; s++)
@@ -13,15 +15,17 @@ void dfi_write_declare(dfi_writer *w, int32_t i) {
     if (l->const_dtype[s] && l->const_dtype[s] != DF_RESOURCE && !l->const_shape[s])
       DECL(w, "  %%c%d_%u = alloca %s\n", i, s, dfi_type(l->const_dtype[s]));
   DECL(w, "  %%number%d = alloca i64\n  %%since%d = alloca i64\n", i, i);
-  static const char *const kind[] = { "died", "merged", "ended" };
   for (int32_t k = 0; k < 3; k++)
     DECL(w, "  %%all.%s%d = alloca i64\n  store i64 0, ptr %%all.%s%d\n  %%now.%s%d = alloca i64\n", kind[k], i,
          kind[k], i, kind[k], i);
 }
 
+void dfi_write_begin(dfi_writer *w, int32_t i) {
+  for (int32_t k = 0; k < 3; k++) SAY(w, "  store i64 0, ptr %%now.%s%d\n", kind[k], i);
+}
+
 /* This iteration's dead tokens are counted now that it is done. */
-static void commit(dfi_writer *w, int32_t i) {
-  static const char *const kind[] = { "died", "merged", "ended" };
+void dfi_write_commit(dfi_writer *w, int32_t i) {
   for (int32_t k = 0; k < 3; k++) {
     const int32_t t = w->ntemp;
     w->ntemp += 3;
@@ -44,7 +48,7 @@ static dfi_name set_aside(dfi_writer *w, uint8_t dtype, const dfi_shape *s, dfi_
   return to;
 }
 
-static void write_next(dfi_writer *w, int32_t i) {
+void dfi_write_next(dfi_writer *w, int32_t i) {
   const dfi_nloop *v = &w->unit->loop[i];
   dfi_name *value = dfi_xmalloc(sizeof *value * (size_t)(v->nvars + 1));
   uint8_t dtype;
@@ -96,8 +100,20 @@ static int32_t cost_of(const dfi_look_loop *l) {
   return 1 + (int32_t)l->scope->n / NODES + (int32_t)(elements / ELEMENTS) + CALL * l->calls;
 }
 
+/* Many iterations at once, unless that was tried in vain not long ago. */
+static void write_try(dfi_writer *w, int32_t i) {
+  const dfi_name was = dfi_temp(w), is = dfi_temp(w), wait = dfi_temp(w);
+  DECL(w, "  %%wait%d = alloca i64\n  store i64 0, ptr %%wait%d\n", i, i);
+  SAY(w, "  %s = load i64, ptr %%wait%d\n  %s = sub i64 %s, 1\n  store i64 %s, ptr %%wait%d\n", was.s, i, is.s, was.s,
+      is.s, i);
+  SAY(w, "  %s = icmp sgt i64 %s, 0\n  br i1 %s, label %%slow%d, label %%burst%d\nslow%d:\n", wait.s, was.s, wait.s, i,
+      i, i);
+}
+
 void dfi_write_loop(dfi_writer *w, int32_t i) {
   const int32_t mark = w->ndone, go_on = w->look->loop[i].go_on, cost = cost_of(&w->look->loop[i]);
+  const uint32_t narrays = w->unit->narrays;
+  const bool bursts = dfi_burst_known(w, i);
   w->look->loop[i].written = true;
   if (i > 0) {
     SAY(w, "  store i64 0, ptr %%number%d\n  store i64 0, ptr %%since%d\n", i, i);
@@ -105,16 +121,16 @@ void dfi_write_loop(dfi_writer *w, int32_t i) {
     dfi_write_add(w, "merged", parent, w->unit->loop[i].nvars);
   }
   SAY(w, "  br label %%head%d\nhead%d:\n", i, i);
-  SAY(w, "  store i64 0, ptr %%now.died%d\n  store i64 0, ptr %%now.merged%d\n  store i64 0, ptr %%now.ended%d\n", i, i,
-      i);
+  if (bursts) write_try(w, i);
+  dfi_write_begin(w, i);
   for (int32_t k = 0; k < w->unit->loop[i].nvars; k++)
     dfi_write_deliver(w, i, w->unit->loop[i].var[k].enter->edge[0], w->unit->loop[i].var[k].enter->edge[1]);
   dfi_write_block(w, i, 0);
   const dfi_name t = dfi_write_truth(w, i, w->look->loop[i].guard[go_on].pred);
   SAY(w, "  br i1 %s, label %%body%d, label %%exit%d\nbody%d:\n", t.s, i, i, i);
   dfi_write_block(w, i, go_on);
-  write_next(w, i);
-  commit(w, i);
+  dfi_write_next(w, i);
+  dfi_write_commit(w, i);
   const int32_t k = w->ntemp;
   w->ntemp += 5;
   SAY(w, "  %%t%d = load i64, ptr %%number%d\n  %%t%d = add i64 %%t%d, 1\n  store i64 %%t%d, ptr %%number%d\n", k, i,
@@ -134,10 +150,11 @@ void dfi_write_loop(dfi_writer *w, int32_t i) {
       more.s, more.s, leave.s, more.s, leave.s, site, i, i);
   dfi_write_block(w, i, go_on - 1);
   write_exits(w, i);
-  commit(w, i);
+  dfi_write_commit(w, i);
   dfi_write_counts(w, &w->body, i, true);
   check_written(w, i);
   w->ndone = mark;
+  if (bursts) { dfi_write_burst(w, i, narrays, cost); w->ndone = mark; }
   if (i == 0) {
     const dfi_name n = dfi_temp(w), at = dfi_temp(w);
     SAY(w,

@@ -1,0 +1,120 @@
+--- Many iterations of a loop over arrays at once, in native code: the same bits, errors and counts as one by one.
+local df = require 'dflow'
+local shell = require 'spec.shell'
+local same_under_both = require 'spec.engines'.same_under_both
+
+local function range(n, scale) local t = {} for i = 1, n do t[i] = math.sin(i * 1.7) * (scale or 1) end return t end
+
+describe('bursts of native code', function()
+  before_each(df.reset)
+
+  it('map each element, whatever the length', function()
+    local x = df.placeholder('float32', { -1 })
+    local y = df.map_fn(function(v) return v * v + df.tanh(v) - df.maximum(v, 0.25) end, x)
+    for _, n in ipairs{ 1, 15, 16, 17, 33, 4096, 4097, 8200, 20000 } do same_under_both(y, { [x] = range(n) }) end
+    same_under_both(y, { [x] = { 0 / 0, 1 / 0, -1 / 0, 1e-42, -1e-42, 0, -0.0, 1e38, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 } })
+  end)
+
+  it('map two arrays of whole numbers to two others', function()
+    local a, b = df.placeholder('int32', { -1 }), df.placeholder('int32', { -1 })
+    local p = df.map_fn(function(x, y) return { x * 7 + y, df.cast(x - y, 'float64') / 3 } end, { a, b })
+    local u, v = {}, {}
+    for i = 1, 5000 do u[i], v[i] = i * 429496, -i end
+    same_under_both({ p[1], p[2] }, { [a] = u, [b] = v })
+  end)
+
+  it('carry what a scan carries, forwards and backwards, with its gradient', function()
+    local x = df.placeholder('float32', { -1 })
+    for _, reverse in ipairs{ false, true } do
+      local y = df.scan(function(a, v) return a * 0.9 + v end, x, nil, { reverse = reverse })
+      local g = df.gradients(df.reduce_sum(df.square(y)), x)
+      for _, n in ipairs{ 2, 40, 5000 } do same_under_both({ y, g }, { [x] = range(n) }) end
+    end
+  end)
+
+  it('take conds, and count the tokens that die in them', function()
+    local x = df.placeholder('float32', { -1 })
+    local y = df.map_fn(function(v) return df.cond(v:gt(0), function() return df.sqrt(v) end, function() return v * v - 1 end) end, x)
+    same_under_both(y, { [x] = range(3000) })
+  end)
+
+  it('carry small tensors and write them as rows', function()
+    local x = df.placeholder('float32', { -1, 3 })
+    local y = df.scan(function(a, v) return a * 0.5 + v * v end, x)
+    local rows = {}
+    for i = 1, 700 do rows[i] = { i, math.cos(i), -i } end
+    same_under_both({ y, df.gradients(y, x) }, { [x] = rows })
+  end)
+
+  it('end where the predicate says so, which nobody can know before', function()
+    local x = df.placeholder('float32', { -1 })
+    local rows = df.TensorArray('float32', 5000, { clear_after_read = false }):unstack(x)
+    local i, s, out = df.while_loop(function(i, s) return df.less(s, 700) end, function(i, s, out)
+      local v = rows:read(i)
+      return i + 1, s + df.abs(v), out:write(i, s)
+    end, { df.int32(0), df.float32(0), df.TensorArray('float32', 0, { dynamic_size = true }) })
+    same_under_both({ i, s, out:stack() }, { [x] = range(5000) })
+  end)
+
+  it('leave a division by zero far inside to the tokens, which name op, frame and iteration', function()
+    local d = df.placeholder('int32', { -1 })
+    local y = df.map_fn(function(v) return df.int32(100000):floor_div(v) end, d, { name = 'divides' })
+    local t = {}
+    for i = 1, 9000 do t[i] = i - 7000 end
+    local r = same_under_both(y, { [d] = t })
+    assert.matches('zero', r.error)
+    assert.equal('divides:6999', r.frame)
+    for i = 1, 9000 do t[i] = i end
+    same_under_both(y, { [d] = t })
+  end)
+
+  it('leave locations that were written, cleared or are not there to the tokens', function()
+    local at = df.placeholder('int32', {})
+    local function written()
+      local out = df.TensorArray('float32', 3000):write(at, df.float32(7))
+      local _, last = df.while_loop(function(i) return i:lt(3000) end, function(i, out) return i + 1, out:write(i, df.cast(i, 'float32')) end,
+        { df.int32(0), out })
+      return last:stack()
+    end
+    local r = same_under_both(written(), { [at] = 2345 })
+    assert.matches('2345', r.error)
+    local function cleared()
+      local ta = df.TensorArray('float32', 3000, { clear_after_read = true }):scatter(df.range(3000), df.cast(df.range(3000), 'float32'))
+      local once = ta:read(at)
+      local _, s = df.while_loop(function(i) return i:lt(3000) end, function(i, s) return i + 1, s + ta:read(i) end, { df.int32(0), once })
+      return s
+    end
+    r = same_under_both(cleared(), { [at] = 1234 })
+    assert.matches('1234', r.error)
+    local function beyond()
+      local ta = df.TensorArray('float32', 100):unstack(df.cast(df.range(100), 'float32'))
+      local _, s = df.while_loop(function(i) return i:lt(at) end, function(i, s) return i + 1, s + ta:read(i) end, { df.int32(0), df.float32(0) })
+      return s
+    end
+    same_under_both(beyond(), { [at] = 100 })
+    assert.matches('100', same_under_both(beyond(), { [at] = 101 }).error)
+  end)
+
+  it('read and write one array in one loop as tokens do', function()
+    local ta = df.TensorArray('float32', 2000, { clear_after_read = false }):write(0, df.float32(1))
+    local _, out = df.while_loop(function(i) return i:lt(2000) end, function(i, ta) return i + 1, ta:write(i, ta:read(i - 1) * 0.75 + 1) end,
+      { df.int32(1), ta })
+    same_under_both(out:stack(), {})
+  end)
+
+  it('read a variable, and angles too large for the polynomial', function()
+    local w, x = df.Variable(df.float32(0.5)), df.placeholder('float32', { -1 })
+    local y = df.map_fn(function(v) return df.sin(v) * w + df.cos(v) end, x)
+    same_under_both(y, { [x] = range(3000, 10) })
+    local far = range(3000, 10)
+    far[2500], far[2999] = 1e9, 1 / 0
+    same_under_both(y, { [x] = far })
+  end)
+
+  it('agree with tokens where engines change at random iterations', function()
+    local r = shell.run(('DFLOW_STRESS=osr:5 %s -e %s'):format(shell.dflow, shell.quote[==[
+      local arrays = require 'spec.random_arrays'
+      print(arrays.differences(df, 1, 30))]==]))
+    assert.are.equal('0\n', r.out, r.err)
+  end)
+end)
