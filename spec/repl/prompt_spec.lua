@@ -200,6 +200,26 @@ dflow> ]]
     assert.are.equal(shown, t:shows(shown))
   end)
 
+  it('shows the next answer as wide as the window has become, long lines broken at blanks, and long help by the screenful', function()
+    open(110, 40):line('x = 1')
+    t:wait('dflow> x = 1\ndflow>')
+    t:resize(60, 14):line(':help runs')
+    local first = t:wait('Enter goes on, q leaves --')
+    assert.matches('in flight, live and dead tokens,\n', first, 1, true)
+    assert.matches('\n%-%- %d+ more lines: Enter goes on, q leaves %-%-$', first)
+    t:keys('Enter')
+    t:wait(function(s) return s ~= first and s:find('q leaves %-%-$') end)
+    t:type('q'):keys('Enter')
+    t:wait('dflow>')
+    t:line(':help runs ~device')          -- what is looked through is not stopped at
+    local found = t:wait(function(s) return s:find('devices, how far.*dflow>$') or s:find('host\ndflow>$') end)
+    assert.matches('dflow>$', found)
+    t:line('t = df.range(0.0, 30.0)'):line('df.run(t)')
+    for line in t:wait('float32[30]'):gmatch('[^\n]+') do assert.is_true(#line <= 60, line) end
+    t:line(':nonsense that is longer than the window is wide, so that its answer has to be broken somewhere')
+    assert.matches("':nonsense'", t:wait("':nonsense'"), 1, true)
+  end)
+
   it('stops for Ctrl-Z and comes back with what was typed', function()
     open(80, 24, { command = "bash --norc", environment = "PS1='sh$ '", wait = 'sh$' })
     t:line(terminal.program())

@@ -29,22 +29,10 @@ local function message_of(text)
   return (text:gsub('\nstack traceback:%s*$', ''))
 end
 
---- Long lines of a message at blanks, where a screen would break them anywhere. A line that is quoted stays as it is.
+--- A message's long lines at blanks. A line that is quoted stays as it is.
 local function wrapped(text)
-  local columns = values.terminal().columns
-  if not columns or not values.terminal().editing then return text end
   return (text:gsub('[^\n]+', function(line)
-    if #line <= columns or line:find('^ *%d* | ') or line:find('^\t') then return line end
-    local indent, out, at = line:match('^%s*') .. '  ', {}, ''
-    for blank, word in line:gmatch('(%s*)(%S+)') do
-      if at:find('%S') and #at + #blank + #word > columns then
-        out[#out + 1], at = at, indent .. word
-      else
-        at = at .. blank .. word
-      end
-    end
-    out[#out + 1] = at
-    return table.concat(out, '\n')
+    return (line:find('^ *%d* | ') or line:find('^\t')) and line or values.wrapped(line)
   end))
 end
 
@@ -109,6 +97,7 @@ end
 --- One input, Lua or command. Returns whether all went well, and true when the prompt is to be left.
 function M.input(text)
   text = meant(text)
+  if program then values.resized(program.terminal()) end
   if not session.is_command(text) then
     local fine = not text:find('%S') or M.run(text).ok == true
     looking.look_again(M, print)

@@ -226,7 +226,7 @@ local raw = {
   { "near '%+=?'", function(_, text) return text and text:find('%+=') and 'Lua has no +=: x = x + 1; of a variable df.run(v:assign_add(1))' or nil end },
   { "near '='", function(_, text) return text and text:find('[-+*/]=') and 'Lua has no ' .. text:match('[-+*/]=') .. ': x = x + 1 is written out' or nil end },
   { "attempt to perform arithmetic on a table value %(%w+ '([%w_]+)'%)",
-    function(word) return ("'%s' is a list; its elements are %s[1], %s[2], …, and df.stack(%s) makes one tensor of them"):format(word, word, word, word) end },
+    function(word) return ("'%s' is a table of Lua; of a list the elements are %s[1], %s[2], …, and df.stack(%s) makes one tensor of them"):format(word, word, word, word) end },
   { "attempt to perform arithmetic on a nil value %(field '[^']+'%)", function(_, text)
     return text and text:find('shape%s*%[') and 'shapes are lists of Lua and begin at x.shape[1]; unknown ones are -1 there, df.dim(x, 0) in the graph' or nil
   end },

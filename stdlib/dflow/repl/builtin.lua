@@ -52,9 +52,9 @@ local function groups()
 end
 
 --- Lines by the screenful, where somebody is there to read them: Enter goes on, q does not.
-local function paged(lines, say, repl)
+local function paged(lines, say, repl, seen)
   local rows = values.terminal().rows
-  local asks = repl and repl.program and values.terminal().editing and say == print and rows and rows > 4
+  local asks = repl and repl.program and values.terminal().editing and seen and rows and rows > 4
   local shown = 0
   for i, line in ipairs(lines) do
     local takes = 1 + math.floor(math.max(0, #line - 1) / math.max(1, values.terminal().columns))
@@ -96,14 +96,14 @@ local NOTES = ':cmd? tells more of a command; :cmd … ~pattern keeps lines that
   .. 'Any unique beginning of a command will do. An expression prints its value, unless a ; ends it; _ and __ are the last two values, '
   .. 'Out[n] those of input n. Alt-Enter begins a new line, Tab completes, Ctrl-R searches, Ctrl-C pauses a run and asks, Ctrl-D leaves.'
 
-command('help', function(rest, say, repl)
+command('help', function(rest, say, repl, _, seen)
   local help = require 'dflow.docs.help'             -- with all that is told of names: not while the prompt begins
   help.width = math.max(30, math.min(110, values.terminal().columns))
   local lines = {}
   for _, g in ipairs(groups()) do
     if rest == g[1] then
       describe(g[3], lines)
-      return paged(lines, say, repl)
+      return paged(lines, say, repl, seen)
     end
   end
   if rest ~= '' and rest ~= 'all' then return require('dflow.repl.where').what(rest) end
@@ -120,7 +120,7 @@ command('help', function(rest, say, repl)
   lines[#lines + 1] = ''
   if rest ~= 'all' then split(help.wrap(':help all describes them, :help runs those of a group, :why? one of them', ''), lines) end
   split(help.wrap(NOTES, ''), lines)
-  return paged(lines, say, repl)
+  return paged(lines, say, repl, seen)
 end, 'help [name | group | all] - the commands in groups, or what there is to know about a name')
 
 command('doc', function(rest, say)

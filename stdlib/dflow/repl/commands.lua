@@ -1,7 +1,7 @@
 --- The commands of the prompt: what they have in common. `repl.command(name, fn, doc)` adds one.
 --
--- A command is called as fn(rest, say, repl, path): the rest of its line, a function that prints a line, and the file that it goes to,
--- if any; what it returns as a string is printed too. `true` leaves the prompt. On every command: `:cmd?` shows its doc, `:cmd … ~pattern` keeps the lines
+-- A command is called as fn(rest, say, repl, path, seen): the rest of its line, a function that prints a line, the file that it goes to,
+-- if any, and whether all that it says is shown to somebody as it is; what it returns as a string is printed too. `true` leaves the prompt. On every command: `:cmd?` shows its doc, `:cmd … ~pattern` keeps the lines
 -- that match, `:cmd … > file` writes to a file. Any unique beginning of a name will do.
 local errors = require 'dflow.front.errors'
 local files = require 'dflow.exchange.file'
@@ -93,14 +93,15 @@ function M.run(line)
   if line:sub(1, 1) == ':' and not command.whole then rest, pattern, path = redirected(rest) end
   alone(command, rest)
   if path then file = files.create(path) end
+  local wrapped = require('dflow.repl.values').wrapped
   local function say(text)
     for row in (tostring(text) .. '\n'):gmatch('([^\n]*)\n') do
       if not pattern or row:find(pattern) then
-        if file then file:write((row:gsub('\27%[[%d;]*m', '')), '\n') else print(row) end
+        if file then file:write((row:gsub('\27%[[%d;]*m', '')), '\n') else print(wrapped(row)) end
       end
     end
   end
-  local ok, result = pcall(command.fn, rest, say, repl, path)
+  local ok, result = pcall(command.fn, rest, say, repl, path, not (path or pattern))
   if ok and type(result) == 'string' then say(result) end
   if not ok then
     if file then file:discard() end

@@ -52,6 +52,28 @@ function M.open(t)
   M.set_theme('dark')
 end
 
+--- The window may have another size by now: `t` is what the program says of it. A width that somebody set stays.
+function M.resized(t)
+  if text.options.width == math.max(20, terminal.columns) then text.options.width = math.max(20, t.columns) end
+  terminal.columns, terminal.rows = t.columns, t.rows
+end
+
+--- A line at blanks, where a screen would break it anywhere; what is drawn or painted stays as it is.
+function M.wrapped(line)
+  local columns = terminal.columns
+  if not terminal.editing or #line <= columns or line:find('\27') or line:find('\226[\148-\151\160-\163]') then return line end
+  local indent, out, at = line:match('^%s*') .. '  ', {}, ''
+  for blank, word in line:gmatch('(%s*)(%S+)') do
+    if at:find('%S') and #(at .. blank .. word):gsub('[\128-\191]', '') > columns then
+      out[#out + 1], at = at, indent .. word
+    else
+      at = at .. blank .. word
+    end
+  end
+  out[#out + 1] = at
+  return table.concat(out, '\n')
+end
+
 --- The text in a style, for standard output (or for `error_color`: standard error) if colours are on there.
 function M.paint(s, style, where)
   local sgr = terminal[where or 'color'] and theme[style]
