@@ -177,3 +177,19 @@ record('longer', [h.make_node('Loop', ['most', '', 'x'], ['y', 'sums'], body=lon
 
 record('silence', [h.make_node('DynamicQuantizeLinear', ['x'], ['y', 'scale', 'zero'])], [v('x', F, [3])],
        [v('y', T.UINT8, [3]), v('scale'), v('zero', T.UINT8)], {'x': np.zeros(3, np.float32)})
+
+# The body does not say how long its variable is, and makes it longer.
+untold = h.make_graph([
+    h.make_node('Concat', ['s', 's'], ['twice'], axis=0), h.make_node('Identity', ['c'], ['more'])],
+    'untold', [v('i', I), v('c', B), v('s', F, None)], [v('more', B), v('twice', F, None)])
+record('untold', [h.make_node('Loop', ['most', '', 'x'], ['y'], body=untold)], [v('x', F, [1]), v('most', I)], [v('y', F, [None])],
+       {'x': np.float32([3]), 'most': np.int64(3)})
+
+# Numbers that lie in the fields of their types, not as bytes.
+typed = {'f16': T.FLOAT16, 'f32': T.FLOAT, 'f64': T.DOUBLE, 'i8': T.INT8, 'i16': T.INT16, 'i32': T.INT32, 'i64': T.INT64, 'u8': T.UINT8,
+         'u16': T.UINT16, 'u32': T.UINT32, 'u64': T.UINT64, 'b': T.BOOL}
+values = {'f16': [0.5, -2, 65504], 'f32': [1.5, -3e38, 0], 'f64': [1e300, -0.1, 2], 'i8': [-128, 127, 3], 'i16': [-32768, 32767, 5],
+          'i32': [-2147483648, 2147483647, 7], 'i64': [-2**63, 2**63 - 1, 9], 'u8': [0, 255, 11], 'u16': [0, 65535, 13], 'u32': [0, 4294967295, 17],
+          'u64': [0, 2**53, 19], 'b': [True, False, True]}
+record('typed', [h.make_node('Identity', [name + '_'], [name]) for name in typed], [], [v(name, t, [3]) for name, t in typed.items()], {},
+       [h.make_tensor(name + '_', t, [3], values[name]) for name, t in typed.items()])
