@@ -193,3 +193,14 @@ values = {'f16': [0.5, -2, 65504], 'f32': [1.5, -3e38, 0], 'f64': [1e300, -0.1, 
           'u64': [0, 2**53, 19], 'b': [True, False, True]}
 record('typed', [h.make_node('Identity', [name + '_'], [name]) for name in typed], [], [v(name, t, [3]) for name, t in typed.items()], {},
        [h.make_tensor(name + '_', t, [3], values[name]) for name, t in typed.items()])
+
+# Edges that are asked for by a word, even and odd.
+AUTO = ('SAME_UPPER', 'SAME_LOWER', 'VALID')
+record('edges', [node for auto in AUTO for node in (
+    h.make_node('Conv', ['x', 'k'], ['conv_' + auto], auto_pad=auto, strides=[2, 1]),
+    h.make_node('MaxPool', ['x'], ['max_' + auto], kernel_shape=[2, 3], auto_pad=auto, strides=[1, 2]),
+    h.make_node('AveragePool', ['x'], ['mean_' + auto], kernel_shape=[2, 4], auto_pad=auto, count_include_pad=1),
+    h.make_node('LpPool', ['x'], ['lp_' + auto], kernel_shape=[2, 2], auto_pad=auto, p=2),
+    h.make_node('ConvTranspose', ['x', 'k'], ['turned_' + auto], auto_pad=auto, strides=[2, 2]))],
+       [v('x', F, [1, 2, 5, 6])], [v(what + '_' + auto, F, [None] * 4) for auto in AUTO for what in ('conv', 'max', 'mean', 'lp', 'turned')],
+       {'x': x(1, 2, 5, 6)}, [const('k', x(2, 2, 2, 4))])
