@@ -13,6 +13,18 @@ describe('df.plot', function()
     local text = df.plot({ 0, 1 }):text{ columns = 2, rows = 2 }
     assert.are.equal('1.0┤ ⡜\n0.0┤⡜\n   └──\n    0 1', text)
   end)
+  it('has ticks at powers of ten on a logarithmic axis, and at twice and five times these where it is short', function()
+    local axis = require('dflow.plot.scale').axis
+    local function ticks(low, high)
+      local words = {}
+      for i, tick in ipairs(axis({ { low, high } }, true).ticks()) do words[i] = tick[2] end
+      return table.concat(words, ' ')
+    end
+    assert.equal('1 2 5 10 20 50 100', ticks(1, 199))
+    assert.equal('1 10 100', ticks(1, 200))
+    assert.equal('0.02 0.05 0.1 0.2', ticks(0.02, 0.2))
+    assert.equal('0.001 0.01 0.1 1', ticks(0.001, 9))
+  end)
   it('takes tables, Tensors, Outputs and several series by name', function()
     local expected = df.plot({ 1, 2, 3 }):text()
     assert.are.equal(expected, df.plot(df.tensor{ 1, 2, 3 }):text())

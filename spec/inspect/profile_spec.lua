@@ -66,6 +66,17 @@ describe('a profile', function()
     assert.matches('all, 1 run +%d+ +10%.000  100%.0%%', text)
   end)
 
+  it('has one row for the ops that are not among the first: what they took together', function()
+    local h = logged(training())
+    local n, ns, dead, of = 0, 0, 0, profile.sums({ h }).ops
+    for i = 3, #of do n, ns, dead = n + of[i].n, ns + of[i].ns, dead + of[i].dead end
+    assert.is_true(dead > 0)
+    local more, tokens, ms, percent, died = profile.text({ h }, nil, 2):match '\n(%d+) more +(%d+) +([%d.]+) +([%d.]+)%% +(%d+)\n'
+    assert.same({ #of - 2, n, dead }, { tonumber(more), tonumber(tokens), tonumber(died) })
+    assert.near(ns / 1e6, tonumber(ms), 0.001)
+    assert.is_true(tonumber(percent) <= 100)
+  end)
+
   it('adds several runs up', function()
     local fetches = training()
     local a, b = logged(fetches), logged(fetches)

@@ -156,6 +156,16 @@ describe('completion', function()
     rawset(_G, 'result', nil)
   end)
 
+  it('begins where the word begins', function()
+    for _, word in ipairs{ '|prin', 'x = |prin', '  string.|fo', 'f(x):|mat', 'df.matmul(a, b, {|tr', 'x = df.cast(x, "|fl', 'df.load_npy("|a', ':|hel', '  :|hel',
+                           ':help |redu', ':load |a', ':time x > |a', ':why |whi', '?|redu', '??|redu', ':time df.|redu', ':time x + |prin' } do
+      local before, part = word:match '^(.*)|(.*)$'
+      local names = at(before .. part)
+      assert.equal(#before, names.from, word)
+      assert.is_true(#names > 0, word)
+    end
+  end)
+
   it('has every option of every function and method that takes any, with a line of help', function()
     local n = 0
     for _, name in ipairs(help.names()) do

@@ -168,6 +168,21 @@ describe('TensorArray', function()
       fails(function() df.run(df.TensorArray('float32', 2):unstack({ 1, 2, 3 }):size()) end, 'out_of_range', 'index 2')
       fails(function() df.run(df.TensorArray('float32', 2):unstack({ 1, 2 }):gather({ 0, 2 })) end, 'out_of_range', 'index 2')
     end)
+    it('to read from a copy what had been cleared before', function()
+      local registry = require 'dflow.front.registry'
+      local arrays = require 'dflow.front.tensor_array'
+      for shape, elements in pairs{ { 1.0, 2.0 }, { { 1.0, 2.0 }, { 3.0 } } } do           -- packed, and tensors of several shapes
+        local ta = df.TensorArray('float32', 2, { name = 'acts', clear_after_read = true, element_shape = ({ {}, { -1 } })[shape] })
+        for i, v in ipairs(elements) do ta = ta:write(i - 1, df.float32(v)) end
+        local first = ta:read(0)
+        local copy = df.control_dependencies({ first }, function()
+          return arrays.wrap(registry.op1('TensorArrayCopy', ta.handle), ta.d, 'acts')
+        end)
+        local later = df.control_dependencies({ copy.handle }, function() return { copy:read(1), ta:read(1) } end)
+        near(df.run({ first, later[1], later[2] }), { elements[1], elements[2], elements[2] })
+        fails(function() df.run(copy:read(0)) end, 'invalid_argument', 'index 0', 'cleared')
+      end
+    end)
     it('to read twice what is cleared after reading', function()
       fails(function()
         local ta = df.TensorArray('float32', 1, { name = 'acts', clear_after_read = true }):write(0, 1)
