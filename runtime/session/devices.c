@@ -145,9 +145,9 @@ static void say_plans(text *t, const df_session *s) {
 
 int32_t df_session_report(df_session *s, int32_t room, char *out) {
   pthread_mutex_lock(&s->lock);
-  text t = { out, room > 0 ? (size_t)room : 0, 0 };
+  const size_t space = room > 0 ? (size_t)room : 0;
   dfi_tally_look(&s->tally, &s->devices, s->memory_limit);
-  t.n = dfi_tally_text(&s->tally, out, t.room);
+  text t = { out, space, dfi_tally_text(&s->tally, out, space) };
   say_plans(&t, s);
   pthread_mutex_unlock(&s->lock);
   return (int32_t)t.n;
