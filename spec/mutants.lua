@@ -139,7 +139,7 @@ M.readers = {
     .. 'spec/program/editors_spec.lua spec/front/glossary_spec.lua spec/program/install_spec.lua spec/program/examples_spec.lua', alone = true },
   { '^stdlib/dflow/inspect', 'spec/inspect spec/repl/looking_spec.lua', alone = true },
   { '^stdlib/dflow/learn', 'spec/program/learn_spec.lua', alone = true },
-  { '^stdlib/dflow/', 'spec/repl spec/program spec/inspect', alone = true },
+  { '^stdlib/dflow/repl', 'spec/repl spec/program spec/inspect', alone = true },
   { '^runtime/base/', 'spec/base.c spec/runs.c' },
   { '^runtime/device/', 'spec/runs.c spec/counter.c' },
   { '^runtime/engine/native/', 'spec/audit.c' },

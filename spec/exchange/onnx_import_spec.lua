@@ -52,6 +52,16 @@ describe('import_onnx', function()
     assert.same({ 2, 4 }, df.run(g:output 'm/y', { [g:output 'm/x'] = { 1, 2 } }):totable())
   end)
 
+  it('writes numbers with as few digits as it takes to read them back, six of float32 at least, 14 of float64', function()
+    local g, feeds = model 'worded'
+    feeds[g:output 'f32'] = { 1 / 3, -0.1, 16777217, 2.5e38, 8590400000, 123456.7, 8388607.5 }
+    feeds[g:output 'f64'] = { 1 / 3, -0.1, 0.1 + 0.2, 2.5e300, 1e22, 123456.75, 2 ^ 53 }
+    local s = df.Session{ graph = g }
+    assert.same({ '0.33333334', '-0.1', '16777216', '2.5e+38', '8.5904e+09', '123456.7', '8388607.5' }, s:run(g:output 'f32_s', feeds):list())
+    assert.same({ '0.3333333333333333', '-0.1', '0.30000000000000004', '2.5e+300', '1e+22', '123456.75', '9007199254740992' },
+                s:run(g:output 'f64_s', feeds):list())
+  end)
+
   it('gives a graph that can be differentiated, its loops too', function()
     local g, feeds = model 'loop'
     local slope = g:as_default(function() return df.gradients(g:output('last'):reduce_sum(), g:output 'x') end)

@@ -34,7 +34,7 @@ def record(name, nodes, inputs, outputs, feeds, initializers=(), functions=(), o
   feeds = {k: np.asarray(a) for k, a in feeds.items()}
   results = session.run(None, feeds)
   np.savez(path + '.in.npz', **feeds)
-  np.savez(path + '.out.npz', **{o.name: r for o, r in zip(session.get_outputs(), results)})
+  np.savez(path + '.out.npz', **{o.name: r for o, r in zip(session.get_outputs(), results) if r.dtype != object})   # .npz has no words
 
 
 def x(*shape):
@@ -204,3 +204,34 @@ record('edges', [node for auto in AUTO for node in (
     h.make_node('ConvTranspose', ['x', 'k'], ['turned_' + auto], auto_pad=auto, strides=[2, 2]))],
        [v('x', F, [1, 2, 5, 6])], [v(what + '_' + auto, F, [None] * 4) for auto in AUTO for what in ('conv', 'max', 'mean', 'lp', 'turned')],
        {'x': x(1, 2, 5, 6)}, [const('k', x(2, 2, 2, 4))])
+
+# Numbers as words and words as numbers; what the words are is asked in the model, since .npz has none.
+NUMBERS = {'f32': np.float32([0.1, 1 / 3, 16777216, -2.5, 7, 100, 0.5]), 'f64': np.float64([0.1, 2.5, 1e22, -5e-300, 12345678, 7, 1e15]),
+           'i64': np.int64([-2**63, 0, 7]), 'u8': np.uint8([0, 200, 255])}
+
+
+def words_of(array):
+  cast = h.make_model(h.make_graph([h.make_node('Cast', ['x'], ['y'], to=T.STRING)], 'cast', [v('x', onnx.helper.np_dtype_to_tensor_dtype(array.dtype), [None])],
+                                   [v('y', T.STRING, [None])]), opset_imports=[h.make_opsetid('', 19)], ir_version=8)
+  return onnxruntime.InferenceSession(cast.SerializeToString(), providers=['CPUExecutionProvider']).run(None, {'x': array})[0]
+
+
+WORDS = {name: words_of(array) for name, array in NUMBERS.items()}
+record('worded', [node for name in NUMBERS for node in (h.make_node('Cast', [name], [name + '_s'], to=T.STRING),
+                                                        h.make_node('Equal', [name + '_s', name + '_w'], [name + '_same']))] +
+       [h.make_node('Cast', [name + '_w'], [name + '_back'], to=onnx.helper.np_dtype_to_tensor_dtype(NUMBERS[name].dtype)) for name in ('f32', 'f64', 'i64')] +
+       [h.make_node('CastLike', ['i64', 'f32'], ['like'])],
+       [v(name, onnx.helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for name, a in NUMBERS.items()],
+       [v(name + '_same', B, a.shape) for name, a in NUMBERS.items()] +
+       [v(name + '_back', onnx.helper.np_dtype_to_tensor_dtype(NUMBERS[name].dtype), NUMBERS[name].shape) for name in ('f32', 'f64', 'i64')] + [v('like', F, [3])] +
+       [v(name + '_s', T.STRING, a.shape) for name, a in NUMBERS.items()],
+       NUMBERS, [h.make_tensor(name + '_w', T.STRING, [len(words)], [w.encode() for w in words]) for name, words in WORDS.items()], opset=19)
+
+CONSTANTS = {'value_float': 1.5, 'value_floats': [1.5, -2.0], 'value_int': -7, 'value_ints': [3, 2**40], 'value': const('', np.int8([[1], [-2]]))}
+record('constants', [h.make_node('Constant', [], [key + '_'], **{key: value}) for key, value in CONSTANTS.items()] +
+       [h.make_node('Identity', [key + '_'], [key]) for key in CONSTANTS] +
+       [h.make_node('Constant', [], ['a'], value_string='ä\x00b'.encode()), h.make_node('Constant', [], ['b'], value_strings=[b'ab', b'\xc3\xa4\x00b']),
+        h.make_node('Equal', ['a', 'b'], ['same']), h.make_node('ConstantOfShape', ['shape'], ['zeros']),
+        h.make_node('ConstantOfShape', ['shape'], ['sevens'], value=const('', np.int16([7])))], [v('shape', I, [2])],
+       [v('value_float'), v('value_floats', F, [2]), v('value_int', I), v('value_ints', I, [2]), v('value', T.INT8, [2, 1]), v('same', B, [2]),
+        v('zeros', F, [None] * 2), v('sevens', T.INT16, [None] * 2)], {'shape': np.int64([2, 3])}, opset=19)
