@@ -4,6 +4,10 @@
  * all steps of a block, then the next block, so what is between them stays in the first-level cache and is written to
  * memory only where somebody else wants it. The loops are those of the ops alone, and an element's result does not
  * depend on where a loop begins, so the numbers are those of the ops run one after the other.
+ *
+ * Where some of the steps take rows (the last axes, as sums and softmax do) a block is whole rows, and a value that
+ * has one element a row goes through the steps as any other: a layer norm reads its input and writes its result, once.
+ * A row is folded by the function that the reduction alone calls, in an order that depends on its length.
  */
 #ifndef DFLOW_CHAIN_H
 #define DFLOW_CHAIN_H
@@ -16,7 +20,15 @@ typedef void (*dfk_loop_fn)(void *out, const void *const *in, uint32_t fixed, in
 /* How an elementwise kernel computes. fn is NULL where it has no loop for the dtypes. */
 typedef struct dfk_loop { dfk_loop_fn fn; double param; int64_t grain; /* elements worth a thread */ } dfk_loop;
 
-enum { DFK_CHAIN_STEPS = 96, DFK_CHAIN_INPUTS = 64 };
+/* rows of n elements each, side by side, to one element a row or to as many as there are; then y may be x. */
+typedef void (*dfk_rows_fn)(const void *x, int64_t rows, int64_t n, void *y);
+typedef struct dfk_rows { dfk_rows_fn fn; bool folds; /* to one element */ } dfk_rows;
+
+/* ROW: elements of a row at most; ROOM: bytes of all buffers of a block. */
+enum { DFK_CHAIN_STEPS = 96, DFK_CHAIN_INPUTS = 64, DFK_CHAIN_ROW = 8192, DFK_CHAIN_ROOM = 96 * 512 * 8 };
+
+/* What a step's result has: the whole's shape; one element a row, the last axes being 1; the same without these. */
+typedef enum dfk_form { DFK_FULL, DFK_KEPT, DFK_GONE } dfk_form;
 
 /* in[i]: the result of that earlier step, or below 0 input -1 - in[i]. */
 typedef struct dfk_step {
@@ -26,6 +38,8 @@ typedef struct dfk_step {
   int16_t     buffer;            /* where its result goes when nobody else wants it */
   uint8_t     nin, bytes;        /* of an element of its result */
   uint8_t     in_dtype, dtype;   /* of its operands and its result */
+  uint8_t     form;              /* dfk_form */
+  dfk_rows_fn rows;              /* it takes rows of operand 0; with fn NULL too: it spreads one element a row */
   const char *element;           /* what a GPU's code calls it; NULL: the chain is the host's */
   bool        alike;             /* its op wants all operands of one shape */
 } dfk_step;
@@ -33,6 +47,8 @@ typedef struct dfk_step {
 typedef struct dfk_chain {
   int32_t   nsteps, ninputs, nbuffers;
   int64_t   grain;               /* elements worth a thread */
+  int64_t   row;                 /* elements of a row; 0: no step knows of rows. A row of each buffer fits ROOM */
+  int32_t   lead;                /* axes before those of a row */
   dfk_step *step;
   uint8_t  *input_bytes;         /* of an element of each input; 1, 2, 4 or 8 */
   uint8_t  *input_dtype;
@@ -48,13 +64,25 @@ typedef struct dfk_chain_run {
   char *out[DFK_CHAIN_STEPS];    /* where a step's result goes; NULL: nowhere */
 } dfk_chain_run;
 
+/* Has this dtype loops of its own? Halves pass through blocks already. */
+bool dfk_chain_plain(int32_t dtype);
 /* Is `kernel` one that a chain may have? */
 bool dfk_chain_has(df_kernel_fn kernel);
 /* How such a kernel computes an element; fn is NULL where it has no loop. k: its attributes,
  * and inputs and output dtype of the call; the inputs' values mean nothing. */
 dfk_loop dfk_chain_loop(df_kernel_fn kernel, df_kernel *k);
-/* Elements [begin, end) of what the dfk_chain_run at arg says: a df_range_fn. */
+/* What such a kernel does with rows of this dtype; fn is NULL where it does not go by rows. */
+dfk_rows dfk_chain_rows(df_kernel_fn kernel, int32_t dtype);
+/* Does it give its result copies of its operand's elements, as broadcasting would? */
+bool dfk_chain_spreads(df_kernel_fn kernel);
+/* The loop that copies elements of so many bytes. */
+dfk_loop_fn dfk_chain_copy(int64_t bytes);
+/* Elements [begin, end) of what the dfk_chain_run at arg says, where no step knows of rows: a df_range_fn. */
 void dfk_chain_range(void *arg, int64_t begin, int64_t end);
+/* The same of rows [begin, end). Where rows are long (dfk_chain_long), no input's period is
+ * shorter than they are. */
+void dfk_chain_row_range(void *arg, int64_t begin, int64_t end);
+bool dfk_chain_long(int64_t row);
 /* How an input of these dims meets the elements of a whole. False: in another way than those above. */
 bool dfk_chain_meets(int32_t rank, const int64_t *dims, int32_t whole_rank, const int64_t *whole, dfk_meets *how,
                      int64_t *period);

@@ -4,6 +4,7 @@
 #include "../half.h"
 #include "elementwise.h"
 #include "lanes.h"
+#include "rows.h"
 
 enum { PIECE = 32768 };
 typedef struct rows {
@@ -55,6 +56,20 @@ static int32_t softmax(df_kernel *k, df_range_fn f32, df_range_fn f64) {
 
 int32_t cpu_softmax(df_kernel *k)     { return softmax(k, softmax_rows_f32, softmax_rows_f64); }
 int32_t cpu_log_softmax(df_kernel *k) { return softmax(k, log_softmax_rows_f32, log_softmax_rows_f64); }
+
+#define SOME(name, S) \
+  static void some_##name##_##S(const void *x, int64_t count, int64_t n, void *y) { \
+    name##_rows_##S(&(rows){ .x = x, .y = y, .n = n }, 0, count); \
+  }
+SOME(softmax, f32) SOME(softmax, f64) SOME(log_softmax, f32) SOME(log_softmax, f64)
+
+dfk_rows_fn dfk_softmax_rows(df_kernel_fn kernel, int32_t dtype) {
+  if (dtype == DF_FLOAT32 && kernel == cpu_softmax) return some_softmax_f32;
+  if (dtype == DF_FLOAT64 && kernel == cpu_softmax) return some_softmax_f64;
+  if (dtype == DF_FLOAT32 && kernel == cpu_log_softmax) return some_log_softmax_f32;
+  if (dtype == DF_FLOAT64 && kernel == cpu_log_softmax) return some_log_softmax_f64;
+  return NULL;
+}
 
 static int32_t xent(df_kernel *k, bool sparse, df_range_fn f32, df_range_fn f64) {
   dfk_xent e;

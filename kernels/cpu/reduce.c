@@ -8,6 +8,7 @@
 #include "../reduce.h"
 #include "../half.h"
 #include "lanes.h"
+#include "rows.h"
 
 /* The ways to fold elements of one type. `columns` takes at most FOLD_WIDTH columns. */
 enum { FOLD_WIDTH = 1024, PIECE = 32768 };
@@ -482,6 +483,36 @@ int32_t cpu_log_sum_exp(df_kernel *k)    { return reduce(k, LOG_SUM_EXP); }
 int32_t cpu_euclidean_norm(df_kernel *k) {
   return dfk_is_half(k->in[0]->dtype) || k->in[0]->dtype == DF_FLOAT32 || k->in[0]->dtype == DF_FLOAT64
              ? reduce(k, NORM) : ref_euclidean_norm(k);
+}
+
+/* Rows, as fold_stage and lse_stage have them where a row is one piece. */
+_Static_assert(DFK_CHAIN_ROW <= 2 * PIECE, "a row is one piece");
+static void mean_rows_f32(const void *x, int64_t rows, int64_t n, void *y) {
+  sum_f32_rows(x, rows, n, y);
+  finish(MEAN, DF_FLOAT32, y, y, DF_FLOAT32, rows, n);
+}
+static void mean_rows_f64(const void *x, int64_t rows, int64_t n, void *y) {
+  sum_f64_rows(x, rows, n, y);
+  finish(MEAN, DF_FLOAT64, y, y, DF_FLOAT64, rows, n);
+}
+static void lse_some_f32(const void *x, int64_t rows, int64_t n, void *y) {
+  lse_rows_f32(&(lse){ x, y, n, 1 }, 0, rows);
+}
+static void lse_some_f64(const void *x, int64_t rows, int64_t n, void *y) {
+  lse_rows_f64(&(lse){ x, y, n, 1 }, 0, rows);
+}
+
+dfk_rows_fn dfk_fold_rows(df_kernel_fn kernel, int32_t dtype) {
+  static const struct { df_kernel_fn kernel; kind what; } plain[] = {
+    { cpu_sum, SUM }, { cpu_prod, PROD }, { cpu_max, MAX }, { cpu_min, MIN }, { cpu_all, MIN }, { cpu_any, MAX }
+  };
+  for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+    if (kernel == plain[i].kernel) return fold_of(plain[i].what, dtype)->rows;
+  const bool wide = dtype == DF_FLOAT64;
+  if (!wide && dtype != DF_FLOAT32) return NULL;
+  if (kernel == cpu_mean) return wide ? mean_rows_f64 : mean_rows_f32;
+  if (kernel == cpu_log_sum_exp) return wide ? lse_some_f64 : lse_some_f32;
+  return NULL;
 }
 
 /* (dy; data_format): all axes summed but the channels'. */

@@ -49,27 +49,62 @@ static const df_tensor *whole_of(const dfi_record *r, const dfi_group *g) {
   return whole;
 }
 
+/* Has t one element for each of the whole's rows, in a form that a fold leaves? */
+static bool is_folded(const dfk_chain *c, const df_tensor *t, const df_tensor *whole) {
+  if (t->rank != whole->rank && t->rank != c->lead) return false;
+  for (int32_t d = 0; d < t->rank; d++) if (t->dims[d] != (d < c->lead ? whole->dims[d] : 1)) return false;
+  return true;
+}
+
+/* An input of a step that has one element a row. */
+static bool meets_rows(const dfk_chain *c, const df_tensor *t, const df_tensor *whole, dfk_chain_run *run, int32_t i) {
+  if (t->size == 1 && t->rank <= whole->rank) return true;
+  run->input[i].how = DFK_COLUMN;
+  run->input[i].period = c->row;
+  return is_folded(c, t, whole);
+}
+
 static bool find_inputs(const dfi_record *r, const dfi_group *g, const df_tensor *whole, dfk_chain_run *run) {
-  for (int32_t i = 0; i < g->chain.ninputs; i++) {
+  const dfk_chain *c = &g->chain;
+  for (int32_t i = 0; i < c->ninputs; i++) {
     const df_value *v = operand(r, g->input[i].at);
     run->input[i].how = DFK_NUMBER;
+    run->input[i].period = 0;
     if (v->kind == DF_SCALAR) { run->input[i].data = (const char *)&v->as; continue; }
     if (v->kind != DF_TENSOR) return false;
     const df_tensor *t = v->as.tensor;
     run->input[i].data = t->data;
-    if (!dfk_chain_meets(t->rank, t->dims, whole->rank, whole->dims, &run->input[i].how, &run->input[i].period))
-      return false;
+    if (g->input[i].narrow ? !meets_rows(c, t, whole, run, i)
+                           : !dfk_chain_meets(t->rank, t->dims, whole->rank, whole->dims, &run->input[i].how,
+                                              &run->input[i].period)) return false;
+    if (dfk_chain_long(c->row) && run->input[i].period && run->input[i].period < c->row) return false;
   }
-  /* every step has an operand that is all of the whole: then so is its result */
-  for (int32_t s = 0; s < g->chain.nsteps; s++) {
-    const dfk_step *step = &g->chain.step[s];
+  return true;
+}
+
+/* Is the whole rows of the length that the plan was made for? */
+static bool has_rows(const dfk_chain *c, const df_tensor *whole) {
+  int64_t row = 1;
+  for (int32_t d = c->lead; d < whole->rank; d++) row *= whole->dims[d];
+  return !c->row || (c->row == row && whole->rank > c->lead);
+}
+
+/* Every step has an operand that is all of the whole: then so is its result. Or all of its rows, where that has one
+   element a row. */
+static bool steps_are_whole(const dfk_chain *c, const dfk_chain_run *run) {
+  for (int32_t s = 0; s < c->nsteps; s++) {
+    const dfk_step *step = &c->step[s];
+    const bool narrow = step->form != DFK_FULL && !step->rows;
     bool some = false, all = true;
     for (int32_t k = 0; k < step->nin; k++) {
-      const bool whole_one = step->in[k] >= 0 || run->input[-1 - step->in[k]].how == DFK_ALL;
-      some |= whole_one;
-      all &= whole_one;
+      const int32_t from = step->in[k];
+      const bool one = from >= 0 ? narrow || c->step[from].form == DFK_FULL
+                                 : run->input[-1 - from].how == (narrow ? DFK_COLUMN : DFK_ALL);
+      some |= one;
+      all &= one;
     }
-    if (!some || (step->alike && !all)) return false;
+    const bool spreads = !step->fn && !step->rows && !step->element;
+    if ((!some && !spreads) || (step->alike && !all)) return false;
   }
   return true;
 }
@@ -78,6 +113,7 @@ static bool find_inputs(const dfi_record *r, const dfi_group *g, const df_tensor
 static df_tensor *in_place(const dfi_record *r, const dfi_group *g, const dfk_chain_run *run, const dfi_member *to,
                            uint64_t *taken) {
   const uint8_t bytes = g->chain.step[to->step].bytes, dtype = r->nodes[to->node].out_dtype;
+  if (g->chain.step[to->step].form != DFK_FULL) return NULL;
   for (int32_t i = 0; i < g->chain.ninputs; i++) {
     const dfi_group_input *in = &g->input[i];
     if (in->last > to->step || run->input[i].how != DFK_ALL || g->chain.input_bytes[i] != bytes) continue;
@@ -97,6 +133,14 @@ static void drop_outputs(df_tensor **out, int32_t n) {
   while (n--) if (out[n]) df_tensor_release(out[n]);
 }
 
+/* A result's tensor. */
+static df_tensor *make_output(const dfk_chain *c, uint8_t form, uint8_t dtype, const df_tensor *whole) {
+  int64_t dims[DF_MAX_RANK];
+  if (form == DFK_FULL) return dfi_tensor_make(dtype, whole->rank, whole->dims);
+  for (int32_t d = 0; d < whole->rank; d++) dims[d] = d < c->lead ? whole->dims[d] : 1;
+  return dfi_tensor_make(dtype, form == DFK_KEPT ? whole->rank : c->lead, dims);
+}
+
 /* On the arena of the thread, where there is one. */
 static bool make_outputs(const dfi_record *r, const dfi_group *g, const df_tensor *whole, dfk_chain_run *run,
                          df_tensor **out) {
@@ -106,7 +150,8 @@ static bool make_outputs(const dfi_record *r, const dfi_group *g, const df_tenso
     out[i] = NULL;
     if (!to->wanted) continue;
     out[i] = in_place(r, g, run, to, &taken);
-    if (!out[i]) out[i] = dfi_tensor_make(r->nodes[to->node].out_dtype, whole->rank, whole->dims);
+    if (!out[i])
+      out[i] = make_output(&g->chain, g->chain.step[to->step].form, r->nodes[to->node].out_dtype, whole);
     if (!out[i]) {
       drop_outputs(out, i);
       return false;
@@ -119,9 +164,12 @@ static bool make_outputs(const dfi_record *r, const dfi_group *g, const df_tenso
 /* By the host. */
 static bool compute_here(dfi_exec *x, dfi_record *r, dfi_group *g, const df_tensor *whole, dfk_chain_run *run,
                          df_tensor **out) {
+  const dfk_chain *c = &g->chain;
+  const int64_t n = c->row ? whole->size / c->row : whole->size, grain = c->row ? c->grain / c->row : c->grain;
+  const df_range_fn range = c->row ? dfk_chain_row_range : dfk_chain_range;
   if (!make_outputs(r, g, whole, run, out)) return false;
-  if (whole->size <= g->chain.grain) dfk_chain_range(run, 0, whole->size);
-  else dfi_pool_range(x->pool, whole->size, g->chain.grain, dfk_chain_range, run);
+  if (n <= grain) range(run, 0, n);
+  else dfi_pool_range(x->pool, n, grain < 1 ? 1 : grain, range, run);
   return true;
 }
 
@@ -159,7 +207,9 @@ static bool compute(dfi_exec *x, dfi_record *r, dfi_group *g) {
   const df_tensor *whole = whole_of(r, g);
   run.chain = &g->chain;
   memset(run.out, 0, sizeof *run.out * (size_t)g->chain.nsteps);
-  if (!whole || whole->rank == 0 || !find_inputs(r, g, whole, &run)) return false;
+  if (!whole || whole->rank == 0 || !has_rows(&g->chain, whole) || !find_inputs(r, g, whole, &run) ||
+      !steps_are_whole(&g->chain, &run))
+    return false;
   const dfi_device *d = x->plan->cut ? x->plan->devices->at[g->device] : NULL;
   const bool done = d && d->remote ? compute_there(d, r, g, whole, &run, out)
                                    : compute_here(x, r, g, whole, &run, out);

@@ -1,6 +1,7 @@
 /* group.c: which elementwise nodes are computed in one pass.
  *
- * A group is a set of elementwise nodes of one scope, context and shape that hang together. Tokens move through it as
+ * A group is a set of elementwise nodes of one scope, context and shape that hang together, with what goes by rows of
+ * that shape (group_rows.c). Tokens move through it as
  * ever; its values are computed when its last member has fired, and only then does anybody outside hear of them. So no
  * way may lead out of a group and back into it: everything has a level, which rises along every edge but those inside
  * a group, and a group's members are of one level. All that a group has to wait for is on its way before it, except
@@ -12,86 +13,19 @@
  * edge does, so the same rule holds.
  */
 #include "base/stress.h"
-#include "plan/make.h"
-#include "kernels/elementwise.h"
+#include "plan/group.h"
 
 enum {
   SMALL = 256,                    /* elements of a static shape from which on it is worth it */
-  PASSES = 12,                    /* over the nodes, until levels stand still */
-  GRAIN = 32768, BLOCK = 1024     /* elements a thread should have of one cheap op; and a multiple of these */
+  PASSES = 12                     /* over the nodes, until levels stand still */
 };
-
-/* Of a node, by id. */
-typedef struct place {
-  int32_t level;
-  int32_t class;                  /* what can be in a group with what; 0: it cannot */
-  int32_t leader;                 /* of those it hangs together with */
-  int32_t waits;                  /* members before it that are not in order yet */
-} place;
-
-typedef struct class { const df_context *context; const dfi_shape *shape; int32_t scope, device; } class;
-
-typedef struct finder {
-  maker   *m;
-  place   *at;
-  int32_t *scope_level;           /* by scope: of its Enters */
-  class   *class; int32_t nclasses;      /* 1 … nclasses */
-  int32_t *table; uint32_t mask;         /* of classes, by hash */
-  int64_t  small;                 /* elements of a static shape that are worth it */
-  uint8_t *known;                 /* by op: 0 not asked yet, 1 no chain can have it, 2 some dtypes of it */
-} finder;
+enum { NOTHING = 1, ELEMENTWISE, ROWS };      /* of finder.known */
 
 /* ---- which nodes -------------------------------------------------------------------------------------------- */
 
-/* Of a list: Add itself is computed as any other kernel is. */
-static bool is_sum(const df_node *n) { return dfi_has_trait(n, DFO_ADDS) && dfi_op_info_at(n->op)->in_list; }
-
-/* How the node computes; a sum of many: how it adds one. */
-static dfk_loop loop_of(const df_node *n, df_kernel_fn kernel) {
-  static const double zeros[2] = { 0 };
-  df_tensor view[3];
-  const df_tensor *in[3] = { &view[0], &view[1], &view[2] };
-  df_error error;
-  const int32_t nin = is_sum(n) ? 2 : n->nin;
-  for (int32_t i = 0; i < nin; i++)
-    view[i] = (df_tensor){ .refs = 1, .dtype = dfi_dtype(n->in[i]), .rank = 1, .view = 1, .size = 2, .dims = { 2 },
-                           .data = (void *)(uintptr_t)zeros };
-  df_kernel k = { .attrs = n->attrs, .nin = nin, .nout = 1, .in = in, .out_dtype = &n->out[0].dtype, .error = &error };
-  if (is_sum(n)) kernel = cpu_add;
-  return dfk_chain_loop(kernel, &k);
-}
-
-static const dfi_device *gpu_of(const maker *m, const df_node *n) {
-  const dfi_device *d = m->cut ? m->devices->at[m->mark[n->id].device] : NULL;
-  return d && d->remote ? d : NULL;
-}
-
-/* What the GPU's code calls the op of a node there; NULL: it has no expression for it. */
-static const char *element_of(const maker *m, const df_node *n) {
-  uint8_t in[3];
-  if (!gpu_of(m, n) || n->nin > 3) return NULL;
-  for (int32_t i = 0; i < n->nin; i++) in[i] = dfi_dtype(n->in[i]);
-  return dfi_gpu_fuses(op_of(n)->type, n->nin, in, n->out[0].dtype);
-}
-
 static bool fits_gpu(const finder *f, const df_node *n, const dfi_pnode *q) {
   return q->gpu && !q->reads && !q->has_handle && n->out[0].shape.rank >= 1 &&
-         f->m->plan->scope[f->m->mark[n->id].scope].parent != DFI_FUNCTION && element_of(f->m, n);
-}
-
-static bool fits(finder *f, const df_node *n) {
-  const mark *k = &f->m->mark[n->id];
-  if (k->number < 0 || n->nout != 1 || n->nin < 1 || f->known[n->op] == 1) return false;
-  const dfi_pnode *q = &f->m->plan->node[k->number];
-  if (f->m->cut) return fits_gpu(f, n, q);
-  const dfi_shape *s = &n->out[0].shape;
-  if ((q->kind != DFI_K_KERNEL && q->kind != DFI_K_SCALAR) || q->reads || q->has_handle || op_of(n)->stateful)
-    return false;
-  if (s->rank < 1 || (n->nin > 3 && !is_sum(n)) || n->nin > DFK_CHAIN_STEPS / 2) return false;
-  const int64_t size = dfi_shape_size(s);
-  if ((size >= 0 && size < f->small) || f->m->plan->scope[k->scope].parent == DFI_FUNCTION) return false;
-  if (!f->known[n->op]) f->known[n->op] = is_sum(n) || dfk_chain_has(q->kernel) ? 2 : 1;
-  return f->known[n->op] == 2 && loop_of(n, q->kernel).fn;
+         f->m->plan->scope[f->m->mark[n->id].scope].parent != DFI_FUNCTION && dfi_group_element(f->m, n);
 }
 
 static uint32_t hash_of(const class *c) {
@@ -100,8 +34,8 @@ static uint32_t hash_of(const class *c) {
   return (uint32_t)(h ^ h >> 32);
 }
 
-static int32_t class_of(finder *f, const df_node *n) {
-  const class c = { n->context, &n->out[0].shape, f->m->mark[n->id].scope, f->m->mark[n->id].device };
+int32_t dfi_group_class(finder *f, const df_node *n, const dfi_shape *shape) {
+  const class c = { n->context, shape, f->m->mark[n->id].scope, f->m->mark[n->id].device, -1, 0 };
   for (uint32_t i = hash_of(&c);; i++) {
     int32_t *at = &f->table[i & f->mask];
     if (!*at) {
@@ -112,6 +46,41 @@ static int32_t class_of(finder *f, const df_node *n) {
     if (o->context == c.context && o->scope == c.scope && o->device == c.device &&
         dfi_shape_equal(o->shape, c.shape)) return *at;
   }
+}
+
+/* What a chain could have it as, of some dtype. */
+static int known(finder *f, const df_node *n, const dfi_pnode *q) {
+  uint8_t *k = &f->known[n->op];
+  if (*k) return *k;
+  if (dfi_group_is_sum(n) || dfk_chain_has(q->kernel)) return *k = ELEMENTWISE;
+  const bool rows = dfk_chain_rows(q->kernel, DF_FLOAT32).fn || dfk_chain_rows(q->kernel, DF_BOOL).fn ||
+                    dfk_chain_spreads(q->kernel) || dfi_has_trait(n, DFO_RESHAPES);
+  return *k = rows ? ROWS : NOTHING;
+}
+
+/* A member gets its class. */
+static bool fits(finder *f, const df_node *n) {
+  const mark *k = &f->m->mark[n->id];
+  if (k->number < 0 || n->nout != 1 || n->nin < 1 || f->known[n->op] == NOTHING) return false;
+  const dfi_pnode *q = &f->m->plan->node[k->number];
+  const dfi_shape *s = &n->out[0].shape;
+  if (f->m->cut) {
+    if (fits_gpu(f, n, q)) f->at[n->id].class = dfi_group_class(f, n, s);
+    return f->at[n->id].class;
+  }
+  if ((q->kind != DFI_K_KERNEL && q->kind != DFI_K_SCALAR) || q->reads || q->has_handle || op_of(n)->stateful)
+    return false;
+  if (s->rank < 1 || (n->nin > 3 && !dfi_group_is_sum(n)) || n->nin > DFK_CHAIN_STEPS / 2) return false;
+  if (f->m->plan->scope[k->scope].parent == DFI_FUNCTION) return false;
+  const int how = known(f, n, q);
+  if (how != ELEMENTWISE) return how == ROWS && dfi_group_fits_rows(f, n, q);
+  if (dfi_group_fits_narrow(f, n, q)) return true;
+  const int64_t size = dfi_shape_size(s);
+  if ((size >= 0 && size < f->small) || !dfi_group_loop(n, q->kernel).fn) return false;
+  const int32_t class = dfi_group_class(f, n, s);
+  if (dfi_group_crosses_rows(f, n, class)) return false;
+  f->at[n->id].class = class;
+  return true;
 }
 
 /* ---- levels ------------------------------------------------------------------------------------------------- */
@@ -184,127 +153,7 @@ static void join(finder *f) {
   }
 }
 
-/* ---- a group ------------------------------------------------------------------------------------------------- */
-
-static int32_t steps_of(const df_node *n) { return is_sum(n) ? n->nin < 2 ? DFK_CHAIN_STEPS : n->nin - 1 : 1; }
-
-static int32_t input_at(dfi_group *g, dfi_operand o, uint8_t dtype) {
-  int32_t i = 0;
-  while (i < g->chain.ninputs && g->input[i].at != o) i++;
-  if (i < g->chain.ninputs) return i;
-  g->input[i] = (dfi_group_input){ .at = o };
-  g->chain.input_bytes[i] = dfi_dtype_size[dtype];
-  g->chain.input_dtype[i] = dtype;
-  g->chain.ninputs++;
-  return i;
-}
-
-/* Where input i of a member comes from, as a step has it; it is read by step `s`. */
-static int16_t source(maker *m, dfi_group *g, const dfi_pnode *q, int32_t i, int32_t s) {
-  const dfi_operand o = m->plan->operand[q->in + (uint32_t)i];
-  const dfi_pnode *nodes = m->plan->node + m->plan->scope[q->scope].first;
-  for (int32_t k = 0; DFI_SPACE(o) == DFI_ITERATION && k < g->n; k++)
-    if (nodes[g->member[k].node].out == DFI_INDEX(o)) {
-      g->member[k].reads++;
-      return (int16_t)g->member[k].step;
-    }
-  const int32_t at = input_at(g, o, dfi_dtype(q->node->in[i]));
-  g->input[at].reads++;
-  g->input[at].last = s;
-  return (int16_t)(-1 - at);
-}
-
-static void add_steps(maker *m, dfi_group *g, dfi_member *to, const dfi_pnode *q) {
-  const df_node *n = q->node;
-  const char *element = element_of(m, n);
-  const dfk_loop loop = element ? (dfk_loop){ .grain = 1 } : loop_of(n, q->kernel);
-  const uint8_t bytes = dfi_dtype_size[n->out[0].dtype];
-  dfk_chain *c = &g->chain;
-  if (!is_sum(n)) {
-    dfk_step s = { .fn = loop.fn, .param = loop.param, .nin = (uint8_t)n->nin, .bytes = bytes, .element = element,
-                   .in_dtype = dfi_dtype(n->in[0]), .dtype = n->out[0].dtype };
-    for (int32_t i = 0; i < n->nin; i++) s.in[i] = source(m, g, q, i, c->nsteps);
-    c->step[c->nsteps++] = s;
-  } else {
-    for (int32_t i = 1; i < n->nin; i++) {
-      dfk_step s = { .fn = loop.fn, .nin = 2, .bytes = bytes, .alike = true };
-      s.in[0] = i == 1 ? source(m, g, q, 0, c->nsteps) : (int16_t)(c->nsteps - 1);
-      s.in[1] = source(m, g, q, i, c->nsteps);
-      c->step[c->nsteps++] = s;
-    }
-  }
-  c->grain += GRAIN / (loop.grain > 0 ? loop.grain : 1);       /* what an element costs: group_new turns it round */
-  to->step = c->nsteps - 1;
-}
-
-/* Results that nobody outside wants take turns in few buffers. */
-static void give_buffers(dfi_group *g) {
-  dfk_chain *c = &g->chain;
-  int32_t last[DFK_CHAIN_STEPS] = { 0 }, free_at[DFK_CHAIN_STEPS];      /* free_at: of a buffer, after which step */
-  bool stored[DFK_CHAIN_STEPS] = { 0 };
-  for (int32_t i = 0; i < g->n; i++) stored[g->member[i].step] = g->member[i].wanted;
-  for (int32_t s = 0; s < c->nsteps; s++) {
-    last[s] = s;
-    for (int32_t i = 0; i < c->step[s].nin; i++) if (c->step[s].in[i] >= 0) last[c->step[s].in[i]] = s;
-  }
-  for (int32_t s = 0; s < c->nsteps; s++) {
-    if (stored[s]) continue;
-    int32_t b = 0;
-    while (b < c->nbuffers && free_at[b] >= s) b++;
-    if (b == c->nbuffers) c->nbuffers++;
-    free_at[b] = last[s];
-    c->step[s].buffer = (int16_t)b;
-  }
-}
-
-/* The edges that stay in the group come first. */
-static void sort_edges(dfi_plan *p, const dfi_pnode *nodes, dfi_pnode *q) {
-  dfi_edge *e = p->edge + q->edge[0];
-  const uint32_t n = q->edge[1] - q->edge[0];
-  dfi_edge *outside = dfi_xmalloc(sizeof *outside * (n + 1));
-  uint32_t in = 0, out = 0;
-  for (uint32_t i = 0; i < n; i++)
-    if (nodes[e[i].node].group == q->group) e[in++] = e[i]; else outside[out++] = e[i];
-  memcpy(e + in, outside, sizeof *e * out);
-  q->inside = q->edge[0] + in;
-  dfi_free(outside);
-}
-
-/* The nodes, in an order in which each comes after those that it reads, become a group. */
-static void group_new(maker *m, df_node *const *node, int32_t n) {
-  dfi_plan *p = m->plan;
-  p->group = dfi_xrealloc(p->group, sizeof *p->group * (size_t)(p->ngroups + 1));
-  dfi_group *g = &p->group[p->ngroups++];
-  int32_t steps = 0;
-  for (int32_t i = 0; i < n; i++) steps += steps_of(node[i]);
-  *g = (dfi_group){ .n = 0 };
-  g->member = dfi_xcalloc((size_t)n, sizeof *g->member);
-  g->input = dfi_xcalloc(DFK_CHAIN_INPUTS, sizeof *g->input);
-  g->chain.step = dfi_xcalloc((size_t)steps, sizeof *g->chain.step);
-  g->chain.input_bytes = dfi_xcalloc(DFK_CHAIN_INPUTS, 1);
-  g->chain.input_dtype = dfi_xcalloc(DFK_CHAIN_INPUTS, 1);
-  dfi_scope *s = &p->scope[m->mark[node[0]->id].scope];
-  for (int32_t i = 0; i < n; i++) {
-    dfi_pnode *q = &p->node[m->mark[node[i]->id].number];
-    dfi_member *to = &g->member[i];
-    *to = (dfi_member){ .node = (uint32_t)(q - p->node) - s->first };
-    add_steps(m, g, to, q);
-    g->n++;
-    q->group = (uint32_t)p->ngroups;
-    q->place = (uint32_t)i;
-    q->kind = DFI_K_KERNEL;
-    g->device = q->device;
-  }
-  dfi_pnode *nodes = p->node + s->first;
-  for (int32_t i = 0; i < n; i++) g->member[i].wanted = s->uses[nodes[g->member[i].node].out] > g->member[i].reads;
-  for (int32_t i = 0; i < n; i++) sort_edges(p, nodes, nodes + g->member[i].node);
-  g->chain.grain = GRAIN / (g->chain.grain ? g->chain.grain : 1) / BLOCK * BLOCK;
-  if (g->chain.grain < 2 * BLOCK) g->chain.grain = 2 * BLOCK;
-  give_buffers(g);
-  g->slot = s->nslots++;
-  s->groups = dfi_xrealloc(s->groups, sizeof *s->groups * (s->ngroups + 1));
-  s->groups[s->ngroups++] = (uint32_t)p->ngroups - 1;
-}
+/* ---- groups --------------------------------------------------------------------------------------------------- */
 
 static int32_t inputs_of(df_node *const *node, int32_t n) {      /* at most */
   int32_t inputs = 0;
@@ -312,14 +161,25 @@ static int32_t inputs_of(df_node *const *node, int32_t n) {      /* at most */
   return inputs;
 }
 
+/* Steps that a group of these may have: where they go by rows a row of each result has to fit. */
+static int64_t most_steps(const finder *f, df_node *const *node, int32_t n) {
+  const class *c = &f->class[f->at[node[0]->id].class];
+  int64_t widest = 1;
+  for (int32_t i = 0; i < n; i++)
+    if (dfi_dtype_size[node[i]->out[0].dtype] > widest) widest = dfi_dtype_size[node[i]->out[0].dtype];
+  const int64_t fit = c->lead < 0 ? DFK_CHAIN_STEPS : DFK_CHAIN_ROOM / (widest * c->row);
+  return fit < DFK_CHAIN_STEPS ? fit : DFK_CHAIN_STEPS;
+}
+
 /* Those with one leader, in order; where they are too many for one group they become several, cut across the order. */
-static void group_ordered(maker *m, df_node *const *node, int32_t n) {
+static void group_ordered(finder *f, df_node *const *node, int32_t n) {
+  const int64_t most = most_steps(f, node, n);
   while (n > 0) {
     int32_t k = 0, steps = 0;
-    while (k < n && k < DFI_GROUP_MEMBERS && (steps += steps_of(node[k])) <= DFK_CHAIN_STEPS &&
+    while (k < n && k < DFI_GROUP_MEMBERS && (steps += dfi_group_steps(node[k])) <= most &&
            inputs_of(node, k + 1) <= DFK_CHAIN_INPUTS)
       k++;
-    if (k > 1) group_new(m, node, k);
+    if (k > 1) dfi_group_new(f, node, k);
     if (k < 1) k = 1;
     node += k;
     n -= k;
@@ -362,7 +222,7 @@ static void find_groups(finder *f) {
         more = true;
       }
     }
-    if (ordered == end - begin) group_ordered(m, order, ordered);
+    if (ordered == end - begin) group_ordered(f, order, ordered);
   }
   dfi_free(order); dfi_free(sorted);
 }
@@ -382,26 +242,17 @@ void dfi_plan_group(maker *m) {
   f.known = dfi_xcalloc((size_t)ops + 1, 1);
   f.at = dfi_xcalloc((size_t)dfi_plan_ids(m) + 1, sizeof *f.at);
   f.scope_level = dfi_xcalloc((size_t)p->nscopes + 1, sizeof *f.scope_level);
-  f.class = dfi_xcalloc((size_t)n + 2, sizeof *f.class);
+  f.class = dfi_xcalloc((size_t)n + 2, sizeof *f.class);     /* a member makes one at most */
   for (f.mask = 63; f.mask < 2 * (uint32_t)n; f.mask = 2 * f.mask + 1) { }
   f.table = dfi_xcalloc((size_t)f.mask + 1, sizeof *f.table);
   n = 0;
   for (int32_t i = 0; i < m->nneeded; i++) {
     const df_node *c = dfi_plan_node(m, m->needed[i]);
-    if (fits(&f, c)) { f.at[c->id].class = class_of(&f, c); n++; }
+    n += fits(&f, c);
   }
   if (n > 1 && find_levels(&f)) {
     join(&f);
     find_groups(&f);
   }
   dfi_free(f.known); dfi_free(f.at); dfi_free(f.scope_level); dfi_free(f.class); dfi_free(f.table);
-}
-
-void dfi_plan_groups_free(dfi_plan *p) {
-  for (int32_t i = 0; i < p->ngroups; i++) {
-    dfi_group *g = &p->group[i];
-    dfi_free(g->member); dfi_free(g->input);
-    dfi_free(g->chain.step); dfi_free(g->chain.input_bytes); dfi_free(g->chain.input_dtype);
-  }
-  dfi_free(p->group);
 }

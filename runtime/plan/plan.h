@@ -109,8 +109,8 @@ typedef struct dfi_member {
   uint32_t   reads;              /* by members, of its value */
   bool       wanted;             /* by others too */
 } dfi_member;
-/* reads: by members; last: the last step that does */
-typedef struct dfi_group_input { dfi_operand at; int32_t reads, last; } dfi_group_input;
+/* reads: by members; last: the last step that does; narrow: a step does that has one element a row */
+typedef struct dfi_group_input { dfi_operand at; int32_t reads, last; bool narrow; } dfi_group_input;
 typedef struct dfi_group {
   int32_t    n;
   dfi_member *member;            /* n, each after those whose values it reads */

@@ -176,3 +176,123 @@ describe('elementwise ops that hang together', function()
     assert.same(bits(df.run(a * 2)), bits(got[1]))
   end)
 end)
+
+describe('folds, softmax and elementwise ops of one set of rows', function()
+  before_each(df.reset)
+
+  --- Largest while a run of `ys` goes on, beside what there was before.
+  local function peak(s, ys, options)
+    df.reset_peak_memory()
+    local before = s:stats().memory['cpu:0'].in_use
+    s:start(ys, nil, options):wait()
+    return s:stats().memory['cpu:0'].peak - before
+  end
+
+  local function norm(x, axis, keep)
+    local mean = df.reduce_mean(x, { axis = axis, keep_dims = true })
+    local d = x - mean
+    local y = d * df.rsqrt(df.reduce_mean(df.square(d), { axis = axis, keep_dims = true }) + 1e-5)
+    return y, df.reduce_sum(y * x, { axis = axis, keep_dims = keep })
+  end
+
+  it('give the bits of the ops one by one, whatever the rows, and so do their gradients', function()
+    for i, dims in ipairs{ { 1, 300 }, { 300, 2 }, { 70, 7 }, { 41, 16 }, { 7, 41, 33 }, { 9, 255 }, { 9, 256 }, { 5, 1024 },
+                           { 3, 1025 }, { 3, 2500 }, { 2, 8192 }, { 2, 8193 }, { 33, 100, 5 } } do
+      local x = df.Variable(support.tensor(dims, -3, 3, i % 2 == 0 and 'float64' or 'float32', i))
+      local y, sums = norm(x, #dims - 1, i % 3 == 0)
+      local e = df.exp(x - df.reduce_max(x, { axis = #dims - 1, keep_dims = true }))
+      local softmax = e / df.reduce_sum(e, { axis = #dims - 1, keep_dims = true })
+      local all, total = norm(x, #dims == 3 and { 1, 2 } or { -1 }, false)
+      local grads = df.gradients({ df.square(sums), softmax * y, df.square(total) * 0.5 }, x)
+      both{ y, sums, softmax, all, total, grads, df.reduce_logsumexp(x * 2, { axis = -1 }) * 2, df.softmax(y * 3) - y }
+    end
+  end)
+
+  host_it('write nothing between what they read and what they make', function()
+    local x = df.Variable(df.random_uniform({ 512, 700 }))
+    local y = df.reduce_sum(df.square((norm(x, 1))), { axis = 1 })
+    local s, one = df.Session(), 512 * 700 * 4
+    s:run(y)
+    assert.is_true(peak(s, y, {}) < 0.1 * one)
+    assert.is_true(peak(s, y, { values = true }) > 2 * one)
+  end)
+
+  it('of other dtypes, products, minima and all that is true of a row, too', function()
+    for _, dtype in ipairs{ 'int32', 'int64', 'float32', 'float64' } do
+      local x = df.cast(df.constant(support.tensor({ 60, 45 }, -9, 9, 'float32', 6)), dtype)
+      local low, high = df.reduce_min(x * 2, { axis = 1, keep_dims = true }), df.reduce_max(x + 1, { axis = 1 })
+      local all = df.reduce_all((x * x):gt(low), { axis = 1, keep_dims = true })
+      local any = df.reduce_any((x - low):lt(x), { axis = 1 })
+      both{ x - low, high * 2, all:logical_and(x:gt(low)), any:logical_not(), df.reduce_prod(x + x, { axis = { 1 } }) + high,
+            df.reduce_sum(df.where(all:logical_or(x:lt(0)), x, x * 3), { axis = 1 }) }
+    end
+  end)
+
+  it('meet values with one element a row from elsewhere, rows, numbers, and what has as many rows as columns', function()
+    for _, n in ipairs{ 40, 300 } do
+      local x = df.constant(support.tensor({ n, n }, -3, 3, 'float32', 1))
+      local one, column = df.constant(support.tensor({ n }, -1, 1, 'float32', 2)), df.constant(support.tensor({ n, 1 }, -1, 1, 'float32', 3))
+      local sum = df.reduce_sum(x * one, { axis = 1 })                      -- [n]
+      local kept = df.reduce_sum(x * column, { axis = 1, keep_dims = true })      -- [n, 1]
+      local a, b = sum * one + 2, kept * column - 1
+      both{ a, b, x + one, x * sum, x * a, x - b, a + b, df.expand_dims(a, 1) * x, df.reshape(b, { n }) * a, df.add_n{ a, sum, one },
+            df.add_n{ kept, b } * x, df.maximum(b, kept) / df.float32(3) + x, one * b }
+    end
+  end)
+
+  it('with axes in front of a batch that is not known, and none in it', function()
+    local x = df.placeholder('float32', { -1, -1, 64 })
+    local y, sums = norm(x, 2, false)
+    local g = df.gradients(df.reduce_sum(sums * sums), x)
+    local s = df.Session{ threads = 2 }
+    for _, dims in ipairs{ { 1, 1, 64 }, { 3, 5, 64 }, { 1, 90, 64 }, { 90, 1, 64 }, { 0, 4, 64 }, { 300, 11, 64 } } do
+      both({ y, sums, g }, { [x] = support.tensor(dims, -2, 2, 'float32', 4) }, s)
+    end
+  end)
+
+  it('are cut where a row of each result would not fit, and the parts are right', function()
+    local x = df.Variable(support.tensor({ 4, 8000 }, -1, 1, 'float64', 5))
+    local y, all = x, {}
+    for i = 1, 12 do
+      local sum = df.reduce_mean(y, { axis = 1, keep_dims = i % 2 == 0 })
+      y = df.tanh(y) * 0.5 + (i % 2 == 0 and sum or df.expand_dims(sum, -1)) * x
+      all[i] = sum * 2
+    end
+    all[#all + 1] = y
+    both(all)
+  end)
+
+  it('in loops, with what a body makes of its rows', function()
+    local x = df.Variable(support.tensor({ 50, 40 }, -1, 1, 'float32', 7))
+    local _, h, s = df.while_loop(function(i) return i:lt(6) end, function(i, h, s)
+      local m = df.reduce_max(h, { axis = 1, keep_dims = true })
+      local e = df.exp(h - m) * df.sigmoid(s)
+      local sum = df.reduce_sum(e, { axis = 1, keep_dims = true })
+      return i + 1, e / sum + x, s * 0.5 + sum
+    end, { df.int32(0), x, df.zeros({ 50, 1 }) })
+    both{ h, s, df.gradients(df.reduce_sum(h * h) + df.reduce_sum(s), x) }
+  end)
+
+  it('refuse shapes as the op alone does', function()
+    local x, b = df.placeholder('float32', { -1, 30 }), df.placeholder('float32', { -1, 1 })
+    local sum = df.reduce_sum(df.exp(x), { axis = 1, keep_dims = true })
+    local y = x * (sum + b)
+    local s = df.Session()
+    local feed = support.tensor({ 40, 30 }, -1, 1, 'float32')
+    local ok, e = pcall(s.run, s, y, { [x] = feed, [b] = support.tensor({ 41, 1 }, -1, 1, 'float32') })
+    assert.is_false(ok)
+    assert.truthy(tostring(e):find('float32[40,1] and float32[41,1] do not broadcast', 1, true))
+    both({ y, sum }, { [x] = feed, [b] = support.tensor({ 40, 1 }, -1, 1, 'float32') }, s)
+    both({ y, sum }, { [x] = feed, [b] = support.tensor({ 1, 1 }, -1, 1, 'float32') }, s)
+    both({ y, sum }, { [x] = support.tensor({ 1, 30 }, -1, 1, 'float32'), [b] = support.tensor({ 40, 1 }, -1, 1, 'float32') }, s)
+  end)
+
+  it('of special numbers: NaN and infinities fold as they do alone', function()
+    local list = {}
+    for i = 1, 1200 do list[i] = ({ 0, -0.0, 1 / 0, -1 / 0, 0 / 0, 1e38, -1e-40, 3 })[(i + math.floor(i / 100)) % 8 + 1] end
+    local x = df.reshape(df.constant(df.tensor(list, 'float32')), { 300, 4 })
+    local a = x * 2 - 1
+    local top = df.reduce_max(a, { axis = 1, keep_dims = true })
+    both{ a - top, df.softmax(a) * 2, df.log_softmax(a) + top, df.reduce_sum(a, { axis = 1 }) * 3, df.reduce_min(-a, { axis = 1 }) + 0 }
+  end)
+end)

@@ -1,0 +1,51 @@
+/* group.h: what is known while a plan's groups are found; shared by plan/group.c (which nodes hang together),
+ * group_rows.c (what has to do with rows) and group_make.c (a group, laid out).
+ */
+#ifndef DFLOW_PLAN_GROUP_H
+#define DFLOW_PLAN_GROUP_H
+#include "plan/make.h"
+
+/* Of a node, by id. */
+typedef struct place {
+  int32_t level;
+  int32_t class;                  /* what can be in a group with what; 0: it cannot */
+  int32_t leader;                 /* of those it hangs together with */
+  int32_t waits;                  /* members before it that are not in order yet */
+  uint8_t form;                   /* of its result, beside the class's shape: dfk_form */
+} place;
+
+/* Of a class's members some may take rows: all axes from `lead` on are a row, of `row` elements. lead -1: none does. */
+typedef struct class {
+  const df_context *context;
+  const dfi_shape  *shape;
+  int32_t scope, device, lead;
+  int64_t row;
+} class;
+
+typedef struct finder {
+  maker   *m;
+  place   *at;
+  int32_t *scope_level;           /* by scope: of its Enters */
+  class   *class; int32_t nclasses;      /* 1 … nclasses */
+  int32_t *table; uint32_t mask;         /* of classes, by hash */
+  int64_t  small;                 /* elements of a static shape that are worth it */
+  uint8_t *known;                 /* by op: 0 not asked yet, else what a chain can have it as */
+} finder;
+
+/* The class of what has n's context and device and this shape. */
+int32_t dfi_group_class(finder *f, const df_node *n, const dfi_shape *shape);
+/* group_rows.c: n is a member: it takes rows, or passes on one element a row. Class and form are written. */
+bool dfi_group_fits_rows(finder *f, const df_node *n, const dfi_pnode *q);
+/* The same of an elementwise op whose result has one element a row. */
+bool dfi_group_fits_narrow(finder *f, const df_node *n, const dfi_pnode *q);
+/* Must n, one of elementwise ops, stay away from the class of its own shape? */
+bool dfi_group_crosses_rows(const finder *f, const df_node *n, int32_t class);
+/* group_make.c: is it a sum of a list? How a node computes (fn is NULL where it has no loop), and on a GPU. */
+bool dfi_group_is_sum(const df_node *n);
+dfk_loop dfi_group_loop(const df_node *n, df_kernel_fn kernel);
+const char *dfi_group_element(const maker *m, const df_node *n);
+/* Steps that a node takes. */
+int32_t dfi_group_steps(const df_node *n);
+/* The nodes, in an order in which each comes after those that it reads, become a group. */
+void dfi_group_new(finder *f, df_node *const *node, int32_t n);
+#endif
