@@ -13,6 +13,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 busted=$(command -v busted) || { echo 'run.sh: busted was not found (make deps)' >&2; exit 1; }
 work=$(mktemp -d) || exit 1
+export DFLOW_NATIVE_CACHE="${DFLOW_NATIVE_CACHE-$PWD/build/native}"      # the same loops in every reading
 trap 'rm -rf "$work"' EXIT INT TERM
 passed=0 failed=0
 : > "$work/told"

@@ -1,14 +1,11 @@
 /* nvrtc.c: source to code, by way of the disk. See nvrtc.h. */
 #define _GNU_SOURCE
 #include "nvrtc.h"
+#include "../disk.h"
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static struct {
   pthread_mutex_t lock;                   /* guards all, and the compiler: it takes one program at a time */
@@ -61,70 +58,7 @@ void dfc_nvrtc_about(char *out, size_t room) {
 
 /* ---- the disk ---------------------------------------------------------------------------------------------------- */
 
-/* What lies before the code in a file: that it is whole, and what it was made of. */
-typedef struct preface { char magic[8]; uint64_t key[2], bytes, sum; } preface;
-static const char magic[8] = "dflowgpu";
-
-static uint64_t hash(uint64_t h, const void *p, size_t n) {
-  const unsigned char *q = p;
-  for (size_t i = 0; i < n; i++) h = (h ^ q[i]) * 1099511628211ull;
-  return h;
-}
-static uint64_t hash_text(uint64_t h, const char *text) { return hash(h, text, strlen(text) + 1); }
-
-/* Makes the folder and those above it. */
-static bool make_folder(char *path) {
-  for (char *at = path + 1; ; at++) {
-    if (*at != '/' && *at) continue;
-    const char was = *at;
-    *at = 0;
-    const bool ok = mkdir(path, 0700) == 0 || errno == EEXIST;
-    *at = was;
-    if (!ok || !was) return ok;
-  }
-}
-
-/* False: nothing is to be kept. */
-static bool cache_path(const uint64_t key[2], char *path, size_t room) {
-  const char *asked = getenv("DFLOW_GPU_CACHE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  char folder[400];
-  int n = 0;
-  if (asked) n = snprintf(folder, sizeof folder, "%s", asked);
-  else if (cache && cache[0] == '/') n = snprintf(folder, sizeof folder, "%s/dflow/gpu", cache);
-  else if (home && home[0] == '/') n = snprintf(folder, sizeof folder, "%s/.cache/dflow/gpu", home);
-  if (n <= 0 || n >= (int)sizeof folder || folder[0] != '/' || !make_folder(folder)) return false;
-  return snprintf(path, room, "%s/%016llx%016llx.cubin", folder, (unsigned long long)key[0],
-                  (unsigned long long)key[1]) < (int)room;
-}
-
-/* NULL: there is none, or it is not whole. */
-static void *cache_read(const char *path, const uint64_t key[2], size_t *bytes) {
-  FILE *f = fopen(path, "rb");
-  preface p;
-  void *code = NULL;
-  if (!f) return NULL;
-  if (fread(&p, sizeof p, 1, f) == 1 && !memcmp(p.magic, magic, sizeof magic) && p.key[0] == key[0] &&
-      p.key[1] == key[1] && p.bytes && p.bytes < (1u << 28) && (code = malloc(p.bytes)) &&
-      (fread(code, p.bytes, 1, f) != 1 || hash(p.key[0], code, p.bytes) != p.sum)) {
-    free(code);
-    code = NULL;
-  }
-  fclose(f);
-  *bytes = code ? p.bytes : 0;
-  return code;
-}
-
-/* Others may write the same file: it is whole or not there. */
-static void cache_write(const char *path, const uint64_t key[2], const void *code, size_t bytes) {
-  preface p = { .key = { key[0], key[1] }, .bytes = bytes, .sum = hash(key[0], code, bytes) };
-  char draft[500];
-  memcpy(p.magic, magic, sizeof magic);
-  snprintf(draft, sizeof draft, "%s.XXXXXX", path);      /* a number of ours could be that of one who died at it */
-  const int fd = mkostemp(draft, O_CLOEXEC);
-  if (fd < 0) return;
-  const bool ok = write(fd, &p, sizeof p) == (ssize_t)sizeof p && write(fd, code, bytes) == (ssize_t)bytes;
-  if (close(fd) || !ok || rename(draft, path)) unlink(draft);
-}
+static const dfk_disk disk = { "DFLOW_GPU_CACHE", "gpu", "cubin", "dflowgpu", 256u << 20 };
 
 /* ---- the compiler ------------------------------------------------------------------------------------------------ */
 
@@ -168,7 +102,7 @@ static void *compile(const char *source, const char *const *options, int32_t nop
 }
 
 void *dfc_nvrtc_code(const dfc_gpu *g, const char *source, bool may_compile, size_t *bytes, char *why, size_t room) {
-  char arch[40], path[480];
+  char arch[40];
   snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d%d", g->major, g->minor);
   const char *const options[] = { arch, "--fmad=false", "--std=c++17" };
   enum { OPTIONS = sizeof options / sizeof *options };
@@ -176,20 +110,18 @@ void *dfc_nvrtc_code(const dfc_gpu *g, const char *source, bool may_compile, siz
   why[0] = 0;
   pthread_mutex_lock(&nvrtc.lock);
   if (open_nvrtc()) {
-    uint64_t key[2] = { 1469598103934665603ull, 0x9e3779b97f4a7c15ull };
-    for (int32_t i = 0; i < 2; i++) {
-      key[i] = hash_text(key[i], source);
-      key[i] = hash_text(key[i], g->name);             /* the driver for tests makes code of another kind */
-      key[i] = hash(hash(key[i], &nvrtc.major, sizeof nvrtc.major), &nvrtc.minor, sizeof nvrtc.minor);
-      for (int32_t o = 0; o < OPTIONS; o++) key[i] = hash_text(key[i], options[o]);
-      key[i] = hash_text(key[i], stdint_h);
-      for (int32_t h = 0; dfc_header_names[h]; h++) key[i] = hash_text(key[i], dfc_headers[h]);
-    }
-    const bool kept = cache_path(key, path, sizeof path);
-    if (kept && (code = cache_read(path, key, bytes))) nvrtc.loaded++;
+    dfk_disk_key key = DFK_DISK_KEY;
+    dfk_disk_hash_text(&key, source);
+    dfk_disk_hash_text(&key, g->name);                 /* the driver for tests makes code of another kind */
+    dfk_disk_hash(&key, &nvrtc.major, sizeof nvrtc.major);
+    dfk_disk_hash(&key, &nvrtc.minor, sizeof nvrtc.minor);
+    for (int32_t o = 0; o < OPTIONS; o++) dfk_disk_hash_text(&key, options[o]);
+    dfk_disk_hash_text(&key, stdint_h);
+    for (int32_t h = 0; dfc_header_names[h]; h++) dfk_disk_hash_text(&key, dfc_headers[h]);
+    if ((code = dfk_disk_read(&disk, &key, bytes))) nvrtc.loaded++;
     else if (may_compile && (code = compile(source, options, OPTIONS, bytes, why, room))) {
       nvrtc.compiled++;
-      if (kept) cache_write(path, key, code, *bytes);
+      dfk_disk_write(&disk, &key, code, *bytes);
     }
     if (why[0]) snprintf(nvrtc.why, sizeof nvrtc.why, "%.290s", why);
   } else snprintf(why, room, "%s", nvrtc.why);

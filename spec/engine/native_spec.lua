@@ -234,7 +234,7 @@ describe('native code', function()
     local s = df.Session{ engine = 'native' }
     s:run({ i, y, k, p }, { [n] = 4 })
     local text = s:native()
-    assert.matches('outer  native: variables int32, float32; 1 loop inside; compiled in [%d.]+ ms  [^\n]*native_spec.lua:%d+\n', text)
+    assert.matches('outer  native: variables int32, float32; 1 loop inside; [%l ]+ in [%d.]+ ms  [^\n]*native_spec.lua:%d+\n', text)
     assert.matches('outer/inner  native: part of outer', text)
     assert.matches('counts  tokens: `[^`]+` %([%w]+%): it has effects, or reads what others change', text)
     assert.matches('^; outer.*define i32', s:native{ code = 'llvm' })

@@ -1,5 +1,6 @@
-/* compile.c: the plug-in is found and loaded, and units are compiled: by a thread of their own, one after the other, or
- * at once by who asks.
+/* compile.c: the plug-in is found and loaded, and units are compiled: by a thread of their own, one after the other,
+ * or at once by who asks. What was compiled lies in memory once for all units with the same text, and on the disk for
+ * other processes.
  *
  * Units belong to their plan, which waits for the compiler before it goes.
  */
@@ -8,6 +9,7 @@
 #include "base/plugin.h"
 #include "engine/native/look.h"
 #include "engine/native/plugin.h"
+#include "kernels/disk.h"
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -22,7 +24,7 @@ static struct {
   bool            looked;          /* for the plug-in */
   const dfi_jit_api *api;
   char            why[600];        /* there is none */
-  int64_t         ncompiled;
+  struct dfi_code *codes;          /* what is in memory */
 } jit = { .lock = PTHREAD_MUTEX_INITIALIZER,
           .changed = PTHREAD_COND_INITIALIZER,
           .compiling = PTHREAD_MUTEX_INITIALIZER };
@@ -83,16 +85,82 @@ static __attribute__((constructor)) void begin(void) { pthread_atfork(before_for
 
 /* ---- compiling -------------------------------------------------------------------------------------------- */
 
+/* Machine code in memory: of all units with the same text. */
+struct dfi_code {
+  struct dfi_code *next;
+  char     symbol[sizeof DFI_SYMBOL];    /* its key */
+  int32_t  refs;
+  int32_t (*run)(dfi_native_frame *);
+  void    *loaded;                       /* the plug-in's */
+};
+
+static const dfk_disk disk = { "DFLOW_NATIVE_CACHE", "native", "o", "dflowjit", 64u << 20 };
+
+/* Of the text, but for the line that names the loop, and of all else that its code depends on. */
+static dfk_disk_key key_of(const dfi_unit *u) {
+  dfk_disk_key key = DFK_DISK_KEY;
+  dfk_disk_hash_text(&key, jit.api->depends());
+  dfk_disk_hash_text(&key, strchr(u->text.at, '\n'));
+  return key;
+}
+
+/* The object file, from the disk or the compiler; malloc's, or NULL. */
+static void *object_of(dfi_unit *u, const dfk_disk_key *key, size_t *bytes, char *error, size_t room) {
+  void *object = dfk_disk_read(&disk, key, bytes);
+  u->from_disk = object != NULL;
+  if (!object && (object = jit.api->compile(u->text.at, u->text.n, bytes, error, room)))
+    dfk_disk_write(&disk, key, object, *bytes);
+  return object;
+}
+
+static struct dfi_code *code_new(dfi_unit *u, const dfk_disk_key *key, const char *symbol, char *error, size_t room) {
+  size_t bytes;
+  void *object = object_of(u, key, &bytes, error, room);
+  if (!object) return NULL;
+  struct dfi_code *c = dfi_xcalloc(1, sizeof *c);
+  memcpy(c->symbol, symbol, sizeof c->symbol);
+  c->run = (int32_t(*)(dfi_native_frame *))jit.api->load(object, bytes, symbol, &c->loaded, error, room);
+  free(object);
+  if (c->run) {
+    c->next = jit.codes;
+    return jit.codes = c;
+  }
+  dfi_free(c);
+  return NULL;
+}
+
+/* The code of a unit that has been written. Under `compiling`. */
+static struct dfi_code *code_of(dfi_unit *u, char *error, size_t room) {
+  const dfk_disk_key key = key_of(u);
+  char symbol[sizeof DFI_SYMBOL];
+  snprintf(symbol, sizeof symbol, "dflow_%016llx%016llx", (unsigned long long)key.half[0],
+           (unsigned long long)key.half[1]);
+  memcpy(strstr(u->text.at, DFI_SYMBOL), symbol, strlen(symbol));
+  struct dfi_code *c = jit.codes;
+  while (c && strcmp(c->symbol, symbol)) c = c->next;
+  u->shared = c != NULL;
+  if (!c) c = code_new(u, &key, symbol, error, room);
+  if (c) c->refs++;
+  return c;
+}
+
+static void code_drop(struct dfi_code *c) {
+  if (!c || --c->refs) return;
+  struct dfi_code **at = &jit.codes;
+  while (*at != c) at = &(*at)->next;
+  *at = c->next;
+  jit.api->drop(c->loaded);
+  dfi_free(c);
+}
+
 static void compile(dfi_unit *u) {
   char error[500] = "";
   const double began = dfi_now();
   pthread_mutex_lock(&jit.compiling);
-  const dfi_jit_api *api = plugin();
-  if (!api) dfi_unit_refuse(u, NULL, "%s", jit.why);
-  else if (snprintf(u->symbol, sizeof u->symbol, "dflow_loop_%lld", (long long)++jit.ncompiled), dfi_unit_write(u)) {
-    u->run =
-        (int32_t(*)(dfi_native_frame *))api->compile(u->text.at, u->text.n, u->symbol, &u->code, error, sizeof error);
-    if (!u->run) dfi_unit_refuse(u, NULL, "LLVM: %s", error);
+  if (!plugin()) dfi_unit_refuse(u, NULL, "%s", jit.why);
+  else if (dfi_unit_write(u)) {
+    if ((u->code = code_of(u, error, sizeof error))) u->run = u->code->run;
+    else dfi_unit_refuse(u, NULL, "LLVM: %s", error);
   }
   pthread_mutex_unlock(&jit.compiling);
   u->compile_ms = (dfi_now() - began) * 1e3;
@@ -175,7 +243,7 @@ void dfi_native_forget(dfi_plan *p) {
   pthread_mutex_unlock(&jit.lock);
   pthread_mutex_lock(&jit.compiling);
   for (int32_t i = 0; i < all->n; i++) {
-    if (all->unit[i].code) jit.api->drop(all->unit[i].code);
+    code_drop(all->unit[i].code);
     dfi_unit_free(&all->unit[i]);
   }
   pthread_mutex_unlock(&jit.compiling);

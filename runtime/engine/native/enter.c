@@ -403,6 +403,7 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
                            .access = access,
                            .exec = x,
                            .unit = u,
+                           .address = u->address,
                            .record = r,
                            .number = r->number,
                            .least = x->osr ? 1 : LEAST,

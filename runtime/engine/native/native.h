@@ -95,11 +95,12 @@ typedef struct dfi_unit {
   _Atomic int32_t heat;          /* how often a look found it running */
   _Atomic int32_t failures;      /* how often it was left because something was about to fail */
   char    *reason;               /* REFUSED: why */
-  char     symbol[40];
-  dfi_text text;                 /* LLVM assembly */
+  dfi_text text;                 /* LLVM assembly, the same for the same loop in every process */
+  const void **address; uint32_t naddresses;   /* of functions and constants that it uses */
   int32_t (*run)(dfi_native_frame *);
-  void    *code;                 /* the plug-in's */
+  struct dfi_code *code;         /* compile.c's */
   double   compile_ms;
+  bool     from_disk, shared;    /* its code was there before */
   /* the cells that it reads when entered: the outermost loop's variables, its constants, then what is given */
   dfi_cell *cell; uint32_t ncells;
   dfi_operand *given; uint32_t ngiven;
@@ -137,6 +138,7 @@ struct dfi_native_frame {
   dfi_access *access;
   int64_t   value[4];            /* operands of calls */
   int64_t   least;               /* iterations that a burst is worth its while for */
+  const void **address;          /* the unit's */
   dfi_exec *exec;
   dfi_unit *unit;
   dfi_record *record;
@@ -161,13 +163,17 @@ enum {
   DFI_AT_NUMBER = 32,
   DFI_AT_ACCESS = 40,
   DFI_AT_VALUE = 48,
-  DFI_AT_LEAST = 80
+  DFI_AT_LEAST = 80,
+  DFI_AT_ADDRESS = 88
 };
 _Static_assert(offsetof(dfi_native_frame, value) == DFI_AT_VALUE &&
                    offsetof(dfi_native_frame, access) == DFI_AT_ACCESS &&
-                   offsetof(dfi_native_frame, least) == DFI_AT_LEAST,
+                   offsetof(dfi_native_frame, least) == DFI_AT_LEAST &&
+                   offsetof(dfi_native_frame, address) == DFI_AT_ADDRESS,
                "as write.c knows it");
 
+/* What the function is called in the text, until compile.c knows its key. */
+#define DFI_SYMBOL "dflow_00000000000000000000000000000000"
 /* Looks at the loop and writes it down: fills all of the unit but run and code. False: reason says why not. */
 bool dfi_unit_write(dfi_unit *u);
 void dfi_unit_free(dfi_unit *u);

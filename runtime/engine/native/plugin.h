@@ -7,19 +7,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DFI_JIT_VERSION = 1 };
+enum { DFI_JIT_VERSION = 2 };
 typedef struct dfi_jit_api {
   int32_t version;
   /* Makes the compiler for this machine. NULL: it is ready. Else why it is not, in static memory. Called once. */
   const char *(*open)(void);
-  /* Compiles `text` (`bytes` long, with a 0 behind it) and finds `symbol` in it. Returns its address, and in *code what
-   * `drop` wants; NULL: error, at most `room` bytes, says why. One call at a time. */
-  void *(*compile)(const char *text, size_t bytes, const char *symbol, void **code, char *error, size_t room);
+  /* Compiles `text` (`bytes` long, with a 0 behind it) to an object file: malloc's, *size bytes. NULL: error, at most
+   * `room` bytes, says why. One call at a time. */
+  void *(*compile)(const char *text, size_t bytes, size_t *size, char *error, size_t room);
+  /* Lays an object file that `compile` made into memory and finds `symbol` in it, which no other has that is there.
+   * Returns its address, and in *code what `drop` wants; NULL: error says why. One call at a time. */
+  void *(*load)(const void *object, size_t size, const char *symbol, void **code, char *error, size_t room);
   /* The function's memory goes. Nobody runs in it. */
   void (*drop)(void *code);
   /* The machine's assembly of the same text; malloc's, NULL when there is none. One call at a time, as of compile. */
   char *(*assembly)(const char *text, size_t bytes);
   const char *(*target)(void);          /* "x86_64-pc-linux-gnu sapphirerapids, LLVM 19.1"; static */
+  const char *(*depends)(void);         /* all that an object file depends on but the text; static */
 } dfi_jit_api;
 #define DFI_JIT_SYMBOL "dflow_jit"      /* of type dfi_jit_api */
 #endif

@@ -32,7 +32,8 @@ static void tell_unit(const dfi_unit *all, const dfi_unit *u, dfi_text *t) {
       dfi_text_add(t, "native: variables ");
       tell_types(u, t);
       if (u->nloops > 1) dfi_text_add(t, "; %d loop%s inside", u->nloops - 1, u->nloops > 2 ? "s" : "");
-      dfi_text_add(t, "; compiled in %.1f ms", u->compile_ms);
+      dfi_text_add(t, "; %s in %.1f ms", u->shared ? "shared" : u->from_disk ? "from the disk" : "compiled",
+                   u->compile_ms);
       break;
     case DFI_UNIT_REFUSED:
       dfi_text_add(t, "tokens: %s", u->reason ? u->reason : "what it reads is not what it was compiled for");

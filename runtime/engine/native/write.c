@@ -83,6 +83,21 @@ static void write_field(dfi_writer *w, const char *name, int32_t at, const char 
   DECL(w, "  %%%s.at = getelementptr i8, ptr %%c, i64 %d\n  %%%s = load %s, ptr %%%s.at\n", name, at, name, type, name);
 }
 
+/* What native code calls, under names of its own. The first of the addresses. */
+static const struct { const char *name; const void *at; } function[] = {
+  { "do.poll", (const void *)dfi_native_poll },   { "do.read", (const void *)dfi_native_read },
+  { "do.write", (const void *)dfi_native_write }, { "do.call", (const void *)dfi_native_call },
+  { "do.peek", (const void *)dfi_native_peek },   { "do.burst", (const void *)dfi_native_burst },
+  { "do.burst.done", (const void *)dfi_native_burst_done },
+};
+enum { FUNCTIONS = sizeof function / sizeof *function };
+
+static void write_functions(dfi_writer *w) {
+  for (int32_t k = 0; k < FUNCTIONS; k++)
+    DECL(w, "  %%%s.at = getelementptr ptr, ptr %%address, i64 %d\n  %%%s = load ptr, ptr %%%s.at\n", function[k].name,
+         k, function[k].name, function[k].name);
+}
+
 static void write_unit(dfi_writer *w) {
   dfi_unit *u = w->unit;
   const dfi_scope *s = u->scope;
@@ -95,15 +110,7 @@ static void write_unit(dfi_writer *w) {
   write_cells(w);
   dfi_text *t = &u->text;
   dfi_text_add(t, "; %s, %u nodes in its body, %d loops\n", s->name, s->n, u->nloops);
-  dfi_text_add(t, "define i32 @%s(ptr %%c) #0 {\nentry:\n", u->symbol);
-  static const struct { const char *name; void *at; } fn[] = {
-    { "do.poll", (void *)dfi_native_poll }, { "do.read", (void *)dfi_native_read },
-    { "do.write", (void *)dfi_native_write }, { "do.call", (void *)dfi_native_call },
-    { "do.peek", (void *)dfi_native_peek }, { "do.burst", (void *)dfi_native_burst },
-    { "do.burst.done", (void *)dfi_native_burst_done },
-  };
-  for (size_t k = 0; k < sizeof fn / sizeof *fn; k++)
-    dfi_text_add(t, "  %%%s = inttoptr i64 %llu to ptr\n", fn[k].name, (unsigned long long)(uintptr_t)fn[k].at);
+  dfi_text_add(t, "define i32 @" DFI_SYMBOL "(ptr %%c) #0 {\nentry:\n");
   dfi_writer head = { .look = w->look, .unit = u };
   write_field(&head, "in", DFI_AT_IN, "ptr");
   write_field(&head, "out", DFI_AT_OUT, "ptr");
@@ -112,7 +119,9 @@ static void write_unit(dfi_writer *w) {
   write_field(&head, "budget0", DFI_AT_BUDGET, "i64");
   write_field(&head, "first", DFI_AT_NUMBER, "i64");
   write_field(&head, "least", DFI_AT_LEAST, "i64");
-  dfi_text_add(t, "%.*s", (int)head.decl.n, head.decl.at);
+  write_field(&head, "address", DFI_AT_ADDRESS, "ptr");
+  write_functions(&head);
+  dfi_text_add(t, "%.*s%.*s", (int)head.decl.n, head.decl.at, (int)w->first.n, w->first.at ? w->first.at : "");
   dfi_free(head.decl.at);
   dfi_text_add(
       t,
@@ -150,12 +159,16 @@ bool dfi_unit_write(dfi_unit *u) {
   if (dfi_look_at(&look)) {
     dfi_writer w = { .look = &look, .unit = u };
     u->cell = dfi_xcalloc(u->scope->nenters + u->scope->nconsts + 1, sizeof *u->cell);
+    u->address = dfi_xmalloc(sizeof *u->address * FUNCTIONS);
+    for (u->naddresses = 0; u->naddresses < FUNCTIONS; u->naddresses++)
+      u->address[u->naddresses] = function[u->naddresses].at;
     begin_again(&w);
     write_unit(&w);
     u->nout = w.nout;
     u->given = look.given; u->ngiven = look.ngiven;
     look.given = NULL;
     dfi_free(w.decl.at); dfi_free(w.body.at); dfi_free(w.tail.at); dfi_free(w.outside.at); dfi_free(w.scopes.at);
+    dfi_free(w.first.at);
     dfi_free(w.done);
   }
   dfi_look_free(&look);
@@ -179,5 +192,6 @@ void dfi_unit_free(dfi_unit *u) {
   dfi_free(u->root);
   dfi_free(u->access);
   dfi_free(u->text.at);
+  dfi_free(u->address);
   dfi_free(u->reason);
 }

@@ -9,6 +9,7 @@ typedef struct dfi_writer {
   dfi_look *look;
   dfi_unit *unit;
   dfi_text  decl, body, tail;       /* the entry block, what follows, and the ways out */
+  dfi_text  first;                  /* before the entry block's rest */
   dfi_text  outside;                /* declarations */
   dfi_text  scopes;                 /* what arrays do not overlap */
   int32_t   ntemp, nlabel, nopaque;
@@ -32,6 +33,9 @@ const char *dfi_type(uint8_t dtype);
 dfi_name dfi_temp(dfi_writer *w);
 /* The same of as many as w->lanes says: `<8 x float>`. Stays for a few calls. */
 const char *dfi_lanes(dfi_writer *w, uint8_t dtype);
+/* Where something lies in this process: a function, a constant's elements. The assembly takes it from a list, so that
+   it is the same in others. */
+dfi_name dfi_write_address(dfi_writer *w, const void *at);
 /* A function that the assembly uses, declared once. */
 void dfi_declare(dfi_writer *w, const char *declaration);
 /* The value of an operand of loop i, and its dtype; of a small tensor where its elements lie. */

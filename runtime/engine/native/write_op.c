@@ -109,8 +109,8 @@ dfi_name dfi_write_called(dfi_writer *w, int32_t loop, const dfi_pnode *p, const
     const uint32_t from = k < p->nin ? k : 0;
     SAY(w, "  store %s %s, ptr %%x%u.as\n", dfi_type(dtype[from]), in[from].s, k + 1);
   }
-  const dfi_name good = dfi_temp(w), bad = dfi_temp(w), fn = dfi_temp(w), r = dfi_temp(w);
-  SAY(w, "  %s = inttoptr i64 %llu to ptr\n", fn.s, (unsigned long long)(uintptr_t)p->scalar);
+  const dfi_name good = dfi_temp(w), bad = dfi_temp(w), r = dfi_temp(w);
+  const dfi_name fn = dfi_write_address(w, (const void *)p->scalar);
   SAY(w, "  %s = call zeroext i1 %s(ptr %%x0, ptr %%x1, ptr %%x2, ptr %%x3)\n  %s = xor i1 %s, true\n", good.s, fn.s,
       bad.s, good.s);
   dfi_write_fail(w, loop, bad);

@@ -188,7 +188,7 @@ static void write_pieces(dfi_writer *w, int32_t i, const dfi_pnode *p, const sou
 /* The kernel's loop, called on what lies in memory. */
 static void write_call(dfi_writer *w, const dfi_pnode *p, const source *in, const char *to, int64_t n) {
   const dfk_loop loop = loop_of(p);
-  const dfi_name list = dfi_temp(w), out = dfi_temp(w), fn = dfi_temp(w);
+  const dfi_name list = dfi_temp(w), out = dfi_temp(w), fn = dfi_write_address(w, (const void *)loop.fn);
   uint32_t fixed = 0;
   uint64_t param;
   memcpy(&param, &loop.param, sizeof param);
@@ -203,7 +203,6 @@ static void write_call(dfi_writer *w, const dfi_pnode *p, const source *in, cons
     fixed |= (uint32_t)(in[k].number && n > 1) << k;
     SAY(w, "  %s = getelementptr ptr, ptr %s, i64 %u\n  store ptr %s, ptr %s\n", at.s, list.s, k, there.s, at.s);
   }
-  SAY(w, "  %s = inttoptr i64 %llu to ptr\n", fn.s, (unsigned long long)(uintptr_t)loop.fn);
   SAY(w, "  call void %s(ptr %s, ptr %s, i32 %u, i64 %lld, double 0x%016llX)\n", fn.s, out.s, list.s, fixed,
       (long long)n, (unsigned long long)param);
   dfi_write_copy(w, p->out_dtypes[0], n, to, out.s);

@@ -40,6 +40,20 @@ const char *dfi_lanes(dfi_writer *w, uint8_t dtype) {
   return text;
 }
 
+dfi_name dfi_write_address(dfi_writer *w, const void *at) {
+  dfi_unit *u = w->unit;
+  dfi_name n;
+  uint32_t k = 0;
+  while (k < u->naddresses && u->address[k] != at) k++;
+  snprintf(n.s, sizeof n.s, "%%address%u", k);
+  if (k < u->naddresses) return n;
+  u->address = dfi_xrealloc(u->address, sizeof *u->address * (k + 1));
+  u->address[u->naddresses++] = at;
+  dfi_text_add(&w->first, "  %s.at = getelementptr ptr, ptr %%address, i64 %u\n  %s = load ptr, ptr %s.at\n", n.s, k,
+               n.s, n.s);
+  return n;
+}
+
 void dfi_declare(dfi_writer *w, const char *declaration) {
   if (!w->outside.at || !strstr(w->outside.at, declaration)) dfi_text_add(&w->outside, "%s\n", declaration);
 }
@@ -114,12 +128,7 @@ dfi_name dfi_write_operand(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dty
       break;
     case DFI_CONSTANT:
       *dtype = w->look->plan->constant[at].dtype;
-      if (tensor) {
-        dfi_name n;
-        snprintf(n.s, sizeof n.s, "inttoptr (i64 %llu to ptr)",
-                 (unsigned long long)(uintptr_t)w->look->plan->constant[at].as.tensor->data);
-        return n;
-      }
+      if (tensor) return dfi_write_address(w, w->look->plan->constant[at].as.tensor->data);
       return literal(w, &w->look->plan->constant[at]);
     default: {
       const uint32_t g = dfi_look_given(w->look, o);

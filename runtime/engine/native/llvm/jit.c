@@ -13,9 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PASSES "default<O2>"
+
 static LLVMOrcLLJITRef jit;
 static LLVMTargetMachineRef machine;
-static char title[200];
+static char title[200], whole_title[8000];      /* the latter with what the processor can do */
 
 /* LLVM's error as text; consumes it. */
 static void tell(LLVMErrorRef e, char *error, size_t room) {
@@ -35,9 +37,10 @@ static LLVMTargetMachineRef machine_new(const char **why) {
   } else
     m = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
                                 LLVMCodeModelDefault);
-  unsigned major = 0, minor = 0;
-  LLVMGetVersion(&major, &minor, NULL);
+  unsigned major = 0, minor = 0, patch = 0;
+  LLVMGetVersion(&major, &minor, &patch);
   snprintf(title, sizeof title, "%s %s, LLVM %u.%u", triple, cpu, major, minor);
+  snprintf(whole_title, sizeof whole_title, "%s.%u " PASSES " %s", title, patch, features);
   LLVMDisposeMessage(triple); LLVMDisposeMessage(cpu); LLVMDisposeMessage(features);
   return m;
 }
@@ -75,7 +78,7 @@ static LLVMModuleRef optimised(LLVMContextRef c, const char *text, size_t bytes,
   LLVMSetModuleDataLayout(m, layout);
   LLVMDisposeTargetData(layout);
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMErrorRef e = LLVMRunPasses(m, "default<O2>", machine, options);
+  LLVMErrorRef e = LLVMRunPasses(m, PASSES, machine, options);
   LLVMDisposePassBuilderOptions(options);
   if (!e) return m;
   tell(e, error, room);
@@ -83,17 +86,30 @@ static LLVMModuleRef optimised(LLVMContextRef c, const char *text, size_t bytes,
   return NULL;
 }
 
-static void *jit_compile(const char *text, size_t bytes, const char *symbol, void **code, char *error, size_t room) {
-  LLVMOrcThreadSafeContextRef safe = LLVMOrcCreateNewThreadSafeContext();
-  LLVMModuleRef m = optimised(LLVMOrcThreadSafeContextGetContext(safe), text, bytes, error, room);
-  if (!m) { LLVMOrcDisposeThreadSafeContext(safe); return NULL; }
-  LLVMOrcThreadSafeModuleRef module = LLVMOrcCreateNewThreadSafeModule(m, safe);
-  LLVMOrcDisposeThreadSafeContext(safe);           /* the module holds it */
+static void *jit_compile(const char *text, size_t bytes, size_t *size, char *error, size_t room) {
+  LLVMContextRef c = LLVMContextCreate();
+  LLVMModuleRef m = optimised(c, text, bytes, error, room);
+  LLVMMemoryBufferRef buffer;
+  char *message = NULL;
+  void *object = NULL;
+  if (m && !LLVMTargetMachineEmitToMemoryBuffer(machine, m, LLVMObjectFile, &message, &buffer)) {
+    *size = LLVMGetBufferSize(buffer);
+    if ((object = malloc(*size))) memcpy(object, LLVMGetBufferStart(buffer), *size);
+    else snprintf(error, room, "out of memory");
+    LLVMDisposeMemoryBuffer(buffer);
+  } else if (m) snprintf(error, room, "%s", message ? message : "no code");
+  if (message) LLVMDisposeMessage(message);
+  if (m) LLVMDisposeModule(m);
+  LLVMContextDispose(c);
+  return object;
+}
+
+static void *jit_load(const void *object, size_t size, const char *symbol, void **code, char *error, size_t room) {
+  LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(object, size, symbol);
   LLVMOrcResourceTrackerRef tracker = LLVMOrcJITDylibCreateResourceTracker(LLVMOrcLLJITGetMainJITDylib(jit));
-  LLVMErrorRef e = LLVMOrcLLJITAddLLVMIRModuleWithRT(jit, tracker, module);
+  LLVMErrorRef e = LLVMOrcLLJITAddObjectFileWithRT(jit, tracker, buffer);
   LLVMOrcExecutorAddress at = 0;
-  if (e) LLVMOrcDisposeThreadSafeModule(module);
-  else e = LLVMOrcLLJITLookup(jit, &at, symbol);
+  if (!e) e = LLVMOrcLLJITLookup(jit, &at, symbol);
   if (!e) { *code = tracker; return (void *)(uintptr_t)at; }
   tell(e, error, room);
   LLVMOrcReleaseResourceTracker(tracker);
@@ -122,6 +138,8 @@ static char *jit_assembly(const char *text, size_t bytes) {
 }
 
 static const char *jit_target(void) { return title; }
+static const char *jit_depends(void) { return whole_title; }
 
 __attribute__((visibility("default")))
-const dfi_jit_api dflow_jit = { DFI_JIT_VERSION, jit_open, jit_compile, jit_drop, jit_assembly, jit_target };
+const dfi_jit_api dflow_jit = { DFI_JIT_VERSION, jit_open,     jit_compile, jit_load,
+                                jit_drop,        jit_assembly, jit_target,  jit_depends };
