@@ -123,7 +123,7 @@ describe('the manual', function()
   it('lists every environment variable that the sources ask for', function()
     local listed = {}
     for _, head in ipairs(page.ENVIRONMENT.heads) do for name in head:gmatch('[%u%d_]+') do listed[name] = true end end
-    local asked = shell.run([[grep -rhoE "getenv ?\(?[\"'][A-Z_0-9]+" runtime kernels interp stdlib | grep -oE "[A-Z][A-Z_0-9]+$" | sort -u]]).out
+    local asked = shell.run([[grep -rhoE "(getenv ?\(?|dfk_disk disk = \{ )[\"'][A-Z_0-9]+" runtime kernels interp stdlib | grep -oE "[A-Z][A-Z_0-9]+$" | sort -u]]).out
     local n = 0
     for name in asked:gmatch('[^\n]+') do
       assert.is_truthy(listed[name], name .. ' is not in the manual')
