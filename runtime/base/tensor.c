@@ -385,7 +385,9 @@ void df_value_release(df_value *v) {
 df_value dfi_value_copy(const df_value *v) {
   if (v->kind == DF_TENSOR) df_tensor_retain(v->as.tensor);
   else if (v->kind == DF_HANDLE) dfi_handle_retain(v->as.handle);
-  return *v;
+  df_value copy = *v;
+  copy.flags = 0;                          /* it has a reference of its own */
+  return copy;
 }
 
 df_tensor *dfi_tensor_from_scalar(const df_value *v) {

@@ -12,12 +12,12 @@
 #include "engine/frame.h"
 #include "engine/audit.h"
 #include "engine/group.h"
+#include "engine/loan.h"
 #include "engine/record.h"
 #include "engine/remote.h"
 #include "engine/transfer.h"
 #include "engine/turn.h"
 #include "engine/watch.h"
-#include "resource/variable.h"
 #include <stdio.h>
 
 static void shuffle_head(dfi_exec *x) {
@@ -166,7 +166,9 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
     }
     case DFI_K_READ: {
       df_value *out = r->base[DFI_ITERATION] + p->out;
-      if (DFI_UNLIKELY(x->replay || !dfi_variable_peek(operand(r, operands[p->in]), out))) goto kernel;
+      const df_value *handle = operand(r, operands[p->in]);
+      if (DFI_UNLIKELY(x->replay || !dfi_variable_is(handle))) goto kernel;
+      if (!dfi_variable_number(handle, out) && DFI_UNLIKELY(!dfi_loan_read(x, r, handle, out))) goto kernel;
       if (keeps) keep(x, t, 0, out);
       slot_filled(r, out, r->frame->scope->uses[p->out]);
       tail = hot_send(x, tail, r, p->edge[0], p->edge[1], 0, timed);

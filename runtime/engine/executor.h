@@ -34,9 +34,20 @@ struct dfi_record {
 
 typedef struct dfi_deferred { dfi_pnode *node; df_value value; uint32_t event; /* record.c */ } dfi_deferred;
 
+/* A small tensor of a variable that a loop reads again and again: the run holds it, and slots have it without a
+ * reference of their own (`flags` of such a value is 1 + the loan's number). So a read counts nothing that other
+ * threads see. Nobody writes to the tensor meanwhile: it has two references, never thought exclusive. loan.h. */
+typedef struct dfi_loan {
+  df_tensor *tensor;         /* NULL: none */
+  uint32_t   lent;           /* slots that have it */
+  uint32_t   rest;           /* reads to come before another one is taken: values that change are not worth it */
+} dfi_loan;
+enum { DFI_LOANS = 16, DFI_LOAN_BYTES = 4096, DFI_LOAN_REST = 64 };
+
 /* One running instance of a loop (or the top level). */
 struct dfi_frame {
   const dfi_scope *scope;
+  dfi_loan    *loan;         /* its run's */
   uint32_t     serial;       /* how many frames the run had opened before it; the top level is 0 */
   dfi_frame   *parent;
   dfi_record  *origin;       /* the iteration of the parent that opened it, and that its Exits return to */
@@ -227,6 +238,7 @@ struct dfi_exec {
   dfi_call    *inbox;            /* guarded by inbox_lock */
   int64_t      bytes, bytes_told; /* what it took from the system, about; and what of that the plan knows */
   dfi_exec    *next_idle;
+  dfi_loan     loan[DFI_LOANS];  /* by variable */
 };
 
 /* Once for a plan, before its first run: how large the records of its scopes are. */

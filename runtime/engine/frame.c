@@ -69,7 +69,7 @@ void dfi_iteration_prepare(dfi_exec *x, dfi_record *r) {
 static void record_clear(dfi_record *r) {
   df_value *v = r->base[DFI_ITERATION];
   for (uint32_t i = 0; r->held && i < r->frame->scope->nslots; i++)
-    if (v[i].kind >= DF_TENSOR) { df_value_release(&v[i]); v[i].kind = DF_EMPTY; r->held--; }
+    if (v[i].kind >= DF_TENSOR) { dfi_slot_drop(r, &v[i]); r->held--; }
 }
 
 static void record_free(dfi_record *r) {
@@ -102,6 +102,7 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
     f->exit_fired = f->enter_dead + all->nenters;
   }
   f->scope = s;
+  f->loan = x->loan;
   f->parent = origin ? origin->frame : NULL;
   f->depth = origin ? origin->frame->depth + 1 : 0;
   f->call = NULL;

@@ -6,6 +6,7 @@
 #include "engine/audit.h"
 #include "engine/engine.h"
 #include "engine/fault.h"
+#include "engine/loan.h"
 #include "engine/native/native.h"
 #include "engine/record.h"
 #include "engine/remat.h"
@@ -235,6 +236,7 @@ void dfi_exec_reset(dfi_exec *x) {
   if (x->replay) dfi_native_forget_replays(x);
   if (x->root) dfi_frame_abandon(x, x->root);
   x->root = NULL;
+  dfi_loans_end(x);
   if (x->remats) dfi_remat_end(x);
   dfi_team_reset(x);
   if (x->place) return;                    /* what was given is the first owner's */

@@ -77,17 +77,25 @@ static inline void dfi_variable_unlock(dfi_variable *v) {
   if (v->shows) atomic_store_explicit(&v->shown, v->value.as.tensor, memory_order_release);
   pthread_mutex_unlock(&v->lock);
 }
-/* The value of the variable whose handle this is, owned: what a read in a loop costs. False: there is none. The number
- * may be that of a moment ago, when the variable is becoming a tensor meanwhile: then the read came before that. */
+/* Is this a variable's handle? */
+static inline bool dfi_variable_is(const df_value *handle) {
+  return handle->kind == DF_HANDLE && ((const dfi_handle *)handle->as.handle)->type == DFI_VARIABLE;
+}
+/* The number that a variable is, of a handle of which dfi_variable_is; false: it is none. It may be that of a moment
+ * ago, when the variable is becoming a tensor meanwhile: then the read came before that. */
+static inline bool dfi_variable_number(const df_value *handle, df_value *out) {
+  dfi_variable *v = handle->as.handle;
+  if (DFI_UNLIKELY(!atomic_load_explicit(&v->is_number, memory_order_acquire))) return false;
+  *out = (df_value){ .kind = DF_SCALAR,
+                     .dtype = v->dtype,
+                     .as.u64 = atomic_load_explicit(&v->number, memory_order_acquire) };
+  return true;
+}
+/* The value of the variable whose handle this is, owned: what a read in a loop costs. False: there is none. */
 static inline bool dfi_variable_peek(const df_value *handle, df_value *out) {
   dfi_variable *v = handle->as.handle;
-  if (DFI_UNLIKELY(handle->kind != DF_HANDLE || v->base.type != DFI_VARIABLE)) return false;
-  if (DFI_LIKELY(atomic_load_explicit(&v->is_number, memory_order_acquire))) {
-    *out = (df_value){ .kind = DF_SCALAR,
-                       .dtype = v->dtype,
-                       .as.u64 = atomic_load_explicit(&v->number, memory_order_acquire) };
-    return true;
-  }
+  if (DFI_UNLIKELY(!dfi_variable_is(handle))) return false;
+  if (DFI_LIKELY(dfi_variable_number(handle, out))) return true;
   df_tensor *t = atomic_exchange_explicit(&v->shown, NULL, memory_order_acquire);
   if (DFI_LIKELY(t != NULL)) {
     df_tensor_retain(t);

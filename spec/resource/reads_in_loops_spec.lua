@@ -111,6 +111,68 @@ describe('a variable read in a loop that does not assign it', function()
     assert.are.same(0, df.run(v:reduce_sum()))
   end)
 
+  it('hands on a small tensor that was read again and again: out of the loop, into loops and arrays, past what is assigned later', function()
+    local v = df.Variable { 1.0, 2.0, 3.0 }
+    local up = v:assign_add { 1.0, 1.0, 1.0 }
+    df.run(v)
+    local _, last, sum, rows = df.while_loop(function(i) return i:lt(6) end, function(i, _, sum, rows)
+      local r = v:value()
+      local _, twice = df.while_loop(function(k) return k:lt(2) end, function(k, t) return k + 1, t + r end, { int(0), df.zeros_like(r) })
+      return i + 1, r, sum + twice, rows:write(i, r)
+    end, { int(0), df.zeros { 3 }, df.zeros { 3 }, df.TensorArray('float32', 6) })
+    local all = rows:stack()
+    for n = 1, 3 do
+      local r = df.run { last, sum, all }
+      df.run(up)
+      assert.are.same({ n, n + 1, n + 2 }, r[1]:totable())
+      assert.are.same({ 12 * n, 12 * (n + 1), 12 * (n + 2) }, r[2]:totable())
+      for i = 1, 6 do assert.are.same({ n, n + 1, n + 2 }, r[3]:totable()[i]) end
+    end
+  end)
+
+  it('reads many small variables, some of which the loop changes now and then, in every window', function()
+    local n, trips = 40, 30
+    for _, window in ipairs { 1, 10 } do
+      df.reset()
+      local vs = {}
+      for k = 1, n do vs[k] = df.Variable(df.fill({ 4 }, df.float32(k))) end
+      df.run(vs[1])
+      local _, sum = df.while_loop(function(i) return i:lt(trips) end, function(i, sum)
+        for k = 1, n do
+          sum = sum + vs[k]
+          if k % 4 == 0 then df.cond(df.mod(i, 7):eq(6), function() return vs[k]:assign_add(df.ones { 4 }) end, function() return vs[k]:value() end) end
+        end
+        return i + 1, sum
+      end, { int(0), df.zeros { 4 } }, { parallel_iterations = window })
+      local want, now = 0, {}
+      for k = 1, n do now[k] = k end
+      for i = 0, trips - 1 do
+        for k = 1, n do
+          want = want + now[k]
+          if k % 4 == 0 and i % 7 == 6 then now[k] = now[k] + 1 end
+        end
+      end
+      assert.are.same({ want, want, want, want }, df.run(sum):totable())
+      assert.are.same(now[4], df.run(vs[4]):totable()[1])
+    end
+  end)
+
+  it('leaves nothing behind when a loop that reads is cancelled, or fails', function()
+    local v = df.Variable { 1.0, 2.0 }
+    local put = v:assign { 5.0, 6.0 }
+    df.run(v)
+    local _, spins = df.while_loop(function(i) return df.reduce_sum(v:value()):lt(1e9) end, function(i, x) return i + 1, x + v end, { int(0), df.zeros { 2 } })
+    local h = df.start(spins)
+    h:cancel()
+    assert.is_false((pcall(h.wait, h)))
+    local _, fails = df.while_loop(function(i) return i:lt(9) end, function(i, x)
+      return i + 1, df.control_dependencies({ df.assert(i:lt(5), { v:value() }) }, function() return x + v end)
+    end, { int(0), df.zeros { 2 } })
+    for _ = 1, 2 do assert.is_false((pcall(df.run, fails))) end
+    df.run(put)
+    assert.are.same({ 5, 6 }, df.run(v):totable())
+  end)
+
   it('shares the reads of bare mentions between two side effects, and no further', function()
     local v = df.Variable(df.float32(0))
     local function reads(fn)
