@@ -240,6 +240,15 @@ describe('df.data.pipeline', function()
     assert.same(fast, walk(200000))
   end)
 
+  it('looks at one row of a large tensor without a copy of all of it', function()
+    local rows = df.run(df.zeros{ 2 ^ 16, 256 })             -- 64 MB, whose copy takes some ten milliseconds
+    local it = df.data.pipeline{ rows }:map(function(row) return row end):each()
+    it()
+    local began = os.clock()
+    for _ = 1, 100 do it() end
+    assert.is_true(os.clock() - began < 0.1, os.clock() - began)
+  end)
+
   it('leaves no run behind that it was made beside and that ended early', function()
     local q = df.FIFOQueue(1, { 'float32' }, { shapes = { {} } })
     require('dflow.front.session').beside{ make = function() error('an interrupt', 0) end, slow = true }

@@ -289,8 +289,9 @@ end
 -- Who asks for elements runs something with them: while a run is in progress its thread has nothing to do, and makes the next ones. How many it
 -- makes then does not depend on how long they or the run take, so what is drawn from random ops, here and there, does not either.
 
---- Seconds that elements may take to be made before that is done while a run is in the background, and not after it.
-local SLOW = 5e-4
+--- Seconds that elements may take to be made before that is done while a run is in the background, and not after it: some times what it
+--- costs to hand a run to another thread.
+local SLOW = 1e-4
 local roomy = setmetatable({}, { __mode = 'k' })        -- function that fills a prefetch with room -> {number =, seconds =}
 local number = 0
 

@@ -259,11 +259,18 @@ function methods.reshape(t, shape)
   return core.tensor_reshape(t, out)
 end
 
+--- Part i of the first axis.
+local function row_of(t, i)
+  local rest = core.tensor_shape(t)
+  table.remove(rest, 1)
+  return core.tensor_reshape(core.tensor_rows(t, { i }, 1, 1), rest)
+end
+
 --- Element (i, j, ...), counted from 0; negative numbers count from the end. Fewer indices than the rank give a part.
 function methods.at(t, ...)
   local shape, n = core.tensor_shape(t), select('#', ...)
   if n > #shape then errors.bad('%d indices into a tensor of rank %d', n, #shape) end
-  local at = 0
+  local at, part = 0, t
   for axis = 1, n do
     local i = select(axis, ...)
     if type(i) ~= 'number' or not dtypes.is_whole(i) then
@@ -273,15 +280,12 @@ function methods.at(t, ...)
     if i < -size or i >= size then
       errors.raise('out_of_range', 'index %d is out of range for axis %d of %s', i, axis - 1, M.shape_text(t.dtype, shape))
     end
-    at = at * size + (i < 0 and i + size or i)
+    i = i < 0 and i + size or i
+    at = at * size + i
+    if n < #shape then part = row_of(part, i) end      -- no more is copied than the first index leaves
   end
   if n == #shape then return core.tensor_get(t, at) end
-  local rest, lead = {}, 1
-  for axis = 1, n do lead = lead * shape[axis] end
-  for axis = n + 1, #shape do rest[#rest + 1] = shape[axis] end
-  local flat = { lead }
-  for i = 1, #rest do flat[#flat + 1] = rest[i] end
-  return core.tensor_reshape(core.tensor_rows(core.tensor_reshape(t, flat), { at }, 1, 1), rest)
+  return n > 0 and part or t
 end
 
 --- Rows `list[1]`, `list[2]`, ... (counted from 0) as a new tensor.
