@@ -17,7 +17,12 @@ typedef struct CUevent_st *CUevent;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
-typedef int CUdevice_attribute, CUmemPool_attribute;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef int CUdevice_attribute, CUmemPool_attribute, CUstreamCaptureMode;
+typedef struct CUgraphExecUpdateResultInfo { int result; CUgraphNode errorNode, errorFromNode; }
+    CUgraphExecUpdateResultInfo;
 #define NUMBER(name, number) enum { name = number };
 #endif
 
@@ -26,6 +31,13 @@ typedef int CUdevice_attribute, CUmemPool_attribute;
   X(CUDA_SUCCESS, 0) X(CUDA_ERROR_INVALID_VALUE, 1) X(CUDA_ERROR_OUT_OF_MEMORY, 2) X(CUDA_ERROR_NOT_INITIALIZED, 3) \
   X(CUDA_ERROR_NO_DEVICE, 100) X(CUDA_ERROR_INVALID_DEVICE, 101) X(CUDA_ERROR_INVALID_IMAGE, 200) \
   X(CUDA_ERROR_INVALID_CONTEXT, 201) X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209) X(CUDA_ERROR_INVALID_HANDLE, 400) \
+  X(CUDA_ERROR_ILLEGAL_STATE, 401) X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900) \
+  X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901) X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, 903) \
+  X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, 904) X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, 905) \
+  X(CUDA_ERROR_CAPTURED_EVENT, 907) X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908) \
+  X(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, 910) X(CU_GRAPH_EXEC_UPDATE_SUCCESS, 0) \
+  X(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, 2) X(CU_STREAM_CAPTURE_MODE_GLOBAL, 0) \
+  X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1) X(CU_STREAM_CAPTURE_MODE_RELAXED, 2) \
   X(CUDA_ERROR_NOT_FOUND, 500) X(CUDA_ERROR_NOT_READY, 600) X(CUDA_ERROR_ILLEGAL_ADDRESS, 700) \
   X(CUDA_ERROR_LAUNCH_FAILED, 719) X(CUDA_ERROR_UNKNOWN, 999) \
   X(CU_STREAM_NON_BLOCKING, 1) X(CU_EVENT_DISABLE_TIMING, 2) X(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 4) \
@@ -51,6 +63,17 @@ DFC_NUMBERS_OF_CUDA(NUMBER)
   X(CUresult, cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *context, CUdevice device)) \
   X(CUresult, cuCtxSetCurrent, "cuCtxSetCurrent", (CUcontext context)) \
   X(CUresult, cuStreamCreate, "cuStreamCreate", (CUstream *stream, unsigned int flags)) \
+  X(CUresult, cuStreamDestroy, "cuStreamDestroy_v2", (CUstream stream)) \
+  X(CUresult, cuStreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream stream, CUstreamCaptureMode mode)) \
+  X(CUresult, cuStreamEndCapture, "cuStreamEndCapture", (CUstream stream, CUgraph *graph)) \
+  X(CUresult, cuGraphInstantiate, "cuGraphInstantiateWithFlags", (CUgraphExec *exec, CUgraph graph, \
+      unsigned long long flags)) \
+  X(CUresult, cuGraphExecUpdate, "cuGraphExecUpdate_v2", (CUgraphExec exec, CUgraph graph, \
+      CUgraphExecUpdateResultInfo *info)) \
+  X(CUresult, cuGraphLaunch, "cuGraphLaunch", (CUgraphExec exec, CUstream stream)) \
+  X(CUresult, cuGraphGetNodes, "cuGraphGetNodes", (CUgraph graph, CUgraphNode *nodes, size_t *n)) \
+  X(CUresult, cuGraphExecDestroy, "cuGraphExecDestroy", (CUgraphExec exec)) \
+  X(CUresult, cuGraphDestroy, "cuGraphDestroy", (CUgraph graph)) \
   X(CUresult, cuStreamSynchronize, "cuStreamSynchronize", (CUstream stream)) \
   X(CUresult, cuStreamWaitEvent, "cuStreamWaitEvent", (CUstream stream, CUevent event, unsigned int flags)) \
   X(CUresult, cuEventCreate, "cuEventCreate", (CUevent *event, unsigned int flags)) \

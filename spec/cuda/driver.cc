@@ -10,7 +10,7 @@
  * both places; so is memory that is freed while an operation that is not before it still wants it, and anything after
  * that host pinned memory that a copy reads must not change before the copy runs; what it writes holds 0xff until
  * then; copies from and to memory that is not pinned are refused misuse unknown handles, no context, impossible
- * launches: an error that names the call
+ * launches: an error that names the call; stream capture and graphs: graphs.h
  *
  * After a report every call fails with CUDA_ERROR_ILLEGAL_ADDRESS, as after a fault of real hardware.
  * DFLOW_STRICT_SEED chooses the order, DFLOW_STRICT_GPUS and DFLOW_STRICT_MEMORY (bytes) what there is,
@@ -35,6 +35,7 @@
 #include <cstdlib>
 #include <set>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -52,6 +53,7 @@ struct allocation {
   std::vector<touch> read;
   std::map<uint64_t, touch> wanted;                     /* the last operation of each stream that was given it */
 };
+struct nodes;
 struct operation {
   uint64_t stream, index;
   std::string what;
@@ -59,9 +61,24 @@ struct operation {
   CUevent waits = nullptr; uint64_t wait_stream = 0, wait_index = 0;
   std::vector<std::pair<allocation *, int>> touches;     /* 1 reads, 2 writes, 3 either: found out by looking */
   std::function<std::string()> run;
+  std::shared_ptr<nodes> graph;                            /* it is a launch of a graph */
 };
-struct CUstream_st { uint64_t number, given = 0, done = 0; clocks now; std::deque<operation> queue; };
-struct CUevent_st { bool recorded = false; uint64_t stream = 0, index = 0; clocks at; };
+struct capture;
+struct CUstream_st {
+  uint64_t number, given = 0, done = 0;
+  clocks now;
+  std::deque<operation> queue;
+  bool gone = false;                                     /* it was destroyed */
+  capture *capturing = nullptr;                          /* what it is given is kept */
+  std::set<size_t> tail;                                 /* nodes that the next one comes after */
+};
+struct CUevent_st {
+  bool recorded = false;
+  uint64_t stream = 0, index = 0;
+  clocks at;
+  uint64_t captured = 0;                                 /* number of the capture that it was recorded in; 0: none */
+  std::set<size_t> tail;
+};
 struct CUctx_st { int device; };
 struct CUmod_st { strict_kernel *kernels = nullptr; std::map<std::string, CUfunction> by_name; };
 struct CUfunc_st { const strict_kernel *kernel; };
@@ -80,6 +97,10 @@ static struct {
   std::set<CUevent> events;
   std::set<CUfunction> functions;
   std::set<CUmodule> modules;
+  std::set<capture *> captures;
+  std::set<CUgraph> graphs;
+  std::set<CUgraphExec> execs;
+  uint64_t captures_begun = 0;
   std::map<char *, pinned> pins;
   std::vector<std::string> reports;
   CUctx_st context[64];
@@ -257,18 +278,22 @@ static void run_operation(operation &o) {
       if (!slack_is_whole(a)) wrong = o.what + " wrote past the end of " + text_of(a);
       if (wrong.empty()) wrong = check_order(o, a, how == 2);
       note_touch(o, a, how == 2);
+      o.touches[i].second = how;
     }
     for (auto &t : o.touches) allow(t.first, false);
   }
   if (!wrong.empty()) report(wrong);
 }
 
+#include "graphs.h"
+
 static bool ready(const operation &o) { return !o.waits || d.streams[o.wait_stream]->done >= o.wait_index; }
 
 static void run_head(CUstream s) {
   operation o = std::move(s->queue.front());
   s->queue.pop_front();
-  if (!o.waits) run_operation(o);
+  if (o.graph) run_graph(o);
+  else if (!o.waits) run_operation(o);
   s->done = o.index;
 }
 static void run_something() {
@@ -292,6 +317,7 @@ static void force(CUstream s, uint64_t index) {
 /* Complete from the start: something may run it at once. */
 static void enqueue_whole(CUstream s, const std::string &what, std::vector<std::pair<allocation *, int>> touches,
                           std::function<std::string()> run) {
+  if (s->capturing) { keep_node(s, what, std::move(touches), std::move(run)); return; }
   merge(s->now, d.host);
   operation o;
   o.stream = s->number;
@@ -313,7 +339,7 @@ static void enqueue_whole(CUstream s, const std::string &what, std::vector<std::
 }
 
 static CUstream stream_of(CUstream s) {
-  return std::find(d.streams.begin(), d.streams.end(), s) != d.streams.end() ? s : nullptr;
+  return std::find(d.streams.begin(), d.streams.end(), s) != d.streams.end() && !s->gone ? s : nullptr;
 }
 static pinned *pinned_at(const void *p, size_t bytes) {
   auto it = d.pins.upper_bound((char *)p);
@@ -409,6 +435,11 @@ API cuGetErrorName(CUresult error, const char **text) {
     case CUDA_ERROR_INVALID_CONTEXT: *text = "CUDA_ERROR_INVALID_CONTEXT"; break;
     case CUDA_ERROR_INVALID_HANDLE: *text = "CUDA_ERROR_INVALID_HANDLE"; break;
     case CUDA_ERROR_UNKNOWN: *text = "CUDA_ERROR_UNKNOWN"; break;
+    case CUDA_ERROR_ILLEGAL_STATE: *text = "CUDA_ERROR_ILLEGAL_STATE"; break;
+    case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: *text = "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"; break;
+    case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: *text = "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"; break;
+    case CUDA_ERROR_STREAM_CAPTURE_ISOLATION: *text = "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"; break;
+    case CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE: *text = "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE"; break;
     case CUDA_ERROR_ILLEGAL_ADDRESS: *text = "CUDA_ERROR_ILLEGAL_ADDRESS"; break;
     default: *text = "CUDA_ERROR_UNKNOWN"; break;
   }
@@ -453,9 +484,19 @@ API cuStreamCreate(CUstream *stream, unsigned int flags) {
   *stream = s;
   return CUDA_SUCCESS;
 }
+API cuStreamDestroy_v2(CUstream stream) {
+  BEGIN;
+  if (!stream_of(stream)) return misuse("cuStreamDestroy", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  if (stream->capturing) return breaks_capture(stream->capturing, "cuStreamDestroy", "the stream is capturing");
+  force(stream, stream->given);
+  stream->gone = true;
+  return d.sticky;
+}
 API cuStreamSynchronize(CUstream stream) {
   BEGIN;
   if (!stream_of(stream)) return misuse("cuStreamSynchronize", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  if (stream->capturing) return breaks_capture(stream->capturing, "cuStreamSynchronize", "the stream is capturing");
+  UNSAFE("cuStreamSynchronize");
   force(stream, stream->given);
   merge(d.host, stream->now);
   return d.sticky;
@@ -465,6 +506,7 @@ API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
   if (!stream_of(stream)) return misuse("cuStreamWaitEvent", "no such stream", CUDA_ERROR_INVALID_HANDLE);
   if (!d.events.count(event)) return misuse("cuStreamWaitEvent", "no such event", CUDA_ERROR_INVALID_HANDLE);
   if (!event->recorded) return CUDA_SUCCESS;             /* as CUDA has it: nothing to wait for */
+  if (stream->capturing || event->captured) return wait_in_capture(stream, event);
   merge(stream->now, event->at);
   operation o;
   o.stream = stream->number;
@@ -483,6 +525,9 @@ API cuEventRecord(CUevent event, CUstream stream) {
   if (!stream_of(stream) || !d.events.count(event))
     return misuse("cuEventRecord", "no such stream or event", CUDA_ERROR_INVALID_HANDLE);
   event->recorded = true;
+  event->captured = stream->capturing ? stream->capturing->number : 0;
+  event->tail = stream->tail;
+  if (event->captured) return CUDA_SUCCESS;
   event->stream = stream->number;
   event->index = stream->given;
   merge(stream->now, d.host);
@@ -492,6 +537,8 @@ API cuEventRecord(CUevent event, CUstream stream) {
 API cuEventQuery(CUevent event) {
   BEGIN;
   if (!d.events.count(event)) return misuse("cuEventQuery", "no such event", CUDA_ERROR_INVALID_HANDLE);
+  if (event->captured) return captured_event("cuEventQuery");
+  UNSAFE("cuEventQuery");
   if (event->recorded && d.streams[event->stream]->done < event->index) {
     run_something();
     return d.sticky ? d.sticky : CUDA_ERROR_NOT_READY;
@@ -502,6 +549,8 @@ API cuEventQuery(CUevent event) {
 API cuEventSynchronize(CUevent event) {
   BEGIN;
   if (!d.events.count(event)) return misuse("cuEventSynchronize", "no such event", CUDA_ERROR_INVALID_HANDLE);
+  if (event->captured) return captured_event("cuEventSynchronize");
+  UNSAFE("cuEventSynchronize");
   if (event->recorded) { force(d.streams[event->stream], event->index); merge(d.host, event->at); }
   return d.sticky;
 }
@@ -514,6 +563,8 @@ API cuMemAllocAsync(CUdeviceptr *p, size_t bytes, CUstream stream) {
   NEED_CONTEXT("cuMemAllocAsync");
   if (!stream_of(stream)) return misuse("cuMemAllocAsync", "no such stream", CUDA_ERROR_INVALID_HANDLE);
   if (!bytes) return misuse("cuMemAllocAsync", "0 bytes", CUDA_ERROR_INVALID_VALUE);
+  if (stream->capturing)
+    return breaks_capture(stream->capturing, "cuMemAllocAsync", "a graph is given its memory, and allocates none");
   const size_t page = page_bytes(), whole = (bytes + 63) / 64 * 64, pages = (whole + page - 1) / page * page;
   if (d.in_use + bytes > d.memory || d.next + pages + page > d.heap_end) return CUDA_ERROR_OUT_OF_MEMORY;
   allocation *a = new allocation;
@@ -550,6 +601,8 @@ API cuMemAllocAsync(CUdeviceptr *p, size_t bytes, CUstream stream) {
 API cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
   BEGIN;
   if (!stream_of(stream)) return misuse("cuMemFreeAsync", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  if (stream->capturing)
+    return breaks_capture(stream->capturing, "cuMemFreeAsync", "a graph is given its memory, and frees none");
   allocation *a = allocation_at((void *)(uintptr_t)p);
   if (!a || (CUdeviceptr)(uintptr_t)a->base != p) {
       report("cuMemFreeAsync: " + text_of_address((void *)(uintptr_t)p) + " is no allocation's beginning");
@@ -581,6 +634,7 @@ API cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
 API cuMemHostAlloc(void **p, size_t bytes, unsigned int) {
   BEGIN;
   NEED_CONTEXT("cuMemHostAlloc");
+  UNSAFE("cuMemHostAlloc");
   pinned b = { (char *)aligned_alloc(4096, (bytes + 4095) / 4096 * 4096), bytes };
   if (!b.at) return CUDA_ERROR_OUT_OF_MEMORY;
   d.pins[b.at] = b;
@@ -589,6 +643,7 @@ API cuMemHostAlloc(void **p, size_t bytes, unsigned int) {
 }
 API cuMemFreeHost(void *p) {
   BEGIN;
+  UNSAFE("cuMemFreeHost");
   auto it = d.pins.find((char *)p);
   if (it == d.pins.end()) return misuse("cuMemFreeHost", "no such memory", CUDA_ERROR_INVALID_VALUE);
   free(p);
@@ -602,13 +657,24 @@ API cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstrea
       "the host's memory is not pinned: the copy would not be asynchronous", CUDA_ERROR_INVALID_VALUE);
   allocation *a = part_of("cuMemcpyHtoDAsync", to, bytes);
   if (!a) return d.sticky;
-  const uint64_t was = sum_of((const char *)from, bytes);
-  enqueue_whole(stream, "a copy of " + std::to_string(bytes) + " bytes to the device", { { a, 2 } }, [=]() {
-    if (sum_of((const char *)from,
-        bytes) != was) return std::string("the pinned memory that a copy to the device reads was changed before the copy ran");
+  uint64_t was = 0;
+  const auto look = [=]() { return sum_of((const char *)from, bytes); };
+  const auto copy = [=](uint64_t was) {
+    if (look() != was) return std::string("the pinned memory that a copy to the device reads was changed before the copy ran");
     memcpy((void *)(uintptr_t)to, from, bytes);
     return std::string();
-  });
+  };
+  const std::string what = "a copy of " + std::to_string(bytes) + " bytes to the device";
+  if (stream->capturing) {                               /* it is read anew at each launch */
+    std::shared_ptr<uint64_t> at_launch(new uint64_t(0));
+    keep_node(stream, what, { { a, 2 } }, [=]() { return copy(*at_launch); }, [=]() {
+      if (!pinned_at(from, bytes)) report("cuGraphLaunch: the pinned memory that " + what + " reads was freed");
+      else *at_launch = look();
+    });
+    return d.sticky;
+  }
+  was = look();
+  enqueue_whole(stream, what, { { a, 2 } }, [=]() { return copy(was); });
   return d.sticky;
 }
 API cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
@@ -618,6 +684,8 @@ API cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stre
       "the host's memory is not pinned: the copy would not be asynchronous", CUDA_ERROR_INVALID_VALUE);
   allocation *a = part_of("cuMemcpyDtoHAsync", from, bytes);
   if (!a) return d.sticky;
+  if (stream->capturing)
+    return breaks_capture(stream->capturing, "cuMemcpyDtoHAsync", "what a graph computes is not for the host");
   memset(to, 0xff, bytes);                               /* who reads it too early shall see that */
   enqueue_whole(stream, "a copy of " + std::to_string(bytes) + " bytes to the host", { { a, 1 } }, [=]() {
     memcpy(to, (const void *)(uintptr_t)from, bytes);
@@ -653,6 +721,7 @@ API cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n, CUstream stre
 API cuModuleLoadData(CUmodule *module, const void *image) {
   BEGIN;
   NEED_CONTEXT("cuModuleLoadData");
+  UNSAFE("cuModuleLoadData");
   if (!image) return misuse("cuModuleLoadData", "no image", CUDA_ERROR_INVALID_VALUE);
   const unsigned char *bytes = (const unsigned char *)image;
   static const unsigned char fatbin[4] = { 0x50, 0xed, 0x55, 0xba };
@@ -718,6 +787,8 @@ API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int 
   return d.sticky;
 }
 
+#include "graphs_api.h"
+
 /* For the specs: what was reported, one a line; how much of it there is. And all forgotten, for the next. */
 __attribute__((visibility("default"))) size_t strict_reports(char *out, size_t room) {
   LOCK;
@@ -728,7 +799,8 @@ __attribute__((visibility("default"))) size_t strict_reports(char *out, size_t r
 }
 __attribute__((visibility("default"))) void strict_forget(uint64_t seed) {
   LOCK;
-  for (CUstream s : d.streams) { s->done = s->given; s->queue.clear(); }
+  for (CUstream s : d.streams) { s->done = s->given; s->queue.clear(); s->capturing = nullptr; s->tail.clear(); }
+  d.captures.clear();
   d.reports.clear();
   d.sticky = CUDA_SUCCESS;
   d.random = seed * 2 + 1;

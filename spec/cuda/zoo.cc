@@ -80,6 +80,24 @@ static cublasStatus_t multiply(const multiplying &p) {
                         (void *)(uintptr_t)p.workspace, p.found.workspaceSize, p.stream);
 }
 
+/* What `fill` gives stream one becomes a graph that can be launched; NULL: the capture was broken. */
+static CUgraphExec graph_of(void (*fill)(CUdeviceptr x), CUdeviceptr x, int mode = CU_STREAM_CAPTURE_MODE_RELAXED) {
+  CUgraph g = nullptr;
+  CUgraphExec e = nullptr;
+  symbol_cuStreamBeginCapture(one, mode);
+  fill(x);
+  symbol_cuStreamEndCapture(one, &g);
+  if (g) symbol_cuGraphInstantiate(&e, g, 0);
+  return e;
+}
+static void negate(CUdeviceptr x) { neg(x, x, 16, one); }
+static float first_of(CUdeviceptr x) {
+  float *back = (float *)pin(64);
+  symbol_cuMemcpyDtoHAsync(back, x, 64, one);
+  symbol_cuStreamSynchronize(one);
+  return back[0];
+}
+
 struct beast { const char *name, *says; void (*run)(); };        /* says "": it is a right program */
 static const beast zoo[] = {
   { "a right program", "", [] {
@@ -292,6 +310,192 @@ static const beast zoo[] = {
       cublasLtMatmulDescDestroy(p.desc);
       multiply(p);
     } },
+  { "a graph that is captured, launched and launched again", "", [] {
+      float *h = (float *)pin(64);
+      CUdeviceptr x = get(64);
+      for (int i = 0; i < 16; i++) h[i] = 2;
+      symbol_cuMemcpyHtoDAsync(x, h, 64, one);
+      CUgraphExec e = graph_of(negate, x);
+      if (first_of(x) != 2) abort();                     /* what is captured does not run */
+      symbol_cuGraphLaunch(e, one);
+      if (first_of(x) != -2) abort();
+      symbol_cuGraphLaunch(e, one);
+      order(one, two);
+      symbol_cuGraphLaunch(e, two);                      /* after the one before it, on whatever stream */
+      order(two, one);
+      if (first_of(x) != -2) abort();
+      symbol_cuGraphExecDestroy(e);
+      drop(x);
+      all_over();
+    } },
+  { "a graph of two branches that are joined", "", [] {
+      static CUdeviceptr other;
+      CUdeviceptr x = get(64);
+      other = get(64);
+      zero(x, 64);
+      zero(other, 64);
+      CUgraphExec e = graph_of([](CUdeviceptr x) {
+        order(one, two);
+        neg(x, x, 16, one);
+        neg(other, other, 16, two);
+        order(two, one);
+      }, x);
+      symbol_cuGraphLaunch(e, one);
+      all_over();
+    } },
+  { "a graph that is made another one while a launch of it waits", "", [] {
+      CUdeviceptr x = get(64), y = get(64);
+      CUgraphExecUpdateResultInfo info;
+      CUgraph g = nullptr;
+      zero(x, 64);
+      zero(y, 64);
+      CUgraphExec e = graph_of(negate, x);
+      symbol_cuGraphLaunch(e, one);
+      symbol_cuStreamBeginCapture(one, CU_STREAM_CAPTURE_MODE_RELAXED);
+      negate(y);
+      symbol_cuStreamEndCapture(one, &g);
+      if (symbol_cuGraphExecUpdate(e, g, &info)) abort();
+      symbol_cuGraphDestroy(g);
+      drop(x);                                           /* the launch before still has it, and comes first */
+      symbol_cuGraphLaunch(e, one);
+      all_over();
+    } },
+  { "a branch of a capture that is not joined", "an event is missing", [] {
+      CUdeviceptr x = get(64);
+      graph_of([](CUdeviceptr x) { negate(x); order(one, two); neg(x, x, 16, two); }, x);
+    } },
+  { "two branches of a graph that write one place", "no order between them in the graph", [] {
+      CUdeviceptr x = get(64);
+      zero(x, 64);
+      CUgraphExec e = graph_of([](CUdeviceptr x) {
+        zero(x, 64);
+        order(one, two);
+        zero(x, 64, two);
+        zero(x, 64);
+        order(two, one);
+      }, x);
+      symbol_cuGraphLaunch(e, one);
+      all_over();
+    } },
+  { "a wait for the host in a capture", "the stream is capturing", [] {
+      graph_of([](CUdeviceptr x) { negate(x); symbol_cuStreamSynchronize(one); }, get(64));
+    } },
+  { "a capture that is ended though it was broken", "the capture was broken", [] {
+      graph_of([](CUdeviceptr x) { symbol_cuStreamSynchronize(one); }, get(64));
+    } },
+  { "a capture that waits for what is not part of it", "not part of the capture", [] {
+      graph_of([](CUdeviceptr x) {
+        CUevent e = event();
+        symbol_cuEventRecord(e, two);
+        symbol_cuStreamWaitEvent(one, e, 0);
+      }, get(64));
+    } },
+  { "a question after an event of a capture", "nothing to wait for", [] {
+      graph_of([](CUdeviceptr x) {
+        CUevent e = event();
+        symbol_cuEventRecord(e, one);
+        symbol_cuEventQuery(e);
+      }, get(64));
+    } },
+  { "memory asked for in a capture", "is given its memory", [] { graph_of([](CUdeviceptr x) { get(64); }, get(64)); } },
+  { "memory given back in a capture", "is given its memory", [] { graph_of([](CUdeviceptr x) { drop(x); }, get(64)); } },
+  { "a copy to the host in a capture", "not for the host", [] {
+      graph_of([](CUdeviceptr x) { symbol_cuMemcpyDtoHAsync(pin(64), x, 64, one); }, get(64));
+    } },
+  { "pinned memory asked for while a thread captures", "unsafe", [] {
+      graph_of([](CUdeviceptr x) { void *p; symbol_cuMemHostAlloc(&p, 64, 0); }, get(64),
+               CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    } },
+  { "the same in a relaxed capture", "", [] { graph_of([](CUdeviceptr x) { pin(64); }, get(64)); } },
+  { "a stream that is captured twice", "captured already", [] {
+      graph_of([](CUdeviceptr x) { symbol_cuStreamBeginCapture(one, CU_STREAM_CAPTURE_MODE_RELAXED); }, get(64));
+    } },
+  { "the end of a capture that was not begun", "is not captured", [] {
+      CUgraph g;
+      symbol_cuStreamEndCapture(one, &g);
+    } },
+  { "the end of a capture on another stream", "begun on another stream", [] {
+      graph_of([](CUdeviceptr x) {
+        CUgraph g;
+        order(one, two);
+        symbol_cuStreamEndCapture(two, &g);
+      }, get(64));
+    } },
+  { "a graph inside a graph", "a graph inside a graph", [] {
+      static CUgraphExec inner;
+      CUdeviceptr x = get(64);
+      inner = graph_of(negate, x);
+      graph_of([](CUdeviceptr x) { symbol_cuGraphLaunch(inner, one); }, x);
+    } },
+  { "a graph whose memory was freed", "after it was freed", [] {
+      CUdeviceptr x = get(64);
+      zero(x, 64);
+      CUgraphExec e = graph_of(negate, x);
+      drop(x);
+      symbol_cuGraphLaunch(e, one);
+      all_over();
+    } },
+  { "memory freed while a graph on another stream has it", "freed too early", [] {
+      CUdeviceptr x = get(64);
+      zero(x, 64);
+      CUgraphExec e = graph_of(negate, x);
+      order(one, two);
+      symbol_cuGraphLaunch(e, two);
+      drop(x, one);
+      all_over();
+    } },
+  { "a graph on a stream that knows nothing of its memory", "an event is missing", [] {
+      CUdeviceptr x = get(64);
+      CUgraphExec e = graph_of(negate, x);
+      zero(x, 64);
+      symbol_cuGraphLaunch(e, two);
+      all_over();
+    } },
+  { "pinned memory that changes after a graph that reads it was launched", "was changed before the copy ran", [] {
+      static float *h;
+      h = (float *)pin(64);
+      CUgraphExec e = graph_of([](CUdeviceptr x) { symbol_cuMemcpyHtoDAsync(x, h, 64, one); }, get(64));
+      symbol_cuGraphLaunch(e, one);
+      h[3] = 7;
+      all_over();
+    } },
+  { "pinned memory that changes between two launches of a graph that reads it", "", [] {
+      static float *h;
+      h = (float *)pin(64);
+      CUdeviceptr x = get(64);
+      CUgraphExec e = graph_of([](CUdeviceptr x) { symbol_cuMemcpyHtoDAsync(x, h, 64, one); }, x);
+      for (int i = 1; i < 4; i++) {
+        h[0] = (float)i;
+        symbol_cuGraphLaunch(e, one);
+        if (first_of(x) != (float)i) abort();
+      }
+    } },
+  { "pinned memory of a graph that was freed", "was freed", [] {
+      static float *h;
+      h = (float *)pin(64);
+      CUgraphExec e = graph_of([](CUdeviceptr x) { symbol_cuMemcpyHtoDAsync(x, h, 64, one); }, get(64));
+      symbol_cuMemFreeHost(h);
+      symbol_cuGraphLaunch(e, one);
+      all_over();
+    } },
+  { "a graph that was destroyed", "no such executable graph", [] {
+      CUgraphExec e = graph_of(negate, get(64));
+      symbol_cuGraphExecDestroy(e);
+      symbol_cuGraphLaunch(e, one);
+    } },
+  { "a graph destroyed while a launch of it waits", "not known to be over", [] {
+      CUdeviceptr x = get(64);
+      zero(x, 64);
+      CUgraphExec e = graph_of(negate, x);
+      symbol_cuGraphLaunch(e, one);
+      symbol_cuGraphExecDestroy(e);
+    } },
+  { "a stream that was destroyed", "no such stream", [] {
+      CUstream s = nullptr;
+      symbol_cuStreamCreate(&s, CU_STREAM_NON_BLOCKING);
+      symbol_cuStreamDestroy(s);
+      symbol_cuStreamSynchronize(s);
+    } },
 };
 
 /* What the host reads of a copy too early is not what was copied. */
@@ -303,6 +507,19 @@ static bool early_read_is_seen() {
   const bool poisoned = back[0] != 0;
   symbol_cuStreamSynchronize(one);
   return poisoned && back[0] == 0;
+}
+/* A graph that has more nodes is no update of one that has fewer. */
+static bool another_form_is_refused() {
+  CUdeviceptr x = get(64);
+  CUgraphExecUpdateResultInfo info;
+  CUgraph g = nullptr;
+  CUgraphExec e = graph_of(negate, x);
+  symbol_cuStreamBeginCapture(one, CU_STREAM_CAPTURE_MODE_RELAXED);
+  negate(x);
+  negate(x);
+  symbol_cuStreamEndCapture(one, &g);
+  return symbol_cuGraphExecUpdate(e, g, &info) == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE &&
+         info.result == CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
 }
 /* Memory that nobody wrote to holds NaN. */
 static bool fresh_memory_is_poisoned() {
@@ -338,6 +555,7 @@ int main() {
   symbol_cuCtxSetCurrent(context);
   if (early_read_is_seen()) passed++; else { failed++; printf("an early read of a copy is not seen\n"); }
   if (fresh_memory_is_poisoned()) passed++; else { failed++; printf("fresh memory is not poisoned\n"); }
+  if (another_form_is_refused()) passed++; else { failed++; printf("a graph becomes one of another form\n"); }
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;
 }
