@@ -89,6 +89,15 @@ typedef struct dfi_remote {
                      void *const *out_note);
   bool  (*train)(void *device, const dfi_remote_train *t);
   bool  (*place)(void *device, const dfi_remote_place *p);       /* of a dtype that dfi_places */
+  /* Graphs. From `capture` to `captured` what this thread enqueues is kept, not run: it becomes the graph (NULL: a new
+   * one), in place of what that was, with memory of its own for what is made and let go meanwhile. NULL functions:
+   * there are none. `captured`: NULL: it cannot be, `why` says the reason, and the graph is gone. `replay` runs it, in
+   * order with all else; replays_left: how many of its replays are not over, -1: the device failed. */
+  void *(*capture)(void *device, void *graph);                   /* NULL: it cannot be; the graph is gone */
+  void *(*captured)(void *device, void *graph, int64_t *bytes, char *why, size_t room);
+  bool  (*replay)(void *device, void *graph);
+  int32_t (*replays_left)(void *device, void *graph);
+  void  (*graph_free)(void *device, void *graph);
   bool  (*wait)(void *device);                                   /* for all that was enqueued */
   const char *(*error)(void *device);                            /* the first that it met; "" for none */
 } dfi_remote;
@@ -130,11 +139,12 @@ typedef struct dfi_gpu_about {
   char    name[128];
   int64_t memory_bytes, launches, copies_in, copies_out;
   int64_t fused;                         /* launches of kernels for several ops at once, among the launches */
+  int64_t graphs;                        /* launches of graphs, beside these */
   int32_t major, minor;
   char    libraries[640];                /* what computes with which of them, and which is missing: a line each */
 } dfi_gpu_about;
 
-enum { DFI_GPU_VERSION = 4 };
+enum { DFI_GPU_VERSION = 5 };
 typedef struct dfi_gpu_api {
   int32_t version;
   /* Opens the driver. NULL: it is there. Else why it is not and what to do, one line in static memory. Called once. */

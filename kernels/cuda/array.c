@@ -49,7 +49,7 @@ bool dfk_copy(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from,
   c.ok = c.ok && dfc_ok(c.g,
                         dfc_cu.cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)(there + to_at * width),
                                                  (CUdeviceptr)(uintptr_t)(at + from_at * width), (size_t)(n * width),
-                                                 c.g->compute),
+                                                 dfc_stream(c.g)),
                         "cuMemcpyDtoDAsync");
   return dfc_end(&c) == DF_OK;
 }
@@ -62,7 +62,7 @@ void dfk_clear(df_tensor *t) {
   dfc_mine(g, dfc_host->note(t));
   dfc_ok(
       g,
-      dfc_cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)t->data, 0, (size_t)(t->size * dfk_width(t->dtype)), g->compute),
+      dfc_cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)t->data, 0, (size_t)(t->size * dfk_width(t->dtype)), dfc_stream(g)),
       "cuMemsetD8Async");
   dfc_leave(g);
 }

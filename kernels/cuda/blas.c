@@ -198,5 +198,5 @@ bool dfc_blas_run(dfc_call *c, const dfc_blas_product *p) {
   g->launches++;
   return c->ok = GOOD(cublasLtMatmul, g->blas, q->desc, wide ? (const void *)&wide_one : &one, p->b, q->b, p->a, q->a,
                       wide ? (const void *)&wide_none : &none, p->c, q->c, p->c, q->c, &q->algo, workspace,
-                      q->workspace, g->compute);
+                      q->workspace, dfc_stream(g));
 }

@@ -11,6 +11,7 @@ static dfc_gpu *gpus[GPUS];
 
 bool dfc_ok(dfc_gpu *g, CUresult result, const char *what) {
   if (result == CUDA_SUCCESS) return true;
+  if (dfc_capturing && dfc_capture_wrong(g, what, dfc_error_text(result))) return false;
   if (!g->error[0]) snprintf(g->error, sizeof g->error, "%s: %s", what, dfc_error_text(result));
   return false;
 }
@@ -39,23 +40,23 @@ static CUevent event_take(dfc_gpu *g) {
 }
 
 /* Whoever waits for it has enqueued that: it may stand for something else now. */
-static void event_give(dfc_gpu *g, CUevent e) {
+void dfc_event_give(dfc_gpu *g, CUevent e) {
   if (e && g->nevents < DFC_EVENTS) g->event[g->nevents++] = e;
 }
 
 /* An event after all that `stream` has been given; NULL: error is kept. */
-static CUevent event_after(dfc_gpu *g, CUstream stream) {
+CUevent dfc_event_after(dfc_gpu *g, CUstream stream) {
   CUevent e = event_take(g);
   if (e && dfc_ok(g, dfc_cu.cuEventRecord(e, stream), "cuEventRecord")) return e;
-  event_give(g, e);
+  dfc_event_give(g, e);
   return NULL;
 }
 
 /* `stream` goes on once what `after` has been given is over. */
 static bool follow(dfc_gpu *g, CUstream stream, CUstream after) {
-  CUevent e = event_after(g, after);
+  CUevent e = dfc_event_after(g, after);
   const bool ok = e && dfc_ok(g, dfc_cu.cuStreamWaitEvent(stream, e, 0), "cuStreamWaitEvent");
-  event_give(g, e);
+  dfc_event_give(g, e);
   return ok;
 }
 
@@ -65,15 +66,15 @@ static bool wait_for_other(dfc_gpu *g, CUstream stream, dfc_note *n) {
 
 bool dfc_mine(dfc_gpu *g, void *note) {
   dfc_note *n = note;
-  const bool ok = wait_for_other(g, g->compute, n);
-  if (n && n->other) { event_give(g, n->other); n->other = NULL; }
+  const bool ok = wait_for_other(g, g->compute, n);      /* a graph is launched there, too: never an event of a capture */
+  if (n && n->other) { dfc_event_give(g, n->other); n->other = NULL; }
   return ok;
 }
 
 /* `stream`, not the one that computes, has been given work on the tensor of this note. */
 static bool noted(dfc_gpu *g, CUstream stream, dfc_note *n) {
-  CUevent e = event_after(g, stream);
-  if (n->other) event_give(g, n->other);
+  CUevent e = dfc_event_after(g, stream);
+  if (n->other) dfc_event_give(g, n->other);
   n->other = e;
   return e != NULL;
 }
@@ -81,6 +82,10 @@ static bool noted(dfc_gpu *g, CUstream stream, dfc_note *n) {
 /* ---- memory --------------------------------------------------------------------------------------------------- */
 
 CUdeviceptr dfc_alloc(dfc_gpu *g, int64_t bytes) {
+  return dfc_stream(g) != g->compute ? dfc_capture_alloc(g, bytes) : dfc_alloc_apart(g, bytes);
+}
+
+CUdeviceptr dfc_alloc_apart(dfc_gpu *g, int64_t bytes) {
   CUdeviceptr p = 0;
   const CUresult result = dfc_cu.cuMemAllocAsync(&p, (size_t)(bytes > 0 ? bytes : 1), g->compute);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) return 0;      /* no fault of the device's: the runtime says who holds it */
@@ -88,7 +93,8 @@ CUdeviceptr dfc_alloc(dfc_gpu *g, int64_t bytes) {
 }
 
 void dfc_release(dfc_gpu *g, CUdeviceptr p) {
-  if (p) dfc_ok(g, dfc_cu.cuMemFreeAsync(p, g->compute), "cuMemFreeAsync");
+  if (p && !(dfc_capturing && dfc_capture_release(g, p)))
+    dfc_ok(g, dfc_cu.cuMemFreeAsync(p, g->compute), "cuMemFreeAsync");
 }
 
 static void *remote_alloc(void *device, int64_t bytes, void *note) {
@@ -144,7 +150,7 @@ static void stages_collect(dfc_gpu *g) {
   for (dfc_stage **at = &g->busy, *s; (s = *at);) {
     if (dfc_cu.cuEventQuery(s->over) == CUDA_ERROR_NOT_READY) { at = &s->next; continue; }
     *at = s->next;
-    event_give(g, s->over);
+    dfc_event_give(g, s->over);
     s->over = NULL;
     stage_idle(g, s);
   }
@@ -170,9 +176,8 @@ static dfc_stage *stage_take(dfc_gpu *g, int64_t bytes) {
   return NULL;
 }
 
-/* It is idle again once `stream` has done what it was given. */
-static bool stage_away(dfc_gpu *g, dfc_stage *s, CUstream stream) {
-  if (!(s->over = event_after(g, stream))) { dfc_cu.cuStreamSynchronize(stream); stage_idle(g, s); return false; }
+bool dfc_stage_away(dfc_gpu *g, dfc_stage *s, CUstream stream) {
+  if (!(s->over = dfc_event_after(g, stream))) { dfc_cu.cuStreamSynchronize(stream); stage_idle(g, s); return false; }
   s->next = g->busy;
   g->busy = s;
   return true;
@@ -186,11 +191,12 @@ static bool copy_in(dfc_gpu *g, CUdeviceptr to, const void *from, int64_t bytes,
   memcpy(s->at, from, (size_t)bytes);
   const bool ok = dfc_ok(g, dfc_cu.cuMemcpyHtoDAsync(to, s->at, (size_t)bytes, stream), "cuMemcpyHtoDAsync");
   g->copies_in++;
-  return stage_away(g, s, stream) && ok;
+  if (stream != g->compute && stream == dfc_stream(g)) { dfc_capture_stage(g, s); return ok; }
+  return dfc_stage_away(g, s, stream) && ok;
 }
 
 bool dfc_upload(dfc_gpu *g, CUdeviceptr to, const void *from, int64_t bytes) {
-  return copy_in(g, to, from, bytes, g->compute);
+  return copy_in(g, to, from, bytes, dfc_stream(g));
 }
 
 /* In the stream that copies in, beside what is computed; small ones where they are needed anyway. */
@@ -199,7 +205,7 @@ static bool from_host(void *device, void *to, void *to_note, const void *from, i
   dfc_gpu *g = device;
   dfc_enter(g);
   bool ok;
-  if (bytes < BESIDE_BYTES) ok = dfc_mine(g, to_note) && dfc_upload(g, (CUdeviceptr)(uintptr_t)to, from, bytes);
+  if (bytes < BESIDE_BYTES || dfc_capturing) ok = dfc_mine(g, to_note) && dfc_upload(g, (CUdeviceptr)(uintptr_t)to, from, bytes);
   else
     ok = wait_for_other(g, g->in, to_note) && follow(g, g->in, g->compute) &&      /* its memory was asked for there */
          copy_in(g, (CUdeviceptr)(uintptr_t)to, from, bytes, g->in) && noted(g, g->in, to_note);
@@ -209,6 +215,8 @@ static bool from_host(void *device, void *to, void *to_note, const void *from, i
 
 static bool to_host(void *device, void *to, const void *from, void *from_note, int64_t bytes) {
   dfc_gpu *g = device;
+  if (dfc_capturing && dfc_capture_wrong(g, "a copy to the host", "the host does not read what a graph computes"))
+    return false;
   dfc_enter(g);
   dfc_stage *s = stage_take(g, bytes);
   CUevent over = NULL;
@@ -216,10 +224,10 @@ static bool to_host(void *device, void *to, const void *from, void *from_note, i
   const bool ok = s && wait_for_other(g, g->out, from_note) && follow(g, g->out, g->compute) &&
                   dfc_ok(g, dfc_cu.cuMemcpyDtoHAsync(s->at, (CUdeviceptr)(uintptr_t)from, (size_t)bytes, g->out),
                          "cuMemcpyDtoHAsync") &&
-                  noted(g, g->out, from_note) && (over = event_after(g, g->out)) &&
+                  noted(g, g->out, from_note) && (over = dfc_event_after(g, g->out)) &&
                   dfc_ok(g, dfc_cu.cuEventSynchronize(over), "cuEventSynchronize") && !g->error[0];
   if (ok) memcpy(to, s->at, (size_t)bytes);
-  if (over) event_give(g, over);
+  if (over) dfc_event_give(g, over);
   else if (s) dfc_cu.cuStreamSynchronize(g->out);
   if (s) stage_idle(g, s);
   dfc_leave(g);
@@ -232,7 +240,7 @@ static bool within(void *device, void *to, void *to_note, const void *from, void
   const bool ok = dfc_mine(g, to_note) && dfc_mine(g, from_note) &&
                   dfc_ok(g,
                          dfc_cu.cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
-                                                  (size_t)bytes, g->compute),
+                                                  (size_t)bytes, dfc_stream(g)),
                          "cuMemcpyDtoDAsync");
   dfc_leave(g);
   return ok;
@@ -243,7 +251,7 @@ static bool fill(void *device, void *to, void *to_note, int32_t byte, int64_t by
   dfc_enter(g);
   const bool ok =
       dfc_mine(g, to_note) &&
-      dfc_ok(g, dfc_cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)to, (unsigned char)byte, (size_t)bytes, g->compute),
+      dfc_ok(g, dfc_cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)to, (unsigned char)byte, (size_t)bytes, dfc_stream(g)),
              "cuMemsetD8Async");
   dfc_leave(g);
   return ok;
@@ -291,7 +299,7 @@ bool dfc_launch(dfc_gpu *g, const char *name, int64_t blocks, int32_t threads, c
   g->launches++;
   return dfc_ok(g,
                 dfc_cu.cuLaunchKernel(f, (unsigned)(blocks < most ? blocks : most), 1, 1, (unsigned)threads, 1, 1, 0,
-                                      g->compute, params, NULL),
+                                      dfc_stream(g), params, NULL),
                 name);
 }
 
@@ -390,6 +398,11 @@ const dfi_remote *dfc_device(int32_t number, char *why, size_t room) {
                               .fused_run = dfc_fused_run,
                               .train = dfc_train,
                               .place = dfc_place,
+                              .capture = dfc_capture,
+                              .captured = dfc_captured,
+                              .replay = dfc_replay,
+                              .replays_left = dfc_replays_left,
+                              .graph_free = dfc_graph_free,
                               .wait = wait,
                               .error = error };
     gpus[number] = g;

@@ -15,6 +15,8 @@
 typedef struct dfc_note { CUevent other; } dfc_note;
 _Static_assert(sizeof(dfc_note) <= DFI_NOTE_BYTES, "a note has its place beside the head");
 
+struct dfc_graph;                         /* capture.c */
+
 enum { DFC_MODULES = 32, DFC_STAGES = 40, DFC_EVENTS = 256, DFC_FUNCTIONS = 2048 };
 
 /* Pinned memory on its way: free again once its event has come. */
@@ -39,6 +41,7 @@ typedef struct dfc_gpu {
   struct dfc_blas_plan *blas_plan;        /* by shape: blas.c */
   int64_t    blas_plans;                  /* how many were made */
   int64_t    fused;                       /* launches of kernels that were written at run time: fuse.c */
+  int64_t    graphs;                      /* launches of graphs: capture.c */
   int32_t    math;                        /* how it multiplies float32 */
   char       error[300];                  /* the first; "" */
   pthread_mutex_t lock;                   /* guards all above but what never changes */
@@ -52,12 +55,35 @@ bool dfc_ok(dfc_gpu *g, CUresult result, const char *what);
 /* Takes the lock, and makes the device's context this thread's. */
 void dfc_enter(dfc_gpu *g);
 static inline void dfc_leave(dfc_gpu *g) { pthread_mutex_unlock(&g->lock); }
+/* What this thread is making a graph of, and the stream that it gives work to: that of the graph, or the one that
+ * computes. */
+extern __thread struct dfc_graph *dfc_capturing __attribute__((tls_model("initial-exec")));
+CUstream dfc_captured_stream(const dfc_gpu *g);
+static inline CUstream dfc_stream(const dfc_gpu *g) { return dfc_capturing ? dfc_captured_stream(g) : g->compute; }
+/* An event after all that `stream` has been given, NULL: error is kept; and one that nobody waits for any more. */
+CUevent dfc_event_after(dfc_gpu *g, CUstream stream);
+void    dfc_event_give(dfc_gpu *g, CUevent e);
 /* What the computing stream does next may touch the tensor of this note (NULL: nothing to wait for). Under the lock. */
 bool dfc_mine(dfc_gpu *g, void *note);
 /* Memory that lives until what is enqueued by then has run: in the computing stream's order. Under the lock. 0: error
  * is kept. */
 CUdeviceptr dfc_alloc(dfc_gpu *g, int64_t bytes);
 void        dfc_release(dfc_gpu *g, CUdeviceptr p);
+/* capture.c: memory of the graph's own, 0: it is none of a graph, or there is no more; whose that is; pinned memory that
+ * it reads at each launch; that something cannot be part of it, or went wrong. Under the lock. */
+CUdeviceptr dfc_capture_alloc(dfc_gpu *g, int64_t bytes);
+bool dfc_capture_release(dfc_gpu *g, CUdeviceptr p);
+void dfc_capture_stage(dfc_gpu *g, dfc_stage *s);
+bool dfc_capture_wrong(const dfc_gpu *g, const char *what, const char *why);
+void *dfc_capture(void *device, void *graph);
+void *dfc_captured(void *device, void *graph, int64_t *bytes, char *why, size_t room);
+bool  dfc_replay(void *device, void *graph);
+int32_t dfc_replays_left(void *device, void *graph);
+void  dfc_graph_free(void *device, void *graph);
+/* Memory in the computing stream's order, whatever this thread captures. */
+CUdeviceptr dfc_alloc_apart(dfc_gpu *g, int64_t bytes);
+/* Pinned memory is idle again once `stream` has done what it was given. */
+bool dfc_stage_away(dfc_gpu *g, dfc_stage *s, CUstream stream);
 /* Copies from the host in the computing stream's order; `from` may change when it returns. Under the lock. */
 bool dfc_upload(dfc_gpu *g, CUdeviceptr to, const void *from, int64_t bytes);
 /* Enqueues a kernel of kernels/cuda/ *.cu: `blocks` of `threads`, `args` is its one parameter. Under the lock. */

@@ -245,7 +245,7 @@ bool dfc_fused_run(void *device, void *kernel, const dfk_chain_run *r, int64_t n
   g->launches++;
   g->fused++;
   ok = ok && dfc_ok(g, dfc_cu.cuLaunchKernel(f->function, (unsigned)(wanted < most ? wanted : most), 1, 1, THREADS, 1,
-                                             1, 0, g->compute, params, NULL), "a fused kernel");
+                                             1, 0, dfc_stream(g), params, NULL), "a fused kernel");
   for (int32_t i = 0; i < c->ninputs; i++) dfc_release(g, copy[i]);
   dfc_leave(g);
   return ok;

@@ -204,6 +204,7 @@ static void about(const dfi_remote *r, dfi_gpu_about *out) {
                           .minor = g->minor };
   memcpy(out->name, g->name, sizeof out->name);
   out->fused = g->fused;
+  out->graphs = g->graphs;
   char products[300], kernels[300];
   dfc_blas_about(g, products, sizeof products);
   dfc_nvrtc_about(kernels, sizeof kernels);

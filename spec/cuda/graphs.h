@@ -40,7 +40,8 @@ static capture *forbids(void) {
   return nullptr;
 }
 #define UNSAFE(call) \
-  if (capture *unsafe = forbids()) return breaks_capture(unsafe, call, "it is unsafe while a stream is captured in this mode")
+  if (capture *unsafe = forbids()) \
+    return breaks_capture(unsafe, call, "it is unsafe while a stream is captured in this mode")
 
 static CUresult captured_event(const char *call) {
   for (capture *c : d.captures) c->broken = true;
@@ -71,7 +72,8 @@ static CUresult wait_in_capture(CUstream stream, CUevent event) {
                           CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
   capture *of = nullptr;
   for (capture *c : d.captures) if (c->number == event->captured) of = c;
-  if (!of) return misuse("cuStreamWaitEvent", "the event was recorded in a capture that is over", CUDA_ERROR_INVALID_VALUE);
+  if (!of)
+    return misuse("cuStreamWaitEvent", "the event was recorded in a capture that is over", CUDA_ERROR_INVALID_VALUE);
   if (!stream->capturing) { stream->capturing = of; of->streams.insert(stream); stream->tail.clear(); }
   stream->tail.insert(event->tail.begin(), event->tail.end());
   return CUDA_SUCCESS;

@@ -3,7 +3,8 @@ API cuStreamBeginCapture_v2(CUstream stream, int mode) {
   BEGIN;
   NEED_CONTEXT("cuStreamBeginCapture");
   if (!stream_of(stream)) return misuse("cuStreamBeginCapture", "no such stream", CUDA_ERROR_INVALID_HANDLE);
-  if (stream->capturing) return misuse("cuStreamBeginCapture", "the stream is captured already", CUDA_ERROR_ILLEGAL_STATE);
+  if (stream->capturing)
+    return misuse("cuStreamBeginCapture", "the stream is captured already", CUDA_ERROR_ILLEGAL_STATE);
   if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
     return misuse("cuStreamBeginCapture", "there is no mode " + std::to_string(mode), CUDA_ERROR_INVALID_VALUE);
   capture *c = new capture;
@@ -41,7 +42,8 @@ API cuStreamEndCapture(CUstream stream, CUgraph *graph) {
   d.captures.erase(c);
   if (c->broken) return misuse("cuStreamEndCapture", "the capture was broken", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   if (!whole)
-    return misuse("cuStreamEndCapture", "a stream that joined the capture was not joined to its first one: an event is missing",
+    return misuse("cuStreamEndCapture",
+                  "a stream that joined the capture was not joined to its first one: an event is missing",
                   CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
   CUgraph g = new CUgraph_st;
   g->of = c->of;

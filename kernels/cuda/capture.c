@@ -1,0 +1,247 @@
+/* capture.c: what a thread enqueues, kept as a graph, to be launched again and again.
+ *
+ * The graph has a stream of its own that is captured, and memory of its own: what kernels make meanwhile is cut from
+ * blocks that stay with the graph, first fit, and what is let go may be cut anew, since one stream's work is in one
+ * order. So every address is the same at each launch. Blocks are asked for in the order of the computing stream, where
+ * the graph will be launched. Pinned memory that a copy reads stays with the graph, too.
+ *
+ * A graph that is captured again over the same shapes has the same form, and is changed where it is (cuGraphExecUpdate);
+ * launches before that keep what they were.
+ */
+#include "plugin.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 256, FIRST_CHUNK = 64 << 10, REPLAYS = 8 };
+
+/* A part of a chunk; in the order of addresses within one. */
+typedef struct block { CUdeviceptr at; int64_t bytes; bool used, first /* of its chunk */; struct block *next; } block;
+
+typedef struct dfc_graph {
+  dfc_gpu    *gpu;
+  CUstream    stream;
+  CUgraphExec exec;
+  block      *block;
+  int64_t     bytes;                       /* of all chunks */
+  dfc_stage  *stage;                       /* that it reads */
+  CUevent     over[REPLAYS];               /* of its last launches: a ring */
+  int64_t     launched, done;
+  bool        wrong;                       /* the capture under way, that is */
+  char        why[300];
+} dfc_graph;
+
+__thread dfc_graph *dfc_capturing __attribute__((tls_model("initial-exec")));
+
+CUstream dfc_captured_stream(const dfc_gpu *g) {
+  return dfc_capturing->gpu == g ? dfc_capturing->stream : g->compute;
+}
+
+bool dfc_capture_wrong(const dfc_gpu *g, const char *what, const char *why) {
+  dfc_graph *q = dfc_capturing;
+  if (q->gpu != g) return false;
+  if (!q->wrong) snprintf(q->why, sizeof q->why, "%s: %s", what, why);
+  return q->wrong = true;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
+
+static block *block_new(CUdeviceptr at, int64_t bytes, bool first, block *next) {
+  block *b = calloc(1, sizeof *b);
+  if (b) *b = (block){ .at = at, .bytes = bytes, .first = first, .next = next };
+  return b;
+}
+
+/* One more chunk, twice as large as all so far. */
+static bool chunk_add(dfc_graph *q, int64_t least) {
+  int64_t bytes = q->bytes > FIRST_CHUNK ? q->bytes : FIRST_CHUNK;
+  while (bytes < least) bytes *= 2;
+  const CUdeviceptr at = dfc_alloc_apart(q->gpu, bytes);
+  block *b = at ? block_new(at, bytes, true, q->block) : NULL;
+  if (!b) { dfc_release(q->gpu, at); return false; }
+  q->block = b;
+  q->bytes += bytes;
+  return true;
+}
+
+static CUdeviceptr cut(dfc_graph *q, int64_t bytes) {
+  for (block *b = q->block; b; b = b->next) {
+    if (b->used || b->bytes < bytes) continue;
+    if (b->bytes > bytes) {
+      block *rest = block_new(b->at + (CUdeviceptr)bytes, b->bytes - bytes, false, b->next);
+      if (!rest) return 0;
+      b->next = rest;
+      b->bytes = bytes;
+    }
+    b->used = true;
+    return b->at;
+  }
+  return 0;
+}
+
+CUdeviceptr dfc_capture_alloc(dfc_gpu *g, int64_t bytes) {
+  dfc_graph *q = dfc_capturing;
+  const int64_t whole = bytes > 0 ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
+  CUdeviceptr p = cut(q, whole);
+  if (!p && chunk_add(q, whole)) p = cut(q, whole);
+  if (!p) dfc_capture_wrong(g, "the graph's memory", "the device has no more");
+  return p;
+}
+
+/* Free parts that lie side by side become one. */
+static void join(block *all) {
+  for (block *b = all; b; ) {
+    block *n = b->next;
+    if (!n || b->used || n->used || n->first) { b = n; continue; }
+    b->bytes += n->bytes;
+    b->next = n->next;
+    free(n);
+  }
+}
+
+bool dfc_capture_release(dfc_gpu *g, CUdeviceptr p) {
+  dfc_graph *q = dfc_capturing;
+  if (q->gpu != g) return false;
+  for (block *b = q->block; b; b = b->next)
+    if (b->used && b->at == p) { b->used = false; join(q->block); return true; }
+  return false;
+}
+
+void dfc_capture_stage(dfc_gpu *g, dfc_stage *s) {
+  (void)g;
+  s->next = dfc_capturing->stage;
+  dfc_capturing->stage = s;
+}
+
+/* What it reads of pinned memory is for others again, once its launches so far are over. */
+static void stages_drop(dfc_graph *q) {
+  for (dfc_stage *s = q->stage, *next; s; s = next) { next = s->next; dfc_stage_away(q->gpu, s, q->gpu->compute); }
+  q->stage = NULL;
+}
+
+/* ---- capturing --------------------------------------------------------------------------------------------------- */
+
+/* Under the lock. Its launches are waited for: CUDA wants to know them over. */
+static void destroy(dfc_graph *q) {
+  dfc_gpu *g = q->gpu;
+  for (; q->done < q->launched; q->done++) {
+    CUevent e = q->over[q->done % REPLAYS];
+    if (e) dfc_cu.cuEventSynchronize(e);
+    dfc_event_give(g, e);
+  }
+  if (q->exec) dfc_cu.cuGraphExecDestroy(q->exec);
+  if (q->stream) dfc_cu.cuStreamDestroy(q->stream);
+  stages_drop(q);
+  for (block *b = q->block, *next; b; b = next) {
+    next = b->next;
+    if (b->first) dfc_release(g, b->at);
+    free(b);
+  }
+  free(q);
+}
+
+void dfc_graph_free(void *device, void *graph) {
+  dfc_gpu *g = device;
+  dfc_enter(g);
+  if (graph) destroy(graph);
+  dfc_leave(g);
+}
+
+void *dfc_capture(void *device, void *graph) {
+  dfc_gpu *g = device;
+  dfc_graph *q = graph ? graph : calloc(1, sizeof *q);
+  if (!q) return NULL;
+  q->gpu = g;
+  q->wrong = false;
+  q->why[0] = 0;
+  dfc_enter(g);
+  stages_drop(q);
+  for (block *b = q->block; b; b = b->next) b->used = false;
+  join(q->block);
+  /* RELAXED: what this thread asks for beside (memory, code, pinned memory) is not part of the graph */
+  const bool ok = !g->error[0] &&
+                  (q->stream || dfc_ok(g, dfc_cu.cuStreamCreate(&q->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate")) &&
+                  dfc_ok(g, dfc_cu.cuStreamBeginCapture(q->stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+                         "cuStreamBeginCapture");
+  if (ok) dfc_capturing = q;
+  else destroy(q);
+  dfc_leave(g);
+  return ok ? q : NULL;
+}
+
+/* The graph becomes what can be launched. Under the lock. */
+static bool make_exec(dfc_graph *q, CUgraph graph) {
+  CUgraphExecUpdateResultInfo info;
+  if (q->exec && !dfc_cu.cuGraphExecUpdate(q->exec, graph, &info)) return true;
+  if (q->exec) {                                       /* of another form */
+    for (; q->done < q->launched; q->done++) {
+      dfc_cu.cuEventSynchronize(q->over[q->done % REPLAYS]);
+      dfc_event_give(q->gpu, q->over[q->done % REPLAYS]);
+    }
+    dfc_cu.cuGraphExecDestroy(q->exec);
+  }
+  q->exec = NULL;
+  const CUresult result = dfc_cu.cuGraphInstantiate(&q->exec, graph, 0);
+  if (result) snprintf(q->why, sizeof q->why, "cuGraphInstantiate: %s", dfc_error_text(result));
+  return !result;
+}
+
+void *dfc_captured(void *device, void *graph, int64_t *bytes, char *why, size_t room) {
+  dfc_gpu *g = device;
+  dfc_graph *q = graph;
+  CUgraph made = NULL;
+  dfc_enter(g);
+  const CUresult result = dfc_cu.cuStreamEndCapture(q->stream, &made);
+  dfc_capturing = NULL;
+  bool ok = !result && !q->wrong;
+  if (result && !q->wrong) snprintf(q->why, sizeof q->why, "cuStreamEndCapture: %s", dfc_error_text(result));
+  ok = ok && make_exec(q, made);
+  if (made) dfc_cu.cuGraphDestroy(made);
+  *bytes = q->bytes;
+  snprintf(why, room, "%s", q->why);
+  if (!ok) destroy(q);
+  dfc_leave(g);
+  return ok ? q : NULL;
+}
+
+/* ---- launching --------------------------------------------------------------------------------------------------- */
+
+/* Under the lock: launches that are over are counted so. -1: the device failed. */
+static int32_t left(dfc_graph *q) {
+  dfc_gpu *g = q->gpu;
+  while (q->done < q->launched) {
+    CUevent e = q->over[q->done % REPLAYS];
+    const CUresult result = dfc_cu.cuEventQuery(e);
+    if (result == CUDA_ERROR_NOT_READY) break;
+    if (!dfc_ok(g, result, "cuGraphLaunch")) return -1;
+    dfc_event_give(g, e);
+    q->done++;
+  }
+  return (int32_t)(q->launched - q->done);
+}
+
+int32_t dfc_replays_left(void *device, void *graph) {
+  dfc_gpu *g = device;
+  dfc_enter(g);
+  const int32_t n = left(graph);
+  dfc_leave(g);
+  return n;
+}
+
+bool dfc_replay(void *device, void *graph) {
+  dfc_gpu *g = device;
+  dfc_graph *q = graph;
+  dfc_enter(g);
+  if (q->launched - q->done == REPLAYS) {              /* the oldest's place is wanted */
+    CUevent e = q->over[q->done++ % REPLAYS];
+    dfc_ok(g, dfc_cu.cuEventSynchronize(e), "cuGraphLaunch");
+    dfc_event_give(g, e);
+  }
+  bool ok = dfc_ok(g, dfc_cu.cuGraphLaunch(q->exec, g->compute), "cuGraphLaunch");
+  CUevent e = ok ? dfc_event_after(g, g->compute) : NULL;
+  if (e) q->over[q->launched++ % REPLAYS] = e;
+  else ok = false;
+  g->graphs += ok;
+  dfc_leave(g);
+  return ok;
+}
